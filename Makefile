@@ -1,0 +1,181 @@
+# make          lists the targets
+# make test     installs what the tests need, then runs them all
+# make check    everything that CI runs
+
+GO          ?= go
+TIMEOUT     ?= 10m
+TESTFLAGS   ?=
+FUZZTIME    ?= 30s
+COVERMIN    ?= 90
+STRESSCOUNT ?= 20
+BENCHFLAGS  ?=
+
+MODULE    := github.com/seed6c881748/redlock
+GOLANGCI  := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+PLATFORMS := windows/amd64 darwin/arm64 linux/386
+BUILD     := build
+
+# What the library may depend on, besides the standard library and itself.
+DEPS := github.com/gomodule/redigo golang.org/x/sync
+
+# The modules below this one (bench, ...), which ./... does not reach.
+NESTED := $(patsubst ./%/go.mod,%,$(shell find . -mindepth 2 -name go.mod -not -path './.*' -not -path '*/testdata/*'))
+
+# The tests that start real servers, for matrix: theirs and the cluster's own.
+REAL := Real|Server
+
+# What make check does besides the race tests; cover also runs the library's
+# tests without the race detector, and comes last.
+CHECKS := fmt-check vet lint tidy-check deps-check cross nested examples snippets sim cover
+
+# The tests of a package run in its own folder.
+ifneq (,$(findstring /,$(REDIS_SERVER)))
+override REDIS_SERVER := $(abspath $(REDIS_SERVER))
+export REDIS_SERVER
+endif
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+
+.PHONY: help
+help: ## list the targets
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+.PHONY: build
+build: ## compile all packages
+	$(GO) build ./...
+
+.PHONY: test
+test: tools race ## all tests, with the race detector, after installing what they need
+
+.PHONY: race
+race: ## all tests, with the race detector
+	CGO_ENABLED=1 $(GO) test -race -timeout $(TIMEOUT) $(TESTFLAGS) ./...
+
+.PHONY: tools
+tools: ## install what make test needs: a C compiler, redis-server (REDIS_SERVER=path: not that)
+	@GO='$(GO)' sh scripts/tools.sh
+
+.PHONY: check
+check: test check-rest ## everything that CI runs
+
+# Runs all of CHECKS even when one fails, and says which did.
+.PHONY: check-rest
+check-rest: ## everything that CI runs but the race tests
+	@failed=; for t in $(CHECKS); do \
+		printf '\n--- %s\n' "$$t"; start=$$(date +%s); \
+		$(MAKE) --no-print-directory "$$t" || failed="$$failed $$t"; \
+		printf -- '--- %s: %d s\n' "$$t" "$$(($$(date +%s) - start))"; \
+	done; \
+	[ -z "$$failed" ] || { echo; echo "FAILED:$$failed"; exit 1; }
+
+.PHONY: vet
+vet: ## go vet
+	$(GO) vet ./...
+
+# golangci-lint needs Go 1.26. Where an older Go may not fetch a newer toolchain,
+# the checks that need it are left out; CI has a run with a newer Go, too.
+OLD_GO := case "$$($(GO) env GOVERSION):$$($(GO) env GOTOOLCHAIN)" in \
+	*:auto | *+auto) ;; \
+	go1.25*) echo "skipped: golangci-lint needs Go 1.26"; exit 0 ;; esac
+
+.PHONY: lint
+lint: ## golangci-lint, in all modules
+	@$(OLD_GO); set -e; for m in . $(NESTED); do \
+		echo "golangci-lint run: $$m"; \
+		(cd "$$m" && $(GOLANGCI) run --allow-parallel-runners --config '$(CURDIR)/.golangci.yml'); \
+	done
+
+.PHONY: fmt
+fmt: ## format the Go files of all modules
+	$(GOLANGCI) fmt
+
+.PHONY: fmt-check
+fmt-check: ## fail if make fmt would change something
+	@$(OLD_GO); echo "golangci-lint fmt --diff"; $(GOLANGCI) fmt --diff
+
+.PHONY: tidy-check
+tidy-check: ## fail if go mod tidy would change something
+	@set -e; for m in . $(NESTED); do \
+		echo "go mod tidy -diff: $$m"; \
+		(cd "$$m" && $(GO) mod tidy -diff); \
+	done
+
+.PHONY: deps-check
+deps-check: ## fail if the library depends on what users should not get
+	@set -e; deps=$$($(GO) list -deps -f '{{if not .Standard}}{{.ImportPath}}{{end}}' ./redlock); \
+	bad=$$(echo "$$deps" | awk -v allowed='$(DEPS) $(MODULE)' -v never='$(MODULE)/internal/testcluster' ' \
+		function under(p, root) { return p == root || index(p, root "/") == 1 } \
+		BEGIN { n = split(allowed, a, " ") } \
+		{ ok = 0; for (i = 1; i <= n; i++) if (under($$0, a[i])) ok = 1; \
+		  if (!ok || under($$0, never)) print }'); \
+	if [ -n "$$bad" ]; then \
+		echo "deps-check: package redlock must not depend on:"; echo "$$bad"; exit 1; \
+	fi; \
+	echo "deps-check: ok:"; echo "$$deps"
+
+.PHONY: cross
+cross: ## compile for other platforms
+	@set -e; for p in $(PLATFORMS); do \
+		echo "go build: $$p"; \
+		CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) build ./...; \
+	done
+
+.PHONY: nested
+nested: ## vet and short tests of the nested modules
+	@set -e; for m in $(NESTED); do \
+		echo "go vet, go test -short: $$m"; \
+		(cd "$$m" && $(GO) vet ./... && $(GO) test -short $(TESTFLAGS) ./...); \
+	done
+
+.PHONY: examples
+examples: ## the examples' tests, and the quickstart
+	$(GO) test $(TESTFLAGS) ./examples/...
+	@if [ -d examples/quickstart ]; then \
+		echo "go run ./examples/quickstart"; $(GO) run ./examples/quickstart; \
+	fi
+
+.PHONY: snippets
+snippets: ## compile the Go of README.md and docs/, and check their links
+	$(GO) test -count=1 ./internal/snippets
+
+.PHONY: sim
+sim: ## a short simulation
+	$(GO) test $(TESTFLAGS) -run Sim ./redlock
+
+.PHONY: cover
+cover: ## the library's tests without the race detector; fails below COVERMIN % coverage
+	@mkdir -p $(BUILD)
+	$(GO) test -timeout $(TIMEOUT) $(TESTFLAGS) -coverprofile=$(BUILD)/cover.out -coverpkg=./redlock ./redlock
+	@$(GO) tool cover -func=$(BUILD)/cover.out | awk -v min=$(COVERMIN) ' \
+		/^total:/ { sub("%", "", $$3); seen = 1; \
+		  printf "coverage of package redlock: %s %% (at least %s)\n", $$3, min; if ($$3 + 0 < min + 0) exit 1 } \
+		END { if (!seen) exit 1 }'
+
+.PHONY: fuzz
+fuzz: ## every fuzz target of the library, FUZZTIME each
+	@set -e; found=$$($(GO) test -list '^Fuzz' ./redlock); \
+	for f in $$(echo "$$found" | grep '^Fuzz'); do \
+		echo "fuzz: $$f"; \
+		$(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) ./redlock; \
+	done
+
+.PHONY: stress
+stress: ## the short tests STRESSCOUNT times in a row
+	$(GO) test -short -count=$(STRESSCOUNT) -failfast -timeout 60m ./...
+
+.PHONY: matrix
+matrix: ## the real-server tests with each of REDIS_SERVERS="path1 path2"
+	@[ -n "$(REDIS_SERVERS)" ] || { echo 'usage: make matrix REDIS_SERVERS="/path/to/redis-server /path/to/valkey-server"'; exit 1; }
+	@set -e; for s in $(abspath $(REDIS_SERVERS)); do \
+		echo "$$s: $$("$$s" --version)"; \
+		REDIS_SERVER=$$s $(GO) test -count=1 -timeout $(TIMEOUT) -run '$(REAL)' ./redlock ./internal/testcluster; \
+	done
+
+.PHONY: bench
+bench: ## the benchmarks, in their own module: its program, or its Benchmark functions
+	@cd bench; if [ "$$($(GO) list -f '{{.Name}}' .)" = main ]; then \
+		echo "go run . $(BENCHFLAGS)"; $(GO) run . $(BENCHFLAGS); \
+	else \
+		echo "go test -bench . $(BENCHFLAGS)"; $(GO) test -run '^$$' -bench . $(BENCHFLAGS) ./...; \
+	fi

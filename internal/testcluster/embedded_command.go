@@ -1,0 +1,96 @@
+package testcluster
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"reflect"
+	"time"
+
+	"github.com/alicebob/miniredis/v2/server"
+	"github.com/gomodule/redigo/redis"
+)
+
+// Client names mark those peers of the server that the hook treats in its own
+// way: it has no other place for a note.
+const (
+	// ownName marks commands that come from a Node's methods, which no fault
+	// may affect.
+	ownName = "testcluster-own"
+	// deadName marks a connection of an earlier life, whose further commands
+	// may be in the server's buffer already.
+	deadName = "testcluster-dead"
+)
+
+// hook runs before every command of the server. It returns true if the command
+// must not run.
+func (e *embedded) hook(c *server.Peer, cmd string, args ...string) bool {
+	if c.ClientName == ownName || isNested(c) {
+		return false
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	life := e.life
+	if fn := e.onCommand; fn != nil && !e.stopped && c.ClientName != deadName {
+		e.hooks++
+		e.mu.Unlock()
+		fn(cmd, args)
+		e.mu.Lock()
+		e.hooks--
+		e.changed.Broadcast()
+	}
+	switch {
+	case e.stopped || e.life != life || c.ClientName == deadName:
+		c.ClientName = deadName
+		c.Close()
+		return true
+	case e.errMsg != "":
+		c.WriteError(e.errMsg)
+		return true
+	}
+	return false
+}
+
+// isNested reports whether a command is called by a script. Such commands run
+// with the server's lock held, so that a hook could deadlock, and they are no
+// commands of a client. The server's context type isn't exported, which leaves
+// reflection.
+func isNested(c *server.Peer) bool {
+	ctx := reflect.ValueOf(c.Ctx)
+	if ctx.Kind() != reflect.Pointer || ctx.IsNil() {
+		return false
+	}
+	nested := ctx.Elem().FieldByName("nested")
+	return nested.IsValid() && nested.Kind() == reflect.Bool && nested.Bool()
+}
+
+// do runs a command in the server without a connection.
+func (e *embedded) do(cmd string, args ...any) (any, error) {
+	argv := []string{cmd}
+	for _, a := range args {
+		argv = append(argv, fmt.Sprint(a))
+	}
+	var reply bytes.Buffer
+	peer := server.NewPeer(bufio.NewWriter(&reply))
+	peer.ClientName = ownName
+	e.srv.Dispatch(peer, argv)
+	peer.Flush()
+	return redis.NewConn(replyConn{Reader: &reply}, 0, 0).Receive()
+}
+
+// replyConn lets redigo parse a reply that is in memory already.
+type replyConn struct {
+	net.Conn
+	io.Reader
+}
+
+// Read implements [net.Conn].
+func (c replyConn) Read(b []byte) (int, error) { return c.Reader.Read(b) }
+
+// SetReadDeadline implements [net.Conn].
+func (replyConn) SetReadDeadline(time.Time) error { return nil }
+
+// Close implements [net.Conn].
+func (replyConn) Close() error { return nil }

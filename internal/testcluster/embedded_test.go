@@ -1,0 +1,283 @@
+package testcluster
+
+import (
+	"context"
+	"os"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+)
+
+const setAndGet = `redis.call("SET", KEYS[1], ARGV[1]) return redis.call("GET", KEYS[1])`
+
+// get returns a pool's connection that is closed with the test.
+func get(t *testing.T, pool *redis.Pool) redis.Conn {
+	t.Helper()
+	conn, err := pool.GetContext(t.Context())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+// requireKey checks the value of the key k.
+func requireKey(t *testing.T, n *Node, want string) {
+	t.Helper()
+	got, ok, err := n.Get("k")
+	require.NoError(t, err)
+	require.True(t, ok)
+	require.Equal(t, want, got)
+}
+
+func requireNoKey(t *testing.T, n *Node, key string) {
+	t.Helper()
+	_, ok, err := n.Get(key)
+	require.NoError(t, err)
+	require.False(t, ok)
+}
+
+func TestBubbleKeysExpireByTheFakeClock(t *testing.T) {
+	began := time.Now()
+	synctest.Test(t, func(t *testing.T) {
+		c := RunBubble(t, 3)
+		n := c.Nodes[1]
+		_, err := get(t, n.Pool()).Do("SET", "k", "v", "PX", 30_000)
+		require.NoError(t, err)
+		time.Sleep(10 * time.Second)
+		keys, err := n.Keys()
+		require.NoError(t, err)
+		require.Equal(t, map[string]KeyState{"k": {Value: "v", TTL: 20 * time.Second}}, keys)
+		time.Sleep(20 * time.Second)
+		requireNoKey(t, n, "k")
+	})
+	require.Less(t, time.Since(began), 5*time.Second)
+}
+
+func TestBubbleConnectionsPipeline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := RunBubble(t, 1)
+		conn, err := redis.DialContext(t.Context(), "tcp", c.Addrs()[0],
+			redis.DialContextFunc(c.DialContext), redis.DialClientName("me"), redis.DialDatabase(3))
+		require.NoError(t, err)
+		for range 1000 {
+			require.NoError(t, conn.Send("ECHO", "a line that is long enough to fill every buffer soon"))
+		}
+		require.NoError(t, conn.Flush())
+		for range 1000 {
+			_, err = conn.Receive()
+			require.NoError(t, err)
+		}
+		require.NoError(t, conn.Close())
+		_, err = c.DialContext(t.Context(), "tcp", "unknown:1")
+		require.Error(t, err)
+	})
+}
+
+func TestNodeKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := RunBubble(t, 1).Nodes[0]
+		require.NoError(t, n.Set("forever", "1", 0))
+		require.NoError(t, n.Set("soon", "2", time.Second))
+		_, err := get(t, n.Pool()).Do("RPUSH", "list", "x")
+		require.NoError(t, err)
+		// The methods work past every fault.
+		n.Proxy().BlackHole(true)
+		require.NoError(t, n.Hang())
+		require.NoError(t, n.SetError("LOADING"))
+		keys, err := n.Keys()
+		require.NoError(t, err)
+		require.Len(t, keys, 3)
+		require.Equal(t, KeyState{Value: "2", TTL: time.Second}, keys["soon"])
+		require.Equal(t, "1", keys["forever"].Value)
+		require.Negative(t, keys["forever"].TTL)
+		require.Contains(t, keys, "list")
+		require.NoError(t, n.Del("forever"))
+		requireNoKey(t, n, "forever")
+		require.NoError(t, n.Flush())
+		keys, err = n.Keys()
+		require.NoError(t, err)
+		require.Empty(t, keys)
+	})
+}
+
+func TestEmbeddedStopAndRestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := RunBubble(t, 1).Nodes[0]
+		pool := n.Pool()
+		for _, keep := range []bool{true, false, true, false} {
+			conn := get(t, pool)
+			_, err := conn.Do("EVAL", setAndGet, 1, "k", "v")
+			require.NoError(t, err)
+			sha, err := redis.String(conn.Do("SCRIPT", "LOAD", setAndGet))
+			require.NoError(t, err)
+			require.NoError(t, n.Hang())
+			require.NoError(t, n.Stop())
+			_, err = conn.Do("GET", "k")
+			require.ErrorIs(t, err, syscall.ECONNRESET)
+			_, err = n.Dial(t.Context())
+			require.ErrorIs(t, err, syscall.ECONNREFUSED)
+			requireKey(t, n, "v")
+
+			require.NoError(t, n.Restart(keep))
+			conn = get(t, pool)
+			_, err = conn.Do("EVALSHA", sha, 1, "k", "v2")
+			require.ErrorContains(t, err, "NOSCRIPT", "a restart loses the scripts")
+			if keep {
+				requireKey(t, n, "v")
+			} else {
+				requireNoKey(t, n, "k")
+			}
+		}
+		// Restart also does for a running node, and its connections break.
+		conn := get(t, pool)
+		_, err := conn.Do("PING")
+		require.NoError(t, err)
+		require.NoError(t, n.Restart(true))
+		_, err = conn.Do("PING")
+		require.Error(t, err)
+	})
+}
+
+func TestEmbeddedHangAndSlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := RunBubble(t, 1).Nodes[0]
+		pool := n.Pool()
+		require.NoError(t, n.Hang())
+		_, err := redis.DoWithTimeout(get(t, pool), time.Second, "SET", "k", "v")
+		require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+		requireNoKey(t, n, "k")
+		require.NoError(t, n.Resume())
+		synctest.Wait()
+		requireKey(t, n, "v")
+
+		require.NoError(t, n.Slow(time.Second, time.Second))
+		start := time.Now()
+		_, err = get(t, pool).Do("PING")
+		require.NoError(t, err)
+		require.Equal(t, 2*time.Second, time.Since(start))
+		require.NoError(t, n.Slow(0, 0))
+	})
+}
+
+func TestEmbeddedFlushScripts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := RunBubble(t, 1).Nodes[0]
+		conn := get(t, n.Pool())
+		script := redis.NewScript(1, setAndGet)
+		require.NoError(t, script.Load(conn))
+		require.NoError(t, n.FlushScripts())
+		require.NoError(t, script.SendHash(conn, "k", "v"))
+		require.NoError(t, conn.Flush())
+		_, err := conn.Receive()
+		require.ErrorContains(t, err, "NOSCRIPT")
+	})
+}
+
+func TestSetErrorAndOnCommand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := RunBubble(t, 1).Nodes[0]
+		conn := get(t, n.Pool())
+		var seen []string
+		require.NoError(t, n.OnCommand(func(cmd string, args []string) {
+			seen = append(seen, cmd+" "+args[len(args)-1])
+		}))
+		_, err := conn.Do("eval", setAndGet, 1, "k", "v")
+		require.NoError(t, err)
+		require.NoError(t, n.SetError("LOADING the dataset"))
+		_, err = conn.Do("SET", "k", "w")
+		require.EqualError(t, err, "LOADING the dataset")
+		require.NoError(t, n.SetError(""))
+		require.NoError(t, n.OnCommand(nil))
+		_, err = conn.Do("GET", "k")
+		require.NoError(t, err)
+		require.Equal(t, []string{"EVAL v", "SET w"}, seen, "neither nested commands nor those of the node itself")
+		requireKey(t, n, "v")
+	})
+}
+
+func TestOnCommandMayStopTheNode(t *testing.T) {
+	for name, act := range map[string]func(*Node) error{
+		"stop":    (*Node).Stop,
+		"restart": func(n *Node) error { return n.Restart(true) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := RunBubble(t, 1).Nodes[0]
+				conn := get(t, n.Pool())
+				acted := make(chan error, 1)
+				require.NoError(t, n.OnCommand(func(string, []string) { acted <- act(n) }))
+				_, err := conn.Do("SET", "k", "v")
+				require.Error(t, err)
+				require.NoError(t, <-acted)
+				synctest.Wait()
+				requireNoKey(t, n, "k")
+			})
+		})
+	}
+}
+
+func TestStopIsFinal(t *testing.T) {
+	// What a stopped node had accepted must not show up after its restart.
+	requireNoLeaks(t)
+	c := RunEmbedded(t, 1)
+	n := c.Nodes[0]
+	for range 50 {
+		started := make(chan struct{}, 1)
+		require.NoError(t, n.OnCommand(func(string, []string) {
+			select {
+			case started <- struct{}{}:
+			default:
+			}
+		}))
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			conn, err := n.Conn(context.Background())
+			if err != nil {
+				return
+			}
+			defer func() { _ = conn.Close() }()
+			for range 20 {
+				_ = conn.Send("SET", "k", "v")
+			}
+			_ = conn.Flush()
+			_, _ = conn.Receive()
+		}()
+		<-started
+		require.NoError(t, n.Restart(false))
+		requireNoKey(t, n, "k")
+		<-done
+		require.NoError(t, n.Restart(false))
+		requireNoKey(t, n, "k")
+	}
+}
+
+func TestEmbeddedOverTCP(t *testing.T) {
+	requireNoLeaks(t)
+	c := RunEmbedded(t, 3)
+	require.Len(t, c.Addrs(), 3)
+	for i, pool := range c.Pools() {
+		n := c.Nodes[i]
+		require.Equal(t, n.Addr(), n.ProxyAddr())
+		require.Empty(t, n.DirectAddr())
+		_, err := get(t, pool).Do("SET", "k", n.Name())
+		require.NoError(t, err)
+		requireKey(t, n, n.Name())
+	}
+	n := c.Nodes[0]
+	require.NoError(t, n.Stop())
+	_, err := n.Conn(t.Context(), redis.DialClientName("me"))
+	require.Error(t, err)
+	require.NoError(t, n.Restart(true))
+	conn, err := redis.Dial("tcp", n.Addr(), redis.DialReadTimeout(20*time.Millisecond))
+	require.NoError(t, err)
+	require.NoError(t, n.Hang())
+	_, err = conn.Do("GET", "k")
+	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+	require.NoError(t, n.Resume())
+	require.NoError(t, c.Close())
+	require.NoError(t, c.Close())
+}

@@ -1,0 +1,16 @@
+//go:build unix
+
+package testcluster
+
+import "syscall"
+
+// freeze stops the process as a whole until thaw.
+func (p *process) freeze() error {
+	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	return p.awaitFrozen()
+}
+
+// thaw lets a frozen process go on.
+func (p *process) thaw() error { return p.cmd.Process.Signal(syscall.SIGCONT) }

@@ -1,0 +1,170 @@
+package testcluster
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// ErrUnsupported is returned for a fault that a kind of node can't have.
+var ErrUnsupported = errors.New("testcluster: not supported by this kind of node")
+
+// backend is a node's server, seen past the node's proxy.
+type backend interface {
+	// do runs one command past every fault.
+	do(cmd string, args ...any) (any, error)
+	stop() error
+	restart(keepData bool) error
+	hang() error
+	resume() error
+	close() error
+}
+
+// Node is one server with a fault-injecting proxy in front of it. It belongs
+// to its [Cluster] and is safe for concurrent use.
+type Node struct {
+	name    string
+	backend backend
+	proxy   *Proxy
+
+	addr       string // Where clients dial.
+	proxyAddr  string
+	directAddr string
+	socket     string
+
+	mu    sync.Mutex
+	pools []*redis.Pool
+}
+
+// Name returns a short name that is unique in the cluster.
+func (n *Node) Name() string { return n.name }
+
+// Addr returns the host:port that clients dial. It leads through the proxy,
+// except for real servers started without [WithProxy]. The address of a node
+// made by [NewBubble] has no socket: see [Cluster.DialContext].
+func (n *Node) Addr() string { return n.addr }
+
+// ProxyAddr returns the host:port of the proxy.
+func (n *Node) ProxyAddr() string { return n.proxyAddr }
+
+// DirectAddr returns the host:port of a real server past its proxy, and ""
+// for the other kinds.
+func (n *Node) DirectAddr() string { return n.directAddr }
+
+// Socket returns the path of the Unix socket of a real server started with
+// [WithUnixSocket], else "".
+func (n *Node) Socket() string { return n.socket }
+
+// Proxy returns the proxy in front of the node, which the node owns.
+func (n *Node) Proxy() *Proxy { return n.proxy }
+
+// Dial opens a client connection to [Node.Addr]. The caller closes it.
+func (n *Node) Dial(ctx context.Context) (net.Conn, error) {
+	if e, ok := n.backend.(*embedded); ok && !e.tcp {
+		return n.proxy.Dial(ctx)
+	}
+	var d net.Dialer
+	return d.DialContext(ctx, "tcp", n.addr)
+}
+
+// Conn opens a redigo connection to [Node.Addr]. The caller closes it. Only
+// options about what follows the dialling have an effect.
+func (n *Node) Conn(ctx context.Context, opts ...redis.DialOption) (redis.Conn, error) {
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return n.Dial(ctx) }
+	opts = append(opts[:len(opts):len(opts)], redis.DialContextFunc(dial))
+	return redis.DialContext(ctx, "tcp", n.addr, opts...)
+}
+
+// Pool returns a new pool of connections made by [Node.Conn]. It has no limit,
+// no timeouts but those in opts, and no checks of idle connections; the caller
+// may change its fields before its first use. Closing the cluster closes it.
+func (n *Node) Pool(opts ...redis.DialOption) *redis.Pool {
+	p := &redis.Pool{
+		MaxIdle: 8,
+		DialContext: func(ctx context.Context) (redis.Conn, error) {
+			return n.Conn(ctx, opts...)
+		},
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.pools = append(n.pools, p)
+	return p
+}
+
+// Stop makes the node die: its connections are reset and new ones refused. A
+// command that was running has either finished or will never run once Stop
+// returns. Embedded nodes keep their data for [Node.Restart]; a real server is
+// killed without a chance to save.
+func (n *Node) Stop() error { return n.backend.stop() }
+
+// Restart starts a stopped node again on the same address, or stops a running
+// one before. The restarted node isn't hung and has lost its script cache; the
+// faults set on its proxy stay. A real server can keep its data only with
+// [WithAppendOnly].
+func (n *Node) Restart(keepData bool) error { return n.backend.restart(keepData) }
+
+// Hang freezes the node, as SIGSTOP does to a process: connections are
+// accepted but nothing is answered. An embedded node hangs its proxy instead.
+func (n *Node) Hang() error { return n.backend.hang() }
+
+// Resume ends [Node.Hang]; the node then works off what it has received.
+func (n *Node) Resume() error { return n.backend.resume() }
+
+// Slow delays every chunk of bytes in each direction by a random time from
+// minimum to maximum; zeros end it. It is an error if clients don't go through
+// the proxy.
+func (n *Node) Slow(minimum, maximum time.Duration) error {
+	if n.addr != n.proxyAddr {
+		return ErrUnsupported
+	}
+	n.proxy.SetDelay(minimum, maximum)
+	return nil
+}
+
+// SetError makes an embedded node answer every command with the error msg,
+// which begins with a code such as "LOADING"; "" ends it. Commands that a
+// script calls aren't affected.
+func (n *Node) SetError(msg string) error {
+	e, ok := n.backend.(*embedded)
+	if !ok {
+		return ErrUnsupported
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.errMsg = msg
+	return nil
+}
+
+// OnCommand makes an embedded node call fn before it runs a command, with the
+// command's name in upper case; nil ends that. Commands called by a script and
+// those of this Node's own methods aren't reported.
+//
+// The calls for one connection come one after another, those of different
+// connections concurrently. The function may call the node's methods: if it
+// stops or restarts the node, then the command doesn't run.
+func (n *Node) OnCommand(fn func(cmd string, args []string)) error {
+	e, ok := n.backend.(*embedded)
+	if !ok {
+		return ErrUnsupported
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.onCommand = fn
+	return nil
+}
+
+func (n *Node) close() error {
+	n.mu.Lock()
+	pools := n.pools
+	n.pools = nil
+	n.mu.Unlock()
+	for _, p := range pools {
+		_ = p.Close()
+	}
+	n.proxy.Close()
+	return n.backend.close()
+}

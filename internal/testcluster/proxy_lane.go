@@ -1,0 +1,115 @@
+package testcluster
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// chunk is a piece of one direction's byte stream on its way.
+type chunk struct {
+	data []byte
+	due  time.Time // Not delivered before.
+	late bool      // Rescued by LateBytes.
+}
+
+// lane is one direction of a link: a queue between the goroutine that reads
+// from one side and the goroutine that writes to the other. All of it is
+// guarded by the proxy's lock, except for wake.
+type lane struct {
+	queue []chunk
+	last  time.Time     // The due time of the newest chunk, which keeps the order.
+	eof   bool          // No more chunks will come.
+	dead  bool          // Nothing will be delivered any more.
+	wake  chan struct{} // Holds one token when the writer should look again.
+	rng   *rand.Rand
+}
+
+func newLane(seed, sequence uint64) lane {
+	return lane{wake: make(chan struct{}, 1), rng: rand.New(rand.NewPCG(seed, sequence))}
+}
+
+// draw picks a random duration from s.
+func (l *lane) draw(s span) time.Duration {
+	if s.max <= s.min {
+		return s.min
+	}
+	return s.min + time.Duration(l.rng.Int64N(int64(s.max-s.min)+1))
+}
+
+// push queues a copy of data to be delivered after a delay drawn from s.
+func (l *lane) push(data []byte, s span) {
+	due := time.Now().Add(l.draw(s))
+	if due.Before(l.last) {
+		due = l.last
+	}
+	l.last = due
+	l.queue = append(l.queue, chunk{data: append([]byte(nil), data...), due: due})
+	l.signal()
+}
+
+// finish tells that no more chunks will come.
+func (l *lane) finish() {
+	l.eof = true
+	l.signal()
+}
+
+// discard empties the queue for good and returns how many bytes were in it.
+func (l *lane) discard() (dropped int64) {
+	for _, c := range l.queue {
+		dropped += int64(len(c.data))
+	}
+	l.queue, l.dead = nil, true
+	l.signal()
+	return dropped
+}
+
+// rescue decides about the queued chunks once no more will come: those for
+// which keep holds stay as they are, and the others are delayed again by a
+// time drawn from s or, if s is zero, dropped. It returns how many bytes were
+// dropped.
+func (l *lane) rescue(keep func(chunk) bool, s span) (dropped int64) {
+	queue := l.queue
+	l.queue = nil
+	now := time.Now()
+	var last time.Time
+	for _, c := range queue {
+		switch {
+		case keep(c):
+		case s.max <= 0:
+			dropped += int64(len(c.data))
+			continue
+		default:
+			c.due, c.late = now.Add(l.draw(s)), true
+		}
+		if c.due.Before(last) {
+			c.due = last
+		}
+		last = c.due
+		l.queue = append(l.queue, c)
+	}
+	l.finish()
+	return dropped
+}
+
+// signal makes the writer look again; it never blocks.
+func (l *lane) signal() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// wait blocks until the lane is signalled or, if d isn't negative, d has
+// passed.
+func (l *lane) wait(d time.Duration) {
+	if d < 0 {
+		<-l.wake
+		return
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-l.wake:
+	case <-t.C:
+	}
+}

@@ -1,0 +1,206 @@
+package testcluster
+
+import (
+	"net"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestProxyRelays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, _ := startEcho(t)
+		conn := dial(t, p)
+		send(t, conn, "hello")
+		expect(t, conn, "hello")
+		require.NoError(t, conn.Close())
+		synctest.Wait()
+		require.Equal(t, Stats{Accepted: 1, Requests: 5, Replies: 5}, p.Stats())
+		p.Close()
+		_, err := p.Dial(t.Context())
+		require.ErrorIs(t, err, ErrProxyClosed)
+		_, err = p.Listen()
+		require.Error(t, err)
+	})
+}
+
+func TestProxyDelayIsPipelinedAndKeepsOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, _ := startEcho(t)
+		p.SetDelay(100*time.Millisecond, 100*time.Millisecond)
+		conn := dial(t, p)
+		start := time.Now()
+		for _, msg := range []string{"a", "b", "c"} {
+			send(t, conn, msg)
+			time.Sleep(10 * time.Millisecond)
+		}
+		expect(t, conn, "abc")
+		require.Equal(t, 220*time.Millisecond, time.Since(start), "one chunk's delay must not hold up the next")
+
+		p.SetDelay(0, time.Second)
+		want := ""
+		for i := range 50 {
+			msg := string(rune('A' + i))
+			want += msg
+			send(t, conn, msg)
+			synctest.Wait()
+		}
+		expect(t, conn, want)
+
+		p.SetDelays(time.Second, time.Second, 2*time.Second, 2*time.Second)
+		start = time.Now()
+		send(t, conn, "x")
+		expect(t, conn, "x")
+		require.Equal(t, 3*time.Second, time.Since(start))
+	})
+}
+
+func TestProxySeedRepeatsDelays(t *testing.T) {
+	measure := func(t *testing.T, seed uint64) (took []time.Duration) {
+		t.Helper()
+		synctest.Test(t, func(t *testing.T) {
+			p, _ := startEcho(t)
+			p.SetSeed(seed)
+			p.SetDelay(0, time.Second)
+			for range 3 {
+				conn := dial(t, p)
+				start := time.Now()
+				send(t, conn, "x")
+				expect(t, conn, "x")
+				took = append(took, time.Since(start))
+			}
+		})
+		return took
+	}
+	first := measure(t, 7)
+	require.Equal(t, first, measure(t, 7))
+	require.NotEqual(t, first, measure(t, 8))
+	require.NotEqual(t, first[0], first[1])
+}
+
+func TestProxyHangHoldsAndResumes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, e := startEcho(t)
+		old := dial(t, p)
+		send(t, old, "0")
+		expect(t, old, "0")
+		p.Hang()
+		fresh := dial(t, p)
+		send(t, old, "1")
+		send(t, old, "2")
+		send(t, fresh, "3")
+		expectSilence(t, old)
+		expectSilence(t, fresh)
+		require.Equal(t, "0", e.received())
+		require.Equal(t, 1, e.dials)
+		p.Resume()
+		expect(t, old, "12")
+		expect(t, fresh, "3")
+	})
+}
+
+func TestProxyHangDeliversRequestsOfGoneClients(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, e := startEcho(t)
+		p.Hang()
+		conn := dial(t, p)
+		send(t, conn, "x")
+		synctest.Wait()
+		require.NoError(t, conn.Close())
+		time.Sleep(time.Hour)
+		require.Empty(t, e.received())
+		p.Resume()
+		synctest.Wait()
+		require.Equal(t, "x", e.received())
+	})
+}
+
+func TestProxyBlackHole(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, e := startEcho(t)
+		idle, busy := dial(t, p), dial(t, p)
+		synctest.Wait()
+		p.BlackHole(true)
+		fresh := dial(t, p)
+		send(t, busy, "lost")
+		send(t, fresh, "lost")
+		expectSilence(t, busy)
+		expectSilence(t, fresh)
+		p.BlackHole(false)
+		for _, dead := range []net.Conn{busy, fresh} {
+			send(t, dead, "still lost")
+			expectSilence(t, dead)
+		}
+		for _, alive := range []net.Conn{idle, dial(t, p)} {
+			send(t, alive, "y")
+			expect(t, alive, "y")
+		}
+		require.Equal(t, "yy", e.received())
+		require.EqualValues(t, 2*len("loststill lost"), p.Dropped())
+	})
+}
+
+func TestProxyBlackHoleTakesBytesOnTheirWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, e := startEcho(t)
+		p.SetDelay(time.Second, time.Second)
+		conn := dial(t, p)
+		send(t, conn, "x")
+		time.Sleep(1500 * time.Millisecond)
+		p.BlackHole(true)
+		expectSilence(t, conn)
+		require.Equal(t, "x", e.received(), "the request was through, its reply was not")
+	})
+}
+
+func TestProxyReset(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, e := startEcho(t)
+		p.SetDelay(time.Second, time.Second)
+		conn := dial(t, p)
+		send(t, conn, "x")
+		synctest.Wait()
+		p.Reset()
+		_, err := conn.Read(make([]byte, 1))
+		require.ErrorIs(t, err, syscall.ECONNRESET)
+		require.Equal(t, 0, p.Conns())
+		time.Sleep(time.Minute)
+		require.Empty(t, e.received(), "bytes on their way are dropped")
+		conn = dial(t, p)
+		send(t, conn, "y")
+		expect(t, conn, "y")
+	})
+}
+
+func TestProxyRefuse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, _ := startEcho(t)
+		old := dial(t, p)
+		p.Refuse(true)
+		_, err := p.Dial(t.Context())
+		require.ErrorIs(t, err, syscall.ECONNREFUSED)
+		send(t, old, "x")
+		expect(t, old, "x")
+		p.Refuse(false)
+		dial(t, p)
+		require.Equal(t, 1, p.Stats().Refused)
+		require.Equal(t, 2, p.Accepted())
+	})
+}
+
+func TestProxyDropReplies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, e := startEcho(t)
+		conn := dial(t, p)
+		p.DropReplies(true)
+		send(t, conn, "x")
+		expectSilence(t, conn)
+		require.Equal(t, "x", e.received())
+		p.DropReplies(false)
+		send(t, conn, "y")
+		expect(t, conn, "y")
+	})
+}

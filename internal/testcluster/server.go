@@ -1,0 +1,143 @@
+package testcluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// StartServers starts n real servers, see [ServerBinary], on free loopback
+// ports, each with a temporary folder of its own. It returns once all of them
+// answer. [Cluster.Close] kills them; on Linux they also die with this process.
+func StartServers(n int, opts ...ServerOption) (*Cluster, error) {
+	var o serverOptions
+	for _, opt := range opts {
+		opt(&o)
+	}
+	bin, err := ServerBinary()
+	if err != nil {
+		return nil, err
+	}
+	c := &Cluster{}
+	for i := range n {
+		node, err := startServer("node"+strconv.Itoa(i+1), bin, o)
+		if err != nil {
+			return nil, errors.Join(err, c.Close())
+		}
+		c.Nodes = append(c.Nodes, node)
+	}
+	c.SetSeed(1)
+	return c, nil
+}
+
+// startServer starts one server and the proxy in front of it.
+func startServer(name, bin string, o serverOptions) (*Node, error) {
+	dir, err := os.MkdirTemp("", "redlock-")
+	if err != nil {
+		return nil, err
+	}
+	s := &realServer{name: name, bin: bin, opts: o, dir: dir}
+	node := &Node{name: name, backend: s}
+	node.proxy = NewProxy(func(ctx context.Context) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "tcp", s.addr())
+	})
+	if err = s.startAnywhere(); err != nil {
+		return nil, errors.Join(err, node.close())
+	}
+	if node.proxyAddr, err = node.proxy.Listen(); err != nil {
+		return nil, errors.Join(err, node.close())
+	}
+	node.directAddr = s.addr()
+	node.addr = node.directAddr
+	if o.proxied {
+		node.addr = node.proxyAddr
+	}
+	if o.unixSocket {
+		node.socket = s.socket()
+	}
+	return node, nil
+}
+
+// realServer is a server process that can be started again and again on the
+// same port.
+type realServer struct {
+	name, bin, dir string
+	opts           serverOptions
+	port           int // Set once, before the node is handed out.
+
+	mu   sync.Mutex // Held while the process is started or ended.
+	proc *process
+}
+
+func (s *realServer) addr() string    { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
+func (s *realServer) socket() string  { return filepath.Join(s.dir, "sock") }
+func (s *realServer) logPath() string { return filepath.Join(s.dir, "log") }
+func (s *realServer) dataDir() string { return filepath.Join(s.dir, "data") }
+
+func (s *realServer) stop() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.proc.kill()
+	return nil
+}
+
+func (s *realServer) restart(keepData bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if keepData && !s.opts.appendOnly {
+		return fmt.Errorf("testcluster: %s can't keep its data, as it was started without WithAppendOnly", s.name)
+	}
+	s.proc.kill()
+	if !keepData {
+		if err := os.RemoveAll(s.dataDir()); err != nil {
+			return err
+		}
+	}
+	return s.startAgain()
+}
+
+func (s *realServer) hang() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.wrap(s.proc.freeze())
+}
+
+func (s *realServer) resume() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.wrap(s.proc.thaw())
+}
+
+func (s *realServer) close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.proc != nil {
+		s.proc.kill()
+	}
+	return os.RemoveAll(s.dir)
+}
+
+func (s *realServer) wrap(err error) error {
+	if err != nil {
+		return fmt.Errorf("testcluster: %s: %w", s.name, err)
+	}
+	return nil
+}
+
+// do runs a command on a connection of its own past the proxy.
+func (s *realServer) do(cmd string, args ...any) (any, error) {
+	conn, err := redis.Dial("tcp", s.addr(), directTimeouts()...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = conn.Close() }()
+	return conn.Do(cmd, args...)
+}

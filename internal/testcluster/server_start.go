@@ -1,0 +1,144 @@
+package testcluster
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+const (
+	// startTimeout is generous, since a busy machine isn't a failing one.
+	startTimeout  = 20 * time.Second
+	startAttempts = 20
+
+	// Ports below the usual ephemeral ranges can't be taken by an outgoing
+	// connection while a server is stopped.
+	minPort, maxPort = 20000, 32000
+)
+
+// errPortTaken tells that the server could not listen on its port.
+var errPortTaken = errors.New("the port is taken")
+
+func directTimeouts() []redis.DialOption {
+	const timeout = 2 * time.Second
+	return []redis.DialOption{
+		redis.DialConnectTimeout(timeout), redis.DialReadTimeout(timeout), redis.DialWriteTimeout(timeout),
+	}
+}
+
+// startAnywhere starts the server on a free port. It tries another one when
+// somebody takes the port before the server does.
+func (s *realServer) startAnywhere() error {
+	var err error
+	for range startAttempts {
+		s.port = minPort + rand.IntN(maxPort-minPort)
+		ln, listenErr := net.Listen("tcp", s.addr())
+		if listenErr != nil {
+			err = errors.Join(errPortTaken, listenErr)
+			continue
+		}
+		_ = ln.Close()
+		if err = s.start(); !errors.Is(err, errPortTaken) {
+			break
+		}
+	}
+	return s.wrap(err)
+}
+
+// startAgain starts the server on the port it had.
+func (s *realServer) startAgain() error {
+	var err error
+	for range startAttempts {
+		if err = s.start(); !errors.Is(err, errPortTaken) {
+			break
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	return s.wrap(err)
+}
+
+// start starts the process and waits until it answers.
+func (s *realServer) start() error {
+	if err := os.MkdirAll(s.dataDir(), 0o700); err != nil {
+		return err
+	}
+	if err := os.Remove(s.logPath()); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	proc, err := startProcess(s.bin, s.args(), s.logPath())
+	if err != nil {
+		return err
+	}
+	s.proc = proc
+	deadline := time.Now().Add(startTimeout)
+	for {
+		err := s.ping()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-proc.done:
+			return s.startError(errors.New("the server ended at once"))
+		case <-time.After(2 * time.Millisecond):
+		}
+		if time.Now().After(deadline) {
+			proc.kill()
+			return s.startError(err)
+		}
+	}
+}
+
+func (s *realServer) args() []string {
+	args := []string{
+		"--bind", "127.0.0.1", "--port", strconv.Itoa(s.port), "--dir", s.dataDir(), "--daemonize", "no",
+		"--save", "", "--appendonly", "no",
+	}
+	if s.opts.appendOnly {
+		args[len(args)-1] = "yes"
+	}
+	if s.opts.unixSocket {
+		args = append(args, "--unixsocket", s.socket())
+	}
+	return append(args, s.opts.args...)
+}
+
+// ping returns nil if our process answers on the port.
+func (s *realServer) ping() error {
+	if _, err := s.do("PING"); err != nil {
+		// A server that wants a password is up all the same.
+		if strings.HasPrefix(err.Error(), "NOAUTH") && !s.proc.ended() {
+			return nil
+		}
+		return err
+	}
+	// A foreign server may listen on the port while ours fails to.
+	info, err := redis.String(s.do("INFO", "server"))
+	if err != nil {
+		return err
+	}
+	if want := fmt.Sprintf("process_id:%d\r\n", s.proc.cmd.Process.Pid); !strings.Contains(info, want) {
+		return errPortTaken
+	}
+	return nil
+}
+
+// startError explains a failed start with the end of the server's log.
+func (s *realServer) startError(err error) error {
+	log, readErr := os.ReadFile(s.logPath())
+	if readErr != nil {
+		return errors.Join(err, readErr)
+	}
+	if bytes.Contains(log, []byte("already in use")) {
+		err = errPortTaken
+	}
+	const tail = 1000
+	return fmt.Errorf("%s: %w: %s", s.bin, err, bytes.TrimSpace(log[max(0, len(log)-tail):]))
+}

@@ -1,0 +1,169 @@
+package testcluster
+
+import (
+	"os"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+)
+
+func TestServers(t *testing.T) {
+	requireNoLeaks(t)
+	c := RunServers(t, 3)
+	for i, pool := range c.Pools() {
+		n := c.Nodes[i]
+		require.Equal(t, n.Addr(), n.DirectAddr())
+		_, err := get(t, pool).Do("SET", "k", n.Name(), "PX", 60_000)
+		require.NoError(t, err)
+		keys, err := n.Keys()
+		require.NoError(t, err)
+		require.Len(t, keys, 1)
+		require.Equal(t, n.Name(), keys["k"].Value)
+		require.InDelta(t, time.Minute, keys["k"].TTL, float64(10*time.Second))
+	}
+	n := c.Nodes[0]
+	require.ErrorIs(t, n.Slow(1, 2), ErrUnsupported)
+	require.ErrorIs(t, n.SetError("ERR"), ErrUnsupported)
+	require.ErrorIs(t, n.OnCommand(nil), ErrUnsupported)
+
+	conn := get(t, n.Pool())
+	_, err := conn.Do("PING")
+	require.NoError(t, err)
+	require.NoError(t, n.Stop())
+	_, err = conn.Do("PING")
+	require.Error(t, err)
+	_, err = n.Conn(t.Context())
+	require.Error(t, err)
+	_, err = n.Keys()
+	require.Error(t, err)
+	require.NoError(t, n.Stop(), "a second stop does no harm")
+
+	require.Error(t, n.Restart(true), "nothing was written to disk")
+	require.NoError(t, n.Restart(false))
+	requireNoKey(t, n, "k")
+	requireKey(t, c.Nodes[1], "node2")
+}
+
+func TestServerHangs(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("there is no signal to freeze a process")
+	}
+	requireNoLeaks(t)
+	n := RunServers(t, 1).Nodes[0]
+	conn, err := n.Conn(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = conn.Close() }()
+	require.NoError(t, n.Hang())
+	_, err = redis.DoWithTimeout(conn, 30*time.Millisecond, "PING")
+	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+	require.NoError(t, n.Resume())
+	_, err = get(t, n.Pool()).Do("PING")
+	require.NoError(t, err)
+	// A frozen server can be killed as well.
+	require.NoError(t, n.Hang())
+	require.NoError(t, n.Restart(false))
+	_, err = get(t, n.Pool()).Do("PING")
+	require.NoError(t, err)
+}
+
+func TestServerKeepsDataOnDisk(t *testing.T) {
+	requireNoLeaks(t)
+	c := RunServers(t, 1, WithAppendOnly(), WithUnixSocket(), WithArgs("--maxclients", "77"))
+	n := c.Nodes[0]
+	conn, err := redis.Dial("unix", n.Socket())
+	require.NoError(t, err)
+	defer func() { _ = conn.Close() }()
+	_, err = conn.Do("SET", "k", "v")
+	require.NoError(t, err)
+	limit, err := redis.Strings(conn.Do("CONFIG", "GET", "maxclients"))
+	require.NoError(t, err)
+	require.Equal(t, []string{"maxclients", "77"}, limit)
+	require.NoError(t, n.Restart(true))
+	requireKey(t, n, "v")
+	require.NoError(t, n.Stop())
+	require.NoError(t, n.Restart(false))
+	requireNoKey(t, n, "k")
+
+	dir := n.backend.(*realServer).dir
+	require.NoError(t, c.Close())
+	_, err = os.Stat(dir)
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+func TestServersBehindProxies(t *testing.T) {
+	requireNoLeaks(t)
+	n := RunServers(t, 1, WithProxy()).Nodes[0]
+	require.Equal(t, n.Addr(), n.ProxyAddr())
+	require.NotEqual(t, n.Addr(), n.DirectAddr())
+	pool := n.Pool()
+	conn := get(t, pool)
+	_, err := conn.Do("SET", "k", "v")
+	require.NoError(t, err)
+	require.NoError(t, n.Slow(10*time.Millisecond, 10*time.Millisecond))
+	start := time.Now()
+	_, err = conn.Do("PING")
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, time.Since(start), 20*time.Millisecond)
+	require.NoError(t, n.Slow(0, 0))
+
+	require.NoError(t, n.Stop())
+	_, err = conn.Do("PING")
+	require.Error(t, err)
+	require.NoError(t, n.Restart(false))
+	_, err = get(t, pool).Do("PING")
+	require.NoError(t, err)
+}
+
+func TestServerBinary(t *testing.T) {
+	t.Setenv("REDIS_SERVER", "/nonexistent/redis-server")
+	_, err := ServerBinary()
+	require.ErrorIs(t, err, ErrNoServer)
+	_, err = StartServers(1)
+	require.ErrorIs(t, err, ErrNoServer)
+	t.Setenv("REDIS_SERVER", "")
+	t.Setenv("PATH", t.TempDir())
+	_, err = ServerBinary()
+	require.ErrorIs(t, err, ErrNoServer)
+	require.NotContains(t, err.Error(), "\n")
+	self, err := os.Executable()
+	require.NoError(t, err)
+	t.Setenv("REDIS_SERVER", self)
+	path, err := ServerBinary()
+	require.NoError(t, err)
+	require.Equal(t, self, path)
+}
+
+func TestServerThatCannotStart(t *testing.T) {
+	requireNoLeaks(t)
+	if _, err := ServerBinary(); err != nil && os.Getenv("CI") != "true" {
+		t.Skip(err)
+	}
+	_, err := StartServers(2, WithArgs("--no-such-option", "1"))
+	require.ErrorContains(t, err, "no-such-option", "the server's own words")
+}
+
+// recorder is a TB that only notes what happened.
+type recorder struct{ skipped, failed bool }
+
+func (*recorder) Helper()                 {}
+func (*recorder) Cleanup(func())          {}
+func (r *recorder) Fatalf(string, ...any) { r.failed = true }
+func (r *recorder) Skipf(string, ...any)  { r.skipped = true; runtime.Goexit() }
+
+func TestRunServersWithoutABinary(t *testing.T) {
+	t.Setenv("REDIS_SERVER", "/nonexistent/redis-server")
+	for ci, want := range map[string]recorder{"": {skipped: true}, "true": {failed: true}} {
+		t.Setenv("CI", ci)
+		got := &recorder{}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			RunServers(got, 1)
+		}()
+		<-done
+		require.Equal(t, want, *got)
+	}
+}

@@ -1,0 +1,159 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// NewNode returns a node with a pool of its own, which dials when it is first
+// needed and is closed by Redlock.Close; so the Node is for one Redlock only.
+//
+// addr is one of
+//
+//	host:port
+//	redis://[[user]:password@]host[:port][/db]
+//	rediss://[[user]:password@]host[:port][/db]   with TLS
+//	unix:///path[?db=N]   also with [user:password@] before the path
+//
+// opts are redigo's dial options: user, password, database, TLS configuration,
+// timeouts; what the address says wins over them. The node is named
+// host:port[/db], or by the path, never with credentials. A malformed address is
+// reported by New, with that name.
+func NewNode(addr string, opts ...redis.DialOption) Node {
+	t, err := parseAddress(addr)
+	if err != nil {
+		name := withoutCredentials(addr)
+		return Node{Name: name, Pool: &ownPool{err: err}}
+	}
+	// A dial is bounded by the context that the node gives it; these bound what
+	// redigo does not put under that context.
+	opts = append([]redis.DialOption{redis.DialTLSHandshakeTimeout(2 * time.Second), redis.DialConnectTimeout(2 * time.Second)}, opts...)
+	opts = append(opts, t.options...)
+	return Node{Name: t.name, Pool: &ownPool{Pool: &redis.Pool{
+		MaxIdle: 1,
+		DialContext: func(ctx context.Context) (redis.Conn, error) {
+			return redis.DialContext(ctx, t.network, t.address, opts...)
+		},
+	}}}
+}
+
+// ownPool is the pool of a node made by NewNode.
+type ownPool struct {
+	*redis.Pool
+	err error // the address was malformed
+}
+
+// target is a parsed address.
+type target struct {
+	name, network, address string
+	options                []redis.DialOption
+}
+
+func parseAddress(addr string) (target, error) {
+	scheme, _, ok := strings.Cut(addr, "://")
+	if !ok {
+		return tcpTarget(addr, "")
+	}
+	u, err := url.Parse(addr)
+	if err != nil {
+		// Not %w: a url.Error prints the whole address, password included.
+		return target{}, errors.New("not a URL")
+	}
+	var t target
+	switch scheme {
+	case "redis", "rediss":
+		t, err = urlTarget(u)
+	case "unix":
+		t, err = unixTarget(u)
+	default:
+		return target{}, fmt.Errorf("unknown scheme %q (want host:port, redis://, rediss:// or unix://)", scheme)
+	}
+	if err != nil {
+		return target{}, err
+	}
+	if u.User != nil {
+		password, ok := u.User.Password()
+		user := u.User.Username()
+		if !ok { // redis-cli's reading: a lone word is the password.
+			user, password = "", user
+		}
+		t.options = append(t.options, redis.DialUsername(user), redis.DialPassword(password))
+	}
+	return t, nil
+}
+
+func urlTarget(u *url.URL) (target, error) {
+	if u.RawQuery != "" || u.Fragment != "" {
+		return target{}, errors.New("a query or fragment means nothing here")
+	}
+	host := u.Host
+	if u.Port() == "" {
+		host = net.JoinHostPort(u.Hostname(), "6379")
+	}
+	t, err := tcpTarget(host, strings.TrimPrefix(u.Path, "/"))
+	if u.Scheme == "rediss" {
+		t.options = append(t.options, redis.DialUseTLS(true))
+	}
+	return t, err
+}
+
+func tcpTarget(hostport, db string) (target, error) {
+	host, port, err := net.SplitHostPort(hostport)
+	if err != nil {
+		return target{}, errors.New("want host:port")
+	}
+	if host == "" {
+		host = "localhost"
+	}
+	if p, err := strconv.ParseUint(port, 10, 16); err != nil || p == 0 {
+		return target{}, fmt.Errorf("port %q: want 1 to 65535", port)
+	}
+	address := net.JoinHostPort(host, port)
+	t := target{name: address, network: "tcp", address: address}
+	return t, t.database(db, "/")
+}
+
+func unixTarget(u *url.URL) (target, error) {
+	if u.Host != "" || u.Path == "" {
+		return target{}, errors.New("want unix:///path")
+	}
+	t := target{name: u.Path, network: "unix", address: u.Path}
+	return t, t.database(u.Query().Get("db"), "?db=")
+}
+
+// database selects the database that s names, if it names one.
+func (t *target) database(s, separator string) error {
+	if s == "" {
+		return nil
+	}
+	db, err := strconv.ParseUint(s, 10, 31)
+	if err != nil {
+		return fmt.Errorf("database %q: want a number", s)
+	}
+	if db != 0 {
+		t.name += separator + strconv.FormatUint(db, 10)
+		t.options = append(t.options, redis.DialDatabase(int(db)))
+	}
+	return nil
+}
+
+// withoutCredentials is what may be shown of an address that could not be
+// parsed: nothing before the last @.
+func withoutCredentials(addr string) string {
+	if i := strings.LastIndex(addr, "@"); i >= 0 {
+		scheme, _, ok := strings.Cut(addr, "://")
+		if ok {
+			return scheme + "://" + addr[i+1:]
+		}
+		return addr[i+1:]
+	}
+	return addr
+}

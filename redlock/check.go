@@ -1,0 +1,161 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// An Inspection is who holds one resource, node by node. It is a snapshot of
+// each node at a slightly different instant, for people and dashboards: a
+// program that acts on it races with every other client.
+type Inspection struct {
+	Resource string
+	Need     int // the quorum
+
+	// Held is whether one token was seen on a quorum of nodes; Holder is its
+	// digest, as refusals show it in Vote.Holder, and Token how it begins.
+	// TTL is then the time after which fewer than Need of its keys are left,
+	// negative if they do not expire.
+	Held   bool
+	Holder string
+	Token  string
+	TTL    time.Duration
+
+	Nodes []NodeInspection // in the order given to New, always all of them
+}
+
+// A NodeInspection is what one node stores for a resource.
+type NodeInspection struct {
+	Node   string
+	Took   time.Duration
+	Err    error         // ErrNodeTimeout, ErrClosed or the node's own error; nil if it answered
+	Holder string        // digest of the token; "" if nobody holds the resource here
+	Token  string        // the token's first characters
+	TTL    time.Duration // of the key; negative: no expiry
+}
+
+// shortToken is how much of a token is shown: enough to tell two apart, too
+// little to release the lock with.
+const shortToken = 8
+
+// Inspect asks every node who holds resource. It waits for all of them, but no
+// longer than the node timeout. The error is nil unless resource is malformed,
+// the Redlock is closed or ctx ends first: nodes that do not answer are in the
+// result. opts are not needed: it uses the node timeout given to New.
+func (r *Redlock) Inspect(ctx context.Context, resource string) (Inspection, error) {
+	_, keys, err := r.keys([]string{resource})
+	if err != nil {
+		return Inspection{}, err
+	}
+	if err := ctx.Err(); err != nil {
+		return Inspection{}, &waitError{op: OpInspect, resources: []string{resource}, cause: err}
+	}
+	if err := r.enter(); err != nil {
+		return Inspection{}, err
+	}
+	defer r.exit()
+
+	in := Inspection{Resource: resource, Need: r.need, Nodes: make([]NodeInspection, len(r.nodes))}
+	cmd := &command{script: inspectScript, keys: keys}
+	var g errgroup.Group
+	for i, n := range r.nodes {
+		g.Go(func() error {
+			start := time.Now()
+			out := n.call(ctx, cmd, r.defaults.nodeTimeout)
+			in.Nodes[i] = NodeInspection{
+				Node: n.name, Took: time.Since(start), Err: out.err,
+				Holder: out.holder, Token: short(out.value), TTL: out.holderTTL,
+			}
+			return nil
+		})
+	}
+	_ = g.Wait()
+	if err := ctx.Err(); err != nil {
+		return Inspection{}, &waitError{op: OpInspect, resources: []string{resource}, cause: err}
+	}
+	in.findHolder()
+	return in, nil
+}
+
+func short(token string) string {
+	if len(token) <= shortToken {
+		return token
+	}
+	return token[:shortToken] + "…"
+}
+
+// findHolder fills in what the nodes amount to.
+func (in *Inspection) findHolder() {
+	ttls := make(map[string][]time.Duration)
+	for _, n := range in.Nodes {
+		if n.Err != nil || n.Holder == "" {
+			continue
+		}
+		seen := append(ttls[n.Holder], n.TTL)
+		ttls[n.Holder] = seen
+		if len(seen) >= in.Need {
+			in.Held, in.Holder, in.Token = true, n.Holder, n.Token
+		}
+	}
+	if in.Held {
+		in.TTL = needed(ttls[in.Holder], in.Need)
+	}
+}
+
+// needed returns the ttl of the key with whose expiry fewer than need are left:
+// the need-th longest.
+func needed(ttls []time.Duration, need int) time.Duration {
+	rank := func(d time.Duration) time.Duration {
+		if d < 0 {
+			return maxDuration
+		}
+		return d
+	}
+	for _, d := range ttls {
+		longer := 0
+		same := 0
+		for _, e := range ttls {
+			switch {
+			case rank(e) > rank(d):
+				longer++
+			case rank(e) == rank(d):
+				same++
+			}
+		}
+		if longer < need && longer+same >= need {
+			return d
+		}
+	}
+	return 0
+}
+
+// call asks one node and waits for its answer.
+func (n *node) call(ctx context.Context, cmd *command, timeout time.Duration) outcome {
+	answer := make(chan outcome, 1)
+	q := &request{kind: askKind, cmd: cmd, voter: mailbox(answer), limit: timeout}
+	if err := n.enqueue(q); err != nil {
+		return outcome{err: err}
+	}
+	t := time.NewTimer(timeout)
+	defer t.Stop()
+	select {
+	case out := <-answer:
+		return out
+	case <-t.C:
+		n.withdraw(q)
+		return outcome{err: ErrNodeTimeout}
+	case <-ctx.Done():
+		n.withdraw(q)
+		return outcome{err: errors.New("redlock: not waited for")}
+	}
+}
+
+// A mailbox is the voter of a single request.
+type mailbox chan outcome
+
+func (m mailbox) vote(_ int, out outcome) { m <- out }
+
+func (m mailbox) unwanted() bool { return false }

@@ -1,0 +1,100 @@
+package redlock
+
+import (
+	"crypto/rand"
+	"crypto/sha1"
+	"encoding/hex"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// A claim is one attempt's token on a set of resources, and what is known of
+// its traces on every node. A token is made for one attempt and never used
+// again: with one token over several attempts, what is late of an earlier
+// attempt would act on a later one.
+type claim struct {
+	resources []string // sorted, each once
+	keys      []any    // prefix+resource, boxed
+	token     string
+	boxed     any          // token
+	ttl       int64        // of the lock request, in ms
+	life      atomic.Int64 // the ttl in ns, the longest one after extensions
+
+	// marks has the claim's traces by node; marks[i] is guarded by the mutex of
+	// node i.
+	marks []mark
+}
+
+// A mark says what a claim may have left on one node.
+type mark uint8
+
+const (
+	// markSent: a lock request was handed to the connection, and neither a
+	// refusal nor the answer to a release has shown that it left nothing.
+	markSent mark = 1 << iota
+
+	// markReleased: a release was queued. A lock request that is still to be
+	// sent must not be.
+	markReleased
+
+	// markOwed: the claim is among the node's debts.
+	markOwed
+
+	// markConfirmed: a release has removed the claim from the node.
+	markConfirmed
+)
+
+func newClaim(resources []string, keys []any, ttl time.Duration, nodes int) *claim {
+	token := newToken()
+	c := &claim{resources: resources, keys: keys, token: token, boxed: token, ttl: serverMillis(ttl), marks: make([]mark, nodes)}
+	c.life.Store(int64(ttl))
+	return c
+}
+
+// grow notes that the claim's keys may live for ttl from now.
+func (c *claim) grow(ttl time.Duration) {
+	for {
+		life := c.life.Load()
+		if life >= int64(ttl) || c.life.CompareAndSwap(life, int64(ttl)) {
+			return
+		}
+	}
+}
+
+// newToken returns 128 random bits in hexadecimal.
+func newToken() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // Never fails: crypto/rand ends the program instead.
+	return hex.EncodeToString(b[:])
+}
+
+// digest is what a refusal shows of a token; digestLua is its twin.
+func digest(token string) string {
+	sum := sha1.Sum([]byte(token))
+	return hex.EncodeToString(sum[:6])
+}
+
+func (c *claim) lockCommand() *command {
+	return &command{script: lockScript, keys: c.keys, argv: []any{c.boxed, c.ttl}, session: true}
+}
+
+func (c *claim) extendCommand(ttl time.Duration) *command {
+	return &command{script: extendScript, keys: c.keys, argv: []any{c.boxed, serverMillis(ttl)}}
+}
+
+func (c *claim) unlockCommand() *command {
+	return &command{script: unlockScript, keys: c.keys, argv: []any{c.boxed}}
+}
+
+// unique returns the resources sorted, each once.
+func unique(resources []string) []string {
+	s := slices.Clone(resources)
+	slices.Sort(s)
+	return slices.Compact(s)
+}
+
+// isReserved reports whether a key lies where the library keeps things of its
+// own: under this prefix or another client's.
+func isReserved(key string) bool { return strings.Contains(key, reservedMark) }

@@ -1,0 +1,42 @@
+// Package redlock locks resources over N independent Redis masters by quorum:
+// the Redlock algorithm (https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/).
+//
+// # Model
+//
+// A resource is locked while more than half of the nodes store this lock's
+// token under the resource's key. A lock is a lease: it ends at a known
+// instant, [Lock.Until], whatever its holder does, and a holder that was
+// suspended may find out too late. Several resources are locked together, all or
+// nothing.
+//
+// # Guarantees
+//
+// Two locks on one resource never have overlapping validity, under any delay,
+// loss or duplication of messages, any pause or crash of clients and any crash
+// of a minority of nodes, as long as the clocks of clients and nodes run at
+// rates that the drift allowance covers and nodes do not lose their keys. A
+// node that restarts without its data loses them: see docs/safety.md for what
+// to configure against that.
+//
+// No call waits for a hung, dead or slow minority of nodes. Every call ends
+// within its own timeouts. No failed, cancelled or abandoned attempt leaves a
+// key behind on a node that can be reached.
+//
+// # Use
+//
+//	r, err := redlock.New([]redlock.Node{
+//		redlock.NewNode("10.0.0.1:6379"),
+//		redlock.NewNode("10.0.0.2:6379"),
+//		redlock.NewNode("10.0.0.3:6379"),
+//	})
+//	if err != nil {
+//		return err
+//	}
+//	defer r.Close(context.Background())
+//
+//	lock, err := r.Lock(ctx, []string{"account:42"}, 10*time.Second)
+//	if err != nil {
+//		return err // errors.Is: redlock.ErrTaken, redlock.ErrNoQuorum, ctx's error
+//	}
+//	defer lock.Unlock(ctx)
+package redlock

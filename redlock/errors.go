@@ -1,0 +1,154 @@
+package redlock
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// What a call can fail with; test for them with errors.Is. A failed round
+// comes as a *QuorumError that wraps exactly one of the first four and has
+// every node's vote.
+var (
+	// ErrTaken: another token holds at least one of the resources on so many
+	// nodes that this attempt could not reach a quorum. Somebody else has the
+	// lock, or several tried at once and another one won.
+	ErrTaken = errors.New("redlock: taken")
+
+	// ErrNoQuorum: so many nodes gave no answer (down, timed out, refusing)
+	// that no quorum was possible whoever holds the resource.
+	ErrNoQuorum = errors.New("redlock: no quorum of nodes answered")
+
+	// ErrLost: the lock is not held any more, or its keys are gone or another's
+	// on so many nodes that no quorum can be left. A lost lock is never held
+	// again.
+	ErrLost = errors.New("redlock: lock lost")
+
+	// ErrExpired: the lock's validity has ended. It also matches ErrLost.
+	ErrExpired error = expiredError{}
+
+	// ErrClosed: Close was called on the Redlock.
+	ErrClosed = errors.New("redlock: closed")
+)
+
+// What a node's vote can carry besides the node's own error and the errors
+// above. They never appear in an error's chain, only in Vote.Err.
+var (
+	// ErrPending: the node had not been heard when the decision fell.
+	ErrPending = errors.New("redlock: not heard yet")
+
+	// ErrNodeTimeout: the node did not answer within the node timeout.
+	ErrNodeTimeout = errors.New("redlock: node timeout")
+)
+
+// expiredError is the type of ErrExpired; it exists so that errors.Is finds
+// ErrLost in it too.
+type expiredError struct{}
+
+func (expiredError) Error() string { return "redlock: lock expired" }
+
+func (expiredError) Is(target error) bool { return target == ErrLost }
+
+// A Vote is one node's part in a round.
+type Vote struct {
+	// Node is the node's name.
+	Node string
+
+	// Took is the time from the start of the round to this vote; 0 while the
+	// node is pending.
+	Took time.Duration
+
+	// Err is nil for a yes. Otherwise ErrTaken (another token holds a
+	// resource), ErrLost (the key is gone or another's), ErrPending,
+	// ErrNodeTimeout, ErrClosed, or the node's own error, with the address of
+	// the failing part of the network in it as redigo or the server gave it.
+	Err error
+
+	// Holder is a digest of the token that holds the resource on this node,
+	// with ErrTaken: two nodes that show the same digest are held by the same
+	// lock. It is a digest so that it may be logged; see [Lock.Token].
+	Holder string
+
+	// HolderTTL is how long that token's key still had to live, with ErrTaken;
+	// negative if the key has no expiry.
+	HolderTTL time.Duration
+}
+
+// String returns the vote in the form that QuorumError.Error prints.
+func (v Vote) String() string {
+	switch {
+	case v.Err == nil:
+		return v.Node + ": yes"
+	case v.Holder != "" && v.HolderTTL < 0:
+		return fmt.Sprintf("%s: held by %s without expiry", v.Node, v.Holder)
+	case v.Holder != "":
+		return fmt.Sprintf("%s: held by %s for %v", v.Node, v.Holder, v.HolderTTL)
+	default:
+		return v.Node + ": " + strings.TrimPrefix(v.Err.Error(), "redlock: ")
+	}
+}
+
+// A QuorumError says why a round over the nodes failed. errors.Is finds exactly
+// one of ErrTaken, ErrNoQuorum, ErrLost and ErrExpired in it (an ErrExpired
+// also matches ErrLost). The nodes' own errors are in Votes and deliberately
+// not in the chain: one slow node must not make
+// errors.Is(err, context.DeadlineExceeded) true.
+//
+// It belongs to the caller; nothing else refers to it.
+type QuorumError struct {
+	Op        Op       // the operation
+	Resources []string // sorted
+	Need      int      // the quorum: votes that were needed
+	Attempt   int      // which attempt of a Lock call failed, from 1; 0 for other operations
+	Votes     []Vote   // in the order of the nodes given to New, always all of them
+
+	reason error
+}
+
+// Error names the operation, the resources, the reason and every node's vote.
+func (e *QuorumError) Error() string {
+	var b strings.Builder
+	yes := 0
+	for _, v := range e.Votes {
+		if v.Err == nil {
+			yes++
+		}
+	}
+	fmt.Fprintf(&b, "redlock: %s %q: %s (%d of %d nodes said yes, %d needed",
+		e.Op, e.Resources, strings.TrimPrefix(e.reason.Error(), "redlock: "), yes, len(e.Votes), e.Need)
+	for _, v := range e.Votes {
+		b.WriteString("; ")
+		b.WriteString(v.String())
+	}
+	b.WriteString(")")
+	return b.String()
+}
+
+// Unwrap returns the one of ErrTaken, ErrNoQuorum, ErrLost and ErrExpired that
+// the round failed with.
+func (e *QuorumError) Unwrap() error { return e.reason }
+
+// A waitError ends a Lock call whose context (or Redlock) ended first. It
+// matches both what ended it and what the last attempt saw.
+type waitError struct {
+	op        Op
+	resources []string
+	cause     error
+	last      error
+}
+
+func (e *waitError) Error() string {
+	s := fmt.Sprintf("redlock: %s %q: %s", e.op, e.resources, strings.TrimPrefix(e.cause.Error(), "redlock: "))
+	if e.last != nil {
+		s += "; last attempt: " + strings.TrimPrefix(e.last.Error(), "redlock: ")
+	}
+	return s
+}
+
+func (e *waitError) Unwrap() []error {
+	if e.last == nil {
+		return []error{e.cause}
+	}
+	return []error{e.cause, e.last}
+}

@@ -1,0 +1,155 @@
+package redlock
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// An Op is an operation on the nodes.
+type Op string
+
+// The operations that errors and events name.
+const (
+	OpLock    Op = "lock"
+	OpExtend  Op = "extend"
+	OpUnlock  Op = "unlock"
+	OpInspect Op = "inspect"
+)
+
+// An EventKind says what happened.
+type EventKind string
+
+// The kinds of events, with the fields that each one sets besides Kind and Time.
+const (
+	// EventDecided: a round was decided, and its call went on. Op, Resources,
+	// Attempt, Votes (a node not yet heard has ErrPending), Took, and Err or,
+	// for a lock and an extension that succeeded, Until.
+	EventDecided EventKind = "decided"
+
+	// EventSettled: a round's last node has answered or timed out, which may be
+	// long after the decision. The same fields, with the final votes.
+	EventSettled EventKind = "settled"
+
+	// EventNodeUp: a connection to Node is ready, after it was down or for the
+	// first time.
+	EventNodeUp EventKind = "node up"
+
+	// EventNodeDown: the connection to Node broke or could not be made (Err).
+	// Once per loss: attempts to reconnect that fail are not events.
+	EventNodeDown EventKind = "node down"
+
+	// EventNodeCleaned: a new connection to Node settled what the broken one had
+	// left open: Unknown requests of unknown outcome, and Cleaned locks whose
+	// keys were removed because of that or because their release had not been
+	// confirmed.
+	EventNodeCleaned EventKind = "node cleaned"
+)
+
+// An Event is something that happened in a Redlock. It may get more fields.
+// Its slices belong to the hook.
+type Event struct {
+	Kind EventKind
+	Time time.Time
+
+	Op        Op
+	Resources []string
+	Attempt   int // of a Lock call, from 1; 0 for other operations
+	Votes     []Vote
+	Took      time.Duration
+	Until     time.Time
+	Err       error
+
+	Node    string
+	Unknown int
+	Cleaned int
+}
+
+// A Hook is told what happens. It is called on a goroutine of its own, with one
+// event at a time, in the order in which things happened: it may block, use
+// the Redlock, and need not be safe for concurrent use. A slow one delays only
+// later events; when 4096 of them wait, further ones are dropped and counted in
+// Stats. ctx carries the values of the context of the call that the event
+// belongs to, but is never cancelled; for events of nodes it is empty.
+// Close delivers what is waiting, as long as its own context allows.
+type Hook func(ctx context.Context, e Event)
+
+const maxEvents = 4096
+
+// A dispatcher calls the hook. Its goroutine exists while events wait.
+type dispatcher struct {
+	hook    Hook // nil: nobody listens
+	dropped atomic.Int64
+
+	mu      sync.Mutex
+	waiting []hookCall
+	running bool
+	idle    chan struct{} // closed when running ends; nil while nobody waits for that
+}
+
+type hookCall struct {
+	ctx   context.Context //nolint:containedctx // It is carried to the hook, not kept.
+	event Event
+}
+
+// on reports whether it is worth making an event.
+func (d *dispatcher) on() bool { return d.hook != nil }
+
+// send queues an event. It never blocks, so it may be called under locks.
+func (d *dispatcher) send(ctx context.Context, e Event) {
+	if d.hook == nil {
+		return
+	}
+	e.Time = time.Now()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.waiting) >= maxEvents {
+		d.dropped.Add(1)
+		return
+	}
+	d.waiting = append(d.waiting, hookCall{context.WithoutCancel(ctx), e})
+	if !d.running {
+		d.running = true
+		go d.run()
+	}
+}
+
+func (d *dispatcher) run() {
+	for {
+		d.mu.Lock()
+		calls := d.waiting
+		d.waiting = nil
+		if len(calls) == 0 {
+			d.running = false
+			if d.idle != nil {
+				close(d.idle)
+				d.idle = nil
+			}
+			d.mu.Unlock()
+			return
+		}
+		d.mu.Unlock()
+		for _, c := range calls {
+			d.hook(c.ctx, c.event)
+		}
+	}
+}
+
+// drain waits until every event has been delivered, or for ctx.
+func (d *dispatcher) drain(ctx context.Context) {
+	d.mu.Lock()
+	if !d.running {
+		d.mu.Unlock()
+		return
+	}
+	if d.idle == nil {
+		d.idle = make(chan struct{})
+	}
+	idle := d.idle
+	d.mu.Unlock()
+	select {
+	case <-idle:
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,221 @@
+package redlock
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// A Lock is a lock that was acquired: a lease that ends at Until whatever its
+// holder does. It is safe for concurrent use.
+type Lock struct {
+	r        *Redlock
+	o        options
+	claim    *claim
+	attempts int
+
+	mu    sync.Mutex
+	until deadline
+	ended error // ErrLost once the lock was lost or its release has begun; terminal
+
+	unlocking chan struct{} // closed when a running release ends
+	unlocked  bool          // a release has come to a final result,
+	result    error         // this one
+}
+
+// Resources returns the locked resources, sorted, each once. The caller owns
+// the slice.
+func (l *Lock) Resources() []string { return slices.Clone(l.claim.resources) }
+
+// Token returns the random value that the resources' keys hold on the nodes. It
+// is what it takes to release the lock: do not show it to others.
+func (l *Lock) Token() string { return l.claim.token }
+
+// Attempts returns how many attempts it took, 1 or more. What was needed to
+// resolve a split vote is part of its attempt.
+func (l *Lock) Attempts() int { return l.attempts }
+
+// Until returns when the lock ends unless it is extended: the start of the
+// attempt plus the ttl less the drift allowance. No quorum of keys can expire
+// before. It is not changed by a loss or a release; see Err for that.
+func (l *Lock) Until() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.until.mono
+}
+
+// Err returns nil while the lock is held; ErrExpired once the monotonic or the
+// wall clock has reached Until; ErrLost once it was lost or its release has
+// begun. It asks no node: a lock whose keys were deleted is held by its own
+// account until an extension or the end of its validity shows it.
+//
+// A nil is already history when it is returned: the process may be suspended
+// between this call and what it does next.
+func (l *Lock) Err() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.errLocked(time.Now())
+}
+
+// errLocked makes an expiry terminal, so that a wall clock that is set back
+// cannot revive the lock. l.mu is held.
+func (l *Lock) errLocked(now time.Time) error {
+	if l.ended == nil && l.until.passed(now, l.r.wall()) {
+		l.ended = ErrExpired
+	}
+	return l.ended
+}
+
+// end makes the lock lost, and says so to the registry.
+func (l *Lock) endLocked(err error) {
+	if l.ended == nil {
+		l.ended = err
+	}
+	l.r.held.remove(l)
+}
+
+// Extend sets the lock to end ttl (less the drift allowance) from the start of
+// this call, on all nodes that still have it. It never shortens: Until becomes
+// the later of the old and the new one.
+//
+// After an error Until is as it was, nothing was deleted, and the lock is still
+// held if it was and the error does not match ErrLost. Errors: *QuorumError
+// with ErrNoQuorum (too few nodes answered: try again while the validity lasts)
+// or ErrLost (so many nodes said that their key is gone or another's that no
+// quorum is left; the lock is over); ErrExpired at once, without I/O, after
+// Until, or if the quorum came only after it; ErrLost at once after Unlock; the
+// context's error. A lock that has lapsed is never created again.
+func (l *Lock) Extend(ctx context.Context, ttl time.Duration) error {
+	if err := l.o.checkTTL(ttl); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return &waitError{op: OpExtend, resources: l.claim.resources, cause: err}
+	}
+	start, wall := time.Now(), l.r.wall()
+	l.mu.Lock()
+	err := l.errLocked(start)
+	l.mu.Unlock()
+	if err != nil {
+		return fmt.Errorf("redlock: extend %q: %w", l.claim.resources, err)
+	}
+	until := newDeadline(start, validity(ttl, l.o.driftFactor), wall)
+	rd := l.r.newRound(ctx, OpExtend, l.claim, l.claim.extendCommand(ttl), askKind, decideExtend, 0)
+	rd.until = until.mono
+	rd.ask(start, l.o.nodeTimeout)
+	waited := rd.wait(ctx, nil)
+	return l.extended(rd, ttl, until, waited)
+}
+
+// extended applies the result of an extension. One whose lock was released or
+// lost meanwhile changes nothing: the lock stays lost.
+func (l *Lock) extended(rd *round, ttl time.Duration, until deadline, waited error) error {
+	v, t, votes := rd.result()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	if err := l.errLocked(now); err != nil {
+		return l.r.fail(rd, votes, err)
+	}
+	switch {
+	case v == granted && !until.passed(now, l.r.wall()):
+		l.until = l.until.later(until)
+		l.claim.grow(ttl)
+		l.r.counters.extended.Add(1)
+		return nil
+	case v == granted:
+		return l.r.fail(rd, votes, ErrNoQuorum) // Too late to be worth anything.
+	case v == lost:
+		l.endLocked(ErrLost)
+		return l.r.fail(rd, votes, ErrLost)
+	case waited != nil:
+		return &waitError{op: OpExtend, resources: l.claim.resources, cause: waited, last: l.r.fail(rd, votes, silenceVerdict(t, v))}
+	default:
+		return l.r.fail(rd, votes, v.err())
+	}
+}
+
+// Unlock releases the lock. From the call on it is not held any more, whatever
+// the result. It ignores the cancellation of ctx, whose values the hook gets,
+// and takes at most the node timeout.
+//
+// nil: need nodes have confirmed that the key is not this lock's any more, and
+// the lock was still this holder's. Repeated after that: nil, without I/O.
+// Errors, as a *QuorumError: ErrLost if it was gone or another's on so many
+// nodes that it had been lost before, ErrExpired if that is so and Until has
+// passed; ErrNoQuorum if too few nodes answered. After ErrNoQuorum it may be
+// repeated; nodes that come back within the keys' life are told in the
+// background in any case, while the Redlock is open.
+//
+// Unlock returns at the decision; the release of the other nodes goes on in the
+// background. Call Close before the process exits.
+func (l *Lock) Unlock(ctx context.Context) error {
+	for {
+		l.mu.Lock()
+		if l.unlocked {
+			err := l.result
+			l.mu.Unlock()
+			return err
+		}
+		running := l.unlocking
+		if running == nil {
+			l.unlocking = make(chan struct{})
+			break
+		}
+		l.mu.Unlock()
+		<-running
+	}
+	expired := l.errLocked(time.Now()) == ErrExpired
+	l.endLocked(ErrLost)
+	l.mu.Unlock()
+
+	rd := l.r.newRound(ctx, OpUnlock, l.claim, l.claim.unlockCommand(), releaseKind, decideUnlock, 0)
+	for i, n := range l.r.nodes {
+		// When a release is repeated: asked again, a node that has already removed
+		// the key would seem to have lost it.
+		if n.confirmed(l.claim, i) {
+			rd.skip(i, Vote{Node: n.name})
+		}
+	}
+	rd.ask(time.Now(), l.o.nodeTimeout)
+	<-rd.decided
+	v, _, votes := rd.result()
+
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case v == granted:
+		l.unlocked = true
+		l.r.counters.unlocked.Add(1)
+	case v == lost && expired:
+		l.unlocked, l.result = true, l.r.fail(rd, votes, ErrExpired)
+	case v == lost:
+		l.unlocked, l.result = true, l.r.fail(rd, votes, ErrLost)
+	}
+	close(l.unlocking)
+	l.unlocking = nil
+	if v == noQuorum {
+		return l.r.fail(rd, votes, ErrNoQuorum)
+	}
+	return l.result
+}
+
+// fail makes the error of a failed round and counts it.
+func (r *Redlock) fail(rd *round, votes []Vote, reason error) error {
+	r.counters.failed(reason)
+	return &QuorumError{
+		Op: rd.op, Resources: slices.Clone(rd.resources), Need: r.need, Attempt: rd.attempt,
+		Votes: votes, reason: reason,
+	}
+}
+
+// silenceVerdict is what a round amounts to that nobody waited for: the nodes
+// that have not been heard count as silent.
+func silenceVerdict(t tally, v verdict) error {
+	if err := v.err(); err != nil {
+		return err
+	}
+	return ErrNoQuorum
+}

@@ -1,0 +1,76 @@
+package redlock
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+)
+
+// nodesOf returns the nodes of a cluster, as a user with own pools has them.
+func nodesOf(c *testcluster.Cluster) []Node {
+	nodes := make([]Node, len(c.Nodes))
+	for i, n := range c.Nodes {
+		nodes[i] = Node{Name: n.Name(), Pool: n.Pool()}
+	}
+	return nodes
+}
+
+// newRedlock returns a Redlock over a cluster that ends with the test.
+func newRedlock(t *testing.T, c *testcluster.Cluster, opts ...Option) *Redlock {
+	t.Helper()
+	r, err := New(nodesOf(c), opts...)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = r.Close(context.Background()) })
+	return r
+}
+
+// inBubble runs fn in a bubble of fake time with n in-memory nodes.
+func inBubble(t *testing.T, n int, fn func(t *testing.T, c *testcluster.Cluster)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { fn(t, testcluster.RunBubble(t, n)) })
+}
+
+// keys returns the keys of a node that are locks, not the library's own.
+func keys(t *testing.T, n *testcluster.Node) map[string]testcluster.KeyState {
+	t.Helper()
+	all, err := n.Keys()
+	require.NoError(t, err)
+	for k := range all {
+		if isReserved(k) {
+			delete(all, k)
+		}
+	}
+	return all
+}
+
+// requireNoKeys checks that no node stores a lock.
+func requireNoKeys(t *testing.T, c *testcluster.Cluster) {
+	t.Helper()
+	for _, n := range c.Nodes {
+		require.Empty(t, keys(t, n), "keys left on %s", n.Name())
+	}
+}
+
+// holders returns how many nodes store the lock's token for each resource.
+func holders(t *testing.T, c *testcluster.Cluster, l *Lock) int {
+	t.Helper()
+	n := 0
+	for _, node := range c.Nodes {
+		mine := true
+		stored := keys(t, node)
+		for _, res := range l.Resources() {
+			mine = mine && stored[l.r.defaults.prefix+res].Value == l.Token()
+		}
+		if mine {
+			n++
+		}
+	}
+	return n
+}
+
+const ttl = 10 * time.Second

@@ -1,0 +1,261 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// A Node is one Redis master: independent of the others, neither replicated to
+// nor clustered with them.
+type Node struct {
+	Name string // stands for the node in errors and events; unique
+	Pool Pool   // see [NewNode] for one made from an address
+}
+
+// A Redlock locks resources over its nodes. It is safe for concurrent use; a
+// process needs one per set of nodes, as its connections are shared by all
+// callers.
+type Redlock struct {
+	nodes    []*node
+	owned    []*ownPool
+	need     int
+	defaults options
+	events   *dispatcher
+	counters counters
+	held     heldLocks
+
+	// wallOffset is added to the wall clock: 0 but in tests of a suspend.
+	wallOffset atomic.Int64
+
+	closing chan struct{} // closed by Close: waits and attempts end
+
+	mu     sync.Mutex
+	closed bool
+	calls  int           // attempts, extensions and releases that are running
+	quiet  chan struct{} // closed when calls is 0 after Close
+	done   chan struct{} // closed when Close has finished
+}
+
+// New returns a Redlock over nodes, in the order in which votes are reported. It
+// checks its arguments and does no I/O: nodes are connected to when they are
+// first needed, and may be down.
+//
+// All clients of a resource must be given the same nodes. The quorum is more
+// than half of them; three or five are usual, an even number works but
+// tolerates no more failures than one less.
+//
+// opts become the defaults of every call.
+func New(nodes []Node, opts ...Option) (*Redlock, error) {
+	o := defaultOptions()
+	if err := o.apply(opts); err != nil {
+		return nil, err
+	}
+	if len(nodes) == 0 {
+		return nil, errors.New("redlock: no nodes")
+	}
+	r := &Redlock{
+		need:     quorum(len(nodes)),
+		defaults: o,
+		events:   &dispatcher{hook: o.hook},
+		closing:  make(chan struct{}),
+		quiet:    make(chan struct{}),
+		done:     make(chan struct{}),
+	}
+	r.defaults.newOnly = ""
+	seen := make(map[string]int, len(nodes))
+	for i, n := range nodes {
+		if own, ok := n.Pool.(*ownPool); ok {
+			if own.err != nil {
+				return nil, fmt.Errorf("redlock: node %d: malformed address %q: %w", i, n.Name, own.err)
+			}
+			r.owned = append(r.owned, own)
+		}
+		if n.Name == "" {
+			return nil, fmt.Errorf("redlock: node %d has no name", i)
+		}
+		if n.Pool == nil {
+			return nil, fmt.Errorf("redlock: node %d (%s): nil Pool", i, n.Name)
+		}
+		if j, ok := seen[n.Name]; ok {
+			return nil, fmt.Errorf("redlock: nodes %d and %d are both named %q", j, i, n.Name)
+		}
+		seen[n.Name] = i
+		session := o.prefix + reservedMark + "session:" + newToken()
+		r.nodes = append(r.nodes, newNode(n, session, o.nodeTimeout, r.events))
+	}
+	return r, nil
+}
+
+// TryLock makes one attempt to lock all resources together for ttl. It does not
+// wait for a holder: if another one has any of the resources, it fails.
+//
+// After success the lock is held until [Lock.Until], ttl less the drift
+// allowance from the start of the call, unless it is extended or released
+// before. After an error nothing is held, and what the attempt has left on
+// nodes is being removed in the background.
+//
+// The error is a *QuorumError matching ErrTaken or ErrNoQuorum; the context's
+// error if ctx ended first (it then also matches ErrTaken or ErrNoQuorum,
+// whichever the votes so far amount to); ErrClosed; or says what is wrong with
+// an argument. A call takes at most the node timeout, and once more if several
+// clients began at the same time and no one reached a quorum at first: that is
+// resolved within the attempt, so that one of them wins.
+//
+// A resource given twice is locked once. The lock on several resources is all
+// or nothing.
+func (r *Redlock) TryLock(ctx context.Context, resources []string, ttl time.Duration, opts ...Option) (*Lock, error) {
+	a, err := r.acquisition(ctx, resources, ttl, opts)
+	if err != nil {
+		return nil, err
+	}
+	defer r.exit()
+	return a.attempt(ctx, 1)
+}
+
+// Lock locks all resources together for ttl like TryLock, but retries a failed
+// attempt after the retry delay, as often as the retry count says.
+//
+// The error is that of the last attempt. If ctx ends while Lock waits, it
+// matches both the context's error and what the last attempt saw.
+func (r *Redlock) Lock(ctx context.Context, resources []string, ttl time.Duration, opts ...Option) (*Lock, error) {
+	a, err := r.acquisition(ctx, resources, ttl, opts)
+	if err != nil {
+		return nil, err
+	}
+	defer r.exit()
+	return a.run(ctx)
+}
+
+// acquisition checks the arguments of a Lock or TryLock and enters the call.
+// The caller must exit after it.
+func (r *Redlock) acquisition(ctx context.Context, resources []string, ttl time.Duration, opts []Option) (*acquisition, error) {
+	a := &acquisition{r: r, o: r.defaults, ttl: ttl}
+	if len(opts) > 0 {
+		if err := r.callOptions(&a.o, opts); err != nil {
+			return nil, err
+		}
+	}
+	if err := a.o.checkTTL(ttl); err != nil {
+		return nil, err
+	}
+	var err error
+	if a.resources, a.keys, err = r.keys(resources); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, &waitError{op: OpLock, resources: a.resources, cause: err}
+	}
+	return a, r.enter()
+}
+
+// callOptions adds the options of a call to the defaults.
+func (r *Redlock) callOptions(o *options, opts []Option) error {
+	if err := o.apply(opts); err != nil {
+		return err
+	}
+	if o.newOnly != "" {
+		return fmt.Errorf("redlock: %s is an option for New, not for a call", o.newOnly)
+	}
+	return nil
+}
+
+// keys checks the resources and returns them sorted, each once, with their
+// boxed keys.
+func (r *Redlock) keys(resources []string) ([]string, []any, error) {
+	if len(resources) == 0 {
+		return nil, nil, errors.New("redlock: no resources")
+	}
+	resources = unique(resources)
+	keys := make([]any, len(resources))
+	for i, res := range resources {
+		if res == "" {
+			return nil, nil, fmt.Errorf("redlock: empty resource in %q", resources)
+		}
+		key := r.defaults.prefix + res
+		if isReserved(key) {
+			return nil, nil, fmt.Errorf("redlock: resource %q: keys with %q are reserved", res, reservedMark)
+		}
+		keys[i] = key
+	}
+	return resources, keys, nil
+}
+
+// enter counts a running call, so that Close can wait for it.
+func (r *Redlock) enter() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return ErrClosed
+	}
+	r.calls++
+	return nil
+}
+
+func (r *Redlock) exit() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.calls--
+	if r.closed && r.calls == 0 {
+		close(r.quiet)
+	}
+}
+
+// Close refuses new locks with ErrClosed, ends the waits and attempts of running
+// calls, lets releases that run in the background finish, and closes the
+// connections: those of the pools given to New go back to them, the pools of
+// NewNode are closed. It does not wait for hung nodes longer than the node
+// timeout, nor for anything after ctx has ended.
+//
+// It never releases a lock that is held: unlock first. After Close, Unlock and
+// Extend find no nodes and fail with ErrNoQuorum; the keys end with their ttl.
+//
+// A process that exits right after an Unlock or a failed attempt needs Close
+// first, or releases that are still on their way are cut off. Calling it again
+// waits for the first call to end and returns nil. The error is that of ctx, if it ended before
+// everything was done.
+func (r *Redlock) Close(ctx context.Context) error {
+	r.mu.Lock()
+	first := !r.closed
+	if first {
+		r.closed = true
+		close(r.closing)
+		if r.calls == 0 {
+			close(r.quiet)
+		}
+	}
+	r.mu.Unlock()
+	if !first {
+		select {
+		case <-r.done:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	defer close(r.done)
+	select {
+	case <-r.quiet:
+	case <-ctx.Done():
+	}
+	var g errgroup.Group
+	for _, n := range r.nodes {
+		g.Go(func() error {
+			n.close(ctx)
+			return nil
+		})
+	}
+	_ = g.Wait()
+	for _, p := range r.owned {
+		_ = p.Close()
+	}
+	r.events.drain(ctx)
+	return ctx.Err()
+}
+
+func (r *Redlock) wall() time.Duration { return time.Duration(r.wallOffset.Load()) }

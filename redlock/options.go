@@ -1,0 +1,145 @@
+package redlock
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+)
+
+// Defaults of the options. They follow node-redlock.
+const (
+	DefaultRetryCount  = 10
+	DefaultRetryDelay  = 200 * time.Millisecond
+	DefaultRetryJitter = 100 * time.Millisecond
+	DefaultDriftFactor = 0.01
+	DefaultNodeTimeout = 100 * time.Millisecond
+)
+
+// An Option changes a setting. Options given to New are the defaults of that
+// Redlock; options given to a call override them for that call. A zero is a
+// real zero, never "use the default": leave an option out for that.
+type Option func(*options)
+
+// options are the settings of a Redlock or of one call.
+type options struct {
+	retryCount  int
+	retryDelay  time.Duration
+	retryJitter time.Duration
+	jitterSet   bool // WithRetryJitter was given
+	retryIf     func(error) bool
+	driftFactor float64
+	nodeTimeout time.Duration
+	prefix      string
+	hook        Hook
+
+	newOnly string // the last option given that only New takes
+}
+
+func defaultOptions() options {
+	return options{
+		retryCount:  DefaultRetryCount,
+		retryDelay:  DefaultRetryDelay,
+		retryIf:     retryDefault,
+		driftFactor: DefaultDriftFactor,
+		nodeTimeout: DefaultNodeTimeout,
+	}
+}
+
+func retryDefault(err error) bool {
+	return errors.Is(err, ErrTaken) || errors.Is(err, ErrNoQuorum)
+}
+
+// WithRetryCount sets how many timed attempts Lock makes after the first one.
+// 0 is a single attempt, -1 goes on until the context ends. Default 10.
+func WithRetryCount(n int) Option { return func(o *options) { o.retryCount = n } }
+
+// WithRetryDelay sets the mean time that Lock waits between attempts.
+// Default 200 ms.
+func WithRetryDelay(d time.Duration) Option { return func(o *options) { o.retryDelay = d } }
+
+// WithRetryJitter sets how far the wait between attempts strays from the retry
+// delay: it is uniform in delay ± jitter. At most the delay.
+// Default 100 ms, or the delay where that is shorter.
+func WithRetryJitter(d time.Duration) Option {
+	return func(o *options) { o.retryJitter, o.jitterSet = d, true }
+}
+
+// WithRetryIf sets which failures of an attempt Lock retries: f gets the
+// *QuorumError, and false gives up at once. By default ErrTaken and ErrNoQuorum
+// are retried; to fail fast when nodes are down, retry ErrTaken only.
+// f is called on the goroutine that called Lock.
+func WithRetryIf(f func(err error) bool) Option { return func(o *options) { o.retryIf = f } }
+
+// WithDriftFactor sets the share of the ttl that is given up because clocks run
+// at different rates: the validity is ttl - (factor*ttl + 2ms). Default 0.01,
+// which covers two clocks that are each up to 0.5 % off. 0 <= f < 1.
+func WithDriftFactor(f float64) Option { return func(o *options) { o.driftFactor = f } }
+
+// WithNodeTimeout bounds how long a round waits for a node, everything
+// included: borrowing and connecting, queueing, the network, the script. A call
+// ends within it even when all nodes are silent (Lock: within it per attempt,
+// and once more where a split vote has to be resolved). Keep it small against
+// the ttl: what a round takes comes off the validity. Default 100 ms.
+func WithNodeTimeout(d time.Duration) Option { return func(o *options) { o.nodeTimeout = d } }
+
+// WithPrefix puts p in front of every key. Clients exclude each other only if
+// prefix and resource together are equal. For New only. Default "": the key is
+// the resource itself, as in node-redlock and redsync.
+func WithPrefix(p string) Option {
+	return func(o *options) { o.prefix, o.newOnly = p, "WithPrefix" }
+}
+
+// WithHook has h called with everything that happens; see [Event] for what and
+// [SlogHook] for a ready one. For New only.
+func WithHook(h Hook) Option {
+	return func(o *options) { o.hook, o.newOnly = h, "WithHook" }
+}
+
+// apply adds opts to o and checks the result.
+func (o *options) apply(opts []Option) error {
+	for _, opt := range opts {
+		if opt == nil {
+			return errors.New("redlock: nil Option")
+		}
+		opt(o)
+	}
+	return o.validate()
+}
+
+func (o *options) validate() error {
+	if !o.jitterSet {
+		o.retryJitter = min(DefaultRetryJitter, o.retryDelay)
+	}
+	switch {
+	case o.retryCount < -1:
+		return fmt.Errorf("redlock: retry count %d: must be -1 (for ever), 0 or more", o.retryCount)
+	case o.retryDelay < 0:
+		return fmt.Errorf("redlock: retry delay %v: must not be negative", o.retryDelay)
+	case o.retryJitter < 0:
+		return fmt.Errorf("redlock: retry jitter %v: must not be negative", o.retryJitter)
+	case o.retryJitter > o.retryDelay:
+		return fmt.Errorf("redlock: retry jitter %v: must not exceed the retry delay %v", o.retryJitter, o.retryDelay)
+	case o.retryIf == nil:
+		return errors.New("redlock: WithRetryIf: nil function")
+	case math.IsNaN(o.driftFactor) || o.driftFactor < 0 || o.driftFactor >= 1:
+		return fmt.Errorf("redlock: drift factor %v: must be at least 0 and below 1", o.driftFactor)
+	case o.nodeTimeout <= 0:
+		return fmt.Errorf("redlock: node timeout %v: must be positive", o.nodeTimeout)
+	case strings.Contains(o.prefix, reservedMark):
+		return fmt.Errorf("redlock: prefix %q: %q is reserved", o.prefix, reservedMark)
+	}
+	return nil
+}
+
+// checkTTL reports what is wrong with a ttl, before any I/O.
+func (o *options) checkTTL(ttl time.Duration) error {
+	if ttl < time.Millisecond {
+		return fmt.Errorf("redlock: ttl %v: must be at least 1ms", ttl)
+	}
+	if validity(ttl, o.driftFactor) <= 0 {
+		return fmt.Errorf("redlock: ttl %v: nothing is left of it after the drift allowance of %v", ttl, drift(ttl, o.driftFactor))
+	}
+	return nil
+}

@@ -1,0 +1,383 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+const (
+	// maxBacklog bounds the requests that a node may have queued or unanswered.
+	// A full backlog refuses new locks, extensions and inspections, never a
+	// release: those are bounded by the locks that were let in before.
+	maxBacklog = 1 << 15
+
+	// maxBatch bounds how many requests are written before the flush.
+	maxBatch = 256
+
+	// idlePing is how long a connection may be silent in both directions before
+	// it is sent a PING: below the 60 s after which servers with `timeout 60` and
+	// many firewalls forget it.
+	idlePing = 15 * time.Second
+)
+
+var (
+	errBacklog     = fmt.Errorf("redlock: more than %d requests wait for this node", maxBacklog)
+	errUnasked     = errors.New("redlock: the server sent a reply that nobody asked for")
+	errStale       = errors.New("redlock: request of a connection that was given up")
+	errPastTime, _ = expired()
+)
+
+// expired returns a context whose deadline has passed: what it takes to abort
+// a redigo connection without waiting for it.
+func expired() (context.Context, context.CancelFunc) {
+	return context.WithDeadline(context.Background(), time.Unix(1, 0))
+}
+
+// A requestKind decides what happens to a request that cannot be carried out.
+type requestKind uint8
+
+const (
+	askKind     requestKind = iota // extend, inspect: may be dropped at any time
+	lockKind                       // once written, its outcome must be settled
+	releaseKind                    // is never dropped: if it cannot be sent, it becomes a debt
+	pingKind
+	byeKind // the last PING of a connection that is being closed
+)
+
+// A command is a script with its arguments, shared by a round's requests and
+// never written after it was made. The arguments are boxed once here rather
+// than once per node: that is most of what a lock allocates.
+type command struct {
+	script *script
+	keys   []any
+	argv   []any
+	// session: the script also takes the session's tombstone as its last key
+	// and the connection's generation as its last argument.
+	session bool
+}
+
+// A request is one command for one node. Its fields below the line are guarded
+// by the node's mu.
+type request struct {
+	kind  requestKind
+	cmd   *command // nil for a PING
+	claim *claim   // lock, release
+	index int      // the node's place in the round and the claim
+	voter voter    // nil: nobody waits for the answer
+	limit time.Duration
+
+	next, prev *request
+	queue      *requestQueue // the one it is in
+	sent       time.Time
+	eval       bool // the server did not know the script's hash
+	tries      int  // of a release that was answered with an error
+}
+
+// deliver hands the outcome to the round. No lock is held.
+func (q *request) deliver(out outcome) {
+	if q.voter != nil {
+		q.voter.vote(q.index, out)
+	}
+}
+
+// A voter waits for the answers to requests.
+type voter interface {
+	// vote gets the outcome on node i. Called at most once per request, without
+	// locks.
+	vote(i int, out outcome)
+	// unwanted reports whether nobody waits for the outcome any more. Called
+	// under the node's lock.
+	unwanted() bool
+}
+
+// A requestQueue is a first-in-first-out list from which a request can also be
+// taken out of the middle at no cost: a round that ends withdraws what has not
+// been written.
+type requestQueue struct {
+	head, tail *request
+	len        int
+}
+
+func (l *requestQueue) push(q *request) {
+	q.queue, q.prev, q.next = l, l.tail, nil
+	if l.tail != nil {
+		l.tail.next = q
+	} else {
+		l.head = q
+	}
+	l.tail = q
+	l.len++
+}
+
+func (l *requestQueue) remove(q *request) {
+	if q.prev != nil {
+		q.prev.next = q.next
+	} else {
+		l.head = q.next
+	}
+	if q.next != nil {
+		q.next.prev = q.prev
+	} else {
+		l.tail = q.prev
+	}
+	q.queue, q.prev, q.next = nil, nil, nil
+	l.len--
+}
+
+func (l *requestQueue) pop() *request {
+	q := l.head
+	if q != nil {
+		l.remove(q)
+	}
+	return q
+}
+
+// A pipeline is one connection to a node that all callers share. Its writer
+// moves requests from the node's queue to its flight and onto the wire, its
+// reader matches the replies to the flight in order; neither waits for the
+// other, so that many requests share a system call and a round trip. The order
+// is also what makes releases safe: one that is queued behind its own lock
+// request cannot overtake it.
+//
+// The redigo connection is used by one writer and one reader at a time, which
+// redigo allows, and aborted from anywhere.
+type pipeline struct {
+	node *node
+	conn redis.Conn
+	gen  any // the connection's generation, boxed
+
+	writerDone chan struct{}
+	watchdog   *time.Timer
+
+	// Guarded by node.mu.
+	over      bool      // broken or closed: the writer ends
+	why       error     // set with over
+	lastReply time.Time // or when the connection was made
+	dozing    bool      // the watchdog sleeps until the next PING is due
+}
+
+// An outgoing is a request as the writer sees it: a copy, because the request
+// itself may be answered, and sent again, before the batch is written.
+type outgoing struct {
+	cmd  *command
+	eval bool
+}
+
+// write is the writer: it ends when the pipeline is over.
+func (p *pipeline) write() {
+	defer close(p.writerDone)
+	var batch []outgoing
+	var args []any
+	for {
+		var more bool
+		if batch, more = p.next(batch[:0]); !more {
+			return
+		}
+		err := error(nil)
+		for _, out := range batch {
+			if args, err = p.send(args[:0], out); err != nil {
+				break
+			}
+		}
+		if err == nil {
+			err = p.conn.Flush()
+		}
+		clear(batch)
+		clear(args)
+		if err != nil {
+			p.abort(fmt.Errorf("redlock: writing: %w", err))
+			return
+		}
+	}
+}
+
+// next waits for requests and moves them to the flight; false when the pipeline
+// is over. From here on their outcome is unknown until the reply is read.
+func (p *pipeline) next(batch []outgoing) ([]outgoing, bool) {
+	n := p.node
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for n.queue.len == 0 && !p.over {
+		n.work.Wait()
+	}
+	if p.over {
+		return nil, false
+	}
+	now := time.Now()
+	for len(batch) < maxBatch {
+		q := n.queue.pop()
+		if q == nil {
+			break
+		}
+		if q.kind == lockKind {
+			if q.claim.marks[q.index]&markReleased != 0 {
+				continue // Its release came first; it must not be sent after it.
+			}
+			q.claim.marks[q.index] |= markSent
+		}
+		q.sent = now
+		n.flight.push(q)
+		batch = append(batch, outgoing{q.cmd, q.eval})
+	}
+	if p.dozing {
+		p.dozing = false
+		p.watchdog.Reset(watchInterval)
+	}
+	return batch, true
+}
+
+// send writes one request into redigo's buffer. args is scratch space.
+func (p *pipeline) send(args []any, out outgoing) ([]any, error) {
+	if out.cmd == nil {
+		return args, p.conn.Send("PING")
+	}
+	c := out.cmd
+	verb, program := "EVALSHA", c.script.shaArg
+	if out.eval {
+		verb, program = "EVAL", c.script.sourceArg
+	}
+	keys := len(c.keys)
+	if c.session {
+		keys++
+	}
+	args = append(args, program, keys)
+	args = append(args, c.keys...)
+	if c.session {
+		args = append(args, p.node.stone)
+	}
+	args = append(args, c.argv...)
+	if c.session {
+		args = append(args, p.gen)
+	}
+	return args, p.conn.Send(verb, args...)
+}
+
+// read is the reader. It returns why the pipeline ended: nil after a bye.
+func (p *pipeline) read() error {
+	for {
+		// Not Receive: an idle connection would die of the pool's read timeout.
+		reply, err := redis.ReceiveWithTimeout(p.conn, 0)
+		var replied redis.Error
+		if err != nil && !errors.As(err, &replied) {
+			return p.abort(fmt.Errorf("redlock: reading: %w", err))
+		}
+		q, out, bye, again := p.take(reply, err)
+		switch {
+		case q == nil:
+			return p.abort(errUnasked)
+		case bye:
+			return p.abort(nil)
+		case !again:
+			q.deliver(out)
+		}
+	}
+}
+
+// take matches a reply to the oldest request in flight, and says whether that
+// one was sent again or was the connection's last.
+func (p *pipeline) take(reply any, err error) (q *request, out outcome, bye, again bool) {
+	n := p.node
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if p.over {
+		return nil, out, false, false
+	}
+	q = n.flight.pop()
+	if q == nil {
+		return nil, out, false, false
+	}
+	p.lastReply = time.Now()
+	switch {
+	case q.kind == byeKind:
+		if n.queue.len > 0 || n.flight.len > 0 {
+			n.push(q) // A release is still to be sent again.
+			return q, out, false, true
+		}
+		return q, out, true, false
+	case q.cmd == nil:
+		return q, out, false, false
+	case err != nil:
+		out.err, again = n.refused(q, err)
+		return q, out, false, again
+	}
+	out = q.cmd.script.decode(reply)
+	refusedLock := q.kind == lockKind && (out.err == ErrTaken || out.err == errStale)
+	released := q.kind == releaseKind && (out.err == nil || out.err == ErrLost)
+	if refusedLock || released {
+		q.claim.marks[q.index] &^= markSent // Nothing of the claim is on the node.
+	}
+	if released && out.err == nil {
+		q.claim.marks[q.index] |= markConfirmed
+	}
+	return q, out, false, false
+}
+
+// abort ends the pipeline for the reason why, unless it has ended before, and
+// returns the reason that counts. It does not wait for reader and writer; the
+// closed socket ends them.
+func (p *pipeline) abort(why error) error {
+	n := p.node
+	n.mu.Lock()
+	first := !p.over
+	if first {
+		p.over, p.why = true, why
+		p.watchdog.Stop()
+		n.work.Broadcast()
+	}
+	why = p.why
+	n.mu.Unlock()
+	if first && why != nil {
+		abortConn(p.conn)
+	}
+	return why
+}
+
+// abortConn closes the socket under a connection at once. Close would first
+// wait for outstanding replies, on a hung server for ever.
+func abortConn(c redis.Conn) {
+	_, _ = redis.ReceiveContext(c, errPastTime)
+}
+
+// watchInterval is how often the watchdog looks while there is traffic.
+const watchInterval = 250 * time.Millisecond
+
+// silence is how long a request may be unanswered before the connection
+// counts as broken.
+func silence(nodeTimeout time.Duration) time.Duration {
+	return max(10*nodeTimeout, time.Second)
+}
+
+// watch is the watchdog: it aborts a connection whose oldest request has had
+// no answer for too long, and keeps an idle one alive. It is a timer, not a
+// goroutine.
+func (p *pipeline) watch() {
+	n := p.node
+	n.mu.Lock()
+	if p.over {
+		n.mu.Unlock()
+		return
+	}
+	now := time.Now()
+	if q := n.flight.head; q != nil {
+		if limit := silence(q.limit); now.Sub(q.sent) >= limit {
+			n.mu.Unlock()
+			p.abort(fmt.Errorf("redlock: no reply for %v", limit))
+			return
+		}
+	}
+	switch idle := now.Sub(p.lastReply); {
+	case n.flight.len > 0 || n.queue.len > 0 || idle < watchInterval:
+		p.watchdog.Reset(watchInterval)
+	case idle >= idlePing:
+		n.push(&request{kind: pingKind, limit: n.timeout})
+		p.watchdog.Reset(watchInterval)
+	default:
+		p.dozing = true
+		p.watchdog.Reset(idlePing - idle)
+	}
+	n.mu.Unlock()
+}

@@ -1,0 +1,301 @@
+package redlock
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// need is the quorum: a strict majority of the nodes that were configured, not
+// of those that answer.
+func quorum(n int) int { return n/2 + 1 }
+
+// A tally counts the votes of a round.
+type tally struct {
+	yes  int
+	no   int // answered, and said no
+	mute int // gave no answer: an error or a timeout
+}
+
+// A verdict is what a tally amounts to.
+type verdict int
+
+const (
+	undecided verdict = iota
+	granted           // yes
+	taken             // no: ErrTaken
+	noQuorum          // no: ErrNoQuorum
+	lost              // no: ErrLost
+)
+
+// err is the error that a verdict stands for, nil for a yes.
+func (v verdict) err() error {
+	switch v {
+	case taken:
+		return ErrTaken
+	case noQuorum:
+		return ErrNoQuorum
+	case lost:
+		return ErrLost
+	case undecided, granted:
+	}
+	return nil
+}
+
+// decide is the verdict on a round of n nodes, of which need must say yes.
+//
+//	need said yes                                     granted
+//	more than n-need gave no answer                   noQuorum
+//	more than n-need said no or gave none             noVerdict(no)
+//	otherwise                                         undecided
+//
+// It depends on nothing but the counts, so that it cannot matter in which order
+// the votes came; a decision, once fallen, stays.
+func decide(t tally, need, n int, noVerdict func(t tally, need, n int) verdict) verdict {
+	switch {
+	case t.yes >= need:
+		return granted
+	case t.mute > n-need:
+		return noQuorum
+	case t.no+t.mute > n-need:
+		return noVerdict(t, need, n)
+	default:
+		return undecided
+	}
+}
+
+// decideLock: a lock that could not reach its quorum, though silence alone did
+// not prevent it, was taken.
+func decideLock(t tally, need, n int) verdict {
+	return decide(t, need, n, func(tally, int, int) verdict { return taken })
+}
+
+// decideExtend: an extension proves the lock lost only if so many nodes said
+// "not yours" that no quorum can be left; nodes without an answer may still
+// hold it.
+func decideExtend(t tally, need, n int) verdict {
+	return decide(t, need, n, func(t tally, need, n int) verdict {
+		if t.no > n-need {
+			return lost
+		}
+		return noQuorum
+	})
+}
+
+// decideUnlock differs, because both answers are a success of the release: yes
+// means "it was yours and is gone", no "it was not yours any more". It is
+//
+//	lost      if more than n-need nodes said no: no quorum held it at the end
+//	granted   if need nodes answered, and the nodes still silent cannot change that
+//	noQuorum  if need answers cannot be had any more
+func decideUnlock(t tally, need, n int) verdict {
+	pending := n - t.yes - t.no - t.mute
+	switch {
+	case t.no > n-need:
+		return lost
+	case t.yes >= need, t.yes+t.no >= need && t.no+pending <= n-need:
+		return granted
+	case t.mute > n-need:
+		return noQuorum
+	default:
+		return undecided
+	}
+}
+
+// A round is one operation on all nodes in parallel. The caller goes on at the
+// decision; the round itself ends, "settles", when the last node has answered
+// or its timer has run out, and needs no goroutine for that: the nodes' readers
+// and the timer drive it.
+//
+// A round is safe for concurrent use.
+type round struct {
+	r         *Redlock
+	ctx       context.Context //nolint:containedctx // Only its values, for the hook.
+	op        Op
+	resources []string
+	attempt   int
+	judge     func(t tally, need, n int) verdict
+	start     time.Time
+	until     time.Time // lock and extend: a quorum that comes later is none
+
+	requests []request
+	timer    *time.Timer
+
+	// over is set with the decision, before anything is done about it. A node
+	// reads it without mu, under its own lock.
+	over    atomic.Bool
+	decided chan struct{} // closed at the decision, or when the caller gave up
+	settled chan struct{} // closed when no vote is pending
+
+	mu      sync.Mutex
+	votes   []Vote
+	pending int
+	tally   tally
+	verdict verdict
+	err     error // what the decision was, or why it was not waited for
+}
+
+// newRound prepares a round in which every node is asked cmd. The caller may
+// preset votes with skip before it calls ask.
+func (r *Redlock) newRound(ctx context.Context, op Op, c *claim, cmd *command, kind requestKind, judge func(tally, int, int) verdict, attempt int) *round {
+	n := len(r.nodes)
+	rd := &round{
+		r: r, ctx: ctx, op: op, resources: c.resources, attempt: attempt, judge: judge,
+		requests: make([]request, n),
+		votes:    make([]Vote, n),
+		pending:  n,
+		decided:  make(chan struct{}),
+		settled:  make(chan struct{}),
+	}
+	for i, nd := range r.nodes {
+		rd.votes[i] = Vote{Node: nd.name, Err: ErrPending}
+		rd.requests[i] = request{kind: kind, cmd: cmd, claim: c, index: i, voter: rd}
+	}
+	return rd
+}
+
+// skip presets the vote of a node that is not to be asked. Before ask only.
+func (rd *round) skip(i int, v Vote) {
+	rd.requests[i].voter = nil
+	rd.count(i, v)
+}
+
+// ask sends the requests. start is what Took is measured from; the round ends
+// at the latest timeout from now.
+func (rd *round) ask(start time.Time, timeout time.Duration) {
+	rd.start = start
+	rd.mu.Lock()
+	rd.judgeLocked() // The votes that skip preset may be enough.
+	if rd.pending > 0 {
+		rd.timer = time.AfterFunc(timeout, rd.expire)
+	}
+	rd.mu.Unlock()
+	for i, nd := range rd.r.nodes {
+		req := &rd.requests[i]
+		if req.voter == nil {
+			continue
+		}
+		req.limit = timeout
+		if err := nd.enqueue(req); err != nil {
+			rd.vote(i, outcome{err: err})
+		}
+	}
+}
+
+// vote counts node i's answer. Later ones, and those after the timer, are
+// ignored: what they have left on the node is the release's business, which
+// is queued behind the request on the same connection.
+func (rd *round) vote(i int, out outcome) {
+	took := time.Since(rd.start)
+	rd.mu.Lock()
+	defer rd.mu.Unlock()
+	if rd.votes[i].Err != ErrPending {
+		return
+	}
+	rd.count(i, Vote{Node: rd.votes[i].Node, Took: took, Err: out.err, Holder: out.holder, HolderTTL: out.holderTTL})
+	rd.judgeLocked()
+}
+
+func (rd *round) unwanted() bool { return rd.over.Load() }
+
+// count enters a vote for a node that is pending.
+func (rd *round) count(i int, v Vote) {
+	rd.votes[i] = v
+	rd.pending--
+	switch v.Err {
+	case nil:
+		rd.tally.yes++
+	case ErrTaken, ErrLost: // Set by the decoders, never wrapped.
+		rd.tally.no++
+	default:
+		rd.tally.mute++
+	}
+}
+
+// judgeLocked draws the consequences of the votes. rd.mu is held.
+func (rd *round) judgeLocked() {
+	if rd.verdict == undecided {
+		if rd.verdict = rd.judge(rd.tally, rd.r.need, len(rd.votes)); rd.verdict != undecided {
+			rd.decideLocked(rd.verdict.err())
+		}
+	}
+	if rd.pending == 0 {
+		if rd.timer != nil {
+			rd.timer.Stop()
+		}
+		rd.eventLocked(EventSettled, rd.err)
+		close(rd.settled)
+	}
+}
+
+func (rd *round) decideLocked(err error) {
+	if rd.over.Swap(true) {
+		return
+	}
+	rd.err = err
+	rd.eventLocked(EventDecided, err)
+	close(rd.decided)
+}
+
+func (rd *round) eventLocked(kind EventKind, err error) {
+	if !rd.r.events.on() {
+		return
+	}
+	e := Event{
+		Kind: kind, Op: rd.op, Resources: append([]string(nil), rd.resources...), Attempt: rd.attempt,
+		Votes: append([]Vote(nil), rd.votes...), Took: time.Since(rd.start), Err: err,
+	}
+	if err == nil {
+		e.Until = rd.until
+	}
+	rd.r.events.send(rd.ctx, e)
+}
+
+// giveUp ends the waiting for a decision because of err. Votes still come in
+// until the round settles.
+func (rd *round) giveUp(err error) {
+	rd.mu.Lock()
+	defer rd.mu.Unlock()
+	rd.decideLocked(err)
+}
+
+// expire is the round's timer: who has not answered has not voted, and
+// requests that still wait to be written are withdrawn.
+func (rd *round) expire() {
+	for i, nd := range rd.r.nodes {
+		req := &rd.requests[i]
+		if req.voter == nil {
+			continue
+		}
+		nd.withdraw(req)
+		rd.vote(i, outcome{err: ErrNodeTimeout})
+	}
+}
+
+// wait returns at the decision, or with an error when ctx or the Redlock ended
+// first.
+func (rd *round) wait(ctx context.Context, closing <-chan struct{}) error {
+	select {
+	case <-rd.decided:
+		return nil
+	default:
+	}
+	select {
+	case <-rd.decided:
+		return nil
+	case <-ctx.Done():
+		rd.giveUp(ctx.Err())
+		return ctx.Err()
+	case <-closing:
+		rd.giveUp(ErrClosed)
+		return ErrClosed
+	}
+}
+
+// result returns the verdict and a copy of the votes as they are now.
+func (rd *round) result() (verdict, tally, []Vote) {
+	rd.mu.Lock()
+	defer rd.mu.Unlock()
+	return rd.verdict, rd.tally, append([]Vote(nil), rd.votes...)
+}

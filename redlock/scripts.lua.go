@@ -1,0 +1,239 @@
+package redlock
+
+import (
+	"crypto/sha1"
+	"encoding/hex"
+	"fmt"
+	"time"
+)
+
+// This file is the only one that knows Lua and what the scripts answer.
+//
+// A lock is one string key per resource, prefix+resource, whose value is the
+// token: the layout of node-redlock and redsync, so that fleets that mix them
+// with this library exclude each other. Everything else that the library
+// stores has reservedMark in its key.
+const reservedMark = "__redlock__:"
+
+// A script is a Lua program that runs atomically on one node.
+type script struct {
+	name   string
+	source string
+
+	shaArg, sourceArg any // boxed once, for redigo
+	decode            func(reply any) outcome
+}
+
+// An outcome is what a reply to a script means for the round.
+type outcome struct {
+	err       error // nil: yes. ErrTaken and ErrLost are a no, all else is no answer.
+	holder    string
+	holderTTL time.Duration
+	value     string // inspectScript: the whole token
+}
+
+func newScript(name, source string, decode func(any) outcome) *script {
+	sum := sha1.Sum([]byte(source))
+	sha := hex.EncodeToString(sum[:])
+	return &script{name: name, source: source, shaArg: sha, sourceArg: source, decode: decode}
+}
+
+// handshakeScripts are loaded into every new connection's server. SCRIPT FLUSH
+// or a restart behind a proxy may still lose them at any moment.
+var handshakeScripts = []*script{lockScript, extendScript, unlockScript, cleanScript, inspectScript}
+
+// digestLua shortens a token to what may be shown to others: a token is what
+// it takes to release a lock. digest in lock.go is its twin.
+const digestLua = `string.sub(redis.sha1hex(v), 1, 12)`
+
+// lockScript sets every key to the token, or none.
+//
+//	KEYS  the resources' keys, then the session's tombstone
+//	ARGV  token, ttl in ms, generation of the connection
+//	1               all keys hold my token: set now, or they did already (then nothing
+//	                is changed: a request that runs twice is harmless)
+//	{pttl, digest}  refused: the holder that keeps a key longest; pttl -1: no expiry
+//	0               refused: a newer connection of this session has begun, and this
+//	                request was given up; see pool.go
+//
+// One resource, the common case, takes two calls. SET NX rather than MGET and
+// SET: MGET shows a key of another type as missing, and SET would overwrite it.
+var lockScript = newScript("lock", `
+local n = #KEYS - 1
+local born = redis.call('GET', KEYS[n + 1])
+if born and tonumber(born) > tonumber(ARGV[3]) then return 0 end
+if n == 1 and redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return 1 end
+local mine, longest, holder = 0, false, ''
+for i = 1, n do
+  local v = redis.call('GET', KEYS[i])
+  if v == ARGV[1] then
+    mine = mine + 1
+  elseif v then
+    local left = redis.call('PTTL', KEYS[i])
+    if not longest or left < 0 or (longest >= 0 and left > longest) then
+      longest = left
+      holder = `+digestLua+`
+    end
+  end
+end
+if longest then return {longest, holder} end
+if mine < n then
+  for i = 1, n do redis.call('SET', KEYS[i], ARGV[1], 'PX', ARGV[2]) end
+end
+return 1
+`, decodeLock)
+
+func decodeLock(reply any) outcome {
+	switch r := reply.(type) {
+	case int64:
+		switch r {
+		case 1:
+			return outcome{}
+		case 0:
+			return outcome{err: errStale}
+		}
+	case []any:
+		if len(r) != 2 {
+			break
+		}
+		left, ok1 := r[0].(int64)
+		holder, ok2 := r[1].([]byte)
+		if !ok1 || !ok2 {
+			break
+		}
+		return outcome{err: ErrTaken, holder: string(holder), holderTTL: millis(left)}
+	}
+	return unexpected("lock", reply)
+}
+
+// extendScript moves the expiry of every key to the ttl from now, or of none.
+// It never creates a key and never shortens one's life.
+//
+//	KEYS  the resources' keys
+//	ARGV  token, ttl in ms
+//	1     done
+//	0     a key is missing or another's; nothing was changed
+var extendScript = newScript("extend", `
+for i = 1, #KEYS do
+  if redis.call('GET', KEYS[i]) ~= ARGV[1] then return 0 end
+end
+for i = 1, #KEYS do
+  if redis.call('PTTL', KEYS[i]) < tonumber(ARGV[2]) then redis.call('PEXPIRE', KEYS[i], ARGV[2]) end
+end
+return 1
+`, decodeHeld("extend"))
+
+// unlockScript deletes the keys that hold the token. After it, none does.
+//
+//	KEYS  the resources' keys
+//	ARGV  token
+//	1     every key held it
+//	0     at least one was gone or another's
+var unlockScript = newScript("unlock", `
+local mine = 0
+for i = 1, #KEYS do
+  if redis.call('GET', KEYS[i]) == ARGV[1] then
+    redis.call('DEL', KEYS[i])
+    mine = mine + 1
+  end
+end
+if mine == #KEYS then return 1 end
+return 0
+`, decodeHeld("unlock"))
+
+// decodeHeld reads the 1 of a script that found its token and the 0 of one
+// that did not.
+func decodeHeld(name string) func(any) outcome {
+	return func(reply any) outcome {
+		switch reply {
+		case int64(1):
+			return outcome{}
+		case int64(0):
+			return outcome{err: ErrLost}
+		}
+		return unexpected(name, reply)
+	}
+}
+
+// cleanScript settles the unknown outcomes of a broken connection, on the next
+// one: it puts up the tombstone that refuses what the broken connection may
+// still deliver, then deletes the keys of tokens that must not live on. It
+// does nothing for a connection that has itself been succeeded: a clean-up
+// that came late could take away a key that was counted since.
+//
+//	KEYS  keys to clean, then the session's tombstone
+//	ARGV  generation, life of the tombstone in ms (0: none needed), then a token for each key
+//	n     so many keys were deleted
+//	-1    a newer connection has begun; nothing was done
+var cleanScript = newScript("clean", `
+local n = #KEYS - 1
+local stone = KEYS[n + 1]
+local born = redis.call('GET', stone)
+if born and tonumber(born) > tonumber(ARGV[1]) then return -1 end
+local life = tonumber(ARGV[2])
+if life > 0 then
+  local left = redis.call('PTTL', stone)
+  if left < life then left = life end
+  redis.call('SET', stone, ARGV[1], 'PX', left)
+end
+local gone = 0
+for i = 1, n do
+  if redis.call('GET', KEYS[i]) == ARGV[i + 2] then
+    redis.call('DEL', KEYS[i])
+    gone = gone + 1
+  end
+end
+return gone
+`, func(reply any) outcome {
+	if n, ok := reply.(int64); ok && n >= 0 {
+		return outcome{}
+	}
+	if reply == int64(-1) {
+		return outcome{err: errStale}
+	}
+	return unexpected("clean", reply)
+})
+
+// inspectScript reads who holds one resource.
+//
+//	KEYS  the resource's key
+//	0              nobody
+//	{token, pttl}  pttl -1: no expiry
+var inspectScript = newScript("inspect", `
+local v = redis.call('GET', KEYS[1])
+if not v then return 0 end
+return {v, redis.call('PTTL', KEYS[1]), `+digestLua+`}
+`, func(reply any) outcome {
+	if reply == int64(0) {
+		return outcome{}
+	}
+	if r, ok := reply.([]any); ok && len(r) == 3 {
+		value, ok1 := r[0].([]byte)
+		left, ok2 := r[1].(int64)
+		holder, ok3 := r[2].([]byte)
+		if ok1 && ok2 && ok3 {
+			return outcome{value: string(value), holder: string(holder), holderTTL: millis(left)}
+		}
+	}
+	return unexpected("inspect", reply)
+})
+
+func millis(ms int64) time.Duration {
+	if ms < 0 {
+		return -1
+	}
+	if ms > int64(maxDuration/time.Millisecond) {
+		return maxDuration
+	}
+	return time.Duration(ms) * time.Millisecond
+}
+
+const maxDuration = time.Duration(1<<63 - 1)
+
+func unexpected(name string, reply any) outcome {
+	s := fmt.Sprintf("%v", reply)
+	if len(s) > 80 {
+		s = s[:80] + "…"
+	}
+	return outcome{err: fmt.Errorf("redlock: unexpected reply to the %s script: %T %s", name, reply, s)}
+}

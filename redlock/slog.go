@@ -1,0 +1,104 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+)
+
+// slogEvery is how often SlogHook logs failed rounds of one kind.
+const slogEvery = time.Second
+
+// SlogHook returns a hook that logs to logger and stays quiet while all is
+// well: a node's loss (warning) and return (info) once each, and rounds that
+// failed for other reasons than that somebody else has the lock (warning; a
+// taken lock is logged at debug level), at most one a second of each operation
+// and reason, with the number of those left out.
+//
+// A nil logger is slog.Default().
+func SlogHook(logger *slog.Logger) Hook {
+	if logger == nil {
+		logger = slog.Default()
+	}
+	h := &slogHook{logger: logger, down: make(map[string]bool), rounds: make(map[roundKind]*roundLog)}
+	return h.log
+}
+
+// slogHook needs no lock: a hook is called with one event at a time. The same
+// hook given to two Redlocks would need one.
+type slogHook struct {
+	logger *slog.Logger
+	down   map[string]bool
+	rounds map[roundKind]*roundLog
+}
+
+type roundKind struct {
+	op     Op
+	reason error
+}
+
+type roundLog struct {
+	last    time.Time
+	leftOut int
+}
+
+func (h *slogHook) log(ctx context.Context, e Event) {
+	switch e.Kind {
+	case EventNodeDown:
+		h.down[e.Node] = true
+		h.logger.WarnContext(ctx, "redlock: node lost", "node", e.Node, "error", e.Err)
+	case EventNodeUp:
+		if h.down[e.Node] {
+			delete(h.down, e.Node)
+			h.logger.InfoContext(ctx, "redlock: node is back", "node", e.Node)
+		}
+	case EventNodeCleaned:
+		h.logger.DebugContext(ctx, "redlock: node cleaned up", "node", e.Node, "unknown", e.Unknown, "cleaned", e.Cleaned)
+	case EventDecided:
+		if e.Err != nil {
+			h.failed(ctx, e)
+		}
+	case EventSettled:
+	}
+}
+
+func (h *slogHook) failed(ctx context.Context, e Event) {
+	level, reason := slog.LevelWarn, error(nil)
+	for _, r := range []error{ErrTaken, ErrNoQuorum, ErrExpired, ErrLost, ErrClosed} {
+		if errors.Is(e.Err, r) {
+			reason = r
+			break
+		}
+	}
+	if reason == nil || reason == ErrTaken || reason == ErrClosed {
+		level = slog.LevelDebug // Contention, a context that ended, Close: nothing is wrong.
+	}
+	if !h.logger.Enabled(ctx, level) {
+		return
+	}
+	k := roundKind{e.Op, reason}
+	l := h.rounds[k]
+	if l == nil {
+		l = new(roundLog)
+		h.rounds[k] = l
+	}
+	if !l.last.IsZero() && e.Time.Sub(l.last) < slogEvery {
+		l.leftOut++
+		return
+	}
+	args := []any{"op", e.Op, "resources", e.Resources, "error", e.Err, "votes", voteStrings(e.Votes)}
+	if l.leftOut > 0 {
+		args = append(args, "left_out", l.leftOut)
+	}
+	h.logger.Log(ctx, level, "redlock: round failed", args...)
+	l.last, l.leftOut = e.Time, 0
+}
+
+func voteStrings(votes []Vote) []string {
+	s := make([]string, len(votes))
+	for i, v := range votes {
+		s[i] = v.String()
+	}
+	return s
+}

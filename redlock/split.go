@@ -1,0 +1,132 @@
+package redlock
+
+import (
+	"cmp"
+	"context"
+	"math/rand/v2"
+	"time"
+)
+
+// When several clients ask for a resource at the same time and their requests
+// reach the nodes in different orders, each may get some votes and none a
+// quorum. Plain Redlock then has no winner: with delays of 0 to 2 ms in 19 % of
+// the rounds of 3 clients on 3 nodes, in 67 % of 5 on 5. All would retry, a
+// retry delay later, and might collide again.
+//
+// But a refusal names the holder's digest, so every contender sees nearly the
+// same tally. The one that leads it keeps its votes and asks the nodes that
+// refused it again, while the others give theirs back. That takes about one
+// round trip more.
+//
+// Safety does not hang on any of this. A lock is still only a quorum within its
+// validity; contenders that see different tallies fall back to giving back
+// and waiting for a random time.
+
+// A split is the resolution of one attempt's split vote.
+type split struct {
+	until  time.Time     // no more after this: one node timeout after the first split
+	pace   time.Duration // about a round trip
+	paused int
+}
+
+func newSplit(limit time.Duration) *split {
+	return &split{until: time.Now().Add(limit)}
+}
+
+const (
+	minPace  = 200 * time.Microsecond
+	maxPause = 20 * time.Millisecond
+)
+
+// contend takes the bid b, whose votes are split, as far as it goes. It returns
+// errSplit, with the claim released, if another bid leads and there is time to
+// look again.
+func (s *split) contend(ctx context.Context, b *bid) (*Lock, error) {
+	for {
+		votes := s.gather(ctx, b)
+		switch {
+		case top(votes) >= b.a.r.need: // Somebody has it.
+			return nil, b.fail(ErrTaken)
+		case ctx.Err() != nil, b.a.r.isClosing(), !time.Now().Before(s.until):
+			err := b.fail(ErrTaken)
+			if ctx.Err() != nil {
+				err = &waitError{op: OpLock, resources: b.a.resources, cause: ctx.Err(), last: err}
+			}
+			return nil, err
+		case !leads(digest(b.claim.token), votes):
+			b.release()
+			return nil, errSplit
+		}
+		b.ask(votes)
+		if l, err := b.outcome(ctx); err != errSplit {
+			return l, err
+		}
+		// The others have not given way yet: their releases may be on the way. If
+		// sleep is cut short, the next look at ctx ends this.
+		_ = b.a.r.sleep(ctx, s.pause(s.pace/2))
+	}
+}
+
+// gather waits for the votes that are still out, since a tally that lacks them
+// may show another leader than the one the others see. It does not wait for
+// silent nodes: at most as long again as the round has taken so far.
+func (s *split) gather(ctx context.Context, b *bid) []Vote {
+	took := time.Since(b.round.start)
+	if s.pace == 0 {
+		s.pace = max(took, minPace)
+	}
+	patience := time.NewTimer(max(2*s.pace, 5*minPace))
+	defer patience.Stop()
+	select {
+	case <-b.round.settled:
+	case <-patience.C:
+	case <-ctx.Done():
+	case <-b.a.r.closing:
+	}
+	_, _, votes := b.round.result()
+	return votes
+}
+
+// pause is how long to wait before the next look: random, and growing with every
+// time, so that a vote that stays split costs the nodes little.
+func (s *split) pause(least time.Duration) time.Duration {
+	s.paused++
+	d := min(time.Duration(s.paused)*least, maxPause)
+	return max(0, min(d+rand.N(d), time.Until(s.until)))
+}
+
+// count returns how many votes each digest has, and the yes votes.
+func count(votes []Vote) (yes int, others map[string]int) {
+	others = make(map[string]int, len(votes))
+	for _, v := range votes {
+		switch {
+		case v.Err == nil:
+			yes++
+		case v.Err == ErrTaken:
+			others[v.Holder]++
+		}
+	}
+	return yes, others
+}
+
+// top returns on how many nodes the most successful other token was seen.
+func top(votes []Vote) int {
+	_, others := count(votes)
+	most := 0
+	for _, n := range others {
+		most = max(most, n)
+	}
+	return most
+}
+
+// leads reports whether the bid with the digest mine has the most of the votes;
+// of equals the smallest digest leads.
+func leads(mine string, votes []Vote) bool {
+	yes, others := count(votes)
+	for holder, n := range others {
+		if c := cmp.Compare(n, yes); c > 0 || c == 0 && holder < mine {
+			return false
+		}
+	}
+	return yes > 0
+}

@@ -1,0 +1,128 @@
+package redlock
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Stats is a snapshot of a Redlock's state and counters.
+type Stats struct {
+	Nodes   []NodeStats // in the order given to New
+	Held    int         // locks acquired and neither released, lost nor expired
+	Waiting int         // Lock calls that wait between two attempts
+
+	// Counters since New.
+	Acquired      int64 // locks
+	Extended      int64 // successful extensions
+	Unlocked      int64 // releases that returned nil
+	Taken         int64 // attempts that failed with ErrTaken
+	NoQuorum      int64 // rounds of any operation that failed with ErrNoQuorum
+	Lost          int64 // extensions and releases that found the lock lost or expired
+	Splits        int64 // attempts in which a split vote had to be resolved
+	EventsDropped int64 // because the hook was too slow
+}
+
+// NodeStats is the state of one node's connection.
+type NodeStats struct {
+	Node     string
+	Up       bool  // connected and ready
+	Err      error // why it is not, if an attempt has failed
+	Backlog  int   // requests queued or unanswered
+	Unknown  int64 // lock requests whose outcome was left unknown by a broken connection
+	Cleaned  int64 // locks settled by the clean-up on a new connection
+	Debts    int   // locks that the next connection will have to settle
+	Connects int64 // attempts to connect
+}
+
+// Stats returns what is going on. It does no I/O.
+func (r *Redlock) Stats() Stats {
+	s := Stats{
+		Held:          r.held.count(),
+		Waiting:       int(r.counters.waiting.Load()),
+		Acquired:      r.counters.acquired.Load(),
+		Extended:      r.counters.extended.Load(),
+		Unlocked:      r.counters.unlocked.Load(),
+		Taken:         r.counters.taken.Load(),
+		NoQuorum:      r.counters.noQuorum.Load(),
+		Lost:          r.counters.lost.Load(),
+		Splits:        r.counters.splits.Load(),
+		EventsDropped: r.events.dropped.Load(),
+	}
+	for _, n := range r.nodes {
+		s.Nodes = append(s.Nodes, n.stats())
+	}
+	return s
+}
+
+func (n *node) stats() NodeStats {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return NodeStats{
+		Node: n.name, Up: n.state == nodeUp, Err: n.down, Backlog: n.queue.len + n.flight.len,
+		Unknown: n.unknowns, Cleaned: n.cleaned, Debts: len(n.debts), Connects: n.gen,
+	}
+}
+
+type counters struct {
+	waiting, acquired, extended, unlocked, taken, noQuorum, lost, splits atomic.Int64
+}
+
+// failed counts a failed round by its reason.
+func (c *counters) failed(reason error) {
+	switch reason {
+	case ErrTaken:
+		c.taken.Add(1)
+	case ErrNoQuorum:
+		c.noQuorum.Add(1)
+	case ErrLost, ErrExpired:
+		c.lost.Add(1)
+	}
+}
+
+// heldLocks knows the locks that were acquired and not ended. A handle that is
+// dropped without Unlock stays in it until its lock has expired and the set has
+// grown: sweeping then costs each lock a constant.
+type heldLocks struct {
+	mu    sync.Mutex
+	locks map[*Lock]struct{}
+	sweep int // size at which expired ones are swept out
+}
+
+const minSweep = 64
+
+func (h *heldLocks) add(l *Lock) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.locks == nil {
+		h.locks = make(map[*Lock]struct{})
+		h.sweep = minSweep
+	}
+	if len(h.locks) >= h.sweep {
+		h.sweepLocked()
+		h.sweep = max(minSweep, 2*len(h.locks))
+	}
+	h.locks[l] = struct{}{}
+}
+
+func (h *heldLocks) remove(l *Lock) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.locks, l)
+}
+
+func (h *heldLocks) count() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.sweepLocked()
+	return len(h.locks)
+}
+
+func (h *heldLocks) sweepLocked() {
+	now := time.Now()
+	for l := range h.locks {
+		if !now.Before(l.Until()) {
+			delete(h.locks, l)
+		}
+	}
+}

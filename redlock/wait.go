@@ -1,0 +1,98 @@
+package redlock
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+)
+
+// An acquisition is one call of Lock or TryLock.
+type acquisition struct {
+	r         *Redlock
+	o         options
+	resources []string
+	keys      []any
+	ttl       time.Duration
+}
+
+// run makes attempts until one succeeds or is not worth repeating.
+func (a *acquisition) run(ctx context.Context) (*Lock, error) {
+	for attempt := 1; ; attempt++ {
+		l, err := a.attempt(ctx, attempt)
+		if err == nil {
+			return l, nil
+		}
+		if ctx.Err() != nil || a.r.isClosing() {
+			return nil, err
+		}
+		if a.o.retryCount >= 0 && attempt > a.o.retryCount || !a.o.retryIf(err) {
+			return nil, err
+		}
+		a.r.counters.waiting.Add(1)
+		ended := a.r.sleep(ctx, retryDelay(a.o.retryDelay, a.o.retryJitter))
+		a.r.counters.waiting.Add(-1)
+		if ended != nil {
+			return nil, &waitError{op: OpLock, resources: a.resources, cause: ended, last: err}
+		}
+	}
+}
+
+// retryDelay is uniform in delay ± jitter.
+func retryDelay(delay, jitter time.Duration) time.Duration {
+	if jitter == 0 {
+		return delay
+	}
+	return delay - jitter + rand.N(2*jitter+1)
+}
+
+// sleep waits for d; it returns an error when ctx or the Redlock ended first.
+func (r *Redlock) sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-r.closing:
+		return ErrClosed
+	}
+}
+
+func (r *Redlock) isClosing() bool {
+	select {
+	case <-r.closing:
+		return true
+	default:
+		return false
+	}
+}
+
+// attempt makes one attempt. Where clients that began together have split the
+// votes so that nobody has a quorum, it resolves that too: the one with most
+// votes keeps them and asks for the rest, the others give theirs back and look
+// again after a random time, within the node timeout. Plain Redlock fails there,
+// for all of them; see split.go.
+func (a *acquisition) attempt(ctx context.Context, number int) (*Lock, error) {
+	var split *split
+	for {
+		b := a.newBid(ctx, number)
+		b.ask(nil)
+		l, err := b.outcome(ctx)
+		if err != errSplit {
+			return l, err
+		}
+		if split == nil {
+			a.r.counters.splits.Add(1)
+			split = newSplit(a.o.nodeTimeout)
+		}
+		if l, err = split.contend(ctx, b); err != errSplit {
+			return l, err
+		}
+		// Somebody else leads: what this bid has won was given back. Before the next
+		// look, the leader gets the time of a round trip or two.
+		if ended := a.r.sleep(ctx, split.pause(split.pace)); ended != nil {
+			return nil, &waitError{op: OpLock, resources: a.resources, cause: ended, last: b.fail(ErrTaken)}
+		}
+	}
+}
