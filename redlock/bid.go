@@ -55,7 +55,7 @@ func (b *bid) ask(kept []Vote) {
 func (b *bid) outcome(ctx context.Context) (*Lock, error) {
 	r := b.a.r
 	waited := b.round.wait(ctx, r.closing)
-	v, t, votes := b.round.result()
+	v, t := b.round.result()
 	switch {
 	case v == granted && !b.until.passed(time.Now(), r.wall()):
 		// Even if ctx has ended: the caller gets what was won, and can release it.
@@ -68,11 +68,11 @@ func (b *bid) outcome(ctx context.Context) (*Lock, error) {
 	case v == undecided:
 		// Nobody waited for the rest of the votes. Those not heard count as silent.
 		v = taken
-		if len(votes)-t.yes-t.no > len(votes)-r.need {
+		if n := len(r.nodes); n-t.yes-t.no > n-r.need {
 			v = noQuorum
 		}
 		return nil, &waitError{op: OpLock, resources: b.a.resources, cause: waited, last: b.fail(v.err())}
-	case v == taken && top(votes) < r.need:
+	case v == taken && top(b.round.copyVotes()) < r.need:
 		return nil, errSplit
 	default:
 		return nil, b.fail(v.err())
@@ -82,8 +82,7 @@ func (b *bid) outcome(ctx context.Context) (*Lock, error) {
 // fail gives the claim up and returns the error for it.
 func (b *bid) fail(reason error) error {
 	b.release()
-	_, _, votes := b.round.result()
-	return b.a.r.fail(b.round, votes, reason)
+	return b.a.r.fail(b.round, reason)
 }
 
 // release gives back, in the background, what the claim has or may yet get.

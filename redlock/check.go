@@ -1,8 +1,10 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -106,30 +108,13 @@ func (in *Inspection) findHolder() {
 }
 
 // needed returns the ttl of the key with whose expiry fewer than need are left:
-// the need-th longest.
+// the need-th longest, where a negative one is the longest of all.
 func needed(ttls []time.Duration, need int) time.Duration {
-	rank := func(d time.Duration) time.Duration {
-		if d < 0 {
-			return maxDuration
-		}
-		return d
-	}
-	for _, d := range ttls {
-		longer := 0
-		same := 0
-		for _, e := range ttls {
-			switch {
-			case rank(e) > rank(d):
-				longer++
-			case rank(e) == rank(d):
-				same++
-			}
-		}
-		if longer < need && longer+same >= need {
-			return d
-		}
-	}
-	return 0
+	slices.SortFunc(ttls, func(a, b time.Duration) int {
+		// As unsigned numbers, what is negative is larger than what is not.
+		return cmp.Compare(uint64(b), uint64(a))
+	})
+	return ttls[need-1]
 }
 
 // call asks one node and waits for its answer.

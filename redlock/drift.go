@@ -13,8 +13,14 @@ const minDrift = 2 * time.Millisecond
 // and of the nodes run at different rates: factor*ttl + 2ms, rounded up.
 // For a ttl of 10 s and the default factor of 0.01 it is 102 ms.
 func drift(ttl time.Duration, factor float64) time.Duration {
-	return time.Duration(math.Ceil(float64(ttl)*factor)) + minDrift
+	d := math.Ceil(float64(ttl) * factor)
+	if d >= float64(maxDuration-minDrift) {
+		return maxDuration
+	}
+	return time.Duration(d) + minDrift
 }
+
+const maxDuration = time.Duration(math.MaxInt64)
 
 // validity is how long a lock may be relied on, counted from the instant
 // before its first request was sent. It may be zero or negative.

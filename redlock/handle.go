@@ -20,7 +20,8 @@ type Lock struct {
 	until deadline
 	ended error // ErrLost once the lock was lost or its release has begun; terminal
 
-	unlocking chan struct{} // closed when a running release ends
+	unlocking bool          // a release is running
+	ready     chan struct{} // closed when it ends; nil while nobody waits for that
 	unlocked  bool          // a release has come to a final result,
 	result    error         // this one
 }
@@ -112,12 +113,12 @@ func (l *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 // extended applies the result of an extension. One whose lock was released or
 // lost meanwhile changes nothing: the lock stays lost.
 func (l *Lock) extended(rd *round, ttl time.Duration, until deadline, waited error) error {
-	v, t, votes := rd.result()
+	v, t := rd.result()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
 	if err := l.errLocked(now); err != nil {
-		return l.r.fail(rd, votes, err)
+		return l.r.fail(rd, err)
 	}
 	switch {
 	case v == granted && !until.passed(now, l.r.wall()):
@@ -126,14 +127,14 @@ func (l *Lock) extended(rd *round, ttl time.Duration, until deadline, waited err
 		l.r.counters.extended.Add(1)
 		return nil
 	case v == granted:
-		return l.r.fail(rd, votes, ErrNoQuorum) // Too late to be worth anything.
+		return l.r.fail(rd, ErrNoQuorum) // Too late to be worth anything.
 	case v == lost:
 		l.endLocked(ErrLost)
-		return l.r.fail(rd, votes, ErrLost)
+		return l.r.fail(rd, ErrLost)
 	case waited != nil:
-		return &waitError{op: OpExtend, resources: l.claim.resources, cause: waited, last: l.r.fail(rd, votes, silenceVerdict(t, v))}
+		return &waitError{op: OpExtend, resources: l.claim.resources, cause: waited, last: l.r.fail(rd, silenceVerdict(t, v))}
 	default:
-		return l.r.fail(rd, votes, v.err())
+		return l.r.fail(rd, v.err())
 	}
 }
 
@@ -152,21 +153,21 @@ func (l *Lock) extended(rd *round, ttl time.Duration, until deadline, waited err
 // Unlock returns at the decision; the release of the other nodes goes on in the
 // background. Call Close before the process exits.
 func (l *Lock) Unlock(ctx context.Context) error {
-	for {
-		l.mu.Lock()
-		if l.unlocked {
-			err := l.result
-			l.mu.Unlock()
-			return err
+	l.mu.Lock()
+	for l.unlocking {
+		if l.ready == nil {
+			l.ready = make(chan struct{})
 		}
-		running := l.unlocking
-		if running == nil {
-			l.unlocking = make(chan struct{})
-			break
-		}
+		ready := l.ready
 		l.mu.Unlock()
-		<-running
+		<-ready
+		l.mu.Lock()
 	}
+	if l.unlocked {
+		defer l.mu.Unlock()
+		return l.result
+	}
+	l.unlocking = true
 	expired := l.errLocked(time.Now()) == ErrExpired
 	l.endLocked(ErrLost)
 	l.mu.Unlock()
@@ -181,7 +182,7 @@ func (l *Lock) Unlock(ctx context.Context) error {
 	}
 	rd.ask(time.Now(), l.o.nodeTimeout)
 	<-rd.decided
-	v, _, votes := rd.result()
+	v, _ := rd.result()
 
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -190,24 +191,27 @@ func (l *Lock) Unlock(ctx context.Context) error {
 		l.unlocked = true
 		l.r.counters.unlocked.Add(1)
 	case v == lost && expired:
-		l.unlocked, l.result = true, l.r.fail(rd, votes, ErrExpired)
+		l.unlocked, l.result = true, l.r.fail(rd, ErrExpired)
 	case v == lost:
-		l.unlocked, l.result = true, l.r.fail(rd, votes, ErrLost)
+		l.unlocked, l.result = true, l.r.fail(rd, ErrLost)
 	}
-	close(l.unlocking)
-	l.unlocking = nil
+	l.unlocking = false
+	if l.ready != nil {
+		close(l.ready)
+		l.ready = nil
+	}
 	if v == noQuorum {
-		return l.r.fail(rd, votes, ErrNoQuorum)
+		return l.r.fail(rd, ErrNoQuorum)
 	}
 	return l.result
 }
 
 // fail makes the error of a failed round and counts it.
-func (r *Redlock) fail(rd *round, votes []Vote, reason error) error {
+func (r *Redlock) fail(rd *round, reason error) error {
 	r.counters.failed(reason)
 	return &QuorumError{
 		Op: rd.op, Resources: slices.Clone(rd.resources), Need: r.need, Attempt: rd.attempt,
-		Votes: votes, reason: reason,
+		Votes: rd.copyVotes(), reason: reason,
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -25,17 +26,18 @@ const (
 )
 
 var (
-	errBacklog     = fmt.Errorf("redlock: more than %d requests wait for this node", maxBacklog)
-	errUnasked     = errors.New("redlock: the server sent a reply that nobody asked for")
-	errStale       = errors.New("redlock: request of a connection that was given up")
-	errPastTime, _ = expired()
+	errBacklog = fmt.Errorf("redlock: more than %d requests wait for this node", maxBacklog)
+	errUnasked = errors.New("redlock: the server sent a reply that nobody asked for")
+	errStale   = errors.New("redlock: request of a connection that was given up")
 )
 
-// expired returns a context whose deadline has passed: what it takes to abort
-// a redigo connection without waiting for it.
-func expired() (context.Context, context.CancelFunc) {
-	return context.WithDeadline(context.Background(), time.Unix(1, 0))
-}
+// pastTime is a context whose deadline has passed: what it takes to abort a
+// redigo connection without waiting for it.
+var pastTime = func() context.Context {
+	ctx, cancel := context.WithDeadline(context.Background(), time.Unix(1, 0))
+	cancel()
+	return ctx
+}()
 
 // A requestKind decides what happens to a request that cannot be carried out.
 type requestKind uint8
@@ -147,7 +149,7 @@ func (l *requestQueue) pop() *request {
 // redigo allows, and aborted from anywhere.
 type pipeline struct {
 	node *node
-	conn redis.Conn
+	wire *wire
 	gen  any // the connection's generation, boxed
 
 	writerDone chan struct{}
@@ -184,7 +186,7 @@ func (p *pipeline) write() {
 			}
 		}
 		if err == nil {
-			err = p.conn.Flush()
+			err = p.wire.Flush()
 		}
 		clear(batch)
 		clear(args)
@@ -233,7 +235,7 @@ func (p *pipeline) next(batch []outgoing) ([]outgoing, bool) {
 // send writes one request into redigo's buffer. args is scratch space.
 func (p *pipeline) send(args []any, out outgoing) ([]any, error) {
 	if out.cmd == nil {
-		return args, p.conn.Send("PING")
+		return args, p.wire.Send("PING")
 	}
 	c := out.cmd
 	verb, program := "EVALSHA", c.script.shaArg
@@ -253,14 +255,13 @@ func (p *pipeline) send(args []any, out outgoing) ([]any, error) {
 	if c.session {
 		args = append(args, p.gen)
 	}
-	return args, p.conn.Send(verb, args...)
+	return args, p.wire.Send(verb, args...)
 }
 
 // read is the reader. It returns why the pipeline ended: nil after a bye.
 func (p *pipeline) read() error {
 	for {
-		// Not Receive: an idle connection would die of the pool's read timeout.
-		reply, err := redis.ReceiveWithTimeout(p.conn, 0)
+		reply, err := p.wire.receive(0)
 		var replied redis.Error
 		if err != nil && !errors.As(err, &replied) {
 			return p.abort(fmt.Errorf("redlock: reading: %w", err))
@@ -331,15 +332,51 @@ func (p *pipeline) abort(why error) error {
 	why = p.why
 	n.mu.Unlock()
 	if first && why != nil {
-		abortConn(p.conn)
+		p.wire.abort()
 	}
 	return why
 }
 
-// abortConn closes the socket under a connection at once. Close would first
-// wait for outstanding replies, on a hung server for ever.
-func abortConn(c redis.Conn) {
-	_, _ = redis.ReceiveContext(c, errPastTime)
+// A wire is a borrowed connection that may be aborted from any goroutine,
+// whatever else is being done with it, until it is given back.
+type wire struct {
+	redis.Conn
+
+	mu    sync.Mutex
+	given bool
+}
+
+// abort closes the socket at once. Close would first wait for outstanding
+// replies, on a hung server for ever.
+func (w *wire) abort() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.given {
+		_, _ = redis.ReceiveContext(w.Conn, pastTime)
+	}
+}
+
+// receive reads one reply; 0 is no timeout. It is not Receive, as an idle
+// connection would die of the pool's read timeout, and not ReceiveContext, as
+// that reads on another goroutine, where a panic could not be caught: redigo
+// panics at a reply that announces an absurd length.
+func (w *wire) receive(timeout time.Duration) (reply any, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			w.abort()
+			reply, err = nil, fmt.Errorf("redlock: malformed reply: %v", p)
+		}
+	}()
+	return redis.ReceiveWithTimeout(w.Conn, timeout)
+}
+
+// giveBack returns the connection to its pool. Nobody may be sending or
+// receiving on it any more.
+func (w *wire) giveBack() {
+	w.mu.Lock()
+	w.given = true
+	w.mu.Unlock()
+	_ = w.Close()
 }
 
 // watchInterval is how often the watchdog looks while there is traffic.

@@ -304,24 +304,25 @@ func (n *node) connect() (*pipeline, error) {
 	if err != nil {
 		return nil, err
 	}
-	stop := context.AfterFunc(ctx, func() { abortConn(conn) })
-	err = n.handshake(ctx, conn)
+	w := &wire{Conn: conn}
+	stop := context.AfterFunc(ctx, w.abort)
+	err = n.handshake(ctx, w)
 	if !stop() && err == nil {
 		err = fmt.Errorf("redlock: handshake took over %v", limit)
 	}
 	if err != nil {
-		abortConn(conn)
-		_ = conn.Close()
+		w.abort()
+		w.giveBack()
 		return nil, err
 	}
-	return n.answer(conn), nil
+	return n.answer(w), nil
 }
 
 // answer puts a prepared connection to work.
-func (n *node) answer(conn redis.Conn) *pipeline {
+func (n *node) answer(w *wire) *pipeline {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	p := &pipeline{node: n, conn: conn, gen: n.gen, writerDone: make(chan struct{}), lastReply: time.Now()}
+	p := &pipeline{node: n, wire: w, gen: n.gen, writerDone: make(chan struct{}), lastReply: time.Now()}
 	p.watchdog = time.AfterFunc(watchInterval, p.watch)
 	n.state, n.line, n.down, n.lost = nodeUp, p, nil, false
 	if n.closing {
@@ -356,7 +357,7 @@ func (n *node) hangUp(p *pipeline, why error) {
 		q.deliver(outcome{err: why})
 	}
 	<-p.writerDone
-	_ = p.conn.Close()
+	p.wire.giveBack()
 }
 
 var (
@@ -412,7 +413,12 @@ func (n *node) borrow(ctx context.Context) (redis.Conn, error) {
 
 // handshake loads the scripts and pays the debts. Each attempt is a new
 // generation, so that what an abandoned one still delivers is recognised.
-func (n *node) handshake(ctx context.Context, conn redis.Conn) error {
+func (n *node) handshake(ctx context.Context, conn *wire) error {
+	// An empty command does no I/O but shows whether a connection behind the
+	// pool's can be aborted, which it must.
+	if _, err := redis.DoContext(conn.Conn, ctx, ""); err != nil {
+		return fmt.Errorf("redlock: the pool's connection must implement redis.ConnWithContext: %w", err)
+	}
 	n.mu.Lock()
 	n.gen++
 	gen, life := n.gen, time.Duration(0)
@@ -430,8 +436,8 @@ func (n *node) handshake(ctx context.Context, conn redis.Conn) error {
 	if err := conn.Flush(); err != nil {
 		return err
 	}
-	for i, s := range handshakeScripts {
-		if err := receive(ctx, conn, i == 0); err != nil {
+	for _, s := range handshakeScripts {
+		if _, err := conn.receive(left(ctx)); err != nil {
 			return fmt.Errorf("redlock: loading the %s script: %w", s.name, err)
 		}
 	}
@@ -451,7 +457,7 @@ func (n *node) handshake(ctx context.Context, conn redis.Conn) error {
 }
 
 // clean settles a first part of debts and returns how many.
-func (n *node) clean(ctx context.Context, conn redis.Conn, gen int64, life time.Duration, debts []debt) (int, error) {
+func (n *node) clean(ctx context.Context, conn *wire, gen int64, life time.Duration, debts []debt) (int, error) {
 	var keys, tokens []any
 	m := 0
 	for m < len(debts) && (m == 0 || len(keys)+len(debts[m].claim.keys) <= cleanBatch) {
@@ -470,7 +476,7 @@ func (n *node) clean(ctx context.Context, conn redis.Conn, gen int64, life time.
 	if err := conn.Flush(); err != nil {
 		return 0, err
 	}
-	reply, err := redis.ReceiveContext(conn, ctx)
+	reply, err := conn.receive(left(ctx))
 	if err != nil {
 		return 0, err
 	}
@@ -498,22 +504,11 @@ func (n *node) paid(m, unknown int) {
 	n.events.send(context.Background(), Event{Kind: EventNodeCleaned, Node: n.name, Unknown: unknown, Cleaned: m})
 }
 
-// receive reads the reply to one command of the handshake. The first one goes
-// through ReceiveContext and the others through ReceiveWithTimeout, because
-// both will be needed and a pool's connection may lack either.
-func receive(ctx context.Context, conn redis.Conn, first bool) error {
-	var err error
-	if first {
-		_, err = redis.ReceiveContext(conn, ctx)
-	} else {
-		_, err = redis.ReceiveWithTimeout(conn, time.Until(deadlineOf(ctx)))
-	}
-	return err
-}
-
-func deadlineOf(ctx context.Context) time.Time {
+// left is the time that ctx, which has a deadline, still gives: never 0, which
+// would be no limit.
+func left(ctx context.Context) time.Duration {
 	d, _ := ctx.Deadline()
-	return d
+	return max(time.Until(d), 1)
 }
 
 // close refuses new requests, lets what is queued and in flight end, and ends

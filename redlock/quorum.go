@@ -45,21 +45,20 @@ func (v verdict) err() error {
 
 // decide is the verdict on a round of n nodes, of which need must say yes.
 //
-//	need said yes                                     granted
-//	more than n-need gave no answer                   noQuorum
-//	more than n-need said no or gave none             noVerdict(no)
-//	otherwise                                         undecided
+//	need said yes                             granted
+//	more than n-need gave no answer           noQuorum
+//	more than n-need said no or gave none     no
+//	otherwise                                 undecided
 //
-// It depends on nothing but the counts, so that it cannot matter in which order
-// the votes came; a decision, once fallen, stays.
-func decide(t tally, need, n int, noVerdict func(t tally, need, n int) verdict) verdict {
+// A round keeps its first verdict other than undecided.
+func decide(t tally, need, n int, no verdict) verdict {
 	switch {
 	case t.yes >= need:
 		return granted
 	case t.mute > n-need:
 		return noQuorum
 	case t.no+t.mute > n-need:
-		return noVerdict(t, need, n)
+		return no
 	default:
 		return undecided
 	}
@@ -67,20 +66,16 @@ func decide(t tally, need, n int, noVerdict func(t tally, need, n int) verdict) 
 
 // decideLock: a lock that could not reach its quorum, though silence alone did
 // not prevent it, was taken.
-func decideLock(t tally, need, n int) verdict {
-	return decide(t, need, n, func(tally, int, int) verdict { return taken })
-}
+func decideLock(t tally, need, n int) verdict { return decide(t, need, n, taken) }
 
 // decideExtend: an extension proves the lock lost only if so many nodes said
 // "not yours" that no quorum can be left; nodes without an answer may still
 // hold it.
 func decideExtend(t tally, need, n int) verdict {
-	return decide(t, need, n, func(t tally, need, n int) verdict {
-		if t.no > n-need {
-			return lost
-		}
-		return noQuorum
-	})
+	if t.no > n-need {
+		return lost
+	}
+	return decide(t, need, n, noQuorum)
 }
 
 // decideUnlock differs, because both answers are a success of the release: yes
@@ -126,14 +121,14 @@ type round struct {
 	// reads it without mu, under its own lock.
 	over    atomic.Bool
 	decided chan struct{} // closed at the decision, or when the caller gave up
-	settled chan struct{} // closed when no vote is pending
 
 	mu      sync.Mutex
 	votes   []Vote
 	pending int
 	tally   tally
 	verdict verdict
-	err     error // what the decision was, or why it was not waited for
+	err     error         // what the decision was, or why it was not waited for
+	settled chan struct{} // closed when no vote is pending; nil while nobody asks
 }
 
 // newRound prepares a round in which every node is asked cmd. The caller may
@@ -146,7 +141,6 @@ func (r *Redlock) newRound(ctx context.Context, op Op, c *claim, cmd *command, k
 		votes:    make([]Vote, n),
 		pending:  n,
 		decided:  make(chan struct{}),
-		settled:  make(chan struct{}),
 	}
 	for i, nd := range r.nodes {
 		rd.votes[i] = Vote{Node: nd.name, Err: ErrPending}
@@ -225,7 +219,9 @@ func (rd *round) judgeLocked() {
 			rd.timer.Stop()
 		}
 		rd.eventLocked(EventSettled, rd.err)
-		close(rd.settled)
+		if rd.settled != nil {
+			close(rd.settled)
+		}
 	}
 }
 
@@ -293,9 +289,29 @@ func (rd *round) wait(ctx context.Context, closing <-chan struct{}) error {
 	}
 }
 
-// result returns the verdict and a copy of the votes as they are now.
-func (rd *round) result() (verdict, tally, []Vote) {
+// allVoted returns a channel that is closed when no vote is pending.
+func (rd *round) allVoted() <-chan struct{} {
 	rd.mu.Lock()
 	defer rd.mu.Unlock()
-	return rd.verdict, rd.tally, append([]Vote(nil), rd.votes...)
+	if rd.settled == nil {
+		rd.settled = make(chan struct{})
+		if rd.pending == 0 {
+			close(rd.settled)
+		}
+	}
+	return rd.settled
+}
+
+// result returns the verdict and the tally as they are now.
+func (rd *round) result() (verdict, tally) {
+	rd.mu.Lock()
+	defer rd.mu.Unlock()
+	return rd.verdict, rd.tally
+}
+
+// copyVotes returns the votes as they are now, for the caller to keep.
+func (rd *round) copyVotes() []Vote {
+	rd.mu.Lock()
+	defer rd.mu.Unlock()
+	return append([]Vote(nil), rd.votes...)
 }

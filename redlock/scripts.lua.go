@@ -228,8 +228,6 @@ func millis(ms int64) time.Duration {
 	return time.Duration(ms) * time.Millisecond
 }
 
-const maxDuration = time.Duration(1<<63 - 1)
-
 func unexpected(name string, reply any) outcome {
 	s := fmt.Sprintf("%v", reply)
 	if len(s) > 80 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"time"
 )
 
@@ -25,10 +26,10 @@ func SlogHook(logger *slog.Logger) Hook {
 	return h.log
 }
 
-// slogHook needs no lock: a hook is called with one event at a time. The same
-// hook given to two Redlocks would need one.
 type slogHook struct {
 	logger *slog.Logger
+
+	mu     sync.Mutex // one hook may be given to several Redlocks
 	down   map[string]bool
 	rounds map[roundKind]*roundLog
 }
@@ -44,6 +45,8 @@ type roundLog struct {
 }
 
 func (h *slogHook) log(ctx context.Context, e Event) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	switch e.Kind {
 	case EventNodeDown:
 		h.down[e.Node] = true

@@ -78,13 +78,12 @@ func (s *split) gather(ctx context.Context, b *bid) []Vote {
 	patience := time.NewTimer(max(2*s.pace, 5*minPace))
 	defer patience.Stop()
 	select {
-	case <-b.round.settled:
+	case <-b.round.allVoted():
 	case <-patience.C:
 	case <-ctx.Done():
 	case <-b.a.r.closing:
 	}
-	_, _, votes := b.round.result()
-	return votes
+	return b.round.copyVotes()
 }
 
 // pause is how long to wait before the next look: random, and growing with every

@@ -1,0 +1,477 @@
+package redlock
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+)
+
+// recorder is a hook that keeps what it is told.
+type recorder struct {
+	mu     sync.Mutex
+	events []Event
+}
+
+func (r *recorder) hook(_ context.Context, e Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.events = append(r.events, e)
+}
+
+// take returns the events so far, without those of nodes coming up, and forgets
+// them.
+func (r *recorder) take() []Event {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var events []Event
+	for _, e := range r.events {
+		if e.Kind != EventNodeUp {
+			events = append(events, e)
+		}
+	}
+	r.events = nil
+	return events
+}
+
+type ctxKey struct{}
+
+func TestEventsTellWhatHappened(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		var rec recorder
+		var inCtx any
+		r := newRedlock(t, c, WithHook(func(ctx context.Context, e Event) {
+			inCtx = ctx.Value(ctxKey{})
+			assert.NoError(t, ctx.Err())
+			rec.hook(ctx, e)
+		}))
+		warm(t, r)
+		rec.take()
+		require.NoError(t, c.Nodes[2].Slow(10*time.Millisecond, 10*time.Millisecond))
+		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), ctxKey{}, "v"))
+		l, err := r.TryLock(ctx, []string{"b", "a"}, ttl)
+		require.NoError(t, err)
+		cancel()
+		time.Sleep(time.Second)
+		events := rec.take()
+		require.Len(t, events, 2)
+		assert.Equal(t, "v", inCtx)
+		decided, settled := events[0], events[1]
+		assert.Equal(t, EventDecided, decided.Kind)
+		assert.Equal(t, EventSettled, settled.Kind)
+		for _, e := range events {
+			assert.Equal(t, OpLock, e.Op)
+			assert.Equal(t, []string{"a", "b"}, e.Resources)
+			assert.Equal(t, 1, e.Attempt)
+			assert.Equal(t, l.Until(), e.Until)
+			require.NoError(t, e.Err)
+			require.Len(t, e.Votes, 3)
+		}
+		assert.Equal(t, ErrPending, decided.Votes[2].Err)
+		require.NoError(t, settled.Votes[2].Err)
+		assert.Equal(t, 20*time.Millisecond, settled.Votes[2].Took)
+
+		_, err = r.TryLock(t.Context(), []string{"a"}, ttl)
+		require.ErrorIs(t, err, ErrTaken)
+		require.NoError(t, l.Extend(t.Context(), ttl))
+		time.Sleep(time.Second)
+		require.NoError(t, l.Unlock(t.Context()))
+		time.Sleep(time.Second)
+		events = rec.take()
+		require.Len(t, events, 6)
+		assert.ErrorIs(t, events[0].Err, ErrTaken)
+		assert.Zero(t, events[0].Until)
+		for i, op := range []Op{OpLock, OpLock, OpExtend, OpExtend, OpUnlock, OpUnlock} {
+			assert.Contains(t, []Op{op, OpLock, OpExtend}, events[i].Op)
+		}
+
+		require.NoError(t, c.Nodes[1].Stop())
+		time.Sleep(10 * time.Second)
+		require.NoError(t, c.Nodes[1].Restart(true))
+		time.Sleep(10 * time.Second)
+		events = rec.take()
+		require.Len(t, events, 1, "one loss is one event")
+		assert.Equal(t, EventNodeDown, events[0].Kind)
+		assert.Equal(t, c.Nodes[1].Name(), events[0].Node)
+		require.Error(t, events[0].Err)
+	})
+}
+
+func TestUnknownOutcomesAreCleanedUpBeforeAnythingElse(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		var rec recorder
+		r := newRedlock(t, c, WithHook(rec.hook))
+		warm(t, r)
+		time.Sleep(2 * time.Second)
+		rec.take()
+		// The lock is granted, nobody hears of it, and the connection breaks.
+		proxy := c.Nodes[0].Proxy()
+		proxy.DropReplies(true)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		_, err := r.TryLock(ctx, []string{"a"}, time.Minute)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		synctest.Wait()
+		proxy.DropReplies(false)
+		var commands []string
+		require.NoError(t, c.Nodes[0].OnCommand(func(cmd string, args []string) { commands = append(commands, cmd) }))
+		proxy.Reset()
+		synctest.Wait()
+		requireNoKeys(t, c)
+		events := rec.take()
+		require.Len(t, events, 4) // decided, settled or down, …
+		var cleaned Event
+		for _, e := range events {
+			if e.Kind == EventNodeCleaned {
+				cleaned = e
+			}
+		}
+		assert.Equal(t, 1, cleaned.Unknown)
+		assert.Equal(t, 1, cleaned.Cleaned)
+		assert.Equal(t, "EVAL", commands[len(commands)-1])
+		s := r.Stats().Nodes[0]
+		assert.Equal(t, int64(1), s.Unknown)
+		assert.Equal(t, int64(1), s.Cleaned)
+		assert.Zero(t, s.Debts)
+	})
+}
+
+// What a broken connection delivers after the clean-up is refused.
+func TestLateBytesOfABrokenConnectionLeaveNothing(t *testing.T) {
+	for _, late := range []time.Duration{0, 10 * time.Millisecond, time.Second, 30 * time.Second} {
+		inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+			r := newRedlock(t, c)
+			warm(t, r)
+			proxy := c.Nodes[0].Proxy()
+			proxy.LateBytes(late, late)
+			require.NoError(t, c.Nodes[0].Slow(5*time.Millisecond, 5*time.Millisecond))
+			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			defer cancel()
+			_, err := r.TryLock(ctx, []string{"a"}, time.Minute)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			proxy.Reset()
+			require.NoError(t, c.Nodes[0].Slow(0, 0))
+			time.Sleep(late + time.Second)
+			assert.Equal(t, int64(1), r.Stats().Nodes[0].Unknown)
+			requireNoKeys(t, c)
+			l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
+			require.NoError(t, err)
+			require.NoError(t, l.Unlock(t.Context()))
+		})
+	}
+}
+
+func TestASlowHookDropsEventsAndDelaysNothing(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		block := make(chan struct{})
+		r := newRedlock(t, c, WithHook(func(context.Context, Event) { <-block }))
+		start := time.Now()
+		for range 2000 {
+			l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+			require.NoError(t, err)
+			require.NoError(t, l.Unlock(t.Context()))
+		}
+		assert.Zero(t, time.Since(start))
+		assert.Positive(t, r.Stats().EventsDropped)
+		close(block)
+	})
+}
+
+func TestAHookMayUseTheRedlock(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		var r *Redlock
+		used := false
+		r = newRedlock(t, c, WithHook(func(ctx context.Context, e Event) {
+			if e.Kind == EventDecided && !used {
+				used = true
+				l, err := r.TryLock(ctx, []string{"from the hook"}, ttl)
+				assert.NoError(t, err)
+				assert.NoError(t, l.Unlock(ctx))
+			}
+		}))
+		warm(t, r)
+		assert.True(t, used)
+	})
+}
+
+func TestSlogHookIsQuiet(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		var out bytes.Buffer
+		r := newRedlock(t, c, WithHook(SlogHook(slog.New(slog.NewTextHandler(&out, nil)))))
+		warm(t, r)
+		l, err := r.TryLock(t.Context(), []string{"a"}, time.Hour)
+		require.NoError(t, err)
+		_, err = r.TryLock(t.Context(), []string{"a"}, ttl)
+		require.ErrorIs(t, err, ErrTaken)
+		synctest.Wait()
+		assert.Empty(t, out.String(), "nothing is wrong")
+
+		require.NoError(t, c.Nodes[0].Stop())
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		assert.Equal(t, 1, strings.Count(out.String(), "\n"), out.String())
+		assert.Contains(t, out.String(), "node lost")
+		require.NoError(t, c.Nodes[0].Restart(true))
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		assert.Equal(t, 2, strings.Count(out.String(), "\n"), out.String())
+		assert.Contains(t, out.String(), "node is back")
+
+		out.Reset()
+		for _, n := range c.Nodes {
+			require.NoError(t, n.SetError("LOADING x"))
+		}
+		for range 100 {
+			require.ErrorIs(t, l.Extend(t.Context(), time.Hour), ErrNoQuorum)
+			time.Sleep(15 * time.Millisecond)
+		}
+		synctest.Wait()
+		assert.Equal(t, 2, strings.Count(out.String(), "\n"), out.String())
+		assert.Contains(t, out.String(), "left_out=")
+		assert.NotContains(t, out.String(), l.Token())
+	})
+	require.NotNil(t, SlogHook(nil))
+}
+
+func TestInspectShowsWhoHoldsAResource(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c, WithPrefix("p:"))
+		in, err := r.Inspect(t.Context(), "a")
+		require.NoError(t, err)
+		assert.False(t, in.Held)
+		assert.Len(t, in.Nodes, 5)
+		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+		require.NoError(t, err)
+		synctest.Wait()
+		time.Sleep(time.Second)
+		require.NoError(t, c.Nodes[0].Stop())
+		require.NoError(t, c.Nodes[1].Del("p:a"))
+		time.Sleep(10 * time.Millisecond)
+		in, err = r.Inspect(t.Context(), "a")
+		require.NoError(t, err)
+		assert.Equal(t, 3, in.Need)
+		assert.True(t, in.Held)
+		assert.Equal(t, digest(l.Token()), in.Holder)
+		assert.True(t, strings.HasPrefix(l.Token(), strings.TrimSuffix(in.Token, "…")))
+		assert.Len(t, strings.TrimSuffix(in.Token, "…"), 8)
+		assert.InDelta(t, ttl-time.Second, in.TTL, float64(20*time.Millisecond))
+		require.Error(t, in.Nodes[0].Err)
+		assert.Empty(t, in.Nodes[1].Holder)
+		require.NoError(t, c.Nodes[2].Set("p:a", "x", 0))
+		require.NoError(t, c.Nodes[3].Hang())
+		start := time.Now()
+		in, err = r.Inspect(t.Context(), "a")
+		require.NoError(t, err)
+		assert.Equal(t, DefaultNodeTimeout, time.Since(start))
+		assert.False(t, in.Held)
+		assert.Equal(t, "x", in.Nodes[2].Token)
+		assert.Negative(t, in.Nodes[2].TTL)
+		assert.ErrorIs(t, in.Nodes[3].Err, ErrNodeTimeout)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		_, err = r.Inspect(ctx, "a")
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+	})
+	assert.Equal(t, 2*time.Second, needed([]time.Duration{time.Second, -1, 2 * time.Second}, 2))
+}
+
+func TestStatsCountWhatIsHeldAndWaiting(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c, WithRetryCount(-1))
+		var locks []*Lock
+		for i := range 200 {
+			l, err := r.TryLock(t.Context(), []string{string(rune('A' + i))}, time.Duration(i+1)*time.Second)
+			require.NoError(t, err)
+			locks = append(locks, l)
+		}
+		assert.Equal(t, 200, r.Stats().Held)
+		time.Sleep(50 * time.Second)
+		assert.Equal(t, 150, r.Stats().Held)
+		require.NoError(t, locks[199].Unlock(t.Context()))
+		assert.Equal(t, 149, r.Stats().Held)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() {
+			_, err := r.Lock(ctx, locks[198].Resources(), ttl)
+			done <- err
+		}()
+		time.Sleep(10 * time.Millisecond)
+		synctest.Wait()
+		s := r.Stats()
+		assert.Equal(t, 1, s.Waiting)
+		assert.Equal(t, int64(200), s.Acquired)
+		assert.Equal(t, int64(1), s.Unlocked)
+		assert.Equal(t, int64(1), s.Taken)
+		for i, n := range s.Nodes {
+			assert.Equal(t, c.Nodes[i].Name(), n.Node)
+			assert.True(t, n.Up)
+			assert.Zero(t, n.Backlog)
+		}
+		cancel()
+		require.ErrorIs(t, <-done, context.Canceled)
+		time.Sleep(200 * time.Second)
+		assert.Zero(t, r.Stats().Held)
+		for i := range 1000 { // Dropped without Unlock: the registry does not grow for ever.
+			_, err := r.TryLock(t.Context(), []string{string(rune('A' + i))}, 10*time.Millisecond)
+			require.NoError(t, err)
+			time.Sleep(time.Millisecond)
+		}
+		assert.Less(t, len(r.held.locks), 200)
+	})
+}
+
+func TestCloseEndsWaitsAndKeepsHeldLocks(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c, WithRetryCount(-1))
+		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+		require.NoError(t, err)
+		done := make(chan error)
+		go func() {
+			_, err := r.Lock(context.Background(), []string{"a"}, ttl)
+			done <- err
+		}()
+		time.Sleep(time.Second)
+		start := time.Now()
+		require.NoError(t, r.Close(t.Context()))
+		assert.Zero(t, time.Since(start))
+		err = <-done
+		require.ErrorIs(t, err, ErrClosed)
+		require.ErrorIs(t, err, ErrTaken)
+		assert.Equal(t, 3, holders(t, c, l), "a lock in use is not released")
+		require.NoError(t, l.Err())
+		_, err = r.Lock(t.Context(), []string{"b"}, ttl)
+		require.ErrorIs(t, err, ErrClosed)
+		err = l.Extend(t.Context(), ttl)
+		require.ErrorIs(t, err, ErrNoQuorum)
+		err = l.Unlock(t.Context())
+		require.ErrorIs(t, err, ErrNoQuorum)
+		for _, v := range votesOf(t, err) {
+			assert.ErrorIs(t, v.Err, ErrClosed)
+		}
+		require.NoError(t, r.Close(t.Context()), "idempotent")
+	})
+}
+
+func TestCloseDrainsReleases(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		warm(t, r)
+		for _, n := range c.Nodes {
+			require.NoError(t, n.Slow(10*time.Millisecond, 20*time.Millisecond))
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
+		defer cancel()
+		_, err := r.TryLock(ctx, []string{"a"}, time.Minute)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.NoError(t, r.Close(t.Context()))
+		requireNoKeys(t, c)
+	})
+}
+
+func TestCloseDoesNotWaitForHungNodes(t *testing.T) {
+	for _, connected := range []bool{false, true} {
+		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+			r := newRedlock(t, c)
+			if connected {
+				warm(t, r)
+			}
+			for _, n := range c.Nodes {
+				require.NoError(t, n.Hang())
+			}
+			_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+			require.ErrorIs(t, err, ErrNoQuorum)
+			start := time.Now()
+			require.NoError(t, r.Close(t.Context()))
+			assert.LessOrEqual(t, time.Since(start), 2*DefaultNodeTimeout)
+		})
+	}
+}
+
+func TestCloseOfAnUnusedRedlock(t *testing.T) {
+	r, err := New([]Node{NewNode("127.0.0.1:1")})
+	require.NoError(t, err)
+	require.NoError(t, r.Close(t.Context()))
+}
+
+func TestCloseReportsAContextThatEnded(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		warm(t, r)
+		require.NoError(t, c.Nodes[0].Hang())
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		require.ErrorIs(t, r.Close(ctx), context.DeadlineExceeded)
+		require.NoError(t, r.Close(t.Context()))
+	})
+}
+
+func TestAnIdleConnectionIsKeptAlive(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		warm(t, r)
+		pings := 0
+		require.NoError(t, c.Nodes[0].OnCommand(func(cmd string, _ []string) {
+			if cmd == "PING" {
+				pings++
+			}
+		}))
+		time.Sleep(10 * time.Minute)
+		assert.InDelta(t, 40, pings, 2)
+		assert.Equal(t, int64(1), r.Stats().Nodes[0].Connects)
+		// A black hole is noticed although nobody asks for anything.
+		c.Nodes[0].Proxy().BlackHole(true)
+		time.Sleep(time.Minute)
+		assert.False(t, r.Stats().Nodes[0].Up)
+		c.Nodes[0].Proxy().BlackHole(false)
+		time.Sleep(3 * time.Second)
+		assert.True(t, r.Stats().Nodes[0].Up)
+	})
+}
+
+func TestAFullBacklogRefusesLocksButNotReleases(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
+		require.NoError(t, err)
+		n := r.nodes[0]
+		n.mu.Lock()
+		n.queue.len += maxBacklog // As if so many were waiting.
+		n.mu.Unlock()
+		_, err = r.TryLock(t.Context(), []string{"b"}, ttl)
+		require.ErrorIs(t, err, ErrNoQuorum)
+		assert.Equal(t, errBacklog, votesOf(t, err)[0].Err)
+		n.mu.Lock()
+		n.queue.len -= maxBacklog
+		n.mu.Unlock()
+		require.NoError(t, l.Unlock(t.Context()))
+	})
+}
+
+func TestErrorsSayWhatIsNeeded(t *testing.T) {
+	qe := &QuorumError{Op: OpLock, Resources: []string{"a"}, Need: 2, reason: ErrTaken, Votes: []Vote{
+		{Node: "n1"},
+		{Node: "n2", Err: ErrTaken, Holder: "abc", HolderTTL: time.Second},
+		{Node: "n3", Err: ErrNodeTimeout},
+	}}
+	assert.Equal(t, `redlock: lock ["a"]: taken (1 of 3 nodes said yes, 2 needed; n1: yes; n2: held by abc for 1s; n3: node timeout)`, qe.Error())
+	we := &waitError{op: OpLock, resources: []string{"a"}, cause: context.Canceled, last: qe}
+	require.ErrorIs(t, we, context.Canceled)
+	require.ErrorIs(t, we, ErrTaken)
+	assert.Contains(t, we.Error(), "context canceled; last attempt: lock")
+	assert.ErrorIs(t, ErrExpired, ErrLost)
+	assert.NotErrorIs(t, ErrLost, ErrExpired)
+	for _, e := range []error{ErrTaken, ErrNoQuorum, ErrLost, ErrClosed, ErrPending, ErrNodeTimeout} {
+		assert.False(t, errors.Is(e, context.DeadlineExceeded))
+		assert.True(t, strings.HasPrefix(e.Error(), "redlock: "))
+	}
+}

@@ -1,0 +1,153 @@
+package redlock
+
+import (
+	"context"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// forbidden is a pool that must not be used.
+type forbidden struct{ t *testing.T }
+
+func (p forbidden) GetContext(context.Context) (redis.Conn, error) {
+	p.t.Error("I/O")
+	return nil, nil //nolint:nilnil // Not reached.
+}
+
+func TestNewChecksItsArguments(t *testing.T) {
+	pool := forbidden{t}
+	good := []Node{{"a", pool}, {"b", pool}, {"c", pool}}
+	for want, f := range map[string]func() (*Redlock, error){
+		"no nodes":              func() (*Redlock, error) { return New(nil) },
+		"node 1 has no name":    func() (*Redlock, error) { return New([]Node{{"a", pool}, {"", pool}}) },
+		"node 0 (a): nil Pool":  func() (*Redlock, error) { return New([]Node{{"a", nil}}) },
+		`both named "a"`:        func() (*Redlock, error) { return New([]Node{{"a", pool}, {"b", pool}, {"a", pool}}) },
+		"nil Option":            func() (*Redlock, error) { return New(good, nil) },
+		"retry count -2":        func() (*Redlock, error) { return New(good, WithRetryCount(-2)) },
+		"retry delay -1s":       func() (*Redlock, error) { return New(good, WithRetryDelay(-time.Second)) },
+		"retry jitter -1ns":     func() (*Redlock, error) { return New(good, WithRetryJitter(-1)) },
+		"retry jitter 200.001m": func() (*Redlock, error) { return New(good, WithRetryJitter(200*time.Millisecond+time.Microsecond)) },
+		"WithRetryIf":           func() (*Redlock, error) { return New(good, WithRetryIf(nil)) },
+		"drift factor NaN":      func() (*Redlock, error) { return New(good, WithDriftFactor(math.NaN())) },
+		"drift factor 1:":       func() (*Redlock, error) { return New(good, WithDriftFactor(1)) },
+		"drift factor -0.1":     func() (*Redlock, error) { return New(good, WithDriftFactor(-0.1)) },
+		"drift factor +Inf":     func() (*Redlock, error) { return New(good, WithDriftFactor(math.Inf(1))) },
+		"node timeout 0s":       func() (*Redlock, error) { return New(good, WithNodeTimeout(0)) },
+		"node timeout -1s":      func() (*Redlock, error) { return New(good, WithNodeTimeout(-time.Second)) },
+		"is reserved":           func() (*Redlock, error) { return New(good, WithPrefix("x__redlock__:y")) },
+		`malformed address "x"`: func() (*Redlock, error) { return New([]Node{NewNode("x")}) },
+	} {
+		r, err := f()
+		require.Nil(t, r, want)
+		require.ErrorContains(t, err, want)
+		require.ErrorContains(t, err, "redlock: ")
+	}
+	r, err := New(good, WithRetryDelay(time.Millisecond)) // The default jitter follows.
+	require.NoError(t, err)
+	require.Equal(t, time.Millisecond, r.defaults.retryJitter)
+	require.NoError(t, r.Close(t.Context()))
+}
+
+func TestCallsCheckTheirArgumentsBeforeAnyIO(t *testing.T) {
+	pool := forbidden{t}
+	r, err := New([]Node{{"a", pool}, {"b", pool}, {"c", pool}}, WithPrefix("p:"))
+	require.NoError(t, err)
+	ok := []string{"x"}
+	for _, c := range []struct {
+		want      string
+		resources []string
+		ttl       time.Duration
+		opts      []Option
+	}{
+		{"no resources", nil, ttl, nil},
+		{"no resources", []string{}, ttl, nil},
+		{"empty resource", []string{"x", ""}, ttl, nil},
+		{`resource "__redlock__:x"`, []string{"__redlock__:x"}, ttl, nil},
+		{`resource "q:__redlock__:x"`, []string{"q:__redlock__:x"}, ttl, nil},
+		{"ttl 0s", ok, 0, nil},
+		{"ttl -1s", ok, -time.Second, nil},
+		{"ttl 999.999µs", ok, time.Millisecond - 1, nil},
+		{"ttl 2ms", ok, 2 * time.Millisecond, nil},
+		{"ttl 1s", ok, time.Second, []Option{WithDriftFactor(0.999)}},
+		{"retry count -2", ok, ttl, []Option{WithRetryCount(-2)}},
+		{"retry jitter 100ms: must not exceed the retry delay 50ms", ok, ttl, []Option{WithRetryJitter(100 * time.Millisecond), WithRetryDelay(50 * time.Millisecond)}},
+		{"WithPrefix", ok, ttl, []Option{WithPrefix("x")}},
+		{"WithHook", ok, ttl, []Option{WithHook(nil)}},
+		{"nil Option", ok, ttl, []Option{nil}},
+	} {
+		for _, f := range []func(context.Context, []string, time.Duration, ...Option) (*Lock, error){r.TryLock, r.Lock} {
+			l, err := f(t.Context(), c.resources, c.ttl, c.opts...)
+			require.Nil(t, l)
+			require.ErrorContains(t, err, c.want)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = r.TryLock(ctx, ok, ttl)
+	require.ErrorIs(t, err, context.Canceled)
+	_, err = r.Lock(ctx, ok, ttl)
+	require.ErrorIs(t, err, context.Canceled)
+	_, err = r.Inspect(ctx, "x")
+	require.ErrorIs(t, err, context.Canceled)
+	_, err = r.Inspect(t.Context(), "")
+	require.ErrorContains(t, err, "empty resource")
+	require.NoError(t, r.Close(t.Context()))
+	_, err = r.TryLock(t.Context(), ok, ttl)
+	require.ErrorIs(t, err, ErrClosed)
+	_, err = r.Inspect(t.Context(), "x")
+	require.ErrorIs(t, err, ErrClosed)
+}
+
+func TestAddresses(t *testing.T) {
+	for addr, want := range map[string]struct{ name, network, address string }{
+		"localhost:6379":                 {"localhost:6379", "tcp", "localhost:6379"},
+		":6379":                          {"localhost:6379", "tcp", "localhost:6379"},
+		"[::1]:7000":                     {"[::1]:7000", "tcp", "[::1]:7000"},
+		"redis://h":                      {"h:6379", "tcp", "h:6379"},
+		"redis://h:1":                    {"h:1", "tcp", "h:1"},
+		"redis://h:1/":                   {"h:1", "tcp", "h:1"},
+		"redis://h:1/0":                  {"h:1", "tcp", "h:1"},
+		"redis://h:1/3":                  {"h:1/3", "tcp", "h:1"},
+		"redis://:pw@h:1":                {"h:1", "tcp", "h:1"},
+		"redis://user:p%40w@h:1/2":       {"h:1/2", "tcp", "h:1"},
+		"redis://[::1]/2":                {"[::1]:6379/2", "tcp", "[::1]:6379"},
+		"rediss://h:1":                   {"h:1", "tcp", "h:1"},
+		"unix:///run/redis.sock":         {"/run/redis.sock", "unix", "/run/redis.sock"},
+		"unix://user:pw@/run/redis.sock": {"/run/redis.sock", "unix", "/run/redis.sock"},
+		"unix:///run/redis.sock?db=3":    {"/run/redis.sock?db=3", "unix", "/run/redis.sock"},
+	} {
+		got, err := parseAddress(addr)
+		require.NoError(t, err, addr)
+		assert.Equal(t, want.name, got.name, addr)
+		assert.Equal(t, want.network, got.network, addr)
+		assert.Equal(t, want.address, got.address, addr)
+	}
+	for _, addr := range []string{
+		"", "h", "h:", "h:0", "h:65536", "h:x", "a:b:c", "http://h:1", "redis://h:1/x", "redis://h:1/-1", "redis://h:1?x=y",
+		"unix://h/p", "unix://", "unix:///p?db=x", "redis://h:99999", "redis://u:secret@h:x", "redis://u:secret@h:1/x", "u:secret@h:1:2",
+		"redis://u:secret%zz@h:1",
+	} {
+		_, err := New([]Node{NewNode(addr)})
+		require.ErrorContains(t, err, "malformed address", addr)
+		require.NotContains(t, err.Error(), "secret")
+	}
+}
+
+func TestRetryDelayIsUniformAroundTheDelay(t *testing.T) {
+	low, high := time.Hour, time.Duration(0)
+	for range 10000 {
+		d := retryDelay(200*time.Millisecond, 100*time.Millisecond)
+		low, high = min(low, d), max(high, d)
+	}
+	assert.GreaterOrEqual(t, low, 100*time.Millisecond)
+	assert.LessOrEqual(t, high, 300*time.Millisecond)
+	assert.Less(t, low, 110*time.Millisecond)
+	assert.Greater(t, high, 290*time.Millisecond)
+	assert.Equal(t, time.Second, retryDelay(time.Second, 0))
+	assert.Zero(t, retryDelay(0, 0))
+}

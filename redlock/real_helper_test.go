@@ -1,0 +1,161 @@
+package redlock
+
+import (
+	"context"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+)
+
+// The tests with Real in their names run against real server processes, where
+// there are any: what they are for is what a fake server and a fake clock
+// cannot show. All their bounds are generous, since a busy machine is not a
+// failing one.
+
+// patient is a node timeout for tests in which every call must succeed: the
+// default of 100 ms is sometimes exceeded by the scheduler alone.
+const patient = 5 * time.Second
+
+// scenario is how long a scenario runs.
+func scenario(usual, short time.Duration) time.Duration {
+	if testing.Short() {
+		return short
+	}
+	return usual
+}
+
+// rest waits for a random time that is part of a scenario. It reports false when
+// ctx has ended.
+func rest(ctx context.Context, minimum, maximum time.Duration) bool {
+	t := time.NewTimer(minimum + rand.N(maximum-minimum+1))
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// await calls done until it is true, on the test's own goroutine so that it may
+// end the test, and returns how long that took.
+func await(t *testing.T, within time.Duration, what string, done func() bool) time.Duration {
+	t.Helper()
+	start := time.Now()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !done() {
+		require.Less(t, time.Since(start), within, "waiting until %s", what)
+		<-tick.C
+	}
+	return time.Since(start)
+}
+
+// awaitNoKeys waits until no node stores a lock. On failure it shows what is
+// left.
+func awaitNoKeys(t *testing.T, c *testcluster.Cluster, within time.Duration) time.Duration {
+	t.Helper()
+	left := make(map[string]testcluster.KeyState)
+	start := time.Now()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		clear(left)
+		for _, n := range c.Nodes {
+			for k, s := range keys(t, n) {
+				left[n.Name()+": "+k] = s
+			}
+		}
+		if len(left) == 0 {
+			return time.Since(start)
+		}
+		require.Less(t, time.Since(start), within, "keys left: %v", left)
+		<-tick.C
+	}
+}
+
+// lockEverywhere takes and releases a lock, and reports whether all nodes had
+// it: a lock is granted as soon as a quorum has it, so the others get a moment.
+func lockEverywhere(t *testing.T, c *testcluster.Cluster, r *Redlock, resource string) bool {
+	t.Helper()
+	l, err := r.TryLock(t.Context(), []string{resource}, time.Minute)
+	if err != nil {
+		return false
+	}
+	had := holders(t, c, l)
+	for end := time.Now().Add(200 * time.Millisecond); had < len(c.Nodes) && time.Now().Before(end); {
+		rest(t.Context(), time.Millisecond, 5*time.Millisecond)
+		had = holders(t, c, l)
+	}
+	require.NoError(t, l.Unlock(t.Context()))
+	return had == len(c.Nodes)
+}
+
+// awaitAll waits until locks are on all nodes, and returns how long that took.
+func awaitAll(t *testing.T, c *testcluster.Cluster, r *Redlock, within time.Duration) time.Duration {
+	t.Helper()
+	return await(t, within, "all nodes have locks", func() bool { return lockEverywhere(t, c, r, "everywhere") })
+}
+
+// admin runs a command on a server's own port, past the proxy.
+func admin(t *testing.T, n *testcluster.Node, cmd string, args ...any) any {
+	t.Helper()
+	conn := adminConn(t, n)
+	reply, err := conn.Do(cmd, args...)
+	require.NoError(t, err)
+	require.NoError(t, conn.Close())
+	return reply
+}
+
+func adminConn(t *testing.T, n *testcluster.Node, opts ...redis.DialOption) redis.Conn {
+	t.Helper()
+	opts = append(opts, redis.DialReadTimeout(20*time.Second), redis.DialWriteTimeout(20*time.Second))
+	conn, err := redis.Dial("tcp", n.DirectAddr(), opts...)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+// clients returns how many clients a server has, besides the one that asks.
+func clients(t *testing.T, n *testcluster.Node) int {
+	t.Helper()
+	list, err := redis.String(admin(t, n, "CLIENT", "LIST"), nil)
+	require.NoError(t, err)
+	return strings.Count(strings.TrimSpace(list), "\n")
+}
+
+// connects returns how often the nodes have been connected to.
+func connects(r *Redlock) (n int64) {
+	for _, s := range r.Stats().Nodes {
+		n += s.Connects
+	}
+	return n
+}
+
+// allUp reports whether all nodes are connected.
+func allUp(r *Redlock) bool {
+	for _, s := range r.Stats().Nodes {
+		if !s.Up {
+			return false
+		}
+	}
+	return true
+}
+
+// voteOf returns a node's vote in a failed round.
+func voteOf(t *testing.T, err error, node string) Vote {
+	t.Helper()
+	for _, v := range votesOf(t, err) {
+		if v.Node == node {
+			return v
+		}
+	}
+	require.Failf(t, "no vote", "of %s in %v", node, err)
+	return Vote{}
+}
