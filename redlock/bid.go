@@ -41,13 +41,13 @@ func (b *bid) ask(kept []Vote) {
 	rd := b.a.r.newRound(b.ctx, OpLock, b.claim, b.claim.lockCommand(), lockKind, decideLock, b.num)
 	rd.until = b.until.mono
 	for i, v := range kept {
-		if v.Err != ErrTaken && v.Err != ErrPending {
+		if v.stance != no && v.stance != pending {
 			rd.skip(i, v)
 		}
 	}
 	b.round = rd
 	// A vote that comes after Until is none.
-	rd.ask(b.start, min(b.a.o.nodeTimeout, b.until.mono.Sub(time.Now())))
+	rd.ask(b.start, min(b.a.o.nodeTimeout, time.Until(b.until.mono)))
 }
 
 // outcome waits for the round's decision. After an error other than errSplit

@@ -73,7 +73,20 @@ type Vote struct {
 	// HolderTTL is how long that token's key still had to live, with ErrTaken;
 	// negative if the key has no expiry.
 	HolderTTL time.Duration
+
+	stance stance
 }
+
+// A stance is what a vote counts as. It spares the hot path the comparison of
+// errors.
+type stance uint8
+
+const (
+	silent  stance = iota // no answer: an error or a timeout
+	pending               // not heard yet
+	yes
+	no // answered, and said no
+)
 
 // String returns the vote in the form that QuorumError.Error prints.
 func (v Vote) String() string {

@@ -87,9 +87,9 @@ func TestSilentMajorityIsNoQuorumWithinTheNodeTimeout(t *testing.T) {
 				for i, v := range votes {
 					assert.Equal(t, c.Nodes[i].Name(), v.Node)
 					if i < 3 {
-						assert.Error(t, v.Err)
+						require.Error(t, v.Err)
 					} else if v.Err != nil {
-						assert.ErrorIs(t, v.Err, ErrPending)
+						require.ErrorIs(t, v.Err, ErrPending)
 					}
 				}
 				time.Sleep(100 * time.Millisecond)
@@ -125,8 +125,8 @@ func TestTakenAndUnreachableAreToldApart(t *testing.T) {
 		votes := votesOf(t, err)
 		assert.Equal(t, digest("somebody"), votes[2].Holder)
 		assert.InDelta(t, ttl, votes[2].HolderTTL, float64(time.Millisecond))
-		assert.Error(t, votes[0].Err)
-		assert.Error(t, votes[1].Err)
+		require.Error(t, votes[0].Err)
+		require.Error(t, votes[1].Err)
 
 		require.NoError(t, c.Nodes[1].Stop())
 		require.NoError(t, c.Nodes[2].Stop())
@@ -147,7 +147,7 @@ func TestAYesThatComesLateIsReleased(t *testing.T) {
 		_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
 		require.ErrorIs(t, err, ErrNoQuorum)
 		for _, v := range votesOf(t, err) {
-			assert.ErrorIs(t, v.Err, ErrNodeTimeout)
+			require.ErrorIs(t, v.Err, ErrNodeTimeout)
 		}
 		time.Sleep(200 * time.Millisecond)
 		synctest.Wait()
@@ -512,6 +512,6 @@ func TestErrorsOfNodesAreNotInTheChain(t *testing.T) {
 		require.ErrorIs(t, err, ErrNoQuorum)
 		vote := votesOf(t, err)[0]
 		require.Error(t, vote.Err)
-		require.False(t, errors.Is(err, vote.Err))
+		require.NotErrorIs(t, err, vote.Err)
 	})
 }

@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -113,7 +114,7 @@ func (l *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 // extended applies the result of an extension. One whose lock was released or
 // lost meanwhile changes nothing: the lock stays lost.
 func (l *Lock) extended(rd *round, ttl time.Duration, until deadline, waited error) error {
-	v, t := rd.result()
+	v, _ := rd.result()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
@@ -132,7 +133,7 @@ func (l *Lock) extended(rd *round, ttl time.Duration, until deadline, waited err
 		l.endLocked(ErrLost)
 		return l.r.fail(rd, ErrLost)
 	case waited != nil:
-		return &waitError{op: OpExtend, resources: l.claim.resources, cause: waited, last: l.r.fail(rd, silenceVerdict(t, v))}
+		return &waitError{op: OpExtend, resources: l.claim.resources, cause: waited, last: l.r.fail(rd, silenceVerdict(v))}
 	default:
 		return l.r.fail(rd, v.err())
 	}
@@ -168,7 +169,7 @@ func (l *Lock) Unlock(ctx context.Context) error {
 		return l.result
 	}
 	l.unlocking = true
-	expired := l.errLocked(time.Now()) == ErrExpired
+	expired := errors.Is(l.errLocked(time.Now()), ErrExpired)
 	l.endLocked(ErrLost)
 	l.mu.Unlock()
 
@@ -177,7 +178,7 @@ func (l *Lock) Unlock(ctx context.Context) error {
 		// When a release is repeated: asked again, a node that has already removed
 		// the key would seem to have lost it.
 		if n.confirmed(l.claim, i) {
-			rd.skip(i, Vote{Node: n.name})
+			rd.skip(i, Vote{Node: n.name, stance: yes})
 		}
 	}
 	rd.ask(time.Now(), l.o.nodeTimeout)
@@ -217,7 +218,7 @@ func (r *Redlock) fail(rd *round, reason error) error {
 
 // silenceVerdict is what a round amounts to that nobody waited for: the nodes
 // that have not been heard count as silent.
-func silenceVerdict(t tally, v verdict) error {
+func silenceVerdict(v verdict) error {
 	if err := v.err(); err != nil {
 		return err
 	}

@@ -3,7 +3,6 @@ package redlock
 import (
 	"bytes"
 	"context"
-	"errors"
 	"log/slog"
 	"strings"
 	"sync"
@@ -52,7 +51,7 @@ func TestEventsTellWhatHappened(t *testing.T) {
 		var inCtx any
 		r := newRedlock(t, c, WithHook(func(ctx context.Context, e Event) {
 			inCtx = ctx.Value(ctxKey{})
-			assert.NoError(t, ctx.Err())
+			assert.NoError(t, ctx.Err()) //nolint:testifylint // Not the test's goroutine.
 			rec.hook(ctx, e)
 		}))
 		warm(t, r)
@@ -89,7 +88,7 @@ func TestEventsTellWhatHappened(t *testing.T) {
 		time.Sleep(time.Second)
 		events = rec.take()
 		require.Len(t, events, 6)
-		assert.ErrorIs(t, events[0].Err, ErrTaken)
+		require.ErrorIs(t, events[0].Err, ErrTaken)
 		assert.Zero(t, events[0].Until)
 		for i, op := range []Op{OpLock, OpLock, OpExtend, OpExtend, OpUnlock, OpUnlock} {
 			assert.Contains(t, []Op{op, OpLock, OpExtend}, events[i].Op)
@@ -276,7 +275,7 @@ func TestInspectShowsWhoHoldsAResource(t *testing.T) {
 		assert.False(t, in.Held)
 		assert.Equal(t, "x", in.Nodes[2].Token)
 		assert.Negative(t, in.Nodes[2].TTL)
-		assert.ErrorIs(t, in.Nodes[3].Err, ErrNodeTimeout)
+		require.ErrorIs(t, in.Nodes[3].Err, ErrNodeTimeout)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
 		_, err = r.Inspect(ctx, "a")
@@ -337,8 +336,8 @@ func TestCloseEndsWaitsAndKeepsHeldLocks(t *testing.T) {
 		require.NoError(t, err)
 		done := make(chan error)
 		go func() {
-			_, err := r.Lock(context.Background(), []string{"a"}, ttl)
-			done <- err
+			_, lockErr := r.Lock(context.Background(), []string{"a"}, ttl)
+			done <- lockErr
 		}()
 		time.Sleep(time.Second)
 		start := time.Now()
@@ -356,7 +355,7 @@ func TestCloseEndsWaitsAndKeepsHeldLocks(t *testing.T) {
 		err = l.Unlock(t.Context())
 		require.ErrorIs(t, err, ErrNoQuorum)
 		for _, v := range votesOf(t, err) {
-			assert.ErrorIs(t, v.Err, ErrClosed)
+			require.ErrorIs(t, v.Err, ErrClosed)
 		}
 		require.NoError(t, r.Close(t.Context()), "idempotent")
 	})
@@ -468,10 +467,10 @@ func TestErrorsSayWhatIsNeeded(t *testing.T) {
 	require.ErrorIs(t, we, context.Canceled)
 	require.ErrorIs(t, we, ErrTaken)
 	assert.Contains(t, we.Error(), "context canceled; last attempt: lock")
-	assert.ErrorIs(t, ErrExpired, ErrLost)
-	assert.NotErrorIs(t, ErrLost, ErrExpired)
+	require.ErrorIs(t, ErrExpired, ErrLost)
+	require.NotErrorIs(t, ErrLost, ErrExpired)
 	for _, e := range []error{ErrTaken, ErrNoQuorum, ErrLost, ErrClosed, ErrPending, ErrNodeTimeout} {
-		assert.False(t, errors.Is(e, context.DeadlineExceeded))
+		require.NotErrorIs(t, e, context.DeadlineExceeded)
 		assert.True(t, strings.HasPrefix(e.Error(), "redlock: "))
 	}
 }

@@ -81,9 +81,9 @@ func TestCallsCheckTheirArgumentsBeforeAnyIO(t *testing.T) {
 		{"nil Option", ok, ttl, []Option{nil}},
 	} {
 		for _, f := range []func(context.Context, []string, time.Duration, ...Option) (*Lock, error){r.TryLock, r.Lock} {
-			l, err := f(t.Context(), c.resources, c.ttl, c.opts...)
+			l, callErr := f(t.Context(), c.resources, c.ttl, c.opts...)
 			require.Nil(t, l)
-			require.ErrorContains(t, err, c.want)
+			require.ErrorContains(t, callErr, c.want)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -1,10 +1,8 @@
 package redlock
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -30,113 +28,6 @@ var (
 	errUnasked = errors.New("redlock: the server sent a reply that nobody asked for")
 	errStale   = errors.New("redlock: request of a connection that was given up")
 )
-
-// pastTime is a context whose deadline has passed: what it takes to abort a
-// redigo connection without waiting for it.
-var pastTime = func() context.Context {
-	ctx, cancel := context.WithDeadline(context.Background(), time.Unix(1, 0))
-	cancel()
-	return ctx
-}()
-
-// A requestKind decides what happens to a request that cannot be carried out.
-type requestKind uint8
-
-const (
-	askKind     requestKind = iota // extend, inspect: may be dropped at any time
-	lockKind                       // once written, its outcome must be settled
-	releaseKind                    // is never dropped: if it cannot be sent, it becomes a debt
-	pingKind
-	byeKind // the last PING of a connection that is being closed
-)
-
-// A command is a script with its arguments, shared by a round's requests and
-// never written after it was made. The arguments are boxed once here rather
-// than once per node: that is most of what a lock allocates.
-type command struct {
-	script *script
-	keys   []any
-	argv   []any
-	// session: the script also takes the session's tombstone as its last key
-	// and the connection's generation as its last argument.
-	session bool
-}
-
-// A request is one command for one node. Its fields below the line are guarded
-// by the node's mu.
-type request struct {
-	kind  requestKind
-	cmd   *command // nil for a PING
-	claim *claim   // lock, release
-	index int      // the node's place in the round and the claim
-	voter voter    // nil: nobody waits for the answer
-	limit time.Duration
-
-	next, prev *request
-	queue      *requestQueue // the one it is in
-	sent       time.Time
-	eval       bool // the server did not know the script's hash
-	tries      int  // of a release that was answered with an error
-}
-
-// deliver hands the outcome to the round. No lock is held.
-func (q *request) deliver(out outcome) {
-	if q.voter != nil {
-		q.voter.vote(q.index, out)
-	}
-}
-
-// A voter waits for the answers to requests.
-type voter interface {
-	// vote gets the outcome on node i. Called at most once per request, without
-	// locks.
-	vote(i int, out outcome)
-	// unwanted reports whether nobody waits for the outcome any more. Called
-	// under the node's lock.
-	unwanted() bool
-}
-
-// A requestQueue is a first-in-first-out list from which a request can also be
-// taken out of the middle at no cost: a round that ends withdraws what has not
-// been written.
-type requestQueue struct {
-	head, tail *request
-	len        int
-}
-
-func (l *requestQueue) push(q *request) {
-	q.queue, q.prev, q.next = l, l.tail, nil
-	if l.tail != nil {
-		l.tail.next = q
-	} else {
-		l.head = q
-	}
-	l.tail = q
-	l.len++
-}
-
-func (l *requestQueue) remove(q *request) {
-	if q.prev != nil {
-		q.prev.next = q.next
-	} else {
-		l.head = q.next
-	}
-	if q.next != nil {
-		q.next.prev = q.prev
-	} else {
-		l.tail = q.prev
-	}
-	q.queue, q.prev, q.next = nil, nil, nil
-	l.len--
-}
-
-func (l *requestQueue) pop() *request {
-	q := l.head
-	if q != nil {
-		l.remove(q)
-	}
-	return q
-}
 
 // A pipeline is one connection to a node that all callers share. Its writer
 // moves requests from the node's queue to its flight and onto the wire, its
@@ -191,7 +82,7 @@ func (p *pipeline) write() {
 		clear(batch)
 		clear(args)
 		if err != nil {
-			p.abort(fmt.Errorf("redlock: writing: %w", err))
+			_ = p.abort(fmt.Errorf("redlock: writing: %w", err))
 			return
 		}
 	}
@@ -306,12 +197,12 @@ func (p *pipeline) take(reply any, err error) (q *request, out outcome, bye, aga
 		return q, out, false, again
 	}
 	out = q.cmd.script.decode(reply)
-	refusedLock := q.kind == lockKind && (out.err == ErrTaken || out.err == errStale)
-	released := q.kind == releaseKind && (out.err == nil || out.err == ErrLost)
+	refusedLock := q.kind == lockKind && (out.stance == no || out.stale)
+	released := q.kind == releaseKind && out.stance != silent
 	if refusedLock || released {
 		q.claim.marks[q.index] &^= markSent // Nothing of the claim is on the node.
 	}
-	if released && out.err == nil {
+	if released && out.stance == yes {
 		q.claim.marks[q.index] |= markConfirmed
 	}
 	return q, out, false, false
@@ -337,48 +228,6 @@ func (p *pipeline) abort(why error) error {
 	return why
 }
 
-// A wire is a borrowed connection that may be aborted from any goroutine,
-// whatever else is being done with it, until it is given back.
-type wire struct {
-	redis.Conn
-
-	mu    sync.Mutex
-	given bool
-}
-
-// abort closes the socket at once. Close would first wait for outstanding
-// replies, on a hung server for ever.
-func (w *wire) abort() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if !w.given {
-		_, _ = redis.ReceiveContext(w.Conn, pastTime)
-	}
-}
-
-// receive reads one reply; 0 is no timeout. It is not Receive, as an idle
-// connection would die of the pool's read timeout, and not ReceiveContext, as
-// that reads on another goroutine, where a panic could not be caught: redigo
-// panics at a reply that announces an absurd length.
-func (w *wire) receive(timeout time.Duration) (reply any, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			w.abort()
-			reply, err = nil, fmt.Errorf("redlock: malformed reply: %v", p)
-		}
-	}()
-	return redis.ReceiveWithTimeout(w.Conn, timeout)
-}
-
-// giveBack returns the connection to its pool. Nobody may be sending or
-// receiving on it any more.
-func (w *wire) giveBack() {
-	w.mu.Lock()
-	w.given = true
-	w.mu.Unlock()
-	_ = w.Close()
-}
-
 // watchInterval is how often the watchdog looks while there is traffic.
 const watchInterval = 250 * time.Millisecond
 
@@ -402,7 +251,7 @@ func (p *pipeline) watch() {
 	if q := n.flight.head; q != nil {
 		if limit := silence(q.limit); now.Sub(q.sent) >= limit {
 			n.mu.Unlock()
-			p.abort(fmt.Errorf("redlock: no reply for %v", limit))
+			_ = p.abort(fmt.Errorf("redlock: no reply for %v", limit))
 			return
 		}
 	}

@@ -143,7 +143,7 @@ func (r *Redlock) newRound(ctx context.Context, op Op, c *claim, cmd *command, k
 		decided:  make(chan struct{}),
 	}
 	for i, nd := range r.nodes {
-		rd.votes[i] = Vote{Node: nd.name, Err: ErrPending}
+		rd.votes[i] = Vote{Node: nd.name, Err: ErrPending, stance: pending}
 		rd.requests[i] = request{kind: kind, cmd: cmd, claim: c, index: i, voter: rd}
 	}
 	return rd
@@ -184,10 +184,13 @@ func (rd *round) vote(i int, out outcome) {
 	took := time.Since(rd.start)
 	rd.mu.Lock()
 	defer rd.mu.Unlock()
-	if rd.votes[i].Err != ErrPending {
+	if rd.votes[i].stance != pending {
 		return
 	}
-	rd.count(i, Vote{Node: rd.votes[i].Node, Took: took, Err: out.err, Holder: out.holder, HolderTTL: out.holderTTL})
+	rd.count(i, Vote{
+		Node: rd.votes[i].Node, Took: took, Err: out.err,
+		Holder: out.holder, HolderTTL: out.holderTTL, stance: out.stance,
+	})
 	rd.judgeLocked()
 }
 
@@ -197,12 +200,12 @@ func (rd *round) unwanted() bool { return rd.over.Load() }
 func (rd *round) count(i int, v Vote) {
 	rd.votes[i] = v
 	rd.pending--
-	switch v.Err {
-	case nil:
+	switch v.stance {
+	case yes:
 		rd.tally.yes++
-	case ErrTaken, ErrLost: // Set by the decoders, never wrapped.
+	case no:
 		rd.tally.no++
-	default:
+	case silent, pending: // Pending: it was not asked again.
 		rd.tally.mute++
 	}
 }

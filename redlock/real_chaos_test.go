@@ -23,7 +23,7 @@ func torment(ctx context.Context, n *testcluster.Node) {
 	p.SetDelay(0, calm)
 	p.LateBytes(10*time.Millisecond, time.Second)
 	defer p.SetDelay(0, 0)
-	for rest(ctx, 20*time.Millisecond, 250*time.Millisecond) {
+	for rest(ctx, 100*time.Millisecond, 1800*time.Millisecond) {
 		switch rand.IntN(5) {
 		case 0:
 			p.Reset()

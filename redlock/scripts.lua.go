@@ -26,7 +26,9 @@ type script struct {
 
 // An outcome is what a reply to a script means for the round.
 type outcome struct {
-	err       error // nil: yes. ErrTaken and ErrLost are a no, all else is no answer.
+	stance    stance
+	err       error // nil for a yes; ErrTaken or ErrLost for a no; else why there is no answer
+	stale     bool  // the script did nothing, because the connection has been given up
 	holder    string
 	holderTTL time.Duration
 	value     string // inspectScript: the whole token
@@ -88,9 +90,9 @@ func decodeLock(reply any) outcome {
 	case int64:
 		switch r {
 		case 1:
-			return outcome{}
+			return outcome{stance: yes}
 		case 0:
-			return outcome{err: errStale}
+			return outcome{err: errStale, stale: true}
 		}
 	case []any:
 		if len(r) != 2 {
@@ -101,7 +103,7 @@ func decodeLock(reply any) outcome {
 		if !ok1 || !ok2 {
 			break
 		}
-		return outcome{err: ErrTaken, holder: string(holder), holderTTL: millis(left)}
+		return outcome{stance: no, err: ErrTaken, holder: string(holder), holderTTL: millis(left)}
 	}
 	return unexpected("lock", reply)
 }
@@ -147,9 +149,9 @@ func decodeHeld(name string) func(any) outcome {
 	return func(reply any) outcome {
 		switch reply {
 		case int64(1):
-			return outcome{}
+			return outcome{stance: yes}
 		case int64(0):
-			return outcome{err: ErrLost}
+			return outcome{stance: no, err: ErrLost}
 		}
 		return unexpected(name, reply)
 	}
@@ -186,10 +188,10 @@ end
 return gone
 `, func(reply any) outcome {
 	if n, ok := reply.(int64); ok && n >= 0 {
-		return outcome{}
+		return outcome{stance: yes}
 	}
 	if reply == int64(-1) {
-		return outcome{err: errStale}
+		return outcome{err: errStale, stale: true}
 	}
 	return unexpected("clean", reply)
 })
@@ -205,14 +207,14 @@ if not v then return 0 end
 return {v, redis.call('PTTL', KEYS[1]), `+digestLua+`}
 `, func(reply any) outcome {
 	if reply == int64(0) {
-		return outcome{}
+		return outcome{stance: yes}
 	}
 	if r, ok := reply.([]any); ok && len(r) == 3 {
 		value, ok1 := r[0].([]byte)
 		left, ok2 := r[1].(int64)
 		holder, ok3 := r[2].([]byte)
 		if ok1 && ok2 && ok3 {
-			return outcome{value: string(value), holder: string(holder), holderTTL: millis(left)}
+			return outcome{stance: yes, value: string(value), holder: string(holder), holderTTL: millis(left)}
 		}
 	}
 	return unexpected("inspect", reply)

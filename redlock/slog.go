@@ -74,7 +74,7 @@ func (h *slogHook) failed(ctx context.Context, e Event) {
 			break
 		}
 	}
-	if reason == nil || reason == ErrTaken || reason == ErrClosed {
+	if reason == nil || errors.Is(reason, ErrTaken) || errors.Is(reason, ErrClosed) {
 		level = slog.LevelDebug // Contention, a context that ended, Close: nothing is wrong.
 	}
 	if !h.logger.Enabled(ctx, level) {

@@ -1,8 +1,8 @@
 package redlock
 
 import (
-	"cmp"
 	"context"
+	"errors"
 	"math/rand/v2"
 	"time"
 )
@@ -58,7 +58,7 @@ func (s *split) contend(ctx context.Context, b *bid) (*Lock, error) {
 			return nil, errSplit
 		}
 		b.ask(votes)
-		if l, err := b.outcome(ctx); err != errSplit {
+		if l, err := b.outcome(ctx); !errors.Is(err, errSplit) {
 			return l, err
 		}
 		// The others have not given way yet: their releases may be on the way. If
@@ -94,18 +94,19 @@ func (s *split) pause(least time.Duration) time.Duration {
 	return max(0, min(d+rand.N(d), time.Until(s.until)))
 }
 
-// count returns how many votes each digest has, and the yes votes.
-func count(votes []Vote) (yes int, others map[string]int) {
+// count returns how many votes this bid has, and how many each other digest.
+func count(votes []Vote) (mine int, others map[string]int) {
 	others = make(map[string]int, len(votes))
 	for _, v := range votes {
-		switch {
-		case v.Err == nil:
-			yes++
-		case v.Err == ErrTaken:
+		switch v.stance {
+		case yes:
+			mine++
+		case no:
 			others[v.Holder]++
+		case silent, pending:
 		}
 	}
-	return yes, others
+	return mine, others
 }
 
 // top returns on how many nodes the most successful other token was seen.
@@ -118,14 +119,14 @@ func top(votes []Vote) int {
 	return most
 }
 
-// leads reports whether the bid with the digest mine has the most of the votes;
-// of equals the smallest digest leads.
-func leads(mine string, votes []Vote) bool {
-	yes, others := count(votes)
+// leads reports whether the bid with this digest has the most of the votes; of
+// equals the smallest digest leads.
+func leads(digest string, votes []Vote) bool {
+	mine, others := count(votes)
 	for holder, n := range others {
-		if c := cmp.Compare(n, yes); c > 0 || c == 0 && holder < mine {
+		if n > mine || n == mine && holder < digest {
 			return false
 		}
 	}
-	return yes > 0
+	return mine > 0
 }

@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -70,12 +71,12 @@ type counters struct {
 
 // failed counts a failed round by its reason.
 func (c *counters) failed(reason error) {
-	switch reason {
-	case ErrTaken:
+	switch {
+	case errors.Is(reason, ErrTaken):
 		c.taken.Add(1)
-	case ErrNoQuorum:
+	case errors.Is(reason, ErrNoQuorum):
 		c.noQuorum.Add(1)
-	case ErrLost, ErrExpired:
+	case errors.Is(reason, ErrLost):
 		c.lost.Add(1)
 	}
 }

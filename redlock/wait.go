@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"time"
 )
@@ -79,14 +80,14 @@ func (a *acquisition) attempt(ctx context.Context, number int) (*Lock, error) {
 		b := a.newBid(ctx, number)
 		b.ask(nil)
 		l, err := b.outcome(ctx)
-		if err != errSplit {
+		if !errors.Is(err, errSplit) {
 			return l, err
 		}
 		if split == nil {
 			a.r.counters.splits.Add(1)
 			split = newSplit(a.o.nodeTimeout)
 		}
-		if l, err = split.contend(ctx, b); err != errSplit {
+		if l, err = split.contend(ctx, b); !errors.Is(err, errSplit) {
 			return l, err
 		}
 		// Somebody else leads: what this bid has won was given back. Before the next

@@ -1,0 +1,62 @@
+package redlock
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// A wire is a borrowed connection that may be aborted from any goroutine,
+// whatever else is being done with it, until it is given back.
+type wire struct {
+	redis.Conn
+
+	mu    sync.Mutex
+	given bool
+}
+
+// abort closes the socket at once. Close would first wait for outstanding
+// replies, on a hung server for ever.
+//
+//nolint:contextcheck // A connection is shared by all callers and ends with none of their contexts.
+func (w *wire) abort() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.given {
+		_, _ = redis.ReceiveContext(w.Conn, pastTime)
+	}
+}
+
+// receive reads one reply; 0 is no timeout. It is not Receive, as an idle
+// connection would die of the pool's read timeout, and not ReceiveContext, as
+// that reads on another goroutine, where a panic could not be caught: redigo
+// panics at a reply that announces an absurd length.
+func (w *wire) receive(timeout time.Duration) (reply any, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			w.abort()
+			reply, err = nil, fmt.Errorf("redlock: malformed reply: %v", p)
+		}
+	}()
+	return redis.ReceiveWithTimeout(w.Conn, timeout)
+}
+
+// giveBack returns the connection to its pool. Nobody may be sending or
+// receiving on it any more.
+func (w *wire) giveBack() {
+	w.mu.Lock()
+	w.given = true
+	w.mu.Unlock()
+	_ = w.Close()
+}
+
+// pastTime is a context whose deadline has passed: what it takes to abort a
+// redigo connection without waiting for it.
+var pastTime = func() context.Context {
+	ctx, cancel := context.WithDeadline(context.Background(), time.Unix(1, 0))
+	cancel()
+	return ctx
+}()
