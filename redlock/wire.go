@@ -20,8 +20,6 @@ type wire struct {
 
 // abort closes the socket at once. Close would first wait for outstanding
 // replies, on a hung server for ever.
-//
-//nolint:contextcheck // A connection is shared by all callers and ends with none of their contexts.
 func (w *wire) abort() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -1,0 +1,130 @@
+package redlock
+
+import (
+	"context"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+)
+
+// These tests are not parallel: they count goroutines.
+
+// use lets r do something, on all nodes.
+func use(t *testing.T, c *testcluster.Cluster, r *Redlock) {
+	t.Helper()
+	awaitAll(t, c, r, 10*time.Second)
+	for range 20 {
+		l, err := r.Lock(t.Context(), []string{"a"}, time.Minute)
+		require.NoError(t, err)
+		require.NoError(t, l.Unlock(t.Context()))
+	}
+}
+
+func awaitGoroutines(t *testing.T, most int) {
+	t.Helper()
+	await(t, 10*time.Second, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= most })
+}
+
+func TestRealPoolGetsItsConnectionsBackFromClose(t *testing.T) {
+	c := testcluster.RunServers(t, 3)
+	var nodes []Node
+	var pools []*redis.Pool
+	for _, n := range c.Nodes {
+		p := n.Pool()
+		pools, nodes = append(pools, p), append(nodes, Node{Name: n.Name(), Pool: p})
+	}
+	before := runtime.NumGoroutine()
+	r, err := New(nodes)
+	require.NoError(t, err)
+	require.Equal(t, before, runtime.NumGoroutine(), "New does nothing yet")
+	use(t, c, r)
+	for _, p := range pools {
+		require.Equal(t, 1, p.ActiveCount())
+		require.Zero(t, p.IdleCount())
+	}
+	require.NoError(t, r.Close(context.Background()))
+	for i, p := range pools {
+		require.Equal(t, 1, p.ActiveCount())
+		require.Equal(t, 1, p.IdleCount())
+		conn := p.Get()
+		require.Equal(t, 1, p.ActiveCount(), "it is the same connection")
+		pong, err := redis.String(conn.Do("PING"))
+		require.NoError(t, err)
+		require.Equal(t, "PONG", pong)
+		token, err := redis.String(conn.Do("ECHO", c.Nodes[i].Name()))
+		require.NoError(t, err)
+		require.Equal(t, c.Nodes[i].Name(), token, "no reply was left on it")
+		require.NoError(t, conn.Close())
+	}
+	awaitGoroutines(t, before)
+	_, err = r.TryLock(t.Context(), []string{"a"}, time.Minute)
+	require.ErrorIs(t, err, ErrClosed)
+	awaitNoKeys(t, c, 8*time.Second)
+}
+
+// A connection that broke, or that a hung node does not answer on, must go back
+// too: a pool with a limit would run dry otherwise.
+func TestRealPoolGetsBrokenConnectionsBack(t *testing.T) {
+	c := testcluster.RunServers(t, 3, testcluster.WithProxy())
+	var nodes []Node
+	var pools []*redis.Pool
+	for _, n := range c.Nodes {
+		p := n.Pool()
+		p.MaxActive = 2
+		pools, nodes = append(pools, p), append(nodes, Node{Name: n.Name(), Pool: p})
+	}
+	before := runtime.NumGoroutine()
+	r, err := New(nodes)
+	require.NoError(t, err)
+	for range 4 {
+		use(t, c, r)
+		for _, n := range c.Nodes {
+			n.Proxy().Reset()
+		}
+	}
+	use(t, c, r)
+	c.Nodes[0].Proxy().Hang()
+	l, err := r.Lock(t.Context(), []string{"a"}, time.Minute)
+	require.NoError(t, err)
+	require.NoError(t, l.Unlock(t.Context()))
+	start := time.Now()
+	require.NoError(t, r.Close(context.Background()))
+	t.Logf("Close with a hung node took %v", time.Since(start))
+	require.Less(t, time.Since(start), DefaultNodeTimeout+2*time.Second)
+	for _, p := range pools {
+		await(t, 10*time.Second, "the pool has all its connections", func() bool { return p.ActiveCount() == p.IdleCount() })
+	}
+	c.Nodes[0].Proxy().Resume()
+	// The links of the proxies are goroutines as well.
+	for _, n := range c.Nodes {
+		n.Proxy().Reset()
+	}
+	awaitGoroutines(t, before)
+}
+
+func TestRealCloseClosesThePoolsOfNewNode(t *testing.T) {
+	c := testcluster.RunServers(t, 3)
+	var nodes []Node
+	for _, n := range c.Nodes {
+		nodes = append(nodes, NewNode(n.Addr()))
+		require.Zero(t, clients(t, n))
+	}
+	before := runtime.NumGoroutine()
+	r, err := New(nodes)
+	require.NoError(t, err)
+	use(t, c, r)
+	for _, n := range c.Nodes {
+		await(t, 10*time.Second, "there is one client", func() bool { return clients(t, n) == 1 })
+	}
+	require.NoError(t, r.Close(context.Background()))
+	for _, n := range c.Nodes {
+		await(t, 10*time.Second, "there is none", func() bool { return clients(t, n) == 0 })
+	}
+	awaitGoroutines(t, before)
+	awaitNoKeys(t, c, 8*time.Second)
+}
