@@ -33,15 +33,15 @@ func (a *acquisition) newBid(ctx context.Context, number int) *bid {
 	}
 }
 
-// ask starts a round. kept are the votes of the one before, if any: nodes that
-// said yes keep that vote, nodes that failed are left out, and those that
-// refused or have not been heard are asked again. Where the claim has already
-// been granted meanwhile, the script says yes and changes nothing.
+// ask starts a round. kept are the votes of the one before, if any: only nodes
+// that refused are asked again. Not those that have not been heard yet: of one
+// claim, a node never has two lock requests in flight, or the refusal of one
+// could be taken for the whole truth about what the claim has left there.
 func (b *bid) ask(kept []Vote) {
 	rd := b.a.r.newRound(b.ctx, OpLock, b.claim, b.claim.lockCommand(), lockKind, decideLock, b.num)
 	rd.until = b.until.mono
 	for i, v := range kept {
-		if v.stance != no && v.stance != pending {
+		if v.stance != no {
 			rd.skip(i, v)
 		}
 	}

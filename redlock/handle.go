@@ -70,14 +70,6 @@ func (l *Lock) errLocked(now time.Time) error {
 	return l.ended
 }
 
-// end makes the lock lost, and says so to the registry.
-func (l *Lock) endLocked(err error) {
-	if l.ended == nil {
-		l.ended = err
-	}
-	l.r.held.remove(l)
-}
-
 // Extend sets the lock to end ttl (less the drift allowance) from the start of
 // this call, on all nodes that still have it. It never shortens: Until becomes
 // the later of the old and the new one.
@@ -115,6 +107,9 @@ func (l *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 // lost meanwhile changes nothing: the lock stays lost.
 func (l *Lock) extended(rd *round, ttl time.Duration, until deadline, waited error) error {
 	v, _ := rd.result()
+	if v == lost {
+		l.r.held.remove(l)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
@@ -130,7 +125,7 @@ func (l *Lock) extended(rd *round, ttl time.Duration, until deadline, waited err
 	case v == granted:
 		return l.r.fail(rd, ErrNoQuorum) // Too late to be worth anything.
 	case v == lost:
-		l.endLocked(ErrLost)
+		l.ended = ErrLost
 		return l.r.fail(rd, ErrLost)
 	case waited != nil:
 		return &waitError{op: OpExtend, resources: l.claim.resources, cause: waited, last: l.r.fail(rd, silenceVerdict(v))}
@@ -170,8 +165,11 @@ func (l *Lock) Unlock(ctx context.Context) error {
 	}
 	l.unlocking = true
 	expired := errors.Is(l.errLocked(time.Now()), ErrExpired)
-	l.endLocked(ErrLost)
+	if l.ended == nil {
+		l.ended = ErrLost
+	}
 	l.mu.Unlock()
+	l.r.held.remove(l)
 
 	rd := l.r.newRound(ctx, OpUnlock, l.claim, l.claim.unlockCommand(), releaseKind, decideUnlock, 0)
 	for i, n := range l.r.nodes {

@@ -329,6 +329,26 @@ func TestStatsCountWhatIsHeldAndWaiting(t *testing.T) {
 	})
 }
 
+// The registry of held locks and the locks each have a mutex.
+func TestStatsWhileLocksComeAndGo(t *testing.T) {
+	c := testcluster.RunEmbedded(t, 1)
+	r := newRedlock(t, c)
+	var wg sync.WaitGroup
+	for g := range 8 {
+		wg.Go(func() {
+			for i := range 100 {
+				l, err := r.TryLock(context.Background(), []string{string(rune('A'+g)) + string(rune('A'+i))}, ttl)
+				if assert.NoError(t, err) && i%2 == 0 {
+					assert.NoError(t, l.Unlock(context.Background()))
+				}
+				_ = r.Stats()
+			}
+		})
+	}
+	wg.Wait()
+	assert.Equal(t, 400, r.Stats().Held)
+}
+
 func TestCloseEndsWaitsAndKeepsHeldLocks(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c, WithRetryCount(-1))

@@ -39,7 +39,7 @@ func TestRealPoolGetsItsConnectionsBackFromClose(t *testing.T) {
 		pools, nodes = append(pools, p), append(nodes, Node{Name: n.Name(), Pool: p})
 	}
 	before := runtime.NumGoroutine()
-	r, err := New(nodes)
+	r, err := New(nodes, WithNodeTimeout(time.Second))
 	require.NoError(t, err)
 	require.Equal(t, before, runtime.NumGoroutine(), "New does nothing yet")
 	use(t, c, r)
@@ -53,12 +53,12 @@ func TestRealPoolGetsItsConnectionsBackFromClose(t *testing.T) {
 		require.Equal(t, 1, p.IdleCount())
 		conn := p.Get()
 		require.Equal(t, 1, p.ActiveCount(), "it is the same connection")
-		pong, err := redis.String(conn.Do("PING"))
-		require.NoError(t, err)
+		pong, pingErr := redis.String(conn.Do("PING"))
+		require.NoError(t, pingErr)
 		require.Equal(t, "PONG", pong)
-		token, err := redis.String(conn.Do("ECHO", c.Nodes[i].Name()))
-		require.NoError(t, err)
-		require.Equal(t, c.Nodes[i].Name(), token, "no reply was left on it")
+		echo, echoErr := redis.String(conn.Do("ECHO", c.Nodes[i].Name()))
+		require.NoError(t, echoErr)
+		require.Equal(t, c.Nodes[i].Name(), echo, "no reply was left on it")
 		require.NoError(t, conn.Close())
 	}
 	awaitGoroutines(t, before)
@@ -79,7 +79,7 @@ func TestRealPoolGetsBrokenConnectionsBack(t *testing.T) {
 		pools, nodes = append(pools, p), append(nodes, Node{Name: n.Name(), Pool: p})
 	}
 	before := runtime.NumGoroutine()
-	r, err := New(nodes)
+	r, err := New(nodes, WithNodeTimeout(time.Second))
 	require.NoError(t, err)
 	for range 4 {
 		use(t, c, r)
@@ -95,7 +95,7 @@ func TestRealPoolGetsBrokenConnectionsBack(t *testing.T) {
 	start := time.Now()
 	require.NoError(t, r.Close(context.Background()))
 	t.Logf("Close with a hung node took %v", time.Since(start))
-	require.Less(t, time.Since(start), DefaultNodeTimeout+2*time.Second)
+	require.Less(t, time.Since(start), 3*time.Second)
 	for _, p := range pools {
 		await(t, 10*time.Second, "the pool has all its connections", func() bool { return p.ActiveCount() == p.IdleCount() })
 	}
@@ -115,7 +115,7 @@ func TestRealCloseClosesThePoolsOfNewNode(t *testing.T) {
 		require.Zero(t, clients(t, n))
 	}
 	before := runtime.NumGoroutine()
-	r, err := New(nodes)
+	r, err := New(nodes, WithNodeTimeout(time.Second))
 	require.NoError(t, err)
 	use(t, c, r)
 	for _, n := range c.Nodes {

@@ -51,7 +51,7 @@ func requireNoQuorumSoon(t *testing.T, c *testcluster.Cluster, r *Redlock, how s
 			assert.Equal(t, c.Nodes[i].Name(), v.Node)
 			assert.Contains(t, err.Error(), v.Node)
 			if i < 3 {
-				assert.Error(t, v.Err)
+				require.Error(t, v.Err)
 			}
 		}
 		rest(t.Context(), 0, 50*time.Millisecond)

@@ -85,7 +85,7 @@ func (c *counters) failed(reason error) {
 // dropped without Unlock stays in it until its lock has expired and the set has
 // grown: sweeping then costs each lock a constant.
 type heldLocks struct {
-	mu    sync.Mutex
+	mu    sync.Mutex // before a Lock's: a sweep reads Until
 	locks map[*Lock]struct{}
 	sweep int // size at which expired ones are swept out
 }

@@ -1,0 +1,277 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+)
+
+// secret has characters that a URL must escape.
+const secret = "s3cret/with@odd:characters"
+
+// newRealRedlock returns a patient Redlock that ends with the test.
+func newRealRedlock(t *testing.T, nodes []Node, opts ...Option) *Redlock {
+	t.Helper()
+	r, err := New(nodes, append([]Option{WithNodeTimeout(patient)}, opts...)...)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = r.Close(context.Background()) })
+	return r
+}
+
+func TestRealServersThatRequireAPassword(t *testing.T) {
+	t.Parallel()
+	c := testcluster.RunServers(t, 3, testcluster.WithArgs("--requirepass", secret))
+	nodes := func(f func(n *testcluster.Node) Node) (all []Node) {
+		for _, n := range c.Nodes {
+			all = append(all, f(n))
+		}
+		return all
+	}
+	wrong := map[string][]Node{
+		// A server without the setting says that in another way.
+		"NOAUTH": nodes(func(n *testcluster.Node) Node { return NewNode(n.Addr()) }),
+		"WRONGPASS": nodes(func(n *testcluster.Node) Node {
+			return NewNode("redis://:nonsense@" + n.Addr())
+		}),
+	}
+	for says, nodes := range wrong {
+		r := newRealRedlock(t, nodes)
+		_, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
+		require.ErrorIs(t, err, ErrNoQuorum)
+		said := 0
+		for _, v := range votesOf(t, err) {
+			if !errors.Is(v.Err, ErrPending) {
+				said++
+				require.ErrorContains(t, v.Err, says)
+			}
+		}
+		require.GreaterOrEqual(t, said, 2)
+		require.NotContains(t, err.Error(), "nonsense")
+	}
+	right := map[string][]Node{
+		"AUTH inside of Dial": nodes(func(n *testcluster.Node) Node {
+			return Node{Name: n.Name(), Pool: &redis.Pool{Dial: func() (redis.Conn, error) {
+				conn, err := redis.Dial("tcp", n.Addr())
+				if err != nil {
+					return nil, err
+				}
+				if _, err = conn.Do("AUTH", secret); err != nil {
+					return nil, errors.Join(err, conn.Close())
+				}
+				return conn, nil
+			}}}
+		}),
+		"dial option": nodes(func(n *testcluster.Node) Node {
+			return NewNode(n.Addr(), redis.DialPassword(secret))
+		}),
+		"password in the address": nodes(func(n *testcluster.Node) Node {
+			return NewNode("redis://:" + url.QueryEscape(secret) + "@" + n.Addr())
+		}),
+		"lone password in the address": nodes(func(n *testcluster.Node) Node {
+			return NewNode("redis://" + url.QueryEscape(secret) + "@" + n.Addr())
+		}),
+	}
+	var last *Redlock
+	for name, nodes := range right {
+		r := newRealRedlock(t, nodes)
+		for i := range 10 {
+			l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
+			require.NoError(t, err, name)
+			require.NoError(t, l.Unlock(t.Context()), name)
+			for _, v := range r.Stats().Nodes {
+				require.NotContains(t, v.Node, "@", "%d: a name has no credentials", i)
+			}
+		}
+		last = r
+	}
+	l, err := last.TryLock(t.Context(), []string{"a"}, time.Minute)
+	require.NoError(t, err)
+	// Without the setting the cluster can look for itself, too.
+	for _, n := range c.Nodes {
+		conn := adminConn(t, n, redis.DialPassword(secret))
+		_, err = conn.Do("CONFIG", "SET", "requirepass", "")
+		require.NoError(t, err)
+	}
+	await(t, 5*time.Second, "all nodes have the lock", func() bool { return holders(t, c, l) == 3 })
+	require.NoError(t, l.Unlock(t.Context()))
+	awaitNoKeys(t, c, 8*time.Second)
+}
+
+// leastPrivilege is what a user of a server with access control needs at least:
+//
+//	ACL SETUSER locker on >password ~locks:* +evalsha +eval +script|load +get +set +del +pttl +pexpire
+//
+// with WithPrefix("locks:"). A database other than 0 also takes +select. A PING
+// that is not permitted is answered, too, and the answer is all that it is for;
+// +ping keeps the server's ACL LOG clean.
+var leastPrivilege = []string{"+evalsha", "+eval", "+script|load", "+get", "+set", "+del", "+pttl", "+pexpire"}
+
+// setUser creates a user, or skips the test on a server older than the ACLs.
+func setUser(t *testing.T, n *testcluster.Node, name string, rules ...string) {
+	t.Helper()
+	conn := adminConn(t, n)
+	args := []any{"SETUSER", name, "reset", "on", ">" + secret}
+	for _, r := range rules {
+		args = append(args, r)
+	}
+	_, err := conn.Do("ACL", args...)
+	if err != nil && strings.Contains(err.Error(), "unknown command") {
+		t.Skip("the server has no ACLs: ", err)
+	}
+	require.NoError(t, err)
+}
+
+// everyOperation makes the library use every command that it knows, and returns
+// what failed.
+func everyOperation(t *testing.T, n *testcluster.Node, r *Redlock) error {
+	t.Helper()
+	ctx := t.Context()
+	require.NoError(t, n.Flush(), "what another user could not remove")
+	l, err := r.TryLock(ctx, []string{"a", "b"}, time.Minute)
+	if err != nil {
+		return err
+	}
+	// Refusals and inspections tell how long the holder's keys live.
+	if _, err = r.TryLock(ctx, []string{"a"}, time.Minute); !errors.Is(err, ErrTaken) {
+		return fmt.Errorf("refusal: %w", err)
+	}
+	in, err := r.Inspect(ctx, "a")
+	if err = errors.Join(err, in.Nodes[0].Err); err != nil {
+		return fmt.Errorf("inspect: %w", err)
+	}
+	if err = l.Extend(ctx, 2*time.Minute); err != nil {
+		return err
+	}
+	if err = l.Unlock(ctx); err != nil {
+		return err
+	}
+	// A server that has lost its scripts gets them with the request.
+	require.NoError(t, n.FlushScripts())
+	if l, err = r.TryLock(ctx, []string{"a"}, time.Minute); err != nil {
+		return err
+	}
+	if err = l.Unlock(ctx); err != nil {
+		return err
+	}
+	// A request whose reply is lost has to be cleaned up after.
+	n.Proxy().DropReplies(true)
+	_, err = r.TryLock(ctx, []string{"a"}, time.Minute, WithNodeTimeout(50*time.Millisecond))
+	require.ErrorIs(t, err, ErrNoQuorum)
+	n.Proxy().Refuse(true)
+	n.Proxy().Reset()
+	n.Proxy().DropReplies(false)
+	n.Proxy().Refuse(false)
+	for {
+		switch s := r.Stats().Nodes[0]; {
+		case s.Up && s.Cleaned > 0:
+			return nil
+		case s.Err != nil && strings.Contains(s.Err.Error(), "clean-up"):
+			return s.Err
+		}
+		rest(ctx, 10*time.Millisecond, 10*time.Millisecond)
+	}
+}
+
+func TestRealUserWithTheLeastPrivileges(t *testing.T) {
+	t.Parallel()
+	n := testcluster.RunServers(t, 1, testcluster.WithProxy()).Nodes[0]
+	client := func(user, path string) *Redlock {
+		node := NewNode("redis://" + user + ":" + url.QueryEscape(secret) + "@" + n.Addr() + path)
+		return newRealRedlock(t, []Node{node}, WithPrefix("locks:"), WithNodeTimeout(time.Second))
+	}
+	setUser(t, n, "locker", append(leastPrivilege, "~locks:*")...)
+	require.NoError(t, everyOperation(t, n, client("locker", "")))
+	require.NoError(t, everyOperation(t, n, client("locker", "/0")))
+
+	setUser(t, n, "selector", append(leastPrivilege, "~locks:*", "+select")...)
+	require.NoError(t, everyOperation(t, n, client("selector", "/7")))
+	require.ErrorContains(t, everyOperation(t, n, client("locker", "/7")), "select")
+
+	// Every rule is needed.
+	for i, rule := range leastPrivilege {
+		user := fmt.Sprint("without", i)
+		setUser(t, n, user, "~locks:*")
+		for j, other := range leastPrivilege {
+			if i != j {
+				admin(t, n, "ACL", "SETUSER", user, other)
+			}
+		}
+		err := everyOperation(t, n, client(user, ""))
+		t.Logf("without %s: %v", rule, err)
+		requireNotPermitted(t, err)
+	}
+	setUser(t, n, "stranger", append(leastPrivilege, "~other:*")...)
+	requireNotPermitted(t, everyOperation(t, n, client("stranger", "")))
+}
+
+// requireNotPermitted checks that err says so, in the words of any version.
+func requireNotPermitted(t *testing.T, err error) {
+	t.Helper()
+	require.Error(t, err)
+	require.Regexp(t, `NOPERM|No permission|can't run this command|ACL failure|can't access`, err.Error())
+}
+
+// The database is part of the address and of the name.
+func TestRealNodesInADatabaseOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	c := testcluster.RunServers(t, 3, testcluster.WithUnixSocket())
+	inDB := func(n *testcluster.Node, key string) string {
+		conn := adminConn(t, n, redis.DialDatabase(5))
+		v, err := redis.String(conn.Do("GET", key))
+		require.NoError(t, err)
+		return v
+	}
+	nodes := []Node{
+		NewNode("redis://" + c.Nodes[0].Addr() + "/5"),
+		NewNode("unix://" + c.Nodes[1].Socket() + "?db=5"),
+		NewNode(c.Nodes[2].Addr(), redis.DialDatabase(5)),
+	}
+	require.Equal(t, c.Nodes[0].Addr()+"/5", nodes[0].Name)
+	require.Equal(t, c.Nodes[1].Socket()+"?db=5", nodes[1].Name)
+	r := newRealRedlock(t, nodes)
+	l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
+	require.NoError(t, err)
+	await(t, 10*time.Second, "all nodes have it", func() bool {
+		in, inspectErr := r.Inspect(t.Context(), "a")
+		require.NoError(t, inspectErr)
+		for _, n := range in.Nodes {
+			if n.Err != nil || n.Token == "" {
+				return false
+			}
+		}
+		return true
+	})
+	for _, n := range c.Nodes {
+		require.Equal(t, l.Token(), inDB(n, "a"))
+	}
+	requireNoKeys(t, c) // In the database 0.
+
+	// Another database is another set of locks.
+	other := newRealRedlock(t, nodesOf(c))
+	l2, err := other.TryLock(t.Context(), []string{"a"}, time.Minute)
+	require.NoError(t, err)
+	require.NoError(t, l2.Unlock(t.Context()))
+	require.NoError(t, l.Unlock(t.Context()))
+	awaitNoKeys(t, c, 8*time.Second)
+}
+
+func TestRealNodesOnUnixSockets(t *testing.T) {
+	t.Parallel()
+	c := testcluster.RunServers(t, 3, testcluster.WithUnixSocket())
+	var nodes []Node
+	for _, n := range c.Nodes {
+		nodes = append(nodes, NewNode("unix://"+n.Socket()))
+	}
+	r := newRealRedlock(t, nodes)
+	requireServes(t, c, r)
+	require.Equal(t, c.Nodes[0].Socket(), r.Stats().Nodes[0].Node)
+}
