@@ -66,12 +66,13 @@ func (b *bid) outcome(ctx context.Context) (*Lock, error) {
 	case v == granted:
 		return nil, b.fail(ErrNoQuorum) // Too late to be worth anything.
 	case v == undecided:
-		// Nobody waited for the rest of the votes. Those not heard count as silent.
-		v = taken
-		if n := len(r.nodes); n-t.yes-t.no > n-r.need {
-			v = noQuorum
+		// Nobody waited for the rest of the votes. One refusal is a sign that the
+		// lock is taken; without one, silence is all that was seen.
+		v = noQuorum
+		if t.no > 0 {
+			v = taken
 		}
-		return nil, &waitError{op: OpLock, resources: b.a.resources, cause: waited, last: b.fail(v.err())}
+		return nil, b.a.endedBy(waited, b.fail(v.err()))
 	case v == taken && top(b.round.copyVotes()) < r.need:
 		return nil, errSplit
 	default:

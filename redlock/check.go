@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -39,6 +41,20 @@ type NodeInspection struct {
 	TTL    time.Duration // of the key; negative: no expiry
 }
 
+// String says in a few words what the node stores.
+func (n NodeInspection) String() string {
+	switch {
+	case n.Err != nil:
+		return n.Node + ": " + strings.TrimPrefix(n.Err.Error(), "redlock: ")
+	case n.Holder == "":
+		return n.Node + ": free"
+	case n.TTL < 0:
+		return fmt.Sprintf("%s: held by %s without expiry", n.Node, n.Holder)
+	default:
+		return fmt.Sprintf("%s: held by %s for %v", n.Node, n.Holder, n.TTL)
+	}
+}
+
 // shortToken is how much of a token is shown: enough to tell two apart, too
 // little to release the lock with.
 const shortToken = 8
@@ -46,7 +62,7 @@ const shortToken = 8
 // Inspect asks every node who holds resource. It waits for all of them, but no
 // longer than the node timeout. The error is nil unless resource is malformed,
 // the Redlock is closed or ctx ends first: nodes that do not answer are in the
-// result. opts are not needed: it uses the node timeout given to New.
+// result.
 func (r *Redlock) Inspect(ctx context.Context, resource string) (Inspection, error) {
 	_, keys, err := r.keys([]string{resource})
 	if err != nil {
@@ -61,7 +77,7 @@ func (r *Redlock) Inspect(ctx context.Context, resource string) (Inspection, err
 	defer r.exit()
 
 	in := Inspection{Resource: resource, Need: r.need, Nodes: make([]NodeInspection, len(r.nodes))}
-	cmd := &command{script: inspectScript, keys: keys}
+	cmd := command{script: inspectScript, keys: keys}
 	var g errgroup.Group
 	for i, n := range r.nodes {
 		g.Go(func() error {
@@ -118,10 +134,10 @@ func needed(ttls []time.Duration, need int) time.Duration {
 }
 
 // call asks one node and waits for its answer.
-func (n *node) call(ctx context.Context, cmd *command, timeout time.Duration) outcome {
+func (n *node) call(ctx context.Context, cmd command, timeout time.Duration) outcome {
 	answer := make(chan outcome, 1)
-	q := &request{kind: askKind, cmd: cmd, voter: mailbox(answer), limit: timeout}
-	if err := n.enqueue(q); err != nil {
+	q := &request{task: &task{kind: askKind, cmd: cmd, voter: mailbox(answer), limit: timeout}}
+	if err := n.enqueue(q, time.Now()); err != nil {
 		return outcome{err: err}
 	}
 	t := time.NewTimer(timeout)
@@ -134,13 +150,13 @@ func (n *node) call(ctx context.Context, cmd *command, timeout time.Duration) ou
 		return outcome{err: ErrNodeTimeout}
 	case <-ctx.Done():
 		n.withdraw(q)
-		return outcome{err: errors.New("redlock: not waited for")}
+		return outcome{err: errors.New("not waited for")}
 	}
 }
 
 // A mailbox is the voter of a single request.
 type mailbox chan outcome
 
-func (m mailbox) vote(_ int, out outcome) { m <- out }
+func (m mailbox) vote(_ int, out outcome, _ time.Time) { m <- out }
 
 func (m mailbox) unwanted() bool { return false }

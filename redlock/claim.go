@@ -18,8 +18,7 @@ type claim struct {
 	resources []string // sorted, each once
 	keys      []any    // prefix+resource, boxed
 	token     string
-	boxed     any          // token
-	ttl       int64        // of the lock request, in ms
+	argv      []any        // token, ttl of the lock request in ms; boxed
 	life      atomic.Int64 // the ttl in ns, the longest one after extensions
 
 	// marks has the claim's traces by node; marks[i] is guarded by the mutex of
@@ -48,7 +47,7 @@ const (
 
 func newClaim(resources []string, keys []any, ttl time.Duration, nodes int) *claim {
 	token := newToken()
-	c := &claim{resources: resources, keys: keys, token: token, boxed: token, ttl: serverMillis(ttl), marks: make([]mark, nodes)}
+	c := &claim{resources: resources, keys: keys, token: token, argv: []any{token, serverMillis(ttl)}, marks: make([]mark, nodes)}
 	c.life.Store(int64(ttl))
 	return c
 }
@@ -76,16 +75,16 @@ func digest(token string) string {
 	return hex.EncodeToString(sum[:6])
 }
 
-func (c *claim) lockCommand() *command {
-	return &command{script: lockScript, keys: c.keys, argv: []any{c.boxed, c.ttl}, session: true}
+func (c *claim) lockCommand() command {
+	return command{script: lockScript, keys: c.keys, argv: c.argv}
 }
 
-func (c *claim) extendCommand(ttl time.Duration) *command {
-	return &command{script: extendScript, keys: c.keys, argv: []any{c.boxed, serverMillis(ttl)}}
+func (c *claim) extendCommand(ttl time.Duration) command {
+	return command{script: extendScript, keys: c.keys, argv: []any{c.token, serverMillis(ttl)}}
 }
 
-func (c *claim) unlockCommand() *command {
-	return &command{script: unlockScript, keys: c.keys, argv: []any{c.boxed}}
+func (c *claim) unlockCommand() command {
+	return command{script: unlockScript, keys: c.keys, argv: c.argv[:1]}
 }
 
 // unique returns the resources sorted, each once.

@@ -16,7 +16,7 @@ const (
 
 	// maxStuck bounds the borrowings that did not end in time and are waited for
 	// by nobody. Each is a goroutine in a Pool that ignores its context.
-	maxStuck = 32
+	maxStuck = 128
 
 	// cleanBatch bounds the keys of one clean-up script.
 	cleanBatch = 500
@@ -37,7 +37,7 @@ func (n *node) connect() (*pipeline, error) {
 	stop := context.AfterFunc(ctx, w.abort)
 	err = n.handshake(ctx, w)
 	if !stop() && err == nil {
-		err = fmt.Errorf("redlock: handshake took over %v", limit)
+		err = fmt.Errorf("handshake took over %v", limit)
 	}
 	if err != nil {
 		w.abort()
@@ -55,7 +55,7 @@ func (n *node) answer(w *wire) *pipeline {
 	p.watchdog = time.AfterFunc(watchInterval, p.watch)
 	n.state, n.line, n.down, n.lost = nodeUp, p, nil, false
 	if n.closing {
-		n.push(&request{kind: byeKind, limit: n.timeout})
+		n.push(&request{task: &task{kind: byeKind, limit: n.timeout}})
 	}
 	n.events.send(n.ctx, Event{Kind: EventNodeUp, Node: n.name})
 	go p.write()
@@ -63,8 +63,8 @@ func (n *node) answer(w *wire) *pipeline {
 }
 
 var (
-	errNoConn = errors.New("redlock: the pool returned no connection and no error")
-	errStuck  = fmt.Errorf("redlock: %d earlier calls of the pool's GetContext have not returned", maxStuck)
+	errNoConn = errors.New("the pool returned no connection and no error")
+	errStuck  = fmt.Errorf("%d earlier calls of the pool's GetContext have not returned", maxStuck)
 )
 
 // borrow gets a connection from the pool but does not wait longer than ctx,
@@ -109,7 +109,7 @@ func (n *node) borrow(ctx context.Context) (redis.Conn, error) {
 		}
 		return res.conn, res.err
 	case <-ctx.Done():
-		return nil, fmt.Errorf("redlock: no connection from the pool within %v", silence(n.timeout))
+		return nil, fmt.Errorf("no connection from the pool within %v", silence(n.timeout))
 	}
 }
 
@@ -119,7 +119,7 @@ func (n *node) handshake(ctx context.Context, conn *wire) error {
 	// An empty command does no I/O but shows whether a connection behind the
 	// pool's can be aborted, which it must.
 	if _, err := redis.DoContext(conn.Conn, ctx, ""); err != nil {
-		return fmt.Errorf("redlock: the pool's connection must implement redis.ConnWithContext: %w", err)
+		return fmt.Errorf("the pool's connection must implement redis.ConnWithContext: %w", err)
 	}
 	n.mu.Lock()
 	n.gen++
@@ -139,8 +139,10 @@ func (n *node) handshake(ctx context.Context, conn *wire) error {
 		return err
 	}
 	for _, s := range handshakeScripts {
-		if _, err := conn.receive(left(ctx)); err != nil {
-			return fmt.Errorf("redlock: loading the %s script: %w", s.name, err)
+		if _, err := conn.receive(left(ctx)); isReply(err) {
+			return fmt.Errorf("loading the %s script: %w", s.name, err)
+		} else if err != nil {
+			return fmt.Errorf("handshake: %w", err)
 		}
 	}
 	// No clean-up for debts alone would leave a broken connection's late lock
@@ -148,7 +150,7 @@ func (n *node) handshake(ctx context.Context, conn *wire) error {
 	for paid := 0; paid < len(debts); {
 		m, err := n.clean(ctx, conn, gen, life, debts[paid:])
 		if err != nil {
-			return fmt.Errorf("redlock: clean-up: %w", err)
+			return fmt.Errorf("clean-up: %w", err)
 		}
 		paid += m
 	}
@@ -164,7 +166,7 @@ func (n *node) clean(ctx context.Context, conn *wire, gen int64, life time.Durat
 	m := 0
 	for m < len(debts) && (m == 0 || len(keys)+len(debts[m].claim.keys) <= cleanBatch) {
 		for _, k := range debts[m].claim.keys {
-			keys, tokens = append(keys, k), append(tokens, debts[m].claim.boxed)
+			keys, tokens = append(keys, k), append(tokens, debts[m].claim.token)
 		}
 		m++
 	}

@@ -38,5 +38,8 @@
 //	if err != nil {
 //		return err // errors.Is: redlock.ErrTaken, redlock.ErrNoQuorum, ctx's error
 //	}
-//	defer lock.Unlock(ctx)
+//	defer func() { err = errors.Join(err, lock.Unlock(ctx)) }()
+//
+// Unlock's error says whether the lock was still held when the work was done; a
+// job that must not run twice should look at it.
 package redlock

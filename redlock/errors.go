@@ -35,8 +35,8 @@ var (
 // What a node's vote can carry besides the node's own error and the errors
 // above. They never appear in an error's chain, only in Vote.Err.
 var (
-	// ErrPending: the node had not been heard when the decision fell.
-	ErrPending = errors.New("redlock: not heard yet")
+	// ErrPending: the decision fell before the node was heard. Not a failure.
+	ErrPending = errors.New("redlock: decided before it answered")
 
 	// ErrNodeTimeout: the node did not answer within the node timeout.
 	ErrNodeTimeout = errors.New("redlock: node timeout")
@@ -114,7 +114,7 @@ type QuorumError struct {
 	Resources []string // sorted
 	Need      int      // the quorum: votes that were needed
 	Attempt   int      // which attempt of a Lock call failed, from 1; 0 for other operations
-	Votes     []Vote   // in the order of the nodes given to New, always all of them
+	Votes     []Vote   // of all nodes, in the order given to New, as they were at the decision
 
 	reason error
 }
@@ -142,7 +142,7 @@ func (e *QuorumError) Error() string {
 // the round failed with.
 func (e *QuorumError) Unwrap() error { return e.reason }
 
-// A waitError ends a Lock call whose context (or Redlock) ended first. It
+// A waitError is the error of a call whose context (or Redlock) ended first. It
 // matches both what ended it and what the last attempt saw.
 type waitError struct {
 	op        Op

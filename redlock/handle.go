@@ -13,7 +13,7 @@ import (
 // holder does. It is safe for concurrent use.
 type Lock struct {
 	r        *Redlock
-	o        options
+	o        *options
 	claim    *claim
 	attempts int
 

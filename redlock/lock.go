@@ -14,7 +14,7 @@ import (
 // A Node is one Redis master: independent of the others, neither replicated to
 // nor clustered with them.
 type Node struct {
-	Name string // stands for the node in errors and events; unique
+	Name string // stands for the node in errors and events; unique, of your choice
 	Pool Pool   // see [NewNode] for one made from an address
 }
 
@@ -25,7 +25,7 @@ type Redlock struct {
 	nodes    []*node
 	owned    []*ownPool
 	need     int
-	defaults options
+	defaults options // not changed after New
 	events   *dispatcher
 	counters counters
 	held     heldLocks
@@ -86,7 +86,7 @@ func New(nodes []Node, opts ...Option) (*Redlock, error) {
 			return nil, fmt.Errorf("redlock: nodes %d and %d are both named %q", j, i, n.Name)
 		}
 		seen[n.Name] = i
-		session := o.prefix + reservedMark + "session:" + newToken()
+		session := o.prefix + reservedMark + "s:" + newToken()[:16]
 		r.nodes = append(r.nodes, newNode(n, session, o.nodeTimeout, r.events))
 	}
 	return r, nil
@@ -121,8 +121,16 @@ func (r *Redlock) TryLock(ctx context.Context, resources []string, ttl time.Dura
 // Lock locks all resources together for ttl like TryLock, but retries a failed
 // attempt after the retry delay, as often as the retry count says.
 //
-// The error is that of the last attempt. If ctx ends while Lock waits, it
-// matches both the context's error and what the last attempt saw.
+// The error is that of the last attempt. If ctx (or the Redlock) ends first, it
+// matches both the context's error (or ErrClosed) and what the last attempt that
+// was not cut short saw.
+//
+// Waiting is polling: a release is noticed after a retry delay, and the one that
+// asks first gets the lock. Nothing makes it fair: a holder that unlocks and
+// locks again at once may win over others many times.
+//
+// ctx limits the call only. Give the work under the lock a context of its own,
+// for example one with the deadline [Lock.Until] if the lock is not extended.
 func (r *Redlock) Lock(ctx context.Context, resources []string, ttl time.Duration, opts ...Option) (*Lock, error) {
 	a, err := r.acquisition(ctx, resources, ttl, opts)
 	if err != nil {
@@ -135,9 +143,10 @@ func (r *Redlock) Lock(ctx context.Context, resources []string, ttl time.Duratio
 // acquisition checks the arguments of a Lock or TryLock and enters the call.
 // The caller must exit after it.
 func (r *Redlock) acquisition(ctx context.Context, resources []string, ttl time.Duration, opts []Option) (*acquisition, error) {
-	a := &acquisition{r: r, o: r.defaults, ttl: ttl}
+	a := &acquisition{r: r, o: &r.defaults, ttl: ttl}
 	if len(opts) > 0 {
-		if err := r.callOptions(&a.o, opts); err != nil {
+		var err error
+		if a.o, err = r.callOptions(opts); err != nil {
 			return nil, err
 		}
 	}
@@ -154,15 +163,16 @@ func (r *Redlock) acquisition(ctx context.Context, resources []string, ttl time.
 	return a, r.enter()
 }
 
-// callOptions adds the options of a call to the defaults.
-func (r *Redlock) callOptions(o *options, opts []Option) error {
+// callOptions returns the defaults with the options of a call.
+func (r *Redlock) callOptions(opts []Option) (*options, error) {
+	o := r.defaults
 	if err := o.apply(opts); err != nil {
-		return err
+		return nil, err
 	}
 	if o.newOnly != "" {
-		return fmt.Errorf("redlock: %s is an option for New, not for a call", o.newOnly)
+		return nil, fmt.Errorf("redlock: %s is an option for New, not for a call", o.newOnly)
 	}
-	return nil
+	return &o, nil
 }
 
 // keys checks the resources and returns them sorted, each once, with their
@@ -209,8 +219,9 @@ func (r *Redlock) exit() {
 // Close refuses new locks with ErrClosed, ends the waits and attempts of running
 // calls, lets releases that run in the background finish, and closes the
 // connections: those of the pools given to New go back to them, the pools of
-// NewNode are closed. It does not wait for hung nodes longer than the node
-// timeout, nor for anything after ctx has ended.
+// NewNode are closed. It waits for nodes that hang, or are down and owed a
+// release, at most for the node timeout, and for nothing after ctx has ended. So
+// nil means that what could be reached was told, not that every key is gone.
 //
 // It never releases a lock that is held: unlock first. After Close, Unlock and
 // Extend find no nodes and fail with ErrNoQuorum; the keys end with their ttl.

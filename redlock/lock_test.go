@@ -115,3 +115,26 @@ func TestLockReturnsAContextErrorAndWhatItSaw(t *testing.T) {
 		require.NotErrorAs(t, err, &qe, "nothing was asked")
 	})
 }
+
+// Wherever in an attempt or between two the context ends: the error says so, and
+// a lock that is taken is not reported as unreachable nodes.
+func TestAWaitThatIsCutShortSaysWhyAndWhatItSaw(t *testing.T) {
+	for d := 61 * time.Millisecond; d < time.Second; d += 7 * time.Millisecond {
+		inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
+			r := newRedlock(t, c, WithRetryCount(-1))
+			for i, n := range c.Nodes {
+				require.NoError(t, n.Slow(time.Duration(5*i)*time.Millisecond, time.Duration(6*i)*time.Millisecond))
+			}
+			l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+			require.NoError(t, err)
+			time.Sleep(time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), d)
+			defer cancel()
+			_, err = r.Lock(ctx, []string{"a"}, ttl)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.ErrorIs(t, err, ErrTaken)
+			require.NotErrorIs(t, err, ErrNoQuorum)
+			require.NoError(t, l.Unlock(t.Context()))
+		})
+	}
+}

@@ -3,6 +3,7 @@ package redlock
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -24,9 +25,11 @@ const (
 )
 
 var (
-	errBacklog = fmt.Errorf("redlock: more than %d requests wait for this node", maxBacklog)
-	errUnasked = errors.New("redlock: the server sent a reply that nobody asked for")
-	errStale   = errors.New("redlock: request of a connection that was given up")
+	errBacklog   = fmt.Errorf("more than %d requests wait for this node", maxBacklog)
+	errSilent    = errors.New("the node has not answered earlier requests")
+	errUnreached = errors.New("not connected yet")
+	errUnasked   = errors.New("the server sent a reply that nobody asked for")
+	errStale     = errors.New("request of a connection that was given up")
 )
 
 // A pipeline is one connection to a node that all callers share. Its writer
@@ -56,7 +59,7 @@ type pipeline struct {
 // An outgoing is a request as the writer sees it: a copy, because the request
 // itself may be answered, and sent again, before the batch is written.
 type outgoing struct {
-	cmd  *command
+	cmd  command
 	eval bool
 }
 
@@ -82,7 +85,7 @@ func (p *pipeline) write() {
 		clear(batch)
 		clear(args)
 		if err != nil {
-			_ = p.abort(fmt.Errorf("redlock: writing: %w", err))
+			_ = p.abort(fmt.Errorf("writing: %w", err))
 			return
 		}
 	}
@@ -94,13 +97,24 @@ func (p *pipeline) next(batch []outgoing) ([]outgoing, bool) {
 	n := p.node
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	waited := false
 	for n.queue.len == 0 && !p.over {
 		n.work.Wait()
+		waited = true
+	}
+	for seen := 0; waited && n.queue.len > seen && seen < 32; {
+		seen = n.queue.len
+		n.mu.Unlock()
+		runtime.Gosched()
+		n.mu.Lock()
 	}
 	if p.over {
 		return nil, false
 	}
-	now := time.Now()
+	if p.over {
+		return nil, false
+	}
+	now := time.Since(n.epoch)
 	for len(batch) < maxBatch {
 		q := n.queue.pop()
 		if q == nil {
@@ -125,25 +139,25 @@ func (p *pipeline) next(batch []outgoing) ([]outgoing, bool) {
 
 // send writes one request into redigo's buffer. args is scratch space.
 func (p *pipeline) send(args []any, out outgoing) ([]any, error) {
-	if out.cmd == nil {
+	if out.cmd.script == nil {
 		return args, p.wire.Send("PING")
 	}
-	c := out.cmd
+	c := &out.cmd
 	verb, program := "EVALSHA", c.script.shaArg
 	if out.eval {
 		verb, program = "EVAL", c.script.sourceArg
 	}
 	keys := len(c.keys)
-	if c.session {
+	if c.script.session {
 		keys++
 	}
 	args = append(args, program, keys)
 	args = append(args, c.keys...)
-	if c.session {
+	if c.script.session {
 		args = append(args, p.node.stone)
 	}
 	args = append(args, c.argv...)
-	if c.session {
+	if c.script.session {
 		args = append(args, p.gen)
 	}
 	return args, p.wire.Send(verb, args...)
@@ -153,25 +167,32 @@ func (p *pipeline) send(args []any, out outgoing) ([]any, error) {
 func (p *pipeline) read() error {
 	for {
 		reply, err := p.wire.receive(0)
-		var replied redis.Error
-		if err != nil && !errors.As(err, &replied) {
-			return p.abort(fmt.Errorf("redlock: reading: %w", err))
+		if err != nil && !isReply(err) {
+			return p.abort(fmt.Errorf("reading: %w", err))
 		}
-		q, out, bye, again := p.take(reply, err)
+		now := time.Now()
+		q, out, bye, again := p.take(reply, err, now)
 		switch {
 		case q == nil:
 			return p.abort(errUnasked)
 		case bye:
 			return p.abort(nil)
 		case !again:
-			q.deliver(out)
+			q.deliver(out, now)
 		}
 	}
 }
 
+// isReply tells an error that the server sent from one of the connection. It is
+// not inlined into read, where the target would cost every reply an allocation.
+func isReply(err error) bool {
+	var reply redis.Error
+	return errors.As(err, &reply)
+}
+
 // take matches a reply to the oldest request in flight, and says whether that
 // one was sent again or was the connection's last.
-func (p *pipeline) take(reply any, err error) (q *request, out outcome, bye, again bool) {
+func (p *pipeline) take(reply any, err error, now time.Time) (q *request, out outcome, bye, again bool) {
 	n := p.node
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -182,7 +203,7 @@ func (p *pipeline) take(reply any, err error) (q *request, out outcome, bye, aga
 	if q == nil {
 		return nil, out, false, false
 	}
-	p.lastReply = time.Now()
+	p.lastReply = now
 	switch {
 	case q.kind == byeKind:
 		if n.queue.len > 0 || n.flight.len > 0 {
@@ -190,7 +211,7 @@ func (p *pipeline) take(reply any, err error) (q *request, out outcome, bye, aga
 			return q, out, false, true
 		}
 		return q, out, true, false
-	case q.cmd == nil:
+	case q.cmd.script == nil:
 		return q, out, false, false
 	case err != nil:
 		out.err, again = n.refused(q, err)
@@ -249,9 +270,9 @@ func (p *pipeline) watch() {
 	}
 	now := time.Now()
 	if q := n.flight.head; q != nil {
-		if limit := silence(q.limit); now.Sub(q.sent) >= limit {
+		if limit := silence(q.limit); now.Sub(n.epoch)-q.sent >= limit {
 			n.mu.Unlock()
-			_ = p.abort(fmt.Errorf("redlock: no reply for %v", limit))
+			_ = p.abort(fmt.Errorf("no reply for %v", limit))
 			return
 		}
 	}
@@ -259,7 +280,7 @@ func (p *pipeline) watch() {
 	case n.flight.len > 0 || n.queue.len > 0 || idle < watchInterval:
 		p.watchdog.Reset(watchInterval)
 	case idle >= idlePing:
-		n.push(&request{kind: pingKind, limit: n.timeout})
+		n.push(&request{task: &task{kind: pingKind, limit: n.timeout}})
 		p.watchdog.Reset(watchInterval)
 	default:
 		p.dozing = true

@@ -53,6 +53,7 @@ type node struct {
 	name    string
 	pool    Pool
 	timeout time.Duration // the Redlock's node timeout
+	epoch   time.Time     // what requests' times are counted from
 	events  *dispatcher
 
 	// stone is the key of the session's tombstone, boxed. The session is this
@@ -83,7 +84,7 @@ type node struct {
 }
 
 func newNode(n Node, session string, timeout time.Duration, events *dispatcher) *node {
-	nd := &node{name: n.Name, pool: n.Pool, timeout: timeout, events: events, stone: session, done: make(chan struct{})}
+	nd := &node{name: n.Name, pool: n.Pool, timeout: timeout, epoch: time.Now(), events: events, stone: session, done: make(chan struct{})}
 	nd.work.L = &nd.mu
 	nd.ctx, nd.cancel = context.WithCancel(context.Background())
 	return nd
@@ -91,20 +92,27 @@ func newNode(n Node, session string, timeout time.Duration, events *dispatcher) 
 
 // enqueue hands a request to the node. An error is the node's vote; the
 // request was not taken then. A release is always taken: if it cannot be sent
-// it becomes a debt, and the error is only for the vote.
-func (n *node) enqueue(q *request) error {
+// it becomes a debt, and the error is only for the vote. One for a claim of which
+// nothing was sent to this node is answered at once where the node is not
+// answering: its lock request, if it waits in the queue, will not be sent.
+func (n *node) enqueue(q *request, now time.Time) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if q.kind == releaseKind {
+	release := q.kind == releaseKind
+	if release {
 		q.claim.marks[q.index] |= markReleased
 	}
 	switch {
-	case n.state == nodeClosed || n.closing && q.kind != releaseKind:
+	case n.state == nodeClosed || n.closing && !release:
 		return ErrClosed
 	case n.state == nodeBackoff:
 		n.owe(q)
 		return n.down
-	case q.kind != releaseKind && n.queue.len+n.flight.len >= maxBacklog:
+	case release && n.state == nodeConnecting && q.claim.marks[q.index]&markSent == 0:
+		return errUnreached
+	case n.isSilent(now) && (!release || q.claim.marks[q.index]&markSent == 0):
+		return errSilent
+	case !release && n.queue.len+n.flight.len >= maxBacklog:
 		return errBacklog
 	case n.state == nodeIdle:
 		n.state = nodeConnecting
@@ -112,6 +120,14 @@ func (n *node) enqueue(q *request) error {
 	}
 	n.push(q)
 	return nil
+}
+
+// isSilent reports whether the oldest request has been unanswered for twice its
+// timeout. What came behind it would only time out as well, and make a heap of
+// requests whose outcome is unknown if the connection breaks. n.mu is held.
+func (n *node) isSilent(now time.Time) bool {
+	q := n.flight.head
+	return q != nil && now.Sub(n.epoch)-q.sent > 2*q.limit
 }
 
 // push queues a request. n.mu is held.
@@ -128,7 +144,8 @@ func (n *node) release(c *claim, index int) {
 	sent := c.marks[index]&markSent != 0
 	n.mu.Unlock()
 	if sent {
-		_ = n.enqueue(&request{kind: releaseKind, cmd: c.unlockCommand(), claim: c, index: index, limit: n.timeout})
+		t := &task{kind: releaseKind, cmd: c.unlockCommand(), claim: c, limit: n.timeout}
+		_ = n.enqueue(&request{task: t, index: uint16(index)}, time.Now())
 	}
 }
 
@@ -161,7 +178,7 @@ func (n *node) owe(q *request) {
 			return
 		}
 		c.marks[q.index] |= markOwed
-		n.debts = append(n.debts, debt{c, q.index})
+		n.debts = append(n.debts, debt{c, int(q.index)})
 	case askKind, pingKind, byeKind:
 	}
 }
@@ -195,8 +212,11 @@ func (n *node) retry(q *request) {
 	if time.Duration(q.tries)*wait > time.Duration(q.claim.life.Load()) {
 		return
 	}
-	again := &request{kind: releaseKind, cmd: q.cmd, claim: q.claim, index: q.index, limit: q.limit, tries: q.tries + 1}
-	time.AfterFunc(wait, func() { _ = n.enqueue(again) })
+	again := &request{
+		task:  &task{kind: releaseKind, cmd: q.cmd, claim: q.claim, limit: q.limit},
+		index: q.index, tries: q.tries + 1,
+	}
+	time.AfterFunc(wait, func() { _ = n.enqueue(again, time.Now()) })
 }
 
 // run is the node's goroutine: it keeps the connection up until close.
@@ -231,7 +251,7 @@ func (n *node) run() {
 // rest waits before the next attempt to connect; false when the node is being
 // closed instead.
 func (n *node) rest(why error, backoff time.Duration) bool {
-	n.fail(nodeBackoff, fmt.Errorf("redlock: not connected: %w", why))
+	n.fail(nodeBackoff, fmt.Errorf("not connected: %w", why))
 	t := time.NewTimer(backoff/2 + rand.N(backoff))
 	defer t.Stop()
 	select {
@@ -269,7 +289,7 @@ func (n *node) fail(s nodeState, why error) {
 	}
 	n.mu.Unlock()
 	for _, q := range failed {
-		q.deliver(outcome{err: why})
+		q.deliver(outcome{err: why}, time.Now())
 	}
 }
 
@@ -302,7 +322,7 @@ func (n *node) hangUp(p *pipeline, why error) {
 	}
 	n.mu.Unlock()
 	for _, q := range failed {
-		q.deliver(outcome{err: why})
+		q.deliver(outcome{err: why}, time.Now())
 	}
 	<-p.writerDone
 	p.wire.giveBack()
@@ -322,7 +342,7 @@ func (n *node) close(ctx context.Context) {
 		n.state = nodeClosed
 		close(n.done)
 	case first && n.state == nodeUp:
-		n.push(&request{kind: byeKind, limit: n.timeout})
+		n.push(&request{task: &task{kind: byeKind, limit: n.timeout}})
 	case n.state != nodeUp && len(n.debts) == 0 && n.queue.len == 0:
 		n.cancel() // Nothing to wait for.
 	}

@@ -114,7 +114,8 @@ type round struct {
 	start     time.Time
 	until     time.Time // lock and extend: a quorum that comes later is none
 
-	requests []request
+	task     task
+	requests []request // by node; without a task: not asked
 	timer    *time.Timer
 
 	// over is set with the decision, before anything is done about it. A node
@@ -131,48 +132,63 @@ type round struct {
 	settled chan struct{} // closed when no vote is pending; nil while nobody asks
 }
 
+// A smallRound is a round with room for its requests and votes: one allocation
+// for the usual numbers of nodes.
+type smallRound struct {
+	round
+
+	requests [smallNodes]request
+	votes    [smallNodes]Vote
+}
+
+const smallNodes = 5
+
 // newRound prepares a round in which every node is asked cmd. The caller may
 // preset votes with skip before it calls ask.
-func (r *Redlock) newRound(ctx context.Context, op Op, c *claim, cmd *command, kind requestKind, judge func(tally, int, int) verdict, attempt int) *round {
+func (r *Redlock) newRound(ctx context.Context, op Op, c *claim, cmd command, kind requestKind, judge func(tally, int, int) verdict, attempt int) *round {
 	n := len(r.nodes)
-	rd := &round{
+	small := &smallRound{round: round{
 		r: r, ctx: ctx, op: op, resources: c.resources, attempt: attempt, judge: judge,
-		requests: make([]request, n),
-		votes:    make([]Vote, n),
-		pending:  n,
-		decided:  make(chan struct{}),
+		pending: n, decided: make(chan struct{}),
+	}}
+	rd := &small.round
+	rd.requests, rd.votes = small.requests[:], small.votes[:]
+	if n > smallNodes {
+		rd.requests, rd.votes = make([]request, n), make([]Vote, n)
 	}
+	rd.requests, rd.votes = rd.requests[:n], rd.votes[:n]
+	rd.task = task{kind: kind, cmd: cmd, claim: c, voter: rd}
 	for i, nd := range r.nodes {
 		rd.votes[i] = Vote{Node: nd.name, Err: ErrPending, stance: pending}
-		rd.requests[i] = request{kind: kind, cmd: cmd, claim: c, index: i, voter: rd}
+		rd.requests[i] = request{task: &rd.task, index: uint16(i)}
 	}
 	return rd
 }
 
 // skip presets the vote of a node that is not to be asked. Before ask only.
 func (rd *round) skip(i int, v Vote) {
-	rd.requests[i].voter = nil
+	rd.requests[i].task = nil
 	rd.count(i, v)
 }
 
 // ask sends the requests. start is what Took is measured from; the round ends
 // at the latest timeout from now.
 func (rd *round) ask(start time.Time, timeout time.Duration) {
-	rd.start = start
+	rd.start, rd.task.limit = start, timeout
 	rd.mu.Lock()
 	rd.judgeLocked() // The votes that skip preset may be enough.
 	if rd.pending > 0 {
 		rd.timer = time.AfterFunc(timeout, rd.expire)
 	}
 	rd.mu.Unlock()
+	now := time.Now()
 	for i, nd := range rd.r.nodes {
 		req := &rd.requests[i]
-		if req.voter == nil {
+		if req.task == nil {
 			continue
 		}
-		req.limit = timeout
-		if err := nd.enqueue(req); err != nil {
-			rd.vote(i, outcome{err: err})
+		if err := nd.enqueue(req, now); err != nil {
+			rd.vote(i, outcome{err: err}, time.Now())
 		}
 	}
 }
@@ -180,8 +196,8 @@ func (rd *round) ask(start time.Time, timeout time.Duration) {
 // vote counts node i's answer. Later ones, and those after the timer, are
 // ignored: what they have left on the node is the release's business, which
 // is queued behind the request on the same connection.
-func (rd *round) vote(i int, out outcome) {
-	took := time.Since(rd.start)
+func (rd *round) vote(i int, out outcome, at time.Time) {
+	took := at.Sub(rd.start)
 	rd.mu.Lock()
 	defer rd.mu.Unlock()
 	if rd.votes[i].stance != pending {
@@ -262,13 +278,14 @@ func (rd *round) giveUp(err error) {
 // expire is the round's timer: who has not answered has not voted, and
 // requests that still wait to be written are withdrawn.
 func (rd *round) expire() {
+	now := time.Now()
 	for i, nd := range rd.r.nodes {
 		req := &rd.requests[i]
-		if req.voter == nil {
+		if req.task == nil {
 			continue
 		}
 		nd.withdraw(req)
-		rd.vote(i, outcome{err: ErrNodeTimeout})
+		rd.vote(i, outcome{err: ErrNodeTimeout}, now)
 	}
 }
 

@@ -183,7 +183,7 @@ func TestRealIdleConnectionOutlivesTheReadTimeoutOfItsPool(t *testing.T) {
 	defer func() { _ = r.Close(context.Background()) }()
 	awaitAll(t, c, r, 10*time.Second)
 	before := connects(r)
-	for range 3 {
+	for range 2 {
 		rest(t.Context(), time.Second, time.Second)
 		l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
 		require.NoError(t, err)

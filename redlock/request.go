@@ -13,47 +13,49 @@ const (
 	byeKind // the last PING of a connection that is being closed
 )
 
-// A command is a script with its arguments, shared by a round's requests and
-// never written after it was made. The arguments are boxed once here rather
-// than once per node: that is most of what a lock allocates.
+// A command is a script with its arguments, boxed for redigo once rather than
+// once per node.
 type command struct {
-	script *script
+	script *script // nil: a PING
 	keys   []any
 	argv   []any
-	// session: the script also takes the session's tombstone as its last key
-	// and the connection's generation as its last argument.
-	session bool
 }
 
-// A request is one command for one node. Its fields below the line are guarded
-// by the node's mu.
-type request struct {
+// A task is what the requests of a round have in common. It is not changed once
+// the first of them has been handed to a node.
+type task struct {
 	kind  requestKind
-	cmd   *command // nil for a PING
-	claim *claim   // lock, release
-	index int      // the node's place in the round and the claim
-	voter voter    // nil: nobody waits for the answer
-	limit time.Duration
+	cmd   command
+	claim *claim        // lock, release
+	voter voter         // nil: nobody waits for the answer
+	limit time.Duration // the node timeout; silence is judged by it too
+}
+
+// A request is a task for one node. Its fields below the task are guarded by
+// that node's mu.
+type request struct {
+	*task
 
 	next, prev *request
 	queue      *requestQueue // the one it is in
-	sent       time.Time
-	eval       bool // the server did not know the script's hash
-	tries      int  // of a release that was answered with an error
+	sent       time.Duration // when it was written, since the node's epoch
+	index      uint16        // the node's place in the round and the claim; constant
+	tries      uint16        // of a release that was answered with an error
+	eval       bool          // the server did not know the script's hash
 }
 
 // deliver hands the outcome to the round. No lock is held.
-func (q *request) deliver(out outcome) {
+func (q *request) deliver(out outcome, at time.Time) {
 	if q.voter != nil {
-		q.voter.vote(q.index, out)
+		q.voter.vote(int(q.index), out, at)
 	}
 }
 
 // A voter waits for the answers to requests.
 type voter interface {
-	// vote gets the outcome on node i. Called at most once per request, without
-	// locks.
-	vote(i int, out outcome)
+	// vote gets the outcome on node i, and when it was known. Called at most once
+	// per request, without locks.
+	vote(i int, out outcome, at time.Time)
 	// unwanted reports whether nobody waits for the outcome any more. Called
 	// under the node's lock.
 	unwanted() bool

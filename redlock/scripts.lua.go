@@ -17,11 +17,13 @@ const reservedMark = "__redlock__:"
 
 // A script is a Lua program that runs atomically on one node.
 type script struct {
-	name   string
-	source string
-
-	shaArg, sourceArg any // boxed once, for redigo
+	name              string
+	shaArg, sourceArg any // boxed, for redigo
 	decode            func(reply any) outcome
+
+	// session: it also takes the session's tombstone as its last key and the
+	// connection's generation as its last argument.
+	session bool
 }
 
 // An outcome is what a reply to a script means for the round.
@@ -37,7 +39,12 @@ type outcome struct {
 func newScript(name, source string, decode func(any) outcome) *script {
 	sum := sha1.Sum([]byte(source))
 	sha := hex.EncodeToString(sum[:])
-	return &script{name: name, source: source, shaArg: sha, sourceArg: source, decode: decode}
+	return &script{name: name, shaArg: sha, sourceArg: source, decode: decode}
+}
+
+func (s *script) ofSession() *script {
+	s.session = true
+	return s
 }
 
 // handshakeScripts are loaded into every new connection's server. SCRIPT FLUSH
@@ -83,7 +90,7 @@ if mine < n then
   for i = 1, n do redis.call('SET', KEYS[i], ARGV[1], 'PX', ARGV[2]) end
 end
 return 1
-`, decodeLock)
+`, decodeLock).ofSession()
 
 func decodeLock(reply any) outcome {
 	switch r := reply.(type) {
@@ -235,5 +242,5 @@ func unexpected(name string, reply any) outcome {
 	if len(s) > 80 {
 		s = s[:80] + "…"
 	}
-	return outcome{err: fmt.Errorf("redlock: unexpected reply to the %s script: %T %s", name, reply, s)}
+	return outcome{err: fmt.Errorf("unexpected reply to the %s script: %T %s", name, reply, s)}
 }

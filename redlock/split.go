@@ -44,15 +44,12 @@ const (
 func (s *split) contend(ctx context.Context, b *bid) (*Lock, error) {
 	for {
 		votes := s.gather(ctx, b)
+		ended := b.a.r.ended(ctx)
 		switch {
-		case top(votes) >= b.a.r.need: // Somebody has it.
-			return nil, b.fail(ErrTaken)
-		case ctx.Err() != nil, b.a.r.isClosing(), !time.Now().Before(s.until):
-			err := b.fail(ErrTaken)
-			if ctx.Err() != nil {
-				err = &waitError{op: OpLock, resources: b.a.resources, cause: ctx.Err(), last: err}
-			}
-			return nil, err
+		case top(votes) >= b.a.r.need, ended == nil && !time.Now().Before(s.until):
+			return nil, b.fail(ErrTaken) // Somebody has it, or nobody gets it in time.
+		case ended != nil:
+			return nil, b.a.endedBy(ended, b.fail(ErrTaken))
 		case !leads(digest(b.claim.token), votes):
 			b.release()
 			return nil, errSplit

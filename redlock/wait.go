@@ -10,7 +10,7 @@ import (
 // An acquisition is one call of Lock or TryLock.
 type acquisition struct {
 	r         *Redlock
-	o         options
+	o         *options // not changed
 	resources []string
 	keys      []any
 	ttl       time.Duration
@@ -18,24 +18,36 @@ type acquisition struct {
 
 // run makes attempts until one succeeds or is not worth repeating.
 func (a *acquisition) run(ctx context.Context) (*Lock, error) {
+	var last error
 	for attempt := 1; ; attempt++ {
 		l, err := a.attempt(ctx, attempt)
 		if err == nil {
 			return l, nil
 		}
-		if ctx.Err() != nil || a.r.isClosing() {
-			return nil, err
+		if cut := (*waitError)(nil); last == nil || !errors.As(err, &cut) {
+			last = err // Of an attempt that was cut short, the one before tells more.
 		}
-		if a.o.retryCount >= 0 && attempt > a.o.retryCount || !a.o.retryIf(err) {
-			return nil, err
+		ended := a.r.ended(ctx)
+		if ended == nil {
+			if a.o.retryCount >= 0 && attempt > a.o.retryCount || !a.o.retryIf(err) {
+				return nil, err
+			}
+			a.r.counters.waiting.Add(1)
+			ended = a.r.sleep(ctx, retryDelay(a.o.retryDelay, a.o.retryJitter))
+			a.r.counters.waiting.Add(-1)
 		}
-		a.r.counters.waiting.Add(1)
-		ended := a.r.sleep(ctx, retryDelay(a.o.retryDelay, a.o.retryJitter))
-		a.r.counters.waiting.Add(-1)
 		if ended != nil {
-			return nil, &waitError{op: OpLock, resources: a.resources, cause: ended, last: err}
+			return nil, a.endedBy(ended, last)
 		}
 	}
+}
+
+// endedBy is the error of a call that was ended by its context or by Close.
+func (a *acquisition) endedBy(cause, last error) error {
+	if cut := (*waitError)(nil); errors.As(last, &cut) {
+		return last
+	}
+	return &waitError{op: OpLock, resources: a.resources, cause: cause, last: last}
 }
 
 // retryDelay is uniform in delay ± jitter.
@@ -60,12 +72,13 @@ func (r *Redlock) sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-func (r *Redlock) isClosing() bool {
+// ended returns the error of ctx, or ErrClosed, if either has ended.
+func (r *Redlock) ended(ctx context.Context) error {
 	select {
 	case <-r.closing:
-		return true
+		return ErrClosed
 	default:
-		return false
+		return ctx.Err()
 	}
 }
 
@@ -93,7 +106,7 @@ func (a *acquisition) attempt(ctx context.Context, number int) (*Lock, error) {
 		// Somebody else leads: what this bid has won was given back. Before the next
 		// look, the leader gets the time of a round trip or two.
 		if ended := a.r.sleep(ctx, split.pause(split.pace)); ended != nil {
-			return nil, &waitError{op: OpLock, resources: a.resources, cause: ended, last: b.fail(ErrTaken)}
+			return nil, a.endedBy(ended, b.fail(ErrTaken))
 		}
 	}
 }

@@ -36,7 +36,7 @@ func (w *wire) receive(timeout time.Duration) (reply any, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			w.abort()
-			reply, err = nil, fmt.Errorf("redlock: malformed reply: %v", p)
+			reply, err = nil, fmt.Errorf("malformed reply: %v", p)
 		}
 	}()
 	return redis.ReceiveWithTimeout(w.Conn, timeout)
