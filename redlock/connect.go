@@ -14,9 +14,13 @@ const (
 	// delivers after it has expired can set a key again, for one ttl.
 	minTombstone = time.Minute
 
-	// maxStuck bounds the borrowings that did not end in time and are waited for
-	// by nobody. Each is a goroutine in a Pool that ignores its context.
-	maxStuck = 128
+	// maxStuck is how many borrowings may be stuck, that is, have not ended in time
+	// and are waited for by nobody: each is a goroutine in a Pool that ignores
+	// its context. Beyond it a further one is risked only every stuckPause. Not
+	// never: those that are stuck may be stuck for good, and the node has to
+	// come back when the network does.
+	maxStuck   = 64
+	stuckPause = 30 * time.Second
 
 	// cleanBatch bounds the keys of one clean-up script.
 	cleanBatch = 500
@@ -64,7 +68,7 @@ func (n *node) answer(w *wire) *pipeline {
 
 var (
 	errNoConn = errors.New("the pool returned no connection and no error")
-	errStuck  = fmt.Errorf("%d earlier calls of the pool's GetContext have not returned", maxStuck)
+	errStuck  = fmt.Errorf("%d calls of the pool's GetContext have not returned", maxStuck)
 )
 
 // borrow gets a connection from the pool but does not wait longer than ctx,
@@ -76,15 +80,14 @@ func (n *node) borrow(ctx context.Context) (redis.Conn, error) {
 		err  error
 	}
 	n.mu.Lock()
-	stuck := n.stuck
-	n.stuck++
-	n.mu.Unlock()
-	if stuck >= maxStuck {
-		n.mu.Lock()
-		n.stuck--
+	if n.stuck >= maxStuck && time.Since(n.borrowed) < stuckPause {
 		n.mu.Unlock()
 		return nil, errStuck
 	}
+	n.stuck++
+	n.borrowed = time.Now()
+	n.connects++
+	n.mu.Unlock()
 	got := make(chan result)
 	go func() {
 		conn, err := n.pool.GetContext(ctx)

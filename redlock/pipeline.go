@@ -18,6 +18,10 @@ const (
 	// maxBatch bounds how many requests are written before the flush.
 	maxBatch = 256
 
+	// enoughForAWrite is how many requests the writer has gathered when it stops
+	// waiting for more: about what redigo buffers before it writes by itself.
+	enoughForAWrite = 32
+
 	// idlePing is how long a connection may be silent in both directions before
 	// it is sent a PING: below the 60 s after which servers with `timeout 60` and
 	// many firewalls forget it.
@@ -102,14 +106,13 @@ func (p *pipeline) next(batch []outgoing) ([]outgoing, bool) {
 		n.work.Wait()
 		waited = true
 	}
-	for seen := 0; waited && n.queue.len > seen && seen < 32; {
+	// As long as other goroutines queue more, let them: a system call costs as
+	// much as ten requests. With nobody else to run, yielding costs nothing.
+	for seen := 0; waited && n.queue.len > seen && seen < enoughForAWrite; {
 		seen = n.queue.len
 		n.mu.Unlock()
 		runtime.Gosched()
 		n.mu.Lock()
-	}
-	if p.over {
-		return nil, false
 	}
 	if p.over {
 		return nil, false

@@ -74,13 +74,15 @@ type node struct {
 	line     *pipeline    // while up
 	gen      int64
 	closing  bool
-	lost     bool // a loss was reported and no return yet
-	stuck    int  // calls of the pool that have not returned
+	lost     bool      // a loss was reported and no return yet
+	stuck    int       // calls of the pool that have not returned
+	borrowed time.Time // when it was last called
 	debts    []debt
 	unknown  int           // lock requests among the debts whose outcome is unknown
 	life     time.Duration // the longest ttl among them
 	cleaned  int64         // counter: keys' owners settled by clean-ups
 	unknowns int64         // counter: unknown outcomes ever
+	connects int64         // counter: attempts to connect
 }
 
 func newNode(n Node, session string, timeout time.Duration, events *dispatcher) *node {

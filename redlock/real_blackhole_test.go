@@ -119,3 +119,27 @@ func TestABlackHoleOf60sHealsWithin3s(t *testing.T) {
 		}
 	}
 }
+
+// A pool whose calls hang for good must not keep its node away for good.
+func TestANodeComesBackFromAHoleOfAnyLength(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		n := c.Nodes[0]
+		pool := deafPool(n)
+		defer func() { _ = pool.Close() }()
+		r, err := New([]Node{{n.Name(), pool}})
+		require.NoError(t, err)
+		defer func() { _ = r.Close(context.Background()) }()
+		warm(t, r)
+		n.Proxy().BlackHole(true)
+		time.Sleep(time.Hour)
+		r.nodes[0].mu.Lock()
+		stuck := r.nodes[0].stuck
+		r.nodes[0].mu.Unlock()
+		require.Less(t, stuck, maxStuck+130, "one more every stuckPause")
+		n.Proxy().BlackHole(false)
+		time.Sleep(stuckPause + 3*time.Second)
+		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+		require.NoError(t, err)
+		require.NoError(t, l.Unlock(t.Context()))
+	})
+}

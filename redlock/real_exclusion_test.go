@@ -51,8 +51,8 @@ func (b *ledger) requireNoOverlap(t *testing.T) {
 }
 
 // Holders extend, release, or leave their locks to expire, while connections
-// break and bytes arrive late; each client has connections, and so a session
-// and tombstones, of its own.
+// break and bytes arrive late; each client has connections, and so tombstones,
+// of its own.
 func TestRealChaosNeverLetsInASecondHolder(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3, testcluster.WithProxy())

@@ -61,7 +61,7 @@ func (n *node) stats() NodeStats {
 	defer n.mu.Unlock()
 	return NodeStats{
 		Node: n.name, Up: n.state == nodeUp, Err: n.down, Backlog: n.queue.len + n.flight.len,
-		Unknown: n.unknowns, Cleaned: n.cleaned, Debts: len(n.debts), Connects: n.gen,
+		Unknown: n.unknowns, Cleaned: n.cleaned, Debts: len(n.debts), Connects: n.connects,
 	}
 }
 
