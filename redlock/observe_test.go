@@ -339,7 +339,7 @@ func TestStatsWhileLocksComeAndGo(t *testing.T) {
 			for i := range 100 {
 				l, err := r.TryLock(context.Background(), []string{string(rune('A'+g)) + string(rune('A'+i))}, ttl)
 				if assert.NoError(t, err) && i%2 == 0 {
-					assert.NoError(t, l.Unlock(context.Background()))
+					assert.NoError(t, l.Unlock(context.Background())) //nolint:testifylint // Not the test's goroutine.
 				}
 				_ = r.Stats()
 			}
