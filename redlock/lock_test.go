@@ -2,6 +2,8 @@ package redlock
 
 import (
 	"context"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,7 +15,7 @@ import (
 )
 
 func TestLockIsHeldByEveryNodeUntilUnlock(t *testing.T) {
-	for _, n := range []int{1, 2, 3, 4, 5} {
+	for _, n := range []int{1, 2, 3, 4, 5, 7} {
 		inBubble(t, n, func(t *testing.T, c *testcluster.Cluster) {
 			r := newRedlock(t, c)
 			start := time.Now()
@@ -137,4 +139,26 @@ func TestAWaitThatIsCutShortSaysWhyAndWhatItSaw(t *testing.T) {
 			require.NoError(t, l.Unlock(t.Context()))
 		})
 	}
+}
+
+func TestConcurrentUnlocksAreOneRelease(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		warm(t, r)
+		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+		require.NoError(t, err)
+		synctest.Wait()
+		var scripts atomic.Int64
+		for _, n := range c.Nodes {
+			require.NoError(t, n.Slow(time.Millisecond, time.Millisecond))
+			require.NoError(t, n.OnCommand(func(string, []string) { scripts.Add(1) }))
+		}
+		var wg sync.WaitGroup
+		for range 5 {
+			wg.Go(func() { assert.NoError(t, l.Unlock(context.Background())) })
+		}
+		wg.Wait()
+		synctest.Wait()
+		assert.Equal(t, int64(3), scripts.Load())
+	})
 }

@@ -494,3 +494,37 @@ func TestErrorsSayWhatIsNeeded(t *testing.T) {
 		assert.True(t, strings.HasPrefix(e.Error(), "redlock: "))
 	}
 }
+
+func TestCloseDeliversTheEventsThatWait(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		events := 0
+		r := newRedlock(t, c, WithHook(func(context.Context, Event) {
+			time.Sleep(time.Second)
+			events++
+		}))
+		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+		require.NoError(t, err)
+		require.NoError(t, l.Unlock(t.Context()))
+		require.NoError(t, r.Close(t.Context()))
+		assert.Equal(t, 5, events) // up; decided and settled of the lock and the release
+		r2 := newRedlock(t, c, WithHook(func(context.Context, Event) { time.Sleep(time.Minute) }))
+		_, err = r2.TryLock(t.Context(), []string{"a"}, ttl)
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		start := time.Now()
+		require.ErrorIs(t, r2.Close(ctx), context.DeadlineExceeded)
+		assert.Equal(t, time.Second, time.Since(start))
+	})
+}
+
+func TestNodeInspectionsReadWell(t *testing.T) {
+	for want, n := range map[string]NodeInspection{
+		"n: free":                       {Node: "n"},
+		"n: held by abc for 1s":         {Node: "n", Holder: "abc", TTL: time.Second},
+		"n: held by abc without expiry": {Node: "n", Holder: "abc", TTL: -1},
+		"n: node timeout":               {Node: "n", Err: ErrNodeTimeout},
+	} {
+		assert.Equal(t, want, n.String())
+	}
+}

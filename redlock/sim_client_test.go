@@ -1,0 +1,283 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// A simWorker is one goroutine that uses a client.
+type simWorker struct {
+	s    *sim
+	c    *simClient
+	rng  *rand.Rand
+	name string
+	made int // locks
+}
+
+// A simLock is a lock that was acquired, with its history. Until is not in it:
+// the handle keeps it.
+type simLock struct {
+	*Lock
+	name string
+	c    *simClient
+	from time.Time // when the lock was returned
+
+	mu       sync.Mutex
+	released time.Time // when Unlock was first called, zero before
+	err      error     // what Err returned, once that was not nil
+}
+
+func (w *simWorker) run(until time.Time) {
+	for afterClose := 0; afterClose < 3; {
+		time.Sleep(between(w.rng, 0, w.s.plan.think))
+		if !time.Now().Before(until) || w.s.failed() {
+			return
+		}
+		if w.c.isClosed() {
+			afterClose++
+		}
+		if w.rng.IntN(20) == 0 {
+			w.inspect()
+			continue
+		}
+		if l := w.acquire(); l != nil {
+			w.hold(l)
+		}
+	}
+}
+
+// A simContext is a context that may end at a random moment.
+type simContext struct {
+	context.Context
+	cancel context.CancelFunc
+	end    time.Time // zero: never
+}
+
+// randomContext returns a context that in some cases ends within the limit.
+// Passing cancels is the same in each case.
+func (w *simWorker) randomContext(limit time.Duration) simContext {
+	end := time.Now().Add(between(w.rng, 0, limit))
+	switch w.rng.IntN(6) {
+	case 0:
+		ctx, cancel := context.WithDeadline(w.s.t.Context(), end)
+		return simContext{ctx, cancel, end}
+	case 1:
+		ctx, cancel := context.WithCancel(w.s.t.Context())
+		stop := time.AfterFunc(time.Until(end), cancel)
+		return simContext{ctx, func() { stop.Stop(); cancel() }, end}
+	default:
+		return simContext{w.s.t.Context(), func() {}, time.Time{}}
+	}
+}
+
+func (w *simWorker) ttl() time.Duration {
+	if w.s.plan.longTTL && w.rng.IntN(2) == 0 {
+		return magnitude(w.rng, 20*time.Millisecond, simMaxTTL)
+	}
+	return magnitude(w.rng, 20*time.Millisecond, time.Second)
+}
+
+// acquire calls Lock or TryLock and checks how it ends.
+func (w *simWorker) acquire() *simLock {
+	s, rng := w.s, w.rng
+	resources := make([]string, 0, len(s.resources))
+	for _, i := range rng.Perm(len(s.resources))[:1+rng.IntN(len(s.resources))] {
+		resources = append(resources, s.resources[i])
+	}
+	ttl, timeout := w.ttl(), w.c.timeout
+	var opts []Option
+	if rng.IntN(8) == 0 {
+		timeout = pick(rng, simTimeouts...)
+		opts = append(opts, WithNodeTimeout(timeout))
+	}
+	bound := 2 * timeout // Once more for a split vote.
+	attempts := 1
+	call := w.c.r.TryLock
+	what := "TryLock"
+	if rng.IntN(2) == 0 {
+		call, what = w.c.r.Lock, "Lock"
+		retries, delay := rng.IntN(4), magnitude(rng, time.Millisecond, 100*time.Millisecond)
+		opts = append(opts, WithRetryCount(retries), WithRetryDelay(delay))
+		bound = time.Duration(retries+1)*bound + 2*time.Duration(retries)*delay
+		attempts += retries
+	}
+	ctx := w.randomContext(bound)
+	defer ctx.cancel()
+
+	s.tracef("%s %s %q ttl %v, timeout %v, context until %v", w.name, what, resources, ttl, timeout, s.offset(ctx.end))
+	start := time.Now()
+	lock, err := call(ctx, resources, ttl, opts...)
+	now := time.Now()
+	w.checkEnd(what, start, bound, ctx.end, true)
+	if err != nil {
+		s.tracef("%s %s: %v", w.name, what, err)
+		w.checkLockError(what, err, unique(resources), ctx, start, ttl, attempts)
+		return nil
+	}
+	w.made++
+	l := &simLock{Lock: lock, name: fmt.Sprintf("%s#%d", w.name, w.made), c: w.c, from: now}
+	s.tracef("%s acquired %s, token %.6s, until %v", w.name, l.name, lock.Token(), s.offset(lock.Until()))
+	s.mu.Lock()
+	s.locks = append(s.locks, l)
+	double := s.byToken[lock.Token()]
+	s.byToken[lock.Token()] = l
+	s.mu.Unlock()
+	if double != nil {
+		s.failf("%s and %s have the same token", double.name, l.name)
+	}
+	if until := start.Add(validity(ttl, DefaultDriftFactor)); lock.Attempts() == 1 && what == "Lock" && lock.Until().After(now.Add(ttl)) || lock.Until().Before(until) && what == "TryLock" && lock.Until().Before(now) {
+		s.failf("(3) %s: Until %v after %s at %v with ttl %v", l.name, s.offset(lock.Until()), what, s.offset(start), ttl)
+	}
+	if !lock.Until().After(now) {
+		s.failf("(3) %s was returned when it had ended", l.name)
+	}
+	w.check(l, "acquired")
+	return l
+}
+
+// hold uses the lock and ends it in one of several ways.
+func (w *simWorker) hold(l *simLock) {
+	rng := w.rng
+	long := time.Until(l.Until()) > 3*time.Second
+	fate := rng.IntN(10)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	if rng.IntN(4) == 0 {
+		other := &simWorker{s: w.s, c: w.c, rng: rand.New(rand.NewPCG(rng.Uint64(), 0)), name: w.name + "'"}
+		// Somebody else who has the handle.
+		wg.Go(func() {
+			for range 1 + other.rng.IntN(3) {
+				time.Sleep(magnitude(other.rng, time.Millisecond, 200*time.Millisecond))
+				other.use(l)
+			}
+			if other.rng.IntN(3) == 0 && fate < 6 {
+				other.unlock(l)
+			}
+		})
+	}
+	for range rng.IntN(4) {
+		time.Sleep(magnitude(rng, time.Millisecond, 200*time.Millisecond))
+		w.use(l)
+	}
+	switch {
+	case fate < 6 || long && fate < 9:
+		w.unlock(l)
+		for rng.IntN(3) == 0 {
+			time.Sleep(magnitude(rng, time.Millisecond, 500*time.Millisecond))
+			w.unlock(l)
+			w.check(l, "released")
+		}
+	case fate < 8 && !long:
+		w.expire(l)
+		if rng.IntN(2) == 0 {
+			w.unlock(l)
+		}
+	default:
+		w.s.tracef("%s abandons %s", w.name, l.name)
+	}
+}
+
+// use looks at the lock and may extend it.
+func (w *simWorker) use(l *simLock) {
+	w.check(l, "in use")
+	if w.rng.IntN(2) == 0 {
+		return
+	}
+	s := w.s
+	ttl := w.ttl()
+	if w.rng.IntN(2) == 0 {
+		ttl = min(ttl, time.Second)
+	}
+	timeout := l.o.nodeTimeout
+	ctx := w.randomContext(timeout * 3 / 2)
+	defer ctx.cancel()
+	s.tracef("%s extends %s by %v, context until %v", w.name, l.name, ttl, s.offset(ctx.end))
+	start := time.Now()
+	before := l.Until()
+	err := l.Extend(ctx, ttl)
+	now := time.Now()
+	until := l.Until()
+	s.tracef("%s Extend %s: %v, until %v", w.name, l.name, err, s.offset(until))
+	w.checkEnd("Extend", start, timeout, ctx.end, false)
+	released := l.releasedAt()
+	switch {
+	case until.Before(before):
+		s.failf("Extend of %s shortened it from %v to %v", l.name, s.offset(before), s.offset(until))
+	case err != nil:
+		w.checkExtendError(l, err, ctx, before, released, start)
+	case !released.IsZero() && now.After(released):
+		s.failf("(4) Extend of %s succeeded after Unlock at %v", l.name, s.offset(released))
+	case !now.Before(until) || until.Before(start.Add(validity(ttl, DefaultDriftFactor))):
+		s.failf("(3) Extend of %s by %v at %v succeeded with Until %v", l.name, ttl, s.offset(start), s.offset(until))
+	}
+	w.check(l, "extended")
+}
+
+// expire waits for the lock's end, to the nanosecond.
+func (w *simWorker) expire(l *simLock) {
+	for {
+		until := l.Until()
+		time.Sleep(time.Until(until) - 1)
+		w.check(l, "just before its end")
+		time.Sleep(time.Until(until))
+		if l.Until().Equal(until) {
+			break
+		}
+	}
+	w.check(l, "at its end")
+	if err := l.Err(); !errors.Is(err, ErrLost) {
+		w.s.failf("(4) Err of %s at Until: %v", l.name, err)
+	}
+	w.s.tracef("%s let %s expire", w.name, l.name)
+	start := time.Now()
+	if err := l.Extend(w.s.t.Context(), time.Second); !errors.Is(err, ErrLost) || !time.Now().Equal(start) {
+		w.s.failf("(4) Extend of %s after Until: %v, took %v", l.name, err, time.Since(start))
+	}
+}
+
+func (l *simLock) releasedAt() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.released
+}
+
+func (w *simWorker) unlock(l *simLock) {
+	s := w.s
+	ctx := w.randomContext(l.o.nodeTimeout) // It must have no effect.
+	defer ctx.cancel()
+	start := time.Now()
+	l.mu.Lock()
+	if l.released.IsZero() {
+		l.released = start
+	}
+	l.mu.Unlock()
+	s.tracef("%s unlocks %s", w.name, l.name)
+	err := l.Unlock(ctx)
+	s.tracef("%s Unlock %s: %v", w.name, l.name, err)
+	w.checkEnd("Unlock", start, l.o.nodeTimeout, time.Time{}, false)
+	w.checkUnlock(l, err)
+	w.check(l, "released")
+}
+
+// inspect asks who holds a resource. Little is promised about the answer.
+func (w *simWorker) inspect() {
+	s := w.s
+	ctx := w.randomContext(w.c.timeout)
+	defer ctx.cancel()
+	start := time.Now()
+	in, err := w.c.r.Inspect(ctx, pick(w.rng, s.resources...))
+	w.checkEnd("Inspect", start, w.c.timeout, ctx.end, false)
+	switch {
+	case err == nil:
+		if len(in.Nodes) != len(s.nodes) {
+			s.failf("(8) Inspect shows %d of %d nodes", len(in.Nodes), len(s.nodes))
+		}
+	case ctx.Err() != nil && errors.Is(err, ctx.Err()), err == ErrClosed && w.c.isClosed():
+	default:
+		s.failf("Inspect: %v", err)
+	}
+}

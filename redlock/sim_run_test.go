@@ -1,0 +1,429 @@
+package redlock
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+)
+
+// The simulation has clients lock, extend and release at random over nodes that
+// fail at random, and checks after every step what the library promises. Time is
+// fake, so that the checks of times are exact and a minute costs nothing.
+//
+//	SIM_SEEDS=n     runs the seeds 1 to n
+//	SIM_FIRST=k     begins at seed k instead of 1
+//	SIM_SEED=k      runs only seed k and prints all that happened
+//
+// A seed fixes the schedule: the cluster, the clients, what they do and when,
+// every fault and every delay. It does not fix what the Go scheduler does with
+// goroutines that are runnable at the same instant, nor the library's own random
+// numbers (tokens, retry delays). A failure may need its seed several times to
+// show again: SIM_SEED=k with -count.
+
+const (
+	// simRecovery is the time after the last fault within which everything that
+	// was left behind must be gone: the longest silence after which a connection
+	// counts as broken, the backoff, and the longest delay of late bytes.
+	simRecovery = 8 * time.Second
+
+	// simMaxLate is the longest delay of late bytes.
+	simMaxLate = 3 * time.Second
+
+	// simCalm is for how long a node must have had no fault, so that a client
+	// that is closed then has no excuse to leave anything on it.
+	simCalm = 5 * time.Second
+
+	simMaxTTL = time.Minute
+)
+
+// simTimeouts are the node timeouts of the clients and calls.
+var simTimeouts = []time.Duration{20 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond}
+
+func TestSimRandomSchedules(t *testing.T) {
+	first, last := simSeeds(t)
+	for seed := first; seed <= last; seed++ {
+		// A deadlock or a goroutine that is left behind makes synctest panic; the
+		// name of the test then says the seed.
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { newSim(t, seed).run() })
+		})
+	}
+}
+
+func simSeeds(t *testing.T) (first, last uint64) {
+	t.Helper()
+	number := func(name string, otherwise uint64) uint64 {
+		s := os.Getenv(name)
+		if s == "" {
+			return otherwise
+		}
+		n, err := strconv.ParseUint(s, 10, 64)
+		require.NoError(t, err, name)
+		return n
+	}
+	if seed := number("SIM_SEED", 0); seed > 0 {
+		return seed, seed
+	}
+	count := uint64(60)
+	if raceEnabled || testing.Short() {
+		count = 16
+	}
+	first = number("SIM_FIRST", 1)
+	return first, first + number("SIM_SEEDS", count) - 1
+}
+
+// A sim is one run of a seed.
+type sim struct {
+	t       *testing.T
+	seed    uint64
+	verbose bool
+	rng     *rand.Rand // for the main goroutine
+	start   time.Time
+	actors  uint64 // how many have got a rand of their own
+
+	c         *testcluster.Cluster
+	nodes     []*simNode
+	need      int
+	prefix    string
+	resources []string
+	plan      simPlan
+	clients   []*simClient // that are open
+	closed    []*simClient
+
+	mu       sync.Mutex
+	trace    []string
+	failures []string
+	locks    []*simLock
+	byToken  map[string]*simLock
+	owners   map[string]*simClient // by token, learnt from the requests that reach nodes
+	sessions map[string]*simClient // by tombstone
+}
+
+// A simPlan is what a seed decides at the beginning.
+type simPlan struct {
+	phases   int
+	length   time.Duration // of a phase
+	clients  int
+	workers  int           // at most, per client
+	think    time.Duration // at most, between two operations
+	longTTL  bool
+	wipe     bool          // nodes lose their data between phases, when no lock can be held
+	maxFault time.Duration // the longest fault
+	maxQuiet time.Duration // the longest time between two faults of a node
+	closing  bool          // clients are closed at random moments
+}
+
+func newSim(t *testing.T, seed uint64) *sim {
+	s := &sim{
+		t: t, seed: seed, verbose: os.Getenv("SIM_SEED") != "", start: time.Now(),
+		byToken: map[string]*simLock{}, owners: map[string]*simClient{}, sessions: map[string]*simClient{},
+	}
+	s.rng = s.newRand()
+	rng := s.rng
+	n := 1 + rng.IntN(5)
+	if rng.IntN(2) == 0 {
+		n = 3 + 2*rng.IntN(2) // What people use.
+	}
+	s.need = n/2 + 1
+	s.c = testcluster.RunBubble(t, n)
+	s.c.SetSeed(seed)
+	if rng.IntN(3) == 0 {
+		s.prefix = "lock:"
+	}
+	s.resources = []string{"a", "b", "c"}[:1+rng.IntN(3)]
+	s.plan = simPlan{
+		phases:   1 + rng.IntN(3),
+		length:   between(rng, 300*time.Millisecond, 2*time.Second),
+		clients:  2 + rng.IntN(3),
+		workers:  1 + rng.IntN(3),
+		think:    pick(rng, 10*time.Millisecond, 50*time.Millisecond, 200*time.Millisecond),
+		longTTL:  rng.IntN(2) == 0,
+		wipe:     rng.IntN(3) == 0,
+		maxFault: pick(rng, 30*time.Millisecond, 200*time.Millisecond, time.Second, 3*time.Second),
+		maxQuiet: pick(rng, 30*time.Millisecond, 200*time.Millisecond, time.Second),
+		closing:  rng.IntN(3) == 0,
+	}
+	s.makeNodes()
+	return s
+}
+
+// newRand returns a source of random numbers for one actor, so that the order
+// in which the actors run does not change what each of them does.
+func (s *sim) newRand() *rand.Rand {
+	s.actors++
+	return rand.New(rand.NewPCG(s.seed, s.actors))
+}
+
+// between is uniform; magnitude prefers no order of magnitude.
+func between(rng *rand.Rand, a, b time.Duration) time.Duration {
+	return a + time.Duration(rng.Int64N(int64(b-a)+1))
+}
+
+func magnitude(rng *rand.Rand, a, b time.Duration) time.Duration {
+	for {
+		if top := a << rng.IntN(40); top >= a && top < 2*b {
+			return min(b, between(rng, top, 2*top))
+		}
+	}
+}
+
+func pick[T any](rng *rand.Rand, from ...T) T { return from[rng.IntN(len(from))] }
+
+func (s *sim) run() {
+	s.tracef("%d nodes, prefix %q, resources %q, %+v", len(s.nodes), s.prefix, s.resources, s.plan)
+	for phase := range s.plan.phases {
+		s.tracef("phase %d", phase+1)
+		s.phase()
+		s.recover()
+		if s.failed() {
+			break
+		}
+		if phase+1 < s.plan.phases && s.plan.wipe {
+			s.wipe()
+		}
+	}
+	s.checkOverlaps()
+	s.checkHandles()
+	if !s.failed() && s.rng.IntN(4) == 0 {
+		s.checkNothingStays()
+	}
+	for _, c := range s.clients {
+		c.close(s.t.Context(), false)
+	}
+	s.removeClosed()
+	synctest.Wait()
+	s.checkConnections()
+	s.report()
+}
+
+// phase runs the clients and the faults, until all of them have ended.
+func (s *sim) phase() {
+	for len(s.clients) < s.plan.clients {
+		s.openClient()
+	}
+	for _, n := range s.nodes {
+		n.normalDelays()
+	}
+	until := time.Now().Add(s.plan.length)
+	var wg sync.WaitGroup
+	for _, n := range s.nodes {
+		faults, flushes := s.newRand(), s.newRand()
+		wg.Go(func() { n.injectFaults(faults, until) })
+		wg.Go(func() { n.flushScripts(flushes, until) })
+	}
+	for _, c := range s.clients {
+		for w := range 1 + s.rng.IntN(s.plan.workers) {
+			worker := &simWorker{s: s, c: c, rng: s.newRand(), name: fmt.Sprintf("c%d.%d", c.id, w+1)}
+			wg.Go(func() { worker.run(until) })
+		}
+		if s.plan.closing && s.rng.IntN(2) == 0 {
+			rng := s.newRand()
+			wg.Go(func() { c.closeAtRandom(rng, until) })
+		}
+	}
+	wg.Wait()
+	for _, n := range s.nodes {
+		n.calm()
+	}
+	s.removeClosed()
+}
+
+func (s *sim) removeClosed() {
+	s.clients = slices.DeleteFunc(s.clients, func(c *simClient) bool {
+		if c.isClosed() {
+			s.closed = append(s.closed, c)
+		}
+		return c.isClosed()
+	})
+}
+
+// recover checks that everything works again and nothing is left.
+func (s *sim) recover() {
+	s.tracef("all faults have ended")
+	ended := time.Now()
+	// Within 3 s with the usual timeouts: what takes longest is to notice that a
+	// connection is dead, then the longest backoff.
+	slowest := 100 * time.Millisecond
+	for _, c := range s.clients {
+		slowest = max(slowest, c.timeout)
+	}
+	time.Sleep(silence(slowest) + 2*time.Second)
+	for _, c := range s.clients {
+		s.checkAlive(c)
+	}
+	time.Sleep(time.Until(ended.Add(simRecovery)))
+	synctest.Wait()
+	s.checkLeftovers()
+	for _, c := range s.clients {
+		s.checkStats(c)
+	}
+}
+
+// wipe has nodes lose their data at a moment when nobody can hold a lock, which
+// is the only time at which they may.
+func (s *sim) wipe() {
+	s.sleepUntilNoLockIsHeld()
+	for _, n := range s.nodes {
+		if s.rng.IntN(2) == 0 {
+			s.tracef("%s loses its data", n.Name())
+			s.must(n.Restart(false))
+		}
+	}
+	synctest.Wait()
+	time.Sleep(3 * time.Second)
+}
+
+func (s *sim) sleepUntilNoLockIsHeld() {
+	// The keys may outlive their locks, by the drift and by late extensions.
+	time.Sleep(simMaxTTL + time.Second)
+	synctest.Wait()
+	for _, n := range s.nodes {
+		if left := n.lockKeys(); len(left) > 0 {
+			s.failf("(5) keys on %s that should have expired: %v", n.Name(), left)
+		}
+	}
+}
+
+func (s *sim) openClient() {
+	rng := s.newRand()
+	c := &simClient{s: s, id: len(s.clients) + len(s.closed) + 1, timeout: pick(rng, simTimeouts...), calm: make([]bool, len(s.nodes))}
+	nodes := make([]Node, len(s.nodes))
+	for i, n := range s.nodes {
+		p := n.Pool()
+		c.pools = append(c.pools, p)
+		nodes[i] = Node{Name: n.Name(), Pool: p}
+	}
+	r, err := New(nodes, WithNodeTimeout(c.timeout), WithPrefix(s.prefix), WithHook(func(_ context.Context, e Event) { s.checkEvent(c, e) }))
+	require.NoError(s.t, err)
+	c.r = r
+	s.mu.Lock()
+	for _, n := range r.nodes {
+		s.sessions[n.stone.(string)] = c
+	}
+	s.mu.Unlock()
+	s.clients = append(s.clients, c)
+	s.tracef("client c%d: node timeout %v", c.id, c.timeout)
+}
+
+// A simClient is one Redlock.
+type simClient struct {
+	s       *sim
+	id      int
+	r       *Redlock
+	timeout time.Duration
+	pools   []*redis.Pool
+
+	// Guarded by s.mu.
+	closing time.Time // when Close was called, zero before
+	rough   bool      // it was closed with a context that ended
+	calm    []bool    // by node: it had no fault for long before the end of Close
+}
+
+func (c *simClient) isClosed() bool {
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	return !c.closing.IsZero()
+}
+
+func (c *simClient) closeAtRandom(rng *rand.Rand, until time.Time) {
+	at, rough, patience := between(rng, 0, time.Until(until)), rng.IntN(3) == 0, between(rng, 0, 2*c.timeout)
+	time.Sleep(at)
+	ctx := c.s.t.Context()
+	if rough {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, patience)
+		defer cancel()
+	}
+	c.close(ctx, rough)
+}
+
+// close closes the client and checks (7) for that, and (10) for what stays.
+func (c *simClient) close(ctx context.Context, rough bool) {
+	s := c.s
+	start := time.Now()
+	s.mu.Lock()
+	c.closing, c.rough = start, rough
+	s.mu.Unlock()
+	s.tracef("c%d closes", c.id)
+	err := c.r.Close(ctx)
+	took := time.Since(start)
+	s.tracef("c%d closed after %v: %v", c.id, took, err)
+	s.mu.Lock()
+	for i, n := range s.nodes {
+		c.calm[i] = n.calmSince(start.Add(-simCalm))
+	}
+	s.mu.Unlock()
+	// Once for a call of Inspect that is running, once for the releases.
+	if took > 2*c.timeout {
+		s.failf("(7) Close of c%d took %v, node timeout %v", c.id, took, c.timeout)
+	}
+	if !rough && err != nil {
+		s.failf("Close of c%d: %v", c.id, err)
+	}
+	if _, err := c.r.TryLock(ctx, s.resources, time.Second); ctx.Err() == nil && err != ErrClosed {
+		s.failf("TryLock after Close of c%d: %v", c.id, err)
+	}
+}
+
+func (s *sim) must(err error) {
+	if err != nil {
+		s.failf("the test itself failed: %v", err)
+	}
+}
+
+func (s *sim) tracef(format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.traceLocked(fmt.Sprintf(format, args...))
+}
+
+func (s *sim) traceLocked(line string) {
+	s.trace = append(s.trace, fmt.Sprintf("%12v  %s", time.Since(s.start), line))
+}
+
+// failf notes that an invariant does not hold. The run ends soon after the
+// first one, as others are likely to follow from it.
+func (s *sim) failf(format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	line := fmt.Sprintf(format, args...)
+	s.failures = append(s.failures, line)
+	s.traceLocked("FAILED: " + line)
+}
+
+func (s *sim) failed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.failures) > 0
+}
+
+// report fails the test with what was noted.
+func (s *sim) report() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	const shown = 120
+	trace := s.trace
+	if first := slices.IndexFunc(trace, func(line string) bool { return strings.Contains(line, "FAILED: ") }); first >= 0 && !s.verbose {
+		// What led to the failure; SIM_SEED shows all.
+		trace = trace[max(0, first-shown):min(len(trace), first+10)]
+	}
+	if len(s.failures) > 0 {
+		s.t.Errorf("seed %d (replay: SIM_SEED=%d):\n%s\n\ntrace:\n%s", s.seed, s.seed,
+			strings.Join(s.failures[:min(len(s.failures), 10)], "\n"), strings.Join(trace, "\n"))
+	} else if s.verbose {
+		s.t.Logf("seed %d:\n%s", s.seed, strings.Join(trace, "\n"))
+	}
+}
