@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -27,8 +28,11 @@ func (w *simWorker) checkEnd(what string, start time.Time, bound time.Duration, 
 	w.s.mu.Lock()
 	closing := w.c.closing
 	w.s.mu.Unlock()
+	if !acquires {
+		closing = time.Time{}
+	}
 	for _, end := range []time.Time{end, closing} {
-		if end == closing && !acquires || end.IsZero() {
+		if end.IsZero() {
 			continue
 		}
 		if end.Before(start) {
@@ -83,6 +87,9 @@ func (n *simNode) stores(l *simLock, t time.Time) string {
 	return ""
 }
 
+// same is not errors.Is, which takes ErrExpired for an ErrLost.
+func same(a, b error) bool { return a == b } //nolint:errorlint // Says the comment.
+
 // observeErr checks (4) and returns Err.
 func (l *simLock) observeErr(s *sim, when string) error {
 	l.mu.Lock()
@@ -94,18 +101,18 @@ func (l *simLock) observeErr(s *sim, when string) error {
 	switch {
 	case err == nil && known != nil:
 		s.failf("(4) %s, %s, is held again after %v", l.name, when, known)
-	case known != nil && err != known:
+	case known != nil && !same(err, known):
 		s.failf("(4) Err of %s changed from %v to %v", l.name, known, err)
 	case err == nil && !now.Before(until):
 		s.failf("(4) %s, %s, is held after Until %v", l.name, when, s.offset(until))
 	case err == nil && !released.IsZero() && now.After(released):
 		s.failf("(4) %s, %s, is held after Unlock at %v", l.name, when, s.offset(released))
-	case err == ErrExpired && now.Before(until):
+	case same(err, ErrExpired) && now.Before(until):
 		s.failf("(4) %s, %s, has expired before Until %v", l.name, when, s.offset(until))
-	case err == ErrLost && released.IsZero():
+	case same(err, ErrLost) && released.IsZero():
 		// Nodes keep their data, so nobody can take a lock away.
 		s.failf("(4) %s, %s, is lost though it was not released", l.name, when)
-	case err != nil && err != ErrLost && err != ErrExpired:
+	case err != nil && !same(err, ErrLost) && !same(err, ErrExpired):
 		s.failf("(4) Err of %s: %v", l.name, err)
 	}
 	l.err = err
@@ -117,12 +124,12 @@ type simTally struct{ yes, no, mute, pending int }
 
 func tallyVotes(votes []Vote) (t simTally) {
 	for _, v := range votes {
-		switch v.Err {
-		case nil:
+		switch {
+		case v.Err == nil:
 			t.yes++
-		case ErrTaken, ErrLost:
+		case errors.Is(v.Err, ErrTaken), errors.Is(v.Err, ErrLost):
 			t.no++
-		case ErrPending:
+		case errors.Is(v.Err, ErrPending):
 			t.pending++
 		default:
 			t.mute++
@@ -168,12 +175,12 @@ func (s *sim) checkEvent(c *simClient, e Event) {
 	want, decided := t.verdict(e.Op, s.need, len(s.nodes))
 	for !decided && t.pending > 0 && e.Op == OpLock && c.sawSplit() {
 		t.mute, t.pending = t.mute+1, t.pending-1
-		if want, decided = t.verdict(e.Op, s.need, len(s.nodes)); want != e.Err {
+		if want, decided = t.verdict(e.Op, s.need, len(s.nodes)); !same(want, e.Err) {
 			want, decided = nil, false
 		}
 	}
 	switch {
-	case decided && e.Err != want:
+	case decided && !same(e.Err, want):
 		s.failf("(8) c%d: %s %q was decided as %v, but by the votes as %v: %v", c.id, e.Op, e.Resources, e.Err, want, e.Votes)
 	case !decided && (e.Err == nil || errors.Is(e.Err, ErrTaken) || errors.Is(e.Err, ErrNoQuorum) || errors.Is(e.Err, ErrLost)):
 		s.failf("(8) c%d: %s %q was decided as %v, but the votes decide nothing: %v", c.id, e.Op, e.Resources, e.Err, e.Votes)
@@ -191,9 +198,9 @@ func (s *sim) checkVotes(what string, votes []Vote, op Op) {
 	for i, v := range votes {
 		names[i] = v.Node
 		switch {
-		case v.Err == ErrTaken && (op != OpLock || v.Holder == ""):
+		case errors.Is(v.Err, ErrTaken) && (op != OpLock || v.Holder == ""):
 			s.failf("(8) %s: %s vote of %s: taken by %q", what, op, v.Node, v.Holder)
-		case v.Err == ErrLost && op == OpLock:
+		case errors.Is(v.Err, ErrLost) && op == OpLock:
 			s.failf("(8) %s: lock vote of %s: lost", what, v.Node)
 		case v.Took < 0 || v.Took > 2*simTimeouts[len(simTimeouts)-1]:
 			s.failf("(8) %s: vote of %s took %v", what, v.Node, v.Took)
@@ -241,7 +248,7 @@ func (w *simWorker) quorumError(what string, err error, op Op, resources []strin
 }
 
 // checkLockError checks what Lock and TryLock can fail with.
-func (w *simWorker) checkLockError(what string, err error, resources []string, ctx simContext, start time.Time, ttl time.Duration, attempts int) {
+func (w *simWorker) checkLockError(ctx context.Context, what string, err error, resources []string, start time.Time, life time.Duration, attempts int) {
 	s := w.s
 	n := len(s.nodes)
 	ended := ctx.Err() != nil && errors.Is(err, ctx.Err())
@@ -257,7 +264,7 @@ func (w *simWorker) checkLockError(what string, err error, resources []string, c
 		if now := time.Now(); now.After(start) {
 			s.failf("(8) %s of %s has no votes after %v: %v", what, w.name, now.Sub(start), err)
 		}
-	case reason == ErrLost:
+	case errors.Is(reason, ErrLost):
 		s.failf("(8) %s of %s: %v", what, w.name, err)
 	}
 	if qe == nil {
@@ -271,18 +278,18 @@ func (w *simWorker) checkLockError(what string, err error, resources []string, c
 		unheard = t.pending
 	}
 	switch {
-	case reason == ErrTaken && (t.no == 0 || t.no+t.mute+t.pending <= n-s.need):
+	case errors.Is(reason, ErrTaken) && (t.no == 0 || t.no+t.mute+t.pending <= n-s.need):
 		s.failf("(8) %s of %s is taken by these votes: %v", what, w.name, err)
-	case reason == ErrNoQuorum && !ended && !closed && t.mute+unheard <= n-s.need:
+	case errors.Is(reason, ErrNoQuorum) && !ended && !closed && t.mute+unheard <= n-s.need:
 		// Or the quorum came too late.
-		if t.yes < s.need || time.Since(start) < validity(ttl, DefaultDriftFactor) {
+		if t.yes < s.need || time.Since(start) < validity(life, DefaultDriftFactor) {
 			s.failf("(8) %s of %s has no quorum by these votes: %v", what, w.name, err)
 		}
 	}
 }
 
 // checkExtendError checks what an extension can fail with.
-func (w *simWorker) checkExtendError(l *simLock, err error, ctx simContext, before, released, start time.Time) {
+func (w *simWorker) checkExtendError(ctx context.Context, l *simLock, err error, before, released, start time.Time) {
 	s := w.s
 	qe, reason := w.quorumError("Extend", err, OpExtend, l.Resources(), 0)
 	lost := errors.Is(err, ErrLost)
@@ -298,7 +305,7 @@ func (w *simWorker) checkExtendError(l *simLock, err error, ctx simContext, befo
 		s.failf("(8) Extend of %s fails without a reason: %v", l.name, err)
 	case qe == nil && now.After(start):
 		s.failf("(8) Extend of %s has no votes after %v: %v", l.name, now.Sub(start), err)
-	case reason == ErrTaken:
+	case errors.Is(reason, ErrTaken):
 		s.failf("(8) Extend of %s: %v", l.name, err)
 	}
 }
@@ -326,12 +333,12 @@ func (w *simWorker) checkUnlock(l *simLock, err error) {
 		if now.Before(until) {
 			s.failf("(4) Unlock of %s before Until: %v", l.name, err)
 		}
-	case reason == ErrLost:
+	case errors.Is(reason, ErrLost):
 		// Until then its keys were there, and this holder has released it.
 		if now.Before(until) {
 			s.failf("Unlock of %s, which nobody can have taken away: %v", l.name, err)
 		}
-	case reason == ErrTaken:
+	case errors.Is(reason, ErrTaken):
 		s.failf("(8) Unlock of %s: %v", l.name, err)
 	}
 }
@@ -369,7 +376,7 @@ func (s *sim) checkOverlaps() {
 // checkHandles checks (4) once more for all locks ever.
 func (s *sim) checkHandles() {
 	for _, l := range s.locks {
-		l.observeErr(s, "at the end")
+		_ = l.observeErr(s, "at the end")
 	}
 }
 

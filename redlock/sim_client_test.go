@@ -27,6 +27,7 @@ type simLock struct {
 	from time.Time // when the lock was returned
 
 	mu       sync.Mutex
+	shared   bool      // by two goroutines
 	released time.Time // when Unlock was first called, zero before
 	err      error     // what Err returned, once that was not nil
 }
@@ -34,6 +35,9 @@ type simLock struct {
 func (w *simWorker) run(until time.Time) {
 	for afterClose := 0; afterClose < 3; {
 		time.Sleep(between(w.rng, 0, w.s.plan.think))
+		if every := w.s.plan.bursts; every > 0 {
+			time.Sleep(every - time.Since(w.s.start)%every)
+		}
 		if !time.Now().Before(until) || w.s.failed() {
 			return
 		}
@@ -47,36 +51,33 @@ func (w *simWorker) run(until time.Time) {
 		if l := w.acquire(); l != nil {
 			w.hold(l)
 		}
+		if w.s.plan.closing && w.rng.IntN(20) == 0 {
+			// As a process does that ends right after a release or a failure.
+			w.c.close(w.s.t.Context(), false)
+		}
 	}
 }
 
-// A simContext is a context that may end at a random moment.
-type simContext struct {
-	context.Context
-	cancel context.CancelFunc
-	end    time.Time // zero: never
-}
-
-// randomContext returns a context that in some cases ends within the limit.
-// Passing cancels is the same in each case.
-func (w *simWorker) randomContext(limit time.Duration) simContext {
-	end := time.Now().Add(between(w.rng, 0, limit))
+// randomContext returns a context that in some cases ends within the limit, and
+// when: a zero time is never.
+func (w *simWorker) randomContext(limit time.Duration) (ctx context.Context, cancel context.CancelFunc, end time.Time) {
+	end = time.Now().Add(between(w.rng, 0, limit))
 	switch w.rng.IntN(6) {
 	case 0:
 		ctx, cancel := context.WithDeadline(w.s.t.Context(), end)
-		return simContext{ctx, cancel, end}
+		return ctx, cancel, end
 	case 1:
 		ctx, cancel := context.WithCancel(w.s.t.Context())
 		stop := time.AfterFunc(time.Until(end), cancel)
-		return simContext{ctx, func() { stop.Stop(); cancel() }, end}
+		return ctx, func() { stop.Stop(); cancel() }, end
 	default:
-		return simContext{w.s.t.Context(), func() {}, time.Time{}}
+		return w.s.t.Context(), func() {}, time.Time{}
 	}
 }
 
-func (w *simWorker) ttl() time.Duration {
-	if w.s.plan.longTTL && w.rng.IntN(2) == 0 {
-		return magnitude(w.rng, 20*time.Millisecond, simMaxTTL)
+func (w *simWorker) randomTTL() time.Duration {
+	if w.s.plan.longTTL && w.rng.IntN(3) > 0 {
+		return between(w.rng, 20*time.Millisecond, simMaxTTL)
 	}
 	return magnitude(w.rng, 20*time.Millisecond, time.Second)
 }
@@ -88,7 +89,7 @@ func (w *simWorker) acquire() *simLock {
 	for _, i := range rng.Perm(len(s.resources))[:1+rng.IntN(len(s.resources))] {
 		resources = append(resources, s.resources[i])
 	}
-	ttl, timeout := w.ttl(), w.c.timeout
+	life, timeout := w.randomTTL(), w.c.timeout
 	var opts []Option
 	if rng.IntN(8) == 0 {
 		timeout = pick(rng, simTimeouts...)
@@ -105,17 +106,17 @@ func (w *simWorker) acquire() *simLock {
 		bound = time.Duration(retries+1)*bound + 2*time.Duration(retries)*delay
 		attempts += retries
 	}
-	ctx := w.randomContext(bound)
-	defer ctx.cancel()
+	ctx, cancel, end := w.randomContext(bound)
+	defer cancel()
 
-	s.tracef("%s %s %q ttl %v, timeout %v, context until %v", w.name, what, resources, ttl, timeout, s.offset(ctx.end))
+	s.tracef("%s %s %q ttl %v, timeout %v, context until %v", w.name, what, resources, life, timeout, s.offset(end))
 	start := time.Now()
-	lock, err := call(ctx, resources, ttl, opts...)
+	lock, err := call(ctx, resources, life, opts...)
 	now := time.Now()
-	w.checkEnd(what, start, bound, ctx.end, true)
+	w.checkEnd(what, start, bound, end, true)
 	if err != nil {
 		s.tracef("%s %s: %v", w.name, what, err)
-		w.checkLockError(what, err, unique(resources), ctx, start, ttl, attempts)
+		w.checkLockError(ctx, what, err, unique(resources), start, life, attempts)
 		return nil
 	}
 	w.made++
@@ -129,8 +130,9 @@ func (w *simWorker) acquire() *simLock {
 	if double != nil {
 		s.failf("%s and %s have the same token", double.name, l.name)
 	}
-	if until := start.Add(validity(ttl, DefaultDriftFactor)); lock.Attempts() == 1 && what == "Lock" && lock.Until().After(now.Add(ttl)) || lock.Until().Before(until) && what == "TryLock" && lock.Until().Before(now) {
-		s.failf("(3) %s: Until %v after %s at %v with ttl %v", l.name, s.offset(lock.Until()), what, s.offset(start), ttl)
+	// It counts from the beginning of an attempt within the call.
+	if began := lock.Until().Add(-validity(life, DefaultDriftFactor)); began.Before(start) || began.After(now) {
+		s.failf("(3) %s: Until %v after %s at %v with ttl %v", l.name, s.offset(lock.Until()), what, s.offset(start), life)
 	}
 	if !lock.Until().After(now) {
 		s.failf("(3) %s was returned when it had ended", l.name)
@@ -144,18 +146,22 @@ func (w *simWorker) hold(l *simLock) {
 	rng := w.rng
 	long := time.Until(l.Until()) > 3*time.Second
 	fate := rng.IntN(10)
+	if long && rng.IntN(4) > 0 {
+		fate = 0 // Or nobody else would get it for the rest of the phase.
+	}
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	if rng.IntN(4) == 0 {
 		other := &simWorker{s: w.s, c: w.c, rng: rand.New(rand.NewPCG(rng.Uint64(), 0)), name: w.name + "'"}
 		// Somebody else who has the handle.
+		l.shared = true
 		wg.Go(func() {
 			for range 1 + other.rng.IntN(3) {
 				time.Sleep(magnitude(other.rng, time.Millisecond, 200*time.Millisecond))
 				other.use(l)
 			}
 			if other.rng.IntN(3) == 0 && fate < 6 {
-				other.unlock(l)
+				_ = other.unlock(l)
 			}
 		})
 	}
@@ -163,18 +169,22 @@ func (w *simWorker) hold(l *simLock) {
 		time.Sleep(magnitude(rng, time.Millisecond, 200*time.Millisecond))
 		w.use(l)
 	}
+	if rng.IntN(6) == 0 && !long {
+		// At the last moment.
+		time.Sleep(time.Until(l.Until()) - magnitude(rng, 100*time.Microsecond, 50*time.Millisecond))
+		w.use(l)
+	}
 	switch {
 	case fate < 6 || long && fate < 9:
-		w.unlock(l)
-		for rng.IntN(3) == 0 {
-			time.Sleep(magnitude(rng, time.Millisecond, 500*time.Millisecond))
-			w.unlock(l)
-			w.check(l, "released")
+		err := w.unlock(l)
+		for rng.IntN(3) == 0 || errors.Is(err, ErrNoQuorum) && rng.IntN(4) > 0 {
+			time.Sleep(magnitude(rng, time.Millisecond, 2*time.Second))
+			err = w.unlock(l)
 		}
 	case fate < 8 && !long:
 		w.expire(l)
 		if rng.IntN(2) == 0 {
-			w.unlock(l)
+			_ = w.unlock(l)
 		}
 	default:
 		w.s.tracef("%s abandons %s", w.name, l.name)
@@ -188,31 +198,33 @@ func (w *simWorker) use(l *simLock) {
 		return
 	}
 	s := w.s
-	ttl := w.ttl()
+	life := w.randomTTL()
 	if w.rng.IntN(2) == 0 {
-		ttl = min(ttl, time.Second)
+		life = min(life, time.Second)
 	}
 	timeout := l.o.nodeTimeout
-	ctx := w.randomContext(timeout * 3 / 2)
-	defer ctx.cancel()
-	s.tracef("%s extends %s by %v, context until %v", w.name, l.name, ttl, s.offset(ctx.end))
+	ctx, cancel, end := w.randomContext(timeout * 3 / 2)
+	defer cancel()
+	s.tracef("%s extends %s by %v, context until %v", w.name, l.name, life, s.offset(end))
 	start := time.Now()
 	before := l.Until()
-	err := l.Extend(ctx, ttl)
+	err := l.Extend(ctx, life)
 	now := time.Now()
 	until := l.Until()
 	s.tracef("%s Extend %s: %v, until %v", w.name, l.name, err, s.offset(until))
-	w.checkEnd("Extend", start, timeout, ctx.end, false)
+	w.checkEnd("Extend", start, timeout, end, false)
 	released := l.releasedAt()
 	switch {
 	case until.Before(before):
 		s.failf("Extend of %s shortened it from %v to %v", l.name, s.offset(before), s.offset(until))
 	case err != nil:
-		w.checkExtendError(l, err, ctx, before, released, start)
+		w.checkExtendError(ctx, l, err, before, released, start)
 	case !released.IsZero() && now.After(released):
 		s.failf("(4) Extend of %s succeeded after Unlock at %v", l.name, s.offset(released))
-	case !now.Before(until) || until.Before(start.Add(validity(ttl, DefaultDriftFactor))):
-		s.failf("(3) Extend of %s by %v at %v succeeded with Until %v", l.name, ttl, s.offset(start), s.offset(until))
+	case !now.Before(start.Add(validity(life, DefaultDriftFactor))) || until.Before(start.Add(validity(life, DefaultDriftFactor))):
+		s.failf("(3) Extend of %s by %v at %v succeeded with Until %v", l.name, life, s.offset(start), s.offset(until))
+	case !now.Before(before) && !l.shared:
+		s.failf("(4) Extend of %s succeeded after Until, which was %v", l.name, s.offset(before))
 	}
 	w.check(l, "extended")
 }
@@ -245,10 +257,10 @@ func (l *simLock) releasedAt() time.Time {
 	return l.released
 }
 
-func (w *simWorker) unlock(l *simLock) {
+func (w *simWorker) unlock(l *simLock) error {
 	s := w.s
-	ctx := w.randomContext(l.o.nodeTimeout) // It must have no effect.
-	defer ctx.cancel()
+	ctx, cancel, _ := w.randomContext(l.o.nodeTimeout) // It must have no effect.
+	defer cancel()
 	start := time.Now()
 	l.mu.Lock()
 	if l.released.IsZero() {
@@ -261,22 +273,23 @@ func (w *simWorker) unlock(l *simLock) {
 	w.checkEnd("Unlock", start, l.o.nodeTimeout, time.Time{}, false)
 	w.checkUnlock(l, err)
 	w.check(l, "released")
+	return err
 }
 
 // inspect asks who holds a resource. Little is promised about the answer.
 func (w *simWorker) inspect() {
 	s := w.s
-	ctx := w.randomContext(w.c.timeout)
-	defer ctx.cancel()
+	ctx, cancel, end := w.randomContext(w.c.timeout)
+	defer cancel()
 	start := time.Now()
 	in, err := w.c.r.Inspect(ctx, pick(w.rng, s.resources...))
-	w.checkEnd("Inspect", start, w.c.timeout, ctx.end, false)
+	w.checkEnd("Inspect", start, w.c.timeout, end, false)
 	switch {
 	case err == nil:
 		if len(in.Nodes) != len(s.nodes) {
 			s.failf("(8) Inspect shows %d of %d nodes", len(in.Nodes), len(s.nodes))
 		}
-	case ctx.Err() != nil && errors.Is(err, ctx.Err()), err == ErrClosed && w.c.isClosed():
+	case ctx.Err() != nil && errors.Is(err, ctx.Err()), errors.Is(err, ErrClosed) && w.c.isClosed():
 	default:
 		s.failf("Inspect: %v", err)
 	}

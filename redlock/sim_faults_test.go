@@ -28,17 +28,17 @@ func (s *sim) makeNodes() {
 	rng := s.rng
 	faulty := rng.IntN(len(s.c.Nodes) + 1)
 	if rng.IntN(2) == 0 {
-		faulty = min(faulty, len(s.c.Nodes)-s.need)
+		faulty = len(s.c.Nodes) - s.need
 	}
 	flushing := rng.IntN(3) == 0
 	slowest := pick(rng, 0, time.Millisecond, time.Millisecond, 2*time.Millisecond, 10*time.Millisecond, 60*time.Millisecond)
-	late := rng.IntN(2) == 0
+	late := rng.IntN(3) > 0
 	order := rng.Perm(len(s.c.Nodes))
 	for i, node := range s.c.Nodes {
 		n := &simNode{Node: node, s: s, faulty: order[i] < faulty, flushing: flushing, quiet: s.start.Add(-time.Hour)}
 		n.base = [2]time.Duration{between(rng, 0, slowest), between(rng, 0, slowest)}
 		if late {
-			n.Proxy().LateBytes(0, between(rng, time.Millisecond, simMaxLate))
+			n.Proxy().LateBytes(0, magnitude(rng, 10*time.Millisecond, simMaxLate))
 		}
 		s.must(n.OnCommand(n.observe))
 		s.nodes = append(s.nodes, n)
@@ -95,6 +95,15 @@ var simFaults = []simFault{
 		n.Proxy().SetDelays(min(d[0], d[1]), max(d[0], d[1]), min(d[2], d[3]), max(d[2], d[3]))
 		return n.normalDelays
 	}},
+	{"cut off", func(n *simNode, rng *rand.Rand) func() {
+		// With requests on their way, which may be delivered late.
+		delay := between(rng, 50*time.Millisecond, 900*time.Millisecond)
+		n.Proxy().SetDelays(delay/2, delay, 0, n.base[1])
+		return func() {
+			n.Proxy().Reset()
+			n.normalDelays()
+		}
+	}},
 	{"hung", func(n *simNode, _ *rand.Rand) func() {
 		n.s.must(n.Hang())
 		return func() { n.s.must(n.Resume()) }
@@ -149,6 +158,9 @@ func (n *simNode) injectFaults(rng *rand.Rand, until time.Time) {
 	}
 	for {
 		quiet, length, fault := magnitude(rng, time.Millisecond, n.s.plan.maxQuiet), magnitude(rng, time.Millisecond, n.s.plan.maxFault), pick(rng, simFaults...)
+		if usual := n.s.plan.usual; usual >= 0 && rng.IntN(2) == 0 {
+			fault = simFaults[usual]
+		}
 		time.Sleep(quiet)
 		if !time.Now().Before(until) || n.s.failed() {
 			return

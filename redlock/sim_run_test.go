@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -77,9 +78,9 @@ func simSeeds(t *testing.T) (first, last uint64) {
 	if seed := number("SIM_SEED", 0); seed > 0 {
 		return seed, seed
 	}
-	count := uint64(60)
+	count := uint64(150)
 	if raceEnabled || testing.Short() {
-		count = 16
+		count = 30
 	}
 	first = number("SIM_FIRST", 1)
 	return first, first + number("SIM_SEEDS", count) - 1
@@ -123,10 +124,14 @@ type simPlan struct {
 	wipe     bool          // nodes lose their data between phases, when no lock can be held
 	maxFault time.Duration // the longest fault
 	maxQuiet time.Duration // the longest time between two faults of a node
+	usual    int           // every other fault is this one of simFaults; -1: none is
+	storms   int           // sequences of faults that a faulty node suffers at the same time
 	closing  bool          // clients are closed at random moments
+	bursts   time.Duration // clients begin together, so often; zero: they do not
 }
 
 func newSim(t *testing.T, seed uint64) *sim {
+	t.Helper()
 	s := &sim{
 		t: t, seed: seed, verbose: os.Getenv("SIM_SEED") != "", start: time.Now(),
 		byToken: map[string]*simLock{}, owners: map[string]*simClient{}, sessions: map[string]*simClient{},
@@ -150,11 +155,20 @@ func newSim(t *testing.T, seed uint64) *sim {
 		clients:  2 + rng.IntN(3),
 		workers:  1 + rng.IntN(3),
 		think:    pick(rng, 10*time.Millisecond, 50*time.Millisecond, 200*time.Millisecond),
-		longTTL:  rng.IntN(2) == 0,
+		longTTL:  rng.IntN(3) > 0,
 		wipe:     rng.IntN(3) == 0,
 		maxFault: pick(rng, 30*time.Millisecond, 200*time.Millisecond, time.Second, 3*time.Second),
 		maxQuiet: pick(rng, 30*time.Millisecond, 200*time.Millisecond, time.Second),
+		usual:    max(-1, rng.IntN(3*len(simFaults))-2*len(simFaults)),
+		storms:   1 + rng.IntN(2),
 		closing:  rng.IntN(3) == 0,
+		bursts:   pick(rng, 0, 0, 20*time.Millisecond, 100*time.Millisecond),
+	}
+	if rng.IntN(4) == 0 {
+		// What is delivered after its connection has been given up is the hardest
+		// to get right, and rare by mere chance.
+		s.plan.usual = slices.IndexFunc(simFaults, func(f simFault) bool { return f.name == "cut off" })
+		s.plan.longTTL = true
 	}
 	s.makeNodes()
 	return s
@@ -220,8 +234,11 @@ func (s *sim) phase() {
 	until := time.Now().Add(s.plan.length)
 	var wg sync.WaitGroup
 	for _, n := range s.nodes {
-		faults, flushes := s.newRand(), s.newRand()
-		wg.Go(func() { n.injectFaults(faults, until) })
+		for range s.plan.storms {
+			faults := s.newRand()
+			wg.Go(func() { n.injectFaults(faults, until) })
+		}
+		flushes := s.newRand()
 		wg.Go(func() { n.flushScripts(flushes, until) })
 	}
 	for _, c := range s.clients {
@@ -327,7 +344,7 @@ type simClient struct {
 	pools   []*redis.Pool
 
 	// Guarded by s.mu.
-	closing time.Time // when Close was called, zero before
+	closing time.Time // when Close was first called, zero before
 	rough   bool      // it was closed with a context that ended
 	calm    []bool    // by node: it had no fault for long before the end of Close
 }
@@ -355,8 +372,14 @@ func (c *simClient) close(ctx context.Context, rough bool) {
 	s := c.s
 	start := time.Now()
 	s.mu.Lock()
-	c.closing, c.rough = start, rough
+	first := c.closing.IsZero()
+	if first {
+		c.closing, c.rough = start, rough
+	}
 	s.mu.Unlock()
+	if !first {
+		return
+	}
 	s.tracef("c%d closes", c.id)
 	err := c.r.Close(ctx)
 	took := time.Since(start)
@@ -373,7 +396,7 @@ func (c *simClient) close(ctx context.Context, rough bool) {
 	if !rough && err != nil {
 		s.failf("Close of c%d: %v", c.id, err)
 	}
-	if _, err := c.r.TryLock(ctx, s.resources, time.Second); ctx.Err() == nil && err != ErrClosed {
+	if _, err := c.r.TryLock(ctx, s.resources, time.Second); ctx.Err() == nil && !errors.Is(err, ErrClosed) {
 		s.failf("TryLock after Close of c%d: %v", c.id, err)
 	}
 }
