@@ -1,0 +1,235 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
+)
+
+// A fault is a way for a node to fail, with its cure.
+type fault struct {
+	name   string
+	cause  func(*testcluster.Node) error
+	cure   func(*testcluster.Node) error
+	cureBy string
+}
+
+var faults = []fault{
+	{"stopped with SIGSTOP", (*testcluster.Node).Hang, (*testcluster.Node).Resume, "SIGCONT"},
+	{"killed", (*testcluster.Node).Stop, restartEmpty, "a restarted server answers"},
+}
+
+func restartEmpty(n *testcluster.Node) error { return n.Restart(false) }
+
+// degraded measures redlock before, during and after the loss of as many nodes
+// as its quorum can do without.
+func degraded(s settings, w io.Writer) error {
+	lost := (s.nodes - 1) / 2
+	if lost == 0 {
+		return errors.New("degraded: with so few nodes none may fail; see -nodes")
+	}
+	for _, f := range faults {
+		title := fmt.Sprintf("redlock, lock+unlock, %d of %d nodes %s. Phases: healthy %v; from the instant before the fault, %v; "+
+			"the same without its first %v", lost, s.nodes, f.name, s.faultTime, s.settle+s.faultTime, s.settle)
+		phases := newTable(title, "callers", "phase", "op/s", "p50 µs", "p99 µs", "max µs", "p50 / healthy", "p99 / healthy", "failed")
+		back := newTable(fmt.Sprintf("All %d nodes vote again", s.nodes), "callers", "ms after "+f.cureBy)
+		slow := newOutliers(s.slow)
+		for _, callers := range []int{1, 8} {
+			if err := degrade(s, f, lost, callers, phases, back, slow); err != nil {
+				return fmt.Errorf("%d nodes %s: %w", lost, f.name, err)
+			}
+		}
+		if err := errors.Join(phases.print(w), slow.print(w), back.print(w)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// degrade measures one fault with new servers and a new Redlock.
+func degrade(s settings, f fault, lost, callers int, phases, back *table, slow *outliers) (err error) {
+	cluster, err := testcluster.StartServers(s.nodes)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, cluster.Close()) }()
+	r, err := openRedlock(cluster.Addrs())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = r.Close(context.Background()) }()
+	if _, err = untilAllVote(r, s); err != nil { // The first connections.
+		return err
+	}
+	victims := cluster.Nodes[s.nodes-lost:]
+
+	watch := startWitness()
+	defer watch.end()
+	group := startCallers(r, s.ttl, callers)
+	// However the measurement ends, the callers must before the Redlock does.
+	defer group.end()
+	time.Sleep(min(s.faultTime/4, time.Second)) // Warms up.
+	healthyFrom := time.Now()
+	time.Sleep(s.faultTime)
+	struck := time.Now()
+	for _, n := range victims {
+		if err = f.cause(n); err != nil {
+			return err
+		}
+	}
+	faulty := time.Now()
+	time.Sleep(s.settle + s.faultTime)
+	ended := time.Now()
+	seen, gaps := group.end(), watch.end()
+
+	c := strconv.Itoa(callers)
+	healthy := newPhase(seen, healthyFrom, struck)
+	phases.add(healthy.row(c, "healthy", healthy)...)
+	phases.add(newPhase(seen, struck, ended).row(c, "degraded, with the first "+s.settle.String(), healthy)...)
+	phases.add(newPhase(seen, faulty.Add(s.settle), ended).row(c, "degraded, without", healthy)...)
+
+	slow.note(c, seen, gaps, healthyFrom, struck)
+
+	for _, n := range victims {
+		if err = f.cure(n); err != nil {
+			return err
+		}
+	}
+	took, err := untilAllVote(r, s)
+	if err != nil {
+		return err
+	}
+	back.add(c, fmt.Sprintf("%.0f", micros(took)/1000))
+	return nil
+}
+
+// untilAllVote locks until every node has granted the same lock and has told so
+// to this client, and returns how long that took.
+func untilAllVote(r *redlock.Redlock, s settings) (time.Duration, error) {
+	const patience = 30 * time.Second
+	ctx := context.Background()
+	start := time.Now()
+	for i := 0; ; i++ {
+		all, err := allVote(ctx, r, "vote:"+strconv.Itoa(i), s)
+		switch took := time.Since(start); {
+		case all:
+			return took, nil
+		case took > patience:
+			return took, fmt.Errorf("not all nodes vote after %v: %w", patience, err)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// allVote locks a new key and asks every node for its holder. The question
+// follows the lock request on the same connection, and so sees its outcome.
+func allVote(ctx context.Context, r *redlock.Redlock, key string, s settings) (bool, error) {
+	lock, err := r.TryLock(ctx, []string{key}, s.ttl)
+	if err != nil {
+		return false, err
+	}
+	in, err := r.Inspect(ctx, key)
+	if err = errors.Join(err, lock.Unlock(ctx)); err != nil {
+		return false, err
+	}
+	for _, n := range in.Nodes {
+		if n.Err != nil {
+			return false, n.Err
+		}
+		if n.Holder == "" || n.Holder != in.Holder {
+			return false, fmt.Errorf("%s has not granted the lock", n.Node)
+		}
+	}
+	return true, nil
+}
+
+// An observation is one lock+unlock.
+type observation struct {
+	start time.Time
+	took  time.Duration
+	err   error
+}
+
+func (o observation) end() time.Time { return o.start.Add(o.took) }
+
+// callers lock and unlock in the background, each a key of its own.
+type callers struct {
+	stop atomic.Bool
+	wg   sync.WaitGroup
+	seen [][]observation // by caller
+}
+
+func startCallers(r *redlock.Redlock, ttl time.Duration, n int) *callers {
+	g := &callers{seen: make([][]observation, n)}
+	for i := range n {
+		g.wg.Go(func() {
+			w := &redlockWorker{r: r, ttl: ttl}
+			key := "degraded:" + strconv.Itoa(i)
+			for !g.stop.Load() {
+				g.seen[i] = append(g.seen[i], observe(w, key))
+			}
+		})
+	}
+	return g
+}
+
+func observe(w worker, key string) observation {
+	ctx := context.Background()
+	start := time.Now()
+	err := w.lock(ctx, key)
+	if err == nil {
+		err = w.unlock(ctx)
+	}
+	return observation{start, time.Since(start), err}
+}
+
+// end stops the callers and returns what they have seen.
+func (g *callers) end() []observation {
+	g.stop.Store(true)
+	g.wg.Wait()
+	return slices.Concat(g.seen...)
+}
+
+// A phase is what was observed in a part of the time.
+type phase struct {
+	length time.Duration
+	took   []time.Duration // sorted
+	failed int
+}
+
+// newPhase picks what ended between from and to, so that an operation that the
+// fault caught in the middle belongs to the fault.
+func newPhase(seen []observation, from, to time.Time) phase {
+	p := phase{length: to.Sub(from)}
+	for _, o := range seen {
+		switch end := o.end(); {
+		case !end.After(from) || end.After(to):
+		case o.err != nil:
+			p.failed++
+		default:
+			p.took = append(p.took, o.took)
+		}
+	}
+	slices.Sort(p.took)
+	return p
+}
+
+func (p phase) row(callers, name string, healthy phase) []string {
+	cells := []string{callers, name, fmt.Sprintf("%.0f", float64(len(p.took))/p.length.Seconds())}
+	for _, q := range []int{50, 99, 100} {
+		cells = append(cells, number(micros(percentile(p.took, q)), "%.0f"))
+	}
+	for _, q := range []int{50, 99} {
+		cells = append(cells, ratio(micros(percentile(p.took, q)), micros(percentile(healthy.took, q))))
+	}
+	return append(cells, strconv.Itoa(p.failed))
+}

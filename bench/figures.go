@@ -1,0 +1,100 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// median returns the middle of the values, the mean of the two middle ones if
+// their number is even, and 0 if there are none.
+func median(values []float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	s := slices.Sorted(slices.Values(values))
+	mid := len(s) / 2
+	if len(s)%2 == 1 {
+		return s[mid]
+	}
+	return (s[mid-1] + s[mid]) / 2
+}
+
+// percentile returns the smallest value that at least p % of the sorted ones do
+// not exceed, and 0 if there are none.
+func percentile(sorted []time.Duration, p int) time.Duration {
+	if len(sorted) == 0 {
+		return 0
+	}
+	rank := (len(sorted)*p + 99) / 100
+	return sorted[max(rank, 1)-1]
+}
+
+// each returns what f gives for every item.
+func each[T any](items []T, f func(T) float64) []float64 {
+	values := make([]float64, len(items))
+	for i, item := range items {
+		values[i] = f(item)
+	}
+	return values
+}
+
+// ratios returns a[i]/b[i]. Rounds in which either is 0 say nothing.
+func ratios(a, b []float64) []float64 {
+	var r []float64
+	for i := range a {
+		if a[i] > 0 && b[i] > 0 {
+			r = append(r, a[i]/b[i])
+		}
+	}
+	return r
+}
+
+// ratio formats a/b, or a dash if that has no meaning.
+func ratio(a, b float64) string {
+	if a <= 0 || b <= 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.2f", a/b)
+}
+
+// number formats a figure that is 0 only where it could not be measured.
+func number(f float64, format string) string {
+	if f <= 0 {
+		return "-"
+	}
+	return fmt.Sprintf(format, f)
+}
+
+func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
+
+// A table is printed with aligned columns.
+type table struct {
+	title string
+	rows  [][]string
+}
+
+func newTable(title string, columns ...string) *table {
+	return &table{title: title, rows: [][]string{columns}}
+}
+
+func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
+
+func (t *table) print(w io.Writer) error {
+	if len(t.rows) == 1 {
+		return nil
+	}
+	if _, err := fmt.Fprintf(w, "\n%s\n\n", t.title); err != nil {
+		return err
+	}
+	tw := tabwriter.NewWriter(w, 0, 0, 3, ' ', tabwriter.AlignRight)
+	for _, row := range t.rows {
+		if _, err := fmt.Fprintf(tw, "%s\t\n", strings.Join(row, "\t")); err != nil {
+			return err
+		}
+	}
+	return tw.Flush()
+}

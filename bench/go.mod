@@ -1,0 +1,17 @@
+module github.com/seed6c881748/redlock/bench
+
+go 1.25.0
+
+require (
+	github.com/go-redsync/redsync/v4 v4.17.0
+	github.com/gomodule/redigo v1.9.3
+	github.com/seed6c881748/redlock v0.0.0
+)
+
+require (
+	github.com/alicebob/miniredis/v2 v2.40.0 // indirect
+	github.com/yuin/gopher-lua v1.1.1 // indirect
+	golang.org/x/sync v0.22.0 // indirect
+)
+
+replace github.com/seed6c881748/redlock => ../

@@ -1,0 +1,195 @@
+// Command bench compares package redlock with redsync on real redis-server
+// processes, which it starts itself on free loopback ports.
+//
+// Clients, nodes and whatever else the machine runs share its processors, so
+// absolute figures belong to one machine and one moment. The clients therefore
+// take turns within one run, round by round, and it is the ratios that count.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"runtime/pprof"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+)
+
+// settings are what the flags say.
+type settings struct {
+	nodes      int
+	ttl        time.Duration
+	rounds     int
+	time       time.Duration
+	goroutines []int
+	fresh      bool
+	only       string
+	parts      []string
+	blocks     int
+	blockSize  int
+	settle     time.Duration
+	faultTime  time.Duration
+	slow       time.Duration
+	cpuProfile string
+}
+
+// parts are the measurements, in the order in which they run.
+var parts = []string{"throughput", "latency", "degraded"}
+
+func main() {
+	s, err := parse(os.Args[1:], os.Stderr)
+	if errors.Is(err, flag.ErrHelp) {
+		return
+	}
+	if err == nil {
+		err = run(s, os.Stdout)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func parse(args []string, usage io.Writer) (settings, error) {
+	var s settings
+	f := flag.NewFlagSet("bench", flag.ContinueOnError)
+	f.SetOutput(usage)
+	f.IntVar(&s.nodes, "nodes", 5, "`number` of Redis nodes")
+	f.DurationVar(&s.ttl, "ttl", 8*time.Second, "what every lock is taken for")
+	f.IntVar(&s.rounds, "rounds", 5, "`number` of rounds, in each of which every client has its turn")
+	f.DurationVar(&s.time, "time", 2*time.Second, "throughput: length of a client's turn")
+	goroutines := f.String("goroutines", "64,8,1", "throughput: `numbers` of goroutines")
+	f.BoolVar(&s.fresh, "fresh", false, "throughput, latency: a new key for every lock, instead of one per goroutine")
+	f.StringVar(&s.only, "only", "", "throughput, latency: only the client of this `name` (redlock, redsync, redsync-failfast)")
+	chosen := f.String("parts", strings.Join(parts, ","), "the `parts` to run")
+	f.IntVar(&s.blocks, "blocks", 10, "latency: `number` of blocks that each client has in a round")
+	f.IntVar(&s.blockSize, "block", 200, "latency: `number` of locks in a block")
+	f.DurationVar(&s.settle, "settle", 3*time.Second, "degraded: time after the fault that the settled figures leave out")
+	f.DurationVar(&s.faultTime, "fault-time", 5*time.Second, "degraded: length of the healthy phase, and of the degraded one after the settling")
+	f.DurationVar(&s.slow, "slow", 50*time.Millisecond, "degraded: list operations that took longer")
+	f.StringVar(&s.cpuProfile, "cpuprofile", "", "write a CPU profile of the run to this `file`")
+	if err := f.Parse(args); err != nil {
+		return s, err
+	}
+	if f.NArg() > 0 {
+		return s, fmt.Errorf("unexpected argument %q", f.Arg(0))
+	}
+	for _, text := range strings.Split(*goroutines, ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(text))
+		if err != nil || n < 1 {
+			return s, fmt.Errorf("-goroutines: %q is not a positive number", text)
+		}
+		s.goroutines = append(s.goroutines, n)
+	}
+	for _, part := range strings.Split(*chosen, ",") {
+		if part = strings.TrimSpace(part); !slices.Contains(parts, part) {
+			return s, fmt.Errorf("-parts: %q is none of %s", part, strings.Join(parts, ", "))
+		}
+		s.parts = append(s.parts, part)
+	}
+	if s.only != "" && !slices.Contains(clientNames, s.only) {
+		return s, fmt.Errorf("-only: %q is none of %s", s.only, strings.Join(clientNames, ", "))
+	}
+	return s, s.check()
+}
+
+// check reports numbers with which nothing could be measured.
+func (s settings) check() error {
+	switch {
+	case s.nodes < 1 || s.rounds < 1 || s.blocks < 1 || s.blockSize < 1:
+		return errors.New("-nodes, -rounds, -blocks and -block must be positive")
+	case s.time <= 0 || s.faultTime <= 0 || s.settle < 0:
+		return errors.New("-time and -fault-time must be positive, and -settle not negative")
+	case s.ttl < time.Second:
+		return errors.New("-ttl must be at least 1s, or locks expire while they are measured")
+	}
+	return nil
+}
+
+func run(s settings, w io.Writer) (err error) {
+	if err = header(s, w); err != nil {
+		return err
+	}
+	stop, err := startProfile(s.cpuProfile)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
+	if slices.Contains(s.parts, "throughput") || slices.Contains(s.parts, "latency") {
+		if err := compare(s, w); err != nil {
+			return err
+		}
+	}
+	if slices.Contains(s.parts, "degraded") {
+		return degraded(s, w)
+	}
+	return nil
+}
+
+// header says what the figures were measured with.
+func header(s settings, w io.Writer) error {
+	version, err := serverVersion()
+	if err != nil {
+		return err
+	}
+	redsync := "unknown"
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, dep := range info.Deps {
+			if dep.Path == "github.com/go-redsync/redsync/v4" {
+				redsync = dep.Version
+			}
+		}
+	}
+	_, err = fmt.Fprintf(w, "%s %s/%s, GOMAXPROCS %d; %d x %s on loopback TCP; redsync %s; ttl %v\n",
+		runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0), s.nodes, version, redsync, s.ttl)
+	return err
+}
+
+// compare runs the parts that all clients take part in.
+func compare(s settings, w io.Writer) (err error) {
+	cluster, err := testcluster.StartServers(s.nodes)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, cluster.Close()) }()
+	clients, err := newClients(cluster.Addrs(), s.ttl, slices.Max(s.goroutines), s.only)
+	if err != nil {
+		return err
+	}
+	defer closeClients(clients)
+	if slices.Contains(s.parts, "throughput") {
+		if err := throughput(s, w, cluster, clients); err != nil {
+			return err
+		}
+	}
+	if slices.Contains(s.parts, "latency") {
+		return latency(s, w, clients)
+	}
+	return nil
+}
+
+// startProfile starts a CPU profile, and returns what ends it.
+func startProfile(path string) (stop func() error, err error) {
+	if path == "" {
+		return func() error { return nil }, nil
+	}
+	file, err := os.Create(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := pprof.StartCPUProfile(file); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return func() error {
+		pprof.StopCPUProfile()
+		return file.Close()
+	}, nil
+}
