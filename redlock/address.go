@@ -26,12 +26,11 @@ import (
 // opts are redigo's dial options: user, password, database, TLS configuration,
 // timeouts; what the address says wins over them. The node is named
 // host:port[/db], or by the path, never with credentials. A malformed address is
-// reported by New, with that name.
+// reported by New, with as much of it as cannot be a password.
 func NewNode(addr string, opts ...redis.DialOption) Node {
 	t, err := parseAddress(addr)
 	if err != nil {
-		name := withoutCredentials(addr)
-		return Node{Name: name, Pool: &ownPool{err: err}}
+		return Node{Name: withoutCredentials(addr), Pool: &ownPool{err: err}}
 	}
 	// A dial is bounded by the context that the node gives it; these bound what
 	// redigo does not put under that context.
@@ -114,7 +113,7 @@ func tcpTarget(hostport, db string) (target, error) {
 		host = "localhost"
 	}
 	if p, err := strconv.ParseUint(port, 10, 16); err != nil || p == 0 {
-		return target{}, fmt.Errorf("port %q: want 1 to 65535", port)
+		return target{}, fmt.Errorf("port%s: want 1 to 65535", shown(port))
 	}
 	address := net.JoinHostPort(host, port)
 	t := target{name: address, network: "tcp", address: address}
@@ -136,7 +135,7 @@ func (t *target) database(s, separator string) error {
 	}
 	db, err := strconv.ParseUint(s, 10, 31)
 	if err != nil {
-		return fmt.Errorf("database %q: want a number", s)
+		return fmt.Errorf("database%s: want a number", shown(s))
 	}
 	if db != 0 {
 		t.name += separator + strconv.FormatUint(db, 10)
@@ -145,15 +144,31 @@ func (t *target) database(s, separator string) error {
 	return nil
 }
 
-// withoutCredentials is what may be shown of an address that could not be
-// parsed: nothing before the last @.
-func withoutCredentials(addr string) string {
-	if i := strings.LastIndex(addr, "@"); i >= 0 {
-		scheme, _, ok := strings.Cut(addr, "://")
-		if ok {
-			return scheme + "://" + addr[i+1:]
-		}
-		return addr[i+1:]
+// shown is a part of a malformed address for its error, if it is a short number:
+// anything else may be a password, of which an @ or a / was forgotten.
+func shown(part string) string {
+	if len(part) > 5 || strings.Trim(part, "0123456789") != "" {
+		return ""
 	}
-	return addr
+	return fmt.Sprintf(" %q", part)
+}
+
+// withoutCredentials is what is shown of a malformed address: of a URL with
+// credentials the host and port, of another URL only the scheme, as what stands
+// there may be a password without its @. Of what is no URL all but what an @
+// shows to be credentials.
+func withoutCredentials(addr string) string {
+	scheme, _, isURL := strings.Cut(addr, "://")
+	at := strings.LastIndex(addr, "@")
+	switch {
+	case !isURL:
+		return addr[at+1:]
+	case at < 0 || strings.ContainsAny(addr[:at], "?#"): // Or it belongs to the query.
+		return scheme + "://…"
+	}
+	rest := addr[at+1:]
+	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
+		rest = rest[:i]
+	}
+	return scheme + "://…@" + rest
 }

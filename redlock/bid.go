@@ -21,33 +21,33 @@ type bid struct {
 	start time.Time
 	num   int
 	round *round // the latest
+	split *split // of the attempt; nil until its votes have been split
 }
 
-func (a *acquisition) newBid(ctx context.Context, number int) *bid {
+func (a *acquisition) newBid(ctx context.Context, number int, s *split) *bid {
 	// start is read before the first send, or Until would be too late.
 	start, wall := time.Now(), a.r.wall()
 	return &bid{
-		a: a, ctx: ctx, num: number, start: start,
+		a: a, ctx: ctx, num: number, split: s, start: start,
 		claim: newClaim(a.resources, a.keys, a.ttl, len(a.r.nodes)),
 		until: newDeadline(start, validity(a.ttl, a.o.driftFactor), wall),
 	}
 }
 
-// ask starts a round. kept are the votes of the one before, if any: only nodes
-// that refused are asked again. Not those that have not been heard yet: of one
-// claim, a node never has two lock requests in flight, or the refusal of one
-// could be taken for the whole truth about what the claim has left there.
-func (b *bid) ask(kept []Vote) {
+// ask starts a round: the first asks all nodes, a further one those that refused.
+func (b *bid) ask() {
 	rd := b.a.r.newRound(b.ctx, OpLock, b.claim, b.claim.lockCommand(), lockKind, decideLock, b.num)
-	rd.until = b.until.mono
-	for i, v := range kept {
-		if v.stance != no {
-			rd.skip(i, v)
-		}
+	rd.until = b.until
+	if b.round != nil {
+		rd.succeed(b.round)
 	}
 	b.round = rd
 	// A vote that comes after Until is none.
-	rd.ask(b.start, min(b.a.o.nodeTimeout, time.Until(b.until.mono)))
+	timeout := min(b.a.o.nodeTimeout, time.Until(b.until.mono))
+	if b.split != nil {
+		timeout = min(timeout, time.Until(b.split.until))
+	}
+	rd.ask(b.start, timeout)
 }
 
 // outcome waits for the round's decision. After an error other than errSplit
@@ -72,12 +72,25 @@ func (b *bid) outcome(ctx context.Context) (*Lock, error) {
 		if t.no > 0 {
 			v = taken
 		}
-		return nil, b.a.endedBy(waited, b.fail(v.err()))
+		return nil, b.cut(waited, v.err())
 	case v == taken && top(b.round.copyVotes()) < r.need:
 		return nil, errSplit
+	case v == noQuorum && b.split != nil && !time.Now().Before(b.split.until):
+		// The time for the split was over, not that of the nodes. The votes that
+		// were split tell more.
+		b.release()
+		return nil, r.fail(b.split.votes, ErrTaken)
 	default:
 		return nil, b.fail(v.err())
 	}
+}
+
+// cut gives the claim up because cause ended the call, and returns the error for
+// it. What the votes so far amount to is no failure of the nodes, so it is not
+// counted as one.
+func (b *bid) cut(cause, reason error) error {
+	b.release()
+	return b.a.endedBy(cause, b.a.r.quorumError(b.round, reason))
 }
 
 // fail gives the claim up and returns the error for it.

@@ -158,5 +158,3 @@ func (n *node) call(ctx context.Context, cmd command, timeout time.Duration) out
 type mailbox chan outcome
 
 func (m mailbox) vote(_ int, out outcome, _ time.Time) { m <- out }
-
-func (m mailbox) unwanted() bool { return false }

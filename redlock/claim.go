@@ -43,6 +43,10 @@ const (
 
 	// markConfirmed: a release has removed the claim from the node.
 	markConfirmed
+
+	// markUnheard: the answer to a release was lost with its connection, so the
+	// claim may have been removed by it.
+	markUnheard
 )
 
 func newClaim(resources []string, keys []any, ttl time.Duration, nodes int) *claim {
@@ -52,7 +56,21 @@ func newClaim(resources []string, keys []any, ttl time.Duration, nodes int) *cla
 	return c
 }
 
-// grow notes that the claim's keys may live for ttl from now.
+// releasedLocked notes the answer of node i to a release, and returns what it
+// counts as: a release that finds nothing after an earlier one of the same claim
+// only repeats that one. The node's mu is held.
+func (c *claim) releasedLocked(i int, out outcome) outcome {
+	m := &c.marks[i]
+	if out.stance == yes || *m&(markConfirmed|markUnheard) != 0 {
+		*m |= markConfirmed
+		out = outcome{stance: yes}
+	}
+	*m &^= markUnheard
+	return out
+}
+
+// grow notes that the claim's keys may have been given ttl to live. Before the
+// request is sent: it counts even if no answer comes.
 func (c *claim) grow(ttl time.Duration) {
 	for {
 		life := c.life.Load()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -48,19 +49,26 @@ func (n *node) connect() (*pipeline, error) {
 		w.giveBack()
 		return nil, err
 	}
-	return n.answer(w), nil
+	p := n.answer(w)
+	if p == nil {
+		w.abort()
+		w.giveBack()
+		return nil, ErrClosed
+	}
+	return p, nil
 }
 
-// answer puts a prepared connection to work.
+// answer puts a prepared connection to work; nil if the node was killed.
 func (n *node) answer(w *wire) *pipeline {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if n.ctx.Err() != nil {
+		return nil
+	}
 	p := &pipeline{node: n, wire: w, gen: n.gen, writerDone: make(chan struct{}), lastReply: time.Now()}
 	p.watchdog = time.AfterFunc(watchInterval, p.watch)
 	n.state, n.line, n.down, n.lost = nodeUp, p, nil, false
-	if n.closing {
-		n.push(&request{task: &task{kind: byeKind, limit: n.timeout}})
-	}
+	n.sayBye()
 	n.events.send(n.ctx, Event{Kind: EventNodeUp, Node: n.name})
 	go p.write()
 	return p
@@ -119,6 +127,9 @@ func (n *node) borrow(ctx context.Context) (redis.Conn, error) {
 // handshake loads the scripts and pays the debts. Each attempt is a new
 // generation, so that what an abandoned one still delivers is recognised.
 func (n *node) handshake(ctx context.Context, conn *wire) error {
+	if err := conn.Err(); err != nil {
+		return err // A Pool around redigo's Get has no other way to say so.
+	}
 	// An empty command does no I/O but shows whether a connection behind the
 	// pool's can be aborted, which it must.
 	if _, err := redis.DoContext(conn.Conn, ctx, ""); err != nil {
@@ -148,58 +159,90 @@ func (n *node) handshake(ctx context.Context, conn *wire) error {
 			return fmt.Errorf("handshake: %w", err)
 		}
 	}
-	// No clean-up for debts alone would leave a broken connection's late lock
-	// requests unrefused; no debts, none can be outstanding.
-	for paid := 0; paid < len(debts); {
-		m, err := n.clean(ctx, conn, gen, life, debts[paid:])
-		if err != nil {
-			return fmt.Errorf("clean-up: %w", err)
-		}
-		paid += m
-	}
-	if len(debts) > 0 {
-		n.paid(len(debts), unknown)
-	}
-	return nil
+	// Without debts there is no clean-up: no lock request can be outstanding then.
+	return n.cleanAll(ctx, conn, gen, life, debts, unknown)
 }
 
-// clean settles a first part of debts and returns how many.
-func (n *node) clean(ctx context.Context, conn *wire, gen int64, life time.Duration, debts []debt) (int, error) {
-	var keys, tokens []any
-	m := 0
-	for m < len(debts) && (m == 0 || len(keys)+len(debts[m].claim.keys) <= cleanBatch) {
-		for _, k := range debts[m].claim.keys {
-			keys, tokens = append(keys, k), append(tokens, debts[m].claim.token)
+// cleanAll settles debts, batch by batch: what has been settled when the time
+// runs out stays so, and the next connection goes on from there.
+func (n *node) cleanAll(ctx context.Context, conn *wire, gen int64, life time.Duration, debts []debt, unknown int) (err error) {
+	e := Event{Kind: EventNodeCleaned, Node: n.name}
+	for len(debts) > 0 && err == nil {
+		m := batch(debts)
+		var found string
+		if found, err = n.clean(ctx, conn, gen, life, debts[:m]); err != nil {
+			err = fmt.Errorf("clean-up: %w", err)
+			break
 		}
+		if debts = debts[m:]; len(debts) == 0 {
+			e.Unknown = unknown // The tombstone has to be put up until the last is settled.
+		}
+		e.Cleaned += m
+		n.paid(m, e.Unknown, found)
+	}
+	if e.Cleaned > 0 {
+		n.events.send(n.ctx, e)
+	}
+	return err
+}
+
+// batch returns how many of the debts, at least one, one script is to settle.
+func batch(debts []debt) int {
+	keys, m := 0, 0
+	for m < len(debts) && (m == 0 || keys+len(debts[m].claim.keys) <= cleanBatch) {
+		keys += len(debts[m].claim.keys)
 		m++
+	}
+	return m
+}
+
+// clean settles debts, and returns a '1' for every key that it removed, '0' for
+// the others, in order.
+func (n *node) clean(ctx context.Context, conn *wire, gen int64, life time.Duration, debts []debt) (found string, err error) {
+	var keys, tokens []any
+	for _, d := range debts {
+		for _, k := range d.claim.keys {
+			keys, tokens = append(keys, k), append(tokens, d.claim.token)
+		}
 	}
 	args := append([]any{cleanScript.sourceArg, len(keys) + 1}, keys...)
 	args = append(args, n.stone, gen, serverMillis(life))
 	args = append(args, tokens...)
 	// EVAL, not EVALSHA: the script cache may be flushed between two commands.
 	if err := conn.Send("EVAL", args...); err != nil {
-		return 0, err
+		return "", err
 	}
 	if err := conn.Flush(); err != nil {
-		return 0, err
+		return "", err
 	}
 	reply, err := conn.receive(left(ctx))
 	if err != nil {
-		return 0, err
+		return "", err
 	}
-	return m, cleanScript.decode(reply).err
+	out := cleanScript.decode(reply)
+	if out.err == nil && len(out.value) != len(keys) {
+		out = unexpected("clean", reply)
+	}
+	return out.value, out.err
 }
 
-// paid drops the first m debts and reports them. More may have come up since
-// they were read: a release that failed while the node was connecting.
-func (n *node) paid(m, unknown int) {
+// paid drops the first m debts, of whose keys found says which were removed, and
+// of which unknown were lock requests. More may have come up since they were
+// read: a release that failed while the node was connecting.
+func (n *node) paid(m, unknown int, found string) {
 	n.mu.Lock()
+	defer n.mu.Unlock()
 	for _, d := range n.debts[:m] {
-		m := &d.claim.marks[d.index]
-		*m &^= markSent | markOwed
-		if *m&markReleased != 0 {
-			*m |= markConfirmed
+		keys := len(d.claim.keys)
+		d.claim.marks[d.index] &^= markSent | markOwed
+		if d.claim.marks[d.index]&markReleased != 0 {
+			out := outcome{stance: no}
+			if !strings.Contains(found[:keys], "0") {
+				out.stance = yes
+			}
+			d.claim.releasedLocked(d.index, out)
 		}
+		found = found[keys:]
 	}
 	n.debts = append([]debt(nil), n.debts[m:]...)
 	n.unknown -= unknown
@@ -207,8 +250,6 @@ func (n *node) paid(m, unknown int) {
 		n.life = 0
 	}
 	n.cleaned += int64(m)
-	n.mu.Unlock()
-	n.events.send(n.ctx, Event{Kind: EventNodeCleaned, Node: n.name, Unknown: unknown, Cleaned: m})
 }
 
 // left is the time that ctx, which has a deadline, still gives: never 0, which

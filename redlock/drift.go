@@ -55,18 +55,19 @@ func newDeadline(start time.Time, d, wallOffset time.Duration) deadline {
 	return deadline{mono: start.Add(d), wall: start.Round(0).Add(wallOffset + d)}
 }
 
+// isZero reports whether it is no deadline at all.
+func (d deadline) isZero() bool { return d.mono.IsZero() }
+
 // passed reports whether either clock has reached the deadline.
 func (d deadline) passed(now time.Time, wallOffset time.Duration) bool {
 	return !now.Before(d.mono) || !now.Round(0).Add(wallOffset).Before(d.wall)
 }
 
-// later returns the later of two deadlines, clock by clock.
+// later returns the later of two deadlines. Never one clock of each: a wall
+// clock that was set back between them would be ignored until it had caught up.
 func (d deadline) later(e deadline) deadline {
 	if e.mono.After(d.mono) {
-		d.mono = e.mono
-	}
-	if e.wall.After(d.wall) {
-		d.wall = e.wall
+		return e
 	}
 	return d
 }

@@ -35,10 +35,12 @@ var (
 // What a node's vote can carry besides the node's own error and the errors
 // above. They never appear in an error's chain, only in Vote.Err.
 var (
-	// ErrPending: the decision fell before the node was heard. Not a failure.
-	ErrPending = errors.New("redlock: decided before it answered")
+	// ErrPending: the decision fell, or the call ended, before the node was heard.
+	// Not a failure.
+	ErrPending = errors.New("redlock: not heard yet")
 
-	// ErrNodeTimeout: the node did not answer within the node timeout.
+	// ErrNodeTimeout: the node did not answer within the node timeout, or before
+	// an answer would have come too late to count.
 	ErrNodeTimeout = errors.New("redlock: node timeout")
 )
 
@@ -108,7 +110,8 @@ func (v Vote) String() string {
 // not in the chain: one slow node must not make
 // errors.Is(err, context.DeadlineExceeded) true.
 //
-// It belongs to the caller; nothing else refers to it.
+// It belongs to the caller. Repeated and simultaneous calls of Unlock return the
+// same one.
 type QuorumError struct {
 	Op        Op       // the operation
 	Resources []string // sorted
@@ -128,8 +131,8 @@ func (e *QuorumError) Error() string {
 			yes++
 		}
 	}
-	fmt.Fprintf(&b, "redlock: %s %q: %s (%d of %d nodes said yes, %d needed",
-		e.Op, e.Resources, strings.TrimPrefix(e.reason.Error(), "redlock: "), yes, len(e.Votes), e.Need)
+	fmt.Fprintf(&b, "redlock: %s %s: %s (%d of %d nodes said yes, %d needed",
+		e.Op, listed(e.Resources), strings.TrimPrefix(e.reason.Error(), "redlock: "), yes, len(e.Votes), e.Need)
 	for _, v := range e.Votes {
 		b.WriteString("; ")
 		b.WriteString(v.String())
@@ -142,8 +145,19 @@ func (e *QuorumError) Error() string {
 // the round failed with.
 func (e *QuorumError) Unwrap() error { return e.reason }
 
-// A waitError is the error of a call whose context (or Redlock) ended first. It
-// matches both what ended it and what the last attempt saw.
+// listed is a list of resources for an error's text: not more of them than one
+// reads.
+func listed(resources []string) string {
+	const most = 10
+	if len(resources) <= most {
+		return fmt.Sprintf("%q", resources)
+	}
+	return fmt.Sprintf("%q and %d more", resources[:most], len(resources)-most)
+}
+
+// A waitError is the error of a call that was ended, or not begun, because of
+// something other than the votes: its context, Close, the lock's own end. It
+// matches both that cause and what the last attempt saw.
 type waitError struct {
 	op        Op
 	resources []string
@@ -152,7 +166,7 @@ type waitError struct {
 }
 
 func (e *waitError) Error() string {
-	s := fmt.Sprintf("redlock: %s %q: %s", e.op, e.resources, strings.TrimPrefix(e.cause.Error(), "redlock: "))
+	s := fmt.Sprintf("redlock: %s %s: %s", e.op, listed(e.resources), strings.TrimPrefix(e.cause.Error(), "redlock: "))
 	if e.last != nil {
 		s += "; last attempt: " + strings.TrimPrefix(e.last.Error(), "redlock: ")
 	}

@@ -15,7 +15,7 @@ const (
 	OpLock    Op = "lock"
 	OpExtend  Op = "extend"
 	OpUnlock  Op = "unlock"
-	OpInspect Op = "inspect"
+	OpInspect Op = "inspect" // only in errors
 )
 
 // An EventKind says what happened.
@@ -67,10 +67,11 @@ type Event struct {
 }
 
 // A Hook is told what happens. It is called on a goroutine of its own, with one
-// event at a time, in the order in which things happened: it may block, use
-// the Redlock, and need not be safe for concurrent use. A slow one delays only
-// later events; when 4096 of them wait, further ones are dropped and counted in
-// Stats. ctx carries the values of the context of the call that the event
+// event at a time, in the order in which things happened: it may block, may use
+// the Redlock (but not wait for Close, which waits for it), and need not be safe
+// for concurrent use. A slow one delays only later events; when 4096 of them
+// wait, besides those that are being delivered, further ones are dropped and
+// counted in Stats. ctx carries the values of the context of the call that the event
 // belongs to, but is never cancelled; for events of nodes it is empty.
 // Close delivers what is waiting, as long as its own context allows.
 type Hook func(ctx context.Context, e Event)

@@ -3,7 +3,6 @@ package redlock
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -23,8 +22,8 @@ type Lock struct {
 
 	unlocking bool          // a release is running
 	ready     chan struct{} // closed when it ends; nil while nobody waits for that
-	unlocked  bool          // a release has come to a final result,
-	result    error         // this one
+	unlocked  bool          // a release has come to a final result
+	result    error         // of the last one that ended
 }
 
 // Resources returns the locked resources, sorted, each once. The caller owns
@@ -90,14 +89,15 @@ func (l *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 	}
 	start, wall := time.Now(), l.r.wall()
 	l.mu.Lock()
-	err := l.errLocked(start)
+	lapse, err := l.until, l.errLocked(start)
 	l.mu.Unlock()
 	if err != nil {
-		return fmt.Errorf("redlock: extend %q: %w", l.claim.resources, err)
+		return &waitError{op: OpExtend, resources: l.claim.resources, cause: err}
 	}
 	until := newDeadline(start, validity(ttl, l.o.driftFactor), wall)
+	l.claim.grow(ttl)
 	rd := l.r.newRound(ctx, OpExtend, l.claim, l.claim.extendCommand(ttl), askKind, decideExtend, 0)
-	rd.until = until.mono
+	rd.until, rd.lapse = until, lapse
 	rd.ask(start, l.o.nodeTimeout)
 	waited := rd.wait(ctx, nil)
 	return l.extended(rd, ttl, until, waited)
@@ -116,10 +116,12 @@ func (l *Lock) extended(rd *round, ttl time.Duration, until deadline, waited err
 	if err := l.errLocked(now); err != nil {
 		return l.r.fail(rd, err)
 	}
+	if v == expired {
+		v = granted // But only until the end that another extension has moved meanwhile.
+	}
 	switch {
 	case v == granted && !until.passed(now, l.r.wall()):
 		l.until = l.until.later(until)
-		l.claim.grow(ttl)
 		l.r.counters.extended.Add(1)
 		return nil
 	case v == granted:
@@ -128,7 +130,7 @@ func (l *Lock) extended(rd *round, ttl time.Duration, until deadline, waited err
 		l.ended = ErrLost
 		return l.r.fail(rd, ErrLost)
 	case waited != nil:
-		return &waitError{op: OpExtend, resources: l.claim.resources, cause: waited, last: l.r.fail(rd, silenceVerdict(v))}
+		return &waitError{op: OpExtend, resources: l.claim.resources, cause: waited, last: l.r.quorumError(rd, ErrNoQuorum)}
 	default:
 		return l.r.fail(rd, v.err())
 	}
@@ -150,7 +152,7 @@ func (l *Lock) extended(rd *round, ttl time.Duration, until deadline, waited err
 // background. Call Close before the process exits.
 func (l *Lock) Unlock(ctx context.Context) error {
 	l.mu.Lock()
-	for l.unlocking {
+	if l.unlocking { // Then its result is this call's, too.
 		if l.ready == nil {
 			l.ready = make(chan struct{})
 		}
@@ -158,13 +160,16 @@ func (l *Lock) Unlock(ctx context.Context) error {
 		l.mu.Unlock()
 		<-ready
 		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.result
 	}
 	if l.unlocked {
 		defer l.mu.Unlock()
 		return l.result
 	}
 	l.unlocking = true
-	expired := errors.Is(l.errLocked(time.Now()), ErrExpired)
+	now := time.Now()
+	late := errors.Is(l.errLocked(now), ErrExpired) || l.until.passed(now, l.r.wall())
 	if l.ended == nil {
 		l.ended = ErrLost
 	}
@@ -185,40 +190,34 @@ func (l *Lock) Unlock(ctx context.Context) error {
 
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.unlocked, l.result = true, nil
 	switch {
 	case v == granted:
-		l.unlocked = true
 		l.r.counters.unlocked.Add(1)
-	case v == lost && expired:
-		l.unlocked, l.result = true, l.r.fail(rd, ErrExpired)
+	case v == lost && late:
+		l.result = l.r.fail(rd, ErrExpired)
 	case v == lost:
-		l.unlocked, l.result = true, l.r.fail(rd, ErrLost)
+		l.result = l.r.fail(rd, ErrLost)
+	default:
+		l.unlocked, l.result = false, l.r.fail(rd, ErrNoQuorum)
 	}
 	l.unlocking = false
 	if l.ready != nil {
 		close(l.ready)
 		l.ready = nil
 	}
-	if v == noQuorum {
-		return l.r.fail(rd, ErrNoQuorum)
-	}
 	return l.result
 }
 
-// fail makes the error of a failed round and counts it.
+// fail counts a failed round and returns the error for it.
 func (r *Redlock) fail(rd *round, reason error) error {
 	r.counters.failed(reason)
+	return r.quorumError(rd, reason)
+}
+
+func (r *Redlock) quorumError(rd *round, reason error) error {
 	return &QuorumError{
 		Op: rd.op, Resources: slices.Clone(rd.resources), Need: r.need, Attempt: rd.attempt,
 		Votes: rd.copyVotes(), reason: reason,
 	}
-}
-
-// silenceVerdict is what a round amounts to that nobody waited for: the nodes
-// that have not been heard count as silent.
-func silenceVerdict(v verdict) error {
-	if err := v.err(); err != nil {
-		return err
-	}
-	return ErrNoQuorum
 }

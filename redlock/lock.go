@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -37,7 +38,7 @@ type Redlock struct {
 
 	mu     sync.Mutex
 	closed bool
-	calls  int           // attempts, extensions and releases that are running
+	calls  int           // of Lock, TryLock and Inspect that are running
 	quiet  chan struct{} // closed when calls is 0 after Close
 	done   chan struct{} // closed when Close has finished
 }
@@ -79,7 +80,7 @@ func New(nodes []Node, opts ...Option) (*Redlock, error) {
 		if n.Name == "" {
 			return nil, fmt.Errorf("redlock: node %d has no name", i)
 		}
-		if n.Pool == nil {
+		if p, ok := n.Pool.(*redis.Pool); n.Pool == nil || ok && p == nil {
 			return nil, fmt.Errorf("redlock: node %d (%s): nil Pool", i, n.Name)
 		}
 		if j, ok := seen[n.Name]; ok {
@@ -228,8 +229,8 @@ func (r *Redlock) exit() {
 //
 // A process that exits right after an Unlock or a failed attempt needs Close
 // first, or releases that are still on their way are cut off. Calling it again
-// waits for the first call to end and returns nil. The error is that of ctx, if it ended before
-// everything was done.
+// waits for the first call to end and returns nil. The error is that of ctx, if it
+// ended before everything was done.
 func (r *Redlock) Close(ctx context.Context) error {
 	r.mu.Lock()
 	first := !r.closed

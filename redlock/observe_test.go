@@ -3,9 +3,11 @@ package redlock
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -438,14 +440,14 @@ func TestAnIdleConnectionIsKeptAlive(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		warm(t, r)
-		pings := 0
+		var pings atomic.Int64
 		require.NoError(t, c.Nodes[0].OnCommand(func(cmd string, _ []string) {
 			if cmd == "PING" {
-				pings++
+				pings.Add(1)
 			}
 		}))
 		time.Sleep(10 * time.Minute)
-		assert.InDelta(t, 40, pings, 2)
+		assert.InDelta(t, 40, pings.Load(), 2)
 		assert.Equal(t, int64(1), r.Stats().Nodes[0].Connects)
 		// A black hole is noticed although nobody asks for anything.
 		c.Nodes[0].Proxy().BlackHole(true)
@@ -528,4 +530,67 @@ func TestNodeInspectionsReadWell(t *testing.T) {
 	} {
 		assert.Equal(t, want, n.String())
 	}
+}
+
+func TestTheEventOfAnExtensionThatCameTooLateSaysSo(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		var rec recorder
+		r := newRedlock(t, c, WithHook(rec.hook))
+		warm(t, r)
+		l, err := r.TryLock(t.Context(), []string{"a"}, time.Second)
+		require.NoError(t, err)
+		time.Sleep(time.Until(l.Until()) - 5*time.Millisecond)
+		rec.take()
+		for _, n := range c.Nodes {
+			require.NoError(t, n.Slow(4*time.Millisecond, 4*time.Millisecond))
+		}
+		require.ErrorIs(t, l.Extend(t.Context(), time.Minute), ErrExpired)
+		time.Sleep(20 * time.Millisecond)
+		events := rec.take()
+		require.Len(t, events, 2)
+		for _, e := range events {
+			assert.Equal(t, OpExtend, e.Op)
+			assert.Equal(t, ErrExpired, e.Err)
+		}
+	})
+}
+
+// What the hook was told is what the call returns, even if a quorum says yes
+// between the end of the waiting and the look at the votes.
+func TestAQuorumAfterTheCallWasCutShortIsNone(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		var rec recorder
+		r := newRedlock(t, c, WithHook(rec.hook))
+		warm(t, r)
+		rec.take()
+		for _, n := range c.Nodes {
+			require.NoError(t, n.Slow(time.Millisecond, time.Millisecond))
+		}
+		cl := newClaim([]string{"a"}, []any{"a"}, time.Minute, 3)
+		rd := r.newRound(t.Context(), OpLock, cl, cl.lockCommand(), lockKind, decideLock, 1)
+		rd.ask(time.Now(), 100*time.Millisecond)
+		rd.giveUp(context.Canceled)
+		time.Sleep(10 * time.Millisecond)
+		v, tally := rd.result()
+		assert.Equal(t, 3, tally.yes)
+		assert.Equal(t, undecided, v)
+		events := rec.take()
+		require.Len(t, events, 2)
+		require.ErrorIs(t, events[0].Err, context.Canceled)
+		require.ErrorIs(t, events[1].Err, context.Canceled)
+	})
+}
+
+func TestErrorsOfManyResourcesAreShort(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		require.NoError(t, c.Nodes[0].Stop())
+		var resources []string
+		for i := range 1000 {
+			resources = append(resources, fmt.Sprintf("r%03d", i))
+		}
+		_, err := r.TryLock(t.Context(), resources, ttl)
+		require.ErrorContains(t, err, `"r009"] and 990 more: no quorum`)
+		assert.Less(t, len(err.Error()), 400)
+	})
 }

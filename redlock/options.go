@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// Defaults of the options. They follow node-redlock.
+// Defaults of the options. Retry count, delay, jitter and drift factor are
+// node-redlock's.
 const (
 	DefaultRetryCount  = 10
 	DefaultRetryDelay  = 200 * time.Millisecond
@@ -17,9 +18,15 @@ const (
 	DefaultNodeTimeout = 100 * time.Millisecond
 )
 
+// maxWait bounds the durations that options set: what is longer is a mistake of
+// units, and sums of them must not overflow.
+const maxWait = 24 * time.Hour
+
 // An Option changes a setting. Options given to New are the defaults of that
-// Redlock; options given to a call override them for that call. A zero is a
-// real zero, never "use the default": leave an option out for that.
+// Redlock; options given to a call override them for that call and, where they
+// bind Extend and Unlock, for the lock that it returns. TryLock ignores the
+// retry options. A zero is a real zero, never "use the default": leave an option
+// out for that.
 type Option func(*options)
 
 // options are the settings of a Redlock or of one call.
@@ -56,11 +63,11 @@ func retryDefault(err error) bool {
 func WithRetryCount(n int) Option { return func(o *options) { o.retryCount = n } }
 
 // WithRetryDelay sets the mean time that Lock waits between attempts.
-// Default 200 ms.
+// Default 200 ms, at most 24 h.
 func WithRetryDelay(d time.Duration) Option { return func(o *options) { o.retryDelay = d } }
 
 // WithRetryJitter sets how far the wait between attempts strays from the retry
-// delay: it is uniform in delay ± jitter. At most the delay.
+// delay: it is uniform in delay ± jitter. It must not exceed the delay.
 // Default 100 ms, or the delay where that is shorter.
 func WithRetryJitter(d time.Duration) Option {
 	return func(o *options) { o.retryJitter, o.jitterSet = d, true }
@@ -69,7 +76,8 @@ func WithRetryJitter(d time.Duration) Option {
 // WithRetryIf sets which failures of an attempt Lock retries: f gets the
 // *QuorumError, and false gives up at once. By default ErrTaken and ErrNoQuorum
 // are retried; to fail fast when nodes are down, retry ErrTaken only.
-// f is called on the goroutine that called Lock.
+// f is called on the goroutine that called Lock; it must not wait for Close,
+// which waits for that call. TryLock does not use it.
 func WithRetryIf(f func(err error) bool) Option { return func(o *options) { o.retryIf = f } }
 
 // WithDriftFactor sets the share of the ttl that is given up because clocks run
@@ -81,7 +89,9 @@ func WithDriftFactor(f float64) Option { return func(o *options) { o.driftFactor
 // included: borrowing and connecting, queueing, the network, the script. A call
 // ends within it even when all nodes are silent (Lock: within it per attempt,
 // and once more where a split vote has to be resolved). Keep it small against
-// the ttl: what a round takes comes off the validity. Default 100 ms.
+// the ttl: what a round takes comes off the validity. A connection counts as
+// broken when a request has had no answer for ten times this long, at least 1 s.
+// Default 100 ms, at most 24 h.
 func WithNodeTimeout(d time.Duration) Option { return func(o *options) { o.nodeTimeout = d } }
 
 // WithPrefix puts p in front of every key. Clients exclude each other only if
@@ -117,6 +127,8 @@ func (o *options) validate() error {
 		return fmt.Errorf("redlock: retry count %d: must be -1 (for ever), 0 or more", o.retryCount)
 	case o.retryDelay < 0:
 		return fmt.Errorf("redlock: retry delay %v: must not be negative", o.retryDelay)
+	case o.retryDelay > maxWait:
+		return fmt.Errorf("redlock: retry delay %v: must not exceed %v", o.retryDelay, maxWait)
 	case o.retryJitter < 0:
 		return fmt.Errorf("redlock: retry jitter %v: must not be negative", o.retryJitter)
 	case o.retryJitter > o.retryDelay:
@@ -127,6 +139,8 @@ func (o *options) validate() error {
 		return fmt.Errorf("redlock: drift factor %v: must be at least 0 and below 1", o.driftFactor)
 	case o.nodeTimeout <= 0:
 		return fmt.Errorf("redlock: node timeout %v: must be positive", o.nodeTimeout)
+	case o.nodeTimeout > maxWait:
+		return fmt.Errorf("redlock: node timeout %v: must not exceed %v", o.nodeTimeout, maxWait)
 	case strings.Contains(o.prefix, reservedMark):
 		return fmt.Errorf("redlock: prefix %q: %q is reserved", o.prefix, reservedMark)
 	}

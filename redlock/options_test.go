@@ -26,6 +26,9 @@ func TestNewChecksItsArguments(t *testing.T) {
 		"no nodes":              func() (*Redlock, error) { return New(nil) },
 		"node 1 has no name":    func() (*Redlock, error) { return New([]Node{{"a", pool}, {"", pool}}) },
 		"node 0 (a): nil Pool":  func() (*Redlock, error) { return New([]Node{{"a", nil}}) },
+		"node 0 (b): nil Pool":  func() (*Redlock, error) { return New([]Node{{"b", (*redis.Pool)(nil)}}) },
+		"retry delay 24h0m0.00": func() (*Redlock, error) { return New(good, WithRetryDelay(maxWait+time.Millisecond)) },
+		"node timeout 24h0m0.0": func() (*Redlock, error) { return New(good, WithNodeTimeout(maxWait+time.Millisecond)) },
 		`both named "a"`:        func() (*Redlock, error) { return New([]Node{{"a", pool}, {"b", pool}, {"a", pool}}) },
 		"nil Option":            func() (*Redlock, error) { return New(good, nil) },
 		"retry count -2":        func() (*Redlock, error) { return New(good, WithRetryCount(-2)) },
@@ -136,6 +139,21 @@ func TestAddresses(t *testing.T) {
 		require.ErrorContains(t, err, "malformed address", addr)
 		require.NotContains(t, err.Error(), "secret")
 	}
+}
+
+func TestMalformedAddressesShowNoPassword(t *testing.T) {
+	for _, addr := range []string{
+		"redis://host:6379?password=s3cret", "redis://:s3cret", "redis://:1234567", "redis://u:1234567",
+		"redis://:12/s3cret@host:6379", "redis://u:99999s3cret/x@h:1", "redis://host:6379/s3cret", "redis://h#s3cret",
+		"foo://u:s3cret@host:1", "redis://u:s3cret@h:1?x=y@s3cret", "unix:///p?db=s3cret",
+	} {
+		_, err := New([]Node{NewNode(addr)})
+		require.ErrorContains(t, err, "malformed address", addr)
+		require.NotContains(t, err.Error(), "s3cret", addr)
+		require.NotContains(t, err.Error(), "1234567", addr)
+	}
+	_, err := New([]Node{NewNode("redis://user:pw@host:99999/2")})
+	require.EqualError(t, err, `redlock: node 0: malformed address "redis://…@host:99999": port "99999": want 1 to 65535`)
 }
 
 func TestRetryDelayIsUniformAroundTheDelay(t *testing.T) {

@@ -34,6 +34,7 @@ var (
 	errUnreached = errors.New("not connected yet")
 	errUnasked   = errors.New("the server sent a reply that nobody asked for")
 	errStale     = errors.New("request of a connection that was given up")
+	errWithdrawn = errors.New("not asked: the attempt had been given up")
 )
 
 // A pipeline is one connection to a node that all callers share. Its writer
@@ -73,9 +74,13 @@ func (p *pipeline) write() {
 	var batch []outgoing
 	var args []any
 	for {
+		var dropped []*request
 		var more bool
-		if batch, more = p.next(batch[:0]); !more {
+		if batch, dropped, more = p.next(batch[:0]); !more {
 			return
+		}
+		for _, q := range dropped {
+			q.deliver(outcome{err: errWithdrawn}, time.Now())
 		}
 		err := error(nil)
 		for _, out := range batch {
@@ -96,8 +101,9 @@ func (p *pipeline) write() {
 }
 
 // next waits for requests and moves them to the flight; false when the pipeline
-// is over. From here on their outcome is unknown until the reply is read.
-func (p *pipeline) next(batch []outgoing) ([]outgoing, bool) {
+// is over. From here on their outcome is unknown until the reply is read. Those
+// dropped must not be sent any more.
+func (p *pipeline) next(batch []outgoing) (_ []outgoing, dropped []*request, more bool) {
 	n := p.node
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -115,7 +121,7 @@ func (p *pipeline) next(batch []outgoing) ([]outgoing, bool) {
 		n.mu.Lock()
 	}
 	if p.over {
-		return nil, false
+		return nil, nil, false
 	}
 	now := time.Since(n.epoch)
 	for len(batch) < maxBatch {
@@ -125,7 +131,8 @@ func (p *pipeline) next(batch []outgoing) ([]outgoing, bool) {
 		}
 		if q.kind == lockKind {
 			if q.claim.marks[q.index]&markReleased != 0 {
-				continue // Its release came first; it must not be sent after it.
+				dropped = append(dropped, q) // Its release came first, and is on the wire.
+				continue
 			}
 			q.claim.marks[q.index] |= markSent
 		}
@@ -137,7 +144,7 @@ func (p *pipeline) next(batch []outgoing) ([]outgoing, bool) {
 		p.dozing = false
 		p.watchdog.Reset(watchInterval)
 	}
-	return batch, true
+	return batch, dropped, true
 }
 
 // send writes one request into redigo's buffer. args is scratch space.
@@ -206,13 +213,17 @@ func (p *pipeline) take(reply any, err error, now time.Time) (q *request, out ou
 	if q == nil {
 		return nil, out, false, false
 	}
-	p.lastReply = now
+	p.lastReply, n.shunned = now, false
 	switch {
 	case q.kind == byeKind:
 		if n.queue.len > 0 || n.flight.len > 0 {
-			n.push(q) // A release is still to be sent again.
+			n.sayBye() // A release is still to be answered.
 			return q, out, false, true
 		}
+		if n.later.len > 0 {
+			return q, out, false, true // With the release that is sent again comes another bye.
+		}
+		p.endLocked(nil) // Here, or a release might still be sent.
 		return q, out, true, false
 	case q.cmd.script == nil:
 		return q, out, false, false
@@ -226,8 +237,8 @@ func (p *pipeline) take(reply any, err error, now time.Time) (q *request, out ou
 	if refusedLock || released {
 		q.claim.marks[q.index] &^= markSent // Nothing of the claim is on the node.
 	}
-	if released && out.stance == yes {
-		q.claim.marks[q.index] |= markConfirmed
+	if released {
+		out = q.claim.releasedLocked(int(q.index), out)
 	}
 	return q, out, false, false
 }
@@ -236,20 +247,26 @@ func (p *pipeline) take(reply any, err error, now time.Time) (q *request, out ou
 // returns the reason that counts. It does not wait for reader and writer; the
 // closed socket ends them.
 func (p *pipeline) abort(why error) error {
-	n := p.node
-	n.mu.Lock()
-	first := !p.over
-	if first {
-		p.over, p.why = true, why
-		p.watchdog.Stop()
-		n.work.Broadcast()
-	}
+	p.node.mu.Lock()
+	first := p.endLocked(why)
 	why = p.why
-	n.mu.Unlock()
+	p.node.mu.Unlock()
 	if first && why != nil {
 		p.wire.abort()
 	}
 	return why
+}
+
+// endLocked ends the pipeline without touching the connection, and says whether
+// it had not ended before. node.mu is held.
+func (p *pipeline) endLocked(why error) bool {
+	if p.over {
+		return false
+	}
+	p.over, p.why = true, why
+	p.watchdog.Stop()
+	p.node.work.Broadcast()
+	return true
 }
 
 // watchInterval is how often the watchdog looks while there is traffic.
@@ -259,6 +276,22 @@ const watchInterval = 250 * time.Millisecond
 // counts as broken.
 func silence(nodeTimeout time.Duration) time.Duration {
 	return max(10*nodeTimeout, time.Second)
+}
+
+// isBroken reports whether the oldest request has been unanswered for so long
+// that the connection must be broken. A long timeout of its own gives it longer,
+// unless others have been turned away meanwhile: it must not keep a dead
+// connection for them. n.mu is held.
+func (n *node) isBroken(now time.Time) (limit time.Duration, broken bool) {
+	q := n.flight.head
+	if q == nil {
+		return 0, false
+	}
+	limit = silence(n.timeout)
+	if !n.shunned {
+		limit = silence(max(q.limit, n.timeout))
+	}
+	return limit, now.Sub(n.epoch)-q.sent >= limit
 }
 
 // watch is the watchdog: it aborts a connection whose oldest request has had
@@ -272,12 +305,10 @@ func (p *pipeline) watch() {
 		return
 	}
 	now := time.Now()
-	if q := n.flight.head; q != nil {
-		if limit := silence(q.limit); now.Sub(n.epoch)-q.sent >= limit {
-			n.mu.Unlock()
-			_ = p.abort(fmt.Errorf("no reply for %v", limit))
-			return
-		}
+	if limit, broken := n.isBroken(now); broken {
+		n.mu.Unlock()
+		_ = p.abort(fmt.Errorf("no reply for %v", limit))
+		return
 	}
 	switch idle := now.Sub(p.lastReply); {
 	case n.flight.len > 0 || n.queue.len > 0 || idle < watchInterval:

@@ -71,9 +71,12 @@ type node struct {
 	down     error // why it is not up
 	queue    requestQueue
 	flight   requestQueue // written, not answered, in order
+	later    requestQueue // releases that were refused and are to be sent again; while up
+	bye      request      // the last one of a connection that is being closed
 	line     *pipeline    // while up
 	gen      int64
 	closing  bool
+	shunned  bool      // a request was refused for silence since the last reply
 	lost     bool      // a loss was reported and no return yet
 	stuck    int       // calls of the pool that have not returned
 	borrowed time.Time // when it was last called
@@ -88,6 +91,7 @@ type node struct {
 func newNode(n Node, session string, timeout time.Duration, events *dispatcher) *node {
 	nd := &node{name: n.Name, pool: n.Pool, timeout: timeout, epoch: time.Now(), events: events, stone: session, done: make(chan struct{})}
 	nd.work.L = &nd.mu
+	nd.bye.task = &task{kind: byeKind, limit: timeout}
 	nd.ctx, nd.cancel = context.WithCancel(context.Background())
 	return nd
 }
@@ -112,7 +116,8 @@ func (n *node) enqueue(q *request, now time.Time) error {
 		return n.down
 	case release && n.state == nodeConnecting && q.claim.marks[q.index]&markSent == 0:
 		return errUnreached
-	case n.isSilent(now) && (!release || q.claim.marks[q.index]&markSent == 0):
+	case n.isSilent(now, q.limit) && (!release || q.claim.marks[q.index]&markSent == 0):
+		n.shunned = true
 		return errSilent
 	case !release && n.queue.len+n.flight.len >= maxBacklog:
 		return errBacklog
@@ -124,12 +129,14 @@ func (n *node) enqueue(q *request, now time.Time) error {
 	return nil
 }
 
-// isSilent reports whether the oldest request has been unanswered for twice its
-// timeout. What came behind it would only time out as well, and make a heap of
-// requests whose outcome is unknown if the connection breaks. n.mu is held.
-func (n *node) isSilent(now time.Time) bool {
+// isSilent reports whether the oldest request has been unanswered for more than
+// twice as long as somebody who asks now would wait. What came behind it would
+// only time out as well, and make a heap of requests whose outcome is unknown if
+// the connection breaks. The patience is that of the one who asks: by the oldest
+// request's own, one caller's short timeout would fail everybody. n.mu is held.
+func (n *node) isSilent(now time.Time, patience time.Duration) bool {
 	q := n.flight.head
-	return q != nil && now.Sub(n.epoch)-q.sent > 2*q.limit
+	return q != nil && (now.Sub(n.epoch)-q.sent)/2 > max(patience, n.timeout)
 }
 
 // push queues a request. n.mu is held.
@@ -190,9 +197,10 @@ func (n *node) owe(q *request) {
 func (n *node) refused(q *request, err error) (error, bool) {
 	if strings.HasPrefix(err.Error(), "NOSCRIPT") && !q.eval {
 		// SCRIPT FLUSH, or another server behind the same address. A lock may be
-		// sent again only while somebody wants it, and only ahead of its release:
-		// behind it, it would leave an orphan.
-		if q.kind == lockKind && (q.voter.unwanted() || q.claim.marks[q.index]&markReleased != 0) {
+		// sent again only ahead of its release: behind it, it would leave an orphan.
+		// It is sent again even if its round has been decided: on a node that is
+		// always the last to answer, nothing else would bring the script back.
+		if q.kind == lockKind && q.claim.marks[q.index]&markReleased != 0 {
 			q.claim.marks[q.index] &^= markSent
 			return err, false
 		}
@@ -207,18 +215,43 @@ func (n *node) refused(q *request, err error) (error, bool) {
 }
 
 // retry sends a release again that was answered with an error (BUSY, LOADING,
-// a full disk): the key may still be there. It gives up after the key's life.
-// n.mu is held.
+// a full disk): the key may still be there. It gives up when the key must have
+// expired. n.mu is held.
 func (n *node) retry(q *request) {
-	wait := min(100*time.Millisecond<<min(q.tries, 10), maxBackoff)
-	if time.Duration(q.tries)*wait > time.Duration(q.claim.life.Load()) {
+	now, gone := time.Now(), q.gone
+	if q.tries == 0 {
+		// No request that could have lengthened the key's life came after this one.
+		gone = now.Add(time.Duration(q.claim.life.Load()))
+	}
+	if now.After(gone) {
 		return
 	}
+	wait := min(100*time.Millisecond<<min(q.tries, 10), maxBackoff)
+	if n.closing {
+		wait = n.timeout / 8 // Close waits for it, but not longer than the node timeout.
+	}
 	again := &request{
-		task:  &task{kind: releaseKind, cmd: q.cmd, claim: q.claim, limit: q.limit},
+		task:  &task{kind: releaseKind, cmd: q.cmd, claim: q.claim, limit: q.limit, gone: gone},
 		index: q.index, tries: q.tries + 1,
 	}
-	time.AfterFunc(wait, func() { _ = n.enqueue(again, time.Now()) })
+	n.later.push(again)
+	time.AfterFunc(wait, func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		if again.queue == &n.later {
+			n.later.remove(again)
+			n.push(again)
+			n.sayBye()
+		}
+	})
+}
+
+// sayBye queues the last request of the connection if the node is being closed.
+// It goes behind every release. n.mu is held, and the node is up.
+func (n *node) sayBye() {
+	if n.closing && n.bye.queue == nil {
+		n.push(&n.bye)
+	}
 }
 
 // run is the node's goroutine: it keeps the connection up until close.
@@ -308,19 +341,29 @@ func (n *node) reportLoss(why error) {
 // connection goes back to its pool once reader and writer have let go of it.
 func (n *node) hangUp(p *pipeline, why error) {
 	n.mu.Lock()
-	n.state, n.line = nodeConnecting, nil
+	n.state, n.line, n.shunned = nodeConnecting, nil, false
 	if why != nil {
 		n.reportLoss(why)
 	}
 	var failed []*request
 	for q := n.flight.pop(); q != nil; q = n.flight.pop() {
 		n.owe(q)
-		if q.kind == lockKind {
+		switch q.kind {
+		case lockKind:
 			n.unknown++
 			n.unknowns++
 			n.life = max(n.life, time.Duration(q.claim.life.Load()))
+		case releaseKind:
+			q.claim.marks[q.index] |= markUnheard
+		case askKind, pingKind, byeKind:
 		}
 		failed = append(failed, q)
+	}
+	for q := n.later.pop(); q != nil; q = n.later.pop() {
+		n.owe(q)
+	}
+	if n.bye.queue != nil {
+		n.queue.remove(&n.bye) // It was this connection's; the next one gets its own.
 	}
 	n.mu.Unlock()
 	for _, q := range failed {
@@ -332,20 +375,22 @@ func (n *node) hangUp(p *pipeline, why error) {
 
 // close refuses new requests, lets what is queued and in flight end, and ends
 // the connection. Bounded by ctx and by the node timeout, as a hung node would
-// otherwise hold it up; what it has left then stays until its ttl.
+// otherwise hold it up; what it has left then stays until its ttl. Called once.
 func (n *node) close(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, n.timeout)
 	defer cancel()
 	n.mu.Lock()
-	first := !n.closing
 	n.closing = true
 	switch {
 	case n.state == nodeIdle:
 		n.state = nodeClosed
 		close(n.done)
-	case first && n.state == nodeUp:
-		n.push(&request{task: &task{kind: byeKind, limit: n.timeout}})
-	case n.state != nodeUp && len(n.debts) == 0 && n.queue.len == 0:
+	case n.state == nodeUp:
+		for q := n.later.pop(); q != nil; q = n.later.pop() {
+			n.push(q) // There is no time to wait any more.
+		}
+		n.sayBye()
+	case len(n.debts) == 0 && n.queue.len == 0:
 		n.cancel() // Nothing to wait for.
 	}
 	n.mu.Unlock()
@@ -357,7 +402,8 @@ func (n *node) close(ctx context.Context) {
 	n.cancel()
 }
 
-// kill ends the node's goroutine without regard for what is outstanding.
+// kill ends the node's goroutine without regard for what is outstanding. The
+// connection is either up, or will not be: answer looks at ctx.
 func (n *node) kill() {
 	n.cancel()
 	n.mu.Lock()

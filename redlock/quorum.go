@@ -3,7 +3,6 @@ package redlock
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -27,6 +26,7 @@ const (
 	taken             // no: ErrTaken
 	noQuorum          // no: ErrNoQuorum
 	lost              // no: ErrLost
+	expired           // no: ErrExpired
 )
 
 // err is the error that a verdict stands for, nil for a yes.
@@ -38,6 +38,8 @@ func (v verdict) err() error {
 		return ErrNoQuorum
 	case lost:
 		return ErrLost
+	case expired:
+		return ErrExpired
 	case undecided, granted:
 	}
 	return nil
@@ -112,24 +114,24 @@ type round struct {
 	attempt   int
 	judge     func(t tally, need, n int) verdict
 	start     time.Time
-	until     time.Time // lock and extend: a quorum that comes later is none
+	until     deadline // lock and extend: a quorum that comes later is none
+	lapse     deadline // extend: the end of the lock's validity, before which it must come, too
 
 	task     task
 	requests []request // by node; without a task: not asked
 	timer    *time.Timer
 
-	// over is set with the decision, before anything is done about it. A node
-	// reads it without mu, under its own lock.
-	over    atomic.Bool
 	decided chan struct{} // closed at the decision, or when the caller gave up
 
 	mu      sync.Mutex
+	over    bool // set with decided
 	votes   []Vote
 	pending int
 	tally   tally
 	verdict verdict
 	err     error         // what the decision was, or why it was not waited for
 	settled chan struct{} // closed when no vote is pending; nil while nobody asks
+	next    *round        // what this one hears goes to it, too; see succeed
 }
 
 // A smallRound is a round with room for its requests and votes: one allocation
@@ -171,11 +173,32 @@ func (rd *round) skip(i int, v Vote) {
 	rd.count(i, v)
 }
 
+// succeed makes rd the round in which the nodes that refused in prev are asked
+// again. The other votes are kept, and those that prev still waits for count in
+// rd when they come: of one claim, a node never has two lock requests in flight,
+// or the refusal of one could be taken for the whole truth about what the claim
+// has left there. Before ask only.
+func (rd *round) succeed(prev *round) {
+	prev.mu.Lock()
+	defer prev.mu.Unlock()
+	rd.start = prev.start
+	for i, v := range prev.votes {
+		switch v.stance {
+		case no:
+		case pending:
+			rd.requests[i].task = nil
+		case yes, silent:
+			rd.skip(i, v)
+		}
+	}
+	prev.next = rd
+}
+
 // ask sends the requests. start is what Took is measured from; the round ends
 // at the latest timeout from now.
 func (rd *round) ask(start time.Time, timeout time.Duration) {
-	rd.start, rd.task.limit = start, timeout
 	rd.mu.Lock()
+	rd.start, rd.task.limit = start, timeout
 	rd.judgeLocked() // The votes that skip preset may be enough.
 	if rd.pending > 0 {
 		rd.timer = time.AfterFunc(timeout, rd.expire)
@@ -197,20 +220,25 @@ func (rd *round) ask(start time.Time, timeout time.Duration) {
 // ignored: what they have left on the node is the release's business, which
 // is queued behind the request on the same connection.
 func (rd *round) vote(i int, out outcome, at time.Time) {
-	took := at.Sub(rd.start)
+	for rd != nil {
+		rd = rd.voteOnce(i, out, at)
+	}
+}
+
+// voteOnce returns the round that is to count the answer next, if there is one.
+func (rd *round) voteOnce(i int, out outcome, at time.Time) *round {
 	rd.mu.Lock()
 	defer rd.mu.Unlock()
 	if rd.votes[i].stance != pending {
-		return
+		return nil
 	}
 	rd.count(i, Vote{
-		Node: rd.votes[i].Node, Took: took, Err: out.err,
+		Node: rd.votes[i].Node, Took: at.Sub(rd.start), Err: out.err,
 		Holder: out.holder, HolderTTL: out.holderTTL, stance: out.stance,
 	})
 	rd.judgeLocked()
+	return rd.next
 }
-
-func (rd *round) unwanted() bool { return rd.over.Load() }
 
 // count enters a vote for a node that is pending.
 func (rd *round) count(i int, v Vote) {
@@ -221,15 +249,19 @@ func (rd *round) count(i int, v Vote) {
 		rd.tally.yes++
 	case no:
 		rd.tally.no++
-	case silent, pending: // Pending: it was not asked again.
+	case silent, pending:
 		rd.tally.mute++
 	}
 }
 
-// judgeLocked draws the consequences of the votes. rd.mu is held.
+// judgeLocked draws the consequences of the votes. After giveUp there is no
+// verdict any more: the call has reported something else. rd.mu is held.
 func (rd *round) judgeLocked() {
-	if rd.verdict == undecided {
-		if rd.verdict = rd.judge(rd.tally, rd.r.need, len(rd.votes)); rd.verdict != undecided {
+	if !rd.over {
+		if rd.verdict = rd.judge(rd.tally, rd.r.need, len(rd.votes)); rd.verdict == granted {
+			rd.verdict = rd.inTimeLocked()
+		}
+		if rd.verdict != undecided {
 			rd.decideLocked(rd.verdict.err())
 		}
 	}
@@ -244,11 +276,24 @@ func (rd *round) judgeLocked() {
 	}
 }
 
+// inTimeLocked is what a quorum is worth that has been reached now.
+func (rd *round) inTimeLocked() verdict {
+	now, wall := time.Now(), rd.r.wall()
+	switch {
+	case !rd.lapse.isZero() && rd.lapse.passed(now, wall):
+		return expired
+	case !rd.until.isZero() && rd.until.passed(now, wall):
+		return noQuorum
+	default:
+		return granted
+	}
+}
+
 func (rd *round) decideLocked(err error) {
-	if rd.over.Swap(true) {
+	if rd.over {
 		return
 	}
-	rd.err = err
+	rd.over, rd.err = true, err
 	rd.eventLocked(EventDecided, err)
 	close(rd.decided)
 }
@@ -262,7 +307,7 @@ func (rd *round) eventLocked(kind EventKind, err error) {
 		Votes: append([]Vote(nil), rd.votes...), Took: time.Since(rd.start), Err: err,
 	}
 	if err == nil {
-		e.Until = rd.until
+		e.Until = rd.until.mono
 	}
 	rd.r.events.send(rd.ctx, e)
 }
@@ -280,11 +325,9 @@ func (rd *round) giveUp(err error) {
 func (rd *round) expire() {
 	now := time.Now()
 	for i, nd := range rd.r.nodes {
-		req := &rd.requests[i]
-		if req.task == nil {
-			continue
+		if req := &rd.requests[i]; req.task != nil {
+			nd.withdraw(req)
 		}
-		nd.withdraw(req)
 		rd.vote(i, outcome{err: ErrNodeTimeout}, now)
 	}
 }

@@ -29,6 +29,7 @@ type task struct {
 	claim *claim        // lock, release
 	voter voter         // nil: nobody waits for the answer
 	limit time.Duration // the node timeout; silence is judged by it too
+	gone  time.Time     // a release that is repeated: when its keys must have expired
 }
 
 // A request is a task for one node. Its fields below the task are guarded by
@@ -56,9 +57,6 @@ type voter interface {
 	// vote gets the outcome on node i, and when it was known. Called at most once
 	// per request, without locks.
 	vote(i int, out outcome, at time.Time)
-	// unwanted reports whether nobody waits for the outcome any more. Called
-	// under the node's lock.
-	unwanted() bool
 }
 
 // A requestQueue is a first-in-first-out list from which a request can also be

@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"bytes"
 	"crypto/sha1"
 	"encoding/hex"
 	"fmt"
@@ -33,7 +34,7 @@ type outcome struct {
 	stale     bool  // the script did nothing, because the connection has been given up
 	holder    string
 	holderTTL time.Duration
-	value     string // inspectScript: the whole token
+	value     string // inspect: the token; clean: which keys it removed
 }
 
 func newScript(name, source string, decode func(any) outcome) *script {
@@ -52,7 +53,7 @@ func (s *script) ofSession() *script {
 var handshakeScripts = []*script{lockScript, extendScript, unlockScript, cleanScript, inspectScript}
 
 // digestLua shortens a token to what may be shown to others: a token is what
-// it takes to release a lock. digest in lock.go is its twin.
+// it takes to release a lock. digest in claim.go is its twin.
 const digestLua = `string.sub(redis.sha1hex(v), 1, 12)`
 
 // lockScript sets every key to the token, or none.
@@ -63,7 +64,7 @@ const digestLua = `string.sub(redis.sha1hex(v), 1, 12)`
 //	                is changed: a request that runs twice is harmless)
 //	{pttl, digest}  refused: the holder that keeps a key longest; pttl -1: no expiry
 //	0               refused: a newer connection of this session has begun, and this
-//	                request was given up; see pool.go
+//	                request was given up; see connect.go
 //
 // One resource, the common case, takes two calls. SET NX rather than MGET and
 // SET: MGET shows a key of another type as missing, and SET would overwrite it.
@@ -172,8 +173,12 @@ func decodeHeld(name string) func(any) outcome {
 //
 //	KEYS  keys to clean, then the session's tombstone
 //	ARGV  generation, life of the tombstone in ms (0: none needed), then a token for each key
-//	n     so many keys were deleted
-//	-1    a newer connection has begun; nothing was done
+//	"10…"  for every key whether it held the token and was deleted
+//	-1     a newer connection has begun; nothing was done
+//
+// It begins with a PEXPIRE, which the tombstone may well ignore: a server that is
+// out of memory refuses a script's SET, unless a write that needs no memory went
+// before it. There, too, held locks must be extended and released.
 var cleanScript = newScript("clean", `
 local n = #KEYS - 1
 local stone = KEYS[n + 1]
@@ -183,19 +188,21 @@ local life = tonumber(ARGV[2])
 if life > 0 then
   local left = redis.call('PTTL', stone)
   if left < life then left = life end
+  redis.call('PEXPIRE', stone, left)
   redis.call('SET', stone, ARGV[1], 'PX', left)
 end
-local gone = 0
+local gone = {}
 for i = 1, n do
+  gone[i] = '0'
   if redis.call('GET', KEYS[i]) == ARGV[i + 2] then
     redis.call('DEL', KEYS[i])
-    gone = gone + 1
+    gone[i] = '1'
   end
 end
-return gone
+return table.concat(gone)
 `, func(reply any) outcome {
-	if n, ok := reply.(int64); ok && n >= 0 {
-		return outcome{stance: yes}
+	if found, ok := reply.([]byte); ok && len(bytes.Trim(found, "01")) == 0 {
+		return outcome{stance: yes, value: string(found)}
 	}
 	if reply == int64(-1) {
 		return outcome{err: errStale, stale: true}
@@ -206,8 +213,8 @@ return gone
 // inspectScript reads who holds one resource.
 //
 //	KEYS  the resource's key
-//	0              nobody
-//	{token, pttl}  pttl -1: no expiry
+//	0                      nobody
+//	{token, pttl, digest}  pttl -1: no expiry
 var inspectScript = newScript("inspect", `
 local v = redis.call('GET', KEYS[1])
 if not v then return 0 end

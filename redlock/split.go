@@ -27,6 +27,7 @@ type split struct {
 	until  time.Time     // no more after this: one node timeout after the first split
 	pace   time.Duration // about a round trip
 	paused int
+	votes  *round // the latest one whose votes were split
 }
 
 func newSplit(limit time.Duration) *split {
@@ -43,18 +44,19 @@ const (
 // look again.
 func (s *split) contend(ctx context.Context, b *bid) (*Lock, error) {
 	for {
+		s.votes = b.round
 		votes := s.gather(ctx, b)
 		ended := b.a.r.ended(ctx)
 		switch {
-		case top(votes) >= b.a.r.need, ended == nil && !time.Now().Before(s.until):
+		case top(votes) >= b.a.r.need, ended == nil && s.over():
 			return nil, b.fail(ErrTaken) // Somebody has it, or nobody gets it in time.
 		case ended != nil:
-			return nil, b.a.endedBy(ended, b.fail(ErrTaken))
+			return nil, b.cut(ended, ErrTaken)
 		case !leads(digest(b.claim.token), votes):
 			b.release()
 			return nil, errSplit
 		}
-		b.ask(votes)
+		b.ask()
 		if l, err := b.outcome(ctx); !errors.Is(err, errSplit) {
 			return l, err
 		}
@@ -64,6 +66,9 @@ func (s *split) contend(ctx context.Context, b *bid) (*Lock, error) {
 	}
 }
 
+// over reports whether there is no time left for another round trip.
+func (s *split) over() bool { return !time.Now().Add(s.pace).Before(s.until) }
+
 // gather waits for the votes that are still out, since a tally that lacks them
 // may show another leader than the one the others see. It does not wait for
 // silent nodes: at most as long again as the round has taken so far.
@@ -72,7 +77,7 @@ func (s *split) gather(ctx context.Context, b *bid) []Vote {
 	if s.pace == 0 {
 		s.pace = max(took, minPace)
 	}
-	patience := time.NewTimer(max(2*s.pace, 5*minPace))
+	patience := time.NewTimer(min(max(2*s.pace, 5*minPace), time.Until(s.until)))
 	defer patience.Stop()
 	select {
 	case <-b.round.allVoted():

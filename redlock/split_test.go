@@ -90,3 +90,88 @@ func startTogether(t *testing.T, rs []*Redlock, resource string) *Lock {
 	}
 	return winner
 }
+
+// Whatever the votes, an attempt is over two node timeouts after its start.
+func TestASplitVoteTakesOneMoreNodeTimeout(t *testing.T) {
+	for delay := 20 * time.Millisecond; delay < 50*time.Millisecond; delay += time.Millisecond {
+		for _, n := range []int{3, 4, 5} {
+			inBubble(t, n, func(t *testing.T, c *testcluster.Cluster) {
+				r := newRedlock(t, c)
+				warm(t, r)
+				for i, node := range c.Nodes {
+					if i < n-quorum(n)+1 { // So many that there is no quorum without them.
+						require.NoError(t, node.Set("a", fmt.Sprint("stays", i), time.Minute))
+					}
+					require.NoError(t, node.Slow(delay, delay))
+				}
+				start := time.Now()
+				_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+				require.ErrorIs(t, err, ErrTaken)
+				require.LessOrEqual(t, time.Since(start), 2*DefaultNodeTimeout)
+				require.Contains(t, err.Error(), "held by", "it shows the votes that were split")
+			})
+		}
+	}
+}
+
+// The leader's vote of a slow node comes while it asks the others again.
+func TestALateVoteCountsInTheNextRound(t *testing.T) {
+	for range 20 {
+		inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
+			r := newRedlock(t, c)
+			warm(t, r)
+			require.NoError(t, c.Nodes[0].Stop())
+			require.NoError(t, c.Nodes[1].Stop())
+			time.Sleep(5 * time.Millisecond)
+			require.NoError(t, c.Nodes[2].Set("a", "loser", time.Minute))
+			require.NoError(t, c.Nodes[4].Slow(5*time.Millisecond, 5*time.Millisecond))
+			// The loser gives way soon. Then nodes 2, 3 and 4 make the quorum.
+			time.AfterFunc(500*time.Microsecond, func() { assert.NoError(t, c.Nodes[2].Del("a")) })
+			l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+			require.NoError(t, err)
+			require.NoError(t, l.Unlock(t.Context()))
+		})
+	}
+}
+
+func TestASlowVoteIsNoSilence(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		warm(t, r)
+		require.NoError(t, c.Nodes[0].Stop())
+		require.NoError(t, c.Nodes[1].Stop())
+		time.Sleep(5 * time.Millisecond)
+		require.NoError(t, c.Nodes[2].Set("a", "other", time.Minute))
+		require.NoError(t, c.Nodes[4].Slow(5*time.Millisecond, 5*time.Millisecond))
+		_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+		require.ErrorIs(t, err, ErrTaken)
+		require.NotErrorIs(t, err, ErrNoQuorum)
+	})
+}
+
+// Two of five nodes are dead: one of those who start together still wins.
+func TestOneWinsOnTheNodesThatAreLeft(t *testing.T) {
+	for _, clients := range []int{2, 3, 5} {
+		inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
+			rs := make([]*Redlock, clients)
+			for i := range rs {
+				rs[i] = newRedlock(t, c)
+				warm(t, rs[i])
+			}
+			for i, n := range c.Nodes {
+				if i < 2 {
+					require.NoError(t, n.Stop())
+				} else {
+					require.NoError(t, n.Slow(0, 2*time.Millisecond))
+				}
+			}
+			time.Sleep(10 * time.Second)
+			for round := range 100 {
+				winner := startTogether(t, rs, fmt.Sprint("r", round))
+				require.NotNil(t, winner, "round %d", round)
+				require.NoError(t, winner.Unlock(t.Context()))
+				time.Sleep(100 * time.Millisecond)
+			}
+		})
+	}
+}

@@ -18,7 +18,7 @@ type Stats struct {
 	Extended      int64 // successful extensions
 	Unlocked      int64 // releases that returned nil
 	Taken         int64 // attempts that failed with ErrTaken
-	NoQuorum      int64 // rounds of any operation that failed with ErrNoQuorum
+	NoQuorum      int64 // rounds of any operation that failed with ErrNoQuorum, but not those cut short by a context
 	Lost          int64 // extensions and releases that found the lock lost or expired
 	Splits        int64 // attempts in which a split vote had to be resolved
 	EventsDropped int64 // because the hook was too slow

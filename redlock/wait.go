@@ -90,8 +90,8 @@ func (r *Redlock) ended(ctx context.Context) error {
 func (a *acquisition) attempt(ctx context.Context, number int) (*Lock, error) {
 	var split *split
 	for {
-		b := a.newBid(ctx, number)
-		b.ask(nil)
+		b := a.newBid(ctx, number, split)
+		b.ask()
 		l, err := b.outcome(ctx)
 		if !errors.Is(err, errSplit) {
 			return l, err
@@ -99,6 +99,7 @@ func (a *acquisition) attempt(ctx context.Context, number int) (*Lock, error) {
 		if split == nil {
 			a.r.counters.splits.Add(1)
 			split = newSplit(a.o.nodeTimeout)
+			b.split = split
 		}
 		if l, err = split.contend(ctx, b); !errors.Is(err, errSplit) {
 			return l, err
@@ -106,7 +107,10 @@ func (a *acquisition) attempt(ctx context.Context, number int) (*Lock, error) {
 		// Somebody else leads: what this bid has won was given back. Before the next
 		// look, the leader gets the time of a round trip or two.
 		if ended := a.r.sleep(ctx, split.pause(split.pace)); ended != nil {
-			return nil, a.endedBy(ended, b.fail(ErrTaken))
+			return nil, a.endedBy(ended, a.r.quorumError(b.round, ErrTaken))
+		}
+		if split.over() {
+			return nil, a.r.fail(b.round, ErrTaken)
 		}
 	}
 }
