@@ -44,8 +44,8 @@ const (
 	// markConfirmed: a release has removed the claim from the node.
 	markConfirmed
 
-	// markUnheard: the answer to a release was lost with its connection, so the
-	// claim may have been removed by it.
+	// markUnheard: the answer to a release, or to the clean-up of one, was lost
+	// with its connection, so the claim may have been removed by it.
 	markUnheard
 )
 

@@ -171,6 +171,7 @@ func (n *node) cleanAll(ctx context.Context, conn *wire, gen int64, life time.Du
 		m := batch(debts)
 		var found string
 		if found, err = n.clean(ctx, conn, gen, life, debts[:m]); err != nil {
+			n.unpaid(debts[:m], err)
 			err = fmt.Errorf("clean-up: %w", err)
 			break
 		}
@@ -250,6 +251,21 @@ func (n *node) paid(m, unknown int, found string) {
 		n.life = 0
 	}
 	n.cleaned += int64(m)
+}
+
+// unpaid notes that a clean-up of the debts failed with err: unless the server
+// refused it, it may have been carried out.
+func (n *node) unpaid(debts []debt, err error) {
+	if isReply(err) {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, d := range debts {
+		if d.claim.marks[d.index]&markReleased != 0 {
+			d.claim.marks[d.index] |= markUnheard
+		}
+	}
 }
 
 // left is the time that ctx, which has a deadline, still gives: never 0, which

@@ -72,6 +72,30 @@ func TestARepeatedUnlockIsNotTakenForALoss(t *testing.T) {
 	})
 }
 
+func TestARepeatedUnlockAfterACleanUpWithoutAnswerIsNoLoss(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
+		require.NoError(t, err)
+		time.Sleep(2 * time.Second)
+		n := c.Nodes[0]
+		require.NoError(t, n.Stop())
+		require.ErrorIs(t, l.Unlock(t.Context()), ErrNoQuorum)
+		var once sync.Once
+		require.NoError(t, n.OnCommand(func(cmd string, _ []string) {
+			if cmd == "EVAL" { // The clean-up: its answer will not arrive.
+				once.Do(func() { n.Proxy().DropReplies(true) })
+			}
+		}))
+		require.NoError(t, n.Restart(true))
+		time.Sleep(5 * time.Second)
+		requireNoKeys(t, c)
+		n.Proxy().DropReplies(false)
+		time.Sleep(5 * time.Second)
+		require.NoError(t, l.Unlock(t.Context()))
+	})
+}
+
 func TestARepeatedUnlockStillShowsALoss(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
