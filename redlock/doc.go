@@ -18,8 +18,8 @@
 // node that restarts without its data loses them: see docs/safety.md for what
 // to configure against that.
 //
-// No call waits for a hung, dead or slow minority of nodes. Every call ends
-// within its own timeouts. No failed, cancelled or abandoned attempt leaves a
+// Lock, TryLock, Extend and Unlock do not wait for a hung, dead or slow minority
+// of nodes. Every call ends within its own timeouts. No failed, cancelled or abandoned attempt leaves a
 // key behind on a node that can be reached.
 //
 // # Use

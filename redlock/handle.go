@@ -75,8 +75,8 @@ func (l *Lock) errLocked(now time.Time) error {
 //
 // After an error Until is as it was, nothing was deleted, and the lock is still
 // held if it was and the error does not match ErrLost. Errors: *QuorumError
-// with ErrNoQuorum (too few nodes answered: try again while the validity lasts)
-// or ErrLost (so many nodes said that their key is gone or another's that no
+// with ErrNoQuorum (too few nodes answered, or so late that nothing is left of
+// the new ttl: try again while the validity lasts) or ErrLost (so many nodes said that their key is gone or another's that no
 // quorum is left; the lock is over); ErrExpired at once, without I/O, after
 // Until, or if the quorum came only after it; ErrLost at once after Unlock; the
 // context's error. A lock that has lapsed is never created again.

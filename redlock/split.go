@@ -9,9 +9,9 @@ import (
 
 // When several clients ask for a resource at the same time and their requests
 // reach the nodes in different orders, each may get some votes and none a
-// quorum. Plain Redlock then has no winner: with delays of 0 to 2 ms in 19 % of
-// the rounds of 3 clients on 3 nodes, in 67 % of 5 on 5. All would retry, a
-// retry delay later, and might collide again.
+// quorum. Plain Redlock then has no winner: with delays of 0 to 2 ms in about a
+// fifth of the rounds of 3 clients on 3 nodes, in about 70 % of 5 on 5. All would
+// retry, a retry delay later, and might collide again.
 //
 // But a refusal names the holder's digest, so every contender sees nearly the
 // same tally. The one that leads it keeps its votes and asks the nodes that
@@ -20,7 +20,8 @@ import (
 //
 // Safety does not hang on any of this. A lock is still only a quorum within its
 // validity; contenders that see different tallies fall back to giving back
-// and waiting for a random time.
+// and waiting for a random time. Where the round trip to a node that is needed is
+// a good part of the node timeout, there may be no time to find a winner.
 
 // A split is the resolution of one attempt's split vote.
 type split struct {

@@ -1,0 +1,37 @@
+package redlock
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+)
+
+// A server that is out of memory gives no new locks. But the connection to it
+// can be made again, clean-up included, and held locks be extended and released.
+func TestRealServerOutOfMemoryStillKeepsAndReleases(t *testing.T) {
+	c := testcluster.RunServers(t, 1, testcluster.WithProxy())
+	n := c.Nodes[0]
+	r := newRedlock(t, c)
+	held, err := r.TryLock(t.Context(), []string{"held"}, time.Minute)
+	require.NoError(t, err)
+	n.Proxy().DropReplies(true)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	_, err = r.TryLock(ctx, []string{"unknown"}, time.Minute)
+	require.Error(t, err)
+	admin(t, n, "CONFIG", "SET", "maxmemory", "1")
+	n.Proxy().DropReplies(false)
+	n.Proxy().Reset()
+	require.Eventually(t, func() bool { return r.Stats().Nodes[0].Cleaned == 1 }, 10*time.Second, time.Millisecond)
+	_, err = r.TryLock(t.Context(), []string{"new"}, time.Minute)
+	require.ErrorIs(t, err, ErrNoQuorum)
+	assert.ErrorContains(t, err, "OOM")
+	require.NoError(t, held.Extend(t.Context(), time.Minute))
+	require.NoError(t, held.Unlock(t.Context()))
+	requireNoKeys(t, c)
+}
