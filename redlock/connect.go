@@ -165,15 +165,19 @@ func (n *node) handshake(ctx context.Context, conn *wire) error {
 
 // cleanAll settles debts, batch by batch: what has been settled when the time
 // runs out stays so, and the next connection goes on from there.
-func (n *node) cleanAll(ctx context.Context, conn *wire, gen int64, life time.Duration, debts []debt, unknown int) (err error) {
+func (n *node) cleanAll(ctx context.Context, conn *wire, gen int64, life time.Duration, debts []debt, unknown int) error {
 	e := Event{Kind: EventNodeCleaned, Node: n.name}
-	for len(debts) > 0 && err == nil {
+	defer func() {
+		if e.Cleaned > 0 {
+			n.events.send(ctx, e)
+		}
+	}()
+	for len(debts) > 0 {
 		m := batch(debts)
-		var found string
-		if found, err = n.clean(ctx, conn, gen, life, debts[:m]); err != nil {
+		found, err := n.clean(ctx, conn, gen, life, debts[:m])
+		if err != nil {
 			n.unpaid(debts[:m], err)
-			err = fmt.Errorf("clean-up: %w", err)
-			break
+			return fmt.Errorf("clean-up: %w", err)
 		}
 		if debts = debts[m:]; len(debts) == 0 {
 			e.Unknown = unknown // The tombstone has to be put up until the last is settled.
@@ -181,10 +185,7 @@ func (n *node) cleanAll(ctx context.Context, conn *wire, gen int64, life time.Du
 		e.Cleaned += m
 		n.paid(m, e.Unknown, found)
 	}
-	if e.Cleaned > 0 {
-		n.events.send(n.ctx, e)
-	}
-	return err
+	return nil
 }
 
 // batch returns how many of the debts, at least one, one script is to settle.
@@ -210,10 +211,10 @@ func (n *node) clean(ctx context.Context, conn *wire, gen int64, life time.Durat
 	args = append(args, n.stone, gen, serverMillis(life))
 	args = append(args, tokens...)
 	// EVAL, not EVALSHA: the script cache may be flushed between two commands.
-	if err := conn.Send("EVAL", args...); err != nil {
+	if err = conn.Send("EVAL", args...); err != nil {
 		return "", err
 	}
-	if err := conn.Flush(); err != nil {
+	if err = conn.Flush(); err != nil {
 		return "", err
 	}
 	reply, err := conn.receive(left(ctx))

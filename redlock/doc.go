@@ -19,8 +19,8 @@
 // to configure against that.
 //
 // Lock, TryLock, Extend and Unlock do not wait for a hung, dead or slow minority
-// of nodes. Every call ends within its own timeouts. No failed, cancelled or abandoned attempt leaves a
-// key behind on a node that can be reached.
+// of nodes. Every call ends within its own timeouts. No failed, cancelled or
+// abandoned attempt leaves a key behind on a node that can be reached.
 //
 // # Use
 //

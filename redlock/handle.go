@@ -100,12 +100,12 @@ func (l *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 	rd.until, rd.lapse = until, lapse
 	rd.ask(start, l.o.nodeTimeout)
 	waited := rd.wait(ctx, nil)
-	return l.extended(rd, ttl, until, waited)
+	return l.extended(rd, until, waited)
 }
 
 // extended applies the result of an extension. One whose lock was released or
 // lost meanwhile changes nothing: the lock stays lost.
-func (l *Lock) extended(rd *round, ttl time.Duration, until deadline, waited error) error {
+func (l *Lock) extended(rd *round, until deadline, waited error) error {
 	v, _ := rd.result()
 	if v == lost {
 		l.r.held.remove(l)

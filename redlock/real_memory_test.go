@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
@@ -30,7 +29,7 @@ func TestRealServerOutOfMemoryStillKeepsAndReleases(t *testing.T) {
 	require.Eventually(t, func() bool { return r.Stats().Nodes[0].Cleaned == 1 }, 10*time.Second, time.Millisecond)
 	_, err = r.TryLock(t.Context(), []string{"new"}, time.Minute)
 	require.ErrorIs(t, err, ErrNoQuorum)
-	assert.ErrorContains(t, err, "OOM")
+	require.ErrorContains(t, err, "OOM")
 	require.NoError(t, held.Extend(t.Context(), time.Minute))
 	require.NoError(t, held.Unlock(t.Context()))
 	requireNoKeys(t, c)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -128,13 +127,25 @@ func TestALateVoteCountsInTheNextRound(t *testing.T) {
 			require.NoError(t, c.Nodes[4].Slow(5*time.Millisecond, 5*time.Millisecond))
 			// Of one claim a node has never two lock requests in flight: the refusal of
 			// one would be taken for the whole truth about what the claim left there.
-			var asked atomic.Int64
-			require.NoError(t, c.Nodes[4].OnCommand(func(cmd string, _ []string) { asked.Add(1) }))
+			var mu sync.Mutex
+			asked := make(map[string]int)
+			require.NoError(t, c.Nodes[4].OnCommand(func(cmd string, args []string) {
+				if cmd == "EVALSHA" && args[0] == lockScript.shaArg {
+					mu.Lock()
+					defer mu.Unlock()
+					asked[args[4]]++ // After the keys, and the tombstone's.
+				}
+			}))
 			// The loser gives way soon. Then nodes 2, 3 and 4 make the quorum.
 			time.AfterFunc(500*time.Microsecond, func() { assert.NoError(t, c.Nodes[2].Del("a")) })
 			l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
 			require.NoError(t, err)
-			require.Equal(t, int64(1), asked.Load())
+			mu.Lock()
+			require.Positive(t, asked[l.Token()])
+			for _, times := range asked {
+				require.Equal(t, 1, times)
+			}
+			mu.Unlock()
 			require.NoError(t, l.Unlock(t.Context()))
 		})
 	}
