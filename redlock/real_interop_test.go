@@ -76,6 +76,7 @@ func TestRealOurLocksExcludeForeignOnes(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3)
 	r := newRealRedlock(t, nodesOf(c))
+	await(t, 5*time.Second, "all nodes have a lock", func() bool { return lockEverywhere(t, c, r, "warm") })
 	for _, resources := range [][]string{{"a"}, {"a", "b"}} {
 		l, err := r.TryLock(t.Context(), resources, time.Minute)
 		require.NoError(t, err)
