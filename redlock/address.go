@@ -1,20 +1,19 @@
 package redlock
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/gomodule/redigo/redis"
 )
 
-// NewNode returns a node with a pool of its own, which dials when it is first
-// needed and is closed by Redlock.Close; so the Node is for one Redlock only.
+// NewNode returns a node that is dialled when it is first needed, and again when
+// the connection breaks.
 //
 // addr is one of
 //
@@ -23,31 +22,21 @@ import (
 //	rediss://[[user]:password@]host[:port][/db]   with TLS
 //	unix:///path[?db=N]   also with [user:password@] before the path
 //
-// opts are redigo's dial options: user, password, database, TLS configuration,
-// timeouts; what the address says wins over them. The node is named
+// opts are redigo's dial options: user, password, database, client name, TLS
+// configuration; what the address says wins over them. A dial is bounded by the
+// Redlock and an idle connection kept alive by it, so DialConnectTimeout and
+// DialKeepAlive have no effect. Of DialContextFunc and DialNetDial that bring
+// sockets of their own, the replies are not bounded in length. The node is named
 // host:port[/db], or by the path, never with credentials. A malformed address is
 // reported by New, with as much of it as cannot be a password.
 func NewNode(addr string, opts ...redis.DialOption) Node {
 	t, err := parseAddress(addr)
 	if err != nil {
-		return Node{Name: withoutCredentials(addr), Pool: &ownPool{err: err}}
+		return Node{Name: withoutCredentials(addr), Pool: &dialer{err: err}}
 	}
-	// A dial is bounded by the context that the node gives it; these bound what
-	// redigo does not put under that context.
-	opts = append([]redis.DialOption{redis.DialTLSHandshakeTimeout(2 * time.Second), redis.DialConnectTimeout(2 * time.Second)}, opts...)
-	opts = append(opts, t.options...)
-	return Node{Name: t.name, Pool: &ownPool{Pool: &redis.Pool{
-		MaxIdle: 1,
-		DialContext: func(ctx context.Context) (redis.Conn, error) {
-			return redis.DialContext(ctx, t.network, t.address, opts...)
-		},
-	}}}
-}
-
-// ownPool is the pool of a node made by NewNode.
-type ownPool struct {
-	*redis.Pool
-	err error // the address was malformed
+	options := append(slices.Clone(opts), t.options...)
+	dial := (&net.Dialer{Timeout: maxDial}).DialContext
+	return Node{Name: t.name, Pool: &dialer{dial: dial, network: t.network, address: t.address, options: options}}
 }
 
 // target is a parsed address.

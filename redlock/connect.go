@@ -38,7 +38,7 @@ func (n *node) connect() (*pipeline, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &wire{Conn: conn}
+	w := newWire(conn)
 	stop := context.AfterFunc(ctx, w.abort)
 	err = n.handshake(ctx, w)
 	if !stop() && err == nil {

@@ -97,7 +97,7 @@ func (l *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 	until := newDeadline(start, validity(ttl, l.o.driftFactor), wall)
 	l.claim.grow(ttl)
 	rd := l.r.newRound(ctx, OpExtend, l.claim, l.claim.extendCommand(ttl), askKind, decideExtend, 0)
-	rd.until, rd.lapse = until, lapse
+	rd.until, rd.lapse = until, &lapse
 	rd.ask(start, l.o.nodeTimeout)
 	waited := rd.wait(ctx, nil)
 	return l.extended(rd, until, waited)

@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"context"
+	"net"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,13 +12,25 @@ import (
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
-// nodesOf returns the nodes of a cluster, as a user with own pools has them.
+// nodesOf returns the nodes of a cluster: every other one with a pool of the
+// user's, the others as NewNode makes them.
 func nodesOf(c *testcluster.Cluster) []Node {
 	nodes := make([]Node, len(c.Nodes))
 	for i, n := range c.Nodes {
 		nodes[i] = Node{Name: n.Name(), Pool: n.Pool()}
+		if i%2 == 1 {
+			nodes[i].Pool = dialerOf(n)
+		}
 	}
 	return nodes
+}
+
+// dialerOf returns what NewNode would, if the node had an address.
+func dialerOf(n *testcluster.Node) Pool {
+	return &dialer{
+		dial:    func(ctx context.Context, _, _ string) (net.Conn, error) { return n.Dial(ctx) },
+		network: "tcp", address: n.Addr(),
+	}
 }
 
 // newRedlock returns a Redlock over a cluster that ends with the test.

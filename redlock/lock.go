@@ -24,7 +24,6 @@ type Node struct {
 // callers.
 type Redlock struct {
 	nodes    []*node
-	owned    []*ownPool
 	need     int
 	defaults options // not changed after New
 	events   *dispatcher
@@ -71,11 +70,8 @@ func New(nodes []Node, opts ...Option) (*Redlock, error) {
 	r.defaults.newOnly = ""
 	seen := make(map[string]int, len(nodes))
 	for i, n := range nodes {
-		if own, ok := n.Pool.(*ownPool); ok {
-			if own.err != nil {
-				return nil, fmt.Errorf("redlock: node %d: malformed address %q: %w", i, n.Name, own.err)
-			}
-			r.owned = append(r.owned, own)
+		if d, ok := n.Pool.(*dialer); ok && d.err != nil {
+			return nil, fmt.Errorf("redlock: node %d: malformed address %q: %w", i, n.Name, d.err)
 		}
 		if n.Name == "" {
 			return nil, fmt.Errorf("redlock: node %d has no name", i)
@@ -219,8 +215,7 @@ func (r *Redlock) exit() {
 
 // Close refuses new locks with ErrClosed, ends the waits and attempts of running
 // calls, lets releases that run in the background finish, and closes the
-// connections: those of the pools given to New go back to them, the pools of
-// NewNode are closed. It waits for nodes that hang, or are down and owed a
+// connections: those from pools go back to them. It waits for nodes that hang, or are down and owed a
 // release, at most for the node timeout, and for nothing after ctx has ended. So
 // nil means that what could be reached was told, not that every key is gone.
 //
@@ -263,9 +258,6 @@ func (r *Redlock) Close(ctx context.Context) error {
 		})
 	}
 	_ = g.Wait()
-	for _, p := range r.owned {
-		_ = p.Close()
-	}
 	r.events.drain(ctx)
 	return ctx.Err()
 }

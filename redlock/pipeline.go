@@ -19,7 +19,7 @@ const (
 	maxBatch = 256
 
 	// enoughForAWrite is how many requests the writer has gathered when it stops
-	// waiting for more: about what redigo buffers before it writes by itself.
+	// waiting for more: shared by so many, a system call costs each of them little.
 	enoughForAWrite = 32
 
 	// idlePing is how long a connection may be silent in both directions before

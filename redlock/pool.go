@@ -218,12 +218,12 @@ func (n *node) refused(q *request, err error) (error, bool) {
 // a full disk): the key may still be there. It gives up when the key must have
 // expired. n.mu is held.
 func (n *node) retry(q *request) {
-	now, gone := time.Now(), q.gone
+	now, gone := time.Since(n.epoch), q.gone
 	if q.tries == 0 {
 		// No request that could have lengthened the key's life came after this one.
-		gone = now.Add(time.Duration(q.claim.life.Load()))
+		gone = now + time.Duration(q.claim.life.Load())
 	}
-	if now.After(gone) {
+	if now > gone {
 		return
 	}
 	wait := min(100*time.Millisecond<<min(q.tries, 10), maxBackoff)

@@ -114,8 +114,8 @@ type round struct {
 	attempt   int
 	judge     func(t tally, need, n int) verdict
 	start     time.Time
-	until     deadline // lock and extend: a quorum that comes later is none
-	lapse     deadline // extend: the end of the lock's validity, before which it must come, too
+	until     deadline  // lock and extend: a quorum that comes later is none
+	lapse     *deadline // extend: the end of the lock's validity, before which it must come, too
 
 	task     task
 	requests []request // by node; without a task: not asked
@@ -199,12 +199,14 @@ func (rd *round) succeed(prev *round) {
 func (rd *round) ask(start time.Time, timeout time.Duration) {
 	rd.mu.Lock()
 	rd.start, rd.task.limit = start, timeout
-	rd.judgeLocked() // The votes that skip preset may be enough.
+	now := time.Now()
+	if rd.pending < len(rd.votes) {
+		rd.judgeLocked(now) // The votes that skip preset may be enough.
+	}
 	if rd.pending > 0 {
 		rd.timer = time.AfterFunc(timeout, rd.expire)
 	}
 	rd.mu.Unlock()
-	now := time.Now()
 	for i, nd := range rd.r.nodes {
 		req := &rd.requests[i]
 		if req.task == nil {
@@ -236,7 +238,7 @@ func (rd *round) voteOnce(i int, out outcome, at time.Time) *round {
 		Node: rd.votes[i].Node, Took: at.Sub(rd.start), Err: out.err,
 		Holder: out.holder, HolderTTL: out.holderTTL, stance: out.stance,
 	})
-	rd.judgeLocked()
+	rd.judgeLocked(at)
 	return rd.next
 }
 
@@ -256,10 +258,10 @@ func (rd *round) count(i int, v Vote) {
 
 // judgeLocked draws the consequences of the votes. After giveUp there is no
 // verdict any more: the call has reported something else. rd.mu is held.
-func (rd *round) judgeLocked() {
+func (rd *round) judgeLocked(now time.Time) {
 	if !rd.over {
 		if rd.verdict = rd.judge(rd.tally, rd.r.need, len(rd.votes)); rd.verdict == granted {
-			rd.verdict = rd.inTimeLocked()
+			rd.verdict = rd.inTimeLocked(now)
 		}
 		if rd.verdict != undecided {
 			rd.decideLocked(rd.verdict.err())
@@ -277,10 +279,10 @@ func (rd *round) judgeLocked() {
 }
 
 // inTimeLocked is what a quorum is worth that has been reached now.
-func (rd *round) inTimeLocked() verdict {
-	now, wall := time.Now(), rd.r.wall()
+func (rd *round) inTimeLocked(now time.Time) verdict {
+	wall := rd.r.wall()
 	switch {
-	case !rd.lapse.isZero() && rd.lapse.passed(now, wall):
+	case rd.lapse != nil && rd.lapse.passed(now, wall):
 		return expired
 	case !rd.until.isZero() && rd.until.passed(now, wall):
 		return noQuorum

@@ -34,7 +34,7 @@ type outcome struct {
 	stale     bool  // the script did nothing, because the connection has been given up
 	holder    string
 	holderTTL time.Duration
-	value     string // inspect: the token; clean: which keys it removed
+	value     string // inspect: the token's beginning; clean: which keys it removed
 }
 
 func newScript(name, source string, decode func(any) outcome) *script {
@@ -214,11 +214,11 @@ return table.concat(gone)
 //
 //	KEYS  the resource's key
 //	0                      nobody
-//	{token, pttl, digest}  pttl -1: no expiry
+//	{token, pttl, digest}  of a long token only its beginning; pttl -1: no expiry
 var inspectScript = newScript("inspect", `
 local v = redis.call('GET', KEYS[1])
 if not v then return 0 end
-return {v, redis.call('PTTL', KEYS[1]), `+digestLua+`}
+return {string.sub(v, 1, 9), redis.call('PTTL', KEYS[1]), `+digestLua+`}
 `, func(reply any) outcome {
 	if reply == int64(0) {
 		return outcome{stance: yes}

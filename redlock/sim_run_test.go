@@ -319,6 +319,10 @@ func (s *sim) openClient() {
 	c := &simClient{s: s, id: len(s.clients) + len(s.closed) + 1, timeout: pick(rng, simTimeouts...), calm: make([]bool, len(s.nodes))}
 	nodes := make([]Node, len(s.nodes))
 	for i, n := range s.nodes {
+		if (c.id+i)%2 == 0 {
+			nodes[i] = Node{Name: n.Name(), Pool: dialerOf(n.Node)}
+			continue
+		}
 		p := n.Pool()
 		c.pools = append(c.pools, p)
 		nodes[i] = Node{Name: n.Name(), Pool: p}

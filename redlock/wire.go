@@ -14,8 +14,27 @@ import (
 type wire struct {
 	redis.Conn
 
+	socket *socket // of a node made by NewNode; nil otherwise
+
 	mu    sync.Mutex
 	given bool
+}
+
+func newWire(conn redis.Conn) *wire {
+	w := &wire{Conn: conn}
+	if c, ok := conn.(*socketConn); ok && c.socket != nil {
+		w.Conn, w.socket = c.fullConn, c.socket
+		w.socket.hold = true // From here on, Flush says when to write.
+	}
+	return w
+}
+
+// Flush writes what was sent.
+func (w *wire) Flush() error {
+	if err := w.Conn.Flush(); err != nil || w.socket == nil {
+		return err
+	}
+	return w.socket.push()
 }
 
 // abort closes the socket at once. Close would first wait for outstanding
@@ -39,6 +58,9 @@ func (w *wire) receive(timeout time.Duration) (reply any, err error) {
 			reply, err = nil, fmt.Errorf("malformed reply: %v", p)
 		}
 	}()
+	if w.socket != nil {
+		w.socket.beginReply()
+	}
 	return redis.ReceiveWithTimeout(w.Conn, timeout)
 }
 

@@ -1,0 +1,143 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"net"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+const (
+	// maxDial bounds what GetContext's context does not.
+	maxDial = 2 * time.Second
+
+	// maxHeld bounds what a socket holds back before it writes.
+	maxHeld = 64 << 10
+
+	// maxReply bounds the bytes of one reply. The largest that the library asks for
+	// has a byte for each key of a clean-up. redigo reads nested arrays recursively,
+	// and a goroutine whose stack overflows takes the process with it.
+	maxReply = 1 << 20
+)
+
+var errLongReply = errors.New("the server's reply is too long")
+
+// A socket is the network connection below redigo's of a node made by NewNode.
+// It saves system calls: redigo hands over at most 4096 bytes at a time, and sets
+// the read deadline for every reply.
+//
+// As any connection it may be read by one goroutine, written by another one, and
+// closed from anywhere.
+type socket struct {
+	net.Conn
+
+	// The writer's.
+	hold  bool   // collect what is written until push
+	held  []byte // not written yet
+	begun bool   // something has been written
+	plain bool   // it was a command
+
+	// The reader's.
+	read     int  // bytes since the last beginReply
+	deadline bool // one is set
+}
+
+// Write writes b, now or at the next push. Under TLS, which writes on other
+// goroutines, too, it is always now.
+func (s *socket) Write(b []byte) (int, error) {
+	if !s.begun && len(b) > 0 {
+		s.begun, s.plain = true, b[0] == '*'
+	}
+	if !s.hold || !s.plain {
+		return s.Conn.Write(b)
+	}
+	if len(s.held)+len(b) > maxHeld {
+		if err := s.push(); err != nil {
+			return 0, err
+		}
+	}
+	s.held = append(s.held, b...)
+	return len(b), nil
+}
+
+// push writes what is held.
+func (s *socket) push() error {
+	if len(s.held) == 0 {
+		return nil
+	}
+	_, err := s.Conn.Write(s.held)
+	s.held = s.held[:0]
+	return err
+}
+
+// beginReply allows the next reply its length.
+func (s *socket) beginReply() { s.read = 0 }
+
+func (s *socket) Read(b []byte) (int, error) {
+	if s.read > maxReply {
+		return 0, errLongReply
+	}
+	n, err := s.Conn.Read(b)
+	s.read += n
+	return n, err
+}
+
+// SetReadDeadline does nothing where there is no deadline and none is to be set.
+func (s *socket) SetReadDeadline(t time.Time) error {
+	if t.IsZero() && !s.deadline {
+		return nil
+	}
+	s.deadline = !t.IsZero()
+	return s.Conn.SetReadDeadline(t)
+}
+
+// SetDeadline sets both deadlines.
+func (s *socket) SetDeadline(t time.Time) error {
+	s.deadline = true
+	return s.Conn.SetDeadline(t)
+}
+
+// A fullConn is what redigo's own connections are.
+type fullConn interface {
+	redis.ConnWithTimeout
+	redis.ConnWithContext
+}
+
+// A socketConn is a redigo connection whose socket is known.
+type socketConn struct {
+	fullConn
+
+	socket *socket // nil: dial options have brought their own
+}
+
+// A dialer is the Pool of a node made by NewNode: each connection is a new one.
+type dialer struct {
+	dial             func(ctx context.Context, network, address string) (net.Conn, error)
+	network, address string
+	options          []redis.DialOption
+	err              error // the address was malformed
+}
+
+// GetContext dials. The options may bring their own way to do so.
+func (d *dialer) GetContext(ctx context.Context) (redis.Conn, error) {
+	var s *socket
+	options := append([]redis.DialOption{
+		redis.DialContextFunc(func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := d.dial(ctx, network, address)
+			if err != nil {
+				return nil, err
+			}
+			s = &socket{Conn: conn}
+			return s, nil
+		}),
+		// What redigo does not put under ctx.
+		redis.DialTLSHandshakeTimeout(maxDial),
+	}, d.options...)
+	conn, err := redis.DialContext(ctx, d.network, d.address, options...)
+	if err != nil {
+		return nil, err
+	}
+	return &socketConn{fullConn: conn.(fullConn), socket: s}, nil
+}
