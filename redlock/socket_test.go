@@ -23,13 +23,13 @@ func TestAnEndlessReplyCostsTheConnectionOnly(t *testing.T) {
 		require.NoError(t, err)
 		go func() {
 			for {
-				conn, err := ln.Accept()
-				if err != nil {
+				conn, ended := ln.Accept()
+				if ended != nil {
 					return
 				}
 				go func() {
-					for err == nil {
-						_, err = conn.Write([]byte(chunk))
+					for ended == nil {
+						_, ended = conn.Write([]byte(chunk))
 					}
 					_ = conn.Close()
 				}()
