@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"strings"
+	"unicode"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
@@ -25,7 +26,7 @@ type servers struct {
 // startServers uses the servers that REDLOCK_NODES names, or else starts some.
 func startServers(env func(string) string) (*servers, error) {
 	if addrs := env("REDLOCK_NODES"); addrs != "" {
-		return &servers{nodes: nodesAt(strings.Split(addrs, ","))}, nil
+		return &servers{nodes: nodesAt(strings.FieldsFunc(addrs, func(r rune) bool { return r == ',' || unicode.IsSpace(r) }))}, nil
 	}
 	cluster, err := testcluster.StartEmbedded(clusterSize)
 	if err != nil {
