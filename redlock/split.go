@@ -27,8 +27,9 @@ import (
 type split struct {
 	until  time.Time     // no more after this: one node timeout after the first split
 	pace   time.Duration // about a round trip
-	paused int
-	votes  *round // the latest one whose votes were split
+	asked  int           // how often it led and asked again
+	paused int           // how often it gave way
+	votes  *round        // the latest one whose votes were split
 }
 
 func newSplit(limit time.Duration) *split {
@@ -63,7 +64,7 @@ func (s *split) contend(ctx context.Context, b *bid) (*Lock, error) {
 		}
 		// The others have not given way yet: their releases may be on the way. If
 		// sleep is cut short, the next look at ctx ends this.
-		_ = b.a.r.sleep(ctx, s.pause(s.pace/2))
+		_ = b.a.r.sleep(ctx, s.again())
 	}
 }
 
@@ -89,12 +90,27 @@ func (s *split) gather(ctx context.Context, b *bid) []Vote {
 	return b.round.copyVotes()
 }
 
-// pause is how long to wait before the next look: random, and growing with every
-// time, so that a vote that stays split costs the nodes little.
-func (s *split) pause(least time.Duration) time.Duration {
+// again is how long the leader waits before it asks again: the others' releases
+// are on the way, so about a round trip, random and growing a little, so that a
+// vote that stays split costs the nodes little.
+func (s *split) again() time.Duration {
+	s.asked++
+	return s.atMost(s.pace / 4 * time.Duration(3+s.asked))
+}
+
+// pause is how long one that gave its votes back stays away: longer than the
+// leader takes, as a bid that comes back too early takes away the very votes
+// that were given back. It doubles every time.
+func (s *split) pause() time.Duration {
+	d := min(s.pace<<min(2+s.paused, 10), maxPause)
 	s.paused++
-	d := min(time.Duration(s.paused)*least, maxPause)
-	return max(0, min(d+rand.N(d), time.Until(s.until)))
+	return s.atMost(d)
+}
+
+// atMost is a random time around d, within what is left.
+func (s *split) atMost(d time.Duration) time.Duration {
+	d = min(d, maxPause)
+	return max(0, min(d/2+rand.N(d+1), time.Until(s.until)))
 }
 
 // count returns how many votes this bid has, and how many each other digest.

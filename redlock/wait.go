@@ -106,7 +106,7 @@ func (a *acquisition) attempt(ctx context.Context, number int) (*Lock, error) {
 		}
 		// Somebody else leads: what this bid has won was given back. Before the next
 		// look, the leader gets the time of a round trip or two.
-		if ended := a.r.sleep(ctx, split.pause(split.pace)); ended != nil {
+		if ended := a.r.sleep(ctx, split.pause()); ended != nil {
 			return nil, a.endedBy(ended, a.r.quorumError(b.round, ErrTaken))
 		}
 		if split.over() {
