@@ -25,8 +25,8 @@ import (
 // opts are redigo's dial options: user, password, database, client name, TLS
 // configuration; what the address says wins over them. A dial is bounded by the
 // Redlock and an idle connection kept alive by it, so DialConnectTimeout and
-// DialKeepAlive have no effect. Of DialContextFunc and DialNetDial that bring
-// sockets of their own, the replies are not bounded in length. The node is named
+// DialKeepAlive have no effect. Replies are bounded in size except over TLS, and
+// where DialContextFunc or DialNetDial bring a socket of their own. The node is named
 // host:port[/db], or by the path, never with credentials. A malformed address is
 // reported by New, with as much of it as cannot be a password.
 func NewNode(addr string, opts ...redis.DialOption) Node {
@@ -100,6 +100,9 @@ func tcpTarget(hostport, db string) (target, error) {
 	}
 	if host == "" {
 		host = "localhost"
+	}
+	if strings.ContainsAny(host, "@/?# ") {
+		return target{}, errors.New("want host:port, or a URL") // user:password@host:port, perhaps.
 	}
 	if p, err := strconv.ParseUint(port, 10, 16); err != nil || p == 0 {
 		return target{}, fmt.Errorf("port%s: want 1 to 65535", shown(port))

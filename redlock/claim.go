@@ -80,6 +80,9 @@ func (c *claim) grow(ttl time.Duration) {
 	}
 }
 
+// longest is the longest ttl that the claim's keys may have been given.
+func (c *claim) longest() time.Duration { return time.Duration(c.life.Load()) }
+
 // newToken returns 128 random bits in hexadecimal.
 func newToken() string {
 	var b [16]byte

@@ -137,6 +137,7 @@ func (n *node) handshake(ctx context.Context, conn *wire) error {
 	}
 	n.mu.Lock()
 	n.gen++
+	n.forget()
 	gen, life := n.gen, time.Duration(0)
 	debts, unknown := n.debts, n.unknown
 	if unknown > 0 {
@@ -172,10 +173,22 @@ func (n *node) cleanAll(ctx context.Context, conn *wire, gen int64, life time.Du
 			n.events.send(ctx, e)
 		}
 	}()
+	single := false
 	for len(debts) > 0 {
 		m := batch(debts)
+		if single {
+			m = 1
+		}
 		found, err := n.clean(ctx, conn, gen, life, debts[:m])
-		if err != nil {
+		switch forbidden := isForbiddenKey(err); {
+		case forbidden && m > 1:
+			single = true // To find out which.
+			continue
+		case forbidden:
+			// Its lock request and its release are refused in the same way. Nothing can
+			// be done, and it must not keep the node from everybody else.
+			found = strings.Repeat("0", len(debts[0].claim.keys))
+		case err != nil:
 			n.unpaid(debts[:m], err)
 			return fmt.Errorf("clean-up: %w", err)
 		}
@@ -186,6 +199,35 @@ func (n *node) cleanAll(ctx context.Context, conn *wire, gen int64, life time.Du
 		n.paid(m, e.Unknown, found)
 	}
 	return nil
+}
+
+// isForbiddenKey reports whether the server refused a command because of a key
+// in it, by the wording of Redis 6 or that of later ones and Valkey. That the user
+// may not run the command at all is another matter.
+func isForbiddenKey(err error) bool {
+	if errorCode(err) != "NOPERM" {
+		return false
+	}
+	s := err.Error()
+	return strings.Contains(s, "to access a key") || strings.Contains(s, "to access one of the keys")
+}
+
+// forget drops the debts of which nothing can be left, and of which nothing can
+// arrive any more that a tombstone would still refuse. n.mu is held.
+func (n *node) forget() {
+	now := time.Since(n.epoch)
+	debts := n.debts[:0:0]
+	for _, d := range n.debts {
+		if now < d.ends {
+			debts = append(debts, d)
+			continue
+		}
+		d.claim.marks[d.index] &^= markSent | markOwed
+	}
+	n.debts = debts
+	if len(debts) == 0 {
+		n.unknown, n.life = 0, 0
+	}
 }
 
 // batch returns how many of the debts, at least one, one script is to settle.

@@ -25,7 +25,9 @@ type EventKind string
 const (
 	// EventDecided: a round was decided, and its call went on. Op, Resources,
 	// Attempt, Votes (a node not yet heard has ErrPending), Took, and Err or,
-	// for a lock and an extension that succeeded, Until.
+	// for a lock and an extension that succeeded, Until. It is what the votes
+	// amounted to then; an extension that is overtaken by an Unlock, or whose
+	// caller is suspended until after Until, fails all the same.
 	EventDecided EventKind = "decided"
 
 	// EventSettled: a round's last node has answered or timed out, which may be
@@ -117,21 +119,35 @@ func (d *dispatcher) send(ctx context.Context, e Event) {
 }
 
 func (d *dispatcher) run() {
+	var calls []hookCall
+	ended := false
+	defer func() {
+		if !ended {
+			// The hook has ended its goroutine (testing's FailNow does). Go on with
+			// the rest on another one. A panic ends the process all the same.
+			d.mu.Lock()
+			d.waiting = append(calls, d.waiting...)
+			d.mu.Unlock()
+			go d.run()
+		}
+	}()
 	for {
 		d.mu.Lock()
-		calls := d.waiting
-		d.waiting = nil
+		calls, d.waiting = d.waiting, nil
 		if len(calls) == 0 {
 			d.running = false
 			if d.idle != nil {
 				close(d.idle)
 				d.idle = nil
 			}
+			ended = true
 			d.mu.Unlock()
 			return
 		}
 		d.mu.Unlock()
-		for _, c := range calls {
+		for len(calls) > 0 {
+			c := calls[0]
+			calls = calls[1:]
 			d.hook(c.ctx, c.event)
 		}
 	}

@@ -150,7 +150,7 @@ func (l *Lock) extended(rd *round, until deadline, waited error) error {
 //
 // Unlock returns at the decision; the release of the other nodes goes on in the
 // background. Call Close before the process exits.
-func (l *Lock) Unlock(ctx context.Context) error {
+func (l *Lock) Unlock(ctx context.Context) error { //nolint:contextcheck // It is ignored but for its values.
 	l.mu.Lock()
 	if l.unlocking { // Then its result is this call's, too.
 		if l.ready == nil {
@@ -176,6 +176,9 @@ func (l *Lock) Unlock(ctx context.Context) error {
 	l.mu.Unlock()
 	l.r.held.remove(l)
 
+	if ctx == nil {
+		ctx = context.Background() // Or a node's goroutine would panic.
+	}
 	rd := l.r.newRound(ctx, OpUnlock, l.claim, l.claim.unlockCommand(), releaseKind, decideUnlock, 0)
 	for i, n := range l.r.nodes {
 		// When a release is repeated: asked again, a node that has already removed

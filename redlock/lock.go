@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -76,7 +76,7 @@ func New(nodes []Node, opts ...Option) (*Redlock, error) {
 		if n.Name == "" {
 			return nil, fmt.Errorf("redlock: node %d has no name", i)
 		}
-		if p, ok := n.Pool.(*redis.Pool); n.Pool == nil || ok && p == nil {
+		if isNil(n.Pool) {
 			return nil, fmt.Errorf("redlock: node %d (%s): nil Pool", i, n.Name)
 		}
 		if j, ok := seen[n.Name]; ok {
@@ -87,6 +87,15 @@ func New(nodes []Node, opts ...Option) (*Redlock, error) {
 		r.nodes = append(r.nodes, newNode(n, session, o.nodeTimeout, r.events))
 	}
 	return r, nil
+}
+
+// isNil reports whether a Pool is nil or a nil pointer.
+func isNil(p Pool) bool {
+	if p == nil {
+		return true
+	}
+	v := reflect.ValueOf(p)
+	return v.Kind() == reflect.Pointer && v.IsNil()
 }
 
 // TryLock makes one attempt to lock all resources together for ttl. It does not

@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -37,6 +38,12 @@ const (
 const (
 	minBackoff = 20 * time.Millisecond
 	maxBackoff = time.Second
+
+	// maxRetry is the longest wait before a refused release is repeated.
+	maxRetry = 10 * time.Second
+
+	// maxTries is where the count of them, which only the wait depends on, stops.
+	maxTries = 100
 )
 
 // A debt is a token whose keys must be removed from the node before anything
@@ -45,6 +52,7 @@ const (
 type debt struct {
 	claim *claim
 	index int
+	ends  time.Duration // when nothing of it can be left, since the node's epoch
 }
 
 // A node is one Redis master with the pipeline to it. It is safe for concurrent
@@ -119,7 +127,7 @@ func (n *node) enqueue(q *request, now time.Time) error {
 	case n.isSilent(now, q.limit) && (!release || q.claim.marks[q.index]&markSent == 0):
 		n.shunned = true
 		return errSilent
-	case !release && n.queue.len+n.flight.len >= maxBacklog:
+	case !release && n.backlog() >= maxBacklog:
 		return errBacklog
 	case n.state == nodeIdle:
 		n.state = nodeConnecting
@@ -138,6 +146,10 @@ func (n *node) isSilent(now time.Time, patience time.Duration) bool {
 	q := n.flight.head
 	return q != nil && (now.Sub(n.epoch)-q.sent)/2 > max(patience, n.timeout)
 }
+
+// backlog is how many requests are queued, unanswered, or to be sent again. n.mu is
+// held.
+func (n *node) backlog() int { return n.queue.len + n.flight.len + n.later.len }
 
 // push queues a request. n.mu is held.
 func (n *node) push(q *request) {
@@ -187,7 +199,7 @@ func (n *node) owe(q *request) {
 			return
 		}
 		c.marks[q.index] |= markOwed
-		n.debts = append(n.debts, debt{c, int(q.index)})
+		n.debts = append(n.debts, debt{c, int(q.index), n.after(max(c.longest(), minTombstone))})
 	case askKind, pingKind, byeKind:
 	}
 }
@@ -195,7 +207,8 @@ func (n *node) owe(q *request) {
 // refused handles an error reply, and says whether the request was sent again.
 // n.mu is held.
 func (n *node) refused(q *request, err error) (error, bool) {
-	if strings.HasPrefix(err.Error(), "NOSCRIPT") && !q.eval {
+	code := errorCode(err)
+	if code == "NOSCRIPT" && !q.eval {
 		// SCRIPT FLUSH, or another server behind the same address. A lock may be
 		// sent again only ahead of its release: behind it, it would leave an orphan.
 		// It is sent again even if its round has been decided: on a node that is
@@ -208,31 +221,61 @@ func (n *node) refused(q *request, err error) (error, bool) {
 		n.push(q)
 		return nil, true
 	}
-	if q.kind == releaseKind {
+	switch {
+	case q.kind == releaseKind && q.claim.marks[q.index]&markSent != 0:
 		n.retry(q)
+	case q.kind == lockKind && refusals[code]:
+		q.claim.marks[q.index] &^= markSent
 	}
 	return err, false
+}
+
+// refusals are the errors by which a server says that it has not carried out a
+// script's first write. Behind others, such as those of a proxy, it may have.
+var refusals = map[string]bool{
+	"NOPERM": true, "NOAUTH": true, "WRONGTYPE": true, "OOM": true, "MISCONF": true, "READONLY": true,
+	"LOADING": true, "BUSY": true, "MASTERDOWN": true, "CLUSTERDOWN": true, "MOVED": true, "ASK": true, "CROSSSLOT": true,
+}
+
+// errorCode is the first word of a server's error, also of one that a wrapped
+// connection has wrapped.
+func errorCode(err error) string {
+	var reply redis.Error
+	if !errors.As(err, &reply) {
+		return ""
+	}
+	code, _, _ := strings.Cut(string(reply), " ")
+	return code
+}
+
+// after is the instant d from now, since the epoch; the end of time if that is
+// beyond it.
+func (n *node) after(d time.Duration) time.Duration {
+	now := time.Since(n.epoch)
+	return now + min(d, maxDuration-now)
 }
 
 // retry sends a release again that was answered with an error (BUSY, LOADING,
 // a full disk): the key may still be there. It gives up when the key must have
 // expired. n.mu is held.
 func (n *node) retry(q *request) {
-	now, gone := time.Since(n.epoch), q.gone
-	if q.tries == 0 {
+	gone := q.gone
+	if gone == 0 {
 		// No request that could have lengthened the key's life came after this one.
-		gone = now + time.Duration(q.claim.life.Load())
+		gone = n.after(q.claim.longest())
 	}
-	if now > gone {
+	left := gone - time.Since(n.epoch)
+	if left < 0 {
 		return
 	}
-	wait := min(100*time.Millisecond<<min(q.tries, 10), maxBackoff)
+	// Many may be waiting for long, so that the wait grows with what is left.
+	wait := min(100*time.Millisecond<<min(q.tries, 10), max(maxBackoff, min(left/16, maxRetry)))
 	if n.closing {
 		wait = n.timeout / 8 // Close waits for it, but not longer than the node timeout.
 	}
 	again := &request{
 		task:  &task{kind: releaseKind, cmd: q.cmd, claim: q.claim, limit: q.limit, gone: gone},
-		index: q.index, tries: q.tries + 1,
+		index: q.index, tries: min(q.tries+1, maxTries),
 	}
 	n.later.push(again)
 	time.AfterFunc(wait, func() {
@@ -352,7 +395,7 @@ func (n *node) hangUp(p *pipeline, why error) {
 		case lockKind:
 			n.unknown++
 			n.unknowns++
-			n.life = max(n.life, time.Duration(q.claim.life.Load()))
+			n.life = max(n.life, q.claim.longest())
 		case releaseKind:
 			q.claim.marks[q.index] |= markUnheard
 		case askKind, pingKind, byeKind:

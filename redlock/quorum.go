@@ -310,6 +310,9 @@ func (rd *round) eventLocked(kind EventKind, err error) {
 	}
 	if err == nil {
 		e.Until = rd.until.mono
+		if rd.lapse != nil {
+			e.Until = rd.lapse.later(rd.until).mono // An extension never shortens.
+		}
 	}
 	rd.r.events.send(rd.ctx, e)
 }

@@ -43,6 +43,10 @@ func newScript(name, source string, decode func(any) outcome) *script {
 	return &script{name: name, shaArg: sha, sourceArg: source, decode: decode}
 }
 
+// Keys of another type: GET fails for them. Where a script asks whether a key
+// holds its token it uses pcall, and the answer is no: with call, one such key
+// would keep a release from deleting the others, and a clean-up from ending.
+
 func (s *script) ofSession() *script {
 	s.session = true
 	return s
@@ -125,7 +129,7 @@ func decodeLock(reply any) outcome {
 //	0     a key is missing or another's; nothing was changed
 var extendScript = newScript("extend", `
 for i = 1, #KEYS do
-  if redis.call('GET', KEYS[i]) ~= ARGV[1] then return 0 end
+  if redis.pcall('GET', KEYS[i]) ~= ARGV[1] then return 0 end
 end
 for i = 1, #KEYS do
   if redis.call('PTTL', KEYS[i]) < tonumber(ARGV[2]) then redis.call('PEXPIRE', KEYS[i], ARGV[2]) end
@@ -142,7 +146,7 @@ return 1
 var unlockScript = newScript("unlock", `
 local mine = 0
 for i = 1, #KEYS do
-  if redis.call('GET', KEYS[i]) == ARGV[1] then
+  if redis.pcall('GET', KEYS[i]) == ARGV[1] then
     redis.call('DEL', KEYS[i])
     mine = mine + 1
   end
@@ -194,7 +198,7 @@ end
 local gone = {}
 for i = 1, n do
   gone[i] = '0'
-  if redis.call('GET', KEYS[i]) == ARGV[i + 2] then
+  if redis.pcall('GET', KEYS[i]) == ARGV[i + 2] then
     redis.call('DEL', KEYS[i])
     gone[i] = '1'
   end

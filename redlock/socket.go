@@ -2,7 +2,6 @@ package redlock
 
 import (
 	"context"
-	"errors"
 	"net"
 	"time"
 
@@ -15,14 +14,7 @@ const (
 
 	// maxHeld bounds what a socket holds back before it writes.
 	maxHeld = 64 << 10
-
-	// maxReply bounds the bytes of one reply. The largest that the library asks for
-	// has a byte for each key of a clean-up. redigo reads nested arrays recursively,
-	// and a goroutine whose stack overflows takes the process with it.
-	maxReply = 1 << 20
 )
-
-var errLongReply = errors.New("the server's reply is too long")
 
 // A socket is the network connection below redigo's of a node made by NewNode.
 // It saves system calls: redigo hands over at most 4096 bytes at a time, and sets
@@ -40,7 +32,7 @@ type socket struct {
 	plain bool   // it was a command
 
 	// The reader's.
-	read     int  // bytes since the last beginReply
+	guard    replyGuard
 	deadline bool // one is set
 }
 
@@ -72,15 +64,13 @@ func (s *socket) push() error {
 	return err
 }
 
-// beginReply allows the next reply its length.
-func (s *socket) beginReply() { s.read = 0 }
-
 func (s *socket) Read(b []byte) (int, error) {
-	if s.read > maxReply {
-		return 0, errLongReply
-	}
 	n, err := s.Conn.Read(b)
-	s.read += n
+	if s.plain && n > 0 {
+		if long := s.guard.follow(b[:n]); long != nil {
+			return 0, long
+		}
+	}
 	return n, err
 }
 

@@ -60,7 +60,7 @@ func (n *node) stats() NodeStats {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return NodeStats{
-		Node: n.name, Up: n.state == nodeUp, Err: n.down, Backlog: n.queue.len + n.flight.len,
+		Node: n.name, Up: n.state == nodeUp, Err: n.down, Backlog: n.backlog(),
 		Unknown: n.unknowns, Cleaned: n.cleaned, Debts: len(n.debts), Connects: n.connects,
 	}
 }

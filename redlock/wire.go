@@ -58,9 +58,6 @@ func (w *wire) receive(timeout time.Duration) (reply any, err error) {
 			reply, err = nil, fmt.Errorf("malformed reply: %v", p)
 		}
 	}()
-	if w.socket != nil {
-		w.socket.beginReply()
-	}
 	return redis.ReceiveWithTimeout(w.Conn, timeout)
 }
 

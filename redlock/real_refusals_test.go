@@ -1,0 +1,84 @@
+package redlock
+
+import (
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+)
+
+// One mistaken call, of a resource whose key is something else, must not take a
+// node out for everybody when its connection breaks.
+func TestRealAKeyOfAnotherTypeHarmsNobodyElse(t *testing.T) {
+	t.Parallel()
+	c := testcluster.RunServers(t, 3, testcluster.WithProxy())
+	r := newRealRedlock(t, nodesOf(c))
+	await(t, 5*time.Second, "all nodes have a lock", func() bool { return lockEverywhere(t, c, r, "fine") })
+	for _, n := range c.Nodes {
+		admin(t, n, "RPUSH", "jobs", "x")
+		n.Proxy().DropReplies(true) // The outcome is left unknown.
+	}
+	_, err := r.TryLock(t.Context(), []string{"jobs"}, time.Hour, WithNodeTimeout(50*time.Millisecond))
+	require.ErrorIs(t, err, ErrNoQuorum)
+	for _, n := range c.Nodes {
+		n.Proxy().DropReplies(false)
+		n.Proxy().Reset()
+	}
+	await(t, 5*time.Second, "all nodes have a lock", func() bool { return lockEverywhere(t, c, r, "fine") })
+	_, err = r.TryLock(t.Context(), []string{"jobs"}, time.Hour)
+	require.ErrorIs(t, err, ErrNoQuorum)
+	require.ErrorContains(t, err, "WRONGTYPE")
+	for _, n := range c.Nodes {
+		admin(t, n, "DEL", "jobs")
+	}
+}
+
+func TestRealALockWhoseKeyBecomesAnotherTypeIsLost(t *testing.T) {
+	t.Parallel()
+	c := testcluster.RunServers(t, 3)
+	r := newRealRedlock(t, nodesOf(c))
+	for _, stolen := range []string{"a", "b"} {
+		await(t, 5*time.Second, "all nodes have a lock", func() bool { return lockEverywhere(t, c, r, "fine") })
+		l, err := r.TryLock(t.Context(), []string{"a", "b"}, time.Hour)
+		require.NoError(t, err)
+		await(t, 5*time.Second, "all nodes have it", func() bool { return holders(t, c, l) == 3 })
+		for _, n := range c.Nodes {
+			admin(t, n, "DEL", stolen)
+			admin(t, n, "RPUSH", stolen, "x")
+		}
+		require.ErrorIs(t, l.Extend(t.Context(), time.Hour), ErrLost)
+		require.ErrorIs(t, l.Unlock(t.Context()), ErrLost)
+		for _, n := range c.Nodes {
+			admin(t, n, "DEL", stolen)
+		}
+		awaitNoKeys(t, c, 5*time.Second)
+	}
+}
+
+// The same with a resource that the user of the servers may not touch.
+func TestRealAForbiddenKeyHarmsNobodyElse(t *testing.T) {
+	t.Parallel()
+	c := testcluster.RunServers(t, 3, testcluster.WithProxy())
+	var nodes []Node
+	for _, n := range c.Nodes {
+		setUser(t, n, "locker", append([]string{"~app:*", "~__redlock__:*"}, leastPrivilege...)...)
+		nodes = append(nodes, NewNode("redis://locker:"+url.QueryEscape(secret)+"@"+n.Addr()))
+	}
+	r := newRealRedlock(t, nodes)
+	await(t, 5*time.Second, "all nodes have a lock", func() bool { return lockEverywhere(t, c, r, "app:fine") })
+	for _, n := range c.Nodes {
+		n.Proxy().DropReplies(true)
+	}
+	for _, resource := range []string{"other", "app:fine"} {
+		_, err := r.TryLock(t.Context(), []string{resource}, time.Hour, WithNodeTimeout(50*time.Millisecond))
+		require.ErrorIs(t, err, ErrNoQuorum)
+	}
+	for _, n := range c.Nodes {
+		n.Proxy().DropReplies(false)
+		n.Proxy().Reset()
+	}
+	await(t, 5*time.Second, "all nodes have a lock", func() bool { return lockEverywhere(t, c, r, "app:fine") })
+}
