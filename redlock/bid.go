@@ -59,7 +59,10 @@ func (b *bid) outcome(ctx context.Context) (*Lock, error) {
 	switch {
 	case v == granted && !b.until.passed(time.Now(), r.wall()):
 		// Even if ctx has ended: the caller gets what was won, and can release it.
-		l := &Lock{r: r, o: b.a.o, claim: b.claim, attempts: b.num, until: b.until}
+		l := &Lock{
+			r: r, o: b.a.o, claim: b.claim, attempts: b.num, ttl: b.a.ttl,
+			start: b.start, until: b.until, extended: b.start,
+		}
 		r.held.add(l)
 		r.counters.acquired.Add(1)
 		return l, nil

@@ -18,8 +18,9 @@ type claim struct {
 	resources []string // sorted, each once
 	keys      []any    // prefix+resource, boxed
 	token     string
-	argv      []any        // token, ttl of the lock request in ms; boxed
-	life      atomic.Int64 // the ttl in ns, the longest one after extensions
+	argv      []any                     // token, ttl of the lock request in ms; boxed
+	life      atomic.Int64              // the ttl in ns, the longest one after extensions
+	left      atomic.Pointer[time.Time] // a release leaves the keys until then; nil: it deletes them
 
 	// marks has the claim's traces by node; marks[i] is guarded by the mutex of
 	// node i.
@@ -80,6 +81,18 @@ func (c *claim) grow(ttl time.Duration) {
 	}
 }
 
+// leaveUntil notes that a release is to leave the keys until t.
+func (c *claim) leaveUntil(t time.Time) { c.left.Store(&t) }
+
+// leaveMillis is for how long a release leaves the keys from now on.
+func (c *claim) leaveMillis(now time.Time) int64 {
+	t := c.left.Load()
+	if t == nil || !now.Before(*t) {
+		return 0
+	}
+	return serverMillis(t.Sub(now))
+}
+
 // longest is the longest ttl that the claim's keys may have been given.
 func (c *claim) longest() time.Duration { return time.Duration(c.life.Load()) }
 
@@ -102,6 +115,19 @@ func (c *claim) lockCommand() command {
 
 func (c *claim) extendCommand(ttl time.Duration) command {
 	return command{script: extendScript, keys: c.keys, argv: []any{c.token, serverMillis(ttl)}}
+}
+
+// releaseCommand is the release of a lock: one that leaves the keys for a time if
+// they are to be left.
+func (c *claim) releaseCommand(now time.Time) command {
+	if ms := c.leaveMillis(now); ms > 0 {
+		return command{script: leaveScript, keys: c.keys, argv: []any{c.token, ms}}
+	}
+	return c.unlockCommand()
+}
+
+func (c *claim) repairCommand(ttl time.Duration) command {
+	return command{script: repairScript, keys: c.keys, argv: []any{c.token, serverMillis(ttl)}}
 }
 
 func (c *claim) unlockCommand() command {

@@ -243,15 +243,18 @@ func batch(debts []debt) int {
 // clean settles debts, and returns a '1' for every key that it removed, '0' for
 // the others, in order.
 func (n *node) clean(ctx context.Context, conn *wire, gen int64, life time.Duration, debts []debt) (found string, err error) {
-	var keys, tokens []any
+	var keys, tokens, keeps []any
+	now := time.Now()
 	for _, d := range debts {
+		keep := d.claim.leaveMillis(now)
 		for _, k := range d.claim.keys {
-			keys, tokens = append(keys, k), append(tokens, d.claim.token)
+			keys, tokens, keeps = append(keys, k), append(tokens, d.claim.token), append(keeps, keep)
 		}
 	}
 	args := append([]any{cleanScript.sourceArg, len(keys) + 1}, keys...)
 	args = append(args, n.stone, gen, serverMillis(life))
 	args = append(args, tokens...)
+	args = append(args, keeps...)
 	// EVAL, not EVALSHA: the script cache may be flushed between two commands.
 	if err = conn.Send("EVAL", args...); err != nil {
 		return "", err

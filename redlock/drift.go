@@ -63,6 +63,12 @@ func (d deadline) passed(now time.Time, wallOffset time.Duration) bool {
 	return !now.Before(d.mono) || !now.Round(0).Add(wallOffset).Before(d.wall)
 }
 
+// remaining is the time until either clock reaches the deadline: 0 or less if one
+// has.
+func (d deadline) remaining(now time.Time, wallOffset time.Duration) time.Duration {
+	return min(d.mono.Sub(now), d.wall.Sub(now.Round(0).Add(wallOffset)))
+}
+
 // later returns the later of two deadlines. Never one clock of each: a wall
 // clock that was set back between them would be ignored until it had caught up.
 func (d deadline) later(e deadline) deadline {

@@ -30,6 +30,10 @@ var (
 
 	// ErrClosed: Close was called on the Redlock.
 	ErrClosed = errors.New("redlock: closed")
+
+	// ErrMaxHold: KeepAlive or Do have kept the lock for as long as WithMaxHold
+	// allows. Only as a cause of their contexts, and in the error of Do.
+	ErrMaxHold = errors.New("redlock: max hold reached")
 )
 
 // What a node's vote can carry besides the node's own error and the errors
@@ -87,7 +91,8 @@ const (
 	silent  stance = iota // no answer: an error or a timeout
 	pending               // not heard yet
 	yes
-	no // answered, and said no
+	no   // answered, and said no
+	gone // the no of an extension: the key is missing, nobody else has it
 )
 
 // String returns the vote in the form that QuorumError.Error prints.

@@ -47,6 +47,11 @@ const (
 	// keys were removed because of that or because their release had not been
 	// confirmed.
 	EventNodeCleaned EventKind = "node cleaned"
+
+	// EventHoldAtRisk: an extension by KeepAlive or Do has failed (Err), and less
+	// than half of the validity is left. Op, Resources, Until. Once, until an
+	// extension succeeds again.
+	EventHoldAtRisk EventKind = "hold at risk"
 )
 
 // An Event is something that happened in a Redlock. It may get more fields.

@@ -15,10 +15,15 @@ type Lock struct {
 	o        *options
 	claim    *claim
 	attempts int
+	ttl      time.Duration // what it was taken for
+	start    time.Time     // of the attempt
 
-	mu    sync.Mutex
-	until deadline
-	ended error // ErrLost once the lock was lost or its release has begun; terminal
+	mu       sync.Mutex
+	until    deadline
+	extended time.Time // start of the last extension that succeeded, or of the attempt
+	ended    error     // ErrLost once the lock was lost or its release has begun; terminal
+	hold     *hold     // nil before the first KeepAlive
+	repairs  []bool    // by node: a repair is on its way there; nil before the first one
 
 	unlocking bool          // a release is running
 	ready     chan struct{} // closed when it ends; nil while nobody waits for that
@@ -76,10 +81,15 @@ func (l *Lock) errLocked(now time.Time) error {
 // After an error Until is as it was, nothing was deleted, and the lock is still
 // held if it was and the error does not match ErrLost. Errors: *QuorumError
 // with ErrNoQuorum (too few nodes answered, or so late that nothing is left of
-// the new ttl: try again while the validity lasts) or ErrLost (so many nodes said that their key is gone or another's that no
-// quorum is left; the lock is over); ErrExpired at once, without I/O, after
-// Until, or if the quorum came only after it; ErrLost at once after Unlock; the
-// context's error. A lock that has lapsed is never created again.
+// the new ttl: try again while the validity lasts) or ErrLost (so many nodes said
+// that their key is gone or another's that no quorum is left; the lock is over);
+// ErrExpired at once, without I/O, after Until, or if the quorum came only after
+// it; ErrLost at once after Unlock; the context's error. A lock that has lapsed is
+// never created again.
+//
+// Nodes that have lost the key (a restart without data, a flush) get it again in
+// the background after a successful extension, so that a lock that is held for
+// long does not decay.
 func (l *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 	if err := l.o.checkTTL(ttl); err != nil {
 		return err
@@ -92,24 +102,27 @@ func (l *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 	lapse, err := l.until, l.errLocked(start)
 	l.mu.Unlock()
 	if err != nil {
+		l.lost()
 		return &waitError{op: OpExtend, resources: l.claim.resources, cause: err}
 	}
 	until := newDeadline(start, validity(ttl, l.o.driftFactor), wall)
 	l.claim.grow(ttl)
 	rd := l.r.newRound(ctx, OpExtend, l.claim, l.claim.extendCommand(ttl), askKind, decideExtend, 0)
 	rd.until, rd.lapse = until, &lapse
+	rd.settle = func(votes []Vote) { l.repair(votes, ttl) }
 	rd.ask(start, l.o.nodeTimeout)
 	waited := rd.wait(ctx, nil)
-	return l.extended(rd, until, waited)
+	err = l.applyExtension(rd, start, until, waited)
+	if errors.Is(err, ErrLost) {
+		l.lost()
+	}
+	return err
 }
 
-// extended applies the result of an extension. One whose lock was released or
-// lost meanwhile changes nothing: the lock stays lost.
-func (l *Lock) extended(rd *round, until deadline, waited error) error {
+// applyExtension applies the result of an extension. One whose lock was released
+// or lost meanwhile changes nothing: the lock stays lost.
+func (l *Lock) applyExtension(rd *round, start time.Time, until deadline, waited error) error {
 	v, _ := rd.result()
-	if v == lost {
-		l.r.held.remove(l)
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
@@ -122,6 +135,9 @@ func (l *Lock) extended(rd *round, until deadline, waited error) error {
 	switch {
 	case v == granted && !until.passed(now, l.r.wall()):
 		l.until = l.until.later(until)
+		if start.After(l.extended) {
+			l.extended = start
+		}
 		l.r.counters.extended.Add(1)
 		return nil
 	case v == granted:
@@ -136,9 +152,27 @@ func (l *Lock) extended(rd *round, until deadline, waited error) error {
 	}
 }
 
+// lost ends what hangs on the lock: an extension has found that it was lost, has
+// expired or was released.
+func (l *Lock) lost() {
+	l.r.held.remove(l)
+	l.mu.Lock()
+	h := l.hold
+	l.mu.Unlock()
+	if h != nil {
+		h.look()
+	}
+}
+
 // Unlock releases the lock. From the call on it is not held any more, whatever
 // the result. It ignores the cancellation of ctx, whose values the hook gets,
 // and takes at most the node timeout.
+//
+// It stops KeepAlive first: an extension that is on its way can neither revive
+// the lock nor delay this.
+//
+// With [WithMinHold], keys whose time is not over yet are not deleted, but set to
+// expire then; the rest is the same.
 //
 // nil: need nodes have confirmed that the key is not this lock's any more, and
 // the lock was still this holder's. Repeated after that: nil, without I/O.
@@ -147,6 +181,9 @@ func (l *Lock) extended(rd *round, until deadline, waited error) error {
 // passed; ErrNoQuorum if too few nodes answered. After ErrNoQuorum it may be
 // repeated; nodes that come back within the keys' life are told in the
 // background in any case, while the Redlock is open.
+//
+// Within the drift allowance after Until the keys may still be there: nil then,
+// too. Whether the lock was held to the end, Err says before the Unlock; Do looks.
 //
 // Unlock returns at the decision; the release of the other nodes goes on in the
 // background. Call Close before the process exits.
@@ -173,13 +210,24 @@ func (l *Lock) Unlock(ctx context.Context) error { //nolint:contextcheck // It i
 	if l.ended == nil {
 		l.ended = ErrLost
 	}
+	h, end := l.hold, func() {}
+	switch {
+	case h != nil && late:
+		end = h.endLocked(ErrExpired)
+	case h != nil:
+		end = h.endLocked(nil)
+	}
 	l.mu.Unlock()
 	l.r.held.remove(l)
+	end()
 
+	if l.o.minHold > 0 {
+		l.claim.leaveUntil(l.start.Add(l.o.minHold))
+	}
 	if ctx == nil {
 		ctx = context.Background() // Or a node's goroutine would panic.
 	}
-	rd := l.r.newRound(ctx, OpUnlock, l.claim, l.claim.unlockCommand(), releaseKind, decideUnlock, 0)
+	rd := l.r.newRound(ctx, OpUnlock, l.claim, l.claim.releaseCommand(now), releaseKind, decideUnlock, 0)
 	for i, n := range l.r.nodes {
 		// When a release is repeated: asked again, a node that has already removed
 		// the key would seem to have lost it.
@@ -190,6 +238,9 @@ func (l *Lock) Unlock(ctx context.Context) error { //nolint:contextcheck // It i
 	rd.ask(time.Now(), l.o.nodeTimeout)
 	<-rd.decided
 	v, _ := rd.result()
+	if h != nil {
+		h.leave()
+	}
 
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -29,6 +29,8 @@ type Redlock struct {
 	events   *dispatcher
 	counters counters
 	held     heldLocks
+	keeper   keeper
+	born     time.Time // when it was made
 
 	// wallOffset is added to the wall clock: 0 but in tests of a suspend.
 	wallOffset atomic.Int64
@@ -37,7 +39,7 @@ type Redlock struct {
 
 	mu     sync.Mutex
 	closed bool
-	calls  int           // of Lock, TryLock and Inspect that are running
+	calls  int           // of Lock, TryLock, Do and Inspect that are running, and holds
 	quiet  chan struct{} // closed when calls is 0 after Close
 	done   chan struct{} // closed when Close has finished
 }
@@ -68,6 +70,8 @@ func New(nodes []Node, opts ...Option) (*Redlock, error) {
 		done:     make(chan struct{}),
 	}
 	r.defaults.newOnly = ""
+	r.born = time.Now()
+	r.keeper.r = r
 	seen := make(map[string]int, len(nodes))
 	for i, n := range nodes {
 		if d, ok := n.Pool.(*dialer); ok && d.err != nil {
@@ -159,6 +163,9 @@ func (r *Redlock) acquisition(ctx context.Context, resources []string, ttl time.
 	if err := a.o.checkTTL(ttl); err != nil {
 		return nil, err
 	}
+	if err := a.o.checkHold(ttl); err != nil {
+		return nil, err
+	}
 	var err error
 	if a.resources, a.keys, err = r.keys(resources); err != nil {
 		return nil, err
@@ -223,13 +230,17 @@ func (r *Redlock) exit() {
 }
 
 // Close refuses new locks with ErrClosed, ends the waits and attempts of running
-// calls, lets releases that run in the background finish, and closes the
-// connections: those from pools go back to them. It waits for nodes that hang, or are down and owed a
-// release, at most for the node timeout, and for nothing after ctx has ended. So
-// nil means that what could be reached was told, not that every key is gone.
+// calls, and ends the contexts of Do and KeepAlive with ErrClosed as their cause.
+// Then it waits until Do has returned and the locks of KeepAlive have been
+// unlocked or have ended, lets releases that run in the background finish, and
+// closes the connections: those from pools go back to them. It waits for nodes
+// that hang, or are down and owed a release, at most for the node timeout, and for
+// nothing after ctx has ended. So nil means that what could be reached was told,
+// not that every key is gone.
 //
-// It never releases a lock that is held: unlock first. After Close, Unlock and
-// Extend find no nodes and fail with ErrNoQuorum; the keys end with their ttl.
+// It never releases a lock that is held, and does not wait for one that is held
+// without KeepAlive: unlock first. Once the connections are closed, Unlock and
+// Extend fail with ErrNoQuorum; the keys end with their ttl.
 //
 // A process that exits right after an Unlock or a failed attempt needs Close
 // first, or releases that are still on their way are cut off. Calling it again
@@ -255,6 +266,7 @@ func (r *Redlock) Close(ctx context.Context) error {
 		}
 	}
 	defer close(r.done)
+	r.keeper.close()
 	select {
 	case <-r.quiet:
 	case <-ctx.Done():

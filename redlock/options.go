@@ -38,6 +38,9 @@ type options struct {
 	retryIf     func(error) bool
 	driftFactor float64
 	nodeTimeout time.Duration
+	minHold     time.Duration
+	maxHold     time.Duration // 0: none
+	maxHoldSet  bool
 	prefix      string
 	hook        Hook
 
@@ -94,6 +97,20 @@ func WithDriftFactor(f float64) Option { return func(o *options) { o.driftFactor
 // Default 100 ms, at most 24 h.
 func WithNodeTimeout(d time.Duration) Option { return func(o *options) { o.nodeTimeout = d } }
 
+// WithMinHold has Unlock leave the keys until d after the start of the attempt
+// that got the lock: a job that must not run twice within d, on machines whose
+// clocks and durations differ a bit, takes the lock for it. Until then the
+// resource is taken, also for its former holder. It must not exceed the ttl.
+// Default 0.
+func WithMinHold(d time.Duration) Option { return func(o *options) { o.minHold = d } }
+
+// WithMaxHold limits how long KeepAlive and Do hold a lock, counted from the start
+// of the attempt that got it: then their context ends with ErrMaxHold as its
+// cause, and the lock is not extended any more. Default: no limit.
+func WithMaxHold(d time.Duration) Option {
+	return func(o *options) { o.maxHold, o.maxHoldSet = d, true }
+}
+
 // WithPrefix puts p in front of every key. Clients exclude each other only if
 // prefix and resource together are equal. For New only. Default "": the key is
 // the resource itself, as in node-redlock and redsync.
@@ -141,8 +158,20 @@ func (o *options) validate() error {
 		return fmt.Errorf("redlock: node timeout %v: must be positive", o.nodeTimeout)
 	case o.nodeTimeout > maxWait:
 		return fmt.Errorf("redlock: node timeout %v: must not exceed %v", o.nodeTimeout, maxWait)
+	case o.minHold < 0:
+		return fmt.Errorf("redlock: min hold %v: must not be negative", o.minHold)
+	case o.maxHold < 0 || o.maxHoldSet && o.maxHold == 0:
+		return fmt.Errorf("redlock: max hold %v: must be positive", o.maxHold)
 	case strings.Contains(o.prefix, reservedMark):
 		return fmt.Errorf("redlock: prefix %q: %q is reserved", o.prefix, reservedMark)
+	}
+	return nil
+}
+
+// checkHold reports whether the min hold is too long for a lock of this ttl.
+func (o *options) checkHold(ttl time.Duration) error {
+	if o.minHold > ttl {
+		return fmt.Errorf("redlock: min hold %v: must not exceed the ttl %v", o.minHold, ttl)
 	}
 	return nil
 }

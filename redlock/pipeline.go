@@ -129,11 +129,11 @@ func (p *pipeline) next(batch []outgoing) (_ []outgoing, dropped []*request, mor
 		if q == nil {
 			break
 		}
-		if q.kind == lockKind {
-			if q.claim.marks[q.index]&markReleased != 0 {
-				dropped = append(dropped, q) // Its release came first, and is on the wire.
-				continue
-			}
+		if q.claim != nil && q.kind != releaseKind && q.claim.marks[q.index]&markReleased != 0 {
+			dropped = append(dropped, q) // Its release came first, and is on the wire.
+			continue
+		}
+		if q.sets() {
 			q.claim.marks[q.index] |= markSent
 		}
 		q.sent = now

@@ -114,8 +114,9 @@ type round struct {
 	attempt   int
 	judge     func(t tally, need, n int) verdict
 	start     time.Time
-	until     deadline  // lock and extend: a quorum that comes later is none
-	lapse     *deadline // extend: the end of the lock's validity, before which it must come, too
+	until     deadline           // lock and extend: a quorum that comes later is none
+	lapse     *deadline          // extend: the end of the lock's validity, before which it must come, too
+	settle    func(votes []Vote) // if not nil, called once when no vote is pending and the verdict was a yes
 
 	task     task
 	requests []request // by node; without a task: not asked
@@ -184,7 +185,7 @@ func (rd *round) succeed(prev *round) {
 	rd.start = prev.start
 	for i, v := range prev.votes {
 		switch v.stance {
-		case no:
+		case no, gone:
 		case pending:
 			rd.requests[i].task = nil
 		case yes, silent:
@@ -230,8 +231,8 @@ func (rd *round) vote(i int, out outcome, at time.Time) {
 // voteOnce returns the round that is to count the answer next, if there is one.
 func (rd *round) voteOnce(i int, out outcome, at time.Time) *round {
 	rd.mu.Lock()
-	defer rd.mu.Unlock()
 	if rd.votes[i].stance != pending {
+		rd.mu.Unlock()
 		return nil
 	}
 	rd.count(i, Vote{
@@ -239,7 +240,13 @@ func (rd *round) voteOnce(i int, out outcome, at time.Time) *round {
 		Holder: out.holder, HolderTTL: out.holderTTL, stance: out.stance,
 	})
 	rd.judgeLocked(at)
-	return rd.next
+	settled := rd.settle != nil && rd.pending == 0 && rd.verdict == granted
+	next := rd.next
+	rd.mu.Unlock()
+	if settled {
+		rd.settle(rd.votes) // Nobody writes to them any more.
+	}
+	return next
 }
 
 // count enters a vote for a node that is pending.
@@ -249,7 +256,7 @@ func (rd *round) count(i int, v Vote) {
 	switch v.stance {
 	case yes:
 		rd.tally.yes++
-	case no:
+	case no, gone:
 		rd.tally.no++
 	case silent, pending:
 		rd.tally.mute++

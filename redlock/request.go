@@ -8,6 +8,7 @@ type requestKind uint8
 const (
 	askKind     requestKind = iota // extend, inspect: may be dropped at any time
 	lockKind                       // once written, its outcome must be settled
+	repairKind                     // as lockKind, but never sent twice
 	releaseKind                    // is never dropped: if it cannot be sent, it becomes a debt
 	pingKind
 	byeKind // the last PING of a connection that is being closed
@@ -26,7 +27,7 @@ type command struct {
 type task struct {
 	kind  requestKind
 	cmd   command
-	claim *claim        // lock, release
+	claim *claim        // lock, repair, extend, release
 	voter voter         // nil: nobody waits for the answer
 	limit time.Duration // the node timeout; silence is judged by it too
 	gone  time.Duration // a release that is repeated, not 0: when its keys must have expired, since the node's epoch
@@ -44,6 +45,10 @@ type request struct {
 	tries      uint16        // of a release that was answered with an error
 	eval       bool          // the server did not know the script's hash
 }
+
+// sets reports whether the request sets keys, so that it must not be carried out
+// behind a release.
+func (t *task) sets() bool { return t.kind == lockKind || t.kind == repairKind }
 
 // deliver hands the outcome to the round. No lock is held.
 func (q *request) deliver(out outcome, at time.Time) {

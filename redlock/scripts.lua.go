@@ -54,7 +54,7 @@ func (s *script) ofSession() *script {
 
 // handshakeScripts are loaded into every new connection's server. SCRIPT FLUSH
 // or a restart behind a proxy may still lose them at any moment.
-var handshakeScripts = []*script{lockScript, extendScript, unlockScript, cleanScript, inspectScript}
+var handshakeScripts = []*script{lockScript, extendScript, repairScript, unlockScript, leaveScript, cleanScript, inspectScript}
 
 // digestLua shortens a token to what may be shown to others: a token is what
 // it takes to release a lock. digest in claim.go is its twin.
@@ -126,16 +126,59 @@ func decodeLock(reply any) outcome {
 //	KEYS  the resources' keys
 //	ARGV  token, ttl in ms
 //	1     done
-//	0     a key is missing or another's; nothing was changed
+//	0     a key is another's; nothing was changed
+//	-1    a key is missing, and none is another's; nothing was changed
 var extendScript = newScript("extend", `
+local gone = false
 for i = 1, #KEYS do
-  if redis.pcall('GET', KEYS[i]) ~= ARGV[1] then return 0 end
+  local v = redis.pcall('GET', KEYS[i])
+  if not v then gone = true elseif v ~= ARGV[1] then return 0 end
 end
+if gone then return -1 end
 for i = 1, #KEYS do
   if redis.call('PTTL', KEYS[i]) < tonumber(ARGV[2]) then redis.call('PEXPIRE', KEYS[i], ARGV[2]) end
 end
 return 1
-`, decodeHeld("extend"))
+`, func(reply any) outcome {
+	if reply == int64(-1) {
+		return outcome{stance: gone, err: ErrLost}
+	}
+	return decodeHeld("extend")(reply)
+})
+
+// repairScript gives a lock that a quorum holds its missing keys on this node, and
+// the new ttl to the others. It never shortens a key's life.
+//
+//	KEYS  the resources' keys, then the session's tombstone
+//	ARGV  token, ttl in ms, generation of the connection
+//	1     all keys hold the token
+//	-1    refused: a key is another's; nothing was changed
+//	0     refused as a lock request is: the connection was given up
+var repairScript = newScript("repair", `
+local n = #KEYS - 1
+local born = redis.call('GET', KEYS[n + 1])
+if born and tonumber(born) > tonumber(ARGV[3]) then return 0 end
+for i = 1, n do
+  local v = redis.pcall('GET', KEYS[i])
+  if v and v ~= ARGV[1] then return -1 end
+end
+for i = 1, n do
+  if not redis.call('SET', KEYS[i], ARGV[1], 'NX', 'PX', ARGV[2]) and redis.call('PTTL', KEYS[i]) < tonumber(ARGV[2]) then
+    redis.call('PEXPIRE', KEYS[i], ARGV[2])
+  end
+end
+return 1
+`, func(reply any) outcome {
+	switch reply {
+	case int64(1):
+		return outcome{stance: yes}
+	case int64(-1):
+		return outcome{stance: no, err: ErrTaken}
+	case int64(0):
+		return outcome{err: errStale, stale: true}
+	}
+	return unexpected("repair", reply)
+}).ofSession()
 
 // unlockScript deletes the keys that hold the token. After it, none does.
 //
@@ -155,6 +198,25 @@ if mine == #KEYS then return 1 end
 return 0
 `, decodeHeld("unlock"))
 
+// leaveScript is a release that leaves the keys for a time, so that nobody gets
+// the lock before it is over. It never lengthens a key's life.
+//
+//	KEYS  the resources' keys
+//	ARGV  token, time in ms
+//	1     every key held the token
+//	0     at least one was gone or another's
+var leaveScript = newScript("leave", `
+local mine = 0
+for i = 1, #KEYS do
+  if redis.pcall('GET', KEYS[i]) == ARGV[1] then
+    if redis.call('PTTL', KEYS[i]) > tonumber(ARGV[2]) then redis.call('PEXPIRE', KEYS[i], ARGV[2]) end
+    mine = mine + 1
+  end
+end
+if mine == #KEYS then return 1 end
+return 0
+`, decodeHeld("leave"))
+
 // decodeHeld reads the 1 of a script that found its token and the 0 of one
 // that did not.
 func decodeHeld(name string) func(any) outcome {
@@ -171,12 +233,14 @@ func decodeHeld(name string) func(any) outcome {
 
 // cleanScript settles the unknown outcomes of a broken connection, on the next
 // one: it puts up the tombstone that refuses what the broken connection may
-// still deliver, then deletes the keys of tokens that must not live on. It
+// still deliver, then deletes the keys of tokens that must not live on, or has
+// them end after the time for which their release was to leave them. It
 // does nothing for a connection that has itself been succeeded: a clean-up
 // that came late could take away a key that was counted since.
 //
 //	KEYS  keys to clean, then the session's tombstone
-//	ARGV  generation, life of the tombstone in ms (0: none needed), then a token for each key
+//	ARGV  generation, life of the tombstone in ms (0: none needed), then a token for
+//	      each key, then the time in ms for which each key is left
 //	"10…"  for every key whether it held the token and was deleted
 //	-1     a newer connection has begun; nothing was done
 //
@@ -199,7 +263,12 @@ local gone = {}
 for i = 1, n do
   gone[i] = '0'
   if redis.pcall('GET', KEYS[i]) == ARGV[i + 2] then
-    redis.call('DEL', KEYS[i])
+    local keep = tonumber(ARGV[n + i + 2])
+    if keep == 0 then
+      redis.call('DEL', KEYS[i])
+    elseif redis.call('PTTL', KEYS[i]) > keep then
+      redis.call('PEXPIRE', KEYS[i], keep)
+    end
     gone[i] = '1'
   end
 end

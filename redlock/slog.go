@@ -15,7 +15,8 @@ const slogEvery = time.Second
 // well: a node's loss (warning) and return (info) once each, and rounds that
 // failed for other reasons than that somebody else has the lock (warning; a
 // taken lock is logged at debug level), at most one a second of each operation
-// and reason, with the number of those left out.
+// and reason, with the number of those left out; and a lock that KeepAlive or Do
+// may be about to lose (warning).
 //
 // A nil logger is slog.Default().
 func SlogHook(logger *slog.Logger) Hook {
@@ -62,6 +63,8 @@ func (h *slogHook) log(ctx context.Context, e Event) {
 		if e.Err != nil {
 			h.failed(ctx, e)
 		}
+	case EventHoldAtRisk:
+		h.logger.WarnContext(ctx, "redlock: a lock that is kept may be lost", "resources", e.Resources, "until", e.Until, "error", e.Err)
 	case EventSettled:
 	}
 }

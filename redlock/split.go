@@ -122,7 +122,7 @@ func count(votes []Vote) (mine int, others map[string]int) {
 			mine++
 		case no:
 			others[v.Holder]++
-		case silent, pending:
+		case silent, pending, gone:
 		}
 	}
 	return mine, others

@@ -11,11 +11,13 @@ import (
 type Stats struct {
 	Nodes   []NodeStats // in the order given to New
 	Held    int         // locks acquired and neither released, lost nor expired
+	Kept    int         // of those, locks that KeepAlive or Do hold
 	Waiting int         // Lock calls that wait between two attempts
 
 	// Counters since New.
 	Acquired      int64 // locks
 	Extended      int64 // successful extensions
+	Repaired      int64 // keys' sets that were given back to a node that had lost them
 	Unlocked      int64 // releases that returned nil
 	Taken         int64 // attempts that failed with ErrTaken
 	NoQuorum      int64 // rounds of any operation that failed with ErrNoQuorum, but not those cut short by a context
@@ -40,9 +42,11 @@ type NodeStats struct {
 func (r *Redlock) Stats() Stats {
 	s := Stats{
 		Held:          r.held.count(),
+		Kept:          r.keeper.count(),
 		Waiting:       int(r.counters.waiting.Load()),
 		Acquired:      r.counters.acquired.Load(),
 		Extended:      r.counters.extended.Load(),
+		Repaired:      r.counters.repaired.Load(),
 		Unlocked:      r.counters.unlocked.Load(),
 		Taken:         r.counters.taken.Load(),
 		NoQuorum:      r.counters.noQuorum.Load(),
@@ -66,7 +70,7 @@ func (n *node) stats() NodeStats {
 }
 
 type counters struct {
-	waiting, acquired, extended, unlocked, taken, noQuorum, lost, splits atomic.Int64
+	waiting, acquired, extended, repaired, unlocked, taken, noQuorum, lost, splits atomic.Int64
 }
 
 // failed counts a failed round by its reason.

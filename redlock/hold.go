@@ -1,0 +1,324 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+)
+
+var errNilFunc = errors.New("redlock: nil function")
+
+// Do takes the lock as [Redlock.Lock] does, calls fn with it, and releases it,
+// also if fn panics. While fn runs, the lock is extended as by [Lock.KeepAlive],
+// and fn's context ends when the lock does: fn must then stop what needs it.
+// fn runs on the caller's goroutine. It may call Unlock itself.
+//
+// The error is that of Lock if there was no lock, and fn was not called.
+// Otherwise it is fn's, joined with ErrLost or ErrExpired if the lock was lost
+// before its release, even if fn succeeded: then somebody else may have had it
+// meanwhile. If fn fails after WithMaxHold or Close have ended its context, the
+// error matches ErrMaxHold or ErrClosed, too. A release that could not be
+// confirmed is no failure of the work; only the hook hears of it.
+func (r *Redlock) Do(ctx context.Context, resources []string, ttl time.Duration, fn func(ctx context.Context, lock *Lock) error, opts ...Option) error {
+	if fn == nil {
+		return errNilFunc
+	}
+	a, err := r.acquisition(ctx, resources, ttl, opts)
+	if err != nil {
+		return err
+	}
+	defer r.exit()
+	l, err := a.run(ctx)
+	if err != nil {
+		return err
+	}
+	return l.during(ctx, fn)
+}
+
+// DoValue is [Redlock.Do] for a function that returns a value.
+func DoValue[T any](ctx context.Context, r *Redlock, resources []string, ttl time.Duration, fn func(ctx context.Context, lock *Lock) (T, error), opts ...Option) (T, error) {
+	var value T
+	err := r.Do(ctx, resources, ttl, func(ctx context.Context, lock *Lock) (err error) {
+		value, err = fn(ctx, lock)
+		return err
+	}, opts...)
+	return value, err
+}
+
+// during calls fn while the lock is kept, and releases it.
+func (l *Lock) during(ctx context.Context, fn func(ctx context.Context, lock *Lock) error) (err error) {
+	kept := l.KeepAlive(ctx)
+	defer func() {
+		cause := context.Cause(kept)
+		released := l.Unlock(ctx)
+		switch {
+		case errors.Is(cause, ErrLost): // Or expired.
+			err = join(err, cause)
+		case errors.Is(l.Err(), ErrExpired):
+			err = join(err, ErrExpired) // Noticed by the release only.
+		case errors.Is(released, ErrLost):
+			err = join(err, released)
+		case err != nil && (errors.Is(cause, ErrMaxHold) || errors.Is(cause, ErrClosed)):
+			err = join(err, cause)
+		}
+	}()
+	if kept.Err() != nil {
+		return context.Cause(kept) // Close, or the end of ctx, came just after the lock.
+	}
+	return fn(kept, l)
+}
+
+// join joins err and cause, unless err says cause already.
+func join(err, cause error) error {
+	if errors.Is(err, cause) {
+		return err
+	}
+	return errors.Join(err, cause)
+}
+
+// KeepAlive extends the lock by its ttl again and again, from a third of it on,
+// until it is released, and returns a context derived from ctx that ends when
+// the lock does. Its cause ([context.Cause]) says why:
+//
+//	ErrExpired        the validity ended, as too few nodes answered in time
+//	ErrLost           a quorum is impossible: keys are gone, or another's
+//	ErrMaxHold        WithMaxHold's time is over
+//	ErrClosed         Close was called
+//	context.Canceled  Unlock was called
+//
+// or it is that of ctx, if that one ended first. The context ends at Until at the
+// latest, by whichever of the monotonic and the wall clock says so first,
+// whatever an extension on its way is doing. (After a suspend of the machine: at
+// most 100 ms after it woke up.) It is never cancelled early because a minority of
+// nodes fails.
+//
+// After ErrMaxHold and ErrClosed the lock is still held until Until, so that the
+// work can be brought to an end; KeepAlive does not extend it any more (Extend
+// does, and Close waits for that, too). Unlock it then, as always. The end of ctx ends the extensions, too, but releases nothing.
+//
+// Called again, KeepAlive returns a further context of the same kind: the lock is
+// extended as long as one of them has not ended. On a lock that has ended, or
+// after Close, and with a ctx that is done, the context is done from the start,
+// with the cause from above; after Unlock it is ErrLost.
+func (l *Lock) KeepAlive(ctx context.Context) context.Context {
+	kept, cancel := context.WithCancelCause(context.WithValue(ctx, lockKey{}, l))
+	if err := l.keep(kept, cancel); err != nil {
+		cancel(err)
+	}
+	return kept
+}
+
+type lockKey struct{}
+
+// FromContext returns the lock of the innermost Do or KeepAlive from which ctx
+// is derived, if there is one.
+func FromContext(ctx context.Context) (*Lock, bool) {
+	l, ok := ctx.Value(lockKey{}).(*Lock)
+	return l, ok
+}
+
+// A hold keeps one lock: it extends it, and ends the contexts that KeepAlive has
+// returned. It needs no goroutine but while an extension is on its way. Its
+// fields are guarded by the lock's mu.
+//
+// It counts as a running call, so that Close waits for the lock's release.
+type hold struct {
+	lock   *Lock
+	limit  time.Time // of WithMaxHold; zero: none
+	kept   []keptContext
+	expiry *time.Timer // looks at the clock when the contexts must end
+	next   *time.Timer // when the next extension is due
+	busy   bool        // next is running, or the extension is
+	warned bool        // since the last extension that succeeded
+	over   bool        // the contexts were ended
+	cause  error       // set with over
+	left   bool        // it does not count as a call any more
+}
+
+type keptContext struct {
+	ctx    context.Context //nolint:containedctx // It is asked whether it has ended.
+	cancel context.CancelCauseFunc
+}
+
+// keep adds a context to those that end with the lock, or returns why it has
+// ended.
+func (l *Lock) keep(ctx context.Context, cancel context.CancelCauseFunc) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.errLocked(time.Now()); err != nil {
+		return err
+	}
+	h := l.hold
+	if h == nil {
+		h = &hold{lock: l}
+		if l.o.maxHold > 0 {
+			h.limit = l.start.Add(l.o.maxHold)
+		}
+		if err := l.r.keeper.add(h); err != nil {
+			return err
+		}
+		l.hold = h
+		h.expiry = time.AfterFunc(h.remaining(time.Now()), h.look)
+	}
+	if h.over {
+		return h.cause
+	}
+	h.kept = append(h.kept, keptContext{ctx, cancel})
+	h.schedule(time.Until(l.extended.Add(extendAfter(l.ttl))))
+	return nil
+}
+
+// extendAfter is how long after the last extension the next one begins: a bit
+// less than a third of the ttl, and not the same for all locks, so that those
+// that were taken together are not extended together for ever.
+func extendAfter(ttl time.Duration) time.Duration {
+	third := ttl / 3
+	return third - rand.N(third/10+1)
+}
+
+// retryAfter is how long after a failed extension the next one begins.
+func retryAfter(ttl time.Duration) time.Duration {
+	return min(ttl/20, time.Second)
+}
+
+// schedule has the next extension begin after d, unless one is planned or on its
+// way. lock.mu is held.
+func (h *hold) schedule(d time.Duration) {
+	if h.busy {
+		return
+	}
+	h.busy = true
+	if h.next == nil {
+		h.next = time.AfterFunc(max(d, 0), h.extend)
+	} else {
+		h.next.Reset(max(d, 0))
+	}
+}
+
+// remaining is the time until the contexts must end: because of the lock's
+// validity, by the clock that says so first, or because of the limit.
+func (h *hold) remaining(now time.Time) time.Duration {
+	d := h.lock.until.remaining(now, h.lock.r.wall())
+	if !h.limit.IsZero() && !h.over {
+		d = min(d, h.limit.Sub(now))
+	}
+	return max(d, 0)
+}
+
+// extend makes one extension, on the goroutine of a timer. An extension that is
+// on its way when the lock ends changes nothing any more; see Lock.Extend.
+func (h *hold) extend() {
+	l := h.lock
+	ctx, ok := h.wanted()
+	if !ok {
+		return
+	}
+	err := l.Extend(ctx, l.ttl)
+	now := time.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	h.busy = false
+	if h.over || l.ended != nil {
+		return
+	}
+	if err == nil {
+		h.warned = false
+		h.schedule(l.extended.Add(extendAfter(l.ttl)).Sub(now))
+		return
+	}
+	left := l.until.remaining(now, l.r.wall())
+	if !h.warned && left < validity(l.ttl, l.o.driftFactor)/2 {
+		h.warned = true
+		l.r.events.send(ctx, Event{Kind: EventHoldAtRisk, Op: OpExtend, Resources: l.Resources(), Until: l.until.mono, Err: err})
+	}
+	h.schedule(retryAfter(l.ttl))
+}
+
+// wanted says whether to extend, with a context for it that has only the values
+// of the caller's. Contexts that have ended with the caller's are forgotten; with
+// the last of them the extensions end.
+func (h *hold) wanted() (context.Context, bool) {
+	h.lock.mu.Lock()
+	defer h.lock.mu.Unlock()
+	alive := h.kept[:0]
+	for _, k := range h.kept {
+		if k.ctx.Err() == nil {
+			alive = append(alive, k)
+		}
+	}
+	clear(h.kept[len(alive):])
+	h.kept = alive
+	if h.over || len(alive) == 0 {
+		h.busy = false
+		return nil, false
+	}
+	return context.WithoutCancel(alive[0].ctx), true
+}
+
+// look is the expiry timer, and runs when a clock has jumped: it ends the contexts
+// if it is time, and comes back otherwise.
+func (h *hold) look() {
+	l := h.lock
+	l.mu.Lock()
+	now := time.Now()
+	end := func() {}
+	err := l.errLocked(now)
+	switch {
+	case err != nil:
+		end = h.endLocked(err)
+	case !h.limit.IsZero() && !now.Before(h.limit):
+		end = h.endLocked(ErrMaxHold) // The lock itself goes on to Until.
+	}
+	if err == nil && !h.left {
+		h.expiry.Reset(h.remaining(now))
+	}
+	l.mu.Unlock()
+	end()
+	if err != nil {
+		h.leave()
+	}
+}
+
+// end ends the contexts for the reason cause, nil for a release.
+func (h *hold) end(cause error) {
+	h.lock.mu.Lock()
+	end := h.endLocked(cause)
+	h.lock.mu.Unlock()
+	end()
+}
+
+// endLocked ends the hold and returns a function that ends its contexts, which
+// is to be called without lock.mu: it may run code of the caller's.
+func (h *hold) endLocked(cause error) func() {
+	if h.over {
+		return func() {}
+	}
+	h.over, h.cause = true, cause
+	if h.next != nil && h.next.Stop() {
+		h.busy = false
+	}
+	kept := h.kept
+	h.kept = nil
+	return func() {
+		for _, k := range kept {
+			k.cancel(cause)
+		}
+	}
+}
+
+// leave is called when the lock has been released or has ended: Close need not
+// wait for it any more.
+func (h *hold) leave() {
+	h.lock.mu.Lock()
+	left := h.left
+	h.left = true
+	h.expiry.Stop()
+	h.lock.mu.Unlock()
+	if !left {
+		h.lock.r.keeper.remove(h)
+	}
+}

@@ -1,0 +1,107 @@
+package redlock
+
+import (
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// This file is about error replies: which of them leave something to do.
+
+const (
+	// maxRetry is the longest wait before a refused release is repeated.
+	maxRetry = 10 * time.Second
+
+	// maxTries is where the count of them, which only the wait depends on, stops.
+	maxTries = 100
+)
+
+// refused handles an error reply, and says whether the request was sent again.
+// n.mu is held.
+func (n *node) refused(q *request, err error) (error, bool) {
+	code := errorCode(err)
+	if code == "NOSCRIPT" && !q.eval {
+		// SCRIPT FLUSH, or another server behind the same address. A lock may be
+		// sent again only ahead of its release: behind it, it would leave an orphan.
+		// It is sent again even if its round has been decided: on a node that is
+		// always the last to answer, nothing else would bring the script back.
+		switch {
+		case q.kind == repairKind:
+			return err, false
+		case q.kind == lockKind && q.claim.marks[q.index]&markReleased != 0:
+			q.claim.marks[q.index] &^= markSent
+			return err, false
+		}
+		q.eval = true
+		n.push(q)
+		return nil, true
+	}
+	switch {
+	case q.kind == releaseKind && q.claim.marks[q.index]&markSent != 0:
+		n.retry(q)
+	case q.kind == lockKind && refusals[code]:
+		q.claim.marks[q.index] &^= markSent
+	}
+	return err, false
+}
+
+// refusals are the errors by which a server says that it has not carried out a
+// script's first write. Behind others, such as those of a proxy, it may have.
+var refusals = map[string]bool{
+	"NOPERM": true, "NOAUTH": true, "WRONGTYPE": true, "OOM": true, "MISCONF": true, "READONLY": true,
+	"LOADING": true, "BUSY": true, "MASTERDOWN": true, "CLUSTERDOWN": true, "MOVED": true, "ASK": true, "CROSSSLOT": true,
+}
+
+// errorCode is the first word of a server's error, also of one that a wrapped
+// connection has wrapped.
+func errorCode(err error) string {
+	var reply redis.Error
+	if !errors.As(err, &reply) {
+		return ""
+	}
+	code, _, _ := strings.Cut(string(reply), " ")
+	return code
+}
+
+// after is the instant d from now, since the epoch; the end of time if that is
+// beyond it.
+func (n *node) after(d time.Duration) time.Duration {
+	now := time.Since(n.epoch)
+	return now + min(d, maxDuration-now)
+}
+
+// retry sends a release again that was answered with an error (BUSY, LOADING,
+// a full disk): the key may still be there. It gives up when the key must have
+// expired. n.mu is held.
+func (n *node) retry(q *request) {
+	gone := q.gone
+	if gone == 0 {
+		// No request that could have lengthened the key's life came after this one.
+		gone = n.after(q.claim.longest())
+	}
+	left := gone - time.Since(n.epoch)
+	if left < 0 {
+		return
+	}
+	// Many may be waiting for long, so that the wait grows with what is left.
+	wait := min(100*time.Millisecond<<min(q.tries, 10), max(maxBackoff, min(left/16, maxRetry)))
+	if n.closing {
+		wait = n.timeout / 8 // Close waits for it, but not longer than the node timeout.
+	}
+	again := &request{
+		task:  &task{kind: releaseKind, cmd: q.claim.releaseCommand(time.Now().Add(wait)), claim: q.claim, limit: q.limit, gone: gone},
+		index: q.index, tries: min(q.tries+1, maxTries),
+	}
+	n.later.push(again)
+	time.AfterFunc(wait, func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		if again.queue == &n.later {
+			n.later.remove(again)
+			n.push(again)
+			n.sayBye()
+		}
+	})
+}

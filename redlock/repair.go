@@ -1,0 +1,59 @@
+package redlock
+
+import "time"
+
+// A lock that is held for long would decay: every node that restarts without its
+// data, or is flushed, has one vote less for it. So after an extension to which a
+// quorum has said yes, the nodes that reported the key missing get it again.
+//
+// This cannot make a second holder: in that very extension a quorum had this
+// lock's token, so nobody else had one. It does not count for the extension.
+// Otherwise a repair is a lock request: in order with the release on its
+// connection, settled if its outcome is unknown, refused by the tombstone. It is
+// never sent twice, as by then the quorum may be history.
+
+// repair is called when every node has voted in an extension that succeeded.
+func (l *Lock) repair(votes []Vote, ttl time.Duration) {
+	for i, v := range votes {
+		if v.stance == gone && l.mayRepair(i) {
+			r := &repairer{lock: l}
+			r.task = task{kind: repairKind, cmd: l.claim.repairCommand(ttl), claim: l.claim, voter: r, limit: l.o.nodeTimeout}
+			r.request = request{task: &r.task, index: uint16(i)}
+			if err := l.r.nodes[i].enqueue(&r.request, time.Now()); err != nil {
+				r.vote(i, outcome{err: err}, time.Time{})
+			}
+		}
+	}
+}
+
+// mayRepair reports whether node i is to be repaired: not if the lock has ended,
+// and not twice at a time.
+func (l *Lock) mayRepair(i int) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.errLocked(time.Now()) != nil {
+		return false
+	}
+	if l.repairs == nil {
+		l.repairs = make([]bool, len(l.r.nodes))
+	}
+	may := !l.repairs[i]
+	l.repairs[i] = true
+	return may
+}
+
+// A repairer is a repair on its way.
+type repairer struct {
+	lock    *Lock
+	task    task
+	request request
+}
+
+func (r *repairer) vote(i int, out outcome, _ time.Time) {
+	r.lock.mu.Lock()
+	defer r.lock.mu.Unlock()
+	r.lock.repairs[i] = false
+	if out.stance == yes {
+		r.lock.r.counters.repaired.Add(1)
+	}
+}
