@@ -1,0 +1,152 @@
+package redlocktest
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
+)
+
+// patience is how long a Cluster waits for what takes moments: in a bubble, of
+// its fake time.
+const patience = 5 * time.Second
+
+// A Cluster is a set of in-memory nodes with a Redlock over them. It belongs to
+// the test that made it, and ends with it.
+//
+// Its methods are safe for concurrent use, from any goroutine of the test: what
+// goes wrong in them is reported with Errorf, so that the test fails but goes on
+// (but for NewRedlock, which ends it).
+type Cluster struct {
+	// Redlock is what the code under test gets. It has the options given to New.
+	Redlock *redlock.Redlock
+
+	tb     testing.TB
+	ctx    context.Context //nolint:containedctx // The test's, for calls of its own; it is never done.
+	nodes  []*testcluster.Node
+	opts   []redlock.Option
+	prefix string
+
+	mu       sync.Mutex
+	redlocks []*redlock.Redlock // all that were made here
+	taken    int                // how often Take was called
+	stopped  []bool             // by node: StopMajority
+	slow     bool               // Slow was used since the last Recover
+}
+
+// New returns a Cluster of n nodes, each an empty server in memory, and a Redlock
+// over them with the options opts. It uses no sockets and no files. Where n is
+// less than 1, or redlock.New does not accept opts, it fails the test at once.
+//
+// When the test and its subtests are over, faults are ended, then the Redlock is
+// closed, then the nodes. A Do that is then still running, or a lock of KeepAlive
+// that was not unlocked, has 5 s to end after its context has, with the cause
+// redlock.ErrClosed; otherwise the test fails.
+//
+// In a bubble of testing/synctest, call it inside the bubble, with the T of the
+// bubble.
+func New(tb testing.TB, n int, opts ...redlock.Option) *Cluster {
+	tb.Helper()
+	if n < 1 {
+		tb.Fatalf("redlocktest: New with %d nodes: it takes 1 or more", n)
+		return nil
+	}
+	prefix, err := prefixOf(opts)
+	if err != nil {
+		tb.Fatalf("redlocktest: New: %v", err)
+		return nil
+	}
+	c := &Cluster{
+		tb:      tb,
+		ctx:     context.WithoutCancel(tb.Context()),
+		nodes:   testcluster.RunBubble(tb, n).Nodes, // The name means that it also works in bubbles.
+		opts:    slices.Clone(opts),
+		prefix:  prefix,
+		stopped: make([]bool, n),
+	}
+	tb.Cleanup(c.end)
+	c.Redlock = c.NewRedlock()
+	return c
+}
+
+// NewRedlock returns a further Redlock over the same nodes, as another process
+// has it: it shares nothing with the others. Its options are those given to New,
+// overridden by opts; but the Cluster goes on to use the prefix given to New. It ends
+// as c.Redlock does, unless it was closed before.
+func (c *Cluster) NewRedlock(opts ...redlock.Option) *redlock.Redlock {
+	c.tb.Helper()
+	r, err := redlock.New(c.Nodes(), slices.Concat(c.opts, opts)...)
+	if err != nil {
+		c.tb.Fatalf("redlocktest: NewRedlock: %v", err)
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.redlocks = append(c.redlocks, r)
+	return r
+}
+
+// Nodes returns the nodes for a call of redlock.New, where the code under test
+// makes its own Redlock. The test has to close that one before it ends. The
+// nodes are named node1, node2 and so on.
+func (c *Cluster) Nodes() []redlock.Node {
+	nodes := make([]redlock.Node, len(c.nodes))
+	for i, n := range c.nodes {
+		nodes[i] = redlock.Node{Name: n.Name(), Pool: n.Pool()}
+	}
+	return nodes
+}
+
+// need is the quorum.
+func (c *Cluster) need() int { return len(c.nodes)/2 + 1 }
+
+// each calls fn for every Redlock that was made here, for all at once.
+func (c *Cluster) each(fn func(r *redlock.Redlock)) {
+	c.mu.Lock()
+	redlocks := slices.Clone(c.redlocks)
+	c.mu.Unlock()
+	var wg sync.WaitGroup
+	for _, r := range redlocks {
+		wg.Go(func() { fn(r) })
+	}
+	wg.Wait()
+}
+
+// settle waits until the nodes have carried out what was sent to them before, as
+// far as they answer: a call returns as soon as a quorum has, and what it asked of
+// the other nodes is on the way. Requests to one node stay in order.
+func (c *Cluster) settle() {
+	c.each(func(r *redlock.Redlock) { _, _ = r.Inspect(c.ctx, probe) })
+}
+
+// end closes the Redlocks; the nodes end after it.
+func (c *Cluster) end() {
+	c.lift() // Or Close could not tell the nodes what to release.
+	ctx, cancel := context.WithTimeout(c.ctx, patience)
+	defer cancel()
+	c.each(func(r *redlock.Redlock) {
+		if err := r.Close(ctx); err != nil {
+			c.tb.Errorf("redlocktest: a Do was still running %v after the test, or a lock of KeepAlive not unlocked: %+v", patience, held(r))
+		}
+	})
+}
+
+// held is the part of the statistics that a failed Close is about.
+func held(r *redlock.Redlock) (s struct{ Held, Kept, Waiting int }) {
+	all := r.Stats()
+	s.Held, s.Kept, s.Waiting = all.Held, all.Kept, all.Waiting
+	return s
+}
+
+// failed reports an error of a node. Embedded nodes have none as long as the
+// test runs.
+func (c *Cluster) failed(what string, err error) {
+	c.tb.Helper()
+	if err != nil {
+		c.tb.Errorf("redlocktest: %s: %v", what, err)
+	}
+}

@@ -1,0 +1,136 @@
+package redlocktest
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/redlock"
+)
+
+func TestLockAndUnlock(t *testing.T) {
+	for n := 1; n <= 6; n++ {
+		everywhere(t, func(t *testing.T) {
+			c := New(t, n)
+			l := tryLock(t, c.Redlock, "a")
+			require.Equal(t, l.Token(), c.Holder("a"))
+			require.Equal(t, []string{"a"}, c.Held())
+			require.NoError(t, l.Unlock(t.Context()))
+			c.AssertFree()
+			require.Empty(t, c.Holder("a"))
+			require.Empty(t, c.Held())
+		})
+	}
+}
+
+func TestAnotherProcess(t *testing.T) {
+	everywhere(t, func(t *testing.T) {
+		c := New(t, 3)
+		other := c.NewRedlock(redlock.WithRetryCount(0))
+		l := tryLock(t, other, "a")
+		refused(t, c.Redlock, "a", redlock.ErrTaken)
+		_, err := other.Lock(t.Context(), []string{"a"}, ttl)
+		require.ErrorIs(t, err, redlock.ErrTaken)
+		require.NoError(t, l.Unlock(t.Context()))
+		tryLock(t, c.Redlock, "a")
+		require.NoError(t, other.Close(t.Context()))
+	})
+}
+
+func TestNodesForARedlockOfOnesOwn(t *testing.T) {
+	everywhere(t, func(t *testing.T) {
+		c := New(t, 3)
+		own, err := redlock.New(c.Nodes())
+		require.NoError(t, err)
+		tryLock(t, own, "a")
+		refused(t, c.Redlock, "a", redlock.ErrTaken)
+		require.NoError(t, own.Close(t.Context()))
+	})
+}
+
+func TestPrefix(t *testing.T) {
+	everywhere(t, func(t *testing.T) {
+		var events int // Of the nodes' first connections; none may come from New.
+		c := New(t, 3, redlock.WithPrefix("app:"), redlock.WithNodeTimeout(time.Second),
+			redlock.WithHook(func(context.Context, redlock.Event) { events++ }))
+		require.Equal(t, "app:", c.prefix)
+		require.Zero(t, events)
+
+		release := c.Take("a", 0)
+		require.Equal(t, []string{"a"}, c.Held())
+		refused(t, c.Redlock, "a", redlock.ErrTaken)
+		release()
+		l := tryLock(t, c.Redlock, "a")
+		require.Equal(t, l.Token(), c.Holder("a"))
+		c.Lose(l)
+		require.ErrorIs(t, l.Err(), redlock.ErrLost)
+		tryLock(t, c.Redlock, "a")
+		c.Forget("a")
+		c.AssertFree()
+	})
+}
+
+func TestBadArguments(t *testing.T) {
+	tb := &recorder{TB: t}
+	for _, n := range []int{0, -1} {
+		require.Nil(t, New(tb, n))
+	}
+	require.Nil(t, New(tb, 3, redlock.WithRetryCount(-2)))
+	require.Len(t, tb.fatal, 3)
+	require.Equal(t, "redlocktest: New with 0 nodes: it takes 1 or more", tb.fatal[0])
+	require.Contains(t, tb.fatal[2], "retry count -2")
+	tb.finish()
+
+	tb = &recorder{TB: t}
+	c, other := New(tb, 3), New(t, 3)
+	c.Take("", time.Second)()
+	c.Take("a", -1)()
+	c.Slow(-1)
+	require.Empty(t, c.Held())
+	l := tryLock(t, other.Redlock, "a")
+	c.Lose(l)
+	require.NoError(t, l.Err())
+	require.Nil(t, c.NewRedlock(redlock.WithDriftFactor(2)))
+	tb.finish()
+	require.Len(t, tb.errors, 4)
+	require.Contains(t, tb.errors[3], "another Cluster")
+	require.Len(t, tb.fatal, 1)
+}
+
+func TestEndsWhateverIsLeft(t *testing.T) {
+	everywhere(t, func(t *testing.T) {
+		for _, fault := range []func(*Cluster){
+			func(*Cluster) {},
+			(*Cluster).HangMajority,
+			(*Cluster).StopMajority,
+			func(c *Cluster) { c.Slow(time.Minute) },
+		} {
+			c := New(t, 5)
+			tryLock(t, c.Redlock, "a")
+			fault(c)
+			_ = c.Redlock.Do(t.Context(), []string{"b"}, ttl, nil)
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+			_, _ = c.Redlock.Lock(ctx, []string{"c"}, ttl)
+			cancel()
+		}
+	})
+}
+
+// TestHoldThatDoesNotEnd: what outlives the test is reported, and not waited for
+// longer than said.
+func TestHoldThatDoesNotEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tb := &recorder{TB: t}
+		c := New(tb, 3)
+		ctx := tryLock(t, c.Redlock, "a").KeepAlive(t.Context())
+		start := time.Now()
+		tb.finish()
+		require.Equal(t, redlock.ErrClosed, context.Cause(ctx))
+		require.Equal(t, patience, time.Since(start))
+		require.Len(t, tb.errors, 1)
+		require.Contains(t, tb.errors[0], "Kept:1")
+	})
+}

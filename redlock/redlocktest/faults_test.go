@@ -1,0 +1,139 @@
+package redlocktest
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/redlock"
+)
+
+var withoutQuorum = map[string]func(*Cluster){
+	"hang": (*Cluster).HangMajority,
+	"stop": (*Cluster).StopMajority,
+	"slow": func(c *Cluster) { c.Slow(time.Minute) },
+	"all":  func(c *Cluster) { c.HangMajority(); c.StopMajority(); c.Slow(time.Second) },
+}
+
+func TestWithoutQuorum(t *testing.T) {
+	for name, fault := range withoutQuorum {
+		t.Run(name, func(t *testing.T) {
+			everywhere(t, func(t *testing.T) {
+				for _, n := range []int{1, 3, 4} {
+					c := New(t, n)
+					l := tryLock(t, c.Redlock, "a")
+					for range 2 {
+						fault(c)
+						refused(t, c.Redlock, "b", redlock.ErrNoQuorum)
+						require.ErrorIs(t, l.Extend(t.Context(), ttl), redlock.ErrNoQuorum)
+						release := c.Take("b", 0)
+						c.Recover()
+						refused(t, c.Redlock, "b", redlock.ErrTaken)
+						release()
+						require.NoError(t, l.Extend(t.Context(), ttl))
+					}
+					require.NoError(t, l.Unlock(t.Context()))
+					c.AssertFree()
+				}
+			})
+		})
+	}
+}
+
+// TestRecoverAfterLong: connections have been given up and attempts to connect
+// have failed, and still the next call finds healthy nodes.
+func TestRecoverAfterLong(t *testing.T) {
+	for name, fault := range withoutQuorum {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				for i := range 12 {
+					c := New(t, 3, redlock.WithRetryCount(-1))
+					other := c.NewRedlock()
+					require.NoError(t, c.NewRedlock().Close(t.Context()))
+					require.NoError(t, tryLock(t, other, "a").Unlock(t.Context()))
+					fault(c)
+					ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*601*time.Millisecond)
+					_, err := c.Redlock.Lock(ctx, []string{"a"}, ttl)
+					cancel()
+					require.Error(t, err)
+					start := time.Now()
+					c.Recover()
+					require.LessOrEqual(t, time.Since(start), 1500*time.Millisecond)
+					require.NoError(t, tryLock(t, c.Redlock, "b").Unlock(t.Context()))
+					require.NoError(t, tryLock(t, other, "b").Unlock(t.Context()))
+					c.AssertFree()
+				}
+			})
+		})
+	}
+}
+
+func TestWithoutQuorumAHoldExpires(t *testing.T) {
+	for name, fault := range withoutQuorum {
+		t.Run(name, func(t *testing.T) {
+			everywhere(t, func(t *testing.T) {
+				c := New(t, 5)
+				const ttl = 250 * time.Millisecond
+				err := c.Redlock.Do(t.Context(), []string{"a"}, ttl, func(ctx context.Context, l *redlock.Lock) error {
+					fault(c)
+					require.Equal(t, redlock.ErrExpired, within(ctx, patience))
+					require.False(t, time.Now().Before(l.Until()))
+					return nil
+				})
+				require.ErrorIs(t, err, redlock.ErrExpired)
+				c.Recover()
+				c.AssertFree()
+			})
+		})
+	}
+}
+
+func TestSlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := New(t, 3)
+		const delay = 15*time.Millisecond + 1
+		took := func(fn func()) time.Duration {
+			start := time.Now()
+			fn()
+			return time.Since(start)
+		}
+		c.Slow(delay)
+		var l *redlock.Lock
+		require.Equal(t, 2*delay, took(func() { l = tryLock(t, c.Redlock, "a") }), "with the handshake")
+		require.Equal(t, delay, took(func() { require.NoError(t, l.Extend(t.Context(), ttl)) }))
+		require.Equal(t, delay, took(func() { require.NoError(t, l.Unlock(t.Context())) }))
+		c.Slow(0)
+		require.Zero(t, took(func() { l = tryLock(t, c.Redlock, "a") }))
+		c.Slow(redlock.DefaultNodeTimeout + time.Millisecond)
+		require.Equal(t, redlock.DefaultNodeTimeout, took(func() { refused(t, c.Redlock, "b", redlock.ErrNoQuorum) }))
+		c.Recover()
+		require.NoError(t, l.Unlock(t.Context()))
+		c.AssertFree()
+	})
+	t.Run("real time", func(t *testing.T) {
+		requireNoLeaks(t)
+		c := New(t, 3)
+		c.Slow(20 * time.Millisecond)
+		start := time.Now()
+		tryLock(t, c.Redlock, "a")
+		require.GreaterOrEqual(t, time.Since(start), 40*time.Millisecond)
+	})
+}
+
+func TestAssertFree(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tb := &recorder{TB: t}
+		c := New(tb, 3)
+		time.AfterFunc(4*time.Second, c.Take("a", 0))
+		c.AssertFree()
+		require.Empty(t, tb.errors)
+		c.Take("b", 0)
+		c.Take("a", 0)
+		c.AssertFree()
+		require.Equal(t, []string{`redlocktest: still locked on some node: ["a" "b"]`}, tb.errors)
+		tb.finish()
+	})
+}

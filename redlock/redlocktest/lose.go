@@ -1,0 +1,34 @@
+package redlocktest
+
+import (
+	"errors"
+	"time"
+
+	"github.com/seed6c881748/redlock/redlock"
+)
+
+// Lose makes a held lock lost: its keys are deleted on every node, and it is made
+// to find out now, so that no time has to pass, however long its ttl is. After
+// the call lock.Err is redlock.ErrLost, the contexts of Do and KeepAlive for it end
+// with that cause, and its resources are free. In the function that Do calls,
+// lock is the argument; elsewhere [redlock.FromContext] has it. For a loss to
+// somebody else, call Take after it.
+//
+// A quorum of nodes must answer, or the test fails: without one the lock cannot
+// know. A lock that has ended before stays as it is.
+func (c *Cluster) Lose(lock *redlock.Lock) {
+	c.tb.Helper()
+	c.settle() // Or a node could store it yet.
+	c.remove(lock.Token())
+	// An extension asks the nodes, and finds nothing to extend. What is left of the
+	// validity is a ttl that was accepted for this lock before, or nearly.
+	ttl := max(time.Until(lock.Until()), time.Second)
+	err := lock.Extend(c.ctx, ttl)
+	switch {
+	case errors.Is(err, redlock.ErrLost):
+	case err == nil:
+		c.tb.Errorf("redlocktest: Lose: %q is locked on the nodes of another Cluster", lock.Resources())
+	default:
+		c.tb.Errorf("redlocktest: Lose: the lock cannot find out: %v", err)
+	}
+}
