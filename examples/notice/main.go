@@ -1,0 +1,122 @@
+// Notice sends a notice once per tick from several containers, of which each has
+// a timer of its own:
+//
+//	go run ./examples/notice
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed6c881748/redlock/examples/internal/recipe"
+	"github.com/seed6c881748/redlock/redlock"
+)
+
+// sendOnce is called by every container at every tick, and says whether it was
+// this one that sent.
+//
+// It sends at most once per tick: if the sender dies in the middle, nobody takes
+// over before the next tick.
+func sendOnce(ctx context.Context, r *redlock.Redlock, tick, hold time.Duration, send func(context.Context) error) (sent bool, err error) {
+	// TryLock, as there is nothing to wait for: where the lock is taken, another
+	// container sends the notice or has sent it.
+	//
+	// The ttl is how long sending may take. It is shorter than the tick, so that a
+	// container that dies does not cost the next notice as well.
+	//
+	// Without the min hold, a container whose timer is late would find the lock free
+	// again and send a second time. It must be longer than the timers are apart, and
+	// with that distance still be shorter than the tick.
+	lock, err := r.TryLock(ctx, []string{"notice:daily"}, tick*3/4, redlock.WithMinHold(hold))
+	switch {
+	case errors.Is(err, redlock.ErrTaken):
+		return false, nil // This is how it should be, for all containers but one.
+	case err != nil:
+		return false, err // Without a quorum nobody sends.
+	}
+	// Unlock leaves the keys for the rest of the min hold. If it fails, they end with
+	// the ttl.
+	defer func() { err = errors.Join(err, lock.Unlock(ctx)) }()
+
+	// Nothing extends this lock, so sending must end when it does.
+	ctx, cancel := context.WithDeadline(ctx, lock.Until())
+	defer cancel()
+	if err := send(ctx); err != nil {
+		return false, err
+	}
+	return true, nil
+}
+
+func main() {
+	recipe.Main(func(ctx context.Context, s *recipe.Stage) error { return tell(ctx, s, time.Second) })
+}
+
+const (
+	containers = 3
+	ticks      = 3
+)
+
+func tell(ctx context.Context, s *recipe.Stage, tick time.Duration) error {
+	clients, err := s.Clients(containers)
+	if err != nil {
+		return err
+	}
+	s.Say("%d containers are to send a notice once per tick. Their timers are up to %v apart.", containers, tick/5)
+	s.Say("Without a min hold:")
+	if _, err = play(ctx, s, clients, tick, 0, 1); err != nil {
+		return err
+	}
+	s.Say("With a min hold of %v:", tick/2)
+	sent, err := play(ctx, s, clients, tick, tick/2, ticks)
+	if err != nil {
+		return err
+	}
+	for i, n := range sent {
+		if n > 1 {
+			return fmt.Errorf("%d notices at tick %d", n, i+1)
+		}
+	}
+	return nil
+}
+
+// play returns how many notices were sent at each tick. A tick at which the
+// machine stood still for so long that the lock may have come free is not counted.
+func play(ctx context.Context, s *recipe.Stage, clients []*redlock.Redlock, tick, hold time.Duration, ticks int) ([]int, error) {
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	var sent []int
+	for n := 1; n <= ticks; n++ {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		var count atomic.Int64
+		start := time.Now()
+		err := errors.Join(recipe.Together(len(clients), func(i int) error {
+			if err := recipe.Sleep(ctx, time.Duration(i)*tick/10); err != nil {
+				return err
+			}
+			mine, err := sendOnce(ctx, clients[i], tick, hold, func(context.Context) error {
+				s.Say("    tick %d: container %d sends the notice.", n, i+1)
+				return nil
+			})
+			if mine {
+				count.Add(1)
+			}
+			return err
+		})...)
+		if err != nil {
+			return nil, err
+		}
+		if hold > 0 && time.Since(start) > hold {
+			s.Say("    tick %d does not count: this machine is too busy for such short times.", n)
+			continue
+		}
+		sent = append(sent, int(count.Load()))
+	}
+	return sent, nil
+}

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/examples/internal/recipe"
+	"github.com/seed6c881748/redlock/redlock"
+)
+
+const tick = time.Minute
+
+func TestNoticeIsSentOncePerTick(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := recipe.Bubble(t)
+		clients, err := s.Clients(containers)
+		require.NoError(t, err)
+		sent, err := play(t.Context(), s, clients, tick, tick/2, 10)
+		require.NoError(t, err)
+		require.Equal(t, []int{1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, sent)
+	})
+}
+
+func TestNoticeIsSentByEachWithoutMinHold(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := recipe.Bubble(t)
+		clients, err := s.Clients(containers)
+		require.NoError(t, err)
+		sent, err := play(t.Context(), s, clients, tick, 0, 2)
+		require.NoError(t, err)
+		require.Equal(t, []int{containers, containers}, sent)
+	})
+}
+
+func TestNoticeOfASenderThatFailsIsNotSentByAnother(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := recipe.Bubble(t)
+		clients, err := s.Clients(2)
+		require.NoError(t, err)
+		broken := errors.New("mail server is down")
+		sent, err := sendOnce(t.Context(), clients[0], tick, tick/2, func(context.Context) error { return broken })
+		require.ErrorIs(t, err, broken)
+		require.False(t, sent)
+
+		send := func(context.Context) error { return nil }
+		sent, err = sendOnce(t.Context(), clients[1], tick, tick/2, send)
+		require.NoError(t, err)
+		require.False(t, sent)
+
+		time.Sleep(tick - time.Second) // The next tick, a bit early.
+		sent, err = sendOnce(t.Context(), clients[1], tick, tick/2, send)
+		require.NoError(t, err)
+		require.True(t, sent)
+	})
+}
+
+func TestNoticeEndsWithItsLock(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := recipe.Bubble(t)
+		r, err := s.Client()
+		require.NoError(t, err)
+		start := time.Now()
+		sent, err := sendOnce(t.Context(), r, tick, tick/2, func(ctx context.Context) error {
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.False(t, sent)
+		require.Less(t, time.Since(start), tick*3/4)
+	})
+}
+
+func TestNoticeIsNotSentWithoutQuorum(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := recipe.Bubble(t)
+		r, err := s.Client()
+		require.NoError(t, err)
+		require.NoError(t, s.Kill(3))
+		sent, err := sendOnce(t.Context(), r, tick, tick/2, func(context.Context) error {
+			t.Error("sent without a lock")
+			return nil
+		})
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		require.False(t, sent)
+	})
+}
+
+func TestNoticeRuns(t *testing.T) {
+	t.Parallel()
+	require.NoError(t, recipe.Run(t.Context(), t.Output(), func(ctx context.Context, s *recipe.Stage) error {
+		return tell(ctx, s, time.Second)
+	}))
+}

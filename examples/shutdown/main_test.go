@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/examples/internal/recipe"
+	"github.com/seed6c881748/redlock/redlock"
+)
+
+func sleep(d time.Duration) func(context.Context) error {
+	return func(ctx context.Context) error { return recipe.Sleep(ctx, d) }
+}
+
+func requireHolding(t *testing.T, s *recipe.Stage, want int, resources ...string) {
+	t.Helper()
+	for _, res := range resources {
+		got, err := s.Holding(res)
+		require.NoError(t, err)
+		require.Equal(t, want, got, res)
+	}
+}
+
+// start serves jobs. Its first result tells the process to end, the second one gets
+// what serve returned.
+func start(t *testing.T, r *redlock.Redlock, jobs ...func(context.Context) error) (context.CancelFunc, <-chan error) {
+	t.Helper()
+	stop, terminate := context.WithCancel(t.Context())
+	served := make(chan error)
+	go func() { served <- serve(stop, r, jobs...) }()
+	return terminate, served
+}
+
+func TestShutdownLeavesNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := recipe.Bubble(t)
+		r, err := s.Client()
+		require.NoError(t, err)
+		wound := make(chan string, 2)
+		run := func(name string) func(context.Context) error {
+			return func(ctx context.Context) error {
+				return job(ctx, r, name, sleep(time.Second), func(ctx context.Context) error {
+					holding, readErr := s.Holding(name)
+					if readErr != nil || holding != 5 {
+						t.Errorf("%d nodes hold %s: %v", holding, name, readErr)
+					}
+					if left := time.Until(deadline(ctx)); left < ttl*6/10 {
+						t.Errorf("%v left", left)
+					}
+					wound <- name
+					return recipe.Sleep(ctx, 10*time.Second)
+				})
+			}
+		}
+		kept := func(ctx context.Context) error {
+			lock, lockErr := r.Lock(ctx, []string{"kept"}, ttl)
+			if lockErr != nil {
+				return lockErr
+			}
+			held := lock.KeepAlive(ctx)
+			<-held.Done()
+			if cause := context.Cause(held); !errors.Is(cause, redlock.ErrClosed) {
+				t.Errorf("ended by %v", cause)
+			}
+			return lock.Unlock(ctx)
+		}
+		terminate, served := start(t, r, run("a"), run("b"), run("b"), kept)
+		time.Sleep(3 * ttl)
+		requireHolding(t, s, 5, "a", "b", "kept")
+
+		told := time.Now()
+		terminate()
+		require.NoError(t, <-served)
+		require.Equal(t, 10*time.Second, time.Since(told).Round(time.Second))
+		require.ElementsMatch(t, []string{"a", "b"}, []string{<-wound, <-wound})
+		requireHolding(t, s, 0, "a", "b", "kept")
+		_, err = r.TryLock(t.Context(), []string{"late"}, ttl)
+		require.ErrorIs(t, err, redlock.ErrClosed)
+	})
+}
+
+func TestShutdownDoesNotWaitForEver(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := recipe.Bubble(t)
+		r, err := s.Client()
+		require.NoError(t, err)
+		deaf := make(chan struct{})
+		terminate, served := start(t, r, func(ctx context.Context) error {
+			return r.Do(ctx, []string{"a"}, ttl, func(context.Context, *redlock.Lock) error {
+				<-deaf
+				return nil
+			})
+		})
+		time.Sleep(ttl)
+		told := time.Now()
+		terminate()
+		require.ErrorIs(t, <-served, context.DeadlineExceeded)
+		require.Equal(t, grace, time.Since(told).Round(time.Second))
+		time.Sleep(ttl) // What is left ends with its ttl, as nobody extends it.
+		requireHolding(t, s, 0, "a")
+		close(deaf)
+	})
+}
+
+func TestShutdownWithAMinorityDown(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := recipe.Bubble(t)
+		r, err := s.Client()
+		require.NoError(t, err)
+		terminate, served := start(t, r, func(ctx context.Context) error {
+			return job(ctx, r, "a", sleep(time.Second), sleep(time.Second))
+		})
+		time.Sleep(ttl)
+		require.NoError(t, s.Kill(1))
+		require.NoError(t, s.Nodes[1].Hang())
+		told := time.Now()
+		terminate()
+		require.NoError(t, <-served)
+		require.Less(t, time.Since(told), 5*time.Second)
+		for _, n := range s.Nodes[2:] {
+			_, found, err := n.Get("a")
+			require.NoError(t, err)
+			require.False(t, found)
+		}
+	})
+}
+
+func TestShutdownRuns(t *testing.T) {
+	t.Parallel()
+	require.NoError(t, recipe.Run(t.Context(), t.Output(), func(ctx context.Context, s *recipe.Stage) error {
+		stop, terminate := context.WithCancel(ctx)
+		defer terminate()
+		return tell(ctx, s, stop, terminate)
+	}))
+}
