@@ -45,6 +45,10 @@ const (
 	// markConfirmed: a release has removed the claim from the node.
 	markConfirmed
 
+	// markGone: the last extension or repair that the node answered found the key
+	// missing.
+	markGone
+
 	// markUnheard: the answer to a release, or to the clean-up of one, was lost
 	// with its connection, so the claim may have been removed by it.
 	markUnheard
@@ -68,6 +72,18 @@ func (c *claim) releasedLocked(i int, out outcome) outcome {
 	}
 	*m &^= markUnheard
 	return out
+}
+
+// foundLocked notes what an extension or a repair has found on node i. The node's
+// mu is held.
+func (c *claim) foundLocked(i int, s stance) {
+	switch s {
+	case gone:
+		c.marks[i] |= markGone
+	case yes:
+		c.marks[i] &^= markGone
+	case silent, pending, no:
+	}
 }
 
 // grow notes that the claim's keys may have been given ttl to live. Before the

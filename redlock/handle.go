@@ -23,6 +23,8 @@ type Lock struct {
 	extended time.Time // start of the last extension that succeeded, or of the attempt
 	ended    error     // ErrLost once the lock was lost or its release has begun; terminal
 	hold     *hold     // nil before the first KeepAlive
+	begun    bool      // a release has begun
+	before   error     // how the lock had ended before that: ErrLost, ErrExpired, or nil
 	repairs  []bool    // by node: a repair is on its way there; nil before the first one
 
 	unlocking bool          // a release is running
@@ -91,6 +93,11 @@ func (l *Lock) errLocked(now time.Time) error {
 // the background after a successful extension, so that a lock that is held for
 // long does not decay.
 func (l *Lock) Extend(ctx context.Context, ttl time.Duration) error {
+	return l.extend(ctx, ttl, nil)
+}
+
+// extend is Extend for a hold, or for a caller if h is nil.
+func (l *Lock) extend(ctx context.Context, ttl time.Duration, h *hold) error {
 	if err := l.o.checkTTL(ttl); err != nil {
 		return err
 	}
@@ -110,9 +117,13 @@ func (l *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 	rd := l.r.newRound(ctx, OpExtend, l.claim, l.claim.extendCommand(ttl), askKind, decideExtend, 0)
 	rd.until, rd.lapse = until, &lapse
 	rd.settle = func(votes []Vote) { l.repair(votes, ttl) }
-	rd.ask(start, l.o.nodeTimeout)
+	timeout := l.o.nodeTimeout
+	if h != nil {
+		timeout = min(timeout, l.validity()/2) // A second one must still fit in.
+	}
+	rd.ask(start, timeout)
 	waited := rd.wait(ctx, nil)
-	err = l.applyExtension(rd, start, until, waited)
+	err = l.applyExtension(rd, h, start, until, waited)
 	if errors.Is(err, ErrLost) {
 		l.lost()
 	}
@@ -120,8 +131,9 @@ func (l *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 }
 
 // applyExtension applies the result of an extension. One whose lock was released
-// or lost meanwhile changes nothing: the lock stays lost.
-func (l *Lock) applyExtension(rd *round, start time.Time, until deadline, waited error) error {
+// or lost meanwhile changes nothing: the lock stays lost. Nor does one for a hold
+// that has ended: it is not to be kept any more.
+func (l *Lock) applyExtension(rd *round, h *hold, start time.Time, until deadline, waited error) error {
 	v, _ := rd.result()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -133,6 +145,8 @@ func (l *Lock) applyExtension(rd *round, start time.Time, until deadline, waited
 		v = granted // But only until the end that another extension has moved meanwhile.
 	}
 	switch {
+	case v == granted && h != nil && h.over:
+		return nil
 	case v == granted && !until.passed(now, l.r.wall()):
 		l.until = l.until.later(until)
 		if start.After(l.extended) {
@@ -206,16 +220,17 @@ func (l *Lock) Unlock(ctx context.Context) error { //nolint:contextcheck // It i
 	}
 	l.unlocking = true
 	now := time.Now()
-	late := errors.Is(l.errLocked(now), ErrExpired) || l.until.passed(now, l.r.wall())
+	prior := l.errLocked(now)
+	late := errors.Is(prior, ErrExpired) || l.until.passed(now, l.r.wall())
+	if !l.begun {
+		l.begun, l.before = true, prior
+	}
 	if l.ended == nil {
 		l.ended = ErrLost
 	}
 	h, end := l.hold, func() {}
-	switch {
-	case h != nil && late:
-		end = h.endLocked(ErrExpired)
-	case h != nil:
-		end = h.endLocked(nil)
+	if h != nil {
+		end = h.endLocked(l.before)
 	}
 	l.mu.Unlock()
 	l.r.held.remove(l)

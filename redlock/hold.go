@@ -14,7 +14,8 @@ var errNilFunc = errors.New("redlock: nil function")
 // and fn's context ends when the lock does: fn must then stop what needs it.
 // fn runs on the caller's goroutine. It may call Unlock itself.
 //
-// The error is that of Lock if there was no lock, and fn was not called.
+// The error is that of Lock if there was no lock, and fn was not called; nor is it
+// if ctx, WithMaxHold or Close have ended the hold before it began.
 // Otherwise it is fn's, joined with ErrLost or ErrExpired if the lock was lost
 // before its release, even if fn succeeded: then somebody else may have had it
 // meanwhile. If fn fails after WithMaxHold or Close have ended its context, the
@@ -50,23 +51,41 @@ func DoValue[T any](ctx context.Context, r *Redlock, resources []string, ttl tim
 func (l *Lock) during(ctx context.Context, fn func(ctx context.Context, lock *Lock) error) (err error) {
 	kept := l.KeepAlive(ctx)
 	defer func() {
-		cause := context.Cause(kept)
+		l.mu.Lock()
+		begun := l.begun
+		l.mu.Unlock()
 		released := l.Unlock(ctx)
-		switch {
-		case errors.Is(cause, ErrLost): // Or expired.
-			err = join(err, cause)
-		case errors.Is(l.Err(), ErrExpired):
-			err = join(err, ErrExpired) // Noticed by the release only.
-		case errors.Is(released, ErrLost):
-			err = join(err, released)
-		case err != nil && (errors.Is(cause, ErrMaxHold) || errors.Is(cause, ErrClosed)):
-			err = join(err, cause)
+		if begun { // By fn, which knows the result.
+			released = nil
 		}
+		err = l.joinEnd(err, context.Cause(kept), released)
 	}()
-	if kept.Err() != nil {
-		return context.Cause(kept) // Close, or the end of ctx, came just after the lock.
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err() // It ended just after the lock was got.
+	case kept.Err() != nil:
+		return context.Cause(kept) // Or Close came.
 	}
 	return fn(kept, l)
+}
+
+// joinEnd joins to err, the result of what was done under the lock, how the lock
+// itself ended. By its own state, not only by its context's cause, which may be that
+// of the caller's context: of another lock, around this one.
+func (l *Lock) joinEnd(err, cause, released error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	limited := errors.Is(cause, ErrMaxHold) || errors.Is(cause, ErrClosed)
+	if err != nil && limited && l.hold != nil && errors.Is(l.hold.cause, cause) {
+		err = join(err, cause)
+	}
+	switch {
+	case l.before != nil:
+		err = join(err, l.before)
+	case errors.Is(released, ErrLost):
+		err = join(err, released) // Only the release has shown it.
+	}
+	return err
 }
 
 // join joins err and cause, unless err says cause already.
@@ -157,6 +176,9 @@ func (l *Lock) keep(ctx context.Context, cancel context.CancelCauseFunc) error {
 		h = &hold{lock: l}
 		if l.o.maxHold > 0 {
 			h.limit = l.start.Add(l.o.maxHold)
+			if !time.Now().Before(h.limit) {
+				return ErrMaxHold
+			}
 		}
 		if err := l.r.keeper.add(h); err != nil {
 			return err
@@ -168,22 +190,23 @@ func (l *Lock) keep(ctx context.Context, cancel context.CancelCauseFunc) error {
 		return h.cause
 	}
 	h.kept = append(h.kept, keptContext{ctx, cancel})
-	h.schedule(time.Until(l.extended.Add(extendAfter(l.ttl))))
+	h.schedule(time.Until(l.extended.Add(h.pace())))
 	return nil
 }
 
-// extendAfter is how long after the last extension the next one begins: a bit
-// less than a third of the ttl, and not the same for all locks, so that those
-// that were taken together are not extended together for ever.
-func extendAfter(ttl time.Duration) time.Duration {
-	third := ttl / 3
+// pace is how long after the last extension the next one begins: a bit less than
+// a third of the validity that one gives, and not the same for all locks, so that
+// those that were taken together are not extended together for ever.
+func (h *hold) pace() time.Duration {
+	third := h.lock.validity() / 3
 	return third - rand.N(third/10+1)
 }
 
-// retryAfter is how long after a failed extension the next one begins.
-func retryAfter(ttl time.Duration) time.Duration {
-	return min(ttl/20, time.Second)
-}
+// retry is how long after a failed extension the next one begins.
+func (h *hold) retry() time.Duration { return min(h.lock.validity()/20, time.Second) }
+
+// validity is what an extension by the lock's ttl gives.
+func (l *Lock) validity() time.Duration { return validity(l.ttl, l.o.driftFactor) }
 
 // schedule has the next extension begin after d, unless one is planned or on its
 // way. lock.mu is held.
@@ -217,7 +240,7 @@ func (h *hold) extend() {
 	if !ok {
 		return
 	}
-	err := l.Extend(ctx, l.ttl)
+	err := l.extend(ctx, l.ttl, h)
 	now := time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -227,15 +250,15 @@ func (h *hold) extend() {
 	}
 	if err == nil {
 		h.warned = false
-		h.schedule(l.extended.Add(extendAfter(l.ttl)).Sub(now))
+		h.schedule(l.extended.Add(h.pace()).Sub(now))
 		return
 	}
 	left := l.until.remaining(now, l.r.wall())
-	if !h.warned && left < validity(l.ttl, l.o.driftFactor)/2 {
+	if !h.warned && left < l.validity()/2 {
 		h.warned = true
 		l.r.events.send(ctx, Event{Kind: EventHoldAtRisk, Op: OpExtend, Resources: l.Resources(), Until: l.until.mono, Err: err})
 	}
-	h.schedule(retryAfter(l.ttl))
+	h.schedule(h.retry())
 }
 
 // wanted says whether to extend, with a context for it that has only the values
@@ -276,10 +299,22 @@ func (h *hold) look() {
 	if err == nil && !h.left {
 		h.expiry.Reset(h.remaining(now))
 	}
+	leave := err != nil && !l.unlocking // A release that is running leaves when it is through.
 	l.mu.Unlock()
 	end()
-	if err != nil {
+	if leave {
 		h.leave()
+	}
+}
+
+// jumped is called when the clocks have moved against each other: the end may have
+// come, or be so near that the next extension must not wait any longer.
+func (h *hold) jumped() {
+	h.look()
+	h.lock.mu.Lock()
+	defer h.lock.mu.Unlock()
+	if !h.over && h.busy && h.next.Stop() {
+		h.next.Reset(0)
 	}
 }
 

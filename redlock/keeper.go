@@ -98,7 +98,7 @@ func (k *keeper) compare() {
 	k.mu.Unlock()
 	if moved > jump || moved < -jump {
 		for _, h := range k.all() {
-			h.look()
+			h.jumped()
 		}
 	}
 }

@@ -129,8 +129,11 @@ func (p *pipeline) next(batch []outgoing) (_ []outgoing, dropped []*request, mor
 		if q == nil {
 			break
 		}
-		if q.claim != nil && q.kind != releaseKind && q.claim.marks[q.index]&markReleased != 0 {
-			dropped = append(dropped, q) // Its release came first, and is on the wire.
+		switch {
+		case q.claim != nil && q.kind != releaseKind && q.claim.marks[q.index]&markReleased != 0,
+			q.kind == repairKind && now > q.gone:
+			// Its release came first, and is on the wire; or the lock has lapsed.
+			dropped = append(dropped, q)
 			continue
 		}
 		if q.sets() {
@@ -138,7 +141,11 @@ func (p *pipeline) next(batch []outgoing) (_ []outgoing, dropped []*request, mor
 		}
 		q.sent = now
 		n.flight.push(q)
-		batch = append(batch, outgoing{q.cmd, q.eval})
+		cmd := q.cmd
+		if cmd.script == leaveScript {
+			cmd = q.claim.releaseCommand(time.Now()) // It may have waited.
+		}
+		batch = append(batch, outgoing{cmd, q.eval})
 	}
 	if p.dozing {
 		p.dozing = false
@@ -236,6 +243,9 @@ func (p *pipeline) take(reply any, err error, now time.Time) (q *request, out ou
 	released := q.kind == releaseKind && out.stance != silent
 	if refusedLock || released {
 		q.claim.marks[q.index] &^= markSent // Nothing of the claim is on the node.
+	}
+	if q.kind == askKind && q.claim != nil || q.kind == repairKind {
+		q.claim.foundLocked(int(q.index), out.stance)
 	}
 	if released {
 		out = q.claim.releasedLocked(int(q.index), out)

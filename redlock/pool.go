@@ -185,14 +185,9 @@ func (n *node) withdraw(q *request) {
 // node. n.mu is held.
 func (n *node) owe(q *request) {
 	switch q.kind {
-	case lockKind, repairKind, releaseKind:
-		c := q.claim
-		if c.marks[q.index]&markSent == 0 || c.marks[q.index]&markOwed != 0 {
-			return
-		}
-		c.marks[q.index] |= markOwed
-		n.debts = append(n.debts, debt{c, int(q.index), n.after(max(c.longest(), minTombstone))})
-	case askKind, pingKind, byeKind:
+	case lockKind, releaseKind:
+		n.oweClaim(q.claim, int(q.index))
+	case askKind, repairKind, pingKind, byeKind: // For a repair that was written, see hangUp.
 	}
 }
 
@@ -202,6 +197,37 @@ func (n *node) sayBye() {
 	if n.closing && n.bye.queue == nil {
 		n.push(&n.bye)
 	}
+}
+
+// oweClaim makes a debt of a claim, if anything of it may be on the node. n.mu is
+// held.
+func (n *node) oweClaim(c *claim, index int) {
+	if c.marks[index]&markSent == 0 || c.marks[index]&markOwed != 0 {
+		return
+	}
+	c.marks[index] |= markOwed
+	n.debts = append(n.debts, debt{c, index, n.after(max(c.longest(), minTombstone))})
+}
+
+// repair hands a repair to the node, if the last that is known of the claim there
+// is that its key is missing. Only then: a repair whose outcome is left unknown is
+// cleaned up, and must not take away a key that an extension has counted since.
+// It is not kept for a node that is not up.
+func (n *node) repair(q *request) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case n.state != nodeUp || n.closing:
+		return errUnreached
+	case q.claim.marks[q.index]&(markGone|markReleased) != markGone:
+		return errWithdrawn
+	case n.isSilent(time.Now(), q.limit):
+		return errSilent
+	case n.backlog() >= maxBacklog:
+		return errBacklog
+	}
+	n.push(q)
+	return nil
 }
 
 // run is the node's goroutine: it keeps the connection up until close.
@@ -300,6 +326,7 @@ func (n *node) hangUp(p *pipeline, why error) {
 		n.owe(q)
 		switch q.kind {
 		case lockKind, repairKind:
+			n.oweClaim(q.claim, int(q.index))
 			n.unknown++
 			n.unknowns++
 			n.life = max(n.life, q.claim.longest())

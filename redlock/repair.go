@@ -7,7 +7,8 @@ import "time"
 // quorum has said yes, the nodes that reported the key missing get it again.
 //
 // This cannot make a second holder: in that very extension a quorum had this
-// lock's token, so nobody else had one. It does not count for the extension.
+// lock's token, so nobody else had one. It does not count for the extension. But
+// it must not be sent on old news: see node.repair.
 // Otherwise a repair is a lock request: in order with the release on its
 // connection, settled if its outcome is unknown, refused by the tombstone. It is
 // never sent twice, as by then the quorum may be history.
@@ -15,31 +16,42 @@ import "time"
 // repair is called when every node has voted in an extension that succeeded.
 func (l *Lock) repair(votes []Vote, ttl time.Duration) {
 	for i, v := range votes {
-		if v.stance == gone && l.mayRepair(i) {
-			r := &repairer{lock: l}
-			r.task = task{kind: repairKind, cmd: l.claim.repairCommand(ttl), claim: l.claim, voter: r, limit: l.o.nodeTimeout}
-			r.request = request{task: &r.task, index: uint16(i)}
-			if err := l.r.nodes[i].enqueue(&r.request, time.Now()); err != nil {
-				r.vote(i, outcome{err: err}, time.Time{})
-			}
+		if v.stance != gone {
+			continue
+		}
+		left, may := l.mayRepair(i)
+		if !may {
+			continue
+		}
+		n := l.r.nodes[i]
+		r := &repairer{lock: l}
+		r.task = task{
+			kind: repairKind, cmd: l.claim.repairCommand(ttl), claim: l.claim, voter: r,
+			limit: l.o.nodeTimeout, gone: n.after(min(left, l.o.nodeTimeout)),
+		}
+		// EVAL: it is rare, and not sent again if the script has been forgotten.
+		r.request = request{task: &r.task, index: uint16(i), eval: true}
+		if err := n.repair(&r.request); err != nil {
+			r.vote(i, outcome{err: err}, time.Time{})
 		}
 	}
 }
 
-// mayRepair reports whether node i is to be repaired: not if the lock has ended,
-// and not twice at a time.
-func (l *Lock) mayRepair(i int) bool {
+// mayRepair reports whether node i is to be repaired, and for how long the lock
+// still lasts: not if it has ended, and not twice at a time.
+func (l *Lock) mayRepair(i int) (left time.Duration, may bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.errLocked(time.Now()) != nil {
-		return false
+	now := time.Now()
+	if l.errLocked(now) != nil {
+		return 0, false
 	}
 	if l.repairs == nil {
 		l.repairs = make([]bool, len(l.r.nodes))
 	}
-	may := !l.repairs[i]
+	may = !l.repairs[i]
 	l.repairs[i] = true
-	return may
+	return l.until.remaining(now, l.r.wall()), may
 }
 
 // A repairer is a repair on its way.

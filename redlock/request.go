@@ -30,7 +30,7 @@ type task struct {
 	claim *claim        // lock, repair, extend, release
 	voter voter         // nil: nobody waits for the answer
 	limit time.Duration // the node timeout; silence is judged by it too
-	gone  time.Duration // a release that is repeated, not 0: when its keys must have expired, since the node's epoch
+	gone  time.Duration // since the node's epoch; a release that is repeated, not 0: when its keys must have expired; a repair: when the lock has lapsed
 }
 
 // A request is a task for one node. Its fields below the task are guarded by

@@ -88,7 +88,7 @@ func (h *scheduleHold) ended() {
 	// What must have ended it by now.
 	noticed := time.Time{}
 	if !robbed.IsZero() && l.isAlone() && !s.outage.overlaps(robbed, now) {
-		noticed = robbed.Add(2*(l.ttl/3+s.settle()) + retryAfter(l.ttl))
+		noticed = robbed.Add(2*(l.ttl/3+s.settle()) + min(l.ttl/20, time.Second))
 	}
 	for _, end := range []struct {
 		what string
@@ -182,7 +182,7 @@ func (l *scheduleLock) wasKept() bool {
 // nodes hung.
 func (l *scheduleLock) isOutage(t time.Time) bool {
 	o := l.s.outage
-	return o.overlaps(l.start, t) && t.Before(o.to.Add(l.o.nodeTimeout+retryAfter(l.ttl)+l.s.settle()))
+	return o.overlaps(l.start, t) && t.Before(o.to.Add(l.o.nodeTimeout+min(l.ttl/20, time.Second)+l.s.settle()))
 }
 
 // checkMoves checks (3): while a quorum of nodes is well, Until keeps moving.
@@ -281,6 +281,7 @@ func (a *scheduleActor) checkRefused(err error) {
 	switch {
 	case errors.Is(err, ErrTaken), errors.Is(err, ErrNoQuorum):
 	case errors.Is(err, ErrClosed) && closed:
+	case errors.Is(err, ErrMaxHold): // The lock took so long that it was over at once.
 	default:
 		a.s.failf("%s could not lock: %v", a.name, err)
 	}
