@@ -115,8 +115,8 @@ func (l *Lock) extend(ctx context.Context, ttl time.Duration, h *hold) error {
 	until := newDeadline(start, validity(ttl, l.o.driftFactor), wall)
 	l.claim.grow(ttl)
 	rd := l.r.newRound(ctx, OpExtend, l.claim, l.claim.extendCommand(ttl), askKind, decideExtend, 0)
-	rd.until, rd.lapse = until, &lapse
-	rd.settle = func(votes []Vote) { l.repair(votes, ttl) }
+	rd.until = until
+	rd.extension = &extension{lapse: lapse, settle: func(votes []Vote) { l.repair(votes, ttl) }}
 	timeout := l.o.nodeTimeout
 	if h != nil {
 		timeout = min(timeout, l.validity()/2) // A second one must still fit in.

@@ -114,9 +114,8 @@ type round struct {
 	attempt   int
 	judge     func(t tally, need, n int) verdict
 	start     time.Time
-	until     deadline           // lock and extend: a quorum that comes later is none
-	lapse     *deadline          // extend: the end of the lock's validity, before which it must come, too
-	settle    func(votes []Vote) // if not nil, called once when no vote is pending and the verdict was a yes
+	until     deadline   // lock and extend: a quorum that comes later is none
+	extension *extension // of an extension
 
 	task     task
 	requests []request // by node; without a task: not asked
@@ -133,6 +132,13 @@ type round struct {
 	err     error         // what the decision was, or why it was not waited for
 	settled chan struct{} // closed when no vote is pending; nil while nobody asks
 	next    *round        // what this one hears goes to it, too; see succeed
+}
+
+// An extension is what a round has besides that extends a lock. It is apart to keep
+// a round in 1 KiB.
+type extension struct {
+	lapse  deadline           // the end of the lock's validity, before which the quorum must come, too
+	settle func(votes []Vote) // called once when no vote is pending and the verdict was a yes
 }
 
 // A smallRound is a round with room for its requests and votes: one allocation
@@ -240,11 +246,11 @@ func (rd *round) voteOnce(i int, out outcome, at time.Time) *round {
 		Holder: out.holder, HolderTTL: out.holderTTL, stance: out.stance,
 	})
 	rd.judgeLocked(at)
-	settled := rd.settle != nil && rd.pending == 0 && rd.verdict == granted
+	settled := rd.extension != nil && rd.pending == 0 && rd.verdict == granted
 	next := rd.next
 	rd.mu.Unlock()
 	if settled {
-		rd.settle(rd.votes) // Nobody writes to them any more.
+		rd.extension.settle(rd.votes) // Nobody writes to them any more.
 	}
 	return next
 }
@@ -289,7 +295,7 @@ func (rd *round) judgeLocked(now time.Time) {
 func (rd *round) inTimeLocked(now time.Time) verdict {
 	wall := rd.r.wall()
 	switch {
-	case rd.lapse != nil && rd.lapse.passed(now, wall):
+	case rd.extension != nil && rd.extension.lapse.passed(now, wall):
 		return expired
 	case !rd.until.isZero() && rd.until.passed(now, wall):
 		return noQuorum
@@ -317,8 +323,8 @@ func (rd *round) eventLocked(kind EventKind, err error) {
 	}
 	if err == nil {
 		e.Until = rd.until.mono
-		if rd.lapse != nil {
-			e.Until = rd.lapse.later(rd.until).mono // An extension never shortens.
+		if rd.extension != nil {
+			e.Until = rd.extension.lapse.later(rd.until).mono // An extension never shortens.
 		}
 	}
 	rd.r.events.send(rd.ctx, e)
