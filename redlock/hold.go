@@ -96,8 +96,8 @@ func join(err, cause error) error {
 	return errors.Join(err, cause)
 }
 
-// KeepAlive extends the lock by its ttl again and again, from a third of it on,
-// until it is released, and returns a context derived from ctx that ends when
+// KeepAlive extends the lock by its ttl again and again, whenever a third of the
+// validity is over, until it is released, and returns a context derived from ctx that ends when
 // the lock does. Its cause ([context.Cause]) says why:
 //
 //	ErrExpired        the validity ended, as too few nodes answered in time
@@ -114,7 +114,8 @@ func join(err, cause error) error {
 //
 // After ErrMaxHold and ErrClosed the lock is still held until Until, so that the
 // work can be brought to an end; KeepAlive does not extend it any more (Extend
-// does, and Close waits for that, too). Unlock it then, as always. The end of ctx ends the extensions, too, but releases nothing.
+// does, and Close waits for that, too). Unlock it then, as always. The end of ctx
+// ends the extensions, too, but releases nothing.
 //
 // Called again, KeepAlive returns a further context of the same kind: the lock is
 // extended as long as one of them has not ended. On a lock that has ended, or
@@ -307,13 +308,15 @@ func (h *hold) look() {
 	}
 }
 
-// jumped is called when the clocks have moved against each other: the end may have
-// come, or be so near that the next extension must not wait any longer.
+// jumped is called when the clocks have moved against each other, be it by slewing:
+// the end may have come, or be so near that the next extension is overdue.
 func (h *hold) jumped() {
 	h.look()
-	h.lock.mu.Lock()
-	defer h.lock.mu.Unlock()
-	if !h.over && h.busy && h.next.Stop() {
+	l := h.lock
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	overdue := l.until.remaining(time.Now(), l.r.wall()) < l.validity()*3/5
+	if overdue && !h.over && h.busy && h.next.Stop() {
 		h.next.Reset(0)
 	}
 }

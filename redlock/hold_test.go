@@ -672,3 +672,25 @@ func TestWhoeverSeesTheExpiryFirstSaysSo(t *testing.T) {
 		})
 	}
 }
+
+// A jump that leaves a part of the validity brings the next extension forward;
+// slewing does not.
+func TestAJumpOfTheWallClockBringsTheExtensionForward(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		l, ctx := kept(t, r, 30*time.Second)
+		time.Sleep(5 * time.Second)
+		extended := r.Stats().Extended
+		for range 40 { // 500 ppm, and more.
+			r.wallOffset.Add(int64(2 * time.Millisecond))
+			time.Sleep(100 * time.Millisecond)
+		}
+		assert.Equal(t, extended, r.Stats().Extended)
+		r.wallOffset.Add(int64(15 * time.Second))
+		time.Sleep(100 * time.Millisecond)
+		assert.Equal(t, extended+1, r.Stats().Extended)
+		time.Sleep(time.Minute)
+		require.NoError(t, ctx.Err())
+		require.NoError(t, l.Unlock(t.Context()))
+	})
+}
