@@ -36,7 +36,7 @@ func (a *acquisition) newBid(ctx context.Context, number int, s *split) *bid {
 
 // ask starts a round: the first asks all nodes, a further one those that refused.
 func (b *bid) ask() {
-	rd := b.a.r.newRound(b.ctx, OpLock, b.claim, b.claim.lockCommand(), lockKind, decideLock, b.num)
+	rd := b.a.r.newRound(b.ctx, OpLock, b.claim, b.a.lockCommand(b.claim), lockKind, decideLock, b.num)
 	rd.until = b.until
 	if b.round != nil {
 		rd.succeed(b.round)
@@ -76,7 +76,7 @@ func (b *bid) outcome(ctx context.Context) (*Lock, error) {
 			v = taken
 		}
 		return nil, b.cut(waited, v.err())
-	case v == taken && top(b.round.copyVotes()) < r.need:
+	case v == taken && !b.a.polite && top(b.round.copyVotes()) < r.need:
 		return nil, errSplit
 	case v == noQuorum && b.split != nil && !time.Now().Before(b.split.until):
 		// The time for the split was over, not that of the nodes. The votes that
@@ -84,7 +84,23 @@ func (b *bid) outcome(ctx context.Context) (*Lock, error) {
 		b.release()
 		return nil, r.fail(b.split.votes, ErrTaken)
 	default:
+		if b.a.line != nil {
+			b.hearOut(ctx)
+		}
 		return nil, b.fail(v.err())
+	}
+}
+
+// hearOut waits for the votes that are still out, though the bid has failed. One
+// that goes on waiting has the time, and what has refused it needs no release.
+func (b *bid) hearOut(ctx context.Context) {
+	t := time.NewTimer(max(2*time.Since(b.round.start), 5*minPace))
+	defer t.Stop()
+	select {
+	case <-b.round.allVoted():
+	case <-t.C:
+	case <-ctx.Done():
+	case <-b.a.r.closing:
 	}
 }
 
@@ -92,14 +108,16 @@ func (b *bid) outcome(ctx context.Context) (*Lock, error) {
 // it. What the votes so far amount to is no failure of the nodes, so it is not
 // counted as one.
 func (b *bid) cut(cause, reason error) error {
+	err := b.a.r.quorumError(b.round, reason) // Before the release withdraws what was not sent.
 	b.release()
-	return b.a.endedBy(cause, b.a.r.quorumError(b.round, reason))
+	return b.a.endedBy(cause, err)
 }
 
 // fail gives the claim up and returns the error for it.
 func (b *bid) fail(reason error) error {
+	err := b.a.r.fail(b.round, reason) // As above.
 	b.release()
-	return b.a.r.fail(b.round, reason)
+	return err
 }
 
 // release gives back, in the background, what the claim has or may yet get.

@@ -21,6 +21,7 @@ type claim struct {
 	argv      []any                     // token, ttl of the lock request in ms; boxed
 	life      atomic.Int64              // the ttl in ns, the longest one after extensions
 	left      atomic.Pointer[time.Time] // a release leaves the keys until then; nil: it deletes them
+	wake      *wakeUp                   // how Unlock tells those who wait; nil before it
 
 	// marks has the claim's traces by node; marks[i] is guarded by the mutex of
 	// node i.
@@ -35,8 +36,8 @@ const (
 	// refusal nor the answer to a release has shown that it left nothing.
 	markSent mark = 1 << iota
 
-	// markReleased: a release was queued. A lock request that is still to be
-	// sent must not be.
+	// markReleased: a release was queued. A lock request, an extension or a repair
+	// that is still to be sent must not be.
 	markReleased
 
 	// markOwed: the claim is among the node's debts.
@@ -68,7 +69,7 @@ func (c *claim) releasedLocked(i int, out outcome) outcome {
 	m := &c.marks[i]
 	if out.stance == yes || *m&(markConfirmed|markUnheard) != 0 {
 		*m |= markConfirmed
-		out = outcome{stance: yes}
+		out.stance, out.err = yes, nil
 	}
 	*m &^= markUnheard
 	return out
@@ -129,25 +130,45 @@ func (c *claim) lockCommand() command {
 	return command{script: lockScript, keys: c.keys, argv: c.argv}
 }
 
+// flag is a bool for a script.
+func flag(b bool) string {
+	if b {
+		return "1"
+	}
+	return "0"
+}
+
+// queueCommand is the lock command of a client that has waited for some time, and
+// goes on if it is refused. With only it does not want the lock yet.
+func (c *claim) queueCommand(w *wakeUp, waited, life time.Duration, only bool) command {
+	return command{script: queueScript, keys: w.keys, argv: []any{c.argv[0], c.argv[1], w.r.channel, waited.Microseconds(), serverMillis(life), flag(only)}}
+}
+
 func (c *claim) extendCommand(ttl time.Duration) command {
 	return command{script: extendScript, keys: c.keys, argv: []any{c.token, serverMillis(ttl)}}
 }
 
-// releaseCommand is the release of a lock: one that leaves the keys for a time if
-// they are to be left.
-func (c *claim) releaseCommand(now time.Time) command {
-	if ms := c.leaveMillis(now); ms > 0 {
-		return command{script: leaveScript, keys: c.keys, argv: []any{c.token, ms}}
+// teller reads from the answer to a release that is repeated who was told of it.
+func (c *claim) teller() voter {
+	if c.wake == nil {
+		return nil
 	}
-	return c.unlockCommand()
+	return &teller{wake: c.wake}
+}
+
+// releaseCommand is the release of a lock, if Unlock has begun, or of an attempt.
+func (c *claim) releaseCommand(now time.Time) command {
+	if c.wake == nil {
+		return command{script: undoScript, keys: c.keys, argv: c.argv[:1]}
+	}
+	if ms := c.leaveMillis(now); ms > 0 {
+		return command{script: leaveScript, keys: c.wake.keys, argv: []any{c.token, ms}}
+	}
+	return command{script: unlockScript, keys: c.wake.keys, argv: c.argv[:1]}
 }
 
 func (c *claim) repairCommand(ttl time.Duration) command {
 	return command{script: repairScript, keys: c.keys, argv: []any{c.token, serverMillis(ttl)}}
-}
-
-func (c *claim) unlockCommand() command {
-	return command{script: unlockScript, keys: c.keys, argv: c.argv[:1]}
 }
 
 // unique returns the resources sorted, each once.

@@ -3,6 +3,7 @@ package redlock
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -73,7 +74,9 @@ type Vote struct {
 
 	// Holder is a digest of the token that holds the resource on this node,
 	// with ErrTaken: two nodes that show the same digest are held by the same
-	// lock. It is a digest so that it may be logged; see [Lock.Token].
+	// lock. It is a digest so that it may be logged; see [Lock.Token]. In events it
+	// may be empty: nobody has the resource, and it was left to another waiter that
+	// had been told of its release.
 	Holder string
 
 	// HolderTTL is how long that token's key still had to live, with ErrTaken;
@@ -144,6 +147,13 @@ func (e *QuorumError) Error() string {
 	}
 	b.WriteString(")")
 	return b.String()
+}
+
+// clone returns a copy that shares nothing.
+func (e *QuorumError) clone() *QuorumError {
+	c := *e
+	c.Resources, c.Votes = slices.Clone(e.Resources), slices.Clone(e.Votes)
+	return &c
 }
 
 // Unwrap returns the one of ErrTaken, ErrNoQuorum, ErrLost and ErrExpired that

@@ -52,6 +52,20 @@ const (
 	// than half of the validity is left. Op, Resources, Until. Once, until an
 	// extension succeeds again.
 	EventHoldAtRisk EventKind = "hold at risk"
+
+	// EventWaiting: a Lock call waits: it has been refused, or stands behind others of
+	// this process that want one of its resources. Op, Resources, Attempt (how many it
+	// has made so far), Took (how long the call has waited), Position (its place in the
+	// line of this process, 1000 if it is further back; 1 talks to the nodes), and Err,
+	// what its last attempt saw. When it begins to wait, and after every attempt that
+	// has failed since.
+	EventWaiting EventKind = "waiting"
+
+	// EventPolling: Lock calls that wait hear nothing of releases from Node, because
+	// of Err: the pool has no second connection to give, or the server's ACL forbids
+	// SUBSCRIBE or PUBLISH. They poll. Once, until it works again. Not sent when the
+	// node is down.
+	EventPolling EventKind = "polling"
 )
 
 // An Event is something that happened in a Redlock. It may get more fields.
@@ -67,6 +81,8 @@ type Event struct {
 	Took      time.Duration
 	Until     time.Time
 	Err       error
+
+	Position int
 
 	Node    string
 	Unknown int

@@ -41,13 +41,16 @@ func (l *Lock) Resources() []string { return slices.Clone(l.claim.resources) }
 // is what it takes to release the lock: do not show it to others.
 func (l *Lock) Token() string { return l.claim.token }
 
-// Attempts returns how many attempts it took, 1 or more. What was needed to
-// resolve a split vote is part of its attempt.
+// Attempts returns how many attempts it took, 1 or more: the first, timed retries
+// (also those that stood in line behind others), and those that a release has set
+// off. What was needed to resolve a split vote, or to get in line, is part of its
+// attempt.
 func (l *Lock) Attempts() int { return l.attempts }
 
 // Until returns when the lock ends unless it is extended: the start of the
-// attempt plus the ttl less the drift allowance. No quorum of keys can expire
-// before. It is not changed by a loss or a release; see Err for that.
+// attempt plus the ttl less the drift allowance; after an extension, the same from
+// its start, if that is later. No quorum of keys can expire before. It is not
+// changed by a loss or a release; see Err for that.
 func (l *Lock) Until() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -219,6 +222,7 @@ func (l *Lock) Unlock(ctx context.Context) error { //nolint:contextcheck // It i
 		return l.result
 	}
 	l.unlocking = true
+	t := l.r.teller(l.claim)
 	now := time.Now()
 	prior := l.errLocked(now)
 	late := errors.Is(prior, ErrExpired) || l.until.passed(now, l.r.wall())
@@ -243,6 +247,7 @@ func (l *Lock) Unlock(ctx context.Context) error { //nolint:contextcheck // It i
 		ctx = context.Background() // Or a node's goroutine would panic.
 	}
 	rd := l.r.newRound(ctx, OpUnlock, l.claim, l.claim.releaseCommand(now), releaseKind, decideUnlock, 0)
+	t.round, rd.task.voter = rd, t
 	for i, n := range l.r.nodes {
 		// When a release is repeated: asked again, a node that has already removed
 		// the key would seem to have lost it.
@@ -251,8 +256,12 @@ func (l *Lock) Unlock(ctx context.Context) error { //nolint:contextcheck // It i
 		}
 	}
 	rd.ask(time.Now(), l.o.nodeTimeout)
+	early := l.o.minHold == 0 && l.r.queue.handOverEarly(l.claim)
 	<-rd.decided
 	v, _ := rd.result()
+	if v == granted && !early && !t.told.Load() {
+		l.r.queue.handOver(l.claim.keys)
+	}
 	if h != nil {
 		h.leave()
 	}

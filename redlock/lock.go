@@ -30,7 +30,11 @@ type Redlock struct {
 	counters counters
 	held     heldLocks
 	keeper   keeper
-	born     time.Time // when it was made
+	queue    queue
+	ears     ears
+
+	channel any       // on which this process hears of releases; boxed, as all that scripts get
+	born    time.Time // when it was made
 
 	// wallOffset is added to the wall clock: 0 but in tests of a suspend.
 	wallOffset atomic.Int64
@@ -71,7 +75,9 @@ func New(nodes []Node, opts ...Option) (*Redlock, error) {
 	}
 	r.defaults.newOnly = ""
 	r.born = time.Now()
-	r.keeper.r = r
+	r.keeper.r, r.queue.r = r, r
+	r.ears = ears{r: r}
+	r.channel = o.prefix + reservedMark + channelMark + newToken()[:16]
 	seen := make(map[string]int, len(nodes))
 	for i, n := range nodes {
 		if d, ok := n.Pool.(*dialer); ok && d.err != nil {
@@ -88,7 +94,10 @@ func New(nodes []Node, opts ...Option) (*Redlock, error) {
 		}
 		seen[n.Name] = i
 		session := o.prefix + reservedMark + "s:" + newToken()[:16]
-		r.nodes = append(r.nodes, newNode(n, session, o.nodeTimeout, r.events))
+		nd := newNode(n, session, o.nodeTimeout, r.events)
+		nd.ear = &listener{ears: &r.ears, node: nd, index: i}
+		r.ears.all = append(r.ears.all, nd.ear)
+		r.nodes = append(r.nodes, nd)
 	}
 	return r, nil
 }
@@ -135,9 +144,13 @@ func (r *Redlock) TryLock(ctx context.Context, resources []string, ttl time.Dura
 // matches both the context's error (or ErrClosed) and what the last attempt that
 // was not cut short saw.
 //
-// Waiting is polling: a release is noticed after a retry delay, and the one that
-// asks first gets the lock. Nothing makes it fair: a holder that unlocks and
-// locks again at once may win over others many times.
+// While it waits, a release by another client of this package wakes it, in about the
+// order in which the callers came, in this process and across processes. That is a
+// hint, not a promise: a message that is lost, or a holder that dies, costs it at
+// most a retry delay, since it polls all the same. In this process, those that wait
+// for a common resource stand in one line, and only the first talks to the nodes:
+// one that waits for several resources holds up those behind it that want only one
+// of them. See docs/waiting.md, and [WithPolling].
 //
 // ctx limits the call only. Give the work under the lock a context of its own,
 // for example one with the deadline [Lock.Until] if the lock is not extended.
@@ -271,6 +284,7 @@ func (r *Redlock) Close(ctx context.Context) error {
 	case <-r.quiet:
 	case <-ctx.Done():
 	}
+	r.ears.close(ctx)
 	var g errgroup.Group
 	for _, n := range r.nodes {
 		g.Go(func() error {

@@ -36,6 +36,8 @@ type options struct {
 	retryJitter time.Duration
 	jitterSet   bool // WithRetryJitter was given
 	retryIf     func(error) bool
+	retryIfSet  bool // WithRetryIf was given
+	polling     bool
 	driftFactor float64
 	nodeTimeout time.Duration
 	minHold     time.Duration
@@ -62,10 +64,11 @@ func retryDefault(err error) bool {
 }
 
 // WithRetryCount sets how many timed attempts Lock makes after the first one.
-// 0 is a single attempt, -1 goes on until the context ends. Default 10.
+// 0 is a single attempt, -1 goes on until the context ends. Default 10. Attempts that
+// a release sets off do not count.
 func WithRetryCount(n int) Option { return func(o *options) { o.retryCount = n } }
 
-// WithRetryDelay sets the mean time that Lock waits between attempts.
+// WithRetryDelay sets the mean time that Lock waits between timed attempts.
 // Default 200 ms, at most 24 h.
 func WithRetryDelay(d time.Duration) Option { return func(o *options) { o.retryDelay = d } }
 
@@ -79,9 +82,18 @@ func WithRetryJitter(d time.Duration) Option {
 // WithRetryIf sets which failures of an attempt Lock retries: f gets the
 // *QuorumError, and false gives up at once. By default ErrTaken and ErrNoQuorum
 // are retried; to fail fast when nodes are down, retry ErrTaken only.
-// f is called on the goroutine that called Lock; it must not wait for Close,
-// which waits for that call. TryLock does not use it.
-func WithRetryIf(f func(err error) bool) Option { return func(o *options) { o.retryIf = f } }
+// f is called on the goroutine that called Lock, and should not take long: other
+// calls that want one of its resources may stand behind it. It must not wait for
+// Close, which waits for that call. TryLock does not use it.
+func WithRetryIf(f func(err error) bool) Option {
+	return func(o *options) { o.retryIf, o.retryIfSet = f, true }
+}
+
+// WithPolling has Lock wait by polling only: it asks the nodes after every retry
+// delay and is not woken by a release. It stands in no line, neither in this
+// process nor on the nodes, so that who gets a lock is left to chance, and does
+// not open the connections on which releases are heard of.
+func WithPolling() Option { return func(o *options) { o.polling = true } }
 
 // WithDriftFactor sets the share of the ttl that is given up because clocks run
 // at different rates: the validity is ttl - (factor*ttl + 2ms). Default 0.01,
@@ -112,8 +124,9 @@ func WithMaxHold(d time.Duration) Option {
 }
 
 // WithPrefix puts p in front of every key. Clients exclude each other only if
-// prefix and resource together are equal. For New only. Default "": the key is
-// the resource itself, as in node-redlock and redsync.
+// prefix and resource together are equal; waiters hear only of releases by clients
+// with the same prefix. For New only. Default "": the key is the resource itself, as
+// in node-redlock and redsync.
 func WithPrefix(p string) Option {
 	return func(o *options) { o.prefix, o.newOnly = p, "WithPrefix" }
 }

@@ -34,7 +34,7 @@ var (
 	errUnreached = errors.New("not connected yet")
 	errUnasked   = errors.New("the server sent a reply that nobody asked for")
 	errStale     = errors.New("request of a connection that was given up")
-	errWithdrawn = errors.New("not asked: the attempt had been given up")
+	errWithdrawn = errors.New("not asked: it had been given up, or was over")
 )
 
 // A pipeline is one connection to a node that all callers share. Its writer
@@ -195,6 +195,9 @@ func (p *pipeline) read() error {
 		case bye:
 			return p.abort(nil)
 		case !again:
+			if out.unqueued != "" {
+				p.node.ear.complain(noLine, fmt.Errorf("not put in line: %s", out.unqueued))
+			}
 			q.deliver(out, now)
 		}
 	}

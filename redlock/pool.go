@@ -38,15 +38,6 @@ const (
 	maxBackoff = time.Second
 )
 
-// A debt is a token whose keys must be removed from the node before anything
-// else is asked of it: the outcome of its lock request is unknown, or its
-// release has not been confirmed.
-type debt struct {
-	claim *claim
-	index int
-	ends  time.Duration // when nothing of it can be left, since the node's epoch
-}
-
 // A node is one Redis master with the pipeline to it. It is safe for concurrent
 // use. Its goroutine starts with the first request and ends with close.
 type node struct {
@@ -55,6 +46,7 @@ type node struct {
 	timeout time.Duration // the Redlock's node timeout
 	epoch   time.Time     // what requests' times are counted from
 	events  *dispatcher
+	ear     *listener
 
 	// stone is the key of the session's tombstone, boxed. The session is this
 	// node value: each of its connections has a generation, and the tombstone
@@ -157,9 +149,16 @@ func (n *node) release(c *claim, index int) {
 	sent := c.marks[index]&markSent != 0
 	n.mu.Unlock()
 	if sent {
-		t := &task{kind: releaseKind, cmd: c.unlockCommand(), claim: c, limit: n.timeout}
+		t := &task{kind: releaseKind, cmd: c.releaseCommand(time.Now()), claim: c, limit: n.timeout}
 		_ = n.enqueue(&request{task: t, index: uint16(index)}, time.Now())
 	}
+}
+
+// isUp reports whether the node is connected.
+func (n *node) isUp() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.state == nodeUp
 }
 
 // confirmed reports whether a release has removed the claim from this node.
@@ -181,32 +180,12 @@ func (n *node) withdraw(q *request) {
 	}
 }
 
-// owe remembers what a request that will not be answered may have left on the
-// node. n.mu is held.
-func (n *node) owe(q *request) {
-	switch q.kind {
-	case lockKind, releaseKind:
-		n.oweClaim(q.claim, int(q.index))
-	case askKind, repairKind, pingKind, byeKind: // For a repair that was written, see hangUp.
-	}
-}
-
 // sayBye queues the last request of the connection if the node is being closed.
 // It goes behind every release. n.mu is held, and the node is up.
 func (n *node) sayBye() {
 	if n.closing && n.bye.queue == nil {
 		n.push(&n.bye)
 	}
-}
-
-// oweClaim makes a debt of a claim, if anything of it may be on the node. n.mu is
-// held.
-func (n *node) oweClaim(c *claim, index int) {
-	if c.marks[index]&markSent == 0 || c.marks[index]&markOwed != 0 {
-		return
-	}
-	c.marks[index] |= markOwed
-	n.debts = append(n.debts, debt{c, index, n.after(max(c.longest(), minTombstone))})
 }
 
 // repair hands a repair to the node, if the last that is known of the claim there
@@ -346,6 +325,7 @@ func (n *node) hangUp(p *pipeline, why error) {
 	for _, q := range failed {
 		q.deliver(outcome{err: why}, time.Now())
 	}
+	n.ear.drop()
 	<-p.writerDone
 	p.wire.giveBack()
 }

@@ -172,3 +172,12 @@ func voteOf(t *testing.T, err error, node string) Vote {
 	require.Failf(t, "no vote", "of %s in %v", node, err)
 	return Vote{}
 }
+
+// realNodes returns the nodes of a cluster of servers, without their proxies.
+func realNodes(c *testcluster.Cluster) []Node {
+	nodes := make([]Node, len(c.Nodes))
+	for i, n := range c.Nodes {
+		nodes[i] = NewNode(n.DirectAddr())
+	}
+	return nodes
+}

@@ -27,10 +27,7 @@ func (n *node) refused(q *request, err error) (error, bool) {
 		// sent again only ahead of its release: behind it, it would leave an orphan.
 		// It is sent again even if its round has been decided: on a node that is
 		// always the last to answer, nothing else would bring the script back.
-		switch {
-		case q.kind == repairKind:
-			return err, false
-		case q.kind == lockKind && q.claim.marks[q.index]&markReleased != 0:
+		if q.kind == lockKind && q.claim.marks[q.index]&markReleased != 0 {
 			q.claim.marks[q.index] &^= markSent
 			return err, false
 		}
@@ -91,7 +88,10 @@ func (n *node) retry(q *request) {
 		wait = n.timeout / 8 // Close waits for it, but not longer than the node timeout.
 	}
 	again := &request{
-		task:  &task{kind: releaseKind, cmd: q.claim.releaseCommand(time.Now().Add(wait)), claim: q.claim, limit: q.limit, gone: gone},
+		task: &task{
+			kind: releaseKind, cmd: q.claim.releaseCommand(time.Now().Add(wait)), claim: q.claim, limit: q.limit, gone: gone,
+			voter: q.claim.teller(),
+		},
 		index: q.index, tries: min(q.tries+1, maxTries),
 	}
 	n.later.push(again)

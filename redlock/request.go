@@ -30,7 +30,11 @@ type task struct {
 	claim *claim        // lock, repair, extend, release
 	voter voter         // nil: nobody waits for the answer
 	limit time.Duration // the node timeout; silence is judged by it too
-	gone  time.Duration // since the node's epoch; a release that is repeated, not 0: when its keys must have expired; a repair: when the lock has lapsed
+
+	// gone is an instant since the node's epoch: of a release that is repeated, when
+	// its keys must have expired (0: it is not repeated); of a repair, when the lock
+	// has lapsed.
+	gone time.Duration
 }
 
 // A request is a task for one node. Its fields below the task are guarded by

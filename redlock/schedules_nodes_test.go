@@ -156,7 +156,7 @@ func (n *scheduleNode) forget(all bool) {
 	if err != nil {
 		return
 	}
-	for _, sc := range []*script{unlockScript, leaveScript} {
+	for _, sc := range []*script{unlockScript, leaveScript, undoScript} {
 		_, err := conn.Do("SCRIPT", "LOAD", sc.sourceArg)
 		s.must(err)
 	}

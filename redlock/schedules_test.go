@@ -4,11 +4,8 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"runtime"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -43,12 +40,7 @@ func TestSchedulesOfHeldLocks(t *testing.T) {
 	for part := range parts {
 		t.Run(fmt.Sprintf("part=%d", part), func(t *testing.T) {
 			t.Parallel()
-			for seed := first + part; seed <= last; seed += parts {
-				// As in the simulation, the name says which one made synctest panic.
-				t.Run(fmt.Sprintf("schedule=%d", seed), func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) { newSchedule(t, seed).run() })
-				})
-			}
+			inTrials(t, first+part, last, parts, func(t *testing.T, seed uint64) { newSchedule(t, seed).run() })
 		})
 	}
 }
@@ -59,26 +51,18 @@ func scheduleSeeds(t *testing.T) (first, last uint64) {
 	if raceEnabled || testing.Short() {
 		last = 500
 	}
-	for name, bounds := range map[string][]*uint64{"SCHEDULES": {&last}, "SCHEDULE": {&first, &last}} {
-		if s := os.Getenv(name); s != "" {
-			n, err := strconv.ParseUint(s, 10, 64)
-			require.NoError(t, err, name)
-			for _, b := range bounds {
-				*b = n
-			}
-		}
+	last = envNumber(t, "SCHEDULES", last)
+	if seed := envNumber(t, "SCHEDULE", 0); seed > 0 {
+		return seed, seed
 	}
-	return min(first, last), last
+	return first, last
 }
 
 // A schedule is one run of a seed.
 type schedule struct {
-	t       *testing.T
-	seed    uint64
-	verbose bool
-	rng     *rand.Rand
-	actors  uint64
-	start   time.Time
+	*trial
+
+	rng *rand.Rand
 
 	nodes   []*scheduleNode
 	need    int
@@ -93,16 +77,14 @@ type schedule struct {
 
 	wg sync.WaitGroup // all that happens
 
-	mu       sync.Mutex
-	trace    []string
-	failures []string
-	locks    []*scheduleLock
-	byToken  map[string]*scheduleLock
+	// Guarded by mu.
+	locks   []*scheduleLock
+	byToken map[string]*scheduleLock
 }
 
 func newSchedule(t *testing.T, seed uint64) *schedule {
 	t.Helper()
-	s := &schedule{t: t, seed: seed, verbose: os.Getenv("SCHEDULE") != "", start: time.Now(), byToken: map[string]*scheduleLock{}}
+	s := &schedule{trial: newTrial(t, "SCHEDULE", seed), byToken: map[string]*scheduleLock{}}
 	s.rng = s.newRand()
 	rng := s.rng
 	n := pick(rng, 3, 3, 3, 5, 5, 1, 2, 4)
@@ -138,13 +120,6 @@ func (o scheduleOutage) long() bool { return o.to.Sub(o.from) > silence(0)*9/10 
 // overlaps reports whether a part of it lies between from and to.
 func (o scheduleOutage) overlaps(from, to time.Time) bool {
 	return !o.from.After(to) && !o.to.Before(from)
-}
-
-// newRand returns a source for one actor, so that the order in which the actors
-// run does not change what each of them does.
-func (s *schedule) newRand() *rand.Rand {
-	s.actors++
-	return rand.New(rand.NewPCG(s.seed, s.actors))
 }
 
 // settle is the time within which a healthy node has answered everything that
@@ -308,47 +283,4 @@ func (c *scheduleClient) close(limit time.Duration) {
 	err := c.r.Close(ctx)
 	s.tracef("%s closed: %v", c.name, err)
 	c.checkClosed(start, limit, err)
-}
-
-func (s *schedule) offset(t time.Time) string {
-	if t.IsZero() {
-		return "never"
-	}
-	return t.Sub(s.start).String()
-}
-
-func (s *schedule) tracef(format string, args ...any) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.traceLocked(fmt.Sprintf(format, args...))
-}
-
-func (s *schedule) traceLocked(line string) {
-	s.trace = append(s.trace, fmt.Sprintf("%14v  %s", time.Since(s.start), line))
-}
-
-// failf notes that an invariant does not hold.
-func (s *schedule) failf(format string, args ...any) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	line := fmt.Sprintf(format, args...)
-	s.failures = append(s.failures, line)
-	s.traceLocked("FAILED: " + line)
-}
-
-func (s *schedule) must(err error) {
-	if err != nil {
-		s.failf("the test itself failed: %v", err)
-	}
-}
-
-func (s *schedule) report() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.failures) > 0 {
-		s.t.Errorf("schedule %d (replay: SCHEDULE=%d):\n%s\n\ntrace:\n%s", s.seed, s.seed,
-			strings.Join(s.failures[:min(len(s.failures), 10)], "\n"), strings.Join(s.trace, "\n"))
-	} else if s.verbose {
-		s.t.Logf("schedule %d:\n%s", s.seed, strings.Join(s.trace, "\n"))
-	}
 }

@@ -34,7 +34,9 @@ type outcome struct {
 	stale     bool  // the script did nothing, because the connection has been given up
 	holder    string
 	holderTTL time.Duration
-	value     string // inspect: the token's beginning; clean: which keys it removed
+	value     string   // inspect: the token's beginning; clean: which keys it removed
+	told      []string // unlock, leave, pass: by resource, who was told; nil: nobody is in line
+	unqueued  string   // queue: why the waiter was not put in line
 }
 
 func newScript(name, source string, decode func(any) outcome) *script {
@@ -54,7 +56,9 @@ func (s *script) ofSession() *script {
 
 // handshakeScripts are loaded into every new connection's server. SCRIPT FLUSH
 // or a restart behind a proxy may still lose them at any moment.
-var handshakeScripts = []*script{lockScript, extendScript, repairScript, unlockScript, leaveScript, cleanScript, inspectScript}
+var handshakeScripts = []*script{
+	lockScript, queueScript, extendScript, repairScript, unlockScript, leaveScript, undoScript, passScript, cleanScript, inspectScript,
+}
 
 // digestLua shortens a token to what may be shown to others: a token is what
 // it takes to release a lock. digest in claim.go is its twin.
@@ -120,6 +124,104 @@ func decodeLock(reply any) outcome {
 	return unexpected("lock", reply)
 }
 
+// The line of a resource on a node: a sorted set of those that wait for it there,
+// each by the channel on which it listens, the one that has waited longest first.
+// It is only a hint as to who is to be told of a release: no script grants or
+// refuses a lock because of it. Its bell is a key that exists while the line may not
+// be empty. It is there for speed: a release finds out with the DEL that it makes
+// anyway whether it has to look. For the same reason the line's name is made from
+// the bell's, rather than being another key in every release. (Redis asks scripts to
+// name their keys for the sake of Redis Cluster, which no node is part of.)
+const bellMark, bellEnd, lineLua = "w:", ":b", `.. 'l'`
+
+// channelMark begins the channels' names. Each process listens on one of its own, so
+// that a release wakes one process and not all.
+const channelMark = "c:"
+
+// maxLine bounds a line, in which dead processes stay until a release finds that they
+// do not listen.
+const maxLine = "1000"
+
+// queueScript is the lock script for a client that waits: what is refused is put
+// in line for the resources that another token holds, in the same step, so that
+// no release can come between; what is granted leaves the line.
+//
+//	KEYS  the resources' keys, their bells, then the session's tombstone
+//	ARGV  token, ttl in ms, the client's channel, for how long it has waited in µs,
+//	      life of the line in ms, "1" if it only wants to get in line, generation of
+//	      the connection
+//
+// It answers as the lock script does, and
+//
+//	{0, ""}                refused as it was asked to be: nobody holds the resources
+//	{pttl, digest, error}  refused, and not in line, because of the error
+//
+// The place in line is the node's time less the time waited: all nodes agree on
+// the order up to the differences between network delays, though no two of the
+// clocks involved need agree.
+var queueScript = newScript("queue", `
+local n = (#KEYS - 1) / 2
+local born = redis.call('GET', KEYS[2 * n + 1])
+if born and tonumber(born) > tonumber(ARGV[7]) then return 0 end
+local mine, longest, holder, taken = 0, false, '', {}
+for i = 1, n do
+  local v = redis.call('GET', KEYS[i])
+  if v == ARGV[1] then
+    mine = mine + 1
+  elseif v then
+    taken[#taken + 1] = i
+    local left = redis.call('PTTL', KEYS[i])
+    if not longest or left < 0 or (longest >= 0 and left > longest) then
+      longest = left
+      holder = `+digestLua+`
+    end
+  end
+end
+if not longest and mine < n and ARGV[6] == '1' then
+  longest = 0
+  for i = 1, n do taken[i] = i end
+end
+if not longest then
+  if mine < n then
+    for i = 1, n do redis.call('SET', KEYS[i], ARGV[1], 'PX', ARGV[2]) end
+  end
+  for i = 1, n do redis.pcall('ZREM', KEYS[n + i]`+lineLua+`, ARGV[3]) end
+  return 1
+end
+local queued, why = pcall(function()
+  local now = redis.call('TIME')
+  local place = string.format('%.0f', now[1] * 1000000 + now[2] - ARGV[4])
+  for _, i in ipairs(taken) do
+    local bell, line = KEYS[n + i], KEYS[n + i]`+lineLua+`
+    redis.call('ZADD', line, place, ARGV[3])
+    if redis.call('ZCARD', line) > `+maxLine+` then
+      redis.call('ZREM', line, ARGV[3])
+      error('the line is full')
+    end
+    local life = math.max(redis.call('PTTL', line), tonumber(ARGV[5]))
+    redis.call('PEXPIRE', line, life)
+    redis.call('SET', bell, '1', 'PX', life)
+  end
+end)
+if queued then return {longest, holder} end
+if type(why) == 'table' then why = why.err end
+return {longest, holder, tostring(why)}
+`, decodeQueue).ofSession()
+
+func decodeQueue(reply any) outcome {
+	why := ""
+	if r, ok := reply.([]any); ok && len(r) == 3 {
+		if text, ok := r[2].([]byte); ok {
+			why, reply = string(text), r[:2]
+		}
+	}
+	out := decodeLock(reply)
+	if out.stance == no {
+		out.unqueued = why
+	}
+	return out
+}
+
 // extendScript moves the expiry of every key to the ttl from now, or of none.
 // It never creates a key and never shortens one's life.
 //
@@ -180,13 +282,102 @@ return 1
 	return unexpected("repair", reply)
 }).ofSession()
 
-// unlockScript deletes the keys that hold the token. After it, none does.
+// tellLua ends a script that has freed the resources in the table rung, whose
+// bells it has rung, and whose answer is held. It takes the first out of each
+// line and tells it, with a message of digest and key. One that does not listen any
+// more is passed over. The answer becomes {held, told, …}: for every resource the
+// channel that was told, empty if nobody was in line, or '!' if somebody is but
+// the server refuses to tell it.
+const tellLua = `
+if not rung then return held end
+local answer = {held}
+for i = 1, n do
+  local told, line = '', KEYS[n + i]` + lineLua + `
+  while rung[i] and told == '' do
+    local first = redis.pcall('ZPOPMIN', line)
+    if not first[1] then break end
+    local heard = redis.pcall('PUBLISH', first[1], string.sub(redis.sha1hex(ARGV[1]), 1, 12) .. KEYS[i])
+    if type(heard) ~= 'number' then told = '!' elseif heard > 0 then told = first[1] end
+  end
+  answer[i + 1] = told
+  local life = redis.pcall('PTTL', line)
+  if rung[i] and type(life) == 'number' and life > 0 then redis.pcall('SET', KEYS[n + i], '1', 'PX', life) end
+end
+return answer
+`
+
+// refusedToTell is what tellLua says for a server that refuses PUBLISH.
+const refusedToTell = "!"
+
+// unlockScript deletes the keys that hold the token. After it, none does. Who is
+// first in line for a resource that it has freed is told.
+//
+//	KEYS  the resources' keys, their bells
+//	ARGV  token
+//	1     every key held the token
+//	0     at least one was gone or another's
+//	{1 or 0, told, …}  the same, and somebody may be in line; see tellLua
+var unlockScript = newScript("unlock", `
+local n = #KEYS / 2
+local mine, rung, held = 0, false, 0
+for i = 1, n do
+  if redis.pcall('GET', KEYS[i]) == ARGV[1] then
+    mine = mine + 1
+    if redis.call('DEL', KEYS[i], KEYS[n + i]) == 2 then
+      rung = rung or {}
+      rung[i] = true
+    end
+  end
+end
+if mine == n then held = 1 end
+`+tellLua, decodeTold("unlock"))
+
+// leaveScript is a release that leaves the keys for a time, so that nobody gets
+// the lock before it is over. It never lengthens a key's life. Who is first in line
+// is told all the same: refused once more, it knows when to come back.
+//
+//	KEYS  the resources' keys, their bells
+//	ARGV  token, time in ms
+//
+// It answers as the unlock script does.
+var leaveScript = newScript("leave", `
+local n = #KEYS / 2
+local mine, rung, held = 0, false, 0
+for i = 1, n do
+  if redis.pcall('GET', KEYS[i]) == ARGV[1] then
+    mine = mine + 1
+    if redis.call('PTTL', KEYS[i]) > tonumber(ARGV[2]) then redis.call('PEXPIRE', KEYS[i], ARGV[2]) end
+    if redis.call('DEL', KEYS[n + i]) == 1 then
+      rung = rung or {}
+      rung[i] = true
+    end
+  end
+end
+if mine == n then held = 1 end
+`+tellLua, decodeTold("leave"))
+
+// passScript is for a client that has no use for a release, or waits no more: if
+// the resource is free, it may be because of one that this client was told of, and
+// the next in line is told.
+//
+//	KEYS  the resource's key, its bell
+//	ARGV  a text that names the release, the client's channel, "1" if it leaves the line
+//	0, {0, told}  as the unlock script
+var passScript = newScript("pass", `
+local n, held, rung = 1, 0, false
+if ARGV[3] == '1' then redis.pcall('ZREM', KEYS[2]`+lineLua+`, ARGV[2]) end
+if redis.call('EXISTS', KEYS[1]) == 0 and redis.call('DEL', KEYS[2]) == 1 then rung = {true} end
+`+tellLua, decodeTold("pass"))
+
+// undoScript is the release of an attempt that failed: it deletes the keys that
+// hold the token, and tells nobody. If it did, every failure in a contest would
+// set off the next.
 //
 //	KEYS  the resources' keys
 //	ARGV  token
 //	1     every key held it
 //	0     at least one was gone or another's
-var unlockScript = newScript("unlock", `
+var undoScript = newScript("undo", `
 local mine = 0
 for i = 1, #KEYS do
   if redis.pcall('GET', KEYS[i]) == ARGV[1] then
@@ -196,26 +387,30 @@ for i = 1, #KEYS do
 end
 if mine == #KEYS then return 1 end
 return 0
-`, decodeHeld("unlock"))
+`, decodeHeld("undo"))
 
-// leaveScript is a release that leaves the keys for a time, so that nobody gets
-// the lock before it is over. It never lengthens a key's life.
-//
-//	KEYS  the resources' keys
-//	ARGV  token, time in ms
-//	1     every key held the token
-//	0     at least one was gone or another's
-var leaveScript = newScript("leave", `
-local mine = 0
-for i = 1, #KEYS do
-  if redis.pcall('GET', KEYS[i]) == ARGV[1] then
-    if redis.call('PTTL', KEYS[i]) > tonumber(ARGV[2]) then redis.call('PEXPIRE', KEYS[i], ARGV[2]) end
-    mine = mine + 1
-  end
-end
-if mine == #KEYS then return 1 end
-return 0
-`, decodeHeld("leave"))
+// decodeTold reads the answer of a script that ends with tellLua.
+func decodeTold(name string) func(any) outcome {
+	held := decodeHeld(name)
+	return func(reply any) outcome {
+		r, ok := reply.([]any)
+		if !ok {
+			return held(reply)
+		}
+		if len(r) < 2 {
+			return unexpected(name, reply)
+		}
+		out := held(r[0])
+		for _, told := range r[1:] {
+			channel, ok := told.([]byte)
+			if !ok {
+				return unexpected(name, reply)
+			}
+			out.told = append(out.told, string(channel))
+		}
+		return out
+	}
+}
 
 // decodeHeld reads the 1 of a script that found its token and the 0 of one
 // that did not.

@@ -10,14 +10,6 @@ import (
 	"time"
 )
 
-// offset shows an instant of the run.
-func (s *sim) offset(t time.Time) string {
-	if t.IsZero() {
-		return "ever"
-	}
-	return t.Sub(s.start).String()
-}
-
 // checkEnd checks (7): a call ends within its bound, at once when its context
 // ends and, if it acquires, at once when the client is closed.
 func (w *simWorker) checkEnd(what string, start time.Time, bound time.Duration, end time.Time, acquires bool) {
@@ -200,7 +192,7 @@ func (s *sim) checkVotes(what string, votes []Vote, op Op) {
 	for i, v := range votes {
 		names[i] = v.Node
 		switch {
-		case errors.Is(v.Err, ErrTaken) && (op != OpLock || v.Holder == ""):
+		case errors.Is(v.Err, ErrTaken) && (op != OpLock || v.Holder == "" && v.HolderTTL != 0):
 			s.failf("(8) %s: %s vote of %s: taken by %q", what, op, v.Node, v.Holder)
 		case errors.Is(v.Err, ErrLost) && op == OpLock:
 			s.failf("(8) %s: lock vote of %s: lost", what, v.Node)
@@ -262,8 +254,13 @@ func (w *simWorker) checkLockError(ctx context.Context, what string, err error, 
 	case qe == nil && !ended && !closed:
 		s.failf("(8) %s of %s fails without a reason: %v", what, w.name, err)
 	case qe == nil:
-		// It ended before it asked anybody.
-		if now := time.Now(); now.After(start) {
+		// It ended before it asked anybody, or while it waited for somebody else of its
+		// process to be answered: an attempt, and the time to begin to listen.
+		patience := time.Duration(0)
+		if what == "Lock" {
+			patience = 3 * simTimeouts[len(simTimeouts)-1]
+		}
+		if now := time.Now(); now.After(start.Add(patience)) {
 			s.failf("(8) %s of %s has no votes after %v: %v", what, w.name, now.Sub(start), err)
 		}
 	case errors.Is(reason, ErrLost):

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -105,6 +106,15 @@ func (w *simWorker) acquire() *simLock {
 		opts = append(opts, WithRetryCount(retries), WithRetryDelay(delay))
 		bound = time.Duration(retries+1)*bound + 2*time.Duration(retries)*delay
 		attempts += retries
+		if rng.IntN(2) == 0 {
+			opts = append(opts, WithPolling())
+		} else {
+			// A release may set off another attempt before each timed one; none of them
+			// puts those off by more than the time that it takes. Before the first, it
+			// gets in line.
+			bound += time.Duration(retries+1)*2*timeout + w.c.timeout
+			attempts = math.MaxInt
+		}
 	}
 	ctx, cancel, end := w.randomContext(bound)
 	defer cancel()

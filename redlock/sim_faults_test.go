@@ -223,10 +223,14 @@ func (n *simNode) observe(cmd string, args []string) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if script == lockScript {
+	if script == lockScript || script == queueScript {
+		rest := 5
+		if script == queueScript {
+			rest = 9
+		}
 		var keys int
 		_, err := fmt.Sscan(args[1], &keys)
-		if err != nil || len(args) != keys+5 || s.sessions[args[keys+1]] == nil {
+		if err != nil || len(args) != keys+rest || s.sessions[args[keys+1]] == nil {
 			s.failures = append(s.failures, fmt.Sprintf("%s was sent a malformed lock request: %q", n.Name(), args))
 			return
 		}

@@ -5,10 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -55,46 +52,27 @@ var simTimeouts = []time.Duration{20 * time.Millisecond, 50 * time.Millisecond, 
 
 func TestSimRandomSchedules(t *testing.T) {
 	first, last := simSeeds(t)
-	for seed := first; seed <= last; seed++ {
-		// A deadlock or a goroutine that is left behind makes synctest panic; the
-		// name of the test then says the seed.
-		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { newSim(t, seed).run() })
-		})
-	}
+	inTrials(t, first, last, 1, func(t *testing.T, seed uint64) { newSim(t, seed).run() })
 }
 
 func simSeeds(t *testing.T) (first, last uint64) {
 	t.Helper()
-	number := func(name string, otherwise uint64) uint64 {
-		s := os.Getenv(name)
-		if s == "" {
-			return otherwise
-		}
-		n, err := strconv.ParseUint(s, 10, 64)
-		require.NoError(t, err, name)
-		return n
-	}
-	if seed := number("SIM_SEED", 0); seed > 0 {
+	if seed := envNumber(t, "SIM_SEED", 0); seed > 0 {
 		return seed, seed
 	}
 	count := uint64(150)
 	if raceEnabled || testing.Short() {
 		count = 30
 	}
-	first = number("SIM_FIRST", 1)
-	return first, first + number("SIM_SEEDS", count) - 1
+	first = envNumber(t, "SIM_FIRST", 1)
+	return first, first + envNumber(t, "SIM_SEEDS", count) - 1
 }
 
 // A sim is one run of a seed.
 type sim struct {
-	t       *testing.T
-	seed    uint64
-	verbose bool
-	rng     *rand.Rand // for the main goroutine
-	start   time.Time
-	actors  uint64 // how many have got a rand of their own
+	*trial
 
+	rng       *rand.Rand // for the main goroutine
 	c         *testcluster.Cluster
 	nodes     []*simNode
 	need      int
@@ -104,9 +82,7 @@ type sim struct {
 	clients   []*simClient // that are open
 	closed    []*simClient
 
-	mu       sync.Mutex
-	trace    []string
-	failures []string
+	// Guarded by mu.
 	locks    []*simLock
 	byToken  map[string]*simLock
 	owners   map[string]*simClient // by token, learnt from the requests that reach nodes
@@ -133,7 +109,7 @@ type simPlan struct {
 func newSim(t *testing.T, seed uint64) *sim {
 	t.Helper()
 	s := &sim{
-		t: t, seed: seed, verbose: os.Getenv("SIM_SEED") != "", start: time.Now(),
+		trial:   newTrial(t, "SIM_SEED", seed),
 		byToken: map[string]*simLock{}, owners: map[string]*simClient{}, sessions: map[string]*simClient{},
 	}
 	s.rng = s.newRand()
@@ -173,28 +149,6 @@ func newSim(t *testing.T, seed uint64) *sim {
 	s.makeNodes()
 	return s
 }
-
-// newRand returns a source of random numbers for one actor, so that the order
-// in which the actors run does not change what each of them does.
-func (s *sim) newRand() *rand.Rand {
-	s.actors++
-	return rand.New(rand.NewPCG(s.seed, s.actors))
-}
-
-// between is uniform; magnitude prefers no order of magnitude.
-func between(rng *rand.Rand, a, b time.Duration) time.Duration {
-	return a + time.Duration(rng.Int64N(int64(b-a)+1))
-}
-
-func magnitude(rng *rand.Rand, a, b time.Duration) time.Duration {
-	for {
-		if top := a << rng.IntN(40); top >= a && top < 2*b {
-			return min(b, between(rng, top, 2*top))
-		}
-	}
-}
-
-func pick[T any](rng *rand.Rand, from ...T) T { return from[rng.IntN(len(from))] }
 
 func (s *sim) run() {
 	s.tracef("%d nodes, prefix %q, resources %q, %+v", len(s.nodes), s.prefix, s.resources, s.plan)
@@ -402,55 +356,5 @@ func (c *simClient) close(ctx context.Context, rough bool) {
 	}
 	if _, err := c.r.TryLock(ctx, s.resources, time.Second); ctx.Err() == nil && !errors.Is(err, ErrClosed) {
 		s.failf("TryLock after Close of c%d: %v", c.id, err)
-	}
-}
-
-func (s *sim) must(err error) {
-	if err != nil {
-		s.failf("the test itself failed: %v", err)
-	}
-}
-
-func (s *sim) tracef(format string, args ...any) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.traceLocked(fmt.Sprintf(format, args...))
-}
-
-func (s *sim) traceLocked(line string) {
-	s.trace = append(s.trace, fmt.Sprintf("%12v  %s", time.Since(s.start), line))
-}
-
-// failf notes that an invariant does not hold. The run ends soon after the
-// first one, as others are likely to follow from it.
-func (s *sim) failf(format string, args ...any) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	line := fmt.Sprintf(format, args...)
-	s.failures = append(s.failures, line)
-	s.traceLocked("FAILED: " + line)
-}
-
-func (s *sim) failed() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.failures) > 0
-}
-
-// report fails the test with what was noted.
-func (s *sim) report() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	const shown = 120
-	trace := s.trace
-	if first := slices.IndexFunc(trace, func(line string) bool { return strings.Contains(line, "FAILED: ") }); first >= 0 && !s.verbose {
-		// What led to the failure; SIM_SEED shows all.
-		trace = trace[max(0, first-shown):min(len(trace), first+10)]
-	}
-	if len(s.failures) > 0 {
-		s.t.Errorf("seed %d (replay: SIM_SEED=%d):\n%s\n\ntrace:\n%s", s.seed, s.seed,
-			strings.Join(s.failures[:min(len(s.failures), 10)], "\n"), strings.Join(trace, "\n"))
-	} else if s.verbose {
-		s.t.Logf("seed %d:\n%s", s.seed, strings.Join(trace, "\n"))
 	}
 }

@@ -65,7 +65,9 @@ func (h *slogHook) log(ctx context.Context, e Event) {
 		}
 	case EventHoldAtRisk:
 		h.logger.WarnContext(ctx, "redlock: a lock that is kept may be lost", "resources", e.Resources, "until", e.Until, "error", e.Err)
-	case EventSettled:
+	case EventPolling:
+		h.logger.WarnContext(ctx, "redlock: no wake-ups from a node", "node", e.Node, "error", e.Err)
+	case EventSettled, EventWaiting:
 	}
 }
 

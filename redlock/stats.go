@@ -12,7 +12,7 @@ type Stats struct {
 	Nodes   []NodeStats // in the order given to New
 	Held    int         // locks acquired and neither released, lost nor expired
 	Kept    int         // of those, locks that KeepAlive or Do hold
-	Waiting int         // Lock calls that wait between two attempts
+	Waiting int         // Lock calls that have been refused, or stand in line, and wait
 
 	// Counters since New.
 	Acquired      int64 // locks
@@ -23,6 +23,7 @@ type Stats struct {
 	NoQuorum      int64 // rounds of any operation that failed with ErrNoQuorum, but not those cut short by a context
 	Lost          int64 // extensions and releases that found the lock lost or expired
 	Splits        int64 // attempts in which a split vote had to be resolved
+	Woken         int64 // attempts that a release has set off
 	EventsDropped int64 // because the hook was too slow
 }
 
@@ -30,6 +31,7 @@ type Stats struct {
 type NodeStats struct {
 	Node     string
 	Up       bool  // connected and ready
+	Listens  bool  // releases are heard of, for Lock calls that wait
 	Err      error // why it is not, if an attempt has failed
 	Backlog  int   // requests queued or unanswered
 	Unknown  int64 // lock requests whose outcome was left unknown by a broken connection
@@ -52,10 +54,13 @@ func (r *Redlock) Stats() Stats {
 		NoQuorum:      r.counters.noQuorum.Load(),
 		Lost:          r.counters.lost.Load(),
 		Splits:        r.counters.splits.Load(),
+		Woken:         r.counters.woken.Load(),
 		EventsDropped: r.events.dropped.Load(),
 	}
 	for _, n := range r.nodes {
-		s.Nodes = append(s.Nodes, n.stats())
+		ns := n.stats()
+		ns.Listens = n.ear.isUp()
+		s.Nodes = append(s.Nodes, ns)
 	}
 	return s
 }
@@ -70,7 +75,7 @@ func (n *node) stats() NodeStats {
 }
 
 type counters struct {
-	waiting, acquired, extended, repaired, unlocked, taken, noQuorum, lost, splits atomic.Int64
+	waiting, acquired, extended, repaired, unlocked, taken, noQuorum, lost, splits, woken atomic.Int64
 }
 
 // failed counts a failed round by its reason.

@@ -3,30 +3,53 @@ package redlock
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
+	"slices"
 	"time"
 )
 
-// An acquisition is one call of Lock or TryLock.
-type acquisition struct {
-	r         *Redlock
-	o         *options // not changed
-	resources []string
-	keys      []any
-	ttl       time.Duration
+// run makes attempts until one succeeds or is not worth repeating. Whoever is
+// refused waits; see queue.go for in which order, and listen.go for how a release
+// is heard of.
+func (a *acquisition) run(ctx context.Context) (l *Lock, err error) {
+	if a.o.polling || a.o.retryCount == 0 {
+		return a.poll(ctx)
+	}
+	r, attempts := a.r, 0
+	w := r.queue.joinBehind(a)
+	behind := w != nil
+	if !behind {
+		if l, err = a.attempt(ctx, 1); err == nil {
+			return l, nil
+		}
+		if ended := r.ended(ctx); ended != nil {
+			return nil, a.endedBy(ended, err)
+		}
+		if !a.o.retryIf(err) {
+			return nil, err
+		}
+		attempts = 1
+		w = newWaiter(a)
+		r.queue.join(w)
+	}
+	// Also if retryIf panics, or those behind w would wait for ever.
+	defer func() { r.queue.leave(w, l != nil) }()
+	r.ears.want() //nolint:contextcheck // What it starts goes on for later waiters.
+	defer r.ears.unwant()
+	if !behind && errors.Is(err, ErrTaken) && r.ears.open() {
+		r.queue.again(w) // Now it can get in line. If not yet, listening comes.
+	}
+	return w.wait(ctx, attempts, err)
 }
 
-// run makes attempts until one succeeds or is not worth repeating.
-func (a *acquisition) run(ctx context.Context) (*Lock, error) {
+// poll is run without waiting in line, neither here nor on the nodes.
+func (a *acquisition) poll(ctx context.Context) (*Lock, error) {
 	var last error
 	for attempt := 1; ; attempt++ {
 		l, err := a.attempt(ctx, attempt)
 		if err == nil {
 			return l, nil
 		}
-		if cut := (*waitError)(nil); last == nil || !errors.As(err, &cut) {
-			last = err // Of an attempt that was cut short, the one before tells more.
-		}
+		last = worse(last, err)
 		ended := a.r.ended(ctx)
 		if ended == nil {
 			if a.o.retryCount >= 0 && attempt > a.o.retryCount || !a.o.retryIf(err) {
@@ -42,20 +65,153 @@ func (a *acquisition) run(ctx context.Context) (*Lock, error) {
 	}
 }
 
-// endedBy is the error of a call that was ended by its context or by Close.
-func (a *acquisition) endedBy(cause, last error) error {
-	if cut := (*waitError)(nil); errors.As(last, &cut) {
+// worse is what to report of the attempts that failed with last, if there was
+// one, and then with err: of one that was cut short, the one before tells more.
+func worse(last, err error) error {
+	if cut := (*waitError)(nil); last != nil && errors.As(err, &cut) {
 		return last
 	}
-	return &waitError{op: OpLock, resources: a.resources, cause: cause, last: last}
+	return err
 }
 
-// retryDelay is uniform in delay ± jitter.
-func retryDelay(delay, jitter time.Duration) time.Duration {
-	if jitter == 0 {
-		return delay
+// A reason is why a waiter makes an attempt, or counts one.
+type reason int
+
+const (
+	byTurn    reason = iota // it has become head
+	byRelease               // it was told of a release
+	byLapse                 // the holder's keys should have expired
+	byPace                  // somebody behind it polls more often
+	byTick                  // its retry delay is over: a timed retry
+)
+
+// wait has the waiter in line until it has the lock or gives up. last is what its
+// attempts have seen so far.
+func (w *waiter) wait(ctx context.Context, attempts int, last error) (*Lock, error) {
+	a := w.a
+	a.r.counters.waiting.Add(1)
+	defer a.r.counters.waiting.Add(-1)
+	p := &patience{w: w}
+	p.rearm(false)
+	w.report(ctx, attempts, last)
+	for ticks := 0; ; {
+		why, s, ended := p.sleep(ctx)
+		if ended != nil {
+			if told := a.r.queue.answer(w, time.Time{}); told != nil && last == nil {
+				last = w.share(told, 1)
+			}
+			return nil, a.endedBy(ended, last)
+		}
+		if why == byTick {
+			ticks++
+		}
+		if why == byTick || why == byRelease || attempts == 0 {
+			attempts++ // The other ones are a second look.
+		}
+		start := time.Now()
+		l, err := w.try(ctx, why, s, attempts)
+		switch {
+		case err == nil:
+			return l, nil
+		case errors.Is(err, errGaveWay):
+			p.lapse = time.Now().Add(max(stillFree, 4*time.Since(start)))
+			continue
+		}
+		last = worse(last, err)
+		if ended := a.r.ended(ctx); ended != nil {
+			return nil, a.endedBy(ended, last)
+		}
+		if why == byTick && a.o.retryCount >= 0 && ticks >= a.o.retryCount || !a.o.retryIf(err) {
+			return nil, err
+		}
+		if why == byTick || why == byTurn && !p.ticks(s) {
+			p.rearm(s.head)
+		}
+		p.expect(why, err)
+		w.report(ctx, attempts, err)
 	}
-	return delay - jitter + rand.N(2*jitter+1)
+}
+
+// errGaveWay: the attempt found the resource free and left it to another process,
+// which was told of the release. It never leaves the package.
+var errGaveWay = errors.New("redlock: left to another process")
+
+// try makes an attempt, or has one that another waiter has made stand for it.
+func (w *waiter) try(ctx context.Context, why reason, s standing, number int) (*Lock, error) {
+	a, q := w.a, &w.a.r.queue
+	a.line, a.polite = nil, false
+	if !s.head {
+		if told := q.answer(w, w.recent(s)); told != nil {
+			return nil, w.share(told, number)
+		}
+		l, err := a.attempt(ctx, number) // Nobody else asks.
+		q.remember(w, refusal(err))
+		return l, err
+	}
+	if a.r.ears.open() {
+		if w.line == nil {
+			w.line = a.r.wakeUp(a.resources, a.keys)
+		}
+		a.line, a.waited = w.line, w.began
+	}
+	polite := q.begin(w)
+	a.polite = polite && a.line != nil
+	if why == byRelease {
+		a.r.counters.woken.Add(1)
+	}
+	l, err := a.attempt(ctx, number)
+	switch no := refusal(err); {
+	case err == nil:
+	case a.polite && no != nil && slices.ContainsFunc(no.Votes, isLeft):
+		return nil, errGaveWay
+	default:
+		q.refused(w, no)
+	}
+	return l, err
+}
+
+// recent is since when an answer to another waiter may stand for one of w: since its
+// own last retry where nobody asks regularly, and otherwise longer ago than any head
+// should need for the next.
+func (w *waiter) recent(s standing) time.Time {
+	o := w.a.o
+	age := 2 * (o.retryDelay + o.retryJitter + o.nodeTimeout)
+	if s.blocked {
+		age = max(o.retryDelay-o.retryJitter, minTick)
+	}
+	return time.Now().Add(-age)
+}
+
+// refusal is the error of an attempt that was not cut short; nil otherwise.
+func refusal(err error) *QuorumError {
+	no := (*QuorumError)(nil)
+	if cut := (*waitError)(nil); !errors.As(err, &cut) {
+		errors.As(err, &no)
+	}
+	return no
+}
+
+// isLeft reports whether a node said no only because it was asked to.
+func isLeft(v Vote) bool { return v.stance == no && v.Holder == "" }
+
+// share is the error for w when another waiter was told so.
+func (w *waiter) share(told *QuorumError, number int) error {
+	e := told.clone()
+	e.Resources, e.Attempt = slices.Clone(w.a.resources), number
+	return e
+}
+
+// report sends an event about the waiting, after an attempt that failed with err.
+func (w *waiter) report(ctx context.Context, attempts int, err error) {
+	if r := w.a.r; r.events.on() {
+		if no := refusal(err); no != nil {
+			err = no.clone()
+		}
+		r.events.send(ctx, Event{
+			Kind: EventWaiting, Op: OpLock, Resources: slices.Clone(w.a.resources), Attempt: attempts,
+			Took: time.Since(w.began), Position: r.queue.position(w), Err: err,
+		})
+	}
 }
 
 // sleep waits for d; it returns an error when ctx or the Redlock ended first.
@@ -79,38 +235,5 @@ func (r *Redlock) ended(ctx context.Context) error {
 		return ErrClosed
 	default:
 		return ctx.Err()
-	}
-}
-
-// attempt makes one attempt. Where clients that began together have split the
-// votes so that nobody has a quorum, it resolves that too: the one with most
-// votes keeps them and asks for the rest, the others give theirs back and look
-// again after a random time, within the node timeout. Plain Redlock fails there,
-// for all of them; see split.go.
-func (a *acquisition) attempt(ctx context.Context, number int) (*Lock, error) {
-	var split *split
-	for {
-		b := a.newBid(ctx, number, split)
-		b.ask()
-		l, err := b.outcome(ctx)
-		if !errors.Is(err, errSplit) {
-			return l, err
-		}
-		if split == nil {
-			a.r.counters.splits.Add(1)
-			split = newSplit(a.o.nodeTimeout)
-			b.split = split
-		}
-		if l, err = split.contend(ctx, b); !errors.Is(err, errSplit) {
-			return l, err
-		}
-		// Somebody else leads: what this bid has won was given back. Before the next
-		// look, the leader gets the time of a round trip or two.
-		if ended := a.r.sleep(ctx, split.pause()); ended != nil {
-			return nil, a.endedBy(ended, a.r.quorumError(b.round, ErrTaken))
-		}
-		if split.over() {
-			return nil, a.r.fail(b.round, ErrTaken)
-		}
 	}
 }

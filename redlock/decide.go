@@ -1,0 +1,95 @@
+package redlock
+
+// quorum is how many votes are needed: a strict majority of the nodes that were configured, not
+// of those that answer.
+func quorum(n int) int { return n/2 + 1 }
+
+// A tally counts the votes of a round.
+type tally struct {
+	yes  int
+	no   int // answered, and said no
+	mute int // gave no answer: an error or a timeout
+}
+
+// A verdict is what a tally amounts to.
+type verdict int
+
+const (
+	undecided verdict = iota
+	granted           // yes
+	taken             // no: ErrTaken
+	noQuorum          // no: ErrNoQuorum
+	lost              // no: ErrLost
+	expired           // no: ErrExpired
+)
+
+// err is the error that a verdict stands for, nil for a yes.
+func (v verdict) err() error {
+	switch v {
+	case taken:
+		return ErrTaken
+	case noQuorum:
+		return ErrNoQuorum
+	case lost:
+		return ErrLost
+	case expired:
+		return ErrExpired
+	case undecided, granted:
+	}
+	return nil
+}
+
+// decide is the verdict on a round of n nodes, of which need must say yes.
+//
+//	need said yes                             granted
+//	more than n-need gave no answer           noQuorum
+//	more than n-need said no or gave none     no
+//	otherwise                                 undecided
+//
+// A round keeps its first verdict other than undecided.
+func decide(t tally, need, n int, no verdict) verdict {
+	switch {
+	case t.yes >= need:
+		return granted
+	case t.mute > n-need:
+		return noQuorum
+	case t.no+t.mute > n-need:
+		return no
+	default:
+		return undecided
+	}
+}
+
+// decideLock: a lock that could not reach its quorum, though silence alone did
+// not prevent it, was taken.
+func decideLock(t tally, need, n int) verdict { return decide(t, need, n, taken) }
+
+// decideExtend: an extension proves the lock lost only if so many nodes said
+// "not yours" that no quorum can be left; nodes without an answer may still
+// hold it.
+func decideExtend(t tally, need, n int) verdict {
+	if t.no > n-need {
+		return lost
+	}
+	return decide(t, need, n, noQuorum)
+}
+
+// decideUnlock differs, because both answers are a success of the release: yes
+// means "it was yours and is gone", no "it was not yours any more". It is
+//
+//	lost      if more than n-need nodes said no: no quorum held it at the end
+//	granted   if need nodes answered, and the nodes still silent cannot change that
+//	noQuorum  if need answers cannot be had any more
+func decideUnlock(t tally, need, n int) verdict {
+	pending := n - t.yes - t.no - t.mute
+	switch {
+	case t.no > n-need:
+		return lost
+	case t.yes >= need, t.yes+t.no >= need && t.no+pending <= n-need:
+		return granted
+	case t.mute > n-need:
+		return noQuorum
+	default:
+		return undecided
+	}
+}

@@ -1,0 +1,96 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+var errNilFunc = errors.New("redlock: nil function")
+
+// Do takes the lock as [Redlock.Lock] does, calls fn with it, and releases it,
+// also if fn panics. While fn runs, the lock is extended as by [Lock.KeepAlive],
+// and fn's context ends when the lock does: fn must then stop what needs it.
+// fn runs on the caller's goroutine. It may call Unlock itself.
+//
+// The error is that of Lock if there was no lock, and fn was not called; nor is it
+// if ctx, WithMaxHold or Close have ended the hold before it began.
+// Otherwise it is fn's, joined with ErrLost or ErrExpired if the lock was lost
+// before its release, even if fn succeeded: then somebody else may have had it
+// meanwhile. If fn fails after WithMaxHold or Close have ended its context, the
+// error matches ErrMaxHold or ErrClosed, too. A release that could not be
+// confirmed is no failure of the work; only the hook hears of it.
+func (r *Redlock) Do(ctx context.Context, resources []string, ttl time.Duration, fn func(ctx context.Context, lock *Lock) error, opts ...Option) error {
+	if fn == nil {
+		return errNilFunc
+	}
+	a, err := r.acquisition(ctx, resources, ttl, opts)
+	if err != nil {
+		return err
+	}
+	defer r.exit()
+	l, err := a.run(ctx)
+	if err != nil {
+		return err
+	}
+	return l.during(ctx, fn)
+}
+
+// DoValue is [Redlock.Do] for a function that returns a value.
+func DoValue[T any](ctx context.Context, r *Redlock, resources []string, ttl time.Duration, fn func(ctx context.Context, lock *Lock) (T, error), opts ...Option) (T, error) {
+	var value T
+	err := r.Do(ctx, resources, ttl, func(ctx context.Context, lock *Lock) (err error) {
+		value, err = fn(ctx, lock)
+		return err
+	}, opts...)
+	return value, err
+}
+
+// during calls fn while the lock is kept, and releases it.
+func (l *Lock) during(ctx context.Context, fn func(ctx context.Context, lock *Lock) error) (err error) {
+	kept := l.KeepAlive(ctx)
+	defer func() {
+		l.mu.Lock()
+		begun := l.begun
+		l.mu.Unlock()
+		released := l.Unlock(ctx)
+		if begun { // By fn, which knows the result.
+			released = nil
+		}
+		err = l.joinEnd(err, context.Cause(kept), released)
+	}()
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err() // It ended just after the lock was got.
+	case kept.Err() != nil:
+		return context.Cause(kept) // Or Close came.
+	}
+	return fn(kept, l)
+}
+
+// joinEnd joins to err, the result of what was done under the lock, how the lock
+// itself ended. By its own state, not only by its context's cause, which may be that
+// of the caller's context: of another lock, around this one.
+func (l *Lock) joinEnd(err, cause, released error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	limited := errors.Is(cause, ErrMaxHold) || errors.Is(cause, ErrClosed)
+	if err != nil && limited && l.hold != nil && errors.Is(l.hold.cause, cause) {
+		err = join(err, cause)
+	}
+	switch {
+	case l.before != nil:
+		err = join(err, l.before)
+	case errors.Is(released, ErrLost):
+		err = join(err, released) // Only the release has shown it.
+	}
+	return err
+}
+
+// join joins err and cause, unless err says cause already.
+func join(err, cause error) error {
+	if errors.Is(err, cause) {
+		return err
+	}
+	return errors.Join(err, cause)
+}

@@ -1,0 +1,340 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// A client that waits is told of a release by a message to a channel of its own.
+// For that it has one more connection to every node, from when somebody waits
+// until nobody has waited for a while. Whatever goes wrong with it costs time
+// only: a waiter that hears nothing polls.
+
+const (
+	// listenFor is how long the connections are kept when nobody waits any more.
+	listenFor = 10 * time.Second
+
+	// minRelisten and maxRelisten bound the wait before the next attempt to listen.
+	minRelisten = 50 * time.Millisecond
+	maxRelisten = 5 * time.Second
+
+	// digestLen is the length of what digestLua leaves of a token.
+	digestLen = 12
+)
+
+var (
+	errNotUp     = errors.New("the node is not connected")
+	errNotPushed = errors.New("not a message of a subscription")
+	errNoPublish = errors.New("the server refuses PUBLISH")
+)
+
+// The ears are a Redlock's listeners, one for each node.
+type ears struct {
+	r   *Redlock
+	all []*listener
+
+	mu     sync.Mutex
+	wanted int         // calls that wait
+	rest   *time.Timer // stops the listeners; nil: not set
+	closed bool
+}
+
+// A listener is a node's subscription. Its fields are guarded by ears.mu.
+type listener struct {
+	ears  *ears
+	node  *node
+	index int
+
+	end     context.CancelFunc // ends its goroutine; nil: there is none
+	done    chan struct{}      // closed when the goroutine has ended
+	hangUp  context.CancelFunc // ends the connection; nil: there is none
+	up      bool               // it listens
+	settled bool               // it has listened, or failed to, since it was started
+	failed  bool               // the last attempt to listen has failed
+	said    [complaints]bool   // was reported
+}
+
+// A complaint is a reason why waiters hear nothing from a node.
+type complaint int
+
+const (
+	noSubscription complaint = iota // until it works
+	noPublish
+	noLine
+	complaints
+)
+
+// want says that a call waits: the listeners are started, if they do not run.
+// unwant says that it waits no more.
+func (e *ears) want() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.wanted++
+	if e.rest != nil {
+		e.rest.Stop()
+		e.rest = nil
+	}
+	for _, l := range e.all {
+		if l.end == nil && !e.closed {
+			var ctx context.Context
+			ctx, l.end = context.WithCancel(context.Background())
+			last := l.done
+			l.done, l.settled = make(chan struct{}), false
+			go l.run(ctx, last, l.done)
+		}
+	}
+}
+
+func (e *ears) unwant() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.wanted--
+	if e.wanted == 0 && !e.closed {
+		e.rest = time.AfterFunc(listenFor, func() {
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			if e.wanted == 0 {
+				e.stopLocked()
+			}
+		})
+	}
+}
+
+func (e *ears) stopLocked() {
+	for _, l := range e.all {
+		if l.end != nil {
+			l.end()
+			l.end = nil
+		}
+	}
+}
+
+// open reports whether it is of use to get in line: any node is listened to.
+func (e *ears) open() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, l := range e.all {
+		if l.up {
+			return true
+		}
+	}
+	return false
+}
+
+// turned notes that a listener listens now, or has failed to. It says whether from
+// now on releases are heard of that were not before: a quorum listens, or all that
+// ever will.
+func (l *listener) turned(up bool) (news bool) {
+	e := l.ears
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	news = up != l.up || !l.settled
+	l.up, l.settled, l.failed = up, true, !up
+	if up {
+		l.said[noSubscription] = false
+	}
+	ups, settled := 0, 0
+	for _, other := range e.all {
+		if other.up {
+			ups++
+		}
+		if other.settled {
+			settled++
+		}
+	}
+	return news && (up && ups == e.r.need || ups > 0 && ups < e.r.need && settled == len(e.all))
+}
+
+// close ends the listeners for good. It waits for that, but not for a node that
+// hangs.
+func (e *ears) close(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, e.r.defaults.nodeTimeout)
+	defer cancel()
+	e.mu.Lock()
+	e.closed = true
+	if e.rest != nil {
+		e.rest.Stop()
+	}
+	e.stopLocked()
+	e.mu.Unlock()
+	for _, l := range e.all {
+		if l.done == nil { // Not changed any more.
+			continue
+		}
+		select {
+		case <-l.done:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// drop ends the connection of a node's listener, because the one that its requests
+// use has ended: the pool may have only one to give.
+func (l *listener) drop() {
+	l.ears.mu.Lock()
+	defer l.ears.mu.Unlock()
+	if l.hangUp != nil {
+		l.hangUp()
+	}
+}
+
+func (l *listener) isUp() bool {
+	l.ears.mu.Lock()
+	defer l.ears.mu.Unlock()
+	return l.up
+}
+
+// run listens until ctx ends. last is closed when an earlier run has ended.
+func (l *listener) run(ctx context.Context, last <-chan struct{}, done chan<- struct{}) {
+	defer close(done)
+	if last != nil {
+		<-last
+	}
+	for pause := minRelisten; ; pause = min(2*pause, maxRelisten) {
+		began := time.Now()
+		err := l.listen(ctx)
+		if time.Since(began) > maxRelisten {
+			pause = minRelisten
+		}
+		l.ears.mu.Lock()
+		worked, again := l.up, l.failed
+		l.ears.mu.Unlock()
+		if l.turned(false) {
+			l.ears.r.queue.listening()
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		// What has worked and broken comes back, or fails the next time. What looks like
+		// a failure of the network may be one of the node, of which there is an event
+		// of its own soon.
+		if !worked && l.node.isUp() && (again || isReply(err) || errors.Is(err, errNotPushed)) {
+			l.complain(noSubscription, err)
+		}
+		t := time.NewTimer(pause)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return
+		}
+	}
+}
+
+// complain reports once that waiters hear nothing from the node, and why.
+func (l *listener) complain(c complaint, why error) {
+	l.ears.mu.Lock()
+	defer l.ears.mu.Unlock()
+	if !l.said[c] && !l.ears.closed {
+		l.said[c] = true
+		l.node.events.send(l.node.ctx, Event{Kind: EventPolling, Node: l.node.name, Err: why})
+	}
+}
+
+// listen makes one subscription and reads from it until it breaks.
+func (l *listener) listen(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	l.ears.mu.Lock()
+	l.hangUp = cancel
+	l.ears.mu.Unlock()
+	if !l.node.isUp() { // After hangUp is set: or its end might go unnoticed.
+		return errNotUp
+	}
+	limit := silence(l.node.timeout)
+	borrowing, stop := context.WithTimeout(ctx, limit)
+	conn, err := l.node.borrow(borrowing)
+	stop()
+	if err != nil {
+		return err
+	}
+	w := newWire(conn)
+	unwatch := context.AfterFunc(ctx, w.abort)
+	var pings sync.WaitGroup
+	defer func() {
+		// Aborted in any case: a subscribed connection is of no use to its pool.
+		cancel()
+		unwatch()
+		w.abort()
+		pings.Wait()
+		w.giveBack()
+	}()
+	if err = l.subscribe(ctx, w, limit); err != nil {
+		return err
+	}
+	if l.turned(true) {
+		l.ears.r.queue.listening()
+	}
+	pings.Go(func() { ping(ctx, w) })
+	return l.read(w, idlePing+limit)
+}
+
+func (l *listener) subscribe(ctx context.Context, w *wire, limit time.Duration) error {
+	if err := abortable(ctx, w); err != nil {
+		return err
+	}
+	if err := w.Send("SUBSCRIBE", l.ears.r.channel); err != nil {
+		return err
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	reply, err := w.receive(limit)
+	if err != nil {
+		return fmt.Errorf("SUBSCRIBE: %w", err)
+	}
+	if kind, _, ok := push(reply); !ok || kind != "subscribe" {
+		return errNotPushed
+	}
+	return nil
+}
+
+// read reads messages until the connection breaks or there is none, not even the
+// answer to a PING, for so long.
+func (l *listener) read(w *wire, limit time.Duration) error {
+	for {
+		reply, err := w.receive(limit)
+		if err != nil {
+			return err
+		}
+		kind, payload, ok := push(reply)
+		if !ok {
+			return errNotPushed
+		}
+		if kind == "message" && len(payload) > digestLen {
+			l.ears.r.queue.hear(l.index, payload[digestLen:], payload[:digestLen])
+		}
+	}
+}
+
+// ping keeps an idle subscription alive, and shows when it is not.
+func ping(ctx context.Context, w *wire) {
+	t := time.NewTicker(idlePing)
+	defer t.Stop()
+	for {
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			return
+		}
+		if w.Send("PING") != nil || w.Flush() != nil {
+			return // The reader finds out, too.
+		}
+	}
+}
+
+// push reads what a subscribed connection sends: a kind, and last the payload.
+func push(reply any) (kind, payload string, ok bool) {
+	values, err := redis.Values(reply, nil)
+	if err != nil || len(values) < 2 {
+		return "", "", false
+	}
+	first, ok := values[0].([]byte)
+	last, _ := values[len(values)-1].([]byte) // The number of subscriptions, of a subscribe.
+	return string(first), string(last), ok
+}

@@ -1,0 +1,163 @@
+package redlock
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// patience is a waiter's sleep between two attempts.
+type patience struct {
+	w     *waiter
+	tick  time.Time // when the next timed retry is due
+	lapse time.Time // when the holder's keys should have expired; zero: not known
+	vain  int       // how often they had not, since the last timed retry
+	after string    // digest of the holder that was waited for
+}
+
+// minTick is the least time between two timed retries of a waiter that is not
+// head, which costs no round trip that would slow it down.
+const minTick = time.Millisecond
+
+// rearm sets when the next timed retry is due.
+func (p *patience) rearm(head bool) {
+	now, o := time.Now(), p.w.a.o
+	d := retryDelay(o.retryDelay, o.retryJitter)
+	if !head {
+		d = max(d, minTick)
+	}
+	// Retries that are due at about the same time are made due at the same time:
+	// together, they take fewer system calls.
+	if grid := o.retryJitter / 2; head && grid > 0 {
+		rest := grid - now.Add(d).Sub(p.w.a.r.born)%grid
+		if d += rest; d > o.retryDelay+o.retryJitter {
+			d -= grid
+		}
+	}
+	p.tick = now.Add(d)
+}
+
+// ticks reports whether a waiter that is not head needs a timer: its retries have to
+// be counted, or nobody asks for it.
+func (p *patience) ticks(s standing) bool {
+	return p.w.a.o.retryCount >= 0 || p.w.a.o.retryIfSet || s.blocked
+}
+
+// sleep returns when an attempt is due, with an error if ctx or the Redlock has
+// ended before.
+func (p *patience) sleep(ctx context.Context) (why reason, s standing, ended error) {
+	r := p.w.a.r
+	for {
+		now := time.Now()
+		s = r.queue.standing(p.w)
+		why, at := p.due(s)
+		if ended := r.ended(ctx); ended != nil || !at.IsZero() && !at.After(now) {
+			return why, s, ended
+		}
+		var alarm <-chan time.Time
+		var t *time.Timer
+		if !at.IsZero() {
+			t = time.NewTimer(at.Sub(now))
+			alarm = t.C
+		}
+		select {
+		case <-p.w.signal:
+		case <-alarm:
+		case <-ctx.Done():
+		case <-r.closing:
+		}
+		if t != nil {
+			t.Stop()
+		}
+	}
+}
+
+// due is the next reason for an attempt, and when it is due; zero: not before a
+// signal.
+func (p *patience) due(s standing) (why reason, at time.Time) {
+	if s.turn {
+		return byTurn, p.w.began
+	}
+	earliest := func(w reason, t time.Time) {
+		if !t.IsZero() && (at.IsZero() || t.Before(at)) {
+			why, at = w, t
+		}
+	}
+	if s.head || p.ticks(s) {
+		earliest(byTick, p.tick)
+	}
+	if s.head {
+		earliest(byRelease, s.tryAt)
+		earliest(byLapse, p.lapse)
+		earliest(byPace, s.paceAt)
+	}
+	return why, at
+}
+
+const (
+	// lapseMargin is added to the expiry of a holder's keys: Redis counts in whole
+	// milliseconds, and others may come, too.
+	lapseMargin = 2 * time.Millisecond
+
+	// stillFree is how long at least a waiter that has left a free resource to another
+	// process waits for that one to take it.
+	stillFree = 3 * time.Millisecond
+)
+
+// expect sets when, after an attempt that failed with err, enough of the holder's
+// keys should have expired. If it was extended instead, and again, the next guess is
+// later each time: a holder that keeps a short lock is not to be asked after all the
+// time.
+func (p *patience) expect(why reason, err error) {
+	p.lapse = time.Time{}
+	no := refusal(err)
+	if no == nil {
+		return
+	}
+	holder := ""
+	for _, v := range no.Votes {
+		holder = cmp.Or(holder, v.Holder)
+	}
+	switch {
+	case why == byTick, holder != p.after:
+		p.vain = 0
+	case why == byLapse:
+		p.vain = min(p.vain+1, 10)
+	}
+	p.after = holder
+	if left, ok := freeIn(no.Votes, no.Need); ok && left <= maxWait {
+		wait := (left + lapseMargin + rand.N(2*lapseMargin)) << p.vain
+		p.lapse = time.Now().Add(min(wait, maxWait))
+	}
+}
+
+// freeIn is the time after which need nodes may grant the lock, by what the votes
+// say of the holder's keys; false if they cannot without a release.
+func freeIn(votes []Vote, need int) (time.Duration, bool) {
+	const never = time.Duration(math.MaxInt64)
+	lefts := make([]time.Duration, 0, len(votes))
+	for _, v := range votes {
+		switch {
+		case v.stance == yes || v.stance == pending:
+			lefts = append(lefts, 0)
+		case v.stance == no && v.HolderTTL >= 0:
+			lefts = append(lefts, v.HolderTTL)
+		default:
+			lefts = append(lefts, never)
+		}
+	}
+	slices.SortFunc(lefts, func(a, b time.Duration) int { return cmp.Compare(a, b) })
+	left := lefts[need-1]
+	return left, left != never
+}
+
+// retryDelay is uniform in delay ± jitter.
+func retryDelay(delay, jitter time.Duration) time.Duration {
+	if jitter == 0 {
+		return delay
+	}
+	return delay - jitter + rand.N(2*jitter+1)
+}

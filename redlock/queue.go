@@ -1,0 +1,445 @@
+package redlock
+
+import (
+	"cmp"
+	"container/list"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A queue has the calls of Lock that wait in this process, resource by resource in
+// the order of their arrival. A waiter enters the lines of all its resources in one step, so
+// that two of them can never wait for each other, and is a head when it is first in
+// all of them. Only heads talk to the nodes.
+//
+// What is kept here decides only who asks the nodes, and when. Who gets the lock
+// is decided there, and by nothing but tokens.
+type queue struct {
+	r     *Redlock
+	busy  atomic.Int32 // len(gates): an uncontended Lock looks no further
+	mu    sync.Mutex
+	gates map[string]*gate // by key
+	swept time.Time
+}
+
+// A gate is what is known of one resource that somebody here waits for, or has
+// waited for a moment ago.
+type gate struct {
+	line     list.List // of *waiter
+	answer   *QuorumError
+	answered time.Time     // when the nodes last answered somebody in line so
+	pace     time.Duration // the shortest retry delay of those in line
+	jitter   time.Duration // that goes with it
+	paced    int           // how many have it
+	yield    time.Time     // until then a newcomer gets in line on the nodes before it asks
+	gave     time.Time     // when a release by this process last woke another one
+	early    bool          // the last release was handed over here ahead of the nodes' answers
+	known    string        // names it until the attempt that it has set off has failed
+	heard    bool          // there was a message about it
+	inLine   bool          // this process may be in line on the nodes
+	handed   bool          // the last one of which no node knew whom to tell was handed over here
+	news     [4]news
+	oldest   int // of the news
+	used     time.Time
+}
+
+const (
+	// linger is how long a gate is kept when nobody waits at it. It must
+	// outlive what is still on its way of the last release.
+	linger = time.Second
+
+	// yieldTime is for how long, after a release that woke another process, a
+	// Lock of this one gets in line: by then the other has come.
+	yieldTime = 20 * time.Millisecond
+
+	// grace is how long a waiter waits, for each message that is missing, for the
+	// nodes whose lines have another order than those it was told by.
+	grace = time.Millisecond
+
+	// fastest bounds how often a head asks for those behind it.
+	fastest = 10 * time.Millisecond
+
+	// maxPosition is where positions in line are not counted any further.
+	maxPosition = 1000
+
+	// chance is how long at most a second hand-over within the process is put off
+	// when nothing is known of other processes: they are polling.
+	chance = 20 * time.Millisecond
+)
+
+// A waiter is a call of Lock that waits.
+type waiter struct {
+	a      *acquisition
+	began  time.Time
+	keys   []string
+	line   *wakeUp       // made when it first gets in line on the nodes
+	signal chan struct{} // 1: look at the fields below
+
+	// Guarded by queue.mu.
+	places []*list.Element // in the lines of the keys, in their order; nil: in none
+	head   bool
+	turn   bool              // it is to try at once: it has become head, or can get in line now
+	polite bool              // its next attempt is only to get in line
+	told   map[string]string // by key: the release it was told of, if it was not refused since
+	tryAt  time.Time         // when the next attempt because of a release is due; zero: none
+	paceAt time.Time         // when the next attempt for those behind it is due; zero: none
+}
+
+func newWaiter(a *acquisition) *waiter {
+	w := &waiter{a: a, began: time.Now(), keys: make([]string, len(a.keys)), signal: make(chan struct{}, 1)}
+	for i, key := range a.keys {
+		w.keys[i] = key.(string)
+	}
+	return w
+}
+
+// notify has the waiter look at its fields. queue.mu is held.
+func (w *waiter) notify() {
+	select {
+	case w.signal <- struct{}{}:
+	default:
+	}
+}
+
+// first returns who is first in the line, nil if it is empty.
+func (g *gate) first() *waiter {
+	if e := g.line.Front(); e != nil {
+		return e.Value.(*waiter)
+	}
+	return nil
+}
+
+// gate returns the gate of a key. q.mu is held.
+func (q *queue) gate(key string, now time.Time) *gate {
+	g := q.gates[key]
+	if g == nil {
+		g = new(gate)
+		if q.gates == nil {
+			q.gates = make(map[string]*gate)
+		}
+		q.gates[key] = g
+		q.busy.Add(1)
+	}
+	g.used = now
+	return g
+}
+
+// sweep forgets the gates at which nothing happens any more. q.mu is held.
+func (q *queue) sweep(now time.Time) {
+	if now.Sub(q.swept) < linger {
+		return
+	}
+	q.swept = now
+	for key, g := range q.gates {
+		if g.line.Len() == 0 && now.Sub(g.used) > linger {
+			delete(q.gates, key)
+			q.busy.Add(-1)
+		}
+	}
+}
+
+// joinBehind has a new waiter for a join if others wait for one of its resources
+// here, or if this process has just given way to another one for it: to ask at once
+// would be to jump the queue. Otherwise it returns nil.
+func (q *queue) joinBehind(a *acquisition) *waiter {
+	if q.busy.Load() == 0 {
+		return nil
+	}
+	w := newWaiter(a)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.sweep(w.began)
+	behind := false
+	for _, key := range w.keys {
+		if g := q.gates[key]; g != nil {
+			w.polite = w.polite || w.began.Before(g.yield)
+			behind = behind || g.line.Len() > 0
+		}
+	}
+	if !behind && !w.polite {
+		return nil
+	}
+	q.joinLocked(w, w.began)
+	return w
+}
+
+// join puts w at the end of the lines.
+func (q *queue) join(w *waiter) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now := time.Now()
+	q.sweep(now)
+	q.joinLocked(w, now)
+	w.turn = false // It has just asked.
+}
+
+func (q *queue) joinLocked(w *waiter, now time.Time) {
+	for _, key := range w.keys {
+		g := q.gate(key, now)
+		w.places = append(w.places, g.line.PushBack(w))
+		g.countPace(w)
+		g.first().keepPace(g, now)
+	}
+	q.promote(w)
+}
+
+// countPace counts w among those whose retry delay is the shortest, if it is.
+func (g *gate) countPace(w *waiter) {
+	switch d := w.a.o.retryDelay; {
+	case g.paced == 0 || d < g.pace:
+		g.pace, g.jitter, g.paced = d, w.a.o.retryJitter, 1
+	case d == g.pace:
+		g.paced++
+	}
+}
+
+// keepPace has a head ask again for those behind it that poll more often than
+// itself. queue.mu is held.
+func (w *waiter) keepPace(g *gate, now time.Time) {
+	if !w.head || g.pace >= w.a.o.retryDelay {
+		return
+	}
+	if at := now.Add(max(fastest, retryDelay(g.pace, g.jitter))); w.paceAt.IsZero() || at.Before(w.paceAt) {
+		w.paceAt = at
+		w.notify()
+	}
+}
+
+// again has a head try at once, if it has not got in line on the nodes.
+func (q *queue) again(w *waiter) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if w.head {
+		w.turn = true
+		w.notify()
+	}
+}
+
+// listening has all heads try again: from now on they can get in line, and what
+// was released before they may not have heard of.
+func (q *queue) listening() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, g := range q.gates {
+		if w := g.first(); w != nil && w.head {
+			w.turn = true
+			w.notify()
+		}
+	}
+}
+
+// promote makes w a head if it is first in all its lines. q.mu is held.
+func (q *queue) promote(w *waiter) {
+	for _, e := range w.places {
+		if e.Prev() != nil {
+			return
+		}
+	}
+	w.head, w.turn = true, true
+	w.notify()
+}
+
+// position is the last of w's places in its lines: 1 is a head's.
+func (q *queue) position(w *waiter) int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	most := 1
+	for _, place := range w.places {
+		n := 1
+		for e := place.Prev(); e != nil && n < maxPosition; e = e.Prev() {
+			n++
+		}
+		most = max(most, n)
+	}
+	return most
+}
+
+// leave takes w out of its lines, and those that are first now become heads. If it
+// is in line on the nodes, has not got the lock, and nobody here takes its place, it
+// leaves those lines, too, and the next process is told of what w may have heard.
+func (q *queue) leave(w *waiter, got bool) {
+	q.mu.Lock()
+	now := time.Now()
+	firsts := make([]bool, len(w.keys))
+	for i, key := range w.keys {
+		g := q.gates[key]
+		g.used = now
+		if w.head {
+			g.known = ""
+		}
+		slower := false
+		if firsts[i], slower = g.leave(w, w.places[i]); slower {
+			g.first().paceAt = time.Time{}
+			q.keepPaces(g.first(), now)
+		}
+	}
+	w.places, w.head = nil, false
+	pass := make(map[string]string)
+	for i, key := range w.keys {
+		g := q.gates[key]
+		next := g.first()
+		if next != nil && !next.head {
+			q.promote(next)
+		}
+		if next != nil && next.head {
+			continue // It takes w's place, or is ahead of it.
+		}
+		if firsts[i] {
+			g.notifyAll()
+		}
+		if g.inLine && !got {
+			pass[key] = cmp.Or(w.told[key], newToken()[:digestLen])
+		}
+		g.inLine = false
+	}
+	q.mu.Unlock()
+	q.pass(pass, true)
+}
+
+// leave takes w out of the line, and says whether it was the first, and whether those
+// that are left poll less often. Only then it walks along the line: thousands may
+// leave at once. queue.mu is held.
+func (g *gate) leave(w *waiter, place *list.Element) (first, slower bool) {
+	first = place.Prev() == nil
+	g.line.Remove(place)
+	if w.a.o.retryDelay == g.pace {
+		g.paced--
+		slower = g.paced == 0 && g.line.Len() > 0
+	}
+	if slower {
+		for e := g.line.Front(); e != nil; e = e.Next() {
+			g.countPace(e.Value.(*waiter))
+		}
+	}
+	if g.line.Len() == 0 {
+		g.answer = nil
+	}
+	return first, slower
+}
+
+// notifyAll has those in a line whose first has become one that is no head look
+// whether they have to ask for themselves; see standing. queue.mu is held.
+func (g *gate) notifyAll() {
+	for e := g.line.Front(); e != nil; e = e.Next() {
+		e.Value.(*waiter).notify()
+	}
+}
+
+// keepPaces is keepPace for all of a head's lines. q.mu is held.
+func (q *queue) keepPaces(w *waiter, now time.Time) {
+	for _, key := range w.keys {
+		w.keepPace(q.gates[key], now)
+	}
+}
+
+// pass tells the next processes in line of releases, by key, on all nodes.
+func (q *queue) pass(releases map[string]string, leave bool) {
+	for key, digest := range releases {
+		for i := range q.r.nodes {
+			q.r.pass(i, key, digest, leave)
+		}
+	}
+}
+
+// A standing is how things stand with a waiter.
+type standing struct {
+	head, turn    bool
+	blocked       bool // the first of one of its lines is no head: nobody asks for that one
+	tryAt, paceAt time.Time
+}
+
+func (q *queue) standing(w *waiter) standing {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	s := standing{head: w.head, turn: w.turn, tryAt: w.tryAt, paceAt: w.paceAt}
+	for _, key := range w.keys {
+		s.blocked = s.blocked || !q.gates[key].first().head
+	}
+	return s
+}
+
+// begin notes that w, a head, makes an attempt. It says whether that is only to
+// get in line. What is heard from here on is news for the next one.
+func (q *queue) begin(w *waiter) (polite bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	polite = w.polite
+	if w.a.line != nil {
+		for _, key := range w.keys {
+			q.gates[key].inLine = true
+		}
+	}
+	w.turn, w.polite, w.tryAt = false, false, time.Time{}
+	return polite
+}
+
+// refused notes how the attempt of a head has failed, for those behind it; why is
+// nil if it was cut short. A release that it was told of may have been of no use to
+// it because of another of its resources: then the next process is told.
+func (q *queue) refused(w *waiter, why *QuorumError) {
+	q.mu.Lock()
+	for _, key := range w.keys {
+		w.late(key, q.gates[key], why)
+	}
+	var pass map[string]string
+	if why != nil && w.tryAt.IsZero() {
+		if len(w.keys) > 1 {
+			pass = w.told
+		}
+		w.told = nil
+	}
+	w.paceAt = time.Time{}
+	q.keepPaces(w, time.Now())
+	q.mu.Unlock()
+	q.remember(w, why)
+	q.pass(pass, false)
+}
+
+// late has w, whose attempt has failed, make up for messages that were not heeded,
+// because they were about the release that had set it off. They may have come after
+// it: then it was too early. queue.mu is held.
+func (w *waiter) late(key string, g *gate, why *QuorumError) {
+	if g.known != "" && g.heard {
+		if w.told == nil {
+			w.told = make(map[string]string)
+		}
+		w.told[key] = g.known
+		if len(w.keys) == 1 || why == nil {
+			w.release(time.Now().Add(grace), true)
+		}
+	}
+	g.known = ""
+}
+
+// remember keeps what the nodes have told w for others in its lines.
+func (q *queue) remember(w *waiter, why *QuorumError) {
+	if why == nil {
+		return
+	}
+	own := why.clone() // The caller may do with its own what it likes.
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, key := range w.keys {
+		g := q.gates[key]
+		g.answer, g.answered = own, time.Now()
+	}
+}
+
+// answer is what the nodes have told, not before since, somebody in a line in which
+// w is behind, or else was behind; nil if there is no such answer.
+func (q *queue) answer(w *waiter, since time.Time) (told *QuorumError) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for i, key := range w.keys {
+		g := q.gates[key]
+		if g.answer == nil || g.answered.Before(since) {
+			continue
+		}
+		if w.places[i].Prev() != nil {
+			return g.answer
+		}
+		told = g.answer
+	}
+	return told
+}

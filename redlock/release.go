@@ -1,0 +1,140 @@
+package redlock
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// news are the messages about one release.
+type news struct {
+	digest string
+	from   []bool // by node
+	nodes  int    // how many
+}
+
+// note counts a message of node i, of n, about a release, and returns from how many
+// nodes there have been some. A second one of the same node begins another count:
+// the release was passed on.
+func (g *gate) note(digest string, i, n int) int {
+	at := slices.IndexFunc(g.news[:], func(n news) bool { return n.digest == digest })
+	if at < 0 {
+		at = g.oldest
+		g.oldest = (g.oldest + 1) % len(g.news)
+	}
+	s := &g.news[at]
+	if s.digest != digest || s.from[i] {
+		*s = news{digest: digest, from: make([]bool, n)}
+	}
+	s.from[i] = true
+	s.nodes++
+	return s.nodes
+}
+
+// hear is told that node i has freed the resource, in the release that digest
+// names, and that this process is next in line there.
+func (q *queue) hear(i int, key, digest string) {
+	q.mu.Lock()
+	now := time.Now()
+	var w *waiter
+	count := 1
+	g := q.gates[key]
+	if g != nil {
+		g.used = now
+		count, w = g.note(digest, i, len(q.r.nodes)), g.first()
+	}
+	need := q.r.need
+	use := w != nil && w.head && count <= need
+	known := g != nil && g.known == digest
+	if known {
+		g.heard = true
+	}
+	if use && !known {
+		if w.told == nil {
+			w.told = make(map[string]string)
+		}
+		w.told[key] = digest
+		w.release(now.Add(grace*time.Duration(need-count)), count < need)
+	}
+	q.mu.Unlock()
+	if !use && !known && count <= need {
+		q.r.pass(i, key, digest, w == nil)
+	}
+}
+
+// release has w try at the given time because of a release; if there may be more
+// news by then, not exactly then, or several would meet. queue.mu is held.
+func (w *waiter) release(at time.Time, more bool) {
+	if more {
+		at = at.Add(rand.N(grace))
+	}
+	if w.tryAt.IsZero() || at.Before(w.tryAt) {
+		w.tryAt = at
+		w.notify()
+	}
+}
+
+// gaveWay notes that a release by this process has woken another one: who comes
+// next here is to get in line.
+func (q *queue) gaveWay(key string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now := time.Now()
+	q.sweep(now)
+	g := q.gate(key, now)
+	g.gave, g.yield, g.handed = now, now.Add(yieldTime), false
+}
+
+// handOverEarly wakes who waits for the resource here while its release is on its
+// way: the waiter's request goes behind it on every connection. That saves a round
+// trip. It is done only if no other process was in line for the last releases, and
+// every other time, so that one that polls gets a chance, too.
+func (q *queue) handOverEarly(c *claim) bool {
+	if len(c.keys) > 1 || q.busy.Load() == 0 || !q.r.ears.open() {
+		return false
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now := time.Now()
+	g := q.gates[c.keys[0].(string)]
+	if g == nil {
+		return false
+	}
+	w := g.first()
+	g.early = w != nil && w.head && !g.early && now.Sub(g.gave) > linger
+	if g.early {
+		g.known, g.heard = digest(c.token), false
+		w.release(now, false)
+	}
+	return g.early
+}
+
+// handOver wakes who waits for the resources here after a release of which no node
+// knew whom to tell: there, nobody is in line.
+func (q *queue) handOver(keys []any) {
+	if q.busy.Load() == 0 {
+		return
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now := time.Now()
+	q.sweep(now)
+	for _, key := range keys {
+		g := q.gates[key.(string)]
+		if g == nil {
+			continue
+		}
+		w := g.first()
+		if w == nil || !w.head {
+			continue
+		}
+		// Other processes may be polling. After one hand-over within this one, they
+		// get a chance.
+		at := now
+		if g.handed {
+			at = now.Add(rand.N(chance))
+		}
+		g.handed = !g.handed
+		w.release(at, false)
+	}
+}

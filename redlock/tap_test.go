@@ -1,0 +1,99 @@
+package redlock
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"sync"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+)
+
+// A tap sits on the connections of one client to one node, and can do to its
+// subscriptions what networks do.
+type tap struct {
+	mu     sync.Mutex
+	subs   map[*tapConn]bool
+	opened int  // subscriptions ever
+	mute   bool // messages are lost
+	asked  map[string]int
+}
+
+// tapped returns the nodes of a cluster, with a tap on each.
+func tapped(c *testcluster.Cluster) ([]Node, []*tap) {
+	nodes, taps := make([]Node, len(c.Nodes)), make([]*tap, len(c.Nodes))
+	for i, n := range c.Nodes {
+		taps[i] = &tap{subs: map[*tapConn]bool{}, asked: map[string]int{}}
+		nodes[i] = Node{Name: n.Name(), Pool: &dialer{
+			dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+				conn, err := n.Dial(ctx)
+				if err != nil {
+					return nil, err
+				}
+				return &tapConn{Conn: conn, tap: taps[i]}, nil
+			},
+			network: "tcp", address: n.Addr(),
+		}}
+	}
+	return nodes, taps
+}
+
+// cut breaks the subscriptions that there are.
+func (t *tap) cut() {
+	t.mu.Lock()
+	subs := t.subs
+	t.subs = map[*tapConn]bool{}
+	t.mu.Unlock()
+	for c := range subs {
+		_ = c.Conn.Close()
+	}
+}
+
+// setMute has messages be lost, or not any more.
+func (t *tap) setMute(on bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.mute = on
+}
+
+// open returns how many subscriptions there are, and how many there have been.
+func (t *tap) open() (now, ever int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.subs), t.opened
+}
+
+type tapConn struct {
+	net.Conn
+
+	tap *tap
+}
+
+func (c *tapConn) Write(b []byte) (int, error) {
+	if bytes.Contains(b, []byte("\r\nSUBSCRIBE\r\n")) {
+		c.tap.mu.Lock()
+		c.tap.subs[c] = true
+		c.tap.opened++
+		c.tap.mu.Unlock()
+	}
+	return c.Conn.Write(b)
+}
+
+func (c *tapConn) Read(b []byte) (int, error) {
+	for {
+		n, err := c.Conn.Read(b)
+		c.tap.mu.Lock()
+		lost := c.tap.mute && c.tap.subs[c] && bytes.Contains(b[:n], []byte("\r\nmessage\r\n"))
+		c.tap.mu.Unlock()
+		if err != nil || !lost {
+			return n, err
+		}
+	}
+}
+
+func (c *tapConn) Close() error {
+	c.tap.mu.Lock()
+	delete(c.tap.subs, c)
+	c.tap.mu.Unlock()
+	return c.Conn.Close()
+}

@@ -1,0 +1,107 @@
+package redlock
+
+import (
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// A wakeUp is what a script needs besides a claim to put a client in line for
+// resources, or to tell who is.
+type wakeUp struct {
+	r    *Redlock
+	keys []any // the resources' keys, their bells
+}
+
+func (r *Redlock) wakeUp(resources []string, keys []any) *wakeUp {
+	w := new(wakeUp)
+	w.init(r, resources, keys, make([]any, 2*len(keys)))
+	return w
+}
+
+// init sets w up, in the given space.
+func (w *wakeUp) init(r *Redlock, resources []string, keys, space []any) {
+	w.r, w.keys = r, space
+	copy(space, keys)
+	for i, res := range resources {
+		space[len(keys)+i] = r.defaults.prefix + reservedMark + bellMark + res + bellEnd
+	}
+}
+
+// teller returns the voter of an Unlock of the claim, and has the claim's releases
+// tell others from now on. The first one for a single resource, the usual case, is
+// one allocation.
+func (r *Redlock) teller(c *claim) *teller {
+	if c.wake != nil {
+		return &teller{wake: c.wake}
+	}
+	small := new(struct {
+		teller
+
+		wakeUp wakeUp
+		keys   [2]any
+	})
+	space := small.keys[:]
+	if n := 2 * len(c.keys); n > len(space) {
+		space = make([]any, n)
+	}
+	small.wakeUp.init(r, c.resources, c.keys, space)
+	c.wake, small.wake = &small.wakeUp, &small.wakeUp
+	return &small.teller
+}
+
+// pass has the next in line told at a node where a clean-up has released a lock.
+func (w *wakeUp) pass(d debt) {
+	for _, key := range d.claim.keys {
+		w.r.pass(d.index, key.(string), digest(d.claim.token), false)
+	}
+}
+
+// pass has the next in line for a key at node i told, if the resource is free, of the
+// release that digest names. If this process does not wait any more, it leaves the
+// line.
+func (r *Redlock) pass(i int, key, digest string, leave bool) {
+	resource, ok := strings.CutPrefix(key, r.defaults.prefix)
+	if !ok {
+		return // No message of ours.
+	}
+	w := r.wakeUp([]string{resource}, []any{key})
+	cmd := command{script: passScript, keys: w.keys, argv: []any{digest, r.channel, flag(leave)}}
+	t := &task{kind: askKind, cmd: cmd, limit: r.defaults.nodeTimeout, voter: &teller{wake: w}}
+	_ = r.nodes[i].enqueue(&request{task: t, index: uint16(i)}, time.Now()) // If not, they poll.
+}
+
+// A teller is a voter that reads from the answers to releases who was told.
+type teller struct {
+	wake  *wakeUp
+	round *round      // gets the votes, too; nil: there is none
+	told  atomic.Bool // a node has told somebody
+}
+
+func (t *teller) vote(i int, out outcome, at time.Time) {
+	if len(out.told) > 0 {
+		t.read(i, out.told)
+	}
+	if t.round != nil {
+		t.round.vote(i, out, at)
+	}
+}
+
+// read reads what tellLua has answered. If it was this process that was told, there
+// is a message.
+func (t *teller) read(i int, told []string) {
+	r, keys := t.wake.r, t.wake.keys
+	for k, channel := range told[:min(len(told), len(keys)/2)] {
+		switch channel {
+		case "":
+			continue
+		case refusedToTell:
+			r.ears.all[i].complain(noPublish, errNoPublish)
+		default:
+			t.told.Store(true)
+		}
+		if channel != r.channel {
+			r.queue.gaveWay(keys[k].(string))
+		}
+	}
+}
