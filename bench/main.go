@@ -25,26 +25,36 @@ import (
 
 // settings are what the flags say.
 type settings struct {
-	nodes      int
-	ttl        time.Duration
-	rounds     int
-	time       time.Duration
-	goroutines []int
-	fresh      bool
-	only       string
-	parts      []string
-	blocks     int
-	blockSize  int
-	settle     time.Duration
-	faultTime  time.Duration
-	slow       time.Duration
-	cpuProfile string
+	nodes       int
+	ttl         time.Duration
+	rounds      int
+	time        time.Duration
+	goroutines  []int
+	fresh       bool
+	only        string
+	parts       []string
+	blocks      int
+	blockSize   int
+	settle      time.Duration
+	faultTime   time.Duration
+	slow        time.Duration
+	contendTime time.Duration
+	waitTime    time.Duration
+	waiters     int
+	cpuProfile  string
 }
 
 // parts are the measurements, in the order in which they run.
-var parts = []string{"throughput", "latency", "degraded"}
+var parts = []string{"throughput", "latency", "degraded", "handover", "handon", "expiry", "waiters"}
 
 func main() {
+	if text := os.Getenv(orderVariable); text != "" {
+		if err := carryOut(text, os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, "bench:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	s, err := parse(os.Args[1:], os.Stderr)
 	if errors.Is(err, flag.ErrHelp) {
 		return
@@ -72,9 +82,12 @@ func parse(args []string, usage io.Writer) (settings, error) {
 	chosen := f.String("parts", strings.Join(parts, ","), "the `parts` to run")
 	f.IntVar(&s.blocks, "blocks", 10, "latency: `number` of blocks that each client has in a round")
 	f.IntVar(&s.blockSize, "block", 200, "latency: `number` of locks in a block")
-	f.DurationVar(&s.settle, "settle", 3*time.Second, "degraded: time after the fault that the settled figures leave out")
+	f.DurationVar(&s.settle, "settle", 3*time.Second, "degraded, waiters: time after the fault, or the start, that the settled figures leave out")
 	f.DurationVar(&s.faultTime, "fault-time", 5*time.Second, "degraded: length of the healthy phase, and of the degraded one after the settling")
 	f.DurationVar(&s.slow, "slow", 50*time.Millisecond, "degraded: list operations that took longer")
+	f.DurationVar(&s.contendTime, "contend-time", 8*time.Second, "handover: how long the processes contend")
+	f.IntVar(&s.waiters, "waiters", 10_000, "waiters: their `number`")
+	f.DurationVar(&s.waitTime, "wait-time", 30*time.Second, "waiters: how long they are measured")
 	f.StringVar(&s.cpuProfile, "cpuprofile", "", "write a CPU profile of the run to this `file`")
 	if err := f.Parse(args); err != nil {
 		return s, err
@@ -108,6 +121,8 @@ func (s settings) check() error {
 		return errors.New("-nodes, -rounds, -blocks and -block must be positive")
 	case s.time <= 0 || s.faultTime <= 0 || s.settle < 0:
 		return errors.New("-time and -fault-time must be positive, and -settle not negative")
+	case s.contendTime <= 0 || s.waitTime <= 0 || s.waiters < 1:
+		return errors.New("-contend-time, -wait-time and -waiters must be positive")
 	case s.ttl < time.Second:
 		return errors.New("-ttl must be at least 1s, or locks expire while they are measured")
 	}
@@ -128,8 +143,15 @@ func run(s settings, w io.Writer) (err error) {
 			return err
 		}
 	}
-	if slices.Contains(s.parts, "degraded") {
-		return degraded(s, w)
+	for _, part := range []struct {
+		name string
+		run  func(settings, io.Writer) error
+	}{{"degraded", degraded}, {"handover", handover}, {"handon", handon}, {"expiry", expiry}, {"waiters", waiters}} {
+		if slices.Contains(s.parts, part.name) {
+			if err := part.run(s, w); err != nil {
+				return fmt.Errorf("%s: %w", part.name, err)
+			}
+		}
 	}
 	return nil
 }

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
+)
+
+// expiry measures how long after the expiry of a quorum of its keys the next waiter
+// has the lock of a holder that was killed.
+func expiry(s settings, w io.Writer) (err error) {
+	const ttl = 2 * time.Second
+	rounds := 2 * s.rounds
+	cluster, err := testcluster.StartServers(s.nodes)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, cluster.Close()) }()
+	r, err := openRedlock(cluster.Addrs())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = r.Close(context.Background()) }()
+	var late []time.Duration
+	for i := range rounds {
+		key := "killed" + strconv.Itoa(i)
+		child, err := startHolder(order{Role: "hold", Addrs: cluster.Addrs(), Key: key, TTL: ttl})
+		if err != nil {
+			return err
+		}
+		time.AfterFunc(ttl/2, func() { _ = child.Process.Kill() })
+		ends, err := quorumEnd(cluster.Addrs(), key)
+		if err != nil {
+			return err
+		}
+		l, err := r.Lock(context.Background(), []string{key}, ttl, redlock.WithRetryCount(-1))
+		late = append(late, time.Since(ends))
+		_ = child.Wait() // It was killed.
+		if err != nil {
+			return err
+		}
+		if err = l.Unlock(context.Background()); err != nil {
+			return err
+		}
+	}
+	slices.Sort(late)
+	t := newTable(fmt.Sprintf("A holder killed with SIGKILL: from the expiry of a quorum of its keys (ttl %v) to the return of Lock", ttl),
+		"rounds", "p50 ms", "longest ms")
+	millis := func(d time.Duration) string { return fmt.Sprintf("%.1f", float64(d)/1e6) }
+	t.add(fmt.Sprint(rounds), millis(percentile(late, 50)), millis(late[len(late)-1]))
+	return t.print(w)
+}
+
+// startHolder starts a process that takes a lock, and returns when it has it.
+func startHolder(o order) (*exec.Cmd, error) {
+	child, err := command(o)
+	if err != nil {
+		return nil, err
+	}
+	out, err := child.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err = child.Start(); err != nil {
+		return nil, err
+	}
+	if line, _ := bufio.NewReader(out).ReadString('\n'); strings.TrimSpace(line) != "held" {
+		return nil, errors.Join(errors.New("the child process has no lock"), child.Process.Kill(), child.Wait())
+	}
+	return child, nil
+}
+
+// hold is the other process: it takes a lock and waits to be killed.
+func hold(o order, out io.Writer) error {
+	r, err := openRedlock(o.Addrs)
+	if err != nil {
+		return err
+	}
+	if _, err = r.TryLock(context.Background(), []string{o.Key}, o.TTL); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(out, "held")
+	time.Sleep(2 * o.TTL)
+	return errors.Join(err, r.Close(context.Background()))
+}
+
+// quorumEnd is when so many of the key's copies have expired that another client
+// may have a quorum.
+func quorumEnd(addrs []string, key string) (time.Time, error) {
+	ends := make([]time.Time, len(addrs))
+	for i, addr := range addrs {
+		conn, err := redis.Dial("tcp", addr)
+		if err != nil {
+			return time.Time{}, err
+		}
+		left, err := redis.Int64(conn.Do("PTTL", key))
+		ends[i] = time.Now().Add(time.Duration(left) * time.Millisecond)
+		if err = errors.Join(err, conn.Close()); err != nil {
+			return time.Time{}, err
+		}
+	}
+	slices.SortFunc(ends, time.Time.Compare)
+	return ends[len(ends)/2], nil
+}

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
+)
+
+// waiters measures what it costs that many callers wait for held locks.
+func waiters(s settings, w io.Writer) (err error) {
+	const resources = 100
+	calls := s.waiters
+	cluster, err := testcluster.StartServers(s.nodes)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, cluster.Close()) }()
+	holder, err := openRedlock(cluster.Addrs())
+	if err != nil {
+		return err
+	}
+	for i := range resources {
+		if _, err = holder.TryLock(context.Background(), []string{strconv.Itoa(i)}, time.Hour); err != nil {
+			return err
+		}
+	}
+	if err = holder.Close(context.Background()); err != nil {
+		return err
+	}
+	r, err := openRedlock(cluster.Addrs())
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	for i := range calls {
+		wg.Go(func() {
+			_, _ = r.Lock(ctx, []string{strconv.Itoa(i % resources)}, s.ttl, redlock.WithRetryCount(-1))
+		})
+	}
+	time.Sleep(s.settle) // All wait by now.
+	before, cpu, start := requests(cluster.Addrs()), cpuTime(), time.Now()
+	time.Sleep(s.waitTime)
+	elapsed := time.Since(start).Seconds()
+	used, sent := (cpuTime() - cpu).Seconds(), requests(cluster.Addrs())-before
+	cancel()
+	wg.Wait()
+	t := newTable(fmt.Sprintf("%d calls of Lock that wait for %d held resources, for %v", calls, resources, s.waitTime),
+		"client CPU, share of a core", "requests per second, node and resource", "the same per retry delay of 200ms")
+	rate := float64(sent) / elapsed / float64(s.nodes) / resources
+	t.add(fmt.Sprintf("%.3f", used/elapsed), fmt.Sprintf("%.2f", rate), fmt.Sprintf("%.2f", rate*redlock.DefaultRetryDelay.Seconds()))
+	return errors.Join(t.print(w), r.Close(context.Background()))
+}
+
+// requests returns how many scripts the servers have run.
+func requests(addrs []string) (sum int64) {
+	for _, addr := range addrs {
+		conn, err := redis.Dial("tcp", addr)
+		if err != nil {
+			continue
+		}
+		info, _ := redis.String(conn.Do("INFO", "commandstats"))
+		_ = conn.Close()
+		for _, line := range strings.Split(info, "\r\n") {
+			rest, ok := strings.CutPrefix(line, "cmdstat_evalsha:calls=")
+			if !ok {
+				continue
+			}
+			calls, _, _ := strings.Cut(rest, ",")
+			n, _ := strconv.ParseInt(calls, 10, 64)
+			sum += n
+		}
+	}
+	return sum
+}
