@@ -150,16 +150,17 @@ func (q *queue) joinBehind(a *acquisition) *waiter {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.sweep(w.began)
-	behind := false
+	behind, yield := false, false
 	for _, key := range w.keys {
 		if g := q.gates[key]; g != nil {
-			w.polite = w.polite || w.began.Before(g.yield)
+			yield = yield || w.began.Before(g.yield)
 			behind = behind || g.line.Len() > 0
 		}
 	}
-	if !behind && !w.polite {
+	if !behind && !yield {
 		return nil
 	}
+	w.polite = !behind // Or its turn comes later, by itself.
 	q.joinLocked(w, w.began)
 	return w
 }

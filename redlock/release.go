@@ -87,7 +87,7 @@ func (q *queue) gaveWay(key string) {
 
 // handOverEarly wakes who waits for the resource here while its release is on its
 // way: the waiter's request goes behind it on every connection. That saves a round
-// trip. It is done only if no other process was in line for the last releases, and
+// trip. It is done only if no release has woken another process for a second, and
 // every other time, so that one that polls gets a chance, too.
 func (q *queue) handOverEarly(c *claim) bool {
 	if len(c.keys) > 1 || q.busy.Load() == 0 || !q.r.ears.open() {

@@ -180,9 +180,13 @@ func TestTimedRetriesAreCountedInLine(t *testing.T) {
 		assert.Equal(t, []string{"x", "y"}, qe.Resources)
 		assert.Equal(t, 3, qe.Attempt)
 		assert.Equal(t, 2, asked, "the last one is not asked about")
+		holders := 0
 		for _, v := range qe.Votes {
-			assert.NotEmpty(t, v.Holder)
+			if v.Holder != "" {
+				holders++
+			}
 		}
+		assert.GreaterOrEqual(t, holders, 2, "two refusals decide, the third may come late")
 
 		// As it is for one that is first: the attempt at the beginning, and the timed ones.
 		cancel()

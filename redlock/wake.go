@@ -88,7 +88,7 @@ func (t *teller) vote(i int, out outcome, at time.Time) {
 }
 
 // read reads what tellLua has answered. If it was this process that was told, there
-// is a message.
+// is a message. One that could not be told polls: it gets a chance, too.
 func (t *teller) read(i int, told []string) {
 	r, keys := t.wake.r, t.wake.keys
 	for k, channel := range told[:min(len(told), len(keys)/2)] {
