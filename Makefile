@@ -24,8 +24,8 @@ NESTED := $(patsubst ./%/go.mod,%,$(shell find . -mindepth 2 -name go.mod -not -
 # The tests that start real servers, for matrix: theirs and the cluster's own.
 REAL := Real|Server
 
-# What make check does besides the race tests; cover also runs the library's
-# tests without the race detector, and comes last.
+# What make check does besides the race tests; sim and cover run without the race
+# detector: the simulations with more seeds, and of the rest the short tests.
 CHECKS := fmt-check vet lint tidy-check deps-check cross nested examples snippets sim cover
 
 # The tests of a package run in its own folder.
@@ -141,12 +141,12 @@ snippets: ## compile the Go of README.md and docs/, and check their links
 
 .PHONY: sim
 sim: ## a short simulation
-	$(GO) test $(TESTFLAGS) -run Sim ./redlock
+	$(GO) test -timeout $(TIMEOUT) $(TESTFLAGS) -run 'Sim|Schedules' ./redlock
 
 .PHONY: cover
-cover: ## the library's tests without the race detector; fails below COVERMIN % coverage
+cover: ## the library's short tests without the race detector; fails below COVERMIN % coverage
 	@mkdir -p $(BUILD)
-	$(GO) test -timeout $(TIMEOUT) $(TESTFLAGS) -coverprofile=$(BUILD)/cover.out -coverpkg=./redlock ./redlock
+	$(GO) test -short -timeout $(TIMEOUT) $(TESTFLAGS) -coverprofile=$(BUILD)/cover.out -coverpkg=./redlock ./redlock
 	@$(GO) tool cover -func=$(BUILD)/cover.out | awk -v min=$(COVERMIN) ' \
 		/^total:/ { sub("%", "", $$3); seen = 1; \
 		  printf "coverage of package redlock: %s %% (at least %s)\n", $$3, min; if ($$3 + 0 < min + 0) exit 1 } \
