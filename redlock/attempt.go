@@ -13,6 +13,7 @@ type acquisition struct {
 	resources []string
 	keys      []any
 	ttl       time.Duration
+	fencing   *fencing // nil: without
 
 	// Of a Lock that waits, set before each attempt.
 	line   *wakeUp // what it takes to get in line on the nodes; nil: it does not

@@ -27,9 +27,12 @@ type bid struct {
 func (a *acquisition) newBid(ctx context.Context, number int, s *split) *bid {
 	// start is read before the first send, or Until would be too late.
 	start, wall := time.Now(), a.r.wall()
+	c := newClaim(a.resources, a.keys, a.ttl, len(a.r.nodes))
+	if a.fencing != nil {
+		c.withFencing(a.fencing, start.Add(wall))
+	}
 	return &bid{
-		a: a, ctx: ctx, num: number, split: s, start: start,
-		claim: newClaim(a.resources, a.keys, a.ttl, len(a.r.nodes)),
+		a: a, ctx: ctx, num: number, split: s, start: start, claim: c,
 		until: newDeadline(start, validity(a.ttl, a.o.driftFactor), wall),
 	}
 }
@@ -38,6 +41,9 @@ func (a *acquisition) newBid(ctx context.Context, number int, s *split) *bid {
 func (b *bid) ask() {
 	rd := b.a.r.newRound(b.ctx, OpLock, b.claim, b.a.lockCommand(b.claim), lockKind, decideLock, b.num)
 	rd.until = b.until
+	if b.claim.fencing != nil {
+		rd.grants = newGrants(len(rd.votes))
+	}
 	if b.round != nil {
 		rd.succeed(b.round)
 	}
@@ -56,6 +62,13 @@ func (b *bid) outcome(ctx context.Context) (*Lock, error) {
 	r := b.a.r
 	waited := b.round.wait(ctx, r.closing)
 	v, t := b.round.result()
+	raised := false
+	if v == granted && b.claim.fencing != nil {
+		first := b.round
+		v, waited = b.fence(ctx)
+		raised = b.round != first
+		_, t = b.round.result()
+	}
 	switch {
 	case v == granted && !b.until.passed(time.Now(), r.wall()):
 		// Even if ctx has ended: the caller gets what was won, and can release it.
@@ -76,6 +89,8 @@ func (b *bid) outcome(ctx context.Context) (*Lock, error) {
 			v = taken
 		}
 		return nil, b.cut(waited, v.err())
+	case raised:
+		return nil, b.fail(v.err()) // The votes were this bid's: nothing to contend for.
 	case v == taken && !b.a.polite && top(b.round.copyVotes()) < r.need:
 		return nil, errSplit
 	case v == noQuorum && b.split != nil && !time.Now().Before(b.split.until):

@@ -22,6 +22,7 @@ type claim struct {
 	life      atomic.Int64              // the ttl in ns, the longest one after extensions
 	left      atomic.Pointer[time.Time] // a release leaves the keys until then; nil: it deletes them
 	wake      *wakeUp                   // how Unlock tells those who wait; nil before it
+	fencing   *fencing                  // nil: without
 
 	// marks has the claim's traces by node; marks[i] is guarded by the mutex of
 	// node i.
@@ -60,6 +61,13 @@ func newClaim(resources []string, keys []any, ttl time.Duration, nodes int) *cla
 	c := &claim{resources: resources, keys: keys, token: token, argv: []any{token, serverMillis(ttl)}, marks: make([]mark, nodes)}
 	c.life.Store(int64(ttl))
 	return c
+}
+
+// withFencing has the lock request ask for a fence: argv goes on with the proposal, the
+// client's clock in µs, and the counters' life.
+func (c *claim) withFencing(f *fencing, now time.Time) {
+	c.fencing = f
+	c.argv = append(c.argv, now.UnixMicro(), f.life)
 }
 
 // releasedLocked notes the answer of node i to a release, and returns what it
@@ -127,6 +135,9 @@ func digest(token string) string {
 }
 
 func (c *claim) lockCommand() command {
+	if c.fencing != nil {
+		return command{script: fencedLockScript, keys: c.fencing.keys, argv: c.argv}
+	}
 	return command{script: lockScript, keys: c.keys, argv: c.argv}
 }
 
@@ -141,11 +152,20 @@ func flag(b bool) string {
 // queueCommand is the lock command of a client that has waited for some time, and
 // goes on if it is refused. With only it does not want the lock yet.
 func (c *claim) queueCommand(w *wakeUp, waited, life time.Duration, only bool) command {
-	return command{script: queueScript, keys: w.keys, argv: []any{c.argv[0], c.argv[1], w.r.channel, waited.Microseconds(), serverMillis(life), flag(only)}}
+	cmd := command{script: queueScript, keys: w.keys, argv: []any{c.argv[0], c.argv[1], w.r.channel, waited.Microseconds(), serverMillis(life), flag(only)}}
+	if c.fencing != nil {
+		cmd.script = fencedQueueScript
+		cmd.keys, cmd.argv = slices.Concat(cmd.keys, c.fencing.counters), append(cmd.argv, c.argv[2:]...)
+	}
+	return cmd
+}
+
+func (c *claim) raiseCommand(fence int64) command {
+	return command{script: raiseScript, keys: c.fencing.keys, argv: []any{c.argv[0], fence, c.fencing.life}}
 }
 
 func (c *claim) extendCommand(ttl time.Duration) command {
-	return command{script: extendScript, keys: c.keys, argv: []any{c.token, serverMillis(ttl)}}
+	return c.fenced(command{script: extendScript, keys: c.keys, argv: []any{c.token, serverMillis(ttl)}})
 }
 
 // teller reads from the answer to a release that is repeated who was told of it.
@@ -168,7 +188,15 @@ func (c *claim) releaseCommand(now time.Time) command {
 }
 
 func (c *claim) repairCommand(ttl time.Duration) command {
-	return command{script: repairScript, keys: c.keys, argv: []any{c.token, serverMillis(ttl)}}
+	return c.fenced(command{script: repairScript, keys: c.keys, argv: []any{c.token, serverMillis(ttl)}})
+}
+
+// fenced has a command of a lock that has a fence keep the counters, too.
+func (c *claim) fenced(cmd command) command {
+	if c.fencing != nil {
+		cmd.keys, cmd.argv = c.fencing.keys, append(cmd.argv, c.fencing.fence, c.fencing.life)
+	}
+	return cmd
 }
 
 // unique returns the resources sorted, each once.

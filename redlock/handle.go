@@ -41,6 +41,19 @@ func (l *Lock) Resources() []string { return slices.Clone(l.claim.resources) }
 // is what it takes to release the lock: do not show it to others.
 func (l *Lock) Token() string { return l.claim.token }
 
+// Fence returns the lock's fencing token, for the resource to refuse writes of earlier
+// holders by: 0 without [WithFencing], otherwise 1 or more and below 2^53. It is larger
+// than the fence of every lock on one of the same resources that was got before this
+// one was asked for, and no two such locks have the same one: as long as a majority of
+// nodes keeps its counters, whatever clocks, pauses and the network do. Extensions keep
+// it. Fences of locks that have no resource in common say nothing about each other.
+func (l *Lock) Fence() int64 {
+	if l.claim.fencing == nil {
+		return 0
+	}
+	return l.claim.fencing.fence
+}
+
 // Attempts returns how many attempts it took, 1 or more: the first, timed retries
 // (also those that stood in line behind others), and those that a release has set
 // off. What was needed to resolve a split vote, or to get in line, is part of its

@@ -124,7 +124,8 @@ func isNil(p Pool) bool {
 // whichever the votes so far amount to); ErrClosed; or says what is wrong with
 // an argument. A call takes at most the node timeout, and once more if several
 // clients began at the same time and no one reached a quorum at first: that is
-// resolved within the attempt, so that one of them wins.
+// resolved within the attempt, so that one of them wins. With [WithFencing] it may take
+// a third one, where the nodes' counters differ.
 //
 // A resource given twice is locked once. The lock on several resources is all
 // or nothing.
@@ -185,6 +186,9 @@ func (r *Redlock) acquisition(ctx context.Context, resources []string, ttl time.
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, &waitError{op: OpLock, resources: a.resources, cause: err}
+	}
+	if a.o.fencing {
+		a.fencing = r.fencing(a.resources, a.keys, a.o.fenceLife)
 	}
 	return a, r.enter()
 }

@@ -16,6 +16,7 @@ const (
 	DefaultRetryJitter = 100 * time.Millisecond
 	DefaultDriftFactor = 0.01
 	DefaultNodeTimeout = 100 * time.Millisecond
+	DefaultFenceLife   = 7 * 24 * time.Hour
 )
 
 // maxWait bounds the durations that options set: what is longer is a mistake of
@@ -43,6 +44,8 @@ type options struct {
 	minHold     time.Duration
 	maxHold     time.Duration // 0: none
 	maxHoldSet  bool
+	fencing     bool
+	fenceLife   time.Duration
 	prefix      string
 	hook        Hook
 
@@ -56,6 +59,7 @@ func defaultOptions() options {
 		retryIf:     retryDefault,
 		driftFactor: DefaultDriftFactor,
 		nodeTimeout: DefaultNodeTimeout,
+		fenceLife:   DefaultFenceLife,
 	}
 }
 
@@ -123,6 +127,28 @@ func WithMaxHold(d time.Duration) Option {
 	return func(o *options) { o.maxHold, o.maxHoldSet = d, true }
 }
 
+// WithFencing gives every lock a fencing token, [Lock.Fence]: a number that is larger
+// for the later of two locks on a resource, whatever clocks, pauses and expiries do. A
+// holder sends it with every write, and the resource refuses writes with a smaller one
+// than it has seen. That makes work safe even when a holder goes on after its lock has
+// ended, provided that the resource checks; see docs/fencing.md and [Guard].
+//
+// All holders of a resource that write to it need the option. Those without it still
+// exclude each other and the ones with it, but have no fence.
+//
+// It takes no further round trip as long as the nodes' counters agree, which they do
+// unless nodes were missing for a while or attempts have failed. Every resource leaves
+// a key for its counter on every node; see [WithFenceLife].
+func WithFencing() Option { return func(o *options) { o.fencing = true } }
+
+// WithFenceLife sets for how long nodes keep a resource's counter after the last
+// lock, or the last extension of one, with [WithFencing]. A counter that has expired
+// is lost data: after it the fences still grow, by the client's clock in µs, as long as
+// the clocks of the clients that take the lock differ by less than the time for which
+// nobody held it. It must be at least the ttl. Default 7 days; for resources that must never
+// be confused, take years.
+func WithFenceLife(d time.Duration) Option { return func(o *options) { o.fenceLife = d } }
+
 // WithPrefix puts p in front of every key. Clients exclude each other only if
 // prefix and resource together are equal; waiters hear only of releases by clients
 // with the same prefix. For New only. Default "": the key is the resource itself, as
@@ -175,6 +201,8 @@ func (o *options) validate() error {
 		return fmt.Errorf("redlock: min hold %v: must not be negative", o.minHold)
 	case o.maxHold < 0 || o.maxHoldSet && o.maxHold == 0:
 		return fmt.Errorf("redlock: max hold %v: must be positive", o.maxHold)
+	case o.fenceLife < time.Millisecond:
+		return fmt.Errorf("redlock: fence life %v: must be at least 1ms", o.fenceLife)
 	case strings.Contains(o.prefix, reservedMark):
 		return fmt.Errorf("redlock: prefix %q: %q is reserved", o.prefix, reservedMark)
 	}
@@ -196,6 +224,9 @@ func (o *options) checkTTL(ttl time.Duration) error {
 	}
 	if validity(ttl, o.driftFactor) <= 0 {
 		return fmt.Errorf("redlock: ttl %v: nothing is left of it after the drift allowance of %v", ttl, drift(ttl, o.driftFactor))
+	}
+	if o.fencing && ttl > o.fenceLife {
+		return fmt.Errorf("redlock: ttl %v: must not exceed the fence life %v", ttl, o.fenceLife)
 	}
 	return nil
 }

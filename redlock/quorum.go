@@ -22,6 +22,7 @@ type round struct {
 	start     time.Time
 	until     deadline   // lock and extend: a quorum that comes later is none
 	extension *extension // of an extension
+	grants    *grants    // of a lock with fencing
 
 	task     task
 	requests []request // by node; without a task: not asked
@@ -102,6 +103,9 @@ func (rd *round) succeed(prev *round) {
 			rd.requests[i].task = nil
 		case yes, silent:
 			rd.skip(i, v)
+			if rd.grants != nil {
+				rd.grants.fences[i] = prev.grants.fences[i]
+			}
 		}
 	}
 	prev.next = rd
@@ -146,6 +150,9 @@ func (rd *round) voteOnce(i int, out outcome, at time.Time) *round {
 	if rd.votes[i].stance != pending {
 		rd.mu.Unlock()
 		return nil
+	}
+	if rd.grants != nil {
+		out = rd.grants.count(i, out)
 	}
 	rd.count(i, Vote{
 		Node: rd.votes[i].Node, Took: at.Sub(rd.start), Err: out.err,

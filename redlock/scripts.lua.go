@@ -35,6 +35,7 @@ type outcome struct {
 	holder    string
 	holderTTL time.Duration
 	value     string   // inspect: the token's beginning; clean: which keys it removed
+	fence     int64    // fencedLock, fencedQueue, raise: of a yes, what the counters are exactly
 	told      []string // unlock, leave, pass: by resource, who was told; nil: nobody is in line
 	unqueued  string   // queue: why the waiter was not put in line
 }
@@ -57,7 +58,8 @@ func (s *script) ofSession() *script {
 // handshakeScripts are loaded into every new connection's server. SCRIPT FLUSH
 // or a restart behind a proxy may still lose them at any moment.
 var handshakeScripts = []*script{
-	lockScript, queueScript, extendScript, repairScript, unlockScript, leaveScript, undoScript, passScript, cleanScript, inspectScript,
+	lockScript, fencedLockScript, queueScript, fencedQueueScript, raiseScript, extendScript, repairScript,
+	unlockScript, leaveScript, undoScript, passScript, cleanScript, inspectScript,
 }
 
 // digestLua shortens a token to what may be shown to others: a token is what
@@ -78,28 +80,150 @@ const digestLua = `string.sub(redis.sha1hex(v), 1, 12)`
 // SET: MGET shows a key of another type as missing, and SET would overwrite it.
 var lockScript = newScript("lock", `
 local n = #KEYS - 1
-local born = redis.call('GET', KEYS[n + 1])
-if born and tonumber(born) > tonumber(ARGV[3]) then return 0 end
+`+bornLua+`
 if n == 1 and redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return 1 end
-local mine, longest, holder = 0, false, ''
+`+lookLua+`
+if longest then return {longest, holder} end
+`+grantLua+`
+return 1
+`, decodeLock).ofSession()
+
+// bornLua refuses what a connection that was given up delivers late. Every script of a
+// session begins with it: its last key is the tombstone, its last argument the
+// generation.
+const bornLua = `
+local born = redis.call('GET', KEYS[#KEYS])
+if born and tonumber(born) > tonumber(ARGV[#ARGV]) then return 0 end`
+
+// lookLua counts the resources that hold the token, lists those that hold another
+// one, and finds out which of these is kept longest, and for how long.
+const lookLua = `
+local mine, taken, longest, holder = 0, {}, false, ''
 for i = 1, n do
   local v = redis.call('GET', KEYS[i])
   if v == ARGV[1] then
     mine = mine + 1
   elseif v then
+    taken[#taken + 1] = i
     local left = redis.call('PTTL', KEYS[i])
     if not longest or left < 0 or (longest >= 0 and left > longest) then
       longest = left
-      holder = `+digestLua+`
+      holder = ` + digestLua + `
     end
   end
-end
-if longest then return {longest, holder} end
+end`
+
+const grantLua = `
 if mine < n then
   for i = 1, n do redis.call('SET', KEYS[i], ARGV[1], 'PX', ARGV[2]) end
+end`
+
+// Fencing. Next to its lock every resource has a counter, a key that outlives the
+// lock. A grant raises the counters of all its resources to one value, which is
+// above all that they have been; see fence.go for what is made of it.
+//
+// Lua's numbers are exact up to 2^53, and its tostring and .. show 14 digits of
+// them: a counter is written with %.0f, and one that has reached the end grants
+// nothing.
+const counterMark = "f:"
+
+// fenceLua is grantLua with fencing. It needs: at, the number of the last key
+// before the counters; proposal, what the counters are to become if that is more
+// than they are, and at most a second ahead of the node's clock: a client whose clock
+// is wrong by years must not use the counter up; keep, their life in ms.
+//
+// A request that runs again, when all keys hold the token, says what the first has
+// said, or nothing. The counters first: a write that the server refuses then leaves
+// no key.
+const fenceLua = `
+local top, low = 0, maxFence
+for i = 1, n do
+  local c = tonumber(redis.call('GET', KEYS[at + i]) or 0)
+  if not c or not (c < maxFence) then
+    return redis.error_reply('NOFENCE ' .. KEYS[at + i] .. ' is no counter, or has reached its end')
+  end
+  top, low = math.max(top, c), math.min(low, c)
 end
-return 1
-`, decodeLock).ofSession()
+local fence = top + 1
+if mine == n then
+  if low < top or top < 1 then return redis.error_reply('NOFENCE counters were lost: ' .. KEYS[at + 1]) end
+  return top
+end
+if proposal > fence then
+  local now = redis.call('TIME')
+  if proposal <= now[1] * 1000000 + now[2] + 1000000 then fence = proposal end
+end
+local text = string.format('%.0f', fence)
+for i = 1, n do redis.call('SET', KEYS[at + i], text, 'PX', keep) end
+for i = 1, n do redis.call('SET', KEYS[i], ARGV[1], 'PX', ARGV[2]) end`
+
+const (
+	maxFence    = 1<<53 - 1
+	maxFenceLua = `
+local maxFence = 9007199254740991`
+)
+
+// fencedLockScript is the lock script with fencing.
+//
+//	KEYS  the resources' keys, their counters, then the session's tombstone
+//	ARGV  token, ttl in ms, proposal, life of the counters in ms, generation of the
+//	      connection
+//	n     of 1 or more: all keys hold my token, and all counters are n
+//
+// The other answers are those of the lock script.
+var fencedLockScript = newScript("fencedLock", maxFenceLua+`
+local n = (#KEYS - 1) / 2
+local at, proposal, keep = n, tonumber(ARGV[3]), ARGV[4]
+`+bornLua+lookLua+`
+if longest then return {longest, holder} end
+`+fenceLua+`
+return fence
+`, decodeFenced(decodeLock)).ofSession()
+
+// raiseScript sets the counters of a lock to a fence that is not below them.
+//
+//	KEYS  the resources' keys, their counters
+//	ARGV  token, fence, life of the counters in ms
+//	n     all keys hold my token, and all counters are n, the fence
+//	0     refused: a key does not hold my token, or a counter is above the fence;
+//	      nothing was changed
+var raiseScript = newScript("raise", `
+local n = #KEYS / 2
+for i = 1, n do
+  if redis.pcall('GET', KEYS[i]) ~= ARGV[1] then return 0 end
+  local c = tonumber(redis.call('GET', KEYS[n + i]) or 0)
+  if not c or not (c <= tonumber(ARGV[2])) then return 0 end
+end
+for i = 1, n do redis.call('SET', KEYS[n + i], ARGV[2], 'PX', ARGV[3]) end
+return tonumber(ARGV[2])
+`, decodeFenced(func(reply any) outcome {
+	if reply == int64(0) {
+		return outcome{stance: no, err: ErrTaken}
+	}
+	return unexpected("raise", reply)
+}))
+
+// keepFenceLua sets counters that are below the fence to it, or have been lost, and
+// has the others live on. It needs at, fence and keep.
+const keepFenceLua = `
+for i = 1, n do
+  local c = tonumber(redis.pcall('GET', KEYS[at + i]) or 0)
+  if c and c < tonumber(fence) then
+    redis.call('SET', KEYS[at + i], fence, 'PX', keep)
+  else
+    redis.call('PEXPIRE', KEYS[at + i], keep)
+  end
+end`
+
+// decodeFenced reads the fence of a grant; decode reads the other answers.
+func decodeFenced(decode func(any) outcome) func(any) outcome {
+	return func(reply any) outcome {
+		if fence, ok := reply.(int64); ok && fence > 0 && fence <= maxFence {
+			return outcome{stance: yes, fence: fence}
+		}
+		return decode(reply)
+	}
+}
 
 func decodeLock(reply any) outcome {
 	switch r := reply.(type) {
@@ -160,41 +284,39 @@ const maxLine = "1000"
 // the order up to the differences between network delays, though no two of the
 // clocks involved need agree.
 var queueScript = newScript("queue", `
-local n = (#KEYS - 1) / 2
-local born = redis.call('GET', KEYS[2 * n + 1])
-if born and tonumber(born) > tonumber(ARGV[7]) then return 0 end
-local mine, longest, holder, taken = 0, false, '', {}
-for i = 1, n do
-  local v = redis.call('GET', KEYS[i])
-  if v == ARGV[1] then
-    mine = mine + 1
-  elseif v then
-    taken[#taken + 1] = i
-    local left = redis.call('PTTL', KEYS[i])
-    if not longest or left < 0 or (longest >= 0 and left > longest) then
-      longest = left
-      holder = `+digestLua+`
-    end
-  end
-end
+local n, fence = (#KEYS - 1) / 2, 1
+`+queueLua(grantLua), decodeQueue(decodeLock)).ofSession()
+
+// fencedQueueScript is the queue script with fencing. Its answer to a grant is that of
+// fencedLockScript.
+//
+//	KEYS  the resources' keys, their bells, their counters, then the session's tombstone
+//	ARGV  as the queue script, but before the generation: proposal, life of the
+//	      counters in ms
+var fencedQueueScript = newScript("fencedQueue", maxFenceLua+`
+local n = (#KEYS - 1) / 3
+local at, proposal, keep = 2 * n, tonumber(ARGV[7]), ARGV[8]
+`+queueLua(fenceLua), decodeQueue(decodeFenced(decodeLock))).ofSession()
+
+// queueLua is the rest of both: fence is what a grant is to say.
+func queueLua(grant string) string {
+	return bornLua + lookLua + `
 if not longest and mine < n and ARGV[6] == '1' then
   longest = 0
   for i = 1, n do taken[i] = i end
 end
 if not longest then
-  if mine < n then
-    for i = 1, n do redis.call('SET', KEYS[i], ARGV[1], 'PX', ARGV[2]) end
-  end
-  for i = 1, n do redis.pcall('ZREM', KEYS[n + i]`+lineLua+`, ARGV[3]) end
-  return 1
+  for i = 1, n do redis.pcall('ZREM', KEYS[n + i]` + lineLua + `, ARGV[3]) end
+  ` + grant + `
+  return fence
 end
 local queued, why = pcall(function()
   local now = redis.call('TIME')
   local place = string.format('%.0f', now[1] * 1000000 + now[2] - ARGV[4])
   for _, i in ipairs(taken) do
-    local bell, line = KEYS[n + i], KEYS[n + i]`+lineLua+`
+    local bell, line = KEYS[n + i], KEYS[n + i]` + lineLua + `
     redis.call('ZADD', line, place, ARGV[3])
-    if redis.call('ZCARD', line) > `+maxLine+` then
+    if redis.call('ZCARD', line) > ` + maxLine + ` then
       redis.call('ZREM', line, ARGV[3])
       error('the line is full')
     end
@@ -206,39 +328,48 @@ end)
 if queued then return {longest, holder} end
 if type(why) == 'table' then why = why.err end
 return {longest, holder, tostring(why)}
-`, decodeQueue).ofSession()
+`
+}
 
-func decodeQueue(reply any) outcome {
-	why := ""
-	if r, ok := reply.([]any); ok && len(r) == 3 {
-		if text, ok := r[2].([]byte); ok {
-			why, reply = string(text), r[:2]
+func decodeQueue(decode func(any) outcome) func(any) outcome {
+	return func(reply any) outcome {
+		why := ""
+		if r, ok := reply.([]any); ok && len(r) == 3 {
+			if text, ok := r[2].([]byte); ok {
+				why, reply = string(text), r[:2]
+			}
 		}
+		out := decode(reply)
+		if out.stance == no {
+			out.unqueued = why
+		}
+		return out
 	}
-	out := decodeLock(reply)
-	if out.stance == no {
-		out.unqueued = why
-	}
-	return out
 }
 
 // extendScript moves the expiry of every key to the ttl from now, or of none.
-// It never creates a key and never shortens one's life.
+// It never creates a key and never shortens one's life. With fencing it keeps the
+// counters, too.
 //
-//	KEYS  the resources' keys
-//	ARGV  token, ttl in ms
+//	KEYS  the resources' keys; with fencing: and their counters
+//	ARGV  token, ttl in ms; with fencing: and the fence, life of the counters in ms
 //	1     done
 //	0     a key is another's; nothing was changed
 //	-1    a key is missing, and none is another's; nothing was changed
 var extendScript = newScript("extend", `
-local gone = false
-for i = 1, #KEYS do
+local n, fence, keep, gone = #KEYS, ARGV[3], ARGV[4], false
+if fence then n = n / 2 end
+for i = 1, n do
   local v = redis.pcall('GET', KEYS[i])
   if not v then gone = true elseif v ~= ARGV[1] then return 0 end
 end
 if gone then return -1 end
-for i = 1, #KEYS do
+for i = 1, n do
   if redis.call('PTTL', KEYS[i]) < tonumber(ARGV[2]) then redis.call('PEXPIRE', KEYS[i], ARGV[2]) end
+end
+if fence then
+  local at = n
+  `+keepFenceLua+`
 end
 return 1
 `, func(reply any) outcome {
@@ -251,15 +382,17 @@ return 1
 // repairScript gives a lock that a quorum holds its missing keys on this node, and
 // the new ttl to the others. It never shortens a key's life.
 //
-//	KEYS  the resources' keys, then the session's tombstone
-//	ARGV  token, ttl in ms, generation of the connection
+//	KEYS  the resources' keys; with fencing: their counters; then the session's
+//	      tombstone
+//	ARGV  token, ttl in ms; with fencing: the fence, life of the counters in ms; then
+//	      the generation of the connection
 //	1     all keys hold the token
 //	-1    refused: a key is another's; nothing was changed
 //	0     refused as a lock request is: the connection was given up
 var repairScript = newScript("repair", `
-local n = #KEYS - 1
-local born = redis.call('GET', KEYS[n + 1])
-if born and tonumber(born) > tonumber(ARGV[3]) then return 0 end
+local n, fence, keep = #KEYS - 1, #ARGV == 5 and ARGV[3], ARGV[4]
+if fence then n = n / 2 end
+`+bornLua+`
 for i = 1, n do
   local v = redis.pcall('GET', KEYS[i])
   if v and v ~= ARGV[1] then return -1 end
@@ -268,6 +401,10 @@ for i = 1, n do
   if not redis.call('SET', KEYS[i], ARGV[1], 'NX', 'PX', ARGV[2]) and redis.call('PTTL', KEYS[i]) < tonumber(ARGV[2]) then
     redis.call('PEXPIRE', KEYS[i], ARGV[2])
   end
+end
+if fence then
+  local at = n
+  `+keepFenceLua+`
 end
 return 1
 `, func(reply any) outcome {

@@ -23,6 +23,7 @@ type Stats struct {
 	NoQuorum      int64 // rounds of any operation that failed with ErrNoQuorum, but not those cut short by a context
 	Lost          int64 // extensions and releases that found the lock lost or expired
 	Splits        int64 // attempts in which a split vote had to be resolved
+	Raised        int64 // attempts with fencing that took a further round trip, as the nodes' counters differed
 	Woken         int64 // attempts that a release has set off
 	EventsDropped int64 // because the hook was too slow
 }
@@ -54,6 +55,7 @@ func (r *Redlock) Stats() Stats {
 		NoQuorum:      r.counters.noQuorum.Load(),
 		Lost:          r.counters.lost.Load(),
 		Splits:        r.counters.splits.Load(),
+		Raised:        r.counters.raised.Load(),
 		Woken:         r.counters.woken.Load(),
 		EventsDropped: r.events.dropped.Load(),
 	}
@@ -75,7 +77,7 @@ func (n *node) stats() NodeStats {
 }
 
 type counters struct {
-	waiting, acquired, extended, repaired, unlocked, taken, noQuorum, lost, splits, woken atomic.Int64
+	waiting, acquired, extended, repaired, unlocked, taken, noQuorum, lost, splits, raised, woken atomic.Int64
 }
 
 // failed counts a failed round by its reason.

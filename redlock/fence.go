@@ -1,0 +1,159 @@
+package redlock
+
+import (
+	"context"
+	"time"
+)
+
+// Fencing tokens over N nodes.
+//
+// Every node has a counter for every resource, which outlives the lock. A grant sets
+// it to more than it was and says to what. The fence of a lock is a number F of which
+// a quorum of nodes is known to have held, each at one instant, the lock's token and a
+// counter of exactly F.
+//
+// Of two locks on one resource that both have a fence, take a node that both count.
+// Between the two instants it has granted the second lock, and so raised its counter
+// above the first one's F: the second F is larger. If the first lock was got before
+// the second was asked for, its instant came first. Neither clocks nor ttls nor
+// anybody's speed is a part of the argument; docs/safety.md has it in full.
+//
+// "Exactly" is what matters. A counter that is above F, though the node holds the
+// token, may have got there by a grant that came after another lock's instant; to
+// count it lets both locks have the same F.
+
+// A fencing is what an attempt with fencing needs besides its claim. All attempts of a
+// call share it.
+type fencing struct {
+	keys     []any // the resources' keys, then their counters
+	counters []any // the latter
+	life     any   // of the counters in ms, boxed
+	fence    int64 // the lock's, once there is one
+}
+
+func (r *Redlock) fencing(resources []string, keys []any, life time.Duration) *fencing {
+	n := len(keys)
+	f := &fencing{keys: make([]any, 2*n), life: serverMillis(life)}
+	copy(f.keys, keys)
+	f.counters = f.keys[n:]
+	for i, res := range resources {
+		f.counters[i] = r.defaults.prefix + reservedMark + counterMark + res
+	}
+	return f
+}
+
+// grants are the answers to a round of a lock with fencing.
+type grants struct {
+	exact  int64   // of a raise: the fence, the only one that counts; 0: all do
+	fences []int64 // by node: the counter when it last held the token; 0: not known
+	small  [smallNodes]int64
+}
+
+func newGrants(n int) *grants {
+	g := new(grants)
+	if g.fences = g.small[:]; n > smallNodes {
+		g.fences = make([]int64, n)
+	}
+	g.fences = g.fences[:n]
+	return g
+}
+
+// count notes the answer of node i, and returns what it is worth.
+func (g *grants) count(i int, out outcome) outcome {
+	g.fences[i] = out.fence
+	if out.stance == yes && !counts(out.fence, g.exact) {
+		out.stance, out.err = no, ErrTaken
+	}
+	return out
+}
+
+// counts reports whether a node that holds the token with this counter counts for the
+// fence; without one it counts as a grant.
+func counts(counter, fence int64) bool { return fence == 0 || counter == fence }
+
+// fenceOf returns the fence for these grants, the largest of them, how many are
+// exactly that already, and how many there are. 0 is no grant.
+func fenceOf(fences []int64) (fence int64, exact, granted int) {
+	for _, f := range fences {
+		if f == 0 {
+			continue
+		}
+		granted++
+		switch {
+		case f > fence:
+			fence, exact = f, 1
+		case f == fence:
+			exact++
+		}
+	}
+	return fence, exact, granted
+}
+
+// fenceOf is that of the answers so far.
+func (rd *round) fenceOf() (fence int64, exact, granted int) {
+	rd.mu.Lock()
+	defer rd.mu.Unlock()
+	return fenceOf(rd.grants.fences)
+}
+
+// fence agrees on a fence with the nodes that have granted the lock. Usually a
+// quorum has said the same, and there is nothing to do. Otherwise those that have said
+// less are asked to raise their counters, in one more round trip. If one of them has
+// lost the key meanwhile, others that came late may still do.
+func (b *bid) fence(ctx context.Context) (v verdict, waited error) {
+	r, f := b.a.r, b.claim.fencing
+	fence, exact, _ := b.round.fenceOf()
+	if exact >= r.need {
+		f.fence = fence
+		return granted, nil
+	}
+	r.counters.raised.Add(1)
+	for until := time.Now().Add(b.a.o.nodeTimeout); ; {
+		b.raise(time.Until(until))
+		waited = b.round.wait(ctx, r.closing)
+		v, _ = b.round.result()
+		_, _, left := b.round.fenceOf()
+		switch {
+		case v == granted:
+			f.fence = b.round.grants.exact
+			return v, nil
+		case v != taken, left < r.need, !time.Now().Before(until):
+			return v, waited
+		}
+	}
+}
+
+// raise starts a round that asks the nodes with smaller counters to raise them.
+func (b *bid) raise(timeout time.Duration) {
+	rd := b.a.r.newRound(b.ctx, OpLock, b.claim, command{}, askKind, decideLock, b.num)
+	rd.until = b.until
+	rd.raise(b.round)
+	b.round = rd
+	rd.ask(b.start, min(timeout, time.Until(b.until.mono)))
+}
+
+// raise makes rd the round in which the nodes that have granted the lock in prev, or
+// in the one before, are asked to raise their counters to the largest one. As in
+// succeed, the other votes are kept, and those that prev still waits for come. Before
+// ask only.
+func (rd *round) raise(prev *round) {
+	prev.mu.Lock()
+	defer prev.mu.Unlock()
+	fence, _, _ := fenceOf(prev.grants.fences)
+	rd.start, rd.grants = prev.start, newGrants(len(prev.votes))
+	rd.grants.exact = fence
+	rd.task.cmd = rd.task.claim.raiseCommand(fence)
+	for i, v := range prev.votes {
+		switch counter := prev.grants.fences[i]; {
+		case v.stance == pending:
+			rd.requests[i].task = nil
+		case counter == 0:
+			rd.skip(i, v)
+		case counter == fence:
+			rd.grants.fences[i] = fence
+			v.stance, v.Err = yes, nil
+			rd.skip(i, v)
+		}
+	}
+	prev.next = rd
+}
