@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
@@ -62,10 +63,14 @@ func newGrants(n int) *grants {
 func (g *grants) count(i int, out outcome) outcome {
 	g.fences[i] = out.fence
 	if out.stance == yes && !counts(out.fence, g.exact) {
-		out.stance, out.err = no, ErrTaken
+		out.stance, out.err = silent, errOtherFence
 	}
 	return out
 }
+
+// errOtherFence is the vote of a node that has granted the lock while others were being
+// asked to raise their counters, and was not asked itself.
+var errOtherFence = errors.New("granted with another fence, too late to be asked to raise it")
 
 // counts reports whether a node that holds the token with this counter counts for the
 // fence; without one it counts as a grant.
@@ -117,7 +122,7 @@ func (b *bid) fence(ctx context.Context) (v verdict, waited error) {
 		case v == granted:
 			f.fence = b.round.grants.exact
 			return v, nil
-		case v != taken, left < r.need, !time.Now().Before(until):
+		case v == undecided, left < r.need, !time.Now().Before(until):
 			return v, waited
 		}
 	}

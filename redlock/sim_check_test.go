@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -181,10 +182,13 @@ func (s *sim) checkEvent(c *simClient, e Event) {
 	}
 }
 
-// sawSplit reports whether the client had to resolve a split vote. In the later
-// rounds of one, a node that has not answered the first is not asked and counts
-// as silent, so that the votes do not show any more what was decided on them.
-func (c *simClient) sawSplit() bool { return c.r.counters.splits.Load() > 0 }
+// sawSplit reports whether the client had to resolve a split vote, or different
+// counters. In the later rounds of one, a node that has not answered the first is not
+// asked and counts as silent, so that the votes do not show any more what was decided
+// on them.
+func (c *simClient) sawSplit() bool {
+	return c.r.counters.splits.Load()+c.r.counters.raised.Load() > 0
+}
 
 // checkVotes checks that all nodes are there, in order, with plausible votes.
 func (s *sim) checkVotes(what string, votes []Vote, op Op) {
@@ -372,6 +376,47 @@ func (s *sim) checkOverlaps() {
 	}
 }
 
+// checkFences checks (2): of two locks on a resource with fences, one that was got
+// before the other was asked for has the smaller one, and no two have the same.
+// Called before nodes lose their data.
+func (s *sim) checkFences() {
+	s.mu.Lock()
+	locks := slices.Clone(s.locks[s.checked:])
+	if s.plan.wipe {
+		s.checked = len(s.locks)
+	}
+	s.mu.Unlock()
+	locks = slices.DeleteFunc(locks, func(l *simLock) bool { return l.Fence() == 0 })
+	slices.SortFunc(locks, func(a, b *simLock) int { return cmp.Compare(a.Fence(), b.Fence()) })
+	for _, res := range s.resources {
+		var last *simLock   // the one with the next smaller fence
+		var latest *simLock // the one that was asked for last, of those with smaller fences
+		for _, l := range locks {
+			switch {
+			case !slices.Contains(l.Resources(), res):
+				continue
+			case last != nil && last.Fence() == l.Fence():
+				s.failf("(2) %s and %s on %q have the same fence %d", last.name, l.name, res, l.Fence())
+			case latest != nil && l.from.Before(latest.call):
+				s.failf("(2) %s on %q was got before %s was asked for, but has the larger fence: %d and %d",
+					l.name, res, latest.name, l.Fence(), latest.Fence())
+			}
+			last = l
+			if latest == nil || l.call.After(latest.call) {
+				latest = l
+			}
+		}
+	}
+}
+
+// raises is how often counters had to be raised.
+func (s *sim) raises() (n int64) {
+	for _, c := range slices.Concat(s.clients, s.closed) {
+		n += c.r.counters.raised.Load()
+	}
+	return n
+}
+
 // checkHandles checks (4) once more for all locks ever.
 func (s *sim) checkHandles() {
 	for _, l := range s.locks {
@@ -468,6 +513,11 @@ func (s *sim) checkNothingStays() {
 	for _, n := range s.nodes {
 		left, err := n.Keys()
 		s.must(err)
+		for key := range left {
+			if strings.Contains(key, reservedMark+counterMark) { // It has a life of its own.
+				delete(left, key)
+			}
+		}
 		if len(left) > 0 {
 			s.failf("(5) %s still has %v", n.Name(), left)
 		}

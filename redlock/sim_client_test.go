@@ -26,6 +26,7 @@ type simLock struct {
 	name string
 	c    *simClient
 	from time.Time // when the lock was returned
+	call time.Time // when it was asked for
 
 	mu       sync.Mutex
 	shared   bool      // by two goroutines
@@ -97,6 +98,10 @@ func (w *simWorker) acquire() *simLock {
 		opts = append(opts, WithNodeTimeout(timeout))
 	}
 	bound := 2 * timeout // Once more for a split vote.
+	if rng.IntN(2) < s.plan.fencing {
+		opts = append(opts, WithFencing())
+		bound += timeout // And for a raise.
+	}
 	attempts := 1
 	call := w.c.r.TryLock
 	what := "TryLock"
@@ -112,7 +117,7 @@ func (w *simWorker) acquire() *simLock {
 			// A release may set off another attempt before each timed one; none of them
 			// puts those off by more than the time that it takes. Before the first, it
 			// gets in line.
-			bound += time.Duration(retries+1)*2*timeout + w.c.timeout
+			bound += time.Duration(retries+1)*bound + w.c.timeout
 			attempts = math.MaxInt
 		}
 	}
@@ -130,7 +135,10 @@ func (w *simWorker) acquire() *simLock {
 		return nil
 	}
 	w.made++
-	l := &simLock{Lock: lock, name: fmt.Sprintf("%s#%d", w.name, w.made), c: w.c, from: now}
+	l := &simLock{Lock: lock, name: fmt.Sprintf("%s#%d", w.name, w.made), c: w.c, from: now, call: start}
+	if (l.Fence() > 0) != l.o.fencing {
+		s.failf("(2) %s has fence %d", l.name, l.Fence())
+	}
 	s.tracef("%s acquired %s, token %.6s, until %v", w.name, l.name, lock.Token(), s.offset(lock.Until()))
 	s.mu.Lock()
 	s.locks = append(s.locks, l)

@@ -223,11 +223,7 @@ func (n *simNode) observe(cmd string, args []string) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if script == lockScript || script == queueScript {
-		rest := 5
-		if script == queueScript {
-			rest = 9
-		}
+	if rest := simLockArgs[script]; rest > 0 {
 		var keys int
 		_, err := fmt.Sscan(args[1], &keys)
 		if err != nil || len(args) != keys+rest || s.sessions[args[keys+1]] == nil {
@@ -245,6 +241,9 @@ func (n *simNode) observe(cmd string, args []string) {
 		s.traceLocked(fmt.Sprintf("    %s <- %s %q", n.Name(), script.name, shorten(args[1:])))
 	}
 }
+
+// simLockArgs has how many arguments a lock request has besides its keys.
+var simLockArgs = map[*script]int{lockScript: 5, fencedLockScript: 7, queueScript: 9, fencedQueueScript: 11}
 
 // shorten makes tokens readable.
 func shorten(args []string) []string {

@@ -84,6 +84,7 @@ type sim struct {
 
 	// Guarded by mu.
 	locks    []*simLock
+	checked  int // of the locks, for fences that must not be compared with later ones
 	byToken  map[string]*simLock
 	owners   map[string]*simClient // by token, learnt from the requests that reach nodes
 	sessions map[string]*simClient // by tombstone
@@ -104,6 +105,8 @@ type simPlan struct {
 	storms   int           // sequences of faults that a faulty node suffers at the same time
 	closing  bool          // clients are closed at random moments
 	bursts   time.Duration // clients begin together, so often; zero: they do not
+	fencing  int           // of 2 locks so many have a fence
+	skew     time.Duration // between the clients' clocks, at most; for the fences
 }
 
 func newSim(t *testing.T, seed uint64) *sim {
@@ -146,6 +149,9 @@ func newSim(t *testing.T, seed uint64) *sim {
 		s.plan.usual = slices.IndexFunc(simFaults, func(f simFault) bool { return f.name == "cut off" })
 		s.plan.longTTL = true
 	}
+	// Drawn last, so that older seeds remain what they were.
+	s.plan.fencing = rng.IntN(3)
+	s.plan.skew = pick(rng, 0, 200*time.Millisecond, 5*time.Second, 10*365*24*time.Hour)
 	s.makeNodes()
 	return s
 }
@@ -155,6 +161,7 @@ func (s *sim) run() {
 	for phase := range s.plan.phases {
 		s.tracef("phase %d", phase+1)
 		s.phase()
+		s.checkFences()
 		s.recover()
 		if s.failed() {
 			break
@@ -165,6 +172,7 @@ func (s *sim) run() {
 	}
 	s.checkOverlaps()
 	s.checkHandles()
+	s.tracef("%d raises", s.raises())
 	if !s.failed() && s.rng.IntN(4) == 0 {
 		s.checkNothingStays()
 	}
@@ -284,6 +292,7 @@ func (s *sim) openClient() {
 	r, err := New(nodes, WithNodeTimeout(c.timeout), WithPrefix(s.prefix), WithHook(func(_ context.Context, e Event) { s.checkEvent(c, e) }))
 	require.NoError(s.t, err)
 	c.r = r
+	r.wallOffset.Store(int64(between(rng, -s.plan.skew, s.plan.skew)))
 	s.mu.Lock()
 	for _, n := range r.nodes {
 		s.sessions[n.stone.(string)] = c
