@@ -1,10 +1,13 @@
 package redlock
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/gomodule/redigo/redis"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
@@ -172,6 +175,26 @@ func (n *simNode) injectFaults(rng *rand.Rand, until time.Time) {
 		end()
 		n.end()
 		n.s.tracef("%s not %s any more", n.Name(), fault.name)
+	}
+}
+
+// raiseCounters does what attempts do that others have overtaken: it has the node's
+// counters run ahead of the others'. That is always allowed.
+func (n *simNode) raiseCounters(rng *rand.Rand, until time.Time) {
+	for {
+		time.Sleep(magnitude(rng, 10*time.Millisecond, time.Second))
+		if !time.Now().Before(until) {
+			return
+		}
+		ctx, cancel := context.WithTimeout(n.s.t.Context(), time.Second)
+		conn, err := n.Conn(ctx, redis.DialReadTimeout(time.Second), redis.DialWriteTimeout(time.Second))
+		cancel()
+		if err != nil {
+			continue
+		}
+		key := n.s.prefix + reservedMark + counterMark + pick(rng, n.s.resources...)
+		_, _ = conn.Do("INCRBY", key, 1+rng.IntN(3))
+		_ = conn.Close()
 	}
 }
 

@@ -202,6 +202,10 @@ func (s *sim) phase() {
 		}
 		flushes := s.newRand()
 		wg.Go(func() { n.flushScripts(flushes, until) })
+		if s.plan.fencing > 0 {
+			bumps := s.newRand()
+			wg.Go(func() { n.raiseCounters(bumps, until) })
+		}
 	}
 	for _, c := range s.clients {
 		for w := range 1 + s.rng.IntN(s.plan.workers) {
