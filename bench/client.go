@@ -59,16 +59,16 @@ func closeClients(clients []client) {
 }
 
 // openRedlock returns a Redlock over the nodes as the documentation shows it.
-func openRedlock(addrs []string) (*redlock.Redlock, error) {
+func openRedlock(addrs []string, opts ...redlock.Option) (*redlock.Redlock, error) {
 	nodes := make([]redlock.Node, len(addrs))
 	for i, addr := range addrs {
 		nodes[i] = redlock.NewNode(addr)
 	}
-	return redlock.New(nodes)
+	return redlock.New(nodes, opts...)
 }
 
-func newRedlock(name string, addrs []string, ttl time.Duration) (client, error) {
-	r, err := openRedlock(addrs)
+func newRedlock(name string, addrs []string, ttl time.Duration, opts ...redlock.Option) (client, error) {
+	r, err := openRedlock(addrs, opts...)
 	if err != nil {
 		return client{}, err
 	}

@@ -113,7 +113,8 @@ func (b *bid) fence(ctx context.Context) (v verdict, waited error) {
 		return granted, nil
 	}
 	r.counters.raised.Add(1)
-	for until := time.Now().Add(b.a.o.nodeTimeout); ; {
+	until := time.Now().Add(b.a.o.nodeTimeout)
+	for range r.nodes { // Each time at least one more has lost the key, or lies.
 		b.raise(time.Until(until))
 		waited = b.round.wait(ctx, r.closing)
 		v, _ = b.round.result()
@@ -126,6 +127,7 @@ func (b *bid) fence(ctx context.Context) (v verdict, waited error) {
 			return v, waited
 		}
 	}
+	return v, waited
 }
 
 // raise starts a round that asks the nodes with smaller counters to raise them.
