@@ -29,7 +29,9 @@ type Guard struct {
 func NewGuard(seen int64) *Guard { return &Guard{seen: seen} }
 
 // Do calls fn if fence is not smaller than any that the Guard has seen, and returns its
-// error. Otherwise it returns an error that matches ErrFenced. A fence below 1, such as
+// error. A holder that writes what it computes from what it reads calls it for the
+// read, too, or an earlier holder may write in between. If fence is smaller, Do returns
+// an error that matches ErrFenced. A fence below 1, such as
 // that of a lock without [WithFencing], is another error.
 //
 // Calls of fn do not overlap: to check first and write then would let a later
