@@ -106,6 +106,9 @@ func (a *scheduleActor) run() {
 	if rng.IntN(4) == 0 {
 		opts = append(opts, WithMinHold(between(rng, 1, life)))
 	}
+	if s.seed%2 == 0 { // Extensions and repairs keep counters, too.
+		opts = append(opts, WithFencing())
+	}
 	resources := []string{a.name}
 	if s.shared {
 		resources = []string{"a"}
