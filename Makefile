@@ -140,8 +140,8 @@ snippets: ## compile the Go of README.md and docs/, and check their links
 	$(GO) test -count=1 ./internal/snippets
 
 .PHONY: sim
-sim: ## a short simulation
-	$(GO) test -timeout $(TIMEOUT) $(TESTFLAGS) -run 'Sim|Schedules' ./redlock
+sim: ## a short simulation, and the model of fencing
+	$(GO) test -timeout $(TIMEOUT) $(TESTFLAGS) -run 'Sim|Schedules|FenceModel' ./redlock
 
 .PHONY: cover
 cover: ## the library's short tests without the race detector; fails below COVERMIN % coverage

@@ -1,0 +1,212 @@
+package redlock
+
+import (
+	"math/rand/v2"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+)
+
+// A fenceTwin is a node next to a modelNode that is to do the same.
+type fenceTwin struct {
+	t      *testing.T
+	rand   *rand.Rand
+	node   *testcluster.Node
+	conn   redis.Conn
+	model  modelNode
+	claims []*claim
+	wants  [][]int // by claim
+
+	granted, refused, failed int
+}
+
+const twinProposal = 2 // where a lock request has its proposal
+
+// newFenceTwin has two attempts for each way to want some of so many resources.
+func newFenceTwin(t *testing.T, n *testcluster.Node, resources int) *fenceTwin {
+	t.Helper()
+	conn, err := n.Conn(t.Context())
+	require.NoError(t, err)
+	tw := &fenceTwin{t: t, rand: rand.New(rand.NewPCG(1, uint64(resources))), node: n, conn: conn}
+	for set := 1; set < 1<<resources; set++ {
+		var wants []int
+		var names []string
+		var keys []any
+		for r := range resources {
+			if set>>r&1 != 0 {
+				wants, names = append(wants, r), append(names, twinName(r))
+				keys = append(keys, twinName(r))
+			}
+		}
+		for range 2 {
+			c := newClaim(names, keys, time.Hour, 1)
+			c.withFencing(new(Redlock).fencing(names, keys, time.Hour), time.UnixMicro(0))
+			tw.claims, tw.wants = append(tw.claims, c), append(tw.wants, wants)
+		}
+	}
+	return tw
+}
+
+func twinName(r int) string { return string(rune('x' + r)) }
+
+func twinCounter(r int) string { return reservedMark + counterMark + twinName(r) }
+
+// eval sends a command as a pipeline does.
+func (tw *fenceTwin) eval(cmd command) (any, error) {
+	args, keys := []any{cmd.script.sourceArg}, len(cmd.keys)
+	if cmd.script.session {
+		keys++
+	}
+	args = append(append(args, keys), cmd.keys...)
+	if cmd.script.session {
+		args = append(args, "stone")
+	}
+	args = append(args, cmd.argv...)
+	if cmd.script.session {
+		args = append(args, 1)
+	}
+	return tw.conn.Do("EVAL", args...)
+}
+
+// run does random things with both and compares them after each.
+func (tw *fenceTwin) run(steps int) {
+	tw.t.Helper()
+	for range steps {
+		k := tw.rand.IntN(len(tw.claims))
+		switch tw.rand.IntN(8) {
+		case 0, 1, 2:
+			tw.lock(k)
+		case 3, 4, 5:
+			tw.keep(k)
+		case 6:
+			r := tw.rand.IntN(modelResources)
+			require.NoError(tw.t, tw.node.Del(twinName(r)))
+			tw.model.token[r] = 0
+		case 7:
+			if r := tw.rand.IntN(modelResources); tw.rand.IntN(4) == 0 {
+				require.NoError(tw.t, tw.node.Del(twinCounter(r)))
+				tw.model.counter[r] = 0
+			}
+		}
+		tw.same()
+	}
+	require.NoError(tw.t, tw.conn.Close())
+	tw.t.Log(tw.granted, "grants,", tw.refused, "refusals,", tw.failed, "errors")
+	require.Positive(tw.t, tw.granted)
+	require.Positive(tw.t, tw.refused)
+	require.Positive(tw.t, tw.failed)
+}
+
+// number is one next to the largest counter.
+func (tw *fenceTwin) number(k int) int64 {
+	_, _, top, _ := tw.model.look(0, tw.wants[k])
+	return max(1, top+tw.rand.Int64N(4)-1)
+}
+
+// lock sends the lock request of attempt k, by one of its two scripts. A proposal that
+// is far ahead of the server's clock is none.
+func (tw *fenceTwin) lock(k int) {
+	tw.t.Helper()
+	c, proposal := tw.claims[k], tw.number(k)
+	c.argv[twinProposal] = proposal
+	if tw.rand.IntN(4) == 0 {
+		c.argv[twinProposal], proposal = time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro(), 0
+	}
+	cmd := c.lockCommand()
+	if tw.rand.IntN(2) == 0 {
+		cmd = c.queueCommand((&Redlock{channel: "c"}).wakeUp(c.resources, c.keys), 0, time.Hour, false)
+	}
+	_, others, _, _ := tw.model.look(uint8(k+1), tw.wants[k])
+	want := tw.model.lock(uint8(k+1), tw.wants[k], proposal)
+	reply, err := tw.eval(cmd)
+	switch {
+	case want == 0 && others == 0:
+		tw.failed++
+		require.ErrorContains(tw.t, err, "NOFENCE")
+		return
+	case want == 0:
+		tw.refused++
+	default:
+		tw.granted++
+	}
+	require.NoError(tw.t, err)
+	out := cmd.script.decode(reply)
+	require.Equal(tw.t, want, out.fence)
+	require.Equal(tw.t, want > 0, out.stance == yes)
+}
+
+// keep sends one of the other requests of attempt k.
+func (tw *fenceTwin) keep(k int) {
+	tw.t.Helper()
+	c, token, wants := tw.claims[k], uint8(k+1), tw.wants[k]
+	fence := tw.number(k)
+	c.fencing.fence = fence
+	var cmd command
+	var want int64
+	switch tw.rand.IntN(3) {
+	case 0:
+		cmd, want = c.raiseCommand(fence), tw.model.raise(token, wants, fence)
+	case 1:
+		cmd, want = c.repairCommand(time.Hour), tw.model.repair(token, wants, fence)
+	case 2:
+		cmd, want = c.extendCommand(time.Hour), tw.model.extend(token, wants, fence)
+	}
+	reply, err := tw.eval(cmd)
+	require.NoError(tw.t, err)
+	require.Equal(tw.t, want, reply, cmd.script.name)
+	if cmd.script == raiseScript {
+		require.Equal(tw.t, want, cmd.script.decode(reply).fence)
+	}
+}
+
+// same compares what they store.
+func (tw *fenceTwin) same() {
+	tw.t.Helper()
+	var stored modelNode
+	for r := range modelResources {
+		token, held, err := tw.node.Get(twinName(r))
+		require.NoError(tw.t, err)
+		for k, c := range tw.claims {
+			if held && c.token == token {
+				stored.token[r] = uint8(k + 1)
+			}
+		}
+		require.Equal(tw.t, held, stored.token[r] != 0)
+		counter, there, err := tw.node.Get(twinCounter(r))
+		require.NoError(tw.t, err)
+		if there {
+			stored.counter[r], err = strconv.ParseInt(counter, 10, 64)
+			require.NoError(tw.t, err)
+		}
+	}
+	require.Equal(tw.t, tw.model, stored)
+}
+
+func TestFenceModelNodeIsTheScripts(t *testing.T) {
+	steps := 5000
+	if raceEnabled || testing.Short() {
+		steps = 1000
+	}
+	for resources := 1; resources <= modelResources; resources++ {
+		inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+			newFenceTwin(t, c.Nodes[0], resources).run(steps)
+		})
+	}
+}
+
+func TestRealFenceModelNodeIsTheScripts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the same as on a node in memory, on a server")
+	}
+	t.Parallel()
+	c := testcluster.RunServers(t, 1)
+	for resources := 1; resources <= modelResources; resources++ {
+		require.NoError(t, c.Nodes[0].Flush())
+		newFenceTwin(t, c.Nodes[0], resources).run(3000)
+	}
+}
