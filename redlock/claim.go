@@ -67,7 +67,11 @@ func newClaim(resources []string, keys []any, ttl time.Duration, nodes int) *cla
 // client's clock in µs, and the counters' life.
 func (c *claim) withFencing(f *fencing, now time.Time) {
 	c.fencing = f
-	c.argv = append(c.argv, now.UnixMicro(), f.life)
+	proposal := now.UnixMicro()
+	if proposal > maxFence {
+		proposal = 0
+	}
+	c.argv = append(c.argv, proposal, f.life)
 }
 
 // releasedLocked notes the answer of node i to a release, and returns what it

@@ -43,9 +43,11 @@ func (r *Redlock) fencing(resources []string, keys []any, life time.Duration) *f
 	return f
 }
 
-// grants are the answers to a round of a lock with fencing.
+// grants are the answers to a round of a lock with fencing. They are guarded by the
+// round's mu.
 type grants struct {
 	exact  int64   // of a raise: the fence, the only one that counts; 0: all do
+	agreed bool    // a quorum has said the same, or the raise has succeeded
 	fences []int64 // by node: the counter when it last held the token; 0: not known
 	small  [smallNodes]int64
 }
@@ -69,36 +71,54 @@ func (g *grants) count(i int, out outcome) outcome {
 }
 
 // errOtherFence is the vote of a node that has granted the lock while others were being
-// asked to raise their counters, and was not asked itself.
-var errOtherFence = errors.New("granted with another fence, too late to be asked to raise it")
+// asked to raise their counters, with a counter above theirs.
+var errOtherFence = errors.New("granted with another fence, too late for it to count")
 
 // counts reports whether a node that holds the token with this counter counts for the
 // fence; without one it counts as a grant.
 func counts(counter, fence int64) bool { return fence == 0 || counter == fence }
 
-// fenceOf returns the fence for these grants, the largest of them, how many are
-// exactly that already, and how many there are. 0 is no grant.
-func fenceOf(fences []int64) (fence int64, exact, granted int) {
+// agree is called when a quorum has granted the lock. It says whether they agree on
+// the fence.
+func (g *grants) agree(need int) {
+	fence, exact, _ := fenceOf(g.fences, need)
+	if g.agreed = exact >= need; g.agreed {
+		g.exact = fence
+	}
+}
+
+// fenceOf returns the fence for these grants: what need of them have said, and
+// otherwise the largest; how many have said exactly that; and how many grants there
+// are. 0 is no grant.
+func fenceOf(fences []int64, need int) (fence int64, exact, granted int) {
 	for _, f := range fences {
 		if f == 0 {
 			continue
 		}
 		granted++
-		switch {
-		case f > fence:
-			fence, exact = f, 1
-		case f == fence:
-			exact++
+		same := 0
+		for _, other := range fences {
+			if other == f {
+				same++
+			}
+		}
+		if same >= need || exact < need && f > fence {
+			fence, exact = f, same
 		}
 	}
 	return fence, exact, granted
 }
 
-// fenceOf is that of the answers so far.
-func (rd *round) fenceOf() (fence int64, exact, granted int) {
+// fence returns the fence on which a quorum has agreed, 0 if it has not, and how
+// many grants there are.
+func (rd *round) fence() (fence int64, granted int) {
 	rd.mu.Lock()
 	defer rd.mu.Unlock()
-	return fenceOf(rd.grants.fences)
+	_, _, granted = fenceOf(rd.grants.fences, rd.r.need)
+	if rd.grants.agreed {
+		fence = rd.grants.exact
+	}
+	return fence, granted
 }
 
 // fence agrees on a fence with the nodes that have granted the lock. Usually a
@@ -106,10 +126,8 @@ func (rd *round) fenceOf() (fence int64, exact, granted int) {
 // less are asked to raise their counters, in one more round trip. If one of them has
 // lost the key meanwhile, others that came late may still do.
 func (b *bid) fence(ctx context.Context) (v verdict, waited error) {
-	r, f := b.a.r, b.claim.fencing
-	fence, exact, _ := b.round.fenceOf()
-	if exact >= r.need {
-		f.fence = fence
+	r := b.a.r
+	if b.claim.fencing.fence, _ = b.round.fence(); b.claim.fencing.fence != 0 {
 		return granted, nil
 	}
 	r.counters.raised.Add(1)
@@ -118,10 +136,10 @@ func (b *bid) fence(ctx context.Context) (v verdict, waited error) {
 		b.raise(time.Until(until))
 		waited = b.round.wait(ctx, r.closing)
 		v, _ = b.round.result()
-		_, _, left := b.round.fenceOf()
+		fence, left := b.round.fence()
 		switch {
 		case v == granted:
-			f.fence = b.round.grants.exact
+			b.claim.fencing.fence = fence
 			return v, nil
 		case v == undecided, left < r.need, !time.Now().Before(until):
 			return v, waited
@@ -140,13 +158,12 @@ func (b *bid) raise(timeout time.Duration) {
 }
 
 // raise makes rd the round in which the nodes that have granted the lock in prev, or
-// in the one before, are asked to raise their counters to the largest one. As in
-// succeed, the other votes are kept, and those that prev still waits for come. Before
-// ask only.
+// in the one before, are asked to raise their counters. As in succeed, the other votes
+// are kept, and those that prev still waits for come. Before ask only.
 func (rd *round) raise(prev *round) {
 	prev.mu.Lock()
 	defer prev.mu.Unlock()
-	fence, _, _ := fenceOf(prev.grants.fences)
+	fence, _, _ := fenceOf(prev.grants.fences, rd.r.need)
 	rd.start, rd.grants = prev.start, newGrants(len(prev.votes))
 	rd.grants.exact = fence
 	rd.task.cmd = rd.task.claim.raiseCommand(fence)
@@ -160,7 +177,23 @@ func (rd *round) raise(prev *round) {
 			rd.grants.fences[i] = fence
 			v.stance, v.Err = yes, nil
 			rd.skip(i, v)
+		case counter > fence:
+			v.stance, v.Err = silent, errOtherFence
+			rd.skip(i, v)
 		}
 	}
 	prev.next = rd
+}
+
+// raiseLate says whether the answer of node i is a grant that has come late and has to
+// be raised, too: to wait for it until the next raise would be to wait for those that
+// do not answer. It is the caller's to ask then, unless ask is still to come. rd.mu is
+// held.
+func (rd *round) raiseLate(i int, out outcome) (late, send bool) {
+	req := &rd.requests[i]
+	if out.stance != yes || out.fence >= rd.grants.exact || req.task != nil {
+		return false, false
+	}
+	req.task = &rd.task
+	return true, rd.asked
 }

@@ -306,14 +306,14 @@ func (m *fenceModel) judge(fences []int64, raising int64, d *modelDecision) {
 			yes++
 		}
 	}
-	fence, exact, granted := m.fenceOf(fences)
+	fence, exact, granted := m.fenceOf(fences, m.quorum)
 	switch {
 	case raising != 0 && yes >= m.quorum:
 		d.succeed |= 1 << (raising - 1)
-	case raising != 0 && fence > raising, raising == 0 && granted >= m.quorum && exact < m.quorum:
-		d.raise |= 1 << (fence - 1)
-	case raising == 0 && yes >= m.quorum:
+	case exact >= m.quorum:
 		d.succeed |= 1 << (fence - 1)
+	case fence > raising && granted >= m.quorum:
+		d.raise |= 1 << (fence - 1)
 	}
 }
 

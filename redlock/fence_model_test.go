@@ -148,7 +148,7 @@ type modelRules struct {
 	expiry        bool // is a step of its own
 	losses        int  // how often a node may lose what it stores
 
-	fenceOf func(fences []int64) (fence int64, exact, granted int)
+	fenceOf func(fences []int64, need int) (fence int64, exact, granted int)
 	counts  func(counter, fence int64) bool
 	lock    func(n *modelNode, token uint8, wants []int, proposal int64) int64
 	raise   func(n *modelNode, token uint8, wants []int, fence int64) int64

@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -53,18 +54,19 @@ func lockLevel(n *modelNode, token uint8, wants []int, proposal int64) int64 {
 }
 
 // largest and smallest take a fence without asking for nodes that hold exactly that.
-func largest(fences []int64) (fence int64, exact, granted int) {
-	fence, _, granted = fenceOf(fences)
+func largest(fences []int64, need int) (fence int64, exact, granted int) {
+	_, _, granted = fenceOf(fences, need)
+	fence = slices.Max(fences)
 	return fence, granted, granted
 }
 
-func smallest(fences []int64) (fence int64, exact, granted int) {
+func smallest(fences []int64, need int) (fence int64, exact, granted int) {
 	for _, f := range fences {
 		if f != 0 && (fence == 0 || f < fence) {
 			fence = f
 		}
 	}
-	_, _, granted = fenceOf(fences)
+	_, _, granted = fenceOf(fences, need)
 	return fence, granted, granted
 }
 

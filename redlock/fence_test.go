@@ -74,11 +74,12 @@ func TestFenceOf(t *testing.T) {
 		{[]int64{0, 0, 0}, 0, 0, 0},
 		{[]int64{7, 7, 7}, 7, 3, 3},
 		{[]int64{0, 7, 7}, 7, 2, 2},
-		{[]int64{7, 8, 7}, 8, 1, 3},
 		{[]int64{8, 7, 8, 0, 1}, 8, 2, 4},
+		{[]int64{7, 9, 7}, 7, 2, 3}, // A quorum has said 7: it need not be the largest.
+		{[]int64{9, 7, 7, 8, 0}, 7, 2, 4},
 		{[]int64{maxFence, 1, 0}, maxFence, 1, 2},
 	} {
-		fence, exact, granted := fenceOf(tc.fences)
+		fence, exact, granted := fenceOf(tc.fences, 2)
 		assert.Equal(t, tc.fence, fence, tc.fences)
 		assert.Equal(t, tc.exact, exact, tc.fences)
 		assert.Equal(t, tc.granted, granted, tc.fences)

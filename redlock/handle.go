@@ -44,9 +44,9 @@ func (l *Lock) Token() string { return l.claim.token }
 // Fence returns the lock's fencing token, for the resource to refuse writes of earlier
 // holders by: 0 without [WithFencing], otherwise 1 or more and below 2^53. It is larger
 // than the fence of every lock on one of the same resources that was got before this
-// one was asked for, and no two such locks have the same one: as long as a majority of
-// nodes keeps its counters, whatever clocks, pauses and the network do. Extensions keep
-// it. Fences of locks that have no resource in common say nothing about each other.
+// one was asked for, and no two such locks have the same one, whatever clocks, pauses
+// and the network do, as long as no node loses its counters; see [WithFenceLife] and
+// docs/safety.md. Extensions keep it. Fences of locks that have no resource in common say nothing about each other.
 func (l *Lock) Fence() int64 {
 	if l.claim.fencing == nil {
 		return 0

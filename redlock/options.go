@@ -107,7 +107,8 @@ func WithDriftFactor(f float64) Option { return func(o *options) { o.driftFactor
 // WithNodeTimeout bounds how long a round waits for a node, everything
 // included: borrowing and connecting, queueing, the network, the script. A call
 // ends within it even when all nodes are silent (Lock: within it per attempt,
-// and once more where a split vote has to be resolved). Keep it small against
+// and once more each where a split vote has to be resolved and where counters have to
+// be raised for a fence). Keep it small against
 // the ttl: what a round takes comes off the validity. A connection counts as
 // broken when a request has had no answer for ten times this long, at least 1 s.
 // Default 100 ms, at most 24 h.
@@ -136,22 +137,24 @@ func WithMaxHold(d time.Duration) Option {
 // All holders of a resource that write to it need the option. Those without it still
 // exclude each other and the ones with it, but have no fence.
 //
-// It takes no further round trip as long as the nodes' counters agree, which they do
-// unless nodes were missing for a while or attempts have failed. Every resource leaves
+// It takes no further round trip as long as a quorum of the nodes' counters agrees,
+// which it does unless nodes were missing for a while, attempts have failed, or a node's
+// clock is more than a second behind. Every resource leaves
 // a key for its counter on every node; see [WithFenceLife].
 func WithFencing() Option { return func(o *options) { o.fencing = true } }
 
 // WithFenceLife sets for how long nodes keep a resource's counter after the last
 // lock, or the last extension of one, with [WithFencing]. A counter that has expired
-// is lost data: after it the fences still grow, by the client's clock in µs, as long as
-// the clocks of the clients that take the lock differ by less than the time for which
-// nobody held it. It must be at least the ttl. Default 7 days; for resources that must never
+// is lost data: after it the fences still grow, by the client's clock or the node's in
+// µs, as long as these clocks differ by less than the time for which nobody held the
+// lock. All clients of a resource should use the same: the last one's counts. It must
+// be at least the ttl. Default 7 days; for resources that must never
 // be confused, take years.
 func WithFenceLife(d time.Duration) Option { return func(o *options) { o.fenceLife = d } }
 
 // WithPrefix puts p in front of every key. Clients exclude each other only if
 // prefix and resource together are equal; waiters hear only of releases by clients
-// with the same prefix. For New only. Default "": the key is the resource itself, as
+// with the same prefix, and only their fences compare. For New only. Default "": the key is the resource itself, as
 // in node-redlock and redsync.
 func WithPrefix(p string) Option {
 	return func(o *options) { o.prefix, o.newOnly = p, "WithPrefix" }

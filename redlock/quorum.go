@@ -32,6 +32,7 @@ type round struct {
 
 	mu      sync.Mutex
 	over    bool // set with decided
+	asked   bool // ask has been called
 	votes   []Vote
 	pending int
 	tally   tally
@@ -115,7 +116,7 @@ func (rd *round) succeed(prev *round) {
 // at the latest timeout from now.
 func (rd *round) ask(start time.Time, timeout time.Duration) {
 	rd.mu.Lock()
-	rd.start, rd.task.limit = start, timeout
+	rd.start, rd.task.limit, rd.asked = start, timeout, true
 	now := time.Now()
 	if rd.pending < len(rd.votes) {
 		rd.judgeLocked(now) // The votes that skip preset may be enough.
@@ -123,15 +124,24 @@ func (rd *round) ask(start time.Time, timeout time.Duration) {
 	if rd.pending > 0 {
 		rd.timer = time.AfterFunc(timeout, rd.expire)
 	}
+	var send []bool
+	if rd.grants != nil { // Late grants add requests; those are sent by whom they come to.
+		send = make([]bool, len(rd.requests))
+		for i := range rd.requests {
+			send[i] = rd.requests[i].task != nil
+		}
+	}
 	rd.mu.Unlock()
-	for i, nd := range rd.r.nodes {
-		req := &rd.requests[i]
-		if req.task == nil {
-			continue
+	for i := range rd.requests {
+		if send == nil && rd.requests[i].task != nil || send != nil && send[i] {
+			rd.send(i, now)
 		}
-		if err := nd.enqueue(req, now); err != nil {
-			rd.vote(i, outcome{err: err}, time.Now())
-		}
+	}
+}
+
+func (rd *round) send(i int, now time.Time) {
+	if err := rd.r.nodes[i].enqueue(&rd.requests[i], now); err != nil {
+		rd.vote(i, outcome{err: err}, time.Now())
 	}
 }
 
@@ -152,6 +162,13 @@ func (rd *round) voteOnce(i int, out outcome, at time.Time) *round {
 		return nil
 	}
 	if rd.grants != nil {
+		if late, send := rd.raiseLate(i, out); late {
+			rd.mu.Unlock()
+			if send {
+				rd.send(i, time.Now())
+			}
+			return nil
+		}
 		out = rd.grants.count(i, out)
 	}
 	rd.count(i, Vote{
@@ -188,6 +205,9 @@ func (rd *round) judgeLocked(now time.Time) {
 	if !rd.over {
 		if rd.verdict = rd.judge(rd.tally, rd.r.need, len(rd.votes)); rd.verdict == granted {
 			rd.verdict = rd.inTimeLocked(now)
+		}
+		if rd.verdict == granted && rd.grants != nil {
+			rd.grants.agree(rd.r.need)
 		}
 		if rd.verdict != undecided {
 			rd.decideLocked(rd.verdict.err())
@@ -227,8 +247,8 @@ func (rd *round) decideLocked(err error) {
 }
 
 func (rd *round) eventLocked(kind EventKind, err error) {
-	if !rd.r.events.on() {
-		return
+	if !rd.r.events.on() || err == nil && rd.grants != nil && !rd.grants.agreed {
+		return // Without a fence it is no lock yet; what comes of it says the next round.
 	}
 	e := Event{
 		Kind: kind, Op: rd.op, Resources: append([]string(nil), rd.resources...), Attempt: rd.attempt,
@@ -256,7 +276,11 @@ func (rd *round) giveUp(err error) {
 func (rd *round) expire() {
 	now := time.Now()
 	for i, nd := range rd.r.nodes {
-		if req := &rd.requests[i]; req.task != nil {
+		req := &rd.requests[i]
+		rd.mu.Lock()
+		asked := req.task != nil
+		rd.mu.Unlock()
+		if asked {
 			nd.withdraw(req)
 		}
 		rd.vote(i, outcome{err: ErrNodeTimeout}, now)

@@ -130,7 +130,9 @@ const counterMark = "f:"
 // fenceLua is grantLua with fencing. It needs: at, the number of the last key
 // before the counters; proposal, what the counters are to become if that is more
 // than they are, and at most a second ahead of the node's clock: a client whose clock
-// is wrong by years must not use the counter up; keep, their life in ms.
+// is wrong by years must not use the counter up; keep, their life in ms. Where there
+// is no counter, one that was there may have been lost, and a clock, then the node's,
+// has to stand in for it.
 //
 // A request that runs again, when all keys hold the token, says what the first has
 // said, or nothing. The counters first: a write that the server refuses then leaves
@@ -151,7 +153,8 @@ if mine == n then
 end
 if proposal > fence then
   local now = redis.call('TIME')
-  if proposal <= now[1] * 1000000 + now[2] + 1000000 then fence = proposal end
+  now = now[1] * 1000000 + now[2]
+  if proposal <= now + 1000000 then fence = proposal elseif top < 1 then fence = now end
 end
 local text = string.format('%.0f', fence)
 for i = 1, n do redis.call('SET', KEYS[at + i], text, 'PX', keep) end
@@ -217,16 +220,14 @@ return tonumber(ARGV[2])
 	return unexpected("raise", reply)
 }))
 
-// keepFenceLua sets counters that are below the fence to it, or have been lost, and
-// has the others live on. It needs at, fence and keep.
+// keepFenceLua has counters live on, and sets those that are below the fence to it, or
+// have been lost. It needs at, fence and keep. The PEXPIRE comes first for a server that
+// is out of memory; see cleanScript.
 const keepFenceLua = `
 for i = 1, n do
+  redis.call('PEXPIRE', KEYS[at + i], keep)
   local c = tonumber(redis.pcall('GET', KEYS[at + i]) or 0)
-  if c and c < tonumber(fence) then
-    redis.call('SET', KEYS[at + i], fence, 'PX', keep)
-  else
-    redis.call('PEXPIRE', KEYS[at + i], keep)
-  end
+  if c and c < tonumber(fence) then redis.call('SET', KEYS[at + i], fence, 'PX', keep) end
 end`
 
 // decodeFenced reads the fence of a grant; decode reads the other answers.

@@ -161,7 +161,9 @@ func fenceOf(req *http.Request) (int64, error) {
 // if a larger fence has been used for it.
 //
 // After another error, such as a lost connection, the value may have been stored. To
-// call Put again with the same fence is safe.
+// call Put again with the same fence and value is safe. Not so to
+// write another value: the first request may still be on its way, and lands with an
+// equal fence. Take the lock again for that.
 func Put(ctx context.Context, client *http.Client, url string, fence int64, value string) error {
 	_, err := do(ctx, client, http.MethodPut, url, fence, value)
 	return err
@@ -194,6 +196,8 @@ func do(ctx context.Context, client *http.Client, method, url string, fence int6
 	}
 	seen := resp.Header.Get(Header)
 	switch {
+	case resp.Request.Method != method: // After a redirect, net/http may ask again with GET.
+		return "", fmt.Errorf("httpservice: %s was redirected: %s", method, resp.Request.URL)
 	case resp.StatusCode == http.StatusOK, resp.StatusCode == http.StatusNoContent:
 		return string(answer), nil
 	case resp.StatusCode == http.StatusConflict && seen != "": // Not the 409 of something in between.

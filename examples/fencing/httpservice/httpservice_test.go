@@ -139,3 +139,18 @@ func TestOtherConflicts(t *testing.T) {
 	require.ErrorContains(t, err, "409")
 	require.NotErrorIs(t, err, ErrStale)
 }
+
+// net/http repeats a PUT that is redirected as a GET, which writes nothing.
+func TestARedirectedPutIsNoSuccess(t *testing.T) {
+	backend := httptest.NewServer(New())
+	defer backend.Close()
+	for _, code := range []int{http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther} {
+		front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, backend.URL+r.URL.Path, code)
+		}))
+		require.NoError(t, Put(t.Context(), http.DefaultClient, backend.URL+"/values/k", 5, "old"))
+		err := Put(t.Context(), http.DefaultClient, front.URL+"/values/k", 5, "new")
+		require.ErrorContains(t, err, "redirected")
+		front.Close()
+	}
+}

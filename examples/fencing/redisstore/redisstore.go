@@ -51,7 +51,9 @@ return {1, redis.call('HGET', KEYS[1], 'value')}`)
 // fence has been used for it. It may be called concurrently.
 //
 // After another error, such as a lost connection, the value may have been set. To call
-// Write again with the same fence is safe.
+// Write again with the same fence and value is safe. Not so to
+// write another value: the first request may still be on its way, and lands with an
+// equal fence. Take the lock again for that.
 func Write(ctx context.Context, pool *redis.Pool, key string, fence int64, value string) error {
 	_, err := run(ctx, pool, writeScript, fence, key, fence, value)
 	return err

@@ -64,7 +64,9 @@ type DB interface {
 // larger fence has been used for it.
 //
 // After another error, such as a lost connection, the balance may have been set. To
-// call Write again with the same fence is safe.
+// call Write again with the same fence and balance is safe. Not so to
+// write another value: the first request may still be on its way, and lands with an
+// equal fence. Take the lock again for that.
 func Write(ctx context.Context, db DB, id string, fence, balance int64) error {
 	if err := check(fence); err != nil {
 		return err
