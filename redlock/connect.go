@@ -67,7 +67,7 @@ func (n *node) answer(w *wire) *pipeline {
 	if n.ctx.Err() != nil {
 		return nil
 	}
-	p := &pipeline{node: n, wire: w, gen: n.gen, writerDone: make(chan struct{}), lastReply: time.Now()}
+	p := &pipeline{node: n, wire: w, gen: n.gen, guard: n.running, writerDone: make(chan struct{}), lastReply: time.Now()}
 	p.watchdog = time.AfterFunc(watchInterval, p.watch)
 	n.state, n.line, n.down, n.lost = nodeUp, p, nil, false
 	n.sayBye()
@@ -153,8 +153,12 @@ func (n *node) handshake(ctx context.Context, conn *wire) error {
 	}
 	n.mu.Unlock()
 
+	run, err := n.lookAtRun(ctx, conn)
+	if err != nil {
+		return err
+	}
 	for _, s := range handshakeScripts {
-		if err := conn.Send("SCRIPT", "LOAD", s.sourceArg); err != nil {
+		if err := n.load(conn, run, s); err != nil {
 			return err
 		}
 	}
@@ -168,6 +172,7 @@ func (n *node) handshake(ctx context.Context, conn *wire) error {
 			return fmt.Errorf("handshake: %w", err)
 		}
 	}
+	n.running = run
 	// Without debts there is no clean-up: no lock request can be outstanding then.
 	return n.cleanAll(ctx, conn, gen, life, debts, unknown)
 }

@@ -47,6 +47,10 @@ var (
 	// ErrNodeTimeout: the node did not answer within the node timeout, or before
 	// an answer would have come too late to count.
 	ErrNodeTimeout = errors.New("redlock: node timeout")
+
+	// ErrQuarantined: the node may have forgotten locks that are still held, and does not
+	// grant any until WithQuarantine's time is over, HolderTTL from now.
+	ErrQuarantined = errors.New("redlock: node in quarantine")
 )
 
 // expiredError is the type of ErrExpired; it exists so that errors.Is finds
@@ -68,7 +72,7 @@ type Vote struct {
 
 	// Err is nil for a yes. Otherwise ErrTaken (another token holds a
 	// resource), ErrLost (the key is gone or another's), ErrPending,
-	// ErrNodeTimeout, ErrClosed, or the node's own error, with the address of
+	// ErrNodeTimeout, ErrQuarantined, ErrClosed, or the node's own error, with the address of
 	// the failing part of the network in it as redigo or the server gave it.
 	Err error
 
@@ -80,7 +84,7 @@ type Vote struct {
 	Holder string
 
 	// HolderTTL is how long that token's key still had to live, with ErrTaken;
-	// negative if the key has no expiry.
+	// negative if the key has no expiry. With ErrQuarantined, the time left of that.
 	HolderTTL time.Duration
 
 	stance stance

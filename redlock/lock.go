@@ -43,7 +43,7 @@ type Redlock struct {
 
 	mu     sync.Mutex
 	closed bool
-	calls  int           // of Lock, TryLock, Do and Inspect that are running, and holds
+	calls  int           // of Lock, TryLock, Do, Inspect and Check that are running, and holds
 	quiet  chan struct{} // closed when calls is 0 after Close
 	done   chan struct{} // closed when Close has finished
 }
@@ -95,6 +95,7 @@ func New(nodes []Node, opts ...Option) (*Redlock, error) {
 		seen[n.Name] = i
 		session := o.prefix + reservedMark + "s:" + newToken()[:16]
 		nd := newNode(n, session, o.nodeTimeout, r.events)
+		nd.guard = newGuard(&o, len(nodes))
 		nd.ear = &listener{ears: &r.ears, node: nd, index: i}
 		r.ears.all = append(r.ears.all, nd.ear)
 		r.nodes = append(r.nodes, nd)

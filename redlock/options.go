@@ -46,8 +46,11 @@ type options struct {
 	maxHoldSet  bool
 	fencing     bool
 	fenceLife   time.Duration
-	prefix      string
-	hook        Hook
+	quarantine  time.Duration // the longest ttl; 0: none
+
+	quarantineSet bool
+	prefix        string
+	hook          Hook
 
 	newOnly string // the last option given that only New takes
 }
@@ -160,6 +163,27 @@ func WithPrefix(p string) Option {
 	return func(o *options) { o.prefix, o.newOnly = p, "WithPrefix" }
 }
 
+// WithQuarantine keeps a node that is new, has restarted or has lost its data from
+// granting locks for maxTTL and a second, counted from when a client first meets it
+// so: by then no lock can be held any more that the node has forgotten. Without it, and
+// without `appendfsync always`, one restart can let a second holder in. (The Redis
+// documentation calls it delayed restarts.) Such a node's vote is ErrQuarantined, with
+// the time left in HolderTTL; Lock waits for that as for a holder. Extend and Unlock go
+// on as always. A new cluster grants its first lock after maxTTL, or when [Redlock.Admit]
+// says that it may.
+//
+// maxTTL is the longest ttl that a client may lock or extend for: more is an error
+// before any I/O. All clients of the nodes need the same one, and the same number of
+// nodes: nodes remember both, and grant nothing to a client with others; see
+// docs/operations.md for how to change them. A client without the option is not kept
+// from anything.
+//
+// It costs the nodes a few microseconds for each lock, and takes the right to INFO. For
+// New only. Default: none.
+func WithQuarantine(maxTTL time.Duration) Option {
+	return func(o *options) { o.quarantine, o.quarantineSet, o.newOnly = maxTTL, true, "WithQuarantine" }
+}
+
 // WithHook has h called with everything that happens; see [Event] for what and
 // [SlogHook] for a ready one. For New only.
 func WithHook(h Hook) Option {
@@ -206,6 +230,8 @@ func (o *options) validate() error {
 		return fmt.Errorf("redlock: max hold %v: must be positive", o.maxHold)
 	case o.fenceLife < time.Millisecond:
 		return fmt.Errorf("redlock: fence life %v: must be at least 1ms", o.fenceLife)
+	case o.quarantineSet && (o.quarantine < time.Millisecond || o.quarantine > maxQuarantine):
+		return fmt.Errorf("redlock: quarantine's maxTTL %v: must be at least 1ms and at most %v", o.quarantine, maxQuarantine)
 	case strings.Contains(o.prefix, reservedMark):
 		return fmt.Errorf("redlock: prefix %q: %q is reserved", o.prefix, reservedMark)
 	}
@@ -227,6 +253,9 @@ func (o *options) checkTTL(ttl time.Duration) error {
 	}
 	if validity(ttl, o.driftFactor) <= 0 {
 		return fmt.Errorf("redlock: ttl %v: nothing is left of it after the drift allowance of %v", ttl, drift(ttl, o.driftFactor))
+	}
+	if o.quarantine > 0 && ttl > o.quarantine {
+		return fmt.Errorf("redlock: ttl %v: must not exceed the quarantine's maxTTL %v", ttl, o.quarantine)
 	}
 	if o.fencing && ttl > o.fenceLife {
 		return fmt.Errorf("redlock: ttl %v: must not exceed the fence life %v", ttl, o.fenceLife)

@@ -3,6 +3,7 @@ package redlock
 import (
 	"cmp"
 	"context"
+	"errors"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -143,7 +144,7 @@ func freeIn(votes []Vote, need int) (time.Duration, bool) {
 		switch {
 		case v.stance == yes || v.stance == pending:
 			lefts = append(lefts, 0)
-		case v.stance == no && v.HolderTTL >= 0:
+		case v.stance == no && v.HolderTTL >= 0, errors.Is(v.Err, ErrQuarantined):
 			lefts = append(lefts, v.HolderTTL)
 		default:
 			lefts = append(lefts, never)

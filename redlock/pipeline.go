@@ -51,6 +51,8 @@ type pipeline struct {
 	wire *wire
 	gen  any // the connection's generation, boxed
 
+	guard *runGuard // nil: no quarantine
+
 	writerDone chan struct{}
 	watchdog   *time.Timer
 
@@ -159,13 +161,22 @@ func (p *pipeline) send(args []any, out outgoing) ([]any, error) {
 	if out.cmd.script == nil {
 		return args, p.wire.Send("PING")
 	}
-	c := &out.cmd
-	verb, program := "EVALSHA", c.script.shaArg
+	c, script := &out.cmd, out.cmd.script
+	guard := p.guard
+	if guard != nil && script.session {
+		script = guard.scripts[script]
+	} else {
+		guard = nil
+	}
+	verb, program := "EVALSHA", script.shaArg
 	if out.eval {
-		verb, program = "EVAL", c.script.sourceArg
+		verb, program = "EVAL", script.sourceArg
 	}
 	keys := len(c.keys)
 	if c.script.session {
+		keys++
+	}
+	if guard != nil {
 		keys++
 	}
 	args = append(args, program, keys)
@@ -173,9 +184,15 @@ func (p *pipeline) send(args []any, out outgoing) ([]any, error) {
 	if c.script.session {
 		args = append(args, p.node.stone)
 	}
+	if guard != nil {
+		args = append(args, guard.marker)
+	}
 	args = append(args, c.argv...)
 	if c.script.session {
 		args = append(args, p.gen)
+	}
+	if guard != nil {
+		args = append(args, guard.check(out.eval), guard.fingerprint, guard.span)
 	}
 	return args, p.wire.Send(verb, args...)
 }
@@ -242,7 +259,7 @@ func (p *pipeline) take(reply any, err error, now time.Time) (q *request, out ou
 		return q, out, false, again
 	}
 	out = q.cmd.script.decode(reply)
-	refusedLock := q.kind == lockKind && (out.stance == no || out.stale)
+	refusedLock := q.kind == lockKind && (out.stance == no || out.stale || out.abstained)
 	released := q.kind == releaseKind && out.stance != silent
 	if refusedLock || released {
 		q.claim.marks[q.index] &^= markSent // Nothing of the claim is on the node.

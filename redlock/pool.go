@@ -47,6 +47,8 @@ type node struct {
 	epoch   time.Time     // what requests' times are counted from
 	events  *dispatcher
 	ear     *listener
+	guard   *guard    // nil: no quarantine
+	running *runGuard // of the run that the last handshake has met; nil: no quarantine
 
 	// stone is the key of the session's tombstone, boxed. The session is this
 	// node value: each of its connections has a generation, and the tombstone

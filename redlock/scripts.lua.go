@@ -32,6 +32,7 @@ type outcome struct {
 	stance    stance
 	err       error // nil for a yes; ErrTaken or ErrLost for a no; else why there is no answer
 	stale     bool  // the script did nothing, because the connection has been given up
+	abstained bool  // the script did nothing, because of the quarantine
 	holder    string
 	holderTTL time.Duration
 	value     string   // inspect: the token's beginning; clean: which keys it removed
@@ -52,14 +53,107 @@ func newScript(name, source string, decode func(any) outcome) *script {
 
 func (s *script) ofSession() *script {
 	s.session = true
+	s.decode = decodeGuarded(s.decode)
 	return s
 }
+
+// The marker of a node says for which client configuration, its fingerprint, it has been
+// set up, and in which run of the server:
+//
+//	run_id since fingerprint    since: when the run was first seen, by the node's clock in
+//	                            ms; 0: it may vote
+//
+// guardLua comes before a script that grants. Without its marker the node is new or has
+// lost its data, with the one of another run it has restarted: then it does not grant
+// until the time of quarantine is over. It must be looked up where the lock is granted:
+// what is looked up once per connection fails behind a proxy that changes the server
+// under its clients.
+//
+// To look the run up, by INFO, takes as long as all the rest of a lock. But servers from
+// Redis 7 on forget their scripts when they end. So the text of a guarded script names
+// the run for which it was made, and where a server knows the text, and has the marker of
+// that run, that is the run. For that to be true, a text must get into a server only
+// together with a look at the run: by EVAL with check, and never by SCRIPT LOAD, which
+// may reach a server that has restarted since. A stray text finds another marker then.
+//
+//	KEYS  …, the marker
+//	ARGV  …, check ('0': the text says the run; '1': look it up; 'load': do no more than
+//	      that), the fingerprint, the time of quarantine in ms
+//	{'Q', ms}           abstained, for so long
+//	{'F', fingerprint}  refused: the node has been set up for another configuration
+//	1                   after 'load'
+func guardLua(run string) string {
+	return `
+local marker, span, print, check = table.remove(KEYS), tonumber(table.remove(ARGV)), table.remove(ARGV), table.remove(ARGV)
+if check ~= '0' or redis.call('GET', marker) ~= '` + run + ` 0 ' .. print then
+  ` + runLua + `
+  local seen, since, other = string.match(redis.call('GET', marker) or '', '^(%x+) (%d+) (.*)$')
+  if other and other ~= print then return {'F', other} end
+  local time = redis.call('TIME')
+  local now = time[1] * 1000 + math.floor(time[2] / 1000)
+  since = tonumber(since)
+  if seen ~= run or since > now then
+    redis.call('SET', marker, string.format('%s %.0f %s', run, now, print))
+    since = now
+  end
+  if since + span > now then return {'Q', since + span - now} end
+  if since > 0 then redis.call('SET', marker, run .. ' 0 ' .. print) end
+  if check == 'load' then return 1 end
+end
+`
+}
+
+// guardedScripts are the scripts that grant, for a server in this run.
+func guardedScripts(run string) map[*script]*script {
+	guarded := make(map[*script]*script)
+	for _, s := range handshakeScripts {
+		if s.session {
+			guarded[s] = newScript(s.name, guardLua(run)+s.sourceArg.(string), s.decode)
+		}
+	}
+	return guarded
+}
+
+func decodeGuarded(decode func(any) outcome) func(any) outcome {
+	return func(reply any) outcome {
+		if r, ok := reply.([]any); ok && len(r) == 2 {
+			why, _ := r[0].([]byte)
+			switch detail := r[1].(type) {
+			case int64:
+				if string(why) == "Q" && detail > 0 {
+					left := millis(detail)
+					return outcome{err: &quarantineError{left}, holderTTL: left, abstained: true}
+				}
+			case []byte:
+				if string(why) == "F" {
+					return outcome{err: fmt.Errorf("the node is set up for another configuration, %s; see Admit", detail), abstained: true}
+				}
+			}
+		}
+		return decode(reply)
+	}
+}
+
+const runLua = `
+local info = redis.pcall('INFO', 'server')
+local run = type(info) == 'string' and string.match(info, 'run_id:(%x+)')
+if not run then return redis.error_reply('NOPERM quarantine takes the right to INFO, and a server that shows its run_id') end`
+
+// admitScript ends the quarantine, and adopts the configuration.
+//
+//	KEYS  the marker
+//	ARGV  fingerprint
+//	1     done
+var admitScript = newScript("admit", runLua+`
+redis.call('SET', KEYS[1], run .. ' 0 ' .. ARGV[1])
+return 1
+`, decodeHeld("admit"))
 
 // handshakeScripts are loaded into every new connection's server. SCRIPT FLUSH
 // or a restart behind a proxy may still lose them at any moment.
 var handshakeScripts = []*script{
 	lockScript, fencedLockScript, queueScript, fencedQueueScript, raiseScript, extendScript, repairScript,
-	unlockScript, leaveScript, undoScript, passScript, cleanScript, inspectScript,
+	unlockScript, leaveScript, undoScript, passScript, cleanScript, inspectScript, admitScript,
 }
 
 // digestLua shortens a token to what may be shown to others: a token is what
@@ -653,6 +747,40 @@ return {string.sub(v, 1, 9), redis.call('PTTL', KEYS[1]), `+digestLua+`}
 	}
 	return unexpected("inspect", reply)
 })
+
+// probeScript tries out the commands that the other scripts call, for Check.
+//
+//	KEYS  a key of its own
+//	ARGV  a channel on which nobody listens
+//	{command, error, …}  those that failed
+//
+// It changes nothing: the key is a string while the commands for sorted sets
+// are tried, so these fail, which counts as permitted. It would expire if DEL were
+// forbidden. Where it cannot be set, they are left out.
+var probeScript = newScript("probe", `
+local failed = {}
+local function try(...)
+  local r = redis.pcall(...)
+  if type(r) ~= 'table' or not r.err or string.find(r.err, 'WRONGTYPE', 1, true) then return true end
+  failed[#failed + 1] = string.lower((select(1, ...)))
+  failed[#failed + 1] = r.err
+  return false
+end
+try('TIME')
+try('EXISTS', KEYS[1])
+if try('SET', KEYS[1], '1', 'PX', 1000) then
+  try('ZADD', KEYS[1], 0, 'x')
+  try('ZREM', KEYS[1], 'x')
+  try('ZCARD', KEYS[1])
+  try('ZPOPMIN', KEYS[1])
+end
+try('GET', KEYS[1])
+try('PTTL', KEYS[1])
+try('PEXPIRE', KEYS[1], 1000)
+try('DEL', KEYS[1])
+try('PUBLISH', ARGV[1], '')
+return failed
+`, nil)
 
 func millis(ms int64) time.Duration {
 	if ms < 0 {

@@ -2,6 +2,8 @@ package testcluster
 
 import (
 	"context"
+	"fmt"
+	"math/rand/v2"
 	"net"
 	"strconv"
 	"sync"
@@ -57,6 +59,7 @@ type embedded struct {
 	proxy *Proxy
 
 	mu        sync.Mutex
+	runID     string     // of the server, less the part that changes with every life
 	changed   *sync.Cond // Signalled when conns or hooks change.
 	conns     int        // Connections that the server still works on.
 	hooks     int        // Those of them that are inside onCommand.
@@ -67,7 +70,7 @@ type embedded struct {
 }
 
 func newEmbedded(tcp bool) (*embedded, error) {
-	e := &embedded{tcp: tcp, mini: miniredis.NewMiniRedis()}
+	e := &embedded{tcp: tcp, mini: miniredis.NewMiniRedis(), runID: fmt.Sprintf("%032x", rand.Uint64())}
 	e.changed = sync.NewCond(&e.mu)
 	e.proxy = NewProxy(e.dial)
 	e.mini.ClockTTL(true)

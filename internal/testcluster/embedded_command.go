@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"reflect"
+	"strings"
 	"time"
 
 	"github.com/alicebob/miniredis/v2/server"
@@ -24,10 +25,21 @@ const (
 	deadName = "testcluster-dead"
 )
 
+// embeddedVersion is the one that an embedded node gives as its own.
+const embeddedVersion = "7.0.0"
+
 // hook runs before every command of the server. It returns true if the command
 // must not run.
 func (e *embedded) hook(c *server.Peer, cmd string, args ...string) bool {
-	if c.ClientName == ownName || isNested(c) {
+	nested := isNested(c)
+	if cmd == "INFO" && len(args) == 1 && strings.EqualFold(args[0], "server") {
+		e.mu.Lock()
+		life := e.life
+		e.mu.Unlock()
+		c.WriteBulk(fmt.Sprintf("# Server\r\nredis_version:%s\r\nrun_id:%s%08x\r\n", embeddedVersion, e.runID, life))
+		return true
+	}
+	if c.ClientName == ownName || nested {
 		return false
 	}
 	e.mu.Lock()

@@ -92,8 +92,8 @@ func (s *realServer) stop() error {
 func (s *realServer) restart(keepData bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if keepData && !s.opts.appendOnly {
-		return fmt.Errorf("testcluster: %s can't keep its data, as it was started without WithAppendOnly", s.name)
+	if keepData && !s.opts.appendOnly && !s.opts.snapshots {
+		return fmt.Errorf("testcluster: %s can't keep its data, as it was started without WithAppendOnly or WithSnapshots", s.name)
 	}
 	s.proc.kill()
 	if !keepData {

@@ -6,8 +6,10 @@ type ServerOption func(*serverOptions)
 type serverOptions struct {
 	proxied    bool
 	appendOnly bool
+	snapshots  bool
 	unixSocket bool
 	args       []string
+	env        []string
 }
 
 // WithProxy makes clients go through each node's proxy: [Node.Addr] is then
@@ -23,6 +25,11 @@ func WithAppendOnly() ServerOption {
 	return func(o *serverOptions) { o.appendOnly = true }
 }
 
+// WithSnapshots has the servers keep what they are told to SAVE, and nothing later.
+func WithSnapshots() ServerOption {
+	return func(o *serverOptions) { o.snapshots = true }
+}
+
 // WithUnixSocket makes the servers listen on a Unix socket too, see
 // [Node.Socket].
 func WithUnixSocket() ServerOption {
@@ -34,4 +41,9 @@ func WithUnixSocket() ServerOption {
 // reading keys.
 func WithArgs(args ...string) ServerOption {
 	return func(o *serverOptions) { o.args = append(o.args, args...) }
+}
+
+// WithEnv adds variables, each as name=value, to the server's environment.
+func WithEnv(vars ...string) ServerOption {
+	return func(o *serverOptions) { o.env = append(o.env, vars...) }
 }

@@ -12,8 +12,9 @@ type process struct {
 	done chan struct{} // Closed when the process has ended and was reaped.
 }
 
-// startProcess starts path with its output appended to the file logPath.
-func startProcess(path string, args []string, logPath string) (*process, error) {
+// startProcess starts path with its output appended to the file logPath, and env
+// added to this process's environment.
+func startProcess(path string, args, env []string, logPath string) (*process, error) {
 	log, err := os.OpenFile(logPath, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, err
@@ -22,6 +23,7 @@ func startProcess(path string, args []string, logPath string) (*process, error) 
 		cmd:  exec.Command(path, args...),
 		done: make(chan struct{}),
 	}
+	p.cmd.Env = append(os.Environ(), env...)
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	dieWithParent(p.cmd)
 	started := make(chan error, 1)

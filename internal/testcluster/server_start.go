@@ -73,7 +73,7 @@ func (s *realServer) start() error {
 	if err := os.Remove(s.logPath()); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	proc, err := startProcess(s.bin, s.args(), s.logPath())
+	proc, err := startProcess(s.bin, s.args(), s.opts.env, s.logPath())
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,289 @@
+package redlock
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+var callRE = regexp.MustCompile(`redis\.p?call\('(\w+)'`)
+
+func lower(s string) string { return strings.ToLower(s) }
+
+// goodFacts are those of a node with which nothing is amiss.
+func goodFacts(i int) facts {
+	return facts{
+		node: fmt.Sprint("n", i),
+		info: map[string]string{
+			"redis_version": "7.4.1", "redis_mode": "standalone", "run_id": fmt.Sprint("id", i),
+			"uptime_in_seconds": "86400", "role": "master", "connected_slaves": "0", "cluster_enabled": "0",
+			"maxmemory": "1000", "used_memory": "100", "maxmemory_policy": "noeviction",
+			"aof_enabled": "1", "aof_last_write_status": "ok",
+		},
+		database: "0", fsync: "always", lenient: "no",
+		rtt: time.Millisecond, probed: true,
+	}
+}
+
+// with returns facts with fields of INFO changed: name, value, …; "" removes one.
+func (f facts) with(fields ...string) facts {
+	f.info = maps.Clone(f.info)
+	for i := 0; i < len(fields); i += 2 {
+		f.info[fields[i]] = fields[i+1]
+		if fields[i+1] == "" {
+			delete(f.info, fields[i])
+		}
+	}
+	return f
+}
+
+// marked is a node with this marker of the quarantine.
+func marked(f facts, marker string) facts {
+	f.marker = marker
+	f.guard = newGuard(&options{quarantine: 30 * time.Second}, 3)
+	return f
+}
+
+func goodFit() *fitness { return &fitness{nodeTimeout: 100 * time.Millisecond, prefix: "p:"} }
+
+// worseThanOK returns the checks of a report that are not ok, each with node and verdict.
+func worseThanOK(t *testing.T, r Report) map[string]Verdict {
+	t.Helper()
+	bad := make(map[string]Verdict)
+	for _, f := range r.Findings {
+		assert.NotEmpty(t, f.Check)
+		assert.NotEmpty(t, f.Text, "%+v", f)
+		assert.False(t, strings.HasSuffix(f.Text, ".") || strings.HasSuffix(f.Advice, "."), "%+v", f)
+		assert.Equal(t, f.Verdict == VerdictOK, f.Advice == "", "%+v", f)
+		if f.Verdict != VerdictOK {
+			bad[f.Node+" "+f.Check] = f.Verdict
+		}
+	}
+	return bad
+}
+
+func TestFindingsOfOneNode(t *testing.T) {
+	good := goodFacts(1)
+	denied := func(rights ...string) facts {
+		f := good
+		for _, r := range rights {
+			f.denials = append(f.denials, denial{r, "NOPERM not you"})
+		}
+		return f
+	}
+	no := errors.New("NOPERM")
+	noInfo, noConfig, noTime, slow, slower, lenient, everySecond, replica, unprobed := good, good, good, good, good, good, good, good, good
+	noInfo.info, noInfo.infoErr = nil, no
+	noConfig.fsync, noConfig.fsyncErr = "", no
+	noTime.timeErr = no
+	slow.rtt, slower.rtt = 30*time.Millisecond, 101*time.Millisecond
+	lenient.lenient, everySecond.fsync = "yes", "everysec"
+	replica.info, replica.infoErr, replica.role = nil, no, "slave"
+	unprobed.probed = false
+	readOnly := good
+	readOnly.denials = []denial{{"set", "-READONLY You can't write"}}
+	loading := unprobed
+	loading.denials = []denial{{"eval", "LOADING"}}
+	unread := map[string]Verdict{}
+	for _, name := range []string{"version", "role", "cluster", "eviction", "memory", "persistence", "uptime", "same-server"} {
+		unread[name] = VerdictUnknown
+	}
+	without := func(m map[string]Verdict, name string, more ...string) map[string]Verdict {
+		m = maps.Clone(m)
+		delete(m, name)
+		for _, n := range more {
+			m[n] = VerdictUnfit
+		}
+		return m
+	}
+	type set = map[string]Verdict
+	quarantined := func(fit *fitness) { fit.quarantine = time.Minute }
+	for name, tt := range map[string]struct {
+		f    facts
+		want set
+		fit  func(*fitness)
+	}{
+		"good":                         {f: good},
+		"good, Valkey":                 {f: good.with("valkey_version", "8.1.1", "redis_mode", "", "server_mode", "standalone")},
+		"old":                          {f: good.with("redis_version", "4.0.9"), want: set{"version": VerdictWarning}},
+		"no version":                   {f: good.with("redis_version", ""), want: set{"version": VerdictUnknown}},
+		"replica":                      {f: good.with("role", "slave"), want: set{"role": VerdictUnfit}},
+		"replica, by ROLE":             {f: replica, want: without(unread, "role", "role")},
+		"with replicas":                {f: good.with("connected_slaves", "2"), want: set{"role": VerdictWarning}},
+		"with replicas, quarantined":   {f: good.with("connected_slaves", "2"), fit: quarantined},
+		"cluster":                      {f: good.with("cluster_enabled", "1"), want: set{"cluster": VerdictUnfit}},
+		"cluster, Valkey":              {f: good.with("redis_mode", "", "server_mode", "cluster"), want: set{"cluster": VerdictUnfit}},
+		"sentinel":                     {f: good.with("redis_mode", "sentinel", "role", "sentinel"), want: set{"cluster": VerdictUnfit, "role": VerdictUnfit}},
+		"no mode":                      {f: good.with("redis_mode", "", "cluster_enabled", ""), want: set{"cluster": VerdictUnknown}},
+		"evicts":                       {f: good.with("maxmemory_policy", "allkeys-lru"), want: set{"eviction": VerdictUnfit}},
+		"evicts what has a ttl":        {f: good.with("maxmemory_policy", "volatile-lru"), want: set{"eviction": VerdictUnfit}},
+		"would evict":                  {f: good.with("maxmemory_policy", "allkeys-lru", "maxmemory", "0"), want: set{"eviction": VerdictWarning}},
+		"evicts when?":                 {f: good.with("maxmemory_policy", "allkeys-lru", "maxmemory", ""), want: set{"eviction": VerdictWarning, "memory": VerdictUnknown}},
+		"no policy":                    {f: good.with("maxmemory_policy", ""), want: set{"eviction": VerdictUnknown}},
+		"no limit":                     {f: good.with("maxmemory", "0")},
+		"80 %":                         {f: good.with("used_memory", "800")},
+		"nearly full":                  {f: good.with("used_memory", "801"), want: set{"memory": VerdictWarning}},
+		"full":                         {f: good.with("used_memory", "1000"), want: set{"memory": VerdictUnfit}},
+		"no used_memory":               {f: good.with("used_memory", ""), want: set{"memory": VerdictUnknown}},
+		"nonsense":                     {f: good.with("maxmemory", "a lot", "uptime_in_seconds", "x"), want: set{"memory": VerdictUnknown, "uptime": VerdictUnknown}},
+		"no AOF":                       {f: good.with("aof_enabled", "0"), want: set{"persistence": VerdictWarning}},
+		"no AOF, quarantined":          {f: good.with("aof_enabled", "0", "uptime_in_seconds", "3"), fit: quarantined},
+		"no AOF, young":                {f: good.with("aof_enabled", "0", "uptime_in_seconds", "599"), want: set{"persistence": VerdictWarning, "uptime": VerdictWarning}},
+		"AOF, young":                   {f: good.with("uptime_in_seconds", "0")},
+		"AOF fails":                    {f: good.with("aof_last_write_status", "err"), want: set{"persistence": VerdictWarning}},
+		"everysec":                     {f: everySecond, want: set{"persistence": VerdictWarning}},
+		"everysec, quarantined":        {f: everySecond, fit: quarantined},
+		"no fsync on rewrite":          {f: lenient, want: set{"persistence": VerdictWarning}},
+		"AOF, CONFIG forbidden":        {f: noConfig, want: set{"persistence": VerdictUnknown}},
+		"no AOF, CONFIG forbidden":     {f: noConfig.with("aof_enabled", "0"), want: set{"persistence": VerdictWarning}},
+		"CONFIG forbidden, quarantine": {f: noConfig, fit: quarantined},
+		"INFO forbidden":               {f: noInfo, want: unread},
+		"INFO forbidden, quarantine":   {f: noInfo, want: without(unread, "persistence", "acl"), fit: quarantined},
+		"TIME forbidden":               {f: noTime, want: set{"clock": VerdictUnknown}},
+		"slow":                         {f: slow, want: set{"round-trip": VerdictWarning}},
+		"too slow":                     {f: slower, want: set{"round-trip": VerdictUnfit}},
+		"may not SET":                  {f: denied("set", "publish"), want: set{"acl": VerdictUnfit}},
+		"has no SCRIPT LOAD":           {f: denied("script|load"), want: set{"acl": VerdictUnfit}},
+		"may not wait":                 {f: denied("publish", "subscribe"), want: set{"acl": VerdictWarning}},
+		"may not wait, polls":          {f: denied("publish", "time"), fit: func(fit *fitness) { fit.polling = true }},
+		"may not fence":                {f: denied("time"), want: set{"acl": VerdictUnfit}, fit: func(fit *fitness) { fit.fencing, fit.polling = true, true }},
+		"read-only":                    {f: readOnly, want: set{"writes": VerdictUnfit}},
+		"loading":                      {f: loading, want: set{"writes": VerdictUnfit, "acl": VerdictUnknown}},
+		"a strange answer":             {f: unprobed, want: set{"writes": VerdictUnknown, "acl": VerdictUnknown}},
+		"down":                         {f: facts{node: "n1", down: no}, want: set{"reachable": VerdictUnfit}},
+		"no connection to spare":       {f: facts{node: "n1", down: no, alive: true}, want: set{"reachable": VerdictUnknown}},
+		"admitted":                     {f: marked(good, good.info["run_id"]+" 0 3 nodes, maxTTL 30s")},
+		"another configuration":        {f: marked(good, good.info["run_id"]+" 0 5 nodes, maxTTL 30s"), want: set{"quarantine": VerdictUnfit}},
+		"new":                          {f: marked(good, ""), want: set{"quarantine": VerdictWarning}},
+		"restarted":                    {f: marked(good, "abc 0 3 nodes, maxTTL 30s"), want: set{"quarantine": VerdictWarning}},
+		"quarantined":                  {f: marked(good, good.info["run_id"]+" 17 3 nodes, maxTTL 30s"), want: set{"quarantine": VerdictWarning}},
+		"a strange marker":             {f: marked(good, "x"), want: set{"quarantine": VerdictUnfit}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fit := goodFit()
+			if tt.fit != nil {
+				tt.fit(fit)
+			}
+			want := set{}
+			for check, v := range tt.want {
+				want["n1 "+check] = v
+			}
+			r := newReport(fit, []facts{goodFacts(0), tt.f, goodFacts(2)})
+			got := worseThanOK(t, r)
+			delete(got, " versions")
+			assert.Equal(t, want, got)
+		})
+	}
+}
+
+func TestFindingsOfAllNodes(t *testing.T) {
+	type set = map[string]Verdict
+	same := func(database string) facts {
+		f := goodFacts(1).with("run_id", "id0")
+		f.database = database
+		return f
+	}
+	at := func(i int, offset time.Duration) facts {
+		f := goodFacts(i)
+		f.offset = offset
+		return f
+	}
+	far := func(i int, offset, rtt time.Duration) facts {
+		f := at(i, offset)
+		f.rtt = rtt
+		return f
+	}
+	twice := set{"n0 same-server": VerdictUnfit, "n1 same-server": VerdictUnfit}
+	for name, tt := range map[string]struct {
+		nodes []facts
+		want  set
+		says  string
+	}{
+		"one":            {nodes: []facts{goodFacts(0)}, want: set{" node-count": VerdictWarning}, says: "no quorum to speak of"},
+		"two":            {nodes: []facts{goodFacts(0), goodFacts(1)}, want: set{" node-count": VerdictWarning}, says: "no more failures than 1"},
+		"four":           {nodes: []facts{goodFacts(0), goodFacts(1), goodFacts(2), goodFacts(3)}, want: set{" node-count": VerdictWarning}, says: "than 3"},
+		"another major":  {nodes: []facts{goodFacts(0), goodFacts(1).with("redis_version", "8.0"), goodFacts(2)}, want: set{" versions": VerdictWarning}, says: "Redis 7, Redis 8"},
+		"another minor":  {nodes: []facts{goodFacts(0), goodFacts(1).with("redis_version", "7.0.15"), goodFacts(2)}},
+		"products":       {nodes: []facts{goodFacts(0), goodFacts(1).with("valkey_version", "7.4.1"), goodFacts(2)}, want: set{" versions": VerdictWarning}, says: "Redis 7, Valkey 7"},
+		"same server":    {nodes: []facts{goodFacts(0), same("0"), goodFacts(2)}, want: twice, says: "the same server as n0,"},
+		"two databases":  {nodes: []facts{goodFacts(0), same("1"), goodFacts(2)}, want: twice, says: "another database of the same server as n0,"},
+		"either":         {nodes: []facts{goodFacts(0), same(""), goodFacts(2)}, want: twice, says: "the same server as n0, or another database of it"},
+		"one clock":      {nodes: []facts{at(0, 0), at(1, 5*time.Second), at(2, 0)}, want: set{"n1 clock": VerdictWarning}, says: "5s ahead of"},
+		"behind":         {nodes: []facts{at(0, 0), at(1, -5*time.Second), at(2, 0)}, want: set{"n1 clock": VerdictWarning}, says: "5s behind"},
+		"half a second":  {nodes: []facts{at(0, 0), at(1, 500*time.Millisecond), at(2, 0)}},
+		"a little more":  {nodes: []facts{at(0, 0), at(1, 502*time.Millisecond), at(2, 0)}, want: set{"n1 clock": VerdictWarning}},
+		"not for sure":   {nodes: []facts{at(0, 0), far(1, 2*time.Second, 4*time.Second), at(2, 0)}, want: set{"n1 round-trip": VerdictUnfit}},
+		"all but ours":   {nodes: []facts{at(0, 5*time.Second), at(1, 5*time.Second), at(2, 5*time.Second)}, want: set{" clock": VerdictWarning}},
+		"two wrong ones": {nodes: []facts{at(0, 0), at(1, 5*time.Second), at(2, 5*time.Second), at(3, 0), at(4, 0)}, want: set{"n1 clock": VerdictWarning, "n2 clock": VerdictWarning}},
+		"all different": {
+			nodes: []facts{at(0, 0), at(1, 5*time.Second), at(2, -5*time.Second)},
+			want:  set{"n1 clock": VerdictWarning, "n2 clock": VerdictWarning, "n0 clock": VerdictWarning, " clock": VerdictWarning},
+		},
+		"one of two": {
+			nodes: []facts{at(0, 0), at(1, 5*time.Second)},
+			want:  set{"n1 clock": VerdictWarning, " node-count": VerdictWarning},
+		},
+		"the only one": {nodes: []facts{at(0, 5*time.Second)}, want: set{"n0 clock": VerdictWarning, " node-count": VerdictWarning}},
+		"all down": {
+			nodes: []facts{{node: "n0", down: ErrNodeTimeout}, {node: "n1", down: ErrNodeTimeout}, {node: "n2", down: ErrNodeTimeout}},
+			want:  set{"n0 reachable": VerdictUnfit, "n1 reachable": VerdictUnfit, "n2 reachable": VerdictUnfit, " versions": VerdictUnknown},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newReport(goodFit(), tt.nodes)
+			want := set{}
+			maps.Copy(want, tt.want)
+			assert.Equal(t, want, worseThanOK(t, r))
+			assert.Contains(t, r.String(), tt.says)
+		})
+	}
+}
+
+// The order of a report is that of the nodes, then of the checks.
+func TestReportOrder(t *testing.T) {
+	r := newReport(goodFit(), []facts{goodFacts(2), goodFacts(0), goodFacts(1)})
+	require.Equal(t, VerdictOK, r.Verdict())
+	var nodes, checks []string
+	for _, f := range r.Findings {
+		if len(nodes) == 0 || nodes[len(nodes)-1] != f.Node {
+			nodes = append(nodes, f.Node)
+		}
+		if f.Node == "n2" {
+			checks = append(checks, f.Check)
+		}
+	}
+	assert.Equal(t, []string{"n2", "n0", "n1", ""}, nodes)
+	assert.Equal(t, []string{
+		"reachable", "version", "role", "cluster", "eviction", "memory", "persistence", "uptime",
+		"round-trip", "acl", "writes", "clock", "same-server",
+	}, checks)
+}
+
+func TestReportString(t *testing.T) {
+	noInfo := goodFacts(1)
+	noInfo.info, noInfo.infoErr = nil, errors.New("INFO: NOPERM\r\nno")
+	noInfo.offset = -5 * time.Second
+	r := newReport(goodFit(), []facts{goodFacts(0), noInfo, {node: "n2", down: errors.New("refused")}, goodFacts(3)})
+	assert.Equal(t, `verdict: unfit
+n0: Redis 7.4.1, up 24h0m0s, round trip 1ms, clock +0s ± 500µs
+n1: round trip 1ms, clock -5s ± 500µs
+  unknown version, role, cluster, eviction, memory, persistence, uptime, same-server: "INFO: NOPERM\r\nno". Grant the right +info, or look at the server's settings by other means.
+  warning clock: its clock is 5s behind this client's, give or take 500µs, and differs from 3 of 3 other clocks. Synchronise the clock of its machine (NTP, slewing rather than stepping), while no locks are held.
+n2:
+  unfit reachable: it does not answer: refused. Look whether it runs, and whether address, network, password and TLS are right.
+n3: Redis 7.4.1, up 24h0m0s, round trip 1ms, clock +0s ± 500µs
+all nodes:
+  warning node-count: 4 nodes tolerate no more failures than 3. Use three or five nodes that fail independently.
+`, r.String())
+	assert.Equal(t, VerdictOK, Report{}.Verdict())
+	assert.Equal(t, "Verdict(9)", Verdict(9).String())
+	assert.Less(t, len(words(strings.Repeat("x", 1000))), 210)
+	assert.True(t, VerdictOK < VerdictUnknown && VerdictUnknown < VerdictWarning && VerdictWarning < VerdictUnfit)
+}

@@ -1,0 +1,326 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"golang.org/x/sync/errgroup"
+)
+
+// Check finds out whether the nodes are fit for Redlock: it looks for the
+// misconfigurations that cost exclusion or locks, such as a replica, a server given
+// twice, a cache that evicts. docs/check.md lists what it looks at and what to do.
+//
+// It asks every node, on a connection that it borrows for the purpose and that the
+// node's pool must have to spare. It waits for all of them, but no longer than ten
+// node timeouts or one second, whichever is more. It takes no lock; to find out
+// whether writes are accepted it sets a key in the reserved key space and deletes it
+// in the same script. What a server does not tell this client is unknown, not an
+// error; a server with ACLs may log the refusal.
+//
+// The report is a snapshot, for people, dashboards and a program's start; nothing
+// in the library depends on it. The error is nil unless ctx ends first, or the Redlock
+// is closed: nodes that cannot be reached are in the report. It is safe for concurrent
+// use.
+func (r *Redlock) Check(ctx context.Context) (Report, error) {
+	if err := ctx.Err(); err != nil {
+		return Report{}, fmt.Errorf("redlock: check: %w", err)
+	}
+	if err := r.enter(); err != nil {
+		return Report{}, err
+	}
+	defer r.exit()
+	asking, cancel := r.untilClosed(ctx)
+	defer cancel()
+
+	all := make([]facts, len(r.nodes))
+	var g errgroup.Group
+	for i, n := range r.nodes {
+		g.Go(func() error {
+			all[i] = r.gather(asking, n)
+			return nil
+		})
+	}
+	_ = g.Wait()
+	if err := ctx.Err(); err != nil {
+		return Report{}, fmt.Errorf("redlock: check: %w", err)
+	}
+	if asking.Err() != nil {
+		return Report{}, ErrClosed
+	}
+	return newReport(r.fitness(), all), nil
+}
+
+// fitness is what the findings depend on besides the nodes.
+func (r *Redlock) fitness() *fitness {
+	return &fitness{
+		nodeTimeout: r.defaults.nodeTimeout,
+		prefix:      r.defaults.prefix,
+		fencing:     r.defaults.fencing,
+		polling:     r.defaults.polling,
+		quarantine:  r.defaults.quarantine,
+	}
+}
+
+// untilClosed returns a context that also ends when Close is called.
+func (r *Redlock) untilClosed(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		select {
+		case <-r.closing:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
+}
+
+// facts are what was read of one node. What was not read is empty, with the reason
+// in the error beside it.
+type facts struct {
+	node string
+
+	down  error // why it could not be asked; nothing else is known then
+	alive bool  // down, but the connection that locks use is answered
+
+	info     map[string]string // the fields of INFO
+	infoErr  error
+	role     string // the answer of ROLE, where INFO does not tell
+	database string // which one is selected
+	fsync    string // appendfsync
+	lenient  string // no-appendfsync-on-rewrite
+	fsyncErr error
+
+	rtt     time.Duration // the shortest round trip
+	offset  time.Duration // of its clock against ours, ± rtt/2; see timeErr
+	timeErr error
+	probed  bool     // the probe has run
+	denials []denial // of what the library needs
+
+	guard     *guard // nil: there is no quarantine
+	marker    string // the quarantine's, as it is stored; empty: there is none
+	markerErr error
+}
+
+// maxSamples is how often the clock is read: the shortest round trip tells most.
+const maxSamples = 5
+
+// gather asks one node. It is bounded like an attempt to connect.
+func (r *Redlock) gather(ctx context.Context, n *node) facts {
+	ctx, cancel := context.WithTimeout(ctx, silence(n.timeout))
+	defer cancel()
+	f := facts{node: n.name}
+	conn, err := n.spare(ctx)
+	if err != nil {
+		f.down = err
+		f.alive = n.isUp() && n.answers(ctx, r.defaults.prefix)
+		return f
+	}
+	w := newWire(conn)
+	unwatch := context.AfterFunc(ctx, w.abort)
+	defer func() {
+		// Aborted in any case: it is subscribed, and of no use to its pool.
+		unwatch()
+		w.abort()
+		w.giveBack()
+	}()
+	q := &questions{ctx: ctx, wire: w}
+	if q.broken = conn.Err(); q.broken == nil {
+		q.broken = abortable(ctx, w)
+	}
+	f.timing(q, n.timeout)
+	f.configuration(q)
+	f.guarded(q, n.guard)
+	f.rights(q, r.defaults.prefix)
+	f.down = q.broken
+	return f
+}
+
+// spare borrows a connection besides the one that locks use. It takes no longer
+// than half of what ctx leaves, so that time remains for answers.
+func (n *node) spare(ctx context.Context) (redis.Conn, error) {
+	limit := left(ctx) / 2
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	conn, err := n.borrow(ctx)
+	if err != nil && ctx.Err() != nil {
+		err = fmt.Errorf("no connection within %v", brief(limit))
+	}
+	return conn, err
+}
+
+// answers reports whether the connection that locks use is answered.
+func (n *node) answers(ctx context.Context, prefix string) bool {
+	cmd := command{script: inspectScript, keys: []any{checkKey(prefix)}}
+	out := n.call(ctx, cmd, n.timeout)
+	return out.err == nil || isReply(out.err)
+}
+
+// questions asks on a borrowed connection until it breaks.
+type questions struct {
+	ctx    context.Context //nolint:containedctx // It bounds the questions, and lives as long.
+	wire   *wire
+	broken error // the connection is of no use any more
+}
+
+// An answer is a reply, or the error that the server sent instead.
+type answer struct {
+	reply any
+	err   error
+}
+
+var errLate = errors.New("no reply in time")
+
+// ask sends the commands together. There are as many answers, unless the
+// connection breaks: then none.
+func (q *questions) ask(commands ...[]any) []answer {
+	if q.broken != nil {
+		return nil
+	}
+	for _, c := range commands {
+		if q.broken = q.wire.Send(c[0].(string), c[1:]...); q.broken != nil {
+			return nil
+		}
+	}
+	if q.broken = q.wire.Flush(); q.broken != nil {
+		return nil
+	}
+	answers := make([]answer, len(commands))
+	for i := range answers {
+		reply, err := q.wire.receive(0) // It is aborted when ctx ends, and not before.
+		if err != nil && !isReply(err) {
+			if q.ctx.Err() != nil {
+				err = errLate
+			}
+			q.broken = fmt.Errorf("%v: %w", commands[i][0], err)
+			return nil
+		}
+		answers[i] = answer{reply, err}
+	}
+	return answers
+}
+
+// timing measures the round trip and the clock: a few times, but not for much longer
+// than the node timeout.
+func (f *facts) timing(q *questions, nodeTimeout time.Duration) {
+	began := time.Now()
+	for i := 0; i < maxSamples && (i == 0 || time.Since(began) < nodeTimeout); i++ {
+		sent := time.Now()
+		answers := q.ask([]any{"TIME"})
+		rtt := time.Since(sent)
+		if answers == nil {
+			return
+		}
+		if err := answers[0].err; err != nil && strings.HasPrefix(err.Error(), "NOAUTH") {
+			q.broken = err // As for everything else.
+			return
+		}
+		if i > 0 && rtt >= f.rtt {
+			continue
+		}
+		f.rtt = max(rtt, 1)
+		var at time.Time
+		at, f.timeErr = serverTime(answers[0])
+		f.offset = at.Sub(sent.Add(rtt / 2).Round(0)) // By the wall clock.
+	}
+}
+
+// serverTime reads the answer to TIME.
+func serverTime(a answer) (time.Time, error) {
+	v, err := redis.Int64s(a.reply, a.err)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("TIME: %w", err)
+	}
+	if len(v) != 2 {
+		return time.Time{}, fmt.Errorf("TIME: %d values", len(v))
+	}
+	return time.Unix(v[0], v[1]*1000), nil
+}
+
+// configuration reads how the server is set up.
+func (f *facts) configuration(q *questions) {
+	answers := q.ask(
+		[]any{"INFO"},
+		[]any{"CLIENT", "INFO"},
+		[]any{"CONFIG", "GET", "appendfsync"},
+		[]any{"CONFIG", "GET", "no-appendfsync-on-rewrite"},
+	)
+	if answers == nil {
+		return
+	}
+	if text, err := redis.String(answers[0].reply, answers[0].err); err != nil {
+		f.infoErr = fmt.Errorf("INFO: %w", err)
+	} else {
+		f.info = infoFields(text)
+	}
+	if client, err := redis.String(answers[1].reply, answers[1].err); err == nil {
+		f.database = field(client, "db=")
+	}
+	f.fsync, f.fsyncErr = setting(answers[2])
+	f.lenient, _ = setting(answers[3])
+	if f.info["role"] != "" {
+		return
+	}
+	if answers = q.ask([]any{"ROLE"}); answers != nil {
+		if v, err := redis.Values(answers[0].reply, answers[0].err); err == nil && len(v) > 0 {
+			f.role, _ = redis.String(v[0], nil)
+		}
+	}
+}
+
+// guarded reads the quarantine's marker.
+func (f *facts) guarded(q *questions, g *guard) {
+	if f.guard = g; g == nil {
+		return
+	}
+	if answers := q.ask([]any{"GET", g.marker}); answers != nil {
+		f.marker, f.markerErr = redis.String(answers[0].reply, answers[0].err)
+		if errors.Is(f.markerErr, redis.ErrNil) {
+			f.markerErr = nil
+		}
+	}
+}
+
+// infoFields reads the answer to INFO.
+func infoFields(text string) map[string]string {
+	fields := make(map[string]string)
+	for line := range strings.Lines(text) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			fields[name] = value
+		}
+	}
+	return fields
+}
+
+// field returns the word after name in a line of name=value.
+func field(line, name string) string {
+	for word := range strings.FieldsSeq(line) {
+		if value, ok := strings.CutPrefix(word, name); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+// setting reads the answer to CONFIG GET of one setting.
+func setting(a answer) (string, error) {
+	v, err := redis.Strings(a.reply, a.err)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("CONFIG GET: %w", err)
+	case len(v) < 2:
+		return "", errors.New("CONFIG GET: there is no such setting")
+	}
+	return v[1], nil
+}
+
+// number returns a field of INFO that is a number.
+func (f *facts) number(name string) (int64, bool) {
+	n, err := strconv.ParseInt(f.info[name], 10, 64)
+	return n, err == nil
+}

@@ -1,0 +1,253 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+)
+
+// The embedded servers know neither CONFIG nor most of INFO, as a managed Redis may.
+func TestCheckOfServersThatTellNothing(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		report, err := r.Check(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, VerdictUnknown, report.Verdict(), report)
+		for _, n := range c.Nodes {
+			for _, check := range []string{"version", "cluster", "eviction", "memory", "persistence", "uptime", "same-server"} {
+				assert.Equal(t, VerdictUnknown, found(t, report, n.Name(), check).Verdict, check)
+			}
+			for _, check := range []string{"reachable", "round-trip", "acl", "writes", "clock"} {
+				assert.Equal(t, VerdictOK, found(t, report, n.Name(), check).Verdict, check)
+			}
+			all, keysErr := n.Keys()
+			require.NoError(t, keysErr)
+			assert.Empty(t, all)
+		}
+		// Locks do not need it.
+		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+		require.NoError(t, err)
+		require.NoError(t, l.Unlock(t.Context()))
+	})
+}
+
+func TestCheckIsBounded(t *testing.T) {
+	for name, act := range map[string]func(*testcluster.Node) error{
+		"hung":       (*testcluster.Node).Hang,
+		"black hole": func(n *testcluster.Node) error { n.Proxy().BlackHole(true); return nil },
+		"stopped":    (*testcluster.Node).Stop,
+		"loading":    func(n *testcluster.Node) error { return n.SetError("LOADING the dataset") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+				r := newRedlock(t, c, WithNodeTimeout(200*time.Millisecond))
+				warm(t, r)
+				synctest.Wait()
+				for _, n := range c.Nodes[1:] {
+					require.NoError(t, act(n))
+				}
+				start := time.Now()
+				report, err := r.Check(t.Context())
+				require.NoError(t, err)
+				assert.LessOrEqual(t, time.Since(start), 2*time.Second)
+				assert.Equal(t, VerdictUnfit, report.Verdict())
+				require.Len(t, report.Nodes, 3)
+				assert.Equal(t, VerdictOK, found(t, report, c.Nodes[0].Name(), "reachable").Verdict)
+				for _, n := range c.Nodes[1:] {
+					check := "reachable"
+					if name == "loading" {
+						check = "writes"
+						assert.Equal(t, VerdictUnknown, found(t, report, n.Name(), "acl").Verdict)
+						assert.Equal(t, VerdictUnknown, found(t, report, n.Name(), "clock").Verdict)
+					}
+					assert.Equal(t, VerdictUnfit, found(t, report, n.Name(), check).Verdict)
+				}
+			})
+		})
+	}
+}
+
+func TestCheckOfSlowNodes(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		for i, d := range []time.Duration{5, 20, 60} {
+			require.NoError(t, c.Nodes[i].Slow(d*time.Millisecond, d*time.Millisecond))
+		}
+		r := newRedlock(t, c)
+		report, err := r.Check(t.Context())
+		require.NoError(t, err)
+		for i, want := range []Verdict{VerdictOK, VerdictWarning, VerdictUnfit} {
+			assert.Equal(t, want, found(t, report, c.Nodes[i].Name(), "round-trip").Verdict, report)
+			assert.Equal(t, VerdictOK, found(t, report, c.Nodes[i].Name(), "clock").Verdict, report)
+		}
+	})
+}
+
+func TestCheckEndsWithItsContext(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, err := r.Check(ctx)
+		require.ErrorIs(t, err, context.Canceled)
+		for _, n := range c.Nodes {
+			require.NoError(t, n.Hang())
+		}
+		ctx, cancel = context.WithTimeout(t.Context(), 30*time.Millisecond)
+		defer cancel()
+		start := time.Now()
+		_, err = r.Check(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.Equal(t, 30*time.Millisecond, time.Since(start))
+	})
+}
+
+func TestCheckEndsWithClose(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		for _, n := range c.Nodes {
+			require.NoError(t, n.Hang())
+		}
+		r := newRedlock(t, c)
+		checked := make(chan error)
+		go func() {
+			_, err := r.Check(context.Background())
+			checked <- err
+		}()
+		synctest.Wait()
+		start := time.Now()
+		closed := make(chan error)
+		go func() { closed <- r.Close(context.Background()) }()
+		require.ErrorIs(t, <-checked, ErrClosed)
+		require.NoError(t, <-closed)
+		assert.Zero(t, time.Since(start))
+		_, err := r.Check(t.Context())
+		require.ErrorIs(t, err, ErrClosed)
+	})
+}
+
+// Neither waits for the other, whoever has the only connection, and none is lost.
+func TestCheckOverPoolsOfOneConnection(t *testing.T) {
+	for _, wait := range []bool{false, true} {
+		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+			nodes := make([]Node, len(c.Nodes))
+			pools := make([]*redis.Pool, len(c.Nodes))
+			for i, n := range c.Nodes {
+				pools[i] = &redis.Pool{
+					MaxActive: 1, Wait: wait, MaxIdle: 1,
+					DialContext: func(ctx context.Context) (redis.Conn, error) { return n.Conn(ctx) },
+				}
+				nodes[i] = Node{Name: n.Name(), Pool: pools[i]}
+			}
+			r, err := New(nodes)
+			require.NoError(t, err)
+			warm(t, r)
+			synctest.Wait()
+			for range 5 {
+				report, checkErr := r.Check(t.Context())
+				require.NoError(t, checkErr)
+				for _, n := range nodes {
+					assert.Equal(t, VerdictUnknown, found(t, report, n.Name, "reachable").Verdict)
+				}
+				l, lockErr := r.TryLock(t.Context(), []string{"a"}, ttl)
+				require.NoError(t, lockErr)
+				require.NoError(t, l.Unlock(t.Context()))
+			}
+			// The answer on the other connection is what tells it from a dead node.
+			require.NoError(t, c.Nodes[0].Hang())
+			report, err := r.Check(t.Context())
+			require.NoError(t, err)
+			assert.Equal(t, VerdictUnfit, found(t, report, nodes[0].Name, "reachable").Verdict)
+			require.NoError(t, r.Close(t.Context()))
+			synctest.Wait() // The hung one is not waited for.
+			for _, p := range pools {
+				assert.Zero(t, p.ActiveCount()-p.IdleCount())
+				require.NoError(t, p.Close())
+			}
+		})
+	}
+}
+
+func TestCheckOfAPoolThatHangs(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		hung := make(chan struct{})
+		nodes := nodesOf(c)
+		nodes = append(nodes, Node{Name: "hangs", Pool: realPool(func(context.Context) (redis.Conn, error) {
+			<-hung
+			return nil, errors.New("too late")
+		})})
+		r, err := New(nodes)
+		require.NoError(t, err)
+		start := time.Now()
+		report, err := r.Check(t.Context())
+		require.NoError(t, err)
+		assert.LessOrEqual(t, time.Since(start), time.Second)
+		assert.Contains(t, found(t, report, "hangs", "reachable").Text, "no connection within")
+		assert.Equal(t, VerdictOK, found(t, report, nodes[0].Name, "reachable").Verdict)
+		close(hung)
+		require.NoError(t, r.Close(t.Context()))
+	})
+}
+
+func TestCheckBesideLocks(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		var all sync.WaitGroup
+		for range 8 {
+			all.Go(func() {
+				for range 5 {
+					if report, err := r.Check(t.Context()); assert.NoError(t, err) {
+						assert.Equal(t, VerdictUnknown, report.Verdict())
+					}
+				}
+			})
+			all.Go(func() {
+				for range 5 {
+					l, err := r.Lock(t.Context(), []string{"a"}, ttl, WithRetryCount(-1))
+					if assert.NoError(t, err) {
+						assert.NoError(t, l.Unlock(t.Context()))
+					}
+				}
+			})
+		}
+		all.Wait()
+		for _, n := range c.Nodes {
+			stored, err := n.Keys()
+			require.NoError(t, err)
+			assert.NotContains(t, stored, checkKey(""))
+		}
+	})
+}
+
+func TestInfoFields(t *testing.T) {
+	fields := infoFields("# Server\r\nrun_id:abc\r\n\r\nempty:\r\nno colon\r\nlistener0:name=tcp,bind=::1\r\nlast:1")
+	assert.Equal(t, map[string]string{"run_id": "abc", "empty": "", "listener0": "name=tcp,bind=::1", "last": "1"}, fields)
+	assert.Empty(t, infoFields(""))
+	assert.Equal(t, "5", field("id=3 db=5 sub=0", "db="))
+	assert.Empty(t, field("id=3 somedb=5", "db="))
+}
+
+// What the probe tries is what the scripts call.
+func TestTheProbeKnowsEveryRight(t *testing.T) {
+	tried := append(slices.Concat(lockRights, waitRights), "info") // Which the configuration takes.
+	for _, s := range handshakeScripts {
+		for _, m := range callRE.FindAllStringSubmatch(s.sourceArg.(string), -1) {
+			assert.Contains(t, tried, lower(m[1]), s.name)
+		}
+	}
+	for _, right := range tried {
+		switch right {
+		case "evalsha", "eval", "script|load", "subscribe", "info": // No commands of scripts.
+		default:
+			assert.Contains(t, lower(probeScript.sourceArg.(string)), "try('"+right+"'")
+		}
+	}
+}

@@ -1,0 +1,400 @@
+package redlock
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+)
+
+// durable is how a fit server is started.
+var durable = testcluster.WithArgs("--appendonly", "yes", "--appendfsync", "always")
+
+// checked returns what Check says of nodes, and shows it.
+func checked(t *testing.T, nodes []Node, opts ...Option) Report {
+	t.Helper()
+	r := newRealRedlock(t, nodes, opts...)
+	report, err := r.Check(t.Context())
+	require.NoError(t, err)
+	require.Len(t, report.Nodes, len(nodes))
+	t.Log("\n" + report.String())
+	return report
+}
+
+// found returns a node's finding of a check.
+func found(t *testing.T, r Report, node, check string) Finding {
+	t.Helper()
+	i := slices.IndexFunc(r.Findings, func(f Finding) bool { return f.Node == node && f.Check == check })
+	require.GreaterOrEqual(t, i, 0, "no finding %q of %q in %+v", check, node, r.Findings)
+	return r.Findings[i]
+}
+
+// requireOnly checks that what is amiss are these checks of the node, with their
+// verdicts, and nothing else anywhere. Each says what to do.
+func requireOnly(t *testing.T, r Report, node string, want map[string]Verdict) {
+	t.Helper()
+	got := make(map[string]Verdict)
+	for _, f := range r.Findings {
+		if f.Verdict == VerdictOK {
+			assert.Empty(t, f.Advice)
+			continue
+		}
+		assert.NotEmpty(t, f.Advice, "%+v", f)
+		assert.Equal(t, node, f.Node, "%+v", f)
+		got[f.Check] = f.Verdict
+	}
+	require.Equal(t, want, got)
+}
+
+func TestRealCheckFindsNothingOnFiveGoodNodes(t *testing.T) {
+	t.Parallel()
+	c := testcluster.RunServers(t, 5, durable)
+	nodes := realNodes(c)
+	nodes[0].Pool = c.Nodes[0].Pool()
+	r := newRealRedlock(t, nodes)
+	for range 3 {
+		report, err := r.Check(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, VerdictOK, report.Verdict(), report)
+		require.Len(t, report.Findings, 5*13+2)
+		for i, n := range report.Nodes {
+			require.Equal(t, nodes[i].Name, n.Node)
+			require.NotEmpty(t, n.Product)
+			require.NotEmpty(t, n.Version)
+			require.Positive(t, n.RTT)
+			require.LessOrEqual(t, n.ClockOffset.Abs(), n.ClockBound+2*time.Microsecond, "it is the same clock")
+		}
+		t.Log("\n" + report.String())
+	}
+	// Nothing is left, on either side: not even of the library's own.
+	for _, n := range c.Nodes {
+		all, err := n.Keys()
+		require.NoError(t, err)
+		require.Empty(t, all)
+		await(t, 5*time.Second, "the connections are gone", func() bool { return clients(t, n) == 0 })
+	}
+}
+
+// What is amiss with one of three nodes, by the settings of its server.
+func TestRealCheckFindsSettings(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		args []string
+		want map[string]Verdict
+	}{
+		"evicts any key": {
+			[]string{"--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"},
+			map[string]Verdict{"eviction": VerdictUnfit},
+		},
+		"evicts keys with a ttl": {
+			[]string{"--maxmemory", "100mb", "--maxmemory-policy", "volatile-ttl"},
+			map[string]Verdict{"eviction": VerdictUnfit},
+		},
+		"would evict": {
+			[]string{"--maxmemory-policy", "allkeys-lru"},
+			map[string]Verdict{"eviction": VerdictWarning},
+		},
+		"no persistence": {
+			[]string{"--appendonly", "no"},
+			map[string]Verdict{"persistence": VerdictWarning, "uptime": VerdictWarning},
+		},
+		"fsync every second": {
+			[]string{"--appendfsync", "everysec"},
+			map[string]Verdict{"persistence": VerdictWarning, "uptime": VerdictWarning},
+		},
+		"no fsync during rewrites": {
+			[]string{"--no-appendfsync-on-rewrite", "yes"},
+			map[string]Verdict{"persistence": VerdictWarning, "uptime": VerdictWarning},
+		},
+		"out of memory": {
+			[]string{"--maxmemory", "1"},
+			map[string]Verdict{"memory": VerdictUnfit, "writes": VerdictUnfit},
+		},
+		"cluster mode": {
+			[]string{"--cluster-enabled", "yes"},
+			map[string]Verdict{"cluster": VerdictUnfit, "writes": VerdictUnfit, "acl": VerdictUnknown},
+		},
+		"a password that we do not have": {
+			[]string{"--requirepass", secret},
+			map[string]Verdict{"reachable": VerdictUnfit},
+		},
+		"too few replicas to write": {
+			[]string{"--min-replicas-to-write", "1"},
+			map[string]Verdict{"writes": VerdictUnfit},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			good := testcluster.RunServers(t, 2, durable)
+			bad := testcluster.RunServers(t, 1, durable, testcluster.WithArgs(tt.args...))
+			nodes := append(realNodes(good), realNodes(bad)...)
+			requireOnly(t, checked(t, nodes), nodes[2].Name, tt.want)
+		})
+	}
+}
+
+func TestRealCheckFindsAReplica(t *testing.T) {
+	t.Parallel()
+	c := testcluster.RunServers(t, 3, durable)
+	other := testcluster.RunServers(t, 1, durable).Nodes[0]
+	host, port, err := net.SplitHostPort(other.DirectAddr())
+	require.NoError(t, err)
+	admin(t, c.Nodes[1], "REPLICAOF", host, port)
+	nodes := realNodes(c)
+	report := checked(t, nodes)
+	assert.Equal(t, VerdictUnfit, report.Verdict())
+	requireOnly(t, report, nodes[1].Name, map[string]Verdict{"role": VerdictUnfit, "writes": VerdictUnfit})
+	assert.Contains(t, found(t, report, nodes[1].Name, "role").Text, "replica")
+
+	// Its master may be failed over.
+	await(t, 20*time.Second, "the replica is connected", func() bool {
+		info, infoErr := redis.String(admin(t, other, "INFO", "replication"), nil)
+		require.NoError(t, infoErr)
+		return strings.Contains(info, "connected_slaves:1")
+	})
+	nodes[1] = NewNode(other.DirectAddr())
+	requireOnly(t, checked(t, nodes), nodes[1].Name, map[string]Verdict{"role": VerdictWarning})
+}
+
+func TestRealCheckFindsTheSameServer(t *testing.T) {
+	t.Parallel()
+	c := testcluster.RunServers(t, 2, durable)
+	_, port, err := net.SplitHostPort(c.Nodes[1].DirectAddr())
+	require.NoError(t, err)
+	for path, says := range map[string]string{
+		"":   "it is the same server as ",
+		"/7": "it is another database of the same server as ",
+	} {
+		nodes := append(realNodes(c), NewNode("redis://localhost:"+port+path))
+		report := checked(t, nodes)
+		for i, j := range map[int]int{1: 2, 2: 1} {
+			f := found(t, report, nodes[i].Name, "same-server")
+			assert.Equal(t, VerdictUnfit, f.Verdict)
+			assert.Contains(t, f.Text, says+nodes[j].Name)
+		}
+		assert.Equal(t, VerdictOK, found(t, report, nodes[0].Name, "same-server").Verdict)
+		bad := slices.DeleteFunc(report.Findings, func(f Finding) bool { return f.Verdict == VerdictOK })
+		assert.Len(t, bad, 2)
+	}
+}
+
+// shiftedClock is loaded into a server to make its clock wrong.
+const shiftedClock = `
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <sys/time.h>
+#include <time.h>
+
+static long shift(void) { const char *s = getenv("CLOCK_SHIFT"); return s ? atol(s) : 0; }
+
+int gettimeofday(struct timeval *restrict tv, void *restrict tz) {
+	static int (*real)(struct timeval *restrict, void *restrict);
+	if (!real) real = dlsym(RTLD_NEXT, "gettimeofday");
+	int r = real(tv, tz);
+	if (r == 0) tv->tv_sec += shift();
+	return r;
+}
+
+int clock_gettime(clockid_t id, struct timespec *ts) {
+	static int (*real)(clockid_t, struct timespec *);
+	if (!real) real = dlsym(RTLD_NEXT, "clock_gettime");
+	int r = real(id, ts);
+	if (r == 0 && id == CLOCK_REALTIME) ts->tv_sec += shift();
+	return r;
+}
+`
+
+// buildShiftedClock compiles it. Without a C compiler the test is skipped, unless
+// CI is "true": there it fails.
+func buildShiftedClock(t *testing.T) string {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		t.Skip("LD_PRELOAD is Linux's")
+	}
+	cc, err := exec.LookPath("cc")
+	if err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	dir := t.TempDir()
+	source, lib := filepath.Join(dir, "clock.c"), filepath.Join(dir, "clock.so")
+	require.NoError(t, os.WriteFile(source, []byte(shiftedClock), 0o600))
+	out, err := exec.CommandContext(t.Context(), cc, "-shared", "-fPIC", "-o", lib, source, "-ldl").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return lib
+}
+
+func TestRealCheckFindsAClockThatIsOff(t *testing.T) {
+	t.Parallel()
+	lib := buildShiftedClock(t)
+	c := testcluster.RunServers(t, 4, durable)
+	for _, shift := range []int{5, -5} {
+		bad := testcluster.RunServers(t, 1, durable,
+			testcluster.WithEnv("LD_PRELOAD="+lib, fmt.Sprintf("CLOCK_SHIFT=%d", shift)))
+		for _, others := range []int{1, 2, 4} {
+			nodes := append(realNodes(c)[:others], realNodes(bad)...)
+			report := checked(t, nodes)
+			last := report.Nodes[others]
+			require.InDelta(t, time.Duration(shift)*time.Second, last.ClockOffset, float64(last.ClockBound+2*time.Microsecond))
+			for _, n := range nodes {
+				want := VerdictOK
+				if n.Name == last.Node {
+					want = VerdictWarning
+				}
+				require.Equal(t, want, found(t, report, n.Name, "clock").Verdict)
+			}
+			if others%2 == 0 {
+				requireOnly(t, report, last.Node, map[string]Verdict{"clock": VerdictWarning})
+			}
+		}
+	}
+	// All agree, so it is the client's that is wrong.
+	same := testcluster.RunServers(t, 3, durable, testcluster.WithEnv("LD_PRELOAD="+lib, "CLOCK_SHIFT=5"))
+	requireOnly(t, checked(t, realNodes(same)), "", map[string]Verdict{"clock": VerdictWarning})
+}
+
+// allRights are the rules of a user who may lock, wait and be checked, and no more.
+func allRights() []string {
+	rules := []string{"resetchannels", "~locks:*", "&locks:__redlock__:*", "+info", "+client|info", "+config|get", "+ping"}
+	for _, right := range append(slices.Clone(lockRights), waitRights...) {
+		rules = append(rules, "+"+right)
+	}
+	return rules
+}
+
+func TestRealCheckFindsMissingRights(t *testing.T) {
+	t.Parallel()
+	c := testcluster.RunServers(t, 3, durable)
+	check := func(user string, opts ...Option) Report {
+		t.Helper()
+		nodes := realNodes(c)
+		nodes[0] = NewNode("redis://" + user + ":" + url.QueryEscape(secret) + "@" + c.Nodes[0].DirectAddr())
+		return checked(t, nodes, append([]Option{WithPrefix("locks:")}, opts...)...)
+	}
+	setUser(t, c.Nodes[0], "least", allRights()...)
+	requireOnly(t, check("least"), "", map[string]Verdict{})
+
+	unread := map[string]Verdict{}
+	for _, name := range []string{"version", "cluster", "eviction", "memory", "persistence", "uptime", "same-server", "role"} {
+		unread[name] = VerdictUnknown
+	}
+	unfit, warned := map[string]Verdict{"acl": VerdictUnfit}, map[string]Verdict{"acl": VerdictWarning}
+	for name, tt := range map[string]struct {
+		rules []string
+		want  map[string]Verdict
+		says  string // of the finding "acl"
+	}{
+		"noscripts":  {[]string{"-eval", "-evalsha", "-script|load"}, map[string]Verdict{"acl": VerdictUnfit, "writes": VerdictUnknown}, "EVAL"},
+		"noeval":     {[]string{"-eval"}, unfit, "refuses EVAL "},
+		"noevalsha":  {[]string{"-evalsha"}, unfit, "refuses EVALSHA "},
+		"noload":     {[]string{"-script|load"}, unfit, "refuses SCRIPT LOAD "},
+		"noset":      {[]string{"-set"}, unfit, "refuses SET "},
+		"nodel":      {[]string{"-del"}, unfit, "refuses DEL "},
+		"nopublish":  {[]string{"-publish"}, warned, "refuses PUBLISH "},
+		"nosub":      {[]string{"-subscribe"}, warned, "refuses SUBSCRIBE "},
+		"nochannels": {[]string{"resetchannels"}, warned, "refuses SUBSCRIBE, PUBLISH "},
+		"noline":     {[]string{"-zadd", "-zpopmin"}, warned, "refuses ZADD, ZPOPMIN "},
+		"nokeys":     {[]string{"resetkeys", "~other:*"}, map[string]Verdict{"acl": VerdictUnfit, "writes": VerdictUnknown}, "key"},
+		"notime":     {[]string{"-time"}, map[string]Verdict{"acl": VerdictWarning, "clock": VerdictUnknown}, "refuses TIME "},
+		"noinfo":     {[]string{"-info"}, unread, ""},
+		"roleonly": {[]string{"-info", "+role"}, func() map[string]Verdict {
+			m := map[string]Verdict{}
+			for k, v := range unread {
+				if k != "role" {
+					m[k] = v
+				}
+			}
+			return m
+		}(), ""},
+		"noconfig": {[]string{"-config|get"}, map[string]Verdict{"persistence": VerdictUnknown}, ""},
+		"noclient": {[]string{"-client|info"}, map[string]Verdict{}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			setUser(t, c.Nodes[0], name, append(allRights(), tt.rules...)...)
+			report := check(name)
+			node := report.Nodes[0].Node
+			requireOnly(t, report, node, tt.want)
+			assert.Contains(t, found(t, report, node, "acl").Text, tt.says)
+			await(t, 5*time.Second, "what DEL did not remove is gone", func() bool {
+				all, err := c.Nodes[0].Keys()
+				require.NoError(t, err)
+				return len(all) == 0
+			})
+		})
+	}
+	// What is needed depends on the options.
+	requireOnly(t, check("nopublish", WithPolling()), "", map[string]Verdict{})
+	requireOnly(t, check("notime", WithFencing()), c.Nodes[0].DirectAddr(),
+		map[string]Verdict{"acl": VerdictUnfit, "clock": VerdictUnknown})
+}
+
+func TestRealCheckOfNodesThatAreDownOrHang(t *testing.T) {
+	t.Parallel()
+	c := testcluster.RunServers(t, 3, durable)
+	nodes := realNodes(c)
+	r := newRealRedlock(t, nodes, WithNodeTimeout(300*time.Millisecond))
+	require.NoError(t, c.Nodes[0].Stop())
+	require.NoError(t, c.Nodes[1].Hang())
+	start := time.Now()
+	report, err := r.Check(t.Context())
+	took := time.Since(start)
+	require.NoError(t, c.Nodes[1].Resume())
+	require.NoError(t, err)
+	assert.Less(t, took, 3*time.Second+time.Second)
+	t.Log("\n" + report.String())
+	for i, says := range []string{"refused", "no reply in time"} {
+		f := found(t, report, nodes[i].Name, "reachable")
+		assert.Equal(t, VerdictUnfit, f.Verdict)
+		assert.Contains(t, f.Text, says)
+	}
+	require.NoError(t, c.Nodes[0].Restart(false))
+	await(t, 10*time.Second, "all is well again", func() bool {
+		report, err = r.Check(t.Context())
+		require.NoError(t, err)
+		return report.Verdict() == VerdictOK
+	})
+}
+
+// A pool that has one connection, which locks use.
+func TestRealCheckWithoutAConnectionToSpare(t *testing.T) {
+	t.Parallel()
+	c := testcluster.RunServers(t, 3, durable)
+	for _, wait := range []bool{false, true} {
+		nodes := realNodes(c)
+		p := &redis.Pool{MaxActive: 1, MaxIdle: 1, Wait: wait, Dial: dialler(c.Nodes[0])}
+		nodes[0].Pool = p
+		r := newRealRedlock(t, nodes, WithNodeTimeout(300*time.Millisecond))
+		// As long as nothing else uses it, there is one.
+		report, err := r.Check(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, VerdictOK, report.Verdict(), report)
+		awaitAll(t, c, r, 10*time.Second)
+		for range 3 {
+			report, err = r.Check(t.Context())
+			require.NoError(t, err)
+			requireOnly(t, report, nodes[0].Name, map[string]Verdict{"reachable": VerdictUnknown})
+		}
+		t.Log("\n" + report.String())
+		awaitAll(t, c, r, 10*time.Second)
+		require.NoError(t, r.Close(context.Background()))
+		require.Zero(t, p.ActiveCount()-p.IdleCount())
+		require.NoError(t, p.Close())
+	}
+}

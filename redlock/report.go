@@ -1,0 +1,158 @@
+package redlock
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A Verdict says how fit for Redlock something is. The larger, the worse: what is
+// not known is worse than what is well, and better than what is known to be amiss.
+type Verdict int
+
+// The verdicts of [Redlock.Check].
+const (
+	VerdictOK      Verdict = iota
+	VerdictUnknown         // it could not be read; the finding says why
+	VerdictWarning         // locks work, but not under every fault that they might
+	VerdictUnfit           // the node is of no use as one of Redlock's, or breaks exclusion
+)
+
+// String returns "ok", "unknown", "warning" or "unfit".
+func (v Verdict) String() string {
+	names := [...]string{"ok", "unknown", "warning", "unfit"}
+	if v < 0 || int(v) >= len(names) {
+		return fmt.Sprintf("Verdict(%d)", int(v))
+	}
+	return names[v]
+}
+
+// A Finding is what one check has found.
+type Finding struct {
+	// Node is the node's name, empty for a finding about all nodes together.
+	Node string
+
+	// Check is the name of the check, which does not change between versions;
+	// docs/check.md lists them.
+	Check string
+
+	Verdict Verdict
+	Text    string // a sentence on what was found
+	Advice  string // a sentence on what to do; empty if there is nothing to do
+}
+
+// String returns the finding on one line, without the node.
+func (f Finding) String() string {
+	s := fmt.Sprintf("%v %s: %s.", f.Verdict, f.Check, f.Text)
+	if f.Advice != "" {
+		s += " " + f.Advice + "."
+	}
+	return s
+}
+
+// A NodeReport is what was measured of one node, for people and dashboards. What
+// could not be read is its zero value.
+type NodeReport struct {
+	Node    string
+	Product string        // "Redis", "Valkey" or what else the server says it is
+	Version string        // of the product
+	Uptime  time.Duration // in whole seconds
+	RTT     time.Duration // the shortest of a few round trips; 0: no reply
+
+	// ClockOffset is how far the node's clock is ahead of this client's, negative if
+	// it is behind. The true value is within ClockBound of it, which is half of the
+	// round trip; 0: it was not measured.
+	ClockOffset, ClockBound time.Duration
+}
+
+// String returns what is known, on one line.
+func (n NodeReport) String() string {
+	parts := []string{n.Node + ":"}
+	if n.Version != "" {
+		parts = append(parts, n.Product+" "+n.Version+",", "up "+n.Uptime.String()+",")
+	}
+	if n.RTT > 0 {
+		parts = append(parts, "round trip "+brief(n.RTT)+",")
+	}
+	if n.ClockBound > 0 {
+		sign := "+"
+		if n.ClockOffset < 0 {
+			sign = "" // It has its own.
+		}
+		parts = append(parts, fmt.Sprintf("clock %s%s ± %s,", sign, brief(n.ClockOffset), brief(n.ClockBound)))
+	}
+	return strings.TrimRight(strings.Join(parts, " "), ",")
+}
+
+// A Report is what [Redlock.Check] has found: a snapshot, of each node at a slightly
+// different instant.
+type Report struct {
+	Nodes []NodeReport // in the order given to New, always all of them
+
+	// Findings are those of the nodes, in the order given to New, then those about
+	// all nodes together; each in the order of docs/check.md. Of a node that could not be
+	// asked there is only the finding "reachable".
+	Findings []Finding
+}
+
+// Verdict returns the worst of the findings' verdicts.
+func (r Report) Verdict() Verdict {
+	worst := VerdictOK
+	for _, f := range r.Findings {
+		worst = max(worst, f.Verdict)
+	}
+	return worst
+}
+
+// String returns the report in lines: the verdict, each node with its findings that
+// are not ok, and those about all nodes.
+func (r Report) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "verdict: %v\n", r.Verdict())
+	for _, n := range r.Nodes {
+		b.WriteString(n.String() + "\n")
+		r.write(&b, n.Node)
+	}
+	if slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Node == "" && f.Verdict != VerdictOK }) {
+		b.WriteString("all nodes:\n")
+		r.write(&b, "")
+	}
+	return b.String()
+}
+
+// write lists what is not ok about a node. What is unknown for the same reason, as
+// eight checks are where INFO is forbidden, is one line.
+func (r Report) write(b *strings.Builder, node string) {
+	unknown := make(map[string]int) // by text: which of lines
+	var lines []Finding
+	for _, f := range r.Findings {
+		if f.Node != node || f.Verdict == VerdictOK {
+			continue
+		}
+		if i, ok := unknown[f.Text]; ok && f.Verdict == VerdictUnknown {
+			lines[i].Check += ", " + f.Check
+			continue
+		}
+		if f.Verdict == VerdictUnknown {
+			unknown[f.Text] = len(lines)
+		}
+		lines = append(lines, f)
+	}
+	for _, f := range lines {
+		b.WriteString("  " + f.String() + "\n")
+	}
+}
+
+// brief is a duration with no more digits than one reads.
+func brief(d time.Duration) string {
+	switch abs := d.Abs(); {
+	case abs >= 10*time.Second:
+		d = d.Round(time.Second)
+	case abs >= 10*time.Millisecond:
+		d = d.Round(time.Millisecond)
+	default:
+		d = d.Round(time.Microsecond)
+	}
+	return d.String()
+}
