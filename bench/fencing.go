@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"io"
 
@@ -8,27 +9,50 @@ import (
 	"github.com/seed6c881748/redlock/redlock"
 )
 
-// fencing measures what a fence costs: throughput and latency of the same lock with
-// and without one.
-func fencing(s settings, w io.Writer) (err error) {
+// fencing measures what a fence costs.
+func fencing(s settings, w io.Writer) error {
+	return costs(s, w, "with fencing", redlock.WithFencing())
+}
+
+// quarantine measures what quarantine costs.
+func quarantine(s settings, w io.Writer) error {
+	return costs(s, w, "with quarantine", redlock.WithQuarantine(s.ttl))
+}
+
+// costs measures throughput and latency of the same lock with and without an option.
+func costs(s settings, w io.Writer, name string, opt redlock.Option) (err error) {
 	cluster, err := testcluster.StartServers(s.nodes)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, cluster.Close()) }()
-	fenced, err := newRedlock("with fencing", cluster.Addrs(), s.ttl, redlock.WithFencing())
+	with, err := newRedlock(name, cluster.Addrs(), s.ttl, opt)
 	if err != nil {
 		return err
 	}
 	plain, err := newRedlock("without", cluster.Addrs(), s.ttl)
 	if err != nil {
-		fenced.close()
+		with.close()
 		return err
 	}
-	clients := []client{fenced, plain}
+	clients := []client{with, plain}
 	defer closeClients(clients)
+	if name == "with quarantine" {
+		if err := admit(cluster.Addrs(), opt); err != nil {
+			return err
+		}
+	}
 	if err := throughput(s, w, cluster, clients); err != nil {
 		return err
 	}
 	return latency(s, w, clients)
+}
+
+// admit ends the quarantine of new nodes.
+func admit(addrs []string, opt redlock.Option) error {
+	r, err := openRedlock(addrs, opt)
+	if err != nil {
+		return err
+	}
+	return errors.Join(r.Admit(context.Background(), addrs...), r.Close(context.Background()))
 }

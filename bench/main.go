@@ -45,7 +45,7 @@ type settings struct {
 }
 
 // parts are the measurements, in the order in which they run.
-var parts = []string{"throughput", "latency", "fencing", "degraded", "handover", "handon", "expiry", "waiters"}
+var parts = []string{"throughput", "latency", "fencing", "quarantine", "degraded", "handover", "handon", "expiry", "waiters"}
 
 func main() {
 	if text := os.Getenv(orderVariable); text != "" {
@@ -75,13 +75,13 @@ func parse(args []string, usage io.Writer) (settings, error) {
 	f.IntVar(&s.nodes, "nodes", 5, "`number` of Redis nodes")
 	f.DurationVar(&s.ttl, "ttl", 8*time.Second, "what every lock is taken for")
 	f.IntVar(&s.rounds, "rounds", 5, "`number` of rounds, in each of which every client has its turn")
-	f.DurationVar(&s.time, "time", 2*time.Second, "throughput, fencing: length of a client's turn")
-	goroutines := f.String("goroutines", "64,8,1", "throughput, fencing: `numbers` of goroutines")
+	f.DurationVar(&s.time, "time", 2*time.Second, "throughput, fencing, quarantine: length of a client's turn")
+	goroutines := f.String("goroutines", "64,8,1", "throughput, fencing, quarantine: `numbers` of goroutines")
 	f.BoolVar(&s.fresh, "fresh", false, "throughput, latency: a new key for every lock, instead of one per goroutine")
 	f.StringVar(&s.only, "only", "", "throughput, latency: only the client of this `name` (redlock, redsync, redsync-failfast)")
 	chosen := f.String("parts", strings.Join(parts, ","), "the `parts` to run")
-	f.IntVar(&s.blocks, "blocks", 10, "latency, fencing: `number` of blocks that each client has in a round")
-	f.IntVar(&s.blockSize, "block", 200, "latency, fencing: `number` of locks in a block")
+	f.IntVar(&s.blocks, "blocks", 10, "latency, fencing, quarantine: `number` of blocks that each client has in a round")
+	f.IntVar(&s.blockSize, "block", 200, "latency, fencing, quarantine: `number` of locks in a block")
 	f.DurationVar(&s.settle, "settle", 3*time.Second, "degraded, waiters: time after the fault, or the start, that the settled figures leave out")
 	f.DurationVar(&s.faultTime, "fault-time", 5*time.Second, "degraded: length of the healthy phase, and of the degraded one after the settling")
 	f.DurationVar(&s.slow, "slow", 50*time.Millisecond, "degraded: list operations that took longer")
@@ -146,7 +146,7 @@ func run(s settings, w io.Writer) (err error) {
 	for _, part := range []struct {
 		name string
 		run  func(settings, io.Writer) error
-	}{{"fencing", fencing}, {"degraded", degraded}, {"handover", handover}, {"handon", handon}, {"expiry", expiry}, {"waiters", waiters}} {
+	}{{"fencing", fencing}, {"quarantine", quarantine}, {"degraded", degraded}, {"handover", handover}, {"handon", handon}, {"expiry", expiry}, {"waiters", waiters}} {
 		if slices.Contains(s.parts, part.name) {
 			if err := part.run(s, w); err != nil {
 				return fmt.Errorf("%s: %w", part.name, err)
