@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -69,7 +70,7 @@ func (n *node) answer(w *wire) *pipeline {
 	}
 	p := &pipeline{node: n, wire: w, gen: n.gen, guard: n.running, writerDone: make(chan struct{}), lastReply: time.Now()}
 	p.watchdog = time.AfterFunc(watchInterval, p.watch)
-	n.state, n.line, n.down, n.lost = nodeUp, p, nil, false
+	n.state, n.line, n.down, n.lost, n.forgot = nodeUp, p, nil, false, false
 	n.sayBye()
 	n.events.send(n.ctx, Event{Kind: EventNodeUp, Node: n.name})
 	go p.write()
@@ -153,26 +154,30 @@ func (n *node) handshake(ctx context.Context, conn *wire) error {
 	}
 	n.mu.Unlock()
 
-	run, err := n.lookAtRun(ctx, conn)
+	running, err := n.learn(ctx, conn)
 	if err != nil {
 		return err
 	}
-	for _, s := range handshakeScripts {
-		if err := n.load(conn, run, s); err != nil {
+	scripts := handshakeScripts
+	if running != nil {
+		scripts = slices.DeleteFunc(slices.Clone(scripts), func(s *script) bool { return s.session })
+	}
+	for _, s := range scripts {
+		if err := conn.Send("SCRIPT", "LOAD", s.sourceArg); err != nil {
 			return err
 		}
 	}
 	if err := conn.Flush(); err != nil {
 		return err
 	}
-	for _, s := range handshakeScripts {
+	for _, s := range scripts {
 		if _, err := conn.receive(left(ctx)); isReply(err) {
 			return fmt.Errorf("loading the %s script: %w", s.name, err)
 		} else if err != nil {
 			return fmt.Errorf("handshake: %w", err)
 		}
 	}
-	n.running = run
+	n.running = running
 	// Without debts there is no clean-up: no lock request can be outstanding then.
 	return n.cleanAll(ctx, conn, gen, life, debts, unknown)
 }

@@ -3,6 +3,7 @@ package redlock
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -300,23 +301,34 @@ func (fit *fitness) persistence(f *facts) Finding {
 	}
 }
 
-// quarantined says whether the node may vote, by its marker; see guardLua.
+// markerRE is what a marker has to be; see quarantineLua.
+var markerRE = regexp.MustCompile(`^([0-9a-f]+) ([0-9]{1,15}) (.*)$`)
+
+// quarantined says whether the node may vote, by its marker.
 func (fit *fitness) quarantined(f *facts) Finding {
 	const advice = "Wait until it is over, or call Admit if no lock can be held that the node does not have"
-	run, rest, _ := strings.Cut(f.marker, " ")
-	since, print, _ := strings.Cut(rest, " ")
+	parts := markerRE.FindStringSubmatch(f.marker)
+	if parts == nil {
+		parts = make([]string, 4)
+	}
+	run, print := parts[1], parts[3]
+	since, _ := strconv.ParseInt(parts[2], 10, 64)
+	over := time.UnixMilli(since).Add(fit.quarantine + quarantineMargin)
 	switch {
+	case !isRun(f.info["run_id"]):
+		return amiss(VerdictUnfit, "it does not tell its run_id, without which it grants no lock to clients with quarantine",
+			"Grant the right +info, or use a server that tells it")
 	case f.markerErr != nil:
 		return unknown(f.markerErr, "Grant the rights of docs/operations.md")
-	case f.marker == "":
+	case run == "":
 		return amiss(VerdictWarning, "it is new or has lost its data, and its first lock begins a quarantine", advice)
 	case print != f.guard.fingerprint:
 		return amiss(VerdictUnfit, fmt.Sprintf("it is set up for %s, and this client for %s", words(print), f.guard.fingerprint),
 			"Give all clients the same nodes and the same WithQuarantine; to change them, see docs/operations.md")
-	case f.info["run_id"] != "" && run != f.info["run_id"]:
+	case run != f.info["run_id"]:
 		return amiss(VerdictWarning, "it has restarted, and its next lock begins a quarantine", advice)
-	case since != "0":
-		return amiss(VerdictWarning, "it is in quarantine, or was when it was last asked for a lock", advice)
+	case since > 0 && (f.timeErr != nil || time.Now().Add(f.offset).Before(over)):
+		return amiss(VerdictWarning, "it is in quarantine", advice)
 	default:
 		return fine("it votes, for clients with %s", words(print))
 	}
@@ -370,7 +382,7 @@ func (fit *fitness) acl(f *facts) Finding {
 	switch {
 	case len(missing) > 0:
 		return fit.lacking(verdict, missing, says[0])
-	case fit.quarantine > 0 && f.infoErr != nil:
+	case fit.quarantine > 0 && f.info["run_id"] == "" && f.infoErr != nil:
 		return amiss(VerdictUnfit, "quarantine needs INFO: "+words(f.infoErr.Error()), "Grant the right +info")
 	case !f.probed && len(f.denials) > 0: // For what state the server is in.
 		return unknown(errors.New(f.denials[0].says), "Check again when the server accepts commands")

@@ -22,7 +22,7 @@ func goodFacts(i int) facts {
 	return facts{
 		node: fmt.Sprint("n", i),
 		info: map[string]string{
-			"redis_version": "7.4.1", "redis_mode": "standalone", "run_id": fmt.Sprint("id", i),
+			"redis_version": "7.4.1", "redis_mode": "standalone", "run_id": strings.Repeat(fmt.Sprint("a", i), 20),
 			"uptime_in_seconds": "86400", "role": "master", "connected_slaves": "0", "cluster_enabled": "0",
 			"maxmemory": "1000", "used_memory": "100", "maxmemory_policy": "noeviction",
 			"aof_enabled": "1", "aof_last_write_status": "ok",
@@ -163,8 +163,10 @@ func TestFindingsOfOneNode(t *testing.T) {
 		"another configuration":        {f: marked(good, good.info["run_id"]+" 0 5 nodes, maxTTL 30s"), want: set{"quarantine": VerdictUnfit}},
 		"new":                          {f: marked(good, ""), want: set{"quarantine": VerdictWarning}},
 		"restarted":                    {f: marked(good, "abc 0 3 nodes, maxTTL 30s"), want: set{"quarantine": VerdictWarning}},
-		"quarantined":                  {f: marked(good, good.info["run_id"]+" 17 3 nodes, maxTTL 30s"), want: set{"quarantine": VerdictWarning}},
-		"a strange marker":             {f: marked(good, "x"), want: set{"quarantine": VerdictUnfit}},
+		"quarantined":                  {f: marked(good, good.info["run_id"]+fmt.Sprintf(" %d 3 nodes, maxTTL 30s", time.Now().UnixMilli()+60_000)), want: set{"quarantine": VerdictWarning}},
+		"quarantine over":              {f: marked(good, good.info["run_id"]+" 17 3 nodes, maxTTL 30s")},
+		"a strange marker":             {f: marked(good, "x"), want: set{"quarantine": VerdictWarning}},
+		"quarantine not told":          {f: marked(good.with("run_id", ""), ""), want: set{"quarantine": VerdictUnfit, "same-server": VerdictUnknown}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fit := goodFit()
@@ -186,7 +188,7 @@ func TestFindingsOfOneNode(t *testing.T) {
 func TestFindingsOfAllNodes(t *testing.T) {
 	type set = map[string]Verdict
 	same := func(database string) facts {
-		f := goodFacts(1).with("run_id", "id0")
+		f := goodFacts(1).with("run_id", strings.Repeat("a0", 20))
 		f.database = database
 		return f
 	}

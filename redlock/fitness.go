@@ -249,12 +249,15 @@ func (f *facts) configuration(q *questions) {
 		[]any{"CLIENT", "INFO"},
 		[]any{"CONFIG", "GET", "appendfsync"},
 		[]any{"CONFIG", "GET", "no-appendfsync-on-rewrite"},
+		[]any{"INFO", "server"}, // The right to which may be all that is granted.
 	)
 	if answers == nil {
 		return
 	}
 	if text, err := redis.String(answers[0].reply, answers[0].err); err != nil {
 		f.infoErr = fmt.Errorf("INFO: %w", err)
+		text, _ = redis.String(answers[4].reply, answers[4].err)
+		f.info = infoFields(text)
 	} else {
 		f.info = infoFields(text)
 	}

@@ -66,8 +66,9 @@ type pipeline struct {
 // An outgoing is a request as the writer sees it: a copy, because the request
 // itself may be answered, and sent again, before the batch is written.
 type outgoing struct {
-	cmd  command
-	eval bool
+	cmd    command
+	eval   bool
+	forgot bool // as the node's
 }
 
 // write is the writer: it ends when the pipeline is over.
@@ -147,7 +148,7 @@ func (p *pipeline) next(batch []outgoing) (_ []outgoing, dropped []*request, mor
 		if cmd.script == leaveScript {
 			cmd = q.claim.releaseCommand(time.Now()) // It may have waited.
 		}
-		batch = append(batch, outgoing{cmd, q.eval})
+		batch = append(batch, outgoing{cmd, q.eval, n.forgot})
 	}
 	if p.dozing {
 		p.dozing = false
@@ -164,7 +165,7 @@ func (p *pipeline) send(args []any, out outgoing) ([]any, error) {
 	c, script := &out.cmd, out.cmd.script
 	guard := p.guard
 	if guard != nil && script.session {
-		script = guard.scripts[script]
+		script = guard.script(script, out.eval, out.forgot)
 	} else {
 		guard = nil
 	}
@@ -192,7 +193,7 @@ func (p *pipeline) send(args []any, out outgoing) ([]any, error) {
 		args = append(args, p.gen)
 	}
 	if guard != nil {
-		args = append(args, guard.check(out.eval), guard.fingerprint, guard.span)
+		args = append(args, "0", guard.fingerprint, guard.span)
 	}
 	return args, p.wire.Send(verb, args...)
 }

@@ -71,6 +71,7 @@ type node struct {
 	gen      int64
 	closing  bool
 	shunned  bool      // a request was refused for silence since the last reply
+	forgot   bool      // the server has forgotten scripts since the handshake
 	lost     bool      // a loss was reported and no return yet
 	stuck    int       // calls of the pool that have not returned
 	borrowed time.Time // when it was last called

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -15,7 +13,7 @@ import (
 // A node that restarts without its data votes again, for a second holder while the first
 // one still counts on it. So with WithQuarantine it abstains until every lock that it may
 // have forgotten has ended. The node itself sees to that, in the scripts that grant, with
-// a marker that names the run of the server; see guardLua. Extensions and releases do not
+// a marker that names the run of the server; see quarantineLua. Extensions and releases do not
 // abstain: they create nothing.
 //
 // For how long: a lock's Until lies at most maxTTL after its last extension was sent,
@@ -57,60 +55,84 @@ func fingerprint(nodes int, maxTTL time.Duration) string {
 	return fmt.Sprintf("%d nodes, maxTTL %v", nodes, maxTTL)
 }
 
-// A runGuard is the guard for one run of the server.
+// A runGuard is the guard on one connection: for the run of the server that the
+// handshake has met.
 type runGuard struct {
 	*guard
 
-	scripts map[*script]*script
-	always  bool // the server's scripts may outlive it: the run is looked up each time
+	fast map[*script]*script // nil: its texts are not to be used; see fastScripts
 }
 
-// check is the argument of the same name, boxed; see guardLua.
-func (g *runGuard) check(eval bool) any {
-	if eval || g.always {
-		return "1"
+// script is the one to send: by its source if eval, and then, or if the server has
+// forgotten its scripts, one that looks at the run.
+func (g *runGuard) script(s *script, eval, forgot bool) *script {
+	if g.fast == nil || eval || forgot {
+		return slowScripts[s]
 	}
-	return "0"
+	return g.fast[s]
 }
 
-// lookAtRun asks a new connection's server for its run; nil without quarantine. If the
-// server does not tell, the scripts have to look it up, and say what is wrong.
-func (n *node) lookAtRun(ctx context.Context, conn *wire) (*runGuard, error) {
+// learn has a new connection's server learn the scripts that grant; nil without
+// quarantine. What the server refuses is not fatal: the scripts will say so when they
+// are needed, and extensions and releases do not need them.
+func (n *node) learn(ctx context.Context, conn *wire) (*runGuard, error) {
 	if n.guard == nil {
 		return nil, nil
 	}
-	if err := conn.Send("INFO", "server"); err != nil {
+	g := &runGuard{guard: n.guard}
+	look := func(s *script) []any {
+		return []any{"EVAL", s.sourceArg, 1, g.marker, "1", g.fingerprint, g.span}
+	}
+	first := [][]any{{"INFO", "server"}, look(slowScripts[lockScript])}
+	for _, s := range slowScripts {
+		first = append(first, []any{"SCRIPT", "LOAD", s.sourceArg})
+	}
+	answers, err := exchange(ctx, conn, first)
+	if err != nil {
 		return nil, err
+	}
+	text, _ := answers[0].reply.([]byte)
+	info := infoFields(string(text))
+	version, _ := major(info["redis_version"])
+	if answers[1].err != nil || version < 7 || !isRun(info["run_id"]) {
+		return g, nil
+	}
+	fast := fastScripts(info["run_id"])
+	var second [][]any
+	for _, s := range fast {
+		second = append(second, look(s))
+	}
+	if answers, err = exchange(ctx, conn, second); err != nil {
+		return nil, err
+	}
+	for _, a := range answers {
+		if a.err != nil {
+			return g, nil
+		}
+	}
+	g.fast = fast
+	return g, nil
+}
+
+// exchange sends commands in a handshake, together, and returns the answers.
+func exchange(ctx context.Context, conn *wire, commands [][]any) ([]answer, error) {
+	for _, c := range commands {
+		if err := conn.Send(c[0].(string), c[1:]...); err != nil {
+			return nil, err
+		}
 	}
 	if err := conn.Flush(); err != nil {
 		return nil, err
 	}
-	reply, err := conn.receive(left(ctx))
-	if err != nil && !isReply(err) {
-		return nil, fmt.Errorf("handshake: %w", err)
+	answers := make([]answer, len(commands))
+	for i := range answers {
+		reply, err := conn.receive(left(ctx))
+		if err != nil && !isReply(err) {
+			return nil, fmt.Errorf("handshake: %w", err)
+		}
+		answers[i] = answer{reply, err}
 	}
-	text, _ := reply.([]byte)
-	info := infoFields(string(text))
-	run := info["run_id"]
-	if !isHex(run) {
-		run = "unknown"
-	}
-	major, _, _ := strings.Cut(info["redis_version"], ".")
-	version, _ := strconv.Atoi(major)
-	return &runGuard{n.guard, guardedScripts(run), version < 7 || run == "unknown"}, nil
-}
-
-// load has the server learn a script. One that is guarded is not just loaded; see
-// guardLua.
-func (n *node) load(conn *wire, run *runGuard, s *script) error {
-	if run == nil || !s.session {
-		return conn.Send("SCRIPT", "LOAD", s.sourceArg)
-	}
-	return conn.Send("EVAL", run.scripts[s].sourceArg, 1, run.marker, "load", run.fingerprint, run.span)
-}
-
-func isHex(s string) bool {
-	return s != "" && strings.Trim(s, "0123456789abcdef") == ""
+	return answers, nil
 }
 
 // A quarantineError is the vote of a node in quarantine.
@@ -128,9 +150,10 @@ func (e *quarantineError) Is(target error) bool { return target == ErrQuarantine
 //
 // The nodes are called by their names, and there is no way to say "all". It fails before
 // any I/O if a name is none of New's, none is given, or there is no WithQuarantine.
-// Otherwise it asks every named node, and waits up to the node timeout; nil means that
-// all of them have done it. The error names those that have not, or of which that is not
-// known; it may be repeated. The context's error, or ErrClosed, if that ended it first.
+// Otherwise it asks every named node, and waits up to twice the node timeout; nil means
+// that all of them have done it. The error names those that have not, or of which that is
+// not known; it may be repeated. It admits a node only in the run of its server in which
+// Admit has met it, also if it is carried out late. The context's error, or ErrClosed, if that ended it first.
 func (r *Redlock) Admit(ctx context.Context, nodes ...string) error {
 	if r.defaults.quarantine == 0 {
 		return errors.New("redlock: admit: the Redlock has no WithQuarantine")
@@ -157,9 +180,8 @@ func (r *Redlock) Admit(ctx context.Context, nodes ...string) error {
 	var g errgroup.Group
 	for i, n := range named {
 		g.Go(func() error {
-			cmd := command{script: admitScript, keys: []any{n.guard.marker}, argv: []any{n.guard.fingerprint}}
-			if out := n.call(ctx, cmd, r.defaults.nodeTimeout); out.err != nil {
-				failed[i] = fmt.Errorf("redlock: admit: %s: %w", n.name, out.err)
+			if err := n.admit(ctx, r.defaults.nodeTimeout); err != nil {
+				failed[i] = fmt.Errorf("redlock: admit: %s: %w", n.name, err)
 			}
 			return nil
 		})
@@ -169,4 +191,19 @@ func (r *Redlock) Admit(ctx context.Context, nodes ...string) error {
 		failed = append(failed, fmt.Errorf("redlock: admit: %w", err))
 	}
 	return errors.Join(failed...)
+}
+
+// admit is for the run that the node is in now: a request that is delivered late, when
+// the caller has been told that it failed, must not admit a later one.
+func (n *node) admit(ctx context.Context, timeout time.Duration) error {
+	run := n.call(ctx, command{script: runScript}, timeout)
+	if run.err != nil {
+		return run.err
+	}
+	cmd := command{script: admitScript, keys: []any{n.guard.marker}, argv: []any{n.guard.fingerprint, run.value}}
+	out := n.call(ctx, cmd, timeout)
+	if out.stance == no {
+		return errors.New("it has restarted meanwhile")
+	}
+	return out.err
 }

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -40,10 +41,13 @@ func TestRealQuarantineKeepsOutASecondHolder(t *testing.T) {
 		"flushed, multiplexed":   {multiplexed, (*testcluster.Node).Flush, false},
 		"restart, multiplexed":   {multiplexed, func(n *testcluster.Node) error { return n.Restart(false) }, false},
 		"restart, with a prefix": {nodesOfServers, killEmpty, false},
+		"snapshot":               {nodesOfServers, killOld, false},
+		"snapshot, multiplexed":  {multiplexed, killOld, false},
+		"without, snapshot":      {multiplexed, killOld, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := testcluster.RunServers(t, 3, testcluster.WithProxy())
+			c := testcluster.RunServers(t, 3, testcluster.WithProxy(), testcluster.WithSnapshots())
 			opts := []Option{WithNodeTimeout(time.Second), WithPolling()}
 			if !tc.without {
 				opts = append(opts, WithQuarantine(shortMaxTTL))
@@ -59,6 +63,10 @@ func TestRealQuarantineKeepsOutASecondHolder(t *testing.T) {
 			warm, err := other.TryLock(t.Context(), []string{"warm"}, time.Second) // Its scripts are loaded.
 			require.NoError(t, err)
 			require.NoError(t, warm.Unlock(t.Context()))
+			for _, n := range c.Nodes {
+				_, err = adminConn(t, n).Do("SAVE") // The marker, and no lock.
+				require.NoError(t, err)
+			}
 			held, err := holder.TryLock(t.Context(), []string{"x"}, shortMaxTTL)
 			require.NoError(t, err)
 			await(t, 10*time.Second, "all nodes have the lock", func() bool {
@@ -81,6 +89,11 @@ func TestRealQuarantineKeepsOutASecondHolder(t *testing.T) {
 
 func killEmpty(n *testcluster.Node) error {
 	return errors.Join(n.Stop(), n.Restart(false))
+}
+
+// killOld leaves what the last snapshot has.
+func killOld(n *testcluster.Node) error {
+	return errors.Join(n.Stop(), n.Restart(true))
 }
 
 func proxied(_ *testing.T, c *testcluster.Cluster) []Node { return nodesOf(c) }
@@ -169,27 +182,33 @@ func multiplexed(t *testing.T, c *testcluster.Cluster) []Node {
 	t.Helper()
 	nodes := make([]Node, len(c.Nodes))
 	for i, n := range c.Nodes {
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		require.NoError(t, err)
-		t.Cleanup(func() { _ = ln.Close() })
-		go func() {
-			for {
-				client, err := ln.Accept()
-				if err != nil {
-					return
-				}
-				go multiplex(client, n.DirectAddr())
-			}
-		}()
-		nodes[i] = Node{Name: n.Name(), Pool: NewNode(ln.Addr().String()).Pool}
+		nodes[i] = behindMultiplexer(t, n.Name(), n.DirectAddr)
 	}
 	return nodes
 }
 
+func behindMultiplexer(t *testing.T, name string, addr func() string) Node {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = ln.Close() })
+	go func() {
+		for {
+			client, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			go multiplex(client, addr)
+		}
+	}()
+	return Node{Name: name, Pool: NewNode(ln.Addr().String()).Pool}
+}
+
 // multiplex passes commands on one by one, each on a connection that works at the time.
-func multiplex(client net.Conn, addr string) {
+func multiplex(client net.Conn, addr func() string) {
 	defer func() { _ = client.Close() }()
 	var server redis.Conn
+	at := ""
 	defer func() {
 		if server != nil {
 			_ = server.Close()
@@ -203,8 +222,12 @@ func multiplex(client net.Conn, addr string) {
 		}
 		var reply any
 		for range 500 {
-			if server == nil {
-				server, err = redis.Dial("tcp", addr, redis.DialConnectTimeout(time.Second))
+			if now := addr(); server == nil || now != at {
+				if server != nil {
+					_ = server.Close()
+				}
+				at = now
+				server, err = redis.Dial("tcp", at, redis.DialConnectTimeout(time.Second))
 			}
 			if err == nil {
 				reply, err = server.Do(args[0].(string), args[1:]...)
@@ -214,8 +237,8 @@ func multiplex(client net.Conn, addr string) {
 			}
 			if server != nil {
 				_ = server.Close()
+				server = nil
 			}
-			server = nil
 			time.Sleep(10 * time.Millisecond)
 		}
 		if isReply(err) {
@@ -277,48 +300,162 @@ func resp(reply any) string {
 	return "-ERR unexpected reply\r\n"
 }
 
-// A text that names a run may reach the next run of the server: by a client that looked at
-// the run before the restart, through a proxy that hides it. It must not make the server
-// believe that the run goes on, even where it has kept the marker.
-func TestRealAStrayTextFindsTheRestart(t *testing.T) {
+// A client of another configuration must not have the next run believe that it is the
+// last one.
+func TestRealARefusedClientDoesNotHideARestart(t *testing.T) {
 	c := testcluster.RunServers(t, 1, testcluster.WithSnapshots())
+	n := c.Nodes[0]
+	node := behindMultiplexer(t, "node", n.DirectAddr)
+	open := func(maxTTL time.Duration) *Redlock {
+		return newRealRedlock(t, []Node{node}, WithPolling(), WithQuarantine(maxTTL))
+	}
+	holder, second, alien := open(shortMaxTTL), open(shortMaxTTL), open(time.Minute)
+	require.NoError(t, holder.Admit(t.Context(), "node"))
+	warm, err := second.TryLock(t.Context(), []string{"warm"}, time.Second)
+	require.NoError(t, err)
+	require.NoError(t, warm.Unlock(t.Context()))
+	_, err = alien.TryLock(t.Context(), []string{"x"}, time.Second)
+	require.ErrorContains(t, err, "another configuration")
+	_, err = adminConn(t, n).Do("SAVE")
+	require.NoError(t, err)
+	_, err = holder.TryLock(t.Context(), []string{"x"}, shortMaxTTL)
+	require.NoError(t, err)
+	require.NoError(t, killOld(n))
+	_, err = alien.TryLock(t.Context(), []string{"x"}, time.Second)
+	require.ErrorContains(t, err, "another configuration")
+	_, err = second.TryLock(t.Context(), []string{"x"}, time.Second)
+	require.ErrorContains(t, err, "quarantined")
+}
+
+// Nor must a replica that refuses writes, before it is promoted.
+func TestRealAReplicaThatIsAskedTooEarlyAbstains(t *testing.T) {
+	c := testcluster.RunServers(t, 2)
+	master, replica := c.Nodes[0], c.Nodes[1]
+	var at atomic.Value
+	at.Store(master.DirectAddr())
+	node := behindMultiplexer(t, "node", func() string { return at.Load().(string) })
+	holder := newRealRedlock(t, []Node{node}, WithPolling(), WithQuarantine(shortMaxTTL))
+	other := newRealRedlock(t, []Node{node}, WithPolling(), WithQuarantine(shortMaxTTL))
+	require.NoError(t, holder.Admit(t.Context(), "node"))
+	warm, err := other.TryLock(t.Context(), []string{"warm"}, time.Second)
+	require.NoError(t, err)
+	require.NoError(t, warm.Unlock(t.Context()))
+	host, port, err := net.SplitHostPort(master.DirectAddr())
+	require.NoError(t, err)
+	conn := adminConn(t, replica)
+	_, err = conn.Do("REPLICAOF", host, port)
+	require.NoError(t, err)
+	await(t, 30*time.Second, "the replica has the marker", func() bool {
+		_, ok, failed := replica.Get(reservedMark + guardMark)
+		return failed == nil && ok
+	})
+	require.NoError(t, master.Stop())
+	at.Store(replica.DirectAddr())
+	_, err = other.TryLock(t.Context(), []string{"y"}, time.Second)
+	require.ErrorContains(t, err, "READONLY")
+	_, err = conn.Do("REPLICAOF", "NO", "ONE")
+	require.NoError(t, err)
+	_, err = other.TryLock(t.Context(), []string{"x"}, time.Second)
+	require.ErrorContains(t, err, "quarantined")
+}
+
+// An Admit that was given up, but is carried out late, is not for the next run.
+func TestRealALateAdmitIsNotForTheNextRun(t *testing.T) {
+	c := testcluster.RunServers(t, 1)
+	n := c.Nodes[0]
+	node := behindMultiplexer(t, "node", n.DirectAddr)
+	r := newRealRedlock(t, []Node{node}, WithPolling(), WithQuarantine(shortMaxTTL))
+	require.NoError(t, r.Admit(t.Context(), "node"))
+	require.NoError(t, n.Stop())
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, r.Admit(ctx, "node"), context.DeadlineExceeded)
+	require.NoError(t, n.Restart(false))
+	_, err := r.TryLock(t.Context(), []string{"x"}, time.Second) // Behind it on the connection.
+	require.ErrorContains(t, err, "quarantined")
+
+	conn := adminConn(t, n)
+	stale, err := redis.Int(conn.Do("EVAL", admitScript.sourceArg, 1, r.nodes[0].guard.marker, "x", strings.Repeat("ab", 20)))
+	require.NoError(t, err)
+	require.Zero(t, stale)
+}
+
+// What quarantine cannot do on a node is no reason not to extend and release there.
+func TestRealQuarantineDoesNotKeepFromExtending(t *testing.T) {
+	for name, harm := range map[string]func(t *testing.T, n *testcluster.Node){
+		"out of memory": func(t *testing.T, n *testcluster.Node) {
+			t.Helper()
+			admin(t, n, "CONFIG", "SET", "maxmemory", "1")
+		},
+		"marker of another type": func(t *testing.T, n *testcluster.Node) {
+			t.Helper()
+			require.NoError(t, n.Del(reservedMark+guardMark))
+			admin(t, n, "RPUSH", reservedMark+guardMark, "x")
+		},
+		"no INFO": func(t *testing.T, n *testcluster.Node) {
+			t.Helper()
+			admin(t, n, "ACL", "SETUSER", "default", "-info")
+		},
+	} {
+		c := testcluster.RunServers(t, 1, testcluster.WithProxy(), testcluster.WithSnapshots())
+		n := c.Nodes[0]
+		r := newRedlock(t, c, WithNodeTimeout(patient), WithQuarantine(time.Minute))
+		require.NoError(t, r.Admit(t.Context(), names(c)...))
+		held, err := r.TryLock(t.Context(), []string{"held"}, time.Minute)
+		require.NoError(t, err)
+		_, err = adminConn(t, n).Do("SAVE")
+		require.NoError(t, err)
+		require.NoError(t, killOld(n))
+		harm(t, n)
+		await(t, 20*time.Second, "the node is back", func() bool { return held.Extend(t.Context(), time.Minute) == nil })
+		require.NoError(t, held.Unlock(t.Context()), name)
+		if name == "marker of another type" {
+			require.NoError(t, r.Admit(t.Context(), names(c)...))
+		}
+	}
+}
+
+// The texts of a run are learnt by an EVAL that looks, so that one that comes to another
+// run has corrected the marker; and what a server has forgotten is not taught again.
+func TestRealATextOfAnEarlierRun(t *testing.T) {
+	c := testcluster.RunServers(t, 1)
 	n := c.Nodes[0]
 	r := newRealRedlock(t, nodesOf(c), WithQuarantine(shortMaxTTL))
 	require.NoError(t, r.Admit(t.Context(), names(c)...))
-	_, err := adminConn(t, n).Do("SAVE")
+	l, err := r.TryLock(t.Context(), []string{"warm"}, time.Second)
 	require.NoError(t, err)
-	g := r.nodes[0].running
-	require.Equal(t, "0", g.check(false))
-	require.NoError(t, n.Stop())
-	require.NoError(t, n.Restart(true))
+	require.NoError(t, l.Unlock(t.Context()))
+	require.NotNil(t, r.nodes[0].running.fast)
 	conn := adminConn(t, n)
-	ask := func(verb string, program any, check string) (any, error) {
-		return conn.Do(verb, program, 3, "x", "stone", g.marker, "token", 1000, 1, check, g.fingerprint, g.span)
-	}
-	script := g.scripts[lockScript]
-	_, err = ask("EVALSHA", script.shaArg, "0")
-	require.ErrorContains(t, err, "NOSCRIPT", "the server has forgotten it")
-	for _, check := range []string{"load", "0", "0"} { // As another client does, and then this one.
-		verb, program := "EVALSHA", script.shaArg
-		if check == "load" {
-			verb, program = "EVAL", script.sourceArg
-		}
-		abstained, failed := redis.Values(ask(verb, program, check))
+	known := func(s *script) bool {
+		found, failed := redis.Ints(conn.Do("SCRIPT", "EXISTS", s.shaArg))
 		require.NoError(t, failed)
-		assert.Equal(t, "Q", string(abstained[0].([]byte)))
+		return found[0] == 1
+	}
+	require.True(t, known(r.nodes[0].running.fast[lockScript]))
+	require.NoError(t, n.FlushScripts())
+	l, err = r.TryLock(t.Context(), []string{"x"}, time.Second)
+	require.NoError(t, err)
+	require.NoError(t, l.Unlock(t.Context()))
+	assert.False(t, known(r.nodes[0].running.fast[lockScript]))
+	assert.True(t, known(slowScripts[lockScript]))
+
+	earlier := strings.Repeat("ab", 20)
+	g := r.nodes[0].guard
+	require.NoError(t, n.Set(g.marker.(string), earlier+" 0 "+g.fingerprint.(string), time.Hour))
+	stray := fastScripts(earlier)[lockScript]
+	ask := func(verb string, program any, look string) any {
+		reply, failed := conn.Do(verb, program, 3, "x", "stone", g.marker, "token", 1000, 1, look, g.fingerprint, g.span)
+		require.NoError(t, failed)
+		return reply
+	}
+	for _, look := range []string{"1", "0"} {
+		answer, ok := ask("EVAL", stray.sourceArg, look).([]any)
+		require.True(t, ok)
+		assert.Equal(t, "Q", string(answer[0].([]byte)))
 	}
 	require.Empty(t, keys(t, n))
-
-	// Which is why it must not be loaded without a look.
-	require.NoError(t, r.Close(t.Context())) // Or its handshake takes a look.
-	require.NoError(t, n.Flush())
-	require.NoError(t, n.FlushScripts())
-	old := r.nodes[0].guard.marker.(string)
-	require.NoError(t, n.Set(old, strings.Repeat("a", 40)+" 0 "+g.fingerprint.(string), time.Hour))
-	stray := guardedScripts(strings.Repeat("a", 40))[lockScript]
-	_, err = conn.Do("SCRIPT", "LOAD", stray.sourceArg)
+	state, _, err := n.Get(g.marker.(string))
 	require.NoError(t, err)
-	reply, err := ask("EVALSHA", stray.shaArg, "0")
-	require.NoError(t, err)
-	assert.EqualValues(t, 1, reply)
+	assert.NotContains(t, state, earlier)
 }

@@ -31,7 +31,7 @@ func (n *node) refused(q *request, err error) (error, bool) {
 			q.claim.marks[q.index] &^= markSent
 			return err, false
 		}
-		q.eval = true
+		q.eval, n.forgot = true, true
 		n.push(q)
 		return nil, true
 	}

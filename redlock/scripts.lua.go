@@ -5,6 +5,7 @@ import (
 	"crypto/sha1"
 	"encoding/hex"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -63,52 +64,66 @@ func (s *script) ofSession() *script {
 //	run_id since fingerprint    since: when the run was first seen, by the node's clock in
 //	                            ms; 0: it may vote
 //
-// guardLua comes before a script that grants. Without its marker the node is new or has
+// quarantineLua comes before a script that grants. Without its marker the node is new or has
 // lost its data, with the one of another run it has restarted: then it does not grant
 // until the time of quarantine is over. It must be looked up where the lock is granted:
 // what is looked up once per connection fails behind a proxy that changes the server
 // under its clients.
 //
-// To look the run up, by INFO, takes as long as all the rest of a lock. But servers from
-// Redis 7 on forget their scripts when they end. So the text of a guarded script names
-// the run for which it was made, and where a server knows the text, and has the marker of
-// that run, that is the run. For that to be true, a text must get into a server only
-// together with a look at the run: by EVAL with check, and never by SCRIPT LOAD, which
-// may reach a server that has restarted since. A stray text finds another marker then.
-//
 //	KEYS  …, the marker
-//	ARGV  …, check ('0': the text says the run; '1': look it up; 'load': do no more than
-//	      that), the fingerprint, the time of quarantine in ms
+//	ARGV  …, '1' to do no more than look, the fingerprint, the time of quarantine in ms
 //	{'Q', ms}           abstained, for so long
 //	{'F', fingerprint}  refused: the node has been set up for another configuration
-//	1                   after 'load'
-func guardLua(run string) string {
-	return `
-local marker, span, print, check = table.remove(KEYS), tonumber(table.remove(ARGV)), table.remove(ARGV), table.remove(ARGV)
-if check ~= '0' or redis.call('GET', marker) ~= '` + run + ` 0 ' .. print then
-  ` + runLua + `
-  local seen, since, other = string.match(redis.call('GET', marker) or '', '^(%x+) (%d+) (.*)$')
-  if other and other ~= print then return {'F', other} end
+//	1                   after a look
+const quarantineLua = runLua + `
+  local state = redis.pcall('GET', marker)
+  if type(state) ~= 'string' then state = '' end
+  local seen, since, other = string.match(state, '^(%x+) (%d+) (.*)$')
   local time = redis.call('TIME')
   local now = time[1] * 1000 + math.floor(time[2] / 1000)
   since = tonumber(since)
   if seen ~= run or since > now then
-    redis.call('SET', marker, string.format('%s %.0f %s', run, now, print))
+    redis.call('SET', marker, string.format('%s %.0f %s', run, now, other or print))
     since = now
   end
+  if other and other ~= print then return {'F', other} end
   if since + span > now then return {'Q', since + span - now} end
   if since > 0 then redis.call('SET', marker, run .. ' 0 ' .. print) end
-  if check == 'load' then return 1 end
-end
 `
+
+const guardLua = `
+local marker, span, print, look = table.remove(KEYS), tonumber(table.remove(ARGV)), table.remove(ARGV), table.remove(ARGV)
+`
+
+// slowScripts are the scripts that grant, each after a look.
+var slowScripts = withGuard(guardLua + quarantineLua + `
+if look == '1' then return 1 end
+`)
+
+// fastScripts are the same for a server in this run. To look takes as long as all the
+// rest of a lock, because of the INFO. But servers from Redis 7 on forget their scripts
+// when they end. So the text of a fast script names the run for which it was made, and
+// where the server knows the text, and has the marker of that run, that is the run.
+//
+// For that to be true, no text may get into another run whose marker is still the old
+// one, as it is after a restart from a snapshot. A proxy can hide a restart at any
+// moment. So a fast text is sent only in the handshake, after a look that succeeded, and
+// by an EVAL that looks itself, and so corrects the marker in the same step; never by
+// SCRIPT LOAD, and not when the server has forgotten it: then the slow one serves.
+func fastScripts(run string) map[*script]*script {
+	return withGuard(guardLua + `
+if look == '1' or redis.pcall('GET', marker) ~= '` + run + ` 0 ' .. print then
+` + quarantineLua + `
+if look == '1' then return 1 end
+end
+`)
 }
 
-// guardedScripts are the scripts that grant, for a server in this run.
-func guardedScripts(run string) map[*script]*script {
+func withGuard(guard string) map[*script]*script {
 	guarded := make(map[*script]*script)
 	for _, s := range handshakeScripts {
 		if s.session {
-			guarded[s] = newScript(s.name, guardLua(run)+s.sourceArg.(string), s.decode)
+			guarded[s] = newScript(s.name, guard+s.sourceArg.(string), s.decode)
 		}
 	}
 	return guarded
@@ -137,14 +152,34 @@ func decodeGuarded(decode func(any) outcome) func(any) outcome {
 const runLua = `
 local info = redis.pcall('INFO', 'server')
 local run = type(info) == 'string' and string.match(info, 'run_id:(%x+)')
-if not run then return redis.error_reply('NOPERM quarantine takes the right to INFO, and a server that shows its run_id') end`
+if not run or #run ~= 40 or run == string.rep(string.sub(run, 1, 1), 40) then
+  return redis.error_reply('NOPERM quarantine takes the right to INFO, and a server that shows its run_id')
+end
+`
 
-// admitScript ends the quarantine, and adopts the configuration.
+// runScript answers the run_id.
+var runScript = newScript("run", runLua+`
+return run
+`, func(reply any) outcome {
+	if run, ok := reply.([]byte); ok && isRun(string(run)) {
+		return outcome{stance: yes, value: string(run)}
+	}
+	return unexpected("run", reply)
+})
+
+// isRun reports whether this is the run_id of a server that tells the truth about it.
+func isRun(s string) bool {
+	return len(s) == 40 && strings.Trim(s, "0123456789abcdef") == "" && strings.Trim(s, s[:1]) != ""
+}
+
+// admitScript ends the quarantine of a run, and adopts the configuration.
 //
 //	KEYS  the marker
-//	ARGV  fingerprint
+//	ARGV  fingerprint, run_id
 //	1     done
+//	0     refused: it is another run
 var admitScript = newScript("admit", runLua+`
+if run ~= ARGV[2] then return 0 end
 redis.call('SET', KEYS[1], run .. ' 0 ' .. ARGV[1])
 return 1
 `, decodeHeld("admit"))
@@ -153,7 +188,7 @@ return 1
 // or a restart behind a proxy may still lose them at any moment.
 var handshakeScripts = []*script{
 	lockScript, fencedLockScript, queueScript, fencedQueueScript, raiseScript, extendScript, repairScript,
-	unlockScript, leaveScript, undoScript, passScript, cleanScript, inspectScript, admitScript,
+	unlockScript, leaveScript, undoScript, passScript, cleanScript, inspectScript, runScript, admitScript,
 }
 
 // digestLua shortens a token to what may be shown to others: a token is what
