@@ -163,13 +163,13 @@ func WithPrefix(p string) Option {
 	return func(o *options) { o.prefix, o.newOnly = p, "WithPrefix" }
 }
 
-// WithQuarantine keeps a node that is new, has restarted or has lost its data from
-// granting locks for maxTTL and a second, counted from when a client first meets it
+// WithQuarantine keeps a node that is new, has restarted or was emptied, and one that
+// took over another's address, from granting locks for maxTTL and a second, counted from when a client first meets it
 // so: by then no lock can be held any more that the node has forgotten. Without it, and
 // without `appendfsync always`, one restart can let a second holder in. (The Redis
 // documentation calls it delayed restarts.) Such a node's vote is ErrQuarantined, with
-// the time left in HolderTTL; Lock waits for that as for a holder. Extend and Unlock go
-// on as always. A new cluster grants its first lock after maxTTL, or when [Redlock.Admit]
+// the time left in HolderTTL; Lock waits for that as for a holder (with WithPolling, for
+// the next attempt). Extend and Unlock go on as always. A new cluster grants its first lock after maxTTL, or when [Redlock.Admit]
 // says that it may.
 //
 // maxTTL is the longest ttl that a client may lock or extend for: more is an error
