@@ -13,8 +13,8 @@ import (
 // A node that restarts without its data votes again, for a second holder while the first
 // one still counts on it. So with WithQuarantine it abstains until every lock that it may
 // have forgotten has ended. The node itself sees to that, in the scripts that grant, with
-// a marker that names the run of the server; see quarantineLua. Extensions and releases do not
-// abstain: they create nothing.
+// a marker that names the run of the server; see quarantineLua. Extensions and releases
+// do not abstain: they create nothing.
 //
 // For how long: a lock's Until lies at most maxTTL after its last extension was sent,
 // on the client's clock, and drift is already off it. The margin is for the node's
@@ -97,7 +97,7 @@ func (n *node) learn(ctx context.Context, conn *wire) (*runGuard, error) {
 	if answers[1].err != nil || version < 7 || !isRun(info["run_id"]) {
 		return g, nil
 	}
-	fast := fastScripts(info["run_id"])
+	fast := fastScripts(info["run_id"], g.marker.(string), g.fingerprint.(string))
 	var second [][]any
 	for _, s := range fast {
 		second = append(second, look(s))

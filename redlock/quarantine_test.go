@@ -156,3 +156,22 @@ func TestQuarantineChecksItsArguments(t *testing.T) {
 	require.ErrorContains(t, r.Admit(t.Context(), "a"), "no WithQuarantine")
 	require.NoError(t, r.Close(t.Context()))
 }
+
+// When its quarantine is over, a node gets back the locks that are held, with their fences.
+func TestRepairsGoOnAfterQuarantine(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := admitted(t, c, WithFencing())
+		held, err := r.TryLock(t.Context(), []string{"x", "y"}, ttl)
+		require.NoError(t, err)
+		synctest.Wait()
+		kept := held.KeepAlive(t.Context())
+		require.NoError(t, c.Nodes[0].Flush())
+		time.Sleep(maxTTL)
+		assert.Empty(t, keys(t, c.Nodes[0]))
+		time.Sleep(maxTTL)
+		assert.Len(t, keys(t, c.Nodes[0]), 2)
+		assert.Equal(t, []int64{held.Fence(), held.Fence(), held.Fence()}, countersOf(t, c, "y"))
+		require.NoError(t, kept.Err())
+		require.NoError(t, held.Unlock(t.Context()))
+	})
+}

@@ -443,7 +443,9 @@ func TestRealATextOfAnEarlierRun(t *testing.T) {
 	earlier := strings.Repeat("ab", 20)
 	g := r.nodes[0].guard
 	require.NoError(t, n.Set(g.marker.(string), earlier+" 0 "+g.fingerprint.(string), time.Hour))
-	stray := fastScripts(earlier)[lockScript]
+	stray := fastScripts(earlier, g.marker.(string), g.fingerprint.(string))[lockScript]
+	other := fastScripts(earlier, "p:"+g.marker.(string), g.fingerprint.(string))[lockScript]
+	require.NotEqual(t, stray.shaArg, other.shaArg, "or it would hide the restart from clients with another prefix")
 	ask := func(verb string, program any, look string) any {
 		reply, failed := conn.Do(verb, program, 3, "x", "stone", g.marker, "token", 1000, 1, look, g.fingerprint, g.span)
 		require.NoError(t, failed)

@@ -109,9 +109,10 @@ if look == '1' then return 1 end
 // one, as it is after a restart from a snapshot. A proxy can hide a restart at any
 // moment. So a fast text is sent only in the handshake, after a look that succeeded, and
 // by an EVAL that looks itself, and so corrects the marker in the same step; never by
-// SCRIPT LOAD, and not when the server has forgotten it: then the slow one serves.
-func fastScripts(run string) map[*script]*script {
-	return withGuard(guardLua + `
+// SCRIPT LOAD, and not when the server has forgotten it: then the slow one serves. And
+// the text is one marker's: the look has corrected no other.
+func fastScripts(run, marker, fingerprint string) map[*script]*script {
+	return withGuard("-- " + digest(marker+"\n"+fingerprint) + guardLua + `
 if look == '1' or redis.pcall('GET', marker) ~= '` + run + ` 0 ' .. print then
 ` + quarantineLua + `
 if look == '1' then return 1 end
