@@ -461,3 +461,34 @@ func TestRealATextOfAnEarlierRun(t *testing.T) {
 	require.NoError(t, err)
 	assert.NotContains(t, state, earlier)
 }
+
+// A server that refuses writes does not even cache a text that names a run.
+func TestRealARefusedLookLeavesNoText(t *testing.T) {
+	c := testcluster.RunServers(t, 1)
+	n := c.Nodes[0]
+	conn := adminConn(t, n)
+	g := newGuard(&options{quarantine: shortMaxTTL}, 1)
+	text := fastScripts(strings.Repeat("ab", 20), g.marker.(string), g.fingerprint.(string))[lockScript]
+	known := func() int {
+		found, err := redis.Ints(conn.Do("SCRIPT", "EXISTS", text.shaArg))
+		require.NoError(t, err)
+		return found[0]
+	}
+	for setting, values := range map[string][2]string{"maxmemory": {"1", "0"}, "min-replicas-to-write": {"1", "0"}} {
+		admin(t, n, "CONFIG", "SET", setting, values[0])
+		_, err := conn.Do("EVAL", text.sourceArg, 1, g.marker, "1", g.fingerprint, g.span)
+		require.Error(t, err, setting)
+		assert.Zero(t, known(), setting)
+		admin(t, n, "CONFIG", "SET", setting, values[1])
+	}
+	_, err := conn.Do("REPLICAOF", "127.0.0.1", "1")
+	require.NoError(t, err)
+	_, err = conn.Do("EVAL", text.sourceArg, 1, g.marker, "1", g.fingerprint, g.span)
+	require.ErrorContains(t, err, "READONLY")
+	assert.Zero(t, known())
+	_, err = conn.Do("REPLICAOF", "NO", "ONE")
+	require.NoError(t, err)
+	_, err = conn.Do("EVAL", text.sourceArg, 1, g.marker, "1", g.fingerprint, g.span)
+	require.NoError(t, err)
+	assert.Equal(t, 1, known())
+}

@@ -77,8 +77,9 @@ func (s *script) ofSession() *script {
 //	1                   after a look
 const quarantineLua = runLua + `
   local state = redis.pcall('GET', marker)
+  if type(state) == 'table' and not string.find(state.err, 'WRONGTYPE', 1, true) then return state end
   if type(state) ~= 'string' then state = '' end
-  local seen, since, other = string.match(state, '^(%x+) (%d+) (.*)$')
+  local seen, since, other = string.match(state, '^([0-9a-f]+) (%d+) (.*)$')
   local time = redis.call('TIME')
   local now = time[1] * 1000 + math.floor(time[2] / 1000)
   since = tonumber(since)
@@ -109,10 +110,12 @@ if look == '1' then return 1 end
 // one, as it is after a restart from a snapshot. A proxy can hide a restart at any
 // moment. So a fast text is sent only in the handshake, after a look that succeeded, and
 // by an EVAL that looks itself, and so corrects the marker in the same step; never by
-// SCRIPT LOAD, and not when the server has forgotten it: then the slow one serves. And
-// the text is one marker's: the look has corrected no other.
+// SCRIPT LOAD, and not when the server has forgotten it: then the slow one serves. The
+// text is one marker's: the look has corrected no other. And a server caches a script
+// before it runs it, also one that then fails: but not one with a shebang, which it
+// refuses before, where it refuses writes.
 func fastScripts(run, marker, fingerprint string) map[*script]*script {
-	return withGuard("-- " + digest(marker+"\n"+fingerprint) + guardLua + `
+	return withGuard("#!lua\n-- " + digest(marker+"\n"+fingerprint) + guardLua + `
 if look == '1' or redis.pcall('GET', marker) ~= '` + run + ` 0 ' .. print then
 ` + quarantineLua + `
 if look == '1' then return 1 end
@@ -152,7 +155,7 @@ func decodeGuarded(decode func(any) outcome) func(any) outcome {
 
 const runLua = `
 local info = redis.pcall('INFO', 'server')
-local run = type(info) == 'string' and string.match(info, 'run_id:(%x+)')
+local run = type(info) == 'string' and string.match(info, 'run_id:([0-9a-f]+)')
 if not run or #run ~= 40 or run == string.rep(string.sub(run, 1, 1), 40) then
   return redis.error_reply('NOPERM quarantine takes the right to INFO, and a server that shows its run_id')
 end
