@@ -47,7 +47,7 @@ func (r *Redlock) fencing(resources []string, keys []any, life time.Duration) *f
 // round's mu.
 type grants struct {
 	exact  int64   // of a raise: the fence, the only one that counts; 0: all do
-	agreed bool    // a quorum has said the same, or the raise has succeeded
+	fence  int64   // on which a quorum agrees; 0: it does not, or there is none yet
 	fences []int64 // by node: the counter when it last held the token; 0: not known
 	small  [smallNodes]int64
 }
@@ -78,12 +78,11 @@ var errOtherFence = errors.New("granted with another fence, too late for it to c
 // fence; without one it counts as a grant.
 func counts(counter, fence int64) bool { return fence == 0 || counter == fence }
 
-// agree is called when a quorum has granted the lock. It says whether they agree on
-// the fence.
+// agree is called when a quorum has granted the lock, and sets the fence if they agree
+// on it.
 func (g *grants) agree(need int) {
-	fence, exact, _ := fenceOf(g.fences, need)
-	if g.agreed = exact >= need; g.agreed {
-		g.exact = fence
+	if fence, exact, _ := fenceOf(g.fences, need); exact >= need {
+		g.fence = fence
 	}
 }
 
@@ -115,10 +114,7 @@ func (rd *round) fence() (fence int64, granted int) {
 	rd.mu.Lock()
 	defer rd.mu.Unlock()
 	_, _, granted = fenceOf(rd.grants.fences, rd.r.need)
-	if rd.grants.agreed {
-		fence = rd.grants.exact
-	}
-	return fence, granted
+	return rd.grants.fence, granted
 }
 
 // fence agrees on a fence with the nodes that have granted the lock. Usually a
@@ -190,7 +186,7 @@ func (rd *round) raise(prev *round) {
 // do not answer. It is the caller's to ask then, unless ask is still to come. rd.mu is
 // held.
 func (rd *round) raiseLate(i int, out outcome) (late, send bool) {
-	req := &rd.requests[i]
+	req := &rd.requests[i] // In other rounds than a raise, exact is 0.
 	if out.stance != yes || out.fence >= rd.grants.exact || req.task != nil {
 		return false, false
 	}

@@ -153,7 +153,8 @@ func (e *quarantineError) Is(target error) bool { return target == ErrQuarantine
 // Otherwise it asks every named node, and waits up to twice the node timeout; nil means
 // that all of them have done it. The error names those that have not, or of which that is
 // not known; it may be repeated. It admits a node only in the run of its server in which
-// Admit has met it, also if it is carried out late. The context's error, or ErrClosed, if that ended it first.
+// Admit has met it, also if it is carried out late. The error also matches the
+// context's, if that ended first; it is ErrClosed after Close.
 func (r *Redlock) Admit(ctx context.Context, nodes ...string) error {
 	if r.defaults.quarantine == 0 {
 		return errors.New("redlock: admit: the Redlock has no WithQuarantine")

@@ -247,7 +247,7 @@ func (rd *round) decideLocked(err error) {
 }
 
 func (rd *round) eventLocked(kind EventKind, err error) {
-	if !rd.r.events.on() || err == nil && rd.grants != nil && !rd.grants.agreed {
+	if !rd.r.events.on() || err == nil && rd.grants != nil && rd.grants.fence == 0 {
 		return // Without a fence it is no lock yet; what comes of it says the next round.
 	}
 	e := Event{

@@ -8,9 +8,10 @@ import "time"
 //
 // This cannot make a second holder: in that very extension a quorum had this
 // lock's token, so nobody else had one. It does not count for the extension, and
-// must not be sent on old news: see node.repair. Otherwise a repair is a lock request: in order with the release on its
-// connection, settled if its outcome is unknown, refused by the tombstone. It is
-// never sent twice, as by then the quorum may be history.
+// must not be sent on old news: see node.repair. Otherwise a repair is a lock request:
+// in order with the release on its connection, settled if its outcome is unknown,
+// refused by the tombstone. It is never sent twice, as by then the quorum may be
+// history.
 
 // repair is called when every node has voted in an extension that succeeded.
 func (l *Lock) repair(votes []Vote, ttl time.Duration) {

@@ -1,0 +1,31 @@
+package redlock
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// A grant that comes when a quorum has agreed is a yes, and nothing is asked of its
+// node: in a further round of a split vote, whose late answers come from the round before,
+// it would be a second lock request.
+func TestAGrantAfterTheAgreementIsLeftAlone(t *testing.T) {
+	pool := forbidden{t}
+	r, err := New([]Node{{"a", pool}, {"b", pool}, {"c", pool}}, WithFencing())
+	require.NoError(t, err)
+	rd := r.newRound(t.Context(), OpLock, newClaim([]string{"x"}, []any{"x"}, ttl, 3), command{}, lockKind, decideLock, 1)
+	rd.grants, rd.asked = newGrants(3), true
+	rd.requests[2].task = nil // As succeed leaves a node that has not answered.
+	for i, fence := range []int64{9, 9, 5} {
+		rd.vote(i, outcome{stance: yes, fence: fence}, time.Now())
+	}
+	fence, grants := rd.fence()
+	assert.EqualValues(t, 9, fence)
+	assert.Equal(t, 3, grants)
+	assert.Nil(t, rd.requests[2].task)
+	require.NoError(t, rd.votes[2].Err)
+	assert.Zero(t, rd.pending)
+	require.NoError(t, r.Close(t.Context()))
+}
