@@ -5,11 +5,11 @@ import (
 	"crypto/sha1"
 	"encoding/hex"
 	"fmt"
-	"strings"
 	"time"
 )
 
-// This file is the only one that knows Lua and what the scripts answer.
+// This file and its sisters, scripts_*.lua.go for waiting, fencing and quarantine, are
+// the only ones that know Lua and what the scripts answer.
 //
 // A lock is one string key per resource, prefix+resource, whose value is the
 // token: the layout of node-redlock and redsync, so that fleets that mix them
@@ -57,136 +57,6 @@ func (s *script) ofSession() *script {
 	s.decode = decodeGuarded(s.decode)
 	return s
 }
-
-// The marker of a node says for which client configuration, its fingerprint, it has been
-// set up, and in which run of the server:
-//
-//	run_id since fingerprint    since: when the run was first seen, by the node's clock in
-//	                            ms; 0: it may vote
-//
-// quarantineLua comes before a script that grants. Without its marker the node is new or has
-// lost its data, with the one of another run it has restarted: then it does not grant
-// until the time of quarantine is over. It must be looked up where the lock is granted:
-// what is looked up once per connection fails behind a proxy that changes the server
-// under its clients.
-//
-//	KEYS  …, the marker
-//	ARGV  …, '1' to do no more than look, the fingerprint, the time of quarantine in ms
-//	{'Q', ms}           abstained, for so long
-//	{'F', fingerprint}  refused: the node has been set up for another configuration
-//	1                   after a look
-const quarantineLua = runLua + `
-  local state = redis.pcall('GET', marker)
-  if type(state) == 'table' and not string.find(state.err, 'WRONGTYPE', 1, true) then return state end
-  if type(state) ~= 'string' then state = '' end
-  local seen, since, other = string.match(state, '^([0-9a-f]+) (%d+) (.*)$')
-  local time = redis.call('TIME')
-  local now = time[1] * 1000 + math.floor(time[2] / 1000)
-  since = tonumber(since)
-  if seen ~= run or since > now then
-    redis.call('SET', marker, string.format('%s %.0f %s', run, now, other or print))
-    since = now
-  end
-  if other and other ~= print then return {'F', other} end
-  if since + span > now then return {'Q', since + span - now} end
-  if since > 0 then redis.call('SET', marker, run .. ' 0 ' .. print) end
-`
-
-const guardLua = `
-local marker, span, print, look = table.remove(KEYS), tonumber(table.remove(ARGV)), table.remove(ARGV), table.remove(ARGV)
-`
-
-// slowScripts are the scripts that grant, each after a look.
-var slowScripts = withGuard(guardLua + quarantineLua + `
-if look == '1' then return 1 end
-`)
-
-// fastScripts are the same for a server in this run. To look takes as long as all the
-// rest of a lock, because of the INFO. But servers from Redis 7 on forget their scripts
-// when they end. So the text of a fast script names the run for which it was made, and
-// where the server knows the text, and has the marker of that run, that is the run.
-//
-// For that to be true, no text may get into another run whose marker is still the old
-// one, as it is after a restart from a snapshot. A proxy can hide a restart at any
-// moment. So a fast text is sent only in the handshake, after a look that succeeded, and
-// by an EVAL that looks itself, and so corrects the marker in the same step; never by
-// SCRIPT LOAD, and not when the server has forgotten it: then the slow one serves. The
-// text is one marker's: the look has corrected no other. And a server caches a script
-// before it runs it, also one that then fails: but not one with a shebang, which it
-// refuses before, where it refuses writes.
-func fastScripts(run, marker, fingerprint string) map[*script]*script {
-	return withGuard("#!lua\n-- " + digest(marker+"\n"+fingerprint) + guardLua + `
-if look == '1' or redis.pcall('GET', marker) ~= '` + run + ` 0 ' .. print then
-` + quarantineLua + `
-if look == '1' then return 1 end
-end
-`)
-}
-
-func withGuard(guard string) map[*script]*script {
-	guarded := make(map[*script]*script)
-	for _, s := range handshakeScripts {
-		if s.session {
-			guarded[s] = newScript(s.name, guard+s.sourceArg.(string), s.decode)
-		}
-	}
-	return guarded
-}
-
-func decodeGuarded(decode func(any) outcome) func(any) outcome {
-	return func(reply any) outcome {
-		if r, ok := reply.([]any); ok && len(r) == 2 {
-			why, _ := r[0].([]byte)
-			switch detail := r[1].(type) {
-			case int64:
-				if string(why) == "Q" && detail > 0 {
-					left := millis(detail)
-					return outcome{err: &quarantineError{left}, holderTTL: left, abstained: true}
-				}
-			case []byte:
-				if string(why) == "F" {
-					return outcome{err: fmt.Errorf("the node is set up for another configuration, %s; see Admit", detail), abstained: true}
-				}
-			}
-		}
-		return decode(reply)
-	}
-}
-
-const runLua = `
-local info = redis.pcall('INFO', 'server')
-local run = type(info) == 'string' and string.match(info, 'run_id:([0-9a-f]+)')
-if not run or #run ~= 40 or run == string.rep(string.sub(run, 1, 1), 40) then
-  return redis.error_reply('NOPERM quarantine takes the right to INFO, and a server that shows its run_id')
-end
-`
-
-// runScript answers the run_id.
-var runScript = newScript("run", runLua+`
-return run
-`, func(reply any) outcome {
-	if run, ok := reply.([]byte); ok && isRun(string(run)) {
-		return outcome{stance: yes, value: string(run)}
-	}
-	return unexpected("run", reply)
-})
-
-// isRun reports whether this is the run_id of a server that tells the truth about it.
-func isRun(s string) bool {
-	return len(s) == 40 && strings.Trim(s, "0123456789abcdef") == "" && strings.Trim(s, s[:1]) != ""
-}
-
-// admitScript ends the quarantine of a run, and adopts the configuration.
-//
-//	KEYS  the marker
-//	ARGV  fingerprint, run_id
-//	1     done
-//	0     refused: it is another run
-var admitScript = newScript("admit", runLua+`
-if run ~= ARGV[2] then return 0 end
-redis.call('SET', KEYS[1], run .. ' 0 ' .. ARGV[1])
-return 1
-`, decodeHeld("admit"))
 
 // handshakeScripts are loaded into every new connection's server. SCRIPT FLUSH
 // or a restart behind a proxy may still lose them at any moment.
@@ -251,128 +121,6 @@ if mine < n then
   for i = 1, n do redis.call('SET', KEYS[i], ARGV[1], 'PX', ARGV[2]) end
 end`
 
-// Fencing. Next to its lock every resource has a counter, a key that outlives the
-// lock. A grant raises the counters of all its resources to one value, which is
-// above all that they have been; see fence.go for what is made of it.
-//
-// Lua's numbers are exact up to 2^53, and its tostring and .. show 14 digits of
-// them: a counter is written with %.0f, and one that has reached the end grants
-// nothing.
-const counterMark = "f:"
-
-// fenceLua is grantLua with fencing. It needs: at, the number of the last key
-// before the counters; proposal, what the counters are to become if that is more
-// than they are, and at most a second ahead of the node's clock: a client whose clock
-// is wrong by years must not use the counter up; keep, their life in ms. Where there
-// is no counter, one that was there may have been lost, and a clock, then the node's,
-// has to stand in for it.
-//
-// A request that runs again, when all keys hold the token, says what the first has
-// said, or nothing. The counters first: a write that the server refuses then leaves
-// no key.
-const fenceLua = `
-local top, low = 0, maxFence
-for i = 1, n do
-  local c = tonumber(redis.call('GET', KEYS[at + i]) or 0)
-  if not c or not (c < maxFence) then
-    return redis.error_reply('NOFENCE ' .. KEYS[at + i] .. ' is no counter, or has reached its end')
-  end
-  top, low = math.max(top, c), math.min(low, c)
-end
-local fence = top + 1
-if mine == n then
-  if low < top or top < 1 then return redis.error_reply('NOFENCE counters were lost: ' .. KEYS[at + 1]) end
-  return top
-end
-if proposal > fence then
-  local now = redis.call('TIME')
-  now = now[1] * 1000000 + now[2]
-  if proposal <= now + 1000000 then fence = proposal elseif top < 1 then fence = now end
-end
-local text = string.format('%.0f', fence)
-for i = 1, n do redis.call('SET', KEYS[at + i], text, 'PX', keep) end
-for i = 1, n do redis.call('SET', KEYS[i], ARGV[1], 'PX', ARGV[2]) end`
-
-const (
-	maxFence    = 1<<53 - 1
-	maxFenceLua = `
-local maxFence = 9007199254740991`
-)
-
-// fencedLockScript is the lock script with fencing.
-//
-//	KEYS  the resources' keys, their counters, then the session's tombstone
-//	ARGV  token, ttl in ms, proposal, life of the counters in ms, generation of the
-//	      connection
-//	n     of 1 or more: all keys hold my token, and all counters are n
-//
-// The other answers are those of the lock script. One resource whose counter is behind
-// the proposal, the common case, takes five calls.
-var fencedLockScript = newScript("fencedLock", maxFenceLua+`
-local n = (#KEYS - 1) / 2
-local at, proposal, keep = n, tonumber(ARGV[3]), ARGV[4]
-`+bornLua+`
-if n == 1 then
-  local c = tonumber(redis.call('GET', KEYS[2]) or 0)
-  if c and c < proposal then
-    local now = redis.call('TIME')
-    if proposal <= now[1] * 1000000 + now[2] + 1000000 and redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
-      local done = redis.pcall('SET', KEYS[2], ARGV[3], 'PX', keep)
-      if not done.err then return proposal end
-      redis.call('DEL', KEYS[1]) -- The user may read the counter but not write it.
-      return done
-    end
-  end
-end
-`+lookLua+`
-if longest then return {longest, holder} end
-`+fenceLua+`
-return fence
-`, decodeFenced(decodeLock)).ofSession()
-
-// raiseScript sets the counters of a lock to a fence that is not below them.
-//
-//	KEYS  the resources' keys, their counters
-//	ARGV  token, fence, life of the counters in ms
-//	n     all keys hold my token, and all counters are n, the fence
-//	0     refused: a key does not hold my token, or a counter is above the fence;
-//	      nothing was changed
-var raiseScript = newScript("raise", `
-local n = #KEYS / 2
-for i = 1, n do
-  if redis.pcall('GET', KEYS[i]) ~= ARGV[1] then return 0 end
-  local c = tonumber(redis.call('GET', KEYS[n + i]) or 0)
-  if not c or not (c <= tonumber(ARGV[2])) then return 0 end
-end
-for i = 1, n do redis.call('SET', KEYS[n + i], ARGV[2], 'PX', ARGV[3]) end
-return tonumber(ARGV[2])
-`, decodeFenced(func(reply any) outcome {
-	if reply == int64(0) {
-		return outcome{stance: no, err: ErrTaken}
-	}
-	return unexpected("raise", reply)
-}))
-
-// keepFenceLua has counters live on, and sets those that are below the fence to it, or
-// have been lost. It needs at, fence and keep. The PEXPIRE comes first for a server that
-// is out of memory; see cleanScript.
-const keepFenceLua = `
-for i = 1, n do
-  redis.call('PEXPIRE', KEYS[at + i], keep)
-  local c = tonumber(redis.pcall('GET', KEYS[at + i]) or 0)
-  if c and c < tonumber(fence) then redis.call('SET', KEYS[at + i], fence, 'PX', keep) end
-end`
-
-// decodeFenced reads the fence of a grant; decode reads the other answers.
-func decodeFenced(decode func(any) outcome) func(any) outcome {
-	return func(reply any) outcome {
-		if fence, ok := reply.(int64); ok && fence > 0 && fence <= maxFence {
-			return outcome{stance: yes, fence: fence}
-		}
-		return decode(reply)
-	}
-}
-
 func decodeLock(reply any) outcome {
 	switch r := reply.(type) {
 	case int64:
@@ -394,105 +142,6 @@ func decodeLock(reply any) outcome {
 		return outcome{stance: no, err: ErrTaken, holder: string(holder), holderTTL: millis(left)}
 	}
 	return unexpected("lock", reply)
-}
-
-// The line of a resource on a node: a sorted set of those that wait for it there,
-// each by the channel on which it listens, the one that has waited longest first.
-// It is only a hint as to who is to be told of a release: no script grants or
-// refuses a lock because of it. Its bell is a key that exists while the line may not
-// be empty. It is there for speed: a release finds out with the DEL that it makes
-// anyway whether it has to look. For the same reason the line's name is made from
-// the bell's, rather than being another key in every release. (Redis asks scripts to
-// name their keys for the sake of Redis Cluster, which no node is part of.)
-const bellMark, bellEnd, lineLua = "w:", ":b", `.. 'l'`
-
-// channelMark begins the channels' names. Each process listens on one of its own, so
-// that a release wakes one process and not all.
-const channelMark = "c:"
-
-// maxLine bounds a line, in which dead processes stay until a release finds that they
-// do not listen.
-const maxLine = "1000"
-
-// queueScript is the lock script for a client that waits: what is refused is put
-// in line for the resources that another token holds, in the same step, so that
-// no release can come between; what is granted leaves the line.
-//
-//	KEYS  the resources' keys, their bells, then the session's tombstone
-//	ARGV  token, ttl in ms, the client's channel, for how long it has waited in µs,
-//	      life of the line in ms, "1" if it only wants to get in line, generation of
-//	      the connection
-//
-// It answers as the lock script does, and
-//
-//	{0, ""}                refused as it was asked to be: nobody holds the resources
-//	{pttl, digest, error}  refused, and not in line, because of the error
-//
-// The place in line is the node's time less the time waited: all nodes agree on
-// the order up to the differences between network delays, though no two of the
-// clocks involved need agree.
-var queueScript = newScript("queue", `
-local n, fence = (#KEYS - 1) / 2, 1
-`+queueLua(grantLua), decodeQueue(decodeLock)).ofSession()
-
-// fencedQueueScript is the queue script with fencing. Its answer to a grant is that of
-// fencedLockScript.
-//
-//	KEYS  the resources' keys, their bells, their counters, then the session's tombstone
-//	ARGV  as the queue script, but before the generation: proposal, life of the
-//	      counters in ms
-var fencedQueueScript = newScript("fencedQueue", maxFenceLua+`
-local n = (#KEYS - 1) / 3
-local at, proposal, keep = 2 * n, tonumber(ARGV[7]), ARGV[8]
-`+queueLua(fenceLua), decodeQueue(decodeFenced(decodeLock))).ofSession()
-
-// queueLua is the rest of both: fence is what a grant is to say.
-func queueLua(grant string) string {
-	return bornLua + lookLua + `
-if not longest and mine < n and ARGV[6] == '1' then
-  longest = 0
-  for i = 1, n do taken[i] = i end
-end
-if not longest then
-  for i = 1, n do redis.pcall('ZREM', KEYS[n + i]` + lineLua + `, ARGV[3]) end
-  ` + grant + `
-  return fence
-end
-local queued, why = pcall(function()
-  local now = redis.call('TIME')
-  local place = string.format('%.0f', now[1] * 1000000 + now[2] - ARGV[4])
-  for _, i in ipairs(taken) do
-    local bell, line = KEYS[n + i], KEYS[n + i]` + lineLua + `
-    redis.call('ZADD', line, place, ARGV[3])
-    if redis.call('ZCARD', line) > ` + maxLine + ` then
-      redis.call('ZREM', line, ARGV[3])
-      error('the line is full')
-    end
-    local life = math.max(redis.call('PTTL', line), tonumber(ARGV[5]))
-    redis.call('PEXPIRE', line, life)
-    redis.call('SET', bell, '1', 'PX', life)
-  end
-end)
-if queued then return {longest, holder} end
-if type(why) == 'table' then why = why.err end
-return {longest, holder, tostring(why)}
-`
-}
-
-func decodeQueue(decode func(any) outcome) func(any) outcome {
-	return func(reply any) outcome {
-		why := ""
-		if r, ok := reply.([]any); ok && len(r) == 3 {
-			if text, ok := r[2].([]byte); ok {
-				why, reply = string(text), r[:2]
-			}
-		}
-		out := decode(reply)
-		if out.stance == no {
-			out.unqueued = why
-		}
-		return out
-	}
 }
 
 // extendScript moves the expiry of every key to the ttl from now, or of none.
@@ -567,33 +216,6 @@ return 1
 	return unexpected("repair", reply)
 }).ofSession()
 
-// tellLua ends a script that has freed the resources in the table rung, whose
-// bells it has rung, and whose answer is held. It takes the first out of each
-// line and tells it, with a message of digest and key. One that does not listen any
-// more is passed over. The answer becomes {held, told, …}: for every resource the
-// channel that was told, empty if nobody was in line, or '!' if somebody is but
-// the server refuses to tell it.
-const tellLua = `
-if not rung then return held end
-local answer = {held}
-for i = 1, n do
-  local told, line = '', KEYS[n + i]` + lineLua + `
-  while rung[i] and told == '' do
-    local first = redis.pcall('ZPOPMIN', line)
-    if not first[1] then break end
-    local heard = redis.pcall('PUBLISH', first[1], string.sub(redis.sha1hex(ARGV[1]), 1, 12) .. KEYS[i])
-    if type(heard) ~= 'number' then told = '!' elseif heard > 0 then told = first[1] end
-  end
-  answer[i + 1] = told
-  local life = redis.pcall('PTTL', line)
-  if rung[i] and type(life) == 'number' and life > 0 then redis.pcall('SET', KEYS[n + i], '1', 'PX', life) end
-end
-return answer
-`
-
-// refusedToTell is what tellLua says for a server that refuses PUBLISH.
-const refusedToTell = "!"
-
 // unlockScript deletes the keys that hold the token. After it, none does. Who is
 // first in line for a resource that it has freed is told.
 //
@@ -641,19 +263,6 @@ end
 if mine == n then held = 1 end
 `+tellLua, decodeTold("leave"))
 
-// passScript is for a client that has no use for a release, or waits no more: if
-// the resource is free, it may be because of one that this client was told of, and
-// the next in line is told.
-//
-//	KEYS  the resource's key, its bell
-//	ARGV  a text that names the release, the client's channel, "1" if it leaves the line
-//	0, {0, told}  as the unlock script
-var passScript = newScript("pass", `
-local n, held, rung = 1, 0, false
-if ARGV[3] == '1' then redis.pcall('ZREM', KEYS[2]`+lineLua+`, ARGV[2]) end
-if redis.call('EXISTS', KEYS[1]) == 0 and redis.call('DEL', KEYS[2]) == 1 then rung = {true} end
-`+tellLua, decodeTold("pass"))
-
 // undoScript is the release of an attempt that failed: it deletes the keys that
 // hold the token, and tells nobody. If it did, every failure in a contest would
 // set off the next.
@@ -673,29 +282,6 @@ end
 if mine == #KEYS then return 1 end
 return 0
 `, decodeHeld("undo"))
-
-// decodeTold reads the answer of a script that ends with tellLua.
-func decodeTold(name string) func(any) outcome {
-	held := decodeHeld(name)
-	return func(reply any) outcome {
-		r, ok := reply.([]any)
-		if !ok {
-			return held(reply)
-		}
-		if len(r) < 2 {
-			return unexpected(name, reply)
-		}
-		out := held(r[0])
-		for _, told := range r[1:] {
-			channel, ok := told.([]byte)
-			if !ok {
-				return unexpected(name, reply)
-			}
-			out.told = append(out.told, string(channel))
-		}
-		return out
-	}
-}
 
 // decodeHeld reads the 1 of a script that found its token and the 0 of one
 // that did not.

@@ -1,0 +1,123 @@
+package redlock
+
+// Fencing. Next to its lock every resource has a counter, a key that outlives the
+// lock. A grant raises the counters of all its resources to one value, which is
+// above all that they have been; see fence.go for what is made of it.
+//
+// Lua's numbers are exact up to 2^53, and its tostring and .. show 14 digits of
+// them: a counter is written with %.0f, and one that has reached the end grants
+// nothing.
+const counterMark = "f:"
+
+// fenceLua is grantLua with fencing. It needs: at, the number of the last key
+// before the counters; proposal, what the counters are to become if that is more
+// than they are, and at most a second ahead of the node's clock: a client whose clock
+// is wrong by years must not use the counter up; keep, their life in ms. Where there
+// is no counter, one that was there may have been lost, and a clock, then the node's,
+// has to stand in for it.
+//
+// A request that runs again, when all keys hold the token, says what the first has
+// said, or nothing. The counters first: a write that the server refuses then leaves
+// no key.
+const fenceLua = `
+local top, low = 0, maxFence
+for i = 1, n do
+  local c = tonumber(redis.call('GET', KEYS[at + i]) or 0)
+  if not c or not (c < maxFence) then
+    return redis.error_reply('NOFENCE ' .. KEYS[at + i] .. ' is no counter, or has reached its end')
+  end
+  top, low = math.max(top, c), math.min(low, c)
+end
+local fence = top + 1
+if mine == n then
+  if low < top or top < 1 then return redis.error_reply('NOFENCE counters were lost: ' .. KEYS[at + 1]) end
+  return top
+end
+if proposal > fence then
+  local now = redis.call('TIME')
+  now = now[1] * 1000000 + now[2]
+  if proposal <= now + 1000000 then fence = proposal elseif top < 1 then fence = now end
+end
+local text = string.format('%.0f', fence)
+for i = 1, n do redis.call('SET', KEYS[at + i], text, 'PX', keep) end
+for i = 1, n do redis.call('SET', KEYS[i], ARGV[1], 'PX', ARGV[2]) end`
+
+const (
+	maxFence    = 1<<53 - 1
+	maxFenceLua = `
+local maxFence = 9007199254740991`
+)
+
+// fencedLockScript is the lock script with fencing.
+//
+//	KEYS  the resources' keys, their counters, then the session's tombstone
+//	ARGV  token, ttl in ms, proposal, life of the counters in ms, generation of the
+//	      connection
+//	n     of 1 or more: all keys hold my token, and all counters are n
+//
+// The other answers are those of the lock script. One resource whose counter is behind
+// the proposal, the common case, takes five calls.
+var fencedLockScript = newScript("fencedLock", maxFenceLua+`
+local n = (#KEYS - 1) / 2
+local at, proposal, keep = n, tonumber(ARGV[3]), ARGV[4]
+`+bornLua+`
+if n == 1 then
+  local c = tonumber(redis.call('GET', KEYS[2]) or 0)
+  if c and c < proposal then
+    local now = redis.call('TIME')
+    if proposal <= now[1] * 1000000 + now[2] + 1000000 and redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
+      local done = redis.pcall('SET', KEYS[2], ARGV[3], 'PX', keep)
+      if not done.err then return proposal end
+      redis.call('DEL', KEYS[1]) -- The user may read the counter but not write it.
+      return done
+    end
+  end
+end
+`+lookLua+`
+if longest then return {longest, holder} end
+`+fenceLua+`
+return fence
+`, decodeFenced(decodeLock)).ofSession()
+
+// raiseScript sets the counters of a lock to a fence that is not below them.
+//
+//	KEYS  the resources' keys, their counters
+//	ARGV  token, fence, life of the counters in ms
+//	n     all keys hold my token, and all counters are n, the fence
+//	0     refused: a key does not hold my token, or a counter is above the fence;
+//	      nothing was changed
+var raiseScript = newScript("raise", `
+local n = #KEYS / 2
+for i = 1, n do
+  if redis.pcall('GET', KEYS[i]) ~= ARGV[1] then return 0 end
+  local c = tonumber(redis.call('GET', KEYS[n + i]) or 0)
+  if not c or not (c <= tonumber(ARGV[2])) then return 0 end
+end
+for i = 1, n do redis.call('SET', KEYS[n + i], ARGV[2], 'PX', ARGV[3]) end
+return tonumber(ARGV[2])
+`, decodeFenced(func(reply any) outcome {
+	if reply == int64(0) {
+		return outcome{stance: no, err: ErrTaken}
+	}
+	return unexpected("raise", reply)
+}))
+
+// keepFenceLua has counters live on, and sets those that are below the fence to it, or
+// have been lost. It needs at, fence and keep. The PEXPIRE comes first for a server that
+// is out of memory; see cleanScript.
+const keepFenceLua = `
+for i = 1, n do
+  redis.call('PEXPIRE', KEYS[at + i], keep)
+  local c = tonumber(redis.pcall('GET', KEYS[at + i]) or 0)
+  if c and c < tonumber(fence) then redis.call('SET', KEYS[at + i], fence, 'PX', keep) end
+end`
+
+// decodeFenced reads the fence of a grant; decode reads the other answers.
+func decodeFenced(decode func(any) outcome) func(any) outcome {
+	return func(reply any) outcome {
+		if fence, ok := reply.(int64); ok && fence > 0 && fence <= maxFence {
+			return outcome{stance: yes, fence: fence}
+		}
+		return decode(reply)
+	}
+}

@@ -1,0 +1,163 @@
+package redlock
+
+// The line of a resource on a node: a sorted set of those that wait for it there,
+// each by the channel on which it listens, the one that has waited longest first.
+// It is only a hint as to who is to be told of a release: no script grants or
+// refuses a lock because of it. Its bell is a key that exists while the line may not
+// be empty. It is there for speed: a release finds out with the DEL that it makes
+// anyway whether it has to look. For the same reason the line's name is made from
+// the bell's, rather than being another key in every release. (Redis asks scripts to
+// name their keys for the sake of Redis Cluster, which no node is part of.)
+const bellMark, bellEnd, lineLua = "w:", ":b", `.. 'l'`
+
+// channelMark begins the channels' names. Each process listens on one of its own, so
+// that a release wakes one process and not all.
+const channelMark = "c:"
+
+// maxLine bounds a line, in which dead processes stay until a release finds that they
+// do not listen.
+const maxLine = "1000"
+
+// queueScript is the lock script for a client that waits: what is refused is put
+// in line for the resources that another token holds, in the same step, so that
+// no release can come between; what is granted leaves the line.
+//
+//	KEYS  the resources' keys, their bells, then the session's tombstone
+//	ARGV  token, ttl in ms, the client's channel, for how long it has waited in µs,
+//	      life of the line in ms, "1" if it only wants to get in line, generation of
+//	      the connection
+//
+// It answers as the lock script does, and
+//
+//	{0, ""}                refused as it was asked to be: nobody holds the resources
+//	{pttl, digest, error}  refused, and not in line, because of the error
+//
+// The place in line is the node's time less the time waited: all nodes agree on
+// the order up to the differences between network delays, though no two of the
+// clocks involved need agree.
+var queueScript = newScript("queue", `
+local n, fence = (#KEYS - 1) / 2, 1
+`+queueLua(grantLua), decodeQueue(decodeLock)).ofSession()
+
+// fencedQueueScript is the queue script with fencing. Its answer to a grant is that of
+// fencedLockScript.
+//
+//	KEYS  the resources' keys, their bells, their counters, then the session's tombstone
+//	ARGV  as the queue script, but before the generation: proposal, life of the
+//	      counters in ms
+var fencedQueueScript = newScript("fencedQueue", maxFenceLua+`
+local n = (#KEYS - 1) / 3
+local at, proposal, keep = 2 * n, tonumber(ARGV[7]), ARGV[8]
+`+queueLua(fenceLua), decodeQueue(decodeFenced(decodeLock))).ofSession()
+
+// queueLua is the rest of both: fence is what a grant is to say.
+func queueLua(grant string) string {
+	return bornLua + lookLua + `
+if not longest and mine < n and ARGV[6] == '1' then
+  longest = 0
+  for i = 1, n do taken[i] = i end
+end
+if not longest then
+  for i = 1, n do redis.pcall('ZREM', KEYS[n + i]` + lineLua + `, ARGV[3]) end
+  ` + grant + `
+  return fence
+end
+local queued, why = pcall(function()
+  local now = redis.call('TIME')
+  local place = string.format('%.0f', now[1] * 1000000 + now[2] - ARGV[4])
+  for _, i in ipairs(taken) do
+    local bell, line = KEYS[n + i], KEYS[n + i]` + lineLua + `
+    redis.call('ZADD', line, place, ARGV[3])
+    if redis.call('ZCARD', line) > ` + maxLine + ` then
+      redis.call('ZREM', line, ARGV[3])
+      error('the line is full')
+    end
+    local life = math.max(redis.call('PTTL', line), tonumber(ARGV[5]))
+    redis.call('PEXPIRE', line, life)
+    redis.call('SET', bell, '1', 'PX', life)
+  end
+end)
+if queued then return {longest, holder} end
+if type(why) == 'table' then why = why.err end
+return {longest, holder, tostring(why)}
+`
+}
+
+func decodeQueue(decode func(any) outcome) func(any) outcome {
+	return func(reply any) outcome {
+		why := ""
+		if r, ok := reply.([]any); ok && len(r) == 3 {
+			if text, ok := r[2].([]byte); ok {
+				why, reply = string(text), r[:2]
+			}
+		}
+		out := decode(reply)
+		if out.stance == no {
+			out.unqueued = why
+		}
+		return out
+	}
+}
+
+// tellLua ends a script that has freed the resources in the table rung, whose
+// bells it has rung, and whose answer is held. It takes the first out of each
+// line and tells it, with a message of digest and key. One that does not listen any
+// more is passed over. The answer becomes {held, told, …}: for every resource the
+// channel that was told, empty if nobody was in line, or '!' if somebody is but
+// the server refuses to tell it.
+const tellLua = `
+if not rung then return held end
+local answer = {held}
+for i = 1, n do
+  local told, line = '', KEYS[n + i]` + lineLua + `
+  while rung[i] and told == '' do
+    local first = redis.pcall('ZPOPMIN', line)
+    if not first[1] then break end
+    local heard = redis.pcall('PUBLISH', first[1], string.sub(redis.sha1hex(ARGV[1]), 1, 12) .. KEYS[i])
+    if type(heard) ~= 'number' then told = '!' elseif heard > 0 then told = first[1] end
+  end
+  answer[i + 1] = told
+  local life = redis.pcall('PTTL', line)
+  if rung[i] and type(life) == 'number' and life > 0 then redis.pcall('SET', KEYS[n + i], '1', 'PX', life) end
+end
+return answer
+`
+
+// refusedToTell is what tellLua says for a server that refuses PUBLISH.
+const refusedToTell = "!"
+
+// passScript is for a client that has no use for a release, or waits no more: if
+// the resource is free, it may be because of one that this client was told of, and
+// the next in line is told.
+//
+//	KEYS  the resource's key, its bell
+//	ARGV  a text that names the release, the client's channel, "1" if it leaves the line
+//	0, {0, told}  as the unlock script
+var passScript = newScript("pass", `
+local n, held, rung = 1, 0, false
+if ARGV[3] == '1' then redis.pcall('ZREM', KEYS[2]`+lineLua+`, ARGV[2]) end
+if redis.call('EXISTS', KEYS[1]) == 0 and redis.call('DEL', KEYS[2]) == 1 then rung = {true} end
+`+tellLua, decodeTold("pass"))
+
+// decodeTold reads the answer of a script that ends with tellLua.
+func decodeTold(name string) func(any) outcome {
+	held := decodeHeld(name)
+	return func(reply any) outcome {
+		r, ok := reply.([]any)
+		if !ok {
+			return held(reply)
+		}
+		if len(r) < 2 {
+			return unexpected(name, reply)
+		}
+		out := held(r[0])
+		for _, told := range r[1:] {
+			channel, ok := told.([]byte)
+			if !ok {
+				return unexpected(name, reply)
+			}
+			out.told = append(out.told, string(channel))
+		}
+		return out
+	}
+}
