@@ -1,0 +1,109 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Extend sets the lock to end ttl (less the drift allowance) from the start of
+// this call, on all nodes that still have it. It never shortens: Until becomes
+// the later of the old and the new one.
+//
+// After an error Until is as it was, nothing was deleted, and the lock is still
+// held if it was and the error does not match ErrLost. Errors: *QuorumError
+// with ErrNoQuorum (too few nodes answered, or so late that nothing is left of
+// the new ttl: try again while the validity lasts) or ErrLost (so many nodes said
+// that their key is gone or another's that no quorum is left; the lock is over);
+// ErrExpired at once, without I/O, after Until, or if the quorum came only after
+// it; ErrLost at once after Unlock; the context's error. A lock that has lapsed is
+// never created again.
+//
+// Nodes that have lost the key (a restart without data, a flush) get it again in
+// the background after a successful extension, so that a lock that is held for
+// long does not decay.
+func (l *Lock) Extend(ctx context.Context, ttl time.Duration) error {
+	return l.extend(ctx, ttl, nil)
+}
+
+// extend is Extend for a hold, or for a caller if h is nil.
+func (l *Lock) extend(ctx context.Context, ttl time.Duration, h *hold) error {
+	if err := l.o.checkTTL(ttl); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return &waitError{op: OpExtend, resources: l.claim.resources, cause: err}
+	}
+	start, wall := time.Now(), l.r.wall()
+	l.mu.Lock()
+	lapse, err := l.until, l.errLocked(start)
+	l.mu.Unlock()
+	if err != nil {
+		l.lost()
+		return &waitError{op: OpExtend, resources: l.claim.resources, cause: err}
+	}
+	until := newDeadline(start, validity(ttl, l.o.driftFactor), wall)
+	l.claim.grow(ttl)
+	rd := l.r.newRound(ctx, OpExtend, l.claim, l.claim.extendCommand(ttl), askKind, decideExtend, 0)
+	rd.until = until
+	rd.extension = &extension{lapse: lapse, settle: func(votes []Vote) { l.repair(votes, ttl) }}
+	timeout := l.o.nodeTimeout
+	if h != nil {
+		timeout = min(timeout, l.validity()/2) // A second one must still fit in.
+	}
+	rd.ask(start, timeout)
+	waited := rd.wait(ctx, nil)
+	err = l.applyExtension(rd, h, start, until, waited)
+	if errors.Is(err, ErrLost) {
+		l.lost()
+	}
+	return err
+}
+
+// applyExtension applies the result of an extension. One whose lock was released
+// or lost meanwhile changes nothing: the lock stays lost. Nor does one for a hold
+// that has ended: it is not to be kept any more.
+func (l *Lock) applyExtension(rd *round, h *hold, start time.Time, until deadline, waited error) error {
+	v, _ := rd.result()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	if err := l.errLocked(now); err != nil {
+		return l.r.fail(rd, err)
+	}
+	if v == expired {
+		v = granted // But only until the end that another extension has moved meanwhile.
+	}
+	switch {
+	case v == granted && h != nil && h.over:
+		return nil
+	case v == granted && !until.passed(now, l.r.wall()):
+		l.until = l.until.later(until)
+		if start.After(l.extended) {
+			l.extended = start
+		}
+		l.r.counters.extended.Add(1)
+		return nil
+	case v == granted:
+		return l.r.fail(rd, ErrNoQuorum) // Too late to be worth anything.
+	case v == lost:
+		l.ended = ErrLost
+		return l.r.fail(rd, ErrLost)
+	case waited != nil:
+		return &waitError{op: OpExtend, resources: l.claim.resources, cause: waited, last: l.r.quorumError(rd, ErrNoQuorum)}
+	default:
+		return l.r.fail(rd, v.err())
+	}
+}
+
+// lost ends what hangs on the lock: an extension has found that it was lost, has
+// expired or was released.
+func (l *Lock) lost() {
+	l.r.held.remove(l)
+	l.mu.Lock()
+	h := l.hold
+	l.mu.Unlock()
+	if h != nil {
+		h.look()
+	}
+}
