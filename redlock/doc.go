@@ -47,6 +47,7 @@
 // Work that may take longer than the ttl runs in [Redlock.Do], or under the context
 // of [Lock.KeepAlive]: the lock is extended, and the context ends when it is lost.
 //
-// Unlock's error says whether the lock was still held when the work was done; a
-// job that must not run twice should look at it.
+// Unlock's error says whether the lock was still held when the work was done: it
+// matches ErrLost if not, also where the nodes have confirmed the release. A job that
+// must not run twice should look at it.
 package redlock

@@ -92,7 +92,7 @@ func (l *Lock) applyExtension(rd *round, h *hold, start time.Time, until deadlin
 	case waited != nil:
 		return &waitError{op: OpExtend, resources: l.claim.resources, cause: waited, last: l.r.quorumError(rd, ErrNoQuorum)}
 	default:
-		return l.r.fail(rd, v.err())
+		return orClosed(l.r.fail(rd, v.err()))
 	}
 }
 

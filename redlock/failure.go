@@ -90,12 +90,12 @@ func (e *waitError) Unwrap() []error {
 }
 
 // fail counts a failed round and returns the error for it.
-func (r *Redlock) fail(rd *round, reason error) error {
+func (r *Redlock) fail(rd *round, reason error) *QuorumError {
 	r.counters.failed(reason)
 	return r.quorumError(rd, reason)
 }
 
-func (r *Redlock) quorumError(rd *round, reason error) error {
+func (r *Redlock) quorumError(rd *round, reason error) *QuorumError {
 	return &QuorumError{
 		Op: rd.op, Resources: slices.Clone(rd.resources), Need: r.need, Attempt: rd.attempt,
 		Votes: rd.copyVotes(), reason: reason,

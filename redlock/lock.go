@@ -258,7 +258,7 @@ func (r *Redlock) exit() {
 //
 // It never releases a lock that is held, and does not wait for one that is held
 // without KeepAlive: unlock first. Once the connections are closed, Unlock and
-// Extend fail with ErrNoQuorum; the keys end with their ttl.
+// Extend fail with ErrNoQuorum, and match ErrClosed, too; the keys end with their ttl.
 //
 // A process that exits right after an Unlock or a failed attempt needs Close
 // first, or releases that are still on their way are cut off. Calling it again

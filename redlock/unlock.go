@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 )
 
@@ -16,60 +17,89 @@ import (
 // With [WithMinHold], keys whose time is not over yet are not deleted, but set to
 // expire then; the rest is the same.
 //
-// nil: need nodes have confirmed that the key is not this lock's any more, and
-// the lock was still this holder's. Repeated after that: nil, without I/O.
-// Errors, as a *QuorumError: ErrLost if it was gone or another's on so many
-// nodes that it had been lost before, ErrExpired if that is so and Until has
-// passed; ErrNoQuorum if too few nodes answered. After ErrNoQuorum it may be
-// repeated; nodes that come back within the keys' life are told in the
-// background in any case, while the Redlock is open.
+// nil: the lock was held when the call began, by this holder's clocks, and need
+// nodes have confirmed that its keys are gone. Repeated after that: nil, without I/O.
 //
-// Within the drift allowance after Until the keys may still be there: nil then,
-// too. Whether the lock was held to the end, Err says before the Unlock; Do looks.
+// An error that matches ErrLost says that the lock was not held to the end, so that
+// somebody else may have had it while the work went on. The keys that were left are
+// released all the same. It is
+//
+//   - ErrExpired if Until had passed when the call began, and ErrLost if the lock had
+//     been found lost before, whatever the nodes answer now;
+//   - ErrLost if the nodes say so now: the key was gone or another's on so many of
+//     them that no quorum held it (ErrExpired if Until has passed in a repeated call).
+//
+// Otherwise the error matches ErrNoQuorum: too few nodes answered. All of them are in
+// a *QuorumError, and match ErrClosed, too, if [Redlock.Close] had closed the
+// connections. A release that a quorum has not confirmed may be repeated; nodes that
+// come back within the keys' life are told in the background in any case, while the
+// Redlock is open.
 //
 // Unlock returns at the decision; the release of the other nodes goes on in the
 // background. Call Close before the process exits.
 func (l *Lock) Unlock(ctx context.Context) error { //nolint:contextcheck // It is ignored but for its values.
+	if ctx == nil {
+		ctx = context.Background() // Or a node's goroutine would panic.
+	}
 	l.mu.Lock()
-	if l.unlocking { // Then its result is this call's, too.
-		if l.ready == nil {
-			l.ready = make(chan struct{})
-		}
-		ready := l.ready
-		l.mu.Unlock()
-		<-ready
-		l.mu.Lock()
+	switch {
+	case l.unlocking:
+		return l.sameUnlock()
+	case l.unlocked:
 		defer l.mu.Unlock()
 		return l.result
 	}
-	if l.unlocked {
-		defer l.mu.Unlock()
-		return l.result
-	}
-	l.unlocking = true
-	t := l.r.teller(l.claim)
 	now := time.Now()
+	late, end := l.beginUnlock(now)
+	h := l.hold
+	l.mu.Unlock()
+	l.r.held.remove(l)
+	end()
+	rd, v := l.release(ctx, now)
+	if h != nil {
+		h.leave()
+	}
+	return l.endUnlock(rd, v, late)
+}
+
+// sameUnlock waits for the Unlock that is running: its result is this call's, too.
+// l.mu is held, and is not any more after it.
+func (l *Lock) sameUnlock() error {
+	if l.ready == nil {
+		l.ready = make(chan struct{})
+	}
+	ready := l.ready
+	l.mu.Unlock()
+	<-ready
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.result
+}
+
+// beginUnlock ends the lock, and says whether Until has passed. end is to be called
+// without l.mu, which is held here.
+func (l *Lock) beginUnlock(now time.Time) (late bool, end func()) {
+	l.unlocking = true
 	prior := l.errLocked(now)
-	late := errors.Is(prior, ErrExpired) || l.until.passed(now, l.r.wall())
+	late = errors.Is(prior, ErrExpired) || l.until.passed(now, l.r.wall())
 	if !l.begun {
 		l.begun, l.before = true, prior
 	}
 	if l.ended == nil {
 		l.ended = ErrLost
 	}
-	h, end := l.hold, func() {}
-	if h != nil {
-		end = h.endLocked(l.before)
+	if l.hold == nil {
+		return late, func() {}
 	}
-	l.mu.Unlock()
-	l.r.held.remove(l)
-	end()
+	return late, l.hold.endLocked(l.before)
+}
 
+// release asks all nodes to release the lock, and wakes a waiter of this process if
+// there is nobody else to wake.
+func (l *Lock) release(ctx context.Context, now time.Time) (*round, verdict) {
+	t := l.r.teller(l.claim)
 	if l.o.minHold > 0 {
 		l.claim.leaveUntil(l.start.Add(l.o.minHold))
-	}
-	if ctx == nil {
-		ctx = context.Background() // Or a node's goroutine would panic.
 	}
 	rd := l.r.newRound(ctx, OpUnlock, l.claim, l.claim.releaseCommand(now), releaseKind, decideUnlock, 0)
 	t.round, rd.task.voter = rd, t
@@ -87,22 +117,18 @@ func (l *Lock) Unlock(ctx context.Context) error { //nolint:contextcheck // It i
 	if v == granted && !early && !t.told.Load() {
 		l.r.queue.handOver(l.claim.keys)
 	}
-	if h != nil {
-		h.leave()
-	}
+	return rd, v
+}
 
+// endUnlock notes the result of a release, for repeated and simultaneous calls, too.
+func (l *Lock) endUnlock(rd *round, v verdict, late bool) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.unlocked, l.result = true, nil
-	switch {
-	case v == granted:
+	l.unlocked, l.result = v != noQuorum, nil
+	if reason := l.unlockReason(v, late); reason != nil {
+		l.result = orClosed(l.r.fail(rd, reason))
+	} else {
 		l.r.counters.unlocked.Add(1)
-	case v == lost && late:
-		l.result = l.r.fail(rd, ErrExpired)
-	case v == lost:
-		l.result = l.r.fail(rd, ErrLost)
-	default:
-		l.unlocked, l.result = false, l.r.fail(rd, ErrNoQuorum)
 	}
 	l.unlocking = false
 	if l.ready != nil {
@@ -110,4 +136,32 @@ func (l *Lock) Unlock(ctx context.Context) error { //nolint:contextcheck // It i
 		l.ready = nil
 	}
 	return l.result
+}
+
+// unlockReason is why an Unlock fails on which the nodes' verdict is v, nil if it does
+// not. What the holder's own clocks have said counts before what the nodes say: keys
+// that outlive Until for the drift allowance, and nodes that do not answer, must not
+// make a lock that had ended look like one that was held to the end. l.mu is held.
+func (l *Lock) unlockReason(v verdict, late bool) error {
+	switch {
+	case l.before != nil:
+		return l.before
+	case v == granted:
+		return nil
+	case v == lost && late:
+		return ErrExpired
+	case v == lost:
+		return ErrLost
+	default:
+		return ErrNoQuorum
+	}
+}
+
+// orClosed has the error of a lock's round match ErrClosed, too, if nodes were not
+// asked because of Close.
+func orClosed(err *QuorumError) error {
+	if slices.ContainsFunc(err.Votes, func(v Vote) bool { return errors.Is(v.Err, ErrClosed) }) {
+		return &waitError{op: err.Op, resources: err.Resources, cause: ErrClosed, last: err}
+	}
+	return err
 }
