@@ -58,7 +58,7 @@ func (a *acquisition) attempt(ctx context.Context, number int) (*Lock, error) {
 		}
 		if split == nil {
 			a.r.counters.splits.Add(1)
-			split = newSplit(a.o.nodeTimeout)
+			split = newSplit(a.o.nodeTimeout, time.Since(b.start))
 			b.split = split
 		}
 		if l, err = split.contend(ctx, b); !errors.Is(err, errSplit) {

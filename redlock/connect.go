@@ -28,10 +28,9 @@ const (
 )
 
 // connect borrows a connection, prepares it and settles the debts on it. Only
-// then do requests flow. It is bounded by the time after which a silent
-// connection counts as broken.
+// then do requests flow.
 func (n *node) connect() (*pipeline, error) {
-	limit := silence(n.timeout)
+	limit := connectLimit(n.timeout)
 	ctx, cancel := context.WithTimeout(n.ctx, limit)
 	defer cancel()
 	n.mu.Lock()
@@ -122,7 +121,7 @@ func (n *node) borrow(ctx context.Context) (redis.Conn, error) {
 		}
 		return res.conn, res.err
 	case <-ctx.Done():
-		return nil, fmt.Errorf("no connection from the pool within %v", silence(n.timeout))
+		return nil, fmt.Errorf("no connection from the pool within %v", connectLimit(n.timeout))
 	}
 }
 

@@ -49,7 +49,7 @@ func (l *Lock) extend(ctx context.Context, ttl time.Duration, h *hold) error {
 	rd.extension = &extension{lapse: lapse, settle: func(votes []Vote) { l.repair(votes, ttl) }}
 	timeout := l.o.nodeTimeout
 	if h != nil {
-		timeout = min(timeout, l.validity()/2) // A second one must still fit in.
+		timeout = min(timeout, l.validity()/holdShare)
 	}
 	rd.ask(start, timeout)
 	waited := rd.wait(ctx, nil)

@@ -17,7 +17,7 @@ import (
 // twice, a cache that evicts. docs/check.md lists what it looks at and what to do.
 //
 // It asks every node, on a connection that it borrows for the purpose and that the
-// node's pool must have to spare. It waits for all of them, but no longer than ten
+// node's pool must have to spare. It waits for all of them, but no longer than eight
 // node timeouts or one second, whichever is more. It takes no lock; to find out
 // whether writes are accepted it sets a key in the reserved key space and deletes it
 // in the same script. What a server does not tell this client is unknown, not an
@@ -110,9 +110,9 @@ type facts struct {
 // maxSamples is how often the clock is read: the shortest round trip tells most.
 const maxSamples = 5
 
-// gather asks one node. It is bounded like an attempt to connect.
+// gather asks one node. It takes no longer than checkLimit.
 func (r *Redlock) gather(ctx context.Context, n *node) facts {
-	ctx, cancel := context.WithTimeout(ctx, silence(n.timeout))
+	ctx, cancel := context.WithTimeout(ctx, checkLimit(n.timeout))
 	defer cancel()
 	f := facts{node: n.name}
 	conn, err := n.spare(ctx)

@@ -79,7 +79,7 @@ func TestCheckIsBounded(t *testing.T) {
 
 func TestCheckOfSlowNodes(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		for i, d := range []time.Duration{5, 20, 60} {
+		for i, d := range []time.Duration{5, 50, 150} {
 			require.NoError(t, c.Nodes[i].Slow(d*time.Millisecond, d*time.Millisecond))
 		}
 		r := newRedlock(t, c)

@@ -150,11 +150,8 @@ func (l *listener) turned(up bool) (news bool) {
 	return news && (up && ups == e.r.need || ups > 0 && ups < e.r.need && settled == len(e.all))
 }
 
-// close ends the listeners for good. It waits for that, but not for a node that
-// hangs.
+// close ends the listeners for good. It waits for that until ctx ends.
 func (e *ears) close(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, e.r.defaults.nodeTimeout)
-	defer cancel()
 	e.mu.Lock()
 	e.closed = true
 	if e.rest != nil {
@@ -246,7 +243,7 @@ func (l *listener) listen(ctx context.Context) error {
 	if !l.node.isUp() { // After hangUp is set: or its end might go unnoticed.
 		return errNotUp
 	}
-	limit := silence(l.node.timeout)
+	limit := connectLimit(l.node.timeout)
 	borrowing, stop := context.WithTimeout(ctx, limit)
 	conn, err := l.node.borrow(borrowing)
 	stop()

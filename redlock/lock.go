@@ -289,8 +289,22 @@ func (r *Redlock) Close(ctx context.Context) error {
 	case <-r.quiet:
 	case <-ctx.Done():
 	}
-	r.ears.close(ctx)
+	r.disconnect(ctx)
+	r.events.drain(ctx)
+	return ctx.Err()
+}
+
+// disconnect closes the connections, those on which releases are heard of and
+// those of the nodes at the same time, so that one that hangs costs the node
+// timeout once.
+func (r *Redlock) disconnect(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, r.defaults.nodeTimeout)
+	defer cancel()
 	var g errgroup.Group
+	g.Go(func() error {
+		r.ears.close(ctx)
+		return nil
+	})
 	for _, n := range r.nodes {
 		g.Go(func() error {
 			n.close(ctx)
@@ -298,8 +312,6 @@ func (r *Redlock) Close(ctx context.Context) error {
 		})
 	}
 	_ = g.Wait()
-	r.events.drain(ctx)
-	return ctx.Err()
 }
 
 func (r *Redlock) wall() time.Duration { return time.Duration(r.wallOffset.Load()) }

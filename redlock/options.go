@@ -15,7 +15,7 @@ const (
 	DefaultRetryDelay  = 200 * time.Millisecond
 	DefaultRetryJitter = 100 * time.Millisecond
 	DefaultDriftFactor = 0.01
-	DefaultNodeTimeout = 100 * time.Millisecond
+	DefaultNodeTimeout = 250 * time.Millisecond
 	DefaultFenceLife   = 7 * 24 * time.Hour
 )
 
@@ -112,9 +112,11 @@ func WithDriftFactor(f float64) Option { return func(o *options) { o.driftFactor
 // ends within it even when all nodes are silent (Lock: within it per attempt,
 // and once more each where a split vote has to be resolved and where counters have to
 // be raised for a fence). Keep it small against
-// the ttl: what a round takes comes off the validity. A connection counts as
-// broken when a request has had no answer for ten times this long, at least 1 s.
-// Default 100 ms, at most 24 h.
+// the ttl: what a round takes comes off the validity. But a packet that is lost costs
+// 200 ms on Linux, the least time after which TCP sends it again, so that less than
+// the default fails attempts on healthy nodes. A connection counts as
+// broken when a request has had no answer for twice this long, at least 1 s.
+// Default 250 ms, at most 24 h.
 func WithNodeTimeout(d time.Duration) Option { return func(o *options) { o.nodeTimeout = d } }
 
 // WithMinHold has Unlock leave the keys until d after the start of the attempt

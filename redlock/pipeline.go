@@ -300,15 +300,6 @@ func (p *pipeline) endLocked(why error) bool {
 	return true
 }
 
-// watchInterval is how often the watchdog looks while there is traffic.
-const watchInterval = 250 * time.Millisecond
-
-// silence is how long a request may be unanswered before the connection
-// counts as broken.
-func silence(nodeTimeout time.Duration) time.Duration {
-	return max(10*nodeTimeout, time.Second)
-}
-
 // isBroken reports whether the oldest request has been unanswered for so long
 // that the connection must be broken. A long timeout of its own gives it longer,
 // unless others have been turned away meanwhile: it must not keep a dead

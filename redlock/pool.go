@@ -124,14 +124,13 @@ func (n *node) enqueue(q *request, now time.Time) error {
 	return nil
 }
 
-// isSilent reports whether the oldest request has been unanswered for more than
-// twice as long as somebody who asks now would wait. What came behind it would
-// only time out as well, and make a heap of requests whose outcome is unknown if
+// isSilent reports whether the oldest request has been unanswered for longer
+// than somebody who asks now would wait. What came behind it would only time out as well, and make a heap of requests whose outcome is unknown if
 // the connection breaks. The patience is that of the one who asks: by the oldest
 // request's own, one caller's short timeout would fail everybody. n.mu is held.
 func (n *node) isSilent(now time.Time, patience time.Duration) bool {
 	q := n.flight.head
-	return q != nil && (now.Sub(n.epoch)-q.sent)/2 > max(patience, n.timeout)
+	return q != nil && now.Sub(n.epoch)-q.sent > max(patience, n.timeout)
 }
 
 // backlog is how many requests are queued, unanswered, or to be sent again. n.mu is
@@ -334,11 +333,9 @@ func (n *node) hangUp(p *pipeline, why error) {
 }
 
 // close refuses new requests, lets what is queued and in flight end, and ends
-// the connection. Bounded by ctx and by the node timeout, as a hung node would
-// otherwise hold it up; what it has left then stays until its ttl. Called once.
+// the connection. Bounded by ctx, as a hung node would otherwise hold it up; what it
+// has left then stays until its ttl. Called once.
 func (n *node) close(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, n.timeout)
-	defer cancel()
 	n.mu.Lock()
 	n.closing = true
 	switch {

@@ -25,15 +25,17 @@ import (
 
 // A split is the resolution of one attempt's split vote.
 type split struct {
-	until  time.Time     // no more after this: one node timeout after the first split
+	until  time.Time     // no more after this
 	pace   time.Duration // about a round trip
 	asked  int           // how often it led and asked again
 	paused int           // how often it gave way
 	votes  *round        // the latest one whose votes were split
 }
 
-func newSplit(limit time.Duration) *split {
-	return &split{until: time.Now().Add(limit)}
+// newSplit begins the resolution of a split that took so long to come about.
+func newSplit(nodeTimeout, took time.Duration) *split {
+	pace := max(took, minPace)
+	return &split{until: time.Now().Add(splitLimit(nodeTimeout, pace)), pace: pace}
 }
 
 const (
@@ -75,10 +77,6 @@ func (s *split) over() bool { return !time.Now().Add(s.pace).Before(s.until) }
 // may show another leader than the one the others see. It does not wait for
 // silent nodes: at most as long again as the round has taken so far.
 func (s *split) gather(ctx context.Context, b *bid) []Vote {
-	took := time.Since(b.round.start)
-	if s.pace == 0 {
-		s.pace = max(took, minPace)
-	}
 	patience := time.NewTimer(min(max(2*s.pace, 5*minPace), time.Until(s.until)))
 	defer patience.Stop()
 	select {

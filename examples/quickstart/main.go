@@ -87,7 +87,7 @@ func open(nodes []redlock.Node, hook redlock.Hook) (*redlock.Redlock, error) {
 		// 200 ms is kinder to the nodes.
 		redlock.WithRetryDelay(60*time.Millisecond),
 		redlock.WithRetryJitter(30*time.Millisecond),
-		// The default of 100 ms suits a network that is near. This demo is to work
+		// The default of 250 ms suits a network that is near. This demo is to work
 		// over a slow one too, and beside a busy build.
 		redlock.WithNodeTimeout(time.Second),
 		redlock.WithHook(hook),

@@ -11,7 +11,7 @@ import (
 
 // HangMajority makes more than half of the nodes hang, as frozen processes do:
 // they stay connected and do not answer, until [Cluster.Recover]. Without a quorum
-// every call fails with redlock.ErrNoQuorum once the node timeout is over (100 ms
+// every call fails with redlock.ErrNoQuorum once the node timeout is over (250 ms
 // by default); Lock retries. Contexts of Do and KeepAlive end at the lock's Until,
 // with the cause redlock.ErrExpired.
 //
@@ -41,7 +41,7 @@ func (c *Cluster) StopMajority() {
 // the way to the node and half of it on the way back. The first call on a new
 // connection takes twice that, as a handshake comes before it. 0 ends it.
 //
-// A node that is slower than the node timeout (100 ms by default) is as good as one
+// A node that is slower than the node timeout (250 ms by default) is as good as one
 // that hangs: calls fail with redlock.ErrNoQuorum. What is on its way stays slow,
 // also after another Slow; see Recover for an end to that, too.
 func (c *Cluster) Slow(d time.Duration) {

@@ -80,7 +80,7 @@ func (s *Stage) Client(opts ...redlock.Option) (*redlock.Redlock, error) {
 	for i, n := range s.Nodes {
 		nodes[i] = redlock.Node{Name: n.Name(), Pool: n.Pool()}
 	}
-	// The default of 100 ms suits a network that is near; a recipe is to work beside
+	// The default of 250 ms suits a network that is near; a recipe is to work beside
 	// a busy build, too.
 	r, err := redlock.New(nodes, append([]redlock.Option{redlock.WithNodeTimeout(time.Second)}, opts...)...)
 	if err != nil {
