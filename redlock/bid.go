@@ -27,7 +27,7 @@ type bid struct {
 func (a *acquisition) newBid(ctx context.Context, number int, s *split) *bid {
 	// start is read before the first send, or Until would be too late.
 	start, wall := time.Now(), a.r.wall()
-	c := newClaim(a.resources, a.keys, a.ttl, len(a.r.nodes))
+	c := newClaim(a.resources, a.keys, a.o.owner, a.ttl, len(a.r.nodes))
 	if a.fencing != nil {
 		c.withFencing(a.fencing, start.Add(wall))
 	}
@@ -42,7 +42,7 @@ func (b *bid) ask() {
 	rd := b.a.r.newRound(b.ctx, OpLock, b.claim, b.a.lockCommand(b.claim), lockKind, decideLock, b.num)
 	rd.until = b.until
 	if b.claim.fencing != nil {
-		rd.grants = newGrants(len(rd.votes))
+		rd.grants = newGrants(len(rd.ballots))
 	}
 	if b.round != nil {
 		rd.succeed(b.round)

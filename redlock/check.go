@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -20,11 +19,13 @@ type Inspection struct {
 	Need     int // the quorum
 
 	// Held is whether one token was seen on a quorum of nodes; Holder is its
-	// digest, as refusals show it in Vote.Holder, and Token how it begins.
+	// digest, as refusals show it in Vote.Holder, Owner its label, if it has one
+	// ([WithOwner]), and Token how it begins.
 	// TTL is then the time after which fewer than Need of its keys are left,
 	// negative if they do not expire.
 	Held   bool
 	Holder string
+	Owner  string
 	Token  string
 	TTL    time.Duration
 
@@ -37,6 +38,7 @@ type NodeInspection struct {
 	Took   time.Duration
 	Err    error         // ErrNodeTimeout, ErrClosed or the node's own error; nil if it answered
 	Holder string        // digest of the token; "" if nobody holds the resource here
+	Owner  string        // the holder's label, if it has one ([WithOwner])
 	Token  string        // the token's first characters
 	TTL    time.Duration // of the key; negative: no expiry
 }
@@ -48,10 +50,8 @@ func (n NodeInspection) String() string {
 		return n.Node + ": " + strings.TrimPrefix(n.Err.Error(), "redlock: ")
 	case n.Holder == "":
 		return n.Node + ": free"
-	case n.TTL < 0:
-		return fmt.Sprintf("%s: held by %s without expiry", n.Node, n.Holder)
 	default:
-		return fmt.Sprintf("%s: held by %s for %v", n.Node, n.Holder, n.TTL)
+		return n.Node + ": " + heldBy(n.Holder, n.Owner, n.TTL)
 	}
 }
 
@@ -85,7 +85,7 @@ func (r *Redlock) Inspect(ctx context.Context, resource string) (Inspection, err
 			out := n.call(ctx, cmd, r.defaults.nodeTimeout)
 			in.Nodes[i] = NodeInspection{
 				Node: n.name, Took: time.Since(start), Err: out.err,
-				Holder: out.holder, Token: short(out.value), TTL: out.holderTTL,
+				Holder: out.holder, Owner: out.owner, Token: short(out.value), TTL: out.holderTTL,
 			}
 			return nil
 		})
@@ -115,7 +115,7 @@ func (in *Inspection) findHolder() {
 		seen := append(ttls[n.Holder], n.TTL)
 		ttls[n.Holder] = seen
 		if len(seen) >= in.Need {
-			in.Held, in.Holder, in.Token = true, n.Holder, n.Token
+			in.Held, in.Holder, in.Owner, in.Token = true, n.Holder, n.Owner, n.Token
 		}
 	}
 	if in.Held {

@@ -56,8 +56,12 @@ const (
 	markUnheard
 )
 
-func newClaim(resources []string, keys []any, ttl time.Duration, nodes int) *claim {
+// newClaim makes a claim with a token of its own; owner is its label, empty for none.
+func newClaim(resources []string, keys []any, owner string, ttl time.Duration, nodes int) *claim {
 	token := newToken()
+	if owner != "" {
+		token += ownerMark + owner
+	}
 	c := &claim{resources: resources, keys: keys, token: token, argv: []any{token, serverMillis(ttl)}, marks: make([]mark, nodes)}
 	c.life.Store(int64(ttl))
 	return c

@@ -202,7 +202,7 @@ func TestALockRequestThatWasGivenUpIsNotSent(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		warm(t, r)
-		cl := newClaim([]string{"a"}, []any{"a"}, time.Minute, 1)
+		cl := newClaim([]string{"a"}, []any{"a"}, "", time.Minute, 1)
 		rd := r.newRound(t.Context(), OpLock, cl, cl.lockCommand(), lockKind, decideLock, 1)
 		n := r.nodes[0]
 		n.mu.Lock()

@@ -2,7 +2,6 @@ package redlock
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 )
@@ -82,6 +81,10 @@ type Vote struct {
 	// had been told of its release.
 	Holder string
 
+	// Owner is the label that the holder has given itself with [WithOwner], with
+	// ErrTaken; empty if it has none, or is no client of this library.
+	Owner string
+
 	// HolderTTL is how long that token's key still had to live, with ErrTaken;
 	// negative if the key has no expiry. With ErrQuarantined, the time left of that.
 	HolderTTL time.Duration
@@ -106,10 +109,8 @@ func (v Vote) String() string {
 	switch {
 	case v.Err == nil:
 		return v.Node + ": yes"
-	case v.Holder != "" && v.HolderTTL < 0:
-		return fmt.Sprintf("%s: held by %s without expiry", v.Node, v.Holder)
 	case v.Holder != "":
-		return fmt.Sprintf("%s: held by %s for %v", v.Node, v.Holder, v.HolderTTL)
+		return v.Node + ": " + heldBy(v.Holder, v.Owner, v.HolderTTL)
 	default:
 		return v.Node + ": " + strings.TrimPrefix(v.Err.Error(), "redlock: ")
 	}

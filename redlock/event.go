@@ -82,6 +82,11 @@ type Event struct {
 	Until     time.Time
 	Err       error
 
+	// Owner is the label of the lock that the event is about, or that is asked for:
+	// this client's own, by [WithOwner]. Who holds a lock that was refused is in
+	// Votes. Set with Resources, wherever these are.
+	Owner string
+
 	Position int
 
 	Node    string

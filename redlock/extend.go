@@ -46,7 +46,7 @@ func (l *Lock) extend(ctx context.Context, ttl time.Duration, h *hold) error {
 	l.claim.grow(ttl)
 	rd := l.r.newRound(ctx, OpExtend, l.claim, l.claim.extendCommand(ttl), askKind, decideExtend, 0)
 	rd.until = until
-	rd.extension = &extension{lapse: lapse, settle: func(votes []Vote) { l.repair(votes, ttl) }}
+	rd.extension = &extension{lapse: lapse, settle: func(ballots []ballot) { l.repair(ballots, ttl) }}
 	timeout := l.o.nodeTimeout
 	if h != nil {
 		timeout = min(timeout, l.validity()/holdShare)

@@ -160,22 +160,22 @@ func (rd *round) raise(prev *round) {
 	prev.mu.Lock()
 	defer prev.mu.Unlock()
 	fence, _, _ := fenceOf(prev.grants.fences, rd.r.need)
-	rd.start, rd.grants = prev.start, newGrants(len(prev.votes))
+	rd.start, rd.grants = prev.start, newGrants(len(prev.ballots))
 	rd.grants.exact = fence
 	rd.task.cmd = rd.task.claim.raiseCommand(fence)
-	for i, v := range prev.votes {
+	for i, b := range prev.ballots {
 		switch counter := prev.grants.fences[i]; {
-		case v.stance == pending:
+		case b.stance == pending:
 			rd.requests[i].task = nil
 		case counter == 0:
-			rd.skip(i, v)
+			rd.skip(i, b)
 		case counter == fence:
 			rd.grants.fences[i] = fence
-			v.stance, v.Err = yes, nil
-			rd.skip(i, v)
+			b.stance, b.err = yes, nil
+			rd.skip(i, b)
 		case counter > fence:
-			v.stance, v.Err = silent, errOtherFence
-			rd.skip(i, v)
+			b.stance, b.err = silent, errOtherFence
+			rd.skip(i, b)
 		}
 	}
 	prev.next = rd

@@ -44,7 +44,7 @@ func newFenceTwin(t *testing.T, n *testcluster.Node, resources int) *fenceTwin {
 			}
 		}
 		for range 2 {
-			c := newClaim(names, keys, time.Hour, 1)
+			c := newClaim(names, keys, "", time.Hour, 1)
 			c.withFencing(new(Redlock).fencing(names, keys, time.Hour), time.UnixMicro(0))
 			tw.claims, tw.wants = append(tw.claims, c), append(tw.wants, wants)
 		}

@@ -15,7 +15,7 @@ func TestAGrantAfterTheAgreementIsLeftAlone(t *testing.T) {
 	pool := forbidden{t}
 	r, err := New([]Node{{"a", pool}, {"b", pool}, {"c", pool}}, WithFencing())
 	require.NoError(t, err)
-	rd := r.newRound(t.Context(), OpLock, newClaim([]string{"x"}, []any{"x"}, ttl, 3), command{}, lockKind, decideLock, 1)
+	rd := r.newRound(t.Context(), OpLock, newClaim([]string{"x"}, []any{"x"}, "", ttl, 3), command{}, lockKind, decideLock, 1)
 	rd.grants, rd.asked = newGrants(3), true
 	rd.requests[2].task = nil // As succeed leaves a node that has not answered.
 	for i, fence := range []int64{9, 9, 5} {
@@ -25,7 +25,7 @@ func TestAGrantAfterTheAgreementIsLeftAlone(t *testing.T) {
 	assert.EqualValues(t, 9, fence)
 	assert.Equal(t, 3, grants)
 	assert.Nil(t, rd.requests[2].task)
-	require.NoError(t, rd.votes[2].Err)
+	require.NoError(t, rd.ballots[2].err)
 	assert.Zero(t, rd.pending)
 	require.NoError(t, r.Close(t.Context()))
 }

@@ -35,8 +35,9 @@ type Lock struct {
 // the slice.
 func (l *Lock) Resources() []string { return slices.Clone(l.claim.resources) }
 
-// Token returns the random value that the resources' keys hold on the nodes. It
-// is what it takes to release the lock: do not show it to others.
+// Token returns the value that the resources' keys hold on the nodes: random, and unique
+// to this lock, with the label of [WithOwner] at its end. It is what it takes to release
+// the lock: do not show it to others.
 func (l *Lock) Token() string { return l.claim.token }
 
 // Fence returns the lock's fencing token, for the resource to refuse writes of earlier

@@ -167,7 +167,7 @@ func (h *hold) extend() {
 	left := l.until.remaining(now, l.r.wall())
 	if !h.warned && left < l.validity()/2 {
 		h.warned = true
-		l.r.events.send(ctx, Event{Kind: EventHoldAtRisk, Op: OpExtend, Resources: l.Resources(), Until: l.until.mono, Err: err})
+		l.r.events.send(ctx, Event{Kind: EventHoldAtRisk, Op: OpExtend, Resources: l.Resources(), Owner: l.o.owner, Until: l.until.mono, Err: err})
 	}
 	h.schedule(h.retry())
 }

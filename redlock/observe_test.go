@@ -566,7 +566,7 @@ func TestAQuorumAfterTheCallWasCutShortIsNone(t *testing.T) {
 		for _, n := range c.Nodes {
 			require.NoError(t, n.Slow(time.Millisecond, time.Millisecond))
 		}
-		cl := newClaim([]string{"a"}, []any{"a"}, time.Minute, 3)
+		cl := newClaim([]string{"a"}, []any{"a"}, "", time.Minute, 3)
 		rd := r.newRound(t.Context(), OpLock, cl, cl.lockCommand(), lockKind, decideLock, 1)
 		rd.ask(time.Now(), 100*time.Millisecond)
 		rd.giveUp(context.Canceled)

@@ -46,6 +46,7 @@ type options struct {
 	maxHoldSet  bool
 	fencing     bool
 	fenceLife   time.Duration
+	owner       string
 	quarantine  time.Duration // the longest ttl; 0: none
 
 	quarantineSet bool
@@ -157,6 +158,21 @@ func WithFencing() Option { return func(o *options) { o.fencing = true } }
 // be confused, take years.
 func WithFenceLife(d time.Duration) Option { return func(o *options) { o.fenceLife = d } }
 
+// WithOwner gives every lock a label that says who holds it, for example the host and
+// the process, or the job. Whoever is refused sees it: in [Vote.Owner], and so in the text
+// of a *[QuorumError], in [Redlock.Inspect], and in events. It says nothing to the
+// library: two locks with the same label exclude each other as any others.
+//
+// It is stored with the lock, as a part of its token, so that every client of the nodes
+// can read it: put no secret into it. The part of the token that is needed to release the
+// lock is not shown. Clients that know nothing of labels exclude these locks as any
+// others.
+//
+// At most 128 bytes of printable UTF-8, without line breaks and other control characters.
+// Default "": none. A lock without a label sends what it sent before; a label is sent once
+// more with every request about the lock.
+func WithOwner(label string) Option { return func(o *options) { o.owner = label } }
+
 // WithPrefix puts p in front of every key. Clients exclude each other only if
 // prefix and resource together are equal; waiters hear only of releases by clients
 // with the same prefix, and only their fences compare. For New only. Default "": the key is the resource itself, as
@@ -237,7 +253,7 @@ func (o *options) validate() error {
 	case strings.Contains(o.prefix, reservedMark):
 		return fmt.Errorf("redlock: prefix %q: %q is reserved", o.prefix, reservedMark)
 	}
-	return nil
+	return checkOwner(o.owner)
 }
 
 // checkHold reports whether the min hold is too long for a lock of this ttl.

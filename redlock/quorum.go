@@ -33,7 +33,7 @@ type round struct {
 	mu      sync.Mutex
 	over    bool // set with decided
 	asked   bool // ask has been called
-	votes   []Vote
+	ballots []ballot
 	pending int
 	tally   tally
 	verdict verdict
@@ -45,8 +45,8 @@ type round struct {
 // An extension is what a round has besides that extends a lock. It is apart to keep
 // a round in 1 KiB.
 type extension struct {
-	lapse  deadline           // the end of the lock's validity, before which the quorum must come, too
-	settle func(votes []Vote) // called once when no vote is pending and the verdict was a yes
+	lapse  deadline               // the end of the lock's validity, before which the quorum must come, too
+	settle func(ballots []ballot) // called once when no vote is pending and the verdict was a yes
 }
 
 // A smallRound is a round with room for its requests and votes: one allocation
@@ -55,10 +55,42 @@ type smallRound struct {
 	round
 
 	requests [smallNodes]request
-	votes    [smallNodes]Vote
+	ballots  [smallNodes]ballot
 }
 
 const smallNodes = 5
+
+// A ballot is a vote as a round keeps it: a Vote without the node's name, and with what a
+// refusal says apart, as most votes are none.
+type ballot struct {
+	took   time.Duration
+	err    error
+	holder *holder // nil: the node has named none
+	stance stance
+}
+
+// A holder is who holds a resource on a node, as in a Vote.
+type holder struct {
+	digest, owner string
+	ttl           time.Duration
+}
+
+func newBallot(out outcome, took time.Duration) ballot {
+	b := ballot{took: took, err: out.err, stance: out.stance}
+	if out.holder != "" || out.holderTTL != 0 {
+		b.holder = &holder{out.holder, out.owner, out.holderTTL}
+	}
+	return b
+}
+
+// vote returns the ballot as a Vote of the named node.
+func (b ballot) vote(node string) Vote {
+	v := Vote{Node: node, Took: b.took, Err: b.err, stance: b.stance}
+	if b.holder != nil {
+		v.Holder, v.Owner, v.HolderTTL = b.holder.digest, b.holder.owner, b.holder.ttl
+	}
+	return v
+}
 
 // newRound prepares a round in which every node is asked cmd. The caller may
 // preset votes with skip before it calls ask.
@@ -69,23 +101,23 @@ func (r *Redlock) newRound(ctx context.Context, op Op, c *claim, cmd command, ki
 		pending: n, decided: make(chan struct{}),
 	}}
 	rd := &small.round
-	rd.requests, rd.votes = small.requests[:], small.votes[:]
+	rd.requests, rd.ballots = small.requests[:], small.ballots[:]
 	if n > smallNodes {
-		rd.requests, rd.votes = make([]request, n), make([]Vote, n)
+		rd.requests, rd.ballots = make([]request, n), make([]ballot, n)
 	}
-	rd.requests, rd.votes = rd.requests[:n], rd.votes[:n]
+	rd.requests, rd.ballots = rd.requests[:n], rd.ballots[:n]
 	rd.task = task{kind: kind, cmd: cmd, claim: c, voter: rd}
-	for i, nd := range r.nodes {
-		rd.votes[i] = Vote{Node: nd.name, Err: ErrPending, stance: pending}
+	for i := range rd.ballots {
+		rd.ballots[i] = ballot{err: ErrPending, stance: pending}
 		rd.requests[i] = request{task: &rd.task, index: uint16(i)}
 	}
 	return rd
 }
 
 // skip presets the vote of a node that is not to be asked. Before ask only.
-func (rd *round) skip(i int, v Vote) {
+func (rd *round) skip(i int, b ballot) {
 	rd.requests[i].task = nil
-	rd.count(i, v)
+	rd.count(i, b)
 }
 
 // succeed makes rd the round in which the nodes that refused in prev are asked
@@ -97,13 +129,13 @@ func (rd *round) succeed(prev *round) {
 	prev.mu.Lock()
 	defer prev.mu.Unlock()
 	rd.start = prev.start
-	for i, v := range prev.votes {
-		switch v.stance {
+	for i, b := range prev.ballots {
+		switch b.stance {
 		case no, gone:
 		case pending:
 			rd.requests[i].task = nil
 		case yes, silent:
-			rd.skip(i, v)
+			rd.skip(i, b)
 			if rd.grants != nil {
 				rd.grants.fences[i] = prev.grants.fences[i]
 			}
@@ -118,7 +150,7 @@ func (rd *round) ask(start time.Time, timeout time.Duration) {
 	rd.mu.Lock()
 	rd.start, rd.task.limit, rd.asked = start, timeout, true
 	now := time.Now()
-	if rd.pending < len(rd.votes) {
+	if rd.pending < len(rd.ballots) {
 		rd.judgeLocked(now) // The votes that skip preset may be enough.
 	}
 	if rd.pending > 0 {
@@ -157,7 +189,7 @@ func (rd *round) vote(i int, out outcome, at time.Time) {
 // voteOnce returns the round that is to count the answer next, if there is one.
 func (rd *round) voteOnce(i int, out outcome, at time.Time) *round {
 	rd.mu.Lock()
-	if rd.votes[i].stance != pending {
+	if rd.ballots[i].stance != pending {
 		rd.mu.Unlock()
 		return nil
 	}
@@ -171,25 +203,22 @@ func (rd *round) voteOnce(i int, out outcome, at time.Time) *round {
 		}
 		out = rd.grants.count(i, out)
 	}
-	rd.count(i, Vote{
-		Node: rd.votes[i].Node, Took: at.Sub(rd.start), Err: out.err,
-		Holder: out.holder, HolderTTL: out.holderTTL, stance: out.stance,
-	})
+	rd.count(i, newBallot(out, at.Sub(rd.start)))
 	rd.judgeLocked(at)
 	settled := rd.extension != nil && rd.pending == 0 && rd.verdict == granted
 	next := rd.next
 	rd.mu.Unlock()
 	if settled {
-		rd.extension.settle(rd.votes) // Nobody writes to them any more.
+		rd.extension.settle(rd.ballots) // Nobody writes to them any more.
 	}
 	return next
 }
 
 // count enters a vote for a node that is pending.
-func (rd *round) count(i int, v Vote) {
-	rd.votes[i] = v
+func (rd *round) count(i int, b ballot) {
+	rd.ballots[i] = b
 	rd.pending--
-	switch v.stance {
+	switch b.stance {
 	case yes:
 		rd.tally.yes++
 	case no, gone:
@@ -203,7 +232,7 @@ func (rd *round) count(i int, v Vote) {
 // verdict any more: the call has reported something else. rd.mu is held.
 func (rd *round) judgeLocked(now time.Time) {
 	if !rd.over {
-		if rd.verdict = rd.judge(rd.tally, rd.r.need, len(rd.votes)); rd.verdict == granted {
+		if rd.verdict = rd.judge(rd.tally, rd.r.need, len(rd.ballots)); rd.verdict == granted {
 			rd.verdict = rd.inTimeLocked(now)
 		}
 		if rd.verdict == granted && rd.grants != nil {
@@ -252,7 +281,7 @@ func (rd *round) eventLocked(kind EventKind, err error) {
 	}
 	e := Event{
 		Kind: kind, Op: rd.op, Resources: append([]string(nil), rd.resources...), Attempt: rd.attempt,
-		Votes: append([]Vote(nil), rd.votes...), Took: time.Since(rd.start), Err: err,
+		Votes: rd.votesLocked(), Took: time.Since(rd.start), Err: err, Owner: ownerOf(rd.task.claim.token),
 	}
 	if err == nil {
 		e.Until = rd.until.mono
@@ -331,5 +360,14 @@ func (rd *round) result() (verdict, tally) {
 func (rd *round) copyVotes() []Vote {
 	rd.mu.Lock()
 	defer rd.mu.Unlock()
-	return append([]Vote(nil), rd.votes...)
+	return rd.votesLocked()
+}
+
+// votesLocked is copyVotes with rd.mu held.
+func (rd *round) votesLocked() []Vote {
+	votes := make([]Vote, len(rd.ballots))
+	for i, b := range rd.ballots {
+		votes[i] = b.vote(rd.r.nodes[i].name)
+	}
+	return votes
 }

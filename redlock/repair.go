@@ -14,9 +14,9 @@ import "time"
 // history.
 
 // repair is called when every node has voted in an extension that succeeded.
-func (l *Lock) repair(votes []Vote, ttl time.Duration) {
-	for i, v := range votes {
-		if v.stance != gone {
+func (l *Lock) repair(ballots []ballot, ttl time.Duration) {
+	for i, b := range ballots {
+		if b.stance != gone {
 			continue
 		}
 		left, may := l.mayRepair(i)

@@ -35,6 +35,7 @@ type outcome struct {
 	stale     bool  // the script did nothing, because the connection has been given up
 	abstained bool  // the script did nothing, because of the quarantine
 	holder    string
+	owner     string
 	holderTTL time.Duration
 	value     string   // inspect: the token's beginning; clean: which keys it removed
 	fence     int64    // fencedLock, fencedQueue, raise: of a yes, what the counters are exactly
@@ -75,7 +76,9 @@ const digestLua = `string.sub(redis.sha1hex(v), 1, 12)`
 //	ARGV  token, ttl in ms, generation of the connection
 //	1               all keys hold my token: set now, or they did already (then nothing
 //	                is changed: a request that runs twice is harmless)
-//	{pttl, digest}  refused: the holder that keeps a key longest; pttl -1: no expiry
+//	{pttl, digest, owner}
+//	                refused: the holder that keeps a key longest; pttl -1: no expiry;
+//	                owner is its label, empty if it has none
 //	0               refused: a newer connection of this session has begun, and this
 //	                request was given up; see connect.go
 //
@@ -86,7 +89,7 @@ local n = #KEYS - 1
 `+bornLua+`
 if n == 1 and redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return 1 end
 `+lookLua+`
-if longest then return {longest, holder} end
+if longest then return {longest, holder, owner} end
 `+grantLua+`
 return 1
 `, decodeLock).ofSession()
@@ -100,8 +103,8 @@ if born and tonumber(born) > tonumber(ARGV[#ARGV]) then return 0 end`
 
 // lookLua counts the resources that hold the token, lists those that hold another
 // one, and finds out which of these is kept longest, and for how long.
-const lookLua = `
-local mine, taken, longest, holder = 0, {}, false, ''
+var lookLua = `
+local mine, taken, longest, holder, owner = 0, {}, false, '', ''
 for i = 1, n do
   local v = redis.call('GET', KEYS[i])
   if v == ARGV[1] then
@@ -111,7 +114,7 @@ for i = 1, n do
     local left = redis.call('PTTL', KEYS[i])
     if not longest or left < 0 or (longest >= 0 and left > longest) then
       longest = left
-      holder = ` + digestLua + `
+      holder, owner = ` + digestLua + `, ` + ownerLua + `
     end
   end
 end`
@@ -131,17 +134,28 @@ func decodeLock(reply any) outcome {
 			return outcome{err: errStale, stale: true}
 		}
 	case []any:
-		if len(r) != 2 {
+		if len(r) != 2 && len(r) != 3 {
 			break
 		}
 		left, ok1 := r[0].(int64)
 		holder, ok2 := r[1].([]byte)
-		if !ok1 || !ok2 {
+		owner, ok3 := decodeOwner(r[2:])
+		if !ok1 || !ok2 || !ok3 {
 			break
 		}
-		return outcome{stance: no, err: ErrTaken, holder: string(holder), holderTTL: millis(left)}
+		return outcome{stance: no, err: ErrTaken, holder: string(holder), owner: owner, holderTTL: millis(left)}
 	}
 	return unexpected("lock", reply)
+}
+
+// decodeOwner reads the end of an answer that says who holds a resource: the holder's
+// label, or nothing.
+func decodeOwner(end []any) (owner string, ok bool) {
+	if len(end) == 0 {
+		return "", true
+	}
+	label, ok := end[0].([]byte)
+	return shownOwner(string(label)), ok
 }
 
 // extendScript moves the expiry of every key to the ttl from now, or of none.
@@ -352,22 +366,24 @@ return table.concat(gone)
 // inspectScript reads who holds one resource.
 //
 //	KEYS  the resource's key
-//	0                      nobody
-//	{token, pttl, digest}  of a long token only its beginning; pttl -1: no expiry
+//	0                             nobody
+//	{token, pttl, digest, owner}  of a long token only its beginning; pttl -1: no
+//	                              expiry; owner as in a refusal
 var inspectScript = newScript("inspect", `
 local v = redis.call('GET', KEYS[1])
 if not v then return 0 end
-return {string.sub(v, 1, 9), redis.call('PTTL', KEYS[1]), `+digestLua+`}
+return {string.sub(v, 1, 9), redis.call('PTTL', KEYS[1]), `+digestLua+`, `+ownerLua+`}
 `, func(reply any) outcome {
 	if reply == int64(0) {
 		return outcome{stance: yes}
 	}
-	if r, ok := reply.([]any); ok && len(r) == 3 {
+	if r, ok := reply.([]any); ok && (len(r) == 3 || len(r) == 4) {
 		value, ok1 := r[0].([]byte)
 		left, ok2 := r[1].(int64)
 		holder, ok3 := r[2].([]byte)
-		if ok1 && ok2 && ok3 {
-			return outcome{stance: yes, value: string(value), holder: string(holder), holderTTL: millis(left)}
+		owner, ok4 := decodeOwner(r[3:])
+		if ok1 && ok2 && ok3 && ok4 {
+			return outcome{stance: yes, value: string(value), holder: string(holder), owner: owner, holderTTL: millis(left)}
 		}
 	}
 	return unexpected("inspect", reply)

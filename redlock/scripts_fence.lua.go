@@ -74,7 +74,7 @@ if n == 1 then
   end
 end
 `+lookLua+`
-if longest then return {longest, holder} end
+if longest then return {longest, holder, owner} end
 `+fenceLua+`
 return fence
 `, decodeFenced(decodeLock)).ofSession()

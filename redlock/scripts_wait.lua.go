@@ -29,8 +29,9 @@ const maxLine = "1000"
 //
 // It answers as the lock script does, and
 //
-//	{0, ""}                refused as it was asked to be: nobody holds the resources
-//	{pttl, digest, error}  refused, and not in line, because of the error
+//	{0, "", ""}                   refused as it was asked to be: nobody holds the
+//	                              resources
+//	{pttl, digest, owner, error}  refused, and not in line, because of the error
 //
 // The place in line is the node's time less the time waited: all nodes agree on
 // the order up to the differences between network delays, though no two of the
@@ -77,18 +78,18 @@ local queued, why = pcall(function()
     redis.call('SET', bell, '1', 'PX', life)
   end
 end)
-if queued then return {longest, holder} end
+if queued then return {longest, holder, owner} end
 if type(why) == 'table' then why = why.err end
-return {longest, holder, tostring(why)}
+return {longest, holder, owner, tostring(why)}
 `
 }
 
 func decodeQueue(decode func(any) outcome) func(any) outcome {
 	return func(reply any) outcome {
 		why := ""
-		if r, ok := reply.([]any); ok && len(r) == 3 {
-			if text, ok := r[2].([]byte); ok {
-				why, reply = string(text), r[:2]
+		if r, ok := reply.([]any); ok && len(r) == 4 {
+			if text, ok := r[3].([]byte); ok {
+				why, reply = string(text), r[:3]
 			}
 		}
 		out := decode(reply)

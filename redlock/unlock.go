@@ -107,7 +107,7 @@ func (l *Lock) release(ctx context.Context, now time.Time) (*round, verdict) {
 		// When a release is repeated: asked again, a node that has already removed
 		// the key would seem to have lost it.
 		if n.confirmed(l.claim, i) {
-			rd.skip(i, Vote{Node: n.name, stance: yes})
+			rd.skip(i, ballot{stance: yes})
 		}
 	}
 	rd.ask(time.Now(), l.o.nodeTimeout)

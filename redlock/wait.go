@@ -208,7 +208,7 @@ func (w *waiter) report(ctx context.Context, attempts int, err error) {
 			err = no.clone()
 		}
 		r.events.send(ctx, Event{
-			Kind: EventWaiting, Op: OpLock, Resources: slices.Clone(w.a.resources), Attempt: attempts,
+			Kind: EventWaiting, Op: OpLock, Resources: slices.Clone(w.a.resources), Owner: w.a.o.owner, Attempt: attempts,
 			Took: time.Since(w.began), Position: r.queue.position(w), Err: err,
 		})
 	}

@@ -1,0 +1,236 @@
+package redlock
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+)
+
+// A label with all that could break a Lua pattern, a format or a reply.
+const oddOwner = `host-1/4711 %a+().[x]^$-%% "ü" owner=日本`
+
+func TestARefusalShowsTheHoldersLabel(t *testing.T) {
+	for name, opts := range map[string][]Option{
+		"plain": nil, "fencing": {WithFencing()}, "quarantine": {WithQuarantine(time.Minute)},
+		"fencing, quarantine": {WithFencing(), WithQuarantine(time.Minute)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+				a, b := newRedlock(t, c, append(opts, WithOwner("default"))...), newRedlock(t, c, opts...)
+				if a.defaults.quarantine > 0 {
+					require.NoError(t, a.Admit(t.Context(), a.nodes[0].name, a.nodes[1].name, a.nodes[2].name))
+				}
+				l, err := a.TryLock(t.Context(), []string{"a"}, 5*time.Second, WithOwner(oddOwner))
+				require.NoError(t, err)
+				synctest.Wait()
+				shows := func(err error) {
+					t.Helper()
+					require.ErrorIs(t, err, ErrTaken)
+					refused := 0
+					for _, v := range votesOf(t, err) {
+						if !errors.Is(v.Err, ErrPending) { // The decision may come before the last.
+							refused++
+							assert.Equal(t, oddOwner, v.Owner)
+							assert.Equal(t, digest(l.Token()), v.Holder)
+						}
+					}
+					assert.GreaterOrEqual(t, refused, 2)
+					assert.Contains(t, err.Error(), fmt.Sprintf("held by %q (%s) for ", oddOwner, digest(l.Token())))
+					assert.NotContains(t, err.Error(), l.Token()[:8])
+				}
+				_, err = b.TryLock(t.Context(), []string{"a", "b"}, time.Second)
+				shows(err)
+				_, err = b.Lock(t.Context(), []string{"a"}, time.Second, WithRetryCount(1)) // In line.
+				shows(err)
+				in, err := b.Inspect(t.Context(), "a")
+				require.NoError(t, err)
+				assert.True(t, in.Held)
+				assert.Equal(t, oddOwner, in.Owner)
+				for _, n := range in.Nodes {
+					assert.Equal(t, oddOwner, n.Owner)
+					assert.Contains(t, n.String(), fmt.Sprintf("held by %q (", oddOwner))
+				}
+				assert.Equal(t, l.Token()[:8]+"…", in.Token)
+
+				// The label goes on with the lock, and is no part of what is done with it.
+				require.NoError(t, l.Extend(t.Context(), 5*time.Second))
+				require.NoError(t, l.Unlock(t.Context()))
+				l, err = a.TryLock(t.Context(), []string{"a"}, time.Second)
+				require.NoError(t, err)
+				assert.Equal(t, "default", ownerOf(l.Token()))
+				require.NoError(t, l.Unlock(t.Context()))
+				l, err = a.TryLock(t.Context(), []string{"a"}, time.Second, WithOwner(""))
+				require.NoError(t, err)
+				assert.Len(t, l.Token(), tokenLength, "without a label nothing is different")
+				require.NoError(t, l.Unlock(t.Context()))
+			})
+		})
+	}
+}
+
+// Of a value that is no token of this library with a label, nothing is shown but its
+// digest, and the beginning that Inspect shows of every value.
+func TestAForeignTokenIsNotTakenForALabel(t *testing.T) {
+	hexes := strings.Repeat("0123456789abcdef", 4)
+	foreign := map[string]string{
+		"redsync":              "zYJ3P2q0o6vGm2xYw3mD8l5k0eA=",
+		"node-redlock":         hexes[:40],
+		"RedLock.net":          "6f9619ff-8b86-d011-b42d-00cf4fc964ff",
+		"no label":             hexes[:32],
+		"an empty label":       hexes[:32] + ownerMark,
+		"31 digits":            hexes[:31] + ownerMark + "x",
+		"33 digits":            hexes[:33] + ownerMark + "x",
+		"capital digits":       strings.ToUpper(hexes[:32]) + ownerMark + "x",
+		"another separator":    hexes[:32] + " owner:x",
+		"half a separator":     hexes[:32] + " owner",
+		"a separator alone":    ownerMark + "x",
+		"separator, then hex":  ownerMark + hexes[:32],
+		"a label that is long": hexes[:32] + ownerMark + strings.Repeat("x", maxOwner+1),
+		"no UTF-8":             hexes[:32] + ownerMark + "\xff\xfe",
+		"a line break":         hexes[:32] + ownerMark + "x\nlevel=ERROR",
+		"a zero":               hexes[:32] + ownerMark + "\x00",
+		"a zero before":        hexes[:31] + "\x00" + ownerMark + "x",
+		"text that turns":      hexes[:32] + ownerMark + "\u202excod",
+		"nothing but a space":  " ",
+		"a long value":         strings.Repeat("a", 1<<16),
+	}
+	for name, value := range foreign {
+		assert.Empty(t, ownerOf(value), name)
+	}
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		for name, value := range foreign {
+			for _, n := range c.Nodes {
+				require.NoError(t, n.Set("a", value, time.Minute))
+			}
+			_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+			require.ErrorIs(t, err, ErrTaken, name)
+			for _, v := range votesOf(t, err) {
+				assert.Empty(t, v.Owner, name)
+			}
+			_, err = r.Lock(t.Context(), []string{"a"}, ttl, WithRetryCount(1))
+			require.ErrorIs(t, err, ErrTaken, name)
+			for _, v := range votesOf(t, err) {
+				assert.Empty(t, v.Owner, name)
+			}
+			in, err := r.Inspect(t.Context(), "a")
+			require.NoError(t, err, name)
+			assert.Empty(t, in.Owner, name)
+			assert.LessOrEqual(t, len(in.Token), shortToken+len("…"), name)
+		}
+		longest := hexes[:32] + ownerMark + strings.Repeat("x", maxOwner)
+		for _, n := range c.Nodes {
+			require.NoError(t, n.Set("a", longest, time.Minute))
+		}
+		in, err := r.Inspect(t.Context(), "a")
+		require.NoError(t, err)
+		assert.Equal(t, strings.Repeat("x", maxOwner), in.Owner)
+	})
+}
+
+func TestALabelIsCheckedBeforeAnyIO(t *testing.T) {
+	pool := forbidden{t}
+	nodes := []Node{{"a", pool}, {"b", pool}, {"c", pool}}
+	r, err := New(nodes)
+	require.NoError(t, err)
+	for want, label := range map[string]string{
+		`owner label "x\ny"`:       "x\ny",
+		`owner label "\xff"`:       "\xff",
+		`owner label "\u202e"`:     "\u202e",
+		`of 129 bytes: must not e`: strings.Repeat("ü", maxOwner/2) + "x",
+	} {
+		_, err := New(nodes, WithOwner(label))
+		require.ErrorContains(t, err, want)
+		_, err = r.TryLock(t.Context(), []string{"a"}, ttl, WithOwner(label))
+		require.ErrorContains(t, err, want)
+	}
+	require.NoError(t, checkOwner(strings.Repeat("ü", maxOwner/2)))
+	require.NoError(t, checkOwner(""))
+}
+
+func TestEventsShowWhoseLockTheyAreAbout(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		var rec recorder
+		var out bytes.Buffer
+		log := SlogHook(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})))
+		r := newRedlock(t, c, WithOwner("mine"), WithHook(func(ctx context.Context, e Event) { rec.hook(ctx, e); log(ctx, e) }))
+		other := newRedlock(t, c, WithOwner("theirs"))
+		l, err := other.TryLock(t.Context(), []string{"a"}, ttl)
+		require.NoError(t, err)
+		_, err = r.Lock(t.Context(), []string{"a"}, ttl, WithRetryCount(1))
+		require.ErrorIs(t, err, ErrTaken)
+		synctest.Wait()
+		kinds := map[EventKind]int{}
+		for _, e := range rec.take() {
+			if len(e.Resources) == 0 {
+				assert.Empty(t, e.Owner, e.Kind)
+				continue
+			}
+			kinds[e.Kind]++
+			assert.Equal(t, "mine", e.Owner, e.Kind)
+			for _, v := range e.Votes {
+				if v.Holder != "" {
+					assert.Equal(t, "theirs", v.Owner)
+				}
+			}
+		}
+		assert.Positive(t, kinds[EventDecided])
+		assert.Positive(t, kinds[EventSettled])
+		assert.Positive(t, kinds[EventWaiting])
+		assert.Contains(t, out.String(), "theirs")
+		assert.NotContains(t, out.String(), l.Token()[:8])
+	})
+}
+
+// The answers of a node whose scripts are others, or that is none, are what they are
+// worth.
+func TestAnswersWithoutALabel(t *testing.T) {
+	d := []byte("0a1b2c3d4e5f")
+	for _, s := range []*script{lockScript, fencedLockScript, queueScript, fencedQueueScript} {
+		out := s.decode([]any{int64(5), d})
+		require.Equal(t, outcome{stance: no, err: ErrTaken, holder: string(d), holderTTL: 5 * time.Millisecond}, out, s.name)
+		out = s.decode([]any{int64(5), d, []byte("me")})
+		require.Equal(t, outcome{stance: no, err: ErrTaken, holder: string(d), owner: "me", holderTTL: 5 * time.Millisecond}, out, s.name)
+		for _, label := range []string{"", "x\ny", "\xff", strings.Repeat("x", maxOwner+1)} {
+			out = s.decode([]any{int64(5), d, []byte(label)})
+			require.ErrorIs(t, out.err, ErrTaken)
+			require.Empty(t, out.owner, "what is no label is not shown")
+		}
+		for _, bad := range [][]any{{int64(5), d, int64(1)}, {int64(5), d, nil}, {int64(5), d, d, d, d}, {int64(5)}, {d, int64(5), d}} {
+			require.NotErrorIs(t, s.decode(bad).err, ErrTaken, "%s %v", s.name, bad)
+			require.Error(t, s.decode(bad).err, "%s %v", s.name, bad)
+		}
+	}
+	out := queueScript.decode([]any{int64(5), d, []byte("me"), []byte("why")})
+	require.Equal(t, "me", out.owner)
+	require.Equal(t, "why", out.unqueued)
+	require.Equal(t, "me", inspectScript.decode([]any{d, int64(5), d, []byte("me")}).owner)
+	require.Empty(t, inspectScript.decode([]any{d, int64(5), d}).owner)
+	require.Error(t, inspectScript.decode([]any{d, int64(5), d, int64(1)}).err)
+}
+
+func FuzzOwnerOf(f *testing.F) {
+	for _, s := range []string{"", oddOwner, strings.Repeat("a", 32) + ownerMark + oddOwner, strings.Repeat("a", 40)} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		if label := ownerOf(s); label != "" {
+			require.NoError(t, checkOwner(label))
+			require.Equal(t, s[:tokenLength]+ownerMark+label, s)
+		}
+		if checkOwner(s) == nil {
+			require.Equal(t, s, ownerOf(newClaim(nil, nil, s, ttl, 1).token))
+		}
+	})
+}
