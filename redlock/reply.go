@@ -7,7 +7,7 @@ import (
 
 const (
 	// maxReply bounds the bytes of one reply, and of one string in it. The largest
-	// that the library asks for has a byte for each key of a clean-up.
+	// that the library asks for is the answer to a release; see maxKeyBytes.
 	maxReply = 1 << 20
 
 	// maxValues bounds the values in one reply, nested ones included.

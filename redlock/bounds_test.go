@@ -1,0 +1,130 @@
+package redlock
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+)
+
+// many returns n resources with names of the given length.
+func many(n, length int) []string {
+	s := make([]string, n)
+	for i := range s {
+		s[i] = strings.Repeat("x", max(0, length-6)) + fmt.Sprintf("%0*d", min(length, 6), i)
+	}
+	return s
+}
+
+func TestTheResourcesOfALockAreBounded(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c, WithPrefix("p:"))
+		for want, resources := range map[string][]string{
+			"redlock: 4097 resources: at most 4096 can be locked together":                      many(MaxResources+1, 4),
+			"redlock: 100000 resources: at most 4096 can be locked together":                    many(100_000, 6),
+			"redlock: the keys of 2 resources have 600004 bytes: at most 524288 are allowed":    many(2, 300_000),
+			"redlock: the keys of 4096 resources have 528384 bytes: at most 524288 are allowed": many(MaxResources, 127),
+			"redlock: the keys of 1 resources have 524289 bytes: at most 524288 are allowed":    many(1, maxKeyBytes-1),
+			"redlock: the keys of 1 resources have 10000002 bytes: at most 524288 are allowed":  many(1, 10_000_000),
+		} {
+			_, err := r.TryLock(t.Context(), resources, ttl)
+			require.EqualError(t, err, want)
+		}
+		assert.Zero(t, r.Stats().Nodes[0].Connects, "before any I/O")
+		for _, resources := range [][]string{
+			append(many(MaxResources, 8), many(MaxResources, 8)...), // Each counts once.
+			many(MaxResources, 126),
+			many(1, maxKeyBytes-2),
+		} {
+			l, err := r.TryLock(t.Context(), resources, ttl, WithNodeTimeout(time.Minute))
+			require.NoError(t, err)
+			require.NoError(t, l.Unlock(t.Context()))
+		}
+	})
+}
+
+// The largest locks, with somebody in line for every resource of theirs: no answer of a
+// node and no message is too long for the connections.
+func TestNoReplyIsTooLongForTheLargestLocks(t *testing.T) {
+	for name, k := range map[string]struct {
+		resources []string
+		opts      []Option
+	}{
+		"with fencing":         {many(MaxResources, 8), []Option{WithFencing()}},
+		"with a long prefix":   {many(MaxResources, 5), []Option{WithPrefix(strings.Repeat("p", 123))}},
+		"one with a long name": {many(1, maxKeyBytes), nil},
+		"a prefix as long":     {many(1, 8), []Option{WithPrefix(strings.Repeat("p", maxKeyBytes-8))}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+				opts := append(k.opts, WithNodeTimeout(10*time.Second))
+				holder, waiter := newRedlock(t, c, opts...), newRedlock(t, c, opts...)
+				l, err := holder.TryLock(t.Context(), k.resources, time.Hour)
+				require.NoError(t, err)
+				done := make(chan error, 1)
+				go func() {
+					l, err := waiter.Lock(t.Context(), k.resources, time.Hour, WithRetryDelay(time.Minute))
+					if err == nil {
+						err = l.Unlock(context.Background())
+					}
+					done <- err
+				}()
+				time.Sleep(3 * time.Second)
+				synctest.Wait()
+				before := connects(holder) + connects(waiter)
+				start := time.Now()
+				require.NoError(t, l.Unlock(t.Context()))
+				require.NoError(t, <-done)
+				assert.Less(t, time.Since(start), 10*time.Second, "it was told")
+				assert.Equal(t, before, connects(holder)+connects(waiter), "no connection broke")
+				requireReleased(t, c)
+			})
+		})
+	}
+}
+
+// A clean-up takes as many locks as fit, and a single one is never too large for it.
+func TestTheLargestLocksAreCleanedUp(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		warm(t, r)
+		var locks []*Lock
+		for _, initial := range []string{"a", "b"} {
+			resources := many(MaxResources, 8)
+			for i := range resources {
+				resources[i] = initial + resources[i]
+			}
+			l, err := r.TryLock(t.Context(), resources, time.Hour, WithNodeTimeout(10*time.Second))
+			require.NoError(t, err)
+			locks = append(locks, l)
+		}
+		synctest.Wait()
+		for _, n := range c.Nodes {
+			require.NoError(t, n.Hang())
+		}
+		for _, l := range locks {
+			require.Error(t, l.Unlock(t.Context()))
+		}
+		longest := 0
+		for _, n := range c.Nodes {
+			n.Proxy().Kill()
+			require.NoError(t, n.OnCommand(func(_ string, args []string) { longest = max(longest, len(args)) }))
+			require.NoError(t, n.Resume())
+		}
+		time.Sleep(30 * time.Second)
+		assert.Less(t, longest, 3*MaxResources+10, "one at a time")
+		assert.Greater(t, longest, MaxResources)
+		for i, n := range r.Stats().Nodes {
+			require.True(t, n.Up, n.Err)
+			require.Zero(t, n.Debts)
+			require.Zero(t, len(keys(t, c.Nodes[i])))
+		}
+	})
+}
