@@ -2,26 +2,15 @@ package redlock
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
-
-	"github.com/gomodule/redigo/redis"
 )
 
 const (
 	// minTombstone is the least life of a tombstone. What a broken connection
 	// delivers after it has expired can set a key again, for one ttl.
 	minTombstone = time.Minute
-
-	// maxStuck is how many borrowings may be stuck, that is, have not ended in time
-	// and are waited for by nobody: each is a goroutine in a Pool that ignores
-	// its context. Beyond it a further one is risked only every stuckPause. Not
-	// never: those that are stuck may be stuck for good, and the node has to
-	// come back when the network does.
-	maxStuck   = 64
-	stuckPause = 30 * time.Second
 
 	// cleanBatch bounds the keys of one clean-up script.
 	cleanBatch = 500
@@ -74,64 +63,6 @@ func (n *node) answer(w *wire) *pipeline {
 	n.events.send(n.ctx, Event{Kind: EventNodeUp, Node: n.name})
 	go p.write()
 	return p
-}
-
-var (
-	errNoConn = errors.New("the pool returned no connection and no error")
-	errStuck  = fmt.Errorf("%d calls of the pool's GetContext have not returned", maxStuck)
-)
-
-// borrow gets a connection from the pool but does not wait longer than ctx,
-// whatever the pool does: a plain Dial, an AUTH in it or a TestOnBorrow may
-// hang. What such a call returns in the end is given back.
-func (n *node) borrow(ctx context.Context) (redis.Conn, error) {
-	type result struct {
-		conn redis.Conn
-		err  error
-	}
-	n.mu.Lock()
-	if n.stuck >= maxStuck && time.Since(n.borrowed) < stuckPause {
-		n.mu.Unlock()
-		return nil, errStuck
-	}
-	n.stuck++
-	n.borrowed = time.Now()
-	n.mu.Unlock()
-	got := make(chan result)
-	go func() {
-		conn, err := n.pool.GetContext(ctx)
-		n.mu.Lock()
-		n.stuck--
-		n.mu.Unlock()
-		if conn == nil && err == nil {
-			err = errNoConn
-		}
-		select {
-		case got <- result{conn, err}:
-		case <-ctx.Done():
-			if conn != nil {
-				_ = conn.Close()
-			}
-		}
-	}()
-	select {
-	case res := <-got:
-		if res.err != nil && res.conn != nil {
-			_ = res.conn.Close() // redigo's error connection.
-		}
-		return res.conn, res.err
-	case <-ctx.Done():
-		return nil, fmt.Errorf("no connection from the pool within %v", connectLimit(n.timeout))
-	}
-}
-
-// abortable returns an error if a connection behind the pool's cannot be aborted,
-// which it must. The empty command that shows it does no I/O.
-func abortable(ctx context.Context, conn *wire) error {
-	if _, err := redis.DoContext(conn.Conn, ctx, ""); err != nil {
-		return fmt.Errorf("the pool's connection must implement redis.ConnWithContext: %w", err)
-	}
-	return nil
 }
 
 // handshake loads the scripts and pays the debts. Each attempt is a new

@@ -130,7 +130,7 @@ func (r *Redlock) gather(ctx context.Context, n *node) facts {
 		w.giveBack()
 	}()
 	q := &questions{ctx: ctx, wire: w}
-	if q.broken = conn.Err(); q.broken == nil {
+	if q.broken = w.Err(); q.broken == nil {
 		q.broken = abortable(ctx, w)
 	}
 	f.timing(q, n.timeout)

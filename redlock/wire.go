@@ -29,8 +29,22 @@ func newWire(conn redis.Conn) *wire {
 	return w
 }
 
+// Err, Send and Flush are the connection's, but for panics of one that is not redigo's:
+// they are called on goroutines of the library.
+func (w *wire) Err() (err error) {
+	defer recovered("the pool's connection", &err)
+	return w.Conn.Err()
+}
+
+// Send queues a command.
+func (w *wire) Send(command string, args ...any) (err error) {
+	defer recovered("the pool's connection", &err)
+	return w.Conn.Send(command, args...)
+}
+
 // Flush writes what was sent.
-func (w *wire) Flush() error {
+func (w *wire) Flush() (err error) {
+	defer recovered("the pool's connection", &err)
 	if err := w.Conn.Flush(); err != nil || w.socket == nil {
 		return err
 	}
@@ -43,6 +57,8 @@ func (w *wire) abort() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.given {
+		var err error
+		defer recovered("the pool's connection", &err)
 		_, _ = redis.ReceiveContext(w.Conn, pastTime)
 	}
 }
@@ -67,7 +83,7 @@ func (w *wire) giveBack() {
 	w.mu.Lock()
 	w.given = true
 	w.mu.Unlock()
-	_ = w.Close()
+	giveBack(w.Conn)
 }
 
 // past is a context whose deadline has passed though it is not done yet. It is
