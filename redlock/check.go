@@ -64,6 +64,9 @@ const shortToken = 8
 // the Redlock is closed or ctx ends first: nodes that do not answer are in the
 // result.
 func (r *Redlock) Inspect(ctx context.Context, resource string) (Inspection, error) {
+	if err := r.misused(ctx); err != nil {
+		return Inspection{}, err
+	}
 	_, keys, err := r.keys([]string{resource})
 	if err != nil {
 		return Inspection{}, err

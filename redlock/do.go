@@ -6,8 +6,6 @@ import (
 	"time"
 )
 
-var errNilFunc = errors.New("redlock: nil function")
-
 // Do takes the lock as [Redlock.Lock] does, calls fn with it, and releases it,
 // also if fn panics. While fn runs, the lock is extended as by [Lock.KeepAlive],
 // and fn's context ends when the lock does: fn must then stop what needs it.

@@ -23,6 +23,12 @@ import (
 // the background after a successful extension, so that a lock that is held for
 // long does not decay.
 func (l *Lock) Extend(ctx context.Context, ttl time.Duration) error {
+	if err := l.invalid(); err != nil {
+		return err
+	}
+	if ctx == nil {
+		return errNilContext
+	}
 	return l.extend(ctx, ttl, nil)
 }
 

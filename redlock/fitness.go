@@ -28,6 +28,9 @@ import (
 // is closed: nodes that cannot be reached are in the report. It is safe for concurrent
 // use.
 func (r *Redlock) Check(ctx context.Context) (Report, error) {
+	if err := r.misused(ctx); err != nil {
+		return Report{}, err
+	}
 	if err := ctx.Err(); err != nil {
 		return Report{}, fmt.Errorf("redlock: check: %w", err)
 	}

@@ -38,6 +38,12 @@ func NewGuard(seen int64) *Guard { return &Guard{seen: seen} }
 // holder's write slip in between. fn must not call the Guard. The fence counts as seen
 // even if fn fails or panics.
 func (g *Guard) Do(fence int64, fn func() error) error {
+	if g == nil {
+		return errNilGuard
+	}
+	if fn == nil {
+		return errNilFunc
+	}
 	if fence < 1 {
 		return fmt.Errorf("redlock: guard: fence %d: must be at least 1 (WithFencing gives a lock one)", fence)
 	}
@@ -52,6 +58,9 @@ func (g *Guard) Do(fence int64, fn func() error) error {
 
 // Seen returns the largest fence so far, 0 if there was none.
 func (g *Guard) Seen() int64 {
+	if g == nil {
+		panic(errNilGuard)
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.seen

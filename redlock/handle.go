@@ -33,12 +33,18 @@ type Lock struct {
 
 // Resources returns the locked resources, sorted, each once. The caller owns
 // the slice.
-func (l *Lock) Resources() []string { return slices.Clone(l.claim.resources) }
+func (l *Lock) Resources() []string {
+	must(l.invalid())
+	return slices.Clone(l.claim.resources)
+}
 
 // Token returns the value that the resources' keys hold on the nodes: random, and unique
 // to this lock, with the label of [WithOwner] at its end. It is what it takes to release
 // the lock: do not show it to others.
-func (l *Lock) Token() string { return l.claim.token }
+func (l *Lock) Token() string {
+	must(l.invalid())
+	return l.claim.token
+}
 
 // Fence returns the lock's fencing token, for the resource to refuse writes of earlier
 // holders by: 0 without [WithFencing], otherwise 1 or more and below 2^53. It is larger
@@ -47,6 +53,7 @@ func (l *Lock) Token() string { return l.claim.token }
 // and the network do, as long as no node loses its counters; see [WithFenceLife] and
 // docs/safety.md. Extensions keep it. Fences of locks that have no resource in common say nothing about each other.
 func (l *Lock) Fence() int64 {
+	must(l.invalid())
 	if l.claim.fencing == nil {
 		return 0
 	}
@@ -57,13 +64,17 @@ func (l *Lock) Fence() int64 {
 // (also those that stood in line behind others), and those that a release has set
 // off. What was needed to resolve a split vote, or to get in line, is part of its
 // attempt.
-func (l *Lock) Attempts() int { return l.attempts }
+func (l *Lock) Attempts() int {
+	must(l.invalid())
+	return l.attempts
+}
 
 // Until returns when the lock ends unless it is extended: the start of the
 // attempt plus the ttl less the drift allowance; after an extension, the same from
 // its start, if that is later. No quorum of keys can expire before. It is not
 // changed by a loss or a release; see Err for that.
 func (l *Lock) Until() time.Time {
+	must(l.invalid())
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.until.mono
@@ -77,6 +88,9 @@ func (l *Lock) Until() time.Time {
 // A nil is already history when it is returned: the process may be suspended
 // between this call and what it does next.
 func (l *Lock) Err() error {
+	if err := l.invalid(); err != nil {
+		return err
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.errLocked(time.Now())

@@ -32,6 +32,8 @@ import (
 // after Close, and with a ctx that is done, the context is done from the start,
 // with the cause from above; after Unlock it is ErrLost.
 func (l *Lock) KeepAlive(ctx context.Context) context.Context {
+	must(l.invalid())
+	mustHaveContext(ctx)
 	kept, cancel := context.WithCancelCause(context.WithValue(ctx, lockKey{}, l))
 	if err := l.keep(kept, cancel); err != nil {
 		cancel(err)
@@ -44,6 +46,7 @@ type lockKey struct{}
 // FromContext returns the lock of the innermost Do or KeepAlive from which ctx
 // is derived, if there is one.
 func FromContext(ctx context.Context) (*Lock, bool) {
+	mustHaveContext(ctx)
 	l, ok := ctx.Value(lockKey{}).(*Lock)
 	return l, ok
 }

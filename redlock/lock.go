@@ -168,6 +168,9 @@ func (r *Redlock) Lock(ctx context.Context, resources []string, ttl time.Duratio
 // acquisition checks the arguments of a Lock or TryLock and enters the call.
 // The caller must exit after it.
 func (r *Redlock) acquisition(ctx context.Context, resources []string, ttl time.Duration, opts []Option) (*acquisition, error) {
+	if err := r.misused(ctx); err != nil {
+		return nil, err
+	}
 	a := &acquisition{r: r, o: &r.defaults, ttl: ttl}
 	if len(opts) > 0 {
 		var err error
@@ -284,6 +287,9 @@ func (r *Redlock) exit() {
 // waits for the first call to end and returns nil. The error is that of ctx, if it
 // ended before everything was done.
 func (r *Redlock) Close(ctx context.Context) error {
+	if err := r.misused(ctx); err != nil {
+		return err
+	}
 	r.mu.Lock()
 	first := !r.closed
 	if first {

@@ -156,6 +156,9 @@ func (e *quarantineError) Is(target error) bool { return target == ErrQuarantine
 // Admit has met it, also if it is carried out late. The error also matches the
 // context's, if that ended first; it is ErrClosed after Close.
 func (r *Redlock) Admit(ctx context.Context, nodes ...string) error {
+	if err := r.misused(ctx); err != nil {
+		return err
+	}
 	if r.defaults.quarantine == 0 {
 		return errors.New("redlock: admit: the Redlock has no WithQuarantine")
 	}

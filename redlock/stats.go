@@ -43,6 +43,7 @@ type NodeStats struct {
 
 // Stats returns what is going on. It does no I/O.
 func (r *Redlock) Stats() Stats {
+	must(r.invalid())
 	s := Stats{
 		Held:          r.held.count(),
 		Kept:          r.keeper.count(),

@@ -38,6 +38,9 @@ import (
 // Unlock returns at the decision; the release of the other nodes goes on in the
 // background. Call Close before the process exits.
 func (l *Lock) Unlock(ctx context.Context) error { //nolint:contextcheck // It is ignored but for its values.
+	if err := l.invalid(); err != nil {
+		return err
+	}
 	if ctx == nil {
 		ctx = context.Background() // Or a node's goroutine would panic.
 	}

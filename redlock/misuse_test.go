@@ -1,0 +1,101 @@
+package redlock
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+)
+
+// redlockCalls is every method of a Redlock that returns an error.
+func redlockCalls(r *Redlock) map[string]func(ctx context.Context) error {
+	one := []string{"a"}
+	return map[string]func(ctx context.Context) error{
+		"TryLock": func(ctx context.Context) error { _, err := r.TryLock(ctx, one, ttl); return err },
+		"Lock":    func(ctx context.Context) error { _, err := r.Lock(ctx, one, ttl); return err },
+		"Do": func(ctx context.Context) error {
+			return r.Do(ctx, one, ttl, func(context.Context, *Lock) error { return nil })
+		},
+		"DoValue": func(ctx context.Context) error {
+			_, err := DoValue(ctx, r, one, ttl, func(context.Context, *Lock) (int, error) { return 1, nil })
+			return err
+		},
+		"Inspect": func(ctx context.Context) error { _, err := r.Inspect(ctx, "a"); return err },
+		"Check":   func(ctx context.Context) error { _, err := r.Check(ctx); return err },
+		"Admit":   func(ctx context.Context) error { return r.Admit(ctx, "n") },
+		"Close":   func(ctx context.Context) error { return r.Close(ctx) },
+	}
+}
+
+func TestARedlockThatIsNone(t *testing.T) {
+	for want, r := range map[string]*Redlock{
+		"redlock: nil *Redlock: did New return an error?":         nil,
+		"redlock: this Redlock is a zero value: make it with New": {},
+	} {
+		for name, call := range redlockCalls(r) {
+			require.EqualError(t, call(t.Context()), want, name)
+		}
+		require.PanicsWithError(t, want, func() { r.Stats() })
+	}
+}
+
+func TestALockThatIsNone(t *testing.T) {
+	var none context.Context
+	for want, l := range map[string]*Lock{
+		"redlock: nil *Lock: did the call that should have made it return an error?": nil,
+		"redlock: this Lock is a zero value: only a Redlock makes locks":             {},
+	} {
+		for name, call := range map[string]func() error{
+			"Err":    l.Err,
+			"Extend": func() error { return l.Extend(none, ttl) },
+			"Unlock": func() error { return l.Unlock(none) },
+		} {
+			require.EqualError(t, call(), want, name)
+		}
+		for name, call := range map[string]func(){
+			"Resources": func() { l.Resources() },
+			"Token":     func() { l.Token() },
+			"Fence":     func() { l.Fence() },
+			"Attempts":  func() { l.Attempts() },
+			"Until":     func() { l.Until() },
+			"KeepAlive": func() { l.KeepAlive(t.Context()) },
+		} {
+			require.PanicsWithError(t, want, call, name)
+		}
+	}
+}
+
+func TestANilContext(t *testing.T) {
+	var none context.Context
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c, WithQuarantine(time.Minute))
+		for name, call := range redlockCalls(r) {
+			require.EqualError(t, call(none), "redlock: nil context", name)
+		}
+		for _, n := range r.Stats().Nodes {
+			assert.Zero(t, n.Connects, "before any I/O")
+		}
+	})
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+		require.NoError(t, err)
+		require.EqualError(t, l.Extend(none, ttl), "redlock: nil context")
+		require.PanicsWithError(t, "redlock: nil context", func() { l.KeepAlive(none) })
+		require.PanicsWithError(t, "redlock: nil context", func() { FromContext(none) })
+		require.NoError(t, l.Err(), "nothing was done to it")
+		require.NoError(t, l.Unlock(none), "it does not look at the context, and a release is never refused")
+		requireReleased(t, c)
+	})
+}
+
+func TestAGuardThatIsNone(t *testing.T) {
+	var g *Guard
+	require.EqualError(t, g.Do(1, func() error { return nil }), "redlock: nil *Guard")
+	require.PanicsWithError(t, "redlock: nil *Guard", func() { g.Seen() })
+	require.EqualError(t, new(Guard).Do(1, nil), "redlock: nil function")
+}
