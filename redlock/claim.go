@@ -34,25 +34,22 @@ type mark uint8
 
 const (
 	// markSent: a lock request was handed to the connection, and neither a
-	// refusal nor the answer to a release has shown that it left nothing.
+	// refusal nor the answer to a release has shown that it left nothing. Or an
+	// extension has found the keys.
 	markSent mark = 1 << iota
 
 	// markReleased: a release was queued. A lock request, an extension or a repair
 	// that is still to be sent must not be.
 	markReleased
 
-	// markOwed: the claim is among the node's debts.
+	// markOwed: the claim's release is among those that the node is owed.
 	markOwed
 
 	// markConfirmed: a release has removed the claim from the node.
 	markConfirmed
 
-	// markGone: the last extension or repair that the node answered found the key
-	// missing.
-	markGone
-
-	// markUnheard: the answer to a release, or to the clean-up of one, was lost
-	// with its connection, so the claim may have been removed by it.
+	// markUnheard: the answer to a release was lost with its connection, so the
+	// claim may have been removed by it.
 	markUnheard
 )
 
@@ -89,18 +86,6 @@ func (c *claim) releasedLocked(i int, out outcome) outcome {
 	}
 	*m &^= markUnheard
 	return out
-}
-
-// foundLocked notes what an extension or a repair has found on node i. The node's
-// mu is held.
-func (c *claim) foundLocked(i int, s stance) {
-	switch s {
-	case gone:
-		c.marks[i] |= markGone
-	case yes:
-		c.marks[i] &^= markGone
-	case silent, pending, no:
-	}
 }
 
 // grow notes that the claim's keys may have been given ttl to live. Before the

@@ -43,9 +43,8 @@ const (
 	EventNodeDown EventKind = "node down"
 
 	// EventNodeCleaned: a new connection to Node settled what the broken one had
-	// left open: Unknown requests of unknown outcome, and Cleaned locks whose
-	// keys were removed because of that or because their release had not been
-	// confirmed.
+	// left open: Unknown requests of unknown outcome, which the node refuses if they
+	// arrive now, and Cleaned locks whose release had not been confirmed.
 	EventNodeCleaned EventKind = "node cleaned"
 
 	// EventHoldAtRisk: an extension by KeepAlive or Do has failed (Err), and less

@@ -40,7 +40,7 @@ type liar struct {
 
 // scriptOf returns the library's script with this hash or source.
 func scriptOf(program string) *script {
-	for _, s := range handshakeScripts {
+	for _, s := range append([]*script{tombstoneScript}, handshakeScripts...) {
 		if program == s.shaArg || program == s.sourceArg {
 			return s
 		}
@@ -174,8 +174,6 @@ func (n *liar) reply(args []string) (string, error) {
 	switch {
 	case isBidding(s):
 		return n.lie(s, args[3+keys:])
-	case s == cleanScript:
-		return bulk(strings.Repeat("1", keys-1)), nil
 	default:
 		return integer(1), nil
 	}

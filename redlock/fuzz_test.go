@@ -165,12 +165,9 @@ func TestAYesForANoScriptIsNoVote(t *testing.T) {
 		require.NotErrorIs(t, out.err, ErrTaken, s)
 		out = unlockScript.decode(replyOf(t, s))
 		require.Error(t, out.err, s)
-		if s != "$1\r\n1\r\n" {
-			out = cleanScript.decode(replyOf(t, s))
-			require.Error(t, out.err, s)
-		}
+		out = tombstoneScript.decode(replyOf(t, s))
+		require.Error(t, out.err, s)
 	}
-	require.Error(t, cleanScript.decode(replyOf(t, "$2\r\n1x\r\n")).err)
 }
 
 func replyOf(t *testing.T, s string) any {

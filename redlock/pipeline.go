@@ -61,6 +61,7 @@ type pipeline struct {
 	why       error     // set with over
 	lastReply time.Time // or when the connection was made
 	dozing    bool      // the watchdog sleeps until the next PING is due
+	settles   settlement
 }
 
 // An outgoing is a request as the writer sees it: a copy, because the request
@@ -257,16 +258,22 @@ func (p *pipeline) take(reply any, err error, now time.Time) (q *request, out ou
 		return q, out, false, false
 	case err != nil:
 		out.err, again = n.refused(q, err)
+		if q.owed && !again {
+			p.settles.answered(n, false)
+		}
 		return q, out, false, again
 	}
 	out = q.cmd.script.decode(reply)
 	refusedLock := q.kind == lockKind && (out.stance == no || out.stale || out.abstained)
 	released := q.kind == releaseKind && out.stance != silent
-	if refusedLock || released {
+	switch {
+	case refusedLock || released:
 		q.claim.marks[q.index] &^= markSent // Nothing of the claim is on the node.
+	case q.claim != nil && out.stance == yes:
+		q.claim.marks[q.index] |= markSent // Also if its lock request was once refused there: it has run again.
 	}
-	if q.kind == askKind && q.claim != nil || q.kind == repairKind {
-		q.claim.foundLocked(int(q.index), out.stance)
+	if q.owed {
+		p.settles.answered(n, released)
 	}
 	if released {
 		out = q.claim.releasedLocked(int(q.index), out)

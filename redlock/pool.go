@@ -27,7 +27,7 @@ type nodeState uint8
 
 const (
 	nodeIdle       nodeState = iota // nobody has needed it yet
-	nodeConnecting                  // borrowing, handshake, clean-up: requests queue
+	nodeConnecting                  // borrowing, handshake, tombstone: requests queue
 	nodeUp                          // requests flow
 	nodeBackoff                     // waiting to try again: requests fail at once
 	nodeClosed
@@ -66,6 +66,7 @@ type node struct {
 	queue    requestQueue
 	flight   requestQueue // written, not answered, in order
 	later    requestQueue // releases that were refused and are to be sent again; while up
+	owed     requestQueue // releases that go first on the next connection; while not up
 	bye      request      // the last one of a connection that is being closed
 	line     *pipeline    // while up
 	gen      int64
@@ -75,10 +76,11 @@ type node struct {
 	lost     bool      // a loss was reported and no return yet
 	stuck    int       // calls of the pool that have not returned
 	borrowed time.Time // when it was last called
-	debts    []debt
-	unknown  int           // lock requests among the debts whose outcome is unknown
-	life     time.Duration // the longest ttl among them
-	cleaned  int64         // counter: keys' owners settled by clean-ups
+
+	unknown  int           // lock requests and repairs whose outcome is unknown, and no tombstone refuses them yet
+	life     time.Duration // how long a tombstone must refuse them
+	late     time.Duration // until when they are reckoned with, since the node's epoch
+	cleaned  int64         // counter: releases that were owed and have been carried out
 	unknowns int64         // counter: unknown outcomes ever
 	connects int64         // counter: attempts to connect
 }
@@ -93,7 +95,7 @@ func newNode(n Node, session string, timeout time.Duration, events *dispatcher) 
 
 // enqueue hands a request to the node. An error is the node's vote; the
 // request was not taken then. A release is always taken: if it cannot be sent
-// it becomes a debt, and the error is only for the vote. One for a claim of which
+// it is owed, and the error is only for the vote. One for a claim of which
 // nothing was sent to this node is answered at once where the node is not
 // answering: its lock request, if it waits in the queue, will not be sent.
 func (n *node) enqueue(q *request, now time.Time) error {
@@ -190,17 +192,14 @@ func (n *node) sayBye() {
 	}
 }
 
-// repair hands a repair to the node, if the last that is known of the claim there
-// is that its key is missing. Only then: a repair whose outcome is left unknown is
-// cleaned up, and must not take away a key that an extension has counted since.
-// It is not kept for a node that is not up.
+// repair hands a repair to the node. It is not kept for a node that is not up.
 func (n *node) repair(q *request) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	switch {
 	case n.state != nodeUp || n.closing:
 		return errUnreached
-	case q.claim.marks[q.index]&(markGone|markReleased) != markGone:
+	case q.claim.marks[q.index]&markReleased != 0:
 		return errWithdrawn
 	case n.isSilent(time.Now(), q.limit):
 		return errSilent
@@ -264,7 +263,7 @@ func (n *node) rest(why error, backoff time.Duration) bool {
 func (n *node) mayEnd() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.closing && len(n.debts) == 0 && n.queue.len == 0
+	return n.closing && n.owed.len == 0 && n.queue.len == 0
 }
 
 // fail enters a state in which nothing can be sent, and answers what is queued.
@@ -294,7 +293,7 @@ func (n *node) reportLoss(why error) {
 }
 
 // hangUp ends a pipeline whose reader has returned: what is in flight gets an
-// answer, lock requests among it become debts of unknown outcome, and the
+// answer, the outcome of lock requests among it is unknown, releases are owed, and the
 // connection goes back to its pool once reader and writer have let go of it.
 func (n *node) hangUp(p *pipeline, why error) {
 	n.mu.Lock()
@@ -307,10 +306,7 @@ func (n *node) hangUp(p *pipeline, why error) {
 		n.owe(q)
 		switch q.kind {
 		case lockKind, repairKind:
-			n.oweClaim(q.claim, int(q.index))
-			n.unknown++
-			n.unknowns++
-			n.life = max(n.life, q.claim.longest())
+			n.leave(q)
 		case releaseKind:
 			q.claim.marks[q.index] |= markUnheard
 		case askKind, pingKind, byeKind:
@@ -320,6 +316,7 @@ func (n *node) hangUp(p *pipeline, why error) {
 	for q := n.later.pop(); q != nil; q = n.later.pop() {
 		n.owe(q)
 	}
+	p.settles.end(n)
 	if n.bye.queue != nil {
 		n.queue.remove(&n.bye) // It was this connection's; the next one gets its own.
 	}
@@ -347,7 +344,7 @@ func (n *node) close(ctx context.Context) {
 			n.push(q) // There is no time to wait any more.
 		}
 		n.sayBye()
-	case len(n.debts) == 0 && n.queue.len == 0:
+	case n.owed.len == 0 && n.queue.len == 0:
 		n.cancel() // Nothing to wait for.
 	}
 	n.mu.Unlock()

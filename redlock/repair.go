@@ -7,11 +7,12 @@ import "time"
 // quorum has said yes, the nodes that reported the key missing get it again.
 //
 // This cannot make a second holder: in that very extension a quorum had this
-// lock's token, so nobody else had one. It does not count for the extension, and
-// must not be sent on old news: see node.repair. Otherwise a repair is a lock request:
-// in order with the release on its connection, settled if its outcome is unknown,
-// refused by the tombstone. It is never sent twice, as by then the quorum may be
-// history.
+// lock's token, so nobody else had one. It does not count for the extension. It may
+// arrive at any time, also twice: it sets only keys that are missing, and makes no life
+// shorter. Otherwise a repair is a lock request: in order with the release on its
+// connection, refused by the tombstone if its outcome is unknown. The library never
+// sends it twice, nor after the lock has lapsed, as it would leave a key that nobody
+// wants.
 
 // repair is called when every node has voted in an extension that succeeded.
 func (l *Lock) repair(ballots []ballot, ttl time.Duration) {

@@ -9,7 +9,7 @@ const (
 	askKind     requestKind = iota // extend, inspect: may be dropped at any time
 	lockKind                       // once written, its outcome must be settled
 	repairKind                     // as lockKind, but never sent twice
-	releaseKind                    // is never dropped: if it cannot be sent, it becomes a debt
+	releaseKind                    // is never dropped: if it cannot be sent, it is owed
 	pingKind
 	byeKind // the last PING of a connection that is being closed
 )
@@ -31,8 +31,8 @@ type task struct {
 	voter voter         // nil: nobody waits for the answer
 	limit time.Duration // the node timeout; silence is judged by it too
 
-	// gone is an instant since the node's epoch: of a release that is repeated, when
-	// its keys must have expired (0: it is not repeated); of a repair, when the lock
+	// gone is an instant since the node's epoch: of a release that is repeated or owed,
+	// when nothing of its keys can be left (0: neither); of a repair, when the lock
 	// has lapsed.
 	gone time.Duration
 }
@@ -48,6 +48,7 @@ type request struct {
 	index      uint16        // the node's place in the round and the claim; constant
 	tries      uint16        // of a release that was answered with an error
 	eval       bool          // the server did not know the script's hash
+	owed       bool          // a release that an earlier connection has not carried out
 }
 
 // sets reports whether the request sets keys, so that it must not be carried out

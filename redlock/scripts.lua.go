@@ -1,7 +1,6 @@
 package redlock
 
 import (
-	"bytes"
 	"crypto/sha1"
 	"encoding/hex"
 	"fmt"
@@ -37,7 +36,7 @@ type outcome struct {
 	holder    string
 	owner     string
 	holderTTL time.Duration
-	value     string   // inspect: the token's beginning; clean: which keys it removed
+	value     string   // inspect: the token's beginning
 	fence     int64    // fencedLock, fencedQueue, raise: of a yes, what the counters are exactly
 	told      []string // unlock, leave, pass: by resource, who was told; nil: nobody is in line
 	unqueued  string   // queue: why the waiter was not put in line
@@ -51,7 +50,7 @@ func newScript(name, source string, decode func(any) outcome) *script {
 
 // Keys of another type: GET fails for them. Where a script asks whether a key
 // holds its token it uses pcall, and the answer is no: with call, one such key
-// would keep a release from deleting the others, and a clean-up from ending.
+// would keep a release from deleting the others.
 
 func (s *script) ofSession() *script {
 	s.session = true
@@ -63,7 +62,7 @@ func (s *script) ofSession() *script {
 // or a restart behind a proxy may still lose them at any moment.
 var handshakeScripts = []*script{
 	lockScript, fencedLockScript, queueScript, fencedQueueScript, raiseScript, extendScript, repairScript,
-	unlockScript, leaveScript, undoScript, passScript, cleanScript, inspectScript, runScript, admitScript,
+	unlockScript, leaveScript, undoScript, passScript, inspectScript, runScript, admitScript,
 }
 
 // digestLua shortens a token to what may be shown to others: a token is what
@@ -80,7 +79,10 @@ const digestLua = `string.sub(redis.sha1hex(v), 1, 12)`
 //	                refused: the holder that keeps a key longest; pttl -1: no expiry;
 //	                owner is its label, empty if it has none
 //	0               refused: a newer connection of this session has begun, and this
-//	                request was given up; see connect.go
+//	                request was given up; see unsettled.go
+//
+// A request that runs again, late, sets only the keys that are missing: an extension
+// may have given the others a longer life since, and been counted.
 //
 // One resource, the common case, takes two calls. SET NX rather than MGET and
 // SET: MGET shows a key of another type as missing, and SET would overwrite it.
@@ -121,7 +123,7 @@ end`
 
 const grantLua = `
 if mine < n then
-  for i = 1, n do redis.call('SET', KEYS[i], ARGV[1], 'PX', ARGV[2]) end
+  for i = 1, n do redis.call('SET', KEYS[i], ARGV[1], 'NX', 'PX', ARGV[2]) end
 end`
 
 func decodeLock(reply any) outcome {
@@ -311,60 +313,33 @@ func decodeHeld(name string) func(any) outcome {
 	}
 }
 
-// cleanScript settles the unknown outcomes of a broken connection, on the next
-// one: it puts up the tombstone that refuses what the broken connection may
-// still deliver, then deletes the keys of tokens that must not live on, or has
-// them end after the time for which their release was to leave them. It
-// does nothing for a connection that has itself been succeeded: a clean-up
-// that came late could take away a key that was counted since.
+// tombstoneScript has the node refuse what earlier connections of the session may still
+// deliver. One that comes late itself does nothing: it would let in what a newer
+// connection has refused.
 //
-//	KEYS  keys to clean, then the session's tombstone
-//	ARGV  generation, life of the tombstone in ms (0: none needed), then a token for
-//	      each key, then the time in ms for which each key is left
-//	"10…"  for every key whether it held the token and was deleted
-//	-1     a newer connection has begun; nothing was done
+//	KEYS  the session's tombstone
+//	ARGV  generation of the connection, life of the tombstone in ms
+//	1     done
+//	0     a newer connection has begun; nothing was done
 //
 // It begins with a PEXPIRE, which the tombstone may well ignore: a server that is
 // out of memory refuses a script's SET, unless a write that needs no memory went
 // before it. There, too, held locks must be extended and released.
-var cleanScript = newScript("clean", `
-local n = #KEYS - 1
-local stone = KEYS[n + 1]
-local born = redis.call('GET', stone)
-if born and tonumber(born) > tonumber(ARGV[1]) then return -1 end
-local life = tonumber(ARGV[2])
-if life > 0 then
-  local left = redis.call('PTTL', stone)
-  if left < life then left = life end
-  redis.call('PEXPIRE', stone, left)
-  redis.call('SET', stone, ARGV[1], 'PX', left)
-end
-local gone = {}
-for i = 1, n do
-  gone[i] = '0'
-  if redis.pcall('GET', KEYS[i]) == ARGV[i + 2] then
-    local keep = tonumber(ARGV[n + i + 2])
-    if keep == 0 then
-      redis.call('DEL', KEYS[i])
-    elseif redis.call('PTTL', KEYS[i]) > keep then
-      redis.call('PEXPIRE', KEYS[i], keep)
-    end
-    gone[i] = '1'
-  end
-end
-local found = ''
-for i = 1, n, 500 do -- In parts: a Lua that keeps its stack small cannot join thousands at once.
-  found = found .. table.concat(gone, '', i, math.min(i + 499, n))
-end
-return found
+var tombstoneScript = newScript("tombstone", `
+local born = redis.call('GET', KEYS[1])
+if born and tonumber(born) > tonumber(ARGV[1]) then return 0 end
+local life = string.format('%.0f', math.max(redis.call('PTTL', KEYS[1]), tonumber(ARGV[2])))
+redis.call('PEXPIRE', KEYS[1], life)
+redis.call('SET', KEYS[1], ARGV[1], 'PX', life)
+return 1
 `, func(reply any) outcome {
-	if found, ok := reply.([]byte); ok && len(bytes.Trim(found, "01")) == 0 {
-		return outcome{stance: yes, value: string(found)}
-	}
-	if reply == int64(-1) {
+	switch reply {
+	case int64(1):
+		return outcome{stance: yes}
+	case int64(0):
 		return outcome{err: errStale, stale: true}
 	}
-	return unexpected("clean", reply)
+	return unexpected("tombstone", reply)
 })
 
 // inspectScript reads who holds one resource.

@@ -40,7 +40,7 @@ if proposal > fence then
 end
 local text = string.format('%.0f', fence)
 for i = 1, n do redis.call('SET', KEYS[at + i], text, 'PX', keep) end
-for i = 1, n do redis.call('SET', KEYS[i], ARGV[1], 'PX', ARGV[2]) end`
+for i = 1, n do redis.call('SET', KEYS[i], ARGV[1], 'NX', 'PX', ARGV[2]) end`
 
 const (
 	maxFence    = 1<<53 - 1
@@ -104,7 +104,7 @@ return tonumber(ARGV[2])
 
 // keepFenceLua has counters live on, and sets those that are below the fence to it, or
 // have been lost. It needs at, fence and keep. The PEXPIRE comes first for a server that
-// is out of memory; see cleanScript.
+// is out of memory; see tombstoneScript.
 const keepFenceLua = `
 for i = 1, n do
   redis.call('PEXPIRE', KEYS[at + i], keep)

@@ -233,12 +233,7 @@ func (n *simNode) observe(cmd string, args []string) {
 	if cmd != "EVALSHA" && cmd != "EVAL" || len(args) < 2 {
 		return
 	}
-	var script *script
-	for _, known := range handshakeScripts {
-		if args[0] == known.shaArg || args[0] == known.sourceArg {
-			script = known
-		}
-	}
+	script := scriptOf(args[0])
 	s := n.s
 	if script == nil {
 		s.failf("%s was sent an unknown script: %q", n.Name(), args)

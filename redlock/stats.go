@@ -36,8 +36,8 @@ type NodeStats struct {
 	Err      error // why it is not, if an attempt has failed
 	Backlog  int   // requests queued or unanswered
 	Unknown  int64 // lock requests whose outcome was left unknown by a broken connection
-	Cleaned  int64 // locks settled by the clean-up on a new connection
-	Debts    int   // locks that the next connection will have to settle
+	Cleaned  int64 // locks whose release a broken connection had left open, and a later one has carried out
+	Debts    int   // locks whose release has to wait for the next connection
 	Connects int64 // attempts to connect
 }
 
@@ -73,7 +73,7 @@ func (n *node) stats() NodeStats {
 	defer n.mu.Unlock()
 	return NodeStats{
 		Node: n.name, Up: n.state == nodeUp, Err: n.down, Backlog: n.backlog(),
-		Unknown: n.unknowns, Cleaned: n.cleaned, Debts: len(n.debts), Connects: n.connects,
+		Unknown: n.unknowns, Cleaned: n.cleaned, Debts: n.owed.len, Connects: n.connects,
 	}
 }
 

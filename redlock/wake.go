@@ -50,13 +50,6 @@ func (r *Redlock) teller(c *claim) *teller {
 	return &small.teller
 }
 
-// pass has the next in line told at a node where a clean-up has released a lock.
-func (w *wakeUp) pass(d debt) {
-	for _, key := range d.claim.keys {
-		w.r.pass(d.index, key.(string), digest(d.claim.token), false)
-	}
-}
-
 // pass has the next in line for a key at node i told, if the resource is free, of the
 // release that digest names. If this process does not wait any more, it leaves the
 // line.

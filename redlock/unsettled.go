@@ -1,0 +1,165 @@
+package redlock
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// This file is about what a broken connection leaves behind: lock requests that may
+// have run, may still run or never will, and releases that were not answered.
+//
+// Two things settle it on the next connection, in this order:
+//
+//   - the tombstone: the node refuses the lock requests and repairs of earlier
+//     connections from then on;
+//   - the releases that are owed, ahead of all other requests.
+//
+// Nothing else is taken away. In particular no key of a token whose release nobody has
+// asked for: it may be held, and an extension or a repair may have made this node a
+// counted vote since. A message that takes such a key away, delivered late or twice,
+// lets in a second holder. So the only messages that delete keys are releases, of
+// tokens that are dead and never used again. That makes exclusion safe from late and
+// duplicated messages of any kind and age, whatever the tombstone does. The tombstone
+// and the order only prevent that a key is left behind: a release that ran before a
+// late lock request would not be the last word.
+//
+// TestUnknownModel… proves both, and finds what goes wrong without each of them.
+
+// minTombstone is the least life of a tombstone, and for how long something late is
+// reckoned with. A lock request that arrives even later can set its key again, for one
+// ttl.
+const minTombstone = time.Minute
+
+// owe keeps a release that could not be sent, or was not answered, for the next
+// connection. n.mu is held.
+func (n *node) owe(q *request) {
+	if q.kind != releaseKind {
+		return // A claim that may have left something has its own release, when it comes.
+	}
+	m := &q.claim.marks[q.index]
+	if *m&markSent == 0 || *m&markOwed != 0 {
+		return
+	}
+	*m |= markOwed
+	ends := q.gone
+	if ends == 0 {
+		ends = n.after(max(q.claim.longest(), minTombstone))
+	}
+	n.owed.push(&request{
+		task: &task{
+			kind: releaseKind, cmd: q.claim.releaseCommand(time.Now()), claim: q.claim, limit: n.timeout, gone: ends,
+			voter: q.claim.teller(),
+		},
+		index: q.index, owed: true,
+	})
+}
+
+// sendOwed queues the releases that are owed, ahead of everything else, and returns how
+// many there are. n.mu is held.
+func (n *node) sendOwed() (count int) {
+	count = n.owed.len
+	var rest requestQueue
+	for q := n.queue.pop(); q != nil; q = n.queue.pop() {
+		rest.push(q)
+	}
+	for q := n.owed.pop(); q != nil; q = n.owed.pop() {
+		q.claim.marks[q.index] &^= markOwed
+		n.push(q)
+	}
+	for q := rest.pop(); q != nil; q = rest.pop() {
+		n.push(q)
+	}
+	return count
+}
+
+// leave notes a lock request or a repair whose outcome will not be known. n.mu is held.
+func (n *node) leave(q *request) {
+	n.unknown++
+	n.unknowns++
+	n.life = max(n.life, q.claim.longest(), minTombstone)
+	n.late = max(n.late, n.after(n.life))
+}
+
+// forget drops what nothing can be left of, and of which nothing can arrive any more
+// that a tombstone would still refuse. n.mu is held.
+func (n *node) forget() {
+	now := time.Since(n.epoch)
+	if now >= n.late {
+		n.unknown, n.life = 0, 0
+	}
+	for q := n.owed.head; q != nil; {
+		next := q.next
+		if now >= q.gone {
+			n.owed.remove(q)
+			q.claim.marks[q.index] &^= markSent | markOwed
+		}
+		q = next
+	}
+}
+
+// sendTombstone writes the tombstone of generation gen, which is to live for the given
+// time. EVAL, not EVALSHA: the server may not know the script.
+func (n *node) sendTombstone(conn *wire, gen int64, life time.Duration) error {
+	return conn.Send("EVAL", tombstoneScript.sourceArg, 1, n.stone, gen, serverMillis(life))
+}
+
+// receiveTombstone reads the answer to it.
+func (n *node) receiveTombstone(ctx context.Context, conn *wire) error {
+	reply, err := conn.receive(left(ctx))
+	if err == nil {
+		err = tombstoneScript.decode(reply).err
+	}
+	if err != nil && !isForbiddenKey(err) { // A lock request would have been refused for the same reason.
+		return fmt.Errorf("clean-up: %w", err)
+	}
+	return nil
+}
+
+// isForbiddenKey reports whether the server refused a command because of a key
+// in it, by the wording of Redis 6 or that of later ones and Valkey. That the user
+// may not run the command at all is another matter.
+func isForbiddenKey(err error) bool {
+	if errorCode(err) != "NOPERM" {
+		return false
+	}
+	s := err.Error()
+	return strings.Contains(s, "to access a key") || strings.Contains(s, "to access one of the keys")
+}
+
+// A settlement is what a connection has to settle of those before it.
+type settlement struct {
+	event Event // Unknown and Cleaned are counted in it
+	owed  int   // releases that are still to be answered
+}
+
+// begin sends the event if there is nothing to wait for. n.mu is held.
+func (s *settlement) begin(n *node, unknown, owed int) {
+	s.event = Event{Kind: EventNodeCleaned, Node: n.name, Unknown: unknown}
+	s.owed = owed
+	if owed == 0 {
+		s.end(n)
+	}
+}
+
+// answered counts the answer to a release that was owed: done if it was carried out.
+// n.mu is held.
+func (s *settlement) answered(n *node, done bool) {
+	if done {
+		n.cleaned++
+		s.event.Cleaned++
+	}
+	if s.owed--; s.owed == 0 {
+		s.end(n)
+	}
+}
+
+// end sends the event, if there is one to send, also when the connection has broken
+// before all was settled. n.mu is held.
+func (s *settlement) end(n *node) {
+	if s.event.Unknown > 0 || s.event.Cleaned > 0 {
+		n.events.send(n.ctx, s.event)
+	}
+	*s = settlement{}
+}
