@@ -11,16 +11,21 @@ import (
 // and fn's context ends when the lock does: fn must then stop what needs it.
 // fn runs on the caller's goroutine. It may call Unlock itself.
 //
-// The error is that of Lock if there was no lock, and fn was not called; nor is it
-// if ctx, WithMaxHold or Close have ended the hold before it began.
-// Otherwise it is fn's, joined with ErrLost or ErrExpired if the lock was lost
+// If fn was not called, the error matches ErrNotAcquired. It is that of Lock if there
+// was no lock, and otherwise says whether ctx, WithMaxHold or Close have ended the hold
+// before it began.
+//
+// If fn was called, the error does not match ErrNotAcquired, even if fn returns the
+// error of another Lock or Do: everything else that such an error matches is still
+// found by errors.Is and errors.As, but errors.Unwrap does not lead to it.
+// The error is fn's, joined with ErrLost or ErrExpired if the lock was lost
 // before its release, even if fn succeeded: then somebody else may have had it
 // meanwhile. If fn fails after WithMaxHold or Close have ended its context, the
 // error matches ErrMaxHold or ErrClosed, too. A release that could not be
 // confirmed is no failure of the work; only the hook hears of it.
 func (r *Redlock) Do(ctx context.Context, resources []string, ttl time.Duration, fn func(ctx context.Context, lock *Lock) error, opts ...Option) error {
 	if fn == nil {
-		return errNilFunc
+		return notAcquiredError{errNilFunc}
 	}
 	a, err := r.acquisition(ctx, resources, ttl, opts)
 	if err != nil {
@@ -37,6 +42,9 @@ func (r *Redlock) Do(ctx context.Context, resources []string, ttl time.Duration,
 // DoValue is [Redlock.Do] for a function that returns a value.
 func DoValue[T any](ctx context.Context, r *Redlock, resources []string, ttl time.Duration, fn func(ctx context.Context, lock *Lock) (T, error), opts ...Option) (T, error) {
 	var value T
+	if fn == nil {
+		return value, notAcquiredError{errNilFunc}
+	}
 	err := r.Do(ctx, resources, ttl, func(ctx context.Context, lock *Lock) (err error) {
 		value, err = fn(ctx, lock)
 		return err
@@ -57,14 +65,30 @@ func (l *Lock) during(ctx context.Context, fn func(ctx context.Context, lock *Lo
 		}
 		err = l.joinEnd(err, context.Cause(kept), released)
 	}()
-	switch {
-	case ctx.Err() != nil:
-		return ctx.Err() // It ended just after the lock was got.
-	case kept.Err() != nil:
-		return context.Cause(kept) // Or Close came.
+	if kept.Err() != nil { // It ended just after the lock was got, or Close came.
+		cause := context.Cause(kept)
+		if ctx.Err() != nil {
+			cause = ctx.Err()
+		}
+		return &waitError{op: OpLock, resources: l.claim.resources, cause: cause}
 	}
-	return fn(kept, l)
+	err = fn(kept, l)
+	if errors.Is(err, ErrNotAcquired) {
+		err = fnError{err}
+	}
+	return err
 }
+
+// A fnError is an error of Do's function that matches ErrNotAcquired, as it comes from
+// another lock, and must not match it as the error of Do: the function was called.
+// It has no Unwrap, which would let errors.Is pass it by.
+type fnError struct{ err error }
+
+func (e fnError) Error() string { return e.err.Error() }
+
+func (e fnError) Is(target error) bool { return target != ErrNotAcquired && errors.Is(e.err, target) }
+
+func (e fnError) As(target any) bool { return errors.As(e.err, target) }
 
 // joinEnd joins to err, the result of what was done under the lock, how the lock
 // itself ended. By its own state, not only by its context's cause, which may be that

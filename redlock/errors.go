@@ -27,6 +27,18 @@ var (
 	// ErrExpired: the lock's validity has ended. It also matches ErrLost.
 	ErrExpired error = expiredError{}
 
+	// ErrNotAcquired: Lock, TryLock or Do has got no lock, for whatever reason: the
+	// lock is taken, nodes do not answer, the context ended, an argument is wrong. It is
+	// found beside what else the error matches. From Do it says that the function was
+	// not called, and nothing else does: an error that the function has returned does
+	// not match it, even if it is that of another Lock.
+	ErrNotAcquired = errors.New("redlock: not acquired")
+
+	// ErrAlreadyHeld: a lock in the context of a Lock, TryLock or Do (see [FromContext])
+	// holds one of the resources, and would have been waited for for ever. The lock is
+	// not reentrant: pass it on instead. It also matches ErrTaken.
+	ErrAlreadyHeld error = alreadyHeldError{}
+
 	// ErrClosed: Close was called on the Redlock.
 	ErrClosed = errors.New("redlock: closed")
 
@@ -58,6 +70,13 @@ type expiredError struct{}
 func (expiredError) Error() string { return "redlock: lock expired" }
 
 func (expiredError) Is(target error) bool { return target == ErrLost }
+
+// alreadyHeldError is the type of ErrAlreadyHeld; errors.Is finds ErrTaken in it too.
+type alreadyHeldError struct{}
+
+func (alreadyHeldError) Error() string { return "redlock: already held by the lock of this context" }
+
+func (alreadyHeldError) Is(target error) bool { return target == ErrTaken }
 
 // A Vote is one node's part in a round.
 type Vote struct {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // A QuorumError says why a round over the nodes failed. errors.Is finds exactly
@@ -54,6 +55,25 @@ func (e *QuorumError) clone() *QuorumError {
 // the round failed with.
 func (e *QuorumError) Unwrap() error { return e.reason }
 
+// Is reports that the error of a lock matches ErrNotAcquired.
+func (e *QuorumError) Is(target error) bool { return target == ErrNotAcquired && e.Op == OpLock }
+
+// RetryAfter returns how long it takes until a quorum of nodes may grant the lock, by
+// what the votes say of the holder's keys and of quarantines: for a Retry-After header,
+// or to come back when it is worth it. 0 if the votes do not say, as where nodes gave no
+// answer or several clients split the votes. The lock may be free earlier, as it may be
+// released, and later, as it may be extended.
+func (e *QuorumError) RetryAfter() time.Duration {
+	if e.Op != OpLock || e.Need < 1 || len(e.Votes) < e.Need {
+		return 0
+	}
+	left, known := freeIn(e.Votes, e.Need)
+	if !known {
+		return 0
+	}
+	return left
+}
+
 // listed is a list of resources for an error's text: not more of them than one
 // reads.
 func listed(resources []string) string {
@@ -82,6 +102,9 @@ func (e *waitError) Error() string {
 	return s
 }
 
+// Is reports that the error of a lock matches ErrNotAcquired.
+func (e *waitError) Is(target error) bool { return target == ErrNotAcquired && e.op == OpLock }
+
 func (e *waitError) Unwrap() []error {
 	if e.last == nil {
 		return []error{e.cause}
@@ -101,3 +124,11 @@ func (r *Redlock) quorumError(rd *round, reason error) *QuorumError {
 		Votes: rd.copyVotes(), reason: reason,
 	}
 }
+
+// A notAcquiredError is the error of a Lock, TryLock or Do that failed before it had
+// anything to do with locks.
+type notAcquiredError struct{ error }
+
+func (e notAcquiredError) Is(target error) bool { return target == ErrNotAcquired }
+
+func (e notAcquiredError) Unwrap() error { return e.error }

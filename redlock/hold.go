@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
@@ -34,21 +35,50 @@ import (
 func (l *Lock) KeepAlive(ctx context.Context) context.Context {
 	must(l.invalid())
 	mustHaveContext(ctx)
-	kept, cancel := context.WithCancelCause(context.WithValue(ctx, lockKey{}, l))
+	outer, _ := ctx.Value(locksKey{}).(*contextLocks)
+	kept, cancel := context.WithCancelCause(context.WithValue(ctx, locksKey{}, &contextLocks{l, outer}))
 	if err := l.keep(kept, cancel); err != nil {
 		cancel(err)
 	}
 	return kept
 }
 
-type lockKey struct{}
+// contextLocks are the locks of the Do and KeepAlive from which a context is derived, the
+// innermost first.
+type contextLocks struct {
+	lock  *Lock
+	outer *contextLocks
+}
+
+type locksKey struct{}
 
 // FromContext returns the lock of the innermost Do or KeepAlive from which ctx
 // is derived, if there is one.
 func FromContext(ctx context.Context) (*Lock, bool) {
 	mustHaveContext(ctx)
-	l, ok := ctx.Value(lockKey{}).(*Lock)
-	return l, ok
+	locks, ok := ctx.Value(locksKey{}).(*contextLocks)
+	if !ok {
+		return nil, false
+	}
+	return locks.lock, true
+}
+
+// holds returns the first of the resources that a lock in ctx holds. To wait for it
+// would be to wait for oneself.
+func (r *Redlock) holds(ctx context.Context, resources []string) (resource string, found bool) {
+	locks, _ := ctx.Value(locksKey{}).(*contextLocks)
+	for ; locks != nil; locks = locks.outer {
+		l := locks.lock
+		if l.r != r || l.Err() != nil {
+			continue
+		}
+		for _, res := range resources {
+			if _, found = slices.BinarySearch(l.claim.resources, res); found {
+				return res, true
+			}
+		}
+	}
+	return "", false
 }
 
 // A hold keeps one lock: it extends it, and ends the contexts that KeepAlive has

@@ -166,8 +166,23 @@ func (r *Redlock) Lock(ctx context.Context, resources []string, ttl time.Duratio
 }
 
 // acquisition checks the arguments of a Lock or TryLock and enters the call.
-// The caller must exit after it.
+// The caller must exit after it. The error matches ErrNotAcquired.
 func (r *Redlock) acquisition(ctx context.Context, resources []string, ttl time.Duration, opts []Option) (*acquisition, error) {
+	a, err := r.prepare(ctx, resources, ttl, opts)
+	switch {
+	case err != nil && !errors.Is(err, ErrNotAcquired):
+		return nil, notAcquiredError{err}
+	case err != nil:
+		return nil, err
+	}
+	if err := r.enter(); err != nil {
+		return nil, &waitError{op: OpLock, resources: a.resources, cause: err}
+	}
+	return a, nil
+}
+
+// prepare checks the arguments.
+func (r *Redlock) prepare(ctx context.Context, resources []string, ttl time.Duration, opts []Option) (*acquisition, error) {
 	if err := r.misused(ctx); err != nil {
 		return nil, err
 	}
@@ -191,10 +206,13 @@ func (r *Redlock) acquisition(ctx context.Context, resources []string, ttl time.
 	if err := ctx.Err(); err != nil {
 		return nil, &waitError{op: OpLock, resources: a.resources, cause: err}
 	}
+	if resource, ok := r.holds(ctx, a.resources); ok {
+		return nil, &waitError{op: OpLock, resources: a.resources, cause: fmt.Errorf("%w: %q", ErrAlreadyHeld, resource)}
+	}
 	if a.o.fencing {
 		a.fencing = r.fencing(a.resources, a.keys, a.o.fenceLife)
 	}
-	return a, r.enter()
+	return a, nil
 }
 
 // callOptions returns the defaults with the options of a call.

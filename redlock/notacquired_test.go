@@ -1,0 +1,252 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+)
+
+// Whatever it is for which there is no lock, it is the one error to test for, and what
+// it says besides stays.
+func TestNotAcquired(t *testing.T) {
+	never := func(t *testing.T) func(context.Context, *Lock) error {
+		t.Helper()
+		return func(context.Context, *Lock) error { t.Error("called without the lock"); return nil }
+	}
+	fail := func(t *testing.T, r *Redlock, ctx context.Context, resource string, ttl time.Duration, besides error) { //nolint:revive // The test comes first.
+		t.Helper()
+		_, err := r.TryLock(ctx, []string{resource}, ttl)
+		_, err2 := r.Lock(ctx, []string{resource}, ttl, WithRetryCount(1))
+		_, err3 := r.Lock(ctx, []string{resource}, ttl, WithRetryCount(1), WithPolling())
+		err4 := r.Do(ctx, []string{resource}, ttl, never(t), WithRetryCount(1))
+		_, err5 := DoValue(ctx, r, []string{resource}, ttl, func(ctx context.Context, l *Lock) (int, error) { return 0, never(t)(ctx, l) }, WithRetryCount(1))
+		for _, err := range []error{err, err2, err3, err4, err5} {
+			require.ErrorIs(t, err, ErrNotAcquired)
+			if besides != nil {
+				require.ErrorIs(t, err, besides)
+			}
+		}
+	}
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		for i, n := range c.Nodes {
+			require.NoError(t, n.Set("a", fmt.Sprint("thief", i%2), time.Hour))
+		}
+		fail(t, r, t.Context(), "a", ttl, ErrTaken)
+		fail(t, r, t.Context(), "", ttl, nil)
+		fail(t, r, t.Context(), "b", 0, nil)
+		var none context.Context
+		fail(t, r, none, "b", ttl, errNilContext)
+		fail(t, nil, t.Context(), "b", ttl, errNilRedlock)
+		require.ErrorIs(t, r.Do(t.Context(), []string{"b"}, ttl, nil), ErrNotAcquired)
+		_, err := DoValue[int](t.Context(), r, []string{"b"}, ttl, nil)
+		require.ErrorIs(t, err, errNilFunc)
+		require.ErrorIs(t, err, ErrNotAcquired)
+		short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		_, err = r.Lock(short, []string{"a"}, ttl)
+		require.ErrorIs(t, err, ErrNotAcquired)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		fail(t, r, short, "b", ttl, context.DeadlineExceeded)
+		for _, n := range c.Nodes {
+			require.NoError(t, n.Stop())
+		}
+		fail(t, r, t.Context(), "b", ttl, ErrNoQuorum)
+		waiting := make(chan error)
+		go func() {
+			_, lockErr := r.Lock(context.Background(), []string{"a"}, ttl, WithRetryCount(-1))
+			waiting <- lockErr
+		}()
+		synctest.Wait()
+		require.NoError(t, r.Close(t.Context()))
+		err = <-waiting
+		require.ErrorIs(t, err, ErrNotAcquired)
+		require.ErrorIs(t, err, ErrClosed)
+		fail(t, r, t.Context(), "b", ttl, ErrClosed)
+	})
+	for _, other := range []error{ErrTaken, ErrNoQuorum, ErrLost, ErrExpired, ErrClosed, ErrMaxHold} {
+		require.NotErrorIs(t, other, ErrNotAcquired)
+	}
+}
+
+// What there was a lock for does not match: extensions, releases, holds.
+func TestAcquiredIsNotNotAcquired(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		l, ctx := kept(t, r, ttl)
+		synctest.Wait()
+		for _, n := range c.Nodes {
+			require.NoError(t, n.Set("a", "thief", time.Hour))
+		}
+		for _, err := range []error{l.Extend(t.Context(), ttl), l.Unlock(t.Context()), l.Err(), context.Cause(ctx)} {
+			require.ErrorIs(t, err, ErrLost)
+			require.NotErrorIs(t, err, ErrNotAcquired)
+		}
+		_, err := r.Inspect(ctx, "a")
+		require.ErrorIs(t, err, context.Canceled)
+		require.NotErrorIs(t, err, ErrNotAcquired)
+	})
+}
+
+// Do's own failure is told from its function's, also if that is of the same kind.
+func TestDoTellsItsOwnFailureFromItsFunctions(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		for _, n := range c.Nodes {
+			require.NoError(t, n.Set("taken", "thief", time.Hour))
+		}
+		var inner error
+		nested := func(ctx context.Context, _ *Lock) error {
+			_, inner = r.TryLock(ctx, []string{"taken"}, ttl)
+			require.ErrorIs(t, inner, ErrNotAcquired)
+			inner = fmt.Errorf("the other account: %w", inner)
+			return inner
+		}
+		err := r.Do(t.Context(), []string{"a"}, ttl, nested)
+		require.NotErrorIs(t, err, ErrNotAcquired, "the function was called")
+		require.ErrorIs(t, err, ErrTaken, "whatever else it is stays")
+		require.ErrorIs(t, err, inner)
+		require.EqualError(t, err, inner.Error())
+		var qe *QuorumError
+		require.ErrorAs(t, err, &qe)
+		assert.Equal(t, []string{"taken"}, qe.Resources)
+
+		// Two levels: the inner function was not called, the outer one was.
+		err = r.Do(t.Context(), []string{"a"}, ttl, func(ctx context.Context, _ *Lock) error {
+			inner = r.Do(ctx, []string{"taken"}, ttl, func(context.Context, *Lock) error { return nil }, WithRetryCount(0))
+			require.ErrorIs(t, inner, ErrNotAcquired)
+			return inner
+		})
+		require.NotErrorIs(t, err, ErrNotAcquired)
+		require.ErrorIs(t, err, ErrTaken)
+
+		// A loss is joined to it as ever.
+		err = r.Do(t.Context(), []string{"a"}, ttl, func(ctx context.Context, _ *Lock) error {
+			err := nested(ctx, nil)
+			for _, n := range c.Nodes {
+				require.NoError(t, n.Del("a"))
+			}
+			return err
+		})
+		require.NotErrorIs(t, err, ErrNotAcquired)
+		require.ErrorIs(t, err, ErrTaken)
+		require.ErrorIs(t, err, ErrLost)
+
+		// Other errors are the very ones that the function has returned.
+		require.Equal(t, assert.AnError, r.Do(t.Context(), []string{"a"}, ttl, func(context.Context, *Lock) error { return assert.AnError }))
+
+		// The lock was got, but ctx or the max hold ended before the function was called.
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		for _, n := range c.Nodes {
+			require.NoError(t, n.OnCommand(func(string, []string) { cancel() }))
+		}
+		err = r.Do(ctx, []string{"b"}, ttl, func(context.Context, *Lock) error { t.Error("called"); return nil })
+		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, err, ErrNotAcquired)
+		for _, n := range c.Nodes {
+			require.NoError(t, n.OnCommand(nil))
+			require.NoError(t, n.Slow(time.Millisecond, time.Millisecond))
+		}
+		err = r.Do(t.Context(), []string{"c"}, ttl, func(context.Context, *Lock) error { t.Error("called"); return nil }, WithMaxHold(time.Nanosecond))
+		require.ErrorIs(t, err, ErrMaxHold)
+		require.ErrorIs(t, err, ErrNotAcquired)
+	})
+}
+
+// A lock that the context's own lock holds would be waited for for ever.
+func TestALockOfWhatTheContextsLockHoldsFailsAtOnce(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c, WithPrefix("p:"), WithRetryCount(-1))
+		other := newRedlock(t, c, WithPrefix("q:"))
+		nothing := func(context.Context, *Lock) error { return nil }
+		refused := func(ctx context.Context, resources ...string) {
+			t.Helper()
+			start := time.Now()
+			_, err := r.Lock(ctx, resources, ttl)
+			_, err2 := r.TryLock(ctx, resources, ttl)
+			for _, err := range []error{err, err2, r.Do(ctx, resources, ttl, nothing)} {
+				require.ErrorIs(t, err, ErrAlreadyHeld)
+				require.ErrorIs(t, err, ErrNotAcquired)
+				require.ErrorIs(t, err, ErrTaken, "which it is, for whoever asks for no more")
+				require.NotErrorIs(t, err, ErrNoQuorum)
+			}
+			assert.Zero(t, time.Since(start))
+		}
+		require.NoError(t, r.Do(t.Context(), []string{"a", "b"}, time.Minute, func(ctx context.Context, outer *Lock) error {
+			refused(ctx, "a")
+			refused(ctx, "c", "b")
+			_, err := r.Lock(ctx, []string{"c", "b"}, ttl)
+			require.EqualError(t, err, `redlock: lock ["b" "c"]: already held by the lock of this context: "b"`)
+			require.NoError(t, r.Do(ctx, []string{"c"}, ttl, func(ctx context.Context, inner *Lock) error {
+				refused(ctx, "a")
+				refused(ctx, "c")
+				got, ok := FromContext(ctx)
+				assert.True(t, ok)
+				assert.Same(t, inner, got)
+				l, err := r.TryLock(ctx, []string{"d"}, ttl)
+				require.NoError(t, err)
+				again := outer.KeepAlive(l.KeepAlive(ctx))
+				refused(again, "d")
+				refused(again, "c")
+				refused(again, "a")
+				require.NoError(t, l.Unlock(ctx))
+				_, err = r.TryLock(context.WithoutCancel(again), []string{"d"}, ttl)
+				require.NoError(t, err, "a lock that has ended does not count")
+				return nil
+			}))
+			require.NoError(t, r.Do(ctx, []string{"c"}, ttl, nothing), "it has ended, too")
+			require.NoError(t, other.Do(ctx, []string{"a"}, ttl, nothing), "another key")
+			require.ErrorIs(t, func() error { _, err := r.TryLock(t.Context(), []string{"a"}, ttl); return err }(), ErrTaken)
+			require.NoError(t, outer.Unlock(ctx))
+			l, err := r.Lock(context.WithoutCancel(ctx), []string{"a"}, ttl)
+			require.NoError(t, err)
+			return l.Unlock(ctx)
+		}))
+	})
+}
+
+func TestRetryAfter(t *testing.T) {
+	held := func(d time.Duration) Vote { return Vote{Err: ErrTaken, Holder: "x", HolderTTL: d, stance: no} }
+	silence := Vote{Err: ErrNodeTimeout}
+	for name, k := range map[string]struct {
+		want  time.Duration
+		votes []Vote
+	}{
+		"one holder":                {3 * time.Second, []Vote{held(3 * time.Second), held(2 * time.Second), {Err: ErrPending, stance: pending}, held(4 * time.Second), held(4 * time.Second)}},
+		"no expiry":                 {0, []Vote{held(-1), held(-1), held(-1), held(time.Second), held(time.Second)}},
+		"one without expiry":        {time.Second, []Vote{held(-1), held(time.Second), held(time.Second), held(time.Second), held(time.Second)}},
+		"nodes without an answer":   {0, []Vote{silence, silence, silence, held(time.Second), held(time.Second)}},
+		"quarantine":                {time.Minute, []Vote{silence, silence, held(time.Second), held(time.Second), {Err: ErrQuarantined, HolderTTL: time.Minute}}},
+		"nothing but pending votes": {0, []Vote{{stance: pending}, {stance: pending}, {stance: pending}, silence, silence}},
+		"no votes":                  {0, nil},
+	} {
+		e := &QuorumError{Op: OpLock, Need: 3, Votes: k.votes, reason: ErrTaken}
+		assert.Equal(t, k.want, e.RetryAfter(), name)
+		e.Op = OpExtend
+		assert.Zero(t, e.RetryAfter(), name)
+	}
+	assert.Zero(t, (&QuorumError{}).RetryAfter())
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+		require.NoError(t, err)
+		synctest.Wait()
+		time.Sleep(4 * time.Second)
+		_, err = r.TryLock(t.Context(), []string{"a"}, ttl)
+		var qe *QuorumError
+		require.True(t, errors.As(err, &qe))
+		assert.Equal(t, ttl-4*time.Second, qe.RetryAfter())
+		time.Sleep(qe.RetryAfter())
+		_, err = r.TryLock(t.Context(), []string{"a"}, ttl)
+		require.NoError(t, err)
+	})
+}
