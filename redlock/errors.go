@@ -61,6 +61,10 @@ var (
 	// ErrQuarantined: the node may have forgotten locks that are still held, and does not
 	// grant any until WithQuarantine's time is over, HolderTTL from now.
 	ErrQuarantined = errors.New("redlock: node in quarantine")
+
+	// ErrConfigMismatch: with WithQuarantine, the node is set up for clients with another
+	// number of nodes, and grants this one no lock; see [Redlock.Admit].
+	ErrConfigMismatch = errors.New("redlock: node set up for another number of nodes")
 )
 
 // expiredError is the type of ErrExpired; it exists so that errors.Is finds
@@ -89,8 +93,9 @@ type Vote struct {
 
 	// Err is nil for a yes. Otherwise ErrTaken (another token holds a
 	// resource), ErrLost (the key is gone or another's), ErrPending,
-	// ErrNodeTimeout, ErrQuarantined, ErrClosed, or the node's own error, with the address of
-	// the failing part of the network in it as redigo or the server gave it.
+	// ErrNodeTimeout, ErrQuarantined, ErrConfigMismatch, ErrClosed, or the node's own error,
+	// with the address of the failing part of the network in it as redigo or the server gave
+	// it.
 	Err error
 
 	// Holder is a digest of the token that holds the resource on this node,

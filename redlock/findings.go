@@ -3,7 +3,6 @@ package redlock
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,6 +35,7 @@ type fitness struct {
 	fencing     bool
 	polling     bool
 	quarantine  time.Duration // its maxTTL; 0: none
+	nodes       int           // how many New was given
 }
 
 // nodeChecks are the checks of one node, in the order of the report.
@@ -73,7 +73,7 @@ func newReport(fit *fitness, nodes []facts) Report {
 				r.Findings = append(r.Findings, found)
 			}
 			r.Findings = append(r.Findings, clocks[i], sameServer(nodes, i))
-			if f.guard != nil {
+			if fit.quarantine > 0 {
 				found := fit.quarantined(f)
 				found.Node, found.Check = f.node, "quarantine"
 				r.Findings = append(r.Findings, found)
@@ -301,36 +301,32 @@ func (fit *fitness) persistence(f *facts) Finding {
 	}
 }
 
-// markerRE is what a marker has to be; see quarantineLua.
-var markerRE = regexp.MustCompile(`^([0-9a-f]+) ([0-9]{1,15}) (.*)$`)
-
 // quarantined says whether the node may vote, by its marker.
 func (fit *fitness) quarantined(f *facts) Finding {
 	const advice = "Wait until it is over, or call Admit if no lock can be held that the node does not have"
-	parts := markerRE.FindStringSubmatch(f.marker)
-	if parts == nil {
-		parts = make([]string, 4)
-	}
-	run, print := parts[1], parts[3]
-	since, _ := strconv.ParseInt(parts[2], 10, 64)
-	over := time.UnixMilli(since).Add(fit.quarantine + quarantineMargin)
+	m := parseMarker(f.marker)
+	over := m.since.Add(max(m.maxTTL, fit.quarantine) + quarantineMargin)
+	votes := m.votes && m.maxTTL >= fit.quarantine || f.timeErr == nil && !time.Now().Add(f.offset).Before(over)
 	switch {
 	case !isRun(f.info["run_id"]):
 		return amiss(VerdictUnfit, "it does not tell its run_id, without which it grants no lock to clients with quarantine",
 			"Grant the right +info, or use a server that tells it")
 	case f.markerErr != nil:
 		return unknown(f.markerErr, "Grant the rights of docs/operations.md")
-	case run == "":
+	case m.run == "":
 		return amiss(VerdictWarning, "it is new or has lost its data, and its first lock begins a quarantine", advice)
-	case print != f.guard.fingerprint:
-		return amiss(VerdictUnfit, fmt.Sprintf("it is set up for %s, and this client for %s", words(print), f.guard.fingerprint),
-			"Give all clients the same nodes and the same WithQuarantine; to change them, see docs/operations.md")
-	case run != f.info["run_id"]:
+	case m.nodes != fit.nodes:
+		return amiss(VerdictUnfit, fmt.Sprintf("it is set up for clients with %d nodes, and this one has %d", m.nodes, fit.nodes),
+			"Give all clients the same nodes; to change them, see docs/operations.md")
+	case m.run != f.info["run_id"]:
 		return amiss(VerdictWarning, "it has restarted, and its next lock begins a quarantine", advice)
-	case since > 0 && (f.timeErr != nil || time.Now().Add(f.offset).Before(over)):
+	case !votes:
 		return amiss(VerdictWarning, "it is in quarantine", advice)
+	case m.maxTTL > fit.quarantine:
+		return amiss(VerdictWarning, fmt.Sprintf("it votes, and abstains for %v after a restart, as it was asked by a client with that maxTTL; this one's is %v",
+			m.maxTTL, fit.quarantine), "Give all clients the same WithQuarantine; to make it smaller, see docs/operations.md")
 	default:
-		return fine("it votes, for clients with %s", words(print))
+		return fine("it votes, for clients with %d nodes and a maxTTL of up to %v", m.nodes, fit.quarantine)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -27,6 +28,7 @@ func goodFacts(i int) facts {
 			"maxmemory": "1000", "used_memory": "100", "maxmemory_policy": "noeviction",
 			"aof_enabled": "1", "aof_last_write_status": "ok",
 		},
+		marker:   strings.Repeat(fmt.Sprint("a", i), 20) + " votes 3 30000 0",
 		database: "0", fsync: "always", lenient: "no",
 		rtt: time.Millisecond, probed: true,
 	}
@@ -47,11 +49,12 @@ func (f facts) with(fields ...string) facts {
 // marked is a node with this marker of the quarantine.
 func marked(f facts, marker string) facts {
 	f.marker = marker
-	f.guard = newGuard(&options{quarantine: 30 * time.Second}, 3)
 	return f
 }
 
-func goodFit() *fitness { return &fitness{nodeTimeout: 100 * time.Millisecond, prefix: "p:"} }
+func goodFit() *fitness {
+	return &fitness{nodeTimeout: 100 * time.Millisecond, prefix: "p:", nodes: 3}
+}
 
 // worseThanOK returns the checks of a report that are not ok, each with node and verdict.
 func worseThanOK(t *testing.T, r Report) map[string]Verdict {
@@ -104,7 +107,8 @@ func TestFindingsOfOneNode(t *testing.T) {
 		return m
 	}
 	type set = map[string]Verdict
-	quarantined := func(fit *fitness) { fit.quarantine = time.Minute }
+	quarantined := func(fit *fitness) { fit.quarantine = 30 * time.Second }
+	ago := func(d time.Duration) string { return strconv.FormatInt(time.Now().Add(-d).UnixMilli(), 10) }
 	for name, tt := range map[string]struct {
 		f    facts
 		want set
@@ -145,7 +149,7 @@ func TestFindingsOfOneNode(t *testing.T) {
 		"no AOF, CONFIG forbidden":     {f: noConfig.with("aof_enabled", "0"), want: set{"persistence": VerdictWarning}},
 		"CONFIG forbidden, quarantine": {f: noConfig, fit: quarantined},
 		"INFO forbidden":               {f: noInfo, want: unread},
-		"INFO forbidden, quarantine":   {f: noInfo, want: without(unread, "persistence", "acl"), fit: quarantined},
+		"INFO forbidden, quarantine":   {f: noInfo, want: without(unread, "persistence", "acl", "quarantine"), fit: quarantined},
 		"TIME forbidden":               {f: noTime, want: set{"clock": VerdictUnknown}},
 		"slow":                         {f: slow, want: set{"round-trip": VerdictWarning}},
 		"too slow":                     {f: slower, want: set{"round-trip": VerdictUnfit}},
@@ -159,14 +163,17 @@ func TestFindingsOfOneNode(t *testing.T) {
 		"a strange answer":             {f: unprobed, want: set{"writes": VerdictUnknown, "acl": VerdictUnknown}},
 		"down":                         {f: facts{node: "n1", down: no}, want: set{"reachable": VerdictUnfit}},
 		"no connection to spare":       {f: facts{node: "n1", down: no, alive: true}, want: set{"reachable": VerdictUnknown}},
-		"admitted":                     {f: marked(good, good.info["run_id"]+" 0 3 nodes, maxTTL 30s")},
-		"another configuration":        {f: marked(good, good.info["run_id"]+" 0 5 nodes, maxTTL 30s"), want: set{"quarantine": VerdictUnfit}},
-		"new":                          {f: marked(good, ""), want: set{"quarantine": VerdictWarning}},
-		"restarted":                    {f: marked(good, "abc 0 3 nodes, maxTTL 30s"), want: set{"quarantine": VerdictWarning}},
-		"quarantined":                  {f: marked(good, good.info["run_id"]+fmt.Sprintf(" %d 3 nodes, maxTTL 30s", time.Now().UnixMilli()+60_000)), want: set{"quarantine": VerdictWarning}},
-		"quarantine over":              {f: marked(good, good.info["run_id"]+" 17 3 nodes, maxTTL 30s")},
-		"a strange marker":             {f: marked(good, "x"), want: set{"quarantine": VerdictWarning}},
-		"quarantine not told":          {f: marked(good.with("run_id", ""), ""), want: set{"quarantine": VerdictUnfit, "same-server": VerdictUnknown}},
+		"admitted":                     {f: marked(good, good.info["run_id"]+" votes 3 30000 0"), fit: quarantined},
+		"another number of nodes":      {f: marked(good, good.info["run_id"]+" votes 5 30000 0"), fit: quarantined, want: set{"quarantine": VerdictUnfit}},
+		"a larger maxTTL":              {f: marked(good, good.info["run_id"]+" votes 3 30001 0"), fit: quarantined, want: set{"quarantine": VerdictWarning}},
+		"a smaller maxTTL":             {f: marked(good, good.info["run_id"]+" votes 3 29999 0"), fit: quarantined},
+		"too small a maxTTL":           {f: marked(good, good.info["run_id"]+" votes 3 1 "+ago(30*time.Second)), fit: quarantined, want: set{"quarantine": VerdictWarning}},
+		"new":                          {f: marked(good, ""), fit: quarantined, want: set{"quarantine": VerdictWarning}},
+		"restarted":                    {f: marked(good, "abc votes 3 30000 0"), fit: quarantined, want: set{"quarantine": VerdictWarning}},
+		"quarantined":                  {f: marked(good, good.info["run_id"]+" waits 3 30000 "+ago(30*time.Second)), fit: quarantined, want: set{"quarantine": VerdictWarning}},
+		"quarantine over":              {f: marked(good, good.info["run_id"]+" waits 3 30000 "+ago(32*time.Second)), fit: quarantined},
+		"a strange marker":             {f: marked(good, "x"), fit: quarantined, want: set{"quarantine": VerdictWarning}},
+		"quarantine not told":          {f: marked(good.with("run_id", ""), ""), fit: quarantined, want: set{"quarantine": VerdictUnfit, "same-server": VerdictUnknown}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fit := goodFit()

@@ -67,6 +67,7 @@ func (r *Redlock) fitness() *fitness {
 		fencing:     r.defaults.fencing,
 		polling:     r.defaults.polling,
 		quarantine:  r.defaults.quarantine,
+		nodes:       len(r.nodes),
 	}
 }
 
@@ -105,7 +106,6 @@ type facts struct {
 	probed  bool     // the probe has run
 	denials []denial // of what the library needs
 
-	guard     *guard // nil: there is no quarantine
 	marker    string // the quarantine's, as it is stored; empty: there is none
 	markerErr error
 }
@@ -281,7 +281,7 @@ func (f *facts) configuration(q *questions) {
 
 // guarded reads the quarantine's marker.
 func (f *facts) guarded(q *questions, g *guard) {
-	if f.guard = g; g == nil {
+	if g == nil {
 		return
 	}
 	if answers := q.ask([]any{"GET", g.marker}); answers != nil {

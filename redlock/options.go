@@ -191,10 +191,11 @@ func WithPrefix(p string) Option {
 // says that it may.
 //
 // maxTTL is the longest ttl that a client may lock or extend for: more is an error
-// before any I/O. All clients of the nodes need the same one, and the same number of
-// nodes: nodes remember both, and grant nothing to a client with others; see
-// docs/operations.md for how to change them. A client without the option is not kept
-// from anything.
+// before any I/O. Nodes remember the largest maxTTL of a client that has asked them, and
+// abstain for that; so it can be raised client by client, and only [Redlock.Admit] lowers
+// it. They remember as well for how many nodes they are set up, and grant nothing to a
+// client with another number (ErrConfigMismatch). docs/operations.md says how to change
+// either. A client without the option is not kept from anything.
 //
 // It costs the nodes a few microseconds for each lock, and takes the right to INFO. For
 // New only. Default: none.

@@ -194,7 +194,7 @@ func (p *pipeline) send(args []any, out outgoing) ([]any, error) {
 		args = append(args, p.gen)
 	}
 	if guard != nil {
-		args = append(args, "0", guard.fingerprint, guard.span)
+		args = append(args, "0", guard.nodes, guard.maxTTL)
 	}
 	return args, p.wire.Send(verb, args...)
 }
@@ -264,6 +264,9 @@ func (p *pipeline) take(reply any, err error, now time.Time) (q *request, out ou
 		return q, out, false, again
 	}
 	out = q.cmd.script.decode(reply)
+	if p.guard != nil && q.cmd.script.session {
+		p.guard.heard(out, now)
+	}
 	refusedLock := q.kind == lockKind && (out.stance == no || out.stale || out.abstained)
 	released := q.kind == releaseKind && out.stance != silent
 	switch {

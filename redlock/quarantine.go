@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -34,7 +35,7 @@ const (
 
 // A guard is what the scripts that grant are given of the quarantine. Boxed, for redigo.
 type guard struct {
-	marker, fingerprint, span any
+	marker, nodes, maxTTL any
 }
 
 // newGuard returns nil without quarantine.
@@ -43,16 +44,10 @@ func newGuard(o *options, nodes int) *guard {
 		return nil
 	}
 	return &guard{
-		marker:      o.prefix + reservedMark + guardMark,
-		fingerprint: fingerprint(nodes, o.quarantine),
-		span:        serverMillis(o.quarantine + quarantineMargin),
+		marker: o.prefix + reservedMark + guardMark,
+		nodes:  strconv.Itoa(nodes),
+		maxTTL: serverMillis(o.quarantine),
 	}
-}
-
-// fingerprint is what all clients of a node must agree on: quorums of different
-// numbers of nodes need not meet, and a shorter maxTTL ends a quarantine too early.
-func fingerprint(nodes int, maxTTL time.Duration) string {
-	return fmt.Sprintf("%d nodes, maxTTL %v", nodes, maxTTL)
 }
 
 // A runGuard is the guard on one connection: for the run of the server that the
@@ -61,6 +56,10 @@ type runGuard struct {
 	*guard
 
 	fast map[*script]*script // nil: its texts are not to be used; see fastScripts
+
+	// Why the node has last abstained, if it has, and until when. Guarded by node.mu.
+	abstained error
+	until     time.Time
 }
 
 // script is the one to send: by its source if eval, and then, or if the server has
@@ -81,7 +80,7 @@ func (n *node) learn(ctx context.Context, conn *wire) (*runGuard, error) {
 	}
 	g := &runGuard{guard: n.guard}
 	look := func(s *script) []any {
-		return []any{"EVAL", s.sourceArg, 1, g.marker, "1", g.fingerprint, g.span}
+		return []any{"EVAL", s.sourceArg, 1, g.marker, "1", g.nodes, g.maxTTL}
 	}
 	first := [][]any{{"INFO", "server"}, look(slowScripts[lockScript])}
 	for _, s := range slowScripts {
@@ -93,11 +92,14 @@ func (n *node) learn(ctx context.Context, conn *wire) (*runGuard, error) {
 	}
 	text, _ := answers[0].reply.([]byte)
 	info := infoFields(string(text))
+	if answers[1].err == nil {
+		g.heard(lockScript.decode(answers[1].reply), time.Now())
+	}
 	version, _ := major(info["redis_version"])
 	if answers[1].err != nil || version < 7 || !isRun(info["run_id"]) {
 		return g, nil
 	}
-	fast := fastScripts(info["run_id"], g.marker.(string), g.fingerprint.(string))
+	fast := fastScripts(info["run_id"], g.marker.(string), g.nodes.(string))
 	var second [][]any
 	for _, s := range fast {
 		second = append(second, look(s))
@@ -135,6 +137,30 @@ func exchange(ctx context.Context, conn *wire, commands [][]any) ([]answer, erro
 	return answers, nil
 }
 
+// heard notes whether the node has abstained. node.mu is held, unless the handshake still
+// goes on.
+func (g *runGuard) heard(out outcome, now time.Time) {
+	switch {
+	case out.abstained:
+		g.abstained, g.until = out.err, now.Add(out.holderTTL)
+	case out.stance != silent:
+		g.abstained = nil
+	}
+}
+
+// abstains returns why the node grants no lock at present, as far as is known; nil if it
+// may. node.mu is held.
+func (g *runGuard) abstains(now time.Time) error {
+	switch left := g.until.Sub(now); {
+	case !errors.Is(g.abstained, ErrQuarantined):
+		return g.abstained
+	case left > 0:
+		return &quarantineError{left}
+	default:
+		return nil
+	}
+}
+
 // A quarantineError is the vote of a node in quarantine.
 type quarantineError struct{ left time.Duration }
 
@@ -142,11 +168,21 @@ func (e *quarantineError) Error() string { return fmt.Sprintf("quarantined for a
 
 func (e *quarantineError) Is(target error) bool { return target == ErrQuarantined }
 
+// A mismatchError is the vote of a node that is set up for another number of nodes.
+type mismatchError struct{ nodes int64 }
+
+func (e *mismatchError) Error() string {
+	return fmt.Sprintf("the node is set up for clients with %d nodes; see Admit", e.nodes)
+}
+
+func (e *mismatchError) Is(target error) bool { return target == ErrConfigMismatch }
+
 // Admit ends the quarantine of the named nodes and has them adopt this client's number of
-// nodes and maxTTL. From then on they grant locks. It is for an operator who knows that
-// no lock is held that those nodes have forgotten: for a new cluster, after a restart of
-// a node that keeps its data, or after a change of the configuration; see
-// docs/operations.md. Admitted too early, a node can let a second holder in.
+// nodes and maxTTL, also if it is smaller than what they have heard of. From then on they
+// grant locks. It is for an operator who knows that no lock is held that those nodes have
+// forgotten: for a new cluster, after a restart of a node that keeps its data, or after a
+// change of the number of nodes; see docs/operations.md. Admitted too early, a node can let
+// a second holder in. A larger maxTTL takes no Admit.
 //
 // The nodes are called by their names, and there is no way to say "all". It fails before
 // any I/O if a name is none of New's, none is given, or there is no WithQuarantine.
@@ -204,7 +240,7 @@ func (n *node) admit(ctx context.Context, timeout time.Duration) error {
 	if run.err != nil {
 		return run.err
 	}
-	cmd := command{script: admitScript, keys: []any{n.guard.marker}, argv: []any{n.guard.fingerprint, run.value}}
+	cmd := command{script: admitScript, keys: []any{n.guard.marker}, argv: []any{run.value, n.guard.nodes, n.guard.maxTTL}}
 	out := n.call(ctx, cmd, timeout)
 	if out.stance == no {
 		return errors.New("it has restarted meanwhile")

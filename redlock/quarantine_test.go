@@ -3,6 +3,8 @@ package redlock
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -112,26 +114,176 @@ func TestARestartedNodeAbstains(t *testing.T) {
 	}
 }
 
-func TestAnotherConfigurationIsRefusedUntilItIsAdmitted(t *testing.T) {
+func TestAnotherNumberOfNodesIsRefusedUntilItIsAdmitted(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		_ = admitted(t, c)
-		for what, other := range map[string]*Redlock{
-			"3 nodes, maxTTL 30s": newRedlock(t, c, WithQuarantine(time.Minute)),
-		} {
-			_, err := other.TryLock(t.Context(), []string{"x"}, ttl)
-			require.ErrorIs(t, err, ErrNoQuorum)
-			require.ErrorContains(t, err, what)
-			require.NotContains(t, err.Error(), ErrQuarantined.Error())
-			require.NoError(t, other.Admit(t.Context(), names(c)[:2]...))
-			l, err := other.TryLock(t.Context(), []string{"x"}, time.Minute)
-			require.NoError(t, err)
-			require.NoError(t, l.Unlock(t.Context()))
-		}
-		two, err := New(nodesOf(c)[:2], WithQuarantine(time.Minute))
+		three := admitted(t, c)
+		two, err := New(nodesOf(c)[:2], WithQuarantine(2*maxTTL))
 		require.NoError(t, err)
 		defer func() { _ = two.Close(context.Background()) }()
 		_, err = two.TryLock(t.Context(), []string{"x"}, ttl)
-		require.ErrorContains(t, err, "3 nodes, maxTTL 1m0s")
+		require.ErrorIs(t, err, ErrNoQuorum)
+		require.ErrorContains(t, err, "set up for clients with 3 nodes")
+		require.NotErrorIs(t, err, ErrConfigMismatch, "a node's error is in the votes only")
+		var qe *QuorumError
+		require.ErrorAs(t, err, &qe)
+		assert.True(t, slices.ContainsFunc(qe.Votes, func(v Vote) bool { return errors.Is(v.Err, ErrConfigMismatch) }))
+		synctest.Wait()
+		for i, s := range two.Stats().Nodes {
+			assert.True(t, s.Up)
+			require.ErrorIs(t, s.Abstains, ErrConfigMismatch)
+			require.NotErrorIs(t, s.Abstains, ErrQuarantined)
+			assert.Equal(t, maxTTL, markerOf(t, c.Nodes[i]).maxTTL, "who is refused does not prolong a quarantine")
+		}
+		lockOnce(t, three)
+		require.NoError(t, two.Admit(t.Context(), names(c)[:2]...))
+		lockOnce(t, two)
+		synctest.Wait()
+		for _, s := range two.Stats().Nodes {
+			require.NoError(t, s.Abstains)
+		}
+	})
+}
+
+func lockOnce(t *testing.T, r *Redlock) {
+	t.Helper()
+	l, err := r.TryLock(t.Context(), []string{"once"}, ttl)
+	require.NoError(t, err)
+	require.NoError(t, l.Unlock(t.Context()))
+	synctest.Wait()
+}
+
+func markerOf(t *testing.T, n *testcluster.Node) marker {
+	t.Helper()
+	text, _, err := n.Get(reservedMark + guardMark)
+	require.NoError(t, err)
+	m := parseMarker(text)
+	require.NotEmpty(t, m.run, text)
+	return m
+}
+
+// A client with a larger maxTTL has its locks at once, as do those with the smaller one,
+// where the nodes have been up for as long as the larger one. From then on the nodes
+// abstain for the larger one, until Admit.
+func TestARollingRaiseOfMaxTTLTakesNoStep(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		small := newRedlock(t, c, WithQuarantine(maxTTL))
+		_, err := small.TryLock(t.Context(), []string{"x"}, ttl)
+		require.ErrorIs(t, err, ErrNoQuorum)
+		time.Sleep(2*maxTTL + time.Second)
+		lockOnce(t, small)
+		large := newRedlock(t, c, WithQuarantine(2*maxTTL))
+		for range 3 {
+			lockOnce(t, large)
+			lockOnce(t, small)
+			time.Sleep(time.Second)
+		}
+		for _, n := range c.Nodes {
+			m := markerOf(t, n)
+			assert.Equal(t, 2*maxTTL, m.maxTTL)
+			assert.True(t, m.votes)
+			require.NoError(t, n.Restart(true))
+		}
+		time.Sleep(3 * time.Second) // They are connected again.
+		_, err = small.TryLock(t.Context(), []string{"x"}, ttl)
+		require.ErrorContains(t, err, "quarantined for another 58")
+		require.ErrorIs(t, small.Stats().Nodes[0].Abstains, ErrQuarantined)
+		require.NoError(t, small.Admit(t.Context(), names(c)...))
+		lockOnce(t, small)
+		assert.Equal(t, maxTTL, markerOf(t, c.Nodes[0]).maxTTL)
+		lockOnce(t, large) // Admitted is admitted, for every maxTTL.
+		assert.Equal(t, 2*maxTTL, markerOf(t, c.Nodes[0]).maxTTL)
+	})
+}
+
+// A node that is met by the smaller maxTTL first abstains for the larger one from when
+// that is heard of, also if it has voted meanwhile: counted from when the run was first seen.
+func TestALargerMaxTTLCountsFromWhenTheRunWasFirstSeen(t *testing.T) {
+	for _, later := range []time.Duration{maxTTL / 2, maxTTL + 10*time.Second} {
+		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+			small := newRedlock(t, c, WithQuarantine(maxTTL))
+			start := time.Now()
+			_, err := small.TryLock(t.Context(), []string{"x"}, ttl)
+			require.Error(t, err)
+			time.Sleep(later)
+			if later > maxTTL {
+				lockOnce(t, small)
+				require.NoError(t, small.Stats().Nodes[0].Abstains)
+			}
+			large := newRedlock(t, c, WithQuarantine(2*maxTTL))
+			for _, r := range []*Redlock{large, small} {
+				_, err = r.TryLock(t.Context(), []string{"x"}, ttl)
+				require.ErrorContains(t, err, "quarantined")
+			}
+			l, err := small.Lock(t.Context(), []string{"x"}, ttl, slowly()...)
+			require.NoError(t, err)
+			assert.InDelta(t, 2*maxTTL+time.Second, time.Since(start), float64(20*time.Millisecond))
+			require.NoError(t, l.Unlock(t.Context()))
+			lockOnce(t, large)
+		})
+	}
+}
+
+// A node that loses its data, but not the marker, knows of the larger maxTTL though only
+// a client with the smaller one asks it; also if it restarts again before it votes.
+func TestARestartKeepsTheLargestMaxTTL(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		small, large := admitted(t, c), newRedlock(t, c, WithQuarantine(2*maxTTL))
+		lockOnce(t, large)
+		require.NoError(t, large.Close(t.Context()))
+		for range 3 {
+			time.Sleep(maxTTL)
+			for _, n := range c.Nodes {
+				require.NoError(t, n.Restart(true))
+			}
+		}
+		time.Sleep(3 * time.Second)
+		_, err := small.TryLock(t.Context(), []string{"x"}, ttl)
+		require.ErrorContains(t, err, "quarantined for another 58")
+	})
+}
+
+// Who is not heard of by the restarted node itself, but holds its locks through others,
+// needs nothing of it: they refuse. And the node is asked for what it lost as soon as its
+// holder extends it.
+func TestALargerMaxTTLIsHeardOfInARepair(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		small, large := admitted(t, c), newRedlock(t, c, WithQuarantine(4*maxTTL))
+		held, err := large.TryLock(t.Context(), []string{"x"}, 4*maxTTL)
+		require.NoError(t, err)
+		synctest.Wait()
+		require.NoError(t, c.Nodes[0].Flush())
+		lockOnce(t, small)
+		assert.Equal(t, maxTTL, markerOf(t, c.Nodes[0]).maxTTL)
+		time.Sleep(maxTTL + 2*time.Second)
+		_, err = small.TryLock(t.Context(), []string{"x"}, ttl)
+		require.ErrorIs(t, err, ErrTaken)
+		synctest.Wait()
+		require.NoError(t, held.Extend(t.Context(), 4*maxTTL))
+		synctest.Wait()
+		m := markerOf(t, c.Nodes[0])
+		assert.Equal(t, 4*maxTTL, m.maxTTL)
+		assert.False(t, m.votes)
+		require.NoError(t, held.Unlock(t.Context()))
+	})
+}
+
+// A node's clock that is set back does not prolong the quarantine by as much.
+func TestAQuarantineDoesNotOutlastAClockThatIsSetBack(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c, WithQuarantine(maxTTL))
+		_, err := r.TryLock(t.Context(), []string{"x"}, ttl)
+		require.Error(t, err)
+		synctest.Wait()
+		for _, n := range c.Nodes {
+			m := markerOf(t, n)
+			text := fmt.Sprintf("%s waits 3 30000 %d", m.run, m.since.Add(time.Hour).UnixMilli())
+			require.NoError(t, n.Set(reservedMark+guardMark, text, 0))
+		}
+		start := time.Now()
+		l, err := r.Lock(t.Context(), []string{"x"}, ttl, slowly()...)
+		require.NoError(t, err)
+		assert.InDelta(t, maxTTL+time.Second, time.Since(start), float64(20*time.Millisecond))
+		require.NoError(t, l.Unlock(t.Context()))
 	})
 }
 

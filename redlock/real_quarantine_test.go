@@ -122,7 +122,7 @@ func TestRealAnRDBRestartIsARestart(t *testing.T) {
 	marker, ok, err := c.Nodes[0].Get(reservedMark + guardMark)
 	require.NoError(t, err)
 	require.True(t, ok, "the snapshot has the marker")
-	require.Contains(t, marker, " 0 ")
+	require.Contains(t, marker, " votes ")
 	require.Empty(t, keys(t, c.Nodes[0]), "and not the lock")
 	second, err := r.Lock(t.Context(), []string{"x"}, time.Second, WithRetryCount(-1), WithRetryDelay(5*time.Millisecond))
 	require.NoError(t, err)
@@ -306,23 +306,24 @@ func TestRealARefusedClientDoesNotHideARestart(t *testing.T) {
 	c := testcluster.RunServers(t, 1, testcluster.WithSnapshots())
 	n := c.Nodes[0]
 	node := behindMultiplexer(t, "node", n.DirectAddr)
-	open := func(maxTTL time.Duration) *Redlock {
-		return newRealRedlock(t, []Node{node}, WithPolling(), WithQuarantine(maxTTL))
+	open := func(nodes ...Node) *Redlock {
+		return newRealRedlock(t, nodes, WithPolling(), WithQuarantine(shortMaxTTL))
 	}
-	holder, second, alien := open(shortMaxTTL), open(shortMaxTTL), open(time.Minute)
+	holder, second := open(node), open(node)
+	alien := open(node, Node{Name: "none", Pool: NewNode("127.0.0.1:1").Pool})
 	require.NoError(t, holder.Admit(t.Context(), "node"))
 	warm, err := second.TryLock(t.Context(), []string{"warm"}, time.Second)
 	require.NoError(t, err)
 	require.NoError(t, warm.Unlock(t.Context()))
 	_, err = alien.TryLock(t.Context(), []string{"x"}, time.Second)
-	require.ErrorContains(t, err, "another configuration")
+	require.ErrorContains(t, err, "set up for clients with 1 nodes")
 	_, err = adminConn(t, n).Do("SAVE")
 	require.NoError(t, err)
 	_, err = holder.TryLock(t.Context(), []string{"x"}, shortMaxTTL)
 	require.NoError(t, err)
 	require.NoError(t, killOld(n))
 	_, err = alien.TryLock(t.Context(), []string{"x"}, time.Second)
-	require.ErrorContains(t, err, "another configuration")
+	require.ErrorContains(t, err, "set up for clients with 1 nodes")
 	_, err = second.TryLock(t.Context(), []string{"x"}, time.Second)
 	require.ErrorContains(t, err, "quarantined")
 }
@@ -375,7 +376,7 @@ func TestRealALateAdmitIsNotForTheNextRun(t *testing.T) {
 	require.ErrorContains(t, err, "quarantined")
 
 	conn := adminConn(t, n)
-	stale, err := redis.Int(conn.Do("EVAL", admitScript.sourceArg, 1, r.nodes[0].guard.marker, "x", strings.Repeat("ab", 20)))
+	stale, err := redis.Int(conn.Do("EVAL", admitScript.sourceArg, 1, r.nodes[0].guard.marker, strings.Repeat("ab", 20), "1", 2000))
 	require.NoError(t, err)
 	require.Zero(t, stale)
 }
@@ -442,12 +443,12 @@ func TestRealATextOfAnEarlierRun(t *testing.T) {
 
 	earlier := strings.Repeat("ab", 20)
 	g := r.nodes[0].guard
-	require.NoError(t, n.Set(g.marker.(string), earlier+" 0 "+g.fingerprint.(string), time.Hour))
-	stray := fastScripts(earlier, g.marker.(string), g.fingerprint.(string))[lockScript]
-	other := fastScripts(earlier, "p:"+g.marker.(string), g.fingerprint.(string))[lockScript]
+	require.NoError(t, n.Set(g.marker.(string), earlier+" votes "+g.nodes.(string)+" 2000 0", time.Hour))
+	stray := fastScripts(earlier, g.marker.(string), g.nodes.(string))[lockScript]
+	other := fastScripts(earlier, "p:"+g.marker.(string), g.nodes.(string))[lockScript]
 	require.NotEqual(t, stray.shaArg, other.shaArg, "or it would hide the restart from clients with another prefix")
 	ask := func(verb string, program any, look string) any {
-		reply, failed := conn.Do(verb, program, 3, "x", "stone", g.marker, "token", 1000, 1, look, g.fingerprint, g.span)
+		reply, failed := conn.Do(verb, program, 3, "x", "stone", g.marker, "token", 1000, 1, look, g.nodes, g.maxTTL)
 		require.NoError(t, failed)
 		return reply
 	}
@@ -462,13 +463,51 @@ func TestRealATextOfAnEarlierRun(t *testing.T) {
 	assert.NotContains(t, state, earlier)
 }
 
+// A node that hears of a larger maxTTL abstains at once, also if it has forgotten it since
+// the client with it connected; and each client has its way with the texts of the run.
+func TestRealALargerMaxTTLIsHeardOfInEveryRequest(t *testing.T) {
+	c := testcluster.RunServers(t, 1)
+	n := c.Nodes[0]
+	small := newRealRedlock(t, nodesOf(c), WithPolling(), WithQuarantine(shortMaxTTL))
+	large := newRealRedlock(t, nodesOf(c), WithPolling(), WithQuarantine(time.Hour))
+	require.NoError(t, small.Admit(t.Context(), names(c)...))
+	try := func(r *Redlock) error {
+		l, err := r.TryLock(t.Context(), []string{"x"}, time.Second)
+		if err == nil {
+			err = l.Unlock(t.Context())
+		}
+		return err
+	}
+	for range 3 { // The first time, large connects.
+		require.NoError(t, try(large))
+		require.NotNil(t, large.nodes[0].running.fast)
+		require.Equal(t, time.Hour, markerOf(t, n).maxTTL)
+		require.NoError(t, try(small))
+		require.NoError(t, small.Admit(t.Context(), names(c)...))
+		require.Equal(t, shortMaxTTL, markerOf(t, n).maxTTL)
+	}
+	require.NoError(t, n.Flush())
+	require.ErrorContains(t, try(small), "quarantined")
+	require.ErrorContains(t, try(large), "quarantined for another 1h0m")
+	require.ErrorContains(t, try(small), "quarantined for another 1h0m")
+	require.ErrorIs(t, small.Stats().Nodes[0].Abstains, ErrQuarantined)
+	report, err := small.Check(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, VerdictWarning, found(t, report, n.Name(), "quarantine").Verdict)
+	require.NoError(t, large.Admit(t.Context(), names(c)...))
+	require.NoError(t, try(small))
+	report, err = small.Check(t.Context())
+	require.NoError(t, err)
+	require.Contains(t, found(t, report, n.Name(), "quarantine").Text, "abstains for 1h0m0s after a restart")
+}
+
 // A server that refuses writes does not even cache a text that names a run.
 func TestRealARefusedLookLeavesNoText(t *testing.T) {
 	c := testcluster.RunServers(t, 1)
 	n := c.Nodes[0]
 	conn := adminConn(t, n)
 	g := newGuard(&options{quarantine: shortMaxTTL}, 1)
-	text := fastScripts(strings.Repeat("ab", 20), g.marker.(string), g.fingerprint.(string))[lockScript]
+	text := fastScripts(strings.Repeat("ab", 20), g.marker.(string), g.nodes.(string))[lockScript]
 	known := func() int {
 		found, err := redis.Ints(conn.Do("SCRIPT", "EXISTS", text.shaArg))
 		require.NoError(t, err)
@@ -476,19 +515,19 @@ func TestRealARefusedLookLeavesNoText(t *testing.T) {
 	}
 	for setting, values := range map[string][2]string{"maxmemory": {"1", "0"}, "min-replicas-to-write": {"1", "0"}} {
 		admin(t, n, "CONFIG", "SET", setting, values[0])
-		_, err := conn.Do("EVAL", text.sourceArg, 1, g.marker, "1", g.fingerprint, g.span)
+		_, err := conn.Do("EVAL", text.sourceArg, 1, g.marker, "1", g.nodes, g.maxTTL)
 		require.Error(t, err, setting)
 		assert.Zero(t, known(), setting)
 		admin(t, n, "CONFIG", "SET", setting, values[1])
 	}
 	_, err := conn.Do("REPLICAOF", "127.0.0.1", "1")
 	require.NoError(t, err)
-	_, err = conn.Do("EVAL", text.sourceArg, 1, g.marker, "1", g.fingerprint, g.span)
+	_, err = conn.Do("EVAL", text.sourceArg, 1, g.marker, "1", g.nodes, g.maxTTL)
 	require.ErrorContains(t, err, "READONLY")
 	assert.Zero(t, known())
 	_, err = conn.Do("REPLICAOF", "NO", "ONE")
 	require.NoError(t, err)
-	_, err = conn.Do("EVAL", text.sourceArg, 1, g.marker, "1", g.fingerprint, g.span)
+	_, err = conn.Do("EVAL", text.sourceArg, 1, g.marker, "1", g.nodes, g.maxTTL)
 	require.NoError(t, err)
 	assert.Equal(t, 1, known())
 }

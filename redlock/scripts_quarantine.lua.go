@@ -1,15 +1,18 @@
 package redlock
 
 import (
-	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
+	"time"
 )
 
-// The marker of a node says for which client configuration, its fingerprint, it has been
-// set up, and in which run of the server:
+// The marker of a node says in which run of the server it was written, whether the node
+// votes, with how many nodes its clients work, and the largest maxTTL of a client that
+// has asked this node for a lock:
 //
-//	run_id since fingerprint    since: when the run was first seen, by the node's clock in
-//	                            ms; 0: it may vote
+//	run_id votes|waits nodes maxTTL since    maxTTL in ms; since: when the run was first
+//	                                         seen, by the node's clock in ms; 0: admitted
 //
 // quarantineLua comes before a script that grants. Without its marker the node is new or has
 // lost its data, with the one of another run it has restarted: then it does not grant
@@ -17,30 +20,52 @@ import (
 // what is looked up once per connection fails behind a proxy that changes the server
 // under its clients.
 //
+// A client with a larger maxTTL than the marker's raises it, before it gets a lock. The
+// quarantine then lasts for the larger one, also if the smaller one's is over: so since stays
+// in the marker when the node votes. It counts from since, not from when that client came:
+// a lock that was forgotten was granted before since. What clients of the larger maxTTL
+// have been granted later, they were granted by other nodes, or with this marker. A
+// smaller maxTTL changes nothing, and neither does a client with another number of nodes.
+//
+// The node's clock may have been set back: then the time of quarantine begins again, or it
+// would last as much longer.
+//
 //	KEYS  …, the marker
-//	ARGV  …, '1' to do no more than look, the fingerprint, the time of quarantine in ms
-//	{'Q', ms}           abstained, for so long
-//	{'F', fingerprint}  refused: the node has been set up for another configuration
-//	1                   after a look
+//	ARGV  …, '1' to do no more than look, the number of nodes, maxTTL in ms
+//	{'Q', ms}     abstained, for so long
+//	{'F', nodes}  refused: the node has been set up for clients with so many nodes
+//	1             after a look
 const quarantineLua = runLua + `
   local state = redis.pcall('GET', marker)
   if type(state) == 'table' and not string.find(state.err, 'WRONGTYPE', 1, true) then return state end
   if type(state) ~= 'string' then state = '' end
-  local seen, since, other = string.match(state, '^([0-9a-f]+) (%d+) (.*)$')
-  local time = redis.call('TIME')
-  local now = time[1] * 1000 + math.floor(time[2] / 1000)
-  since = tonumber(since)
-  if seen ~= run or since > now then
-    redis.call('SET', marker, string.format('%s %.0f %s', run, now, other or print))
-    since = now
+  local seen, may, setup, longest, since = string.match(state, '^([0-9a-f]+) (%l+) (%d+) (%d+) (%d+)$')
+  local votes = seen == run and may == 'votes'
+  setup, longest, since, maxTTL = setup or nodes, tonumber(longest or 0), tonumber(since), tonumber(maxTTL)
+  if setup == nodes and longest < maxTTL then longest, votes = maxTTL, false end
+  local left = 0
+  if not votes then
+    local time = redis.call('TIME')
+    local now = time[1] * 1000 + math.floor(time[2] / 1000)
+    if seen ~= run or since > now then since = now end
+    left = since + longest + ` + quarantineMarginLua + ` - now
+    votes = left <= 0
   end
-  if other and other ~= print then return {'F', other} end
-  if since + span > now then return {'Q', since + span - now} end
-  if since > 0 then redis.call('SET', marker, run .. ' 0 ' .. print) end
+  local text = string.format('%s %s %s %.0f %.0f', run, votes and 'votes' or 'waits', setup, longest, since)
+  if text ~= state then redis.call('SET', marker, text) end
+  if setup ~= nodes then return {'F', tonumber(setup)} end
+  if not votes then return {'Q', left} end
 `
 
+// quarantineMarginLua is quarantineMargin in ms.
+const quarantineMarginLua = `1000`
+
+// guardLua takes what is the quarantine's from KEYS and ARGV. table.remove would take
+// longer, and so would tonumber; the arithmetic that maxTTL is used in does without.
 const guardLua = `
-local marker, span, print, look = table.remove(KEYS), tonumber(table.remove(ARGV)), table.remove(ARGV), table.remove(ARGV)
+local k, a = #KEYS, #ARGV
+local marker, maxTTL, nodes, look = KEYS[k], ARGV[a], ARGV[a - 1], ARGV[a - 2]
+KEYS[k], ARGV[a], ARGV[a - 1], ARGV[a - 2] = nil, nil, nil, nil
 `
 
 // slowScripts are the scripts that grant, each after a look.
@@ -61,9 +86,14 @@ if look == '1' then return 1 end
 // text is one marker's: the look has corrected no other. And a server caches a script
 // before it runs it, also one that then fails: but not one with a shebang, which it
 // refuses before, where it refuses writes.
-func fastScripts(run, marker, fingerprint string) map[*script]*script {
-	return withGuard("#!lua\n-- " + digest(marker+"\n"+fingerprint) + guardLua + `
-if look == '1' or redis.pcall('GET', marker) ~= '` + run + ` 0 ' .. print then
+//
+// The fast text finds that the node votes, and that the marker knows of a maxTTL as
+// large as this client's. Clients with different ones share the text.
+func fastScripts(run, marker, nodes string) map[*script]*script {
+	return withGuard("#!lua\n-- " + digest(marker) + guardLua + `
+local state = redis.pcall('GET', marker)
+local longest = state and not state.err and string.match(state, '^` + run + ` votes ` + nodes + ` (%d+) ')
+if look == '1' or not longest or longest - maxTTL < 0 then
 ` + quarantineLua + `
 if look == '1' then return 1 end
 end
@@ -84,15 +114,13 @@ func decodeGuarded(decode func(any) outcome) func(any) outcome {
 	return func(reply any) outcome {
 		if r, ok := reply.([]any); ok && len(r) == 2 {
 			why, _ := r[0].([]byte)
-			switch detail := r[1].(type) {
-			case int64:
-				if string(why) == "Q" && detail > 0 {
+			if detail, ok := r[1].(int64); ok && detail > 0 {
+				switch string(why) {
+				case "Q":
 					left := millis(detail)
 					return outcome{err: &quarantineError{left}, holderTTL: left, abstained: true}
-				}
-			case []byte:
-				if string(why) == "F" {
-					return outcome{err: fmt.Errorf("the node is set up for another configuration, %s; see Admit", detail), abstained: true}
+				case "F":
+					return outcome{err: &mismatchError{detail}, abstained: true}
 				}
 			}
 		}
@@ -123,14 +151,38 @@ func isRun(s string) bool {
 	return len(s) == 40 && strings.Trim(s, "0123456789abcdef") == "" && strings.Trim(s, s[:1]) != ""
 }
 
-// admitScript ends the quarantine of a run, and adopts the configuration.
+// admitScript ends the quarantine of a run, and adopts the configuration: also a smaller
+// maxTTL. No lock that was granted before the run matters any more, to whatever client.
 //
 //	KEYS  the marker
-//	ARGV  fingerprint, run_id
+//	ARGV  run_id, number of nodes, maxTTL in ms
 //	1     done
 //	0     refused: it is another run
 var admitScript = newScript("admit", runLua+`
-if run ~= ARGV[2] then return 0 end
-redis.call('SET', KEYS[1], run .. ' 0 ' .. ARGV[1])
+if run ~= ARGV[1] then return 0 end
+redis.call('SET', KEYS[1], run .. ' votes ' .. ARGV[2] .. ' ' .. ARGV[3] .. ' 0')
 return 1
 `, decodeHeld("admit"))
+
+// A marker is what quarantineLua stores. The zero value stands for none, and for one that
+// is not to be understood.
+type marker struct {
+	run    string
+	votes  bool
+	nodes  int
+	maxTTL time.Duration // the largest that the node has heard of
+	since  time.Time     // by the node's clock
+}
+
+var markerRE = regexp.MustCompile(`^([0-9a-f]+) ([a-z]+) ([0-9]{1,9}) ([0-9]{1,12}) ([0-9]{1,15})$`)
+
+func parseMarker(text string) marker {
+	parts := markerRE.FindStringSubmatch(text)
+	if parts == nil {
+		return marker{}
+	}
+	nodes, _ := strconv.Atoi(parts[3])
+	maxTTL, _ := strconv.ParseInt(parts[4], 10, 64)
+	since, _ := strconv.ParseInt(parts[5], 10, 64)
+	return marker{parts[1], parts[2] == "votes", nodes, millis(maxTTL), time.UnixMilli(since)}
+}

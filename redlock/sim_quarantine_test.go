@@ -16,6 +16,9 @@ import (
 
 // Nodes lose their data all the time, by restarts and by flushes, any number of them at
 // once, while clients lock, extend and release. With quarantine no two locks overlap.
+// Clients have different maxTTLs, as while it is raised one by one. Either none locks for
+// longer than the smallest of them; or those with a larger one do, and ask every node for
+// some lock within the smallest, so that it knows of theirs.
 //
 //	SIM_SEEDS=n   runs seeds 1 to n; SIM_FIRST=k begins at k
 //	SIM_SEED=k    runs only one, and prints all that happened
@@ -45,13 +48,15 @@ func TestSimQuarantineIsNeeded(t *testing.T) {
 type quarantineSim struct {
 	*trial
 
-	rng    *rand.Rand
-	c      *testcluster.Cluster
-	maxTTL time.Duration
-	loss   time.Duration // the longest time between two losses of a node
-	end    time.Time
-	opts   []Option
-	wg     sync.WaitGroup
+	rng     *rand.Rand
+	c       *testcluster.Cluster
+	maxTTL  time.Duration // the smallest
+	guarded bool          // with quarantine
+	raised  bool          // clients with a larger maxTTL lock for as long as that
+	loss    time.Duration // the longest time between two losses of a node
+	end     time.Time
+	opts    []Option
+	wg      sync.WaitGroup
 
 	held []quarantineHold // guarded by mu
 }
@@ -79,9 +84,7 @@ func newQuarantineSim(t *testing.T, seed uint64, quarantine bool) *quarantineSim
 	if s.rng.IntN(2) == 0 {
 		s.opts = append(s.opts, WithFencing())
 	}
-	if quarantine {
-		s.opts = append(s.opts, WithQuarantine(s.maxTTL))
-	}
+	s.raised, s.guarded = s.rng.IntN(2) == 0, quarantine
 	return s
 }
 
@@ -93,11 +96,25 @@ func (s *quarantineSim) run() {
 	}
 	var clients []*Redlock
 	for i := range 2 + s.rng.IntN(2) {
-		r, err := New(nodesOf(s.c), s.opts...)
+		name, rng, mine, life := string(rune('A'+i)), s.newRand(), s.opts, s.maxTTL
+		if s.guarded {
+			maxTTL := s.maxTTL
+			if i > 0 {
+				maxTTL = between(s.rng, s.maxTTL, 3*s.maxTTL)
+			}
+			if s.raised {
+				life = maxTTL
+			}
+			mine = append(slices.Clone(mine), WithQuarantine(maxTTL))
+			s.tracef("%s has maxTTL %v, and locks for %v", name, maxTTL, life)
+		}
+		r, err := New(nodesOf(s.c), mine...)
 		require.NoError(s.t, err)
 		clients = append(clients, r)
-		rng := s.newRand()
-		s.wg.Go(func() { s.work(string(rune('A'+i)), r, rng) })
+		if life > s.maxTTL {
+			s.wg.Go(func() { s.beHeard(name, r) })
+		}
+		s.wg.Go(func() { s.work(name, r, life, rng) })
 	}
 	s.wg.Wait()
 	for _, r := range clients {
@@ -143,10 +160,20 @@ func lockKeysOf(s *quarantineSim, n *testcluster.Node) map[string]testcluster.Ke
 	return all
 }
 
-func (s *quarantineSim) work(name string, r *Redlock, rng *rand.Rand) {
+// beHeard has every node know of the client's maxTTL before it votes for smaller ones.
+func (s *quarantineSim) beHeard(name string, r *Redlock) {
+	for time.Now().Before(s.end) {
+		time.Sleep(s.maxTTL / 4)
+		if l, err := r.TryLock(s.t.Context(), []string{name}, s.maxTTL/4); err == nil {
+			_ = l.Unlock(s.t.Context())
+		}
+	}
+}
+
+func (s *quarantineSim) work(name string, r *Redlock, longest time.Duration, rng *rand.Rand) {
 	for time.Now().Before(s.end) {
 		time.Sleep(between(rng, 0, s.maxTTL/4))
-		life := between(rng, s.maxTTL/2, s.maxTTL)
+		life := between(rng, longest/2, longest)
 		l, err := r.Lock(s.t.Context(), []string{"x"}, life)
 		if err != nil {
 			continue

@@ -34,6 +34,7 @@ type NodeStats struct {
 	Up       bool  // connected and ready
 	Listens  bool  // releases are heard of, for Lock calls that wait
 	Err      error // why it is not, if an attempt has failed
+	Abstains error // why it grants no lock though it is up, as last heard: matches ErrQuarantined or ErrConfigMismatch
 	Backlog  int   // requests queued or unanswered
 	Unknown  int64 // lock requests whose outcome was left unknown by a broken connection
 	Cleaned  int64 // locks whose release a broken connection had left open, and a later one has carried out
@@ -71,10 +72,14 @@ func (r *Redlock) Stats() Stats {
 func (n *node) stats() NodeStats {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return NodeStats{
+	s := NodeStats{
 		Node: n.name, Up: n.state == nodeUp, Err: n.down, Backlog: n.backlog(),
 		Unknown: n.unknowns, Cleaned: n.cleaned, Debts: n.owed.len, Connects: n.connects,
 	}
+	if n.line != nil && n.line.guard != nil {
+		s.Abstains = n.line.guard.abstains(time.Now())
+	}
+	return s
 }
 
 type counters struct {
