@@ -56,6 +56,10 @@ type pipeline struct {
 	writerDone chan struct{}
 	watchdog   *time.Timer
 
+	// The reader's, and after it the node's.
+	served bool  // a reply that is no error has come
+	misled error // a reply has said that this is the wrong server
+
 	// Guarded by node.mu.
 	over      bool      // broken or closed: the writer ends
 	why       error     // set with over
@@ -219,6 +223,9 @@ func (p *pipeline) read() error {
 			}
 			q.deliver(out, now)
 		}
+		if p.misled != nil {
+			return p.abort(p.misled)
+		}
 	}
 }
 
@@ -243,6 +250,11 @@ func (p *pipeline) take(reply any, err error, now time.Time) (q *request, out ou
 		return nil, out, false, false
 	}
 	p.lastReply, n.shunned = now, false
+	if err == nil {
+		p.served = true
+	} else {
+		p.misled = misled(err)
+	}
 	switch {
 	case q.kind == byeKind:
 		if n.queue.len > 0 || n.flight.len > 0 {

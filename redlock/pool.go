@@ -33,11 +33,6 @@ const (
 	nodeClosed
 )
 
-const (
-	minBackoff = 20 * time.Millisecond
-	maxBackoff = time.Second
-)
-
 // A node is one Redis master with the pipeline to it. It is safe for concurrent
 // use. Its goroutine starts with the first request and ends with close.
 type node struct {
@@ -213,9 +208,10 @@ func (n *node) repair(q *request) error {
 // run is the node's goroutine: it keeps the connection up until close.
 func (n *node) run() {
 	defer close(n.done)
-	backoff := minBackoff
+	var redial redialer
 	for {
 		p, err := n.connect()
+		var wait time.Duration
 		if err == nil {
 			began := time.Now()
 			err = p.read()
@@ -224,18 +220,14 @@ func (n *node) run() {
 				n.fail(nodeClosed, ErrClosed)
 				return
 			}
-			// A connection that did not last counts as an attempt that failed,
-			// or a server that accepts and hangs up would be dialled in a loop.
-			if time.Since(began) >= time.Second {
-				backoff = minBackoff
-				continue
-			}
+			wait = redial.after(p, began, time.Now())
+		} else {
+			wait = redial.failed()
 		}
-		if !n.rest(err, backoff) {
+		if wait > 0 && !n.rest(err, wait) {
 			n.fail(nodeClosed, ErrClosed)
 			return
 		}
-		backoff = min(2*backoff, maxBackoff)
 	}
 }
 

@@ -71,25 +71,32 @@ func (g *runGuard) script(s *script, eval, forgot bool) *script {
 	return g.fast[s]
 }
 
-// learn has a new connection's server learn the scripts that grant; nil without
-// quarantine. What the server refuses is not fatal: the scripts will say so when they
-// are needed, and extensions and releases do not need them.
-func (n *node) learn(ctx context.Context, conn *wire) (*runGuard, error) {
+// guardCommands are what a handshake asks for quarantine, together with the rest; nil
+// without it.
+func (n *node) guardCommands() [][]any {
+	if n.guard == nil {
+		return nil
+	}
+	commands := [][]any{{"INFO", "server"}, n.guard.look(slowScripts[lockScript])}
+	for _, s := range slowScripts {
+		commands = append(commands, []any{"SCRIPT", "LOAD", s.sourceArg})
+	}
+	return commands
+}
+
+// look is a script that grants, run only to look at the marker.
+func (g *guard) look(s *script) []any {
+	return []any{"EVAL", s.sourceArg, 1, g.marker, "1", g.nodes, g.maxTTL}
+}
+
+// learn has a new connection's server learn the scripts that grant, once guardCommands
+// have been answered; nil without quarantine. What the server refuses is not fatal: the
+// scripts will say so when they are needed, and extensions and releases do not need them.
+func (n *node) learn(ctx context.Context, conn *wire, answers []answer) (*runGuard, error) {
 	if n.guard == nil {
 		return nil, nil
 	}
 	g := &runGuard{guard: n.guard}
-	look := func(s *script) []any {
-		return []any{"EVAL", s.sourceArg, 1, g.marker, "1", g.nodes, g.maxTTL}
-	}
-	first := [][]any{{"INFO", "server"}, look(slowScripts[lockScript])}
-	for _, s := range slowScripts {
-		first = append(first, []any{"SCRIPT", "LOAD", s.sourceArg})
-	}
-	answers, err := exchange(ctx, conn, first)
-	if err != nil {
-		return nil, err
-	}
 	text, _ := answers[0].reply.([]byte)
 	info := infoFields(string(text))
 	if answers[1].err == nil {
@@ -102,9 +109,10 @@ func (n *node) learn(ctx context.Context, conn *wire) (*runGuard, error) {
 	fast := fastScripts(info["run_id"], g.marker.(string), g.nodes.(string))
 	var second [][]any
 	for _, s := range fast {
-		second = append(second, look(s))
+		second = append(second, g.look(s))
 	}
-	if answers, err = exchange(ctx, conn, second); err != nil {
+	answers, err := exchange(ctx, conn, second)
+	if err != nil {
 		return nil, err
 	}
 	for _, a := range answers {
@@ -114,27 +122,6 @@ func (n *node) learn(ctx context.Context, conn *wire) (*runGuard, error) {
 	}
 	g.fast = fast
 	return g, nil
-}
-
-// exchange sends commands in a handshake, together, and returns the answers.
-func exchange(ctx context.Context, conn *wire, commands [][]any) ([]answer, error) {
-	for _, c := range commands {
-		if err := conn.Send(c[0].(string), c[1:]...); err != nil {
-			return nil, err
-		}
-	}
-	if err := conn.Flush(); err != nil {
-		return nil, err
-	}
-	answers := make([]answer, len(commands))
-	for i := range answers {
-		reply, err := conn.receive(left(ctx))
-		if err != nil && !isReply(err) {
-			return nil, fmt.Errorf("handshake: %w", err)
-		}
-		answers[i] = answer{reply, err}
-	}
-	return answers, nil
 }
 
 // heard notes whether the node has abstained. node.mu is held, unless the handshake still

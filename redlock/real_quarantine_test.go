@@ -356,7 +356,11 @@ func TestRealAReplicaThatIsAskedTooEarlyAbstains(t *testing.T) {
 	require.ErrorContains(t, err, "READONLY")
 	_, err = conn.Do("REPLICAOF", "NO", "ONE")
 	require.NoError(t, err)
-	_, err = other.TryLock(t.Context(), []string{"x"}, time.Second)
+	await(t, 10*time.Second, "it is connected to again", func() bool {
+		_, err = other.TryLock(t.Context(), []string{"x"}, time.Second)
+		require.ErrorIs(t, err, ErrNoQuorum)
+		return !strings.Contains(err.Error(), "READONLY")
+	})
 	require.ErrorContains(t, err, "quarantined")
 }
 

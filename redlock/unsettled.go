@@ -1,7 +1,6 @@
 package redlock
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -99,22 +98,19 @@ func (n *node) forget() {
 	}
 }
 
-// sendTombstone writes the tombstone of generation gen, which is to live for the given
+// tombstoneStep puts up the tombstone of generation gen, which is to live for the given
 // time. EVAL, not EVALSHA: the server may not know the script.
-func (n *node) sendTombstone(conn *wire, gen int64, life time.Duration) error {
-	return conn.Send("EVAL", tombstoneScript.sourceArg, 1, n.stone, gen, serverMillis(life))
-}
-
-// receiveTombstone reads the answer to it.
-func (n *node) receiveTombstone(ctx context.Context, conn *wire) error {
-	reply, err := conn.receive(left(ctx))
-	if err == nil {
-		err = tombstoneScript.decode(reply).err
-	}
-	if err != nil && !isForbiddenKey(err) { // A lock request would have been refused for the same reason.
-		return fmt.Errorf("clean-up: %w", err)
-	}
-	return nil
+func (n *node) tombstoneStep(gen int64, life time.Duration) step {
+	return step{[]any{"EVAL", tombstoneScript.sourceArg, 1, n.stone, gen, serverMillis(life)}, func(a answer) error {
+		err := a.err
+		if err == nil {
+			err = tombstoneScript.decode(a.reply).err
+		}
+		if err != nil && !isForbiddenKey(err) { // A lock request would have been refused for the same reason.
+			return fmt.Errorf("clean-up: %w", err)
+		}
+		return nil
+	}}
 }
 
 // isForbiddenKey reports whether the server refused a command because of a key

@@ -1,0 +1,71 @@
+package redlock
+
+import (
+	"fmt"
+	"regexp"
+	"time"
+)
+
+// This file is about when a connection that has ended is made again.
+
+const (
+	minBackoff = 20 * time.Millisecond
+	maxBackoff = time.Second
+
+	// lasting is how long a connection has to last to count as one that worked,
+	// whatever was answered on it.
+	lasting = time.Second
+
+	// redials is how many connections may be made at once, one after the other, and
+	// redialEvery after which time one more: a server that answers one request and
+	// hangs up is not to be dialled in a loop.
+	redials     = 10
+	redialEvery = 100 * time.Millisecond
+)
+
+// A redialer says when a node's next attempt to connect is due. A connection that has
+// served an answer and breaks is made again at once: with a wait after each one that
+// was short, nodes behind a proxy that recycles connections, or on a link that flaps,
+// would be away for most of the time. It waits for a server that does not get as far
+// as an answer, or whose answer was that it is the wrong one.
+type redialer struct {
+	backoff time.Duration // the latest wait after a failure; 0: none since something worked
+	free    time.Time     // when the next attempt at once has its turn, but for redials of them
+}
+
+// after returns how long to wait when the connection p, made at began, has ended.
+func (d *redialer) after(p *pipeline, began, now time.Time) time.Duration {
+	worked := now.Sub(began) >= lasting || p.served && p.misled == nil
+	if worked {
+		d.backoff = 0
+	}
+	if !worked || p.misled != nil {
+		return d.failed()
+	}
+	if d.free.Before(now) {
+		d.free = now
+	}
+	d.free = d.free.Add(redialEvery)
+	return max(0, d.free.Sub(now)-redials*redialEvery)
+}
+
+// failed returns how long to wait after an attempt that failed: twice as long each time.
+func (d *redialer) failed() time.Duration {
+	d.backoff = min(max(2*d.backoff, minBackoff), maxBackoff)
+	return d.backoff
+}
+
+// misledRE finds the errors by which a server says that it is not, or not any more, the
+// one for writes of this client, also where a script has met them in Redis before 7. The
+// address may lead elsewhere by now: to the new master after a failover behind a name or
+// a virtual IP; and whoever dials anew also authenticates anew. What a server refuses for
+// a time (LOADING, BUSY, MISCONF, OOM), or to this user (NOPERM), is no reason to leave.
+var misledRE = regexp.MustCompile(`(?:^|: -)(?:READONLY|MASTERDOWN|NOAUTH) `)
+
+// misled returns an error if err is a reply of a server that is the wrong one.
+func misled(err error) error {
+	if !isReply(err) || !misledRE.MatchString(err.Error()) {
+		return nil
+	}
+	return fmt.Errorf("the wrong server, or not the right one any more: %w", err)
+}

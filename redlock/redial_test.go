@@ -1,0 +1,252 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+)
+
+func TestWhichErrorsEndAConnection(t *testing.T) {
+	for _, s := range []string{
+		"READONLY You can't write against a read only replica.",
+		"READONLY You can't write against a read only replica. script: 5cb4, on @user_script:1.",
+		"ERR Error running script (call to f_5cb4): @user_script:12: @user_script: 12: -READONLY You can't write against a read only replica.",
+		"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+		"NOAUTH Authentication required.",
+	} {
+		assert.ErrorContains(t, misled(redis.Error(s)), s)
+	}
+	for _, s := range []string{
+		"LOADING Redis is loading the dataset in memory", "BUSY Redis is busy running a script.", "OOM command not allowed",
+		"MISCONF Redis is configured to save RDB snapshots", "NOPERM this user has no permissions", "NOSCRIPT No matching script.",
+		"MOVED 1 10.0.0.1:6379", "CLUSTERDOWN Hash slot not served", "NOREPLICAS Not enough good replicas to write.", "READONLYX y", "ERR READONLY x",
+	} {
+		assert.NoError(t, misled(redis.Error(s)), s)
+	}
+	assert.NoError(t, misled(nil))
+	assert.NoError(t, misled(errors.New("READONLY x")), "not the server's")
+}
+
+// movable is a node whose address leads to the second of two servers once moved.
+func movable(moved *atomic.Bool, from, to *testcluster.Node) Pool {
+	return &dialer{
+		dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			if moved.Load() {
+				return to.Dial(ctx)
+			}
+			return from.Dial(ctx)
+		},
+		network: "tcp", address: "name:6379",
+	}
+}
+
+// The addresses of nodes 1 and 2 lead to other, healthy masters from now on (a name or a
+// virtual IP after a failover); the old ones answer errors, and keep their connections.
+func TestAFailoverBehindAnAddressIsFollowed(t *testing.T) {
+	for _, msg := range []string{
+		"READONLY You can't write against a read only replica.",
+		"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+		"NOAUTH Authentication required.",
+	} {
+		t.Run(msg[:7], func(t *testing.T) {
+			inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
+				var moved atomic.Bool
+				nodes := nodesOf(c)[:3]
+				nodes[0].Pool = movable(&moved, c.Nodes[0], c.Nodes[3])
+				nodes[1].Pool = movable(&moved, c.Nodes[1], c.Nodes[4])
+				var mu sync.Mutex
+				var downs []Event
+				r, err := New(nodes, WithHook(func(_ context.Context, e Event) {
+					mu.Lock()
+					defer mu.Unlock()
+					if e.Kind == EventNodeDown {
+						downs = append(downs, e)
+					}
+				}))
+				require.NoError(t, err)
+				defer r.Close(context.Background())
+				warm(t, r)
+				l, err := r.TryLock(t.Context(), []string{"held"}, time.Minute)
+				require.NoError(t, err)
+				synctest.Wait()
+				moved.Store(true)
+				for i := range 2 {
+					require.NoError(t, c.Nodes[3+i].Set("held", l.Token(), time.Minute)) // It was replicated.
+					require.NoError(t, c.Nodes[i].SetError(msg))
+				}
+				_, err = r.TryLock(t.Context(), []string{"x"}, ttl)
+				require.ErrorIs(t, err, ErrNoQuorum)
+				require.ErrorContains(t, err, msg, "the one that got the reply has it as its vote")
+				time.Sleep(2 * minBackoff)
+				x, err := r.TryLock(t.Context(), []string{"x"}, ttl)
+				require.NoError(t, err)
+				require.NoError(t, x.Unlock(t.Context()))
+				require.NoError(t, l.Extend(t.Context(), time.Minute))
+				require.NoError(t, l.Unlock(t.Context()))
+				synctest.Wait()
+				mu.Lock()
+				defer mu.Unlock()
+				require.Len(t, downs, 2)
+				for _, e := range downs {
+					require.ErrorContains(t, e.Err, msg)
+				}
+			})
+		})
+	}
+}
+
+// A release that is refused so is given to the next server.
+func TestAReleaseThatMeetsTheWrongServerIsNotLost(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		warm(t, r)
+		l, err := r.TryLock(t.Context(), []string{"a"}, time.Hour)
+		require.NoError(t, err)
+		synctest.Wait()
+		for _, n := range c.Nodes {
+			require.NoError(t, n.SetError("READONLY You can't write against a read only replica."))
+		}
+		require.ErrorIs(t, l.Unlock(t.Context()), ErrNoQuorum)
+		time.Sleep(time.Minute)
+		for _, n := range c.Nodes {
+			require.NoError(t, n.SetError(""))
+		}
+		time.Sleep(2 * maxBackoff)
+		requireReleased(t, c)
+	})
+}
+
+// A replica is backed off from, and its state can be seen.
+func TestAReplicaIsNotDialledInALoop(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		warm(t, r)
+		require.NoError(t, c.Nodes[0].SetError("READONLY You can't write."))
+		for range 600 {
+			l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+			require.NoError(t, err)
+			require.NoError(t, l.Unlock(t.Context()))
+			time.Sleep(100 * time.Millisecond)
+		}
+		s := r.Stats().Nodes[0]
+		assert.False(t, s.Up)
+		require.ErrorContains(t, s.Err, "READONLY You can't write.")
+		assert.Less(t, s.Connects, int64(100), "in a minute")
+	})
+}
+
+// repeatedly cuts a node's connections after a random time, again and again.
+func repeatedly(ctx context.Context, n *testcluster.Node, atLeast, atMost time.Duration) {
+	for i := 0; ctx.Err() == nil; i++ {
+		time.Sleep(atLeast + time.Duration(i*7919%1000)*(atMost-atLeast)/1000)
+		n.Proxy().Reset()
+	}
+}
+
+// Each node's connections are reset every 0.3 to 0.7 s. That costs what is on its way at
+// that moment, and nothing else.
+func TestConnectionsThatAreResetAreMadeAgainAtOnce(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		for _, n := range c.Nodes {
+			require.NoError(t, n.Slow(time.Millisecond, time.Millisecond))
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		for i, n := range c.Nodes {
+			go func() {
+				time.Sleep(time.Duration(i) * 100 * time.Millisecond)
+				repeatedly(ctx, n, 300*time.Millisecond, 700*time.Millisecond)
+			}()
+		}
+		const attempts = 2000
+		failed := 0
+		for range attempts {
+			l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+			if err != nil {
+				failed++
+			} else {
+				_ = l.Unlock(t.Context())
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		assert.Less(t, failed, attempts/100)
+		assert.Greater(t, r.Stats().Nodes[0].Connects, int64(50))
+		cancel()
+		time.Sleep(2 * time.Second)
+	})
+}
+
+// A server that accepts and hangs up is backed off from, also if it answers something
+// each time.
+func TestALoopOfShortConnectionsIsBounded(t *testing.T) {
+	for name, c := range map[string]struct {
+		hangUp string // upon this command
+		most   int64  // connections in 10 s
+	}{
+		"before an answer": {"EVALSHA", 30},
+		"in the handshake": {"SCRIPT", 30},
+		"after an answer":  {"GET", 10*10 + redials + 40},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 3, func(t *testing.T, cl *testcluster.Cluster) {
+				r := newRedlock(t, cl)
+				warm(t, r)
+				n := cl.Nodes[0]
+				served := 0
+				require.NoError(t, n.OnCommand(func(cmd string, _ []string) {
+					if cmd != "EVALSHA" && cmd != c.hangUp {
+						return
+					}
+					if served++; c.hangUp == "GET" && served%2 == 1 {
+						return // Every other request of a connection is answered.
+					}
+					n.Proxy().Kill()
+				}))
+				for start := time.Now(); time.Since(start) < 10*time.Second; time.Sleep(5 * time.Millisecond) {
+					l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+					require.NoError(t, err)
+					require.NoError(t, l.Unlock(t.Context()))
+				}
+				assert.Less(t, r.Stats().Nodes[0].Connects, c.most)
+				require.NoError(t, n.OnCommand(nil))
+				time.Sleep(2 * maxBackoff)
+			})
+		})
+	}
+}
+
+func TestRedialer(t *testing.T) {
+	const ms = time.Millisecond
+	start := time.Now()
+	served, unserved := &pipeline{served: true}, &pipeline{}
+	wrong := &pipeline{served: true, misled: errors.New("READONLY")}
+	var d redialer
+	for _, want := range []time.Duration{20 * ms, 40 * ms, 80 * ms, 160 * ms, 320 * ms, 640 * ms, time.Second, time.Second} {
+		assert.Equal(t, want, d.failed())
+	}
+	assert.Equal(t, time.Second, d.after(unserved, start, start.Add(999*ms)), "too short to count")
+	assert.Equal(t, time.Second, d.after(wrong, start, start.Add(999*ms)), "answers of the wrong server do not count")
+	assert.Equal(t, 20*ms, d.after(wrong, start, start.Add(time.Hour)), "but it has been the right one for long")
+	now := start.Add(2 * time.Hour)
+	for range redials {
+		assert.Zero(t, d.after(served, now, now))
+	}
+	assert.Equal(t, 100*ms, d.after(served, now, now), "the bucket is empty")
+	now = now.Add(300 * ms)
+	assert.Zero(t, d.after(served, now, now))
+	assert.Zero(t, d.after(unserved, now.Add(-time.Second), now), "it has lasted")
+	assert.Equal(t, 100*ms, d.after(served, now, now))
+	assert.Equal(t, 20*ms, d.after(unserved, now, now), "the backoff begins anew")
+}
