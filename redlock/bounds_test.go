@@ -90,8 +90,8 @@ func TestNoReplyIsTooLongForTheLargestLocks(t *testing.T) {
 	}
 }
 
-// A clean-up takes as many locks as fit, and a single one is never too large for it.
-func TestTheLargestLocksAreCleanedUp(t *testing.T) {
+// The releases of the largest locks can be owed.
+func TestReleasesOfTheLargestLocksAreOwed(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		warm(t, r)

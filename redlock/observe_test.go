@@ -467,17 +467,29 @@ func TestAFullBacklogRefusesLocksButNotReleases(t *testing.T) {
 		r := newRedlock(t, c)
 		l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
 		require.NoError(t, err)
+		require.NoError(t, c.Nodes[0].Hang())
+		ctx, cancel := context.WithCancel(t.Context())
+		givenUp := make(chan error)
+		go func() {
+			_, err := r.TryLock(ctx, []string{"given up"}, time.Minute)
+			givenUp <- err
+		}()
+		synctest.Wait()
 		n := r.nodes[0]
 		n.mu.Lock()
-		n.queue.len += maxBacklog // As if so many were waiting.
+		for range maxBacklog {
+			n.push(&request{task: &task{kind: pingKind, limit: n.timeout}})
+		}
 		n.mu.Unlock()
 		_, err = r.TryLock(t.Context(), []string{"b"}, ttl)
 		require.ErrorIs(t, err, ErrNoQuorum)
 		assert.Equal(t, errBacklog, votesOf(t, err)[0].Err)
-		n.mu.Lock()
-		n.queue.len -= maxBacklog
-		n.mu.Unlock()
-		require.NoError(t, l.Unlock(t.Context()))
+		cancel()
+		require.ErrorIs(t, <-givenUp, context.Canceled)
+		time.AfterFunc(10*time.Millisecond, func() { assert.NoError(t, c.Nodes[0].Resume()) })
+		require.Greater(t, r.Stats().Nodes[0].Backlog, maxBacklog)
+		require.NoError(t, l.Unlock(t.Context()), "all of them wait, and it waits behind them")
+		requireNoKeys(t, c)
 	})
 }
 

@@ -28,6 +28,7 @@ type recordingNet struct {
 
 	mu    sync.Mutex
 	steal bool
+	cut   bool     // new connections fail
 	sent  [][]byte // by connection
 }
 
@@ -44,12 +45,15 @@ func record(c *testcluster.Cluster, steal bool) (*recordingNet, []Node) {
 	nodes := nodesOf(c)
 	nodes[0].Pool = &dialer{
 		dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			rn.mu.Lock()
+			defer rn.mu.Unlock()
+			if rn.cut {
+				return nil, errors.New("no route to host")
+			}
 			conn, err := c.Nodes[0].Dial(ctx)
 			if err != nil {
 				return nil, err
 			}
-			rn.mu.Lock()
-			defer rn.mu.Unlock()
 			rn.sent = append(rn.sent, nil)
 			return &recordingConn{conn, rn, len(rn.sent) - 1}, nil
 		},
@@ -165,9 +169,9 @@ func TestALateTombstoneLetsNothingIn(t *testing.T) {
 		require.NoError(t, err)
 		defer func() { assert.NoError(t, r.Close(context.Background())) }()
 		warm(t, r)
-		breakALock(t, r, c.Nodes[0], time.Minute, 0)
+		rn.breakALock(t, r, time.Minute, 0)
 		time.Sleep(3 * time.Second)
-		breakALock(t, r, c.Nodes[0], time.Minute, 0)
+		rn.breakALock(t, r, time.Minute, 0)
 		time.Sleep(3 * time.Second)
 		requireNoKeys(t, c)
 		second := rn.requests(1)
@@ -180,17 +184,172 @@ func TestALateTombstoneLetsNothingIn(t *testing.T) {
 }
 
 // breakALock makes an attempt of which the node's answer is lost, gives it up, and
-// breaks the connection, so that nobody gets through for some time.
-func breakALock(t *testing.T, r *Redlock, n *testcluster.Node, ttl, away time.Duration) {
+// breaks the connection, so that the client does not get through for some time.
+func (rn *recordingNet) breakALock(t *testing.T, r *Redlock, ttl, away time.Duration) {
 	t.Helper()
-	n.Proxy().DropReplies(true)
+	rn.node.Proxy().DropReplies(true)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
 	_, err := r.TryLock(ctx, []string{"a"}, ttl)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	n.Proxy().Refuse(true)
-	n.Proxy().Reset()
-	n.Proxy().DropReplies(false)
+	rn.setCut(true)
+	rn.node.Proxy().Reset()
+	rn.node.Proxy().DropReplies(false)
 	time.Sleep(away)
-	n.Proxy().Refuse(false)
+	rn.setCut(false)
+}
+
+func (rn *recordingNet) setCut(on bool) {
+	rn.mu.Lock()
+	defer rn.mu.Unlock()
+	rn.cut = on
+}
+
+// lockBytes are the lock request of breakALock, as it was sent on the first connection.
+func (rn *recordingNet) lockBytes(t *testing.T) string {
+	t.Helper()
+	for _, q := range rn.requests(0) {
+		if isA("EVALSHA")(q) && strings.Contains(q, lockScript.shaArg.(string)) && strings.Contains(q, "\r\na\r\n") {
+			return q
+		}
+	}
+	t.Fatal("no lock request was sent")
+	return ""
+}
+
+// A lock request that comes late is refused for a minute, and for as long as its ttl,
+// however long the client could not connect meanwhile.
+func TestALateLockRequestIsRefused(t *testing.T) {
+	for _, test := range []struct {
+		name            string
+		ttl, away, late time.Duration
+	}{
+		{"at once", time.Second, 0, time.Second},
+		{"a ttl below a minute", time.Second, 0, 59 * time.Second},
+		{"a ttl of an hour", time.Hour, 0, 59 * time.Minute},
+		{"after a time without a connection, longer than the ttl", time.Second, 30 * time.Second, 40 * time.Second},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+				rn, nodes := record(c, false)
+				r, err := New(nodes)
+				require.NoError(t, err)
+				defer func() { assert.NoError(t, r.Close(context.Background())) }()
+				warm(t, r)
+				broke := time.Now()
+				rn.breakALock(t, r, test.ttl, test.away)
+				time.Sleep(time.Until(broke.Add(test.late)))
+				require.True(t, r.Stats().Nodes[0].Up)
+				requireNoKeys(t, c)
+				rn.deliver(t, rn.lockBytes(t))
+				requireNoKeys(t, c)
+			})
+		})
+	}
+}
+
+// Within a minute a lock request may also arrive while its client cannot get through,
+// after the ttl. Then it is the release's turn.
+func TestAReleaseIsOwedForAMinute(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		rn, nodes := record(c, false)
+		r, err := New(nodes)
+		require.NoError(t, err)
+		defer func() { assert.NoError(t, r.Close(context.Background())) }()
+		warm(t, r)
+		time.AfterFunc(25*time.Second, func() {
+			assert.Empty(t, keys(t, c.Nodes[0]))
+			rn.deliver(t, rn.lockBytes(t))
+			assert.NotEmpty(t, keys(t, c.Nodes[0]))
+		})
+		rn.breakALock(t, r, 10*time.Second, 30*time.Second)
+		time.Sleep(2 * time.Second)
+		requireNoKeys(t, c)
+	})
+}
+
+// A request that runs again sets only the keys that are missing: an extension may have
+// been counted since on the others.
+func TestALockRequestThatRunsAgainShortensNoLife(t *testing.T) {
+	for _, opts := range [][]Option{nil, {WithFencing()}} {
+		inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+			rn, nodes := record(c, false)
+			r, err := New(nodes)
+			require.NoError(t, err)
+			defer func() { assert.NoError(t, r.Close(context.Background())) }()
+			l, err := r.TryLock(t.Context(), []string{"a", "b"}, ttl, opts...)
+			require.NoError(t, err)
+			require.NoError(t, l.Extend(t.Context(), time.Hour))
+			require.NoError(t, c.Nodes[0].Del("b"))
+			all := slices.DeleteFunc(rn.requests(0), isA("SCRIPT"))
+			require.Len(t, all, 2)
+			rn.deliver(t, all[0])
+			stored := keys(t, c.Nodes[0])
+			assert.Equal(t, time.Hour, stored["a"].TTL)
+			assert.Equal(t, ttl, stored["b"].TTL)
+			require.NoError(t, l.Unlock(t.Context()))
+			requireNoKeys(t, c)
+		})
+	}
+}
+
+// A node whose refusal was heard may have the key all the same, if the lock request
+// runs a second time. When an extension finds it there, it is to be released.
+func TestAKeyThatAnExtensionHasFoundIsReleased(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		rn, nodes := record(c, false)
+		r, err := New(nodes)
+		require.NoError(t, err)
+		defer func() { assert.NoError(t, r.Close(context.Background())) }()
+		warm(t, r)
+		require.NoError(t, c.Nodes[0].Set("a", "another", time.Second))
+		l, err := r.TryLock(t.Context(), []string{"a"}, time.Hour)
+		require.NoError(t, err)
+		time.Sleep(2 * time.Second)
+		rn.deliver(t, rn.lockBytes(t))
+		require.NoError(t, l.Extend(t.Context(), time.Hour))
+		synctest.Wait()
+		require.Equal(t, 3, holders(t, c, l))
+		// The node is away when the lock is released, and owed the release.
+		require.NoError(t, c.Nodes[0].Stop())
+		synctest.Wait()
+		require.NoError(t, l.Unlock(t.Context()))
+		require.NoError(t, c.Nodes[0].Restart(true))
+		time.Sleep(5 * time.Second)
+		requireNoKeys(t, c)
+	})
+}
+
+// An extension that settles late asks for a repair of a node that has been repaired
+// since. Such a repair, and what becomes of it, must not harm a key that counts.
+func TestARepairOnOldNewsWhileTheNodeIsUp(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c, WithNodeTimeout(5*time.Second))
+		l, err := r.TryLock(t.Context(), []string{"a"}, 30*time.Second)
+		require.NoError(t, err)
+		time.Sleep(2 * time.Second)
+		require.NoError(t, c.Nodes[3].Del("a"))
+		require.NoError(t, c.Nodes[4].Hang())
+		require.NoError(t, l.Extend(t.Context(), 30*time.Second)) // Settles at 7 s.
+		time.Sleep(2 * time.Second)
+		require.NoError(t, l.Extend(t.Context(), 30*time.Second)) // Settles at 9 s.
+		time.Sleep(3*time.Second + 500*time.Millisecond)
+		require.Equal(t, 5, holders(t, c, l), "the first one's repair")
+		require.NoError(t, c.Nodes[2].Hang())
+		require.NoError(t, l.Extend(t.Context(), 30*time.Second)) // Its quorum is 0, 1 and 3.
+		c.Nodes[3].Proxy().DropReplies(true)
+		time.Sleep(1700 * time.Millisecond) // The second one's repair, whose answer is lost.
+		c.Nodes[3].Proxy().Reset()
+		c.Nodes[3].Proxy().DropReplies(false)
+		time.Sleep(200 * time.Millisecond)
+		for _, i := range []int{2, 4} { // A minority loses its data.
+			require.NoError(t, c.Nodes[i].Stop())
+			require.NoError(t, c.Nodes[i].Restart(false))
+			require.NoError(t, c.Nodes[i].Resume())
+		}
+		require.Equal(t, 3, holders(t, c, l))
+		_, err = newRedlock(t, c).TryLock(t.Context(), []string{"a"}, 30*time.Second)
+		require.ErrorIs(t, err, ErrTaken)
+		require.NoError(t, l.Err())
+	})
 }

@@ -605,8 +605,8 @@ func TestWaitersCancelledAtAnyMoment(t *testing.T) {
 	}
 }
 
-// A clean-up that settles the claim of a lock that is held must not look at what Unlock writes.
-func TestACleanUpBesideAHeldLock(t *testing.T) {
+// What settles the requests of a lock that is held must not look at what Unlock writes.
+func TestASettlementBesideAHeldLock(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		for range 3 {
