@@ -51,6 +51,10 @@ const (
 	// markUnheard: the answer to a release was lost with its connection, so the
 	// claim may have been removed by it.
 	markUnheard
+
+	// markForeign: the token is another process's, by Release. So no lock request of
+	// this client has bounded what the node is to be told, and a full backlog refuses it.
+	markForeign
 )
 
 // newClaim makes a claim with a token of its own; owner is its label, empty for none.

@@ -15,6 +15,7 @@ const (
 	OpLock    Op = "lock"
 	OpExtend  Op = "extend"
 	OpUnlock  Op = "unlock"
+	OpRelease Op = "release" // of a lock that another process took
 	OpInspect Op = "inspect" // only in errors
 )
 

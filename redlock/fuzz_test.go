@@ -116,6 +116,9 @@ func tryHostile(t *testing.T, h hostile) {
 			require.Len(t, votesOf(t, err), 3)
 			_ = err.Error()
 		}
+		start = time.Now()
+		_ = r.Release(context.Background(), []string{"a"}, newToken())
+		require.LessOrEqual(t, time.Since(start), DefaultNodeTimeout)
 		_, err = r.Inspect(context.Background(), "a")
 		require.NoError(t, err)
 		time.Sleep(20 * time.Second) // Reconnects, PINGs.

@@ -40,7 +40,7 @@ func (l *Lock) Resources() []string {
 
 // Token returns the value that the resources' keys hold on the nodes: random, and unique
 // to this lock, with the label of [WithOwner] at its end. It is what it takes to release
-// the lock: do not show it to others.
+// the lock, also in another process by [Redlock.Release]: do not show it to others.
 func (l *Lock) Token() string {
 	must(l.invalid())
 	return l.claim.token

@@ -29,6 +29,7 @@ type Redlock struct {
 	events   *dispatcher
 	counters counters
 	held     heldLocks
+	released tokenReleases
 	keeper   keeper
 	queue    queue
 	ears     ears

@@ -75,6 +75,7 @@ type node struct {
 	unknown  int           // lock requests and repairs whose outcome is unknown, and no tombstone refuses them yet
 	life     time.Duration // how long a tombstone must refuse them
 	late     time.Duration // until when they are reckoned with, since the node's epoch
+	swept    time.Duration // when the releases that are owed were last looked through for room, since the node's epoch
 	cleaned  int64         // counter: releases that were owed and have been carried out
 	unknowns int64         // counter: unknown outcomes ever
 	connects int64         // counter: attempts to connect
@@ -111,7 +112,7 @@ func (n *node) enqueue(q *request, now time.Time) error {
 	case n.isSilent(now, q.limit) && (!release || q.claim.marks[q.index]&markSent == 0):
 		n.shunned = true
 		return errSilent
-	case !release && n.backlog() >= maxBacklog:
+	case (!release || q.claim.marks[q.index]&markForeign != 0) && n.backlog() >= maxBacklog:
 		return errBacklog
 	case n.state == nodeIdle:
 		n.state = nodeConnecting

@@ -44,7 +44,7 @@ type request struct {
 
 	next, prev *request
 	queue      *requestQueue // the one it is in
-	sent       time.Duration // when it was written, since the node's epoch
+	sent       time.Duration // when it was written, or was first owed, since the node's epoch
 	index      uint16        // the node's place in the round and the claim; constant
 	tries      uint16        // of a release that was answered with an error
 	eval       bool          // the server did not know the script's hash

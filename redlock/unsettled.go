@@ -41,6 +41,9 @@ func (n *node) owe(q *request) {
 	if *m&markSent == 0 || *m&markOwed != 0 {
 		return
 	}
+	if *m&markForeign != 0 && !n.hasRoom() {
+		return
+	}
 	*m |= markOwed
 	ends := q.gone
 	if ends == 0 {
@@ -51,8 +54,25 @@ func (n *node) owe(q *request) {
 			kind: releaseKind, cmd: q.claim.releaseCommand(time.Now()), claim: q.claim, limit: n.timeout, gone: ends,
 			voter: q.claim.teller(),
 		},
-		index: q.index, owed: true,
+		index: q.index, owed: true, sent: time.Since(n.epoch),
 	})
+}
+
+// hasRoom reports whether the release of another process's token may be owed. Those of
+// this client's own are bounded by its lock requests; what other processes have locked is
+// not, and a node may be down for days. n.mu is held.
+func (n *node) hasRoom() bool {
+	if now := time.Since(n.epoch); n.owed.len >= maxBacklog && now-n.swept >= time.Second {
+		n.swept = now
+		n.forget()
+	}
+	return n.owed.len < maxBacklog
+}
+
+// isOver reports whether nothing can be left of the keys of a release that is owed. For how
+// long those of another process live may have become known after it was owed.
+func (q *request) isOver(now time.Duration) bool {
+	return now >= q.gone || now-q.sent >= max(q.claim.longest(), minTombstone)
 }
 
 // sendOwed queues the releases that are owed, ahead of everything else, and returns how
@@ -90,7 +110,7 @@ func (n *node) forget() {
 	}
 	for q := n.owed.head; q != nil; {
 		next := q.next
-		if now >= q.gone {
+		if q.isOver(now) {
 			n.owed.remove(q)
 			q.claim.marks[q.index] &^= markSent | markOwed
 		}

@@ -1,0 +1,227 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// Release releases a lock that another process took: resources and token are what
+// [Lock.Resources] and [Lock.Token] of its handle say. It is for work that begins in one
+// process and ends in another: an API takes the lock, and the worker that finishes the job
+// releases it. Whoever holds a handle calls [Lock.Unlock] instead.
+//
+// The lock is handed on with its token: from then on the first process must neither work
+// under it nor extend it (no Extend, KeepAlive or Do), and may drop the handle. It does
+// not hear of the release. The lock still ends at the first handle's Until, which is to be
+// handed on as well: whoever does the work must be done by then, or have the resource check
+// the fence. Nobody can extend it there; see docs/faq.md for why. A token is a secret: whoever
+// has it and reaches the nodes can release the lock.
+//
+// It does what Unlock does. Those who wait are told. It ignores the cancellation of ctx,
+// whose values the hook gets, and takes at most the node timeout; the release of the other
+// nodes goes on in the background, and those that cannot be reached are told when they are
+// back. As the lock's ttl is not known here, that goes on for as long as the nodes that
+// answered say that its keys would have lived, at least a minute; if none of them had one,
+// for an hour, or WithQuarantine's maxTTL. [WithMinHold] of the first process is not
+// regarded: the keys are deleted.
+//
+// resources must be all of the lock's: those left out stay locked until the ttl ends.
+//
+// nil: need nodes have confirmed that the keys are gone, and the lock was still there. An
+// error from the nodes is a *QuorumError that matches
+//
+//   - ErrLost if the keys were gone or another's on so many nodes that no quorum can have
+//     had them. The lock had ended, so that somebody else may have had it while the work
+//     went on; or it has been released before, so that ErrLost ends the repetition of a
+//     release of which the result was not known;
+//   - ErrNoQuorum if too few nodes answered. It may be repeated; by the same Redlock,
+//     nodes that have confirmed the release are not asked again. It also matches ErrClosed
+//     if Close had closed the connections meanwhile.
+//
+// Otherwise it is ErrClosed after Close, or says, before any I/O, what is wrong with an
+// argument. The token is in no error and no event. Calls at the same time for the same lock
+// are one release.
+//
+// No key is left behind but in one case: what the first process had sent before, a lock
+// request that is still under way to a node or a repair after an extension, may arrive after
+// the release and set a key again, for one ttl. It blocks its node, and lets in no second
+// holder.
+func (r *Redlock) Release(ctx context.Context, resources []string, token string) error { //nolint:contextcheck // It is ignored but for its values.
+	if err := r.misused(ctx); err != nil {
+		return err
+	}
+	if err := checkToken(token); err != nil {
+		return err
+	}
+	resources, keys, err := r.keys(resources)
+	if err != nil {
+		return err
+	}
+	if err := r.enter(); err != nil {
+		return err
+	}
+	defer r.exit()
+	t, first := r.released.join(releaseKey(resources, token), func() *claim { return r.foreignClaim(resources, keys, token) })
+	if !first {
+		<-t.ready
+		return t.result
+	}
+	rd, v := r.releaseForeign(ctx, t.claim)
+	switch v {
+	case granted:
+		r.counters.unlocked.Add(1)
+	case lost:
+		t.result = r.fail(rd, ErrLost)
+	default:
+		t.result = orClosed(r.fail(rd, ErrNoQuorum))
+	}
+	r.released.end(t)
+	return t.result
+}
+
+// checkToken reports whether a token is none that this library has made. It does not show
+// it: what is no token may be another secret.
+func checkToken(token string) error {
+	switch {
+	case token == "":
+		return errors.New("redlock: empty token")
+	case len(token) == tokenLength && isHex(token), ownerOf(token) != "":
+		return nil
+	default:
+		return fmt.Errorf("redlock: malformed token of %d bytes: must be what Token of the lock's handle says", len(token))
+	}
+}
+
+// unknownLife is for how long the keys of a token may live whose ttl is not known. It is no
+// whole number of milliseconds, as what a node says always is.
+const unknownLife = time.Hour + 1
+
+// foreignClaim is the claim of a token that another process has made. Any node may have
+// its keys.
+func (r *Redlock) foreignClaim(resources []string, keys []any, token string) *claim {
+	c := &claim{resources: resources, keys: keys, token: token, argv: []any{token}, marks: make([]mark, len(r.nodes))}
+	for i := range c.marks {
+		c.marks[i] = markSent | markForeign
+	}
+	c.life.Store(int64(unknownLife))
+	if q := r.defaults.quarantine; q > 0 {
+		c.life.Store(int64(q) + 1)
+	}
+	return c
+}
+
+// releaseForeign asks all nodes to release the claim, and, right before, how long its keys
+// still live: as the release deletes them, it is the last moment to learn for how long a
+// node that does not answer may have them.
+func (r *Redlock) releaseForeign(ctx context.Context, c *claim) (*round, verdict) {
+	t := r.teller(c)
+	rd := r.newRound(ctx, OpRelease, c, c.releaseCommand(time.Now()), releaseKind, decideUnlock, 0)
+	t.round, rd.task.voter = rd, t
+	ask := task{kind: askKind, cmd: c.lifeCommand(), voter: &lifeReader{claim: c}, limit: r.defaults.nodeTimeout}
+	now := time.Now()
+	for i, n := range r.nodes {
+		if n.confirmed(c, i) { // In an earlier call.
+			rd.skip(i, ballot{stance: yes})
+			continue
+		}
+		// Without an answer the life stays what it was.
+		_ = n.enqueue(&request{task: &ask, index: uint16(i), eval: true}, now)
+	}
+	rd.ask(now, r.defaults.nodeTimeout)
+	<-rd.decided
+	v, _ := rd.result()
+	if v == granted && !t.told.Load() {
+		r.queue.handOver(c.keys)
+	}
+	return rd, v
+}
+
+// A lifeReader reads from the answers to the life script for how long the keys of a claim
+// may live.
+type lifeReader struct {
+	claim *claim
+
+	mu    sync.Mutex
+	known bool
+}
+
+func (l *lifeReader) vote(_ int, out outcome, _ time.Time) {
+	if out.stance != yes || out.holderTTL < 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.known {
+		l.known = true
+		l.claim.life.Store(int64(out.holderTTL))
+		return
+	}
+	l.claim.grow(out.holderTTL)
+}
+
+// A tokenRelease is a call of Release, or several of them that are one.
+type tokenRelease struct {
+	key    string
+	claim  *claim
+	ready  chan struct{} // closed when the call has ended
+	result error         // set before
+	ends   time.Time     // of one that has ended and may be repeated: when no key can be left
+}
+
+// tokenReleases knows the releases that are running, and those that may be repeated: a node
+// that has confirmed the first one would say to the second that the lock is lost.
+type tokenReleases struct {
+	mu    sync.Mutex
+	open  map[string]*tokenRelease
+	sweep int // size at which those that have ended are swept out
+}
+
+// releaseKey tells the releases of different sets of resources apart, too.
+func releaseKey(resources []string, token string) string {
+	return fmt.Sprintf("%q %s", resources, token)
+}
+
+// join returns the release of that key, and whether it is the caller's to carry out.
+func (s *tokenReleases) join(key string, newClaim func() *claim) (t *tokenRelease, first bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t = s.open[key]
+	if t != nil && t.ends.IsZero() {
+		return t, false
+	}
+	next := &tokenRelease{key: key, ready: make(chan struct{})}
+	if t != nil {
+		next.claim = t.claim
+	} else {
+		next.claim = newClaim()
+	}
+	if s.open == nil {
+		s.open = make(map[string]*tokenRelease)
+	}
+	s.open[key] = next
+	return next, true
+}
+
+// end is called when t has got its result.
+func (s *tokenReleases) end(t *tokenRelease) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(t.ready)
+	now := time.Now()
+	if len(s.open) >= s.sweep {
+		for key, other := range s.open {
+			if !other.ends.IsZero() && now.After(other.ends) {
+				delete(s.open, key)
+			}
+		}
+		s.sweep = max(minSweep, 2*len(s.open))
+	}
+	if !errors.Is(t.result, ErrNoQuorum) || len(s.open) > maxBacklog {
+		delete(s.open, t.key)
+		return
+	}
+	t.ends = now.Add(max(t.claim.longest(), minTombstone))
+}

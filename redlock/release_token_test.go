@@ -1,0 +1,346 @@
+package redlock
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+)
+
+func TestReleaseByAnotherProcess(t *testing.T) {
+	for name, opts := range map[string][]Option{
+		"plain": nil, "label": {WithOwner("api-7")}, "prefix": {WithPrefix("p:")}, "fencing": {WithFencing()},
+		"min hold": {WithMinHold(ttl)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
+				prefix := []Option{}
+				if name == "prefix" {
+					prefix = opts
+				}
+				first, worker, other := newRedlock(t, c, opts...), newRedlock(t, c, prefix...), newRedlock(t, c, prefix...)
+				warm(t, worker)
+				l, err := first.TryLock(t.Context(), []string{"a", "b"}, ttl)
+				require.NoError(t, err)
+				synctest.Wait()
+				w := waiting(t, other, t.Context(), []string{"b"}, slowly()...)
+				time.Sleep(time.Second)
+
+				// The process that took it may be gone by now.
+				require.NoError(t, first.Close(t.Context()))
+				start := time.Now()
+				ended, cancel := context.WithCancel(t.Context())
+				cancel()
+				require.NoError(t, worker.Release(ended, []string{"b", "a", "b"}, l.Token()))
+				require.NoError(t, w.got(t).Unlock(t.Context()))
+				assert.Less(t, time.Since(start), 20*time.Millisecond, "who waits is told")
+				synctest.Wait()
+				requireNoKeys(t, c)
+				assert.Equal(t, int64(2), worker.Stats().Unlocked, "with that of warm")
+
+				err = worker.Release(t.Context(), []string{"a", "b"}, l.Token())
+				require.ErrorIs(t, err, ErrLost, "released before")
+				require.NotErrorIs(t, err, ErrNoQuorum)
+				assert.NotContains(t, err.Error(), l.Token()[:8])
+			})
+		})
+	}
+}
+
+func TestTheFirstProcessFindsOutThatItsLockWasReleased(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		first, worker := newRedlock(t, c), newRedlock(t, c)
+		l, err := first.TryLock(t.Context(), []string{"a"}, ttl)
+		require.NoError(t, err)
+		synctest.Wait()
+		require.NoError(t, worker.Release(t.Context(), l.Resources(), l.Token()))
+		require.NoError(t, l.Err(), "it does not hear of it")
+		require.ErrorIs(t, l.Extend(t.Context(), ttl), ErrLost, "nothing is created again")
+		l, err = first.TryLock(t.Context(), []string{"a"}, ttl)
+		require.NoError(t, err)
+		synctest.Wait()
+		require.NoError(t, worker.Release(t.Context(), l.Resources(), l.Token()))
+		require.ErrorIs(t, l.Unlock(t.Context()), ErrLost)
+		requireNoKeys(t, c)
+	})
+}
+
+func TestReleaseTakesNobodyElsesLock(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		first, worker := newRedlock(t, c), newRedlock(t, c)
+		old, err := first.TryLock(t.Context(), []string{"a"}, time.Second)
+		require.NoError(t, err)
+		time.Sleep(2 * time.Second)
+		l, err := first.TryLock(t.Context(), []string{"a"}, ttl)
+		require.NoError(t, err)
+		synctest.Wait()
+		require.ErrorIs(t, worker.Release(t.Context(), []string{"a"}, old.Token()), ErrLost)
+		require.NoError(t, l.Extend(t.Context(), ttl))
+		// A part of the resources is released, and no more.
+		two, err := first.TryLock(t.Context(), []string{"b", "c"}, ttl)
+		require.NoError(t, err)
+		synctest.Wait()
+		require.NoError(t, worker.Release(t.Context(), []string{"b"}, two.Token()))
+		synctest.Wait()
+		for _, n := range c.Nodes {
+			assert.Len(t, keys(t, n), 2)
+		}
+		require.NoError(t, worker.Release(t.Context(), []string{"c"}, two.Token()))
+		require.NoError(t, l.Unlock(t.Context()))
+	})
+}
+
+func TestReleaseChecksItsArgumentsBeforeAnyIO(t *testing.T) {
+	pool := forbidden{t}
+	r, err := New([]Node{{"a", pool}, {"b", pool}, {"c", pool}})
+	require.NoError(t, err)
+	good := newToken()
+	ok := []string{"x"}
+	for _, c := range []struct {
+		want      string
+		resources []string
+		token     string
+	}{
+		{"empty token", ok, ""},
+		{"malformed token of 31 bytes", ok, good[1:]},
+		{"malformed token of 33 bytes", ok, good + "a"},
+		{"malformed token of 32 bytes", ok, strings.Repeat("G", 32)},
+		{"malformed token of 32 bytes", ok, strings.ToUpper(strings.Repeat("a", 32))},
+		{"malformed token of 39 bytes", ok, good + ownerMark},
+		{"malformed token of 41 bytes", ok, good + ownerMark + "\xffx"},
+		{"malformed token", ok, good + ownerMark + strings.Repeat("x", maxOwner+1)},
+		{"malformed token", ok, "somebody's password"},
+		{"no resources", nil, good},
+		{"empty resource", []string{"x", ""}, good},
+		{"are reserved", []string{"__redlock__:x"}, good},
+		{"resources", many(0, 1<<17), good},
+	} {
+		err := r.Release(t.Context(), c.resources, c.token)
+		require.ErrorContains(t, err, c.want)
+		require.ErrorContains(t, err, "redlock: ")
+		require.NotErrorIs(t, err, ErrLost)
+		if len(c.token) > 8 {
+			require.NotContains(t, err.Error(), c.token[:8])
+			require.NotContains(t, fmt.Sprintf("%#v", err), c.token)
+		}
+	}
+	require.ErrorIs(t, r.Release(nil, ok, good), errNilContext) //nolint:staticcheck // That is the test.
+	require.ErrorIs(t, (*Redlock)(nil).Release(t.Context(), ok, good), errNilRedlock)
+	require.NoError(t, r.Close(t.Context()))
+	require.ErrorIs(t, r.Release(t.Context(), ok, good), ErrClosed)
+}
+
+// No answer of a minority is waited for; without a quorum the call ends all the same, and
+// may be repeated. Nodes that were told before are not taken for a loss.
+func TestReleaseWithoutQuorumMayBeRepeated(t *testing.T) {
+	for name, fault := range map[string]func(t *testing.T, n *testcluster.Node) (end func()){
+		"dead": func(t *testing.T, n *testcluster.Node) func() {
+			t.Helper()
+			require.NoError(t, n.Stop())
+			return func() { require.NoError(t, n.Restart(true)) }
+		},
+		"hung": func(t *testing.T, n *testcluster.Node) func() {
+			t.Helper()
+			require.NoError(t, n.Hang())
+			return func() { require.NoError(t, n.Resume()) }
+		},
+		"replies lost": func(t *testing.T, n *testcluster.Node) func() {
+			t.Helper()
+			n.Proxy().DropReplies(true)
+			return func() {
+				n.Proxy().Reset()
+				n.Proxy().DropReplies(false)
+			}
+		},
+		"erring": func(t *testing.T, n *testcluster.Node) func() {
+			t.Helper()
+			require.NoError(t, n.SetError("BUSY Redis is busy running a script."))
+			return func() { require.NoError(t, n.SetError("")) }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+				first, worker := newRedlock(t, c), newRedlock(t, c)
+				warm(t, worker)
+				for _, down := range []int{1, 2} {
+					l, err := first.TryLock(t.Context(), []string{"a"}, time.Minute)
+					require.NoError(t, err)
+					synctest.Wait()
+					require.Equal(t, 3, holders(t, c, l))
+					var ends []func()
+					for _, n := range c.Nodes[:down] {
+						ends = append(ends, fault(t, n))
+					}
+					time.Sleep(10 * time.Millisecond)
+					start := time.Now()
+					err = worker.Release(t.Context(), []string{"a"}, l.Token())
+					took := time.Since(start)
+					if down == 1 {
+						require.NoError(t, err)
+						require.Less(t, took, 20*time.Millisecond)
+					} else {
+						require.ErrorIs(t, err, ErrNoQuorum)
+						require.NotErrorIs(t, err, ErrLost)
+						require.Len(t, votesOf(t, err), 3)
+						require.LessOrEqual(t, took, DefaultNodeTimeout)
+					}
+					for _, end := range ends {
+						end()
+					}
+					// Those that come back are told without another call.
+					time.Sleep(15 * time.Second)
+					requireNoKeys(t, c)
+					if down == 2 {
+						require.NoError(t, worker.Release(t.Context(), []string{"a"}, l.Token()))
+						err = worker.Release(t.Context(), []string{"a"}, l.Token())
+						require.ErrorIs(t, err, ErrLost, "it was over with the success")
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestReleasesAtTheSameTimeAreOne(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		first, worker := newRedlock(t, c), newRedlock(t, c)
+		for _, n := range c.Nodes {
+			require.NoError(t, n.Slow(5*time.Millisecond, 5*time.Millisecond))
+		}
+		warm(t, worker)
+		l, err := first.TryLock(t.Context(), []string{"a"}, ttl)
+		require.NoError(t, err)
+		time.Sleep(time.Second)
+		var wg sync.WaitGroup
+		for range 10 {
+			wg.Go(func() { assert.NoError(t, worker.Release(context.Background(), []string{"a"}, l.Token())) })
+		}
+		wg.Wait()
+		assert.Equal(t, int64(2), worker.Stats().Unlocked, "with that of warm")
+		assert.Empty(t, worker.released.open)
+	})
+}
+
+func TestReleasesThatMayBeRepeatedAreForgotten(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		worker := newRedlock(t, c)
+		for _, n := range c.Nodes {
+			require.NoError(t, n.Stop())
+		}
+		most := 0
+		for i := range 200 {
+			err := worker.Release(t.Context(), []string{"a"}, fmt.Sprintf("%032x", i))
+			require.ErrorIs(t, err, ErrNoQuorum)
+			most = max(most, len(worker.released.open))
+			time.Sleep(unknownLife / 50)
+		}
+		assert.LessOrEqual(t, most, 2*minSweep)
+	})
+}
+
+// A node that was down is told for as long as the keys may live, by what the others have
+// said.
+func TestForHowLongANodeIsToBeTold(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		first, worker := newRedlock(t, c), newRedlock(t, c)
+		warm(t, worker)
+		release := func(life time.Duration) *Lock {
+			l, err := first.TryLock(t.Context(), []string{"a"}, life)
+			require.NoError(t, err)
+			synctest.Wait()
+			time.Sleep(time.Millisecond)
+			require.NoError(t, c.Nodes[0].Stop())
+			time.Sleep(time.Second)
+			require.NoError(t, worker.Release(t.Context(), []string{"a"}, l.Token()))
+			synctest.Wait()
+			require.Equal(t, 1, worker.Stats().Nodes[0].Debts)
+			return l
+		}
+		release(10 * time.Minute)
+		time.Sleep(9 * time.Minute)
+		require.NoError(t, c.Nodes[0].Restart(true))
+		time.Sleep(5 * time.Second)
+		require.Empty(t, keys(t, c.Nodes[0]))
+		require.Equal(t, int64(1), worker.Stats().Nodes[0].Cleaned)
+
+		release(10 * time.Minute)
+		time.Sleep(11 * time.Minute)
+		require.NoError(t, c.Nodes[0].Restart(true))
+		time.Sleep(5 * time.Second)
+		require.Equal(t, int64(1), worker.Stats().Nodes[0].Cleaned, "there was nothing left to do")
+		require.Zero(t, worker.Stats().Nodes[0].Debts)
+	})
+}
+
+func TestAFullBacklogRefusesReleasesOfForeignTokens(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		worker := newRedlock(t, c)
+		warm(t, worker)
+		n := worker.nodes[0]
+		n.mu.Lock()
+		n.queue.len += maxBacklog
+		n.mu.Unlock()
+		err := worker.Release(t.Context(), []string{"a"}, newToken())
+		n.mu.Lock()
+		n.queue.len -= maxBacklog
+		n.mu.Unlock()
+		require.ErrorIs(t, err, ErrNoQuorum)
+		require.ErrorContains(t, err, errBacklog.Error())
+
+		require.NoError(t, c.Nodes[0].Stop())
+		time.Sleep(time.Second)
+		for i := range maxBacklog + 100 {
+			require.ErrorIs(t, worker.Release(t.Context(), []string{"a"}, fmt.Sprintf("%032x", i)), ErrNoQuorum)
+		}
+		require.Equal(t, maxBacklog, worker.Stats().Nodes[0].Debts)
+		// Nothing is left of those after an hour, so others have the place.
+		time.Sleep(unknownLife + time.Second)
+		require.ErrorIs(t, worker.Release(t.Context(), []string{"a"}, newToken()), ErrNoQuorum)
+		require.Equal(t, 1, worker.Stats().Nodes[0].Debts)
+	})
+}
+
+func TestReleaseAndClose(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		first := newRedlock(t, c)
+		l, err := first.TryLock(t.Context(), []string{"a"}, ttl)
+		require.NoError(t, err)
+		synctest.Wait()
+		require.NoError(t, c.Nodes[0].Slow(50*time.Millisecond, 50*time.Millisecond))
+		worker, err := New(nodesOf(c))
+		require.NoError(t, err)
+		require.NoError(t, worker.Release(t.Context(), []string{"a"}, l.Token()))
+		require.NoError(t, worker.Close(t.Context())) // Waits for the slow one.
+		requireNoKeys(t, c)
+		require.ErrorIs(t, worker.Release(t.Context(), []string{"a"}, l.Token()), ErrClosed)
+	})
+}
+
+func TestEventsOfARelease(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		var rec recorder
+		first, worker := newRedlock(t, c), newRedlock(t, c, WithHook(rec.hook))
+		l, err := first.TryLock(t.Context(), []string{"a"}, ttl)
+		require.NoError(t, err)
+		synctest.Wait()
+		require.NoError(t, worker.Release(t.Context(), []string{"a"}, l.Token()))
+		synctest.Wait()
+		kinds := map[EventKind]int{}
+		for _, e := range rec.take() {
+			assert.NotContains(t, fmt.Sprintf("%+v", e), l.Token())
+			if e.Op == OpRelease {
+				kinds[e.Kind]++
+				assert.Equal(t, []string{"a"}, e.Resources)
+			}
+		}
+		assert.Equal(t, map[EventKind]int{EventDecided: 1, EventSettled: 1}, kinds)
+	})
+}

@@ -1,0 +1,37 @@
+package redlock
+
+import "slices"
+
+// lifeCommand asks how long the claim's keys still live.
+func (c *claim) lifeCommand() command {
+	return command{script: lifeScript, keys: slices.Clone(c.keys), argv: []any{c.token}}
+}
+
+// lifeScript tells how long a lock's keys still live on a node.
+//
+//	KEYS  the resources' keys
+//	ARGV  token
+//	n     the longest of the lives of those that hold the token, in ms; -1: one of them has
+//	      no expiry
+//	-2    none holds it
+var lifeScript = newScript("life", `
+local longest = -2
+for i = 1, #KEYS do
+  if redis.pcall('GET', KEYS[i]) == ARGV[1] then
+    local left = redis.call('PTTL', KEYS[i])
+    if left < 0 then return -1 end
+    longest = math.max(longest, left)
+  end
+end
+return longest
+`, func(reply any) outcome {
+	left, ok := reply.(int64)
+	switch {
+	case !ok || left < -2:
+		return unexpected("life", reply)
+	case left == -2:
+		return outcome{stance: no, err: ErrLost}
+	default:
+		return outcome{stance: yes, holderTTL: millis(left)}
+	}
+})
