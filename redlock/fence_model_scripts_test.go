@@ -109,21 +109,30 @@ func (tw *fenceTwin) number(k int) int64 {
 }
 
 // lock sends the lock request of attempt k, by one of its two scripts. A proposal that
-// is far ahead of the server's clock is none.
+// is far ahead of the server's clock is none. Where a counter is missing, the server's
+// clock is the proposal: none is near it.
 func (tw *fenceTwin) lock(k int) {
 	tw.t.Helper()
 	c, proposal := tw.claims[k], tw.number(k)
 	c.argv[twinProposal] = proposal
-	_, others, top, _ := tw.model.look(uint8(k+1), tw.wants[k])
-	if tw.rand.IntN(4) == 0 && top > 0 { // Or the server's clock stands in for the counter.
+	_, others, top, low := tw.model.look(uint8(k+1), tw.wants[k])
+	if tw.rand.IntN(4) == 0 {
 		c.argv[twinProposal], proposal = time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro(), 0
 	}
 	cmd := c.lockCommand()
 	if tw.rand.IntN(2) == 0 {
 		cmd = c.queueCommand((&Redlock{channel: "c"}).wakeUp(c.resources, c.keys), 0, time.Hour, false)
 	}
-	want := tw.model.lock(uint8(k+1), tw.wants[k], proposal)
+	before := time.Now()
 	reply, err := tw.eval(cmd)
+	if low == 0 && err == nil {
+		if fence := cmd.script.decode(reply).fence; fence > 0 {
+			require.GreaterOrEqual(tw.t, fence, before.Truncate(time.Second).UnixMicro())
+			require.LessOrEqual(tw.t, fence, max(top+1, proposal, time.Now().UnixMicro()))
+			proposal = fence
+		}
+	}
+	want := tw.model.lock(uint8(k+1), tw.wants[k], proposal)
 	switch {
 	case want == 0 && others == 0:
 		tw.failed++

@@ -125,9 +125,11 @@ func TestFencesTakeOneRoundTripWhateverTheClocks(t *testing.T) {
 		a, b, wrong := newRedlock(t, c, WithFencing()), newRedlock(t, c, WithFencing()), newRedlock(t, c, WithFencing())
 		b.wallOffset.Store(int64(200 * time.Millisecond))
 		wrong.wallOffset.Store(int64(200 * 365 * 24 * time.Hour)) // Its proposals are ignored.
+		late := newRedlock(t, c, WithFencing())
+		late.wallOffset.Store(int64(-time.Hour))
 		last := int64(0)
 		for range 5 {
-			for _, r := range []*Redlock{a, b, b, wrong, a} {
+			for _, r := range []*Redlock{a, b, late, b, wrong, a} {
 				l, err := r.TryLock(t.Context(), []string{"x"}, ttl)
 				require.NoError(t, err)
 				assert.Greater(t, l.Fence(), last)
@@ -139,10 +141,38 @@ func TestFencesTakeOneRoundTripWhateverTheClocks(t *testing.T) {
 				synctest.Wait()
 			}
 		}
-		for _, r := range []*Redlock{a, b, wrong} {
+		for _, r := range []*Redlock{a, b, wrong, late} {
 			assert.Zero(t, r.Stats().Raised)
 		}
 	})
+}
+
+// Where a counter is missing, it may have been there. What stands in for it is a clock, but
+// none that is more than a second off the node's: neither ahead nor behind.
+func TestTheNodesClockStandsInForACounter(t *testing.T) {
+	for off, own := range map[time.Duration]bool{
+		-time.Hour: false, -1100 * time.Millisecond: false, -900 * time.Millisecond: true, 0: true,
+		900 * time.Millisecond: true, 1100 * time.Millisecond: false, 1000 * time.Hour: false,
+	} {
+		for _, resources := range [][]string{{"x"}, {"x", "y"}} {
+			for _, opts := range [][]Option{{WithRetryCount(0)}, nil} {
+				inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+					time.Sleep(300 * time.Millisecond) // Not at the beginning of a second.
+					r := newRedlock(t, c, WithFencing())
+					r.wallOffset.Store(int64(off))
+					setCounters(t, c, "y", 7, 7, 7)
+					want := time.Now().Add(off)
+					if !own {
+						want = time.Now().Truncate(time.Second)
+					}
+					l, err := r.Lock(t.Context(), resources, ttl, opts...)
+					require.NoError(t, err)
+					assert.Equal(t, want.UnixMicro(), l.Fence(), off)
+					assert.Zero(t, r.Stats().Raised)
+				})
+			}
+		}
+	}
 }
 
 func TestDifferentCountersAreRaised(t *testing.T) {

@@ -151,9 +151,9 @@ func WithFencing() Option { return func(o *options) { o.fencing = true } }
 
 // WithFenceLife sets for how long nodes keep a resource's counter after the last
 // lock, or the last extension of one, with [WithFencing]. A counter that has expired
-// is lost data: after it the fences still grow, by the client's clock or the node's in
-// µs, as long as these clocks differ by less than the time for which nobody held the
-// lock. All clients of a resource should use the same: the last one's counts. It must
+// is lost data: after it the fences still grow, by the client's clock in µs, or the node's
+// if the client's is more than a second off it, as long as the nodes' clocks differ by less
+// than the time for which nobody held the lock, less two seconds. All clients of a resource should use the same: the last one's counts. It must
 // be at least the ttl. Default 7 days; for resources that must never
 // be confused, take years.
 func WithFenceLife(d time.Duration) Option { return func(o *options) { o.fenceLife = d } }

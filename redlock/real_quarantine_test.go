@@ -310,7 +310,7 @@ func TestRealARefusedClientDoesNotHideARestart(t *testing.T) {
 		return newRealRedlock(t, nodes, WithPolling(), WithQuarantine(shortMaxTTL))
 	}
 	holder, second := open(node), open(node)
-	alien := open(node, Node{Name: "none", Pool: NewNode("127.0.0.1:1").Pool})
+	alien := open(node, behindMultiplexer(t, "again", n.DirectAddr))
 	require.NoError(t, holder.Admit(t.Context(), "node"))
 	warm, err := second.TryLock(t.Context(), []string{"warm"}, time.Second)
 	require.NoError(t, err)

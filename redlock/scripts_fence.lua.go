@@ -12,9 +12,12 @@ const counterMark = "f:"
 // fenceLua is grantLua with fencing. It needs: at, the number of the last key
 // before the counters; proposal, what the counters are to become if that is more
 // than they are, and at most a second ahead of the node's clock: a client whose clock
-// is wrong by years must not use the counter up; keep, their life in ms. Where there
-// is no counter, one that was there may have been lost, and a clock, then the node's,
-// has to stand in for it.
+// is wrong by years must not use the counter up; keep, their life in ms.
+//
+// Where there is no counter, one that was there may have been lost, and a clock has to
+// stand in for it. The proposal does, unless it is more than a second off the node's clock,
+// ahead or behind; then the node's clock does. Not to the microsecond: all nodes are to
+// arrive at one number, so that it takes one round trip.
 //
 // A request that runs again, when all keys hold the token, says what the first has
 // said, or nothing. The counters first: a write that the server refuses then leaves
@@ -33,10 +36,12 @@ if mine == n then
   if low < top or top < 1 then return redis.error_reply('NOFENCE counters were lost: ' .. KEYS[at + 1]) end
   return top
 end
-if proposal > fence then
+if proposal > fence or low < 1 then
   local now = redis.call('TIME')
-  now = now[1] * 1000000 + now[2]
-  if proposal <= now + 1000000 then fence = proposal elseif top < 1 then fence = now end
+  local micros = now[1] * 1000000 + now[2]
+  if proposal > micros + 1000000 then proposal = 0 end
+  if low < 1 and proposal < micros - 1000000 then proposal = now[1] * 1000000 end
+  fence = math.max(fence, proposal)
 end
 local text = string.format('%.0f', fence)
 for i = 1, n do redis.call('SET', KEYS[at + i], text, 'PX', keep) end
@@ -65,7 +70,9 @@ if n == 1 then
   local c = tonumber(redis.call('GET', KEYS[2]) or 0)
   if c and c < proposal then
     local now = redis.call('TIME')
-    if proposal <= now[1] * 1000000 + now[2] + 1000000 and redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
+    now = now[1] * 1000000 + now[2]
+    if proposal <= now + 1000000 and (c > 0 or proposal >= now - 1000000)
+      and redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
       local done = redis.pcall('SET', KEYS[2], ARGV[3], 'PX', keep)
       if not done.err then return proposal end
       redis.call('DEL', KEYS[1]) -- The user may read the counter but not write it.
