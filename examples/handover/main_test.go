@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/examples/internal/recipe"
+	"github.com/seed6c881748/redlock/redlock"
+)
+
+func open(t *testing.T, s *recipe.Stage) (api, worker *redlock.Redlock) {
+	t.Helper()
+	clients, err := s.Clients(2)
+	require.NoError(t, err)
+	return clients[0], clients[1]
+}
+
+func done(context.Context) error { return nil }
+
+func TestTheLockIsHeldUntilTheWorkerReleasesIt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		api, worker := open(t, recipe.Bubble(t))
+		j, err := request(t.Context(), api, "ada")
+		require.NoError(t, err)
+		_, err = request(t.Context(), api, "ada")
+		require.ErrorIs(t, err, errBusy)
+		require.NoError(t, perform(t.Context(), worker, j, func(ctx context.Context) error {
+			_, err := request(ctx, api, "ada")
+			require.ErrorIs(t, err, errBusy)
+			return recipe.Sleep(ctx, ttl/2)
+		}))
+		_, err = request(t.Context(), api, "ada")
+		require.NoError(t, err)
+	})
+}
+
+func TestAJobThatFailsReleasesTheLock(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		api, worker := open(t, recipe.Bubble(t))
+		j, err := request(t.Context(), api, "ada")
+		require.NoError(t, err)
+		broken := errors.New("no paper")
+		require.ErrorIs(t, perform(t.Context(), worker, j, func(context.Context) error { return broken }), broken)
+		_, err = request(t.Context(), api, "ada")
+		require.NoError(t, err)
+	})
+}
+
+func TestAJobEndsBeforeItsLock(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		api, worker := open(t, recipe.Bubble(t))
+		j, err := request(t.Context(), api, "ada")
+		require.NoError(t, err)
+		err = perform(t.Context(), worker, j, func(ctx context.Context) error { return recipe.Sleep(ctx, time.Hour) })
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.NotErrorIs(t, err, redlock.ErrLost)
+		require.True(t, time.Now().Before(j.Until))
+	})
+}
+
+func TestAJobThatIsDeliveredAgainHarmsNobody(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		api, worker := open(t, recipe.Bubble(t))
+		j, err := request(t.Context(), api, "ada")
+		require.NoError(t, err)
+		require.NoError(t, perform(t.Context(), worker, j, done))
+		next, err := request(t.Context(), api, "ada")
+		require.NoError(t, err)
+		require.ErrorIs(t, perform(t.Context(), worker, j, done), redlock.ErrLost)
+		_, err = request(t.Context(), api, "ada")
+		require.ErrorIs(t, err, errBusy, "the second lock is another one")
+		require.NoError(t, perform(t.Context(), worker, next, done))
+	})
+}
+
+func TestHandoverRuns(t *testing.T) {
+	t.Parallel()
+	require.NoError(t, recipe.Run(t.Context(), t.Output(), tell))
+}
