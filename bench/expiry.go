@@ -58,7 +58,6 @@ func expiry(s settings, w io.Writer) (err error) {
 	slices.Sort(late)
 	t := newTable(fmt.Sprintf("A holder killed with SIGKILL: from the expiry of a quorum of its keys (ttl %v) to the return of Lock", ttl),
 		"rounds", "p50 ms", "longest ms")
-	millis := func(d time.Duration) string { return fmt.Sprintf("%.1f", float64(d)/1e6) }
 	t.add(fmt.Sprint(rounds), millis(percentile(late, 50)), millis(late[len(late)-1]))
 	return t.print(w)
 }

@@ -22,10 +22,12 @@ const orderVariable = "REDLOCK_BENCH_ORDER"
 
 // An order is what a child process is to do.
 type order struct {
-	Role       string // contend, hand, hold
+	Role       string // contend, contest, hand, hold
 	Client     string
 	Addrs      []string
 	Key        string
+	Resources  []string // contest
+	Polling    bool     // contest
 	TTL        time.Duration
 	Goroutines int
 	Hold       time.Duration
@@ -139,6 +141,9 @@ func carryOut(text string, in io.Reader, out io.Writer) error {
 		return handOn(o, in, out)
 	case "hold":
 		return hold(o, out)
+	case "contest":
+		possessions, err := takePart(o)
+		return errors.Join(err, json.NewEncoder(out).Encode(possessions))
 	}
 	lockers, err := newLockers(o)
 	if err != nil {
@@ -221,7 +226,6 @@ func judge(possessions []possession, holders int, length time.Duration) []string
 		}
 	}
 	slices.Sort(waits)
-	millis := func(d time.Duration) string { return fmt.Sprintf("%.1f", float64(d)/1e6) }
 	longest := time.Duration(0)
 	if len(waits) > 0 {
 		longest = waits[len(waits)-1]

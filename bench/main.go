@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"runtime"
 	"runtime/debug"
 	"runtime/pprof"
@@ -25,27 +26,29 @@ import (
 
 // settings are what the flags say.
 type settings struct {
-	nodes       int
-	ttl         time.Duration
-	rounds      int
-	time        time.Duration
-	goroutines  []int
-	fresh       bool
-	only        string
-	parts       []string
-	blocks      int
-	blockSize   int
-	settle      time.Duration
-	faultTime   time.Duration
-	slow        time.Duration
-	contendTime time.Duration
-	waitTime    time.Duration
-	waiters     int
-	cpuProfile  string
+	nodes          int
+	ttl            time.Duration
+	rounds         int
+	time           time.Duration
+	goroutines     []int
+	fresh          bool
+	only           string
+	parts          []string
+	blocks         int
+	blockSize      int
+	settle         time.Duration
+	faultTime      time.Duration
+	slow           time.Duration
+	contendTime    time.Duration
+	contentionTime time.Duration
+	contests       *regexp.Regexp
+	waitTime       time.Duration
+	waiters        int
+	cpuProfile     string
 }
 
 // parts are the measurements, in the order in which they run.
-var parts = []string{"throughput", "latency", "fencing", "quarantine", "degraded", "handover", "handon", "expiry", "waiters"}
+var parts = []string{"throughput", "latency", "fencing", "quarantine", "degraded", "handover", "contention", "handon", "expiry", "waiters"}
 
 func main() {
 	if text := os.Getenv(orderVariable); text != "" {
@@ -86,6 +89,8 @@ func parse(args []string, usage io.Writer) (settings, error) {
 	f.DurationVar(&s.faultTime, "fault-time", 5*time.Second, "degraded: length of the healthy phase, and of the degraded one after the settling")
 	f.DurationVar(&s.slow, "slow", 50*time.Millisecond, "degraded: list operations that took longer")
 	f.DurationVar(&s.contendTime, "contend-time", 8*time.Second, "handover: how long the processes contend")
+	f.DurationVar(&s.contentionTime, "contention-time", 4*time.Second, "contention: length of each contest")
+	contests := f.String("contests", "", "contention: only those contests that match this `regexp`, as in '^4 x 4, 1ms'")
 	f.IntVar(&s.waiters, "waiters", 10_000, "waiters: their `number`")
 	f.DurationVar(&s.waitTime, "wait-time", 30*time.Second, "waiters: how long they are measured")
 	f.StringVar(&s.cpuProfile, "cpuprofile", "", "write a CPU profile of the run to this `file`")
@@ -108,6 +113,10 @@ func parse(args []string, usage io.Writer) (settings, error) {
 		}
 		s.parts = append(s.parts, part)
 	}
+	var err error
+	if s.contests, err = regexp.Compile(*contests); err != nil {
+		return s, fmt.Errorf("-contests: %w", err)
+	}
 	if s.only != "" && !slices.Contains(clientNames, s.only) {
 		return s, fmt.Errorf("-only: %q is none of %s", s.only, strings.Join(clientNames, ", "))
 	}
@@ -121,8 +130,8 @@ func (s settings) check() error {
 		return errors.New("-nodes, -rounds, -blocks and -block must be positive")
 	case s.time <= 0 || s.faultTime <= 0 || s.settle < 0:
 		return errors.New("-time and -fault-time must be positive, and -settle not negative")
-	case s.contendTime <= 0 || s.waitTime <= 0 || s.waiters < 1:
-		return errors.New("-contend-time, -wait-time and -waiters must be positive")
+	case s.contendTime <= 0 || s.contentionTime <= 0 || s.waitTime <= 0 || s.waiters < 1:
+		return errors.New("-contend-time, -contention-time, -wait-time and -waiters must be positive")
 	case s.ttl < time.Second:
 		return errors.New("-ttl must be at least 1s, or locks expire while they are measured")
 	}
@@ -146,7 +155,7 @@ func run(s settings, w io.Writer) (err error) {
 	for _, part := range []struct {
 		name string
 		run  func(settings, io.Writer) error
-	}{{"fencing", fencing}, {"quarantine", quarantine}, {"degraded", degraded}, {"handover", handover}, {"handon", handon}, {"expiry", expiry}, {"waiters", waiters}} {
+	}{{"fencing", fencing}, {"quarantine", quarantine}, {"degraded", degraded}, {"handover", handover}, {"contention", contention}, {"handon", handon}, {"expiry", expiry}, {"waiters", waiters}} {
 		if slices.Contains(s.parts, part.name) {
 			if err := part.run(s, w); err != nil {
 				return fmt.Errorf("%s: %w", part.name, err)
