@@ -33,10 +33,6 @@ type gate struct {
 	jitter   time.Duration // that goes with it
 	paced    int           // how many have it
 	yield    time.Time     // until then a newcomer gets in line on the nodes before it asks
-	gave     time.Time     // when a release by this process last woke another one
-	early    bool          // the last release was handed over here ahead of the nodes' answers
-	known    string        // names it until the attempt that it has set off has failed
-	heard    bool          // there was a message about it
 	inLine   bool          // this process may be in line on the nodes
 	handed   bool          // the last one of which no node knew whom to tell was handed over here
 	news     [4]news
@@ -266,9 +262,6 @@ func (q *queue) leave(w *waiter, got bool) {
 	for i, key := range w.keys {
 		g := q.gates[key]
 		g.used = now
-		if w.head {
-			g.known = ""
-		}
 		slower := false
 		if firsts[i], slower = g.leave(w, w.places[i]); slower {
 			g.first().paceAt = time.Time{}
@@ -380,9 +373,6 @@ func (q *queue) begin(w *waiter) (polite bool) {
 // it because of another of its resources: then the next process is told.
 func (q *queue) refused(w *waiter, why *QuorumError) {
 	q.mu.Lock()
-	for _, key := range w.keys {
-		w.late(key, q.gates[key], why)
-	}
 	var pass map[string]string
 	if why != nil && w.tryAt.IsZero() {
 		if len(w.keys) > 1 {
@@ -395,22 +385,6 @@ func (q *queue) refused(w *waiter, why *QuorumError) {
 	q.mu.Unlock()
 	q.remember(w, why)
 	q.pass(pass, false)
-}
-
-// late has w, whose attempt has failed, make up for messages that were not heeded,
-// because they were about the release that had set it off. They may have come after
-// it: then it was too early. queue.mu is held.
-func (w *waiter) late(key string, g *gate, why *QuorumError) {
-	if g.known != "" && g.heard {
-		if w.told == nil {
-			w.told = make(map[string]string)
-		}
-		w.told[key] = g.known
-		if len(w.keys) == 1 || why == nil {
-			w.release(time.Now().Add(grace), true)
-		}
-	}
-	g.known = ""
 }
 
 // remember keeps what the nodes have told w for others in its lines.

@@ -45,11 +45,7 @@ func (q *queue) hear(i int, key, digest string) {
 	}
 	need := q.r.need
 	use := w != nil && w.head && count <= need
-	known := g != nil && g.known == digest
-	if known {
-		g.heard = true
-	}
-	if use && !known {
+	if use {
 		if w.told == nil {
 			w.told = make(map[string]string)
 		}
@@ -57,7 +53,7 @@ func (q *queue) hear(i int, key, digest string) {
 		w.release(now.Add(grace*time.Duration(need-count)), count < need)
 	}
 	q.mu.Unlock()
-	if !use && !known && count <= need {
+	if !use && count <= need {
 		q.r.pass(i, key, digest, w == nil)
 	}
 }
@@ -82,31 +78,7 @@ func (q *queue) gaveWay(key string) {
 	now := time.Now()
 	q.sweep(now)
 	g := q.gate(key, now)
-	g.gave, g.yield, g.handed = now, now.Add(yieldTime), false
-}
-
-// handOverEarly wakes who waits for the resource here while its release is on its
-// way: the waiter's request goes behind it on every connection. That saves a round
-// trip. It is done only if no release has woken another process for a second, and
-// every other time, so that one that polls gets a chance, too.
-func (q *queue) handOverEarly(c *claim) bool {
-	if len(c.keys) > 1 || q.busy.Load() == 0 || !q.r.ears.open() {
-		return false
-	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	now := time.Now()
-	g := q.gates[c.keys[0].(string)]
-	if g == nil {
-		return false
-	}
-	w := g.first()
-	g.early = w != nil && w.head && !g.early && now.Sub(g.gave) > linger
-	if g.early {
-		g.known, g.heard = digest(c.token), false
-		w.release(now, false)
-	}
-	return g.early
+	g.yield, g.handed = now.Add(yieldTime), false
 }
 
 // handOver wakes who waits for the resources here after a release of which no node

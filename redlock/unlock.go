@@ -114,10 +114,9 @@ func (l *Lock) release(ctx context.Context, now time.Time) (*round, verdict) {
 		}
 	}
 	rd.ask(time.Now(), l.o.nodeTimeout)
-	early := l.o.minHold == 0 && l.r.queue.handOverEarly(l.claim)
 	<-rd.decided
 	v, _ := rd.result()
-	if v == granted && !early && !t.told.Load() {
+	if v == granted && !t.told.Load() {
 		l.r.queue.handOver(l.claim.keys)
 	}
 	return rd, v

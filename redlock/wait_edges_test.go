@@ -475,8 +475,8 @@ func (p *secondPool) GetContext(ctx context.Context) (redis.Conn, error) {
 	return p.Pool.GetContext(ctx)
 }
 
-// A release that was handed over early to one that cannot use it is not lost for others.
-func TestAnEarlyHandOverToAWaiterForSeveralIsPassedOn(t *testing.T) {
+// A release that a process tells itself of, and cannot use, is not lost for others.
+func TestALocalReleaseThatAWaiterForSeveralCannotUseIsPassedOn(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		a := newRedlock(t, c)
 		x, err := a.TryLock(t.Context(), []string{"x"}, time.Hour)
@@ -522,7 +522,7 @@ func TestWaitersThatGiveUpTogetherLeaveTheLine(t *testing.T) {
 }
 
 // After SCRIPT FLUSH the release is sent again, behind the request that it was to make room for.
-func TestAnEarlyHandOverThatComesTooEarly(t *testing.T) {
+func TestAHandOverAfterAScriptFlush(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		a := newRedlock(t, c)
 		x, err := a.TryLock(t.Context(), []string{"x"}, time.Hour)
@@ -546,8 +546,8 @@ func TestAnEarlyHandOverThatComesTooEarly(t *testing.T) {
 	})
 }
 
-// The attempt that was set off early fails before the nodes have answered the release.
-func TestAnEarlyHandOverWhoseAttemptTimesOut(t *testing.T) {
+// The attempt that a release has set off fails before the nodes have answered.
+func TestAHandOverWhoseAttemptTimesOut(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		a := newRedlock(t, c, WithNodeTimeout(time.Second))
 		x, err := a.TryLock(t.Context(), []string{"x"}, time.Hour)
