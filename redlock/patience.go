@@ -44,7 +44,7 @@ func (p *patience) rearm(head bool) {
 // ticks reports whether a waiter that is not head needs a timer: its retries have to
 // be counted, or nobody asks for it.
 func (p *patience) ticks(s standing) bool {
-	return p.w.a.o.retryCount >= 0 || p.w.a.o.retryIfSet || s.blocked
+	return p.w.a.o.retryCount >= 0 || p.w.a.o.retryIfSet || s.alone
 }
 
 // sleep returns when an attempt is due, with an error if ctx or the Redlock has
@@ -93,7 +93,6 @@ func (p *patience) due(s standing) (why reason, at time.Time) {
 	if s.head {
 		earliest(byRelease, s.tryAt)
 		earliest(byLapse, p.lapse)
-		earliest(byPace, s.paceAt)
 	}
 	return why, at
 }

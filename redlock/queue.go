@@ -28,13 +28,11 @@ type queue struct {
 type gate struct {
 	line     list.List // of *waiter
 	answer   *QuorumError
-	answered time.Time     // when the nodes last answered somebody in line so
-	pace     time.Duration // the shortest retry delay of those in line
-	jitter   time.Duration // that goes with it
-	paced    int           // how many have it
-	yield    time.Time     // until then a newcomer gets in line on the nodes before it asks
-	inLine   bool          // this process may be in line on the nodes
-	handed   bool          // the last one of which no node knew whom to tell was handed over here
+	answered time.Time // when the nodes last answered somebody in line so
+	mixed    bool      // since the line was last empty, some have had other retry delays than the first
+	yield    time.Time // until then a newcomer gets in line on the nodes before it asks
+	inLine   bool      // this process may be in line on the nodes
+	handed   bool      // the last one of which no node knew whom to tell was handed over here
 	news     [4]news
 	oldest   int // of the news
 	used     time.Time
@@ -52,9 +50,6 @@ const (
 	// grace is how long a waiter waits, for each message that is missing, for the
 	// nodes whose lines have another order than those it was told by.
 	grace = time.Millisecond
-
-	// fastest bounds how often a head asks for those behind it.
-	fastest = 10 * time.Millisecond
 
 	// maxPosition is where positions in line are not counted any further.
 	maxPosition = 1000
@@ -79,7 +74,6 @@ type waiter struct {
 	polite bool              // its next attempt is only to get in line
 	told   map[string]string // by key: the release it was told of, if it was not refused since
 	tryAt  time.Time         // when the next attempt because of a release is due; zero: none
-	paceAt time.Time         // when the next attempt for those behind it is due; zero: none
 }
 
 func newWaiter(a *acquisition) *waiter {
@@ -175,32 +169,12 @@ func (q *queue) joinLocked(w *waiter, now time.Time) {
 	for _, key := range w.keys {
 		g := q.gate(key, now)
 		w.places = append(w.places, g.line.PushBack(w))
-		g.countPace(w)
-		g.first().keepPace(g, now)
+		if !g.mixed && g.first().a.o.retryDelay != w.a.o.retryDelay {
+			g.mixed = true
+			g.notifyAll()
+		}
 	}
 	q.promote(w)
-}
-
-// countPace counts w among those whose retry delay is the shortest, if it is.
-func (g *gate) countPace(w *waiter) {
-	switch d := w.a.o.retryDelay; {
-	case g.paced == 0 || d < g.pace:
-		g.pace, g.jitter, g.paced = d, w.a.o.retryJitter, 1
-	case d == g.pace:
-		g.paced++
-	}
-}
-
-// keepPace has a head ask again for those behind it that poll more often than
-// itself. queue.mu is held.
-func (w *waiter) keepPace(g *gate, now time.Time) {
-	if !w.head || g.pace >= w.a.o.retryDelay {
-		return
-	}
-	if at := now.Add(max(fastest, retryDelay(g.pace, g.jitter))); w.paceAt.IsZero() || at.Before(w.paceAt) {
-		w.paceAt = at
-		w.notify()
-	}
 }
 
 // again has a head try at once, if it has not got in line on the nodes.
@@ -262,10 +236,9 @@ func (q *queue) leave(w *waiter, got bool) {
 	for i, key := range w.keys {
 		g := q.gates[key]
 		g.used = now
-		slower := false
-		if firsts[i], slower = g.leave(w, w.places[i]); slower {
-			g.first().paceAt = time.Time{}
-			q.keepPaces(g.first(), now)
+		firsts[i] = w.places[i].Prev() == nil
+		if g.line.Remove(w.places[i]); g.line.Len() == 0 {
+			g.answer, g.mixed = nil, false
 		}
 	}
 	w.places, w.head = nil, false
@@ -291,39 +264,12 @@ func (q *queue) leave(w *waiter, got bool) {
 	q.pass(pass, true)
 }
 
-// leave takes w out of the line, and says whether it was the first, and whether those
-// that are left poll less often. Only then it walks along the line: thousands may
-// leave at once. queue.mu is held.
-func (g *gate) leave(w *waiter, place *list.Element) (first, slower bool) {
-	first = place.Prev() == nil
-	g.line.Remove(place)
-	if w.a.o.retryDelay == g.pace {
-		g.paced--
-		slower = g.paced == 0 && g.line.Len() > 0
-	}
-	if slower {
-		for e := g.line.Front(); e != nil; e = e.Next() {
-			g.countPace(e.Value.(*waiter))
-		}
-	}
-	if g.line.Len() == 0 {
-		g.answer = nil
-	}
-	return first, slower
-}
-
-// notifyAll has those in a line whose first has become one that is no head look
-// whether they have to ask for themselves; see standing. queue.mu is held.
+// notifyAll has those in a line look whether they have to ask for themselves: when its
+// first is no head any more, or when their retry delays have come to differ. queue.mu
+// is held.
 func (g *gate) notifyAll() {
 	for e := g.line.Front(); e != nil; e = e.Next() {
 		e.Value.(*waiter).notify()
-	}
-}
-
-// keepPaces is keepPace for all of a head's lines. q.mu is held.
-func (q *queue) keepPaces(w *waiter, now time.Time) {
-	for _, key := range w.keys {
-		w.keepPace(q.gates[key], now)
 	}
 }
 
@@ -338,17 +284,18 @@ func (q *queue) pass(releases map[string]string, leave bool) {
 
 // A standing is how things stand with a waiter.
 type standing struct {
-	head, turn    bool
-	blocked       bool // the first of one of its lines is no head: nobody asks for that one
-	tryAt, paceAt time.Time
+	head, turn bool
+	alone      bool // it may be that nobody asks as often as it would: one of its lines has no head, or several retry delays
+	tryAt      time.Time
 }
 
 func (q *queue) standing(w *waiter) standing {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	s := standing{head: w.head, turn: w.turn, tryAt: w.tryAt, paceAt: w.paceAt}
+	s := standing{head: w.head, turn: w.turn, tryAt: w.tryAt}
 	for _, key := range w.keys {
-		s.blocked = s.blocked || !q.gates[key].first().head
+		g := q.gates[key]
+		s.alone = s.alone || !g.first().head || g.mixed
 	}
 	return s
 }
@@ -380,8 +327,6 @@ func (q *queue) refused(w *waiter, why *QuorumError) {
 		}
 		w.told = nil
 	}
-	w.paceAt = time.Time{}
-	q.keepPaces(w, time.Now())
 	q.mu.Unlock()
 	q.remember(w, why)
 	q.pass(pass, false)

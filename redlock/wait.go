@@ -81,7 +81,6 @@ const (
 	byTurn    reason = iota // it has become head
 	byRelease               // it was told of a release
 	byLapse                 // the holder's keys should have expired
-	byPace                  // somebody behind it polls more often
 	byTick                  // its retry delay is over: a timed retry
 )
 
@@ -176,7 +175,7 @@ func (w *waiter) try(ctx context.Context, why reason, s standing, number int) (*
 func (w *waiter) recent(s standing) time.Time {
 	o := w.a.o
 	age := 2 * (o.retryDelay + o.retryJitter + o.nodeTimeout)
-	if s.blocked {
+	if s.alone {
 		age = max(o.retryDelay-o.retryJitter, minTick)
 	}
 	return time.Now().Add(-age)

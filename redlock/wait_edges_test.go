@@ -108,8 +108,8 @@ func TestAPoolThatBlocksForASecondConnectionHoldsNobodyUp(t *testing.T) {
 	})
 }
 
-// Whoever polls often has the head do so only while it waits.
-func TestThePaceOfOneThatHasLeftEndsWithIt(t *testing.T) {
+// Whoever polls often has nobody else do so once it has left.
+func TestOneThatPolledOftenAndLeftCostsNothing(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		for _, n := range c.Nodes {
 			require.NoError(t, n.Slow(500*time.Microsecond, 500*time.Microsecond))
