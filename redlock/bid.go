@@ -99,23 +99,7 @@ func (b *bid) outcome(ctx context.Context) (*Lock, error) {
 		b.release()
 		return nil, r.fail(b.split.votes, ErrTaken)
 	default:
-		if b.a.line != nil {
-			b.hearOut(ctx)
-		}
 		return nil, b.fail(v.err())
-	}
-}
-
-// hearOut waits for the votes that are still out, though the bid has failed. One
-// that goes on waiting has the time, and what has refused it needs no release.
-func (b *bid) hearOut(ctx context.Context) {
-	t := time.NewTimer(max(2*time.Since(b.round.start), 5*minPace))
-	defer t.Stop()
-	select {
-	case <-b.round.allVoted():
-	case <-t.C:
-	case <-ctx.Done():
-	case <-b.a.r.closing:
 	}
 }
 
