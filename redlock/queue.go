@@ -32,7 +32,6 @@ type gate struct {
 	mixed    bool      // since the line was last empty, some have had other retry delays than the first
 	yield    time.Time // until then a newcomer gets in line on the nodes before it asks
 	inLine   bool      // this process may be in line on the nodes
-	handed   bool      // the last one of which no node knew whom to tell was handed over here
 	news     [4]news
 	oldest   int // of the news
 	used     time.Time
@@ -53,10 +52,6 @@ const (
 
 	// maxPosition is where positions in line are not counted any further.
 	maxPosition = 1000
-
-	// chance is how long at most a second hand-over within the process is put off
-	// when nothing is known of other processes: they are polling.
-	chance = 20 * time.Millisecond
 )
 
 // A waiter is a call of Lock that waits.

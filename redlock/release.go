@@ -78,7 +78,7 @@ func (q *queue) gaveWay(key string) {
 	now := time.Now()
 	q.sweep(now)
 	g := q.gate(key, now)
-	g.yield, g.handed = now.Add(yieldTime), false
+	g.yield = now.Add(yieldTime)
 }
 
 // handOver wakes who waits for the resources here after a release of which no node
@@ -100,13 +100,6 @@ func (q *queue) handOver(keys []any) {
 		if w == nil || !w.head {
 			continue
 		}
-		// Other processes may be polling. After one hand-over within this one, they
-		// get a chance.
-		at := now
-		if g.handed {
-			at = now.Add(rand.N(chance))
-		}
-		g.handed = !g.handed
-		w.release(at, false)
+		w.release(now, false)
 	}
 }
