@@ -25,20 +25,12 @@ const minTick = time.Millisecond
 
 // rearm sets when the next timed retry is due.
 func (p *patience) rearm(head bool) {
-	now, o := time.Now(), p.w.a.o
+	o := p.w.a.o
 	d := retryDelay(o.retryDelay, o.retryJitter)
 	if !head {
 		d = max(d, minTick)
 	}
-	// Retries that are due at about the same time are made due at the same time:
-	// together, they take fewer system calls.
-	if grid := o.retryJitter / 2; head && grid > 0 {
-		rest := grid - now.Add(d).Sub(p.w.a.r.born)%grid
-		if d += rest; d > o.retryDelay+o.retryJitter {
-			d -= grid
-		}
-	}
-	p.tick = now.Add(d)
+	p.tick = time.Now().Add(d)
 }
 
 // ticks reports whether a waiter that is not head needs a timer: its retries have to
