@@ -28,12 +28,11 @@ type queue struct {
 type gate struct {
 	line     list.List // of *waiter
 	answer   *QuorumError
-	answered time.Time // when the nodes last answered somebody in line so
-	mixed    bool      // since the line was last empty, some have had other retry delays than the first
-	yield    time.Time // until then a newcomer gets in line on the nodes before it asks
-	inLine   bool      // this process may be in line on the nodes
-	news     [4]news
-	oldest   int // of the news
+	answered time.Time     // when the nodes last answered somebody in line so
+	mixed    bool          // since the line was last empty, some have had other retry delays than the first
+	yield    time.Time     // until then a newcomer gets in line on the nodes before it asks
+	inLine   bool          // this process may be in line on the nodes
+	heard    announcements // of the last release
 	used     time.Time
 }
 

@@ -2,29 +2,22 @@ package redlock
 
 import (
 	"math/rand/v2"
-	"slices"
 	"time"
 )
 
-// news are the messages about one release.
-type news struct {
+// announcements are the messages about one release.
+type announcements struct {
 	digest string
 	from   []bool // by node
 	nodes  int    // how many
 }
 
-// note counts a message of node i, of n, about a release, and returns from how many
-// nodes there have been some. A second one of the same node begins another count:
-// the release was passed on.
-func (g *gate) note(digest string, i, n int) int {
-	at := slices.IndexFunc(g.news[:], func(n news) bool { return n.digest == digest })
-	if at < 0 {
-		at = g.oldest
-		g.oldest = (g.oldest + 1) % len(g.news)
-	}
-	s := &g.news[at]
+// add counts a message of node i, of n, and returns from how many nodes there have been
+// some about this release. A message about another one, or a second one of the same
+// node, which was passed on, begins another count.
+func (s *announcements) add(digest string, i, n int) int {
 	if s.digest != digest || s.from[i] {
-		*s = news{digest: digest, from: make([]bool, n)}
+		*s = announcements{digest: digest, from: make([]bool, n)}
 	}
 	s.from[i] = true
 	s.nodes++
@@ -41,7 +34,7 @@ func (q *queue) hear(i int, key, digest string) {
 	g := q.gates[key]
 	if g != nil {
 		g.used = now
-		count, w = g.note(digest, i, len(q.r.nodes)), g.first()
+		count, w = g.heard.add(digest, i, len(q.r.nodes)), g.first()
 	}
 	need := q.r.need
 	use := w != nil && w.head && count <= need
