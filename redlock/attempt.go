@@ -18,7 +18,7 @@ type acquisition struct {
 	// Of a Lock that waits, set before each attempt.
 	line   *wakeUp // what it takes to get in line on the nodes; nil: it does not
 	waited time.Time
-	polite bool // this attempt is only to get in line
+	byTurn bool // this attempt gives way to whom a free resource is reserved for
 }
 
 // lockCommand is what the attempt asks the nodes.
@@ -28,7 +28,7 @@ func (a *acquisition) lockCommand(c *claim) command {
 	}
 	// A line must outlive the wait until its sessions come back to it.
 	life := max(2*(a.o.retryDelay+a.o.retryJitter), minLine)
-	return c.queueCommand(a.line, time.Since(a.waited), life, a.polite)
+	return c.queueCommand(a.line, time.Since(a.waited), life, a.byTurn)
 }
 
 // minLine is the least life of a line, from when somebody last got in.

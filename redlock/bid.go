@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 )
 
@@ -20,8 +21,9 @@ type bid struct {
 	until deadline
 	start time.Time
 	num   int
-	round *round // the latest
-	split *split // of the attempt; nil until its votes have been split
+	round *round        // the latest
+	split *split        // of the attempt; nil until its votes have been split
+	limit time.Duration // what the latest round may take
 }
 
 func (a *acquisition) newBid(ctx context.Context, number int, s *split) *bid {
@@ -53,6 +55,7 @@ func (b *bid) ask() {
 	if b.split != nil {
 		timeout = min(timeout, time.Until(b.split.until))
 	}
+	b.limit = timeout
 	rd.ask(b.start, timeout)
 }
 
@@ -91,16 +94,23 @@ func (b *bid) outcome(ctx context.Context) (*Lock, error) {
 		return nil, b.cut(waited, v.err())
 	case raised:
 		return nil, b.fail(v.err()) // The votes were this bid's: nothing to contend for.
-	case v == taken && !b.a.polite && top(b.round.copyVotes()) < r.need:
+	case v == taken && b.isSplit():
 		return nil, errSplit
 	case v == noQuorum && b.split != nil && !time.Now().Before(b.split.until):
 		// The time for the split was over, not that of the nodes. The votes that
 		// were split tell more.
-		b.release()
+		b.release(false)
 		return nil, r.fail(b.split.votes, ErrTaken)
 	default:
 		return nil, b.fail(v.err())
 	}
+}
+
+// isSplit reports whether no token is known to have a quorum, and none of the refusals was
+// for somebody else's turn: to contend for that would be to take it.
+func (b *bid) isSplit() bool {
+	votes := b.round.copyVotes()
+	return top(votes) < b.a.r.need && !slices.ContainsFunc(votes, isForAnother)
 }
 
 // cut gives the claim up because cause ended the call, and returns the error for
@@ -108,21 +118,29 @@ func (b *bid) outcome(ctx context.Context) (*Lock, error) {
 // counted as one.
 func (b *bid) cut(cause, reason error) error {
 	err := b.a.r.quorumError(b.round, reason) // Before the release withdraws what was not sent.
-	b.release()
+	b.release(true)
 	return b.a.endedBy(cause, err)
 }
 
 // fail gives the claim up and returns the error for it.
 func (b *bid) fail(reason error) error {
 	err := b.a.r.fail(b.round, reason) // As above.
-	b.release()
+	b.release(errors.Is(reason, ErrNoQuorum) && time.Since(b.round.start) >= b.limit)
 	return err
 }
 
 // release gives back, in the background, what the claim has or may yet get.
 // Each node's connection keeps the order, so the release comes after the lock
 // request there, however late that is answered.
-func (b *bid) release() {
+//
+// tell has it tell the next in line, as an Unlock does: a client that was told of a
+// release while this claim had the key has been refused because of it, and nobody else
+// would tell that one. Only an attempt that was cut short, or that took its whole time, may
+// tell: if each one that fails in a contest did, each would set off the next.
+func (b *bid) release(tell bool) {
+	if tell {
+		b.claim.wake = b.a.r.wakeUp(b.claim.resources, b.claim.keys)
+	}
 	for i, n := range b.a.r.nodes {
 		n.release(b.claim, i)
 	}

@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 )
@@ -100,9 +101,9 @@ type Vote struct {
 
 	// Holder is a digest of the token that holds the resource on this node,
 	// with ErrTaken: two nodes that show the same digest are held by the same
-	// lock. It is a digest so that it may be logged; see [Lock.Token]. In events it
-	// may be empty: nobody has the resource, and it was left to another waiter that
-	// had been told of its release.
+	// lock. It is a digest so that it may be logged; see [Lock.Token]. It may be
+	// empty where a Lock waits: nobody has the resource, and it is left to another
+	// waiter, which was told of its release, for the time in HolderTTL.
 	Holder string
 
 	// Owner is the label that the holder has given itself with [WithOwner], with
@@ -135,6 +136,8 @@ func (v Vote) String() string {
 		return v.Node + ": yes"
 	case v.Holder != "":
 		return v.Node + ": " + heldBy(v.Holder, v.Owner, v.HolderTTL)
+	case v.stance == no && v.Err == ErrTaken: //nolint:errorlint // Not what wraps it.
+		return fmt.Sprintf("%s: left to another waiter for %v", v.Node, v.HolderTTL)
 	default:
 		return v.Node + ": " + strings.TrimPrefix(v.Err.Error(), "redlock: ")
 	}

@@ -85,19 +85,14 @@ func (p *patience) due(s standing) (why reason, at time.Time) {
 	if s.head {
 		earliest(byRelease, s.tryAt)
 		earliest(byLapse, p.lapse)
+		earliest(byKeep, s.keepUntil)
 	}
 	return why, at
 }
 
-const (
-	// lapseMargin is added to the expiry of a holder's keys: Redis counts in whole
-	// milliseconds, and others may come, too.
-	lapseMargin = 2 * time.Millisecond
-
-	// stillFree is how long at least a waiter that has left a free resource to another
-	// process waits for that one to take it.
-	stillFree = 3 * time.Millisecond
-)
+// lapseMargin is added to the expiry of a holder's keys, or of a reservation: Redis counts
+// in whole milliseconds, and others may come, too.
+const lapseMargin = 2 * time.Millisecond
 
 // expect sets when, after an attempt that failed with err, enough of the holder's
 // keys should have expired. If it was extended instead, and again, the next guess is

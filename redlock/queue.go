@@ -30,7 +30,7 @@ type gate struct {
 	answer   *QuorumError
 	answered time.Time     // when the nodes last answered somebody in line so
 	mixed    bool          // since the line was last empty, some have had other retry delays than the first
-	yield    time.Time     // until then a newcomer gets in line on the nodes before it asks
+	yield    time.Time     // until then a newcomer asks by turn
 	inLine   bool          // this process may be in line on the nodes
 	heard    announcements // of the last release
 	used     time.Time
@@ -41,9 +41,14 @@ const (
 	// outlive what is still on its way of the last release.
 	linger = time.Second
 
-	// yieldTime is for how long, after a release that woke another process, a
-	// Lock of this one gets in line: by then the other has come.
-	yieldTime = 20 * time.Millisecond
+	// yieldTime is for how long, after a release that has woken another process, a Lock
+	// of this one asks by turn: as long as the resource may be reserved for the other.
+	yieldTime = 100 * time.Millisecond
+
+	// keepTime is for how long a waiter that was told of a release, and cannot use it
+	// because of another of its resources, keeps it from the next in line: the other one
+	// may be released soon, too. It is less than the life of the reservation.
+	keepTime = 50 * time.Millisecond
 
 	// grace is how long a waiter waits, for each message that is missing, for the
 	// nodes whose lines have another order than those it was told by.
@@ -60,14 +65,16 @@ type waiter struct {
 	keys   []string
 	line   *wakeUp       // made when it first gets in line on the nodes
 	signal chan struct{} // 1: look at the fields below
+	yields bool          // it has come right after a release by this process that has woken another one
 
 	// Guarded by queue.mu.
-	places []*list.Element // in the lines of the keys, in their order; nil: in none
-	head   bool
-	turn   bool              // it is to try at once: it has become head, or can get in line now
-	polite bool              // its next attempt is only to get in line
-	told   map[string]string // by key: the release it was told of, if it was not refused since
-	tryAt  time.Time         // when the next attempt because of a release is due; zero: none
+	places    []*list.Element // in the lines of the keys, in their order; nil: in none
+	head      bool
+	turn      bool              // it is to try at once: it has become head, or can get in line now
+	told      map[string]string // by key: the release it was told of, if it was not refused since
+	tryAt     time.Time         // when the next attempt because of a release is due; zero: none
+	keepUntil time.Time         // when the next in line is to be told of what w was told of; zero: it was not
+	keptFor   string            // the holder for whose release it has done so
 }
 
 func newWaiter(a *acquisition) *waiter {
@@ -124,8 +131,8 @@ func (q *queue) sweep(now time.Time) {
 }
 
 // joinBehind has a new waiter for a join if others wait for one of its resources
-// here, or if this process has just given way to another one for it: to ask at once
-// would be to jump the queue. Otherwise it returns nil.
+// here, or if this process has just woken another one for it: to ask at once would be to
+// jump the queue. Otherwise it returns nil.
 func (q *queue) joinBehind(a *acquisition) *waiter {
 	if q.busy.Load() == 0 {
 		return nil
@@ -144,7 +151,7 @@ func (q *queue) joinBehind(a *acquisition) *waiter {
 	if !behind && !yield {
 		return nil
 	}
-	w.polite = !behind // Or its turn comes later, by itself.
+	w.yields = yield
 	q.joinLocked(w, w.began)
 	return w
 }
@@ -250,7 +257,7 @@ func (q *queue) leave(w *waiter, got bool) {
 			g.notifyAll()
 		}
 		if g.inLine && !got {
-			pass[key] = cmp.Or(w.told[key], newToken()[:digestLen])
+			pass[key] = w.told[key] // Of a message that is still on its way, hear tells the next.
 		}
 		g.inLine = false
 	}
@@ -281,12 +288,13 @@ type standing struct {
 	head, turn bool
 	alone      bool // it may be that nobody asks as often as it would: one of its lines has no head, or several retry delays
 	tryAt      time.Time
+	keepUntil  time.Time
 }
 
 func (q *queue) standing(w *waiter) standing {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	s := standing{head: w.head, turn: w.turn, tryAt: w.tryAt}
+	s := standing{head: w.head, turn: w.turn, tryAt: w.tryAt, keepUntil: w.keepUntil}
 	for _, key := range w.keys {
 		g := q.gates[key]
 		s.alone = s.alone || !g.first().head || g.mixed
@@ -294,35 +302,53 @@ func (q *queue) standing(w *waiter) standing {
 	return s
 }
 
-// begin notes that w, a head, makes an attempt. It says whether that is only to
-// get in line. What is heard from here on is news for the next one.
-func (q *queue) begin(w *waiter) (polite bool) {
+// begin notes that w, a head, makes an attempt. What is heard from here on is news for
+// the next one.
+func (q *queue) begin(w *waiter) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	polite = w.polite
 	if w.a.line != nil {
 		for _, key := range w.keys {
 			q.gates[key].inLine = true
 		}
 	}
-	w.turn, w.polite, w.tryAt = false, false, time.Time{}
-	return polite
+	w.turn, w.tryAt = false, time.Time{}
 }
 
 // refused notes how the attempt of a head has failed, for those behind it; why is
-// nil if it was cut short. A release that it was told of may have been of no use to
-// it because of another of its resources: then the next process is told.
+// nil if it was cut short. A release that it was told of may have been of no use to it
+// because of another of its resources. It keeps what it was told of for a moment, and with
+// it its place in that line: where others use each of the resources all the time, it would
+// never find all of them free. But it does so once for each holder that it waits for, or
+// one that waits for a lock that is held for long would hold up everybody else.
 func (q *queue) refused(w *waiter, why *QuorumError) {
 	q.mu.Lock()
-	var pass map[string]string
-	if why != nil && w.tryAt.IsZero() {
-		if len(w.keys) > 1 {
-			pass = w.told
-		}
+	pass := false
+	switch holder := ""; {
+	case why == nil || !w.tryAt.IsZero():
+	case len(w.keys) == 1:
 		w.told = nil
+	case len(w.told) > 0 && w.keepUntil.IsZero():
+		for _, v := range why.Votes {
+			holder = cmp.Or(holder, v.Holder)
+		}
+		if pass = holder == w.keptFor; !pass {
+			w.keptFor, w.keepUntil = holder, time.Now().Add(keepTime)
+		}
 	}
 	q.mu.Unlock()
 	q.remember(w, why)
+	if pass {
+		q.passOn(w)
+	}
+}
+
+// passOn tells the next in line of all that w was told of.
+func (q *queue) passOn(w *waiter) {
+	q.mu.Lock()
+	pass := w.told
+	w.told, w.keepUntil = nil, time.Time{}
+	q.mu.Unlock()
 	q.pass(pass, false)
 }
 

@@ -253,7 +253,7 @@ for i = 1, n do
   end
 end
 if mine == n then held = 1 end
-`+tellLua, decodeTold("unlock"))
+`+tellLua(releaseNameLua), decodeTold("unlock"))
 
 // leaveScript is a release that leaves the keys for a time, so that nobody gets
 // the lock before it is over. It never lengthens a key's life. Who is first in line
@@ -277,7 +277,7 @@ for i = 1, n do
   end
 end
 if mine == n then held = 1 end
-`+tellLua, decodeTold("leave"))
+`+tellLua(releaseNameLua), decodeTold("leave"))
 
 // undoScript is the release of an attempt that failed: it deletes the keys that
 // hold the token, and tells nobody. If it did, every failure in a contest would

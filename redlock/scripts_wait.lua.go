@@ -10,27 +10,39 @@ package redlock
 // name their keys for the sake of Redis Cluster, which no node is part of.)
 const bellMark, bellEnd, lineLua = "w:", ":b", `.. 'l'`
 
+// A reservation is a key beside the bell that names the client that was told of a release,
+// for as long as that one should need to come. It is a courtesy: only a client that asks
+// by turn gives way to it. One that asks because it was told, because its retry delay or
+// the reservation is over, or by TryLock, does not look at it.
+const reservationLua = `.. 'r'`
+
+// reserveFor is the life of a reservation, in ms: longer than a round trip from far away.
+// A client that was told and has hung costs those that ask by turn so long, once.
+const reserveFor = "100"
+
 // channelMark begins the channels' names. Each process listens on one of its own, so
 // that a release wakes one process and not all.
 const channelMark = "c:"
 
 // maxLine bounds a line, in which dead processes stay until a release finds that they
-// do not listen.
-const maxLine = "1000"
+// do not listen. Of a line that is full only the first keptOfFull stay: whoever has
+// waited longest must not be dropped because of those that came later. They are taken
+// out and put back, since a command that drops the last would be one more right that a
+// user needs; and a hundred at a time, so that this is done once for a hundred.
+const maxLine, keptOfFull = "1000", "900"
 
 // queueScript is the lock script for a client that waits: what is refused is put
 // in line for the resources that another token holds, in the same step, so that
-// no release can come between; what is granted leaves the line.
+// no release can come between; what is granted leaves the line. A client that asks by
+// turn is also refused, and put in line, while a free resource is reserved for another.
 //
 //	KEYS  the resources' keys, their bells, then the session's tombstone
 //	ARGV  token, ttl in ms, the client's channel, for how long it has waited in µs,
-//	      life of the line in ms, "1" if it only wants to get in line, generation of
-//	      the connection
+//	      life of the line in ms, "1" if it asks by turn, generation of the connection
 //
 // It answers as the lock script does, and
 //
-//	{0, "", ""}                   refused as it was asked to be: nobody holds the
-//	                              resources
+//	{pttl, "", ""}                free, but reserved for so long for another client
 //	{pttl, digest, owner, error}  refused, and not in line, because of the error
 //
 // The place in line is the node's time less the time waited: all nodes agree on
@@ -55,11 +67,20 @@ local at, proposal, keep = 2 * n, tonumber(ARGV[7]), ARGV[8]
 func queueLua(grant string) string {
 	return bornLua + lookLua + `
 if not longest and mine < n and ARGV[6] == '1' then
-  longest = 0
-  for i = 1, n do taken[i] = i end
+  for i = 1, n do
+    local reservation = KEYS[n + i]` + reservationLua + `
+    local whose = redis.call('GET', reservation)
+    if whose and whose ~= ARGV[3] then
+      taken[#taken + 1] = i
+      longest = math.max(longest or 0, redis.call('PTTL', reservation))
+    end
+  end
 end
 if not longest then
-  for i = 1, n do redis.pcall('ZREM', KEYS[n + i]` + lineLua + `, ARGV[3]) end
+  for i = 1, n do
+    redis.pcall('ZREM', KEYS[n + i]` + lineLua + `, ARGV[3])
+    ` + endReservationLua + `
+  end
   ` + grant + `
   return fence
 end
@@ -68,14 +89,22 @@ local queued, why = pcall(function()
   local place = string.format('%.0f', now[1] * 1000000 + now[2] - ARGV[4])
   for _, i in ipairs(taken) do
     local bell, line = KEYS[n + i], KEYS[n + i]` + lineLua + `
+    ` + endReservationLua + `
     redis.call('ZADD', line, place, ARGV[3])
+    local life, dropped = math.max(redis.call('PTTL', line), tonumber(ARGV[5])), false
     if redis.call('ZCARD', line) > ` + maxLine + ` then
-      redis.call('ZREM', line, ARGV[3])
-      error('the line is full')
+      local all, kept = redis.call('ZPOPMIN', line, ` + maxLine + `), {}
+      redis.call('DEL', line)
+      dropped = true
+      for j = 1, 2 * ` + keptOfFull + `, 2 do
+        kept[j], kept[j + 1] = all[j + 1], all[j]
+        if all[j] == ARGV[3] then dropped = false end
+      end
+      redis.call('ZADD', line, unpack(kept))
     end
-    local life = math.max(redis.call('PTTL', line), tonumber(ARGV[5]))
     redis.call('PEXPIRE', line, life)
     redis.call('SET', bell, '1', 'PX', life)
+    if dropped then error('the line is full') end
   end
 end)
 if queued then return {longest, holder, owner} end
@@ -83,6 +112,12 @@ if type(why) == 'table' then why = why.err end
 return {longest, holder, owner, tostring(why)}
 `
 }
+
+// endReservationLua ends the reservation of resource i for the client itself: it has come,
+// and has the lock or is in line again.
+const endReservationLua = `if redis.call('GET', KEYS[n + i]` + reservationLua + `) == ARGV[3] then
+      redis.call('DEL', KEYS[n + i]` + reservationLua + `)
+    end`
 
 func decodeQueue(decode func(any) outcome) func(any) outcome {
 	return func(reply any) outcome {
@@ -102,20 +137,31 @@ func decodeQueue(decode func(any) outcome) func(any) outcome {
 
 // tellLua ends a script that has freed the resources in the table rung, whose
 // bells it has rung, and whose answer is held. It takes the first out of each
-// line and tells it, with a message of digest and key. One that does not listen any
-// more is passed over. The answer becomes {held, told, …}: for every resource the
-// channel that was told, empty if nobody was in line, or '!' if somebody is but
-// the server refuses to tell it.
-const tellLua = `
+// line and tells it, with a message of the release's name and the key, and reserves the
+// resource for it. One that does not listen any more is passed over. The answer becomes
+// {held, told, …}: for every resource the channel that was told, empty if nobody was in
+// line, '!' if somebody is but the server refuses to tell it, or '=' and a channel if the
+// resource is still reserved for that one: it was told of an earlier release and is on its
+// way, while another client, which did not give way, has had the lock. To tell the next one
+// now would pass over those that are far away.
+func tellLua(name string) string {
+	return `
 if not rung then return held end
-local answer = {held}
+local answer, name = {held}, ` + name + `
 for i = 1, n do
   local told, line = '', KEYS[n + i]` + lineLua + `
+  local whose = rung[i] and redis.pcall('GET', KEYS[n + i]` + reservationLua + `)
+  if type(whose) == 'string' then told = '` + stillReserved + `' .. whose end
   while rung[i] and told == '' do
     local first = redis.pcall('ZPOPMIN', line)
     if not first[1] then break end
-    local heard = redis.pcall('PUBLISH', first[1], string.sub(redis.sha1hex(ARGV[1]), 1, 12) .. KEYS[i])
-    if type(heard) ~= 'number' then told = '!' elseif heard > 0 then told = first[1] end
+    local heard = redis.pcall('PUBLISH', first[1], name .. KEYS[i])
+    if type(heard) ~= 'number' then
+      told = '!'
+    elseif heard > 0 then
+      told = first[1]
+      redis.pcall('SET', KEYS[n + i]` + reservationLua + `, told, 'PX', ` + reserveFor + `)
+    end
   end
   answer[i + 1] = told
   local life = redis.pcall('PTTL', line)
@@ -123,22 +169,29 @@ for i = 1, n do
 end
 return answer
 `
+}
 
-// refusedToTell is what tellLua says for a server that refuses PUBLISH.
-const refusedToTell = "!"
+// releaseNameLua names a release by a digest of its token, as digest in claim.go does.
+const releaseNameLua = `string.sub(redis.sha1hex(ARGV[1]), 1, 12)`
 
-// passScript is for a client that has no use for a release, or waits no more: if
-// the resource is free, it may be because of one that this client was told of, and
-// the next in line is told.
+// refusedToTell and stillReserved are what tellLua says instead of a channel, and ahead of
+// one.
+const refusedToTell, stillReserved = "!", "="
+
+// passScript is for a client that has no use for a release, or waits no more: what is
+// reserved for it is not any more, and if the resource is free, the next in line is told.
 //
 //	KEYS  the resource's key, its bell
-//	ARGV  a text that names the release, the client's channel, "1" if it leaves the line
+//	ARGV  the name of the release ("": nobody is told), the client's channel, "1" if it
+//	      leaves the line
 //	0, {0, told}  as the unlock script
 var passScript = newScript("pass", `
 local n, held, rung = 1, 0, false
+local reservation = KEYS[2]`+reservationLua+`
+if redis.call('GET', reservation) == ARGV[2] then redis.call('DEL', reservation) end
 if ARGV[3] == '1' then redis.pcall('ZREM', KEYS[2]`+lineLua+`, ARGV[2]) end
-if redis.call('EXISTS', KEYS[1]) == 0 and redis.call('DEL', KEYS[2]) == 1 then rung = {true} end
-`+tellLua, decodeTold("pass"))
+if ARGV[1] ~= '' and redis.call('EXISTS', KEYS[1]) == 0 and redis.call('DEL', KEYS[2]) == 1 then rung = {true} end
+`+tellLua(`ARGV[1]`), decodeTold("pass"))
 
 // decodeTold reads the answer of a script that ends with tellLua.
 func decodeTold(name string) func(any) outcome {

@@ -196,7 +196,7 @@ func (s *sim) checkVotes(what string, votes []Vote, op Op) {
 	for i, v := range votes {
 		names[i] = v.Node
 		switch {
-		case errors.Is(v.Err, ErrTaken) && (op != OpLock || v.Holder == "" && v.HolderTTL != 0):
+		case errors.Is(v.Err, ErrTaken) && (op != OpLock || v.Holder == "" && v.HolderTTL > yieldTime):
 			s.failf("(8) %s: %s vote of %s: taken by %q", what, op, v.Node, v.Holder)
 		case errors.Is(v.Err, ErrLost) && op == OpLock:
 			s.failf("(8) %s: lock vote of %s: lost", what, v.Node)

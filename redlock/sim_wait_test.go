@@ -13,8 +13,8 @@ import (
 )
 
 // Waiting for locks: clients with several goroutines each want the same few
-// resources, while subscriptions break, messages are lost, callers give up,
-// holders vanish and a minority of nodes fails. Time is fake, so that every wait
+// resources, while subscriptions break, messages are lost, callers give up, attempts are
+// cut short at the moment of a wake-up, holders vanish and a minority of nodes fails. Time is fake, so that every wait
 // is compared with what the retry delay allows:
 //
 //	(1) two holders never overlap
@@ -162,11 +162,33 @@ func (s *waitSim) work(c *waitClient, name string, rng *rand.Rand) {
 			continue
 		}
 		s.release(l, set, time.Time{})
+		if rng.IntN(3) == 0 {
+			s.interfere(set, name+"'", rng)
+		}
 		if err := l.Unlock(s.t.Context()); err != nil {
 			s.failf("(1) %s: Unlock %v: %v", name, set, err)
 		}
 		s.tracef("%s has released %v", name, set)
 	}
+}
+
+// interfere starts an attempt that is cut short about when somebody is told of a release.
+func (s *waitSim) interfere(set []string, name string, rng *rand.Rand) {
+	c, count := pick(rng, s.clients...), pick(rng, 0, -1)
+	delay, length := magnitude(rng, 10*time.Microsecond, 5*time.Millisecond), magnitude(rng, 10*time.Microsecond, 5*time.Millisecond)
+	s.wg.Go(func() {
+		time.Sleep(delay)
+		ctx, cancel := context.WithTimeout(s.t.Context(), length)
+		defer cancel()
+		l, err := s.lock(ctx, c, name, set, count)
+		if err != nil {
+			return
+		}
+		s.release(l, set, time.Time{})
+		if err := l.Unlock(s.t.Context()); err != nil {
+			s.failf("(1) %s: Unlock %v: %v", name, set, err)
+		}
+	})
 }
 
 // claimEnd is when the keys of a lock that nobody extends have expired.

@@ -57,7 +57,7 @@ func (s *split) contend(ctx context.Context, b *bid) (*Lock, error) {
 		case ended != nil:
 			return nil, b.cut(ended, ErrTaken)
 		case !leads(digest(b.claim.token), votes):
-			b.release()
+			b.release(false)
 			return nil, errSplit
 		}
 		b.ask()

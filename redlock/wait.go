@@ -78,9 +78,10 @@ func worse(last, err error) error {
 type reason int
 
 const (
-	byTurn    reason = iota // it has become head
+	byTurn    reason = iota // it has become head, or can get in line now
 	byRelease               // it was told of a release
-	byLapse                 // the holder's keys should have expired
+	byLapse                 // the holder's keys, or a reservation, should have expired
+	byKeep                  // no attempt: it has kept what it was told of for long enough
 	byTick                  // its retry delay is over: a timed retry
 )
 
@@ -101,19 +102,22 @@ func (w *waiter) wait(ctx context.Context, attempts int, last error) (*Lock, err
 			}
 			return nil, a.endedBy(ended, last)
 		}
+		if why == byKeep {
+			a.r.queue.passOn(w)
+			continue
+		}
 		if why == byTick {
 			ticks++
 		}
 		if why == byTick || why == byRelease || attempts == 0 {
 			attempts++ // The other ones are a second look.
 		}
-		start := time.Now()
 		l, err := w.try(ctx, why, s, attempts)
-		switch {
-		case err == nil:
+		if err == nil {
 			return l, nil
-		case errors.Is(err, errGaveWay):
-			p.lapse = time.Now().Add(max(stillFree, 4*time.Since(start)))
+		}
+		if why == byTurn && gaveWay(err) {
+			p.expect(why, err) // It is free, which is no failure, and nothing to ask retryIf about.
 			continue
 		}
 		last = worse(last, err)
@@ -131,14 +135,10 @@ func (w *waiter) wait(ctx context.Context, attempts int, last error) (*Lock, err
 	}
 }
 
-// errGaveWay: the attempt found the resource free and left it to another process,
-// which was told of the release. It never leaves the package.
-var errGaveWay = errors.New("redlock: left to another process")
-
 // try makes an attempt, or has one that another waiter has made stand for it.
 func (w *waiter) try(ctx context.Context, why reason, s standing, number int) (*Lock, error) {
 	a, q := w.a, &w.a.r.queue
-	a.line, a.polite = nil, false
+	a.line, a.byTurn = nil, false
 	if !s.head {
 		if told := q.answer(w, w.recent(s)); told != nil {
 			return nil, w.share(told, number)
@@ -147,24 +147,22 @@ func (w *waiter) try(ctx context.Context, why reason, s standing, number int) (*
 		q.remember(w, refusal(err))
 		return l, err
 	}
-	if a.r.ears.open() {
+	// One that yields must ask so in any case; it listens soon. The others get in line only
+	// if they are heard there.
+	if w.yields || a.r.ears.open() {
 		if w.line == nil {
 			w.line = a.r.wakeUp(a.resources, a.keys)
 		}
 		a.line, a.waited = w.line, w.began
 	}
-	polite := q.begin(w)
-	a.polite = polite && a.line != nil
+	q.begin(w)
+	a.byTurn, w.yields = why == byTurn, false
 	if why == byRelease {
 		a.r.counters.woken.Add(1)
 	}
 	l, err := a.attempt(ctx, number)
-	switch no := refusal(err); {
-	case err == nil:
-	case a.polite && no != nil && slices.ContainsFunc(no.Votes, isLeft):
-		return nil, errGaveWay
-	default:
-		q.refused(w, no)
+	if err != nil && !(a.byTurn && gaveWay(err)) {
+		q.refused(w, refusal(err))
 	}
 	return l, err
 }
@@ -190,8 +188,15 @@ func refusal(err error) *QuorumError {
 	return no
 }
 
-// isLeft reports whether a node said no only because it was asked to.
-func isLeft(v Vote) bool { return v.stance == no && v.Holder == "" }
+// isForAnother reports whether a node said no only because the resource, which is free, is
+// reserved for another client.
+func isForAnother(v Vote) bool { return v.stance == no && v.Holder == "" }
+
+// gaveWay reports whether an attempt by turn has found the resource reserved.
+func gaveWay(err error) bool {
+	no := refusal(err)
+	return no != nil && slices.ContainsFunc(no.Votes, isForAnother)
+}
 
 // share is the error for w when another waiter was told so.
 func (w *waiter) share(told *QuorumError, number int) error {

@@ -117,16 +117,16 @@ func TestOnlyTheHeadAsksTheNodes(t *testing.T) {
 		}
 		var mu sync.Mutex
 		asked := 0
-		require.NoError(t, c.Nodes[0].OnCommand(func(cmd string, _ []string) {
+		require.NoError(t, c.Nodes[0].OnCommand(func(_ string, args []string) {
 			mu.Lock()
 			defer mu.Unlock()
-			if cmd == "EVALSHA" || cmd == "EVAL" {
+			if slices.Contains(args, queueScript.shaArg.(string)) {
 				asked++
 			}
 		}))
 		time.Sleep(10 * time.Second)
 		mu.Lock()
-		assert.InDelta(t, 100, asked, 2)
+		assert.InDelta(t, 96, asked, 6, "where the others have decided it, a request may not have been sent")
 		mu.Unlock()
 		cancel()
 		for _, w := range all {

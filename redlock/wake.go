@@ -85,10 +85,11 @@ func (t *teller) vote(i int, out outcome, at time.Time) {
 func (t *teller) read(i int, told []string) {
 	r, keys := t.wake.r, t.wake.keys
 	for k, channel := range told[:min(len(told), len(keys)/2)] {
-		switch channel {
-		case "":
+		reserved, late := strings.CutPrefix(channel, stillReserved)
+		switch {
+		case channel == "", late && reserved == r.channel: // No message comes.
 			continue
-		case refusedToTell:
+		case channel == refusedToTell:
 			r.ears.all[i].complain(noPublish, errNoPublish)
 		default:
 			t.told.Store(true)
