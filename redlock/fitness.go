@@ -19,8 +19,8 @@ import (
 // It asks every node, on a connection that it borrows for the purpose and that the
 // node's pool must have to spare. It waits for all of them, but no longer than eight
 // node timeouts or one second, whichever is more. It takes no lock; to find out
-// whether writes are accepted it sets a key in the reserved key space and deletes it
-// in the same script. What a server does not tell this client is unknown, not an
+// what the user may do it sets two keys and deletes them in the same script: one in the
+// reserved key space, and one outside of it, as a resource's is, with a random name. What a server does not tell this client is unknown, not an
 // error; a server with ACLs may log the refusal.
 //
 // The report is a snapshot, for people, dashboards and a program's start; nothing
@@ -94,17 +94,20 @@ type facts struct {
 
 	info     map[string]string // the fields of INFO
 	infoErr  error
-	role     string // the answer of ROLE, where INFO does not tell
 	database string // which one is selected
 	fsync    string // appendfsync
 	lenient  string // no-appendfsync-on-rewrite
 	fsyncErr error
+
+	timeoutSetting string // timeout: after how many seconds it closes an idle connection
+	timeoutErr     error
 
 	rtt     time.Duration // the shortest round trip
 	offset  time.Duration // of its clock against ours, ± rtt/2; see timeErr
 	timeErr error
 	probed  bool     // the probe has run
 	denials []denial // of what the library needs
+	outside string   // why a key outside the reserved key space is refused; empty: it is not
 
 	marker    string // the quarantine's, as it is stored; empty: there is none
 	markerErr error
@@ -252,6 +255,7 @@ func (f *facts) configuration(q *questions) {
 		[]any{"CLIENT", "INFO"},
 		[]any{"CONFIG", "GET", "appendfsync"},
 		[]any{"CONFIG", "GET", "no-appendfsync-on-rewrite"},
+		[]any{"CONFIG", "GET", "timeout"},
 		[]any{"INFO", "server"}, // The right to which may be all that is granted.
 	)
 	if answers == nil {
@@ -259,7 +263,7 @@ func (f *facts) configuration(q *questions) {
 	}
 	if text, err := redis.String(answers[0].reply, answers[0].err); err != nil {
 		f.infoErr = fmt.Errorf("INFO: %w", err)
-		text, _ = redis.String(answers[4].reply, answers[4].err)
+		text, _ = redis.String(answers[5].reply, answers[5].err)
 		f.info = infoFields(text)
 	} else {
 		f.info = infoFields(text)
@@ -269,14 +273,7 @@ func (f *facts) configuration(q *questions) {
 	}
 	f.fsync, f.fsyncErr = setting(answers[2])
 	f.lenient, _ = setting(answers[3])
-	if f.info["role"] != "" {
-		return
-	}
-	if answers = q.ask([]any{"ROLE"}); answers != nil {
-		if v, err := redis.Values(answers[0].reply, answers[0].err); err == nil && len(v) > 0 {
-			f.role, _ = redis.String(v[0], nil)
-		}
-	}
+	f.timeoutSetting, f.timeoutErr = setting(answers[4])
 }
 
 // guarded reads the quarantine's marker.

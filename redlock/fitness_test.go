@@ -24,7 +24,7 @@ func TestCheckOfServersThatTellNothing(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, VerdictUnknown, report.Verdict(), report)
 		for _, n := range c.Nodes {
-			for _, check := range []string{"version", "cluster", "eviction", "memory", "persistence", "uptime", "same-server"} {
+			for _, check := range []string{"version", "cluster", "eviction", "memory", "persistence", "timeout", "same-server"} {
 				assert.Equal(t, VerdictUnknown, found(t, report, n.Name(), check).Verdict, check)
 			}
 			for _, check := range []string{"reachable", "round-trip", "acl", "writes", "clock"} {

@@ -70,7 +70,7 @@ func TestRealCheckFindsNothingOnFiveGoodNodes(t *testing.T) {
 		report, err := r.Check(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, VerdictOK, report.Verdict(), report)
-		require.Len(t, report.Findings, 5*13+2)
+		require.Len(t, report.Findings, 5*13+1)
 		for i, n := range report.Nodes {
 			require.Equal(t, nodes[i].Name, n.Node)
 			require.NotEmpty(t, n.Product)
@@ -110,15 +110,19 @@ func TestRealCheckFindsSettings(t *testing.T) {
 		},
 		"no persistence": {
 			[]string{"--appendonly", "no"},
-			map[string]Verdict{"persistence": VerdictWarning, "uptime": VerdictWarning},
+			map[string]Verdict{"persistence": VerdictWarning},
 		},
 		"fsync every second": {
 			[]string{"--appendfsync", "everysec"},
-			map[string]Verdict{"persistence": VerdictWarning, "uptime": VerdictWarning},
+			map[string]Verdict{"persistence": VerdictWarning},
 		},
 		"no fsync during rewrites": {
 			[]string{"--no-appendfsync-on-rewrite", "yes"},
-			map[string]Verdict{"persistence": VerdictWarning, "uptime": VerdictWarning},
+			map[string]Verdict{"persistence": VerdictWarning},
+		},
+		"timeout": {
+			[]string{"--timeout", "29"},
+			map[string]Verdict{"timeout": VerdictWarning},
 		},
 		"out of memory": {
 			[]string{"--maxmemory", "1"},
@@ -292,7 +296,7 @@ func TestRealCheckFindsMissingRights(t *testing.T) {
 	requireOnly(t, check("least"), "", map[string]Verdict{})
 
 	unread := map[string]Verdict{}
-	for _, name := range []string{"version", "cluster", "eviction", "memory", "persistence", "uptime", "same-server", "role"} {
+	for _, name := range []string{"version", "cluster", "eviction", "memory", "persistence", "same-server", "role"} {
 		unread[name] = VerdictUnknown
 	}
 	unfit, warned := map[string]Verdict{"acl": VerdictUnfit}, map[string]Verdict{"acl": VerdictWarning}
@@ -312,19 +316,12 @@ func TestRealCheckFindsMissingRights(t *testing.T) {
 		"nochannels": {[]string{"resetchannels"}, warned, "refuses SUBSCRIBE, PUBLISH "},
 		"noline":     {[]string{"-zadd", "-zpopmin"}, warned, "refuses ZADD, ZPOPMIN "},
 		"nokeys":     {[]string{"resetkeys", "~other:*"}, map[string]Verdict{"acl": VerdictUnfit, "writes": VerdictUnknown}, "key"},
+		"noresource": {[]string{"resetkeys", "~locks:__redlock__:*"}, unfit, "a key outside of those of the library"},
+		"readonly":   {[]string{"resetkeys", "~locks:__redlock__:*", "%R~locks:*"}, unfit, "a key outside of those of the library"},
 		"notime":     {[]string{"-time"}, map[string]Verdict{"acl": VerdictWarning, "clock": VerdictUnknown}, "refuses TIME "},
 		"noinfo":     {[]string{"-info"}, unread, ""},
-		"roleonly": {[]string{"-info", "+role"}, func() map[string]Verdict {
-			m := map[string]Verdict{}
-			for k, v := range unread {
-				if k != "role" {
-					m[k] = v
-				}
-			}
-			return m
-		}(), ""},
-		"noconfig": {[]string{"-config|get"}, map[string]Verdict{"persistence": VerdictUnknown}, ""},
-		"noclient": {[]string{"-client|info"}, map[string]Verdict{}, ""},
+		"noconfig":   {[]string{"-config|get"}, map[string]Verdict{"persistence": VerdictUnknown, "timeout": VerdictUnknown}, ""},
+		"noclient":   {[]string{"-client|info"}, map[string]Verdict{}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			setUser(t, c.Nodes[0], name, append(allRights(), tt.rules...)...)

@@ -122,7 +122,7 @@ func (r Report) String() string {
 }
 
 // write lists what is not ok about a node. What is unknown for the same reason, as
-// eight checks are where INFO is forbidden, is one line.
+// most checks are where INFO is forbidden, is one line.
 func (r Report) write(b *strings.Builder, node string) {
 	unknown := make(map[string]int) // by text: which of lines
 	var lines []Finding

@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/gomodule/redigo/redis"
@@ -23,8 +24,12 @@ type denial struct {
 	right, says string
 }
 
-// checkKey is the key that the probe sets.
+// checkKey is the key of the library's own that the probe sets.
 func checkKey(prefix string) string { return prefix + reservedMark + "check" }
+
+// outsideKey is a key that a resource could have, and none has: it ends with 128 random
+// bits. To lock a resource of the user's instead would be to get in somebody's way.
+func outsideKey(prefix string) string { return prefix + "redlock-check:" + newToken() }
 
 // checkChannel is the channel that the probe sends to: nobody listens on it.
 func checkChannel(prefix string) string { return prefix + reservedMark + channelMark + "check" }
@@ -36,26 +41,49 @@ func (f *facts) rights(q *questions, prefix string) {
 		[]any{"SCRIPT", "LOAD", probeScript.sourceArg},
 		[]any{"EVALSHA", probeScript.shaArg, 1, key, channel},
 		[]any{"EVAL", probeScript.sourceArg, 1, key, channel},
+		[]any{"EVALSHA", probeScript.shaArg, 1, outsideKey(prefix), channel},
 		[]any{"SUBSCRIBE", channel},
 	)
-	for i, right := range []string{"script|load", "evalsha", "eval", "subscribe"} {
-		if answers == nil {
-			return
-		}
-		switch err := answers[i].err; {
-		case err == nil || strings.HasPrefix(err.Error(), "NOSCRIPT"): // Loading it was refused.
-		default:
-			f.denials = append(f.denials, denial{right, err.Error()})
+	if answers == nil {
+		return
+	}
+	for i, right := range []string{"script|load", "evalsha", "eval", "", "subscribe"} {
+		if right != "" {
+			f.denials = append(f.denials, denied(right, answers[i])...)
 		}
 	}
 	for _, a := range answers[1:3] {
-		if failed, err := redis.Strings(a.reply, a.err); err == nil && !f.probed {
-			f.probed = true
-			for i := 0; i+1 < len(failed); i += 2 {
-				f.denials = append(f.denials, denial{failed[i], failed[i+1]})
-			}
+		if a.err == nil && !f.probed {
+			var failed []denial
+			failed, f.probed = probed(a)
+			f.denials = append(f.denials, failed...)
 		}
 	}
+	outside, _ := probed(answers[3])
+	for _, d := range append(denied("evalsha", answers[3]), outside...) {
+		known := slices.ContainsFunc(f.denials, func(other denial) bool { return other.right == d.right })
+		if !known && f.outside == "" {
+			f.outside = d.says
+		}
+	}
+}
+
+// denied is the denial of a command, if it was refused. An unknown script is none: to load
+// it was refused.
+func denied(right string, a answer) []denial {
+	if a.err == nil || strings.HasPrefix(a.err.Error(), "NOSCRIPT") {
+		return nil
+	}
+	return []denial{{right, a.err.Error()}}
+}
+
+// probed reads the answer of the probe, and says whether that is what it is.
+func probed(a answer) (failed []denial, ok bool) {
+	list, err := redis.Strings(a.reply, a.err)
+	for i := 0; i+1 < len(list); i += 2 {
+		failed = append(failed, denial{list[i], list[i+1]})
+	}
+	return failed, err == nil
 }
 
 // passingRE finds the errors of a server that refuses commands for what state it is

@@ -1,0 +1,177 @@
+package redlock
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// What a server says of itself: what it is, and how it is set up.
+
+// product is who made the server, and its version there.
+func (f *facts) product() (name, version string) {
+	for _, p := range []struct{ field, name string }{
+		{"valkey_version", "Valkey"}, {"dragonfly_version", "Dragonfly"}, {"redis_version", "Redis"},
+	} {
+		if v := f.info[p.field]; v != "" {
+			return p.name, words(v)
+		}
+	}
+	return "", ""
+}
+
+// major is the first number of a version, of which a v may stand before it.
+func major(version string) (int, bool) {
+	digits, _, _ := strings.Cut(strings.TrimLeft(version, "v"), ".")
+	n, err := strconv.Atoi(digits)
+	return n, err == nil
+}
+
+func (fit *fitness) version(f *facts) Finding {
+	name, version := f.product()
+	if version == "" {
+		return f.unread("redis_version")
+	}
+	if n, ok := major(version); ok && name == "Redis" && n < firstFit {
+		return amiss(VerdictWarning, "it is Redis "+version+", on which waiting and fencing do not work",
+			"Use Redis 5 or later, or Valkey")
+	}
+	return fine("it is %s %s", name, version)
+}
+
+func (fit *fitness) role(f *facts) Finding {
+	role := f.info["role"]
+	switch replicas, _ := f.number("connected_slaves"); {
+	case role == "":
+		return f.unread("role")
+	case role != "master":
+		return amiss(VerdictUnfit, "it is a "+replicaNames(role)+", not a master",
+			"Give the address of a master that is independent of the other nodes")
+	case replicas > 0 && fit.quarantine == 0:
+		return amiss(VerdictWarning, fmt.Sprintf("it is a master with replicas (%d), of which one that is promoted behind its address lacks the latest locks", replicas),
+			"Make sure that nothing promotes one behind this address, or use quarantine")
+	default:
+		return fine("it is a master")
+	}
+}
+
+func replicaNames(role string) string {
+	if role == "slave" {
+		return "replica"
+	}
+	return words(role)
+}
+
+func (fit *fitness) cluster(f *facts) Finding {
+	mode := f.info["redis_mode"]
+	if mode == "" {
+		mode = f.info["server_mode"] // Valkey's.
+	}
+	enabled := f.info["cluster_enabled"]
+	const advice = "Use masters of their own, outside of Redis Cluster and Sentinel"
+	switch {
+	case mode == "sentinel":
+		return amiss(VerdictUnfit, "it is a Sentinel, which stores no locks", advice)
+	case mode == "cluster" || enabled == "1":
+		return amiss(VerdictUnfit, "it is a node of a Redis Cluster, which moves keys and fails over", advice)
+	case mode == "" && enabled == "":
+		return f.unread("cluster_enabled")
+	default:
+		return fine("it is neither in cluster mode nor a Sentinel")
+	}
+}
+
+func (fit *fitness) eviction(f *facts) Finding {
+	policy := f.info["maxmemory_policy"]
+	limit, _ := f.number("maxmemory")
+	const advice = "Set maxmemory-policy noeviction"
+	switch {
+	case policy == "":
+		return f.unread("maxmemory_policy")
+	case policy == "noeviction":
+		return fine("maxmemory-policy is noeviction")
+	case limit == 0: // Or INFO does not tell.
+		return amiss(VerdictWarning, "maxmemory-policy is "+words(policy)+", which evicts locks as soon as there is a maxmemory", advice)
+	default:
+		return amiss(VerdictUnfit, "maxmemory-policy is "+words(policy)+", which evicts locks when memory is short", advice)
+	}
+}
+
+func (fit *fitness) memory(f *facts) Finding {
+	limit, ok1 := f.number("maxmemory")
+	used, ok2 := f.number("used_memory")
+	const advice = "Raise maxmemory, or move what else is stored there"
+	switch share := float64(used) / float64(limit); {
+	case !ok1:
+		return f.unread("maxmemory")
+	case limit <= 0:
+		return fine("there is no maxmemory")
+	case !ok2:
+		return f.unread("used_memory")
+	case share >= 1:
+		return amiss(VerdictUnfit, "all of its maxmemory is in use", advice)
+	default:
+		return fine("%.0f %% of its maxmemory are in use", 100*share)
+	}
+}
+
+// keeps reports whether a restart loses no lock, and if it may, how.
+func (f *facts) keeps() (safe, known bool, how string) {
+	switch {
+	case f.info["aof_enabled"] == "":
+		return false, false, ""
+	case f.info["aof_enabled"] != "1":
+		return false, true, "it has no append-only file: a restart loses locks"
+	case f.info["aof_last_write_status"] == "err":
+		return false, true, "its last write to the append-only file has failed"
+	case f.fsyncErr != nil:
+		return false, false, ""
+	case f.fsync != "always":
+		return false, true, "appendfsync is " + words(f.fsync) + ": a power failure may lose the latest locks"
+	case f.lenient == "yes":
+		return false, true, "no-appendfsync-on-rewrite is yes: a power failure during a rewrite may lose the latest locks"
+	default:
+		return true, true, "the append-only file is written with every command"
+	}
+}
+
+func (fit *fitness) persistence(f *facts) Finding {
+	safe, known, how := f.keeps()
+	switch {
+	case known && safe:
+		return fine("%s", how)
+	case fit.quarantine > 0:
+		return fine("a restart may lose locks, and quarantine keeps the node out until they are over")
+	case known:
+		return amiss(VerdictWarning, how+", and a second holder gets in",
+			"Set appendonly yes, appendfsync always and no-appendfsync-on-rewrite no, or use quarantine")
+	case f.info["aof_enabled"] == "":
+		return f.unread("aof_enabled")
+	default:
+		return unknown(f.fsyncErr, "Make sure that appendfsync is always, or use quarantine")
+	}
+}
+
+// leastTimeout is the least `timeout` of a server that does not close connections which
+// are fine: a PING is sent when one has been idle for idlePing, and may be late by as much.
+const leastTimeout = 2 * idlePing
+
+// timeout looks at the setting of that name: idle for so long, a connection is closed.
+func (fit *fitness) timeout(f *facts) Finding {
+	const advice = "Set timeout 0, or 30 and more"
+	seconds, err := strconv.ParseInt(f.timeoutSetting, 10, 64)
+	switch {
+	case f.timeoutErr != nil:
+		return unknown(f.timeoutErr, "Make sure that the server's timeout is 0, or 30 and more")
+	case err != nil || seconds < 0:
+		return unknown(errors.New("its timeout is "+words(f.timeoutSetting)), advice)
+	case seconds == 0:
+		return fine("it does not close idle connections")
+	case seconds < int64(leastTimeout/time.Second):
+		return amiss(VerdictWarning, fmt.Sprintf("it closes connections that were idle for %d s, which breaks those of locks over and over", seconds), advice)
+	default:
+		return fine("it closes connections that were idle for %d s", seconds)
+	}
+}
