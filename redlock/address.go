@@ -36,13 +36,14 @@ func NewNode(addr string, opts ...redis.DialOption) Node {
 	}
 	options := append(slices.Clone(opts), t.options...)
 	dial := (&net.Dialer{Timeout: maxDial}).DialContext
-	return Node{Name: t.name, Pool: &dialer{dial: dial, network: t.network, address: t.address, options: options}}
+	return Node{Name: t.name, Pool: &dialer{dial: dial, network: t.network, address: t.address, options: options, login: t.login}}
 }
 
 // target is a parsed address.
 type target struct {
 	name, network, address string
 	options                []redis.DialOption
+	login                  [][]any // AUTH and SELECT, as the address says
 }
 
 func parseAddress(addr string) (target, error) {
@@ -73,7 +74,14 @@ func parseAddress(addr string) (target, error) {
 		if !ok { // redis-cli's reading: a lone word is the password.
 			user, password = "", user
 		}
-		t.options = append(t.options, redis.DialUsername(user), redis.DialPassword(password))
+		auth := []any{"AUTH", password}
+		if user != "" {
+			auth = []any{"AUTH", user, password}
+		}
+		if password != "" {
+			t.login = append([][]any{auth}, t.login...)
+		}
+		t.options = append(t.options, redis.DialUsername(""), redis.DialPassword("")) // They win over opts.
 	}
 	return t, nil
 }
@@ -131,7 +139,8 @@ func (t *target) database(s, separator string) error {
 	}
 	if db != 0 {
 		t.name += separator + strconv.FormatUint(db, 10)
-		t.options = append(t.options, redis.DialDatabase(int(db)))
+		t.login = append(t.login, []any{"SELECT", int(db)})
+		t.options = append(t.options, redis.DialDatabase(0))
 	}
 	return nil
 }

@@ -48,6 +48,9 @@ func (a *acquisition) endedBy(cause, last error) error {
 // again after a random time, within the node timeout. Plain Redlock fails there,
 // for all of them; see split.go.
 func (a *acquisition) attempt(ctx context.Context, number int) (*Lock, error) {
+	if ended := a.r.connected(ctx); ended != nil {
+		return nil, a.unasked(ctx, number, ended)
+	}
 	var split *split
 	for {
 		b := a.newBid(ctx, number, split)

@@ -127,6 +127,9 @@ func panicSite() string {
 // which it must. The empty command that shows it does no I/O.
 func abortable(ctx context.Context, conn *wire) (err error) {
 	defer recovered("the pool's connection", &err)
+	if conn.own {
+		return nil // With a login queued, it would be I/O.
+	}
 	if _, err := redis.DoContext(conn.Conn, ctx, ""); err != nil {
 		return fmt.Errorf("the pool's connection must implement redis.ConnWithContext: %w", err)
 	}

@@ -60,7 +60,8 @@ func (n NodeInspection) String() string {
 const shortToken = 8
 
 // Inspect asks every node who holds resource. It waits for all of them, but no
-// longer than the node timeout. The error is nil unless resource is malformed,
+// longer than the node timeout, and before that the connect timeout if no quorum is
+// connected yet. The error is nil unless resource is malformed,
 // the Redlock is closed or ctx ends first: nodes that do not answer are in the
 // result.
 func (r *Redlock) Inspect(ctx context.Context, resource string) (Inspection, error) {
@@ -79,6 +80,9 @@ func (r *Redlock) Inspect(ctx context.Context, resource string) (Inspection, err
 	}
 	defer r.exit()
 
+	if ended := r.connected(ctx); ended != nil {
+		return Inspection{}, &waitError{op: OpInspect, resources: []string{resource}, cause: ended}
+	}
 	in := Inspection{Resource: resource, Need: r.need, Nodes: make([]NodeInspection, len(r.nodes))}
 	cmd := command{script: inspectScript, keys: keys}
 	var g errgroup.Group

@@ -8,7 +8,7 @@ import (
 
 // connect borrows a connection and prepares it. Only then do requests flow.
 func (n *node) connect() (*pipeline, error) {
-	limit := connectLimit(n.timeout)
+	limit := n.connectLimit
 	ctx, cancel := context.WithTimeout(n.ctx, limit)
 	defer cancel()
 	n.mu.Lock()
@@ -49,6 +49,7 @@ func (n *node) answer(w *wire, unknown int) *pipeline {
 	p := &pipeline{node: n, wire: w, gen: n.gen, guard: n.running, writerDone: make(chan struct{}), lastReply: time.Now()}
 	p.watchdog = time.AfterFunc(watchInterval, p.watch)
 	n.state, n.line, n.down, n.lost, n.forgot = nodeUp, p, nil, false, false
+	n.readyLocked(true)
 	n.events.send(n.ctx, Event{Kind: EventNodeUp, Node: n.name})
 	p.settles.begin(n, unknown, n.sendOwed())
 	n.sayBye()

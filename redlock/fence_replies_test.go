@@ -161,6 +161,8 @@ func (n *liar) reply(args []string) (string, error) {
 	switch args[0] {
 	case "SCRIPT":
 		return bulk("ok"), nil
+	case "DEL":
+		return integer(0), nil
 	case "PING":
 		return "+PONG\r\n", nil
 	case "SUBSCRIBE":

@@ -243,7 +243,7 @@ func (l *listener) listen(ctx context.Context) error {
 	if !l.node.isUp() { // After hangUp is set: or its end might go unnoticed.
 		return errNotUp
 	}
-	limit := connectLimit(l.node.timeout)
+	limit := l.node.connectLimit
 	borrowing, stop := context.WithTimeout(ctx, limit)
 	conn, err := l.node.borrow(borrowing)
 	stop()

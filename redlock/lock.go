@@ -32,6 +32,7 @@ type Redlock struct {
 	released tokenReleases
 	keeper   keeper
 	queue    queue
+	ready    readiness
 	ears     ears
 
 	channel any       // on which this process hears of releases; boxed, as all that scripts get
@@ -96,6 +97,7 @@ func New(nodes []Node, opts ...Option) (*Redlock, error) {
 		seen[n.Name] = i
 		session := o.prefix + reservedMark + "s:" + newToken()[:16]
 		nd := newNode(n, session, o.nodeTimeout, r.events)
+		nd.ready, nd.connectLimit = &r.ready, max(nd.connectLimit, o.connectTimeout)
 		nd.guard = newGuard(&o, len(nodes))
 		nd.ear = &listener{ears: &r.ears, node: nd, index: i}
 		r.ears.all = append(r.ears.all, nd.ear)
@@ -124,7 +126,8 @@ func isNil(p Pool) bool {
 // The error is a *QuorumError matching ErrTaken or ErrNoQuorum; the context's
 // error if ctx ended first (it then also matches ErrTaken or ErrNoQuorum,
 // whichever the votes so far amount to); ErrClosed; or says what is wrong with
-// an argument. A call takes at most the node timeout, and once more if several
+// an argument. A call takes at most the node timeout, before that the connect timeout if
+// no quorum is connected yet, and the node timeout once more if several
 // clients began at the same time and no one reached a quorum at first: that is
 // resolved within the attempt, so that one of them wins. With [WithFencing] it may take
 // a third one, where the nodes' counters differ.

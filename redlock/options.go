@@ -16,7 +16,9 @@ const (
 	DefaultRetryJitter = 100 * time.Millisecond
 	DefaultDriftFactor = 0.01
 	DefaultNodeTimeout = 250 * time.Millisecond
-	DefaultFenceLife   = 7 * 24 * time.Hour
+
+	DefaultConnectTimeout = time.Second
+	DefaultFenceLife      = 7 * 24 * time.Hour
 )
 
 // maxWait bounds the durations that options set: what is longer is a mistake of
@@ -41,13 +43,16 @@ type options struct {
 	polling     bool
 	driftFactor float64
 	nodeTimeout time.Duration
-	minHold     time.Duration
-	maxHold     time.Duration // 0: none
-	maxHoldSet  bool
-	fencing     bool
-	fenceLife   time.Duration
-	owner       string
-	quarantine  time.Duration // the longest ttl; 0: none
+
+	connectTimeout time.Duration
+
+	minHold    time.Duration
+	maxHold    time.Duration // 0: none
+	maxHoldSet bool
+	fencing    bool
+	fenceLife  time.Duration
+	owner      string
+	quarantine time.Duration // the longest ttl; 0: none
 
 	quarantineSet bool
 	prefix        string
@@ -63,7 +68,10 @@ func defaultOptions() options {
 		retryIf:     retryDefault,
 		driftFactor: DefaultDriftFactor,
 		nodeTimeout: DefaultNodeTimeout,
-		fenceLife:   DefaultFenceLife,
+
+		connectTimeout: DefaultConnectTimeout,
+
+		fenceLife: DefaultFenceLife,
 	}
 }
 
@@ -109,7 +117,8 @@ func WithPolling() Option { return func(o *options) { o.polling = true } }
 func WithDriftFactor(f float64) Option { return func(o *options) { o.driftFactor = f } }
 
 // WithNodeTimeout bounds how long a round waits for a node, everything
-// included: borrowing and connecting, queueing, the network, the script. A call
+// included: queueing, the network, the script, and connecting where that was not waited
+// for before; see [WithConnectTimeout]. A call
 // ends within it even when all nodes are silent (Lock: within it per attempt,
 // and once more each where a split vote has to be resolved and where counters have to
 // be raised for a fence). Keep it small against
@@ -119,6 +128,18 @@ func WithDriftFactor(f float64) Option { return func(o *options) { o.driftFactor
 // broken when a request has had no answer for twice this long, at least 1 s.
 // Default 250 ms, at most 24 h.
 func WithNodeTimeout(d time.Duration) Option { return func(o *options) { o.nodeTimeout = d } }
+
+// WithConnectTimeout bounds how long an attempt of Lock, TryLock or Do, or an Inspect,
+// waits before it begins for nodes that are being connected to, if it cannot reach a
+// quorum without them: the first one of a process, or after the connections have broken.
+// With TLS and a password to a far node, connecting takes several round trips, and longer
+// than the node timeout. Nodes whose last attempt to connect has failed, or that were
+// given up as silent, are not waited for; nor is anything once a quorum is connected.
+// What it takes comes off no validity. 0 does not wait. Attempts to connect go on in the
+// background, each for at least as long. For New only. Default 1 s, at most 24 h.
+func WithConnectTimeout(d time.Duration) Option {
+	return func(o *options) { o.connectTimeout, o.newOnly = d, "WithConnectTimeout" }
+}
 
 // WithMinHold has Unlock leave the keys until d after the start of the attempt
 // that got the lock: a job that must not run twice within d, on machines whose
@@ -243,6 +264,10 @@ func (o *options) validate() error {
 		return fmt.Errorf("redlock: node timeout %v: must be positive", o.nodeTimeout)
 	case o.nodeTimeout > maxWait:
 		return fmt.Errorf("redlock: node timeout %v: must not exceed %v", o.nodeTimeout, maxWait)
+	case o.connectTimeout < 0:
+		return fmt.Errorf("redlock: connect timeout %v: must not be negative", o.connectTimeout)
+	case o.connectTimeout > maxWait:
+		return fmt.Errorf("redlock: connect timeout %v: must not exceed %v", o.connectTimeout, maxWait)
 	case o.minHold < 0:
 		return fmt.Errorf("redlock: min hold %v: must not be negative", o.minHold)
 	case o.maxHold < 0 || o.maxHoldSet && o.maxHold == 0:

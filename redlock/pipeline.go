@@ -63,6 +63,7 @@ type pipeline struct {
 	// Guarded by node.mu.
 	over      bool      // broken or closed: the writer ends
 	why       error     // set with over
+	mute      bool      // the watchdog has ended it, for silence
 	lastReply time.Time // or when the connection was made
 	dozing    bool      // the watchdog sleeps until the next PING is due
 	settles   settlement
@@ -350,6 +351,7 @@ func (p *pipeline) watch() {
 	}
 	now := time.Now()
 	if limit, broken := n.isBroken(now); broken {
+		p.mute = true
 		n.mu.Unlock()
 		_ = p.abort(fmt.Errorf("no reply for %v", limit))
 		return

@@ -39,7 +39,11 @@ type node struct {
 	name    string
 	pool    Pool
 	timeout time.Duration // the Redlock's node timeout
-	epoch   time.Time     // what requests' times are counted from
+	ready   *readiness    // the Redlock's
+
+	connectLimit time.Duration // of an attempt to connect
+
+	epoch   time.Time // what requests' times are counted from
 	events  *dispatcher
 	ear     *listener
 	guard   *guard    // nil: no quarantine
@@ -66,6 +70,7 @@ type node struct {
 	line     *pipeline    // while up
 	gen      int64
 	closing  bool
+	failed   bool      // not connected since an attempt failed, or since silence or a wrong server ended one
 	shunned  bool      // a request was refused for silence since the last reply
 	forgot   bool      // the server has forgotten scripts since the handshake
 	lost     bool      // a loss was reported and no return yet
@@ -84,6 +89,7 @@ type node struct {
 func newNode(n Node, session string, timeout time.Duration, events *dispatcher) *node {
 	nd := &node{name: n.Name, pool: n.Pool, timeout: timeout, epoch: time.Now(), events: events, stone: session, done: make(chan struct{})}
 	nd.work.L = &nd.mu
+	nd.ready, nd.connectLimit = new(readiness), connectLimit(timeout)
 	nd.bye.task = &task{kind: byeKind, limit: timeout}
 	nd.ctx, nd.cancel = context.WithCancel(context.Background())
 	return nd
@@ -263,6 +269,8 @@ func (n *node) mayEnd() bool {
 func (n *node) fail(s nodeState, why error) {
 	n.mu.Lock()
 	n.state, n.down = s, why
+	n.failed = true
+	n.ready.tell()
 	if s == nodeBackoff {
 		n.reportLoss(why)
 	}
@@ -291,6 +299,8 @@ func (n *node) reportLoss(why error) {
 func (n *node) hangUp(p *pipeline, why error) {
 	n.mu.Lock()
 	n.state, n.line, n.shunned = nodeConnecting, nil, false
+	n.failed = p.mute || p.misled != nil
+	n.readyLocked(false)
 	if why != nil {
 		n.reportLoss(why)
 	}

@@ -100,6 +100,7 @@ type socketConn struct {
 	fullConn
 
 	socket *socket // nil: dial options have brought their own
+	login  int     // commands whose answers are still to be read, ahead of all others
 }
 
 // A dialer is the Pool of a node made by NewNode: each connection is a new one.
@@ -107,10 +108,13 @@ type dialer struct {
 	dial             func(ctx context.Context, network, address string) (net.Conn, error)
 	network, address string
 	options          []redis.DialOption
-	err              error // the address was malformed
+	login            [][]any // sent on a new connection ahead of all else
+	err              error   // the address was malformed
 }
 
-// GetContext dials. The options may bring their own way to do so.
+// GetContext dials. The options may bring their own way to do so. The login is only
+// queued: it goes out with the first commands, and whoever reads their answers reads
+// those to the login first. That saves its round trips.
 func (d *dialer) GetContext(ctx context.Context) (redis.Conn, error) {
 	var s *socket
 	options := append([]redis.DialOption{
@@ -129,5 +133,11 @@ func (d *dialer) GetContext(ctx context.Context) (redis.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &socketConn{fullConn: conn.(fullConn), socket: s}, nil
+	for _, c := range d.login {
+		if err := conn.Send(c[0].(string), c[1:]...); err != nil {
+			_ = conn.Close()
+			return nil, err
+		}
+	}
+	return &socketConn{fullConn: conn.(fullConn), socket: s, login: len(d.login)}, nil
 }

@@ -15,6 +15,8 @@ type wire struct {
 	redis.Conn
 
 	socket *socket // of a node made by NewNode; nil otherwise
+	own    bool    // NewNode's: it is redigo's own connection, and nobody else has used it
+	login  int     // answers to read ahead of all others
 
 	mu    sync.Mutex
 	given bool
@@ -22,8 +24,10 @@ type wire struct {
 
 func newWire(conn redis.Conn) *wire {
 	w := &wire{Conn: conn}
-	if c, ok := conn.(*socketConn); ok && c.socket != nil {
-		w.Conn, w.socket = c.fullConn, c.socket
+	if c, ok := conn.(*socketConn); ok {
+		w.Conn, w.socket, w.own, w.login = c.fullConn, c.socket, true, c.login
+	}
+	if w.socket != nil {
 		w.socket.hold = true // From here on, Flush says when to write.
 	}
 	return w
@@ -74,8 +78,21 @@ func (w *wire) receive(timeout time.Duration) (reply any, err error) {
 			reply, err = nil, fmt.Errorf("malformed reply: %v", p)
 		}
 	}()
+	for ; w.login > 0; w.login-- {
+		if reply, err = redis.ReceiveWithTimeout(w.Conn, timeout); isReply(err) {
+			return nil, &loginError{err.Error()}
+		} else if err != nil {
+			return nil, err
+		}
+	}
 	return redis.ReceiveWithTimeout(w.Conn, timeout)
 }
+
+// A loginError is what the server has answered to AUTH or SELECT. It is the end of the
+// connection, not the answer to what was asked, so it does not unwrap to the reply.
+type loginError struct{ says string }
+
+func (e *loginError) Error() string { return e.says }
 
 // giveBack returns the connection to its pool. Nobody may be sending or
 // receiving on it any more.

@@ -1,0 +1,264 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+)
+
+// farNodes returns the nodes of a cluster with a round trip to them, which making a
+// connection takes, too, and one more for each of so many exchanges (TLS, AUTH) before
+// the handshake.
+func farNodes(t *testing.T, c *testcluster.Cluster, trip time.Duration, exchanges int) []Node {
+	t.Helper()
+	nodes := make([]Node, len(c.Nodes))
+	for i, n := range c.Nodes {
+		require.NoError(t, n.Slow(trip/2, trip/2))
+		nodes[i] = Node{Name: n.Name(), Pool: poolFunc(func(ctx context.Context) (redis.Conn, error) {
+			time.Sleep(time.Duration(1+exchanges) * trip)
+			return dialerOf(n).GetContext(ctx)
+		})}
+	}
+	return nodes
+}
+
+func TestTheFirstLockOfAProcessWaitsForConnections(t *testing.T) {
+	const ms = time.Millisecond
+	calls := map[string]func(t *testing.T, r *Redlock) error{
+		"TryLock": func(t *testing.T, r *Redlock) error {
+			l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+			if err == nil {
+				assert.Greater(t, time.Until(l.Until()), ttl*98/100, "the wait has used up no validity")
+				err = l.Unlock(t.Context())
+			}
+			return err
+		},
+		"Do": func(t *testing.T, r *Redlock) error {
+			return r.Do(t.Context(), []string{"a"}, ttl, func(context.Context, *Lock) error { return nil }, WithRetryCount(0))
+		},
+		"Inspect": func(t *testing.T, r *Redlock) error {
+			in, err := r.Inspect(t.Context(), "a")
+			for _, n := range in.Nodes {
+				err = errors.Join(err, n.Err)
+			}
+			return err
+		},
+	}
+	for name, call := range calls {
+		for _, trip := range []time.Duration{0, ms, 20 * ms, 40 * ms, 80 * ms} {
+			for _, n := range []int{1, 3, 5} {
+				inBubble(t, n, func(t *testing.T, c *testcluster.Cluster) {
+					r, err := New(farNodes(t, c, trip, 3))
+					require.NoError(t, err)
+					defer r.Close(context.Background())
+					require.NoError(t, call(t, r), "%s, round trip %v, %d nodes", name, trip, n)
+				})
+			}
+		}
+	}
+}
+
+// A majority that hangs costs the connect timeout once, and no more when it is known.
+func TestAHungMajorityCostsTheConnectTimeoutOnce(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		for _, n := range c.Nodes[:3] {
+			require.NoError(t, n.Hang())
+		}
+		for i, limit := range []time.Duration{DefaultConnectTimeout + DefaultNodeTimeout, DefaultNodeTimeout, DefaultNodeTimeout} {
+			start := time.Now()
+			_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+			require.ErrorIs(t, err, ErrNoQuorum)
+			assert.LessOrEqual(t, time.Since(start), limit, "call %d", i)
+		}
+		for _, n := range c.Nodes[:3] {
+			require.NoError(t, n.Resume())
+		}
+		time.Sleep(5 * time.Second)
+		warm(t, r)
+	})
+}
+
+// Nor does it when it hangs after it has been connected to.
+func TestAMajorityThatFallsSilentCostsNoConnectTimeout(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		warm(t, r)
+		for _, n := range c.Nodes[:3] {
+			require.NoError(t, n.Hang())
+		}
+		for range 100 {
+			start := time.Now()
+			_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+			require.ErrorIs(t, err, ErrNoQuorum)
+			require.LessOrEqual(t, time.Since(start), DefaultNodeTimeout)
+			time.Sleep(50 * time.Millisecond)
+		}
+		for _, n := range c.Nodes[:3] {
+			require.NoError(t, n.Resume())
+		}
+		time.Sleep(5 * time.Second)
+	})
+}
+
+// A minority that hangs, is dead or slow to connect to costs nothing, from the first call on.
+func TestAMinorityCostsTheFirstCallNothing(t *testing.T) {
+	for name, fault := range map[string]func(n *testcluster.Node) error{
+		"hung":       (*testcluster.Node).Hang,
+		"dead":       (*testcluster.Node).Stop,
+		"black hole": func(n *testcluster.Node) error { n.Proxy().BlackHole(true); return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
+				r := newRedlock(t, c)
+				for _, n := range c.Nodes[:2] {
+					require.NoError(t, fault(n))
+				}
+				start := time.Now()
+				l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+				require.NoError(t, err)
+				require.NoError(t, l.Unlock(t.Context()))
+				assert.Less(t, time.Since(start), 10*time.Millisecond)
+				require.NoError(t, r.Close(t.Context()))
+			})
+		})
+	}
+}
+
+// A majority that is dead fails the first call at once.
+func TestADeadMajorityIsNotWaitedFor(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		for _, n := range c.Nodes[:2] {
+			require.NoError(t, n.Stop())
+		}
+		start := time.Now()
+		_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+		require.ErrorIs(t, err, ErrNoQuorum)
+		assert.Less(t, time.Since(start), 10*time.Millisecond)
+	})
+}
+
+func TestAWaitForConnectionsEndsWithItsCall(t *testing.T) {
+	for name, c := range map[string]struct {
+		end  func(cancel context.CancelFunc, r *Redlock)
+		want error
+	}{
+		"cancel": {func(cancel context.CancelFunc, _ *Redlock) { cancel() }, context.Canceled},
+		"Close":  {func(_ context.CancelFunc, r *Redlock) { _ = r.Close(context.Background()) }, ErrClosed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 3, func(t *testing.T, cl *testcluster.Cluster) {
+				var asked atomic.Int32
+				for _, n := range cl.Nodes {
+					require.NoError(t, n.OnCommand(func(cmd string, _ []string) {
+						if cmd == "EVALSHA" {
+							asked.Add(1)
+						}
+					}))
+				}
+				r, err := New(farNodes(t, cl, 100*time.Millisecond, 3))
+				require.NoError(t, err)
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				start := time.Now()
+				time.AfterFunc(150*time.Millisecond, func() { c.end(cancel, r) })
+				_, err = r.TryLock(ctx, []string{"a"}, ttl)
+				require.ErrorIs(t, err, c.want)
+				require.ErrorIs(t, err, ErrNoQuorum)
+				assert.Equal(t, 150*time.Millisecond, time.Since(start))
+				var no *QuorumError
+				require.ErrorAs(t, err, &no)
+				require.Len(t, no.Votes, 3)
+				for _, v := range no.Votes {
+					require.ErrorIs(t, v.Err, errUnreached)
+				}
+				time.Sleep(5 * time.Second)
+				require.NoError(t, r.Close(context.Background()))
+				synctest.Wait()
+				assert.Zero(t, asked.Load(), "no node was asked")
+			})
+		})
+	}
+}
+
+func TestAConnectTimeoutOfZeroDoesNotWait(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r, err := New(farNodes(t, c, 100*time.Millisecond, 3), WithConnectTimeout(0))
+		require.NoError(t, err)
+		start := time.Now()
+		_, err = r.TryLock(t.Context(), []string{"a"}, ttl)
+		require.ErrorIs(t, err, ErrNoQuorum)
+		assert.Equal(t, DefaultNodeTimeout, time.Since(start))
+		time.Sleep(time.Second)
+		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+		require.NoError(t, err)
+		require.NoError(t, l.Unlock(t.Context()))
+		require.NoError(t, r.Close(t.Context()))
+	})
+}
+
+// The connect timeout is also the least that an attempt to connect gets.
+func TestALongConnectTimeoutLetsConnectingTakeThatLong(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r, err := New(farNodes(t, c, 200*time.Millisecond, 10), WithConnectTimeout(5*time.Second))
+		require.NoError(t, err)
+		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+		require.NoError(t, err)
+		require.NoError(t, l.Unlock(t.Context()))
+		require.NoError(t, r.Close(t.Context()))
+	})
+}
+
+// Connecting takes one round trip besides those of the network and of TLS: the login, the
+// scripts and the tombstone go together.
+func TestAHandshakeTakesOneRoundTrip(t *testing.T) {
+	const trip = 100 * time.Millisecond
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		nodes := nodesOf(c)
+		for i, n := range c.Nodes {
+			d := dialerOf(n).(*dialer)
+			d.login = [][]any{{"SELECT", 3}}
+			nodes[i].Pool = d
+			require.NoError(t, n.Slow(trip/2, trip/2))
+		}
+		r, err := New(nodes)
+		require.NoError(t, err)
+		defer r.Close(context.Background())
+		start := time.Now()
+		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+		require.NoError(t, err)
+		assert.Equal(t, 2*trip, time.Since(start))
+		requireNoKeys(t, c) // Those of database 0.
+		require.NoError(t, l.Unlock(t.Context()))
+		time.Sleep(time.Second)
+	})
+}
+
+func TestALoginThatIsRefusedIsTheVote(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		nodes := nodesOf(c)
+		d := dialerOf(c.Nodes[0]).(*dialer)
+		d.login = [][]any{{"AUTH", "wrong"}, {"SELECT", 3}}
+		nodes[0].Pool = d
+		r, err := New(nodes)
+		require.NoError(t, err)
+		defer r.Close(context.Background())
+		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+		require.NoError(t, err)
+		require.NoError(t, l.Unlock(t.Context()))
+		s := r.Stats().Nodes[0]
+		require.False(t, s.Up)
+		require.ErrorContains(t, s.Err, "AUTH")
+		require.NotContains(t, s.Err.Error(), "wrong")
+	})
+}
