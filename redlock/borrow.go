@@ -33,7 +33,9 @@ var (
 // borrow gets a connection from the pool but does not wait longer than ctx,
 // whatever the pool does: a plain Dial, an AUTH in it or a TestOnBorrow may
 // hang. What such a call returns in the end is given back.
-func (n *node) borrow(ctx context.Context) (redis.Conn, error) {
+func (n *node) borrow(ctx context.Context) (redis.Conn, error) { return n.borrowFrom(ctx, n.pool) }
+
+func (n *node) borrowFrom(ctx context.Context, pool Pool) (redis.Conn, error) {
 	n.mu.Lock()
 	if n.stuck >= maxStuck && time.Since(n.borrowed) < stuckPause {
 		n.mu.Unlock()
@@ -44,7 +46,7 @@ func (n *node) borrow(ctx context.Context) (redis.Conn, error) {
 	n.mu.Unlock()
 	got := make(chan borrowing)
 	began := time.Now()
-	go n.getConn(ctx, got)
+	go n.getConn(ctx, pool, got)
 	select {
 	case b := <-got:
 		if b.err != nil && b.conn != nil {
@@ -64,7 +66,7 @@ type borrowing struct {
 
 // getConn calls the pool, on a goroutine of its own. What nobody waits for any more it
 // gives back.
-func (n *node) getConn(ctx context.Context, got chan<- borrowing) {
+func (n *node) getConn(ctx context.Context, pool Pool, got chan<- borrowing) {
 	b := borrowing{err: errGone} // Unless it returns: runtime.Goexit cannot be recovered from.
 	defer func() {
 		n.mu.Lock()
@@ -78,7 +80,7 @@ func (n *node) getConn(ctx context.Context, got chan<- borrowing) {
 			}
 		}
 	}()
-	b.conn, b.err = getContext(ctx, n.pool)
+	b.conn, b.err = getContext(ctx, pool)
 	if b.conn == nil && b.err == nil {
 		b.err = errNoConn
 	}

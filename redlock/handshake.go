@@ -29,11 +29,19 @@ func (n *node) handshake(ctx context.Context, conn *wire) (unknown int, err erro
 	gen, life, unknown := n.gen, n.life, n.unknown
 	n.mu.Unlock()
 
-	steps := []step{n.writeProbe()}
+	var steps []step
 	if unknown > 0 {
 		steps = append(steps, n.tombstoneStep(gen, life))
 	}
-	steps = append(steps, n.scriptSteps()...)
+	steps = append(append(steps, n.writeProbe()), n.scriptSteps()...)
+	elsewhere := false
+	database, asks := n.expectedDatabase()
+	if asks && !conn.own {
+		steps = append(steps, step{n.moveCommand(database), func(a answer) error {
+			elsewhere = isElsewhere(a)
+			return nil
+		}})
+	}
 	var commands [][]any
 	for _, s := range steps {
 		commands = append(commands, s.command)
@@ -44,6 +52,11 @@ func (n *node) handshake(ctx context.Context, conn *wire) (unknown int, err erro
 	}
 	for i, s := range steps {
 		if err := s.check(answers[i]); err != nil {
+			return 0, err
+		}
+	}
+	if elsewhere {
+		if err := n.misplaced(ctx, conn, database); err != nil {
 			return 0, err
 		}
 	}

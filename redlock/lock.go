@@ -88,6 +88,11 @@ func New(nodes []Node, opts ...Option) (*Redlock, error) {
 		if n.Name == "" {
 			return nil, fmt.Errorf("redlock: node %d has no name", i)
 		}
+		if d, ok := n.Pool.(*databasePool); ok {
+			if err := d.check(); err != nil {
+				return nil, fmt.Errorf("redlock: node %d (%s): %w", i, n.Name, err)
+			}
+		}
 		if isNil(n.Pool) {
 			return nil, fmt.Errorf("redlock: node %d (%s): nil Pool", i, n.Name)
 		}

@@ -337,7 +337,7 @@ func TestStatsCountWhatIsHeldAndWaiting(t *testing.T) {
 // The registry of held locks and the locks each have a mutex.
 func TestStatsWhileLocksComeAndGo(t *testing.T) {
 	c := testcluster.RunEmbedded(t, 1)
-	r := newRedlock(t, c)
+	r := newRedlock(t, c, WithNodeTimeout(patient))
 	var wg sync.WaitGroup
 	for g := range 8 {
 		wg.Go(func() {

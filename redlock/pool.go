@@ -70,6 +70,7 @@ type node struct {
 	line     *pipeline    // while up
 	gen      int64
 	closing  bool
+	database int       // of a pool's connections, as far as is known
 	failed   bool      // not connected since an attempt failed, or since silence or a wrong server ended one
 	shunned  bool      // a request was refused for silence since the last reply
 	forgot   bool      // the server has forgotten scripts since the handshake

@@ -67,6 +67,18 @@ func TestTheFirstLockOfAProcessWaitsForConnections(t *testing.T) {
 	}
 }
 
+func TestAReleaseByTokenWaitsForConnections(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		holder := newRedlock(t, c)
+		l, err := holder.TryLock(t.Context(), []string{"a"}, time.Minute)
+		require.NoError(t, err)
+		r, err := New(farNodes(t, c, 80*time.Millisecond, 3))
+		require.NoError(t, err)
+		defer r.Close(context.Background())
+		require.NoError(t, r.Release(t.Context(), []string{"a"}, l.Token()))
+	})
+}
+
 // A majority that hangs costs the connect timeout once, and no more when it is known.
 func TestAHungMajorityCostsTheConnectTimeoutOnce(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {

@@ -21,7 +21,8 @@ import (
 // has it and reaches the nodes can release the lock.
 //
 // It does what Unlock does. Those who wait are told. It ignores the cancellation of ctx,
-// whose values the hook gets, and takes at most the node timeout; the release of the other
+// whose values the hook gets, and takes at most the node timeout, before that the connect
+// timeout if no quorum is connected yet; the release of the other
 // nodes goes on in the background, and those that cannot be reached are told when they are
 // back. As the lock's ttl is not known here, that goes on for as long as the nodes that
 // answered say that its keys would have lived, at least a minute; if none of them had one,
@@ -117,6 +118,7 @@ func (r *Redlock) foreignClaim(resources []string, keys []any, token string) *cl
 // still live: as the release deletes them, it is the last moment to learn for how long a
 // node that does not answer may have them.
 func (r *Redlock) releaseForeign(ctx context.Context, c *claim) (*round, verdict) {
+	_ = r.connected(context.WithoutCancel(ctx)) // What the end of the Redlock comes to, the nodes say.
 	t := r.teller(c)
 	rd := r.newRound(ctx, OpRelease, c, c.releaseCommand(time.Now()), releaseKind, decideUnlock, 0)
 	t.round, rd.task.voter = rd, t

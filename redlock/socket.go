@@ -116,6 +116,9 @@ type dialer struct {
 // queued: it goes out with the first commands, and whoever reads their answers reads
 // those to the login first. That saves its round trips.
 func (d *dialer) GetContext(ctx context.Context) (redis.Conn, error) {
+	if d.err != nil {
+		return nil, d.err
+	}
 	var s *socket
 	options := append([]redis.DialOption{
 		redis.DialContextFunc(func(ctx context.Context, network, address string) (net.Conn, error) {

@@ -1,0 +1,182 @@
+package redlock
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+)
+
+// selecting is what an application does to a connection of the pool.
+func selecting(t *testing.T, p *redis.Pool, database int) {
+	t.Helper()
+	conn := p.Get()
+	_, err := conn.Do("SELECT", database)
+	require.NoError(t, err)
+	require.NoError(t, conn.Close())
+}
+
+// A pool that the application uses, too, hands out a connection on which it has selected
+// another database. Such a connection is not used, and the pool's next one is.
+func TestAConnectionInAnotherDatabaseIsRefused(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		nodes := make([]Node, 3)
+		for i, n := range c.Nodes {
+			p := n.Pool()
+			nodes[i] = Node{Name: n.Name(), Pool: p}
+			selecting(t, p, 1)
+		}
+		r1, err := New(nodes)
+		require.NoError(t, err)
+		defer r1.Close(context.Background())
+		r2 := newRedlock(t, c)
+		_, err = r1.TryLock(t.Context(), []string{"x"}, ttl)
+		require.ErrorIs(t, err, ErrNoQuorum)
+		require.ErrorContains(t, err, "the pool's connection is in database 1, not 0")
+		time.Sleep(time.Second)
+		l2, err := r2.TryLock(t.Context(), []string{"x"}, ttl)
+		require.NoError(t, err)
+		_, err = r1.TryLock(t.Context(), []string{"x"}, ttl)
+		require.ErrorIs(t, err, ErrTaken)
+		require.NoError(t, l2.Unlock(t.Context()))
+		l1, err := r1.TryLock(t.Context(), []string{"x"}, ttl)
+		require.NoError(t, err)
+		require.NoError(t, l1.Unlock(t.Context()))
+		time.Sleep(time.Second)
+	})
+}
+
+func TestTheDatabaseOfAPool(t *testing.T) {
+	for name, c := range map[string]struct {
+		pool func(t *testing.T, n *testcluster.Node) Pool
+		in   string // "": refused
+	}{
+		"database 0": {func(_ *testing.T, n *testcluster.Node) Pool { return n.Pool() }, "0"},
+		"a pool that dials another database": {func(_ *testing.T, n *testcluster.Node) Pool {
+			return n.Pool(redis.DialDatabase(3))
+		}, "3"},
+		"the same, with one selected": {func(t *testing.T, n *testcluster.Node) Pool {
+			t.Helper()
+			p := n.Pool(redis.DialDatabase(3))
+			selecting(t, p, 4)
+			return p
+		}, ""},
+		"named": {func(_ *testing.T, n *testcluster.Node) Pool {
+			return InDatabase(n.Pool(redis.DialDatabase(3)), 3)
+		}, "3"},
+		"named, database 0 selected": {func(t *testing.T, n *testcluster.Node) Pool {
+			t.Helper()
+			p := n.Pool(redis.DialDatabase(3))
+			selecting(t, p, 0)
+			return InDatabase(p, 3)
+		}, ""},
+		"another one named": {func(_ *testing.T, n *testcluster.Node) Pool {
+			return InDatabase(n.Pool(redis.DialDatabase(3)), 4)
+		}, ""},
+		"a pool that cannot be dialled past": {func(_ *testing.T, n *testcluster.Node) Pool {
+			return poolFunc(n.Pool(redis.DialDatabase(3)).GetContext)
+		}, ""},
+		"the same, named": {func(_ *testing.T, n *testcluster.Node) Pool {
+			return InDatabase(poolFunc(n.Pool(redis.DialDatabase(3)).GetContext), 3)
+		}, "3"},
+		"beyond those that are tried": {func(_ *testing.T, n *testcluster.Node) Pool {
+			return n.Pool(redis.DialDatabase(100))
+		}, ""},
+		"that one named": {func(_ *testing.T, n *testcluster.Node) Pool {
+			return InDatabase(n.Pool(redis.DialDatabase(100)), 100)
+		}, "100"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 1, func(t *testing.T, cl *testcluster.Cluster) {
+				n := cl.Nodes[0]
+				r, err := New([]Node{{Name: "a", Pool: c.pool(t, n)}})
+				require.NoError(t, err)
+				defer r.Close(context.Background())
+				l, err := r.TryLock(t.Context(), []string{"x"}, ttl)
+				if c.in == "" {
+					require.ErrorContains(t, err, "locks would exclude nobody")
+					return
+				}
+				require.NoError(t, err)
+				conn, err := n.Conn(t.Context())
+				require.NoError(t, err)
+				_, err = conn.Do("SELECT", c.in)
+				require.NoError(t, err)
+				token, err := redis.String(conn.Do("GET", "x"))
+				require.NoError(t, err)
+				require.NoError(t, conn.Close())
+				require.Equal(t, l.Token(), token)
+				require.NoError(t, l.Unlock(t.Context()))
+			})
+		})
+	}
+}
+
+// Once the database of a pool is known, a connection in database 0 is as wrong as others.
+func TestThePoolsDatabaseIsRemembered(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		p := c.Nodes[0].Pool(redis.DialDatabase(3))
+		r, err := New([]Node{{Name: "a", Pool: p}})
+		require.NoError(t, err)
+		defer r.Close(context.Background())
+		warm(t, r)
+		c.Nodes[0].Proxy().Refuse(true)
+		c.Nodes[0].Proxy().Reset()
+		time.Sleep(time.Second)
+		c.Nodes[0].Proxy().Refuse(false)
+		selecting(t, p, 0) // The application is faster.
+		for r.Stats().Nodes[0].Connects == 0 || r.Stats().Nodes[0].Err == nil {
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(10 * time.Second)
+		l, err := r.TryLock(t.Context(), []string{"x"}, ttl)
+		require.NoError(t, err)
+		conn, err := c.Nodes[0].Conn(t.Context(), redis.DialDatabase(3))
+		require.NoError(t, err)
+		token, err := redis.String(conn.Do("GET", "x"))
+		require.NoError(t, err)
+		require.NoError(t, conn.Close())
+		require.Equal(t, l.Token(), token)
+		require.NoError(t, l.Unlock(t.Context()))
+	})
+}
+
+func TestInDatabaseChecksItsArguments(t *testing.T) {
+	for want, p := range map[string]Pool{
+		"database -1: must not be negative": InDatabase(&redis.Pool{}, -1),
+		"nil Pool":                          InDatabase(nil, 0),
+	} {
+		_, err := New([]Node{{Name: "a", Pool: p}})
+		require.ErrorContains(t, err, want)
+	}
+}
+
+// What real servers answer: the wrong database is found; a user who may not MOVE, so that
+// it is not known, is let in.
+func TestRealTheDatabaseOfAPool(t *testing.T) {
+	c := testcluster.RunServers(t, 1)
+	n := c.Nodes[0]
+	p := n.Pool()
+	selecting(t, p, 1)
+	r := newRealRedlock(t, []Node{{Name: "a", Pool: p}})
+	_, err := r.TryLock(t.Context(), []string{"x"}, time.Minute)
+	require.ErrorContains(t, err, "the pool's connection is in database 1, not 0")
+	awaitAll(t, c, r, 20*time.Second)
+
+	dialled := newRealRedlock(t, []Node{{Name: "a", Pool: n.Pool(redis.DialDatabase(3))}})
+	l, err := dialled.TryLock(t.Context(), []string{"x"}, time.Minute)
+	require.NoError(t, err)
+	require.NoError(t, l.Unlock(t.Context()))
+
+	admin(t, n, "ACL", "SETUSER", "locker", "on", ">pw", "+@all", "-move", "~*", "&*")
+	user := newRealRedlock(t, []Node{{Name: "a", Pool: n.Pool(redis.DialUsername("locker"), redis.DialPassword("pw"))}})
+	l, err = user.TryLock(t.Context(), []string{"x"}, time.Minute)
+	require.NoError(t, err)
+	require.NoError(t, l.Unlock(t.Context()))
+	assert.Empty(t, keys(t, n))
+}
