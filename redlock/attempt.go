@@ -13,7 +13,8 @@ type acquisition struct {
 	resources []string
 	keys      []any
 	ttl       time.Duration
-	fencing   *fencing // nil: without
+	began     time.Time // the call, for the hook
+	fencing   *fencing  // nil: without
 
 	// Of a Lock that waits, set before each attempt.
 	line   *wakeUp // what it takes to get in line on the nodes; nil: it does not

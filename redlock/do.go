@@ -32,11 +32,13 @@ func (r *Redlock) Do(ctx context.Context, resources []string, ttl time.Duration,
 		return err
 	}
 	defer r.exit()
+	ctx = r.events.call(ctx)
 	l, err := a.run(ctx)
+	a.tell(ctx, l, err)
 	if err != nil {
 		return err
 	}
-	return l.during(ctx, fn)
+	return l.during(ctx, a.began, fn)
 }
 
 // DoValue is [Redlock.Do] for a function that returns a value.
@@ -52,27 +54,39 @@ func DoValue[T any](ctx context.Context, r *Redlock, resources []string, ttl tim
 	return value, err
 }
 
+// errNoReturn is the error in the event of a Do whose function has panicked or ended
+// its goroutine.
+var errNoReturn = errors.New("redlock: the function has not returned")
+
 // during calls fn while the lock is kept, and releases it.
-func (l *Lock) during(ctx context.Context, fn func(ctx context.Context, lock *Lock) error) (err error) {
-	kept := l.KeepAlive(ctx)
+func (l *Lock) during(ctx context.Context, began time.Time, fn func(ctx context.Context, lock *Lock) error) (err error) {
+	kept := l.keepAlive(ctx)
+	returned := false
 	defer func() {
 		l.mu.Lock()
 		begun := l.begun
 		l.mu.Unlock()
-		released := l.Unlock(ctx)
+		released := l.unlock(ctx)
 		if begun { // By fn, which knows the result.
 			released = nil
 		}
 		err = l.joinEnd(err, context.Cause(kept), released)
+		outcome := err
+		if !returned {
+			outcome = errNoReturn
+		}
+		l.tell(ctx, EventDone, OpDo, began, outcome)
 	}()
 	if kept.Err() != nil { // It ended just after the lock was got, or Close came.
 		cause := context.Cause(kept)
 		if ctx.Err() != nil {
 			cause = ctx.Err()
 		}
+		returned = true
 		return &waitError{op: OpLock, resources: l.claim.resources, cause: cause}
 	}
 	err = fn(kept, l)
+	returned = true
 	if errors.Is(err, ErrNotAcquired) {
 		err = fnError{err}
 	}

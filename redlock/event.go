@@ -16,6 +16,7 @@ const (
 	OpExtend  Op = "extend"
 	OpUnlock  Op = "unlock"
 	OpRelease Op = "release" // of a lock that another process took
+	OpDo      Op = "do"      // only in events
 	OpInspect Op = "inspect" // only in errors
 )
 
@@ -48,8 +49,40 @@ const (
 	// arrive now, and Cleaned locks whose release had not been confirmed.
 	EventNodeCleaned EventKind = "node cleaned"
 
+	// EventAcquired: TryLock, Lock or Do has got a lock. Op, Resources, Attempt, Took
+	// (how long the call has taken), Waited (of that, until the attempt began that got
+	// it), Until, Fence, Holder.
+	EventAcquired EventKind = "acquired"
+
+	// EventNotAcquired: TryLock, Lock or Do has returned without a lock. Op, Resources,
+	// Attempt (how many it has made), Took, Votes (of the last one), Err (what the call
+	// returned). Calls that were refused before anything was sent are not told of: wrong
+	// arguments, a context that had ended, after Close.
+	EventNotAcquired EventKind = "not acquired"
+
+	// EventExtended: an extension has ended, of Extend or of KeepAlive or Do. Op,
+	// Resources, Took, Until (as it is now), Holder, and Err if it failed.
+	EventExtended EventKind = "extended"
+
+	// EventReleased: Unlock has ended, that of Do included. Op, Resources, Took, Held
+	// (for how long the lock was held), Holder, and Err (what Unlock returned): one that
+	// matches ErrLost if the lock was not held to the end, ErrNoQuorum if the release was
+	// not confirmed. Once more for each repetition that asked the nodes again.
+	EventReleased EventKind = "released"
+
+	// EventHoldEnded: a lock is not kept any more, and the contexts of KeepAlive and Do
+	// have ended; when that happens, and not only when somebody finds out. Op is
+	// OpExtend. Resources, Held (how long the lock has been held), Until, Holder, and
+	// Err, their cause: ErrExpired or ErrLost for a loss, ErrMaxHold, ErrClosed; nil for
+	// a release.
+	EventHoldEnded EventKind = "hold ended"
+
+	// EventDone: a Do that had got its lock has returned. Op, Resources, Took (of the
+	// whole call), Held, Holder, and Err (what Do returned).
+	EventDone EventKind = "done"
+
 	// EventHoldAtRisk: an extension by KeepAlive or Do has failed (Err), and less
-	// than half of the validity is left. Op, Resources, Until. Once, until an
+	// than half of the validity is left. Op, Resources, Until, Holder. Once, until an
 	// extension succeeds again.
 	EventHoldAtRisk EventKind = "hold at risk"
 
@@ -74,6 +107,12 @@ type Event struct {
 	Kind EventKind
 	Time time.Time
 
+	// Call is the same in all events of one call of TryLock, Lock, Do, Extend, KeepAlive
+	// or Unlock on this Redlock, and only in those. What happens within a Do or because of
+	// a KeepAlive belongs to that call: the attempts, the extensions, the release of Do;
+	// but not what the function of Do calls itself. 0 in events of nodes.
+	Call uint64
+
 	Op        Op
 	Resources []string
 	Attempt   int // of a Lock call, from 1; 0 for other operations
@@ -81,6 +120,13 @@ type Event struct {
 	Took      time.Duration
 	Until     time.Time
 	Err       error
+
+	// Holder is the digest of the lock's token, by which its events belong together. To
+	// those that it keeps out, it is the Holder in their votes.
+	Holder string
+	Fence  int64         // 0 without WithFencing
+	Waited time.Duration // see EventAcquired
+	Held   time.Duration // counted from the start of the attempt that got the lock
 
 	// Owner is the label of the lock that the event is about, or that is asked for:
 	// this client's own, by [WithOwner]. Who holds a lock that was refused is in
@@ -110,6 +156,7 @@ const maxEvents = 4096
 type dispatcher struct {
 	hook    Hook // nil: nobody listens
 	dropped atomic.Int64
+	calls   atomic.Uint64 // named so far
 
 	mu      sync.Mutex
 	waiting []hookCall
@@ -125,12 +172,23 @@ type hookCall struct {
 // on reports whether it is worth making an event.
 func (d *dispatcher) on() bool { return d.hook != nil }
 
+type callKey struct{}
+
+// call returns ctx with a name for a call, which its events get, if somebody listens.
+func (d *dispatcher) call(ctx context.Context) context.Context {
+	if d.hook == nil {
+		return ctx
+	}
+	return context.WithValue(ctx, callKey{}, d.calls.Add(1))
+}
+
 // send queues an event. It never blocks, so it may be called under locks.
 func (d *dispatcher) send(ctx context.Context, e Event) {
 	if d.hook == nil {
 		return
 	}
 	e.Time = time.Now()
+	e.Call, _ = ctx.Value(callKey{}).(uint64)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.waiting) >= maxEvents {

@@ -40,6 +40,17 @@ func (l *Lock) extend(ctx context.Context, ttl time.Duration, h *hold) error {
 	if err := ctx.Err(); err != nil {
 		return &waitError{op: OpExtend, resources: l.claim.resources, cause: err}
 	}
+	if h == nil { // A hold's extensions belong to the KeepAlive or Do.
+		ctx = l.r.events.call(ctx)
+	}
+	began := time.Now()
+	err := l.extendNow(ctx, ttl, h)
+	l.tell(ctx, EventExtended, OpExtend, began, err)
+	return err
+}
+
+// extendNow is extend with checked arguments.
+func (l *Lock) extendNow(ctx context.Context, ttl time.Duration, h *hold) error {
 	start, wall := time.Now(), l.r.wall()
 	l.mu.Lock()
 	lapse, err := l.until, l.errLocked(start)
@@ -93,7 +104,7 @@ func (l *Lock) applyExtension(rd *round, h *hold, start time.Time, until deadlin
 	case v == granted:
 		return l.r.fail(rd, ErrNoQuorum) // Too late to be worth anything.
 	case v == lost:
-		l.ended = ErrLost
+		l.end(ErrLost, now)
 		return l.r.fail(rd, ErrLost)
 	case waited != nil:
 		return &waitError{op: OpExtend, resources: l.claim.resources, cause: waited, last: l.r.quorumError(rd, ErrNoQuorum)}

@@ -18,17 +18,18 @@ type Lock struct {
 
 	mu       sync.Mutex
 	until    deadline
-	extended time.Time // start of the last extension that succeeded, or of the attempt
-	ended    error     // ErrLost once the lock was lost or its release has begun; terminal
-	hold     *hold     // nil before the first KeepAlive
-	begun    bool      // a release has begun
-	before   error     // how the lock had ended before that: ErrLost, ErrExpired, or nil
-	repairs  []bool    // by node: a repair is on its way there; nil before the first one
+	extended time.Time     // start of the last extension that succeeded, or of the attempt
+	lasted   time.Duration // for how long it was held; set with ended
+	ended    error         // ErrLost once the lock was lost or its release has begun; terminal
+	hold     *hold         // nil before the first KeepAlive
+	before   error         // how the lock had ended when a release began: ErrLost, ErrExpired, or nil
+	repairs  []bool        // by node: a repair is on its way there; nil before the first one
 
-	unlocking bool          // a release is running
-	ready     chan struct{} // closed when it ends; nil while nobody waits for that
-	unlocked  bool          // a release has come to a final result
-	result    error         // of the last one that ended
+	// A release has begun; one is running; one has come to a final result.
+	begun, unlocking, unlocked bool
+
+	ready  chan struct{} // closed when the release that is running ends; nil while nobody waits for that
+	result error         // of the last one that ended
 }
 
 // Resources returns the locked resources, sorted, each once. The caller owns
@@ -100,7 +101,7 @@ func (l *Lock) Err() error {
 // cannot revive the lock. l.mu is held.
 func (l *Lock) errLocked(now time.Time) error {
 	if l.ended == nil && l.until.passed(now, l.r.wall()) {
-		l.ended = ErrExpired
+		l.end(ErrExpired, now)
 	}
 	return l.ended
 }

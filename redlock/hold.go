@@ -35,6 +35,11 @@ import (
 func (l *Lock) KeepAlive(ctx context.Context) context.Context {
 	must(l.invalid())
 	mustHaveContext(ctx)
+	return l.keepAlive(l.r.events.call(ctx))
+}
+
+// keepAlive is KeepAlive for a call that has a name already, as that of Do.
+func (l *Lock) keepAlive(ctx context.Context) context.Context {
 	outer, _ := ctx.Value(locksKey{}).(*contextLocks)
 	kept, cancel := context.WithCancelCause(context.WithValue(ctx, locksKey{}, &contextLocks{l, outer}))
 	if err := l.keep(kept, cancel); err != nil {
@@ -88,7 +93,8 @@ func (r *Redlock) holds(ctx context.Context, resources []string) (resource strin
 // It counts as a running call, so that Close waits for the lock's release.
 type hold struct {
 	lock   *Lock
-	limit  time.Time // of WithMaxHold; zero: none
+	values context.Context //nolint:containedctx // The first KeepAlive's, for the hook.
+	limit  time.Time       // of WithMaxHold; zero: none
 	kept   []keptContext
 	expiry *time.Timer // looks at the clock when the contexts must end
 	next   *time.Timer // when the next extension is due
@@ -117,7 +123,7 @@ func (l *Lock) keep(ctx context.Context, cancel context.CancelCauseFunc) error {
 	}
 	h := l.hold
 	if h == nil {
-		h = &hold{lock: l}
+		h = &hold{lock: l, values: ctx}
 		if l.o.maxHold > 0 {
 			h.limit = l.start.Add(l.o.maxHold)
 			if !time.Now().Before(h.limit) {
@@ -200,7 +206,9 @@ func (h *hold) extend() {
 	left := l.until.remaining(now, l.r.wall())
 	if !h.warned && left < l.validity()/2 {
 		h.warned = true
-		l.r.events.send(ctx, Event{Kind: EventHoldAtRisk, Op: OpExtend, Resources: l.Resources(), Owner: l.o.owner, Until: l.until.mono, Err: err})
+		e := l.event(EventHoldAtRisk, OpExtend)
+		e.Err, e.Held = err, l.heldFor(now)
+		l.r.events.send(ctx, e)
 	}
 	h.schedule(h.retry())
 }
@@ -236,9 +244,9 @@ func (h *hold) look() {
 	err := l.errLocked(now)
 	switch {
 	case err != nil:
-		end = h.endLocked(err)
+		end = h.endLocked(err, now)
 	case !h.limit.IsZero() && !now.Before(h.limit):
-		end = h.endLocked(ErrMaxHold) // The lock itself goes on to Until.
+		end = h.endLocked(ErrMaxHold, now) // The lock itself goes on to Until.
 	}
 	if err == nil && !h.left {
 		h.expiry.Reset(h.remaining(now))
@@ -267,18 +275,27 @@ func (h *hold) jumped() {
 // end ends the contexts for the reason cause, nil for a release.
 func (h *hold) end(cause error) {
 	h.lock.mu.Lock()
-	end := h.endLocked(cause)
+	end := h.endLocked(cause, time.Now())
 	h.lock.mu.Unlock()
 	end()
 }
 
 // endLocked ends the hold and returns a function that ends its contexts, which
 // is to be called without lock.mu: it may run code of the caller's.
-func (h *hold) endLocked(cause error) func() {
+func (h *hold) endLocked(cause error, now time.Time) func() {
 	if h.over {
 		return func() {}
 	}
 	h.over, h.cause = true, cause
+	h.lock.r.counters.holds.count(cause)
+	if h.lock.r.events.on() {
+		e := h.lock.event(EventHoldEnded, OpExtend)
+		e.Err = cause
+		if h.lock.ended == nil {
+			e.Held = h.lock.heldFor(now) // After ErrMaxHold and ErrClosed the lock goes on.
+		}
+		h.lock.r.events.send(h.values, e)
+	}
 	if h.next != nil && h.next.Stop() {
 		h.busy = false
 	}

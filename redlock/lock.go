@@ -145,7 +145,10 @@ func (r *Redlock) TryLock(ctx context.Context, resources []string, ttl time.Dura
 		return nil, err
 	}
 	defer r.exit()
-	return a.attempt(ctx, 1)
+	ctx = r.events.call(ctx)
+	l, err := a.attempt(ctx, 1)
+	a.tell(ctx, l, err)
+	return l, err
 }
 
 // Lock locks all resources together for ttl like TryLock, but retries a failed
@@ -171,7 +174,10 @@ func (r *Redlock) Lock(ctx context.Context, resources []string, ttl time.Duratio
 		return nil, err
 	}
 	defer r.exit()
-	return a.run(ctx)
+	ctx = r.events.call(ctx)
+	l, err := a.run(ctx)
+	a.tell(ctx, l, err)
+	return l, err
 }
 
 // acquisition checks the arguments of a Lock or TryLock and enters the call.
@@ -196,6 +202,9 @@ func (r *Redlock) prepare(ctx context.Context, resources []string, ttl time.Dura
 		return nil, err
 	}
 	a := &acquisition{r: r, o: &r.defaults, ttl: ttl}
+	if r.events.on() {
+		a.began = time.Now()
+	}
 	if len(opts) > 0 {
 		var err error
 		if a.o, err = r.callOptions(opts); err != nil {

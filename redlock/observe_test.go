@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -30,17 +31,24 @@ func (r *recorder) hook(_ context.Context, e Event) {
 	r.events = append(r.events, e)
 }
 
-// take returns the events so far, without those of nodes coming up, and forgets
-// them.
+// lifeEvents are those that tell how calls and holds have ended.
+var lifeEvents = []EventKind{EventAcquired, EventNotAcquired, EventExtended, EventReleased, EventHoldEnded, EventDone}
+
+// take returns the events so far of rounds, waiting and nodes, without those of nodes
+// coming up, and forgets all.
 func (r *recorder) take() []Event {
+	return slices.DeleteFunc(r.takeAll(), func(e Event) bool { return e.Kind == EventNodeUp || slices.Contains(lifeEvents, e.Kind) })
+}
+
+// takeLife returns how calls and holds have ended so far, and forgets all.
+func (r *recorder) takeLife() []Event {
+	return slices.DeleteFunc(r.takeAll(), func(e Event) bool { return !slices.Contains(lifeEvents, e.Kind) })
+}
+
+func (r *recorder) takeAll() []Event {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var events []Event
-	for _, e := range r.events {
-		if e.Kind != EventNodeUp {
-			events = append(events, e)
-		}
-	}
+	events := r.events
 	r.events = nil
 	return events
 }
@@ -523,7 +531,7 @@ func TestCloseDeliversTheEventsThatWait(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, l.Unlock(t.Context()))
 		require.NoError(t, r.Close(t.Context()))
-		assert.Equal(t, 5, events) // up; decided and settled of the lock and the release
+		assert.Equal(t, 7, events) // up; decided and settled of the lock and the release; acquired, released
 		r2 := newRedlock(t, c, WithHook(func(context.Context, Event) { time.Sleep(time.Minute) }))
 		_, err = r2.TryLock(t.Context(), []string{"a"}, ttl)
 		require.NoError(t, err)

@@ -166,7 +166,7 @@ func TestAHookMayEndItsGoroutine(t *testing.T) {
 		require.NoError(t, err)
 		warm(t, r)
 		require.NoError(t, r.Close(t.Context()))
-		assert.Equal(t, int64(5), heard.Load())
+		assert.Equal(t, int64(7), heard.Load())
 	})
 }
 

@@ -15,8 +15,9 @@ const slogEvery = time.Second
 // well: a node's loss (warning) and return (info) once each, and rounds that
 // failed for other reasons than that somebody else has the lock (warning; a
 // taken lock is logged at debug level), at most one a second of each operation
-// and reason, with the number of those left out; and a lock that KeepAlive or Do
-// may be about to lose (warning).
+// and reason, with the number of those left out; a lock that KeepAlive or Do may be
+// about to lose, and each that they have lost (warning); and releases of locks that had
+// ended before (warning, at most one a second).
 //
 // A nil logger is slog.Default().
 func SlogHook(logger *slog.Logger) Hook {
@@ -60,18 +61,33 @@ func (h *slogHook) log(ctx context.Context, e Event) {
 	case EventNodeCleaned:
 		h.logger.DebugContext(ctx, "redlock: node cleaned up", "node", e.Node, "unknown", e.Unknown, "cleaned", e.Cleaned)
 	case EventDecided:
-		if e.Err != nil {
-			h.failed(ctx, e)
+		if e.Err != nil && !(e.Op == OpUnlock && errors.Is(e.Err, ErrLost)) { // EventReleased tells that.
+			h.failed(ctx, e, "redlock: round failed")
 		}
 	case EventHoldAtRisk:
 		h.logger.WarnContext(ctx, "redlock: a lock that is kept may be lost", "resources", e.Resources, "until", e.Until, "error", e.Err)
+	case EventHoldEnded:
+		h.holdEnded(ctx, e)
+	case EventReleased:
+		if errors.Is(e.Err, ErrLost) {
+			h.failed(ctx, e, "redlock: a lock was not held to its release")
+		}
 	case EventPolling:
 		h.logger.WarnContext(ctx, "redlock: no wake-ups from a node", "node", e.Node, "error", e.Err)
-	case EventSettled, EventWaiting:
+	case EventSettled, EventWaiting, EventAcquired, EventNotAcquired, EventExtended, EventDone:
 	}
 }
 
-func (h *slogHook) failed(ctx context.Context, e Event) {
+// holdEnded logs every loss: each may be work that went on without its lock.
+func (h *slogHook) holdEnded(ctx context.Context, e Event) {
+	level, text := slog.LevelDebug, "redlock: a lock is not kept any more"
+	if errors.Is(e.Err, ErrLost) {
+		level, text = slog.LevelWarn, "redlock: a lock that was kept is lost"
+	}
+	h.logger.Log(ctx, level, text, "resources", e.Resources, "held", e.Held, "until", e.Until, "error", e.Err)
+}
+
+func (h *slogHook) failed(ctx context.Context, e Event, text string) {
 	level, reason := slog.LevelWarn, error(nil)
 	for _, r := range []error{ErrTaken, ErrNoQuorum, ErrExpired, ErrLost, ErrClosed} {
 		if errors.Is(e.Err, r) {
@@ -95,11 +111,14 @@ func (h *slogHook) failed(ctx context.Context, e Event) {
 		l.leftOut++
 		return
 	}
-	args := []any{"op", e.Op, "resources", e.Resources, "error", e.Err, "votes", voteStrings(e.Votes)}
+	args := []any{"op", e.Op, "resources", e.Resources, "error", e.Err}
+	if len(e.Votes) > 0 {
+		args = append(args, "votes", voteStrings(e.Votes))
+	}
 	if l.leftOut > 0 {
 		args = append(args, "left_out", l.leftOut)
 	}
-	h.logger.Log(ctx, level, "redlock: round failed", args...)
+	h.logger.Log(ctx, level, text, args...)
 	l.last, l.leftOut = e.Time, 0
 }
 

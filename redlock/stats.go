@@ -26,6 +26,18 @@ type Stats struct {
 	Raised        int64 // attempts with fencing that took a further round trip, as the nodes' counters differed
 	Woken         int64 // attempts that a release has set off
 	EventsDropped int64 // because the hook was too slow
+
+	HoldsEnded HoldsEnded // of locks that KeepAlive or Do held
+}
+
+// HoldsEnded counts why holds have ended, as the causes of their contexts say. Lost and
+// Expired are the losses: work may have gone on without a lock.
+type HoldsEnded struct {
+	Released int64 // by Unlock
+	Expired  int64 // ErrExpired
+	Lost     int64 // ErrLost
+	MaxHold  int64 // ErrMaxHold
+	Closed   int64 // ErrClosed
 }
 
 // NodeStats is the state of one node's connection.
@@ -60,6 +72,7 @@ func (r *Redlock) Stats() Stats {
 		Raised:        r.counters.raised.Load(),
 		Woken:         r.counters.woken.Load(),
 		EventsDropped: r.events.dropped.Load(),
+		HoldsEnded:    r.counters.holds.stats(),
 	}
 	for _, n := range r.nodes {
 		ns := n.stats()
@@ -83,7 +96,33 @@ func (n *node) stats() NodeStats {
 }
 
 type counters struct {
+	holds holdCounters
+
 	waiting, acquired, extended, repaired, unlocked, taken, noQuorum, lost, splits, raised, woken atomic.Int64
+}
+
+// holdCounters count why holds have ended.
+type holdCounters struct{ released, expired, lost, maxHold, closed atomic.Int64 }
+
+func (c *holdCounters) count(cause error) {
+	switch {
+	case errors.Is(cause, ErrExpired):
+		c.expired.Add(1)
+	case errors.Is(cause, ErrLost):
+		c.lost.Add(1)
+	case errors.Is(cause, ErrMaxHold):
+		c.maxHold.Add(1)
+	case errors.Is(cause, ErrClosed):
+		c.closed.Add(1)
+	default:
+		c.released.Add(1)
+	}
+}
+
+func (c *holdCounters) stats() HoldsEnded {
+	return HoldsEnded{
+		Released: c.released.Load(), Expired: c.expired.Load(), Lost: c.lost.Load(), MaxHold: c.maxHold.Load(), Closed: c.closed.Load(),
+	}
 }
 
 // failed counts a failed round by its reason.

@@ -44,6 +44,11 @@ func (l *Lock) Unlock(ctx context.Context) error { //nolint:contextcheck // It i
 	if ctx == nil {
 		ctx = context.Background() // Or a node's goroutine would panic.
 	}
+	return l.unlock(l.r.events.call(ctx))
+}
+
+// unlock is Unlock for a call that has a name already, as that of Do.
+func (l *Lock) unlock(ctx context.Context) error { //nolint:contextcheck // As above.
 	l.mu.Lock()
 	switch {
 	case l.unlocking:
@@ -62,7 +67,9 @@ func (l *Lock) Unlock(ctx context.Context) error { //nolint:contextcheck // It i
 	if h != nil {
 		h.leave()
 	}
-	return l.endUnlock(rd, v, late)
+	err := l.endUnlock(rd, v, late)
+	l.tell(ctx, EventReleased, OpUnlock, now, err)
+	return err
 }
 
 // sameUnlock waits for the Unlock that is running: its result is this call's, too.
@@ -88,13 +95,11 @@ func (l *Lock) beginUnlock(now time.Time) (late bool, end func()) {
 	if !l.begun {
 		l.begun, l.before = true, prior
 	}
-	if l.ended == nil {
-		l.ended = ErrLost
-	}
+	l.end(ErrLost, now)
 	if l.hold == nil {
 		return late, func() {}
 	}
-	return late, l.hold.endLocked(l.before)
+	return late, l.hold.endLocked(l.before, now)
 }
 
 // release asks all nodes to release the lock, and wakes a waiter of this process if

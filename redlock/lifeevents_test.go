@@ -1,0 +1,314 @@
+package redlock
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+)
+
+func kinds(events []Event) (kinds []EventKind) {
+	for _, e := range events {
+		kinds = append(kinds, e.Kind)
+	}
+	return kinds
+}
+
+func TestEachCallEndsWithAnEvent(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		var rec recorder
+		r := newRedlock(t, c, WithHook(rec.hook), WithFencing(), WithOwner("me"))
+		warm(t, r)
+		rec.takeAll()
+		for _, n := range c.Nodes {
+			require.NoError(t, n.Slow(5*time.Millisecond, 5*time.Millisecond))
+		}
+		start := time.Now()
+		l, err := r.TryLock(t.Context(), []string{"b", "a"}, time.Minute)
+		require.NoError(t, err)
+		_, refused := r.TryLock(t.Context(), []string{"a"}, time.Minute)
+		require.ErrorIs(t, refused, ErrTaken)
+		require.NoError(t, l.Extend(t.Context(), time.Hour))
+		time.Sleep(time.Second)
+		held := time.Since(start)
+		require.NoError(t, l.Unlock(t.Context()))
+		require.NoError(t, l.Unlock(t.Context()), "without I/O: no event")
+		require.ErrorIs(t, l.Extend(t.Context(), time.Hour), ErrLost)
+		synctest.Wait()
+		e := rec.takeLife()
+		require.Equal(t, []EventKind{EventAcquired, EventNotAcquired, EventExtended, EventReleased, EventExtended}, kinds(e))
+		for i, op := range []Op{OpLock, OpLock, OpExtend, OpUnlock, OpExtend} {
+			assert.Equal(t, op, e[i].Op)
+			assert.Equal(t, "me", e[i].Owner)
+			if i != 1 {
+				assert.Equal(t, digest(l.Token()), e[i].Holder)
+				assert.Equal(t, []string{"a", "b"}, e[i].Resources)
+			}
+		}
+		acquired, no, extended, released, late := e[0], e[1], e[2], e[3], e[4]
+		assert.Equal(t, 10*time.Millisecond, acquired.Took)
+		assert.Zero(t, acquired.Waited)
+		assert.Equal(t, 1, acquired.Attempt)
+		assert.Equal(t, l.Fence(), acquired.Fence)
+		assert.Equal(t, start.Add(validity(time.Minute, DefaultDriftFactor)), acquired.Until)
+		assert.Equal(t, refused, no.Err)
+		require.Len(t, no.Votes, 3)
+		assert.Equal(t, acquired.Holder, cmp.Or(no.Votes[0].Holder, no.Votes[1].Holder), "who keeps it out can be told")
+		assert.Equal(t, 1, no.Attempt)
+		require.NoError(t, extended.Err)
+		assert.Equal(t, l.Until(), extended.Until)
+		assert.Equal(t, held, released.Held)
+		assert.Equal(t, 10*time.Millisecond, released.Took)
+		require.NoError(t, released.Err)
+		require.ErrorIs(t, late.Err, ErrLost)
+
+		// A call that waits, and one that gives up.
+		l, err = r.TryLock(t.Context(), []string{"a"}, time.Minute)
+		require.NoError(t, err)
+		synctest.Wait()
+		rec.takeAll()
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		time.AfterFunc(5*time.Second, func() { _ = l.Unlock(context.Background()) })
+		_, gaveUp := r.Lock(ctx, []string{"a"}, time.Minute, WithRetryCount(-1))
+		require.ErrorIs(t, gaveUp, context.DeadlineExceeded)
+		began := time.Now()
+		l2, err := r.Lock(t.Context(), []string{"a"}, time.Minute, WithRetryCount(-1))
+		require.NoError(t, err)
+		took := time.Since(began)
+		synctest.Wait()
+		e = rec.takeLife()
+		require.Len(t, e, 3)
+		if e[1].Kind == EventReleased { // At the same instant.
+			e[1], e[2] = e[2], e[1]
+		}
+		require.Equal(t, []EventKind{EventNotAcquired, EventAcquired, EventReleased}, kinds(e))
+		assert.Equal(t, gaveUp, e[0].Err)
+		assert.Equal(t, 3*time.Second, e[0].Took)
+		assert.Greater(t, e[0].Attempt, 1)
+		assert.Equal(t, took, e[1].Took)
+		assert.Equal(t, took-10*time.Millisecond, e[1].Waited)
+		assert.Equal(t, l2.Attempts(), e[1].Attempt)
+
+		// Expired: for how long it was held, and not until somebody noticed.
+		time.Sleep(time.Hour)
+		require.ErrorIs(t, l2.Unlock(t.Context()), ErrExpired)
+		synctest.Wait()
+		e = rec.takeLife()
+		require.Equal(t, []EventKind{EventReleased}, kinds(e))
+		require.ErrorIs(t, e[0].Err, ErrExpired)
+		assert.Equal(t, validity(time.Minute, DefaultDriftFactor), e[0].Held)
+	})
+}
+
+// The end of a hold is told when it happens, with its cause, and counted.
+func TestTheEndOfAHoldIsAnEvent(t *testing.T) {
+	each := func(t *testing.T, c *testcluster.Cluster, f func(n *testcluster.Node) error) {
+		t.Helper()
+		for _, n := range c.Nodes {
+			require.NoError(t, f(n))
+		}
+	}
+	for cause, k := range map[error]struct {
+		end   func(t *testing.T, c *testcluster.Cluster, r *Redlock, l *Lock)
+		count HoldsEnded
+		log   string // at the level of warnings
+	}{
+		ErrExpired: {func(t *testing.T, c *testcluster.Cluster, _ *Redlock, _ *Lock) {
+			each(t, c, (*testcluster.Node).Stop)
+		}, HoldsEnded{Expired: 1}, "lost"},
+		ErrLost: {func(t *testing.T, c *testcluster.Cluster, _ *Redlock, _ *Lock) {
+			each(t, c, func(n *testcluster.Node) error { return n.Del("a") })
+		}, HoldsEnded{Lost: 1}, "lost"},
+		ErrMaxHold: {func(*testing.T, *testcluster.Cluster, *Redlock, *Lock) {}, HoldsEnded{MaxHold: 1}, ""},
+		ErrClosed: {func(_ *testing.T, _ *testcluster.Cluster, r *Redlock, l *Lock) {
+			go func() { _ = r.Close(context.Background()) }()
+		}, HoldsEnded{Closed: 1}, ""},
+		nil: {func(t *testing.T, _ *testcluster.Cluster, _ *Redlock, l *Lock) {
+			require.NoError(t, l.Unlock(t.Context()))
+		}, HoldsEnded{Released: 1}, ""},
+	} {
+		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+			var rec recorder
+			var inCtx any
+			var log bytes.Buffer
+			logged := SlogHook(slog.New(slog.NewTextHandler(&log, nil)))
+			r := newRedlock(t, c, WithMaxHold(time.Minute), WithHook(func(ctx context.Context, e Event) {
+				rec.hook(ctx, e)
+				if e.Kind == EventHoldEnded {
+					inCtx = ctx.Value(ctxKey{})
+					logged(ctx, e)
+				}
+			}))
+			start := time.Now()
+			l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+			require.NoError(t, err)
+			ctx := l.KeepAlive(context.WithValue(t.Context(), ctxKey{}, "v"))
+			time.Sleep(15 * time.Second)
+			assert.Zero(t, r.Stats().HoldsEnded)
+			rec.takeAll()
+			k.end(t, c, r, l)
+			<-ctx.Done()
+			ended := time.Now()
+			synctest.Wait()
+			var e []Event
+			for _, event := range rec.takeLife() {
+				if event.Kind == EventHoldEnded {
+					e = append(e, event)
+				}
+			}
+			require.Len(t, e, 1, "at once")
+			assert.Equal(t, cause, e[0].Err)
+			assert.Equal(t, ended, e[0].Time)
+			assert.Equal(t, ended.Sub(start), e[0].Held)
+			assert.Equal(t, []string{"a"}, e[0].Resources)
+			assert.Equal(t, digest(l.Token()), e[0].Holder)
+			assert.Equal(t, l.Until(), e[0].Until)
+			assert.Equal(t, "v", inCtx)
+			assert.Equal(t, k.count, r.Stats().HoldsEnded)
+			assert.Equal(t, k.log != "", strings.Contains(log.String(), "level=WARN"), log.String())
+			assert.Contains(t, log.String(), k.log)
+			assert.NotContains(t, log.String(), l.Token())
+			_ = l.Unlock(t.Context())
+			synctest.Wait()
+			for _, event := range rec.takeLife() {
+				assert.NotEqual(t, EventHoldEnded, event.Kind, "once")
+			}
+			assert.Equal(t, k.count, r.Stats().HoldsEnded)
+		})
+	}
+}
+
+// A span is what an adapter for OpenTelemetry would make of a call, or of a part of a Do.
+type span struct {
+	name       string
+	start, end time.Time
+	resources  []string
+	rounds     []Op
+	votes      int
+	err, lost  error
+	held       time.Duration
+	parent     any
+}
+
+// tracer makes spans from events, and from nothing else.
+type tracer struct {
+	open  map[uint64]*span // by call; that of a Do until it is done
+	spans []span
+}
+
+func (tr *tracer) hook(ctx context.Context, e Event) {
+	if e.Call == 0 {
+		return
+	}
+	call := tr.open[e.Call]
+	if call == nil {
+		call = &span{parent: ctx.Value(ctxKey{})}
+		tr.open[e.Call] = call
+	}
+	name, ends := map[EventKind]string{
+		EventAcquired: "lock", EventNotAcquired: "lock", EventExtended: "extend", EventReleased: "unlock", EventDone: "do",
+	}[e.Kind]
+	switch {
+	case e.Kind == EventDecided:
+		call.rounds, call.votes = append(call.rounds, e.Op), call.votes+len(e.Votes)
+	case e.Kind == EventHoldEnded:
+		call.lost = e.Err
+	case ends:
+		s := *call
+		s.name, s.start, s.end, s.resources, s.err, s.held = name, e.Time.Add(-e.Took), e.Time, e.Resources, e.Err, e.Held
+		tr.spans = append(tr.spans, s)
+	}
+}
+
+func TestTracesCanBeMadeFromTheHookAlone(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		tr := &tracer{open: make(map[uint64]*span)}
+		r := newRedlock(t, c, WithHook(tr.hook))
+		start := time.Now()
+		ctx := context.WithValue(t.Context(), ctxKey{}, "request 1")
+		err := r.Do(ctx, []string{"a"}, ttl, func(ctx context.Context, _ *Lock) error {
+			l, err := r.Lock(context.WithValue(ctx, ctxKey{}, "inner"), []string{"b"}, ttl)
+			require.NoError(t, err)
+			require.NoError(t, l.Unlock(ctx))
+			time.Sleep(5 * time.Second)
+			for _, n := range c.Nodes {
+				require.NoError(t, n.Del("a"))
+			}
+			<-ctx.Done()
+			return assert.AnError
+		})
+		require.ErrorIs(t, err, ErrLost)
+		synctest.Wait()
+		byName := make(map[string][]span)
+		for _, s := range tr.spans {
+			byName[s.name+s.resources[0]] = append(byName[s.name+s.resources[0]], s)
+		}
+		require.Len(t, byName["doa"], 1)
+		require.Len(t, byName["locka"], 1)
+		require.Len(t, byName["extenda"], 2)
+		require.NoError(t, byName["extenda"][0].err)
+		require.ErrorIs(t, byName["extenda"][1].err, ErrLost)
+		require.ErrorIs(t, byName["unlocka"][0].err, ErrLost)
+		do := byName["doa"][0]
+		assert.Equal(t, "request 1", do.parent)
+		assert.Equal(t, err, do.err)
+		assert.Equal(t, ErrLost, do.lost, "the loss is on the span of Do")
+		assert.Equal(t, start, do.start)
+		assert.Equal(t, time.Now(), do.end)
+		assert.Equal(t, time.Since(start), do.held)
+		assert.Equal(t, []Op{OpLock, OpExtend, OpExtend, OpUnlock}, do.rounds, "its attempts, extensions and release")
+		assert.Equal(t, 12, do.votes)
+		require.Len(t, byName["lockb"], 1)
+		assert.Equal(t, "inner", byName["lockb"][0].parent)
+		assert.Equal(t, []Op{OpLock}, byName["lockb"][0].rounds, "another call")
+		require.Len(t, byName["unlockb"], 1)
+		require.NoError(t, byName["unlockb"][0].err)
+	})
+	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) { // A function that panics is no success.
+		var rec recorder
+		r := newRedlock(t, c, WithHook(rec.hook))
+		require.Panics(t, func() {
+			_ = r.Do(t.Context(), []string{"a"}, ttl, func(context.Context, *Lock) error { panic("boom") })
+		})
+		synctest.Wait()
+		e := rec.takeLife()
+		require.Equal(t, []EventKind{EventAcquired, EventHoldEnded, EventReleased, EventDone}, kinds(e))
+		require.ErrorIs(t, e[3].Err, errNoReturn)
+	})
+}
+
+func TestSlogHookTellsOfReleasesThatCameTooLate(t *testing.T) {
+	for name, late := range map[string]func(t *testing.T, c *testcluster.Cluster, l *Lock){
+		"expired": func(_ *testing.T, _ *testcluster.Cluster, l *Lock) { time.Sleep(time.Until(l.Until())) },
+		"stolen": func(t *testing.T, c *testcluster.Cluster, _ *Lock) {
+			for _, n := range c.Nodes {
+				require.NoError(t, n.Del("a"))
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+				var out bytes.Buffer
+				r := newRedlock(t, c, WithHook(SlogHook(slog.New(slog.NewTextHandler(&out, nil)))))
+				l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+				require.NoError(t, err)
+				synctest.Wait()
+				late(t, c, l)
+				require.ErrorIs(t, l.Unlock(t.Context()), ErrLost)
+				synctest.Wait()
+				assert.Equal(t, 1, strings.Count(out.String(), "\n"), out.String())
+				assert.Contains(t, out.String(), "level=WARN msg=\"redlock: a lock was not held to its release\"")
+			})
+		})
+	}
+}
