@@ -37,7 +37,9 @@ type options struct {
 	retryCount  int
 	retryDelay  time.Duration
 	retryJitter time.Duration
-	jitterSet   bool // WithRetryJitter was given
+	jitterSet   bool                            // WithRetryJitter was given
+	backoff     func(attempt int) time.Duration // instead of retryDelay; nil: none
+	backoffSet  bool                            // WithRetryBackoff was given
 	retryIf     func(error) bool
 	retryIfSet  bool // WithRetryIf was given
 	polling     bool
@@ -93,6 +95,23 @@ func WithRetryDelay(d time.Duration) Option { return func(o *options) { o.retryD
 // Default 100 ms, or the delay where that is shorter.
 func WithRetryJitter(d time.Duration) Option {
 	return func(o *options) { o.retryJitter, o.jitterSet = d, true }
+}
+
+// WithRetryBackoff has f say how long Lock waits before each timed retry, instead of the
+// retry delay: attempt is 1 before the first one. The jitter stays, and is at most what f
+// returns, which counts as 0 if it is negative and as 24 h if it is longer. Exponential
+// backoff from 50 ms to 5 s is
+//
+//	WithRetryBackoff(func(attempt int) time.Duration {
+//		return min(50*time.Millisecond<<min(attempt-1, 10), 5*time.Second)
+//	})
+//
+// A waiter is told of a release all the same, so this is for nodes that are down and for
+// holders that tell nobody: those that died, and clients of other libraries. With delays
+// above 30 s it may lose its place in the nodes' lines, and polls then. f is called on the
+// goroutine that called Lock.
+func WithRetryBackoff(f func(attempt int) time.Duration) Option {
+	return func(o *options) { o.backoff, o.backoffSet = f, true }
 }
 
 // WithRetryIf sets which failures of an attempt Lock retries: f gets the
@@ -256,6 +275,8 @@ func (o *options) validate() error {
 		return fmt.Errorf("redlock: retry jitter %v: must not be negative", o.retryJitter)
 	case o.retryJitter > o.retryDelay:
 		return fmt.Errorf("redlock: retry jitter %v: must not exceed the retry delay %v", o.retryJitter, o.retryDelay)
+	case o.backoffSet && o.backoff == nil:
+		return errors.New("redlock: WithRetryBackoff: nil function")
 	case o.retryIf == nil:
 		return errors.New("redlock: WithRetryIf: nil function")
 	case math.IsNaN(o.driftFactor) || o.driftFactor < 0 || o.driftFactor >= 1:

@@ -23,10 +23,9 @@ type patience struct {
 // head, which costs no round trip that would slow it down.
 const minTick = time.Millisecond
 
-// rearm sets when the next timed retry is due.
-func (p *patience) rearm(head bool) {
-	o := p.w.a.o
-	d := retryDelay(o.retryDelay, o.retryJitter)
+// rearm sets when the next timed retry is due, by its number.
+func (p *patience) rearm(head bool, number int) {
+	d := p.w.a.o.delay(number)
 	if !head {
 		d = max(d, minTick)
 	}
@@ -139,6 +138,15 @@ func freeIn(votes []Vote, need int) (time.Duration, bool) {
 	slices.SortFunc(lefts, func(a, b time.Duration) int { return cmp.Compare(a, b) })
 	left := lefts[need-1]
 	return left, left != never
+}
+
+// delay is how long to wait before a timed retry, by its number, from 1.
+func (o *options) delay(number int) time.Duration {
+	if o.backoff == nil {
+		return retryDelay(o.retryDelay, o.retryJitter)
+	}
+	d := min(max(o.backoff(number), 0), maxWait)
+	return retryDelay(d, min(o.retryJitter, d))
 }
 
 // retryDelay is uniform in delay ± jitter.

@@ -56,7 +56,7 @@ func (a *acquisition) poll(ctx context.Context) (*Lock, error) {
 				return nil, err
 			}
 			a.r.counters.waiting.Add(1)
-			ended = a.r.sleep(ctx, retryDelay(a.o.retryDelay, a.o.retryJitter))
+			ended = a.r.sleep(ctx, a.o.delay(attempt))
 			a.r.counters.waiting.Add(-1)
 		}
 		if ended != nil {
@@ -92,7 +92,7 @@ func (w *waiter) wait(ctx context.Context, attempts int, last error) (*Lock, err
 	a.r.counters.waiting.Add(1)
 	defer a.r.counters.waiting.Add(-1)
 	p := &patience{w: w}
-	p.rearm(false)
+	p.rearm(false, 1)
 	w.report(ctx, attempts, last)
 	for ticks := 0; ; {
 		why, s, ended := p.sleep(ctx)
@@ -128,7 +128,7 @@ func (w *waiter) wait(ctx context.Context, attempts int, last error) (*Lock, err
 			return nil, err
 		}
 		if why == byTick || why == byTurn && !p.ticks(s) {
-			p.rearm(s.head)
+			p.rearm(s.head, ticks+1)
 		}
 		p.expect(why, err)
 		w.report(ctx, attempts, err)

@@ -1,0 +1,50 @@
+package redlock
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+)
+
+func TestRetryBackoff(t *testing.T) {
+	exponential := func(attempt int) time.Duration { return 100 * time.Millisecond << (attempt - 1) }
+	for name, opts := range map[string][]Option{"in line": nil, "polling": {WithPolling()}} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+				require.NoError(t, c.Nodes[0].Set("a", "thief", 0)) // No expiry: there is nothing to wait for but the retry.
+				var rec recorder
+				r := newRedlock(t, c, append(opts, WithHook(rec.hook), WithRetryCount(5), WithRetryBackoff(exponential), WithRetryJitter(0))...)
+				start := time.Now()
+				_, err := r.Lock(t.Context(), []string{"a"}, ttl)
+				require.ErrorIs(t, err, ErrTaken)
+				assert.Equal(t, 3100*time.Millisecond, time.Since(start))
+				time.Sleep(time.Second)
+				var at []time.Duration
+				for _, e := range rec.take() {
+					if e.Kind == EventDecided && e.Time.After(start) {
+						at = append(at, e.Time.Sub(start))
+					}
+				}
+				ms := time.Millisecond
+				assert.Equal(t, []time.Duration{100 * ms, 300 * ms, 700 * ms, 1500 * ms, 3100 * ms}, at)
+			})
+		})
+	}
+	o := defaultOptions()
+	require.EqualError(t, o.apply([]Option{WithRetryBackoff(nil)}), "redlock: WithRetryBackoff: nil function")
+	for want, d := range map[time.Duration]time.Duration{0: -time.Hour, maxWait: 1000 * time.Hour} {
+		o = defaultOptions()
+		require.NoError(t, o.apply([]Option{WithRetryBackoff(func(int) time.Duration { return d }), WithRetryJitter(0)}))
+		assert.Equal(t, want, o.delay(1))
+	}
+	o = defaultOptions()
+	require.NoError(t, o.apply([]Option{WithRetryBackoff(exponential)}))
+	for range 100 { // The jitter is at most the delay.
+		assert.InDelta(t, 100*time.Millisecond, o.delay(1), float64(100*time.Millisecond))
+		assert.InDelta(t, 800*time.Millisecond, o.delay(4), float64(100*time.Millisecond))
+	}
+}
