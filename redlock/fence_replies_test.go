@@ -163,6 +163,8 @@ func (n *liar) reply(args []string) (string, error) {
 		return bulk("ok"), nil
 	case "DEL":
 		return integer(0), nil
+	case "MOVE":
+		return "-ERR source and destination objects are the same\r\n", nil
 	case "PING":
 		return "+PONG\r\n", nil
 	case "SUBSCRIBE":

@@ -106,7 +106,7 @@ func tryHostile(t *testing.T, h hostile) {
 		require.NoError(t, err)
 		start := time.Now()
 		l, err := r.Lock(context.Background(), []string{"a"}, ttl)
-		require.LessOrEqual(t, time.Since(start), 4*DefaultNodeTimeout+DefaultRetryDelay+DefaultRetryJitter)
+		require.LessOrEqual(t, time.Since(start), DefaultConnectTimeout+4*DefaultNodeTimeout+DefaultRetryDelay+DefaultRetryJitter)
 		if err == nil {
 			_ = l.Extend(context.Background(), ttl)
 			start = time.Now()

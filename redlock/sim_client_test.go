@@ -97,7 +97,7 @@ func (w *simWorker) acquire() *simLock {
 		timeout = pick(rng, simTimeouts...)
 		opts = append(opts, WithNodeTimeout(timeout))
 	}
-	bound := 2 * timeout // Once more for a split vote.
+	bound := w.c.timeout + 2*timeout // For connections, and once more for a split vote.
 	if rng.IntN(2) < s.plan.fencing {
 		opts = append(opts, WithFencing())
 		bound += timeout // And for a raise.

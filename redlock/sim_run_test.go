@@ -293,7 +293,7 @@ func (s *sim) openClient() {
 		c.pools = append(c.pools, p)
 		nodes[i] = Node{Name: n.Name(), Pool: p}
 	}
-	r, err := New(nodes, WithNodeTimeout(c.timeout), WithPrefix(s.prefix), WithHook(func(_ context.Context, e Event) { s.checkEvent(c, e) }))
+	r, err := New(nodes, WithNodeTimeout(c.timeout), WithConnectTimeout(c.timeout), WithPrefix(s.prefix), WithHook(func(_ context.Context, e Event) { s.checkEvent(c, e) }))
 	require.NoError(s.t, err)
 	c.r = r
 	r.wallOffset.Store(int64(between(rng, -s.plan.skew, s.plan.skew)))
