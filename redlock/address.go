@@ -48,6 +48,9 @@ type target struct {
 
 func parseAddress(addr string) (target, error) {
 	scheme, _, ok := strings.Cut(addr, "://")
+	if !ok && strings.Contains(addr, "@") {
+		return target{}, errors.New("credentials need a URL: redis://user:password@host:port")
+	}
 	if !ok {
 		return tcpTarget(addr, "")
 	}
@@ -110,7 +113,7 @@ func tcpTarget(hostport, db string) (target, error) {
 		host = "localhost"
 	}
 	if strings.ContainsAny(host, "@/?# ") {
-		return target{}, errors.New("want host:port, or a URL") // user:password@host:port, perhaps.
+		return target{}, errors.New("want host:port, or a URL")
 	}
 	if p, err := strconv.ParseUint(port, 10, 16); err != nil || p == 0 {
 		return target{}, fmt.Errorf("port%s: want 1 to 65535", shown(port))

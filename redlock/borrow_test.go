@@ -13,11 +13,6 @@ import (
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
-// A poolFunc is a Pool in a test.
-type poolFunc func(ctx context.Context) (redis.Conn, error)
-
-func (f poolFunc) GetContext(ctx context.Context) (redis.Conn, error) { return f(ctx) }
-
 // A strangeConn is a connection that panics in one of its methods.
 type strangeConn struct {
 	socketConn
@@ -60,7 +55,7 @@ func (c *strangeConn) Close() error {
 func TestAPoolThatMisbehavesIsItsNodesVote(t *testing.T) {
 	strange := func(in string) func(*testcluster.Node) Pool {
 		return func(n *testcluster.Node) Pool {
-			return poolFunc(func(ctx context.Context) (redis.Conn, error) {
+			return PoolFunc(func(ctx context.Context) (redis.Conn, error) {
 				conn, err := n.Conn(ctx)
 				if err != nil {
 					return nil, err
@@ -74,25 +69,25 @@ func TestAPoolThatMisbehavesIsItsNodesVote(t *testing.T) {
 		vote string
 	}{
 		"a panic": {func(*testcluster.Node) Pool {
-			return poolFunc(func(context.Context) (redis.Conn, error) { panic("a bug") })
+			return PoolFunc(func(context.Context) (redis.Conn, error) { panic("a bug") })
 		}, "the pool's GetContext panicked: a bug (at "},
 		"a nil pointer": {func(*testcluster.Node) Pool {
-			return poolFunc(func(context.Context) (redis.Conn, error) {
+			return PoolFunc(func(context.Context) (redis.Conn, error) {
 				var p *redis.Pool
 				return p.Get(), nil
 			})
 		}, "the pool's GetContext panicked: runtime error: invalid memory address"},
 		"the end of its goroutine": {func(*testcluster.Node) Pool {
-			return poolFunc(func(context.Context) (redis.Conn, error) {
+			return PoolFunc(func(context.Context) (redis.Conn, error) {
 				runtime.Goexit()
 				return nil, nil
 			})
 		}, "the pool's GetContext ended its goroutine"},
 		"nothing": {func(*testcluster.Node) Pool {
-			return poolFunc(func(context.Context) (redis.Conn, error) { return nil, nil })
+			return PoolFunc(func(context.Context) (redis.Conn, error) { return nil, nil })
 		}, "the pool returned no connection and no error"},
 		"a connection that is a nil pointer": {func(*testcluster.Node) Pool {
-			return poolFunc(func(context.Context) (redis.Conn, error) { return (*strangeConn)(nil), nil })
+			return PoolFunc(func(context.Context) (redis.Conn, error) { return (*strangeConn)(nil), nil })
 		}, "the pool's connection panicked: runtime error: invalid memory address"},
 		"a panic in Err":     {strange("Err"), "the pool's connection panicked: a bug in Err (at "},
 		"a panic in Send":    {strange("Send"), "the pool's connection panicked: a bug in Send (at "},
@@ -123,7 +118,7 @@ func TestAPoolThatMisbehavesIsItsNodesVote(t *testing.T) {
 func TestAPanicWhenAConnectionIsGivenBackHarmsNobody(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		nodes := nodesOf(c)
-		nodes[0].Pool = poolFunc(func(ctx context.Context) (redis.Conn, error) {
+		nodes[0].Pool = PoolFunc(func(ctx context.Context) (redis.Conn, error) {
 			conn, err := c.Nodes[0].Conn(ctx)
 			if err != nil {
 				return nil, err

@@ -16,7 +16,7 @@ func (n *node) connect() (*pipeline, error) {
 	n.mu.Unlock()
 	conn, err := n.borrow(ctx)
 	if err != nil {
-		return nil, err
+		return nil, likely(err, nil)
 	}
 	w := newWire(conn)
 	stop := context.AfterFunc(ctx, w.abort)
@@ -27,7 +27,7 @@ func (n *node) connect() (*pipeline, error) {
 	if err != nil {
 		w.abort()
 		w.giveBack()
-		return nil, err
+		return nil, likely(err, w.socket)
 	}
 	p := n.answer(w, unknown)
 	if p == nil {

@@ -79,10 +79,10 @@ func TestTheDatabaseOfAPool(t *testing.T) {
 			return InDatabase(n.Pool(redis.DialDatabase(3)), 4)
 		}, ""},
 		"a pool that cannot be dialled past": {func(_ *testing.T, n *testcluster.Node) Pool {
-			return poolFunc(n.Pool(redis.DialDatabase(3)).GetContext)
+			return PoolFunc(n.Pool(redis.DialDatabase(3)).GetContext)
 		}, ""},
 		"the same, named": {func(_ *testing.T, n *testcluster.Node) Pool {
-			return InDatabase(poolFunc(n.Pool(redis.DialDatabase(3)).GetContext), 3)
+			return InDatabase(PoolFunc(n.Pool(redis.DialDatabase(3)).GetContext), 3)
 		}, "3"},
 		"beyond those that are tried": {func(_ *testing.T, n *testcluster.Node) Pool {
 			return n.Pool(redis.DialDatabase(100))

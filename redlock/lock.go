@@ -111,13 +111,13 @@ func New(nodes []Node, opts ...Option) (*Redlock, error) {
 	return r, nil
 }
 
-// isNil reports whether a Pool is nil or a nil pointer.
+// isNil reports whether a Pool is nil, or a nil pointer or function.
 func isNil(p Pool) bool {
 	if p == nil {
 		return true
 	}
 	v := reflect.ValueOf(p)
-	return v.Kind() == reflect.Pointer && v.IsNil()
+	return (v.Kind() == reflect.Pointer || v.Kind() == reflect.Func) && v.IsNil()
 }
 
 // TryLock makes one attempt to lock all resources together for ttl. It does not

@@ -21,6 +21,15 @@ type Pool interface {
 	GetContext(ctx context.Context) (redis.Conn, error)
 }
 
+// A PoolFunc is a Pool made of a function that makes a new connection each time. It is
+// the way to credentials that change: the function looks them up, and is called for each
+// connection, also when the server has ended one because its credentials have expired.
+// What a node's Pool of [NewNode] returns may be returned as it is.
+type PoolFunc func(ctx context.Context) (redis.Conn, error)
+
+// GetContext calls f.
+func (f PoolFunc) GetContext(ctx context.Context) (redis.Conn, error) { return f(ctx) }
+
 // A nodeState is where a node's connection is in its life; docs/algorithm.md
 // has the diagram.
 type nodeState uint8

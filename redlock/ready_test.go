@@ -23,7 +23,7 @@ func farNodes(t *testing.T, c *testcluster.Cluster, trip time.Duration, exchange
 	nodes := make([]Node, len(c.Nodes))
 	for i, n := range c.Nodes {
 		require.NoError(t, n.Slow(trip/2, trip/2))
-		nodes[i] = Node{Name: n.Name(), Pool: poolFunc(func(ctx context.Context) (redis.Conn, error) {
+		nodes[i] = Node{Name: n.Name(), Pool: PoolFunc(func(ctx context.Context) (redis.Conn, error) {
 			time.Sleep(time.Duration(1+exchanges) * trip)
 			return dialerOf(n).GetContext(ctx)
 		})}

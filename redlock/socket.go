@@ -12,6 +12,9 @@ const (
 	// maxDial bounds what GetContext's context does not.
 	maxDial = 2 * time.Second
 
+	// maxFirst is how much of a server's first words is kept.
+	maxFirst = 16
+
 	// maxHeld bounds what a socket holds back before it writes.
 	maxHeld = 64 << 10
 )
@@ -32,6 +35,7 @@ type socket struct {
 	plain bool   // it was a command
 
 	// The reader's.
+	first    string // what the server has sent first, a few bytes of it
 	guard    replyGuard
 	deadline bool // one is set
 }
@@ -66,6 +70,9 @@ func (s *socket) push() error {
 
 func (s *socket) Read(b []byte) (int, error) {
 	n, err := s.Conn.Read(b)
+	if s.first == "" && n > 0 {
+		s.first = string(b[:min(n, maxFirst)])
+	}
 	if s.plain && n > 0 {
 		if long := s.guard.follow(b[:n]); long != nil {
 			return 0, long
@@ -134,7 +141,7 @@ func (d *dialer) GetContext(ctx context.Context) (redis.Conn, error) {
 	}, d.options...)
 	conn, err := redis.DialContext(ctx, d.network, d.address, options...)
 	if err != nil {
-		return nil, err
+		return nil, likely(err, s)
 	}
 	for _, c := range d.login {
 		if err := conn.Send(c[0].(string), c[1:]...); err != nil {

@@ -1,0 +1,77 @@
+package redlock
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"syscall"
+)
+
+// What goes wrong when an address leads to a port that speaks something else comes up as
+// an error about bytes. This file names the likely cause.
+
+// likely adds the likely cause to the error of an attempt to connect. s is the socket, nil
+// if it is not known.
+func likely(err error, s *socket) error {
+	if already := (*likelyError)(nil); errors.As(err, &already) {
+		return err
+	}
+	if cause := likelyCause(err, s); cause != "" {
+		return &likelyError{cause, err}
+	}
+	return err
+}
+
+// A likelyError is an error with its likely cause.
+type likelyError struct {
+	cause string
+	err   error
+}
+
+func (e *likelyError) Error() string { return e.cause + ": " + e.err.Error() }
+
+func (e *likelyError) Unwrap() error { return e.err }
+
+func likelyCause(err error, s *socket) string {
+	if record := (tls.RecordHeaderError{}); errors.As(err, &record) {
+		if strings.HasPrefix(string(record.RecordHeader[:]), "HTTP") {
+			return "the port speaks HTTP, not Redis"
+		}
+		return "the port does not speak TLS (use redis:// instead of rediss://, or no DialUseTLS)"
+	}
+	first, plain := "", true
+	if s != nil {
+		first, plain = s.first, s.plain || !s.begun
+	}
+	switch {
+	case isProtocolError(err) && (s == nil || !plain):
+		return "the port does not seem to speak Redis"
+	case !plain && first == "" && isHungUp(err):
+		return "the server hung up in the TLS handshake: the port may not speak TLS (redis:// instead of rediss://)"
+	case !plain:
+		return ""
+	case strings.HasPrefix(first, "HTTP"):
+		return "the port speaks HTTP, not Redis"
+	case first != "" && (first[0] == 0x15 || first[0] == 0x16): // An alert or a handshake.
+		return "the port speaks TLS (use rediss://, or DialUseTLS)"
+	case first != "" && !strings.ContainsRune("+-:$*", rune(first[0])):
+		return fmt.Sprintf("the port does not speak Redis, it began with %q", first)
+	case s != nil && first == "" && isHungUp(err):
+		return "the server hung up before it answered anything: it may expect TLS (rediss://), or be a proxy without a server behind it"
+	default:
+		return ""
+	}
+}
+
+// isHungUp reports whether the peer has closed the connection.
+func isHungUp(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) ||
+		errors.Is(err, syscall.EPIPE)
+}
+
+// isProtocolError reports whether redigo could not read what came.
+func isProtocolError(err error) bool {
+	return errors.Is(err, errLongReply) || strings.Contains(err.Error(), "possible server error")
+}
