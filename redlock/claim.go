@@ -92,6 +92,19 @@ func (c *claim) releasedLocked(i int, out outcome) outcome {
 	return out
 }
 
+// heard returns the mark after the answer to a request of the given kind.
+func (m mark) heard(kind requestKind, out outcome) mark {
+	refused := kind == lockKind && (out.stance == no || out.stale || out.abstained)
+	released := kind == releaseKind && out.stance != silent
+	switch {
+	case refused || released:
+		return m &^ markSent // Nothing of the claim is on the node.
+	case out.stance == yes:
+		return m | markSent // Also if its lock request was once refused there: it has run again.
+	}
+	return m
+}
+
 // grow notes that the claim's keys may have been given ttl to live. Before the
 // request is sent: it counts even if no answer comes.
 func (c *claim) grow(ttl time.Duration) {

@@ -144,7 +144,9 @@ type stateSet struct {
 func newStateSet() *stateSet { return &stateSet{slots: make([][2]uint64, 1<<12)} }
 
 // add reports whether the state is new.
-func (v *stateSet) add(s *modelState) bool {
+func (v *stateSet) add(s *modelState) bool { return v.addHash(hashState(s)) }
+
+func (v *stateSet) addHash(h [2]uint64) bool {
 	if v.len*4 >= len(v.slots)*3 {
 		old := v.slots
 		v.slots = make([][2]uint64, 2*len(old))
@@ -154,7 +156,6 @@ func (v *stateSet) add(s *modelState) bool {
 			}
 		}
 	}
-	h := hashState(s)
 	at := v.find(h)
 	if v.slots[at][1] != 0 {
 		return false
@@ -175,21 +176,29 @@ func (v *stateSet) find(h [2]uint64) int {
 }
 
 func hashState(s *modelState) [2]uint64 {
-	a, b := uint64(s.losses), ^uint64(s.losses)
-	mix := func(w uint64) {
-		hi, lo := bits.Mul64(a^w^0xa0761d6478bd642f, 0xd6e8feb86659fd93)
-		a = (hi ^ lo) + w<<32
-		hi, lo = bits.Mul64(b^w^0x8ebc6af09c88c6e3, 0xe7037ed1a0b428db)
-		b = (hi ^ lo) + w>>32
-	}
+	h := newStateHash(uint64(s.losses))
 	for _, c := range s.clients {
-		mix(c.word())
+		h.mix(c.word())
 	}
 	for _, w := range s.nodes {
-		mix(w)
+		h.mix(w)
 	}
-	return [2]uint64{a, b | 1}
+	return h.sum()
 }
+
+// A stateHash is 128 bits over words.
+type stateHash [2]uint64
+
+func newStateHash(w uint64) stateHash { return stateHash{w, ^w} }
+
+func (h *stateHash) mix(w uint64) {
+	hi, lo := bits.Mul64(h[0]^w^0xa0761d6478bd642f, 0xd6e8feb86659fd93)
+	h[0] = (hi ^ lo) + w<<32
+	hi, lo = bits.Mul64(h[1]^w^0x8ebc6af09c88c6e3, 0xe7037ed1a0b428db)
+	h[1] = (hi ^ lo) + w>>32
+}
+
+func (h *stateHash) sum() [2]uint64 { return [2]uint64{h[0], h[1] | 1} }
 
 func (c modelClient) word() uint64 {
 	return uint64(c.fence) | uint64(c.floor)<<8 | uint64(c.raised)<<16

@@ -280,13 +280,10 @@ func (p *pipeline) take(reply any, err error, now time.Time) (q *request, out ou
 	if p.guard != nil && q.cmd.script.session {
 		p.guard.heard(out, now)
 	}
-	refusedLock := q.kind == lockKind && (out.stance == no || out.stale || out.abstained)
 	released := q.kind == releaseKind && out.stance != silent
-	switch {
-	case refusedLock || released:
-		q.claim.marks[q.index] &^= markSent // Nothing of the claim is on the node.
-	case q.claim != nil && out.stance == yes:
-		q.claim.marks[q.index] |= markSent // Also if its lock request was once refused there: it has run again.
+	if q.claim != nil {
+		m := &q.claim.marks[q.index]
+		*m = m.heard(q.kind, out)
 	}
 	if q.owed {
 		p.settles.answered(n, released)
