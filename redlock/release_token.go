@@ -21,10 +21,10 @@ import (
 // has it and reaches the nodes can release the lock.
 //
 // It does what Unlock does. Those who wait are told. It ignores the cancellation of ctx,
-// whose values the hook gets, and takes at most the node timeout, before that the connect
-// timeout if no quorum is connected yet; the release of the other
-// nodes goes on in the background, and those that cannot be reached are told when they are
-// back. As the lock's ttl is not known here, that goes on for as long as the nodes that
+// whose values the hook gets, and takes at most the node timeout, and before that the
+// connect timeout if no quorum is connected yet. The release of the other nodes goes on in
+// the background, and those that cannot be reached are told when they are back. As the
+// lock's ttl is not known here, that goes on for as long as the nodes that
 // answered say that its keys would have lived, at least a minute; if none of them had one,
 // for an hour, or WithQuarantine's maxTTL. [WithMinHold] of the first process is not
 // regarded: the keys are deleted.

@@ -224,7 +224,7 @@ func (s *handOverRun) release(worker *Redlock, l *Lock) {
 		err := worker.Release(ctx, l.Resources(), l.Token())
 		cancel()
 		s.tracef("Release: %v", err)
-		if took := time.Since(start); took > DefaultNodeTimeout {
+		if took := time.Since(start); took > DefaultConnectTimeout+DefaultNodeTimeout {
 			s.failf("(7) Release took %v", took)
 		}
 		switch {
