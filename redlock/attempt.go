@@ -52,9 +52,14 @@ func (a *acquisition) attempt(ctx context.Context, number int) (*Lock, error) {
 	if ended := a.r.connected(ctx); ended != nil {
 		return nil, a.unasked(ctx, number, ended)
 	}
+	waited, err := a.r.admission.enter(ctx, a.o.nodeTimeout)
+	if err != nil {
+		return nil, a.turnedAway(ctx, err, number)
+	}
 	var split *split
 	for {
 		b := a.newBid(ctx, number, split)
+		b.admitted, b.waited = split == nil, waited
 		b.ask()
 		l, err := b.outcome(ctx)
 		if !errors.Is(err, errSplit) {

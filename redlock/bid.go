@@ -24,6 +24,9 @@ type bid struct {
 	round *round        // the latest
 	split *split        // of the attempt; nil until its votes have been split
 	limit time.Duration // what the latest round may take
+
+	admitted bool          // its next round has a place; see admission
+	waited   time.Duration // for that place
 }
 
 func (a *acquisition) newBid(ctx context.Context, number int, s *split) *bid {
@@ -52,6 +55,10 @@ func (b *bid) ask() {
 	b.round = rd
 	// A vote that comes after Until is none.
 	timeout := min(b.a.o.nodeTimeout, time.Until(b.until.mono))
+	if b.admitted {
+		timeout = min(timeout, b.a.o.nodeTimeout-b.waited)
+		rd.admitted, b.admitted = b.a.o.nodeTimeout, false
+	}
 	if b.split != nil {
 		timeout = min(timeout, time.Until(b.split.until))
 	}

@@ -59,6 +59,11 @@ var (
 	// an answer would have come too late to count.
 	ErrNodeTimeout = errors.New("redlock: node timeout")
 
+	// ErrOverloaded: the node was not asked, because more was asked for than the nodes
+	// can answer in time: the attempt was turned away after waiting for its turn, or this
+	// node has left too many requests unanswered. Try again later; [Redlock.Lock] does.
+	ErrOverloaded = errors.New("redlock: not asked, overloaded")
+
 	// ErrQuarantined: the node may have forgotten locks that are still held, and does not
 	// grant any until WithQuarantine's time is over, HolderTTL from now.
 	ErrQuarantined = errors.New("redlock: node in quarantine")
@@ -94,9 +99,9 @@ type Vote struct {
 
 	// Err is nil for a yes. Otherwise ErrTaken (another token holds a
 	// resource), ErrLost (the key is gone or another's), ErrPending,
-	// ErrNodeTimeout, ErrQuarantined, ErrConfigMismatch, ErrClosed, or the node's own error,
-	// with the address of the failing part of the network in it as redigo or the server gave
-	// it.
+	// ErrNodeTimeout, ErrOverloaded, ErrQuarantined, ErrConfigMismatch, ErrClosed, or the
+	// node's own error, with the address of the failing part of the network in it as redigo
+	// or the server gave it.
 	Err error
 
 	// Holder is a digest of the token that holds the resource on this node,

@@ -94,6 +94,12 @@ const (
 	// has failed since.
 	EventWaiting EventKind = "waiting"
 
+	// EventOverloaded: attempts to lock were turned away, as more was asked for than the
+	// nodes can answer in time. TurnedAway is how many were since the last such event;
+	// Op, Resources, Attempt, Votes and Err are the last one's. At most once a second.
+	// For those attempts there is neither EventDecided nor EventSettled.
+	EventOverloaded EventKind = "overloaded"
+
 	// EventPolling: Lock calls that wait hear nothing of releases from Node, because
 	// of Err: the pool has no second connection to give, or the server's ACL forbids
 	// SUBSCRIBE or PUBLISH. They poll. Once, until it works again. Not sent when the
@@ -134,6 +140,8 @@ type Event struct {
 	Owner string
 
 	Position int
+
+	TurnedAway int // attempts
 
 	Node    string
 	Unknown int

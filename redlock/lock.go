@@ -35,6 +35,9 @@ type Redlock struct {
 	ready    readiness
 	ears     ears
 
+	admission *admission
+	overloads overloads
+
 	channel any       // on which this process hears of releases; boxed, as all that scripts get
 	born    time.Time // when it was made
 
@@ -68,12 +71,13 @@ func New(nodes []Node, opts ...Option) (*Redlock, error) {
 		return nil, errors.New("redlock: no nodes")
 	}
 	r := &Redlock{
-		need:     quorum(len(nodes)),
-		defaults: o,
-		events:   &dispatcher{hook: o.hook},
-		closing:  make(chan struct{}),
-		quiet:    make(chan struct{}),
-		done:     make(chan struct{}),
+		need:      quorum(len(nodes)),
+		defaults:  o,
+		events:    &dispatcher{hook: o.hook},
+		admission: newAdmission(),
+		closing:   make(chan struct{}),
+		quiet:     make(chan struct{}),
+		done:      make(chan struct{}),
 	}
 	r.defaults.newOnly = ""
 	r.born = time.Now()
@@ -103,6 +107,7 @@ func New(nodes []Node, opts ...Option) (*Redlock, error) {
 		session := o.prefix + reservedMark + "s:" + newToken()[:16]
 		nd := newNode(n, session, o.nodeTimeout, r.events)
 		nd.ready, nd.connectLimit = &r.ready, max(nd.connectLimit, o.connectTimeout)
+		nd.admission = r.admission
 		nd.guard = newGuard(&o, len(nodes))
 		nd.ear = &listener{ears: &r.ears, node: nd, index: i}
 		r.ears.all = append(r.ears.all, nd.ear)
@@ -137,6 +142,10 @@ func isNil(p Pool) bool {
 // resolved within the attempt, so that one of them wins. With [WithFencing] it may take
 // a third one, where the nodes' counters differ.
 //
+// When more is asked for than the nodes can answer in time, it waits for its turn, which
+// is a part of the node timeout, and is turned away with ErrNoQuorum if that does not come:
+// then no node was asked, and all votes are ErrOverloaded.
+//
 // A resource given twice is locked once. The lock on several resources is all
 // or nothing. They may be [MaxResources] at most, and their keys 512 KiB together.
 func (r *Redlock) TryLock(ctx context.Context, resources []string, ttl time.Duration, opts ...Option) (*Lock, error) {
@@ -165,6 +174,9 @@ func (r *Redlock) TryLock(ctx context.Context, resources []string, ttl time.Dura
 // for a common resource stand in one line, and only the first talks to the nodes:
 // one that waits for several resources holds up those behind it that want only one
 // of them. See docs/waiting.md, and [WithPolling].
+//
+// After an attempt that was turned away because of an overload (see TryLock) it waits for
+// longer: at least the node timeout, doubled each time up to 5 s, ± 50 %.
 //
 // ctx limits the call only. Give the work under the lock a context of its own,
 // for example one with the deadline [Lock.Until] if the lock is not extended.
@@ -345,6 +357,7 @@ func (r *Redlock) Close(ctx context.Context) error {
 		}
 	}
 	defer close(r.done)
+	r.admission.close()
 	r.keeper.close()
 	select {
 	case <-r.quiet:

@@ -86,7 +86,8 @@ func retryDefault(err error) bool {
 // a release sets off do not count.
 func WithRetryCount(n int) Option { return func(o *options) { o.retryCount = n } }
 
-// WithRetryDelay sets the mean time that Lock waits between timed attempts.
+// WithRetryDelay sets the mean time that Lock waits between timed attempts; in an
+// overload it waits for longer, see [Redlock.Lock].
 // Default 200 ms, at most 24 h.
 func WithRetryDelay(d time.Duration) Option { return func(o *options) { o.retryDelay = d } }
 

@@ -17,6 +17,8 @@ type patience struct {
 	lapse time.Time // when the holder's keys should have expired; zero: not known
 	vain  int       // how often they had not, since the last timed retry
 	after string    // digest of the holder that was waited for
+
+	overload backoff
 }
 
 // minTick is the least time between two timed retries of a waiter that is not
@@ -25,7 +27,7 @@ const minTick = time.Millisecond
 
 // rearm sets when the next timed retry is due, by its number.
 func (p *patience) rearm(head bool, number int) {
-	d := p.w.a.o.delay(number)
+	d := p.overload.delay(p.w.a.o, number)
 	if !head {
 		d = max(d, minTick)
 	}
@@ -101,6 +103,11 @@ func (p *patience) expect(why reason, err error) {
 	p.lapse = time.Time{}
 	no := refusal(err)
 	if no == nil {
+		return
+	}
+	if why != byTick && p.overload.row > 0 {
+		// It was told of something, and could not look: it is to, without being counted.
+		p.lapse = time.Now().Add(p.overload.look(p.w.a.o))
 		return
 	}
 	holder := ""

@@ -30,6 +30,7 @@ const (
 
 var (
 	errBacklog   = fmt.Errorf("more than %d requests wait for this node", maxBacklog)
+	errCrowded   = fmt.Errorf("%w: too many earlier locks are unanswered", ErrOverloaded)
 	errSilent    = errors.New("the node has not answered earlier requests")
 	errUnreached = errors.New("not connected yet")
 	errUnasked   = errors.New("the server sent a reply that nobody asked for")

@@ -45,10 +45,11 @@ const (
 // A node is one Redis master with the pipeline to it. It is safe for concurrent
 // use. Its goroutine starts with the first request and ends with close.
 type node struct {
-	name    string
-	pool    Pool
-	timeout time.Duration // the Redlock's node timeout
-	ready   *readiness    // the Redlock's
+	name      string
+	pool      Pool
+	timeout   time.Duration // the Redlock's node timeout
+	ready     *readiness    // the Redlock's
+	admission *admission    // the Redlock's
 
 	connectLimit time.Duration // of an attempt to connect
 
@@ -128,6 +129,8 @@ func (n *node) enqueue(q *request, now time.Time) error {
 	case n.isSilent(now, q.limit) && (!release || q.claim.marks[q.index]&markSent == 0):
 		n.shunned = true
 		return errSilent
+	case n.isCrowded() && (q.kind == lockKind || release && q.claim.marks[q.index]&markSent == 0):
+		return errCrowded
 	case (!release || q.claim.marks[q.index]&markForeign != 0) && n.backlog() >= maxBacklog:
 		return errBacklog
 	case n.state == nodeIdle:
@@ -145,6 +148,14 @@ func (n *node) enqueue(q *request, now time.Time) error {
 func (n *node) isSilent(now time.Time, patience time.Duration) bool {
 	q := n.flight.head
 	return q != nil && now.Sub(n.epoch)-q.sent > max(patience, n.timeout)
+}
+
+// isCrowded reports whether so many locks are unanswered that one more is not to be
+// asked. Such a node is slower than a quorum of the others, which decide without it; it would
+// gather seconds of work, in which it answers extensions and releases too late.
+// There is no waiting for it. n.mu is held.
+func (n *node) isCrowded() bool {
+	return int64(n.queue.locks+n.flight.locks) >= n.admission.crowd.Load()
 }
 
 // backlog is how many requests are queued, unanswered, or to be sent again. n.mu is

@@ -27,6 +27,7 @@ type round struct {
 	task     task
 	requests []request // by node; without a task: not asked
 	timer    *time.Timer
+	admitted time.Duration // the call's node timeout while the round has a place; see admission
 
 	decided chan struct{} // closed at the decision, or when the caller gave up
 
@@ -241,6 +242,9 @@ func (rd *round) judgeLocked(now time.Time) {
 		if rd.verdict != undecided {
 			rd.decideLocked(rd.verdict.err())
 		}
+	}
+	if rd.admitted != 0 {
+		rd.leaveLocked(now)
 	}
 	if rd.pending == 0 {
 		if rd.timer != nil {

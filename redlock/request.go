@@ -75,6 +75,7 @@ type voter interface {
 type requestQueue struct {
 	head, tail *request
 	len        int
+	locks      int // how many of them are lock requests
 }
 
 func (l *requestQueue) push(q *request) {
@@ -86,6 +87,9 @@ func (l *requestQueue) push(q *request) {
 	}
 	l.tail = q
 	l.len++
+	if q.kind == lockKind {
+		l.locks++
+	}
 }
 
 func (l *requestQueue) remove(q *request) {
@@ -101,6 +105,9 @@ func (l *requestQueue) remove(q *request) {
 	}
 	q.queue, q.prev, q.next = nil, nil, nil
 	l.len--
+	if q.kind == lockKind {
+		l.locks--
+	}
 }
 
 func (l *requestQueue) pop() *request {

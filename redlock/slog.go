@@ -15,9 +15,10 @@ const slogEvery = time.Second
 // well: a node's loss (warning) and return (info) once each, and rounds that
 // failed for other reasons than that somebody else has the lock (warning; a
 // taken lock is logged at debug level), at most one a second of each operation
-// and reason, with the number of those left out; a lock that KeepAlive or Do may be
-// about to lose, and each that they have lost (warning); and releases of locks that had
-// ended before (warning, at most one a second).
+// and reason, with the number of those left out; attempts that were turned away because
+// of an overload (warning, at most one a second with their number); a lock that
+// KeepAlive or Do may be about to lose, and each that they have lost (warning); and
+// releases of locks that had ended before (warning, at most one a second).
 //
 // A nil logger is slog.Default().
 func SlogHook(logger *slog.Logger) Hook {
@@ -72,6 +73,8 @@ func (h *slogHook) log(ctx context.Context, e Event) {
 		if errors.Is(e.Err, ErrLost) {
 			h.failed(ctx, e, "redlock: a lock was not held to its release")
 		}
+	case EventOverloaded:
+		h.logger.WarnContext(ctx, "redlock: more locks are asked for than the nodes can serve", "turned_away", e.TurnedAway)
 	case EventPolling:
 		h.logger.WarnContext(ctx, "redlock: no wake-ups from a node", "node", e.Node, "error", e.Err)
 	case EventSettled, EventWaiting, EventAcquired, EventNotAcquired, EventExtended, EventDone:

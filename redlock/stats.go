@@ -12,6 +12,9 @@ type Stats struct {
 	Nodes   []NodeStats // in the order given to New
 	Held    int         // locks acquired and neither released, lost nor expired
 	Kept    int         // of those, locks that KeepAlive or Do hold
+	Asking  int         // attempts whose requests are with the nodes, undecided
+	Queued  int         // attempts that wait for their turn, since as many as Window are asking
+	Window  int         // how many may ask at the same time; it follows how soon the nodes answer
 	Waiting int         // Lock calls that have been refused, or stand in line, and wait
 
 	// Counters since New.
@@ -21,6 +24,7 @@ type Stats struct {
 	Unlocked      int64 // releases that returned nil
 	Taken         int64 // attempts that failed with ErrTaken
 	NoQuorum      int64 // rounds of any operation that failed with ErrNoQuorum, but not those cut short by a context
+	Overloaded    int64 // attempts that were turned away before they had asked any node; not in NoQuorum
 	Lost          int64 // extensions and releases that found the lock lost or expired
 	Splits        int64 // attempts in which a split vote had to be resolved
 	Raised        int64 // attempts with fencing that took a further round trip, as the nodes' counters differed
@@ -67,6 +71,7 @@ func (r *Redlock) Stats() Stats {
 		Unlocked:      r.counters.unlocked.Load(),
 		Taken:         r.counters.taken.Load(),
 		NoQuorum:      r.counters.noQuorum.Load(),
+		Overloaded:    r.counters.overloaded.Load(),
 		Lost:          r.counters.lost.Load(),
 		Splits:        r.counters.splits.Load(),
 		Raised:        r.counters.raised.Load(),
@@ -74,6 +79,7 @@ func (r *Redlock) Stats() Stats {
 		EventsDropped: r.events.dropped.Load(),
 		HoldsEnded:    r.counters.holds.stats(),
 	}
+	s.Asking, s.Queued, s.Window = r.admission.stats()
 	for _, n := range r.nodes {
 		ns := n.stats()
 		ns.Listens = n.ear.isUp()
@@ -98,7 +104,7 @@ func (n *node) stats() NodeStats {
 type counters struct {
 	holds holdCounters
 
-	waiting, acquired, extended, repaired, unlocked, taken, noQuorum, lost, splits, raised, woken atomic.Int64
+	waiting, acquired, extended, repaired, unlocked, taken, noQuorum, lost, splits, raised, woken, overloaded atomic.Int64
 }
 
 // holdCounters count why holds have ended.

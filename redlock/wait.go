@@ -44,6 +44,7 @@ func (a *acquisition) run(ctx context.Context) (l *Lock, err error) {
 // poll is run without waiting in line, neither here nor on the nodes.
 func (a *acquisition) poll(ctx context.Context) (*Lock, error) {
 	var last error
+	var overload backoff
 	for attempt := 1; ; attempt++ {
 		l, err := a.attempt(ctx, attempt)
 		if err == nil {
@@ -55,8 +56,9 @@ func (a *acquisition) poll(ctx context.Context) (*Lock, error) {
 			if a.o.retryCount >= 0 && attempt > a.o.retryCount || !a.o.retryIf(err) {
 				return nil, err
 			}
+			overload.note(err)
 			a.r.counters.waiting.Add(1)
-			ended = a.r.sleep(ctx, a.o.delay(attempt))
+			ended = a.r.sleep(ctx, overload.delay(a.o, attempt))
 			a.r.counters.waiting.Add(-1)
 		}
 		if ended != nil {
@@ -92,6 +94,7 @@ func (w *waiter) wait(ctx context.Context, attempts int, last error) (*Lock, err
 	a.r.counters.waiting.Add(1)
 	defer a.r.counters.waiting.Add(-1)
 	p := &patience{w: w}
+	p.overload.note(last)
 	p.rearm(false, 1)
 	w.report(ctx, attempts, last)
 	for ticks := 0; ; {
@@ -127,6 +130,7 @@ func (w *waiter) wait(ctx context.Context, attempts int, last error) (*Lock, err
 		if why == byTick && a.o.retryCount >= 0 && ticks >= a.o.retryCount || !a.o.retryIf(err) {
 			return nil, err
 		}
+		p.overload.note(err)
 		if why == byTick || why == byTurn && !p.ticks(s) {
 			p.rearm(s.head, ticks+1)
 		}

@@ -1,0 +1,436 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+)
+
+// A load is callers that lock and unlock, each a resource of its own, in a closed loop. One
+// that fails comes back after 50 to 150 ms.
+type load struct {
+	got, overloaded, unanswered, other, unlocks atomic.Int64 // unlocks: those that failed
+	stop                                        atomic.Bool
+	wg                                          sync.WaitGroup
+}
+
+func startLoad(r *Redlock, callers int) *load {
+	l := new(load)
+	for i := range callers {
+		l.wg.Go(func() {
+			time.Sleep(rand.N(50 * time.Millisecond))
+			for !l.stop.Load() {
+				lock, err := r.TryLock(context.Background(), []string{"r" + strconv.Itoa(i)}, ttl)
+				switch {
+				case err == nil:
+					l.got.Add(1)
+					if lock.Unlock(context.Background()) != nil {
+						l.unlocks.Add(1)
+					}
+					continue
+				case isOverload(err):
+					l.overloaded.Add(1)
+				case errors.Is(err, ErrNoQuorum):
+					l.unanswered.Add(1)
+				default:
+					l.other.Add(1)
+				}
+				time.Sleep(50*time.Millisecond + rand.N(100*time.Millisecond))
+			}
+		})
+	}
+	return l
+}
+
+func (l *load) end() {
+	l.stop.Store(true)
+	l.wg.Wait()
+}
+
+// work has nodes carry out one command at a time, each of which takes so long.
+func work(t *testing.T, d time.Duration, nodes ...*testcluster.Node) {
+	t.Helper()
+	for _, n := range nodes {
+		require.NoError(t, n.OnCommand(func(string, []string) { time.Sleep(d) }))
+	}
+}
+
+// Load beyond what the nodes can carry costs the excess only. Without an admission, 2 000
+// callers bring the goodput to 0, releases fail, and a kept lock is lost.
+func TestOverload(t *testing.T) {
+	for _, callers := range []int{2000, 4000} {
+		t.Run(strconv.Itoa(callers), func(t *testing.T) {
+			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+				r := newRedlock(t, c, WithNodeTimeout(250*time.Millisecond))
+				warm(t, r)
+				kept, err := r.TryLock(t.Context(), []string{"kept"}, 900*time.Millisecond)
+				require.NoError(t, err)
+				keeping := kept.KeepAlive(t.Context())
+				const capacity = 1000 // locks with their releases in a second
+				work(t, time.Second/2/capacity, c.Nodes...)
+				defer work(t, 0, c.Nodes...)
+				l := startLoad(r, callers)
+				time.Sleep(500 * time.Millisecond)
+				before, measured := l.got.Load(), time.Now()
+				for range 6 {
+					time.Sleep(50 * time.Millisecond)
+					start := time.Now()
+					assert.NoError(t, kept.Extend(t.Context(), 900*time.Millisecond))
+					assert.Less(t, time.Since(start), 125*time.Millisecond)
+				}
+				rate := float64(l.got.Load()-before) / time.Since(measured).Seconds()
+				s := r.Stats()
+				t.Logf("%.0f/s; turned away %d, unanswered %d; window %d, queued %d", rate, l.overloaded.Load(), l.unanswered.Load(), s.Window, s.Queued)
+				assert.Positive(t, s.Queued)
+				assert.LessOrEqual(t, s.Asking, s.Window+1)
+				l.end()
+				assert.Greater(t, rate, 0.7*capacity)
+				assert.Zero(t, l.unlocks.Load())
+				assert.Zero(t, l.other.Load())
+				assert.Positive(t, l.overloaded.Load())
+				assert.Less(t, l.unanswered.Load(), int64(capacity/3), "asked for nothing")
+				require.NoError(t, keeping.Err(), "a kept lock was lost though all nodes are healthy")
+				require.NoError(t, kept.Unlock(t.Context()))
+				synctest.Wait()
+				assert.Zero(t, r.Stats().Asking)
+			})
+		})
+	}
+}
+
+// A TryLock that waits for its turn still ends within the node timeout, and its lock
+// counts from when it asked: waiting uses up no validity.
+func TestWaitingForAdmissionTakesNoneOfTheLock(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c, WithNodeTimeout(250*time.Millisecond))
+		warm(t, r)
+		fillAdmission(t, r)
+		time.AfterFunc(150*time.Millisecond, r.admission.giveBack)
+		start := time.Now()
+		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+		require.NoError(t, err)
+		require.Equal(t, 150*time.Millisecond, time.Since(start))
+		require.Equal(t, start.Add(150*time.Millisecond+validity(ttl, DefaultDriftFactor)), l.Until())
+
+		fillAdmission(t, r) // The place is free again.
+		for _, n := range c.Nodes {
+			n.Proxy().BlackHole(true)
+		}
+		time.AfterFunc(150*time.Millisecond, r.admission.giveBack)
+		start = time.Now()
+		_, err = r.TryLock(t.Context(), []string{"b"}, ttl)
+		require.ErrorIs(t, err, ErrNoQuorum)
+		require.False(t, isOverload(err))
+		require.Equal(t, 250*time.Millisecond, time.Since(start))
+	})
+}
+
+// fillAdmission takes all places of the admission.
+func fillAdmission(t *testing.T, r *Redlock) {
+	t.Helper()
+	busy, _, limit := r.admission.stats()
+	for range limit - busy {
+		_, err := r.admission.enter(t.Context(), time.Minute)
+		require.NoError(t, err)
+	}
+}
+
+func TestTurnedAway(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		var events []Event
+		r := newRedlock(t, c, WithNodeTimeout(200*time.Millisecond), WithHook(func(_ context.Context, e Event) {
+			if e.Kind == EventOverloaded {
+				events = append(events, e)
+			}
+		}))
+		warm(t, r)
+		fillAdmission(t, r)
+		var asked atomic.Int64
+		for _, n := range c.Nodes {
+			require.NoError(t, n.OnCommand(func(string, []string) { asked.Add(1) }))
+		}
+		start := time.Now()
+		_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+		assert.InDelta(t, 150*time.Millisecond, time.Since(start), float64(6*time.Millisecond))
+		require.ErrorIs(t, err, ErrNoQuorum)
+		require.True(t, isOverload(err))
+		for _, v := range votesOf(t, err) {
+			require.Equal(t, ErrOverloaded, v.Err)
+		}
+		require.NotErrorIs(t, err, ErrOverloaded, "as all errors of nodes")
+		require.Zero(t, asked.Load(), "nodes were asked")
+
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		_, err = r.TryLock(ctx, []string{"a"}, ttl)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, ErrNoQuorum)
+
+		for range 19 { // In three seconds.
+			_, err = r.TryLock(t.Context(), []string{"a"}, ttl)
+			require.True(t, isOverload(err))
+		}
+		synctest.Wait()
+		require.EqualValues(t, 20, r.Stats().Overloaded)
+		require.Zero(t, r.Stats().NoQuorum)
+		require.Len(t, events, 3, "one a second")
+		require.Equal(t, 1, events[0].TurnedAway)
+		require.Equal(t, 7, events[1].TurnedAway)
+		require.ErrorIs(t, events[2].Err, ErrNoQuorum)
+
+		time.AfterFunc(50*time.Millisecond, func() { _ = r.Close(context.Background()) })
+		_, err = r.TryLock(t.Context(), []string{"a"}, ttl)
+		require.ErrorIs(t, err, ErrClosed)
+	})
+}
+
+// A round keeps its place until its votes decide it, whatever its caller does, or
+// callers that end early would overload the nodes.
+func TestCallersThatEndEarlyKeepTheirPlaces(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c, WithNodeTimeout(250*time.Millisecond))
+		warm(t, r)
+		work(t, 2*time.Millisecond, c.Nodes...)
+		defer work(t, 0, c.Nodes...)
+		var wg sync.WaitGroup
+		for i := range 1000 {
+			wg.Go(func() {
+				for range 10 {
+					ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+					_, err := r.TryLock(ctx, []string{strconv.Itoa(i)}, ttl)
+					assert.ErrorIs(t, err, context.DeadlineExceeded)
+					cancel()
+					for _, n := range r.Stats().Nodes {
+						assert.LessOrEqual(t, n.Backlog, 4*easyWindow)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		time.Sleep(2 * time.Second)
+		require.Zero(t, r.Stats().Asking)
+		requireNoKeys(t, c)
+	})
+}
+
+func TestPlacesAreFreeAgain(t *testing.T) {
+	for name, run := range map[string]func(t *testing.T, r *Redlock, c *testcluster.Cluster){
+		"granted and refused": func(t *testing.T, r *Redlock, _ *testcluster.Cluster) {
+			l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+			require.NoError(t, err)
+			_, err = r.TryLock(t.Context(), []string{"a"}, ttl)
+			require.ErrorIs(t, err, ErrTaken)
+			require.NoError(t, l.Unlock(t.Context()))
+		},
+		"with a fence": func(t *testing.T, r *Redlock, c *testcluster.Cluster) {
+			require.NoError(t, c.Nodes[0].Stop())
+			_, err := r.TryLock(t.Context(), []string{"a"}, ttl, WithFencing())
+			require.NoError(t, err)
+			require.NoError(t, c.Nodes[0].Restart(false))
+			require.NoError(t, c.Nodes[1].Stop())
+			time.Sleep(3 * time.Second)
+			_, err = r.TryLock(t.Context(), []string{"b", "a"}, ttl, WithFencing())
+			require.Error(t, err)
+		},
+		"split": func(t *testing.T, r *Redlock, c *testcluster.Cluster) {
+			for _, n := range c.Nodes {
+				n.Proxy().SetDelay(0, 2*time.Millisecond)
+			}
+			var wg sync.WaitGroup
+			for range 5 {
+				wg.Go(func() { _, _ = r.TryLock(context.Background(), []string{"a"}, ttl) })
+			}
+			wg.Wait()
+		},
+		"silent": func(t *testing.T, r *Redlock, c *testcluster.Cluster) {
+			for _, n := range c.Nodes {
+				n.Proxy().BlackHole(true)
+			}
+			_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+			require.ErrorIs(t, err, ErrNoQuorum)
+		},
+		"down": func(t *testing.T, r *Redlock, c *testcluster.Cluster) {
+			for _, n := range c.Nodes {
+				require.NoError(t, n.Stop())
+			}
+			_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+			require.ErrorIs(t, err, ErrNoQuorum)
+		},
+		"cancelled": func(t *testing.T, r *Redlock, c *testcluster.Cluster) {
+			c.Nodes[0].Proxy().BlackHole(true)
+			c.Nodes[1].Proxy().BlackHole(true)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			defer cancel()
+			_, err := r.TryLock(ctx, []string{"a"}, ttl)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.Equal(t, 1, r.Stats().Asking)
+		},
+		"closed": func(t *testing.T, r *Redlock, c *testcluster.Cluster) {
+			for _, n := range c.Nodes {
+				n.Proxy().BlackHole(true)
+			}
+			time.AfterFunc(time.Millisecond, func() { _ = r.Close(context.Background()) })
+			_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+			require.ErrorIs(t, err, ErrClosed)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+				r := newRedlock(t, c)
+				warm(t, r)
+				run(t, r, c)
+				time.Sleep(time.Second)
+				require.Zero(t, r.Stats().Asking)
+			})
+		})
+	}
+}
+
+// A slow minority is not asked for more than it answers: it would gather seconds of work.
+func TestASlowMinoritysBacklogIsBounded(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c, WithNodeTimeout(250*time.Millisecond))
+		warm(t, r)
+		kept, err := r.TryLock(t.Context(), []string{"kept"}, ttl)
+		require.NoError(t, err)
+		work(t, 400*time.Microsecond, c.Nodes[:2]...)
+		work(t, time.Millisecond, c.Nodes[2])
+		defer work(t, 0, c.Nodes...)
+		l := startLoad(r, 50)
+		most := 0
+		for range 100 {
+			time.Sleep(10 * time.Millisecond)
+			most = max(most, r.Stats().Nodes[2].Backlog)
+		}
+		l.end()
+		t.Logf("%d locks, backlog %d", l.got.Load(), most)
+		assert.LessOrEqual(t, most, 4*easyWindow+100)
+		assert.Zero(t, l.unlocks.Load())
+		assert.Zero(t, l.overloaded.Load()+l.unanswered.Load())
+		time.Sleep(time.Second)
+		require.NoError(t, kept.Extend(t.Context(), ttl))
+		requireNoOther(t, c, kept)
+	})
+}
+
+// requireNoOther checks that no node stores another lock.
+func requireNoOther(t *testing.T, c *testcluster.Cluster, l *Lock) {
+	t.Helper()
+	for _, n := range c.Nodes {
+		for key := range keys(t, n) {
+			require.Contains(t, l.Resources(), key, n.Name())
+		}
+	}
+}
+
+// Whatever a hung majority has made of the admission, it does not last.
+func TestOverloadEndsAfterAHungMajority(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c, WithNodeTimeout(250*time.Millisecond))
+		warm(t, r)
+		work(t, time.Millisecond, c.Nodes...)
+		defer work(t, 0, c.Nodes...)
+		c.Nodes[0].Proxy().Hang()
+		c.Nodes[1].Proxy().Hang()
+		l := startLoad(r, 200)
+		time.Sleep(5 * time.Second)
+		require.LessOrEqual(t, r.Stats().Window, easyWindow)
+		c.Nodes[0].Proxy().Resume()
+		c.Nodes[1].Proxy().Resume()
+		time.Sleep(2 * time.Second) // Reconnecting.
+		before := l.got.Load()
+		time.Sleep(500 * time.Millisecond)
+		rate := 2 * (l.got.Load() - before)
+		t.Logf("%d/s, %+v", rate, r.Stats().Window)
+		l.end()
+		assert.Greater(t, rate, int64(350), "of 500")
+	})
+}
+
+// The scripts come back under full load.
+func TestScriptFlushUnderOverload(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c, WithNodeTimeout(250*time.Millisecond))
+		warm(t, r)
+		work(t, 400*time.Microsecond, c.Nodes...)
+		defer work(t, 0, c.Nodes...)
+		l := startLoad(r, 1000)
+		time.Sleep(300 * time.Millisecond)
+		for _, n := range c.Nodes {
+			require.NoError(t, n.FlushScripts())
+		}
+		time.Sleep(300 * time.Millisecond)
+		before := l.got.Load()
+		time.Sleep(300 * time.Millisecond)
+		assert.Greater(t, l.got.Load()-before, int64(200), "of 375")
+		l.end()
+		assert.Zero(t, l.unlocks.Load())
+		time.Sleep(time.Second)
+		requireNoKeys(t, c)
+	})
+}
+
+// Lock comes back ever later when it is turned away, and each time counts as a timed retry.
+func TestLockBacksOffInAnOverload(t *testing.T) {
+	for name, opts := range map[string][]Option{"waiting": nil, "polling": {WithPolling()}} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+				r := newRedlock(t, c, WithNodeTimeout(200*time.Millisecond), WithRetryDelay(20*time.Millisecond))
+				fillAdmission(t, r)
+				start := time.Now()
+				_, err := r.Lock(t.Context(), []string{"a"}, ttl, append(opts, WithRetryCount(6))...)
+				require.True(t, isOverload(err))
+				var qe *QuorumError
+				require.ErrorAs(t, err, &qe)
+				require.Equal(t, 7, qe.Attempt)
+				// Seven waits of 150 ms, and 200 ms doubled up to 5 s, ± 50 %.
+				require.Greater(t, time.Since(start), 6*time.Second)
+				require.Less(t, time.Since(start), 20*time.Second)
+				// One that waits in line takes a second look now and then, which is no retry.
+				require.GreaterOrEqual(t, r.Stats().Overloaded, int64(7))
+				require.LessOrEqual(t, r.Stats().Overloaded, int64(10))
+			})
+		})
+	}
+}
+
+// A waiter that was turned away when it was told of a release looks again after the
+// backoff, not only after its retry delay.
+func TestAWaiterThatWasTurnedAwayLooksAgain(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c, WithRetryDelay(time.Hour), WithNodeTimeout(200*time.Millisecond))
+		warm(t, r)
+		l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
+		require.NoError(t, err)
+		got := make(chan *Lock)
+		go func() {
+			l, err := r.Lock(context.Background(), []string{"a"}, ttl)
+			assert.NoError(t, err)
+			got <- l
+		}()
+		time.Sleep(time.Second)
+		r.admission.mu.Lock()
+		r.admission.busy += maxWindow
+		r.admission.mu.Unlock()
+		require.NoError(t, l.Unlock(t.Context()))
+		time.Sleep(170 * time.Millisecond)
+		r.admission.mu.Lock()
+		r.admission.busy -= maxWindow
+		r.admission.mu.Unlock()
+		start := time.Now()
+		l = <-got
+		require.Less(t, time.Since(start), time.Second)
+		require.NoError(t, l.Unlock(t.Context()))
+	})
+}

@@ -1,0 +1,189 @@
+package redlock
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+)
+
+func TestWindowObserve(t *testing.T) {
+	const timeout = 250 * time.Millisecond
+	start := time.Now()
+	fine := sample{took: time.Millisecond, timeout: timeout, busy: 100, answered: true}
+	with := func(change func(s *sample)) sample {
+		s := fine
+		change(&s)
+		return s
+	}
+	known := func(size float64) window { return window{size: size, best: time.Millisecond, aged: start} }
+	for name, c := range map[string]struct {
+		before window
+		sample sample
+		size   float64
+		best   time.Duration
+	}{
+		"the first answer": {newWindow(), fine, 129, time.Millisecond},
+		"a short round is as good as none": {
+			known(100), with(func(s *sample) { s.took = time.Microsecond }), 100.04, shortRound,
+		},
+		"grows by four a round trip":      {known(100), fine, 100.04, time.Millisecond},
+		"not beyond its end":              {known(maxWindow), with(func(s *sample) { s.busy = maxWindow }), maxWindow, time.Millisecond},
+		"not while half of it is unused":  {known(100), with(func(s *sample) { s.busy = 49 }), 100, time.Millisecond},
+		"not beyond 128 if rounds queue":  {known(128), with(func(s *sample) { s.took = 1600 * time.Microsecond }), 128, time.Millisecond},
+		"below 128 if rounds queue a bit": {known(100), with(func(s *sample) { s.took = 40 * time.Millisecond }), 100.04, time.Millisecond},
+		"less if rounds take a fifth of the timeout": {
+			known(100), with(func(s *sample) { s.took = 51 * time.Millisecond }), 75, time.Millisecond,
+		},
+		"not if the way is long": {
+			window{size: 100, best: 40 * time.Millisecond, aged: start},
+			with(func(s *sample) { s.took = 79 * time.Millisecond }), 100.04, 40 * time.Millisecond,
+		},
+		"less if a round is too late": {
+			known(100), with(func(s *sample) { s.took, s.answered, s.late = 20*time.Millisecond, false, true }), 75, time.Millisecond,
+		},
+		"not if it had no chance": {
+			known(100), with(func(s *sample) { s.took, s.answered, s.late = time.Millisecond, false, true }), 100, time.Millisecond,
+		},
+		"not below 16": {known(20), with(func(s *sample) { s.took, s.answered, s.late = timeout, false, true }), 16, time.Millisecond},
+		"at 16, what takes long is the way": {
+			known(16), with(func(s *sample) { s.took = 60 * time.Millisecond }), 16.25, 60 * time.Millisecond,
+		},
+		"nodes that are down say nothing": {
+			known(100), with(func(s *sample) { s.took, s.answered = time.Microsecond, false }), 100, time.Millisecond,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := c.before
+			w.observe(c.sample, start.Add(time.Millisecond))
+			assert.InDelta(t, c.size, w.size, 1e-6)
+			assert.Equal(t, c.best, w.best)
+		})
+	}
+}
+
+func TestWindowShrinksOnceARoundTrip(t *testing.T) {
+	now := time.Now()
+	w := window{size: 100, best: time.Millisecond, aged: now}
+	slow := sample{took: 60 * time.Millisecond, timeout: 250 * time.Millisecond, busy: 100, answered: true}
+	for range 100 { // They began together.
+		w.observe(slow, now)
+		now = now.Add(100 * time.Microsecond)
+	}
+	assert.Equal(t, 75, w.limit())
+	now = now.Add(60 * time.Millisecond)
+	w.observe(slow, now)
+	assert.Equal(t, 56, w.limit())
+}
+
+func TestWindowIsPatientForThreeQuartersAtMost(t *testing.T) {
+	for _, timeout := range []time.Duration{time.Millisecond, 100 * time.Millisecond, 250 * time.Millisecond, time.Minute} {
+		for _, best := range []time.Duration{0, time.Millisecond, 60 * time.Millisecond, time.Second, time.Hour} {
+			w := window{best: best}
+			patience, target := w.patience(timeout), w.target(timeout)
+			assert.GreaterOrEqual(t, patience, timeout/4, "%v, %v", timeout, best)
+			assert.LessOrEqual(t, patience, timeout*3/4, "%v, %v", timeout, best)
+			assert.Greater(t, timeout-patience, target, "what is left is enough for a round")
+		}
+	}
+}
+
+// nodesModel carries out lock rounds and releases one after the other, each in the same
+// time, behind a way that takes a fixed time. It plays callers in closed loops that
+// lock and unlock, with a place of the window for each lock, for some time, and
+// returns how many locks there were in the last second, and how long a round took at the end.
+func nodesModel(w *window, start time.Time, callers int, way, work, length time.Duration) (rate int, took time.Duration) {
+	type event struct {
+		at    time.Duration
+		began time.Duration
+		lock  bool
+	}
+	var now, free time.Duration
+	busy, waiting := 0, callers
+	var events []event // in order of at: work is first in, first out
+	serve := func(lock bool) {
+		free = max(free, now+way/2) + work
+		events = append(events, event{at: free + way/2, began: now, lock: lock})
+	}
+	for now < length {
+		for waiting > 0 && busy < w.limit() {
+			waiting--
+			busy++
+			serve(true)
+		}
+		e := events[0]
+		events = events[1:]
+		now = e.at
+		if !e.lock {
+			waiting++
+			continue
+		}
+		took = now - e.began
+		w.observe(sample{
+			took: took, timeout: 250 * time.Millisecond, busy: busy, answered: took < 250*time.Millisecond, late: took >= 250*time.Millisecond,
+		}, start.Add(now))
+		busy--
+		if now > length-time.Second {
+			rate++
+		}
+		serve(false)
+	}
+	return rate, took
+}
+
+func TestWindowFindsWhatNodesCarry(t *testing.T) {
+	start := time.Now()
+	for name, c := range map[string]struct {
+		callers   int
+		way, work time.Duration
+		rate      int           // at least
+		took      time.Duration // at most
+	}{
+		"a long way that 1 000 callers do not fill": {1000, 40 * time.Millisecond, 5 * time.Microsecond, 11_000, 60 * time.Millisecond},
+		"a long way that 4 000 callers fill":        {4000, 40 * time.Millisecond, 50 * time.Microsecond, 9500, 80 * time.Millisecond},
+		"a way of half a node timeout":              {1000, 120 * time.Millisecond, 50 * time.Microsecond, 4000, 150 * time.Millisecond},
+		"a short way":                               {4000, 200 * time.Microsecond, 20 * time.Microsecond, 24_000, 20 * time.Millisecond},
+		"slow nodes":                                {4000, 200 * time.Microsecond, 500 * time.Microsecond, 950, 60 * time.Millisecond},
+		"very slow nodes":                           {4000, 200 * time.Microsecond, 2 * time.Millisecond, 240, 150 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWindow()
+			rate, took := nodesModel(&w, start, c.callers, c.way, c.work, 5*time.Second)
+			t.Logf("%d locks/s, %v, window %d, best %v", rate, took, w.limit(), w.best)
+			assert.GreaterOrEqual(t, rate, c.rate)
+			assert.LessOrEqual(t, took, c.took)
+		})
+	}
+}
+
+// A measure of the way that follows the queue would let the queue grow, and the measure after
+// it: after half a minute all rounds would take as long as a call may.
+func TestWindowStaysInALongOverload(t *testing.T) {
+	w := newWindow()
+	_, took := nodesModel(&w, time.Now(), 4000, 200*time.Microsecond, 500*time.Microsecond, 3*time.Minute)
+	assert.LessOrEqual(t, took, 60*time.Millisecond)
+	assert.LessOrEqual(t, w.best, 2*shortRound)
+}
+
+// From the floor, where nodes that hung have brought it, a window opens again within a second.
+func TestWindowRecovers(t *testing.T) {
+	start := time.Now()
+	w := newWindow()
+	for i := range 100 {
+		w.observe(sample{took: 250 * time.Millisecond, timeout: 250 * time.Millisecond, busy: 16, late: true}, start.Add(time.Duration(i)*300*time.Millisecond))
+	}
+	assert.Equal(t, minWindow, w.limit())
+	rate, _ := nodesModel(&w, start.Add(time.Minute), 1000, 40*time.Millisecond, 5*time.Microsecond, 2*time.Second)
+	assert.GreaterOrEqual(t, rate, 11_000)
+}
+
+// When the way becomes longer than the target, the rounds are not too slow because of a
+// queue, and to have fewer of them does not help.
+func TestWindowLearnsThatTheWayIsLonger(t *testing.T) {
+	start := time.Now()
+	w := newWindow()
+	nodesModel(&w, start, 1000, time.Millisecond, 50*time.Microsecond, 2*time.Second)
+	rate, _ := nodesModel(&w, start.Add(2*time.Second), 1000, 80*time.Millisecond, 5*time.Microsecond, 10*time.Second)
+	t.Logf("%d locks/s, window %d, best %v", rate, w.limit(), w.best)
+	assert.GreaterOrEqual(t, rate, 5500)
+}
