@@ -28,6 +28,7 @@ type client struct {
 type worker interface {
 	lock(ctx context.Context, key string) error
 	unlock(ctx context.Context) error
+	extend(ctx context.Context) error
 }
 
 // newClients returns the clients, or only one of them. Each is made for so many
@@ -92,6 +93,8 @@ func (w *redlockWorker) lock(ctx context.Context, key string) (err error) {
 
 func (w *redlockWorker) unlock(ctx context.Context) error { return w.held.Unlock(ctx) }
 
+func (w *redlockWorker) extend(ctx context.Context) error { return w.held.Extend(ctx, w.ttl) }
+
 // newRedsync sets redsync up as a careful user would: a pool for each node that
 // keeps a connection for everybody who may want one at a time, and timeouts.
 func newRedsync(name string, addrs []string, ttl time.Duration, goroutines int, failFast bool) client {
@@ -143,6 +146,14 @@ func (w *redsyncWorker) unlock(ctx context.Context) error {
 	ok, err := w.mutex.UnlockContext(ctx)
 	if err == nil && !ok {
 		err = errors.New("not unlocked")
+	}
+	return err
+}
+
+func (w *redsyncWorker) extend(ctx context.Context) error {
+	ok, err := w.mutex.ExtendContext(ctx)
+	if err == nil && !ok {
+		err = errors.New("not extended")
 	}
 	return err
 }

@@ -44,11 +44,13 @@ type settings struct {
 	contests       *regexp.Regexp
 	waitTime       time.Duration
 	waiters        int
+	callers        []int
+	overloadTime   time.Duration
 	cpuProfile     string
 }
 
 // parts are the measurements, in the order in which they run.
-var parts = []string{"throughput", "latency", "fencing", "quarantine", "degraded", "handover", "contention", "handon", "expiry", "waiters"}
+var parts = []string{"throughput", "latency", "fencing", "quarantine", "degraded", "handover", "contention", "handon", "expiry", "waiters", "overload"}
 
 func main() {
 	if text := os.Getenv(orderVariable); text != "" {
@@ -93,6 +95,8 @@ func parse(args []string, usage io.Writer) (settings, error) {
 	contests := f.String("contests", "", "contention: only those contests that match this `regexp`, as in '^4 x 4, 1ms'")
 	f.IntVar(&s.waiters, "waiters", 10_000, "waiters: their `number`")
 	f.DurationVar(&s.waitTime, "wait-time", 30*time.Second, "waiters: how long they are measured")
+	callers := f.String("callers", "64,256,1000,4000,16000", "overload: `numbers` of callers")
+	f.DurationVar(&s.overloadTime, "overload-time", 4*time.Second, "overload: how long each number of callers is measured in a round")
 	f.StringVar(&s.cpuProfile, "cpuprofile", "", "write a CPU profile of the run to this `file`")
 	if err := f.Parse(args); err != nil {
 		return s, err
@@ -100,12 +104,12 @@ func parse(args []string, usage io.Writer) (settings, error) {
 	if f.NArg() > 0 {
 		return s, fmt.Errorf("unexpected argument %q", f.Arg(0))
 	}
-	for _, text := range strings.Split(*goroutines, ",") {
-		n, err := strconv.Atoi(strings.TrimSpace(text))
-		if err != nil || n < 1 {
-			return s, fmt.Errorf("-goroutines: %q is not a positive number", text)
-		}
-		s.goroutines = append(s.goroutines, n)
+	var err error
+	if s.goroutines, err = numbers("goroutines", *goroutines); err != nil {
+		return s, err
+	}
+	if s.callers, err = numbers("callers", *callers); err != nil {
+		return s, err
 	}
 	for _, part := range strings.Split(*chosen, ",") {
 		if part = strings.TrimSpace(part); !slices.Contains(parts, part) {
@@ -113,7 +117,6 @@ func parse(args []string, usage io.Writer) (settings, error) {
 		}
 		s.parts = append(s.parts, part)
 	}
-	var err error
 	if s.contests, err = regexp.Compile(*contests); err != nil {
 		return s, fmt.Errorf("-contests: %w", err)
 	}
@@ -121,6 +124,18 @@ func parse(args []string, usage io.Writer) (settings, error) {
 		return s, fmt.Errorf("-only: %q is none of %s", s.only, strings.Join(clientNames, ", "))
 	}
 	return s, s.check()
+}
+
+// numbers reads the value of a flag that is a list of them.
+func numbers(name, list string) (all []int, err error) {
+	for _, text := range strings.Split(list, ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(text))
+		if err != nil || n < 1 {
+			return nil, fmt.Errorf("-%s: %q is not a positive number", name, text)
+		}
+		all = append(all, n)
+	}
+	return all, nil
 }
 
 // check reports numbers with which nothing could be measured.
@@ -132,6 +147,8 @@ func (s settings) check() error {
 		return errors.New("-time and -fault-time must be positive, and -settle not negative")
 	case s.contendTime <= 0 || s.contentionTime <= 0 || s.waitTime <= 0 || s.waiters < 1:
 		return errors.New("-contend-time, -contention-time, -wait-time and -waiters must be positive")
+	case s.overloadTime <= 0:
+		return errors.New("-overload-time must be positive")
 	case s.ttl < time.Second:
 		return errors.New("-ttl must be at least 1s, or locks expire while they are measured")
 	}
@@ -155,7 +172,7 @@ func run(s settings, w io.Writer) (err error) {
 	for _, part := range []struct {
 		name string
 		run  func(settings, io.Writer) error
-	}{{"fencing", fencing}, {"quarantine", quarantine}, {"degraded", degraded}, {"handover", handover}, {"contention", contention}, {"handon", handon}, {"expiry", expiry}, {"waiters", waiters}} {
+	}{{"fencing", fencing}, {"quarantine", quarantine}, {"degraded", degraded}, {"handover", handover}, {"contention", contention}, {"handon", handon}, {"expiry", expiry}, {"waiters", waiters}, {"overload", overload}} {
 		if slices.Contains(s.parts, part.name) {
 			if err := part.run(s, w); err != nil {
 				return fmt.Errorf("%s: %w", part.name, err)

@@ -1,0 +1,202 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+)
+
+const (
+	// redsyncCallers is the largest number of callers that redsync is measured with: each of
+	// them needs a connection to each node, and servers take 10 000.
+	redsyncCallers = 1000
+
+	// keptTTL is that of the lock that is kept throughout.
+	keptTTL = 3 * time.Second
+
+	// extendEvery is the pause between two extensions that are measured.
+	extendEvery = 10 * time.Millisecond
+
+	// rampUp is how long callers are at work before they are measured.
+	rampUp = time.Second
+)
+
+// A crowd is what so many callers of one client did in one round.
+type crowd struct {
+	rate       float64 // lock+unlock/s
+	failed     float64 // locks/s that were not got
+	unlocks    int64   // releases that failed
+	extensions []time.Duration
+	unextended int64 // extensions that failed
+}
+
+// overload measures what is left of the throughput when far more callers want locks
+// than the nodes can serve, and what becomes of locks that are held meanwhile.
+func overload(s settings, w io.Writer) (err error) {
+	cluster, err := testcluster.StartServers(s.nodes)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, cluster.Close()) }()
+	r, err := openRedlock(cluster.Addrs())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.Close(context.Background())) }()
+	kept, err := r.TryLock(context.Background(), []string{"kept"}, keptTTL)
+	if err != nil {
+		return err
+	}
+	start := time.Now()
+	keeping := kept.KeepAlive(context.Background())
+
+	crowds := make(map[string][]crowd) // by client and callers; one each round
+	for round := range s.rounds {
+		for _, n := range s.callers {
+			mine := client{name: "redlock", newWorker: func() worker { return &redlockWorker{r: r, ttl: s.ttl} }}
+			crowds[crowdName(mine.name, n)] = append(crowds[crowdName(mine.name, n)], gather(s, mine, n, round))
+			if n > redsyncCallers {
+				continue
+			}
+			peer := newRedsync("redsync", cluster.Addrs(), s.ttl, n, false)
+			crowds[crowdName(peer.name, n)] = append(crowds[crowdName(peer.name, n)], gather(s, peer, n, round))
+			peer.close()
+		}
+	}
+	if err = printCrowds(w, s, crowds); err != nil {
+		return err
+	}
+	state := "held throughout"
+	if keeping.Err() != nil {
+		state = fmt.Sprintf("LOST: %v", context.Cause(keeping))
+	}
+	_, err = fmt.Fprintf(w, "\nThe lock of %v that was kept for %v: %s\n", keptTTL, time.Since(start).Round(time.Second), state)
+	return errors.Join(err, kept.Unlock(context.Background()))
+}
+
+func crowdName(client string, callers int) string { return client + " " + strconv.Itoa(callers) }
+
+// gather has so many callers lock and unlock, each a key of its own, as fast as they
+// can. One that has failed comes back after 50 to 150 ms.
+func gather(s settings, c client, callers, round int) crowd {
+	runtime.GC()
+	var got, failed, unlocks atomic.Int64
+	var stop atomic.Bool
+	var wg sync.WaitGroup
+	prefix := fmt.Sprintf("%s:%d:%d:", c.name, callers, round)
+	for i := range callers {
+		wg.Go(func() {
+			wk, key := c.newWorker(), prefix+strconv.Itoa(i)
+			for !stop.Load() {
+				if err := wk.lock(context.Background(), key); err != nil {
+					failed.Add(1)
+					time.Sleep(50*time.Millisecond + rand.N(100*time.Millisecond))
+					continue
+				}
+				if err := wk.unlock(context.Background()); err != nil {
+					unlocks.Add(1)
+				}
+				got.Add(1)
+			}
+		})
+	}
+	time.Sleep(rampUp)
+	got.Store(0)
+	failed.Store(0)
+	start := time.Now()
+	var cr crowd
+	extended := make(chan struct{})
+	go func() {
+		cr.extensions, cr.unextended = extensions(c, prefix+"extended", s.overloadTime)
+		close(extended)
+	}()
+	time.Sleep(s.overloadTime)
+	elapsed := time.Since(start).Seconds()
+	cr.rate, cr.failed = float64(got.Load())/elapsed, float64(failed.Load())/elapsed
+	stop.Store(true)
+	wg.Wait()
+	<-extended
+	cr.unlocks = unlocks.Load()
+	time.Sleep(pause)
+	return cr
+}
+
+// extensions extends a lock again and again, and returns how long that took.
+func extensions(c client, key string, length time.Duration) (took []time.Duration, failed int64) {
+	ctx := context.Background()
+	end := time.Now().Add(length)
+	wk := c.newWorker()
+	for err := errors.New("not locked"); err != nil; err = wk.lock(ctx, key) {
+		if time.Now().After(end) {
+			return nil, 1
+		}
+	}
+	for time.Now().Before(end) {
+		start := time.Now()
+		if err := wk.extend(ctx); err != nil {
+			failed++
+		}
+		took = append(took, time.Since(start))
+		time.Sleep(extendEvery)
+	}
+	_ = wk.unlock(ctx)
+	slices.Sort(took)
+	return took, failed
+}
+
+func printCrowds(w io.Writer, s settings, crowds map[string][]crowd) error {
+	t := newTable(fmt.Sprintf("Overload: callers in a closed loop, %d rounds of %v after %v, medians of the rounds; the best of a round is that with 64 to 256 callers",
+		s.rounds, s.overloadTime, rampUp),
+		"client", "callers", "op/s", "divided by the round's best", "worst round", "locks/s not got",
+		"failed unlocks", "extension p50", "p99", "longest", "failed extensions")
+	for _, name := range []string{"redlock", "redsync"} {
+		for _, n := range s.callers {
+			rows := crowds[crowdName(name, n)]
+			if len(rows) == 0 {
+				continue
+			}
+			var shares []float64
+			for round, cr := range rows {
+				if best := bestRate(s, crowds, name, round); best > 0 {
+					shares = append(shares, cr.rate/best)
+				}
+			}
+			worst := "-"
+			if len(shares) > 0 {
+				worst = number(slices.Min(shares), "%.2f")
+			}
+			var unlocks, unextended int64
+			for _, cr := range rows {
+				unlocks, unextended = unlocks+cr.unlocks, unextended+cr.unextended
+			}
+			at := func(p int) string {
+				return number(median(each(rows, func(cr crowd) float64 { return micros(percentile(cr.extensions, p)) / 1000 })), "%.1f ms")
+			}
+			t.add(name, strconv.Itoa(n), number(median(each(rows, func(cr crowd) float64 { return cr.rate })), "%.0f"),
+				number(median(shares), "%.2f"), worst, fmt.Sprintf("%.0f", median(each(rows, func(cr crowd) float64 { return cr.failed }))),
+				strconv.FormatInt(unlocks, 10), at(50), at(99), at(100), strconv.FormatInt(unextended, 10))
+		}
+	}
+	return t.print(w)
+}
+
+// bestRate is the best that the client reached in this round with 64 to 256 callers;
+// 0 if there were none.
+func bestRate(s settings, crowds map[string][]crowd, client string, round int) (best float64) {
+	for _, n := range s.callers {
+		if rows := crowds[crowdName(client, n)]; n >= 64 && n <= 256 && round < len(rows) {
+			best = max(best, rows[round].rate)
+		}
+	}
+	return best
+}
