@@ -100,31 +100,25 @@ func TestProcessesThatHoldForNoTimeTakeTurns(t *testing.T) {
 // Whoever has just woken another process does not run ahead of it.
 func TestALockRightAfterAnUnlockComesAfterWhoWasTold(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		a, b := newRedlock(t, c), newRedlock(t, c)
+		a := newRedlock(t, c)
+		distant, err := New(far(t, c, 20*time.Millisecond), WithNodeTimeout(time.Second))
+		require.NoError(t, err)
+		defer func() { _ = distant.Close(context.Background()) }()
 		held, err := a.TryLock(t.Context(), []string{"x"}, time.Hour)
 		require.NoError(t, err)
-		w := waiting(t, b, t.Context(), []string{"x"}, slowly()...)
-		for _, n := range c.Nodes {
-			require.NoError(t, n.Slow(time.Millisecond, time.Millisecond))
-		}
+		w := waiting(t, distant, t.Context(), []string{"x"}, slowly()...)
+		time.Sleep(time.Second)
 		require.NoError(t, held.Unlock(t.Context()))
-		again := make(chan struct{})
-		go func() {
-			defer close(again)
-			l, err := a.Lock(t.Context(), []string{"x"}, ttl, slowly()...)
-			assert.NoError(t, err)
-			assert.Equal(t, 2, l.Attempts(), "the first, which gave way, and the one that the release set off")
-			assert.NoError(t, l.Unlock(t.Context()))
-		}()
-		l := w.got(t)
+		go func() { assert.NoError(t, w.got(t).Unlock(t.Context())) }()
+		again, err := a.Lock(t.Context(), []string{"x"}, ttl, slowly()...)
+		require.NoError(t, err)
 		select {
-		case <-again:
-			t.Error("it ran ahead")
+		case <-w.done:
 		default:
+			t.Error("it ran ahead")
 		}
-		time.Sleep(10 * time.Millisecond)
-		require.NoError(t, l.Unlock(t.Context()))
-		<-again
+		assert.Equal(t, 2, again.Attempts(), "the first, which gave way, and the one that the release set off")
+		require.NoError(t, again.Unlock(t.Context()))
 	})
 }
 
@@ -411,8 +405,12 @@ func TestAFullLineDoesNotGrow(t *testing.T) {
 			}
 		}))
 		w := waiting(t, r, t.Context(), []string{"x"}, WithRetryCount(-1), WithRetryDelay(time.Second), WithRetryJitter(0))
-		e := <-said
-		require.ErrorContains(t, e.Err, "the line is full")
+		select {
+		case e := <-said:
+			require.ErrorContains(t, e.Err, "the line is full")
+		case <-time.After(10 * time.Second):
+			t.Error("nobody was told that the line is full")
+		}
 		for _, n := range c.Nodes {
 			length, err := redis.Int(do(t, n, "ZCARD", lineOf("x")), nil)
 			require.NoError(t, err)
@@ -538,5 +536,31 @@ func TestAFarProcessHasItsTurns(t *testing.T) {
 		turns, longest := takeTurns(t, both, 4*time.Second)
 		t.Log(turns, longest)
 		assert.Greater(t, 10*turns[1], 7*turns[0])
+	})
+}
+
+// Somebody who does not look at the reservation has the lock while the one that was told is on
+// its way. That one still has its turn before those that have come later.
+func TestALockInBetweenDoesNotCostTheTurn(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		distant, err := New(far(t, c, 20*time.Millisecond), WithNodeTimeout(time.Second))
+		require.NoError(t, err)
+		defer func() { _ = distant.Close(context.Background()) }()
+		a := newRedlock(t, c)
+		held, err := a.TryLock(t.Context(), []string{"x"}, time.Hour)
+		require.NoError(t, err)
+		first := waiting(t, distant, t.Context(), []string{"x"}, slowly()...)
+		time.Sleep(time.Second)
+		second := waiting(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
+		require.NoError(t, held.Unlock(t.Context()))
+		between, err := a.TryLock(t.Context(), []string{"x"}, time.Hour)
+		require.NoError(t, err)
+		require.NoError(t, between.Unlock(t.Context()))
+		l := first.got(t)
+		time.Sleep(time.Millisecond)
+		require.NoError(t, l.Unlock(t.Context()))
+		require.NoError(t, second.got(t).Unlock(t.Context()))
+		assert.True(t, first.at.Before(second.at))
+		assert.Less(t, second.at.Sub(first.at), 100*time.Millisecond)
 	})
 }
