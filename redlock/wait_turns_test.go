@@ -564,3 +564,35 @@ func TestALockInBetweenDoesNotCostTheTurn(t *testing.T) {
 		assert.Less(t, second.at.Sub(first.at), 100*time.Millisecond)
 	})
 }
+
+// Those that wait for many resources do not wake up one by one.
+func TestRetriesOfHeadsAreDueTogether(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		h := newRedlock(t, c)
+		var mu sync.Mutex
+		instants := map[time.Time]int{}
+		r := newRedlock(t, c, WithHook(func(_ context.Context, e Event) {
+			mu.Lock()
+			defer mu.Unlock()
+			if e.Kind == EventWaiting && e.Took > time.Second {
+				instants[time.Now()]++
+			}
+		}))
+		ctx, cancel := context.WithCancel(t.Context())
+		var all []*waitingLock
+		for i := range 20 {
+			res := []string{fmt.Sprint("x", i)}
+			_, err := h.TryLock(t.Context(), res, time.Hour)
+			require.NoError(t, err)
+			all = append(all, waiting(t, r, ctx, res, WithRetryCount(-1)))
+		}
+		time.Sleep(4 * time.Second)
+		cancel()
+		for _, w := range all {
+			<-w.done
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		assert.LessOrEqual(t, len(instants), 110, "20 instants a second, in at most 5 s")
+	})
+}
