@@ -17,7 +17,7 @@ type acquisition struct {
 	fencing   *fencing  // nil: without
 
 	// Of a Lock that waits, set before each attempt.
-	line   *wakeUp // what it takes to get in line on the nodes; nil: it does not
+	line   *queueKeys // what it takes to get in line on the nodes; nil: it does not
 	waited time.Time
 	byTurn bool // this attempt gives way to whom a free resource is reserved for
 }

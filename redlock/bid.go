@@ -146,7 +146,7 @@ func (b *bid) fail(reason error) error {
 // tell: if each one that fails in a contest did, each would set off the next.
 func (b *bid) release(tell bool) {
 	if tell {
-		b.claim.wake = b.a.r.wakeUp(b.claim.resources, b.claim.keys)
+		b.claim.wake = b.a.r.queueKeys(b.claim.resources, b.claim.keys)
 	}
 	for i, n := range b.a.r.nodes {
 		n.release(b.claim, i)

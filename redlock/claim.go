@@ -21,7 +21,7 @@ type claim struct {
 	argv      []any                     // token, ttl of the lock request in ms; boxed
 	life      atomic.Int64              // the ttl in ns, the longest one after extensions
 	left      atomic.Pointer[time.Time] // a release leaves the keys until then; nil: it deletes them
-	wake      *wakeUp                   // how its release tells those who wait; nil: it does not, or there is none yet
+	wake      *queueKeys                // how its release tells those who wait; nil: it does not, or there is none yet
 	fencing   *fencing                  // nil: without
 
 	// marks has the claim's traces by node; marks[i] is guarded by the mutex of
@@ -161,7 +161,7 @@ func flag(b bool) string {
 
 // queueCommand is the lock command of a client that has waited for some time, and
 // goes on if it is refused.
-func (c *claim) queueCommand(w *wakeUp, waited, life time.Duration, byTurn bool) command {
+func (c *claim) queueCommand(w *queueKeys, waited, life time.Duration, byTurn bool) command {
 	cmd := command{script: queueScript, keys: w.keys, argv: []any{c.argv[0], c.argv[1], w.r.channel, waited.Microseconds(), serverMillis(life), flag(byTurn)}}
 	if c.fencing != nil {
 		cmd.script = fencedQueueScript
@@ -178,12 +178,12 @@ func (c *claim) extendCommand(ttl time.Duration) command {
 	return c.fenced(command{script: extendScript, keys: c.keys, argv: []any{c.token, serverMillis(ttl)}})
 }
 
-// teller reads from the answer to a release for which no round waits who was told of it.
-func (c *claim) teller() voter {
+// wakeReader reads from the answer to a release for which no round waits who was told of it.
+func (c *claim) wakeReader() voter {
 	if c.wake == nil {
 		return nil
 	}
-	return &teller{wake: c.wake}
+	return &wakeReader{wake: c.wake}
 }
 
 // releaseCommand is the release of a lock or of an attempt that was cut short, which

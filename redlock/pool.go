@@ -176,7 +176,7 @@ func (n *node) release(c *claim, index int) {
 	sent := c.marks[index]&markSent != 0
 	n.mu.Unlock()
 	if sent {
-		t := &task{kind: releaseKind, cmd: c.releaseCommand(time.Now()), claim: c, limit: n.timeout, voter: c.teller()}
+		t := &task{kind: releaseKind, cmd: c.releaseCommand(time.Now()), claim: c, limit: n.timeout, voter: c.wakeReader()}
 		_ = n.enqueue(&request{task: t, index: uint16(index)}, time.Now())
 	}
 }

@@ -1,7 +1,6 @@
 package redlock
 
 import (
-	"cmp"
 	"container/list"
 	"sync"
 	"sync/atomic"
@@ -17,15 +16,15 @@ import (
 // is decided there, and by nothing but tokens.
 type queue struct {
 	r     *Redlock
-	busy  atomic.Int32 // len(gates): an uncontended Lock looks no further
+	busy  atomic.Int32 // len(byKey): an uncontended Lock looks no further
 	mu    sync.Mutex
-	gates map[string]*gate // by key
+	byKey map[string]*resourceQueue // by key
 	swept time.Time
 }
 
-// A gate is what is known of one resource that somebody here waits for, or has
+// A resourceQueue is what is known of one resource that somebody here waits for, or has
 // waited for a moment ago.
-type gate struct {
+type resourceQueue struct {
 	line     list.List // of *waiter
 	answer   *QuorumError
 	answered time.Time     // when the nodes last answered somebody in line so
@@ -37,7 +36,7 @@ type gate struct {
 }
 
 const (
-	// linger is how long a gate is kept when nobody waits at it. It must
+	// linger is how long a resourceQueue is kept when nobody waits in it. It must
 	// outlive what is still on its way of the last release.
 	linger = time.Second
 
@@ -63,7 +62,7 @@ type waiter struct {
 	a      *acquisition
 	began  time.Time
 	keys   []string
-	line   *wakeUp       // made when it first gets in line on the nodes
+	line   *queueKeys    // made when it first gets in line on the nodes
 	signal chan struct{} // 1: look at the fields below
 	yields bool          // it has come right after a release by this process that has woken another one
 
@@ -94,37 +93,37 @@ func (w *waiter) notify() {
 }
 
 // first returns who is first in the line, nil if it is empty.
-func (g *gate) first() *waiter {
+func (g *resourceQueue) first() *waiter {
 	if e := g.line.Front(); e != nil {
 		return e.Value.(*waiter)
 	}
 	return nil
 }
 
-// gate returns the gate of a key. q.mu is held.
-func (q *queue) gate(key string, now time.Time) *gate {
-	g := q.gates[key]
+// of returns the queue of a key. q.mu is held.
+func (q *queue) of(key string, now time.Time) *resourceQueue {
+	g := q.byKey[key]
 	if g == nil {
-		g = new(gate)
-		if q.gates == nil {
-			q.gates = make(map[string]*gate)
+		g = new(resourceQueue)
+		if q.byKey == nil {
+			q.byKey = make(map[string]*resourceQueue)
 		}
-		q.gates[key] = g
+		q.byKey[key] = g
 		q.busy.Add(1)
 	}
 	g.used = now
 	return g
 }
 
-// sweep forgets the gates at which nothing happens any more. q.mu is held.
+// sweep forgets the queues at which nothing happens any more. q.mu is held.
 func (q *queue) sweep(now time.Time) {
 	if now.Sub(q.swept) < linger {
 		return
 	}
 	q.swept = now
-	for key, g := range q.gates {
+	for key, g := range q.byKey {
 		if g.line.Len() == 0 && now.Sub(g.used) > linger {
-			delete(q.gates, key)
+			delete(q.byKey, key)
 			q.busy.Add(-1)
 		}
 	}
@@ -143,7 +142,7 @@ func (q *queue) joinBehind(a *acquisition) *waiter {
 	q.sweep(w.began)
 	behind, yield := false, false
 	for _, key := range w.keys {
-		if g := q.gates[key]; g != nil {
+		if g := q.byKey[key]; g != nil {
 			yield = yield || w.began.Before(g.yield)
 			behind = behind || g.line.Len() > 0
 		}
@@ -168,7 +167,7 @@ func (q *queue) join(w *waiter) {
 
 func (q *queue) joinLocked(w *waiter, now time.Time) {
 	for _, key := range w.keys {
-		g := q.gate(key, now)
+		g := q.of(key, now)
 		w.places = append(w.places, g.line.PushBack(w))
 		if !g.mixed && g.first().a.o.retryDelay != w.a.o.retryDelay {
 			g.mixed = true
@@ -193,7 +192,7 @@ func (q *queue) again(w *waiter) {
 func (q *queue) listening() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for _, g := range q.gates {
+	for _, g := range q.byKey {
 		if w := g.first(); w != nil && w.head {
 			w.turn = true
 			w.notify()
@@ -235,7 +234,7 @@ func (q *queue) leave(w *waiter, got bool) {
 	now := time.Now()
 	firsts := make([]bool, len(w.keys))
 	for i, key := range w.keys {
-		g := q.gates[key]
+		g := q.byKey[key]
 		g.used = now
 		firsts[i] = w.places[i].Prev() == nil
 		if g.line.Remove(w.places[i]); g.line.Len() == 0 {
@@ -245,7 +244,7 @@ func (q *queue) leave(w *waiter, got bool) {
 	w.places, w.head = nil, false
 	pass := make(map[string]string)
 	for i, key := range w.keys {
-		g := q.gates[key]
+		g := q.byKey[key]
 		next := g.first()
 		if next != nil && !next.head {
 			q.promote(next)
@@ -268,35 +267,26 @@ func (q *queue) leave(w *waiter, got bool) {
 // notifyAll has those in a line look whether they have to ask for themselves: when its
 // first is no head any more, or when their retry delays have come to differ. queue.mu
 // is held.
-func (g *gate) notifyAll() {
+func (g *resourceQueue) notifyAll() {
 	for e := g.line.Front(); e != nil; e = e.Next() {
 		e.Value.(*waiter).notify()
 	}
 }
 
-// pass tells the next processes in line of releases, by key, on all nodes.
-func (q *queue) pass(releases map[string]string, leave bool) {
-	for key, digest := range releases {
-		for i := range q.r.nodes {
-			q.r.pass(i, key, digest, leave)
-		}
-	}
-}
-
-// A standing is how things stand with a waiter.
-type standing struct {
+// A waiterState is how things stand with a waiter.
+type waiterState struct {
 	head, turn bool
 	alone      bool // it may be that nobody asks as often as it would: one of its lines has no head, or several retry delays
 	tryAt      time.Time
 	keepUntil  time.Time
 }
 
-func (q *queue) standing(w *waiter) standing {
+func (q *queue) stateOf(w *waiter) waiterState {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	s := standing{head: w.head, turn: w.turn, tryAt: w.tryAt, keepUntil: w.keepUntil}
+	s := waiterState{head: w.head, turn: w.turn, tryAt: w.tryAt, keepUntil: w.keepUntil}
 	for _, key := range w.keys {
-		g := q.gates[key]
+		g := q.byKey[key]
 		s.alone = s.alone || !g.first().head || g.mixed
 	}
 	return s
@@ -309,47 +299,10 @@ func (q *queue) begin(w *waiter) {
 	defer q.mu.Unlock()
 	if w.a.line != nil {
 		for _, key := range w.keys {
-			q.gates[key].inLine = true
+			q.byKey[key].inLine = true
 		}
 	}
 	w.turn, w.tryAt = false, time.Time{}
-}
-
-// refused notes how the attempt of a head has failed, for those behind it; why is
-// nil if it was cut short. A release that it was told of may have been of no use to it
-// because of another of its resources. It keeps what it was told of for a moment, and with
-// it its place in that line: where others use each of the resources all the time, it would
-// never find all of them free. But it does so once for each holder that it waits for, or
-// one that waits for a lock that is held for long would hold up everybody else.
-func (q *queue) refused(w *waiter, why *QuorumError) {
-	q.mu.Lock()
-	pass := false
-	switch holder := ""; {
-	case why == nil || !w.tryAt.IsZero():
-	case len(w.keys) == 1:
-		w.told = nil
-	case len(w.told) > 0 && w.keepUntil.IsZero():
-		for _, v := range why.Votes {
-			holder = cmp.Or(holder, v.Holder)
-		}
-		if pass = holder == w.keptFor; !pass {
-			w.keptFor, w.keepUntil = holder, time.Now().Add(keepTime)
-		}
-	}
-	q.mu.Unlock()
-	q.remember(w, why)
-	if pass {
-		q.passOn(w)
-	}
-}
-
-// passOn tells the next in line of all that w was told of.
-func (q *queue) passOn(w *waiter) {
-	q.mu.Lock()
-	pass := w.told
-	w.told, w.keepUntil = nil, time.Time{}
-	q.mu.Unlock()
-	q.pass(pass, false)
 }
 
 // remember keeps what the nodes have told w for others in its lines.
@@ -361,7 +314,7 @@ func (q *queue) remember(w *waiter, why *QuorumError) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, key := range w.keys {
-		g := q.gates[key]
+		g := q.byKey[key]
 		g.answer, g.answered = own, time.Now()
 	}
 }
@@ -372,7 +325,7 @@ func (q *queue) answer(w *waiter, since time.Time) (told *QuorumError) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for i, key := range w.keys {
-		g := q.gates[key]
+		g := q.byKey[key]
 		if g.answer == nil || g.answered.Before(since) {
 			continue
 		}

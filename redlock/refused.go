@@ -90,7 +90,7 @@ func (n *node) retry(q *request) {
 	again := &request{
 		task: &task{
 			kind: releaseKind, cmd: q.claim.releaseCommand(time.Now().Add(wait)), claim: q.claim, limit: q.limit, gone: gone,
-			voter: q.claim.teller(),
+			voter: q.claim.wakeReader(),
 		},
 		index: q.index, tries: min(q.tries+1, maxTries),
 	}

@@ -119,7 +119,7 @@ func (r *Redlock) foreignClaim(resources []string, keys []any, token string) *cl
 // node that does not answer may have them.
 func (r *Redlock) releaseForeign(ctx context.Context, c *claim) (*round, verdict) {
 	_ = r.connected(context.WithoutCancel(ctx)) // What the end of the Redlock comes to, the nodes say.
-	t := r.teller(c)
+	t := r.wakeReader(c)
 	rd := r.newRound(ctx, OpRelease, c, c.releaseCommand(time.Now()), releaseKind, decideUnlock, 0)
 	t.round, rd.task.voter = rd, t
 	ask := task{kind: askKind, cmd: c.lifeCommand(), voter: &lifeReader{claim: c}, limit: r.defaults.nodeTimeout}

@@ -326,7 +326,7 @@ func (s *waitSim) finish() {
 			s.failf("(5) %d calls of client %d still wait", st.Waiting, i)
 		}
 		c.r.queue.mu.Lock()
-		for key, g := range c.r.queue.gates {
+		for key, g := range c.r.queue.byKey {
 			if g.line.Len() > 0 {
 				s.failf("(5) the line for %s at client %d is not empty", key, i)
 			}

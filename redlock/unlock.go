@@ -105,7 +105,7 @@ func (l *Lock) beginUnlock(now time.Time) (late bool, end func()) {
 // release asks all nodes to release the lock, and wakes a waiter of this process if
 // there is nobody else to wake.
 func (l *Lock) release(ctx context.Context, now time.Time) (*round, verdict) {
-	t := l.r.teller(l.claim)
+	t := l.r.wakeReader(l.claim)
 	if l.o.minHold > 0 {
 		l.claim.leaveUntil(l.start.Add(l.o.minHold))
 	}

@@ -52,7 +52,7 @@ func (n *node) owe(q *request) {
 	n.owed.push(&request{
 		task: &task{
 			kind: releaseKind, cmd: q.claim.releaseCommand(time.Now()), claim: q.claim, limit: n.timeout, gone: ends,
-			voter: q.claim.teller(),
+			voter: q.claim.wakeReader(),
 		},
 		index: q.index, owed: true, sent: time.Since(n.epoch),
 	})

@@ -93,7 +93,7 @@ func (w *waiter) wait(ctx context.Context, attempts int, last error) (*Lock, err
 	a := w.a
 	a.r.counters.waiting.Add(1)
 	defer a.r.counters.waiting.Add(-1)
-	p := &patience{w: w}
+	p := &waitTimer{w: w}
 	p.overload.note(last)
 	p.rearm(false, 1)
 	w.report(ctx, attempts, last)
@@ -140,7 +140,7 @@ func (w *waiter) wait(ctx context.Context, attempts int, last error) (*Lock, err
 }
 
 // try makes an attempt, or has one that another waiter has made stand for it.
-func (w *waiter) try(ctx context.Context, why reason, s standing, number int) (*Lock, error) {
+func (w *waiter) try(ctx context.Context, why reason, s waiterState, number int) (*Lock, error) {
 	a, q := w.a, &w.a.r.queue
 	a.line, a.byTurn = nil, false
 	if !s.head {
@@ -155,7 +155,7 @@ func (w *waiter) try(ctx context.Context, why reason, s standing, number int) (*
 	// if they are heard there.
 	if w.yields || a.r.ears.open() {
 		if w.line == nil {
-			w.line = a.r.wakeUp(a.resources, a.keys)
+			w.line = a.r.queueKeys(a.resources, a.keys)
 		}
 		a.line, a.waited = w.line, w.began
 	}
@@ -174,7 +174,7 @@ func (w *waiter) try(ctx context.Context, why reason, s standing, number int) (*
 // recent is since when an answer to another waiter may stand for one of w: since its
 // own last retry where nobody asks regularly, and otherwise longer ago than any head
 // should need for the next.
-func (w *waiter) recent(s standing) time.Time {
+func (w *waiter) recent(s waiterState) time.Time {
 	o := w.a.o
 	age := 2 * (o.retryDelay + o.retryJitter + o.nodeTimeout)
 	if s.alone {

@@ -140,7 +140,7 @@ func TestOneThatPolledOftenAndLeftCostsNothing(t *testing.T) {
 }
 
 // What is remembered of a resource goes, also in a process that never waits.
-func TestGatesAreForgotten(t *testing.T) {
+func TestQueuesAreForgotten(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		a, b := newRedlock(t, c), newRedlock(t, c)
 		for i := range 50 {
@@ -155,7 +155,7 @@ func TestGatesAreForgotten(t *testing.T) {
 		l, err := a.TryLock(t.Context(), []string{"z"}, ttl)
 		require.NoError(t, err)
 		require.NoError(t, l.Unlock(t.Context()))
-		assert.LessOrEqual(t, len(a.queue.gates), 2, "after an hour")
+		assert.LessOrEqual(t, len(a.queue.byKey), 2, "after an hour")
 	})
 }
 
@@ -445,13 +445,13 @@ func TestAPassedReleaseIsNews(t *testing.T) {
 	for i := range 2 {
 		q.hear(i, "x", "digest-of-D")
 	}
-	require.False(t, q.standing(w).tryAt.IsZero())
+	require.False(t, q.stateOf(w).tryAt.IsZero())
 	q.begin(w)
 	q.refused(w, &QuorumError{reason: ErrTaken}) // By somebody's transient claim; w is in line again.
 	q.hear(0, "x", "digest-of-D")                // Passed on by another process: the resource is free.
 	q.hear(1, "x", "digest-of-D")
 	q.hear(2, "x", "digest-of-D")
-	assert.False(t, q.standing(w).tryAt.IsZero(), "neither used nor passed on")
+	assert.False(t, q.stateOf(w).tryAt.IsZero(), "neither used nor passed on")
 }
 
 // A secondPool fails at every connection but the first one.

@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// A wakeUp is what a script needs besides a claim to put a client in line for
+// The queueKeys are what a script needs besides a claim to put a client in line for
 // resources, or to tell who is.
-type wakeUp struct {
+type queueKeys struct {
 	r    *Redlock
 	keys []any // the resources' keys, their bells
 }
 
-func (r *Redlock) wakeUp(resources []string, keys []any) *wakeUp {
-	w := new(wakeUp)
+func (r *Redlock) queueKeys(resources []string, keys []any) *queueKeys {
+	w := new(queueKeys)
 	w.init(r, resources, keys, make([]any, 2*len(keys)))
 	return w
 }
 
 // init sets w up, in the given space.
-func (w *wakeUp) init(r *Redlock, resources []string, keys, space []any) {
+func (w *queueKeys) init(r *Redlock, resources []string, keys, space []any) {
 	w.r, w.keys = r, space
 	copy(space, keys)
 	for i, res := range resources {
@@ -28,26 +28,26 @@ func (w *wakeUp) init(r *Redlock, resources []string, keys, space []any) {
 	}
 }
 
-// teller returns the voter of an Unlock of the claim, and has the claim's releases
+// wakeReader returns the voter of an Unlock of the claim, and has the claim's releases
 // tell others from now on. The first one for a single resource, the usual case, is
 // one allocation.
-func (r *Redlock) teller(c *claim) *teller {
+func (r *Redlock) wakeReader(c *claim) *wakeReader {
 	if c.wake != nil {
-		return &teller{wake: c.wake}
+		return &wakeReader{wake: c.wake}
 	}
 	small := new(struct {
-		teller
+		wakeReader
 
-		wakeUp wakeUp
-		keys   [2]any
+		queueKeys queueKeys
+		keys      [2]any
 	})
 	space := small.keys[:]
 	if n := 2 * len(c.keys); n > len(space) {
 		space = make([]any, n)
 	}
-	small.wakeUp.init(r, c.resources, c.keys, space)
-	c.wake, small.wake = &small.wakeUp, &small.wakeUp
-	return &small.teller
+	small.queueKeys.init(r, c.resources, c.keys, space)
+	c.wake, small.wake = &small.queueKeys, &small.queueKeys
+	return &small.wakeReader
 }
 
 // pass has the next in line for a key at node i told, if the resource is free, of the
@@ -58,20 +58,20 @@ func (r *Redlock) pass(i int, key, digest string, leave bool) {
 	if !ok {
 		return // No message of ours.
 	}
-	w := r.wakeUp([]string{resource}, []any{key})
+	w := r.queueKeys([]string{resource}, []any{key})
 	cmd := command{script: passScript, keys: w.keys, argv: []any{digest, r.channel, flag(leave)}}
-	t := &task{kind: askKind, cmd: cmd, limit: r.defaults.nodeTimeout, voter: &teller{wake: w}}
+	t := &task{kind: askKind, cmd: cmd, limit: r.defaults.nodeTimeout, voter: &wakeReader{wake: w}}
 	_ = r.nodes[i].enqueue(&request{task: t, index: uint16(i)}, time.Now()) // If not, they poll.
 }
 
-// A teller is a voter that reads from the answers to releases who was told.
-type teller struct {
-	wake  *wakeUp
+// A wakeReader is a voter that reads from the answers to releases who was told.
+type wakeReader struct {
+	wake  *queueKeys
 	round *round      // gets the votes, too; nil: there is none
 	told  atomic.Bool // a node has told somebody
 }
 
-func (t *teller) vote(i int, out outcome, at time.Time) {
+func (t *wakeReader) vote(i int, out outcome, at time.Time) {
 	if len(out.told) > 0 {
 		t.read(i, out.told)
 	}
@@ -82,7 +82,7 @@ func (t *teller) vote(i int, out outcome, at time.Time) {
 
 // read reads what tellLua has answered. If it was this process that was told, there
 // is a message. One that could not be told polls: it gets a chance, too.
-func (t *teller) read(i int, told []string) {
+func (t *wakeReader) read(i int, told []string) {
 	r, keys := t.wake.r, t.wake.keys
 	for k, channel := range told[:min(len(told), len(keys)/2)] {
 		reserved, late := strings.CutPrefix(channel, stillReserved)

@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"time"
 )
@@ -10,6 +11,7 @@ type announcements struct {
 	digest string
 	from   []bool // by node
 	nodes  int    // how many
+	used   bool   // a waiter has been told of the release: messages that come later are of no interest
 }
 
 // add counts a message of node i, of n, and returns from how many nodes there have been
@@ -31,14 +33,16 @@ func (q *queue) hear(i int, key, digest string) {
 	now := time.Now()
 	var w *waiter
 	count := 1
-	g := q.gates[key]
+	g := q.byKey[key]
 	if g != nil {
 		g.used = now
 		count, w = g.heard.add(digest, i, len(q.r.nodes)), g.first()
 	}
 	need := q.r.need
 	use := w != nil && w.head && count <= need
+	pass := !use && (g == nil || !g.heard.used)
 	if use {
+		g.heard.used = true
 		if w.told == nil {
 			w.told = make(map[string]string)
 		}
@@ -46,7 +50,7 @@ func (q *queue) hear(i int, key, digest string) {
 		w.release(now.Add(grace*time.Duration(need-count)), count < need)
 	}
 	q.mu.Unlock()
-	if !use && count <= need {
+	if pass {
 		q.r.pass(i, key, digest, w == nil)
 	}
 }
@@ -70,7 +74,7 @@ func (q *queue) gaveWay(key string) {
 	defer q.mu.Unlock()
 	now := time.Now()
 	q.sweep(now)
-	g := q.gate(key, now)
+	g := q.of(key, now)
 	g.yield = now.Add(yieldTime)
 }
 
@@ -85,7 +89,7 @@ func (q *queue) handOver(keys []any) {
 	now := time.Now()
 	q.sweep(now)
 	for _, key := range keys {
-		g := q.gates[key.(string)]
+		g := q.byKey[key.(string)]
 		if g == nil {
 			continue
 		}
@@ -94,5 +98,51 @@ func (q *queue) handOver(keys []any) {
 			continue
 		}
 		w.release(now, false)
+	}
+}
+
+// refused notes how the attempt of a head has failed, for those behind it; why is
+// nil if it was cut short. A release that it was told of may have been of no use to it
+// because of another of its resources. It keeps what it was told of for a moment, and with
+// it its place in that line: where others use each of the resources all the time, it would
+// never find all of them free. But it does so once for each holder that it waits for, or
+// one that waits for a lock that is held for long would hold up everybody else.
+func (q *queue) refused(w *waiter, why *QuorumError) {
+	q.mu.Lock()
+	pass := false
+	switch holder := ""; {
+	case why == nil || !w.tryAt.IsZero():
+	case len(w.keys) == 1:
+		w.told = nil
+	case len(w.told) > 0 && w.keepUntil.IsZero():
+		for _, v := range why.Votes {
+			holder = cmp.Or(holder, v.Holder)
+		}
+		if pass = holder == w.keptFor; !pass {
+			w.keptFor, w.keepUntil = holder, time.Now().Add(keepTime)
+		}
+	}
+	q.mu.Unlock()
+	q.remember(w, why)
+	if pass {
+		q.passOn(w)
+	}
+}
+
+// passOn tells the next in line of all that w was told of.
+func (q *queue) passOn(w *waiter) {
+	q.mu.Lock()
+	pass := w.told
+	w.told, w.keepUntil = nil, time.Time{}
+	q.mu.Unlock()
+	q.pass(pass, false)
+}
+
+// pass tells the next processes in line of releases, by key, on all nodes.
+func (q *queue) pass(releases map[string]string, leave bool) {
+	for key, digest := range releases {
+		for i := range q.r.nodes {
+			q.r.pass(i, key, digest, leave)
+		}
 	}
 }

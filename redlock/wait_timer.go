@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// patience is a waiter's sleep between two attempts.
-type patience struct {
+// A waitTimer is a waiter's sleep between two attempts.
+type waitTimer struct {
 	w     *waiter
 	tick  time.Time // when the next timed retry is due
 	lapse time.Time // when the holder's keys should have expired; zero: not known
@@ -26,8 +26,9 @@ type patience struct {
 const minTick = time.Millisecond
 
 // rearm sets when the next timed retry is due, by its number.
-func (p *patience) rearm(head bool, number int) {
-	d := p.overload.delay(p.w.a.o, number)
+func (p *waitTimer) rearm(head bool, number int) {
+	o := p.w.a.o
+	d := p.overload.delay(o, number)
 	if !head {
 		d = max(d, minTick)
 	}
@@ -46,17 +47,17 @@ func (p *patience) rearm(head bool, number int) {
 
 // ticks reports whether a waiter that is not head needs a timer: its retries have to
 // be counted, or nobody asks for it.
-func (p *patience) ticks(s standing) bool {
+func (p *waitTimer) ticks(s waiterState) bool {
 	return p.w.a.o.retryCount >= 0 || p.w.a.o.retryIfSet || s.alone
 }
 
 // sleep returns when an attempt is due, with an error if ctx or the Redlock has
 // ended before.
-func (p *patience) sleep(ctx context.Context) (why reason, s standing, ended error) {
+func (p *waitTimer) sleep(ctx context.Context) (why reason, s waiterState, ended error) {
 	r := p.w.a.r
 	for {
 		now := time.Now()
-		s = r.queue.standing(p.w)
+		s = r.queue.stateOf(p.w)
 		why, at := p.due(s)
 		if ended := r.ended(ctx); ended != nil || !at.IsZero() && !at.After(now) {
 			return why, s, ended
@@ -81,7 +82,7 @@ func (p *patience) sleep(ctx context.Context) (why reason, s standing, ended err
 
 // due is the next reason for an attempt, and when it is due; zero: not before a
 // signal.
-func (p *patience) due(s standing) (why reason, at time.Time) {
+func (p *waitTimer) due(s waiterState) (why reason, at time.Time) {
 	if s.turn {
 		return byTurn, p.w.began
 	}
@@ -109,7 +110,7 @@ const lapseMargin = 2 * time.Millisecond
 // keys should have expired. If it was extended instead, and again, the next guess is
 // later each time: a holder that keeps a short lock is not to be asked after all the
 // time.
-func (p *patience) expect(why reason, err error) {
+func (p *waitTimer) expect(why reason, err error) {
 	p.lapse = time.Time{}
 	no := refusal(err)
 	if no == nil {
