@@ -39,6 +39,7 @@ type settings struct {
 	settle         time.Duration
 	faultTime      time.Duration
 	slow           time.Duration
+	trials         int
 	contendTime    time.Duration
 	contentionTime time.Duration
 	contests       *regexp.Regexp
@@ -50,7 +51,7 @@ type settings struct {
 }
 
 // parts are the measurements, in the order in which they run.
-var parts = []string{"throughput", "latency", "fencing", "quarantine", "degraded", "handover", "contention", "handon", "expiry", "waiters", "overload"}
+var parts = []string{"throughput", "latency", "fencing", "quarantine", "degraded", "late", "resets", "coldstart", "handover", "contention", "handon", "expiry", "waiters", "overload"}
 
 func main() {
 	if text := os.Getenv(orderVariable); text != "" {
@@ -88,7 +89,8 @@ func parse(args []string, usage io.Writer) (settings, error) {
 	f.IntVar(&s.blocks, "blocks", 10, "latency, fencing, quarantine: `number` of blocks that each client has in a round")
 	f.IntVar(&s.blockSize, "block", 200, "latency, fencing, quarantine: `number` of locks in a block")
 	f.DurationVar(&s.settle, "settle", 3*time.Second, "degraded, waiters: time after the fault, or the start, that the settled figures leave out")
-	f.DurationVar(&s.faultTime, "fault-time", 5*time.Second, "degraded: length of the healthy phase, and of the degraded one after the settling")
+	f.DurationVar(&s.faultTime, "fault-time", 5*time.Second, "degraded: length of the healthy phase, and of the degraded one after the settling; late, resets: of a client's turn")
+	f.IntVar(&s.trials, "trials", 50, "coldstart: `number` of first locks in each setting")
 	f.DurationVar(&s.slow, "slow", 50*time.Millisecond, "degraded: list operations that took longer")
 	f.DurationVar(&s.contendTime, "contend-time", 8*time.Second, "handover: how long the processes contend")
 	f.DurationVar(&s.contentionTime, "contention-time", 4*time.Second, "contention: length of each contest")
@@ -149,6 +151,8 @@ func (s settings) check() error {
 		return errors.New("-contend-time, -contention-time, -wait-time and -waiters must be positive")
 	case s.overloadTime <= 0:
 		return errors.New("-overload-time must be positive")
+	case s.trials < 1:
+		return errors.New("-trials must be positive")
 	case s.ttl < time.Second:
 		return errors.New("-ttl must be at least 1s, or locks expire while they are measured")
 	}
@@ -172,7 +176,7 @@ func run(s settings, w io.Writer) (err error) {
 	for _, part := range []struct {
 		name string
 		run  func(settings, io.Writer) error
-	}{{"fencing", fencing}, {"quarantine", quarantine}, {"degraded", degraded}, {"handover", handover}, {"contention", contention}, {"handon", handon}, {"expiry", expiry}, {"waiters", waiters}, {"overload", overload}} {
+	}{{"fencing", fencing}, {"quarantine", quarantine}, {"degraded", degraded}, {"late", late}, {"resets", resets}, {"coldstart", coldStart}, {"handover", handover}, {"contention", contention}, {"handon", handon}, {"expiry", expiry}, {"waiters", waiters}, {"overload", overload}} {
 		if slices.Contains(s.parts, part.name) {
 			if err := part.run(s, w); err != nil {
 				return fmt.Errorf("%s: %w", part.name, err)

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 func TestRun(t *testing.T) {
 	testcluster.RunServers(t, 0) // Skips the test where there is no server.
 	s, err := parse(strings.Fields("-rounds 1 -time 50ms -goroutines 4,1 -fresh -blocks 1 -block 20 "+
-		"-settle 100ms -fault-time 200ms -contend-time 200ms -contention-time 100ms -wait-time 200ms -waiters 200 -callers 8,64 -overload-time 50ms -cpuprofile "+t.TempDir()+"/cpu.prof"), io.Discard)
+		"-settle 100ms -fault-time 200ms -contend-time 200ms -contention-time 100ms -wait-time 200ms -waiters 200 -trials 2 -callers 8,64 -overload-time 50ms -cpuprofile "+t.TempDir()+"/cpu.prof"), io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func TestRun(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out.String())
 	}
 	for _, want := range []string{
-		"goroutines: 4,", "goroutines: 1,", "redsync-failfast", "Latency of one caller", "SIGSTOP", "killed", "All 5 nodes vote again",
+		"goroutines: 4,", "goroutines: 1,", "redsync-failfast", "Latency of one caller", "SIGSTOP", "killed", "is 200ms late", "are reset every", "The first lock of a process", "All 5 nodes vote again",
 		"Jain", "near and far", "overlapping sets", "beside polling clients", "the only one that waits", "SIGKILL", "200 calls of Lock", "Overload: callers",
 	} {
 		if !strings.Contains(out.String(), want) {
@@ -50,7 +50,7 @@ func TestRun(t *testing.T) {
 
 func TestParse(t *testing.T) {
 	for _, bad := range []string{
-		"-goroutines 0", "-goroutines x", "-parts other", "-only other", "-rounds 0", "-time 0s", "-contend-time 0s", "-contention-time 0s", "-waiters 0", "-callers 0", "-overload-time 0s", "-ttl 1ms", "argument", "-unknown",
+		"-goroutines 0", "-goroutines x", "-parts other", "-only other", "-rounds 0", "-time 0s", "-contend-time 0s", "-contention-time 0s", "-waiters 0", "-trials 0", "-callers 0", "-overload-time 0s", "-ttl 1ms", "argument", "-unknown",
 	} {
 		if _, err := parse(strings.Fields(bad), io.Discard); err == nil {
 			t.Errorf("%s: no error", bad)

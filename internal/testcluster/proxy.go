@@ -44,6 +44,10 @@ type faults struct {
 	down bool // The node behind is not running: new connections are refused as well.
 
 	req, rep, late span
+
+	lagShare float64       // of the chunks,
+	lag      time.Duration // which are that much later
+	connect  time.Duration // how much later a connection's first request is
 }
 
 // span is a range of durations to draw from, both ends included.

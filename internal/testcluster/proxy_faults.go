@@ -20,6 +20,19 @@ func (p *Proxy) SetDelays(reqMin, reqMax, repMin, repMax time.Duration) {
 	})
 }
 
+// Lag makes a share of the chunks of bytes, from 0 to 1, later by d, in both directions,
+// as lost packets are that TCP sends again. The order is kept, so that what comes behind
+// such a chunk is late, too. A share of 0 ends it.
+func (p *Proxy) Lag(share float64, d time.Duration) {
+	p.change(func(f *faults) { f.lagShare, f.lag = share, d })
+}
+
+// SetConnectDelay makes the first bytes of a client's connection later by d, which stands
+// for the round trip of TCP's own handshake.
+func (p *Proxy) SetConnectDelay(d time.Duration) {
+	p.change(func(f *faults) { f.connect = d })
+}
+
 // Hang holds all bytes in both directions, and holds new connections open
 // without an answer, until [Proxy.Resume]. As with a frozen process, a request
 // that arrived before its client closed the connection is still delivered

@@ -36,9 +36,9 @@ func (l *lane) draw(s span) time.Duration {
 	return s.min + time.Duration(l.rng.Int64N(int64(s.max-s.min)+1))
 }
 
-// push queues a copy of data to be delivered after a delay drawn from s.
-func (l *lane) push(data []byte, s span) {
-	due := time.Now().Add(l.draw(s))
+// push queues a copy of data to be delivered after a delay drawn from s and extra.
+func (l *lane) push(data []byte, s span, extra time.Duration) {
+	due := time.Now().Add(l.draw(s) + extra)
 	if due.Before(l.last) {
 		due = l.last
 	}
