@@ -16,9 +16,10 @@ var (
 	// lock, or several tried at once and another one won.
 	ErrTaken = errors.New("redlock: taken")
 
-	// ErrNoQuorum: so many nodes gave no answer (down, timed out, refusing)
-	// that no quorum was possible whoever holds the resource.
-	ErrNoQuorum = errors.New("redlock: no quorum of nodes answered")
+	// ErrNoQuorum: so many nodes gave no vote (down, timed out, answering with an
+	// error) that no quorum was possible whoever holds the resource; or a quorum came
+	// too late to be worth anything.
+	ErrNoQuorum = errors.New("redlock: no quorum")
 
 	// ErrLost: the lock is not held any more, or its keys are gone or another's
 	// on so many nodes that no quorum can be left. A lost lock is never held
@@ -41,7 +42,7 @@ var (
 	ErrAlreadyHeld error = alreadyHeldError{}
 
 	// ErrClosed: Close was called on the Redlock.
-	ErrClosed = errors.New("redlock: closed")
+	ErrClosed = errors.New("redlock: the Redlock is closed")
 
 	// ErrMaxHold: KeepAlive or Do have kept the lock for as long as WithMaxHold
 	// allows. Only as a cause of their contexts, and in the error of Do.
@@ -53,7 +54,7 @@ var (
 var (
 	// ErrPending: the decision fell, or the call ended, before the node was heard.
 	// Not a failure.
-	ErrPending = errors.New("redlock: not heard yet")
+	ErrPending = errors.New("redlock: not waited for")
 
 	// ErrNodeTimeout: the node did not answer within the node timeout, or before
 	// an answer would have come too late to count.
@@ -72,6 +73,16 @@ var (
 	// number of nodes, and grants this one no lock; see [Redlock.Admit].
 	ErrConfigMismatch = errors.New("redlock: node set up for another number of nodes")
 )
+
+// errTooLate is the vote of a node that had not answered when nothing was left of the
+// ttl. It matches ErrNodeTimeout, but a longer node timeout would not help.
+var errTooLate error = tooLateError{}
+
+type tooLateError struct{}
+
+func (tooLateError) Error() string { return "redlock: no answer before the ttl was used up" }
+
+func (tooLateError) Is(target error) bool { return target == ErrNodeTimeout }
 
 // expiredError is the type of ErrExpired; it exists so that errors.Is finds
 // ErrLost in it too.
@@ -143,6 +154,8 @@ func (v Vote) String() string {
 		return v.Node + ": " + heldBy(v.Holder, v.Owner, v.HolderTTL)
 	case v.stance == no && v.Err == ErrTaken: //nolint:errorlint // Not what wraps it.
 		return fmt.Sprintf("%s: left to another waiter for %v", v.Node, v.HolderTTL)
+	case v.Err == ErrNodeTimeout && v.Took > 0: //nolint:errorlint // As above.
+		return fmt.Sprintf("%s: node timeout after %s", v.Node, brief(v.Took))
 	default:
 		return v.Node + ": " + strings.TrimPrefix(v.Err.Error(), "redlock: ")
 	}

@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,25 +24,49 @@ type QuorumError struct {
 	Votes     []Vote   // of all nodes, in the order given to New, as they were at the decision
 
 	reason error
+	prefix string // of the keys
+	cut    bool   // the call ended before a decision
 }
 
-// Error names the operation, the resources, the reason and every node's vote.
+// Error names the operation, the resources with their keys, the reason and every node's
+// vote.
 func (e *QuorumError) Error() string {
+	return fmt.Sprintf("redlock: %s %s: %s", e.Op, named(e.Resources, e.prefix), e.detail())
+}
+
+// detail is the reason and the votes.
+func (e *QuorumError) detail() string {
 	var b strings.Builder
+	b.WriteString(plain(e.reason) + " (" + e.summary())
+	for _, v := range e.Votes {
+		b.WriteString("; " + v.String())
+		if v.Err == ErrPending && !e.cut { //nolint:errorlint // A vote's, not what wraps it.
+			b.WriteString(", as it could not change the result")
+		}
+	}
+	b.WriteString(")")
+	return b.String()
+}
+
+// summary is what the votes amount to. A quorum of yes beside an error is explained.
+func (e *QuorumError) summary() string {
 	yes := 0
 	for _, v := range e.Votes {
 		if v.Err == nil {
 			yes++
 		}
 	}
-	fmt.Fprintf(&b, "redlock: %s %s: %s (%d of %d nodes said yes, %d needed",
-		e.Op, listed(e.Resources), strings.TrimPrefix(e.reason.Error(), "redlock: "), yes, len(e.Votes), e.Need)
-	for _, v := range e.Votes {
-		b.WriteString("; ")
-		b.WriteString(v.String())
+	ended := errors.Is(e.reason, ErrLost)
+	switch counted := fmt.Sprintf("%d of %d nodes", yes, len(e.Votes)); {
+	case ended && (e.Op == OpUnlock || e.Op == OpRelease):
+		return counted + " still had it"
+	case yes >= e.Need && ended:
+		return counted + " said yes, but the lock had ended by then"
+	case yes >= e.Need && e.Need > 0:
+		return counted + " said yes, but the ttl was used up by then"
+	default:
+		return fmt.Sprintf("%s said yes, %d needed", counted, e.Need)
 	}
-	b.WriteString(")")
-	return b.String()
 }
 
 // clone returns a copy that shares nothing.
@@ -74,15 +99,26 @@ func (e *QuorumError) RetryAfter() time.Duration {
 	return left
 }
 
-// listed is a list of resources for an error's text: not more of them than one
-// reads.
-func listed(resources []string) string {
+// named is a list of resources for an error's text, not more of them than one reads, with
+// their keys if these are others.
+func named(resources []string, prefix string) string {
 	const most = 10
-	if len(resources) <= most {
-		return fmt.Sprintf("%q", resources)
+	s := fmt.Sprintf("%q", resources[:min(len(resources), most)])
+	if len(resources) > most {
+		s += fmt.Sprintf(" and %d more", len(resources)-most)
 	}
-	return fmt.Sprintf("%q and %d more", resources[:most], len(resources)-most)
+	switch {
+	case prefix == "":
+		return s
+	case len(resources) == 1:
+		return s + fmt.Sprintf(" (key %q)", prefix+resources[0])
+	default:
+		return s + fmt.Sprintf(" (keys with prefix %q)", prefix)
+	}
 }
+
+// plain is the text of an error within that of another one.
+func plain(err error) string { return strings.TrimPrefix(err.Error(), "redlock: ") }
 
 // A waitError is the error of a call that was ended, or not begun, because of
 // something other than the votes: its context, Close, the lock's own end. It
@@ -95,11 +131,17 @@ type waitError struct {
 }
 
 func (e *waitError) Error() string {
-	s := fmt.Sprintf("redlock: %s %s: %s", e.op, listed(e.resources), strings.TrimPrefix(e.cause.Error(), "redlock: "))
-	if e.last != nil {
-		s += "; last attempt: " + strings.TrimPrefix(e.last.Error(), "redlock: ")
+	qe, ok := e.last.(*QuorumError) //nolint:errorlint // Only what it is itself has no more to say.
+	switch {
+	case e.last == nil:
+		return fmt.Sprintf("redlock: %s %s: %s", e.op, named(e.resources, ""), plain(e.cause))
+	case !ok || e.op != qe.Op:
+		return fmt.Sprintf("redlock: %s %s: %s; last attempt: %s", e.op, named(e.resources, ""), plain(e.cause), plain(e.last))
+	case e.op == OpLock:
+		return fmt.Sprintf("redlock: lock %s: %s; last attempt: %s", named(e.resources, qe.prefix), plain(e.cause), qe.detail())
+	default:
+		return fmt.Sprintf("redlock: %s %s: %s; %s", e.op, named(e.resources, qe.prefix), plain(e.cause), qe.detail())
 	}
-	return s
 }
 
 // Is reports that the error of a lock matches ErrNotAcquired.
@@ -119,9 +161,11 @@ func (r *Redlock) fail(rd *round, reason error) *QuorumError {
 }
 
 func (r *Redlock) quorumError(rd *round, reason error) *QuorumError {
+	v, _ := rd.result()
 	return &QuorumError{
 		Op: rd.op, Resources: slices.Clone(rd.resources), Need: r.need, Attempt: rd.attempt,
 		Votes: rd.copyVotes(), reason: reason,
+		prefix: r.defaults.prefix, cut: v == undecided,
 	}
 }
 

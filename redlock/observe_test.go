@@ -511,7 +511,7 @@ func TestErrorsSayWhatIsNeeded(t *testing.T) {
 	we := &waitError{op: OpLock, resources: []string{"a"}, cause: context.Canceled, last: qe}
 	require.ErrorIs(t, we, context.Canceled)
 	require.ErrorIs(t, we, ErrTaken)
-	assert.Contains(t, we.Error(), "context canceled; last attempt: lock")
+	assert.Contains(t, we.Error(), "context canceled; last attempt: taken (1 of 3")
 	require.ErrorIs(t, ErrExpired, ErrLost)
 	require.NotErrorIs(t, ErrLost, ErrExpired)
 	for _, e := range []error{ErrTaken, ErrNoQuorum, ErrLost, ErrClosed, ErrPending, ErrNodeTimeout} {

@@ -307,7 +307,10 @@ func (rd *round) giveUp(err error) {
 // expire is the round's timer: who has not answered has not voted, and
 // requests that still wait to be written are withdrawn.
 func (rd *round) expire() {
-	now := time.Now()
+	now, why := time.Now(), ErrNodeTimeout
+	if !rd.until.isZero() && rd.until.passed(now, rd.r.wall()) {
+		why = errTooLate
+	}
 	for i, nd := range rd.r.nodes {
 		req := &rd.requests[i]
 		rd.mu.Lock()
@@ -316,7 +319,7 @@ func (rd *round) expire() {
 		if asked {
 			nd.withdraw(req)
 		}
-		rd.vote(i, outcome{err: ErrNodeTimeout}, now)
+		rd.vote(i, outcome{err: why}, now)
 	}
 }
 

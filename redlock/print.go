@@ -1,0 +1,73 @@
+package redlock
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// This file is about what a Lock and a Redlock show of themselves in logs. Without it,
+// fmt would print their fields: the token, by which anybody can release the lock, and
+// what a pool keeps.
+
+// String says which resources are locked and for how long, without the token.
+func (l *Lock) String() string {
+	if err := l.invalid(); err != nil {
+		return plain(err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	s := "lock " + named(l.claim.resources, l.r.defaults.prefix)
+	switch ended := l.errLocked(now); {
+	case ended == nil:
+		return s + fmt.Sprintf(": held for another %s", brief(l.until.remaining(now, l.r.wall())))
+	case l.begun && l.before == nil:
+		return s + ": released"
+	default:
+		return s + ": " + strings.TrimPrefix(plain(ended), "lock ")
+	}
+}
+
+// Format prints String, whatever the verb.
+func (l *Lock) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, l.String()) }
+
+// String says which nodes are up and how many locks there are. It does no I/O.
+func (r *Redlock) String() string {
+	if err := r.invalid(); err != nil {
+		return plain(err)
+	}
+	stats := r.Stats()
+	nodes := make([]string, len(stats.Nodes))
+	for i, n := range stats.Nodes {
+		switch {
+		case n.Up:
+			nodes[i] = n.Node + " up"
+		case n.Err != nil:
+			nodes[i] = n.Node + " down"
+		default:
+			nodes[i] = n.Node + " not connected yet"
+		}
+	}
+	return fmt.Sprintf("redlock over %d nodes, quorum %d (%s): %d held, %d waiting",
+		len(nodes), r.need, strings.Join(nodes, ", "), stats.Held, stats.Waiting)
+}
+
+// Format prints String, whatever the verb.
+func (r *Redlock) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, r.String()) }
+
+// MarshalJSON is the usual JSON, with the text of Err, empty for none.
+func (n NodeStats) MarshalJSON() ([]byte, error) {
+	type fields NodeStats // Without this method.
+	text := ""
+	if n.Err != nil {
+		text = n.Err.Error()
+	}
+	return json.Marshal(struct {
+		fields
+
+		Err string
+	}{fields(n), text})
+}

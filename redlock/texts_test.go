@@ -1,0 +1,120 @@
+package redlock
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+)
+
+// What errors say to somebody who has never seen one.
+func TestErrorTexts(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		warm(t, r)
+		require.NoError(t, c.Nodes[0].SetError("LOADING x"))
+		require.NoError(t, c.Nodes[1].SetError("LOADING x"))
+		require.NoError(t, c.Nodes[2].Slow(5*time.Millisecond, 5*time.Millisecond))
+		_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+		require.EqualError(t, err, `redlock: lock ["a"]: no quorum (0 of 3 nodes said yes, 2 needed; `+
+			`node1: LOADING x; node2: LOADING x; node3: not waited for, as it could not change the result)`)
+	})
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c, WithPrefix("p:"))
+		warm(t, r)
+		for _, n := range c.Nodes {
+			require.NoError(t, n.Hang())
+		}
+		_, err := r.TryLock(t.Context(), []string{"a"}, 3*time.Millisecond)
+		require.ErrorContains(t, err, `redlock: lock ["a"] (key "p:a"): no quorum (0 of 3 nodes said yes, 2 needed; `+
+			`node1: no answer before the ttl was used up; node2: no answer before the ttl was used up; node3: `)
+		for _, v := range votesOf(t, err)[:2] {
+			require.ErrorIs(t, v.Err, ErrNodeTimeout, "as ever")
+		}
+		_, err = r.TryLock(t.Context(), []string{"a", "b"}, ttl, WithNodeTimeout(20*time.Millisecond))
+		require.ErrorContains(t, err, `redlock: lock ["a" "b"] (keys with prefix "p:"): no quorum (0 of 3 nodes said yes, 2 needed; `+
+			`node1: node timeout after 20ms; node2: node timeout after 20ms; node3: `)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		_, err = r.Lock(ctx, []string{"a"}, ttl)
+		require.EqualError(t, err, `redlock: lock ["a"] (key "p:a"): context deadline exceeded; last attempt: no quorum (0 of 3 nodes said yes, 2 needed; `+
+			`node1: not waited for; node2: not waited for; node3: not waited for)`)
+		for _, n := range c.Nodes {
+			require.NoError(t, n.Resume())
+		}
+	})
+	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		l, err := r.TryLock(t.Context(), []string{"a"}, time.Second)
+		require.NoError(t, err)
+		time.Sleep(time.Until(l.Until()))
+		require.EqualError(t, l.Unlock(t.Context()), `redlock: unlock ["a"]: lock expired (1 of 1 nodes still had it; node1: yes)`)
+		l, err = r.TryLock(t.Context(), []string{"a"}, time.Second)
+		require.NoError(t, err)
+		require.NoError(t, r.Close(t.Context()))
+		require.EqualError(t, l.Unlock(t.Context()), `redlock: unlock ["a"]: the Redlock is closed; no quorum (0 of 1 nodes said yes, 1 needed; node1: the Redlock is closed)`)
+		_, err = r.TryLock(t.Context(), []string{"a"}, time.Second)
+		require.EqualError(t, err, `redlock: lock ["a"]: the Redlock is closed`)
+	})
+	late := &QuorumError{Op: OpLock, Resources: []string{"a"}, Need: 1, Votes: []Vote{{Node: "n"}}, reason: ErrNoQuorum}
+	require.EqualError(t, late, `redlock: lock ["a"]: no quorum (1 of 1 nodes said yes, but the ttl was used up by then; n: yes)`)
+	late.Op, late.reason = OpExtend, ErrExpired
+	require.EqualError(t, late, `redlock: extend ["a"]: lock expired (1 of 1 nodes said yes, but the lock had ended by then; n: yes)`)
+}
+
+// Whatever prints a Lock or a Redlock shows what is of use, and no token.
+func TestLocksAndRedlocksPrintThemselves(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c, WithPrefix("p:"))
+		require.Equal(t, "redlock over 3 nodes, quorum 2 (node1 not connected yet, node2 not connected yet, node3 not connected yet): 0 held, 0 waiting", fmt.Sprint(r))
+		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+		require.NoError(t, err)
+		synctest.Wait()
+		require.NoError(t, c.Nodes[2].Stop())
+		time.Sleep(time.Second)
+		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x"} {
+			assert.Equal(t, `lock ["a"] (key "p:a"): held for another 8.898s`, fmt.Sprintf(verb, l), verb)
+			assert.Equal(t, "redlock over 3 nodes, quorum 2 (node1 up, node2 up, node3 down): 1 held, 0 waiting", fmt.Sprintf(verb, r), verb)
+		}
+		require.NoError(t, l.Unlock(t.Context()))
+		assert.Equal(t, `lock ["a"] (key "p:a"): released`, l.String())
+		l, err = r.TryLock(t.Context(), []string{"a"}, ttl)
+		require.NoError(t, err)
+		time.Sleep(ttl)
+		assert.Equal(t, `lock ["a"] (key "p:a"): expired`, l.String())
+	})
+	var l *Lock
+	var r *Redlock
+	assert.Equal(t, plain(errNilLock), fmt.Sprint(l))
+	assert.Equal(t, plain(errNilRedlock), fmt.Sprint(r))
+	assert.Equal(t, plain(errZeroLock), new(Lock).String())
+	assert.Equal(t, plain(errZeroRedlock), new(Redlock).String())
+}
+
+func TestStatsMarshalToJSON(t *testing.T) {
+	s := Stats{Held: 3, Nodes: []NodeStats{{Node: "n1", Up: true}, {Node: "n2", Err: fmt.Errorf("not connected: %w", assert.AnError), Debts: 2}}}
+	b, err := json.Marshal(s)
+	require.NoError(t, err)
+	var back struct {
+		Held  int
+		Nodes []struct {
+			Node, Err string
+			Up        bool
+			Debts     int
+		}
+	}
+	require.NoError(t, json.Unmarshal(b, &back))
+	assert.Equal(t, 3, back.Held)
+	assert.Equal(t, "n1", back.Nodes[0].Node)
+	assert.True(t, back.Nodes[0].Up)
+	assert.Empty(t, back.Nodes[0].Err)
+	assert.Equal(t, "not connected: "+assert.AnError.Error(), back.Nodes[1].Err)
+	assert.Equal(t, 2, back.Nodes[1].Debts)
+}
