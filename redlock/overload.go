@@ -17,7 +17,7 @@ import (
 func (a *acquisition) turnedAway(ctx context.Context, why error, number int) error {
 	e := &QuorumError{
 		Op: OpLock, Resources: slices.Clone(a.resources), Need: a.r.need, Attempt: number,
-		Votes: make([]Vote, len(a.r.nodes)), reason: ErrNoQuorum,
+		Votes: make([]Vote, len(a.r.nodes)), reason: ErrNoQuorum, prefix: a.r.defaults.prefix,
 	}
 	for i, n := range a.r.nodes {
 		e.Votes[i] = Vote{Node: n.name, Err: ErrOverloaded, stance: silent}
