@@ -3,7 +3,7 @@
 # make check    everything that CI runs
 
 GO          ?= go
-TIMEOUT     ?= 10m
+TIMEOUT     ?= 40m
 TESTFLAGS   ?=
 FUZZTIME    ?= 30s
 COVERMIN    ?= 90

@@ -15,11 +15,11 @@ import (
 
 const admissionTimeout = 250 * time.Millisecond
 
-// fullAdmission returns an admission in which all places but free are taken.
-func fullAdmission(t *testing.T, free int) *admission {
+// fullAdmission returns an admission in which all places are taken.
+func fullAdmission(t *testing.T) *admission {
 	t.Helper()
 	a := newAdmission()
-	for range a.window.limit() - free {
+	for range a.window.limit() {
 		waited, err := a.enter(t.Context(), admissionTimeout)
 		require.NoError(t, err)
 		require.Zero(t, waited)
@@ -29,7 +29,7 @@ func fullAdmission(t *testing.T, free int) *admission {
 
 func TestAdmissionIsFirstComeFirstServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := fullAdmission(t, 0)
+		a := fullAdmission(t)
 		var mu sync.Mutex
 		var order []int
 		for i := range 10 {
@@ -55,17 +55,17 @@ func TestAdmissionIsFirstComeFirstServed(t *testing.T) {
 // Node timeouts are the calls' own: who came later may be turned away earlier.
 func TestAdmissionTurnsEachAwayInItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := fullAdmission(t, 0)
+		a := fullAdmission(t)
 		var wg sync.WaitGroup
 		for i := range 300 {
 			timeout := []time.Duration{10 * time.Second, time.Second, 250 * time.Millisecond, 20 * time.Millisecond, time.Millisecond}[i%5]
 			wg.Go(func() {
 				start := time.Now()
 				waited, err := a.enter(context.Background(), timeout)
-				assert.ErrorIs(t, err, ErrOverloaded)
 				assert.Equal(t, time.Since(start), waited)
 				assert.GreaterOrEqual(t, waited, timeout*7/10)
 				assert.LessOrEqual(t, waited, timeout*3/4)
+				assert.ErrorIs(t, err, ErrOverloaded)
 			})
 			time.Sleep(rand.N(time.Millisecond))
 		}
@@ -77,11 +77,11 @@ func TestAdmissionTurnsEachAwayInItsTime(t *testing.T) {
 
 func TestAdmissionOfOneWhoseContextEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := fullAdmission(t, 0)
+		a := fullAdmission(t)
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 		defer cancel()
 		_, err := a.enter(ctx, admissionTimeout)
-		assert.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
 		_, queued, _ := a.stats()
 		assert.Zero(t, queued)
 
@@ -96,8 +96,8 @@ func TestAdmissionOfOneWhoseContextEnds(t *testing.T) {
 		a.freeLocked()
 		cancel()
 		a.mu.Unlock()
-		assert.ErrorIs(t, <-first, context.Canceled)
-		assert.NoError(t, <-second)
+		require.ErrorIs(t, <-first, context.Canceled)
+		require.NoError(t, <-second)
 		busy, queued, limit := a.stats()
 		assert.Equal(t, []int{limit, 0}, []int{busy, queued})
 	})
@@ -105,7 +105,7 @@ func TestAdmissionOfOneWhoseContextEnds(t *testing.T) {
 
 func TestAdmissionCloses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := fullAdmission(t, 0)
+		a := fullAdmission(t)
 		var closed atomic.Int64
 		for range 100 {
 			go func() {

@@ -100,7 +100,7 @@ func TestAPoolThatMisbehavesIsItsNodesVote(t *testing.T) {
 				nodes[0].Pool = c.pool(cl.Nodes[0])
 				r, err := New(nodes)
 				require.NoError(t, err)
-				defer r.Close(context.Background())
+				defer func() { _ = r.Close(context.Background()) }()
 				l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
 				require.NoError(t, err)
 				require.NoError(t, l.Unlock(t.Context()))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -70,11 +71,11 @@ func TestNoReplyIsTooLongForTheLargestLocks(t *testing.T) {
 				require.NoError(t, err)
 				done := make(chan error, 1)
 				go func() {
-					l, err := waiter.Lock(t.Context(), k.resources, time.Hour, WithRetryDelay(time.Minute))
-					if err == nil {
-						err = l.Unlock(context.Background())
+					next, failed := waiter.Lock(t.Context(), k.resources, time.Hour, WithRetryDelay(time.Minute))
+					if failed == nil {
+						failed = next.Unlock(context.Background())
 					}
-					done <- err
+					done <- failed
 				}()
 				time.Sleep(3 * time.Second)
 				synctest.Wait()
@@ -112,19 +113,23 @@ func TestReleasesOfTheLargestLocksAreOwed(t *testing.T) {
 		for _, l := range locks {
 			require.Error(t, l.Unlock(t.Context()))
 		}
-		longest := 0
+		var longest atomic.Int64
 		for _, n := range c.Nodes {
 			n.Proxy().Kill()
-			require.NoError(t, n.OnCommand(func(_ string, args []string) { longest = max(longest, len(args)) }))
+			require.NoError(t, n.OnCommand(func(_ string, args []string) {
+				for seen := longest.Load(); int64(len(args)) > seen && !longest.CompareAndSwap(seen, int64(len(args))); {
+					seen = longest.Load()
+				}
+			}))
 			require.NoError(t, n.Resume())
 		}
 		time.Sleep(30 * time.Second)
-		assert.Less(t, longest, 3*MaxResources+10, "one at a time")
-		assert.Greater(t, longest, MaxResources)
+		assert.Less(t, longest.Load(), int64(3*MaxResources+10), "one at a time")
+		assert.Greater(t, longest.Load(), int64(MaxResources))
 		for i, n := range r.Stats().Nodes {
 			require.True(t, n.Up, n.Err)
 			require.Zero(t, n.Debts)
-			require.Zero(t, len(keys(t, c.Nodes[i])))
+			require.Empty(t, keys(t, c.Nodes[i]))
 		}
 	})
 }

@@ -33,7 +33,7 @@ func TestAConnectionInAnotherDatabaseIsRefused(t *testing.T) {
 		}
 		r1, err := New(nodes)
 		require.NoError(t, err)
-		defer r1.Close(context.Background())
+		defer func() { _ = r1.Close(context.Background()) }()
 		r2 := newRedlock(t, c)
 		_, err = r1.TryLock(t.Context(), []string{"x"}, ttl)
 		require.ErrorIs(t, err, ErrNoQuorum)
@@ -96,7 +96,7 @@ func TestTheDatabaseOfAPool(t *testing.T) {
 				n := cl.Nodes[0]
 				r, err := New([]Node{{Name: "a", Pool: c.pool(t, n)}})
 				require.NoError(t, err)
-				defer r.Close(context.Background())
+				defer func() { _ = r.Close(context.Background()) }()
 				l, err := r.TryLock(t.Context(), []string{"x"}, ttl)
 				if c.in == "" {
 					require.ErrorContains(t, err, "locks would exclude nobody")
@@ -123,7 +123,7 @@ func TestThePoolsDatabaseIsRemembered(t *testing.T) {
 		p := c.Nodes[0].Pool(redis.DialDatabase(3))
 		r, err := New([]Node{{Name: "a", Pool: p}})
 		require.NoError(t, err)
-		defer r.Close(context.Background())
+		defer func() { _ = r.Close(context.Background()) }()
 		warm(t, r)
 		c.Nodes[0].Proxy().Refuse(true)
 		c.Nodes[0].Proxy().Reset()

@@ -17,10 +17,10 @@ type step struct {
 // unknown, of how many it returns. Each attempt is a new generation, so that what an
 // abandoned one still delivers is recognised.
 func (n *node) handshake(ctx context.Context, conn *wire) (unknown int, err error) {
-	if err := conn.Err(); err != nil {
+	if err = conn.Err(); err != nil {
 		return 0, err // A Pool around redigo's Get has no other way to say so.
 	}
-	if err := abortable(ctx, conn); err != nil {
+	if err = abortable(ctx, conn); err != nil {
 		return 0, err
 	}
 	n.mu.Lock()
@@ -51,12 +51,12 @@ func (n *node) handshake(ctx context.Context, conn *wire) (unknown int, err erro
 		return 0, err
 	}
 	for i, s := range steps {
-		if err := s.check(answers[i]); err != nil {
+		if err = s.check(answers[i]); err != nil {
 			return 0, err
 		}
 	}
 	if elsewhere {
-		if err := n.misplaced(ctx, conn, database); err != nil {
+		if err = n.misplaced(ctx, conn, database); err != nil {
 			return 0, err
 		}
 	}

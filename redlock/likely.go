@@ -50,6 +50,8 @@ func likelyCause(err error, s *socket) string {
 		return "the port does not seem to speak Redis"
 	case !plain && first == "" && isHungUp(err):
 		return "the server hung up in the TLS handshake: the port may not speak TLS (redis:// instead of rediss://)"
+	case !plain && isHungUp(err): // It has answered the handshake: a server that is no Redis resets, too.
+		return "the server hung up after the TLS handshake: the port does not seem to speak Redis"
 	case !plain:
 		return ""
 	case strings.HasPrefix(first, "HTTP"):

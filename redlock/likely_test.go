@@ -82,7 +82,7 @@ func TestAPortThatSpeaksSomethingElseIsNamed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r, err := New([]Node{c.node}, WithNodeTimeout(patient))
 			require.NoError(t, err)
-			defer r.Close(context.Background())
+			defer func() { _ = r.Close(context.Background()) }()
 			_, err = r.TryLock(t.Context(), []string{"a"}, time.Minute)
 			require.ErrorIs(t, err, ErrNoQuorum)
 			require.ErrorContains(t, err, c.want)

@@ -44,15 +44,14 @@ func TestARedlockThatIsNone(t *testing.T) {
 }
 
 func TestALockThatIsNone(t *testing.T) {
-	var none context.Context
 	for want, l := range map[string]*Lock{
 		"redlock: nil *Lock: did the call that should have made it return an error?": nil,
 		"redlock: this Lock is a zero value: only a Redlock makes locks":             {},
 	} {
 		for name, call := range map[string]func() error{
 			"Err":    l.Err,
-			"Extend": func() error { return l.Extend(none, ttl) },
-			"Unlock": func() error { return l.Unlock(none) },
+			"Extend": func() error { return l.Extend(noContext, ttl) },
+			"Unlock": func() error { return l.Unlock(noContext) },
 		} {
 			require.EqualError(t, call(), want, name)
 		}
@@ -69,12 +68,14 @@ func TestALockThatIsNone(t *testing.T) {
 	}
 }
 
+// noContext is what a caller passes by mistake.
+var noContext context.Context
+
 func TestANilContext(t *testing.T) {
-	var none context.Context
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c, WithQuarantine(time.Minute))
 		for name, call := range redlockCalls(r) {
-			require.EqualError(t, call(none), "redlock: nil context", name)
+			require.EqualError(t, call(noContext), "redlock: nil context", name)
 		}
 		for _, n := range r.Stats().Nodes {
 			assert.Zero(t, n.Connects, "before any I/O")
@@ -84,11 +85,11 @@ func TestANilContext(t *testing.T) {
 		r := newRedlock(t, c)
 		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
 		require.NoError(t, err)
-		require.EqualError(t, l.Extend(none, ttl), "redlock: nil context")
-		require.PanicsWithError(t, "redlock: nil context", func() { l.KeepAlive(none) })
-		require.PanicsWithError(t, "redlock: nil context", func() { FromContext(none) })
+		require.EqualError(t, l.Extend(noContext, ttl), "redlock: nil context")
+		require.PanicsWithError(t, "redlock: nil context", func() { l.KeepAlive(noContext) })
+		require.PanicsWithError(t, "redlock: nil context", func() { FromContext(noContext) })
 		require.NoError(t, l.Err(), "nothing was done to it")
-		require.NoError(t, l.Unlock(none), "it does not look at the context, and a release is never refused")
+		require.NoError(t, l.Unlock(noContext), "it does not look at the context, and a release is never refused")
 		requireReleased(t, c)
 	})
 }

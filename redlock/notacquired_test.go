@@ -2,7 +2,6 @@ package redlock
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -21,7 +20,7 @@ func TestNotAcquired(t *testing.T) {
 		t.Helper()
 		return func(context.Context, *Lock) error { t.Error("called without the lock"); return nil }
 	}
-	fail := func(t *testing.T, r *Redlock, ctx context.Context, resource string, ttl time.Duration, besides error) { //nolint:revive // The test comes first.
+	fail := func(ctx context.Context, t *testing.T, r *Redlock, resource string, ttl time.Duration, besides error) {
 		t.Helper()
 		_, err := r.TryLock(ctx, []string{resource}, ttl)
 		_, err2 := r.Lock(ctx, []string{resource}, ttl, WithRetryCount(1))
@@ -40,12 +39,12 @@ func TestNotAcquired(t *testing.T) {
 		for i, n := range c.Nodes {
 			require.NoError(t, n.Set("a", fmt.Sprint("thief", i%2), time.Hour))
 		}
-		fail(t, r, t.Context(), "a", ttl, ErrTaken)
-		fail(t, r, t.Context(), "", ttl, nil)
-		fail(t, r, t.Context(), "b", 0, nil)
+		fail(t.Context(), t, r, "a", ttl, ErrTaken)
+		fail(t.Context(), t, r, "", ttl, nil)
+		fail(t.Context(), t, r, "b", 0, nil)
 		var none context.Context
-		fail(t, r, none, "b", ttl, errNilContext)
-		fail(t, nil, t.Context(), "b", ttl, errNilRedlock)
+		fail(none, t, r, "b", ttl, errNilContext)
+		fail(t.Context(), t, nil, "b", ttl, errNilRedlock)
 		require.ErrorIs(t, r.Do(t.Context(), []string{"b"}, ttl, nil), ErrNotAcquired)
 		_, err := DoValue[int](t.Context(), r, []string{"b"}, ttl, nil)
 		require.ErrorIs(t, err, errNilFunc)
@@ -55,11 +54,11 @@ func TestNotAcquired(t *testing.T) {
 		_, err = r.Lock(short, []string{"a"}, ttl)
 		require.ErrorIs(t, err, ErrNotAcquired)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		fail(t, r, short, "b", ttl, context.DeadlineExceeded)
+		fail(short, t, r, "b", ttl, context.DeadlineExceeded)
 		for _, n := range c.Nodes {
 			require.NoError(t, n.Stop())
 		}
-		fail(t, r, t.Context(), "b", ttl, ErrNoQuorum)
+		fail(t.Context(), t, r, "b", ttl, ErrNoQuorum)
 		waiting := make(chan error)
 		go func() {
 			_, lockErr := r.Lock(context.Background(), []string{"a"}, ttl, WithRetryCount(-1))
@@ -70,7 +69,7 @@ func TestNotAcquired(t *testing.T) {
 		err = <-waiting
 		require.ErrorIs(t, err, ErrNotAcquired)
 		require.ErrorIs(t, err, ErrClosed)
-		fail(t, r, t.Context(), "b", ttl, ErrClosed)
+		fail(t.Context(), t, r, "b", ttl, ErrClosed)
 	})
 	for _, other := range []error{ErrTaken, ErrNoQuorum, ErrLost, ErrExpired, ErrClosed, ErrMaxHold} {
 		require.NotErrorIs(t, other, ErrNotAcquired)
@@ -130,11 +129,11 @@ func TestDoTellsItsOwnFailureFromItsFunctions(t *testing.T) {
 
 		// A loss is joined to it as ever.
 		err = r.Do(t.Context(), []string{"a"}, ttl, func(ctx context.Context, _ *Lock) error {
-			err := nested(ctx, nil)
+			failed := nested(ctx, nil)
 			for _, n := range c.Nodes {
 				require.NoError(t, n.Del("a"))
 			}
-			return err
+			return failed
 		})
 		require.NotErrorIs(t, err, ErrNotAcquired)
 		require.ErrorIs(t, err, ErrTaken)
@@ -184,8 +183,8 @@ func TestALockOfWhatTheContextsLockHoldsFailsAtOnce(t *testing.T) {
 		require.NoError(t, r.Do(t.Context(), []string{"a", "b"}, time.Minute, func(ctx context.Context, outer *Lock) error {
 			refused(ctx, "a")
 			refused(ctx, "c", "b")
-			_, err := r.Lock(ctx, []string{"c", "b"}, ttl)
-			require.EqualError(t, err, `redlock: lock ["b" "c"]: already held by the lock of this context: "b"`)
+			_, own := r.Lock(ctx, []string{"c", "b"}, ttl)
+			require.EqualError(t, own, `redlock: lock ["b" "c"]: already held by the lock of this context: "b"`)
 			require.NoError(t, r.Do(ctx, []string{"c"}, ttl, func(ctx context.Context, inner *Lock) error {
 				refused(ctx, "a")
 				refused(ctx, "c")
@@ -205,7 +204,8 @@ func TestALockOfWhatTheContextsLockHoldsFailsAtOnce(t *testing.T) {
 			}))
 			require.NoError(t, r.Do(ctx, []string{"c"}, ttl, nothing), "it has ended, too")
 			require.NoError(t, other.Do(ctx, []string{"a"}, ttl, nothing), "another key")
-			require.ErrorIs(t, func() error { _, err := r.TryLock(t.Context(), []string{"a"}, ttl); return err }(), ErrTaken)
+			_, outside := r.TryLock(t.Context(), []string{"a"}, ttl) //nolint:contextcheck // That is the point.
+			require.ErrorIs(t, outside, ErrTaken)
 			require.NoError(t, outer.Unlock(ctx))
 			l, err := r.Lock(context.WithoutCancel(ctx), []string{"a"}, ttl)
 			require.NoError(t, err)
@@ -243,7 +243,7 @@ func TestRetryAfter(t *testing.T) {
 		time.Sleep(4 * time.Second)
 		_, err = r.TryLock(t.Context(), []string{"a"}, ttl)
 		var qe *QuorumError
-		require.True(t, errors.As(err, &qe))
+		require.ErrorAs(t, err, &qe)
 		assert.Equal(t, ttl-4*time.Second, qe.RetryAfter())
 		time.Sleep(qe.RetryAfter())
 		_, err = r.TryLock(t.Context(), []string{"a"}, ttl)

@@ -479,8 +479,8 @@ func TestAFullBacklogRefusesLocksButNotReleases(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		givenUp := make(chan error)
 		go func() {
-			_, err := r.TryLock(ctx, []string{"given up"}, time.Minute)
-			givenUp <- err
+			_, cancelled := r.TryLock(ctx, []string{"given up"}, time.Minute)
+			givenUp <- cancelled
 		}()
 		synctest.Wait()
 		n := r.nodes[0]

@@ -59,7 +59,7 @@ func TestTheFirstLockOfAProcessWaitsForConnections(t *testing.T) {
 				inBubble(t, n, func(t *testing.T, c *testcluster.Cluster) {
 					r, err := New(farNodes(t, c, trip, 3))
 					require.NoError(t, err)
-					defer r.Close(context.Background())
+					defer func() { _ = r.Close(context.Background()) }()
 					require.NoError(t, call(t, r), "%s, round trip %v, %d nodes", name, trip, n)
 				})
 			}
@@ -74,7 +74,7 @@ func TestAReleaseByTokenWaitsForConnections(t *testing.T) {
 		require.NoError(t, err)
 		r, err := New(farNodes(t, c, 80*time.Millisecond, 3))
 		require.NoError(t, err)
-		defer r.Close(context.Background())
+		defer func() { _ = r.Close(context.Background()) }()
 		require.NoError(t, r.Release(t.Context(), []string{"a"}, l.Token()))
 	})
 }
@@ -245,7 +245,7 @@ func TestAHandshakeTakesOneRoundTrip(t *testing.T) {
 		}
 		r, err := New(nodes)
 		require.NoError(t, err)
-		defer r.Close(context.Background())
+		defer func() { _ = r.Close(context.Background()) }()
 		start := time.Now()
 		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
 		require.NoError(t, err)
@@ -264,7 +264,7 @@ func TestALoginThatIsRefusedIsTheVote(t *testing.T) {
 		nodes[0].Pool = d
 		r, err := New(nodes)
 		require.NoError(t, err)
-		defer r.Close(context.Background())
+		defer func() { _ = r.Close(context.Background()) }()
 		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
 		require.NoError(t, err)
 		require.NoError(t, l.Unlock(t.Context()))

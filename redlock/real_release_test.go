@@ -66,7 +66,7 @@ func TestRealReleaseByAnotherProcessThroughFaults(t *testing.T) {
 		if err != nil {
 			continue
 		}
-		if _, err := other.TryLock(t.Context(), []string{"a"}, time.Minute); err == nil {
+		if _, refused := other.TryLock(t.Context(), []string{"a"}, time.Minute); refused == nil {
 			t.Fatal("two holders")
 		}
 		for {

@@ -25,14 +25,14 @@ func TestWhichErrorsEndAConnection(t *testing.T) {
 		"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
 		"NOAUTH Authentication required.",
 	} {
-		assert.ErrorContains(t, misled(redis.Error(s)), s)
+		require.ErrorContains(t, misled(redis.Error(s)), s)
 	}
 	for _, s := range []string{
 		"LOADING Redis is loading the dataset in memory", "BUSY Redis is busy running a script.", "OOM command not allowed",
 		"MISCONF Redis is configured to save RDB snapshots", "NOPERM this user has no permissions", "NOSCRIPT No matching script.",
 		"MOVED 1 10.0.0.1:6379", "CLUSTERDOWN Hash slot not served", "NOREPLICAS Not enough good replicas to write.", "READONLYX y", "ERR READONLY x",
 	} {
-		assert.NoError(t, misled(redis.Error(s)), s)
+		require.NoError(t, misled(redis.Error(s)), s)
 	}
 	assert.NoError(t, misled(nil))
 	assert.NoError(t, misled(errors.New("READONLY x")), "not the server's")
@@ -75,7 +75,7 @@ func TestAFailoverBehindAnAddressIsFollowed(t *testing.T) {
 					}
 				}))
 				require.NoError(t, err)
-				defer r.Close(context.Background())
+				defer func() { _ = r.Close(context.Background()) }()
 				warm(t, r)
 				l, err := r.TryLock(t.Context(), []string{"held"}, time.Minute)
 				require.NoError(t, err)

@@ -50,7 +50,7 @@ import (
 // request that is still under way to a node or a repair after an extension, may arrive after
 // the release and set a key again, for one ttl. It blocks its node, and lets in no second
 // holder.
-func (r *Redlock) Release(ctx context.Context, resources []string, token string) error { //nolint:contextcheck // It is ignored but for its values.
+func (r *Redlock) Release(ctx context.Context, resources []string, token string) error {
 	if err := r.misused(ctx); err != nil {
 		return err
 	}

@@ -301,7 +301,7 @@ func (w *simWorker) inspect() {
 	defer cancel()
 	start := time.Now()
 	in, err := w.c.r.Inspect(ctx, pick(w.rng, s.resources...))
-	w.checkEnd("Inspect", start, w.c.timeout, end, false)
+	w.checkEnd("Inspect", start, 2*w.c.timeout, end, false) // Once more for connections.
 	switch {
 	case err == nil:
 		if len(in.Nodes) != len(s.nodes) {

@@ -176,8 +176,8 @@ func (s *handOverRun) run() {
 		time.Sleep(300 * time.Millisecond) // Until they wait.
 	} else {
 		for _, n := range s.c.Nodes {
-			if rng := s.newRand(); rng.IntN(3) > 0 {
-				faults.Go(func() { s.disturb(n, rng) })
+			if own := s.newRand(); own.IntN(3) > 0 {
+				faults.Go(func() { s.disturb(n, own) })
 			}
 		}
 		time.Sleep(magnitude(rng, time.Millisecond, time.Second))

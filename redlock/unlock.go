@@ -48,7 +48,7 @@ func (l *Lock) Unlock(ctx context.Context) error { //nolint:contextcheck // It i
 }
 
 // unlock is Unlock for a call that has a name already, as that of Do.
-func (l *Lock) unlock(ctx context.Context) error { //nolint:contextcheck // As above.
+func (l *Lock) unlock(ctx context.Context) error {
 	l.mu.Lock()
 	switch {
 	case l.unlocking:

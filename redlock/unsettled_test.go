@@ -68,7 +68,7 @@ func (c *recordingConn) Write(b []byte) (int, error) {
 	c.from.sent[c.index] = append(c.from.sent[c.index], b...)
 	if c.from.steal && bytes.Contains(b, []byte("\r\nEVAL\r\n")) {
 		c.from.steal = false
-		_ = c.Conn.Close()
+		_ = c.Close()
 		return 0, errors.New("broken pipe")
 	}
 	return c.Conn.Write(b)

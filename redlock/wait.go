@@ -165,7 +165,7 @@ func (w *waiter) try(ctx context.Context, why reason, s waiterState, number int)
 		a.r.counters.woken.Add(1)
 	}
 	l, err := a.attempt(ctx, number)
-	if err != nil && !(a.byTurn && gaveWay(err)) {
+	if err != nil && (!a.byTurn || !gaveWay(err)) {
 		q.refused(w, refusal(err))
 	}
 	return l, err
