@@ -58,16 +58,20 @@ func (r *Redlock) String() string {
 // Format prints String, whatever the verb.
 func (r *Redlock) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, r.String()) }
 
-// MarshalJSON is the usual JSON, with the text of Err, empty for none.
+// MarshalJSON is the usual JSON, with the texts of Err and Abstains, empty for none.
 func (n NodeStats) MarshalJSON() ([]byte, error) {
 	type fields NodeStats // Without this method.
-	text := ""
-	if n.Err != nil {
-		text = n.Err.Error()
-	}
 	return json.Marshal(struct {
 		fields
 
-		Err string
-	}{fields(n), text})
+		Err, Abstains string
+	}{fields(n), textOf(n.Err), textOf(n.Abstains)})
+}
+
+// textOf is the text of an error, empty for none.
+func textOf(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
 }

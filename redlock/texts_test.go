@@ -99,15 +99,15 @@ func TestLocksAndRedlocksPrintThemselves(t *testing.T) {
 }
 
 func TestStatsMarshalToJSON(t *testing.T) {
-	s := Stats{Held: 3, Nodes: []NodeStats{{Node: "n1", Up: true}, {Node: "n2", Err: fmt.Errorf("not connected: %w", assert.AnError), Debts: 2}}}
+	s := Stats{Held: 3, Nodes: []NodeStats{{Node: "n1", Up: true, Abstains: ErrQuarantined}, {Node: "n2", Err: fmt.Errorf("not connected: %w", assert.AnError), Debts: 2}}}
 	b, err := json.Marshal(s)
 	require.NoError(t, err)
 	var back struct {
 		Held  int
 		Nodes []struct {
-			Node, Err string
-			Up        bool
-			Debts     int
+			Node, Err, Abstains string
+			Up                  bool
+			Debts               int
 		}
 	}
 	require.NoError(t, json.Unmarshal(b, &back))
@@ -115,6 +115,8 @@ func TestStatsMarshalToJSON(t *testing.T) {
 	assert.Equal(t, "n1", back.Nodes[0].Node)
 	assert.True(t, back.Nodes[0].Up)
 	assert.Empty(t, back.Nodes[0].Err)
+	assert.Equal(t, ErrQuarantined.Error(), back.Nodes[0].Abstains)
+	assert.Empty(t, back.Nodes[1].Abstains)
 	assert.Equal(t, "not connected: "+assert.AnError.Error(), back.Nodes[1].Err)
 	assert.Equal(t, 2, back.Nodes[1].Debts)
 }
