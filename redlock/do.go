@@ -82,7 +82,8 @@ func (l *Lock) during(ctx context.Context, began time.Time, fn func(ctx context.
 		if ctx.Err() != nil {
 			cause = ctx.Err()
 		}
-		returned = true
+		// The job has not run, so nothing is to keep it from running elsewhere.
+		l.idle, returned = true, true
 		return &waitError{op: OpLock, resources: l.claim.resources, cause: cause}
 	}
 	err = fn(kept, l)

@@ -28,6 +28,7 @@ type Lock struct {
 	// A release has begun; one is running; one has come to a final result.
 	begun, unlocking, unlocked bool
 
+	idle   bool          // its Do has not called the function: WithMinHold does not bind
 	ready  chan struct{} // closed when the release that is running ends; nil while nobody waits for that
 	result error         // of the last one that ended
 }

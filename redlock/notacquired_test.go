@@ -250,3 +250,22 @@ func TestRetryAfter(t *testing.T) {
 		require.NoError(t, err)
 	})
 }
+
+// WithMinHold is for a job that has run: one that has not is not kept from running elsewhere.
+func TestAJobThatHasNotBegunLeavesNoMinHold(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		warm(t, r)
+		for _, n := range c.Nodes {
+			require.NoError(t, n.Slow(10*time.Millisecond, 10*time.Millisecond))
+		}
+		err := r.Do(t.Context(), []string{"a"}, time.Minute, func(context.Context, *Lock) error {
+			t.Error("called")
+			return nil
+		}, WithMaxHold(5*time.Millisecond), WithMinHold(30*time.Second))
+		require.ErrorIs(t, err, ErrNotAcquired)
+		require.ErrorIs(t, err, ErrMaxHold)
+		time.Sleep(time.Second)
+		requireReleased(t, c)
+	})
+}

@@ -164,7 +164,8 @@ func WithConnectTimeout(d time.Duration) Option {
 // WithMinHold has Unlock leave the keys until d after the start of the attempt
 // that got the lock: a job that must not run twice within d, on machines whose
 // clocks and durations differ a bit, takes the lock for it. Until then the
-// resource is taken, also for its former holder. It must not exceed the ttl.
+// resource is taken, also for its former holder. A Do that fails before it has called its
+// function leaves nothing. It must not exceed the ttl.
 // Default 0.
 func WithMinHold(d time.Duration) Option { return func(o *options) { o.minHold = d } }
 

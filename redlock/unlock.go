@@ -106,7 +106,7 @@ func (l *Lock) beginUnlock(now time.Time) (late bool, end func()) {
 // there is nobody else to wake.
 func (l *Lock) release(ctx context.Context, now time.Time) (*round, verdict) {
 	t := l.r.wakeReader(l.claim)
-	if l.o.minHold > 0 {
+	if l.o.minHold > 0 && !l.idle {
 		l.claim.leaveUntil(l.start.Add(l.o.minHold))
 	}
 	rd := l.r.newRound(ctx, OpUnlock, l.claim, l.claim.releaseCommand(now), releaseKind, decideUnlock, 0)
