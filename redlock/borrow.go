@@ -98,6 +98,17 @@ func giveBack(conn redis.Conn) {
 	_ = conn.Close()
 }
 
+// doubt notes that what the pool handed out does not let go of the node, so that no call
+// waits for the next connection.
+func (n *node) doubt() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.state == nodeConnecting {
+		n.failed = true
+		n.ready.tell()
+	}
+}
+
 // recovered is deferred around code of the user's that runs on a goroutine of the
 // library, where a panic would end the process and nobody could recover from it. It
 // makes the panic an error that says where it came from.

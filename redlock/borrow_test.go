@@ -161,3 +161,47 @@ func TestWhatAPoolReturnsLateIsGivenBack(t *testing.T) {
 		require.Zero(t, pool.ActiveCount()-pool.IdleCount(), "connections that were not given back")
 	})
 }
+
+// A slowConn is a connection whose Close waits for the test.
+type slowConn struct {
+	socketConn
+
+	release <-chan struct{}
+}
+
+func (c *slowConn) Close() error {
+	<-c.release
+	return c.fullConn.Close()
+}
+
+// A node whose pool does not take its connection back cannot come up, and no call waits for that.
+func TestAPoolThatHangsInCloseIsNotWaitedFor(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		release := make(chan struct{})
+		nodes := nodesOf(c)
+		for i, n := range c.Nodes[:2] {
+			nodes[i].Pool = PoolFunc(func(ctx context.Context) (redis.Conn, error) {
+				conn, err := n.Conn(ctx)
+				if err != nil {
+					return nil, err
+				}
+				return &slowConn{socketConn{fullConn: conn.(fullConn)}, release}, nil
+			})
+		}
+		r, err := New(nodes)
+		require.NoError(t, err)
+		defer r.Close(context.Background())
+		warm(t, r)
+		for _, n := range c.Nodes[:2] {
+			n.Proxy().Reset()
+		}
+		time.Sleep(connectLimit(DefaultNodeTimeout) + time.Millisecond)
+		start := time.Now()
+		_, err = r.TryLock(t.Context(), []string{"a"}, ttl)
+		require.ErrorIs(t, err, ErrNoQuorum)
+		assert.LessOrEqual(t, time.Since(start), DefaultNodeTimeout)
+		close(release)
+		time.Sleep(time.Second)
+		warm(t, r)
+	})
+}

@@ -349,6 +349,8 @@ func (n *node) hangUp(p *pipeline, why error) {
 		q.deliver(outcome{err: why}, time.Now())
 	}
 	n.ear.drop()
+	doubt := time.AfterFunc(n.connectLimit, n.doubt)
+	defer doubt.Stop()
 	<-p.writerDone
 	p.wire.giveBack()
 }
