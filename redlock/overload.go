@@ -26,8 +26,23 @@ func (a *acquisition) turnedAway(ctx context.Context, why error, number int) err
 		return a.endedBy(why, e)
 	}
 	a.r.counters.overloaded.Add(1)
+	now := time.Now()
+	for _, n := range a.r.nodes {
+		n.shun(now, a.o.nodeTimeout)
+	}
 	a.r.overloads.report(ctx, a.r.events, e)
 	return e
+}
+
+// shun notes that an attempt was turned away while the node is silent. Calls with a long node
+// timeout have all places then, and must not keep a dead connection for the others, which
+// do not get as far as to ask the node.
+func (n *node) shun(now time.Time, patience time.Duration) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.isSilent(now, patience) {
+		n.shunned = true
+	}
 }
 
 // isOverload reports whether an attempt failed with err because of an overload: so many

@@ -434,3 +434,52 @@ func TestAWaiterThatWasTurnedAwayLooksAgain(t *testing.T) {
 		require.NoError(t, l.Unlock(t.Context()))
 	})
 }
+
+// Where the way takes most of the node timeout, attempts are not turned away for that, and one
+// that waits for its turn keeps the time that its round needs.
+func TestALongWayIsNoOverload(t *testing.T) {
+	for _, trip := range []time.Duration{160 * time.Millisecond, 200 * time.Millisecond} {
+		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+			r := newRedlock(t, c, WithNodeTimeout(250*time.Millisecond))
+			for _, n := range c.Nodes {
+				require.NoError(t, n.Slow(trip/2, trip/2))
+			}
+			l := startLoad(r, 160)
+			time.Sleep(time.Second)
+			before := l.got.Load()
+			time.Sleep(time.Second)
+			assert.Greater(t, l.got.Load()-before, int64(time.Second/trip)*40, "way %v, window %d", trip, r.Stats().Window)
+			l.end()
+		})
+	}
+}
+
+// Calls with a long node timeout that have all places keep a dead connection no longer than
+// it takes to find out that it is dead: the others, which are turned away, are told of no silence.
+func TestLongTimeoutsOnADeadConnectionHoldUpNobody(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		warm(t, r)
+		blackHole := func(on bool) {
+			for _, n := range c.Nodes[:2] {
+				n.Proxy().BlackHole(on)
+			}
+		}
+		blackHole(true)
+		var long sync.WaitGroup
+		for i := range 2 * easyWindow {
+			long.Go(func() {
+				_, _ = r.TryLock(t.Context(), []string{"long" + strconv.Itoa(i)}, time.Hour, WithNodeTimeout(10*time.Minute))
+			})
+		}
+		time.Sleep(500 * time.Millisecond)
+		blackHole(false) // For new connections.
+		_, err := r.TryLock(t.Context(), []string{"x"}, ttl)
+		require.True(t, isOverload(err), "%v", err)
+		time.Sleep(minSilence + watchInterval)
+		l, err := r.TryLock(t.Context(), []string{"x"}, ttl)
+		require.NoError(t, err)
+		require.NoError(t, l.Unlock(t.Context()))
+		long.Wait()
+	})
+}

@@ -48,9 +48,13 @@ func (w *window) target(timeout time.Duration) time.Duration {
 }
 
 // patience is how long a call may wait for its turn, of its node timeout: at most three
-// quarters. What is left for its round is a bit more than the target.
+// quarters. What is left for its round is a bit more than the target, and than the way takes.
 func (w *window) patience(timeout time.Duration) time.Duration {
-	return timeout - w.target(timeout)*5/4
+	patience := timeout - w.target(timeout)*5/4
+	if spare := timeout - w.best*9/8; spare > 0 {
+		patience = min(patience, spare)
+	}
+	return patience
 }
 
 // observe adapts the size to what a round has shown.
@@ -60,6 +64,8 @@ func (w *window) observe(s sample, now time.Time) {
 	switch {
 	case s.late && s.took < 2*w.best:
 		// So little time is too little for any node.
+	case !s.late && s.took > w.target(s.timeout) && s.took <= w.best*5/4:
+		// The way is so long that no round is sooner: fewer of them would not be, either.
 	case s.late || s.took > w.target(s.timeout):
 		// Once a round trip: rounds that began before the last time tell nothing new.
 		if now.Add(-s.took).After(w.cut) {

@@ -39,6 +39,14 @@ func TestWindowObserve(t *testing.T) {
 			window{size: 100, best: 40 * time.Millisecond, aged: start},
 			with(func(s *sample) { s.took = 79 * time.Millisecond }), 100.04, 40 * time.Millisecond,
 		},
+		"not if no round is sooner": {
+			window{size: 100, best: 160 * time.Millisecond, aged: start},
+			with(func(s *sample) { s.took = 199 * time.Millisecond }), 100, 160 * time.Millisecond,
+		},
+		"less if rounds queue on a way that is as long": {
+			window{size: 100, best: 160 * time.Millisecond, aged: start},
+			with(func(s *sample) { s.took = 201 * time.Millisecond }), 75, 160 * time.Millisecond,
+		},
 		"less if a round is too late": {
 			known(100), with(func(s *sample) { s.took, s.answered, s.late = 20*time.Millisecond, false, true }), 75, time.Millisecond,
 		},
@@ -142,6 +150,7 @@ func TestWindowFindsWhatNodesCarry(t *testing.T) {
 		"a long way that 1 000 callers do not fill": {1000, 40 * time.Millisecond, 5 * time.Microsecond, 11_000, 60 * time.Millisecond},
 		"a long way that 4 000 callers fill":        {4000, 40 * time.Millisecond, 50 * time.Microsecond, 9500, 80 * time.Millisecond},
 		"a way of half a node timeout":              {1000, 120 * time.Millisecond, 50 * time.Microsecond, 4000, 150 * time.Millisecond},
+		"a way of most of a node timeout":           {1000, 200 * time.Millisecond, 50 * time.Microsecond, 600, 250 * time.Millisecond},
 		"a short way":                               {4000, 200 * time.Microsecond, 20 * time.Microsecond, 24_000, 20 * time.Millisecond},
 		"slow nodes":                                {4000, 200 * time.Microsecond, 500 * time.Microsecond, 950, 60 * time.Millisecond},
 		"very slow nodes":                           {4000, 200 * time.Microsecond, 2 * time.Millisecond, 240, 150 * time.Millisecond},
