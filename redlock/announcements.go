@@ -3,6 +3,7 @@ package redlock
 import (
 	"cmp"
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
@@ -42,11 +43,7 @@ func (q *queue) hear(i int, key, digest string) {
 	use := w != nil && w.head && count <= need
 	pass := !use && (g == nil || !g.heard.used)
 	if use {
-		g.heard.used = true
-		if w.told == nil {
-			w.told = make(map[string]string)
-		}
-		w.told[key] = digest
+		g.heard.used, g.told = true, digest
 		w.release(now.Add(grace*time.Duration(need-count)), count < need)
 	}
 	q.mu.Unlock()
@@ -113,8 +110,8 @@ func (q *queue) refused(w *waiter, why *QuorumError) {
 	switch holder := ""; {
 	case why == nil || !w.tryAt.IsZero():
 	case len(w.keys) == 1:
-		w.told = nil
-	case len(w.told) > 0 && w.keepUntil.IsZero():
+		q.takeTold(w)
+	case q.isTold(w) && w.keepUntil.IsZero():
 		for _, v := range why.Votes {
 			holder = cmp.Or(holder, v.Holder)
 		}
@@ -132,10 +129,31 @@ func (q *queue) refused(w *waiter, why *QuorumError) {
 // passOn tells the next in line of all that w was told of.
 func (q *queue) passOn(w *waiter) {
 	q.mu.Lock()
-	pass := w.told
-	w.told, w.keepUntil = nil, time.Time{}
+	pass := q.takeTold(w)
+	w.keepUntil = time.Time{}
 	q.mu.Unlock()
 	q.pass(pass, false)
+}
+
+// isTold reports whether there is a release that w, a head, was told of, or another one
+// here whose place it took. queue.mu is held.
+func (q *queue) isTold(w *waiter) bool {
+	return slices.ContainsFunc(w.keys, func(key string) bool { return q.byKey[key].told != "" })
+}
+
+// takeTold returns the releases that w was told of, by key, and forgets them. queue.mu is
+// held.
+func (q *queue) takeTold(w *waiter) map[string]string {
+	var told map[string]string
+	for _, key := range w.keys {
+		if g := q.byKey[key]; g.told != "" {
+			if told == nil {
+				told = make(map[string]string, len(w.keys))
+			}
+			told[key], g.told = g.told, ""
+		}
+	}
+	return told
 }
 
 // pass tells the next processes in line of releases, by key, on all nodes.

@@ -32,6 +32,7 @@ type resourceQueue struct {
 	yield    time.Time     // until then a newcomer asks by turn
 	inLine   bool          // this process may be in line on the nodes
 	heard    announcements // of the last release
+	told     string        // the release that the waiters here were told of and no attempt has been refused since; "": none
 	used     time.Time
 }
 
@@ -69,11 +70,10 @@ type waiter struct {
 	// Guarded by queue.mu.
 	places    []*list.Element // in the lines of the keys, in their order; nil: in none
 	head      bool
-	turn      bool              // it is to try at once: it has become head, or can get in line now
-	told      map[string]string // by key: the release it was told of, if it was not refused since
-	tryAt     time.Time         // when the next attempt because of a release is due; zero: none
-	keepUntil time.Time         // when the next in line is to be told of what w was told of; zero: it was not
-	keptFor   string            // the holder for whose release it has done so
+	turn      bool      // it is to try at once: it has become head, or can get in line now
+	tryAt     time.Time // when the next attempt because of a release is due; zero: none
+	keepUntil time.Time // when the next in line is to be told of what w was told of; zero: it was not
+	keptFor   string    // the holder for whose release it has done so
 }
 
 func newWaiter(a *acquisition) *waiter {
@@ -246,19 +246,22 @@ func (q *queue) leave(w *waiter, got bool) {
 	for i, key := range w.keys {
 		g := q.byKey[key]
 		next := g.first()
+		if got {
+			g.told = ""
+		}
 		if next != nil && !next.head {
 			q.promote(next)
 		}
 		if next != nil && next.head {
-			continue // It takes w's place, or is ahead of it.
+			continue // It takes w's place, and what w was told of, or is ahead of it.
 		}
 		if firsts[i] {
 			g.notifyAll()
 		}
 		if g.inLine && !got {
-			pass[key] = w.told[key] // Of a message that is still on its way, hear tells the next.
+			pass[key] = g.told // Of a message that is still on its way, hear tells the next.
 		}
-		g.inLine = false
+		g.inLine, g.told = false, ""
 	}
 	q.mu.Unlock()
 	q.pass(pass, true)
