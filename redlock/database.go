@@ -147,3 +147,26 @@ func (n *node) freshDatabase(ctx context.Context, p *redis.Pool) (int, error) {
 	}()
 	return n.databaseOf(ctx, w)
 }
+
+// place finds out whether the connection is in the wrong database. What the last one for
+// locks has shown counts, too: the pool's next one may be another.
+func (f *facts) place(q *questions, n *node) {
+	if want, asks := n.expectedDatabase(); asks && !q.wire.own {
+		if answers := q.ask(n.moveCommand(want)); answers != nil && isElsewhere(answers[0]) {
+			f.astray = n.misplaced(q.ctx, q.wire, want)
+		}
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if wrong := (*databaseError)(nil); errors.As(n.down, &wrong) {
+		f.astray = wrong
+	}
+}
+
+func (fit *fitness) database(f *facts) Finding {
+	if f.astray == nil {
+		return fine("its connections are in the database where locks are")
+	}
+	return amiss(VerdictUnfit, words(f.astray.Error()),
+		"Select no database on the pool's connections, or name the pool's database with InDatabase")
+}

@@ -146,6 +146,32 @@ func TestThePoolsDatabaseIsRemembered(t *testing.T) {
 	})
 }
 
+// Check looks at a connection of its own, and at what the last one for locks has shown.
+func TestCheckFindsAConnectionInAnotherDatabase(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		p := c.Nodes[0].Pool()
+		r, err := New([]Node{{Name: "n", Pool: p}})
+		require.NoError(t, err)
+		defer func() { _ = r.Close(context.Background()) }()
+		found := func() (database Finding) {
+			report, err := r.Check(t.Context())
+			require.NoError(t, err)
+			for _, f := range report.Findings {
+				if f.Check == "database" {
+					database = f
+				}
+			}
+			return database
+		}
+		require.Equal(t, VerdictOK, found().Verdict)
+		selecting(t, p, 1)
+		amiss := found()
+		require.Equal(t, VerdictUnfit, amiss.Verdict)
+		require.Contains(t, amiss.Text, "in database 1, not 0")
+		require.Equal(t, VerdictOK, found().Verdict, "the pool's next one")
+	})
+}
+
 func TestInDatabaseChecksItsArguments(t *testing.T) {
 	for want, p := range map[string]Pool{
 		"database -1: must not be negative": InDatabase(&redis.Pool{}, -1),

@@ -38,6 +38,7 @@ var nodeChecks = []struct {
 	{"version", (*fitness).version},
 	{"role", (*fitness).role},
 	{"cluster", (*fitness).cluster},
+	{"database", (*fitness).database},
 	{"eviction", (*fitness).eviction},
 	{"memory", (*fitness).memory},
 	{"persistence", (*fitness).persistence},

@@ -274,7 +274,7 @@ func TestReportOrder(t *testing.T) {
 	}
 	assert.Equal(t, []string{"n2", "n0", "n1", ""}, nodes)
 	assert.Equal(t, []string{
-		"reachable", "version", "role", "cluster", "eviction", "memory", "persistence", "timeout",
+		"reachable", "version", "role", "cluster", "database", "eviction", "memory", "persistence", "timeout",
 		"round-trip", "acl", "writes", "clock", "same-server",
 	}, checks)
 }

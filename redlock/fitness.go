@@ -95,6 +95,7 @@ type facts struct {
 	info     map[string]string // the fields of INFO
 	infoErr  error
 	database string // which one is selected
+	astray   error  // the connection, or the one that locks would use, is in the wrong database
 	fsync    string // appendfsync
 	lenient  string // no-appendfsync-on-rewrite
 	fsyncErr error
@@ -140,6 +141,7 @@ func (r *Redlock) gather(ctx context.Context, n *node) facts {
 		q.broken = abortable(ctx, w)
 	}
 	f.timing(q, n.timeout)
+	f.place(q, n)
 	f.configuration(q)
 	f.guarded(q, n.guard)
 	f.rights(q, r.defaults.prefix)

@@ -70,7 +70,7 @@ func TestRealCheckFindsNothingOnFiveGoodNodes(t *testing.T) {
 		report, err := r.Check(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, VerdictOK, report.Verdict(), report)
-		require.Len(t, report.Findings, 5*13+1)
+		require.Len(t, report.Findings, 5*14+1)
 		for i, n := range report.Nodes {
 			require.Equal(t, nodes[i].Name, n.Node)
 			require.NotEmpty(t, n.Product)
