@@ -64,15 +64,37 @@ func (w *waiter) release(at time.Time, more bool) {
 	}
 }
 
-// gaveWay notes that a release by this process has woken another one: who comes
-// next here is to get in line.
-func (q *queue) gaveWay(key string) {
+// gaveWay notes that a release by this process has woken another one, or could wake nobody:
+// who comes next here is to get in line. If one was woken, its reservation is looked after.
+func (q *queue) gaveWay(key string, woken bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	now := time.Now()
 	q.sweep(now)
 	g := q.of(key, now)
 	g.yield = now.Add(yieldTime)
+	if woken && g.check == nil {
+		g.check = time.AfterFunc(checkAfter, func() { q.look(key, g) })
+	}
+}
+
+// look has the next in line told if a resource is still free some time after a release by this
+// process: whoever was woken by it has hung, or has died, and nobody else knows of the
+// release. While this process goes on releasing the resource, it is the last one that counts.
+func (q *queue) look(key string, g *resourceQueue) {
+	q.mu.Lock()
+	rest := time.Until(g.yield.Add(checkAfter - yieldTime))
+	if rest > 0 && q.byKey[key] == g {
+		g.check.Reset(rest)
+		q.mu.Unlock()
+		return
+	}
+	g.check = nil
+	q.mu.Unlock()
+	name := digest(newToken())
+	for i := range q.r.nodes {
+		q.r.pass(i, key, name, false)
+	}
 }
 
 // handOver wakes who waits for the resources here after a release of which no node

@@ -32,6 +32,7 @@ type resourceQueue struct {
 	yield    time.Time     // until then a newcomer asks by turn
 	inLine   bool          // this process may be in line on the nodes
 	heard    announcements // of the last release
+	check    *time.Timer   // looks, after a release by this process, whether the one that it has woken came; nil: none is due
 	told     string        // the release that the waiters here were told of and no attempt has been refused since; "": none
 	used     time.Time
 }
@@ -44,6 +45,10 @@ const (
 	// yieldTime is for how long, after a release that has woken another process, a Lock
 	// of this one asks by turn: as long as the resource may be reserved for the other.
 	yieldTime = 100 * time.Millisecond
+
+	// checkAfter is when, after its release has woken another process, this one looks whether
+	// that one came: when the reservation has ended on all nodes.
+	checkAfter = 120 * time.Millisecond
 
 	// keepTime is for how long a waiter that was told of a release, and cannot use it
 	// because of another of its resources, keeps it from the next in line: the other one

@@ -221,6 +221,47 @@ func TestAReservationEnds(t *testing.T) {
 	}
 }
 
+// One that was told and has hung costs the others its reservation, not their retry delay: also
+// if somebody who does not look at the reservation has had the lock in between.
+func TestWhoeverIsToldAndHangsCostsTheOthersItsReservation(t *testing.T) {
+	for _, between := range []bool{false, true} {
+		for _, hangs := range []int{1, 3} {
+			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+				a := newRedlock(t, c)
+				held, err := a.TryLock(t.Context(), []string{"x"}, time.Hour)
+				require.NoError(t, err)
+				ctx, cancel := context.WithCancel(t.Context())
+				var all []*waitingLock
+				for range hangs {
+					nodes, taps := tapped(c)
+					hung, err := New(nodes)
+					require.NoError(t, err)
+					defer func() { _ = hung.Close(context.Background()) }()
+					all = append(all, waiting(t, hung, ctx, []string{"x"}, slowly()...))
+					for _, tp := range taps {
+						tp.setMute(true)
+					}
+				}
+				next := waiting(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
+				require.NoError(t, held.Unlock(t.Context()))
+				if between {
+					l, err := a.TryLock(t.Context(), []string{"x"}, ttl)
+					require.NoError(t, err)
+					require.NoError(t, l.Unlock(t.Context()))
+				}
+				released := time.Now()
+				l := next.got(t)
+				assert.Less(t, next.at.Sub(released), time.Duration(hangs)*130*time.Millisecond)
+				require.NoError(t, l.Unlock(t.Context()))
+				cancel()
+				for _, w := range all {
+					<-w.done
+				}
+			})
+		}
+	}
+}
+
 // A lock that was got ends what was reserved for its holder.
 func TestAGrantEndsTheReservation(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {

@@ -95,7 +95,7 @@ func (t *wakeReader) read(i int, told []string) {
 			t.told.Store(true)
 		}
 		if channel != r.channel {
-			r.queue.gaveWay(keys[k].(string))
+			r.queue.gaveWay(keys[k].(string), channel != refusedToTell)
 		}
 	}
 }
