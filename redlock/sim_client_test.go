@@ -50,7 +50,10 @@ func (w *simWorker) run(until time.Time) {
 			w.inspect()
 			continue
 		}
-		if l := w.acquire(); l != nil {
+		end := w.disturb("cut off")
+		l := w.acquire()
+		end()
+		if l != nil {
 			w.hold(l)
 		}
 		if w.s.plan.closing && w.rng.IntN(20) == 0 {
@@ -78,6 +81,9 @@ func (w *simWorker) randomContext(limit time.Duration) (ctx context.Context, can
 }
 
 func (w *simWorker) randomTTL() time.Duration {
+	if w.s.plan.late && w.rng.IntN(4) > 0 {
+		return between(w.rng, simMaxTTL*5/6, simMaxTTL) // So that an extension moves Until.
+	}
 	if w.s.plan.longTTL && w.rng.IntN(3) > 0 {
 		return between(w.rng, 20*time.Millisecond, simMaxTTL)
 	}
@@ -183,6 +189,9 @@ func (w *simWorker) hold(l *simLock) {
 			}
 		})
 	}
+	if w.s.plan.late {
+		w.holdLong(l)
+	}
 	for range rng.IntN(4) {
 		time.Sleep(magnitude(rng, time.Millisecond, 200*time.Millisecond))
 		w.use(l)
@@ -215,9 +224,13 @@ func (w *simWorker) use(l *simLock) {
 	if w.rng.IntN(2) == 0 {
 		return
 	}
+	w.extend(l)
+}
+
+func (w *simWorker) extend(l *simLock) {
 	s := w.s
 	life := w.randomTTL()
-	if w.rng.IntN(2) == 0 {
+	if w.rng.IntN(2) == 0 && !w.s.plan.late {
 		life = min(life, time.Second)
 	}
 	timeout := l.o.nodeTimeout

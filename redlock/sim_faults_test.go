@@ -16,9 +16,11 @@ import (
 type simNode struct {
 	*testcluster.Node
 	s        *sim
+	index    int
 	faulty   bool // gets faults beyond the loss of its scripts
 	flushing bool // loses its scripts at random moments
 	base     [2]time.Duration
+	late     simLateness
 
 	mu     sync.Mutex
 	active int       // faults that are on
@@ -33,15 +35,22 @@ func (s *sim) makeNodes() {
 	if rng.IntN(2) == 0 {
 		faulty = len(s.c.Nodes) - s.need
 	}
+	if s.plan.late {
+		// Each node in its turn: what was taken away there is missed once another fails.
+		faulty = len(s.c.Nodes)
+	}
 	flushing := rng.IntN(3) == 0
 	slowest := pick(rng, 0, time.Millisecond, time.Millisecond, 2*time.Millisecond, 10*time.Millisecond, 60*time.Millisecond)
-	late := rng.IntN(3) > 0
+	late := rng.IntN(3) > 0 || s.plan.late
 	order := rng.Perm(len(s.c.Nodes))
 	for i, node := range s.c.Nodes {
-		n := &simNode{Node: node, s: s, faulty: order[i] < faulty, flushing: flushing, quiet: s.start.Add(-time.Hour)}
+		n := &simNode{Node: node, s: s, index: i, late: newSimLateness(), faulty: order[i] < faulty, flushing: flushing, quiet: s.start.Add(-time.Hour)}
 		n.base = [2]time.Duration{between(rng, 0, slowest), between(rng, 0, slowest)}
 		if late {
 			n.Proxy().LateBytes(0, magnitude(rng, 10*time.Millisecond, simMaxLate))
+		}
+		if s.plan.late {
+			n.Proxy().LateBytes(0, simLate)
 		}
 		s.must(n.OnCommand(n.observe))
 		s.nodes = append(s.nodes, n)
@@ -182,7 +191,7 @@ func (n *simNode) injectFaults(rng *rand.Rand, until time.Time) {
 // counters run ahead of the others'. That is always allowed.
 func (n *simNode) raiseCounters(rng *rand.Rand, until time.Time) {
 	for {
-		time.Sleep(magnitude(rng, 10*time.Millisecond, time.Second))
+		time.Sleep(magnitude(rng, 10*time.Millisecond, max(time.Second, n.s.plan.maxQuiet)))
 		if !time.Now().Before(until) {
 			return
 		}
@@ -255,6 +264,7 @@ func (n *simNode) observe(cmd string, args []string) {
 		}
 		s.owners[token] = c
 	}
+	n.observeLate(script, cmd, args)
 	if s.verbose {
 		s.traceLocked(fmt.Sprintf("    %s <- %s %q", n.Name(), script.name, shorten(args[1:])))
 	}

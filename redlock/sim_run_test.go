@@ -88,6 +88,9 @@ type sim struct {
 	byToken  map[string]*simLock
 	owners   map[string]*simClient // by token, learnt from the requests that reach nodes
 	sessions map[string]*simClient // by tombstone
+
+	repeating bool // requests may run again
+	dups      sync.WaitGroup
 }
 
 // A simPlan is what a seed decides at the beginning.
@@ -107,6 +110,7 @@ type simPlan struct {
 	bursts   time.Duration // clients begin together, so often; zero: they do not
 	fencing  int           // of 2 locks so many have a fence
 	skew     time.Duration // between the clients' clocks, at most; for the fences
+	late     bool          // requests run twice, and long after their connections; see beLate
 }
 
 func newSim(t *testing.T, seed uint64) *sim {
@@ -152,6 +156,7 @@ func newSim(t *testing.T, seed uint64) *sim {
 	// Drawn last, so that older seeds remain what they were.
 	s.plan.fencing = rng.IntN(3)
 	s.plan.skew = pick(rng, 0, 200*time.Millisecond, 5*time.Second, 10*365*24*time.Hour)
+	s.plan.beLate(seed, n)
 	s.makeNodes()
 	return s
 }
@@ -173,7 +178,8 @@ func (s *sim) run() {
 	s.checkOverlaps()
 	s.checkHandles()
 	s.tracef("%d raises", s.raises())
-	if !s.failed() && s.rng.IntN(4) == 0 {
+	s.awaitLate()
+	if !s.failed() && (s.rng.IntN(4) == 0 || s.plan.late) {
 		s.checkNothingStays()
 	}
 	for _, c := range s.clients {
@@ -193,6 +199,7 @@ func (s *sim) phase() {
 	for _, n := range s.nodes {
 		n.normalDelays()
 	}
+	s.repeat(true)
 	until := time.Now().Add(s.plan.length)
 	var wg sync.WaitGroup
 	for _, n := range s.nodes {
@@ -218,6 +225,7 @@ func (s *sim) phase() {
 		}
 	}
 	wg.Wait()
+	s.repeat(false)
 	for _, n := range s.nodes {
 		n.calm()
 	}
