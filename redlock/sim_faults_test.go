@@ -36,8 +36,7 @@ func (s *sim) makeNodes() {
 		faulty = len(s.c.Nodes) - s.need
 	}
 	if s.plan.late {
-		// Each node in its turn: what was taken away there is missed once another fails.
-		faulty = len(s.c.Nodes)
+		faulty = len(s.c.Nodes) - s.need // The workers disturb each node in its turn.
 	}
 	flushing := rng.IntN(3) == 0
 	slowest := pick(rng, 0, time.Millisecond, time.Millisecond, 2*time.Millisecond, 10*time.Millisecond, 60*time.Millisecond)

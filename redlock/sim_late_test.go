@@ -130,12 +130,12 @@ func (n *simNode) repeat(name, cmd string, args []string) {
 	_, _ = conn.Do(cmd, boxed...)
 }
 
-// disturb has a node fail, in half of the cases, until end is called: while a lock is
+// disturb has a node fail, in most cases, until end is called: while a lock is
 // asked for, so that a lock is held with a request of unknown outcome, and while it is
 // extended, so that every other vote counts.
 func (w *simWorker) disturb(fault string) (end func()) {
 	s, rng := w.s, w.rng
-	if !s.plan.late || rng.IntN(2) == 0 {
+	if !s.plan.late || rng.IntN(4) == 0 {
 		return func() {}
 	}
 	n := pick(rng, s.nodes...)
