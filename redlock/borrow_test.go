@@ -190,7 +190,7 @@ func TestAPoolThatHangsInCloseIsNotWaitedFor(t *testing.T) {
 		}
 		r, err := New(nodes)
 		require.NoError(t, err)
-		defer r.Close(context.Background())
+		defer func() { _ = r.Close(context.Background()) }()
 		warm(t, r)
 		for _, n := range c.Nodes[:2] {
 			n.Proxy().Reset()

@@ -57,8 +57,9 @@ func (a *acquisition) poll(ctx context.Context) (*Lock, error) {
 				return nil, err
 			}
 			overload.note(err)
+			d := overload.delay(a.o, attempt) // First: it may be a function of the user's, which panics.
 			a.r.counters.waiting.Add(1)
-			ended = a.r.sleep(ctx, overload.delay(a.o, attempt))
+			ended = a.r.sleep(ctx, d)
 			a.r.counters.waiting.Add(-1)
 		}
 		if ended != nil {
