@@ -100,12 +100,15 @@ type backoff struct {
 	row int // how many attempts have failed so, one after the other
 }
 
-// note takes in how an attempt has ended.
-func (b *backoff) note(err error) {
-	if isOverload(err) {
-		b.row++
-	} else {
+// note takes in how an attempt has ended. A second look, which is no timed attempt, may
+// begin a row but makes it no longer: how often a waiter looks besides must not put off its
+// timed retries.
+func (b *backoff) note(err error, timed bool) {
+	switch {
+	case !isOverload(err):
 		b.row = 0
+	case timed || b.row == 0:
+		b.row++
 	}
 }
 

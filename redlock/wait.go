@@ -56,7 +56,7 @@ func (a *acquisition) poll(ctx context.Context) (*Lock, error) {
 			if a.o.retryCount >= 0 && attempt > a.o.retryCount || !a.o.retryIf(err) {
 				return nil, err
 			}
-			overload.note(err)
+			overload.note(err, true)
 			d := overload.delay(a.o, attempt) // First: it may be a function of the user's, which panics.
 			a.r.counters.waiting.Add(1)
 			ended = a.r.sleep(ctx, d)
@@ -95,7 +95,7 @@ func (w *waiter) wait(ctx context.Context, attempts int, last error) (*Lock, err
 	a.r.counters.waiting.Add(1)
 	defer a.r.counters.waiting.Add(-1)
 	p := &waitTimer{w: w}
-	p.overload.note(last)
+	p.overload.note(last, true)
 	p.rearm(false, 1)
 	w.report(ctx, attempts, last)
 	for ticks := 0; ; {
@@ -131,7 +131,7 @@ func (w *waiter) wait(ctx context.Context, attempts int, last error) (*Lock, err
 		if why == byTick && a.o.retryCount >= 0 && ticks >= a.o.retryCount || !a.o.retryIf(err) {
 			return nil, err
 		}
-		p.overload.note(err)
+		p.overload.note(err, why == byTick)
 		if why == byTick || why == byTurn && !p.ticks(s) {
 			p.rearm(s.head, ticks+1)
 		}
