@@ -253,6 +253,7 @@ func TestALargerMaxTTLIsHeardOfInARepair(t *testing.T) {
 		synctest.Wait()
 		require.NoError(t, c.Nodes[0].Flush())
 		lockOnce(t, small)
+		synctest.Wait()
 		assert.Equal(t, maxTTL, markerOf(t, c.Nodes[0]).maxTTL)
 		time.Sleep(maxTTL + 2*time.Second)
 		_, err = small.TryLock(t.Context(), []string{"x"}, ttl)

@@ -268,6 +268,7 @@ func TestALoginThatIsRefusedIsTheVote(t *testing.T) {
 		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
 		require.NoError(t, err)
 		require.NoError(t, l.Unlock(t.Context()))
+		synctest.Wait()
 		s := r.Stats().Nodes[0]
 		require.False(t, s.Up)
 		require.ErrorContains(t, s.Err, "AUTH")
