@@ -149,6 +149,6 @@ func (b *bid) release(tell bool) {
 		b.claim.wake = b.a.r.queueKeys(b.claim.resources, b.claim.keys)
 	}
 	for i, n := range b.a.r.nodes {
-		n.release(b.claim, i)
+		n.release(&b.claim.tokenState, i)
 	}
 }

@@ -105,7 +105,7 @@ func (n *node) doubt() {
 	defer n.mu.Unlock()
 	if n.state == nodeConnecting {
 		n.failed = true
-		n.ready.tell()
+		n.watcher.changed()
 	}
 }
 

@@ -15,47 +15,16 @@ import (
 // again: with one token over several attempts, what is late of an earlier
 // attempt would act on a later one.
 type claim struct {
+	tokenState
+
 	resources []string // sorted, each once
 	keys      []any    // prefix+resource, boxed
 	token     string
 	argv      []any                     // token, ttl of the lock request in ms; boxed
-	life      atomic.Int64              // the ttl in ns, the longest one after extensions
 	left      atomic.Pointer[time.Time] // a release leaves the keys until then; nil: it deletes them
 	wake      *queueKeys                // how its release tells those who wait; nil: it does not, or there is none yet
 	fencing   *fencing                  // nil: without
-
-	// marks has the claim's traces by node; marks[i] is guarded by the mutex of
-	// node i.
-	marks []mark
 }
-
-// A mark says what a claim may have left on one node.
-type mark uint8
-
-const (
-	// markSent: a lock request was handed to the connection, and neither a
-	// refusal nor the answer to a release has shown that it left nothing. Or an
-	// extension has found the keys.
-	markSent mark = 1 << iota
-
-	// markReleased: a release was queued. A lock request, an extension or a repair
-	// that is still to be sent must not be.
-	markReleased
-
-	// markOwed: the claim's release is among those that the node is owed.
-	markOwed
-
-	// markConfirmed: a release has removed the claim from the node.
-	markConfirmed
-
-	// markUnheard: the answer to a release was lost with its connection, so the
-	// claim may have been removed by it.
-	markUnheard
-
-	// markForeign: the token is another process's, by Release. So no lock request of
-	// this client has bounded what the node is to be told, and a full backlog refuses it.
-	markForeign
-)
 
 // newClaim makes a claim with a token of its own; owner is its label, empty for none.
 func newClaim(resources []string, keys []any, owner string, ttl time.Duration, nodes int) *claim {
@@ -63,8 +32,8 @@ func newClaim(resources []string, keys []any, owner string, ttl time.Duration, n
 	if owner != "" {
 		token += ownerMark + owner
 	}
-	c := &claim{resources: resources, keys: keys, token: token, argv: []any{token, serverMillis(ttl)}, marks: make([]mark, nodes)}
-	c.life.Store(int64(ttl))
+	c := &claim{resources: resources, keys: keys, token: token, argv: []any{token, serverMillis(ttl)}}
+	c.begin(c, nodes, ttl)
 	return c
 }
 
@@ -79,43 +48,6 @@ func (c *claim) withFencing(f *fencing, now time.Time) {
 	c.argv = append(c.argv, proposal, f.life)
 }
 
-// releasedLocked notes the answer of node i to a release, and returns what it
-// counts as: a release that finds nothing after an earlier one of the same claim
-// only repeats that one. The node's mu is held.
-func (c *claim) releasedLocked(i int, out outcome) outcome {
-	m := &c.marks[i]
-	if out.stance == yes || *m&(markConfirmed|markUnheard) != 0 {
-		*m |= markConfirmed
-		out.stance, out.err = yes, nil
-	}
-	*m &^= markUnheard
-	return out
-}
-
-// heard returns the mark after the answer to a request of the given kind.
-func (m mark) heard(kind requestKind, out outcome) mark {
-	refused := kind == lockKind && (out.stance == no || out.stale || out.abstained)
-	released := kind == releaseKind && out.stance != silent
-	switch {
-	case refused || released:
-		return m &^ markSent // Nothing of the claim is on the node.
-	case out.stance == yes:
-		return m | markSent // Also if its lock request was once refused there: it has run again.
-	}
-	return m
-}
-
-// grow notes that the claim's keys may have been given ttl to live. Before the
-// request is sent: it counts even if no answer comes.
-func (c *claim) grow(ttl time.Duration) {
-	for {
-		life := c.life.Load()
-		if life >= int64(ttl) || c.life.CompareAndSwap(life, int64(ttl)) {
-			return
-		}
-	}
-}
-
 // leaveUntil notes that a release is to leave the keys until t.
 func (c *claim) leaveUntil(t time.Time) { c.left.Store(&t) }
 
@@ -127,9 +59,6 @@ func (c *claim) leaveMillis(now time.Time) int64 {
 	}
 	return serverMillis(t.Sub(now))
 }
-
-// longest is the longest ttl that the claim's keys may have been given.
-func (c *claim) longest() time.Duration { return time.Duration(c.life.Load()) }
 
 // newToken returns 128 random bits in hexadecimal.
 func newToken() string {
@@ -193,7 +122,7 @@ func (c *claim) releaseCommand(now time.Time) command {
 		return command{script: undoScript, keys: c.keys, argv: c.argv[:1]}
 	}
 	if ms := c.leaveMillis(now); ms > 0 {
-		return command{script: leaveScript, keys: c.wake.keys, argv: []any{c.token, ms}}
+		return command{script: leaveScript, keys: c.wake.keys, argv: []any{c.token, ms}, aged: true}
 	}
 	return command{script: unlockScript, keys: c.wake.keys, argv: c.argv[:1]}
 }

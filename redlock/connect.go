@@ -33,7 +33,7 @@ func (n *node) connect() (*pipeline, error) {
 	if p == nil {
 		w.abort()
 		w.giveBack()
-		return nil, ErrClosed
+		return nil, errClosed
 	}
 	return p, nil
 }
@@ -46,11 +46,11 @@ func (n *node) answer(w *wire, unknown int) *pipeline {
 	if n.ctx.Err() != nil {
 		return nil
 	}
-	p := &pipeline{node: n, wire: w, gen: n.gen, guard: n.running, writerDone: make(chan struct{}), lastReply: time.Now()}
+	p := &pipeline{node: n, wire: w, gen: n.gen, dialect: n.spoken, writerDone: make(chan struct{}), lastReply: time.Now()}
 	p.watchdog = time.AfterFunc(watchInterval, p.watch)
 	n.state, n.line, n.down, n.lost, n.forgot = nodeUp, p, nil, false, false
-	n.readyLocked(true)
-	n.events.send(n.ctx, Event{Kind: EventNodeUp, Node: n.name})
+	n.failed = false
+	n.watcher.up()
 	p.settles.begin(n, unknown, n.sendOwed())
 	n.sayBye()
 	go p.write()

@@ -42,7 +42,7 @@ var (
 	ErrAlreadyHeld error = alreadyHeldError{}
 
 	// ErrClosed: Close was called on the Redlock.
-	ErrClosed = errors.New("redlock: the Redlock is closed")
+	ErrClosed = errClosed
 
 	// ErrMaxHold: KeepAlive or Do have kept the lock for as long as WithMaxHold
 	// allows. Only as a cause of their contexts, and in the error of Do.
@@ -58,12 +58,12 @@ var (
 
 	// ErrNodeTimeout: the node did not answer within the node timeout, or before
 	// an answer would have come too late to count.
-	ErrNodeTimeout = errors.New("redlock: node timeout")
+	ErrNodeTimeout = errTimeout
 
 	// ErrOverloaded: the node was not asked, because more was asked for than the nodes
 	// can answer in time: the attempt was turned away after waiting for its turn, or this
 	// node has left too many requests unanswered. Try again later; [Redlock.Lock] does.
-	ErrOverloaded = errors.New("redlock: not asked, overloaded")
+	ErrOverloaded = errOverloaded
 
 	// ErrQuarantined: the node may have forgotten locks that are still held, and does not
 	// grant any until WithQuarantine's time is over, HolderTTL from now.
@@ -132,18 +132,6 @@ type Vote struct {
 
 	stance stance
 }
-
-// A stance is what a vote counts as. It spares the hot path the comparison of
-// errors.
-type stance uint8
-
-const (
-	silent  stance = iota // no answer: an error or a timeout
-	pending               // not heard yet
-	yes
-	no   // answered, and said no
-	gone // the no of an extension: the key is missing, nobody else has it
-)
 
 // String returns the vote in the form that QuorumError.Error prints.
 func (v Vote) String() string {

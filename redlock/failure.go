@@ -163,7 +163,7 @@ func (r *Redlock) fail(rd *round, reason error) *QuorumError {
 func (r *Redlock) quorumError(rd *round, reason error) *QuorumError {
 	v, _ := rd.result()
 	return &QuorumError{
-		Op: rd.op, Resources: slices.Clone(rd.resources), Need: r.need, Attempt: rd.attempt,
+		Op: rd.op, Resources: slices.Clone(rd.claim.resources), Need: r.need, Attempt: rd.attempt,
 		Votes: rd.copyVotes(), reason: reason,
 		prefix: r.defaults.prefix, cut: v == undecided,
 	}

@@ -162,7 +162,7 @@ func (rd *round) raise(prev *round) {
 	fence, _, _ := fenceOf(prev.grants.fences, rd.r.need)
 	rd.start, rd.grants = prev.start, newGrants(len(prev.ballots))
 	rd.grants.exact = fence
-	rd.task.cmd = rd.task.claim.raiseCommand(fence)
+	rd.task.cmd = rd.claim.raiseCommand(fence)
 	for i, b := range prev.ballots {
 		switch counter := prev.grants.fences[i]; {
 		case b.stance == pending:

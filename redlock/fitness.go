@@ -143,7 +143,7 @@ func (r *Redlock) gather(ctx context.Context, n *node) facts {
 	f.timing(q, n.timeout)
 	f.place(q, n)
 	f.configuration(q)
-	f.guarded(q, n.guard)
+	f.guarded(q, r.guard)
 	f.rights(q, r.defaults.prefix)
 	f.down = q.broken
 	return f

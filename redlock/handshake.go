@@ -3,7 +3,6 @@ package redlock
 import (
 	"context"
 	"fmt"
-	"slices"
 )
 
 // A step is a command of the handshake, and what is made of its answer. All steps are
@@ -46,7 +45,7 @@ func (n *node) handshake(ctx context.Context, conn *wire) (unknown int, err erro
 	for _, s := range steps {
 		commands = append(commands, s.command)
 	}
-	answers, err := exchange(ctx, conn, append(commands, n.guardCommands()...))
+	answers, err := exchange(ctx, conn, append(commands, n.dialectCommands()...))
 	if err != nil {
 		return 0, err
 	}
@@ -60,8 +59,10 @@ func (n *node) handshake(ctx context.Context, conn *wire) (unknown int, err erro
 			return 0, err
 		}
 	}
-	if n.running, err = n.learn(ctx, conn, answers[len(steps):]); err != nil {
-		return 0, err
+	if n.dialect != nil {
+		if n.spoken, err = n.dialect.learn(ctx, conn, answers[len(steps):]); err != nil {
+			return 0, err
+		}
 	}
 	n.mu.Lock()
 	n.unknown, n.life = 0, 0
@@ -75,15 +76,18 @@ func (n *node) writeProbe() step {
 	return step{[]any{"DEL", n.stone.(string) + ":none"}, func(a answer) error { return misled(a.err) }}
 }
 
-// scriptSteps have the server know the scripts; those that grant, with quarantine, are
-// learn's.
-func (n *node) scriptSteps() []step {
-	scripts := handshakeScripts
-	if n.guard != nil {
-		scripts = slices.DeleteFunc(slices.Clone(scripts), func(s *script) bool { return s.session })
+// dialectCommands are what the dialect asks in the handshake, together with the rest.
+func (n *node) dialectCommands() [][]any {
+	if n.dialect == nil {
+		return nil
 	}
-	steps := make([]step, len(scripts))
-	for i, s := range scripts {
+	return n.dialect.questions()
+}
+
+// scriptSteps have the server know the scripts.
+func (n *node) scriptSteps() []step {
+	steps := make([]step, len(n.scripts))
+	for i, s := range n.scripts {
 		steps[i] = step{[]any{"SCRIPT", "LOAD", s.sourceArg}, func(a answer) error {
 			if a.err != nil {
 				return fmt.Errorf("loading the %s script: %w", s.name, a.err)

@@ -6,20 +6,6 @@ import "time"
 // what a connection takes has nothing to do with what a request on it takes.
 
 const (
-	// minSilence is the least time without an answer after which a connection
-	// counts as broken. It is above what a few lost packets in a row cost, and
-	// with a check every watchInterval, a dead connection is found within
-	// about a second.
-	minSilence = time.Second
-
-	// watchInterval is how often the watchdog looks while there is traffic.
-	watchInterval = 250 * time.Millisecond
-
-	// minConnect is the least time that an attempt to connect may take, handshake
-	// included, also one for a subscription. Making a connection is not
-	// answering a request: it takes several round trips, and TLS.
-	minConnect = time.Second
-
 	// minCheck is the least time in which Check asks one node, and checkTrips how
 	// many node timeouts it may take otherwise: it has to get through where a round
 	// trip takes longer than the node timeout, to say so.
@@ -36,18 +22,6 @@ const (
 	// over, so a second one still fits in if the first has been lost.
 	holdShare = 3
 )
-
-// silence is how long a request that somebody waits for timeout for may be
-// unanswered before the connection counts as broken. It is not many times the
-// timeout: that would keep a dead connection for seconds.
-func silence(timeout time.Duration) time.Duration {
-	return max(2*timeout, minSilence)
-}
-
-// connectLimit is how long an attempt to connect may take.
-func connectLimit(nodeTimeout time.Duration) time.Duration {
-	return max(2*nodeTimeout, minConnect)
-}
 
 // checkLimit is how long Check may ask one node.
 func checkLimit(nodeTimeout time.Duration) time.Duration {

@@ -22,20 +22,23 @@ const (
 	// minRelisten and maxRelisten bound the wait before the next attempt to listen.
 	minRelisten = 50 * time.Millisecond
 	maxRelisten = 5 * time.Second
-
-	// digestLen is the length of what digestLua leaves of a token.
-	digestLen = 12
 )
 
 var (
 	errNotUp     = errors.New("the node is not connected")
 	errNotPushed = errors.New("not a message of a subscription")
-	errNoPublish = errors.New("the server refuses PUBLISH")
 )
 
-// The ears are a Redlock's listeners, one for each node.
+// The ears are the listeners of several nodes, one for each.
 type ears struct {
-	r   *Redlock
+	need    int // so many that listen are enough
+	channel any // boxed
+
+	// message gets what has come from node i; changed is called when messages come that
+	// would not have come before. Both without locks.
+	message func(i int, payload string)
+	changed func()
+
 	all []*listener
 
 	mu     sync.Mutex
@@ -68,6 +71,12 @@ const (
 	noLine
 	complaints
 )
+
+// add makes the listener of the next node.
+func (e *ears) add(n *node) {
+	n.ear = &listener{ears: e, node: n, index: len(e.all)}
+	e.all = append(e.all, n.ear)
+}
 
 // want says that a call waits: the listeners are started, if they do not run.
 // unwant says that it waits no more.
@@ -147,7 +156,7 @@ func (l *listener) turned(up bool) (news bool) {
 			settled++
 		}
 	}
-	return news && (up && ups == e.r.need || ups > 0 && ups < e.r.need && settled == len(e.all))
+	return news && (up && ups == e.need || ups > 0 && ups < e.need && settled == len(e.all))
 }
 
 // close ends the listeners for good. It waits for that until ctx ends.
@@ -202,7 +211,7 @@ func (l *listener) run(ctx context.Context, last <-chan struct{}, done chan<- st
 		worked, again := l.up, l.failed
 		l.ears.mu.Unlock()
 		if l.turned(false) {
-			l.ears.r.queue.listening()
+			l.ears.changed()
 		}
 		if ctx.Err() != nil {
 			return
@@ -229,7 +238,7 @@ func (l *listener) complain(c complaint, why error) {
 	defer l.ears.mu.Unlock()
 	if !l.said[c] && !l.ears.closed {
 		l.said[c] = true
-		l.node.events.send(l.node.ctx, Event{Kind: EventPolling, Node: l.node.name, Err: why})
+		l.node.watcher.deaf(why)
 	}
 }
 
@@ -265,7 +274,7 @@ func (l *listener) listen(ctx context.Context) error {
 		return err
 	}
 	if l.turned(true) {
-		l.ears.r.queue.listening()
+		l.ears.changed()
 	}
 	pings.Go(func() { ping(ctx, w) })
 	return l.read(w, idlePing+limit)
@@ -275,7 +284,7 @@ func (l *listener) subscribe(ctx context.Context, w *wire, limit time.Duration) 
 	if err := abortable(ctx, w); err != nil {
 		return err
 	}
-	if err := w.Send("SUBSCRIBE", l.ears.r.channel); err != nil {
+	if err := w.Send("SUBSCRIBE", l.ears.channel); err != nil {
 		return err
 	}
 	if err := w.Flush(); err != nil {
@@ -303,8 +312,8 @@ func (l *listener) read(w *wire, limit time.Duration) error {
 		if !ok {
 			return errNotPushed
 		}
-		if kind == "message" && len(payload) > digestLen {
-			l.ears.r.queue.hear(l.index, payload[digestLen:], payload[:digestLen])
+		if kind == "message" {
+			l.ears.message(l.index, payload)
 		}
 	}
 }

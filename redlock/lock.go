@@ -34,6 +34,7 @@ type Redlock struct {
 	queue    queue
 	ready    readiness
 	ears     ears
+	guard    *guard // nil: no quarantine
 
 	admission *admission
 	overloads overloads
@@ -80,10 +81,11 @@ func New(nodes []Node, opts ...Option) (*Redlock, error) {
 		done:      make(chan struct{}),
 	}
 	r.defaults.newOnly = ""
+	r.guard = newGuard(&o, len(nodes))
 	r.born = time.Now()
 	r.keeper.r, r.queue.r = r, r
-	r.ears = ears{r: r}
 	r.channel = o.prefix + reservedMark + channelMark + newToken()[:16]
+	r.ears = ears{need: r.need, channel: r.channel, message: r.queue.message, changed: r.queue.listening}
 	seen := make(map[string]int, len(nodes))
 	for i, n := range nodes {
 		if d, ok := n.Pool.(*dialer); ok && d.err != nil {
@@ -104,13 +106,16 @@ func New(nodes []Node, opts ...Option) (*Redlock, error) {
 			return nil, fmt.Errorf("redlock: nodes %d and %d are both named %q", j, i, n.Name)
 		}
 		seen[n.Name] = i
-		session := o.prefix + reservedMark + "s:" + newToken()[:16]
-		nd := newNode(n, session, o.nodeTimeout, r.events)
-		nd.ready, nd.connectLimit = &r.ready, max(nd.connectLimit, o.connectTimeout)
-		nd.admission = r.admission
-		nd.guard = newGuard(&o, len(nodes))
-		nd.ear = &listener{ears: &r.ears, node: nd, index: i}
-		r.ears.all = append(r.ears.all, nd.ear)
+		c := nodeConfig{
+			name: n.Name, pool: n.Pool, session: o.prefix + reservedMark + "s:" + newToken()[:16],
+			timeout: o.nodeTimeout, connectTimeout: o.connectTimeout,
+			crowd: &r.admission.crowd, scripts: handshakeScripts, watcher: &nodeObserver{r, n.Name},
+		}
+		if r.guard != nil {
+			c.dialect, c.scripts = r.guard, unguardedScripts
+		}
+		nd := newNode(c)
+		r.ears.add(nd)
 		r.nodes = append(r.nodes, nd)
 	}
 	return r, nil

@@ -34,17 +34,6 @@ func (a *acquisition) turnedAway(ctx context.Context, why error, number int) err
 	return e
 }
 
-// shun notes that an attempt was turned away while the node is silent. Calls with a long node
-// timeout have all places then, and must not keep a dead connection for the others, which
-// do not get as far as to ask the node.
-func (n *node) shun(now time.Time, patience time.Duration) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.isSilent(now, patience) {
-		n.shunned = true
-	}
-}
-
 // isOverload reports whether an attempt failed with err because of an overload: so many
 // nodes were not asked that the others could not make a quorum.
 func isOverload(err error) bool {

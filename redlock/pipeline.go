@@ -28,16 +28,6 @@ const (
 	idlePing = 15 * time.Second
 )
 
-var (
-	errBacklog   = fmt.Errorf("more than %d requests wait for this node", maxBacklog)
-	errCrowded   = fmt.Errorf("%w: too many earlier locks are unanswered", ErrOverloaded)
-	errSilent    = errors.New("the node has not answered earlier requests")
-	errUnreached = errors.New("not connected yet")
-	errUnasked   = errors.New("the server sent a reply that nobody asked for")
-	errStale     = errors.New("request of a connection that was given up")
-	errWithdrawn = errors.New("not asked: it had been given up, or was over")
-)
-
 // A pipeline is one connection to a node that all callers share. Its writer
 // moves requests from the node's queue to its flight and onto the wire, its
 // reader matches the replies to the flight in order; neither waits for the
@@ -52,7 +42,7 @@ type pipeline struct {
 	wire *wire
 	gen  any // the connection's generation, boxed
 
-	guard *runGuard // nil: no quarantine
+	dialect connDialect // nil: requests are sent as they are given
 
 	writerDone chan struct{}
 	watchdog   *time.Timer
@@ -140,20 +130,20 @@ func (p *pipeline) next(batch []outgoing) (_ []outgoing, dropped []*request, mor
 			break
 		}
 		switch {
-		case q.claim != nil && q.kind != releaseKind && q.claim.marks[q.index]&markReleased != 0,
+		case q.token != nil && q.kind != releaseKind && q.token.marks[q.index]&markReleased != 0,
 			q.kind == repairKind && now > q.gone:
 			// Its release came first, and is on the wire; or the lock has lapsed.
 			dropped = append(dropped, q)
 			continue
 		}
 		if q.sets() {
-			q.claim.marks[q.index] |= markSent
+			q.token.marks[q.index] |= markSent
 		}
 		q.sent = now
 		n.flight.push(q)
 		cmd := q.cmd
-		if cmd.script == leaveScript {
-			cmd = q.claim.releaseCommand(time.Now()) // It may have waited.
+		if cmd.aged {
+			cmd = q.token.owner.releaseCommand(time.Now()) // It may have waited.
 		}
 		batch = append(batch, outgoing{cmd, q.eval, n.forgot})
 	}
@@ -170,11 +160,11 @@ func (p *pipeline) send(args []any, out outgoing) ([]any, error) {
 		return args, p.wire.Send("PING")
 	}
 	c, script := &out.cmd, out.cmd.script
-	guard := p.guard
-	if guard != nil && script.session {
-		script = guard.script(script, out.eval, out.forgot)
+	dialect := p.dialect
+	if dialect != nil && script.session {
+		script = dialect.script(script, out.eval, out.forgot)
 	} else {
-		guard = nil
+		dialect = nil
 	}
 	verb, program := "EVALSHA", script.shaArg
 	if out.eval {
@@ -184,7 +174,7 @@ func (p *pipeline) send(args []any, out outgoing) ([]any, error) {
 	if c.script.session {
 		keys++
 	}
-	if guard != nil {
+	if dialect != nil {
 		keys++
 	}
 	args = append(args, program, keys)
@@ -192,15 +182,15 @@ func (p *pipeline) send(args []any, out outgoing) ([]any, error) {
 	if c.script.session {
 		args = append(args, p.node.stone)
 	}
-	if guard != nil {
-		args = append(args, guard.marker)
+	if dialect != nil {
+		args = append(args, dialect.key())
 	}
 	args = append(args, c.argv...)
 	if c.script.session {
 		args = append(args, p.gen)
 	}
-	if guard != nil {
-		args = append(args, "0", guard.nodes, guard.maxTTL)
+	if dialect != nil {
+		args = append(args, dialect.args()...)
 	}
 	return args, p.wire.Send(verb, args...)
 }
@@ -220,9 +210,6 @@ func (p *pipeline) read() error {
 		case bye:
 			return p.abort(nil)
 		case !again:
-			if out.unqueued != "" {
-				p.node.ear.complain(noLine, fmt.Errorf("not put in line: %s", out.unqueued))
-			}
 			q.deliver(out, now)
 		}
 		if p.misled != nil {
@@ -278,19 +265,19 @@ func (p *pipeline) take(reply any, err error, now time.Time) (q *request, out ou
 		return q, out, false, again
 	}
 	out = q.cmd.script.decode(reply)
-	if p.guard != nil && q.cmd.script.session {
-		p.guard.heard(out, now)
+	if p.dialect != nil && q.cmd.script.session {
+		p.dialect.heard(out, now)
 	}
 	released := q.kind == releaseKind && out.stance != silent
-	if q.claim != nil {
-		m := &q.claim.marks[q.index]
+	if q.token != nil {
+		m := &q.token.marks[q.index]
 		*m = m.heard(q.kind, out)
 	}
 	if q.owed {
 		p.settles.answered(n, released)
 	}
 	if released {
-		out = q.claim.releasedLocked(int(q.index), out)
+		out = q.token.releasedLocked(int(q.index), out)
 	}
 	return q, out, false, false
 }

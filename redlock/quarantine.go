@@ -36,6 +36,8 @@ const (
 // A guard is what the scripts that grant are given of the quarantine. Boxed, for redigo.
 type guard struct {
 	marker, nodes, maxTTL any
+
+	last []any // the arguments of a script that grants
 }
 
 // newGuard returns nil without quarantine.
@@ -43,11 +45,13 @@ func newGuard(o *options, nodes int) *guard {
 	if o.quarantine == 0 {
 		return nil
 	}
-	return &guard{
+	g := &guard{
 		marker: o.prefix + reservedMark + guardMark,
 		nodes:  strconv.Itoa(nodes),
 		maxTTL: serverMillis(o.quarantine),
 	}
+	g.last = []any{"0", g.nodes, g.maxTTL}
+	return g
 }
 
 // A runGuard is the guard on one connection: for the run of the server that the
@@ -62,6 +66,10 @@ type runGuard struct {
 	until     time.Time
 }
 
+func (g *runGuard) key() any { return g.marker }
+
+func (g *runGuard) args() []any { return g.last }
+
 // script is the one to send: by its source if eval, and then, or if the server has
 // forgotten its scripts, one that looks at the run.
 func (g *runGuard) script(s *script, eval, forgot bool) *script {
@@ -71,13 +79,10 @@ func (g *runGuard) script(s *script, eval, forgot bool) *script {
 	return g.fast[s]
 }
 
-// guardCommands are what a handshake asks for quarantine, together with the rest; nil
-// without it.
-func (n *node) guardCommands() [][]any {
-	if n.guard == nil {
-		return nil
-	}
-	commands := [][]any{{"INFO", "server"}, n.guard.look(slowScripts[lockScript])}
+// questions look at the server's run and at the marker, and have it know the scripts that
+// grant.
+func (g *guard) questions() [][]any {
+	commands := [][]any{{"INFO", "server"}, g.look(slowScripts[lockScript])}
 	for _, s := range slowScripts {
 		commands = append(commands, []any{"SCRIPT", "LOAD", s.sourceArg})
 	}
@@ -89,14 +94,11 @@ func (g *guard) look(s *script) []any {
 	return []any{"EVAL", s.sourceArg, 1, g.marker, "1", g.nodes, g.maxTTL}
 }
 
-// learn has a new connection's server learn the scripts that grant, once guardCommands
-// have been answered; nil without quarantine. What the server refuses is not fatal: the
+// learn has a new connection's server learn the fast texts of the scripts that grant,
+// once the questions have been answered. What the server refuses is not fatal: the
 // scripts will say so when they are needed, and extensions and releases do not need them.
-func (n *node) learn(ctx context.Context, conn *wire, answers []answer) (*runGuard, error) {
-	if n.guard == nil {
-		return nil, nil
-	}
-	g := &runGuard{guard: n.guard}
+func (all *guard) learn(ctx context.Context, conn *wire, answers []answer) (connDialect, error) {
+	g := &runGuard{guard: all}
 	text, _ := answers[0].reply.([]byte)
 	info := infoFields(string(text))
 	if answers[1].err == nil {
@@ -207,7 +209,7 @@ func (r *Redlock) Admit(ctx context.Context, nodes ...string) error {
 	var g errgroup.Group
 	for i, n := range named {
 		g.Go(func() error {
-			if err := n.admit(ctx, r.defaults.nodeTimeout); err != nil {
+			if err := r.guard.admit(ctx, n, r.defaults.nodeTimeout); err != nil {
 				failed[i] = fmt.Errorf("redlock: admit: %s: %w", n.name, err)
 			}
 			return nil
@@ -222,12 +224,12 @@ func (r *Redlock) Admit(ctx context.Context, nodes ...string) error {
 
 // admit is for the run that the node is in now: a request that is delivered late, when
 // the caller has been told that it failed, must not admit a later one.
-func (n *node) admit(ctx context.Context, timeout time.Duration) error {
+func (g *guard) admit(ctx context.Context, n *node, timeout time.Duration) error {
 	run := n.call(ctx, command{script: runScript}, timeout)
 	if run.err != nil {
 		return run.err
 	}
-	cmd := command{script: admitScript, keys: []any{n.guard.marker}, argv: []any{run.value, n.guard.nodes, n.guard.maxTTL}}
+	cmd := command{script: admitScript, keys: []any{g.marker}, argv: []any{run.value, g.nodes, g.maxTTL}}
 	out := n.call(ctx, cmd, timeout)
 	if out.stance == no {
 		return errors.New("it has restarted meanwhile")

@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 )
@@ -16,7 +17,7 @@ type round struct {
 	r         *Redlock
 	ctx       context.Context //nolint:containedctx // Only its values, for the hook.
 	op        Op
-	resources []string
+	claim     *claim
 	attempt   int
 	judge     func(t tally, need, n int) verdict
 	start     time.Time
@@ -98,7 +99,7 @@ func (b ballot) vote(node string) Vote {
 func (r *Redlock) newRound(ctx context.Context, op Op, c *claim, cmd command, kind requestKind, judge func(tally, int, int) verdict, attempt int) *round {
 	n := len(r.nodes)
 	small := &smallRound{round: round{
-		r: r, ctx: ctx, op: op, resources: c.resources, attempt: attempt, judge: judge,
+		r: r, ctx: ctx, op: op, claim: c, attempt: attempt, judge: judge,
 		pending: n, decided: make(chan struct{}),
 	}}
 	rd := &small.round
@@ -107,7 +108,7 @@ func (r *Redlock) newRound(ctx context.Context, op Op, c *claim, cmd command, ki
 		rd.requests, rd.ballots = make([]request, n), make([]ballot, n)
 	}
 	rd.requests, rd.ballots = rd.requests[:n], rd.ballots[:n]
-	rd.task = task{kind: kind, cmd: cmd, claim: c, voter: rd}
+	rd.task = task{kind: kind, cmd: cmd, token: &c.tokenState, voter: rd}
 	for i := range rd.ballots {
 		rd.ballots[i] = ballot{err: ErrPending, stance: pending}
 		rd.requests[i] = request{task: &rd.task, index: uint16(i)}
@@ -182,6 +183,9 @@ func (rd *round) send(i int, now time.Time) {
 // ignored: what they have left on the node is the release's business, which
 // is queued behind the request on the same connection.
 func (rd *round) vote(i int, out outcome, at time.Time) {
+	if out.unqueued != "" {
+		rd.r.ears.all[i].complain(noLine, fmt.Errorf("not put in line: %s", out.unqueued))
+	}
 	for rd != nil {
 		rd = rd.voteOnce(i, out, at)
 	}
@@ -284,8 +288,8 @@ func (rd *round) eventLocked(kind EventKind, err error) {
 		return // Without a fence it is no lock yet; what comes of it says the next round.
 	}
 	e := Event{
-		Kind: kind, Op: rd.op, Resources: append([]string(nil), rd.resources...), Attempt: rd.attempt,
-		Votes: rd.votesLocked(), Took: time.Since(rd.start), Err: err, Owner: ownerOf(rd.task.claim.token),
+		Kind: kind, Op: rd.op, Resources: append([]string(nil), rd.claim.resources...), Attempt: rd.attempt,
+		Votes: rd.votesLocked(), Took: time.Since(rd.start), Err: err, Owner: ownerOf(rd.claim.token),
 	}
 	if err == nil {
 		e.Until = rd.until.mono

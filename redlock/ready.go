@@ -44,29 +44,6 @@ func (r *readiness) next() <-chan struct{} {
 	return r.changed
 }
 
-// readyLocked notes that the node is connected, or not any more. n.mu is held.
-func (n *node) readyLocked(up bool) {
-	if up {
-		n.failed = false
-		n.ready.up.Add(1)
-	} else {
-		n.ready.up.Add(-1)
-	}
-	n.ready.tell()
-}
-
-// coming says whether the node is up, or is being connected to without a failure since
-// it was up; it begins to connect if nobody has needed the node yet.
-func (n *node) coming() (up, coming bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.state == nodeIdle && !n.closing {
-		n.state = nodeConnecting
-		go n.run()
-	}
-	return n.state == nodeUp, n.state == nodeConnecting && !n.failed
-}
-
 // connected waits, at most for the connect timeout, for a quorum of connections, as long
 // as those that are being made may complete one. It returns an error only if ctx or the
 // Redlock ended first. Where a quorum is connected it costs one atomic load.
@@ -108,21 +85,11 @@ func (a *acquisition) unasked(ctx context.Context, number int, cause error) erro
 	c := newClaim(a.resources, a.keys, a.o.owner, a.ttl, len(a.r.nodes))
 	rd := a.r.newRound(ctx, OpLock, c, command{}, lockKind, decideLock, number)
 	for i, n := range a.r.nodes {
-		rd.skip(i, ballot{err: n.unreached(), stance: silent})
+		b := ballot{err: n.unreached(), stance: silent}
+		if b.err == nil {
+			b.err = ErrPending
+		}
+		rd.skip(i, b)
 	}
 	return a.endedBy(cause, a.r.quorumError(rd, ErrNoQuorum))
-}
-
-// unreached is the vote of a node that was not asked, as it may not have been connected.
-func (n *node) unreached() error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	switch {
-	case n.state == nodeUp:
-		return ErrPending
-	case n.down != nil:
-		return n.down
-	default:
-		return errUnreached
-	}
 }

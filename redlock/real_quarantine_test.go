@@ -389,7 +389,7 @@ func TestRealALateAdmitIsNotForTheNextRun(t *testing.T) {
 	require.ErrorContains(t, err, "quarantined")
 
 	conn := adminConn(t, n)
-	stale, err := redis.Int(conn.Do("EVAL", admitScript.sourceArg, 1, r.nodes[0].guard.marker, strings.Repeat("ab", 20), "1", 2000))
+	stale, err := redis.Int(conn.Do("EVAL", admitScript.sourceArg, 1, r.guard.marker, strings.Repeat("ab", 20), "1", 2000))
 	require.NoError(t, err)
 	require.Zero(t, stale)
 }
@@ -439,23 +439,23 @@ func TestRealATextOfAnEarlierRun(t *testing.T) {
 	l, err := r.TryLock(t.Context(), []string{"warm"}, time.Second)
 	require.NoError(t, err)
 	require.NoError(t, l.Unlock(t.Context()))
-	require.NotNil(t, r.nodes[0].running.fast)
+	require.NotNil(t, r.nodes[0].spoken.(*runGuard).fast)
 	conn := adminConn(t, n)
 	known := func(s *script) bool {
 		found, failed := redis.Ints(conn.Do("SCRIPT", "EXISTS", s.shaArg))
 		require.NoError(t, failed)
 		return found[0] == 1
 	}
-	require.True(t, known(r.nodes[0].running.fast[lockScript]))
+	require.True(t, known(r.nodes[0].spoken.(*runGuard).fast[lockScript]))
 	require.NoError(t, n.FlushScripts())
 	l, err = r.TryLock(t.Context(), []string{"x"}, time.Second)
 	require.NoError(t, err)
 	require.NoError(t, l.Unlock(t.Context()))
-	assert.False(t, known(r.nodes[0].running.fast[lockScript]))
+	assert.False(t, known(r.nodes[0].spoken.(*runGuard).fast[lockScript]))
 	assert.True(t, known(slowScripts[lockScript]))
 
 	earlier := strings.Repeat("ab", 20)
-	g := r.nodes[0].guard
+	g := r.guard
 	require.NoError(t, n.Set(g.marker.(string), earlier+" votes "+g.nodes.(string)+" 2000 0", time.Hour))
 	stray := fastScripts(earlier, g.marker.(string), g.nodes.(string))[lockScript]
 	other := fastScripts(earlier, "p:"+g.marker.(string), g.nodes.(string))[lockScript]
@@ -493,7 +493,7 @@ func TestRealALargerMaxTTLIsHeardOfInEveryRequest(t *testing.T) {
 	}
 	for range 3 { // The first time, large connects.
 		require.NoError(t, try(large))
-		require.NotNil(t, large.nodes[0].running.fast)
+		require.NotNil(t, large.nodes[0].spoken.(*runGuard).fast)
 		require.Equal(t, time.Hour, markerOf(t, n).maxTTL)
 		require.NoError(t, try(small))
 		require.NoError(t, small.Admit(t.Context(), names(c)...))

@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"errors"
+	"math"
 	"strings"
 	"time"
 
@@ -27,8 +28,8 @@ func (n *node) refused(q *request, err error) (error, bool) {
 		// sent again only ahead of its release: behind it, it would leave an orphan.
 		// It is sent again even if its round has been decided: on a node that is
 		// always the last to answer, nothing else would bring the script back.
-		if q.kind == lockKind && q.claim.marks[q.index]&markReleased != 0 {
-			q.claim.marks[q.index] &^= markSent
+		if q.kind == lockKind && q.token.marks[q.index]&markReleased != 0 {
+			q.token.marks[q.index] &^= markSent
 			return err, false
 		}
 		q.eval, n.forgot = true, true
@@ -36,10 +37,10 @@ func (n *node) refused(q *request, err error) (error, bool) {
 		return nil, true
 	}
 	switch {
-	case q.kind == releaseKind && q.claim.marks[q.index]&markSent != 0:
+	case q.kind == releaseKind && q.token.marks[q.index]&markSent != 0:
 		n.retry(q)
 	case q.kind == lockKind && refusals[code]:
-		q.claim.marks[q.index] &^= markSent
+		q.token.marks[q.index] &^= markSent
 	}
 	return err, false
 }
@@ -66,7 +67,7 @@ func errorCode(err error) string {
 // beyond it.
 func (n *node) after(d time.Duration) time.Duration {
 	now := time.Since(n.epoch)
-	return now + min(d, maxDuration-now)
+	return now + min(d, math.MaxInt64-now)
 }
 
 // retry sends a release again that was answered with an error (BUSY, LOADING,
@@ -76,7 +77,7 @@ func (n *node) retry(q *request) {
 	gone := q.gone
 	if gone == 0 {
 		// No request that could have lengthened the key's life came after this one.
-		gone = n.after(q.claim.longest())
+		gone = n.after(q.token.longest())
 	}
 	left := gone - time.Since(n.epoch)
 	if left < 0 {
@@ -89,8 +90,8 @@ func (n *node) retry(q *request) {
 	}
 	again := &request{
 		task: &task{
-			kind: releaseKind, cmd: q.claim.releaseCommand(time.Now().Add(wait)), claim: q.claim, limit: q.limit, gone: gone,
-			voter: q.claim.wakeReader(),
+			kind: releaseKind, cmd: q.token.owner.releaseCommand(time.Now().Add(wait)), token: q.token, limit: q.limit, gone: gone,
+			voter: q.token.owner.wakeReader(),
 		},
 		index: q.index, tries: min(q.tries+1, maxTries),
 	}

@@ -103,11 +103,11 @@ const unknownLife = time.Hour + 1
 // foreignClaim is the claim of a token that another process has made. Any node may have
 // its keys.
 func (r *Redlock) foreignClaim(resources []string, keys []any, token string) *claim {
-	c := &claim{resources: resources, keys: keys, token: token, argv: []any{token}, marks: make([]mark, len(r.nodes))}
+	c := &claim{resources: resources, keys: keys, token: token, argv: []any{token}}
+	c.begin(c, len(r.nodes), unknownLife)
 	for i := range c.marks {
 		c.marks[i] = markSent | markForeign
 	}
-	c.life.Store(int64(unknownLife))
 	if q := r.defaults.quarantine; q > 0 {
 		c.life.Store(int64(q) + 1)
 	}
@@ -125,7 +125,7 @@ func (r *Redlock) releaseForeign(ctx context.Context, c *claim) (*round, verdict
 	ask := task{kind: askKind, cmd: c.lifeCommand(), voter: &lifeReader{claim: c}, limit: r.defaults.nodeTimeout}
 	now := time.Now()
 	for i, n := range r.nodes {
-		if n.confirmed(c, i) { // In an earlier call.
+		if n.confirmed(&c.tokenState, i) { // In an earlier call.
 			rd.skip(i, ballot{stance: yes})
 			continue
 		}

@@ -20,6 +20,10 @@ type command struct {
 	script *script // nil: a PING
 	keys   []any
 	argv   []any
+
+	// aged: what it says depends on when it is sent. It is of a release, which is made
+	// anew when it is written.
+	aged bool
 }
 
 // A task is what the requests of a round have in common. It is not changed once
@@ -27,7 +31,7 @@ type command struct {
 type task struct {
 	kind  requestKind
 	cmd   command
-	claim *claim        // lock, repair, extend, release
+	token *tokenState   // lock, repair, extend, release
 	voter voter         // nil: nobody waits for the answer
 	limit time.Duration // the node timeout; silence is judged by it too
 

@@ -1,9 +1,6 @@
 package redlock
 
 import (
-	"crypto/sha1"
-	"encoding/hex"
-	"fmt"
 	"time"
 )
 
@@ -16,47 +13,9 @@ import (
 // stores has reservedMark in its key.
 const reservedMark = "__redlock__:"
 
-// A script is a Lua program that runs atomically on one node.
-type script struct {
-	name              string
-	shaArg, sourceArg any // boxed, for redigo
-	decode            func(reply any) outcome
-
-	// session: it also takes the session's tombstone as its last key and the
-	// connection's generation as its last argument.
-	session bool
-}
-
-// An outcome is what a reply to a script means for the round.
-type outcome struct {
-	stance    stance
-	err       error // nil for a yes; ErrTaken or ErrLost for a no; else why there is no answer
-	stale     bool  // the script did nothing, because the connection has been given up
-	abstained bool  // the script did nothing, because of the quarantine
-	holder    string
-	owner     string
-	holderTTL time.Duration
-	value     string   // inspect: the token's beginning
-	fence     int64    // fencedLock, fencedQueue, raise: of a yes, what the counters are exactly
-	told      []string // unlock, leave, pass: by resource, who was told; nil: nobody is in line
-	unqueued  string   // queue: why the waiter was not put in line
-}
-
-func newScript(name, source string, decode func(any) outcome) *script {
-	sum := sha1.Sum([]byte(source))
-	sha := hex.EncodeToString(sum[:])
-	return &script{name: name, shaArg: sha, sourceArg: source, decode: decode}
-}
-
 // Keys of another type: GET fails for them. Where a script asks whether a key
 // holds its token it uses pcall, and the answer is no: with call, one such key
 // would keep a release from deleting the others.
-
-func (s *script) ofSession() *script {
-	s.session = true
-	s.decode = decodeGuarded(s.decode)
-	return s
-}
 
 // handshakeScripts are loaded into every new connection's server. SCRIPT FLUSH
 // or a restart behind a proxy may still lose them at any moment.
@@ -86,7 +45,7 @@ const digestLua = `string.sub(redis.sha1hex(v), 1, 12)`
 //
 // One resource, the common case, takes two calls. SET NX rather than MGET and
 // SET: MGET shows a key of another type as missing, and SET would overwrite it.
-var lockScript = newScript("lock", `
+var lockScript = thatGrants(newScript("lock", `
 local n = #KEYS - 1
 `+bornLua+`
 if n == 1 and redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return 1 end
@@ -94,14 +53,7 @@ if n == 1 and redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then retu
 if longest then return {longest, holder, owner} end
 `+grantLua+`
 return 1
-`, decodeLock).ofSession()
-
-// bornLua refuses what a connection that was given up delivers late. Every script of a
-// session begins with it: its last key is the tombstone, its last argument the
-// generation.
-const bornLua = `
-local born = redis.call('GET', KEYS[#KEYS])
-if born and tonumber(born) > tonumber(ARGV[#ARGV]) then return 0 end`
+`, decodeLock))
 
 // lookLua counts the resources that hold the token, lists those that hold another
 // one, and finds out which of these is kept longest, and for how long.
@@ -202,7 +154,7 @@ return 1
 //	1     all keys hold the token
 //	-1    refused: a key is another's; nothing was changed
 //	0     refused as a lock request is: the connection was given up
-var repairScript = newScript("repair", `
+var repairScript = thatGrants(newScript("repair", `
 local n, fence, keep = #KEYS - 1, #ARGV == 5 and ARGV[3], ARGV[4]
 if fence then n = n / 2 end
 `+bornLua+`
@@ -230,7 +182,7 @@ return 1
 		return outcome{err: errStale, stale: true}
 	}
 	return unexpected("repair", reply)
-}).ofSession()
+}))
 
 // unlockScript deletes the keys that hold the token. After it, none does. Who is
 // first in line for a resource that it has freed is told.
@@ -313,35 +265,6 @@ func decodeHeld(name string) func(any) outcome {
 	}
 }
 
-// tombstoneScript has the node refuse what earlier connections of the session may still
-// deliver. One that comes late itself does nothing: it would let in what a newer
-// connection has refused.
-//
-//	KEYS  the session's tombstone
-//	ARGV  generation of the connection, life of the tombstone in ms
-//	1     done
-//	0     a newer connection has begun; nothing was done
-//
-// It begins with a PEXPIRE, which the tombstone may well ignore: a server that is
-// out of memory refuses a script's SET, unless a write that needs no memory went
-// before it. There, too, held locks must be extended and released.
-var tombstoneScript = newScript("tombstone", `
-local born = redis.call('GET', KEYS[1])
-if born and tonumber(born) > tonumber(ARGV[1]) then return 0 end
-local life = string.format('%.0f', math.max(redis.call('PTTL', KEYS[1]), tonumber(ARGV[2])))
-redis.call('PEXPIRE', KEYS[1], life)
-redis.call('SET', KEYS[1], ARGV[1], 'PX', life)
-return 1
-`, func(reply any) outcome {
-	switch reply {
-	case int64(1):
-		return outcome{stance: yes}
-	case int64(0):
-		return outcome{err: errStale, stale: true}
-	}
-	return unexpected("tombstone", reply)
-})
-
 // inspectScript reads who holds one resource.
 //
 //	KEYS  the resource's key
@@ -410,12 +333,4 @@ func millis(ms int64) time.Duration {
 		return maxDuration
 	}
 	return time.Duration(ms) * time.Millisecond
-}
-
-func unexpected(name string, reply any) outcome {
-	s := fmt.Sprintf("%v", reply)
-	if len(s) > 80 {
-		s = s[:80] + "…"
-	}
-	return outcome{err: fmt.Errorf("unexpected reply to the %s script: %T %s", name, reply, s)}
 }

@@ -62,7 +62,7 @@ local maxFence = 9007199254740991`
 //
 // The other answers are those of the lock script. One resource whose counter is behind
 // the proposal, the common case, takes five calls.
-var fencedLockScript = newScript("fencedLock", maxFenceLua+`
+var fencedLockScript = thatGrants(newScript("fencedLock", maxFenceLua+`
 local n = (#KEYS - 1) / 2
 local at, proposal, keep = n, tonumber(ARGV[3]), ARGV[4]
 `+bornLua+`
@@ -84,7 +84,7 @@ end
 if longest then return {longest, holder, owner} end
 `+fenceLua+`
 return fence
-`, decodeFenced(decodeLock)).ofSession()
+`, decodeFenced(decodeLock)))
 
 // raiseScript sets the counters of a lock to a fence that is not below them.
 //

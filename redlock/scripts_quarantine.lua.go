@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -100,6 +101,9 @@ end
 `)
 }
 
+// unguardedScripts are those of a handshake that do not grant.
+var unguardedScripts = slices.DeleteFunc(slices.Clone(handshakeScripts), func(s *script) bool { return s.session })
+
 func withGuard(guard string) map[*script]*script {
 	guarded := make(map[*script]*script)
 	for _, s := range handshakeScripts {
@@ -108,6 +112,14 @@ func withGuard(guard string) map[*script]*script {
 		}
 	}
 	return guarded
+}
+
+// thatGrants makes a script one of those that quarantine is about: of a session, since
+// they set keys.
+func thatGrants(s *script) *script {
+	s.session = true
+	s.decode = decodeGuarded(s.decode)
+	return s
 }
 
 func decodeGuarded(decode func(any) outcome) func(any) outcome {

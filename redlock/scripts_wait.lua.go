@@ -48,9 +48,9 @@ const maxLine, keptOfFull = "1000", "900"
 // The place in line is the node's time less the time waited: all nodes agree on
 // the order up to the differences between network delays, though no two of the
 // clocks involved need agree.
-var queueScript = newScript("queue", `
+var queueScript = thatGrants(newScript("queue", `
 local n, fence = (#KEYS - 1) / 2, 1
-`+queueLua(grantLua), decodeQueue(decodeLock)).ofSession()
+`+queueLua(grantLua), decodeQueue(decodeLock)))
 
 // fencedQueueScript is the queue script with fencing. Its answer to a grant is that of
 // fencedLockScript.
@@ -58,10 +58,10 @@ local n, fence = (#KEYS - 1) / 2, 1
 //	KEYS  the resources' keys, their bells, their counters, then the session's tombstone
 //	ARGV  as the queue script, but before the generation: proposal, life of the
 //	      counters in ms
-var fencedQueueScript = newScript("fencedQueue", maxFenceLua+`
+var fencedQueueScript = thatGrants(newScript("fencedQueue", maxFenceLua+`
 local n = (#KEYS - 1) / 3
 local at, proposal, keep = 2 * n, tonumber(ARGV[7]), ARGV[8]
-`+queueLua(fenceLua), decodeQueue(decodeFenced(decodeLock))).ofSession()
+`+queueLua(fenceLua), decodeQueue(decodeFenced(decodeLock))))
 
 // queueLua is the rest of both: fence is what a grant is to say.
 func queueLua(grant string) string {
@@ -173,6 +173,18 @@ return answer
 
 // releaseNameLua names a release by a digest of its token, as digest in claim.go does.
 const releaseNameLua = `string.sub(redis.sha1hex(ARGV[1]), 1, 12)`
+
+// decodeMessage reads what is published of a release: the digest of its token, and the
+// resource's key.
+func decodeMessage(payload string) (key, digest string, ok bool) {
+	if len(payload) <= digestLen {
+		return "", "", false
+	}
+	return payload[digestLen:], payload[:digestLen], true
+}
+
+// digestLen is the length of what digestLua leaves of a token.
+const digestLen = 12
 
 // refusedToTell and stillReserved are what tellLua says instead of a channel, and ahead of
 // one.

@@ -81,24 +81,18 @@ func (r *Redlock) Stats() Stats {
 	}
 	s.Asking, s.Queued, s.Window = r.admission.stats()
 	for _, n := range r.nodes {
-		ns := n.stats()
-		ns.Listens = n.ear.isUp()
-		s.Nodes = append(s.Nodes, ns)
+		s.Nodes = append(s.Nodes, n.stats())
 	}
 	return s
 }
 
+// stats is the state of the node as Stats shows it.
 func (n *node) stats() NodeStats {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	s := NodeStats{
-		Node: n.name, Up: n.state == nodeUp, Err: n.down, Backlog: n.backlog(),
-		Unknown: n.unknowns, Cleaned: n.cleaned, Debts: n.owed.len, Connects: n.connects,
+	s := n.status()
+	return NodeStats{
+		Node: n.name, Up: s.up, Err: s.down, Abstains: s.abstains, Backlog: s.backlog, Listens: n.ear.isUp(),
+		Unknown: s.unknown, Cleaned: s.released, Debts: s.owed, Connects: s.connects,
 	}
-	if n.line != nil && n.line.guard != nil {
-		s.Abstains = n.line.guard.abstains(time.Now())
-	}
-	return s
 }
 
 type counters struct {

@@ -114,7 +114,7 @@ func (l *Lock) release(ctx context.Context, now time.Time) (*round, verdict) {
 	for i, n := range l.r.nodes {
 		// When a release is repeated: asked again, a node that has already removed
 		// the key would seem to have lost it.
-		if n.confirmed(l.claim, i) {
+		if n.confirmed(&l.claim.tokenState, i) {
 			rd.skip(i, ballot{stance: yes})
 		}
 	}

@@ -37,7 +37,7 @@ func (n *node) owe(q *request) {
 	if q.kind != releaseKind {
 		return // A claim that may have left something has its own release, when it comes.
 	}
-	m := &q.claim.marks[q.index]
+	m := &q.token.marks[q.index]
 	if *m&markSent == 0 || *m&markOwed != 0 {
 		return
 	}
@@ -47,12 +47,12 @@ func (n *node) owe(q *request) {
 	*m |= markOwed
 	ends := q.gone
 	if ends == 0 {
-		ends = n.after(max(q.claim.longest(), minTombstone))
+		ends = n.after(max(q.token.longest(), minTombstone))
 	}
 	n.owed.push(&request{
 		task: &task{
-			kind: releaseKind, cmd: q.claim.releaseCommand(time.Now()), claim: q.claim, limit: n.timeout, gone: ends,
-			voter: q.claim.wakeReader(),
+			kind: releaseKind, cmd: q.token.owner.releaseCommand(time.Now()), token: q.token, limit: n.timeout, gone: ends,
+			voter: q.token.owner.wakeReader(),
 		},
 		index: q.index, owed: true, sent: time.Since(n.epoch),
 	})
@@ -72,7 +72,7 @@ func (n *node) hasRoom() bool {
 // isOver reports whether nothing can be left of the keys of a release that is owed. For how
 // long those of another process live may have become known after it was owed.
 func (q *request) isOver(now time.Duration) bool {
-	return now >= q.gone || now-q.sent >= max(q.claim.longest(), minTombstone)
+	return now >= q.gone || now-q.sent >= max(q.token.longest(), minTombstone)
 }
 
 // sendOwed queues the releases that are owed, ahead of everything else, and returns how
@@ -84,7 +84,7 @@ func (n *node) sendOwed() (count int) {
 		rest.push(q)
 	}
 	for q := n.owed.pop(); q != nil; q = n.owed.pop() {
-		q.claim.marks[q.index] &^= markOwed
+		q.token.marks[q.index] &^= markOwed
 		n.push(q)
 	}
 	for q := rest.pop(); q != nil; q = rest.pop() {
@@ -97,7 +97,7 @@ func (n *node) sendOwed() (count int) {
 func (n *node) leave(q *request) {
 	n.unknown++
 	n.unknowns++
-	n.life = max(n.life, q.claim.longest(), minTombstone)
+	n.life = max(n.life, q.token.longest(), minTombstone)
 	n.late = max(n.late, n.after(n.life))
 }
 
@@ -112,7 +112,7 @@ func (n *node) forget() {
 		next := q.next
 		if q.isOver(now) {
 			n.owed.remove(q)
-			q.claim.marks[q.index] &^= markSent | markOwed
+			q.token.marks[q.index] &^= markSent | markOwed
 		}
 		q = next
 	}
@@ -121,7 +121,7 @@ func (n *node) forget() {
 // tombstoneStep puts up the tombstone of generation gen, which is to live for the given
 // time. EVAL, not EVALSHA: the server may not know the script.
 func (n *node) tombstoneStep(gen int64, life time.Duration) step {
-	return step{[]any{"EVAL", tombstoneScript.sourceArg, 1, n.stone, gen, serverMillis(life)}, func(a answer) error {
+	return step{[]any{"EVAL", tombstoneScript.sourceArg, 1, n.stone, gen, life.Milliseconds() + 1}, func(a answer) error {
 		err := a.err
 		if err == nil {
 			err = tombstoneScript.decode(a.reply).err
@@ -146,14 +146,14 @@ func isForbiddenKey(err error) bool {
 
 // A settlement is what a connection has to settle of those before it.
 type settlement struct {
-	event Event // Unknown and Cleaned are counted in it
-	owed  int   // releases that are still to be answered
+	unknown  int // outcomes
+	released int // of those that were owed
+	owed     int // releases that are still to be answered
 }
 
-// begin sends the event if there is nothing to wait for. n.mu is held.
+// begin tells the observer if there is nothing to wait for. n.mu is held.
 func (s *settlement) begin(n *node, unknown, owed int) {
-	s.event = Event{Kind: EventNodeCleaned, Node: n.name, Unknown: unknown}
-	s.owed = owed
+	s.unknown, s.owed = unknown, owed
 	if owed == 0 {
 		s.end(n)
 	}
@@ -164,18 +164,18 @@ func (s *settlement) begin(n *node, unknown, owed int) {
 func (s *settlement) answered(n *node, done bool) {
 	if done {
 		n.cleaned++
-		s.event.Cleaned++
+		s.released++
 	}
 	if s.owed--; s.owed == 0 {
 		s.end(n)
 	}
 }
 
-// end sends the event, if there is one to send, also when the connection has broken
+// end tells the observer, if there is something to tell, also when the connection has broken
 // before all was settled. n.mu is held.
 func (s *settlement) end(n *node) {
-	if s.event.Unknown > 0 || s.event.Cleaned > 0 {
-		n.events.send(n.ctx, s.event)
+	if s.unknown > 0 || s.released > 0 {
+		n.watcher.settled(s.unknown, s.released)
 	}
 	*s = settlement{}
 }

@@ -1,10 +1,13 @@
 package redlock
 
 import (
+	"errors"
 	"strings"
 	"sync/atomic"
 	"time"
 )
+
+var errNoPublish = errors.New("the server refuses PUBLISH")
 
 // The queueKeys are what a script needs besides a claim to put a client in line for
 // resources, or to tell who is.
@@ -48,6 +51,13 @@ func (r *Redlock) wakeReader(c *claim) *wakeReader {
 	small.queueKeys.init(r, c.resources, c.keys, space)
 	c.wake, small.wake = &small.queueKeys, &small.queueKeys
 	return &small.wakeReader
+}
+
+// message gets what has been published to this process's channel on node i.
+func (q *queue) message(i int, payload string) {
+	if key, digest, ok := decodeMessage(payload); ok {
+		q.hear(i, key, digest)
+	}
 }
 
 // pass has the next in line for a key at node i told, if the resource is free, of the

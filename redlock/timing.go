@@ -1,0 +1,34 @@
+package redlock
+
+import "time"
+
+// The limits of time of a connection. What a connection takes has nothing to do with what
+// a request on it takes.
+
+const (
+	// minSilence is the least time without an answer after which a connection
+	// counts as broken. It is above what a few lost packets in a row cost, and
+	// with a check every watchInterval, a dead connection is found within
+	// about a second.
+	minSilence = time.Second
+
+	// watchInterval is how often the watchdog looks while there is traffic.
+	watchInterval = 250 * time.Millisecond
+
+	// minConnect is the least time that an attempt to connect may take, handshake
+	// included, also one for a subscription. Making a connection is not
+	// answering a request: it takes several round trips, and TLS.
+	minConnect = time.Second
+)
+
+// silence is how long a request that somebody waits for timeout for may be
+// unanswered before the connection counts as broken. It is not many times the
+// timeout: that would keep a dead connection for seconds.
+func silence(timeout time.Duration) time.Duration {
+	return max(2*timeout, minSilence)
+}
+
+// connectLimit is how long an attempt to connect may take.
+func connectLimit(nodeTimeout time.Duration) time.Duration {
+	return max(2*nodeTimeout, minConnect)
+}
