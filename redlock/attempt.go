@@ -52,7 +52,7 @@ func (a *acquisition) attempt(ctx context.Context, number int) (*Lock, error) {
 	if ended := a.r.connected(ctx); ended != nil {
 		return nil, a.unasked(ctx, number, ended)
 	}
-	waited, err := a.r.admission.enter(ctx, a.o.nodeTimeout)
+	waited, err := a.r.admission.Enter(ctx, a.o.nodeTimeout)
 	if err != nil {
 		return nil, a.turnedAway(ctx, err, number)
 	}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/seed6c881748/redlock/internal/admission"
 )
 
 // A Node is one Redis master: independent of the others, neither replicated to
@@ -36,7 +38,7 @@ type Redlock struct {
 	ears     ears
 	guard    *guard // nil: no quarantine
 
-	admission *admission
+	admission *admission.Gate
 	overloads overloads
 
 	channel any       // on which this process hears of releases; boxed, as all that scripts get
@@ -75,7 +77,7 @@ func New(nodes []Node, opts ...Option) (*Redlock, error) {
 		need:      quorum(len(nodes)),
 		defaults:  o,
 		events:    &dispatcher{hook: o.hook},
-		admission: newAdmission(),
+		admission: admission.New(),
 		closing:   make(chan struct{}),
 		quiet:     make(chan struct{}),
 		done:      make(chan struct{}),
@@ -109,7 +111,7 @@ func New(nodes []Node, opts ...Option) (*Redlock, error) {
 		c := nodeConfig{
 			name: n.Name, pool: n.Pool, session: o.prefix + reservedMark + "s:" + newToken()[:16],
 			timeout: o.nodeTimeout, connectTimeout: o.connectTimeout,
-			crowd: &r.admission.crowd, scripts: handshakeScripts, watcher: &nodeObserver{r, n.Name},
+			crowd: r.admission.UnansweredLimit(), scripts: handshakeScripts, watcher: &nodeObserver{r, n.Name},
 		}
 		if r.guard != nil {
 			c.dialect, c.scripts = r.guard, unguardedScripts
@@ -322,7 +324,7 @@ func (r *Redlock) Close(ctx context.Context) error {
 		}
 	}
 	defer close(r.done)
-	r.admission.close()
+	r.admission.Close(ErrClosed)
 	r.keeper.close()
 	select {
 	case <-r.quiet:

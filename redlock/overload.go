@@ -3,13 +3,14 @@ package redlock
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/seed6c881748/redlock/internal/admission"
 )
 
-// This file is about what a call and its caller notice of an overload; admission.go
+// This file is about what a call and its caller notice of an overload; package admission
 // decides when there is one.
 
 // turnedAway returns the error of an attempt that was not made because of why: it was
@@ -22,7 +23,7 @@ func (a *acquisition) turnedAway(ctx context.Context, why error, number int) err
 	for i, n := range a.r.nodes {
 		e.Votes[i] = Vote{Node: n.name, Err: ErrOverloaded, stance: silent}
 	}
-	if !errors.Is(why, ErrOverloaded) {
+	if !errors.Is(why, admission.ErrTurnedAway) {
 		return a.endedBy(why, e)
 	}
 	a.r.counters.overloaded.Add(1)
@@ -32,6 +33,21 @@ func (a *acquisition) turnedAway(ctx context.Context, why error, number int) err
 	}
 	a.r.overloads.report(ctx, a.r.events, e)
 	return e
+}
+
+// leaveLocked gives the round's place back when its votes decide it, or when none is
+// pending. That the caller has given up does not: what it has asked is still the nodes'
+// to do, and calls that end early would overload them. rd.mu is held.
+func (rd *round) leaveLocked(now time.Time) {
+	v := rd.judge(rd.tally, rd.r.need, len(rd.ballots))
+	if v == undecided && rd.pending > 0 {
+		return
+	}
+	took := now.Sub(rd.start)
+	rd.r.admission.Leave(admission.Sample{
+		Took: took, Timeout: rd.admitted, Answered: v == granted || v == taken, Late: v == noQuorum && took >= rd.task.limit,
+	}, now)
+	rd.admitted = 0
 }
 
 // isOverload reports whether an attempt failed with err because of an overload: so many
@@ -77,48 +93,4 @@ func (o *overloads) report(ctx context.Context, events *dispatcher, e *QuorumErr
 		Votes: slices.Clone(e.Votes), Err: e.clone(), TurnedAway: o.unsent,
 	})
 	o.last, o.unsent = now, 0
-}
-
-// maxOverloadDelay bounds what a row of overloads makes of a shorter retry delay.
-const maxOverloadDelay = 5 * time.Second
-
-// A backoff has a Lock wait longer after each attempt of a row that failed because of an
-// overload: those who are turned away must not be back at once, or they only make
-// the line longer.
-type backoff struct {
-	row int // how many attempts have failed so, one after the other
-}
-
-// note takes in how an attempt has ended. A second look, which is no timed attempt, may
-// begin a row but makes it no longer: how often a waiter looks besides must not put off its
-// timed retries.
-func (b *backoff) note(err error, timed bool) {
-	switch {
-	case !isOverload(err):
-		b.row = 0
-	case timed || b.row == 0:
-		b.row++
-	}
-}
-
-// delay is how long to wait before the timed retry of this number: as the options say, and in
-// an overload at least that or the node timeout, doubled with each attempt of the
-// row, ± 50 %.
-func (b *backoff) delay(o *options, number int) time.Duration {
-	d := o.delay(number)
-	if b.row == 0 {
-		return d
-	}
-	return max(d, b.doubled(max(d, o.nodeTimeout)))
-}
-
-// look is how long to wait, in an overload, before a second look that is no timed attempt.
-func (b *backoff) look(o *options) time.Duration { return b.doubled(o.nodeTimeout) }
-
-// doubled returns d, doubled with each attempt of the row but the first, ± 50 %.
-func (b *backoff) doubled(d time.Duration) time.Duration {
-	for i := 1; i < b.row && d < maxOverloadDelay; i++ {
-		d = min(2*d, maxOverloadDelay)
-	}
-	return d/2 + rand.N(d)
 }

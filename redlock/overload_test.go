@@ -116,7 +116,7 @@ func TestWaitingForAdmissionTakesNoneOfTheLock(t *testing.T) {
 		r := newRedlock(t, c, WithNodeTimeout(250*time.Millisecond))
 		warm(t, r)
 		fillAdmission(t, r)
-		time.AfterFunc(150*time.Millisecond, r.admission.giveBack)
+		time.AfterFunc(150*time.Millisecond, r.admission.GiveBack)
 		start := time.Now()
 		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
 		require.NoError(t, err)
@@ -127,7 +127,7 @@ func TestWaitingForAdmissionTakesNoneOfTheLock(t *testing.T) {
 		for _, n := range c.Nodes {
 			n.Proxy().BlackHole(true)
 		}
-		time.AfterFunc(150*time.Millisecond, r.admission.giveBack)
+		time.AfterFunc(150*time.Millisecond, r.admission.GiveBack)
 		start = time.Now()
 		_, err = r.TryLock(t.Context(), []string{"b"}, ttl)
 		require.ErrorIs(t, err, ErrNoQuorum)
@@ -136,14 +136,15 @@ func TestWaitingForAdmissionTakesNoneOfTheLock(t *testing.T) {
 	})
 }
 
-// fillAdmission takes all places of the admission.
-func fillAdmission(t *testing.T, r *Redlock) {
+// fillAdmission takes all places of the admission that are free, and returns how many.
+func fillAdmission(t *testing.T, r *Redlock) int {
 	t.Helper()
-	busy, _, limit := r.admission.stats()
+	busy, _, limit := r.admission.Stats()
 	for range limit - busy {
-		_, err := r.admission.enter(t.Context(), time.Minute)
+		_, err := r.admission.Enter(t.Context(), time.Minute)
 		require.NoError(t, err)
 	}
+	return limit - busy
 }
 
 func TestTurnedAway(t *testing.T) {
@@ -200,6 +201,7 @@ func TestTurnedAway(t *testing.T) {
 func TestCallersThatEndEarlyKeepTheirPlaces(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c, WithNodeTimeout(250*time.Millisecond))
+		places := r.Stats().Window
 		warm(t, r)
 		work(t, 2*time.Millisecond, c.Nodes...)
 		defer work(t, 0, c.Nodes...)
@@ -211,7 +213,7 @@ func TestCallersThatEndEarlyKeepTheirPlaces(t *testing.T) {
 					_, err := r.TryLock(ctx, []string{strconv.Itoa(i)}, ttl)
 					cancel()
 					for _, n := range r.Stats().Nodes {
-						assert.LessOrEqual(t, n.Backlog, 4*easyWindow)
+						assert.LessOrEqual(t, n.Backlog, 4*places)
 					}
 					assert.ErrorIs(t, err, context.DeadlineExceeded)
 				}
@@ -301,6 +303,7 @@ func TestPlacesAreFreeAgain(t *testing.T) {
 func TestASlowMinoritysBacklogIsBounded(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c, WithNodeTimeout(250*time.Millisecond))
+		places := r.Stats().Window
 		warm(t, r)
 		kept, err := r.TryLock(t.Context(), []string{"kept"}, ttl)
 		require.NoError(t, err)
@@ -315,7 +318,7 @@ func TestASlowMinoritysBacklogIsBounded(t *testing.T) {
 		}
 		l.end()
 		t.Logf("%d locks, backlog %d", l.got.Load(), most)
-		assert.LessOrEqual(t, most, 4*easyWindow+100)
+		assert.LessOrEqual(t, most, 4*places+100)
 		assert.Zero(t, l.unlocks.Load())
 		assert.Zero(t, l.overloaded.Load()+l.unanswered.Load())
 		time.Sleep(time.Second)
@@ -338,6 +341,7 @@ func requireNoOther(t *testing.T, c *testcluster.Cluster, l *Lock) {
 func TestOverloadEndsAfterAHungMajority(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c, WithNodeTimeout(250*time.Millisecond))
+		places := r.Stats().Window
 		warm(t, r)
 		work(t, time.Millisecond, c.Nodes...)
 		defer work(t, 0, c.Nodes...)
@@ -345,7 +349,7 @@ func TestOverloadEndsAfterAHungMajority(t *testing.T) {
 		c.Nodes[1].Proxy().Hang()
 		l := startLoad(r, 200)
 		time.Sleep(5 * time.Second)
-		require.LessOrEqual(t, r.Stats().Window, easyWindow)
+		require.LessOrEqual(t, r.Stats().Window, places)
 		c.Nodes[0].Proxy().Resume()
 		c.Nodes[1].Proxy().Resume()
 		time.Sleep(2 * time.Second) // Reconnecting.
@@ -420,14 +424,12 @@ func TestAWaiterThatWasTurnedAwayLooksAgain(t *testing.T) {
 			got <- next
 		}()
 		time.Sleep(time.Second)
-		r.admission.mu.Lock()
-		r.admission.busy += maxWindow
-		r.admission.mu.Unlock()
+		taken := fillAdmission(t, r)
 		require.NoError(t, l.Unlock(t.Context()))
 		time.Sleep(170 * time.Millisecond)
-		r.admission.mu.Lock()
-		r.admission.busy -= maxWindow
-		r.admission.mu.Unlock()
+		for range taken {
+			r.admission.GiveBack()
+		}
 		start := time.Now()
 		l = <-got
 		require.Less(t, time.Since(start), time.Second)
@@ -459,6 +461,7 @@ func TestALongWayIsNoOverload(t *testing.T) {
 func TestLongTimeoutsOnADeadConnectionHoldUpNobody(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
+		places := r.Stats().Window
 		warm(t, r)
 		blackHole := func(on bool) {
 			for _, n := range c.Nodes[:2] {
@@ -467,7 +470,7 @@ func TestLongTimeoutsOnADeadConnectionHoldUpNobody(t *testing.T) {
 		}
 		blackHole(true)
 		var long sync.WaitGroup
-		for i := range 2 * easyWindow {
+		for i := range 2 * places {
 			long.Go(func() {
 				_, _ = r.TryLock(t.Context(), []string{"long" + strconv.Itoa(i)}, time.Hour, WithNodeTimeout(10*time.Minute))
 			})

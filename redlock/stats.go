@@ -79,7 +79,7 @@ func (r *Redlock) Stats() Stats {
 		EventsDropped: r.events.dropped.Load(),
 		HoldsEnded:    r.counters.holds.stats(),
 	}
-	s.Asking, s.Queued, s.Window = r.admission.stats()
+	s.Asking, s.Queued, s.Window = r.admission.Stats()
 	for _, n := range r.nodes {
 		s.Nodes = append(s.Nodes, n.stats())
 	}

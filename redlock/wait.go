@@ -5,6 +5,8 @@ import (
 	"errors"
 	"slices"
 	"time"
+
+	"github.com/seed6c881748/redlock/internal/admission"
 )
 
 // run makes attempts until one succeeds or is not worth repeating. Whoever is
@@ -44,7 +46,7 @@ func (a *acquisition) run(ctx context.Context) (l *Lock, err error) {
 // poll is run without waiting in line, neither here nor on the nodes.
 func (a *acquisition) poll(ctx context.Context) (*Lock, error) {
 	var last error
-	var overload backoff
+	var overload admission.Backoff
 	for attempt := 1; ; attempt++ {
 		l, err := a.attempt(ctx, attempt)
 		if err == nil {
@@ -56,8 +58,8 @@ func (a *acquisition) poll(ctx context.Context) (*Lock, error) {
 			if a.o.retryCount >= 0 && attempt > a.o.retryCount || !a.o.retryIf(err) {
 				return nil, err
 			}
-			overload.note(err, true)
-			d := overload.delay(a.o, attempt) // First: it may be a function of the user's, which panics.
+			overload.Note(isOverload(err), true)
+			d := overload.Delay(a.o.delay(attempt), a.o.nodeTimeout) // First: it may be a function of the user's, which panics.
 			a.r.counters.waiting.Add(1)
 			ended = a.r.sleep(ctx, d)
 			a.r.counters.waiting.Add(-1)
@@ -95,7 +97,7 @@ func (w *waiter) wait(ctx context.Context, attempts int, last error) (*Lock, err
 	a.r.counters.waiting.Add(1)
 	defer a.r.counters.waiting.Add(-1)
 	p := &waitTimer{w: w}
-	p.overload.note(last, true)
+	p.overload.Note(isOverload(last), true)
 	p.rearm(false, 1)
 	w.report(ctx, attempts, last)
 	for ticks := 0; ; {
@@ -131,7 +133,7 @@ func (w *waiter) wait(ctx context.Context, attempts int, last error) (*Lock, err
 		if why == byTick && a.o.retryCount >= 0 && ticks >= a.o.retryCount || !a.o.retryIf(err) {
 			return nil, err
 		}
-		p.overload.note(err, why == byTick)
+		p.overload.Note(isOverload(err), why == byTick)
 		if why == byTick || why == byTurn && !p.ticks(s) {
 			p.rearm(s.head, ticks+1)
 		}

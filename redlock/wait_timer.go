@@ -8,6 +8,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"github.com/seed6c881748/redlock/internal/admission"
 )
 
 // A waitTimer is a waiter's sleep between two attempts.
@@ -18,7 +20,7 @@ type waitTimer struct {
 	vain  int       // how often they had not, since the last timed retry
 	after string    // digest of the holder that was waited for
 
-	overload backoff
+	overload admission.Backoff
 }
 
 // minTick is the least time between two timed retries of a waiter that is not
@@ -28,7 +30,7 @@ const minTick = time.Millisecond
 // rearm sets when the next timed retry is due, by its number.
 func (p *waitTimer) rearm(head bool, number int) {
 	o := p.w.a.o
-	d := p.overload.delay(o, number)
+	d := p.overload.Delay(o.delay(number), o.nodeTimeout)
 	if !head {
 		d = max(d, minTick)
 	}
@@ -116,9 +118,9 @@ func (p *waitTimer) expect(why reason, err error) {
 	if no == nil {
 		return
 	}
-	if why != byTick && p.overload.row > 0 {
+	if why != byTick && p.overload.Overloaded() {
 		// It was told of something, and could not look: it is to, without being counted.
-		p.lapse = time.Now().Add(p.overload.look(p.w.a.o))
+		p.lapse = time.Now().Add(p.overload.Look(p.w.a.o.nodeTimeout))
 		return
 	}
 	holder := ""

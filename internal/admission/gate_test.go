@@ -1,7 +1,8 @@
-package redlock
+package admission
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -13,28 +14,30 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-const admissionTimeout = 250 * time.Millisecond
+const testTimeout = 250 * time.Millisecond
 
-// fullAdmission returns an admission in which all places are taken.
-func fullAdmission(t *testing.T) *admission {
+var errClosed = errors.New("closed")
+
+// fullGate returns a gate in which all places are taken.
+func fullGate(t *testing.T) *Gate {
 	t.Helper()
-	a := newAdmission()
-	for range a.window.limit() {
-		waited, err := a.enter(t.Context(), admissionTimeout)
+	g := New()
+	for range g.window.limit() {
+		waited, err := g.Enter(t.Context(), testTimeout)
 		require.NoError(t, err)
 		require.Zero(t, waited)
 	}
-	return a
+	return g
 }
 
-func TestAdmissionIsFirstComeFirstServed(t *testing.T) {
+func TestGateIsFirstComeFirstServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := fullAdmission(t)
+		g := fullGate(t)
 		var mu sync.Mutex
 		var order []int
 		for i := range 10 {
 			go func() {
-				waited, err := a.enter(t.Context(), admissionTimeout)
+				waited, err := g.Enter(t.Context(), testTimeout)
 				assert.NoError(t, err)
 				assert.Greater(t, waited, time.Duration(0))
 				mu.Lock()
@@ -45,7 +48,7 @@ func TestAdmissionIsFirstComeFirstServed(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		for range 10 {
-			a.giveBack()
+			g.GiveBack()
 			synctest.Wait()
 		}
 		assert.Equal(t, []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, order)
@@ -53,81 +56,81 @@ func TestAdmissionIsFirstComeFirstServed(t *testing.T) {
 }
 
 // Node timeouts are the calls' own: who came later may be turned away earlier.
-func TestAdmissionTurnsEachAwayInItsTime(t *testing.T) {
+func TestGateTurnsEachAwayInItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := fullAdmission(t)
+		g := fullGate(t)
 		var wg sync.WaitGroup
 		for i := range 300 {
 			timeout := []time.Duration{10 * time.Second, time.Second, 250 * time.Millisecond, 20 * time.Millisecond, time.Millisecond}[i%5]
 			wg.Go(func() {
 				start := time.Now()
-				waited, err := a.enter(context.Background(), timeout)
+				waited, err := g.Enter(context.Background(), timeout)
 				assert.Equal(t, time.Since(start), waited)
 				assert.GreaterOrEqual(t, waited, timeout*7/10)
 				assert.LessOrEqual(t, waited, timeout*3/4)
-				assert.ErrorIs(t, err, ErrOverloaded)
+				assert.ErrorIs(t, err, ErrTurnedAway)
 			})
 			time.Sleep(rand.N(time.Millisecond))
 		}
 		wg.Wait()
-		busy, queued, limit := a.stats()
+		busy, queued, limit := g.Stats()
 		assert.Equal(t, []int{limit, 0}, []int{busy, queued})
 	})
 }
 
-func TestAdmissionOfOneWhoseContextEnds(t *testing.T) {
+func TestTheWaitOfOneWhoseContextEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := fullAdmission(t)
+		g := fullGate(t)
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 		defer cancel()
-		_, err := a.enter(ctx, admissionTimeout)
+		_, err := g.Enter(ctx, testTimeout)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		_, queued, _ := a.stats()
+		_, queued, _ := g.Stats()
 		assert.Zero(t, queued)
 
 		// At the moment of its turn: the place is free for the next one.
 		ctx, cancel = context.WithCancel(t.Context())
 		first, second := make(chan error), make(chan error)
-		go func() { _, err := a.enter(ctx, admissionTimeout); first <- err }()
+		go func() { _, err := g.Enter(ctx, testTimeout); first <- err }()
 		synctest.Wait()
-		go func() { _, err := a.enter(context.Background(), admissionTimeout); second <- err }()
+		go func() { _, err := g.Enter(context.Background(), testTimeout); second <- err }()
 		synctest.Wait()
-		a.mu.Lock()
-		a.freeLocked()
+		g.mu.Lock()
+		g.freeLocked()
 		cancel()
-		a.mu.Unlock()
+		g.mu.Unlock()
 		require.ErrorIs(t, <-first, context.Canceled)
 		require.NoError(t, <-second)
-		busy, queued, limit := a.stats()
+		busy, queued, limit := g.Stats()
 		assert.Equal(t, []int{limit, 0}, []int{busy, queued})
 	})
 }
 
-func TestAdmissionCloses(t *testing.T) {
+func TestGateCloses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := fullAdmission(t)
+		g := fullGate(t)
 		var closed atomic.Int64
 		for range 100 {
 			go func() {
-				_, err := a.enter(t.Context(), admissionTimeout)
-				assert.ErrorIs(t, err, ErrClosed)
+				_, err := g.Enter(t.Context(), testTimeout)
+				assert.ErrorIs(t, err, errClosed)
 				closed.Add(1)
 			}()
 		}
 		synctest.Wait()
-		a.close()
+		g.Close(errClosed)
 		synctest.Wait()
 		assert.EqualValues(t, 100, closed.Load())
-		a.giveBack()
-		_, err := a.enter(t.Context(), admissionTimeout)
-		assert.ErrorIs(t, err, ErrClosed)
+		g.GiveBack()
+		_, err := g.Enter(t.Context(), testTimeout)
+		assert.ErrorIs(t, err, errClosed)
 	})
 }
 
 // Places are neither lost nor made, whatever ends the waits.
-func TestAdmissionKeepsCount(t *testing.T) {
+func TestGateKeepsCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := newAdmission()
+		g := New()
 		var inside, most atomic.Int64
 		var wg sync.WaitGroup
 		for range 1000 {
@@ -135,34 +138,34 @@ func TestAdmissionKeepsCount(t *testing.T) {
 				for range 10 {
 					ctx, cancel := context.WithTimeout(context.Background(), rand.N(400*time.Millisecond))
 					timeout := rand.N(400*time.Millisecond) + 1
-					if _, err := a.enter(ctx, timeout); err == nil {
+					if _, err := g.Enter(ctx, timeout); err == nil {
 						n := inside.Add(1)
 						for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
 						}
 						took := rand.N(100 * time.Millisecond)
 						time.Sleep(took)
 						inside.Add(-1)
-						a.leave(sample{took: took, timeout: admissionTimeout, answered: true}, time.Now())
+						g.Leave(Sample{Took: took, Timeout: testTimeout, Answered: true}, time.Now())
 					}
 					cancel()
 				}
 			})
 		}
 		wg.Wait()
-		busy, queued, _ := a.stats()
+		busy, queued, _ := g.Stats()
 		assert.Equal(t, []int{0, 0}, []int{busy, queued})
-		assert.Empty(t, a.dues)
+		assert.Empty(t, g.deadlines)
 		assert.LessOrEqual(t, most.Load(), int64(maxWindow))
 		assert.GreaterOrEqual(t, most.Load(), int64(easyWindow))
 	})
 }
 
-func TestAdmissionThatIsFreeAllocatesNothing(t *testing.T) {
-	a := newAdmission()
-	s := sample{took: time.Millisecond, timeout: admissionTimeout, answered: true}
+func TestGateThatIsFreeAllocatesNothing(t *testing.T) {
+	g := New()
+	s := Sample{Took: time.Millisecond, Timeout: testTimeout, Answered: true}
 	now := time.Now()
 	assert.Zero(t, testing.AllocsPerRun(100, func() {
-		_, _ = a.enter(context.Background(), admissionTimeout)
-		a.leave(s, now)
+		_, _ = g.Enter(context.Background(), testTimeout)
+		g.Leave(s, now)
 	}))
 }

@@ -1,4 +1,4 @@
-package redlock
+package admission
 
 import "time"
 
@@ -29,13 +29,12 @@ const (
 
 func newWindow() window { return window{size: easyWindow, steep: true} }
 
-// A sample is what a round has shown that is over now.
-type sample struct {
-	took     time.Duration // from its start to its decision
-	timeout  time.Duration // the node timeout of its call
-	busy     int           // how many rounds were under way, itself included
-	answered bool          // the answers of a quorum decided it
-	late     bool          // its time was over first
+// A Sample is what a round has shown that is over now.
+type Sample struct {
+	Took     time.Duration // from its start to its decision
+	Timeout  time.Duration // the node timeout of its call
+	Answered bool          // the answers of a quorum decided it
+	Late     bool          // its time was over first
 }
 
 // limit is how many rounds may be under way.
@@ -57,26 +56,27 @@ func (w *window) patience(timeout time.Duration) time.Duration {
 	return patience
 }
 
-// observe adapts the size to what a round has shown.
-func (w *window) observe(s sample, now time.Time) {
-	idle := 2*s.busy < w.limit() // It is not the window that limits.
+// observe adapts the size to what a round has shown. busy is how many rounds were under
+// way, itself included.
+func (w *window) observe(s Sample, busy int, now time.Time) {
+	idle := 2*busy < w.limit() // It is not the window that limits.
 	w.learn(s, idle, now)
 	switch {
-	case s.late && s.took < 2*w.best:
+	case s.Late && s.Took < 2*w.best:
 		// So little time is too little for any node.
-	case !s.late && s.took > w.target(s.timeout) && s.took <= w.best*5/4:
+	case !s.Late && s.Took > w.target(s.Timeout) && s.Took <= w.best*5/4:
 		// The way is so long that no round is sooner: fewer of them would not be, either.
-	case s.late || s.took > w.target(s.timeout):
+	case s.Late || s.Took > w.target(s.Timeout):
 		// Once a round trip: rounds that began before the last time tell nothing new.
-		if now.Add(-s.took).After(w.cut) {
+		if now.Add(-s.Took).After(w.cut) {
 			w.size = max(w.size*3/4, minWindow)
 			w.cut = now
 			// What brought it to the floor may have been nodes that hung, not their load.
 			w.steep = w.size == minWindow
 		}
-	case !s.answered:
+	case !s.Answered:
 		// It failed without waiting: nodes are down.
-	case idle, w.size >= easyWindow && s.took > w.best*3/2:
+	case idle, w.size >= easyWindow && s.Took > w.best*3/2:
 		// More of them would only queue at the nodes.
 	case w.steep:
 		w.size = min(w.size+1, maxWindow)
@@ -88,14 +88,14 @@ func (w *window) observe(s sample, now time.Time) {
 // learn keeps best up to date. It rises only when no queue of this client's can be at the
 // nodes. The least of the last seconds would follow a queue that does not end, and the
 // target would follow it, until all rounds are too late.
-func (w *window) learn(s sample, idle bool, now time.Time) {
+func (w *window) learn(s Sample, idle bool, now time.Time) {
 	if idle && now.Sub(w.aged) > time.Second {
 		w.aged = now
 		w.best += w.best / 8 // The way may have become longer.
 	}
 	switch {
-	case !s.answered:
-	case w.best == 0, s.took < w.best, w.size == minWindow && s.took > w.target(s.timeout):
-		w.best = max(s.took, shortRound)
+	case !s.Answered:
+	case w.best == 0, s.Took < w.best, w.size == minWindow && s.Took > w.target(s.Timeout):
+		w.best = max(s.Took, shortRound)
 	}
 }

@@ -1,4 +1,4 @@
-package redlock
+package admission
 
 import (
 	"testing"
@@ -10,8 +10,8 @@ import (
 func TestWindowObserve(t *testing.T) {
 	const timeout = 250 * time.Millisecond
 	start := time.Now()
-	fine := sample{took: time.Millisecond, timeout: timeout, busy: 100, answered: true}
-	with := func(change func(s *sample)) sample {
+	fine := Sample{Took: time.Millisecond, Timeout: timeout, Answered: true}
+	with := func(change func(s *Sample)) Sample {
 		s := fine
 		change(&s)
 		return s
@@ -19,51 +19,52 @@ func TestWindowObserve(t *testing.T) {
 	known := func(size float64) window { return window{size: size, best: time.Millisecond, aged: start} }
 	for name, c := range map[string]struct {
 		before window
-		sample sample
+		sample Sample
+		busy   int
 		size   float64
 		best   time.Duration
 	}{
-		"the first answer": {newWindow(), fine, 129, time.Millisecond},
+		"the first answer": {newWindow(), fine, 100, 129, time.Millisecond},
 		"a short round is as good as none": {
-			known(100), with(func(s *sample) { s.took = time.Microsecond }), 100.04, shortRound,
+			known(100), with(func(s *Sample) { s.Took = time.Microsecond }), 100, 100.04, shortRound,
 		},
-		"grows by four a round trip":      {known(100), fine, 100.04, time.Millisecond},
-		"not beyond its end":              {known(maxWindow), with(func(s *sample) { s.busy = maxWindow }), maxWindow, time.Millisecond},
-		"not while half of it is unused":  {known(100), with(func(s *sample) { s.busy = 49 }), 100, time.Millisecond},
-		"not beyond 128 if rounds queue":  {known(128), with(func(s *sample) { s.took = 1600 * time.Microsecond }), 128, time.Millisecond},
-		"below 128 if rounds queue a bit": {known(100), with(func(s *sample) { s.took = 40 * time.Millisecond }), 100.04, time.Millisecond},
+		"grows by four a round trip":      {known(100), fine, 100, 100.04, time.Millisecond},
+		"not beyond its end":              {known(maxWindow), fine, maxWindow, maxWindow, time.Millisecond},
+		"not while half of it is unused":  {known(100), fine, 49, 100, time.Millisecond},
+		"not beyond 128 if rounds queue":  {known(128), with(func(s *Sample) { s.Took = 1600 * time.Microsecond }), 100, 128, time.Millisecond},
+		"below 128 if rounds queue a bit": {known(100), with(func(s *Sample) { s.Took = 40 * time.Millisecond }), 100, 100.04, time.Millisecond},
 		"less if rounds take a fifth of the timeout": {
-			known(100), with(func(s *sample) { s.took = 51 * time.Millisecond }), 75, time.Millisecond,
+			known(100), with(func(s *Sample) { s.Took = 51 * time.Millisecond }), 100, 75, time.Millisecond,
 		},
 		"not if the way is long": {
 			window{size: 100, best: 40 * time.Millisecond, aged: start},
-			with(func(s *sample) { s.took = 79 * time.Millisecond }), 100.04, 40 * time.Millisecond,
+			with(func(s *Sample) { s.Took = 79 * time.Millisecond }), 100, 100.04, 40 * time.Millisecond,
 		},
 		"not if no round is sooner": {
 			window{size: 100, best: 160 * time.Millisecond, aged: start},
-			with(func(s *sample) { s.took = 199 * time.Millisecond }), 100, 160 * time.Millisecond,
+			with(func(s *Sample) { s.Took = 199 * time.Millisecond }), 100, 100, 160 * time.Millisecond,
 		},
 		"less if rounds queue on a way that is as long": {
 			window{size: 100, best: 160 * time.Millisecond, aged: start},
-			with(func(s *sample) { s.took = 201 * time.Millisecond }), 75, 160 * time.Millisecond,
+			with(func(s *Sample) { s.Took = 201 * time.Millisecond }), 100, 75, 160 * time.Millisecond,
 		},
 		"less if a round is too late": {
-			known(100), with(func(s *sample) { s.took, s.answered, s.late = 20*time.Millisecond, false, true }), 75, time.Millisecond,
+			known(100), with(func(s *Sample) { s.Took, s.Answered, s.Late = 20*time.Millisecond, false, true }), 100, 75, time.Millisecond,
 		},
 		"not if it had no chance": {
-			known(100), with(func(s *sample) { s.took, s.answered, s.late = time.Millisecond, false, true }), 100, time.Millisecond,
+			known(100), with(func(s *Sample) { s.Took, s.Answered, s.Late = time.Millisecond, false, true }), 100, 100, time.Millisecond,
 		},
-		"not below 16": {known(20), with(func(s *sample) { s.took, s.answered, s.late = timeout, false, true }), 16, time.Millisecond},
+		"not below 16": {known(20), with(func(s *Sample) { s.Took, s.Answered, s.Late = timeout, false, true }), 100, 16, time.Millisecond},
 		"at 16, what takes long is the way": {
-			known(16), with(func(s *sample) { s.took = 60 * time.Millisecond }), 16.25, 60 * time.Millisecond,
+			known(16), with(func(s *Sample) { s.Took = 60 * time.Millisecond }), 100, 16.25, 60 * time.Millisecond,
 		},
 		"nodes that are down say nothing": {
-			known(100), with(func(s *sample) { s.took, s.answered = time.Microsecond, false }), 100, time.Millisecond,
+			known(100), with(func(s *Sample) { s.Took, s.Answered = time.Microsecond, false }), 100, 100, time.Millisecond,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := c.before
-			w.observe(c.sample, start.Add(time.Millisecond))
+			w.observe(c.sample, c.busy, start.Add(time.Millisecond))
 			assert.InDelta(t, c.size, w.size, 1e-6)
 			assert.Equal(t, c.best, w.best)
 		})
@@ -73,14 +74,14 @@ func TestWindowObserve(t *testing.T) {
 func TestWindowShrinksOnceARoundTrip(t *testing.T) {
 	now := time.Now()
 	w := window{size: 100, best: time.Millisecond, aged: now}
-	slow := sample{took: 60 * time.Millisecond, timeout: 250 * time.Millisecond, busy: 100, answered: true}
+	slow := Sample{Took: 60 * time.Millisecond, Timeout: 250 * time.Millisecond, Answered: true}
 	for range 100 { // They began together.
-		w.observe(slow, now)
+		w.observe(slow, 100, now)
 		now = now.Add(100 * time.Microsecond)
 	}
 	assert.Equal(t, 75, w.limit())
 	now = now.Add(60 * time.Millisecond)
-	w.observe(slow, now)
+	w.observe(slow, 100, now)
 	assert.Equal(t, 56, w.limit())
 }
 
@@ -127,9 +128,9 @@ func nodesModel(w *window, start time.Time, callers int, way, work, length time.
 			continue
 		}
 		took = now - e.began
-		w.observe(sample{
-			took: took, timeout: 250 * time.Millisecond, busy: busy, answered: took < 250*time.Millisecond, late: took >= 250*time.Millisecond,
-		}, start.Add(now))
+		w.observe(Sample{
+			Took: took, Timeout: 250 * time.Millisecond, Answered: took < 250*time.Millisecond, Late: took >= 250*time.Millisecond,
+		}, busy, start.Add(now))
 		busy--
 		if now > length-time.Second {
 			rate++
@@ -178,8 +179,9 @@ func TestWindowStaysInALongOverload(t *testing.T) {
 func TestWindowRecovers(t *testing.T) {
 	start := time.Now()
 	w := newWindow()
+	late := Sample{Took: 250 * time.Millisecond, Timeout: 250 * time.Millisecond, Late: true}
 	for i := range 100 {
-		w.observe(sample{took: 250 * time.Millisecond, timeout: 250 * time.Millisecond, busy: 16, late: true}, start.Add(time.Duration(i)*300*time.Millisecond))
+		w.observe(late, 16, start.Add(time.Duration(i)*300*time.Millisecond))
 	}
 	assert.Equal(t, minWindow, w.limit())
 	rate, _ := nodesModel(&w, start.Add(time.Minute), 1000, 40*time.Millisecond, 5*time.Microsecond, 2*time.Second)

@@ -1,0 +1,51 @@
+package admission
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// maxDelay bounds what a row of overloads makes of a shorter delay.
+const maxDelay = 5 * time.Second
+
+// A Backoff has a caller wait longer after each attempt of a row that failed because of an
+// overload: callers that are turned away must not be back at once, or they only make the
+// queue longer. The zero value is ready. A Backoff is not safe for concurrent use.
+type Backoff struct {
+	row int // how many attempts have failed so, one after the other
+}
+
+// Note takes in how an attempt has ended: overload says that it failed because of one. An
+// attempt that is not timed, a second look, may begin a row but makes it no longer: how often
+// a waiter looks besides must not put off its timed retries.
+func (b *Backoff) Note(overload, timed bool) {
+	switch {
+	case !overload:
+		b.row = 0
+	case timed || b.row == 0:
+		b.row++
+	}
+}
+
+// Overloaded reports whether the latest attempt failed because of an overload.
+func (b *Backoff) Overloaded() bool { return b.row > 0 }
+
+// Delay returns how long to wait before a timed retry that would come after delay. In an
+// overload that is at least delay, and at least the larger of delay and timeout, doubled with
+// each attempt of the row but the first, ± 50 %.
+func (b *Backoff) Delay(delay, timeout time.Duration) time.Duration {
+	if b.row == 0 {
+		return delay
+	}
+	return max(delay, b.Look(max(delay, timeout)))
+}
+
+// Look returns how long to wait, in an overload, before a second look that is no timed
+// attempt: timeout, doubled with each attempt of the row but the first, ± 50 %.
+func (b *Backoff) Look(timeout time.Duration) time.Duration {
+	d := timeout
+	for i := 1; i < b.row && d < maxDelay; i++ {
+		d = min(2*d, maxDelay)
+	}
+	return d/2 + rand.N(d)
+}
