@@ -8,7 +8,7 @@ import (
 
 // An acquisition is one call of Lock or TryLock.
 type acquisition struct {
-	r         *Redlock
+	r         *core
 	o         *options // not changed
 	resources []string
 	keys      []any
@@ -76,10 +76,10 @@ func (a *acquisition) attempt(ctx context.Context, number int) (*Lock, error) {
 		// Somebody else leads: what this bid has won was given back. Before the next
 		// look, the leader gets the time of a round trip or two.
 		if ended := a.r.sleep(ctx, split.pause()); ended != nil {
-			return nil, a.endedBy(ended, a.r.quorumError(b.round, ErrTaken))
+			return nil, a.endedBy(ended, b.round.quorumError(ErrTaken))
 		}
 		if split.over() {
-			return nil, a.r.fail(b.round, ErrTaken)
+			return nil, b.round.fail(ErrTaken)
 		}
 	}
 }

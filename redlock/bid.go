@@ -70,7 +70,7 @@ func (b *bid) ask() {
 // the claim is being released; with errSplit it still stands.
 func (b *bid) outcome(ctx context.Context) (*Lock, error) {
 	r := b.a.r
-	waited := b.round.wait(ctx, r.closing)
+	waited := b.round.wait(ctx, r.calls.closing)
 	v, t := b.round.result()
 	raised := false
 	if v == granted && b.claim.fencing != nil {
@@ -107,7 +107,7 @@ func (b *bid) outcome(ctx context.Context) (*Lock, error) {
 		// The time for the split was over, not that of the nodes. The votes that
 		// were split tell more.
 		b.release(false)
-		return nil, r.fail(b.split.votes, ErrTaken)
+		return nil, b.split.votes.fail(ErrTaken)
 	default:
 		return nil, b.fail(v.err())
 	}
@@ -124,14 +124,14 @@ func (b *bid) isSplit() bool {
 // it. What the votes so far amount to is no failure of the nodes, so it is not
 // counted as one.
 func (b *bid) cut(cause, reason error) error {
-	err := b.a.r.quorumError(b.round, reason) // Before the release withdraws what was not sent.
+	err := b.round.quorumError(reason) // Before the release withdraws what was not sent.
 	b.release(true)
 	return b.a.endedBy(cause, err)
 }
 
 // fail gives the claim up and returns the error for it.
 func (b *bid) fail(reason error) error {
-	err := b.a.r.fail(b.round, reason) // As above.
+	err := b.round.fail(reason) // As above.
 	b.release(errors.Is(reason, ErrNoQuorum) && time.Since(b.round.start) >= b.limit)
 	return err
 }

@@ -67,17 +67,17 @@ func (r *Redlock) Inspect(ctx context.Context, resource string) (Inspection, err
 	if err := r.misused(ctx); err != nil {
 		return Inspection{}, err
 	}
-	_, keys, err := r.keys([]string{resource})
+	_, keys, err := keysOf(r.defaults.prefix, []string{resource})
 	if err != nil {
 		return Inspection{}, err
 	}
 	if err := ctx.Err(); err != nil {
 		return Inspection{}, &waitError{op: OpInspect, resources: []string{resource}, cause: err}
 	}
-	if err := r.enter(); err != nil {
+	if err := r.calls.enter(); err != nil {
 		return Inspection{}, err
 	}
-	defer r.exit()
+	defer r.calls.exit()
 
 	if ended := r.connected(ctx); ended != nil {
 		return Inspection{}, &waitError{op: OpInspect, resources: []string{resource}, cause: ended}

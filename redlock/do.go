@@ -31,7 +31,7 @@ func (r *Redlock) Do(ctx context.Context, resources []string, ttl time.Duration,
 	if err != nil {
 		return err
 	}
-	defer r.exit()
+	defer r.calls.exit()
 	ctx = r.events.call(ctx)
 	l, err := a.run(ctx)
 	a.tell(ctx, l, err)

@@ -86,7 +86,7 @@ func (l *Lock) applyExtension(rd *round, h *hold, start time.Time, until deadlin
 	defer l.mu.Unlock()
 	now := time.Now()
 	if err := l.errLocked(now); err != nil {
-		return l.r.fail(rd, err)
+		return rd.fail(err)
 	}
 	if v == expired {
 		v = granted // But only until the end that another extension has moved meanwhile.
@@ -102,14 +102,14 @@ func (l *Lock) applyExtension(rd *round, h *hold, start time.Time, until deadlin
 		l.r.counters.extended.Add(1)
 		return nil
 	case v == granted:
-		return l.r.fail(rd, ErrNoQuorum) // Too late to be worth anything.
+		return rd.fail(ErrNoQuorum) // Too late to be worth anything.
 	case v == lost:
 		l.end(ErrLost, now)
-		return l.r.fail(rd, ErrLost)
+		return rd.fail(ErrLost)
 	case waited != nil:
-		return &waitError{op: OpExtend, resources: l.claim.resources, cause: waited, last: l.r.quorumError(rd, ErrNoQuorum)}
+		return &waitError{op: OpExtend, resources: l.claim.resources, cause: waited, last: rd.quorumError(ErrNoQuorum)}
 	default:
-		return orClosed(l.r.fail(rd, v.err()))
+		return orClosed(rd.fail(v.err()))
 	}
 }
 

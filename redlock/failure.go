@@ -154,21 +154,6 @@ func (e *waitError) Unwrap() []error {
 	return []error{e.cause, e.last}
 }
 
-// fail counts a failed round and returns the error for it.
-func (r *Redlock) fail(rd *round, reason error) *QuorumError {
-	r.counters.failed(reason)
-	return r.quorumError(rd, reason)
-}
-
-func (r *Redlock) quorumError(rd *round, reason error) *QuorumError {
-	v, _ := rd.result()
-	return &QuorumError{
-		Op: rd.op, Resources: slices.Clone(rd.claim.resources), Need: r.need, Attempt: rd.attempt,
-		Votes: rd.copyVotes(), reason: reason,
-		prefix: r.defaults.prefix, cut: v == undecided,
-	}
-}
-
 // A notAcquiredError is the error of a Lock, TryLock or Do that failed before it had
 // anything to do with locks.
 type notAcquiredError struct{ error }

@@ -32,7 +32,7 @@ type fencing struct {
 	fence    int64 // the lock's, once there is one
 }
 
-func (r *Redlock) fencing(resources []string, keys []any, life time.Duration) *fencing {
+func (r *core) fencing(resources []string, keys []any, life time.Duration) *fencing {
 	n := len(keys)
 	f := &fencing{keys: make([]any, 2*n), life: serverMillis(life)}
 	copy(f.keys, keys)
@@ -130,7 +130,7 @@ func (b *bid) fence(ctx context.Context) (v verdict, waited error) {
 	until := time.Now().Add(b.a.o.nodeTimeout)
 	for range r.nodes { // Each time at least one more has lost the key, or lies.
 		b.raise(time.Until(until))
-		waited = b.round.wait(ctx, r.closing)
+		waited = b.round.wait(ctx, r.calls.closing)
 		v, _ = b.round.result()
 		fence, left := b.round.fence()
 		switch {

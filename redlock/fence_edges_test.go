@@ -66,7 +66,7 @@ func TestAQuorumThatAgreesIsNotRaised(t *testing.T) {
 			time.Sleep(time.Second)
 		})
 	}
-	rd := &round{r: &Redlock{need: 2}, grants: newGrants(3)}
+	rd := &round{r: &core{need: 2}, grants: newGrants(3)}
 	rd.grants.fences = []int64{5, 5, 9} // The last one came after the decision.
 	rd.grants.agree(2)
 	fence, granted := rd.fence()

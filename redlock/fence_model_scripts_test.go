@@ -121,7 +121,7 @@ func (tw *fenceTwin) lock(k int) {
 	}
 	cmd := c.lockCommand()
 	if tw.rand.IntN(2) == 0 {
-		cmd = c.queueCommand((&Redlock{channel: "c"}).queueKeys(c.resources, c.keys), 0, time.Hour, false)
+		cmd = c.queueCommand((&core{channel: "c"}).queueKeys(c.resources, c.keys), 0, time.Hour, false)
 	}
 	before := time.Now()
 	reply, err := tw.eval(cmd)

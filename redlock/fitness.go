@@ -34,10 +34,10 @@ func (r *Redlock) Check(ctx context.Context) (Report, error) {
 	if err := ctx.Err(); err != nil {
 		return Report{}, fmt.Errorf("redlock: check: %w", err)
 	}
-	if err := r.enter(); err != nil {
+	if err := r.calls.enter(); err != nil {
 		return Report{}, err
 	}
-	defer r.exit()
+	defer r.calls.exit()
 	asking, cancel := r.untilClosed(ctx)
 	defer cancel()
 
@@ -76,7 +76,7 @@ func (r *Redlock) untilClosed(ctx context.Context) (context.Context, context.Can
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
 		select {
-		case <-r.closing:
+		case <-r.calls.closing:
 			cancel()
 		case <-ctx.Done():
 		}

@@ -9,7 +9,7 @@ import (
 // A Lock is a lock that was acquired: a lease that ends at Until whatever its
 // holder does. It is safe for concurrent use.
 type Lock struct {
-	r        *Redlock
+	r        *core
 	o        *options
 	claim    *claim
 	attempts int
@@ -31,6 +31,18 @@ type Lock struct {
 	idle   bool          // its Do has not called the function: WithMinHold does not bind
 	ready  chan struct{} // closed when the release that is running ends; nil while nobody waits for that
 	result error         // of the last one that ended
+}
+
+// invalid says why l is no Lock, nil if it is one.
+func (l *Lock) invalid() error {
+	switch {
+	case l == nil:
+		return errNilLock
+	case l.r == nil:
+		return errZeroLock
+	default:
+		return nil
+	}
 }
 
 // Resources returns the locked resources, sorted, each once. The caller owns

@@ -70,7 +70,7 @@ func FromContext(ctx context.Context) (*Lock, bool) {
 
 // holds returns the first of the resources that a lock in ctx holds. To wait for it
 // would be to wait for oneself.
-func (r *Redlock) holds(ctx context.Context, resources []string) (resource string, found bool) {
+func (r *core) holds(ctx context.Context, resources []string) (resource string, found bool) {
 	locks, _ := ctx.Value(locksKey{}).(*contextLocks)
 	for ; locks != nil; locks = locks.outer {
 		l := locks.lock

@@ -19,25 +19,37 @@ const (
 // nothing of a wall clock that is set; so the keeper compares the two, for all
 // holds together, and has them look again when one has moved against the other.
 type keeper struct {
-	r *Redlock
+	calls *calls
+	wall  func() time.Duration // what is added to the wall clock
+	born  time.Time
 
 	mu     sync.Mutex // after a Lock's
-	holds  map[*hold]struct{}
+	holds  map[watched]struct{}
 	ticker *time.Timer
 	skew   time.Duration // the wall clock less the monotonic one, at the last look
 }
 
+// A watched is a lock whose end is watched.
+type watched interface {
+	jumped()         // the clocks have moved against each other
+	end(cause error) // the contexts are to end
+}
+
+func (k *keeper) init(calls *calls, wall func() time.Duration) {
+	k.calls, k.wall, k.born = calls, wall, time.Now()
+}
+
 // add enters a hold as a running call; after Close it returns ErrClosed.
-func (k *keeper) add(h *hold) error {
+func (k *keeper) add(h watched) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	// Under mu, so that Close, which asks for all holds after it has closed, gets
 	// this one or lets it not be added.
-	if err := k.r.enter(); err != nil {
+	if err := k.calls.enter(); err != nil {
 		return err
 	}
 	if k.holds == nil {
-		k.holds = make(map[*hold]struct{})
+		k.holds = make(map[watched]struct{})
 	}
 	if len(k.holds) == 0 {
 		k.skew = k.skewNow()
@@ -51,20 +63,20 @@ func (k *keeper) add(h *hold) error {
 	return nil
 }
 
-func (k *keeper) remove(h *hold) {
+func (k *keeper) remove(h watched) {
 	k.mu.Lock()
 	delete(k.holds, h)
 	if len(k.holds) == 0 {
 		k.ticker.Stop()
 	}
 	k.mu.Unlock()
-	k.r.exit()
+	k.calls.exit()
 }
 
-func (k *keeper) all() []*hold {
+func (k *keeper) all() []watched {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	all := make([]*hold, 0, len(k.holds))
+	all := make([]watched, 0, len(k.holds))
 	for h := range k.holds {
 		all = append(all, h)
 	}
@@ -79,7 +91,7 @@ func (k *keeper) count() int {
 
 func (k *keeper) skewNow() time.Duration {
 	now := time.Now()
-	return now.Round(0).Sub(k.r.born.Round(0)) + k.r.wall() - now.Sub(k.r.born)
+	return now.Round(0).Sub(k.born.Round(0)) + k.wall() - now.Sub(k.born)
 }
 
 // compare is the ticker.

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -25,35 +23,33 @@ type Node struct {
 // process needs one per set of nodes, as its connections are shared by all
 // callers.
 type Redlock struct {
-	nodes    []*node
-	need     int
-	defaults options // not changed after New
-	events   *dispatcher
-	counters counters
-	held     heldLocks
+	core
+
 	released tokenReleases
-	keeper   keeper
-	queue    queue
-	ready    readiness
-	ears     ears
-	guard    *guard // nil: no quarantine
+	done     chan struct{} // closed when Close has finished
+}
 
-	admission *admission.Gate
-	overloads overloads
+// misused says why r cannot be used with ctx, nil if it can.
+func (r *Redlock) misused(ctx context.Context) error {
+	if err := r.invalid(); err != nil {
+		return err
+	}
+	if ctx == nil {
+		return errNilContext
+	}
+	return nil
+}
 
-	channel any       // on which this process hears of releases; boxed, as all that scripts get
-	born    time.Time // when it was made
-
-	// wallOffset is added to the wall clock: 0 but in tests of a suspend.
-	wallOffset atomic.Int64
-
-	closing chan struct{} // closed by Close: waits and attempts end
-
-	mu     sync.Mutex
-	closed bool
-	calls  int           // of Lock, TryLock, Do, Inspect and Check that are running, and holds
-	quiet  chan struct{} // closed when calls is 0 after Close
-	done   chan struct{} // closed when Close has finished
+// invalid says why r is no Redlock, nil if it is one.
+func (r *Redlock) invalid() error {
+	switch {
+	case r == nil:
+		return errNilRedlock
+	case r.need == 0:
+		return errZeroRedlock
+	default:
+		return nil
+	}
 }
 
 // New returns a Redlock over nodes, in the order in which votes are reported. It
@@ -74,18 +70,19 @@ func New(nodes []Node, opts ...Option) (*Redlock, error) {
 		return nil, errors.New("redlock: no nodes")
 	}
 	r := &Redlock{
-		need:      quorum(len(nodes)),
-		defaults:  o,
-		events:    &dispatcher{hook: o.hook},
-		admission: admission.New(),
-		closing:   make(chan struct{}),
-		quiet:     make(chan struct{}),
-		done:      make(chan struct{}),
+		core: core{
+			need:      quorum(len(nodes)),
+			defaults:  o,
+			events:    &dispatcher{hook: o.hook},
+			admission: admission.New(),
+			calls:     newCalls(),
+		},
+		done: make(chan struct{}),
 	}
 	r.defaults.newOnly = ""
 	r.guard = newGuard(&o, len(nodes))
-	r.born = time.Now()
-	r.keeper.r, r.queue.r = r, r
+	r.keeper.init(r.calls, r.wall)
+	r.queue.r = &r.core
 	r.channel = o.prefix + reservedMark + channelMark + newToken()[:16]
 	r.ears = ears{need: r.need, channel: r.channel, message: r.queue.message, changed: r.queue.listening}
 	seen := make(map[string]int, len(nodes))
@@ -111,7 +108,7 @@ func New(nodes []Node, opts ...Option) (*Redlock, error) {
 		c := nodeConfig{
 			name: n.Name, pool: n.Pool, session: o.prefix + reservedMark + "s:" + newToken()[:16],
 			timeout: o.nodeTimeout, connectTimeout: o.connectTimeout,
-			crowd: r.admission.UnansweredLimit(), scripts: handshakeScripts, watcher: &nodeObserver{r, n.Name},
+			crowd: r.admission.UnansweredLimit(), scripts: handshakeScripts, watcher: &nodeObserver{&r.core, n.Name},
 		}
 		if r.guard != nil {
 			c.dialect, c.scripts = r.guard, unguardedScripts
@@ -160,7 +157,7 @@ func (r *Redlock) TryLock(ctx context.Context, resources []string, ttl time.Dura
 	if err != nil {
 		return nil, err
 	}
-	defer r.exit()
+	defer r.calls.exit()
 	ctx = r.events.call(ctx)
 	l, err := a.attempt(ctx, 1)
 	a.tell(ctx, l, err)
@@ -192,7 +189,7 @@ func (r *Redlock) Lock(ctx context.Context, resources []string, ttl time.Duratio
 	if err != nil {
 		return nil, err
 	}
-	defer r.exit()
+	defer r.calls.exit()
 	ctx = r.events.call(ctx)
 	l, err := a.run(ctx)
 	a.tell(ctx, l, err)
@@ -209,7 +206,7 @@ func (r *Redlock) acquisition(ctx context.Context, resources []string, ttl time.
 	case err != nil:
 		return nil, err
 	}
-	if err := r.enter(); err != nil {
+	if err := r.calls.enter(); err != nil {
 		return nil, &waitError{op: OpLock, resources: a.resources, cause: err}
 	}
 	return a, nil
@@ -220,7 +217,7 @@ func (r *Redlock) prepare(ctx context.Context, resources []string, ttl time.Dura
 	if err := r.misused(ctx); err != nil {
 		return nil, err
 	}
-	a := &acquisition{r: r, o: &r.defaults, ttl: ttl}
+	a := &acquisition{r: &r.core, o: &r.defaults, ttl: ttl}
 	if r.events.on() {
 		a.began = time.Now()
 	}
@@ -237,7 +234,7 @@ func (r *Redlock) prepare(ctx context.Context, resources []string, ttl time.Dura
 		return nil, err
 	}
 	var err error
-	if a.resources, a.keys, err = r.keys(resources); err != nil {
+	if a.resources, a.keys, err = keysOf(r.defaults.prefix, resources); err != nil {
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
@@ -264,26 +261,6 @@ func (r *Redlock) callOptions(opts []Option) (*options, error) {
 	return &o, nil
 }
 
-// enter counts a running call, so that Close can wait for it.
-func (r *Redlock) enter() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.closed {
-		return ErrClosed
-	}
-	r.calls++
-	return nil
-}
-
-func (r *Redlock) exit() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.calls--
-	if r.closed && r.calls == 0 {
-		close(r.quiet)
-	}
-}
-
 // Close refuses new locks with ErrClosed, ends the waits and attempts of running
 // calls, and ends the contexts of Do and KeepAlive with ErrClosed as their cause.
 // Then it waits until Do has returned and the locks of KeepAlive have been
@@ -305,17 +282,7 @@ func (r *Redlock) Close(ctx context.Context) error {
 	if err := r.misused(ctx); err != nil {
 		return err
 	}
-	r.mu.Lock()
-	first := !r.closed
-	if first {
-		r.closed = true
-		close(r.closing)
-		if r.calls == 0 {
-			close(r.quiet)
-		}
-	}
-	r.mu.Unlock()
-	if !first {
+	if !r.calls.close() {
 		select {
 		case <-r.done:
 			return nil
@@ -327,7 +294,7 @@ func (r *Redlock) Close(ctx context.Context) error {
 	r.admission.Close(ErrClosed)
 	r.keeper.close()
 	select {
-	case <-r.quiet:
+	case <-r.calls.quiet:
 	case <-ctx.Done():
 	}
 	r.disconnect(ctx)
@@ -354,5 +321,3 @@ func (r *Redlock) disconnect(ctx context.Context) {
 	}
 	_ = g.Wait()
 }
-
-func (r *Redlock) wall() time.Duration { return time.Duration(r.wallOffset.Load()) }

@@ -18,41 +18,6 @@ var (
 	errNilGuard    = errors.New("redlock: nil *Guard")
 )
 
-// misused says why r cannot be used with ctx, nil if it can.
-func (r *Redlock) misused(ctx context.Context) error {
-	if err := r.invalid(); err != nil {
-		return err
-	}
-	if ctx == nil {
-		return errNilContext
-	}
-	return nil
-}
-
-// invalid says why r is no Redlock, nil if it is one.
-func (r *Redlock) invalid() error {
-	switch {
-	case r == nil:
-		return errNilRedlock
-	case r.need == 0:
-		return errZeroRedlock
-	default:
-		return nil
-	}
-}
-
-// invalid says why l is no Lock, nil if it is one.
-func (l *Lock) invalid() error {
-	switch {
-	case l == nil:
-		return errNilLock
-	case l.r == nil:
-		return errZeroLock
-	default:
-		return nil
-	}
-}
-
 // must panics with err if it is not nil.
 func must(err error) {
 	if err != nil {

@@ -5,7 +5,7 @@ import "context"
 // A nodeObserver makes events of what becomes of a node's connection, and counts for those
 // that wait for a quorum of connections.
 type nodeObserver struct {
-	r    *Redlock
+	r    *core
 	name string
 }
 

@@ -201,10 +201,10 @@ func (r *Redlock) Admit(ctx context.Context, nodes ...string) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("redlock: admit: %w", err)
 	}
-	if err := r.enter(); err != nil {
+	if err := r.calls.enter(); err != nil {
 		return err
 	}
-	defer r.exit()
+	defer r.calls.exit()
 	failed := make([]error, len(named))
 	var g errgroup.Group
 	for i, n := range named {

@@ -15,7 +15,7 @@ import (
 // What is kept here decides only who asks the nodes, and when. Who gets the lock
 // is decided there, and by nothing but tokens.
 type queue struct {
-	r     *Redlock
+	r     *core
 	busy  atomic.Int32 // len(byKey): an uncontended Lock looks no further
 	mu    sync.Mutex
 	byKey map[string]*resourceQueue // by key

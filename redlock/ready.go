@@ -47,7 +47,7 @@ func (r *readiness) next() <-chan struct{} {
 // connected waits, at most for the connect timeout, for a quorum of connections, as long
 // as those that are being made may complete one. It returns an error only if ctx or the
 // Redlock ended first. Where a quorum is connected it costs one atomic load.
-func (r *Redlock) connected(ctx context.Context) error {
+func (r *core) connected(ctx context.Context) error {
 	if int(r.ready.up.Load()) >= r.need {
 		return nil
 	}
@@ -73,7 +73,7 @@ func (r *Redlock) connected(ctx context.Context) error {
 			return nil
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-r.closing:
+		case <-r.calls.closing:
 			return ErrClosed
 		}
 	}
@@ -91,5 +91,5 @@ func (a *acquisition) unasked(ctx context.Context, number int, cause error) erro
 		}
 		rd.skip(i, b)
 	}
-	return a.endedBy(cause, a.r.quorumError(rd, ErrNoQuorum))
+	return a.endedBy(cause, rd.quorumError(ErrNoQuorum))
 }

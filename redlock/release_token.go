@@ -57,14 +57,14 @@ func (r *Redlock) Release(ctx context.Context, resources []string, token string)
 	if err := checkToken(token); err != nil {
 		return err
 	}
-	resources, keys, err := r.keys(resources)
+	resources, keys, err := keysOf(r.defaults.prefix, resources)
 	if err != nil {
 		return err
 	}
-	if err := r.enter(); err != nil {
+	if err := r.calls.enter(); err != nil {
 		return err
 	}
-	defer r.exit()
+	defer r.calls.exit()
 	t, first := r.released.join(releaseKey(resources, token), func() *claim { return r.foreignClaim(resources, keys, token) })
 	if !first {
 		<-t.ready
@@ -75,9 +75,9 @@ func (r *Redlock) Release(ctx context.Context, resources []string, token string)
 	case granted:
 		r.counters.unlocked.Add(1)
 	case lost:
-		t.result = r.fail(rd, ErrLost)
+		t.result = rd.fail(ErrLost)
 	default:
-		t.result = orClosed(r.fail(rd, ErrNoQuorum))
+		t.result = orClosed(rd.fail(ErrNoQuorum))
 	}
 	r.released.end(t)
 	return t.result

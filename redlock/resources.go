@@ -17,9 +17,9 @@ const (
 	maxKeyBytes = 512 << 10
 )
 
-// keys checks the resources and returns them sorted, each once, with their
+// keysOf checks the resources and returns them sorted, each once, with their
 // boxed keys.
-func (r *Redlock) keys(resources []string) ([]string, []any, error) {
+func keysOf(prefix string, resources []string) ([]string, []any, error) {
 	if len(resources) == 0 {
 		return nil, nil, errors.New("redlock: no resources")
 	}
@@ -32,7 +32,7 @@ func (r *Redlock) keys(resources []string) ([]string, []any, error) {
 		if res == "" {
 			return nil, nil, fmt.Errorf("redlock: empty resource in %q", resources)
 		}
-		key := r.defaults.prefix + res
+		key := prefix + res
 		if isReserved(key) {
 			return nil, nil, fmt.Errorf("redlock: resource %q: keys with %q are reserved", res, reservedMark)
 		}

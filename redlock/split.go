@@ -83,7 +83,7 @@ func (s *split) gather(ctx context.Context, b *bid) []Vote {
 	case <-b.round.allVoted():
 	case <-patience.C:
 	case <-ctx.Done():
-	case <-b.a.r.closing:
+	case <-b.a.r.calls.closing:
 	}
 	return b.round.copyVotes()
 }

@@ -1,12 +1,5 @@
 package redlock
 
-import (
-	"errors"
-	"sync"
-	"sync/atomic"
-	"time"
-)
-
 // Stats is a snapshot of a Redlock's state and counters.
 type Stats struct {
 	Nodes   []NodeStats // in the order given to New
@@ -92,94 +85,5 @@ func (n *node) stats() NodeStats {
 	return NodeStats{
 		Node: n.name, Up: s.up, Err: s.down, Abstains: s.abstains, Backlog: s.backlog, Listens: n.ear.isUp(),
 		Unknown: s.unknown, Cleaned: s.released, Debts: s.owed, Connects: s.connects,
-	}
-}
-
-type counters struct {
-	holds holdCounters
-
-	waiting, acquired, extended, repaired, unlocked, taken, noQuorum, lost, splits, raised, woken, overloaded atomic.Int64
-}
-
-// holdCounters count why holds have ended.
-type holdCounters struct{ released, expired, lost, maxHold, closed atomic.Int64 }
-
-func (c *holdCounters) count(cause error) {
-	switch {
-	case errors.Is(cause, ErrExpired):
-		c.expired.Add(1)
-	case errors.Is(cause, ErrLost):
-		c.lost.Add(1)
-	case errors.Is(cause, ErrMaxHold):
-		c.maxHold.Add(1)
-	case errors.Is(cause, ErrClosed):
-		c.closed.Add(1)
-	default:
-		c.released.Add(1)
-	}
-}
-
-func (c *holdCounters) stats() HoldsEnded {
-	return HoldsEnded{
-		Released: c.released.Load(), Expired: c.expired.Load(), Lost: c.lost.Load(), MaxHold: c.maxHold.Load(), Closed: c.closed.Load(),
-	}
-}
-
-// failed counts a failed round by its reason.
-func (c *counters) failed(reason error) {
-	switch {
-	case errors.Is(reason, ErrTaken):
-		c.taken.Add(1)
-	case errors.Is(reason, ErrNoQuorum):
-		c.noQuorum.Add(1)
-	case errors.Is(reason, ErrLost):
-		c.lost.Add(1)
-	}
-}
-
-// heldLocks knows the locks that were acquired and not ended. A handle that is
-// dropped without Unlock stays in it until its lock has expired and the set has
-// grown: sweeping then costs each lock a constant.
-type heldLocks struct {
-	mu    sync.Mutex // before a Lock's: a sweep reads Until
-	locks map[*Lock]struct{}
-	sweep int // size at which expired ones are swept out
-}
-
-const minSweep = 64
-
-func (h *heldLocks) add(l *Lock) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.locks == nil {
-		h.locks = make(map[*Lock]struct{})
-		h.sweep = minSweep
-	}
-	if len(h.locks) >= h.sweep {
-		h.sweepLocked()
-		h.sweep = max(minSweep, 2*len(h.locks))
-	}
-	h.locks[l] = struct{}{}
-}
-
-func (h *heldLocks) remove(l *Lock) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	delete(h.locks, l)
-}
-
-func (h *heldLocks) count() int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.sweepLocked()
-	return len(h.locks)
-}
-
-func (h *heldLocks) sweepLocked() {
-	now := time.Now()
-	for l := range h.locks {
-		if !now.Before(l.Until()) {
-			delete(h.locks, l)
-		}
 	}
 }

@@ -133,7 +133,7 @@ func (l *Lock) endUnlock(rd *round, v verdict, late bool) error {
 	defer l.mu.Unlock()
 	l.unlocked, l.result = v != noQuorum, nil
 	if reason := l.unlockReason(v, late); reason != nil {
-		l.result = orClosed(l.r.fail(rd, reason))
+		l.result = orClosed(rd.fail(reason))
 	} else {
 		l.r.counters.unlocked.Add(1)
 	}

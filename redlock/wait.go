@@ -226,7 +226,7 @@ func (w *waiter) report(ctx context.Context, attempts int, err error) {
 }
 
 // sleep waits for d; it returns an error when ctx or the Redlock ended first.
-func (r *Redlock) sleep(ctx context.Context, d time.Duration) error {
+func (r *core) sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
@@ -234,15 +234,15 @@ func (r *Redlock) sleep(ctx context.Context, d time.Duration) error {
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-r.closing:
+	case <-r.calls.closing:
 		return ErrClosed
 	}
 }
 
 // ended returns the error of ctx, or ErrClosed, if either has ended.
-func (r *Redlock) ended(ctx context.Context) error {
+func (r *core) ended(ctx context.Context) error {
 	select {
-	case <-r.closing:
+	case <-r.calls.closing:
 		return ErrClosed
 	default:
 		return ctx.Err()

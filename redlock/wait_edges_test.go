@@ -437,7 +437,7 @@ func TestADeadSessionInLineDoesNotStopAHandOver(t *testing.T) {
 
 // A release that is passed on by another process is news, though this one has heard of it before.
 func TestAPassedReleaseIsNews(t *testing.T) {
-	q := &queue{r: &Redlock{need: 2, nodes: make([]*node, 3)}}
+	q := &queue{r: &core{need: 2, nodes: make([]*node, 3)}}
 	a := &acquisition{r: q.r, o: &options{retryDelay: time.Minute}, keys: []any{"x"}}
 	w := newWaiter(a)
 	q.join(w)

@@ -12,18 +12,18 @@ var errNoPublish = errors.New("the server refuses PUBLISH")
 // The queueKeys are what a script needs besides a claim to put a client in line for
 // resources, or to tell who is.
 type queueKeys struct {
-	r    *Redlock
+	r    *core
 	keys []any // the resources' keys, their bells
 }
 
-func (r *Redlock) queueKeys(resources []string, keys []any) *queueKeys {
+func (r *core) queueKeys(resources []string, keys []any) *queueKeys {
 	w := new(queueKeys)
 	w.init(r, resources, keys, make([]any, 2*len(keys)))
 	return w
 }
 
 // init sets w up, in the given space.
-func (w *queueKeys) init(r *Redlock, resources []string, keys, space []any) {
+func (w *queueKeys) init(r *core, resources []string, keys, space []any) {
 	w.r, w.keys = r, space
 	copy(space, keys)
 	for i, res := range resources {
@@ -34,7 +34,7 @@ func (w *queueKeys) init(r *Redlock, resources []string, keys, space []any) {
 // wakeReader returns the voter of an Unlock of the claim, and has the claim's releases
 // tell others from now on. The first one for a single resource, the usual case, is
 // one allocation.
-func (r *Redlock) wakeReader(c *claim) *wakeReader {
+func (r *core) wakeReader(c *claim) *wakeReader {
 	if c.wake != nil {
 		return &wakeReader{wake: c.wake}
 	}
@@ -63,7 +63,7 @@ func (q *queue) message(i int, payload string) {
 // pass has the next in line for a key at node i told, if the resource is free, of the
 // release that digest names. If this process does not wait any more, it leaves the
 // line.
-func (r *Redlock) pass(i int, key, digest string, leave bool) {
+func (r *core) pass(i int, key, digest string, leave bool) {
 	resource, ok := strings.CutPrefix(key, r.defaults.prefix)
 	if !ok {
 		return // No message of ours.

@@ -1,0 +1,400 @@
+package redlock
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// A round is one operation on all nodes in parallel. The caller goes on at the
+// decision; the round itself ends, "settles", when the last node has answered
+// or its timer has run out, and needs no goroutine for that: the nodes' readers
+// and the timer drive it.
+//
+// A round is safe for concurrent use.
+type round struct {
+	r         *core
+	ctx       context.Context //nolint:containedctx // Only its values, for the hook.
+	op        Op
+	claim     *claim
+	attempt   int
+	judge     func(t tally, need, n int) verdict
+	start     time.Time
+	until     deadline   // lock and extend: a quorum that comes later is none
+	extension *extension // of an extension
+	grants    *grants    // of a lock with fencing
+
+	task     task
+	requests []request // by node; without a task: not asked
+	timer    *time.Timer
+	admitted time.Duration // the call's node timeout while the round has a place; see admission
+
+	decided chan struct{} // closed at the decision, or when the caller gave up
+
+	mu      sync.Mutex
+	over    bool // set with decided
+	asked   bool // ask has been called
+	ballots []ballot
+	pending int
+	tally   tally
+	verdict verdict
+	err     error         // what the decision was, or why it was not waited for
+	settled chan struct{} // closed when no vote is pending; nil while nobody asks
+	next    *round        // what this one hears goes to it, too; see succeed
+}
+
+// An extension is what a round has besides that extends a lock. It is apart to keep
+// a round in 1 KiB.
+type extension struct {
+	lapse  deadline               // the end of the lock's validity, before which the quorum must come, too
+	settle func(ballots []ballot) // called once when no vote is pending and the verdict was a yes
+}
+
+// A smallRound is a round with room for its requests and votes: one allocation
+// for the usual numbers of nodes.
+type smallRound struct {
+	round
+
+	requests [smallNodes]request
+	ballots  [smallNodes]ballot
+}
+
+const smallNodes = 5
+
+// A ballot is a vote as a round keeps it: a Vote without the node's name, and with what a
+// refusal says apart, as most votes are none.
+type ballot struct {
+	took   time.Duration
+	err    error
+	holder *holder // nil: the node has named none
+	stance stance
+}
+
+// A holder is who holds a resource on a node, as in a Vote.
+type holder struct {
+	digest, owner string
+	ttl           time.Duration
+}
+
+func newBallot(out outcome, took time.Duration) ballot {
+	b := ballot{took: took, err: out.err, stance: out.stance}
+	if out.holder != "" || out.holderTTL != 0 {
+		b.holder = &holder{out.holder, out.owner, out.holderTTL}
+	}
+	return b
+}
+
+// vote returns the ballot as a Vote of the named node.
+func (b ballot) vote(node string) Vote {
+	v := Vote{Node: node, Took: b.took, Err: b.err, stance: b.stance}
+	if b.holder != nil {
+		v.Holder, v.Owner, v.HolderTTL = b.holder.digest, b.holder.owner, b.holder.ttl
+	}
+	return v
+}
+
+// newRound prepares a round in which every node is asked cmd. The caller may
+// preset votes with skip before it calls ask.
+func (r *core) newRound(ctx context.Context, op Op, c *claim, cmd command, kind requestKind, judge func(tally, int, int) verdict, attempt int) *round {
+	n := len(r.nodes)
+	small := &smallRound{round: round{
+		r: r, ctx: ctx, op: op, claim: c, attempt: attempt, judge: judge,
+		pending: n, decided: make(chan struct{}),
+	}}
+	rd := &small.round
+	rd.requests, rd.ballots = small.requests[:], small.ballots[:]
+	if n > smallNodes {
+		rd.requests, rd.ballots = make([]request, n), make([]ballot, n)
+	}
+	rd.requests, rd.ballots = rd.requests[:n], rd.ballots[:n]
+	rd.task = task{kind: kind, cmd: cmd, token: &c.tokenState, voter: rd}
+	for i := range rd.ballots {
+		rd.ballots[i] = ballot{err: ErrPending, stance: pending}
+		rd.requests[i] = request{task: &rd.task, index: uint16(i)}
+	}
+	return rd
+}
+
+// skip presets the vote of a node that is not to be asked. Before ask only.
+func (rd *round) skip(i int, b ballot) {
+	rd.requests[i].task = nil
+	rd.count(i, b)
+}
+
+// succeed makes rd the round in which the nodes that refused in prev are asked
+// again. The other votes are kept, and those that prev still waits for count in
+// rd when they come: of one claim, a node never has two lock requests in flight,
+// or the refusal of one could be taken for the whole truth about what the claim
+// has left there. Before ask only.
+func (rd *round) succeed(prev *round) {
+	prev.mu.Lock()
+	defer prev.mu.Unlock()
+	rd.start = prev.start
+	for i, b := range prev.ballots {
+		switch b.stance {
+		case no, gone:
+		case pending:
+			rd.requests[i].task = nil
+		case yes, silent:
+			rd.skip(i, b)
+			if rd.grants != nil {
+				rd.grants.fences[i] = prev.grants.fences[i]
+			}
+		}
+	}
+	prev.next = rd
+}
+
+// ask sends the requests. start is what Took is measured from; the round ends
+// at the latest timeout from now.
+func (rd *round) ask(start time.Time, timeout time.Duration) {
+	rd.mu.Lock()
+	rd.start, rd.task.limit, rd.asked = start, timeout, true
+	now := time.Now()
+	if rd.pending < len(rd.ballots) {
+		rd.judgeLocked(now) // The votes that skip preset may be enough.
+	}
+	if rd.pending > 0 {
+		rd.timer = time.AfterFunc(timeout, rd.expire)
+	}
+	var send []bool
+	if rd.grants != nil { // Late grants add requests; those are sent by whom they come to.
+		send = make([]bool, len(rd.requests))
+		for i := range rd.requests {
+			send[i] = rd.requests[i].task != nil
+		}
+	}
+	rd.mu.Unlock()
+	for i := range rd.requests {
+		if send == nil && rd.requests[i].task != nil || send != nil && send[i] {
+			rd.send(i, now)
+		}
+	}
+}
+
+func (rd *round) send(i int, now time.Time) {
+	if err := rd.r.nodes[i].enqueue(&rd.requests[i], now); err != nil {
+		rd.vote(i, outcome{err: err}, time.Now())
+	}
+}
+
+// vote counts node i's answer. Later ones, and those after the timer, are
+// ignored: what they have left on the node is the release's business, which
+// is queued behind the request on the same connection.
+func (rd *round) vote(i int, out outcome, at time.Time) {
+	if out.unqueued != "" {
+		rd.r.ears.all[i].complain(noLine, fmt.Errorf("not put in line: %s", out.unqueued))
+	}
+	for rd != nil {
+		rd = rd.voteOnce(i, out, at)
+	}
+}
+
+// voteOnce returns the round that is to count the answer next, if there is one.
+func (rd *round) voteOnce(i int, out outcome, at time.Time) *round {
+	rd.mu.Lock()
+	if rd.ballots[i].stance != pending {
+		rd.mu.Unlock()
+		return nil
+	}
+	if rd.grants != nil {
+		if late, send := rd.raiseLate(i, out); late {
+			rd.mu.Unlock()
+			if send {
+				rd.send(i, time.Now())
+			}
+			return nil
+		}
+		out = rd.grants.count(i, out)
+	}
+	rd.count(i, newBallot(out, at.Sub(rd.start)))
+	rd.judgeLocked(at)
+	settled := rd.extension != nil && rd.pending == 0 && rd.verdict == granted
+	next := rd.next
+	rd.mu.Unlock()
+	if settled {
+		rd.extension.settle(rd.ballots) // Nobody writes to them any more.
+	}
+	return next
+}
+
+// count enters a vote for a node that is pending.
+func (rd *round) count(i int, b ballot) {
+	rd.ballots[i] = b
+	rd.pending--
+	switch b.stance {
+	case yes:
+		rd.tally.yes++
+	case no, gone:
+		rd.tally.no++
+	case silent, pending:
+		rd.tally.mute++
+	}
+}
+
+// judgeLocked draws the consequences of the votes. After giveUp there is no
+// verdict any more: the call has reported something else. rd.mu is held.
+func (rd *round) judgeLocked(now time.Time) {
+	if !rd.over {
+		if rd.verdict = rd.judge(rd.tally, rd.r.need, len(rd.ballots)); rd.verdict == granted {
+			rd.verdict = rd.inTimeLocked(now)
+		}
+		if rd.verdict == granted && rd.grants != nil {
+			rd.grants.agree(rd.r.need)
+		}
+		if rd.verdict != undecided {
+			rd.decideLocked(rd.verdict.err())
+		}
+	}
+	if rd.admitted != 0 {
+		rd.leaveLocked(now)
+	}
+	if rd.pending == 0 {
+		if rd.timer != nil {
+			rd.timer.Stop()
+		}
+		rd.eventLocked(EventSettled, rd.err)
+		if rd.settled != nil {
+			close(rd.settled)
+		}
+	}
+}
+
+// inTimeLocked is what a quorum is worth that has been reached now.
+func (rd *round) inTimeLocked(now time.Time) verdict {
+	wall := rd.r.wall()
+	switch {
+	case rd.extension != nil && rd.extension.lapse.passed(now, wall):
+		return expired
+	case !rd.until.isZero() && rd.until.passed(now, wall):
+		return noQuorum
+	default:
+		return granted
+	}
+}
+
+func (rd *round) decideLocked(err error) {
+	if rd.over {
+		return
+	}
+	rd.over, rd.err = true, err
+	rd.eventLocked(EventDecided, err)
+	close(rd.decided)
+}
+
+func (rd *round) eventLocked(kind EventKind, err error) {
+	if !rd.r.events.on() || err == nil && rd.grants != nil && rd.grants.fence == 0 {
+		return // Without a fence it is no lock yet; what comes of it says the next round.
+	}
+	e := Event{
+		Kind: kind, Op: rd.op, Resources: append([]string(nil), rd.claim.resources...), Attempt: rd.attempt,
+		Votes: rd.votesLocked(), Took: time.Since(rd.start), Err: err, Owner: ownerOf(rd.claim.token),
+	}
+	if err == nil {
+		e.Until = rd.until.mono
+		if rd.extension != nil {
+			e.Until = rd.extension.lapse.later(rd.until).mono // An extension never shortens.
+		}
+	}
+	rd.r.events.send(rd.ctx, e)
+}
+
+// giveUp ends the waiting for a decision because of err. Votes still come in
+// until the round settles.
+func (rd *round) giveUp(err error) {
+	rd.mu.Lock()
+	defer rd.mu.Unlock()
+	rd.decideLocked(err)
+}
+
+// expire is the round's timer: who has not answered has not voted, and
+// requests that still wait to be written are withdrawn.
+func (rd *round) expire() {
+	now, why := time.Now(), ErrNodeTimeout
+	if !rd.until.isZero() && rd.until.passed(now, rd.r.wall()) {
+		why = errTooLate
+	}
+	for i, nd := range rd.r.nodes {
+		req := &rd.requests[i]
+		rd.mu.Lock()
+		asked := req.task != nil
+		rd.mu.Unlock()
+		if asked {
+			nd.withdraw(req)
+		}
+		rd.vote(i, outcome{err: why}, now)
+	}
+}
+
+// wait returns at the decision, or with an error when ctx or the Redlock ended
+// first.
+func (rd *round) wait(ctx context.Context, closing <-chan struct{}) error {
+	select {
+	case <-rd.decided:
+		return nil
+	default:
+	}
+	select {
+	case <-rd.decided:
+		return nil
+	case <-ctx.Done():
+		rd.giveUp(ctx.Err())
+		return ctx.Err()
+	case <-closing:
+		rd.giveUp(ErrClosed)
+		return ErrClosed
+	}
+}
+
+// allVoted returns a channel that is closed when no vote is pending.
+func (rd *round) allVoted() <-chan struct{} {
+	rd.mu.Lock()
+	defer rd.mu.Unlock()
+	if rd.settled == nil {
+		rd.settled = make(chan struct{})
+		if rd.pending == 0 {
+			close(rd.settled)
+		}
+	}
+	return rd.settled
+}
+
+// result returns the verdict and the tally as they are now.
+func (rd *round) result() (verdict, tally) {
+	rd.mu.Lock()
+	defer rd.mu.Unlock()
+	return rd.verdict, rd.tally
+}
+
+// copyVotes returns the votes as they are now, for the caller to keep.
+func (rd *round) copyVotes() []Vote {
+	rd.mu.Lock()
+	defer rd.mu.Unlock()
+	return rd.votesLocked()
+}
+
+// votesLocked is copyVotes with rd.mu held.
+func (rd *round) votesLocked() []Vote {
+	votes := make([]Vote, len(rd.ballots))
+	for i, b := range rd.ballots {
+		votes[i] = b.vote(rd.r.nodes[i].name)
+	}
+	return votes
+}
+
+// fail counts the failed round and returns the error for it.
+func (rd *round) fail(reason error) *QuorumError {
+	rd.r.counters.failed(reason)
+	return rd.quorumError(reason)
+}
+
+func (rd *round) quorumError(reason error) *QuorumError {
+	v, _ := rd.result()
+	return &QuorumError{
+		Op: rd.op, Resources: slices.Clone(rd.claim.resources), Need: rd.r.need, Attempt: rd.attempt,
+		Votes: rd.copyVotes(), reason: reason,
+		prefix: rd.r.defaults.prefix, cut: v == undecided,
+	}
+}
