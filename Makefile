@@ -135,6 +135,10 @@ examples: ## the examples' tests, and the quickstart
 		echo "go run ./examples/quickstart"; $(GO) run ./examples/quickstart; \
 	fi
 
+.PHONY: api
+api: ## write down what the packages export, after a change of it that is meant
+	$(GO) test ./internal/apicheck -run TestAPI -update
+
 .PHONY: snippets
 snippets: ## compile the Go of README.md and docs/, and check their links
 	$(GO) test -count=1 ./internal/snippets

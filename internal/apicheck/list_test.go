@@ -1,0 +1,238 @@
+package apicheck
+
+import (
+	"cmp"
+	"fmt"
+	"go/constant"
+	"go/types"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A lister lists what a package exports, a line for each thing, so that a line says all that a
+// user of the thing depends on, and can be understood alone in a diff.
+type lister struct {
+	pkg   *types.Package
+	lines []string
+}
+
+// list returns the exported API of pkg: constants with their values, variables, functions,
+// and each type with its fields, in their order, and its methods.
+func list(pkg *types.Package) []string {
+	l := &lister{pkg: pkg}
+	objects := make([]types.Object, 0, pkg.Scope().Len())
+	for _, name := range pkg.Scope().Names() { // They are sorted.
+		if o := pkg.Scope().Lookup(name); o.Exported() {
+			objects = append(objects, o)
+		}
+	}
+	slices.SortStableFunc(objects, func(a, b types.Object) int { return cmp.Compare(rank(a), rank(b)) })
+	for _, o := range objects {
+		l.object(o)
+	}
+	return l.lines
+}
+
+func rank(o types.Object) int {
+	switch o.(type) {
+	case *types.Const:
+		return 0
+	case *types.Var:
+		return 1
+	case *types.Func:
+		return 2
+	default:
+		return 3
+	}
+}
+
+func (l *lister) add(format string, args ...any) {
+	l.lines = append(l.lines, fmt.Sprintf(format, args...))
+}
+
+func (l *lister) object(o types.Object) {
+	switch o := o.(type) {
+	case *types.Const:
+		l.add("const %s %s = %s", o.Name(), l.text(o.Type()), value(o))
+	case *types.TypeName:
+		l.typeName(o)
+	default:
+		l.add("%s", types.ObjectString(o, l.qualify))
+	}
+}
+
+func (l *lister) typeName(o *types.TypeName) {
+	named, ok := o.Type().(*types.Named)
+	if o.IsAlias() || !ok {
+		l.add("type %s = %s", o.Name(), l.text(types.Unalias(o.Type())))
+		return
+	}
+	name := o.Name() + l.typeParams(named)
+	switch u := named.Underlying().(type) {
+	case *types.Struct:
+		l.add("type %s struct%s", name, unexported(!allFields(u)))
+		l.fields(name, u)
+	case *types.Interface:
+		l.interfaceType(name, u)
+		return // Its methods are its elements.
+	default:
+		l.add("type %s %s", name, l.opaque(u))
+	}
+	l.methods(named)
+}
+
+// fields lists the fields that users can name, also those of embedded structs that they
+// cannot name.
+func (l *lister) fields(of string, s *types.Struct) {
+	for i := range s.NumFields() {
+		f, tag, embedded := s.Field(i), s.Tag(i), ""
+		if !f.Exported() {
+			if inner, ok := f.Type().Underlying().(*types.Struct); ok && f.Embedded() {
+				l.fields(of, inner)
+			}
+			continue
+		}
+		if f.Embedded() {
+			embedded = " (embedded)"
+		}
+		if tag != "" {
+			tag = " " + strconv.Quote(tag)
+		}
+		l.add("field %s.%s %s%s%s", of, f.Name(), l.text(f.Type()), tag, embedded)
+	}
+}
+
+func (l *lister) interfaceType(name string, u *types.Interface) {
+	sealed := slices.ContainsFunc(slices.Collect(u.Methods()), func(m *types.Func) bool { return !m.Exported() })
+	l.add("type %s interface%s", name, unexported(sealed))
+	for e := range u.EmbeddedTypes() {
+		if _, ok := e.Underlying().(*types.Interface); !ok {
+			l.add("element %s: %s", name, l.text(e))
+		}
+	}
+	for m := range u.Methods() {
+		if m.Exported() {
+			l.add("method %s.%s%s", name, m.Name(), l.signature(m))
+		}
+	}
+}
+
+// methods lists the methods that can be called on a variable of the type, those of embedded
+// fields included.
+func (l *lister) methods(named *types.Named) {
+	onValue := types.NewMethodSet(named)
+	all := types.NewMethodSet(types.NewPointer(named))
+	for s := range all.Methods() {
+		m := s.Obj()
+		if !m.Exported() {
+			continue
+		}
+		receiver := "*" + named.Obj().Name()
+		if onValue.Lookup(m.Pkg(), m.Name()) != nil {
+			receiver = named.Obj().Name()
+		}
+		l.add("method (%s) %s%s", receiver, m.Name(), l.signature(m.(*types.Func)))
+	}
+}
+
+func (l *lister) signature(f *types.Func) string {
+	return strings.TrimPrefix(l.text(f.Signature()), "func")
+}
+
+func (l *lister) typeParams(named *types.Named) string {
+	params := make([]string, 0, named.TypeParams().Len())
+	for p := range named.TypeParams().TypeParams() {
+		params = append(params, p.Obj().Name()+" "+l.text(p.Constraint()))
+	}
+	if len(params) == 0 {
+		return ""
+	}
+	return "[" + strings.Join(params, ", ") + "]"
+}
+
+// opaque is a type's text, without names that users cannot write.
+func (l *lister) opaque(t types.Type) string {
+	if f, ok := t.(*types.Signature); ok {
+		for v := range f.Params().Variables() {
+			if hidden(v.Type()) {
+				return "func" + unexported(true)
+			}
+		}
+	}
+	return l.text(t)
+}
+
+// hidden reports whether t is, or points to, a type that is not exported.
+func hidden(t types.Type) bool {
+	if p, ok := t.(*types.Pointer); ok {
+		t = p.Elem()
+	}
+	named, ok := t.(*types.Named)
+	return ok && named.Obj().Pkg() != nil && !named.Obj().Exported()
+}
+
+func (l *lister) text(t types.Type) string { return types.TypeString(t, l.qualify) }
+
+// qualify names a package as users do, and one that they cannot import by its path.
+func (l *lister) qualify(p *types.Package) string {
+	switch {
+	case p == l.pkg:
+		return ""
+	case isInternal(p.Path()):
+		return p.Path()
+	default:
+		return p.Name()
+	}
+}
+
+func isInternal(path string) bool { return slices.Contains(strings.Split(path, "/"), "internal") }
+
+func unexported(has bool) string {
+	if has {
+		return " (with unexported parts)"
+	}
+	return ""
+}
+
+func allFields(s *types.Struct) bool {
+	for f := range s.Fields() {
+		if !f.Exported() {
+			return false
+		}
+	}
+	return true
+}
+
+// value is a constant's value, as people write it.
+func value(c *types.Const) string {
+	if c.Val().Kind() == constant.Float {
+		f, _ := constant.Float64Val(c.Val())
+		return strconv.FormatFloat(f, 'g', -1, 64)
+	}
+	if n, exact := constant.Int64Val(constant.ToInt(c.Val())); exact && c.Type().String() == "time.Duration" {
+		return time.Duration(n).String()
+	}
+	return c.Val().ExactString()
+}
+
+// diff returns the lines that only one of two listings has: "- " those of before, "+ " those
+// of after. Lines that have changed places are in neither.
+func diff(before, after []string) []string {
+	var d []string
+	for _, l := range before {
+		if !slices.Contains(after, l) {
+			d = append(d, "- "+l)
+		}
+	}
+	for _, l := range after {
+		if !slices.Contains(before, l) {
+			d = append(d, "+ "+l)
+		}
+	}
+	if d == nil && !slices.Equal(before, after) {
+		return []string{"the same lines in another order"}
+	}
+	return d
+}
