@@ -15,7 +15,7 @@ import (
 
 // A strangeConn is a connection that panics in one of its methods.
 type strangeConn struct {
-	socketConn
+	fullConn
 
 	in string
 }
@@ -60,7 +60,7 @@ func TestAPoolThatMisbehavesIsItsNodesVote(t *testing.T) {
 				if err != nil {
 					return nil, err
 				}
-				return &strangeConn{socketConn{fullConn: conn.(fullConn)}, in}, nil
+				return &strangeConn{conn.(fullConn), in}, nil
 			})
 		}
 	}
@@ -123,7 +123,7 @@ func TestAPanicWhenAConnectionIsGivenBackHarmsNobody(t *testing.T) {
 			if err != nil {
 				return nil, err
 			}
-			return &strangeConn{socketConn{fullConn: conn.(fullConn)}, "Close"}, nil
+			return &strangeConn{conn.(fullConn), "Close"}, nil
 		})
 		r, err := New(nodes)
 		require.NoError(t, err)
@@ -164,7 +164,7 @@ func TestWhatAPoolReturnsLateIsGivenBack(t *testing.T) {
 
 // A slowConn is a connection whose Close waits for the test.
 type slowConn struct {
-	socketConn
+	fullConn
 
 	release <-chan struct{}
 }
@@ -185,7 +185,7 @@ func TestAPoolThatHangsInCloseIsNotWaitedFor(t *testing.T) {
 				if err != nil {
 					return nil, err
 				}
-				return &slowConn{socketConn{fullConn: conn.(fullConn)}, release}, nil
+				return &slowConn{conn.(fullConn), release}, nil
 			})
 		}
 		r, err := New(nodes)

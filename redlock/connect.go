@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/seed6c881748/redlock/internal/conn"
 )
 
 // connect borrows a connection and prepares it. Only then do requests flow.
@@ -14,25 +16,24 @@ func (n *node) connect() (*pipeline, error) {
 	n.mu.Lock()
 	n.connects++
 	n.mu.Unlock()
-	conn, err := n.borrow(ctx)
+	w, err := n.source.Borrow(ctx)
 	if err != nil {
-		return nil, likely(err, nil)
+		return nil, conn.Explain(err)
 	}
-	w := newWire(conn)
-	stop := context.AfterFunc(ctx, w.abort)
+	stop := context.AfterFunc(ctx, w.Abort)
 	unknown, err := n.handshake(ctx, w)
 	if !stop() && err == nil {
 		err = fmt.Errorf("handshake took over %v", limit)
 	}
 	if err != nil {
-		w.abort()
-		w.giveBack()
-		return nil, likely(err, w.socket)
+		w.Abort()
+		w.GiveBack()
+		return nil, w.Explain(err)
 	}
 	p := n.answer(w, unknown)
 	if p == nil {
-		w.abort()
-		w.giveBack()
+		w.Abort()
+		w.GiveBack()
 		return nil, errClosed
 	}
 	return p, nil
@@ -40,7 +41,7 @@ func (n *node) connect() (*pipeline, error) {
 
 // answer puts a prepared connection to work, on which a tombstone refuses so many
 // requests of unknown outcome; nil if the node was killed.
-func (n *node) answer(w *wire, unknown int) *pipeline {
+func (n *node) answer(w *conn.Wire, unknown int) *pipeline {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.ctx.Err() != nil {
@@ -57,9 +58,13 @@ func (n *node) answer(w *wire, unknown int) *pipeline {
 	return p
 }
 
-// left is the time that ctx, which has a deadline, still gives: never 0, which
-// would be no limit.
-func left(ctx context.Context) time.Duration {
-	d, _ := ctx.Deadline()
-	return max(time.Until(d), 1)
+// doubt notes that what the pool handed out does not let go of the node, so that no call
+// waits for the next connection.
+func (n *node) doubt() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.state == nodeConnecting {
+		n.failed = true
+		n.watcher.changed()
+	}
 }

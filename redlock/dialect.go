@@ -3,6 +3,8 @@ package redlock
 import (
 	"context"
 	"time"
+
+	"github.com/seed6c881748/redlock/internal/conn"
 )
 
 // A dialect has the scripts of a session sent in another way than they are given: as
@@ -13,7 +15,7 @@ type dialect interface {
 	questions() [][]any
 
 	// learn gets the answers, and may ask more on the connection. An error ends it.
-	learn(ctx context.Context, conn *wire, answers []answer) (connDialect, error)
+	learn(ctx context.Context, w *conn.Wire, answers []conn.Answer) (connDialect, error)
 }
 
 // A connDialect is the dialect on one connection. heard and abstains are called with the

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/seed6c881748/redlock/internal/brief"
 )
 
 // What a call can fail with; test for them with errors.Is. A failed round
@@ -143,7 +145,7 @@ func (v Vote) String() string {
 	case v.stance == no && v.Err == ErrTaken: //nolint:errorlint // Not what wraps it.
 		return fmt.Sprintf("%s: left to another waiter for %v", v.Node, v.HolderTTL)
 	case v.Err == ErrNodeTimeout && v.Took > 0: //nolint:errorlint // As above.
-		return fmt.Sprintf("%s: node timeout after %s", v.Node, brief(v.Took))
+		return fmt.Sprintf("%s: node timeout after %s", v.Node, brief.Duration(v.Took))
 	default:
 		return v.Node + ": " + strings.TrimPrefix(v.Err.Error(), "redlock: ")
 	}

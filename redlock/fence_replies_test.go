@@ -20,6 +20,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed6c881748/redlock/internal/conn"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
@@ -60,11 +61,11 @@ func isBidding(s *script) bool {
 
 func (n *liar) pool() Pool {
 	return wrapPool{
-		&dialer{dial: func(context.Context, string, string) (net.Conn, error) {
+		&conn.Dialer{Dial: func(context.Context, string, string) (net.Conn, error) {
 			client, server := testcluster.Pipe()
 			n.serving.Go(func() { n.serve(server) })
 			return client, nil
-		}, network: "tcp", address: "liar:1"},
+		}, Network: "tcp", Address: "liar:1"},
 		func(conn redis.Conn) redis.Conn { return &ackConn{fullConn: conn.(fullConn), node: n} },
 	}
 }
@@ -94,7 +95,7 @@ func (c *ackConn) ReceiveWithTimeout(d time.Duration) (any, error) {
 	reply, err := c.fullConn.ReceiveWithTimeout(d)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err != nil && !isReply(err) || len(c.tokens) == 0 {
+	if err != nil && !conn.IsReply(err) || len(c.tokens) == 0 {
 		return reply, err
 	}
 	token := c.tokens[0]

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/seed6c881748/redlock/internal/brief"
 )
 
 // From facts to findings. Nothing here does any I/O.
@@ -84,7 +86,7 @@ func newReport(fit *fitness, nodes []facts) Report {
 func (f *facts) report() NodeReport {
 	n := NodeReport{Node: f.node, RTT: f.rtt}
 	n.Product, n.Version = f.product()
-	if s, ok := f.number("uptime_in_seconds"); ok {
+	if s, ok := f.info.Number("uptime_in_seconds"); ok {
 		n.Uptime = time.Duration(min(max(s, 0), int64(maxDuration/time.Second))) * time.Second
 	}
 	if f.timeErr == nil && f.rtt > 0 {
@@ -146,7 +148,7 @@ func (fit *fitness) reachable(f *facts) Finding {
 }
 
 func (fit *fitness) roundTrip(f *facts) Finding {
-	rtt, timeout := brief(f.rtt), brief(fit.nodeTimeout)
+	rtt, timeout := brief.Duration(f.rtt), brief.Duration(fit.nodeTimeout)
 	const advice = "Raise the node timeout to at least four round trips (WithNodeTimeout), or use a node that is nearer"
 	switch {
 	case f.rtt > fit.nodeTimeout:

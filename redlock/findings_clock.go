@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/seed6c881748/redlock/internal/brief"
 )
 
 // Clocks are compared with the median of all that could be read, this client's included:
@@ -75,7 +77,7 @@ func clockFinding(f *facts, median clock) Finding {
 		return unknown(err, "Grant the right +time, or look at the clock by other means")
 	}
 	text := fmt.Sprintf("its clock is %s this client's and %s the median of all, give or take %s",
-		off(mine, clock{}), off(mine, median), brief(mine.bound))
+		off(mine, clock{}), off(mine, median), brief.Duration(mine.bound))
 	if !mine.apart(median, maxClockApart) {
 		return fine("%s", text)
 	}
@@ -85,7 +87,7 @@ func clockFinding(f *facts, median clock) Finding {
 // off says how far c is ahead of d, or behind it.
 func off(c, d clock) string {
 	if c.offset < d.offset {
-		return brief(d.offset-c.offset) + " behind"
+		return brief.Duration(d.offset-c.offset) + " behind"
 	}
-	return brief(c.offset-d.offset) + " ahead of"
+	return brief.Duration(c.offset-d.offset) + " ahead of"
 }

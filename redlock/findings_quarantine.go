@@ -12,7 +12,7 @@ func (fit *fitness) quarantined(f *facts) Finding {
 	over := m.since.Add(max(m.maxTTL, fit.quarantine) + quarantineMargin)
 	votes := m.votes && m.maxTTL >= fit.quarantine || f.timeErr == nil && !time.Now().Add(f.offset).Before(over)
 	switch {
-	case !isRun(f.info["run_id"]):
+	case f.info.Run() == "":
 		return amiss(VerdictUnfit, "it does not tell its run_id, without which it grants no lock to clients with quarantine",
 			"Grant the right +info, or use a server that tells it")
 	case f.markerErr != nil:

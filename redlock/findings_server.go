@@ -4,8 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
+
+	"github.com/seed6c881748/redlock/internal/conn"
 )
 
 // What a server says of itself: what it is, and how it is set up.
@@ -22,19 +23,12 @@ func (f *facts) product() (name, version string) {
 	return "", ""
 }
 
-// major is the first number of a version, of which a v may stand before it.
-func major(version string) (int, bool) {
-	digits, _, _ := strings.Cut(strings.TrimLeft(version, "v"), ".")
-	n, err := strconv.Atoi(digits)
-	return n, err == nil
-}
-
 func (fit *fitness) version(f *facts) Finding {
 	name, version := f.product()
 	if version == "" {
 		return f.unread("redis_version")
 	}
-	if n, ok := major(version); ok && name == "Redis" && n < firstFit {
+	if n, ok := conn.Major(version); ok && name == "Redis" && n < firstFit {
 		return amiss(VerdictWarning, "it is Redis "+version+", on which waiting and fencing do not work",
 			"Use Redis 5 or later, or Valkey")
 	}
@@ -43,7 +37,7 @@ func (fit *fitness) version(f *facts) Finding {
 
 func (fit *fitness) role(f *facts) Finding {
 	role := f.info["role"]
-	switch replicas, _ := f.number("connected_slaves"); {
+	switch replicas, _ := f.info.Number("connected_slaves"); {
 	case role == "":
 		return f.unread("role")
 	case role != "master":
@@ -85,7 +79,7 @@ func (fit *fitness) cluster(f *facts) Finding {
 
 func (fit *fitness) eviction(f *facts) Finding {
 	policy := f.info["maxmemory_policy"]
-	limit, _ := f.number("maxmemory")
+	limit, _ := f.info.Number("maxmemory")
 	const advice = "Set maxmemory-policy noeviction"
 	switch {
 	case policy == "":
@@ -100,8 +94,8 @@ func (fit *fitness) eviction(f *facts) Finding {
 }
 
 func (fit *fitness) memory(f *facts) Finding {
-	limit, ok1 := f.number("maxmemory")
-	used, ok2 := f.number("used_memory")
+	limit, ok1 := f.info.Number("maxmemory")
+	used, ok2 := f.info.Number("used_memory")
 	const advice = "Raise maxmemory, or move what else is stored there"
 	switch share := float64(used) / float64(limit); {
 	case !ok1:
@@ -155,8 +149,8 @@ func (fit *fitness) persistence(f *facts) Finding {
 }
 
 // leastTimeout is the least `timeout` of a server that does not close connections which
-// are fine: a PING is sent when one has been idle for idlePing, and may be late by as much.
-const leastTimeout = 2 * idlePing
+// are fine: a PING is sent when one has been idle for conn.IdlePing, and may be late by as much.
+const leastTimeout = 2 * conn.IdlePing
 
 // timeout looks at the setting of that name: idle for so long, a connection is closed.
 func (fit *fitness) timeout(f *facts) Finding {

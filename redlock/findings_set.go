@@ -63,3 +63,11 @@ func nodeCount(n int) Finding {
 	found.Check = "node-count"
 	return found
 }
+
+func (fit *fitness) database(f *facts) Finding {
+	if f.astray == nil {
+		return fine("its connections are in the database where locks are")
+	}
+	return amiss(VerdictUnfit, words(f.astray.Error()),
+		"Select no database on the pool's connections, or name the pool's database with InDatabase")
+}

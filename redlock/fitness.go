@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/seed6c881748/redlock/internal/brief"
+	"github.com/seed6c881748/redlock/internal/conn"
 )
 
 // Check finds out whether the nodes are fit for Redlock: it looks for the
@@ -92,7 +93,7 @@ type facts struct {
 	down  error // why it could not be asked; nothing else is known then
 	alive bool  // down, but the connection that locks use is answered
 
-	info     map[string]string // the fields of INFO
+	info     conn.Info
 	infoErr  error
 	database string // which one is selected
 	astray   error  // the connection, or the one that locks would use, is in the wrong database
@@ -122,23 +123,22 @@ func (r *Redlock) gather(ctx context.Context, n *node) facts {
 	ctx, cancel := context.WithTimeout(ctx, checkLimit(n.timeout))
 	defer cancel()
 	f := facts{node: n.name}
-	conn, err := n.spare(ctx)
+	w, err := n.spare(ctx)
 	if err != nil {
 		f.down = err
 		f.alive = n.isUp() && n.answers(ctx, r.defaults.prefix)
 		return f
 	}
-	w := newWire(conn)
-	unwatch := context.AfterFunc(ctx, w.abort)
+	unwatch := context.AfterFunc(ctx, w.Abort)
 	defer func() {
 		// Aborted in any case: it is subscribed, and of no use to its pool.
 		unwatch()
-		w.abort()
-		w.giveBack()
+		w.Abort()
+		w.GiveBack()
 	}()
 	q := &questions{ctx: ctx, wire: w}
 	if q.broken = w.Err(); q.broken == nil {
-		q.broken = abortable(ctx, w)
+		q.broken = w.Abortable(ctx)
 	}
 	f.timing(q, n.timeout)
 	f.place(q, n)
@@ -151,64 +151,53 @@ func (r *Redlock) gather(ctx context.Context, n *node) facts {
 
 // spare borrows a connection besides the one that locks use. It takes no longer
 // than half of what ctx leaves, so that time remains for answers.
-func (n *node) spare(ctx context.Context) (redis.Conn, error) {
-	limit := left(ctx) / 2
+func (n *node) spare(ctx context.Context) (*conn.Wire, error) {
+	limit := conn.TimeLeft(ctx) / 2
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	conn, err := n.borrow(ctx)
+	w, err := n.source.Borrow(ctx)
 	if err != nil && ctx.Err() != nil {
-		err = fmt.Errorf("no connection within %v", brief(limit))
+		err = fmt.Errorf("no connection within %v", brief.Duration(limit))
 	}
-	return conn, err
+	return w, err
 }
 
 // answers reports whether the connection that locks use is answered.
 func (n *node) answers(ctx context.Context, prefix string) bool {
 	cmd := command{script: inspectScript, keys: []any{checkKey(prefix)}}
 	out := n.call(ctx, cmd, n.timeout)
-	return out.err == nil || isReply(out.err)
+	return out.err == nil || conn.IsReply(out.err)
 }
 
 // questions asks on a borrowed connection until it breaks.
 type questions struct {
 	ctx    context.Context //nolint:containedctx // It bounds the questions, and lives as long.
-	wire   *wire
+	wire   *conn.Wire
 	broken error // the connection is of no use any more
-}
-
-// An answer is a reply, or the error that the server sent instead.
-type answer struct {
-	reply any
-	err   error
 }
 
 var errLate = errors.New("no reply in time")
 
 // ask sends the commands together. There are as many answers, unless the
 // connection breaks: then none.
-func (q *questions) ask(commands ...[]any) []answer {
+func (q *questions) ask(commands ...[]any) []conn.Answer {
 	if q.broken != nil {
 		return nil
 	}
-	for _, c := range commands {
-		if q.broken = q.wire.Send(c[0].(string), c[1:]...); q.broken != nil {
-			return nil
-		}
-	}
-	if q.broken = q.wire.Flush(); q.broken != nil {
+	if q.broken = q.wire.SendAll(commands); q.broken != nil {
 		return nil
 	}
-	answers := make([]answer, len(commands))
+	answers := make([]conn.Answer, len(commands))
 	for i := range answers {
-		reply, err := q.wire.receive(0) // It is aborted when ctx ends, and not before.
-		if err != nil && !isReply(err) {
+		reply, err := q.wire.Receive(0) // It is aborted when ctx ends, and not before.
+		if err != nil && !conn.IsReply(err) {
 			if q.ctx.Err() != nil {
 				err = errLate
 			}
 			q.broken = fmt.Errorf("%v: %w", commands[i][0], err)
 			return nil
 		}
-		answers[i] = answer{reply, err}
+		answers[i] = conn.Answer{Reply: reply, Err: err}
 	}
 	return answers
 }
@@ -224,7 +213,7 @@ func (f *facts) timing(q *questions, nodeTimeout time.Duration) {
 		if answers == nil {
 			return
 		}
-		if err := answers[0].err; err != nil && strings.HasPrefix(err.Error(), "NOAUTH") {
+		if err := answers[0].Err; err != nil && strings.HasPrefix(err.Error(), "NOAUTH") {
 			q.broken = err // As for everything else.
 			return
 		}
@@ -239,8 +228,8 @@ func (f *facts) timing(q *questions, nodeTimeout time.Duration) {
 }
 
 // serverTime reads the answer to TIME.
-func serverTime(a answer) (time.Time, error) {
-	v, err := redis.Int64s(a.reply, a.err)
+func serverTime(a conn.Answer) (time.Time, error) {
+	v, err := a.Numbers()
 	if err != nil {
 		return time.Time{}, fmt.Errorf("TIME: %w", err)
 	}
@@ -263,14 +252,14 @@ func (f *facts) configuration(q *questions) {
 	if answers == nil {
 		return
 	}
-	if text, err := redis.String(answers[0].reply, answers[0].err); err != nil {
+	if text, err := answers[0].Text(); err != nil {
 		f.infoErr = fmt.Errorf("INFO: %w", err)
-		text, _ = redis.String(answers[5].reply, answers[5].err)
-		f.info = infoFields(text)
+		text, _ = answers[5].Text()
+		f.info = conn.ParseInfo(text)
 	} else {
-		f.info = infoFields(text)
+		f.info = conn.ParseInfo(text)
 	}
-	if client, err := redis.String(answers[1].reply, answers[1].err); err == nil {
+	if client, err := answers[1].Text(); err == nil {
 		f.database = field(client, "db=")
 	}
 	f.fsync, f.fsyncErr = setting(answers[2])
@@ -284,22 +273,10 @@ func (f *facts) guarded(q *questions, g *guard) {
 		return
 	}
 	if answers := q.ask([]any{"GET", g.marker}); answers != nil {
-		f.marker, f.markerErr = redis.String(answers[0].reply, answers[0].err)
-		if errors.Is(f.markerErr, redis.ErrNil) {
-			f.markerErr = nil
+		if !answers[0].IsNull() {
+			f.marker, f.markerErr = answers[0].Text()
 		}
 	}
-}
-
-// infoFields reads the answer to INFO.
-func infoFields(text string) map[string]string {
-	fields := make(map[string]string)
-	for line := range strings.Lines(text) {
-		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
-			fields[name] = value
-		}
-	}
-	return fields
 }
 
 // field returns the word after name in a line of name=value.
@@ -313,8 +290,8 @@ func field(line, name string) string {
 }
 
 // setting reads the answer to CONFIG GET of one setting.
-func setting(a answer) (string, error) {
-	v, err := redis.Strings(a.reply, a.err)
+func setting(a conn.Answer) (string, error) {
+	v, err := a.Texts()
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("CONFIG GET: %w", err)
@@ -324,8 +301,17 @@ func setting(a answer) (string, error) {
 	return v[1], nil
 }
 
-// number returns a field of INFO that is a number.
-func (f *facts) number(name string) (int64, bool) {
-	n, err := strconv.ParseInt(f.info[name], 10, 64)
-	return n, err == nil
+// place finds out whether the connection is in the wrong database. What the last one for
+// locks has shown counts, too: the pool's next one may be another.
+func (f *facts) place(q *questions, n *node) {
+	if question, asks := n.source.DatabaseQuestion(q.wire, n.unusedKey()); asks {
+		if answers := q.ask(question); answers != nil && conn.IsElsewhere(answers[0]) {
+			f.astray = n.source.Misplaced(q.ctx, q.wire, n.unusedKey())
+		}
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if wrong := (*conn.DatabaseError)(nil); errors.As(n.down, &wrong) {
+		f.astray = wrong
+	}
 }

@@ -227,10 +227,7 @@ func TestCheckBesideLocks(t *testing.T) {
 	})
 }
 
-func TestInfoFields(t *testing.T) {
-	fields := infoFields("# Server\r\nrun_id:abc\r\n\r\nempty:\r\nno colon\r\nlistener0:name=tcp,bind=::1\r\nlast:1")
-	assert.Equal(t, map[string]string{"run_id": "abc", "empty": "", "listener0": "name=tcp,bind=::1", "last": "1"}, fields)
-	assert.Empty(t, infoFields(""))
+func TestField(t *testing.T) {
 	assert.Equal(t, "5", field("id=3 db=5 sub=0", "db="))
 	assert.Empty(t, field("id=3 somedb=5", "db="))
 }

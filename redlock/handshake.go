@@ -3,23 +3,18 @@ package redlock
 import (
 	"context"
 	"fmt"
-)
 
-// A step is a command of the handshake, and what is made of its answer. All steps are
-// sent together: with a far node, round trips are what connecting takes.
-type step struct {
-	command []any
-	check   func(a answer) error
-}
+	"github.com/seed6c881748/redlock/internal/conn"
+)
 
 // handshake loads the scripts, and puts up the tombstone if the outcome of requests is
 // unknown, of how many it returns. Each attempt is a new generation, so that what an
 // abandoned one still delivers is recognised.
-func (n *node) handshake(ctx context.Context, conn *wire) (unknown int, err error) {
-	if err = conn.Err(); err != nil {
+func (n *node) handshake(ctx context.Context, w *conn.Wire) (unknown int, err error) {
+	if err = w.Err(); err != nil {
 		return 0, err // A Pool around redigo's Get has no other way to say so.
 	}
-	if err = abortable(ctx, conn); err != nil {
+	if err = w.Abortable(ctx); err != nil {
 		return 0, err
 	}
 	n.mu.Lock()
@@ -28,39 +23,35 @@ func (n *node) handshake(ctx context.Context, conn *wire) (unknown int, err erro
 	gen, life, unknown := n.gen, n.life, n.unknown
 	n.mu.Unlock()
 
-	var steps []step
+	var steps []conn.Step
 	if unknown > 0 {
 		steps = append(steps, n.tombstoneStep(gen, life))
 	}
 	steps = append(append(steps, n.writeProbe()), n.scriptSteps()...)
 	elsewhere := false
-	database, asks := n.expectedDatabase()
-	if asks && !conn.own {
-		steps = append(steps, step{n.moveCommand(database), func(a answer) error {
-			elsewhere = isElsewhere(a)
+	if question, asks := n.source.DatabaseQuestion(w, n.unusedKey()); asks {
+		steps = append(steps, conn.Step{Command: question, Check: func(a conn.Answer) error {
+			elsewhere = conn.IsElsewhere(a)
 			return nil
 		}})
 	}
-	var commands [][]any
-	for _, s := range steps {
-		commands = append(commands, s.command)
+	var looks []conn.Answer
+	for _, c := range n.dialectCommands() {
+		steps = append(steps, conn.Step{Command: c, Check: func(a conn.Answer) error {
+			looks = append(looks, a)
+			return nil
+		}})
 	}
-	answers, err := exchange(ctx, conn, append(commands, n.dialectCommands()...))
-	if err != nil {
+	if err = w.Run(ctx, steps); err != nil {
 		return 0, err
 	}
-	for i, s := range steps {
-		if err = s.check(answers[i]); err != nil {
-			return 0, err
-		}
-	}
 	if elsewhere {
-		if err = n.misplaced(ctx, conn, database); err != nil {
+		if err = n.source.Misplaced(ctx, w, n.unusedKey()); err != nil {
 			return 0, err
 		}
 	}
 	if n.dialect != nil {
-		if n.spoken, err = n.dialect.learn(ctx, conn, answers[len(steps):]); err != nil {
+		if n.spoken, err = n.dialect.learn(ctx, w, looks); err != nil {
 			return 0, err
 		}
 	}
@@ -72,9 +63,15 @@ func (n *node) handshake(ctx context.Context, conn *wire) (unknown int, err erro
 
 // writeProbe is a write that changes nothing. A replica refuses it, and would otherwise
 // count as up until somebody asks it for a lock, again and again.
-func (n *node) writeProbe() step {
-	return step{[]any{"DEL", n.stone.(string) + ":none"}, func(a answer) error { return misled(a.err) }}
+func (n *node) writeProbe() conn.Step {
+	return conn.Step{
+		Command: []any{"DEL", n.unusedKey()},
+		Check:   func(a conn.Answer) error { return conn.WrongServer(a.Err) },
+	}
 }
+
+// unusedKey is a key that never exists.
+func (n *node) unusedKey() string { return n.stone.(string) + ":none" }
 
 // dialectCommands are what the dialect asks in the handshake, together with the rest.
 func (n *node) dialectCommands() [][]any {
@@ -85,36 +82,15 @@ func (n *node) dialectCommands() [][]any {
 }
 
 // scriptSteps have the server know the scripts.
-func (n *node) scriptSteps() []step {
-	steps := make([]step, len(n.scripts))
+func (n *node) scriptSteps() []conn.Step {
+	steps := make([]conn.Step, len(n.scripts))
 	for i, s := range n.scripts {
-		steps[i] = step{[]any{"SCRIPT", "LOAD", s.sourceArg}, func(a answer) error {
-			if a.err != nil {
-				return fmt.Errorf("loading the %s script: %w", s.name, a.err)
+		steps[i] = conn.Step{Command: []any{"SCRIPT", "LOAD", s.sourceArg}, Check: func(a conn.Answer) error {
+			if a.Err != nil {
+				return fmt.Errorf("loading the %s script: %w", s.name, a.Err)
 			}
 			return nil
 		}}
 	}
 	return steps
-}
-
-// exchange sends commands in a handshake, together, and returns the answers.
-func exchange(ctx context.Context, conn *wire, commands [][]any) ([]answer, error) {
-	for _, c := range commands {
-		if err := conn.Send(c[0].(string), c[1:]...); err != nil {
-			return nil, err
-		}
-	}
-	if err := conn.Flush(); err != nil {
-		return nil, err
-	}
-	answers := make([]answer, len(commands))
-	for i := range answers {
-		reply, err := conn.receive(left(ctx))
-		if err != nil && !isReply(err) {
-			return nil, fmt.Errorf("handshake: %w", err)
-		}
-		answers[i] = answer{reply, err}
-	}
-	return answers, nil
 }

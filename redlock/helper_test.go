@@ -7,8 +7,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed6c881748/redlock/internal/conn"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
@@ -27,10 +29,16 @@ func nodesOf(c *testcluster.Cluster) []Node {
 
 // dialerOf returns what NewNode would, if the node had an address.
 func dialerOf(n *testcluster.Node) Pool {
-	return &dialer{
-		dial:    func(ctx context.Context, _, _ string) (net.Conn, error) { return n.Dial(ctx) },
-		network: "tcp", address: n.Addr(),
+	return &conn.Dialer{
+		Dial:    func(ctx context.Context, _, _ string) (net.Conn, error) { return n.Dial(ctx) },
+		Network: "tcp", Address: n.Addr(),
 	}
+}
+
+// A fullConn is what redigo's own connections are.
+type fullConn interface {
+	redis.ConnWithTimeout
+	redis.ConnWithContext
 }
 
 // newRedlock returns a Redlock over a cluster that ends with the test.

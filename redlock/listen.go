@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
+	"github.com/seed6c881748/redlock/internal/conn"
 )
 
 // A client that waits is told of a release by a message to a channel of its own.
@@ -219,7 +219,7 @@ func (l *listener) run(ctx context.Context, last <-chan struct{}, done chan<- st
 		// What has worked and broken comes back, or fails the next time. What looks like
 		// a failure of the network may be one of the node, of which there is an event
 		// of its own soon.
-		if !worked && l.node.isUp() && (again || isReply(err) || errors.Is(err, errNotPushed)) {
+		if !worked && l.node.isUp() && (again || conn.IsReply(err) || errors.Is(err, errNotPushed)) {
 			l.complain(noSubscription, err)
 		}
 		t := time.NewTimer(pause)
@@ -254,21 +254,20 @@ func (l *listener) listen(ctx context.Context) error {
 	}
 	limit := l.node.connectLimit
 	borrowing, stop := context.WithTimeout(ctx, limit)
-	conn, err := l.node.borrow(borrowing)
+	w, err := l.node.source.Borrow(borrowing)
 	stop()
 	if err != nil {
 		return err
 	}
-	w := newWire(conn)
-	unwatch := context.AfterFunc(ctx, w.abort)
+	unwatch := context.AfterFunc(ctx, w.Abort)
 	var pings sync.WaitGroup
 	defer func() {
 		// Aborted in any case: a subscribed connection is of no use to its pool.
 		cancel()
 		unwatch()
-		w.abort()
+		w.Abort()
 		pings.Wait()
-		w.giveBack()
+		w.GiveBack()
 	}()
 	if err = l.subscribe(ctx, w, limit); err != nil {
 		return err
@@ -277,11 +276,11 @@ func (l *listener) listen(ctx context.Context) error {
 		l.ears.changed()
 	}
 	pings.Go(func() { ping(ctx, w) })
-	return l.read(w, idlePing+limit)
+	return l.read(w, conn.IdlePing+limit)
 }
 
-func (l *listener) subscribe(ctx context.Context, w *wire, limit time.Duration) error {
-	if err := abortable(ctx, w); err != nil {
+func (l *listener) subscribe(ctx context.Context, w *conn.Wire, limit time.Duration) error {
+	if err := w.Abortable(ctx); err != nil {
 		return err
 	}
 	if err := w.Send("SUBSCRIBE", l.ears.channel); err != nil {
@@ -290,7 +289,7 @@ func (l *listener) subscribe(ctx context.Context, w *wire, limit time.Duration) 
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	reply, err := w.receive(limit)
+	reply, err := w.Receive(limit)
 	if err != nil {
 		return fmt.Errorf("SUBSCRIBE: %w", err)
 	}
@@ -302,9 +301,9 @@ func (l *listener) subscribe(ctx context.Context, w *wire, limit time.Duration) 
 
 // read reads messages until the connection breaks or there is none, not even the
 // answer to a PING, for so long.
-func (l *listener) read(w *wire, limit time.Duration) error {
+func (l *listener) read(w *conn.Wire, limit time.Duration) error {
 	for {
-		reply, err := w.receive(limit)
+		reply, err := w.Receive(limit)
 		if err != nil {
 			return err
 		}
@@ -319,8 +318,8 @@ func (l *listener) read(w *wire, limit time.Duration) error {
 }
 
 // ping keeps an idle subscription alive, and shows when it is not.
-func ping(ctx context.Context, w *wire) {
-	t := time.NewTicker(idlePing)
+func ping(ctx context.Context, w *conn.Wire) {
+	t := time.NewTicker(conn.IdlePing)
 	defer t.Stop()
 	for {
 		select {
@@ -336,8 +335,8 @@ func ping(ctx context.Context, w *wire) {
 
 // push reads what a subscribed connection sends: a kind, and last the payload.
 func push(reply any) (kind, payload string, ok bool) {
-	values, err := redis.Values(reply, nil)
-	if err != nil || len(values) < 2 {
+	values, ok := reply.([]any)
+	if !ok || len(values) < 2 {
 		return "", "", false
 	}
 	first, ok := values[0].([]byte)

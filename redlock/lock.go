@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/seed6c881748/redlock/internal/admission"
+	"github.com/seed6c881748/redlock/internal/conn"
 )
 
 // A Node is one Redis master: independent of the others, neither replicated to
@@ -87,19 +87,14 @@ func New(nodes []Node, opts ...Option) (*Redlock, error) {
 	r.ears = ears{need: r.need, channel: r.channel, message: r.queue.message, changed: r.queue.listening}
 	seen := make(map[string]int, len(nodes))
 	for i, n := range nodes {
-		if d, ok := n.Pool.(*dialer); ok && d.err != nil {
-			return nil, fmt.Errorf("redlock: node %d: malformed address %q: %w", i, n.Name, d.err)
+		if d, ok := n.Pool.(*conn.Dialer); ok && d.Err != nil {
+			return nil, fmt.Errorf("redlock: node %d: malformed address %q: %w", i, n.Name, d.Err)
 		}
 		if n.Name == "" {
 			return nil, fmt.Errorf("redlock: node %d has no name", i)
 		}
-		if d, ok := n.Pool.(*databasePool); ok {
-			if err := d.check(); err != nil {
-				return nil, fmt.Errorf("redlock: node %d (%s): %w", i, n.Name, err)
-			}
-		}
-		if isNil(n.Pool) {
-			return nil, fmt.Errorf("redlock: node %d (%s): nil Pool", i, n.Name)
+		if err := conn.CheckPool(n.Pool); err != nil {
+			return nil, fmt.Errorf("redlock: node %d (%s): %w", i, n.Name, err)
 		}
 		if j, ok := seen[n.Name]; ok {
 			return nil, fmt.Errorf("redlock: nodes %d and %d are both named %q", j, i, n.Name)
@@ -118,15 +113,6 @@ func New(nodes []Node, opts ...Option) (*Redlock, error) {
 		r.nodes = append(r.nodes, nd)
 	}
 	return r, nil
-}
-
-// isNil reports whether a Pool is nil, or a nil pointer or function.
-func isNil(p Pool) bool {
-	if p == nil {
-		return true
-	}
-	v := reflect.ValueOf(p)
-	return (v.Kind() == reflect.Pointer || v.Kind() == reflect.Func) && v.IsNil()
 }
 
 // TryLock makes one attempt to lock all resources together for ttl. It does not

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/seed6c881748/redlock/internal/conn"
 )
 
 // A nodeState is where a node's connection is in its life; docs/algorithm.md
@@ -44,7 +46,7 @@ type observer interface {
 // use. Its goroutine starts with the first request and ends with close.
 type node struct {
 	name    string
-	pool    Pool
+	source  *conn.Source  // of its connections
 	timeout time.Duration // the Redlock's node timeout
 	crowd   *atomic.Int64 // how many locks may be unanswered before one more is refused
 
@@ -66,25 +68,22 @@ type node struct {
 	cancel context.CancelFunc
 	done   chan struct{} // closed when the node's goroutine has ended
 
-	mu       sync.Mutex
-	work     sync.Cond // the writer waits for it: something is queued, or the end
-	state    nodeState
-	down     error // why it is not up
-	queue    requestQueue
-	flight   requestQueue // written, not answered, in order
-	later    requestQueue // releases that were refused and are to be sent again; while up
-	owed     requestQueue // releases that go first on the next connection; while not up
-	bye      request      // the last one of a connection that is being closed
-	line     *pipeline    // while up
-	gen      int64
-	closing  bool
-	database int       // of a pool's connections, as far as is known
-	failed   bool      // not connected since an attempt failed, or since silence or a wrong server ended one
-	shunned  bool      // a request was refused for silence since the last reply
-	forgot   bool      // the server has forgotten scripts since the handshake
-	lost     bool      // a loss was reported and no return yet
-	stuck    int       // calls of the pool that have not returned
-	borrowed time.Time // when it was last called
+	mu      sync.Mutex
+	work    sync.Cond // the writer waits for it: something is queued, or the end
+	state   nodeState
+	down    error // why it is not up
+	queue   requestQueue
+	flight  requestQueue // written, not answered, in order
+	later   requestQueue // releases that were refused and are to be sent again; while up
+	owed    requestQueue // releases that go first on the next connection; while not up
+	bye     request      // the last one of a connection that is being closed
+	line    *pipeline    // while up
+	gen     int64
+	closing bool
+	failed  bool // not connected since an attempt failed, or since silence or a wrong server ended one
+	shunned bool // a request was refused for silence since the last reply
+	forgot  bool // the server has forgotten scripts since the handshake
+	lost    bool // a loss was reported and no return yet
 
 	unknown  int           // lock requests and repairs whose outcome is unknown, and no tombstone refuses them yet
 	life     time.Duration // how long a tombstone must refuse them
@@ -98,7 +97,7 @@ type node struct {
 // A nodeConfig says what a node is made of.
 type nodeConfig struct {
 	name           string
-	pool           Pool
+	pool           conn.Pool
 	session        string        // the key of its tombstone
 	timeout        time.Duration // the node timeout
 	connectTimeout time.Duration
@@ -110,7 +109,7 @@ type nodeConfig struct {
 
 func newNode(c nodeConfig) *node {
 	nd := &node{
-		name: c.name, pool: c.pool, timeout: c.timeout, epoch: time.Now(), watcher: c.watcher, stone: c.session, crowd: c.crowd,
+		name: c.name, source: conn.NewSource(c.pool), timeout: c.timeout, epoch: time.Now(), watcher: c.watcher, stone: c.session, crowd: c.crowd,
 		scripts: c.scripts, dialect: c.dialect, done: make(chan struct{}),
 	}
 	nd.work.L = &nd.mu
@@ -430,7 +429,7 @@ func (n *node) hangUp(p *pipeline, why error) {
 	doubt := time.AfterFunc(n.connectLimit, n.doubt)
 	defer doubt.Stop()
 	<-p.writerDone
-	p.wire.giveBack()
+	p.wire.GiveBack()
 }
 
 // close refuses new requests, lets what is queued and in flight end, and ends

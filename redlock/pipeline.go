@@ -1,12 +1,11 @@
 package redlock
 
 import (
-	"errors"
 	"fmt"
 	"runtime"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
+	"github.com/seed6c881748/redlock/internal/conn"
 )
 
 const (
@@ -21,11 +20,6 @@ const (
 	// enoughForAWrite is how many requests the writer has gathered when it stops
 	// waiting for more: shared by so many, a system call costs each of them little.
 	enoughForAWrite = 32
-
-	// idlePing is how long a connection may be silent in both directions before
-	// it is sent a PING: below the 60 s after which servers with `timeout 60` and
-	// many firewalls forget it.
-	idlePing = 15 * time.Second
 )
 
 // A pipeline is one connection to a node that all callers share. Its writer
@@ -39,7 +33,7 @@ const (
 // redigo allows, and aborted from anywhere.
 type pipeline struct {
 	node *node
-	wire *wire
+	wire *conn.Wire
 	gen  any // the connection's generation, boxed
 
 	dialect connDialect // nil: requests are sent as they are given
@@ -198,8 +192,8 @@ func (p *pipeline) send(args []any, out outgoing) ([]any, error) {
 // read is the reader. It returns why the pipeline ended: nil after a bye.
 func (p *pipeline) read() error {
 	for {
-		reply, err := p.wire.receive(0)
-		if err != nil && !isReply(err) {
+		reply, err := p.wire.Receive(0)
+		if err != nil && !conn.IsReply(err) {
 			return p.abort(fmt.Errorf("reading: %w", err))
 		}
 		now := time.Now()
@@ -216,13 +210,6 @@ func (p *pipeline) read() error {
 			return p.abort(p.misled)
 		}
 	}
-}
-
-// isReply tells an error that the server sent from one of the connection. It is
-// not inlined into read, where the target would cost every reply an allocation.
-func isReply(err error) bool {
-	var reply redis.Error
-	return errors.As(err, &reply)
 }
 
 // take matches a reply to the oldest request in flight, and says whether that
@@ -242,7 +229,7 @@ func (p *pipeline) take(reply any, err error, now time.Time) (q *request, out ou
 	if err == nil {
 		p.served = true
 	} else {
-		p.misled = misled(err)
+		p.misled = conn.WrongServer(err)
 	}
 	switch {
 	case q.kind == byeKind:
@@ -291,7 +278,7 @@ func (p *pipeline) abort(why error) error {
 	why = p.why
 	p.node.mu.Unlock()
 	if first && why != nil {
-		p.wire.abort()
+		p.wire.Abort()
 	}
 	return why
 }
@@ -344,12 +331,12 @@ func (p *pipeline) watch() {
 	switch idle := now.Sub(p.lastReply); {
 	case n.flight.len > 0 || n.queue.len > 0 || idle < watchInterval:
 		p.watchdog.Reset(watchInterval)
-	case idle >= idlePing:
+	case idle >= conn.IdlePing:
 		n.push(&request{task: &task{kind: pingKind, limit: n.timeout}})
 		p.watchdog.Reset(watchInterval)
 	default:
 		p.dozing = true
-		p.watchdog.Reset(idlePing - idle)
+		p.watchdog.Reset(conn.IdlePing - idle)
 	}
 	n.mu.Unlock()
 }

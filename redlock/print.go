@@ -6,6 +6,8 @@ import (
 	"io"
 	"strings"
 	"time"
+
+	"github.com/seed6c881748/redlock/internal/brief"
 )
 
 // This file is about what a Lock and a Redlock show of themselves in logs. Without it,
@@ -23,7 +25,7 @@ func (l *Lock) String() string {
 	s := "lock " + named(l.claim.resources, l.r.defaults.prefix)
 	switch ended := l.errLocked(now); {
 	case ended == nil:
-		return s + fmt.Sprintf(": held for another %s", brief(l.until.remaining(now, l.r.wall())))
+		return s + fmt.Sprintf(": held for another %s", brief.Duration(l.until.remaining(now, l.r.wall())))
 	case l.begun && l.before == nil:
 		return s + ": released"
 	default:

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/seed6c881748/redlock/internal/conn"
 )
 
 // A node that restarts without its data votes again, for a second holder while the first
@@ -97,28 +99,28 @@ func (g *guard) look(s *script) []any {
 // learn has a new connection's server learn the fast texts of the scripts that grant,
 // once the questions have been answered. What the server refuses is not fatal: the
 // scripts will say so when they are needed, and extensions and releases do not need them.
-func (all *guard) learn(ctx context.Context, conn *wire, answers []answer) (connDialect, error) {
+func (all *guard) learn(ctx context.Context, w *conn.Wire, answers []conn.Answer) (connDialect, error) {
 	g := &runGuard{guard: all}
-	text, _ := answers[0].reply.([]byte)
-	info := infoFields(string(text))
-	if answers[1].err == nil {
-		g.heard(lockScript.decode(answers[1].reply), time.Now())
+	text, _ := answers[0].Reply.([]byte)
+	info := conn.ParseInfo(string(text))
+	if answers[1].Err == nil {
+		g.heard(lockScript.decode(answers[1].Reply), time.Now())
 	}
-	version, _ := major(info["redis_version"])
-	if answers[1].err != nil || version < 7 || !isRun(info["run_id"]) {
+	version, _ := conn.Major(info["redis_version"])
+	if answers[1].Err != nil || version < 7 || info.Run() == "" {
 		return g, nil
 	}
-	fast := fastScripts(info["run_id"], g.marker.(string), g.nodes.(string))
+	fast := fastScripts(info.Run(), g.marker.(string), g.nodes.(string))
 	var second [][]any
 	for _, s := range fast {
 		second = append(second, g.look(s))
 	}
-	answers, err := exchange(ctx, conn, second)
+	answers, err := w.Exchange(ctx, second)
 	if err != nil {
 		return nil, err
 	}
 	for _, a := range answers {
-		if a.err != nil {
+		if a.Err != nil {
 			return g, nil
 		}
 	}

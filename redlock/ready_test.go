@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed6c881748/redlock/internal/conn"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
@@ -238,8 +239,8 @@ func TestAHandshakeTakesOneRoundTrip(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		nodes := nodesOf(c)
 		for i, n := range c.Nodes {
-			d := dialerOf(n).(*dialer)
-			d.login = [][]any{{"SELECT", 3}}
+			d := dialerOf(n).(*conn.Dialer)
+			d.Login = [][]any{{"SELECT", 3}}
 			nodes[i].Pool = d
 			require.NoError(t, n.Slow(trip/2, trip/2))
 		}
@@ -259,8 +260,8 @@ func TestAHandshakeTakesOneRoundTrip(t *testing.T) {
 func TestALoginThatIsRefusedIsTheVote(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		nodes := nodesOf(c)
-		d := dialerOf(c.Nodes[0]).(*dialer)
-		d.login = [][]any{{"AUTH", "wrong"}, {"SELECT", 3}}
+		d := dialerOf(c.Nodes[0]).(*conn.Dialer)
+		d.Login = [][]any{{"AUTH", "wrong"}, {"SELECT", 3}}
 		nodes[0].Pool = d
 		r, err := New(nodes)
 		require.NoError(t, err)

@@ -10,6 +10,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed6c881748/redlock/internal/conn"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
@@ -132,12 +133,9 @@ func TestANodeComesBackFromAHoleOfAnyLength(t *testing.T) {
 		warm(t, r)
 		n.Proxy().BlackHole(true)
 		time.Sleep(time.Hour)
-		r.nodes[0].mu.Lock()
-		stuck := r.nodes[0].stuck
-		r.nodes[0].mu.Unlock()
-		require.Less(t, stuck, maxStuck+130, "one more every stuckPause")
+		require.Less(t, r.nodes[0].source.Stuck(), conn.MaxStuck+130, "one more every StuckPause")
 		n.Proxy().BlackHole(false)
-		time.Sleep(stuckPause + 3*time.Second)
+		time.Sleep(conn.StuckPause + 3*time.Second)
 		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
 		require.NoError(t, err)
 		require.NoError(t, l.Unlock(t.Context()))

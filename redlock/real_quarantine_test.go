@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed6c881748/redlock/internal/conn"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
@@ -241,7 +242,7 @@ func multiplex(client net.Conn, addr func() string) {
 			if err == nil {
 				reply, err = server.Do(args[0].(string), args[1:]...)
 			}
-			if err == nil || isReply(err) {
+			if err == nil || conn.IsReply(err) {
 				break
 			}
 			if server != nil {
@@ -250,7 +251,7 @@ func multiplex(client net.Conn, addr func() string) {
 			}
 			time.Sleep(10 * time.Millisecond)
 		}
-		if isReply(err) {
+		if conn.IsReply(err) {
 			reply = err
 		}
 		if _, err := io.WriteString(client, resp(reply)); err != nil {

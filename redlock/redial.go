@@ -1,10 +1,6 @@
 package redlock
 
-import (
-	"fmt"
-	"regexp"
-	"time"
-)
+import "time"
 
 // This file is about when a connection that has ended is made again.
 
@@ -53,19 +49,4 @@ func (d *redialer) after(p *pipeline, began, now time.Time) time.Duration {
 func (d *redialer) failed() time.Duration {
 	d.backoff = min(max(2*d.backoff, minBackoff), maxBackoff)
 	return d.backoff
-}
-
-// misledRE finds the errors by which a server says that it is not, or not any more, the
-// one for writes of this client, also where a script has met them in Redis before 7. The
-// address may lead elsewhere by now: to the new master after a failover behind a name or
-// a virtual IP; and whoever dials anew also authenticates anew. What a server refuses for
-// a time (LOADING, BUSY, MISCONF, OOM), or to this user (NOPERM), is no reason to leave.
-var misledRE = regexp.MustCompile(`(?:^|: -)(?:READONLY|MASTERDOWN|NOAUTH) `)
-
-// misled returns an error if err is a reply of a server that is the wrong one.
-func misled(err error) error {
-	if !isReply(err) || !misledRE.MatchString(err.Error()) {
-		return nil
-	}
-	return fmt.Errorf("the wrong server, or not the right one any more: %w", err)
 }

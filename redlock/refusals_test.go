@@ -147,7 +147,7 @@ func TestTheWrappedPoolOfNewNodeLasts(t *testing.T) {
 		r, err := New([]Node{{Name: "a", Pool: wrapPool{dialerOf(c.Nodes[0]), func(conn redis.Conn) redis.Conn { return wrapErrors{conn.(fullConn)} }}}})
 		require.NoError(t, err)
 		require.NoError(t, c.Nodes[0].Set("held", "x", 0))
-		for range 2 * maxReply / 40 { // Of about 40 bytes each.
+		for range 2 << 20 / 40 { // Of about 40 bytes each: more than one reply may have.
 			_, err := r.TryLock(t.Context(), []string{"held"}, ttl)
 			require.ErrorIs(t, err, ErrTaken)
 		}

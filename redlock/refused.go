@@ -1,12 +1,10 @@
 package redlock
 
 import (
-	"errors"
 	"math"
-	"strings"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
+	"github.com/seed6c881748/redlock/internal/conn"
 )
 
 // This file is about error replies: which of them leave something to do.
@@ -22,7 +20,7 @@ const (
 // refused handles an error reply, and says whether the request was sent again.
 // n.mu is held.
 func (n *node) refused(q *request, err error) (error, bool) {
-	code := errorCode(err)
+	code := conn.ErrorCode(err)
 	if code == "NOSCRIPT" && !q.eval {
 		// SCRIPT FLUSH, or another server behind the same address. A lock may be
 		// sent again only ahead of its release: behind it, it would leave an orphan.
@@ -50,17 +48,6 @@ func (n *node) refused(q *request, err error) (error, bool) {
 var refusals = map[string]bool{
 	"NOPERM": true, "NOAUTH": true, "WRONGTYPE": true, "OOM": true, "MISCONF": true, "READONLY": true,
 	"LOADING": true, "BUSY": true, "MASTERDOWN": true, "CLUSTERDOWN": true, "MOVED": true, "ASK": true, "CROSSSLOT": true,
-}
-
-// errorCode is the first word of a server's error, also of one that a wrapped
-// connection has wrapped.
-func errorCode(err error) string {
-	var reply redis.Error
-	if !errors.As(err, &reply) {
-		return ""
-	}
-	code, _, _ := strings.Cut(string(reply), " ")
-	return code
 }
 
 // after is the instant d from now, since the epoch; the end of time if that is

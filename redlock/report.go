@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/seed6c881748/redlock/internal/brief"
 )
 
 // A Verdict says how fit for Redlock something is. The larger, the worse: what is
@@ -73,14 +75,14 @@ func (n NodeReport) String() string {
 		parts = append(parts, n.Product+" "+n.Version+",", "up "+n.Uptime.String()+",")
 	}
 	if n.RTT > 0 {
-		parts = append(parts, "round trip "+brief(n.RTT)+",")
+		parts = append(parts, "round trip "+brief.Duration(n.RTT)+",")
 	}
 	if n.ClockBound > 0 {
 		sign := "+"
 		if n.ClockOffset < 0 {
 			sign = "" // It has its own.
 		}
-		parts = append(parts, fmt.Sprintf("clock %s%s ± %s,", sign, brief(n.ClockOffset), brief(n.ClockBound)))
+		parts = append(parts, fmt.Sprintf("clock %s%s ± %s,", sign, brief.Duration(n.ClockOffset), brief.Duration(n.ClockBound)))
 	}
 	return strings.TrimRight(strings.Join(parts, " "), ",")
 }
@@ -142,17 +144,4 @@ func (r Report) write(b *strings.Builder, node string) {
 	for _, f := range lines {
 		b.WriteString("  " + f.String() + "\n")
 	}
-}
-
-// brief is a duration with no more digits than one reads.
-func brief(d time.Duration) string {
-	switch abs := d.Abs(); {
-	case abs >= 10*time.Second:
-		d = d.Round(time.Second)
-	case abs >= 10*time.Millisecond:
-		d = d.Round(time.Millisecond)
-	default:
-		d = d.Round(time.Microsecond)
-	}
-	return d.String()
 }

@@ -12,7 +12,7 @@ const (
 	MaxResources = 4096
 
 	// maxKeyBytes bounds the keys of a lock together. With MaxResources, it keeps the
-	// answer to every script far below maxReply: the longest one is that of a release,
+	// answer to every script far below what a connection reads of one reply (1 MiB): the longest one is that of a release,
 	// which names a channel, of about the length of a key, for each of them.
 	maxKeyBytes = 512 << 10
 )

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gomodule/redigo/redis"
+	"github.com/seed6c881748/redlock/internal/conn"
 )
 
 // What the library needs is tried out: a server that forbids a command may forbid
@@ -53,7 +53,7 @@ func (f *facts) rights(q *questions, prefix string) {
 		}
 	}
 	for _, a := range answers[1:3] {
-		if a.err == nil && !f.probed {
+		if a.Err == nil && !f.probed {
 			var failed []denial
 			failed, f.probed = probed(a)
 			f.denials = append(f.denials, failed...)
@@ -70,16 +70,16 @@ func (f *facts) rights(q *questions, prefix string) {
 
 // denied is the denial of a command, if it was refused. An unknown script is none: to load
 // it was refused.
-func denied(right string, a answer) []denial {
-	if a.err == nil || strings.HasPrefix(a.err.Error(), "NOSCRIPT") {
+func denied(right string, a conn.Answer) []denial {
+	if a.Err == nil || strings.HasPrefix(a.Err.Error(), "NOSCRIPT") {
 		return nil
 	}
-	return []denial{{right, a.err.Error()}}
+	return []denial{{right, a.Err.Error()}}
 }
 
 // probed reads the answer of the probe, and says whether that is what it is.
-func probed(a answer) (failed []denial, ok bool) {
-	list, err := redis.Strings(a.reply, a.err)
+func probed(a conn.Answer) (failed []denial, ok bool) {
+	list, err := a.Texts()
 	for i := 0; i+1 < len(list); i += 2 {
 		failed = append(failed, denial{list[i], list[i+1]})
 	}

@@ -4,8 +4,9 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
+
+	"github.com/seed6c881748/redlock/internal/conn"
 )
 
 // The marker of a node says in which run of the server it was written, whether the node
@@ -152,16 +153,11 @@ end
 var runScript = newScript("run", runLua+`
 return run
 `, func(reply any) outcome {
-	if run, ok := reply.([]byte); ok && isRun(string(run)) {
+	if run, ok := reply.([]byte); ok && conn.IsRun(string(run)) {
 		return outcome{stance: yes, value: string(run)}
 	}
 	return unexpected("run", reply)
 })
-
-// isRun reports whether this is the run_id of a server that tells the truth about it.
-func isRun(s string) bool {
-	return len(s) == 40 && strings.Trim(s, "0123456789abcdef") == "" && strings.Trim(s, s[:1]) != ""
-}
 
 // admitScript ends the quarantine of a run, and adopts the configuration: also a smaller
 // maxTTL. No lock that was granted before the run matters any more, to whatever client.

@@ -6,6 +6,7 @@ import (
 	"net"
 	"sync"
 
+	"github.com/seed6c881748/redlock/internal/conn"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
@@ -24,15 +25,15 @@ func tapped(c *testcluster.Cluster) ([]Node, []*tap) {
 	nodes, taps := make([]Node, len(c.Nodes)), make([]*tap, len(c.Nodes))
 	for i, n := range c.Nodes {
 		taps[i] = &tap{subs: map[*tapConn]bool{}, asked: map[string]int{}}
-		nodes[i] = Node{Name: n.Name(), Pool: &dialer{
-			dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		nodes[i] = Node{Name: n.Name(), Pool: &conn.Dialer{
+			Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 				conn, err := n.Dial(ctx)
 				if err != nil {
 					return nil, err
 				}
 				return &tapConn{Conn: conn, tap: taps[i]}, nil
 			},
-			network: "tcp", address: n.Addr(),
+			Network: "tcp", Address: n.Addr(),
 		}}
 	}
 	return nodes, taps

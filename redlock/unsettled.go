@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/seed6c881748/redlock/internal/conn"
 )
 
 // This file is about what a broken connection leaves behind: lock requests that may
@@ -120,11 +122,12 @@ func (n *node) forget() {
 
 // tombstoneStep puts up the tombstone of generation gen, which is to live for the given
 // time. EVAL, not EVALSHA: the server may not know the script.
-func (n *node) tombstoneStep(gen int64, life time.Duration) step {
-	return step{[]any{"EVAL", tombstoneScript.sourceArg, 1, n.stone, gen, life.Milliseconds() + 1}, func(a answer) error {
-		err := a.err
+func (n *node) tombstoneStep(gen int64, life time.Duration) conn.Step {
+	command := []any{"EVAL", tombstoneScript.sourceArg, 1, n.stone, gen, life.Milliseconds() + 1}
+	return conn.Step{Command: command, Check: func(a conn.Answer) error {
+		err := a.Err
 		if err == nil {
-			err = tombstoneScript.decode(a.reply).err
+			err = tombstoneScript.decode(a.Reply).err
 		}
 		if err != nil && !isForbiddenKey(err) { // A lock request would have been refused for the same reason.
 			return fmt.Errorf("clean-up: %w", err)
@@ -137,7 +140,7 @@ func (n *node) tombstoneStep(gen int64, life time.Duration) step {
 // in it, by the wording of Redis 6 or that of later ones and Valkey. That the user
 // may not run the command at all is another matter.
 func isForbiddenKey(err error) bool {
-	if errorCode(err) != "NOPERM" {
+	if conn.ErrorCode(err) != "NOPERM" {
 		return false
 	}
 	s := err.Error()

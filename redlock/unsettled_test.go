@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed6c881748/redlock/internal/conn"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
@@ -43,8 +44,8 @@ type recordingConn struct {
 func record(c *testcluster.Cluster, steal bool) (*recordingNet, []Node) {
 	rn := &recordingNet{node: c.Nodes[0], steal: steal}
 	nodes := nodesOf(c)
-	nodes[0].Pool = &dialer{
-		dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+	nodes[0].Pool = &conn.Dialer{
+		Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			rn.mu.Lock()
 			defer rn.mu.Unlock()
 			if rn.cut {
@@ -57,7 +58,7 @@ func record(c *testcluster.Cluster, steal bool) (*recordingNet, []Node) {
 			rn.sent = append(rn.sent, nil)
 			return &recordingConn{conn, rn, len(rn.sent) - 1}, nil
 		},
-		network: "tcp", address: c.Nodes[0].Addr(),
+		Network: "tcp", Address: c.Nodes[0].Addr(),
 	}
 	return rn, nodes
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed6c881748/redlock/internal/conn"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
@@ -478,7 +479,7 @@ func TestSubscriptionsEndWhenNobodyWaits(t *testing.T) {
 			require.NoError(t, err)
 			w := waiting(t, r, t.Context(), []string{"x"}, slowly()...)
 			for range 5 { // Also by firewalls that forget silent connections.
-				time.Sleep(idlePing)
+				time.Sleep(conn.IdlePing)
 			}
 			now, ever = open()
 			assert.Equal(t, 3, now)

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed6c881748/redlock/internal/conn"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
@@ -558,8 +559,8 @@ func far(t *testing.T, c *testcluster.Cluster, delay time.Duration) []Node {
 		p := testcluster.NewProxy(n.Dial)
 		t.Cleanup(p.Close)
 		p.SetDelay(delay, delay)
-		nodes[i] = Node{Name: n.Name(), Pool: &dialer{
-			dial: func(ctx context.Context, _, _ string) (net.Conn, error) { return p.Dial(ctx) }, network: "tcp", address: n.Addr(),
+		nodes[i] = Node{Name: n.Name(), Pool: &conn.Dialer{
+			Dial: func(ctx context.Context, _, _ string) (net.Conn, error) { return p.Dial(ctx) }, Network: "tcp", Address: n.Addr(),
 		}}
 	}
 	return nodes

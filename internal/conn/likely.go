@@ -1,4 +1,4 @@
-package redlock
+package conn
 
 import (
 	"crypto/tls"
@@ -12,8 +12,15 @@ import (
 // What goes wrong when an address leads to a port that speaks something else comes up as
 // an error about bytes. This file names the likely cause.
 
-// likely adds the likely cause to the error of an attempt to connect. s is the socket, nil
-// if it is not known.
+// Explain adds the likely cause to the error of an attempt to connect, as far as the error
+// alone shows it.
+func Explain(err error) error { return likely(err, nil) }
+
+// Explain adds the likely cause to the error of an attempt to connect that had come as far
+// as this connection.
+func (w *Wire) Explain(err error) error { return likely(err, w.socket) }
+
+// likely adds the likely cause. s is the socket, nil if it is not known.
 func likely(err error, s *socket) error {
 	if already := (*likelyError)(nil); errors.As(err, &already) {
 		return err

@@ -1,7 +1,6 @@
-package redlock
+package conn
 
 import (
-	"context"
 	"net"
 	"time"
 
@@ -9,9 +8,6 @@ import (
 )
 
 const (
-	// maxDial bounds what GetContext's context does not.
-	maxDial = 2 * time.Second
-
 	// maxFirst is how much of a server's first words is kept.
 	maxFirst = 16
 
@@ -19,7 +15,7 @@ const (
 	maxHeld = 64 << 10
 )
 
-// A socket is the network connection below redigo's of a node made by NewNode.
+// A socket is the network connection below redigo's, of a connection that a Dialer makes.
 // It saves system calls: redigo hands over at most 4096 bytes at a time, and sets
 // the read deadline for every reply.
 //
@@ -108,46 +104,4 @@ type socketConn struct {
 
 	socket *socket // nil: dial options have brought their own
 	login  int     // commands whose answers are still to be read, ahead of all others
-}
-
-// A dialer is the Pool of a node made by NewNode: each connection is a new one.
-type dialer struct {
-	dial             func(ctx context.Context, network, address string) (net.Conn, error)
-	network, address string
-	options          []redis.DialOption
-	login            [][]any // sent on a new connection ahead of all else
-	err              error   // the address was malformed
-}
-
-// GetContext dials. The options may bring their own way to do so. The login is only
-// queued: it goes out with the first commands, and whoever reads their answers reads
-// those to the login first. That saves its round trips.
-func (d *dialer) GetContext(ctx context.Context) (redis.Conn, error) {
-	if d.err != nil {
-		return nil, d.err
-	}
-	var s *socket
-	options := append([]redis.DialOption{
-		redis.DialContextFunc(func(ctx context.Context, network, address string) (net.Conn, error) {
-			conn, err := d.dial(ctx, network, address)
-			if err != nil {
-				return nil, err
-			}
-			s = &socket{Conn: conn}
-			return s, nil
-		}),
-		// What redigo does not put under ctx.
-		redis.DialTLSHandshakeTimeout(maxDial),
-	}, d.options...)
-	conn, err := redis.DialContext(ctx, d.network, d.address, options...)
-	if err != nil {
-		return nil, likely(err, s)
-	}
-	for _, c := range d.login {
-		if err := conn.Send(c[0].(string), c[1:]...); err != nil {
-			_ = conn.Close()
-			return nil, err
-		}
-	}
-	return &socketConn{fullConn: conn.(fullConn), socket: s, login: len(d.login)}, nil
 }

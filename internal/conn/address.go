@@ -1,43 +1,15 @@
-package redlock
+package conn
 
 import (
 	"errors"
 	"fmt"
 	"net"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/gomodule/redigo/redis"
 )
-
-// NewNode returns a node that is dialled when it is first needed, and again when
-// the connection breaks.
-//
-// addr is one of
-//
-//	host:port
-//	redis://[[user]:password@]host[:port][/db]
-//	rediss://[[user]:password@]host[:port][/db]   with TLS
-//	unix:///path[?db=N]   also with [user:password@] before the path
-//
-// opts are redigo's dial options: user, password, database, client name, TLS
-// configuration; what the address says wins over them. A dial is bounded by the
-// Redlock and an idle connection kept alive by it, so DialConnectTimeout and
-// DialKeepAlive have no effect. Replies are bounded in size except over TLS, and
-// where DialContextFunc or DialNetDial bring a socket of their own. The node is named
-// host:port[/db], or by the path, never with credentials. A malformed address is
-// reported by New, with as much of it as cannot be a password.
-func NewNode(addr string, opts ...redis.DialOption) Node {
-	t, err := parseAddress(addr)
-	if err != nil {
-		return Node{Name: withoutCredentials(addr), Pool: &dialer{err: err}}
-	}
-	options := append(slices.Clone(opts), t.options...)
-	dial := (&net.Dialer{Timeout: maxDial}).DialContext
-	return Node{Name: t.name, Pool: &dialer{dial: dial, network: t.network, address: t.address, options: options, login: t.login}}
-}
 
 // target is a parsed address.
 type target struct {

@@ -1,4 +1,4 @@
-package redlock
+package conn
 
 import (
 	"errors"
@@ -7,7 +7,8 @@ import (
 
 const (
 	// maxReply bounds the bytes of one reply, and of one string in it. The largest
-	// that the library asks for is the answer to a release; see maxKeyBytes.
+	// that the library asks for is the answer to a release, which names a channel, about as
+	// long as a key, for each key of a lock: these have 512 KiB together at most.
 	maxReply = 1 << 20
 
 	// maxValues bounds the values in one reply, nested ones included.

@@ -1,0 +1,63 @@
+package conn
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// An Answer is a reply, or the error that the server sent instead.
+type Answer struct {
+	Reply any // as redigo has it: int64, []byte, string, []any, or nil for null
+	Err   error
+}
+
+// Text returns an answer that is a string.
+func (a Answer) Text() (string, error) { return redis.String(a.Reply, a.Err) }
+
+// Texts returns an answer that is a list of strings.
+func (a Answer) Texts() ([]string, error) { return redis.Strings(a.Reply, a.Err) }
+
+// Numbers returns an answer that is a list of numbers.
+func (a Answer) Numbers() ([]int64, error) { return redis.Int64s(a.Reply, a.Err) }
+
+// IsNull reports whether the answer is that there is nothing.
+func (a Answer) IsNull() bool { return a.Reply == nil && a.Err == nil }
+
+// IsReply tells an error that the server sent from one of the connection. It must not be
+// inlined into a reader's loop, where the target would cost every reply an allocation.
+//
+//go:noinline
+func IsReply(err error) bool {
+	var reply redis.Error
+	return errors.As(err, &reply)
+}
+
+// ErrorCode is the first word of a server's error, also of one that a wrapped
+// connection has wrapped; empty for other errors.
+func ErrorCode(err error) string {
+	var reply redis.Error
+	if !errors.As(err, &reply) {
+		return ""
+	}
+	code, _, _ := strings.Cut(string(reply), " ")
+	return code
+}
+
+// wrongServerRE finds the errors by which a server says that it is not, or not any more,
+// the one for writes of this client, also where a script has met them in Redis before 7.
+// The address may lead elsewhere by now: to the new master after a failover behind a name
+// or a virtual IP; and whoever dials anew also authenticates anew. What a server refuses
+// for a time (LOADING, BUSY, MISCONF, OOM), or to this user (NOPERM), is no reason to leave.
+var wrongServerRE = regexp.MustCompile(`(?:^|: -)(?:READONLY|MASTERDOWN|NOAUTH) `)
+
+// WrongServer returns an error if err is a reply of a server that is the wrong one.
+func WrongServer(err error) error {
+	if !IsReply(err) || !wrongServerRE.MatchString(err.Error()) {
+		return nil
+	}
+	return fmt.Errorf("the wrong server, or not the right one any more: %w", err)
+}

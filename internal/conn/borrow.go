@@ -1,0 +1,116 @@
+package conn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/seed6c881748/redlock/internal/brief"
+)
+
+// This file is about what a Pool of the user's may do: block for ever, ignore its
+// context, return nothing, or panic. None of it may cost more than this node's vote.
+
+const (
+	// MaxStuck is how many borrowings of a Source may be stuck, that is, have not ended
+	// in time and are waited for by nobody: each is a goroutine in a Pool that ignores
+	// its context. Beyond it a further one is risked only every StuckPause. Not
+	// never: those that are stuck may be stuck for good, and the node has to
+	// come back when the network does.
+	MaxStuck   = 64
+	StuckPause = 30 * time.Second
+)
+
+var (
+	errNoConn = errors.New("the pool returned no connection and no error")
+	errStuck  = fmt.Errorf("%d calls of the pool's GetContext have not returned", MaxStuck)
+	errGone   = errors.New("the pool's GetContext ended its goroutine")
+)
+
+// A Source gets connections from a Pool. It is safe for concurrent use.
+type Source struct {
+	pool Pool
+
+	mu       sync.Mutex
+	stuck    int       // calls of the pool that have not returned
+	called   time.Time // when the pool was last called
+	database int       // where new connections of a *redis.Pool are, as far as is known
+}
+
+// NewSource returns a Source over a pool.
+func NewSource(p Pool) *Source { return &Source{pool: p} }
+
+// Borrow gets a connection from the pool but does not wait longer than ctx,
+// whatever the pool does: a plain Dial, an AUTH in it or a TestOnBorrow may
+// hang. What such a call returns in the end is given back.
+func (s *Source) Borrow(ctx context.Context) (*Wire, error) { return s.borrowFrom(ctx, s.pool) }
+
+func (s *Source) borrowFrom(ctx context.Context, pool Pool) (*Wire, error) {
+	s.mu.Lock()
+	if s.stuck >= MaxStuck && time.Since(s.called) < StuckPause {
+		s.mu.Unlock()
+		return nil, errStuck
+	}
+	s.stuck++
+	s.called = time.Now()
+	s.mu.Unlock()
+	got := make(chan borrowing)
+	began := time.Now()
+	go s.getConn(ctx, pool, got)
+	select {
+	case b := <-got:
+		if b.err != nil {
+			if b.conn != nil {
+				giveBack(b.conn) // redigo's error connection.
+			}
+			return nil, b.err
+		}
+		return newWire(b.conn), nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("no connection from the pool within %v", brief.Duration(time.Since(began)))
+	}
+}
+
+// Stuck returns how many calls of the pool have not returned.
+func (s *Source) Stuck() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stuck
+}
+
+// A borrowing is what the pool has returned.
+type borrowing struct {
+	conn redis.Conn
+	err  error
+}
+
+// getConn calls the pool, on a goroutine of its own. What nobody waits for any more it
+// gives back.
+func (s *Source) getConn(ctx context.Context, pool Pool, got chan<- borrowing) {
+	b := borrowing{err: errGone} // Unless it returns: runtime.Goexit cannot be recovered from.
+	defer func() {
+		s.mu.Lock()
+		s.stuck--
+		s.mu.Unlock()
+		select {
+		case got <- b:
+		case <-ctx.Done():
+			if b.conn != nil {
+				giveBack(b.conn)
+			}
+		}
+	}()
+	b.conn, b.err = getContext(ctx, pool)
+	if b.conn == nil && b.err == nil {
+		b.err = errNoConn
+	}
+}
+
+func getContext(ctx context.Context, p Pool) (c redis.Conn, err error) {
+	defer recovered("the pool's GetContext", &err)
+	return p.GetContext(ctx)
+}

@@ -1,0 +1,69 @@
+package conn
+
+import (
+	"context"
+	"net"
+	"slices"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// maxDial bounds what GetContext's context does not.
+const maxDial = 2 * time.Second
+
+// A Dialer is a Pool of which each connection is a new one.
+type Dialer struct {
+	Dial             func(ctx context.Context, network, address string) (net.Conn, error)
+	Network, Address string
+	Options          []redis.DialOption
+	Login            [][]any // commands that are sent on a new connection ahead of all else
+	Err              error   // why the address is malformed; nothing else is set then
+}
+
+// NewDialer returns a Dialer for an address and the name of what is there, never with
+// credentials. What the address says wins over opts. Of a malformed address the name is
+// as much as cannot be a password.
+func NewDialer(addr string, opts ...redis.DialOption) (name string, d *Dialer) {
+	t, err := parseAddress(addr)
+	if err != nil {
+		return withoutCredentials(addr), &Dialer{Err: err}
+	}
+	return t.name, &Dialer{
+		Dial:    (&net.Dialer{Timeout: maxDial}).DialContext,
+		Network: t.network, Address: t.address, Options: append(slices.Clone(opts), t.options...), Login: t.login,
+	}
+}
+
+// GetContext dials. The options may bring their own way to do so. The login is only
+// queued: it goes out with the first commands, and whoever reads their answers reads
+// those to the login first. That saves its round trips.
+func (d *Dialer) GetContext(ctx context.Context) (redis.Conn, error) {
+	if d.Err != nil {
+		return nil, d.Err
+	}
+	var s *socket
+	options := append([]redis.DialOption{
+		redis.DialContextFunc(func(ctx context.Context, network, address string) (net.Conn, error) {
+			c, err := d.Dial(ctx, network, address)
+			if err != nil {
+				return nil, err
+			}
+			s = &socket{Conn: c}
+			return s, nil
+		}),
+		// What redigo does not put under ctx.
+		redis.DialTLSHandshakeTimeout(maxDial),
+	}, d.Options...)
+	c, err := redis.DialContext(ctx, d.Network, d.Address, options...)
+	if err != nil {
+		return nil, likely(err, s)
+	}
+	for _, command := range d.Login {
+		if err := c.Send(command[0].(string), command[1:]...); err != nil {
+			_ = c.Close()
+			return nil, err
+		}
+	}
+	return &socketConn{fullConn: c.(fullConn), socket: s, login: len(d.Login)}, nil
+}

@@ -1,0 +1,4 @@
+// Package conn is one connection to a Redis server: redigo's, made abortable from any
+// goroutine, bounded in what it reads, batched in what it writes, and got from a pool
+// that may do anything. It knows nothing of locks.
+package conn

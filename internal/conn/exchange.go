@@ -1,0 +1,69 @@
+package conn
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// What is asked on a fresh connection, before it is put to work: questions are sent
+// together, as with a far server round trips are what it takes.
+
+// A Step is a command of a handshake, and what is made of its answer.
+type Step struct {
+	Command []any // the name, a string, and the arguments
+	Check   func(a Answer) error
+}
+
+// Run sends the commands of all steps together, and hands each step its answer. It returns
+// the first error of a step, or the connection's.
+func (w *Wire) Run(ctx context.Context, steps []Step) error {
+	commands := make([][]any, len(steps))
+	for i, s := range steps {
+		commands[i] = s.Command
+	}
+	answers, err := w.Exchange(ctx, commands)
+	if err != nil {
+		return err
+	}
+	for i, s := range steps {
+		if err := s.Check(answers[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Exchange sends commands together, and returns as many answers. The deadline of ctx
+// bounds it. The error is the connection's; what the server refuses is an answer.
+func (w *Wire) Exchange(ctx context.Context, commands [][]any) ([]Answer, error) {
+	if err := w.SendAll(commands); err != nil {
+		return nil, err
+	}
+	answers := make([]Answer, len(commands))
+	for i := range answers {
+		reply, err := w.Receive(TimeLeft(ctx))
+		if err != nil && !IsReply(err) {
+			return nil, fmt.Errorf("handshake: %w", err)
+		}
+		answers[i] = Answer{reply, err}
+	}
+	return answers, nil
+}
+
+// SendAll writes commands together.
+func (w *Wire) SendAll(commands [][]any) error {
+	for _, c := range commands {
+		if err := w.Send(c[0].(string), c[1:]...); err != nil {
+			return err
+		}
+	}
+	return w.Flush()
+}
+
+// TimeLeft is the time that ctx, which has a deadline, still gives: never 0, which
+// would be no limit.
+func TimeLeft(ctx context.Context) time.Duration {
+	d, _ := ctx.Deadline()
+	return max(time.Until(d), 1)
+}

@@ -1,0 +1,44 @@
+package conn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// A Pool hands out connections to one Redis server. It may be the user's, which may
+// block for ever, ignore its context, return nothing, or panic; see [Source].
+type Pool interface {
+	GetContext(ctx context.Context) (redis.Conn, error)
+}
+
+// A DatabasePool is a Pool whose connections must all be in one database.
+type DatabasePool struct {
+	Pool
+
+	Database int
+}
+
+// CheckPool returns what is wrong with a pool, as far as that shows without asking it.
+func CheckPool(p Pool) error {
+	d, ok := p.(*DatabasePool)
+	switch {
+	case isNil(p), ok && isNil(d.Pool):
+		return errors.New("nil Pool")
+	case ok && d.Database < 0:
+		return fmt.Errorf("database %d: must not be negative", d.Database)
+	}
+	return nil
+}
+
+// isNil reports whether a Pool is nil, or a nil pointer or function.
+func isNil(p Pool) bool {
+	if p == nil {
+		return true
+	}
+	v := reflect.ValueOf(p)
+	return (v.Kind() == reflect.Pointer || v.Kind() == reflect.Func) && v.IsNil()
+}
