@@ -128,7 +128,7 @@ func TestReleasesOfTheLargestLocksAreOwed(t *testing.T) {
 		assert.Greater(t, longest.Load(), int64(MaxResources))
 		for i, n := range r.Stats().Nodes {
 			require.True(t, n.Up, n.Err)
-			require.Zero(t, n.Debts)
+			require.Zero(t, n.PendingReleases)
 			require.Empty(t, keys(t, c.Nodes[i]))
 		}
 	})

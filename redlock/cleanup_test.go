@@ -38,7 +38,7 @@ func TestManyReleasesAreOwed(t *testing.T) {
 		for _, l := range locks {
 			require.NoError(t, l.Unlock(t.Context()))
 		}
-		require.Equal(t, len(locks), r.Stats().Nodes[0].Debts)
+		require.Equal(t, len(locks), r.Stats().Nodes[0].PendingReleases)
 		require.NoError(t, c.Nodes[0].Restart(true))
 		time.Sleep(10 * time.Second)
 		s := r.Stats().Nodes[0]

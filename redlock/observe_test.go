@@ -154,7 +154,7 @@ func TestUnknownOutcomesAreCleanedUpBeforeAnythingElse(t *testing.T) {
 		s := r.Stats().Nodes[0]
 		assert.Equal(t, int64(1), s.Unknown)
 		assert.Equal(t, int64(1), s.Cleaned)
-		assert.Zero(t, s.Debts)
+		assert.Zero(t, s.PendingReleases)
 	})
 }
 

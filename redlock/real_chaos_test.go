@@ -117,7 +117,7 @@ func TestRealChaosLeavesNothing(t *testing.T) {
 			s := r.Stats()
 			rest := s.Held
 			for _, n := range s.Nodes {
-				rest += n.Backlog + n.Debts
+				rest += n.Backlog + n.PendingReleases
 			}
 			return rest == 0
 		})

@@ -85,7 +85,7 @@ func TestTheEndOfALongTTLIsReckonedRight(t *testing.T) {
 }
 
 // A node that was away for longer than anything can have lasted owes nothing.
-func TestDebtsEndWithTheKeys(t *testing.T) {
+func TestPendingReleasesEndWithTheKeys(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		l, err := r.TryLock(t.Context(), []string{"a"}, 5*time.Minute)
@@ -95,7 +95,7 @@ func TestDebtsEndWithTheKeys(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		require.NoError(t, l.Unlock(t.Context()))
 		time.Sleep(4 * time.Minute)
-		assert.Equal(t, 1, r.Stats().Nodes[0].Debts)
+		assert.Equal(t, 1, r.Stats().Nodes[0].PendingReleases)
 		time.Sleep(2 * time.Minute)
 		var cleaned atomic.Int64
 		require.NoError(t, c.Nodes[0].OnCommand(func(cmd string, _ []string) {
@@ -106,7 +106,7 @@ func TestDebtsEndWithTheKeys(t *testing.T) {
 		require.NoError(t, c.Nodes[0].Restart(true))
 		time.Sleep(5 * time.Second)
 		assert.True(t, r.Stats().Nodes[0].Up)
-		assert.Zero(t, r.Stats().Nodes[0].Debts)
+		assert.Zero(t, r.Stats().Nodes[0].PendingReleases)
 		assert.Zero(t, cleaned.Load())
 	})
 }

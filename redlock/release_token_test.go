@@ -261,7 +261,7 @@ func TestForHowLongANodeIsToBeTold(t *testing.T) {
 			time.Sleep(time.Second)
 			require.NoError(t, worker.Release(t.Context(), []string{"a"}, l.Token()))
 			synctest.Wait()
-			require.Equal(t, 1, worker.Stats().Nodes[0].Debts)
+			require.Equal(t, 1, worker.Stats().Nodes[0].PendingReleases)
 			return l
 		}
 		release(10 * time.Minute)
@@ -276,7 +276,7 @@ func TestForHowLongANodeIsToBeTold(t *testing.T) {
 		require.NoError(t, c.Nodes[0].Restart(true))
 		time.Sleep(5 * time.Second)
 		require.Equal(t, int64(1), worker.Stats().Nodes[0].Cleaned, "there was nothing left to do")
-		require.Zero(t, worker.Stats().Nodes[0].Debts)
+		require.Zero(t, worker.Stats().Nodes[0].PendingReleases)
 	})
 }
 
@@ -300,11 +300,11 @@ func TestAFullBacklogRefusesReleasesOfForeignTokens(t *testing.T) {
 		for i := range maxBacklog + 100 {
 			require.ErrorIs(t, worker.Release(t.Context(), []string{"a"}, fmt.Sprintf("%032x", i)), ErrNoQuorum)
 		}
-		require.Equal(t, maxBacklog, worker.Stats().Nodes[0].Debts)
+		require.Equal(t, maxBacklog, worker.Stats().Nodes[0].PendingReleases)
 		// Nothing is left of those after an hour, so others have the place.
 		time.Sleep(unknownLife + time.Second)
 		require.ErrorIs(t, worker.Release(t.Context(), []string{"a"}, newToken()), ErrNoQuorum)
-		require.Equal(t, 1, worker.Stats().Nodes[0].Debts)
+		require.Equal(t, 1, worker.Stats().Nodes[0].PendingReleases)
 	})
 }
 

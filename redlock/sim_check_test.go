@@ -501,7 +501,7 @@ func (s *sim) checkStats(c *simClient) {
 		s.failf("stats of c%d, which holds %d: %+v", c.id, held, st)
 	}
 	for _, n := range st.Nodes {
-		if !n.Up || n.Err != nil || n.Backlog != 0 || n.Debts != 0 {
+		if !n.Up || n.Err != nil || n.Backlog != 0 || n.PendingReleases != 0 {
 			s.failf("(5) c%d after the recovery: %+v", c.id, n)
 		}
 	}

@@ -1,57 +1,58 @@
 package redlock
 
-// Stats is a snapshot of a Redlock's state and counters.
+// Stats is a snapshot of a Redlock's state and counters. It belongs to the caller.
 type Stats struct {
 	Nodes   []NodeStats // in the order given to New
-	Held    int         // locks acquired and neither released, lost nor expired
-	Kept    int         // of those, locks that KeepAlive or Do hold
-	Asking  int         // attempts whose requests are with the nodes, undecided
-	Queued  int         // attempts that wait for their turn, since as many as Window are asking
-	Window  int         // how many may ask at the same time; it follows how soon the nodes answer
-	Waiting int         // Lock calls that have been refused, or stand in line, and wait
+	Held    int         // locks that were acquired and are neither released, lost nor expired
+	Kept    int         // of those, the locks that KeepAlive or Do extend
+	Asking  int         // attempts whose requests are with the nodes and undecided
+	Queued  int         // attempts that wait for their turn, as Window attempts are asking
+	Window  int         // how many attempts may ask at the same time; follows how soon the nodes answer
+	Waiting int         // Lock calls that wait: refused, or behind others of this process
 
 	// Counters since New.
-	Acquired      int64 // locks
-	Extended      int64 // successful extensions
-	Repaired      int64 // keys' sets that were given back to a node that had lost them
+	Acquired      int64 // locks that were acquired
+	Extended      int64 // extensions that succeeded
+	Repaired      int64 // times that a node was given back the keys of a held lock that it had lost
 	Unlocked      int64 // releases that returned nil
 	Taken         int64 // attempts that failed with ErrTaken
-	NoQuorum      int64 // rounds of any operation that failed with ErrNoQuorum, but not those cut short by a context
+	NoQuorum      int64 // rounds of any operation that failed with ErrNoQuorum and were not cut short by a context
 	Overloaded    int64 // attempts that were turned away before they had asked any node; not in NoQuorum
 	Lost          int64 // extensions and releases that found the lock lost or expired
 	Splits        int64 // attempts in which a split vote had to be resolved
-	Raised        int64 // attempts with fencing that took a further round trip, as the nodes' counters differed
-	Woken         int64 // attempts that a release has set off
-	EventsDropped int64 // because the hook was too slow
+	Raised        int64 // attempts with fencing that took one more round trip, as the nodes' counters differed
+	Woken         int64 // attempts that a release set off
+	EventsDropped int64 // events that were dropped because the hook was too slow
 
-	HoldsEnded HoldsEnded // of locks that KeepAlive or Do held
+	HoldsEnded HoldsEnded // ends of what KeepAlive and Do held, by cause
 }
 
-// HoldsEnded counts why holds have ended, as the causes of their contexts say. Lost and
-// Expired are the losses: work may have gone on without a lock.
+// HoldsEnded counts why holds by KeepAlive and Do have ended, as the causes of their contexts
+// say. Lost and Expired are losses: work may have gone on without a lock.
 type HoldsEnded struct {
-	Released int64 // by Unlock
+	Released int64 // Unlock was called, by Do included
 	Expired  int64 // ErrExpired
 	Lost     int64 // ErrLost
 	MaxHold  int64 // ErrMaxHold
 	Closed   int64 // ErrClosed
 }
 
-// NodeStats is the state of one node's connection.
+// NodeStats is the state of the connection to one node, and its counters since New.
 type NodeStats struct {
-	Node     string
-	Up       bool  // connected and ready
-	Listens  bool  // releases are heard of, for Lock calls that wait
-	Err      error // why it is not, if an attempt has failed
-	Abstains error // why it grants no lock though it is up, as last heard: matches ErrQuarantined or ErrConfigMismatch
-	Backlog  int   // requests queued or unanswered
-	Unknown  int64 // lock requests whose outcome was left unknown by a broken connection
-	Cleaned  int64 // locks whose release a broken connection had left open, and a later one has carried out
-	Debts    int   // locks whose release has to wait for the next connection
-	Connects int64 // attempts to connect
+	Node            string // the node's name
+	Up              bool   // the node is connected and ready
+	Listens         bool   // Lock calls that wait hear of releases from this node
+	Err             error  // why the node is not up; nil while it is, and until an attempt to connect has failed
+	Abstains        error  // why the node is up and grants no lock, as last heard: matches ErrQuarantined or ErrConfigMismatch
+	Backlog         int    // requests that are queued or unanswered
+	Unknown         int64  // counter: lock requests whose outcome a broken connection left unknown
+	Cleaned         int64  // counter: releases that a broken connection left open and a later connection carried out
+	PendingReleases int    // releases that wait for the next connection
+	Connects        int64  // counter: attempts to connect
 }
 
-// Stats returns what is going on. It does no I/O.
+// Stats returns a snapshot of what is going on. It does no I/O and may be called at any time,
+// also after Close.
 func (r *Redlock) Stats() Stats {
 	must(r.invalid())
 	s := Stats{
@@ -84,6 +85,6 @@ func (n *node) stats() NodeStats {
 	s := n.status()
 	return NodeStats{
 		Node: n.name, Up: s.up, Err: s.down, Abstains: s.abstains, Backlog: s.backlog, Listens: n.ear.isUp(),
-		Unknown: s.unknown, Cleaned: s.released, Debts: s.owed, Connects: s.connects,
+		Unknown: s.unknown, Cleaned: s.released, PendingReleases: s.owed, Connects: s.connects,
 	}
 }

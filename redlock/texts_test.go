@@ -99,7 +99,7 @@ func TestLocksAndRedlocksPrintThemselves(t *testing.T) {
 }
 
 func TestStatsMarshalToJSON(t *testing.T) {
-	s := Stats{Held: 3, Nodes: []NodeStats{{Node: "n1", Up: true, Abstains: ErrQuarantined}, {Node: "n2", Err: fmt.Errorf("not connected: %w", assert.AnError), Debts: 2}}}
+	s := Stats{Held: 3, Nodes: []NodeStats{{Node: "n1", Up: true, Abstains: ErrQuarantined}, {Node: "n2", Err: fmt.Errorf("not connected: %w", assert.AnError), PendingReleases: 2}}}
 	b, err := json.Marshal(s)
 	require.NoError(t, err)
 	var back struct {
@@ -107,7 +107,7 @@ func TestStatsMarshalToJSON(t *testing.T) {
 		Nodes []struct {
 			Node, Err, Abstains string
 			Up                  bool
-			Debts               int
+			PendingReleases     int
 		}
 	}
 	require.NoError(t, json.Unmarshal(b, &back))
@@ -118,5 +118,5 @@ func TestStatsMarshalToJSON(t *testing.T) {
 	assert.Equal(t, ErrQuarantined.Error(), back.Nodes[0].Abstains)
 	assert.Empty(t, back.Nodes[1].Abstains)
 	assert.Equal(t, "not connected: "+assert.AnError.Error(), back.Nodes[1].Err)
-	assert.Equal(t, 2, back.Nodes[1].Debts)
+	assert.Equal(t, 2, back.Nodes[1].PendingReleases)
 }
