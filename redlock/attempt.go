@@ -29,7 +29,7 @@ func (a *acquisition) lockCommand(c *claim) command {
 	}
 	// A line must outlive the wait until its sessions come back to it.
 	life := max(2*(a.o.retryDelay+a.o.retryJitter), minLine)
-	return c.queueCommand(a.line, time.Since(a.waited), life, a.byTurn)
+	return queueCommand(a.line, c.args, c.fencing, time.Since(a.waited), life, a.byTurn)
 }
 
 // minLine is the least life of a line, from when somebody last got in.

@@ -83,7 +83,7 @@ func (r *Redlock) Inspect(ctx context.Context, resource string) (Inspection, err
 		return Inspection{}, &waitError{op: OpInspect, resources: []string{resource}, cause: ended}
 	}
 	in := Inspection{Resource: resource, Need: r.need, Nodes: make([]NodeInspection, len(r.nodes))}
-	cmd := command{script: inspectScript, keys: keys}
+	cmd := inspectCommand(keys[0])
 	var g errgroup.Group
 	for i, n := range r.nodes {
 		g.Go(func() error {

@@ -20,7 +20,7 @@ type claim struct {
 	resources []string // sorted, each once
 	keys      []any    // prefix+resource, boxed
 	token     string
-	argv      []any                     // token, ttl of the lock request in ms; boxed
+	args      []any                     // of its lock request, boxed
 	left      atomic.Pointer[time.Time] // a release leaves the keys until then; nil: it deletes them
 	wake      *queueKeys                // how its release tells those who wait; nil: it does not, or there is none yet
 	fencing   *fencing                  // nil: without
@@ -32,20 +32,20 @@ func newClaim(resources []string, keys []any, owner string, ttl time.Duration, n
 	if owner != "" {
 		token += ownerMark + owner
 	}
-	c := &claim{resources: resources, keys: keys, token: token, argv: []any{token, serverMillis(ttl)}}
+	c := &claim{resources: resources, keys: keys, token: token, args: lockArgs(token, ttl)}
 	c.begin(c, nodes, ttl)
 	return c
 }
 
-// withFencing has the lock request ask for a fence: argv goes on with the proposal, the
-// client's clock in µs, and the counters' life.
+// withFencing has the lock request ask for a fence. What it proposes is the client's clock
+// in µs.
 func (c *claim) withFencing(f *fencing, now time.Time) {
 	c.fencing = f
 	proposal := now.UnixMicro()
 	if proposal > maxFence {
 		proposal = 0
 	}
-	c.argv = append(c.argv, proposal, f.life)
+	c.args = fencedLockArgs(c.args, proposal, f)
 }
 
 // leaveUntil notes that a release is to leave the keys until t.
@@ -75,36 +75,9 @@ func digest(token string) string {
 
 func (c *claim) lockCommand() command {
 	if c.fencing != nil {
-		return command{script: fencedLockScript, keys: c.fencing.keys, argv: c.argv}
+		return fencedLockCommand(c.args, c.fencing)
 	}
-	return command{script: lockScript, keys: c.keys, argv: c.argv}
-}
-
-// flag is a bool for a script.
-func flag(b bool) string {
-	if b {
-		return "1"
-	}
-	return "0"
-}
-
-// queueCommand is the lock command of a client that has waited for some time, and
-// goes on if it is refused.
-func (c *claim) queueCommand(w *queueKeys, waited, life time.Duration, byTurn bool) command {
-	cmd := command{script: queueScript, keys: w.keys, argv: []any{c.argv[0], c.argv[1], w.r.channel, waited.Microseconds(), serverMillis(life), flag(byTurn)}}
-	if c.fencing != nil {
-		cmd.script = fencedQueueScript
-		cmd.keys, cmd.argv = slices.Concat(cmd.keys, c.fencing.counters), append(cmd.argv, c.argv[2:]...)
-	}
-	return cmd
-}
-
-func (c *claim) raiseCommand(fence int64) command {
-	return command{script: raiseScript, keys: c.fencing.keys, argv: []any{c.argv[0], fence, c.fencing.life}}
-}
-
-func (c *claim) extendCommand(ttl time.Duration) command {
-	return c.fenced(command{script: extendScript, keys: c.keys, argv: []any{c.token, serverMillis(ttl)}})
+	return lockCommand(c.keys, c.args)
 }
 
 // wakeReader reads from the answer to a release for which no round waits who was told of it.
@@ -119,24 +92,12 @@ func (c *claim) wakeReader() voter {
 // tell the next in line, or of one that has failed.
 func (c *claim) releaseCommand(now time.Time) command {
 	if c.wake == nil {
-		return command{script: undoScript, keys: c.keys, argv: c.argv[:1]}
+		return undoCommand(c.keys, c.args)
 	}
 	if ms := c.leaveMillis(now); ms > 0 {
-		return command{script: leaveScript, keys: c.wake.keys, argv: []any{c.token, ms}, aged: true}
+		return leaveCommand(c.wake.keys, c.token, ms)
 	}
-	return command{script: unlockScript, keys: c.wake.keys, argv: c.argv[:1]}
-}
-
-func (c *claim) repairCommand(ttl time.Duration) command {
-	return c.fenced(command{script: repairScript, keys: c.keys, argv: []any{c.token, serverMillis(ttl)}})
-}
-
-// fenced has a command of a lock that has a fence keep the counters, too.
-func (c *claim) fenced(cmd command) command {
-	if c.fencing != nil {
-		cmd.keys, cmd.argv = c.fencing.keys, append(cmd.argv, c.fencing.fence, c.fencing.life)
-	}
-	return cmd
+	return unlockCommand(c.wake.keys, c.args)
 }
 
 // unique returns the resources sorted, each once.

@@ -61,7 +61,7 @@ func (l *Lock) extendNow(ctx context.Context, ttl time.Duration, h *hold) error 
 	}
 	until := newDeadline(start, validity(ttl, l.o.driftFactor), wall)
 	l.claim.grow(ttl)
-	rd := l.r.newRound(ctx, OpExtend, l.claim, l.claim.extendCommand(ttl), askKind, decideExtend, 0)
+	rd := l.r.newRound(ctx, OpExtend, l.claim, extendCommand(l.claim.keys, l.claim.token, ttl, l.claim.fencing), askKind, decideExtend, 0)
 	rd.until = until
 	rd.extension = &extension{lapse: lapse, settle: func(ballots []ballot) { l.repair(ballots, ttl) }}
 	timeout := l.o.nodeTimeout

@@ -33,13 +33,8 @@ type fencing struct {
 }
 
 func (r *core) fencing(resources []string, keys []any, life time.Duration) *fencing {
-	n := len(keys)
-	f := &fencing{keys: make([]any, 2*n), life: serverMillis(life)}
-	copy(f.keys, keys)
-	f.counters = f.keys[n:]
-	for i, res := range resources {
-		f.counters[i] = r.defaults.prefix + reservedMark + counterMark + res
-	}
+	f := &fencing{life: serverMillis(life)}
+	f.keys, f.counters = counterKeys(r.defaults.prefix, resources, keys)
 	return f
 }
 
@@ -162,7 +157,7 @@ func (rd *round) raise(prev *round) {
 	fence, _, _ := fenceOf(prev.grants.fences, rd.r.need)
 	rd.start, rd.grants = prev.start, newGrants(len(prev.ballots))
 	rd.grants.exact = fence
-	rd.task.cmd = rd.claim.raiseCommand(fence)
+	rd.task.cmd = raiseCommand(rd.claim.args, fence, rd.claim.fencing)
 	for i, b := range prev.ballots {
 		switch counter := prev.grants.fences[i]; {
 		case b.stance == pending:

@@ -114,14 +114,14 @@ func (tw *fenceTwin) number(k int) int64 {
 func (tw *fenceTwin) lock(k int) {
 	tw.t.Helper()
 	c, proposal := tw.claims[k], tw.number(k)
-	c.argv[twinProposal] = proposal
+	c.args[twinProposal] = proposal
 	_, others, top, low := tw.model.look(uint8(k+1), tw.wants[k])
 	if tw.rand.IntN(4) == 0 {
-		c.argv[twinProposal], proposal = time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro(), 0
+		c.args[twinProposal], proposal = time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro(), 0
 	}
 	cmd := c.lockCommand()
 	if tw.rand.IntN(2) == 0 {
-		cmd = c.queueCommand((&core{channel: "c"}).queueKeys(c.resources, c.keys), 0, time.Hour, false)
+		cmd = queueCommand((&core{channel: "c"}).queueKeys(c.resources, c.keys), c.args, c.fencing, 0, time.Hour, false)
 	}
 	before := time.Now()
 	reply, err := tw.eval(cmd)
@@ -159,11 +159,11 @@ func (tw *fenceTwin) keep(k int) {
 	var want int64
 	switch tw.rand.IntN(3) {
 	case 0:
-		cmd, want = c.raiseCommand(fence), tw.model.raise(token, wants, fence)
+		cmd, want = raiseCommand(c.args, fence, c.fencing), tw.model.raise(token, wants, fence)
 	case 1:
-		cmd, want = c.repairCommand(time.Hour), tw.model.repair(token, wants, fence)
+		cmd, want = repairCommand(c.keys, c.token, time.Hour, c.fencing), tw.model.repair(token, wants, fence)
 	case 2:
-		cmd, want = c.extendCommand(time.Hour), tw.model.extend(token, wants, fence)
+		cmd, want = extendCommand(c.keys, c.token, time.Hour, c.fencing), tw.model.extend(token, wants, fence)
 	}
 	reply, err := tw.eval(cmd)
 	require.NoError(tw.t, err)

@@ -164,7 +164,7 @@ func (n *node) spare(ctx context.Context) (*conn.Wire, error) {
 
 // answers reports whether the connection that locks use is answered.
 func (n *node) answers(ctx context.Context, prefix string) bool {
-	cmd := command{script: inspectScript, keys: []any{checkKey(prefix)}}
+	cmd := inspectCommand(checkKey(prefix))
 	out := n.call(ctx, cmd, n.timeout)
 	return out.err == nil || conn.IsReply(out.err)
 }

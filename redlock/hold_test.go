@@ -341,7 +341,7 @@ func TestAnExtensionDoesNotLengthenAMinHold(t *testing.T) {
 		require.NoError(t, err)
 		synctest.Wait()
 		require.NoError(t, l.Unlock(t.Context()))
-		rd := r.newRound(t.Context(), OpExtend, l.claim, l.claim.extendCommand(time.Hour), askKind, decideExtend, 0)
+		rd := r.newRound(t.Context(), OpExtend, l.claim, extendCommand(l.claim.keys, l.claim.token, time.Hour, nil), askKind, decideExtend, 0)
 		rd.ask(time.Now(), time.Second)
 		<-rd.decided
 		time.Sleep(time.Until(start.Add(5 * time.Second)))

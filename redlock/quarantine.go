@@ -52,7 +52,7 @@ func newGuard(o *options, nodes int) *guard {
 		nodes:  strconv.Itoa(nodes),
 		maxTTL: serverMillis(o.quarantine),
 	}
-	g.last = []any{"0", g.nodes, g.maxTTL}
+	g.last = grantArgs(g)
 	return g
 }
 
@@ -84,16 +84,11 @@ func (g *runGuard) script(s *script, eval, forgot bool) *script {
 // questions look at the server's run and at the marker, and have it know the scripts that
 // grant.
 func (g *guard) questions() [][]any {
-	commands := [][]any{{"INFO", "server"}, g.look(slowScripts[lockScript])}
+	commands := [][]any{{"INFO", "server"}, lookCommand(slowScripts[lockScript], g)}
 	for _, s := range slowScripts {
 		commands = append(commands, []any{"SCRIPT", "LOAD", s.sourceArg})
 	}
 	return commands
-}
-
-// look is a script that grants, run only to look at the marker.
-func (g *guard) look(s *script) []any {
-	return []any{"EVAL", s.sourceArg, 1, g.marker, "1", g.nodes, g.maxTTL}
 }
 
 // learn has a new connection's server learn the fast texts of the scripts that grant,
@@ -113,7 +108,7 @@ func (all *guard) learn(ctx context.Context, w *conn.Wire, answers []conn.Answer
 	fast := fastScripts(info.Run(), g.marker.(string), g.nodes.(string))
 	var second [][]any
 	for _, s := range fast {
-		second = append(second, g.look(s))
+		second = append(second, lookCommand(s, all))
 	}
 	answers, err := w.Exchange(ctx, second)
 	if err != nil {
@@ -227,12 +222,11 @@ func (r *Redlock) Admit(ctx context.Context, nodes ...string) error {
 // admit is for the run that the node is in now: a request that is delivered late, when
 // the caller has been told that it failed, must not admit a later one.
 func (g *guard) admit(ctx context.Context, n *node, timeout time.Duration) error {
-	run := n.call(ctx, command{script: runScript}, timeout)
+	run := n.call(ctx, runCommand(), timeout)
 	if run.err != nil {
 		return run.err
 	}
-	cmd := command{script: admitScript, keys: []any{g.marker}, argv: []any{run.value, g.nodes, g.maxTTL}}
-	out := n.call(ctx, cmd, timeout)
+	out := n.call(ctx, admitCommand(g, run.value), timeout)
 	if out.stance == no {
 		return errors.New("it has restarted meanwhile")
 	}

@@ -103,7 +103,7 @@ const unknownLife = time.Hour + 1
 // foreignClaim is the claim of a token that another process has made. Any node may have
 // its keys.
 func (r *Redlock) foreignClaim(resources []string, keys []any, token string) *claim {
-	c := &claim{resources: resources, keys: keys, token: token, argv: []any{token}}
+	c := &claim{resources: resources, keys: keys, token: token, args: lockArgs(token, unknownLife)}
 	c.begin(c, len(r.nodes), unknownLife)
 	for i := range c.marks {
 		c.marks[i] = markSent | markForeign
@@ -122,7 +122,7 @@ func (r *Redlock) releaseForeign(ctx context.Context, c *claim) (*round, verdict
 	t := r.wakeReader(c)
 	rd := r.newRound(ctx, OpRelease, c, c.releaseCommand(time.Now()), releaseKind, decideUnlock, 0)
 	t.round, rd.task.voter = rd, t
-	ask := task{kind: askKind, cmd: c.lifeCommand(), voter: &lifeReader{claim: c}, limit: r.defaults.nodeTimeout}
+	ask := task{kind: askKind, cmd: lifeCommand(c.keys, c.token), voter: &lifeReader{claim: c}, limit: r.defaults.nodeTimeout}
 	now := time.Now()
 	for i, n := range r.nodes {
 		if n.confirmed(&c.tokenState, i) { // In an earlier call.

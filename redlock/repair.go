@@ -27,7 +27,7 @@ func (l *Lock) repair(ballots []ballot, ttl time.Duration) {
 		n := l.r.nodes[i]
 		r := &repairer{lock: l}
 		r.task = task{
-			kind: repairKind, cmd: l.claim.repairCommand(ttl), token: &l.claim.tokenState, voter: r,
+			kind: repairKind, cmd: repairCommand(l.claim.keys, l.claim.token, ttl, l.claim.fencing), token: &l.claim.tokenState, voter: r,
 			limit: l.o.nodeTimeout, gone: n.after(min(left, l.o.nodeTimeout)),
 		}
 		// EVAL: it is rare, and not sent again if the script has been forgotten.

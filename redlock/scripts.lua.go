@@ -73,6 +73,14 @@ for i = 1, n do
   end
 end`
 
+// lockArgs are the arguments of the lock script, boxed once for all nodes. The first is the
+// token, and all that the release of a failed attempt takes.
+func lockArgs(token string, ttl time.Duration) []any { return []any{token, serverMillis(ttl)} }
+
+func lockCommand(keys, args []any) command {
+	return command{script: lockScript, keys: keys, argv: args}
+}
+
 const grantLua = `
 if mine < n then
   for i = 1, n do redis.call('SET', KEYS[i], ARGV[1], 'NX', 'PX', ARGV[2]) end
@@ -144,6 +152,11 @@ return 1
 	return decodeHeld("extend")(reply)
 })
 
+// extendCommand extends the lock; f is its fencing, nil without.
+func extendCommand(keys []any, token string, ttl time.Duration, f *fencing) command {
+	return keepFence(command{script: extendScript, keys: keys, argv: []any{token, serverMillis(ttl)}}, f)
+}
+
 // repairScript gives a lock that a quorum holds its missing keys on this node, and
 // the new ttl to the others. It never shortens a key's life.
 //
@@ -184,6 +197,11 @@ return 1
 	return unexpected("repair", reply)
 }))
 
+// repairCommand repairs the lock; f is its fencing, nil without.
+func repairCommand(keys []any, token string, ttl time.Duration, f *fencing) command {
+	return keepFence(command{script: repairScript, keys: keys, argv: []any{token, serverMillis(ttl)}}, f)
+}
+
 // unlockScript deletes the keys that hold the token. After it, none does. Who is
 // first in line for a resource that it has freed is told.
 //
@@ -206,6 +224,12 @@ for i = 1, n do
 end
 if mine == n then held = 1 end
 `+tellLua(releaseNameLua), decodeTold("unlock"))
+
+// unlockCommand releases a lock. keys are the resources' and their bells; args are the lock
+// request's.
+func unlockCommand(keys, args []any) command {
+	return command{script: unlockScript, keys: keys, argv: args[:1]}
+}
 
 // leaveScript is a release that leaves the keys for a time, so that nobody gets
 // the lock before it is over. It never lengthens a key's life. Who is first in line
@@ -231,6 +255,11 @@ end
 if mine == n then held = 1 end
 `+tellLua(releaseNameLua), decodeTold("leave"))
 
+// leaveCommand is unlockCommand, but leaves the keys for so long.
+func leaveCommand(keys []any, token string, ms int64) command {
+	return command{script: leaveScript, keys: keys, argv: []any{token, ms}, aged: true}
+}
+
 // undoScript is the release of an attempt that failed: it deletes the keys that
 // hold the token, and tells nobody. If it did, every failure in a contest would
 // set off the next.
@@ -250,6 +279,11 @@ end
 if mine == #KEYS then return 1 end
 return 0
 `, decodeHeld("undo"))
+
+// undoCommand gives back what a failed attempt has won. args are the lock request's.
+func undoCommand(keys, args []any) command {
+	return command{script: undoScript, keys: keys, argv: args[:1]}
+}
 
 // decodeHeld reads the 1 of a script that found its token and the 0 of one
 // that did not.
@@ -290,6 +324,10 @@ return {string.sub(v, 1, 9), redis.call('PTTL', KEYS[1]), `+digestLua+`, `+owner
 	}
 	return unexpected("inspect", reply)
 })
+
+func inspectCommand(key any) command {
+	return command{script: inspectScript, keys: []any{key}}
+}
 
 // probeScript tries out the commands that the other scripts call, for Check.
 //

@@ -86,6 +86,28 @@ if longest then return {longest, holder, owner} end
 return fence
 `, decodeFenced(decodeLock)))
 
+// counterKeys returns the resources' keys with their counters behind them, and the latter
+// alone.
+func counterKeys(prefix string, resources []string, keys []any) (all, counters []any) {
+	all = make([]any, 2*len(keys))
+	copy(all, keys)
+	counters = all[len(keys):]
+	for i, res := range resources {
+		counters[i] = prefix + reservedMark + counterMark + res
+	}
+	return all, counters
+}
+
+// fencedLockArgs has the arguments of a lock request, before it is sent, go on with what
+// fencing takes.
+func fencedLockArgs(args []any, proposal int64, f *fencing) []any {
+	return append(args, proposal, f.life)
+}
+
+func fencedLockCommand(args []any, f *fencing) command {
+	return command{script: fencedLockScript, keys: f.keys, argv: args}
+}
+
 // raiseScript sets the counters of a lock to a fence that is not below them.
 //
 //	KEYS  the resources' keys, their counters
@@ -109,6 +131,11 @@ return tonumber(ARGV[2])
 	return unexpected("raise", reply)
 }))
 
+// raiseCommand raises the counters to a fence. args are the lock request's.
+func raiseCommand(args []any, fence int64, f *fencing) command {
+	return command{script: raiseScript, keys: f.keys, argv: []any{args[0], fence, f.life}}
+}
+
 // keepFenceLua has counters live on, and sets those that are below the fence to it, or
 // have been lost. It needs at, fence and keep. The PEXPIRE comes first for a server that
 // is out of memory; see tombstoneScript.
@@ -118,6 +145,14 @@ for i = 1, n do
   local c = tonumber(redis.pcall('GET', KEYS[at + i]) or 0)
   if c and c < tonumber(fence) then redis.call('SET', KEYS[at + i], fence, 'PX', keep) end
 end`
+
+// keepFence has an extension or a repair keep the counters, too; f is nil without fencing.
+func keepFence(cmd command, f *fencing) command {
+	if f != nil {
+		cmd.keys, cmd.argv = f.keys, append(cmd.argv, f.fence, f.life)
+	}
+	return cmd
+}
 
 // decodeFenced reads the fence of a grant; decode reads the other answers.
 func decodeFenced(decode func(any) outcome) func(any) outcome {

@@ -62,6 +62,14 @@ const quarantineLua = runLua + `
 // quarantineMarginLua is quarantineMargin in ms.
 const quarantineMarginLua = `1000`
 
+// grantArgs come last of the arguments of a script that grants.
+func grantArgs(g *guard) []any { return []any{"0", g.nodes, g.maxTTL} }
+
+// lookCommand runs a script that grants only to look at the marker.
+func lookCommand(s *script, g *guard) []any {
+	return []any{"EVAL", s.sourceArg, 1, g.marker, "1", g.nodes, g.maxTTL}
+}
+
 // guardLua takes what is the quarantine's from KEYS and ARGV. table.remove would take
 // longer, and so would tonumber; the arithmetic that maxTTL is used in does without.
 const guardLua = `
@@ -159,6 +167,8 @@ return run
 	return unexpected("run", reply)
 })
 
+func runCommand() command { return command{script: runScript} }
+
 // admitScript ends the quarantine of a run, and adopts the configuration: also a smaller
 // maxTTL. No lock that was granted before the run matters any more, to whatever client.
 //
@@ -171,6 +181,11 @@ if run ~= ARGV[1] then return 0 end
 redis.call('SET', KEYS[1], run .. ' votes ' .. ARGV[2] .. ' ' .. ARGV[3] .. ' 0')
 return 1
 `, decodeHeld("admit"))
+
+// admitCommand is for the run that runCommand has answered.
+func admitCommand(g *guard, run string) command {
+	return command{script: admitScript, keys: []any{g.marker}, argv: []any{run, g.nodes, g.maxTTL}}
+}
 
 // A marker is what quarantineLua stores. The zero value stands for none, and for one that
 // is not to be understood.

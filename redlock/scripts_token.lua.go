@@ -2,9 +2,9 @@ package redlock
 
 import "slices"
 
-// lifeCommand asks how long the claim's keys still live.
-func (c *claim) lifeCommand() command {
-	return command{script: lifeScript, keys: slices.Clone(c.keys), argv: []any{c.token}}
+// lifeCommand asks how long the keys of a token still live.
+func lifeCommand(keys []any, token string) command {
+	return command{script: lifeScript, keys: slices.Clone(keys), argv: []any{token}}
 }
 
 // lifeScript tells how long a lock's keys still live on a node.

@@ -1,5 +1,10 @@
 package redlock
 
+import (
+	"slices"
+	"time"
+)
+
 // The line of a resource on a node: a sorted set of those that wait for it there,
 // each by the channel on which it listens, the one that has waited longest first.
 // It is only a hint as to who is to be told of a release: no script grants or
@@ -171,6 +176,33 @@ return answer
 `
 }
 
+// queueCommand is the lock command of a client that has waited for some time, and goes on
+// if it is refused. w are the resources' keys and their bells; args are the lock request's;
+// f is nil without fencing.
+func queueCommand(w *queueKeys, args []any, f *fencing, waited, life time.Duration, byTurn bool) command {
+	argv := []any{args[0], args[1], w.r.channel, waited.Microseconds(), serverMillis(life), flag(byTurn)}
+	if f == nil {
+		return command{script: queueScript, keys: w.keys, argv: argv}
+	}
+	return command{script: fencedQueueScript, keys: slices.Concat(w.keys, f.counters), argv: append(argv, args[2:]...)}
+}
+
+// addBells puts the resources' keys and their bells into space, which has room for them.
+func addBells(space []any, prefix string, resources []string, keys []any) {
+	copy(space, keys)
+	for i, res := range resources {
+		space[len(keys)+i] = prefix + reservedMark + bellMark + res + bellEnd
+	}
+}
+
+// flag is a bool for a script.
+func flag(b bool) string {
+	if b {
+		return "1"
+	}
+	return "0"
+}
+
 // releaseNameLua names a release by a digest of its token, as digest in claim.go does.
 const releaseNameLua = `string.sub(redis.sha1hex(ARGV[1]), 1, 12)`
 
@@ -204,6 +236,11 @@ if redis.call('GET', reservation) == ARGV[2] then redis.call('DEL', reservation)
 if ARGV[3] == '1' then redis.pcall('ZREM', KEYS[2]`+lineLua+`, ARGV[2]) end
 if ARGV[1] ~= '' and redis.call('EXISTS', KEYS[1]) == 0 and redis.call('DEL', KEYS[2]) == 1 then rung = {true} end
 `+tellLua(`ARGV[1]`), decodeTold("pass"))
+
+// passCommand is for one resource; its release has the name, the digest of the token.
+func passCommand(w *queueKeys, name string, leave bool) command {
+	return command{script: passScript, keys: w.keys, argv: []any{name, w.r.channel, flag(leave)}}
+}
 
 // decodeTold reads the answer of a script that ends with tellLua.
 func decodeTold(name string) func(any) outcome {

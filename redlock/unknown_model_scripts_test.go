@@ -49,7 +49,7 @@ func (tw *unknownTwin) step() {
 	tw.t.Helper()
 	token, ttl, gen := uint8(1+tw.rand.IntN(2)), uint8(1+tw.rand.IntN(2)), uint8(tw.rand.IntN(3))
 	c := tw.claims[token]
-	c.argv[1] = serverMillis(ticks(ttl))
+	c.args[1] = serverMillis(ticks(ttl))
 	var want, got outcome
 	switch tw.rand.IntN(6) {
 	case 0:
@@ -58,9 +58,9 @@ func (tw *unknownTwin) step() {
 	case 1:
 		want, got = tw.model.lock(token, ttl, gen), tw.eval(c.lockCommand(), gen)
 	case 2:
-		want, got = tw.model.extend(token, ttl), tw.eval(c.extendCommand(ticks(ttl)), gen)
+		want, got = tw.model.extend(token, ttl), tw.eval(extendCommand(c.keys, c.token, ticks(ttl), nil), gen)
 	case 3:
-		want, got = tw.model.repair(token, ttl, gen), tw.eval(c.repairCommand(ticks(ttl)), gen)
+		want, got = tw.model.repair(token, ttl, gen), tw.eval(repairCommand(c.keys, c.token, ticks(ttl), nil), gen)
 	case 4:
 		want, got = tw.model.release(token), tw.eval(c.releaseCommand(time.Now()), gen)
 	case 5:

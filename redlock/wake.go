@@ -25,10 +25,7 @@ func (r *core) queueKeys(resources []string, keys []any) *queueKeys {
 // init sets w up, in the given space.
 func (w *queueKeys) init(r *core, resources []string, keys, space []any) {
 	w.r, w.keys = r, space
-	copy(space, keys)
-	for i, res := range resources {
-		space[len(keys)+i] = r.defaults.prefix + reservedMark + bellMark + res + bellEnd
-	}
+	addBells(space, r.defaults.prefix, resources, keys)
 }
 
 // wakeReader returns the voter of an Unlock of the claim, and has the claim's releases
@@ -69,8 +66,7 @@ func (r *core) pass(i int, key, digest string, leave bool) {
 		return // No message of ours.
 	}
 	w := r.queueKeys([]string{resource}, []any{key})
-	cmd := command{script: passScript, keys: w.keys, argv: []any{digest, r.channel, flag(leave)}}
-	t := &task{kind: askKind, cmd: cmd, limit: r.defaults.nodeTimeout, voter: &wakeReader{wake: w}}
+	t := &task{kind: askKind, cmd: passCommand(w, digest, leave), limit: r.defaults.nodeTimeout, voter: &wakeReader{wake: w}}
 	_ = r.nodes[i].enqueue(&request{task: t, index: uint16(i)}, time.Now()) // If not, they poll.
 }
 
