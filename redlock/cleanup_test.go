@@ -22,7 +22,7 @@ func TestManyReleasesAreOwed(t *testing.T) {
 		r := newRedlock(t, c)
 		warm(t, r)
 		var locks []*Lock
-		for i := range 150 {
+		for i := range rounds(150, 30) {
 			var res []string
 			for j := range 200 {
 				res = append(res, fmt.Sprint(i, "/", j))
@@ -140,7 +140,7 @@ func TestCloseSaysByeOnce(t *testing.T) {
 }
 
 func TestCloseRightAfterABreakIsFast(t *testing.T) {
-	for range 100 {
+	for range rounds(100, 10) {
 		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 			r, err := New(nodesOf(c))
 			require.NoError(t, err)

@@ -153,7 +153,7 @@ func TestContestsWithRaisesEndInTime(t *testing.T) {
 		for _, n := range c.Nodes {
 			require.NoError(t, n.Slow(0, 2*time.Millisecond))
 		}
-		for i := range int64(30) {
+		for i := range int64(rounds(30, 8)) {
 			a, b := newRedlock(t, c, WithFencing()), newRedlock(t, c, WithFencing())
 			base := ahead()
 			setCounters(t, c, "x", base, base+i%7, base+2, base+i%3, base+4)

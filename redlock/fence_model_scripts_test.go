@@ -197,9 +197,9 @@ func (tw *fenceTwin) same() {
 }
 
 func TestFenceModelNodeIsTheScripts(t *testing.T) {
-	steps := 5000
-	if raceEnabled || testing.Short() {
-		steps = 1000
+	steps := rounds(5000, 500)
+	if raceEnabled {
+		steps = min(steps, 1000)
 	}
 	for resources := 1; resources <= modelResources; resources++ {
 		inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {

@@ -405,9 +405,9 @@ func FuzzFence(f *testing.F) {
 
 // The same without a fuzzer.
 func TestFenceWhateverTheReplies(t *testing.T) {
-	seeds := uint64(3000)
-	if testing.Short() || raceEnabled {
-		seeds = 500
+	seeds := uint64(rounds(3000, 300))
+	if raceEnabled {
+		seeds = min(seeds, 500)
 	}
 	got, raised := 0, int64(0)
 	for seed := range seeds {

@@ -94,4 +94,13 @@ func holders(t *testing.T, c *testcluster.Cluster, l *Lock) int {
 	return n
 }
 
+// rounds is how often a test does what it repeats: usual times, or short times with -short,
+// where every test has to be quick and one round of each kind is what counts.
+func rounds(usual, short int) int {
+	if testing.Short() {
+		return short
+	}
+	return usual
+}
+
 const ttl = 10 * time.Second

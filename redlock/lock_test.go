@@ -121,7 +121,7 @@ func TestLockReturnsAContextErrorAndWhatItSaw(t *testing.T) {
 // Wherever in an attempt or between two the context ends: the error says so, and
 // a lock that is taken is not reported as unreachable nodes.
 func TestAWaitThatIsCutShortSaysWhyAndWhatItSaw(t *testing.T) {
-	for d := 61 * time.Millisecond; d < time.Second; d += 7 * time.Millisecond {
+	for d := 61 * time.Millisecond; d < time.Second; d += scenario(7*time.Millisecond, 67*time.Millisecond) {
 		inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
 			r := newRedlock(t, c, WithRetryCount(-1))
 			for i, n := range c.Nodes {

@@ -69,7 +69,7 @@ func work(t *testing.T, d time.Duration, nodes ...*testcluster.Node) {
 // Load beyond what the nodes can carry costs the excess only. Without an admission, 2 000
 // callers bring the goodput to 0, releases fail, and a kept lock is lost.
 func TestOverload(t *testing.T) {
-	for _, callers := range []int{2000, 4000} {
+	for _, callers := range []int{2000, 4000}[:rounds(2, 1)] {
 		t.Run(strconv.Itoa(callers), func(t *testing.T) {
 			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 				r := newRedlock(t, c, WithNodeTimeout(250*time.Millisecond))

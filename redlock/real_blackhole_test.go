@@ -86,7 +86,7 @@ func TestABlackHoleOf60sHealsWithin3s(t *testing.T) {
 		for _, connected := range []bool{true, false} {
 			t.Run(name, func(t *testing.T) {
 				// Several holes, as the waits between the attempts are random.
-				for range 5 {
+				for range rounds(5, 1) {
 					inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 						var nodes []Node
 						for _, n := range c.Nodes {

@@ -22,7 +22,8 @@ import (
 // default of 100 ms is sometimes exceeded by the scheduler alone.
 const patient = 5 * time.Second
 
-// scenario is how long a scenario runs.
+// scenario is how long a scenario runs, in real or in fake time, or a step of it takes;
+// see rounds.
 func scenario(usual, short time.Duration) time.Duration {
 	if testing.Short() {
 		return short

@@ -16,7 +16,7 @@ import (
 func TestRealTheContextEndsAtUntilWhenNodesFreeze(t *testing.T) {
 	c := testcluster.RunServers(t, 5)
 	r := newRedlock(t, c)
-	for range 3 {
+	for range rounds(3, 1) {
 		l, err := r.Lock(t.Context(), []string{"a"}, 2*time.Second)
 		require.NoError(t, err)
 		ctx := l.KeepAlive(t.Context())

@@ -61,7 +61,7 @@ func TestRealWaitingWithRights(t *testing.T) {
 				}))
 			}
 			a, b := client("a"), client("b")
-			for range 3 {
+			for range rounds(3, 2) {
 				held, err := a.TryLock(t.Context(), []string{"job"}, time.Minute)
 				require.NoError(t, err)
 				took := handOver(t, held, b, "job")
@@ -161,7 +161,7 @@ func listens(r *Redlock) bool {
 func TestRealTheExpiryOfADeadHolderWakesAWaiter(t *testing.T) {
 	cluster := testcluster.RunServers(t, 5)
 	b := newRealRedlock(t, realNodes(cluster))
-	for range 5 {
+	for range rounds(5, 1) {
 		dead := newRealRedlock(t, realNodes(cluster))
 		before := time.Now()
 		_, err := dead.TryLock(t.Context(), []string{"x"}, time.Second)

@@ -149,7 +149,7 @@ func TestConnectionsThatAreResetAreMadeAgainAtOnce(t *testing.T) {
 				repeatedly(ctx, n, 300*time.Millisecond, 700*time.Millisecond)
 			}()
 		}
-		const attempts = 2000
+		attempts := rounds(2000, 400)
 		failed := 0
 		for range attempts {
 			l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
@@ -161,7 +161,7 @@ func TestConnectionsThatAreResetAreMadeAgainAtOnce(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 		}
 		assert.Less(t, failed, attempts/100)
-		assert.Greater(t, r.Stats().Nodes[0].Connects, int64(50))
+		assert.Greater(t, r.Stats().Nodes[0].Connects, int64(attempts/40))
 		cancel()
 		time.Sleep(2 * time.Second)
 	})
@@ -193,7 +193,7 @@ func TestALoopOfShortConnectionsIsBounded(t *testing.T) {
 					}
 					n.Proxy().Kill()
 				}))
-				for start := time.Now(); time.Since(start) < 10*time.Second; time.Sleep(5 * time.Millisecond) {
+				for start := time.Now(); time.Since(start) < 10*time.Second; time.Sleep(scenario(5*time.Millisecond, 20*time.Millisecond)) {
 					l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
 					require.NoError(t, err)
 					require.NoError(t, l.Unlock(t.Context()))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -146,11 +147,15 @@ func TestTheWrappedPoolOfNewNodeLasts(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		r, err := New([]Node{{Name: "a", Pool: wrapPool{dialerOf(c.Nodes[0]), func(conn redis.Conn) redis.Conn { return wrapErrors{conn.(fullConn)} }}}})
 		require.NoError(t, err)
-		require.NoError(t, c.Nodes[0].Set("held", "x", 0))
-		for range 2 << 20 / 40 { // Of about 40 bytes each: more than one reply may have.
-			_, err := r.TryLock(t.Context(), []string{"held"}, ttl)
-			require.ErrorIs(t, err, ErrTaken)
+		warm(t, r)
+		const longest = 1 << 20 // bytes, of one reply
+		long := "ERR " + strings.Repeat("x", longest/64)
+		require.NoError(t, c.Nodes[0].SetError(long))
+		for range 2 * 64 { // Together twice that.
+			_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+			require.ErrorContains(t, err, long)
 		}
+		require.NoError(t, c.Nodes[0].SetError(""))
 		assert.Equal(t, int64(1), r.Stats().Nodes[0].Connects)
 		require.NoError(t, r.Close(t.Context()))
 	})

@@ -47,9 +47,9 @@ func TestSchedulesOfHeldLocks(t *testing.T) {
 
 func scheduleSeeds(t *testing.T) (first, last uint64) {
 	t.Helper()
-	first, last = 1, 10_000
-	if raceEnabled || testing.Short() {
-		last = 500
+	first, last = 1, uint64(rounds(10_000, 200))
+	if raceEnabled {
+		last = min(last, 500)
 	}
 	last = envNumber(t, "SCHEDULES", last)
 	if seed := envNumber(t, "SCHEDULE", 0); seed > 0 {

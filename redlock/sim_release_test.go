@@ -31,9 +31,9 @@ const (
 )
 
 func TestSimReleaseByAnotherProcess(t *testing.T) {
-	count := uint64(1000)
-	if raceEnabled || testing.Short() {
-		count = 60
+	count := uint64(rounds(1000, 10))
+	if raceEnabled {
+		count = min(count, 60)
 	}
 	first, last := uint64(1), envNumber(t, "RELEASE_SEEDS", count)
 	if seed := envNumber(t, "RELEASE_SEED", 0); seed > 0 {

@@ -60,9 +60,9 @@ func simSeeds(t *testing.T) (first, last uint64) {
 	if seed := envNumber(t, "SIM_SEED", 0); seed > 0 {
 		return seed, seed
 	}
-	count := uint64(150)
-	if raceEnabled || testing.Short() {
-		count = 30
+	count := uint64(rounds(150, 8))
+	if raceEnabled {
+		count = min(count, 30)
 	}
 	first = envNumber(t, "SIM_FIRST", 1)
 	return first, first + envNumber(t, "SIM_SEEDS", count) - 1

@@ -17,9 +17,9 @@ import (
 // Clients that start at once, each with a delay of its own to every node: plain
 // Redlock has no winner in about 20 to 70 % of these rounds.
 func TestOneOfSeveralThatStartTogetherWins(t *testing.T) {
-	rounds := 1000
-	if testing.Short() || raceEnabled {
-		rounds = 100
+	times := rounds(1000, 20)
+	if raceEnabled {
+		times = min(times, 100)
 	}
 	for _, n := range []int{3, 4, 5} {
 		for _, clients := range []int{2, 3, 5} {
@@ -37,7 +37,7 @@ func TestOneOfSeveralThatStartTogetherWins(t *testing.T) {
 						require.NoError(t, warm.Unlock(t.Context()))
 					}
 					var splits int64
-					for round := range rounds {
+					for round := range times {
 						winner := startTogether(t, rs, fmt.Sprint("r", round))
 						if winner == nil {
 							t.Errorf("round %d: nobody won", round)
@@ -54,7 +54,7 @@ func TestOneOfSeveralThatStartTogetherWins(t *testing.T) {
 					if clients > 2 || n%2 == 0 { // Else one of them always has a majority.
 						assert.Positive(t, splits, "no vote was split: the test shows nothing")
 					}
-					t.Logf("%d splits seen in %d rounds", splits, rounds)
+					t.Logf("%d splits seen in %d rounds", splits, times)
 				})
 			})
 		}
@@ -93,7 +93,7 @@ func startTogether(t *testing.T, rs []*Redlock, resource string) *Lock {
 
 // Whatever the votes, an attempt is over two node timeouts after its start.
 func TestASplitVoteTakesOneMoreNodeTimeout(t *testing.T) {
-	for delay := 20 * time.Millisecond; delay < 50*time.Millisecond; delay += time.Millisecond {
+	for delay := 20 * time.Millisecond; delay < 50*time.Millisecond; delay += scenario(time.Millisecond, 6*time.Millisecond) {
 		for _, n := range []int{3, 4, 5} {
 			inBubble(t, n, func(t *testing.T, c *testcluster.Cluster) {
 				r := newRedlock(t, c)
@@ -183,7 +183,7 @@ func TestOneWinsOnTheNodesThatAreLeft(t *testing.T) {
 				}
 			}
 			time.Sleep(10 * time.Second)
-			for round := range 100 {
+			for round := range rounds(100, 20) {
 				winner := startTogether(t, rs, fmt.Sprint("r", round))
 				require.NotNil(t, winner, "round %d", round)
 				require.NoError(t, winner.Unlock(t.Context()))

@@ -100,7 +100,7 @@ func TestUnknownModelNodeIsTheScripts(t *testing.T) {
 		for token := range tw.claims[1:] {
 			tw.claims[token+1] = newClaim([]string{"a"}, []any{"a"}, "", time.Second, 1)
 		}
-		for range 3000 {
+		for range rounds(3000, 1000) {
 			tw.step()
 		}
 		require.NoError(t, conn.Close())

@@ -130,6 +130,7 @@ func testLateSettlement(t *testing.T, steal bool, wait time.Duration) {
 		proxy.DropReplies(false)
 		ctx := l.KeepAlive(t.Context())
 		time.Sleep(5 * time.Second)
+		synctest.Wait()
 		require.False(t, rn.steal, "something was settled")
 		require.Equal(t, 3, holders(t, c, l))
 		time.Sleep(wait)

@@ -20,7 +20,9 @@ func TestAReplyGuardLetsRepliesPass(t *testing.T) {
 		var g replyGuard
 		for rest := stream; rest != ""; {
 			n := min(chunk, len(rest))
-			require.NoError(t, g.follow([]byte(rest[:n])))
+			if err := g.follow([]byte(rest[:n])); err != nil { // Millions of require.NoError take long.
+				t.Fatal(err)
+			}
 			rest = rest[n:]
 		}
 		assert.Zero(t, g.todo)
