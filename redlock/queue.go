@@ -70,7 +70,6 @@ type waiter struct {
 	keys   []string
 	line   *queueKeys    // made when it first gets in line on the nodes
 	signal chan struct{} // 1: look at the fields below
-	yields bool          // it has come right after a release by this process that has woken another one
 
 	// Guarded by queue.mu.
 	places    []*list.Element // in the lines of the keys, in their order; nil: in none
@@ -145,19 +144,13 @@ func (q *queue) joinBehind(a *acquisition) *waiter {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.sweep(w.began)
-	behind, yield := false, false
 	for _, key := range w.keys {
-		if g := q.byKey[key]; g != nil {
-			yield = yield || w.began.Before(g.yield)
-			behind = behind || g.line.Len() > 0
+		if g := q.byKey[key]; g != nil && (g.line.Len() > 0 || w.began.Before(g.yield)) {
+			q.joinLocked(w, w.began)
+			return w
 		}
 	}
-	if !behind && !yield {
-		return nil
-	}
-	w.yields = yield
-	q.joinLocked(w, w.began)
-	return w
+	return nil
 }
 
 // join puts w at the end of the lines.
@@ -247,6 +240,10 @@ func (q *queue) leave(w *waiter, got bool) {
 		}
 	}
 	w.places, w.head = nil, false
+	keepUntil, keptFor := w.keepUntil, w.keptFor // Whoever takes its place keeps nothing for longer than w would have.
+	if got {
+		keepUntil, keptFor = time.Time{}, ""
+	}
 	pass := make(map[string]string)
 	for i, key := range w.keys {
 		g := q.byKey[key]
@@ -256,6 +253,7 @@ func (q *queue) leave(w *waiter, got bool) {
 		}
 		if next != nil && !next.head {
 			q.promote(next)
+			next.keepUntil, next.keptFor = keepUntil, keptFor
 		}
 		if next != nil && next.head {
 			continue // It takes w's place, and what w was told of, or is ahead of it.

@@ -154,16 +154,16 @@ func (w *waiter) try(ctx context.Context, why reason, s waiterState, number int)
 		q.remember(w, refusal(err))
 		return l, err
 	}
-	// One that yields must ask so in any case; it listens soon. The others get in line only
-	// if they are heard there.
-	if w.yields || a.r.ears.open() {
+	// By turn, it gets in line in any case: if it does not listen yet, it does so soon. Other
+	// attempts do so only if releases are heard of.
+	a.byTurn = why == byTurn
+	if a.byTurn || a.r.ears.open() {
 		if w.line == nil {
 			w.line = a.r.queueKeys(a.resources, a.keys)
 		}
 		a.line, a.waited = w.line, w.began
 	}
 	q.begin(w)
-	a.byTurn, w.yields = why == byTurn, false
 	if why == byRelease {
 		a.r.counters.woken.Add(1)
 	}

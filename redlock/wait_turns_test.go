@@ -415,6 +415,7 @@ func fill(t *testing.T, c *testcluster.Cluster, resource string, strangers int, 
 // A line that is full of those that came later has room for whoever has waited longer.
 func TestAFullLineDropsTheLast(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		slowDown(t, c)
 		for i, strangers := range []int{999, 1000, 1500} {
 			res := fmt.Sprint("x", i)
 			held, err := newRedlock(t, c).TryLock(t.Context(), []string{res}, time.Hour)
@@ -429,7 +430,7 @@ func TestAFullLineDropsTheLast(t *testing.T) {
 			}
 			require.NoError(t, held.Unlock(t.Context()))
 			l := w.got(t)
-			assert.Equal(t, released, w.at, "%d strangers", strangers)
+			assert.Less(t, w.at.Sub(released), 10*time.Millisecond, "%d strangers", strangers)
 			require.NoError(t, l.Unlock(t.Context()))
 		}
 	})
@@ -440,6 +441,7 @@ func TestAFullLineDoesNotGrow(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		held, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, time.Hour)
 		require.NoError(t, err)
+		slowDown(t, c)
 		fill(t, c, "x", 1000, time.Now().Add(-time.Hour))
 		said := make(chan Event, 3)
 		r := newRedlock(t, c, WithHook(func(_ context.Context, e Event) {
