@@ -1,6 +1,7 @@
 # make          lists the targets
-# make test     installs what the tests need, then runs them all
-# make check    everything that CI runs
+# make test     installs what the tests need, then runs all that are quick, with the race detector
+# make check    everything that CI runs: make test, all tests at full size, linters and so on
+# make race     all tests at full size, with the race detector: for a nightly run
 
 GO          ?= go
 TIMEOUT     ?= 40m
@@ -24,9 +25,18 @@ NESTED := $(patsubst ./%/go.mod,%,$(shell find . -mindepth 2 -name go.mod -not -
 # The tests that start real servers, for matrix: theirs and the cluster's own.
 REAL := Real|Server
 
-# What make check does besides the race tests; sim and cover run without the race
-# detector: the simulations with more seeds, and of the rest the short tests.
-CHECKS := fmt-check vet lint tidy-check deps-check cross nested examples snippets sim cover
+# What make check does besides make test. cover runs the whole suite, that of the examples
+# and of the snippets included.
+CHECKS := fmt-check vet lint tidy-check deps-check cross nested quickstart cover
+
+# Says at the end what was run, how long it took, and the slowest tests.
+TESTRUN := $(GO) run ./internal/testrun
+
+# The longest package first: others are compiled while it runs.
+PACKAGES := ./redlock ./...
+
+# Nearly all nodes of the tests are in memory and make much garbage.
+test race sim cover: export GOGC = 400
 
 # The tests of a package run in its own folder.
 ifneq (,$(findstring /,$(REDIS_SERVER)))
@@ -45,12 +55,14 @@ help: ## list the targets
 build: ## compile all packages
 	$(GO) build ./...
 
+# go vet has a target of its own.
 .PHONY: test
-test: tools race ## all tests, with the race detector, after installing what they need
+test: tools ## all tests in small (-short), with the race detector, after installing what they need
+	CGO_ENABLED=1 $(TESTRUN) -race -short -vet=off -timeout $(TIMEOUT) $(TESTFLAGS) $(PACKAGES)
 
 .PHONY: race
-race: ## all tests, with the race detector
-	CGO_ENABLED=1 $(GO) test -race -timeout $(TIMEOUT) $(TESTFLAGS) ./...
+race: ## all tests at full size, with the race detector
+	CGO_ENABLED=1 $(TESTRUN) -race -timeout $(TIMEOUT) $(TESTFLAGS) $(PACKAGES)
 
 .PHONY: tools
 tools: ## install what make test needs: a C compiler, redis-server (REDIS_SERVER=path: not that)
@@ -61,12 +73,14 @@ check: test check-rest ## everything that CI runs
 
 # Runs all of CHECKS even when one fails, and says which did.
 .PHONY: check-rest
-check-rest: ## everything that CI runs but the race tests
-	@failed=; for t in $(CHECKS); do \
+check-rest: ## everything that CI runs but make test
+	@failed=; times=; for t in $(CHECKS); do \
 		printf '\n--- %s\n' "$$t"; start=$$(date +%s); \
 		$(MAKE) --no-print-directory "$$t" || failed="$$failed $$t"; \
-		printf -- '--- %s: %d s\n' "$$t" "$$(($$(date +%s) - start))"; \
+		took="$$(($$(date +%s) - start)) s"; times="$$times, $$t $$took"; \
+		printf -- '--- %s: %s\n' "$$t" "$$took"; \
 	done; \
+	printf '\nran:%s\n' "$${times#,}"; \
 	[ -z "$$failed" ] || { echo; echo "FAILED:$$failed"; exit 1; }
 
 .PHONY: vet
@@ -129,11 +143,12 @@ nested: ## vet and short tests of the nested modules
 	done
 
 .PHONY: examples
-examples: ## the examples' tests, and the quickstart
+examples: quickstart ## the examples' tests, and the quickstart
 	$(GO) test $(TESTFLAGS) ./examples/...
-	@if [ -d examples/quickstart ]; then \
-		echo "go run ./examples/quickstart"; $(GO) run ./examples/quickstart; \
-	fi
+
+.PHONY: quickstart
+quickstart: ## run the quickstart
+	$(GO) run ./examples/quickstart
 
 .PHONY: api
 api: ## write down what the packages export, after a change of it that is meant
@@ -145,15 +160,17 @@ snippets: ## compile the Go of README.md and docs/, and check their links
 
 .PHONY: sim
 sim: ## a short simulation, and the models of fencing and of unknown outcomes
-	$(GO) test -timeout $(TIMEOUT) $(TESTFLAGS) -run 'Sim|Schedules|FenceModel|UnknownModel' ./redlock
+	$(TESTRUN) -timeout $(TIMEOUT) $(TESTFLAGS) -run 'Sim|Schedules|FenceModel|UnknownModel' ./redlock
 
+# The coverage of the library's packages, by all tests.
 .PHONY: cover
-cover: ## the library's short tests without the race detector; fails below COVERMIN % coverage
+cover: ## all tests at full size, without the race detector; fails below COVERMIN % coverage
 	@mkdir -p $(BUILD)
-	$(GO) test -short -skip 'Sim|Schedules|FenceModel|UnknownModel' -timeout $(TIMEOUT) $(TESTFLAGS) -coverprofile=$(BUILD)/cover.out -coverpkg=./redlock ./redlock
+	@library=$$($(GO) list -deps ./redlock | grep '^$(MODULE)/' | paste -s -d , -) && set -x && \
+	$(TESTRUN) -vet=off -timeout $(TIMEOUT) $(TESTFLAGS) -coverprofile=$(BUILD)/cover.out -coverpkg=$$library $(PACKAGES)
 	@$(GO) tool cover -func=$(BUILD)/cover.out | awk -v min=$(COVERMIN) ' \
 		/^total:/ { sub("%", "", $$3); seen = 1; \
-		  printf "coverage of package redlock: %s %% (at least %s)\n", $$3, min; if ($$3 + 0 < min + 0) exit 1 } \
+		  printf "coverage of the library: %s %% (at least %s)\n", $$3, min; if ($$3 + 0 < min + 0) exit 1 } \
 		END { if (!seen) exit 1 }'
 
 .PHONY: fuzz
