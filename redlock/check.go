@@ -10,39 +10,36 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// An Inspection is who holds one resource, node by node. It is a snapshot of
-// each node at a slightly different instant, for people and dashboards: a
-// program that acts on it races with every other client.
+// An Inspection says who holds one resource, node by node. It is a snapshot, of each node at a
+// slightly different instant, for people and dashboards: a program that acts on it races with
+// every other client.
 type Inspection struct {
-	Resource string
-	Need     int // the quorum
+	Resource string // as given, without the prefix
+	Need     int    // the quorum
 
-	// Held is whether one token was seen on a quorum of nodes; Holder is its
-	// digest, as refusals show it in Vote.Holder, Owner its label, if it has one
-	// ([WithOwner]), and Token how it begins.
-	// TTL is then the time after which fewer than Need of its keys are left,
-	// negative if they do not expire.
+	// Held is whether one token was seen on a quorum of nodes. The other fields are about
+	// that token, and zero without it.
 	Held   bool
-	Holder string
-	Owner  string
-	Token  string
-	TTL    time.Duration
+	Holder string        // its digest, as refusals show it in Vote.Holder
+	Owner  string        // its label, if it has one ([WithOwner])
+	Token  string        // its first characters
+	TTL    time.Duration // until fewer than Need of its keys are left; negative: they do not expire
 
 	Nodes []NodeInspection // in the order given to New, always all of them
 }
 
 // A NodeInspection is what one node stores for a resource.
 type NodeInspection struct {
-	Node   string
-	Took   time.Duration
+	Node   string        // the node's name
+	Took   time.Duration // until the node answered, or was given up
 	Err    error         // ErrNodeTimeout, ErrClosed or the node's own error; nil if it answered
-	Holder string        // digest of the token; "" if nobody holds the resource here
+	Holder string        // digest of the token, as in Vote.Holder; "" if nobody holds the resource here
 	Owner  string        // the holder's label, if it has one ([WithOwner])
 	Token  string        // the token's first characters
-	TTL    time.Duration // of the key; negative: no expiry
+	TTL    time.Duration // how long the key still lives; negative: it does not expire
 }
 
-// String says in a few words what the node stores.
+// String returns in a few words what the node stores.
 func (n NodeInspection) String() string {
 	switch {
 	case n.Err != nil:
@@ -58,11 +55,10 @@ func (n NodeInspection) String() string {
 // little to release the lock with.
 const shortToken = 8
 
-// Inspect asks every node who holds resource. It waits for all of them, but no
-// longer than the node timeout, and before that the connect timeout if no quorum is
-// connected yet. The error is nil unless resource is malformed,
-// the Redlock is closed or ctx ends first: nodes that do not answer are in the
-// result.
+// Inspect asks every node who holds resource. It waits for all of them, but no longer than the
+// node timeout, and before that the connect timeout if no quorum is connected yet. The error is
+// nil unless resource is malformed, the Redlock is closed or ctx ends first: nodes that do not
+// answer are in the result.
 func (r *Redlock) Inspect(ctx context.Context, resource string) (Inspection, error) {
 	if err := r.misused(ctx); err != nil {
 		return Inspection{}, err

@@ -6,23 +6,23 @@ import (
 	"time"
 )
 
-// Do takes the lock as [Redlock.Lock] does, calls fn with it, and releases it,
-// also if fn panics. While fn runs, the lock is extended as by [Lock.KeepAlive],
-// and fn's context ends when the lock does: fn must then stop what needs it.
-// fn runs on the caller's goroutine. It may call Unlock itself.
+// Do takes the lock as [Redlock.Lock] does, calls fn with it, and releases it, also if fn
+// panics. While fn runs, the lock is extended as by [Lock.KeepAlive], and fn's context ends when
+// the lock does: fn must then stop what needs the lock. fn runs on the caller's goroutine. It
+// may call Unlock itself.
 //
-// If fn was not called, the error matches ErrNotAcquired. It is that of Lock if there
-// was no lock, and otherwise says whether ctx, WithMaxHold or Close have ended the hold
-// before it began.
+// If fn was not called, the error matches ErrNotAcquired. It is that of Lock if there was no
+// lock; otherwise it says whether ctx, WithMaxHold or Close has ended the hold before it began.
 //
-// If fn was called, the error does not match ErrNotAcquired, even if fn returns the
-// error of another Lock or Do: everything else that such an error matches is still
-// found by errors.Is and errors.As, but errors.Unwrap does not lead to it.
-// The error is fn's, joined with ErrLost or ErrExpired if the lock was lost
-// before its release, even if fn succeeded: then somebody else may have had it
-// meanwhile. If fn fails after WithMaxHold or Close have ended its context, the
-// error matches ErrMaxHold or ErrClosed, too. A release that could not be
-// confirmed is no failure of the work; only the hook hears of it.
+// If fn was called, the error is fn's, joined with ErrLost or ErrExpired if the lock was lost
+// before its release, even if fn succeeded: then somebody else may have had it meanwhile. If fn
+// fails after WithMaxHold or Close has ended its context, the error matches ErrMaxHold or
+// ErrClosed, too. A release that could not be confirmed is no failure of the work; only the
+// hook hears of it.
+//
+// An error of fn's never matches ErrNotAcquired, even if it is that of another Lock or Do.
+// errors.Is and errors.As find everything else that it matches, but errors.Unwrap does not lead
+// to it.
 func (r *Redlock) Do(ctx context.Context, resources []string, ttl time.Duration, fn func(ctx context.Context, lock *Lock) error, opts ...Option) error {
 	if fn == nil {
 		return notAcquiredError{errNilFunc}
@@ -41,7 +41,8 @@ func (r *Redlock) Do(ctx context.Context, resources []string, ttl time.Duration,
 	return l.during(ctx, a.began, fn)
 }
 
-// DoValue is [Redlock.Do] for a function that returns a value.
+// DoValue is [Redlock.Do] for a function that returns a value. The value is what fn returned,
+// also beside an error; it is zero if fn was not called.
 func DoValue[T any](ctx context.Context, r *Redlock, resources []string, ttl time.Duration, fn func(ctx context.Context, lock *Lock) (T, error), opts ...Option) (T, error) {
 	var value T
 	if fn == nil {

@@ -9,70 +9,70 @@ import (
 	"github.com/seed6c881748/redlock/internal/brief"
 )
 
-// What a call can fail with; test for them with errors.Is. A failed round
-// comes as a *QuorumError that wraps exactly one of the first four and has
-// every node's vote.
+// The errors of calls; test for them with errors.Is. An error about the nodes is a
+// *[QuorumError]: it matches exactly one of ErrTaken, ErrNoQuorum, ErrLost and ErrExpired,
+// and has every node's vote.
 var (
-	// ErrTaken: another token holds at least one of the resources on so many
-	// nodes that this attempt could not reach a quorum. Somebody else has the
-	// lock, or several tried at once and another one won.
+	// ErrTaken means that another token holds at least one of the resources on so many
+	// nodes that the attempt could not reach a quorum. Somebody else has the lock, or
+	// several clients tried at the same time and another one won.
 	ErrTaken = errors.New("redlock: taken")
 
-	// ErrNoQuorum: so many nodes gave no vote (down, timed out, answering with an
-	// error) that no quorum was possible whoever holds the resource; or a quorum came
-	// too late to be worth anything.
+	// ErrNoQuorum means that so many nodes gave no vote (they were down, too slow or in
+	// quarantine, or answered with an error) that no quorum was possible, whoever holds the
+	// resource; or that the quorum came too late to be worth anything.
 	ErrNoQuorum = errors.New("redlock: no quorum")
 
-	// ErrLost: the lock is not held any more, or its keys are gone or another's
-	// on so many nodes that no quorum can be left. A lost lock is never held
+	// ErrLost means that the lock is not held any more, or that its keys are gone or
+	// another's on so many nodes that no quorum can be left. A lost lock is never held
 	// again.
 	ErrLost = errors.New("redlock: lock lost")
 
-	// ErrExpired: the lock's validity has ended. It also matches ErrLost.
+	// ErrExpired means that the lock's validity has ended. It also matches ErrLost.
 	ErrExpired error = expiredError{}
 
-	// ErrNotAcquired: Lock, TryLock or Do has got no lock, for whatever reason: the
-	// lock is taken, nodes do not answer, the context ended, an argument is wrong. It is
-	// found beside what else the error matches. From Do it says that the function was
-	// not called, and nothing else does: an error that the function has returned does
-	// not match it, even if it is that of another Lock.
+	// ErrNotAcquired means that Lock, TryLock or Do has got no lock, for whatever reason:
+	// the lock is taken, nodes do not answer, the context ended, an argument is wrong. Every
+	// such error matches it besides what else it matches. An error of Do matches it if and
+	// only if the function was not called: an error that the function has returned does
+	// not, even if it is that of another Lock.
 	ErrNotAcquired = errors.New("redlock: not acquired")
 
-	// ErrAlreadyHeld: a lock in the context of a Lock, TryLock or Do (see [FromContext])
-	// holds one of the resources, and would have been waited for for ever. The lock is
-	// not reentrant: pass it on instead. It also matches ErrTaken.
+	// ErrAlreadyHeld means that a lock in the context of the call (see [FromContext]) holds
+	// one of the resources: the call would wait for itself, for ever. A lock is not
+	// reentrant: pass it on instead. ErrAlreadyHeld also matches ErrTaken.
 	ErrAlreadyHeld error = alreadyHeldError{}
 
-	// ErrClosed: Close was called on the Redlock.
+	// ErrClosed means that Close was called on the Redlock.
 	ErrClosed = errClosed
 
-	// ErrMaxHold: KeepAlive or Do have kept the lock for as long as WithMaxHold
-	// allows. Only as a cause of their contexts, and in the error of Do.
+	// ErrMaxHold means that KeepAlive or Do has held the lock for as long as WithMaxHold
+	// allows. It is a cause of their contexts, and may be matched by the error of Do.
 	ErrMaxHold = errors.New("redlock: max hold reached")
 )
 
-// What a node's vote can carry besides the node's own error and the errors
-// above. They never appear in an error's chain, only in Vote.Err.
+// The errors of single nodes, in [Vote.Err], besides the errors above and those that a node
+// has answered with. They are never in the chain of a call's error.
 var (
-	// ErrPending: the decision fell, or the call ended, before the node was heard.
-	// Not a failure.
+	// ErrPending means that the round was decided, or the call ended, before the node
+	// answered. It is no failure of the node.
 	ErrPending = errors.New("redlock: not waited for")
 
-	// ErrNodeTimeout: the node did not answer within the node timeout, or before
-	// an answer would have come too late to count.
+	// ErrNodeTimeout means that the node did not answer within the node timeout, or not
+	// before its answer would have been too late to count.
 	ErrNodeTimeout = errTimeout
 
-	// ErrOverloaded: the node was not asked, because more was asked for than the nodes
-	// can answer in time: the attempt was turned away after waiting for its turn, or this
-	// node has left too many requests unanswered. Try again later; [Redlock.Lock] does.
+	// ErrOverloaded means that the node was not asked, because more was asked for than the
+	// nodes can answer in time: the attempt was turned away after waiting for its turn, or
+	// this node has left too many requests unanswered. Try again later; [Redlock.Lock] does.
 	ErrOverloaded = errOverloaded
 
-	// ErrQuarantined: the node may have forgotten locks that are still held, and does not
-	// grant any until WithQuarantine's time is over, HolderTTL from now.
+	// ErrQuarantined means that the node may have forgotten locks that are still held. It
+	// grants none until WithQuarantine's time is over, which is HolderTTL from now.
 	ErrQuarantined = errors.New("redlock: node in quarantine")
 
-	// ErrConfigMismatch: with WithQuarantine, the node is set up for clients with another
-	// number of nodes, and grants this one no lock; see [Redlock.Admit].
+	// ErrConfigMismatch means that, with WithQuarantine, the node is set up for clients with
+	// another number of nodes, and grants this client no lock; see [Redlock.Admit].
 	ErrConfigMismatch = errors.New("redlock: node set up for another number of nodes")
 )
 
@@ -101,35 +101,33 @@ func (alreadyHeldError) Error() string { return "redlock: already held by the lo
 
 func (alreadyHeldError) Is(target error) bool { return target == ErrTaken }
 
-// A Vote is one node's part in a round.
+// A Vote is one node's answer in a round, or why there is none.
 type Vote struct {
 	// Node is the node's name.
 	Node string
 
-	// Took is the time from the start of the round to this vote; 0 while the
-	// node is pending.
+	// Took is the time from the start of the round to this vote, 0 if there is none yet
+	// (ErrPending).
 	Took time.Duration
 
-	// Err is nil for a yes. Otherwise ErrTaken (another token holds a
-	// resource), ErrLost (the key is gone or another's), ErrPending,
-	// ErrNodeTimeout, ErrOverloaded, ErrQuarantined, ErrConfigMismatch, ErrClosed, or the
-	// node's own error, with the address of the failing part of the network in it as redigo
-	// or the server gave it.
+	// Err is nil for a yes. Otherwise it matches ErrTaken (another token holds a resource),
+	// ErrLost (the key is gone or another's), ErrPending, ErrNodeTimeout, ErrOverloaded,
+	// ErrQuarantined, ErrConfigMismatch or ErrClosed; or it is the node's own error, as
+	// redigo or the server gave it, network addresses included.
 	Err error
 
-	// Holder is a digest of the token that holds the resource on this node,
-	// with ErrTaken: two nodes that show the same digest are held by the same
-	// lock. It is a digest so that it may be logged; see [Lock.Token]. It may be
-	// empty where a Lock waits: nobody has the resource, and it is left to another
-	// waiter, which was told of its release, for the time in HolderTTL.
+	// Holder is, with ErrTaken, a digest of the token that holds the resource on this node:
+	// nodes that show the same digest are held by the same lock. Unlike the token it may be
+	// logged; see [Lock.Token]. It is empty if nobody has the resource and it is reserved,
+	// for the time in HolderTTL, for another waiter that was told of the release.
 	Holder string
 
-	// Owner is the label that the holder has given itself with [WithOwner], with
-	// ErrTaken; empty if it has none, or is no client of this library.
+	// Owner is, with ErrTaken, the label that the holder has given itself with [WithOwner];
+	// empty if it has none, or is no client of this library.
 	Owner string
 
-	// HolderTTL is how long that token's key still had to live, with ErrTaken;
-	// negative if the key has no expiry. With ErrQuarantined, the time left of that.
+	// HolderTTL is, with ErrTaken, how long the holder's key still had to live, negative if
+	// the key has no expiry; with ErrQuarantined, how long the quarantine still lasts.
 	HolderTTL time.Duration
 
 	stance stance

@@ -7,155 +7,158 @@ import (
 	"time"
 )
 
-// An Op is an operation on the nodes.
+// An Op is an operation of a Redlock.
 type Op string
 
 // The operations that errors and events name.
 const (
-	OpLock    Op = "lock"
-	OpExtend  Op = "extend"
-	OpUnlock  Op = "unlock"
-	OpRelease Op = "release" // of a lock that another process took
-	OpDo      Op = "do"      // only in events
-	OpInspect Op = "inspect" // only in errors
+	OpLock    Op = "lock"    // TryLock, Lock, and the lock of Do
+	OpExtend  Op = "extend"  // Extend, and the extensions of KeepAlive and Do
+	OpUnlock  Op = "unlock"  // Unlock, that of Do included
+	OpRelease Op = "release" // Release, of a lock that another process took
+	OpDo      Op = "do"      // Do as a whole; only in events
+	OpInspect Op = "inspect" // Inspect; only in errors
 )
 
 // An EventKind says what happened.
 type EventKind string
 
-// The kinds of events, with the fields that each one sets besides Kind and Time.
+// The kinds of events, with the fields that each one sets besides Kind, Time and Call. Owner
+// is set wherever Resources are.
 const (
-	// EventDecided: a round was decided, and its call went on. Op, Resources,
-	// Attempt, Votes (a node not yet heard has ErrPending), Took, and Err or,
-	// for a lock and an extension that succeeded, Until. It is what the votes
-	// amounted to then; an extension that is overtaken by an Unlock, or whose
-	// caller is suspended until after Until, fails all the same.
+	// EventDecided means that a round was decided, and its call went on. It sets Op,
+	// Resources, Attempt, Votes (a node not yet heard has ErrPending), Took, and Err or,
+	// for a lock and an extension that succeeded, Until. That is what the votes amounted
+	// to at that moment: an extension that is overtaken by an Unlock, or whose caller is
+	// suspended until after Until, fails all the same.
 	EventDecided EventKind = "decided"
 
-	// EventSettled: a round's last node has answered or timed out, which may be
-	// long after the decision. The same fields, with the final votes.
+	// EventSettled means that the last node of a round has answered or timed out, which may
+	// be long after the decision. It sets the same fields, with the final votes.
 	EventSettled EventKind = "settled"
 
-	// EventNodeUp: a connection to Node is ready, after it was down or for the
-	// first time.
+	// EventNodeUp means that a connection to Node is ready, for the first time or after
+	// EventNodeDown.
 	EventNodeUp EventKind = "node up"
 
-	// EventNodeDown: the connection to Node broke or could not be made (Err).
-	// Once per loss: attempts to reconnect that fail are not events.
+	// EventNodeDown means that the connection to Node broke or could not be made, because
+	// of Err. It is sent once for each loss: further attempts that fail are no events.
 	EventNodeDown EventKind = "node down"
 
-	// EventNodeCleaned: a new connection to Node settled what the broken one had
-	// left open: Unknown requests of unknown outcome, which the node refuses if they
+	// EventNodeCleaned means that a new connection to Node has settled what the broken one
+	// had left open: Unknown requests of unknown outcome, which the node refuses if they
 	// arrive now, and Cleaned locks whose release had not been confirmed.
 	EventNodeCleaned EventKind = "node cleaned"
 
-	// EventAcquired: TryLock, Lock or Do has got a lock. Op, Resources, Attempt, Took
-	// (how long the call has taken), Waited (of that, until the attempt began that got
-	// it), Until, Fence, Holder.
+	// EventAcquired means that TryLock, Lock or Do has got a lock. It sets Op, Resources,
+	// Attempt, Took (how long the call has taken), Waited (of that, the time until the
+	// successful attempt began), Until, Fence and Holder.
 	EventAcquired EventKind = "acquired"
 
-	// EventNotAcquired: TryLock, Lock or Do has returned without a lock. Op, Resources,
-	// Attempt (how many it has made), Took, Votes (of the last one), Err (what the call
-	// returned). Calls that were refused before anything was sent are not told of: wrong
-	// arguments, a context that had ended, after Close.
+	// EventNotAcquired means that TryLock, Lock or Do has returned without a lock. It sets
+	// Op, Resources, Attempt (how many attempts the call has made), Took, Votes (of the last
+	// attempt) and Err (what the call returned). It is not sent for calls that were refused
+	// before anything was sent: wrong arguments, a context that had ended, after Close.
 	EventNotAcquired EventKind = "not acquired"
 
-	// EventExtended: an extension has ended, of Extend or of KeepAlive or Do. Op,
-	// Resources, Took, Until (as it is now), Holder, and Err if it failed.
+	// EventExtended means that an extension by Extend, KeepAlive or Do has ended. It sets
+	// Op, Resources, Took, Until (as it is now), Holder, and Err if it failed.
 	EventExtended EventKind = "extended"
 
-	// EventReleased: Unlock has ended, that of Do included. Op, Resources, Took, Held
-	// (for how long the lock was held), Holder, and Err (what Unlock returned): one that
-	// matches ErrLost if the lock was not held to the end, ErrNoQuorum if the release was
-	// not confirmed. Once more for each repetition that asked the nodes again.
+	// EventReleased means that Unlock has ended, that of Do included. It sets Op, Resources,
+	// Took, Held (for how long the lock was held), Holder, and Err (what Unlock returned):
+	// one that matches ErrLost if the lock was not held to the end, ErrNoQuorum if the
+	// release was not confirmed. It is sent again for each repetition of Unlock that asked
+	// the nodes again.
 	EventReleased EventKind = "released"
 
-	// EventHoldEnded: a lock is not kept any more, and the contexts of KeepAlive and Do
-	// have ended; when that happens, and not only when somebody finds out. Op is
-	// OpExtend. Resources, Held (how long the lock has been held), Until, Holder, and
-	// Err, their cause: ErrExpired or ErrLost for a loss, ErrMaxHold, ErrClosed; nil for
-	// a release.
+	// EventHoldEnded means that KeepAlive and Do do not keep a lock any more, and that their
+	// contexts have ended. It is sent when that happens, not when somebody notices. It sets
+	// Op (OpExtend), Resources, Held (for how long the lock has been held), Until, Holder,
+	// and Err, the cause: ErrExpired or ErrLost for a loss, ErrMaxHold, ErrClosed; nil for a
+	// release.
 	EventHoldEnded EventKind = "hold ended"
 
-	// EventDone: a Do that had got its lock has returned. Op, Resources, Took (of the
-	// whole call), Held, Holder, and Err (what Do returned).
+	// EventDone means that a Do that had got its lock has returned. It sets Op, Resources,
+	// Took (of the whole call), Held, Holder, and Err (what Do returned).
 	EventDone EventKind = "done"
 
-	// EventHoldAtRisk: an extension by KeepAlive or Do has failed (Err), and less
-	// than half of the validity is left. Op, Resources, Until, Holder. Once, until an
-	// extension succeeds again.
+	// EventHoldAtRisk means that an extension by KeepAlive or Do has failed because of Err,
+	// and that less than half of the validity is left. It sets Op, Resources, Until and
+	// Holder, too. It is sent once, until an extension has succeeded again.
 	EventHoldAtRisk EventKind = "hold at risk"
 
-	// EventWaiting: a Lock call waits: it has been refused, or stands behind others of
-	// this process that want one of its resources. Op, Resources, Attempt (how many it
-	// has made so far), Took (how long the call has waited), Position (its place in the
-	// line of this process, 1000 if it is further back; 1 talks to the nodes), and Err,
-	// what its last attempt saw. When it begins to wait, and after every attempt that
-	// has failed since.
+	// EventWaiting means that a Lock call waits: it was refused, or stands behind others of
+	// this process that want one of its resources. It sets Op, Resources, Attempt (how many
+	// attempts it has made so far), Took (how long the call has waited), Position (its place
+	// in the line of this process: 1 talks to the nodes; 1000 stands for all further back)
+	// and Err (what its last attempt saw). It is sent when the call begins to wait, and
+	// after each attempt that has failed since.
 	EventWaiting EventKind = "waiting"
 
-	// EventOverloaded: attempts to lock were turned away, as more was asked for than the
-	// nodes can answer in time. TurnedAway is how many were since the last such event;
-	// Op, Resources, Attempt, Votes and Err are the last one's. At most once a second.
-	// For those attempts there is neither EventDecided nor EventSettled.
+	// EventOverloaded means that attempts to lock were turned away, as more was asked for
+	// than the nodes can answer in time. TurnedAway is how many were since the last such
+	// event; Op, Resources, Attempt, Votes and Err are those of the last one. It is sent at
+	// most once a second. Those attempts have neither EventDecided nor EventSettled.
 	EventOverloaded EventKind = "overloaded"
 
-	// EventPolling: Lock calls that wait hear nothing of releases from Node, because
-	// of Err: the pool has no second connection to give, or the server's ACL forbids
-	// SUBSCRIBE or PUBLISH. They poll. Once, until it works again. Not sent when the
-	// node is down.
+	// EventPolling means that Lock calls that wait poll, as they hear of no releases from
+	// Node because of Err: the pool has no second connection to give, or the server's ACL
+	// forbids SUBSCRIBE or PUBLISH. It is sent once, until that works again, and not while
+	// the node is down.
 	EventPolling EventKind = "polling"
 )
 
-// An Event is something that happened in a Redlock. It may get more fields.
-// Its slices belong to the hook.
+// An Event is something that happened in a Redlock. Which fields are set depends on Kind.
+// More fields and kinds may be added. The slices belong to the hook.
 type Event struct {
 	Kind EventKind
-	Time time.Time
+	Time time.Time // when it happened
 
 	// Call is the same in all events of one call of TryLock, Lock, Do, Extend, KeepAlive
-	// or Unlock on this Redlock, and only in those. What happens within a Do or because of
-	// a KeepAlive belongs to that call: the attempts, the extensions, the release of Do;
-	// but not what the function of Do calls itself. 0 in events of nodes.
+	// or Unlock on this Redlock, and only in those; 0 in events of nodes. What happens
+	// within a Do or because of a KeepAlive belongs to that call: the attempts, the
+	// extensions, the release of Do; but not what the function of Do calls itself.
 	Call uint64
 
 	Op        Op
-	Resources []string
-	Attempt   int // of a Lock call, from 1; 0 for other operations
-	Votes     []Vote
-	Took      time.Duration
-	Until     time.Time
-	Err       error
+	Resources []string      // sorted
+	Attempt   int           // of a TryLock, Lock or Do, from 1; 0 for other operations
+	Votes     []Vote        // of all nodes, in the order given to New
+	Took      time.Duration // how long the round or the call took
+	Until     time.Time     // when the lock ends unless it is extended
+	Err       error         // why something failed or ended; nil for success
 
-	// Holder is the digest of the lock's token, by which its events belong together. To
-	// those that it keeps out, it is the Holder in their votes.
+	// Holder is the digest of the lock's token, which is the same in all events of one
+	// lock. Votes of those that the lock keeps out show it as Vote.Holder.
 	Holder string
 	Fence  int64         // 0 without WithFencing
 	Waited time.Duration // see EventAcquired
 	Held   time.Duration // counted from the start of the attempt that got the lock
 
-	// Owner is the label of the lock that the event is about, or that is asked for:
-	// this client's own, by [WithOwner]. Who holds a lock that was refused is in
-	// Votes. Set with Resources, wherever these are.
+	// Owner is the label, by [WithOwner], of the lock that the event is about or that was
+	// asked for: this client's own. The label of whoever holds a lock that was refused is
+	// in Votes.
 	Owner string
 
-	Position int
+	Position   int // see EventWaiting
+	TurnedAway int // see EventOverloaded; attempts
 
-	TurnedAway int // attempts
-
-	Node    string
-	Unknown int
-	Cleaned int
+	Node    string // the node's name, in events of nodes
+	Unknown int    // see EventNodeCleaned
+	Cleaned int    // see EventNodeCleaned
 }
 
-// A Hook is told what happens. It is called on a goroutine of its own, with one
-// event at a time, in the order in which things happened: it may block, may use
-// the Redlock (but not wait for Close, which waits for it), and need not be safe
-// for concurrent use. A slow one delays only later events; when 4096 of them
-// wait, besides those that are being delivered, further ones are dropped and
-// counted in Stats. ctx carries the values of the context of the call that the event
-// belongs to, but is never cancelled; for events of nodes it is empty.
-// Close delivers what is waiting, as long as its own context allows.
+// A Hook is told what happens. It is called on a goroutine of its own, with one event at a
+// time, in the order in which things happened: it may block, and need not be safe for
+// concurrent use. It may use the Redlock, but must not wait for Close, which waits for it.
+//
+// A slow hook delays only later events. When 4096 events wait, besides those that are being
+// delivered, further ones are dropped and counted in [Stats]. Close delivers what is waiting,
+// as long as its own context allows.
+//
+// ctx carries the values of the context of the call that the event belongs to, but is never
+// cancelled; for events of nodes it is empty.
 type Hook func(ctx context.Context, e Event)
 
 const maxEvents = 4096

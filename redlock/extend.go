@@ -6,22 +6,25 @@ import (
 	"time"
 )
 
-// Extend sets the lock to end ttl (less the drift allowance) from the start of
-// this call, on all nodes that still have it. It never shortens: Until becomes
-// the later of the old and the new one.
+// Extend sets the lock to end ttl, less the drift allowance, after the start of this call, on
+// all nodes that still have it. It never shortens: Until becomes the later of the old and the
+// new one. It takes at most the node timeout.
 //
-// After an error Until is as it was, nothing was deleted, and the lock is still
-// held if it was and the error does not match ErrLost. Errors: *QuorumError
-// with ErrNoQuorum (too few nodes answered, or so late that nothing is left of
-// the new ttl: try again while the validity lasts) or ErrLost (so many nodes said
-// that their key is gone or another's that no quorum is left; the lock is over);
-// ErrExpired at once, without I/O, after Until, or if the quorum came only after
-// it; ErrLost at once after Unlock; the context's error. A lock that has lapsed is
-// never created again.
+// After an error Until is as it was, nothing was deleted, and the lock is still held if it was
+// and the error does not match ErrLost. The error is
 //
-// Nodes that have lost the key (a restart without data, a flush) get it again in
-// the background after a successful extension, so that a lock that is held for
-// long does not decay.
+//   - a *[QuorumError] with ErrNoQuorum: too few nodes answered, or so late that nothing is
+//     left of the new ttl. Try again while the validity lasts;
+//   - a *QuorumError with ErrLost: so many nodes said that their key is gone or another's that
+//     no quorum is left. The lock is over;
+//   - ErrExpired: Until has passed, or passed before the quorum came;
+//   - ErrLost, without I/O: the lock was found lost before, or its release has begun;
+//   - the context's error, if ctx ended first;
+//   - or says, before any I/O, what is wrong with ttl.
+//
+// A lock that has ended is never extended again. Nodes that have lost the key (a restart
+// without data, a flush) get it again in the background after a successful extension, so that a
+// lock that is held for long does not decay.
 func (l *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 	if err := l.invalid(); err != nil {
 		return err

@@ -8,14 +8,13 @@ import (
 	"time"
 )
 
-// A QuorumError says why a round over the nodes failed. errors.Is finds exactly
-// one of ErrTaken, ErrNoQuorum, ErrLost and ErrExpired in it (an ErrExpired
-// also matches ErrLost). The nodes' own errors are in Votes and deliberately
-// not in the chain: one slow node must not make
+// A QuorumError says why a round over the nodes failed. errors.Is finds exactly one of ErrTaken,
+// ErrNoQuorum, ErrLost and ErrExpired in it, and ErrLost also in an ErrExpired. The nodes' own
+// errors are in Votes and deliberately not in the chain: one slow node must not make
 // errors.Is(err, context.DeadlineExceeded) true.
 //
-// It belongs to the caller. Repeated and simultaneous calls of Unlock return the
-// same one.
+// It belongs to the caller, who must not change it where Unlock has returned it: repeated and
+// simultaneous calls of Unlock return the same one.
 type QuorumError struct {
 	Op        Op       // the operation
 	Resources []string // sorted
@@ -28,8 +27,8 @@ type QuorumError struct {
 	cut    bool   // the call ended before a decision
 }
 
-// Error names the operation, the resources with their keys, the reason and every node's
-// vote.
+// Error returns the operation, the resources with their keys, the reason and every node's vote,
+// on one line.
 func (e *QuorumError) Error() string {
 	return fmt.Sprintf("redlock: %s %s: %s", e.Op, named(e.Resources, e.prefix), e.detail())
 }
@@ -80,14 +79,14 @@ func (e *QuorumError) clone() *QuorumError {
 // the round failed with.
 func (e *QuorumError) Unwrap() error { return e.reason }
 
-// Is reports that the error of a lock matches ErrNotAcquired.
+// Is reports whether target is ErrNotAcquired and the error is that of a lock.
 func (e *QuorumError) Is(target error) bool { return target == ErrNotAcquired && e.Op == OpLock }
 
-// RetryAfter returns how long it takes until a quorum of nodes may grant the lock, by
-// what the votes say of the holder's keys and of quarantines: for a Retry-After header,
-// or to come back when it is worth it. 0 if the votes do not say, as where nodes gave no
-// answer or several clients split the votes. The lock may be free earlier, as it may be
-// released, and later, as it may be extended.
+// RetryAfter returns how long it takes until a quorum of nodes may grant the lock, by what the
+// votes say of the holder's keys and of quarantines: for a Retry-After header, or to come back
+// when it is worth it. It is 0 if the votes do not say, as where nodes gave no answer or several
+// clients split the votes. The lock may be free earlier, as it may be released, and later, as it
+// may be extended.
 func (e *QuorumError) RetryAfter() time.Duration {
 	if e.Op != OpLock || e.Need < 1 || len(e.Votes) < e.Need {
 		return 0

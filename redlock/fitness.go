@@ -13,21 +13,20 @@ import (
 	"github.com/seed6c881748/redlock/internal/conn"
 )
 
-// Check finds out whether the nodes are fit for Redlock: it looks for the
-// misconfigurations that cost exclusion or locks, such as a replica, a server given
-// twice, a cache that evicts. docs/check.md lists what it looks at and what to do.
+// Check finds out whether the nodes are fit for Redlock: it looks for misconfigurations that
+// cost exclusion or locks, such as a replica, a server given twice, a cache that evicts.
+// docs/check.md lists what it looks at and what to do.
 //
-// It asks every node, on a connection that it borrows for the purpose and that the
-// node's pool must have to spare. It waits for all of them, but no longer than eight
-// node timeouts or one second, whichever is more. It takes no lock; to find out
-// what the user may do it sets two keys and deletes them in the same script: one in the
-// reserved key space, and one outside of it, as a resource's is, with a random name. What a server does not tell this client is unknown, not an
+// It asks every node, on a connection that it borrows for the purpose and that the node's pool
+// must have to spare. It waits for all of them, but no longer than eight node timeouts or one
+// second, whichever is more. It takes no lock. To find out what the user may do it sets two keys
+// and deletes them in the same script: one in the reserved key space, and one outside of it with
+// a random name, as a resource's is. What a server does not tell this client is unknown, not an
 // error; a server with ACLs may log the refusal.
 //
-// The report is a snapshot, for people, dashboards and a program's start; nothing
-// in the library depends on it. The error is nil unless ctx ends first, or the Redlock
-// is closed: nodes that cannot be reached are in the report. It is safe for concurrent
-// use.
+// The report is a snapshot, for people, dashboards and a program's start; nothing in the library
+// depends on it. The error is nil unless ctx ends first or the Redlock is closed: nodes that
+// cannot be reached are in the report.
 func (r *Redlock) Check(ctx context.Context) (Report, error) {
 	if err := r.misused(ctx); err != nil {
 		return Report{}, err

@@ -6,37 +6,35 @@ import (
 	"sync"
 )
 
-// ErrFenced is what a [Guard] refuses a fence with that is smaller than one that it
-// has seen: a later holder has been there.
+// ErrFenced means that a [Guard] has refused a fence that is smaller than one that it has seen:
+// a later holder has been there.
 var ErrFenced = errors.New("redlock: fenced: a later holder has been here")
 
-// A Guard keeps earlier holders of a lock away from a resource that lives in this
-// process: a file, a device, a map. It lets a fence pass that is not smaller than the
-// largest one that it has seen, since a holder may come more than once. A resource
-// that others reach without this process must check by itself; see docs/fencing.md.
+// A Guard keeps earlier holders of a lock away from a resource that lives in this process: a
+// file, a device, a map. It lets a fence pass that is not smaller than the largest one that it
+// has seen, since a holder may come more than once. A resource that others reach without this
+// process must check by itself; see docs/fencing.md.
 //
-// One Guard is for one resource and the locks on it, as fences of other locks say
-// nothing about these. It remembers nothing beyond its process: see
-// [NewGuard] for one that goes on where an earlier one has ended. The zero value is
-// ready for use, and safe for concurrent use.
+// One Guard is for one resource and the locks on it, as fences of other locks say nothing about
+// these. It remembers nothing beyond its process: see [NewGuard] for one that goes on where an
+// earlier one has ended. The zero value is ready for use. A Guard is safe for concurrent use.
 type Guard struct {
 	mu   sync.Mutex
 	seen int64
 }
 
-// NewGuard returns a Guard that has already seen a fence, for example the one that is
-// stored with the resource.
+// NewGuard returns a Guard that has already seen a fence, for example the one that is stored
+// with the resource.
 func NewGuard(seen int64) *Guard { return &Guard{seen: seen} }
 
-// Do calls fn if fence is not smaller than any that the Guard has seen, and returns its
-// error. A holder that writes what it computes from what it reads calls it for the
-// read, too, or an earlier holder may write in between. If fence is smaller, Do returns
-// an error that matches ErrFenced. A fence below 1, such as
-// that of a lock without [WithFencing], is another error.
+// Do calls fn if fence is not smaller than any that the Guard has seen, and returns its error.
+// If fence is smaller, fn is not called and the error matches ErrFenced. A fence below 1, such
+// as that of a lock without [WithFencing], is another error. The fence counts as seen even if fn
+// fails or panics.
 //
-// Calls of fn do not overlap: to check first and write then would let a later
-// holder's write slip in between. fn must not call the Guard. The fence counts as seen
-// even if fn fails or panics.
+// Calls of fn do not overlap: to check first and write then would let a later holder's write
+// slip in between. For the same reason a holder that writes what it computes from what it reads
+// calls Do for the read, too. fn must not call the Guard.
 func (g *Guard) Do(fence int64, fn func() error) error {
 	if g == nil {
 		return errNilGuard

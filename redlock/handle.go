@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// A Lock is a lock that was acquired: a lease that ends at Until whatever its
-// holder does. It is safe for concurrent use.
+// A Lock is a lock that was acquired: a lease that ends at Until whatever its holder does. It
+// is safe for concurrent use. Only a Redlock makes one: the methods of a nil or zero Lock fail,
+// with an error or a panic.
 type Lock struct {
 	r        *core
 	o        *options
@@ -45,27 +46,29 @@ func (l *Lock) invalid() error {
 	}
 }
 
-// Resources returns the locked resources, sorted, each once. The caller owns
-// the slice.
+// Resources returns the locked resources, sorted, each once, without the prefix. The slice
+// belongs to the caller.
 func (l *Lock) Resources() []string {
 	must(l.invalid())
 	return slices.Clone(l.claim.resources)
 }
 
-// Token returns the value that the resources' keys hold on the nodes: random, and unique
-// to this lock, with the label of [WithOwner] at its end. It is what it takes to release
-// the lock, also in another process by [Redlock.Release]: do not show it to others.
+// Token returns the value that the resources' keys hold on the nodes: random, unique to this
+// lock, and with the label of [WithOwner] at its end. Whoever has it and reaches the nodes can
+// release the lock, as another process does with [Redlock.Release]: do not show it to others.
 func (l *Lock) Token() string {
 	must(l.invalid())
 	return l.claim.token
 }
 
-// Fence returns the lock's fencing token, for the resource to refuse writes of earlier
-// holders by: 0 without [WithFencing], otherwise 1 or more and below 2^53. It is larger
-// than the fence of every lock on one of the same resources that was got before this
-// one was asked for, and no two such locks have the same one, whatever clocks, pauses
-// and the network do, as long as no node loses its counters; see [WithFenceLife] and
-// docs/safety.md. Extensions keep it. Fences of locks that have no resource in common say nothing about each other.
+// Fence returns the lock's fencing token, by which the resource can refuse writes of earlier
+// holders: at least 1 and below 2^53, or 0 without [WithFencing].
+//
+// It is larger than the fence of every lock on one of the same resources that was acquired
+// before this lock was asked for, and no two such locks have the same one, whatever clocks,
+// pauses and the network do, as long as no node loses its counters; see [WithFenceLife] and
+// docs/safety.md. Extensions keep it. Fences of locks that have no resource in common say
+// nothing about each other.
 func (l *Lock) Fence() int64 {
 	must(l.invalid())
 	if l.claim.fencing == nil {
@@ -74,19 +77,17 @@ func (l *Lock) Fence() int64 {
 	return l.claim.fencing.fence
 }
 
-// Attempts returns how many attempts it took, 1 or more: the first, timed retries
-// (also those that stood in line behind others), and those that a release has set
-// off. What was needed to resolve a split vote, or to get in line, is part of its
-// attempt.
+// Attempts returns how many attempts the call made to get the lock, at least 1: the first one,
+// timed retries (also those that it stood in line for), and those that a release set off. What
+// it took to resolve a split vote, or to get in line, is part of its attempt.
 func (l *Lock) Attempts() int {
 	must(l.invalid())
 	return l.attempts
 }
 
-// Until returns when the lock ends unless it is extended: the start of the
-// attempt plus the ttl less the drift allowance; after an extension, the same from
-// its start, if that is later. No quorum of keys can expire before. It is not
-// changed by a loss or a release; see Err for that.
+// Until returns when the lock ends unless it is extended: ttl less the drift allowance after
+// the start of the attempt, or after the start of an extension, if that is later. No quorum of
+// keys can expire before. A loss or a release does not change it; see [Lock.Err] for those.
 func (l *Lock) Until() time.Time {
 	must(l.invalid())
 	l.mu.Lock()
@@ -94,13 +95,13 @@ func (l *Lock) Until() time.Time {
 	return l.until.mono
 }
 
-// Err returns nil while the lock is held; ErrExpired once the monotonic or the
-// wall clock has reached Until; ErrLost once it was lost or its release has
-// begun. It asks no node: a lock whose keys were deleted is held by its own
-// account until an extension or the end of its validity shows it.
+// Err returns nil while the lock is held; ErrExpired once the monotonic or the wall clock has
+// reached Until; ErrLost once the lock was found lost or its release has begun. It does no I/O:
+// a lock whose keys were deleted counts as held until an extension or the end of its validity
+// shows it.
 //
-// A nil is already history when it is returned: the process may be suspended
-// between this call and what it does next.
+// A nil may be out of date when it is returned: the process may be suspended between this call
+// and what it does next.
 func (l *Lock) Err() error {
 	if err := l.invalid(); err != nil {
 		return err

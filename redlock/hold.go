@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// KeepAlive extends the lock by its ttl again and again, whenever a third of the
-// validity is over, until it is released. It returns a context derived from ctx
-// that ends when the lock does. Its cause ([context.Cause]) says why:
+// KeepAlive extends the lock by its ttl again and again, whenever a third of the validity is
+// over, until it is released. It returns a context derived from ctx that ends when the lock
+// does. The cause of its end ([context.Cause]) says why:
 //
 //	ErrExpired        the validity ended, as too few nodes answered in time
 //	ErrLost           a quorum is impossible: keys are gone, or another's
@@ -17,21 +17,21 @@ import (
 //	ErrClosed         Close was called
 //	context.Canceled  Unlock was called
 //
-// or it is that of ctx, if that one ended first. The context ends at Until at the
-// latest, by whichever of the monotonic and the wall clock says so first,
-// whatever an extension on its way is doing. (After a suspend of the machine: at
-// most 100 ms after it woke up.) It is never cancelled early because a minority of
-// nodes fails.
+// or is that of ctx, if that one ended first.
 //
-// After ErrMaxHold and ErrClosed the lock is still held until Until, so that the
-// work can be brought to an end; KeepAlive does not extend it any more (Extend
-// does, and Close waits for that, too). Unlock it then, as always. The end of ctx
-// ends the extensions, too, but releases nothing.
+// The context ends at Until at the latest, by whichever of the monotonic and the wall clock says
+// so first, whatever an extension on its way is doing. (After a suspend of the machine it ends
+// at most 100 ms after the machine woke up.) A minority of nodes that fails never ends it.
 //
-// Called again, KeepAlive returns a further context of the same kind: the lock is
-// extended as long as one of them has not ended. On a lock that has ended, or
-// after Close, and with a ctx that is done, the context is done from the start,
-// with the cause from above; after Unlock it is ErrLost.
+// After ErrMaxHold and ErrClosed the lock is still held until Until, so that the work can be
+// brought to an end. KeepAlive does not extend it any more; Extend does, and Close waits for
+// that, too. Unlock it then, as always. The end of ctx ends the extensions, but releases
+// nothing.
+//
+// Called again, KeepAlive returns a further context of the same kind: the lock is extended as
+// long as one of them has not ended. On a lock that has ended, after Close, and with a ctx that
+// is done, the context is done from the start, with the cause from above; after Unlock the cause
+// is ErrLost. KeepAlive panics if ctx is nil.
 func (l *Lock) KeepAlive(ctx context.Context) context.Context {
 	must(l.invalid())
 	mustHaveContext(ctx)
@@ -57,8 +57,8 @@ type contextLocks struct {
 
 type locksKey struct{}
 
-// FromContext returns the lock of the innermost Do or KeepAlive from which ctx
-// is derived, if there is one.
+// FromContext returns the lock of the innermost Do or KeepAlive from which ctx is derived, and
+// whether there is one. It panics if ctx is nil.
 func FromContext(ctx context.Context) (*Lock, bool) {
 	mustHaveContext(ctx)
 	locks, ok := ctx.Value(locksKey{}).(*contextLocks)

@@ -15,13 +15,13 @@ import (
 // A Node is one Redis master: independent of the others, neither replicated to
 // nor clustered with them.
 type Node struct {
-	Name string // stands for the node in errors and events; unique, of your choice
-	Pool Pool   // see [NewNode] for one made from an address
+	Name string // names the node in errors and events; any text, another one for each node
+	Pool Pool   // has the connections to it; see [NewNode] for one made from an address
 }
 
-// A Redlock locks resources over its nodes. It is safe for concurrent use; a
-// process needs one per set of nodes, as its connections are shared by all
-// callers.
+// A Redlock locks resources over its nodes. It is safe for concurrent use. A process needs one
+// for each set of nodes, as all callers share its connections. Only [New] makes one: the methods
+// of a nil or zero Redlock fail, with an error or a panic.
 type Redlock struct {
 	core
 
@@ -52,15 +52,13 @@ func (r *Redlock) invalid() error {
 	}
 }
 
-// New returns a Redlock over nodes, in the order in which votes are reported. It
-// checks its arguments and does no I/O: nodes are connected to when they are
-// first needed, and may be down.
+// New returns a Redlock over nodes, in the order in which votes are reported. It checks its
+// arguments and does no I/O: nodes are connected to when they are first needed, and may be
+// down. opts become the defaults of every call. The error names the node or the value that is
+// wrong. Whoever calls New calls [Redlock.Close] in the end.
 //
-// All clients of a resource must be given the same nodes. The quorum is more
-// than half of them; three or five are usual, an even number works but
-// tolerates no more failures than one less.
-//
-// opts become the defaults of every call.
+// All clients of a resource must be given the same nodes. The quorum is more than half of them.
+// Three or five are usual; an even number works, but tolerates no more failures than one less.
 func New(nodes []Node, opts ...Option) (*Redlock, error) {
 	o := defaultOptions()
 	if err := o.apply(opts); err != nil {
@@ -115,29 +113,30 @@ func New(nodes []Node, opts ...Option) (*Redlock, error) {
 	return r, nil
 }
 
-// TryLock makes one attempt to lock all resources together for ttl. It does not
-// wait for a holder: if another one has any of the resources, it fails.
+// TryLock makes one attempt to lock all resources together for ttl. It does not wait for a
+// holder: if somebody else has any of the resources, it fails.
 //
-// After success the lock is held until [Lock.Until], ttl less the drift
-// allowance from the start of the call, unless it is extended or released
-// before. After an error nothing is held, and what the attempt has left on
-// nodes is being removed in the background.
+// After success the lock is held until [Lock.Until], which is ttl less the drift allowance
+// after the start of the attempt, unless it is extended or released before. After an error
+// nothing is held, and what the attempt has left on nodes is being removed in the background.
 //
-// The error is a *QuorumError matching ErrTaken or ErrNoQuorum; the context's
-// error if ctx ended first (it then also matches ErrTaken or ErrNoQuorum,
-// whichever the votes so far amount to); ErrClosed; or says what is wrong with
-// an argument. A call takes at most the node timeout, before that the connect timeout if
-// no quorum is connected yet, and the node timeout once more if several
-// clients began at the same time and no one reached a quorum at first: that is
-// resolved within the attempt, so that one of them wins. With [WithFencing] it may take
-// a third one, where the nodes' counters differ.
+// Every error matches ErrNotAcquired. It is a *[QuorumError] that matches ErrTaken or
+// ErrNoQuorum; or the context's error if ctx ended first, which also matches what the votes
+// amounted to by then; or ErrAlreadyHeld or ErrClosed; or it says what is wrong with an
+// argument. Nothing was sent if an argument is wrong or ctx had ended before the call.
 //
-// When more is asked for than the nodes can answer in time, it waits for its turn, which
-// is a part of the node timeout, and is turned away with ErrNoQuorum if that does not come:
-// then no node was asked, and all votes are ErrOverloaded.
+// A call takes at most the node timeout, and before that the connect timeout if no quorum is
+// connected yet. It takes the node timeout once more if several clients began at the same time
+// and none reached a quorum at first: the attempt resolves that, so that one of them wins. With
+// [WithFencing] it may take it a third time, where the nodes' counters differ.
 //
-// A resource given twice is locked once. The lock on several resources is all
-// or nothing. They may be [MaxResources] at most, and their keys 512 KiB together.
+// When more is asked for than the nodes can answer in time, the attempt waits for its turn for
+// a part of the node timeout. If its turn does not come, it fails with ErrNoQuorum, no node was
+// asked, and all votes are ErrOverloaded.
+//
+// The lock on several resources is all or nothing. A resource given twice is locked once. There
+// may be [MaxResources] of them at most, and their keys may have 512 KiB together. ttl is at
+// least 1 ms, and long enough that the drift allowance leaves something of it.
 func (r *Redlock) TryLock(ctx context.Context, resources []string, ttl time.Duration, opts ...Option) (*Lock, error) {
 	a, err := r.acquisition(ctx, resources, ttl, opts)
 	if err != nil {
@@ -150,26 +149,25 @@ func (r *Redlock) TryLock(ctx context.Context, resources []string, ttl time.Dura
 	return l, err
 }
 
-// Lock locks all resources together for ttl like TryLock, but retries a failed
+// Lock locks all resources together for ttl as [Redlock.TryLock] does, and retries a failed
 // attempt after the retry delay, as often as the retry count says.
 //
-// The error is that of the last attempt. If ctx (or the Redlock) ends first, it
-// matches both the context's error (or ErrClosed) and what the last attempt that
-// was not cut short saw.
+// The error is that of the last attempt, and matches ErrNotAcquired. If ctx or the Redlock ends
+// first, it matches both the context's error or ErrClosed, and what the last attempt saw that
+// was not cut short.
 //
-// While it waits, a release by another client of this package wakes it, in about the
-// order in which the callers came, in this process and across processes. That is a
-// hint, not a promise: a message that is lost, or a holder that dies, costs it at
-// most a retry delay, since it polls all the same. In this process, those that wait
-// for a common resource stand in one line, and only the first talks to the nodes:
-// one that waits for several resources holds up those behind it that want only one
-// of them. See docs/waiting.md, and [WithPolling].
+// A release by another client of this package wakes a Lock that waits, in about the order in
+// which the callers came, in this process and across processes. That is a hint, not a promise:
+// a message that is lost, or a holder that dies, costs a waiter at most a retry delay, since it
+// polls all the same. In a process, those that wait for a common resource stand in one line,
+// and only the first talks to the nodes: a call that waits for several resources holds up those
+// behind it that want only one of them. See docs/waiting.md, and [WithPolling].
 //
-// After an attempt that was turned away because of an overload (see TryLock) it waits for
+// After an attempt that was turned away because of an overload (see TryLock), Lock waits for
 // longer: at least the node timeout, doubled each time up to 5 s, ± 50 %.
 //
-// ctx limits the call only. Give the work under the lock a context of its own,
-// for example one with the deadline [Lock.Until] if the lock is not extended.
+// ctx limits the call only. Give the work under the lock a context of its own, for example one
+// with the deadline [Lock.Until] if the lock is not extended.
 func (r *Redlock) Lock(ctx context.Context, resources []string, ttl time.Duration, opts ...Option) (*Lock, error) {
 	a, err := r.acquisition(ctx, resources, ttl, opts)
 	if err != nil {
@@ -247,23 +245,23 @@ func (r *Redlock) callOptions(opts []Option) (*options, error) {
 	return &o, nil
 }
 
-// Close refuses new locks with ErrClosed, ends the waits and attempts of running
-// calls, and ends the contexts of Do and KeepAlive with ErrClosed as their cause.
-// Then it waits until Do has returned and the locks of KeepAlive have been
-// unlocked or have ended, lets releases that run in the background finish, and
-// closes the connections: those from pools go back to them. It waits for nodes
-// that hang, or are down and owed a release, at most for the node timeout, and for
-// nothing after ctx has ended. So nil means that what could be reached was told,
-// not that every key is gone.
+// Close ends the Redlock. It refuses new locks with ErrClosed, ends the waits and attempts of
+// running calls, and ends the contexts of Do and KeepAlive with the cause ErrClosed. Then it
+// waits until Do has returned and the locks of KeepAlive have been unlocked or have ended, lets
+// releases that run in the background finish, and closes the connections: those from pools go
+// back to them.
 //
-// It never releases a lock that is held, and does not wait for one that is held
-// without KeepAlive: unlock first. Once the connections are closed, Unlock and
-// Extend fail with ErrNoQuorum, and match ErrClosed, too; the keys end with their ttl.
+// It never releases a lock that is held, and does not wait for one that is held without
+// KeepAlive: unlock first. Once the connections are closed, Unlock and Extend fail with
+// ErrNoQuorum, and match ErrClosed, too; the keys end with their ttl.
 //
-// A process that exits right after an Unlock or a failed attempt needs Close
-// first, or releases that are still on their way are cut off. Calling it again
-// waits for the first call to end and returns nil. The error is that of ctx, if it
-// ended before everything was done.
+// It waits at most for the node timeout for nodes that hang, or that are down and have releases
+// pending, and for nothing after ctx has ended. The error is that of ctx, if it ended before
+// everything was done. nil means that what could be reached was told, not that every key is
+// gone. Close may be called again: it waits for the first call to end.
+//
+// A process that exits right after an Unlock or a failed attempt needs Close first, or releases
+// that are still on their way are cut off.
 func (r *Redlock) Close(ctx context.Context) error {
 	if err := r.misused(ctx); err != nil {
 		return err

@@ -8,28 +8,29 @@ import (
 	"time"
 )
 
-// Defaults of the options. Retry count, delay, jitter and drift factor are
-// node-redlock's.
+// The defaults of the options. Retry count, delay, jitter and drift factor are those of
+// node-redlock, so that mixed fleets behave alike.
 const (
-	DefaultRetryCount  = 10
-	DefaultRetryDelay  = 200 * time.Millisecond
-	DefaultRetryJitter = 100 * time.Millisecond
-	DefaultDriftFactor = 0.01
-	DefaultNodeTimeout = 250 * time.Millisecond
-
-	DefaultConnectTimeout = time.Second
-	DefaultFenceLife      = 7 * 24 * time.Hour
+	DefaultRetryCount     = 10                     // see [WithRetryCount]
+	DefaultRetryDelay     = 200 * time.Millisecond // see [WithRetryDelay]
+	DefaultRetryJitter    = 100 * time.Millisecond // see [WithRetryJitter]
+	DefaultDriftFactor    = 0.01                   // see [WithDriftFactor]
+	DefaultNodeTimeout    = 250 * time.Millisecond // see [WithNodeTimeout]
+	DefaultConnectTimeout = time.Second            // see [WithConnectTimeout]
+	DefaultFenceLife      = 7 * 24 * time.Hour     // see [WithFenceLife]
 )
 
 // maxWait bounds the durations that options set: what is longer is a mistake of
 // units, and sums of them must not overflow.
 const maxWait = 24 * time.Hour
 
-// An Option changes a setting. Options given to New are the defaults of that
-// Redlock; options given to a call override them for that call and, where they
-// bind Extend and Unlock, for the lock that it returns. TryLock ignores the
-// retry options. A zero is a real zero, never "use the default": leave an option
-// out for that.
+// An Option changes a setting. Options given to New are the defaults of that Redlock.
+// Options given to a call override them for that call and, where they bind Extend and Unlock,
+// for the lock that it returns. A zero is a real zero, never "use the default": leave an
+// option out for that.
+//
+// A value that an option does not allow is an error of New or of the call, before any I/O.
+// So is one "for New only" that is given to a call.
 type Option func(*options)
 
 // options are the settings of a Redlock or of one call.
@@ -81,172 +82,176 @@ func retryDefault(err error) bool {
 	return errors.Is(err, ErrTaken) || errors.Is(err, ErrNoQuorum)
 }
 
-// WithRetryCount sets how many timed attempts Lock makes after the first one.
-// 0 is a single attempt, -1 goes on until the context ends. Default 10. Attempts that
-// a release sets off do not count.
+// WithRetryCount sets how many timed attempts Lock and Do make after the first one. 0 is a
+// single attempt, -1 goes on until the context ends. Attempts that a release sets off do not
+// count. TryLock ignores it, as all options about retries. Default 10.
 func WithRetryCount(n int) Option { return func(o *options) { o.retryCount = n } }
 
-// WithRetryDelay sets the mean time that Lock waits between timed attempts; in an
-// overload it waits for longer, see [Redlock.Lock].
-// Default 200 ms, at most 24 h.
+// WithRetryDelay sets the mean time that Lock waits between timed attempts. In an overload it
+// waits for longer; see [Redlock.Lock]. Default 200 ms, at most 24 h.
 func WithRetryDelay(d time.Duration) Option { return func(o *options) { o.retryDelay = d } }
 
-// WithRetryJitter sets how far the wait between attempts strays from the retry
-// delay: it is uniform in delay ± jitter. It must not exceed the delay.
-// Default 100 ms, or the delay where that is shorter.
+// WithRetryJitter sets how far the wait between timed attempts strays from the retry delay: it
+// is uniform in delay ± jitter. It must not exceed the delay. Default 100 ms, or the delay
+// where that is shorter.
 func WithRetryJitter(d time.Duration) Option {
 	return func(o *options) { o.retryJitter, o.jitterSet = d, true }
 }
 
-// WithRetryBackoff has f say how long Lock waits before each timed retry, instead of the
-// retry delay: attempt is 1 before the first one. The jitter stays, and is at most what f
-// returns, which counts as 0 if it is negative and as 24 h if it is longer. Exponential
-// backoff from 50 ms to 5 s is
+// WithRetryBackoff has f say how long Lock waits before each timed retry, instead of the retry
+// delay. attempt is 1 before the first retry. A negative result counts as 0, one above 24 h
+// as 24 h. The jitter stays, and is at most what f returns. Exponential backoff from 50 ms to
+// 5 s is
 //
 //	WithRetryBackoff(func(attempt int) time.Duration {
 //		return min(50*time.Millisecond<<min(attempt-1, 10), 5*time.Second)
 //	})
 //
-// A waiter is told of a release all the same, so this is for nodes that are down and for
-// holders that tell nobody: those that died, and clients of other libraries. With delays
-// above 30 s it may lose its place in the nodes' lines, and polls then. f is called on the
-// goroutine that called Lock.
+// A release wakes a waiter all the same. So this is for nodes that are down and for holders
+// that tell nobody: those that died, and clients of other libraries. With delays above 30 s a
+// waiter may lose its place in the nodes' lines, and polls then. f is called on the goroutine
+// that called Lock.
 func WithRetryBackoff(f func(attempt int) time.Duration) Option {
 	return func(o *options) { o.backoff, o.backoffSet = f, true }
 }
 
-// WithRetryIf sets which failures of an attempt Lock retries: f gets the
-// *QuorumError, and false gives up at once. By default ErrTaken and ErrNoQuorum
-// are retried; to fail fast when nodes are down, retry ErrTaken only.
-// f is called on the goroutine that called Lock, and should not take long: other
-// calls that want one of its resources may stand behind it. It must not wait for
-// Close, which waits for that call. TryLock does not use it.
+// WithRetryIf sets which failures of an attempt Lock retries: f gets the *[QuorumError], and
+// false gives up at once. By default ErrTaken and ErrNoQuorum are retried; to fail fast when
+// nodes are down, retry ErrTaken only.
+//
+// f is called on the goroutine that called Lock and should not take long, as other calls that
+// want one of its resources may stand behind it. It must not wait for Close, which waits for
+// that call.
 func WithRetryIf(f func(err error) bool) Option {
 	return func(o *options) { o.retryIf, o.retryIfSet = f, true }
 }
 
-// WithPolling has Lock wait by polling only: it asks the nodes after every retry
-// delay and is not woken by a release. It stands in no line, neither in this
-// process nor on the nodes, so that who gets a lock is left to chance, and does
-// not open the connections on which releases are heard of.
+// WithPolling has Lock wait by polling only: it asks the nodes after every retry delay, and no
+// release wakes it. It stands in no line, neither in this process nor on the nodes, so that
+// chance decides who gets a lock. It does not open the connections on which releases are heard
+// of. Default: off.
 func WithPolling() Option { return func(o *options) { o.polling = true } }
 
-// WithDriftFactor sets the share of the ttl that is given up because clocks run
-// at different rates: the validity is ttl - (factor*ttl + 2ms). Default 0.01,
-// which covers two clocks that are each up to 0.5 % off. 0 <= f < 1.
+// WithDriftFactor sets the share of the ttl that is given up because clocks run at different
+// rates: the validity is ttl - (f*ttl + 2ms). The 2 ms are for Redis, which counts in whole
+// milliseconds. 0 <= f < 1. Default 0.01, which covers two clocks that are each up to 0.5 %
+// off.
 func WithDriftFactor(f float64) Option { return func(o *options) { o.driftFactor = f } }
 
-// WithNodeTimeout bounds how long a round waits for a node, everything
-// included: queueing, the network, the script, and connecting where that was not waited
-// for before; see [WithConnectTimeout]. A call
-// ends within it even when all nodes are silent (Lock: within it per attempt,
-// and once more each where a split vote has to be resolved and where counters have to
-// be raised for a fence). Keep it small against
-// the ttl: what a round takes comes off the validity. But a packet that is lost costs
-// 200 ms on Linux, the least time after which TCP sends it again, so that less than
-// the default fails attempts on healthy nodes. A connection counts as
-// broken when a request has had no answer for twice this long, at least 1 s.
-// Default 250 ms, at most 24 h.
+// WithNodeTimeout bounds how long a round waits for a node, everything included: queueing, the
+// network, the script, and connecting where that was not waited for before; see
+// [WithConnectTimeout]. A call ends within it even when all nodes are silent. Lock does so for
+// each attempt; an attempt may take it once more to resolve a split vote, and once more to
+// raise counters for a fence.
+//
+// Keep it small against the ttl, as what a round takes comes off the validity. But less than
+// the default fails attempts on healthy nodes: a packet that is lost costs 200 ms on Linux,
+// the least time after which TCP sends it again.
+//
+// A connection counts as broken when a request has had no answer for twice the node timeout,
+// at least for 1 s. Default 250 ms, more than 0 and at most 24 h.
 func WithNodeTimeout(d time.Duration) Option { return func(o *options) { o.nodeTimeout = d } }
 
-// WithConnectTimeout bounds how long an attempt of Lock, TryLock or Do, or an Inspect,
-// waits before it begins for nodes that are being connected to, if it cannot reach a
-// quorum without them: the first one of a process, or after the connections have broken.
-// With TLS and a password to a far node, connecting takes several round trips, and longer
-// than the node timeout. Nodes whose last attempt to connect has failed, or that were
-// given up as silent, are not waited for; nor is anything once a quorum is connected.
-// What it takes comes off no validity. 0 does not wait. Attempts to connect go on in the
-// background, each for at least as long. For New only. Default 1 s, at most 24 h.
+// WithConnectTimeout bounds how long an attempt to lock, an Inspect or a Release waits, before
+// it begins, for nodes that are being connected to, if there is no quorum without them: the
+// first one of a process, or one after the connections have broken. It is apart from the node timeout since
+// connecting to a far node with TLS and a password takes several round trips.
+//
+// Nodes whose last attempt to connect has failed, or that were given up as silent, are not
+// waited for; nor is anything once a quorum is connected. The wait comes off no validity.
+// Attempts to connect go on in the background, each for at least as long. 0 does not wait. For
+// New only. Default 1 s, at most 24 h.
 func WithConnectTimeout(d time.Duration) Option {
 	return func(o *options) { o.connectTimeout, o.newOnly = d, "WithConnectTimeout" }
 }
 
-// WithMinHold has Unlock leave the keys until d after the start of the attempt
-// that got the lock: a job that must not run twice within d, on machines whose
-// clocks and durations differ a bit, takes the lock for it. Until then the
-// resource is taken, also for its former holder. A Do that fails before it has called its
-// function leaves nothing. It must not exceed the ttl.
-// Default 0.
+// WithMinHold has Unlock leave the keys until d after the start of the attempt that got the
+// lock. It is for a job that must not run twice within d, on machines whose clocks and
+// durations differ a bit. Until then the resource is taken, also for its former holder. A Do
+// that fails before it has called its function leaves nothing. d must not be negative, nor
+// exceed the ttl. Default 0.
 func WithMinHold(d time.Duration) Option { return func(o *options) { o.minHold = d } }
 
-// WithMaxHold limits how long KeepAlive and Do hold a lock, counted from the start
-// of the attempt that got it: then their context ends with ErrMaxHold as its
-// cause, and the lock is not extended any more. Default: no limit.
+// WithMaxHold limits how long KeepAlive and Do hold a lock, counted from the start of the
+// attempt that got it. Then their contexts end with the cause ErrMaxHold, and the lock is not
+// extended any more. d must be positive. Default: no limit.
 func WithMaxHold(d time.Duration) Option {
 	return func(o *options) { o.maxHold, o.maxHoldSet = d, true }
 }
 
-// WithFencing gives every lock a fencing token, [Lock.Fence]: a number that is larger
-// for the later of two locks on a resource, whatever clocks, pauses and expiries do. A
-// holder sends it with every write, and the resource refuses writes with a smaller one
-// than it has seen. That makes work safe even when a holder goes on after its lock has
-// ended, provided that the resource checks; see docs/fencing.md and [Guard].
+// WithFencing gives every lock a fencing token, [Lock.Fence]: a number that is larger for the
+// later of two locks on a resource, whatever clocks, pauses and expiries do. A holder sends it
+// with every write, and the resource refuses writes with a smaller one than it has seen. So
+// work is safe even when a holder goes on after its lock has ended, provided that the resource
+// checks; see docs/fencing.md and [Guard].
 //
-// All holders of a resource that write to it need the option. Those without it still
-// exclude each other and the ones with it, but have no fence.
+// All holders of a resource that write to it need the option. Clients without it and with it
+// exclude each other, but those without have no fence.
 //
-// It takes no further round trip as long as a quorum of the nodes' counters agrees,
-// which it does unless nodes were missing for a while, attempts have failed, or a node's
-// clock is more than a second behind. Every resource leaves
-// a key for its counter on every node; see [WithFenceLife].
+// It takes no further round trip as long as a quorum of the nodes' counters agrees. They do
+// unless nodes were missing for a while, attempts have failed, or a node's clock is more than
+// a second behind. Every resource leaves a key for its counter on every node; see
+// [WithFenceLife]. Default: off.
 func WithFencing() Option { return func(o *options) { o.fencing = true } }
 
-// WithFenceLife sets for how long nodes keep a resource's counter after the last
-// lock, or the last extension of one, with [WithFencing]. A counter that has expired
-// is lost data: after it the fences still grow, by the client's clock in µs, or the node's
-// if the client's is more than a second off it, as long as the nodes' clocks differ by less
-// than the time for which nobody held the lock, less two seconds. All clients of a resource should use the same: the last one's counts. It must
-// be at least the ttl. Default 7 days; for resources that must never
-// be confused, take years.
+// WithFenceLife sets for how long nodes keep a resource's counter after the last lock with
+// [WithFencing], or its last extension. All clients of a resource should use the same life, as
+// the last client's counts. d must be at least the ttl. Default 7 days; for resources whose
+// holders must never be confused, take years.
+//
+// A counter that has expired is lost data. After that, fences still grow with time: by the
+// client's clock in µs, or by the node's if the client's is more than a second off it. That
+// holds as long as the nodes' clocks differ by less than the time for which nobody held the
+// lock, less two seconds.
 func WithFenceLife(d time.Duration) Option { return func(o *options) { o.fenceLife = d } }
 
-// WithOwner gives every lock a label that says who holds it, for example the host and
-// the process, or the job. Whoever is refused sees it: in [Vote.Owner], and so in the text
-// of a *[QuorumError], in [Redlock.Inspect], and in events. It says nothing to the
-// library: two locks with the same label exclude each other as any others.
+// WithOwner gives every lock a label that says who holds it, for example the host and the
+// process, or the job. Whoever is refused sees it in [Vote.Owner] and in the text of a
+// *[QuorumError]; [Redlock.Inspect] and events show it, too. It means nothing to the library:
+// two locks with the same label exclude each other as any others.
 //
-// It is stored with the lock, as a part of its token, so that every client of the nodes
-// can read it: put no secret into it. The part of the token that is needed to release the
-// lock is not shown. Clients that know nothing of labels exclude these locks as any
-// others.
+// The label is stored with the lock, as a part of its token, so that every client of the nodes
+// can read it: put no secret into it. The part of the token that is needed to release the lock
+// is not shown. Clients that know nothing of labels exclude these locks as any others. A label
+// makes every request about the lock longer.
 //
 // At most 128 bytes of printable UTF-8, without line breaks and other control characters.
-// Default "": none. A lock without a label sends what it sent before; a label is sent once
-// more with every request about the lock.
+// Default "": none.
 func WithOwner(label string) Option { return func(o *options) { o.owner = label } }
 
-// WithPrefix puts p in front of every key. Clients exclude each other only if
-// prefix and resource together are equal; waiters hear only of releases by clients
-// with the same prefix, and only their fences compare. For New only. Default "": the key is the resource itself, as
-// in node-redlock and redsync.
+// WithPrefix puts p in front of every key. Clients exclude each other only if prefix and
+// resource together are equal. Waiters hear only of releases by clients with the same prefix,
+// and only fences of locks with the same prefix compare. For New only. Default "": the key is
+// the resource itself, as in node-redlock and redsync.
 func WithPrefix(p string) Option {
 	return func(o *options) { o.prefix, o.newOnly = p, "WithPrefix" }
 }
 
-// WithQuarantine keeps a node that is new, has restarted or was emptied, and one that
-// took over another's address, from granting locks for maxTTL and a second, counted from when a client first meets it
-// so: by then no lock can be held any more that the node has forgotten. Without it, and
-// without `appendfsync always`, one restart can let a second holder in. (The Redis
-// documentation calls it delayed restarts.) Such a node's vote is ErrQuarantined, with
-// the time left in HolderTTL; Lock waits for that as for a holder (with WithPolling, for
-// the next attempt). Extend and Unlock go on as always. A new cluster grants its first lock after maxTTL, or when [Redlock.Admit]
-// says that it may.
+// WithQuarantine keeps nodes that may have forgotten locks from granting new ones until all
+// locks that they may have forgotten have ended: for maxTTL and a second, counted from when a
+// client first meets the node so. That is a node that is new, has restarted, was emptied, or
+// has taken over another's address. (The Redis documentation calls it delayed restarts.)
+// Without it, and without appendfsync always, one restart can let a second holder in.
 //
-// maxTTL is the longest ttl that a client may lock or extend for: more is an error
-// before any I/O. Nodes remember the largest maxTTL of a client that has asked them, and
-// abstain for that; so it can be raised client by client, and only [Redlock.Admit] lowers
-// it. They remember as well for how many nodes they are set up, and grant nothing to a
-// client with another number (ErrConfigMismatch). docs/operations.md says how to change
-// either. A client without the option is not kept from anything.
+// Such a node's vote is ErrQuarantined, with the time left in HolderTTL. Lock waits for that
+// as for a holder; with WithPolling, for the next attempt. Extend and Unlock go on as always.
+// A new cluster grants its first lock after maxTTL, or when [Redlock.Admit] says that it may.
 //
-// It costs the nodes a few microseconds for each lock, and takes the right to INFO. For
-// New only. Default: none.
+// maxTTL is the longest ttl that a client may lock or extend for: more is an error before any
+// I/O. Nodes remember the largest maxTTL of the clients that have asked them, and abstain for
+// that long; so it can be raised client by client, and only [Redlock.Admit] lowers it. Nodes
+// also remember for how many nodes they are set up, and grant nothing to a client with another
+// number (ErrConfigMismatch). docs/operations.md says how to change either. A client without
+// the option is not kept from anything.
+//
+// It costs the nodes a few microseconds for each lock, and takes the right to INFO. For New
+// only. maxTTL must be at least 1 ms and at most 30 days. Default: off.
 func WithQuarantine(maxTTL time.Duration) Option {
 	return func(o *options) { o.quarantine, o.quarantineSet, o.newOnly = maxTTL, true, "WithQuarantine" }
 }
 
-// WithHook has h called with everything that happens; see [Event] for what and
-// [SlogHook] for a ready one. For New only.
+// WithHook has h called with everything that happens; see [Event] for what and [SlogHook] for
+// a ready one. For New only. Default: none.
 func WithHook(h Hook) Option {
 	return func(o *options) { o.hook, o.newOnly = h, "WithHook" }
 }

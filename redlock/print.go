@@ -14,7 +14,7 @@ import (
 // fmt would print their fields: the token, by which anybody can release the lock, and
 // what a pool keeps.
 
-// String says which resources are locked and for how long, without the token.
+// String returns which resources are locked and for how long, without the token.
 func (l *Lock) String() string {
 	if err := l.invalid(); err != nil {
 		return plain(err)
@@ -33,10 +33,10 @@ func (l *Lock) String() string {
 	}
 }
 
-// Format prints String, whatever the verb.
+// Format prints what String returns, whatever the verb, so that no verb prints the token.
 func (l *Lock) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, l.String()) }
 
-// String says which nodes are up and how many locks there are. It does no I/O.
+// String returns which nodes are up and how many locks there are. It does no I/O.
 func (r *Redlock) String() string {
 	if err := r.invalid(); err != nil {
 		return plain(err)
@@ -57,10 +57,11 @@ func (r *Redlock) String() string {
 		len(nodes), r.need, strings.Join(nodes, ", "), stats.Held, stats.Waiting)
 }
 
-// Format prints String, whatever the verb.
+// Format prints what String returns, whatever the verb.
 func (r *Redlock) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, r.String()) }
 
-// MarshalJSON is the usual JSON, with the texts of Err and Abstains, empty for none.
+// MarshalJSON returns the fields by their names, as usual, but for Err and Abstains, which are
+// their texts, empty for none.
 func (n NodeStats) MarshalJSON() ([]byte, error) {
 	type fields NodeStats // Without this method.
 	return json.Marshal(struct {

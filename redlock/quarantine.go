@@ -163,20 +163,21 @@ func (e *mismatchError) Error() string {
 
 func (e *mismatchError) Is(target error) bool { return target == ErrConfigMismatch }
 
-// Admit ends the quarantine of the named nodes and has them adopt this client's number of
-// nodes and maxTTL, also if it is smaller than what they have heard of. From then on they
+// Admit ends the quarantine of the named nodes and has them adopt this client's number of nodes
+// and maxTTL, also a maxTTL that is smaller than what they have heard of. From then on they
 // grant locks. It is for an operator who knows that no lock is held that those nodes have
-// forgotten: for a new cluster, after a restart of a node that keeps its data, or after a
-// change of the number of nodes; see docs/operations.md. Admitted too early, a node can let
-// a second holder in. A larger maxTTL takes no Admit.
+// forgotten: for a new cluster, after a restart of a node that keeps its data, or after a change
+// of the number of nodes; see docs/operations.md. Admitted too early, a node can let a second
+// holder in. A larger maxTTL takes no Admit.
 //
-// The nodes are called by their names, and there is no way to say "all". It fails before
-// any I/O if a name is none of New's, none is given, or there is no WithQuarantine.
-// Otherwise it asks every named node, and waits up to twice the node timeout; nil means
-// that all of them have done it. The error names those that have not, or of which that is
-// not known; it may be repeated. It admits a node only in the run of its server in which
-// Admit has met it, also if it is carried out late. The error also matches the
-// context's, if that ended first; it is ErrClosed after Close.
+// The nodes are given by their names; there is no way to say "all". The call fails before any
+// I/O if a name is none of New's, if none is given, or without WithQuarantine. Otherwise it asks
+// every named node, and waits up to twice the node timeout.
+//
+// nil means that all of them have done it. The error names those that have not, or that did not
+// say so; the call may be repeated. It also matches the context's error, if that ended first; it
+// is ErrClosed after Close. A node is admitted only in the run of its server in which Admit has
+// met it, also if the node carries out the request late.
 func (r *Redlock) Admit(ctx context.Context, nodes ...string) error {
 	if err := r.misused(ctx); err != nil {
 		return err

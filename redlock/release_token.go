@@ -13,43 +13,42 @@ import (
 // process and ends in another: an API takes the lock, and the worker that finishes the job
 // releases it. Whoever holds a handle calls [Lock.Unlock] instead.
 //
-// The lock is handed on with its token: from then on the first process must neither work
-// under it nor extend it (no Extend, KeepAlive or Do), and may drop the handle. It does
-// not hear of the release. The lock still ends at the first handle's Until, which is to be
-// handed on as well: whoever does the work must be done by then, or have the resource check
-// the fence. Nobody can extend it there; see docs/faq.md for why. A token is a secret: whoever
-// has it and reaches the nodes can release the lock.
+// The lock is handed on with its token. From then on the first process must neither work under
+// it nor extend it (no Extend, KeepAlive or Do), and may drop the handle, which does not hear of
+// the release. The lock still ends at that handle's Until, so hand Until on as well: whoever
+// does the work must be done by then, or have the resource check the fence. Nobody can extend
+// the lock there; see docs/faq.md for why. A token is a secret: whoever has it and reaches the
+// nodes can release the lock.
 //
-// It does what Unlock does. Those who wait are told. It ignores the cancellation of ctx,
-// whose values the hook gets, and takes at most the node timeout, and before that the
-// connect timeout if no quorum is connected yet. The release of the other nodes goes on in
-// the background, and those that cannot be reached are told when they are back. As the
-// lock's ttl is not known here, that goes on for as long as the nodes that
-// answered say that its keys would have lived, at least a minute; if none of them had one,
-// for an hour, or WithQuarantine's maxTTL. [WithMinHold] of the first process is not
-// regarded: the keys are deleted.
+// Release does what Unlock does, and wakes those who wait. It ignores the cancellation of ctx,
+// whose values the hook gets. It takes at most the node timeout, and before that the connect
+// timeout if no quorum is connected yet. resources must be all of the lock's: those left out
+// stay locked until the ttl ends. [WithMinHold] of the first process does not count: the keys
+// are deleted.
 //
-// resources must be all of the lock's: those left out stay locked until the ttl ends.
+// The release of the other nodes goes on in the background, and nodes that cannot be reached
+// are told when they are back. That goes on for as long as the keys may live: what the nodes
+// that answered said, at least a minute; if none of them had a key, an hour, or WithQuarantine's
+// maxTTL.
 //
-// nil: need nodes have confirmed that the keys are gone, and the lock was still there. An
-// error from the nodes is a *QuorumError that matches
+// nil means that a quorum of nodes has confirmed that the keys are gone, and that the lock was
+// still there. An error from the nodes is a *[QuorumError] that matches
 //
-//   - ErrLost if the keys were gone or another's on so many nodes that no quorum can have
-//     had them. The lock had ended, so that somebody else may have had it while the work
-//     went on; or it has been released before, so that ErrLost ends the repetition of a
-//     release of which the result was not known;
-//   - ErrNoQuorum if too few nodes answered. It may be repeated; by the same Redlock,
-//     nodes that have confirmed the release are not asked again. It also matches ErrClosed
-//     if Close had closed the connections meanwhile.
+//   - ErrLost if the keys were gone or another's on so many nodes that no quorum can have had
+//     them. The lock had ended, so that somebody else may have had it while the work went on; or
+//     it was released before, so that ErrLost ends the repetition of a release whose result was
+//     not known;
+//   - ErrNoQuorum if too few nodes answered. The call may be repeated; the same Redlock does not
+//     ask nodes again that have confirmed the release. It also matches ErrClosed if Close had
+//     closed the connections meanwhile.
 //
-// Otherwise it is ErrClosed after Close, or says, before any I/O, what is wrong with an
-// argument. The token is in no error and no event. Calls at the same time for the same lock
-// are one release.
+// Otherwise the error is ErrClosed after Close, or says, before any I/O, what is wrong with an
+// argument. The token is in no error and no event. Simultaneous calls for the same lock are one
+// release.
 //
-// No key is left behind but in one case: what the first process had sent before, a lock
-// request that is still under way to a node or a repair after an extension, may arrive after
-// the release and set a key again, for one ttl. It blocks its node, and lets in no second
-// holder.
+// No key is left behind but in one case: what the first process sent before, a lock request
+// that is still under way to a node or a repair after an extension, may arrive after the release
+// and set a key again, for one ttl. It blocks its node, and lets in no second holder.
 func (r *Redlock) Release(ctx context.Context, resources []string, token string) error {
 	if err := r.misused(ctx); err != nil {
 		return err

@@ -9,16 +9,16 @@ import (
 	"github.com/seed6c881748/redlock/internal/brief"
 )
 
-// A Verdict says how fit for Redlock something is. The larger, the worse: what is
-// not known is worse than what is well, and better than what is known to be amiss.
+// A Verdict says how fit for Redlock something is. The larger, the worse: what is not known is
+// worse than what is well, and better than what is known to be amiss.
 type Verdict int
 
 // The verdicts of [Redlock.Check].
 const (
-	VerdictOK      Verdict = iota
-	VerdictUnknown         // it could not be read; the finding says why
-	VerdictWarning         // locks work, but not under every fault that they might
-	VerdictUnfit           // the node is of no use as one of Redlock's, or breaks exclusion
+	VerdictOK      Verdict = iota // nothing is amiss
+	VerdictUnknown                // it could not be read; the finding says why
+	VerdictWarning                // locks work, but not under every fault that they might
+	VerdictUnfit                  // the node is of no use as one of Redlock's, or breaks exclusion
 )
 
 // String returns "ok", "unknown", "warning" or "unfit".
@@ -39,9 +39,9 @@ type Finding struct {
 	// docs/check.md lists them.
 	Check string
 
-	Verdict Verdict
-	Text    string // a sentence on what was found
-	Advice  string // a sentence on what to do; empty if there is nothing to do
+	Verdict Verdict // how bad it is
+	Text    string  // a sentence on what was found
+	Advice  string  // a sentence on what to do; empty if there is nothing to do
 }
 
 // String returns the finding on one line, without the node.
@@ -53,18 +53,18 @@ func (f Finding) String() string {
 	return s
 }
 
-// A NodeReport is what was measured of one node, for people and dashboards. What
-// could not be read is its zero value.
+// A NodeReport is what was measured of one node, for people and dashboards. A field that could
+// not be read is zero.
 type NodeReport struct {
-	Node    string
+	Node    string        // the node's name
 	Product string        // "Redis", "Valkey" or what else the server says it is
 	Version string        // of the product
-	Uptime  time.Duration // in whole seconds
+	Uptime  time.Duration // of the server, in whole seconds
 	RTT     time.Duration // the shortest of a few round trips; 0: no reply
 
-	// ClockOffset is how far the node's clock is ahead of this client's, negative if
-	// it is behind. The true value is within ClockBound of it, which is half of the
-	// round trip; 0: it was not measured.
+	// ClockOffset is how far the node's clock is ahead of this client's, negative if it is
+	// behind. The true value is within ClockBound of it, which is half of the round trip, or
+	// 0 if the offset was not measured.
 	ClockOffset, ClockBound time.Duration
 }
 

@@ -11,16 +11,18 @@ import (
 // slogEvery is how often SlogHook logs failed rounds of one kind.
 const slogEvery = time.Second
 
-// SlogHook returns a hook that logs to logger and stays quiet while all is
-// well: a node's loss (warning) and return (info) once each, and rounds that
-// failed for other reasons than that somebody else has the lock (warning; a
-// taken lock is logged at debug level), at most one a second of each operation
-// and reason, with the number of those left out; attempts that were turned away because
-// of an overload (warning, at most one a second with their number); a lock that
-// KeepAlive or Do may be about to lose, and each that they have lost (warning); and
-// releases of locks that had ended before (warning, at most one a second).
+// SlogHook returns a hook that logs to logger, [slog.Default] if it is nil, and stays quiet while
+// all is well. It may be given to several Redlocks. It logs
 //
-// A nil logger is slog.Default().
+//   - a node's loss (warning) and its return (info), once each;
+//   - rounds that failed for other reasons than that somebody else has the lock (warning), at
+//     most one a second for each operation and reason, with the number of those left out; a
+//     taken lock is logged at debug level;
+//   - attempts that were turned away because of an overload (warning), at most once a second,
+//     with their number;
+//   - a lock that KeepAlive or Do may be about to lose, and each one that they have lost
+//     (warning);
+//   - releases of locks that had ended before (warning), at most one a second.
 func SlogHook(logger *slog.Logger) Hook {
 	if logger == nil {
 		logger = slog.Default()

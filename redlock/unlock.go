@@ -7,35 +7,35 @@ import (
 	"time"
 )
 
-// Unlock releases the lock. From the call on it is not held any more, whatever
-// the result. It ignores the cancellation of ctx, whose values the hook gets,
-// and takes at most the node timeout.
+// Unlock releases the lock. From the call on it is not held any more, whatever the result.
+// Unlock ignores the cancellation of ctx, whose values the hook gets, and takes at most the node
+// timeout.
 //
-// It stops KeepAlive first: an extension that is on its way can neither revive
-// the lock nor delay this.
+// It stops KeepAlive first: an extension that is on its way can neither revive the lock nor
+// delay the release. With [WithMinHold], keys whose time is not over yet are not deleted, but
+// set to expire then; the rest is the same.
 //
-// With [WithMinHold], keys whose time is not over yet are not deleted, but set to
-// expire then; the rest is the same.
+// nil means that the lock was held when the call began, by this holder's clocks, and that a
+// quorum of nodes has confirmed that its keys are gone. After a success, further calls return
+// nil without I/O.
 //
-// nil: the lock was held when the call began, by this holder's clocks, and need
-// nodes have confirmed that its keys are gone. Repeated after that: nil, without I/O.
+// An error that matches ErrLost means that the lock was not held to the end, so that somebody
+// else may have had it while the work went on. The keys that were left are released all the
+// same. It is
 //
-// An error that matches ErrLost says that the lock was not held to the end, so that
-// somebody else may have had it while the work went on. The keys that were left are
-// released all the same. It is
+//   - ErrExpired if Until had passed when the call began, and ErrLost if the lock had been found
+//     lost before, whatever the nodes answer now;
+//   - ErrLost if the nodes say so now: the key was gone or another's on so many of them that no
+//     quorum held it (ErrExpired if Until has passed in a repeated call).
 //
-//   - ErrExpired if Until had passed when the call began, and ErrLost if the lock had
-//     been found lost before, whatever the nodes answer now;
-//   - ErrLost if the nodes say so now: the key was gone or another's on so many of
-//     them that no quorum held it (ErrExpired if Until has passed in a repeated call).
-//
-// Otherwise the error matches ErrNoQuorum: too few nodes answered. All of them are in
-// a *QuorumError, and match ErrClosed, too, if [Redlock.Close] had closed the
-// connections. A release that a quorum has not confirmed may be repeated; nodes that
-// come back within the keys' life are told in the background in any case, while the
+// Every other error matches ErrNoQuorum: too few nodes answered. Such a release may be repeated;
+// nodes that come back within the keys' life are told in the background in any case, while the
 // Redlock is open.
 //
-// Unlock returns at the decision; the release of the other nodes goes on in the
+// Errors from the nodes are a *[QuorumError], and match ErrClosed, too, if [Redlock.Close] had
+// closed the connections.
+//
+// Unlock returns when the votes have decided; the release of the other nodes goes on in the
 // background. Call Close before the process exits.
 func (l *Lock) Unlock(ctx context.Context) error { //nolint:contextcheck // It is ignored but for its values.
 	if err := l.invalid(); err != nil {
