@@ -22,8 +22,13 @@ type claim struct {
 	token     string
 	args      []any                     // of its lock request, boxed
 	left      atomic.Pointer[time.Time] // a release leaves the keys until then; nil: it deletes them
-	wake      *queueKeys                // how its release tells those who wait; nil: it does not, or there is none yet
 	fencing   *fencing                  // nil: without
+
+	// wake is how the claim's release tells those who wait; nil: it does not, or there is
+	// none yet. It has no lock: it is set before the first release is handed to a node, and
+	// never after that. A node's goroutines look at it for a release only, which has come to
+	// them through the node's mutex.
+	wake *queueKeys
 }
 
 // newClaim makes a claim with a token of its own; owner is its label, empty for none.

@@ -33,8 +33,7 @@ func (r *Redlock) Do(ctx context.Context, resources []string, ttl time.Duration,
 	}
 	defer r.calls.exit()
 	ctx = r.events.call(ctx)
-	l, err := a.run(ctx)
-	a.tell(ctx, l, err)
+	l, err := a.wait(ctx)
 	if err != nil {
 		return err
 	}

@@ -33,6 +33,18 @@ func (l *Lock) heldFor(now time.Time) time.Duration {
 	return min(now.Sub(l.start), l.until.mono.Sub(l.start))
 }
 
+// errNoRetry is the cause in the event of a call that a user's function has ended, by a
+// panic or with its goroutine.
+var errNoRetry = errors.New("a function of WithRetryIf or WithRetryBackoff has not returned")
+
+// wait is run, and sends the event of the call's end, also if a user's function panics.
+func (a *acquisition) wait(ctx context.Context) (l *Lock, err error) {
+	err = &waitError{op: OpLock, resources: a.resources, cause: errNoRetry}
+	defer func() { a.tell(ctx, l, err) }()
+	l, err = a.run(ctx)
+	return l, err
+}
+
 // tell sends the event of a call that has asked for a lock.
 func (a *acquisition) tell(ctx context.Context, l *Lock, err error) {
 	if !a.r.events.on() {

@@ -312,3 +312,37 @@ func TestSlogHookTellsOfReleasesThatCameTooLate(t *testing.T) {
 		})
 	}
 }
+
+// A call that ends by a panic in a user's function ends with an event, too.
+func TestACallThatPanicsEndsWithAnEvent(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		var rec recorder
+		r := newRedlock(t, c, WithHook(rec.hook))
+		held, err := newRedlock(t, c).TryLock(t.Context(), []string{"a"}, time.Hour)
+		require.NoError(t, err)
+		warm(t, r)
+		for name, opt := range map[string]Option{
+			"retry if": WithRetryIf(func(error) bool { panic("a bug in the caller") }),
+			"backoff":  WithRetryBackoff(func(int) time.Duration { panic("a bug in the caller") }),
+		} {
+			for _, opts := range [][]Option{{opt}, {opt, WithPolling()}} {
+				for op, call := range map[string]func(){
+					"Lock": func() { _, _ = r.Lock(t.Context(), []string{"a"}, ttl, opts...) },
+					"Do": func() {
+						_ = r.Do(t.Context(), []string{"a"}, ttl, func(context.Context, *Lock) error { return nil }, opts...)
+					},
+				} {
+					synctest.Wait()
+					rec.takeAll()
+					require.PanicsWithValue(t, "a bug in the caller", call)
+					synctest.Wait()
+					e := rec.takeLife()
+					require.Equal(t, []EventKind{EventNotAcquired}, kinds(e), "%s, %s", op, name)
+					require.ErrorIs(t, e[0].Err, ErrNotAcquired)
+					require.ErrorContains(t, e[0].Err, "WithRetryIf or WithRetryBackoff has not returned")
+				}
+			}
+		}
+		require.NoError(t, held.Unlock(t.Context()))
+	})
+}

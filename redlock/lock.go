@@ -174,10 +174,7 @@ func (r *Redlock) Lock(ctx context.Context, resources []string, ttl time.Duratio
 		return nil, err
 	}
 	defer r.calls.exit()
-	ctx = r.events.call(ctx)
-	l, err := a.run(ctx)
-	a.tell(ctx, l, err)
-	return l, err
+	return a.wait(r.events.call(ctx))
 }
 
 // acquisition checks the arguments of a Lock or TryLock and enters the call.
