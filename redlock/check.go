@@ -1,136 +1,116 @@
 package redlock
 
 import (
-	"cmp"
 	"context"
-	"slices"
-	"strings"
-	"time"
+	"fmt"
 
-	"golang.org/x/sync/errgroup"
+	"github.com/seed6c881748/redlock/internal/conn"
+	"github.com/seed6c881748/redlock/internal/fitness"
 )
 
-// An Inspection says who holds one resource, node by node. It is a snapshot, of each node at a
-// slightly different instant, for people and dashboards: a program that acts on it races with
-// every other client.
-type Inspection struct {
-	Resource string // as given, without the prefix
-	Need     int    // the quorum
-
-	// Held is whether one token was seen on a quorum of nodes. The other fields are about
-	// that token, and zero without it.
-	Held   bool
-	Holder string        // its digest, as refusals show it in Vote.Holder
-	Owner  string        // its label, if it has one ([WithOwner])
-	Token  string        // its first characters
-	TTL    time.Duration // until fewer than Need of its keys are left; negative: they do not expire
-
-	Nodes []NodeInspection // in the order given to New, always all of them
-}
-
-// A NodeInspection is what one node stores for a resource.
-type NodeInspection struct {
-	Node   string        // the node's name
-	Took   time.Duration // until the node answered, or was given up
-	Err    error         // ErrNodeTimeout, ErrClosed or the node's own error; nil if it answered
-	Holder string        // digest of the token, as in Vote.Holder; "" if nobody holds the resource here
-	Owner  string        // the holder's label, if it has one ([WithOwner])
-	Token  string        // the token's first characters
-	TTL    time.Duration // how long the key still lives; negative: it does not expire
-}
-
-// String returns in a few words what the node stores.
-func (n NodeInspection) String() string {
-	switch {
-	case n.Err != nil:
-		return n.Node + ": " + strings.TrimPrefix(n.Err.Error(), "redlock: ")
-	case n.Holder == "":
-		return n.Node + ": free"
-	default:
-		return n.Node + ": " + heldBy(n.Holder, n.Owner, n.TTL)
-	}
-}
-
-// shortToken is how much of a token is shown: enough to tell two apart, too
-// little to release the lock with.
-const shortToken = 8
-
-// Inspect asks every node who holds resource. It waits for all of them, but no longer than the
-// node timeout, and before that the connect timeout if no quorum is connected yet. The error is
-// nil unless resource is malformed, the Redlock is closed or ctx ends first: nodes that do not
-// answer are in the result.
-func (r *Redlock) Inspect(ctx context.Context, resource string) (Inspection, error) {
+// Check finds out whether the nodes are fit for Redlock: it looks for misconfigurations that
+// cost exclusion or locks, such as a replica, a server given twice, a cache that evicts.
+// docs/check.md lists what it looks at and what to do.
+//
+// It asks every node, on a connection that it borrows for the purpose and that the node's pool
+// must have to spare. It waits for all of them, but no longer than eight node timeouts or one
+// second, whichever is more. It takes no lock. To find out what the user may do it sets two keys
+// and deletes them in the same script: one in the reserved key space, and one outside of it with
+// a random name, as a resource's is. What a server does not tell this client is unknown, not an
+// error; a server with ACLs may log the refusal.
+//
+// The report is a snapshot, for people, dashboards and a program's start; nothing in the library
+// depends on it. The error is nil unless ctx ends first or the Redlock is closed: nodes that
+// cannot be reached are in the report.
+func (r *Redlock) Check(ctx context.Context) (Report, error) {
 	if err := r.misused(ctx); err != nil {
-		return Inspection{}, err
-	}
-	_, keys, err := keysOf(r.defaults.prefix, []string{resource})
-	if err != nil {
-		return Inspection{}, err
+		return Report{}, err
 	}
 	if err := ctx.Err(); err != nil {
-		return Inspection{}, &waitError{op: OpInspect, resources: []string{resource}, cause: err}
+		return Report{}, fmt.Errorf("redlock: check: %w", err)
 	}
 	if err := r.calls.enter(); err != nil {
-		return Inspection{}, err
+		return Report{}, err
 	}
 	defer r.calls.exit()
-
-	if ended := r.connected(ctx); ended != nil {
-		return Inspection{}, &waitError{op: OpInspect, resources: []string{resource}, cause: ended}
-	}
-	in := Inspection{Resource: resource, Need: r.need, Nodes: make([]NodeInspection, len(r.nodes))}
-	cmd := inspectCommand(keys[0])
-	var g errgroup.Group
+	asking, cancel := r.untilClosed(ctx)
+	defer cancel()
+	setup := r.setup()
+	nodes := make([]fitness.Node, len(r.nodes))
 	for i, n := range r.nodes {
-		g.Go(func() error {
-			start := time.Now()
-			out := n.call(ctx, cmd, r.defaults.nodeTimeout)
-			in.Nodes[i] = NodeInspection{
-				Node: n.name, Took: time.Since(start), Err: out.err,
-				Holder: out.holder, Owner: out.owner, Token: short(out.value), TTL: out.holderTTL,
-			}
-			return nil
-		})
+		nodes[i] = r.checked(n, setup.Key)
 	}
-	_ = g.Wait()
+	found := fitness.Check(asking, setup, nodes)
 	if err := ctx.Err(); err != nil {
-		return Inspection{}, &waitError{op: OpInspect, resources: []string{resource}, cause: err}
+		return Report{}, fmt.Errorf("redlock: check: %w", err)
 	}
-	in.findHolder()
-	return in, nil
+	if asking.Err() != nil {
+		return Report{}, ErrClosed
+	}
+	return reportOf(found), nil
 }
 
-func short(token string) string {
-	if len(token) <= shortToken {
-		return token
+// setup is what the findings depend on besides the nodes.
+func (r *Redlock) setup() *fitness.Setup {
+	space := r.defaults.prefix + reservedMark
+	s := &fitness.Setup{
+		NodeTimeout: r.defaults.nodeTimeout,
+		Nodes:       len(r.nodes),
+		Quorum:      r.need,
+		Prefix:      r.defaults.prefix,
+		Space:       space,
+		Key:         space + "check",
+		Channel:     space + channelMark + "check",
+		Fencing:     r.defaults.fencing,
+		Polling:     r.defaults.polling,
 	}
-	return token[:shortToken] + "…"
-}
-
-// findHolder fills in what the nodes amount to.
-func (in *Inspection) findHolder() {
-	ttls := make(map[string][]time.Duration)
-	for _, n := range in.Nodes {
-		if n.Err != nil || n.Holder == "" {
-			continue
+	if r.guard != nil {
+		s.Quarantine = &fitness.Quarantine{
+			MaxTTL: r.defaults.quarantine, Margin: quarantineMargin, Key: r.guard.marker.(string), Parse: parseMarker,
 		}
-		seen := append(ttls[n.Holder], n.TTL)
-		ttls[n.Holder] = seen
-		if len(seen) >= in.Need {
-			in.Held, in.Holder, in.Owner, in.Token = true, n.Holder, n.Owner, n.Token
-		}
 	}
-	if in.Held {
-		in.TTL = needed(ttls[in.Holder], in.Need)
+	return s
+}
+
+// checked is a node as Check sees it. key is the one that Check itself sets.
+func (r *Redlock) checked(n *node, key string) fitness.Node {
+	return fitness.Node{
+		Name: n.name, Source: n.source, UnusedKey: n.unusedKey(),
+		// As a resource's could be, and none is: it ends with 128 random bits. To lock a
+		// resource of the user's instead would be to get in somebody's way.
+		ResourceKey: r.defaults.prefix + "redlock-check:" + newToken(),
+		Down:        n.unreached,
+		Alive: func(ctx context.Context) bool {
+			if !n.isUp() {
+				return false
+			}
+			out := n.call(ctx, inspectCommand(key), n.timeout)
+			return out.err == nil || conn.IsReply(out.err)
+		},
 	}
 }
 
-// needed returns the ttl of the key with whose expiry fewer than need are left:
-// the need-th longest, where a negative one is the longest of all.
-func needed(ttls []time.Duration, need int) time.Duration {
-	slices.SortFunc(ttls, func(a, b time.Duration) int {
-		// As unsigned numbers, what is negative is larger than what is not.
-		return cmp.Compare(uint64(b), uint64(a))
-	})
-	return ttls[need-1]
+// untilClosed returns a context that also ends when Close is called.
+func (r *Redlock) untilClosed(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		select {
+		case <-r.calls.closing:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
+}
+
+// reportOf returns what was found as the public types have it.
+func reportOf(found fitness.Report) Report {
+	r := Report{Nodes: make([]NodeReport, len(found.Nodes)), Findings: make([]Finding, len(found.Findings))}
+	for i, n := range found.Nodes {
+		r.Nodes[i] = NodeReport(n)
+	}
+	for i, f := range found.Findings {
+		r.Findings[i] = Finding{Node: f.Node, Check: f.Check, Verdict: Verdict(f.Verdict), Text: f.Text, Advice: f.Advice}
+	}
+	return r
 }

@@ -6,12 +6,6 @@ import "time"
 // what a connection takes has nothing to do with what a request on it takes.
 
 const (
-	// minCheck is the least time in which Check asks one node, and checkTrips how
-	// many node timeouts it may take otherwise: it has to get through where a round
-	// trip takes longer than the node timeout, to say so.
-	minCheck   = time.Second
-	checkTrips = 8
-
 	// minSplit is the least time that a split vote gets, if the node timeout
 	// allows it; splitPaces is how many round trips it gets where those take long.
 	minSplit   = 100 * time.Millisecond
@@ -22,11 +16,6 @@ const (
 	// over, so a second one still fits in if the first has been lost.
 	holdShare = 3
 )
-
-// checkLimit is how long Check may ask one node.
-func checkLimit(nodeTimeout time.Duration) time.Duration {
-	return max(checkTrips*nodeTimeout, minCheck)
-}
 
 // splitLimit is how long a split vote may take to be resolved, where a round
 // trip takes pace.

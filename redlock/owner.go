@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/seed6c881748/redlock/internal/brief"
 )
 
 // A lock's owner is a label that says to people who holds it; see WithOwner. It travels
@@ -35,7 +37,7 @@ func checkOwner(label string) error {
 	switch {
 	case len(label) > maxOwner:
 		return fmt.Errorf("redlock: owner label %q… of %d bytes: must not exceed %d", strings.ToValidUTF8(label[:maxOwner/4], ""), len(label), maxOwner)
-	case !utf8.ValidString(label) || !isPrintable(label):
+	case !utf8.ValidString(label) || !brief.IsPrintable(label):
 		return fmt.Errorf("redlock: owner label %q: must be UTF-8 without control characters", label)
 	}
 	return nil
@@ -57,7 +59,7 @@ func ownerOf(token string) string {
 
 // shownOwner is a label as a node has answered it; empty if it is none.
 func shownOwner(label string) string {
-	if len(label) > maxOwner || !utf8.ValidString(label) || !isPrintable(label) {
+	if len(label) > maxOwner || !utf8.ValidString(label) || !brief.IsPrintable(label) {
 		return ""
 	}
 	return label

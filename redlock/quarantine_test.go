@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed6c881748/redlock/internal/fitness"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
@@ -132,7 +134,7 @@ func TestAnotherNumberOfNodesIsRefusedUntilItIsAdmitted(t *testing.T) {
 			assert.True(t, s.Up)
 			require.ErrorIs(t, s.Abstains, ErrConfigMismatch)
 			require.NotErrorIs(t, s.Abstains, ErrQuarantined)
-			assert.Equal(t, maxTTL, markerOf(t, c.Nodes[i]).maxTTL, "who is refused does not prolong a quarantine")
+			assert.Equal(t, maxTTL, markerOf(t, c.Nodes[i]).MaxTTL, "who is refused does not prolong a quarantine")
 		}
 		lockOnce(t, three)
 		require.NoError(t, two.Admit(t.Context(), names(c)[:2]...))
@@ -152,13 +154,23 @@ func lockOnce(t *testing.T, r *Redlock) {
 	synctest.Wait()
 }
 
-func markerOf(t *testing.T, n *testcluster.Node) marker {
+func markerOf(t *testing.T, n *testcluster.Node) fitness.Marker {
 	t.Helper()
 	text, _, err := n.Get(reservedMark + guardMark)
 	require.NoError(t, err)
 	m := parseMarker(text)
-	require.NotEmpty(t, m.run, text)
+	require.NotEmpty(t, m.Run, text)
 	return m
+}
+
+func TestMarkers(t *testing.T) {
+	run := strings.Repeat("a0", 20)
+	assert.Equal(t, fitness.Marker{Run: run, Votes: true, Nodes: 3, MaxTTL: 30 * time.Second, Since: time.UnixMilli(5)},
+		parseMarker(run+" votes 3 30000 5"))
+	assert.False(t, parseMarker(run+" waits 3 30000 5").Votes)
+	for _, strange := range []string{"", "x", run, run + " votes 3 30000", run + " votes 3 30000 x", run + " votes -3 30000 0"} {
+		assert.Zero(t, parseMarker(strange), strange)
+	}
 }
 
 // A client with a larger maxTTL has its locks at once, as do those with the smaller one,
@@ -179,8 +191,8 @@ func TestARollingRaiseOfMaxTTLTakesNoStep(t *testing.T) {
 		}
 		for _, n := range c.Nodes {
 			m := markerOf(t, n)
-			assert.Equal(t, 2*maxTTL, m.maxTTL)
-			assert.True(t, m.votes)
+			assert.Equal(t, 2*maxTTL, m.MaxTTL)
+			assert.True(t, m.Votes)
 			require.NoError(t, n.Restart(true))
 		}
 		time.Sleep(3 * time.Second) // They are connected again.
@@ -189,9 +201,9 @@ func TestARollingRaiseOfMaxTTLTakesNoStep(t *testing.T) {
 		require.ErrorIs(t, small.Stats().Nodes[0].Abstains, ErrQuarantined)
 		require.NoError(t, small.Admit(t.Context(), names(c)...))
 		lockOnce(t, small)
-		assert.Equal(t, maxTTL, markerOf(t, c.Nodes[0]).maxTTL)
+		assert.Equal(t, maxTTL, markerOf(t, c.Nodes[0]).MaxTTL)
 		lockOnce(t, large) // Admitted is admitted, for every maxTTL.
-		assert.Equal(t, 2*maxTTL, markerOf(t, c.Nodes[0]).maxTTL)
+		assert.Equal(t, 2*maxTTL, markerOf(t, c.Nodes[0]).MaxTTL)
 	})
 }
 
@@ -254,7 +266,7 @@ func TestALargerMaxTTLIsHeardOfInARepair(t *testing.T) {
 		require.NoError(t, c.Nodes[0].Flush())
 		lockOnce(t, small)
 		synctest.Wait()
-		assert.Equal(t, maxTTL, markerOf(t, c.Nodes[0]).maxTTL)
+		assert.Equal(t, maxTTL, markerOf(t, c.Nodes[0]).MaxTTL)
 		time.Sleep(maxTTL + 2*time.Second)
 		_, err = small.TryLock(t.Context(), []string{"x"}, ttl)
 		require.ErrorIs(t, err, ErrTaken)
@@ -262,8 +274,8 @@ func TestALargerMaxTTLIsHeardOfInARepair(t *testing.T) {
 		require.NoError(t, held.Extend(t.Context(), 4*maxTTL))
 		synctest.Wait()
 		m := markerOf(t, c.Nodes[0])
-		assert.Equal(t, 4*maxTTL, m.maxTTL)
-		assert.False(t, m.votes)
+		assert.Equal(t, 4*maxTTL, m.MaxTTL)
+		assert.False(t, m.Votes)
 		require.NoError(t, held.Unlock(t.Context()))
 	})
 }
@@ -277,7 +289,7 @@ func TestAQuarantineDoesNotOutlastAClockThatIsSetBack(t *testing.T) {
 		synctest.Wait()
 		for _, n := range c.Nodes {
 			m := markerOf(t, n)
-			text := fmt.Sprintf("%s waits 3 30000 %d", m.run, m.since.Add(time.Hour).UnixMilli())
+			text := fmt.Sprintf("%s waits 3 30000 %d", m.Run, m.Since.Add(time.Hour).UnixMilli())
 			require.NoError(t, n.Set(reservedMark+guardMark, text, 0))
 		}
 		start := time.Now()

@@ -131,7 +131,7 @@ func TestRealAnRDBRestartIsARestart(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, holder.Close(t.Context())) // It keeps what is held.
 	require.NoError(t, killOld(c.Nodes[0]))
-	require.True(t, markerOf(t, c.Nodes[0]).votes, "the snapshot has the marker")
+	require.True(t, markerOf(t, c.Nodes[0]).Votes, "the snapshot has the marker")
 	require.Empty(t, keys(t, c.Nodes[0]), "and not the lock")
 	other := newRealRedlock(t, nodesOf(c), WithQuarantine(shortMaxTTL))
 	second, err := other.Lock(t.Context(), []string{"x"}, time.Second, WithRetryCount(-1), WithRetryDelay(5*time.Millisecond))
@@ -495,10 +495,10 @@ func TestRealALargerMaxTTLIsHeardOfInEveryRequest(t *testing.T) {
 	for range 3 { // The first time, large connects.
 		require.NoError(t, try(large))
 		require.NotNil(t, large.nodes[0].spoken.(*runGuard).fast)
-		require.Equal(t, time.Hour, markerOf(t, n).maxTTL)
+		require.Equal(t, time.Hour, markerOf(t, n).MaxTTL)
 		require.NoError(t, try(small))
 		require.NoError(t, small.Admit(t.Context(), names(c)...))
-		require.Equal(t, longMaxTTL, markerOf(t, n).maxTTL)
+		require.Equal(t, longMaxTTL, markerOf(t, n).MaxTTL)
 	}
 	require.NoError(t, n.Flush())
 	require.ErrorContains(t, try(small), "quarantined")

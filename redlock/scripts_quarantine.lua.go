@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/conn"
+	"github.com/seed6c881748/redlock/internal/fitness"
 )
 
 // The marker of a node says in which run of the server it was written, whether the node
@@ -187,25 +188,16 @@ func admitCommand(g *guard, run string) command {
 	return command{script: admitScript, keys: []any{g.marker}, argv: []any{run, g.nodes, g.maxTTL}}
 }
 
-// A marker is what quarantineLua stores. The zero value stands for none, and for one that
-// is not to be understood.
-type marker struct {
-	run    string
-	votes  bool
-	nodes  int
-	maxTTL time.Duration // the largest that the node has heard of
-	since  time.Time     // by the node's clock
-}
-
 var markerRE = regexp.MustCompile(`^([0-9a-f]+) ([a-z]+) ([0-9]{1,9}) ([0-9]{1,12}) ([0-9]{1,15})$`)
 
-func parseMarker(text string) marker {
+// parseMarker reads what quarantineLua stores.
+func parseMarker(text string) fitness.Marker {
 	parts := markerRE.FindStringSubmatch(text)
 	if parts == nil {
-		return marker{}
+		return fitness.Marker{}
 	}
 	nodes, _ := strconv.Atoi(parts[3])
 	maxTTL, _ := strconv.ParseInt(parts[4], 10, 64)
 	since, _ := strconv.ParseInt(parts[5], 10, 64)
-	return marker{parts[1], parts[2] == "votes", nodes, millis(maxTTL), time.UnixMilli(since)}
+	return fitness.Marker{Run: parts[1], Votes: parts[2] == "votes", Nodes: nodes, MaxTTL: millis(maxTTL), Since: time.UnixMilli(since)}
 }

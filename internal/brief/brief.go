@@ -1,7 +1,11 @@
-// Package brief writes values as people read them.
+// Package brief is for texts that people read.
 package brief
 
-import "time"
+import (
+	"strconv"
+	"strings"
+	"time"
+)
 
 // Duration is d with no more digits than one reads.
 func Duration(d time.Duration) string {
@@ -14,4 +18,9 @@ func Duration(d time.Duration) string {
 		d = d.Round(time.Microsecond)
 	}
 	return d.String()
+}
+
+// IsPrintable reports whether a text can be shown as it is.
+func IsPrintable(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return !strconv.IsPrint(r) })
 }

@@ -1,4 +1,4 @@
-package redlock
+package fitness
 
 import (
 	"cmp"
@@ -59,7 +59,7 @@ func clockFindings(nodes []facts) (of []Finding, client *Finding) {
 		of = append(of, found)
 	}
 	if median.apart(clock{}, maxClientApart) {
-		found := amiss(VerdictWarning, "this client's clock is "+off(clock{}, median)+" the median of all", "Synchronise the clock of this machine (NTP)")
+		found := amiss(Warning, "this client's clock is "+off(clock{}, median)+" the median of all", "Synchronise the clock of this machine (NTP)")
 		found.Check = "clock"
 		client = &found
 	}
@@ -81,7 +81,7 @@ func clockFinding(f *facts, median clock) Finding {
 	if !mine.apart(median, maxClockApart) {
 		return fine("%s", text)
 	}
-	return amiss(VerdictWarning, text, "Synchronise the clock of its machine (NTP, slewing rather than stepping), while no locks are held")
+	return amiss(Warning, text, "Synchronise the clock of its machine (NTP, slewing rather than stepping), while no locks are held")
 }
 
 // off says how far c is ahead of d, or behind it.

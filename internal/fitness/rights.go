@@ -1,7 +1,6 @@
-package redlock
+package fitness
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
@@ -11,6 +10,9 @@ import (
 // What the library needs is tried out: a server that forbids a command may forbid
 // as well to ask what is forbidden, and an ACL is not the only thing in the way of a write.
 
+// Rights returns all commands that are tried, as an ACL names them.
+func Rights() []string { return slices.Concat(lockRights, waitRights) }
+
 // lockRights are the commands without which locks do not work; without waitRights
 // those that wait for one poll.
 var (
@@ -18,31 +20,14 @@ var (
 	waitRights = []string{"exists", "time", "zadd", "zrem", "zcard", "zpopmin", "publish", "subscribe"}
 )
 
-// A denial is a command that the server does not run for this client, as an ACL
-// names it, and what it says.
-type denial struct {
-	right, says string
-}
-
-// checkKey is the key of the library's own that the probe sets.
-func checkKey(prefix string) string { return prefix + reservedMark + "check" }
-
-// outsideKey is a key that a resource could have, and none has: it ends with 128 random
-// bits. To lock a resource of the user's instead would be to get in somebody's way.
-func outsideKey(prefix string) string { return prefix + "redlock-check:" + newToken() }
-
-// checkChannel is the channel that the probe sends to: nobody listens on it.
-func checkChannel(prefix string) string { return prefix + reservedMark + channelMark + "check" }
-
 // rights finds out what the connection's user may do. It ends with a subscription.
-func (f *facts) rights(q *questions, prefix string) {
-	key, channel := checkKey(prefix), checkChannel(prefix)
+func (f *facts) rights(q *questions, s *Setup, resourceKey string) {
 	answers := q.ask(
-		[]any{"SCRIPT", "LOAD", probeScript.sourceArg},
-		[]any{"EVALSHA", probeScript.shaArg, 1, key, channel},
-		[]any{"EVAL", probeScript.sourceArg, 1, key, channel},
-		[]any{"EVALSHA", probeScript.shaArg, 1, outsideKey(prefix), channel},
-		[]any{"SUBSCRIBE", channel},
+		[]any{"SCRIPT", "LOAD", probeLua},
+		[]any{"EVALSHA", probeSHA, 1, s.Key, s.Channel},
+		[]any{"EVAL", probeLua, 1, s.Key, s.Channel},
+		[]any{"EVALSHA", probeSHA, 1, resourceKey, s.Channel},
+		[]any{"SUBSCRIBE", s.Channel},
 	)
 	if answers == nil {
 		return
@@ -85,10 +70,3 @@ func probed(a conn.Answer) (failed []denial, ok bool) {
 	}
 	return failed, err == nil
 }
-
-// passingRE finds the errors of a server that refuses commands for what state it is
-// in, not for who asks.
-var passingRE = regexp.MustCompile(
-	`\b(OOM|READONLY|MISCONF|NOREPLICAS|CLUSTERDOWN|MOVED|LOADING|BUSY|MASTERDOWN)\b`)
-
-func (d denial) isPassing() bool { return passingRE.MatchString(d.says) }

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed6c881748/redlock/internal/fitness"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
@@ -277,7 +278,7 @@ func TestRealCheckFindsAClockThatIsOff(t *testing.T) {
 // allRights are the rules of a user who may lock, wait and be checked, and no more.
 func allRights() []string {
 	rules := []string{"resetchannels", "~locks:*", "&locks:__redlock__:*", "+info", "+client|info", "+config|get", "+ping"}
-	for _, right := range append(slices.Clone(lockRights), waitRights...) {
+	for _, right := range fitness.Rights() {
 		rules = append(rules, "+"+right)
 	}
 	return rules

@@ -1,4 +1,4 @@
-package redlock
+package fitness
 
 import (
 	"errors"
@@ -23,28 +23,32 @@ func (f *facts) product() (name, version string) {
 	return "", ""
 }
 
-func (fit *fitness) version(f *facts) Finding {
+// firstFit is the major version of Redis from which on all scripts work:
+// it has ZPOPMIN, and lets scripts write after TIME.
+const firstFit = 5
+
+func (s *Setup) version(f *facts) Finding {
 	name, version := f.product()
 	if version == "" {
 		return f.unread("redis_version")
 	}
 	if n, ok := conn.Major(version); ok && name == "Redis" && n < firstFit {
-		return amiss(VerdictWarning, "it is Redis "+version+", on which waiting and fencing do not work",
+		return amiss(Warning, "it is Redis "+version+", on which waiting and fencing do not work",
 			"Use Redis 5 or later, or Valkey")
 	}
 	return fine("it is %s %s", name, version)
 }
 
-func (fit *fitness) role(f *facts) Finding {
+func (s *Setup) role(f *facts) Finding {
 	role := f.info["role"]
 	switch replicas, _ := f.info.Number("connected_slaves"); {
 	case role == "":
 		return f.unread("role")
 	case role != "master":
-		return amiss(VerdictUnfit, "it is a "+replicaNames(role)+", not a master",
+		return amiss(Unfit, "it is a "+replicaNames(role)+", not a master",
 			"Give the address of a master that is independent of the other nodes")
-	case replicas > 0 && fit.quarantine == 0:
-		return amiss(VerdictWarning, fmt.Sprintf("it is a master with replicas (%d), of which one that is promoted behind its address lacks the latest locks", replicas),
+	case replicas > 0 && s.Quarantine == nil:
+		return amiss(Warning, fmt.Sprintf("it is a master with replicas (%d), of which one that is promoted behind its address lacks the latest locks", replicas),
 			"Make sure that nothing promotes one behind this address, or use quarantine")
 	default:
 		return fine("it is a master")
@@ -58,7 +62,7 @@ func replicaNames(role string) string {
 	return words(role)
 }
 
-func (fit *fitness) cluster(f *facts) Finding {
+func (s *Setup) cluster(f *facts) Finding {
 	mode := f.info["redis_mode"]
 	if mode == "" {
 		mode = f.info["server_mode"] // Valkey's.
@@ -67,9 +71,9 @@ func (fit *fitness) cluster(f *facts) Finding {
 	const advice = "Use masters of their own, outside of Redis Cluster and Sentinel"
 	switch {
 	case mode == "sentinel":
-		return amiss(VerdictUnfit, "it is a Sentinel, which stores no locks", advice)
+		return amiss(Unfit, "it is a Sentinel, which stores no locks", advice)
 	case mode == "cluster" || enabled == "1":
-		return amiss(VerdictUnfit, "it is a node of a Redis Cluster, which moves keys and fails over", advice)
+		return amiss(Unfit, "it is a node of a Redis Cluster, which moves keys and fails over", advice)
 	case mode == "" && enabled == "":
 		return f.unread("cluster_enabled")
 	default:
@@ -77,7 +81,7 @@ func (fit *fitness) cluster(f *facts) Finding {
 	}
 }
 
-func (fit *fitness) eviction(f *facts) Finding {
+func (s *Setup) eviction(f *facts) Finding {
 	policy := f.info["maxmemory_policy"]
 	limit, _ := f.info.Number("maxmemory")
 	const advice = "Set maxmemory-policy noeviction"
@@ -87,13 +91,13 @@ func (fit *fitness) eviction(f *facts) Finding {
 	case policy == "noeviction":
 		return fine("maxmemory-policy is noeviction")
 	case limit == 0: // Or INFO does not tell.
-		return amiss(VerdictWarning, "maxmemory-policy is "+words(policy)+", which evicts locks as soon as there is a maxmemory", advice)
+		return amiss(Warning, "maxmemory-policy is "+words(policy)+", which evicts locks as soon as there is a maxmemory", advice)
 	default:
-		return amiss(VerdictUnfit, "maxmemory-policy is "+words(policy)+", which evicts locks when memory is short", advice)
+		return amiss(Unfit, "maxmemory-policy is "+words(policy)+", which evicts locks when memory is short", advice)
 	}
 }
 
-func (fit *fitness) memory(f *facts) Finding {
+func (s *Setup) memory(f *facts) Finding {
 	limit, ok1 := f.info.Number("maxmemory")
 	used, ok2 := f.info.Number("used_memory")
 	const advice = "Raise maxmemory, or move what else is stored there"
@@ -105,7 +109,7 @@ func (fit *fitness) memory(f *facts) Finding {
 	case !ok2:
 		return f.unread("used_memory")
 	case share >= 1:
-		return amiss(VerdictUnfit, "all of its maxmemory is in use", advice)
+		return amiss(Unfit, "all of its maxmemory is in use", advice)
 	default:
 		return fine("%.0f %% of its maxmemory are in use", 100*share)
 	}
@@ -131,15 +135,15 @@ func (f *facts) keeps() (safe, known bool, how string) {
 	}
 }
 
-func (fit *fitness) persistence(f *facts) Finding {
+func (s *Setup) persistence(f *facts) Finding {
 	safe, known, how := f.keeps()
 	switch {
 	case known && safe:
 		return fine("%s", how)
-	case fit.quarantine > 0:
+	case s.Quarantine != nil:
 		return fine("a restart may lose locks, and quarantine keeps the node out until they are over")
 	case known:
-		return amiss(VerdictWarning, how+", and a second holder gets in",
+		return amiss(Warning, how+", and a second holder gets in",
 			"Set appendonly yes, appendfsync always and no-appendfsync-on-rewrite no, or use quarantine")
 	case f.info["aof_enabled"] == "":
 		return f.unread("aof_enabled")
@@ -153,7 +157,7 @@ func (fit *fitness) persistence(f *facts) Finding {
 const leastTimeout = 2 * conn.IdlePing
 
 // timeout looks at the setting of that name: idle for so long, a connection is closed.
-func (fit *fitness) timeout(f *facts) Finding {
+func (s *Setup) timeout(f *facts) Finding {
 	const advice = "Set timeout 0, or 30 and more"
 	seconds, err := strconv.ParseInt(f.timeoutSetting, 10, 64)
 	switch {
@@ -164,7 +168,7 @@ func (fit *fitness) timeout(f *facts) Finding {
 	case seconds == 0:
 		return fine("it does not close idle connections")
 	case seconds < int64(leastTimeout/time.Second):
-		return amiss(VerdictWarning, fmt.Sprintf("it closes connections that were idle for %d s, which breaks those of locks over and over", seconds), advice)
+		return amiss(Warning, fmt.Sprintf("it closes connections that were idle for %d s, which breaks those of locks over and over", seconds), advice)
 	default:
 		return fine("it closes connections that were idle for %d s", seconds)
 	}

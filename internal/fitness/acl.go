@@ -1,4 +1,4 @@
-package redlock
+package fitness
 
 import (
 	"errors"
@@ -8,16 +8,16 @@ import (
 )
 
 // acl finds what the connection's user may not do.
-func (fit *fitness) acl(f *facts) Finding {
+func (s *Setup) acl(f *facts) Finding {
 	var missing, says []string
-	verdict := VerdictWarning
+	verdict := Warning
 	for _, d := range f.denials {
 		if d.isPassing() || slices.Contains(missing, d.right) {
 			continue
 		}
-		if !slices.Contains(waitRights, d.right) || d.right == "time" && (fit.fencing || fit.quarantine > 0) {
-			verdict = VerdictUnfit
-		} else if fit.polling {
+		if !slices.Contains(waitRights, d.right) || d.right == "time" && (s.Fencing || s.Quarantine != nil) {
+			verdict = Unfit
+		} else if s.Polling {
 			continue
 		}
 		missing = append(missing, d.right)
@@ -27,12 +27,12 @@ func (fit *fitness) acl(f *facts) Finding {
 	}
 	switch {
 	case len(missing) > 0:
-		return fit.lacking(verdict, missing, says[0])
+		return s.lacking(verdict, missing, says[0])
 	case f.outside != "":
-		return amiss(VerdictUnfit, "locks do not work: the server refuses a key outside of those of the library ("+words(f.outside)+")",
-			"Grant the keys ~"+fit.prefix+"*")
-	case fit.quarantine > 0 && f.info["run_id"] == "" && f.infoErr != nil:
-		return amiss(VerdictUnfit, "quarantine needs INFO: "+words(f.infoErr.Error()), "Grant the right +info")
+		return amiss(Unfit, "locks do not work: the server refuses a key outside of those of the library ("+words(f.outside)+")",
+			"Grant the keys ~"+s.Prefix+"*")
+	case s.Quarantine != nil && f.info["run_id"] == "" && f.infoErr != nil:
+		return amiss(Unfit, "quarantine needs INFO: "+words(f.infoErr.Error()), "Grant the right +info")
 	case !f.probed && len(f.denials) > 0: // For what state the server is in.
 		return unknown(errors.New(f.denials[0].says), "Check again when the server accepts commands")
 	case !f.probed:
@@ -43,21 +43,21 @@ func (fit *fitness) acl(f *facts) Finding {
 }
 
 // lacking says what is refused, and what for: locks, or only waiting.
-func (fit *fitness) lacking(v Verdict, missing []string, says string) Finding {
+func (s *Setup) lacking(v Verdict, missing []string, says string) Finding {
 	text := "locks do not work: "
-	if v == VerdictWarning {
+	if v == Warning {
 		text = "who waits for a lock has to poll, and fencing may not work: "
 	}
 	text += "the server refuses " + strings.ToUpper(strings.ReplaceAll(strings.Join(missing, ", "), "|", " "))
 	return amiss(v, text+" ("+words(says)+")", fmt.Sprintf("Grant +%s on the keys %s and the channels %s",
-		strings.Join(missing, " +"), "~"+fit.prefix+"*", "&"+fit.prefix+reservedMark+"*"))
+		strings.Join(missing, " +"), "~"+s.Prefix+"*", "&"+s.Space+"*"))
 }
 
 // writes finds out why a server refuses writes that the user may make.
-func (fit *fitness) writes(f *facts) Finding {
+func (s *Setup) writes(f *facts) Finding {
 	for _, d := range f.denials {
 		if d.isPassing() {
-			return amiss(VerdictUnfit, "the server refuses "+strings.ToUpper(d.right)+" at present: "+words(d.says),
+			return amiss(Unfit, "the server refuses "+strings.ToUpper(d.right)+" at present: "+words(d.says),
 				"Remove the cause; until then it gives no locks")
 		}
 	}

@@ -1,4 +1,4 @@
-package redlock
+package fitness
 
 import (
 	"fmt"
@@ -44,30 +44,22 @@ func theSameServer(nodes []facts, i int) Finding {
 	default:
 		return fine("no other node is the same server")
 	}
-	return amiss(VerdictUnfit, text+", and votes more than once", "Give each server once, and one that fails independently instead")
+	return amiss(Unfit, text+", and votes more than once", "Give each server once, and one that fails independently instead")
 }
 
-func nodeCount(n int) Finding {
+func (s *Setup) nodeCount() Finding {
 	const advice = "Use three or five nodes that fail independently"
-	text := ""
+	n, text := s.Nodes, ""
 	switch {
 	case n == 1:
 		text = "one node is no quorum to speak of: nothing works without it"
 	case n%2 == 0:
 		text = fmt.Sprintf("%d nodes tolerate no more failures than %d", n, n-1)
 	}
-	found := fine("%d nodes, of which %d may fail", n, n-quorum(n))
+	found := fine("%d nodes, of which %d may fail", n, n-s.Quorum)
 	if text != "" {
-		found = amiss(VerdictWarning, text, advice)
+		found = amiss(Warning, text, advice)
 	}
 	found.Check = "node-count"
 	return found
-}
-
-func (fit *fitness) database(f *facts) Finding {
-	if f.astray == nil {
-		return fine("its connections are in the database where locks are")
-	}
-	return amiss(VerdictUnfit, words(f.astray.Error()),
-		"Select no database on the pool's connections, or name the pool's database with InDatabase")
 }

@@ -1,0 +1,359 @@
+package fitness
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// goodFacts are those of a node with which nothing is amiss.
+func goodFacts(i int) facts {
+	return facts{
+		node: fmt.Sprint("n", i),
+		info: map[string]string{
+			"redis_version": "7.4.1", "redis_mode": "standalone", "run_id": strings.Repeat(fmt.Sprint("a", i), 20),
+			"uptime_in_seconds": "86400", "role": "master", "connected_slaves": "0", "cluster_enabled": "0",
+			"maxmemory": "1000", "used_memory": "100", "maxmemory_policy": "noeviction",
+			"aof_enabled": "1", "aof_last_write_status": "ok",
+		},
+		marker:   strings.Repeat(fmt.Sprint("a", i), 20) + " votes 3 30000 0",
+		database: "0", fsync: "always", lenient: "no",
+		timeoutSetting: "0",
+		rtt:            time.Millisecond, probed: true,
+	}
+}
+
+// with returns facts with fields of INFO changed: name, value, …; "" removes one.
+func (f facts) with(fields ...string) facts {
+	f.info = maps.Clone(f.info)
+	for i := 0; i < len(fields); i += 2 {
+		f.info[fields[i]] = fields[i+1]
+		if fields[i+1] == "" {
+			delete(f.info, fields[i])
+		}
+	}
+	return f
+}
+
+// marked is a node with this marker of the quarantine.
+func marked(f facts, marker string) facts {
+	f.marker = marker
+	return f
+}
+
+func goodSetup() *Setup {
+	return &Setup{NodeTimeout: 100 * time.Millisecond, Prefix: "p:", Space: "p:own:", Nodes: 3, Quorum: 2}
+}
+
+// parse reads a marker: run, votes or waits, nodes, maxTTL and since, both in ms.
+func parse(text string) (m Marker) {
+	words := strings.Fields(text)
+	if len(words) != 5 {
+		return Marker{}
+	}
+	number := func(i int) int64 {
+		n, _ := strconv.ParseInt(words[i], 10, 64)
+		return n
+	}
+	return Marker{words[0], words[1] == "votes", int(number(2)), time.Duration(number(3)) * time.Millisecond, time.UnixMilli(number(4))}
+}
+
+// texts are those of a report's findings.
+func texts(r Report) string {
+	var all []string
+	for _, f := range r.Findings {
+		all = append(all, f.Text)
+	}
+	return strings.Join(all, "\n")
+}
+
+// worseThanOK returns the checks of a report that are not ok, each with node and verdict.
+func worseThanOK(t *testing.T, r Report) map[string]Verdict {
+	t.Helper()
+	bad := make(map[string]Verdict)
+	for _, f := range r.Findings {
+		assert.NotEmpty(t, f.Check)
+		assert.NotEmpty(t, f.Text, "%+v", f)
+		assert.False(t, strings.HasSuffix(f.Text, ".") || strings.HasSuffix(f.Advice, "."), "%+v", f)
+		assert.Equal(t, f.Verdict == OK, f.Advice == "", "%+v", f)
+		if f.Verdict != OK {
+			bad[f.Node+" "+f.Check] = f.Verdict
+		}
+	}
+	return bad
+}
+
+func TestFindingsOfOneNode(t *testing.T) {
+	good := goodFacts(1)
+	denied := func(rights ...string) facts {
+		f := good
+		for _, r := range rights {
+			f.denials = append(f.denials, denial{r, "NOPERM not you"})
+		}
+		return f
+	}
+	no := errors.New("NOPERM")
+	noInfo, noConfig, noTime, slow, slower, lenient, everySecond, unprobed := good, good, good, good, good, good, good, good
+	noInfo.info, noInfo.infoErr = nil, no
+	noConfig.fsync, noConfig.fsyncErr, noConfig.timeoutErr = "", no, no
+	noTime.timeErr = no
+	slow.rtt, slower.rtt = 30*time.Millisecond, 101*time.Millisecond
+	lenient.lenient, everySecond.fsync = "yes", "everysec"
+	unprobed.probed = false
+	closing := func(after string) facts {
+		f := good
+		f.timeoutSetting = after
+		return f
+	}
+	outside := good
+	outside.outside = "NOPERM no such key"
+	readOnly := good
+	readOnly.denials = []denial{{"set", "-READONLY You can't write"}}
+	loading := unprobed
+	loading.denials = []denial{{"eval", "LOADING"}}
+	unread := map[string]Verdict{}
+	for _, name := range []string{"version", "role", "cluster", "eviction", "memory", "persistence", "same-server"} {
+		unread[name] = Unknown
+	}
+	without := func(m map[string]Verdict, name string, more ...string) map[string]Verdict {
+		m = maps.Clone(m)
+		delete(m, name)
+		for _, n := range more {
+			m[n] = Unfit
+		}
+		return m
+	}
+	type set = map[string]Verdict
+	quarantined := func(s *Setup) {
+		s.Quarantine = &Quarantine{MaxTTL: 30 * time.Second, Margin: time.Second, Parse: parse}
+	}
+	ago := func(d time.Duration) string { return strconv.FormatInt(time.Now().Add(-d).UnixMilli(), 10) }
+	for name, tt := range map[string]struct {
+		f    facts
+		want set
+		fit  func(*Setup)
+	}{
+		"good":                         {f: good},
+		"good, Valkey":                 {f: good.with("valkey_version", "8.1.1", "redis_mode", "", "server_mode", "standalone")},
+		"old":                          {f: good.with("redis_version", "4.0.9"), want: set{"version": Warning}},
+		"no version":                   {f: good.with("redis_version", ""), want: set{"version": Unknown}},
+		"replica":                      {f: good.with("role", "slave"), want: set{"role": Unfit}},
+		"with replicas":                {f: good.with("connected_slaves", "2"), want: set{"role": Warning}},
+		"with replicas, quarantined":   {f: good.with("connected_slaves", "2"), fit: quarantined},
+		"cluster":                      {f: good.with("cluster_enabled", "1"), want: set{"cluster": Unfit}},
+		"cluster, Valkey":              {f: good.with("redis_mode", "", "server_mode", "cluster"), want: set{"cluster": Unfit}},
+		"sentinel":                     {f: good.with("redis_mode", "sentinel", "role", "sentinel"), want: set{"cluster": Unfit, "role": Unfit}},
+		"no mode":                      {f: good.with("redis_mode", "", "cluster_enabled", ""), want: set{"cluster": Unknown}},
+		"evicts":                       {f: good.with("maxmemory_policy", "allkeys-lru"), want: set{"eviction": Unfit}},
+		"evicts what has a ttl":        {f: good.with("maxmemory_policy", "volatile-lru"), want: set{"eviction": Unfit}},
+		"would evict":                  {f: good.with("maxmemory_policy", "allkeys-lru", "maxmemory", "0"), want: set{"eviction": Warning}},
+		"evicts when?":                 {f: good.with("maxmemory_policy", "allkeys-lru", "maxmemory", ""), want: set{"eviction": Warning, "memory": Unknown}},
+		"no policy":                    {f: good.with("maxmemory_policy", ""), want: set{"eviction": Unknown}},
+		"no limit":                     {f: good.with("maxmemory", "0")},
+		"80 %":                         {f: good.with("used_memory", "800")},
+		"nearly full":                  {f: good.with("used_memory", "999")},
+		"full":                         {f: good.with("used_memory", "1000"), want: set{"memory": Unfit}},
+		"no used_memory":               {f: good.with("used_memory", ""), want: set{"memory": Unknown}},
+		"nonsense":                     {f: good.with("maxmemory", "a lot", "uptime_in_seconds", "x"), want: set{"memory": Unknown}},
+		"no AOF":                       {f: good.with("aof_enabled", "0"), want: set{"persistence": Warning}},
+		"no AOF, quarantined":          {f: good.with("aof_enabled", "0"), fit: quarantined},
+		"AOF fails":                    {f: good.with("aof_last_write_status", "err"), want: set{"persistence": Warning}},
+		"everysec":                     {f: everySecond, want: set{"persistence": Warning}},
+		"everysec, quarantined":        {f: everySecond, fit: quarantined},
+		"no fsync on rewrite":          {f: lenient, want: set{"persistence": Warning}},
+		"AOF, CONFIG forbidden":        {f: noConfig, want: set{"persistence": Unknown, "timeout": Unknown}},
+		"no AOF, CONFIG forbidden":     {f: noConfig.with("aof_enabled", "0"), want: set{"persistence": Warning, "timeout": Unknown}},
+		"CONFIG forbidden, quarantine": {f: noConfig, fit: quarantined, want: set{"timeout": Unknown}},
+		"INFO forbidden":               {f: noInfo, want: unread},
+		"INFO forbidden, quarantine":   {f: noInfo, want: without(unread, "persistence", "acl", "quarantine"), fit: quarantined},
+		"TIME forbidden":               {f: noTime, want: set{"clock": Unknown}},
+		"closes what is idle":          {f: closing("29"), want: set{"timeout": Warning}},
+		"closes it late":               {f: closing("30")},
+		"a strange timeout":            {f: closing("soon"), want: set{"timeout": Unknown}},
+		"may not use other keys":       {f: outside, want: set{"acl": Unfit}},
+		"slow":                         {f: slow, want: set{"round-trip": Warning}},
+		"too slow":                     {f: slower, want: set{"round-trip": Unfit}},
+		"may not SET":                  {f: denied("set", "publish"), want: set{"acl": Unfit}},
+		"has no SCRIPT LOAD":           {f: denied("script|load"), want: set{"acl": Unfit}},
+		"may not wait":                 {f: denied("publish", "subscribe"), want: set{"acl": Warning}},
+		"may not wait, polls":          {f: denied("publish", "time"), fit: func(s *Setup) { s.Polling = true }},
+		"may not fence":                {f: denied("time"), want: set{"acl": Unfit}, fit: func(s *Setup) { s.Fencing, s.Polling = true, true }},
+		"read-only":                    {f: readOnly, want: set{"writes": Unfit}},
+		"loading":                      {f: loading, want: set{"writes": Unfit, "acl": Unknown}},
+		"a strange answer":             {f: unprobed, want: set{"writes": Unknown, "acl": Unknown}},
+		"down":                         {f: facts{node: "n1", down: no}, want: set{"reachable": Unfit}},
+		"no connection to spare":       {f: facts{node: "n1", down: no, alive: true}, want: set{"reachable": Unknown}},
+		"admitted":                     {f: marked(good, good.info["run_id"]+" votes 3 30000 0"), fit: quarantined},
+		"another number of nodes":      {f: marked(good, good.info["run_id"]+" votes 5 30000 0"), fit: quarantined, want: set{"quarantine": Unfit}},
+		"a larger maxTTL":              {f: marked(good, good.info["run_id"]+" votes 3 30001 0"), fit: quarantined, want: set{"quarantine": Warning}},
+		"a smaller maxTTL":             {f: marked(good, good.info["run_id"]+" votes 3 29999 0"), fit: quarantined},
+		"too small a maxTTL":           {f: marked(good, good.info["run_id"]+" votes 3 1 "+ago(30*time.Second)), fit: quarantined, want: set{"quarantine": Warning}},
+		"new":                          {f: marked(good, ""), fit: quarantined, want: set{"quarantine": Warning}},
+		"restarted":                    {f: marked(good, "abc votes 3 30000 0"), fit: quarantined, want: set{"quarantine": Warning}},
+		"quarantined":                  {f: marked(good, good.info["run_id"]+" waits 3 30000 "+ago(30*time.Second)), fit: quarantined, want: set{"quarantine": Warning}},
+		"quarantine over":              {f: marked(good, good.info["run_id"]+" waits 3 30000 "+ago(32*time.Second)), fit: quarantined},
+		"a strange marker":             {f: marked(good, "x"), fit: quarantined, want: set{"quarantine": Warning}},
+		"quarantine not told":          {f: marked(good.with("run_id", ""), ""), fit: quarantined, want: set{"quarantine": Unfit, "same-server": Unknown}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			setup := goodSetup()
+			if tt.fit != nil {
+				tt.fit(setup)
+			}
+			want := set{}
+			for check, v := range tt.want {
+				want["n1 "+check] = v
+			}
+			r := setup.evaluate([]facts{goodFacts(0), tt.f, goodFacts(2)})
+			got := worseThanOK(t, r)
+			assert.Equal(t, want, got)
+		})
+	}
+}
+
+func TestFindingsOfAllNodes(t *testing.T) {
+	type set = map[string]Verdict
+	same := func(database string) facts {
+		f := goodFacts(1).with("run_id", strings.Repeat("a0", 20))
+		f.database = database
+		return f
+	}
+	at := func(i int, offset time.Duration) facts {
+		f := goodFacts(i)
+		f.offset = offset
+		return f
+	}
+	far := func(i int, offset, rtt time.Duration) facts {
+		f := at(i, offset)
+		f.rtt = rtt
+		return f
+	}
+	twice := set{"n0 same-server": Unfit, "n1 same-server": Unfit}
+	for name, tt := range map[string]struct {
+		nodes []facts
+		want  set
+		says  string
+	}{
+		"one":            {nodes: []facts{goodFacts(0)}, want: set{" node-count": Warning}, says: "no quorum to speak of"},
+		"two":            {nodes: []facts{goodFacts(0), goodFacts(1)}, want: set{" node-count": Warning}, says: "no more failures than 1"},
+		"four":           {nodes: []facts{goodFacts(0), goodFacts(1), goodFacts(2), goodFacts(3)}, want: set{" node-count": Warning}, says: "than 3"},
+		"same server":    {nodes: []facts{goodFacts(0), same("0"), goodFacts(2)}, want: twice, says: "the same server as n0,"},
+		"two databases":  {nodes: []facts{goodFacts(0), same("1"), goodFacts(2)}, want: twice, says: "another database of the same server as n0,"},
+		"either":         {nodes: []facts{goodFacts(0), same(""), goodFacts(2)}, want: twice, says: "the same server as n0, or another database of it"},
+		"one clock":      {nodes: []facts{at(0, 0), at(1, 5*time.Second), at(2, 0)}, want: set{"n1 clock": Warning}, says: "5s ahead of"},
+		"behind":         {nodes: []facts{at(0, 0), at(1, -5*time.Second), at(2, 0)}, want: set{"n1 clock": Warning}, says: "5s behind"},
+		"half a second":  {nodes: []facts{at(0, 0), at(1, 500*time.Millisecond), at(2, 0)}},
+		"a little more":  {nodes: []facts{at(0, 0), at(1, 502*time.Millisecond), at(2, 0)}, want: set{"n1 clock": Warning}},
+		"not for sure":   {nodes: []facts{at(0, 0), far(1, 2*time.Second, 4*time.Second), at(2, 0)}, want: set{"n1 round-trip": Unfit}},
+		"all but ours":   {nodes: []facts{at(0, 5*time.Second), at(1, 5*time.Second), at(2, 5*time.Second)}, want: set{" clock": Warning}},
+		"two wrong ones": {nodes: []facts{at(0, 0), at(1, 5*time.Second), at(2, 5*time.Second), at(3, 0), at(4, 0)}, want: set{"n1 clock": Warning, "n2 clock": Warning}},
+		"all different": {
+			nodes: []facts{at(0, 0), at(1, 5*time.Second), at(2, -5*time.Second)},
+			want:  set{"n1 clock": Warning, "n2 clock": Warning},
+		},
+		"one of two": {
+			nodes: []facts{at(0, 0), at(1, 5*time.Second)},
+			want:  set{"n1 clock": Warning, " node-count": Warning},
+		},
+		"the only one": {nodes: []facts{at(0, 5*time.Second)}, want: set{"n0 clock": Warning, " clock": Warning, " node-count": Warning}},
+		"all down": {
+			nodes: []facts{{node: "n0", down: errors.New("node timeout")}, {node: "n1", down: errors.New("node timeout")}, {node: "n2", down: errors.New("node timeout")}},
+			want:  set{"n0 reachable": Unfit, "n1 reachable": Unfit, "n2 reachable": Unfit},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			setup := goodSetup()
+			setup.Nodes, setup.Quorum = len(tt.nodes), len(tt.nodes)/2+1
+			r := setup.evaluate(tt.nodes)
+			want := set{}
+			maps.Copy(want, tt.want)
+			assert.Equal(t, want, worseThanOK(t, r))
+			assert.Contains(t, texts(r), tt.says)
+		})
+	}
+}
+
+// The order of a report is that of the nodes, then of the checks.
+func TestReportOrder(t *testing.T) {
+	r := goodSetup().evaluate([]facts{goodFacts(2), goodFacts(0), goodFacts(1)})
+	require.Empty(t, worseThanOK(t, r))
+	var nodes, checks []string
+	for _, f := range r.Findings {
+		if len(nodes) == 0 || nodes[len(nodes)-1] != f.Node {
+			nodes = append(nodes, f.Node)
+		}
+		if f.Node == "n2" {
+			checks = append(checks, f.Check)
+		}
+	}
+	assert.Equal(t, []string{"n2", "n0", "n1", ""}, nodes)
+	assert.Equal(t, []string{
+		"reachable", "version", "role", "cluster", "database", "eviction", "memory", "persistence", "timeout",
+		"round-trip", "acl", "writes", "clock", "same-server",
+	}, checks)
+}
+
+// What is amiss is said in the words that people see, with what to do about it.
+func TestFindingsAreSentences(t *testing.T) {
+	noInfo := goodFacts(1)
+	noInfo.info, noInfo.infoErr = nil, errors.New("INFO: NOPERM\r\nno")
+	noInfo.offset = -5 * time.Second
+	setup := goodSetup()
+	setup.Nodes, setup.Quorum = 4, 3
+	r := setup.evaluate([]facts{goodFacts(0), noInfo, {node: "n2", down: errors.New("refused")}, goodFacts(3)})
+	const ms, half = time.Millisecond, 500 * time.Microsecond
+	assert.Equal(t, []NodeReport{
+		{Node: "n0", Product: "Redis", Version: "7.4.1", Uptime: 24 * time.Hour, RTT: ms, ClockBound: half},
+		{Node: "n1", RTT: ms, ClockOffset: -5 * time.Second, ClockBound: half},
+		{Node: "n2"},
+		{Node: "n3", Product: "Redis", Version: "7.4.1", Uptime: 24 * time.Hour, RTT: ms, ClockBound: half},
+	}, r.Nodes)
+	var want []Finding
+	for _, check := range []string{"version", "role", "cluster", "eviction", "memory", "persistence"} {
+		want = append(want, Finding{"n1", check, Unknown, `"INFO: NOPERM\r\nno"`, "Grant the right +info, or look at the server's settings by other means"})
+	}
+	want = append(want,
+		Finding{
+			"n1", "clock", Warning, "its clock is 5s behind this client's and 5s behind the median of all, give or take 500µs",
+			"Synchronise the clock of its machine (NTP, slewing rather than stepping), while no locks are held",
+		},
+		Finding{"n1", "same-server", Unknown, want[0].Text, want[0].Advice},
+		Finding{
+			"n2", "reachable", Unfit, "it does not answer: refused",
+			"Look whether it runs, and whether address, network, password and TLS are right",
+		},
+		Finding{"", "node-count", Warning, "4 nodes tolerate no more failures than 3", "Use three or five nodes that fail independently"},
+	)
+	var got []Finding
+	for _, f := range r.Findings {
+		if f.Verdict != OK {
+			got = append(got, f)
+		}
+	}
+	assert.Equal(t, want, got)
+	assert.Less(t, len(words(strings.Repeat("x", 1000))), 210)
+	assert.True(t, OK < Unknown && Unknown < Warning && Warning < Unfit)
+}
+
+// What the probe tries is what the library says that it needs.
+func TestTheProbeTriesEveryRight(t *testing.T) {
+	for _, right := range Rights() {
+		switch right {
+		case "evalsha", "eval", "script|load", "subscribe": // No commands of scripts.
+		default:
+			assert.Contains(t, strings.ToLower(probeLua), "try('"+right+"'")
+		}
+	}
+}
+
+func TestField(t *testing.T) {
+	assert.Equal(t, "5", field("id=3 db=5 sub=0", "db="))
+	assert.Empty(t, field("id=3 somedb=5", "db="))
+}
