@@ -107,6 +107,11 @@ func (r *Redlock) foreignClaim(resources []string, keys []any, token string) *cl
 	for i := range c.marks {
 		c.marks[i] = markSent | markForeign
 	}
+	// The resource, its key, its bell and the name of the release, and what has pointers to them.
+	c.size = 1 << 10
+	for _, res := range resources {
+		c.size += 4*len(res) + 1<<7
+	}
 	if q := r.defaults.quarantine; q > 0 {
 		c.life.Store(int64(q) + 1)
 	}
@@ -177,7 +182,9 @@ type tokenRelease struct {
 type tokenReleases struct {
 	mu    sync.Mutex
 	open  map[string]*tokenRelease
-	sweep int // size at which those that have ended are swept out
+	sweep int       // number at which those that have ended are swept out
+	swept time.Time // when they were, last
+	size  int       // bytes that are kept for those that may be repeated
 }
 
 // releaseKey tells the releases of different sets of resources apart, too.
@@ -196,6 +203,7 @@ func (s *tokenReleases) join(key string, newClaim func() *claim) (t *tokenReleas
 	next := &tokenRelease{key: key, ready: make(chan struct{})}
 	if t != nil {
 		next.claim = t.claim
+		s.size -= t.claim.size
 	} else {
 		next.claim = newClaim()
 	}
@@ -212,17 +220,25 @@ func (s *tokenReleases) end(t *tokenRelease) {
 	defer s.mu.Unlock()
 	close(t.ready)
 	now := time.Now()
-	if len(s.open) >= s.sweep {
-		for key, other := range s.open {
-			if !other.ends.IsZero() && now.After(other.ends) {
-				delete(s.open, key)
-			}
-		}
-		s.sweep = max(minSweep, 2*len(s.open))
+	full := func() bool { return len(s.open) > maxBacklog || s.size+t.claim.size > maxForeign }
+	if len(s.open) >= s.sweep || full() && now.Sub(s.swept) >= time.Second {
+		s.forget(now)
 	}
-	if !errors.Is(t.result, ErrNoQuorum) || len(s.open) > maxBacklog {
+	if !errors.Is(t.result, ErrNoQuorum) || full() {
 		delete(s.open, t.key)
 		return
 	}
+	s.size += t.claim.size
 	t.ends = now.Add(max(t.claim.longest(), minTombstone))
+}
+
+// forget drops those of which no key can be left. s.mu is held.
+func (s *tokenReleases) forget(now time.Time) {
+	for key, t := range s.open {
+		if !t.ends.IsZero() && now.After(t.ends) {
+			delete(s.open, key)
+			s.size -= t.claim.size
+		}
+	}
+	s.swept, s.sweep = now, max(minSweep, 2*len(s.open))
 }

@@ -246,6 +246,52 @@ func TestReleasesThatMayBeRepeatedAreForgotten(t *testing.T) {
 	})
 }
 
+// The keys of what other processes have locked take a bounded amount of memory, however large
+// they are and however long the nodes are down.
+func TestReleasesOfLargeLocksTakeBoundedMemory(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		worker := newRedlock(t, c)
+		require.NoError(t, c.Nodes[0].Stop())
+		large := strings.Repeat("x", 500<<10)
+		release := func(i int) {
+			err := worker.Release(t.Context(), []string{large}, fmt.Sprintf("%032x", i))
+			require.ErrorIs(t, err, ErrNoQuorum)
+		}
+		n := worker.nodes[0]
+		check := func() {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			assert.LessOrEqual(t, n.owed.foreign, maxForeign)
+			assert.LessOrEqual(t, n.owed.len, maxForeign/len(large))
+			assert.LessOrEqual(t, worker.released.size, maxForeign)
+			assert.LessOrEqual(t, len(worker.released.open), maxForeign/len(large))
+		}
+		for i := range 100 {
+			release(i)
+			release(i) // Repeated, it takes no more.
+		}
+		check()
+		assert.Greater(t, len(worker.released.open), 20)
+		time.Sleep(unknownLife + time.Second) // All that is kept is of no use any more.
+		for i := range 50 {
+			release(1000 + i)
+		}
+		check()
+		assert.Greater(t, len(worker.released.open), 20)
+		time.Sleep(unknownLife + time.Second)
+		require.NoError(t, c.Nodes[0].Restart(true))
+		time.Sleep(10 * time.Second)
+		_ = worker.Release(t.Context(), []string{"a"}, fmt.Sprintf("%032x", 1))
+		worker.released.mu.Lock()
+		worker.released.forget(time.Now())
+		assert.Zero(t, worker.released.size)
+		worker.released.mu.Unlock()
+		n.mu.Lock()
+		assert.Zero(t, n.owed.foreign)
+		n.mu.Unlock()
+	})
+}
+
 // A node that was down is told for as long as the keys may live, by what the others have
 // said.
 func TestForHowLongANodeIsToBeTold(t *testing.T) {

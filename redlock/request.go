@@ -80,6 +80,7 @@ type requestQueue struct {
 	head, tail *request
 	len        int
 	locks      int // how many of them are lock requests
+	foreign    int // bytes that are kept for other processes' tokens
 }
 
 func (l *requestQueue) push(q *request) {
@@ -91,8 +92,12 @@ func (l *requestQueue) push(q *request) {
 	}
 	l.tail = q
 	l.len++
-	if q.kind == lockKind {
+	switch q.kind {
+	case lockKind:
 		l.locks++
+	case releaseKind:
+		l.foreign += q.token.size
+	case askKind, repairKind, pingKind, byeKind:
 	}
 }
 
@@ -109,8 +114,12 @@ func (l *requestQueue) remove(q *request) {
 	}
 	q.queue, q.prev, q.next = nil, nil, nil
 	l.len--
-	if q.kind == lockKind {
+	switch q.kind {
+	case lockKind:
 		l.locks--
+	case releaseKind:
+		l.foreign -= q.token.size
+	case askKind, repairKind, pingKind, byeKind:
 	}
 }
 

@@ -12,6 +12,7 @@ type tokenState struct {
 	owner tokenOwner
 	life  atomic.Int64 // the ttl in ns, the longest one after extensions
 	marks []mark       // by node; marks[i] is guarded by the mutex of node i
+	size  int          // of another process's token: about the bytes that are kept for it; constant
 }
 
 // A tokenOwner says how its token is released. Called under a node's mutex.

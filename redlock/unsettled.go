@@ -43,7 +43,7 @@ func (n *node) owe(q *request) {
 	if *m&markSent == 0 || *m&markOwed != 0 {
 		return
 	}
-	if *m&markForeign != 0 && !n.hasRoom() {
+	if *m&markForeign != 0 && !n.hasRoom(q.token.size) {
 		return
 	}
 	*m |= markOwed
@@ -60,15 +60,20 @@ func (n *node) owe(q *request) {
 	})
 }
 
-// hasRoom reports whether the release of another process's token may be owed. Those of
-// this client's own are bounded by its lock requests; what other processes have locked is
-// not, and a node may be down for days. n.mu is held.
-func (n *node) hasRoom() bool {
-	if now := time.Since(n.epoch); n.owed.len >= maxBacklog && now-n.swept >= time.Second {
+// maxForeign bounds the bytes that are kept for other processes' tokens whose release is not
+// known to a node, or may be repeated: the keys of one may be half a megabyte.
+const maxForeign = 64 << 20
+
+// hasRoom reports whether the release of another process's token of that size may be owed.
+// Those of this client's own are bounded by its lock requests; what other processes have
+// locked is not, and a node may be down for days. n.mu is held.
+func (n *node) hasRoom(size int) bool {
+	full := func() bool { return n.owed.len >= maxBacklog || n.owed.foreign+size > maxForeign }
+	if now := time.Since(n.epoch); full() && now-n.swept >= time.Second {
 		n.swept = now
 		n.forget()
 	}
-	return n.owed.len < maxBacklog
+	return !full()
 }
 
 // isOver reports whether nothing can be left of the keys of a release that is owed. For how
