@@ -21,7 +21,9 @@ const (
 	// its context. Beyond it a further one is risked only every StuckPause. Not
 	// never: those that are stuck may be stuck for good, and the node has to
 	// come back when the network does.
-	MaxStuck   = 64
+	MaxStuck = 64
+
+	// StuckPause is how long no further borrowing is risked.
 	StuckPause = 30 * time.Second
 )
 

@@ -41,8 +41,9 @@ func newWire(c redis.Conn) *Wire {
 // IsOwn reports whether the connection is a dialer's, so that nobody else has used it.
 func (w *Wire) IsOwn() bool { return w.own }
 
-// Err, Send and Flush are the connection's, but for panics of one that is not redigo's:
-// they are called on goroutines of the library.
+// Err returns why the connection is broken; nil if it is not. As in Send and Flush,
+// a panic of a connection that is not redigo's is an error: they are called on goroutines of
+// the library.
 func (w *Wire) Err() (err error) {
 	defer recovered("the pool's connection", &err)
 	return w.conn.Err()

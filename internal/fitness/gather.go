@@ -24,14 +24,14 @@ const (
 	maxSamples = 5
 )
 
-// limit is how long one node may be asked.
-func limit(nodeTimeout time.Duration) time.Duration {
+// askLimit is how long one node may be asked.
+func askLimit(nodeTimeout time.Duration) time.Duration {
 	return max(maxTrips*nodeTimeout, minLimit)
 }
 
 // gather asks one node. It takes no longer than the limit.
 func (s *Setup) gather(ctx context.Context, n *Node) facts {
-	ctx, cancel := context.WithTimeout(ctx, limit(s.NodeTimeout))
+	ctx, cancel := context.WithTimeout(ctx, askLimit(s.NodeTimeout))
 	defer cancel()
 	f := facts{node: n.Name}
 	w, err := spare(ctx, n.Source)
