@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/seed6c881748/redlock/internal/node"
 )
 
 // An acquisition is one call of Lock or TryLock.
@@ -23,7 +25,7 @@ type acquisition struct {
 }
 
 // lockCommand is what the attempt asks the nodes.
-func (a *acquisition) lockCommand(c *claim) command {
+func (a *acquisition) lockCommand(c *claim) node.Command {
 	if a.line == nil {
 		return c.lockCommand()
 	}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"slices"
 	"time"
+
+	"github.com/seed6c881748/redlock/internal/node"
 )
 
 // errSplit: the votes are split so that no token is known to have a quorum.
@@ -44,7 +46,7 @@ func (a *acquisition) newBid(ctx context.Context, number int, s *split) *bid {
 
 // ask starts a round: the first asks all nodes, a further one those that refused.
 func (b *bid) ask() {
-	rd := b.a.r.newRound(b.ctx, OpLock, b.claim, b.a.lockCommand(b.claim), lockKind, decideLock, b.num)
+	rd := b.a.r.newRound(b.ctx, OpLock, b.claim, b.a.lockCommand(b.claim), node.LockRequest, decideLock, b.num)
 	rd.until = b.until
 	if b.claim.fencing != nil {
 		rd.grants = newGrants(len(rd.ballots))
@@ -149,6 +151,6 @@ func (b *bid) release(tell bool) {
 		b.claim.wake = b.a.r.queueKeys(b.claim.resources, b.claim.keys)
 	}
 	for i, n := range b.a.r.nodes {
-		n.release(&b.claim.tokenState, i)
+		n.Release(&b.claim.Token, i)
 	}
 }

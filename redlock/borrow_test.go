@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
@@ -195,7 +196,7 @@ func TestAPoolThatHangsInCloseIsNotWaitedFor(t *testing.T) {
 		for _, n := range c.Nodes[:2] {
 			n.Proxy().Reset()
 		}
-		time.Sleep(connectLimit(DefaultNodeTimeout) + time.Millisecond)
+		time.Sleep(node.ConnectLimit(DefaultNodeTimeout) + time.Millisecond)
 		start := time.Now()
 		_, err = r.TryLock(t.Context(), []string{"a"}, ttl)
 		require.ErrorIs(t, err, ErrNoQuorum)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/conn"
 	"github.com/seed6c881748/redlock/internal/fitness"
+	"github.com/seed6c881748/redlock/internal/node"
 )
 
 // Check finds out whether the nodes are fit for Redlock: it looks for misconfigurations that
@@ -73,19 +74,19 @@ func (r *Redlock) setup() *fitness.Setup {
 }
 
 // checked is a node as Check sees it. key is the one that Check itself sets.
-func (r *Redlock) checked(n *node, key string) fitness.Node {
+func (r *Redlock) checked(n *node.Node, key string) fitness.Node {
 	return fitness.Node{
-		Name: n.name, Source: n.source, UnusedKey: n.unusedKey(),
+		Name: n.Name, Source: n.Source, UnusedKey: n.UnusedKey(),
 		// As a resource's could be, and none is: it ends with 128 random bits. To lock a
 		// resource of the user's instead would be to get in somebody's way.
 		ResourceKey: r.defaults.prefix + "redlock-check:" + newToken(),
-		Down:        n.unreached,
+		Down:        n.Unreached,
 		Alive: func(ctx context.Context) bool {
-			if !n.isUp() {
+			if !n.IsUp() {
 				return false
 			}
-			out := n.call(ctx, inspectCommand(key), n.timeout)
-			return out.err == nil || conn.IsReply(out.err)
+			out := n.Call(ctx, inspectCommand(key), n.Timeout)
+			return out.Err == nil || conn.IsReply(out.Err)
 		},
 	}
 }

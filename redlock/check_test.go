@@ -234,8 +234,8 @@ func TestCheckKnowsEveryRight(t *testing.T) {
 	callRE := regexp.MustCompile(`redis\.p?call\('(\w+)'`)
 	tried := append(fitness.Rights(), "info") // Which the configuration takes.
 	for _, s := range handshakeScripts {
-		for _, m := range callRE.FindAllStringSubmatch(s.sourceArg.(string), -1) {
-			assert.Contains(t, tried, strings.ToLower(m[1]), s.name)
+		for _, m := range callRE.FindAllStringSubmatch(s.Source.(string), -1) {
+			assert.Contains(t, tried, strings.ToLower(m[1]), s.Name)
 		}
 	}
 }

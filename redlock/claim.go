@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/seed6c881748/redlock/internal/node"
 )
 
 // A claim is one attempt's token on a set of resources, and what is known of
@@ -15,7 +17,7 @@ import (
 // again: with one token over several attempts, what is late of an earlier
 // attempt would act on a later one.
 type claim struct {
-	tokenState
+	node.Token
 
 	resources []string // sorted, each once
 	keys      []any    // prefix+resource, boxed
@@ -38,7 +40,7 @@ func newClaim(resources []string, keys []any, owner string, ttl time.Duration, n
 		token += ownerMark + owner
 	}
 	c := &claim{resources: resources, keys: keys, token: token, args: lockArgs(token, ttl)}
-	c.begin(c, nodes, ttl)
+	c.Begin(c, nodes, ttl)
 	return c
 }
 
@@ -78,7 +80,7 @@ func digest(token string) string {
 	return hex.EncodeToString(sum[:6])
 }
 
-func (c *claim) lockCommand() command {
+func (c *claim) lockCommand() node.Command {
 	if c.fencing != nil {
 		return fencedLockCommand(c.args, c.fencing)
 	}
@@ -86,7 +88,7 @@ func (c *claim) lockCommand() command {
 }
 
 // wakeReader reads from the answer to a release for which no round waits who was told of it.
-func (c *claim) wakeReader() voter {
+func (c *claim) ReleaseVoter() node.Voter {
 	if c.wake == nil {
 		return nil
 	}
@@ -95,7 +97,7 @@ func (c *claim) wakeReader() voter {
 
 // releaseCommand is the release of a lock or of an attempt that was cut short, which
 // tell the next in line, or of one that has failed.
-func (c *claim) releaseCommand(now time.Time) command {
+func (c *claim) ReleaseCommand(now time.Time) node.Command {
 	if c.wake == nil {
 		return undoCommand(c.keys, c.args)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
@@ -202,14 +203,11 @@ func TestALockRequestThatWasGivenUpIsNotSent(t *testing.T) {
 		r := newRedlock(t, c)
 		warm(t, r)
 		cl := newClaim([]string{"a"}, []any{"a"}, "", time.Minute, 1)
-		rd := r.newRound(t.Context(), OpLock, cl, cl.lockCommand(), lockKind, decideLock, 1)
-		n := r.nodes[0]
-		n.mu.Lock()
-		cl.marks[0] |= markReleased
-		n.mu.Unlock()
+		rd := r.newRound(t.Context(), OpLock, cl, cl.lockCommand(), node.LockRequest, decideLock, 1)
+		r.nodes[0].Release(&cl.Token, 0)
 		rd.ask(time.Now(), time.Second)
 		<-rd.decided
-		assert.Equal(t, errWithdrawn, rd.copyVotes()[0].Err)
+		assert.Equal(t, node.ErrWithdrawn, rd.copyVotes()[0].Err)
 		requireNoKeys(t, c)
 	})
 }

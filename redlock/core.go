@@ -5,12 +5,13 @@ import (
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/admission"
+	"github.com/seed6c881748/redlock/internal/node"
 )
 
 // A core is what all calls of a Redlock share. Rounds, attempts, locks and those that wait
 // know it, and not the Redlock.
 type core struct {
-	nodes    []*node
+	nodes    []*node.Node
 	need     int
 	defaults options // not changed after New
 	events   *dispatcher
@@ -19,7 +20,7 @@ type core struct {
 	keeper   keeper
 	queue    queue
 	ready    readiness
-	ears     ears
+	ears     node.Subscriptions
 	guard    *guard // nil: no quarantine
 
 	admission *admission.Gate

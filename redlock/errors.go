@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/brief"
+	"github.com/seed6c881748/redlock/internal/node"
 )
 
 // The errors of calls; test for them with errors.Is. An error about the nodes is a
@@ -44,7 +45,7 @@ var (
 	ErrAlreadyHeld error = alreadyHeldError{}
 
 	// ErrClosed means that Close was called on the Redlock.
-	ErrClosed = errClosed
+	ErrClosed = node.ErrClosed
 
 	// ErrMaxHold means that KeepAlive or Do has held the lock for as long as WithMaxHold
 	// allows. It is a cause of their contexts, and may be matched by the error of Do.
@@ -60,12 +61,12 @@ var (
 
 	// ErrNodeTimeout means that the node did not answer within the node timeout, or not
 	// before its answer would have been too late to count.
-	ErrNodeTimeout = errTimeout
+	ErrNodeTimeout = node.ErrTimeout
 
 	// ErrOverloaded means that the node was not asked, because more was asked for than the
 	// nodes can answer in time: the attempt was turned away after waiting for its turn, or
 	// this node has left too many requests unanswered. Try again later; [Redlock.Lock] does.
-	ErrOverloaded = errOverloaded
+	ErrOverloaded = node.ErrOverloaded
 
 	// ErrQuarantined means that the node may have forgotten locks that are still held. It
 	// grants none until WithQuarantine's time is over, which is HolderTTL from now.
@@ -130,7 +131,7 @@ type Vote struct {
 	// the key has no expiry; with ErrQuarantined, how long the quarantine still lasts.
 	HolderTTL time.Duration
 
-	stance stance
+	stance node.Stance
 }
 
 // String returns the vote in the form that QuorumError.Error prints.
@@ -140,7 +141,7 @@ func (v Vote) String() string {
 		return v.Node + ": yes"
 	case v.Holder != "":
 		return v.Node + ": " + heldBy(v.Holder, v.Owner, v.HolderTTL)
-	case v.stance == no && v.Err == ErrTaken: //nolint:errorlint // Not what wraps it.
+	case v.stance == node.No && v.Err == ErrTaken: //nolint:errorlint // Not what wraps it.
 		return fmt.Sprintf("%s: left to another waiter for %v", v.Node, v.HolderTTL)
 	case v.Err == ErrNodeTimeout && v.Took > 0: //nolint:errorlint // As above.
 		return fmt.Sprintf("%s: node timeout after %s", v.Node, brief.Duration(v.Took))

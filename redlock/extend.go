@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/seed6c881748/redlock/internal/node"
 )
 
 // Extend sets the lock to end ttl, less the drift allowance, after the start of this call, on
@@ -63,8 +65,8 @@ func (l *Lock) extendNow(ctx context.Context, ttl time.Duration, h *hold) error 
 		return &waitError{op: OpExtend, resources: l.claim.resources, cause: err}
 	}
 	until := newDeadline(start, validity(ttl, l.o.driftFactor), wall)
-	l.claim.grow(ttl)
-	rd := l.r.newRound(ctx, OpExtend, l.claim, extendCommand(l.claim.keys, l.claim.token, ttl, l.claim.fencing), askKind, decideExtend, 0)
+	l.claim.Grow(ttl)
+	rd := l.r.newRound(ctx, OpExtend, l.claim, extendCommand(l.claim.keys, l.claim.token, ttl, l.claim.fencing), node.Ask, decideExtend, 0)
 	rd.until = until
 	rd.extension = &extension{lapse: lapse, settle: func(ballots []ballot) { l.repair(ballots, ttl) }}
 	timeout := l.o.nodeTimeout

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/seed6c881748/redlock/internal/node"
 )
 
 // Fencing tokens over N nodes.
@@ -57,10 +59,10 @@ func newGrants(n int) *grants {
 }
 
 // count notes the answer of node i, and returns what it is worth.
-func (g *grants) count(i int, out outcome) outcome {
-	g.fences[i] = out.fence
-	if out.stance == yes && !counts(out.fence, g.exact) {
-		out.stance, out.err = silent, errOtherFence
+func (g *grants) count(i int, out node.Outcome) node.Outcome {
+	g.fences[i] = out.Fence
+	if out.Stance == node.Yes && !counts(out.Fence, g.exact) {
+		out.Stance, out.Err = node.Silent, errOtherFence
 	}
 	return out
 }
@@ -141,7 +143,7 @@ func (b *bid) fence(ctx context.Context) (v verdict, waited error) {
 
 // raise starts a round that asks the nodes with smaller counters to raise them.
 func (b *bid) raise(timeout time.Duration) {
-	rd := b.a.r.newRound(b.ctx, OpLock, b.claim, command{}, askKind, decideLock, b.num)
+	rd := b.a.r.newRound(b.ctx, OpLock, b.claim, node.Command{}, node.Ask, decideLock, b.num)
 	rd.until = b.until
 	rd.raise(b.round)
 	b.round = rd
@@ -157,19 +159,19 @@ func (rd *round) raise(prev *round) {
 	fence, _, _ := fenceOf(prev.grants.fences, rd.r.need)
 	rd.start, rd.grants = prev.start, newGrants(len(prev.ballots))
 	rd.grants.exact = fence
-	rd.task.cmd = raiseCommand(rd.claim.args, fence, rd.claim.fencing)
+	rd.task.Command = raiseCommand(rd.claim.args, fence, rd.claim.fencing)
 	for i, b := range prev.ballots {
 		switch counter := prev.grants.fences[i]; {
-		case b.stance == pending:
-			rd.requests[i].task = nil
+		case b.stance == node.Pending:
+			rd.requests[i].Task = nil
 		case counter == 0:
 			rd.skip(i, b)
 		case counter == fence:
 			rd.grants.fences[i] = fence
-			b.stance, b.err = yes, nil
+			b.stance, b.err = node.Yes, nil
 			rd.skip(i, b)
 		case counter > fence:
-			b.stance, b.err = silent, errOtherFence
+			b.stance, b.err = node.Silent, errOtherFence
 			rd.skip(i, b)
 		}
 	}
@@ -180,11 +182,11 @@ func (rd *round) raise(prev *round) {
 // be raised, too: to wait for it until the next raise would be to wait for those that
 // do not answer. It is the caller's to ask then, unless ask is still to come. rd.mu is
 // held.
-func (rd *round) raiseLate(i int, out outcome) (late, send bool) {
+func (rd *round) raiseLate(i int, out node.Outcome) (late, send bool) {
 	req := &rd.requests[i] // In other rounds than a raise, exact is 0.
-	if out.stance != yes || out.fence >= rd.grants.exact || req.task != nil {
+	if out.Stance != node.Yes || out.Fence >= rd.grants.exact || req.Task != nil {
 		return false, false
 	}
-	req.task = &rd.task
+	req.Task = &rd.task
 	return true, rd.asked
 }

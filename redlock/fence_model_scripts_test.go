@@ -9,6 +9,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
@@ -57,17 +58,17 @@ func twinName(r int) string { return string(rune('x' + r)) }
 func twinCounter(r int) string { return reservedMark + counterMark + twinName(r) }
 
 // eval sends a command as a pipeline does.
-func (tw *fenceTwin) eval(cmd command) (any, error) {
-	args, keys := []any{cmd.script.sourceArg}, len(cmd.keys)
-	if cmd.script.session {
+func (tw *fenceTwin) eval(cmd node.Command) (any, error) {
+	args, keys := []any{cmd.Script.Source}, len(cmd.Keys)
+	if cmd.Script.Session {
 		keys++
 	}
-	args = append(append(args, keys), cmd.keys...)
-	if cmd.script.session {
+	args = append(append(args, keys), cmd.Keys...)
+	if cmd.Script.Session {
 		args = append(args, "stone")
 	}
-	args = append(args, cmd.argv...)
-	if cmd.script.session {
+	args = append(args, cmd.Args...)
+	if cmd.Script.Session {
 		args = append(args, 1)
 	}
 	return tw.conn.Do("EVAL", args...)
@@ -126,7 +127,7 @@ func (tw *fenceTwin) lock(k int) {
 	before := time.Now()
 	reply, err := tw.eval(cmd)
 	if low == 0 && err == nil {
-		if fence := cmd.script.decode(reply).fence; fence > 0 {
+		if fence := cmd.Script.Decode(reply).Fence; fence > 0 {
 			require.GreaterOrEqual(tw.t, fence, before.Truncate(time.Second).UnixMicro())
 			require.LessOrEqual(tw.t, fence, max(top+1, proposal, time.Now().UnixMicro()))
 			proposal = fence
@@ -144,9 +145,9 @@ func (tw *fenceTwin) lock(k int) {
 		tw.granted++
 	}
 	require.NoError(tw.t, err)
-	out := cmd.script.decode(reply)
-	require.Equal(tw.t, want, out.fence)
-	require.Equal(tw.t, want > 0, out.stance == yes)
+	out := cmd.Script.Decode(reply)
+	require.Equal(tw.t, want, out.Fence)
+	require.Equal(tw.t, want > 0, out.Stance == node.Yes)
 }
 
 // keep sends one of the other requests of attempt k.
@@ -155,7 +156,7 @@ func (tw *fenceTwin) keep(k int) {
 	c, token, wants := tw.claims[k], uint8(k+1), tw.wants[k]
 	fence := tw.number(k)
 	c.fencing.fence = fence
-	var cmd command
+	var cmd node.Command
 	var want int64
 	switch tw.rand.IntN(3) {
 	case 0:
@@ -167,9 +168,9 @@ func (tw *fenceTwin) keep(k int) {
 	}
 	reply, err := tw.eval(cmd)
 	require.NoError(tw.t, err)
-	require.Equal(tw.t, want, reply, cmd.script.name)
-	if cmd.script == raiseScript {
-		require.Equal(tw.t, want, cmd.script.decode(reply).fence)
+	require.Equal(tw.t, want, reply, cmd.Script.Name)
+	if cmd.Script == raiseScript {
+		require.Equal(tw.t, want, cmd.Script.Decode(reply).Fence)
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/conn"
+	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
@@ -40,9 +41,9 @@ type liar struct {
 }
 
 // scriptOf returns the library's script with this hash or source.
-func scriptOf(program string) *script {
-	for _, s := range append([]*script{tombstoneScript}, handshakeScripts...) {
-		if program == s.shaArg || program == s.sourceArg {
+func scriptOf(program string) *node.Script {
+	for _, s := range append([]*node.Script{node.Tombstone}, handshakeScripts...) {
+		if program == s.Hash || program == s.Source {
 			return s
 		}
 	}
@@ -50,7 +51,7 @@ func scriptOf(program string) *script {
 }
 
 // isBidding reports whether a lock is got by the answers to a script.
-func isBidding(s *script) bool {
+func isBidding(s *node.Script) bool {
 	switch s {
 	case lockScript, fencedLockScript, queueScript, fencedQueueScript, raiseScript:
 		return true
@@ -185,7 +186,7 @@ func (n *liar) reply(args []string) (string, error) {
 }
 
 // honest is an answer as it should be.
-func (n *liar) honest(s *script, argv []string) int64 {
+func (n *liar) honest(s *node.Script, argv []string) int64 {
 	switch s {
 	case raiseScript:
 		fence, _ := strconv.ParseInt(argv[1], 10, 64)
@@ -204,7 +205,7 @@ func (n *liar) honest(s *script, argv []string) int64 {
 
 // near is a number near the one that the request is about: the fence to which the
 // counter is to be raised, or one that is the same on all nodes.
-func near(s *script, argv []string, by int64) int64 {
+func near(s *node.Script, argv []string, by int64) int64 {
 	if s != raiseScript {
 		return 1000 + by
 	}
@@ -226,7 +227,7 @@ var (
 
 // lie answers with what the next bytes of the script say. 0 to 127 are numbers near
 // the one that is asked for, since most others end an attempt at once.
-func (n *liar) lie(s *script, argv []string) (string, error) {
+func (n *liar) lie(s *node.Script, argv []string) (string, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	next := func() int {

@@ -6,6 +6,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/node"
 )
 
 // A grant that comes when a quorum has agreed is a yes, and nothing is asked of its
@@ -15,16 +17,16 @@ func TestAGrantAfterTheAgreementIsLeftAlone(t *testing.T) {
 	pool := forbidden{t}
 	r, err := New([]Node{{"a", pool}, {"b", pool}, {"c", pool}}, WithFencing())
 	require.NoError(t, err)
-	rd := r.newRound(t.Context(), OpLock, newClaim([]string{"x"}, []any{"x"}, "", ttl, 3), command{}, lockKind, decideLock, 1)
+	rd := r.newRound(t.Context(), OpLock, newClaim([]string{"x"}, []any{"x"}, "", ttl, 3), node.Command{}, node.LockRequest, decideLock, 1)
 	rd.grants, rd.asked = newGrants(3), true
-	rd.requests[2].task = nil // As succeed leaves a node that has not answered.
+	rd.requests[2].Task = nil // As succeed leaves a node that has not answered.
 	for i, fence := range []int64{9, 9, 5} {
-		rd.vote(i, outcome{stance: yes, fence: fence}, time.Now())
+		rd.Vote(i, node.Outcome{Stance: node.Yes, Fence: fence}, time.Now())
 	}
 	fence, grants := rd.fence()
 	assert.EqualValues(t, 9, fence)
 	assert.Equal(t, 3, grants)
-	assert.Nil(t, rd.requests[2].task)
+	assert.Nil(t, rd.requests[2].Task)
 	require.NoError(t, rd.ballots[2].err)
 	assert.Zero(t, rd.pending)
 	require.NoError(t, r.Close(t.Context()))

@@ -62,7 +62,7 @@ func takeAway(t *testing.T, n *testcluster.Node) {
 	}
 }
 
-func raiseMark() string { return raiseScript.shaArg.(string) }
+func raiseMark() string { return raiseScript.Hash.(string) }
 
 func TestFenceOf(t *testing.T) {
 	for _, tc := range []struct {
@@ -231,7 +231,7 @@ func TestALateGrantStandsInForOneThatWasLost(t *testing.T) {
 			base := ahead()
 			setCounters(t, c, "x", base, base+10, base+third)
 			var late atomic.Bool
-			onScript(t, c.Nodes[2], fencedLockScript.shaArg.(string), func() {
+			onScript(t, c.Nodes[2], fencedLockScript.Hash.(string), func() {
 				late.Store(true)
 				time.Sleep(10 * time.Millisecond)
 			})

@@ -14,6 +14,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
@@ -163,13 +164,13 @@ func TestAReplyOfAbsurdLengthIsOnlyALostVote(t *testing.T) {
 
 func TestAYesForANoScriptIsNoVote(t *testing.T) {
 	for _, s := range []string{":2\r\n", "+OK\r\n", "$1\r\n1\r\n", "*0\r\n", ":-1\r\n", "*2\r\n:1\r\n:1\r\n", "$-1\r\n"} {
-		out := lockScript.decode(replyOf(t, s))
-		require.Error(t, out.err, s)
-		require.NotErrorIs(t, out.err, ErrTaken, s)
-		out = unlockScript.decode(replyOf(t, s))
-		require.Error(t, out.err, s)
-		out = tombstoneScript.decode(replyOf(t, s))
-		require.Error(t, out.err, s)
+		out := lockScript.Decode(replyOf(t, s))
+		require.Error(t, out.Err, s)
+		require.NotErrorIs(t, out.Err, ErrTaken, s)
+		out = unlockScript.Decode(replyOf(t, s))
+		require.Error(t, out.Err, s)
+		out = node.Tombstone.Decode(replyOf(t, s))
+		require.Error(t, out.Err, s)
 	}
 }
 

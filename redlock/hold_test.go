@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
@@ -341,7 +342,7 @@ func TestAnExtensionDoesNotLengthenAMinHold(t *testing.T) {
 		require.NoError(t, err)
 		synctest.Wait()
 		require.NoError(t, l.Unlock(t.Context()))
-		rd := r.newRound(t.Context(), OpExtend, l.claim, extendCommand(l.claim.keys, l.claim.token, time.Hour, nil), askKind, decideExtend, 0)
+		rd := r.newRound(t.Context(), OpExtend, l.claim, extendCommand(l.claim.keys, l.claim.token, time.Hour, nil), node.Ask, decideExtend, 0)
 		rd.ask(time.Now(), time.Second)
 		<-rd.decided
 		time.Sleep(time.Until(start.Add(5 * time.Second)))

@@ -84,10 +84,10 @@ func (r *Redlock) Inspect(ctx context.Context, resource string) (Inspection, err
 	for i, n := range r.nodes {
 		g.Go(func() error {
 			start := time.Now()
-			out := n.call(ctx, cmd, r.defaults.nodeTimeout)
+			out := n.Call(ctx, cmd, r.defaults.nodeTimeout)
 			in.Nodes[i] = NodeInspection{
-				Node: n.name, Took: time.Since(start), Err: out.err,
-				Holder: out.holder, Owner: out.owner, Token: short(out.value), TTL: out.holderTTL,
+				Node: n.Name, Took: time.Since(start), Err: out.Err,
+				Holder: out.Holder, Owner: out.Owner, Token: short(out.Value), TTL: out.HolderTTL,
 			}
 			return nil
 		})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/admission"
 	"github.com/seed6c881748/redlock/internal/conn"
+	"github.com/seed6c881748/redlock/internal/node"
 )
 
 // A Node is one Redis master: independent of the others, neither replicated to
@@ -82,7 +83,7 @@ func New(nodes []Node, opts ...Option) (*Redlock, error) {
 	r.keeper.init(r.calls, r.wall)
 	r.queue.r = &r.core
 	r.channel = o.prefix + reservedMark + channelMark + newToken()[:16]
-	r.ears = ears{need: r.need, channel: r.channel, message: r.queue.message, changed: r.queue.listening}
+	r.ears = node.Subscriptions{Need: r.need, Channel: r.channel, Message: r.queue.message, Changed: r.queue.listening}
 	seen := make(map[string]int, len(nodes))
 	for i, n := range nodes {
 		if d, ok := n.Pool.(*conn.Dialer); ok && d.Err != nil {
@@ -98,16 +99,16 @@ func New(nodes []Node, opts ...Option) (*Redlock, error) {
 			return nil, fmt.Errorf("redlock: nodes %d and %d are both named %q", j, i, n.Name)
 		}
 		seen[n.Name] = i
-		c := nodeConfig{
-			name: n.Name, pool: n.Pool, session: o.prefix + reservedMark + "s:" + newToken()[:16],
-			timeout: o.nodeTimeout, connectTimeout: o.connectTimeout,
-			crowd: r.admission.UnansweredLimit(), scripts: handshakeScripts, watcher: &nodeObserver{&r.core, n.Name},
+		c := node.Config{
+			Name: n.Name, Pool: n.Pool, Session: o.prefix + reservedMark + "s:" + newToken()[:16],
+			Timeout: o.nodeTimeout, ConnectTimeout: o.connectTimeout,
+			Crowd: r.admission.UnansweredLimit(), Scripts: handshakeScripts, Observer: &nodeObserver{&r.core, n.Name},
 		}
 		if r.guard != nil {
-			c.dialect, c.scripts = r.guard, unguardedScripts
+			c.Dialect, c.Scripts = r.guard, unguardedScripts
 		}
-		nd := newNode(c)
-		r.ears.add(nd)
+		nd := node.New(c)
+		r.ears.Add(nd)
 		r.nodes = append(r.nodes, nd)
 	}
 	return r, nil
@@ -291,12 +292,12 @@ func (r *Redlock) disconnect(ctx context.Context) {
 	defer cancel()
 	var g errgroup.Group
 	g.Go(func() error {
-		r.ears.close(ctx)
+		r.ears.Close(ctx)
 		return nil
 	})
 	for _, n := range r.nodes {
 		g.Go(func() error {
-			n.close(ctx)
+			n.Close(ctx)
 			return nil
 		})
 	}

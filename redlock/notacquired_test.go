@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
@@ -215,18 +216,18 @@ func TestALockOfWhatTheContextsLockHoldsFailsAtOnce(t *testing.T) {
 }
 
 func TestRetryAfter(t *testing.T) {
-	held := func(d time.Duration) Vote { return Vote{Err: ErrTaken, Holder: "x", HolderTTL: d, stance: no} }
+	held := func(d time.Duration) Vote { return Vote{Err: ErrTaken, Holder: "x", HolderTTL: d, stance: node.No} }
 	silence := Vote{Err: ErrNodeTimeout}
 	for name, k := range map[string]struct {
 		want  time.Duration
 		votes []Vote
 	}{
-		"one holder":                {3 * time.Second, []Vote{held(3 * time.Second), held(2 * time.Second), {Err: ErrPending, stance: pending}, held(4 * time.Second), held(4 * time.Second)}},
+		"one holder":                {3 * time.Second, []Vote{held(3 * time.Second), held(2 * time.Second), {Err: ErrPending, stance: node.Pending}, held(4 * time.Second), held(4 * time.Second)}},
 		"no expiry":                 {0, []Vote{held(-1), held(-1), held(-1), held(time.Second), held(time.Second)}},
 		"one without expiry":        {time.Second, []Vote{held(-1), held(time.Second), held(time.Second), held(time.Second), held(time.Second)}},
 		"nodes without an answer":   {0, []Vote{silence, silence, silence, held(time.Second), held(time.Second)}},
 		"quarantine":                {time.Minute, []Vote{silence, silence, held(time.Second), held(time.Second), {Err: ErrQuarantined, HolderTTL: time.Minute}}},
-		"nothing but pending votes": {0, []Vote{{stance: pending}, {stance: pending}, {stance: pending}, silence, silence}},
+		"nothing but pending votes": {0, []Vote{{stance: node.Pending}, {stance: node.Pending}, {stance: node.Pending}, silence, silence}},
 		"no votes":                  {0, nil},
 	} {
 		e := &QuorumError{Op: OpLock, Need: 3, Votes: k.votes, reason: ErrTaken}

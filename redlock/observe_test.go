@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
@@ -470,6 +471,14 @@ func TestAnIdleConnectionIsKeptAlive(t *testing.T) {
 	})
 }
 
+// fillBacklog has a node that hangs owe as many answers as it may.
+func fillBacklog(t *testing.T, n *node.Node) {
+	t.Helper()
+	for n.Status().Backlog < node.MaxBacklog {
+		require.NoError(t, n.Enqueue(&node.Request{Task: &node.Task{Kind: node.Ask, Limit: n.Timeout}}, time.Now()))
+	}
+}
+
 func TestAFullBacklogRefusesLocksButNotReleases(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
@@ -483,19 +492,14 @@ func TestAFullBacklogRefusesLocksButNotReleases(t *testing.T) {
 			givenUp <- cancelled
 		}()
 		synctest.Wait()
-		n := r.nodes[0]
-		n.mu.Lock()
-		for range maxBacklog {
-			n.push(&request{task: &task{kind: pingKind, limit: n.timeout}})
-		}
-		n.mu.Unlock()
+		fillBacklog(t, r.nodes[0])
 		_, err = r.TryLock(t.Context(), []string{"b"}, ttl)
 		require.ErrorIs(t, err, ErrNoQuorum)
-		assert.Equal(t, errBacklog, votesOf(t, err)[0].Err)
+		assert.Equal(t, node.ErrBacklog, votesOf(t, err)[0].Err)
 		cancel()
 		require.ErrorIs(t, <-givenUp, context.Canceled)
 		time.AfterFunc(10*time.Millisecond, func() { assert.NoError(t, c.Nodes[0].Resume()) })
-		require.Greater(t, r.Stats().Nodes[0].Backlog, maxBacklog)
+		require.GreaterOrEqual(t, r.Stats().Nodes[0].Backlog, node.MaxBacklog)
 		require.NoError(t, l.Unlock(t.Context()), "all of them wait, and it waits behind them")
 		requireNoKeys(t, c)
 	})
@@ -590,7 +594,7 @@ func TestAQuorumAfterTheCallWasCutShortIsNone(t *testing.T) {
 			require.NoError(t, n.Slow(time.Millisecond, time.Millisecond))
 		}
 		cl := newClaim([]string{"a"}, []any{"a"}, "", time.Minute, 3)
-		rd := r.newRound(t.Context(), OpLock, cl, cl.lockCommand(), lockKind, decideLock, 1)
+		rd := r.newRound(t.Context(), OpLock, cl, cl.lockCommand(), node.LockRequest, decideLock, 1)
 		rd.ask(time.Now(), 100*time.Millisecond)
 		rd.giveUp(context.Canceled)
 		time.Sleep(10 * time.Millisecond)

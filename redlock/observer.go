@@ -9,26 +9,26 @@ type nodeObserver struct {
 	name string
 }
 
-func (o *nodeObserver) up() {
+func (o *nodeObserver) Up() {
 	o.r.ready.up.Add(1)
 	o.r.ready.tell()
 	o.send(Event{Kind: EventNodeUp})
 }
 
-func (o *nodeObserver) ended() {
+func (o *nodeObserver) Ended() {
 	o.r.ready.up.Add(-1)
 	o.r.ready.tell()
 }
 
-func (o *nodeObserver) changed() { o.r.ready.tell() }
+func (o *nodeObserver) Changed() { o.r.ready.tell() }
 
-func (o *nodeObserver) lost(why error) { o.send(Event{Kind: EventNodeDown, Err: why}) }
+func (o *nodeObserver) Lost(why error) { o.send(Event{Kind: EventNodeDown, Err: why}) }
 
-func (o *nodeObserver) settled(unknown, released int) {
+func (o *nodeObserver) Settled(unknown, released int) {
 	o.send(Event{Kind: EventNodeCleaned, Unknown: unknown, Cleaned: released})
 }
 
-func (o *nodeObserver) deaf(why error) { o.send(Event{Kind: EventPolling, Err: why}) }
+func (o *nodeObserver) Deaf(why error) { o.send(Event{Kind: EventPolling, Err: why}) }
 
 func (o *nodeObserver) send(e Event) {
 	e.Node = o.name

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/admission"
+	"github.com/seed6c881748/redlock/internal/node"
 )
 
 // This file is about what a call and its caller notice of an overload; package admission
@@ -21,7 +22,7 @@ func (a *acquisition) turnedAway(ctx context.Context, why error, number int) err
 		Votes: make([]Vote, len(a.r.nodes)), reason: ErrNoQuorum, prefix: a.r.defaults.prefix,
 	}
 	for i, n := range a.r.nodes {
-		e.Votes[i] = Vote{Node: n.name, Err: ErrOverloaded, stance: silent}
+		e.Votes[i] = Vote{Node: n.Name, Err: ErrOverloaded, stance: node.Silent}
 	}
 	if !errors.Is(why, admission.ErrTurnedAway) {
 		return a.endedBy(why, e)
@@ -29,7 +30,7 @@ func (a *acquisition) turnedAway(ctx context.Context, why error, number int) err
 	a.r.counters.overloaded.Add(1)
 	now := time.Now()
 	for _, n := range a.r.nodes {
-		n.shun(now, a.o.nodeTimeout)
+		n.RefusedElsewhere(now, a.o.nodeTimeout)
 	}
 	a.r.overloads.report(ctx, a.r.events, e)
 	return e
@@ -45,7 +46,7 @@ func (rd *round) leaveLocked(now time.Time) {
 	}
 	took := now.Sub(rd.start)
 	rd.r.admission.Leave(admission.Sample{
-		Took: took, Timeout: rd.admitted, Answered: v == granted || v == taken, Late: v == noQuorum && took >= rd.task.limit,
+		Took: took, Timeout: rd.admitted, Answered: v == granted || v == taken, Late: v == noQuorum && took >= rd.task.Limit,
 	}, now)
 	rd.admitted = 0
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
@@ -479,7 +480,7 @@ func TestLongTimeoutsOnADeadConnectionHoldUpNobody(t *testing.T) {
 		blackHole(false) // For new connections.
 		_, err := r.TryLock(t.Context(), []string{"x"}, ttl)
 		require.True(t, isOverload(err), "%v", err)
-		time.Sleep(minSilence + watchInterval)
+		time.Sleep(node.MinSilence + node.WatchInterval)
 		l, err := r.TryLock(t.Context(), []string{"x"}, ttl)
 		require.NoError(t, err)
 		require.NoError(t, l.Unlock(t.Context()))

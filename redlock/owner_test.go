@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
@@ -29,7 +30,7 @@ func TestARefusalShowsTheHoldersLabel(t *testing.T) {
 			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 				a, b := newRedlock(t, c, append(opts, WithOwner("default"))...), newRedlock(t, c, opts...)
 				if a.defaults.quarantine > 0 {
-					require.NoError(t, a.Admit(t.Context(), a.nodes[0].name, a.nodes[1].name, a.nodes[2].name))
+					require.NoError(t, a.Admit(t.Context(), a.nodes[0].Name, a.nodes[1].Name, a.nodes[2].Name))
 				}
 				l, err := a.TryLock(t.Context(), []string{"a"}, 5*time.Second, WithOwner(oddOwner))
 				require.NoError(t, err)
@@ -197,27 +198,27 @@ func TestEventsShowWhoseLockTheyAreAbout(t *testing.T) {
 // worth.
 func TestAnswersWithoutALabel(t *testing.T) {
 	d := []byte("0a1b2c3d4e5f")
-	for _, s := range []*script{lockScript, fencedLockScript, queueScript, fencedQueueScript} {
-		out := s.decode([]any{int64(5), d})
-		require.Equal(t, outcome{stance: no, err: ErrTaken, holder: string(d), holderTTL: 5 * time.Millisecond}, out, s.name)
-		out = s.decode([]any{int64(5), d, []byte("me")})
-		require.Equal(t, outcome{stance: no, err: ErrTaken, holder: string(d), owner: "me", holderTTL: 5 * time.Millisecond}, out, s.name)
+	for _, s := range []*node.Script{lockScript, fencedLockScript, queueScript, fencedQueueScript} {
+		out := s.Decode([]any{int64(5), d})
+		require.Equal(t, node.Outcome{Stance: node.No, Err: ErrTaken, Holder: string(d), HolderTTL: 5 * time.Millisecond}, out, s.Name)
+		out = s.Decode([]any{int64(5), d, []byte("me")})
+		require.Equal(t, node.Outcome{Stance: node.No, Err: ErrTaken, Holder: string(d), Owner: "me", HolderTTL: 5 * time.Millisecond}, out, s.Name)
 		for _, label := range []string{"", "x\ny", "\xff", strings.Repeat("x", maxOwner+1)} {
-			out = s.decode([]any{int64(5), d, []byte(label)})
-			require.ErrorIs(t, out.err, ErrTaken)
-			require.Empty(t, out.owner, "what is no label is not shown")
+			out = s.Decode([]any{int64(5), d, []byte(label)})
+			require.ErrorIs(t, out.Err, ErrTaken)
+			require.Empty(t, out.Owner, "what is no label is not shown")
 		}
 		for _, bad := range [][]any{{int64(5), d, int64(1)}, {int64(5), d, nil}, {int64(5), d, d, d, d}, {int64(5)}, {d, int64(5), d}} {
-			require.NotErrorIs(t, s.decode(bad).err, ErrTaken, "%s %v", s.name, bad)
-			require.Error(t, s.decode(bad).err, "%s %v", s.name, bad)
+			require.NotErrorIs(t, s.Decode(bad).Err, ErrTaken, "%s %v", s.Name, bad)
+			require.Error(t, s.Decode(bad).Err, "%s %v", s.Name, bad)
 		}
 	}
-	out := queueScript.decode([]any{int64(5), d, []byte("me"), []byte("why")})
-	require.Equal(t, "me", out.owner)
-	require.Equal(t, "why", out.unqueued)
-	require.Equal(t, "me", inspectScript.decode([]any{d, int64(5), d, []byte("me")}).owner)
-	require.Empty(t, inspectScript.decode([]any{d, int64(5), d}).owner)
-	require.Error(t, inspectScript.decode([]any{d, int64(5), d, int64(1)}).err)
+	out := queueScript.Decode([]any{int64(5), d, []byte("me"), []byte("why")})
+	require.Equal(t, "me", out.Owner)
+	require.Equal(t, "why", out.Unqueued)
+	require.Equal(t, "me", inspectScript.Decode([]any{d, int64(5), d, []byte("me")}).Owner)
+	require.Empty(t, inspectScript.Decode([]any{d, int64(5), d}).Owner)
+	require.Error(t, inspectScript.Decode([]any{d, int64(5), d, int64(1)}).Err)
 }
 
 func FuzzOwnerOf(f *testing.F) {

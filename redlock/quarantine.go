@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/seed6c881748/redlock/internal/conn"
+	"github.com/seed6c881748/redlock/internal/node"
 )
 
 // A node that restarts without its data votes again, for a second holder while the first
@@ -61,20 +62,20 @@ func newGuard(o *options, nodes int) *guard {
 type runGuard struct {
 	*guard
 
-	fast map[*script]*script // nil: its texts are not to be used; see fastScripts
+	fast map[*node.Script]*node.Script // nil: its texts are not to be used; see fastScripts
 
 	// Why the node has last abstained, if it has, and until when. Guarded by node.mu.
 	abstained error
 	until     time.Time
 }
 
-func (g *runGuard) key() any { return g.marker }
+func (g *runGuard) Key() any { return g.marker }
 
-func (g *runGuard) args() []any { return g.last }
+func (g *runGuard) Args() []any { return g.last }
 
 // script is the one to send: by its source if eval, and then, or if the server has
 // forgotten its scripts, one that looks at the run.
-func (g *runGuard) script(s *script, eval, forgot bool) *script {
+func (g *runGuard) Script(s *node.Script, eval, forgot bool) *node.Script {
 	if g.fast == nil || eval || forgot {
 		return slowScripts[s]
 	}
@@ -83,10 +84,10 @@ func (g *runGuard) script(s *script, eval, forgot bool) *script {
 
 // questions look at the server's run and at the marker, and have it know the scripts that
 // grant.
-func (g *guard) questions() [][]any {
+func (g *guard) Questions() [][]any {
 	commands := [][]any{{"INFO", "server"}, lookCommand(slowScripts[lockScript], g)}
 	for _, s := range slowScripts {
-		commands = append(commands, []any{"SCRIPT", "LOAD", s.sourceArg})
+		commands = append(commands, []any{"SCRIPT", "LOAD", s.Source})
 	}
 	return commands
 }
@@ -94,12 +95,12 @@ func (g *guard) questions() [][]any {
 // learn has a new connection's server learn the fast texts of the scripts that grant,
 // once the questions have been answered. What the server refuses is not fatal: the
 // scripts will say so when they are needed, and extensions and releases do not need them.
-func (all *guard) learn(ctx context.Context, w *conn.Wire, answers []conn.Answer) (connDialect, error) {
+func (all *guard) Learn(ctx context.Context, w *conn.Wire, answers []conn.Answer) (node.ConnDialect, error) {
 	g := &runGuard{guard: all}
 	text, _ := answers[0].Reply.([]byte)
 	info := conn.ParseInfo(string(text))
 	if answers[1].Err == nil {
-		g.heard(lockScript.decode(answers[1].Reply), time.Now())
+		g.Heard(lockScript.Decode(answers[1].Reply), time.Now())
 	}
 	version, _ := conn.Major(info["redis_version"])
 	if answers[1].Err != nil || version < 7 || info.Run() == "" {
@@ -125,18 +126,18 @@ func (all *guard) learn(ctx context.Context, w *conn.Wire, answers []conn.Answer
 
 // heard notes whether the node has abstained. node.mu is held, unless the handshake still
 // goes on.
-func (g *runGuard) heard(out outcome, now time.Time) {
+func (g *runGuard) Heard(out node.Outcome, now time.Time) {
 	switch {
-	case out.abstained:
-		g.abstained, g.until = out.err, now.Add(out.holderTTL)
-	case out.stance != silent:
+	case out.Abstained:
+		g.abstained, g.until = out.Err, now.Add(out.HolderTTL)
+	case out.Stance != node.Silent:
 		g.abstained = nil
 	}
 }
 
 // abstains returns why the node grants no lock at present, as far as is known; nil if it
 // may. node.mu is held.
-func (g *runGuard) abstains(now time.Time) error {
+func (g *runGuard) Abstains(now time.Time) error {
 	switch left := g.until.Sub(now); {
 	case !errors.Is(g.abstained, ErrQuarantined):
 		return g.abstained
@@ -188,9 +189,9 @@ func (r *Redlock) Admit(ctx context.Context, nodes ...string) error {
 	if len(nodes) == 0 {
 		return errors.New("redlock: admit: no nodes")
 	}
-	named := make([]*node, len(nodes))
+	named := make([]*node.Node, len(nodes))
 	for i, name := range nodes {
-		at := slices.IndexFunc(r.nodes, func(n *node) bool { return n.name == name })
+		at := slices.IndexFunc(r.nodes, func(n *node.Node) bool { return n.Name == name })
 		if at < 0 {
 			return fmt.Errorf("redlock: admit: no node is named %q", name)
 		}
@@ -208,7 +209,7 @@ func (r *Redlock) Admit(ctx context.Context, nodes ...string) error {
 	for i, n := range named {
 		g.Go(func() error {
 			if err := r.guard.admit(ctx, n, r.defaults.nodeTimeout); err != nil {
-				failed[i] = fmt.Errorf("redlock: admit: %s: %w", n.name, err)
+				failed[i] = fmt.Errorf("redlock: admit: %s: %w", n.Name, err)
 			}
 			return nil
 		})
@@ -222,14 +223,14 @@ func (r *Redlock) Admit(ctx context.Context, nodes ...string) error {
 
 // admit is for the run that the node is in now: a request that is delivered late, when
 // the caller has been told that it failed, must not admit a later one.
-func (g *guard) admit(ctx context.Context, n *node, timeout time.Duration) error {
-	run := n.call(ctx, runCommand(), timeout)
-	if run.err != nil {
-		return run.err
+func (g *guard) admit(ctx context.Context, n *node.Node, timeout time.Duration) error {
+	run := n.Call(ctx, runCommand(), timeout)
+	if run.Err != nil {
+		return run.Err
 	}
-	out := n.call(ctx, admitCommand(g, run.value), timeout)
-	if out.stance == no {
+	out := n.Call(ctx, admitCommand(g, run.Value), timeout)
+	if out.Stance == node.No {
 		return errors.New("it has restarted meanwhile")
 	}
-	return out.err
+	return out.Err
 }

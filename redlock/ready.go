@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/seed6c881748/redlock/internal/node"
 )
 
 // Making a connection is not answering a request: with TLS, a password and a far node it
@@ -57,7 +59,7 @@ func (r *core) connected(ctx context.Context) error {
 		changed := r.ready.next() // Before the look, or a change in between would be missed.
 		ups, comings := 0, 0
 		for _, n := range r.nodes {
-			switch up, coming := n.coming(); {
+			switch up, coming := n.Coming(); {
 			case up:
 				ups++
 			case coming:
@@ -83,9 +85,9 @@ func (r *core) connected(ctx context.Context) error {
 // asked.
 func (a *acquisition) unasked(ctx context.Context, number int, cause error) error {
 	c := newClaim(a.resources, a.keys, a.o.owner, a.ttl, len(a.r.nodes))
-	rd := a.r.newRound(ctx, OpLock, c, command{}, lockKind, decideLock, number)
+	rd := a.r.newRound(ctx, OpLock, c, node.Command{}, node.LockRequest, decideLock, number)
 	for i, n := range a.r.nodes {
-		b := ballot{err: n.unreached(), stance: silent}
+		b := ballot{err: n.Unreached(), stance: node.Silent}
 		if b.err == nil {
 			b.err = ErrPending
 		}

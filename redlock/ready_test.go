@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/conn"
+	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
@@ -193,7 +194,7 @@ func TestAWaitForConnectionsEndsWithItsCall(t *testing.T) {
 				require.ErrorAs(t, err, &no)
 				require.Len(t, no.Votes, 3)
 				for _, v := range no.Votes {
-					require.ErrorIs(t, v.Err, errUnreached)
+					require.ErrorIs(t, v.Err, node.ErrUnreached)
 				}
 				time.Sleep(5 * time.Second)
 				require.NoError(t, r.Close(context.Background()))

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/conn"
+	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
@@ -183,7 +184,7 @@ func TestRealQuarantineTakesTheRightToInfo(t *testing.T) {
 	_, err = r.TryLock(t.Context(), []string{"x"}, time.Second)
 	require.ErrorIs(t, err, ErrNoQuorum)
 	require.ErrorContains(t, err, "the right to INFO")
-	require.Error(t, r.Admit(t.Context(), r.nodes[0].name))
+	require.Error(t, r.Admit(t.Context(), r.nodes[0].Name))
 }
 
 // multiplexed puts a proxy before each server that keeps its clients' connections
@@ -390,7 +391,7 @@ func TestRealALateAdmitIsNotForTheNextRun(t *testing.T) {
 	require.ErrorContains(t, err, "quarantined")
 
 	conn := adminConn(t, n)
-	stale, err := redis.Int(conn.Do("EVAL", admitScript.sourceArg, 1, r.guard.marker, strings.Repeat("ab", 20), "1", 2000))
+	stale, err := redis.Int(conn.Do("EVAL", admitScript.Source, 1, r.guard.marker, strings.Repeat("ab", 20), "1", 2000))
 	require.NoError(t, err)
 	require.Zero(t, stale)
 }
@@ -440,19 +441,19 @@ func TestRealATextOfAnEarlierRun(t *testing.T) {
 	l, err := r.TryLock(t.Context(), []string{"warm"}, time.Second)
 	require.NoError(t, err)
 	require.NoError(t, l.Unlock(t.Context()))
-	require.NotNil(t, r.nodes[0].spoken.(*runGuard).fast)
+	require.NotNil(t, r.nodes[0].Speaks().(*runGuard).fast)
 	conn := adminConn(t, n)
-	known := func(s *script) bool {
-		found, failed := redis.Ints(conn.Do("SCRIPT", "EXISTS", s.shaArg))
+	known := func(s *node.Script) bool {
+		found, failed := redis.Ints(conn.Do("SCRIPT", "EXISTS", s.Hash))
 		require.NoError(t, failed)
 		return found[0] == 1
 	}
-	require.True(t, known(r.nodes[0].spoken.(*runGuard).fast[lockScript]))
+	require.True(t, known(r.nodes[0].Speaks().(*runGuard).fast[lockScript]))
 	require.NoError(t, n.FlushScripts())
 	l, err = r.TryLock(t.Context(), []string{"x"}, time.Second)
 	require.NoError(t, err)
 	require.NoError(t, l.Unlock(t.Context()))
-	assert.False(t, known(r.nodes[0].spoken.(*runGuard).fast[lockScript]))
+	assert.False(t, known(r.nodes[0].Speaks().(*runGuard).fast[lockScript]))
 	assert.True(t, known(slowScripts[lockScript]))
 
 	earlier := strings.Repeat("ab", 20)
@@ -460,14 +461,14 @@ func TestRealATextOfAnEarlierRun(t *testing.T) {
 	require.NoError(t, n.Set(g.marker.(string), earlier+" votes "+g.nodes.(string)+" 2000 0", time.Hour))
 	stray := fastScripts(earlier, g.marker.(string), g.nodes.(string))[lockScript]
 	other := fastScripts(earlier, "p:"+g.marker.(string), g.nodes.(string))[lockScript]
-	require.NotEqual(t, stray.shaArg, other.shaArg, "or it would hide the restart from clients with another prefix")
+	require.NotEqual(t, stray.Hash, other.Hash, "or it would hide the restart from clients with another prefix")
 	ask := func(verb string, program any, look string) any {
 		reply, failed := conn.Do(verb, program, 3, "x", "stone", g.marker, "token", 1000, 1, look, g.nodes, g.maxTTL)
 		require.NoError(t, failed)
 		return reply
 	}
 	for _, look := range []string{"1", "0"} {
-		answer, ok := ask("EVAL", stray.sourceArg, look).([]any)
+		answer, ok := ask("EVAL", stray.Source, look).([]any)
 		require.True(t, ok)
 		assert.Equal(t, "Q", string(answer[0].([]byte)))
 	}
@@ -494,7 +495,7 @@ func TestRealALargerMaxTTLIsHeardOfInEveryRequest(t *testing.T) {
 	}
 	for range 3 { // The first time, large connects.
 		require.NoError(t, try(large))
-		require.NotNil(t, large.nodes[0].spoken.(*runGuard).fast)
+		require.NotNil(t, large.nodes[0].Speaks().(*runGuard).fast)
 		require.Equal(t, time.Hour, markerOf(t, n).MaxTTL)
 		require.NoError(t, try(small))
 		require.NoError(t, small.Admit(t.Context(), names(c)...))
@@ -523,25 +524,25 @@ func TestRealARefusedLookLeavesNoText(t *testing.T) {
 	g := newGuard(&options{quarantine: shortMaxTTL}, 1)
 	text := fastScripts(strings.Repeat("ab", 20), g.marker.(string), g.nodes.(string))[lockScript]
 	known := func() int {
-		found, err := redis.Ints(conn.Do("SCRIPT", "EXISTS", text.shaArg))
+		found, err := redis.Ints(conn.Do("SCRIPT", "EXISTS", text.Hash))
 		require.NoError(t, err)
 		return found[0]
 	}
 	for setting, values := range map[string][2]string{"maxmemory": {"1", "0"}, "min-replicas-to-write": {"1", "0"}} {
 		admin(t, n, "CONFIG", "SET", setting, values[0])
-		_, err := conn.Do("EVAL", text.sourceArg, 1, g.marker, "1", g.nodes, g.maxTTL)
+		_, err := conn.Do("EVAL", text.Source, 1, g.marker, "1", g.nodes, g.maxTTL)
 		require.Error(t, err, setting)
 		assert.Zero(t, known(), setting)
 		admin(t, n, "CONFIG", "SET", setting, values[1])
 	}
 	_, err := conn.Do("REPLICAOF", "127.0.0.1", "1")
 	require.NoError(t, err)
-	_, err = conn.Do("EVAL", text.sourceArg, 1, g.marker, "1", g.nodes, g.maxTTL)
+	_, err = conn.Do("EVAL", text.Source, 1, g.marker, "1", g.nodes, g.maxTTL)
 	require.ErrorContains(t, err, "READONLY")
 	assert.Zero(t, known())
 	_, err = conn.Do("REPLICAOF", "NO", "ONE")
 	require.NoError(t, err)
-	_, err = conn.Do("EVAL", text.sourceArg, 1, g.marker, "1", g.nodes, g.maxTTL)
+	_, err = conn.Do("EVAL", text.Source, 1, g.marker, "1", g.nodes, g.maxTTL)
 	require.NoError(t, err)
 	assert.Equal(t, 1, known())
 }

@@ -2,7 +2,6 @@ package redlock
 
 import (
 	"context"
-	"errors"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -14,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/conn"
+	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
@@ -67,7 +67,7 @@ func TestAFailoverBehindAnAddressIsFollowed(t *testing.T) {
 				_, err = r.TryLock(t.Context(), []string{"x"}, ttl)
 				require.ErrorIs(t, err, ErrNoQuorum)
 				require.ErrorContains(t, err, msg, "the one that got the reply has it as its vote")
-				time.Sleep(2 * minBackoff)
+				time.Sleep(2 * node.MinBackoff)
 				x, err := r.TryLock(t.Context(), []string{"x"}, ttl)
 				require.NoError(t, err)
 				require.NoError(t, x.Unlock(t.Context()))
@@ -101,7 +101,7 @@ func TestAReleaseThatMeetsTheWrongServerIsNotLost(t *testing.T) {
 		for _, n := range c.Nodes {
 			require.NoError(t, n.SetError(""))
 		}
-		time.Sleep(2 * maxBackoff)
+		time.Sleep(2 * node.MaxBackoff)
 		requireReleased(t, c)
 	})
 }
@@ -176,7 +176,7 @@ func TestALoopOfShortConnectionsIsBounded(t *testing.T) {
 	}{
 		"before an answer": {"EVALSHA", 30},
 		"in the handshake": {"SCRIPT", 30},
-		"after an answer":  {"GET", 10*10 + redials + 40},
+		"after an answer":  {"GET", 10*10 + node.Redials + 40},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 3, func(t *testing.T, cl *testcluster.Cluster) {
@@ -200,32 +200,8 @@ func TestALoopOfShortConnectionsIsBounded(t *testing.T) {
 				}
 				assert.Less(t, r.Stats().Nodes[0].Connects, c.most)
 				require.NoError(t, n.OnCommand(nil))
-				time.Sleep(2 * maxBackoff)
+				time.Sleep(2 * node.MaxBackoff)
 			})
 		})
 	}
-}
-
-func TestRedialer(t *testing.T) {
-	const ms = time.Millisecond
-	start := time.Now()
-	served, unserved := &pipeline{served: true}, &pipeline{}
-	wrong := &pipeline{served: true, misled: errors.New("READONLY")}
-	var d redialer
-	for _, want := range []time.Duration{20 * ms, 40 * ms, 80 * ms, 160 * ms, 320 * ms, 640 * ms, time.Second, time.Second} {
-		assert.Equal(t, want, d.failed())
-	}
-	assert.Equal(t, time.Second, d.after(unserved, start, start.Add(999*ms)), "too short to count")
-	assert.Equal(t, time.Second, d.after(wrong, start, start.Add(999*ms)), "answers of the wrong server do not count")
-	assert.Equal(t, 20*ms, d.after(wrong, start, start.Add(time.Hour)), "but it has been the right one for long")
-	now := start.Add(2 * time.Hour)
-	for range redials {
-		assert.Zero(t, d.after(served, now, now))
-	}
-	assert.Equal(t, 100*ms, d.after(served, now, now), "the bucket is empty")
-	now = now.Add(300 * ms)
-	assert.Zero(t, d.after(served, now, now))
-	assert.Zero(t, d.after(unserved, now.Add(-time.Second), now), "it has lasted")
-	assert.Equal(t, 100*ms, d.after(served, now, now))
-	assert.Equal(t, 20*ms, d.after(unserved, now, now), "the backoff begins anew")
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/seed6c881748/redlock/internal/node"
 )
 
 // Release releases a lock that another process took: resources and token are what
@@ -103,18 +105,16 @@ const unknownLife = time.Hour + 1
 // its keys.
 func (r *Redlock) foreignClaim(resources []string, keys []any, token string) *claim {
 	c := &claim{resources: resources, keys: keys, token: token, args: lockArgs(token, unknownLife)}
-	c.begin(c, len(r.nodes), unknownLife)
-	for i := range c.marks {
-		c.marks[i] = markSent | markForeign
+	life := unknownLife
+	if q := r.defaults.quarantine; q > 0 {
+		life = q + 1
 	}
 	// The resource, its key, its bell and the name of the release, and what has pointers to them.
-	c.size = 1 << 10
+	size := 1 << 10
 	for _, res := range resources {
-		c.size += 4*len(res) + 1<<7
+		size += 4*len(res) + 1<<7
 	}
-	if q := r.defaults.quarantine; q > 0 {
-		c.life.Store(int64(q) + 1)
-	}
+	c.BeginForeign(c, len(r.nodes), life, size)
 	return c
 }
 
@@ -124,17 +124,17 @@ func (r *Redlock) foreignClaim(resources []string, keys []any, token string) *cl
 func (r *Redlock) releaseForeign(ctx context.Context, c *claim) (*round, verdict) {
 	_ = r.connected(context.WithoutCancel(ctx)) // What the end of the Redlock comes to, the nodes say.
 	t := r.wakeReader(c)
-	rd := r.newRound(ctx, OpRelease, c, c.releaseCommand(time.Now()), releaseKind, decideUnlock, 0)
-	t.round, rd.task.voter = rd, t
-	ask := task{kind: askKind, cmd: lifeCommand(c.keys, c.token), voter: &lifeReader{claim: c}, limit: r.defaults.nodeTimeout}
+	rd := r.newRound(ctx, OpRelease, c, c.ReleaseCommand(time.Now()), node.Release, decideUnlock, 0)
+	t.round, rd.task.Voter = rd, t
+	ask := node.Task{Kind: node.Ask, Command: lifeCommand(c.keys, c.token), Voter: &lifeReader{claim: c}, Limit: r.defaults.nodeTimeout}
 	now := time.Now()
 	for i, n := range r.nodes {
-		if n.confirmed(&c.tokenState, i) { // In an earlier call.
-			rd.skip(i, ballot{stance: yes})
+		if n.Confirmed(&c.Token, i) { // In an earlier call.
+			rd.skip(i, ballot{stance: node.Yes})
 			continue
 		}
 		// Without an answer the life stays what it was.
-		_ = n.enqueue(&request{task: &ask, index: uint16(i), eval: true}, now)
+		_ = n.Enqueue(&node.Request{Task: &ask, Index: uint16(i), Eval: true}, now)
 	}
 	rd.ask(now, r.defaults.nodeTimeout)
 	<-rd.decided
@@ -154,18 +154,18 @@ type lifeReader struct {
 	known bool
 }
 
-func (l *lifeReader) vote(_ int, out outcome, _ time.Time) {
-	if out.stance != yes || out.holderTTL < 0 {
+func (l *lifeReader) Vote(_ int, out node.Outcome, _ time.Time) {
+	if out.Stance != node.Yes || out.HolderTTL < 0 {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.known {
 		l.known = true
-		l.claim.life.Store(int64(out.holderTTL))
+		l.claim.SetLife(out.HolderTTL)
 		return
 	}
-	l.claim.grow(out.holderTTL)
+	l.claim.Grow(out.HolderTTL)
 }
 
 // A tokenRelease is a call of Release, or several of them that are one.
@@ -203,7 +203,7 @@ func (s *tokenReleases) join(key string, newClaim func() *claim) (t *tokenReleas
 	next := &tokenRelease{key: key, ready: make(chan struct{})}
 	if t != nil {
 		next.claim = t.claim
-		s.size -= t.claim.size
+		s.size -= t.claim.Weight()
 	} else {
 		next.claim = newClaim()
 	}
@@ -220,7 +220,7 @@ func (s *tokenReleases) end(t *tokenRelease) {
 	defer s.mu.Unlock()
 	close(t.ready)
 	now := time.Now()
-	full := func() bool { return len(s.open) > maxBacklog || s.size+t.claim.size > maxForeign }
+	full := func() bool { return len(s.open) > node.MaxBacklog || s.size+t.claim.Weight() > node.MaxForeign }
 	if len(s.open) >= s.sweep || full() && now.Sub(s.swept) >= time.Second {
 		s.forget(now)
 	}
@@ -228,8 +228,8 @@ func (s *tokenReleases) end(t *tokenRelease) {
 		delete(s.open, t.key)
 		return
 	}
-	s.size += t.claim.size
-	t.ends = now.Add(max(t.claim.longest(), minTombstone))
+	s.size += t.claim.Weight()
+	t.ends = now.Add(max(t.claim.Longest(), node.MinTombstone))
 }
 
 // forget drops those of which no key can be left. s.mu is held.
@@ -237,7 +237,7 @@ func (s *tokenReleases) forget(now time.Time) {
 	for key, t := range s.open {
 		if !t.ends.IsZero() && now.After(t.ends) {
 			delete(s.open, key)
-			s.size -= t.claim.size
+			s.size -= t.claim.Weight()
 		}
 	}
 	s.swept, s.sweep = now, max(minSweep, 2*len(s.open))

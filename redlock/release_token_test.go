@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
@@ -257,14 +258,10 @@ func TestReleasesOfLargeLocksTakeBoundedMemory(t *testing.T) {
 			err := worker.Release(t.Context(), []string{large}, fmt.Sprintf("%032x", i))
 			require.ErrorIs(t, err, ErrNoQuorum)
 		}
-		n := worker.nodes[0]
 		check := func() {
-			n.mu.Lock()
-			defer n.mu.Unlock()
-			assert.LessOrEqual(t, n.owed.foreign, maxForeign)
-			assert.LessOrEqual(t, n.owed.len, maxForeign/len(large))
-			assert.LessOrEqual(t, worker.released.size, maxForeign)
-			assert.LessOrEqual(t, len(worker.released.open), maxForeign/len(large))
+			assert.LessOrEqual(t, worker.Stats().Nodes[0].PendingReleases, node.MaxForeign/len(large))
+			assert.LessOrEqual(t, worker.released.size, node.MaxForeign)
+			assert.LessOrEqual(t, len(worker.released.open), node.MaxForeign/len(large))
 		}
 		for i := range 100 {
 			release(i)
@@ -286,9 +283,7 @@ func TestReleasesOfLargeLocksTakeBoundedMemory(t *testing.T) {
 		worker.released.forget(time.Now())
 		assert.Zero(t, worker.released.size)
 		worker.released.mu.Unlock()
-		n.mu.Lock()
-		assert.Zero(t, n.owed.foreign)
-		n.mu.Unlock()
+		assert.Zero(t, worker.Stats().Nodes[0].PendingReleases)
 	})
 }
 
@@ -330,23 +325,19 @@ func TestAFullBacklogRefusesReleasesOfForeignTokens(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		worker := newRedlock(t, c)
 		warm(t, worker)
-		n := worker.nodes[0]
-		n.mu.Lock()
-		n.queue.len += maxBacklog
-		n.mu.Unlock()
+		require.NoError(t, c.Nodes[0].Hang())
+		fillBacklog(t, worker.nodes[0])
 		err := worker.Release(t.Context(), []string{"a"}, newToken())
-		n.mu.Lock()
-		n.queue.len -= maxBacklog
-		n.mu.Unlock()
 		require.ErrorIs(t, err, ErrNoQuorum)
-		require.ErrorContains(t, err, errBacklog.Error())
+		require.ErrorContains(t, err, node.ErrBacklog.Error())
 
+		require.NoError(t, c.Nodes[0].Resume())
 		require.NoError(t, c.Nodes[0].Stop())
 		time.Sleep(time.Second)
-		for i := range maxBacklog + 100 {
+		for i := range node.MaxBacklog + 100 {
 			require.ErrorIs(t, worker.Release(t.Context(), []string{"a"}, fmt.Sprintf("%032x", i)), ErrNoQuorum)
 		}
-		require.Equal(t, maxBacklog, worker.Stats().Nodes[0].PendingReleases)
+		require.Equal(t, node.MaxBacklog, worker.Stats().Nodes[0].PendingReleases)
 		// Nothing is left of those after an hour, so others have the place.
 		time.Sleep(unknownLife + time.Second)
 		require.ErrorIs(t, worker.Release(t.Context(), []string{"a"}, newToken()), ErrNoQuorum)

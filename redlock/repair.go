@@ -1,6 +1,10 @@
 package redlock
 
-import "time"
+import (
+	"time"
+
+	"github.com/seed6c881748/redlock/internal/node"
+)
 
 // A lock that is held for long would decay: every node that restarts without its
 // data, or is flushed, has one vote less for it. So after an extension to which a
@@ -17,7 +21,7 @@ import "time"
 // repair is called when every node has voted in an extension that succeeded.
 func (l *Lock) repair(ballots []ballot, ttl time.Duration) {
 	for i, b := range ballots {
-		if b.stance != gone {
+		if b.stance != node.Gone {
 			continue
 		}
 		left, may := l.mayRepair(i)
@@ -26,14 +30,14 @@ func (l *Lock) repair(ballots []ballot, ttl time.Duration) {
 		}
 		n := l.r.nodes[i]
 		r := &repairer{lock: l}
-		r.task = task{
-			kind: repairKind, cmd: repairCommand(l.claim.keys, l.claim.token, ttl, l.claim.fencing), token: &l.claim.tokenState, voter: r,
-			limit: l.o.nodeTimeout, gone: n.after(min(left, l.o.nodeTimeout)),
+		r.task = node.Task{
+			Kind: node.RepairRequest, Command: repairCommand(l.claim.keys, l.claim.token, ttl, l.claim.fencing), Token: &l.claim.Token, Voter: r,
+			Limit: l.o.nodeTimeout,
 		}
 		// EVAL: it is rare, and not sent again if the script has been forgotten.
-		r.request = request{task: &r.task, index: uint16(i), eval: true}
-		if err := n.repair(&r.request); err != nil {
-			r.vote(i, outcome{err: err}, time.Time{})
+		r.request = node.Request{Task: &r.task, Index: uint16(i), Eval: true}
+		if err := n.Repair(&r.request, min(left, l.o.nodeTimeout)); err != nil {
+			r.Vote(i, node.Outcome{Err: err}, time.Time{})
 		}
 	}
 }
@@ -58,15 +62,15 @@ func (l *Lock) mayRepair(i int) (left time.Duration, may bool) {
 // A repairer is a repair on its way.
 type repairer struct {
 	lock    *Lock
-	task    task
-	request request
+	task    node.Task
+	request node.Request
 }
 
-func (r *repairer) vote(i int, out outcome, _ time.Time) {
+func (r *repairer) Vote(i int, out node.Outcome, _ time.Time) {
 	r.lock.mu.Lock()
 	defer r.lock.mu.Unlock()
 	r.lock.repairs[i] = false
-	if out.stance == yes {
+	if out.Stance == node.Yes {
 		r.lock.r.counters.repaired.Add(1)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/seed6c881748/redlock/internal/node"
 )
 
 // A round is one operation on all nodes in parallel. The caller goes on at the
@@ -26,8 +28,8 @@ type round struct {
 	extension *extension // of an extension
 	grants    *grants    // of a lock with fencing
 
-	task     task
-	requests []request // by node; without a task: not asked
+	task     node.Task
+	requests []node.Request // by node; without a task: not asked
 	timer    *time.Timer
 	admitted time.Duration // the call's node timeout while the round has a place; see admission
 
@@ -57,7 +59,7 @@ type extension struct {
 type smallRound struct {
 	round
 
-	requests [smallNodes]request
+	requests [smallNodes]node.Request
 	ballots  [smallNodes]ballot
 }
 
@@ -69,7 +71,7 @@ type ballot struct {
 	took   time.Duration
 	err    error
 	holder *holder // nil: the node has named none
-	stance stance
+	stance node.Stance
 }
 
 // A holder is who holds a resource on a node, as in a Vote.
@@ -78,10 +80,10 @@ type holder struct {
 	ttl           time.Duration
 }
 
-func newBallot(out outcome, took time.Duration) ballot {
-	b := ballot{took: took, err: out.err, stance: out.stance}
-	if out.holder != "" || out.holderTTL != 0 {
-		b.holder = &holder{out.holder, out.owner, out.holderTTL}
+func newBallot(out node.Outcome, took time.Duration) ballot {
+	b := ballot{took: took, err: out.Err, stance: out.Stance}
+	if out.Holder != "" || out.HolderTTL != 0 {
+		b.holder = &holder{out.Holder, out.Owner, out.HolderTTL}
 	}
 	return b
 }
@@ -97,7 +99,7 @@ func (b ballot) vote(node string) Vote {
 
 // newRound prepares a round in which every node is asked cmd. The caller may
 // preset votes with skip before it calls ask.
-func (r *core) newRound(ctx context.Context, op Op, c *claim, cmd command, kind requestKind, judge func(tally, int, int) verdict, attempt int) *round {
+func (r *core) newRound(ctx context.Context, op Op, c *claim, cmd node.Command, kind node.Kind, judge func(tally, int, int) verdict, attempt int) *round {
 	n := len(r.nodes)
 	small := &smallRound{round: round{
 		r: r, ctx: ctx, op: op, claim: c, attempt: attempt, judge: judge,
@@ -106,20 +108,20 @@ func (r *core) newRound(ctx context.Context, op Op, c *claim, cmd command, kind 
 	rd := &small.round
 	rd.requests, rd.ballots = small.requests[:], small.ballots[:]
 	if n > smallNodes {
-		rd.requests, rd.ballots = make([]request, n), make([]ballot, n)
+		rd.requests, rd.ballots = make([]node.Request, n), make([]ballot, n)
 	}
 	rd.requests, rd.ballots = rd.requests[:n], rd.ballots[:n]
-	rd.task = task{kind: kind, cmd: cmd, token: &c.tokenState, voter: rd}
+	rd.task = node.Task{Kind: kind, Command: cmd, Token: &c.Token, Voter: rd}
 	for i := range rd.ballots {
-		rd.ballots[i] = ballot{err: ErrPending, stance: pending}
-		rd.requests[i] = request{task: &rd.task, index: uint16(i)}
+		rd.ballots[i] = ballot{err: ErrPending, stance: node.Pending}
+		rd.requests[i] = node.Request{Task: &rd.task, Index: uint16(i)}
 	}
 	return rd
 }
 
 // skip presets the vote of a node that is not to be asked. Before ask only.
 func (rd *round) skip(i int, b ballot) {
-	rd.requests[i].task = nil
+	rd.requests[i].Task = nil
 	rd.count(i, b)
 }
 
@@ -134,10 +136,10 @@ func (rd *round) succeed(prev *round) {
 	rd.start = prev.start
 	for i, b := range prev.ballots {
 		switch b.stance {
-		case no, gone:
-		case pending:
-			rd.requests[i].task = nil
-		case yes, silent:
+		case node.No, node.Gone:
+		case node.Pending:
+			rd.requests[i].Task = nil
+		case node.Yes, node.Silent:
 			rd.skip(i, b)
 			if rd.grants != nil {
 				rd.grants.fences[i] = prev.grants.fences[i]
@@ -151,7 +153,7 @@ func (rd *round) succeed(prev *round) {
 // at the latest timeout from now.
 func (rd *round) ask(start time.Time, timeout time.Duration) {
 	rd.mu.Lock()
-	rd.start, rd.task.limit, rd.asked = start, timeout, true
+	rd.start, rd.task.Limit, rd.asked = start, timeout, true
 	now := time.Now()
 	if rd.pending < len(rd.ballots) {
 		rd.judgeLocked(now) // The votes that skip preset may be enough.
@@ -163,29 +165,29 @@ func (rd *round) ask(start time.Time, timeout time.Duration) {
 	if rd.grants != nil { // Late grants add requests; those are sent by whom they come to.
 		send = make([]bool, len(rd.requests))
 		for i := range rd.requests {
-			send[i] = rd.requests[i].task != nil
+			send[i] = rd.requests[i].Task != nil
 		}
 	}
 	rd.mu.Unlock()
 	for i := range rd.requests {
-		if send == nil && rd.requests[i].task != nil || send != nil && send[i] {
+		if send == nil && rd.requests[i].Task != nil || send != nil && send[i] {
 			rd.send(i, now)
 		}
 	}
 }
 
 func (rd *round) send(i int, now time.Time) {
-	if err := rd.r.nodes[i].enqueue(&rd.requests[i], now); err != nil {
-		rd.vote(i, outcome{err: err}, time.Now())
+	if err := rd.r.nodes[i].Enqueue(&rd.requests[i], now); err != nil {
+		rd.Vote(i, node.Outcome{Err: err}, time.Now())
 	}
 }
 
 // vote counts node i's answer. Later ones, and those after the timer, are
 // ignored: what they have left on the node is the release's business, which
 // is queued behind the request on the same connection.
-func (rd *round) vote(i int, out outcome, at time.Time) {
-	if out.unqueued != "" {
-		rd.r.ears.all[i].complain(noLine, fmt.Errorf("not put in line: %s", out.unqueued))
+func (rd *round) Vote(i int, out node.Outcome, at time.Time) {
+	if out.Unqueued != "" {
+		rd.r.ears.Complain(i, node.NoQueue, fmt.Errorf("not put in line: %s", out.Unqueued))
 	}
 	for rd != nil {
 		rd = rd.voteOnce(i, out, at)
@@ -193,9 +195,9 @@ func (rd *round) vote(i int, out outcome, at time.Time) {
 }
 
 // voteOnce returns the round that is to count the answer next, if there is one.
-func (rd *round) voteOnce(i int, out outcome, at time.Time) *round {
+func (rd *round) voteOnce(i int, out node.Outcome, at time.Time) *round {
 	rd.mu.Lock()
-	if rd.ballots[i].stance != pending {
+	if rd.ballots[i].stance != node.Pending {
 		rd.mu.Unlock()
 		return nil
 	}
@@ -225,11 +227,11 @@ func (rd *round) count(i int, b ballot) {
 	rd.ballots[i] = b
 	rd.pending--
 	switch b.stance {
-	case yes:
+	case node.Yes:
 		rd.tally.yes++
-	case no, gone:
+	case node.No, node.Gone:
 		rd.tally.no++
-	case silent, pending:
+	case node.Silent, node.Pending:
 		rd.tally.mute++
 	}
 }
@@ -319,12 +321,12 @@ func (rd *round) expire() {
 	for i, nd := range rd.r.nodes {
 		req := &rd.requests[i]
 		rd.mu.Lock()
-		asked := req.task != nil
+		asked := req.Task != nil
 		rd.mu.Unlock()
 		if asked {
-			nd.withdraw(req)
+			nd.Withdraw(req)
 		}
-		rd.vote(i, outcome{err: why}, now)
+		rd.Vote(i, node.Outcome{Err: why}, now)
 	}
 }
 
@@ -379,7 +381,7 @@ func (rd *round) copyVotes() []Vote {
 func (rd *round) votesLocked() []Vote {
 	votes := make([]Vote, len(rd.ballots))
 	for i, b := range rd.ballots {
-		votes[i] = b.vote(rd.r.nodes[i].name)
+		votes[i] = b.vote(rd.r.nodes[i].Name)
 	}
 	return votes
 }

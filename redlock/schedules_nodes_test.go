@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
@@ -156,8 +157,8 @@ func (n *scheduleNode) forget(all bool) {
 	if err != nil {
 		return
 	}
-	for _, sc := range []*script{unlockScript, leaveScript, undoScript} {
-		_, err := conn.Do("SCRIPT", "LOAD", sc.sourceArg)
+	for _, sc := range []*node.Script{unlockScript, leaveScript, undoScript} {
+		_, err := conn.Do("SCRIPT", "LOAD", sc.Source)
 		s.must(err)
 	}
 	s.must(conn.Close())
@@ -267,8 +268,8 @@ func (n *scheduleNode) observe(cmd string, args []string) {
 	if cmd != "EVALSHA" && cmd != "EVAL" || len(args) < 3 {
 		return
 	}
-	extend := args[0] == extendScript.shaArg || args[0] == extendScript.sourceArg
-	repair := args[0] == repairScript.shaArg || args[0] == repairScript.sourceArg
+	extend := args[0] == extendScript.Hash || args[0] == extendScript.Source
+	repair := args[0] == repairScript.Hash || args[0] == repairScript.Source
 	keys, err := strconv.Atoi(args[1])
 	if !extend && !repair || err != nil || len(args) < keys+3 {
 		return

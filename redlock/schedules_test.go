@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
@@ -115,7 +116,7 @@ func newSchedule(t *testing.T, seed uint64) *schedule {
 type scheduleOutage struct{ from, to time.Time }
 
 // long reports whether connections may have been given up for it.
-func (o scheduleOutage) long() bool { return o.to.Sub(o.from) > silence(0)*9/10 }
+func (o scheduleOutage) long() bool { return o.to.Sub(o.from) > node.Silence(0)*9/10 }
 
 // overlaps reports whether a part of it lies between from and to.
 func (o scheduleOutage) overlaps(from, to time.Time) bool {
@@ -171,7 +172,7 @@ func (s *schedule) planOutage(rng *rand.Rand) {
 func (s *schedule) finish() {
 	synctest.Wait()
 	if slices.ContainsFunc(s.nodes, func(n *scheduleNode) bool { return n.faulty }) || s.outage.long() {
-		time.Sleep(silence(s.longestTimeout()) + 2*time.Second + scheduleLate)
+		time.Sleep(node.Silence(s.longestTimeout()) + 2*time.Second + scheduleLate)
 	} else {
 		time.Sleep(s.settle())
 	}

@@ -2,6 +2,8 @@ package redlock
 
 import (
 	"time"
+
+	"github.com/seed6c881748/redlock/internal/node"
 )
 
 // This file and its sisters, scripts_*.lua.go for waiting, fencing and quarantine, are
@@ -19,7 +21,7 @@ const reservedMark = "__redlock__:"
 
 // handshakeScripts are loaded into every new connection's server. SCRIPT FLUSH
 // or a restart behind a proxy may still lose them at any moment.
-var handshakeScripts = []*script{
+var handshakeScripts = []*node.Script{
 	lockScript, fencedLockScript, queueScript, fencedQueueScript, raiseScript, extendScript, repairScript,
 	unlockScript, leaveScript, undoScript, passScript, inspectScript, runScript, admitScript,
 }
@@ -45,9 +47,9 @@ const digestLua = `string.sub(redis.sha1hex(v), 1, 12)`
 //
 // One resource, the common case, takes two calls. SET NX rather than MGET and
 // SET: MGET shows a key of another type as missing, and SET would overwrite it.
-var lockScript = thatGrants(newScript("lock", `
+var lockScript = thatGrants(node.NewScript("lock", `
 local n = #KEYS - 1
-`+bornLua+`
+`+node.StaleLua+`
 if n == 1 and redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return 1 end
 `+lookLua+`
 if longest then return {longest, holder, owner} end
@@ -77,8 +79,8 @@ end`
 // token, and all that the release of a failed attempt takes.
 func lockArgs(token string, ttl time.Duration) []any { return []any{token, serverMillis(ttl)} }
 
-func lockCommand(keys, args []any) command {
-	return command{script: lockScript, keys: keys, argv: args}
+func lockCommand(keys, args []any) node.Command {
+	return node.Command{Script: lockScript, Keys: keys, Args: args}
 }
 
 const grantLua = `
@@ -86,14 +88,14 @@ if mine < n then
   for i = 1, n do redis.call('SET', KEYS[i], ARGV[1], 'NX', 'PX', ARGV[2]) end
 end`
 
-func decodeLock(reply any) outcome {
+func decodeLock(reply any) node.Outcome {
 	switch r := reply.(type) {
 	case int64:
 		switch r {
 		case 1:
-			return outcome{stance: yes}
+			return node.Outcome{Stance: node.Yes}
 		case 0:
-			return outcome{err: errStale, stale: true}
+			return node.Outcome{Err: node.ErrStale, Stale: true}
 		}
 	case []any:
 		if len(r) != 2 && len(r) != 3 {
@@ -105,9 +107,9 @@ func decodeLock(reply any) outcome {
 		if !ok1 || !ok2 || !ok3 {
 			break
 		}
-		return outcome{stance: no, err: ErrTaken, holder: string(holder), owner: owner, holderTTL: millis(left)}
+		return node.Outcome{Stance: node.No, Err: ErrTaken, Holder: string(holder), Owner: owner, HolderTTL: millis(left)}
 	}
-	return unexpected("lock", reply)
+	return node.Unexpected("lock", reply)
 }
 
 // decodeOwner reads the end of an answer that says who holds a resource: the holder's
@@ -129,7 +131,7 @@ func decodeOwner(end []any) (owner string, ok bool) {
 //	1     done
 //	0     a key is another's; nothing was changed
 //	-1    a key is missing, and none is another's; nothing was changed
-var extendScript = newScript("extend", `
+var extendScript = node.NewScript("extend", `
 local n, fence, keep, gone = #KEYS, ARGV[3], ARGV[4], false
 if fence then n = n / 2 end
 for i = 1, n do
@@ -145,16 +147,16 @@ if fence then
   `+keepFenceLua+`
 end
 return 1
-`, func(reply any) outcome {
+`, func(reply any) node.Outcome {
 	if reply == int64(-1) {
-		return outcome{stance: gone, err: ErrLost}
+		return node.Outcome{Stance: node.Gone, Err: ErrLost}
 	}
 	return decodeHeld("extend")(reply)
 })
 
 // extendCommand extends the lock; f is its fencing, nil without.
-func extendCommand(keys []any, token string, ttl time.Duration, f *fencing) command {
-	return keepFence(command{script: extendScript, keys: keys, argv: []any{token, serverMillis(ttl)}}, f)
+func extendCommand(keys []any, token string, ttl time.Duration, f *fencing) node.Command {
+	return keepFence(node.Command{Script: extendScript, Keys: keys, Args: []any{token, serverMillis(ttl)}}, f)
 }
 
 // repairScript gives a lock that a quorum holds its missing keys on this node, and
@@ -167,10 +169,10 @@ func extendCommand(keys []any, token string, ttl time.Duration, f *fencing) comm
 //	1     all keys hold the token
 //	-1    refused: a key is another's; nothing was changed
 //	0     refused as a lock request is: the connection was given up
-var repairScript = thatGrants(newScript("repair", `
+var repairScript = thatGrants(node.NewScript("repair", `
 local n, fence, keep = #KEYS - 1, #ARGV == 5 and ARGV[3], ARGV[4]
 if fence then n = n / 2 end
-`+bornLua+`
+`+node.StaleLua+`
 for i = 1, n do
   local v = redis.pcall('GET', KEYS[i])
   if v and v ~= ARGV[1] then return -1 end
@@ -185,21 +187,21 @@ if fence then
   `+keepFenceLua+`
 end
 return 1
-`, func(reply any) outcome {
+`, func(reply any) node.Outcome {
 	switch reply {
 	case int64(1):
-		return outcome{stance: yes}
+		return node.Outcome{Stance: node.Yes}
 	case int64(-1):
-		return outcome{stance: no, err: ErrTaken}
+		return node.Outcome{Stance: node.No, Err: ErrTaken}
 	case int64(0):
-		return outcome{err: errStale, stale: true}
+		return node.Outcome{Err: node.ErrStale, Stale: true}
 	}
-	return unexpected("repair", reply)
+	return node.Unexpected("repair", reply)
 }))
 
 // repairCommand repairs the lock; f is its fencing, nil without.
-func repairCommand(keys []any, token string, ttl time.Duration, f *fencing) command {
-	return keepFence(command{script: repairScript, keys: keys, argv: []any{token, serverMillis(ttl)}}, f)
+func repairCommand(keys []any, token string, ttl time.Duration, f *fencing) node.Command {
+	return keepFence(node.Command{Script: repairScript, Keys: keys, Args: []any{token, serverMillis(ttl)}}, f)
 }
 
 // unlockScript deletes the keys that hold the token. After it, none does. Who is
@@ -210,7 +212,7 @@ func repairCommand(keys []any, token string, ttl time.Duration, f *fencing) comm
 //	1     every key held the token
 //	0     at least one was gone or another's
 //	{1 or 0, told, …}  the same, and somebody may be in line; see tellLua
-var unlockScript = newScript("unlock", `
+var unlockScript = node.NewScript("unlock", `
 local n = #KEYS / 2
 local mine, rung, held = 0, false, 0
 for i = 1, n do
@@ -227,8 +229,8 @@ if mine == n then held = 1 end
 
 // unlockCommand releases a lock. keys are the resources' and their bells; args are the lock
 // request's.
-func unlockCommand(keys, args []any) command {
-	return command{script: unlockScript, keys: keys, argv: args[:1]}
+func unlockCommand(keys, args []any) node.Command {
+	return node.Command{Script: unlockScript, Keys: keys, Args: args[:1]}
 }
 
 // leaveScript is a release that leaves the keys for a time, so that nobody gets
@@ -239,7 +241,7 @@ func unlockCommand(keys, args []any) command {
 //	ARGV  token, time in ms
 //
 // It answers as the unlock script does.
-var leaveScript = newScript("leave", `
+var leaveScript = node.NewScript("leave", `
 local n = #KEYS / 2
 local mine, rung, held = 0, false, 0
 for i = 1, n do
@@ -256,8 +258,8 @@ if mine == n then held = 1 end
 `+tellLua(releaseNameLua), decodeTold("leave"))
 
 // leaveCommand is unlockCommand, but leaves the keys for so long.
-func leaveCommand(keys []any, token string, ms int64) command {
-	return command{script: leaveScript, keys: keys, argv: []any{token, ms}, aged: true}
+func leaveCommand(keys []any, token string, ms int64) node.Command {
+	return node.Command{Script: leaveScript, Keys: keys, Args: []any{token, ms}, Timed: true}
 }
 
 // undoScript is the release of an attempt that failed: it deletes the keys that
@@ -268,7 +270,7 @@ func leaveCommand(keys []any, token string, ms int64) command {
 //	ARGV  token
 //	1     every key held it
 //	0     at least one was gone or another's
-var undoScript = newScript("undo", `
+var undoScript = node.NewScript("undo", `
 local mine = 0
 for i = 1, #KEYS do
   if redis.pcall('GET', KEYS[i]) == ARGV[1] then
@@ -281,21 +283,21 @@ return 0
 `, decodeHeld("undo"))
 
 // undoCommand gives back what a failed attempt has won. args are the lock request's.
-func undoCommand(keys, args []any) command {
-	return command{script: undoScript, keys: keys, argv: args[:1]}
+func undoCommand(keys, args []any) node.Command {
+	return node.Command{Script: undoScript, Keys: keys, Args: args[:1]}
 }
 
 // decodeHeld reads the 1 of a script that found its token and the 0 of one
 // that did not.
-func decodeHeld(name string) func(any) outcome {
-	return func(reply any) outcome {
+func decodeHeld(name string) func(any) node.Outcome {
+	return func(reply any) node.Outcome {
 		switch reply {
 		case int64(1):
-			return outcome{stance: yes}
+			return node.Outcome{Stance: node.Yes}
 		case int64(0):
-			return outcome{stance: no, err: ErrLost}
+			return node.Outcome{Stance: node.No, Err: ErrLost}
 		}
-		return unexpected(name, reply)
+		return node.Unexpected(name, reply)
 	}
 }
 
@@ -305,13 +307,13 @@ func decodeHeld(name string) func(any) outcome {
 //	0                             nobody
 //	{token, pttl, digest, owner}  of a long token only its beginning; pttl -1: no
 //	                              expiry; owner as in a refusal
-var inspectScript = newScript("inspect", `
+var inspectScript = node.NewScript("inspect", `
 local v = redis.call('GET', KEYS[1])
 if not v then return 0 end
 return {string.sub(v, 1, 9), redis.call('PTTL', KEYS[1]), `+digestLua+`, `+ownerLua+`}
-`, func(reply any) outcome {
+`, func(reply any) node.Outcome {
 	if reply == int64(0) {
-		return outcome{stance: yes}
+		return node.Outcome{Stance: node.Yes}
 	}
 	if r, ok := reply.([]any); ok && (len(r) == 3 || len(r) == 4) {
 		value, ok1 := r[0].([]byte)
@@ -319,14 +321,14 @@ return {string.sub(v, 1, 9), redis.call('PTTL', KEYS[1]), `+digestLua+`, `+owner
 		holder, ok3 := r[2].([]byte)
 		owner, ok4 := decodeOwner(r[3:])
 		if ok1 && ok2 && ok3 && ok4 {
-			return outcome{stance: yes, value: string(value), holder: string(holder), owner: owner, holderTTL: millis(left)}
+			return node.Outcome{Stance: node.Yes, Value: string(value), Holder: string(holder), Owner: owner, HolderTTL: millis(left)}
 		}
 	}
-	return unexpected("inspect", reply)
+	return node.Unexpected("inspect", reply)
 })
 
-func inspectCommand(key any) command {
-	return command{script: inspectScript, keys: []any{key}}
+func inspectCommand(key any) node.Command {
+	return node.Command{Script: inspectScript, Keys: []any{key}}
 }
 
 func millis(ms int64) time.Duration {

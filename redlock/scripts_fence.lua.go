@@ -1,5 +1,7 @@
 package redlock
 
+import "github.com/seed6c881748/redlock/internal/node"
+
 // Fencing. Next to its lock every resource has a counter, a key that outlives the
 // lock. A grant raises the counters of all its resources to one value, which is
 // above all that they have been; see fence.go for what is made of it.
@@ -62,10 +64,10 @@ local maxFence = 9007199254740991`
 //
 // The other answers are those of the lock script. One resource whose counter is behind
 // the proposal, the common case, takes five calls.
-var fencedLockScript = thatGrants(newScript("fencedLock", maxFenceLua+`
+var fencedLockScript = thatGrants(node.NewScript("fencedLock", maxFenceLua+`
 local n = (#KEYS - 1) / 2
 local at, proposal, keep = n, tonumber(ARGV[3]), ARGV[4]
-`+bornLua+`
+`+node.StaleLua+`
 if n == 1 then
   local c = tonumber(redis.call('GET', KEYS[2]) or 0)
   if c and c < proposal then
@@ -104,8 +106,8 @@ func fencedLockArgs(args []any, proposal int64, f *fencing) []any {
 	return append(args, proposal, f.life)
 }
 
-func fencedLockCommand(args []any, f *fencing) command {
-	return command{script: fencedLockScript, keys: f.keys, argv: args}
+func fencedLockCommand(args []any, f *fencing) node.Command {
+	return node.Command{Script: fencedLockScript, Keys: f.keys, Args: args}
 }
 
 // raiseScript sets the counters of a lock to a fence that is not below them.
@@ -115,7 +117,7 @@ func fencedLockCommand(args []any, f *fencing) command {
 //	n     all keys hold my token, and all counters are n, the fence
 //	0     refused: a key does not hold my token, or a counter is above the fence;
 //	      nothing was changed
-var raiseScript = newScript("raise", `
+var raiseScript = node.NewScript("raise", `
 local n = #KEYS / 2
 for i = 1, n do
   if redis.pcall('GET', KEYS[i]) ~= ARGV[1] then return 0 end
@@ -124,16 +126,16 @@ for i = 1, n do
 end
 for i = 1, n do redis.call('SET', KEYS[n + i], ARGV[2], 'PX', ARGV[3]) end
 return tonumber(ARGV[2])
-`, decodeFenced(func(reply any) outcome {
+`, decodeFenced(func(reply any) node.Outcome {
 	if reply == int64(0) {
-		return outcome{stance: no, err: ErrTaken}
+		return node.Outcome{Stance: node.No, Err: ErrTaken}
 	}
-	return unexpected("raise", reply)
+	return node.Unexpected("raise", reply)
 }))
 
 // raiseCommand raises the counters to a fence. args are the lock request's.
-func raiseCommand(args []any, fence int64, f *fencing) command {
-	return command{script: raiseScript, keys: f.keys, argv: []any{args[0], fence, f.life}}
+func raiseCommand(args []any, fence int64, f *fencing) node.Command {
+	return node.Command{Script: raiseScript, Keys: f.keys, Args: []any{args[0], fence, f.life}}
 }
 
 // keepFenceLua has counters live on, and sets those that are below the fence to it, or
@@ -147,18 +149,18 @@ for i = 1, n do
 end`
 
 // keepFence has an extension or a repair keep the counters, too; f is nil without fencing.
-func keepFence(cmd command, f *fencing) command {
+func keepFence(cmd node.Command, f *fencing) node.Command {
 	if f != nil {
-		cmd.keys, cmd.argv = f.keys, append(cmd.argv, f.fence, f.life)
+		cmd.Keys, cmd.Args = f.keys, append(cmd.Args, f.fence, f.life)
 	}
 	return cmd
 }
 
 // decodeFenced reads the fence of a grant; decode reads the other answers.
-func decodeFenced(decode func(any) outcome) func(any) outcome {
-	return func(reply any) outcome {
+func decodeFenced(decode func(any) node.Outcome) func(any) node.Outcome {
+	return func(reply any) node.Outcome {
 		if fence, ok := reply.(int64); ok && fence > 0 && fence <= maxFence {
-			return outcome{stance: yes, fence: fence}
+			return node.Outcome{Stance: node.Yes, Fence: fence}
 		}
 		return decode(reply)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/conn"
 	"github.com/seed6c881748/redlock/internal/fitness"
+	"github.com/seed6c881748/redlock/internal/node"
 )
 
 // The marker of a node says in which run of the server it was written, whether the node
@@ -67,8 +68,8 @@ const quarantineMarginLua = `1000`
 func grantArgs(g *guard) []any { return []any{"0", g.nodes, g.maxTTL} }
 
 // lookCommand runs a script that grants only to look at the marker.
-func lookCommand(s *script, g *guard) []any {
-	return []any{"EVAL", s.sourceArg, 1, g.marker, "1", g.nodes, g.maxTTL}
+func lookCommand(s *node.Script, g *guard) []any {
+	return []any{"EVAL", s.Source, 1, g.marker, "1", g.nodes, g.maxTTL}
 }
 
 // guardLua takes what is the quarantine's from KEYS and ARGV. table.remove would take
@@ -100,7 +101,7 @@ if look == '1' then return 1 end
 //
 // The fast text finds that the node votes, and that the marker knows of a maxTTL as
 // large as this client's. Clients with different ones share the text.
-func fastScripts(run, marker, nodes string) map[*script]*script {
+func fastScripts(run, marker, nodes string) map[*node.Script]*node.Script {
 	return withGuard("#!lua\n-- " + digest(marker) + guardLua + `
 local state = redis.pcall('GET', marker)
 local longest = state and not state.err and string.match(state, '^` + run + ` votes ` + nodes + ` (%d+) ')
@@ -112,13 +113,13 @@ end
 }
 
 // unguardedScripts are those of a handshake that do not grant.
-var unguardedScripts = slices.DeleteFunc(slices.Clone(handshakeScripts), func(s *script) bool { return s.session })
+var unguardedScripts = slices.DeleteFunc(slices.Clone(handshakeScripts), func(s *node.Script) bool { return s.Session })
 
-func withGuard(guard string) map[*script]*script {
-	guarded := make(map[*script]*script)
+func withGuard(guard string) map[*node.Script]*node.Script {
+	guarded := make(map[*node.Script]*node.Script)
 	for _, s := range handshakeScripts {
-		if s.session {
-			guarded[s] = newScript(s.name, guard+s.sourceArg.(string), s.decode)
+		if s.Session {
+			guarded[s] = node.NewScript(s.Name, guard+s.Source.(string), s.Decode)
 		}
 	}
 	return guarded
@@ -126,23 +127,23 @@ func withGuard(guard string) map[*script]*script {
 
 // thatGrants makes a script one of those that quarantine is about: of a session, since
 // they set keys.
-func thatGrants(s *script) *script {
-	s.session = true
-	s.decode = decodeGuarded(s.decode)
+func thatGrants(s *node.Script) *node.Script {
+	s.Session = true
+	s.Decode = decodeGuarded(s.Decode)
 	return s
 }
 
-func decodeGuarded(decode func(any) outcome) func(any) outcome {
-	return func(reply any) outcome {
+func decodeGuarded(decode func(any) node.Outcome) func(any) node.Outcome {
+	return func(reply any) node.Outcome {
 		if r, ok := reply.([]any); ok && len(r) == 2 {
 			why, _ := r[0].([]byte)
 			if detail, ok := r[1].(int64); ok && detail > 0 {
 				switch string(why) {
 				case "Q":
 					left := millis(detail)
-					return outcome{err: &quarantineError{left}, holderTTL: left, abstained: true}
+					return node.Outcome{Err: &quarantineError{left}, HolderTTL: left, Abstained: true}
 				case "F":
-					return outcome{err: &mismatchError{detail}, abstained: true}
+					return node.Outcome{Err: &mismatchError{detail}, Abstained: true}
 				}
 			}
 		}
@@ -159,16 +160,16 @@ end
 `
 
 // runScript answers the run_id.
-var runScript = newScript("run", runLua+`
+var runScript = node.NewScript("run", runLua+`
 return run
-`, func(reply any) outcome {
+`, func(reply any) node.Outcome {
 	if run, ok := reply.([]byte); ok && conn.IsRun(string(run)) {
-		return outcome{stance: yes, value: string(run)}
+		return node.Outcome{Stance: node.Yes, Value: string(run)}
 	}
-	return unexpected("run", reply)
+	return node.Unexpected("run", reply)
 })
 
-func runCommand() command { return command{script: runScript} }
+func runCommand() node.Command { return node.Command{Script: runScript} }
 
 // admitScript ends the quarantine of a run, and adopts the configuration: also a smaller
 // maxTTL. No lock that was granted before the run matters any more, to whatever client.
@@ -177,15 +178,15 @@ func runCommand() command { return command{script: runScript} }
 //	ARGV  run_id, number of nodes, maxTTL in ms
 //	1     done
 //	0     refused: it is another run
-var admitScript = newScript("admit", runLua+`
+var admitScript = node.NewScript("admit", runLua+`
 if run ~= ARGV[1] then return 0 end
 redis.call('SET', KEYS[1], run .. ' votes ' .. ARGV[2] .. ' ' .. ARGV[3] .. ' 0')
 return 1
 `, decodeHeld("admit"))
 
 // admitCommand is for the run that runCommand has answered.
-func admitCommand(g *guard, run string) command {
-	return command{script: admitScript, keys: []any{g.marker}, argv: []any{run, g.nodes, g.maxTTL}}
+func admitCommand(g *guard, run string) node.Command {
+	return node.Command{Script: admitScript, Keys: []any{g.marker}, Args: []any{run, g.nodes, g.maxTTL}}
 }
 
 var markerRE = regexp.MustCompile(`^([0-9a-f]+) ([a-z]+) ([0-9]{1,9}) ([0-9]{1,12}) ([0-9]{1,15})$`)

@@ -1,10 +1,14 @@
 package redlock
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/seed6c881748/redlock/internal/node"
+)
 
 // lifeCommand asks how long the keys of a token still live.
-func lifeCommand(keys []any, token string) command {
-	return command{script: lifeScript, keys: slices.Clone(keys), argv: []any{token}}
+func lifeCommand(keys []any, token string) node.Command {
+	return node.Command{Script: lifeScript, Keys: slices.Clone(keys), Args: []any{token}}
 }
 
 // lifeScript tells how long a lock's keys still live on a node.
@@ -14,7 +18,7 @@ func lifeCommand(keys []any, token string) command {
 //	n     the longest of the lives of those that hold the token, in ms; -1: one of them has
 //	      no expiry
 //	-2    none holds it
-var lifeScript = newScript("life", `
+var lifeScript = node.NewScript("life", `
 local longest = -2
 for i = 1, #KEYS do
   if redis.pcall('GET', KEYS[i]) == ARGV[1] then
@@ -24,14 +28,14 @@ for i = 1, #KEYS do
   end
 end
 return longest
-`, func(reply any) outcome {
+`, func(reply any) node.Outcome {
 	left, ok := reply.(int64)
 	switch {
 	case !ok || left < -2:
-		return unexpected("life", reply)
+		return node.Unexpected("life", reply)
 	case left == -2:
-		return outcome{stance: no, err: ErrLost}
+		return node.Outcome{Stance: node.No, Err: ErrLost}
 	default:
-		return outcome{stance: yes, holderTTL: millis(left)}
+		return node.Outcome{Stance: node.Yes, HolderTTL: millis(left)}
 	}
 })

@@ -3,6 +3,8 @@ package redlock
 import (
 	"slices"
 	"time"
+
+	"github.com/seed6c881748/redlock/internal/node"
 )
 
 // The line of a resource on a node: a sorted set of those that wait for it there,
@@ -53,7 +55,7 @@ const maxLine, keptOfFull = "1000", "900"
 // The place in line is the node's time less the time waited: all nodes agree on
 // the order up to the differences between network delays, though no two of the
 // clocks involved need agree.
-var queueScript = thatGrants(newScript("queue", `
+var queueScript = thatGrants(node.NewScript("queue", `
 local n, fence = (#KEYS - 1) / 2, 1
 `+queueLua(grantLua), decodeQueue(decodeLock)))
 
@@ -63,14 +65,14 @@ local n, fence = (#KEYS - 1) / 2, 1
 //	KEYS  the resources' keys, their bells, their counters, then the session's tombstone
 //	ARGV  as the queue script, but before the generation: proposal, life of the
 //	      counters in ms
-var fencedQueueScript = thatGrants(newScript("fencedQueue", maxFenceLua+`
+var fencedQueueScript = thatGrants(node.NewScript("fencedQueue", maxFenceLua+`
 local n = (#KEYS - 1) / 3
 local at, proposal, keep = 2 * n, tonumber(ARGV[7]), ARGV[8]
 `+queueLua(fenceLua), decodeQueue(decodeFenced(decodeLock))))
 
 // queueLua is the rest of both: fence is what a grant is to say.
 func queueLua(grant string) string {
-	return bornLua + lookLua + `
+	return node.StaleLua + lookLua + `
 if not longest and mine < n and ARGV[6] == '1' then
   for i = 1, n do
     local reservation = KEYS[n + i]` + reservationLua + `
@@ -124,8 +126,8 @@ const endReservationLua = `if redis.call('GET', KEYS[n + i]` + reservationLua + 
       redis.call('DEL', KEYS[n + i]` + reservationLua + `)
     end`
 
-func decodeQueue(decode func(any) outcome) func(any) outcome {
-	return func(reply any) outcome {
+func decodeQueue(decode func(any) node.Outcome) func(any) node.Outcome {
+	return func(reply any) node.Outcome {
 		why := ""
 		if r, ok := reply.([]any); ok && len(r) == 4 {
 			if text, ok := r[3].([]byte); ok {
@@ -133,8 +135,8 @@ func decodeQueue(decode func(any) outcome) func(any) outcome {
 			}
 		}
 		out := decode(reply)
-		if out.stance == no {
-			out.unqueued = why
+		if out.Stance == node.No {
+			out.Unqueued = why
 		}
 		return out
 	}
@@ -179,12 +181,12 @@ return answer
 // queueCommand is the lock command of a client that has waited for some time, and goes on
 // if it is refused. w are the resources' keys and their bells; args are the lock request's;
 // f is nil without fencing.
-func queueCommand(w *queueKeys, args []any, f *fencing, waited, life time.Duration, byTurn bool) command {
+func queueCommand(w *queueKeys, args []any, f *fencing, waited, life time.Duration, byTurn bool) node.Command {
 	argv := []any{args[0], args[1], w.r.channel, waited.Microseconds(), serverMillis(life), flag(byTurn)}
 	if f == nil {
-		return command{script: queueScript, keys: w.keys, argv: argv}
+		return node.Command{Script: queueScript, Keys: w.keys, Args: argv}
 	}
-	return command{script: fencedQueueScript, keys: slices.Concat(w.keys, f.counters), argv: append(argv, args[2:]...)}
+	return node.Command{Script: fencedQueueScript, Keys: slices.Concat(w.keys, f.counters), Args: append(argv, args[2:]...)}
 }
 
 // addBells puts the resources' keys and their bells into space, which has room for them.
@@ -229,7 +231,7 @@ const refusedToTell, stillReserved = "!", "="
 //	ARGV  the name of the release ("": nobody is told), the client's channel, "1" if it
 //	      leaves the line
 //	0, {0, told}  as the unlock script
-var passScript = newScript("pass", `
+var passScript = node.NewScript("pass", `
 local n, held, rung = 1, 0, false
 local reservation = KEYS[2]`+reservationLua+`
 if redis.call('GET', reservation) == ARGV[2] then redis.call('DEL', reservation) end
@@ -238,28 +240,28 @@ if ARGV[1] ~= '' and redis.call('EXISTS', KEYS[1]) == 0 and redis.call('DEL', KE
 `+tellLua(`ARGV[1]`), decodeTold("pass"))
 
 // passCommand is for one resource; its release has the name, the digest of the token.
-func passCommand(w *queueKeys, name string, leave bool) command {
-	return command{script: passScript, keys: w.keys, argv: []any{name, w.r.channel, flag(leave)}}
+func passCommand(w *queueKeys, name string, leave bool) node.Command {
+	return node.Command{Script: passScript, Keys: w.keys, Args: []any{name, w.r.channel, flag(leave)}}
 }
 
 // decodeTold reads the answer of a script that ends with tellLua.
-func decodeTold(name string) func(any) outcome {
+func decodeTold(name string) func(any) node.Outcome {
 	held := decodeHeld(name)
-	return func(reply any) outcome {
+	return func(reply any) node.Outcome {
 		r, ok := reply.([]any)
 		if !ok {
 			return held(reply)
 		}
 		if len(r) < 2 {
-			return unexpected(name, reply)
+			return node.Unexpected(name, reply)
 		}
 		out := held(r[0])
 		for _, told := range r[1:] {
 			channel, ok := told.([]byte)
 			if !ok {
-				return unexpected(name, reply)
+				return node.Unexpected(name, reply)
 			}
-			out.told = append(out.told, string(channel))
+			out.Told = append(out.Told, string(channel))
 		}
 		return out
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
@@ -265,12 +266,12 @@ func (n *simNode) observe(cmd string, args []string) {
 	}
 	n.observeLate(script, cmd, args)
 	if s.verbose {
-		s.traceLocked(fmt.Sprintf("    %s <- %s %q", n.Name(), script.name, shorten(args[1:])))
+		s.traceLocked(fmt.Sprintf("    %s <- %s %q", n.Name(), script.Name, shorten(args[1:])))
 	}
 }
 
 // simLockArgs has how many arguments a lock request has besides its keys.
-var simLockArgs = map[*script]int{lockScript: 5, fencedLockScript: 7, queueScript: 9, fencedQueueScript: 11}
+var simLockArgs = map[*node.Script]int{lockScript: 5, fencedLockScript: 7, queueScript: 9, fencedQueueScript: 11}
 
 // shorten makes tokens readable.
 func shorten(args []string) []string {

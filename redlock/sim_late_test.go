@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/seed6c881748/redlock/internal/node"
 )
 
 // In a share of the simulation's seeds nothing that was ever sent can be relied on to
@@ -69,7 +71,7 @@ func newSimLateness() simLateness {
 
 // observeLate learns from a request that is about to run whether it is late, and has
 // some run again. s.mu is held.
-func (n *simNode) observeLate(sc *script, cmd string, args []string) {
+func (n *simNode) observeLate(sc *node.Script, cmd string, args []string) {
 	count, _ := strconv.Atoi(args[1])
 	if !n.s.plan.late || len(args) < count+3 {
 		return
@@ -78,9 +80,9 @@ func (n *simNode) observeLate(sc *script, cmd string, args []string) {
 	l, token := &n.late, argv[0]
 	sets := simLockArgs[sc] > 0 || sc == repairScript
 	switch {
-	case sets || sc == tombstoneScript:
+	case sets || sc == node.Tombstone:
 		gen, _ := strconv.ParseInt(argv[len(argv)-1], 10, 64)
-		if sc == tombstoneScript {
+		if sc == node.Tombstone {
 			gen, _ = strconv.ParseInt(argv[0], 10, 64)
 		}
 		stone := keys[count-1]
@@ -110,7 +112,7 @@ func (n *simNode) observeLate(sc *script, cmd string, args []string) {
 			l.again[token] = true
 			n.s.mu.Unlock()
 		}
-		n.repeat(sc.name, cmd, args)
+		n.repeat(sc.Name, cmd, args)
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
@@ -96,9 +97,9 @@ func (s *handOverRun) observe(i int, cmd string, args []string) {
 	if cmd != "EVALSHA" && cmd != "EVAL" || len(args) < 3 {
 		return
 	}
-	is := func(scripts ...*script) bool {
+	is := func(scripts ...*node.Script) bool {
 		for _, known := range scripts {
-			if args[0] == known.shaArg || args[0] == known.sourceArg {
+			if args[0] == known.Hash || args[0] == known.Source {
 				return true
 			}
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
@@ -251,7 +252,7 @@ func (s *sim) recover() {
 	for _, c := range s.clients {
 		slowest = max(slowest, c.timeout)
 	}
-	time.Sleep(silence(slowest) + 2*time.Second)
+	time.Sleep(node.Silence(slowest) + 2*time.Second)
 	for _, c := range s.clients {
 		s.checkAlive(c)
 	}
@@ -307,7 +308,7 @@ func (s *sim) openClient() {
 	r.wallOffset.Store(int64(between(rng, -s.plan.skew, s.plan.skew)))
 	s.mu.Lock()
 	for _, n := range r.nodes {
-		s.sessions[n.stone.(string)] = c
+		s.sessions[n.Session()] = c
 	}
 	s.mu.Unlock()
 	s.clients = append(s.clients, c)

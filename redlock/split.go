@@ -5,6 +5,8 @@ import (
 	"errors"
 	"math/rand/v2"
 	"time"
+
+	"github.com/seed6c881748/redlock/internal/node"
 )
 
 // When several clients ask for a resource at the same time and their requests
@@ -116,11 +118,11 @@ func count(votes []Vote) (mine int, others map[string]int) {
 	others = make(map[string]int, len(votes))
 	for _, v := range votes {
 		switch v.stance {
-		case yes:
+		case node.Yes:
 			mine++
-		case no:
+		case node.No:
 			others[v.Holder]++
-		case silent, pending, gone:
+		case node.Silent, node.Pending, node.Gone:
 		}
 	}
 	return mine, others

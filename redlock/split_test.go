@@ -130,7 +130,7 @@ func TestALateVoteCountsInTheNextRound(t *testing.T) {
 			var mu sync.Mutex
 			asked := make(map[string]int)
 			require.NoError(t, c.Nodes[4].OnCommand(func(cmd string, args []string) {
-				if cmd == "EVALSHA" && args[0] == lockScript.shaArg {
+				if cmd == "EVALSHA" && args[0] == lockScript.Hash {
 					mu.Lock()
 					defer mu.Unlock()
 					asked[args[4]]++ // After the keys, and the tombstone's.

@@ -1,5 +1,7 @@
 package redlock
 
+import "github.com/seed6c881748/redlock/internal/node"
+
 // Stats is a snapshot of a Redlock's state and counters. It belongs to the caller.
 type Stats struct {
 	Nodes   []NodeStats // in the order given to New
@@ -75,16 +77,16 @@ func (r *Redlock) Stats() Stats {
 	}
 	s.Asking, s.Queued, s.Window = r.admission.Stats()
 	for _, n := range r.nodes {
-		s.Nodes = append(s.Nodes, n.stats())
+		s.Nodes = append(s.Nodes, nodeStats(n))
 	}
 	return s
 }
 
-// stats is the state of the node as Stats shows it.
-func (n *node) stats() NodeStats {
-	s := n.status()
+// nodeStats is the state of the node as Stats shows it.
+func nodeStats(n *node.Node) NodeStats {
+	s := n.Status()
 	return NodeStats{
-		Node: n.name, Up: s.up, Err: s.down, Abstains: s.abstains, Backlog: s.backlog, Listens: n.ear.isUp(),
-		Unknown: s.unknown, Cleaned: s.released, PendingReleases: s.owed, Connects: s.connects,
+		Node: n.Name, Up: s.Up, Err: s.Down, Abstains: s.Abstains, Backlog: s.Backlog, Listens: s.Listens,
+		Unknown: s.Unknown, Cleaned: s.Released, PendingReleases: s.Owed, Connects: s.Connects,
 	}
 }

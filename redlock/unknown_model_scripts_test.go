@@ -8,6 +8,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
@@ -25,23 +26,23 @@ type unknownTwin struct {
 // ticks is a time that is over after so many of them.
 func ticks(n uint8) time.Duration { return time.Duration(n)*time.Second - 10*time.Millisecond }
 
-func (tw *unknownTwin) eval(cmd command, gen uint8) outcome {
+func (tw *unknownTwin) eval(cmd node.Command, gen uint8) node.Outcome {
 	tw.t.Helper()
-	args, keys := []any{cmd.script.sourceArg}, len(cmd.keys)
-	if cmd.script.session {
+	args, keys := []any{cmd.Script.Source}, len(cmd.Keys)
+	if cmd.Script.Session {
 		keys++
 	}
-	args = append(append(args, keys), cmd.keys...)
-	if cmd.script.session {
+	args = append(append(args, keys), cmd.Keys...)
+	if cmd.Script.Session {
 		args = append(args, "stone")
 	}
-	args = append(args, cmd.argv...)
-	if cmd.script.session {
+	args = append(args, cmd.Args...)
+	if cmd.Script.Session {
 		args = append(args, gen)
 	}
 	reply, err := tw.conn.Do("EVAL", args...)
 	require.NoError(tw.t, err)
-	return cmd.script.decode(reply)
+	return cmd.Script.Decode(reply)
 }
 
 // step does a random thing with both.
@@ -50,7 +51,7 @@ func (tw *unknownTwin) step() {
 	token, ttl, gen := uint8(1+tw.rand.IntN(2)), uint8(1+tw.rand.IntN(2)), uint8(tw.rand.IntN(3))
 	c := tw.claims[token]
 	c.args[1] = serverMillis(ticks(ttl))
-	var want, got outcome
+	var want, got node.Outcome
 	switch tw.rand.IntN(6) {
 	case 0:
 		time.Sleep(time.Second)
@@ -62,13 +63,13 @@ func (tw *unknownTwin) step() {
 	case 3:
 		want, got = tw.model.repair(token, ttl, gen), tw.eval(repairCommand(c.keys, c.token, ticks(ttl), nil), gen)
 	case 4:
-		want, got = tw.model.release(token), tw.eval(c.releaseCommand(time.Now()), gen)
+		want, got = tw.model.release(token), tw.eval(c.ReleaseCommand(time.Now()), gen)
 	case 5:
 		want = tw.model.tombstone(gen, ttl)
-		got = tw.eval(command{script: tombstoneScript, keys: []any{"stone"}, argv: []any{gen, serverMillis(ticks(ttl))}}, gen)
+		got = tw.eval(node.Command{Script: node.Tombstone, Keys: []any{"stone"}, Args: []any{gen, serverMillis(ticks(ttl))}}, gen)
 	}
-	require.Equal(tw.t, want.stance, got.stance)
-	require.Equal(tw.t, want.stale, got.stale)
+	require.Equal(tw.t, want.Stance, got.Stance)
+	require.Equal(tw.t, want.Stale, got.Stale)
 	require.Equal(tw.t, tw.model, tw.stored())
 }
 

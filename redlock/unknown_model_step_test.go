@@ -1,6 +1,10 @@
 package redlock
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/seed6c881748/redlock/internal/node"
+)
 
 // unknownRules are what the model is searched under. The zero value of the last group
 // is how the library works.
@@ -65,7 +69,7 @@ func (m *unknownModel) broken(s *unknownState) string {
 	if m.leftovers {
 		for i := range s.nodes {
 			n := &s.nodes[i]
-			if s.a.phase == over && n.up && n.mark&markSent == 0 && !n.owed && n.token == tokenA {
+			if s.a.phase == over && n.up && n.mark&node.MarkSent == 0 && !n.owed && n.token == tokenA {
 				return fmt.Sprintf("node %d has a key that A believes to be gone", i)
 			}
 		}
@@ -95,7 +99,7 @@ func (m *unknownModel) next(s *unknownState) {
 		q := *s
 		q.a.phase, q.a.round = locking, m.ttl
 		for i := range q.nodes {
-			q.nodes[i].mark |= markSent
+			q.nodes[i].mark |= node.MarkSent
 			q.nodes[i].send(lockMessage)
 		}
 		m.add(&q, "A locks")
@@ -175,7 +179,7 @@ func (m *unknownModel) stepsOfA(s *unknownState) {
 		if n := &s.nodes[i]; s.a.holds() && n.repairable && n.up && (n.missing || !m.repairMissing) {
 			q := *s
 			q.nodes[i].repairable = false
-			q.nodes[i].mark |= markSent
+			q.nodes[i].mark |= node.MarkSent
 			q.nodes[i].send(repairMessage)
 			m.add(&q, "A repairs node %d", i)
 		}
@@ -203,13 +207,13 @@ func (m *unknownModel) giveUp(s *unknownState) {
 	for i := range q.nodes {
 		n := &q.nodes[i]
 		n.yes, n.gone, n.missing, n.repairable = false, false, false, false
-		n.mark |= markReleased
+		n.mark |= node.MarkReleased
 		switch {
-		case n.mark&markSent == 0:
+		case n.mark&node.MarkSent == 0:
 		case n.up || m.releaseFirst:
 			n.send(releaseMessage)
 		case m.releaseDropped:
-			n.mark &^= markSent
+			n.mark &^= node.MarkSent
 		default:
 			n.owed = true
 		}
@@ -254,7 +258,7 @@ func (m *unknownModel) breaks(s *unknownState, i int) {
 	if n.waiting&(1<<releaseMessage) != 0 {
 		n.owed = !m.releaseLost
 		if m.releaseLost {
-			n.mark &^= markSent
+			n.mark &^= node.MarkSent
 		}
 	}
 	n.waiting = 0
@@ -323,18 +327,18 @@ func (m *unknownModel) deliver(s *unknownState, i, kind int, gen uint8) {
 		m.add(&q, "node %d carries out %s of connection %d", i, messageNames[kind], gen)
 	}
 	if m.hear(&q, i, kind, gen, out) {
-		m.add(&q, "node %d carries out %s of connection %d, and is heard: %v", i, messageNames[kind], gen, out.stance)
+		m.add(&q, "node %d carries out %s of connection %d, and is heard: %v", i, messageNames[kind], gen, out.Stance)
 	}
 }
 
-func (m *unknownModel) carryOut(n *serverModel, kind int, gen uint8) outcome {
+func (m *unknownModel) carryOut(n *serverModel, kind int, gen uint8) node.Outcome {
 	switch kind {
 	case tombstoneMessage:
 		if m.noGeneration && n.stone > gen {
 			n.stone, n.stoneLeft = 0, 0
 		}
 		out := n.tombstone(gen, m.life)
-		if m.cleanUp != deleteNothing && out.stance == yes {
+		if m.cleanUp != deleteNothing && out.Stance == node.Yes {
 			n.release(tokenA)
 		}
 		return out
@@ -356,10 +360,10 @@ func (m *unknownModel) carryOut(n *serverModel, kind int, gen uint8) outcome {
 }
 
 // hear has the answer be heard, if it can be.
-func (m *unknownModel) hear(s *unknownState, i, kind int, gen uint8, out outcome) bool {
+func (m *unknownModel) hear(s *unknownState, i, kind int, gen uint8, out node.Outcome) bool {
 	n := &s.nodes[i]
 	if kind == bLockMessage {
-		n.bYes = n.bYes || s.b.phase == locking && out.stance == yes
+		n.bYes = n.bYes || s.b.phase == locking && out.Stance == node.Yes
 		return true
 	}
 	earlier := n.waiting & (1<<min(kind, secondExtendMessage) - 1)
@@ -374,24 +378,24 @@ func (m *unknownModel) hear(s *unknownState, i, kind int, gen uint8, out outcome
 	case tombstoneMessage:
 		m.settle(n)
 	case lockMessage:
-		n.mark = n.mark.heard(lockKind, out)
+		n.mark = n.mark.Heard(node.LockRequest, out)
 		m.vote(n, s.a.phase == locking, out)
 	case firstExtendMessage, secondExtendMessage:
-		n.mark = n.mark.heard(askKind, out)
-		n.missing = m.repairMissing && s.a.phase != over && out.stance == gone
+		n.mark = n.mark.Heard(node.Ask, out)
+		n.missing = m.repairMissing && s.a.phase != over && out.Stance == node.Gone
 		m.vote(n, s.a.phase == extending && kind-firstExtendMessage == int(s.extensions)-1, out)
 	case repairMessage:
-		n.mark = n.mark.heard(repairKind, out)
-		n.missing = n.missing && out.stance != yes
+		n.mark = n.mark.Heard(node.RepairRequest, out)
+		n.missing = n.missing && out.Stance != node.Yes
 	case releaseMessage:
-		n.mark = n.mark.heard(releaseKind, out)
+		n.mark = n.mark.Heard(node.Release, out)
 	}
 	return true
 }
 
-func (m *unknownModel) vote(n *unknownNode, counts bool, out outcome) {
+func (m *unknownModel) vote(n *unknownNode, counts bool, out node.Outcome) {
 	if counts && !n.yes && !n.gone {
-		n.yes, n.gone = out.stance == yes, out.stance == gone
+		n.yes, n.gone = out.Stance == node.Yes, out.Stance == node.Gone
 	}
 }
 
@@ -399,7 +403,7 @@ func (m *unknownModel) vote(n *unknownNode, counts bool, out outcome) {
 func (m *unknownModel) settle(n *unknownNode) {
 	n.up, n.unknown = true, false
 	if m.cleanUp != deleteNothing {
-		n.mark &^= markSent
+		n.mark &^= node.MarkSent
 		n.owed = false
 	}
 	if n.owed {

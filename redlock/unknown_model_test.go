@@ -1,5 +1,7 @@
 package redlock
 
+import "github.com/seed6c881748/redlock/internal/node"
+
 // A model of unknown outcomes, small enough to look at every state that it can get into.
 // It asks two questions of a client A, whose connections break, beside another client B:
 //
@@ -80,59 +82,59 @@ func (n *serverModel) tick() {
 }
 
 // lock is lockScript: yes, no, or stale. B has no tombstone, and generation noEnd.
-func (n *serverModel) lock(token, ttl, gen uint8) outcome {
+func (n *serverModel) lock(token, ttl, gen uint8) node.Outcome {
 	switch {
 	case n.stone > gen:
-		return outcome{stale: true}
+		return node.Outcome{Stale: true}
 	case n.token == token:
-		return outcome{stance: yes}
+		return node.Outcome{Stance: node.Yes}
 	case n.token != nobody:
-		return outcome{stance: no}
+		return node.Outcome{Stance: node.No}
 	}
 	n.token, n.left = token, ttl
-	return outcome{stance: yes}
+	return node.Outcome{Stance: node.Yes}
 }
 
 // extend is extendScript.
-func (n *serverModel) extend(token, ttl uint8) outcome {
+func (n *serverModel) extend(token, ttl uint8) node.Outcome {
 	switch n.token {
 	case token:
 		n.left = max(n.left, ttl)
-		return outcome{stance: yes}
+		return node.Outcome{Stance: node.Yes}
 	case nobody:
-		return outcome{stance: gone}
+		return node.Outcome{Stance: node.Gone}
 	}
-	return outcome{stance: no}
+	return node.Outcome{Stance: node.No}
 }
 
 // repair is repairScript.
-func (n *serverModel) repair(token, ttl, gen uint8) outcome {
+func (n *serverModel) repair(token, ttl, gen uint8) node.Outcome {
 	switch {
 	case n.stone > gen:
-		return outcome{stale: true}
+		return node.Outcome{Stale: true}
 	case n.token != nobody && n.token != token:
-		return outcome{stance: no}
+		return node.Outcome{Stance: node.No}
 	}
 	n.token, n.left = token, max(n.left, ttl)
-	return outcome{stance: yes}
+	return node.Outcome{Stance: node.Yes}
 }
 
 // release is undoScript.
-func (n *serverModel) release(token uint8) outcome {
+func (n *serverModel) release(token uint8) node.Outcome {
 	if n.token != token {
-		return outcome{stance: no}
+		return node.Outcome{Stance: node.No}
 	}
 	n.token, n.left = nobody, 0
-	return outcome{stance: yes}
+	return node.Outcome{Stance: node.Yes}
 }
 
 // tombstone is tombstoneScript.
-func (n *serverModel) tombstone(gen, life uint8) outcome {
+func (n *serverModel) tombstone(gen, life uint8) node.Outcome {
 	if n.stone > gen {
-		return outcome{stale: true}
+		return node.Outcome{Stale: true}
 	}
 	n.stone, n.stoneLeft = gen, max(n.stoneLeft, life)
-	return outcome{stance: yes}
+	return node.Outcome{Stance: node.Yes}
 }
 
 // An unknownNode is a node in a state of the model: the server, what A and B know of
@@ -140,13 +142,13 @@ func (n *serverModel) tombstone(gen, life uint8) outcome {
 type unknownNode struct {
 	serverModel
 
-	gen        uint8 // of A's latest connection
-	up         bool  // its handshake is over
-	unknown    bool  // the outcome of a request on an earlier one is
-	owed       bool  // the release, on the next connection
-	mark       mark  // what A believes to have left
-	waiting    uint8 // for answers to these messages of the latest connection, as a set
-	yes        bool  // in A's round
+	gen        uint8     // of A's latest connection
+	up         bool      // its handshake is over
+	unknown    bool      // the outcome of a request on an earlier one is
+	owed       bool      // the release, on the next connection
+	mark       node.Mark // what A believes to have left
+	waiting    uint8     // for answers to these messages of the latest connection, as a set
+	yes        bool      // in A's round
 	gone       bool
 	missing    bool // the last extension or repair that was answered found the key missing
 	repairable bool // an extension that succeeded did

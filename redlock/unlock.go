@@ -5,6 +5,8 @@ import (
 	"errors"
 	"slices"
 	"time"
+
+	"github.com/seed6c881748/redlock/internal/node"
 )
 
 // Unlock releases the lock. From the call on it is not held any more, whatever the result.
@@ -109,13 +111,13 @@ func (l *Lock) release(ctx context.Context, now time.Time) (*round, verdict) {
 	if l.o.minHold > 0 && !l.idle {
 		l.claim.leaveUntil(l.start.Add(l.o.minHold))
 	}
-	rd := l.r.newRound(ctx, OpUnlock, l.claim, l.claim.releaseCommand(now), releaseKind, decideUnlock, 0)
-	t.round, rd.task.voter = rd, t
+	rd := l.r.newRound(ctx, OpUnlock, l.claim, l.claim.ReleaseCommand(now), node.Release, decideUnlock, 0)
+	t.round, rd.task.Voter = rd, t
 	for i, n := range l.r.nodes {
 		// When a release is repeated: asked again, a node that has already removed
 		// the key would seem to have lost it.
-		if n.confirmed(&l.claim.tokenState, i) {
-			rd.skip(i, ballot{stance: yes})
+		if n.Confirmed(&l.claim.Token, i) {
+			rd.skip(i, ballot{stance: node.Yes})
 		}
 	}
 	rd.ask(time.Now(), l.o.nodeTimeout)

@@ -205,10 +205,7 @@ func TestARefusedReleaseIsGivenUpWhenTheKeyMustHaveExpired(t *testing.T) {
 		require.NoError(t, c.Nodes[0].SetError("BUSY x"))
 		require.ErrorIs(t, l.Unlock(t.Context()), ErrNoQuorum)
 		time.Sleep(3 * time.Second)
-		n := r.nodes[0]
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		assert.Zero(t, n.later.len+n.queue.len+n.flight.len)
+		assert.Zero(t, r.Stats().Nodes[0].Backlog)
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/admission"
+	"github.com/seed6c881748/redlock/internal/node"
 )
 
 // run makes attempts until one succeeds or is not worth repeating. Whoever is
@@ -35,9 +36,9 @@ func (a *acquisition) run(ctx context.Context) (l *Lock, err error) {
 	}
 	// Also if retryIf panics, or those behind w would wait for ever.
 	defer func() { r.queue.leave(w, l != nil) }()
-	r.ears.want() //nolint:contextcheck // What it starts goes on for later waiters.
-	defer r.ears.unwant()
-	if !behind && errors.Is(err, ErrTaken) && r.ears.open() {
+	r.ears.Want() //nolint:contextcheck // What it starts goes on for later waiters.
+	defer r.ears.Unwant()
+	if !behind && errors.Is(err, ErrTaken) && r.ears.Open() {
 		r.queue.again(w) // Now it can get in line. If not yet, listening comes.
 	}
 	return w.wait(ctx, attempts, err)
@@ -157,7 +158,7 @@ func (w *waiter) try(ctx context.Context, why reason, s waiterState, number int)
 	// By turn, it gets in line in any case: if it does not listen yet, it does so soon. Other
 	// attempts do so only if releases are heard of.
 	a.byTurn = why == byTurn
-	if a.byTurn || a.r.ears.open() {
+	if a.byTurn || a.r.ears.Open() {
 		if w.line == nil {
 			w.line = a.r.queueKeys(a.resources, a.keys)
 		}
@@ -197,7 +198,7 @@ func refusal(err error) *QuorumError {
 
 // isForAnother reports whether a node said no only because the resource, which is free, is
 // reserved for another client.
-func isForAnother(v Vote) bool { return v.stance == no && v.Holder == "" }
+func isForAnother(v Vote) bool { return v.stance == node.No && v.Holder == "" }
 
 // gaveWay reports whether an attempt by turn has found the resource reserved.
 func gaveWay(err error) bool {

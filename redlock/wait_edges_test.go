@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
@@ -126,7 +127,7 @@ func TestOneThatPolledOftenAndLeftCostsNothing(t *testing.T) {
 		require.NoError(t, c.Nodes[0].OnCommand(func(_ string, args []string) {
 			mu.Lock()
 			defer mu.Unlock()
-			if slices.Contains(args, queueScript.shaArg.(string)) {
+			if slices.Contains(args, queueScript.Hash.(string)) {
 				asked++
 			}
 		}))
@@ -385,7 +386,7 @@ func TestAKeptShortLockIsNotAskedAfterAllTheTime(t *testing.T) {
 		w := waiting(t, r, ctx, []string{"x"}, WithRetryCount(-1), WithRetryDelay(10*time.Second), WithRetryJitter(0))
 		var mu sync.Mutex
 		asked := 0
-		sha := queueScript.shaArg.(string)
+		sha := queueScript.Hash.(string)
 		require.NoError(t, c.Nodes[0].OnCommand(func(_ string, args []string) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -437,7 +438,7 @@ func TestADeadSessionInLineDoesNotStopAHandOver(t *testing.T) {
 
 // A release that is passed on by another process is news, though this one has heard of it before.
 func TestAPassedReleaseIsNews(t *testing.T) {
-	q := &queue{r: &core{need: 2, nodes: make([]*node, 3)}}
+	q := &queue{r: &core{need: 2, nodes: make([]*node.Node, 3)}}
 	a := &acquisition{r: q.r, o: &options{retryDelay: time.Minute}, keys: []any{"x"}}
 	w := newWaiter(a)
 	q.join(w)
@@ -533,7 +534,7 @@ func TestAHandOverAfterAScriptFlush(t *testing.T) {
 			require.NoError(t, err)
 			_, err = conn.Do("SCRIPT", "FLUSH")
 			require.NoError(t, err)
-			_, err = conn.Do("SCRIPT", "LOAD", queueScript.sourceArg)
+			_, err = conn.Do("SCRIPT", "LOAD", queueScript.Source)
 			require.NoError(t, err)
 			_ = conn.Close()
 			require.NoError(t, n.Slow(time.Millisecond, time.Millisecond))
@@ -614,17 +615,11 @@ func TestASettlementBesideAHeldLock(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, l.Unlock(t.Context()))
 			time.Sleep(20 * time.Millisecond)
-			n := r.nodes[2]
 			require.NoError(t, c.Nodes[2].Slow(20*time.Millisecond, 20*time.Millisecond))
 			l, err = r.TryLock(t.Context(), []string{"x"}, ttl)
 			require.NoError(t, err)
 			time.Sleep(5 * time.Millisecond)
-			n.mu.Lock()
-			p := n.line
-			n.mu.Unlock()
-			if p != nil {
-				_ = p.abort(context.Canceled)
-			}
+			c.Nodes[2].Proxy().Reset()
 			require.NoError(t, c.Nodes[2].Slow(0, 0))
 			time.Sleep(300 * time.Millisecond)
 			require.NoError(t, l.Unlock(t.Context()))

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/conn"
+	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
@@ -121,7 +122,7 @@ func TestOnlyTheHeadAsksTheNodes(t *testing.T) {
 		require.NoError(t, c.Nodes[0].OnCommand(func(_ string, args []string) {
 			mu.Lock()
 			defer mu.Unlock()
-			if slices.Contains(args, queueScript.shaArg.(string)) {
+			if slices.Contains(args, queueScript.Hash.(string)) {
 				asked++
 			}
 		}))
@@ -487,7 +488,7 @@ func TestSubscriptionsEndWhenNobodyWaits(t *testing.T) {
 			assert.Equal(t, 3*(i+1), ever)
 			require.NoError(t, held.Unlock(t.Context()))
 			require.NoError(t, w.got(t).Unlock(t.Context()))
-			time.Sleep(listenFor - time.Second)
+			time.Sleep(node.ListenFor - time.Second)
 			now, _ = open()
 			assert.Equal(t, 3, now)
 			time.Sleep(2 * time.Second)
@@ -512,7 +513,7 @@ func TestABrokenSubscriptionComesBack(t *testing.T) {
 			for _, tp := range taps {
 				tp.cut()
 			}
-			time.Sleep(2 * maxRelisten)
+			time.Sleep(2 * node.MaxRelisten)
 			released := time.Now()
 			require.NoError(t, held.Unlock(t.Context()))
 			require.NoError(t, w.got(t).Unlock(t.Context()))
@@ -658,16 +659,16 @@ func TestMessagesOfOthersAreIgnored(t *testing.T) {
 
 func TestFreeIn(t *testing.T) {
 	const never = time.Duration(-1)
-	taken := func(d time.Duration) Vote { return Vote{stance: no, Err: ErrTaken, HolderTTL: d} }
+	taken := func(d time.Duration) Vote { return Vote{stance: node.No, Err: ErrTaken, HolderTTL: d} }
 	for _, c := range []struct {
 		votes []Vote
 		want  time.Duration
 	}{
 		{[]Vote{taken(3), taken(1), taken(2)}, 2},
-		{[]Vote{taken(3), taken(1), {stance: yes}}, 1},
-		{[]Vote{taken(3), {stance: pending}, {stance: pending}}, 0},
-		{[]Vote{taken(3), {stance: silent}, taken(1)}, 3},
-		{[]Vote{taken(3), {stance: silent}, {stance: silent}}, never},
+		{[]Vote{taken(3), taken(1), {stance: node.Yes}}, 1},
+		{[]Vote{taken(3), {stance: node.Pending}, {stance: node.Pending}}, 0},
+		{[]Vote{taken(3), {stance: node.Silent}, taken(1)}, 3},
+		{[]Vote{taken(3), {stance: node.Silent}, {stance: node.Silent}}, never},
 		{[]Vote{taken(never), taken(never), taken(1)}, never},
 		{[]Vote{taken(0), taken(0), taken(1)}, 0},
 	} {

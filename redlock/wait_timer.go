@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/admission"
+	"github.com/seed6c881748/redlock/internal/node"
 )
 
 // A waitTimer is a waiter's sleep between two attempts.
@@ -147,9 +148,9 @@ func freeIn(votes []Vote, need int) (time.Duration, bool) {
 	lefts := make([]time.Duration, 0, len(votes))
 	for _, v := range votes {
 		switch {
-		case v.stance == yes || v.stance == pending:
+		case v.stance == node.Yes || v.stance == node.Pending:
 			lefts = append(lefts, 0)
-		case v.stance == no && v.HolderTTL >= 0, errors.Is(v.Err, ErrQuarantined):
+		case v.stance == node.No && v.HolderTTL >= 0, errors.Is(v.Err, ErrQuarantined):
 			lefts = append(lefts, v.HolderTTL)
 		default:
 			lefts = append(lefts, never)

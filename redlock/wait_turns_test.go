@@ -317,7 +317,7 @@ func TestAReleaseKeepsItsName(t *testing.T) {
 			require.NoError(t, c.Nodes[1].OnCommand(func(_ string, args []string) {
 				mu.Lock()
 				defer mu.Unlock()
-				if len(args) > 4 && args[0] == passScript.shaArg.(string) {
+				if len(args) > 4 && args[0] == passScript.Hash.(string) {
 					names = append(names, args[4])
 				}
 			}))

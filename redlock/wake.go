@@ -5,6 +5,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/seed6c881748/redlock/internal/node"
 )
 
 var errNoPublish = errors.New("the server refuses PUBLISH")
@@ -66,8 +68,8 @@ func (r *core) pass(i int, key, digest string, leave bool) {
 		return // No message of ours.
 	}
 	w := r.queueKeys([]string{resource}, []any{key})
-	t := &task{kind: askKind, cmd: passCommand(w, digest, leave), limit: r.defaults.nodeTimeout, voter: &wakeReader{wake: w}}
-	_ = r.nodes[i].enqueue(&request{task: t, index: uint16(i)}, time.Now()) // If not, they poll.
+	t := &node.Task{Kind: node.Ask, Command: passCommand(w, digest, leave), Limit: r.defaults.nodeTimeout, Voter: &wakeReader{wake: w}}
+	_ = r.nodes[i].Enqueue(&node.Request{Task: t, Index: uint16(i)}, time.Now()) // If not, they poll.
 }
 
 // A wakeReader is a voter that reads from the answers to releases who was told.
@@ -77,12 +79,12 @@ type wakeReader struct {
 	told  atomic.Bool // a node has told somebody
 }
 
-func (t *wakeReader) vote(i int, out outcome, at time.Time) {
-	if len(out.told) > 0 {
-		t.read(i, out.told)
+func (t *wakeReader) Vote(i int, out node.Outcome, at time.Time) {
+	if len(out.Told) > 0 {
+		t.read(i, out.Told)
 	}
 	if t.round != nil {
-		t.round.vote(i, out, at)
+		t.round.Vote(i, out, at)
 	}
 }
 
@@ -96,7 +98,7 @@ func (t *wakeReader) read(i int, told []string) {
 		case channel == "", late && reserved == r.channel: // No message comes.
 			continue
 		case channel == refusedToTell:
-			r.ears.all[i].complain(noPublish, errNoPublish)
+			r.ears.Complain(i, node.NoPublish, errNoPublish)
 		default:
 			t.told.Store(true)
 		}

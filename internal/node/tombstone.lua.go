@@ -1,14 +1,14 @@
-package redlock
+package node
 
 import "errors"
 
 // errStale is the answer to a request that a connection which was given up delivers late.
-var errStale = errors.New("request of a connection that was given up")
+var ErrStale = errors.New("request of a connection that was given up")
 
 // bornLua refuses what a connection that was given up delivers late. Every script of a
 // session begins with it: its last key is the tombstone, its last argument the
 // generation.
-const bornLua = `
+const StaleLua = `
 local born = redis.call('GET', KEYS[#KEYS])
 if born and tonumber(born) > tonumber(ARGV[#ARGV]) then return 0 end`
 
@@ -24,19 +24,19 @@ if born and tonumber(born) > tonumber(ARGV[#ARGV]) then return 0 end`
 // It begins with a PEXPIRE, which the tombstone may well ignore: a server that is
 // out of memory refuses a script's SET, unless a write that needs no memory went
 // before it. There, too, held locks must be extended and released.
-var tombstoneScript = newScript("tombstone", `
+var Tombstone = NewScript("tombstone", `
 local born = redis.call('GET', KEYS[1])
 if born and tonumber(born) > tonumber(ARGV[1]) then return 0 end
 local life = string.format('%.0f', math.max(redis.call('PTTL', KEYS[1]), tonumber(ARGV[2])))
 redis.call('PEXPIRE', KEYS[1], life)
 redis.call('SET', KEYS[1], ARGV[1], 'PX', life)
 return 1
-`, func(reply any) outcome {
+`, func(reply any) Outcome {
 	switch reply {
 	case int64(1):
-		return outcome{stance: yes}
+		return Outcome{Stance: Yes}
 	case int64(0):
-		return outcome{err: errStale, stale: true}
+		return Outcome{Err: ErrStale, Stale: true}
 	}
-	return unexpected("tombstone", reply)
+	return Unexpected("tombstone", reply)
 })

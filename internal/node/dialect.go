@@ -1,4 +1,4 @@
-package redlock
+package node
 
 import (
 	"context"
@@ -7,30 +7,30 @@ import (
 	"github.com/seed6c881748/redlock/internal/conn"
 )
 
-// A dialect has the scripts of a session sent in another way than they are given: as
+// A Dialect has the scripts of a session sent in another way than they are given: as
 // other texts, with one more key and more arguments. What that is, it finds out in the
 // handshake of each connection.
-type dialect interface {
+type Dialect interface {
 	// questions are commands that the handshake sends together with its own.
-	questions() [][]any
+	Questions() [][]any
 
 	// learn gets the answers, and may ask more on the connection. An error ends it.
-	learn(ctx context.Context, w *conn.Wire, answers []conn.Answer) (connDialect, error)
+	Learn(ctx context.Context, w *conn.Wire, answers []conn.Answer) (ConnDialect, error)
 }
 
-// A connDialect is the dialect on one connection. heard and abstains are called with the
+// A ConnDialect is the dialect on one connection. heard and abstains are called with the
 // node's mutex held, the others by the connection's writer.
-type connDialect interface {
+type ConnDialect interface {
 	// script is the one to send instead of s: by its source if eval; forgot says that
 	// the server has forgotten scripts since the handshake.
-	script(s *script, eval, forgot bool) *script
+	Script(s *Script, eval, forgot bool) *Script
 
-	key() any    // comes last of the keys
-	args() []any // come last of the arguments
+	Key() any    // comes last of the keys
+	Args() []any // come last of the arguments
 
 	// heard gets the answers to scripts of a session.
-	heard(out outcome, now time.Time)
+	Heard(out Outcome, now time.Time)
 
 	// abstains says why the node grants no lock at present, as far as is known.
-	abstains(now time.Time) error
+	Abstains(now time.Time) error
 }

@@ -1,21 +1,21 @@
-package redlock
+package node
 
 import "time"
 
 // This file is about when a connection that has ended is made again.
 
 const (
-	minBackoff = 20 * time.Millisecond
-	maxBackoff = time.Second
+	MinBackoff = 20 * time.Millisecond
+	MaxBackoff = time.Second
 
 	// lasting is how long a connection has to last to count as one that worked,
 	// whatever was answered on it.
 	lasting = time.Second
 
-	// redials is how many connections may be made at once, one after the other, and
+	// Redials is how many connections may be made at once, one after the other, and
 	// redialEvery after which time one more: a server that answers one request and
 	// hangs up is not to be dialled in a loop.
-	redials     = 10
+	Redials     = 10
 	redialEvery = 100 * time.Millisecond
 )
 
@@ -42,11 +42,11 @@ func (d *redialer) after(p *pipeline, began, now time.Time) time.Duration {
 		d.free = now
 	}
 	d.free = d.free.Add(redialEvery)
-	return max(0, d.free.Sub(now)-redials*redialEvery)
+	return max(0, d.free.Sub(now)-Redials*redialEvery)
 }
 
 // failed returns how long to wait after an attempt that failed: twice as long each time.
 func (d *redialer) failed() time.Duration {
-	d.backoff = min(max(2*d.backoff, minBackoff), maxBackoff)
+	d.backoff = min(max(2*d.backoff, MinBackoff), MaxBackoff)
 	return d.backoff
 }

@@ -1,4 +1,4 @@
-package redlock
+package node
 
 import (
 	"fmt"
@@ -31,44 +31,44 @@ import (
 // minTombstone is the least life of a tombstone, and for how long something late is
 // reckoned with. A lock request that arrives even later can set its key again, for one
 // ttl.
-const minTombstone = time.Minute
+const MinTombstone = time.Minute
 
-// owe keeps a release that could not be sent, or was not answered, for the next
+// addUnsettled keeps a release that could not be sent, or was not answered, for the next
 // connection. n.mu is held.
-func (n *node) owe(q *request) {
-	if q.kind != releaseKind {
-		return // A claim that may have left something has its own release, when it comes.
+func (n *Node) addUnsettled(q *Request) {
+	if q.Kind != Release {
+		return // A token that may have left something has its own release, when it comes.
 	}
-	m := &q.token.marks[q.index]
-	if *m&markSent == 0 || *m&markOwed != 0 {
+	m := &q.Token.marks[q.Index]
+	if *m&MarkSent == 0 || *m&markOwed != 0 {
 		return
 	}
-	if *m&markForeign != 0 && !n.hasRoom(q.token.size) {
+	if *m&markForeign != 0 && !n.hasRoom(q.Token.size) {
 		return
 	}
 	*m |= markOwed
 	ends := q.gone
 	if ends == 0 {
-		ends = n.after(max(q.token.longest(), minTombstone))
+		ends = n.after(max(q.Token.Longest(), MinTombstone))
 	}
-	n.owed.push(&request{
-		task: &task{
-			kind: releaseKind, cmd: q.token.owner.releaseCommand(time.Now()), token: q.token, limit: n.timeout, gone: ends,
-			voter: q.token.owner.wakeReader(),
+	n.unsettled.push(&Request{
+		Task: &Task{
+			Kind: Release, Command: q.Token.owner.ReleaseCommand(time.Now()), Token: q.Token, Limit: n.Timeout, gone: ends,
+			Voter: q.Token.owner.ReleaseVoter(),
 		},
-		index: q.index, owed: true, sent: time.Since(n.epoch),
+		Index: q.Index, unsettled: true, sent: time.Since(n.epoch),
 	})
 }
 
 // maxForeign bounds the bytes that are kept for other processes' tokens whose release is not
 // known to a node, or may be repeated: the keys of one may be half a megabyte.
-const maxForeign = 64 << 20
+const MaxForeign = 64 << 20
 
 // hasRoom reports whether the release of another process's token of that size may be owed.
 // Those of this client's own are bounded by its lock requests; what other processes have
 // locked is not, and a node may be down for days. n.mu is held.
-func (n *node) hasRoom(size int) bool {
-	full := func() bool { return n.owed.len >= maxBacklog || n.owed.foreign+size > maxForeign }
+func (n *Node) hasRoom(size int) bool {
+	full := func() bool { return n.unsettled.len >= MaxBacklog || n.unsettled.foreign+size > MaxForeign }
 	if now := time.Since(n.epoch); full() && now-n.swept >= time.Second {
 		n.swept = now
 		n.forget()
@@ -78,20 +78,20 @@ func (n *node) hasRoom(size int) bool {
 
 // isOver reports whether nothing can be left of the keys of a release that is owed. For how
 // long those of another process live may have become known after it was owed.
-func (q *request) isOver(now time.Duration) bool {
-	return now >= q.gone || now-q.sent >= max(q.token.longest(), minTombstone)
+func (q *Request) isOver(now time.Duration) bool {
+	return now >= q.gone || now-q.sent >= max(q.Token.Longest(), MinTombstone)
 }
 
 // sendOwed queues the releases that are owed, ahead of everything else, and returns how
 // many there are. n.mu is held.
-func (n *node) sendOwed() (count int) {
-	count = n.owed.len
+func (n *Node) sendOwed() (count int) {
+	count = n.unsettled.len
 	var rest requestQueue
 	for q := n.queue.pop(); q != nil; q = n.queue.pop() {
 		rest.push(q)
 	}
-	for q := n.owed.pop(); q != nil; q = n.owed.pop() {
-		q.token.marks[q.index] &^= markOwed
+	for q := n.unsettled.pop(); q != nil; q = n.unsettled.pop() {
+		q.Token.marks[q.Index] &^= markOwed
 		n.push(q)
 	}
 	for q := rest.pop(); q != nil; q = rest.pop() {
@@ -101,25 +101,25 @@ func (n *node) sendOwed() (count int) {
 }
 
 // leave notes a lock request or a repair whose outcome will not be known. n.mu is held.
-func (n *node) leave(q *request) {
+func (n *Node) leave(q *Request) {
 	n.unknown++
 	n.unknowns++
-	n.life = max(n.life, q.token.longest(), minTombstone)
+	n.life = max(n.life, q.Token.Longest(), MinTombstone)
 	n.late = max(n.late, n.after(n.life))
 }
 
 // forget drops what nothing can be left of, and of which nothing can arrive any more
 // that a tombstone would still refuse. n.mu is held.
-func (n *node) forget() {
+func (n *Node) forget() {
 	now := time.Since(n.epoch)
 	if now >= n.late {
 		n.unknown, n.life = 0, 0
 	}
-	for q := n.owed.head; q != nil; {
+	for q := n.unsettled.head; q != nil; {
 		next := q.next
 		if q.isOver(now) {
-			n.owed.remove(q)
-			q.token.marks[q.index] &^= markSent | markOwed
+			n.unsettled.remove(q)
+			q.Token.marks[q.Index] &^= MarkSent | markOwed
 		}
 		q = next
 	}
@@ -127,12 +127,12 @@ func (n *node) forget() {
 
 // tombstoneStep puts up the tombstone of generation gen, which is to live for the given
 // time. EVAL, not EVALSHA: the server may not know the script.
-func (n *node) tombstoneStep(gen int64, life time.Duration) conn.Step {
-	command := []any{"EVAL", tombstoneScript.sourceArg, 1, n.stone, gen, life.Milliseconds() + 1}
+func (n *Node) tombstoneStep(gen int64, life time.Duration) conn.Step {
+	command := []any{"EVAL", Tombstone.Source, 1, n.tombstoneKey, gen, life.Milliseconds() + 1}
 	return conn.Step{Command: command, Check: func(a conn.Answer) error {
 		err := a.Err
 		if err == nil {
-			err = tombstoneScript.decode(a.Reply).err
+			err = Tombstone.Decode(a.Reply).Err
 		}
 		if err != nil && !isForbiddenKey(err) { // A lock request would have been refused for the same reason.
 			return fmt.Errorf("clean-up: %w", err)
@@ -160,7 +160,7 @@ type settlement struct {
 }
 
 // begin tells the observer if there is nothing to wait for. n.mu is held.
-func (s *settlement) begin(n *node, unknown, owed int) {
+func (s *settlement) begin(n *Node, unknown, owed int) {
 	s.unknown, s.owed = unknown, owed
 	if owed == 0 {
 		s.end(n)
@@ -169,7 +169,7 @@ func (s *settlement) begin(n *node, unknown, owed int) {
 
 // answered counts the answer to a release that was owed: done if it was carried out.
 // n.mu is held.
-func (s *settlement) answered(n *node, done bool) {
+func (s *settlement) answered(n *Node, done bool) {
 	if done {
 		n.cleaned++
 		s.released++
@@ -181,9 +181,9 @@ func (s *settlement) answered(n *node, done bool) {
 
 // end tells the observer, if there is something to tell, also when the connection has broken
 // before all was settled. n.mu is held.
-func (s *settlement) end(n *node) {
+func (s *settlement) end(n *Node) {
 	if s.unknown > 0 || s.released > 0 {
-		n.watcher.settled(s.unknown, s.released)
+		n.observer.Settled(s.unknown, s.released)
 	}
 	*s = settlement{}
 }

@@ -1,4 +1,4 @@
-package redlock
+package node
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 // handshake loads the scripts, and puts up the tombstone if the outcome of requests is
 // unknown, of how many it returns. Each attempt is a new generation, so that what an
 // abandoned one still delivers is recognised.
-func (n *node) handshake(ctx context.Context, w *conn.Wire) (unknown int, err error) {
+func (n *Node) handshake(ctx context.Context, w *conn.Wire) (unknown int, err error) {
 	if err = w.Err(); err != nil {
 		return 0, err // A Pool around redigo's Get has no other way to say so.
 	}
@@ -29,7 +29,7 @@ func (n *node) handshake(ctx context.Context, w *conn.Wire) (unknown int, err er
 	}
 	steps = append(append(steps, n.writeProbe()), n.scriptSteps()...)
 	elsewhere := false
-	if question, asks := n.source.DatabaseQuestion(w, n.unusedKey()); asks {
+	if question, asks := n.Source.DatabaseQuestion(w, n.UnusedKey()); asks {
 		steps = append(steps, conn.Step{Command: question, Check: func(a conn.Answer) error {
 			elsewhere = conn.IsElsewhere(a)
 			return nil
@@ -46,16 +46,18 @@ func (n *node) handshake(ctx context.Context, w *conn.Wire) (unknown int, err er
 		return 0, err
 	}
 	if elsewhere {
-		if err = n.source.Misplaced(ctx, w, n.unusedKey()); err != nil {
+		if err = n.Source.Misplaced(ctx, w, n.UnusedKey()); err != nil {
 			return 0, err
 		}
 	}
+	var spoken ConnDialect
 	if n.dialect != nil {
-		if n.spoken, err = n.dialect.learn(ctx, w, looks); err != nil {
+		if spoken, err = n.dialect.Learn(ctx, w, looks); err != nil {
 			return 0, err
 		}
 	}
 	n.mu.Lock()
+	n.spoken = spoken
 	n.unknown, n.life = 0, 0
 	n.mu.Unlock()
 	return unknown, nil
@@ -63,31 +65,31 @@ func (n *node) handshake(ctx context.Context, w *conn.Wire) (unknown int, err er
 
 // writeProbe is a write that changes nothing. A replica refuses it, and would otherwise
 // count as up until somebody asks it for a lock, again and again.
-func (n *node) writeProbe() conn.Step {
+func (n *Node) writeProbe() conn.Step {
 	return conn.Step{
-		Command: []any{"DEL", n.unusedKey()},
+		Command: []any{"DEL", n.UnusedKey()},
 		Check:   func(a conn.Answer) error { return conn.WrongServer(a.Err) },
 	}
 }
 
-// unusedKey is a key that never exists.
-func (n *node) unusedKey() string { return n.stone.(string) + ":none" }
+// UnusedKey is a key that never exists.
+func (n *Node) UnusedKey() string { return n.tombstoneKey.(string) + ":none" }
 
 // dialectCommands are what the dialect asks in the handshake, together with the rest.
-func (n *node) dialectCommands() [][]any {
+func (n *Node) dialectCommands() [][]any {
 	if n.dialect == nil {
 		return nil
 	}
-	return n.dialect.questions()
+	return n.dialect.Questions()
 }
 
 // scriptSteps have the server know the scripts.
-func (n *node) scriptSteps() []conn.Step {
+func (n *Node) scriptSteps() []conn.Step {
 	steps := make([]conn.Step, len(n.scripts))
 	for i, s := range n.scripts {
-		steps[i] = conn.Step{Command: []any{"SCRIPT", "LOAD", s.sourceArg}, Check: func(a conn.Answer) error {
+		steps[i] = conn.Step{Command: []any{"SCRIPT", "LOAD", s.Source}, Check: func(a conn.Answer) error {
 			if a.Err != nil {
-				return fmt.Errorf("loading the %s script: %w", s.name, a.Err)
+				return fmt.Errorf("loading the %s script: %w", s.Name, a.Err)
 			}
 			return nil
 		}}

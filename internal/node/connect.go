@@ -1,4 +1,4 @@
-package redlock
+package node
 
 import (
 	"context"
@@ -9,14 +9,14 @@ import (
 )
 
 // connect borrows a connection and prepares it. Only then do requests flow.
-func (n *node) connect() (*pipeline, error) {
+func (n *Node) connect() (*pipeline, error) {
 	limit := n.connectLimit
 	ctx, cancel := context.WithTimeout(n.ctx, limit)
 	defer cancel()
 	n.mu.Lock()
 	n.connects++
 	n.mu.Unlock()
-	w, err := n.source.Borrow(ctx)
+	w, err := n.Source.Borrow(ctx)
 	if err != nil {
 		return nil, conn.Explain(err)
 	}
@@ -34,37 +34,37 @@ func (n *node) connect() (*pipeline, error) {
 	if p == nil {
 		w.Abort()
 		w.GiveBack()
-		return nil, errClosed
+		return nil, ErrClosed
 	}
 	return p, nil
 }
 
 // answer puts a prepared connection to work, on which a tombstone refuses so many
 // requests of unknown outcome; nil if the node was killed.
-func (n *node) answer(w *conn.Wire, unknown int) *pipeline {
+func (n *Node) answer(w *conn.Wire, unknown int) *pipeline {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.ctx.Err() != nil {
 		return nil
 	}
 	p := &pipeline{node: n, wire: w, gen: n.gen, dialect: n.spoken, writerDone: make(chan struct{}), lastReply: time.Now()}
-	p.watchdog = time.AfterFunc(watchInterval, p.watch)
-	n.state, n.line, n.down, n.lost, n.forgot = nodeUp, p, nil, false, false
+	p.watchdog = time.AfterFunc(WatchInterval, p.watch)
+	n.state, n.pipeline, n.down, n.lost, n.forgot = nodeUp, p, nil, false, false
 	n.failed = false
-	n.watcher.up()
+	n.observer.Up()
 	p.settles.begin(n, unknown, n.sendOwed())
-	n.sayBye()
+	n.sendDrainPing()
 	go p.write()
 	return p
 }
 
 // doubt notes that what the pool handed out does not let go of the node, so that no call
 // waits for the next connection.
-func (n *node) doubt() {
+func (n *Node) doubt() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.state == nodeConnecting {
 		n.failed = true
-		n.watcher.changed()
+		n.observer.Changed()
 	}
 }

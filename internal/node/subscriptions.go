@@ -1,4 +1,4 @@
-package redlock
+package node
 
 import (
 	"context"
@@ -16,12 +16,12 @@ import (
 // only: a waiter that hears nothing polls.
 
 const (
-	// listenFor is how long the connections are kept when nobody waits any more.
-	listenFor = 10 * time.Second
+	// ListenFor is how long the connections are kept when nobody waits any more.
+	ListenFor = 10 * time.Second
 
 	// minRelisten and maxRelisten bound the wait before the next attempt to listen.
 	minRelisten = 50 * time.Millisecond
-	maxRelisten = 5 * time.Second
+	MaxRelisten = 5 * time.Second
 )
 
 var (
@@ -29,17 +29,17 @@ var (
 	errNotPushed = errors.New("not a message of a subscription")
 )
 
-// The ears are the listeners of several nodes, one for each.
-type ears struct {
-	need    int // so many that listen are enough
-	channel any // boxed
+// Subscriptions are those of several nodes, one for each, to one channel.
+type Subscriptions struct {
+	Need    int // so many that listen are enough
+	Channel any // boxed
 
-	// message gets what has come from node i; changed is called when messages come that
+	// Message gets what has come from node i; changed is called when messages come that
 	// would not have come before. Both without locks.
-	message func(i int, payload string)
-	changed func()
+	Message func(i int, payload string)
+	Changed func()
 
-	all []*listener
+	each []*subscription
 
 	mu     sync.Mutex
 	wanted int         // calls that wait
@@ -47,10 +47,10 @@ type ears struct {
 	closed bool
 }
 
-// A listener is a node's subscription. Its fields are guarded by ears.mu.
-type listener struct {
-	ears  *ears
-	node  *node
+// A subscription is that to one node. Its fields are guarded by all.mu.
+type subscription struct {
+	all   *Subscriptions
+	node  *Node
 	index int
 
 	end     context.CancelFunc // ends its goroutine; nil: there is none
@@ -62,25 +62,25 @@ type listener struct {
 	said    [complaints]bool   // was reported
 }
 
-// A complaint is a reason why waiters hear nothing from a node.
-type complaint int
+// A Complaint is a reason why waiters hear nothing from a node.
+type Complaint int
 
 const (
-	noSubscription complaint = iota // until it works
-	noPublish
-	noLine
+	noSubscription Complaint = iota // until it works
+	NoPublish
+	NoQueue
 	complaints
 )
 
-// add makes the listener of the next node.
-func (e *ears) add(n *node) {
-	n.ear = &listener{ears: e, node: n, index: len(e.all)}
-	e.all = append(e.all, n.ear)
+// Add makes the subscription to the next node.
+func (e *Subscriptions) Add(n *Node) {
+	n.subscription = &subscription{all: e, node: n, index: len(e.each)}
+	e.each = append(e.each, n.subscription)
 }
 
-// want says that a call waits: the listeners are started, if they do not run.
+// Want says that a call waits: the listeners are started, if they do not run.
 // unwant says that it waits no more.
-func (e *ears) want() {
+func (e *Subscriptions) Want() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.wanted++
@@ -88,7 +88,7 @@ func (e *ears) want() {
 		e.rest.Stop()
 		e.rest = nil
 	}
-	for _, l := range e.all {
+	for _, l := range e.each {
 		if l.end == nil && !e.closed {
 			var ctx context.Context
 			ctx, l.end = context.WithCancel(context.Background())
@@ -99,12 +99,12 @@ func (e *ears) want() {
 	}
 }
 
-func (e *ears) unwant() {
+func (e *Subscriptions) Unwant() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.wanted--
 	if e.wanted == 0 && !e.closed {
-		e.rest = time.AfterFunc(listenFor, func() {
+		e.rest = time.AfterFunc(ListenFor, func() {
 			e.mu.Lock()
 			defer e.mu.Unlock()
 			if e.wanted == 0 {
@@ -114,8 +114,8 @@ func (e *ears) unwant() {
 	}
 }
 
-func (e *ears) stopLocked() {
-	for _, l := range e.all {
+func (e *Subscriptions) stopLocked() {
+	for _, l := range e.each {
 		if l.end != nil {
 			l.end()
 			l.end = nil
@@ -123,11 +123,11 @@ func (e *ears) stopLocked() {
 	}
 }
 
-// open reports whether it is of use to get in line: any node is listened to.
-func (e *ears) open() bool {
+// Open reports whether it is of use to get in line: any node is listened to.
+func (e *Subscriptions) Open() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for _, l := range e.all {
+	for _, l := range e.each {
 		if l.up {
 			return true
 		}
@@ -135,11 +135,11 @@ func (e *ears) open() bool {
 	return false
 }
 
-// turned notes that a listener listens now, or has failed to. It says whether from
+// turned notes that a subscription works now, or has failed to. It says whether from
 // now on releases are heard of that were not before: a quorum listens, or all that
 // ever will.
-func (l *listener) turned(up bool) (news bool) {
-	e := l.ears
+func (l *subscription) turned(up bool) (news bool) {
+	e := l.all
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	news = up != l.up || !l.settled
@@ -148,7 +148,7 @@ func (l *listener) turned(up bool) (news bool) {
 		l.said[noSubscription] = false
 	}
 	ups, settled := 0, 0
-	for _, other := range e.all {
+	for _, other := range e.each {
 		if other.up {
 			ups++
 		}
@@ -156,11 +156,11 @@ func (l *listener) turned(up bool) (news bool) {
 			settled++
 		}
 	}
-	return news && (up && ups == e.need || ups > 0 && ups < e.need && settled == len(e.all))
+	return news && (up && ups == e.Need || ups > 0 && ups < e.Need && settled == len(e.each))
 }
 
-// close ends the listeners for good. It waits for that until ctx ends.
-func (e *ears) close(ctx context.Context) {
+// Close ends the listeners for good. It waits for that until ctx ends.
+func (e *Subscriptions) Close(ctx context.Context) {
 	e.mu.Lock()
 	e.closed = true
 	if e.rest != nil {
@@ -168,7 +168,7 @@ func (e *ears) close(ctx context.Context) {
 	}
 	e.stopLocked()
 	e.mu.Unlock()
-	for _, l := range e.all {
+	for _, l := range e.each {
 		if l.done == nil { // Not changed any more.
 			continue
 		}
@@ -179,39 +179,39 @@ func (e *ears) close(ctx context.Context) {
 	}
 }
 
-// drop ends the connection of a node's listener, because the one that its requests
+// drop ends the connection of a node's subscription, because the one that its requests
 // use has ended: the pool may have only one to give.
-func (l *listener) drop() {
-	l.ears.mu.Lock()
-	defer l.ears.mu.Unlock()
+func (l *subscription) drop() {
+	l.all.mu.Lock()
+	defer l.all.mu.Unlock()
 	if l.hangUp != nil {
 		l.hangUp()
 	}
 }
 
-func (l *listener) isUp() bool {
-	l.ears.mu.Lock()
-	defer l.ears.mu.Unlock()
+func (l *subscription) isUp() bool {
+	l.all.mu.Lock()
+	defer l.all.mu.Unlock()
 	return l.up
 }
 
 // run listens until ctx ends. last is closed when an earlier run has ended.
-func (l *listener) run(ctx context.Context, last <-chan struct{}, done chan<- struct{}) {
+func (l *subscription) run(ctx context.Context, last <-chan struct{}, done chan<- struct{}) {
 	defer close(done)
 	if last != nil {
 		<-last
 	}
-	for pause := minRelisten; ; pause = min(2*pause, maxRelisten) {
+	for pause := minRelisten; ; pause = min(2*pause, MaxRelisten) {
 		began := time.Now()
 		err := l.listen(ctx)
-		if time.Since(began) > maxRelisten {
+		if time.Since(began) > MaxRelisten {
 			pause = minRelisten
 		}
-		l.ears.mu.Lock()
+		l.all.mu.Lock()
 		worked, again := l.up, l.failed
-		l.ears.mu.Unlock()
+		l.all.mu.Unlock()
 		if l.turned(false) {
-			l.ears.changed()
+			l.all.Changed()
 		}
 		if ctx.Err() != nil {
 			return
@@ -219,7 +219,7 @@ func (l *listener) run(ctx context.Context, last <-chan struct{}, done chan<- st
 		// What has worked and broken comes back, or fails the next time. What looks like
 		// a failure of the network may be one of the node, of which there is an event
 		// of its own soon.
-		if !worked && l.node.isUp() && (again || conn.IsReply(err) || errors.Is(err, errNotPushed)) {
+		if !worked && l.node.IsUp() && (again || conn.IsReply(err) || errors.Is(err, errNotPushed)) {
 			l.complain(noSubscription, err)
 		}
 		t := time.NewTimer(pause)
@@ -232,29 +232,32 @@ func (l *listener) run(ctx context.Context, last <-chan struct{}, done chan<- st
 	}
 }
 
+// Complain reports once that waiters hear nothing from node i, and why.
+func (e *Subscriptions) Complain(i int, c Complaint, why error) { e.each[i].complain(c, why) }
+
 // complain reports once that waiters hear nothing from the node, and why.
-func (l *listener) complain(c complaint, why error) {
-	l.ears.mu.Lock()
-	defer l.ears.mu.Unlock()
-	if !l.said[c] && !l.ears.closed {
+func (l *subscription) complain(c Complaint, why error) {
+	l.all.mu.Lock()
+	defer l.all.mu.Unlock()
+	if !l.said[c] && !l.all.closed {
 		l.said[c] = true
-		l.node.watcher.deaf(why)
+		l.node.observer.Deaf(why)
 	}
 }
 
 // listen makes one subscription and reads from it until it breaks.
-func (l *listener) listen(ctx context.Context) error {
+func (l *subscription) listen(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	l.ears.mu.Lock()
+	l.all.mu.Lock()
 	l.hangUp = cancel
-	l.ears.mu.Unlock()
-	if !l.node.isUp() { // After hangUp is set: or its end might go unnoticed.
+	l.all.mu.Unlock()
+	if !l.node.IsUp() { // After hangUp is set: or its end might go unnoticed.
 		return errNotUp
 	}
 	limit := l.node.connectLimit
 	borrowing, stop := context.WithTimeout(ctx, limit)
-	w, err := l.node.source.Borrow(borrowing)
+	w, err := l.node.Source.Borrow(borrowing)
 	stop()
 	if err != nil {
 		return err
@@ -273,17 +276,17 @@ func (l *listener) listen(ctx context.Context) error {
 		return err
 	}
 	if l.turned(true) {
-		l.ears.changed()
+		l.all.Changed()
 	}
 	pings.Go(func() { ping(ctx, w) })
 	return l.read(w, conn.IdlePing+limit)
 }
 
-func (l *listener) subscribe(ctx context.Context, w *conn.Wire, limit time.Duration) error {
+func (l *subscription) subscribe(ctx context.Context, w *conn.Wire, limit time.Duration) error {
 	if err := w.Abortable(ctx); err != nil {
 		return err
 	}
-	if err := w.Send("SUBSCRIBE", l.ears.channel); err != nil {
+	if err := w.Send("SUBSCRIBE", l.all.Channel); err != nil {
 		return err
 	}
 	if err := w.Flush(); err != nil {
@@ -301,7 +304,7 @@ func (l *listener) subscribe(ctx context.Context, w *conn.Wire, limit time.Durat
 
 // read reads messages until the connection breaks or there is none, not even the
 // answer to a PING, for so long.
-func (l *listener) read(w *conn.Wire, limit time.Duration) error {
+func (l *subscription) read(w *conn.Wire, limit time.Duration) error {
 	for {
 		reply, err := w.Receive(limit)
 		if err != nil {
@@ -312,7 +315,7 @@ func (l *listener) read(w *conn.Wire, limit time.Duration) error {
 			return errNotPushed
 		}
 		if kind == "message" {
-			l.ears.message(l.index, payload)
+			l.all.Message(l.index, payload)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package redlock
+package node
 
 import (
 	"fmt"
@@ -9,10 +9,10 @@ import (
 )
 
 const (
-	// maxBacklog bounds the requests that a node may have queued or unanswered.
+	// MaxBacklog bounds the requests that a node may have queued or unanswered.
 	// A full backlog refuses new locks, extensions and inspections, never a
 	// release: those are bounded by the locks that were let in before.
-	maxBacklog = 1 << 15
+	MaxBacklog = 1 << 15
 
 	// maxBatch bounds how many requests are written before the flush.
 	maxBatch = 256
@@ -32,11 +32,11 @@ const (
 // The redigo connection is used by one writer and one reader at a time, which
 // redigo allows, and aborted from anywhere.
 type pipeline struct {
-	node *node
+	node *Node
 	wire *conn.Wire
 	gen  any // the connection's generation, boxed
 
-	dialect connDialect // nil: requests are sent as they are given
+	dialect ConnDialect // nil: requests are sent as they are given
 
 	writerDone chan struct{}
 	watchdog   *time.Timer
@@ -46,18 +46,18 @@ type pipeline struct {
 	misled error // a reply has said that this is the wrong server
 
 	// Guarded by node.mu.
-	over      bool      // broken or closed: the writer ends
-	why       error     // set with over
-	mute      bool      // the watchdog has ended it, for silence
-	lastReply time.Time // or when the connection was made
-	dozing    bool      // the watchdog sleeps until the next PING is due
-	settles   settlement
+	over       bool      // broken or closed: the writer ends
+	why        error     // set with over
+	unanswered bool      // the watchdog has ended it, for silence
+	lastReply  time.Time // or when the connection was made
+	dozing     bool      // the watchdog sleeps until the next PING is due
+	settles    settlement
 }
 
-// An outgoing is a request as the writer sees it: a copy, because the request
+// A wireRequest is a request as the writer sees it: a copy, because the request
 // itself may be answered, and sent again, before the batch is written.
-type outgoing struct {
-	cmd    command
+type wireRequest struct {
+	cmd    Command
 	eval   bool
 	forgot bool // as the node's
 }
@@ -65,16 +65,16 @@ type outgoing struct {
 // write is the writer: it ends when the pipeline is over.
 func (p *pipeline) write() {
 	defer close(p.writerDone)
-	var batch []outgoing
+	var batch []wireRequest
 	var args []any
 	for {
-		var dropped []*request
+		var dropped []*Request
 		var more bool
 		if batch, dropped, more = p.next(batch[:0]); !more {
 			return
 		}
 		for _, q := range dropped {
-			q.deliver(outcome{err: errWithdrawn}, time.Now())
+			q.deliver(Outcome{Err: ErrWithdrawn}, time.Now())
 		}
 		err := error(nil)
 		for _, out := range batch {
@@ -97,7 +97,7 @@ func (p *pipeline) write() {
 // next waits for requests and moves them to the flight; false when the pipeline
 // is over. From here on their outcome is unknown until the reply is read. Those
 // dropped must not be sent any more.
-func (p *pipeline) next(batch []outgoing) (_ []outgoing, dropped []*request, more bool) {
+func (p *pipeline) next(batch []wireRequest) (_ []wireRequest, dropped []*Request, more bool) {
 	n := p.node
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -124,72 +124,72 @@ func (p *pipeline) next(batch []outgoing) (_ []outgoing, dropped []*request, mor
 			break
 		}
 		switch {
-		case q.token != nil && q.kind != releaseKind && q.token.marks[q.index]&markReleased != 0,
-			q.kind == repairKind && now > q.gone:
+		case q.Token != nil && q.Kind != Release && q.Token.marks[q.Index]&MarkReleased != 0,
+			q.Kind == RepairRequest && now > q.gone:
 			// Its release came first, and is on the wire; or the lock has lapsed.
 			dropped = append(dropped, q)
 			continue
 		}
 		if q.sets() {
-			q.token.marks[q.index] |= markSent
+			q.Token.marks[q.Index] |= MarkSent
 		}
 		q.sent = now
-		n.flight.push(q)
-		cmd := q.cmd
-		if cmd.aged {
-			cmd = q.token.owner.releaseCommand(time.Now()) // It may have waited.
+		n.inFlight.push(q)
+		cmd := q.Command
+		if cmd.Timed {
+			cmd = q.Token.owner.ReleaseCommand(time.Now()) // It may have waited.
 		}
-		batch = append(batch, outgoing{cmd, q.eval, n.forgot})
+		batch = append(batch, wireRequest{cmd, q.Eval, n.forgot})
 	}
 	if p.dozing {
 		p.dozing = false
-		p.watchdog.Reset(watchInterval)
+		p.watchdog.Reset(WatchInterval)
 	}
 	return batch, dropped, true
 }
 
 // send writes one request into redigo's buffer. args is scratch space.
-func (p *pipeline) send(args []any, out outgoing) ([]any, error) {
-	if out.cmd.script == nil {
+func (p *pipeline) send(args []any, out wireRequest) ([]any, error) {
+	if out.cmd.Script == nil {
 		return args, p.wire.Send("PING")
 	}
-	c, script := &out.cmd, out.cmd.script
+	c, script := &out.cmd, out.cmd.Script
 	dialect := p.dialect
-	if dialect != nil && script.session {
-		script = dialect.script(script, out.eval, out.forgot)
+	if dialect != nil && script.Session {
+		script = dialect.Script(script, out.eval, out.forgot)
 	} else {
 		dialect = nil
 	}
-	verb, program := "EVALSHA", script.shaArg
+	verb, program := "EVALSHA", script.Hash
 	if out.eval {
-		verb, program = "EVAL", script.sourceArg
+		verb, program = "EVAL", script.Source
 	}
-	keys := len(c.keys)
-	if c.script.session {
+	keys := len(c.Keys)
+	if c.Script.Session {
 		keys++
 	}
 	if dialect != nil {
 		keys++
 	}
 	args = append(args, program, keys)
-	args = append(args, c.keys...)
-	if c.script.session {
-		args = append(args, p.node.stone)
+	args = append(args, c.Keys...)
+	if c.Script.Session {
+		args = append(args, p.node.tombstoneKey)
 	}
 	if dialect != nil {
-		args = append(args, dialect.key())
+		args = append(args, dialect.Key())
 	}
-	args = append(args, c.argv...)
-	if c.script.session {
+	args = append(args, c.Args...)
+	if c.Script.Session {
 		args = append(args, p.gen)
 	}
 	if dialect != nil {
-		args = append(args, dialect.args()...)
+		args = append(args, dialect.Args()...)
 	}
 	return args, p.wire.Send(verb, args...)
 }
 
-// read is the reader. It returns why the pipeline ended: nil after a bye.
+// read is the reader. It returns why the pipeline ended: nil after the last PING.
 func (p *pipeline) read() error {
 	for {
 		reply, err := p.wire.Receive(0)
@@ -197,11 +197,11 @@ func (p *pipeline) read() error {
 			return p.abort(fmt.Errorf("reading: %w", err))
 		}
 		now := time.Now()
-		q, out, bye, again := p.take(reply, err, now)
+		q, out, last, again := p.take(reply, err, now)
 		switch {
 		case q == nil:
 			return p.abort(errUnasked)
-		case bye:
+		case last:
 			return p.abort(nil)
 		case !again:
 			q.deliver(out, now)
@@ -214,57 +214,57 @@ func (p *pipeline) read() error {
 
 // take matches a reply to the oldest request in flight, and says whether that
 // one was sent again or was the connection's last.
-func (p *pipeline) take(reply any, err error, now time.Time) (q *request, out outcome, bye, again bool) {
+func (p *pipeline) take(reply any, err error, now time.Time) (q *Request, out Outcome, last, again bool) {
 	n := p.node
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if p.over {
 		return nil, out, false, false
 	}
-	q = n.flight.pop()
+	q = n.inFlight.pop()
 	if q == nil {
 		return nil, out, false, false
 	}
-	p.lastReply, n.shunned = now, false
+	p.lastReply, n.refusedWhileSilent = now, false
 	if err == nil {
 		p.served = true
 	} else {
 		p.misled = conn.WrongServer(err)
 	}
 	switch {
-	case q.kind == byeKind:
-		if n.queue.len > 0 || n.flight.len > 0 {
-			n.sayBye() // A release is still to be answered.
+	case q.Kind == drainKind:
+		if n.queue.len > 0 || n.inFlight.len > 0 {
+			n.sendDrainPing() // A release is still to be answered.
 			return q, out, false, true
 		}
-		if n.later.len > 0 {
-			return q, out, false, true // With the release that is sent again comes another bye.
+		if n.repeats.len > 0 {
+			return q, out, false, true // With the release that is sent again comes another last PING.
 		}
 		p.endLocked(nil) // Here, or a release might still be sent.
 		return q, out, true, false
-	case q.cmd.script == nil:
+	case q.Command.Script == nil:
 		return q, out, false, false
 	case err != nil:
-		out.err, again = n.refused(q, err)
-		if q.owed && !again {
+		out.Err, again = n.refused(q, err)
+		if q.unsettled && !again {
 			p.settles.answered(n, false)
 		}
 		return q, out, false, again
 	}
-	out = q.cmd.script.decode(reply)
-	if p.dialect != nil && q.cmd.script.session {
-		p.dialect.heard(out, now)
+	out = q.Command.Script.Decode(reply)
+	if p.dialect != nil && q.Command.Script.Session {
+		p.dialect.Heard(out, now)
 	}
-	released := q.kind == releaseKind && out.stance != silent
-	if q.token != nil {
-		m := &q.token.marks[q.index]
-		*m = m.heard(q.kind, out)
+	released := q.Kind == Release && out.Stance != Silent
+	if q.Token != nil {
+		m := &q.Token.marks[q.Index]
+		*m = m.Heard(q.Kind, out)
 	}
-	if q.owed {
+	if q.unsettled {
 		p.settles.answered(n, released)
 	}
 	if released {
-		out = q.token.releasedLocked(int(q.index), out)
+		out = q.Token.releasedLocked(int(q.Index), out)
 	}
 	return q, out, false, false
 }
@@ -299,14 +299,14 @@ func (p *pipeline) endLocked(why error) bool {
 // that the connection must be broken. A long timeout of its own gives it longer,
 // unless others have been turned away meanwhile: it must not keep a dead
 // connection for them. n.mu is held.
-func (n *node) isBroken(now time.Time) (limit time.Duration, broken bool) {
-	q := n.flight.head
+func (n *Node) isBroken(now time.Time) (limit time.Duration, broken bool) {
+	q := n.inFlight.head
 	if q == nil {
 		return 0, false
 	}
-	limit = silence(n.timeout)
-	if !n.shunned {
-		limit = silence(max(q.limit, n.timeout))
+	limit = Silence(n.Timeout)
+	if !n.refusedWhileSilent {
+		limit = Silence(max(q.Limit, n.Timeout))
 	}
 	return limit, now.Sub(n.epoch)-q.sent >= limit
 }
@@ -323,17 +323,17 @@ func (p *pipeline) watch() {
 	}
 	now := time.Now()
 	if limit, broken := n.isBroken(now); broken {
-		p.mute = true
+		p.unanswered = true
 		n.mu.Unlock()
 		_ = p.abort(fmt.Errorf("no reply for %v", limit))
 		return
 	}
 	switch idle := now.Sub(p.lastReply); {
-	case n.flight.len > 0 || n.queue.len > 0 || idle < watchInterval:
-		p.watchdog.Reset(watchInterval)
+	case n.inFlight.len > 0 || n.queue.len > 0 || idle < WatchInterval:
+		p.watchdog.Reset(WatchInterval)
 	case idle >= conn.IdlePing:
-		n.push(&request{task: &task{kind: pingKind, limit: n.timeout}})
-		p.watchdog.Reset(watchInterval)
+		n.push(&Request{Task: &Task{Kind: pingKind, Limit: n.Timeout}})
+		p.watchdog.Reset(WatchInterval)
 	default:
 		p.dozing = true
 		p.watchdog.Reset(conn.IdlePing - idle)

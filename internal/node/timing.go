@@ -1,4 +1,4 @@
-package redlock
+package node
 
 import "time"
 
@@ -6,14 +6,14 @@ import "time"
 // a request on it takes.
 
 const (
-	// minSilence is the least time without an answer after which a connection
+	// MinSilence is the least time without an answer after which a connection
 	// counts as broken. It is above what a few lost packets in a row cost, and
 	// with a check every watchInterval, a dead connection is found within
 	// about a second.
-	minSilence = time.Second
+	MinSilence = time.Second
 
-	// watchInterval is how often the watchdog looks while there is traffic.
-	watchInterval = 250 * time.Millisecond
+	// WatchInterval is how often the watchdog looks while there is traffic.
+	WatchInterval = 250 * time.Millisecond
 
 	// minConnect is the least time that an attempt to connect may take, handshake
 	// included, also one for a subscription. Making a connection is not
@@ -21,14 +21,14 @@ const (
 	minConnect = time.Second
 )
 
-// silence is how long a request that somebody waits for timeout for may be
+// Silence is how long a request that somebody waits for timeout for may be
 // unanswered before the connection counts as broken. It is not many times the
 // timeout: that would keep a dead connection for seconds.
-func silence(timeout time.Duration) time.Duration {
-	return max(2*timeout, minSilence)
+func Silence(timeout time.Duration) time.Duration {
+	return max(2*timeout, MinSilence)
 }
 
-// connectLimit is how long an attempt to connect may take.
-func connectLimit(nodeTimeout time.Duration) time.Duration {
+// ConnectLimit is how long an attempt to connect may take.
+func ConnectLimit(nodeTimeout time.Duration) time.Duration {
 	return max(2*nodeTimeout, minConnect)
 }

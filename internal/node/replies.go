@@ -1,4 +1,4 @@
-package redlock
+package node
 
 import (
 	"math"
@@ -19,26 +19,26 @@ const (
 
 // refused handles an error reply, and says whether the request was sent again.
 // n.mu is held.
-func (n *node) refused(q *request, err error) (error, bool) {
+func (n *Node) refused(q *Request, err error) (error, bool) {
 	code := conn.ErrorCode(err)
-	if code == "NOSCRIPT" && !q.eval {
+	if code == "NOSCRIPT" && !q.Eval {
 		// SCRIPT FLUSH, or another server behind the same address. A lock may be
 		// sent again only ahead of its release: behind it, it would leave an orphan.
 		// It is sent again even if its round has been decided: on a node that is
 		// always the last to answer, nothing else would bring the script back.
-		if q.kind == lockKind && q.token.marks[q.index]&markReleased != 0 {
-			q.token.marks[q.index] &^= markSent
+		if q.Kind == LockRequest && q.Token.marks[q.Index]&MarkReleased != 0 {
+			q.Token.marks[q.Index] &^= MarkSent
 			return err, false
 		}
-		q.eval, n.forgot = true, true
+		q.Eval, n.forgot = true, true
 		n.push(q)
 		return nil, true
 	}
 	switch {
-	case q.kind == releaseKind && q.token.marks[q.index]&markSent != 0:
+	case q.Kind == Release && q.Token.marks[q.Index]&MarkSent != 0:
 		n.retry(q)
-	case q.kind == lockKind && refusals[code]:
-		q.token.marks[q.index] &^= markSent
+	case q.Kind == LockRequest && refusals[code]:
+		q.Token.marks[q.Index] &^= MarkSent
 	}
 	return err, false
 }
@@ -52,7 +52,7 @@ var refusals = map[string]bool{
 
 // after is the instant d from now, since the epoch; the end of time if that is
 // beyond it.
-func (n *node) after(d time.Duration) time.Duration {
+func (n *Node) after(d time.Duration) time.Duration {
 	now := time.Since(n.epoch)
 	return now + min(d, math.MaxInt64-now)
 }
@@ -60,36 +60,36 @@ func (n *node) after(d time.Duration) time.Duration {
 // retry sends a release again that was answered with an error (BUSY, LOADING,
 // a full disk): the key may still be there. It gives up when the key must have
 // expired. n.mu is held.
-func (n *node) retry(q *request) {
+func (n *Node) retry(q *Request) {
 	gone := q.gone
 	if gone == 0 {
 		// No request that could have lengthened the key's life came after this one.
-		gone = n.after(q.token.longest())
+		gone = n.after(q.Token.Longest())
 	}
 	left := gone - time.Since(n.epoch)
 	if left < 0 {
 		return
 	}
 	// Many may be waiting for long, so that the wait grows with what is left.
-	wait := min(100*time.Millisecond<<min(q.tries, 10), max(maxBackoff, min(left/16, maxRetry)))
+	wait := min(100*time.Millisecond<<min(q.tries, 10), max(MaxBackoff, min(left/16, maxRetry)))
 	if n.closing {
-		wait = n.timeout / 8 // Close waits for it, but not longer than the node timeout.
+		wait = n.Timeout / 8 // Close waits for it, but not longer than the node timeout.
 	}
-	again := &request{
-		task: &task{
-			kind: releaseKind, cmd: q.token.owner.releaseCommand(time.Now().Add(wait)), token: q.token, limit: q.limit, gone: gone,
-			voter: q.token.owner.wakeReader(),
+	again := &Request{
+		Task: &Task{
+			Kind: Release, Command: q.Token.owner.ReleaseCommand(time.Now().Add(wait)), Token: q.Token, Limit: q.Limit, gone: gone,
+			Voter: q.Token.owner.ReleaseVoter(),
 		},
-		index: q.index, tries: min(q.tries+1, maxTries),
+		Index: q.Index, tries: min(q.tries+1, maxTries),
 	}
-	n.later.push(again)
+	n.repeats.push(again)
 	time.AfterFunc(wait, func() {
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		if again.queue == &n.later {
-			n.later.remove(again)
+		if again.queue == &n.repeats {
+			n.repeats.remove(again)
 			n.push(again)
-			n.sayBye()
+			n.sendDrainPing()
 		}
 	})
 }

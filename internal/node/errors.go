@@ -1,0 +1,21 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+)
+
+// What a node votes when it gives no answer, besides its server's errors and those of the
+// network. The first three are exported by package redlock.
+var (
+	ErrClosed     = errors.New("redlock: the Redlock is closed")
+	ErrTimeout    = errors.New("redlock: node timeout")
+	ErrOverloaded = errors.New("redlock: not asked, overloaded")
+
+	ErrBacklog   = fmt.Errorf("more than %d requests wait for this node", MaxBacklog)
+	errCrowded   = fmt.Errorf("%w: too many earlier locks are unanswered", ErrOverloaded)
+	ErrSilent    = errors.New("the node has not answered earlier requests")
+	ErrUnreached = errors.New("not connected yet")
+	errUnasked   = errors.New("the server sent a reply that nobody asked for")
+	ErrWithdrawn = errors.New("not asked: it had been given up, or was over")
+)

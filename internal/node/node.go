@@ -1,0 +1,486 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed6c881748/redlock/internal/conn"
+)
+
+// A nodeState is where a node's connection is in its life; docs/algorithm.md
+// has the diagram.
+type nodeState uint8
+
+const (
+	nodeIdle       nodeState = iota // nobody has needed it yet
+	nodeConnecting                  // borrowing, handshake, tombstone: requests queue
+	nodeUp                          // requests flow
+	nodeBackoff                     // waiting to try again: requests fail at once
+	nodeClosed
+)
+
+// An Observer is told what becomes of a node's connection. It is called with the node's
+// mutex held, so it must not wait, and not call the node.
+type Observer interface {
+	Up()            // the node is connected
+	Ended()         // its connection has ended
+	Lost(why error) // the node is down: once, until it is up again
+
+	// changed: the node is not coming any more; see node.coming.
+	Changed()
+
+	// settled: a connection has settled what those before it had left open: so many
+	// lock requests of unknown outcome are refused from now on, and so many releases
+	// have been carried out.
+	Settled(unknown, released int)
+
+	// deaf: waiters hear of no release from the node, and why; once, until they do.
+	Deaf(why error)
+}
+
+// A Node is one Redis master with the pipeline to it. It is safe for concurrent
+// use. Its goroutine starts with the first request and ends with close.
+type Node struct {
+	Name    string
+	Source  *conn.Source  // of its connections
+	Timeout time.Duration // the Redlock's node timeout
+	crowd   *atomic.Int64 // how many locks may be unanswered before one more is refused
+
+	connectLimit time.Duration // of an attempt to connect
+
+	epoch        time.Time // what requests' times are counted from
+	observer     Observer
+	subscription *subscription
+	scripts      []*Script   // those that a handshake loads
+	dialect      Dialect     // nil: requests are sent as they are given
+	spoken       ConnDialect // what the last handshake has learnt; nil without a dialect
+
+	// tombstoneKey is the key of the session's tombstone, boxed. The session is this
+	// node value: each of its connections has a generation, and the tombstone
+	// says which generations have been given up.
+	tombstoneKey any
+
+	ctx    context.Context //nolint:containedctx // Ends with the node; borrowings derive from it.
+	cancel context.CancelFunc
+	done   chan struct{} // closed when the node's goroutine has ended
+
+	mu                 sync.Mutex
+	work               sync.Cond // the writer waits for it: something is queued, or the end
+	state              nodeState
+	down               error // why it is not up
+	queue              requestQueue
+	inFlight           requestQueue // written, not answered, in order
+	repeats            requestQueue // releases that were refused and are to be sent again; while up
+	unsettled          requestQueue // releases that go first on the next connection; while not up
+	drainPing          Request      // the last one of a connection that is being closed
+	pipeline           *pipeline    // while up
+	gen                int64
+	closing            bool
+	failed             bool // not connected since an attempt failed, or since silence or a wrong server ended one
+	refusedWhileSilent bool // a request was refused for silence since the last reply
+	forgot             bool // the server has forgotten scripts since the handshake
+	lost               bool // a loss was reported and no return yet
+
+	unknown  int           // lock requests and repairs whose outcome is unknown, and no tombstone refuses them yet
+	life     time.Duration // how long a tombstone must refuse them
+	late     time.Duration // until when they are reckoned with, since the node's epoch
+	swept    time.Duration // when the releases that are owed were last looked through for room, since the node's epoch
+	cleaned  int64         // counter: releases that were owed and have been carried out
+	unknowns int64         // counter: unknown outcomes ever
+	connects int64         // counter: attempts to connect
+}
+
+// A nodeConfig says what a node is made of.
+type Config struct {
+	Name           string
+	Pool           conn.Pool
+	Session        string        // the key of its tombstone
+	Timeout        time.Duration // the node timeout
+	ConnectTimeout time.Duration
+	Crowd          *atomic.Int64
+	Scripts        []*Script
+	Dialect        Dialect // nil: none
+	Observer       Observer
+}
+
+func New(c Config) *Node {
+	nd := &Node{
+		Name: c.Name, Source: conn.NewSource(c.Pool), Timeout: c.Timeout, epoch: time.Now(), observer: c.Observer, tombstoneKey: c.Session, crowd: c.Crowd,
+		scripts: c.Scripts, dialect: c.Dialect, done: make(chan struct{}),
+	}
+	nd.work.L = &nd.mu
+	nd.connectLimit = max(ConnectLimit(c.Timeout), c.ConnectTimeout)
+	nd.drainPing.Task = &Task{Kind: drainKind, Limit: c.Timeout}
+	nd.ctx, nd.cancel = context.WithCancel(context.Background())
+	return nd
+}
+
+// Enqueue hands a request to the node. An error is the node's vote; the
+// request was not taken then. A release is always taken: if it cannot be sent
+// it is owed, and the error is only for the vote. One for a token of which
+// nothing was sent to this node is answered at once where the node is not
+// answering: its lock request, if it waits in the queue, will not be sent.
+func (n *Node) Enqueue(q *Request, now time.Time) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	release := q.Kind == Release
+	if release {
+		q.Token.marks[q.Index] |= MarkReleased
+	}
+	switch {
+	case n.state == nodeClosed || n.closing && !release:
+		return ErrClosed
+	case n.state == nodeBackoff:
+		n.addUnsettled(q)
+		return n.down
+	case release && n.state == nodeConnecting && q.Token.marks[q.Index]&MarkSent == 0:
+		return ErrUnreached
+	case n.isSilent(now, q.Limit) && (!release || q.Token.marks[q.Index]&MarkSent == 0):
+		n.refusedWhileSilent = true
+		return ErrSilent
+	case n.isCrowded() && (q.Kind == LockRequest || release && q.Token.marks[q.Index]&MarkSent == 0):
+		return errCrowded
+	case (!release || q.Token.marks[q.Index]&markForeign != 0) && n.backlog() >= MaxBacklog:
+		return ErrBacklog
+	case n.state == nodeIdle:
+		n.state = nodeConnecting
+		go n.run()
+	}
+	n.push(q)
+	return nil
+}
+
+// isSilent reports whether the oldest request has been unanswered for longer
+// than somebody who asks now would wait. What came behind it would only time out as well, and make a heap of requests whose outcome is unknown if
+// the connection breaks. The patience is that of the one who asks: by the oldest
+// request's own, one caller's short timeout would fail everybody. n.mu is held.
+func (n *Node) isSilent(now time.Time, patience time.Duration) bool {
+	q := n.inFlight.head
+	return q != nil && now.Sub(n.epoch)-q.sent > max(patience, n.Timeout)
+}
+
+// isCrowded reports whether so many locks are unanswered that one more is not to be
+// asked. Such a node is slower than a quorum of the others, which decide without it; it would
+// gather seconds of work, in which it answers extensions and releases too late.
+// There is no waiting for it. n.mu is held.
+func (n *Node) isCrowded() bool {
+	return int64(n.queue.locks+n.inFlight.locks) >= n.crowd.Load()
+}
+
+// backlog is how many requests are queued, unanswered, or to be sent again. n.mu is
+// held.
+func (n *Node) backlog() int { return n.queue.len + n.inFlight.len + n.repeats.len }
+
+// push queues a request. n.mu is held.
+func (n *Node) push(q *Request) {
+	n.queue.push(q)
+	n.work.Signal()
+}
+
+// Release gives up the token on this node in the background. Nothing is sent
+// where nothing can have been left.
+func (n *Node) Release(t *Token, index int) {
+	n.mu.Lock()
+	t.marks[index] |= MarkReleased
+	sent := t.marks[index]&MarkSent != 0
+	n.mu.Unlock()
+	if sent {
+		now := time.Now()
+		release := &Task{Kind: Release, Command: t.owner.ReleaseCommand(now), Token: t, Limit: n.Timeout, Voter: t.owner.ReleaseVoter()}
+		_ = n.Enqueue(&Request{Task: release, Index: uint16(index)}, now)
+	}
+}
+
+// Session is the key of the tombstone.
+func (n *Node) Session() string { return n.tombstoneKey.(string) }
+
+// Speaks is the dialect that the latest handshake has learnt; nil without one.
+func (n *Node) Speaks() ConnDialect {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.spoken
+}
+
+// IsUp reports whether the node is connected.
+func (n *Node) IsUp() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.state == nodeUp
+}
+
+// Coming says whether the node is up, or is being connected to without a failure since
+// it was up; it begins to connect if nobody has needed the node yet.
+func (n *Node) Coming() (up, coming bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.state == nodeIdle && !n.closing {
+		n.state = nodeConnecting
+		go n.run()
+	}
+	return n.state == nodeUp, n.state == nodeConnecting && !n.failed
+}
+
+// Unreached is the vote of a node that was not asked, as it may not have been connected;
+// nil if it is.
+func (n *Node) Unreached() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case n.state == nodeUp:
+		return nil
+	case n.down != nil:
+		return n.down
+	default:
+		return ErrUnreached
+	}
+}
+
+// Confirmed reports whether a release has removed the token from this node.
+func (n *Node) Confirmed(t *Token, index int) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return t.marks[index]&markConfirmed != 0
+}
+
+// Withdraw takes back a request that has not been written. Releases stay.
+func (n *Node) Withdraw(q *Request) {
+	if q.Kind == Release {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if q.queue == &n.queue {
+		n.queue.remove(q)
+	}
+}
+
+// sayBye queues the last request of the connection if the node is being closed.
+// It goes behind every release. n.mu is held, and the node is up.
+func (n *Node) sendDrainPing() {
+	if n.closing && n.drainPing.queue == nil {
+		n.push(&n.drainPing)
+	}
+}
+
+// Repair hands a repair to the node, which drops it unless it can be sent within the given
+// time. It is not kept for a node that is not up.
+func (n *Node) Repair(q *Request, within time.Duration) error {
+	q.gone = n.after(within)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case n.state != nodeUp || n.closing:
+		return ErrUnreached
+	case q.Token.marks[q.Index]&MarkReleased != 0:
+		return ErrWithdrawn
+	case n.isSilent(time.Now(), q.Limit):
+		return ErrSilent
+	case n.backlog() >= MaxBacklog:
+		return ErrBacklog
+	}
+	n.push(q)
+	return nil
+}
+
+// A Status is the state of a node, and what it has counted.
+type Status struct {
+	Up       bool
+	Listens  bool  // messages of its subscription are heard
+	Down     error // why it is not, if an attempt has failed
+	Abstains error // why it grants no lock though it is up, as last heard
+	Backlog  int   // requests queued or unanswered
+	Unknown  int64 // requests whose outcome a broken connection has left unknown
+	Released int64 // releases that were owed and have been carried out
+	Owed     int   // releases that wait for the next connection
+	Connects int64 // attempts to connect
+}
+
+func (n *Node) Status() Status {
+	listens := n.subscription.isUp()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	s := Status{
+		Up: n.state == nodeUp, Listens: listens, Down: n.down, Backlog: n.backlog(),
+		Unknown: n.unknowns, Released: n.cleaned, Owed: n.unsettled.len, Connects: n.connects,
+	}
+	if n.pipeline != nil && n.pipeline.dialect != nil {
+		s.Abstains = n.pipeline.dialect.Abstains(time.Now())
+	}
+	return s
+}
+
+// shun notes that an attempt was turned away while the node is silent. Calls with a long node
+// timeout have all places then, and must not keep a dead connection for the others, which
+// do not get as far as to ask the node.
+func (n *Node) RefusedElsewhere(now time.Time, patience time.Duration) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.isSilent(now, patience) {
+		n.refusedWhileSilent = true
+	}
+}
+
+// run is the node's goroutine: it keeps the connection up until close.
+func (n *Node) run() {
+	defer close(n.done)
+	var redial redialer
+	for {
+		p, err := n.connect()
+		var wait time.Duration
+		if err == nil {
+			began := time.Now()
+			err = p.read()
+			n.hangUp(p, err)
+			if err == nil || n.mayEnd() {
+				n.fail(nodeClosed, ErrClosed)
+				return
+			}
+			wait = redial.after(p, began, time.Now())
+		} else {
+			wait = redial.failed()
+		}
+		if wait > 0 && !n.rest(err, wait) {
+			n.fail(nodeClosed, ErrClosed)
+			return
+		}
+	}
+}
+
+// rest waits before the next attempt to connect; false when the node is being
+// closed instead.
+func (n *Node) rest(why error, backoff time.Duration) bool {
+	n.fail(nodeBackoff, fmt.Errorf("not connected: %w", why))
+	t := time.NewTimer(backoff/2 + rand.N(backoff))
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-n.ctx.Done():
+		return false
+	}
+	if n.mayEnd() {
+		return false
+	}
+	n.mu.Lock()
+	n.state = nodeConnecting
+	n.mu.Unlock()
+	return true
+}
+
+// mayEnd reports whether the node is being closed and has nothing left to send.
+func (n *Node) mayEnd() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.closing && n.unsettled.len == 0 && n.queue.len == 0
+}
+
+// fail enters a state in which nothing can be sent, and answers what is queued.
+func (n *Node) fail(s nodeState, why error) {
+	n.mu.Lock()
+	n.state, n.down = s, why
+	n.failed = true
+	n.observer.Changed()
+	if s == nodeBackoff {
+		n.reportLoss(why)
+	}
+	var failed []*Request
+	for q := n.queue.pop(); q != nil; q = n.queue.pop() {
+		n.addUnsettled(q)
+		failed = append(failed, q)
+	}
+	n.mu.Unlock()
+	for _, q := range failed {
+		q.deliver(Outcome{Err: why}, time.Now())
+	}
+}
+
+// reportLoss sends one event per loss. n.mu is held.
+func (n *Node) reportLoss(why error) {
+	if !n.lost && !n.closing {
+		n.lost = true
+		n.observer.Lost(why)
+	}
+}
+
+// hangUp ends a pipeline whose reader has returned: what is in flight gets an
+// answer, the outcome of lock requests among it is unknown, releases are owed, and the
+// connection goes back to its pool once reader and writer have let go of it.
+func (n *Node) hangUp(p *pipeline, why error) {
+	n.mu.Lock()
+	n.state, n.pipeline, n.refusedWhileSilent = nodeConnecting, nil, false
+	n.failed = p.unanswered || p.misled != nil
+	n.observer.Ended()
+	if why != nil {
+		n.reportLoss(why)
+	}
+	var failed []*Request
+	for q := n.inFlight.pop(); q != nil; q = n.inFlight.pop() {
+		n.addUnsettled(q)
+		switch q.Kind {
+		case LockRequest, RepairRequest:
+			n.leave(q)
+		case Release:
+			q.Token.marks[q.Index] |= markUnheard
+		case Ask, pingKind, drainKind:
+		}
+		failed = append(failed, q)
+	}
+	for q := n.repeats.pop(); q != nil; q = n.repeats.pop() {
+		n.addUnsettled(q)
+	}
+	p.settles.end(n)
+	if n.drainPing.queue != nil {
+		n.queue.remove(&n.drainPing) // It was this connection's; the next one gets its own.
+	}
+	n.mu.Unlock()
+	for _, q := range failed {
+		q.deliver(Outcome{Err: why}, time.Now())
+	}
+	n.subscription.drop()
+	doubt := time.AfterFunc(n.connectLimit, n.doubt)
+	defer doubt.Stop()
+	<-p.writerDone
+	p.wire.GiveBack()
+}
+
+// Close refuses new requests, lets what is queued and in flight end, and ends
+// the connection. Bounded by ctx, as a hung node would otherwise hold it up; what it
+// has left then stays until its ttl. Called once.
+func (n *Node) Close(ctx context.Context) {
+	n.mu.Lock()
+	n.closing = true
+	switch {
+	case n.state == nodeIdle:
+		n.state = nodeClosed
+		close(n.done)
+	case n.state == nodeUp:
+		for q := n.repeats.pop(); q != nil; q = n.repeats.pop() {
+			n.push(q) // There is no time to wait any more.
+		}
+		n.sendDrainPing()
+	case n.unsettled.len == 0 && n.queue.len == 0:
+		n.cancel() // Nothing to wait for.
+	}
+	n.mu.Unlock()
+	select {
+	case <-n.done:
+	case <-ctx.Done():
+		n.kill()
+	}
+	n.cancel()
+}
+
+// kill ends the node's goroutine without regard for what is outstanding. The
+// connection is either up, or will not be: answer looks at ctx.
+func (n *Node) kill() {
+	n.cancel()
+	n.mu.Lock()
+	p := n.pipeline
+	n.mu.Unlock()
+	if p != nil {
+		_ = p.abort(ErrClosed)
+	}
+}

@@ -1,0 +1,68 @@
+package node
+
+import (
+	"errors"
+	"math"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+)
+
+func TestRedialer(t *testing.T) {
+	const ms = time.Millisecond
+	start := time.Now()
+	served, unserved := &pipeline{served: true}, &pipeline{}
+	wrong := &pipeline{served: true, misled: errors.New("READONLY")}
+	var d redialer
+	for _, want := range []time.Duration{20 * ms, 40 * ms, 80 * ms, 160 * ms, 320 * ms, 640 * ms, time.Second, time.Second} {
+		assert.Equal(t, want, d.failed())
+	}
+	assert.Equal(t, time.Second, d.after(unserved, start, start.Add(999*ms)), "too short to count")
+	assert.Equal(t, time.Second, d.after(wrong, start, start.Add(999*ms)), "answers of the wrong server do not count")
+	assert.Equal(t, 20*ms, d.after(wrong, start, start.Add(time.Hour)), "but it has been the right one for long")
+	now := start.Add(2 * time.Hour)
+	for range Redials {
+		assert.Zero(t, d.after(served, now, now))
+	}
+	assert.Equal(t, 100*ms, d.after(served, now, now), "the bucket is empty")
+	now = now.Add(300 * ms)
+	assert.Zero(t, d.after(served, now, now))
+	assert.Zero(t, d.after(unserved, now.Add(-time.Second), now), "it has lasted")
+	assert.Equal(t, 100*ms, d.after(served, now, now))
+	assert.Equal(t, 20*ms, d.after(unserved, now, now), "the backoff begins anew")
+}
+
+func TestLimits(t *testing.T) {
+	assert.Equal(t, time.Second, Silence(250*time.Millisecond), "a dead connection is found soon")
+	assert.Equal(t, 6*time.Second, Silence(3*time.Second))
+	assert.Equal(t, time.Second, ConnectLimit(250*time.Millisecond))
+	assert.Equal(t, 4*time.Second, ConnectLimit(2*time.Second))
+}
+
+func TestTheEndOfALongTTLIsReckonedRight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &Node{epoch: time.Now()}
+		assert.Equal(t, time.Duration(math.MaxInt64), n.after(math.MaxInt64))
+		time.Sleep(time.Second)
+		assert.Equal(t, time.Duration(math.MaxInt64), n.after(math.MaxInt64))
+		assert.Equal(t, time.Minute+time.Second, n.after(time.Minute))
+	})
+}
+
+// What is kept for other processes' tokens is counted down again.
+func TestAQueueCountsForeignBytes(t *testing.T) {
+	var q requestQueue
+	token := new(Token)
+	token.BeginForeign(nil, 1, time.Minute, 1000)
+	release := func() *Request { return &Request{Task: &Task{Kind: Release, Token: token}} }
+	first, second := release(), release()
+	q.push(first)
+	q.push(second)
+	assert.Equal(t, 2000, q.foreign)
+	q.remove(second)
+	assert.Equal(t, first, q.pop())
+	assert.Zero(t, q.foreign)
+	assert.Zero(t, q.len)
+}

@@ -1,0 +1,132 @@
+package node
+
+import "time"
+
+// A requestKind decides what happens to a request that cannot be carried out.
+type Kind uint8
+
+const (
+	Ask           Kind = iota // extend, inspect: may be dropped at any time
+	LockRequest               // once written, its outcome must be settled
+	RepairRequest             // as lockKind, but never sent twice
+	Release                   // is never dropped: if it cannot be sent, it is owed
+	pingKind
+	drainKind // the last PING of a connection that is being closed
+)
+
+// A Command is a script with its arguments, boxed for redigo once rather than
+// once per node.
+type Command struct {
+	Script *Script // nil: a PING
+	Keys   []any
+	Args   []any
+
+	// aged: what it says depends on when it is sent. It is of a release, which is made
+	// anew when it is written.
+	Timed bool
+}
+
+// A Task is what the requests of a round have in common. It is not changed once
+// the first of them has been handed to a node.
+type Task struct {
+	Kind    Kind
+	Command Command
+	Token   *Token        // lock, repair, extend, release
+	Voter   Voter         // nil: nobody waits for the answer
+	Limit   time.Duration // the node timeout; silence is judged by it too
+
+	// gone is an instant since the node's epoch: of a release that is repeated or owed,
+	// when nothing of its keys can be left (0: neither); of a repair, when the lock
+	// has lapsed.
+	gone time.Duration
+}
+
+// A Request is a task for one node. Its fields below the task are guarded by
+// that node's mu.
+type Request struct {
+	*Task
+
+	next, prev *Request
+	queue      *requestQueue // the one it is in
+	sent       time.Duration // when it was written, or was first owed, since the node's epoch
+	Index      uint16        // the node's place in the round; constant
+	tries      uint16        // of a release that was answered with an error
+	Eval       bool          // the server did not know the script's hash
+	unsettled  bool          // a release that an earlier connection has not carried out
+}
+
+// sets reports whether the request sets keys, so that it must not be carried out
+// behind a release.
+func (t *Task) sets() bool { return t.Kind == LockRequest || t.Kind == RepairRequest }
+
+// deliver hands the outcome to the round. No lock is held.
+func (q *Request) deliver(out Outcome, at time.Time) {
+	if q.Voter != nil {
+		q.Voter.Vote(int(q.Index), out, at)
+	}
+}
+
+// A Voter waits for the answers to requests.
+type Voter interface {
+	// vote gets the outcome on node i, and when it was known. Called at most once
+	// per request, without locks.
+	Vote(i int, out Outcome, at time.Time)
+}
+
+// A requestQueue is a first-in-first-out list from which a request can also be
+// taken out of the middle at no cost: a round that ends withdraws what has not
+// been written.
+type requestQueue struct {
+	head, tail *Request
+	len        int
+	locks      int // how many of them are lock requests
+	foreign    int // bytes that are kept for other processes' tokens
+}
+
+func (l *requestQueue) push(q *Request) {
+	q.queue, q.prev, q.next = l, l.tail, nil
+	if l.tail != nil {
+		l.tail.next = q
+	} else {
+		l.head = q
+	}
+	l.tail = q
+	l.len++
+	switch q.Kind {
+	case LockRequest:
+		l.locks++
+	case Release:
+		l.foreign += q.Token.size
+	case Ask, RepairRequest, pingKind, drainKind:
+	}
+}
+
+func (l *requestQueue) remove(q *Request) {
+	if q.prev != nil {
+		q.prev.next = q.next
+	} else {
+		l.head = q.next
+	}
+	if q.next != nil {
+		q.next.prev = q.prev
+	} else {
+		l.tail = q.prev
+	}
+	q.queue, q.prev, q.next = nil, nil, nil
+	l.len--
+	switch q.Kind {
+	case LockRequest:
+		l.locks--
+	case Release:
+		l.foreign -= q.Token.size
+	case Ask, RepairRequest, pingKind, drainKind:
+	}
+}
+
+func (l *requestQueue) pop() *Request {
+	q := l.head
+	if q != nil {
+		l.remove(q)
+	}
+	return q
+}

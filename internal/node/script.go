@@ -1,0 +1,60 @@
+package node
+
+import (
+	"crypto/sha1"
+	"encoding/hex"
+	"fmt"
+	"time"
+)
+
+// A Script is a Lua program that runs atomically on one node.
+type Script struct {
+	Name         string
+	Hash, Source any // boxed, for redigo
+	Decode       func(reply any) Outcome
+
+	// Session: it also takes the session's tombstone as its last key and the
+	// connection's generation as its last argument.
+	Session bool
+}
+
+// An Outcome is what a reply to a script means for the round.
+type Outcome struct {
+	Stance    Stance
+	Err       error // nil for a yes; ErrTaken or ErrLost for a no; else why there is no answer
+	Stale     bool  // the script did nothing, because the connection has been given up
+	Abstained bool  // the script did nothing, because of the quarantine
+	Holder    string
+	Owner     string
+	HolderTTL time.Duration
+	Value     string   // inspect: the token's beginning
+	Fence     int64    // fencedLock, fencedQueue, raise: of a yes, what the counters are exactly
+	Told      []string // unlock, leave, pass: by resource, who was told; nil: nobody is in line
+	Unqueued  string   // queue: why the waiter was not put in line
+}
+
+func NewScript(name, source string, decode func(any) Outcome) *Script {
+	sum := sha1.Sum([]byte(source))
+	sha := hex.EncodeToString(sum[:])
+	return &Script{Name: name, Hash: sha, Source: source, Decode: decode}
+}
+
+// A Stance is what a vote counts as. It spares the hot path the comparison of
+// errors.
+type Stance uint8
+
+const (
+	Silent  Stance = iota // no answer: an error or a timeout
+	Pending               // not heard yet
+	Yes
+	No   // answered, and said no
+	Gone // the no of an extension: the key is missing, nobody else has it
+)
+
+func Unexpected(name string, reply any) Outcome {
+	s := fmt.Sprintf("%v", reply)
+	if len(s) > 80 {
+		s = s[:80] + "…"
+	}
+	return Outcome{Err: fmt.Errorf("unexpected reply to the %s script: %T %s", name, reply, s)}
+}

@@ -1,0 +1,115 @@
+package node
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// A tokenState is what is known of the traces that a token has left on every node. A
+// token is made for one attempt and never used again: with one token over several
+// attempts, what is late of an earlier attempt would act on a later one.
+type Token struct {
+	owner TokenOwner
+	life  atomic.Int64 // the ttl in ns, the longest one after extensions
+	marks []Mark       // by node; marks[i] is guarded by the mutex of node i
+	size  int          // of another process's token: about the bytes that are kept for it; constant
+}
+
+// A TokenOwner says how its token is released. Called under a node's mutex.
+type TokenOwner interface {
+	// releaseCommand is the release to send at the time now.
+	ReleaseCommand(now time.Time) Command
+
+	// wakeReader gets the answer to a release for which no round waits; nil: nobody does.
+	ReleaseVoter() Voter
+}
+
+// Begin sets up the state of a token that is to live for ttl on so many nodes.
+func (t *Token) Begin(owner TokenOwner, nodes int, ttl time.Duration) {
+	t.owner, t.marks = owner, make([]Mark, nodes)
+	t.life.Store(int64(ttl))
+}
+
+// A Mark says what a token may have left on one node.
+type Mark uint8
+
+const (
+	// MarkSent: a lock request was handed to the connection, and neither a
+	// refusal nor the answer to a release has shown that it left nothing. Or an
+	// extension has found the keys.
+	MarkSent Mark = 1 << iota
+
+	// markReleased: a release was queued. A lock request, an extension or a repair
+	// that is still to be sent must not be.
+	MarkReleased
+
+	// markOwed: the token's release is among those that the node is owed.
+	markOwed
+
+	// markConfirmed: a release has removed the token from the node.
+	markConfirmed
+
+	// markUnheard: the answer to a release was lost with its connection, so the
+	// token may have been removed by it.
+	markUnheard
+
+	// markForeign: the token is another process's, by Release. So no lock request of
+	// this client has bounded what the node is to be told, and a full backlog refuses it.
+	markForeign
+)
+
+// releasedLocked notes the answer of node i to a release, and returns what it
+// counts as: a release that finds nothing after an earlier one of the same token
+// only repeats that one. The node's mu is held.
+func (t *Token) releasedLocked(i int, out Outcome) Outcome {
+	m := &t.marks[i]
+	if out.Stance == Yes || *m&(markConfirmed|markUnheard) != 0 {
+		*m |= markConfirmed
+		out.Stance, out.Err = Yes, nil
+	}
+	*m &^= markUnheard
+	return out
+}
+
+// BeginForeign is begin for a token that another process has made, for which about size
+// bytes are kept: any node may have its keys.
+func (t *Token) BeginForeign(owner TokenOwner, nodes int, ttl time.Duration, size int) {
+	t.Begin(owner, nodes, ttl)
+	t.size = size
+	for i := range t.marks {
+		t.marks[i] = MarkSent | markForeign
+	}
+}
+
+// Weight is about how many bytes are kept for a token of another process.
+func (t *Token) Weight() int { return t.size }
+
+// SetLife notes for how long the token's keys may live, be it shorter than was known.
+func (t *Token) SetLife(ttl time.Duration) { t.life.Store(int64(ttl)) }
+
+// Heard returns the mark after the answer to a request of the given kind.
+func (m Mark) Heard(kind Kind, out Outcome) Mark {
+	refused := kind == LockRequest && (out.Stance == No || out.Stale || out.Abstained)
+	released := kind == Release && out.Stance != Silent
+	switch {
+	case refused || released:
+		return m &^ MarkSent // Nothing of the token is on the node.
+	case out.Stance == Yes:
+		return m | MarkSent // Also if its lock request was once refused there: it has run again.
+	}
+	return m
+}
+
+// Grow notes that the token's keys may have been given ttl to live. Before the
+// request is sent: it counts even if no answer comes.
+func (t *Token) Grow(ttl time.Duration) {
+	for {
+		life := t.life.Load()
+		if life >= int64(ttl) || t.life.CompareAndSwap(life, int64(ttl)) {
+			return
+		}
+	}
+}
+
+// Longest is the longest ttl that the token's keys may have been given.
+func (t *Token) Longest() time.Duration { return time.Duration(t.life.Load()) }
