@@ -155,7 +155,7 @@ api: ## write down what the packages export, after a change of it that is meant
 	$(GO) test ./internal/apicheck -run TestAPI -update
 
 .PHONY: snippets
-snippets: ## compile the Go of README.md and docs/, and check their links
+snippets: ## compile the Go of README.md and docs/, check their links and the length of their lines
 	$(GO) test -count=1 ./internal/snippets
 
 .PHONY: sim

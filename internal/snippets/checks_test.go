@@ -61,6 +61,29 @@ func TestParseMarkdown(t *testing.T) {
 	}
 }
 
+func TestLongLines(t *testing.T) {
+	word, words := strings.Repeat("x", maxLine), strings.Repeat("ä ", maxLine/2)
+	text := strings.ReplaceAll(strings.Join([]string{
+		words[:len(words)-1],
+		words + "y",
+		"| " + words + "|",
+		"  * " + word,
+		"[" + word + "](x.md)",
+		"See [" + word + "](x.md)",
+		"'''",
+		words + "y",
+		"'''",
+		"## " + words,
+	}, "\n"), "'''", "```")
+	p, err := parseMarkdown("f.md", text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []int{2, 6, 10}; !slices.Equal(p.long, want) {
+		t.Errorf("lines %v, want %v", p.long, want)
+	}
+}
+
 func TestCheckLink(t *testing.T) {
 	all := map[string]page{"docs/x.md": {anchors: map[string]bool{"a": true}}}
 	for target, want := range map[string]string{

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"unicode/utf8"
 )
 
 // A block is a fenced code block of a Markdown file.
@@ -24,11 +25,15 @@ type link struct {
 type page struct {
 	blocks  []block
 	links   []link
+	long    []int // lines with more than maxLine characters, outside of tables and code blocks
 	anchors map[string]bool
 }
 
+const maxLine = 120
+
 var (
 	fenceRE    = regexp.MustCompile("^( *(?:> ?)*(?:[-*+] +|[0-9]+[.)] +)?)(`{3,}|~{3,})([^`]*)$")
+	itemRE     = regexp.MustCompile(`^ *([-*+] +|[0-9]+[.)] +|#+ +)`)
 	headingRE  = regexp.MustCompile(`^ {0,3}#{1,6}[ \t]+(.*?)[ \t]*#*[ \t]*$`)
 	codeSpanRE = regexp.MustCompile("(`+)[^`].*?(`+)")
 	linkRE     = regexp.MustCompile(`\]\(\s*<?([^)\s>]+)>?(?:\s+["'(][^)]*)?\)`)
@@ -40,7 +45,7 @@ var (
 	notSlugRE  = regexp.MustCompile(`[^\p{L}\p{M}\p{N}\p{Pc}\- ]`)
 )
 
-// parseMarkdown reads what the checks need: fenced blocks, links and headings.
+// parseMarkdown reads what the checks need: fenced blocks, links, headings and long lines.
 // It returns an error for a fence that is never closed.
 func parseMarkdown(file, text string) (page, error) {
 	p := page{anchors: map[string]bool{}}
@@ -70,6 +75,9 @@ func parseMarkdown(file, text string) (page, error) {
 			indent, fence = len(m[1]), m[2]
 			continue
 		}
+		if utf8.RuneCountInString(s) > maxLine && canBreak(s) {
+			p.long = append(p.long, i+1)
+		}
 		if m := headingRE.FindStringSubmatch(s); m != nil {
 			p.addAnchor(slug(m[1]))
 		}
@@ -87,6 +95,12 @@ func parseMarkdown(file, text string) (page, error) {
 		return p, fmt.Errorf("%s:%d: the code block is never closed", file, open.line-1)
 	}
 	return p, nil
+}
+
+// canBreak reports whether a line can be made shorter: it is no row of a table, and more than
+// one word.
+func canBreak(s string) bool {
+	return !strings.HasPrefix(strings.TrimSpace(s), "|") && len(strings.Fields(itemRE.ReplaceAllString(s, ""))) > 1
 }
 
 // addAnchor adds a heading's anchor, numbered if there is one like it.

@@ -1,5 +1,6 @@
-// Package snippets checks README.md and docs/*.md: each Go block compiles, and
-// each relative link leads to a file, and to a heading of it.
+// Package snippets checks README.md and docs/*.md: each Go block compiles, each relative link
+// leads to a file, and to a heading of it, and no line is longer than 120 characters, tables and
+// code blocks aside.
 //
 // A block that begins with a package clause is a file of its own and must
 // compile as it stands. Any other block is a fragment: declarations, or
@@ -149,6 +150,15 @@ func TestLinks(t *testing.T) {
 			if err := checkLink(all, name, l.target); err != nil {
 				t.Errorf("%s:%d: %v", name, l.line, err)
 			}
+		}
+	}
+}
+
+func TestLineLength(t *testing.T) {
+	all := pages(t)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		for _, line := range all[name].long {
+			t.Errorf("%s:%d: more than %d characters in a line", name, line, maxLine)
 		}
 	}
 }
