@@ -21,8 +21,8 @@ import (
 //     no quorum is left. The lock is over;
 //   - ErrExpired: Until has passed, or passed before the quorum came;
 //   - ErrLost, without I/O: the lock was found lost before, or its release has begun;
-//   - the context's error, if ctx ended first;
-//   - or says, before any I/O, what is wrong with ttl.
+//   - the context's error, if ctx ended first, without I/O if before the call;
+//   - an error that names ttl, before any I/O, if it is not allowed.
 //
 // A lock that has ended is never extended again. Nodes that have lost the key (a restart
 // without data, a flush) get it again in the background after a successful extension, so that a

@@ -152,8 +152,9 @@ func TestGateKeepsCount(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		busy, queued, _ := g.Stats()
+		busy, queued, limit := g.Stats()
 		assert.Equal(t, []int{0, 0}, []int{busy, queued})
+		assert.EqualValues(t, 2*limit, g.UnansweredLimit().Load())
 		assert.Empty(t, g.deadlines)
 		assert.LessOrEqual(t, most.Load(), int64(maxWindow))
 		assert.GreaterOrEqual(t, most.Load(), int64(easyWindow))
