@@ -32,6 +32,9 @@ CHECKS := fmt-check vet lint tidy-check deps-check cross nested quickstart cover
 # Says at the end what was run, how long it took, and the slowest tests.
 TESTRUN := $(GO) run ./internal/testrun
 
+# Tests that wait, for real servers, run beside others that compute.
+PARALLEL ?= 4
+
 # The longest package first: others are compiled while it runs.
 PACKAGES := ./redlock ./...
 
@@ -58,11 +61,11 @@ build: ## compile all packages
 # go vet has a target of its own.
 .PHONY: test
 test: tools ## all tests in small (-short), with the race detector, after installing what they need
-	CGO_ENABLED=1 $(TESTRUN) -race -short -vet=off -timeout $(TIMEOUT) $(TESTFLAGS) $(PACKAGES)
+	CGO_ENABLED=1 $(TESTRUN) -race -short -vet=off -parallel $(PARALLEL) -timeout $(TIMEOUT) $(TESTFLAGS) $(PACKAGES)
 
 .PHONY: race
 race: ## all tests at full size, with the race detector
-	CGO_ENABLED=1 $(TESTRUN) -race -timeout $(TIMEOUT) $(TESTFLAGS) $(PACKAGES)
+	CGO_ENABLED=1 $(TESTRUN) -race -parallel $(PARALLEL) -timeout $(TIMEOUT) $(TESTFLAGS) $(PACKAGES)
 
 .PHONY: tools
 tools: ## install what make test needs: a C compiler, redis-server (REDIS_SERVER=path: not that)
@@ -167,7 +170,7 @@ sim: ## a short simulation, and the models of fencing and of unknown outcomes
 cover: ## all tests at full size, without the race detector; fails below COVERMIN % coverage
 	@mkdir -p $(BUILD)
 	@library=$$($(GO) list -deps ./redlock | grep '^$(MODULE)/' | paste -s -d , -) && set -x && \
-	$(TESTRUN) -vet=off -timeout $(TIMEOUT) $(TESTFLAGS) -coverprofile=$(BUILD)/cover.out -coverpkg=$$library $(PACKAGES)
+	$(TESTRUN) -vet=off -parallel $(PARALLEL) -timeout $(TIMEOUT) $(TESTFLAGS) -coverprofile=$(BUILD)/cover.out -coverpkg=$$library $(PACKAGES)
 	@$(GO) tool cover -func=$(BUILD)/cover.out | awk -v min=$(COVERMIN) ' \
 		/^total:/ { sub("%", "", $$3); seen = 1; \
 		  printf "coverage of the library: %s %% (at least %s)\n", $$3, min; if ($$3 + 0 < min + 0) exit 1 } \

@@ -212,7 +212,7 @@ func TestKeepAliveWithALargeDriftFactor(t *testing.T) {
 	})
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
-		fails, holds := 0, rounds(50, 10)
+		fails, holds := 0, rounds(50, 4)
 		for range holds {
 			l, ctx := kept(t, r, 3*time.Millisecond)
 			time.Sleep(50 * time.Millisecond)
@@ -234,9 +234,9 @@ func TestRepairsOutliveAScriptFlush(t *testing.T) {
 		for _, n := range c.Nodes {
 			require.NoError(t, n.FlushScripts())
 		}
-		for _, n := range c.Nodes { // one after the other, an hour apart
+		for _, n := range c.Nodes { // one after the other
 			require.NoError(t, n.Del("a"))
-			time.Sleep(scenario(time.Hour, time.Minute))
+			time.Sleep(scenario(10*time.Minute, time.Minute))
 		}
 		require.NoError(t, context.Cause(ctx))
 		assert.Equal(t, 5, holders(t, c, l))

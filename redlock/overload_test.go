@@ -370,7 +370,7 @@ func TestScriptFlushUnderOverload(t *testing.T) {
 		warm(t, r)
 		work(t, 400*time.Microsecond, c.Nodes...)
 		defer work(t, 0, c.Nodes...)
-		l := startLoad(r, 1000)
+		l := startLoad(r, rounds(1000, 500))
 		time.Sleep(300 * time.Millisecond)
 		for _, n := range c.Nodes {
 			require.NoError(t, n.FlushScripts())

@@ -123,6 +123,7 @@ func nodesOfServers(t *testing.T, c *testcluster.Cluster) []Node {
 // A restart that keeps the marker, but an old state of the data, is a restart. The holder's
 // Redlock is closed before that: it would meet the new run before the marker is read here.
 func TestRealAnRDBRestartIsARestart(t *testing.T) {
+	t.Parallel()
 	c := testcluster.RunServers(t, 1, testcluster.WithSnapshots())
 	holder := newRealRedlock(t, nodesOf(c), WithQuarantine(shortMaxTTL))
 	require.NoError(t, holder.Admit(t.Context(), names(c)...))
@@ -142,6 +143,7 @@ func TestRealAnRDBRestartIsARestart(t *testing.T) {
 
 // A replica that takes over the address has its master's marker, and another run.
 func TestRealAPromotedReplicaAbstains(t *testing.T) {
+	t.Parallel()
 	c := testcluster.RunServers(t, 2)
 	master, replica := c.Nodes[0], c.Nodes[1]
 	var mu sync.Mutex
@@ -155,6 +157,7 @@ func TestRealAPromotedReplicaAbstains(t *testing.T) {
 	require.NoError(t, r.Admit(t.Context(), "node"))
 	host, port, err := net.SplitHostPort(master.DirectAddr())
 	require.NoError(t, err)
+	admin(t, master, "CONFIG", "SET", "repl-diskless-sync-delay", "0") // Else it waits 5 s for further replicas.
 	conn := adminConn(t, replica)
 	_, err = conn.Do("REPLICAOF", host, port)
 	require.NoError(t, err)
@@ -341,6 +344,7 @@ func TestRealARefusedClientDoesNotHideARestart(t *testing.T) {
 
 // Nor must a replica that refuses writes, before it is promoted.
 func TestRealAReplicaThatIsAskedTooEarlyAbstains(t *testing.T) {
+	t.Parallel()
 	c := testcluster.RunServers(t, 2)
 	master, replica := c.Nodes[0], c.Nodes[1]
 	var at atomic.Value
@@ -354,6 +358,7 @@ func TestRealAReplicaThatIsAskedTooEarlyAbstains(t *testing.T) {
 	require.NoError(t, warm.Unlock(t.Context()))
 	host, port, err := net.SplitHostPort(master.DirectAddr())
 	require.NoError(t, err)
+	admin(t, master, "CONFIG", "SET", "repl-diskless-sync-delay", "0") // Else it waits 5 s for further replicas.
 	conn := adminConn(t, replica)
 	_, err = conn.Do("REPLICAOF", host, port)
 	require.NoError(t, err)

@@ -35,6 +35,7 @@ const leastRights = "-@all +ping +evalsha +eval +script|load +get +set +del +exi
 
 // Whatever a user may not do, waiting works: by polling, and that is said once.
 func TestRealWaitingWithRights(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		rights string
 		says   string // empty: wake-ups work
@@ -159,6 +160,7 @@ func listens(r *Redlock) bool {
 
 // A holder whose process is gone: the next has the lock soon after the keys expire.
 func TestRealTheExpiryOfADeadHolderWakesAWaiter(t *testing.T) {
+	t.Parallel()
 	cluster := testcluster.RunServers(t, 5)
 	b := newRealRedlock(t, realNodes(cluster))
 	for range rounds(5, 1) {

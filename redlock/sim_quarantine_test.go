@@ -24,7 +24,7 @@ import (
 //	SIM_SEED=k    runs only one, and prints all that happened
 func TestSimQuarantine(t *testing.T) {
 	first, last := simSeeds(t)
-	last = first + (last-first)/2 // They are long.
+	last = first + (last-first)/uint64(rounds(2, 4)) // They are long.
 	inTrials(t, first, last, 1, func(t *testing.T, seed uint64) {
 		s := newQuarantineSim(t, seed, true)
 		s.run()
@@ -35,7 +35,7 @@ func TestSimQuarantine(t *testing.T) {
 // Without it some do: the simulation would see it.
 func TestSimQuarantineIsNeeded(t *testing.T) {
 	broken := 0
-	seeds := rounds(15, 3)
+	seeds := rounds(15, 2)
 	inTrials(t, 1, uint64(seeds), 1, func(t *testing.T, seed uint64) {
 		s := newQuarantineSim(t, seed, false)
 		s.run()
