@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -72,6 +73,7 @@ func TestCloseWaitsForWhatHangsOnlyOnce(t *testing.T) {
 		defer cancel()
 		_, err = r.Lock(ctx, []string{"a"}, ttl)
 		require.ErrorIs(t, err, ErrTaken)
+		synctest.Wait()
 		require.True(t, r.Stats().Nodes[0].Listens)
 		for _, n := range c.Nodes {
 			require.NoError(t, n.Hang())

@@ -198,11 +198,14 @@ func TestARollingRaiseOfMaxTTLTakesNoStep(t *testing.T) {
 		time.Sleep(3 * time.Second) // They are connected again.
 		_, err = small.TryLock(t.Context(), []string{"x"}, ttl)
 		require.ErrorContains(t, err, "quarantined for another 58")
+		synctest.Wait()
 		require.ErrorIs(t, small.Stats().Nodes[0].Abstains, ErrQuarantined)
 		require.NoError(t, small.Admit(t.Context(), names(c)...))
 		lockOnce(t, small)
+		synctest.Wait()
 		assert.Equal(t, maxTTL, markerOf(t, c.Nodes[0]).MaxTTL)
 		lockOnce(t, large) // Admitted is admitted, for every maxTTL.
+		synctest.Wait()
 		assert.Equal(t, 2*maxTTL, markerOf(t, c.Nodes[0]).MaxTTL)
 	})
 }
@@ -219,6 +222,7 @@ func TestALargerMaxTTLCountsFromWhenTheRunWasFirstSeen(t *testing.T) {
 			time.Sleep(later)
 			if later > maxTTL {
 				lockOnce(t, small)
+				synctest.Wait()
 				require.NoError(t, small.Stats().Nodes[0].Abstains)
 			}
 			large := newRedlock(t, c, WithQuarantine(2*maxTTL))
@@ -251,6 +255,7 @@ func TestARestartKeepsTheLargestMaxTTL(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		_, err := small.TryLock(t.Context(), []string{"x"}, ttl)
 		require.ErrorContains(t, err, "quarantined for another 58")
+		synctest.Wait()
 	})
 }
 

@@ -69,11 +69,12 @@ func TestRealReleaseByAnotherProcessThroughFaults(t *testing.T) {
 		if _, refused := other.TryLock(t.Context(), []string{"a"}, time.Minute); refused == nil {
 			t.Fatal("two holders")
 		}
-		for {
+		for begun := time.Now(); ; {
 			err = worker.Release(t.Context(), l.Resources(), l.Token())
 			if !errors.Is(err, ErrNoQuorum) {
 				break
 			}
+			require.Less(t, time.Since(begun), time.Minute, "no quorum confirms the release: %v", err)
 		}
 		handed++
 		if err != nil {

@@ -70,6 +70,7 @@ func TestTheFirstProcessFindsOutThatItsLockWasReleased(t *testing.T) {
 		synctest.Wait()
 		require.NoError(t, worker.Release(t.Context(), l.Resources(), l.Token()))
 		require.ErrorIs(t, l.Unlock(t.Context()), ErrLost)
+		synctest.Wait()
 		requireNoKeys(t, c)
 	})
 }
