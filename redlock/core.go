@@ -6,6 +6,7 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/admission"
 	"github.com/seed6c881748/redlock/internal/node"
+	"github.com/seed6c881748/redlock/internal/waiting"
 )
 
 // A core is what all calls of a Redlock share. Rounds, attempts, locks and those that wait
@@ -18,7 +19,7 @@ type core struct {
 	counters counters
 	held     heldLocks
 	keeper   keeper
-	queue    queue
+	queue    *waiting.Queue
 	ready    readiness
 	ears     node.Subscriptions
 	guard    *guard // nil: no quarantine

@@ -11,6 +11,7 @@ import (
 	"github.com/seed6c881748/redlock/internal/admission"
 	"github.com/seed6c881748/redlock/internal/conn"
 	"github.com/seed6c881748/redlock/internal/node"
+	"github.com/seed6c881748/redlock/internal/waiting"
 )
 
 // A Node is one Redis master: independent of the others, neither replicated to
@@ -81,9 +82,9 @@ func New(nodes []Node, opts ...Option) (*Redlock, error) {
 	r.defaults.newOnly = ""
 	r.guard = newGuard(&o, len(nodes))
 	r.keeper.init(r.calls, r.wall)
-	r.queue.r = &r.core
+	r.queue = waiting.NewQueue(len(nodes), r.need, r.pass)
 	r.channel = o.prefix + reservedMark + channelMark + newToken()[:16]
-	r.ears = node.Subscriptions{Need: r.need, Channel: r.channel, Message: r.queue.message, Changed: r.queue.listening}
+	r.ears = node.Subscriptions{Need: r.need, Channel: r.channel, Message: r.message, Changed: r.queue.Listening}
 	seen := make(map[string]int, len(nodes))
 	for i, n := range nodes {
 		if d, ok := n.Pool.(*conn.Dialer); ok && d.Err != nil {

@@ -140,7 +140,7 @@ func (r *Redlock) releaseForeign(ctx context.Context, c *claim) (*round, verdict
 	<-rd.decided
 	v, _ := rd.result()
 	if v == granted && !t.told.Load() {
-		r.queue.handOver(c.keys)
+		r.queue.HandOver(c.keys)
 	}
 	return rd, v
 }

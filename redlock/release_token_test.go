@@ -32,7 +32,7 @@ func TestReleaseByAnotherProcess(t *testing.T) {
 				l, err := first.TryLock(t.Context(), []string{"a", "b"}, ttl)
 				require.NoError(t, err)
 				synctest.Wait()
-				w := waiting(t, other, t.Context(), []string{"b"}, slowly()...)
+				w := startLock(t, other, t.Context(), []string{"b"}, slowly()...)
 				time.Sleep(time.Second)
 
 				// The process that took it may be gone by now.

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing/synctest"
 	"time"
+
+	"github.com/seed6c881748/redlock/internal/waiting"
 )
 
 // checkEnd checks (7): a call ends within its bound, at once when its context
@@ -196,7 +198,7 @@ func (s *sim) checkVotes(what string, votes []Vote, op Op) {
 	for i, v := range votes {
 		names[i] = v.Node
 		switch {
-		case errors.Is(v.Err, ErrTaken) && (op != OpLock || v.Holder == "" && v.HolderTTL > yieldTime):
+		case errors.Is(v.Err, ErrTaken) && (op != OpLock || v.Holder == "" && v.HolderTTL > waiting.YieldTime):
 			s.failf("(8) %s: %s vote of %s: taken by %q", what, op, v.Node, v.Holder)
 		case errors.Is(v.Err, ErrLost) && op == OpLock:
 			s.failf("(8) %s: lock vote of %s: lost", what, v.Node)

@@ -124,7 +124,7 @@ func (l *Lock) release(ctx context.Context, now time.Time) (*round, verdict) {
 	<-rd.decided
 	v, _ := rd.result()
 	if v == granted && !t.told.Load() {
-		l.r.queue.handOver(l.claim.keys)
+		l.r.queue.HandOver(l.claim.keys)
 	}
 	return rd, v
 }

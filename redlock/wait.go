@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -8,18 +9,19 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/admission"
 	"github.com/seed6c881748/redlock/internal/node"
+	"github.com/seed6c881748/redlock/internal/waiting"
 )
 
 // run makes attempts until one succeeds or is not worth repeating. Whoever is
-// refused waits; see queue.go for in which order, and listen.go for how a release
-// is heard of.
+// refused waits; see package waiting for in which order, and node.Subscriptions for how a
+// release is heard of.
 func (a *acquisition) run(ctx context.Context) (l *Lock, err error) {
 	if a.o.polling || a.o.retryCount == 0 {
 		return a.poll(ctx)
 	}
 	r, attempts := a.r, 0
-	w := r.queue.joinBehind(a)
-	behind := w != nil
+	place := r.queue.JoinBehind(a.keys, a.o.retryDelay)
+	behind := place != nil
 	if !behind {
 		if l, err = a.attempt(ctx, 1); err == nil {
 			return l, nil
@@ -31,17 +33,25 @@ func (a *acquisition) run(ctx context.Context) (l *Lock, err error) {
 			return nil, err
 		}
 		attempts = 1
-		w = newWaiter(a)
-		r.queue.join(w)
+		place = waiting.NewWaiter(a.keys, a.o.retryDelay)
+		r.queue.Join(place)
 	}
-	// Also if retryIf panics, or those behind w would wait for ever.
-	defer func() { r.queue.leave(w, l != nil) }()
+	// Also if retryIf panics, or those behind would wait for ever.
+	defer func() { r.queue.Leave(place, l != nil) }()
 	r.ears.Want() //nolint:contextcheck // What it starts goes on for later waiters.
 	defer r.ears.Unwant()
 	if !behind && errors.Is(err, ErrTaken) && r.ears.Open() {
-		r.queue.again(w) // Now it can get in line. If not yet, listening comes.
+		r.queue.Again(place) // Now it can get in line. If not yet, Listening comes.
 	}
+	w := &waiter{a: a, place: place}
 	return w.wait(ctx, attempts, err)
+}
+
+// A waiter is a call of Lock that waits.
+type waiter struct {
+	a     *acquisition
+	place *waiting.Waiter
+	line  *queueKeys // made when it first gets in line on the nodes
 }
 
 // poll is run without waiting in line, neither here nor on the nodes.
@@ -104,13 +114,13 @@ func (w *waiter) wait(ctx context.Context, attempts int, last error) (*Lock, err
 	for ticks := 0; ; {
 		why, s, ended := p.sleep(ctx)
 		if ended != nil {
-			if told := a.r.queue.answer(w, time.Time{}); told != nil && last == nil {
+			if told := a.r.queue.Answer(w.place, time.Time{}); told != nil && last == nil {
 				last = w.share(told, 1)
 			}
 			return nil, a.endedBy(ended, last)
 		}
 		if why == byKeep {
-			a.r.queue.passOn(w)
+			a.r.queue.PassOn(w.place)
 			continue
 		}
 		if why == byTick {
@@ -136,7 +146,7 @@ func (w *waiter) wait(ctx context.Context, attempts int, last error) (*Lock, err
 		}
 		p.overload.Note(isOverload(err), why == byTick)
 		if why == byTick || why == byTurn && !p.ticks(s) {
-			p.rearm(s.head, ticks+1)
+			p.rearm(s.Head, ticks+1)
 		}
 		p.expect(why, err)
 		w.report(ctx, attempts, err)
@@ -144,15 +154,15 @@ func (w *waiter) wait(ctx context.Context, attempts int, last error) (*Lock, err
 }
 
 // try makes an attempt, or has one that another waiter has made stand for it.
-func (w *waiter) try(ctx context.Context, why reason, s waiterState, number int) (*Lock, error) {
-	a, q := w.a, &w.a.r.queue
+func (w *waiter) try(ctx context.Context, why reason, s waiting.State, number int) (*Lock, error) {
+	a, q := w.a, w.a.r.queue
 	a.line, a.byTurn = nil, false
-	if !s.head {
-		if told := q.answer(w, w.recent(s)); told != nil {
+	if !s.Head {
+		if told := q.Answer(w.place, w.recent(s)); told != nil {
 			return nil, w.share(told, number)
 		}
 		l, err := a.attempt(ctx, number) // Nobody else asks.
-		q.remember(w, refusal(err))
+		q.Remember(w.place, forOthers(err))
 		return l, err
 	}
 	// By turn, it gets in line in any case: if it does not listen yet, it does so soon. Other
@@ -162,15 +172,15 @@ func (w *waiter) try(ctx context.Context, why reason, s waiterState, number int)
 		if w.line == nil {
 			w.line = a.r.queueKeys(a.resources, a.keys)
 		}
-		a.line, a.waited = w.line, w.began
+		a.line, a.waited = w.line, w.place.Began()
 	}
-	q.begin(w)
+	q.Begin(w.place, a.line != nil)
 	if why == byRelease {
 		a.r.counters.woken.Add(1)
 	}
 	l, err := a.attempt(ctx, number)
 	if err != nil && (!a.byTurn || !gaveWay(err)) {
-		q.refused(w, refusal(err))
+		q.Refused(w.place, forOthers(err), holderOf(refusal(err)))
 	}
 	return l, err
 }
@@ -178,10 +188,10 @@ func (w *waiter) try(ctx context.Context, why reason, s waiterState, number int)
 // recent is since when an answer to another waiter may stand for one of w: since its
 // own last retry where nobody asks regularly, and otherwise longer ago than any head
 // should need for the next.
-func (w *waiter) recent(s waiterState) time.Time {
+func (w *waiter) recent(s waiting.State) time.Time {
 	o := w.a.o
 	age := 2 * (o.retryDelay + o.retryJitter + o.nodeTimeout)
-	if s.alone {
+	if s.Alone {
 		age = max(o.retryDelay-o.retryJitter, minTick)
 	}
 	return time.Now().Add(-age)
@@ -196,6 +206,25 @@ func refusal(err error) *QuorumError {
 	return no
 }
 
+// forOthers is the refusal of an attempt as others in line may be told it, nil if there is none.
+// The caller may do with its own what it likes.
+func forOthers(err error) error {
+	if no := refusal(err); no != nil {
+		return no.clone()
+	}
+	return nil
+}
+
+// holderOf returns a holder that a refusal names; empty if it names none.
+func holderOf(no *QuorumError) (holder string) {
+	if no != nil {
+		for _, v := range no.Votes {
+			holder = cmp.Or(holder, v.Holder)
+		}
+	}
+	return holder
+}
+
 // isForAnother reports whether a node said no only because the resource, which is free, is
 // reserved for another client.
 func isForAnother(v Vote) bool { return v.stance == node.No && v.Holder == "" }
@@ -207,8 +236,8 @@ func gaveWay(err error) bool {
 }
 
 // share is the error for w when another waiter was told so.
-func (w *waiter) share(told *QuorumError, number int) error {
-	e := told.clone()
+func (w *waiter) share(told error, number int) error {
+	e := refusal(told).clone()
 	e.Resources, e.Attempt = slices.Clone(w.a.resources), number
 	return e
 }
@@ -221,7 +250,7 @@ func (w *waiter) report(ctx context.Context, attempts int, err error) {
 		}
 		r.events.send(ctx, Event{
 			Kind: EventWaiting, Op: OpLock, Resources: slices.Clone(w.a.resources), Owner: w.a.o.owner, Attempt: attempts,
-			Took: time.Since(w.began), Position: r.queue.position(w), Err: err,
+			Took: time.Since(w.place.Began()), Position: r.queue.Position(w.place), Err: err,
 		})
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/internal/waiting"
 )
 
 // holdBoth has two clients lock a and b, which end at different times: all nodes name the same
@@ -38,10 +39,10 @@ func slowDown(t *testing.T, c *testcluster.Cluster) {
 func TestAWaiterForSeveralKeepsWhatItWasToldOf(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		a, b := holdBoth(t, c)
-		both := waiting(t, newRedlock(t, c), t.Context(), []string{"a", "b"}, slowly()...)
-		one := waiting(t, newRedlock(t, c), t.Context(), []string{"a"}, slowly()...)
+		both := startLock(t, newRedlock(t, c), t.Context(), []string{"a", "b"}, slowly()...)
+		one := startLock(t, newRedlock(t, c), t.Context(), []string{"a"}, slowly()...)
 		require.NoError(t, a.Unlock(t.Context()))
-		time.Sleep(keepTime * 4 / 5)
+		time.Sleep(waiting.KeepTime * 4 / 5)
 		released := time.Now()
 		require.NoError(t, b.Unlock(t.Context()))
 		l := both.got(t)
@@ -59,18 +60,18 @@ func TestAWaiterForSeveralKeepsOnceForAHolder(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		a, b := holdBoth(t, c)
 		opts := []Option{WithRetryCount(-1), WithRetryDelay(time.Second), WithRetryJitter(0)}
-		both := waiting(t, newRedlock(t, c), t.Context(), []string{"a", "b"}, opts...)
-		one := waiting(t, newRedlock(t, c), t.Context(), []string{"a"}, slowly()...)
-		other := waiting(t, newRedlock(t, c), t.Context(), []string{"a"}, slowly()...)
+		both := startLock(t, newRedlock(t, c), t.Context(), []string{"a", "b"}, opts...)
+		one := startLock(t, newRedlock(t, c), t.Context(), []string{"a"}, slowly()...)
+		other := startLock(t, newRedlock(t, c), t.Context(), []string{"a"}, slowly()...)
 		told := time.Now()
 		require.NoError(t, a.Unlock(t.Context()))
 		a = one.got(t)
-		assert.InDelta(t, keepTime, one.at.Sub(told), float64(10*time.Millisecond), "the first time")
+		assert.InDelta(t, waiting.KeepTime, one.at.Sub(told), float64(10*time.Millisecond), "the first time")
 		time.Sleep(time.Second) // The waiter for both has asked: it is in line for a again, as the first.
 		told = time.Now()
 		require.NoError(t, a.Unlock(t.Context()))
 		a = other.got(t)
-		assert.Less(t, other.at.Sub(told), keepTime/2, "the second time")
+		assert.Less(t, other.at.Sub(told), waiting.KeepTime/2, "the second time")
 		require.NoError(t, a.Unlock(t.Context()))
 		require.NoError(t, b.Unlock(t.Context()))
 		require.NoError(t, both.got(t).Unlock(t.Context()))
@@ -87,17 +88,17 @@ func TestKeepingIsNotProlongedByThoseThatTakeThePlace(t *testing.T) {
 		for range 3 {
 			ctx, cancel := context.WithCancel(t.Context())
 			cancels = append(cancels, cancel)
-			all = append(all, waiting(t, r, ctx, []string{"a", "b"}, slowly()...))
+			all = append(all, startLock(t, r, ctx, []string{"a", "b"}, slowly()...))
 		}
-		one := waiting(t, newRedlock(t, c), t.Context(), []string{"a"}, slowly()...)
+		one := startLock(t, newRedlock(t, c), t.Context(), []string{"a"}, slowly()...)
 		told := time.Now()
 		require.NoError(t, a.Unlock(t.Context()))
 		for _, cancel := range cancels[:2] {
-			time.Sleep(keepTime * 2 / 5)
+			time.Sleep(waiting.KeepTime * 2 / 5)
 			cancel()
 		}
 		l := one.got(t)
-		assert.InDelta(t, keepTime, one.at.Sub(told), float64(10*time.Millisecond))
+		assert.InDelta(t, waiting.KeepTime, one.at.Sub(told), float64(10*time.Millisecond))
 		cancels[2]()
 		for _, w := range all {
 			<-w.done
@@ -117,12 +118,12 @@ func TestWhoTakesAPlaceInLineGivesWay(t *testing.T) {
 		defer func() { _ = distant.Close(context.Background()) }()
 		held, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, time.Hour)
 		require.NoError(t, err)
-		told := waiting(t, distant, t.Context(), []string{"x"}, slowly()...)
+		told := startLock(t, distant, t.Context(), []string{"x"}, slowly()...)
 		time.Sleep(time.Second)
 		r := newRedlock(t, c)
 		ctx, cancel := context.WithCancel(t.Context())
-		first := waiting(t, r, ctx, []string{"x"}, slowly()...)
-		second := waiting(t, r, t.Context(), []string{"x"}, slowly()...)
+		first := startLock(t, r, ctx, []string{"x"}, slowly()...)
+		second := startLock(t, r, t.Context(), []string{"x"}, slowly()...)
 		require.NoError(t, held.Unlock(t.Context()))
 		time.Sleep(10 * time.Millisecond)
 		cancel() // The second one is the first in its line now, and x is free.

@@ -24,8 +24,8 @@ func slowly() []Option {
 	return []Option{WithRetryCount(-1), WithRetryDelay(time.Minute), WithRetryJitter(0)}
 }
 
-// waiting starts a Lock and returns when it waits.
-func waiting(t *testing.T, r *Redlock, ctx context.Context, resources []string, opts ...Option) *waitingLock { //nolint:revive // As in the calls that it tests.
+// startLock starts a Lock and returns when it waits.
+func startLock(t *testing.T, r *Redlock, ctx context.Context, resources []string, opts ...Option) *waitingLock { //nolint:revive // As in the calls that it tests.
 	t.Helper()
 	w := &waitingLock{done: make(chan struct{})}
 	go func() {
@@ -61,7 +61,7 @@ func TestAReleaseWakesAWaiterOfAnotherProcess(t *testing.T) {
 			b := newRedlock(t, c, WithPrefix("p:"))
 			held, err := a.TryLock(t.Context(), []string{"x", "y"}, ttl)
 			require.NoError(t, err)
-			w := waiting(t, b, t.Context(), []string{"y"}, slowly()...)
+			w := startLock(t, b, t.Context(), []string{"y"}, slowly()...)
 			released := time.Now()
 			require.NoError(t, held.Unlock(t.Context()))
 			l := w.got(t)
@@ -83,7 +83,7 @@ func TestWaitersOfAProcessAreServedInTheOrderOfTheirArrival(t *testing.T) {
 		var order []int
 		var wg sync.WaitGroup
 		for i := range 10 {
-			w := waiting(t, b, t.Context(), []string{"x"}, slowly()...)
+			w := startLock(t, b, t.Context(), []string{"x"}, slowly()...)
 			wg.Go(func() {
 				l := w.got(t)
 				mu.Lock()
@@ -115,7 +115,7 @@ func TestOnlyTheHeadAsksTheNodes(t *testing.T) {
 			if i%2 == 1 {
 				count = 1 << 20 // Their retries are counted.
 			}
-			all = append(all, waiting(t, b, ctx, []string{"x"}, WithRetryCount(count), WithRetryDelay(100*time.Millisecond), WithRetryJitter(0)))
+			all = append(all, startLock(t, b, ctx, []string{"x"}, WithRetryCount(count), WithRetryDelay(100*time.Millisecond), WithRetryJitter(0)))
 		}
 		var mu sync.Mutex
 		asked := 0
@@ -152,8 +152,8 @@ func TestAWaiterAsksForItselfBehindOneThatPollsSeldom(t *testing.T) {
 		for _, tp := range taps {
 			tp.setMute(true)
 		}
-		head := waiting(t, r, t.Context(), []string{"x"}, WithRetryCount(-1), WithRetryDelay(time.Hour), WithRetryJitter(0))
-		second := waiting(t, r, t.Context(), []string{"x"}, WithRetryCount(-1), WithRetryDelay(100*time.Millisecond))
+		head := startLock(t, r, t.Context(), []string{"x"}, WithRetryCount(-1), WithRetryDelay(time.Hour), WithRetryJitter(0))
+		second := startLock(t, r, t.Context(), []string{"x"}, WithRetryCount(-1), WithRetryDelay(100*time.Millisecond))
 		time.Sleep(time.Second)
 		released := time.Now()
 		require.NoError(t, held.Unlock(t.Context()))
@@ -170,7 +170,7 @@ func TestTimedRetriesAreCountedInLine(t *testing.T) {
 		_, err := a.TryLock(t.Context(), []string{"x"}, time.Hour)
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
-		head := waiting(t, b, ctx, []string{"x"}, WithRetryCount(-1))
+		head := startLock(t, b, ctx, []string{"x"}, WithRetryCount(-1))
 		asked := 0
 		start := time.Now()
 		_, err = b.Lock(t.Context(), []string{"x", "y"}, ttl, WithRetryCount(3), WithRetryDelay(time.Second), WithRetryJitter(0),
@@ -213,7 +213,7 @@ func TestRetryIfEndsAWaitInLine(t *testing.T) {
 		_, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, time.Hour)
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
-		head := waiting(t, r, ctx, []string{"x"}, WithRetryCount(-1))
+		head := startLock(t, r, ctx, []string{"x"}, WithRetryCount(-1))
 		calls := 0
 		_, err = r.Lock(t.Context(), []string{"x"}, ttl, WithRetryCount(-1), WithRetryIf(func(error) bool { calls++; return calls < 5 }))
 		require.ErrorIs(t, err, ErrTaken)
@@ -236,7 +236,7 @@ func TestACancelledWaiterLeavesAtOnce(t *testing.T) {
 		var calls []call
 		for range 4 {
 			ctx, cancel := context.WithCancel(t.Context())
-			calls = append(calls, call{waiting(t, b, ctx, []string{"x"}, slowly()...), cancel})
+			calls = append(calls, call{startLock(t, b, ctx, []string{"x"}, slowly()...), cancel})
 		}
 		for _, i := range []int{2, 0} { // From the middle, and the head.
 			at := time.Now()
@@ -264,8 +264,8 @@ func TestAProcessThatHasNoUseForAReleasePassesItOn(t *testing.T) {
 		held, err := holder.TryLock(t.Context(), []string{"x"}, time.Hour)
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
-		first := waiting(t, newRedlock(t, c), ctx, []string{"x"}, slowly()...)
-		second := waiting(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
+		first := startLock(t, newRedlock(t, c), ctx, []string{"x"}, slowly()...)
+		second := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
 		cancel()
 		<-first.done
 		released := time.Now()
@@ -281,8 +281,8 @@ func TestAWaiterCancelledInItsAttemptPassesTheReleaseOn(t *testing.T) {
 		held, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, time.Hour)
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
-		first := waiting(t, newRedlock(t, c), ctx, []string{"x"}, slowly()...)
-		second := waiting(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
+		first := startLock(t, newRedlock(t, c), ctx, []string{"x"}, slowly()...)
+		second := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
 		for _, n := range c.Nodes {
 			require.NoError(t, n.Slow(time.Millisecond, time.Millisecond))
 		}
@@ -308,8 +308,8 @@ func TestADeadWaiterIsPassedOver(t *testing.T) {
 		r, err := New(nodes)
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
-		first := waiting(t, r, ctx, []string{"x"}, slowly()...)
-		second := waiting(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
+		first := startLock(t, r, ctx, []string{"x"}, slowly()...)
+		second := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
 		for _, tp := range taps {
 			tp.cut()
 		}
@@ -392,7 +392,7 @@ func TestLostMessagesCostARetryDelay(t *testing.T) {
 		for range 20 {
 			held, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, time.Hour)
 			require.NoError(t, err)
-			w := waiting(t, r, t.Context(), []string{"x"})
+			w := startLock(t, r, t.Context(), []string{"x"})
 			time.Sleep(300 * time.Millisecond)
 			released := time.Now()
 			require.NoError(t, held.Unlock(t.Context()))
@@ -409,7 +409,7 @@ func TestWhenTheHolderDiesTheKeysExpiryWakesTheWaiters(t *testing.T) {
 			died := time.Now()
 			_, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, life)
 			require.NoError(t, err)
-			w := waiting(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
+			w := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
 			require.NoError(t, w.got(t).Unlock(t.Context()))
 			late := w.at.Sub(died.Add(life))
 			assert.Positive(t, late)
@@ -423,7 +423,7 @@ func TestAMinHoldEndsForWaitersWhenItIsOver(t *testing.T) {
 		start := time.Now()
 		held, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, time.Hour, WithMinHold(5*time.Second))
 		require.NoError(t, err)
-		w := waiting(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
+		w := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
 		require.NoError(t, held.Unlock(t.Context()))
 		require.NoError(t, w.got(t).Unlock(t.Context()))
 		assert.InDelta(t, 5, w.at.Sub(start).Seconds(), 0.02)
@@ -438,7 +438,7 @@ func TestPollingOpensNoSubscription(t *testing.T) {
 		defer func() { _ = r.Close(context.Background()) }()
 		held, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, time.Hour)
 		require.NoError(t, err)
-		w := waiting(t, r, t.Context(), []string{"x"}, WithPolling(), WithRetryJitter(0), WithRetryDelay(time.Second))
+		w := startLock(t, r, t.Context(), []string{"x"}, WithPolling(), WithRetryJitter(0), WithRetryDelay(time.Second))
 		require.NoError(t, held.Unlock(t.Context()))
 		released := time.Now()
 		require.NoError(t, w.got(t).Unlock(t.Context()))
@@ -479,7 +479,7 @@ func TestSubscriptionsEndWhenNobodyWaits(t *testing.T) {
 		for i := range 3 {
 			held, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, time.Hour)
 			require.NoError(t, err)
-			w := waiting(t, r, t.Context(), []string{"x"}, slowly()...)
+			w := startLock(t, r, t.Context(), []string{"x"}, slowly()...)
 			for range 5 { // Also by firewalls that forget silent connections.
 				time.Sleep(conn.IdlePing)
 			}
@@ -509,7 +509,7 @@ func TestABrokenSubscriptionComesBack(t *testing.T) {
 		for range 5 {
 			held, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, time.Hour)
 			require.NoError(t, err)
-			w := waiting(t, r, t.Context(), []string{"x"}, slowly()...)
+			w := startLock(t, r, t.Context(), []string{"x"}, slowly()...)
 			for _, tp := range taps {
 				tp.cut()
 			}
@@ -548,7 +548,7 @@ func TestAPoolWithOneConnectionPolls(t *testing.T) {
 				for i := range 5 {
 					held, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, time.Hour)
 					require.NoError(t, err)
-					w := waiting(t, r, t.Context(), []string{"x"}, WithRetryCount(-1))
+					w := startLock(t, r, t.Context(), []string{"x"}, WithRetryCount(-1))
 					time.Sleep(20 * time.Second)
 					if i%2 == 1 { // The node's own connection must not find the pool empty.
 						for _, n := range c.Nodes {
@@ -588,8 +588,8 @@ func TestWaitingIsVisible(t *testing.T) {
 		held, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, time.Hour)
 		require.NoError(t, err)
 		opts := []Option{WithRetryDelay(time.Second), WithRetryJitter(0)}
-		first := waiting(t, r, t.Context(), []string{"x"}, opts...)
-		second := waiting(t, r, t.Context(), []string{"x"}, opts...)
+		first := startLock(t, r, t.Context(), []string{"x"}, opts...)
+		second := startLock(t, r, t.Context(), []string{"x"}, opts...)
 		time.Sleep(2 * time.Second)
 		assert.Equal(t, 2, r.Stats().Waiting)
 		require.NoError(t, held.Unlock(t.Context()))
@@ -623,8 +623,8 @@ func TestCloseEndsWaits(t *testing.T) {
 		r := newRedlock(t, c)
 		_, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, time.Hour)
 		require.NoError(t, err)
-		first := waiting(t, r, t.Context(), []string{"x"}, slowly()...)
-		second := waiting(t, r, t.Context(), []string{"x"}, slowly()...)
+		first := startLock(t, r, t.Context(), []string{"x"}, slowly()...)
+		second := startLock(t, r, t.Context(), []string{"x"}, slowly()...)
 		at := time.Now()
 		require.NoError(t, r.Close(t.Context()))
 		for _, w := range []*waitingLock{first, second} {
@@ -640,7 +640,7 @@ func TestMessagesOfOthersAreIgnored(t *testing.T) {
 		r := newRedlock(t, c, WithPrefix("p:"))
 		held, err := newRedlock(t, c, WithPrefix("p:")).TryLock(t.Context(), []string{"x"}, time.Hour)
 		require.NoError(t, err)
-		w := waiting(t, r, t.Context(), []string{"x"}, slowly()...)
+		w := startLock(t, r, t.Context(), []string{"x"}, slowly()...)
 		channel := r.channel.(string)
 		for _, n := range c.Nodes {
 			conn, err := n.Conn(t.Context())

@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/admission"
 	"github.com/seed6c881748/redlock/internal/node"
+	"github.com/seed6c881748/redlock/internal/waiting"
 )
 
 // A waitTimer is a waiter's sleep between two attempts.
@@ -50,17 +51,17 @@ func (p *waitTimer) rearm(head bool, number int) {
 
 // ticks reports whether a waiter that is not head needs a timer: its retries have to
 // be counted, or nobody asks for it.
-func (p *waitTimer) ticks(s waiterState) bool {
-	return p.w.a.o.retryCount >= 0 || p.w.a.o.retryIfSet || s.alone
+func (p *waitTimer) ticks(s waiting.State) bool {
+	return p.w.a.o.retryCount >= 0 || p.w.a.o.retryIfSet || s.Alone
 }
 
 // sleep returns when an attempt is due, with an error if ctx or the Redlock has
 // ended before.
-func (p *waitTimer) sleep(ctx context.Context) (why reason, s waiterState, ended error) {
+func (p *waitTimer) sleep(ctx context.Context) (why reason, s waiting.State, ended error) {
 	r := p.w.a.r
 	for {
 		now := time.Now()
-		s = r.queue.stateOf(p.w)
+		s = r.queue.State(p.w.place)
 		why, at := p.due(s)
 		if ended := r.ended(ctx); ended != nil || !at.IsZero() && !at.After(now) {
 			return why, s, ended
@@ -72,7 +73,7 @@ func (p *waitTimer) sleep(ctx context.Context) (why reason, s waiterState, ended
 			alarm = t.C
 		}
 		select {
-		case <-p.w.signal:
+		case <-p.w.place.Signal():
 		case <-alarm:
 		case <-ctx.Done():
 		case <-r.calls.closing:
@@ -85,22 +86,22 @@ func (p *waitTimer) sleep(ctx context.Context) (why reason, s waiterState, ended
 
 // due is the next reason for an attempt, and when it is due; zero: not before a
 // signal.
-func (p *waitTimer) due(s waiterState) (why reason, at time.Time) {
-	if s.turn {
-		return byTurn, p.w.began
+func (p *waitTimer) due(s waiting.State) (why reason, at time.Time) {
+	if s.Turn {
+		return byTurn, p.w.place.Began()
 	}
 	earliest := func(w reason, t time.Time) {
 		if !t.IsZero() && (at.IsZero() || t.Before(at)) {
 			why, at = w, t
 		}
 	}
-	if s.head || p.ticks(s) {
+	if s.Head || p.ticks(s) {
 		earliest(byTick, p.tick)
 	}
-	if s.head {
-		earliest(byRelease, s.tryAt)
+	if s.Head {
+		earliest(byRelease, s.TryAt)
 		earliest(byLapse, p.lapse)
-		earliest(byKeep, s.keepUntil)
+		earliest(byKeep, s.KeepUntil)
 	}
 	return why, at
 }
@@ -124,10 +125,7 @@ func (p *waitTimer) expect(why reason, err error) {
 		p.lapse = time.Now().Add(p.overload.Look(p.w.a.o.nodeTimeout))
 		return
 	}
-	holder := ""
-	for _, v := range no.Votes {
-		holder = cmp.Or(holder, v.Holder)
-	}
+	holder := holderOf(no)
 	switch {
 	case why == byTick, holder != p.after:
 		p.vain = 0

@@ -108,7 +108,7 @@ func TestALockRightAfterAnUnlockComesAfterWhoWasTold(t *testing.T) {
 		defer func() { _ = distant.Close(context.Background()) }()
 		held, err := a.TryLock(t.Context(), []string{"x"}, time.Hour)
 		require.NoError(t, err)
-		w := waiting(t, distant, t.Context(), []string{"x"}, slowly()...)
+		w := startLock(t, distant, t.Context(), []string{"x"}, slowly()...)
 		time.Sleep(time.Second)
 		require.NoError(t, held.Unlock(t.Context()))
 		go func() { assert.NoError(t, w.got(t).Unlock(t.Context())) }()
@@ -129,8 +129,8 @@ func TestAPlaceInLineIsKept(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		held, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, time.Hour)
 		require.NoError(t, err)
-		first := waiting(t, newRedlock(t, c), t.Context(), []string{"x"}, WithRetryCount(-1), WithRetryDelay(100*time.Millisecond), WithRetryJitter(0))
-		second := waiting(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
+		first := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, WithRetryCount(-1), WithRetryDelay(100*time.Millisecond), WithRetryJitter(0))
+		second := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
 		time.Sleep(1030 * time.Millisecond) // The first one has asked ten times since.
 		require.NoError(t, held.Unlock(t.Context()))
 		l := first.got(t)
@@ -147,7 +147,7 @@ func TestANewcomerThatGivesWayHasAPlaceInLine(t *testing.T) {
 		a := newRedlock(t, c)
 		held, err := a.TryLock(t.Context(), []string{"x"}, time.Hour)
 		require.NoError(t, err)
-		told := waiting(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
+		told := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
 		for _, n := range c.Nodes {
 			require.NoError(t, n.Slow(5*time.Millisecond, 5*time.Millisecond))
 		}
@@ -160,7 +160,7 @@ func TestANewcomerThatGivesWayHasAPlaceInLine(t *testing.T) {
 			assert.NoError(t, l.Unlock(t.Context()))
 		}()
 		l := told.got(t)
-		later := waiting(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
+		later := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
 		require.NoError(t, l.Unlock(t.Context()))
 		at := <-newcomer
 		require.NoError(t, later.got(t).Unlock(t.Context()))
@@ -181,7 +181,7 @@ func TestAReservationEnds(t *testing.T) {
 			held, err := a.TryLock(t.Context(), []string{"x"}, time.Hour)
 			require.NoError(t, err)
 			ctx, cancel := context.WithCancel(t.Context())
-			w := waiting(t, hung, ctx, []string{"x"}, slowly()...)
+			w := startLock(t, hung, ctx, []string{"x"}, slowly()...)
 			time.Sleep(time.Second) // All nodes are listened to.
 			for _, tp := range taps {
 				tp.setMute(true)
@@ -238,12 +238,12 @@ func TestWhoeverIsToldAndHangsCostsTheOthersItsReservation(t *testing.T) {
 					hung, err := New(nodes)
 					require.NoError(t, err)
 					defer func() { _ = hung.Close(context.Background()) }()
-					all = append(all, waiting(t, hung, ctx, []string{"x"}, slowly()...))
+					all = append(all, startLock(t, hung, ctx, []string{"x"}, slowly()...))
 					for _, tp := range taps {
 						tp.setMute(true)
 					}
 				}
-				next := waiting(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
+				next := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
 				require.NoError(t, held.Unlock(t.Context()))
 				if between {
 					l, err := a.TryLock(t.Context(), []string{"x"}, ttl)
@@ -268,7 +268,7 @@ func TestAGrantEndsTheReservation(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		held, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, time.Hour)
 		require.NoError(t, err)
-		w := waiting(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
+		w := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
 		require.NoError(t, held.Unlock(t.Context()))
 		l := w.got(t)
 		synctest.Wait()
@@ -287,10 +287,10 @@ func TestEveryMessageIsPassedOn(t *testing.T) {
 		require.NoError(t, err)
 		idle := newRedlock(t, c)
 		ctx, cancel := context.WithCancel(t.Context())
-		gone := waiting(t, idle, ctx, []string{"x"}, slowly()...)
+		gone := startLock(t, idle, ctx, []string{"x"}, slowly()...)
 		cancel()
 		<-gone.done
-		w := waiting(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
+		w := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
 		for _, n := range c.Nodes { // As if the one that has gone had not left the lines.
 			do(t, n, "ZADD", lineOf("x"), 1, idle.channel)
 		}
@@ -311,7 +311,7 @@ func TestAReleaseKeepsItsName(t *testing.T) {
 			require.NoError(t, err)
 			r := newRedlock(t, c)
 			ctx, cancel := context.WithCancel(t.Context())
-			w := waiting(t, r, ctx, []string{"x"}, slowly()...)
+			w := startLock(t, r, ctx, []string{"x"}, slowly()...)
 			var mu sync.Mutex
 			var names []string
 			require.NoError(t, c.Nodes[1].OnCommand(func(_ string, args []string) {
@@ -323,7 +323,7 @@ func TestAReleaseKeepsItsName(t *testing.T) {
 			}))
 			name := digest(held.Token())
 			if told {
-				r.queue.hear(0, "x", name)
+				r.queue.Hear(0, "x", name)
 			} else {
 				name = ""
 			}
@@ -358,11 +358,11 @@ func TestThoseBehindOneThatIsNoHeadAskThemselves(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		first, firstEnds := context.WithCancel(t.Context())
 		all := []*waitingLock{
-			waiting(t, r, first, []string{"x"}, opts...),
-			waiting(t, r, ctx, []string{"y"}, opts...),
-			waiting(t, r, ctx, []string{"x", "y"}, opts...), // No head: it is not the first for y.
+			startLock(t, r, first, []string{"x"}, opts...),
+			startLock(t, r, ctx, []string{"y"}, opts...),
+			startLock(t, r, ctx, []string{"x", "y"}, opts...), // No head: it is not the first for y.
 		}
-		w := waiting(t, r, t.Context(), []string{"x"}, opts...)
+		w := startLock(t, r, t.Context(), []string{"x"}, opts...)
 		firstEnds()
 		<-all[0].done
 		time.Sleep(time.Second)
@@ -384,8 +384,8 @@ func TestALinesLifeDoesNotShrink(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		held, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, 10*time.Hour)
 		require.NoError(t, err)
-		seldom := waiting(t, newRedlock(t, c), t.Context(), []string{"x"}, WithRetryCount(-1), WithRetryDelay(time.Hour), WithRetryJitter(0))
-		often := waiting(t, newRedlock(t, c), t.Context(), []string{"x"}, WithRetryCount(-1), WithRetryDelay(100*time.Millisecond))
+		seldom := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, WithRetryCount(-1), WithRetryDelay(time.Hour), WithRetryJitter(0))
+		often := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, WithRetryCount(-1), WithRetryDelay(100*time.Millisecond))
 		time.Sleep(time.Second)
 		for _, key := range []string{lineOf("x"), strings.TrimSuffix(lineOf("x"), "l")} {
 			left, err := redis.Int(do(t, c.Nodes[0], "PTTL", key), nil)
@@ -421,7 +421,7 @@ func TestAFullLineDropsTheLast(t *testing.T) {
 			held, err := newRedlock(t, c).TryLock(t.Context(), []string{res}, time.Hour)
 			require.NoError(t, err)
 			fill(t, c, res, strangers, time.Now().Add(time.Hour))
-			w := waiting(t, newRedlock(t, c), t.Context(), []string{res}, slowly()...)
+			w := startLock(t, newRedlock(t, c), t.Context(), []string{res}, slowly()...)
 			released := time.Now()
 			for _, n := range c.Nodes {
 				length, err := redis.Int(do(t, n, "ZCARD", lineOf(res)), nil)
@@ -449,7 +449,7 @@ func TestAFullLineDoesNotGrow(t *testing.T) {
 				said <- e
 			}
 		}))
-		w := waiting(t, r, t.Context(), []string{"x"}, WithRetryCount(-1), WithRetryDelay(time.Second), WithRetryJitter(0))
+		w := startLock(t, r, t.Context(), []string{"x"}, WithRetryCount(-1), WithRetryDelay(time.Second), WithRetryJitter(0))
 		select {
 		case e := <-said:
 			require.ErrorContains(t, e.Err, "the line is full")
@@ -496,7 +496,7 @@ func TestAnAttemptThatIsCutShortSwallowsNoWakeUp(t *testing.T) {
 				require.NoError(t, err)
 				held, err := h.TryLock(t.Context(), []string{"x"}, time.Hour)
 				require.NoError(t, err)
-				w := waiting(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
+				w := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
 				for _, n := range c.Nodes {
 					require.NoError(t, n.Slow(time.Millisecond, time.Millisecond))
 				}
@@ -543,7 +543,7 @@ func TestAWaiterForSeveralHoldsNobodyUpForLong(t *testing.T) {
 		_, err := newRedlock(t, c).TryLock(t.Context(), []string{"b"}, time.Hour)
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
-		w := waiting(t, newRedlock(t, c), ctx, []string{"a", "b"}, WithRetryCount(-1))
+		w := startLock(t, newRedlock(t, c), ctx, []string{"a", "b"}, WithRetryCount(-1))
 		beside, longest := takeTurns(t, users, 600*time.Millisecond)
 		t.Log(alone, beside, longest)
 		assert.Greater(t, beside[0]+beside[1], (alone[0]+alone[1])*3/4)
@@ -594,9 +594,9 @@ func TestALockInBetweenDoesNotCostTheTurn(t *testing.T) {
 		a := newRedlock(t, c)
 		held, err := a.TryLock(t.Context(), []string{"x"}, time.Hour)
 		require.NoError(t, err)
-		first := waiting(t, distant, t.Context(), []string{"x"}, slowly()...)
+		first := startLock(t, distant, t.Context(), []string{"x"}, slowly()...)
 		time.Sleep(time.Second)
-		second := waiting(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
+		second := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
 		require.NoError(t, held.Unlock(t.Context()))
 		between, err := a.TryLock(t.Context(), []string{"x"}, time.Hour)
 		require.NoError(t, err)
@@ -629,7 +629,7 @@ func TestRetriesOfHeadsAreDueTogether(t *testing.T) {
 			res := []string{fmt.Sprint("x", i)}
 			_, err := h.TryLock(t.Context(), res, time.Hour)
 			require.NoError(t, err)
-			all = append(all, waiting(t, r, ctx, res, WithRetryCount(-1)))
+			all = append(all, startLock(t, r, ctx, res, WithRetryCount(-1)))
 		}
 		time.Sleep(4 * time.Second)
 		cancel()

@@ -53,9 +53,9 @@ func (r *core) wakeReader(c *claim) *wakeReader {
 }
 
 // message gets what has been published to this process's channel on node i.
-func (q *queue) message(i int, payload string) {
+func (r *core) message(i int, payload string) {
 	if key, digest, ok := decodeMessage(payload); ok {
-		q.hear(i, key, digest)
+		r.queue.Hear(i, key, digest)
 	}
 }
 
@@ -103,7 +103,7 @@ func (t *wakeReader) read(i int, told []string) {
 			t.told.Store(true)
 		}
 		if channel != r.channel {
-			r.queue.gaveWay(keys[k].(string), channel != refusedToTell)
+			r.queue.GaveWay(keys[k].(string), channel != refusedToTell)
 		}
 	}
 }

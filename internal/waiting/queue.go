@@ -1,4 +1,4 @@
-package redlock
+package waiting
 
 import (
 	"container/list"
@@ -7,15 +7,20 @@ import (
 	"time"
 )
 
-// A queue has the calls of Lock that wait in this process, resource by resource in
+// A Queue has the calls of Lock that wait in this process, resource by resource in
 // the order of their arrival. A waiter enters the lines of all its resources in one step, so
 // that two of them can never wait for each other, and is a head when it is first in
 // all of them. Only heads talk to the nodes.
 //
 // What is kept here decides only who asks the nodes, and when. Who gets the lock
 // is decided there, and by nothing but tokens.
-type queue struct {
-	r     *core
+type Queue struct {
+	nodes, need int
+
+	// pass has the next in line for a key told of a release on node i, if the resource is
+	// free there; leave says that this process does not wait any more.
+	pass func(i int, key, digest string, leave bool)
+
 	busy  atomic.Int32 // len(byKey): an uncontended Lock looks no further
 	mu    sync.Mutex
 	byKey map[string]*resourceQueue // by key
@@ -25,8 +30,8 @@ type queue struct {
 // A resourceQueue is what is known of one resource that somebody here waits for, or has
 // waited for a moment ago.
 type resourceQueue struct {
-	line     list.List // of *waiter
-	answer   *QuorumError
+	line     list.List // of *Waiter
+	answer   error
 	answered time.Time     // when the nodes last answered somebody in line so
 	mixed    bool          // since the line was last empty, some have had other retry delays than the first
 	yield    time.Time     // until then a newcomer asks by turn
@@ -42,18 +47,18 @@ const (
 	// outlive what is still on its way of the last release.
 	linger = time.Second
 
-	// yieldTime is for how long, after a release that has woken another process, a Lock
+	// YieldTime is for how long, after a release that has woken another process, a Lock
 	// of this one asks by turn: as long as the resource may be reserved for the other.
-	yieldTime = 100 * time.Millisecond
+	YieldTime = 100 * time.Millisecond
 
 	// checkAfter is when, after its release has woken another process, this one looks whether
 	// that one came: when the reservation has ended on all nodes.
 	checkAfter = 120 * time.Millisecond
 
-	// keepTime is for how long a waiter that was told of a release, and cannot use it
+	// KeepTime is for how long a waiter that was told of a release, and cannot use it
 	// because of another of its resources, keeps it from the next in line: the other one
 	// may be released soon, too. It is less than the life of the reservation.
-	keepTime = 50 * time.Millisecond
+	KeepTime = 50 * time.Millisecond
 
 	// grace is how long a waiter waits, for each message that is missing, for the
 	// nodes whose lines have another order than those it was told by.
@@ -63,15 +68,14 @@ const (
 	maxPosition = 1000
 )
 
-// A waiter is a call of Lock that waits.
-type waiter struct {
-	a      *acquisition
+// A Waiter is a call of Lock that waits.
+type Waiter struct {
 	began  time.Time
 	keys   []string
-	line   *queueKeys    // made when it first gets in line on the nodes
+	delay  time.Duration // between its timed retries
 	signal chan struct{} // 1: look at the fields below
 
-	// Guarded by queue.mu.
+	// Guarded by Queue.mu.
 	places    []*list.Element // in the lines of the keys, in their order; nil: in none
 	head      bool
 	turn      bool      // it is to try at once: it has become head, or can get in line now
@@ -80,16 +84,31 @@ type waiter struct {
 	keptFor   string    // the holder for whose release it has done so
 }
 
-func newWaiter(a *acquisition) *waiter {
-	w := &waiter{a: a, began: time.Now(), keys: make([]string, len(a.keys)), signal: make(chan struct{}, 1)}
-	for i, key := range a.keys {
+// NewQueue returns an empty queue for so many nodes and such a quorum. pass tells the next in
+// line for a key of a release on node i, if the resource is free there, and has this process
+// leave the line if it does not wait any more.
+func NewQueue(nodes, need int, pass func(i int, key, digest string, leave bool)) *Queue {
+	return &Queue{nodes: nodes, need: need, pass: pass}
+}
+
+// NewWaiter returns a waiter for the keys, which are strings, each once, in the same order in
+// all of them, with the delay between its timed retries.
+func NewWaiter(keys []any, delay time.Duration) *Waiter {
+	w := &Waiter{began: time.Now(), keys: make([]string, len(keys)), delay: delay, signal: make(chan struct{}, 1)}
+	for i, key := range keys {
 		w.keys[i] = key.(string)
 	}
 	return w
 }
 
-// notify has the waiter look at its fields. queue.mu is held.
-func (w *waiter) notify() {
+// Began is when the waiter was made.
+func (w *Waiter) Began() time.Time { return w.began }
+
+// Signal returns a channel that gets a value when the waiter is to look at its State.
+func (w *Waiter) Signal() <-chan struct{} { return w.signal }
+
+// notify has the waiter look at its fields. Queue.mu is held.
+func (w *Waiter) notify() {
 	select {
 	case w.signal <- struct{}{}:
 	default:
@@ -97,15 +116,15 @@ func (w *waiter) notify() {
 }
 
 // first returns who is first in the line, nil if it is empty.
-func (g *resourceQueue) first() *waiter {
+func (g *resourceQueue) first() *Waiter {
 	if e := g.line.Front(); e != nil {
-		return e.Value.(*waiter)
+		return e.Value.(*Waiter)
 	}
 	return nil
 }
 
 // of returns the queue of a key. q.mu is held.
-func (q *queue) of(key string, now time.Time) *resourceQueue {
+func (q *Queue) of(key string, now time.Time) *resourceQueue {
 	g := q.byKey[key]
 	if g == nil {
 		g = new(resourceQueue)
@@ -120,7 +139,7 @@ func (q *queue) of(key string, now time.Time) *resourceQueue {
 }
 
 // sweep forgets the queues at which nothing happens any more. q.mu is held.
-func (q *queue) sweep(now time.Time) {
+func (q *Queue) sweep(now time.Time) {
 	if now.Sub(q.swept) < linger {
 		return
 	}
@@ -133,14 +152,14 @@ func (q *queue) sweep(now time.Time) {
 	}
 }
 
-// joinBehind has a new waiter for a join if others wait for one of its resources
-// here, or if this process has just woken another one for it: to ask at once would be to
-// jump the queue. Otherwise it returns nil.
-func (q *queue) joinBehind(a *acquisition) *waiter {
+// JoinBehind has a new waiter join if others wait for one of its resources here, or if this
+// process has just woken another one for it: to ask at once would be to jump the queue.
+// Otherwise it returns nil.
+func (q *Queue) JoinBehind(keys []any, delay time.Duration) *Waiter {
 	if q.busy.Load() == 0 {
 		return nil
 	}
-	w := newWaiter(a)
+	w := NewWaiter(keys, delay)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.sweep(w.began)
@@ -153,21 +172,21 @@ func (q *queue) joinBehind(a *acquisition) *waiter {
 	return nil
 }
 
-// join puts w at the end of the lines.
-func (q *queue) join(w *waiter) {
+// Join puts w at the end of the lines. It has just asked.
+func (q *Queue) Join(w *Waiter) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	now := time.Now()
 	q.sweep(now)
 	q.joinLocked(w, now)
-	w.turn = false // It has just asked.
+	w.turn = false
 }
 
-func (q *queue) joinLocked(w *waiter, now time.Time) {
+func (q *Queue) joinLocked(w *Waiter, now time.Time) {
 	for _, key := range w.keys {
 		g := q.of(key, now)
 		w.places = append(w.places, g.line.PushBack(w))
-		if !g.mixed && g.first().a.o.retryDelay != w.a.o.retryDelay {
+		if !g.mixed && g.first().delay != w.delay {
 			g.mixed = true
 			g.notifyAll()
 		}
@@ -175,8 +194,8 @@ func (q *queue) joinLocked(w *waiter, now time.Time) {
 	q.promote(w)
 }
 
-// again has a head try at once, if it has not got in line on the nodes.
-func (q *queue) again(w *waiter) {
+// Again has a head try at once, if it has not got in line on the nodes.
+func (q *Queue) Again(w *Waiter) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if w.head {
@@ -185,9 +204,9 @@ func (q *queue) again(w *waiter) {
 	}
 }
 
-// listening has all heads try again: from now on they can get in line, and what
+// Listening has all heads try again: from now on they can get in line, and what
 // was released before they may not have heard of.
-func (q *queue) listening() {
+func (q *Queue) Listening() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, g := range q.byKey {
@@ -199,7 +218,7 @@ func (q *queue) listening() {
 }
 
 // promote makes w a head if it is first in all its lines. q.mu is held.
-func (q *queue) promote(w *waiter) {
+func (q *Queue) promote(w *Waiter) {
 	for _, e := range w.places {
 		if e.Prev() != nil {
 			return
@@ -209,8 +228,8 @@ func (q *queue) promote(w *waiter) {
 	w.notify()
 }
 
-// position is the last of w's places in its lines: 1 is a head's.
-func (q *queue) position(w *waiter) int {
+// Position is the last of w's places in its lines: 1 is a head's.
+func (q *Queue) Position(w *Waiter) int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	most := 1
@@ -224,10 +243,10 @@ func (q *queue) position(w *waiter) int {
 	return most
 }
 
-// leave takes w out of its lines, and those that are first now become heads. If it
+// Leave takes w out of its lines, and those that are first now become heads. If it
 // is in line on the nodes, has not got the lock, and nobody here takes its place, it
 // leaves those lines, too, and the next process is told of what w may have heard.
-func (q *queue) leave(w *waiter, got bool) {
+func (q *Queue) Leave(w *Waiter, got bool) {
 	q.mu.Lock()
 	now := time.Now()
 	firsts := make([]bool, len(w.keys))
@@ -262,48 +281,50 @@ func (q *queue) leave(w *waiter, got bool) {
 			g.notifyAll()
 		}
 		if g.inLine && !got {
-			pass[key] = g.told // Of a message that is still on its way, hear tells the next.
+			pass[key] = g.told // Of a message that is still on its way, Hear tells the next.
 		}
 		g.inLine, g.told = false, ""
 	}
 	q.mu.Unlock()
-	q.pass(pass, true)
+	q.passAll(pass, true)
 }
 
 // notifyAll has those in a line look whether they have to ask for themselves: when its
-// first is no head any more, or when their retry delays have come to differ. queue.mu
+// first is no head any more, or when their retry delays have come to differ. Queue.mu
 // is held.
 func (g *resourceQueue) notifyAll() {
 	for e := g.line.Front(); e != nil; e = e.Next() {
-		e.Value.(*waiter).notify()
+		e.Value.(*Waiter).notify()
 	}
 }
 
-// A waiterState is how things stand with a waiter.
-type waiterState struct {
-	head, turn bool
-	alone      bool // it may be that nobody asks as often as it would: one of its lines has no head, or several retry delays
-	tryAt      time.Time
-	keepUntil  time.Time
+// A State is how things stand with a waiter.
+type State struct {
+	Head      bool      // it is first in all its lines: it asks the nodes
+	Turn      bool      // it is to try at once: it has become head, or can get in line on the nodes now
+	Alone     bool      // nobody may ask as often as it would: a line of its has no head, or several retry delays
+	TryAt     time.Time // when it is to try because of a release; zero: of none
+	KeepUntil time.Time // when PassOn is due; zero: it is not
 }
 
-func (q *queue) stateOf(w *waiter) waiterState {
+// State returns how things stand with w, which is in line.
+func (q *Queue) State(w *Waiter) State {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	s := waiterState{head: w.head, turn: w.turn, tryAt: w.tryAt, keepUntil: w.keepUntil}
+	s := State{Head: w.head, Turn: w.turn, TryAt: w.tryAt, KeepUntil: w.keepUntil}
 	for _, key := range w.keys {
 		g := q.byKey[key]
-		s.alone = s.alone || !g.first().head || g.mixed
+		s.Alone = s.Alone || !g.first().head || g.mixed
 	}
 	return s
 }
 
-// begin notes that w, a head, makes an attempt. What is heard from here on is news for
-// the next one.
-func (q *queue) begin(w *waiter) {
+// Begin notes that w, a head, makes an attempt, with which it may get in line on the nodes.
+// What is heard from here on is news for the next one.
+func (q *Queue) Begin(w *Waiter, inLine bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if w.a.line != nil {
+	if inLine {
 		for _, key := range w.keys {
 			q.byKey[key].inLine = true
 		}
@@ -311,23 +332,23 @@ func (q *queue) begin(w *waiter) {
 	w.turn, w.tryAt = false, time.Time{}
 }
 
-// remember keeps what the nodes have told w for others in its lines.
-func (q *queue) remember(w *waiter, why *QuorumError) {
-	if why == nil {
+// Remember keeps what the nodes have told w for others in its lines; nil: nothing. It is
+// not changed any more.
+func (q *Queue) Remember(w *Waiter, answer error) {
+	if answer == nil {
 		return
 	}
-	own := why.clone() // The caller may do with its own what it likes.
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, key := range w.keys {
 		g := q.byKey[key]
-		g.answer, g.answered = own, time.Now()
+		g.answer, g.answered = answer, time.Now()
 	}
 }
 
-// answer is what the nodes have told, not before since, somebody in a line in which
+// Answer is what the nodes have told, not before since, somebody in a line in which
 // w is behind, or else was behind; nil if there is no such answer.
-func (q *queue) answer(w *waiter, since time.Time) (told *QuorumError) {
+func (q *Queue) Answer(w *Waiter, since time.Time) (told error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for i, key := range w.keys {
@@ -341,4 +362,15 @@ func (q *queue) answer(w *waiter, since time.Time) (told *QuorumError) {
 		told = g.answer
 	}
 	return told
+}
+
+// Len returns of how many resources something is known, and how many waiters are in their
+// lines.
+func (q *Queue) Len() (resources, waiters int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, g := range q.byKey {
+		waiters += g.line.Len()
+	}
+	return len(q.byKey), waiters
 }

@@ -1,7 +1,7 @@
-package redlock
+package waiting
 
 import (
-	"cmp"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -27,19 +27,19 @@ func (s *announcements) add(digest string, i, n int) int {
 	return s.nodes
 }
 
-// hear is told that node i has freed the resource, in the release that digest
+// Hear is told that node i has freed the resource, in the release that digest
 // names, and that this process is next in line there.
-func (q *queue) hear(i int, key, digest string) {
+func (q *Queue) Hear(i int, key, digest string) {
 	q.mu.Lock()
 	now := time.Now()
-	var w *waiter
+	var w *Waiter
 	count := 1
 	g := q.byKey[key]
 	if g != nil {
 		g.used = now
-		count, w = g.heard.add(digest, i, len(q.r.nodes)), g.first()
+		count, w = g.heard.add(digest, i, q.nodes), g.first()
 	}
-	need := q.r.need
+	need := q.need
 	use := w != nil && w.head && count <= need
 	pass := !use && (g == nil || !g.heard.used)
 	if use {
@@ -48,13 +48,13 @@ func (q *queue) hear(i int, key, digest string) {
 	}
 	q.mu.Unlock()
 	if pass {
-		q.r.pass(i, key, digest, w == nil)
+		q.pass(i, key, digest, w == nil)
 	}
 }
 
 // release has w try at the given time because of a release; if there may be more
-// news by then, not exactly then, or several would meet. queue.mu is held.
-func (w *waiter) release(at time.Time, more bool) {
+// news by then, not exactly then, or several would meet. Queue.mu is held.
+func (w *Waiter) release(at time.Time, more bool) {
 	if more {
 		at = at.Add(rand.N(grace))
 	}
@@ -64,15 +64,15 @@ func (w *waiter) release(at time.Time, more bool) {
 	}
 }
 
-// gaveWay notes that a release by this process has woken another one, or could wake nobody:
+// GaveWay notes that a release by this process has woken another one, or could wake nobody:
 // who comes next here is to get in line. If one was woken, its reservation is looked after.
-func (q *queue) gaveWay(key string, woken bool) {
+func (q *Queue) GaveWay(key string, woken bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	now := time.Now()
 	q.sweep(now)
 	g := q.of(key, now)
-	g.yield = now.Add(yieldTime)
+	g.yield = now.Add(YieldTime)
 	if woken && g.check == nil {
 		g.check = time.AfterFunc(checkAfter, func() { q.look(key, g) })
 	}
@@ -81,9 +81,9 @@ func (q *queue) gaveWay(key string, woken bool) {
 // look has the next in line told if a resource is still free some time after a release by this
 // process: whoever was woken by it has hung, or has died, and nobody else knows of the
 // release. While this process goes on releasing the resource, it is the last one that counts.
-func (q *queue) look(key string, g *resourceQueue) {
+func (q *Queue) look(key string, g *resourceQueue) {
 	q.mu.Lock()
-	rest := time.Until(g.yield.Add(checkAfter - yieldTime))
+	rest := time.Until(g.yield.Add(checkAfter - YieldTime))
 	if rest > 0 && q.byKey[key] == g {
 		g.check.Reset(rest)
 		q.mu.Unlock()
@@ -91,15 +91,15 @@ func (q *queue) look(key string, g *resourceQueue) {
 	}
 	g.check = nil
 	q.mu.Unlock()
-	name := digest(newToken())
-	for i := range q.r.nodes {
-		q.r.pass(i, key, name, false)
+	name := fmt.Sprintf("%012x", rand.Uint64N(1<<48)) // Of no release that anybody has heard of.
+	for i := range q.nodes {
+		q.pass(i, key, name, false)
 	}
 }
 
-// handOver wakes who waits for the resources here after a release of which no node
+// HandOver wakes who waits for the resources here after a release of which no node
 // knew whom to tell: there, nobody is in line.
-func (q *queue) handOver(keys []any) {
+func (q *Queue) HandOver(keys []any) {
 	if q.busy.Load() == 0 {
 		return
 	}
@@ -120,52 +120,49 @@ func (q *queue) handOver(keys []any) {
 	}
 }
 
-// refused notes how the attempt of a head has failed, for those behind it; why is
-// nil if it was cut short. A release that it was told of may have been of no use to it
+// Refused notes how the attempt of a head has failed, for those behind it: with answer, nil if
+// it was cut short, and by which holder, if that is known. A release that it was told of may have been of no use to it
 // because of another of its resources. It keeps what it was told of for a moment, and with
 // it its place in that line: where others use each of the resources all the time, it would
 // never find all of them free. But it does so once for each holder that it waits for, or
 // one that waits for a lock that is held for long would hold up everybody else.
-func (q *queue) refused(w *waiter, why *QuorumError) {
+func (q *Queue) Refused(w *Waiter, answer error, holder string) {
 	q.mu.Lock()
 	pass := false
-	switch holder := ""; {
-	case why == nil || !w.tryAt.IsZero():
+	switch {
+	case answer == nil || !w.tryAt.IsZero():
 	case len(w.keys) == 1:
 		q.takeTold(w)
 	case q.isTold(w) && w.keepUntil.IsZero():
-		for _, v := range why.Votes {
-			holder = cmp.Or(holder, v.Holder)
-		}
 		if pass = holder == w.keptFor; !pass {
-			w.keptFor, w.keepUntil = holder, time.Now().Add(keepTime)
+			w.keptFor, w.keepUntil = holder, time.Now().Add(KeepTime)
 		}
 	}
 	q.mu.Unlock()
-	q.remember(w, why)
+	q.Remember(w, answer)
 	if pass {
-		q.passOn(w)
+		q.PassOn(w)
 	}
 }
 
-// passOn tells the next in line of all that w was told of.
-func (q *queue) passOn(w *waiter) {
+// PassOn tells the next in line of all that w was told of.
+func (q *Queue) PassOn(w *Waiter) {
 	q.mu.Lock()
 	pass := q.takeTold(w)
 	w.keepUntil = time.Time{}
 	q.mu.Unlock()
-	q.pass(pass, false)
+	q.passAll(pass, false)
 }
 
 // isTold reports whether there is a release that w, a head, was told of, or another one
-// here whose place it took. queue.mu is held.
-func (q *queue) isTold(w *waiter) bool {
+// here whose place it took. Queue.mu is held.
+func (q *Queue) isTold(w *Waiter) bool {
 	return slices.ContainsFunc(w.keys, func(key string) bool { return q.byKey[key].told != "" })
 }
 
-// takeTold returns the releases that w was told of, by key, and forgets them. queue.mu is
+// takeTold returns the releases that w was told of, by key, and forgets them. Queue.mu is
 // held.
-func (q *queue) takeTold(w *waiter) map[string]string {
+func (q *Queue) takeTold(w *Waiter) map[string]string {
 	var told map[string]string
 	for _, key := range w.keys {
 		if g := q.byKey[key]; g.told != "" {
@@ -178,11 +175,11 @@ func (q *queue) takeTold(w *waiter) map[string]string {
 	return told
 }
 
-// pass tells the next processes in line of releases, by key, on all nodes.
-func (q *queue) pass(releases map[string]string, leave bool) {
+// passAll tells the next processes in line of releases, by key, on all nodes.
+func (q *Queue) passAll(releases map[string]string, leave bool) {
 	for key, digest := range releases {
-		for i := range q.r.nodes {
-			q.r.pass(i, key, digest, leave)
+		for i := range q.nodes {
+			q.pass(i, key, digest, leave)
 		}
 	}
 }
