@@ -7,6 +7,7 @@ import (
 	"github.com/seed6c881748/redlock/internal/conn"
 	"github.com/seed6c881748/redlock/internal/fitness"
 	"github.com/seed6c881748/redlock/internal/node"
+	"github.com/seed6c881748/redlock/internal/quarantine"
 )
 
 // Check finds out whether the nodes are fit for Redlock: it looks for misconfigurations that
@@ -67,7 +68,8 @@ func (r *Redlock) setup() *fitness.Setup {
 	}
 	if r.guard != nil {
 		s.Quarantine = &fitness.Quarantine{
-			MaxTTL: r.defaults.quarantine, Margin: quarantineMargin, Key: r.guard.marker.(string), Parse: parseMarker,
+			MaxTTL: r.defaults.quarantine, Margin: quarantine.Margin, Key: r.guard.Marker(),
+			Parse: func(text string) fitness.Marker { return fitness.Marker(quarantine.ParseMarker(text)) },
 		}
 	}
 	return s

@@ -6,6 +6,7 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/admission"
 	"github.com/seed6c881748/redlock/internal/node"
+	"github.com/seed6c881748/redlock/internal/quarantine"
 	"github.com/seed6c881748/redlock/internal/waiting"
 )
 
@@ -22,7 +23,7 @@ type core struct {
 	queue    *waiting.Queue
 	ready    readiness
 	ears     node.Subscriptions
-	guard    *guard // nil: no quarantine
+	guard    *quarantine.Guard // nil: there is none
 
 	admission *admission.Gate
 	overloads overloads

@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/brief"
 	"github.com/seed6c881748/redlock/internal/node"
+	"github.com/seed6c881748/redlock/internal/quarantine"
 )
 
 // The errors of calls; test for them with errors.Is. An error about the nodes is a
@@ -70,11 +71,11 @@ var (
 
 	// ErrQuarantined means that the node may have forgotten locks that are still held. It
 	// grants none until WithQuarantine's time is over, which is HolderTTL from now.
-	ErrQuarantined = errors.New("redlock: node in quarantine")
+	ErrQuarantined = quarantine.ErrQuarantined
 
 	// ErrConfigMismatch means that, with WithQuarantine, the node is set up for clients with
 	// another number of nodes, and grants this client no lock; see [Redlock.Admit].
-	ErrConfigMismatch = errors.New("redlock: node set up for another number of nodes")
+	ErrConfigMismatch = quarantine.ErrConfigMismatch
 )
 
 // errTooLate is the vote of a node that had not answered when nothing was left of the

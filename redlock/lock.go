@@ -11,6 +11,7 @@ import (
 	"github.com/seed6c881748/redlock/internal/admission"
 	"github.com/seed6c881748/redlock/internal/conn"
 	"github.com/seed6c881748/redlock/internal/node"
+	"github.com/seed6c881748/redlock/internal/quarantine"
 	"github.com/seed6c881748/redlock/internal/waiting"
 )
 
@@ -80,7 +81,9 @@ func New(nodes []Node, opts ...Option) (*Redlock, error) {
 		done: make(chan struct{}),
 	}
 	r.defaults.newOnly = ""
-	r.guard = newGuard(&o, len(nodes))
+	if o.quarantine > 0 {
+		r.guard = quarantine.New(o.prefix+reservedMark+guardMark, len(nodes), o.quarantine, guardedScripts)
+	}
 	r.keeper.init(r.calls, r.wall)
 	r.queue = waiting.NewQueue(len(nodes), r.need, r.pass)
 	r.channel = o.prefix + reservedMark + channelMark + newToken()[:16]
@@ -106,7 +109,7 @@ func New(nodes []Node, opts ...Option) (*Redlock, error) {
 			Crowd: r.admission.UnansweredLimit(), Scripts: handshakeScripts, Observer: &nodeObserver{&r.core, n.Name},
 		}
 		if r.guard != nil {
-			c.Dialect, c.Scripts = r.guard, unguardedScripts
+			c.Dialect, c.Scripts = r.guard, otherScripts
 		}
 		nd := node.New(c)
 		r.ears.Add(nd)

@@ -6,6 +6,8 @@ import (
 	"math"
 	"strings"
 	"time"
+
+	"github.com/seed6c881748/redlock/internal/quarantine"
 )
 
 // The defaults of the options. Retry count, delay, jitter and drift factor are those of
@@ -302,8 +304,8 @@ func (o *options) validate() error {
 		return fmt.Errorf("redlock: max hold %v: must be positive", o.maxHold)
 	case o.fenceLife < time.Millisecond:
 		return fmt.Errorf("redlock: fence life %v: must be at least 1ms", o.fenceLife)
-	case o.quarantineSet && (o.quarantine < time.Millisecond || o.quarantine > maxQuarantine):
-		return fmt.Errorf("redlock: quarantine's maxTTL %v: must be at least 1ms and at most %v", o.quarantine, maxQuarantine)
+	case o.quarantineSet && (o.quarantine < time.Millisecond || o.quarantine > quarantine.MaxTTL):
+		return fmt.Errorf("redlock: quarantine's maxTTL %v: must be at least 1ms and at most %v", o.quarantine, quarantine.MaxTTL)
 	case strings.Contains(o.prefix, reservedMark):
 		return fmt.Errorf("redlock: prefix %q: %q is reserved", o.prefix, reservedMark)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed6c881748/redlock/internal/fitness"
+	"github.com/seed6c881748/redlock/internal/quarantine"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
@@ -154,22 +154,22 @@ func lockOnce(t *testing.T, r *Redlock) {
 	synctest.Wait()
 }
 
-func markerOf(t *testing.T, n *testcluster.Node) fitness.Marker {
+func markerOf(t *testing.T, n *testcluster.Node) quarantine.Marker {
 	t.Helper()
 	text, _, err := n.Get(reservedMark + guardMark)
 	require.NoError(t, err)
-	m := parseMarker(text)
+	m := quarantine.ParseMarker(text)
 	require.NotEmpty(t, m.Run, text)
 	return m
 }
 
 func TestMarkers(t *testing.T) {
 	run := strings.Repeat("a0", 20)
-	assert.Equal(t, fitness.Marker{Run: run, Votes: true, Nodes: 3, MaxTTL: 30 * time.Second, Since: time.UnixMilli(5)},
-		parseMarker(run+" votes 3 30000 5"))
-	assert.False(t, parseMarker(run+" waits 3 30000 5").Votes)
+	assert.Equal(t, quarantine.Marker{Run: run, Votes: true, Nodes: 3, MaxTTL: 30 * time.Second, Since: time.UnixMilli(5)},
+		quarantine.ParseMarker(run+" votes 3 30000 5"))
+	assert.False(t, quarantine.ParseMarker(run+" waits 3 30000 5").Votes)
 	for _, strange := range []string{"", "x", run, run + " votes 3 30000", run + " votes 3 30000 x", run + " votes -3 30000 0"} {
-		assert.Zero(t, parseMarker(strange), strange)
+		assert.Zero(t, quarantine.ParseMarker(strange), strange)
 	}
 }
 
@@ -307,7 +307,7 @@ func TestAQuarantineDoesNotOutlastAClockThatIsSetBack(t *testing.T) {
 
 func TestQuarantineChecksItsArguments(t *testing.T) {
 	nodes := []Node{{"a", forbidden{t}}, {"b", forbidden{t}}}
-	for _, d := range []time.Duration{0, -1, time.Microsecond, maxQuarantine + 1} {
+	for _, d := range []time.Duration{0, -1, time.Microsecond, quarantine.MaxTTL + 1} {
 		_, err := New(nodes, WithQuarantine(d))
 		require.ErrorContains(t, err, "quarantine's maxTTL "+d.String())
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/conn"
 	"github.com/seed6c881748/redlock/internal/node"
+	"github.com/seed6c881748/redlock/internal/quarantine"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
@@ -396,7 +397,7 @@ func TestRealALateAdmitIsNotForTheNextRun(t *testing.T) {
 	require.ErrorContains(t, err, "quarantined")
 
 	conn := adminConn(t, n)
-	stale, err := redis.Int(conn.Do("EVAL", admitScript.Source, 1, r.guard.marker, strings.Repeat("ab", 20), "1", 2000))
+	stale, err := redis.Int(conn.Do("EVAL", quarantine.AdmitScript.Source, 1, r.guard.Marker(), strings.Repeat("ab", 20), "1", 2000))
 	require.NoError(t, err)
 	require.Zero(t, stale)
 }
@@ -446,29 +447,29 @@ func TestRealATextOfAnEarlierRun(t *testing.T) {
 	l, err := r.TryLock(t.Context(), []string{"warm"}, time.Second)
 	require.NoError(t, err)
 	require.NoError(t, l.Unlock(t.Context()))
-	require.NotNil(t, r.nodes[0].Speaks().(*runGuard).fast)
+	require.NotNil(t, r.nodes[0].Speaks().(*quarantine.ConnGuard).Fast(lockScript))
 	conn := adminConn(t, n)
 	known := func(s *node.Script) bool {
 		found, failed := redis.Ints(conn.Do("SCRIPT", "EXISTS", s.Hash))
 		require.NoError(t, failed)
 		return found[0] == 1
 	}
-	require.True(t, known(r.nodes[0].Speaks().(*runGuard).fast[lockScript]))
+	require.True(t, known(r.nodes[0].Speaks().(*quarantine.ConnGuard).Fast(lockScript)))
 	require.NoError(t, n.FlushScripts())
 	l, err = r.TryLock(t.Context(), []string{"x"}, time.Second)
 	require.NoError(t, err)
 	require.NoError(t, l.Unlock(t.Context()))
-	assert.False(t, known(r.nodes[0].Speaks().(*runGuard).fast[lockScript]))
-	assert.True(t, known(slowScripts[lockScript]))
+	assert.False(t, known(r.nodes[0].Speaks().(*quarantine.ConnGuard).Fast(lockScript)))
+	assert.True(t, known(guardedScripts.Slow(lockScript)))
 
 	earlier := strings.Repeat("ab", 20)
-	g := r.guard
-	require.NoError(t, n.Set(g.marker.(string), earlier+" votes "+g.nodes.(string)+" 2000 0", time.Hour))
-	stray := fastScripts(earlier, g.marker.(string), g.nodes.(string))[lockScript]
-	other := fastScripts(earlier, "p:"+g.marker.(string), g.nodes.(string))[lockScript]
+	g, nodes, maxTTL := r.guard, strconv.Itoa(len(r.nodes)), serverMillis(r.defaults.quarantine)
+	require.NoError(t, n.Set(g.Marker(), earlier+" votes "+nodes+" 2000 0", time.Hour))
+	stray := guardedScripts.Fast(earlier, g.Marker(), nodes)[lockScript]
+	other := guardedScripts.Fast(earlier, "p:"+g.Marker(), nodes)[lockScript]
 	require.NotEqual(t, stray.Hash, other.Hash, "or it would hide the restart from clients with another prefix")
 	ask := func(verb string, program any, look string) any {
-		reply, failed := conn.Do(verb, program, 3, "x", "stone", g.marker, "token", 1000, 1, look, g.nodes, g.maxTTL)
+		reply, failed := conn.Do(verb, program, 3, "x", "stone", g.Marker(), "token", 1000, 1, look, nodes, maxTTL)
 		require.NoError(t, failed)
 		return reply
 	}
@@ -478,7 +479,7 @@ func TestRealATextOfAnEarlierRun(t *testing.T) {
 		assert.Equal(t, "Q", string(answer[0].([]byte)))
 	}
 	require.Empty(t, keys(t, n))
-	state, _, err := n.Get(g.marker.(string))
+	state, _, err := n.Get(g.Marker())
 	require.NoError(t, err)
 	assert.NotContains(t, state, earlier)
 }
@@ -500,7 +501,7 @@ func TestRealALargerMaxTTLIsHeardOfInEveryRequest(t *testing.T) {
 	}
 	for range 3 { // The first time, large connects.
 		require.NoError(t, try(large))
-		require.NotNil(t, large.nodes[0].Speaks().(*runGuard).fast)
+		require.NotNil(t, large.nodes[0].Speaks().(*quarantine.ConnGuard).Fast(lockScript))
 		require.Equal(t, time.Hour, markerOf(t, n).MaxTTL)
 		require.NoError(t, try(small))
 		require.NoError(t, small.Admit(t.Context(), names(c)...))
@@ -526,8 +527,7 @@ func TestRealARefusedLookLeavesNoText(t *testing.T) {
 	c := testcluster.RunServers(t, 1)
 	n := c.Nodes[0]
 	conn := adminConn(t, n)
-	g := newGuard(&options{quarantine: shortMaxTTL}, 1)
-	text := fastScripts(strings.Repeat("ab", 20), g.marker.(string), g.nodes.(string))[lockScript]
+	text := guardedScripts.Fast(strings.Repeat("ab", 20), "marker", "1")[lockScript]
 	known := func() int {
 		found, err := redis.Ints(conn.Do("SCRIPT", "EXISTS", text.Hash))
 		require.NoError(t, err)
@@ -535,19 +535,19 @@ func TestRealARefusedLookLeavesNoText(t *testing.T) {
 	}
 	for setting, values := range map[string][2]string{"maxmemory": {"1", "0"}, "min-replicas-to-write": {"1", "0"}} {
 		admin(t, n, "CONFIG", "SET", setting, values[0])
-		_, err := conn.Do("EVAL", text.Source, 1, g.marker, "1", g.nodes, g.maxTTL)
+		_, err := conn.Do("EVAL", text.Source, 1, "marker", "1", "1", serverMillis(shortMaxTTL))
 		require.Error(t, err, setting)
 		assert.Zero(t, known(), setting)
 		admin(t, n, "CONFIG", "SET", setting, values[1])
 	}
 	_, err := conn.Do("REPLICAOF", "127.0.0.1", "1")
 	require.NoError(t, err)
-	_, err = conn.Do("EVAL", text.Source, 1, g.marker, "1", g.nodes, g.maxTTL)
+	_, err = conn.Do("EVAL", text.Source, 1, "marker", "1", "1", serverMillis(shortMaxTTL))
 	require.ErrorContains(t, err, "READONLY")
 	assert.Zero(t, known())
 	_, err = conn.Do("REPLICAOF", "NO", "ONE")
 	require.NoError(t, err)
-	_, err = conn.Do("EVAL", text.Source, 1, g.marker, "1", g.nodes, g.maxTTL)
+	_, err = conn.Do("EVAL", text.Source, 1, "marker", "1", "1", serverMillis(shortMaxTTL))
 	require.NoError(t, err)
 	assert.Equal(t, 1, known())
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/node"
+	"github.com/seed6c881748/redlock/internal/quarantine"
 )
 
 // This file and its sisters, scripts_*.lua.go for waiting, fencing and quarantine, are
@@ -23,8 +24,14 @@ const reservedMark = "__redlock__:"
 // or a restart behind a proxy may still lose them at any moment.
 var handshakeScripts = []*node.Script{
 	lockScript, fencedLockScript, queueScript, fencedQueueScript, raiseScript, extendScript, repairScript,
-	unlockScript, leaveScript, undoScript, passScript, inspectScript, runScript, admitScript,
+	unlockScript, leaveScript, undoScript, passScript, inspectScript, quarantine.RunScript, quarantine.AdmitScript,
 }
+
+// guardedScripts are those that grant, with quarantine, and otherScripts those that do not.
+var guardedScripts, otherScripts = quarantine.Guarded(handshakeScripts)
+
+// guardMark ends the key of the quarantine's marker.
+const guardMark = "q"
 
 // digestLua shortens a token to what may be shown to others: a token is what
 // it takes to release a lock. digest in claim.go is its twin.
@@ -47,7 +54,7 @@ const digestLua = `string.sub(redis.sha1hex(v), 1, 12)`
 //
 // One resource, the common case, takes two calls. SET NX rather than MGET and
 // SET: MGET shows a key of another type as missing, and SET would overwrite it.
-var lockScript = thatGrants(node.NewScript("lock", `
+var lockScript = quarantine.Grants(node.NewScript("lock", `
 local n = #KEYS - 1
 `+node.StaleLua+`
 if n == 1 and redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return 1 end
@@ -169,7 +176,7 @@ func extendCommand(keys []any, token string, ttl time.Duration, f *fencing) node
 //	1     all keys hold the token
 //	-1    refused: a key is another's; nothing was changed
 //	0     refused as a lock request is: the connection was given up
-var repairScript = thatGrants(node.NewScript("repair", `
+var repairScript = quarantine.Grants(node.NewScript("repair", `
 local n, fence, keep = #KEYS - 1, #ARGV == 5 and ARGV[3], ARGV[4]
 if fence then n = n / 2 end
 `+node.StaleLua+`

@@ -1,6 +1,9 @@
 package redlock
 
-import "github.com/seed6c881748/redlock/internal/node"
+import (
+	"github.com/seed6c881748/redlock/internal/node"
+	"github.com/seed6c881748/redlock/internal/quarantine"
+)
 
 // Fencing. Next to its lock every resource has a counter, a key that outlives the
 // lock. A grant raises the counters of all its resources to one value, which is
@@ -64,7 +67,7 @@ local maxFence = 9007199254740991`
 //
 // The other answers are those of the lock script. One resource whose counter is behind
 // the proposal, the common case, takes five calls.
-var fencedLockScript = thatGrants(node.NewScript("fencedLock", maxFenceLua+`
+var fencedLockScript = quarantine.Grants(node.NewScript("fencedLock", maxFenceLua+`
 local n = (#KEYS - 1) / 2
 local at, proposal, keep = n, tonumber(ARGV[3]), ARGV[4]
 `+node.StaleLua+`

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/node"
+	"github.com/seed6c881748/redlock/internal/quarantine"
 )
 
 // The line of a resource on a node: a sorted set of those that wait for it there,
@@ -55,7 +56,7 @@ const maxLine, keptOfFull = "1000", "900"
 // The place in line is the node's time less the time waited: all nodes agree on
 // the order up to the differences between network delays, though no two of the
 // clocks involved need agree.
-var queueScript = thatGrants(node.NewScript("queue", `
+var queueScript = quarantine.Grants(node.NewScript("queue", `
 local n, fence = (#KEYS - 1) / 2, 1
 `+queueLua(grantLua), decodeQueue(decodeLock)))
 
@@ -65,7 +66,7 @@ local n, fence = (#KEYS - 1) / 2, 1
 //	KEYS  the resources' keys, their bells, their counters, then the session's tombstone
 //	ARGV  as the queue script, but before the generation: proposal, life of the
 //	      counters in ms
-var fencedQueueScript = thatGrants(node.NewScript("fencedQueue", maxFenceLua+`
+var fencedQueueScript = quarantine.Grants(node.NewScript("fencedQueue", maxFenceLua+`
 local n = (#KEYS - 1) / 3
 local at, proposal, keep = 2 * n, tonumber(ARGV[7]), ARGV[8]
 `+queueLua(fenceLua), decodeQueue(decodeFenced(decodeLock))))

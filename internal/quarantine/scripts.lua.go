@@ -1,13 +1,15 @@
-package redlock
+package quarantine
 
 import (
+	"crypto/sha1"
+	"encoding/hex"
+	"errors"
+	"math"
 	"regexp"
-	"slices"
 	"strconv"
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/conn"
-	"github.com/seed6c881748/redlock/internal/fitness"
 	"github.com/seed6c881748/redlock/internal/node"
 )
 
@@ -61,14 +63,14 @@ const quarantineLua = runLua + `
   if not votes then return {'Q', left} end
 `
 
-// quarantineMarginLua is quarantineMargin in ms.
+// quarantineMarginLua is Margin in ms.
 const quarantineMarginLua = `1000`
 
 // grantArgs come last of the arguments of a script that grants.
-func grantArgs(g *guard) []any { return []any{"0", g.nodes, g.maxTTL} }
+func grantArgs(g *Guard) []any { return []any{"0", g.nodes, g.maxTTL} }
 
 // lookCommand runs a script that grants only to look at the marker.
-func lookCommand(s *node.Script, g *guard) []any {
+func lookCommand(s *node.Script, g *Guard) []any {
 	return []any{"EVAL", s.Source, 1, g.marker, "1", g.nodes, g.maxTTL}
 }
 
@@ -80,12 +82,33 @@ local marker, maxTTL, nodes, look = KEYS[k], ARGV[a], ARGV[a - 1], ARGV[a - 2]
 KEYS[k], ARGV[a], ARGV[a - 1], ARGV[a - 2] = nil, nil, nil, nil
 `
 
-// slowScripts are the scripts that grant, each after a look.
-var slowScripts = withGuard(guardLua + quarantineLua + `
+// Scripts are the scripts that grant, with a look at the marker before each.
+type Scripts struct {
+	granting []*node.Script // as they are without quarantine
+	slow     map[*node.Script]*node.Script
+}
+
+// Guard returns the guarded ones of scripts, and those that do not grant. The first that
+// grants is the one by which a handshake looks at the marker.
+func Guarded(scripts []*node.Script) (guarded *Scripts, others []*node.Script) {
+	guarded = new(Scripts)
+	for _, s := range scripts {
+		if s.Session {
+			guarded.granting = append(guarded.granting, s)
+		} else {
+			others = append(others, s)
+		}
+	}
+	guarded.slow = guarded.with(guardLua + quarantineLua + `
 if look == '1' then return 1 end
 `)
+	return guarded, others
+}
 
-// fastScripts are the same for a server in this run. To look takes as long as all the
+// Slow returns the script that looks itself, each time.
+func (s *Scripts) Slow(script *node.Script) *node.Script { return s.slow[script] }
+
+// Fast returns the same for a server in this run. To look takes as long as all the
 // rest of a lock, because of the INFO. But servers from Redis 7 on forget their scripts
 // when they end. So the text of a fast script names the run for which it was made, and
 // where the server knows the text, and has the marker of that run, that is the run.
@@ -101,8 +124,8 @@ if look == '1' then return 1 end
 //
 // The fast text finds that the node votes, and that the marker knows of a maxTTL as
 // large as this client's. Clients with different ones share the text.
-func fastScripts(run, marker, nodes string) map[*node.Script]*node.Script {
-	return withGuard("#!lua\n-- " + digest(marker) + guardLua + `
+func (s *Scripts) Fast(run, marker, nodes string) map[*node.Script]*node.Script {
+	return s.with("#!lua\n-- " + nameOf(marker) + guardLua + `
 local state = redis.pcall('GET', marker)
 local longest = state and not state.err and string.match(state, '^` + run + ` votes ` + nodes + ` (%d+) ')
 if look == '1' or not longest or longest - maxTTL < 0 then
@@ -112,22 +135,23 @@ end
 `)
 }
 
-// unguardedScripts are those of a handshake that do not grant.
-var unguardedScripts = slices.DeleteFunc(slices.Clone(handshakeScripts), func(s *node.Script) bool { return s.Session })
-
-func withGuard(guard string) map[*node.Script]*node.Script {
-	guarded := make(map[*node.Script]*node.Script)
-	for _, s := range handshakeScripts {
-		if s.Session {
-			guarded[s] = node.NewScript(s.Name, guard+s.Source.(string), s.Decode)
-		}
+func (s *Scripts) with(guard string) map[*node.Script]*node.Script {
+	guarded := make(map[*node.Script]*node.Script, len(s.granting))
+	for _, g := range s.granting {
+		guarded[g] = node.NewScript(g.Name, guard+g.Source.(string), g.Decode)
 	}
 	return guarded
 }
 
-// thatGrants makes a script one of those that quarantine is about: of a session, since
+// nameOf stands for a marker in a text.
+func nameOf(marker string) string {
+	sum := sha1.Sum([]byte(marker))
+	return hex.EncodeToString(sum[:6])
+}
+
+// Grants makes a script one of those that quarantine is about: of a session, since
 // they set keys.
-func thatGrants(s *node.Script) *node.Script {
+func Grants(s *node.Script) *node.Script {
 	s.Session = true
 	s.Decode = decodeGuarded(s.Decode)
 	return s
@@ -140,7 +164,7 @@ func decodeGuarded(decode func(any) node.Outcome) func(any) node.Outcome {
 			if detail, ok := r[1].(int64); ok && detail > 0 {
 				switch string(why) {
 				case "Q":
-					left := millis(detail)
+					left := time.Duration(min(detail, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
 					return node.Outcome{Err: &quarantineError{left}, HolderTTL: left, Abstained: true}
 				case "F":
 					return node.Outcome{Err: &mismatchError{detail}, Abstained: true}
@@ -159,8 +183,8 @@ if not run or #run ~= 40 or run == string.rep(string.sub(run, 1, 1), 40) then
 end
 `
 
-// runScript answers the run_id.
-var runScript = node.NewScript("run", runLua+`
+// RunScript answers the run_id.
+var RunScript = node.NewScript("run", runLua+`
 return run
 `, func(reply any) node.Outcome {
 	if run, ok := reply.([]byte); ok && conn.IsRun(string(run)) {
@@ -169,36 +193,54 @@ return run
 	return node.Unexpected("run", reply)
 })
 
-func runCommand() node.Command { return node.Command{Script: runScript} }
+func runCommand() node.Command { return node.Command{Script: RunScript} }
 
-// admitScript ends the quarantine of a run, and adopts the configuration: also a smaller
+// AdmitScript ends the quarantine of a run, and adopts the configuration: also a smaller
 // maxTTL. No lock that was granted before the run matters any more, to whatever client.
 //
 //	KEYS  the marker
 //	ARGV  run_id, number of nodes, maxTTL in ms
 //	1     done
 //	0     refused: it is another run
-var admitScript = node.NewScript("admit", runLua+`
+var AdmitScript = node.NewScript("admit", runLua+`
 if run ~= ARGV[1] then return 0 end
 redis.call('SET', KEYS[1], run .. ' votes ' .. ARGV[2] .. ' ' .. ARGV[3] .. ' 0')
 return 1
-`, decodeHeld("admit"))
+`, func(reply any) node.Outcome {
+	switch reply {
+	case int64(1):
+		return node.Outcome{Stance: node.Yes}
+	case int64(0):
+		return node.Outcome{Stance: node.No, Err: errors.New("it has restarted meanwhile")}
+	}
+	return node.Unexpected("admit", reply)
+})
 
 // admitCommand is for the run that runCommand has answered.
-func admitCommand(g *guard, run string) node.Command {
-	return node.Command{Script: admitScript, Keys: []any{g.marker}, Args: []any{run, g.nodes, g.maxTTL}}
+func admitCommand(g *Guard, run string) node.Command {
+	return node.Command{Script: AdmitScript, Keys: []any{g.marker}, Args: []any{run, g.nodes, g.maxTTL}}
 }
 
 var markerRE = regexp.MustCompile(`^([0-9a-f]+) ([a-z]+) ([0-9]{1,9}) ([0-9]{1,12}) ([0-9]{1,15})$`)
 
-// parseMarker reads what quarantineLua stores.
-func parseMarker(text string) fitness.Marker {
+// A Marker is what quarantineLua stores. The zero value stands for none, and for one that is
+// not to be understood.
+type Marker struct {
+	Run    string // the run_id of the server that it was written in
+	Votes  bool
+	Nodes  int           // how many the clients work with
+	MaxTTL time.Duration // the largest that the node has heard of
+	Since  time.Time     // by the node's clock
+}
+
+// ParseMarker reads what quarantineLua stores.
+func ParseMarker(text string) Marker {
 	parts := markerRE.FindStringSubmatch(text)
 	if parts == nil {
-		return fitness.Marker{}
+		return Marker{}
 	}
 	nodes, _ := strconv.Atoi(parts[3])
 	maxTTL, _ := strconv.ParseInt(parts[4], 10, 64)
 	since, _ := strconv.ParseInt(parts[5], 10, 64)
-	return fitness.Marker{Run: parts[1], Votes: parts[2] == "votes", Nodes: nodes, MaxTTL: millis(maxTTL), Since: time.UnixMilli(since)}
+	return Marker{Run: parts[1], Votes: parts[2] == "votes", Nodes: nodes, MaxTTL: time.Duration(maxTTL) * time.Millisecond, Since: time.UnixMilli(since)}
 }

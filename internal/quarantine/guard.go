@@ -1,0 +1,183 @@
+package quarantine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/seed6c881748/redlock/internal/conn"
+	"github.com/seed6c881748/redlock/internal/node"
+)
+
+// A node that restarts without its data votes again, for a second holder while the first
+// one still counts on it. So with WithQuarantine it abstains until every lock that it may
+// have forgotten has ended. The node itself sees to that, in the scripts that grant, with
+// a marker that names the run of the server; see quarantineLua. Extensions and releases
+// do not abstain: they create nothing.
+//
+// For how long: a lock's Until lies at most maxTTL after its last extension was sent,
+// on the client's clock, and drift is already off it. The margin is for the node's
+// clock, which counts in whole milliseconds, and may run faster than the client's by
+// what the drift factor does not cover.
+
+const (
+	// Margin is what the quarantine is longer than maxTTL.
+	Margin = time.Second
+
+	// MaxTTL bounds maxTTL: what is longer is a mistake of units.
+	MaxTTL = 30 * 24 * time.Hour
+)
+
+var (
+	// ErrQuarantined is matched by the vote of a node that is in quarantine.
+	ErrQuarantined = errors.New("redlock: node in quarantine")
+
+	// ErrConfigMismatch is matched by that of a node that is set up for another number of nodes.
+	ErrConfigMismatch = errors.New("redlock: node set up for another number of nodes")
+)
+
+// A Guard is what the scripts that grant are given of the quarantine: a [node.Dialect].
+// Boxed, for redigo.
+type Guard struct {
+	marker, nodes, maxTTL any
+
+	last    []any // the arguments of a script that grants
+	scripts *Scripts
+}
+
+// New returns the guard of clients with so many nodes. marker is the marker's key, and maxTTL
+// the longest ttl of their locks.
+func New(marker string, nodes int, maxTTL time.Duration, s *Scripts) *Guard {
+	g := &Guard{
+		marker: marker, nodes: strconv.Itoa(nodes), maxTTL: (maxTTL + time.Millisecond - 1).Milliseconds(), scripts: s,
+	}
+	g.last = grantArgs(g)
+	return g
+}
+
+// Marker is the marker's key.
+func (g *Guard) Marker() string { return g.marker.(string) }
+
+// A ConnGuard is the guard on one connection: for the run of the server that the
+// handshake has met.
+type ConnGuard struct {
+	*Guard
+
+	fast map[*node.Script]*node.Script // nil: its texts are not to be used; see Scripts.Fast
+
+	// Why the node has last abstained, if it has, and until when. Guarded by node.mu.
+	abstained error
+	until     time.Time
+}
+
+// Fast is the fast text of a script; nil if none is used on this connection.
+func (g *ConnGuard) Fast(s *node.Script) *node.Script { return g.fast[s] }
+
+// Key is the marker's.
+func (g *ConnGuard) Key() any { return g.marker }
+
+// Args are those of a script that grants.
+func (g *ConnGuard) Args() []any { return g.last }
+
+// Script is the one to send: by its source if eval, and then, or if the server has
+// forgotten its scripts, one that looks at the run.
+func (g *ConnGuard) Script(s *node.Script, eval, forgot bool) *node.Script {
+	if g.fast == nil || eval || forgot {
+		return g.scripts.Slow(s)
+	}
+	return g.fast[s]
+}
+
+// Questions look at the server's run and at the marker, and have it know the scripts that
+// grant.
+func (g *Guard) Questions() [][]any {
+	commands := [][]any{{"INFO", "server"}, lookCommand(g.scripts.slow[g.scripts.granting[0]], g)}
+	for _, s := range g.scripts.slow {
+		commands = append(commands, []any{"SCRIPT", "LOAD", s.Source})
+	}
+	return commands
+}
+
+// Learn has a new connection's server learn the fast texts of the scripts that grant,
+// once the questions have been answered. What the server refuses is not fatal: the
+// scripts will say so when they are needed, and extensions and releases do not need them.
+func (g *Guard) Learn(ctx context.Context, w *conn.Wire, answers []conn.Answer) (node.ConnDialect, error) {
+	c := &ConnGuard{Guard: g}
+	text, _ := answers[0].Reply.([]byte)
+	info := conn.ParseInfo(string(text))
+	if answers[1].Err == nil {
+		c.Heard(g.scripts.granting[0].Decode(answers[1].Reply), time.Now())
+	}
+	version, _ := conn.Major(info["redis_version"])
+	if answers[1].Err != nil || version < 7 || info.Run() == "" {
+		return c, nil
+	}
+	fast := g.scripts.Fast(info.Run(), g.marker.(string), g.nodes.(string))
+	var second [][]any
+	for _, s := range fast {
+		second = append(second, lookCommand(s, g))
+	}
+	answers, err := w.Exchange(ctx, second)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range answers {
+		if a.Err != nil {
+			return c, nil
+		}
+	}
+	c.fast = fast
+	return c, nil
+}
+
+// Heard notes whether the node has abstained. node.mu is held, unless the handshake still
+// goes on.
+func (g *ConnGuard) Heard(out node.Outcome, now time.Time) {
+	switch {
+	case out.Abstained:
+		g.abstained, g.until = out.Err, now.Add(out.HolderTTL)
+	case out.Stance != node.Silent:
+		g.abstained = nil
+	}
+}
+
+// Abstains returns why the node grants no lock at present, as far as is known; nil if it
+// may. node.mu is held.
+func (g *ConnGuard) Abstains(now time.Time) error {
+	switch left := g.until.Sub(now); {
+	case !errors.Is(g.abstained, ErrQuarantined):
+		return g.abstained
+	case left > 0:
+		return &quarantineError{left}
+	default:
+		return nil
+	}
+}
+
+// A quarantineError is the vote of a node in quarantine.
+type quarantineError struct{ left time.Duration }
+
+func (e *quarantineError) Error() string { return fmt.Sprintf("quarantined for another %v", e.left) }
+
+func (e *quarantineError) Is(target error) bool { return target == ErrQuarantined }
+
+// A mismatchError is the vote of a node that is set up for another number of nodes.
+type mismatchError struct{ nodes int64 }
+
+func (e *mismatchError) Error() string {
+	return fmt.Sprintf("the node is set up for clients with %d nodes; see Admit", e.nodes)
+}
+
+func (e *mismatchError) Is(target error) bool { return target == ErrConfigMismatch }
+
+// Admit ends the quarantine of a node. It is for the run that the node is in now: a request that is delivered late, when
+// the caller has been told that it failed, must not admit a later one.
+func (g *Guard) Admit(ctx context.Context, n *node.Node, timeout time.Duration) error {
+	run := n.Call(ctx, runCommand(), timeout)
+	if run.Err != nil {
+		return run.Err
+	}
+	return n.Call(ctx, admitCommand(g, run.Value), timeout).Err
+}
