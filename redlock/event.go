@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -264,4 +265,33 @@ func (d *dispatcher) drain(ctx context.Context) {
 	case <-idle:
 	case <-ctx.Done():
 	}
+}
+
+// overloads sends the events about attempts that are turned away: thousands are in a
+// second, so one event stands for many.
+type overloads struct {
+	mu     sync.Mutex
+	last   time.Time // when the last event was sent
+	unsent int       // turned away since then
+}
+
+// overloadEvery is the least time between two events.
+const overloadEvery = time.Second
+
+func (o *overloads) report(ctx context.Context, events *dispatcher, e *QuorumError) {
+	if !events.on() {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.unsent++
+	now := time.Now()
+	if !o.last.IsZero() && now.Sub(o.last) < overloadEvery {
+		return
+	}
+	events.send(ctx, Event{
+		Kind: EventOverloaded, Op: e.Op, Resources: slices.Clone(e.Resources), Attempt: e.Attempt,
+		Votes: slices.Clone(e.Votes), Err: e.clone(), TurnedAway: o.unsent,
+	})
+	o.last, o.unsent = now, 0
 }

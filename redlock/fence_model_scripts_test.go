@@ -46,7 +46,7 @@ func newFenceTwin(t *testing.T, n *testcluster.Node, resources int) *fenceTwin {
 		}
 		for range 2 {
 			c := newClaim(names, keys, "", time.Hour, 1)
-			c.withFencing(new(Redlock).fencing(names, keys, time.Hour), time.UnixMicro(0))
+			c.withFencing(newFencing("", names, keys, time.Hour), time.UnixMicro(0))
 			tw.claims, tw.wants = append(tw.claims, c), append(tw.wants, wants)
 		}
 	}
@@ -122,7 +122,7 @@ func (tw *fenceTwin) lock(k int) {
 	}
 	cmd := c.lockCommand()
 	if tw.rand.IntN(2) == 0 {
-		cmd = queueCommand((&core{channel: "c"}).queueKeys(c.resources, c.keys), c.args, c.fencing, 0, time.Hour, false)
+		cmd = queueCommand((&core{channel: "c"}).queueKeys(c.resources, c.keys).keys, "c", c.args, c.fencing, 0, time.Hour, false)
 	}
 	before := time.Now()
 	reply, err := tw.eval(cmd)

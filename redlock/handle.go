@@ -1,9 +1,15 @@
 package redlock
 
 import (
+	"context"
+	"fmt"
+	"io"
 	"slices"
+	"strings"
 	"sync"
 	"time"
+
+	"github.com/seed6c881748/redlock/internal/brief"
 )
 
 // A Lock is a lock that was acquired: a lease that ends at Until whatever its holder does. It
@@ -119,3 +125,64 @@ func (l *Lock) errLocked(now time.Time) error {
 	}
 	return l.ended
 }
+
+// event is an event about the lock: each call ends with one, so that traces and metrics can
+// be made from the hook alone. l.mu is held.
+func (l *Lock) event(kind EventKind, op Op) Event {
+	return Event{
+		Kind: kind, Op: op, Resources: slices.Clone(l.claim.resources), Owner: l.o.owner,
+		Holder: digest(l.claim.token), Until: l.until.mono, Held: l.lasted,
+	}
+}
+
+// end ends the lock for the reason why, unless it has ended before. l.mu is held.
+func (l *Lock) end(why error, now time.Time) {
+	if l.ended != nil {
+		return
+	}
+	l.ended = why
+	l.lasted = l.heldFor(now)
+}
+
+// heldFor is for how long a lock that has not ended before now has been held: a timer
+// may be late. l.mu is held.
+func (l *Lock) heldFor(now time.Time) time.Duration {
+	return min(now.Sub(l.start), l.until.mono.Sub(l.start))
+}
+
+// tell sends an event about the lock, of a call that began at began and ends with err.
+func (l *Lock) tell(ctx context.Context, kind EventKind, op Op, began time.Time, err error) {
+	if !l.r.events.on() {
+		return
+	}
+	l.mu.Lock()
+	e := l.event(kind, op)
+	l.mu.Unlock()
+	e.Took, e.Err = time.Since(began), err
+	l.r.events.send(ctx, e)
+}
+
+// The String methods are for logs. Without them, fmt would print the fields: the token, by
+// which anybody can release the lock, and what a pool keeps.
+
+// String returns which resources are locked and for how long, without the token.
+func (l *Lock) String() string {
+	if err := l.invalid(); err != nil {
+		return plain(err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	s := "lock " + named(l.claim.resources, l.r.defaults.prefix)
+	switch ended := l.errLocked(now); {
+	case ended == nil:
+		return s + fmt.Sprintf(": held for another %s", brief.Duration(l.until.remaining(now, l.r.wall())))
+	case l.begun && l.before == nil:
+		return s + ": released"
+	default:
+		return s + ": " + strings.TrimPrefix(plain(ended), "lock ")
+	}
+}
+
+// Format prints what String returns, whatever the verb, so that no verb prints the token.
+func (l *Lock) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, l.String()) }

@@ -320,3 +320,8 @@ func (h *hold) leave() {
 		h.lock.r.keeper.remove(h)
 	}
 }
+
+// holdShare is the share of a lock's validity that an extension by KeepAlive
+// may wait for answers: extensions begin when a third of the validity is
+// over, so a second one still fits in if the first has been lost.
+const holdShare = 3

@@ -15,13 +15,6 @@ import (
 	"github.com/seed6c881748/redlock/internal/waiting"
 )
 
-// A Node is one Redis master: independent of the others, neither replicated to
-// nor clustered with them.
-type Node struct {
-	Name string // names the node in errors and events; any text, another one for each node
-	Pool Pool   // has the connections to it; see [NewNode] for one made from an address
-}
-
 // A Redlock locks resources over its nodes. It is safe for concurrent use. A process needs one
 // for each set of nodes, as all callers share its connections. Only [New] makes one: the methods
 // of a nil or zero Redlock fail, with an error or a panic.
@@ -230,7 +223,7 @@ func (r *Redlock) prepare(ctx context.Context, resources []string, ttl time.Dura
 		return nil, &waitError{op: OpLock, resources: a.resources, cause: fmt.Errorf("%w: %q", ErrAlreadyHeld, resource)}
 	}
 	if a.o.fencing {
-		a.fencing = r.fencing(a.resources, a.keys, a.o.fenceLife)
+		a.fencing = newFencing(r.defaults.prefix, a.resources, a.keys, a.o.fenceLife)
 	}
 	return a, nil
 }

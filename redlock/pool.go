@@ -56,3 +56,10 @@ func NewNode(addr string, opts ...redis.DialOption) Node {
 func InDatabase(p Pool, database int) Pool {
 	return &conn.DatabasePool{Pool: p, Database: database}
 }
+
+// A Node is one Redis master: independent of the others, neither replicated to
+// nor clustered with them.
+type Node struct {
+	Name string // names the node in errors and events; any text, another one for each node
+	Pool Pool   // has the connections to it; see [NewNode] for one made from an address
+}

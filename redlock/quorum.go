@@ -4,6 +4,10 @@ package redlock
 // of those that answer.
 func quorum(n int) int { return n/2 + 1 }
 
+// smallNodes is the number of nodes up to which what is by node comes without an allocation
+// of its own.
+const smallNodes = 5
+
 // A tally counts the votes of a round.
 type tally struct {
 	yes  int

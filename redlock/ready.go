@@ -5,8 +5,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/seed6c881748/redlock/internal/node"
 )
 
 // Making a connection is not answering a request: with TLS, a password and a far node it
@@ -79,19 +77,4 @@ func (r *core) connected(ctx context.Context) error {
 			return ErrClosed
 		}
 	}
-}
-
-// unasked is the error of an attempt that was ended, by cause, before any node was
-// asked.
-func (a *acquisition) unasked(ctx context.Context, number int, cause error) error {
-	c := newClaim(a.resources, a.keys, a.o.owner, a.ttl, len(a.r.nodes))
-	rd := a.r.newRound(ctx, OpLock, c, node.Command{}, node.LockRequest, decideLock, number)
-	for i, n := range a.r.nodes {
-		b := ballot{err: n.Unreached(), stance: node.Silent}
-		if b.err == nil {
-			b.err = ErrPending
-		}
-		rd.skip(i, b)
-	}
-	return a.endedBy(cause, rd.quorumError(ErrNoQuorum))
 }

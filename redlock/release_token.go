@@ -125,7 +125,7 @@ func (r *Redlock) releaseForeign(ctx context.Context, c *claim) (*round, verdict
 	_ = r.connected(context.WithoutCancel(ctx)) // What the end of the Redlock comes to, the nodes say.
 	t := r.wakeReader(c)
 	rd := r.newRound(ctx, OpRelease, c, c.ReleaseCommand(time.Now()), node.Release, decideUnlock, 0)
-	t.round, rd.task.Voter = rd, t
+	t.next, rd.task.Voter = rd, t
 	ask := node.Task{Kind: node.Ask, Command: lifeCommand(c.keys, c.token), Voter: &lifeReader{claim: c}, Limit: r.defaults.nodeTimeout}
 	now := time.Now()
 	for i, n := range r.nodes {

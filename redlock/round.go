@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed6c881748/redlock/internal/admission"
 	"github.com/seed6c881748/redlock/internal/node"
 )
 
@@ -62,8 +63,6 @@ type smallRound struct {
 	requests [smallNodes]node.Request
 	ballots  [smallNodes]ballot
 }
-
-const smallNodes = 5
 
 // A ballot is a vote as a round keeps it: a Vote without the node's name, and with what a
 // refusal says apart, as most votes are none.
@@ -399,4 +398,32 @@ func (rd *round) quorumError(reason error) *QuorumError {
 		Votes: rd.copyVotes(), reason: reason,
 		prefix: rd.r.defaults.prefix, cut: v == undecided,
 	}
+}
+
+// leaveLocked gives the round's place back when its votes decide it, or when none is
+// pending. That the caller has given up does not: what it has asked is still the nodes'
+// to do, and calls that end early would overload them. rd.mu is held.
+func (rd *round) leaveLocked(now time.Time) {
+	v := rd.judge(rd.tally, rd.r.need, len(rd.ballots))
+	if v == undecided && rd.pending > 0 {
+		return
+	}
+	took := now.Sub(rd.start)
+	rd.r.admission.Leave(admission.Sample{
+		Took: took, Timeout: rd.admitted, Answered: v == granted || v == taken, Late: v == noQuorum && took >= rd.task.Limit,
+	}, now)
+	rd.admitted = 0
+}
+
+// raiseLate says whether the answer of node i is a grant that has come late and has to
+// be raised, too: to wait for it until the next raise would be to wait for those that
+// do not answer. It is the caller's to ask then, unless ask is still to come. rd.mu is
+// held.
+func (rd *round) raiseLate(i int, out node.Outcome) (late, send bool) {
+	req := &rd.requests[i] // In other rounds than a raise, exact is 0.
+	if out.Stance != node.Yes || out.Fence >= rd.grants.exact || req.Task != nil {
+		return false, false
+	}
+	req.Task = &rd.task
+	return true, rd.asked
 }

@@ -1,6 +1,8 @@
 package redlock
 
 import (
+	"time"
+
 	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/quarantine"
 )
@@ -58,6 +60,15 @@ const (
 local maxFence = 9007199254740991`
 )
 
+// A fencing is what an attempt with fencing needs besides its claim. All attempts of a
+// call share it.
+type fencing struct {
+	keys     []any // the resources' keys, then their counters
+	counters []any // the latter
+	life     any   // of the counters in ms, boxed
+	fence    int64 // the lock's, once there is one
+}
+
 // fencedLockScript is the lock script with fencing.
 //
 //	KEYS  the resources' keys, their counters, then the session's tombstone
@@ -90,6 +101,14 @@ if longest then return {longest, holder, owner} end
 `+fenceLua+`
 return fence
 `, decodeFenced(decodeLock)))
+
+// newFencing returns the fencing of a lock on these resources, whose counters live for so
+// long.
+func newFencing(prefix string, resources []string, keys []any, life time.Duration) *fencing {
+	f := &fencing{life: serverMillis(life)}
+	f.keys, f.counters = counterKeys(prefix, resources, keys)
+	return f
+}
 
 // counterKeys returns the resources' keys with their counters behind them, and the latter
 // alone.

@@ -180,14 +180,14 @@ return answer
 }
 
 // queueCommand is the lock command of a client that has waited for some time, and goes on
-// if it is refused. w are the resources' keys and their bells; args are the lock request's;
+// if it is refused. keys are the resources' and their bells; channel is the client's; args are the lock request's;
 // f is nil without fencing.
-func queueCommand(w *queueKeys, args []any, f *fencing, waited, life time.Duration, byTurn bool) node.Command {
-	argv := []any{args[0], args[1], w.r.channel, waited.Microseconds(), serverMillis(life), flag(byTurn)}
+func queueCommand(keys []any, channel any, args []any, f *fencing, waited, life time.Duration, byTurn bool) node.Command {
+	argv := []any{args[0], args[1], channel, waited.Microseconds(), serverMillis(life), flag(byTurn)}
 	if f == nil {
-		return node.Command{Script: queueScript, Keys: w.keys, Args: argv}
+		return node.Command{Script: queueScript, Keys: keys, Args: argv}
 	}
-	return node.Command{Script: fencedQueueScript, Keys: slices.Concat(w.keys, f.counters), Args: append(argv, args[2:]...)}
+	return node.Command{Script: fencedQueueScript, Keys: slices.Concat(keys, f.counters), Args: append(argv, args[2:]...)}
 }
 
 // addBells puts the resources' keys and their bells into space, which has room for them.
@@ -241,8 +241,8 @@ if ARGV[1] ~= '' and redis.call('EXISTS', KEYS[1]) == 0 and redis.call('DEL', KE
 `+tellLua(`ARGV[1]`), decodeTold("pass"))
 
 // passCommand is for one resource; its release has the name, the digest of the token.
-func passCommand(w *queueKeys, name string, leave bool) node.Command {
-	return node.Command{Script: passScript, Keys: w.keys, Args: []any{name, w.r.channel, flag(leave)}}
+func passCommand(keys []any, channel any, name string, leave bool) node.Command {
+	return node.Command{Script: passScript, Keys: keys, Args: []any{name, channel, flag(leave)}}
 }
 
 // decodeTold reads the answer of a script that ends with tellLua.

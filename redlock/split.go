@@ -149,3 +149,16 @@ func leads(digest string, votes []Vote) bool {
 	}
 	return mine > 0
 }
+
+const (
+	// minSplit is the least time that a split vote gets, if the node timeout
+	// allows it; splitPaces is how many round trips it gets where those take long.
+	minSplit   = 100 * time.Millisecond
+	splitPaces = 8
+)
+
+// splitLimit is how long a split vote may take to be resolved, where a round
+// trip takes pace.
+func splitLimit(nodeTimeout, pace time.Duration) time.Duration {
+	return min(nodeTimeout, max(minSplit, splitPaces*pace))
+}

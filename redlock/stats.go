@@ -1,6 +1,13 @@
 package redlock
 
-import "github.com/seed6c881748/redlock/internal/node"
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/seed6c881748/redlock/internal/node"
+)
 
 // Stats is a snapshot of a Redlock's state and counters. It belongs to the caller.
 type Stats struct {
@@ -73,7 +80,7 @@ func (r *Redlock) Stats() Stats {
 		Raised:        r.counters.raised.Load(),
 		Woken:         r.counters.woken.Load(),
 		EventsDropped: r.events.dropped.Load(),
-		HoldsEnded:    r.counters.holds.stats(),
+		HoldsEnded:    holdsEnded(&r.counters.holds),
 	}
 	s.Asking, s.Queued, s.Window = r.admission.Stats()
 	for _, n := range r.nodes {
@@ -89,4 +96,53 @@ func nodeStats(n *node.Node) NodeStats {
 		Node: n.Name, Up: s.Up, Err: s.Down, Abstains: s.Abstains, Backlog: s.Backlog, Listens: s.Listens,
 		Unknown: s.Unknown, Cleaned: s.Released, PendingReleases: s.Owed, Connects: s.Connects,
 	}
+}
+
+func holdsEnded(c *holdCounters) HoldsEnded {
+	return HoldsEnded{
+		Released: c.released.Load(), Expired: c.expired.Load(), Lost: c.lost.Load(), MaxHold: c.maxHold.Load(), Closed: c.closed.Load(),
+	}
+}
+
+// String returns which nodes are up and how many locks there are. It does no I/O.
+func (r *Redlock) String() string {
+	if err := r.invalid(); err != nil {
+		return plain(err)
+	}
+	stats := r.Stats()
+	nodes := make([]string, len(stats.Nodes))
+	for i, n := range stats.Nodes {
+		switch {
+		case n.Up:
+			nodes[i] = n.Node + " up"
+		case n.Err != nil:
+			nodes[i] = n.Node + " down"
+		default:
+			nodes[i] = n.Node + " not connected yet"
+		}
+	}
+	return fmt.Sprintf("redlock over %d nodes, quorum %d (%s): %d held, %d waiting",
+		len(nodes), r.need, strings.Join(nodes, ", "), stats.Held, stats.Waiting)
+}
+
+// Format prints what String returns, whatever the verb.
+func (r *Redlock) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, r.String()) }
+
+// MarshalJSON returns the fields by their names, as usual, but for Err and Abstains, which are
+// their texts, empty for none.
+func (n NodeStats) MarshalJSON() ([]byte, error) {
+	type fields NodeStats // Without this method.
+	return json.Marshal(struct {
+		fields
+
+		Err, Abstains string
+	}{fields(n), textOf(n.Err), textOf(n.Abstains)})
+}
+
+// textOf is the text of an error, empty for none.
+func textOf(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
 }

@@ -3,7 +3,6 @@ package redlock
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/node"
@@ -112,7 +111,7 @@ func (l *Lock) release(ctx context.Context, now time.Time) (*round, verdict) {
 		l.claim.leaveUntil(l.start.Add(l.o.minHold))
 	}
 	rd := l.r.newRound(ctx, OpUnlock, l.claim, l.claim.ReleaseCommand(now), node.Release, decideUnlock, 0)
-	t.round, rd.task.Voter = rd, t
+	t.next, rd.task.Voter = rd, t
 	for i, n := range l.r.nodes {
 		// When a release is repeated: asked again, a node that has already removed
 		// the key would seem to have lost it.
@@ -164,13 +163,4 @@ func (l *Lock) unlockReason(v verdict, late bool) error {
 	default:
 		return ErrNoQuorum
 	}
-}
-
-// orClosed has the error of a lock's round match ErrClosed, too, if nodes were not
-// asked because of Close.
-func orClosed(err *QuorumError) error {
-	if slices.ContainsFunc(err.Votes, func(v Vote) bool { return errors.Is(v.Err, ErrClosed) }) {
-		return &waitError{op: err.Op, resources: err.Resources, cause: ErrClosed, last: err}
-	}
-	return err
 }

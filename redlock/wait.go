@@ -197,15 +197,6 @@ func (w *waiter) recent(s waiting.State) time.Time {
 	return time.Now().Add(-age)
 }
 
-// refusal is the error of an attempt that was not cut short; nil otherwise.
-func refusal(err error) *QuorumError {
-	no := (*QuorumError)(nil)
-	if cut := (*waitError)(nil); !errors.As(err, &cut) {
-		errors.As(err, &no)
-	}
-	return no
-}
-
 // forOthers is the refusal of an attempt as others in line may be told it, nil if there is none.
 // The caller may do with its own what it likes.
 func forOthers(err error) error {
@@ -277,4 +268,16 @@ func (r *core) ended(ctx context.Context) error {
 	default:
 		return ctx.Err()
 	}
+}
+
+// errNoRetry is the cause in the event of a call that a user's function has ended, by a
+// panic or with its goroutine.
+var errNoRetry = errors.New("a function of WithRetryIf or WithRetryBackoff has not returned")
+
+// wait is run, and sends the event of the call's end, also if a user's function panics.
+func (a *acquisition) wait(ctx context.Context) (l *Lock, err error) {
+	err = &waitError{op: OpLock, resources: a.resources, cause: errNoRetry}
+	defer func() { a.tell(ctx, l, err) }()
+	l, err = a.run(ctx)
+	return l, err
 }

@@ -1,16 +1,11 @@
 package redlock
 
 import (
-	"cmp"
 	"context"
-	"errors"
-	"math"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/admission"
-	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/waiting"
 )
 
@@ -137,26 +132,6 @@ func (p *waitTimer) expect(why reason, err error) {
 		wait := (left + lapseMargin + rand.N(2*lapseMargin)) << p.vain
 		p.lapse = time.Now().Add(min(wait, maxWait))
 	}
-}
-
-// freeIn is the time after which need nodes may grant the lock, by what the votes
-// say of the holder's keys; false if they cannot without a release.
-func freeIn(votes []Vote, need int) (time.Duration, bool) {
-	const never = time.Duration(math.MaxInt64)
-	lefts := make([]time.Duration, 0, len(votes))
-	for _, v := range votes {
-		switch {
-		case v.stance == node.Yes || v.stance == node.Pending:
-			lefts = append(lefts, 0)
-		case v.stance == node.No && v.HolderTTL >= 0, errors.Is(v.Err, ErrQuarantined):
-			lefts = append(lefts, v.HolderTTL)
-		default:
-			lefts = append(lefts, never)
-		}
-	}
-	slices.SortFunc(lefts, func(a, b time.Duration) int { return cmp.Compare(a, b) })
-	left := lefts[need-1]
-	return left, left != never
 }
 
 // delay is how long to wait before a timed retry, by its number, from 1.

@@ -30,12 +30,16 @@ func (w *queueKeys) init(r *core, resources []string, keys, space []any) {
 	addBells(space, r.defaults.prefix, resources, keys)
 }
 
+func (w *queueKeys) lineKeys() []any { return w.keys }
+
+func (w *queueKeys) reader() node.Voter { return &wakeReader{wake: w} }
+
 // wakeReader returns the voter of an Unlock of the claim, and has the claim's releases
 // tell others from now on. The first one for a single resource, the usual case, is
 // one allocation.
 func (r *core) wakeReader(c *claim) *wakeReader {
-	if c.wake != nil {
-		return &wakeReader{wake: c.wake}
+	if w, ok := c.wake.(*queueKeys); ok {
+		return &wakeReader{wake: w}
 	}
 	small := new(struct {
 		wakeReader
@@ -68,23 +72,23 @@ func (r *core) pass(i int, key, digest string, leave bool) {
 		return // No message of ours.
 	}
 	w := r.queueKeys([]string{resource}, []any{key})
-	t := &node.Task{Kind: node.Ask, Command: passCommand(w, digest, leave), Limit: r.defaults.nodeTimeout, Voter: &wakeReader{wake: w}}
+	t := &node.Task{Kind: node.Ask, Command: passCommand(w.keys, r.channel, digest, leave), Limit: r.defaults.nodeTimeout, Voter: &wakeReader{wake: w}}
 	_ = r.nodes[i].Enqueue(&node.Request{Task: t, Index: uint16(i)}, time.Now()) // If not, they poll.
 }
 
 // A wakeReader is a voter that reads from the answers to releases who was told.
 type wakeReader struct {
-	wake  *queueKeys
-	round *round      // gets the votes, too; nil: there is none
-	told  atomic.Bool // a node has told somebody
+	wake *queueKeys
+	next node.Voter  // gets the votes, too; nil: there is none
+	told atomic.Bool // a node has told somebody
 }
 
 func (t *wakeReader) Vote(i int, out node.Outcome, at time.Time) {
 	if len(out.Told) > 0 {
 		t.read(i, out.Told)
 	}
-	if t.round != nil {
-		t.round.Vote(i, out, at)
+	if t.next != nil {
+		t.next.Vote(i, out, at)
 	}
 }
 

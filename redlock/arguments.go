@@ -1,9 +1,15 @@
 package redlock
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 )
+
+// reservedMark is in every key that the library keeps things of its own under.
+const reservedMark = "__redlock__:"
 
 const (
 	// MaxResources is how many resources one lock may have. A node carries out a
@@ -43,4 +49,42 @@ func keysOf(prefix string, resources []string) ([]string, []any, error) {
 		return nil, nil, fmt.Errorf("redlock: the keys of %d resources have %d bytes: at most %d are allowed", len(resources), bytes, maxKeyBytes)
 	}
 	return resources, keys, nil
+}
+
+// unique returns the resources sorted, each once.
+func unique(resources []string) []string {
+	s := slices.Clone(resources)
+	slices.Sort(s)
+	return slices.Compact(s)
+}
+
+// isReserved reports whether a key lies where the library keeps things of its
+// own: under this prefix or another client's.
+func isReserved(key string) bool { return strings.Contains(key, reservedMark) }
+
+// This file is about calls that no node has to be asked for: on something that is no
+// Redlock or no Lock, or without a context. Methods that return an error return one of
+// these, the others panic with it.
+var (
+	errNilRedlock  = errors.New("redlock: nil *Redlock: did New return an error?")
+	errZeroRedlock = errors.New("redlock: this Redlock is a zero value: make it with New")
+	errNilLock     = errors.New("redlock: nil *Lock: did the call that should have made it return an error?")
+	errZeroLock    = errors.New("redlock: this Lock is a zero value: only a Redlock makes locks")
+	errNilContext  = errors.New("redlock: nil context")
+	errNilFunc     = errors.New("redlock: nil function")
+	errNilGuard    = errors.New("redlock: nil *Guard")
+)
+
+// must panics with err if it is not nil.
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+// mustHaveContext panics if ctx is nil.
+func mustHaveContext(ctx context.Context) {
+	if ctx == nil {
+		panic(errNilContext)
+	}
 }
