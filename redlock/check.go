@@ -15,6 +15,7 @@ import (
 	"github.com/seed6c881748/redlock/internal/fitness"
 	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/quarantine"
+	"github.com/seed6c881748/redlock/internal/tokens"
 )
 
 // Check finds out whether the nodes are fit for Redlock: it looks for misconfigurations that
@@ -88,7 +89,7 @@ func (r *Redlock) checked(n *node.Node, key string) fitness.Node {
 		Name: n.Name, Source: n.Source, UnusedKey: n.UnusedKey(),
 		// As a resource's could be, and none is: it ends with 128 random bits. To lock a
 		// resource of the user's instead would be to get in somebody's way.
-		ResourceKey: r.defaults.prefix + "redlock-check:" + newToken(),
+		ResourceKey: r.defaults.prefix + "redlock-check:" + tokens.New(),
 		Down:        n.Unreached,
 		Alive: func(ctx context.Context) bool {
 			if !n.IsUp() {

@@ -360,3 +360,15 @@ func isOverload(err error) bool {
 	}
 	return unasked > len(no.Votes)-no.Need
 }
+
+// heldBy says in a few words who holds a resource on a node: its label, if it has one,
+// and the digest of its token.
+func heldBy(holder, owner string, ttl time.Duration) string {
+	if owner != "" {
+		holder = fmt.Sprintf("%q (%s)", owner, holder)
+	}
+	if ttl < 0 {
+		return fmt.Sprintf("held by %s without expiry", holder)
+	}
+	return fmt.Sprintf("held by %s for %v", holder, ttl)
+}

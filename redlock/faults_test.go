@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/internal/tokens"
 )
 
 // warm makes all connections, so that a test's times are those of requests.
@@ -127,7 +128,7 @@ func TestTakenAndUnreachableAreToldApart(t *testing.T) {
 		require.ErrorIs(t, err, ErrTaken)
 		require.NotErrorIs(t, err, ErrNoQuorum)
 		votes := votesOf(t, err)
-		assert.Equal(t, digest("somebody"), votes[2].Holder)
+		assert.Equal(t, tokens.Digest("somebody"), votes[2].Holder)
 		assert.InDelta(t, ttl, votes[2].HolderTTL, float64(time.Millisecond))
 		require.Error(t, votes[0].Err)
 		require.Error(t, votes[1].Err)

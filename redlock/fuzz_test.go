@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/internal/tokens"
 )
 
 // hostile is a server that answers with what a test gives it.
@@ -118,7 +119,7 @@ func tryHostile(t *testing.T, h hostile) {
 			_ = err.Error()
 		}
 		start = time.Now()
-		_ = r.Release(context.Background(), []string{"a"}, newToken())
+		_ = r.Release(context.Background(), []string{"a"}, tokens.New())
 		require.LessOrEqual(t, time.Since(start), DefaultNodeTimeout)
 		_, err = r.Inspect(context.Background(), "a")
 		require.NoError(t, err)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/brief"
+	"github.com/seed6c881748/redlock/internal/tokens"
 )
 
 // A Lock is a lock that was acquired: a lease that ends at Until whatever its holder does. It
@@ -131,7 +132,7 @@ func (l *Lock) errLocked(now time.Time) error {
 func (l *Lock) event(kind EventKind, op Op) Event {
 	return Event{
 		Kind: kind, Op: op, Resources: slices.Clone(l.claim.resources), Owner: l.o.owner,
-		Holder: digest(l.claim.token), Until: l.until.mono, Held: l.lasted,
+		Holder: tokens.Digest(l.claim.token), Until: l.until.mono, Held: l.lasted,
 	}
 }
 

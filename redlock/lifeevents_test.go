@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/internal/tokens"
 )
 
 func kinds(events []Event) (kinds []EventKind) {
@@ -50,7 +51,7 @@ func TestEachCallEndsWithAnEvent(t *testing.T) {
 			assert.Equal(t, op, e[i].Op)
 			assert.Equal(t, "me", e[i].Owner)
 			if i != 1 {
-				assert.Equal(t, digest(l.Token()), e[i].Holder)
+				assert.Equal(t, tokens.Digest(l.Token()), e[i].Holder)
 				assert.Equal(t, []string{"a", "b"}, e[i].Resources)
 			}
 		}
@@ -171,7 +172,7 @@ func TestTheEndOfAHoldIsAnEvent(t *testing.T) {
 			assert.Equal(t, ended, e[0].Time)
 			assert.Equal(t, ended.Sub(start), e[0].Held)
 			assert.Equal(t, []string{"a"}, e[0].Resources)
-			assert.Equal(t, digest(l.Token()), e[0].Holder)
+			assert.Equal(t, tokens.Digest(l.Token()), e[0].Holder)
 			assert.Equal(t, l.Until(), e[0].Until)
 			assert.Equal(t, "v", inCtx)
 			assert.Equal(t, k.count, r.Stats().HoldsEnded)

@@ -12,6 +12,7 @@ import (
 	"github.com/seed6c881748/redlock/internal/conn"
 	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/quarantine"
+	"github.com/seed6c881748/redlock/internal/tokens"
 	"github.com/seed6c881748/redlock/internal/waiting"
 )
 
@@ -79,7 +80,7 @@ func New(nodes []Node, opts ...Option) (*Redlock, error) {
 	}
 	r.keeper.init(r.calls, r.wall)
 	r.queue = waiting.NewQueue(len(nodes), r.need, r.pass)
-	r.channel = o.prefix + reservedMark + channelMark + newToken()[:16]
+	r.channel = o.prefix + reservedMark + channelMark + tokens.New()[:16]
 	r.ears = node.Subscriptions{Need: r.need, Channel: r.channel, Message: r.message, Changed: r.queue.Listening}
 	seen := make(map[string]int, len(nodes))
 	for i, n := range nodes {
@@ -97,7 +98,7 @@ func New(nodes []Node, opts ...Option) (*Redlock, error) {
 		}
 		seen[n.Name] = i
 		c := node.Config{
-			Name: n.Name, Pool: n.Pool, Session: o.prefix + reservedMark + "s:" + newToken()[:16],
+			Name: n.Name, Pool: n.Pool, Session: o.prefix + reservedMark + "s:" + tokens.New()[:16],
 			Timeout: o.nodeTimeout, ConnectTimeout: o.connectTimeout,
 			Crowd: r.admission.UnansweredLimit(), Scripts: handshakeScripts, Observer: &nodeObserver{&r.core, n.Name},
 		}

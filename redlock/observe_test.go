@@ -18,6 +18,7 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/internal/tokens"
 )
 
 // recorder is a hook that keeps what it is told.
@@ -274,7 +275,7 @@ func TestInspectShowsWhoHoldsAResource(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, 3, in.Need)
 		assert.True(t, in.Held)
-		assert.Equal(t, digest(l.Token()), in.Holder)
+		assert.Equal(t, tokens.Digest(l.Token()), in.Holder)
 		assert.True(t, strings.HasPrefix(l.Token(), strings.TrimSuffix(in.Token, "…")))
 		assert.Len(t, strings.TrimSuffix(in.Token, "…"), 8)
 		assert.InDelta(t, ttl-time.Second, in.TTL, float64(20*time.Millisecond))

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/quarantine"
+	"github.com/seed6c881748/redlock/internal/tokens"
 )
 
 // The defaults of the options. Retry count, delay, jitter and drift factor are those of
@@ -309,7 +310,7 @@ func (o *options) validate() error {
 	case strings.Contains(o.prefix, reservedMark):
 		return fmt.Errorf("redlock: prefix %q: %q is reserved", o.prefix, reservedMark)
 	}
-	return checkOwner(o.owner)
+	return tokens.CheckLabel(o.owner)
 }
 
 // checkHold reports whether the min hold is too long for a lock of this ttl.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/internal/tokens"
 )
 
 // A label with all that could break a Lua pattern, a format or a reply.
@@ -43,11 +44,11 @@ func TestARefusalShowsTheHoldersLabel(t *testing.T) {
 						if !errors.Is(v.Err, ErrPending) { // The decision may come before the last.
 							refused++
 							assert.Equal(t, oddOwner, v.Owner)
-							assert.Equal(t, digest(l.Token()), v.Holder)
+							assert.Equal(t, tokens.Digest(l.Token()), v.Holder)
 						}
 					}
 					assert.GreaterOrEqual(t, refused, 2)
-					assert.Contains(t, err.Error(), fmt.Sprintf("held by %q (%s) for ", oddOwner, digest(l.Token())))
+					assert.Contains(t, err.Error(), fmt.Sprintf("held by %q (%s) for ", oddOwner, tokens.Digest(l.Token())))
 					assert.NotContains(t, err.Error(), l.Token()[:8])
 				}
 				_, err = b.TryLock(t.Context(), []string{"a", "b"}, time.Second)
@@ -69,11 +70,11 @@ func TestARefusalShowsTheHoldersLabel(t *testing.T) {
 				require.NoError(t, l.Unlock(t.Context()))
 				l, err = a.TryLock(t.Context(), []string{"a"}, time.Second)
 				require.NoError(t, err)
-				assert.Equal(t, "default", ownerOf(l.Token()))
+				assert.Equal(t, "default", tokens.LabelOf(l.Token()))
 				require.NoError(t, l.Unlock(t.Context()))
 				l, err = a.TryLock(t.Context(), []string{"a"}, time.Second, WithOwner(""))
 				require.NoError(t, err)
-				assert.Len(t, l.Token(), tokenLength, "without a label nothing is different")
+				assert.Len(t, l.Token(), tokens.Length, "without a label nothing is different")
 				require.NoError(t, l.Unlock(t.Context()))
 			})
 		})
@@ -89,25 +90,25 @@ func TestAForeignTokenIsNotTakenForALabel(t *testing.T) {
 		"node-redlock":         hexes[:40],
 		"RedLock.net":          "6f9619ff-8b86-d011-b42d-00cf4fc964ff",
 		"no label":             hexes[:32],
-		"an empty label":       hexes[:32] + ownerMark,
-		"31 digits":            hexes[:31] + ownerMark + "x",
-		"33 digits":            hexes[:33] + ownerMark + "x",
-		"capital digits":       strings.ToUpper(hexes[:32]) + ownerMark + "x",
+		"an empty label":       hexes[:32] + tokens.LabelMark,
+		"31 digits":            hexes[:31] + tokens.LabelMark + "x",
+		"33 digits":            hexes[:33] + tokens.LabelMark + "x",
+		"capital digits":       strings.ToUpper(hexes[:32]) + tokens.LabelMark + "x",
 		"another separator":    hexes[:32] + " owner:x",
 		"half a separator":     hexes[:32] + " owner",
-		"a separator alone":    ownerMark + "x",
-		"separator, then hex":  ownerMark + hexes[:32],
-		"a label that is long": hexes[:32] + ownerMark + strings.Repeat("x", maxOwner+1),
-		"no UTF-8":             hexes[:32] + ownerMark + "\xff\xfe",
-		"a line break":         hexes[:32] + ownerMark + "x\nlevel=ERROR",
-		"a zero":               hexes[:32] + ownerMark + "\x00",
-		"a zero before":        hexes[:31] + "\x00" + ownerMark + "x",
-		"text that turns":      hexes[:32] + ownerMark + "\u202excod",
+		"a separator alone":    tokens.LabelMark + "x",
+		"separator, then hex":  tokens.LabelMark + hexes[:32],
+		"a label that is long": hexes[:32] + tokens.LabelMark + strings.Repeat("x", tokens.MaxLabel+1),
+		"no UTF-8":             hexes[:32] + tokens.LabelMark + "\xff\xfe",
+		"a line break":         hexes[:32] + tokens.LabelMark + "x\nlevel=ERROR",
+		"a zero":               hexes[:32] + tokens.LabelMark + "\x00",
+		"a zero before":        hexes[:31] + "\x00" + tokens.LabelMark + "x",
+		"text that turns":      hexes[:32] + tokens.LabelMark + "\u202excod",
 		"nothing but a space":  " ",
 		"a long value":         strings.Repeat("a", 1<<16),
 	}
 	for name, value := range foreign {
-		assert.Empty(t, ownerOf(value), name)
+		assert.Empty(t, tokens.LabelOf(value), name)
 	}
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
@@ -130,13 +131,13 @@ func TestAForeignTokenIsNotTakenForALabel(t *testing.T) {
 			assert.Empty(t, in.Owner, name)
 			assert.LessOrEqual(t, len(in.Token), shortToken+len("…"), name)
 		}
-		longest := hexes[:32] + ownerMark + strings.Repeat("x", maxOwner)
+		longest := hexes[:32] + tokens.LabelMark + strings.Repeat("x", tokens.MaxLabel)
 		for _, n := range c.Nodes {
 			require.NoError(t, n.Set("a", longest, time.Minute))
 		}
 		in, err := r.Inspect(t.Context(), "a")
 		require.NoError(t, err)
-		assert.Equal(t, strings.Repeat("x", maxOwner), in.Owner)
+		assert.Equal(t, strings.Repeat("x", tokens.MaxLabel), in.Owner)
 	})
 }
 
@@ -149,15 +150,15 @@ func TestALabelIsCheckedBeforeAnyIO(t *testing.T) {
 		`owner label "x\ny"`:       "x\ny",
 		`owner label "\xff"`:       "\xff",
 		`owner label "\u202e"`:     "\u202e",
-		`of 129 bytes: must not e`: strings.Repeat("ü", maxOwner/2) + "x",
+		`of 129 bytes: must not e`: strings.Repeat("ü", tokens.MaxLabel/2) + "x",
 	} {
 		_, err := New(nodes, WithOwner(label))
 		require.ErrorContains(t, err, want)
 		_, err = r.TryLock(t.Context(), []string{"a"}, ttl, WithOwner(label))
 		require.ErrorContains(t, err, want)
 	}
-	require.NoError(t, checkOwner(strings.Repeat("ü", maxOwner/2)))
-	require.NoError(t, checkOwner(""))
+	require.NoError(t, tokens.CheckLabel(strings.Repeat("ü", tokens.MaxLabel/2)))
+	require.NoError(t, tokens.CheckLabel(""))
 }
 
 func TestEventsShowWhoseLockTheyAreAbout(t *testing.T) {
@@ -203,7 +204,7 @@ func TestAnswersWithoutALabel(t *testing.T) {
 		require.Equal(t, node.Outcome{Stance: node.No, Err: ErrTaken, Holder: string(d), HolderTTL: 5 * time.Millisecond}, out, s.Name)
 		out = s.Decode([]any{int64(5), d, []byte("me")})
 		require.Equal(t, node.Outcome{Stance: node.No, Err: ErrTaken, Holder: string(d), Owner: "me", HolderTTL: 5 * time.Millisecond}, out, s.Name)
-		for _, label := range []string{"", "x\ny", "\xff", strings.Repeat("x", maxOwner+1)} {
+		for _, label := range []string{"", "x\ny", "\xff", strings.Repeat("x", tokens.MaxLabel+1)} {
 			out = s.Decode([]any{int64(5), d, []byte(label)})
 			require.ErrorIs(t, out.Err, ErrTaken)
 			require.Empty(t, out.Owner, "what is no label is not shown")
@@ -222,16 +223,16 @@ func TestAnswersWithoutALabel(t *testing.T) {
 }
 
 func FuzzOwnerOf(f *testing.F) {
-	for _, s := range []string{"", oddOwner, strings.Repeat("a", 32) + ownerMark + oddOwner, strings.Repeat("a", 40)} {
+	for _, s := range []string{"", oddOwner, strings.Repeat("a", 32) + tokens.LabelMark + oddOwner, strings.Repeat("a", 40)} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		if label := ownerOf(s); label != "" {
-			require.NoError(t, checkOwner(label))
-			require.Equal(t, s[:tokenLength]+ownerMark+label, s)
+		if label := tokens.LabelOf(s); label != "" {
+			require.NoError(t, tokens.CheckLabel(label))
+			require.Equal(t, s[:tokens.Length]+tokens.LabelMark+label, s)
 		}
-		if checkOwner(s) == nil {
-			require.Equal(t, s, ownerOf(newClaim(nil, nil, s, ttl, 1).token))
+		if tokens.CheckLabel(s) == nil {
+			require.Equal(t, s, tokens.LabelOf(newClaim(nil, nil, s, ttl, 1).token))
 		}
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/internal/tokens"
 )
 
 // What other Redlock clients (redsync, node-redlock) do on a node.
@@ -38,7 +39,7 @@ func TestRealForeignLocksExcludeOurs(t *testing.T) {
 	for _, v := range votesOf(t, err) {
 		if errors.Is(v.Err, ErrTaken) {
 			refused++
-			assert.Equal(t, digest(foreignToken), v.Holder)
+			assert.Equal(t, tokens.Digest(foreignToken), v.Holder)
 			assert.InDelta(t, time.Minute, v.HolderTTL, float64(30*time.Second))
 		}
 	}

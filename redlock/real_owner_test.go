@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/internal/tokens"
 )
 
 // A lock with a label excludes clients that know nothing of labels, and shows its label to
@@ -33,7 +34,7 @@ func TestRealALockWithALabel(t *testing.T) {
 			assert.Equal(t, "string", admin(t, n, "TYPE", "a"))
 			assert.False(t, foreignLock(t, n, "a", time.Minute))
 			for _, script := range []string{foreignUnlock, foreignExtend} {
-				assert.Equal(t, int64(0), admin(t, n, "EVAL", script, 1, "a", l.Token()[:tokenLength], 1))
+				assert.Equal(t, int64(0), admin(t, n, "EVAL", script, 1, "a", l.Token()[:tokens.Length], 1))
 			}
 		}
 		_, try := other.TryLock(t.Context(), []string{"a"}, time.Minute, opts...)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/node"
+	"github.com/seed6c881748/redlock/internal/tokens"
 )
 
 // Release releases a lock that another process took: resources and token are what
@@ -55,7 +56,7 @@ func (r *Redlock) Release(ctx context.Context, resources []string, token string)
 	if err := r.misused(ctx); err != nil {
 		return err
 	}
-	if err := checkToken(token); err != nil {
+	if err := tokens.Check(token); err != nil {
 		return err
 	}
 	resources, keys, err := keysOf(r.defaults.prefix, resources)
@@ -82,19 +83,6 @@ func (r *Redlock) Release(ctx context.Context, resources []string, token string)
 	}
 	r.released.end(t)
 	return t.result
-}
-
-// checkToken reports whether a token is none that this library has made. It does not show
-// it: what is no token may be another secret.
-func checkToken(token string) error {
-	switch {
-	case token == "":
-		return errors.New("redlock: empty token")
-	case len(token) == tokenLength && isHex(token), ownerOf(token) != "":
-		return nil
-	default:
-		return fmt.Errorf("redlock: malformed token of %d bytes: must be what Token of the lock's handle says", len(token))
-	}
 }
 
 // unknownLife is for how long the keys of a token may live whose ttl is not known. It is no

@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/internal/tokens"
 )
 
 func TestReleaseByAnotherProcess(t *testing.T) {
@@ -104,7 +105,7 @@ func TestReleaseChecksItsArgumentsBeforeAnyIO(t *testing.T) {
 	pool := forbidden{t}
 	r, err := New([]Node{{"a", pool}, {"b", pool}, {"c", pool}})
 	require.NoError(t, err)
-	good := newToken()
+	good := tokens.New()
 	ok := []string{"x"}
 	for _, c := range []struct {
 		want      string
@@ -116,9 +117,9 @@ func TestReleaseChecksItsArgumentsBeforeAnyIO(t *testing.T) {
 		{"malformed token of 33 bytes", ok, good + "a"},
 		{"malformed token of 32 bytes", ok, strings.Repeat("G", 32)},
 		{"malformed token of 32 bytes", ok, strings.ToUpper(strings.Repeat("a", 32))},
-		{"malformed token of 39 bytes", ok, good + ownerMark},
-		{"malformed token of 41 bytes", ok, good + ownerMark + "\xffx"},
-		{"malformed token", ok, good + ownerMark + strings.Repeat("x", maxOwner+1)},
+		{"malformed token of 39 bytes", ok, good + tokens.LabelMark},
+		{"malformed token of 41 bytes", ok, good + tokens.LabelMark + "\xffx"},
+		{"malformed token", ok, good + tokens.LabelMark + strings.Repeat("x", tokens.MaxLabel+1)},
 		{"malformed token", ok, "somebody's password"},
 		{"no resources", nil, good},
 		{"empty resource", []string{"x", ""}, good},
@@ -328,7 +329,7 @@ func TestAFullBacklogRefusesReleasesOfForeignTokens(t *testing.T) {
 		warm(t, worker)
 		require.NoError(t, c.Nodes[0].Hang())
 		fillBacklog(t, worker.nodes[0])
-		err := worker.Release(t.Context(), []string{"a"}, newToken())
+		err := worker.Release(t.Context(), []string{"a"}, tokens.New())
 		require.ErrorIs(t, err, ErrNoQuorum)
 		require.ErrorContains(t, err, node.ErrBacklog.Error())
 
@@ -341,7 +342,7 @@ func TestAFullBacklogRefusesReleasesOfForeignTokens(t *testing.T) {
 		require.Equal(t, node.MaxBacklog, worker.Stats().Nodes[0].PendingReleases)
 		// Nothing is left of those after an hour, so others have the place.
 		time.Sleep(unknownLife + time.Second)
-		require.ErrorIs(t, worker.Release(t.Context(), []string{"a"}, newToken()), ErrNoQuorum)
+		require.ErrorIs(t, worker.Release(t.Context(), []string{"a"}, tokens.New()), ErrNoQuorum)
 		require.Equal(t, 1, worker.Stats().Nodes[0].PendingReleases)
 	})
 }

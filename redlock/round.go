@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/admission"
 	"github.com/seed6c881748/redlock/internal/node"
+	"github.com/seed6c881748/redlock/internal/tokens"
 )
 
 // A round is one operation on all nodes in parallel. The caller goes on at the
@@ -291,7 +292,7 @@ func (rd *round) eventLocked(kind EventKind, err error) {
 	}
 	e := Event{
 		Kind: kind, Op: rd.op, Resources: append([]string(nil), rd.claim.resources...), Attempt: rd.attempt,
-		Votes: rd.votesLocked(), Took: time.Since(rd.start), Err: err, Owner: ownerOf(rd.claim.token),
+		Votes: rd.votesLocked(), Took: time.Since(rd.start), Err: err, Owner: tokens.LabelOf(rd.claim.token),
 	}
 	if err == nil {
 		e.Until = rd.until.mono

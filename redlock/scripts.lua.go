@@ -6,6 +6,7 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/quarantine"
+	"github.com/seed6c881748/redlock/internal/tokens"
 )
 
 // This file and its sisters, scripts_*.lua.go for waiting, fencing and quarantine, are
@@ -32,10 +33,6 @@ var guardedScripts, otherScripts = quarantine.Guarded(handshakeScripts)
 
 // guardMark ends the key of the quarantine's marker.
 const guardMark = "q"
-
-// digestLua shortens a token to what may be shown to others: a token is what
-// it takes to release a lock. digest in claim.go is its twin.
-const digestLua = `string.sub(redis.sha1hex(v), 1, 12)`
 
 // lockScript sets every key to the token, or none.
 //
@@ -77,7 +74,7 @@ for i = 1, n do
     local left = redis.call('PTTL', KEYS[i])
     if not longest or left < 0 or (longest >= 0 and left > longest) then
       longest = left
-      holder, owner = ` + digestLua + `, ` + ownerLua + `
+      holder, owner = ` + tokens.DigestLua + `, ` + tokens.LabelLua + `
     end
   end
 end`
@@ -126,7 +123,7 @@ func decodeOwner(end []any) (owner string, ok bool) {
 		return "", true
 	}
 	label, ok := end[0].([]byte)
-	return shownOwner(string(label)), ok
+	return tokens.ShownLabel(string(label)), ok
 }
 
 // extendScript moves the expiry of every key to the ttl from now, or of none.
@@ -317,7 +314,7 @@ func decodeHeld(name string) func(any) node.Outcome {
 var inspectScript = node.NewScript("inspect", `
 local v = redis.call('GET', KEYS[1])
 if not v then return 0 end
-return {string.sub(v, 1, 9), redis.call('PTTL', KEYS[1]), `+digestLua+`, `+ownerLua+`}
+return {string.sub(v, 1, 9), redis.call('PTTL', KEYS[1]), `+tokens.DigestLua+`, `+tokens.LabelLua+`}
 `, func(reply any) node.Outcome {
 	if reply == int64(0) {
 		return node.Outcome{Stance: node.Yes}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/quarantine"
+	"github.com/seed6c881748/redlock/internal/tokens"
 )
 
 // The line of a resource on a node: a sorted set of those that wait for it there,
@@ -212,14 +213,11 @@ const releaseNameLua = `string.sub(redis.sha1hex(ARGV[1]), 1, 12)`
 // decodeMessage reads what is published of a release: the digest of its token, and the
 // resource's key.
 func decodeMessage(payload string) (key, digest string, ok bool) {
-	if len(payload) <= digestLen {
+	if len(payload) <= tokens.DigestLen {
 		return "", "", false
 	}
-	return payload[digestLen:], payload[:digestLen], true
+	return payload[tokens.DigestLen:], payload[:tokens.DigestLen], true
 }
-
-// digestLen is the length of what digestLua leaves of a token.
-const digestLen = 12
 
 // refusedToTell and stillReserved are what tellLua says instead of a channel, and ahead of
 // one.

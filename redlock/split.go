@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/node"
+	"github.com/seed6c881748/redlock/internal/tokens"
 )
 
 // When several clients ask for a resource at the same time and their requests
@@ -58,7 +59,7 @@ func (s *split) contend(ctx context.Context, b *bid) (*Lock, error) {
 			return nil, b.fail(ErrTaken) // Somebody has it, or nobody gets it in time.
 		case ended != nil:
 			return nil, b.cut(ended, ErrTaken)
-		case !leads(digest(b.claim.token), votes):
+		case !leads(tokens.Digest(b.claim.token), votes):
 			b.release(false)
 			return nil, errSplit
 		}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/conn"
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/internal/tokens"
 )
 
 // lineOf and reservationOf are the keys of a resource's line and reservation.
@@ -321,7 +322,7 @@ func TestAReleaseKeepsItsName(t *testing.T) {
 					names = append(names, args[4])
 				}
 			}))
-			name := digest(held.Token())
+			name := tokens.Digest(held.Token())
 			if told {
 				r.queue.Hear(0, "x", name)
 			} else {

@@ -1,0 +1,120 @@
+// Package tokens makes the values of locks' keys: 128 random bits, and behind them a label that
+// says to people who holds the lock.
+package tokens
+
+import (
+	"crypto/rand"
+	"crypto/sha1"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/seed6c881748/redlock/internal/brief"
+)
+
+// A lock's owner is a label that says to people who holds it; see WithOwner. It travels
+// in the token itself, so that it is there as long as the lock is, on every node that has
+// the lock, and costs no request and no key:
+//
+//	0123456789abcdef0123456789abcdef owner=host/pid
+//
+// The part before the mark is random and alone makes the token unique. It is never shown
+// beyond its first characters, as without a label. No other client's token has the form:
+// those of node-redlock, redsync and RedLock.net have no spaces, and before the mark there
+// are exactly 32 hexadecimal digits in lower case. So nothing that another client, or
+// somebody by hand, keeps secret is taken for a label.
+const (
+	LabelMark = " owner="
+
+	// Length is the length of a token without a label.
+	Length = 32
+
+	// MaxLabel bounds a label. It is sent with every request that names the token, and
+	// comes back with every refusal.
+	MaxLabel = 128
+)
+
+// CheckLabel reports what is wrong with a label.
+func CheckLabel(label string) error {
+	switch {
+	case len(label) > MaxLabel:
+		return fmt.Errorf("redlock: owner label %q… of %d bytes: must not exceed %d", strings.ToValidUTF8(label[:MaxLabel/4], ""), len(label), MaxLabel)
+	case !utf8.ValidString(label) || !brief.IsPrintable(label):
+		return fmt.Errorf("redlock: owner label %q: must be UTF-8 without control characters", label)
+	}
+	return nil
+}
+
+// LabelOf returns the label in a token, empty if there is none. LabelLua is its twin, but
+// for what is in the label: a value that is none of this library's may have any bytes
+// there.
+func LabelOf(token string) string {
+	if len(token) <= Length || !isHex(token[:Length]) {
+		return ""
+	}
+	label, ok := strings.CutPrefix(token[Length:], LabelMark)
+	if !ok {
+		return ""
+	}
+	return ShownLabel(label)
+}
+
+// ShownLabel is a label as a node has answered it; empty if it is none.
+func ShownLabel(label string) string {
+	if len(label) > MaxLabel || !utf8.ValidString(label) || !brief.IsPrintable(label) {
+		return ""
+	}
+	return label
+}
+
+func isHex(s string) bool { return strings.Trim(s, "0123456789abcdef") == "" }
+
+// LabelLua is the label in the value v: empty if v has no label, or is longer than any
+// token of this library. The pattern tells at which place the mark begins.
+var LabelLua = `(#v <= ` + strconv.Itoa(Length+len(LabelMark)+MaxLabel) +
+	` and string.match(v, '^[0-9a-f]+()` + LabelMark + `.') == ` + strconv.Itoa(Length+1) +
+	` and string.sub(v, ` + strconv.Itoa(Length+len(LabelMark)+1) + `) or '')`
+
+// New returns 128 random bits in hexadecimal.
+func New() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // Never fails: crypto/rand ends the program instead.
+	return hex.EncodeToString(b[:])
+}
+
+// Digest is what a refusal shows of a token; DigestLua is its twin.
+func Digest(token string) string {
+	sum := sha1.Sum([]byte(token))
+	return hex.EncodeToString(sum[:6])
+}
+
+// DigestLua shortens a token to what may be shown to others: a token is what
+// it takes to release a lock. Digest is its twin.
+const DigestLua = `string.sub(redis.sha1hex(v), 1, 12)`
+
+// DigestLen is the length of what DigestLua leaves of a token.
+const DigestLen = 12
+
+// Check reports whether a token is none that this library has made. It does not show
+// it: what is no token may be another secret.
+func Check(token string) error {
+	switch {
+	case token == "":
+		return errors.New("redlock: empty token")
+	case len(token) == Length && isHex(token), LabelOf(token) != "":
+		return nil
+	default:
+		return fmt.Errorf("redlock: malformed token of %d bytes: must be what Token of the lock's handle says", len(token))
+	}
+}
+
+// WithLabel returns a token with a label, none if it is empty.
+func WithLabel(token, label string) string {
+	if label == "" {
+		return token
+	}
+	return token + LabelMark + label
+}
