@@ -127,7 +127,7 @@ func (a *acquisition) turnedAway(ctx context.Context, why error, number int) err
 
 // tell sends the event of a call that has asked for a lock.
 func (a *acquisition) tell(ctx context.Context, l *Lock, err error) {
-	if !a.r.events.on() {
+	if !a.r.events.On() {
 		return
 	}
 	took := time.Since(a.began)
@@ -136,14 +136,14 @@ func (a *acquisition) tell(ctx context.Context, l *Lock, err error) {
 		e := l.event(EventAcquired, OpLock)
 		l.mu.Unlock()
 		e.Attempt, e.Took, e.Waited, e.Fence = l.attempts, took, l.start.Sub(a.began), l.Fence()
-		a.r.events.send(ctx, e)
+		a.r.events.Send(ctx, e)
 		return
 	}
 	e := Event{Kind: EventNotAcquired, Op: OpLock, Resources: slices.Clone(a.resources), Owner: a.o.owner, Took: took, Err: err}
 	if qe := (*QuorumError)(nil); errors.As(err, &qe) {
 		e.Attempt, e.Votes = qe.Attempt, slices.Clone(qe.Votes)
 	}
-	a.r.events.send(ctx, e)
+	a.r.events.Send(ctx, e)
 }
 
 // errSplit: the votes are split so that no token is known to have a quorum.

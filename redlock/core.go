@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/admission"
+	"github.com/seed6c881748/redlock/internal/clockwatch"
+	"github.com/seed6c881748/redlock/internal/dispatch"
 	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/quarantine"
 	"github.com/seed6c881748/redlock/internal/waiting"
@@ -19,10 +21,10 @@ type core struct {
 	nodes    []*node.Node
 	need     int
 	defaults options // not changed after New
-	events   *dispatcher
+	events   *dispatch.Dispatcher[Event]
 	counters counters
 	held     heldLocks
-	keeper   keeper
+	watch    *clockwatch.Watch
 	queue    *waiting.Queue
 	ready    readiness
 	ears     node.Subscriptions
@@ -118,7 +120,7 @@ func (o *nodeObserver) Deaf(why error) { o.send(Event{Kind: EventPolling, Err: w
 
 func (o *nodeObserver) send(e Event) {
 	e.Node = o.name
-	o.r.events.send(context.Background(), e)
+	o.r.events.Send(context.Background(), e)
 }
 
 type counters struct {

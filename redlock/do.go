@@ -32,7 +32,7 @@ func (r *Redlock) Do(ctx context.Context, resources []string, ttl time.Duration,
 		return err
 	}
 	defer r.calls.exit()
-	ctx = r.events.call(ctx)
+	ctx = r.events.Call(ctx)
 	l, err := a.wait(ctx)
 	if err != nil {
 		return err

@@ -4,8 +4,9 @@ import (
 	"context"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
+
+	"github.com/seed6c881748/redlock/internal/dispatch"
 )
 
 // An Op is an operation of a Redlock.
@@ -162,111 +163,6 @@ type Event struct {
 // cancelled; for events of nodes it is empty.
 type Hook func(ctx context.Context, e Event)
 
-const maxEvents = 4096
-
-// A dispatcher calls the hook. Its goroutine exists while events wait.
-type dispatcher struct {
-	hook    Hook // nil: nobody listens
-	dropped atomic.Int64
-	calls   atomic.Uint64 // named so far
-
-	mu      sync.Mutex
-	waiting []hookCall
-	running bool
-	idle    chan struct{} // closed when running ends; nil while nobody waits for that
-}
-
-type hookCall struct {
-	ctx   context.Context //nolint:containedctx // It is carried to the hook, not kept.
-	event Event
-}
-
-// on reports whether it is worth making an event.
-func (d *dispatcher) on() bool { return d.hook != nil }
-
-type callKey struct{}
-
-// call returns ctx with a name for a call, which its events get, if somebody listens.
-func (d *dispatcher) call(ctx context.Context) context.Context {
-	if d.hook == nil {
-		return ctx
-	}
-	return context.WithValue(ctx, callKey{}, d.calls.Add(1))
-}
-
-// send queues an event. It never blocks, so it may be called under locks.
-func (d *dispatcher) send(ctx context.Context, e Event) {
-	if d.hook == nil {
-		return
-	}
-	e.Time = time.Now()
-	e.Call, _ = ctx.Value(callKey{}).(uint64)
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if len(d.waiting) >= maxEvents {
-		d.dropped.Add(1)
-		return
-	}
-	d.waiting = append(d.waiting, hookCall{context.WithoutCancel(ctx), e})
-	if !d.running {
-		d.running = true
-		go d.run()
-	}
-}
-
-func (d *dispatcher) run() {
-	var calls []hookCall
-	ended := false
-	defer func() {
-		if !ended {
-			// The hook has ended its goroutine (testing's FailNow does). Go on with
-			// the rest on another one. A panic ends the process all the same.
-			d.mu.Lock()
-			d.waiting = append(calls, d.waiting...)
-			d.mu.Unlock()
-			go d.run()
-		}
-	}()
-	for {
-		d.mu.Lock()
-		calls, d.waiting = d.waiting, nil
-		if len(calls) == 0 {
-			d.running = false
-			if d.idle != nil {
-				close(d.idle)
-				d.idle = nil
-			}
-			ended = true
-			d.mu.Unlock()
-			return
-		}
-		d.mu.Unlock()
-		for len(calls) > 0 {
-			c := calls[0]
-			calls = calls[1:]
-			d.hook(c.ctx, c.event)
-		}
-	}
-}
-
-// drain waits until every event has been delivered, or for ctx.
-func (d *dispatcher) drain(ctx context.Context) {
-	d.mu.Lock()
-	if !d.running {
-		d.mu.Unlock()
-		return
-	}
-	if d.idle == nil {
-		d.idle = make(chan struct{})
-	}
-	idle := d.idle
-	d.mu.Unlock()
-	select {
-	case <-idle:
-	case <-ctx.Done():
-	}
-}
-
 // overloads sends the events about attempts that are turned away: thousands are in a
 // second, so one event stands for many.
 type overloads struct {
@@ -278,8 +174,8 @@ type overloads struct {
 // overloadEvery is the least time between two events.
 const overloadEvery = time.Second
 
-func (o *overloads) report(ctx context.Context, events *dispatcher, e *QuorumError) {
-	if !events.on() {
+func (o *overloads) report(ctx context.Context, events *dispatch.Dispatcher[Event], e *QuorumError) {
+	if !events.On() {
 		return
 	}
 	o.mu.Lock()
@@ -289,9 +185,12 @@ func (o *overloads) report(ctx context.Context, events *dispatcher, e *QuorumErr
 	if !o.last.IsZero() && now.Sub(o.last) < overloadEvery {
 		return
 	}
-	events.send(ctx, Event{
+	events.Send(ctx, Event{
 		Kind: EventOverloaded, Op: e.Op, Resources: slices.Clone(e.Resources), Attempt: e.Attempt,
 		Votes: slices.Clone(e.Votes), Err: e.clone(), TurnedAway: o.unsent,
 	})
 	o.last, o.unsent = now, 0
 }
+
+// stamp completes an event that is sent, of the call with that number.
+func stamp(e *Event, now time.Time, call uint64) { e.Time, e.Call = now, call }

@@ -46,7 +46,7 @@ func (l *Lock) extend(ctx context.Context, ttl time.Duration, h *hold) error {
 		return &waitError{op: OpExtend, resources: l.claim.resources, cause: err}
 	}
 	if h == nil { // A hold's extensions belong to the KeepAlive or Do.
-		ctx = l.r.events.call(ctx)
+		ctx = l.r.events.Call(ctx)
 	}
 	began := time.Now()
 	err := l.extendNow(ctx, ttl, h)

@@ -153,14 +153,14 @@ func (l *Lock) heldFor(now time.Time) time.Duration {
 
 // tell sends an event about the lock, of a call that began at began and ends with err.
 func (l *Lock) tell(ctx context.Context, kind EventKind, op Op, began time.Time, err error) {
-	if !l.r.events.on() {
+	if !l.r.events.On() {
 		return
 	}
 	l.mu.Lock()
 	e := l.event(kind, op)
 	l.mu.Unlock()
 	e.Took, e.Err = time.Since(began), err
-	l.r.events.send(ctx, e)
+	l.r.events.Send(ctx, e)
 }
 
 // The String methods are for logs. Without them, fmt would print the fields: the token, by

@@ -35,7 +35,7 @@ import (
 func (l *Lock) KeepAlive(ctx context.Context) context.Context {
 	must(l.invalid())
 	mustHaveContext(ctx)
-	return l.keepAlive(l.r.events.call(ctx))
+	return l.keepAlive(l.r.events.Call(ctx))
 }
 
 // keepAlive is KeepAlive for a call that has a name already, as that of Do.
@@ -130,7 +130,7 @@ func (l *Lock) keep(ctx context.Context, cancel context.CancelCauseFunc) error {
 				return ErrMaxHold
 			}
 		}
-		if err := l.r.keeper.add(h); err != nil {
+		if err := l.r.watch.Add(h); err != nil {
 			return err
 		}
 		l.hold = h
@@ -208,7 +208,7 @@ func (h *hold) extend() {
 		h.warned = true
 		e := l.event(EventHoldAtRisk, OpExtend)
 		e.Err, e.Held = err, l.heldFor(now)
-		l.r.events.send(ctx, e)
+		l.r.events.Send(ctx, e)
 	}
 	h.schedule(h.retry())
 }
@@ -259,9 +259,9 @@ func (h *hold) look() {
 	}
 }
 
-// jumped is called when the clocks have moved against each other, be it by slewing:
+// Jumped is called when the clocks have moved against each other, be it by slewing:
 // the end may have come, or be so near that the next extension is overdue.
-func (h *hold) jumped() {
+func (h *hold) Jumped() {
 	h.look()
 	l := h.lock
 	l.mu.Lock()
@@ -272,8 +272,8 @@ func (h *hold) jumped() {
 	}
 }
 
-// end ends the contexts for the reason cause, nil for a release.
-func (h *hold) end(cause error) {
+// End ends the contexts for the reason cause, nil for a release.
+func (h *hold) End(cause error) {
 	h.lock.mu.Lock()
 	end := h.endLocked(cause, time.Now())
 	h.lock.mu.Unlock()
@@ -288,13 +288,13 @@ func (h *hold) endLocked(cause error, now time.Time) func() {
 	}
 	h.over, h.cause = true, cause
 	h.lock.r.counters.holds.count(cause)
-	if h.lock.r.events.on() {
+	if h.lock.r.events.On() {
 		e := h.lock.event(EventHoldEnded, OpExtend)
 		e.Err = cause
 		if h.lock.ended == nil {
 			e.Held = h.lock.heldFor(now) // After ErrMaxHold and ErrClosed the lock goes on.
 		}
-		h.lock.r.events.send(h.values, e)
+		h.lock.r.events.Send(h.values, e)
 	}
 	if h.next != nil && h.next.Stop() {
 		h.busy = false
@@ -317,7 +317,7 @@ func (h *hold) leave() {
 	h.expiry.Stop()
 	h.lock.mu.Unlock()
 	if !left {
-		h.lock.r.keeper.remove(h)
+		h.lock.r.watch.Remove(h)
 	}
 }
 

@@ -9,7 +9,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/seed6c881748/redlock/internal/admission"
+	"github.com/seed6c881748/redlock/internal/clockwatch"
 	"github.com/seed6c881748/redlock/internal/conn"
+	"github.com/seed6c881748/redlock/internal/dispatch"
 	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/quarantine"
 	"github.com/seed6c881748/redlock/internal/tokens"
@@ -68,7 +70,7 @@ func New(nodes []Node, opts ...Option) (*Redlock, error) {
 		core: core{
 			need:      quorum(len(nodes)),
 			defaults:  o,
-			events:    &dispatcher{hook: o.hook},
+			events:    dispatch.New(o.hook, stamp),
 			admission: admission.New(),
 			calls:     newCalls(),
 		},
@@ -78,7 +80,7 @@ func New(nodes []Node, opts ...Option) (*Redlock, error) {
 	if o.quarantine > 0 {
 		r.guard = quarantine.New(o.prefix+reservedMark+guardMark, len(nodes), o.quarantine, guardedScripts)
 	}
-	r.keeper.init(r.calls, r.wall)
+	r.watch = clockwatch.New(r.calls.enter, r.calls.exit, r.wall)
 	r.queue = waiting.NewQueue(len(nodes), r.need, r.pass)
 	r.channel = o.prefix + reservedMark + channelMark + tokens.New()[:16]
 	r.ears = node.Subscriptions{Need: r.need, Channel: r.channel, Message: r.message, Changed: r.queue.Listening}
@@ -142,7 +144,7 @@ func (r *Redlock) TryLock(ctx context.Context, resources []string, ttl time.Dura
 		return nil, err
 	}
 	defer r.calls.exit()
-	ctx = r.events.call(ctx)
+	ctx = r.events.Call(ctx)
 	l, err := a.attempt(ctx, 1)
 	a.tell(ctx, l, err)
 	return l, err
@@ -173,7 +175,7 @@ func (r *Redlock) Lock(ctx context.Context, resources []string, ttl time.Duratio
 		return nil, err
 	}
 	defer r.calls.exit()
-	return a.wait(r.events.call(ctx))
+	return a.wait(r.events.Call(ctx))
 }
 
 // acquisition checks the arguments of a Lock or TryLock and enters the call.
@@ -198,7 +200,7 @@ func (r *Redlock) prepare(ctx context.Context, resources []string, ttl time.Dura
 		return nil, err
 	}
 	a := &acquisition{r: &r.core, o: &r.defaults, ttl: ttl}
-	if r.events.on() {
+	if r.events.On() {
 		a.began = time.Now()
 	}
 	if len(opts) > 0 {
@@ -272,13 +274,13 @@ func (r *Redlock) Close(ctx context.Context) error {
 	}
 	defer close(r.done)
 	r.admission.Close(ErrClosed)
-	r.keeper.close()
+	r.watch.Close(ErrClosed)
 	select {
 	case <-r.calls.quiet:
 	case <-ctx.Done():
 	}
 	r.disconnect(ctx)
-	r.events.drain(ctx)
+	r.events.Drain(ctx)
 	return ctx.Err()
 }
 

@@ -287,7 +287,7 @@ func (rd *round) decideLocked(err error) {
 }
 
 func (rd *round) eventLocked(kind EventKind, err error) {
-	if !rd.r.events.on() || err == nil && rd.grants != nil && rd.grants.fence == 0 {
+	if !rd.r.events.On() || err == nil && rd.grants != nil && rd.grants.fence == 0 {
 		return // Without a fence it is no lock yet; what comes of it says the next round.
 	}
 	e := Event{
@@ -300,7 +300,7 @@ func (rd *round) eventLocked(kind EventKind, err error) {
 			e.Until = rd.extension.lapse.later(rd.until).mono // An extension never shortens.
 		}
 	}
-	rd.r.events.send(rd.ctx, e)
+	rd.r.events.Send(rd.ctx, e)
 }
 
 // giveUp ends the waiting for a decision because of err. Votes still come in

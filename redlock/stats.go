@@ -66,7 +66,7 @@ func (r *Redlock) Stats() Stats {
 	must(r.invalid())
 	s := Stats{
 		Held:          r.held.count(),
-		Kept:          r.keeper.count(),
+		Kept:          r.watch.Count(),
 		Waiting:       int(r.counters.waiting.Load()),
 		Acquired:      r.counters.acquired.Load(),
 		Extended:      r.counters.extended.Load(),
@@ -79,7 +79,7 @@ func (r *Redlock) Stats() Stats {
 		Splits:        r.counters.splits.Load(),
 		Raised:        r.counters.raised.Load(),
 		Woken:         r.counters.woken.Load(),
-		EventsDropped: r.events.dropped.Load(),
+		EventsDropped: r.events.Dropped(),
 		HoldsEnded:    holdsEnded(&r.counters.holds),
 	}
 	s.Asking, s.Queued, s.Window = r.admission.Stats()

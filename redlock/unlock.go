@@ -45,7 +45,7 @@ func (l *Lock) Unlock(ctx context.Context) error { //nolint:contextcheck // It i
 	if ctx == nil {
 		ctx = context.Background() // Or a node's goroutine would panic.
 	}
-	return l.unlock(l.r.events.call(ctx))
+	return l.unlock(l.r.events.Call(ctx))
 }
 
 // unlock is Unlock for a call that has a name already, as that of Do.

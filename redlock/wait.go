@@ -235,11 +235,11 @@ func (w *waiter) share(told error, number int) error {
 
 // report sends an event about the waiting, after an attempt that failed with err.
 func (w *waiter) report(ctx context.Context, attempts int, err error) {
-	if r := w.a.r; r.events.on() {
+	if r := w.a.r; r.events.On() {
 		if no := refusal(err); no != nil {
 			err = no.clone()
 		}
-		r.events.send(ctx, Event{
+		r.events.Send(ctx, Event{
 			Kind: EventWaiting, Op: OpLock, Resources: slices.Clone(w.a.resources), Owner: w.a.o.owner, Attempt: attempts,
 			Took: time.Since(w.place.Began()), Position: r.queue.Position(w.place), Err: err,
 		})

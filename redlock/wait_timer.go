@@ -36,7 +36,7 @@ func (p *waitTimer) rearm(head bool, number int) {
 	// together, they take fewer system calls. For 10 000 waiters of 100 resources that is
 	// 0.05 instead of 0.2 of a core.
 	if grid := o.retryJitter / 2; head && grid > 0 {
-		rest := grid - now.Add(d).Sub(p.w.a.r.keeper.born)%grid
+		rest := grid - now.Add(d).Sub(p.w.a.r.watch.Born())%grid
 		if d += rest; d > o.retryDelay+o.retryJitter {
 			d -= grid
 		}

@@ -1,4 +1,6 @@
-package redlock
+// Package clockwatch has locks look at their end again when the clocks have moved against each
+// other.
+package clockwatch
 
 import (
 	"sync"
@@ -14,42 +16,48 @@ const (
 	jump = time.Millisecond
 )
 
-// A keeper knows the holds of a Redlock. The timers of the holds run on the
+// A Watch knows the holds of a Redlock. The timers of the holds run on the
 // monotonic clock, which may stand still while the machine sleeps and knows
-// nothing of a wall clock that is set; so the keeper compares the two, for all
+// nothing of a wall clock that is set; so the watch compares the two, for all
 // holds together, and has them look again when one has moved against the other.
-type keeper struct {
-	calls *calls
+type Watch struct {
+	enter func() error // counts a hold as a running call
+	exit  func()
 	wall  func() time.Duration // what is added to the wall clock
 	born  time.Time
 
 	mu     sync.Mutex // after a Lock's
-	holds  map[watched]struct{}
+	holds  map[Hold]struct{}
 	ticker *time.Timer
 	skew   time.Duration // the wall clock less the monotonic one, at the last look
 }
 
-// A watched is a lock whose end is watched.
-type watched interface {
-	jumped()         // the clocks have moved against each other
-	end(cause error) // the contexts are to end
+// A Hold is a lock whose end is watched.
+type Hold interface {
+	Jumped()         // the clocks have moved against each other
+	End(cause error) // the contexts are to end
 }
 
-func (k *keeper) init(calls *calls, wall func() time.Duration) {
-	k.calls, k.wall, k.born = calls, wall, time.Now()
+// New returns a watch without holds. enter counts a hold as a running call until exit, or says
+// why there may be none any more; wall is what is added to the wall clock.
+func New(enter func() error, exit func(), wall func() time.Duration) *Watch {
+	return &Watch{enter: enter, exit: exit, wall: wall, born: time.Now()}
 }
 
-// add enters a hold as a running call; after Close it returns ErrClosed.
-func (k *keeper) add(h watched) error {
+// Born is when the watch was made.
+func (k *Watch) Born() time.Time { return k.born }
+
+// Add enters a hold as a running call; if there may be none any more, it returns why.
+func (k *Watch) Add(h Hold) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	// Under mu, so that Close, which asks for all holds after it has closed, gets
 	// this one or lets it not be added.
-	if err := k.calls.enter(); err != nil {
+	if err := k.enter(); err != nil {
 		return err
 	}
 	if k.holds == nil {
-		k.holds = make(map[watched]struct{})
+		k.holds = make(map[Hold]struct{})
 	}
 	if len(k.holds) == 0 {
 		k.skew = k.skewNow()
@@ -63,39 +71,41 @@ func (k *keeper) add(h watched) error {
 	return nil
 }
 
-func (k *keeper) remove(h watched) {
+// Remove forgets a hold, which was added.
+func (k *Watch) Remove(h Hold) {
 	k.mu.Lock()
 	delete(k.holds, h)
 	if len(k.holds) == 0 {
 		k.ticker.Stop()
 	}
 	k.mu.Unlock()
-	k.calls.exit()
+	k.exit()
 }
 
-func (k *keeper) all() []watched {
+func (k *Watch) all() []Hold {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	all := make([]watched, 0, len(k.holds))
+	all := make([]Hold, 0, len(k.holds))
 	for h := range k.holds {
 		all = append(all, h)
 	}
 	return all
 }
 
-func (k *keeper) count() int {
+// Count returns how many holds there are.
+func (k *Watch) Count() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return len(k.holds)
 }
 
-func (k *keeper) skewNow() time.Duration {
+func (k *Watch) skewNow() time.Duration {
 	now := time.Now()
 	return now.Round(0).Sub(k.born.Round(0)) + k.wall() - now.Sub(k.born)
 }
 
 // compare is the ticker.
-func (k *keeper) compare() {
+func (k *Watch) compare() {
 	k.mu.Lock()
 	if len(k.holds) == 0 {
 		k.mu.Unlock()
@@ -110,14 +120,14 @@ func (k *keeper) compare() {
 	k.mu.Unlock()
 	if moved > jump || moved < -jump {
 		for _, h := range k.all() {
-			h.jumped()
+			h.Jumped()
 		}
 	}
 }
 
-// close ends all contexts. The holds stay until their locks are released.
-func (k *keeper) close() {
+// Close ends all contexts for the given reason. The holds stay until their locks are released.
+func (k *Watch) Close(cause error) {
 	for _, h := range k.all() {
-		h.end(ErrClosed)
+		h.End(cause)
 	}
 }

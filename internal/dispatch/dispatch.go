@@ -1,0 +1,126 @@
+// Package dispatch calls a hook with events, one at a time and in order, on a goroutine of its
+// own, so that whoever sends one is never held up.
+package dispatch
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// most is how many events may wait.
+const most = 4096
+
+// A Dispatcher calls a hook. Its goroutine exists while events wait.
+type Dispatcher[E any] struct {
+	hook    func(ctx context.Context, e E) // nil: nobody listens
+	stamp   func(e *E, now time.Time, call uint64)
+	dropped atomic.Int64
+	calls   atomic.Uint64 // named so far
+
+	mu      sync.Mutex
+	waiting []hookCall[E]
+	running bool
+	idle    chan struct{} // closed when running ends; nil while nobody waits for that
+}
+
+type hookCall[E any] struct {
+	ctx   context.Context //nolint:containedctx // It is carried to the hook, not kept.
+	event E
+}
+
+// New returns a dispatcher to hook, which may be nil. stamp completes each event, with the number
+// of the call that its context belongs to; 0: none.
+func New[E any](hook func(ctx context.Context, e E), stamp func(e *E, now time.Time, call uint64)) *Dispatcher[E] {
+	return &Dispatcher[E]{hook: hook, stamp: stamp}
+}
+
+// Dropped is how many events were dropped, because too many waited.
+func (d *Dispatcher[E]) Dropped() int64 { return d.dropped.Load() }
+
+// On reports whether it is worth making an event.
+func (d *Dispatcher[E]) On() bool { return d.hook != nil }
+
+type callKey struct{}
+
+// Call returns ctx with a name for a call, which its events get, if somebody listens.
+func (d *Dispatcher[E]) Call(ctx context.Context) context.Context {
+	if d.hook == nil {
+		return ctx
+	}
+	return context.WithValue(ctx, callKey{}, d.calls.Add(1))
+}
+
+// Send queues an event. It never blocks, so it may be called under locks.
+func (d *Dispatcher[E]) Send(ctx context.Context, e E) {
+	if d.hook == nil {
+		return
+	}
+	call, _ := ctx.Value(callKey{}).(uint64)
+	d.stamp(&e, time.Now(), call)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.waiting) >= most {
+		d.dropped.Add(1)
+		return
+	}
+	d.waiting = append(d.waiting, hookCall[E]{context.WithoutCancel(ctx), e})
+	if !d.running {
+		d.running = true
+		go d.run()
+	}
+}
+
+func (d *Dispatcher[E]) run() {
+	var calls []hookCall[E]
+	ended := false
+	defer func() {
+		if !ended {
+			// The hook has ended its goroutine (testing's FailNow does). Go on with
+			// the rest on another one. A panic ends the process all the same.
+			d.mu.Lock()
+			d.waiting = append(calls, d.waiting...)
+			d.mu.Unlock()
+			go d.run()
+		}
+	}()
+	for {
+		d.mu.Lock()
+		calls, d.waiting = d.waiting, nil
+		if len(calls) == 0 {
+			d.running = false
+			if d.idle != nil {
+				close(d.idle)
+				d.idle = nil
+			}
+			ended = true
+			d.mu.Unlock()
+			return
+		}
+		d.mu.Unlock()
+		for len(calls) > 0 {
+			c := calls[0]
+			calls = calls[1:]
+			d.hook(c.ctx, c.event)
+		}
+	}
+}
+
+// Drain waits until every event has been delivered, or for ctx.
+func (d *Dispatcher[E]) Drain(ctx context.Context) {
+	d.mu.Lock()
+	if !d.running {
+		d.mu.Unlock()
+		return
+	}
+	if d.idle == nil {
+		d.idle = make(chan struct{})
+	}
+	idle := d.idle
+	d.mu.Unlock()
+	select {
+	case <-idle:
+	case <-ctx.Done():
+	}
+}
