@@ -122,9 +122,10 @@ type Vote struct {
 	Err error
 
 	// Holder is, with ErrTaken, a digest of the token that holds the resource on this node:
-	// nodes that show the same digest are held by the same lock. Unlike the token it may be
-	// logged; see [Lock.Token]. It is empty if nobody has the resource and it is reserved,
-	// for the time in HolderTTL, for another waiter that was told of the release.
+	// nodes that show the same digest are held by the same lock. Where several resources are
+	// taken, it is that of the first in sorted order. Unlike the token it may be logged; see
+	// [Lock.Token]. It is empty if nobody has the resource and it is reserved, for the time in
+	// HolderTTL, for another waiter that was told of the release.
 	Holder string
 
 	// Owner is, with ErrTaken, the label that the holder has given itself with [WithOwner];
@@ -132,7 +133,7 @@ type Vote struct {
 	Owner string
 
 	// HolderTTL is, with ErrTaken, how long the holder's key still had to live, negative if
-	// the key has no expiry; with ErrQuarantined, how long the quarantine still lasts.
+	// the key has no expiry, and the longest where several resources are taken; with ErrQuarantined, how long the quarantine still lasts.
 	HolderTTL time.Duration
 
 	stance node.Stance

@@ -41,8 +41,9 @@ const guardMark = "q"
 //	1               all keys hold my token: set now, or they did already (then nothing
 //	                is changed: a request that runs twice is harmless)
 //	{pttl, digest, owner}
-//	                refused: the holder that keeps a key longest; pttl -1: no expiry;
-//	                owner is its label, empty if it has none
+//	                refused: how long the key that is kept longest still lives, -1: no
+//	                expiry; and who holds the first resource that is taken: a digest of
+//	                its token, and its label, empty if it has none
 //	0               refused: a newer connection of this session has begun, and this
 //	                request was given up; see unsettled.go
 //
@@ -62,7 +63,10 @@ return 1
 `, decodeLock))
 
 // lookLua counts the resources that hold the token, lists those that hold another
-// one, and finds out which of these is kept longest, and for how long.
+// one, and finds out for how long the longest of these is kept, and who holds the first. The
+// first, as that is the same one on all nodes: which of two holders keeps its key longest may
+// differ by a round trip from node to node, and a lock that is taken would look like a split
+// vote, which is contended for.
 var lookLua = `
 local mine, taken, longest, holder, owner = 0, {}, false, '', ''
 for i = 1, n do
@@ -72,10 +76,8 @@ for i = 1, n do
   elseif v then
     taken[#taken + 1] = i
     local left = redis.call('PTTL', KEYS[i])
-    if not longest or left < 0 or (longest >= 0 and left > longest) then
-      longest = left
-      holder, owner = ` + tokens.DigestLua + `, ` + tokens.LabelLua + `
-    end
+    if #taken == 1 then holder, owner = ` + tokens.DigestLua + `, ` + tokens.LabelLua + ` end
+    if not longest or left < 0 or (longest >= 0 and left > longest) then longest = left end
   end
 end`
 

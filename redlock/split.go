@@ -53,10 +53,15 @@ func (s *split) contend(ctx context.Context, b *bid) (*Lock, error) {
 	for {
 		s.votes = b.round
 		votes := s.gather(ctx, b)
+		mine, _ := count(votes)
 		ended := b.a.r.ended(ctx)
 		switch {
 		case top(votes) >= b.a.r.need, ended == nil && s.over():
 			return nil, b.fail(ErrTaken) // Somebody has it, or nobody gets it in time.
+		case ended == nil && mine == 0:
+			// It keeps nothing from anybody, so asking again would only disturb those who have
+			// the votes. Or this is no contest: several have held the resources for long.
+			return nil, b.fail(ErrTaken)
 		case ended != nil:
 			return nil, b.cut(ended, ErrTaken)
 		case !leads(tokens.Digest(b.claim.token), votes):

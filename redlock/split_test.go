@@ -192,3 +192,40 @@ func TestOneWinsOnTheNodesThatAreLeft(t *testing.T) {
 		})
 	}
 }
+
+// Where several hold the resources that are asked for together, all nodes name the same one,
+// whoever's keys end last there: a refusal would look like a split vote, which is contended for,
+// and somebody has had each resource for long.
+func TestResourcesOfSeveralHoldersAreNoSplitVote(t *testing.T) {
+	for _, n := range []int{3, 4, 5} {
+		inBubble(t, n, func(t *testing.T, c *testcluster.Cluster) {
+			c.SetSeed(uint64(n))
+			for _, node := range c.Nodes {
+				require.NoError(t, node.Slow(0, 2*time.Millisecond))
+			}
+			clients := []*Redlock{newRedlock(t, c), newRedlock(t, c), newRedlock(t, c), newRedlock(t, c)}
+			for i, r := range clients {
+				_, err := r.TryLock(t.Context(), []string{fmt.Sprint("warm", i)}, ttl)
+				require.NoError(t, err)
+			}
+			r, others := clients[0], clients[1:]
+			for round := range rounds(50, 5) {
+				resources := make([]string, len(others))
+				var wg sync.WaitGroup
+				for i, other := range others {
+					resources[i] = fmt.Sprintf("%d/%d", round, i)
+					wg.Go(func() {
+						_, err := other.TryLock(t.Context(), resources[i:i+1], ttl)
+						assert.NoError(t, err)
+					})
+				}
+				wg.Wait()
+				time.Sleep(10 * time.Millisecond) // All nodes have them.
+				began := time.Now()
+				_, err := r.TryLock(t.Context(), resources, ttl)
+				require.ErrorIs(t, err, ErrTaken)
+				assert.Less(t, time.Since(began), 5*time.Millisecond, "a round trip to all nodes")
+			}
+		})
+	}
+}
