@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"strings"
 	"time"
 
@@ -336,4 +337,21 @@ func (o *options) checkTTL(ttl time.Duration) error {
 		return fmt.Errorf("redlock: ttl %v: must not exceed the fence life %v", ttl, o.fenceLife)
 	}
 	return nil
+}
+
+// delay is how long to wait before a timed retry, by its number, from 1.
+func (o *options) delay(number int) time.Duration {
+	if o.backoff == nil {
+		return retryDelay(o.retryDelay, o.retryJitter)
+	}
+	d := min(max(o.backoff(number), 0), maxWait)
+	return retryDelay(d, min(o.retryJitter, d))
+}
+
+// retryDelay is uniform in delay ± jitter.
+func retryDelay(delay, jitter time.Duration) time.Duration {
+	if jitter == 0 {
+		return delay
+	}
+	return delay - jitter + rand.N(2*jitter+1)
 }

@@ -90,71 +90,60 @@ func worse(last, err error) error {
 	return err
 }
 
-// A reason is why a waiter makes an attempt, or counts one.
-type reason int
-
-const (
-	byTurn    reason = iota // it has become head, or can get in line now
-	byRelease               // it was told of a release
-	byLapse                 // the holder's keys, or a reservation, should have expired
-	byKeep                  // no attempt: it has kept what it was told of for long enough
-	byTick                  // its retry delay is over: a timed retry
-)
-
 // wait has the waiter in line until it has the lock or gives up. last is what its
 // attempts have seen so far.
 func (w *waiter) wait(ctx context.Context, attempts int, last error) (*Lock, error) {
 	a := w.a
 	a.r.counters.waiting.Add(1)
 	defer a.r.counters.waiting.Add(-1)
-	p := &waitTimer{w: w}
-	p.overload.Note(isOverload(last), true)
-	p.rearm(false, 1)
+	p := waiting.NewTimer(a.r.queue, w.place, a.pace())
+	p.Note(isOverload(last), true)
+	p.Rearm(false, 1)
 	w.report(ctx, attempts, last)
 	for ticks := 0; ; {
-		why, s, ended := p.sleep(ctx)
+		why, s, ended := p.Sleep(ctx, a.r.calls.closing, func() error { return a.r.ended(ctx) })
 		if ended != nil {
 			if told := a.r.queue.Answer(w.place, time.Time{}); told != nil && last == nil {
 				last = w.share(told, 1)
 			}
 			return nil, a.endedBy(ended, last)
 		}
-		if why == byKeep {
+		if why == waiting.ByKeep {
 			a.r.queue.PassOn(w.place)
 			continue
 		}
-		if why == byTick {
+		if why == waiting.ByTick {
 			ticks++
 		}
-		if why == byTick || why == byRelease || attempts == 0 {
+		if why == waiting.ByTick || why == waiting.ByRelease || attempts == 0 {
 			attempts++ // The other ones are a second look.
 		}
 		l, err := w.try(ctx, why, s, attempts)
 		if err == nil {
 			return l, nil
 		}
-		if why == byTurn && gaveWay(err) {
-			p.expect(why, err) // It is free, which is no failure, and nothing to ask retryIf about.
+		if why == waiting.ByTurn && gaveWay(err) {
+			expect(p, why, err) // It is free, which is no failure, and nothing to ask retryIf about.
 			continue
 		}
 		last = worse(last, err)
 		if ended := a.r.ended(ctx); ended != nil {
 			return nil, a.endedBy(ended, last)
 		}
-		if why == byTick && a.o.retryCount >= 0 && ticks >= a.o.retryCount || !a.o.retryIf(err) {
+		if why == waiting.ByTick && a.o.retryCount >= 0 && ticks >= a.o.retryCount || !a.o.retryIf(err) {
 			return nil, err
 		}
-		p.overload.Note(isOverload(err), why == byTick)
-		if why == byTick || why == byTurn && !p.ticks(s) {
-			p.rearm(s.Head, ticks+1)
+		p.Note(isOverload(err), why == waiting.ByTick)
+		if why == waiting.ByTick || why == waiting.ByTurn && !p.Ticks(s) {
+			p.Rearm(s.Head, ticks+1)
 		}
-		p.expect(why, err)
+		expect(p, why, err)
 		w.report(ctx, attempts, err)
 	}
 }
 
 // try makes an attempt, or has one that another waiter has made stand for it.
-func (w *waiter) try(ctx context.Context, why reason, s waiting.State, number int) (*Lock, error) {
+func (w *waiter) try(ctx context.Context, why waiting.Reason, s waiting.State, number int) (*Lock, error) {
 	a, q := w.a, w.a.r.queue
 	a.line, a.byTurn = nil, false
 	if !s.Head {
@@ -167,7 +156,7 @@ func (w *waiter) try(ctx context.Context, why reason, s waiting.State, number in
 	}
 	// By turn, it gets in line in any case: if it does not listen yet, it does so soon. Other
 	// attempts do so only if releases are heard of.
-	a.byTurn = why == byTurn
+	a.byTurn = why == waiting.ByTurn
 	if a.byTurn || a.r.ears.Open() {
 		if w.line == nil {
 			w.line = a.r.queueKeys(a.resources, a.keys)
@@ -175,7 +164,7 @@ func (w *waiter) try(ctx context.Context, why reason, s waiting.State, number in
 		a.line, a.waited = w.line, w.place.Began()
 	}
 	q.Begin(w.place, a.line != nil)
-	if why == byRelease {
+	if why == waiting.ByRelease {
 		a.r.counters.woken.Add(1)
 	}
 	l, err := a.attempt(ctx, number)
@@ -192,7 +181,7 @@ func (w *waiter) recent(s waiting.State) time.Time {
 	o := w.a.o
 	age := 2 * (o.retryDelay + o.retryJitter + o.nodeTimeout)
 	if s.Alone {
-		age = max(o.retryDelay-o.retryJitter, minTick)
+		age = max(o.retryDelay-o.retryJitter, waiting.MinTick)
 	}
 	return time.Now().Add(-age)
 }
@@ -280,4 +269,24 @@ func (a *acquisition) wait(ctx context.Context) (l *Lock, err error) {
 	defer func() { a.tell(ctx, l, err) }()
 	l, err = a.run(ctx)
 	return l, err
+}
+
+// pace is how often the call tries by itself.
+func (a *acquisition) pace() waiting.Pace {
+	o := a.o
+	return waiting.Pace{
+		Delay: o.delay, Longest: o.retryDelay + o.retryJitter, Grid: o.retryJitter / 2, Born: a.r.watch.Born(),
+		Limit: o.nodeTimeout, MaxWait: maxWait, Counted: o.retryCount >= 0 || o.retryIfSet,
+	}
+}
+
+// expect has the timer wait for what an attempt that failed with err has seen.
+func expect(p *waiting.Timer, why waiting.Reason, err error) {
+	no := refusal(err)
+	if no == nil {
+		p.ExpectNothing()
+		return
+	}
+	free, known := freeIn(no.Votes, no.Need)
+	p.Expect(why, holderOf(no), free, known)
 }

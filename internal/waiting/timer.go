@@ -1,0 +1,161 @@
+package waiting
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/seed6c881748/redlock/internal/admission"
+)
+
+// A Reason is why a waiter makes an attempt, or counts one.
+type Reason int
+
+const (
+	ByTurn    Reason = iota // it has become head, or can get in line now
+	ByRelease               // it was told of a release
+	ByLapse                 // the holder's keys, or a reservation, should have expired
+	ByKeep                  // no attempt: it has kept what it was told of for long enough
+	ByTick                  // its retry delay is over: a timed retry
+)
+
+// A Pace says how often a waiter tries by itself.
+type Pace struct {
+	Delay   func(number int) time.Duration // before the timed retry of this number, from 1
+	Longest time.Duration                  // of the delays
+	Grid    time.Duration                  // retries of heads that are due within it are due together; 0: none
+	Born    time.Time                      // what the grid is counted from
+	Limit   time.Duration                  // the node timeout
+	MaxWait time.Duration                  // the longest wait for an expiry
+	Counted bool                           // it has to know of each retry, also while it is no head
+}
+
+// A Timer is a waiter's sleep between two attempts. It is not safe for concurrent use.
+type Timer struct {
+	q     *Queue
+	w     *Waiter
+	pace  Pace
+	tick  time.Time // when the next timed retry is due
+	lapse time.Time // when the holder's keys should have expired; zero: not known
+	vain  int       // how often they had not, since the last timed retry
+	after string    // digest of the holder that was waited for
+
+	overload admission.Backoff
+}
+
+// NewTimer returns the timer of a waiter that is in line.
+func NewTimer(q *Queue, w *Waiter, p Pace) *Timer { return &Timer{q: q, w: w, pace: p} }
+
+// Note takes in whether an attempt has failed because of an overload, and whether it was a timed
+// one; see [admission.Backoff].
+func (p *Timer) Note(overload, timed bool) { p.overload.Note(overload, timed) }
+
+// MinTick is the least time between two timed retries of a waiter that is not
+// head, which costs no round trip that would slow it down.
+const MinTick = time.Millisecond
+
+// Rearm sets when the next timed retry is due, by its number.
+func (p *Timer) Rearm(head bool, number int) {
+	d := p.overload.Delay(p.pace.Delay(number), p.pace.Limit)
+	if !head {
+		d = max(d, MinTick)
+	}
+	now := time.Now()
+	// Retries of heads that are due at about the same time are made due at the same time:
+	// together, they take fewer system calls. For 10 000 waiters of 100 resources that is
+	// 0.05 instead of 0.2 of a core.
+	if grid := p.pace.Grid; head && grid > 0 {
+		rest := grid - now.Add(d).Sub(p.pace.Born)%grid
+		if d += rest; d > p.pace.Longest {
+			d -= grid
+		}
+	}
+	p.tick = now.Add(d)
+}
+
+// Ticks reports whether a waiter that is not head needs a timer: its retries have to
+// be counted, or nobody asks for it.
+func (p *Timer) Ticks(s State) bool {
+	return p.pace.Counted || s.Alone
+}
+
+// Sleep returns when an attempt is due. It also returns when ctx or closing has ended, with the
+// error that ended returns then.
+func (p *Timer) Sleep(ctx context.Context, closing <-chan struct{}, ended func() error) (why Reason, s State, err error) {
+	for {
+		now := time.Now()
+		s = p.q.State(p.w)
+		why, at := p.due(s)
+		if err := ended(); err != nil || !at.IsZero() && !at.After(now) {
+			return why, s, err
+		}
+		var alarm <-chan time.Time
+		var t *time.Timer
+		if !at.IsZero() {
+			t = time.NewTimer(at.Sub(now))
+			alarm = t.C
+		}
+		select {
+		case <-p.w.signal:
+		case <-alarm:
+		case <-ctx.Done():
+		case <-closing:
+		}
+		if t != nil {
+			t.Stop()
+		}
+	}
+}
+
+// due is the next reason for an attempt, and when it is due; zero: not before a
+// signal.
+func (p *Timer) due(s State) (why Reason, at time.Time) {
+	if s.Turn {
+		return ByTurn, p.w.began
+	}
+	earliest := func(w Reason, t time.Time) {
+		if !t.IsZero() && (at.IsZero() || t.Before(at)) {
+			why, at = w, t
+		}
+	}
+	if s.Head || p.Ticks(s) {
+		earliest(ByTick, p.tick)
+	}
+	if s.Head {
+		earliest(ByRelease, s.TryAt)
+		earliest(ByLapse, p.lapse)
+		earliest(ByKeep, s.KeepUntil)
+	}
+	return why, at
+}
+
+// lapseMargin is added to the expiry of a holder's keys, or of a reservation: Redis counts
+// in whole milliseconds, and others may come, too.
+const lapseMargin = 2 * time.Millisecond
+
+// Expect sets when, after an attempt that failed because of holder, enough of its keys should
+// have expired: in free, if that is known. If it was extended instead, and again, the next
+// guess is later each time: a holder that keeps a short lock is not to be asked after all the
+// time.
+func (p *Timer) Expect(why Reason, holder string, free time.Duration, known bool) {
+	p.ExpectNothing()
+	if why != ByTick && p.overload.Overloaded() {
+		// It was told of something, and could not look: it is to, without being counted.
+		p.lapse = time.Now().Add(p.overload.Look(p.pace.Limit))
+		return
+	}
+	switch {
+	case why == ByTick, holder != p.after:
+		p.vain = 0
+	case why == ByLapse:
+		p.vain = min(p.vain+1, 10)
+	}
+	p.after = holder
+	if known && free <= p.pace.MaxWait {
+		wait := (free + lapseMargin + rand.N(2*lapseMargin)) << p.vain
+		p.lapse = time.Now().Add(min(wait, p.pace.MaxWait))
+	}
+}
+
+// ExpectNothing is Expect after an attempt that was cut short.
+func (p *Timer) ExpectNothing() { p.lapse = time.Time{} }
