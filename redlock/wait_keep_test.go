@@ -113,7 +113,7 @@ func TestKeepingIsNotProlongedByThoseThatTakeThePlace(t *testing.T) {
 func TestWhoTakesAPlaceInLineGivesWay(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		slowDown(t, c)
-		distant, err := New(far(t, c, 20*time.Millisecond), WithNodeTimeout(time.Second))
+		distant, err := New(far(t, c), WithNodeTimeout(time.Second))
 		require.NoError(t, err)
 		defer func() { _ = distant.Close(context.Background()) }()
 		held, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, time.Hour)

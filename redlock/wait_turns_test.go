@@ -104,7 +104,7 @@ func TestProcessesThatHoldForNoTimeTakeTurns(t *testing.T) {
 func TestALockRightAfterAnUnlockComesAfterWhoWasTold(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		a := newRedlock(t, c)
-		distant, err := New(far(t, c, 20*time.Millisecond), WithNodeTimeout(time.Second))
+		distant, err := New(far(t, c), WithNodeTimeout(time.Second))
 		require.NoError(t, err)
 		defer func() { _ = distant.Close(context.Background()) }()
 		held, err := a.TryLock(t.Context(), []string{"x"}, time.Hour)
@@ -554,14 +554,14 @@ func TestAWaiterForSeveralHoldsNobodyUpForLong(t *testing.T) {
 	})
 }
 
-// far returns the nodes of a cluster for a client that is so far from them, one way.
-func far(t *testing.T, c *testcluster.Cluster, delay time.Duration) []Node {
+// far returns the nodes of a cluster for a client that is 20 ms from them, one way.
+func far(t *testing.T, c *testcluster.Cluster) []Node {
 	t.Helper()
 	nodes := make([]Node, len(c.Nodes))
 	for i, n := range c.Nodes {
 		p := testcluster.NewProxy(n.Dial)
 		t.Cleanup(p.Close)
-		p.SetDelay(delay, delay)
+		p.SetDelay(20*time.Millisecond, 20*time.Millisecond)
 		nodes[i] = Node{Name: n.Name(), Pool: &conn.Dialer{
 			Dial: func(ctx context.Context, _, _ string) (net.Conn, error) { return p.Dial(ctx) }, Network: "tcp", Address: n.Addr(),
 		}}
@@ -575,7 +575,7 @@ func TestAFarProcessHasItsTurns(t *testing.T) {
 		for _, n := range c.Nodes {
 			require.NoError(t, n.Slow(50*time.Microsecond, 100*time.Microsecond))
 		}
-		distant, err := New(far(t, c, 20*time.Millisecond), WithNodeTimeout(time.Second))
+		distant, err := New(far(t, c), WithNodeTimeout(time.Second))
 		require.NoError(t, err)
 		defer func() { _ = distant.Close(context.Background()) }()
 		both := []contender{{newRedlock(t, c), 4, []string{"x"}, time.Millisecond}, {distant, 4, []string{"x"}, time.Millisecond}}
@@ -589,7 +589,7 @@ func TestAFarProcessHasItsTurns(t *testing.T) {
 // its way. That one still has its turn before those that have come later.
 func TestALockInBetweenDoesNotCostTheTurn(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		distant, err := New(far(t, c, 20*time.Millisecond), WithNodeTimeout(time.Second))
+		distant, err := New(far(t, c), WithNodeTimeout(time.Second))
 		require.NoError(t, err)
 		defer func() { _ = distant.Close(context.Background()) }()
 		a := newRedlock(t, c)

@@ -94,7 +94,7 @@ type Node struct {
 	connects int64         // counter: attempts to connect
 }
 
-// A nodeConfig says what a node is made of.
+// A Config says what a node is made of.
 type Config struct {
 	Name           string
 	Pool           conn.Pool
@@ -107,6 +107,7 @@ type Config struct {
 	Observer       Observer
 }
 
+// New returns a node that has not been connected to yet.
 func New(c Config) *Node {
 	nd := &Node{
 		Name: c.Name, Source: conn.NewSource(c.Pool), Timeout: c.Timeout, epoch: time.Now(), observer: c.Observer, tombstoneKey: c.Session, crowd: c.Crowd,
@@ -299,6 +300,7 @@ type Status struct {
 	Connects int64 // attempts to connect
 }
 
+// Status returns the state of the node. It does no I/O.
 func (n *Node) Status() Status {
 	listens := n.subscription.isUp()
 	n.mu.Lock()
@@ -313,7 +315,7 @@ func (n *Node) Status() Status {
 	return s
 }
 
-// shun notes that an attempt was turned away while the node is silent. Calls with a long node
+// RefusedElsewhere notes that an attempt was turned away while the node is silent. Calls with a long node
 // timeout have all places then, and must not keep a dead connection for the others, which
 // do not get as far as to ask the node.
 func (n *Node) RefusedElsewhere(now time.Time, patience time.Duration) {

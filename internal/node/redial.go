@@ -4,6 +4,7 @@ import "time"
 
 // This file is about when a connection that has ended is made again.
 
+// How long a server is backed off from after a failure, at first and at most.
 const (
 	MinBackoff = 20 * time.Millisecond
 	MaxBackoff = time.Second

@@ -2,13 +2,14 @@ package node
 
 import "time"
 
-// A requestKind decides what happens to a request that cannot be carried out.
+// A Kind decides what happens to a request that cannot be carried out.
 type Kind uint8
 
+// The kinds of requests.
 const (
 	Ask           Kind = iota // extend, inspect: may be dropped at any time
 	LockRequest               // once written, its outcome must be settled
-	RepairRequest             // as lockKind, but never sent twice
+	RepairRequest             // as a LockRequest, but never sent twice
 	Release                   // is never dropped: if it cannot be sent, it is owed
 	pingKind
 	drainKind // the last PING of a connection that is being closed

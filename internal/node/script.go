@@ -33,6 +33,7 @@ type Outcome struct {
 	Unqueued  string   // queue: why the waiter was not put in line
 }
 
+// NewScript returns the script of that source; decode reads its replies.
 func NewScript(name, source string, decode func(any) Outcome) *Script {
 	sum := sha1.Sum([]byte(source))
 	sha := hex.EncodeToString(sum[:])
@@ -43,6 +44,7 @@ func NewScript(name, source string, decode func(any) Outcome) *Script {
 // errors.
 type Stance uint8
 
+// The stances.
 const (
 	Silent  Stance = iota // no answer: an error or a timeout
 	Pending               // not heard yet
@@ -51,6 +53,7 @@ const (
 	Gone // the no of an extension: the key is missing, nobody else has it
 )
 
+// Unexpected is the outcome of a reply that a script never gives.
 func Unexpected(name string, reply any) Outcome {
 	s := fmt.Sprintf("%v", reply)
 	if len(s) > 80 {

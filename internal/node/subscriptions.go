@@ -19,9 +19,10 @@ const (
 	// ListenFor is how long the connections are kept when nobody waits any more.
 	ListenFor = 10 * time.Second
 
-	// minRelisten and maxRelisten bound the wait before the next attempt to listen.
-	minRelisten = 50 * time.Millisecond
+	// MaxRelisten is the longest wait before the next attempt to listen, minRelisten the
+	// shortest.
 	MaxRelisten = 5 * time.Second
+	minRelisten = 50 * time.Millisecond
 )
 
 var (
@@ -65,6 +66,7 @@ type subscription struct {
 // A Complaint is a reason why waiters hear nothing from a node.
 type Complaint int
 
+// The complaints that others than a subscription have.
 const (
 	noSubscription Complaint = iota // until it works
 	NoPublish
@@ -79,7 +81,6 @@ func (e *Subscriptions) Add(n *Node) {
 }
 
 // Want says that a call waits: the listeners are started, if they do not run.
-// unwant says that it waits no more.
 func (e *Subscriptions) Want() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -99,6 +100,7 @@ func (e *Subscriptions) Want() {
 	}
 }
 
+// Unwant says that a call waits no more.
 func (e *Subscriptions) Unwant() {
 	e.mu.Lock()
 	defer e.mu.Unlock()

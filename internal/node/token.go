@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A tokenState is what is known of the traces that a token has left on every node. A
+// A Token is what is known of the traces that a token has left on every node. A
 // token is made for one attempt and never used again: with one token over several
 // attempts, what is late of an earlier attempt would act on a later one.
 type Token struct {
@@ -34,12 +34,12 @@ func (t *Token) Begin(owner TokenOwner, nodes int, ttl time.Duration) {
 type Mark uint8
 
 const (
-	// MarkSent: a lock request was handed to the connection, and neither a
+	// MarkSent says that a lock request was handed to the connection, and neither a
 	// refusal nor the answer to a release has shown that it left nothing. Or an
 	// extension has found the keys.
 	MarkSent Mark = 1 << iota
 
-	// markReleased: a release was queued. A lock request, an extension or a repair
+	// MarkReleased says that a release was queued. A lock request, an extension or a repair
 	// that is still to be sent must not be.
 	MarkReleased
 

@@ -2,17 +2,17 @@ package node
 
 import "errors"
 
-// errStale is the answer to a request that a connection which was given up delivers late.
+// ErrStale is the answer to a request that a connection which was given up delivers late.
 var ErrStale = errors.New("request of a connection that was given up")
 
-// bornLua refuses what a connection that was given up delivers late. Every script of a
+// StaleLua refuses what a connection that was given up delivers late. Every script of a
 // session begins with it: its last key is the tombstone, its last argument the
 // generation.
 const StaleLua = `
 local born = redis.call('GET', KEYS[#KEYS])
 if born and tonumber(born) > tonumber(ARGV[#ARGV]) then return 0 end`
 
-// tombstoneScript has the node refuse what earlier connections of the session may still
+// Tombstone has the node refuse what earlier connections of the session may still
 // deliver. One that comes late itself does nothing: it would let in what a newer
 // connection has refused.
 //

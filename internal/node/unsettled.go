@@ -28,7 +28,7 @@ import (
 //
 // TestUnknownModel… proves both, and finds what goes wrong without each of them.
 
-// minTombstone is the least life of a tombstone, and for how long something late is
+// MinTombstone is the least life of a tombstone, and for how long something late is
 // reckoned with. A lock request that arrives even later can set its key again, for one
 // ttl.
 const MinTombstone = time.Minute
@@ -60,7 +60,7 @@ func (n *Node) addUnsettled(q *Request) {
 	})
 }
 
-// maxForeign bounds the bytes that are kept for other processes' tokens whose release is not
+// MaxForeign bounds the bytes that are kept for other processes' tokens whose release is not
 // known to a node, or may be repeated: the keys of one may be half a megabyte.
 const MaxForeign = 64 << 20
 

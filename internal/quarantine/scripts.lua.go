@@ -88,7 +88,7 @@ type Scripts struct {
 	slow     map[*node.Script]*node.Script
 }
 
-// Guard returns the guarded ones of scripts, and those that do not grant. The first that
+// Guarded returns the guarded ones of scripts, and those that do not grant. The first that
 // grants is the one by which a handshake looks at the marker.
 func Guarded(scripts []*node.Script) (guarded *Scripts, others []*node.Script) {
 	guarded = new(Scripts)

@@ -31,13 +31,13 @@ func run(args []string, out io.Writer) (status int) {
 		err = cmd.Start()
 	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "testrun:", err)
+		_, _ = fmt.Fprintln(os.Stderr, "testrun:", err)
 		return 1
 	}
 	r := newReport(out, slices.Contains(args, "-v"))
 	r.read(events)
 	err = cmd.Wait()
-	fmt.Fprintf(out, "\nran: go test %s\n", strings.Join(args, " "))
+	_, _ = fmt.Fprintf(out, "\nran: go test %s\n", strings.Join(args, " "))
 	r.summary(time.Since(start))
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.ExitCode() > 0 {
 		return exit.ExitCode()
@@ -95,7 +95,7 @@ func (r *report) read(events io.Reader) {
 			if json.Unmarshal([]byte(line), &e) == nil && e.Action != "" {
 				r.add(e)
 			} else {
-				fmt.Fprint(r.out, line)
+				_, _ = fmt.Fprint(r.out, line)
 			}
 		}
 		if err != nil {
@@ -112,14 +112,14 @@ func (r *report) add(e event) {
 		if name == "" && strings.HasPrefix(e.Output, "FAIL\t") {
 			r.endTests(e.Package, true)
 		}
-		fmt.Fprint(r.out, brief(e.Output))
+		_, _ = fmt.Fprint(r.out, brief(e.Output))
 	case e.Action == "output":
 		if r.printed[t] == nil {
 			r.printed[t] = &strings.Builder{}
 		}
 		r.printed[t].WriteString(e.Output)
 	case e.Action == "build-output":
-		fmt.Fprint(r.out, e.Output)
+		_, _ = fmt.Fprint(r.out, e.Output)
 	case e.Action != "pass" && e.Action != "fail" && e.Action != "skip":
 		// It has begun, is paused, goes on.
 	case name == "":
@@ -168,7 +168,7 @@ func (r *report) endTests(pkg string, failed bool) {
 
 func (r *report) show(t test) {
 	if b := r.printed[t]; b != nil {
-		fmt.Fprint(r.out, b)
+		_, _ = fmt.Fprint(r.out, b)
 	}
 }
 
@@ -185,7 +185,7 @@ func brief(output string) string {
 }
 
 func (r *report) summary(length time.Duration) {
-	fmt.Fprintf(r.out, "%d tests in %d packages, %d failed, %d skipped: %.0f s\n",
+	_, _ = fmt.Fprintf(r.out, "%d tests in %d packages, %d failed, %d skipped: %.0f s\n",
 		len(r.times), r.packages, len(r.failed), r.skipped, length.Seconds())
 	slices.SortStableFunc(r.times, func(a, b took) int {
 		switch {
@@ -196,11 +196,11 @@ func (r *report) summary(length time.Duration) {
 		}
 		return 0
 	})
-	fmt.Fprintln(r.out, "the slowest:")
+	_, _ = fmt.Fprintln(r.out, "the slowest:")
 	for _, t := range r.times[:min(slowest, len(r.times))] {
-		fmt.Fprintf(r.out, "%8.2f s  %s\n", t.seconds, t.test)
+		_, _ = fmt.Fprintf(r.out, "%8.2f s  %s\n", t.seconds, t.test)
 	}
 	for _, t := range r.failed {
-		fmt.Fprintln(r.out, "FAILED:", t)
+		_, _ = fmt.Fprintln(r.out, "FAILED:", t)
 	}
 }

@@ -11,6 +11,7 @@ import (
 // A Reason is why a waiter makes an attempt, or counts one.
 type Reason int
 
+// The reasons.
 const (
 	ByTurn    Reason = iota // it has become head, or can get in line now
 	ByRelease               // it was told of a release
