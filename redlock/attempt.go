@@ -70,7 +70,6 @@ func (a *acquisition) attempt(ctx context.Context, number int) (*Lock, error) {
 			return l, err
 		}
 		if split == nil {
-			a.r.counters.splits.Add(1)
 			split = newSplit(a.o.nodeTimeout, time.Since(b.start))
 			b.split = split
 		}

@@ -33,6 +33,8 @@ type split struct {
 	asked  int           // how often it led and asked again
 	paused int           // how often it gave way
 	votes  *round        // the latest one whose votes were split
+
+	counted bool // in Stats
 }
 
 // newSplit begins the resolution of a split that took so long to come about.
@@ -64,7 +66,12 @@ func (s *split) contend(ctx context.Context, b *bid) (*Lock, error) {
 			return nil, b.fail(ErrTaken)
 		case ended != nil:
 			return nil, b.cut(ended, ErrTaken)
-		case !leads(tokens.Digest(b.claim.token), votes):
+		}
+		if !s.counted { // Only now: of an even number of nodes, too few to name a holder decide.
+			s.counted = true
+			b.a.r.counters.splits.Add(1)
+		}
+		if !leads(tokens.Digest(b.claim.token), votes) {
 			b.release(false)
 			return nil, errSplit
 		}

@@ -226,6 +226,7 @@ func TestResourcesOfSeveralHoldersAreNoSplitVote(t *testing.T) {
 				require.ErrorIs(t, err, ErrTaken)
 				assert.Less(t, time.Since(began), 5*time.Millisecond, "a round trip to all nodes")
 			}
+			assert.Zero(t, r.Stats().Splits)
 		})
 	}
 }

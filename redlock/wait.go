@@ -99,6 +99,7 @@ func (w *waiter) wait(ctx context.Context, attempts int, last error) (*Lock, err
 	p := waiting.NewTimer(a.r.queue, w.place, a.pace())
 	p.Note(isOverload(last), true)
 	p.Rearm(false, 1)
+	expect(p, waiting.ByTick, last) // Releases may never be heard of, and so no second look come.
 	w.report(ctx, attempts, last)
 	for ticks := 0; ; {
 		why, s, ended := p.Sleep(ctx, a.r.calls.closing, func() error { return a.r.ended(ctx) })

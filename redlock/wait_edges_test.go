@@ -108,6 +108,30 @@ func TestAPoolThatBlocksForASecondConnectionHoldsNobodyUp(t *testing.T) {
 	})
 }
 
+// Without a connection to listen on, a waiter knows from its first refusal when the holder's
+// keys end.
+func TestAHolderThatDiesIsNoticedWithoutASubscription(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		nodes := make([]Node, len(c.Nodes))
+		for i, n := range c.Nodes {
+			nodes[i] = Node{Name: n.Name(), Pool: &redis.Pool{
+				MaxActive: 1, MaxIdle: 1,
+				DialContext: func(ctx context.Context) (redis.Conn, error) { return n.Conn(ctx) },
+			}}
+		}
+		r, err := New(nodes)
+		require.NoError(t, err)
+		defer func() { _ = r.Close(context.Background()) }()
+		died := time.Now()
+		_, err = newRedlock(t, c).TryLock(t.Context(), []string{"x"}, time.Second)
+		require.NoError(t, err)
+		l, err := r.Lock(t.Context(), []string{"x"}, ttl, slowly()...)
+		require.NoError(t, err)
+		assert.InDelta(t, 1, time.Since(died).Seconds(), 0.01)
+		require.NoError(t, l.Unlock(t.Context()))
+	})
+}
+
 // Whoever polls often has nobody else do so once it has left.
 func TestOneThatPolledOftenAndLeftCostsNothing(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
