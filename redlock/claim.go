@@ -73,7 +73,7 @@ func (c *claim) lockCommand() node.Command {
 	return lockCommand(c.keys, c.args)
 }
 
-// wakeReader reads from the answer to a release for which no round waits who was told of it.
+// ReleaseVoter reads from the answer to a release for which no round waits who was told of it.
 func (c *claim) ReleaseVoter() node.Voter {
 	if c.wake == nil {
 		return nil
@@ -81,7 +81,7 @@ func (c *claim) ReleaseVoter() node.Voter {
 	return c.wake.reader()
 }
 
-// releaseCommand is the release of a lock or of an attempt that was cut short, which
+// ReleaseCommand is the release of a lock or of an attempt that was cut short, which
 // tell the next in line, or of one that has failed.
 func (c *claim) ReleaseCommand(now time.Time) node.Command {
 	if c.wake == nil {

@@ -127,7 +127,7 @@ func TestCloseSaysByeOnce(t *testing.T) {
 		start := time.Now()
 		done := make(chan error)
 		go func() { done <- r.Close(context.Background()) }()
-		synctest.Wait() // The bye is queued.
+		synctest.Wait() // The last PING is queued.
 		c.Nodes[0].Proxy().Reset()
 		mu.Lock()
 		gate = nil

@@ -48,7 +48,7 @@ type calls struct {
 	closing chan struct{} // closed by Close: waits and attempts end
 	quiet   chan struct{} // closed when none is running after Close
 
-	mu      sync.Mutex
+	mu      sync.Mutex // after the clock watch's; calls nothing
 	closed  bool
 	running int
 }

@@ -166,9 +166,9 @@ type Hook func(ctx context.Context, e Event)
 // overloads sends the events about attempts that are turned away: thousands are in a
 // second, so one event stands for many.
 type overloads struct {
-	mu     sync.Mutex
-	last   time.Time // when the last event was sent
-	unsent int       // turned away since then
+	mu     sync.Mutex // before the dispatcher's
+	last   time.Time  // when the last event was sent
+	unsent int        // turned away since then
 }
 
 // overloadEvery is the least time between two events.

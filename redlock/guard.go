@@ -19,7 +19,7 @@ var ErrFenced = errors.New("redlock: fenced: a later holder has been here")
 // these. It remembers nothing beyond its process: see [NewGuard] for one that goes on where an
 // earlier one has ended. The zero value is ready for use. A Guard is safe for concurrent use.
 type Guard struct {
-	mu   sync.Mutex
+	mu   sync.Mutex // before all others: Do calls fn with it
 	seen int64
 }
 

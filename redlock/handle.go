@@ -24,7 +24,7 @@ type Lock struct {
 	ttl      time.Duration // what it was taken for
 	start    time.Time     // of the attempt
 
-	mu       sync.Mutex
+	mu       sync.Mutex // after heldLocks'; before a round's and the clock watch's
 	until    deadline
 	extended time.Time     // start of the last extension that succeeded, or of the attempt
 	lasted   time.Duration // for how long it was held; set with ended

@@ -138,7 +138,7 @@ func (r *Redlock) releaseForeign(ctx context.Context, c *claim) (*round, verdict
 type lifeReader struct {
 	claim *claim
 
-	mu    sync.Mutex
+	mu    sync.Mutex // calls nothing
 	known bool
 }
 
@@ -168,7 +168,7 @@ type tokenRelease struct {
 // tokenReleases knows the releases that are running, and those that may be repeated: a node
 // that has confirmed the first one would say to the second that the lock is lost.
 type tokenReleases struct {
-	mu    sync.Mutex
+	mu    sync.Mutex // calls nothing that takes another
 	open  map[string]*tokenRelease
 	sweep int       // number at which those that have ended are swept out
 	swept time.Time // when they were, last

@@ -37,6 +37,7 @@ type round struct {
 
 	decided chan struct{} // closed at the decision, or when the caller gave up
 
+	// After a Lock's; never taken with a node's or another round's.
 	mu      sync.Mutex
 	over    bool // set with decided
 	asked   bool // ask has been called
@@ -182,7 +183,7 @@ func (rd *round) send(i int, now time.Time) {
 	}
 }
 
-// vote counts node i's answer. Later ones, and those after the timer, are
+// Vote counts node i's answer. Later ones, and those after the timer, are
 // ignored: what they have left on the node is the release's business, which
 // is queued behind the request on the same connection.
 func (rd *round) Vote(i int, out node.Outcome, at time.Time) {

@@ -162,7 +162,7 @@ func raiseCommand(args []any, fence int64, f *fencing) node.Command {
 
 // keepFenceLua has counters live on, and sets those that are below the fence to it, or
 // have been lost. It needs at, fence and keep. The PEXPIRE comes first for a server that
-// is out of memory; see tombstoneScript.
+// is out of memory; see node.Tombstone.
 const keepFenceLua = `
 for i = 1, n do
   redis.call('PEXPIRE', KEYS[at + i], keep)

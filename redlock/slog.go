@@ -34,7 +34,7 @@ func SlogHook(logger *slog.Logger) Hook {
 type slogHook struct {
 	logger *slog.Logger
 
-	mu     sync.Mutex // one hook may be given to several Redlocks
+	mu     sync.Mutex // one hook may be given to several Redlocks; the logger is called with it
 	down   map[string]bool
 	rounds map[roundKind]*roundLog
 }

@@ -128,7 +128,7 @@ func (n *serverModel) release(token uint8) node.Outcome {
 	return node.Outcome{Stance: node.Yes}
 }
 
-// tombstone is tombstoneScript.
+// tombstone is node.Tombstone.
 func (n *serverModel) tombstone(gen, life uint8) node.Outcome {
 	if n.stone > gen {
 		return node.Outcome{Stale: true}

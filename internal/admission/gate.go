@@ -31,7 +31,7 @@ var ErrTurnedAway = errors.New("admission: turned away")
 type Gate struct {
 	unansweredLimit atomic.Int64 // see UnansweredLimit
 
-	mu        sync.Mutex
+	mu        sync.Mutex // last; see above
 	window    window
 	closed    error         // what Close was given
 	busy      int           // places taken

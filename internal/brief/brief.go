@@ -1,4 +1,5 @@
-// Package brief is for texts that people read.
+// Package brief is for texts that people read: durations with few digits, and what can be shown as
+// it is. It knows nothing else of the library.
 package brief
 
 import (

@@ -1,5 +1,6 @@
 // Package clockwatch has locks look at their end again when the clocks have moved against each
-// other.
+// other: after a suspend of the machine, or when the wall clock was set. It knows both clocks, and
+// which holds there are. What a hold does then, and when its lock ends, it does not know.
 package clockwatch
 
 import (
@@ -26,7 +27,7 @@ type Watch struct {
 	wall  func() time.Duration // what is added to the wall clock
 	born  time.Time
 
-	mu     sync.Mutex // after a Lock's
+	mu     sync.Mutex // after a Lock's; enter is called with it, holds never
 	holds  map[Hold]struct{}
 	ticker *time.Timer
 	skew   time.Duration // the wall clock less the monotonic one, at the last look

@@ -37,10 +37,10 @@ var (
 type Source struct {
 	pool Pool
 
-	mu       sync.Mutex
-	stuck    int       // calls of the pool that have not returned
-	called   time.Time // when the pool was last called
-	database int       // where new connections of a *redis.Pool are, as far as is known
+	mu       sync.Mutex // the pool is called without it
+	stuck    int        // calls of the pool that have not returned
+	called   time.Time  // when the pool was last called
+	database int        // where new connections of a *redis.Pool are, as far as is known
 }
 
 // NewSource returns a Source over a pool.

@@ -23,7 +23,7 @@ type Wire struct {
 	own    bool    // a dialer's: it is redigo's own connection, and nobody else has used it
 	login  int     // answers to read ahead of all others
 
-	mu    sync.Mutex
+	mu    sync.Mutex // no other of the library's is taken with it; Abort calls the connection
 	given bool
 }
 

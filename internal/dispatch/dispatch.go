@@ -1,5 +1,6 @@
 // Package dispatch calls a hook with events, one at a time and in order, on a goroutine of its
-// own, so that whoever sends one is never held up.
+// own, so that whoever sends one is never held up. It knows that events belong to calls, which it
+// numbers. What is in an event, it does not know: a function that it is given completes them.
 package dispatch
 
 import (
@@ -19,7 +20,7 @@ type Dispatcher[E any] struct {
 	dropped atomic.Int64
 	calls   atomic.Uint64 // named so far
 
-	mu      sync.Mutex
+	mu      sync.Mutex // last: Send is called with any other held, and the hook with none
 	waiting []hookCall[E]
 	running bool
 	idle    chan struct{} // closed when running ends; nil while nobody waits for that

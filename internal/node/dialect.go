@@ -11,26 +11,26 @@ import (
 // other texts, with one more key and more arguments. What that is, it finds out in the
 // handshake of each connection.
 type Dialect interface {
-	// questions are commands that the handshake sends together with its own.
+	// Questions are commands that the handshake sends together with its own.
 	Questions() [][]any
 
-	// learn gets the answers, and may ask more on the connection. An error ends it.
+	// Learn gets the answers, and may ask more on the connection. An error ends it.
 	Learn(ctx context.Context, w *conn.Wire, answers []conn.Answer) (ConnDialect, error)
 }
 
-// A ConnDialect is the dialect on one connection. heard and abstains are called with the
+// A ConnDialect is the dialect on one connection. Heard and Abstains are called with the
 // node's mutex held, the others by the connection's writer.
 type ConnDialect interface {
-	// script is the one to send instead of s: by its source if eval; forgot says that
+	// Script is the one to send instead of s: by its source if eval; forgot says that
 	// the server has forgotten scripts since the handshake.
 	Script(s *Script, eval, forgot bool) *Script
 
 	Key() any    // comes last of the keys
 	Args() []any // come last of the arguments
 
-	// heard gets the answers to scripts of a session.
+	// Heard gets the answers to scripts of a session.
 	Heard(out Outcome, now time.Time)
 
-	// abstains says why the node grants no lock at present, as far as is known.
+	// Abstains says why the node grants no lock at present, as far as is known.
 	Abstains(now time.Time) error
 }

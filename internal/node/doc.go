@@ -8,6 +8,8 @@
 // [TokenOwner] says how its token is released, and a [Dialect] changes how scripts are
 // sent. [Subscriptions] bring messages.
 //
-// Locks of the mutexes, in order: a node's, then that of Subscriptions. Observers and
-// dialects are called with a node's held; voters are called with none.
+// The mutexes: a node's and that of Subscriptions are never held together, nor are those of
+// two nodes. Observers, token owners and dialects are called with one of them held, so they
+// must not wait, and not call a node. Voters are called with none. docs/code.md has the order
+// of all mutexes.
 package node

@@ -23,22 +23,22 @@ const (
 	nodeClosed
 )
 
-// An Observer is told what becomes of a node's connection. It is called with the node's
-// mutex held, so it must not wait, and not call the node.
+// An Observer is told what becomes of a node's connection. It is called with a mutex held, the
+// node's or, for Deaf, that of Subscriptions. So it must not wait, and not call the node.
 type Observer interface {
 	Up()            // the node is connected
 	Ended()         // its connection has ended
 	Lost(why error) // the node is down: once, until it is up again
 
-	// changed: the node is not coming any more; see node.coming.
+	// Changed: the node is not coming any more; see [Node.Coming].
 	Changed()
 
-	// settled: a connection has settled what those before it had left open: so many
+	// Settled: a connection has settled what those before it had left open: so many
 	// lock requests of unknown outcome are refused from now on, and so many releases
 	// have been carried out.
 	Settled(unknown, released int)
 
-	// deaf: waiters hear of no release from the node, and why; once, until they do.
+	// Deaf: waiters hear of no release from the node, and why; once, until they do.
 	Deaf(why error)
 }
 
@@ -68,6 +68,8 @@ type Node struct {
 	cancel context.CancelFunc
 	done   chan struct{} // closed when the node's goroutine has ended
 
+	// Never taken with a Lock's, a round's or another node's. Observer, token owners and dialect
+	// are called with it held, voters never.
 	mu                 sync.Mutex
 	work               sync.Cond // the writer waits for it: something is queued, or the end
 	state              nodeState
@@ -259,7 +261,7 @@ func (n *Node) Withdraw(q *Request) {
 	}
 }
 
-// sayBye queues the last request of the connection if the node is being closed.
+// sendDrainPing queues the last request of the connection if the node is being closed.
 // It goes behind every release. n.mu is held, and the node is up.
 func (n *Node) sendDrainPing() {
 	if n.closing && n.drainPing.queue == nil {

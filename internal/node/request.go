@@ -69,7 +69,7 @@ func (q *Request) deliver(out Outcome, at time.Time) {
 
 // A Voter waits for the answers to requests.
 type Voter interface {
-	// vote gets the outcome on node i, and when it was known. Called at most once
+	// Vote gets the outcome on node i, and when it was known. Called at most once
 	// per request, without locks.
 	Vote(i int, out Outcome, at time.Time)
 }

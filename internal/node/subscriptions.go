@@ -42,7 +42,7 @@ type Subscriptions struct {
 
 	each []*subscription
 
-	mu     sync.Mutex
+	mu     sync.Mutex  // never with a node's; an Observer is called with it
 	wanted int         // calls that wait
 	rest   *time.Timer // stops the listeners; nil: not set
 	closed bool

@@ -17,10 +17,10 @@ type Token struct {
 
 // A TokenOwner says how its token is released. Called under a node's mutex.
 type TokenOwner interface {
-	// releaseCommand is the release to send at the time now.
+	// ReleaseCommand is the release to send at the time now.
 	ReleaseCommand(now time.Time) Command
 
-	// wakeReader gets the answer to a release for which no round waits; nil: nobody does.
+	// ReleaseVoter gets the answer to a release for which no round waits; nil: nobody does.
 	ReleaseVoter() Voter
 }
 

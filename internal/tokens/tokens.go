@@ -1,5 +1,6 @@
 // Package tokens makes the values of locks' keys: 128 random bits, and behind them a label that
-// says to people who holds the lock.
+// says to people who holds the lock. It knows how a token is made, read, shortened and shown, in
+// Go and in Lua. It does not know where tokens are stored, nor what locks and releases do.
 package tokens
 
 import (

@@ -21,8 +21,8 @@ type Queue struct {
 	// free there; leave says that this process does not wait any more.
 	pass func(i int, key, digest string, leave bool)
 
-	busy  atomic.Int32 // len(byKey): an uncontended Lock looks no further
-	mu    sync.Mutex
+	busy  atomic.Int32              // len(byKey): an uncontended Lock looks no further
+	mu    sync.Mutex                // held alone: pass is called without it
 	byKey map[string]*resourceQueue // by key
 	swept time.Time
 }
