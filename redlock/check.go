@@ -74,9 +74,9 @@ func (r *Redlock) setup() *fitness.Setup {
 		Fencing:     r.defaults.fencing,
 		Polling:     r.defaults.polling,
 	}
-	if r.guard != nil {
+	if r.quarantine != nil {
 		s.Quarantine = &fitness.Quarantine{
-			MaxTTL: r.defaults.quarantine, Margin: quarantine.Margin, Key: r.guard.Marker(),
+			MaxTTL: r.defaults.quarantine, Margin: quarantine.Margin, Key: r.quarantine.Marker(),
 			Parse: func(text string) fitness.Marker { return fitness.Marker(quarantine.ParseMarker(text)) },
 		}
 	}
@@ -170,7 +170,7 @@ func (r *Redlock) Admit(ctx context.Context, nodes ...string) error {
 	var g errgroup.Group
 	for i, n := range named {
 		g.Go(func() error {
-			if err := r.guard.Admit(ctx, n, r.defaults.nodeTimeout); err != nil {
+			if err := r.quarantine.Admit(ctx, n, r.defaults.nodeTimeout); err != nil {
 				failed[i] = fmt.Errorf("redlock: admit: %s: %w", n.Name, err)
 			}
 			return nil

@@ -26,11 +26,11 @@ type claim struct {
 	// none yet. It has no lock: it is set before the first release is handed to a node, and
 	// never after that. A node's goroutines look at it for a release only, which has come to
 	// them through the node's mutex.
-	wake teller
+	wake notifier
 }
 
-// A teller has a release tell those who wait.
-type teller interface {
+// A notifier has a release tell those who wait.
+type notifier interface {
 	lineKeys() []any    // the keys of the resources, and their bells
 	reader() node.Voter // reads who was told
 }

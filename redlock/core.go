@@ -18,17 +18,17 @@ import (
 // A core is what all calls of a Redlock share. Rounds, attempts, locks and those that wait
 // know it, and not the Redlock.
 type core struct {
-	nodes    []*node.Node
-	need     int
-	defaults options // not changed after New
-	events   *dispatch.Dispatcher[Event]
-	counters counters
-	held     heldLocks
-	watch    *clockwatch.Watch
-	queue    *waiting.Queue
-	ready    readiness
-	ears     node.Subscriptions
-	guard    *quarantine.Guard // nil: there is none
+	nodes      []*node.Node
+	need       int
+	defaults   options // not changed after New
+	events     *dispatch.Dispatcher[Event]
+	counters   counters
+	held       heldLocks
+	watch      *clockwatch.Watch
+	queue      *waiting.Queue
+	ready      readiness
+	ears       node.Subscriptions
+	quarantine *quarantine.Dialect // nil: there is none
 
 	admission *admission.Gate
 	overloads overloads

@@ -37,7 +37,7 @@ func (r *Redlock) Do(ctx context.Context, resources []string, ttl time.Duration,
 	if err != nil {
 		return err
 	}
-	return l.during(ctx, a.began, fn)
+	return l.runHeld(ctx, a.began, fn)
 }
 
 // DoValue is [Redlock.Do] for a function that returns a value. The value is what fn returned,
@@ -58,8 +58,8 @@ func DoValue[T any](ctx context.Context, r *Redlock, resources []string, ttl tim
 // its goroutine.
 var errNoReturn = errors.New("redlock: the function has not returned")
 
-// during calls fn while the lock is kept, and releases it.
-func (l *Lock) during(ctx context.Context, began time.Time, fn func(ctx context.Context, lock *Lock) error) (err error) {
+// runHeld calls fn while the lock is kept, and releases it.
+func (l *Lock) runHeld(ctx context.Context, began time.Time, fn func(ctx context.Context, lock *Lock) error) (err error) {
 	kept := l.keepAlive(ctx)
 	returned := false
 	defer func() {

@@ -78,7 +78,7 @@ func New(nodes []Node, opts ...Option) (*Redlock, error) {
 	}
 	r.defaults.newOnly = ""
 	if o.quarantine > 0 {
-		r.guard = quarantine.New(o.prefix+reservedMark+guardMark, len(nodes), o.quarantine, guardedScripts)
+		r.quarantine = quarantine.New(o.prefix+reservedMark+quarantineMark, len(nodes), o.quarantine, grantingScripts)
 	}
 	r.watch = clockwatch.New(r.calls.enter, r.calls.exit, r.wall)
 	r.queue = waiting.NewQueue(len(nodes), r.need, r.pass)
@@ -104,8 +104,8 @@ func New(nodes []Node, opts ...Option) (*Redlock, error) {
 			Timeout: o.nodeTimeout, ConnectTimeout: o.connectTimeout,
 			Crowd: r.admission.UnansweredLimit(), Scripts: handshakeScripts, Observer: &nodeObserver{&r.core, n.Name},
 		}
-		if r.guard != nil {
-			c.Dialect, c.Scripts = r.guard, otherScripts
+		if r.quarantine != nil {
+			c.Dialect, c.Scripts = r.quarantine, otherScripts
 		}
 		nd := node.New(c)
 		r.ears.Add(nd)

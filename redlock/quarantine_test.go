@@ -156,7 +156,7 @@ func lockOnce(t *testing.T, r *Redlock) {
 
 func markerOf(t *testing.T, n *testcluster.Node) quarantine.Marker {
 	t.Helper()
-	text, _, err := n.Get(reservedMark + guardMark)
+	text, _, err := n.Get(reservedMark + quarantineMark)
 	require.NoError(t, err)
 	m := quarantine.ParseMarker(text)
 	require.NotEmpty(t, m.Run, text)
@@ -295,7 +295,7 @@ func TestAQuarantineDoesNotOutlastAClockThatIsSetBack(t *testing.T) {
 		for _, n := range c.Nodes {
 			m := markerOf(t, n)
 			text := fmt.Sprintf("%s waits 3 30000 %d", m.Run, m.Since.Add(time.Hour).UnixMilli())
-			require.NoError(t, n.Set(reservedMark+guardMark, text, 0))
+			require.NoError(t, n.Set(reservedMark+quarantineMark, text, 0))
 		}
 		start := time.Now()
 		l, err := r.Lock(t.Context(), []string{"x"}, ttl, slowly()...)

@@ -163,7 +163,7 @@ func TestRealAPromotedReplicaAbstains(t *testing.T) {
 	_, err = conn.Do("REPLICAOF", host, port)
 	require.NoError(t, err)
 	await(t, 30*time.Second, "the replica has the marker", func() bool {
-		_, ok, failed := replica.Get(reservedMark + guardMark)
+		_, ok, failed := replica.Get(reservedMark + quarantineMark)
 		return failed == nil && ok
 	})
 	_, err = conn.Do("REPLICAOF", "NO", "ONE") // From here on it misses what the master gets.
@@ -364,7 +364,7 @@ func TestRealAReplicaThatIsAskedTooEarlyAbstains(t *testing.T) {
 	_, err = conn.Do("REPLICAOF", host, port)
 	require.NoError(t, err)
 	await(t, 30*time.Second, "the replica has the marker", func() bool {
-		_, ok, failed := replica.Get(reservedMark + guardMark)
+		_, ok, failed := replica.Get(reservedMark + quarantineMark)
 		return failed == nil && ok
 	})
 	require.NoError(t, master.Stop())
@@ -397,7 +397,7 @@ func TestRealALateAdmitIsNotForTheNextRun(t *testing.T) {
 	require.ErrorContains(t, err, "quarantined")
 
 	conn := adminConn(t, n)
-	stale, err := redis.Int(conn.Do("EVAL", quarantine.AdmitScript.Source, 1, r.guard.Marker(), strings.Repeat("ab", 20), "1", 2000))
+	stale, err := redis.Int(conn.Do("EVAL", quarantine.AdmitScript.Source, 1, r.quarantine.Marker(), strings.Repeat("ab", 20), "1", 2000))
 	require.NoError(t, err)
 	require.Zero(t, stale)
 }
@@ -412,7 +412,7 @@ func TestRealQuarantineDoesNotKeepFromExtending(t *testing.T) {
 		"marker of another type": func(t *testing.T, n *testcluster.Node) {
 			t.Helper()
 			// In one step, as the client connects meanwhile, and writes a marker that is missing.
-			admin(t, n, "EVAL", `redis.call('DEL', KEYS[1]) return redis.call('RPUSH', KEYS[1], 'x')`, 1, reservedMark+guardMark)
+			admin(t, n, "EVAL", `redis.call('DEL', KEYS[1]) return redis.call('RPUSH', KEYS[1], 'x')`, 1, reservedMark+quarantineMark)
 		},
 		"no INFO": func(t *testing.T, n *testcluster.Node) {
 			t.Helper()
@@ -447,26 +447,26 @@ func TestRealATextOfAnEarlierRun(t *testing.T) {
 	l, err := r.TryLock(t.Context(), []string{"warm"}, time.Second)
 	require.NoError(t, err)
 	require.NoError(t, l.Unlock(t.Context()))
-	require.NotNil(t, r.nodes[0].Speaks().(*quarantine.ConnGuard).Fast(lockScript))
+	require.NotNil(t, r.nodes[0].Speaks().(*quarantine.ConnDialect).Fast(lockScript))
 	conn := adminConn(t, n)
 	known := func(s *node.Script) bool {
 		found, failed := redis.Ints(conn.Do("SCRIPT", "EXISTS", s.Hash))
 		require.NoError(t, failed)
 		return found[0] == 1
 	}
-	require.True(t, known(r.nodes[0].Speaks().(*quarantine.ConnGuard).Fast(lockScript)))
+	require.True(t, known(r.nodes[0].Speaks().(*quarantine.ConnDialect).Fast(lockScript)))
 	require.NoError(t, n.FlushScripts())
 	l, err = r.TryLock(t.Context(), []string{"x"}, time.Second)
 	require.NoError(t, err)
 	require.NoError(t, l.Unlock(t.Context()))
-	assert.False(t, known(r.nodes[0].Speaks().(*quarantine.ConnGuard).Fast(lockScript)))
-	assert.True(t, known(guardedScripts.Slow(lockScript)))
+	assert.False(t, known(r.nodes[0].Speaks().(*quarantine.ConnDialect).Fast(lockScript)))
+	assert.True(t, known(grantingScripts.Slow(lockScript)))
 
 	earlier := strings.Repeat("ab", 20)
-	g, nodes, maxTTL := r.guard, strconv.Itoa(len(r.nodes)), serverMillis(r.defaults.quarantine)
+	g, nodes, maxTTL := r.quarantine, strconv.Itoa(len(r.nodes)), serverMillis(r.defaults.quarantine)
 	require.NoError(t, n.Set(g.Marker(), earlier+" votes "+nodes+" 2000 0", time.Hour))
-	stray := guardedScripts.Fast(earlier, g.Marker(), nodes)[lockScript]
-	other := guardedScripts.Fast(earlier, "p:"+g.Marker(), nodes)[lockScript]
+	stray := grantingScripts.Fast(earlier, g.Marker(), nodes)[lockScript]
+	other := grantingScripts.Fast(earlier, "p:"+g.Marker(), nodes)[lockScript]
 	require.NotEqual(t, stray.Hash, other.Hash, "or it would hide the restart from clients with another prefix")
 	ask := func(verb string, program any, look string) any {
 		reply, failed := conn.Do(verb, program, 3, "x", "stone", g.Marker(), "token", 1000, 1, look, nodes, maxTTL)
@@ -501,7 +501,7 @@ func TestRealALargerMaxTTLIsHeardOfInEveryRequest(t *testing.T) {
 	}
 	for range 3 { // The first time, large connects.
 		require.NoError(t, try(large))
-		require.NotNil(t, large.nodes[0].Speaks().(*quarantine.ConnGuard).Fast(lockScript))
+		require.NotNil(t, large.nodes[0].Speaks().(*quarantine.ConnDialect).Fast(lockScript))
 		require.Equal(t, time.Hour, markerOf(t, n).MaxTTL)
 		require.NoError(t, try(small))
 		require.NoError(t, small.Admit(t.Context(), names(c)...))
@@ -527,7 +527,7 @@ func TestRealARefusedLookLeavesNoText(t *testing.T) {
 	c := testcluster.RunServers(t, 1)
 	n := c.Nodes[0]
 	conn := adminConn(t, n)
-	text := guardedScripts.Fast(strings.Repeat("ab", 20), "marker", "1")[lockScript]
+	text := grantingScripts.Fast(strings.Repeat("ab", 20), "marker", "1")[lockScript]
 	known := func() int {
 		found, err := redis.Ints(conn.Do("SCRIPT", "EXISTS", text.Hash))
 		require.NoError(t, err)

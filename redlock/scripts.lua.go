@@ -28,11 +28,11 @@ var handshakeScripts = []*node.Script{
 	unlockScript, leaveScript, undoScript, passScript, inspectScript, quarantine.RunScript, quarantine.AdmitScript,
 }
 
-// guardedScripts are those that grant, with quarantine, and otherScripts those that do not.
-var guardedScripts, otherScripts = quarantine.Guarded(handshakeScripts)
+// grantingScripts are those that grant, with quarantine, and otherScripts those that do not.
+var grantingScripts, otherScripts = quarantine.Wrap(handshakeScripts)
 
-// guardMark ends the key of the quarantine's marker.
-const guardMark = "q"
+// quarantineMark ends the key of the quarantine's marker.
+const quarantineMark = "q"
 
 // lockScript sets every key to the token, or none.
 //

@@ -17,14 +17,14 @@ const (
 
 var errLongReply = errors.New("the server's reply is too long")
 
-// A replyGuard follows the server's replies, ahead of redigo, and says when one is
+// A replyLimit follows the server's replies, ahead of redigo, and says when one is
 // larger than any that the library asks for. redigo allocates what a reply
 // announces before it has arrived, and reads nested arrays recursively: a few
 // bytes could exhaust the memory or the stack, and neither can be recovered from.
 //
 // It reads what the protocol (RESP2) has in common for all types: a value begins
 // with its type; a string ($) and an array (*) then have their length.
-type replyGuard struct {
+type replyLimit struct {
 	kind   byte // of the value that is being read; 0: none
 	length int  // what its header has announced so far
 	body   int  // bytes of a string that are still to come, its end included
@@ -34,57 +34,57 @@ type replyGuard struct {
 }
 
 // follow reads the next bytes.
-func (g *replyGuard) follow(b []byte) error {
+func (l *replyLimit) follow(b []byte) error {
 	for len(b) > 0 {
 		n := 1
-		if g.body > 0 {
-			n = min(g.body, len(b))
-			if g.body -= n; g.body == 0 {
-				g.todo--
+		if l.body > 0 {
+			n = min(l.body, len(b))
+			if l.body -= n; l.body == 0 {
+				l.todo--
 			}
 		} else {
-			g.header(b[0])
+			l.header(b[0])
 		}
 		b = b[n:]
-		if g.size += n; g.size > maxReply || g.values > maxValues || g.length > maxReply {
+		if l.size += n; l.size > maxReply || l.values > maxValues || l.length > maxReply {
 			return errLongReply
 		}
-		if g.kind == 0 && g.todo == 0 {
-			g.size, g.values = 0, 0
+		if l.kind == 0 && l.todo == 0 {
+			l.size, l.values = 0, 0
 		}
 	}
 	return nil
 }
 
 // header reads a byte that is not a string's.
-func (g *replyGuard) header(c byte) {
+func (l *replyLimit) header(c byte) {
 	switch {
-	case g.kind == 0:
-		if g.todo == 0 {
-			g.todo = 1
+	case l.kind == 0:
+		if l.todo == 0 {
+			l.todo = 1
 		}
-		g.kind, g.length = c, 0
+		l.kind, l.length = c, 0
 	case c == '\n':
-		g.end()
-	case g.kind != '$' && g.kind != '*':
+		l.end()
+	case l.kind != '$' && l.kind != '*':
 	case c == '-':
-		g.length = math.MinInt // Nothing follows: null.
-	case c >= '0' && c <= '9' && g.length >= 0:
-		g.length = 10*g.length + int(c-'0') // No more than ten times maxReply: it ends there.
+		l.length = math.MinInt // Nothing follows: null.
+	case c >= '0' && c <= '9' && l.length >= 0:
+		l.length = 10*l.length + int(c-'0') // No more than ten times maxReply: it ends there.
 	}
 }
 
 // end is the end of a header's line, which is all of most values.
-func (g *replyGuard) end() {
-	kind, length := g.kind, g.length
-	g.kind, g.length = 0, 0
+func (l *replyLimit) end() {
+	kind, length := l.kind, l.length
+	l.kind, l.length = 0, 0
 	switch {
 	case kind == '$' && length >= 0:
-		g.body = length + len("\r\n")
+		l.body = length + len("\r\n")
 		return
 	case kind == '*' && length > 0:
-		g.values += length
-		g.todo += length
+		l.values += length
+		l.todo += length
 	}
-	g.todo--
+	l.todo--
 }

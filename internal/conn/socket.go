@@ -32,7 +32,7 @@ type socket struct {
 
 	// The reader's.
 	first    string // what the server has sent first, a few bytes of it
-	guard    replyGuard
+	limit    replyLimit
 	deadline bool // one is set
 }
 
@@ -70,7 +70,7 @@ func (s *socket) Read(b []byte) (int, error) {
 		s.first = string(b[:min(n, maxFirst)])
 	}
 	if s.plain && n > 0 {
-		if long := s.guard.follow(b[:n]); long != nil {
+		if long := s.limit.follow(b[:n]); long != nil {
 			return 0, long
 		}
 	}

@@ -67,16 +67,16 @@ const quarantineLua = runLua + `
 const quarantineMarginLua = `1000`
 
 // grantArgs come last of the arguments of a script that grants.
-func grantArgs(g *Guard) []any { return []any{"0", g.nodes, g.maxTTL} }
+func grantArgs(d *Dialect) []any { return []any{"0", d.nodes, d.maxTTL} }
 
 // lookCommand runs a script that grants only to look at the marker.
-func lookCommand(s *node.Script, g *Guard) []any {
-	return []any{"EVAL", s.Source, 1, g.marker, "1", g.nodes, g.maxTTL}
+func lookCommand(s *node.Script, d *Dialect) []any {
+	return []any{"EVAL", s.Source, 1, d.marker, "1", d.nodes, d.maxTTL}
 }
 
-// guardLua takes what is the quarantine's from KEYS and ARGV. table.remove would take
+// takeLua takes what is the quarantine's from KEYS and ARGV. table.remove would take
 // longer, and so would tonumber; the arithmetic that maxTTL is used in does without.
-const guardLua = `
+const takeLua = `
 local k, a = #KEYS, #ARGV
 local marker, maxTTL, nodes, look = KEYS[k], ARGV[a], ARGV[a - 1], ARGV[a - 2]
 KEYS[k], ARGV[a], ARGV[a - 1], ARGV[a - 2] = nil, nil, nil, nil
@@ -88,21 +88,21 @@ type Scripts struct {
 	slow     map[*node.Script]*node.Script
 }
 
-// Guarded returns the guarded ones of scripts, and those that do not grant. The first that
-// grants is the one by which a handshake looks at the marker.
-func Guarded(scripts []*node.Script) (guarded *Scripts, others []*node.Script) {
-	guarded = new(Scripts)
+// Wrap returns those scripts that grant, each with a look at the marker before it, and the
+// others. The first that grants is the one by which a handshake looks at the marker.
+func Wrap(scripts []*node.Script) (wrapped *Scripts, others []*node.Script) {
+	wrapped = new(Scripts)
 	for _, s := range scripts {
 		if s.Session {
-			guarded.granting = append(guarded.granting, s)
+			wrapped.granting = append(wrapped.granting, s)
 		} else {
 			others = append(others, s)
 		}
 	}
-	guarded.slow = guarded.with(guardLua + quarantineLua + `
+	wrapped.slow = wrapped.with(takeLua + quarantineLua + `
 if look == '1' then return 1 end
 `)
-	return guarded, others
+	return wrapped, others
 }
 
 // Slow returns the script that looks itself, each time.
@@ -125,7 +125,7 @@ func (s *Scripts) Slow(script *node.Script) *node.Script { return s.slow[script]
 // The fast text finds that the node votes, and that the marker knows of a maxTTL as
 // large as this client's. Clients with different ones share the text.
 func (s *Scripts) Fast(run, marker, nodes string) map[*node.Script]*node.Script {
-	return s.with("#!lua\n-- " + nameOf(marker) + guardLua + `
+	return s.with("#!lua\n-- " + nameOf(marker) + takeLua + `
 local state = redis.pcall('GET', marker)
 local longest = state and not state.err and string.match(state, '^` + run + ` votes ` + nodes + ` (%d+) ')
 if look == '1' or not longest or longest - maxTTL < 0 then
@@ -135,12 +135,12 @@ end
 `)
 }
 
-func (s *Scripts) with(guard string) map[*node.Script]*node.Script {
-	guarded := make(map[*node.Script]*node.Script, len(s.granting))
+func (s *Scripts) with(look string) map[*node.Script]*node.Script {
+	wrapped := make(map[*node.Script]*node.Script, len(s.granting))
 	for _, g := range s.granting {
-		guarded[g] = node.NewScript(g.Name, guard+g.Source.(string), g.Decode)
+		wrapped[g] = node.NewScript(g.Name, look+g.Source.(string), g.Decode)
 	}
-	return guarded
+	return wrapped
 }
 
 // nameOf stands for a marker in a text.
@@ -153,11 +153,11 @@ func nameOf(marker string) string {
 // they set keys.
 func Grants(s *node.Script) *node.Script {
 	s.Session = true
-	s.Decode = decodeGuarded(s.Decode)
+	s.Decode = decodeWrapped(s.Decode)
 	return s
 }
 
-func decodeGuarded(decode func(any) node.Outcome) func(any) node.Outcome {
+func decodeWrapped(decode func(any) node.Outcome) func(any) node.Outcome {
 	return func(reply any) node.Outcome {
 		if r, ok := reply.([]any); ok && len(r) == 2 {
 			why, _ := r[0].([]byte)
@@ -217,8 +217,8 @@ return 1
 })
 
 // admitCommand is for the run that runCommand has answered.
-func admitCommand(g *Guard, run string) node.Command {
-	return node.Command{Script: AdmitScript, Keys: []any{g.marker}, Args: []any{run, g.nodes, g.maxTTL}}
+func admitCommand(d *Dialect, run string) node.Command {
+	return node.Command{Script: AdmitScript, Keys: []any{d.marker}, Args: []any{run, d.nodes, d.maxTTL}}
 }
 
 var markerRE = regexp.MustCompile(`^([0-9a-f]+) ([a-z]+) ([0-9]{1,9}) ([0-9]{1,12}) ([0-9]{1,15})$`)

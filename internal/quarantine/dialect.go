@@ -38,32 +38,32 @@ var (
 	ErrConfigMismatch = errors.New("redlock: node set up for another number of nodes")
 )
 
-// A Guard is what the scripts that grant are given of the quarantine: a [node.Dialect].
+// A Dialect is what the scripts that grant are given of the quarantine: a [node.Dialect].
 // Boxed, for redigo.
-type Guard struct {
+type Dialect struct {
 	marker, nodes, maxTTL any
 
 	last    []any // the arguments of a script that grants
 	scripts *Scripts
 }
 
-// New returns the guard of clients with so many nodes. marker is the marker's key, and maxTTL
+// New returns the dialect of clients with so many nodes. marker is the marker's key, and maxTTL
 // the longest ttl of their locks.
-func New(marker string, nodes int, maxTTL time.Duration, s *Scripts) *Guard {
-	g := &Guard{
+func New(marker string, nodes int, maxTTL time.Duration, s *Scripts) *Dialect {
+	d := &Dialect{
 		marker: marker, nodes: strconv.Itoa(nodes), maxTTL: (maxTTL + time.Millisecond - 1).Milliseconds(), scripts: s,
 	}
-	g.last = grantArgs(g)
-	return g
+	d.last = grantArgs(d)
+	return d
 }
 
 // Marker is the marker's key.
-func (g *Guard) Marker() string { return g.marker.(string) }
+func (d *Dialect) Marker() string { return d.marker.(string) }
 
-// A ConnGuard is the guard on one connection: for the run of the server that the
+// A ConnDialect is the dialect on one connection: for the run of the server that the
 // handshake has met.
-type ConnGuard struct {
-	*Guard
+type ConnDialect struct {
+	*Dialect
 
 	fast map[*node.Script]*node.Script // nil: its texts are not to be used; see Scripts.Fast
 
@@ -73,28 +73,28 @@ type ConnGuard struct {
 }
 
 // Fast is the fast text of a script; nil if none is used on this connection.
-func (g *ConnGuard) Fast(s *node.Script) *node.Script { return g.fast[s] }
+func (d *ConnDialect) Fast(s *node.Script) *node.Script { return d.fast[s] }
 
 // Key is the marker's.
-func (g *ConnGuard) Key() any { return g.marker }
+func (d *ConnDialect) Key() any { return d.marker }
 
 // Args are those of a script that grants.
-func (g *ConnGuard) Args() []any { return g.last }
+func (d *ConnDialect) Args() []any { return d.last }
 
 // Script is the one to send: by its source if eval, and then, or if the server has
 // forgotten its scripts, one that looks at the run.
-func (g *ConnGuard) Script(s *node.Script, eval, forgot bool) *node.Script {
-	if g.fast == nil || eval || forgot {
-		return g.scripts.Slow(s)
+func (d *ConnDialect) Script(s *node.Script, eval, forgot bool) *node.Script {
+	if d.fast == nil || eval || forgot {
+		return d.scripts.Slow(s)
 	}
-	return g.fast[s]
+	return d.fast[s]
 }
 
 // Questions look at the server's run and at the marker, and have it know the scripts that
 // grant.
-func (g *Guard) Questions() [][]any {
-	commands := [][]any{{"INFO", "server"}, lookCommand(g.scripts.slow[g.scripts.granting[0]], g)}
-	for _, s := range g.scripts.slow {
+func (d *Dialect) Questions() [][]any {
+	commands := [][]any{{"INFO", "server"}, lookCommand(d.scripts.slow[d.scripts.granting[0]], d)}
+	for _, s := range d.scripts.slow {
 		commands = append(commands, []any{"SCRIPT", "LOAD", s.Source})
 	}
 	return commands
@@ -103,21 +103,21 @@ func (g *Guard) Questions() [][]any {
 // Learn has a new connection's server learn the fast texts of the scripts that grant,
 // once the questions have been answered. What the server refuses is not fatal: the
 // scripts will say so when they are needed, and extensions and releases do not need them.
-func (g *Guard) Learn(ctx context.Context, w *conn.Wire, answers []conn.Answer) (node.ConnDialect, error) {
-	c := &ConnGuard{Guard: g}
+func (d *Dialect) Learn(ctx context.Context, w *conn.Wire, answers []conn.Answer) (node.ConnDialect, error) {
+	c := &ConnDialect{Dialect: d}
 	text, _ := answers[0].Reply.([]byte)
 	info := conn.ParseInfo(string(text))
 	if answers[1].Err == nil {
-		c.Heard(g.scripts.granting[0].Decode(answers[1].Reply), time.Now())
+		c.Heard(d.scripts.granting[0].Decode(answers[1].Reply), time.Now())
 	}
 	version, _ := conn.Major(info["redis_version"])
 	if answers[1].Err != nil || version < 7 || info.Run() == "" {
 		return c, nil
 	}
-	fast := g.scripts.Fast(info.Run(), g.marker.(string), g.nodes.(string))
+	fast := d.scripts.Fast(info.Run(), d.marker.(string), d.nodes.(string))
 	var second [][]any
 	for _, s := range fast {
-		second = append(second, lookCommand(s, g))
+		second = append(second, lookCommand(s, d))
 	}
 	answers, err := w.Exchange(ctx, second)
 	if err != nil {
@@ -134,21 +134,21 @@ func (g *Guard) Learn(ctx context.Context, w *conn.Wire, answers []conn.Answer) 
 
 // Heard notes whether the node has abstained. node.mu is held, unless the handshake still
 // goes on.
-func (g *ConnGuard) Heard(out node.Outcome, now time.Time) {
+func (d *ConnDialect) Heard(out node.Outcome, now time.Time) {
 	switch {
 	case out.Abstained:
-		g.abstained, g.until = out.Err, now.Add(out.HolderTTL)
+		d.abstained, d.until = out.Err, now.Add(out.HolderTTL)
 	case out.Stance != node.Silent:
-		g.abstained = nil
+		d.abstained = nil
 	}
 }
 
 // Abstains returns why the node grants no lock at present, as far as is known; nil if it
 // may. node.mu is held.
-func (g *ConnGuard) Abstains(now time.Time) error {
-	switch left := g.until.Sub(now); {
-	case !errors.Is(g.abstained, ErrQuarantined):
-		return g.abstained
+func (d *ConnDialect) Abstains(now time.Time) error {
+	switch left := d.until.Sub(now); {
+	case !errors.Is(d.abstained, ErrQuarantined):
+		return d.abstained
 	case left > 0:
 		return &quarantineError{left}
 	default:
@@ -174,10 +174,10 @@ func (e *mismatchError) Is(target error) bool { return target == ErrConfigMismat
 
 // Admit ends the quarantine of a node. It is for the run that the node is in now: a request that is delivered late, when
 // the caller has been told that it failed, must not admit a later one.
-func (g *Guard) Admit(ctx context.Context, n *node.Node, timeout time.Duration) error {
+func (d *Dialect) Admit(ctx context.Context, n *node.Node, timeout time.Duration) error {
 	run := n.Call(ctx, runCommand(), timeout)
 	if run.Err != nil {
 		return run.Err
 	}
-	return n.Call(ctx, admitCommand(g, run.Value), timeout).Err
+	return n.Call(ctx, admitCommand(d, run.Value), timeout).Err
 }
