@@ -133,7 +133,8 @@ type Vote struct {
 	Owner string
 
 	// HolderTTL is, with ErrTaken, how long the holder's key still had to live, negative if
-	// the key has no expiry, and the longest where several resources are taken; with ErrQuarantined, how long the quarantine still lasts.
+	// the key has no expiry, and the longest where several resources are taken. With
+	// ErrQuarantined it is how long the quarantine still lasts.
 	HolderTTL time.Duration
 
 	stance node.Stance

@@ -158,9 +158,10 @@ func (n *Node) Enqueue(q *Request, now time.Time) error {
 }
 
 // isSilent reports whether the oldest request has been unanswered for longer
-// than somebody who asks now would wait. What came behind it would only time out as well, and make a heap of requests whose outcome is unknown if
-// the connection breaks. The patience is that of the one who asks: by the oldest
-// request's own, one caller's short timeout would fail everybody. n.mu is held.
+// than somebody who asks now would wait. What came behind it would only time out as well, and
+// make a heap of requests whose outcome is unknown if the connection breaks. The patience is that
+// of the one who asks: by the oldest request's own, one caller's short timeout would fail
+// everybody. n.mu is held.
 func (n *Node) isSilent(now time.Time, patience time.Duration) bool {
 	q := n.inFlight.head
 	return q != nil && now.Sub(n.epoch)-q.sent > max(patience, n.Timeout)
