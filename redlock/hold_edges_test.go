@@ -58,7 +58,7 @@ func TestARepairOnOldNewsTakesNoVoteAway(t *testing.T) {
 // The same with nothing but KeepAlive, and a node timeout beyond a third of the ttl.
 func TestRepairsUnderKeepAliveTakeNoVoteAway(t *testing.T) {
 	bad := 0
-	for range 20 {
+	for range rounds(20, 5) {
 		inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
 			r := newRedlock(t, c, WithNodeTimeout(1900*time.Millisecond))
 			a, err := r.TryLock(t.Context(), []string{"a"}, 3*time.Second)

@@ -70,7 +70,7 @@ func work(t *testing.T, d time.Duration, nodes ...*testcluster.Node) {
 // Load beyond what the nodes can carry costs the excess only. Without an admission, 2 000
 // callers bring the goodput to 0, releases fail, and a kept lock is lost.
 func TestOverload(t *testing.T) {
-	for _, callers := range []int{2000, 4000}[:rounds(2, 1)] {
+	for _, callers := range []int{1000, 2000, 4000}[rounds(1, 0):rounds(3, 1)] {
 		t.Run(strconv.Itoa(callers), func(t *testing.T) {
 			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 				r := newRedlock(t, c, WithNodeTimeout(250*time.Millisecond))
@@ -313,7 +313,7 @@ func TestASlowMinoritysBacklogIsBounded(t *testing.T) {
 		defer work(t, 0, c.Nodes...)
 		l := startLoad(r, 50)
 		most := 0
-		for range 100 {
+		for range rounds(100, 60) {
 			time.Sleep(10 * time.Millisecond)
 			most = max(most, r.Stats().Nodes[2].Backlog)
 		}
@@ -348,8 +348,8 @@ func TestOverloadEndsAfterAHungMajority(t *testing.T) {
 		defer work(t, 0, c.Nodes...)
 		c.Nodes[0].Proxy().Hang()
 		c.Nodes[1].Proxy().Hang()
-		l := startLoad(r, 200)
-		time.Sleep(5 * time.Second)
+		l := startLoad(r, rounds(200, 100))
+		time.Sleep(scenario(5*time.Second, 3*time.Second))
 		require.LessOrEqual(t, r.Stats().Window, places)
 		c.Nodes[0].Proxy().Resume()
 		c.Nodes[1].Proxy().Resume()
@@ -370,7 +370,7 @@ func TestScriptFlushUnderOverload(t *testing.T) {
 		warm(t, r)
 		work(t, 400*time.Microsecond, c.Nodes...)
 		defer work(t, 0, c.Nodes...)
-		l := startLoad(r, rounds(1000, 500))
+		l := startLoad(r, rounds(1000, 300))
 		time.Sleep(300 * time.Millisecond)
 		for _, n := range c.Nodes {
 			require.NoError(t, n.FlushScripts())
@@ -441,7 +441,7 @@ func TestAWaiterThatWasTurnedAwayLooksAgain(t *testing.T) {
 // Where the way takes most of the node timeout, attempts are not turned away for that, and one
 // that waits for its turn keeps the time that its round needs.
 func TestALongWayIsNoOverload(t *testing.T) {
-	for _, trip := range []time.Duration{160 * time.Millisecond, 200 * time.Millisecond} {
+	for _, trip := range []time.Duration{160 * time.Millisecond, 200 * time.Millisecond}[rounds(0, 1):] {
 		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 			r := newRedlock(t, c, WithNodeTimeout(250*time.Millisecond))
 			for _, n := range c.Nodes {

@@ -86,7 +86,7 @@ func TestRealChaosLeavesNothing(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3, testcluster.WithProxy())
 	clients := []*Redlock{newRedlock(t, c), newRedlock(t, c)}
-	ctx, cancel := context.WithTimeout(t.Context(), scenario(12*time.Second, 4*time.Second))
+	ctx, cancel := context.WithTimeout(t.Context(), scenario(12*time.Second, 2*time.Second))
 	defer cancel()
 	calm := tormentAll(ctx, c)
 	var workers sync.WaitGroup

@@ -60,7 +60,7 @@ func TestRealChaosNeverLetsInASecondHolder(t *testing.T) {
 	for range 3 {
 		clients = append(clients, newRedlock(t, c))
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), scenario(12*time.Second, 4*time.Second))
+	ctx, cancel := context.WithTimeout(t.Context(), scenario(12*time.Second, 2*time.Second))
 	defer cancel()
 	calm := tormentAll(ctx, c)
 	book := &ledger{tenures: make(map[string][]tenure)}

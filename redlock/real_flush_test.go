@@ -19,7 +19,7 @@ func TestRealScriptFlushInALoopIsNotNoticed(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3)
 	r := newRealRedlock(t, nodesOf(c))
-	end := time.Now().Add(2 * time.Second)
+	end := time.Now().Add(scenario(2*time.Second, 500*time.Millisecond))
 	var all sync.WaitGroup
 	var flushes, cycles atomic.Int64
 	for _, n := range c.Nodes {

@@ -193,7 +193,7 @@ func TestALoopOfShortConnectionsIsBounded(t *testing.T) {
 					}
 					n.Proxy().Kill()
 				}))
-				for start := time.Now(); time.Since(start) < 10*time.Second; time.Sleep(scenario(5*time.Millisecond, 20*time.Millisecond)) {
+				for start := time.Now(); time.Since(start) < 10*time.Second; time.Sleep(scenario(5*time.Millisecond, 40*time.Millisecond)) {
 					l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
 					require.NoError(t, err)
 					require.NoError(t, l.Unlock(t.Context()))

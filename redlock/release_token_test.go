@@ -265,14 +265,14 @@ func TestReleasesOfLargeLocksTakeBoundedMemory(t *testing.T) {
 			assert.LessOrEqual(t, worker.released.size, node.MaxForeign)
 			assert.LessOrEqual(t, len(worker.released.open), node.MaxForeign/len(large))
 		}
-		for i := range 100 {
+		for i := range rounds(100, 40) {
 			release(i)
 			release(i) // Repeated, it takes no more.
 		}
 		check()
 		assert.Greater(t, len(worker.released.open), 20)
 		time.Sleep(unknownLife + time.Second) // All that is kept is of no use any more.
-		for i := range 50 {
+		for i := range rounds(50, 35) {
 			release(1000 + i)
 		}
 		check()

@@ -35,7 +35,7 @@ func TestSimQuarantine(t *testing.T) {
 // Without it some do: the simulation would see it.
 func TestSimQuarantineIsNeeded(t *testing.T) {
 	broken := 0
-	seeds := rounds(15, 2)
+	seeds := rounds(15, 1)
 	inTrials(t, 1, uint64(seeds), 1, func(t *testing.T, seed uint64) {
 		s := newQuarantineSim(t, seed, false)
 		s.run()

@@ -32,7 +32,7 @@ const (
 )
 
 func TestSimReleaseByAnotherProcess(t *testing.T) {
-	count := uint64(rounds(1000, 10))
+	count := uint64(rounds(300, 4))
 	if raceEnabled {
 		count = min(count, 60)
 	}

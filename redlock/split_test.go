@@ -116,7 +116,7 @@ func TestASplitVoteTakesOneMoreNodeTimeout(t *testing.T) {
 
 // The leader's vote of a slow node comes while it asks the others again.
 func TestALateVoteCountsInTheNextRound(t *testing.T) {
-	for range 20 {
+	for range rounds(20, 5) {
 		inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
 			r := newRedlock(t, c)
 			warm(t, r)

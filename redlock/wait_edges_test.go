@@ -211,7 +211,7 @@ func TestAReleaseIsNotPassedThroughThoseThatHaveGivenUp(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		held, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, 1000*time.Hour)
 		require.NoError(t, err)
-		for range 40 {
+		for range rounds(40, 25) {
 			ctx, cancel := context.WithCancel(t.Context())
 			w := startLock(t, newRedlock(t, c), ctx, []string{"x"}, slowly()...)
 			cancel()
@@ -577,7 +577,7 @@ func TestAHandOverWhoseAttemptTimesOut(t *testing.T) {
 
 // Two waiters that are cancelled at any moment around a release leave nobody asleep.
 func TestWaitersCancelledAtAnyMoment(t *testing.T) {
-	for i := 0; i < 150; i += rounds(1, 10) {
+	for i := 0; i < 150; i += rounds(1, 20) {
 		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 			h := newRedlock(t, c)
 			x, err := h.TryLock(t.Context(), []string{"x"}, time.Hour)

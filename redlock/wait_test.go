@@ -333,7 +333,7 @@ func TestOverlappingResourcesDoNotDeadlock(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range 40 {
 			wg.Go(func() {
-				for range 5 {
+				for range rounds(5, 2) {
 					l, err := clients[i%2].Lock(t.Context(), sets[i%len(sets)], ttl, WithRetryCount(-1))
 					if err != nil {
 						t.Error(err)
@@ -404,7 +404,7 @@ func TestLostMessagesCostARetryDelay(t *testing.T) {
 
 func TestWhenTheHolderDiesTheKeysExpiryWakesTheWaiters(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
-		for i := range 20 {
+		for i := 0; i < 20; i += rounds(1, 4) {
 			life := 100*time.Millisecond + time.Duration(i)*77*time.Millisecond
 			died := time.Now()
 			_, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, life)
@@ -545,7 +545,7 @@ func TestAPoolWithOneConnectionPolls(t *testing.T) {
 					}
 				}))
 				require.NoError(t, err)
-				for i := range 5 {
+				for i := range rounds(5, 2) {
 					held, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, time.Hour)
 					require.NoError(t, err)
 					w := startLock(t, r, t.Context(), []string{"x"}, WithRetryCount(-1))

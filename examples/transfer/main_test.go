@@ -30,7 +30,11 @@ func TestTransfersOneLockAfterTheOtherDeadlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clients, err := open(recipe.Bubble(t), 2)
 		require.NoError(t, err)
-		for _, err := range deadlock(t.Context(), clients, 20*time.Second) {
+		patience := 20 * time.Second
+		if testing.Short() {
+			patience = 5 * time.Second
+		}
+		for _, err := range deadlock(t.Context(), clients, patience) {
 			require.ErrorIs(t, err, redlock.ErrTaken)
 		}
 	})

@@ -50,7 +50,7 @@ func TestRecoverAfterLong(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				for i := range 12 {
-					if testing.Short() && i%4 != 3 {
+					if testing.Short() && i%6 != 5 {
 						continue
 					}
 					c := New(t, 3, redlock.WithRetryCount(-1))
