@@ -82,7 +82,7 @@ func compare(t *testing.T, path, text string) []string {
 // loader returns an importer of the packages as they are now, with what they depend on.
 func loader(t *testing.T) types.Importer {
 	t.Helper()
-	args := []string{"list", "-export", "-deps", "-f", "{{.ImportPath}}\t{{.Export}}"}
+	args := []string{"list", raceFlag, "-export", "-deps", "-f", "{{.ImportPath}}\t{{.Export}}"}
 	for _, folder := range folders {
 		args = append(args, "./"+folder)
 	}

@@ -234,7 +234,7 @@ func newChecker(t *testing.T, blocks []block) *checker {
 		}
 	}
 	cmd := exec.CommandContext(t.Context(), "go", append(
-		[]string{"list", "-e", "-export", "-deps", "-f", "{{.ImportPath}}\t{{.Export}}"},
+		[]string{"list", raceFlag, "-e", "-export", "-deps", "-f", "{{.ImportPath}}\t{{.Export}}"},
 		slices.Sorted(maps.Keys(paths))...)...)
 	cmd.Dir = root
 	var stderr bytes.Buffer

@@ -3,6 +3,7 @@ package testcluster
 import (
 	"bufio"
 	"bytes"
+	"crypto/sha1"
 	"fmt"
 	"io"
 	"net"
@@ -32,6 +33,26 @@ const embeddedVersion = "6.2.0"
 // hook runs before every command of the server. It returns true if the command
 // must not run.
 func (e *embedded) hook(c *server.Peer, cmd string, args ...string) bool {
+	return e.stops(c, cmd, args) || e.isLoaded(c, cmd, args)
+}
+
+// isLoaded answers a SCRIPT LOAD of what the server has already. Every connection of the
+// library loads all its scripts, and the server would parse them each time.
+func (e *embedded) isLoaded(c *server.Peer, cmd string, args []string) bool {
+	if cmd != "SCRIPT" || len(args) != 2 || !strings.EqualFold(args[0], "LOAD") {
+		return false
+	}
+	sha := fmt.Sprintf("%x", sha1.Sum([]byte(args[1])))
+	known, err := redis.Ints(e.do("SCRIPT", "EXISTS", sha))
+	if err != nil || known[0] != 1 {
+		return false
+	}
+	c.WriteBulk(sha)
+	return true
+}
+
+// stops is hook for whatever has to do with faults, and for INFO.
+func (e *embedded) stops(c *server.Peer, cmd string, args []string) bool {
 	nested := isNested(c)
 	if cmd == "INFO" && len(args) == 1 && strings.EqualFold(args[0], "server") {
 		e.mu.Lock()

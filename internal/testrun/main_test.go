@@ -36,14 +36,14 @@ func TestRun(t *testing.T) {
 			write(t, "go.mod", "module t\n")
 			write(t, "main_test.go", "package t\n\nimport \"testing\"\n"+c.tests+"\n")
 			var out bytes.Buffer
-			assert.Equal(t, c.status, run([]string{"-vet=off", "./..."}, &out))
+			assert.Equal(t, c.status, run([]string{"-vet=off", raceFlag, "./..."}, &out))
 			for _, s := range c.shows {
 				assert.Contains(t, out.String(), s)
 			}
 			for _, s := range c.hides {
 				assert.NotContains(t, out.String(), s)
 			}
-			assert.Equal(t, 1, strings.Count(out.String(), "ran: go test -vet=off ./...\n"))
+			assert.Equal(t, 1, strings.Count(out.String(), "ran: go test -vet=off "+raceFlag+" ./...\n"))
 		})
 	}
 }
