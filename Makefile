@@ -32,6 +32,9 @@ CHECKS := fmt-check vet lint tidy-check deps-check cross nested quickstart cover
 # Says at the end what was run, how long it took, and the slowest tests.
 TESTRUN := $(GO) run ./internal/testrun
 
+# The same, built from what the race detector's tests are: nothing is compiled twice.
+RACERUN := $(GO) run -race ./internal/testrun
+
 # Tests that wait, for real servers, run beside others that compute.
 PARALLEL ?= 4
 
@@ -40,6 +43,10 @@ PACKAGES := ./redlock ./...
 
 # Nearly all nodes of the tests are in memory and make much garbage.
 test race sim cover: export GOGC = 400
+
+# Beside the default numbers, which make cover runs.
+sim: export SCHEDULES ?= 10000
+sim: export RELEASE_SEEDS ?= 1000
 
 # The tests of a package run in its own folder.
 ifneq (,$(findstring /,$(REDIS_SERVER)))
@@ -61,7 +68,7 @@ build: ## compile all packages
 # go vet has a target of its own.
 .PHONY: test
 test: tools ## all tests in small (-short), with the race detector, after installing what they need
-	CGO_ENABLED=1 $(TESTRUN) -race -short -vet=off -parallel $(PARALLEL) -timeout $(TIMEOUT) $(TESTFLAGS) $(PACKAGES)
+	CGO_ENABLED=1 $(RACERUN) -race -short -vet=off -parallel $(PARALLEL) -timeout $(TIMEOUT) $(TESTFLAGS) $(PACKAGES)
 
 .PHONY: race
 race: ## all tests at full size, with the race detector

@@ -23,7 +23,7 @@ func TestManyReleasesAreOwed(t *testing.T) {
 		r := newRedlock(t, c)
 		warm(t, r)
 		var locks []*Lock
-		for i := range rounds(150, 30) {
+		for i := range rounds(150, 15) {
 			var res []string
 			for j := range 200 {
 				res = append(res, fmt.Sprint(i, "/", j))

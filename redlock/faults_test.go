@@ -51,7 +51,7 @@ func TestAMinorityCostsNothingWhateverItsFault(t *testing.T) {
 					}
 					require.NoError(t, fault(c.Nodes[1]))
 					require.NoError(t, fault(c.Nodes[4]))
-					for range rounds(30, 12) {
+					for range rounds(30, 6) {
 						start := time.Now()
 						l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
 						require.NoError(t, err)

@@ -48,7 +48,7 @@ func TestSchedulesOfHeldLocks(t *testing.T) {
 
 func scheduleSeeds(t *testing.T) (first, last uint64) {
 	t.Helper()
-	first, last = 1, uint64(rounds(3000, 70))
+	first, last = 1, uint64(rounds(3000, 40))
 	if raceEnabled {
 		last = min(last, 500)
 	}

@@ -61,7 +61,7 @@ func simSeeds(t *testing.T) (first, last uint64) {
 	if seed := envNumber(t, "SIM_SEED", 0); seed > 0 {
 		return seed, seed
 	}
-	count := uint64(rounds(100, 3))
+	count := uint64(rounds(150, 3))
 	if raceEnabled {
 		count = min(count, 30)
 	}

@@ -356,7 +356,7 @@ func TestAHolderThatLocksAgainAtOnceDoesNotStarveOthers(t *testing.T) {
 			require.NoError(t, n.Slow(0, 200*time.Microsecond))
 		}
 		turns := make([]int, 3)
-		length := scenario(3*time.Second, 500*time.Millisecond)
+		length := scenario(3*time.Second, 300*time.Millisecond)
 		end := time.Now().Add(length)
 		var wg sync.WaitGroup
 		for i := range turns {

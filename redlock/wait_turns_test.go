@@ -93,10 +93,10 @@ func TestProcessesThatHoldForNoTimeTakeTurns(t *testing.T) {
 		for range 4 {
 			clients = append(clients, contender{newRedlock(t, c), 4, []string{"x"}, 0})
 		}
-		turns, longest := takeTurns(t, clients, scenario(500*time.Millisecond, 250*time.Millisecond))
+		turns, longest := takeTurns(t, clients, scenario(500*time.Millisecond, 160*time.Millisecond))
 		assert.Greater(t, slices.Min(turns), slices.Max(turns)*3/4, "turns %v", turns)
 		assert.Less(t, slices.Max(longest), 300*time.Millisecond)
-		assert.Greater(t, slices.Min(turns), rounds(25, 12))
+		assert.Greater(t, slices.Min(turns), rounds(25, 7))
 	})
 }
 
@@ -551,12 +551,12 @@ func TestAWaiterForSeveralHoldsNobodyUpForLong(t *testing.T) {
 			require.NoError(t, n.Slow(50*time.Microsecond, 200*time.Microsecond))
 		}
 		users := []contender{{newRedlock(t, c), 4, []string{"a"}, time.Millisecond}, {newRedlock(t, c), 4, []string{"a"}, time.Millisecond}}
-		alone, _ := takeTurns(t, users, scenario(600*time.Millisecond, 300*time.Millisecond))
+		alone, _ := takeTurns(t, users, scenario(600*time.Millisecond, 400*time.Millisecond))
 		_, err := newRedlock(t, c).TryLock(t.Context(), []string{"b"}, time.Hour)
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		w := startLock(t, newRedlock(t, c), ctx, []string{"a", "b"}, WithRetryCount(-1))
-		beside, longest := takeTurns(t, users, scenario(600*time.Millisecond, 300*time.Millisecond))
+		beside, longest := takeTurns(t, users, scenario(600*time.Millisecond, 400*time.Millisecond))
 		t.Log(alone, beside, longest)
 		assert.Greater(t, beside[0]+beside[1], (alone[0]+alone[1])*3/4)
 		assert.Less(t, slices.Max(longest), 300*time.Millisecond)
