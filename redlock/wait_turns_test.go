@@ -20,14 +20,13 @@ import (
 	"github.com/seed6c881748/redlock/internal/tokens"
 )
 
-// lineOf and reservationOf are the keys of a resource's line and reservation.
+// lineOf is the key of a resource's line.
 func lineOf(resource string) string {
 	return reservedMark + bellMark + resource + bellEnd + "l"
 }
 
-func reservationOf(resource string) string {
-	return reservedMark + bellMark + resource + bellEnd + "r"
-}
+// reservationKey is the key of the reservation of "x".
+const reservationKey = reservedMark + bellMark + "x" + bellEnd + "r"
 
 // do runs a command on a node.
 func do(t *testing.T, n *testcluster.Node, command string, args ...any) any {
@@ -191,7 +190,7 @@ func TestAReservationEnds(t *testing.T) {
 			synctest.Wait() // All nodes have answered.
 			reserved := 0   // On a quorum; where a vote was not waited for, its request may not have been sent.
 			for _, n := range c.Nodes {
-				left, failed := redis.Int(do(t, n, "PTTL", reservationOf("x")), nil)
+				left, failed := redis.Int(do(t, n, "PTTL", reservationKey), nil)
 				require.NoError(t, failed)
 				assert.LessOrEqual(t, left, 100)
 				if left > 0 {
@@ -217,7 +216,7 @@ func TestAReservationEnds(t *testing.T) {
 			for _, n := range c.Nodes {
 				all, err := n.Keys()
 				require.NoError(t, err)
-				assert.NotContains(t, all, reservationOf("x"))
+				assert.NotContains(t, all, reservationKey)
 			}
 		})
 	}
@@ -279,13 +278,13 @@ func TestAGrantEndsTheReservation(t *testing.T) {
 		for _, n := range c.Nodes {
 			if keys(t, n)["x"].Value == l.Token() {
 				granted++
-				assert.EqualValues(t, 0, do(t, n, "EXISTS", reservationOf("x")))
+				assert.EqualValues(t, 0, do(t, n, "EXISTS", reservationKey))
 			}
 		}
 		assert.GreaterOrEqual(t, granted, quorum(len(c.Nodes)))
 		time.Sleep(101 * time.Millisecond)
 		for _, n := range c.Nodes {
-			assert.EqualValues(t, 0, do(t, n, "EXISTS", reservationOf("x")))
+			assert.EqualValues(t, 0, do(t, n, "EXISTS", reservationKey))
 		}
 		require.NoError(t, l.Unlock(t.Context()))
 	})
