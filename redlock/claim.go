@@ -26,13 +26,7 @@ type claim struct {
 	// none yet. It has no lock: it is set before the first release is handed to a node, and
 	// never after that. A node's goroutines look at it for a release only, which has come to
 	// them through the node's mutex.
-	wake notifier
-}
-
-// A notifier has a release tell those who wait.
-type notifier interface {
-	lineKeys() []any    // the keys of the resources, and their bells
-	reader() node.Voter // reads who was told
+	wake *queueKeys
 }
 
 // newClaim makes a claim with a token of its own; owner is its label, empty for none.
@@ -78,7 +72,7 @@ func (c *claim) ReleaseVoter() node.Voter {
 	if c.wake == nil {
 		return nil
 	}
-	return c.wake.reader()
+	return &wakeReader{wake: c.wake}
 }
 
 // ReleaseCommand is the release of a lock or of an attempt that was cut short, which
@@ -88,7 +82,7 @@ func (c *claim) ReleaseCommand(now time.Time) node.Command {
 		return undoCommand(c.keys, c.args)
 	}
 	if ms := c.leaveMillis(now); ms > 0 {
-		return leaveCommand(c.wake.lineKeys(), c.token, ms)
+		return leaveCommand(c.wake.keys, c.token, ms)
 	}
-	return unlockCommand(c.wake.lineKeys(), c.args)
+	return unlockCommand(c.wake.keys, c.args)
 }

@@ -441,7 +441,7 @@ func TestAFullLineDropsTheLast(t *testing.T) {
 			}
 			require.NoError(t, held.Unlock(t.Context()))
 			l := w.got(t)
-			assert.Less(t, w.at.Sub(released), 10*time.Millisecond, "%d strangers", strangers)
+			assert.LessOrEqual(t, w.at.Sub(released), time.Millisecond, "five round trips, %d strangers", strangers)
 			require.NoError(t, l.Unlock(t.Context()))
 		}
 	})

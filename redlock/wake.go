@@ -30,16 +30,12 @@ func (w *queueKeys) init(r *core, resources []string, keys, space []any) {
 	addBells(space, r.defaults.prefix, resources, keys)
 }
 
-func (w *queueKeys) lineKeys() []any { return w.keys }
-
-func (w *queueKeys) reader() node.Voter { return &wakeReader{wake: w} }
-
 // wakeReader returns the voter of an Unlock of the claim, and has the claim's releases
 // tell others from now on. The first one for a single resource, the usual case, is
 // one allocation.
 func (r *core) wakeReader(c *claim) *wakeReader {
-	if w, ok := c.wake.(*queueKeys); ok {
-		return &wakeReader{wake: w}
+	if c.wake != nil {
+		return &wakeReader{wake: c.wake}
 	}
 	small := new(struct {
 		wakeReader

@@ -15,7 +15,8 @@ type Token struct {
 	size  int          // of another process's token: about the bytes that are kept for it; constant
 }
 
-// A TokenOwner says how its token is released. Called under a node's mutex.
+// A TokenOwner says how its token is released. It is called from any goroutine, also under a
+// node's mutex, so it must not wait, and not call a node.
 type TokenOwner interface {
 	// ReleaseCommand is the release to send at the time now.
 	ReleaseCommand(now time.Time) Command

@@ -68,51 +68,11 @@ const (
 	maxPosition = 1000
 )
 
-// A Waiter is a call of Lock that waits.
-type Waiter struct {
-	began  time.Time
-	keys   []string
-	delay  time.Duration // between its timed retries
-	signal chan struct{} // 1: look at the fields below
-
-	// Guarded by Queue.mu.
-	places    []*list.Element // in the lines of the keys, in their order; nil: in none
-	head      bool
-	turn      bool      // it is to try at once: it has become head, or can get in line now
-	tryAt     time.Time // when the next attempt because of a release is due; zero: none
-	keepUntil time.Time // when the next in line is to be told of what w was told of; zero: it was not
-	keptFor   string    // the holder for whose release it has done so
-}
-
 // NewQueue returns an empty queue for so many nodes and such a quorum. pass tells the next in
 // line for a key of a release on node i, if the resource is free there, and has this process
 // leave the line if it does not wait any more.
 func NewQueue(nodes, need int, pass func(i int, key, digest string, leave bool)) *Queue {
 	return &Queue{nodes: nodes, need: need, pass: pass}
-}
-
-// NewWaiter returns a waiter for the keys, which are strings, each once, in the same order in
-// all of them, with the delay between its timed retries.
-func NewWaiter(keys []any, delay time.Duration) *Waiter {
-	w := &Waiter{began: time.Now(), keys: make([]string, len(keys)), delay: delay, signal: make(chan struct{}, 1)}
-	for i, key := range keys {
-		w.keys[i] = key.(string)
-	}
-	return w
-}
-
-// Began is when the waiter was made.
-func (w *Waiter) Began() time.Time { return w.began }
-
-// Signal returns a channel that gets a value when the waiter is to look at its State.
-func (w *Waiter) Signal() <-chan struct{} { return w.signal }
-
-// notify has the waiter look at its fields. Queue.mu is held.
-func (w *Waiter) notify() {
-	select {
-	case w.signal <- struct{}{}:
-	default:
-	}
 }
 
 // first returns who is first in the line, nil if it is empty.
@@ -296,15 +256,6 @@ func (g *resourceQueue) notifyAll() {
 	for e := g.line.Front(); e != nil; e = e.Next() {
 		e.Value.(*Waiter).notify()
 	}
-}
-
-// A State is how things stand with a waiter.
-type State struct {
-	Head      bool      // it is first in all its lines: it asks the nodes
-	Turn      bool      // it is to try at once: it has become head, or can get in line on the nodes now
-	Alone     bool      // nobody may ask as often as it would: a line of its has no head, or several retry delays
-	TryAt     time.Time // when it is to try because of a release; zero: of none
-	KeepUntil time.Time // when PassOn is due; zero: it is not
 }
 
 // State returns how things stand with w, which is in line.

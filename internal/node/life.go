@@ -1,0 +1,171 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// This file is about a node's life: its goroutine, from one connection to the next, and its end.
+
+// run is the node's goroutine: it keeps the connection up until close.
+func (n *Node) run() {
+	defer close(n.done)
+	var redial redialer
+	for {
+		p, err := n.connect()
+		var wait time.Duration
+		if err == nil {
+			began := time.Now()
+			err = p.read()
+			n.hangUp(p, err)
+			if err == nil || n.mayEnd() {
+				n.fail(nodeClosed, ErrClosed)
+				return
+			}
+			wait = redial.after(p, began, time.Now())
+		} else {
+			wait = redial.failed()
+		}
+		if wait > 0 && !n.rest(err, wait) {
+			n.fail(nodeClosed, ErrClosed)
+			return
+		}
+	}
+}
+
+// rest waits before the next attempt to connect; false when the node is being
+// closed instead.
+func (n *Node) rest(why error, backoff time.Duration) bool {
+	n.fail(nodeBackoff, fmt.Errorf("not connected: %w", why))
+	t := time.NewTimer(backoff/2 + rand.N(backoff))
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-n.ctx.Done():
+		return false
+	}
+	if n.mayEnd() {
+		return false
+	}
+	n.mu.Lock()
+	n.state = nodeConnecting
+	n.mu.Unlock()
+	return true
+}
+
+// mayEnd reports whether the node is being closed and has nothing left to send.
+func (n *Node) mayEnd() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.closing && n.unsettled.len == 0 && n.queue.len == 0
+}
+
+// fail enters a state in which nothing can be sent, and answers what is queued.
+func (n *Node) fail(s nodeState, why error) {
+	n.mu.Lock()
+	n.state, n.down = s, why
+	n.failed = true
+	n.observer.Changed()
+	if s == nodeBackoff {
+		n.reportLoss(why)
+	}
+	var failed []*Request
+	for q := n.queue.pop(); q != nil; q = n.queue.pop() {
+		n.addUnsettled(q)
+		failed = append(failed, q)
+	}
+	n.mu.Unlock()
+	for _, q := range failed {
+		q.deliver(Outcome{Err: why}, time.Now())
+	}
+}
+
+// reportLoss sends one event per loss. n.mu is held.
+func (n *Node) reportLoss(why error) {
+	if !n.lost && !n.closing {
+		n.lost = true
+		n.observer.Lost(why)
+	}
+}
+
+// hangUp ends a pipeline whose reader has returned: what is in flight gets an
+// answer, the outcome of lock requests among it is unknown, releases are owed, and the
+// connection goes back to its pool once reader and writer have let go of it.
+func (n *Node) hangUp(p *pipeline, why error) {
+	n.mu.Lock()
+	n.state, n.pipeline, n.refusedWhileSilent = nodeConnecting, nil, false
+	n.failed = p.unanswered || p.misled != nil
+	n.observer.Ended()
+	if why != nil {
+		n.reportLoss(why)
+	}
+	var failed []*Request
+	for q := n.inFlight.pop(); q != nil; q = n.inFlight.pop() {
+		n.addUnsettled(q)
+		switch q.Kind {
+		case LockRequest, RepairRequest:
+			n.leave(q)
+		case Release:
+			q.Token.marks[q.Index] |= markUnheard
+		case Ask, pingKind, drainKind:
+		}
+		failed = append(failed, q)
+	}
+	for q := n.repeats.pop(); q != nil; q = n.repeats.pop() {
+		n.addUnsettled(q)
+	}
+	p.settles.end(n)
+	if n.drainPing.queue != nil {
+		n.queue.remove(&n.drainPing) // It was this connection's; the next one gets its own.
+	}
+	n.mu.Unlock()
+	for _, q := range failed {
+		q.deliver(Outcome{Err: why}, time.Now())
+	}
+	n.subscription.drop()
+	doubt := time.AfterFunc(n.connectLimit, n.doubt)
+	defer doubt.Stop()
+	<-p.writerDone
+	p.wire.GiveBack()
+}
+
+// Close refuses new requests, lets what is queued and in flight end, and ends
+// the connection. Bounded by ctx, as a hung node would otherwise hold it up; what it
+// has left then stays until its ttl. Called once.
+func (n *Node) Close(ctx context.Context) {
+	n.mu.Lock()
+	n.closing = true
+	switch {
+	case n.state == nodeIdle:
+		n.state = nodeClosed
+		close(n.done)
+	case n.state == nodeUp:
+		for q := n.repeats.pop(); q != nil; q = n.repeats.pop() {
+			n.push(q) // There is no time to wait any more.
+		}
+		n.sendDrainPing()
+	case n.unsettled.len == 0 && n.queue.len == 0:
+		n.cancel() // Nothing to wait for.
+	}
+	n.mu.Unlock()
+	select {
+	case <-n.done:
+	case <-ctx.Done():
+		n.kill()
+	}
+	n.cancel()
+}
+
+// kill ends the node's goroutine without regard for what is outstanding. The
+// connection is either up, or will not be: answer looks at ctx.
+func (n *Node) kill() {
+	n.cancel()
+	n.mu.Lock()
+	p := n.pipeline
+	n.mu.Unlock()
+	if p != nil {
+		_ = p.abort(ErrClosed)
+	}
+}

@@ -1,0 +1,55 @@
+package waiting
+
+import (
+	"container/list"
+	"time"
+)
+
+// A Waiter is a call of Lock that waits.
+type Waiter struct {
+	began  time.Time
+	keys   []string
+	delay  time.Duration // between its timed retries
+	signal chan struct{} // 1: look at the fields below
+
+	// Guarded by Queue.mu.
+	places    []*list.Element // in the lines of the keys, in their order; nil: in none
+	head      bool
+	turn      bool      // it is to try at once: it has become head, or can get in line now
+	tryAt     time.Time // when the next attempt because of a release is due; zero: none
+	keepUntil time.Time // when the next in line is to be told of what w was told of; zero: it was not
+	keptFor   string    // the holder for whose release it has done so
+}
+
+// NewWaiter returns a waiter for the keys, which are strings, each once, in the same order in
+// all of them, with the delay between its timed retries.
+func NewWaiter(keys []any, delay time.Duration) *Waiter {
+	w := &Waiter{began: time.Now(), keys: make([]string, len(keys)), delay: delay, signal: make(chan struct{}, 1)}
+	for i, key := range keys {
+		w.keys[i] = key.(string)
+	}
+	return w
+}
+
+// Began is when the waiter was made.
+func (w *Waiter) Began() time.Time { return w.began }
+
+// Signal returns a channel that gets a value when the waiter is to look at its State.
+func (w *Waiter) Signal() <-chan struct{} { return w.signal }
+
+// notify has the waiter look at its fields. Queue.mu is held.
+func (w *Waiter) notify() {
+	select {
+	case w.signal <- struct{}{}:
+	default:
+	}
+}
+
+// A State is how things stand with a waiter.
+type State struct {
+	Head      bool      // it is first in all its lines: it asks the nodes
+	Turn      bool      // it is to try at once: it has become head, or can get in line on the nodes now
+	Alone     bool      // nobody may ask as often as it would: a line of its has no head, or several retry delays
+	TryAt     time.Time // when it is to try because of a release; zero: of none
+	KeepUntil time.Time // when PassOn is due; zero: it is not
+}
