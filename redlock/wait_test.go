@@ -117,19 +117,16 @@ func TestOnlyTheHeadAsksTheNodes(t *testing.T) {
 			}
 			all = append(all, startLock(t, b, ctx, []string{"x"}, WithRetryCount(count), WithRetryDelay(100*time.Millisecond), WithRetryJitter(0)))
 		}
-		var mu sync.Mutex
-		asked := 0
-		require.NoError(t, c.Nodes[0].OnCommand(func(_ string, args []string) {
-			mu.Lock()
-			defer mu.Unlock()
-			if slices.Contains(args, queueScript.Hash.(string)) {
-				asked++
-			}
-		}))
-		time.Sleep(10 * time.Second)
-		mu.Lock()
-		assert.InDelta(t, 96, asked, 6, "where the others have decided it, a request may not have been sent")
-		mu.Unlock()
+		asked := lockRequests(t, c)
+		time.Sleep(10*time.Second + 50*time.Millisecond) // The last retry is not to race with this.
+		for retry := range 100 {
+			at := time.Duration(retry+1) * 100 * time.Millisecond
+			nodes := asked.take(at)
+			assert.GreaterOrEqual(t, len(nodes), 2, "a quorum is asked, after %v", at) // A release may overtake what is left.
+			slices.Sort(nodes)
+			assert.Len(t, slices.Compact(slices.Clone(nodes)), len(nodes), "once each, after %v: %v", at, nodes)
+		}
+		assert.Zero(t, asked.rest(), "requests between the retries of the head")
 		cancel()
 		for _, w := range all {
 			<-w.done
@@ -138,6 +135,47 @@ func TestOnlyTheHeadAsksTheNodes(t *testing.T) {
 		}
 		assert.Zero(t, b.Stats().Waiting)
 	})
+}
+
+// An askedAt has the lock requests that nodes have got, by when.
+type askedAt struct {
+	mu    sync.Mutex
+	nodes map[time.Duration][]int
+}
+
+// lockRequests records from now on which nodes get a lock request, and after how long.
+func lockRequests(t *testing.T, c *testcluster.Cluster) *askedAt {
+	t.Helper()
+	a, start := &askedAt{nodes: map[time.Duration][]int{}}, time.Now()
+	for i, n := range c.Nodes {
+		require.NoError(t, n.OnCommand(func(_ string, args []string) {
+			if slices.Contains(args, lockScript.Hash.(string)) || slices.Contains(args, queueScript.Hash.(string)) {
+				a.mu.Lock()
+				defer a.mu.Unlock()
+				after := time.Since(start)
+				a.nodes[after] = append(a.nodes[after], i)
+			}
+		}))
+	}
+	return a
+}
+
+// take returns the nodes that have got a lock request at this time, and forgets them.
+func (a *askedAt) take(after time.Duration) []int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	defer delete(a.nodes, after)
+	return a.nodes[after]
+}
+
+// rest is how many have not been taken.
+func (a *askedAt) rest() (requests int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, nodes := range a.nodes {
+		requests += len(nodes)
+	}
+	return requests
 }
 
 // A waiter that polls seldom must not hold up those behind it that poll often, if no release is heard of.
