@@ -149,9 +149,9 @@ func (a *acquisition) tell(ctx context.Context, l *Lock, err error) {
 // It never leaves the package.
 var errSplit = errors.New("redlock: split vote")
 
-// A bid is one claim on its way to a lock: a first round that asks all nodes,
-// and further ones if the votes are split and this claim leads. All of them use
-// one token and one start, so that Until is right whichever round succeeds.
+// A bid is one claim on its way to a lock: a round that asks all nodes, and some of them
+// once more if the votes are split and this claim leads. All of that is with one token and
+// one start, so that Until is right whichever answer decides.
 type bid struct {
 	a     *acquisition
 	ctx   context.Context //nolint:containedctx // A bid lives within one call.
@@ -159,11 +159,11 @@ type bid struct {
 	until deadline
 	start time.Time
 	num   int
-	round *round        // the latest
+	round *round
 	split *split        // of the attempt; nil until its votes have been split
-	limit time.Duration // what the latest round may take
+	limit time.Duration // what the nodes got to answer, when they were asked last
 
-	admitted bool          // its next round has a place; see admission
+	admitted bool          // its round has a place; see admission
 	waited   time.Duration // for that place
 }
 
@@ -180,28 +180,36 @@ func (a *acquisition) newBid(ctx context.Context, number int, s *split) *bid {
 	}
 }
 
-// ask starts a round: the first asks all nodes, a further one those that refused.
+// ask asks all nodes.
 func (b *bid) ask() {
-	rd := b.a.r.newRound(b.ctx, OpLock, b.claim, b.a.lockCommand(b.claim), node.LockRequest, decideLock, b.num)
+	a := b.a
+	rd := a.r.newRound(b.ctx, OpLock, b.claim, a.lockCommand(b.claim), node.LockRequest, decideLock, b.num)
 	rd.until = b.until
 	if b.claim.fencing != nil {
 		rd.grants = newGrants(len(rd.ballots))
 	}
-	if b.round != nil {
-		rd.succeed(b.round)
-	}
 	b.round = rd
-	// A vote that comes after Until is none.
-	timeout := min(b.a.o.nodeTimeout, time.Until(b.until.mono))
+	b.setLimit()
 	if b.admitted {
-		timeout = min(timeout, b.a.o.nodeTimeout-b.waited)
-		rd.admitted, b.admitted = b.a.o.nodeTimeout, false
+		rd.admitted = a.o.nodeTimeout
+		b.limit = min(b.limit, a.o.nodeTimeout-b.waited)
 	}
+	rd.ask(b.start, b.limit)
+}
+
+// askRefused asks those that have refused once more.
+func (b *bid) askRefused() {
+	b.setLimit()
+	cmd := func() node.Command { return b.a.lockCommand(b.claim) }
+	b.round.again(node.LockRequest, b.limit, cmd, func(_ int, v *ballot) bool { return v.stance == node.No || v.stance == node.Gone })
+}
+
+// setLimit sets what the nodes get to answer: a vote that comes after Until is none.
+func (b *bid) setLimit() {
+	b.limit = min(b.a.o.nodeTimeout, time.Until(b.until.mono))
 	if b.split != nil {
-		timeout = min(timeout, time.Until(b.split.until))
+		b.limit = min(b.limit, time.Until(b.split.until))
 	}
-	b.limit = timeout
-	rd.ask(b.start, timeout)
 }
 
 // outcome waits for the round's decision. After an error other than errSplit
@@ -212,9 +220,7 @@ func (b *bid) outcome(ctx context.Context) (*Lock, error) {
 	v, t := b.round.result()
 	raised := false
 	if v == granted && b.claim.fencing != nil {
-		first := b.round
-		v, waited = b.fence(ctx)
-		raised = b.round != first
+		v, raised, waited = b.fence(ctx)
 		_, t = b.round.result()
 	}
 	switch {
@@ -244,8 +250,10 @@ func (b *bid) outcome(ctx context.Context) (*Lock, error) {
 	case v == noQuorum && b.split != nil && !time.Now().Before(b.split.until):
 		// The time for the split was over, not that of the nodes. The votes that
 		// were split tell more.
+		err := b.round.fail(ErrTaken)
+		err.Votes = b.split.votes
 		b.release(false)
-		return nil, b.split.votes.fail(ErrTaken)
+		return nil, err
 	default:
 		return nil, b.fail(v.err())
 	}

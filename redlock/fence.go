@@ -38,10 +38,10 @@ func (rd *round) fence() (fence int64, granted int) {
 // quorum has said the same, and there is nothing to do. Otherwise those that have said
 // less are asked to raise their counters, in one more round trip. If one of them has
 // lost the key meanwhile, others that came late may still do.
-func (b *bid) fence(ctx context.Context) (v verdict, waited error) {
+func (b *bid) fence(ctx context.Context) (v verdict, raised bool, waited error) {
 	r := b.a.r
 	if b.claim.fencing.fence, _ = b.round.fence(); b.claim.fencing.fence != 0 {
-		return granted, nil
+		return granted, false, nil
 	}
 	r.counters.raised.Add(1)
 	until := time.Now().Add(b.a.o.nodeTimeout)
@@ -53,49 +53,30 @@ func (b *bid) fence(ctx context.Context) (v verdict, waited error) {
 		switch {
 		case v == granted:
 			b.claim.fencing.fence = fence
-			return v, nil
+			return v, true, nil
 		case v == undecided, left < r.need, !time.Now().Before(until):
-			return v, waited
+			return v, true, waited
 		}
 	}
-	return v, waited
+	return v, true, waited
 }
 
-// raise starts a round that asks the nodes with smaller counters to raise them.
+// raise asks the nodes that have granted the lock with a counter below the fence to raise
+// it. What comes late is raised when it comes; see isLateGrant.
 func (b *bid) raise(timeout time.Duration) {
-	rd := b.a.r.newRound(b.ctx, OpLock, b.claim, node.Command{}, node.Ask, decideLock, b.num)
-	rd.until = b.until
-	rd.raise(b.round)
-	b.round = rd
-	rd.ask(b.start, min(timeout, time.Until(b.until.mono)))
+	rd := b.round
+	aim := func() node.Command {
+		rd.grants.exact, _, _ = fenceOf(rd.grants.fences, rd.r.need)
+		return raiseCommand(rd.claim.args, rd.grants.exact, rd.claim.fencing)
+	}
+	rd.again(node.Ask, min(timeout, time.Until(b.until.mono)), aim, rd.grants.isBelow)
 }
 
-// raise makes rd the round in which the nodes that have granted the lock in prev, or
-// in the one before, are asked to raise their counters. As in succeed, the other votes
-// are kept, and those that prev still waits for come. Before ask only.
-func (rd *round) raise(prev *round) {
-	prev.mu.Lock()
-	defer prev.mu.Unlock()
-	fence, _, _ := fenceOf(prev.grants.fences, rd.r.need)
-	rd.start, rd.grants = prev.start, newGrants(len(prev.ballots))
-	rd.grants.exact = fence
-	rd.task.Command = raiseCommand(rd.claim.args, fence, rd.claim.fencing)
-	for i, b := range prev.ballots {
-		switch counter := prev.grants.fences[i]; {
-		case b.stance == node.Pending:
-			rd.requests[i].Task = nil
-		case counter == 0:
-			rd.skip(i, b)
-		case counter == fence:
-			rd.grants.fences[i] = fence
-			b.stance, b.err = node.Yes, nil
-			rd.skip(i, b)
-		case counter > fence:
-			b.stance, b.err = node.Silent, errOtherFence
-			rd.skip(i, b)
-		}
-	}
-	prev.next = rd
+// isLateGrant reports whether the answer of node i, to what it was asked before a raise, is a
+// grant with a counter below the fence. To wait for it until the next raise would be to wait
+// for those that do not answer. rd.mu is held.
+func (rd *round) isLateGrant(i int, out node.Outcome) bool {
+	return out.Stance == node.Yes && out.Fence < rd.grants.exact && rd.requests[i].Task == nil
 }
 
 // grants are the answers to a round of a lock with fencing. They are guarded by the
@@ -114,6 +95,23 @@ func newGrants(n int) *grants {
 	}
 	g.fences = g.fences[:n]
 	return g
+}
+
+// isBelow reports whether node i is to raise its counter, and otherwise sets what its vote is
+// worth for the fence.
+func (g *grants) isBelow(i int, b *ballot) bool {
+	switch counter := &g.fences[i]; {
+	case *counter == 0: // No grant.
+	case *counter < g.exact:
+		*counter = 0
+		return true
+	case *counter == g.exact:
+		b.stance, b.err = node.Yes, nil
+	default:
+		*counter = 0
+		b.stance, b.err = node.Silent, errOtherFence
+	}
+	return false
 }
 
 // count notes the answer of node i, and returns what it is worth.

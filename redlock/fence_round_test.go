@@ -18,8 +18,8 @@ func TestAGrantAfterTheAgreementIsLeftAlone(t *testing.T) {
 	r, err := New([]Node{{"a", pool}, {"b", pool}, {"c", pool}}, WithFencing())
 	require.NoError(t, err)
 	rd := r.newRound(t.Context(), OpLock, newClaim([]string{"x"}, []any{"x"}, "", ttl, 3), node.Command{}, node.LockRequest, decideLock, 1)
-	rd.grants, rd.asked = newGrants(3), true
-	rd.requests[2].Task = nil // As succeed leaves a node that has not answered.
+	rd.grants = newGrants(3)
+	rd.requests[2].Task = nil // As again leaves a node that has not answered.
 	for i, fence := range []int64{9, 9, 5} {
 		rd.Vote(i, node.Outcome{Stance: node.Yes, Fence: fence}, time.Now())
 	}

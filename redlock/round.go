@@ -15,9 +15,9 @@ import (
 // A round is one operation on all nodes in parallel. The caller goes on at the
 // decision; the round itself ends, "settles", when the last node has answered
 // or its timer has run out, and needs no goroutine for that: the nodes' readers
-// and the timer drive it.
+// and the timer drive it. Nodes whose answer is not enough can be asked again.
 //
-// A round is safe for concurrent use.
+// A round is safe for concurrent use, but that one goroutine calls ask, again and wait.
 type round struct {
 	r         *core
 	ctx       context.Context //nolint:containedctx // Only its values, for the hook.
@@ -30,24 +30,23 @@ type round struct {
 	extension *extension // of an extension
 	grants    *grants    // of a lock with fencing
 
-	task     node.Task
-	requests []node.Request // by node; without a task: not asked
-	timer    *time.Timer
+	task     node.Task     // of the first requests
 	admitted time.Duration // the call's node timeout while the round has a place; see admission
 
 	decided chan struct{} // closed at the decision, or when the caller gave up
 
 	// After a Lock's; never taken with a node's or another round's.
-	mu      sync.Mutex
-	over    bool // set with decided
-	asked   bool // ask has been called
-	ballots []ballot
-	pending int
-	tally   tally
-	verdict verdict
-	err     error         // what the decision was, or why it was not waited for
-	settled chan struct{} // closed when no vote is pending; nil while nobody asks
-	next    *round        // what this one hears goes to it, too; see succeed
+	mu       sync.Mutex
+	latest   *node.Task     // what was asked last
+	requests []node.Request // the latest, by node; without a task: not asked
+	timer    *time.Timer    // of the latest requests
+	over     bool           // set with decided
+	ballots  []ballot
+	pending  int
+	tally    tally
+	verdict  verdict
+	err      error         // what the decision was, or why it was not waited for
+	settled  chan struct{} // closed when no vote is pending; nil while nobody asks
 }
 
 // An extension is what a round has besides that extends a lock. It is apart to keep
@@ -113,6 +112,7 @@ func (r *core) newRound(ctx context.Context, op Op, c *claim, cmd node.Command, 
 	}
 	rd.requests, rd.ballots = rd.requests[:n], rd.ballots[:n]
 	rd.task = node.Task{Kind: kind, Command: cmd, Token: &c.Token, Voter: rd}
+	rd.latest = &rd.task
 	for i := range rd.ballots {
 		rd.ballots[i] = ballot{err: ErrPending, stance: node.Pending}
 		rd.requests[i] = node.Request{Task: &rd.task, Index: uint16(i)}
@@ -126,63 +126,6 @@ func (rd *round) skip(i int, b ballot) {
 	rd.count(i, b)
 }
 
-// succeed makes rd the round in which the nodes that refused in prev are asked
-// again. The other votes are kept, and those that prev still waits for count in
-// rd when they come: of one claim, a node never has two lock requests in flight,
-// or the refusal of one could be taken for the whole truth about what the claim
-// has left there. Before ask only.
-func (rd *round) succeed(prev *round) {
-	prev.mu.Lock()
-	defer prev.mu.Unlock()
-	rd.start = prev.start
-	for i, b := range prev.ballots {
-		switch b.stance {
-		case node.No, node.Gone:
-		case node.Pending:
-			rd.requests[i].Task = nil
-		case node.Yes, node.Silent:
-			rd.skip(i, b)
-			if rd.grants != nil {
-				rd.grants.fences[i] = prev.grants.fences[i]
-			}
-		}
-	}
-	prev.next = rd
-}
-
-// ask sends the requests. start is what Took is measured from; the round ends
-// at the latest timeout from now.
-func (rd *round) ask(start time.Time, timeout time.Duration) {
-	rd.mu.Lock()
-	rd.start, rd.task.Limit, rd.asked = start, timeout, true
-	now := time.Now()
-	if rd.pending < len(rd.ballots) {
-		rd.judgeLocked(now) // The votes that skip preset may be enough.
-	}
-	if rd.pending > 0 {
-		rd.timer = time.AfterFunc(timeout, rd.expire)
-	}
-	var send []bool
-	if rd.grants != nil { // Late grants add requests; those are sent by whom they come to.
-		send = make([]bool, len(rd.requests))
-		for i := range rd.requests {
-			send[i] = rd.requests[i].Task != nil
-		}
-	}
-	rd.mu.Unlock()
-	for i := range rd.requests {
-		if send == nil && rd.requests[i].Task != nil || send != nil && send[i] {
-			rd.send(i, now)
-		}
-	}
-}
-
-func (rd *round) send(i int, now time.Time) {
-	if err := rd.r.nodes[i].Enqueue(&rd.requests[i], now); err != nil {
-		rd.Vote(i, node.Outcome{Err: err}, time.Now())
-	}
-}
-
 // Vote counts node i's answer. Later ones, and those after the timer, are
 // ignored: what they have left on the node is the release's business, which
 // is queued behind the request on the same connection.
@@ -190,37 +133,32 @@ func (rd *round) Vote(i int, out node.Outcome, at time.Time) {
 	if out.Unqueued != "" {
 		rd.r.ears.Complain(i, node.NoQueue, fmt.Errorf("not put in line: %s", out.Unqueued))
 	}
-	for rd != nil {
-		rd = rd.voteOnce(i, out, at)
-	}
+	rd.voteOn(nil, i, out, at)
 }
 
-// voteOnce returns the round that is to count the answer next, if there is one.
-func (rd *round) voteOnce(i int, out node.Outcome, at time.Time) *round {
+// voteOn is Vote, if what was asked last is this task, or whatever it is if it is nil.
+func (rd *round) voteOn(task *node.Task, i int, out node.Outcome, at time.Time) {
 	rd.mu.Lock()
-	if rd.ballots[i].stance != node.Pending {
+	if rd.ballots[i].stance != node.Pending || task != nil && task != rd.latest {
 		rd.mu.Unlock()
-		return nil
+		return
 	}
 	if rd.grants != nil {
-		if late, send := rd.raiseLate(i, out); late {
+		if rd.isLateGrant(i, out) {
+			req := rd.requestLocked(i)
 			rd.mu.Unlock()
-			if send {
-				rd.send(i, time.Now())
-			}
-			return nil
+			rd.send(req, time.Now())
+			return
 		}
 		out = rd.grants.count(i, out)
 	}
 	rd.count(i, newBallot(out, at.Sub(rd.start)))
 	rd.judgeLocked(at)
 	settled := rd.extension != nil && rd.pending == 0 && rd.verdict == granted
-	next := rd.next
 	rd.mu.Unlock()
 	if settled {
 		rd.extension.settle(rd.ballots) // Nobody writes to them any more.
 	}
-	return next
 }
 
 // count enters a vote for a node that is pending.
@@ -312,25 +250,6 @@ func (rd *round) giveUp(err error) {
 	rd.decideLocked(err)
 }
 
-// expire is the round's timer: who has not answered has not voted, and
-// requests that still wait to be written are withdrawn.
-func (rd *round) expire() {
-	now, why := time.Now(), ErrNodeTimeout
-	if !rd.until.isZero() && rd.until.passed(now, rd.r.wall()) {
-		why = errTooLate
-	}
-	for i, nd := range rd.r.nodes {
-		req := &rd.requests[i]
-		rd.mu.Lock()
-		asked := req.Task != nil
-		rd.mu.Unlock()
-		if asked {
-			nd.Withdraw(req)
-		}
-		rd.Vote(i, node.Outcome{Err: why}, now)
-	}
-}
-
 // wait returns at the decision, or with an error when ctx or the Redlock ended
 // first.
 func (rd *round) wait(ctx context.Context, closing <-chan struct{}) error {
@@ -415,17 +334,4 @@ func (rd *round) leaveLocked(now time.Time) {
 		Took: took, Timeout: rd.admitted, Answered: v == granted || v == taken, Late: v == noQuorum && took >= rd.task.Limit,
 	}, now)
 	rd.admitted = 0
-}
-
-// raiseLate says whether the answer of node i is a grant that has come late and has to
-// be raised, too: to wait for it until the next raise would be to wait for those that
-// do not answer. It is the caller's to ask then, unless ask is still to come. rd.mu is
-// held.
-func (rd *round) raiseLate(i int, out node.Outcome) (late, send bool) {
-	req := &rd.requests[i] // In other rounds than a raise, exact is 0.
-	if out.Stance != node.Yes || out.Fence >= rd.grants.exact || req.Task != nil {
-		return false, false
-	}
-	req.Task = &rd.task
-	return true, rd.asked
 }

@@ -32,7 +32,7 @@ type split struct {
 	pace   time.Duration // about a round trip
 	asked  int           // how often it led and asked again
 	paused int           // how often it gave way
-	votes  *round        // the latest one whose votes were split
+	votes  []Vote        // the latest ones that were split
 
 	counted bool // in Stats
 }
@@ -53,8 +53,8 @@ const (
 // look again.
 func (s *split) contend(ctx context.Context, b *bid) (*Lock, error) {
 	for {
-		s.votes = b.round
 		votes := s.gather(ctx, b)
+		s.votes = votes
 		mine, _ := count(votes)
 		ended := b.a.r.ended(ctx)
 		switch {
@@ -75,7 +75,7 @@ func (s *split) contend(ctx context.Context, b *bid) (*Lock, error) {
 			b.release(false)
 			return nil, errSplit
 		}
-		b.ask()
+		b.askRefused()
 		if l, err := b.outcome(ctx); !errors.Is(err, errSplit) {
 			return l, err
 		}
