@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/admission"
+	"github.com/seed6c881748/redlock/internal/clockwatch"
 	"github.com/seed6c881748/redlock/internal/node"
 )
 
@@ -78,7 +79,7 @@ func (a *acquisition) attempt(ctx context.Context, number int) (*Lock, error) {
 		}
 		// Somebody else leads: what this bid has won was given back. Before the next
 		// look, the leader gets the time of a round trip or two.
-		if ended := a.r.sleep(ctx, split.pause()); ended != nil {
+		if ended := a.r.calls.Sleep(ctx, split.pause()); ended != nil {
 			return nil, a.endedBy(ended, b.round.quorumError(ErrTaken))
 		}
 		if split.over() {
@@ -120,7 +121,7 @@ func (a *acquisition) turnedAway(ctx context.Context, why error, number int) err
 	for _, n := range a.r.nodes {
 		n.RefusedElsewhere(now, a.o.nodeTimeout)
 	}
-	a.r.overloads.report(ctx, a.r.events, e)
+	a.r.tellOverload(ctx, e)
 	return e
 }
 
@@ -156,7 +157,7 @@ type bid struct {
 	a     *acquisition
 	ctx   context.Context //nolint:containedctx // A bid lives within one call.
 	claim *claim
-	until deadline
+	until clockwatch.Deadline
 	start time.Time
 	num   int
 	round *round
@@ -176,7 +177,7 @@ func (a *acquisition) newBid(ctx context.Context, number int, s *split) *bid {
 	}
 	return &bid{
 		a: a, ctx: ctx, num: number, split: s, start: start, claim: c,
-		until: newDeadline(start, validity(a.ttl, a.o.driftFactor), wall),
+		until: clockwatch.NewDeadline(start, validity(a.ttl, a.o.driftFactor), wall),
 	}
 }
 
@@ -206,7 +207,7 @@ func (b *bid) askRefused() {
 
 // setLimit sets what the nodes get to answer: a vote that comes after Until is none.
 func (b *bid) setLimit() {
-	b.limit = min(b.a.o.nodeTimeout, time.Until(b.until.mono))
+	b.limit = min(b.a.o.nodeTimeout, time.Until(b.until.Mono))
 	if b.split != nil {
 		b.limit = min(b.limit, time.Until(b.split.until))
 	}
@@ -216,7 +217,7 @@ func (b *bid) setLimit() {
 // the claim is being released; with errSplit it still stands.
 func (b *bid) outcome(ctx context.Context) (*Lock, error) {
 	r := b.a.r
-	waited := b.round.wait(ctx, r.calls.closing)
+	waited := b.round.wait(ctx, r.calls.Closing)
 	v, t := b.round.result()
 	raised := false
 	if v == granted && b.claim.fencing != nil {
@@ -224,13 +225,13 @@ func (b *bid) outcome(ctx context.Context) (*Lock, error) {
 		_, t = b.round.result()
 	}
 	switch {
-	case v == granted && !b.until.passed(time.Now(), r.wall()):
+	case v == granted && !b.until.Passed(time.Now(), r.wall()):
 		// Even if ctx has ended: the caller gets what was won, and can release it.
 		l := &Lock{
 			r: r, o: b.a.o, claim: b.claim, attempts: b.num, ttl: b.a.ttl,
 			start: b.start, until: b.until, extended: b.start,
 		}
-		r.held.add(l)
+		r.held.Add(l)
 		r.counters.acquired.Add(1)
 		return l, nil
 	case v == granted:

@@ -39,11 +39,11 @@ func (r *Redlock) Check(ctx context.Context) (Report, error) {
 	if err := ctx.Err(); err != nil {
 		return Report{}, fmt.Errorf("redlock: check: %w", err)
 	}
-	if err := r.calls.enter(); err != nil {
+	if err := r.calls.Enter(); err != nil {
 		return Report{}, err
 	}
-	defer r.calls.exit()
-	asking, cancel := r.untilClosed(ctx)
+	defer r.calls.Exit()
+	asking, cancel := r.calls.Context(ctx)
 	defer cancel()
 	setup := r.setup()
 	nodes := make([]fitness.Node, len(r.nodes))
@@ -101,19 +101,6 @@ func (r *Redlock) checked(n *node.Node, key string) fitness.Node {
 	}
 }
 
-// untilClosed returns a context that also ends when Close is called.
-func (r *Redlock) untilClosed(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(ctx)
-	go func() {
-		select {
-		case <-r.calls.closing:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, cancel
-}
-
 // reportOf returns what was found as the public types have it.
 func reportOf(found fitness.Report) Report {
 	r := Report{Nodes: make([]NodeReport, len(found.Nodes)), Findings: make([]Finding, len(found.Findings))}
@@ -162,10 +149,10 @@ func (r *Redlock) Admit(ctx context.Context, nodes ...string) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("redlock: admit: %w", err)
 	}
-	if err := r.calls.enter(); err != nil {
+	if err := r.calls.Enter(); err != nil {
 		return err
 	}
-	defer r.calls.exit()
+	defer r.calls.Exit()
 	failed := make([]error, len(named))
 	var g errgroup.Group
 	for i, n := range named {
@@ -224,10 +211,6 @@ func (n NodeInspection) String() string {
 	}
 }
 
-// shortToken is how much of a token is shown: enough to tell two apart, too
-// little to release the lock with.
-const shortToken = 8
-
 // Inspect asks every node who holds resource. It waits for all of them, but no longer than the
 // node timeout, and before that the connect timeout if no quorum is connected yet. The error is
 // nil unless resource is malformed, the Redlock is closed or ctx ends first: nodes that do not
@@ -243,10 +226,10 @@ func (r *Redlock) Inspect(ctx context.Context, resource string) (Inspection, err
 	if err := ctx.Err(); err != nil {
 		return Inspection{}, &waitError{op: OpInspect, resources: []string{resource}, cause: err}
 	}
-	if err := r.calls.enter(); err != nil {
+	if err := r.calls.Enter(); err != nil {
 		return Inspection{}, err
 	}
-	defer r.calls.exit()
+	defer r.calls.Exit()
 
 	if ended := r.connected(ctx); ended != nil {
 		return Inspection{}, &waitError{op: OpInspect, resources: []string{resource}, cause: ended}
@@ -260,7 +243,7 @@ func (r *Redlock) Inspect(ctx context.Context, resource string) (Inspection, err
 			out := n.Call(ctx, cmd, r.defaults.nodeTimeout)
 			in.Nodes[i] = NodeInspection{
 				Node: n.Name, Took: time.Since(start), Err: out.Err,
-				Holder: out.Holder, Owner: out.Owner, Token: short(out.Value), TTL: out.HolderTTL,
+				Holder: out.Holder, Owner: out.Owner, Token: tokens.Short(out.Value), TTL: out.HolderTTL,
 			}
 			return nil
 		})
@@ -271,13 +254,6 @@ func (r *Redlock) Inspect(ctx context.Context, resource string) (Inspection, err
 	}
 	in.findHolder()
 	return in, nil
-}
-
-func short(token string) string {
-	if len(token) <= shortToken {
-		return token
-	}
-	return token[:shortToken] + "…"
 }
 
 // findHolder fills in what the nodes amount to.

@@ -3,13 +3,14 @@ package redlock
 import (
 	"context"
 	"errors"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/admission"
+	"github.com/seed6c881748/redlock/internal/calls"
 	"github.com/seed6c881748/redlock/internal/clockwatch"
 	"github.com/seed6c881748/redlock/internal/dispatch"
+	"github.com/seed6c881748/redlock/internal/leases"
 	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/quarantine"
 	"github.com/seed6c881748/redlock/internal/waiting"
@@ -23,92 +24,38 @@ type core struct {
 	defaults   options // not changed after New
 	events     *dispatch.Dispatcher[Event]
 	counters   counters
-	held       heldLocks
+	held       leases.Set
 	watch      *clockwatch.Watch
 	queue      *waiting.Queue
-	ready      readiness
+	ready      node.Readiness
 	ears       node.Subscriptions
 	quarantine *quarantine.Dialect // nil: there is none
 
 	admission *admission.Gate
-	overloads overloads
+	overloads dispatch.Limiter // of the events about them
 
 	channel any // on which this process hears of releases; boxed, as all that scripts get
 
 	// wallOffset is added to the wall clock: 0 but in tests of a suspend.
 	wallOffset atomic.Int64
 
-	calls *calls
+	calls *calls.Group
 }
 
 func (r *core) wall() time.Duration { return time.Duration(r.wallOffset.Load()) }
 
-// calls counts the calls and the holds of a Redlock, so that Close can wait for them.
-type calls struct {
-	closing chan struct{} // closed by Close: waits and attempts end
-	quiet   chan struct{} // closed when none is running after Close
-
-	mu      sync.Mutex // after the clock watch's; calls nothing
-	closed  bool
-	running int
+// connected waits for a quorum of connections; see [node.Readiness].
+func (r *core) connected(ctx context.Context) error {
+	return r.ready.Wait(ctx, r.nodes, r.need, r.defaults.connectTimeout, r.calls.Closing)
 }
 
-func newCalls() *calls { return &calls{closing: make(chan struct{}), quiet: make(chan struct{})} }
-
-// enter counts a call until exit; after close it returns ErrClosed.
-func (c *calls) enter() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
-		return ErrClosed
-	}
-	c.running++
-	return nil
-}
-
-func (c *calls) exit() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.running--
-	if c.closed && c.running == 0 {
-		close(c.quiet)
-	}
-}
-
-// close lets no further call in; false if that had been done before.
-func (c *calls) close() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
-		return false
-	}
-	c.closed = true
-	close(c.closing)
-	if c.running == 0 {
-		close(c.quiet)
-	}
-	return true
-}
-
-// A nodeObserver makes events of what becomes of a node's connection, and counts for those
-// that wait for a quorum of connections.
+// A nodeObserver makes events of what becomes of a node's connection.
 type nodeObserver struct {
 	r    *core
 	name string
 }
 
-func (o *nodeObserver) Up() {
-	o.r.ready.up.Add(1)
-	o.r.ready.tell()
-	o.send(Event{Kind: EventNodeUp})
-}
-
-func (o *nodeObserver) Ended() {
-	o.r.ready.up.Add(-1)
-	o.r.ready.tell()
-}
-
-func (o *nodeObserver) Changed() { o.r.ready.tell() }
+func (o *nodeObserver) Up() { o.send(Event{Kind: EventNodeUp}) }
 
 func (o *nodeObserver) Lost(why error) { o.send(Event{Kind: EventNodeDown, Err: why}) }
 
@@ -156,55 +103,5 @@ func (c *counters) failed(reason error) {
 		c.noQuorum.Add(1)
 	case errors.Is(reason, ErrLost):
 		c.lost.Add(1)
-	}
-}
-
-// A leased is a lock, as far as it matters here.
-type leased interface{ Until() time.Time }
-
-// heldLocks knows the locks that were acquired and not ended. A handle that is
-// dropped without Unlock stays in it until its lock has expired and the set has
-// grown: sweeping then costs each lock a constant.
-type heldLocks struct {
-	mu    sync.Mutex // before a Lock's: a sweep reads Until
-	locks map[leased]struct{}
-	sweep int // size at which expired ones are swept out
-}
-
-const minSweep = 64
-
-func (h *heldLocks) add(l leased) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.locks == nil {
-		h.locks = make(map[leased]struct{})
-		h.sweep = minSweep
-	}
-	if len(h.locks) >= h.sweep {
-		h.sweepLocked()
-		h.sweep = max(minSweep, 2*len(h.locks))
-	}
-	h.locks[l] = struct{}{}
-}
-
-func (h *heldLocks) remove(l leased) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	delete(h.locks, l)
-}
-
-func (h *heldLocks) count() int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.sweepLocked()
-	return len(h.locks)
-}
-
-func (h *heldLocks) sweepLocked() {
-	now := time.Now()
-	for l := range h.locks {
-		if !now.Before(l.Until()) {
-			delete(h.locks, l)
-		}
 	}
 }

@@ -31,7 +31,7 @@ func (r *Redlock) Do(ctx context.Context, resources []string, ttl time.Duration,
 	if err != nil {
 		return err
 	}
-	defer r.calls.exit()
+	defer r.calls.Exit()
 	ctx = r.events.Call(ctx)
 	l, err := a.wait(ctx)
 	if err != nil {

@@ -3,10 +3,7 @@ package redlock
 import (
 	"context"
 	"slices"
-	"sync"
 	"time"
-
-	"github.com/seed6c881748/redlock/internal/dispatch"
 )
 
 // An Op is an operation of a Redlock.
@@ -163,33 +160,21 @@ type Event struct {
 // cancelled; for events of nodes it is empty.
 type Hook func(ctx context.Context, e Event)
 
-// overloads sends the events about attempts that are turned away: thousands are in a
-// second, so one event stands for many.
-type overloads struct {
-	mu     sync.Mutex // before the dispatcher's
-	last   time.Time  // when the last event was sent
-	unsent int        // turned away since then
-}
-
-// overloadEvery is the least time between two events.
+// overloadEvery is the least time between two events about attempts that are turned away:
+// thousands are in a second, so one event stands for many.
 const overloadEvery = time.Second
 
-func (o *overloads) report(ctx context.Context, events *dispatch.Dispatcher[Event], e *QuorumError) {
-	if !events.On() {
+// tellOverload sends such an event, unless one has been sent a moment ago.
+func (r *core) tellOverload(ctx context.Context, e *QuorumError) {
+	if !r.events.On() {
 		return
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.unsent++
-	now := time.Now()
-	if !o.last.IsZero() && now.Sub(o.last) < overloadEvery {
-		return
+	if before, pass := r.overloads.Pass(time.Now(), overloadEvery); pass {
+		r.events.Send(ctx, Event{
+			Kind: EventOverloaded, Op: e.Op, Resources: slices.Clone(e.Resources), Attempt: e.Attempt,
+			Votes: slices.Clone(e.Votes), Err: e.clone(), TurnedAway: before + 1,
+		})
 	}
-	events.Send(ctx, Event{
-		Kind: EventOverloaded, Op: e.Op, Resources: slices.Clone(e.Resources), Attempt: e.Attempt,
-		Votes: slices.Clone(e.Votes), Err: e.clone(), TurnedAway: o.unsent,
-	})
-	o.last, o.unsent = now, 0
 }
 
 // stamp completes an event that is sent, of the call with that number.

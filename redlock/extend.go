@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/seed6c881748/redlock/internal/clockwatch"
 	"github.com/seed6c881748/redlock/internal/node"
 )
 
@@ -64,7 +65,7 @@ func (l *Lock) extendNow(ctx context.Context, ttl time.Duration, h *hold) error 
 		l.lost()
 		return &waitError{op: OpExtend, resources: l.claim.resources, cause: err}
 	}
-	until := newDeadline(start, validity(ttl, l.o.driftFactor), wall)
+	until := clockwatch.NewDeadline(start, validity(ttl, l.o.driftFactor), wall)
 	l.claim.Grow(ttl)
 	rd := l.r.newRound(ctx, OpExtend, l.claim, extendCommand(l.claim.keys, l.claim.token, ttl, l.claim.fencing), node.Ask, decideExtend, 0)
 	rd.until = until
@@ -85,7 +86,7 @@ func (l *Lock) extendNow(ctx context.Context, ttl time.Duration, h *hold) error 
 // applyExtension applies the result of an extension. One whose lock was released
 // or lost meanwhile changes nothing: the lock stays lost. Nor does one for a hold
 // that has ended: it is not to be kept any more.
-func (l *Lock) applyExtension(rd *round, h *hold, start time.Time, until deadline, waited error) error {
+func (l *Lock) applyExtension(rd *round, h *hold, start time.Time, until clockwatch.Deadline, waited error) error {
 	v, _ := rd.result()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -99,8 +100,8 @@ func (l *Lock) applyExtension(rd *round, h *hold, start time.Time, until deadlin
 	switch {
 	case v == granted && h != nil && h.over:
 		return nil
-	case v == granted && !until.passed(now, l.r.wall()):
-		l.until = l.until.later(until)
+	case v == granted && !until.Passed(now, l.r.wall()):
+		l.until = l.until.Later(until)
 		if start.After(l.extended) {
 			l.extended = start
 		}
@@ -121,7 +122,7 @@ func (l *Lock) applyExtension(rd *round, h *hold, start time.Time, until deadlin
 // lost ends what hangs on the lock: an extension has found that it was lost, has
 // expired or was released.
 func (l *Lock) lost() {
-	l.r.held.remove(l)
+	l.r.held.Remove(l)
 	l.mu.Lock()
 	h := l.hold
 	l.mu.Unlock()
@@ -180,7 +181,7 @@ func (l *Lock) mayRepair(i int) (left time.Duration, may bool) {
 	}
 	may = !l.repairs[i]
 	l.repairs[i] = true
-	return l.until.remaining(now, l.r.wall()), may
+	return l.until.Remaining(now, l.r.wall()), may
 }
 
 // A repairer is a repair on its way.

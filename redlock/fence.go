@@ -47,7 +47,7 @@ func (b *bid) fence(ctx context.Context) (v verdict, raised bool, waited error) 
 	until := time.Now().Add(b.a.o.nodeTimeout)
 	for range r.nodes { // Each time at least one more has lost the key, or lies.
 		b.raise(time.Until(until))
-		waited = b.round.wait(ctx, r.calls.closing)
+		waited = b.round.wait(ctx, r.calls.Closing)
 		v, _ = b.round.result()
 		fence, left := b.round.fence()
 		switch {
@@ -69,7 +69,7 @@ func (b *bid) raise(timeout time.Duration) {
 		rd.grants.exact, _, _ = fenceOf(rd.grants.fences, rd.r.need)
 		return raiseCommand(rd.claim.args, rd.grants.exact, rd.claim.fencing)
 	}
-	rd.again(node.Ask, min(timeout, time.Until(b.until.mono)), aim, rd.grants.isBelow)
+	rd.again(node.Ask, min(timeout, time.Until(b.until.Mono)), aim, rd.grants.isBelow)
 }
 
 // isLateGrant reports whether the answer of node i, to what it was asked before a raise, is a

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/brief"
+	"github.com/seed6c881748/redlock/internal/clockwatch"
 	"github.com/seed6c881748/redlock/internal/tokens"
 )
 
@@ -24,8 +25,8 @@ type Lock struct {
 	ttl      time.Duration // what it was taken for
 	start    time.Time     // of the attempt
 
-	mu       sync.Mutex // after heldLocks'; before a round's and the clock watch's
-	until    deadline
+	mu       sync.Mutex // after that of leases.Set; before a round's and the clock watch's
+	until    clockwatch.Deadline
 	extended time.Time     // start of the last extension that succeeded, or of the attempt
 	lasted   time.Duration // for how long it was held; set with ended
 	ended    error         // ErrLost once the lock was lost or its release has begun; terminal
@@ -99,7 +100,7 @@ func (l *Lock) Until() time.Time {
 	must(l.invalid())
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.until.mono
+	return l.until.Mono
 }
 
 // Err returns nil while the lock is held; ErrExpired once the monotonic or the wall clock has
@@ -121,7 +122,7 @@ func (l *Lock) Err() error {
 // errLocked makes an expiry terminal, so that a wall clock that is set back
 // cannot revive the lock. l.mu is held.
 func (l *Lock) errLocked(now time.Time) error {
-	if l.ended == nil && l.until.passed(now, l.r.wall()) {
+	if l.ended == nil && l.until.Passed(now, l.r.wall()) {
 		l.end(ErrExpired, now)
 	}
 	return l.ended
@@ -132,7 +133,7 @@ func (l *Lock) errLocked(now time.Time) error {
 func (l *Lock) event(kind EventKind, op Op) Event {
 	return Event{
 		Kind: kind, Op: op, Resources: slices.Clone(l.claim.resources), Owner: l.o.owner,
-		Holder: tokens.Digest(l.claim.token), Until: l.until.mono, Held: l.lasted,
+		Holder: tokens.Digest(l.claim.token), Until: l.until.Mono, Held: l.lasted,
 	}
 }
 
@@ -148,7 +149,7 @@ func (l *Lock) end(why error, now time.Time) {
 // heldFor is for how long a lock that has not ended before now has been held: a timer
 // may be late. l.mu is held.
 func (l *Lock) heldFor(now time.Time) time.Duration {
-	return min(now.Sub(l.start), l.until.mono.Sub(l.start))
+	return min(now.Sub(l.start), l.until.Mono.Sub(l.start))
 }
 
 // tell sends an event about the lock, of a call that began at began and ends with err.
@@ -177,7 +178,7 @@ func (l *Lock) String() string {
 	s := "lock " + named(l.claim.resources, l.r.defaults.prefix)
 	switch ended := l.errLocked(now); {
 	case ended == nil:
-		return s + fmt.Sprintf(": held for another %s", brief.Duration(l.until.remaining(now, l.r.wall())))
+		return s + fmt.Sprintf(": held for another %s", brief.Duration(l.until.Remaining(now, l.r.wall())))
 	case l.begun && l.before == nil:
 		return s + ": released"
 	default:

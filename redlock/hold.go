@@ -175,7 +175,7 @@ func (h *hold) schedule(d time.Duration) {
 // remaining is the time until the contexts must end: because of the lock's
 // validity, by the clock that says so first, or because of the limit.
 func (h *hold) remaining(now time.Time) time.Duration {
-	d := h.lock.until.remaining(now, h.lock.r.wall())
+	d := h.lock.until.Remaining(now, h.lock.r.wall())
 	if !h.limit.IsZero() && !h.over {
 		d = min(d, h.limit.Sub(now))
 	}
@@ -203,7 +203,7 @@ func (h *hold) extend() {
 		h.schedule(l.extended.Add(h.pace()).Sub(now))
 		return
 	}
-	left := l.until.remaining(now, l.r.wall())
+	left := l.until.Remaining(now, l.r.wall())
 	if !h.warned && left < l.validity()/2 {
 		h.warned = true
 		e := l.event(EventHoldAtRisk, OpExtend)
@@ -266,7 +266,7 @@ func (h *hold) Jumped() {
 	l := h.lock
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	overdue := l.until.remaining(time.Now(), l.r.wall()) < l.validity()*3/5
+	overdue := l.until.Remaining(time.Now(), l.r.wall()) < l.validity()*3/5
 	if overdue && !h.over && h.busy && h.next.Stop() {
 		h.next.Reset(0)
 	}

@@ -9,11 +9,13 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/seed6c881748/redlock/internal/admission"
+	"github.com/seed6c881748/redlock/internal/calls"
 	"github.com/seed6c881748/redlock/internal/clockwatch"
 	"github.com/seed6c881748/redlock/internal/conn"
 	"github.com/seed6c881748/redlock/internal/dispatch"
 	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/quarantine"
+	"github.com/seed6c881748/redlock/internal/releases"
 	"github.com/seed6c881748/redlock/internal/tokens"
 	"github.com/seed6c881748/redlock/internal/waiting"
 )
@@ -24,7 +26,7 @@ import (
 type Redlock struct {
 	core
 
-	released tokenReleases
+	released releases.Memory[*claim]
 	done     chan struct{} // closed when Close has finished
 }
 
@@ -72,7 +74,7 @@ func New(nodes []Node, opts ...Option) (*Redlock, error) {
 			defaults:  o,
 			events:    dispatch.New(o.hook, stamp),
 			admission: admission.New(),
-			calls:     newCalls(),
+			calls:     calls.New(ErrClosed),
 		},
 		done: make(chan struct{}),
 	}
@@ -80,7 +82,7 @@ func New(nodes []Node, opts ...Option) (*Redlock, error) {
 	if o.quarantine > 0 {
 		r.quarantine = quarantine.New(o.prefix+reservedMark+quarantineMark, len(nodes), o.quarantine, grantingScripts)
 	}
-	r.watch = clockwatch.New(r.calls.enter, r.calls.exit, r.wall)
+	r.watch = clockwatch.New(r.calls.Enter, r.calls.Exit, r.wall)
 	r.queue = waiting.NewQueue(len(nodes), r.need, r.pass)
 	r.channel = o.prefix + reservedMark + channelMark + tokens.New()[:16]
 	r.ears = node.Subscriptions{Need: r.need, Channel: r.channel, Message: r.message, Changed: r.queue.Listening}
@@ -103,6 +105,7 @@ func New(nodes []Node, opts ...Option) (*Redlock, error) {
 			Name: n.Name, Pool: n.Pool, Session: o.prefix + reservedMark + "s:" + tokens.New()[:16],
 			Timeout: o.nodeTimeout, ConnectTimeout: o.connectTimeout,
 			Crowd: r.admission.UnansweredLimit(), Scripts: handshakeScripts, Observer: &nodeObserver{&r.core, n.Name},
+			Readiness: &r.ready,
 		}
 		if r.quarantine != nil {
 			c.Dialect, c.Scripts = r.quarantine, otherScripts
@@ -143,7 +146,7 @@ func (r *Redlock) TryLock(ctx context.Context, resources []string, ttl time.Dura
 	if err != nil {
 		return nil, err
 	}
-	defer r.calls.exit()
+	defer r.calls.Exit()
 	ctx = r.events.Call(ctx)
 	l, err := a.attempt(ctx, 1)
 	a.tell(ctx, l, err)
@@ -174,7 +177,7 @@ func (r *Redlock) Lock(ctx context.Context, resources []string, ttl time.Duratio
 	if err != nil {
 		return nil, err
 	}
-	defer r.calls.exit()
+	defer r.calls.Exit()
 	return a.wait(r.events.Call(ctx))
 }
 
@@ -188,7 +191,7 @@ func (r *Redlock) acquisition(ctx context.Context, resources []string, ttl time.
 	case err != nil:
 		return nil, err
 	}
-	if err := r.calls.enter(); err != nil {
+	if err := r.calls.Enter(); err != nil {
 		return nil, &waitError{op: OpLock, resources: a.resources, cause: err}
 	}
 	return a, nil
@@ -264,7 +267,7 @@ func (r *Redlock) Close(ctx context.Context) error {
 	if err := r.misused(ctx); err != nil {
 		return err
 	}
-	if !r.calls.close() {
+	if !r.calls.Close() {
 		select {
 		case <-r.done:
 			return nil
@@ -276,7 +279,7 @@ func (r *Redlock) Close(ctx context.Context) error {
 	r.admission.Close(ErrClosed)
 	r.watch.Close(ErrClosed)
 	select {
-	case <-r.calls.quiet:
+	case <-r.calls.Quiet:
 	case <-ctx.Done():
 	}
 	r.disconnect(ctx)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/node"
@@ -63,26 +62,26 @@ func (r *Redlock) Release(ctx context.Context, resources []string, token string)
 	if err != nil {
 		return err
 	}
-	if err := r.calls.enter(); err != nil {
+	if err := r.calls.Enter(); err != nil {
 		return err
 	}
-	defer r.calls.exit()
-	t, first := r.released.join(releaseKey(resources, token), func() *claim { return r.foreignClaim(resources, keys, token) })
+	defer r.calls.Exit()
+	t, first := r.released.Join(releaseKey(resources, token), func() *claim { return r.foreignClaim(resources, keys, token) })
 	if !first {
-		<-t.ready
-		return t.result
+		<-t.Ready
+		return t.Err
 	}
-	rd, v := r.releaseForeign(ctx, t.claim)
+	rd, v := r.releaseForeign(ctx, t.Claim)
 	switch v {
 	case granted:
 		r.counters.unlocked.Add(1)
 	case lost:
-		t.result = rd.fail(ErrLost)
+		t.Err = rd.fail(ErrLost)
 	default:
-		t.result = orClosed(rd.fail(ErrNoQuorum))
+		t.Err = orClosed(rd.fail(ErrNoQuorum))
 	}
-	r.released.end(t)
-	return t.result
+	r.released.End(t, errors.Is(t.Err, ErrNoQuorum))
+	return t.Err
 }
 
 // unknownLife is for how long the keys of a token may live whose ttl is not known. It is no
@@ -114,7 +113,7 @@ func (r *Redlock) releaseForeign(ctx context.Context, c *claim) (*round, verdict
 	t := r.wakeReader(c)
 	rd := r.newRound(ctx, OpRelease, c, c.ReleaseCommand(time.Now()), node.Release, decideUnlock, 0)
 	t.next, rd.task.Voter = rd, t
-	ask := node.Task{Kind: node.Ask, Command: lifeCommand(c.keys, c.token), Voter: &lifeReader{claim: c}, Limit: r.defaults.nodeTimeout}
+	ask := node.Task{Kind: node.Ask, Command: lifeCommand(c.keys, c.token), Voter: lifeReader{c}, Limit: r.defaults.nodeTimeout}
 	now := time.Now()
 	for i, n := range r.nodes {
 		if n.Confirmed(&c.Token, i) { // In an earlier call.
@@ -135,98 +134,15 @@ func (r *Redlock) releaseForeign(ctx context.Context, c *claim) (*round, verdict
 
 // A lifeReader reads from the answers to the life script for how long the keys of a claim
 // may live.
-type lifeReader struct {
-	claim *claim
+type lifeReader struct{ claim *claim }
 
-	mu    sync.Mutex // calls nothing
-	known bool
-}
-
-func (l *lifeReader) Vote(_ int, out node.Outcome, _ time.Time) {
-	if out.Stance != node.Yes || out.HolderTTL < 0 {
-		return
+func (l lifeReader) Vote(_ int, out node.Outcome, _ time.Time) {
+	if out.Stance == node.Yes && out.HolderTTL >= 0 {
+		l.claim.Grow(out.HolderTTL)
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.known {
-		l.known = true
-		l.claim.SetLife(out.HolderTTL)
-		return
-	}
-	l.claim.Grow(out.HolderTTL)
-}
-
-// A tokenRelease is a call of Release, or several of them that are one.
-type tokenRelease struct {
-	key    string
-	claim  *claim
-	ready  chan struct{} // closed when the call has ended
-	result error         // set before
-	ends   time.Time     // of one that has ended and may be repeated: when no key can be left
-}
-
-// tokenReleases knows the releases that are running, and those that may be repeated: a node
-// that has confirmed the first one would say to the second that the lock is lost.
-type tokenReleases struct {
-	mu    sync.Mutex // calls nothing that takes another
-	open  map[string]*tokenRelease
-	sweep int       // number at which those that have ended are swept out
-	swept time.Time // when they were, last
-	size  int       // bytes that are kept for those that may be repeated
 }
 
 // releaseKey tells the releases of different sets of resources apart, too.
 func releaseKey(resources []string, token string) string {
 	return fmt.Sprintf("%q %s", resources, token)
-}
-
-// join returns the release of that key, and whether it is the caller's to carry out.
-func (s *tokenReleases) join(key string, newClaim func() *claim) (t *tokenRelease, first bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	t = s.open[key]
-	if t != nil && t.ends.IsZero() {
-		return t, false
-	}
-	next := &tokenRelease{key: key, ready: make(chan struct{})}
-	if t != nil {
-		next.claim = t.claim
-		s.size -= t.claim.Weight()
-	} else {
-		next.claim = newClaim()
-	}
-	if s.open == nil {
-		s.open = make(map[string]*tokenRelease)
-	}
-	s.open[key] = next
-	return next, true
-}
-
-// end is called when t has got its result.
-func (s *tokenReleases) end(t *tokenRelease) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	close(t.ready)
-	now := time.Now()
-	full := func() bool { return len(s.open) > node.MaxBacklog || s.size+t.claim.Weight() > node.MaxForeign }
-	if len(s.open) >= s.sweep || full() && now.Sub(s.swept) >= time.Second {
-		s.forget(now)
-	}
-	if !errors.Is(t.result, ErrNoQuorum) || full() {
-		delete(s.open, t.key)
-		return
-	}
-	s.size += t.claim.Weight()
-	t.ends = now.Add(max(t.claim.Longest(), node.MinTombstone))
-}
-
-// forget drops those of which no key can be left. s.mu is held.
-func (s *tokenReleases) forget(now time.Time) {
-	for key, t := range s.open {
-		if !t.ends.IsZero() && now.After(t.ends) {
-			delete(s.open, key)
-			s.size -= t.claim.Weight()
-		}
-	}
-	s.swept, s.sweep = now, max(minSweep, 2*len(s.open))
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/node"
+	"github.com/seed6c881748/redlock/internal/releases"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/internal/tokens"
 )
@@ -228,7 +229,8 @@ func TestReleasesAtTheSameTimeAreOne(t *testing.T) {
 		}
 		wg.Wait()
 		assert.Equal(t, int64(2), worker.Stats().Unlocked, "with that of warm")
-		assert.Empty(t, worker.released.open)
+		known, _ := worker.released.Size()
+		assert.Zero(t, known)
 	})
 }
 
@@ -242,10 +244,11 @@ func TestReleasesThatMayBeRepeatedAreForgotten(t *testing.T) {
 		for i := range 200 {
 			err := worker.Release(t.Context(), []string{"a"}, fmt.Sprintf("%032x", i))
 			require.ErrorIs(t, err, ErrNoQuorum)
-			most = max(most, len(worker.released.open))
+			known, _ := worker.released.Size()
+			most = max(most, known)
 			time.Sleep(unknownLife / 50)
 		}
-		assert.LessOrEqual(t, most, 2*minSweep)
+		assert.LessOrEqual(t, most, 2*releases.MinSweep)
 	})
 }
 
@@ -261,30 +264,29 @@ func TestReleasesOfLargeLocksTakeBoundedMemory(t *testing.T) {
 			require.ErrorIs(t, err, ErrNoQuorum)
 		}
 		check := func() {
+			known, size := worker.released.Size()
+			assert.Greater(t, known, 20)
 			assert.LessOrEqual(t, worker.Stats().Nodes[0].PendingReleases, node.MaxForeign/len(large))
-			assert.LessOrEqual(t, worker.released.size, node.MaxForeign)
-			assert.LessOrEqual(t, len(worker.released.open), node.MaxForeign/len(large))
+			assert.LessOrEqual(t, size, node.MaxForeign)
+			assert.LessOrEqual(t, known, node.MaxForeign/len(large))
 		}
 		for i := range rounds(100, 40) {
 			release(i)
 			release(i) // Repeated, it takes no more.
 		}
 		check()
-		assert.Greater(t, len(worker.released.open), 20)
 		time.Sleep(unknownLife + time.Second) // All that is kept is of no use any more.
 		for i := range rounds(50, 35) {
 			release(1000 + i)
 		}
 		check()
-		assert.Greater(t, len(worker.released.open), 20)
 		time.Sleep(unknownLife + time.Second)
 		require.NoError(t, c.Nodes[0].Restart(true))
 		time.Sleep(10 * time.Second)
 		_ = worker.Release(t.Context(), []string{"a"}, fmt.Sprintf("%032x", 1))
-		worker.released.mu.Lock()
-		worker.released.forget(time.Now())
-		assert.Zero(t, worker.released.size)
-		worker.released.mu.Unlock()
+		worker.released.Forget()
+		_, size := worker.released.Size()
+		assert.Zero(t, size)
 		assert.Zero(t, worker.Stats().Nodes[0].PendingReleases)
 	})
 }

@@ -85,7 +85,7 @@ func (rd *round) beginLocked(timeout time.Duration) (now time.Time) {
 // and requests that still wait to be written are withdrawn.
 func (rd *round) expire(task *node.Task) {
 	now, why := time.Now(), ErrNodeTimeout
-	if !rd.until.isZero() && rd.until.passed(now, rd.r.wall()) {
+	if !rd.until.IsZero() && rd.until.Passed(now, rd.r.wall()) {
 		why = errTooLate
 	}
 	for i, nd := range rd.r.nodes {

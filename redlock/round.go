@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/admission"
+	"github.com/seed6c881748/redlock/internal/clockwatch"
 	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/tokens"
 )
@@ -26,9 +27,9 @@ type round struct {
 	attempt   int
 	judge     func(t tally, need, n int) verdict
 	start     time.Time
-	until     deadline   // lock and extend: a quorum that comes later is none
-	extension *extension // of an extension
-	grants    *grants    // of a lock with fencing
+	until     clockwatch.Deadline // lock and extend: a quorum that comes later is none
+	extension *extension          // of an extension
+	grants    *grants             // of a lock with fencing
 
 	task     node.Task     // of the first requests
 	admitted time.Duration // the call's node timeout while the round has a place; see admission
@@ -52,7 +53,7 @@ type round struct {
 // An extension is what a round has besides that extends a lock. It is apart to keep
 // a round in 1 KiB.
 type extension struct {
-	lapse  deadline               // the end of the lock's validity, before which the quorum must come, too
+	lapse  clockwatch.Deadline    // the end of the lock's validity, before which the quorum must come, too
 	settle func(ballots []ballot) // called once when no vote is pending and the verdict was a yes
 }
 
@@ -207,9 +208,9 @@ func (rd *round) judgeLocked(now time.Time) {
 func (rd *round) inTimeLocked(now time.Time) verdict {
 	wall := rd.r.wall()
 	switch {
-	case rd.extension != nil && rd.extension.lapse.passed(now, wall):
+	case rd.extension != nil && rd.extension.lapse.Passed(now, wall):
 		return expired
-	case !rd.until.isZero() && rd.until.passed(now, wall):
+	case !rd.until.IsZero() && rd.until.Passed(now, wall):
 		return noQuorum
 	default:
 		return granted
@@ -234,9 +235,9 @@ func (rd *round) eventLocked(kind EventKind, err error) {
 		Votes: rd.votesLocked(), Took: time.Since(rd.start), Err: err, Owner: tokens.LabelOf(rd.claim.token),
 	}
 	if err == nil {
-		e.Until = rd.until.mono
+		e.Until = rd.until.Mono
 		if rd.extension != nil {
-			e.Until = rd.extension.lapse.later(rd.until).mono // An extension never shortens.
+			e.Until = rd.extension.lapse.Later(rd.until).Mono // An extension never shortens.
 		}
 	}
 	rd.r.events.Send(rd.ctx, e)

@@ -218,20 +218,26 @@ func repairCommand(keys []any, token string, ttl time.Duration, f *fencing) node
 //	1     every key held the token
 //	0     at least one was gone or another's
 //	{1 or 0, told, …}  the same, and somebody may be in line; see tellLua
-var unlockScript = node.NewScript("unlock", `
+var unlockScript = releaseScript("unlock", `
+    if redis.call('DEL', KEYS[i], KEYS[n + i]) == 2 then`)
+
+// releaseScript returns a script that, for every key that holds the token, carries out free,
+// which ends with the condition that the bell was there.
+func releaseScript(name, free string) *node.Script {
+	return node.NewScript(name, `
 local n = #KEYS / 2
 local mine, rung, held = 0, false, 0
 for i = 1, n do
   if redis.pcall('GET', KEYS[i]) == ARGV[1] then
-    mine = mine + 1
-    if redis.call('DEL', KEYS[i], KEYS[n + i]) == 2 then
+    mine = mine + 1`+free+`
       rung = rung or {}
       rung[i] = true
     end
   end
 end
 if mine == n then held = 1 end
-`+tellLua(releaseNameLua), decodeTold("unlock"))
+`+tellLua(releaseNameLua), decodeTold(name))
+}
 
 // unlockCommand releases a lock. keys are the resources' and their bells; args are the lock
 // request's.
@@ -247,21 +253,9 @@ func unlockCommand(keys, args []any) node.Command {
 //	ARGV  token, time in ms
 //
 // It answers as the unlock script does.
-var leaveScript = node.NewScript("leave", `
-local n = #KEYS / 2
-local mine, rung, held = 0, false, 0
-for i = 1, n do
-  if redis.pcall('GET', KEYS[i]) == ARGV[1] then
-    mine = mine + 1
+var leaveScript = releaseScript("leave", `
     if redis.call('PTTL', KEYS[i]) > tonumber(ARGV[2]) then redis.call('PEXPIRE', KEYS[i], ARGV[2]) end
-    if redis.call('DEL', KEYS[n + i]) == 1 then
-      rung = rung or {}
-      rung[i] = true
-    end
-  end
-end
-if mine == n then held = 1 end
-`+tellLua(releaseNameLua), decodeTold("leave"))
+    if redis.call('DEL', KEYS[n + i]) == 1 then`)
 
 // leaveCommand is unlockCommand, but leaves the keys for so long.
 func leaveCommand(keys []any, token string, ms int64) node.Command {

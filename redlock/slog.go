@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/seed6c881748/redlock/internal/dispatch"
 )
 
 // slogEvery is how often SlogHook logs failed rounds of one kind.
@@ -27,7 +29,7 @@ func SlogHook(logger *slog.Logger) Hook {
 	if logger == nil {
 		logger = slog.Default()
 	}
-	h := &slogHook{logger: logger, down: make(map[string]bool), rounds: make(map[roundKind]*roundLog)}
+	h := &slogHook{logger: logger, down: make(map[string]bool), rounds: make(map[roundKind]*dispatch.Limiter)}
 	return h.log
 }
 
@@ -36,17 +38,12 @@ type slogHook struct {
 
 	mu     sync.Mutex // one hook may be given to several Redlocks; the logger is called with it
 	down   map[string]bool
-	rounds map[roundKind]*roundLog
+	rounds map[roundKind]*dispatch.Limiter
 }
 
 type roundKind struct {
 	op     Op
 	reason error
-}
-
-type roundLog struct {
-	last    time.Time
-	leftOut int
 }
 
 func (h *slogHook) log(ctx context.Context, e Event) {
@@ -109,22 +106,21 @@ func (h *slogHook) failed(ctx context.Context, e Event, text string) {
 	k := roundKind{e.Op, reason}
 	l := h.rounds[k]
 	if l == nil {
-		l = new(roundLog)
+		l = new(dispatch.Limiter)
 		h.rounds[k] = l
 	}
-	if !l.last.IsZero() && e.Time.Sub(l.last) < slogEvery {
-		l.leftOut++
+	leftOut, pass := l.Pass(e.Time, slogEvery)
+	if !pass {
 		return
 	}
 	args := []any{"op", e.Op, "resources", e.Resources, "error", e.Err}
 	if len(e.Votes) > 0 {
 		args = append(args, "votes", voteStrings(e.Votes))
 	}
-	if l.leftOut > 0 {
-		args = append(args, "left_out", l.leftOut)
+	if leftOut > 0 {
+		args = append(args, "left_out", leftOut)
 	}
 	h.logger.Log(ctx, level, text, args...)
-	l.last, l.leftOut = e.Time, 0
 }
 
 func voteStrings(votes []Vote) []string {

@@ -56,7 +56,7 @@ func (s *split) contend(ctx context.Context, b *bid) (*Lock, error) {
 		votes := s.gather(ctx, b)
 		s.votes = votes
 		mine, _ := count(votes)
-		ended := b.a.r.ended(ctx)
+		ended := b.a.r.calls.Ended(ctx)
 		switch {
 		case top(votes) >= b.a.r.need, ended == nil && s.over():
 			return nil, b.fail(ErrTaken) // Somebody has it, or nobody gets it in time.
@@ -81,7 +81,7 @@ func (s *split) contend(ctx context.Context, b *bid) (*Lock, error) {
 		}
 		// The others have not given way yet: their releases may be on the way. If
 		// sleep is cut short, the next look at ctx ends this.
-		_ = b.a.r.sleep(ctx, s.again())
+		_ = b.a.r.calls.Sleep(ctx, s.again())
 	}
 }
 
@@ -98,7 +98,7 @@ func (s *split) gather(ctx context.Context, b *bid) []Vote {
 	case <-b.round.allVoted():
 	case <-patience.C:
 	case <-ctx.Done():
-	case <-b.a.r.calls.closing:
+	case <-b.a.r.calls.Closing:
 	}
 	return b.round.copyVotes()
 }

@@ -65,7 +65,7 @@ type NodeStats struct {
 func (r *Redlock) Stats() Stats {
 	must(r.invalid())
 	s := Stats{
-		Held:          r.held.count(),
+		Held:          r.held.Held(),
 		Kept:          r.watch.Count(),
 		Waiting:       int(r.counters.waiting.Load()),
 		Acquired:      r.counters.acquired.Load(),

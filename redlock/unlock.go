@@ -62,7 +62,7 @@ func (l *Lock) unlock(ctx context.Context) error {
 	late, end := l.beginUnlock(now)
 	h := l.hold
 	l.mu.Unlock()
-	l.r.held.remove(l)
+	l.r.held.Remove(l)
 	end()
 	rd, v := l.release(ctx, now)
 	if h != nil {
@@ -92,7 +92,7 @@ func (l *Lock) sameUnlock() error {
 func (l *Lock) beginUnlock(now time.Time) (late bool, end func()) {
 	l.unlocking = true
 	prior := l.errLocked(now)
-	late = errors.Is(prior, ErrExpired) || l.until.passed(now, l.r.wall())
+	late = errors.Is(prior, ErrExpired) || l.until.Passed(now, l.r.wall())
 	if !l.begun {
 		l.begun, l.before = true, prior
 	}

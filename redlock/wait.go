@@ -26,7 +26,7 @@ func (a *acquisition) run(ctx context.Context) (l *Lock, err error) {
 		if l, err = a.attempt(ctx, 1); err == nil {
 			return l, nil
 		}
-		if ended := r.ended(ctx); ended != nil {
+		if ended := r.calls.Ended(ctx); ended != nil {
 			return nil, a.endedBy(ended, err)
 		}
 		if !a.o.retryIf(err) {
@@ -64,7 +64,7 @@ func (a *acquisition) poll(ctx context.Context) (*Lock, error) {
 			return l, nil
 		}
 		last = worse(last, err)
-		ended := a.r.ended(ctx)
+		ended := a.r.calls.Ended(ctx)
 		if ended == nil {
 			if a.o.retryCount >= 0 && attempt > a.o.retryCount || !a.o.retryIf(err) {
 				return nil, err
@@ -72,7 +72,7 @@ func (a *acquisition) poll(ctx context.Context) (*Lock, error) {
 			overload.Note(isOverload(err), true)
 			d := overload.Delay(a.o.delay(attempt), a.o.nodeTimeout) // First: it may be a function of the user's, which panics.
 			a.r.counters.waiting.Add(1)
-			ended = a.r.sleep(ctx, d)
+			ended = a.r.calls.Sleep(ctx, d)
 			a.r.counters.waiting.Add(-1)
 		}
 		if ended != nil {
@@ -102,7 +102,7 @@ func (w *waiter) wait(ctx context.Context, attempts int, last error) (*Lock, err
 	expect(p, waiting.ByTick, last) // Releases may never be heard of, and so no second look come.
 	w.report(ctx, attempts, last)
 	for ticks := 0; ; {
-		why, s, ended := p.Sleep(ctx, a.r.calls.closing, func() error { return a.r.ended(ctx) })
+		why, s, ended := p.Sleep(ctx, a.r.calls.Closing, func() error { return a.r.calls.Ended(ctx) })
 		if ended != nil {
 			if told := a.r.queue.Answer(w.place, time.Time{}); told != nil && last == nil {
 				last = w.share(told, 1)
@@ -128,7 +128,7 @@ func (w *waiter) wait(ctx context.Context, attempts int, last error) (*Lock, err
 			continue
 		}
 		last = worse(last, err)
-		if ended := a.r.ended(ctx); ended != nil {
+		if ended := a.r.calls.Ended(ctx); ended != nil {
 			return nil, a.endedBy(ended, last)
 		}
 		if why == waiting.ByTick && a.o.retryCount >= 0 && ticks >= a.o.retryCount || !a.o.retryIf(err) {
@@ -233,30 +233,6 @@ func (w *waiter) report(ctx context.Context, attempts int, err error) {
 			Kind: EventWaiting, Op: OpLock, Resources: slices.Clone(w.a.resources), Owner: w.a.o.owner, Attempt: attempts,
 			Took: time.Since(w.place.Began()), Position: r.queue.Position(w.place), Err: err,
 		})
-	}
-}
-
-// sleep waits for d; it returns an error when ctx or the Redlock ended first.
-func (r *core) sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-r.calls.closing:
-		return ErrClosed
-	}
-}
-
-// ended returns the error of ctx, or ErrClosed, if either has ended.
-func (r *core) ended(ctx context.Context) error {
-	select {
-	case <-r.calls.closing:
-		return ErrClosed
-	default:
-		return ctx.Err()
 	}
 }
 

@@ -51,6 +51,7 @@ func (n *Node) answer(w *conn.Wire, unknown int) *pipeline {
 	p.watchdog = time.AfterFunc(WatchInterval, p.watch)
 	n.state, n.pipeline, n.down, n.lost, n.forgot = nodeUp, p, nil, false, false
 	n.failed = false
+	n.readiness.add(1)
 	n.observer.Up()
 	p.settles.begin(n, unknown, n.sendOwed())
 	n.sendDrainPing()
@@ -65,6 +66,6 @@ func (n *Node) doubt() {
 	defer n.mu.Unlock()
 	if n.state == nodeConnecting {
 		n.failed = true
-		n.observer.Changed()
+		n.readiness.add(0)
 	}
 }

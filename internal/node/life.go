@@ -67,7 +67,7 @@ func (n *Node) fail(s nodeState, why error) {
 	n.mu.Lock()
 	n.state, n.down = s, why
 	n.failed = true
-	n.observer.Changed()
+	n.readiness.add(0)
 	if s == nodeBackoff {
 		n.reportLoss(why)
 	}
@@ -97,7 +97,7 @@ func (n *Node) hangUp(p *pipeline, why error) {
 	n.mu.Lock()
 	n.state, n.pipeline, n.refusedWhileSilent = nodeConnecting, nil, false
 	n.failed = p.unanswered || p.misled != nil
-	n.observer.Ended()
+	n.readiness.add(-1)
 	if why != nil {
 		n.reportLoss(why)
 	}

@@ -25,11 +25,7 @@ const (
 // node's or, for Deaf, that of Subscriptions. So it must not wait, and not call the node.
 type Observer interface {
 	Up()            // the node is connected
-	Ended()         // its connection has ended
 	Lost(why error) // the node is down: once, until it is up again
-
-	// Changed: the node is not coming any more; see [Node.Coming].
-	Changed()
 
 	// Settled: a connection has settled what those before it had left open: so many
 	// lock requests of unknown outcome are refused from now on, and so many releases
@@ -52,6 +48,7 @@ type Node struct {
 
 	epoch        time.Time // what requests' times are counted from
 	observer     Observer
+	readiness    *Readiness
 	subscription *subscription
 	scripts      []*Script   // those that a handshake loads
 	dialect      Dialect     // nil: requests are sent as they are given
@@ -105,13 +102,14 @@ type Config struct {
 	Scripts        []*Script
 	Dialect        Dialect // nil: none
 	Observer       Observer
+	Readiness      *Readiness
 }
 
 // New returns a node that has not been connected to yet. Before it is used, it must be added to
 // Subscriptions.
 func New(c Config) *Node {
 	nd := &Node{
-		Name: c.Name, Source: conn.NewSource(c.Pool), Timeout: c.Timeout, epoch: time.Now(), observer: c.Observer, tombstoneKey: c.Session, crowd: c.Crowd,
+		Name: c.Name, Source: conn.NewSource(c.Pool), Timeout: c.Timeout, epoch: time.Now(), observer: c.Observer, readiness: c.Readiness, tombstoneKey: c.Session, crowd: c.Crowd,
 		scripts: c.Scripts, dialect: c.Dialect, done: make(chan struct{}),
 	}
 	nd.work.L = &nd.mu
@@ -215,9 +213,9 @@ func (n *Node) IsUp() bool {
 	return n.state == nodeUp
 }
 
-// Coming says whether the node is up, or is being connected to without a failure since
+// coming says whether the node is up, or is being connected to without a failure since
 // it was up; it begins to connect if nobody has needed the node yet.
-func (n *Node) Coming() (up, coming bool) {
+func (n *Node) coming() (up, coming bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.state == nodeIdle && !n.closing {

@@ -86,6 +86,18 @@ func New() string {
 	return hex.EncodeToString(b[:])
 }
 
+// shown is how much Short shows of a token: enough to tell two apart, too little to release a
+// lock with.
+const shown = 8
+
+// Short returns the beginning of a token, with an ellipsis if something is left out.
+func Short(token string) string {
+	if len(token) <= shown {
+		return token
+	}
+	return token[:shown] + "…"
+}
+
 // Digest is what a refusal shows of a token; DigestLua is its twin.
 func Digest(token string) string {
 	sum := sha1.Sum([]byte(token))

@@ -1,4 +1,4 @@
-package redlock
+package node
 
 import (
 	"context"
@@ -12,20 +12,22 @@ import (
 // healthy nodes. So before an attempt makes anything, it waits for connections that are
 // being made, if there is no quorum without them.
 //
-// It waits here, and not by a longer round: a lock's validity counts from its start, and
+// It waits before, and not by a longer round: a lock's validity counts from its start, and
 // a round that has begun must end in time. And only for nodes of which nothing bad is
 // known: those that are down, or hang, would cost every call the whole time.
 
-// readiness is what the nodes' connections tell the calls that wait for them.
-type readiness struct {
+// A Readiness is what the connections of several nodes tell the calls that wait for them.
+// The zero value is that of nodes that are not connected.
+type Readiness struct {
 	up atomic.Int32 // nodes that are connected
 
 	mu      sync.Mutex    // after a node's
 	changed chan struct{} // closed at the next change; nil while nobody waits
 }
 
-// tell wakes those who wait.
-func (r *readiness) tell() {
+// add notes that a node is connected, 1, is so no more, -1, or will not be, 0.
+func (r *Readiness) add(up int32) {
+	r.up.Add(up)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.changed != nil {
@@ -35,7 +37,7 @@ func (r *readiness) tell() {
 }
 
 // next returns a channel that is closed at the next change.
-func (r *readiness) next() <-chan struct{} {
+func (r *Readiness) next() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.changed == nil {
@@ -44,36 +46,36 @@ func (r *readiness) next() <-chan struct{} {
 	return r.changed
 }
 
-// connected waits, at most for the connect timeout, for a quorum of connections, as long
-// as those that are being made may complete one. It returns an error only if ctx or the
-// Redlock ended first. Where a quorum is connected it costs one atomic load.
-func (r *core) connected(ctx context.Context) error {
-	if int(r.ready.up.Load()) >= r.need {
+// Wait waits, at most for limit, until need of the nodes are connected, as long as those that
+// are being connected to may complete that number. It returns an error only if ctx ended
+// first, or closing, which is ErrClosed. Where enough are connected it costs one atomic load.
+func (r *Readiness) Wait(ctx context.Context, nodes []*Node, need int, limit time.Duration, closing <-chan struct{}) error {
+	if int(r.up.Load()) >= need {
 		return nil
 	}
-	limit := time.NewTimer(r.defaults.connectTimeout)
-	defer limit.Stop()
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
 	for {
-		changed := r.ready.next() // Before the look, or a change in between would be missed.
+		changed := r.next() // Before the look, or a change in between would be missed.
 		ups, comings := 0, 0
-		for _, n := range r.nodes {
-			switch up, coming := n.Coming(); {
+		for _, n := range nodes {
+			switch up, coming := n.coming(); {
 			case up:
 				ups++
 			case coming:
 				comings++
 			}
 		}
-		if ups >= r.need || ups+comings < r.need {
+		if ups >= need || ups+comings < need {
 			return nil
 		}
 		select {
 		case <-changed:
-		case <-limit.C:
+		case <-timer.C:
 			return nil
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-r.calls.closing:
+		case <-closing:
 			return ErrClosed
 		}
 	}

@@ -1,0 +1,101 @@
+// Package calls counts what is going on, so that a Close can end it and wait for it.
+package calls
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// A Group is the calls and holds of a Redlock. It is safe for concurrent use. Only [New] makes one.
+type Group struct {
+	// Closing is closed by Close: waits and attempts end.
+	Closing chan struct{}
+
+	// Quiet is closed when nothing is running after Close.
+	Quiet chan struct{}
+
+	end     error
+	mu      sync.Mutex // calls nothing
+	closed  bool
+	running int
+}
+
+// New returns a group without calls. After Close, Enter returns end.
+func New(end error) *Group {
+	return &Group{Closing: make(chan struct{}), Quiet: make(chan struct{}), end: end}
+}
+
+// Enter counts a call until Exit. After Close it does not, and returns an error.
+func (g *Group) Enter() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return g.end
+	}
+	g.running++
+	return nil
+}
+
+// Exit ends a call that has entered.
+func (g *Group) Exit() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.running--
+	if g.closed && g.running == 0 {
+		close(g.Quiet)
+	}
+}
+
+// Close lets no further call in. It returns false if that had been done before.
+func (g *Group) Close() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return false
+	}
+	g.closed = true
+	close(g.Closing)
+	if g.running == 0 {
+		close(g.Quiet)
+	}
+	return true
+}
+
+// Ended returns the error of ctx, or that of a closed group, if either has ended.
+func (g *Group) Ended(ctx context.Context) error {
+	select {
+	case <-g.Closing:
+		return g.end
+	default:
+		return ctx.Err()
+	}
+}
+
+// Sleep waits for d. It returns an error when ctx or the group ended first.
+func (g *Group) Sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-g.Closing:
+		return g.end
+	}
+}
+
+// Context returns a context that ends with ctx, with Close, and with the returned function,
+// which must be called.
+func (g *Group) Context(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		select {
+		case <-g.Closing:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
+}

@@ -1,0 +1,28 @@
+package dispatch
+
+import (
+	"sync"
+	"time"
+)
+
+// A Limiter lets one of many events pass, which stands for those before it. The zero value is
+// ready for use. It is safe for concurrent use.
+type Limiter struct {
+	mu     sync.Mutex // calls nothing
+	last   time.Time  // when the last one passed
+	before int        // those that have not, since then
+}
+
+// Pass reports whether an event that happens now may pass, as none has done so for the time
+// every, and how many before it have not.
+func (l *Limiter) Pass(now time.Time, every time.Duration) (before int, pass bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.last.IsZero() && now.Sub(l.last) < every {
+		l.before++
+		return 0, false
+	}
+	before = l.before
+	l.last, l.before = now, 0
+	return before, true
+}

@@ -1,0 +1,33 @@
+package leases
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+)
+
+type lease struct{ until time.Time }
+
+func (l *lease) Until() time.Time { return l.until }
+
+func TestASetForgetsWhatHasEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s Set
+		assert.Zero(t, s.Held())
+		long := &lease{time.Now().Add(time.Hour)}
+		s.Add(long)
+		for range 1000 {
+			s.Add(&lease{time.Now().Add(time.Second)})
+			time.Sleep(100 * time.Millisecond)
+		}
+		assert.LessOrEqual(t, s.Size(), MinSweep+1)
+		time.Sleep(time.Second)
+		assert.Equal(t, 1, s.Held())
+		assert.Equal(t, 1, s.Size())
+		s.Remove(long)
+		s.Remove(long)
+		assert.Zero(t, s.Held())
+	})
+}
