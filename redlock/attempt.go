@@ -63,27 +63,27 @@ func (a *acquisition) attempt(ctx context.Context, number int) (*Lock, error) {
 	}
 	var split *split
 	for {
-		b := a.newBid(ctx, number, split)
-		b.admitted, b.waited = split == nil, waited
-		b.ask()
-		l, err := b.outcome(ctx)
+		c := a.newCandidate(ctx, number, split)
+		c.admitted, c.waited = split == nil, waited
+		c.ask()
+		l, err := c.outcome(ctx)
 		if !errors.Is(err, errSplit) {
 			return l, err
 		}
 		if split == nil {
-			split = newSplit(a.o.nodeTimeout, time.Since(b.start))
-			b.split = split
+			split = newSplit(a.o.nodeTimeout, time.Since(c.start))
+			c.split = split
 		}
-		if l, err = split.contend(ctx, b); !errors.Is(err, errSplit) {
+		if l, err = split.contend(ctx, c); !errors.Is(err, errSplit) {
 			return l, err
 		}
-		// Somebody else leads: what this bid has won was given back. Before the next
+		// Somebody else leads: what this candidate has won was given back. Before the next
 		// look, the leader gets the time of a round trip or two.
 		if ended := a.r.calls.Sleep(ctx, split.pause()); ended != nil {
-			return nil, a.endedBy(ended, b.round.quorumError(ErrTaken))
+			return nil, a.endedBy(ended, c.round.quorumError(ErrTaken))
 		}
 		if split.over() {
-			return nil, b.round.fail(ErrTaken)
+			return nil, c.round.fail(ErrTaken)
 		}
 	}
 }
@@ -150,12 +150,12 @@ func (a *acquisition) tell(ctx context.Context, l *Lock, err error) {
 // It never leaves the package.
 var errSplit = errors.New("redlock: split vote")
 
-// A bid is one claim on its way to a lock: a round that asks all nodes, and some of them
+// A candidate is one claim on its way to a lock: a round that asks all nodes, and some of them
 // once more if the votes are split and this claim leads. All of that is with one token and
 // one start, so that Until is right whichever answer decides.
-type bid struct {
+type candidate struct {
 	a     *acquisition
-	ctx   context.Context //nolint:containedctx // A bid lives within one call.
+	ctx   context.Context //nolint:containedctx // A candidate lives within one call.
 	claim *claim
 	until clockwatch.Deadline
 	start time.Time
@@ -168,74 +168,74 @@ type bid struct {
 	waited   time.Duration // for that place
 }
 
-func (a *acquisition) newBid(ctx context.Context, number int, s *split) *bid {
+func (a *acquisition) newCandidate(ctx context.Context, number int, s *split) *candidate {
 	// start is read before the first send, or Until would be too late.
 	start, wall := time.Now(), a.r.wall()
 	c := newClaim(a.resources, a.keys, a.o.owner, a.ttl, len(a.r.nodes))
 	if a.fencing != nil {
 		c.withFencing(a.fencing, start.Add(wall))
 	}
-	return &bid{
+	return &candidate{
 		a: a, ctx: ctx, num: number, split: s, start: start, claim: c,
 		until: clockwatch.NewDeadline(start, validity(a.ttl, a.o.driftFactor), wall),
 	}
 }
 
 // ask asks all nodes.
-func (b *bid) ask() {
-	a := b.a
-	rd := a.r.newRound(b.ctx, OpLock, b.claim, a.lockCommand(b.claim), node.LockRequest, decideLock, b.num)
-	rd.until = b.until
-	if b.claim.fencing != nil {
+func (c *candidate) ask() {
+	a := c.a
+	rd := a.r.newRound(c.ctx, OpLock, c.claim, a.lockCommand(c.claim), node.LockRequest, decideLock, c.num)
+	rd.until = c.until
+	if c.claim.fencing != nil {
 		rd.grants = newGrants(len(rd.ballots))
 	}
-	b.round = rd
-	b.setLimit()
-	if b.admitted {
+	c.round = rd
+	c.setLimit()
+	if c.admitted {
 		rd.admitted = a.o.nodeTimeout
-		b.limit = min(b.limit, a.o.nodeTimeout-b.waited)
+		c.limit = min(c.limit, a.o.nodeTimeout-c.waited)
 	}
-	rd.ask(b.start, b.limit)
+	rd.ask(c.start, c.limit)
 }
 
 // askRefused asks those that have refused once more.
-func (b *bid) askRefused() {
-	b.setLimit()
-	cmd := func() node.Command { return b.a.lockCommand(b.claim) }
-	b.round.again(node.LockRequest, b.limit, cmd, func(_ int, v *ballot) bool { return v.stance == node.No || v.stance == node.Gone })
+func (c *candidate) askRefused() {
+	c.setLimit()
+	cmd := func() node.Command { return c.a.lockCommand(c.claim) }
+	c.round.again(node.LockRequest, c.limit, cmd, func(_ int, v *ballot) bool { return v.stance == node.No || v.stance == node.Gone })
 }
 
 // setLimit sets what the nodes get to answer: a vote that comes after Until is none.
-func (b *bid) setLimit() {
-	b.limit = min(b.a.o.nodeTimeout, time.Until(b.until.Mono))
-	if b.split != nil {
-		b.limit = min(b.limit, time.Until(b.split.until))
+func (c *candidate) setLimit() {
+	c.limit = min(c.a.o.nodeTimeout, time.Until(c.until.Mono))
+	if c.split != nil {
+		c.limit = min(c.limit, time.Until(c.split.until))
 	}
 }
 
 // outcome waits for the round's decision. After an error other than errSplit
 // the claim is being released; with errSplit it still stands.
-func (b *bid) outcome(ctx context.Context) (*Lock, error) {
-	r := b.a.r
-	waited := b.round.wait(ctx, r.calls.Closing)
-	v, t := b.round.result()
+func (c *candidate) outcome(ctx context.Context) (*Lock, error) {
+	r := c.a.r
+	waited := c.round.wait(ctx, r.calls.Closing)
+	v, t := c.round.result()
 	raised := false
-	if v == granted && b.claim.fencing != nil {
-		v, raised, waited = b.fence(ctx)
-		_, t = b.round.result()
+	if v == granted && c.claim.fencing != nil {
+		v, raised, waited = c.fence(ctx)
+		_, t = c.round.result()
 	}
 	switch {
-	case v == granted && !b.until.Passed(time.Now(), r.wall()):
+	case v == granted && !c.until.Passed(time.Now(), r.wall()):
 		// Even if ctx has ended: the caller gets what was won, and can release it.
 		l := &Lock{
-			r: r, o: b.a.o, claim: b.claim, attempts: b.num, ttl: b.a.ttl,
-			start: b.start, until: b.until, extended: b.start,
+			r: r, o: c.a.o, claim: c.claim, attempts: c.num, ttl: c.a.ttl,
+			start: c.start, until: c.until, extended: c.start,
 		}
 		r.held.Add(l)
 		r.counters.acquired.Add(1)
 		return l, nil
 	case v == granted:
-		return nil, b.fail(ErrNoQuorum) // Too late to be worth anything.
+		return nil, c.fail(ErrNoQuorum) // Too late to be worth anything.
 	case v == undecided:
 		// Nobody waited for the rest of the votes. One refusal is a sign that the
 		// lock is taken; without one, silence is all that was seen.
@@ -243,43 +243,43 @@ func (b *bid) outcome(ctx context.Context) (*Lock, error) {
 		if t.no > 0 {
 			v = taken
 		}
-		return nil, b.cut(waited, v.err())
+		return nil, c.cut(waited, v.err())
 	case raised:
-		return nil, b.fail(v.err()) // The votes were this bid's: nothing to contend for.
-	case v == taken && b.isSplit():
+		return nil, c.fail(v.err()) // The votes were this candidate's: nothing to contend for.
+	case v == taken && c.isSplit():
 		return nil, errSplit
-	case v == noQuorum && b.split != nil && !time.Now().Before(b.split.until):
+	case v == noQuorum && c.split != nil && !time.Now().Before(c.split.until):
 		// The time for the split was over, not that of the nodes. The votes that
 		// were split tell more.
-		err := b.round.fail(ErrTaken)
-		err.Votes = b.split.votes
-		b.release(false)
+		err := c.round.fail(ErrTaken)
+		err.Votes = c.split.votes
+		c.release(false)
 		return nil, err
 	default:
-		return nil, b.fail(v.err())
+		return nil, c.fail(v.err())
 	}
 }
 
 // isSplit reports whether no token is known to have a quorum, and none of the refusals was
 // for somebody else's turn: to contend for that would be to take it.
-func (b *bid) isSplit() bool {
-	votes := b.round.copyVotes()
-	return top(votes) < b.a.r.need && !slices.ContainsFunc(votes, isForAnother)
+func (c *candidate) isSplit() bool {
+	votes := c.round.copyVotes()
+	return top(votes) < c.a.r.need && !slices.ContainsFunc(votes, isForAnother)
 }
 
 // cut gives the claim up because cause ended the call, and returns the error for
 // it. What the votes so far amount to is no failure of the nodes, so it is not
 // counted as one.
-func (b *bid) cut(cause, reason error) error {
-	err := b.round.quorumError(reason) // Before the release withdraws what was not sent.
-	b.release(true)
-	return b.a.endedBy(cause, err)
+func (c *candidate) cut(cause, reason error) error {
+	err := c.round.quorumError(reason) // Before the release withdraws what was not sent.
+	c.release(true)
+	return c.a.endedBy(cause, err)
 }
 
 // fail gives the claim up and returns the error for it.
-func (b *bid) fail(reason error) error {
-	err := b.round.fail(reason) // As above.
-	b.release(errors.Is(reason, ErrNoQuorum) && time.Since(b.round.start) >= b.limit)
+func (c *candidate) fail(reason error) error {
+	err := c.round.fail(reason) // As above.
+	c.release(errors.Is(reason, ErrNoQuorum) && time.Since(c.round.start) >= c.limit)
 	return err
 }
 
@@ -291,11 +291,11 @@ func (b *bid) fail(reason error) error {
 // release while this claim had the key has been refused because of it, and nobody else
 // would tell that one. Only an attempt that was cut short, or that took its whole time, may
 // tell: if each one that fails in a contest did, each would set off the next.
-func (b *bid) release(tell bool) {
+func (c *candidate) release(tell bool) {
 	if tell {
-		b.claim.wake = b.a.r.queueKeys(b.claim.resources, b.claim.keys)
+		c.claim.wake = c.a.r.queueKeys(c.claim.resources, c.claim.keys)
 	}
-	for i, n := range b.a.r.nodes {
-		n.Release(&b.claim.Token, i)
+	for i, n := range c.a.r.nodes {
+		n.Release(&c.claim.Token, i)
 	}
 }

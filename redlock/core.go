@@ -19,17 +19,17 @@ import (
 // A core is what all calls of a Redlock share. Rounds, attempts, locks and those that wait
 // know it, and not the Redlock.
 type core struct {
-	nodes      []*node.Node
-	need       int
-	defaults   options // not changed after New
-	events     *dispatch.Dispatcher[Event]
-	counters   counters
-	held       leases.Set
-	watch      *clockwatch.Watch
-	queue      *waiting.Queue
-	ready      node.Readiness
-	ears       node.Subscriptions
-	quarantine *quarantine.Dialect // nil: there is none
+	nodes         []*node.Node
+	need          int
+	defaults      options // not changed after New
+	events        *dispatch.Dispatcher[Event]
+	counters      counters
+	held          leases.Set
+	watch         *clockwatch.Watch
+	queue         *waiting.Queue
+	ready         node.Readiness
+	subscriptions node.Subscriptions
+	quarantine    *quarantine.Dialect // nil: there is none
 
 	admission *admission.Gate
 	overloads dispatch.Limiter // of the events about them

@@ -38,21 +38,21 @@ func (rd *round) fence() (fence int64, granted int) {
 // quorum has said the same, and there is nothing to do. Otherwise those that have said
 // less are asked to raise their counters, in one more round trip. If one of them has
 // lost the key meanwhile, others that came late may still do.
-func (b *bid) fence(ctx context.Context) (v verdict, raised bool, waited error) {
-	r := b.a.r
-	if b.claim.fencing.fence, _ = b.round.fence(); b.claim.fencing.fence != 0 {
+func (c *candidate) fence(ctx context.Context) (v verdict, raised bool, waited error) {
+	r := c.a.r
+	if c.claim.fencing.fence, _ = c.round.fence(); c.claim.fencing.fence != 0 {
 		return granted, false, nil
 	}
 	r.counters.raised.Add(1)
-	until := time.Now().Add(b.a.o.nodeTimeout)
+	until := time.Now().Add(c.a.o.nodeTimeout)
 	for range r.nodes { // Each time at least one more has lost the key, or lies.
-		b.raise(time.Until(until))
-		waited = b.round.wait(ctx, r.calls.Closing)
-		v, _ = b.round.result()
-		fence, left := b.round.fence()
+		c.raise(time.Until(until))
+		waited = c.round.wait(ctx, r.calls.Closing)
+		v, _ = c.round.result()
+		fence, left := c.round.fence()
 		switch {
 		case v == granted:
-			b.claim.fencing.fence = fence
+			c.claim.fencing.fence = fence
 			return v, true, nil
 		case v == undecided, left < r.need, !time.Now().Before(until):
 			return v, true, waited
@@ -63,13 +63,13 @@ func (b *bid) fence(ctx context.Context) (v verdict, raised bool, waited error) 
 
 // raise asks the nodes that have granted the lock with a counter below the fence to raise
 // it. What comes late is raised when it comes; see isLateGrant.
-func (b *bid) raise(timeout time.Duration) {
-	rd := b.round
+func (c *candidate) raise(timeout time.Duration) {
+	rd := c.round
 	aim := func() node.Command {
 		rd.grants.exact, _, _ = fenceOf(rd.grants.fences, rd.r.need)
 		return raiseCommand(rd.claim.args, rd.grants.exact, rd.claim.fencing)
 	}
-	rd.again(node.Ask, min(timeout, time.Until(b.until.Mono)), aim, rd.grants.isBelow)
+	rd.again(node.Ask, min(timeout, time.Until(c.until.Mono)), aim, rd.grants.isBelow)
 }
 
 // isLateGrant reports whether the answer of node i, to what it was asked before a raise, is a

@@ -85,7 +85,7 @@ func New(nodes []Node, opts ...Option) (*Redlock, error) {
 	r.watch = clockwatch.New(r.calls.Enter, r.calls.Exit, r.wall)
 	r.queue = waiting.NewQueue(len(nodes), r.need, r.pass)
 	r.channel = o.prefix + reservedMark + channelMark + tokens.New()[:16]
-	r.ears = node.Subscriptions{Need: r.need, Channel: r.channel, Message: r.message, Changed: r.queue.Listening}
+	r.subscriptions = node.Subscriptions{Need: r.need, Channel: r.channel, Message: r.message, Changed: r.queue.Listening}
 	seen := make(map[string]int, len(nodes))
 	for i, n := range nodes {
 		if d, ok := n.Pool.(*conn.Dialer); ok && d.Err != nil {
@@ -111,7 +111,7 @@ func New(nodes []Node, opts ...Option) (*Redlock, error) {
 			c.Dialect, c.Scripts = r.quarantine, otherScripts
 		}
 		nd := node.New(c)
-		r.ears.Add(nd)
+		r.subscriptions.Add(nd)
 		r.nodes = append(r.nodes, nd)
 	}
 	return r, nil
@@ -295,7 +295,7 @@ func (r *Redlock) disconnect(ctx context.Context) {
 	defer cancel()
 	var g errgroup.Group
 	g.Go(func() error {
-		r.ears.Close(ctx)
+		r.subscriptions.Close(ctx)
 		return nil
 	})
 	for _, n := range r.nodes {

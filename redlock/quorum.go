@@ -10,9 +10,9 @@ const smallNodes = 5
 
 // A tally counts the votes of a round.
 type tally struct {
-	yes  int
-	no   int // answered, and said no
-	mute int // gave no answer: an error or a timeout
+	yes        int
+	no         int // answered, and said no
+	unanswered int // gave no answer: an error or a timeout
 }
 
 // A verdict is what a tally amounts to.
@@ -55,9 +55,9 @@ func decide(t tally, need, n int, no verdict) verdict {
 	switch {
 	case t.yes >= need:
 		return granted
-	case t.mute > n-need:
+	case t.unanswered > n-need:
 		return noQuorum
-	case t.no+t.mute > n-need:
+	case t.no+t.unanswered > n-need:
 		return no
 	default:
 		return undecided
@@ -85,13 +85,13 @@ func decideExtend(t tally, need, n int) verdict {
 //	granted   if need nodes answered, and the nodes still silent cannot change that
 //	noQuorum  if need answers cannot be had any more
 func decideUnlock(t tally, need, n int) verdict {
-	pending := n - t.yes - t.no - t.mute
+	pending := n - t.yes - t.no - t.unanswered
 	switch {
 	case t.no > n-need:
 		return lost
 	case t.yes >= need, t.yes+t.no >= need && t.no+pending <= n-need:
 		return granted
-	case t.mute > n-need:
+	case t.unanswered > n-need:
 		return noQuorum
 	default:
 		return undecided

@@ -26,20 +26,20 @@ func TestDecideLock(t *testing.T) {
 		{5, tally{yes: 3}, granted},
 		{5, tally{yes: 3, no: 2}, granted},
 		{5, tally{no: 3}, taken},
-		{5, tally{no: 1, mute: 2}, taken},
-		{5, tally{mute: 3}, noQuorum},
-		{5, tally{no: 2, mute: 3}, noQuorum},
-		{5, tally{yes: 2, mute: 3}, noQuorum},
+		{5, tally{no: 1, unanswered: 2}, taken},
+		{5, tally{unanswered: 3}, noQuorum},
+		{5, tally{no: 2, unanswered: 3}, noQuorum},
+		{5, tally{yes: 2, unanswered: 3}, noQuorum},
 		{4, tally{yes: 2, no: 1}, undecided},
 		{4, tally{yes: 2, no: 2}, taken}, // Two against two ends.
-		{4, tally{yes: 2, mute: 2}, noQuorum},
-		{4, tally{yes: 2, mute: 1}, undecided},
+		{4, tally{yes: 2, unanswered: 2}, noQuorum},
+		{4, tally{yes: 2, unanswered: 1}, undecided},
 		{2, tally{yes: 1}, undecided},
 		{2, tally{yes: 1, no: 1}, taken},
-		{2, tally{yes: 1, mute: 1}, noQuorum},
+		{2, tally{yes: 1, unanswered: 1}, noQuorum},
 		{1, tally{yes: 1}, granted},
 		{1, tally{no: 1}, taken},
-		{1, tally{mute: 1}, noQuorum},
+		{1, tally{unanswered: 1}, noQuorum},
 	} {
 		assert.Equal(t, c.want, decideLock(c.t, quorum(c.n), c.n), "n=%d %+v", c.n, c.t)
 	}
@@ -52,12 +52,12 @@ func TestDecideExtendProvesALossOnlyByAnswers(t *testing.T) {
 		want verdict
 	}{
 		{5, tally{no: 3}, lost},
-		{5, tally{no: 2, mute: 1}, noQuorum},
-		{5, tally{no: 3, mute: 1}, lost},
-		{5, tally{mute: 3}, noQuorum},
+		{5, tally{no: 2, unanswered: 1}, noQuorum},
+		{5, tally{no: 3, unanswered: 1}, lost},
+		{5, tally{unanswered: 3}, noQuorum},
 		{5, tally{yes: 3, no: 2}, granted},
 		{4, tally{no: 2}, lost},
-		{4, tally{no: 1, mute: 1}, noQuorum},
+		{4, tally{no: 1, unanswered: 1}, noQuorum},
 	} {
 		assert.Equal(t, c.want, decideExtend(c.t, quorum(c.n), c.n), "n=%d %+v", c.n, c.t)
 	}
@@ -71,13 +71,13 @@ func TestDecideUnlock(t *testing.T) {
 	}{
 		{5, tally{yes: 3}, granted},
 		{5, tally{yes: 2, no: 1}, undecided}, // The two that are out may make it lost.
-		{5, tally{yes: 2, no: 1, mute: 1}, granted},
+		{5, tally{yes: 2, no: 1, unanswered: 1}, granted},
 		{5, tally{yes: 2, no: 2}, undecided},
-		{5, tally{yes: 2, no: 2, mute: 1}, granted},
+		{5, tally{yes: 2, no: 2, unanswered: 1}, granted},
 		{5, tally{yes: 2, no: 3}, lost},
 		{5, tally{no: 3}, lost},
-		{5, tally{yes: 2, mute: 3}, noQuorum},
-		{5, tally{yes: 1, no: 1, mute: 3}, noQuorum},
+		{5, tally{yes: 2, unanswered: 3}, noQuorum},
+		{5, tally{yes: 1, no: 1, unanswered: 3}, noQuorum},
 		{2, tally{yes: 1, no: 1}, lost},
 		{1, tally{no: 1}, lost},
 		{1, tally{yes: 1}, granted},
@@ -108,7 +108,7 @@ func FuzzDecide(f *testing.F) {
 				case 1:
 					seen.no++
 				default:
-					seen.mute++
+					seen.unanswered++
 				}
 				now := judge(seen, quorum(n), n)
 				if last == granted && name != "unlock" || last == lost {

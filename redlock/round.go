@@ -132,7 +132,7 @@ func (rd *round) skip(i int, b ballot) {
 // is queued behind the request on the same connection.
 func (rd *round) Vote(i int, out node.Outcome, at time.Time) {
 	if out.Unqueued != "" {
-		rd.r.ears.Complain(i, node.NoQueue, fmt.Errorf("not put in line: %s", out.Unqueued))
+		rd.r.subscriptions.Complain(i, node.NoQueue, fmt.Errorf("not put in line: %s", out.Unqueued))
 	}
 	rd.voteOn(nil, i, out, at)
 }
@@ -172,7 +172,7 @@ func (rd *round) count(i int, b ballot) {
 	case node.No, node.Gone:
 		rd.tally.no++
 	case node.Silent, node.Pending:
-		rd.tally.mute++
+		rd.tally.unanswered++
 	}
 }
 

@@ -115,7 +115,7 @@ func (l *simLock) observeErr(s *sim, when string) error {
 }
 
 // A simTally counts votes as the documentation does.
-type simTally struct{ yes, no, mute, pending int }
+type simTally struct{ yes, no, unanswered, pending int }
 
 func tallyVotes(votes []Vote) (t simTally) {
 	for _, v := range votes {
@@ -127,7 +127,7 @@ func tallyVotes(votes []Vote) (t simTally) {
 		case errors.Is(v.Err, ErrPending):
 			t.pending++
 		default:
-			t.mute++
+			t.unanswered++
 		}
 	}
 	return t
@@ -143,11 +143,11 @@ func (t simTally) verdict(op Op, need, n int) (reason error, decided bool) {
 		return nil, true
 	case op == OpUnlock && t.yes+t.no >= need && t.no+t.pending <= spare:
 		return nil, true
-	case t.mute > spare:
+	case t.unanswered > spare:
 		return ErrNoQuorum, true
-	case op == OpLock && t.no+t.mute > spare:
+	case op == OpLock && t.no+t.unanswered > spare:
 		return ErrTaken, true
-	case op == OpExtend && t.no+t.mute > spare:
+	case op == OpExtend && t.no+t.unanswered > spare:
 		return ErrNoQuorum, true
 	}
 	return nil, false
@@ -169,7 +169,7 @@ func (s *sim) checkEvent(c *simClient, e Event) {
 	}
 	want, decided := t.verdict(e.Op, s.need, len(s.nodes))
 	for !decided && t.pending > 0 && e.Op == OpLock && c.sawSplit() {
-		t.mute, t.pending = t.mute+1, t.pending-1
+		t.unanswered, t.pending = t.unanswered+1, t.pending-1
 		if want, decided = t.verdict(e.Op, s.need, len(s.nodes)); !same(want, e.Err) {
 			want, decided = nil, false
 		}
@@ -283,9 +283,9 @@ func (w *simWorker) checkLockError(ctx context.Context, what string, err error, 
 		unheard = t.pending
 	}
 	switch {
-	case errors.Is(reason, ErrTaken) && (t.no == 0 || t.no+t.mute+t.pending <= n-s.need):
+	case errors.Is(reason, ErrTaken) && (t.no == 0 || t.no+t.unanswered+t.pending <= n-s.need):
 		s.failf("(8) %s of %s is taken by these votes: %v", what, w.name, err)
-	case errors.Is(reason, ErrNoQuorum) && !ended && !closed && t.mute+unheard <= n-s.need:
+	case errors.Is(reason, ErrNoQuorum) && !ended && !closed && t.unanswered+unheard <= n-s.need:
 		// Or the quorum came too late.
 		if t.yes < s.need || time.Since(start) < validity(life, DefaultDriftFactor) {
 			s.failf("(8) %s of %s has no quorum by these votes: %v", what, w.name, err)

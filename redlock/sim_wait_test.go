@@ -273,17 +273,17 @@ func (s *waitSim) disturb(c *waitClient, rng *rand.Rand) {
 		time.Sleep(magnitude(rng, 100*time.Microsecond, 300*time.Millisecond))
 		tp := pick(rng, c.taps...)
 		all := rng.IntN(3) == 0
-		mute, length := rng.IntN(2) == 0, magnitude(rng, time.Millisecond, 500*time.Millisecond)
+		unanswered, length := rng.IntN(2) == 0, magnitude(rng, time.Millisecond, 500*time.Millisecond)
 		for _, other := range c.taps {
 			switch {
 			case other != tp && !all:
-			case mute:
+			case unanswered:
 				other.setMute(true)
 			default:
 				other.cut()
 			}
 		}
-		if mute {
+		if unanswered {
 			time.Sleep(length)
 			for _, other := range c.taps {
 				other.setMute(false)

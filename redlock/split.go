@@ -48,40 +48,40 @@ const (
 	maxPause = 20 * time.Millisecond
 )
 
-// contend takes the bid b, whose votes are split, as far as it goes. It returns
-// errSplit, with the claim released, if another bid leads and there is time to
+// contend takes the candidate, whose votes are split, as far as it goes. It returns
+// errSplit, with the claim released, if another candidate leads and there is time to
 // look again.
-func (s *split) contend(ctx context.Context, b *bid) (*Lock, error) {
+func (s *split) contend(ctx context.Context, c *candidate) (*Lock, error) {
 	for {
-		votes := s.gather(ctx, b)
+		votes := s.gather(ctx, c)
 		s.votes = votes
 		mine, _ := count(votes)
-		ended := b.a.r.calls.Ended(ctx)
+		ended := c.a.r.calls.Ended(ctx)
 		switch {
-		case top(votes) >= b.a.r.need, ended == nil && s.over():
-			return nil, b.fail(ErrTaken) // Somebody has it, or nobody gets it in time.
+		case top(votes) >= c.a.r.need, ended == nil && s.over():
+			return nil, c.fail(ErrTaken) // Somebody has it, or nobody gets it in time.
 		case ended == nil && mine == 0:
 			// It keeps nothing from anybody, so asking again would only disturb those who have
 			// the votes. Or this is no contest: several have held the resources for long.
-			return nil, b.fail(ErrTaken)
+			return nil, c.fail(ErrTaken)
 		case ended != nil:
-			return nil, b.cut(ended, ErrTaken)
+			return nil, c.cut(ended, ErrTaken)
 		}
 		if !s.counted { // Only now: of an even number of nodes, too few to name a holder decide.
 			s.counted = true
-			b.a.r.counters.splits.Add(1)
+			c.a.r.counters.splits.Add(1)
 		}
-		if !leads(tokens.Digest(b.claim.token), votes) {
-			b.release(false)
+		if !leads(tokens.Digest(c.claim.token), votes) {
+			c.release(false)
 			return nil, errSplit
 		}
-		b.askRefused()
-		if l, err := b.outcome(ctx); !errors.Is(err, errSplit) {
+		c.askRefused()
+		if l, err := c.outcome(ctx); !errors.Is(err, errSplit) {
 			return l, err
 		}
 		// The others have not given way yet: their releases may be on the way. If
 		// sleep is cut short, the next look at ctx ends this.
-		_ = b.a.r.calls.Sleep(ctx, s.again())
+		_ = c.a.r.calls.Sleep(ctx, s.again())
 	}
 }
 
@@ -91,16 +91,16 @@ func (s *split) over() bool { return !time.Now().Add(s.pace).Before(s.until) }
 // gather waits for the votes that are still out, since a tally that lacks them
 // may show another leader than the one the others see. It does not wait for
 // silent nodes: at most as long again as the round has taken so far.
-func (s *split) gather(ctx context.Context, b *bid) []Vote {
+func (s *split) gather(ctx context.Context, c *candidate) []Vote {
 	patience := time.NewTimer(min(max(2*s.pace, 5*minPace), time.Until(s.until)))
 	defer patience.Stop()
 	select {
-	case <-b.round.allVoted():
+	case <-c.round.allVoted():
 	case <-patience.C:
 	case <-ctx.Done():
-	case <-b.a.r.calls.Closing:
+	case <-c.a.r.calls.Closing:
 	}
-	return b.round.copyVotes()
+	return c.round.copyVotes()
 }
 
 // again is how long the leader waits before it asks again: the others' releases
@@ -112,7 +112,7 @@ func (s *split) again() time.Duration {
 }
 
 // pause is how long one that gave its votes back stays away: longer than the
-// leader takes, as a bid that comes back too early takes away the very votes
+// leader takes, as a candidate that comes back too early takes away the very votes
 // that were given back. It doubles every time.
 func (s *split) pause() time.Duration {
 	d := min(s.pace<<min(2+s.paused, 10), maxPause)
@@ -126,7 +126,7 @@ func (s *split) atMost(d time.Duration) time.Duration {
 	return max(0, min(d/2+rand.N(d+1), time.Until(s.until)))
 }
 
-// count returns how many votes this bid has, and how many each other digest.
+// count returns how many votes this candidate has, and how many each other digest.
 func count(votes []Vote) (mine int, others map[string]int) {
 	others = make(map[string]int, len(votes))
 	for _, v := range votes {
@@ -151,7 +151,7 @@ func top(votes []Vote) int {
 	return most
 }
 
-// leads reports whether the bid with this digest has the most of the votes; of
+// leads reports whether the candidate with this digest has the most of the votes; of
 // equals the smallest digest leads.
 func leads(digest string, votes []Vote) bool {
 	mine, others := count(votes)

@@ -13,11 +13,11 @@ import (
 // A tap sits on the connections of one client to one node, and can do to its
 // subscriptions what networks do.
 type tap struct {
-	mu     sync.Mutex
-	subs   map[*tapConn]bool
-	opened int  // subscriptions ever
-	mute   bool // messages are lost
-	asked  map[string]int
+	mu         sync.Mutex
+	subs       map[*tapConn]bool
+	opened     int  // subscriptions ever
+	unanswered bool // messages are lost
+	asked      map[string]int
 }
 
 // tapped returns the nodes of a cluster, with a tap on each.
@@ -54,7 +54,7 @@ func (t *tap) cut() {
 func (t *tap) setMute(on bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.mute = on
+	t.unanswered = on
 }
 
 // open returns how many subscriptions there are, and how many there have been.
@@ -84,7 +84,7 @@ func (c *tapConn) Read(b []byte) (int, error) {
 	for {
 		n, err := c.Conn.Read(b)
 		c.tap.mu.Lock()
-		lost := c.tap.mute && c.tap.subs[c] && bytes.Contains(b[:n], []byte("\r\nmessage\r\n"))
+		lost := c.tap.unanswered && c.tap.subs[c] && bytes.Contains(b[:n], []byte("\r\nmessage\r\n"))
 		c.tap.mu.Unlock()
 		if err != nil || !lost {
 			return n, err

@@ -38,9 +38,9 @@ func (a *acquisition) run(ctx context.Context) (l *Lock, err error) {
 	}
 	// Also if retryIf panics, or those behind would wait for ever.
 	defer func() { r.queue.Leave(place, l != nil) }()
-	r.ears.Want() //nolint:contextcheck // What it starts goes on for later waiters.
-	defer r.ears.Unwant()
-	if !behind && errors.Is(err, ErrTaken) && r.ears.Open() {
+	r.subscriptions.Want() //nolint:contextcheck // What it starts goes on for later waiters.
+	defer r.subscriptions.Unwant()
+	if !behind && errors.Is(err, ErrTaken) && r.subscriptions.Open() {
 		r.queue.Again(place) // Now it can get in line. If not yet, Listening comes.
 	}
 	w := &waiter{a: a, place: place}
@@ -158,7 +158,7 @@ func (w *waiter) try(ctx context.Context, why waiting.Reason, s waiting.State, n
 	// By turn, it gets in line in any case: if it does not listen yet, it does so soon. Other
 	// attempts do so only if releases are heard of.
 	a.byTurn = why == waiting.ByTurn
-	if a.byTurn || a.r.ears.Open() {
+	if a.byTurn || a.r.subscriptions.Open() {
 		if w.line == nil {
 			w.line = a.r.queueKeys(a.resources, a.keys)
 		}

@@ -98,7 +98,7 @@ func (t *wakeReader) read(i int, told []string) {
 		case channel == "", late && reserved == r.channel: // No message comes.
 			continue
 		case channel == refusedToTell:
-			r.ears.Complain(i, node.NoPublish, errNoPublish)
+			r.subscriptions.Complain(i, node.NoPublish, errNoPublish)
 		default:
 			t.told.Store(true)
 		}

@@ -59,9 +59,9 @@ func (n *Node) answer(w *conn.Wire, unknown int) *pipeline {
 	return p
 }
 
-// doubt notes that what the pool handed out does not let go of the node, so that no call
+// notComing notes that what the pool handed out does not let go of the node, so that no call
 // waits for the next connection.
-func (n *Node) doubt() {
+func (n *Node) notComing() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.state == nodeConnecting {

@@ -19,7 +19,7 @@ func (n *Node) run() {
 		if err == nil {
 			began := time.Now()
 			err = p.read()
-			n.hangUp(p, err)
+			n.endPipeline(p, err)
 			if err == nil || n.mayEnd() {
 				n.fail(nodeClosed, ErrClosed)
 				return
@@ -90,13 +90,13 @@ func (n *Node) reportLoss(why error) {
 	}
 }
 
-// hangUp ends a pipeline whose reader has returned: what is in flight gets an
+// endPipeline ends a pipeline whose reader has returned: what is in flight gets an
 // answer, the outcome of lock requests among it is unknown, releases are owed, and the
 // connection goes back to its pool once reader and writer have let go of it.
-func (n *Node) hangUp(p *pipeline, why error) {
+func (n *Node) endPipeline(p *pipeline, why error) {
 	n.mu.Lock()
 	n.state, n.pipeline, n.refusedWhileSilent = nodeConnecting, nil, false
-	n.failed = p.unanswered || p.misled != nil
+	n.failed = p.unanswered || p.wrongServer != nil
 	n.readiness.add(-1)
 	if why != nil {
 		n.reportLoss(why)
@@ -125,8 +125,8 @@ func (n *Node) hangUp(p *pipeline, why error) {
 		q.deliver(Outcome{Err: why}, time.Now())
 	}
 	n.subscription.drop()
-	doubt := time.AfterFunc(n.connectLimit, n.doubt)
-	defer doubt.Stop()
+	late := time.AfterFunc(n.connectLimit, n.notComing)
+	defer late.Stop()
 	<-p.writerDone
 	p.wire.GiveBack()
 }

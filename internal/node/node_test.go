@@ -14,7 +14,7 @@ func TestRedialer(t *testing.T) {
 	const ms = time.Millisecond
 	start := time.Now()
 	served, unserved := &pipeline{served: true}, &pipeline{}
-	wrong := &pipeline{served: true, misled: errors.New("READONLY")}
+	wrong := &pipeline{served: true, wrongServer: errors.New("READONLY")}
 	var d redialer
 	for _, want := range []time.Duration{20 * ms, 40 * ms, 80 * ms, 160 * ms, 320 * ms, 640 * ms, time.Second, time.Second} {
 		assert.Equal(t, want, d.failed())

@@ -42,8 +42,8 @@ type pipeline struct {
 	watchdog   *time.Timer
 
 	// The reader's, and after it the node's.
-	served bool  // a reply that is no error has come
-	misled error // a reply has said that this is the wrong server
+	served      bool  // a reply that is no error has come
+	wrongServer error // a reply has said that this is the wrong server
 
 	// Guarded by node.mu.
 	over       bool      // broken or closed: the writer ends
@@ -206,8 +206,8 @@ func (p *pipeline) read() error {
 		case !again:
 			q.deliver(out, now)
 		}
-		if p.misled != nil {
-			return p.abort(p.misled)
+		if p.wrongServer != nil {
+			return p.abort(p.wrongServer)
 		}
 	}
 }
@@ -229,7 +229,7 @@ func (p *pipeline) take(reply any, err error, now time.Time) (q *Request, out Ou
 	if err == nil {
 		p.served = true
 	} else {
-		p.misled = conn.WrongServer(err)
+		p.wrongServer = conn.WrongServer(err)
 	}
 	switch {
 	case q.Kind == drainKind:

@@ -32,11 +32,11 @@ type redialer struct {
 
 // after returns how long to wait when the connection p, made at began, has ended.
 func (d *redialer) after(p *pipeline, began, now time.Time) time.Duration {
-	worked := now.Sub(began) >= lasting || p.served && p.misled == nil
+	worked := now.Sub(began) >= lasting || p.served && p.wrongServer == nil
 	if worked {
 		d.backoff = 0
 	}
-	if !worked || p.misled != nil {
+	if !worked || p.wrongServer != nil {
 		return d.failed()
 	}
 	if d.free.Before(now) {

@@ -56,7 +56,7 @@ type subscription struct {
 
 	end     context.CancelFunc // ends its goroutine; nil: there is none
 	done    chan struct{}      // closed when the goroutine has ended
-	hangUp  context.CancelFunc // ends the connection; nil: there is none
+	endConn context.CancelFunc // ends the connection; nil: there is none
 	up      bool               // it listens
 	settled bool               // it has listened, or failed to, since it was started
 	failed  bool               // the last attempt to listen has failed
@@ -75,62 +75,62 @@ const (
 )
 
 // Add makes the subscription to the next node.
-func (e *Subscriptions) Add(n *Node) {
-	n.subscription = &subscription{all: e, node: n, index: len(e.each)}
-	e.each = append(e.each, n.subscription)
+func (all *Subscriptions) Add(n *Node) {
+	n.subscription = &subscription{all: all, node: n, index: len(all.each)}
+	all.each = append(all.each, n.subscription)
 }
 
 // Want says that a call waits: the listeners are started, if they do not run.
-func (e *Subscriptions) Want() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.wanted++
-	if e.rest != nil {
-		e.rest.Stop()
-		e.rest = nil
+func (all *Subscriptions) Want() {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	all.wanted++
+	if all.rest != nil {
+		all.rest.Stop()
+		all.rest = nil
 	}
-	for _, l := range e.each {
-		if l.end == nil && !e.closed {
+	for _, s := range all.each {
+		if s.end == nil && !all.closed {
 			var ctx context.Context
-			ctx, l.end = context.WithCancel(context.Background())
-			last := l.done
-			l.done, l.settled = make(chan struct{}), false
-			go l.run(ctx, last, l.done)
+			ctx, s.end = context.WithCancel(context.Background())
+			last := s.done
+			s.done, s.settled = make(chan struct{}), false
+			go s.run(ctx, last, s.done)
 		}
 	}
 }
 
 // Unwant says that a call waits no more.
-func (e *Subscriptions) Unwant() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.wanted--
-	if e.wanted == 0 && !e.closed {
-		e.rest = time.AfterFunc(ListenFor, func() {
-			e.mu.Lock()
-			defer e.mu.Unlock()
-			if e.wanted == 0 {
-				e.stopLocked()
+func (all *Subscriptions) Unwant() {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	all.wanted--
+	if all.wanted == 0 && !all.closed {
+		all.rest = time.AfterFunc(ListenFor, func() {
+			all.mu.Lock()
+			defer all.mu.Unlock()
+			if all.wanted == 0 {
+				all.stopLocked()
 			}
 		})
 	}
 }
 
-func (e *Subscriptions) stopLocked() {
-	for _, l := range e.each {
-		if l.end != nil {
-			l.end()
-			l.end = nil
+func (all *Subscriptions) stopLocked() {
+	for _, s := range all.each {
+		if s.end != nil {
+			s.end()
+			s.end = nil
 		}
 	}
 }
 
 // Open reports whether it is of use to get in line: any node is listened to.
-func (e *Subscriptions) Open() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for _, l := range e.each {
-		if l.up {
+func (all *Subscriptions) Open() bool {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	for _, s := range all.each {
+		if s.up {
 			return true
 		}
 	}
@@ -140,17 +140,17 @@ func (e *Subscriptions) Open() bool {
 // turned notes that a subscription works now, or has failed to. It says whether from
 // now on releases are heard of that were not before: a quorum listens, or all that
 // ever will.
-func (l *subscription) turned(up bool) (news bool) {
-	e := l.all
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	news = up != l.up || !l.settled
-	l.up, l.settled, l.failed = up, true, !up
+func (s *subscription) turned(up bool) (news bool) {
+	all := s.all
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	news = up != s.up || !s.settled
+	s.up, s.settled, s.failed = up, true, !up
 	if up {
-		l.said[noSubscription] = false
+		s.said[noSubscription] = false
 	}
 	ups, settled := 0, 0
-	for _, other := range e.each {
+	for _, other := range all.each {
 		if other.up {
 			ups++
 		}
@@ -158,24 +158,24 @@ func (l *subscription) turned(up bool) (news bool) {
 			settled++
 		}
 	}
-	return news && (up && ups == e.Need || ups > 0 && ups < e.Need && settled == len(e.each))
+	return news && (up && ups == all.Need || ups > 0 && ups < all.Need && settled == len(all.each))
 }
 
 // Close ends the listeners for good. It waits for that until ctx ends.
-func (e *Subscriptions) Close(ctx context.Context) {
-	e.mu.Lock()
-	e.closed = true
-	if e.rest != nil {
-		e.rest.Stop()
+func (all *Subscriptions) Close(ctx context.Context) {
+	all.mu.Lock()
+	all.closed = true
+	if all.rest != nil {
+		all.rest.Stop()
 	}
-	e.stopLocked()
-	e.mu.Unlock()
-	for _, l := range e.each {
-		if l.done == nil { // Not changed any more.
+	all.stopLocked()
+	all.mu.Unlock()
+	for _, s := range all.each {
+		if s.done == nil { // Not changed any more.
 			continue
 		}
 		select {
-		case <-l.done:
+		case <-s.done:
 		case <-ctx.Done():
 		}
 	}
@@ -183,37 +183,37 @@ func (e *Subscriptions) Close(ctx context.Context) {
 
 // drop ends the connection of a node's subscription, because the one that its requests
 // use has ended: the pool may have only one to give.
-func (l *subscription) drop() {
-	l.all.mu.Lock()
-	defer l.all.mu.Unlock()
-	if l.hangUp != nil {
-		l.hangUp()
+func (s *subscription) drop() {
+	s.all.mu.Lock()
+	defer s.all.mu.Unlock()
+	if s.endConn != nil {
+		s.endConn()
 	}
 }
 
-func (l *subscription) isUp() bool {
-	l.all.mu.Lock()
-	defer l.all.mu.Unlock()
-	return l.up
+func (s *subscription) isUp() bool {
+	s.all.mu.Lock()
+	defer s.all.mu.Unlock()
+	return s.up
 }
 
 // run listens until ctx ends. last is closed when an earlier run has ended.
-func (l *subscription) run(ctx context.Context, last <-chan struct{}, done chan<- struct{}) {
+func (s *subscription) run(ctx context.Context, last <-chan struct{}, done chan<- struct{}) {
 	defer close(done)
 	if last != nil {
 		<-last
 	}
 	for pause := minRelisten; ; pause = min(2*pause, MaxRelisten) {
 		began := time.Now()
-		err := l.listen(ctx)
+		err := s.listen(ctx)
 		if time.Since(began) > MaxRelisten {
 			pause = minRelisten
 		}
-		l.all.mu.Lock()
-		worked, again := l.up, l.failed
-		l.all.mu.Unlock()
-		if l.turned(false) {
-			l.all.Changed()
+		s.all.mu.Lock()
+		worked, again := s.up, s.failed
+		s.all.mu.Unlock()
+		if s.turned(false) {
+			s.all.Changed()
 		}
 		if ctx.Err() != nil {
 			return
@@ -221,8 +221,8 @@ func (l *subscription) run(ctx context.Context, last <-chan struct{}, done chan<
 		// What has worked and broken comes back, or fails the next time. What looks like
 		// a failure of the network may be one of the node, of which there is an event
 		// of its own soon.
-		if !worked && l.node.IsUp() && (again || conn.IsReply(err) || errors.Is(err, errNotPushed)) {
-			l.complain(noSubscription, err)
+		if !worked && s.node.IsUp() && (again || conn.IsReply(err) || errors.Is(err, errNotPushed)) {
+			s.complain(noSubscription, err)
 		}
 		t := time.NewTimer(pause)
 		select {
@@ -235,31 +235,31 @@ func (l *subscription) run(ctx context.Context, last <-chan struct{}, done chan<
 }
 
 // Complain reports once that waiters hear nothing from node i, and why.
-func (e *Subscriptions) Complain(i int, c Complaint, why error) { e.each[i].complain(c, why) }
+func (all *Subscriptions) Complain(i int, c Complaint, why error) { all.each[i].complain(c, why) }
 
 // complain reports once that waiters hear nothing from the node, and why.
-func (l *subscription) complain(c Complaint, why error) {
-	l.all.mu.Lock()
-	defer l.all.mu.Unlock()
-	if !l.said[c] && !l.all.closed {
-		l.said[c] = true
-		l.node.observer.Deaf(why)
+func (s *subscription) complain(c Complaint, why error) {
+	s.all.mu.Lock()
+	defer s.all.mu.Unlock()
+	if !s.said[c] && !s.all.closed {
+		s.said[c] = true
+		s.node.observer.Deaf(why)
 	}
 }
 
 // listen makes one subscription and reads from it until it breaks.
-func (l *subscription) listen(ctx context.Context) error {
+func (s *subscription) listen(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	l.all.mu.Lock()
-	l.hangUp = cancel
-	l.all.mu.Unlock()
-	if !l.node.IsUp() { // After hangUp is set: or its end might go unnoticed.
+	s.all.mu.Lock()
+	s.endConn = cancel
+	s.all.mu.Unlock()
+	if !s.node.IsUp() { // After endConn is set: or its end might go unnoticed.
 		return errNotUp
 	}
-	limit := l.node.connectLimit
+	limit := s.node.connectLimit
 	borrowing, stop := context.WithTimeout(ctx, limit)
-	w, err := l.node.Source.Borrow(borrowing)
+	w, err := s.node.Source.Borrow(borrowing)
 	stop()
 	if err != nil {
 		return err
@@ -274,21 +274,21 @@ func (l *subscription) listen(ctx context.Context) error {
 		pings.Wait()
 		w.GiveBack()
 	}()
-	if err = l.subscribe(ctx, w, limit); err != nil {
+	if err = s.subscribe(ctx, w, limit); err != nil {
 		return err
 	}
-	if l.turned(true) {
-		l.all.Changed()
+	if s.turned(true) {
+		s.all.Changed()
 	}
 	pings.Go(func() { ping(ctx, w) })
-	return l.read(w, conn.IdlePing+limit)
+	return s.read(w, conn.IdlePing+limit)
 }
 
-func (l *subscription) subscribe(ctx context.Context, w *conn.Wire, limit time.Duration) error {
+func (s *subscription) subscribe(ctx context.Context, w *conn.Wire, limit time.Duration) error {
 	if err := w.Abortable(ctx); err != nil {
 		return err
 	}
-	if err := w.Send("SUBSCRIBE", l.all.Channel); err != nil {
+	if err := w.Send("SUBSCRIBE", s.all.Channel); err != nil {
 		return err
 	}
 	if err := w.Flush(); err != nil {
@@ -306,7 +306,7 @@ func (l *subscription) subscribe(ctx context.Context, w *conn.Wire, limit time.D
 
 // read reads messages until the connection breaks or there is none, not even the
 // answer to a PING, for so long.
-func (l *subscription) read(w *conn.Wire, limit time.Duration) error {
+func (s *subscription) read(w *conn.Wire, limit time.Duration) error {
 	for {
 		reply, err := w.Receive(limit)
 		if err != nil {
@@ -317,7 +317,7 @@ func (l *subscription) read(w *conn.Wire, limit time.Duration) error {
 			return errNotPushed
 		}
 		if kind == "message" {
-			l.all.Message(l.index, payload)
+			s.all.Message(s.index, payload)
 		}
 	}
 }
