@@ -34,6 +34,12 @@ func TestRetryBackoff(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A delay is never negative and never longer than all that options may set, and its jitter is
+// at most the delay.
+func TestBackoffDelays(t *testing.T) {
+	exponential := func(attempt int) time.Duration { return 100 * time.Millisecond << (attempt - 1) }
 	o := defaultOptions()
 	require.EqualError(t, o.apply([]Option{WithRetryBackoff(nil)}), "redlock: WithRetryBackoff: nil function")
 	for want, d := range map[time.Duration]time.Duration{0: -time.Hour, maxWait: 1000 * time.Hour} {
@@ -43,7 +49,7 @@ func TestRetryBackoff(t *testing.T) {
 	}
 	o = defaultOptions()
 	require.NoError(t, o.apply([]Option{WithRetryBackoff(exponential)}))
-	for range 100 { // The jitter is at most the delay.
+	for range 100 {
 		assert.InDelta(t, 100*time.Millisecond, o.delay(1), float64(100*time.Millisecond))
 		assert.InDelta(t, 800*time.Millisecond, o.delay(4), float64(100*time.Millisecond))
 	}

@@ -16,7 +16,7 @@ import (
 
 // A strangeConn is a connection that panics in one of its methods.
 type strangeConn struct {
-	fullConn
+	testcluster.FullConn
 
 	in string
 }
@@ -29,27 +29,27 @@ func (c *strangeConn) panics(in string) {
 
 func (c *strangeConn) Err() error {
 	c.panics("Err")
-	return c.fullConn.Err()
+	return c.FullConn.Err()
 }
 
 func (c *strangeConn) Send(command string, args ...any) error {
 	c.panics("Send")
-	return c.fullConn.Send(command, args...)
+	return c.FullConn.Send(command, args...)
 }
 
 func (c *strangeConn) Flush() error {
 	c.panics("Flush")
-	return c.fullConn.Flush()
+	return c.FullConn.Flush()
 }
 
 func (c *strangeConn) ReceiveWithTimeout(d time.Duration) (any, error) {
 	c.panics("Receive")
-	return c.fullConn.ReceiveWithTimeout(d)
+	return c.FullConn.ReceiveWithTimeout(d)
 }
 
 func (c *strangeConn) Close() error {
 	defer c.panics("Close")
-	return c.fullConn.Close()
+	return c.FullConn.Close()
 }
 
 // What a Pool of the user's does wrong is the vote of its node, and nobody else's harm.
@@ -61,7 +61,7 @@ func TestAPoolThatMisbehavesIsItsNodesVote(t *testing.T) {
 				if err != nil {
 					return nil, err
 				}
-				return &strangeConn{conn.(fullConn), in}, nil
+				return &strangeConn{conn.(testcluster.FullConn), in}, nil
 			})
 		}
 	}
@@ -124,7 +124,7 @@ func TestAPanicWhenAConnectionIsGivenBackHarmsNobody(t *testing.T) {
 			if err != nil {
 				return nil, err
 			}
-			return &strangeConn{conn.(fullConn), "Close"}, nil
+			return &strangeConn{conn.(testcluster.FullConn), "Close"}, nil
 		})
 		r, err := New(nodes)
 		require.NoError(t, err)
@@ -165,14 +165,14 @@ func TestWhatAPoolReturnsLateIsGivenBack(t *testing.T) {
 
 // A slowConn is a connection whose Close waits for the test.
 type slowConn struct {
-	fullConn
+	testcluster.FullConn
 
 	release <-chan struct{}
 }
 
 func (c *slowConn) Close() error {
 	<-c.release
-	return c.fullConn.Close()
+	return c.FullConn.Close()
 }
 
 // A node whose pool does not take its connection back cannot come up, and no call waits for that.
@@ -186,7 +186,7 @@ func TestAPoolThatHangsInCloseIsNotWaitedFor(t *testing.T) {
 				if err != nil {
 					return nil, err
 				}
-				return &slowConn{conn.(fullConn), release}, nil
+				return &slowConn{conn.(testcluster.FullConn), release}, nil
 			})
 		}
 		r, err := New(nodes)

@@ -32,7 +32,7 @@ func TestTheResourcesOfALockAreBounded(t *testing.T) {
 			"redlock: 100000 resources: at most 4096 can be locked together":                    many(100_000, 6),
 			"redlock: the keys of 2 resources have 600004 bytes: at most 524288 are allowed":    many(2, 300_000),
 			"redlock: the keys of 4096 resources have 528384 bytes: at most 524288 are allowed": many(MaxResources, 127),
-			"redlock: the keys of 1 resources have 524289 bytes: at most 524288 are allowed":    many(1, maxKeyBytes-1),
+			"redlock: the keys of 1 resources have 524289 bytes: at most 524288 are allowed":    many(1, MaxKeyBytes-1),
 			"redlock: the keys of 1 resources have 10000002 bytes: at most 524288 are allowed":  many(1, 10_000_000),
 		} {
 			_, err := r.TryLock(t.Context(), resources, ttl)
@@ -42,7 +42,7 @@ func TestTheResourcesOfALockAreBounded(t *testing.T) {
 		for _, resources := range [][]string{
 			append(many(MaxResources, 8), many(MaxResources, 8)...), // Each counts once.
 			many(MaxResources, 126),
-			many(1, maxKeyBytes-2),
+			many(1, MaxKeyBytes-2),
 		} {
 			l, err := r.TryLock(t.Context(), resources, ttl, WithNodeTimeout(time.Minute))
 			require.NoError(t, err)
@@ -60,8 +60,8 @@ func TestNoReplyIsTooLongForTheLargestLocks(t *testing.T) {
 	}{
 		"with fencing":         {many(MaxResources, 8), []Option{WithFencing()}},
 		"with a long prefix":   {many(MaxResources, 5), []Option{WithPrefix(strings.Repeat("p", 123))}},
-		"one with a long name": {many(1, maxKeyBytes), nil},
-		"a prefix as long":     {many(1, 8), []Option{WithPrefix(strings.Repeat("p", maxKeyBytes-8))}},
+		"one with a long name": {many(1, MaxKeyBytes), nil},
+		"a prefix as long":     {many(1, 8), []Option{WithPrefix(strings.Repeat("p", MaxKeyBytes-8))}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if testing.Short() && name == "with a long prefix" {

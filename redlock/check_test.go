@@ -182,7 +182,7 @@ func TestCheckOfAPoolThatHangs(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		hung := make(chan struct{})
 		nodes := nodesOf(c)
-		nodes = append(nodes, Node{Name: "hangs", Pool: realPool(func(context.Context) (redis.Conn, error) {
+		nodes = append(nodes, Node{Name: "hangs", Pool: poolFunc(func(context.Context) (redis.Conn, error) {
 			<-hung
 			return nil, errors.New("too late")
 		})})
@@ -224,7 +224,7 @@ func TestCheckBesideLocks(t *testing.T) {
 		for _, n := range c.Nodes {
 			stored, err := n.Keys()
 			require.NoError(t, err)
-			assert.NotContains(t, stored, r.setup().Key)
+			assert.NotContains(t, stored, CheckKey(r))
 		}
 	})
 }

@@ -77,20 +77,6 @@ func (c gatedConn) ReceiveContext(ctx context.Context) (any, error) {
 	return redis.ReceiveContext(c.Conn, ctx)
 }
 
-// A wrapPool wraps the connections of another pool.
-type wrapPool struct {
-	from Pool
-	wrap func(redis.Conn) redis.Conn
-}
-
-func (p wrapPool) GetContext(ctx context.Context) (redis.Conn, error) {
-	conn, err := p.from.GetContext(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return p.wrap(conn), nil
-}
-
 // The last PING of a connection that broke before it was sent must not go out on
 // the next one, beside that one's own: each would wait for the other for ever.
 func TestCloseSaysByeOnce(t *testing.T) {
@@ -111,7 +97,7 @@ func TestCloseSaysByeOnce(t *testing.T) {
 				<-g
 			}
 		}
-		pool := wrapPool{c.Nodes[0].Pool(), func(conn redis.Conn) redis.Conn { return gatedConn{conn, pass} }}
+		pool := testcluster.WrapPool(c.Nodes[0].Pool(), func(conn redis.Conn) redis.Conn { return gatedConn{conn, pass} })
 		r, err := New([]Node{{Name: "n", Pool: pool}})
 		require.NoError(t, err)
 		l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
@@ -164,7 +150,7 @@ func TestCloseRightAfterABreakIsFast(t *testing.T) {
 
 func TestAWrappedConnectionIsAborted(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
-		pool := wrapPool{c.Nodes[0].Pool(), func(conn redis.Conn) redis.Conn { return gatedConn{conn, func() {}} }}
+		pool := testcluster.WrapPool(c.Nodes[0].Pool(), func(conn redis.Conn) redis.Conn { return gatedConn{conn, func() {}} })
 		r, err := New([]Node{{Name: "n", Pool: pool}})
 		require.NoError(t, err)
 		warm(t, r)
@@ -204,7 +190,7 @@ func TestALockRequestThatWasGivenUpIsNotSent(t *testing.T) {
 		warm(t, r)
 		cl := newClaim([]string{"a"}, []any{"a"}, "", time.Minute, 1)
 		rd := r.newRound(t.Context(), OpLock, cl, cl.lockCommand(), node.LockRequest, decideLock, 1)
-		r.nodes[0].Release(&cl.Token, 0)
+		NodesIn(r)[0].Release(&cl.Token, 0)
 		rd.ask(time.Now(), time.Second)
 		<-rd.decided
 		assert.Equal(t, node.ErrWithdrawn, rd.copyVotes()[0].Err)

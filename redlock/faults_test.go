@@ -364,9 +364,9 @@ func TestWallClockAheadOfTheMonotonicOneEndsTheLock(t *testing.T) {
 		r := newRedlock(t, c)
 		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
 		require.NoError(t, err)
-		r.wallOffset.Store(int64(time.Minute)) // The machine slept.
+		WallOffset(r).Store(int64(time.Minute)) // The machine slept.
 		require.ErrorIs(t, l.Err(), ErrExpired)
-		r.wallOffset.Store(0) // Lost is terminal.
+		WallOffset(r).Store(0) // Lost is terminal.
 		require.ErrorIs(t, l.Err(), ErrExpired)
 		require.ErrorIs(t, l.Extend(t.Context(), ttl), ErrExpired)
 	})

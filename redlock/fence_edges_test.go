@@ -30,7 +30,7 @@ func TestAClockStandsInForALostCounter(t *testing.T) {
 		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 			a := newRedlock(t, c, WithFencing(), WithFenceLife(time.Minute))
 			b := newRedlock(t, c, WithFencing(), WithFenceLife(time.Minute))
-			b.wallOffset.Store(int64(2 * time.Second))
+			WallOffset(b).Store(int64(2 * time.Second))
 			l, err := a.TryLock(t.Context(), []string{"x"}, ttl)
 			require.NoError(t, err)
 			require.NoError(t, l.Unlock(t.Context()))
@@ -58,7 +58,7 @@ func TestAQuorumThatAgreesIsNotRaised(t *testing.T) {
 			synctest.Wait()
 			base := ahead()
 			setCounters(t, c, "x", base, base, base+10)
-			onScript(t, c.Nodes[2], fencedLockScript.Hash.(string), func() { time.Sleep(time.Millisecond) })
+			onScript(t, c.Nodes[2], FencedLockScript.Hash.(string), func() { time.Sleep(time.Millisecond) })
 			l, err = r.TryLock(t.Context(), []string{"x"}, ttl)
 			require.NoError(t, err)
 			assert.Equal(t, base+1, l.Fence())
@@ -66,6 +66,9 @@ func TestAQuorumThatAgreesIsNotRaised(t *testing.T) {
 			time.Sleep(time.Second)
 		})
 	}
+}
+
+func TestTheFenceOfAQuorumThatAgrees(t *testing.T) {
 	rd := &round{r: &core{need: 2}, grants: newGrants(3)}
 	rd.grants.fences = []int64{5, 5, 9} // The last one came after the decision.
 	rd.grants.agree(2)
@@ -81,7 +84,7 @@ func TestAHungMinorityDoesNotFailARaise(t *testing.T) {
 		r := newRedlock(t, c, WithFencing())
 		base := ahead()
 		setCounters(t, c, "x", base, base, base+10)
-		onScript(t, c.Nodes[0], fencedLockScript.Hash.(string), func() { time.Sleep(5 * time.Millisecond) })
+		onScript(t, c.Nodes[0], FencedLockScript.Hash.(string), func() { time.Sleep(5 * time.Millisecond) })
 		onScript(t, c.Nodes[1], raiseMark(), func() { time.Sleep(10 * time.Second) })
 		start := time.Now()
 		l, err := r.TryLock(t.Context(), []string{"x"}, ttl)
@@ -209,7 +212,7 @@ func TestRealRaises(t *testing.T) {
 	}{
 		{"t", "8", 9, 9},
 		{"t", "9", 9, 9}, // A raise that comes late is harmless.
-		{"t", "9007199254740990", maxFence, maxFence},
+		{"t", "9007199254740990", MaxFence, MaxFence},
 		{"t", "1760000000000001", 1760000000000002, 1760000000000002}, // Lua shows 14 digits.
 		{"t", "10", 9, 0},
 		{"t", "x", 9, 0},
@@ -220,13 +223,13 @@ func TestRealRaises(t *testing.T) {
 		if tc.token != "" {
 			require.NoError(t, n.Set("x", tc.token, time.Minute))
 		}
-		require.NoError(t, n.Set(counterKey("x"), tc.counter, time.Minute))
-		answer, err := redis.Int64(conn.Do("EVAL", raiseScript.Source, 2, "x", counterKey("x"), "t", tc.fence, time.Hour.Milliseconds()))
+		require.NoError(t, n.Set(CounterKey("x"), tc.counter, time.Minute))
+		answer, err := redis.Int64(conn.Do("EVAL", RaiseScript.Source, 2, "x", CounterKey("x"), "t", tc.fence, time.Hour.Milliseconds()))
 		require.NoError(t, err)
 		assert.Equal(t, tc.answer, answer, tc)
-		text, _, err := n.Get(counterKey("x"))
+		text, _, err := n.Get(CounterKey("x"))
 		require.NoError(t, err)
-		left, err := redis.Int64(conn.Do("PTTL", counterKey("x")))
+		left, err := redis.Int64(conn.Do("PTTL", CounterKey("x")))
 		require.NoError(t, err)
 		if tc.answer == 0 {
 			assert.Equal(t, tc.counter, text, tc)
@@ -274,7 +277,7 @@ func TestRealServersOutOfMemoryKeepFences(t *testing.T) {
 	}, 5*time.Second, time.Millisecond)
 	for _, ttl := range []time.Duration{2 * time.Minute, 30 * time.Second} { // Longer than what is left, and shorter.
 		for _, n := range c.Nodes {
-			require.NoError(t, n.Del(counterKey("a")))
+			require.NoError(t, n.Del(CounterKey("a")))
 			_, err := adminConn(t, n).Do("CONFIG", "SET", "maxmemory", "1")
 			require.NoError(t, err)
 		}

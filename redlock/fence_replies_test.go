@@ -61,20 +61,20 @@ func isBidding(s *node.Script) bool {
 }
 
 func (n *liar) pool() Pool {
-	return wrapPool{
+	return testcluster.WrapPool(
 		&conn.Dialer{Dial: func(context.Context, string, string) (net.Conn, error) {
 			client, server := testcluster.Pipe()
 			n.serving.Go(func() { n.serve(server) })
 			return client, nil
 		}, Network: "tcp", Address: "liar:1"},
-		func(conn redis.Conn) redis.Conn { return &ackConn{fullConn: conn.(fullConn), node: n} },
-	}
+		func(conn redis.Conn) redis.Conn { return &ackConn{FullConn: conn.(testcluster.FullConn), node: n} },
+	)
 }
 
 // An ackConn notes what the client reads. It finds the request of a reply as the
 // client does: by their order.
 type ackConn struct {
-	fullConn
+	testcluster.FullConn
 
 	node   *liar
 	mu     sync.Mutex
@@ -89,11 +89,11 @@ func (c *ackConn) Send(verb string, args ...any) error {
 	c.mu.Lock()
 	c.tokens = append(c.tokens, token)
 	c.mu.Unlock()
-	return c.fullConn.Send(verb, args...)
+	return c.FullConn.Send(verb, args...)
 }
 
 func (c *ackConn) ReceiveWithTimeout(d time.Duration) (any, error) {
-	reply, err := c.fullConn.ReceiveWithTimeout(d)
+	reply, err := c.FullConn.ReceiveWithTimeout(d)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err != nil && !conn.IsReply(err) || len(c.tokens) == 0 {

@@ -14,8 +14,7 @@ import (
 // node: in a further round of a split vote, whose late answers come from the round before,
 // it would be a second lock request.
 func TestAGrantAfterTheAgreementIsLeftAlone(t *testing.T) {
-	pool := forbidden{t}
-	r, err := New([]Node{{"a", pool}, {"b", pool}, {"c", pool}}, WithFencing())
+	r, err := New(forbiddenNodes(t, 3), WithFencing())
 	require.NoError(t, err)
 	rd := r.newRound(t.Context(), OpLock, newClaim([]string{"x"}, []any{"x"}, "", ttl, 3), node.Command{}, node.LockRequest, decideLock, 1)
 	rd.grants = newGrants(3)

@@ -15,14 +15,12 @@ import (
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
-func counterKey(resource string) string { return reservedMark + counterMark + resource }
-
 // countersOf returns a resource's counters, -1 for none.
 func countersOf(t *testing.T, c *testcluster.Cluster, resource string) []int64 {
 	t.Helper()
 	all := make([]int64, len(c.Nodes))
 	for i, n := range c.Nodes {
-		text, ok, err := n.Get(counterKey(resource))
+		text, ok, err := n.Get(CounterKey(resource))
 		require.NoError(t, err)
 		all[i] = -1
 		if ok {
@@ -37,7 +35,7 @@ func countersOf(t *testing.T, c *testcluster.Cluster, resource string) []int64 {
 func setCounters(t *testing.T, c *testcluster.Cluster, resource string, values ...int64) {
 	t.Helper()
 	for i, n := range c.Nodes {
-		require.NoError(t, n.Set(counterKey(resource), strconv.FormatInt(values[i], 10), time.Hour))
+		require.NoError(t, n.Set(CounterKey(resource), strconv.FormatInt(values[i], 10), time.Hour))
 	}
 }
 
@@ -62,7 +60,7 @@ func takeAway(t *testing.T, n *testcluster.Node) {
 	}
 }
 
-func raiseMark() string { return raiseScript.Hash.(string) }
+func raiseMark() string { return RaiseScript.Hash.(string) }
 
 func TestFenceOf(t *testing.T) {
 	for _, tc := range []struct {
@@ -77,7 +75,7 @@ func TestFenceOf(t *testing.T) {
 		{[]int64{8, 7, 8, 0, 1}, 8, 2, 4},
 		{[]int64{7, 9, 7}, 7, 2, 3}, // A quorum has said 7: it need not be the largest.
 		{[]int64{9, 7, 7, 8, 0}, 7, 2, 4},
-		{[]int64{maxFence, 1, 0}, maxFence, 1, 2},
+		{[]int64{MaxFence, 1, 0}, MaxFence, 1, 2},
 	} {
 		fence, exact, granted := fenceOf(tc.fences, 2)
 		assert.Equal(t, tc.fence, fence, tc.fences)
@@ -123,10 +121,10 @@ func TestFencesGrow(t *testing.T) {
 func TestFencesTakeOneRoundTripWhateverTheClocks(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
 		a, b, wrong := newRedlock(t, c, WithFencing()), newRedlock(t, c, WithFencing()), newRedlock(t, c, WithFencing())
-		b.wallOffset.Store(int64(200 * time.Millisecond))
-		wrong.wallOffset.Store(int64(200 * 365 * 24 * time.Hour)) // Its proposals are ignored.
+		WallOffset(b).Store(int64(200 * time.Millisecond))
+		WallOffset(wrong).Store(int64(200 * 365 * 24 * time.Hour)) // Its proposals are ignored.
 		late := newRedlock(t, c, WithFencing())
-		late.wallOffset.Store(int64(-time.Hour))
+		WallOffset(late).Store(int64(-time.Hour))
 		last := int64(0)
 		for range 5 {
 			for _, r := range []*Redlock{a, b, late, b, wrong, a} {
@@ -159,7 +157,7 @@ func TestTheNodesClockStandsInForACounter(t *testing.T) {
 				inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 					time.Sleep(300 * time.Millisecond) // Not at the beginning of a second.
 					r := newRedlock(t, c, WithFencing())
-					r.wallOffset.Store(int64(off))
+					WallOffset(r).Store(int64(off))
 					setCounters(t, c, "y", 7, 7, 7)
 					want := time.Now().Add(off)
 					if !own {
@@ -231,7 +229,7 @@ func TestALateGrantStandsInForOneThatWasLost(t *testing.T) {
 			base := ahead()
 			setCounters(t, c, "x", base, base+10, base+third)
 			var late atomic.Bool
-			onScript(t, c.Nodes[2], fencedLockScript.Hash.(string), func() {
+			onScript(t, c.Nodes[2], FencedLockScript.Hash.(string), func() {
 				late.Store(true)
 				time.Sleep(10 * time.Millisecond)
 			})
@@ -347,7 +345,7 @@ func TestRepairsAndExtensionsRestoreCounters(t *testing.T) {
 		require.NoError(t, err)
 		synctest.Wait()
 		require.NoError(t, c.Nodes[0].Flush())
-		require.NoError(t, c.Nodes[1].Del(counterKey("y")))
+		require.NoError(t, c.Nodes[1].Del(CounterKey("y")))
 		require.NoError(t, l.Extend(t.Context(), ttl))
 		time.Sleep(time.Second)
 		for _, res := range []string{"x", "y"} {
@@ -367,7 +365,7 @@ func TestACounterThatIsNoneOrAtItsEndGrantsNothing(t *testing.T) {
 		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 			r := newRedlock(t, c, WithFencing())
 			for _, n := range c.Nodes[:2] {
-				require.NoError(t, n.Set(counterKey("x"), value, time.Hour))
+				require.NoError(t, n.Set(CounterKey("x"), value, time.Hour))
 			}
 			_, err := r.TryLock(t.Context(), []string{"x"}, ttl)
 			require.ErrorIs(t, err, ErrNoQuorum, value)
@@ -382,15 +380,15 @@ func TestACounterThatIsNoneOrAtItsEndGrantsNothing(t *testing.T) {
 	}
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c, WithFencing())
-		setCounters(t, c, "x", maxFence-1, maxFence-1, maxFence-1)
+		setCounters(t, c, "x", MaxFence-1, MaxFence-1, MaxFence-1)
 		l, err := r.TryLock(t.Context(), []string{"x"}, ttl)
 		require.NoError(t, err)
-		assert.EqualValues(t, maxFence, l.Fence(), "the last one")
+		assert.EqualValues(t, MaxFence, l.Fence(), "the last one")
 	})
 }
 
 func TestFencingChecksItsOptions(t *testing.T) {
-	nodes := []Node{{"a", forbidden{t}}}
+	nodes := forbiddenNodes(t, 1)
 	_, err := New(nodes, WithFenceLife(0))
 	require.ErrorContains(t, err, "fence life 0s")
 	r, err := New(nodes, WithFencing(), WithFenceLife(time.Minute))

@@ -35,12 +35,6 @@ func dialerOf(n *testcluster.Node) Pool {
 	}
 }
 
-// A fullConn is what redigo's own connections are.
-type fullConn interface {
-	redis.ConnWithTimeout
-	redis.ConnWithContext
-}
-
 // newRedlock returns a Redlock over a cluster that ends with the test.
 func newRedlock(t *testing.T, c *testcluster.Cluster, opts ...Option) *Redlock {
 	t.Helper()
@@ -54,6 +48,21 @@ func newRedlock(t *testing.T, c *testcluster.Cluster, opts ...Option) *Redlock {
 func inBubble(t *testing.T, n int, fn func(t *testing.T, c *testcluster.Cluster)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) { fn(t, testcluster.RunBubble(t, n)) })
+}
+
+// forbidden is a pool that must not be used.
+type forbidden struct{ t *testing.T }
+
+func (p forbidden) GetContext(context.Context) (redis.Conn, error) {
+	p.t.Error("I/O")
+	return nil, nil //nolint:nilnil // Not reached.
+}
+
+// forbiddenNodes returns up to three nodes, a to c, that no test must get to.
+func forbiddenNodes(t *testing.T, n int) []Node {
+	t.Helper()
+	pool := forbidden{t}
+	return []Node{{"a", pool}, {"b", pool}, {"c", pool}}[:n]
 }
 
 // keys returns the keys of a node that are locks, not the library's own.

@@ -294,9 +294,7 @@ func TestDoReportsALossThatNobodyHasHandledYet(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		err := r.Do(t.Context(), []string{"a"}, 10*time.Second, func(ctx context.Context, l *Lock) error {
-			l.mu.Lock()
-			l.ended = ErrLost // as applyExtension does, just before lost()
-			l.mu.Unlock()
+			MarkEnded(l, ErrLost)
 			for _, n := range c.Nodes {
 				require.NoError(t, n.Stop())
 			}

@@ -60,7 +60,7 @@ func TestEachCallEndsWithAnEvent(t *testing.T) {
 		assert.Zero(t, acquired.Waited)
 		assert.Equal(t, 1, acquired.Attempt)
 		assert.Equal(t, l.Fence(), acquired.Fence)
-		assert.Equal(t, start.Add(validity(time.Minute, DefaultDriftFactor)), acquired.Until)
+		assert.Equal(t, start.Add(Validity(time.Minute, DefaultDriftFactor)), acquired.Until)
 		assert.Equal(t, refused, no.Err)
 		require.Len(t, no.Votes, 3)
 		assert.Equal(t, acquired.Holder, cmp.Or(no.Votes[0].Holder, no.Votes[1].Holder), "who keeps it out can be told")
@@ -107,7 +107,7 @@ func TestEachCallEndsWithAnEvent(t *testing.T) {
 		e = rec.takeLife()
 		require.Equal(t, []EventKind{EventReleased}, kinds(e))
 		require.ErrorIs(t, e[0].Err, ErrExpired)
-		assert.Equal(t, validity(time.Minute, DefaultDriftFactor), e[0].Held)
+		assert.Equal(t, Validity(time.Minute, DefaultDriftFactor), e[0].Held)
 	})
 }
 
@@ -284,7 +284,7 @@ func TestTracesCanBeMadeFromTheHookAlone(t *testing.T) {
 		synctest.Wait()
 		e := rec.takeLife()
 		require.Equal(t, []EventKind{EventAcquired, EventHoldEnded, EventReleased, EventDone}, kinds(e))
-		require.ErrorIs(t, e[3].Err, errNoReturn)
+		require.ErrorIs(t, e[3].Err, ErrNoReturn)
 	})
 }
 

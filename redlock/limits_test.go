@@ -94,7 +94,7 @@ func TestCloseWaitsForWhatHangsOnlyOnce(t *testing.T) {
 // enough for others, and those come soon after another: the lock is not lost.
 func TestAHoldHasTimeForFurtherExtensions(t *testing.T) {
 	const ttl = 600 * time.Millisecond
-	validity := validity(ttl, DefaultDriftFactor)
+	validity := Validity(ttl, DefaultDriftFactor)
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c, WithNodeTimeout(10*time.Second))
 		warm(t, r)
@@ -118,7 +118,7 @@ func TestAHoldHasTimeForFurtherExtensions(t *testing.T) {
 // would have been due.
 func TestAFailedExtensionWaitsNoWholePace(t *testing.T) {
 	const ttl = 3 * time.Second
-	validity := validity(ttl, DefaultDriftFactor)
+	validity := Validity(ttl, DefaultDriftFactor)
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		warm(t, r)

@@ -73,7 +73,7 @@ func TestExtendMovesUntilAndTheKeys(t *testing.T) {
 		assert.Equal(t, before, l.Until(), "never shortens")
 		require.NoError(t, l.Extend(t.Context(), ttl))
 		synctest.Wait()
-		assert.Equal(t, time.Now().Add(validity(ttl, DefaultDriftFactor)), l.Until())
+		assert.Equal(t, time.Now().Add(Validity(ttl, DefaultDriftFactor)), l.Until())
 		for _, n := range c.Nodes {
 			for key, state := range keys(t, n) {
 				assert.Equal(t, ttl, state.TTL, "%s on %s", key, n.Name())

@@ -11,24 +11,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// forbidden is a pool that must not be used.
-type forbidden struct{ t *testing.T }
-
-func (p forbidden) GetContext(context.Context) (redis.Conn, error) {
-	p.t.Error("I/O")
-	return nil, nil //nolint:nilnil // Not reached.
-}
-
 func TestNewChecksItsArguments(t *testing.T) {
-	pool := forbidden{t}
-	good := []Node{{"a", pool}, {"b", pool}, {"c", pool}}
+	good := forbiddenNodes(t, 3)
+	pool := good[0].Pool
 	for want, f := range map[string]func() (*Redlock, error){
 		"no nodes":                   func() (*Redlock, error) { return New(nil) },
 		"node 1 has no name":         func() (*Redlock, error) { return New([]Node{{"a", pool}, {"", pool}}) },
 		"node 0 (a): nil Pool":       func() (*Redlock, error) { return New([]Node{{"a", nil}}) },
 		"node 0 (b): nil Pool":       func() (*Redlock, error) { return New([]Node{{"b", (*redis.Pool)(nil)}}) },
-		"retry delay 24h0m0.00":      func() (*Redlock, error) { return New(good, WithRetryDelay(maxWait+time.Millisecond)) },
-		"node timeout 24h0m0.0":      func() (*Redlock, error) { return New(good, WithNodeTimeout(maxWait+time.Millisecond)) },
+		"retry delay 24h0m0.00":      func() (*Redlock, error) { return New(good, WithRetryDelay(MaxWait+time.Millisecond)) },
+		"node timeout 24h0m0.0":      func() (*Redlock, error) { return New(good, WithNodeTimeout(MaxWait+time.Millisecond)) },
 		`both named "a"`:             func() (*Redlock, error) { return New([]Node{{"a", pool}, {"b", pool}, {"a", pool}}) },
 		"nil Option":                 func() (*Redlock, error) { return New(good, nil) },
 		"retry count -2":             func() (*Redlock, error) { return New(good, WithRetryCount(-2)) },
@@ -41,7 +33,7 @@ func TestNewChecksItsArguments(t *testing.T) {
 		"drift factor -0.1":          func() (*Redlock, error) { return New(good, WithDriftFactor(-0.1)) },
 		"drift factor +Inf":          func() (*Redlock, error) { return New(good, WithDriftFactor(math.Inf(1))) },
 		"connect timeout -1ns":       func() (*Redlock, error) { return New(good, WithConnectTimeout(-1)) },
-		"connect timeout 24h0m0.001": func() (*Redlock, error) { return New(good, WithConnectTimeout(maxWait+time.Millisecond)) },
+		"connect timeout 24h0m0.001": func() (*Redlock, error) { return New(good, WithConnectTimeout(MaxWait+time.Millisecond)) },
 		"node timeout 0s":            func() (*Redlock, error) { return New(good, WithNodeTimeout(0)) },
 		"node timeout -1s":           func() (*Redlock, error) { return New(good, WithNodeTimeout(-time.Second)) },
 		"is reserved":                func() (*Redlock, error) { return New(good, WithPrefix("x__redlock__:y")) },
@@ -54,13 +46,12 @@ func TestNewChecksItsArguments(t *testing.T) {
 	}
 	r, err := New(good, WithRetryDelay(time.Millisecond)) // The default jitter follows.
 	require.NoError(t, err)
-	require.Equal(t, time.Millisecond, r.defaults.retryJitter)
+	require.Equal(t, time.Millisecond, RetryJitter(r))
 	require.NoError(t, r.Close(t.Context()))
 }
 
 func TestCallsCheckTheirArgumentsBeforeAnyIO(t *testing.T) {
-	pool := forbidden{t}
-	r, err := New([]Node{{"a", pool}, {"b", pool}, {"c", pool}}, WithPrefix("p:"))
+	r, err := New(forbiddenNodes(t, 3), WithPrefix("p:"))
 	require.NoError(t, err)
 	ok := []string{"x"}
 	for _, c := range []struct {

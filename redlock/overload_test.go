@@ -40,7 +40,7 @@ func startLoad(r *Redlock, callers int) *load {
 						l.unlocks.Add(1)
 					}
 					continue
-				case isOverload(err):
+				case IsOverload(err):
 					l.overloaded.Add(1)
 				case errors.Is(err, ErrNoQuorum):
 					l.unanswered.Add(1)
@@ -117,22 +117,22 @@ func TestWaitingForAdmissionTakesNoneOfTheLock(t *testing.T) {
 		r := newRedlock(t, c, WithNodeTimeout(250*time.Millisecond))
 		warm(t, r)
 		fillAdmission(t, r)
-		time.AfterFunc(150*time.Millisecond, r.admission.GiveBack)
+		time.AfterFunc(150*time.Millisecond, Admission(r).GiveBack)
 		start := time.Now()
 		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
 		require.NoError(t, err)
 		require.Equal(t, 150*time.Millisecond, time.Since(start))
-		require.Equal(t, start.Add(150*time.Millisecond+validity(ttl, DefaultDriftFactor)), l.Until())
+		require.Equal(t, start.Add(150*time.Millisecond+Validity(ttl, DefaultDriftFactor)), l.Until())
 
 		fillAdmission(t, r) // The place is free again.
 		for _, n := range c.Nodes {
 			n.Proxy().BlackHole(true)
 		}
-		time.AfterFunc(150*time.Millisecond, r.admission.GiveBack)
+		time.AfterFunc(150*time.Millisecond, Admission(r).GiveBack)
 		start = time.Now()
 		_, err = r.TryLock(t.Context(), []string{"b"}, ttl)
 		require.ErrorIs(t, err, ErrNoQuorum)
-		require.False(t, isOverload(err))
+		require.False(t, IsOverload(err))
 		require.Equal(t, 250*time.Millisecond, time.Since(start))
 	})
 }
@@ -140,9 +140,9 @@ func TestWaitingForAdmissionTakesNoneOfTheLock(t *testing.T) {
 // fillAdmission takes all places of the admission that are free, and returns how many.
 func fillAdmission(t *testing.T, r *Redlock) int {
 	t.Helper()
-	busy, _, limit := r.admission.Stats()
+	busy, _, limit := Admission(r).Stats()
 	for range limit - busy {
-		_, err := r.admission.Enter(t.Context(), time.Minute)
+		_, err := Admission(r).Enter(t.Context(), time.Minute)
 		require.NoError(t, err)
 	}
 	return limit - busy
@@ -166,7 +166,7 @@ func TestTurnedAway(t *testing.T) {
 		_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
 		assert.InDelta(t, 150*time.Millisecond, time.Since(start), float64(6*time.Millisecond))
 		require.ErrorIs(t, err, ErrNoQuorum)
-		require.True(t, isOverload(err))
+		require.True(t, IsOverload(err))
 		for _, v := range votesOf(t, err) {
 			require.Equal(t, ErrOverloaded, v.Err)
 		}
@@ -181,7 +181,7 @@ func TestTurnedAway(t *testing.T) {
 
 		for range 19 { // In three seconds.
 			_, err = r.TryLock(t.Context(), []string{"a"}, ttl)
-			require.True(t, isOverload(err))
+			require.True(t, IsOverload(err))
 		}
 		synctest.Wait()
 		require.EqualValues(t, 20, r.Stats().Overloaded)
@@ -395,7 +395,7 @@ func TestLockBacksOffInAnOverload(t *testing.T) {
 				fillAdmission(t, r)
 				start := time.Now()
 				_, err := r.Lock(t.Context(), []string{"a"}, ttl, append(opts, WithRetryCount(6))...)
-				require.True(t, isOverload(err))
+				require.True(t, IsOverload(err))
 				var qe *QuorumError
 				require.ErrorAs(t, err, &qe)
 				require.Equal(t, 7, qe.Attempt)
@@ -429,7 +429,7 @@ func TestAWaiterThatWasTurnedAwayLooksAgain(t *testing.T) {
 		require.NoError(t, l.Unlock(t.Context()))
 		time.Sleep(170 * time.Millisecond)
 		for range taken {
-			r.admission.GiveBack()
+			Admission(r).GiveBack()
 		}
 		start := time.Now()
 		l = <-got
@@ -479,7 +479,7 @@ func TestLongTimeoutsOnADeadConnectionHoldUpNobody(t *testing.T) {
 		time.Sleep(500 * time.Millisecond)
 		blackHole(false) // For new connections.
 		_, err := r.TryLock(t.Context(), []string{"x"}, ttl)
-		require.True(t, isOverload(err), "%v", err)
+		require.True(t, IsOverload(err), "%v", err)
 		time.Sleep(node.MinSilence + node.WatchInterval)
 		l, err := r.TryLock(t.Context(), []string{"x"}, ttl)
 		require.NoError(t, err)

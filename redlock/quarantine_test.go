@@ -156,7 +156,7 @@ func lockOnce(t *testing.T, r *Redlock) {
 
 func markerOf(t *testing.T, n *testcluster.Node) quarantine.Marker {
 	t.Helper()
-	text, _, err := n.Get(reservedMark + quarantineMark)
+	text, _, err := n.Get(MarkerKey)
 	require.NoError(t, err)
 	m := quarantine.ParseMarker(text)
 	require.NotEmpty(t, m.Run, text)
@@ -295,7 +295,7 @@ func TestAQuarantineDoesNotOutlastAClockThatIsSetBack(t *testing.T) {
 		for _, n := range c.Nodes {
 			m := markerOf(t, n)
 			text := fmt.Sprintf("%s waits 3 30000 %d", m.Run, m.Since.Add(time.Hour).UnixMilli())
-			require.NoError(t, n.Set(reservedMark+quarantineMark, text, 0))
+			require.NoError(t, n.Set(MarkerKey, text, 0))
 		}
 		start := time.Now()
 		l, err := r.Lock(t.Context(), []string{"x"}, ttl, slowly()...)
@@ -306,7 +306,7 @@ func TestAQuarantineDoesNotOutlastAClockThatIsSetBack(t *testing.T) {
 }
 
 func TestQuarantineChecksItsArguments(t *testing.T) {
-	nodes := []Node{{"a", forbidden{t}}, {"b", forbidden{t}}}
+	nodes := forbiddenNodes(t, 2)
 	for _, d := range []time.Duration{0, -1, time.Microsecond, quarantine.MaxTTL + 1} {
 		_, err := New(nodes, WithQuarantine(d))
 		require.ErrorContains(t, err, "quarantine's maxTTL "+d.String())

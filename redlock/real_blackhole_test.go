@@ -133,7 +133,7 @@ func TestANodeComesBackFromAHoleOfAnyLength(t *testing.T) {
 		warm(t, r)
 		n.Proxy().BlackHole(true)
 		time.Sleep(time.Hour)
-		require.Less(t, r.nodes[0].Source.Stuck(), conn.MaxStuck+130, "one more every StuckPause")
+		require.Less(t, NodesIn(r)[0].Source.Stuck(), conn.MaxStuck+130, "one more every StuckPause")
 		n.Proxy().BlackHole(false)
 		time.Sleep(conn.StuckPause + 3*time.Second)
 		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)

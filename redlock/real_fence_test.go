@@ -154,7 +154,7 @@ var clockPhases = []clockPhase{
 		return time.Duration(2*client-7)*year + between(rng, 0, time.Hour)
 	}},
 	{"off", func(rng *rand.Rand, _ int) time.Duration {
-		return magnitude(rng, time.Millisecond, 4*time.Second) * pick[time.Duration](rng, -1, 1)
+		return magnitude(rng, time.Millisecond, 4*time.Second) * time.Duration(2*rng.IntN(2)-1)
 	}},
 	{"equal", func(*rand.Rand, int) time.Duration { return 0 }},
 }
@@ -167,7 +167,7 @@ func (s *fenceRun) run(ctx context.Context, phase clockPhase, until int64) error
 	wrong := make(chan error, workers*len(s.clients))
 	rng := s.newRand()
 	for i, r := range s.clients {
-		r.wallOffset.Store(int64(phase.offset(rng, i)))
+		WallOffset(r).Store(int64(phase.offset(rng, i)))
 		for range workers {
 			own := s.newRand()
 			all.Go(func() {
@@ -188,8 +188,8 @@ func (s *fenceRun) run(ctx context.Context, phase clockPhase, until int64) error
 // acquire makes one attempt, or some, at a lock. The error is a result that deleted
 // keys cannot explain.
 func (s *fenceRun) acquire(ctx context.Context, r *Redlock, rng *rand.Rand) error {
-	resources := pick(rng, fenceSets...)
-	life := pick(rng, 50*time.Millisecond, 2*time.Second)
+	resources := fenceSets[rng.IntN(len(fenceSets))]
+	life := []time.Duration{50 * time.Millisecond, 2 * time.Second}[rng.IntN(2)]
 	asked := time.Since(s.began)
 	var l *Lock
 	var err error

@@ -14,10 +14,10 @@ import (
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
-// realPool is a Pool made of a function.
-type realPool func(ctx context.Context) (redis.Conn, error)
+// poolFunc is a Pool made of a function.
+type poolFunc func(ctx context.Context) (redis.Conn, error)
 
-func (p realPool) GetContext(ctx context.Context) (redis.Conn, error) { return p(ctx) }
+func (p poolFunc) GetContext(ctx context.Context) (redis.Conn, error) { return p(ctx) }
 
 // tracedConn forwards everything, as the wrappers of tracing libraries do.
 type tracedConn struct {
@@ -199,7 +199,7 @@ func TestRealBrokenPoolIsOnlyOneNodesVote(t *testing.T) {
 	c := testcluster.RunServers(t, 3)
 	wrapping := func(wrap func(plainConn) redis.Conn) Pool {
 		p := c.Nodes[1].Pool()
-		return realPool(func(ctx context.Context) (redis.Conn, error) {
+		return poolFunc(func(ctx context.Context) (redis.Conn, error) {
 			conn, err := p.GetContext(ctx)
 			return wrap(plainConn{conn}), err
 		})
@@ -215,9 +215,9 @@ func TestRealBrokenPoolIsOnlyOneNodesVote(t *testing.T) {
 		"no calls with context":            {wrapping(func(c plainConn) redis.Conn { return timedConn{c} }), "redis.ConnWithContext"},
 		"no calls with timeout":            {wrapping(func(c plainConn) redis.Conn { return ctxConn{c} }), "ConnWithTimeout"},
 		"neither connection nor error": {
-			realPool(func(context.Context) (redis.Conn, error) { return nil, nil }), "no connection and no error",
+			poolFunc(func(context.Context) (redis.Conn, error) { return nil, nil }), "no connection and no error",
 		},
-		"error": {realPool(func(context.Context) (redis.Conn, error) {
+		"error": {poolFunc(func(context.Context) (redis.Conn, error) {
 			return nil, errors.New("out of order")
 		}), "out of order"},
 		"exhausted": {exhausted, redis.ErrPoolExhausted.Error()},
@@ -265,7 +265,7 @@ func TestRealPoolThatHangsHoldsUpNobody(t *testing.T) {
 	nodes := nodesOf(c)
 	hung := make(chan struct{})
 	t.Cleanup(func() { close(hung) })
-	nodes[0].Pool = realPool(func(context.Context) (redis.Conn, error) {
+	nodes[0].Pool = poolFunc(func(context.Context) (redis.Conn, error) {
 		<-hung
 		return nil, errors.New("too late")
 	})

@@ -95,9 +95,9 @@ func TestRealQuarantineKeepsOutASecondHolder(t *testing.T) {
 			second, err := other.Lock(ctx, []string{"x"}, time.Second, WithRetryCount(-1), WithRetryDelay(5*time.Millisecond))
 			require.NoError(t, err)
 			if tc.without {
-				assert.Less(t, second.start, held.Until(), "the violation")
+				assert.Less(t, StartOf(second), held.Until(), "the violation")
 			} else {
-				assert.Greater(t, second.start, held.Until())
+				assert.Greater(t, StartOf(second), held.Until())
 			}
 		})
 	}
@@ -142,7 +142,7 @@ func TestRealAnRDBRestartIsARestart(t *testing.T) {
 	other := newRealRedlock(t, nodesOf(c), WithQuarantine(shortMaxTTL))
 	second, err := other.Lock(t.Context(), []string{"x"}, time.Second, WithRetryCount(-1), WithRetryDelay(5*time.Millisecond))
 	require.NoError(t, err)
-	assert.Greater(t, second.start, held.Until())
+	assert.Greater(t, StartOf(second), held.Until())
 }
 
 // A replica that takes over the address has its master's marker, and another run.
@@ -166,7 +166,7 @@ func TestRealAPromotedReplicaAbstains(t *testing.T) {
 	_, err = conn.Do("REPLICAOF", host, port)
 	require.NoError(t, err)
 	await(t, 30*time.Second, "the replica has the marker", func() bool {
-		_, ok, failed := replica.Get(reservedMark + quarantineMark)
+		_, ok, failed := replica.Get(MarkerKey)
 		return failed == nil && ok
 	})
 	_, err = conn.Do("REPLICAOF", "NO", "ONE") // From here on it misses what the master gets.
@@ -179,7 +179,7 @@ func TestRealAPromotedReplicaAbstains(t *testing.T) {
 	require.NoError(t, master.Stop())
 	second, err := r.Lock(t.Context(), []string{"x"}, time.Second, WithRetryCount(-1), WithRetryDelay(5*time.Millisecond))
 	require.NoError(t, err)
-	assert.Greater(t, second.start, held.Until())
+	assert.Greater(t, StartOf(second), held.Until())
 }
 
 // A user without the right to INFO gets no lock, and is told why.
@@ -191,7 +191,7 @@ func TestRealQuarantineTakesTheRightToInfo(t *testing.T) {
 	_, err = r.TryLock(t.Context(), []string{"x"}, time.Second)
 	require.ErrorIs(t, err, ErrNoQuorum)
 	require.ErrorContains(t, err, "the right to INFO")
-	require.Error(t, r.Admit(t.Context(), r.nodes[0].Name))
+	require.Error(t, r.Admit(t.Context(), NodesIn(r)[0].Name))
 }
 
 // multiplexed puts a proxy before each server that keeps its clients' connections
@@ -367,7 +367,7 @@ func TestRealAReplicaThatIsAskedTooEarlyAbstains(t *testing.T) {
 	_, err = conn.Do("REPLICAOF", host, port)
 	require.NoError(t, err)
 	await(t, 30*time.Second, "the replica has the marker", func() bool {
-		_, ok, failed := replica.Get(reservedMark + quarantineMark)
+		_, ok, failed := replica.Get(MarkerKey)
 		return failed == nil && ok
 	})
 	require.NoError(t, master.Stop())
@@ -400,7 +400,7 @@ func TestRealALateAdmitIsNotForTheNextRun(t *testing.T) {
 	require.ErrorContains(t, err, "quarantined")
 
 	conn := adminConn(t, n)
-	stale, err := redis.Int(conn.Do("EVAL", quarantine.AdmitScript.Source, 1, r.quarantine.Marker(), strings.Repeat("ab", 20), "1", 2000))
+	stale, err := redis.Int(conn.Do("EVAL", quarantine.AdmitScript.Source, 1, MarkerKey, strings.Repeat("ab", 20), "1", 2000))
 	require.NoError(t, err)
 	require.Zero(t, stale)
 }
@@ -415,7 +415,7 @@ func TestRealQuarantineDoesNotKeepFromExtending(t *testing.T) {
 		"marker of another type": func(t *testing.T, n *testcluster.Node) {
 			t.Helper()
 			// In one step, as the client connects meanwhile, and writes a marker that is missing.
-			admin(t, n, "EVAL", `redis.call('DEL', KEYS[1]) return redis.call('RPUSH', KEYS[1], 'x')`, 1, reservedMark+quarantineMark)
+			admin(t, n, "EVAL", `redis.call('DEL', KEYS[1]) return redis.call('RPUSH', KEYS[1], 'x')`, 1, MarkerKey)
 		},
 		"no INFO": func(t *testing.T, n *testcluster.Node) {
 			t.Helper()
@@ -450,29 +450,29 @@ func TestRealATextOfAnEarlierRun(t *testing.T) {
 	l, err := r.TryLock(t.Context(), []string{"warm"}, time.Second)
 	require.NoError(t, err)
 	require.NoError(t, l.Unlock(t.Context()))
-	require.NotNil(t, r.nodes[0].Speaks().(*quarantine.ConnDialect).Fast(lockScript))
+	require.NotNil(t, NodesIn(r)[0].Speaks().(*quarantine.ConnDialect).Fast(LockScript))
 	conn := adminConn(t, n)
 	known := func(s *node.Script) bool {
 		found, failed := redis.Ints(conn.Do("SCRIPT", "EXISTS", s.Hash))
 		require.NoError(t, failed)
 		return found[0] == 1
 	}
-	require.True(t, known(r.nodes[0].Speaks().(*quarantine.ConnDialect).Fast(lockScript)))
+	require.True(t, known(NodesIn(r)[0].Speaks().(*quarantine.ConnDialect).Fast(LockScript)))
 	require.NoError(t, n.FlushScripts())
 	l, err = r.TryLock(t.Context(), []string{"x"}, time.Second)
 	require.NoError(t, err)
 	require.NoError(t, l.Unlock(t.Context()))
-	assert.False(t, known(r.nodes[0].Speaks().(*quarantine.ConnDialect).Fast(lockScript)))
-	assert.True(t, known(grantingScripts.Slow(lockScript)))
+	assert.False(t, known(NodesIn(r)[0].Speaks().(*quarantine.ConnDialect).Fast(LockScript)))
+	assert.True(t, known(GrantingScripts.Slow(LockScript)))
 
 	earlier := strings.Repeat("ab", 20)
-	g, nodes, maxTTL := r.quarantine, strconv.Itoa(len(r.nodes)), serverMillis(r.defaults.quarantine)
-	require.NoError(t, n.Set(g.Marker(), earlier+" votes "+nodes+" 2000 0", time.Hour))
-	stray := grantingScripts.Fast(earlier, g.Marker(), nodes)[lockScript]
-	other := grantingScripts.Fast(earlier, "p:"+g.Marker(), nodes)[lockScript]
+	nodes, maxTTL := "1", longMaxTTL.Milliseconds()
+	require.NoError(t, n.Set(MarkerKey, earlier+" votes "+nodes+" 2000 0", time.Hour))
+	stray := GrantingScripts.Fast(earlier, MarkerKey, nodes)[LockScript]
+	other := GrantingScripts.Fast(earlier, "p:"+MarkerKey, nodes)[LockScript]
 	require.NotEqual(t, stray.Hash, other.Hash, "or it would hide the restart from clients with another prefix")
 	ask := func(verb string, program any, look string) any {
-		reply, failed := conn.Do(verb, program, 3, "x", "stone", g.Marker(), "token", 1000, 1, look, nodes, maxTTL)
+		reply, failed := conn.Do(verb, program, 3, "x", "stone", MarkerKey, "token", 1000, 1, look, nodes, maxTTL)
 		require.NoError(t, failed)
 		return reply
 	}
@@ -482,7 +482,7 @@ func TestRealATextOfAnEarlierRun(t *testing.T) {
 		assert.Equal(t, "Q", string(answer[0].([]byte)))
 	}
 	require.Empty(t, keys(t, n))
-	state, _, err := n.Get(g.Marker())
+	state, _, err := n.Get(MarkerKey)
 	require.NoError(t, err)
 	assert.NotContains(t, state, earlier)
 }
@@ -504,7 +504,7 @@ func TestRealALargerMaxTTLIsHeardOfInEveryRequest(t *testing.T) {
 	}
 	for range 3 { // The first time, large connects.
 		require.NoError(t, try(large))
-		require.NotNil(t, large.nodes[0].Speaks().(*quarantine.ConnDialect).Fast(lockScript))
+		require.NotNil(t, NodesIn(large)[0].Speaks().(*quarantine.ConnDialect).Fast(LockScript))
 		require.Equal(t, time.Hour, markerOf(t, n).MaxTTL)
 		require.NoError(t, try(small))
 		require.NoError(t, small.Admit(t.Context(), names(c)...))
@@ -530,7 +530,7 @@ func TestRealARefusedLookLeavesNoText(t *testing.T) {
 	c := testcluster.RunServers(t, 1)
 	n := c.Nodes[0]
 	conn := adminConn(t, n)
-	text := grantingScripts.Fast(strings.Repeat("ab", 20), "marker", "1")[lockScript]
+	text := GrantingScripts.Fast(strings.Repeat("ab", 20), "marker", "1")[LockScript]
 	known := func() int {
 		found, err := redis.Ints(conn.Do("SCRIPT", "EXISTS", text.Hash))
 		require.NoError(t, err)
@@ -538,19 +538,19 @@ func TestRealARefusedLookLeavesNoText(t *testing.T) {
 	}
 	for setting, values := range map[string][2]string{"maxmemory": {"1", "0"}, "min-replicas-to-write": {"1", "0"}} {
 		admin(t, n, "CONFIG", "SET", setting, values[0])
-		_, err := conn.Do("EVAL", text.Source, 1, "marker", "1", "1", serverMillis(shortMaxTTL))
+		_, err := conn.Do("EVAL", text.Source, 1, "marker", "1", "1", shortMaxTTL.Milliseconds())
 		require.Error(t, err, setting)
 		assert.Zero(t, known(), setting)
 		admin(t, n, "CONFIG", "SET", setting, values[1])
 	}
 	_, err := conn.Do("REPLICAOF", "127.0.0.1", "1")
 	require.NoError(t, err)
-	_, err = conn.Do("EVAL", text.Source, 1, "marker", "1", "1", serverMillis(shortMaxTTL))
+	_, err = conn.Do("EVAL", text.Source, 1, "marker", "1", "1", shortMaxTTL.Milliseconds())
 	require.ErrorContains(t, err, "READONLY")
 	assert.Zero(t, known())
 	_, err = conn.Do("REPLICAOF", "NO", "ONE")
 	require.NoError(t, err)
-	_, err = conn.Do("EVAL", text.Source, 1, "marker", "1", "1", serverMillis(shortMaxTTL))
+	_, err = conn.Do("EVAL", text.Source, 1, "marker", "1", "1", shortMaxTTL.Milliseconds())
 	require.NoError(t, err)
 	assert.Equal(t, 1, known())
 }

@@ -141,9 +141,9 @@ func (l *commandLog) note(line []string) {
 	defer l.mu.Unlock()
 	_, released := l.late[token]
 	switch {
-	case script == unlockScript.Hash:
+	case script == UnlockScript.Hash:
 		l.late[token] = false
-	case released && script == lockScript.Hash:
+	case released && script == LockScript.Hash:
 		l.late[token] = true
 	}
 }

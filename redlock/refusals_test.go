@@ -106,10 +106,10 @@ func TestPendingReleasesEndWithTheKeys(t *testing.T) {
 }
 
 // A wrapErrors wraps the errors of a connection, in which errors.As finds them.
-type wrapErrors struct{ fullConn }
+type wrapErrors struct{ testcluster.FullConn }
 
 func (c wrapErrors) ReceiveWithTimeout(d time.Duration) (any, error) {
-	reply, err := c.fullConn.ReceiveWithTimeout(d)
+	reply, err := c.FullConn.ReceiveWithTimeout(d)
 	if err != nil {
 		err = fmt.Errorf("traced: %w", err)
 	}
@@ -120,7 +120,7 @@ func TestANoScriptInAWrappedErrorIsRecognised(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		var nodes []Node
 		for _, n := range c.Nodes {
-			nodes = append(nodes, Node{Name: n.Name(), Pool: wrapPool{n.Pool(), func(conn redis.Conn) redis.Conn { return wrapErrors{conn.(fullConn)} }}})
+			nodes = append(nodes, Node{Name: n.Name(), Pool: testcluster.WrapPool(n.Pool(), func(conn redis.Conn) redis.Conn { return wrapErrors{conn.(testcluster.FullConn)} })})
 		}
 		r, err := New(nodes)
 		require.NoError(t, err)
@@ -138,7 +138,7 @@ func TestANoScriptInAWrappedErrorIsRecognised(t *testing.T) {
 // The Pool of NewNode is exported, so somebody may wrap it.
 func TestTheWrappedPoolOfNewNodeLasts(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
-		r, err := New([]Node{{Name: "a", Pool: wrapPool{dialerOf(c.Nodes[0]), func(conn redis.Conn) redis.Conn { return wrapErrors{conn.(fullConn)} }}}})
+		r, err := New([]Node{{Name: "a", Pool: testcluster.WrapPool(dialerOf(c.Nodes[0]), func(conn redis.Conn) redis.Conn { return wrapErrors{conn.(testcluster.FullConn)} })}})
 		require.NoError(t, err)
 		warm(t, r)
 		const longest = 1 << 20 // bytes, of one reply

@@ -103,8 +103,7 @@ func TestReleaseTakesNobodyElsesLock(t *testing.T) {
 }
 
 func TestReleaseChecksItsArgumentsBeforeAnyIO(t *testing.T) {
-	pool := forbidden{t}
-	r, err := New([]Node{{"a", pool}, {"b", pool}, {"c", pool}})
+	r, err := New(forbiddenNodes(t, 3))
 	require.NoError(t, err)
 	good := tokens.New()
 	ok := []string{"x"}
@@ -136,8 +135,8 @@ func TestReleaseChecksItsArgumentsBeforeAnyIO(t *testing.T) {
 			require.NotContains(t, fmt.Sprintf("%#v", err), c.token)
 		}
 	}
-	require.ErrorIs(t, r.Release(nil, ok, good), errNilContext) //nolint:staticcheck // That is the test.
-	require.ErrorIs(t, (*Redlock)(nil).Release(t.Context(), ok, good), errNilRedlock)
+	require.ErrorIs(t, r.Release(nil, ok, good), ErrNilContext) //nolint:staticcheck // That is the test.
+	require.ErrorIs(t, (*Redlock)(nil).Release(t.Context(), ok, good), ErrNilRedlock)
 	require.NoError(t, r.Close(t.Context()))
 	require.ErrorIs(t, r.Release(t.Context(), ok, good), ErrClosed)
 }
@@ -229,7 +228,7 @@ func TestReleasesAtTheSameTimeAreOne(t *testing.T) {
 		}
 		wg.Wait()
 		assert.Equal(t, int64(2), worker.Stats().Unlocked, "with that of warm")
-		known, _ := worker.released.Size()
+		known, _ := ReleasedBy(worker).Size()
 		assert.Zero(t, known)
 	})
 }
@@ -244,9 +243,9 @@ func TestReleasesThatMayBeRepeatedAreForgotten(t *testing.T) {
 		for i := range 200 {
 			err := worker.Release(t.Context(), []string{"a"}, fmt.Sprintf("%032x", i))
 			require.ErrorIs(t, err, ErrNoQuorum)
-			known, _ := worker.released.Size()
+			known, _ := ReleasedBy(worker).Size()
 			most = max(most, known)
-			time.Sleep(unknownLife / 50)
+			time.Sleep(UnknownLife / 50)
 		}
 		assert.LessOrEqual(t, most, 2*releases.MinSweep)
 	})
@@ -264,7 +263,7 @@ func TestReleasesOfLargeLocksTakeBoundedMemory(t *testing.T) {
 			require.ErrorIs(t, err, ErrNoQuorum)
 		}
 		check := func() {
-			known, size := worker.released.Size()
+			known, size := ReleasedBy(worker).Size()
 			assert.Greater(t, known, 20)
 			assert.LessOrEqual(t, worker.Stats().Nodes[0].PendingReleases, node.MaxForeign/len(large))
 			assert.LessOrEqual(t, size, node.MaxForeign)
@@ -275,17 +274,17 @@ func TestReleasesOfLargeLocksTakeBoundedMemory(t *testing.T) {
 			release(i) // Repeated, it takes no more.
 		}
 		check()
-		time.Sleep(unknownLife + time.Second) // All that is kept is of no use any more.
+		time.Sleep(UnknownLife + time.Second) // All that is kept is of no use any more.
 		for i := range rounds(50, 35) {
 			release(1000 + i)
 		}
 		check()
-		time.Sleep(unknownLife + time.Second)
+		time.Sleep(UnknownLife + time.Second)
 		require.NoError(t, c.Nodes[0].Restart(true))
 		time.Sleep(10 * time.Second)
 		_ = worker.Release(t.Context(), []string{"a"}, fmt.Sprintf("%032x", 1))
-		worker.released.Forget()
-		_, size := worker.released.Size()
+		ReleasedBy(worker).Forget()
+		_, size := ReleasedBy(worker).Size()
 		assert.Zero(t, size)
 		assert.Zero(t, worker.Stats().Nodes[0].PendingReleases)
 	})
@@ -330,7 +329,7 @@ func TestAFullBacklogRefusesReleasesOfForeignTokens(t *testing.T) {
 		worker := newRedlock(t, c)
 		warm(t, worker)
 		require.NoError(t, c.Nodes[0].Hang())
-		fillBacklog(t, worker.nodes[0])
+		fillBacklog(t, NodesIn(worker)[0])
 		err := worker.Release(t.Context(), []string{"a"}, tokens.New())
 		require.ErrorIs(t, err, ErrNoQuorum)
 		require.ErrorContains(t, err, node.ErrBacklog.Error())
@@ -343,7 +342,7 @@ func TestAFullBacklogRefusesReleasesOfForeignTokens(t *testing.T) {
 		}
 		require.Equal(t, node.MaxBacklog, worker.Stats().Nodes[0].PendingReleases)
 		// Nothing is left of those after an hour, so others have the place.
-		time.Sleep(unknownLife + time.Second)
+		time.Sleep(UnknownLife + time.Second)
 		require.ErrorIs(t, worker.Release(t.Context(), []string{"a"}, tokens.New()), ErrNoQuorum)
 		require.Equal(t, 1, worker.Stats().Nodes[0].PendingReleases)
 	})

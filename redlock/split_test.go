@@ -99,7 +99,7 @@ func TestASplitVoteTakesOneMoreNodeTimeout(t *testing.T) {
 				r := newRedlock(t, c)
 				warm(t, r)
 				for i, node := range c.Nodes {
-					if i < n-quorum(n)+1 { // So many that there is no quorum without them.
+					if i < n-Quorum(n)+1 { // So many that there is no quorum without them.
 						require.NoError(t, node.Set("a", fmt.Sprint("stays", i), time.Minute))
 					}
 					require.NoError(t, node.Slow(delay, delay))
@@ -130,7 +130,7 @@ func TestALateVoteCountsInTheNextRound(t *testing.T) {
 			var mu sync.Mutex
 			asked := make(map[string]int)
 			require.NoError(t, c.Nodes[4].OnCommand(func(cmd string, args []string) {
-				if cmd == "EVALSHA" && args[0] == lockScript.Hash {
+				if cmd == "EVALSHA" && args[0] == LockScript.Hash {
 					mu.Lock()
 					defer mu.Unlock()
 					asked[args[4]]++ // After the keys, and the tombstone's.

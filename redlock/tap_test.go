@@ -39,8 +39,8 @@ func tapped(c *testcluster.Cluster) ([]Node, []*tap) {
 	return nodes, taps
 }
 
-// cut breaks the subscriptions that there are.
-func (t *tap) cut() {
+// Cut breaks the subscriptions that there are.
+func (t *tap) Cut() {
 	t.mu.Lock()
 	subs := t.subs
 	t.subs = map[*tapConn]bool{}
@@ -50,19 +50,22 @@ func (t *tap) cut() {
 	}
 }
 
-// setMute has messages be lost, or not any more.
-func (t *tap) setMute(on bool) {
+// SetMute has messages be lost, or not any more.
+func (t *tap) SetMute(on bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.unanswered = on
 }
 
-// open returns how many subscriptions there are, and how many there have been.
-func (t *tap) open() (now, ever int) {
+// Open returns how many subscriptions there are, and how many there have been.
+func (t *tap) Open() (now, ever int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.subs), t.opened
 }
+
+func (t *tap) cut()            { t.Cut() }
+func (t *tap) setMute(on bool) { t.SetMute(on) }
 
 type tapConn struct {
 	net.Conn

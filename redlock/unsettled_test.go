@@ -211,7 +211,7 @@ func (rn *recordingNet) setCut(on bool) {
 func (rn *recordingNet) lockBytes(t *testing.T) string {
 	t.Helper()
 	for _, q := range rn.requests(0) {
-		if isA("EVALSHA")(q) && strings.Contains(q, lockScript.Hash.(string)) && strings.Contains(q, "\r\na\r\n") {
+		if isA("EVALSHA")(q) && strings.Contains(q, LockScript.Hash.(string)) && strings.Contains(q, "\r\na\r\n") {
 			return q
 		}
 	}

@@ -150,7 +150,7 @@ func TestOneThatPolledOftenAndLeftCostsNothing(t *testing.T) {
 		require.NoError(t, c.Nodes[0].OnCommand(func(_ string, args []string) {
 			mu.Lock()
 			defer mu.Unlock()
-			if slices.Contains(args, queueScript.Hash.(string)) {
+			if slices.Contains(args, QueueScript.Hash.(string)) {
 				asked++
 			}
 		}))
@@ -179,7 +179,7 @@ func TestQueuesAreForgotten(t *testing.T) {
 		l, err := a.TryLock(t.Context(), []string{"z"}, ttl)
 		require.NoError(t, err)
 		require.NoError(t, l.Unlock(t.Context()))
-		known, _ := a.queue.Len()
+		known, _ := QueueOf(a).Len()
 		assert.LessOrEqual(t, known, 2, "after an hour")
 	})
 }
@@ -198,7 +198,7 @@ func TestProcessesThatGiveUpLeaveTheLine(t *testing.T) {
 		}
 		conn, err := c.Nodes[0].Conn(t.Context())
 		require.NoError(t, err)
-		n, err := redis.Int(conn.Do("ZCARD", reservedMark+bellMark+"x"+bellEnd+"l"))
+		n, err := redis.Int(conn.Do("ZCARD", LineKey("x")))
 		require.NoError(t, err)
 		_ = conn.Close()
 		assert.LessOrEqual(t, n, 5, "sessions in line; all of them have ended")
@@ -410,7 +410,7 @@ func TestAKeptShortLockIsNotAskedAfterAllTheTime(t *testing.T) {
 		w := startLock(t, r, ctx, []string{"x"}, WithRetryCount(-1), WithRetryDelay(10*time.Second), WithRetryJitter(0))
 		var mu sync.Mutex
 		asked := 0
-		sha := queueScript.Hash.(string)
+		sha := QueueScript.Hash.(string)
 		require.NoError(t, c.Nodes[0].OnCommand(func(_ string, args []string) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -520,7 +520,7 @@ func TestWaitersThatGiveUpTogetherLeaveTheLine(t *testing.T) {
 		time.Sleep(time.Second)
 		conn, err := c.Nodes[0].Conn(t.Context())
 		require.NoError(t, err)
-		n, err := conn.Do("ZCARD", reservedMark+bellMark+"x"+bellEnd+"l")
+		n, err := conn.Do("ZCARD", LineKey("x"))
 		require.NoError(t, err)
 		_ = conn.Close()
 		assert.EqualValues(t, 0, n)
@@ -539,7 +539,7 @@ func TestAHandOverAfterAScriptFlush(t *testing.T) {
 			require.NoError(t, err)
 			_, err = conn.Do("SCRIPT", "FLUSH")
 			require.NoError(t, err)
-			_, err = conn.Do("SCRIPT", "LOAD", queueScript.Source)
+			_, err = conn.Do("SCRIPT", "LOAD", QueueScript.Source)
 			require.NoError(t, err)
 			_ = conn.Close()
 			require.NoError(t, n.Slow(time.Millisecond, time.Millisecond))

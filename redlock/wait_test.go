@@ -149,7 +149,7 @@ func lockRequests(t *testing.T, c *testcluster.Cluster) *askedAt {
 	a, start := &askedAt{nodes: map[time.Duration][]int{}}, time.Now()
 	for i, n := range c.Nodes {
 		require.NoError(t, n.OnCommand(func(_ string, args []string) {
-			if slices.Contains(args, lockScript.Hash.(string)) || slices.Contains(args, queueScript.Hash.(string)) {
+			if slices.Contains(args, LockScript.Hash.(string)) || slices.Contains(args, QueueScript.Hash.(string)) {
 				a.mu.Lock()
 				defer a.mu.Unlock()
 				after := time.Since(start)
@@ -188,7 +188,7 @@ func TestAWaiterAsksForItselfBehindOneThatPollsSeldom(t *testing.T) {
 		held, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, time.Hour)
 		require.NoError(t, err)
 		for _, tp := range taps {
-			tp.setMute(true)
+			tp.SetMute(true)
 		}
 		head := startLock(t, r, t.Context(), []string{"x"}, WithRetryCount(-1), WithRetryDelay(time.Hour), WithRetryJitter(0))
 		second := startLock(t, r, t.Context(), []string{"x"}, WithRetryCount(-1), WithRetryDelay(100*time.Millisecond))
@@ -212,7 +212,7 @@ func TestTimedRetriesAreCountedInLine(t *testing.T) {
 		asked := 0
 		start := time.Now()
 		_, err = b.Lock(t.Context(), []string{"x", "y"}, ttl, WithRetryCount(3), WithRetryDelay(time.Second), WithRetryJitter(0),
-			WithRetryIf(func(err error) bool { asked++; return retryDefault(err) }))
+			WithRetryIf(func(err error) bool { asked++; return RetryDefault(err) }))
 		assert.Equal(t, 3*time.Second, time.Since(start))
 		require.ErrorIs(t, err, ErrTaken)
 		var qe *QuorumError
@@ -349,7 +349,7 @@ func TestADeadWaiterIsPassedOver(t *testing.T) {
 		first := startLock(t, r, ctx, []string{"x"}, slowly()...)
 		second := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
 		for _, tp := range taps {
-			tp.cut()
+			tp.Cut()
 		}
 		synctest.Wait()
 		released := time.Now()
@@ -425,7 +425,7 @@ func TestLostMessagesCostARetryDelay(t *testing.T) {
 		require.NoError(t, err)
 		defer func() { _ = r.Close(context.Background()) }()
 		for _, tp := range taps {
-			tp.setMute(true)
+			tp.SetMute(true)
 		}
 		for range 20 {
 			held, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, time.Hour)
@@ -482,7 +482,7 @@ func TestPollingOpensNoSubscription(t *testing.T) {
 		require.NoError(t, w.got(t).Unlock(t.Context()))
 		assert.Greater(t, w.at.Sub(released), 900*time.Millisecond)
 		for _, tp := range taps {
-			_, ever := tp.open()
+			_, ever := tp.Open()
 			assert.Zero(t, ever)
 		}
 		time.Sleep(time.Millisecond)
@@ -504,7 +504,7 @@ func TestSubscriptionsEndWhenNobodyWaits(t *testing.T) {
 		open := func() (now, ever int) {
 			synctest.Wait()
 			for _, tp := range taps {
-				n, e := tp.open()
+				n, e := tp.Open()
 				now, ever = now+n, ever+e
 			}
 			return now, ever
@@ -549,7 +549,7 @@ func TestABrokenSubscriptionComesBack(t *testing.T) {
 			require.NoError(t, err)
 			w := startLock(t, r, t.Context(), []string{"x"}, slowly()...)
 			for _, tp := range taps {
-				tp.cut()
+				tp.Cut()
 			}
 			time.Sleep(2 * node.MaxRelisten)
 			released := time.Now()
@@ -679,7 +679,7 @@ func TestMessagesOfOthersAreIgnored(t *testing.T) {
 		held, err := newRedlock(t, c, WithPrefix("p:")).TryLock(t.Context(), []string{"x"}, time.Hour)
 		require.NoError(t, err)
 		w := startLock(t, r, t.Context(), []string{"x"}, slowly()...)
-		channel := r.channel.(string)
+		channel := ChannelOf(r)
 		for _, n := range c.Nodes {
 			conn, err := n.Conn(t.Context())
 			require.NoError(t, err)

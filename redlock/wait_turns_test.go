@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -19,14 +20,6 @@ import (
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/internal/tokens"
 )
-
-// lineOf is the key of a resource's line.
-func lineOf(resource string) string {
-	return reservedMark + bellMark + resource + bellEnd + "l"
-}
-
-// reservationKey is the key of the reservation of "x".
-const reservationKey = reservedMark + bellMark + "x" + bellEnd + "r"
 
 // do runs a command on a node.
 func do(t *testing.T, n *testcluster.Node, command string, args ...any) any {
@@ -184,13 +177,13 @@ func TestAReservationEnds(t *testing.T) {
 			w := startLock(t, hung, ctx, []string{"x"}, slowly()...)
 			time.Sleep(time.Second) // All nodes are listened to.
 			for _, tp := range taps {
-				tp.setMute(true)
+				tp.SetMute(true)
 			}
 			require.NoError(t, held.Unlock(t.Context()))
 			synctest.Wait() // All nodes have answered.
 			reserved := 0   // On a quorum; where a vote was not waited for, its request may not have been sent.
 			for _, n := range c.Nodes {
-				left, failed := redis.Int(do(t, n, "PTTL", reservationKey), nil)
+				left, failed := redis.Int(do(t, n, "PTTL", ReservationKey("x")), nil)
 				require.NoError(t, failed)
 				assert.LessOrEqual(t, left, 100)
 				if left > 0 {
@@ -216,7 +209,7 @@ func TestAReservationEnds(t *testing.T) {
 			for _, n := range c.Nodes {
 				all, err := n.Keys()
 				require.NoError(t, err)
-				assert.NotContains(t, all, reservationKey)
+				assert.NotContains(t, all, ReservationKey("x"))
 			}
 		})
 	}
@@ -240,7 +233,7 @@ func TestWhoeverIsToldAndHangsCostsTheOthersItsReservation(t *testing.T) {
 					defer func() { _ = hung.Close(context.Background()) }()
 					all = append(all, startLock(t, hung, ctx, []string{"x"}, slowly()...))
 					for _, tp := range taps {
-						tp.setMute(true)
+						tp.SetMute(true)
 					}
 				}
 				next := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
@@ -278,13 +271,13 @@ func TestAGrantEndsTheReservation(t *testing.T) {
 		for _, n := range c.Nodes {
 			if keys(t, n)["x"].Value == l.Token() {
 				granted++
-				assert.EqualValues(t, 0, do(t, n, "EXISTS", reservationKey))
+				assert.EqualValues(t, 0, do(t, n, "EXISTS", ReservationKey("x")))
 			}
 		}
-		assert.GreaterOrEqual(t, granted, quorum(len(c.Nodes)))
+		assert.GreaterOrEqual(t, granted, Quorum(len(c.Nodes)))
 		time.Sleep(101 * time.Millisecond)
 		for _, n := range c.Nodes {
-			assert.EqualValues(t, 0, do(t, n, "EXISTS", reservationKey))
+			assert.EqualValues(t, 0, do(t, n, "EXISTS", ReservationKey("x")))
 		}
 		require.NoError(t, l.Unlock(t.Context()))
 	})
@@ -303,7 +296,7 @@ func TestEveryMessageIsPassedOn(t *testing.T) {
 		<-gone.done
 		w := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
 		for _, n := range c.Nodes { // As if the one that has gone had not left the lines.
-			do(t, n, "ZADD", lineOf("x"), 1, idle.channel)
+			do(t, n, "ZADD", LineKey("x"), 1, ChannelOf(idle))
 		}
 		released := time.Now()
 		require.NoError(t, held.Unlock(t.Context()))
@@ -328,13 +321,13 @@ func TestAReleaseKeepsItsName(t *testing.T) {
 			require.NoError(t, c.Nodes[1].OnCommand(func(_ string, args []string) {
 				mu.Lock()
 				defer mu.Unlock()
-				if len(args) > 4 && args[0] == passScript.Hash.(string) {
+				if len(args) > 4 && args[0] == PassScript.Hash.(string) {
 					names = append(names, args[4])
 				}
 			}))
 			name := tokens.Digest(held.Token())
 			if told {
-				r.queue.Hear(0, "x", name)
+				QueueOf(r).Hear(0, "x", name)
 			} else {
 				name = ""
 			}
@@ -363,7 +356,7 @@ func TestThoseBehindOneThatIsNoHeadAskThemselves(t *testing.T) {
 		_, err = h.TryLock(t.Context(), []string{"y"}, time.Hour)
 		require.NoError(t, err)
 		for _, tp := range taps {
-			tp.setMute(true)
+			tp.SetMute(true)
 		}
 		opts := []Option{WithRetryCount(-1), WithRetryJitter(0)}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -398,7 +391,7 @@ func TestALinesLifeDoesNotShrink(t *testing.T) {
 		seldom := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, WithRetryCount(-1), WithRetryDelay(time.Hour), WithRetryJitter(0))
 		often := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, WithRetryCount(-1), WithRetryDelay(100*time.Millisecond))
 		time.Sleep(time.Second)
-		for _, key := range []string{lineOf("x"), strings.TrimSuffix(lineOf("x"), "l")} {
+		for _, key := range []string{LineKey("x"), strings.TrimSuffix(LineKey("x"), "l")} {
 			left, err := redis.Int(do(t, c.Nodes[0], "PTTL", key), nil)
 			require.NoError(t, err)
 			assert.Greater(t, time.Duration(left)*time.Millisecond, time.Hour, key)
@@ -413,13 +406,13 @@ func TestALinesLifeDoesNotShrink(t *testing.T) {
 func fill(t *testing.T, c *testcluster.Cluster, resource string, strangers int, came time.Time) {
 	t.Helper()
 	for _, n := range c.Nodes {
-		args := []any{lineOf(resource)}
+		args := []any{LineKey(resource)}
 		for i := range strangers {
-			args = append(args, came.UnixMicro(), fmt.Sprint(reservedMark, channelMark, "dead", i))
+			args = append(args, came.UnixMicro(), ChannelMark+"dead"+strconv.Itoa(i))
 		}
 		do(t, n, "ZADD", args...)
-		do(t, n, "PEXPIRE", lineOf(resource), time.Minute.Milliseconds())
-		do(t, n, "SET", strings.TrimSuffix(lineOf(resource), "l"), 1, "PX", time.Minute.Milliseconds())
+		do(t, n, "PEXPIRE", LineKey(resource), time.Minute.Milliseconds())
+		do(t, n, "SET", strings.TrimSuffix(LineKey(resource), "l"), 1, "PX", time.Minute.Milliseconds())
 	}
 }
 
@@ -435,7 +428,7 @@ func TestAFullLineDropsTheLast(t *testing.T) {
 			w := startLock(t, newRedlock(t, c), t.Context(), []string{res}, slowly()...)
 			released := time.Now()
 			for _, n := range c.Nodes {
-				length, err := redis.Int(do(t, n, "ZCARD", lineOf(res)), nil)
+				length, err := redis.Int(do(t, n, "ZCARD", LineKey(res)), nil)
 				require.NoError(t, err)
 				assert.LessOrEqual(t, length, 1000)
 			}
@@ -468,7 +461,7 @@ func TestAFullLineDoesNotGrow(t *testing.T) {
 			t.Error("nobody was told that the line is full")
 		}
 		for _, n := range c.Nodes {
-			length, err := redis.Int(do(t, n, "ZCARD", lineOf("x")), nil)
+			length, err := redis.Int(do(t, n, "ZCARD", LineKey("x")), nil)
 			require.NoError(t, err)
 			assert.LessOrEqual(t, length, 1000)
 		}

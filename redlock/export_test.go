@@ -1,0 +1,136 @@
+package redlock
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/seed6c881748/redlock/internal/admission"
+	"github.com/seed6c881748/redlock/internal/node"
+	"github.com/seed6c881748/redlock/internal/waiting"
+)
+
+// What package redlock_test uses of this package besides its API. A test that looks deeper is in
+// this package itself.
+
+// The set-ups that both packages share: helper_test.go and tap_test.go have their documentation.
+var (
+	NewRedlock     = newRedlock
+	NodesOf        = nodesOf
+	DialerOf       = dialerOf
+	ForbiddenNodes = forbiddenNodes
+	InBubble       = inBubble
+	Keys           = keys
+	RequireNoKeys  = requireNoKeys
+	Holders        = holders
+	Warm           = warm
+	VotesOf        = votesOf
+	Tapped         = tapped
+	Rounds         = rounds
+)
+
+// TTL and RaceEnabled are the constants of the same kind.
+const (
+	TTL         = ttl
+	RaceEnabled = raceEnabled
+)
+
+// The scripts, by which a test tells requests on the wire, or which it runs itself.
+var (
+	LockScript       = lockScript
+	FencedLockScript = fencedLockScript
+	RaiseScript      = raiseScript
+	QueueScript      = queueScript
+	PassScript       = passScript
+	UnlockScript     = unlockScript
+	GrantingScripts  = grantingScripts
+)
+
+// MarkerKey is the key of the quarantine's marker, ChannelMark begins the names of the channels.
+const (
+	MarkerKey   = reservedMark + quarantineMark
+	ChannelMark = reservedMark + channelMark
+)
+
+// CounterKey is the key of a resource's counter.
+func CounterKey(resource string) string { return reservedMark + counterMark + resource }
+
+// LineKey is the key of a resource's line.
+func LineKey(resource string) string { return reservedMark + bellMark + resource + bellEnd + "l" }
+
+// ReservationKey is the key of a resource's reservation.
+func ReservationKey(resource string) string {
+	return reservedMark + bellMark + resource + bellEnd + "r"
+}
+
+// Limits.
+const (
+	MaxFence    = maxFence
+	MaxKeyBytes = maxKeyBytes
+	MaxWait     = maxWait
+	UnknownLife = unknownLife
+)
+
+// Decisions.
+var (
+	Quorum       = quorum
+	Validity     = validity
+	RetryDefault = retryDefault
+	IsOverload   = isOverload
+)
+
+// Random figures, and those that the environment sets.
+var (
+	Between   = between
+	Magnitude = magnitude
+	EnvNumber = envNumber
+)
+
+// Errors that have no names in the API.
+var (
+	ErrNilContext = errNilContext
+	ErrNilFunc    = errNilFunc
+	ErrNilRedlock = errNilRedlock
+	ErrNoReturn   = errNoReturn
+)
+
+// WallOffset is added to a Redlock's wall clock: the jumps that fake time does not have.
+func WallOffset(r *Redlock) *atomic.Int64 { return &r.wallOffset }
+
+// NodesIn returns the nodes as a Redlock drives them.
+func NodesIn(r *Redlock) []*node.Node { return r.nodes }
+
+// Admission returns the gate at which a Redlock's rounds wait for a place.
+func Admission(r *Redlock) *admission.Gate { return r.admission }
+
+// QueueOf returns the lines of those who wait in this process.
+func QueueOf(r *Redlock) *waiting.Queue { return r.queue }
+
+// ChannelOf returns the channel on which a process hears of releases.
+func ChannelOf(r *Redlock) string { return r.channel.(string) }
+
+// CheckKey returns the key with which Check tries what it may do.
+func CheckKey(r *Redlock) string { return r.setup().Key }
+
+// RetryJitter returns the jitter that calls have by default.
+func RetryJitter(r *Redlock) time.Duration { return r.defaults.retryJitter }
+
+// Remembered returns how many locks the registry of held ones has, of which some may have expired.
+func Remembered(r *Redlock) int { return r.held.Size() }
+
+// ReleasedBy returns what is remembered of releases by token that may be repeated.
+func ReleasedBy(r *Redlock) interface {
+	Size() (number, size int)
+	Forget()
+} {
+	return &r.released
+}
+
+// StartOf returns when the attempt began that got the lock.
+func StartOf(l *Lock) time.Time { return l.start }
+
+// MarkEnded has a lock end as an extension does that finds the loss, just before it tells anybody.
+func MarkEnded(l *Lock, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ended = err
+}
