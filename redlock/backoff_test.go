@@ -36,25 +36,6 @@ func TestRetryBackoff(t *testing.T) {
 	}
 }
 
-// A delay is never negative and never longer than all that options may set, and its jitter is
-// at most the delay.
-func TestBackoffDelays(t *testing.T) {
-	exponential := func(attempt int) time.Duration { return 100 * time.Millisecond << (attempt - 1) }
-	o := defaultOptions()
-	require.EqualError(t, o.apply([]Option{WithRetryBackoff(nil)}), "redlock: WithRetryBackoff: nil function")
-	for want, d := range map[time.Duration]time.Duration{0: -time.Hour, maxWait: 1000 * time.Hour} {
-		o = defaultOptions()
-		require.NoError(t, o.apply([]Option{WithRetryBackoff(func(int) time.Duration { return d }), WithRetryJitter(0)}))
-		assert.Equal(t, want, o.delay(1))
-	}
-	o = defaultOptions()
-	require.NoError(t, o.apply([]Option{WithRetryBackoff(exponential)}))
-	for range 100 {
-		assert.InDelta(t, 100*time.Millisecond, o.delay(1), float64(100*time.Millisecond))
-		assert.InDelta(t, 800*time.Millisecond, o.delay(4), float64(100*time.Millisecond))
-	}
-}
-
 // A function of the user's that panics leaves nothing behind.
 func TestABackoffThatPanicsIsNotCountedAsWaiting(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {

@@ -3,8 +3,7 @@ package redlock
 import (
 	"context"
 	"errors"
-	"regexp"
-	"strings"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -14,7 +13,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed6c881748/redlock/internal/fitness"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
@@ -229,73 +227,10 @@ func TestCheckBesideLocks(t *testing.T) {
 	})
 }
 
-// What Check tries is what the scripts call.
-func TestCheckKnowsEveryRight(t *testing.T) {
-	callRE := regexp.MustCompile(`redis\.p?call\('(\w+)'`)
-	tried := append(fitness.Rights(), "info") // Which the configuration takes.
-	for _, s := range handshakeScripts {
-		for _, m := range callRE.FindAllStringSubmatch(s.Source.(string), -1) {
-			assert.Contains(t, tried, strings.ToLower(m[1]), s.Name)
-		}
-	}
-}
-
-func TestReportString(t *testing.T) {
-	unknown := func(check string) Finding {
-		return Finding{
-			Node: "n1", Check: check, Verdict: VerdictUnknown,
-			Text: `"INFO: NOPERM\r\nno"`, Advice: "Grant the right +info, or look at the server's settings by other means",
-		}
-	}
-	good := func(node string) NodeReport {
-		return NodeReport{
-			Node: node, Product: "Redis", Version: "7.4.1", Uptime: 24 * time.Hour,
-			RTT: time.Millisecond, ClockBound: 500 * time.Microsecond,
-		}
-	}
-	r := Report{
-		Nodes: []NodeReport{
-			good("n0"),
-			{Node: "n1", RTT: time.Millisecond, ClockOffset: -5 * time.Second, ClockBound: 500 * time.Microsecond},
-			{Node: "n2"},
-			good("n3"),
-		},
-		Findings: []Finding{
-			{Node: "n0", Check: "reachable", Text: "it answers"},
-			unknown("version"), unknown("role"), unknown("cluster"), unknown("eviction"), unknown("memory"), unknown("persistence"),
-			{
-				Node: "n1", Check: "clock", Verdict: VerdictWarning,
-				Text:   "its clock is 5s behind this client's and 5s behind the median of all, give or take 500µs",
-				Advice: "Synchronise the clock of its machine (NTP, slewing rather than stepping), while no locks are held",
-			},
-			unknown("same-server"),
-			{
-				Node: "n2", Check: "reachable", Verdict: VerdictUnfit, Text: "it does not answer: refused",
-				Advice: "Look whether it runs, and whether address, network, password and TLS are right",
-			},
-			{
-				Check: "node-count", Verdict: VerdictWarning, Text: "4 nodes tolerate no more failures than 3",
-				Advice: "Use three or five nodes that fail independently",
-			},
-		},
-	}
-	assert.Equal(t, `verdict: unfit
-n0: Redis 7.4.1, up 24h0m0s, round trip 1ms, clock +0s ± 500µs
-n1: round trip 1ms, clock -5s ± 500µs
-  unknown version, role, cluster, eviction, memory, persistence, same-server: "INFO: NOPERM\r\nno". Grant the right +info, or look at the server's settings by other means.
-  warning clock: its clock is 5s behind this client's and 5s behind the median of all, give or take 500µs. Synchronise the clock of its machine (NTP, slewing rather than stepping), while no locks are held.
-n2:
-  unfit reachable: it does not answer: refused. Look whether it runs, and whether address, network, password and TLS are right.
-n3: Redis 7.4.1, up 24h0m0s, round trip 1ms, clock +0s ± 500µs
-all nodes:
-  warning node-count: 4 nodes tolerate no more failures than 3. Use three or five nodes that fail independently.
-`, r.String())
-	assert.Equal(t, VerdictOK, Report{}.Verdict())
-	assert.Equal(t, "Verdict(9)", Verdict(9).String())
-	assert.True(t, VerdictOK < VerdictUnknown && VerdictUnknown < VerdictWarning && VerdictWarning < VerdictUnfit)
-	for of, want := range map[fitness.Verdict]Verdict{
-		fitness.OK: VerdictOK, fitness.Unknown: VerdictUnknown, fitness.Warning: VerdictWarning, fitness.Unfit: VerdictUnfit,
-	} {
-		assert.Equal(t, want, reportOf(fitness.Report{Findings: []fitness.Finding{{Verdict: of}}}).Verdict())
-	}
+// found returns a node's finding of a check.
+func found(t *testing.T, r Report, node, check string) Finding {
+	t.Helper()
+	i := slices.IndexFunc(r.Findings, func(f Finding) bool { return f.Node == node && f.Check == check })
+	require.GreaterOrEqual(t, i, 0, "no finding %q of %q in %+v", check, node, r.Findings)
+	return r.Findings[i]
 }

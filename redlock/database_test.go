@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
@@ -180,29 +179,4 @@ func TestInDatabaseChecksItsArguments(t *testing.T) {
 		_, err := New([]Node{{Name: "a", Pool: p}})
 		require.ErrorContains(t, err, want)
 	}
-}
-
-// What real servers answer: the wrong database is found; a user who may not MOVE, so that
-// it is not known, is let in.
-func TestRealTheDatabaseOfAPool(t *testing.T) {
-	c := testcluster.RunServers(t, 1)
-	n := c.Nodes[0]
-	p := n.Pool()
-	selecting(t, p, 1)
-	r := newRealRedlock(t, []Node{{Name: "a", Pool: p}})
-	_, err := r.TryLock(t.Context(), []string{"x"}, time.Minute)
-	require.ErrorContains(t, err, "the pool's connection is in database 1, not 0")
-	awaitAll(t, c, r, 20*time.Second)
-
-	dialled := newRealRedlock(t, []Node{{Name: "a", Pool: n.Pool(redis.DialDatabase(3))}})
-	l, err := dialled.TryLock(t.Context(), []string{"x"}, time.Minute)
-	require.NoError(t, err)
-	require.NoError(t, l.Unlock(t.Context()))
-
-	admin(t, n, "ACL", "SETUSER", "locker", "on", ">pw", "+@all", "-move", "~*", "&*")
-	user := newRealRedlock(t, []Node{{Name: "a", Pool: n.Pool(redis.DialUsername("locker"), redis.DialPassword("pw"))}})
-	l, err = user.TryLock(t.Context(), []string{"x"}, time.Minute)
-	require.NoError(t, err)
-	require.NoError(t, l.Unlock(t.Context()))
-	assert.Empty(t, keys(t, n))
 }

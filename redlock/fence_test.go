@@ -2,9 +2,6 @@ package redlock
 
 import (
 	"context"
-	"strconv"
-	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,79 +11,6 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
-
-// countersOf returns a resource's counters, -1 for none.
-func countersOf(t *testing.T, c *testcluster.Cluster, resource string) []int64 {
-	t.Helper()
-	all := make([]int64, len(c.Nodes))
-	for i, n := range c.Nodes {
-		text, ok, err := n.Get(CounterKey(resource))
-		require.NoError(t, err)
-		all[i] = -1
-		if ok {
-			all[i], err = strconv.ParseInt(text, 10, 64)
-			require.NoError(t, err)
-		}
-	}
-	return all
-}
-
-// setCounters sets a resource's counters, so far that no proposal reaches them.
-func setCounters(t *testing.T, c *testcluster.Cluster, resource string, values ...int64) {
-	t.Helper()
-	for i, n := range c.Nodes {
-		require.NoError(t, n.Set(CounterKey(resource), strconv.FormatInt(values[i], 10), time.Hour))
-	}
-}
-
-// ahead is a counter that is ahead of all clocks.
-func ahead() int64 { return time.Now().Add(24 * time.Hour).UnixMicro() }
-
-// onScript has fn called before a node runs a script whose arguments include mark.
-func onScript(t *testing.T, n *testcluster.Node, mark string, fn func()) {
-	t.Helper()
-	require.NoError(t, n.OnCommand(func(cmd string, args []string) {
-		if strings.HasPrefix(cmd, "EVAL") && strings.Contains(strings.Join(args, " "), mark) {
-			fn()
-		}
-	}))
-}
-
-// takeAway deletes x, on any goroutine.
-func takeAway(t *testing.T, n *testcluster.Node) {
-	t.Helper()
-	if err := n.Del("x"); err != nil {
-		t.Error(err)
-	}
-}
-
-func raiseMark() string { return RaiseScript.Hash.(string) }
-
-func TestFenceOf(t *testing.T) {
-	for _, tc := range []struct {
-		fences         []int64
-		fence          int64
-		exact, granted int
-	}{
-		{nil, 0, 0, 0},
-		{[]int64{0, 0, 0}, 0, 0, 0},
-		{[]int64{7, 7, 7}, 7, 3, 3},
-		{[]int64{0, 7, 7}, 7, 2, 2},
-		{[]int64{8, 7, 8, 0, 1}, 8, 2, 4},
-		{[]int64{7, 9, 7}, 7, 2, 3}, // A quorum has said 7: it need not be the largest.
-		{[]int64{9, 7, 7, 8, 0}, 7, 2, 4},
-		{[]int64{MaxFence, 1, 0}, MaxFence, 1, 2},
-	} {
-		fence, exact, granted := fenceOf(tc.fences, 2)
-		assert.Equal(t, tc.fence, fence, tc.fences)
-		assert.Equal(t, tc.exact, exact, tc.fences)
-		assert.Equal(t, tc.granted, granted, tc.fences)
-	}
-	assert.True(t, counts(5, 0), "a grant")
-	assert.True(t, counts(5, 5))
-	assert.False(t, counts(6, 5), "another lock may have 6")
-	assert.False(t, counts(4, 5))
-}
 
 func TestFencesGrow(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
@@ -173,114 +97,6 @@ func TestTheNodesClockStandsInForACounter(t *testing.T) {
 	}
 }
 
-func TestDifferentCountersAreRaised(t *testing.T) {
-	for _, given := range [][]int64{{5, 0, 3}, {1, 2, 3}, {3, 3, 9}, {0, 0, 0}, {9, 2, 2}} {
-		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-			r := newRedlock(t, c, WithFencing())
-			base := ahead()
-			setCounters(t, c, "x", base+given[0], base+given[1], base+given[2])
-			l, err := r.TryLock(t.Context(), []string{"x"}, ttl)
-			require.NoError(t, err)
-			exact := 0
-			for _, counter := range countersOf(t, c, "x") {
-				if counter == l.Fence() {
-					exact++
-				}
-			}
-			assert.GreaterOrEqual(t, exact, 2)
-			second := l.Fence()
-			require.NoError(t, l.Unlock(t.Context()))
-			l, err = r.TryLock(t.Context(), []string{"x"}, ttl)
-			require.NoError(t, err)
-			assert.Greater(t, l.Fence(), second)
-		})
-	}
-}
-
-// A raise that finds another's key, or none, does not count, and the lock is not got.
-func TestARaiseNeedsTheToken(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c, WithFencing())
-		base := ahead()
-		setCounters(t, c, "x", base, base, base+10)
-		require.NoError(t, c.Nodes[0].Set("x", "another", time.Hour))
-		onScript(t, c.Nodes[1], raiseMark(), func() { takeAway(t, c.Nodes[1]) })
-		_, err := r.TryLock(t.Context(), []string{"x"}, ttl)
-		require.ErrorIs(t, err, ErrTaken)
-		var qe *QuorumError
-		require.ErrorAs(t, err, &qe)
-		assert.Equal(t, OpLock, qe.Op)
-		require.NoError(t, qe.Votes[2].Err)
-		synctest.Wait()
-		for _, n := range c.Nodes[1:] {
-			assert.Empty(t, keys(t, n))
-		}
-		assert.Equal(t, base+1, countersOf(t, c, "x")[1], "was not raised")
-		assert.EqualValues(t, 1, r.Stats().Raised)
-	})
-}
-
-// One node loses the key while it is asked to raise; another one has granted it late,
-// with the right counter or with one that has to be raised.
-func TestALateGrantStandsInForOneThatWasLost(t *testing.T) {
-	for _, third := range []int64{0, 10, 3, 20} {
-		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-			r := newRedlock(t, c, WithFencing())
-			base := ahead()
-			setCounters(t, c, "x", base, base+10, base+third)
-			var late atomic.Bool
-			onScript(t, c.Nodes[2], FencedLockScript.Hash.(string), func() {
-				late.Store(true)
-				time.Sleep(10 * time.Millisecond)
-			})
-			onScript(t, c.Nodes[0], raiseMark(), func() {
-				takeAway(t, c.Nodes[0])
-				time.Sleep(20 * time.Millisecond)
-			})
-			l, err := r.TryLock(t.Context(), []string{"x"}, ttl)
-			require.NoError(t, err)
-			assert.True(t, late.Load())
-			synctest.Wait()
-			got := countersOf(t, c, "x")
-			assert.Equal(t, []int64{l.Fence(), l.Fence()}, got[1:], third)
-			assert.GreaterOrEqual(t, l.Fence(), base+11)
-		})
-	}
-}
-
-// A raise waits for a silent node no longer than the node timeout, and a cancelled
-// context ends it at once; nothing is left then.
-func TestARaiseEnds(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c, WithFencing())
-		base := ahead()
-		setCounters(t, c, "x", base, base+10, base+20)
-		for _, n := range c.Nodes {
-			onScript(t, n, raiseMark(), func() { time.Sleep(300 * time.Millisecond) })
-		}
-		start := time.Now()
-		_, err := r.TryLock(t.Context(), []string{"x"}, ttl)
-		require.ErrorIs(t, err, ErrNoQuorum)
-		assert.Equal(t, DefaultNodeTimeout, time.Since(start))
-		time.Sleep(time.Second)
-		for _, n := range c.Nodes {
-			assert.Empty(t, keys(t, n))
-		}
-
-		setCounters(t, c, "x", base, base+20, base+10)
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-		defer cancel()
-		start = time.Now()
-		_, err = r.TryLock(ctx, []string{"x"}, ttl)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		assert.Equal(t, 10*time.Millisecond, time.Since(start))
-		time.Sleep(time.Second)
-		for _, n := range c.Nodes {
-			assert.Empty(t, keys(t, n))
-		}
-	})
-}
-
 func TestOneFenceServesAllResources(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c, WithFencing())
@@ -320,73 +136,6 @@ func TestWaitersGetFences(t *testing.T) {
 	})
 }
 
-func TestCountersOutliveTheLock(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		const life = time.Minute
-		r := newRedlock(t, c, WithFencing(), WithFenceLife(life))
-		l, err := r.TryLock(t.Context(), []string{"x"}, ttl)
-		require.NoError(t, err)
-		kept := l.KeepAlive(t.Context())
-		time.Sleep(10 * life)
-		require.NoError(t, kept.Err())
-		assert.Equal(t, []int64{l.Fence(), l.Fence(), l.Fence()}, countersOf(t, c, "x"), "extensions keep them")
-		require.NoError(t, l.Unlock(t.Context()))
-		time.Sleep(life - ttl)
-		assert.Equal(t, []int64{l.Fence(), l.Fence(), l.Fence()}, countersOf(t, c, "x"))
-		time.Sleep(ttl)
-		assert.Equal(t, []int64{-1, -1, -1}, countersOf(t, c, "x"))
-	})
-}
-
-func TestRepairsAndExtensionsRestoreCounters(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c, WithFencing())
-		l, err := r.TryLock(t.Context(), []string{"x", "y"}, ttl)
-		require.NoError(t, err)
-		synctest.Wait()
-		require.NoError(t, c.Nodes[0].Flush())
-		require.NoError(t, c.Nodes[1].Del(CounterKey("y")))
-		require.NoError(t, l.Extend(t.Context(), ttl))
-		time.Sleep(time.Second)
-		for _, res := range []string{"x", "y"} {
-			assert.Equal(t, []int64{l.Fence(), l.Fence(), l.Fence()}, countersOf(t, c, res))
-		}
-		assert.Len(t, keys(t, c.Nodes[0]), 2)
-		assert.EqualValues(t, 1, r.Stats().Repaired)
-
-		setCounters(t, c, "x", l.Fence()+1, l.Fence()+1, l.Fence()+1) // Of no use, but not lowered.
-		require.NoError(t, l.Extend(t.Context(), ttl))
-		assert.Equal(t, []int64{l.Fence() + 1, l.Fence() + 1, l.Fence() + 1}, countersOf(t, c, "x"))
-	})
-}
-
-func TestACounterThatIsNoneOrAtItsEndGrantsNothing(t *testing.T) {
-	for _, value := range []string{"9007199254740991", "9007199254740992", "1e300", "nan", "x", ""} {
-		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-			r := newRedlock(t, c, WithFencing())
-			for _, n := range c.Nodes[:2] {
-				require.NoError(t, n.Set(CounterKey("x"), value, time.Hour))
-			}
-			_, err := r.TryLock(t.Context(), []string{"x"}, ttl)
-			require.ErrorIs(t, err, ErrNoQuorum, value)
-			var qe *QuorumError
-			require.ErrorAs(t, err, &qe)
-			require.ErrorContains(t, qe.Votes[0].Err, "NOFENCE")
-			synctest.Wait()
-			for _, n := range c.Nodes {
-				assert.Empty(t, keys(t, n))
-			}
-		})
-	}
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c, WithFencing())
-		setCounters(t, c, "x", MaxFence-1, MaxFence-1, MaxFence-1)
-		l, err := r.TryLock(t.Context(), []string{"x"}, ttl)
-		require.NoError(t, err)
-		assert.EqualValues(t, MaxFence, l.Fence(), "the last one")
-	})
-}
-
 func TestFencingChecksItsOptions(t *testing.T) {
 	nodes := forbiddenNodes(t, 1)
 	_, err := New(nodes, WithFenceLife(0))
@@ -398,4 +147,47 @@ func TestFencingChecksItsOptions(t *testing.T) {
 	_, err = r.Lock(t.Context(), []string{"x"}, time.Second, WithFenceLife(-time.Second))
 	require.ErrorContains(t, err, "fence life -1s")
 	require.NoError(t, r.Close(t.Context()))
+}
+
+// What stands in for a counter that is lost is a clock, also where the client's is too
+// far ahead to be believed.
+func TestAClockStandsInForALostCounter(t *testing.T) {
+	for what, lose := range map[string]func(c *testcluster.Cluster) error{
+		"expired": func(*testcluster.Cluster) error { return nil },
+		"one node's data": func(c *testcluster.Cluster) error {
+			if err := c.Nodes[0].Flush(); err != nil {
+				return err
+			}
+			return c.Nodes[1].Stop()
+		},
+	} {
+		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+			a := newRedlock(t, c, WithFencing(), WithFenceLife(time.Minute))
+			b := newRedlock(t, c, WithFencing(), WithFenceLife(time.Minute))
+			WallOffset(b).Store(int64(2 * time.Second))
+			l, err := a.TryLock(t.Context(), []string{"x"}, ttl)
+			require.NoError(t, err)
+			require.NoError(t, l.Unlock(t.Context()))
+			synctest.Wait()
+			require.NoError(t, lose(c))
+			time.Sleep(time.Hour)
+			m, err := b.TryLock(t.Context(), []string{"x"}, ttl)
+			require.NoError(t, err)
+			assert.Greater(t, m.Fence(), l.Fence(), what)
+			assert.Less(t, m.Fence(), time.Now().Add(2*time.Second).UnixMicro(), what)
+		})
+	}
+}
+
+// A clock behind the end of the counters proposes nothing.
+func TestAProposalBeyondTheEndIsNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(260 * 365 * 24 * time.Hour)
+		c := testcluster.RunBubble(t, 3)
+		r := newRedlock(t, c, WithFencing())
+		setCounters(t, c, "x", 5, 5, 5)
+		l, err := r.TryLock(t.Context(), []string{"x"}, ttl)
+		require.NoError(t, err)
+		assert.EqualValues(t, 6, l.Fence())
+	})
 }

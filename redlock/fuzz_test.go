@@ -14,7 +14,6 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/internal/tokens"
 )
@@ -161,28 +160,4 @@ func TestAReplyOfAbsurdLengthIsOnlyALostVote(t *testing.T) {
 			tryHostile(t, hostile{polite, []byte(s)})
 		}
 	}
-}
-
-func TestAYesForANoScriptIsNoVote(t *testing.T) {
-	for _, s := range []string{":2\r\n", "+OK\r\n", "$1\r\n1\r\n", "*0\r\n", ":-1\r\n", "*2\r\n:1\r\n:1\r\n", "$-1\r\n"} {
-		out := lockScript.Decode(replyOf(t, s))
-		require.Error(t, out.Err, s)
-		require.NotErrorIs(t, out.Err, ErrTaken, s)
-		out = unlockScript.Decode(replyOf(t, s))
-		require.Error(t, out.Err, s)
-		out = node.Tombstone.Decode(replyOf(t, s))
-		require.Error(t, out.Err, s)
-	}
-}
-
-func replyOf(t *testing.T, s string) any {
-	t.Helper()
-	client, server := testcluster.Pipe()
-	_, err := server.Write([]byte(s))
-	require.NoError(t, err)
-	c := redis.NewConn(client, 0, 0)
-	reply, err := c.Receive()
-	require.NoError(t, err)
-	require.NoError(t, c.Close())
-	return reply
 }

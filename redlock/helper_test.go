@@ -113,3 +113,20 @@ func rounds(usual, short int) int {
 }
 
 const ttl = 10 * time.Second
+
+// warm makes all connections, so that a test's times are those of requests.
+func warm(t *testing.T, r *Redlock) {
+	t.Helper()
+	l, err := r.TryLock(t.Context(), []string{"warm"}, ttl)
+	require.NoError(t, err)
+	synctest.Wait()
+	require.NoError(t, l.Unlock(t.Context()))
+	synctest.Wait()
+}
+
+func votesOf(t *testing.T, err error) []Vote {
+	t.Helper()
+	var qe *QuorumError
+	require.ErrorAs(t, err, &qe)
+	return qe.Votes
+}

@@ -91,16 +91,6 @@ func TestAPortThatSpeaksSomethingElseIsNamed(t *testing.T) {
 	}
 }
 
-// TLS in front of a server, spoken to in plain text.
-func TestRealAPortThatWantsTLSIsNamed(t *testing.T) {
-	c := testcluster.RunServers(t, 1)
-	cert, _ := certificate(t)
-	r := newRealRedlock(t, []Node{NewNode(terminateTLS(t, c.Nodes[0], cert))})
-	_, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
-	require.ErrorIs(t, err, ErrNoQuorum)
-	require.Regexp(t, `the port speaks TLS|it may expect TLS`, err.Error())
-}
-
 func TestCredentialsWithoutASchemeAreNamed(t *testing.T) {
 	for _, addr := range []string{"user:secret@10.0.0.1:6379", ":secret@10.0.0.1:6379", "secret@10.0.0.1:6379"} {
 		_, err := New([]Node{NewNode(addr)})

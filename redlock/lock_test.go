@@ -2,8 +2,7 @@ package redlock
 
 import (
 	"context"
-	"sync"
-	"sync/atomic"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -59,29 +58,6 @@ func TestLockEndsAtUntil(t *testing.T) {
 		require.ErrorIs(t, l.Err(), ErrExpired)
 		require.ErrorIs(t, l.Err(), ErrLost)
 		require.ErrorIs(t, l.Extend(t.Context(), ttl), ErrExpired)
-	})
-}
-
-func TestExtendMovesUntilAndTheKeys(t *testing.T) {
-	inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
-		l, err := r.TryLock(t.Context(), []string{"a", "b"}, ttl)
-		require.NoError(t, err)
-		time.Sleep(ttl / 2)
-		before := l.Until()
-		require.NoError(t, l.Extend(t.Context(), time.Second), "a shorter ttl")
-		assert.Equal(t, before, l.Until(), "never shortens")
-		require.NoError(t, l.Extend(t.Context(), ttl))
-		synctest.Wait()
-		assert.Equal(t, time.Now().Add(Validity(ttl, DefaultDriftFactor)), l.Until())
-		for _, n := range c.Nodes {
-			for key, state := range keys(t, n) {
-				assert.Equal(t, ttl, state.TTL, "%s on %s", key, n.Name())
-			}
-		}
-		require.NoError(t, l.Unlock(t.Context()))
-		require.ErrorIs(t, l.Extend(t.Context(), ttl), ErrLost)
-		require.NotErrorIs(t, l.Extend(t.Context(), ttl), ErrExpired)
 	})
 }
 
@@ -141,24 +117,78 @@ func TestAWaitThatIsCutShortSaysWhyAndWhatItSaw(t *testing.T) {
 	}
 }
 
-func TestConcurrentUnlocksAreOneRelease(t *testing.T) {
+func TestAQuorumAfterUntilIsNone(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		warm(t, r)
+		for _, n := range c.Nodes {
+			require.NoError(t, n.Slow(30*time.Millisecond, 30*time.Millisecond))
+		}
+		start := time.Now()
+		_, err := r.TryLock(t.Context(), []string{"a"}, 40*time.Millisecond)
+		require.ErrorIs(t, err, ErrNoQuorum)
+		assert.Less(t, time.Since(start), 40*time.Millisecond)
+		time.Sleep(time.Second)
+		requireNoKeys(t, c)
+
+		l, err := r.TryLock(t.Context(), []string{"a"}, 100*time.Millisecond)
+		require.NoError(t, err)
+		time.Sleep(time.Until(l.Until()) - 30*time.Millisecond)
+		err = l.Extend(t.Context(), ttl) // Answered after the old Until.
+		require.ErrorIs(t, err, ErrExpired)
+		require.ErrorIs(t, l.Err(), ErrExpired)
+		_ = l.Unlock(t.Context())
+	})
+}
+
+func TestWallClockAheadOfTheMonotonicOneEndsTheLock(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
 		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
 		require.NoError(t, err)
-		synctest.Wait()
-		var scripts atomic.Int64
+		WallOffset(r).Store(int64(time.Minute)) // The machine slept.
+		require.ErrorIs(t, l.Err(), ErrExpired)
+		WallOffset(r).Store(0) // Lost is terminal.
+		require.ErrorIs(t, l.Err(), ErrExpired)
+		require.ErrorIs(t, l.Extend(t.Context(), ttl), ErrExpired)
+	})
+}
+
+func TestAKeyOfAnotherTypeIsNotOverwritten(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
 		for _, n := range c.Nodes {
-			require.NoError(t, n.Slow(time.Millisecond, time.Millisecond))
-			require.NoError(t, n.OnCommand(func(string, []string) { scripts.Add(1) }))
+			conn, err := n.Conn(t.Context())
+			require.NoError(t, err)
+			_, err = conn.Do("HSET", "h", "f", "v")
+			require.NoError(t, err)
+			require.NoError(t, conn.Close())
 		}
-		var wg sync.WaitGroup
-		for range 5 {
-			wg.Go(func() { assert.NoError(t, l.Unlock(context.Background())) })
+		for _, resources := range [][]string{{"h"}, {"a", "h"}} {
+			_, err := r.TryLock(t.Context(), resources, ttl)
+			require.ErrorIs(t, err, ErrNoQuorum)
+			assert.Contains(t, err.Error(), "WRONGTYPE")
 		}
-		wg.Wait()
 		synctest.Wait()
-		assert.Equal(t, int64(3), scripts.Load())
+		for _, n := range c.Nodes {
+			require.NotContains(t, keys(t, n), "a")
+		}
+	})
+}
+
+func TestAForeignKeyWithoutExpiry(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		for _, n := range c.Nodes {
+			require.NoError(t, n.Set("a", "for ever", 0))
+		}
+		_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+		require.ErrorIs(t, err, ErrTaken)
+		for _, v := range votesOf(t, err) {
+			if errors.Is(v.Err, ErrTaken) {
+				assert.Negative(t, v.HolderTTL)
+			}
+		}
+		assert.Contains(t, err.Error(), "without expiry")
 	})
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
@@ -212,61 +211,5 @@ func TestALockOfWhatTheContextsLockHoldsFailsAtOnce(t *testing.T) {
 			require.NoError(t, err)
 			return l.Unlock(ctx)
 		}))
-	})
-}
-
-func TestRetryAfter(t *testing.T) {
-	held := func(d time.Duration) Vote { return Vote{Err: ErrTaken, Holder: "x", HolderTTL: d, stance: node.No} }
-	silence := Vote{Err: ErrNodeTimeout}
-	for name, k := range map[string]struct {
-		want  time.Duration
-		votes []Vote
-	}{
-		"one holder":                {3 * time.Second, []Vote{held(3 * time.Second), held(2 * time.Second), {Err: ErrPending, stance: node.Pending}, held(4 * time.Second), held(4 * time.Second)}},
-		"no expiry":                 {0, []Vote{held(-1), held(-1), held(-1), held(time.Second), held(time.Second)}},
-		"one without expiry":        {time.Second, []Vote{held(-1), held(time.Second), held(time.Second), held(time.Second), held(time.Second)}},
-		"nodes without an answer":   {0, []Vote{silence, silence, silence, held(time.Second), held(time.Second)}},
-		"quarantine":                {time.Minute, []Vote{silence, silence, held(time.Second), held(time.Second), {Err: ErrQuarantined, HolderTTL: time.Minute}}},
-		"nothing but pending votes": {0, []Vote{{stance: node.Pending}, {stance: node.Pending}, {stance: node.Pending}, silence, silence}},
-		"no votes":                  {0, nil},
-	} {
-		e := &QuorumError{Op: OpLock, Need: 3, Votes: k.votes, reason: ErrTaken}
-		assert.Equal(t, k.want, e.RetryAfter(), name)
-		e.Op = OpExtend
-		assert.Zero(t, e.RetryAfter(), name)
-	}
-	assert.Zero(t, (&QuorumError{}).RetryAfter())
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
-		_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-		require.NoError(t, err)
-		synctest.Wait()
-		time.Sleep(4 * time.Second)
-		_, err = r.TryLock(t.Context(), []string{"a"}, ttl)
-		var qe *QuorumError
-		require.ErrorAs(t, err, &qe)
-		assert.Equal(t, ttl-4*time.Second, qe.RetryAfter())
-		time.Sleep(qe.RetryAfter())
-		_, err = r.TryLock(t.Context(), []string{"a"}, ttl)
-		require.NoError(t, err)
-	})
-}
-
-// WithMinHold is for a job that has run: one that has not is not kept from running elsewhere.
-func TestAJobThatHasNotBegunLeavesNoMinHold(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
-		warm(t, r)
-		for _, n := range c.Nodes {
-			require.NoError(t, n.Slow(10*time.Millisecond, 10*time.Millisecond))
-		}
-		err := r.Do(t.Context(), []string{"a"}, time.Minute, func(context.Context, *Lock) error {
-			t.Error("called")
-			return nil
-		}, WithMaxHold(5*time.Millisecond), WithMinHold(30*time.Second))
-		require.ErrorIs(t, err, ErrNotAcquired)
-		require.ErrorIs(t, err, ErrMaxHold)
-		time.Sleep(time.Second)
-		requireReleased(t, c)
 	})
 }

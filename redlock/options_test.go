@@ -2,12 +2,12 @@ package redlock
 
 import (
 	"context"
+	"errors"
 	"math"
 	"testing"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -127,16 +127,27 @@ func TestMalformedAddressesShowNoPassword(t *testing.T) {
 	require.EqualError(t, err, `redlock: node 0: malformed address "redis://…@host:99999": port "99999": want 1 to 65535`)
 }
 
-func TestRetryDelayIsUniformAroundTheDelay(t *testing.T) {
-	low, high := time.Hour, time.Duration(0)
-	for range 10000 {
-		d := retryDelay(200*time.Millisecond, 100*time.Millisecond)
-		low, high = min(low, d), max(high, d)
+// A lostPool has a nil pointer for every call.
+type lostPool struct{}
+
+func (*lostPool) GetContext(context.Context) (redis.Conn, error) { return nil, errors.New("x") }
+
+func TestANilPointerIsNoPool(t *testing.T) {
+	_, err := New([]Node{{"a", (*lostPool)(nil)}})
+	require.ErrorContains(t, err, "nil Pool")
+	_, err = New([]Node{{"a", &lostPool{}}})
+	require.NoError(t, err)
+}
+
+func TestANilPoolFuncIsRefused(t *testing.T) {
+	_, err := New([]Node{{Name: "a", Pool: PoolFunc(nil)}})
+	require.ErrorContains(t, err, "nil Pool")
+}
+
+func TestAHostWithAnAtIsNone(t *testing.T) {
+	for _, addr := range []string{"s3cret@redis.invalid:6379", "u:s3cret@redis.invalid:6379", "redis://h%40s3cret:1"} {
+		_, err := New([]Node{NewNode(addr)})
+		require.ErrorContains(t, err, "malformed address", addr)
+		require.NotContains(t, err.Error(), "s3cret")
 	}
-	assert.GreaterOrEqual(t, low, 100*time.Millisecond)
-	assert.LessOrEqual(t, high, 300*time.Millisecond)
-	assert.Less(t, low, 110*time.Millisecond)
-	assert.Greater(t, high, 290*time.Millisecond)
-	assert.Equal(t, time.Second, retryDelay(time.Second, 0))
-	assert.Zero(t, retryDelay(0, 0))
 }

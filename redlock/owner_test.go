@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/internal/tokens"
 )
@@ -191,48 +190,5 @@ func TestEventsShowWhoseLockTheyAreAbout(t *testing.T) {
 		assert.Positive(t, kinds[EventWaiting])
 		assert.Contains(t, out.String(), "theirs")
 		assert.NotContains(t, out.String(), l.Token()[:8])
-	})
-}
-
-// The answers of a node whose scripts are others, or that is none, are what they are
-// worth.
-func TestAnswersWithoutALabel(t *testing.T) {
-	d := []byte("0a1b2c3d4e5f")
-	for _, s := range []*node.Script{LockScript, FencedLockScript, QueueScript, fencedQueueScript} {
-		out := s.Decode([]any{int64(5), d})
-		require.Equal(t, node.Outcome{Stance: node.No, Err: ErrTaken, Holder: string(d), HolderTTL: 5 * time.Millisecond}, out, s.Name)
-		out = s.Decode([]any{int64(5), d, []byte("me")})
-		require.Equal(t, node.Outcome{Stance: node.No, Err: ErrTaken, Holder: string(d), Owner: "me", HolderTTL: 5 * time.Millisecond}, out, s.Name)
-		for _, label := range []string{"", "x\ny", "\xff", strings.Repeat("x", tokens.MaxLabel+1)} {
-			out = s.Decode([]any{int64(5), d, []byte(label)})
-			require.ErrorIs(t, out.Err, ErrTaken)
-			require.Empty(t, out.Owner, "what is no label is not shown")
-		}
-		for _, bad := range [][]any{{int64(5), d, int64(1)}, {int64(5), d, nil}, {int64(5), d, d, d, d}, {int64(5)}, {d, int64(5), d}} {
-			require.NotErrorIs(t, s.Decode(bad).Err, ErrTaken, "%s %v", s.Name, bad)
-			require.Error(t, s.Decode(bad).Err, "%s %v", s.Name, bad)
-		}
-	}
-	out := QueueScript.Decode([]any{int64(5), d, []byte("me"), []byte("why")})
-	require.Equal(t, "me", out.Owner)
-	require.Equal(t, "why", out.Unqueued)
-	require.Equal(t, "me", inspectScript.Decode([]any{d, int64(5), d, []byte("me")}).Owner)
-	require.Empty(t, inspectScript.Decode([]any{d, int64(5), d}).Owner)
-	require.Error(t, inspectScript.Decode([]any{d, int64(5), d, int64(1)}).Err)
-}
-
-func FuzzOwnerOf(f *testing.F) {
-	odd := `host-1/4711 %a+().[x]^$-%% "ü" owner=日本`
-	for _, s := range []string{"", odd, strings.Repeat("a", 32) + tokens.LabelMark + odd, strings.Repeat("a", 40)} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		if label := tokens.LabelOf(s); label != "" {
-			require.NoError(t, tokens.CheckLabel(label))
-			require.Equal(t, s[:tokens.Length]+tokens.LabelMark+label, s)
-		}
-		if tokens.CheckLabel(s) == nil {
-			require.Equal(t, s, tokens.LabelOf(newClaim(nil, nil, s, ttl, 1).token))
-		}
 	})
 }

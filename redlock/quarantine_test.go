@@ -19,15 +19,6 @@ import (
 
 const maxTTL = 30 * time.Second
 
-// names returns the names of all nodes.
-func names(c *testcluster.Cluster) []string {
-	all := make([]string, len(c.Nodes))
-	for i, n := range c.Nodes {
-		all[i] = n.Name()
-	}
-	return all
-}
-
 // admitted returns a Redlock with quarantine whose nodes may vote.
 func admitted(t *testing.T, c *testcluster.Cluster, opts ...Option) *Redlock {
 	t.Helper()

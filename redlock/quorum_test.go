@@ -162,3 +162,21 @@ func FuzzDrift(f *testing.F) {
 		}
 	})
 }
+
+func TestLimits(t *testing.T) {
+	const ms = time.Millisecond
+	for _, c := range []struct{ timeout, pace, want time.Duration }{
+		{250 * ms, ms, 100 * ms},
+		{250 * ms, 20 * ms, 160 * ms},
+		{250 * ms, 100 * ms, 250 * ms},
+		{50 * ms, 20 * ms, 50 * ms},
+		{time.Minute, 20 * ms, 160 * ms},
+	} {
+		assert.Equal(t, c.want, splitLimit(c.timeout, c.pace), "node timeout %v, pace %v", c.timeout, c.pace)
+	}
+}
+
+// For how long a quorum of keys lives, of which one has no expiry.
+func TestForHowLongAQuorumOfKeysLives(t *testing.T) {
+	assert.Equal(t, 2*time.Second, needed([]time.Duration{time.Second, -1, 2 * time.Second}, 2))
+}

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
@@ -17,15 +19,6 @@ import (
 
 // secret has characters that a URL must escape.
 const secret = "s3cret/with@odd:characters"
-
-// newRealRedlock returns a patient Redlock that ends with the test.
-func newRealRedlock(t *testing.T, nodes []Node, opts ...Option) *Redlock {
-	t.Helper()
-	r, err := New(nodes, append([]Option{WithNodeTimeout(patient)}, opts...)...)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = r.Close(context.Background()) })
-	return r
-}
 
 func TestRealServersThatRequireAPassword(t *testing.T) {
 	t.Parallel()
@@ -220,50 +213,6 @@ func requireNotPermitted(t *testing.T, err error) {
 	require.Regexp(t, `NOPERM|No permission|can't run this command|ACL failure|can't access`, err.Error())
 }
 
-// The database is part of the address and of the name.
-func TestRealNodesInADatabaseOfTheirOwn(t *testing.T) {
-	t.Parallel()
-	c := testcluster.RunServers(t, 3, testcluster.WithUnixSocket())
-	inDB := func(n *testcluster.Node, key string) string {
-		conn := adminConn(t, n, redis.DialDatabase(5))
-		v, err := redis.String(conn.Do("GET", key))
-		require.NoError(t, err)
-		return v
-	}
-	nodes := []Node{
-		NewNode("redis://" + c.Nodes[0].Addr() + "/5"),
-		NewNode("unix://" + c.Nodes[1].Socket() + "?db=5"),
-		NewNode(c.Nodes[2].Addr(), redis.DialDatabase(5)),
-	}
-	require.Equal(t, c.Nodes[0].Addr()+"/5", nodes[0].Name)
-	require.Equal(t, c.Nodes[1].Socket()+"?db=5", nodes[1].Name)
-	r := newRealRedlock(t, nodes)
-	l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
-	require.NoError(t, err)
-	await(t, 10*time.Second, "all nodes have it", func() bool {
-		in, inspectErr := r.Inspect(t.Context(), "a")
-		require.NoError(t, inspectErr)
-		for _, n := range in.Nodes {
-			if n.Err != nil || n.Token == "" {
-				return false
-			}
-		}
-		return true
-	})
-	for _, n := range c.Nodes {
-		require.Equal(t, l.Token(), inDB(n, "a"))
-	}
-	requireNoKeys(t, c) // In the database 0.
-
-	// Another database is another set of locks.
-	other := newRealRedlock(t, nodesOf(c))
-	l2, err := other.TryLock(t.Context(), []string{"a"}, time.Minute)
-	require.NoError(t, err)
-	require.NoError(t, l2.Unlock(t.Context()))
-	require.NoError(t, l.Unlock(t.Context()))
-	awaitNoKeys(t, c, 8*time.Second)
-}
-
 func TestRealNodesOnUnixSockets(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3, testcluster.WithUnixSocket())
@@ -274,4 +223,43 @@ func TestRealNodesOnUnixSockets(t *testing.T) {
 	r := newRealRedlock(t, nodes)
 	requireServes(t, c, r)
 	require.Equal(t, c.Nodes[0].Socket(), r.Stats().Nodes[0].Node)
+}
+
+// The password of the servers changes, and the server ends the connections that were made
+// with the old one, as managed services do whose tokens expire. A PoolFunc that looks the
+// password up follows; locks that are held go on.
+func TestRealCredentialsThatChange(t *testing.T) {
+	c := testcluster.RunServers(t, 3)
+	var issued atomic.Int64 // The current password is a function of it.
+	password := func() string { return fmt.Sprintf("token-%d", issued.Load()) }
+	rotate := func() {
+		issued.Add(1)
+		for _, n := range c.Nodes {
+			admin(t, n, "ACL", "SETUSER", "app", "reset", "on", ">"+password(), "~*", "&*", "+@all")
+			conn := adminConn(t, n)
+			_, err := conn.Do("CLIENT", "KILL", "USER", "app")
+			require.NoError(t, err)
+			require.NoError(t, conn.Close())
+		}
+	}
+	nodes := make([]Node, len(c.Nodes))
+	for i, n := range c.Nodes {
+		nodes[i] = Node{Name: n.Name(), Pool: PoolFunc(func(ctx context.Context) (redis.Conn, error) {
+			return NewNode(n.DirectAddr(), redis.DialUsername("app"), redis.DialPassword(password())).Pool.GetContext(ctx)
+		})}
+	}
+	rotate()
+	r := newRealRedlock(t, nodes)
+	held, err := r.TryLock(t.Context(), []string{"held"}, time.Minute)
+	require.NoError(t, err)
+	for range 5 {
+		rotate()
+		await(t, 20*time.Second, "locks are got with the new password", func() bool {
+			l, lockErr := r.TryLock(t.Context(), []string{"a"}, time.Minute)
+			return lockErr == nil && l.Unlock(t.Context()) == nil
+		})
+		require.NoError(t, held.Extend(t.Context(), time.Minute))
+	}
+	assert.Greater(t, connects(r), int64(5))
+	require.NoError(t, held.Unlock(t.Context()))
 }

@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed6c881748/redlock/internal/conn"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
@@ -69,75 +67,4 @@ func TestRealBlackHoleHealsSoonAfterItsEnd(t *testing.T) {
 	}
 	awaitNoKeys(t, c, 8*time.Second)
 	t.Logf("%d cycles meanwhile", cycles)
-}
-
-func TestABlackHoleOf60sHealsWithin3s(t *testing.T) {
-	pools := map[string]func(t *testing.T, c *testcluster.Cluster, n *testcluster.Node) Node{
-		"NewNode": func(_ *testing.T, c *testcluster.Cluster, n *testcluster.Node) Node {
-			return NewNode(n.Addr(), redis.DialContextFunc(c.DialContext))
-		},
-		"deaf pool": func(t *testing.T, _ *testcluster.Cluster, n *testcluster.Node) Node {
-			pool := deafPool(n)
-			t.Cleanup(func() { _ = pool.Close() })
-			return Node{Name: n.Name(), Pool: pool}
-		},
-	}
-	for name, node := range pools {
-		for _, connected := range []bool{true, false} {
-			t.Run(name, func(t *testing.T) {
-				// Several holes, as the waits between the attempts are random.
-				for range rounds(5, 1) {
-					inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-						var nodes []Node
-						for _, n := range c.Nodes {
-							nodes = append(nodes, node(t, c, n))
-						}
-						r, err := New(nodes)
-						require.NoError(t, err)
-						defer func() { _ = r.Close(context.Background()) }()
-						if connected {
-							warm(t, r)
-						}
-						c.Nodes[0].Proxy().BlackHole(true)
-						for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(time.Second) {
-							l, lockErr := r.TryLock(t.Context(), []string{"a"}, time.Minute)
-							require.NoError(t, lockErr)
-							require.NoError(t, l.Unlock(t.Context()))
-						}
-						c.Nodes[0].Proxy().BlackHole(false)
-						time.Sleep(3 * time.Second)
-						synctest.Wait()
-						l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
-						require.NoError(t, err)
-						synctest.Wait()
-						require.Equal(t, 3, holders(t, c, l), "%v", r.Stats().Nodes[0])
-						require.NoError(t, l.Unlock(t.Context()))
-						synctest.Wait()
-						requireNoKeys(t, c)
-					})
-				}
-			})
-		}
-	}
-}
-
-// A pool whose calls hang for good must not keep its node away for good.
-func TestANodeComesBackFromAHoleOfAnyLength(t *testing.T) {
-	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
-		n := c.Nodes[0]
-		pool := deafPool(n)
-		defer func() { _ = pool.Close() }()
-		r, err := New([]Node{{n.Name(), pool}})
-		require.NoError(t, err)
-		defer func() { _ = r.Close(context.Background()) }()
-		warm(t, r)
-		n.Proxy().BlackHole(true)
-		time.Sleep(time.Hour)
-		require.Less(t, NodesIn(r)[0].Source.Stuck(), conn.MaxStuck+130, "one more every StuckPause")
-		n.Proxy().BlackHole(false)
-		time.Sleep(conn.StuckPause + 3*time.Second)
-		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-		require.NoError(t, err)
-		require.NoError(t, l.Unlock(t.Context()))
-	})
 }

@@ -36,14 +36,6 @@ func checked(t *testing.T, nodes []Node, opts ...Option) Report {
 	return report
 }
 
-// found returns a node's finding of a check.
-func found(t *testing.T, r Report, node, check string) Finding {
-	t.Helper()
-	i := slices.IndexFunc(r.Findings, func(f Finding) bool { return f.Node == node && f.Check == check })
-	require.GreaterOrEqual(t, i, 0, "no finding %q of %q in %+v", check, node, r.Findings)
-	return r.Findings[i]
-}
-
 // requireOnly checks that what is amiss are these checks of the node, with their
 // verdicts, and nothing else anywhere. Each says what to do.
 func requireOnly(t *testing.T, r Report, node string, want map[string]Verdict) {

@@ -13,24 +13,6 @@ import (
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
-// The tests with Real in their names run against real server processes, where
-// there are any: what they are for is what a fake server and a fake clock
-// cannot show. All their bounds are generous, since a busy machine is not a
-// failing one.
-
-// patient is a node timeout for tests in which every call must succeed: the
-// default of 100 ms is sometimes exceeded by the scheduler alone.
-const patient = 5 * time.Second
-
-// scenario is how long a scenario runs, in real or in fake time, or a step of it takes;
-// see rounds.
-func scenario(usual, short time.Duration) time.Duration {
-	if testing.Short() {
-		return short
-	}
-	return usual
-}
-
 // rest waits for a random time that is part of a scenario. It reports false when
 // ctx has ended.
 func rest(ctx context.Context, minimum, maximum time.Duration) bool {
@@ -144,36 +126,6 @@ func clients(t *testing.T, n *testcluster.Node) int {
 	return strings.Count(strings.TrimSpace(list), "\n")
 }
 
-// connects returns how often the nodes have been connected to.
-func connects(r *Redlock) (n int64) {
-	for _, s := range r.Stats().Nodes {
-		n += s.Connects
-	}
-	return n
-}
-
-// allUp reports whether all nodes are connected.
-func allUp(r *Redlock) bool {
-	for _, s := range r.Stats().Nodes {
-		if !s.Up {
-			return false
-		}
-	}
-	return true
-}
-
-// voteOf returns a node's vote in a failed round.
-func voteOf(t *testing.T, err error, node string) Vote {
-	t.Helper()
-	for _, v := range votesOf(t, err) {
-		if v.Node == node {
-			return v
-		}
-	}
-	require.Failf(t, "no vote", "of %s in %v", node, err)
-	return Vote{}
-}
-
 // realNodes returns the nodes of a cluster of servers, without their proxies.
 func realNodes(c *testcluster.Cluster) []Node {
 	nodes := make([]Node, len(c.Nodes))
@@ -182,3 +134,21 @@ func realNodes(c *testcluster.Cluster) []Node {
 	}
 	return nodes
 }
+
+// newRealRedlock returns a patient Redlock that ends with the test.
+func newRealRedlock(t *testing.T, nodes []Node, opts ...Option) *Redlock {
+	t.Helper()
+	r, err := New(nodes, append([]Option{WithNodeTimeout(patient)}, opts...)...)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = r.Close(context.Background()) })
+	return r
+}
+
+// The tests with Real in their names run against real server processes, where
+// there are any: what they are for is what a fake server and a fake clock
+// cannot show. All their bounds are generous, since a busy machine is not a
+// failing one.
+
+// patient is a node timeout for tests in which every call must succeed: the
+// default of 100 ms is sometimes exceeded by the scheduler alone.
+const patient = 5 * time.Second

@@ -14,11 +14,6 @@ import (
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
-// poolFunc is a Pool made of a function.
-type poolFunc func(ctx context.Context) (redis.Conn, error)
-
-func (p poolFunc) GetContext(ctx context.Context) (redis.Conn, error) { return p(ctx) }
-
 // tracedConn forwards everything, as the wrappers of tracing libraries do.
 type tracedConn struct {
 	redis.Conn

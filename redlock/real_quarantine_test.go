@@ -1,12 +1,9 @@
 package redlock
 
 import (
-	"bufio"
 	"context"
 	"errors"
-	"io"
 	"net"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,8 +14,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed6c881748/redlock/internal/conn"
-	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/quarantine"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
@@ -194,130 +189,6 @@ func TestRealQuarantineTakesTheRightToInfo(t *testing.T) {
 	require.Error(t, r.Admit(t.Context(), NodesIn(r)[0].Name))
 }
 
-// multiplexed puts a proxy before each server that keeps its clients' connections
-// whatever becomes of the server: no client notices a restart.
-func multiplexed(t *testing.T, c *testcluster.Cluster) []Node {
-	t.Helper()
-	nodes := make([]Node, len(c.Nodes))
-	for i, n := range c.Nodes {
-		nodes[i] = behindMultiplexer(t, n.Name(), n.DirectAddr)
-	}
-	return nodes
-}
-
-func behindMultiplexer(t *testing.T, name string, addr func() string) Node {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = ln.Close() })
-	go func() {
-		for {
-			client, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			go multiplex(client, addr)
-		}
-	}()
-	return Node{Name: name, Pool: NewNode(ln.Addr().String()).Pool}
-}
-
-// multiplex passes commands on one by one, each on a connection that works at the time.
-func multiplex(client net.Conn, addr func() string) {
-	defer func() { _ = client.Close() }()
-	var server redis.Conn
-	at := ""
-	defer func() {
-		if server != nil {
-			_ = server.Close()
-		}
-	}()
-	in := bufio.NewReader(client)
-	for {
-		args, err := readCommand(in)
-		if err != nil {
-			return
-		}
-		var reply any
-		for range 500 {
-			if now := addr(); server == nil || now != at {
-				if server != nil {
-					_ = server.Close()
-				}
-				at = now
-				server, err = redis.Dial("tcp", at, redis.DialConnectTimeout(time.Second))
-			}
-			if err == nil {
-				reply, err = server.Do(args[0].(string), args[1:]...)
-			}
-			if err == nil || conn.IsReply(err) {
-				break
-			}
-			if server != nil {
-				_ = server.Close()
-				server = nil
-			}
-			time.Sleep(10 * time.Millisecond)
-		}
-		if conn.IsReply(err) {
-			reply = err
-		}
-		if _, err := io.WriteString(client, resp(reply)); err != nil {
-			return
-		}
-	}
-}
-
-func readCommand(in *bufio.Reader) ([]any, error) {
-	number := func() (int, error) {
-		line, err := in.ReadString('\n')
-		if err != nil {
-			return 0, err
-		}
-		return strconv.Atoi(strings.TrimSpace(line[1:]))
-	}
-	n, err := number()
-	if err != nil {
-		return nil, err
-	}
-	args := make([]any, n)
-	for i := range args {
-		length, err := number()
-		if err != nil {
-			return nil, err
-		}
-		text := make([]byte, length+2)
-		if _, err := io.ReadFull(in, text); err != nil {
-			return nil, err
-		}
-		args[i] = string(text[:length])
-	}
-	return args, nil
-}
-
-// resp writes a reply of redigo's as the server had sent it.
-func resp(reply any) string {
-	switch r := reply.(type) {
-	case nil:
-		return "$-1\r\n"
-	case int64:
-		return ":" + strconv.FormatInt(r, 10) + "\r\n"
-	case string:
-		return "+" + r + "\r\n"
-	case []byte:
-		return "$" + strconv.Itoa(len(r)) + "\r\n" + string(r) + "\r\n"
-	case error:
-		return "-" + r.Error() + "\r\n"
-	case []any:
-		text := "*" + strconv.Itoa(len(r)) + "\r\n"
-		for _, v := range r {
-			text += resp(v)
-		}
-		return text
-	}
-	return "-ERR unexpected reply\r\n"
-}
-
 // A client of another configuration must not have the next run believe that it is the
 // last one.
 func TestRealARefusedClientDoesNotHideARestart(t *testing.T) {
@@ -438,119 +309,4 @@ func TestRealQuarantineDoesNotKeepFromExtending(t *testing.T) {
 			require.NoError(t, r.Admit(t.Context(), names(c)...))
 		}
 	}
-}
-
-// The texts of a run are learnt by an EVAL that looks, so that one that comes to another
-// run has corrected the marker; and what a server has forgotten is not taught again.
-func TestRealATextOfAnEarlierRun(t *testing.T) {
-	c := testcluster.RunServers(t, 1)
-	n := c.Nodes[0]
-	r := newRealRedlock(t, nodesOf(c), WithQuarantine(longMaxTTL))
-	require.NoError(t, r.Admit(t.Context(), names(c)...))
-	l, err := r.TryLock(t.Context(), []string{"warm"}, time.Second)
-	require.NoError(t, err)
-	require.NoError(t, l.Unlock(t.Context()))
-	require.NotNil(t, NodesIn(r)[0].Speaks().(*quarantine.ConnDialect).Fast(LockScript))
-	conn := adminConn(t, n)
-	known := func(s *node.Script) bool {
-		found, failed := redis.Ints(conn.Do("SCRIPT", "EXISTS", s.Hash))
-		require.NoError(t, failed)
-		return found[0] == 1
-	}
-	require.True(t, known(NodesIn(r)[0].Speaks().(*quarantine.ConnDialect).Fast(LockScript)))
-	require.NoError(t, n.FlushScripts())
-	l, err = r.TryLock(t.Context(), []string{"x"}, time.Second)
-	require.NoError(t, err)
-	require.NoError(t, l.Unlock(t.Context()))
-	assert.False(t, known(NodesIn(r)[0].Speaks().(*quarantine.ConnDialect).Fast(LockScript)))
-	assert.True(t, known(GrantingScripts.Slow(LockScript)))
-
-	earlier := strings.Repeat("ab", 20)
-	nodes, maxTTL := "1", longMaxTTL.Milliseconds()
-	require.NoError(t, n.Set(MarkerKey, earlier+" votes "+nodes+" 2000 0", time.Hour))
-	stray := GrantingScripts.Fast(earlier, MarkerKey, nodes)[LockScript]
-	other := GrantingScripts.Fast(earlier, "p:"+MarkerKey, nodes)[LockScript]
-	require.NotEqual(t, stray.Hash, other.Hash, "or it would hide the restart from clients with another prefix")
-	ask := func(verb string, program any, look string) any {
-		reply, failed := conn.Do(verb, program, 3, "x", "stone", MarkerKey, "token", 1000, 1, look, nodes, maxTTL)
-		require.NoError(t, failed)
-		return reply
-	}
-	for _, look := range []string{"1", "0"} {
-		answer, ok := ask("EVAL", stray.Source, look).([]any)
-		require.True(t, ok)
-		assert.Equal(t, "Q", string(answer[0].([]byte)))
-	}
-	require.Empty(t, keys(t, n))
-	state, _, err := n.Get(MarkerKey)
-	require.NoError(t, err)
-	assert.NotContains(t, state, earlier)
-}
-
-// A node that hears of a larger maxTTL abstains at once, also if it has forgotten it since
-// the client with it connected; and each client has its way with the texts of the run.
-func TestRealALargerMaxTTLIsHeardOfInEveryRequest(t *testing.T) {
-	c := testcluster.RunServers(t, 1)
-	n := c.Nodes[0]
-	small := newRealRedlock(t, nodesOf(c), WithPolling(), WithQuarantine(longMaxTTL))
-	large := newRealRedlock(t, nodesOf(c), WithPolling(), WithQuarantine(time.Hour))
-	require.NoError(t, small.Admit(t.Context(), names(c)...))
-	try := func(r *Redlock) error {
-		l, err := r.TryLock(t.Context(), []string{"x"}, time.Second)
-		if err == nil {
-			err = l.Unlock(t.Context())
-		}
-		return err
-	}
-	for range 3 { // The first time, large connects.
-		require.NoError(t, try(large))
-		require.NotNil(t, NodesIn(large)[0].Speaks().(*quarantine.ConnDialect).Fast(LockScript))
-		require.Equal(t, time.Hour, markerOf(t, n).MaxTTL)
-		require.NoError(t, try(small))
-		require.NoError(t, small.Admit(t.Context(), names(c)...))
-		require.Equal(t, longMaxTTL, markerOf(t, n).MaxTTL)
-	}
-	require.NoError(t, n.Flush())
-	require.ErrorContains(t, try(small), "quarantined")
-	require.ErrorContains(t, try(large), "quarantined for another 1h0m")
-	require.ErrorContains(t, try(small), "quarantined for another 1h0m")
-	require.ErrorIs(t, small.Stats().Nodes[0].Abstains, ErrQuarantined)
-	report, err := small.Check(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, VerdictWarning, found(t, report, n.Name(), "quarantine").Verdict)
-	require.NoError(t, large.Admit(t.Context(), names(c)...))
-	require.NoError(t, try(small))
-	report, err = small.Check(t.Context())
-	require.NoError(t, err)
-	require.Contains(t, found(t, report, n.Name(), "quarantine").Text, "abstains for 1h0m0s after a restart")
-}
-
-// A server that refuses writes does not even cache a text that names a run.
-func TestRealARefusedLookLeavesNoText(t *testing.T) {
-	c := testcluster.RunServers(t, 1)
-	n := c.Nodes[0]
-	conn := adminConn(t, n)
-	text := GrantingScripts.Fast(strings.Repeat("ab", 20), "marker", "1")[LockScript]
-	known := func() int {
-		found, err := redis.Ints(conn.Do("SCRIPT", "EXISTS", text.Hash))
-		require.NoError(t, err)
-		return found[0]
-	}
-	for setting, values := range map[string][2]string{"maxmemory": {"1", "0"}, "min-replicas-to-write": {"1", "0"}} {
-		admin(t, n, "CONFIG", "SET", setting, values[0])
-		_, err := conn.Do("EVAL", text.Source, 1, "marker", "1", "1", shortMaxTTL.Milliseconds())
-		require.Error(t, err, setting)
-		assert.Zero(t, known(), setting)
-		admin(t, n, "CONFIG", "SET", setting, values[1])
-	}
-	_, err := conn.Do("REPLICAOF", "127.0.0.1", "1")
-	require.NoError(t, err)
-	_, err = conn.Do("EVAL", text.Source, 1, "marker", "1", "1", shortMaxTTL.Milliseconds())
-	require.ErrorContains(t, err, "READONLY")
-	assert.Zero(t, known())
-	_, err = conn.Do("REPLICAOF", "NO", "ONE")
-	require.NoError(t, err)
-	_, err = conn.Do("EVAL", text.Source, 1, "marker", "1", "1", shortMaxTTL.Milliseconds())
-	require.NoError(t, err)
-	assert.Equal(t, 1, known())
 }

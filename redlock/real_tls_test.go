@@ -100,3 +100,13 @@ func TestRealNodesBehindTLS(t *testing.T) {
 	require.ErrorIs(t, err, ErrNoQuorum)
 	require.ErrorContains(t, err, "certificate")
 }
+
+// TLS in front of a server, spoken to in plain text.
+func TestRealAPortThatWantsTLSIsNamed(t *testing.T) {
+	c := testcluster.RunServers(t, 1)
+	cert, _ := certificate(t)
+	r := newRealRedlock(t, []Node{NewNode(terminateTLS(t, c.Nodes[0], cert))})
+	_, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
+	require.ErrorIs(t, err, ErrNoQuorum)
+	require.Regexp(t, `the port speaks TLS|it may expect TLS`, err.Error())
+}

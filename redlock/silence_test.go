@@ -2,12 +2,17 @@ package redlock
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed6c881748/redlock/internal/conn"
+	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
@@ -75,18 +80,133 @@ func TestALongTimeoutIsWaitedFor(t *testing.T) {
 	})
 }
 
-// Otherwise a node that always answers last would never get a script back that
-// it has lost, and the lock would have no spare node.
-func TestANodeThatAnswersLastGetsItsScriptsBack(t *testing.T) {
+func TestAnIdleConnectionIsKeptAlive(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		warm(t, r)
+		var pings atomic.Int64
+		require.NoError(t, c.Nodes[0].OnCommand(func(cmd string, _ []string) {
+			if cmd == "PING" {
+				pings.Add(1)
+			}
+		}))
+		time.Sleep(10 * time.Minute)
+		assert.InDelta(t, 40, pings.Load(), 2)
+		assert.Equal(t, int64(1), r.Stats().Nodes[0].Connects)
+		// A black hole is noticed although nobody asks for anything.
+		c.Nodes[0].Proxy().BlackHole(true)
+		time.Sleep(time.Minute)
+		assert.False(t, r.Stats().Nodes[0].Up)
+		c.Nodes[0].Proxy().BlackHole(false)
+		time.Sleep(3 * time.Second)
+		assert.True(t, r.Stats().Nodes[0].Up)
+	})
+}
+
+func TestADeadConnectionIsFoundWithinAboutASecond(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		warm(t, r)
-		require.NoError(t, c.Nodes[2].Slow(time.Millisecond, time.Millisecond))
-		require.NoError(t, c.Nodes[2].FlushScripts())
+		c.Nodes[0].Proxy().BlackHole(true)
 		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
 		require.NoError(t, err)
-		time.Sleep(time.Second)
-		require.Equal(t, 3, holders(t, c, l))
+		c.Nodes[0].Proxy().BlackHole(false) // Only for connections made from now on.
+		time.Sleep(1300 * time.Millisecond)
+		require.True(t, r.Stats().Nodes[0].Up)
+		require.EqualValues(t, 2, r.Stats().Nodes[0].Connects)
+		require.NoError(t, l.Unlock(t.Context()))
+	})
+}
+
+// One that asks when the oldest request has been unanswered for the node timeout
+// would only time out, too.
+func TestASilentNodeIsNotAskedOnceTheNodeTimeoutIsOver(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		warm(t, r)
+		require.NoError(t, c.Nodes[0].Hang())
+		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+		require.NoError(t, err)
+		vote := func() error {
+			in, err := r.Inspect(t.Context(), "b")
+			require.NoError(t, err)
+			return in.Nodes[0].Err
+		}
+		time.Sleep(time.Millisecond)
+		require.ErrorIs(t, vote(), ErrNodeTimeout, "it was asked: it was not late yet")
+		require.ErrorIs(t, vote(), node.ErrSilent)
+		require.NoError(t, c.Nodes[0].Resume())
+		require.NoError(t, l.Unlock(t.Context()))
+	})
+}
+
+func TestABlackHoleOf60sHealsWithin3s(t *testing.T) {
+	pools := map[string]func(t *testing.T, c *testcluster.Cluster, n *testcluster.Node) Node{
+		"NewNode": func(_ *testing.T, c *testcluster.Cluster, n *testcluster.Node) Node {
+			return NewNode(n.Addr(), redis.DialContextFunc(c.DialContext))
+		},
+		"deaf pool": func(t *testing.T, _ *testcluster.Cluster, n *testcluster.Node) Node {
+			pool := deafPool(n)
+			t.Cleanup(func() { _ = pool.Close() })
+			return Node{Name: n.Name(), Pool: pool}
+		},
+	}
+	for name, node := range pools {
+		for _, connected := range []bool{true, false} {
+			t.Run(name, func(t *testing.T) {
+				// Several holes, as the waits between the attempts are random.
+				for range rounds(5, 1) {
+					inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+						var nodes []Node
+						for _, n := range c.Nodes {
+							nodes = append(nodes, node(t, c, n))
+						}
+						r, err := New(nodes)
+						require.NoError(t, err)
+						defer func() { _ = r.Close(context.Background()) }()
+						if connected {
+							warm(t, r)
+						}
+						c.Nodes[0].Proxy().BlackHole(true)
+						for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(time.Second) {
+							l, lockErr := r.TryLock(t.Context(), []string{"a"}, time.Minute)
+							require.NoError(t, lockErr)
+							require.NoError(t, l.Unlock(t.Context()))
+						}
+						c.Nodes[0].Proxy().BlackHole(false)
+						time.Sleep(3 * time.Second)
+						synctest.Wait()
+						l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
+						require.NoError(t, err)
+						synctest.Wait()
+						require.Equal(t, 3, holders(t, c, l), "%v", r.Stats().Nodes[0])
+						require.NoError(t, l.Unlock(t.Context()))
+						synctest.Wait()
+						requireNoKeys(t, c)
+					})
+				}
+			})
+		}
+	}
+}
+
+// A pool whose calls hang for good must not keep its node away for good.
+func TestANodeComesBackFromAHoleOfAnyLength(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		n := c.Nodes[0]
+		pool := deafPool(n)
+		defer func() { _ = pool.Close() }()
+		r, err := New([]Node{{n.Name(), pool}})
+		require.NoError(t, err)
+		defer func() { _ = r.Close(context.Background()) }()
+		warm(t, r)
+		n.Proxy().BlackHole(true)
+		time.Sleep(time.Hour)
+		require.Less(t, NodesIn(r)[0].Source.Stuck(), conn.MaxStuck+130, "one more every StuckPause")
+		n.Proxy().BlackHole(false)
+		time.Sleep(conn.StuckPause + 3*time.Second)
+		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+		require.NoError(t, err)
 		require.NoError(t, l.Unlock(t.Context()))
 	})
 }

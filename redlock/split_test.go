@@ -230,3 +230,23 @@ func TestResourcesOfSeveralHoldersAreNoSplitVote(t *testing.T) {
 		})
 	}
 }
+
+func TestNoWinnerOnASplitThatStaysEndsInTime(t *testing.T) {
+	for _, n := range []int{2, 4} {
+		inBubble(t, n, func(t *testing.T, c *testcluster.Cluster) {
+			r := newRedlock(t, c)
+			warm(t, r)
+			for _, node := range c.Nodes[:n/2] {
+				require.NoError(t, node.Set("a", "somebody who stays", time.Minute))
+			}
+			start := time.Now()
+			_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+			require.ErrorIs(t, err, ErrTaken)
+			assert.LessOrEqual(t, time.Since(start), 2*DefaultNodeTimeout)
+			time.Sleep(time.Second)
+			for _, node := range c.Nodes[n/2:] {
+				require.Empty(t, keys(t, node))
+			}
+		})
+	}
+}

@@ -2,8 +2,8 @@ package redlock
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
@@ -98,25 +99,72 @@ func TestLocksAndRedlocksPrintThemselves(t *testing.T) {
 	assert.Equal(t, plain(errZeroRedlock), new(Redlock).String())
 }
 
-func TestStatsMarshalToJSON(t *testing.T) {
-	s := Stats{Held: 3, Nodes: []NodeStats{{Node: "n1", Up: true, Abstains: ErrQuarantined}, {Node: "n2", Err: fmt.Errorf("not connected: %w", assert.AnError), PendingReleases: 2}}}
-	b, err := json.Marshal(s)
-	require.NoError(t, err)
-	var back struct {
-		Held  int
-		Nodes []struct {
-			Node, Err, Abstains string
-			Up                  bool
-			PendingReleases     int
-		}
+func TestErrorsSayWhatIsNeeded(t *testing.T) {
+	qe := &QuorumError{Op: OpLock, Resources: []string{"a"}, Need: 2, reason: ErrTaken, Votes: []Vote{
+		{Node: "n1"},
+		{Node: "n2", Err: ErrTaken, Holder: "abc", HolderTTL: time.Second},
+		{Node: "n3", Err: ErrNodeTimeout},
+	}}
+	assert.Equal(t, `redlock: lock ["a"]: taken (1 of 3 nodes said yes, 2 needed; n1: yes; n2: held by abc for 1s; n3: node timeout)`, qe.Error())
+	we := &waitError{op: OpLock, resources: []string{"a"}, cause: context.Canceled, last: qe}
+	require.ErrorIs(t, we, context.Canceled)
+	require.ErrorIs(t, we, ErrTaken)
+	assert.Contains(t, we.Error(), "context canceled; last attempt: taken (1 of 3")
+	require.ErrorIs(t, ErrExpired, ErrLost)
+	require.NotErrorIs(t, ErrLost, ErrExpired)
+	for _, e := range []error{ErrTaken, ErrNoQuorum, ErrLost, ErrClosed, ErrPending, ErrNodeTimeout} {
+		require.NotErrorIs(t, e, context.DeadlineExceeded)
+		assert.True(t, strings.HasPrefix(e.Error(), "redlock: "))
 	}
-	require.NoError(t, json.Unmarshal(b, &back))
-	assert.Equal(t, 3, back.Held)
-	assert.Equal(t, "n1", back.Nodes[0].Node)
-	assert.True(t, back.Nodes[0].Up)
-	assert.Empty(t, back.Nodes[0].Err)
-	assert.Equal(t, ErrQuarantined.Error(), back.Nodes[0].Abstains)
-	assert.Empty(t, back.Nodes[1].Abstains)
-	assert.Equal(t, "not connected: "+assert.AnError.Error(), back.Nodes[1].Err)
-	assert.Equal(t, 2, back.Nodes[1].PendingReleases)
+}
+
+func TestErrorsOfManyResourcesAreShort(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		require.NoError(t, c.Nodes[0].Stop())
+		var resources []string
+		for i := range 1000 {
+			resources = append(resources, fmt.Sprintf("r%03d", i))
+		}
+		_, err := r.TryLock(t.Context(), resources, ttl)
+		require.ErrorContains(t, err, `"r009"] and 990 more: no quorum`)
+		assert.Less(t, len(err.Error()), 400)
+	})
+}
+
+func TestRetryAfter(t *testing.T) {
+	held := func(d time.Duration) Vote { return Vote{Err: ErrTaken, Holder: "x", HolderTTL: d, stance: node.No} }
+	silence := Vote{Err: ErrNodeTimeout}
+	for name, k := range map[string]struct {
+		want  time.Duration
+		votes []Vote
+	}{
+		"one holder":                {3 * time.Second, []Vote{held(3 * time.Second), held(2 * time.Second), {Err: ErrPending, stance: node.Pending}, held(4 * time.Second), held(4 * time.Second)}},
+		"no expiry":                 {0, []Vote{held(-1), held(-1), held(-1), held(time.Second), held(time.Second)}},
+		"one without expiry":        {time.Second, []Vote{held(-1), held(time.Second), held(time.Second), held(time.Second), held(time.Second)}},
+		"nodes without an answer":   {0, []Vote{silence, silence, silence, held(time.Second), held(time.Second)}},
+		"quarantine":                {time.Minute, []Vote{silence, silence, held(time.Second), held(time.Second), {Err: ErrQuarantined, HolderTTL: time.Minute}}},
+		"nothing but pending votes": {0, []Vote{{stance: node.Pending}, {stance: node.Pending}, {stance: node.Pending}, silence, silence}},
+		"no votes":                  {0, nil},
+	} {
+		e := &QuorumError{Op: OpLock, Need: 3, Votes: k.votes, reason: ErrTaken}
+		assert.Equal(t, k.want, e.RetryAfter(), name)
+		e.Op = OpExtend
+		assert.Zero(t, e.RetryAfter(), name)
+	}
+	assert.Zero(t, (&QuorumError{}).RetryAfter())
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+		require.NoError(t, err)
+		synctest.Wait()
+		time.Sleep(4 * time.Second)
+		_, err = r.TryLock(t.Context(), []string{"a"}, ttl)
+		var qe *QuorumError
+		require.ErrorAs(t, err, &qe)
+		assert.Equal(t, ttl-4*time.Second, qe.RetryAfter())
+		time.Sleep(qe.RetryAfter())
+		_, err = r.TryLock(t.Context(), []string{"a"}, ttl)
+		require.NoError(t, err)
+	})
 }

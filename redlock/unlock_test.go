@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,133 +14,199 @@ import (
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
-func TestARepeatedUnlockIsNotTakenForALoss(t *testing.T) {
-	t.Run("the first release is still on its way", func(t *testing.T) {
-		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+// A lock that was not held any more when Unlock began has ended, whatever the nodes
+// answer: somebody else may have had it since.
+func TestUnlockOfALockThatHadEnded(t *testing.T) {
+	type nodes = func(t *testing.T, c *testcluster.Cluster)
+	each := func(f func(n *testcluster.Node) error) nodes {
+		return func(t *testing.T, c *testcluster.Cluster) {
+			t.Helper()
+			for _, n := range c.Nodes {
+				require.NoError(t, f(n))
+			}
+		}
+	}
+	for name, answer := range map[string]nodes{
+		"the keys are still there":       func(*testing.T, *testcluster.Cluster) {},
+		"the keys are gone":              each(func(n *testcluster.Node) error { return n.Del("a") }),
+		"somebody else has it":           each(func(n *testcluster.Node) error { return n.Set("a", "thief", time.Hour) }),
+		"a minority has it":              func(t *testing.T, c *testcluster.Cluster) { require.NoError(t, c.Nodes[0].Del("a")) },
+		"the nodes answer with an error": each(func(n *testcluster.Node) error { return n.SetError("BUSY x") }),
+		"no node answers":                each((*testcluster.Node).Hang),
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+				r := newRedlock(t, c, WithDriftFactor(0.5))
+				l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
+				require.NoError(t, err)
+				time.Sleep(time.Until(l.Until())) // Within the drift allowance: the keys live for another 30 s.
+				answer(t, c)
+				err = l.Unlock(t.Context())
+				require.ErrorIs(t, err, ErrExpired)
+				require.NotErrorIs(t, err, ErrNoQuorum)
+				assert.Zero(t, r.Stats().Unlocked)
+				assert.Equal(t, int64(1), r.Stats().Lost)
+				require.ErrorIs(t, l.Unlock(t.Context()), ErrExpired, "repeated")
+				for _, n := range c.Nodes {
+					require.NoError(t, n.SetError(""))
+					require.NoError(t, n.Resume())
+				}
+				time.Sleep(5 * time.Second)
+				assert.Zero(t, holders(t, c, l), "it is released all the same")
+			})
+		})
+	}
+	t.Run("an extension had found it lost", func(t *testing.T) {
+		inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
 			r := newRedlock(t, c)
-			l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
+			l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
 			require.NoError(t, err)
 			synctest.Wait()
-			for _, n := range c.Nodes {
-				require.NoError(t, n.Hang())
+			for _, n := range c.Nodes[:3] {
+				require.NoError(t, n.Del("a"))
 			}
-			require.ErrorIs(t, l.Unlock(t.Context()), ErrNoQuorum)
-			time.AfterFunc(20*time.Millisecond, func() {
-				for _, n := range c.Nodes {
-					assert.NoError(t, n.Resume())
-				}
-			})
-			require.NoError(t, l.Unlock(t.Context()))
-			synctest.Wait() // Unlock returns at the decision: the third node may answer later.
-			requireNoKeys(t, c)
-		})
-	})
-	t.Run("the first release was pending", func(t *testing.T) {
-		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-			r := newRedlock(t, c)
-			l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
-			require.NoError(t, err)
-			time.Sleep(2 * time.Second) // A connection that did not last is not made again at once.
-			for _, n := range c.Nodes {
-				require.NoError(t, n.Hang())
+			require.ErrorIs(t, l.Extend(t.Context(), ttl), ErrLost)
+			for _, n := range c.Nodes[:3] {
+				require.NoError(t, n.Set("a", l.Token(), ttl)) // As if the keys were back.
 			}
-			require.ErrorIs(t, l.Unlock(t.Context()), ErrNoQuorum)
-			for _, n := range c.Nodes {
-				n.Proxy().Kill()
-				require.NoError(t, n.Resume())
-				require.NoError(t, n.Slow(5*time.Millisecond, 5*time.Millisecond))
-			}
-			synctest.Wait() // They are connecting.
-			require.NoError(t, l.Unlock(t.Context()))
-		})
-	})
-	t.Run("the answers to the first release were lost", func(t *testing.T) {
-		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-			r := newRedlock(t, c)
-			l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
-			require.NoError(t, err)
-			time.Sleep(2 * time.Second)
-			for _, n := range c.Nodes {
-				n.Proxy().DropReplies(true)
-			}
-			require.ErrorIs(t, l.Unlock(t.Context()), ErrNoQuorum)
-			requireNoKeys(t, c)
-			for _, n := range c.Nodes {
-				n.Proxy().DropReplies(false)
-				n.Proxy().Reset()
-			}
-			synctest.Wait() // Or this one may be written before they notice.
-			require.NoError(t, l.Unlock(t.Context()))
+			err = l.Unlock(t.Context())
+			require.ErrorIs(t, err, ErrLost)
+			require.NotErrorIs(t, err, ErrExpired)
+			synctest.Wait()
+			assert.Zero(t, holders(t, c, l))
 		})
 	})
 }
 
-// What has gone wrong twice, a release without an answer, and its repetition without
-// one, is still no loss.
-func TestARepeatedUnlockAfterAnOwedReleaseWithoutAnswerIsNoLoss(t *testing.T) {
-	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
-		l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
-		require.NoError(t, err)
-		time.Sleep(2 * time.Second)
-		n := c.Nodes[0]
-		require.NoError(t, n.Stop())
-		require.ErrorIs(t, l.Unlock(t.Context()), ErrNoQuorum)
-		var once sync.Once
-		require.NoError(t, n.OnCommand(func(cmd string, _ []string) {
-			if cmd == "EVALSHA" { // The release that is owed: its answer will not arrive.
-				once.Do(func() { n.Proxy().DropReplies(true) })
-			}
-		}))
-		require.NoError(t, n.Restart(true))
-		time.Sleep(5 * time.Second)
-		requireNoKeys(t, c)
-		n.Proxy().DropReplies(false)
-		time.Sleep(5 * time.Second)
-		require.NoError(t, l.Unlock(t.Context()))
-	})
-}
-
-func TestARepeatedUnlockStillShowsALoss(t *testing.T) {
+// What ends a lock while its release is on its way is no loss: it was held until then.
+func TestUnlockThatBeginsInTimeMayEndLate(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
-		l, err := r.TryLock(t.Context(), []string{"a"}, 10*time.Second)
-		require.NoError(t, err)
-		time.Sleep(2 * time.Second)
-		for _, n := range c.Nodes {
-			require.NoError(t, n.Stop())
-			require.NoError(t, n.Set("a", "thief", time.Hour))
-		}
-		time.Sleep(time.Second)
-		require.ErrorIs(t, l.Unlock(t.Context()), ErrNoQuorum)
-		for _, n := range c.Nodes {
-			require.NoError(t, n.Restart(true))
-		}
-		time.Sleep(5 * time.Second) // The releases that were owed have found nothing of this lock's.
-		err = l.Unlock(t.Context())
-		require.ErrorIs(t, err, ErrLost)
-		require.NotErrorIs(t, err, ErrExpired)
-		for _, n := range c.Nodes {
-			require.Equal(t, "thief", keys(t, n)["a"].Value)
-		}
-	})
-}
-
-func TestARepeatedUnlockAfterUntilSaysExpired(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
-		l, err := r.TryLock(t.Context(), []string{"a"}, 3*time.Second)
+		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
 		require.NoError(t, err)
 		synctest.Wait()
 		for _, n := range c.Nodes {
-			require.NoError(t, n.SetError("BUSY x"))
+			require.NoError(t, n.Slow(10*time.Millisecond, 10*time.Millisecond))
 		}
-		require.ErrorIs(t, l.Unlock(t.Context()), ErrNoQuorum)
-		time.Sleep(10 * time.Second)
+		time.Sleep(time.Until(l.Until()) - time.Millisecond)
+		require.NoError(t, l.Unlock(t.Context()))
+		assert.Positive(t, time.Since(l.Until()))
+		require.NoError(t, l.Unlock(t.Context()), "repeated")
+	})
+}
+
+// Once Close has taken the connections away, the errors say that it was Close.
+func TestUnlockAndExtendAfterCloseSaySo(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+		require.NoError(t, err)
+		old, err := r.TryLock(t.Context(), []string{"b"}, time.Second)
+		require.NoError(t, err)
+		require.NoError(t, r.Close(t.Context()))
+		for _, err := range []error{l.Extend(t.Context(), ttl), l.Unlock(t.Context())} {
+			require.ErrorIs(t, err, ErrClosed)
+			require.ErrorIs(t, err, ErrNoQuorum)
+			var qe *QuorumError
+			require.ErrorAs(t, err, &qe)
+			require.NotErrorIs(t, qe, ErrClosed, "exactly one reason")
+		}
+		time.Sleep(2 * time.Second)
+		err = old.Unlock(t.Context())
+		require.ErrorIs(t, err, ErrClosed)
+		require.ErrorIs(t, err, ErrExpired)
+	})
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) { // A node that is down is not Close's doing.
+		r := newRedlock(t, c)
+		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+		require.NoError(t, err)
 		for _, n := range c.Nodes {
-			require.NoError(t, n.SetError(""))
+			require.NoError(t, n.Stop())
 		}
-		require.ErrorIs(t, l.Unlock(t.Context()), ErrExpired)
+		require.NotErrorIs(t, l.Unlock(t.Context()), ErrClosed)
+	})
+}
+
+func TestUnlockIgnoresACancelledContext(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		ctx, cancel := context.WithCancel(t.Context())
+		l, err := r.TryLock(ctx, []string{"a"}, ttl)
+		require.NoError(t, err)
+		cancel()
+		require.NoError(t, l.Unlock(ctx))
+		synctest.Wait()
+		requireNoKeys(t, c)
+	})
+}
+
+func TestUnlockTakesNoContextForGranted(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		var rec recorder
+		r := newRedlock(t, c, WithHook(rec.hook))
+		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+		require.NoError(t, err)
+		var none context.Context
+		require.NoError(t, l.Unlock(none))
+	})
+}
+
+func TestUnlockOfAStolenLock(t *testing.T) {
+	for stolen := range 6 {
+		for _, expired := range []bool{false, true} {
+			inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
+				r := newRedlock(t, c)
+				l, err := r.TryLock(t.Context(), []string{"a", "b"}, ttl)
+				require.NoError(t, err)
+				synctest.Wait()
+				if expired {
+					time.Sleep(time.Until(l.Until()))
+				}
+				for _, n := range c.Nodes[:stolen] {
+					require.NoError(t, n.Set("b", "thief", ttl))
+				}
+				err = l.Unlock(t.Context())
+				switch {
+				case expired:
+					require.ErrorIs(t, err, ErrExpired)
+				case stolen <= 2:
+					require.NoError(t, err)
+				default:
+					require.ErrorIs(t, err, ErrLost)
+					require.NotErrorIs(t, err, ErrExpired)
+				}
+				require.Equal(t, err, l.Unlock(t.Context()), "repeated")
+				synctest.Wait()
+				for _, n := range c.Nodes {
+					require.NotContains(t, keys(t, n), "a")
+				}
+				for _, n := range c.Nodes[:stolen] {
+					require.Equal(t, "thief", keys(t, n)["b"].Value)
+				}
+			})
+		}
+	}
+}
+
+func TestConcurrentUnlocksAreOneRelease(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		warm(t, r)
+		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+		require.NoError(t, err)
+		synctest.Wait()
+		var scripts atomic.Int64
+		for _, n := range c.Nodes {
+			require.NoError(t, n.Slow(time.Millisecond, time.Millisecond))
+			require.NoError(t, n.OnCommand(func(string, []string) { scripts.Add(1) }))
+		}
+		var wg sync.WaitGroup
+		for range 5 {
+			wg.Go(func() { assert.NoError(t, l.Unlock(context.Background())) })
+		}
+		wg.Wait()
+		synctest.Wait()
+		assert.Equal(t, int64(3), scripts.Load())
 	})
 }
 
@@ -160,80 +227,4 @@ func TestUnlocksAtTheSameTimeAreOne(t *testing.T) {
 		wg.Wait()
 		assert.LessOrEqual(t, time.Since(start), DefaultNodeTimeout)
 	})
-}
-
-func TestAnExtensionWithoutAnswersLengthensWhatIsCleanedUp(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
-		l, err := r.TryLock(t.Context(), []string{"a"}, time.Second)
-		require.NoError(t, err)
-		synctest.Wait()
-		require.NoError(t, c.Nodes[1].Hang())
-		require.NoError(t, c.Nodes[2].Hang())
-		require.ErrorIs(t, l.Extend(t.Context(), time.Hour), ErrNoQuorum)
-		require.NoError(t, c.Nodes[0].SetError("BUSY x"))
-		require.Error(t, l.Unlock(t.Context()))
-		time.Sleep(3 * time.Second)
-		for _, n := range c.Nodes {
-			require.NoError(t, n.Resume())
-			require.NoError(t, n.SetError(""))
-		}
-		time.Sleep(5 * time.Second)
-		requireNoKeys(t, c)
-	})
-}
-
-func TestARefusedReleaseIsRepeatedForAsLongAsTheKeyLives(t *testing.T) {
-	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
-		l, err := r.TryLock(t.Context(), []string{"a"}, 3900*time.Millisecond)
-		require.NoError(t, err)
-		require.NoError(t, c.Nodes[0].SetError("BUSY x"))
-		require.ErrorIs(t, l.Unlock(t.Context()), ErrNoQuorum)
-		time.Sleep(1600 * time.Millisecond)
-		require.NoError(t, c.Nodes[0].SetError(""))
-		time.Sleep(1500 * time.Millisecond)
-		requireNoKeys(t, c)
-	})
-}
-
-func TestARefusedReleaseIsGivenUpWhenTheKeyMustHaveExpired(t *testing.T) {
-	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
-		l, err := r.TryLock(t.Context(), []string{"a"}, time.Second)
-		require.NoError(t, err)
-		require.NoError(t, c.Nodes[0].SetError("BUSY x"))
-		require.ErrorIs(t, l.Unlock(t.Context()), ErrNoQuorum)
-		time.Sleep(3 * time.Second)
-		assert.Zero(t, r.Stats().Nodes[0].Backlog)
-	})
-}
-
-func TestCloseWaitsForARefusedReleaseToBeRepeated(t *testing.T) {
-	for name, refusing := range map[string]time.Duration{"accepted at once": 0, "accepted a bit later": DefaultNodeTimeout / 2} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-				r := newRedlock(t, c)
-				l, err := r.TryLock(t.Context(), []string{"a"}, time.Hour)
-				require.NoError(t, err)
-				synctest.Wait()
-				for _, n := range c.Nodes {
-					require.NoError(t, n.SetError("BUSY x"))
-				}
-				require.ErrorIs(t, l.Unlock(t.Context()), ErrNoQuorum)
-				time.AfterFunc(refusing, func() {
-					for _, n := range c.Nodes {
-						assert.NoError(t, n.SetError(""))
-					}
-				})
-				start := time.Now()
-				if refusing == 0 {
-					synctest.Wait()
-				}
-				require.NoError(t, r.Close(t.Context()))
-				assert.Less(t, time.Since(start), DefaultNodeTimeout)
-				requireNoKeys(t, c)
-			})
-		})
-	}
 }

@@ -17,13 +17,6 @@ import (
 	"github.com/seed6c881748/redlock/internal/tokens"
 )
 
-func kinds(events []Event) (kinds []EventKind) {
-	for _, e := range events {
-		kinds = append(kinds, e.Kind)
-	}
-	return kinds
-}
-
 func TestEachCallEndsWithAnEvent(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		var rec recorder
@@ -286,32 +279,6 @@ func TestTracesCanBeMadeFromTheHookAlone(t *testing.T) {
 		require.Equal(t, []EventKind{EventAcquired, EventHoldEnded, EventReleased, EventDone}, kinds(e))
 		require.ErrorIs(t, e[3].Err, ErrNoReturn)
 	})
-}
-
-func TestSlogHookTellsOfReleasesThatCameTooLate(t *testing.T) {
-	for name, late := range map[string]func(t *testing.T, c *testcluster.Cluster, l *Lock){
-		"expired": func(_ *testing.T, _ *testcluster.Cluster, l *Lock) { time.Sleep(time.Until(l.Until())) },
-		"stolen": func(t *testing.T, c *testcluster.Cluster, _ *Lock) {
-			for _, n := range c.Nodes {
-				require.NoError(t, n.Del("a"))
-			}
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-				var out bytes.Buffer
-				r := newRedlock(t, c, WithHook(SlogHook(slog.New(slog.NewTextHandler(&out, nil)))))
-				l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-				require.NoError(t, err)
-				synctest.Wait()
-				late(t, c, l)
-				require.ErrorIs(t, l.Unlock(t.Context()), ErrLost)
-				synctest.Wait()
-				assert.Equal(t, 1, strings.Count(out.String(), "\n"), out.String())
-				assert.Contains(t, out.String(), "level=WARN msg=\"redlock: a lock was not held to its release\"")
-			})
-		})
-	}
 }
 
 // A call that ends by a panic in a user's function ends with an event, too.

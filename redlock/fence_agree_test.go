@@ -30,3 +30,38 @@ func TestAGrantAfterTheAgreementIsLeftAlone(t *testing.T) {
 	assert.Zero(t, rd.pending)
 	require.NoError(t, r.Close(t.Context()))
 }
+
+func TestFenceOf(t *testing.T) {
+	for _, tc := range []struct {
+		fences         []int64
+		fence          int64
+		exact, granted int
+	}{
+		{nil, 0, 0, 0},
+		{[]int64{0, 0, 0}, 0, 0, 0},
+		{[]int64{7, 7, 7}, 7, 3, 3},
+		{[]int64{0, 7, 7}, 7, 2, 2},
+		{[]int64{8, 7, 8, 0, 1}, 8, 2, 4},
+		{[]int64{7, 9, 7}, 7, 2, 3}, // A quorum has said 7: it need not be the largest.
+		{[]int64{9, 7, 7, 8, 0}, 7, 2, 4},
+		{[]int64{maxFence, 1, 0}, maxFence, 1, 2},
+	} {
+		fence, exact, granted := fenceOf(tc.fences, 2)
+		assert.Equal(t, tc.fence, fence, tc.fences)
+		assert.Equal(t, tc.exact, exact, tc.fences)
+		assert.Equal(t, tc.granted, granted, tc.fences)
+	}
+	assert.True(t, counts(5, 0), "a grant")
+	assert.True(t, counts(5, 5))
+	assert.False(t, counts(6, 5), "another lock may have 6")
+	assert.False(t, counts(4, 5))
+}
+
+func TestTheFenceOfAQuorumThatAgrees(t *testing.T) {
+	rd := &round{r: &core{need: 2}, grants: newGrants(3)}
+	rd.grants.fences = []int64{5, 5, 9} // The last one came after the decision.
+	rd.grants.agree(2)
+	fence, granted := rd.fence()
+	assert.EqualValues(t, 5, fence)
+	assert.Equal(t, 3, granted)
+}

@@ -1,0 +1,199 @@
+package redlock
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+)
+
+func TestCloseOfAnUnusedRedlock(t *testing.T) {
+	r, err := New([]Node{NewNode("127.0.0.1:1")})
+	require.NoError(t, err)
+	require.NoError(t, r.Close(t.Context()))
+}
+
+func TestCloseEndsWaitsAndKeepsHeldLocks(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c, WithRetryCount(-1))
+		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+		require.NoError(t, err)
+		done := make(chan error)
+		go func() {
+			_, lockErr := r.Lock(context.Background(), []string{"a"}, ttl)
+			done <- lockErr
+		}()
+		time.Sleep(time.Second)
+		start := time.Now()
+		require.NoError(t, r.Close(t.Context()))
+		assert.Zero(t, time.Since(start))
+		err = <-done
+		require.ErrorIs(t, err, ErrClosed)
+		require.ErrorIs(t, err, ErrTaken)
+		assert.Equal(t, 3, holders(t, c, l), "a lock in use is not released")
+		require.NoError(t, l.Err())
+		_, err = r.Lock(t.Context(), []string{"b"}, ttl)
+		require.ErrorIs(t, err, ErrClosed)
+		err = l.Extend(t.Context(), ttl)
+		require.ErrorIs(t, err, ErrNoQuorum)
+		err = l.Unlock(t.Context())
+		require.ErrorIs(t, err, ErrNoQuorum)
+		for _, v := range votesOf(t, err) {
+			require.ErrorIs(t, v.Err, ErrClosed)
+		}
+		require.NoError(t, r.Close(t.Context()), "idempotent")
+	})
+}
+
+func TestCloseDrainsReleases(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		warm(t, r)
+		for _, n := range c.Nodes {
+			require.NoError(t, n.Slow(10*time.Millisecond, 20*time.Millisecond))
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
+		defer cancel()
+		_, err := r.TryLock(ctx, []string{"a"}, time.Minute)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.NoError(t, r.Close(t.Context()))
+		requireNoKeys(t, c)
+	})
+}
+
+func TestCloseDoesNotWaitForHungNodes(t *testing.T) {
+	for _, connected := range []bool{false, true} {
+		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+			r := newRedlock(t, c)
+			if connected {
+				warm(t, r)
+			}
+			for _, n := range c.Nodes {
+				require.NoError(t, n.Hang())
+			}
+			_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+			require.ErrorIs(t, err, ErrNoQuorum)
+			start := time.Now()
+			require.NoError(t, r.Close(t.Context()))
+			assert.LessOrEqual(t, time.Since(start), 2*DefaultNodeTimeout)
+		})
+	}
+}
+
+// Nodes that hang, and their subscriptions, too, cost Close the node timeout once.
+func TestCloseWaitsForWhatHangsOnlyOnce(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		holder, r := newRedlock(t, c), newRedlock(t, c)
+		l, err := holder.TryLock(t.Context(), []string{"a"}, ttl)
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err = r.Lock(ctx, []string{"a"}, ttl)
+		require.ErrorIs(t, err, ErrTaken)
+		synctest.Wait()
+		require.True(t, r.Stats().Nodes[0].Listens)
+		for _, n := range c.Nodes {
+			require.NoError(t, n.Hang())
+		}
+		_, err = r.TryLock(t.Context(), []string{"b"}, ttl)
+		require.ErrorIs(t, err, ErrNoQuorum)
+		start := time.Now()
+		require.NoError(t, r.Close(t.Context()))
+		assert.LessOrEqual(t, time.Since(start), DefaultNodeTimeout)
+		for _, n := range c.Nodes {
+			require.NoError(t, n.Resume())
+		}
+		require.NoError(t, l.Unlock(t.Context()))
+	})
+}
+
+func TestCloseReportsAContextThatEnded(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		warm(t, r)
+		require.NoError(t, c.Nodes[0].Hang())
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		require.ErrorIs(t, r.Close(ctx), context.DeadlineExceeded)
+		require.NoError(t, r.Close(t.Context()))
+	})
+}
+
+func TestCloseRightAfterABreakIsFast(t *testing.T) {
+	for range rounds(100, 10) {
+		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+			r, err := New(nodesOf(c))
+			require.NoError(t, err)
+			l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
+			require.NoError(t, err)
+			time.Sleep(2 * time.Second)
+			for _, n := range c.Nodes {
+				require.NoError(t, n.Slow(time.Millisecond, time.Millisecond))
+			}
+			go func() { _ = l.Unlock(context.Background()) }()
+			for _, n := range c.Nodes {
+				n.Proxy().Kill()
+			}
+			start := time.Now()
+			require.NoError(t, r.Close(context.Background()))
+			require.Less(t, time.Since(start), DefaultNodeTimeout)
+		})
+	}
+}
+
+// The last PING of a connection that broke before it was sent must not go out on
+// the next one, beside that one's own: each would wait for the other for ever.
+func TestCloseSaysByeOnce(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		var pings atomic.Int64
+		require.NoError(t, c.Nodes[0].OnCommand(func(cmd string, _ []string) {
+			if cmd == "PING" {
+				pings.Add(1)
+			}
+		}))
+		var mu sync.Mutex
+		var gate chan struct{}
+		pass := func() {
+			mu.Lock()
+			g := gate
+			mu.Unlock()
+			if g != nil {
+				<-g
+			}
+		}
+		pool := testcluster.WrapPool(c.Nodes[0].Pool(), func(conn redis.Conn) redis.Conn { return gatedConn{conn, pass} })
+		r, err := New([]Node{{Name: "n", Pool: pool}})
+		require.NoError(t, err)
+		l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
+		require.NoError(t, err)
+		time.Sleep(2 * time.Second)
+		require.NoError(t, c.Nodes[0].Slow(time.Millisecond, time.Millisecond))
+		shut := make(chan struct{})
+		mu.Lock()
+		gate = shut
+		mu.Unlock()
+		go func() { _ = l.Unlock(context.Background()) }()
+		synctest.Wait() // The writer hangs in Flush.
+		start := time.Now()
+		done := make(chan error)
+		go func() { done <- r.Close(context.Background()) }()
+		synctest.Wait() // The last PING is queued.
+		c.Nodes[0].Proxy().Reset()
+		mu.Lock()
+		gate = nil
+		mu.Unlock()
+		close(shut)
+		require.NoError(t, <-done)
+		assert.Less(t, time.Since(start), DefaultNodeTimeout)
+		assert.LessOrEqual(t, pings.Load(), int64(4))
+		requireNoKeys(t, c)
+	})
+}

@@ -1,0 +1,226 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+)
+
+func TestDo(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		do := func(fn func(ctx context.Context, l *Lock) error, opts ...Option) error {
+			return r.Do(t.Context(), []string{"a"}, time.Second, fn, opts...)
+		}
+		var inside *Lock
+		require.NoError(t, do(func(ctx context.Context, l *Lock) error {
+			inside = l
+			time.Sleep(time.Minute)
+			got, ok := FromContext(ctx)
+			assert.True(t, ok)
+			assert.Same(t, l, got)
+			assert.ErrorIs(t, r.Do(ctx, []string{"a"}, time.Second, nil), ErrNilFunc)
+			_, err := r.TryLock(ctx, []string{"a"}, time.Second)
+			assert.ErrorIs(t, err, ErrTaken)
+			return ctx.Err()
+		}))
+		require.ErrorIs(t, inside.Err(), ErrLost)
+		requireReleased(t, c)
+		require.Equal(t, assert.AnError, do(func(context.Context, *Lock) error { return assert.AnError }))
+		require.PanicsWithValue(t, "boom", func() { _ = do(func(context.Context, *Lock) error { panic("boom") }) })
+		requireReleased(t, c)
+		require.NoError(t, do(func(ctx context.Context, l *Lock) error { return l.Unlock(ctx) }))
+
+		// Lost in the middle, though fn did not notice.
+		err := do(func(ctx context.Context, _ *Lock) error {
+			for _, n := range c.Nodes {
+				require.NoError(t, n.Del("a"))
+			}
+			<-ctx.Done()
+			assert.Equal(t, ErrLost, context.Cause(ctx))
+			return nil
+		})
+		require.ErrorIs(t, err, ErrLost)
+		require.NotErrorIs(t, err, ErrExpired)
+		err = do(func(context.Context, *Lock) error { // Shown by the release only.
+			for _, n := range c.Nodes {
+				require.NoError(t, n.Del("a"))
+			}
+			return assert.AnError
+		})
+		require.ErrorIs(t, err, ErrLost)
+		require.ErrorIs(t, err, assert.AnError)
+		err = do(func(ctx context.Context, _ *Lock) error {
+			for _, n := range c.Nodes {
+				require.NoError(t, n.SetError("LOADING x"))
+			}
+			<-ctx.Done()
+			for _, n := range c.Nodes {
+				require.NoError(t, n.SetError(""))
+			}
+			return ctx.Err()
+		})
+		require.ErrorIs(t, err, ErrExpired)
+		require.ErrorIs(t, err, context.Canceled)
+
+		err = do(func(ctx context.Context, _ *Lock) error { <-ctx.Done(); return ctx.Err() }, WithMaxHold(3*time.Second))
+		require.ErrorIs(t, err, ErrMaxHold)
+		require.NoError(t, do(func(ctx context.Context, _ *Lock) error { <-ctx.Done(); return nil }, WithMaxHold(3*time.Second)))
+
+		require.NoError(t, c.Nodes[0].Set("a", "x", time.Hour))
+		require.NoError(t, c.Nodes[1].Set("a", "x", time.Hour))
+		err = do(func(context.Context, *Lock) error { t.Error("called without the lock"); return nil }, WithRetryCount(0))
+		require.ErrorIs(t, err, ErrTaken)
+	})
+}
+
+func TestDoValue(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		n, err := DoValue(t.Context(), r, []string{"a"}, time.Second, func(context.Context, *Lock) (int, error) { return 42, assert.AnError })
+		assert.Equal(t, 42, n)
+		require.ErrorIs(t, err, assert.AnError)
+	})
+}
+
+func TestDoAndClose(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		result := make(chan error, 1)
+		go func() {
+			result <- r.Do(context.Background(), []string{"a"}, time.Minute, func(ctx context.Context, _ *Lock) error {
+				<-ctx.Done()
+				time.Sleep(5 * time.Second)
+				return ctx.Err()
+			})
+		}()
+		synctest.Wait()
+		start := time.Now()
+		require.NoError(t, r.Close(t.Context()))
+		assert.Equal(t, 5*time.Second, time.Since(start))
+		err := <-result
+		require.ErrorIs(t, err, ErrClosed)
+		require.ErrorIs(t, err, context.Canceled)
+		requireReleased(t, c)
+		require.ErrorIs(t, r.Do(t.Context(), []string{"a"}, time.Minute, func(context.Context, *Lock) error { return nil }), ErrClosed)
+	})
+}
+
+func TestDoWithADoneContext(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		ctx, cancel := context.WithCancel(t.Context())
+		err := r.Do(ctx, []string{"a"}, time.Second, func(ctx context.Context, _ *Lock) error {
+			cancel()
+			<-ctx.Done()
+			return fmt.Errorf("stopped: %w", ctx.Err())
+		})
+		require.ErrorIs(t, err, context.Canceled)
+		require.NotErrorIs(t, err, ErrLost)
+		requireReleased(t, c)
+		err = r.Do(ctx, []string{"a"}, time.Second, func(context.Context, *Lock) error { return errors.New("called") })
+		require.ErrorIs(t, err, context.Canceled)
+	})
+}
+
+func TestFromContextOfNothing(t *testing.T) {
+	_, ok := FromContext(t.Context())
+	assert.False(t, ok)
+}
+
+func TestDoReleasesWhateverEndsItsFunction(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_ = r.Do(t.Context(), []string{"a"}, time.Minute, func(context.Context, *Lock) error { runtime.Goexit(); return nil })
+		}()
+		<-done
+		requireReleased(t, c)
+		func() {
+			defer func() { _ = recover() }()
+			_ = r.Do(t.Context(), []string{"a"}, time.Minute, func(context.Context, *Lock) error { panic("boom") })
+		}()
+		requireReleased(t, c)
+		assert.Zero(t, r.Stats().Kept)
+		require.NoError(t, r.Close(context.Background()))
+	})
+}
+
+func TestDoReportsMaxHoldBesideAnExpiry(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		err := r.Do(t.Context(), []string{"a"}, time.Second, func(ctx context.Context, _ *Lock) error {
+			<-ctx.Done()
+			time.Sleep(2 * time.Second)
+			return assert.AnError
+		}, WithMaxHold(3*time.Second))
+		require.ErrorIs(t, err, ErrExpired)
+		assert.ErrorIs(t, err, ErrMaxHold, "fn failed after WithMaxHold ended its context")
+	})
+}
+
+// An extension has just found the loss, and fn returns before anybody was told.
+func TestDoReportsALossThatNobodyHasHandledYet(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		err := r.Do(t.Context(), []string{"a"}, 10*time.Second, func(ctx context.Context, l *Lock) error {
+			MarkEnded(l, ErrLost)
+			for _, n := range c.Nodes {
+				require.NoError(t, n.Stop())
+			}
+			return nil
+		})
+		assert.ErrorIs(t, err, ErrLost)
+	})
+}
+
+func TestANestedDoReportsItsOwnLockOnly(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		var inner error
+		_ = r.Do(t.Context(), []string{"outer"}, time.Second, func(ctx context.Context, _ *Lock) error {
+			inner = r.Do(ctx, []string{"inner"}, time.Minute, func(ctx context.Context, l *Lock) error {
+				for _, n := range c.Nodes {
+					require.NoError(t, n.Del("outer"))
+				}
+				<-ctx.Done()
+				return l.Err() // nil: it is held
+			})
+			return nil
+		})
+		assert.NoError(t, inner, "the inner lock was never lost and fn succeeded")
+	})
+}
+
+func TestDoDoesNotReportWhatItsFunctionReleased(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		err := r.Do(t.Context(), []string{"a"}, 10*time.Second, func(ctx context.Context, l *Lock) error {
+			time.Sleep(time.Second)
+			for _, n := range c.Nodes {
+				require.NoError(t, n.Stop())
+			}
+			time.Sleep(time.Second)
+			require.NoError(t, l.Err())
+			require.ErrorIs(t, l.Unlock(ctx), ErrNoQuorum) // done with the lock, which was held
+			time.Sleep(2 * time.Minute)
+			for _, n := range c.Nodes {
+				require.NoError(t, n.Restart(true))
+			}
+			time.Sleep(5 * time.Second)
+			return nil
+		})
+		assert.NoError(t, err, "the lock was held until its release began")
+	})
+}

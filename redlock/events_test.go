@@ -1,0 +1,188 @@
+package redlock
+
+import (
+	"context"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+)
+
+type ctxKey struct{}
+
+func TestEventsTellWhatHappened(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		var rec recorder
+		var inCtx any
+		r := newRedlock(t, c, WithHook(func(ctx context.Context, e Event) {
+			inCtx = ctx.Value(ctxKey{})
+			assert.NoError(t, ctx.Err()) //nolint:testifylint // Not the test's goroutine.
+			rec.hook(ctx, e)
+		}))
+		warm(t, r)
+		rec.take()
+		require.NoError(t, c.Nodes[2].Slow(10*time.Millisecond, 10*time.Millisecond))
+		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), ctxKey{}, "v"))
+		l, err := r.TryLock(ctx, []string{"b", "a"}, ttl)
+		require.NoError(t, err)
+		cancel()
+		time.Sleep(time.Second)
+		events := rec.take()
+		require.Len(t, events, 2)
+		assert.Equal(t, "v", inCtx)
+		decided, settled := events[0], events[1]
+		assert.Equal(t, EventDecided, decided.Kind)
+		assert.Equal(t, EventSettled, settled.Kind)
+		for _, e := range events {
+			assert.Equal(t, OpLock, e.Op)
+			assert.Equal(t, []string{"a", "b"}, e.Resources)
+			assert.Equal(t, 1, e.Attempt)
+			assert.Equal(t, l.Until(), e.Until)
+			require.NoError(t, e.Err)
+			require.Len(t, e.Votes, 3)
+		}
+		assert.Equal(t, ErrPending, decided.Votes[2].Err)
+		require.NoError(t, settled.Votes[2].Err)
+		assert.Equal(t, 20*time.Millisecond, settled.Votes[2].Took)
+
+		_, err = r.TryLock(t.Context(), []string{"a"}, ttl)
+		require.ErrorIs(t, err, ErrTaken)
+		require.NoError(t, l.Extend(t.Context(), ttl))
+		time.Sleep(time.Second)
+		require.NoError(t, l.Unlock(t.Context()))
+		time.Sleep(time.Second)
+		events = rec.take()
+		require.Len(t, events, 6)
+		require.ErrorIs(t, events[0].Err, ErrTaken)
+		assert.Zero(t, events[0].Until)
+		for i, op := range []Op{OpLock, OpLock, OpExtend, OpExtend, OpUnlock, OpUnlock} {
+			assert.Contains(t, []Op{op, OpLock, OpExtend}, events[i].Op)
+		}
+
+		require.NoError(t, c.Nodes[1].Stop())
+		time.Sleep(10 * time.Second)
+		require.NoError(t, c.Nodes[1].Restart(true))
+		time.Sleep(10 * time.Second)
+		events = rec.take()
+		require.Len(t, events, 1, "one loss is one event")
+		assert.Equal(t, EventNodeDown, events[0].Kind)
+		assert.Equal(t, c.Nodes[1].Name(), events[0].Node)
+		require.Error(t, events[0].Err)
+	})
+}
+
+func TestTheEventOfAnExtensionThatCameTooLateSaysSo(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		var rec recorder
+		r := newRedlock(t, c, WithHook(rec.hook))
+		warm(t, r)
+		l, err := r.TryLock(t.Context(), []string{"a"}, time.Second)
+		require.NoError(t, err)
+		time.Sleep(time.Until(l.Until()) - 5*time.Millisecond)
+		rec.take()
+		for _, n := range c.Nodes {
+			require.NoError(t, n.Slow(4*time.Millisecond, 4*time.Millisecond))
+		}
+		require.ErrorIs(t, l.Extend(t.Context(), time.Minute), ErrExpired)
+		time.Sleep(20 * time.Millisecond)
+		events := rec.take()
+		require.Len(t, events, 2)
+		for _, e := range events {
+			assert.Equal(t, OpExtend, e.Op)
+			assert.Equal(t, ErrExpired, e.Err)
+		}
+	})
+}
+
+func TestTheEventOfAShortExtensionHasTheEndOfTheLock(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		var rec recorder
+		r := newRedlock(t, c, WithHook(rec.hook))
+		l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
+		require.NoError(t, err)
+		synctest.Wait()
+		rec.take()
+		require.NoError(t, l.Extend(t.Context(), time.Second))
+		synctest.Wait()
+		for _, e := range rec.take() {
+			assert.Equal(t, l.Until(), e.Until, e.Kind)
+		}
+	})
+}
+
+func TestASlowHookDropsEventsAndDelaysNothing(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		block := make(chan struct{})
+		r := newRedlock(t, c, WithHook(func(context.Context, Event) { <-block }))
+		start := time.Now()
+		for range rounds(2000, 700) {
+			l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+			require.NoError(t, err)
+			require.NoError(t, l.Unlock(t.Context()))
+		}
+		assert.Zero(t, time.Since(start))
+		assert.Positive(t, r.Stats().EventsDropped)
+		close(block)
+	})
+}
+
+func TestAHookMayUseTheRedlock(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		var r *Redlock
+		used := false
+		r = newRedlock(t, c, WithHook(func(ctx context.Context, e Event) {
+			if e.Kind == EventDecided && !used {
+				used = true
+				l, err := r.TryLock(ctx, []string{"from the hook"}, ttl)
+				assert.NoError(t, err)
+				assert.NoError(t, l.Unlock(ctx))
+			}
+		}))
+		warm(t, r)
+		assert.True(t, used)
+	})
+}
+
+func TestAHookMayEndItsGoroutine(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		var heard atomic.Int64
+		r, err := New(nodesOf(c), WithHook(func(context.Context, Event) {
+			heard.Add(1)
+			runtime.Goexit()
+		}))
+		require.NoError(t, err)
+		warm(t, r)
+		require.NoError(t, r.Close(t.Context()))
+		assert.Equal(t, int64(7), heard.Load())
+	})
+}
+
+func TestCloseDeliversTheEventsThatWait(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		events := 0
+		r := newRedlock(t, c, WithHook(func(context.Context, Event) {
+			time.Sleep(time.Second)
+			events++
+		}))
+		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+		require.NoError(t, err)
+		require.NoError(t, l.Unlock(t.Context()))
+		require.NoError(t, r.Close(t.Context()))
+		assert.Equal(t, 7, events) // up; decided and settled of the lock and the release; acquired, released
+		r2 := newRedlock(t, c, WithHook(func(context.Context, Event) { time.Sleep(time.Minute) }))
+		_, err = r2.TryLock(t.Context(), []string{"a"}, ttl)
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		start := time.Now()
+		require.ErrorIs(t, r2.Close(ctx), context.DeadlineExceeded)
+		assert.Equal(t, time.Second, time.Since(start))
+		time.Sleep(time.Hour) // Until the hook is through.
+	})
+}

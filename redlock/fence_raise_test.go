@@ -1,0 +1,266 @@
+package redlock
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+)
+
+func raiseMark() string { return RaiseScript.Hash.(string) }
+
+// takeAway deletes x, on any goroutine.
+func takeAway(t *testing.T, n *testcluster.Node) {
+	t.Helper()
+	if err := n.Del("x"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestDifferentCountersAreRaised(t *testing.T) {
+	for _, given := range [][]int64{{5, 0, 3}, {1, 2, 3}, {3, 3, 9}, {0, 0, 0}, {9, 2, 2}} {
+		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+			r := newRedlock(t, c, WithFencing())
+			base := ahead()
+			setCounters(t, c, "x", base+given[0], base+given[1], base+given[2])
+			l, err := r.TryLock(t.Context(), []string{"x"}, ttl)
+			require.NoError(t, err)
+			exact := 0
+			for _, counter := range countersOf(t, c, "x") {
+				if counter == l.Fence() {
+					exact++
+				}
+			}
+			assert.GreaterOrEqual(t, exact, 2)
+			second := l.Fence()
+			require.NoError(t, l.Unlock(t.Context()))
+			l, err = r.TryLock(t.Context(), []string{"x"}, ttl)
+			require.NoError(t, err)
+			assert.Greater(t, l.Fence(), second)
+		})
+	}
+}
+
+// A raise that finds another's key, or none, does not count, and the lock is not got.
+func TestARaiseNeedsTheToken(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c, WithFencing())
+		base := ahead()
+		setCounters(t, c, "x", base, base, base+10)
+		require.NoError(t, c.Nodes[0].Set("x", "another", time.Hour))
+		onScript(t, c.Nodes[1], raiseMark(), func() { takeAway(t, c.Nodes[1]) })
+		_, err := r.TryLock(t.Context(), []string{"x"}, ttl)
+		require.ErrorIs(t, err, ErrTaken)
+		var qe *QuorumError
+		require.ErrorAs(t, err, &qe)
+		assert.Equal(t, OpLock, qe.Op)
+		require.NoError(t, qe.Votes[2].Err)
+		synctest.Wait()
+		for _, n := range c.Nodes[1:] {
+			assert.Empty(t, keys(t, n))
+		}
+		assert.Equal(t, base+1, countersOf(t, c, "x")[1], "was not raised")
+		assert.EqualValues(t, 1, r.Stats().Raised)
+	})
+}
+
+// One node loses the key while it is asked to raise; another one has granted it late,
+// with the right counter or with one that has to be raised.
+func TestALateGrantStandsInForOneThatWasLost(t *testing.T) {
+	for _, third := range []int64{0, 10, 3, 20} {
+		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+			r := newRedlock(t, c, WithFencing())
+			base := ahead()
+			setCounters(t, c, "x", base, base+10, base+third)
+			var late atomic.Bool
+			onScript(t, c.Nodes[2], FencedLockScript.Hash.(string), func() {
+				late.Store(true)
+				time.Sleep(10 * time.Millisecond)
+			})
+			onScript(t, c.Nodes[0], raiseMark(), func() {
+				takeAway(t, c.Nodes[0])
+				time.Sleep(20 * time.Millisecond)
+			})
+			l, err := r.TryLock(t.Context(), []string{"x"}, ttl)
+			require.NoError(t, err)
+			assert.True(t, late.Load())
+			synctest.Wait()
+			got := countersOf(t, c, "x")
+			assert.Equal(t, []int64{l.Fence(), l.Fence()}, got[1:], third)
+			assert.GreaterOrEqual(t, l.Fence(), base+11)
+		})
+	}
+}
+
+// A raise waits for a silent node no longer than the node timeout, and a cancelled
+// context ends it at once; nothing is left then.
+func TestARaiseEnds(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c, WithFencing())
+		base := ahead()
+		setCounters(t, c, "x", base, base+10, base+20)
+		for _, n := range c.Nodes {
+			onScript(t, n, raiseMark(), func() { time.Sleep(300 * time.Millisecond) })
+		}
+		start := time.Now()
+		_, err := r.TryLock(t.Context(), []string{"x"}, ttl)
+		require.ErrorIs(t, err, ErrNoQuorum)
+		assert.Equal(t, DefaultNodeTimeout, time.Since(start))
+		time.Sleep(time.Second)
+		for _, n := range c.Nodes {
+			assert.Empty(t, keys(t, n))
+		}
+
+		setCounters(t, c, "x", base, base+20, base+10)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		start = time.Now()
+		_, err = r.TryLock(ctx, []string{"x"}, ttl)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.Equal(t, 10*time.Millisecond, time.Since(start))
+		time.Sleep(time.Second)
+		for _, n := range c.Nodes {
+			assert.Empty(t, keys(t, n))
+		}
+	})
+}
+
+// A quorum that has said the same is enough, whatever others say before the caller
+// has woken up.
+func TestAQuorumThatAgreesIsNotRaised(t *testing.T) {
+	for range 30 {
+		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+			r := newRedlock(t, c, WithFencing())
+			l, err := r.TryLock(t.Context(), []string{"warm"}, ttl)
+			require.NoError(t, err)
+			synctest.Wait()
+			require.NoError(t, l.Unlock(t.Context()))
+			synctest.Wait()
+			base := ahead()
+			setCounters(t, c, "x", base, base, base+10)
+			onScript(t, c.Nodes[2], FencedLockScript.Hash.(string), func() { time.Sleep(time.Millisecond) })
+			l, err = r.TryLock(t.Context(), []string{"x"}, ttl)
+			require.NoError(t, err)
+			assert.Equal(t, base+1, l.Fence())
+			assert.Zero(t, r.Stats().Raised)
+			time.Sleep(time.Second)
+		})
+	}
+}
+
+// A minority that hangs after its grant must not fail the raise: who comes late is asked
+// at once.
+func TestAHungMinorityDoesNotFailARaise(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c, WithFencing())
+		base := ahead()
+		setCounters(t, c, "x", base, base, base+10)
+		onScript(t, c.Nodes[0], FencedLockScript.Hash.(string), func() { time.Sleep(5 * time.Millisecond) })
+		onScript(t, c.Nodes[1], raiseMark(), func() { time.Sleep(10 * time.Second) })
+		start := time.Now()
+		l, err := r.TryLock(t.Context(), []string{"x"}, ttl)
+		require.NoError(t, err)
+		assert.Equal(t, base+11, l.Fence())
+		assert.Less(t, time.Since(start), 20*time.Millisecond)
+		time.Sleep(20 * time.Second)
+	})
+}
+
+// Events tell of the lock once: when it has its fence, or none comes of it.
+func TestEventsOfARaise(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+			var mu sync.Mutex
+			var decided []Event
+			r := newRedlock(t, c, WithFencing(), WithHook(func(_ context.Context, e Event) {
+				mu.Lock()
+				defer mu.Unlock()
+				if e.Op == OpLock && e.Kind == EventDecided {
+					decided = append(decided, e)
+				}
+			}))
+			base := ahead()
+			setCounters(t, c, "x", base, base+10, base+20)
+			for _, n := range c.Nodes {
+				onScript(t, n, raiseMark(), func() {
+					if lost {
+						takeAway(t, n)
+					}
+				})
+			}
+			_, err := r.TryLock(t.Context(), []string{"x"}, ttl)
+			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
+			require.NotEmpty(t, decided)
+			for _, e := range decided {
+				assert.Equal(t, lost, e.Err != nil)
+				assert.Equal(t, lost, e.Until.IsZero())
+			}
+			if lost {
+				require.Error(t, err)
+			} else {
+				require.NoError(t, err)
+				assert.Len(t, decided, 1)
+			}
+		})
+	}
+}
+
+// A split vote and raises that go on: a call still ends within three node timeouts, and
+// leaves nothing.
+func TestContestsWithRaisesEndInTime(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
+		for _, n := range c.Nodes {
+			require.NoError(t, n.Slow(0, 2*time.Millisecond))
+		}
+		for i := range int64(rounds(30, 8)) {
+			a, b := newRedlock(t, c, WithFencing()), newRedlock(t, c, WithFencing())
+			base := ahead()
+			setCounters(t, c, "x", base, base+i%7, base+2, base+i%3, base+4)
+			var all sync.WaitGroup
+			for _, r := range []*Redlock{a, b, a, b} {
+				all.Go(func() {
+					start := time.Now()
+					l, err := r.TryLock(t.Context(), []string{"x"}, ttl)
+					assert.LessOrEqual(t, time.Since(start), 3*DefaultNodeTimeout)
+					if err == nil {
+						_ = l.Unlock(t.Context())
+					}
+				})
+			}
+			all.Wait()
+			require.NoError(t, a.Close(t.Context()))
+			require.NoError(t, b.Close(t.Context()))
+			synctest.Wait()
+			requireNoKeys(t, c)
+		}
+	})
+}
+
+func TestCloseDuringARaiseLeavesNothing(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c, WithFencing(), WithMinHold(ttl))
+		base := ahead()
+		setCounters(t, c, "x", base, base+10, base+20)
+		for _, n := range c.Nodes {
+			onScript(t, n, raiseMark(), func() { time.Sleep(50 * time.Millisecond) })
+		}
+		done := make(chan error)
+		go func() {
+			_, err := r.TryLock(t.Context(), []string{"x"}, ttl)
+			done <- err
+		}()
+		time.Sleep(10 * time.Millisecond)
+		require.NoError(t, r.Close(t.Context()))
+		require.ErrorIs(t, <-done, ErrClosed)
+		requireNoKeys(t, c)
+	})
+}

@@ -1,0 +1,103 @@
+package redlock
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+)
+
+// A failed extension is repeated soon, not a third of the ttl later.
+func TestAFailedExtensionIsRepeatedSoon(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		l, ctx := kept(t, r, 10*time.Second)
+		time.Sleep(2500 * time.Millisecond)
+		for _, n := range c.Nodes {
+			require.NoError(t, n.SetError("LOADING x"))
+		}
+		time.Sleep(6 * time.Second)
+		for _, n := range c.Nodes {
+			require.NoError(t, n.SetError(""))
+		}
+		time.Sleep(time.Minute)
+		require.NoError(t, ctx.Err())
+		require.NoError(t, l.Unlock(t.Context()))
+	})
+}
+
+// Extensions that are refused at once are tried again soon, not when the next one
+// would have been due.
+func TestAFailedExtensionWaitsNoWholePace(t *testing.T) {
+	const ttl = 3 * time.Second
+	validity := Validity(ttl, DefaultDriftFactor)
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		warm(t, r)
+		start := time.Now()
+		l, ctx := kept(t, r, ttl)
+		for _, n := range c.Nodes {
+			require.NoError(t, n.SetError("BUSY a script runs"))
+		}
+		time.Sleep(validity / 2)
+		failed := r.Stats().NoQuorum
+		assert.GreaterOrEqual(t, failed, int64(3), "a sixth of the validity has room for three")
+		for _, n := range c.Nodes {
+			require.NoError(t, n.SetError(""))
+		}
+		time.Sleep(validity/20 + time.Millisecond)
+		require.EqualValues(t, 1, r.Stats().Extended)
+		time.Sleep(time.Until(start.Add(validity + time.Millisecond)))
+		require.NoError(t, ctx.Err())
+		require.NoError(t, l.Unlock(t.Context()))
+	})
+}
+
+// The first extension of a hold meets nodes that hang for a while. It gives up early
+// enough for others, and those come soon after another: the lock is not lost.
+func TestAHoldHasTimeForFurtherExtensions(t *testing.T) {
+	const ttl = 600 * time.Millisecond
+	validity := Validity(ttl, DefaultDriftFactor)
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c, WithNodeTimeout(10*time.Second))
+		warm(t, r)
+		start := time.Now()
+		l, ctx := kept(t, r, ttl)
+		for _, n := range c.Nodes {
+			require.NoError(t, n.Hang())
+		}
+		time.Sleep(validity * 7 / 10) // From a third on, an extension waits for a third.
+		for _, n := range c.Nodes {
+			require.NoError(t, n.Resume())
+		}
+		time.Sleep(time.Until(start.Add(validity + time.Millisecond)))
+		require.NoError(t, ctx.Err())
+		require.EqualValues(t, 1, r.Stats().NoQuorum, "the extension that waited for a third")
+		require.NoError(t, l.Unlock(t.Context()))
+	})
+}
+
+// A jump that leaves a part of the validity brings the next extension forward;
+// slewing does not.
+func TestAJumpOfTheWallClockBringsTheExtensionForward(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		l, ctx := kept(t, r, 30*time.Second)
+		time.Sleep(4 * time.Second) // The next extension is due after 8.9 s at the earliest.
+		extended := r.Stats().Extended
+		for range 40 { // 500 ppm, and more.
+			WallOffset(r).Add(int64(2 * time.Millisecond))
+			time.Sleep(100 * time.Millisecond)
+		}
+		assert.Equal(t, extended, r.Stats().Extended)
+		WallOffset(r).Add(int64(15 * time.Second))
+		time.Sleep(100 * time.Millisecond)
+		assert.Equal(t, extended+1, r.Stats().Extended)
+		time.Sleep(time.Minute)
+		require.NoError(t, ctx.Err())
+		require.NoError(t, l.Unlock(t.Context()))
+	})
+}

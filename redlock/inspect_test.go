@@ -1,0 +1,67 @@
+package redlock
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/internal/tokens"
+)
+
+func TestInspectShowsWhoHoldsAResource(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c, WithPrefix("p:"))
+		in, err := r.Inspect(t.Context(), "a")
+		require.NoError(t, err)
+		assert.False(t, in.Held)
+		assert.Len(t, in.Nodes, 5)
+		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+		require.NoError(t, err)
+		synctest.Wait()
+		time.Sleep(time.Second)
+		require.NoError(t, c.Nodes[0].Stop())
+		require.NoError(t, c.Nodes[1].Del("p:a"))
+		time.Sleep(10 * time.Millisecond)
+		in, err = r.Inspect(t.Context(), "a")
+		require.NoError(t, err)
+		assert.Equal(t, 3, in.Need)
+		assert.True(t, in.Held)
+		assert.Equal(t, tokens.Digest(l.Token()), in.Holder)
+		assert.True(t, strings.HasPrefix(l.Token(), strings.TrimSuffix(in.Token, "…")))
+		assert.Len(t, strings.TrimSuffix(in.Token, "…"), 8)
+		assert.InDelta(t, ttl-time.Second, in.TTL, float64(20*time.Millisecond))
+		require.Error(t, in.Nodes[0].Err)
+		assert.Empty(t, in.Nodes[1].Holder)
+		require.NoError(t, c.Nodes[2].Set("p:a", "x", 0))
+		require.NoError(t, c.Nodes[3].Hang())
+		start := time.Now()
+		in, err = r.Inspect(t.Context(), "a")
+		require.NoError(t, err)
+		assert.Equal(t, DefaultNodeTimeout, time.Since(start))
+		assert.False(t, in.Held)
+		assert.Equal(t, "x", in.Nodes[2].Token)
+		assert.Negative(t, in.Nodes[2].TTL)
+		require.ErrorIs(t, in.Nodes[3].Err, ErrNodeTimeout)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		_, err = r.Inspect(ctx, "a")
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+	})
+}
+
+func TestNodeInspectionsReadWell(t *testing.T) {
+	for want, n := range map[string]NodeInspection{
+		"n: free":                       {Node: "n"},
+		"n: held by abc for 1s":         {Node: "n", Holder: "abc", TTL: time.Second},
+		"n: held by abc without expiry": {Node: "n", Holder: "abc", TTL: -1},
+		"n: node timeout":               {Node: "n", Err: ErrNodeTimeout},
+	} {
+		assert.Equal(t, want, n.String())
+	}
+}

@@ -1,0 +1,67 @@
+package redlock
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+)
+
+func TestMaxHold(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		start := time.Now()
+		l, ctx := kept(t, r, 10*time.Second, WithMaxHold(25*time.Second))
+		<-ctx.Done()
+		assert.Equal(t, 25*time.Second, time.Since(start))
+		requireEnded(t, ctx, ErrMaxHold)
+		require.NoError(t, l.Err(), "time to bring the work to an end")
+		requireEnded(t, l.KeepAlive(t.Context()), ErrMaxHold)
+		require.NoError(t, l.Unlock(t.Context()))
+
+		l, ctx = kept(t, r, 10*time.Second, WithMaxHold(time.Second)) // Shorter than the ttl.
+		<-ctx.Done()
+		requireEnded(t, ctx, ErrMaxHold)
+		assert.Equal(t, 1, r.Stats().Kept, "Close waits for its release")
+		time.Sleep(10 * time.Second)
+		require.ErrorIs(t, l.Err(), ErrExpired)
+		assert.Zero(t, r.Stats().Kept)
+	})
+}
+
+func TestKeepAliveAfterMaxHoldIsDone(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		l, err := r.TryLock(t.Context(), []string{"a"}, 10*time.Second, WithMaxHold(time.Second))
+		require.NoError(t, err)
+		time.Sleep(5 * time.Second)
+		until := l.Until()
+		ctx := l.KeepAlive(t.Context())
+		require.ErrorIs(t, context.Cause(ctx), ErrMaxHold, "done from the start")
+		synctest.Wait()
+		assert.Equal(t, until, l.Until(), "extended after max hold")
+	})
+}
+
+func TestMaxHoldMovesUntilNoMore(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c, WithNodeTimeout(time.Second))
+		l, ctx := kept(t, r, 10*time.Second, WithMaxHold(3500*time.Millisecond))
+		for _, n := range c.Nodes {
+			require.NoError(t, n.Slow(400*time.Millisecond, 400*time.Millisecond))
+		}
+		<-ctx.Done()
+		until := l.Until()
+		time.Sleep(2 * time.Second)
+		assert.Equal(t, until, l.Until(), "not extended any more after ErrMaxHold")
+		for _, n := range c.Nodes {
+			require.NoError(t, n.Slow(0, 0))
+		}
+		_ = l.Unlock(t.Context())
+	})
+}

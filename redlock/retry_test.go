@@ -1,0 +1,67 @@
+package redlock
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/node"
+)
+
+// A delay is never negative and never longer than all that options may set, and its jitter is
+// at most the delay.
+func TestBackoffDelays(t *testing.T) {
+	exponential := func(attempt int) time.Duration { return 100 * time.Millisecond << (attempt - 1) }
+	o := defaultOptions()
+	require.EqualError(t, o.apply([]Option{WithRetryBackoff(nil)}), "redlock: WithRetryBackoff: nil function")
+	for want, d := range map[time.Duration]time.Duration{0: -time.Hour, maxWait: 1000 * time.Hour} {
+		o = defaultOptions()
+		require.NoError(t, o.apply([]Option{WithRetryBackoff(func(int) time.Duration { return d }), WithRetryJitter(0)}))
+		assert.Equal(t, want, o.delay(1))
+	}
+	o = defaultOptions()
+	require.NoError(t, o.apply([]Option{WithRetryBackoff(exponential)}))
+	for range 100 {
+		assert.InDelta(t, 100*time.Millisecond, o.delay(1), float64(100*time.Millisecond))
+		assert.InDelta(t, 800*time.Millisecond, o.delay(4), float64(100*time.Millisecond))
+	}
+}
+
+func TestRetryDelayIsUniformAroundTheDelay(t *testing.T) {
+	low, high := time.Hour, time.Duration(0)
+	for range 10000 {
+		d := retryDelay(200*time.Millisecond, 100*time.Millisecond)
+		low, high = min(low, d), max(high, d)
+	}
+	assert.GreaterOrEqual(t, low, 100*time.Millisecond)
+	assert.LessOrEqual(t, high, 300*time.Millisecond)
+	assert.Less(t, low, 110*time.Millisecond)
+	assert.Greater(t, high, 290*time.Millisecond)
+	assert.Equal(t, time.Second, retryDelay(time.Second, 0))
+	assert.Zero(t, retryDelay(0, 0))
+}
+
+func TestFreeIn(t *testing.T) {
+	const never = time.Duration(-1)
+	taken := func(d time.Duration) Vote { return Vote{stance: node.No, Err: ErrTaken, HolderTTL: d} }
+	for _, c := range []struct {
+		votes []Vote
+		want  time.Duration
+	}{
+		{[]Vote{taken(3), taken(1), taken(2)}, 2},
+		{[]Vote{taken(3), taken(1), {stance: node.Yes}}, 1},
+		{[]Vote{taken(3), {stance: node.Pending}, {stance: node.Pending}}, 0},
+		{[]Vote{taken(3), {stance: node.Silent}, taken(1)}, 3},
+		{[]Vote{taken(3), {stance: node.Silent}, {stance: node.Silent}}, never},
+		{[]Vote{taken(never), taken(never), taken(1)}, never},
+		{[]Vote{taken(0), taken(0), taken(1)}, 0},
+	} {
+		left, ok := freeIn(c.votes, 2)
+		assert.Equal(t, c.want != never, ok)
+		if ok {
+			assert.Equal(t, c.want, left)
+		}
+	}
+}

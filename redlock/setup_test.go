@@ -1,0 +1,78 @@
+package redlock
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+)
+
+// scenario is how long a scenario runs, in real or in fake time, or a step of it takes;
+// see rounds.
+func scenario(usual, short time.Duration) time.Duration {
+	if testing.Short() {
+		return short
+	}
+	return usual
+}
+
+// connects returns how often the nodes have been connected to.
+func connects(r *Redlock) (n int64) {
+	for _, s := range r.Stats().Nodes {
+		n += s.Connects
+	}
+	return n
+}
+
+// allUp reports whether all nodes are connected.
+func allUp(r *Redlock) bool {
+	for _, s := range r.Stats().Nodes {
+		if !s.Up {
+			return false
+		}
+	}
+	return true
+}
+
+// voteOf returns a node's vote in a failed round.
+func voteOf(t *testing.T, err error, node string) Vote {
+	t.Helper()
+	for _, v := range votesOf(t, err) {
+		if v.Node == node {
+			return v
+		}
+	}
+	require.Failf(t, "no vote", "of %s in %v", node, err)
+	return Vote{}
+}
+
+// names returns the names of all nodes.
+func names(c *testcluster.Cluster) []string {
+	all := make([]string, len(c.Nodes))
+	for i, n := range c.Nodes {
+		all[i] = n.Name()
+	}
+	return all
+}
+
+// requireReleased checks that no node has a lock, once all that is on its way has
+// arrived.
+func requireReleased(t *testing.T, c *testcluster.Cluster) {
+	t.Helper()
+	synctest.Wait()
+	requireNoKeys(t, c)
+}
+
+// onScript has fn called before a node runs a script whose arguments include mark.
+func onScript(t *testing.T, n *testcluster.Node, mark string, fn func()) {
+	t.Helper()
+	require.NoError(t, n.OnCommand(func(cmd string, args []string) {
+		if strings.HasPrefix(cmd, "EVAL") && strings.Contains(strings.Join(args, " "), mark) {
+			fn()
+		}
+	}))
+}

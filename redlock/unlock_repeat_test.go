@@ -1,0 +1,244 @@
+package redlock
+
+import (
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+)
+
+func TestARepeatedUnlockIsNotTakenForALoss(t *testing.T) {
+	t.Run("the first release is still on its way", func(t *testing.T) {
+		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+			r := newRedlock(t, c)
+			l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
+			require.NoError(t, err)
+			synctest.Wait()
+			for _, n := range c.Nodes {
+				require.NoError(t, n.Hang())
+			}
+			require.ErrorIs(t, l.Unlock(t.Context()), ErrNoQuorum)
+			time.AfterFunc(20*time.Millisecond, func() {
+				for _, n := range c.Nodes {
+					assert.NoError(t, n.Resume())
+				}
+			})
+			require.NoError(t, l.Unlock(t.Context()))
+			synctest.Wait() // Unlock returns at the decision: the third node may answer later.
+			requireNoKeys(t, c)
+		})
+	})
+	t.Run("the first release was pending", func(t *testing.T) {
+		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+			r := newRedlock(t, c)
+			l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
+			require.NoError(t, err)
+			time.Sleep(2 * time.Second) // A connection that did not last is not made again at once.
+			for _, n := range c.Nodes {
+				require.NoError(t, n.Hang())
+			}
+			require.ErrorIs(t, l.Unlock(t.Context()), ErrNoQuorum)
+			for _, n := range c.Nodes {
+				n.Proxy().Kill()
+				require.NoError(t, n.Resume())
+				require.NoError(t, n.Slow(5*time.Millisecond, 5*time.Millisecond))
+			}
+			synctest.Wait() // They are connecting.
+			require.NoError(t, l.Unlock(t.Context()))
+		})
+	})
+	t.Run("the answers to the first release were lost", func(t *testing.T) {
+		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+			r := newRedlock(t, c)
+			l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
+			require.NoError(t, err)
+			time.Sleep(2 * time.Second)
+			for _, n := range c.Nodes {
+				n.Proxy().DropReplies(true)
+			}
+			require.ErrorIs(t, l.Unlock(t.Context()), ErrNoQuorum)
+			requireNoKeys(t, c)
+			for _, n := range c.Nodes {
+				n.Proxy().DropReplies(false)
+				n.Proxy().Reset()
+			}
+			synctest.Wait() // Or this one may be written before they notice.
+			require.NoError(t, l.Unlock(t.Context()))
+		})
+	})
+}
+
+// What has gone wrong twice, a release without an answer, and its repetition without
+// one, is still no loss.
+func TestARepeatedUnlockAfterAnOwedReleaseWithoutAnswerIsNoLoss(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
+		require.NoError(t, err)
+		time.Sleep(2 * time.Second)
+		n := c.Nodes[0]
+		require.NoError(t, n.Stop())
+		require.ErrorIs(t, l.Unlock(t.Context()), ErrNoQuorum)
+		var once sync.Once
+		require.NoError(t, n.OnCommand(func(cmd string, _ []string) {
+			if cmd == "EVALSHA" { // The release that is owed: its answer will not arrive.
+				once.Do(func() { n.Proxy().DropReplies(true) })
+			}
+		}))
+		require.NoError(t, n.Restart(true))
+		time.Sleep(5 * time.Second)
+		requireNoKeys(t, c)
+		n.Proxy().DropReplies(false)
+		time.Sleep(5 * time.Second)
+		require.NoError(t, l.Unlock(t.Context()))
+	})
+}
+
+func TestARepeatedUnlockStillShowsALoss(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		l, err := r.TryLock(t.Context(), []string{"a"}, 10*time.Second)
+		require.NoError(t, err)
+		time.Sleep(2 * time.Second)
+		for _, n := range c.Nodes {
+			require.NoError(t, n.Stop())
+			require.NoError(t, n.Set("a", "thief", time.Hour))
+		}
+		time.Sleep(time.Second)
+		require.ErrorIs(t, l.Unlock(t.Context()), ErrNoQuorum)
+		for _, n := range c.Nodes {
+			require.NoError(t, n.Restart(true))
+		}
+		time.Sleep(5 * time.Second) // The releases that were owed have found nothing of this lock's.
+		err = l.Unlock(t.Context())
+		require.ErrorIs(t, err, ErrLost)
+		require.NotErrorIs(t, err, ErrExpired)
+		for _, n := range c.Nodes {
+			require.Equal(t, "thief", keys(t, n)["a"].Value)
+		}
+	})
+}
+
+func TestARepeatedUnlockAfterUntilSaysExpired(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		l, err := r.TryLock(t.Context(), []string{"a"}, 3*time.Second)
+		require.NoError(t, err)
+		synctest.Wait()
+		for _, n := range c.Nodes {
+			require.NoError(t, n.SetError("BUSY x"))
+		}
+		require.ErrorIs(t, l.Unlock(t.Context()), ErrNoQuorum)
+		time.Sleep(10 * time.Second)
+		for _, n := range c.Nodes {
+			require.NoError(t, n.SetError(""))
+		}
+		require.ErrorIs(t, l.Unlock(t.Context()), ErrExpired)
+	})
+}
+
+func TestARefusedReleaseIsRepeatedForAsLongAsTheKeyLives(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		l, err := r.TryLock(t.Context(), []string{"a"}, 3900*time.Millisecond)
+		require.NoError(t, err)
+		require.NoError(t, c.Nodes[0].SetError("BUSY x"))
+		require.ErrorIs(t, l.Unlock(t.Context()), ErrNoQuorum)
+		time.Sleep(1600 * time.Millisecond)
+		require.NoError(t, c.Nodes[0].SetError(""))
+		time.Sleep(1500 * time.Millisecond)
+		requireNoKeys(t, c)
+	})
+}
+
+func TestARefusedReleaseIsGivenUpWhenTheKeyMustHaveExpired(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		l, err := r.TryLock(t.Context(), []string{"a"}, time.Second)
+		require.NoError(t, err)
+		require.NoError(t, c.Nodes[0].SetError("BUSY x"))
+		require.ErrorIs(t, l.Unlock(t.Context()), ErrNoQuorum)
+		time.Sleep(3 * time.Second)
+		assert.Zero(t, r.Stats().Nodes[0].Backlog)
+	})
+}
+
+func TestCloseWaitsForARefusedReleaseToBeRepeated(t *testing.T) {
+	for name, refusing := range map[string]time.Duration{"accepted at once": 0, "accepted a bit later": DefaultNodeTimeout / 2} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+				r := newRedlock(t, c)
+				l, err := r.TryLock(t.Context(), []string{"a"}, time.Hour)
+				require.NoError(t, err)
+				synctest.Wait()
+				for _, n := range c.Nodes {
+					require.NoError(t, n.SetError("BUSY x"))
+				}
+				require.ErrorIs(t, l.Unlock(t.Context()), ErrNoQuorum)
+				time.AfterFunc(refusing, func() {
+					for _, n := range c.Nodes {
+						assert.NoError(t, n.SetError(""))
+					}
+				})
+				start := time.Now()
+				if refusing == 0 {
+					synctest.Wait()
+				}
+				require.NoError(t, r.Close(t.Context()))
+				assert.Less(t, time.Since(start), DefaultNodeTimeout)
+				requireNoKeys(t, c)
+			})
+		})
+	}
+}
+
+func TestUnlockWithoutQuorumMayBeRepeated(t *testing.T) {
+	for name, back := range map[string]time.Duration{"soon": 50 * time.Millisecond, "after a reconnect": 5 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
+				r := newRedlock(t, c)
+				l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
+				require.NoError(t, err)
+				synctest.Wait()
+				for _, n := range c.Nodes[:3] {
+					require.NoError(t, n.Hang())
+				}
+				require.ErrorIs(t, l.Unlock(t.Context()), ErrNoQuorum)
+				require.ErrorIs(t, l.Err(), ErrLost)
+				time.Sleep(back)
+				for _, n := range c.Nodes[:3] {
+					require.NoError(t, n.Resume())
+				}
+				time.Sleep(3 * time.Second)
+				requireNoKeys(t, c) // Told in the background.
+				require.NoError(t, l.Unlock(t.Context()))
+			})
+		})
+	}
+}
+
+func TestAReleaseThatIsAnsweredWithAnErrorIsSentAgain(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
+		require.NoError(t, err)
+		synctest.Wait()
+		for _, n := range c.Nodes {
+			require.NoError(t, n.SetError("BUSY Redis is busy running a script."))
+		}
+		err = l.Unlock(t.Context())
+		require.ErrorIs(t, err, ErrNoQuorum)
+		assert.Contains(t, err.Error(), "BUSY")
+		for _, n := range c.Nodes {
+			require.NoError(t, n.SetError(""))
+		}
+		time.Sleep(2 * time.Second)
+		requireNoKeys(t, c)
+		require.NoError(t, l.Unlock(t.Context()))
+	})
+}

@@ -1,0 +1,277 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/conn"
+	"github.com/seed6c881748/redlock/internal/node"
+	"github.com/seed6c881748/redlock/internal/testcluster"
+)
+
+func TestPollingOpensNoSubscription(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		nodes, taps := tapped(c)
+		r, err := New(nodes)
+		require.NoError(t, err)
+		defer func() { _ = r.Close(context.Background()) }()
+		held, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, time.Hour)
+		require.NoError(t, err)
+		w := startLock(t, r, t.Context(), []string{"x"}, WithPolling(), WithRetryJitter(0), WithRetryDelay(time.Second))
+		require.NoError(t, held.Unlock(t.Context()))
+		released := time.Now()
+		require.NoError(t, w.got(t).Unlock(t.Context()))
+		assert.Greater(t, w.at.Sub(released), 900*time.Millisecond)
+		for _, tp := range taps {
+			_, ever := tp.Open()
+			assert.Zero(t, ever)
+		}
+		time.Sleep(time.Millisecond)
+		for _, n := range c.Nodes {
+			all, err := n.Keys()
+			require.NoError(t, err)
+			assert.Empty(t, all, "no line either")
+		}
+	})
+}
+
+// The connections on which releases are heard are there while somebody waits, and
+// for a while after.
+func TestSubscriptionsEndWhenNobodyWaits(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		nodes, taps := tapped(c)
+		r, err := New(nodes)
+		require.NoError(t, err)
+		open := func() (now, ever int) {
+			synctest.Wait()
+			for _, tp := range taps {
+				n, e := tp.Open()
+				now, ever = now+n, ever+e
+			}
+			return now, ever
+		}
+		l, err := r.Lock(t.Context(), []string{"free"}, ttl)
+		require.NoError(t, err)
+		require.NoError(t, l.Unlock(t.Context()))
+		now, ever := open()
+		assert.Zero(t, now+ever, "nobody had to wait")
+		for i := range 3 {
+			held, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, time.Hour)
+			require.NoError(t, err)
+			w := startLock(t, r, t.Context(), []string{"x"}, slowly()...)
+			for range 5 { // Also by firewalls that forget silent connections.
+				time.Sleep(conn.IdlePing)
+			}
+			now, ever = open()
+			assert.Equal(t, 3, now)
+			assert.Equal(t, 3*(i+1), ever)
+			require.NoError(t, held.Unlock(t.Context()))
+			require.NoError(t, w.got(t).Unlock(t.Context()))
+			time.Sleep(node.ListenFor - time.Second)
+			now, _ = open()
+			assert.Equal(t, 3, now)
+			time.Sleep(2 * time.Second)
+			now, _ = open()
+			assert.Zero(t, now)
+			assert.False(t, r.Stats().Nodes[0].Listens)
+		}
+		require.NoError(t, r.Close(t.Context()))
+	})
+}
+
+func TestABrokenSubscriptionComesBack(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		nodes, taps := tapped(c)
+		r, err := New(nodes)
+		require.NoError(t, err)
+		defer func() { _ = r.Close(context.Background()) }()
+		for range 5 {
+			held, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, time.Hour)
+			require.NoError(t, err)
+			w := startLock(t, r, t.Context(), []string{"x"}, slowly()...)
+			for _, tp := range taps {
+				tp.Cut()
+			}
+			time.Sleep(2 * node.MaxRelisten)
+			released := time.Now()
+			require.NoError(t, held.Unlock(t.Context()))
+			require.NoError(t, w.got(t).Unlock(t.Context()))
+			assert.LessOrEqual(t, w.at.Sub(released), 10*time.Millisecond)
+		}
+	})
+}
+
+// A pool that has only one connection to give leaves none to listen on.
+func TestAPoolWithOneConnectionPolls(t *testing.T) {
+	for _, wait := range []bool{false, true} {
+		t.Run(fmt.Sprintf("wait=%v", wait), func(t *testing.T) {
+			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+				var mu sync.Mutex
+				said := map[string]int{}
+				nodes := make([]Node, len(c.Nodes))
+				for i, n := range c.Nodes {
+					nodes[i] = Node{Name: n.Name(), Pool: &redis.Pool{
+						MaxActive: 1, Wait: wait, MaxIdle: 1,
+						DialContext: func(ctx context.Context) (redis.Conn, error) { return n.Conn(ctx) },
+					}}
+				}
+				r, err := New(nodes, WithHook(func(_ context.Context, e Event) {
+					mu.Lock()
+					defer mu.Unlock()
+					if e.Kind == EventPolling {
+						said[e.Node]++
+						assert.Error(t, e.Err)
+					}
+				}))
+				require.NoError(t, err)
+				for i := range rounds(5, 2) {
+					held, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, time.Hour)
+					require.NoError(t, err)
+					w := startLock(t, r, t.Context(), []string{"x"}, WithRetryCount(-1))
+					time.Sleep(20 * time.Second)
+					if i%2 == 1 { // The node's own connection must not find the pool empty.
+						for _, n := range c.Nodes {
+							n.Proxy().Kill()
+						}
+						time.Sleep(3 * time.Second)
+						assert.True(t, allUp(r))
+					}
+					released := time.Now()
+					require.NoError(t, held.Unlock(t.Context()))
+					require.NoError(t, w.got(t).Unlock(t.Context()))
+					assert.LessOrEqual(t, w.at.Sub(released), 400*time.Millisecond)
+				}
+				require.NoError(t, r.Close(t.Context()))
+				mu.Lock()
+				defer mu.Unlock()
+				assert.Len(t, said, 3)
+				for node, n := range said {
+					assert.Equal(t, 1, n, node)
+				}
+			})
+		})
+	}
+}
+
+// Nobody waits for a subscription.
+func TestAPoolThatBlocksForASecondConnectionHoldsNobodyUp(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		nodes := make([]Node, len(c.Nodes))
+		for i, n := range c.Nodes {
+			nodes[i] = Node{Name: n.Name(), Pool: &redis.Pool{
+				MaxActive: 1, Wait: true, MaxIdle: 1,
+				DialContext: func(ctx context.Context) (redis.Conn, error) { return n.Conn(ctx) },
+			}}
+		}
+		r, err := New(nodes, WithNodeTimeout(5*time.Second))
+		require.NoError(t, err)
+		defer func() { _ = r.Close(context.Background()) }()
+		held, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, time.Hour)
+		require.NoError(t, err)
+		start := time.Now()
+		_, err = r.Lock(t.Context(), []string{"x"}, ttl, WithRetryCount(3), WithRetryDelay(20*time.Millisecond), WithRetryJitter(0))
+		require.ErrorIs(t, err, ErrTaken)
+		assert.Less(t, time.Since(start), 200*time.Millisecond, "3 retries after 20 ms each")
+		time.Sleep(time.Minute)
+		w := startLock(t, r, t.Context(), []string{"x"}, WithRetryCount(-1), WithRetryDelay(20*time.Millisecond))
+		released := time.Now()
+		require.NoError(t, held.Unlock(t.Context()))
+		require.NoError(t, w.got(t).Unlock(t.Context()))
+		assert.LessOrEqual(t, w.at.Sub(released), 60*time.Millisecond)
+	})
+}
+
+// Without a connection to listen on, a waiter knows from its first refusal when the holder's
+// keys end.
+func TestAHolderThatDiesIsNoticedWithoutASubscription(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		nodes := make([]Node, len(c.Nodes))
+		for i, n := range c.Nodes {
+			nodes[i] = Node{Name: n.Name(), Pool: &redis.Pool{
+				MaxActive: 1, MaxIdle: 1,
+				DialContext: func(ctx context.Context) (redis.Conn, error) { return n.Conn(ctx) },
+			}}
+		}
+		r, err := New(nodes)
+		require.NoError(t, err)
+		defer func() { _ = r.Close(context.Background()) }()
+		died := time.Now()
+		_, err = newRedlock(t, c).TryLock(t.Context(), []string{"x"}, time.Second)
+		require.NoError(t, err)
+		l, err := r.Lock(t.Context(), []string{"x"}, ttl, slowly()...)
+		require.NoError(t, err)
+		assert.InDelta(t, 1, time.Since(died).Seconds(), 0.01)
+		require.NoError(t, l.Unlock(t.Context()))
+	})
+}
+
+// A node that hangs while it is subscribed to is down, and reported as that only.
+func TestANodeThatIsDownIsNotSaidToBePolled(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		var mu sync.Mutex
+		var events []string
+		r := newRedlock(t, c, WithHook(func(_ context.Context, e Event) {
+			mu.Lock()
+			defer mu.Unlock()
+			if e.Kind == EventPolling || e.Kind == EventNodeDown {
+				events = append(events, fmt.Sprint(e.Kind, " ", e.Node, " ", e.Err))
+			}
+		}))
+		held, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, time.Hour)
+		require.NoError(t, err)
+		defer func() { _ = held.Unlock(context.Background()) }()
+		_, err = r.TryLock(t.Context(), []string{"x"}, ttl)
+		require.ErrorIs(t, err, ErrTaken)
+		time.Sleep(time.Second)
+		require.NoError(t, c.Nodes[0].Hang())
+		ctx, cancel := context.WithCancel(t.Context())
+		w := startLock(t, r, ctx, []string{"x"}, WithRetryCount(-1))
+		time.Sleep(20 * time.Second)
+		mu.Lock()
+		for _, e := range events {
+			assert.NotContains(t, e, "polling", events)
+		}
+		mu.Unlock()
+		require.NoError(t, c.Nodes[0].Resume())
+		cancel()
+		<-w.done
+	})
+}
+
+// Close does not wait for a pool that hangs, even if it is called twice.
+func TestCloseWhileASubscriptionIsBorrowed(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		nodes := nodesOf(c)
+		quit := make(chan struct{})
+		for i := range nodes {
+			nodes[i].Pool = &secondPool{Pool: nodes[i].Pool, fail: func() error { <-quit; return errors.New("quit") }}
+		}
+		r, err := New(nodes)
+		require.NoError(t, err)
+		_, err = newRedlock(t, c).TryLock(t.Context(), []string{"x"}, time.Hour)
+		require.NoError(t, err)
+		done := make(chan struct{})
+		go func() {
+			_, err := r.Lock(t.Context(), []string{"x"}, ttl, WithRetryCount(-1))
+			assert.ErrorIs(t, err, ErrClosed)
+			close(done)
+		}()
+		time.Sleep(time.Duration(rand.N(150)) * time.Millisecond)
+		start := time.Now()
+		go func() { _ = r.Close(context.Background()) }()
+		require.NoError(t, r.Close(context.Background()))
+		assert.Less(t, time.Since(start), 300*time.Millisecond)
+		<-done
+		close(quit)
+	})
+}

@@ -1,0 +1,237 @@
+package redlock
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+)
+
+func TestAReleaseWakesAWaiterOfAnotherProcess(t *testing.T) {
+	for _, n := range []int{1, 2, 3, 5} {
+		inBubble(t, n, func(t *testing.T, c *testcluster.Cluster) {
+			a := newRedlock(t, c, WithPrefix("p:"))
+			b := newRedlock(t, c, WithPrefix("p:"))
+			held, err := a.TryLock(t.Context(), []string{"x", "y"}, ttl)
+			require.NoError(t, err)
+			w := startLock(t, b, t.Context(), []string{"y"}, slowly()...)
+			released := time.Now()
+			require.NoError(t, held.Unlock(t.Context()))
+			l := w.got(t)
+			assert.LessOrEqual(t, w.at.Sub(released), time.Millisecond)
+			assert.Equal(t, 2, l.Attempts())
+			assert.Equal(t, int64(1), b.Stats().Woken)
+			assert.True(t, b.Stats().Nodes[0].Listens)
+			require.NoError(t, l.Unlock(t.Context()))
+		})
+	}
+}
+
+func TestLostMessagesCostARetryDelay(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		nodes, taps := tapped(c)
+		r, err := New(nodes)
+		require.NoError(t, err)
+		defer func() { _ = r.Close(context.Background()) }()
+		for _, tp := range taps {
+			tp.SetMute(true)
+		}
+		for range 20 {
+			held, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, time.Hour)
+			require.NoError(t, err)
+			w := startLock(t, r, t.Context(), []string{"x"})
+			time.Sleep(300 * time.Millisecond)
+			released := time.Now()
+			require.NoError(t, held.Unlock(t.Context()))
+			require.NoError(t, w.got(t).Unlock(t.Context()))
+			assert.LessOrEqual(t, w.at.Sub(released), DefaultRetryDelay+DefaultRetryJitter)
+		}
+	})
+}
+
+func TestWhenTheHolderDiesTheKeysExpiryWakesTheWaiters(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
+		for i := 0; i < 20; i += rounds(1, 4) {
+			life := 100*time.Millisecond + time.Duration(i)*77*time.Millisecond
+			died := time.Now()
+			_, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, life)
+			require.NoError(t, err)
+			w := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
+			require.NoError(t, w.got(t).Unlock(t.Context()))
+			late := w.at.Sub(died.Add(life))
+			assert.Positive(t, late)
+			assert.Less(t, late, 10*time.Millisecond)
+		}
+	})
+}
+
+func TestAMinHoldEndsForWaitersWhenItIsOver(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		start := time.Now()
+		held, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, time.Hour, WithMinHold(5*time.Second))
+		require.NoError(t, err)
+		w := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
+		require.NoError(t, held.Unlock(t.Context()))
+		require.NoError(t, w.got(t).Unlock(t.Context()))
+		assert.InDelta(t, 5, w.at.Sub(start).Seconds(), 0.02)
+	})
+}
+
+// A release that the servers have refused, and that is sent again, wakes waiters, too.
+func TestARepeatedReleaseWakesWaiters(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		held, err := r.TryLock(t.Context(), []string{"x"}, time.Hour)
+		require.NoError(t, err)
+		w := startLock(t, r, t.Context(), []string{"x"}, slowly()...)
+		other := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
+		for _, n := range c.Nodes {
+			require.NoError(t, n.SetError("BUSY running a script"))
+		}
+		require.ErrorIs(t, held.Unlock(t.Context()), ErrNoQuorum)
+		for _, n := range c.Nodes {
+			require.NoError(t, n.SetError(""))
+		}
+		free := time.Now()
+		l := w.got(t)
+		assert.Less(t, w.at.Sub(free), 2*time.Second, "the lock is free, two processes wait")
+		require.NoError(t, l.Unlock(t.Context()))
+		require.NoError(t, other.got(t).Unlock(t.Context()))
+	})
+}
+
+// After SCRIPT FLUSH the release is sent again, behind the request that it was to make room for.
+func TestAHandOverAfterAScriptFlush(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		a := newRedlock(t, c)
+		x, err := a.TryLock(t.Context(), []string{"x"}, time.Hour)
+		require.NoError(t, err)
+		w := startLock(t, a, t.Context(), []string{"x"}, slowly()...)
+		for _, n := range c.Nodes {
+			conn, err := n.Conn(t.Context())
+			require.NoError(t, err)
+			_, err = conn.Do("SCRIPT", "FLUSH")
+			require.NoError(t, err)
+			_, err = conn.Do("SCRIPT", "LOAD", QueueScript.Source)
+			require.NoError(t, err)
+			_ = conn.Close()
+			require.NoError(t, n.Slow(time.Millisecond, time.Millisecond))
+		}
+		time.Sleep(5 * time.Second)
+		released := time.Now()
+		require.NoError(t, x.Unlock(t.Context()))
+		w.got(t)
+		assert.Less(t, w.at.Sub(released), time.Second)
+	})
+}
+
+// The attempt that a release has set off fails before the nodes have answered.
+func TestAHandOverWhoseAttemptTimesOut(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		a := newRedlock(t, c, WithNodeTimeout(time.Second))
+		x, err := a.TryLock(t.Context(), []string{"x"}, time.Hour)
+		require.NoError(t, err)
+		w := startLock(t, a, t.Context(), []string{"x"}, append(slowly(), WithNodeTimeout(10*time.Millisecond))...)
+		time.Sleep(5 * time.Second)
+		for _, n := range c.Nodes { // A pause of all nodes, of 30 ms
+			require.NoError(t, n.Hang())
+		}
+		time.AfterFunc(30*time.Millisecond, func() {
+			for _, n := range c.Nodes {
+				_ = n.Resume()
+			}
+		})
+		released := time.Now()
+		require.NoError(t, x.Unlock(t.Context()))
+		w.got(t)
+		assert.Less(t, w.at.Sub(released), time.Second)
+	})
+}
+
+// The entry of a session that has ended must not keep the release from the waiters of this process.
+func TestADeadSessionInLineDoesNotStopAHandOver(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		nodes := nodesOf(c)
+		for i := range nodes {
+			nodes[i].Pool = &secondPool{Pool: nodes[i].Pool, fail: func() error { return assert.AnError }}
+		}
+		r, err := New(nodes)
+		require.NoError(t, err)
+		defer func() { _ = r.Close(context.Background()) }()
+		for _, dead := range []bool{false, true} {
+			held, err := r.TryLock(t.Context(), []string{"x"}, time.Hour)
+			require.NoError(t, err)
+			if dead {
+				ctx, cancel := context.WithCancel(t.Context())
+				d, err := New(nodesOf(c))
+				require.NoError(t, err)
+				w := startLock(t, d, ctx, []string{"x"}, slowly()...)
+				cancel()
+				<-w.done
+				require.NoError(t, d.Close(t.Context()))
+			}
+			w := startLock(t, r, t.Context(), []string{"x"}, slowly()...)
+			released := time.Now()
+			require.NoError(t, held.Unlock(t.Context()))
+			l := w.got(t)
+			assert.Less(t, w.at.Sub(released), time.Second, "dead: %v", dead)
+			require.NoError(t, l.Unlock(t.Context()))
+		}
+	})
+}
+
+func TestMessagesOfOthersAreIgnored(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c, WithPrefix("p:"))
+		held, err := newRedlock(t, c, WithPrefix("p:")).TryLock(t.Context(), []string{"x"}, time.Hour)
+		require.NoError(t, err)
+		w := startLock(t, r, t.Context(), []string{"x"}, slowly()...)
+		channel := ChannelOf(r)
+		for _, n := range c.Nodes {
+			conn, err := n.Conn(t.Context())
+			require.NoError(t, err)
+			for _, payload := range []string{"", "short", "123456789012", "123456789012q", "123456789012p:nobody waits for it", "123456789012p:x"} {
+				_, err := conn.Do("PUBLISH", channel, payload)
+				require.NoError(t, err)
+			}
+			require.NoError(t, conn.Close())
+		}
+		time.Sleep(time.Second)
+		require.NoError(t, held.Unlock(t.Context()))
+		require.NoError(t, w.got(t).Unlock(t.Context()))
+	})
+}
+
+// A holder that keeps a short lock refutes every guess when it ends.
+func TestAKeptShortLockIsNotAskedAfterAllTheTime(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		h, r := newRedlock(t, c), newRedlock(t, c)
+		held, err := h.TryLock(t.Context(), []string{"x"}, 100*time.Millisecond)
+		require.NoError(t, err)
+		held.KeepAlive(t.Context())
+		ctx, cancel := context.WithCancel(t.Context())
+		w := startLock(t, r, ctx, []string{"x"}, WithRetryCount(-1), WithRetryDelay(10*time.Second), WithRetryJitter(0))
+		var mu sync.Mutex
+		asked := 0
+		sha := QueueScript.Hash.(string)
+		require.NoError(t, c.Nodes[0].OnCommand(func(_ string, args []string) {
+			mu.Lock()
+			defer mu.Unlock()
+			if len(args) > 0 && args[0] == sha {
+				asked++
+			}
+		}))
+		time.Sleep(10 * time.Second)
+		mu.Lock()
+		assert.Less(t, asked, 20, "in one retry delay of 10 s")
+		mu.Unlock()
+		cancel()
+		<-w.done
+		require.NoError(t, held.Unlock(t.Context()))
+	})
+}
