@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"context"
@@ -13,14 +13,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 // fillAdmission takes all places of the admission that are free, and returns how many.
-func fillAdmission(t *testing.T, r *Redlock) int {
+func fillAdmission(t *testing.T, r *redlock.Redlock) int {
 	t.Helper()
-	busy, _, limit := Admission(r).Stats()
+	busy, _, limit := redlock.Admission(r).Stats()
 	for range limit - busy {
-		_, err := Admission(r).Enter(t.Context(), time.Minute)
+		_, err := redlock.Admission(r).Enter(t.Context(), time.Minute)
 		require.NoError(t, err)
 	}
 	return limit - busy
@@ -30,34 +31,34 @@ func fillAdmission(t *testing.T, r *Redlock) int {
 // counts from when it asked: waiting uses up no validity.
 func TestWaitingForAdmissionTakesNoneOfTheLock(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c, WithNodeTimeout(250*time.Millisecond))
+		r := newRedlock(t, c, redlock.WithNodeTimeout(250*time.Millisecond))
 		warm(t, r)
 		fillAdmission(t, r)
-		time.AfterFunc(150*time.Millisecond, Admission(r).GiveBack)
+		time.AfterFunc(150*time.Millisecond, redlock.Admission(r).GiveBack)
 		start := time.Now()
 		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
 		require.NoError(t, err)
 		require.Equal(t, 150*time.Millisecond, time.Since(start))
-		require.Equal(t, start.Add(150*time.Millisecond+Validity(ttl, DefaultDriftFactor)), l.Until())
+		require.Equal(t, start.Add(150*time.Millisecond+redlock.Validity(ttl, redlock.DefaultDriftFactor)), l.Until())
 
 		fillAdmission(t, r) // The place is free again.
 		for _, n := range c.Nodes {
 			n.Proxy().BlackHole(true)
 		}
-		time.AfterFunc(150*time.Millisecond, Admission(r).GiveBack)
+		time.AfterFunc(150*time.Millisecond, redlock.Admission(r).GiveBack)
 		start = time.Now()
 		_, err = r.TryLock(t.Context(), []string{"b"}, ttl)
-		require.ErrorIs(t, err, ErrNoQuorum)
-		require.False(t, IsOverload(err))
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		require.False(t, redlock.IsOverload(err))
 		require.Equal(t, 250*time.Millisecond, time.Since(start))
 	})
 }
 
 func TestTurnedAway(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		var events []Event
-		r := newRedlock(t, c, WithNodeTimeout(200*time.Millisecond), WithHook(func(_ context.Context, e Event) {
-			if e.Kind == EventOverloaded {
+		var events []redlock.Event
+		r := newRedlock(t, c, redlock.WithNodeTimeout(200*time.Millisecond), redlock.WithHook(func(_ context.Context, e redlock.Event) {
+			if e.Kind == redlock.EventOverloaded {
 				events = append(events, e)
 			}
 		}))
@@ -70,23 +71,23 @@ func TestTurnedAway(t *testing.T) {
 		start := time.Now()
 		_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
 		assert.InDelta(t, 150*time.Millisecond, time.Since(start), float64(6*time.Millisecond))
-		require.ErrorIs(t, err, ErrNoQuorum)
-		require.True(t, IsOverload(err))
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		require.True(t, redlock.IsOverload(err))
 		for _, v := range votesOf(t, err) {
-			require.Equal(t, ErrOverloaded, v.Err)
+			require.Equal(t, redlock.ErrOverloaded, v.Err)
 		}
-		require.NotErrorIs(t, err, ErrOverloaded, "as all errors of nodes")
+		require.NotErrorIs(t, err, redlock.ErrOverloaded, "as all errors of nodes")
 		require.Zero(t, asked.Load(), "nodes were asked")
 
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 		defer cancel()
 		_, err = r.TryLock(ctx, []string{"a"}, ttl)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.ErrorIs(t, err, ErrNoQuorum)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 
 		for range 19 { // In three seconds.
 			_, err = r.TryLock(t.Context(), []string{"a"}, ttl)
-			require.True(t, IsOverload(err))
+			require.True(t, redlock.IsOverload(err))
 		}
 		synctest.Wait()
 		require.EqualValues(t, 20, r.Stats().Overloaded)
@@ -94,11 +95,11 @@ func TestTurnedAway(t *testing.T) {
 		require.Len(t, events, 3, "one a second")
 		require.Equal(t, 1, events[0].TurnedAway)
 		require.Equal(t, 7, events[1].TurnedAway)
-		require.ErrorIs(t, events[2].Err, ErrNoQuorum)
+		require.ErrorIs(t, events[2].Err, redlock.ErrNoQuorum)
 
 		time.AfterFunc(50*time.Millisecond, func() { _ = r.Close(context.Background()) })
 		_, err = r.TryLock(t.Context(), []string{"a"}, ttl)
-		require.ErrorIs(t, err, ErrClosed)
+		require.ErrorIs(t, err, redlock.ErrClosed)
 	})
 }
 
@@ -106,7 +107,7 @@ func TestTurnedAway(t *testing.T) {
 // callers that end early would overload the nodes.
 func TestCallersThatEndEarlyKeepTheirPlaces(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c, WithNodeTimeout(250*time.Millisecond))
+		r := newRedlock(t, c, redlock.WithNodeTimeout(250*time.Millisecond))
 		places := r.Stats().Window
 		warm(t, r)
 		work(t, 2*time.Millisecond, c.Nodes...)
@@ -133,25 +134,25 @@ func TestCallersThatEndEarlyKeepTheirPlaces(t *testing.T) {
 }
 
 func TestPlacesAreFreeAgain(t *testing.T) {
-	for name, run := range map[string]func(t *testing.T, r *Redlock, c *testcluster.Cluster){
-		"granted and refused": func(t *testing.T, r *Redlock, _ *testcluster.Cluster) {
+	for name, run := range map[string]func(t *testing.T, r *redlock.Redlock, c *testcluster.Cluster){
+		"granted and refused": func(t *testing.T, r *redlock.Redlock, _ *testcluster.Cluster) {
 			l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
 			require.NoError(t, err)
 			_, err = r.TryLock(t.Context(), []string{"a"}, ttl)
-			require.ErrorIs(t, err, ErrTaken)
+			require.ErrorIs(t, err, redlock.ErrTaken)
 			require.NoError(t, l.Unlock(t.Context()))
 		},
-		"with a fence": func(t *testing.T, r *Redlock, c *testcluster.Cluster) {
+		"with a fence": func(t *testing.T, r *redlock.Redlock, c *testcluster.Cluster) {
 			require.NoError(t, c.Nodes[0].Stop())
-			_, err := r.TryLock(t.Context(), []string{"a"}, ttl, WithFencing())
+			_, err := r.TryLock(t.Context(), []string{"a"}, ttl, redlock.WithFencing())
 			require.NoError(t, err)
 			require.NoError(t, c.Nodes[0].Restart(false))
 			require.NoError(t, c.Nodes[1].Stop())
 			time.Sleep(3 * time.Second)
-			_, err = r.TryLock(t.Context(), []string{"b", "a"}, ttl, WithFencing())
+			_, err = r.TryLock(t.Context(), []string{"b", "a"}, ttl, redlock.WithFencing())
 			require.Error(t, err)
 		},
-		"split": func(t *testing.T, r *Redlock, c *testcluster.Cluster) {
+		"split": func(t *testing.T, r *redlock.Redlock, c *testcluster.Cluster) {
 			for _, n := range c.Nodes {
 				n.Proxy().SetDelay(0, 2*time.Millisecond)
 			}
@@ -161,21 +162,21 @@ func TestPlacesAreFreeAgain(t *testing.T) {
 			}
 			wg.Wait()
 		},
-		"silent": func(t *testing.T, r *Redlock, c *testcluster.Cluster) {
+		"silent": func(t *testing.T, r *redlock.Redlock, c *testcluster.Cluster) {
 			for _, n := range c.Nodes {
 				n.Proxy().BlackHole(true)
 			}
 			_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-			require.ErrorIs(t, err, ErrNoQuorum)
+			require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		},
-		"down": func(t *testing.T, r *Redlock, c *testcluster.Cluster) {
+		"down": func(t *testing.T, r *redlock.Redlock, c *testcluster.Cluster) {
 			for _, n := range c.Nodes {
 				require.NoError(t, n.Stop())
 			}
 			_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-			require.ErrorIs(t, err, ErrNoQuorum)
+			require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		},
-		"cancelled": func(t *testing.T, r *Redlock, c *testcluster.Cluster) {
+		"cancelled": func(t *testing.T, r *redlock.Redlock, c *testcluster.Cluster) {
 			c.Nodes[0].Proxy().BlackHole(true)
 			c.Nodes[1].Proxy().BlackHole(true)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
@@ -184,13 +185,13 @@ func TestPlacesAreFreeAgain(t *testing.T) {
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 			require.Equal(t, 1, r.Stats().Asking)
 		},
-		"closed": func(t *testing.T, r *Redlock, c *testcluster.Cluster) {
+		"closed": func(t *testing.T, r *redlock.Redlock, c *testcluster.Cluster) {
 			for _, n := range c.Nodes {
 				n.Proxy().BlackHole(true)
 			}
 			time.AfterFunc(time.Millisecond, func() { _ = r.Close(context.Background()) })
 			_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-			require.ErrorIs(t, err, ErrClosed)
+			require.ErrorIs(t, err, redlock.ErrClosed)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -207,15 +208,15 @@ func TestPlacesAreFreeAgain(t *testing.T) {
 
 // Lock comes back ever later when it is turned away, and each time counts as a timed retry.
 func TestLockBacksOffInAnOverload(t *testing.T) {
-	for name, opts := range map[string][]Option{"waiting": nil, "polling": {WithPolling()}} {
+	for name, opts := range map[string][]redlock.Option{"waiting": nil, "polling": {redlock.WithPolling()}} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-				r := newRedlock(t, c, WithNodeTimeout(200*time.Millisecond), WithRetryDelay(20*time.Millisecond))
+				r := newRedlock(t, c, redlock.WithNodeTimeout(200*time.Millisecond), redlock.WithRetryDelay(20*time.Millisecond))
 				fillAdmission(t, r)
 				start := time.Now()
-				_, err := r.Lock(t.Context(), []string{"a"}, ttl, append(opts, WithRetryCount(6))...)
-				require.True(t, IsOverload(err))
-				var qe *QuorumError
+				_, err := r.Lock(t.Context(), []string{"a"}, ttl, append(opts, redlock.WithRetryCount(6))...)
+				require.True(t, redlock.IsOverload(err))
+				var qe *redlock.QuorumError
 				require.ErrorAs(t, err, &qe)
 				require.Equal(t, 7, qe.Attempt)
 				// Seven waits of 150 ms, and 200 ms doubled up to 5 s, ± 50 %.
@@ -233,11 +234,11 @@ func TestLockBacksOffInAnOverload(t *testing.T) {
 // backoff, not only after its retry delay.
 func TestAWaiterThatWasTurnedAwayLooksAgain(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c, WithRetryDelay(time.Hour), WithNodeTimeout(200*time.Millisecond))
+		r := newRedlock(t, c, redlock.WithRetryDelay(time.Hour), redlock.WithNodeTimeout(200*time.Millisecond))
 		warm(t, r)
 		l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
 		require.NoError(t, err)
-		got := make(chan *Lock)
+		got := make(chan *redlock.Lock)
 		go func() {
 			next, failed := r.Lock(context.Background(), []string{"a"}, ttl)
 			assert.NoError(t, failed)
@@ -248,7 +249,7 @@ func TestAWaiterThatWasTurnedAwayLooksAgain(t *testing.T) {
 		require.NoError(t, l.Unlock(t.Context()))
 		time.Sleep(170 * time.Millisecond)
 		for range taken {
-			Admission(r).GiveBack()
+			redlock.Admission(r).GiveBack()
 		}
 		start := time.Now()
 		l = <-got

@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 // A strangeConn is a connection that panics in one of its methods.
@@ -54,9 +55,9 @@ func (c *strangeConn) Close() error {
 
 // What a Pool of the user's does wrong is the vote of its node, and nobody else's harm.
 func TestAPoolThatMisbehavesIsItsNodesVote(t *testing.T) {
-	strange := func(in string) func(*testcluster.Node) Pool {
-		return func(n *testcluster.Node) Pool {
-			return PoolFunc(func(ctx context.Context) (redis.Conn, error) {
+	strange := func(in string) func(*testcluster.Node) redlock.Pool {
+		return func(n *testcluster.Node) redlock.Pool {
+			return redlock.PoolFunc(func(ctx context.Context) (redis.Conn, error) {
 				conn, err := n.Conn(ctx)
 				if err != nil {
 					return nil, err
@@ -66,29 +67,29 @@ func TestAPoolThatMisbehavesIsItsNodesVote(t *testing.T) {
 		}
 	}
 	for name, c := range map[string]struct {
-		pool func(*testcluster.Node) Pool
+		pool func(*testcluster.Node) redlock.Pool
 		vote string
 	}{
-		"a panic": {func(*testcluster.Node) Pool {
-			return PoolFunc(func(context.Context) (redis.Conn, error) { panic("a bug") })
+		"a panic": {func(*testcluster.Node) redlock.Pool {
+			return redlock.PoolFunc(func(context.Context) (redis.Conn, error) { panic("a bug") })
 		}, "the pool's GetContext panicked: a bug (at "},
-		"a nil pointer": {func(*testcluster.Node) Pool {
-			return PoolFunc(func(context.Context) (redis.Conn, error) {
+		"a nil pointer": {func(*testcluster.Node) redlock.Pool {
+			return redlock.PoolFunc(func(context.Context) (redis.Conn, error) {
 				var p *redis.Pool
 				return p.Get(), nil
 			})
 		}, "the pool's GetContext panicked: runtime error: invalid memory address"},
-		"the end of its goroutine": {func(*testcluster.Node) Pool {
-			return PoolFunc(func(context.Context) (redis.Conn, error) {
+		"the end of its goroutine": {func(*testcluster.Node) redlock.Pool {
+			return redlock.PoolFunc(func(context.Context) (redis.Conn, error) {
 				runtime.Goexit()
 				return nil, nil
 			})
 		}, "the pool's GetContext ended its goroutine"},
-		"nothing": {func(*testcluster.Node) Pool {
-			return PoolFunc(func(context.Context) (redis.Conn, error) { return nil, nil })
+		"nothing": {func(*testcluster.Node) redlock.Pool {
+			return redlock.PoolFunc(func(context.Context) (redis.Conn, error) { return nil, nil })
 		}, "the pool returned no connection and no error"},
-		"a connection that is a nil pointer": {func(*testcluster.Node) Pool {
-			return PoolFunc(func(context.Context) (redis.Conn, error) { return (*strangeConn)(nil), nil })
+		"a connection that is a nil pointer": {func(*testcluster.Node) redlock.Pool {
+			return redlock.PoolFunc(func(context.Context) (redis.Conn, error) { return (*strangeConn)(nil), nil })
 		}, "the pool's connection panicked: runtime error: invalid memory address"},
 		"a panic in Err":     {strange("Err"), "the pool's connection panicked: a bug in Err (at "},
 		"a panic in Send":    {strange("Send"), "the pool's connection panicked: a bug in Send (at "},
@@ -99,7 +100,7 @@ func TestAPoolThatMisbehavesIsItsNodesVote(t *testing.T) {
 			inBubble(t, 3, func(t *testing.T, cl *testcluster.Cluster) {
 				nodes := nodesOf(cl)
 				nodes[0].Pool = c.pool(cl.Nodes[0])
-				r, err := New(nodes)
+				r, err := redlock.New(nodes)
 				require.NoError(t, err)
 				defer func() { _ = r.Close(context.Background()) }()
 				l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
@@ -110,7 +111,7 @@ func TestAPoolThatMisbehavesIsItsNodesVote(t *testing.T) {
 				require.ErrorContains(t, in.Nodes[0].Err, c.vote)
 				report, err := r.Check(t.Context())
 				require.NoError(t, err)
-				assert.Equal(t, VerdictUnfit, found(t, report, nodes[0].Name, "reachable").Verdict)
+				assert.Equal(t, redlock.VerdictUnfit, found(t, report, nodes[0].Name, "reachable").Verdict)
 			})
 		})
 	}
@@ -119,14 +120,14 @@ func TestAPoolThatMisbehavesIsItsNodesVote(t *testing.T) {
 func TestAPanicWhenAConnectionIsGivenBackHarmsNobody(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		nodes := nodesOf(c)
-		nodes[0].Pool = PoolFunc(func(ctx context.Context) (redis.Conn, error) {
+		nodes[0].Pool = redlock.PoolFunc(func(ctx context.Context) (redis.Conn, error) {
 			conn, err := c.Nodes[0].Conn(ctx)
 			if err != nil {
 				return nil, err
 			}
 			return &strangeConn{conn.(testcluster.FullConn), "Close"}, nil
 		})
-		r, err := New(nodes)
+		r, err := redlock.New(nodes)
 		require.NoError(t, err)
 		warm(t, r)
 		c.Nodes[0].Proxy().Reset()
@@ -151,7 +152,7 @@ func (l *latePool) GetContext(context.Context) (redis.Conn, error) {
 func TestWhatAPoolReturnsLateIsGivenBack(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		pool := c.Nodes[0].Pool()
-		r, err := New([]Node{{Name: "n", Pool: &latePool{pool, 3 * time.Second}}})
+		r, err := redlock.New([]redlock.Node{{Name: "n", Pool: &latePool{pool, 3 * time.Second}}})
 		require.NoError(t, err)
 		_, err = r.TryLock(t.Context(), []string{"a"}, ttl)
 		require.Error(t, err)
@@ -181,7 +182,7 @@ func TestAPoolThatHangsInCloseIsNotWaitedFor(t *testing.T) {
 		release := make(chan struct{})
 		nodes := nodesOf(c)
 		for i, n := range c.Nodes[:2] {
-			nodes[i].Pool = PoolFunc(func(ctx context.Context) (redis.Conn, error) {
+			nodes[i].Pool = redlock.PoolFunc(func(ctx context.Context) (redis.Conn, error) {
 				conn, err := n.Conn(ctx)
 				if err != nil {
 					return nil, err
@@ -189,18 +190,18 @@ func TestAPoolThatHangsInCloseIsNotWaitedFor(t *testing.T) {
 				return &slowConn{conn.(testcluster.FullConn), release}, nil
 			})
 		}
-		r, err := New(nodes)
+		r, err := redlock.New(nodes)
 		require.NoError(t, err)
 		defer func() { _ = r.Close(context.Background()) }()
 		warm(t, r)
 		for _, n := range c.Nodes[:2] {
 			n.Proxy().Reset()
 		}
-		time.Sleep(node.ConnectLimit(DefaultNodeTimeout) + time.Millisecond)
+		time.Sleep(node.ConnectLimit(redlock.DefaultNodeTimeout) + time.Millisecond)
 		start := time.Now()
 		_, err = r.TryLock(t.Context(), []string{"a"}, ttl)
-		require.ErrorIs(t, err, ErrNoQuorum)
-		assert.LessOrEqual(t, time.Since(start), DefaultNodeTimeout)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		assert.LessOrEqual(t, time.Since(start), redlock.DefaultNodeTimeout)
 		close(release)
 		time.Sleep(time.Second)
 		warm(t, r)

@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 // many returns n resources with names of the given length.
@@ -26,13 +27,13 @@ func many(n, length int) []string {
 
 func TestTheResourcesOfALockAreBounded(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c, WithPrefix("p:"))
+		r := newRedlock(t, c, redlock.WithPrefix("p:"))
 		for want, resources := range map[string][]string{
-			"redlock: 4097 resources: at most 4096 can be locked together":                      many(MaxResources+1, 4),
+			"redlock: 4097 resources: at most 4096 can be locked together":                      many(redlock.MaxResources+1, 4),
 			"redlock: 100000 resources: at most 4096 can be locked together":                    many(100_000, 6),
 			"redlock: the keys of 2 resources have 600004 bytes: at most 524288 are allowed":    many(2, 300_000),
-			"redlock: the keys of 4096 resources have 528384 bytes: at most 524288 are allowed": many(MaxResources, 127),
-			"redlock: the keys of 1 resources have 524289 bytes: at most 524288 are allowed":    many(1, MaxKeyBytes-1),
+			"redlock: the keys of 4096 resources have 528384 bytes: at most 524288 are allowed": many(redlock.MaxResources, 127),
+			"redlock: the keys of 1 resources have 524289 bytes: at most 524288 are allowed":    many(1, redlock.MaxKeyBytes-1),
 			"redlock: the keys of 1 resources have 10000002 bytes: at most 524288 are allowed":  many(1, 10_000_000),
 		} {
 			_, err := r.TryLock(t.Context(), resources, ttl)
@@ -40,11 +41,11 @@ func TestTheResourcesOfALockAreBounded(t *testing.T) {
 		}
 		assert.Zero(t, r.Stats().Nodes[0].Connects, "before any I/O")
 		for _, resources := range [][]string{
-			append(many(MaxResources, 8), many(MaxResources, 8)...), // Each counts once.
-			many(MaxResources, 126),
-			many(1, MaxKeyBytes-2),
+			append(many(redlock.MaxResources, 8), many(redlock.MaxResources, 8)...), // Each counts once.
+			many(redlock.MaxResources, 126),
+			many(1, redlock.MaxKeyBytes-2),
 		} {
-			l, err := r.TryLock(t.Context(), resources, ttl, WithNodeTimeout(time.Minute))
+			l, err := r.TryLock(t.Context(), resources, ttl, redlock.WithNodeTimeout(time.Minute))
 			require.NoError(t, err)
 			require.NoError(t, l.Unlock(t.Context()))
 		}
@@ -56,25 +57,25 @@ func TestTheResourcesOfALockAreBounded(t *testing.T) {
 func TestNoReplyIsTooLongForTheLargestLocks(t *testing.T) {
 	for name, k := range map[string]struct {
 		resources []string
-		opts      []Option
+		opts      []redlock.Option
 	}{
-		"with fencing":         {many(MaxResources, 8), []Option{WithFencing()}},
-		"with a long prefix":   {many(MaxResources, 5), []Option{WithPrefix(strings.Repeat("p", 123))}},
-		"one with a long name": {many(1, MaxKeyBytes), nil},
-		"a prefix as long":     {many(1, 8), []Option{WithPrefix(strings.Repeat("p", MaxKeyBytes-8))}},
+		"with fencing":         {many(redlock.MaxResources, 8), []redlock.Option{redlock.WithFencing()}},
+		"with a long prefix":   {many(redlock.MaxResources, 5), []redlock.Option{redlock.WithPrefix(strings.Repeat("p", 123))}},
+		"one with a long name": {many(1, redlock.MaxKeyBytes), nil},
+		"a prefix as long":     {many(1, 8), []redlock.Option{redlock.WithPrefix(strings.Repeat("p", redlock.MaxKeyBytes-8))}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if testing.Short() && name == "with a long prefix" {
 				t.Skip("takes as long as the one with fencing")
 			}
 			inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
-				opts := append(k.opts, WithNodeTimeout(10*time.Second))
+				opts := append(k.opts, redlock.WithNodeTimeout(10*time.Second))
 				holder, waiter := newRedlock(t, c, opts...), newRedlock(t, c, opts...)
 				l, err := holder.TryLock(t.Context(), k.resources, time.Hour)
 				require.NoError(t, err)
 				done := make(chan error, 1)
 				go func() {
-					next, failed := waiter.Lock(t.Context(), k.resources, time.Hour, WithRetryDelay(time.Minute))
+					next, failed := waiter.Lock(t.Context(), k.resources, time.Hour, redlock.WithRetryDelay(time.Minute))
 					if failed == nil {
 						failed = next.Unlock(context.Background())
 					}
@@ -99,13 +100,13 @@ func TestReleasesOfTheLargestLocksAreOwed(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		warm(t, r)
-		var locks []*Lock
+		var locks []*redlock.Lock
 		for _, initial := range []string{"a", "b"} {
-			resources := many(MaxResources, 8)
+			resources := many(redlock.MaxResources, 8)
 			for i := range resources {
 				resources[i] = initial + resources[i]
 			}
-			l, err := r.TryLock(t.Context(), resources, time.Hour, WithNodeTimeout(10*time.Second))
+			l, err := r.TryLock(t.Context(), resources, time.Hour, redlock.WithNodeTimeout(10*time.Second))
 			require.NoError(t, err)
 			locks = append(locks, l)
 		}
@@ -127,8 +128,8 @@ func TestReleasesOfTheLargestLocksAreOwed(t *testing.T) {
 			require.NoError(t, n.Resume())
 		}
 		time.Sleep(30 * time.Second)
-		assert.Less(t, longest.Load(), int64(3*MaxResources+10), "one at a time")
-		assert.Greater(t, longest.Load(), int64(MaxResources))
+		assert.Less(t, longest.Load(), int64(3*redlock.MaxResources+10), "one at a time")
+		assert.Greater(t, longest.Load(), int64(redlock.MaxResources))
 		for i, n := range r.Stats().Nodes {
 			require.True(t, n.Up, n.Err)
 			require.Zero(t, n.PendingReleases)

@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 // The embedded servers know neither CONFIG nor most of INFO, as a managed Redis may.
@@ -22,13 +23,13 @@ func TestCheckOfServersThatTellNothing(t *testing.T) {
 		r := newRedlock(t, c)
 		report, err := r.Check(t.Context())
 		require.NoError(t, err)
-		assert.Equal(t, VerdictUnknown, report.Verdict(), report)
+		assert.Equal(t, redlock.VerdictUnknown, report.Verdict(), report)
 		for _, n := range c.Nodes {
 			for _, check := range []string{"version", "cluster", "eviction", "memory", "persistence", "timeout", "same-server"} {
-				assert.Equal(t, VerdictUnknown, found(t, report, n.Name(), check).Verdict, check)
+				assert.Equal(t, redlock.VerdictUnknown, found(t, report, n.Name(), check).Verdict, check)
 			}
 			for _, check := range []string{"reachable", "round-trip", "acl", "writes", "clock"} {
-				assert.Equal(t, VerdictOK, found(t, report, n.Name(), check).Verdict, check)
+				assert.Equal(t, redlock.VerdictOK, found(t, report, n.Name(), check).Verdict, check)
 			}
 			all, keysErr := n.Keys()
 			require.NoError(t, keysErr)
@@ -50,7 +51,7 @@ func TestCheckIsBounded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-				r := newRedlock(t, c, WithNodeTimeout(200*time.Millisecond))
+				r := newRedlock(t, c, redlock.WithNodeTimeout(200*time.Millisecond))
 				warm(t, r)
 				synctest.Wait()
 				for _, n := range c.Nodes[1:] {
@@ -60,17 +61,17 @@ func TestCheckIsBounded(t *testing.T) {
 				report, err := r.Check(t.Context())
 				require.NoError(t, err)
 				assert.LessOrEqual(t, time.Since(start), 2*time.Second)
-				assert.Equal(t, VerdictUnfit, report.Verdict())
+				assert.Equal(t, redlock.VerdictUnfit, report.Verdict())
 				require.Len(t, report.Nodes, 3)
-				assert.Equal(t, VerdictOK, found(t, report, c.Nodes[0].Name(), "reachable").Verdict)
+				assert.Equal(t, redlock.VerdictOK, found(t, report, c.Nodes[0].Name(), "reachable").Verdict)
 				for _, n := range c.Nodes[1:] {
 					check := "reachable"
 					if name == "loading" {
 						check = "writes"
-						assert.Equal(t, VerdictUnknown, found(t, report, n.Name(), "acl").Verdict)
-						assert.Equal(t, VerdictUnknown, found(t, report, n.Name(), "clock").Verdict)
+						assert.Equal(t, redlock.VerdictUnknown, found(t, report, n.Name(), "acl").Verdict)
+						assert.Equal(t, redlock.VerdictUnknown, found(t, report, n.Name(), "clock").Verdict)
 					}
-					assert.Equal(t, VerdictUnfit, found(t, report, n.Name(), check).Verdict)
+					assert.Equal(t, redlock.VerdictUnfit, found(t, report, n.Name(), check).Verdict)
 				}
 			})
 		})
@@ -85,9 +86,9 @@ func TestCheckOfSlowNodes(t *testing.T) {
 		r := newRedlock(t, c)
 		report, err := r.Check(t.Context())
 		require.NoError(t, err)
-		for i, want := range []Verdict{VerdictOK, VerdictWarning, VerdictUnfit} {
+		for i, want := range []redlock.Verdict{redlock.VerdictOK, redlock.VerdictWarning, redlock.VerdictUnfit} {
 			assert.Equal(t, want, found(t, report, c.Nodes[i].Name(), "round-trip").Verdict, report)
-			assert.Equal(t, VerdictOK, found(t, report, c.Nodes[i].Name(), "clock").Verdict, report)
+			assert.Equal(t, redlock.VerdictOK, found(t, report, c.Nodes[i].Name(), "clock").Verdict, report)
 		}
 	})
 }
@@ -126,11 +127,11 @@ func TestCheckEndsWithClose(t *testing.T) {
 		start := time.Now()
 		closed := make(chan error)
 		go func() { closed <- r.Close(context.Background()) }()
-		require.ErrorIs(t, <-checked, ErrClosed)
+		require.ErrorIs(t, <-checked, redlock.ErrClosed)
 		require.NoError(t, <-closed)
 		assert.Zero(t, time.Since(start))
 		_, err := r.Check(t.Context())
-		require.ErrorIs(t, err, ErrClosed)
+		require.ErrorIs(t, err, redlock.ErrClosed)
 	})
 }
 
@@ -138,16 +139,16 @@ func TestCheckEndsWithClose(t *testing.T) {
 func TestCheckOverPoolsOfOneConnection(t *testing.T) {
 	for _, wait := range []bool{false, true} {
 		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-			nodes := make([]Node, len(c.Nodes))
+			nodes := make([]redlock.Node, len(c.Nodes))
 			pools := make([]*redis.Pool, len(c.Nodes))
 			for i, n := range c.Nodes {
 				pools[i] = &redis.Pool{
 					MaxActive: 1, Wait: wait, MaxIdle: 1,
 					DialContext: func(ctx context.Context) (redis.Conn, error) { return n.Conn(ctx) },
 				}
-				nodes[i] = Node{Name: n.Name(), Pool: pools[i]}
+				nodes[i] = redlock.Node{Name: n.Name(), Pool: pools[i]}
 			}
-			r, err := New(nodes)
+			r, err := redlock.New(nodes)
 			require.NoError(t, err)
 			warm(t, r)
 			synctest.Wait()
@@ -155,7 +156,7 @@ func TestCheckOverPoolsOfOneConnection(t *testing.T) {
 				report, checkErr := r.Check(t.Context())
 				require.NoError(t, checkErr)
 				for _, n := range nodes {
-					assert.Equal(t, VerdictUnknown, found(t, report, n.Name, "reachable").Verdict)
+					assert.Equal(t, redlock.VerdictUnknown, found(t, report, n.Name, "reachable").Verdict)
 				}
 				l, lockErr := r.TryLock(t.Context(), []string{"a"}, ttl)
 				require.NoError(t, lockErr)
@@ -165,7 +166,7 @@ func TestCheckOverPoolsOfOneConnection(t *testing.T) {
 			require.NoError(t, c.Nodes[0].Hang())
 			report, err := r.Check(t.Context())
 			require.NoError(t, err)
-			assert.Equal(t, VerdictUnfit, found(t, report, nodes[0].Name, "reachable").Verdict)
+			assert.Equal(t, redlock.VerdictUnfit, found(t, report, nodes[0].Name, "reachable").Verdict)
 			require.NoError(t, r.Close(t.Context()))
 			synctest.Wait() // The hung one is not waited for.
 			for _, p := range pools {
@@ -180,18 +181,18 @@ func TestCheckOfAPoolThatHangs(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		hung := make(chan struct{})
 		nodes := nodesOf(c)
-		nodes = append(nodes, Node{Name: "hangs", Pool: poolFunc(func(context.Context) (redis.Conn, error) {
+		nodes = append(nodes, redlock.Node{Name: "hangs", Pool: poolFunc(func(context.Context) (redis.Conn, error) {
 			<-hung
 			return nil, errors.New("too late")
 		})})
-		r, err := New(nodes)
+		r, err := redlock.New(nodes)
 		require.NoError(t, err)
 		start := time.Now()
 		report, err := r.Check(t.Context())
 		require.NoError(t, err)
 		assert.LessOrEqual(t, time.Since(start), time.Second)
 		assert.Contains(t, found(t, report, "hangs", "reachable").Text, "no connection within")
-		assert.Equal(t, VerdictOK, found(t, report, nodes[0].Name, "reachable").Verdict)
+		assert.Equal(t, redlock.VerdictOK, found(t, report, nodes[0].Name, "reachable").Verdict)
 		close(hung)
 		require.NoError(t, r.Close(t.Context()))
 	})
@@ -205,13 +206,13 @@ func TestCheckBesideLocks(t *testing.T) {
 			all.Go(func() {
 				for range 5 {
 					if report, err := r.Check(t.Context()); assert.NoError(t, err) {
-						assert.Equal(t, VerdictUnknown, report.Verdict())
+						assert.Equal(t, redlock.VerdictUnknown, report.Verdict())
 					}
 				}
 			})
 			all.Go(func() {
 				for range 5 {
-					l, err := r.Lock(t.Context(), []string{"a"}, ttl, WithRetryCount(-1))
+					l, err := r.Lock(t.Context(), []string{"a"}, ttl, redlock.WithRetryCount(-1))
 					if assert.NoError(t, err) {
 						assert.NoError(t, l.Unlock(t.Context()))
 					}
@@ -222,15 +223,15 @@ func TestCheckBesideLocks(t *testing.T) {
 		for _, n := range c.Nodes {
 			stored, err := n.Keys()
 			require.NoError(t, err)
-			assert.NotContains(t, stored, CheckKey(r))
+			assert.NotContains(t, stored, redlock.CheckKey(r))
 		}
 	})
 }
 
 // found returns a node's finding of a check.
-func found(t *testing.T, r Report, node, check string) Finding {
+func found(t *testing.T, r redlock.Report, node, check string) redlock.Finding {
 	t.Helper()
-	i := slices.IndexFunc(r.Findings, func(f Finding) bool { return f.Node == node && f.Check == check })
+	i := slices.IndexFunc(r.Findings, func(f redlock.Finding) bool { return f.Node == node && f.Check == check })
 	require.GreaterOrEqual(t, i, 0, "no finding %q of %q in %+v", check, node, r.Findings)
 	return r.Findings[i]
 }

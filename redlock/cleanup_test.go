@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 // fillBacklog has a node that hangs owe as many answers as it may.
@@ -26,7 +27,7 @@ func fillBacklog(t *testing.T, n *node.Node) {
 func TestUnknownOutcomesAreCleanedUpBeforeAnythingElse(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		var rec recorder
-		r := newRedlock(t, c, WithHook(rec.hook))
+		r := newRedlock(t, c, redlock.WithHook(rec.hook))
 		warm(t, r)
 		time.Sleep(2 * time.Second)
 		rec.take()
@@ -46,9 +47,9 @@ func TestUnknownOutcomesAreCleanedUpBeforeAnythingElse(t *testing.T) {
 		requireNoKeys(t, c)
 		events := rec.take()
 		require.Len(t, events, 4) // decided, settled, up, cleaned
-		var cleaned Event
+		var cleaned redlock.Event
 		for _, e := range events {
-			if e.Kind == EventNodeCleaned {
+			if e.Kind == redlock.EventNodeCleaned {
 				cleaned = e
 			}
 		}
@@ -95,7 +96,7 @@ func TestManyReleasesAreOwed(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		warm(t, r)
-		var locks []*Lock
+		var locks []*redlock.Lock
 		for i := range rounds(150, 15) {
 			var res []string
 			for j := range 200 {
@@ -135,9 +136,9 @@ func TestAFullBacklogRefusesLocksButNotReleases(t *testing.T) {
 			givenUp <- cancelled
 		}()
 		synctest.Wait()
-		fillBacklog(t, NodesIn(r)[0])
+		fillBacklog(t, redlock.NodesIn(r)[0])
 		_, err = r.TryLock(t.Context(), []string{"b"}, ttl)
-		require.ErrorIs(t, err, ErrNoQuorum)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		assert.Equal(t, node.ErrBacklog, votesOf(t, err)[0].Err)
 		cancel()
 		require.ErrorIs(t, <-givenUp, context.Canceled)

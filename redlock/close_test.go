@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"context"
@@ -13,17 +13,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 func TestCloseOfAnUnusedRedlock(t *testing.T) {
-	r, err := New([]Node{NewNode("127.0.0.1:1")})
+	r, err := redlock.New([]redlock.Node{redlock.NewNode("127.0.0.1:1")})
 	require.NoError(t, err)
 	require.NoError(t, r.Close(t.Context()))
 }
 
 func TestCloseEndsWaitsAndKeepsHeldLocks(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c, WithRetryCount(-1))
+		r := newRedlock(t, c, redlock.WithRetryCount(-1))
 		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
 		require.NoError(t, err)
 		done := make(chan error)
@@ -36,18 +37,18 @@ func TestCloseEndsWaitsAndKeepsHeldLocks(t *testing.T) {
 		require.NoError(t, r.Close(t.Context()))
 		assert.Zero(t, time.Since(start))
 		err = <-done
-		require.ErrorIs(t, err, ErrClosed)
-		require.ErrorIs(t, err, ErrTaken)
+		require.ErrorIs(t, err, redlock.ErrClosed)
+		require.ErrorIs(t, err, redlock.ErrTaken)
 		assert.Equal(t, 3, holders(t, c, l), "a lock in use is not released")
 		require.NoError(t, l.Err())
 		_, err = r.Lock(t.Context(), []string{"b"}, ttl)
-		require.ErrorIs(t, err, ErrClosed)
+		require.ErrorIs(t, err, redlock.ErrClosed)
 		err = l.Extend(t.Context(), ttl)
-		require.ErrorIs(t, err, ErrNoQuorum)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		err = l.Unlock(t.Context())
-		require.ErrorIs(t, err, ErrNoQuorum)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		for _, v := range votesOf(t, err) {
-			require.ErrorIs(t, v.Err, ErrClosed)
+			require.ErrorIs(t, v.Err, redlock.ErrClosed)
 		}
 		require.NoError(t, r.Close(t.Context()), "idempotent")
 	})
@@ -80,10 +81,10 @@ func TestCloseDoesNotWaitForHungNodes(t *testing.T) {
 				require.NoError(t, n.Hang())
 			}
 			_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-			require.ErrorIs(t, err, ErrNoQuorum)
+			require.ErrorIs(t, err, redlock.ErrNoQuorum)
 			start := time.Now()
 			require.NoError(t, r.Close(t.Context()))
-			assert.LessOrEqual(t, time.Since(start), 2*DefaultNodeTimeout)
+			assert.LessOrEqual(t, time.Since(start), 2*redlock.DefaultNodeTimeout)
 		})
 	}
 }
@@ -97,17 +98,17 @@ func TestCloseWaitsForWhatHangsOnlyOnce(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_, err = r.Lock(ctx, []string{"a"}, ttl)
-		require.ErrorIs(t, err, ErrTaken)
+		require.ErrorIs(t, err, redlock.ErrTaken)
 		synctest.Wait()
 		require.True(t, r.Stats().Nodes[0].Listens)
 		for _, n := range c.Nodes {
 			require.NoError(t, n.Hang())
 		}
 		_, err = r.TryLock(t.Context(), []string{"b"}, ttl)
-		require.ErrorIs(t, err, ErrNoQuorum)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		start := time.Now()
 		require.NoError(t, r.Close(t.Context()))
-		assert.LessOrEqual(t, time.Since(start), DefaultNodeTimeout)
+		assert.LessOrEqual(t, time.Since(start), redlock.DefaultNodeTimeout)
 		for _, n := range c.Nodes {
 			require.NoError(t, n.Resume())
 		}
@@ -130,7 +131,7 @@ func TestCloseReportsAContextThatEnded(t *testing.T) {
 func TestCloseRightAfterABreakIsFast(t *testing.T) {
 	for range rounds(100, 10) {
 		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-			r, err := New(nodesOf(c))
+			r, err := redlock.New(nodesOf(c))
 			require.NoError(t, err)
 			l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
 			require.NoError(t, err)
@@ -144,7 +145,7 @@ func TestCloseRightAfterABreakIsFast(t *testing.T) {
 			}
 			start := time.Now()
 			require.NoError(t, r.Close(context.Background()))
-			require.Less(t, time.Since(start), DefaultNodeTimeout)
+			require.Less(t, time.Since(start), redlock.DefaultNodeTimeout)
 		})
 	}
 }
@@ -170,7 +171,7 @@ func TestCloseSaysByeOnce(t *testing.T) {
 			}
 		}
 		pool := testcluster.WrapPool(c.Nodes[0].Pool(), func(conn redis.Conn) redis.Conn { return gatedConn{conn, pass} })
-		r, err := New([]Node{{Name: "n", Pool: pool}})
+		r, err := redlock.New([]redlock.Node{{Name: "n", Pool: pool}})
 		require.NoError(t, err)
 		l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
 		require.NoError(t, err)
@@ -192,7 +193,7 @@ func TestCloseSaysByeOnce(t *testing.T) {
 		mu.Unlock()
 		close(shut)
 		require.NoError(t, <-done)
-		assert.Less(t, time.Since(start), DefaultNodeTimeout)
+		assert.Less(t, time.Since(start), redlock.DefaultNodeTimeout)
 		assert.LessOrEqual(t, pings.Load(), int64(4))
 		requireNoKeys(t, c)
 	})

@@ -1,6 +1,6 @@
 //go:build !unix
 
-package redlock
+package redlock_test
 
 import "time"
 

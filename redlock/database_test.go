@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 // selecting is what an application does to a connection of the pool.
@@ -24,24 +25,24 @@ func selecting(t *testing.T, p *redis.Pool, database int) {
 // another database. Such a connection is not used, and the pool's next one is.
 func TestAConnectionInAnotherDatabaseIsRefused(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		nodes := make([]Node, 3)
+		nodes := make([]redlock.Node, 3)
 		for i, n := range c.Nodes {
 			p := n.Pool()
-			nodes[i] = Node{Name: n.Name(), Pool: p}
+			nodes[i] = redlock.Node{Name: n.Name(), Pool: p}
 			selecting(t, p, 1)
 		}
-		r1, err := New(nodes)
+		r1, err := redlock.New(nodes)
 		require.NoError(t, err)
 		defer func() { _ = r1.Close(context.Background()) }()
 		r2 := newRedlock(t, c)
 		_, err = r1.TryLock(t.Context(), []string{"x"}, ttl)
-		require.ErrorIs(t, err, ErrNoQuorum)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		require.ErrorContains(t, err, "the pool's connection is in database 1, not 0")
 		time.Sleep(time.Second)
 		l2, err := r2.TryLock(t.Context(), []string{"x"}, ttl)
 		require.NoError(t, err)
 		_, err = r1.TryLock(t.Context(), []string{"x"}, ttl)
-		require.ErrorIs(t, err, ErrTaken)
+		require.ErrorIs(t, err, redlock.ErrTaken)
 		require.NoError(t, l2.Unlock(t.Context()))
 		l1, err := r1.TryLock(t.Context(), []string{"x"}, ttl)
 		require.NoError(t, err)
@@ -52,48 +53,48 @@ func TestAConnectionInAnotherDatabaseIsRefused(t *testing.T) {
 
 func TestTheDatabaseOfAPool(t *testing.T) {
 	for name, c := range map[string]struct {
-		pool func(t *testing.T, n *testcluster.Node) Pool
+		pool func(t *testing.T, n *testcluster.Node) redlock.Pool
 		in   string // "": refused
 	}{
-		"database 0": {func(_ *testing.T, n *testcluster.Node) Pool { return n.Pool() }, "0"},
-		"a pool that dials another database": {func(_ *testing.T, n *testcluster.Node) Pool {
+		"database 0": {func(_ *testing.T, n *testcluster.Node) redlock.Pool { return n.Pool() }, "0"},
+		"a pool that dials another database": {func(_ *testing.T, n *testcluster.Node) redlock.Pool {
 			return n.Pool(redis.DialDatabase(3))
 		}, "3"},
-		"the same, with one selected": {func(t *testing.T, n *testcluster.Node) Pool {
+		"the same, with one selected": {func(t *testing.T, n *testcluster.Node) redlock.Pool {
 			t.Helper()
 			p := n.Pool(redis.DialDatabase(3))
 			selecting(t, p, 4)
 			return p
 		}, ""},
-		"named": {func(_ *testing.T, n *testcluster.Node) Pool {
-			return InDatabase(n.Pool(redis.DialDatabase(3)), 3)
+		"named": {func(_ *testing.T, n *testcluster.Node) redlock.Pool {
+			return redlock.InDatabase(n.Pool(redis.DialDatabase(3)), 3)
 		}, "3"},
-		"named, database 0 selected": {func(t *testing.T, n *testcluster.Node) Pool {
+		"named, database 0 selected": {func(t *testing.T, n *testcluster.Node) redlock.Pool {
 			t.Helper()
 			p := n.Pool(redis.DialDatabase(3))
 			selecting(t, p, 0)
-			return InDatabase(p, 3)
+			return redlock.InDatabase(p, 3)
 		}, ""},
-		"another one named": {func(_ *testing.T, n *testcluster.Node) Pool {
-			return InDatabase(n.Pool(redis.DialDatabase(3)), 4)
+		"another one named": {func(_ *testing.T, n *testcluster.Node) redlock.Pool {
+			return redlock.InDatabase(n.Pool(redis.DialDatabase(3)), 4)
 		}, ""},
-		"a pool that cannot be dialled past": {func(_ *testing.T, n *testcluster.Node) Pool {
-			return PoolFunc(n.Pool(redis.DialDatabase(3)).GetContext)
+		"a pool that cannot be dialled past": {func(_ *testing.T, n *testcluster.Node) redlock.Pool {
+			return redlock.PoolFunc(n.Pool(redis.DialDatabase(3)).GetContext)
 		}, ""},
-		"the same, named": {func(_ *testing.T, n *testcluster.Node) Pool {
-			return InDatabase(PoolFunc(n.Pool(redis.DialDatabase(3)).GetContext), 3)
+		"the same, named": {func(_ *testing.T, n *testcluster.Node) redlock.Pool {
+			return redlock.InDatabase(redlock.PoolFunc(n.Pool(redis.DialDatabase(3)).GetContext), 3)
 		}, "3"},
-		"beyond those that are tried": {func(_ *testing.T, n *testcluster.Node) Pool {
+		"beyond those that are tried": {func(_ *testing.T, n *testcluster.Node) redlock.Pool {
 			return n.Pool(redis.DialDatabase(100))
 		}, ""},
-		"that one named": {func(_ *testing.T, n *testcluster.Node) Pool {
-			return InDatabase(n.Pool(redis.DialDatabase(100)), 100)
+		"that one named": {func(_ *testing.T, n *testcluster.Node) redlock.Pool {
+			return redlock.InDatabase(n.Pool(redis.DialDatabase(100)), 100)
 		}, "100"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 1, func(t *testing.T, cl *testcluster.Cluster) {
 				n := cl.Nodes[0]
-				r, err := New([]Node{{Name: "a", Pool: c.pool(t, n)}})
+				r, err := redlock.New([]redlock.Node{{Name: "a", Pool: c.pool(t, n)}})
 				require.NoError(t, err)
 				defer func() { _ = r.Close(context.Background()) }()
 				l, err := r.TryLock(t.Context(), []string{"x"}, ttl)
@@ -120,7 +121,7 @@ func TestTheDatabaseOfAPool(t *testing.T) {
 func TestThePoolsDatabaseIsRemembered(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		p := c.Nodes[0].Pool(redis.DialDatabase(3))
-		r, err := New([]Node{{Name: "a", Pool: p}})
+		r, err := redlock.New([]redlock.Node{{Name: "a", Pool: p}})
 		require.NoError(t, err)
 		defer func() { _ = r.Close(context.Background()) }()
 		warm(t, r)
@@ -149,10 +150,10 @@ func TestThePoolsDatabaseIsRemembered(t *testing.T) {
 func TestCheckFindsAConnectionInAnotherDatabase(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		p := c.Nodes[0].Pool()
-		r, err := New([]Node{{Name: "n", Pool: p}})
+		r, err := redlock.New([]redlock.Node{{Name: "n", Pool: p}})
 		require.NoError(t, err)
 		defer func() { _ = r.Close(context.Background()) }()
-		found := func() (database Finding) {
+		found := func() (database redlock.Finding) {
 			report, err := r.Check(t.Context())
 			require.NoError(t, err)
 			for _, f := range report.Findings {
@@ -162,21 +163,21 @@ func TestCheckFindsAConnectionInAnotherDatabase(t *testing.T) {
 			}
 			return database
 		}
-		require.Equal(t, VerdictOK, found().Verdict)
+		require.Equal(t, redlock.VerdictOK, found().Verdict)
 		selecting(t, p, 1)
 		amiss := found()
-		require.Equal(t, VerdictUnfit, amiss.Verdict)
+		require.Equal(t, redlock.VerdictUnfit, amiss.Verdict)
 		require.Contains(t, amiss.Text, "in database 1, not 0")
-		require.Equal(t, VerdictOK, found().Verdict, "the pool's next one")
+		require.Equal(t, redlock.VerdictOK, found().Verdict, "the pool's next one")
 	})
 }
 
 func TestInDatabaseChecksItsArguments(t *testing.T) {
-	for want, p := range map[string]Pool{
-		"database -1: must not be negative": InDatabase(&redis.Pool{}, -1),
-		"nil Pool":                          InDatabase(nil, 0),
+	for want, p := range map[string]redlock.Pool{
+		"database -1: must not be negative": redlock.InDatabase(&redis.Pool{}, -1),
+		"nil Pool":                          redlock.InDatabase(nil, 0),
 	} {
-		_, err := New([]Node{{Name: "a", Pool: p}})
+		_, err := redlock.New([]redlock.Node{{Name: "a", Pool: p}})
 		require.ErrorContains(t, err, want)
 	}
 }

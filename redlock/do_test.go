@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"context"
@@ -13,53 +13,54 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 func TestDo(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
-		do := func(fn func(ctx context.Context, l *Lock) error, opts ...Option) error {
+		do := func(fn func(ctx context.Context, l *redlock.Lock) error, opts ...redlock.Option) error {
 			return r.Do(t.Context(), []string{"a"}, time.Second, fn, opts...)
 		}
-		var inside *Lock
-		require.NoError(t, do(func(ctx context.Context, l *Lock) error {
+		var inside *redlock.Lock
+		require.NoError(t, do(func(ctx context.Context, l *redlock.Lock) error {
 			inside = l
 			time.Sleep(time.Minute)
-			got, ok := FromContext(ctx)
+			got, ok := redlock.FromContext(ctx)
 			assert.True(t, ok)
 			assert.Same(t, l, got)
-			assert.ErrorIs(t, r.Do(ctx, []string{"a"}, time.Second, nil), ErrNilFunc)
+			assert.ErrorIs(t, r.Do(ctx, []string{"a"}, time.Second, nil), redlock.ErrNilFunc)
 			_, err := r.TryLock(ctx, []string{"a"}, time.Second)
-			assert.ErrorIs(t, err, ErrTaken)
+			assert.ErrorIs(t, err, redlock.ErrTaken)
 			return ctx.Err()
 		}))
-		require.ErrorIs(t, inside.Err(), ErrLost)
+		require.ErrorIs(t, inside.Err(), redlock.ErrLost)
 		requireReleased(t, c)
-		require.Equal(t, assert.AnError, do(func(context.Context, *Lock) error { return assert.AnError }))
-		require.PanicsWithValue(t, "boom", func() { _ = do(func(context.Context, *Lock) error { panic("boom") }) })
+		require.Equal(t, assert.AnError, do(func(context.Context, *redlock.Lock) error { return assert.AnError }))
+		require.PanicsWithValue(t, "boom", func() { _ = do(func(context.Context, *redlock.Lock) error { panic("boom") }) })
 		requireReleased(t, c)
-		require.NoError(t, do(func(ctx context.Context, l *Lock) error { return l.Unlock(ctx) }))
+		require.NoError(t, do(func(ctx context.Context, l *redlock.Lock) error { return l.Unlock(ctx) }))
 
 		// Lost in the middle, though fn did not notice.
-		err := do(func(ctx context.Context, _ *Lock) error {
+		err := do(func(ctx context.Context, _ *redlock.Lock) error {
 			for _, n := range c.Nodes {
 				require.NoError(t, n.Del("a"))
 			}
 			<-ctx.Done()
-			assert.Equal(t, ErrLost, context.Cause(ctx))
+			assert.Equal(t, redlock.ErrLost, context.Cause(ctx))
 			return nil
 		})
-		require.ErrorIs(t, err, ErrLost)
-		require.NotErrorIs(t, err, ErrExpired)
-		err = do(func(context.Context, *Lock) error { // Shown by the release only.
+		require.ErrorIs(t, err, redlock.ErrLost)
+		require.NotErrorIs(t, err, redlock.ErrExpired)
+		err = do(func(context.Context, *redlock.Lock) error { // Shown by the release only.
 			for _, n := range c.Nodes {
 				require.NoError(t, n.Del("a"))
 			}
 			return assert.AnError
 		})
-		require.ErrorIs(t, err, ErrLost)
+		require.ErrorIs(t, err, redlock.ErrLost)
 		require.ErrorIs(t, err, assert.AnError)
-		err = do(func(ctx context.Context, _ *Lock) error {
+		err = do(func(ctx context.Context, _ *redlock.Lock) error {
 			for _, n := range c.Nodes {
 				require.NoError(t, n.SetError("LOADING x"))
 			}
@@ -69,24 +70,24 @@ func TestDo(t *testing.T) {
 			}
 			return ctx.Err()
 		})
-		require.ErrorIs(t, err, ErrExpired)
+		require.ErrorIs(t, err, redlock.ErrExpired)
 		require.ErrorIs(t, err, context.Canceled)
 
-		err = do(func(ctx context.Context, _ *Lock) error { <-ctx.Done(); return ctx.Err() }, WithMaxHold(3*time.Second))
-		require.ErrorIs(t, err, ErrMaxHold)
-		require.NoError(t, do(func(ctx context.Context, _ *Lock) error { <-ctx.Done(); return nil }, WithMaxHold(3*time.Second)))
+		err = do(func(ctx context.Context, _ *redlock.Lock) error { <-ctx.Done(); return ctx.Err() }, redlock.WithMaxHold(3*time.Second))
+		require.ErrorIs(t, err, redlock.ErrMaxHold)
+		require.NoError(t, do(func(ctx context.Context, _ *redlock.Lock) error { <-ctx.Done(); return nil }, redlock.WithMaxHold(3*time.Second)))
 
 		require.NoError(t, c.Nodes[0].Set("a", "x", time.Hour))
 		require.NoError(t, c.Nodes[1].Set("a", "x", time.Hour))
-		err = do(func(context.Context, *Lock) error { t.Error("called without the lock"); return nil }, WithRetryCount(0))
-		require.ErrorIs(t, err, ErrTaken)
+		err = do(func(context.Context, *redlock.Lock) error { t.Error("called without the lock"); return nil }, redlock.WithRetryCount(0))
+		require.ErrorIs(t, err, redlock.ErrTaken)
 	})
 }
 
 func TestDoValue(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
-		n, err := DoValue(t.Context(), r, []string{"a"}, time.Second, func(context.Context, *Lock) (int, error) { return 42, assert.AnError })
+		n, err := redlock.DoValue(t.Context(), r, []string{"a"}, time.Second, func(context.Context, *redlock.Lock) (int, error) { return 42, assert.AnError })
 		assert.Equal(t, 42, n)
 		require.ErrorIs(t, err, assert.AnError)
 	})
@@ -97,7 +98,7 @@ func TestDoAndClose(t *testing.T) {
 		r := newRedlock(t, c)
 		result := make(chan error, 1)
 		go func() {
-			result <- r.Do(context.Background(), []string{"a"}, time.Minute, func(ctx context.Context, _ *Lock) error {
+			result <- r.Do(context.Background(), []string{"a"}, time.Minute, func(ctx context.Context, _ *redlock.Lock) error {
 				<-ctx.Done()
 				time.Sleep(5 * time.Second)
 				return ctx.Err()
@@ -108,10 +109,10 @@ func TestDoAndClose(t *testing.T) {
 		require.NoError(t, r.Close(t.Context()))
 		assert.Equal(t, 5*time.Second, time.Since(start))
 		err := <-result
-		require.ErrorIs(t, err, ErrClosed)
+		require.ErrorIs(t, err, redlock.ErrClosed)
 		require.ErrorIs(t, err, context.Canceled)
 		requireReleased(t, c)
-		require.ErrorIs(t, r.Do(t.Context(), []string{"a"}, time.Minute, func(context.Context, *Lock) error { return nil }), ErrClosed)
+		require.ErrorIs(t, r.Do(t.Context(), []string{"a"}, time.Minute, func(context.Context, *redlock.Lock) error { return nil }), redlock.ErrClosed)
 	})
 }
 
@@ -119,21 +120,21 @@ func TestDoWithADoneContext(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		ctx, cancel := context.WithCancel(t.Context())
-		err := r.Do(ctx, []string{"a"}, time.Second, func(ctx context.Context, _ *Lock) error {
+		err := r.Do(ctx, []string{"a"}, time.Second, func(ctx context.Context, _ *redlock.Lock) error {
 			cancel()
 			<-ctx.Done()
 			return fmt.Errorf("stopped: %w", ctx.Err())
 		})
 		require.ErrorIs(t, err, context.Canceled)
-		require.NotErrorIs(t, err, ErrLost)
+		require.NotErrorIs(t, err, redlock.ErrLost)
 		requireReleased(t, c)
-		err = r.Do(ctx, []string{"a"}, time.Second, func(context.Context, *Lock) error { return errors.New("called") })
+		err = r.Do(ctx, []string{"a"}, time.Second, func(context.Context, *redlock.Lock) error { return errors.New("called") })
 		require.ErrorIs(t, err, context.Canceled)
 	})
 }
 
 func TestFromContextOfNothing(t *testing.T) {
-	_, ok := FromContext(t.Context())
+	_, ok := redlock.FromContext(t.Context())
 	assert.False(t, ok)
 }
 
@@ -143,13 +144,13 @@ func TestDoReleasesWhateverEndsItsFunction(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			_ = r.Do(t.Context(), []string{"a"}, time.Minute, func(context.Context, *Lock) error { runtime.Goexit(); return nil })
+			_ = r.Do(t.Context(), []string{"a"}, time.Minute, func(context.Context, *redlock.Lock) error { runtime.Goexit(); return nil })
 		}()
 		<-done
 		requireReleased(t, c)
 		func() {
 			defer func() { _ = recover() }()
-			_ = r.Do(t.Context(), []string{"a"}, time.Minute, func(context.Context, *Lock) error { panic("boom") })
+			_ = r.Do(t.Context(), []string{"a"}, time.Minute, func(context.Context, *redlock.Lock) error { panic("boom") })
 		}()
 		requireReleased(t, c)
 		assert.Zero(t, r.Stats().Kept)
@@ -160,13 +161,13 @@ func TestDoReleasesWhateverEndsItsFunction(t *testing.T) {
 func TestDoReportsMaxHoldBesideAnExpiry(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
-		err := r.Do(t.Context(), []string{"a"}, time.Second, func(ctx context.Context, _ *Lock) error {
+		err := r.Do(t.Context(), []string{"a"}, time.Second, func(ctx context.Context, _ *redlock.Lock) error {
 			<-ctx.Done()
 			time.Sleep(2 * time.Second)
 			return assert.AnError
-		}, WithMaxHold(3*time.Second))
-		require.ErrorIs(t, err, ErrExpired)
-		assert.ErrorIs(t, err, ErrMaxHold, "fn failed after WithMaxHold ended its context")
+		}, redlock.WithMaxHold(3*time.Second))
+		require.ErrorIs(t, err, redlock.ErrExpired)
+		assert.ErrorIs(t, err, redlock.ErrMaxHold, "fn failed after WithMaxHold ended its context")
 	})
 }
 
@@ -174,14 +175,14 @@ func TestDoReportsMaxHoldBesideAnExpiry(t *testing.T) {
 func TestDoReportsALossThatNobodyHasHandledYet(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
-		err := r.Do(t.Context(), []string{"a"}, 10*time.Second, func(ctx context.Context, l *Lock) error {
-			MarkEnded(l, ErrLost)
+		err := r.Do(t.Context(), []string{"a"}, 10*time.Second, func(ctx context.Context, l *redlock.Lock) error {
+			redlock.MarkEnded(l, redlock.ErrLost)
 			for _, n := range c.Nodes {
 				require.NoError(t, n.Stop())
 			}
 			return nil
 		})
-		assert.ErrorIs(t, err, ErrLost)
+		assert.ErrorIs(t, err, redlock.ErrLost)
 	})
 }
 
@@ -189,8 +190,8 @@ func TestANestedDoReportsItsOwnLockOnly(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		var inner error
-		_ = r.Do(t.Context(), []string{"outer"}, time.Second, func(ctx context.Context, _ *Lock) error {
-			inner = r.Do(ctx, []string{"inner"}, time.Minute, func(ctx context.Context, l *Lock) error {
+		_ = r.Do(t.Context(), []string{"outer"}, time.Second, func(ctx context.Context, _ *redlock.Lock) error {
+			inner = r.Do(ctx, []string{"inner"}, time.Minute, func(ctx context.Context, l *redlock.Lock) error {
 				for _, n := range c.Nodes {
 					require.NoError(t, n.Del("outer"))
 				}
@@ -206,14 +207,14 @@ func TestANestedDoReportsItsOwnLockOnly(t *testing.T) {
 func TestDoDoesNotReportWhatItsFunctionReleased(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
-		err := r.Do(t.Context(), []string{"a"}, 10*time.Second, func(ctx context.Context, l *Lock) error {
+		err := r.Do(t.Context(), []string{"a"}, 10*time.Second, func(ctx context.Context, l *redlock.Lock) error {
 			time.Sleep(time.Second)
 			for _, n := range c.Nodes {
 				require.NoError(t, n.Stop())
 			}
 			time.Sleep(time.Second)
 			require.NoError(t, l.Err())
-			require.ErrorIs(t, l.Unlock(ctx), ErrNoQuorum) // done with the lock, which was held
+			require.ErrorIs(t, l.Unlock(ctx), redlock.ErrNoQuorum) // done with the lock, which was held
 			time.Sleep(2 * time.Minute)
 			for _, n := range c.Nodes {
 				require.NoError(t, n.Restart(true))

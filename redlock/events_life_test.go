@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"bytes"
@@ -15,12 +15,13 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/internal/tokens"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 func TestEachCallEndsWithAnEvent(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		var rec recorder
-		r := newRedlock(t, c, WithHook(rec.hook), WithFencing(), WithOwner("me"))
+		r := newRedlock(t, c, redlock.WithHook(rec.hook), redlock.WithFencing(), redlock.WithOwner("me"))
 		warm(t, r)
 		rec.takeAll()
 		for _, n := range c.Nodes {
@@ -30,17 +31,17 @@ func TestEachCallEndsWithAnEvent(t *testing.T) {
 		l, err := r.TryLock(t.Context(), []string{"b", "a"}, time.Minute)
 		require.NoError(t, err)
 		_, refused := r.TryLock(t.Context(), []string{"a"}, time.Minute)
-		require.ErrorIs(t, refused, ErrTaken)
+		require.ErrorIs(t, refused, redlock.ErrTaken)
 		require.NoError(t, l.Extend(t.Context(), time.Hour))
 		time.Sleep(time.Second)
 		held := time.Since(start)
 		require.NoError(t, l.Unlock(t.Context()))
 		require.NoError(t, l.Unlock(t.Context()), "without I/O: no event")
-		require.ErrorIs(t, l.Extend(t.Context(), time.Hour), ErrLost)
+		require.ErrorIs(t, l.Extend(t.Context(), time.Hour), redlock.ErrLost)
 		synctest.Wait()
 		e := rec.takeLife()
-		require.Equal(t, []EventKind{EventAcquired, EventNotAcquired, EventExtended, EventReleased, EventExtended}, kinds(e))
-		for i, op := range []Op{OpLock, OpLock, OpExtend, OpUnlock, OpExtend} {
+		require.Equal(t, []redlock.EventKind{redlock.EventAcquired, redlock.EventNotAcquired, redlock.EventExtended, redlock.EventReleased, redlock.EventExtended}, kinds(e))
+		for i, op := range []redlock.Op{redlock.OpLock, redlock.OpLock, redlock.OpExtend, redlock.OpUnlock, redlock.OpExtend} {
 			assert.Equal(t, op, e[i].Op)
 			assert.Equal(t, "me", e[i].Owner)
 			if i != 1 {
@@ -53,7 +54,7 @@ func TestEachCallEndsWithAnEvent(t *testing.T) {
 		assert.Zero(t, acquired.Waited)
 		assert.Equal(t, 1, acquired.Attempt)
 		assert.Equal(t, l.Fence(), acquired.Fence)
-		assert.Equal(t, start.Add(Validity(time.Minute, DefaultDriftFactor)), acquired.Until)
+		assert.Equal(t, start.Add(redlock.Validity(time.Minute, redlock.DefaultDriftFactor)), acquired.Until)
 		assert.Equal(t, refused, no.Err)
 		require.Len(t, no.Votes, 3)
 		assert.Equal(t, acquired.Holder, cmp.Or(no.Votes[0].Holder, no.Votes[1].Holder), "who keeps it out can be told")
@@ -63,7 +64,7 @@ func TestEachCallEndsWithAnEvent(t *testing.T) {
 		assert.Equal(t, held, released.Held)
 		assert.Equal(t, 10*time.Millisecond, released.Took)
 		require.NoError(t, released.Err)
-		require.ErrorIs(t, late.Err, ErrLost)
+		require.ErrorIs(t, late.Err, redlock.ErrLost)
 
 		// A call that waits, and one that gives up.
 		l, err = r.TryLock(t.Context(), []string{"a"}, time.Minute)
@@ -73,19 +74,19 @@ func TestEachCallEndsWithAnEvent(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
 		time.AfterFunc(5*time.Second, func() { _ = l.Unlock(context.Background()) })
-		_, gaveUp := r.Lock(ctx, []string{"a"}, time.Minute, WithRetryCount(-1))
+		_, gaveUp := r.Lock(ctx, []string{"a"}, time.Minute, redlock.WithRetryCount(-1))
 		require.ErrorIs(t, gaveUp, context.DeadlineExceeded)
 		began := time.Now()
-		l2, err := r.Lock(t.Context(), []string{"a"}, time.Minute, WithRetryCount(-1))
+		l2, err := r.Lock(t.Context(), []string{"a"}, time.Minute, redlock.WithRetryCount(-1))
 		require.NoError(t, err)
 		took := time.Since(began)
 		synctest.Wait()
 		e = rec.takeLife()
 		require.Len(t, e, 3)
-		if e[1].Kind == EventReleased { // At the same instant.
+		if e[1].Kind == redlock.EventReleased { // At the same instant.
 			e[1], e[2] = e[2], e[1]
 		}
-		require.Equal(t, []EventKind{EventNotAcquired, EventAcquired, EventReleased}, kinds(e))
+		require.Equal(t, []redlock.EventKind{redlock.EventNotAcquired, redlock.EventAcquired, redlock.EventReleased}, kinds(e))
 		assert.Equal(t, gaveUp, e[0].Err)
 		assert.Equal(t, 3*time.Second, e[0].Took)
 		assert.Greater(t, e[0].Attempt, 1)
@@ -95,12 +96,12 @@ func TestEachCallEndsWithAnEvent(t *testing.T) {
 
 		// Expired: for how long it was held, and not until somebody noticed.
 		time.Sleep(time.Hour)
-		require.ErrorIs(t, l2.Unlock(t.Context()), ErrExpired)
+		require.ErrorIs(t, l2.Unlock(t.Context()), redlock.ErrExpired)
 		synctest.Wait()
 		e = rec.takeLife()
-		require.Equal(t, []EventKind{EventReleased}, kinds(e))
-		require.ErrorIs(t, e[0].Err, ErrExpired)
-		assert.Equal(t, Validity(time.Minute, DefaultDriftFactor), e[0].Held)
+		require.Equal(t, []redlock.EventKind{redlock.EventReleased}, kinds(e))
+		require.ErrorIs(t, e[0].Err, redlock.ErrExpired)
+		assert.Equal(t, redlock.Validity(time.Minute, redlock.DefaultDriftFactor), e[0].Held)
 	})
 }
 
@@ -113,32 +114,32 @@ func TestTheEndOfAHoldIsAnEvent(t *testing.T) {
 		}
 	}
 	for cause, k := range map[error]struct {
-		end   func(t *testing.T, c *testcluster.Cluster, r *Redlock, l *Lock)
-		count HoldsEnded
+		end   func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock, l *redlock.Lock)
+		count redlock.HoldsEnded
 		log   string // at the level of warnings
 	}{
-		ErrExpired: {func(t *testing.T, c *testcluster.Cluster, _ *Redlock, _ *Lock) {
+		redlock.ErrExpired: {func(t *testing.T, c *testcluster.Cluster, _ *redlock.Redlock, _ *redlock.Lock) {
 			each(t, c, (*testcluster.Node).Stop)
-		}, HoldsEnded{Expired: 1}, "lost"},
-		ErrLost: {func(t *testing.T, c *testcluster.Cluster, _ *Redlock, _ *Lock) {
+		}, redlock.HoldsEnded{Expired: 1}, "lost"},
+		redlock.ErrLost: {func(t *testing.T, c *testcluster.Cluster, _ *redlock.Redlock, _ *redlock.Lock) {
 			each(t, c, func(n *testcluster.Node) error { return n.Del("a") })
-		}, HoldsEnded{Lost: 1}, "lost"},
-		ErrMaxHold: {func(*testing.T, *testcluster.Cluster, *Redlock, *Lock) {}, HoldsEnded{MaxHold: 1}, ""},
-		ErrClosed: {func(_ *testing.T, _ *testcluster.Cluster, r *Redlock, l *Lock) {
+		}, redlock.HoldsEnded{Lost: 1}, "lost"},
+		redlock.ErrMaxHold: {func(*testing.T, *testcluster.Cluster, *redlock.Redlock, *redlock.Lock) {}, redlock.HoldsEnded{MaxHold: 1}, ""},
+		redlock.ErrClosed: {func(_ *testing.T, _ *testcluster.Cluster, r *redlock.Redlock, l *redlock.Lock) {
 			go func() { _ = r.Close(context.Background()) }()
-		}, HoldsEnded{Closed: 1}, ""},
-		nil: {func(t *testing.T, _ *testcluster.Cluster, _ *Redlock, l *Lock) {
+		}, redlock.HoldsEnded{Closed: 1}, ""},
+		nil: {func(t *testing.T, _ *testcluster.Cluster, _ *redlock.Redlock, l *redlock.Lock) {
 			require.NoError(t, l.Unlock(t.Context()))
-		}, HoldsEnded{Released: 1}, ""},
+		}, redlock.HoldsEnded{Released: 1}, ""},
 	} {
 		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 			var rec recorder
 			var inCtx any
 			var log bytes.Buffer
-			logged := SlogHook(slog.New(slog.NewTextHandler(&log, nil)))
-			r := newRedlock(t, c, WithMaxHold(time.Minute), WithHook(func(ctx context.Context, e Event) {
+			logged := redlock.SlogHook(slog.New(slog.NewTextHandler(&log, nil)))
+			r := newRedlock(t, c, redlock.WithMaxHold(time.Minute), redlock.WithHook(func(ctx context.Context, e redlock.Event) {
 				rec.hook(ctx, e)
-				if e.Kind == EventHoldEnded {
+				if e.Kind == redlock.EventHoldEnded {
 					inCtx = ctx.Value(ctxKey{})
 					logged(ctx, e)
 				}
@@ -154,9 +155,9 @@ func TestTheEndOfAHoldIsAnEvent(t *testing.T) {
 			<-ctx.Done()
 			ended := time.Now()
 			synctest.Wait()
-			var e []Event
+			var e []redlock.Event
 			for _, event := range rec.takeLife() {
-				if event.Kind == EventHoldEnded {
+				if event.Kind == redlock.EventHoldEnded {
 					e = append(e, event)
 				}
 			}
@@ -175,7 +176,7 @@ func TestTheEndOfAHoldIsAnEvent(t *testing.T) {
 			_ = l.Unlock(t.Context())
 			synctest.Wait()
 			for _, event := range rec.takeLife() {
-				assert.NotEqual(t, EventHoldEnded, event.Kind, "once")
+				assert.NotEqual(t, redlock.EventHoldEnded, event.Kind, "once")
 			}
 			assert.Equal(t, k.count, r.Stats().HoldsEnded)
 		})
@@ -187,7 +188,7 @@ type span struct {
 	name       string
 	start, end time.Time
 	resources  []string
-	rounds     []Op
+	rounds     []redlock.Op
 	votes      int
 	err, lost  error
 	held       time.Duration
@@ -200,7 +201,7 @@ type tracer struct {
 	spans []span
 }
 
-func (tr *tracer) hook(ctx context.Context, e Event) {
+func (tr *tracer) hook(ctx context.Context, e redlock.Event) {
 	if e.Call == 0 {
 		return
 	}
@@ -209,13 +210,13 @@ func (tr *tracer) hook(ctx context.Context, e Event) {
 		call = &span{parent: ctx.Value(ctxKey{})}
 		tr.open[e.Call] = call
 	}
-	name, ends := map[EventKind]string{
-		EventAcquired: "lock", EventNotAcquired: "lock", EventExtended: "extend", EventReleased: "unlock", EventDone: "do",
+	name, ends := map[redlock.EventKind]string{
+		redlock.EventAcquired: "lock", redlock.EventNotAcquired: "lock", redlock.EventExtended: "extend", redlock.EventReleased: "unlock", redlock.EventDone: "do",
 	}[e.Kind]
 	switch {
-	case e.Kind == EventDecided:
+	case e.Kind == redlock.EventDecided:
 		call.rounds, call.votes = append(call.rounds, e.Op), call.votes+len(e.Votes)
-	case e.Kind == EventHoldEnded:
+	case e.Kind == redlock.EventHoldEnded:
 		call.lost = e.Err
 	case ends:
 		s := *call
@@ -227,10 +228,10 @@ func (tr *tracer) hook(ctx context.Context, e Event) {
 func TestTracesCanBeMadeFromTheHookAlone(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		tr := &tracer{open: make(map[uint64]*span)}
-		r := newRedlock(t, c, WithHook(tr.hook))
+		r := newRedlock(t, c, redlock.WithHook(tr.hook))
 		start := time.Now()
 		ctx := context.WithValue(t.Context(), ctxKey{}, "request 1")
-		err := r.Do(ctx, []string{"a"}, ttl, func(ctx context.Context, _ *Lock) error {
+		err := r.Do(ctx, []string{"a"}, ttl, func(ctx context.Context, _ *redlock.Lock) error {
 			l, err := r.Lock(context.WithValue(ctx, ctxKey{}, "inner"), []string{"b"}, ttl)
 			require.NoError(t, err)
 			require.NoError(t, l.Unlock(ctx))
@@ -241,7 +242,7 @@ func TestTracesCanBeMadeFromTheHookAlone(t *testing.T) {
 			<-ctx.Done()
 			return assert.AnError
 		})
-		require.ErrorIs(t, err, ErrLost)
+		require.ErrorIs(t, err, redlock.ErrLost)
 		synctest.Wait()
 		byName := make(map[string][]span)
 		for _, s := range tr.spans {
@@ -251,33 +252,33 @@ func TestTracesCanBeMadeFromTheHookAlone(t *testing.T) {
 		require.Len(t, byName["locka"], 1)
 		require.Len(t, byName["extenda"], 2)
 		require.NoError(t, byName["extenda"][0].err)
-		require.ErrorIs(t, byName["extenda"][1].err, ErrLost)
-		require.ErrorIs(t, byName["unlocka"][0].err, ErrLost)
+		require.ErrorIs(t, byName["extenda"][1].err, redlock.ErrLost)
+		require.ErrorIs(t, byName["unlocka"][0].err, redlock.ErrLost)
 		do := byName["doa"][0]
 		assert.Equal(t, "request 1", do.parent)
 		assert.Equal(t, err, do.err)
-		assert.Equal(t, ErrLost, do.lost, "the loss is on the span of Do")
+		assert.Equal(t, redlock.ErrLost, do.lost, "the loss is on the span of Do")
 		assert.Equal(t, start, do.start)
 		assert.Equal(t, time.Now(), do.end)
 		assert.Equal(t, time.Since(start), do.held)
-		assert.Equal(t, []Op{OpLock, OpExtend, OpExtend, OpUnlock}, do.rounds, "its attempts, extensions and release")
+		assert.Equal(t, []redlock.Op{redlock.OpLock, redlock.OpExtend, redlock.OpExtend, redlock.OpUnlock}, do.rounds, "its attempts, extensions and release")
 		assert.Equal(t, 12, do.votes)
 		require.Len(t, byName["lockb"], 1)
 		assert.Equal(t, "inner", byName["lockb"][0].parent)
-		assert.Equal(t, []Op{OpLock}, byName["lockb"][0].rounds, "another call")
+		assert.Equal(t, []redlock.Op{redlock.OpLock}, byName["lockb"][0].rounds, "another call")
 		require.Len(t, byName["unlockb"], 1)
 		require.NoError(t, byName["unlockb"][0].err)
 	})
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) { // A function that panics is no success.
 		var rec recorder
-		r := newRedlock(t, c, WithHook(rec.hook))
+		r := newRedlock(t, c, redlock.WithHook(rec.hook))
 		require.Panics(t, func() {
-			_ = r.Do(t.Context(), []string{"a"}, ttl, func(context.Context, *Lock) error { panic("boom") })
+			_ = r.Do(t.Context(), []string{"a"}, ttl, func(context.Context, *redlock.Lock) error { panic("boom") })
 		})
 		synctest.Wait()
 		e := rec.takeLife()
-		require.Equal(t, []EventKind{EventAcquired, EventHoldEnded, EventReleased, EventDone}, kinds(e))
-		require.ErrorIs(t, e[3].Err, ErrNoReturn)
+		require.Equal(t, []redlock.EventKind{redlock.EventAcquired, redlock.EventHoldEnded, redlock.EventReleased, redlock.EventDone}, kinds(e))
+		require.ErrorIs(t, e[3].Err, redlock.ErrNoReturn)
 	})
 }
 
@@ -285,19 +286,19 @@ func TestTracesCanBeMadeFromTheHookAlone(t *testing.T) {
 func TestACallThatPanicsEndsWithAnEvent(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		var rec recorder
-		r := newRedlock(t, c, WithHook(rec.hook))
+		r := newRedlock(t, c, redlock.WithHook(rec.hook))
 		held, err := newRedlock(t, c).TryLock(t.Context(), []string{"a"}, time.Hour)
 		require.NoError(t, err)
 		warm(t, r)
-		for name, opt := range map[string]Option{
-			"retry if": WithRetryIf(func(error) bool { panic("a bug in the caller") }),
-			"backoff":  WithRetryBackoff(func(int) time.Duration { panic("a bug in the caller") }),
+		for name, opt := range map[string]redlock.Option{
+			"retry if": redlock.WithRetryIf(func(error) bool { panic("a bug in the caller") }),
+			"backoff":  redlock.WithRetryBackoff(func(int) time.Duration { panic("a bug in the caller") }),
 		} {
-			for _, opts := range [][]Option{{opt}, {opt, WithPolling()}} {
+			for _, opts := range [][]redlock.Option{{opt}, {opt, redlock.WithPolling()}} {
 				for op, call := range map[string]func(){
 					"Lock": func() { _, _ = r.Lock(t.Context(), []string{"a"}, ttl, opts...) },
 					"Do": func() {
-						_ = r.Do(t.Context(), []string{"a"}, ttl, func(context.Context, *Lock) error { return nil }, opts...)
+						_ = r.Do(t.Context(), []string{"a"}, ttl, func(context.Context, *redlock.Lock) error { return nil }, opts...)
 					},
 				} {
 					synctest.Wait()
@@ -305,8 +306,8 @@ func TestACallThatPanicsEndsWithAnEvent(t *testing.T) {
 					require.PanicsWithValue(t, "a bug in the caller", call)
 					synctest.Wait()
 					e := rec.takeLife()
-					require.Equal(t, []EventKind{EventNotAcquired}, kinds(e), "%s, %s", op, name)
-					require.ErrorIs(t, e[0].Err, ErrNotAcquired)
+					require.Equal(t, []redlock.EventKind{redlock.EventNotAcquired}, kinds(e), "%s, %s", op, name)
+					require.ErrorIs(t, e[0].Err, redlock.ErrNotAcquired)
 					require.ErrorContains(t, e[0].Err, "WithRetryIf or WithRetryBackoff has not returned")
 				}
 			}

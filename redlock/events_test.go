@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 type ctxKey struct{}
@@ -20,7 +21,7 @@ func TestEventsTellWhatHappened(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		var rec recorder
 		var inCtx any
-		r := newRedlock(t, c, WithHook(func(ctx context.Context, e Event) {
+		r := newRedlock(t, c, redlock.WithHook(func(ctx context.Context, e redlock.Event) {
 			inCtx = ctx.Value(ctxKey{})
 			assert.NoError(t, ctx.Err()) //nolint:testifylint // Not the test's goroutine.
 			rec.hook(ctx, e)
@@ -37,32 +38,32 @@ func TestEventsTellWhatHappened(t *testing.T) {
 		require.Len(t, events, 2)
 		assert.Equal(t, "v", inCtx)
 		decided, settled := events[0], events[1]
-		assert.Equal(t, EventDecided, decided.Kind)
-		assert.Equal(t, EventSettled, settled.Kind)
+		assert.Equal(t, redlock.EventDecided, decided.Kind)
+		assert.Equal(t, redlock.EventSettled, settled.Kind)
 		for _, e := range events {
-			assert.Equal(t, OpLock, e.Op)
+			assert.Equal(t, redlock.OpLock, e.Op)
 			assert.Equal(t, []string{"a", "b"}, e.Resources)
 			assert.Equal(t, 1, e.Attempt)
 			assert.Equal(t, l.Until(), e.Until)
 			require.NoError(t, e.Err)
 			require.Len(t, e.Votes, 3)
 		}
-		assert.Equal(t, ErrPending, decided.Votes[2].Err)
+		assert.Equal(t, redlock.ErrPending, decided.Votes[2].Err)
 		require.NoError(t, settled.Votes[2].Err)
 		assert.Equal(t, 20*time.Millisecond, settled.Votes[2].Took)
 
 		_, err = r.TryLock(t.Context(), []string{"a"}, ttl)
-		require.ErrorIs(t, err, ErrTaken)
+		require.ErrorIs(t, err, redlock.ErrTaken)
 		require.NoError(t, l.Extend(t.Context(), ttl))
 		time.Sleep(time.Second)
 		require.NoError(t, l.Unlock(t.Context()))
 		time.Sleep(time.Second)
 		events = rec.take()
 		require.Len(t, events, 6)
-		require.ErrorIs(t, events[0].Err, ErrTaken)
+		require.ErrorIs(t, events[0].Err, redlock.ErrTaken)
 		assert.Zero(t, events[0].Until)
-		for i, op := range []Op{OpLock, OpLock, OpExtend, OpExtend, OpUnlock, OpUnlock} {
-			assert.Contains(t, []Op{op, OpLock, OpExtend}, events[i].Op)
+		for i, op := range []redlock.Op{redlock.OpLock, redlock.OpLock, redlock.OpExtend, redlock.OpExtend, redlock.OpUnlock, redlock.OpUnlock} {
+			assert.Contains(t, []redlock.Op{op, redlock.OpLock, redlock.OpExtend}, events[i].Op)
 		}
 
 		require.NoError(t, c.Nodes[1].Stop())
@@ -71,7 +72,7 @@ func TestEventsTellWhatHappened(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		events = rec.take()
 		require.Len(t, events, 1, "one loss is one event")
-		assert.Equal(t, EventNodeDown, events[0].Kind)
+		assert.Equal(t, redlock.EventNodeDown, events[0].Kind)
 		assert.Equal(t, c.Nodes[1].Name(), events[0].Node)
 		require.Error(t, events[0].Err)
 	})
@@ -80,7 +81,7 @@ func TestEventsTellWhatHappened(t *testing.T) {
 func TestTheEventOfAnExtensionThatCameTooLateSaysSo(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		var rec recorder
-		r := newRedlock(t, c, WithHook(rec.hook))
+		r := newRedlock(t, c, redlock.WithHook(rec.hook))
 		warm(t, r)
 		l, err := r.TryLock(t.Context(), []string{"a"}, time.Second)
 		require.NoError(t, err)
@@ -89,13 +90,13 @@ func TestTheEventOfAnExtensionThatCameTooLateSaysSo(t *testing.T) {
 		for _, n := range c.Nodes {
 			require.NoError(t, n.Slow(4*time.Millisecond, 4*time.Millisecond))
 		}
-		require.ErrorIs(t, l.Extend(t.Context(), time.Minute), ErrExpired)
+		require.ErrorIs(t, l.Extend(t.Context(), time.Minute), redlock.ErrExpired)
 		time.Sleep(20 * time.Millisecond)
 		events := rec.take()
 		require.Len(t, events, 2)
 		for _, e := range events {
-			assert.Equal(t, OpExtend, e.Op)
-			assert.Equal(t, ErrExpired, e.Err)
+			assert.Equal(t, redlock.OpExtend, e.Op)
+			assert.Equal(t, redlock.ErrExpired, e.Err)
 		}
 	})
 }
@@ -103,7 +104,7 @@ func TestTheEventOfAnExtensionThatCameTooLateSaysSo(t *testing.T) {
 func TestTheEventOfAShortExtensionHasTheEndOfTheLock(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		var rec recorder
-		r := newRedlock(t, c, WithHook(rec.hook))
+		r := newRedlock(t, c, redlock.WithHook(rec.hook))
 		l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
 		require.NoError(t, err)
 		synctest.Wait()
@@ -119,7 +120,7 @@ func TestTheEventOfAShortExtensionHasTheEndOfTheLock(t *testing.T) {
 func TestASlowHookDropsEventsAndDelaysNothing(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		block := make(chan struct{})
-		r := newRedlock(t, c, WithHook(func(context.Context, Event) { <-block }))
+		r := newRedlock(t, c, redlock.WithHook(func(context.Context, redlock.Event) { <-block }))
 		start := time.Now()
 		for range rounds(2000, 700) {
 			l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
@@ -134,10 +135,10 @@ func TestASlowHookDropsEventsAndDelaysNothing(t *testing.T) {
 
 func TestAHookMayUseTheRedlock(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		var r *Redlock
+		var r *redlock.Redlock
 		used := false
-		r = newRedlock(t, c, WithHook(func(ctx context.Context, e Event) {
-			if e.Kind == EventDecided && !used {
+		r = newRedlock(t, c, redlock.WithHook(func(ctx context.Context, e redlock.Event) {
+			if e.Kind == redlock.EventDecided && !used {
 				used = true
 				l, err := r.TryLock(ctx, []string{"from the hook"}, ttl)
 				assert.NoError(t, err)
@@ -152,7 +153,7 @@ func TestAHookMayUseTheRedlock(t *testing.T) {
 func TestAHookMayEndItsGoroutine(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		var heard atomic.Int64
-		r, err := New(nodesOf(c), WithHook(func(context.Context, Event) {
+		r, err := redlock.New(nodesOf(c), redlock.WithHook(func(context.Context, redlock.Event) {
 			heard.Add(1)
 			runtime.Goexit()
 		}))
@@ -166,7 +167,7 @@ func TestAHookMayEndItsGoroutine(t *testing.T) {
 func TestCloseDeliversTheEventsThatWait(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		events := 0
-		r := newRedlock(t, c, WithHook(func(context.Context, Event) {
+		r := newRedlock(t, c, redlock.WithHook(func(context.Context, redlock.Event) {
 			time.Sleep(time.Second)
 			events++
 		}))
@@ -175,7 +176,7 @@ func TestCloseDeliversTheEventsThatWait(t *testing.T) {
 		require.NoError(t, l.Unlock(t.Context()))
 		require.NoError(t, r.Close(t.Context()))
 		assert.Equal(t, 7, events) // up; decided and settled of the lock and the release; acquired, released
-		r2 := newRedlock(t, c, WithHook(func(context.Context, Event) { time.Sleep(time.Minute) }))
+		r2 := newRedlock(t, c, redlock.WithHook(func(context.Context, redlock.Event) { time.Sleep(time.Minute) }))
 		_, err = r2.TryLock(t.Context(), []string{"a"}, ttl)
 		require.NoError(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 func TestExtendMovesUntilAndTheKeys(t *testing.T) {
@@ -23,15 +24,15 @@ func TestExtendMovesUntilAndTheKeys(t *testing.T) {
 		assert.Equal(t, before, l.Until(), "never shortens")
 		require.NoError(t, l.Extend(t.Context(), ttl))
 		synctest.Wait()
-		assert.Equal(t, time.Now().Add(Validity(ttl, DefaultDriftFactor)), l.Until())
+		assert.Equal(t, time.Now().Add(redlock.Validity(ttl, redlock.DefaultDriftFactor)), l.Until())
 		for _, n := range c.Nodes {
 			for key, state := range keys(t, n) {
 				assert.Equal(t, ttl, state.TTL, "%s on %s", key, n.Name())
 			}
 		}
 		require.NoError(t, l.Unlock(t.Context()))
-		require.ErrorIs(t, l.Extend(t.Context(), ttl), ErrLost)
-		require.NotErrorIs(t, l.Extend(t.Context(), ttl), ErrExpired)
+		require.ErrorIs(t, l.Extend(t.Context(), ttl), redlock.ErrLost)
+		require.NotErrorIs(t, l.Extend(t.Context(), ttl), redlock.ErrExpired)
 	})
 }
 
@@ -46,11 +47,11 @@ func TestExtendOfALockThatAQuorumDoesNotKnow(t *testing.T) {
 			require.NoError(t, l.Err())
 			require.NoError(t, n.Del("a"))
 		}
-		require.ErrorIs(t, l.Extend(t.Context(), ttl), ErrLost)
-		require.ErrorIs(t, l.Err(), ErrLost)
-		require.NotErrorIs(t, l.Err(), ErrExpired)
+		require.ErrorIs(t, l.Extend(t.Context(), ttl), redlock.ErrLost)
+		require.ErrorIs(t, l.Err(), redlock.ErrLost)
+		require.NotErrorIs(t, l.Err(), redlock.ErrExpired)
 		assert.Equal(t, until, l.Until())
-		require.ErrorIs(t, l.Extend(t.Context(), ttl), ErrLost)
+		require.ErrorIs(t, l.Extend(t.Context(), ttl), redlock.ErrLost)
 		synctest.Wait()
 		for _, n := range c.Nodes[:3] {
 			require.Empty(t, keys(t, n), "an extension creates nothing")
@@ -72,8 +73,8 @@ func TestExtendWithoutQuorumLeavesTheLockHeld(t *testing.T) {
 			require.NoError(t, n.Hang())
 		}
 		err = l.Extend(t.Context(), ttl)
-		require.ErrorIs(t, err, ErrNoQuorum)
-		require.NotErrorIs(t, err, ErrLost)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		require.NotErrorIs(t, err, redlock.ErrLost)
 		require.NoError(t, l.Err())
 		assert.Equal(t, until, l.Until())
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
@@ -104,7 +105,7 @@ func TestAnExtensionInFlightCannotReviveAReleasedLock(t *testing.T) {
 		go func() { extended <- l.Extend(context.Background(), 2*ttl) }()
 		time.Sleep(5 * time.Millisecond)
 		require.NoError(t, l.Unlock(t.Context()))
-		require.ErrorIs(t, <-extended, ErrLost)
+		require.ErrorIs(t, <-extended, redlock.ErrLost)
 		assert.Equal(t, until, l.Until())
 		time.Sleep(time.Second)
 		requireNoKeys(t, c)
@@ -119,7 +120,7 @@ func TestAnExtensionWithoutAnswersLengthensWhatIsCleanedUp(t *testing.T) {
 		synctest.Wait()
 		require.NoError(t, c.Nodes[1].Hang())
 		require.NoError(t, c.Nodes[2].Hang())
-		require.ErrorIs(t, l.Extend(t.Context(), time.Hour), ErrNoQuorum)
+		require.ErrorIs(t, l.Extend(t.Context(), time.Hour), redlock.ErrNoQuorum)
 		require.NoError(t, c.Nodes[0].SetError("BUSY x"))
 		require.Error(t, l.Unlock(t.Context()))
 		time.Sleep(3 * time.Second)

@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/internal/tokens"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 func TestAMinorityCostsNothingWhateverItsFault(t *testing.T) {
@@ -61,12 +62,12 @@ func TestSilentMajorityIsNoQuorumWithinTheNodeTimeout(t *testing.T) {
 			for i := range 20 {
 				start := time.Now()
 				_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-				require.ErrorIs(t, err, ErrNoQuorum)
-				require.NotErrorIs(t, err, ErrTaken)
+				require.ErrorIs(t, err, redlock.ErrNoQuorum)
+				require.NotErrorIs(t, err, redlock.ErrTaken)
 				require.NotErrorIs(t, err, context.DeadlineExceeded)
-				limit := DefaultNodeTimeout
+				limit := redlock.DefaultNodeTimeout
 				if i == 0 && !connected { // It is not known yet that they hang.
-					limit += DefaultConnectTimeout
+					limit += redlock.DefaultConnectTimeout
 				}
 				require.LessOrEqual(t, time.Since(start), limit)
 				votes := votesOf(t, err)
@@ -76,7 +77,7 @@ func TestSilentMajorityIsNoQuorumWithinTheNodeTimeout(t *testing.T) {
 					if i < 3 {
 						require.Error(t, v.Err)
 					} else if v.Err != nil {
-						require.ErrorIs(t, v.Err, ErrPending)
+						require.ErrorIs(t, v.Err, redlock.ErrPending)
 					}
 				}
 				time.Sleep(100 * time.Millisecond)
@@ -107,8 +108,8 @@ func TestTakenAndUnreachableAreToldApart(t *testing.T) {
 			require.NoError(t, n.Set("a", "somebody", ttl))
 		}
 		_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-		require.ErrorIs(t, err, ErrTaken)
-		require.NotErrorIs(t, err, ErrNoQuorum)
+		require.ErrorIs(t, err, redlock.ErrTaken)
+		require.NotErrorIs(t, err, redlock.ErrNoQuorum)
 		votes := votesOf(t, err)
 		assert.Equal(t, tokens.Digest("somebody"), votes[2].Holder)
 		assert.InDelta(t, ttl, votes[2].HolderTTL, float64(time.Millisecond))
@@ -119,8 +120,8 @@ func TestTakenAndUnreachableAreToldApart(t *testing.T) {
 		require.NoError(t, c.Nodes[2].Stop())
 		time.Sleep(2 * time.Second) // The hung connection has been given up.
 		_, err = r.TryLock(t.Context(), []string{"a"}, ttl)
-		require.ErrorIs(t, err, ErrNoQuorum)
-		require.NotErrorIs(t, err, ErrTaken)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		require.NotErrorIs(t, err, redlock.ErrTaken)
 	})
 }
 
@@ -132,9 +133,9 @@ func TestAYesThatComesLateIsReleased(t *testing.T) {
 			require.NoError(t, n.Slow(150*time.Millisecond, 200*time.Millisecond))
 		}
 		_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-		require.ErrorIs(t, err, ErrNoQuorum)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		for _, v := range votesOf(t, err) {
-			require.ErrorIs(t, v.Err, ErrNodeTimeout)
+			require.ErrorIs(t, v.Err, redlock.ErrNodeTimeout)
 		}
 		time.Sleep(200 * time.Millisecond)
 		synctest.Wait()
@@ -171,7 +172,7 @@ func TestErrorsOfNodesAreNotInTheChain(t *testing.T) {
 		r := newRedlock(t, c)
 		require.NoError(t, c.Nodes[0].Stop())
 		_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-		require.ErrorIs(t, err, ErrNoQuorum)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		vote := votesOf(t, err)[0]
 		require.Error(t, vote.Err)
 		require.NotErrorIs(t, err, vote.Err)

@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"strconv"
@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 // countersOf returns a resource's counters, -1 for none.
@@ -17,7 +18,7 @@ func countersOf(t *testing.T, c *testcluster.Cluster, resource string) []int64 {
 	t.Helper()
 	all := make([]int64, len(c.Nodes))
 	for i, n := range c.Nodes {
-		text, ok, err := n.Get(CounterKey(resource))
+		text, ok, err := n.Get(redlock.CounterKey(resource))
 		require.NoError(t, err)
 		all[i] = -1
 		if ok {
@@ -32,7 +33,7 @@ func countersOf(t *testing.T, c *testcluster.Cluster, resource string) []int64 {
 func setCounters(t *testing.T, c *testcluster.Cluster, resource string, values ...int64) {
 	t.Helper()
 	for i, n := range c.Nodes {
-		require.NoError(t, n.Set(CounterKey(resource), strconv.FormatInt(values[i], 10), time.Hour))
+		require.NoError(t, n.Set(redlock.CounterKey(resource), strconv.FormatInt(values[i], 10), time.Hour))
 	}
 }
 
@@ -42,7 +43,7 @@ func ahead() int64 { return time.Now().Add(24 * time.Hour).UnixMicro() }
 func TestCountersOutliveTheLock(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		const life = time.Minute
-		r := newRedlock(t, c, WithFencing(), WithFenceLife(life))
+		r := newRedlock(t, c, redlock.WithFencing(), redlock.WithFenceLife(life))
 		l, err := r.TryLock(t.Context(), []string{"x"}, ttl)
 		require.NoError(t, err)
 		kept := l.KeepAlive(t.Context())
@@ -59,12 +60,12 @@ func TestCountersOutliveTheLock(t *testing.T) {
 
 func TestRepairsAndExtensionsRestoreCounters(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c, WithFencing())
+		r := newRedlock(t, c, redlock.WithFencing())
 		l, err := r.TryLock(t.Context(), []string{"x", "y"}, ttl)
 		require.NoError(t, err)
 		synctest.Wait()
 		require.NoError(t, c.Nodes[0].Flush())
-		require.NoError(t, c.Nodes[1].Del(CounterKey("y")))
+		require.NoError(t, c.Nodes[1].Del(redlock.CounterKey("y")))
 		require.NoError(t, l.Extend(t.Context(), ttl))
 		time.Sleep(time.Second)
 		for _, res := range []string{"x", "y"} {
@@ -82,13 +83,13 @@ func TestRepairsAndExtensionsRestoreCounters(t *testing.T) {
 func TestACounterThatIsNoneOrAtItsEndGrantsNothing(t *testing.T) {
 	for _, value := range []string{"9007199254740991", "9007199254740992", "1e300", "nan", "x", ""} {
 		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-			r := newRedlock(t, c, WithFencing())
+			r := newRedlock(t, c, redlock.WithFencing())
 			for _, n := range c.Nodes[:2] {
-				require.NoError(t, n.Set(CounterKey("x"), value, time.Hour))
+				require.NoError(t, n.Set(redlock.CounterKey("x"), value, time.Hour))
 			}
 			_, err := r.TryLock(t.Context(), []string{"x"}, ttl)
-			require.ErrorIs(t, err, ErrNoQuorum, value)
-			var qe *QuorumError
+			require.ErrorIs(t, err, redlock.ErrNoQuorum, value)
+			var qe *redlock.QuorumError
 			require.ErrorAs(t, err, &qe)
 			require.ErrorContains(t, qe.Votes[0].Err, "NOFENCE")
 			synctest.Wait()
@@ -98,10 +99,10 @@ func TestACounterThatIsNoneOrAtItsEndGrantsNothing(t *testing.T) {
 		})
 	}
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c, WithFencing())
-		setCounters(t, c, "x", MaxFence-1, MaxFence-1, MaxFence-1)
+		r := newRedlock(t, c, redlock.WithFencing())
+		setCounters(t, c, "x", redlock.MaxFence-1, redlock.MaxFence-1, redlock.MaxFence-1)
 		l, err := r.TryLock(t.Context(), []string{"x"}, ttl)
 		require.NoError(t, err)
-		assert.EqualValues(t, MaxFence, l.Fence(), "the last one")
+		assert.EqualValues(t, redlock.MaxFence, l.Fence(), "the last one")
 	})
 }

@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"context"
@@ -12,9 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
-func raiseMark() string { return RaiseScript.Hash.(string) }
+func raiseMark() string { return redlock.RaiseScript.Hash.(string) }
 
 // takeAway deletes x, on any goroutine.
 func takeAway(t *testing.T, n *testcluster.Node) {
@@ -27,7 +28,7 @@ func takeAway(t *testing.T, n *testcluster.Node) {
 func TestDifferentCountersAreRaised(t *testing.T) {
 	for _, given := range [][]int64{{5, 0, 3}, {1, 2, 3}, {3, 3, 9}, {0, 0, 0}, {9, 2, 2}} {
 		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-			r := newRedlock(t, c, WithFencing())
+			r := newRedlock(t, c, redlock.WithFencing())
 			base := ahead()
 			setCounters(t, c, "x", base+given[0], base+given[1], base+given[2])
 			l, err := r.TryLock(t.Context(), []string{"x"}, ttl)
@@ -51,16 +52,16 @@ func TestDifferentCountersAreRaised(t *testing.T) {
 // A raise that finds another's key, or none, does not count, and the lock is not got.
 func TestARaiseNeedsTheToken(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c, WithFencing())
+		r := newRedlock(t, c, redlock.WithFencing())
 		base := ahead()
 		setCounters(t, c, "x", base, base, base+10)
 		require.NoError(t, c.Nodes[0].Set("x", "another", time.Hour))
 		onScript(t, c.Nodes[1], raiseMark(), func() { takeAway(t, c.Nodes[1]) })
 		_, err := r.TryLock(t.Context(), []string{"x"}, ttl)
-		require.ErrorIs(t, err, ErrTaken)
-		var qe *QuorumError
+		require.ErrorIs(t, err, redlock.ErrTaken)
+		var qe *redlock.QuorumError
 		require.ErrorAs(t, err, &qe)
-		assert.Equal(t, OpLock, qe.Op)
+		assert.Equal(t, redlock.OpLock, qe.Op)
 		require.NoError(t, qe.Votes[2].Err)
 		synctest.Wait()
 		for _, n := range c.Nodes[1:] {
@@ -76,11 +77,11 @@ func TestARaiseNeedsTheToken(t *testing.T) {
 func TestALateGrantStandsInForOneThatWasLost(t *testing.T) {
 	for _, third := range []int64{0, 10, 3, 20} {
 		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-			r := newRedlock(t, c, WithFencing())
+			r := newRedlock(t, c, redlock.WithFencing())
 			base := ahead()
 			setCounters(t, c, "x", base, base+10, base+third)
 			var late atomic.Bool
-			onScript(t, c.Nodes[2], FencedLockScript.Hash.(string), func() {
+			onScript(t, c.Nodes[2], redlock.FencedLockScript.Hash.(string), func() {
 				late.Store(true)
 				time.Sleep(10 * time.Millisecond)
 			})
@@ -103,7 +104,7 @@ func TestALateGrantStandsInForOneThatWasLost(t *testing.T) {
 // context ends it at once; nothing is left then.
 func TestARaiseEnds(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c, WithFencing())
+		r := newRedlock(t, c, redlock.WithFencing())
 		base := ahead()
 		setCounters(t, c, "x", base, base+10, base+20)
 		for _, n := range c.Nodes {
@@ -111,8 +112,8 @@ func TestARaiseEnds(t *testing.T) {
 		}
 		start := time.Now()
 		_, err := r.TryLock(t.Context(), []string{"x"}, ttl)
-		require.ErrorIs(t, err, ErrNoQuorum)
-		assert.Equal(t, DefaultNodeTimeout, time.Since(start))
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		assert.Equal(t, redlock.DefaultNodeTimeout, time.Since(start))
 		time.Sleep(time.Second)
 		for _, n := range c.Nodes {
 			assert.Empty(t, keys(t, n))
@@ -137,7 +138,7 @@ func TestARaiseEnds(t *testing.T) {
 func TestAQuorumThatAgreesIsNotRaised(t *testing.T) {
 	for range 30 {
 		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-			r := newRedlock(t, c, WithFencing())
+			r := newRedlock(t, c, redlock.WithFencing())
 			l, err := r.TryLock(t.Context(), []string{"warm"}, ttl)
 			require.NoError(t, err)
 			synctest.Wait()
@@ -145,7 +146,7 @@ func TestAQuorumThatAgreesIsNotRaised(t *testing.T) {
 			synctest.Wait()
 			base := ahead()
 			setCounters(t, c, "x", base, base, base+10)
-			onScript(t, c.Nodes[2], FencedLockScript.Hash.(string), func() { time.Sleep(time.Millisecond) })
+			onScript(t, c.Nodes[2], redlock.FencedLockScript.Hash.(string), func() { time.Sleep(time.Millisecond) })
 			l, err = r.TryLock(t.Context(), []string{"x"}, ttl)
 			require.NoError(t, err)
 			assert.Equal(t, base+1, l.Fence())
@@ -159,10 +160,10 @@ func TestAQuorumThatAgreesIsNotRaised(t *testing.T) {
 // at once.
 func TestAHungMinorityDoesNotFailARaise(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c, WithFencing())
+		r := newRedlock(t, c, redlock.WithFencing())
 		base := ahead()
 		setCounters(t, c, "x", base, base, base+10)
-		onScript(t, c.Nodes[0], FencedLockScript.Hash.(string), func() { time.Sleep(5 * time.Millisecond) })
+		onScript(t, c.Nodes[0], redlock.FencedLockScript.Hash.(string), func() { time.Sleep(5 * time.Millisecond) })
 		onScript(t, c.Nodes[1], raiseMark(), func() { time.Sleep(10 * time.Second) })
 		start := time.Now()
 		l, err := r.TryLock(t.Context(), []string{"x"}, ttl)
@@ -178,11 +179,11 @@ func TestEventsOfARaise(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 			var mu sync.Mutex
-			var decided []Event
-			r := newRedlock(t, c, WithFencing(), WithHook(func(_ context.Context, e Event) {
+			var decided []redlock.Event
+			r := newRedlock(t, c, redlock.WithFencing(), redlock.WithHook(func(_ context.Context, e redlock.Event) {
 				mu.Lock()
 				defer mu.Unlock()
-				if e.Op == OpLock && e.Kind == EventDecided {
+				if e.Op == redlock.OpLock && e.Kind == redlock.EventDecided {
 					decided = append(decided, e)
 				}
 			}))
@@ -222,15 +223,15 @@ func TestContestsWithRaisesEndInTime(t *testing.T) {
 			require.NoError(t, n.Slow(0, 2*time.Millisecond))
 		}
 		for i := range int64(rounds(30, 8)) {
-			a, b := newRedlock(t, c, WithFencing()), newRedlock(t, c, WithFencing())
+			a, b := newRedlock(t, c, redlock.WithFencing()), newRedlock(t, c, redlock.WithFencing())
 			base := ahead()
 			setCounters(t, c, "x", base, base+i%7, base+2, base+i%3, base+4)
 			var all sync.WaitGroup
-			for _, r := range []*Redlock{a, b, a, b} {
+			for _, r := range []*redlock.Redlock{a, b, a, b} {
 				all.Go(func() {
 					start := time.Now()
 					l, err := r.TryLock(t.Context(), []string{"x"}, ttl)
-					assert.LessOrEqual(t, time.Since(start), 3*DefaultNodeTimeout)
+					assert.LessOrEqual(t, time.Since(start), 3*redlock.DefaultNodeTimeout)
 					if err == nil {
 						_ = l.Unlock(t.Context())
 					}
@@ -247,7 +248,7 @@ func TestContestsWithRaisesEndInTime(t *testing.T) {
 
 func TestCloseDuringARaiseLeavesNothing(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c, WithFencing(), WithMinHold(ttl))
+		r := newRedlock(t, c, redlock.WithFencing(), redlock.WithMinHold(ttl))
 		base := ahead()
 		setCounters(t, c, "x", base, base+10, base+20)
 		for _, n := range c.Nodes {
@@ -260,7 +261,7 @@ func TestCloseDuringARaiseLeavesNothing(t *testing.T) {
 		}()
 		time.Sleep(10 * time.Millisecond)
 		require.NoError(t, r.Close(t.Context()))
-		require.ErrorIs(t, <-done, ErrClosed)
+		require.ErrorIs(t, <-done, redlock.ErrClosed)
 		requireNoKeys(t, c)
 	})
 }

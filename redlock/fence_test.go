@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"context"
@@ -10,11 +10,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 func TestFencesGrow(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c, WithFencing())
+		r := newRedlock(t, c, redlock.WithFencing())
 		last := int64(0)
 		for range 5 {
 			l, err := r.TryLock(t.Context(), []string{"x"}, ttl)
@@ -32,9 +33,9 @@ func TestFencesGrow(t *testing.T) {
 		require.NoError(t, err)
 		assert.Zero(t, l.Fence())
 		_, err = r.TryLock(t.Context(), []string{"x"}, ttl)
-		require.ErrorIs(t, err, ErrTaken, "by one without a fence")
+		require.ErrorIs(t, err, redlock.ErrTaken, "by one without a fence")
 		require.NoError(t, l.Unlock(t.Context()))
-		require.NoError(t, r.Do(t.Context(), []string{"x"}, ttl, func(_ context.Context, l *Lock) error {
+		require.NoError(t, r.Do(t.Context(), []string{"x"}, ttl, func(_ context.Context, l *redlock.Lock) error {
 			assert.Greater(t, l.Fence(), last)
 			return nil
 		}))
@@ -44,14 +45,14 @@ func TestFencesGrow(t *testing.T) {
 // The fast path must not need equal clocks: one client is always 200 ms ahead.
 func TestFencesTakeOneRoundTripWhateverTheClocks(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
-		a, b, wrong := newRedlock(t, c, WithFencing()), newRedlock(t, c, WithFencing()), newRedlock(t, c, WithFencing())
-		WallOffset(b).Store(int64(200 * time.Millisecond))
-		WallOffset(wrong).Store(int64(200 * 365 * 24 * time.Hour)) // Its proposals are ignored.
-		late := newRedlock(t, c, WithFencing())
-		WallOffset(late).Store(int64(-time.Hour))
+		a, b, wrong := newRedlock(t, c, redlock.WithFencing()), newRedlock(t, c, redlock.WithFencing()), newRedlock(t, c, redlock.WithFencing())
+		redlock.WallOffset(b).Store(int64(200 * time.Millisecond))
+		redlock.WallOffset(wrong).Store(int64(200 * 365 * 24 * time.Hour)) // Its proposals are ignored.
+		late := newRedlock(t, c, redlock.WithFencing())
+		redlock.WallOffset(late).Store(int64(-time.Hour))
 		last := int64(0)
 		for range 5 {
-			for _, r := range []*Redlock{a, b, late, b, wrong, a} {
+			for _, r := range []*redlock.Redlock{a, b, late, b, wrong, a} {
 				l, err := r.TryLock(t.Context(), []string{"x"}, ttl)
 				require.NoError(t, err)
 				assert.Greater(t, l.Fence(), last)
@@ -63,7 +64,7 @@ func TestFencesTakeOneRoundTripWhateverTheClocks(t *testing.T) {
 				synctest.Wait()
 			}
 		}
-		for _, r := range []*Redlock{a, b, wrong, late} {
+		for _, r := range []*redlock.Redlock{a, b, wrong, late} {
 			assert.Zero(t, r.Stats().Raised)
 		}
 	})
@@ -77,11 +78,11 @@ func TestTheNodesClockStandsInForACounter(t *testing.T) {
 		900 * time.Millisecond: true, 1100 * time.Millisecond: false, 1000 * time.Hour: false,
 	} {
 		for _, resources := range [][]string{{"x"}, {"x", "y"}} {
-			for _, opts := range [][]Option{{WithRetryCount(0)}, nil} {
+			for _, opts := range [][]redlock.Option{{redlock.WithRetryCount(0)}, nil} {
 				inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 					time.Sleep(300 * time.Millisecond) // Not at the beginning of a second.
-					r := newRedlock(t, c, WithFencing())
-					WallOffset(r).Store(int64(off))
+					r := newRedlock(t, c, redlock.WithFencing())
+					redlock.WallOffset(r).Store(int64(off))
 					setCounters(t, c, "y", 7, 7, 7)
 					want := time.Now().Add(off)
 					if !own {
@@ -99,7 +100,7 @@ func TestTheNodesClockStandsInForACounter(t *testing.T) {
 
 func TestOneFenceServesAllResources(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c, WithFencing())
+		r := newRedlock(t, c, redlock.WithFencing())
 		base := ahead()
 		setCounters(t, c, "x", base, base, base)
 		setCounters(t, c, "y", base+5, base+2, base+9)
@@ -121,11 +122,11 @@ func TestOneFenceServesAllResources(t *testing.T) {
 
 func TestWaitersGetFences(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		a, b := newRedlock(t, c, WithFencing()), newRedlock(t, c)
+		a, b := newRedlock(t, c, redlock.WithFencing()), newRedlock(t, c)
 		held, err := a.TryLock(t.Context(), []string{"x", "y"}, ttl)
 		require.NoError(t, err)
-		first := startLock(t, b, t.Context(), []string{"x", "y"}, append(slowly(), WithFencing())...)
-		second := startLock(t, b, t.Context(), []string{"x"}, append(slowly(), WithFencing())...)
+		first := startLock(t, b, t.Context(), []string{"x", "y"}, append(slowly(), redlock.WithFencing())...)
+		second := startLock(t, b, t.Context(), []string{"x"}, append(slowly(), redlock.WithFencing())...)
 		released := time.Now()
 		require.NoError(t, held.Unlock(t.Context()))
 		l := first.got(t)
@@ -138,13 +139,13 @@ func TestWaitersGetFences(t *testing.T) {
 
 func TestFencingChecksItsOptions(t *testing.T) {
 	nodes := forbiddenNodes(t, 1)
-	_, err := New(nodes, WithFenceLife(0))
+	_, err := redlock.New(nodes, redlock.WithFenceLife(0))
 	require.ErrorContains(t, err, "fence life 0s")
-	r, err := New(nodes, WithFencing(), WithFenceLife(time.Minute))
+	r, err := redlock.New(nodes, redlock.WithFencing(), redlock.WithFenceLife(time.Minute))
 	require.NoError(t, err)
 	_, err = r.TryLock(t.Context(), []string{"x"}, time.Minute+1)
 	require.ErrorContains(t, err, "ttl 1m0.000000001s: must not exceed the fence life 1m0s")
-	_, err = r.Lock(t.Context(), []string{"x"}, time.Second, WithFenceLife(-time.Second))
+	_, err = r.Lock(t.Context(), []string{"x"}, time.Second, redlock.WithFenceLife(-time.Second))
 	require.ErrorContains(t, err, "fence life -1s")
 	require.NoError(t, r.Close(t.Context()))
 }
@@ -162,9 +163,9 @@ func TestAClockStandsInForALostCounter(t *testing.T) {
 		},
 	} {
 		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-			a := newRedlock(t, c, WithFencing(), WithFenceLife(time.Minute))
-			b := newRedlock(t, c, WithFencing(), WithFenceLife(time.Minute))
-			WallOffset(b).Store(int64(2 * time.Second))
+			a := newRedlock(t, c, redlock.WithFencing(), redlock.WithFenceLife(time.Minute))
+			b := newRedlock(t, c, redlock.WithFencing(), redlock.WithFenceLife(time.Minute))
+			redlock.WallOffset(b).Store(int64(2 * time.Second))
 			l, err := a.TryLock(t.Context(), []string{"x"}, ttl)
 			require.NoError(t, err)
 			require.NoError(t, l.Unlock(t.Context()))
@@ -184,7 +185,7 @@ func TestAProposalBeyondTheEndIsNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(260 * 365 * 24 * time.Hour)
 		c := testcluster.RunBubble(t, 3)
-		r := newRedlock(t, c, WithFencing())
+		r := newRedlock(t, c, redlock.WithFencing())
 		setCounters(t, c, "x", 5, 5, 5)
 		l, err := r.TryLock(t.Context(), []string{"x"}, ttl)
 		require.NoError(t, err)

@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"errors"
@@ -8,22 +8,24 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 func TestAGuardRefusesEarlierHolders(t *testing.T) {
-	var g Guard
+	var g redlock.Guard
 	ran := 0
 	write := func() error { ran++; return nil }
 	require.NoError(t, g.Do(7, write))
 	require.NoError(t, g.Do(7, write), "a holder comes more than once")
 	require.NoError(t, g.Do(9, write))
 	err := g.Do(8, write)
-	require.ErrorIs(t, err, ErrFenced)
+	require.ErrorIs(t, err, redlock.ErrFenced)
 	require.ErrorContains(t, err, "fence 8 is behind 9")
 	for _, fence := range []int64{0, -1} {
 		err = g.Do(fence, write)
 		require.ErrorContains(t, err, "must be at least 1")
-		require.NotErrorIs(t, err, ErrFenced)
+		require.NotErrorIs(t, err, redlock.ErrFenced)
 	}
 	assert.Equal(t, 3, ran)
 	assert.EqualValues(t, 9, g.Seen())
@@ -31,12 +33,12 @@ func TestAGuardRefusesEarlierHolders(t *testing.T) {
 	failed := errors.New("failed")
 	require.ErrorIs(t, g.Do(10, func() error { return failed }), failed)
 	assert.Panics(t, func() { _ = g.Do(11, func() error { panic("x") }) })
-	require.ErrorIs(t, g.Do(10, write), ErrFenced, "the later holder was there")
-	require.ErrorIs(t, NewGuard(5).Do(4, write), ErrFenced)
+	require.ErrorIs(t, g.Do(10, write), redlock.ErrFenced, "the later holder was there")
+	require.ErrorIs(t, redlock.NewGuard(5).Do(4, write), redlock.ErrFenced)
 }
 
 func TestAGuardLetsNothingOverlapOrGoBack(t *testing.T) {
-	var g Guard
+	var g redlock.Guard
 	var wg sync.WaitGroup
 	last, inside := int64(0), 0
 	for range 50 {

@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 func TestTheContextEndsAtUntil(t *testing.T) {
@@ -23,16 +24,16 @@ func TestTheContextEndsAtUntil(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
 				var rec recorder
-				r := newRedlock(t, c, WithHook(rec.hook))
-				l, ctx := kept(t, r, 2*time.Second, WithNodeTimeout(time.Minute)) // An extension is on its way at the end.
+				r := newRedlock(t, c, redlock.WithHook(rec.hook))
+				l, ctx := kept(t, r, 2*time.Second, redlock.WithNodeTimeout(time.Minute)) // An extension is on its way at the end.
 				time.Sleep(3 * time.Second)
 				for _, n := range c.Nodes[:3] {
 					require.NoError(t, fault(n))
 				}
 				<-ctx.Done()
 				assert.Zero(t, time.Since(l.Until()), "neither earlier nor later")
-				requireEnded(t, ctx, ErrExpired)
-				require.ErrorIs(t, l.Err(), ErrExpired)
+				requireEnded(t, ctx, redlock.ErrExpired)
+				require.ErrorIs(t, l.Err(), redlock.ErrExpired)
 				for _, n := range c.Nodes[:3] {
 					_ = n.Resume()
 				}
@@ -46,19 +47,19 @@ func TestTheWallClockEndsTheContextToo(t *testing.T) {
 		r := newRedlock(t, c)
 		l, ctx := kept(t, r, time.Minute)
 		time.Sleep(time.Second + 7*time.Millisecond)
-		WallOffset(r).Store(int64(time.Hour)) // The machine slept.
+		redlock.WallOffset(r).Store(int64(time.Hour)) // The machine slept.
 		woke := time.Now()
 		<-ctx.Done()
 		assert.LessOrEqual(t, time.Since(woke), 100*time.Millisecond)
-		requireEnded(t, ctx, ErrExpired)
-		require.ErrorIs(t, l.Err(), ErrExpired)
-		require.ErrorIs(t, l.Extend(t.Context(), time.Minute), ErrExpired)
-		require.ErrorIs(t, l.Unlock(t.Context()), ErrExpired, "though the keys were still there")
+		requireEnded(t, ctx, redlock.ErrExpired)
+		require.ErrorIs(t, l.Err(), redlock.ErrExpired)
+		require.ErrorIs(t, l.Extend(t.Context(), time.Minute), redlock.ErrExpired)
+		require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrExpired, "though the keys were still there")
 	})
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		l, ctx := kept(t, r, time.Minute)
-		WallOffset(r).Store(int64(-time.Hour)) // It was set back: the other clock goes on.
+		redlock.WallOffset(r).Store(int64(-time.Hour)) // It was set back: the other clock goes on.
 		time.Sleep(10 * time.Minute)
 		require.NoError(t, ctx.Err())
 		for _, n := range c.Nodes {
@@ -66,14 +67,14 @@ func TestTheWallClockEndsTheContextToo(t *testing.T) {
 		}
 		<-ctx.Done()
 		assert.Zero(t, time.Since(l.Until()))
-		WallOffset(r).Store(int64(time.Hour))
-		l2, ctx2 := (*Lock)(nil), context.Context(nil)
+		redlock.WallOffset(r).Store(int64(time.Hour))
+		l2, ctx2 := (*redlock.Lock)(nil), context.Context(nil)
 		for _, n := range c.Nodes {
 			require.NoError(t, n.Restart(false))
 		}
 		time.Sleep(5 * time.Second)
 		l2, ctx2 = kept(t, r, time.Minute)
-		WallOffset(r).Add(int64(time.Second)) // Not enough.
+		redlock.WallOffset(r).Add(int64(time.Second)) // Not enough.
 		time.Sleep(time.Minute)
 		require.NoError(t, ctx2.Err())
 		require.NoError(t, l2.Unlock(t.Context()))
@@ -96,8 +97,8 @@ func TestAStolenLockEndsTheContextBeforeUntil(t *testing.T) {
 				stolen := time.Now()
 				<-ctx.Done()
 				assert.LessOrEqual(t, time.Since(stolen), 10*time.Second+time.Millisecond, "with the next extension")
-				requireEnded(t, ctx, ErrLost)
-				require.ErrorIs(t, l.Err(), ErrLost)
+				requireEnded(t, ctx, redlock.ErrLost)
+				require.ErrorIs(t, l.Err(), redlock.ErrLost)
 				assert.Zero(t, r.Stats().Kept)
 				until := l.Until()
 				time.Sleep(time.Minute)
@@ -113,24 +114,24 @@ func TestAnExtensionByHandFindsTheLossForTheContextToo(t *testing.T) {
 		for _, n := range c.Nodes {
 			require.NoError(t, n.Del("a"))
 		}
-		require.ErrorIs(t, l.Extend(t.Context(), time.Hour), ErrLost)
-		requireEnded(t, ctx, ErrLost)
+		require.ErrorIs(t, l.Extend(t.Context(), time.Hour), redlock.ErrLost)
+		requireEnded(t, ctx, redlock.ErrLost)
 	})
 }
 
 // An expiry that an extension or the release is the first to see has its cause.
 func TestWhoeverSeesTheExpiryFirstSaysSo(t *testing.T) {
-	for name, see := range map[string]func(l *Lock){
-		"extension": func(l *Lock) { _ = l.Extend(context.Background(), time.Minute) },
-		"release":   func(l *Lock) { _ = l.Unlock(context.Background()) },
+	for name, see := range map[string]func(l *redlock.Lock){
+		"extension": func(l *redlock.Lock) { _ = l.Extend(context.Background(), time.Minute) },
+		"release":   func(l *redlock.Lock) { _ = l.Unlock(context.Background()) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 				r := newRedlock(t, c)
 				l, ctx := kept(t, r, time.Minute)
-				WallOffset(r).Store(int64(time.Hour))
+				redlock.WallOffset(r).Store(int64(time.Hour))
 				see(l)
-				requireEnded(t, ctx, ErrExpired)
+				requireEnded(t, ctx, redlock.ErrExpired)
 			})
 		})
 	}

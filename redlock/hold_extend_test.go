@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"testing"
@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 // A failed extension is repeated soon, not a third of the ttl later.
@@ -33,7 +34,7 @@ func TestAFailedExtensionIsRepeatedSoon(t *testing.T) {
 // would have been due.
 func TestAFailedExtensionWaitsNoWholePace(t *testing.T) {
 	const ttl = 3 * time.Second
-	validity := Validity(ttl, DefaultDriftFactor)
+	validity := redlock.Validity(ttl, redlock.DefaultDriftFactor)
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		warm(t, r)
@@ -60,9 +61,9 @@ func TestAFailedExtensionWaitsNoWholePace(t *testing.T) {
 // enough for others, and those come soon after another: the lock is not lost.
 func TestAHoldHasTimeForFurtherExtensions(t *testing.T) {
 	const ttl = 600 * time.Millisecond
-	validity := Validity(ttl, DefaultDriftFactor)
+	validity := redlock.Validity(ttl, redlock.DefaultDriftFactor)
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c, WithNodeTimeout(10*time.Second))
+		r := newRedlock(t, c, redlock.WithNodeTimeout(10*time.Second))
 		warm(t, r)
 		start := time.Now()
 		l, ctx := kept(t, r, ttl)
@@ -89,11 +90,11 @@ func TestAJumpOfTheWallClockBringsTheExtensionForward(t *testing.T) {
 		time.Sleep(4 * time.Second) // The next extension is due after 8.9 s at the earliest.
 		extended := r.Stats().Extended
 		for range 40 { // 500 ppm, and more.
-			WallOffset(r).Add(int64(2 * time.Millisecond))
+			redlock.WallOffset(r).Add(int64(2 * time.Millisecond))
 			time.Sleep(100 * time.Millisecond)
 		}
 		assert.Equal(t, extended, r.Stats().Extended)
-		WallOffset(r).Add(int64(15 * time.Second))
+		redlock.WallOffset(r).Add(int64(15 * time.Second))
 		time.Sleep(100 * time.Millisecond)
 		assert.Equal(t, extended+1, r.Stats().Extended)
 		time.Sleep(time.Minute)

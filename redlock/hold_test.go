@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"context"
@@ -10,10 +10,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 // kept locks "a" for ttl and keeps it.
-func kept(t *testing.T, r *Redlock, ttl time.Duration, opts ...Option) (*Lock, context.Context) {
+func kept(t *testing.T, r *redlock.Redlock, ttl time.Duration, opts ...redlock.Option) (*redlock.Lock, context.Context) {
 	t.Helper()
 	l, err := r.TryLock(t.Context(), []string{"a"}, ttl, opts...)
 	require.NoError(t, err)
@@ -55,14 +56,14 @@ func TestKeepAliveExtendsUntilUnlock(t *testing.T) {
 func TestKeepAliveOnWhatHasEnded(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
-		lock := func() *Lock {
+		lock := func() *redlock.Lock {
 			l, err := r.TryLock(t.Context(), []string{"a"}, time.Second)
 			require.NoError(t, err)
 			return l
 		}
 		l := lock()
 		require.NoError(t, l.Unlock(t.Context()))
-		requireEnded(t, l.KeepAlive(t.Context()), ErrLost)
+		requireEnded(t, l.KeepAlive(t.Context()), redlock.ErrLost)
 
 		l = lock()
 		done, cancel := context.WithCancelCause(t.Context())
@@ -70,18 +71,18 @@ func TestKeepAliveOnWhatHasEnded(t *testing.T) {
 		requireEnded(t, l.KeepAlive(done), assert.AnError)
 		assert.Zero(t, r.Stats().Kept)
 		time.Sleep(2 * time.Second)
-		requireEnded(t, l.KeepAlive(t.Context()), ErrExpired)
+		requireEnded(t, l.KeepAlive(t.Context()), redlock.ErrExpired)
 
 		l = lock()
 		for _, n := range c.Nodes {
 			require.NoError(t, n.Del("a"))
 		}
-		require.ErrorIs(t, l.Extend(t.Context(), time.Second), ErrLost)
-		requireEnded(t, l.KeepAlive(t.Context()), ErrLost)
+		require.ErrorIs(t, l.Extend(t.Context(), time.Second), redlock.ErrLost)
+		requireEnded(t, l.KeepAlive(t.Context()), redlock.ErrLost)
 
 		l = lock()
 		require.NoError(t, r.Close(t.Context()))
-		requireEnded(t, l.KeepAlive(t.Context()), ErrClosed)
+		requireEnded(t, l.KeepAlive(t.Context()), redlock.ErrClosed)
 	})
 }
 
@@ -136,7 +137,7 @@ func TestCloseEndsHoldsAndWaitsForTheirRelease(t *testing.T) {
 		l, ctx := kept(t, r, time.Minute)
 		time.AfterFunc(5*time.Second, func() {
 			<-ctx.Done()
-			assert.Equal(t, ErrClosed, context.Cause(ctx))
+			assert.Equal(t, redlock.ErrClosed, context.Cause(ctx))
 			held := l.Err()
 			time.Sleep(10 * time.Second) // Winds up its work.
 			released := l.Unlock(context.WithoutCancel(ctx))
@@ -155,7 +156,7 @@ func TestCloseEndsHoldsAndWaitsForTheirRelease(t *testing.T) {
 		r := newRedlock(t, c)
 		l, ctx := kept(t, r, 10*time.Second)
 		require.NoError(t, r.Close(context.Background()))
-		requireEnded(t, ctx, ErrClosed)
+		requireEnded(t, ctx, redlock.ErrClosed)
 		assert.Zero(t, time.Since(l.Until()))
 	})
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) { // Its context ends first.
@@ -170,12 +171,12 @@ func TestCloseEndsHoldsAndWaitsForTheirRelease(t *testing.T) {
 func TestAHoldAtRiskIsAnEvent(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		var rec recorder
-		r := newRedlock(t, c, WithHook(rec.hook))
+		r := newRedlock(t, c, redlock.WithHook(rec.hook))
 		risks := func() (n int) {
 			for _, e := range rec.take() {
-				if e.Kind == EventHoldAtRisk {
+				if e.Kind == redlock.EventHoldAtRisk {
 					n++
-					require.ErrorIs(t, e.Err, ErrNoQuorum)
+					require.ErrorIs(t, e.Err, redlock.ErrNoQuorum)
 					assert.Equal(t, []string{"a"}, e.Resources)
 					left := e.Until.Sub(e.Time)
 					assert.Positive(t, left)
@@ -207,7 +208,7 @@ func TestAHoldAtRiskIsAnEvent(t *testing.T) {
 func TestKeepAliveWithALargeDriftFactor(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
-		l, ctx := kept(t, r, 10*time.Second, WithDriftFactor(0.75))
+		l, ctx := kept(t, r, 10*time.Second, redlock.WithDriftFactor(0.75))
 		time.Sleep(time.Minute)
 		require.NoError(t, context.Cause(ctx), "healthy nodes")
 		assert.NotZero(t, r.Stats().Extended)
@@ -233,7 +234,7 @@ func TestKeepAliveWithALargeDriftFactor(t *testing.T) {
 func TestCloseWaitsForAnUnlockBesideAnExtension(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
-		l, _ := kept(t, r, 30*time.Second, WithNodeTimeout(5*time.Second))
+		l, _ := kept(t, r, 30*time.Second, redlock.WithNodeTimeout(5*time.Second))
 		time.Sleep(time.Second)
 		for _, n := range c.Nodes {
 			require.NoError(t, n.Slow(500*time.Millisecond, 500*time.Millisecond))

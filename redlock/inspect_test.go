@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"context"
@@ -12,11 +12,12 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/internal/tokens"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 func TestInspectShowsWhoHoldsAResource(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c, WithPrefix("p:"))
+		r := newRedlock(t, c, redlock.WithPrefix("p:"))
 		in, err := r.Inspect(t.Context(), "a")
 		require.NoError(t, err)
 		assert.False(t, in.Held)
@@ -43,11 +44,11 @@ func TestInspectShowsWhoHoldsAResource(t *testing.T) {
 		start := time.Now()
 		in, err = r.Inspect(t.Context(), "a")
 		require.NoError(t, err)
-		assert.Equal(t, DefaultNodeTimeout, time.Since(start))
+		assert.Equal(t, redlock.DefaultNodeTimeout, time.Since(start))
 		assert.False(t, in.Held)
 		assert.Equal(t, "x", in.Nodes[2].Token)
 		assert.Negative(t, in.Nodes[2].TTL)
-		require.ErrorIs(t, in.Nodes[3].Err, ErrNodeTimeout)
+		require.ErrorIs(t, in.Nodes[3].Err, redlock.ErrNodeTimeout)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
 		_, err = r.Inspect(ctx, "a")
@@ -56,11 +57,11 @@ func TestInspectShowsWhoHoldsAResource(t *testing.T) {
 }
 
 func TestNodeInspectionsReadWell(t *testing.T) {
-	for want, n := range map[string]NodeInspection{
+	for want, n := range map[string]redlock.NodeInspection{
 		"n: free":                       {Node: "n"},
 		"n: held by abc for 1s":         {Node: "n", Holder: "abc", TTL: time.Second},
 		"n: held by abc without expiry": {Node: "n", Holder: "abc", TTL: -1},
-		"n: node timeout":               {Node: "n", Err: ErrNodeTimeout},
+		"n: node timeout":               {Node: "n", Err: redlock.ErrNodeTimeout},
 	} {
 		assert.Equal(t, want, n.String())
 	}

@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"bufio"
@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 // talker listens on a loopback port, and serves each connection with talk.
@@ -58,33 +59,33 @@ func TestAPortThatSpeaksSomethingElseIsNamed(t *testing.T) {
 	trusted.AddCert(secure.Certificate())
 	hostOf := func(url string) string { return url[strings.LastIndex(url, "/")+1:] }
 	trust := redis.DialTLSConfig(&tls.Config{RootCAs: trusted, MinVersion: tls.VersionTLS12})
-	foreign := func(addr string, opts ...redis.DialOption) Node {
-		return Node{Name: "pool", Pool: PoolFunc(func(ctx context.Context) (redis.Conn, error) {
+	foreign := func(addr string, opts ...redis.DialOption) redlock.Node {
+		return redlock.Node{Name: "pool", Pool: redlock.PoolFunc(func(ctx context.Context) (redis.Conn, error) {
 			return redis.DialContext(ctx, "tcp", addr, opts...)
 		})}
 	}
 	for name, c := range map[string]struct {
-		node Node
+		node redlock.Node
 		want string
 	}{
-		"HTTP":               {NewNode(hostOf(web.URL)), "the port speaks HTTP"},
-		"HTTP, with TLS":     {NewNode("rediss://" + hostOf(web.URL)), "the port speaks HTTP"},
-		"HTTPS":              {NewNode(hostOf(secure.URL)), "TLS"},
-		"HTTPS, with TLS":    {NewNode("rediss://"+hostOf(secure.URL), trust), "the port does not seem to speak Redis"},
-		"plain, with TLS":    {NewNode("rediss://" + plain), "not speak TLS"},
-		"SSH":                {NewNode(ssh), `the port does not speak Redis, it began with "SSH-2.0-OpenSSH_"`},
-		"hangs up":           {NewNode(closes), "the server hung up before it answered anything: it may expect TLS"},
+		"HTTP":               {redlock.NewNode(hostOf(web.URL)), "the port speaks HTTP"},
+		"HTTP, with TLS":     {redlock.NewNode("rediss://" + hostOf(web.URL)), "the port speaks HTTP"},
+		"HTTPS":              {redlock.NewNode(hostOf(secure.URL)), "TLS"},
+		"HTTPS, with TLS":    {redlock.NewNode("rediss://"+hostOf(secure.URL), trust), "the port does not seem to speak Redis"},
+		"plain, with TLS":    {redlock.NewNode("rediss://" + plain), "not speak TLS"},
+		"SSH":                {redlock.NewNode(ssh), `the port does not speak Redis, it began with "SSH-2.0-OpenSSH_"`},
+		"hangs up":           {redlock.NewNode(closes), "the server hung up before it answered anything: it may expect TLS"},
 		"SSH, a pool":        {foreign(ssh), "the port does not seem to speak Redis"},
 		"SSH, TLS in a pool": {foreign(ssh, redis.DialUseTLS(true)), "the port does not speak TLS"},
-		"with a password":    {NewNode("redis://:secret@" + hostOf(web.URL)), "the port speaks HTTP"},
-		"with redigo's":      {NewNode(hostOf(web.URL), redis.DialPassword("secret")), "the port speaks HTTP"},
+		"with a password":    {redlock.NewNode("redis://:secret@" + hostOf(web.URL)), "the port speaks HTTP"},
+		"with redigo's":      {redlock.NewNode(hostOf(web.URL), redis.DialPassword("secret")), "the port speaks HTTP"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, err := New([]Node{c.node}, WithNodeTimeout(patient))
+			r, err := redlock.New([]redlock.Node{c.node}, redlock.WithNodeTimeout(patient))
 			require.NoError(t, err)
 			defer func() { _ = r.Close(context.Background()) }()
 			_, err = r.TryLock(t.Context(), []string{"a"}, time.Minute)
-			require.ErrorIs(t, err, ErrNoQuorum)
+			require.ErrorIs(t, err, redlock.ErrNoQuorum)
 			require.ErrorContains(t, err, c.want)
 			require.NotContains(t, err.Error(), "secret")
 		})
@@ -93,7 +94,7 @@ func TestAPortThatSpeaksSomethingElseIsNamed(t *testing.T) {
 
 func TestCredentialsWithoutASchemeAreNamed(t *testing.T) {
 	for _, addr := range []string{"user:secret@10.0.0.1:6379", ":secret@10.0.0.1:6379", "secret@10.0.0.1:6379"} {
-		_, err := New([]Node{NewNode(addr)})
+		_, err := redlock.New([]redlock.Node{redlock.NewNode(addr)})
 		require.ErrorContains(t, err, "credentials need a URL: redis://user:password@host:port")
 		require.ErrorContains(t, err, "10.0.0.1:6379")
 		require.NotContains(t, err.Error(), "secret")

@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 func TestLockIsHeldByEveryNodeUntilUnlock(t *testing.T) {
@@ -30,14 +31,14 @@ func TestLockIsHeldByEveryNodeUntilUnlock(t *testing.T) {
 			assert.Equal(t, 1, r.Stats().Held)
 
 			_, err = r.TryLock(t.Context(), []string{"b"}, ttl)
-			require.ErrorIs(t, err, ErrTaken)
-			require.NotErrorIs(t, err, ErrNoQuorum)
-			var qe *QuorumError
+			require.ErrorIs(t, err, redlock.ErrTaken)
+			require.NotErrorIs(t, err, redlock.ErrNoQuorum)
+			var qe *redlock.QuorumError
 			require.ErrorAs(t, err, &qe)
 			assert.Len(t, qe.Votes, n)
 
 			require.NoError(t, l.Unlock(t.Context()))
-			require.ErrorIs(t, l.Err(), ErrLost)
+			require.ErrorIs(t, l.Err(), redlock.ErrLost)
 			require.NoError(t, l.Unlock(t.Context()), "repeated")
 			synctest.Wait()
 			requireNoKeys(t, c)
@@ -55,9 +56,9 @@ func TestLockEndsAtUntil(t *testing.T) {
 		time.Sleep(time.Until(l.Until()) - 1)
 		require.NoError(t, l.Err())
 		time.Sleep(time.Nanosecond)
-		require.ErrorIs(t, l.Err(), ErrExpired)
-		require.ErrorIs(t, l.Err(), ErrLost)
-		require.ErrorIs(t, l.Extend(t.Context(), ttl), ErrExpired)
+		require.ErrorIs(t, l.Err(), redlock.ErrExpired)
+		require.ErrorIs(t, l.Err(), redlock.ErrLost)
+		require.ErrorIs(t, l.Extend(t.Context(), ttl), redlock.ErrExpired)
 	})
 }
 
@@ -76,20 +77,20 @@ func TestLockWaitsForTheHolder(t *testing.T) {
 
 func TestLockReturnsAContextErrorAndWhatItSaw(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c, WithRetryCount(-1))
+		r := newRedlock(t, c, redlock.WithRetryCount(-1))
 		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
 		require.NoError(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_, err = r.Lock(ctx, []string{"a"}, ttl)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.ErrorIs(t, err, ErrTaken)
+		require.ErrorIs(t, err, redlock.ErrTaken)
 		require.NoError(t, l.Unlock(t.Context()))
 		ctx2, cancel2 := context.WithCancel(t.Context())
 		cancel2()
 		_, err = r.Lock(ctx2, []string{"a"}, ttl)
 		require.ErrorIs(t, err, context.Canceled)
-		var qe *QuorumError
+		var qe *redlock.QuorumError
 		require.NotErrorAs(t, err, &qe, "nothing was asked")
 	})
 }
@@ -99,7 +100,7 @@ func TestLockReturnsAContextErrorAndWhatItSaw(t *testing.T) {
 func TestAWaitThatIsCutShortSaysWhyAndWhatItSaw(t *testing.T) {
 	for d := 61 * time.Millisecond; d < time.Second; d += scenario(7*time.Millisecond, 67*time.Millisecond) {
 		inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
-			r := newRedlock(t, c, WithRetryCount(-1))
+			r := newRedlock(t, c, redlock.WithRetryCount(-1))
 			for i, n := range c.Nodes {
 				require.NoError(t, n.Slow(time.Duration(5*i)*time.Millisecond, time.Duration(6*i)*time.Millisecond))
 			}
@@ -110,8 +111,8 @@ func TestAWaitThatIsCutShortSaysWhyAndWhatItSaw(t *testing.T) {
 			defer cancel()
 			_, err = r.Lock(ctx, []string{"a"}, ttl)
 			require.ErrorIs(t, err, context.DeadlineExceeded)
-			require.ErrorIs(t, err, ErrTaken)
-			require.NotErrorIs(t, err, ErrNoQuorum)
+			require.ErrorIs(t, err, redlock.ErrTaken)
+			require.NotErrorIs(t, err, redlock.ErrNoQuorum)
 			require.NoError(t, l.Unlock(t.Context()))
 		})
 	}
@@ -126,7 +127,7 @@ func TestAQuorumAfterUntilIsNone(t *testing.T) {
 		}
 		start := time.Now()
 		_, err := r.TryLock(t.Context(), []string{"a"}, 40*time.Millisecond)
-		require.ErrorIs(t, err, ErrNoQuorum)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		assert.Less(t, time.Since(start), 40*time.Millisecond)
 		time.Sleep(time.Second)
 		requireNoKeys(t, c)
@@ -135,8 +136,8 @@ func TestAQuorumAfterUntilIsNone(t *testing.T) {
 		require.NoError(t, err)
 		time.Sleep(time.Until(l.Until()) - 30*time.Millisecond)
 		err = l.Extend(t.Context(), ttl) // Answered after the old Until.
-		require.ErrorIs(t, err, ErrExpired)
-		require.ErrorIs(t, l.Err(), ErrExpired)
+		require.ErrorIs(t, err, redlock.ErrExpired)
+		require.ErrorIs(t, l.Err(), redlock.ErrExpired)
 		_ = l.Unlock(t.Context())
 	})
 }
@@ -146,11 +147,11 @@ func TestWallClockAheadOfTheMonotonicOneEndsTheLock(t *testing.T) {
 		r := newRedlock(t, c)
 		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
 		require.NoError(t, err)
-		WallOffset(r).Store(int64(time.Minute)) // The machine slept.
-		require.ErrorIs(t, l.Err(), ErrExpired)
-		WallOffset(r).Store(0) // Lost is terminal.
-		require.ErrorIs(t, l.Err(), ErrExpired)
-		require.ErrorIs(t, l.Extend(t.Context(), ttl), ErrExpired)
+		redlock.WallOffset(r).Store(int64(time.Minute)) // The machine slept.
+		require.ErrorIs(t, l.Err(), redlock.ErrExpired)
+		redlock.WallOffset(r).Store(0) // Lost is terminal.
+		require.ErrorIs(t, l.Err(), redlock.ErrExpired)
+		require.ErrorIs(t, l.Extend(t.Context(), ttl), redlock.ErrExpired)
 	})
 }
 
@@ -166,7 +167,7 @@ func TestAKeyOfAnotherTypeIsNotOverwritten(t *testing.T) {
 		}
 		for _, resources := range [][]string{{"h"}, {"a", "h"}} {
 			_, err := r.TryLock(t.Context(), resources, ttl)
-			require.ErrorIs(t, err, ErrNoQuorum)
+			require.ErrorIs(t, err, redlock.ErrNoQuorum)
 			assert.Contains(t, err.Error(), "WRONGTYPE")
 		}
 		synctest.Wait()
@@ -183,9 +184,9 @@ func TestAForeignKeyWithoutExpiry(t *testing.T) {
 			require.NoError(t, n.Set("a", "for ever", 0))
 		}
 		_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-		require.ErrorIs(t, err, ErrTaken)
+		require.ErrorIs(t, err, redlock.ErrTaken)
 		for _, v := range votesOf(t, err) {
-			if errors.Is(v.Err, ErrTaken) {
+			if errors.Is(v.Err, redlock.ErrTaken) {
 				assert.Negative(t, v.HolderTTL)
 			}
 		}

@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"context"
@@ -10,26 +10,27 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 func TestMaxHold(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		start := time.Now()
-		l, ctx := kept(t, r, 10*time.Second, WithMaxHold(25*time.Second))
+		l, ctx := kept(t, r, 10*time.Second, redlock.WithMaxHold(25*time.Second))
 		<-ctx.Done()
 		assert.Equal(t, 25*time.Second, time.Since(start))
-		requireEnded(t, ctx, ErrMaxHold)
+		requireEnded(t, ctx, redlock.ErrMaxHold)
 		require.NoError(t, l.Err(), "time to bring the work to an end")
-		requireEnded(t, l.KeepAlive(t.Context()), ErrMaxHold)
+		requireEnded(t, l.KeepAlive(t.Context()), redlock.ErrMaxHold)
 		require.NoError(t, l.Unlock(t.Context()))
 
-		l, ctx = kept(t, r, 10*time.Second, WithMaxHold(time.Second)) // Shorter than the ttl.
+		l, ctx = kept(t, r, 10*time.Second, redlock.WithMaxHold(time.Second)) // Shorter than the ttl.
 		<-ctx.Done()
-		requireEnded(t, ctx, ErrMaxHold)
+		requireEnded(t, ctx, redlock.ErrMaxHold)
 		assert.Equal(t, 1, r.Stats().Kept, "Close waits for its release")
 		time.Sleep(10 * time.Second)
-		require.ErrorIs(t, l.Err(), ErrExpired)
+		require.ErrorIs(t, l.Err(), redlock.ErrExpired)
 		assert.Zero(t, r.Stats().Kept)
 	})
 }
@@ -37,12 +38,12 @@ func TestMaxHold(t *testing.T) {
 func TestKeepAliveAfterMaxHoldIsDone(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
-		l, err := r.TryLock(t.Context(), []string{"a"}, 10*time.Second, WithMaxHold(time.Second))
+		l, err := r.TryLock(t.Context(), []string{"a"}, 10*time.Second, redlock.WithMaxHold(time.Second))
 		require.NoError(t, err)
 		time.Sleep(5 * time.Second)
 		until := l.Until()
 		ctx := l.KeepAlive(t.Context())
-		require.ErrorIs(t, context.Cause(ctx), ErrMaxHold, "done from the start")
+		require.ErrorIs(t, context.Cause(ctx), redlock.ErrMaxHold, "done from the start")
 		synctest.Wait()
 		assert.Equal(t, until, l.Until(), "extended after max hold")
 	})
@@ -50,8 +51,8 @@ func TestKeepAliveAfterMaxHoldIsDone(t *testing.T) {
 
 func TestMaxHoldMovesUntilNoMore(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c, WithNodeTimeout(time.Second))
-		l, ctx := kept(t, r, 10*time.Second, WithMaxHold(3500*time.Millisecond))
+		r := newRedlock(t, c, redlock.WithNodeTimeout(time.Second))
+		l, ctx := kept(t, r, 10*time.Second, redlock.WithMaxHold(3500*time.Millisecond))
 		for _, n := range c.Nodes {
 			require.NoError(t, n.Slow(400*time.Millisecond, 400*time.Millisecond))
 		}

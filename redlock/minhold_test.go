@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"context"
@@ -10,29 +10,30 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 func TestMinHold(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		start := time.Now()
-		l, ctx := kept(t, r, 10*time.Second, WithMinHold(8*time.Second))
+		l, ctx := kept(t, r, 10*time.Second, redlock.WithMinHold(8*time.Second))
 		time.Sleep(time.Second)
 		require.NoError(t, l.Unlock(t.Context()))
 		requireEnded(t, ctx, context.Canceled)
-		require.ErrorIs(t, l.Err(), ErrLost)
+		require.ErrorIs(t, l.Err(), redlock.ErrLost)
 		require.NoError(t, l.Unlock(t.Context()))
 		synctest.Wait()
 		assert.Equal(t, 3, holders(t, c, l))
 		_, err := r.TryLock(t.Context(), []string{"a"}, time.Second)
-		require.ErrorIs(t, err, ErrTaken)
+		require.ErrorIs(t, err, redlock.ErrTaken)
 		time.Sleep(time.Until(start.Add(8*time.Second - time.Millisecond)))
 		assert.Equal(t, 3, holders(t, c, l))
 		time.Sleep(time.Millisecond)
 		requireReleased(t, c)
 
 		// Over already: released at once.
-		l, ctx = kept(t, r, 10*time.Second, WithMinHold(8*time.Second))
+		l, ctx = kept(t, r, 10*time.Second, redlock.WithMinHold(8*time.Second))
 		time.Sleep(time.Minute)
 		require.NoError(t, ctx.Err())
 		require.NoError(t, l.Unlock(t.Context()))
@@ -41,11 +42,11 @@ func TestMinHold(t *testing.T) {
 		// A failed attempt leaves nothing, min hold or not.
 		require.NoError(t, c.Nodes[0].Set("a", "x", time.Second))
 		require.NoError(t, c.Nodes[1].Set("a", "x", time.Second))
-		_, err = r.TryLock(t.Context(), []string{"a"}, 10*time.Second, WithMinHold(8*time.Second))
-		require.ErrorIs(t, err, ErrTaken)
+		_, err = r.TryLock(t.Context(), []string{"a"}, 10*time.Second, redlock.WithMinHold(8*time.Second))
+		require.ErrorIs(t, err, redlock.ErrTaken)
 		time.Sleep(time.Second)
 		requireReleased(t, c)
-		_, err = r.TryLock(t.Context(), []string{"a"}, time.Second, WithMinHold(time.Second+1))
+		_, err = r.TryLock(t.Context(), []string{"a"}, time.Second, redlock.WithMinHold(time.Second+1))
 		require.EqualError(t, err, "redlock: min hold 1.000000001s: must not exceed the ttl 1s")
 	})
 }
@@ -55,13 +56,13 @@ func TestMinHoldOutlivesABrokenConnection(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		start := time.Now()
-		l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute, WithMinHold(30*time.Second))
+		l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute, redlock.WithMinHold(30*time.Second))
 		require.NoError(t, err)
 		time.Sleep(2 * time.Second)
 		for _, n := range c.Nodes {
 			require.NoError(t, n.Hang())
 		}
-		require.ErrorIs(t, l.Unlock(t.Context()), ErrNoQuorum)
+		require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrNoQuorum)
 		for _, n := range c.Nodes {
 			n.Proxy().Kill()
 			require.NoError(t, n.Resume())
@@ -79,14 +80,14 @@ func TestAMinHoldIsNotLongerForALateRelease(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		start := time.Now()
-		l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute, WithMinHold(5*time.Second))
+		l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute, redlock.WithMinHold(5*time.Second))
 		require.NoError(t, err)
 		synctest.Wait()
 		time.Sleep(4200 * time.Millisecond)
 		for _, n := range c.Nodes {
 			require.NoError(t, n.SetError("BUSY x"))
 		}
-		require.ErrorIs(t, l.Unlock(t.Context()), ErrNoQuorum)
+		require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrNoQuorum)
 		time.Sleep(200 * time.Millisecond)
 		for _, n := range c.Nodes {
 			require.NoError(t, n.SetError(""))
@@ -102,7 +103,7 @@ func TestAMinHoldIsNotLongerForARefusedRelease(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		start := time.Now()
-		l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute, WithMinHold(8*time.Second))
+		l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute, redlock.WithMinHold(8*time.Second))
 		require.NoError(t, err)
 		time.Sleep(time.Second)
 		require.NoError(t, c.Nodes[2].SetError("BUSY x"))
@@ -121,7 +122,7 @@ func TestAMinHoldIsNotLongerForAQueuedRelease(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		start := time.Now()
-		l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute, WithMinHold(8*time.Second))
+		l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute, redlock.WithMinHold(8*time.Second))
 		require.NoError(t, err)
 		time.Sleep(7 * time.Second)
 		require.NoError(t, c.Nodes[2].Hang())
@@ -143,12 +144,12 @@ func TestAJobThatHasNotBegunLeavesNoMinHold(t *testing.T) {
 		for _, n := range c.Nodes {
 			require.NoError(t, n.Slow(10*time.Millisecond, 10*time.Millisecond))
 		}
-		err := r.Do(t.Context(), []string{"a"}, time.Minute, func(context.Context, *Lock) error {
+		err := r.Do(t.Context(), []string{"a"}, time.Minute, func(context.Context, *redlock.Lock) error {
 			t.Error("called")
 			return nil
-		}, WithMaxHold(5*time.Millisecond), WithMinHold(30*time.Second))
-		require.ErrorIs(t, err, ErrNotAcquired)
-		require.ErrorIs(t, err, ErrMaxHold)
+		}, redlock.WithMaxHold(5*time.Millisecond), redlock.WithMinHold(30*time.Second))
+		require.ErrorIs(t, err, redlock.ErrNotAcquired)
+		require.ErrorIs(t, err, redlock.ErrMaxHold)
 		time.Sleep(time.Second)
 		requireReleased(t, c)
 	})

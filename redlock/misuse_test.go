@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"context"
@@ -9,19 +9,20 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 // redlockCalls is every method of a Redlock that returns an error.
-func redlockCalls(r *Redlock) map[string]func(ctx context.Context) error {
+func redlockCalls(r *redlock.Redlock) map[string]func(ctx context.Context) error {
 	one := []string{"a"}
 	return map[string]func(ctx context.Context) error{
 		"TryLock": func(ctx context.Context) error { _, err := r.TryLock(ctx, one, ttl); return err },
 		"Lock":    func(ctx context.Context) error { _, err := r.Lock(ctx, one, ttl); return err },
 		"Do": func(ctx context.Context) error {
-			return r.Do(ctx, one, ttl, func(context.Context, *Lock) error { return nil })
+			return r.Do(ctx, one, ttl, func(context.Context, *redlock.Lock) error { return nil })
 		},
 		"DoValue": func(ctx context.Context) error {
-			_, err := DoValue(ctx, r, one, ttl, func(context.Context, *Lock) (int, error) { return 1, nil })
+			_, err := redlock.DoValue(ctx, r, one, ttl, func(context.Context, *redlock.Lock) (int, error) { return 1, nil })
 			return err
 		},
 		"Inspect": func(ctx context.Context) error { _, err := r.Inspect(ctx, "a"); return err },
@@ -32,7 +33,7 @@ func redlockCalls(r *Redlock) map[string]func(ctx context.Context) error {
 }
 
 func TestARedlockThatIsNone(t *testing.T) {
-	for want, r := range map[string]*Redlock{
+	for want, r := range map[string]*redlock.Redlock{
 		"redlock: nil *Redlock: did New return an error?":         nil,
 		"redlock: this Redlock is a zero value: make it with New": {},
 	} {
@@ -44,7 +45,7 @@ func TestARedlockThatIsNone(t *testing.T) {
 }
 
 func TestALockThatIsNone(t *testing.T) {
-	for want, l := range map[string]*Lock{
+	for want, l := range map[string]*redlock.Lock{
 		"redlock: nil *Lock: did the call that should have made it return an error?": nil,
 		"redlock: this Lock is a zero value: only a Redlock makes locks":             {},
 	} {
@@ -73,7 +74,7 @@ var noContext context.Context
 
 func TestANilContext(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c, WithQuarantine(time.Minute))
+		r := newRedlock(t, c, redlock.WithQuarantine(time.Minute))
 		for name, call := range redlockCalls(r) {
 			require.EqualError(t, call(noContext), "redlock: nil context", name)
 		}
@@ -87,7 +88,7 @@ func TestANilContext(t *testing.T) {
 		require.NoError(t, err)
 		require.EqualError(t, l.Extend(noContext, ttl), "redlock: nil context")
 		require.PanicsWithError(t, "redlock: nil context", func() { l.KeepAlive(noContext) })
-		require.PanicsWithError(t, "redlock: nil context", func() { FromContext(noContext) })
+		require.PanicsWithError(t, "redlock: nil context", func() { redlock.FromContext(noContext) })
 		require.NoError(t, l.Err(), "nothing was done to it")
 		require.NoError(t, l.Unlock(noContext), "it does not look at the context, and a release is never refused")
 		requireReleased(t, c)
@@ -95,8 +96,8 @@ func TestANilContext(t *testing.T) {
 }
 
 func TestAGuardThatIsNone(t *testing.T) {
-	var g *Guard
+	var g *redlock.Guard
 	require.EqualError(t, g.Do(1, func() error { return nil }), "redlock: nil *Guard")
 	require.PanicsWithError(t, "redlock: nil *Guard", func() { g.Seen() })
-	require.EqualError(t, new(Guard).Do(1, nil), "redlock: nil function")
+	require.EqualError(t, new(redlock.Guard).Do(1, nil), "redlock: nil function")
 }

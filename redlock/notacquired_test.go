@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"context"
@@ -11,24 +11,25 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 // Whatever it is for which there is no lock, it is the one error to test for, and what
 // it says besides stays.
 func TestNotAcquired(t *testing.T) {
-	never := func(t *testing.T) func(context.Context, *Lock) error {
+	never := func(t *testing.T) func(context.Context, *redlock.Lock) error {
 		t.Helper()
-		return func(context.Context, *Lock) error { t.Error("called without the lock"); return nil }
+		return func(context.Context, *redlock.Lock) error { t.Error("called without the lock"); return nil }
 	}
-	fail := func(ctx context.Context, t *testing.T, r *Redlock, resource string, ttl time.Duration, besides error) {
+	fail := func(ctx context.Context, t *testing.T, r *redlock.Redlock, resource string, ttl time.Duration, besides error) {
 		t.Helper()
 		_, err := r.TryLock(ctx, []string{resource}, ttl)
-		_, err2 := r.Lock(ctx, []string{resource}, ttl, WithRetryCount(1))
-		_, err3 := r.Lock(ctx, []string{resource}, ttl, WithRetryCount(1), WithPolling())
-		err4 := r.Do(ctx, []string{resource}, ttl, never(t), WithRetryCount(1))
-		_, err5 := DoValue(ctx, r, []string{resource}, ttl, func(ctx context.Context, l *Lock) (int, error) { return 0, never(t)(ctx, l) }, WithRetryCount(1))
+		_, err2 := r.Lock(ctx, []string{resource}, ttl, redlock.WithRetryCount(1))
+		_, err3 := r.Lock(ctx, []string{resource}, ttl, redlock.WithRetryCount(1), redlock.WithPolling())
+		err4 := r.Do(ctx, []string{resource}, ttl, never(t), redlock.WithRetryCount(1))
+		_, err5 := redlock.DoValue(ctx, r, []string{resource}, ttl, func(ctx context.Context, l *redlock.Lock) (int, error) { return 0, never(t)(ctx, l) }, redlock.WithRetryCount(1))
 		for _, err := range []error{err, err2, err3, err4, err5} {
-			require.ErrorIs(t, err, ErrNotAcquired)
+			require.ErrorIs(t, err, redlock.ErrNotAcquired)
 			if besides != nil {
 				require.ErrorIs(t, err, besides)
 			}
@@ -39,40 +40,40 @@ func TestNotAcquired(t *testing.T) {
 		for i, n := range c.Nodes {
 			require.NoError(t, n.Set("a", fmt.Sprint("thief", i%2), time.Hour))
 		}
-		fail(t.Context(), t, r, "a", ttl, ErrTaken)
+		fail(t.Context(), t, r, "a", ttl, redlock.ErrTaken)
 		fail(t.Context(), t, r, "", ttl, nil)
 		fail(t.Context(), t, r, "b", 0, nil)
 		var none context.Context
-		fail(none, t, r, "b", ttl, ErrNilContext)
-		fail(t.Context(), t, nil, "b", ttl, ErrNilRedlock)
-		require.ErrorIs(t, r.Do(t.Context(), []string{"b"}, ttl, nil), ErrNotAcquired)
-		_, err := DoValue[int](t.Context(), r, []string{"b"}, ttl, nil)
-		require.ErrorIs(t, err, ErrNilFunc)
-		require.ErrorIs(t, err, ErrNotAcquired)
+		fail(none, t, r, "b", ttl, redlock.ErrNilContext)
+		fail(t.Context(), t, nil, "b", ttl, redlock.ErrNilRedlock)
+		require.ErrorIs(t, r.Do(t.Context(), []string{"b"}, ttl, nil), redlock.ErrNotAcquired)
+		_, err := redlock.DoValue[int](t.Context(), r, []string{"b"}, ttl, nil)
+		require.ErrorIs(t, err, redlock.ErrNilFunc)
+		require.ErrorIs(t, err, redlock.ErrNotAcquired)
 		short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
 		_, err = r.Lock(short, []string{"a"}, ttl)
-		require.ErrorIs(t, err, ErrNotAcquired)
+		require.ErrorIs(t, err, redlock.ErrNotAcquired)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		fail(short, t, r, "b", ttl, context.DeadlineExceeded)
 		for _, n := range c.Nodes {
 			require.NoError(t, n.Stop())
 		}
-		fail(t.Context(), t, r, "b", ttl, ErrNoQuorum)
+		fail(t.Context(), t, r, "b", ttl, redlock.ErrNoQuorum)
 		waiting := make(chan error)
 		go func() {
-			_, lockErr := r.Lock(context.Background(), []string{"a"}, ttl, WithRetryCount(-1))
+			_, lockErr := r.Lock(context.Background(), []string{"a"}, ttl, redlock.WithRetryCount(-1))
 			waiting <- lockErr
 		}()
 		synctest.Wait()
 		require.NoError(t, r.Close(t.Context()))
 		err = <-waiting
-		require.ErrorIs(t, err, ErrNotAcquired)
-		require.ErrorIs(t, err, ErrClosed)
-		fail(t.Context(), t, r, "b", ttl, ErrClosed)
+		require.ErrorIs(t, err, redlock.ErrNotAcquired)
+		require.ErrorIs(t, err, redlock.ErrClosed)
+		fail(t.Context(), t, r, "b", ttl, redlock.ErrClosed)
 	})
-	for _, other := range []error{ErrTaken, ErrNoQuorum, ErrLost, ErrExpired, ErrClosed, ErrMaxHold} {
-		require.NotErrorIs(t, other, ErrNotAcquired)
+	for _, other := range []error{redlock.ErrTaken, redlock.ErrNoQuorum, redlock.ErrLost, redlock.ErrExpired, redlock.ErrClosed, redlock.ErrMaxHold} {
+		require.NotErrorIs(t, other, redlock.ErrNotAcquired)
 	}
 }
 
@@ -86,12 +87,12 @@ func TestAcquiredIsNotNotAcquired(t *testing.T) {
 			require.NoError(t, n.Set("a", "thief", time.Hour))
 		}
 		for _, err := range []error{l.Extend(t.Context(), ttl), l.Unlock(t.Context()), l.Err(), context.Cause(ctx)} {
-			require.ErrorIs(t, err, ErrLost)
-			require.NotErrorIs(t, err, ErrNotAcquired)
+			require.ErrorIs(t, err, redlock.ErrLost)
+			require.NotErrorIs(t, err, redlock.ErrNotAcquired)
 		}
 		_, err := r.Inspect(ctx, "a")
 		require.ErrorIs(t, err, context.Canceled)
-		require.NotErrorIs(t, err, ErrNotAcquired)
+		require.NotErrorIs(t, err, redlock.ErrNotAcquired)
 	})
 }
 
@@ -103,44 +104,44 @@ func TestDoTellsItsOwnFailureFromItsFunctions(t *testing.T) {
 			require.NoError(t, n.Set("taken", "thief", time.Hour))
 		}
 		var inner error
-		nested := func(ctx context.Context, _ *Lock) error {
+		nested := func(ctx context.Context, _ *redlock.Lock) error {
 			_, inner = r.TryLock(ctx, []string{"taken"}, ttl)
-			require.ErrorIs(t, inner, ErrNotAcquired)
+			require.ErrorIs(t, inner, redlock.ErrNotAcquired)
 			inner = fmt.Errorf("the other account: %w", inner)
 			return inner
 		}
 		err := r.Do(t.Context(), []string{"a"}, ttl, nested)
-		require.NotErrorIs(t, err, ErrNotAcquired, "the function was called")
-		require.ErrorIs(t, err, ErrTaken, "whatever else it is stays")
+		require.NotErrorIs(t, err, redlock.ErrNotAcquired, "the function was called")
+		require.ErrorIs(t, err, redlock.ErrTaken, "whatever else it is stays")
 		require.ErrorIs(t, err, inner)
 		require.EqualError(t, err, inner.Error())
-		var qe *QuorumError
+		var qe *redlock.QuorumError
 		require.ErrorAs(t, err, &qe)
 		assert.Equal(t, []string{"taken"}, qe.Resources)
 
 		// Two levels: the inner function was not called, the outer one was.
-		err = r.Do(t.Context(), []string{"a"}, ttl, func(ctx context.Context, _ *Lock) error {
-			inner = r.Do(ctx, []string{"taken"}, ttl, func(context.Context, *Lock) error { return nil }, WithRetryCount(0))
-			require.ErrorIs(t, inner, ErrNotAcquired)
+		err = r.Do(t.Context(), []string{"a"}, ttl, func(ctx context.Context, _ *redlock.Lock) error {
+			inner = r.Do(ctx, []string{"taken"}, ttl, func(context.Context, *redlock.Lock) error { return nil }, redlock.WithRetryCount(0))
+			require.ErrorIs(t, inner, redlock.ErrNotAcquired)
 			return inner
 		})
-		require.NotErrorIs(t, err, ErrNotAcquired)
-		require.ErrorIs(t, err, ErrTaken)
+		require.NotErrorIs(t, err, redlock.ErrNotAcquired)
+		require.ErrorIs(t, err, redlock.ErrTaken)
 
 		// A loss is joined to it as ever.
-		err = r.Do(t.Context(), []string{"a"}, ttl, func(ctx context.Context, _ *Lock) error {
+		err = r.Do(t.Context(), []string{"a"}, ttl, func(ctx context.Context, _ *redlock.Lock) error {
 			failed := nested(ctx, nil)
 			for _, n := range c.Nodes {
 				require.NoError(t, n.Del("a"))
 			}
 			return failed
 		})
-		require.NotErrorIs(t, err, ErrNotAcquired)
-		require.ErrorIs(t, err, ErrTaken)
-		require.ErrorIs(t, err, ErrLost)
+		require.NotErrorIs(t, err, redlock.ErrNotAcquired)
+		require.ErrorIs(t, err, redlock.ErrTaken)
+		require.ErrorIs(t, err, redlock.ErrLost)
 
 		// Other errors are the very ones that the function has returned.
-		require.Equal(t, assert.AnError, r.Do(t.Context(), []string{"a"}, ttl, func(context.Context, *Lock) error { return assert.AnError }))
+		require.Equal(t, assert.AnError, r.Do(t.Context(), []string{"a"}, ttl, func(context.Context, *redlock.Lock) error { return assert.AnError }))
 
 		// The lock was got, but ctx or the max hold ended before the function was called.
 		ctx, cancel := context.WithCancel(t.Context())
@@ -148,47 +149,47 @@ func TestDoTellsItsOwnFailureFromItsFunctions(t *testing.T) {
 		for _, n := range c.Nodes {
 			require.NoError(t, n.OnCommand(func(string, []string) { cancel() }))
 		}
-		err = r.Do(ctx, []string{"b"}, ttl, func(context.Context, *Lock) error { t.Error("called"); return nil })
+		err = r.Do(ctx, []string{"b"}, ttl, func(context.Context, *redlock.Lock) error { t.Error("called"); return nil })
 		require.ErrorIs(t, err, context.Canceled)
-		require.ErrorIs(t, err, ErrNotAcquired)
+		require.ErrorIs(t, err, redlock.ErrNotAcquired)
 		for _, n := range c.Nodes {
 			require.NoError(t, n.OnCommand(nil))
 			require.NoError(t, n.Slow(time.Millisecond, time.Millisecond))
 		}
-		err = r.Do(t.Context(), []string{"c"}, ttl, func(context.Context, *Lock) error { t.Error("called"); return nil }, WithMaxHold(time.Nanosecond))
-		require.ErrorIs(t, err, ErrMaxHold)
-		require.ErrorIs(t, err, ErrNotAcquired)
+		err = r.Do(t.Context(), []string{"c"}, ttl, func(context.Context, *redlock.Lock) error { t.Error("called"); return nil }, redlock.WithMaxHold(time.Nanosecond))
+		require.ErrorIs(t, err, redlock.ErrMaxHold)
+		require.ErrorIs(t, err, redlock.ErrNotAcquired)
 	})
 }
 
 // A lock that the context's own lock holds would be waited for for ever.
 func TestALockOfWhatTheContextsLockHoldsFailsAtOnce(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c, WithPrefix("p:"), WithRetryCount(-1))
-		other := newRedlock(t, c, WithPrefix("q:"))
-		nothing := func(context.Context, *Lock) error { return nil }
+		r := newRedlock(t, c, redlock.WithPrefix("p:"), redlock.WithRetryCount(-1))
+		other := newRedlock(t, c, redlock.WithPrefix("q:"))
+		nothing := func(context.Context, *redlock.Lock) error { return nil }
 		refused := func(ctx context.Context, resources ...string) {
 			t.Helper()
 			start := time.Now()
 			_, err := r.Lock(ctx, resources, ttl)
 			_, err2 := r.TryLock(ctx, resources, ttl)
 			for _, err := range []error{err, err2, r.Do(ctx, resources, ttl, nothing)} {
-				require.ErrorIs(t, err, ErrAlreadyHeld)
-				require.ErrorIs(t, err, ErrNotAcquired)
-				require.ErrorIs(t, err, ErrTaken, "which it is, for whoever asks for no more")
-				require.NotErrorIs(t, err, ErrNoQuorum)
+				require.ErrorIs(t, err, redlock.ErrAlreadyHeld)
+				require.ErrorIs(t, err, redlock.ErrNotAcquired)
+				require.ErrorIs(t, err, redlock.ErrTaken, "which it is, for whoever asks for no more")
+				require.NotErrorIs(t, err, redlock.ErrNoQuorum)
 			}
 			assert.Zero(t, time.Since(start))
 		}
-		require.NoError(t, r.Do(t.Context(), []string{"a", "b"}, time.Minute, func(ctx context.Context, outer *Lock) error {
+		require.NoError(t, r.Do(t.Context(), []string{"a", "b"}, time.Minute, func(ctx context.Context, outer *redlock.Lock) error {
 			refused(ctx, "a")
 			refused(ctx, "c", "b")
 			_, own := r.Lock(ctx, []string{"c", "b"}, ttl)
 			require.EqualError(t, own, `redlock: lock ["b" "c"]: already held by the lock of this context: "b"`)
-			require.NoError(t, r.Do(ctx, []string{"c"}, ttl, func(ctx context.Context, inner *Lock) error {
+			require.NoError(t, r.Do(ctx, []string{"c"}, ttl, func(ctx context.Context, inner *redlock.Lock) error {
 				refused(ctx, "a")
 				refused(ctx, "c")
-				got, ok := FromContext(ctx)
+				got, ok := redlock.FromContext(ctx)
 				assert.True(t, ok)
 				assert.Same(t, inner, got)
 				l, err := r.TryLock(ctx, []string{"d"}, ttl)
@@ -205,7 +206,7 @@ func TestALockOfWhatTheContextsLockHoldsFailsAtOnce(t *testing.T) {
 			require.NoError(t, r.Do(ctx, []string{"c"}, ttl, nothing), "it has ended, too")
 			require.NoError(t, other.Do(ctx, []string{"a"}, ttl, nothing), "another key")
 			_, outside := r.TryLock(t.Context(), []string{"a"}, ttl) //nolint:contextcheck // That is the point.
-			require.ErrorIs(t, outside, ErrTaken)
+			require.ErrorIs(t, outside, redlock.ErrTaken)
 			require.NoError(t, outer.Unlock(ctx))
 			l, err := r.Lock(context.WithoutCancel(ctx), []string{"a"}, ttl)
 			require.NoError(t, err)

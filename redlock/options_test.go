@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"context"
@@ -9,56 +9,68 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 func TestNewChecksItsArguments(t *testing.T) {
 	good := forbiddenNodes(t, 3)
 	pool := good[0].Pool
-	for want, f := range map[string]func() (*Redlock, error){
-		"no nodes":                   func() (*Redlock, error) { return New(nil) },
-		"node 1 has no name":         func() (*Redlock, error) { return New([]Node{{"a", pool}, {"", pool}}) },
-		"node 0 (a): nil Pool":       func() (*Redlock, error) { return New([]Node{{"a", nil}}) },
-		"node 0 (b): nil Pool":       func() (*Redlock, error) { return New([]Node{{"b", (*redis.Pool)(nil)}}) },
-		"retry delay 24h0m0.00":      func() (*Redlock, error) { return New(good, WithRetryDelay(MaxWait+time.Millisecond)) },
-		"node timeout 24h0m0.0":      func() (*Redlock, error) { return New(good, WithNodeTimeout(MaxWait+time.Millisecond)) },
-		`both named "a"`:             func() (*Redlock, error) { return New([]Node{{"a", pool}, {"b", pool}, {"a", pool}}) },
-		"nil Option":                 func() (*Redlock, error) { return New(good, nil) },
-		"retry count -2":             func() (*Redlock, error) { return New(good, WithRetryCount(-2)) },
-		"retry delay -1s":            func() (*Redlock, error) { return New(good, WithRetryDelay(-time.Second)) },
-		"retry jitter -1ns":          func() (*Redlock, error) { return New(good, WithRetryJitter(-1)) },
-		"retry jitter 200.001m":      func() (*Redlock, error) { return New(good, WithRetryJitter(200*time.Millisecond+time.Microsecond)) },
-		"WithRetryIf":                func() (*Redlock, error) { return New(good, WithRetryIf(nil)) },
-		"drift factor NaN":           func() (*Redlock, error) { return New(good, WithDriftFactor(math.NaN())) },
-		"drift factor 1:":            func() (*Redlock, error) { return New(good, WithDriftFactor(1)) },
-		"drift factor -0.1":          func() (*Redlock, error) { return New(good, WithDriftFactor(-0.1)) },
-		"drift factor +Inf":          func() (*Redlock, error) { return New(good, WithDriftFactor(math.Inf(1))) },
-		"connect timeout -1ns":       func() (*Redlock, error) { return New(good, WithConnectTimeout(-1)) },
-		"connect timeout 24h0m0.001": func() (*Redlock, error) { return New(good, WithConnectTimeout(MaxWait+time.Millisecond)) },
-		"node timeout 0s":            func() (*Redlock, error) { return New(good, WithNodeTimeout(0)) },
-		"node timeout -1s":           func() (*Redlock, error) { return New(good, WithNodeTimeout(-time.Second)) },
-		"is reserved":                func() (*Redlock, error) { return New(good, WithPrefix("x__redlock__:y")) },
-		`malformed address "x"`:      func() (*Redlock, error) { return New([]Node{NewNode("x")}) },
+	for want, f := range map[string]func() (*redlock.Redlock, error){
+		"no nodes":             func() (*redlock.Redlock, error) { return redlock.New(nil) },
+		"node 1 has no name":   func() (*redlock.Redlock, error) { return redlock.New([]redlock.Node{{"a", pool}, {"", pool}}) },
+		"node 0 (a): nil Pool": func() (*redlock.Redlock, error) { return redlock.New([]redlock.Node{{"a", nil}}) },
+		"node 0 (b): nil Pool": func() (*redlock.Redlock, error) { return redlock.New([]redlock.Node{{"b", (*redis.Pool)(nil)}}) },
+		"retry delay 24h0m0.00": func() (*redlock.Redlock, error) {
+			return redlock.New(good, redlock.WithRetryDelay(redlock.MaxWait+time.Millisecond))
+		},
+		"node timeout 24h0m0.0": func() (*redlock.Redlock, error) {
+			return redlock.New(good, redlock.WithNodeTimeout(redlock.MaxWait+time.Millisecond))
+		},
+		`both named "a"`: func() (*redlock.Redlock, error) {
+			return redlock.New([]redlock.Node{{"a", pool}, {"b", pool}, {"a", pool}})
+		},
+		"nil Option":        func() (*redlock.Redlock, error) { return redlock.New(good, nil) },
+		"retry count -2":    func() (*redlock.Redlock, error) { return redlock.New(good, redlock.WithRetryCount(-2)) },
+		"retry delay -1s":   func() (*redlock.Redlock, error) { return redlock.New(good, redlock.WithRetryDelay(-time.Second)) },
+		"retry jitter -1ns": func() (*redlock.Redlock, error) { return redlock.New(good, redlock.WithRetryJitter(-1)) },
+		"retry jitter 200.001m": func() (*redlock.Redlock, error) {
+			return redlock.New(good, redlock.WithRetryJitter(200*time.Millisecond+time.Microsecond))
+		},
+		"WithRetryIf":          func() (*redlock.Redlock, error) { return redlock.New(good, redlock.WithRetryIf(nil)) },
+		"drift factor NaN":     func() (*redlock.Redlock, error) { return redlock.New(good, redlock.WithDriftFactor(math.NaN())) },
+		"drift factor 1:":      func() (*redlock.Redlock, error) { return redlock.New(good, redlock.WithDriftFactor(1)) },
+		"drift factor -0.1":    func() (*redlock.Redlock, error) { return redlock.New(good, redlock.WithDriftFactor(-0.1)) },
+		"drift factor +Inf":    func() (*redlock.Redlock, error) { return redlock.New(good, redlock.WithDriftFactor(math.Inf(1))) },
+		"connect timeout -1ns": func() (*redlock.Redlock, error) { return redlock.New(good, redlock.WithConnectTimeout(-1)) },
+		"connect timeout 24h0m0.001": func() (*redlock.Redlock, error) {
+			return redlock.New(good, redlock.WithConnectTimeout(redlock.MaxWait+time.Millisecond))
+		},
+		"node timeout 0s":       func() (*redlock.Redlock, error) { return redlock.New(good, redlock.WithNodeTimeout(0)) },
+		"node timeout -1s":      func() (*redlock.Redlock, error) { return redlock.New(good, redlock.WithNodeTimeout(-time.Second)) },
+		"is reserved":           func() (*redlock.Redlock, error) { return redlock.New(good, redlock.WithPrefix("x__redlock__:y")) },
+		`malformed address "x"`: func() (*redlock.Redlock, error) { return redlock.New([]redlock.Node{redlock.NewNode("x")}) },
 	} {
 		r, err := f()
 		require.Nil(t, r, want)
 		require.ErrorContains(t, err, want)
 		require.ErrorContains(t, err, "redlock: ")
 	}
-	r, err := New(good, WithRetryDelay(time.Millisecond)) // The default jitter follows.
+	r, err := redlock.New(good, redlock.WithRetryDelay(time.Millisecond)) // The default jitter follows.
 	require.NoError(t, err)
-	require.Equal(t, time.Millisecond, RetryJitter(r))
+	require.Equal(t, time.Millisecond, redlock.RetryJitter(r))
 	require.NoError(t, r.Close(t.Context()))
 }
 
 func TestCallsCheckTheirArgumentsBeforeAnyIO(t *testing.T) {
-	r, err := New(forbiddenNodes(t, 3), WithPrefix("p:"))
+	r, err := redlock.New(forbiddenNodes(t, 3), redlock.WithPrefix("p:"))
 	require.NoError(t, err)
 	ok := []string{"x"}
 	for _, c := range []struct {
 		want      string
 		resources []string
 		ttl       time.Duration
-		opts      []Option
+		opts      []redlock.Option
 	}{
 		{"no resources", nil, ttl, nil},
 		{"no resources", []string{}, ttl, nil},
@@ -69,15 +81,15 @@ func TestCallsCheckTheirArgumentsBeforeAnyIO(t *testing.T) {
 		{"ttl -1s", ok, -time.Second, nil},
 		{"ttl 999.999µs", ok, time.Millisecond - 1, nil},
 		{"ttl 2ms", ok, 2 * time.Millisecond, nil},
-		{"ttl 1s", ok, time.Second, []Option{WithDriftFactor(0.999)}},
-		{"retry count -2", ok, ttl, []Option{WithRetryCount(-2)}},
-		{"retry jitter 100ms: must not exceed the retry delay 50ms", ok, ttl, []Option{WithRetryJitter(100 * time.Millisecond), WithRetryDelay(50 * time.Millisecond)}},
-		{"WithPrefix", ok, ttl, []Option{WithPrefix("x")}},
-		{"WithConnectTimeout", ok, ttl, []Option{WithConnectTimeout(time.Second)}},
-		{"WithHook", ok, ttl, []Option{WithHook(nil)}},
-		{"nil Option", ok, ttl, []Option{nil}},
+		{"ttl 1s", ok, time.Second, []redlock.Option{redlock.WithDriftFactor(0.999)}},
+		{"retry count -2", ok, ttl, []redlock.Option{redlock.WithRetryCount(-2)}},
+		{"retry jitter 100ms: must not exceed the retry delay 50ms", ok, ttl, []redlock.Option{redlock.WithRetryJitter(100 * time.Millisecond), redlock.WithRetryDelay(50 * time.Millisecond)}},
+		{"WithPrefix", ok, ttl, []redlock.Option{redlock.WithPrefix("x")}},
+		{"WithConnectTimeout", ok, ttl, []redlock.Option{redlock.WithConnectTimeout(time.Second)}},
+		{"WithHook", ok, ttl, []redlock.Option{redlock.WithHook(nil)}},
+		{"nil Option", ok, ttl, []redlock.Option{nil}},
 	} {
-		for _, f := range []func(context.Context, []string, time.Duration, ...Option) (*Lock, error){r.TryLock, r.Lock} {
+		for _, f := range []func(context.Context, []string, time.Duration, ...redlock.Option) (*redlock.Lock, error){r.TryLock, r.Lock} {
 			l, callErr := f(t.Context(), c.resources, c.ttl, c.opts...)
 			require.Nil(t, l)
 			require.ErrorContains(t, callErr, c.want)
@@ -95,9 +107,9 @@ func TestCallsCheckTheirArgumentsBeforeAnyIO(t *testing.T) {
 	require.ErrorContains(t, err, "empty resource")
 	require.NoError(t, r.Close(t.Context()))
 	_, err = r.TryLock(t.Context(), ok, ttl)
-	require.ErrorIs(t, err, ErrClosed)
+	require.ErrorIs(t, err, redlock.ErrClosed)
 	_, err = r.Inspect(t.Context(), "x")
-	require.ErrorIs(t, err, ErrClosed)
+	require.ErrorIs(t, err, redlock.ErrClosed)
 }
 
 func TestMalformedAddresses(t *testing.T) {
@@ -106,7 +118,7 @@ func TestMalformedAddresses(t *testing.T) {
 		"unix://h/p", "unix://", "unix:///p?db=x", "redis://h:99999", "redis://u:secret@h:x", "redis://u:secret@h:1/x", "u:secret@h:1:2",
 		"redis://u:secret%zz@h:1",
 	} {
-		_, err := New([]Node{NewNode(addr)})
+		_, err := redlock.New([]redlock.Node{redlock.NewNode(addr)})
 		require.ErrorContains(t, err, "malformed address", addr)
 		require.NotContains(t, err.Error(), "secret")
 	}
@@ -118,12 +130,12 @@ func TestMalformedAddressesShowNoPassword(t *testing.T) {
 		"redis://:12/s3cret@host:6379", "redis://u:99999s3cret/x@h:1", "redis://host:6379/s3cret", "redis://h#s3cret",
 		"foo://u:s3cret@host:1", "redis://u:s3cret@h:1?x=y@s3cret", "unix:///p?db=s3cret",
 	} {
-		_, err := New([]Node{NewNode(addr)})
+		_, err := redlock.New([]redlock.Node{redlock.NewNode(addr)})
 		require.ErrorContains(t, err, "malformed address", addr)
 		require.NotContains(t, err.Error(), "s3cret", addr)
 		require.NotContains(t, err.Error(), "1234567", addr)
 	}
-	_, err := New([]Node{NewNode("redis://user:pw@host:99999/2")})
+	_, err := redlock.New([]redlock.Node{redlock.NewNode("redis://user:pw@host:99999/2")})
 	require.EqualError(t, err, `redlock: node 0: malformed address "redis://…@host:99999": port "99999": want 1 to 65535`)
 }
 
@@ -133,20 +145,20 @@ type lostPool struct{}
 func (*lostPool) GetContext(context.Context) (redis.Conn, error) { return nil, errors.New("x") }
 
 func TestANilPointerIsNoPool(t *testing.T) {
-	_, err := New([]Node{{"a", (*lostPool)(nil)}})
+	_, err := redlock.New([]redlock.Node{{"a", (*lostPool)(nil)}})
 	require.ErrorContains(t, err, "nil Pool")
-	_, err = New([]Node{{"a", &lostPool{}}})
+	_, err = redlock.New([]redlock.Node{{"a", &lostPool{}}})
 	require.NoError(t, err)
 }
 
 func TestANilPoolFuncIsRefused(t *testing.T) {
-	_, err := New([]Node{{Name: "a", Pool: PoolFunc(nil)}})
+	_, err := redlock.New([]redlock.Node{{Name: "a", Pool: redlock.PoolFunc(nil)}})
 	require.ErrorContains(t, err, "nil Pool")
 }
 
 func TestAHostWithAnAtIsNone(t *testing.T) {
 	for _, addr := range []string{"s3cret@redis.invalid:6379", "u:s3cret@redis.invalid:6379", "redis://h%40s3cret:1"} {
-		_, err := New([]Node{NewNode(addr)})
+		_, err := redlock.New([]redlock.Node{redlock.NewNode(addr)})
 		require.ErrorContains(t, err, "malformed address", addr)
 		require.NotContains(t, err.Error(), "s3cret")
 	}

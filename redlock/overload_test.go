@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 // A load is callers that lock and unlock, each a resource of its own, in a closed loop. One
@@ -26,7 +27,7 @@ type load struct {
 	wg                                          sync.WaitGroup
 }
 
-func startLoad(r *Redlock, callers int) *load {
+func startLoad(r *redlock.Redlock, callers int) *load {
 	l := new(load)
 	for i := range callers {
 		l.wg.Go(func() {
@@ -40,9 +41,9 @@ func startLoad(r *Redlock, callers int) *load {
 						l.unlocks.Add(1)
 					}
 					continue
-				case IsOverload(err):
+				case redlock.IsOverload(err):
 					l.overloaded.Add(1)
-				case errors.Is(err, ErrNoQuorum):
+				case errors.Is(err, redlock.ErrNoQuorum):
 					l.unanswered.Add(1)
 				default:
 					l.other.Add(1)
@@ -73,7 +74,7 @@ func TestOverload(t *testing.T) {
 	for _, callers := range []int{1000, 2000, 4000}[rounds(1, 0):rounds(3, 1)] {
 		t.Run(strconv.Itoa(callers), func(t *testing.T) {
 			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-				r := newRedlock(t, c, WithNodeTimeout(250*time.Millisecond))
+				r := newRedlock(t, c, redlock.WithNodeTimeout(250*time.Millisecond))
 				warm(t, r)
 				kept, err := r.TryLock(t.Context(), []string{"kept"}, 900*time.Millisecond)
 				require.NoError(t, err)
@@ -113,7 +114,7 @@ func TestOverload(t *testing.T) {
 // A slow minority is not asked for more than it answers: it would gather seconds of work.
 func TestASlowMinoritysBacklogIsBounded(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c, WithNodeTimeout(250*time.Millisecond))
+		r := newRedlock(t, c, redlock.WithNodeTimeout(250*time.Millisecond))
 		places := r.Stats().Window
 		warm(t, r)
 		kept, err := r.TryLock(t.Context(), []string{"kept"}, ttl)
@@ -139,7 +140,7 @@ func TestASlowMinoritysBacklogIsBounded(t *testing.T) {
 }
 
 // requireNoOther checks that no node stores another lock.
-func requireNoOther(t *testing.T, c *testcluster.Cluster, l *Lock) {
+func requireNoOther(t *testing.T, c *testcluster.Cluster, l *redlock.Lock) {
 	t.Helper()
 	for _, n := range c.Nodes {
 		for key := range keys(t, n) {
@@ -151,7 +152,7 @@ func requireNoOther(t *testing.T, c *testcluster.Cluster, l *Lock) {
 // Whatever a hung majority has made of the admission, it does not last.
 func TestOverloadEndsAfterAHungMajority(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c, WithNodeTimeout(250*time.Millisecond))
+		r := newRedlock(t, c, redlock.WithNodeTimeout(250*time.Millisecond))
 		places := r.Stats().Window
 		warm(t, r)
 		work(t, scenario(time.Millisecond, 2*time.Millisecond), c.Nodes...)
@@ -176,7 +177,7 @@ func TestOverloadEndsAfterAHungMajority(t *testing.T) {
 // The scripts come back under full load.
 func TestScriptFlushUnderOverload(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c, WithNodeTimeout(250*time.Millisecond))
+		r := newRedlock(t, c, redlock.WithNodeTimeout(250*time.Millisecond))
 		warm(t, r)
 		work(t, 400*time.Microsecond, c.Nodes...)
 		defer work(t, 0, c.Nodes...)
@@ -201,7 +202,7 @@ func TestScriptFlushUnderOverload(t *testing.T) {
 func TestALongWayIsNoOverload(t *testing.T) {
 	for _, trip := range []time.Duration{160 * time.Millisecond, 200 * time.Millisecond}[rounds(0, 1):] {
 		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-			r := newRedlock(t, c, WithNodeTimeout(250*time.Millisecond))
+			r := newRedlock(t, c, redlock.WithNodeTimeout(250*time.Millisecond))
 			for _, n := range c.Nodes {
 				require.NoError(t, n.Slow(trip/2, trip/2))
 			}
@@ -231,13 +232,13 @@ func TestLongTimeoutsOnADeadConnectionHoldUpNobody(t *testing.T) {
 		var long sync.WaitGroup
 		for i := range 2 * places {
 			long.Go(func() {
-				_, _ = r.TryLock(t.Context(), []string{"long" + strconv.Itoa(i)}, time.Hour, WithNodeTimeout(10*time.Minute))
+				_, _ = r.TryLock(t.Context(), []string{"long" + strconv.Itoa(i)}, time.Hour, redlock.WithNodeTimeout(10*time.Minute))
 			})
 		}
 		time.Sleep(500 * time.Millisecond)
 		blackHole(false) // For new connections.
 		_, err := r.TryLock(t.Context(), []string{"x"}, ttl)
-		require.True(t, IsOverload(err), "%v", err)
+		require.True(t, redlock.IsOverload(err), "%v", err)
 		time.Sleep(node.MinSilence + node.WatchInterval)
 		l, err := r.TryLock(t.Context(), []string{"x"}, ttl)
 		require.NoError(t, err)

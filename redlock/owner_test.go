@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"bytes"
@@ -16,31 +16,32 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/internal/tokens"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 // A label with all that could break a Lua pattern, a format or a reply.
 const oddOwner = `host-1/4711 %a+().[x]^$-%% "ü" owner=日本`
 
 func TestARefusalShowsTheHoldersLabel(t *testing.T) {
-	for name, opts := range map[string][]Option{
-		"plain": nil, "fencing": {WithFencing()}, "quarantine": {WithQuarantine(time.Minute)},
-		"fencing, quarantine": {WithFencing(), WithQuarantine(time.Minute)},
+	for name, opts := range map[string][]redlock.Option{
+		"plain": nil, "fencing": {redlock.WithFencing()}, "quarantine": {redlock.WithQuarantine(time.Minute)},
+		"fencing, quarantine": {redlock.WithFencing(), redlock.WithQuarantine(time.Minute)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-				a, b := newRedlock(t, c, append(opts, WithOwner("default"))...), newRedlock(t, c, opts...)
+				a, b := newRedlock(t, c, append(opts, redlock.WithOwner("default"))...), newRedlock(t, c, opts...)
 				if strings.HasSuffix(name, "quarantine") {
 					require.NoError(t, a.Admit(t.Context(), names(c)...))
 				}
-				l, err := a.TryLock(t.Context(), []string{"a"}, 5*time.Second, WithOwner(oddOwner))
+				l, err := a.TryLock(t.Context(), []string{"a"}, 5*time.Second, redlock.WithOwner(oddOwner))
 				require.NoError(t, err)
 				synctest.Wait()
 				shows := func(err error) {
 					t.Helper()
-					require.ErrorIs(t, err, ErrTaken)
+					require.ErrorIs(t, err, redlock.ErrTaken)
 					refused := 0
 					for _, v := range votesOf(t, err) {
-						if !errors.Is(v.Err, ErrPending) { // The decision may come before the last.
+						if !errors.Is(v.Err, redlock.ErrPending) { // The decision may come before the last.
 							refused++
 							assert.Equal(t, oddOwner, v.Owner)
 							assert.Equal(t, tokens.Digest(l.Token()), v.Holder)
@@ -52,7 +53,7 @@ func TestARefusalShowsTheHoldersLabel(t *testing.T) {
 				}
 				_, err = b.TryLock(t.Context(), []string{"a", "b"}, time.Second)
 				shows(err)
-				_, err = b.Lock(t.Context(), []string{"a"}, time.Second, WithRetryCount(1)) // In line.
+				_, err = b.Lock(t.Context(), []string{"a"}, time.Second, redlock.WithRetryCount(1)) // In line.
 				shows(err)
 				in, err := b.Inspect(t.Context(), "a")
 				require.NoError(t, err)
@@ -71,7 +72,7 @@ func TestARefusalShowsTheHoldersLabel(t *testing.T) {
 				require.NoError(t, err)
 				assert.Equal(t, "default", tokens.LabelOf(l.Token()))
 				require.NoError(t, l.Unlock(t.Context()))
-				l, err = a.TryLock(t.Context(), []string{"a"}, time.Second, WithOwner(""))
+				l, err = a.TryLock(t.Context(), []string{"a"}, time.Second, redlock.WithOwner(""))
 				require.NoError(t, err)
 				assert.Len(t, l.Token(), tokens.Length, "without a label nothing is different")
 				require.NoError(t, l.Unlock(t.Context()))
@@ -116,12 +117,12 @@ func TestAForeignTokenIsNotTakenForALabel(t *testing.T) {
 				require.NoError(t, n.Set("a", value, time.Minute))
 			}
 			_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-			require.ErrorIs(t, err, ErrTaken, name)
+			require.ErrorIs(t, err, redlock.ErrTaken, name)
 			for _, v := range votesOf(t, err) {
 				assert.Empty(t, v.Owner, name)
 			}
-			_, err = r.Lock(t.Context(), []string{"a"}, ttl, WithRetryCount(1))
-			require.ErrorIs(t, err, ErrTaken, name)
+			_, err = r.Lock(t.Context(), []string{"a"}, ttl, redlock.WithRetryCount(1))
+			require.ErrorIs(t, err, redlock.ErrTaken, name)
 			for _, v := range votesOf(t, err) {
 				assert.Empty(t, v.Owner, name)
 			}
@@ -142,7 +143,7 @@ func TestAForeignTokenIsNotTakenForALabel(t *testing.T) {
 
 func TestALabelIsCheckedBeforeAnyIO(t *testing.T) {
 	nodes := forbiddenNodes(t, 3)
-	r, err := New(nodes)
+	r, err := redlock.New(nodes)
 	require.NoError(t, err)
 	for want, label := range map[string]string{
 		`owner label "x\ny"`:       "x\ny",
@@ -150,9 +151,9 @@ func TestALabelIsCheckedBeforeAnyIO(t *testing.T) {
 		`owner label "\u202e"`:     "\u202e",
 		`of 129 bytes: must not e`: strings.Repeat("ü", tokens.MaxLabel/2) + "x",
 	} {
-		_, err := New(nodes, WithOwner(label))
+		_, err := redlock.New(nodes, redlock.WithOwner(label))
 		require.ErrorContains(t, err, want)
-		_, err = r.TryLock(t.Context(), []string{"a"}, ttl, WithOwner(label))
+		_, err = r.TryLock(t.Context(), []string{"a"}, ttl, redlock.WithOwner(label))
 		require.ErrorContains(t, err, want)
 	}
 	require.NoError(t, tokens.CheckLabel(strings.Repeat("ü", tokens.MaxLabel/2)))
@@ -163,15 +164,15 @@ func TestEventsShowWhoseLockTheyAreAbout(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		var rec recorder
 		var out bytes.Buffer
-		log := SlogHook(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})))
-		r := newRedlock(t, c, WithOwner("mine"), WithHook(func(ctx context.Context, e Event) { rec.hook(ctx, e); log(ctx, e) }))
-		other := newRedlock(t, c, WithOwner("theirs"))
+		log := redlock.SlogHook(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})))
+		r := newRedlock(t, c, redlock.WithOwner("mine"), redlock.WithHook(func(ctx context.Context, e redlock.Event) { rec.hook(ctx, e); log(ctx, e) }))
+		other := newRedlock(t, c, redlock.WithOwner("theirs"))
 		l, err := other.TryLock(t.Context(), []string{"a"}, ttl)
 		require.NoError(t, err)
-		_, err = r.Lock(t.Context(), []string{"a"}, ttl, WithRetryCount(1))
-		require.ErrorIs(t, err, ErrTaken)
+		_, err = r.Lock(t.Context(), []string{"a"}, ttl, redlock.WithRetryCount(1))
+		require.ErrorIs(t, err, redlock.ErrTaken)
 		synctest.Wait()
-		kinds := map[EventKind]int{}
+		kinds := map[redlock.EventKind]int{}
 		for _, e := range rec.take() {
 			if len(e.Resources) == 0 {
 				assert.Empty(t, e.Owner, e.Kind)
@@ -185,9 +186,9 @@ func TestEventsShowWhoseLockTheyAreAbout(t *testing.T) {
 				}
 			}
 		}
-		assert.Positive(t, kinds[EventDecided])
-		assert.Positive(t, kinds[EventSettled])
-		assert.Positive(t, kinds[EventWaiting])
+		assert.Positive(t, kinds[redlock.EventDecided])
+		assert.Positive(t, kinds[redlock.EventSettled])
+		assert.Positive(t, kinds[redlock.EventWaiting])
 		assert.Contains(t, out.String(), "theirs")
 		assert.NotContains(t, out.String(), l.Token()[:8])
 	})

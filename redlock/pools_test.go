@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 // poolFunc is a Pool made of a function.
@@ -50,12 +51,12 @@ func (c gatedConn) ReceiveContext(ctx context.Context) (any, error) {
 func TestAWrappedConnectionIsAborted(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		pool := testcluster.WrapPool(c.Nodes[0].Pool(), func(conn redis.Conn) redis.Conn { return gatedConn{conn, func() {}} })
-		r, err := New([]Node{{Name: "n", Pool: pool}})
+		r, err := redlock.New([]redlock.Node{{Name: "n", Pool: pool}})
 		require.NoError(t, err)
 		warm(t, r)
 		c.Nodes[0].Proxy().BlackHole(true)
 		_, err = r.TryLock(t.Context(), []string{"a"}, ttl)
-		require.ErrorIs(t, err, ErrNoQuorum)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		c.Nodes[0].Proxy().BlackHole(false)
 		time.Sleep(3 * time.Second)
 		_, err = r.TryLock(t.Context(), []string{"a"}, ttl)
@@ -72,10 +73,10 @@ func (p getPool) GetContext(context.Context) (redis.Conn, error) { return p.Get(
 func TestThePoolsErrorConnectionIsTheVote(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		require.NoError(t, c.Nodes[0].Stop())
-		r, err := New([]Node{{Name: "a", Pool: getPool{c.Nodes[0].Pool()}}})
+		r, err := redlock.New([]redlock.Node{{Name: "a", Pool: getPool{c.Nodes[0].Pool()}}})
 		require.NoError(t, err)
 		_, err = r.TryLock(t.Context(), []string{"a"}, ttl)
-		require.ErrorIs(t, err, ErrNoQuorum)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		require.ErrorContains(t, err, "connection refused")
 		require.NoError(t, r.Close(t.Context()))
 	})
@@ -94,11 +95,11 @@ func (c wrapErrors) ReceiveWithTimeout(d time.Duration) (any, error) {
 
 func TestANoScriptInAWrappedErrorIsRecognised(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		var nodes []Node
+		var nodes []redlock.Node
 		for _, n := range c.Nodes {
-			nodes = append(nodes, Node{Name: n.Name(), Pool: testcluster.WrapPool(n.Pool(), func(conn redis.Conn) redis.Conn { return wrapErrors{conn.(testcluster.FullConn)} })})
+			nodes = append(nodes, redlock.Node{Name: n.Name(), Pool: testcluster.WrapPool(n.Pool(), func(conn redis.Conn) redis.Conn { return wrapErrors{conn.(testcluster.FullConn)} })})
 		}
-		r, err := New(nodes)
+		r, err := redlock.New(nodes)
 		require.NoError(t, err)
 		warm(t, r)
 		for _, n := range c.Nodes {
@@ -114,7 +115,7 @@ func TestANoScriptInAWrappedErrorIsRecognised(t *testing.T) {
 // The Pool of NewNode is exported, so somebody may wrap it.
 func TestTheWrappedPoolOfNewNodeLasts(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
-		r, err := New([]Node{{Name: "a", Pool: testcluster.WrapPool(dialerOf(c.Nodes[0]), func(conn redis.Conn) redis.Conn { return wrapErrors{conn.(testcluster.FullConn)} })}})
+		r, err := redlock.New([]redlock.Node{{Name: "a", Pool: testcluster.WrapPool(dialerOf(c.Nodes[0]), func(conn redis.Conn) redis.Conn { return wrapErrors{conn.(testcluster.FullConn)} })}})
 		require.NoError(t, err)
 		warm(t, r)
 		const longest = 1 << 20 // bytes, of one reply

@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"context"
@@ -15,29 +15,30 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/quarantine"
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 const maxTTL = 30 * time.Second
 
 // admitted returns a Redlock with quarantine whose nodes may vote.
-func admitted(t *testing.T, c *testcluster.Cluster, opts ...Option) *Redlock {
+func admitted(t *testing.T, c *testcluster.Cluster, opts ...redlock.Option) *redlock.Redlock {
 	t.Helper()
-	r := newRedlock(t, c, append(opts, WithQuarantine(maxTTL))...)
+	r := newRedlock(t, c, append(opts, redlock.WithQuarantine(maxTTL))...)
 	require.NoError(t, r.Admit(t.Context(), names(c)...))
 	return r
 }
 
 func TestANewClusterIsQuarantinedOnce(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c, WithQuarantine(maxTTL))
+		r := newRedlock(t, c, redlock.WithQuarantine(maxTTL))
 		_, err := r.TryLock(t.Context(), []string{"x"}, ttl)
-		require.ErrorIs(t, err, ErrNoQuorum)
-		require.NotErrorIs(t, err, ErrQuarantined, "a node's error is in the votes only")
-		var qe *QuorumError
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		require.NotErrorIs(t, err, redlock.ErrQuarantined, "a node's error is in the votes only")
+		var qe *redlock.QuorumError
 		require.ErrorAs(t, err, &qe)
 		abstained := 0
 		for _, v := range qe.Votes {
-			if errors.Is(v.Err, ErrQuarantined) {
+			if errors.Is(v.Err, redlock.ErrQuarantined) {
 				abstained++
 				assert.Equal(t, maxTTL+time.Second, v.HolderTTL)
 				require.ErrorContains(t, v.Err, "31s")
@@ -54,7 +55,7 @@ func TestANewClusterIsQuarantinedOnce(t *testing.T) {
 		require.NoError(t, err)
 		assert.InDelta(t, maxTTL+time.Second, time.Since(start), float64(20*time.Millisecond))
 		require.NoError(t, l.Unlock(t.Context()))
-		l, err = newRedlock(t, c, WithQuarantine(maxTTL)).TryLock(t.Context(), []string{"x"}, ttl, WithFencing())
+		l, err = newRedlock(t, c, redlock.WithQuarantine(maxTTL)).TryLock(t.Context(), []string{"x"}, ttl, redlock.WithFencing())
 		require.NoError(t, err)
 		require.NoError(t, l.Unlock(t.Context()))
 	})
@@ -69,7 +70,7 @@ func TestARestartedNodeAbstains(t *testing.T) {
 		func(n *testcluster.Node) error { return n.Flush() },
 	} {
 		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-			r, other := admitted(t, c), newRedlock(t, c, WithQuarantine(maxTTL))
+			r, other := admitted(t, c), newRedlock(t, c, redlock.WithQuarantine(maxTTL))
 			held, err := r.TryLock(t.Context(), []string{"x"}, maxTTL)
 			require.NoError(t, err)
 			kept, err := r.TryLock(t.Context(), []string{"kept"}, ttl)
@@ -77,8 +78,8 @@ func TestARestartedNodeAbstains(t *testing.T) {
 			synctest.Wait()
 			require.NoError(t, lose(c.Nodes[0]))
 			time.Sleep(3 * time.Second) // They are connected again.
-			var l *Lock
-			for _, opts := range [][]Option{nil, {WithFencing()}, {WithRetryCount(2)}, {WithFencing(), WithRetryCount(2)}} {
+			var l *redlock.Lock
+			for _, opts := range [][]redlock.Option{nil, {redlock.WithFencing()}, {redlock.WithRetryCount(2)}, {redlock.WithFencing(), redlock.WithRetryCount(2)}} {
 				l, err = other.Lock(t.Context(), []string{"y"}, ttl, opts...)
 				require.NoError(t, err)
 				synctest.Wait()
@@ -110,21 +111,21 @@ func TestARestartedNodeAbstains(t *testing.T) {
 func TestAnotherNumberOfNodesIsRefusedUntilItIsAdmitted(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		three := admitted(t, c)
-		two, err := New(nodesOf(c)[:2], WithQuarantine(2*maxTTL))
+		two, err := redlock.New(nodesOf(c)[:2], redlock.WithQuarantine(2*maxTTL))
 		require.NoError(t, err)
 		defer func() { _ = two.Close(context.Background()) }()
 		_, err = two.TryLock(t.Context(), []string{"x"}, ttl)
-		require.ErrorIs(t, err, ErrNoQuorum)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		require.ErrorContains(t, err, "set up for clients with 3 nodes")
-		require.NotErrorIs(t, err, ErrConfigMismatch, "a node's error is in the votes only")
-		var qe *QuorumError
+		require.NotErrorIs(t, err, redlock.ErrConfigMismatch, "a node's error is in the votes only")
+		var qe *redlock.QuorumError
 		require.ErrorAs(t, err, &qe)
-		assert.True(t, slices.ContainsFunc(qe.Votes, func(v Vote) bool { return errors.Is(v.Err, ErrConfigMismatch) }))
+		assert.True(t, slices.ContainsFunc(qe.Votes, func(v redlock.Vote) bool { return errors.Is(v.Err, redlock.ErrConfigMismatch) }))
 		synctest.Wait()
 		for i, s := range two.Stats().Nodes {
 			assert.True(t, s.Up)
-			require.ErrorIs(t, s.Abstains, ErrConfigMismatch)
-			require.NotErrorIs(t, s.Abstains, ErrQuarantined)
+			require.ErrorIs(t, s.Abstains, redlock.ErrConfigMismatch)
+			require.NotErrorIs(t, s.Abstains, redlock.ErrQuarantined)
 			assert.Equal(t, maxTTL, markerOf(t, c.Nodes[i]).MaxTTL, "who is refused does not prolong a quarantine")
 		}
 		lockOnce(t, three)
@@ -137,7 +138,7 @@ func TestAnotherNumberOfNodesIsRefusedUntilItIsAdmitted(t *testing.T) {
 	})
 }
 
-func lockOnce(t *testing.T, r *Redlock) {
+func lockOnce(t *testing.T, r *redlock.Redlock) {
 	t.Helper()
 	l, err := r.TryLock(t.Context(), []string{"once"}, ttl)
 	require.NoError(t, err)
@@ -147,7 +148,7 @@ func lockOnce(t *testing.T, r *Redlock) {
 
 func markerOf(t *testing.T, n *testcluster.Node) quarantine.Marker {
 	t.Helper()
-	text, _, err := n.Get(MarkerKey)
+	text, _, err := n.Get(redlock.MarkerKey)
 	require.NoError(t, err)
 	m := quarantine.ParseMarker(text)
 	require.NotEmpty(t, m.Run, text)
@@ -169,12 +170,12 @@ func TestMarkers(t *testing.T) {
 // abstain for the larger one, until Admit.
 func TestARollingRaiseOfMaxTTLTakesNoStep(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		small := newRedlock(t, c, WithQuarantine(maxTTL))
+		small := newRedlock(t, c, redlock.WithQuarantine(maxTTL))
 		_, err := small.TryLock(t.Context(), []string{"x"}, ttl)
-		require.ErrorIs(t, err, ErrNoQuorum)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		time.Sleep(2*maxTTL + time.Second)
 		lockOnce(t, small)
-		large := newRedlock(t, c, WithQuarantine(2*maxTTL))
+		large := newRedlock(t, c, redlock.WithQuarantine(2*maxTTL))
 		for range 3 {
 			lockOnce(t, large)
 			lockOnce(t, small)
@@ -190,7 +191,7 @@ func TestARollingRaiseOfMaxTTLTakesNoStep(t *testing.T) {
 		_, err = small.TryLock(t.Context(), []string{"x"}, ttl)
 		require.ErrorContains(t, err, "quarantined for another 58")
 		synctest.Wait()
-		require.ErrorIs(t, small.Stats().Nodes[0].Abstains, ErrQuarantined)
+		require.ErrorIs(t, small.Stats().Nodes[0].Abstains, redlock.ErrQuarantined)
 		require.NoError(t, small.Admit(t.Context(), names(c)...))
 		lockOnce(t, small)
 		synctest.Wait()
@@ -206,7 +207,7 @@ func TestARollingRaiseOfMaxTTLTakesNoStep(t *testing.T) {
 func TestALargerMaxTTLCountsFromWhenTheRunWasFirstSeen(t *testing.T) {
 	for _, later := range []time.Duration{maxTTL / 2, maxTTL + 10*time.Second} {
 		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-			small := newRedlock(t, c, WithQuarantine(maxTTL))
+			small := newRedlock(t, c, redlock.WithQuarantine(maxTTL))
 			start := time.Now()
 			_, err := small.TryLock(t.Context(), []string{"x"}, ttl)
 			require.Error(t, err)
@@ -216,8 +217,8 @@ func TestALargerMaxTTLCountsFromWhenTheRunWasFirstSeen(t *testing.T) {
 				synctest.Wait()
 				require.NoError(t, small.Stats().Nodes[0].Abstains)
 			}
-			large := newRedlock(t, c, WithQuarantine(2*maxTTL))
-			for _, r := range []*Redlock{large, small} {
+			large := newRedlock(t, c, redlock.WithQuarantine(2*maxTTL))
+			for _, r := range []*redlock.Redlock{large, small} {
 				_, err = r.TryLock(t.Context(), []string{"x"}, ttl)
 				require.ErrorContains(t, err, "quarantined")
 			}
@@ -234,7 +235,7 @@ func TestALargerMaxTTLCountsFromWhenTheRunWasFirstSeen(t *testing.T) {
 // a client with the smaller one asks it; also if it restarts again before it votes.
 func TestARestartKeepsTheLargestMaxTTL(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		small, large := admitted(t, c), newRedlock(t, c, WithQuarantine(2*maxTTL))
+		small, large := admitted(t, c), newRedlock(t, c, redlock.WithQuarantine(2*maxTTL))
 		lockOnce(t, large)
 		require.NoError(t, large.Close(t.Context()))
 		for range 3 {
@@ -255,7 +256,7 @@ func TestARestartKeepsTheLargestMaxTTL(t *testing.T) {
 // holder extends it.
 func TestALargerMaxTTLIsHeardOfInARepair(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		small, large := admitted(t, c), newRedlock(t, c, WithQuarantine(4*maxTTL))
+		small, large := admitted(t, c), newRedlock(t, c, redlock.WithQuarantine(4*maxTTL))
 		held, err := large.TryLock(t.Context(), []string{"x"}, 4*maxTTL)
 		require.NoError(t, err)
 		synctest.Wait()
@@ -265,7 +266,7 @@ func TestALargerMaxTTLIsHeardOfInARepair(t *testing.T) {
 		assert.Equal(t, maxTTL, markerOf(t, c.Nodes[0]).MaxTTL)
 		time.Sleep(maxTTL + 2*time.Second)
 		_, err = small.TryLock(t.Context(), []string{"x"}, ttl)
-		require.ErrorIs(t, err, ErrTaken)
+		require.ErrorIs(t, err, redlock.ErrTaken)
 		synctest.Wait()
 		require.NoError(t, held.Extend(t.Context(), 4*maxTTL))
 		synctest.Wait()
@@ -279,14 +280,14 @@ func TestALargerMaxTTLIsHeardOfInARepair(t *testing.T) {
 // A node's clock that is set back does not prolong the quarantine by as much.
 func TestAQuarantineDoesNotOutlastAClockThatIsSetBack(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c, WithQuarantine(maxTTL))
+		r := newRedlock(t, c, redlock.WithQuarantine(maxTTL))
 		_, err := r.TryLock(t.Context(), []string{"x"}, ttl)
 		require.Error(t, err)
 		synctest.Wait()
 		for _, n := range c.Nodes {
 			m := markerOf(t, n)
 			text := fmt.Sprintf("%s waits 3 30000 %d", m.Run, m.Since.Add(time.Hour).UnixMilli())
-			require.NoError(t, n.Set(MarkerKey, text, 0))
+			require.NoError(t, n.Set(redlock.MarkerKey, text, 0))
 		}
 		start := time.Now()
 		l, err := r.Lock(t.Context(), []string{"x"}, ttl, slowly()...)
@@ -299,20 +300,20 @@ func TestAQuarantineDoesNotOutlastAClockThatIsSetBack(t *testing.T) {
 func TestQuarantineChecksItsArguments(t *testing.T) {
 	nodes := forbiddenNodes(t, 2)
 	for _, d := range []time.Duration{0, -1, time.Microsecond, quarantine.MaxTTL + 1} {
-		_, err := New(nodes, WithQuarantine(d))
+		_, err := redlock.New(nodes, redlock.WithQuarantine(d))
 		require.ErrorContains(t, err, "quarantine's maxTTL "+d.String())
 	}
-	r, err := New(nodes, WithQuarantine(maxTTL))
+	r, err := redlock.New(nodes, redlock.WithQuarantine(maxTTL))
 	require.NoError(t, err)
 	_, err = r.TryLock(t.Context(), []string{"x"}, maxTTL+1)
 	require.ErrorContains(t, err, "ttl 30.000000001s: must not exceed the quarantine's maxTTL 30s")
-	_, err = r.TryLock(t.Context(), []string{"x"}, ttl, WithQuarantine(maxTTL))
+	_, err = r.TryLock(t.Context(), []string{"x"}, ttl, redlock.WithQuarantine(maxTTL))
 	require.ErrorContains(t, err, "WithQuarantine is an option for New")
 	require.ErrorContains(t, r.Admit(t.Context()), "no nodes")
 	require.ErrorContains(t, r.Admit(t.Context(), "a", "c"), `no node is named "c"`)
 	require.NoError(t, r.Close(t.Context()))
-	require.ErrorIs(t, r.Admit(t.Context(), "a"), ErrClosed)
-	r, err = New(nodes)
+	require.ErrorIs(t, r.Admit(t.Context(), "a"), redlock.ErrClosed)
+	r, err = redlock.New(nodes)
 	require.NoError(t, err)
 	require.ErrorContains(t, r.Admit(t.Context(), "a"), "no WithQuarantine")
 	require.NoError(t, r.Close(t.Context()))
@@ -321,7 +322,7 @@ func TestQuarantineChecksItsArguments(t *testing.T) {
 // When its quarantine is over, a node gets back the locks that are held, with their fences.
 func TestRepairsGoOnAfterQuarantine(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := admitted(t, c, WithFencing())
+		r := admitted(t, c, redlock.WithFencing())
 		held, err := r.TryLock(t.Context(), []string{"x", "y"}, ttl)
 		require.NoError(t, err)
 		synctest.Wait()

@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"context"
@@ -15,17 +15,18 @@ import (
 	"github.com/seed6c881748/redlock/internal/conn"
 	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 // farNodes returns the nodes of a cluster with a round trip to them, which making a
 // connection takes, too, and one more for each of so many exchanges (TLS, AUTH) before
 // the handshake.
-func farNodes(t *testing.T, c *testcluster.Cluster, trip time.Duration, exchanges int) []Node {
+func farNodes(t *testing.T, c *testcluster.Cluster, trip time.Duration, exchanges int) []redlock.Node {
 	t.Helper()
-	nodes := make([]Node, len(c.Nodes))
+	nodes := make([]redlock.Node, len(c.Nodes))
 	for i, n := range c.Nodes {
 		require.NoError(t, n.Slow(trip/2, trip/2))
-		nodes[i] = Node{Name: n.Name(), Pool: PoolFunc(func(ctx context.Context) (redis.Conn, error) {
+		nodes[i] = redlock.Node{Name: n.Name(), Pool: redlock.PoolFunc(func(ctx context.Context) (redis.Conn, error) {
 			time.Sleep(time.Duration(1+exchanges) * trip)
 			return dialerOf(n).GetContext(ctx)
 		})}
@@ -35,8 +36,8 @@ func farNodes(t *testing.T, c *testcluster.Cluster, trip time.Duration, exchange
 
 func TestTheFirstLockOfAProcessWaitsForConnections(t *testing.T) {
 	const ms = time.Millisecond
-	calls := map[string]func(t *testing.T, r *Redlock) error{
-		"TryLock": func(t *testing.T, r *Redlock) error {
+	calls := map[string]func(t *testing.T, r *redlock.Redlock) error{
+		"TryLock": func(t *testing.T, r *redlock.Redlock) error {
 			l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
 			if err == nil {
 				assert.Greater(t, time.Until(l.Until()), ttl*98/100, "the wait has used up no validity")
@@ -44,10 +45,10 @@ func TestTheFirstLockOfAProcessWaitsForConnections(t *testing.T) {
 			}
 			return err
 		},
-		"Do": func(t *testing.T, r *Redlock) error {
-			return r.Do(t.Context(), []string{"a"}, ttl, func(context.Context, *Lock) error { return nil }, WithRetryCount(0))
+		"Do": func(t *testing.T, r *redlock.Redlock) error {
+			return r.Do(t.Context(), []string{"a"}, ttl, func(context.Context, *redlock.Lock) error { return nil }, redlock.WithRetryCount(0))
 		},
-		"Inspect": func(t *testing.T, r *Redlock) error {
+		"Inspect": func(t *testing.T, r *redlock.Redlock) error {
 			in, err := r.Inspect(t.Context(), "a")
 			for _, n := range in.Nodes {
 				err = errors.Join(err, n.Err)
@@ -59,7 +60,7 @@ func TestTheFirstLockOfAProcessWaitsForConnections(t *testing.T) {
 		for _, trip := range []time.Duration{0, ms, 20 * ms, 40 * ms, 80 * ms} {
 			for _, n := range []int{1, 3, 5} {
 				inBubble(t, n, func(t *testing.T, c *testcluster.Cluster) {
-					r, err := New(farNodes(t, c, trip, 3))
+					r, err := redlock.New(farNodes(t, c, trip, 3))
 					require.NoError(t, err)
 					defer func() { _ = r.Close(context.Background()) }()
 					require.NoError(t, call(t, r), "%s, round trip %v, %d nodes", name, trip, n)
@@ -74,7 +75,7 @@ func TestAReleaseByTokenWaitsForConnections(t *testing.T) {
 		holder := newRedlock(t, c)
 		l, err := holder.TryLock(t.Context(), []string{"a"}, time.Minute)
 		require.NoError(t, err)
-		r, err := New(farNodes(t, c, 80*time.Millisecond, 3))
+		r, err := redlock.New(farNodes(t, c, 80*time.Millisecond, 3))
 		require.NoError(t, err)
 		defer func() { _ = r.Close(context.Background()) }()
 		require.NoError(t, r.Release(t.Context(), []string{"a"}, l.Token()))
@@ -88,10 +89,10 @@ func TestAHungMajorityCostsTheConnectTimeoutOnce(t *testing.T) {
 		for _, n := range c.Nodes[:3] {
 			require.NoError(t, n.Hang())
 		}
-		for i, limit := range []time.Duration{DefaultConnectTimeout + DefaultNodeTimeout, DefaultNodeTimeout, DefaultNodeTimeout} {
+		for i, limit := range []time.Duration{redlock.DefaultConnectTimeout + redlock.DefaultNodeTimeout, redlock.DefaultNodeTimeout, redlock.DefaultNodeTimeout} {
 			start := time.Now()
 			_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-			require.ErrorIs(t, err, ErrNoQuorum)
+			require.ErrorIs(t, err, redlock.ErrNoQuorum)
 			assert.LessOrEqual(t, time.Since(start), limit, "call %d", i)
 		}
 		for _, n := range c.Nodes[:3] {
@@ -113,8 +114,8 @@ func TestAMajorityThatFallsSilentCostsNoConnectTimeout(t *testing.T) {
 		for range 100 {
 			start := time.Now()
 			_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-			require.ErrorIs(t, err, ErrNoQuorum)
-			require.LessOrEqual(t, time.Since(start), DefaultNodeTimeout)
+			require.ErrorIs(t, err, redlock.ErrNoQuorum)
+			require.LessOrEqual(t, time.Since(start), redlock.DefaultNodeTimeout)
 			time.Sleep(50 * time.Millisecond)
 		}
 		for _, n := range c.Nodes[:3] {
@@ -157,18 +158,18 @@ func TestADeadMajorityIsNotWaitedFor(t *testing.T) {
 		}
 		start := time.Now()
 		_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-		require.ErrorIs(t, err, ErrNoQuorum)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		assert.Less(t, time.Since(start), 10*time.Millisecond)
 	})
 }
 
 func TestAWaitForConnectionsEndsWithItsCall(t *testing.T) {
 	for name, c := range map[string]struct {
-		end  func(cancel context.CancelFunc, r *Redlock)
+		end  func(cancel context.CancelFunc, r *redlock.Redlock)
 		want error
 	}{
-		"cancel": {func(cancel context.CancelFunc, _ *Redlock) { cancel() }, context.Canceled},
-		"Close":  {func(_ context.CancelFunc, r *Redlock) { _ = r.Close(context.Background()) }, ErrClosed},
+		"cancel": {func(cancel context.CancelFunc, _ *redlock.Redlock) { cancel() }, context.Canceled},
+		"Close":  {func(_ context.CancelFunc, r *redlock.Redlock) { _ = r.Close(context.Background()) }, redlock.ErrClosed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 3, func(t *testing.T, cl *testcluster.Cluster) {
@@ -180,7 +181,7 @@ func TestAWaitForConnectionsEndsWithItsCall(t *testing.T) {
 						}
 					}))
 				}
-				r, err := New(farNodes(t, cl, 100*time.Millisecond, 3))
+				r, err := redlock.New(farNodes(t, cl, 100*time.Millisecond, 3))
 				require.NoError(t, err)
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
@@ -188,9 +189,9 @@ func TestAWaitForConnectionsEndsWithItsCall(t *testing.T) {
 				time.AfterFunc(150*time.Millisecond, func() { c.end(cancel, r) })
 				_, err = r.TryLock(ctx, []string{"a"}, ttl)
 				require.ErrorIs(t, err, c.want)
-				require.ErrorIs(t, err, ErrNoQuorum)
+				require.ErrorIs(t, err, redlock.ErrNoQuorum)
 				assert.Equal(t, 150*time.Millisecond, time.Since(start))
-				var no *QuorumError
+				var no *redlock.QuorumError
 				require.ErrorAs(t, err, &no)
 				require.Len(t, no.Votes, 3)
 				for _, v := range no.Votes {
@@ -207,12 +208,12 @@ func TestAWaitForConnectionsEndsWithItsCall(t *testing.T) {
 
 func TestAConnectTimeoutOfZeroDoesNotWait(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r, err := New(farNodes(t, c, 100*time.Millisecond, 3), WithConnectTimeout(0))
+		r, err := redlock.New(farNodes(t, c, 100*time.Millisecond, 3), redlock.WithConnectTimeout(0))
 		require.NoError(t, err)
 		start := time.Now()
 		_, err = r.TryLock(t.Context(), []string{"a"}, ttl)
-		require.ErrorIs(t, err, ErrNoQuorum)
-		assert.Equal(t, DefaultNodeTimeout, time.Since(start))
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		assert.Equal(t, redlock.DefaultNodeTimeout, time.Since(start))
 		time.Sleep(time.Second)
 		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
 		require.NoError(t, err)
@@ -224,7 +225,7 @@ func TestAConnectTimeoutOfZeroDoesNotWait(t *testing.T) {
 // The connect timeout is also the least that an attempt to connect gets.
 func TestALongConnectTimeoutLetsConnectingTakeThatLong(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r, err := New(farNodes(t, c, 200*time.Millisecond, 10), WithConnectTimeout(5*time.Second))
+		r, err := redlock.New(farNodes(t, c, 200*time.Millisecond, 10), redlock.WithConnectTimeout(5*time.Second))
 		require.NoError(t, err)
 		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
 		require.NoError(t, err)
@@ -245,7 +246,7 @@ func TestAHandshakeTakesOneRoundTrip(t *testing.T) {
 			nodes[i].Pool = d
 			require.NoError(t, n.Slow(trip/2, trip/2))
 		}
-		r, err := New(nodes)
+		r, err := redlock.New(nodes)
 		require.NoError(t, err)
 		defer func() { _ = r.Close(context.Background()) }()
 		start := time.Now()
@@ -264,7 +265,7 @@ func TestALoginThatIsRefusedIsTheVote(t *testing.T) {
 		d := dialerOf(c.Nodes[0]).(*conn.Dialer)
 		d.Login = [][]any{{"AUTH", "wrong"}, {"SELECT", 3}}
 		nodes[0].Pool = d
-		r, err := New(nodes)
+		r, err := redlock.New(nodes)
 		require.NoError(t, err)
 		defer func() { _ = r.Close(context.Background()) }()
 		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)

@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 // secret has characters that a URL must escape.
@@ -23,26 +24,26 @@ const secret = "s3cret/with@odd:characters"
 func TestRealServersThatRequireAPassword(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3, testcluster.WithArgs("--requirepass", secret))
-	nodes := func(f func(n *testcluster.Node) Node) (all []Node) {
+	nodes := func(f func(n *testcluster.Node) redlock.Node) (all []redlock.Node) {
 		for _, n := range c.Nodes {
 			all = append(all, f(n))
 		}
 		return all
 	}
-	wrong := map[string][]Node{
+	wrong := map[string][]redlock.Node{
 		// A server without the setting says that in another way.
-		"NOAUTH": nodes(func(n *testcluster.Node) Node { return NewNode(n.Addr()) }),
-		"WRONGPASS": nodes(func(n *testcluster.Node) Node {
-			return NewNode("redis://:nonsense@" + n.Addr())
+		"NOAUTH": nodes(func(n *testcluster.Node) redlock.Node { return redlock.NewNode(n.Addr()) }),
+		"WRONGPASS": nodes(func(n *testcluster.Node) redlock.Node {
+			return redlock.NewNode("redis://:nonsense@" + n.Addr())
 		}),
 	}
 	for says, nodes := range wrong {
 		r := newRealRedlock(t, nodes)
 		_, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
-		require.ErrorIs(t, err, ErrNoQuorum)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		said := 0
 		for _, v := range votesOf(t, err) {
-			if !errors.Is(v.Err, ErrPending) {
+			if !errors.Is(v.Err, redlock.ErrPending) {
 				said++
 				require.ErrorContains(t, v.Err, says)
 			}
@@ -50,9 +51,9 @@ func TestRealServersThatRequireAPassword(t *testing.T) {
 		require.GreaterOrEqual(t, said, 2)
 		require.NotContains(t, err.Error(), "nonsense")
 	}
-	right := map[string][]Node{
-		"AUTH inside of Dial": nodes(func(n *testcluster.Node) Node {
-			return Node{Name: n.Name(), Pool: &redis.Pool{Dial: func() (redis.Conn, error) {
+	right := map[string][]redlock.Node{
+		"AUTH inside of Dial": nodes(func(n *testcluster.Node) redlock.Node {
+			return redlock.Node{Name: n.Name(), Pool: &redis.Pool{Dial: func() (redis.Conn, error) {
 				conn, err := redis.Dial("tcp", n.Addr())
 				if err != nil {
 					return nil, err
@@ -63,17 +64,17 @@ func TestRealServersThatRequireAPassword(t *testing.T) {
 				return conn, nil
 			}}}
 		}),
-		"dial option": nodes(func(n *testcluster.Node) Node {
-			return NewNode(n.Addr(), redis.DialPassword(secret))
+		"dial option": nodes(func(n *testcluster.Node) redlock.Node {
+			return redlock.NewNode(n.Addr(), redis.DialPassword(secret))
 		}),
-		"password in the address": nodes(func(n *testcluster.Node) Node {
-			return NewNode("redis://:" + url.QueryEscape(secret) + "@" + n.Addr())
+		"password in the address": nodes(func(n *testcluster.Node) redlock.Node {
+			return redlock.NewNode("redis://:" + url.QueryEscape(secret) + "@" + n.Addr())
 		}),
-		"lone password in the address": nodes(func(n *testcluster.Node) Node {
-			return NewNode("redis://" + url.QueryEscape(secret) + "@" + n.Addr())
+		"lone password in the address": nodes(func(n *testcluster.Node) redlock.Node {
+			return redlock.NewNode("redis://" + url.QueryEscape(secret) + "@" + n.Addr())
 		}),
 	}
-	var last *Redlock
+	var last *redlock.Redlock
 	for name, nodes := range right {
 		r := newRealRedlock(t, nodes)
 		for i := range 10 {
@@ -122,7 +123,7 @@ func setUser(t *testing.T, n *testcluster.Node, name string, rules ...string) {
 
 // everyOperation makes the library use every command that it knows, and returns
 // what failed.
-func everyOperation(t *testing.T, n *testcluster.Node, r *Redlock) error {
+func everyOperation(t *testing.T, n *testcluster.Node, r *redlock.Redlock) error {
 	t.Helper()
 	ctx := t.Context()
 	require.NoError(t, n.Flush(), "what another user could not remove")
@@ -131,7 +132,7 @@ func everyOperation(t *testing.T, n *testcluster.Node, r *Redlock) error {
 		return err
 	}
 	// Refusals and inspections tell how long the holder's keys live.
-	if _, err = r.TryLock(ctx, []string{"a"}, time.Minute); !errors.Is(err, ErrTaken) {
+	if _, err = r.TryLock(ctx, []string{"a"}, time.Minute); !errors.Is(err, redlock.ErrTaken) {
 		return fmt.Errorf("refusal: %w", err)
 	}
 	in, err := r.Inspect(ctx, "a")
@@ -156,8 +157,8 @@ func everyOperation(t *testing.T, n *testcluster.Node, r *Redlock) error {
 	// may be asked for before or after the old one has broken.
 	before := r.Stats().Nodes[0]
 	n.Proxy().DropReplies(true)
-	_, err = r.TryLock(ctx, []string{"a"}, time.Minute, WithNodeTimeout(50*time.Millisecond))
-	require.ErrorIs(t, err, ErrNoQuorum)
+	_, err = r.TryLock(ctx, []string{"a"}, time.Minute, redlock.WithNodeTimeout(50*time.Millisecond))
+	require.ErrorIs(t, err, redlock.ErrNoQuorum)
 	n.Proxy().Refuse(true)
 	n.Proxy().Reset()
 	n.Proxy().DropReplies(false)
@@ -177,9 +178,9 @@ func everyOperation(t *testing.T, n *testcluster.Node, r *Redlock) error {
 func TestRealUserWithTheLeastPrivileges(t *testing.T) {
 	t.Parallel()
 	n := testcluster.RunServers(t, 1, testcluster.WithProxy()).Nodes[0]
-	client := func(user, path string) *Redlock {
-		node := NewNode("redis://" + user + ":" + url.QueryEscape(secret) + "@" + n.Addr() + path)
-		return newRealRedlock(t, []Node{node}, WithPrefix("locks:"), WithNodeTimeout(time.Second))
+	client := func(user, path string) *redlock.Redlock {
+		node := redlock.NewNode("redis://" + user + ":" + url.QueryEscape(secret) + "@" + n.Addr() + path)
+		return newRealRedlock(t, []redlock.Node{node}, redlock.WithPrefix("locks:"), redlock.WithNodeTimeout(time.Second))
 	}
 	setUser(t, n, "locker", append(leastPrivilege, "~locks:*")...)
 	require.NoError(t, everyOperation(t, n, client("locker", "")))
@@ -216,9 +217,9 @@ func requireNotPermitted(t *testing.T, err error) {
 func TestRealNodesOnUnixSockets(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3, testcluster.WithUnixSocket())
-	var nodes []Node
+	var nodes []redlock.Node
 	for _, n := range c.Nodes {
-		nodes = append(nodes, NewNode("unix://"+n.Socket()))
+		nodes = append(nodes, redlock.NewNode("unix://"+n.Socket()))
 	}
 	r := newRealRedlock(t, nodes)
 	requireServes(t, c, r)
@@ -242,10 +243,10 @@ func TestRealCredentialsThatChange(t *testing.T) {
 			require.NoError(t, conn.Close())
 		}
 	}
-	nodes := make([]Node, len(c.Nodes))
+	nodes := make([]redlock.Node, len(c.Nodes))
 	for i, n := range c.Nodes {
-		nodes[i] = Node{Name: n.Name(), Pool: PoolFunc(func(ctx context.Context) (redis.Conn, error) {
-			return NewNode(n.DirectAddr(), redis.DialUsername("app"), redis.DialPassword(password())).Pool.GetContext(ctx)
+		nodes[i] = redlock.Node{Name: n.Name(), Pool: redlock.PoolFunc(func(ctx context.Context) (redis.Conn, error) {
+			return redlock.NewNode(n.DirectAddr(), redis.DialUsername("app"), redis.DialPassword(password())).Pool.GetContext(ctx)
 		})}
 	}
 	rotate()

@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"runtime"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 // BenchmarkKeptLocks holds 10 000 locks with a ttl of 10 s on five real servers
@@ -17,15 +18,15 @@ func BenchmarkKeptLocks(b *testing.B) {
 	const locks = 10_000
 	const ttl = 10 * time.Second
 	c := testcluster.RunServers(b, 5)
-	nodes := make([]Node, len(c.Nodes))
+	nodes := make([]redlock.Node, len(c.Nodes))
 	for i, n := range c.Nodes {
-		nodes[i] = NewNode(n.Addr())
+		nodes[i] = redlock.NewNode(n.Addr())
 	}
-	r, err := New(nodes)
+	r, err := redlock.New(nodes)
 	if err != nil {
 		b.Fatal(err)
 	}
-	kept := make([]*Lock, locks)
+	kept := make([]*redlock.Lock, locks)
 	var each float64
 	for range 2 { // The first time fills the pools and buffers.
 		for _, l := range kept {

@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 // BenchmarkLockUnlock is a lock and its release on five real servers, every
@@ -16,11 +17,11 @@ func BenchmarkLockUnlock(b *testing.B) {
 	c := testcluster.RunServers(b, 5)
 	for _, goroutines := range []int{1, 8, 64} {
 		b.Run(fmt.Sprintf("goroutines=%d", goroutines), func(b *testing.B) {
-			nodes := make([]Node, len(c.Nodes))
+			nodes := make([]redlock.Node, len(c.Nodes))
 			for i, n := range c.Nodes {
-				nodes[i] = NewNode(n.Addr())
+				nodes[i] = redlock.NewNode(n.Addr())
 			}
-			r, err := New(nodes)
+			r, err := redlock.New(nodes)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -39,7 +40,7 @@ func BenchmarkLockUnlock(b *testing.B) {
 	}
 }
 
-func benchCycles(b *testing.B, r *Redlock, key string, more func(i int) bool) {
+func benchCycles(b *testing.B, r *redlock.Redlock, key string, more func(i int) bool) {
 	b.Helper()
 	for i := 0; more(i); i++ {
 		l, err := r.TryLock(b.Context(), []string{key}, 10*time.Second)

@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 // deafPool is what many programs have: its Dial ignores the context, has no
@@ -36,13 +37,13 @@ func deafPool(n *testcluster.Node) *redis.Pool {
 func TestRealBlackHoleHealsSoonAfterItsEnd(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3, testcluster.WithProxy())
-	pools := map[string]func(i int) Node{
-		"NewNode":   func(i int) Node { return NewNode(c.Nodes[i].Addr()) },
-		"deaf pool": func(i int) Node { return Node{Name: c.Nodes[i].Name(), Pool: deafPool(c.Nodes[i])} },
+	pools := map[string]func(i int) redlock.Node{
+		"NewNode":   func(i int) redlock.Node { return redlock.NewNode(c.Nodes[i].Addr()) },
+		"deaf pool": func(i int) redlock.Node { return redlock.Node{Name: c.Nodes[i].Name(), Pool: deafPool(c.Nodes[i])} },
 	}
-	clients := make(map[string]*Redlock)
+	clients := make(map[string]*redlock.Redlock)
 	for name, node := range pools {
-		r, err := New([]Node{node(0), node(1), node(2)}, WithPrefix(name+":"))
+		r, err := redlock.New([]redlock.Node{node(0), node(1), node(2)}, redlock.WithPrefix(name+":"))
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = r.Close(context.Background()) })
 		awaitAll(t, c, r, 10*time.Second)

@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 // torment breaks, delays and mutes the connections to a node until ctx ends.
@@ -62,7 +63,7 @@ func tormentAll(ctx context.Context, c *testcluster.Cluster) (wait func()) {
 }
 
 // figures sums up what some clients have seen.
-func figures(clients ...*Redlock) (text string, unknown, cleaned int64) {
+func figures(clients ...*redlock.Redlock) (text string, unknown, cleaned int64) {
 	var acquired, taken, noQuorum, splits, connects int64
 	for _, r := range clients {
 		s := r.Stats()
@@ -85,7 +86,7 @@ func figures(clients ...*Redlock) (text string, unknown, cleaned int64) {
 func TestRealChaosLeavesNothing(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3, testcluster.WithProxy())
-	clients := []*Redlock{newRedlock(t, c), newRedlock(t, c)}
+	clients := []*redlock.Redlock{newRedlock(t, c), newRedlock(t, c)}
 	ctx, cancel := context.WithTimeout(t.Context(), scenario(12*time.Second, 2*time.Second))
 	defer cancel()
 	calm := tormentAll(ctx, c)
@@ -129,7 +130,7 @@ func TestRealChaosLeavesNothing(t *testing.T) {
 
 // lockAndUnlock is one go of a worker. The error is a result that faults of the
 // network cannot explain.
-func lockAndUnlock(ctx context.Context, r *Redlock) error {
+func lockAndUnlock(ctx context.Context, r *redlock.Redlock) error {
 	resources := []string{fmt.Sprint("r", rand.IntN(5))}
 	if rand.IntN(3) == 0 {
 		resources = append(resources, fmt.Sprint("r", rand.IntN(5)))
@@ -143,16 +144,16 @@ func lockAndUnlock(ctx context.Context, r *Redlock) error {
 		ctx, cancel = context.WithTimeout(ctx, rand.N(20*time.Millisecond))
 		defer cancel()
 	}
-	l, err := attempt(ctx, resources, time.Minute, WithRetryCount(2), WithRetryDelay(20*time.Millisecond))
+	l, err := attempt(ctx, resources, time.Minute, redlock.WithRetryCount(2), redlock.WithRetryDelay(20*time.Millisecond))
 	switch {
-	case err != nil && !errors.Is(err, ErrTaken) && !errors.Is(err, ErrNoQuorum) && ctx.Err() == nil:
+	case err != nil && !errors.Is(err, redlock.ErrTaken) && !errors.Is(err, redlock.ErrNoQuorum) && ctx.Err() == nil:
 		return fmt.Errorf("lock: %w", err)
 	case err != nil:
 		return nil
 	}
 	rest(ctx, 0, 10*time.Millisecond)
 	// The lock is nowhere near its end, so nobody else may have removed it.
-	if err = l.Unlock(ctx); err != nil && !errors.Is(err, ErrNoQuorum) {
+	if err = l.Unlock(ctx); err != nil && !errors.Is(err, redlock.ErrNoQuorum) {
 		return fmt.Errorf("unlock %s: %w", strings.Join(resources, ","), err)
 	}
 	return nil

@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"context"
@@ -20,13 +20,14 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/fitness"
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 // durable is how a fit server is started.
 var durable = testcluster.WithArgs("--appendonly", "yes", "--appendfsync", "always")
 
 // checked returns what Check says of nodes, and shows it.
-func checked(t *testing.T, nodes []Node, opts ...Option) Report {
+func checked(t *testing.T, nodes []redlock.Node, opts ...redlock.Option) redlock.Report {
 	t.Helper()
 	r := newRealRedlock(t, nodes, opts...)
 	report, err := r.Check(t.Context())
@@ -38,11 +39,11 @@ func checked(t *testing.T, nodes []Node, opts ...Option) Report {
 
 // requireOnly checks that what is amiss are these checks of the node, with their
 // verdicts, and nothing else anywhere. Each says what to do.
-func requireOnly(t *testing.T, r Report, node string, want map[string]Verdict) {
+func requireOnly(t *testing.T, r redlock.Report, node string, want map[string]redlock.Verdict) {
 	t.Helper()
-	got := make(map[string]Verdict)
+	got := make(map[string]redlock.Verdict)
 	for _, f := range r.Findings {
-		if f.Verdict == VerdictOK {
+		if f.Verdict == redlock.VerdictOK {
 			assert.Empty(t, f.Advice)
 			continue
 		}
@@ -62,7 +63,7 @@ func TestRealCheckFindsNothingOnFiveGoodNodes(t *testing.T) {
 	for range 3 {
 		report, err := r.Check(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, VerdictOK, report.Verdict(), report)
+		require.Equal(t, redlock.VerdictOK, report.Verdict(), report)
 		require.Len(t, report.Findings, 5*14+1)
 		for i, n := range report.Nodes {
 			require.Equal(t, nodes[i].Name, n.Node)
@@ -87,51 +88,51 @@ func TestRealCheckFindsSettings(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		args []string
-		want map[string]Verdict
+		want map[string]redlock.Verdict
 	}{
 		"evicts any key": {
 			[]string{"--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"},
-			map[string]Verdict{"eviction": VerdictUnfit},
+			map[string]redlock.Verdict{"eviction": redlock.VerdictUnfit},
 		},
 		"evicts keys with a ttl": {
 			[]string{"--maxmemory", "100mb", "--maxmemory-policy", "volatile-ttl"},
-			map[string]Verdict{"eviction": VerdictUnfit},
+			map[string]redlock.Verdict{"eviction": redlock.VerdictUnfit},
 		},
 		"would evict": {
 			[]string{"--maxmemory-policy", "allkeys-lru"},
-			map[string]Verdict{"eviction": VerdictWarning},
+			map[string]redlock.Verdict{"eviction": redlock.VerdictWarning},
 		},
 		"no persistence": {
 			[]string{"--appendonly", "no"},
-			map[string]Verdict{"persistence": VerdictWarning},
+			map[string]redlock.Verdict{"persistence": redlock.VerdictWarning},
 		},
 		"fsync every second": {
 			[]string{"--appendfsync", "everysec"},
-			map[string]Verdict{"persistence": VerdictWarning},
+			map[string]redlock.Verdict{"persistence": redlock.VerdictWarning},
 		},
 		"no fsync during rewrites": {
 			[]string{"--no-appendfsync-on-rewrite", "yes"},
-			map[string]Verdict{"persistence": VerdictWarning},
+			map[string]redlock.Verdict{"persistence": redlock.VerdictWarning},
 		},
 		"timeout": {
 			[]string{"--timeout", "29"},
-			map[string]Verdict{"timeout": VerdictWarning},
+			map[string]redlock.Verdict{"timeout": redlock.VerdictWarning},
 		},
 		"out of memory": {
 			[]string{"--maxmemory", "1"},
-			map[string]Verdict{"memory": VerdictUnfit, "writes": VerdictUnfit},
+			map[string]redlock.Verdict{"memory": redlock.VerdictUnfit, "writes": redlock.VerdictUnfit},
 		},
 		"cluster mode": {
 			[]string{"--cluster-enabled", "yes"},
-			map[string]Verdict{"cluster": VerdictUnfit, "writes": VerdictUnfit, "acl": VerdictUnknown},
+			map[string]redlock.Verdict{"cluster": redlock.VerdictUnfit, "writes": redlock.VerdictUnfit, "acl": redlock.VerdictUnknown},
 		},
 		"a password that we do not have": {
 			[]string{"--requirepass", secret},
-			map[string]Verdict{"reachable": VerdictUnfit},
+			map[string]redlock.Verdict{"reachable": redlock.VerdictUnfit},
 		},
 		"too few replicas to write": {
 			[]string{"--min-replicas-to-write", "1"},
-			map[string]Verdict{"writes": VerdictUnfit},
+			map[string]redlock.Verdict{"writes": redlock.VerdictUnfit},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -153,8 +154,8 @@ func TestRealCheckFindsAReplica(t *testing.T) {
 	admin(t, c.Nodes[1], "REPLICAOF", host, port)
 	nodes := realNodes(c)
 	report := checked(t, nodes)
-	assert.Equal(t, VerdictUnfit, report.Verdict())
-	requireOnly(t, report, nodes[1].Name, map[string]Verdict{"role": VerdictUnfit, "writes": VerdictUnfit})
+	assert.Equal(t, redlock.VerdictUnfit, report.Verdict())
+	requireOnly(t, report, nodes[1].Name, map[string]redlock.Verdict{"role": redlock.VerdictUnfit, "writes": redlock.VerdictUnfit})
 	assert.Contains(t, found(t, report, nodes[1].Name, "role").Text, "replica")
 
 	// Its master may be failed over.
@@ -163,8 +164,8 @@ func TestRealCheckFindsAReplica(t *testing.T) {
 		require.NoError(t, infoErr)
 		return strings.Contains(info, "connected_slaves:1")
 	})
-	nodes[1] = NewNode(other.DirectAddr())
-	requireOnly(t, checked(t, nodes), nodes[1].Name, map[string]Verdict{"role": VerdictWarning})
+	nodes[1] = redlock.NewNode(other.DirectAddr())
+	requireOnly(t, checked(t, nodes), nodes[1].Name, map[string]redlock.Verdict{"role": redlock.VerdictWarning})
 }
 
 func TestRealCheckFindsTheSameServer(t *testing.T) {
@@ -176,15 +177,15 @@ func TestRealCheckFindsTheSameServer(t *testing.T) {
 		"":   "it is the same server as ",
 		"/7": "it is another database of the same server as ",
 	} {
-		nodes := append(realNodes(c), NewNode("redis://localhost:"+port+path))
+		nodes := append(realNodes(c), redlock.NewNode("redis://localhost:"+port+path))
 		report := checked(t, nodes)
 		for i, j := range map[int]int{1: 2, 2: 1} {
 			f := found(t, report, nodes[i].Name, "same-server")
-			assert.Equal(t, VerdictUnfit, f.Verdict)
+			assert.Equal(t, redlock.VerdictUnfit, f.Verdict)
 			assert.Contains(t, f.Text, says+nodes[j].Name)
 		}
-		assert.Equal(t, VerdictOK, found(t, report, nodes[0].Name, "same-server").Verdict)
-		bad := slices.DeleteFunc(report.Findings, func(f Finding) bool { return f.Verdict == VerdictOK })
+		assert.Equal(t, redlock.VerdictOK, found(t, report, nodes[0].Name, "same-server").Verdict)
+		bad := slices.DeleteFunc(report.Findings, func(f redlock.Finding) bool { return f.Verdict == redlock.VerdictOK })
 		assert.Len(t, bad, 2)
 	}
 }
@@ -251,20 +252,20 @@ func TestRealCheckFindsAClockThatIsOff(t *testing.T) {
 			last := report.Nodes[others]
 			require.InDelta(t, time.Duration(shift)*time.Second, last.ClockOffset, float64(last.ClockBound+2*time.Microsecond))
 			for _, n := range nodes {
-				want := VerdictOK
+				want := redlock.VerdictOK
 				if n.Name == last.Node {
-					want = VerdictWarning
+					want = redlock.VerdictWarning
 				}
 				require.Equal(t, want, found(t, report, n.Name, "clock").Verdict)
 			}
 			if others%2 == 0 {
-				requireOnly(t, report, last.Node, map[string]Verdict{"clock": VerdictWarning})
+				requireOnly(t, report, last.Node, map[string]redlock.Verdict{"clock": redlock.VerdictWarning})
 			}
 		}
 	}
 	// All agree, so it is the client's that is wrong.
 	same := testcluster.RunServers(t, 3, durable, testcluster.WithEnv("LD_PRELOAD="+lib, "CLOCK_SHIFT=5"))
-	requireOnly(t, checked(t, realNodes(same)), "", map[string]Verdict{"clock": VerdictWarning})
+	requireOnly(t, checked(t, realNodes(same)), "", map[string]redlock.Verdict{"clock": redlock.VerdictWarning})
 }
 
 // allRights are the rules of a user who may lock, wait and be checked, and no more.
@@ -279,26 +280,26 @@ func allRights() []string {
 func TestRealCheckFindsMissingRights(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3, durable)
-	check := func(user string, opts ...Option) Report {
+	check := func(user string, opts ...redlock.Option) redlock.Report {
 		t.Helper()
 		nodes := realNodes(c)
-		nodes[0] = NewNode("redis://" + user + ":" + url.QueryEscape(secret) + "@" + c.Nodes[0].DirectAddr())
-		return checked(t, nodes, append([]Option{WithPrefix("locks:")}, opts...)...)
+		nodes[0] = redlock.NewNode("redis://" + user + ":" + url.QueryEscape(secret) + "@" + c.Nodes[0].DirectAddr())
+		return checked(t, nodes, append([]redlock.Option{redlock.WithPrefix("locks:")}, opts...)...)
 	}
 	setUser(t, c.Nodes[0], "least", allRights()...)
-	requireOnly(t, check("least"), "", map[string]Verdict{})
+	requireOnly(t, check("least"), "", map[string]redlock.Verdict{})
 
-	unread := map[string]Verdict{}
+	unread := map[string]redlock.Verdict{}
 	for _, name := range []string{"version", "cluster", "eviction", "memory", "persistence", "same-server", "role"} {
-		unread[name] = VerdictUnknown
+		unread[name] = redlock.VerdictUnknown
 	}
-	unfit, warned := map[string]Verdict{"acl": VerdictUnfit}, map[string]Verdict{"acl": VerdictWarning}
+	unfit, warned := map[string]redlock.Verdict{"acl": redlock.VerdictUnfit}, map[string]redlock.Verdict{"acl": redlock.VerdictWarning}
 	for name, tt := range map[string]struct {
 		rules []string
-		want  map[string]Verdict
+		want  map[string]redlock.Verdict
 		says  string // of the finding "acl"
 	}{
-		"noscripts":  {[]string{"-eval", "-evalsha", "-script|load"}, map[string]Verdict{"acl": VerdictUnfit, "writes": VerdictUnknown}, "EVAL"},
+		"noscripts":  {[]string{"-eval", "-evalsha", "-script|load"}, map[string]redlock.Verdict{"acl": redlock.VerdictUnfit, "writes": redlock.VerdictUnknown}, "EVAL"},
 		"noeval":     {[]string{"-eval"}, unfit, "refuses EVAL "},
 		"noevalsha":  {[]string{"-evalsha"}, unfit, "refuses EVALSHA "},
 		"noload":     {[]string{"-script|load"}, unfit, "refuses SCRIPT LOAD "},
@@ -308,13 +309,13 @@ func TestRealCheckFindsMissingRights(t *testing.T) {
 		"nosub":      {[]string{"-subscribe"}, warned, "refuses SUBSCRIBE "},
 		"nochannels": {[]string{"resetchannels"}, warned, "refuses SUBSCRIBE, PUBLISH "},
 		"noline":     {[]string{"-zadd", "-zpopmin"}, warned, "refuses ZADD, ZPOPMIN "},
-		"nokeys":     {[]string{"resetkeys", "~other:*"}, map[string]Verdict{"acl": VerdictUnfit, "writes": VerdictUnknown}, "key"},
+		"nokeys":     {[]string{"resetkeys", "~other:*"}, map[string]redlock.Verdict{"acl": redlock.VerdictUnfit, "writes": redlock.VerdictUnknown}, "key"},
 		"noresource": {[]string{"resetkeys", "~locks:__redlock__:*"}, unfit, "a key outside of those of the library"},
 		"readonly":   {[]string{"resetkeys", "~locks:__redlock__:*", "%R~locks:*"}, unfit, "a key outside of those of the library"},
-		"notime":     {[]string{"-time"}, map[string]Verdict{"acl": VerdictWarning, "clock": VerdictUnknown}, "refuses TIME "},
+		"notime":     {[]string{"-time"}, map[string]redlock.Verdict{"acl": redlock.VerdictWarning, "clock": redlock.VerdictUnknown}, "refuses TIME "},
 		"noinfo":     {[]string{"-info"}, unread, ""},
-		"noconfig":   {[]string{"-config|get"}, map[string]Verdict{"persistence": VerdictUnknown, "timeout": VerdictUnknown}, ""},
-		"noclient":   {[]string{"-client|info"}, map[string]Verdict{}, ""},
+		"noconfig":   {[]string{"-config|get"}, map[string]redlock.Verdict{"persistence": redlock.VerdictUnknown, "timeout": redlock.VerdictUnknown}, ""},
+		"noclient":   {[]string{"-client|info"}, map[string]redlock.Verdict{}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			setUser(t, c.Nodes[0], name, append(allRights(), tt.rules...)...)
@@ -330,16 +331,16 @@ func TestRealCheckFindsMissingRights(t *testing.T) {
 		})
 	}
 	// What is needed depends on the options.
-	requireOnly(t, check("nopublish", WithPolling()), "", map[string]Verdict{})
-	requireOnly(t, check("notime", WithFencing()), c.Nodes[0].DirectAddr(),
-		map[string]Verdict{"acl": VerdictUnfit, "clock": VerdictUnknown})
+	requireOnly(t, check("nopublish", redlock.WithPolling()), "", map[string]redlock.Verdict{})
+	requireOnly(t, check("notime", redlock.WithFencing()), c.Nodes[0].DirectAddr(),
+		map[string]redlock.Verdict{"acl": redlock.VerdictUnfit, "clock": redlock.VerdictUnknown})
 }
 
 func TestRealCheckOfNodesThatAreDownOrHang(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3, durable)
 	nodes := realNodes(c)
-	r := newRealRedlock(t, nodes, WithNodeTimeout(300*time.Millisecond))
+	r := newRealRedlock(t, nodes, redlock.WithNodeTimeout(300*time.Millisecond))
 	require.NoError(t, c.Nodes[0].Stop())
 	require.NoError(t, c.Nodes[1].Hang())
 	start := time.Now()
@@ -351,14 +352,14 @@ func TestRealCheckOfNodesThatAreDownOrHang(t *testing.T) {
 	t.Log("\n" + report.String())
 	for i, says := range []string{"refused", "no reply in time"} {
 		f := found(t, report, nodes[i].Name, "reachable")
-		assert.Equal(t, VerdictUnfit, f.Verdict)
+		assert.Equal(t, redlock.VerdictUnfit, f.Verdict)
 		assert.Contains(t, f.Text, says)
 	}
 	require.NoError(t, c.Nodes[0].Restart(false))
 	await(t, 10*time.Second, "all is well again", func() bool {
 		report, err = r.Check(t.Context())
 		require.NoError(t, err)
-		return report.Verdict() == VerdictOK
+		return report.Verdict() == redlock.VerdictOK
 	})
 }
 
@@ -370,16 +371,16 @@ func TestRealCheckWithoutAConnectionToSpare(t *testing.T) {
 		nodes := realNodes(c)
 		p := &redis.Pool{MaxActive: 1, MaxIdle: 1, Wait: wait, Dial: dialler(c.Nodes[0])}
 		nodes[0].Pool = p
-		r := newRealRedlock(t, nodes, WithNodeTimeout(300*time.Millisecond))
+		r := newRealRedlock(t, nodes, redlock.WithNodeTimeout(300*time.Millisecond))
 		// As long as nothing else uses it, there is one.
 		report, err := r.Check(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, VerdictOK, report.Verdict(), report)
+		require.Equal(t, redlock.VerdictOK, report.Verdict(), report)
 		awaitAll(t, c, r, 10*time.Second)
 		for range 3 {
 			report, err = r.Check(t.Context())
 			require.NoError(t, err)
-			requireOnly(t, report, nodes[0].Name, map[string]Verdict{"reachable": VerdictUnknown})
+			requireOnly(t, report, nodes[0].Name, map[string]redlock.Verdict{"reachable": redlock.VerdictUnknown})
 		}
 		t.Log("\n" + report.String())
 		awaitAll(t, c, r, 10*time.Second)

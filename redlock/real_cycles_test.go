@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"testing"
@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 // One node lags behind all the time: its votes never count and its requests
@@ -15,7 +16,7 @@ import (
 func TestRealCyclesWithASlowNodeLeaveNothing(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3, testcluster.WithProxy())
-	r := newRedlock(t, c, WithNodeTimeout(patient))
+	r := newRedlock(t, c, redlock.WithNodeTimeout(patient))
 	require.NoError(t, c.Nodes[1].Slow(0, 20*time.Millisecond))
 	start := time.Now()
 	for i := range 300 {

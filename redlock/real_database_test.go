@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"testing"
@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 // What real servers answer: the wrong database is found; a user who may not MOVE, so that
@@ -18,18 +19,18 @@ func TestRealTheDatabaseOfAPool(t *testing.T) {
 	n := c.Nodes[0]
 	p := n.Pool()
 	selecting(t, p, 1)
-	r := newRealRedlock(t, []Node{{Name: "a", Pool: p}})
+	r := newRealRedlock(t, []redlock.Node{{Name: "a", Pool: p}})
 	_, err := r.TryLock(t.Context(), []string{"x"}, time.Minute)
 	require.ErrorContains(t, err, "the pool's connection is in database 1, not 0")
 	awaitAll(t, c, r, 20*time.Second)
 
-	dialled := newRealRedlock(t, []Node{{Name: "a", Pool: n.Pool(redis.DialDatabase(3))}})
+	dialled := newRealRedlock(t, []redlock.Node{{Name: "a", Pool: n.Pool(redis.DialDatabase(3))}})
 	l, err := dialled.TryLock(t.Context(), []string{"x"}, time.Minute)
 	require.NoError(t, err)
 	require.NoError(t, l.Unlock(t.Context()))
 
 	admin(t, n, "ACL", "SETUSER", "locker", "on", ">pw", "+@all", "-move", "~*", "&*")
-	user := newRealRedlock(t, []Node{{Name: "a", Pool: n.Pool(redis.DialUsername("locker"), redis.DialPassword("pw"))}})
+	user := newRealRedlock(t, []redlock.Node{{Name: "a", Pool: n.Pool(redis.DialUsername("locker"), redis.DialPassword("pw"))}})
 	l, err = user.TryLock(t.Context(), []string{"x"}, time.Minute)
 	require.NoError(t, err)
 	require.NoError(t, l.Unlock(t.Context()))
@@ -46,10 +47,10 @@ func TestRealNodesInADatabaseOfTheirOwn(t *testing.T) {
 		require.NoError(t, err)
 		return v
 	}
-	nodes := []Node{
-		NewNode("redis://" + c.Nodes[0].Addr() + "/5"),
-		NewNode("unix://" + c.Nodes[1].Socket() + "?db=5"),
-		NewNode(c.Nodes[2].Addr(), redis.DialDatabase(5)),
+	nodes := []redlock.Node{
+		redlock.NewNode("redis://" + c.Nodes[0].Addr() + "/5"),
+		redlock.NewNode("unix://" + c.Nodes[1].Socket() + "?db=5"),
+		redlock.NewNode(c.Nodes[2].Addr(), redis.DialDatabase(5)),
 	}
 	require.Equal(t, c.Nodes[0].Addr()+"/5", nodes[0].Name)
 	require.Equal(t, c.Nodes[1].Socket()+"?db=5", nodes[1].Name)

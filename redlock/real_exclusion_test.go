@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"cmp"
@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 // A tenure is the time in which a holder relied on its lock: from the return of
@@ -56,7 +57,7 @@ func (b *ledger) requireNoOverlap(t *testing.T) {
 func TestRealChaosNeverLetsInASecondHolder(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3, testcluster.WithProxy())
-	var clients []*Redlock
+	var clients []*redlock.Redlock
 	for range 3 {
 		clients = append(clients, newRedlock(t, c))
 	}
@@ -104,9 +105,9 @@ func TestRealChaosNeverLetsInASecondHolder(t *testing.T) {
 // serveATenure tries to get the resource, holds it for some extensions, and
 // says how that ended. The error is a result that faults of the network cannot
 // explain.
-func serveATenure(ctx context.Context, r *Redlock, resource string, book *ledger) (string, error) {
+func serveATenure(ctx context.Context, r *redlock.Redlock, resource string, book *ledger) (string, error) {
 	life := 500*time.Millisecond + rand.N(1500*time.Millisecond)
-	l, err := r.Lock(ctx, []string{resource}, life, WithRetryCount(3), WithRetryDelay(15*time.Millisecond))
+	l, err := r.Lock(ctx, []string{resource}, life, redlock.WithRetryCount(3), redlock.WithRetryDelay(15*time.Millisecond))
 	if err != nil {
 		rest(ctx, 0, 20*time.Millisecond)
 		return "not begun", nil
@@ -119,9 +120,9 @@ func serveATenure(ctx context.Context, r *Redlock, resource string, book *ledger
 			pause = time.Until(l.Until()) + rand.N(4*time.Millisecond) - 2*time.Millisecond
 		}
 		rest(ctx, max(0, pause-10*time.Millisecond), max(0, pause))
-		if err = l.Extend(ctx, life); errors.Is(err, ErrExpired) {
+		if err = l.Extend(ctx, life); errors.Is(err, redlock.ErrExpired) {
 			break
-		} else if errors.Is(err, ErrLost) {
+		} else if errors.Is(err, redlock.ErrLost) {
 			return "", fmt.Errorf("a lock was lost before its end: %w", err)
 		}
 	}
@@ -132,7 +133,7 @@ func serveATenure(ctx context.Context, r *Redlock, resource string, book *ledger
 		if now := time.Now(); now.Before(h.to) {
 			h.to = now
 		}
-		if err = l.Unlock(ctx); errors.Is(err, ErrLost) && !errors.Is(err, ErrExpired) {
+		if err = l.Unlock(ctx); errors.Is(err, redlock.ErrLost) && !errors.Is(err, redlock.ErrExpired) {
 			return "", fmt.Errorf("a lock was lost before its release: %w", err)
 		}
 	}

@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"strconv"
@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 // The raise script on every kind of state, on a real server. It never lowers a
@@ -24,7 +25,7 @@ func TestRealRaises(t *testing.T) {
 	}{
 		{"t", "8", 9, 9},
 		{"t", "9", 9, 9}, // A raise that comes late is harmless.
-		{"t", "9007199254740990", MaxFence, MaxFence},
+		{"t", "9007199254740990", redlock.MaxFence, redlock.MaxFence},
 		{"t", "1760000000000001", 1760000000000002, 1760000000000002}, // Lua shows 14 digits.
 		{"t", "10", 9, 0},
 		{"t", "x", 9, 0},
@@ -35,13 +36,13 @@ func TestRealRaises(t *testing.T) {
 		if tc.token != "" {
 			require.NoError(t, n.Set("x", tc.token, time.Minute))
 		}
-		require.NoError(t, n.Set(CounterKey("x"), tc.counter, time.Minute))
-		answer, err := redis.Int64(conn.Do("EVAL", RaiseScript.Source, 2, "x", CounterKey("x"), "t", tc.fence, time.Hour.Milliseconds()))
+		require.NoError(t, n.Set(redlock.CounterKey("x"), tc.counter, time.Minute))
+		answer, err := redis.Int64(conn.Do("EVAL", redlock.RaiseScript.Source, 2, "x", redlock.CounterKey("x"), "t", tc.fence, time.Hour.Milliseconds()))
 		require.NoError(t, err)
 		assert.Equal(t, tc.answer, answer, tc)
-		text, _, err := n.Get(CounterKey("x"))
+		text, _, err := n.Get(redlock.CounterKey("x"))
 		require.NoError(t, err)
-		left, err := redis.Int64(conn.Do("PTTL", CounterKey("x")))
+		left, err := redis.Int64(conn.Do("PTTL", redlock.CounterKey("x")))
 		require.NoError(t, err)
 		if tc.answer == 0 {
 			assert.Equal(t, tc.counter, text, tc)
@@ -56,16 +57,16 @@ func TestRealRaises(t *testing.T) {
 // A user that may read the counters but not write them gets no lock, and no key is left.
 func TestRealCountersThatMayNotBeWritten(t *testing.T) {
 	c := testcluster.RunServers(t, 3)
-	nodes := make([]Node, len(c.Nodes))
+	nodes := make([]redlock.Node, len(c.Nodes))
 	for i, n := range c.Nodes {
 		_, err := adminConn(t, n).Do("ACL", "SETUSER", "reader", "on", ">pw", "resetkeys", "+@all", "~x", "~*:s:*", "%R~*:f:*")
 		require.NoError(t, err)
-		nodes[i] = NewNode("redis://reader:pw@" + n.Addr())
+		nodes[i] = redlock.NewNode("redis://reader:pw@" + n.Addr())
 	}
 	r := newRealRedlock(t, nodes)
-	for _, opts := range [][]Option{{WithRetryCount(0)}, {WithRetryCount(1), WithRetryDelay(time.Millisecond)}} {
-		_, err := r.Lock(t.Context(), []string{"x"}, time.Hour, append(opts, WithFencing())...)
-		require.ErrorIs(t, err, ErrNoQuorum)
+	for _, opts := range [][]redlock.Option{{redlock.WithRetryCount(0)}, {redlock.WithRetryCount(1), redlock.WithRetryDelay(time.Millisecond)}} {
+		_, err := r.Lock(t.Context(), []string{"x"}, time.Hour, append(opts, redlock.WithFencing())...)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		require.ErrorContains(t, err, "NOPERM")
 		for _, n := range c.Nodes {
 			assert.Empty(t, keys(t, n))
@@ -76,7 +77,7 @@ func TestRealCountersThatMayNotBeWritten(t *testing.T) {
 // A server that is out of memory keeps a lock and its counters.
 func TestRealServersOutOfMemoryKeepFences(t *testing.T) {
 	c := testcluster.RunServers(t, 3)
-	r := newRealRedlock(t, nodesOf(c), WithFencing())
+	r := newRealRedlock(t, nodesOf(c), redlock.WithFencing())
 	l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
 	require.NoError(t, err)
 	require.Eventually(t, func() bool {
@@ -89,7 +90,7 @@ func TestRealServersOutOfMemoryKeepFences(t *testing.T) {
 	}, 5*time.Second, time.Millisecond)
 	for _, ttl := range []time.Duration{2 * time.Minute, 30 * time.Second} { // Longer than what is left, and shorter.
 		for _, n := range c.Nodes {
-			require.NoError(t, n.Del(CounterKey("a")))
+			require.NoError(t, n.Del(redlock.CounterKey("a")))
 			_, err := adminConn(t, n).Do("CONFIG", "SET", "maxmemory", "1")
 			require.NoError(t, err)
 		}

@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"context"
@@ -15,12 +15,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 // A fenceRun is clients that take locks with fencing while somebody deletes keys.
 type fenceRun struct {
 	nodes    []*testcluster.Node
-	clients  []*Redlock
+	clients  []*redlock.Redlock
 	seed     uint64
 	began    time.Time
 	acquired atomic.Int64
@@ -50,8 +51,8 @@ type single struct{}
 // hook counts what must have occurred. A node that holds another token names it; one
 // that refuses to raise its counter, or has said another one than is counted, does
 // not. Nor does one that has only put a waiter in line, but TryLock does not wait.
-func (s *fenceRun) hook(ctx context.Context, e Event) {
-	if e.Op != OpLock || e.Kind != EventDecided || !errors.Is(e.Err, ErrTaken) {
+func (s *fenceRun) hook(ctx context.Context, e redlock.Event) {
+	if e.Op != redlock.OpLock || e.Kind != redlock.EventDecided || !errors.Is(e.Err, redlock.ErrTaken) {
 		return
 	}
 	yes, nameless := 0, 0
@@ -59,7 +60,7 @@ func (s *fenceRun) hook(ctx context.Context, e Event) {
 		switch {
 		case v.Err == nil:
 			yes++
-		case errors.Is(v.Err, ErrTaken) && v.Holder == "":
+		case errors.Is(v.Err, redlock.ErrTaken) && v.Holder == "":
 			nameless++
 		}
 	}
@@ -106,7 +107,7 @@ func (s *fenceRun) run(ctx context.Context, phase clockPhase, until int64) error
 	wrong := make(chan error, workers*len(s.clients))
 	rng := s.newRand()
 	for i, r := range s.clients {
-		WallOffset(r).Store(int64(phase.offset(rng, i)))
+		redlock.WallOffset(r).Store(int64(phase.offset(rng, i)))
 		for range workers {
 			own := s.newRand()
 			all.Go(func() {
@@ -126,14 +127,14 @@ func (s *fenceRun) run(ctx context.Context, phase clockPhase, until int64) error
 
 // acquire makes one attempt, or some, at a lock. The error is a result that deleted
 // keys cannot explain.
-func (s *fenceRun) acquire(ctx context.Context, r *Redlock, rng *rand.Rand) error {
+func (s *fenceRun) acquire(ctx context.Context, r *redlock.Redlock, rng *rand.Rand) error {
 	resources := fenceSets[rng.IntN(len(fenceSets))]
 	life := []time.Duration{50 * time.Millisecond, 2 * time.Second}[rng.IntN(2)]
 	asked := time.Since(s.began)
-	var l *Lock
+	var l *redlock.Lock
 	var err error
 	if rng.IntN(8) == 0 {
-		l, err = r.Lock(ctx, resources, life, WithRetryCount(1), WithRetryDelay(5*time.Millisecond))
+		l, err = r.Lock(ctx, resources, life, redlock.WithRetryCount(1), redlock.WithRetryDelay(5*time.Millisecond))
 	} else {
 		l, err = r.TryLock(context.WithValue(ctx, single{}, true), resources, life)
 	}
@@ -142,7 +143,7 @@ func (s *fenceRun) acquire(ctx context.Context, r *Redlock, rng *rand.Rand) erro
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err == nil:
-	case errors.Is(err, ErrTaken), errors.Is(err, ErrNoQuorum):
+	case errors.Is(err, redlock.ErrTaken), errors.Is(err, redlock.ErrNoQuorum):
 		return nil
 	default:
 		return err
@@ -233,7 +234,7 @@ func newFenceRun(t *testing.T, seed uint64) *fenceRun {
 		n.Proxy().SetDelay(0, 3*time.Millisecond)
 	}
 	for range 8 {
-		s.clients = append(s.clients, newRedlock(t, c, WithFencing(), WithHook(s.hook)))
+		s.clients = append(s.clients, newRedlock(t, c, redlock.WithFencing(), redlock.WithHook(s.hook)))
 	}
 	return s
 }

@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"context"
@@ -10,12 +10,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 // These tests are not parallel: they count goroutines.
 
 // use lets r do something, on all nodes.
-func use(t *testing.T, c *testcluster.Cluster, r *Redlock) {
+func use(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 	t.Helper()
 	awaitAll(t, c, r, 10*time.Second)
 	for range 20 {
@@ -32,14 +33,14 @@ func awaitGoroutines(t *testing.T, most int) {
 
 func TestRealPoolGetsItsConnectionsBackFromClose(t *testing.T) {
 	c := testcluster.RunServers(t, 3)
-	var nodes []Node
+	var nodes []redlock.Node
 	var pools []*redis.Pool
 	for _, n := range c.Nodes {
 		p := n.Pool()
-		pools, nodes = append(pools, p), append(nodes, Node{Name: n.Name(), Pool: p})
+		pools, nodes = append(pools, p), append(nodes, redlock.Node{Name: n.Name(), Pool: p})
 	}
 	before := runtime.NumGoroutine()
-	r, err := New(nodes, WithNodeTimeout(time.Second))
+	r, err := redlock.New(nodes, redlock.WithNodeTimeout(time.Second))
 	require.NoError(t, err)
 	require.Equal(t, before, runtime.NumGoroutine(), "New does nothing yet")
 	use(t, c, r)
@@ -63,7 +64,7 @@ func TestRealPoolGetsItsConnectionsBackFromClose(t *testing.T) {
 	}
 	awaitGoroutines(t, before)
 	_, err = r.TryLock(t.Context(), []string{"a"}, time.Minute)
-	require.ErrorIs(t, err, ErrClosed)
+	require.ErrorIs(t, err, redlock.ErrClosed)
 	awaitNoKeys(t, c, 8*time.Second)
 }
 
@@ -71,15 +72,15 @@ func TestRealPoolGetsItsConnectionsBackFromClose(t *testing.T) {
 // too: a pool with a limit would run dry otherwise.
 func TestRealPoolGetsBrokenConnectionsBack(t *testing.T) {
 	c := testcluster.RunServers(t, 3, testcluster.WithProxy())
-	var nodes []Node
+	var nodes []redlock.Node
 	var pools []*redis.Pool
 	for _, n := range c.Nodes {
 		p := n.Pool()
 		p.MaxActive = 2
-		pools, nodes = append(pools, p), append(nodes, Node{Name: n.Name(), Pool: p})
+		pools, nodes = append(pools, p), append(nodes, redlock.Node{Name: n.Name(), Pool: p})
 	}
 	before := runtime.NumGoroutine()
-	r, err := New(nodes, WithNodeTimeout(time.Second))
+	r, err := redlock.New(nodes, redlock.WithNodeTimeout(time.Second))
 	require.NoError(t, err)
 	for range 4 {
 		use(t, c, r)
@@ -109,13 +110,13 @@ func TestRealPoolGetsBrokenConnectionsBack(t *testing.T) {
 
 func TestRealCloseClosesThePoolsOfNewNode(t *testing.T) {
 	c := testcluster.RunServers(t, 3)
-	var nodes []Node
+	var nodes []redlock.Node
 	for _, n := range c.Nodes {
-		nodes = append(nodes, NewNode(n.Addr()))
+		nodes = append(nodes, redlock.NewNode(n.Addr()))
 		require.Zero(t, clients(t, n))
 	}
 	before := runtime.NumGoroutine()
-	r, err := New(nodes, WithNodeTimeout(time.Second))
+	r, err := redlock.New(nodes, redlock.WithNodeTimeout(time.Second))
 	require.NoError(t, err)
 	use(t, c, r)
 	for _, n := range c.Nodes {

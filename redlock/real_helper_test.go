@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 // rest waits for a random time that is part of a scenario. It reports false when
@@ -65,7 +66,7 @@ func awaitNoKeys(t *testing.T, c *testcluster.Cluster, within time.Duration) tim
 
 // lockEverywhere takes and releases a lock, and reports whether all nodes had
 // it: a lock is granted as soon as a quorum has it, so the others get a moment.
-func lockEverywhere(t *testing.T, c *testcluster.Cluster, r *Redlock, resource string) bool {
+func lockEverywhere(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock, resource string) bool {
 	t.Helper()
 	l, err := r.TryLock(t.Context(), []string{resource}, time.Minute)
 	if err != nil {
@@ -82,19 +83,19 @@ func lockEverywhere(t *testing.T, c *testcluster.Cluster, r *Redlock, resource s
 
 // release unlocks l. At the default node timeout a busy machine alone may cost a
 // quorum; a release may be repeated then.
-func release(t *testing.T, l *Lock) {
+func release(t *testing.T, l *redlock.Lock) {
 	t.Helper()
 	await(t, 10*time.Second, "the lock is released", func() bool {
 		err := l.Unlock(t.Context())
 		if err != nil {
-			require.ErrorIs(t, err, ErrNoQuorum)
+			require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		}
 		return err == nil
 	})
 }
 
 // awaitAll waits until locks are on all nodes, and returns how long that took.
-func awaitAll(t *testing.T, c *testcluster.Cluster, r *Redlock, within time.Duration) time.Duration {
+func awaitAll(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock, within time.Duration) time.Duration {
 	t.Helper()
 	return await(t, within, "all nodes have locks", func() bool { return lockEverywhere(t, c, r, "everywhere") })
 }
@@ -127,18 +128,18 @@ func clients(t *testing.T, n *testcluster.Node) int {
 }
 
 // realNodes returns the nodes of a cluster of servers, without their proxies.
-func realNodes(c *testcluster.Cluster) []Node {
-	nodes := make([]Node, len(c.Nodes))
+func realNodes(c *testcluster.Cluster) []redlock.Node {
+	nodes := make([]redlock.Node, len(c.Nodes))
 	for i, n := range c.Nodes {
-		nodes[i] = NewNode(n.DirectAddr())
+		nodes[i] = redlock.NewNode(n.DirectAddr())
 	}
 	return nodes
 }
 
 // newRealRedlock returns a patient Redlock that ends with the test.
-func newRealRedlock(t *testing.T, nodes []Node, opts ...Option) *Redlock {
+func newRealRedlock(t *testing.T, nodes []redlock.Node, opts ...redlock.Option) *redlock.Redlock {
 	t.Helper()
-	r, err := New(nodes, append([]Option{WithNodeTimeout(patient)}, opts...)...)
+	r, err := redlock.New(nodes, append([]redlock.Option{redlock.WithNodeTimeout(patient)}, opts...)...)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = r.Close(context.Background()) })
 	return r

@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 // A majority that is frozen: the holder hears of it at Until, however silent the
@@ -30,7 +31,7 @@ func TestRealTheContextEndsAtUntilWhenNodesFreeze(t *testing.T) {
 		late := time.Since(l.Until())
 		control := worst()
 		t.Logf("ended %v after Until; timers of this process were up to %v late", late, control)
-		require.Equal(t, ErrExpired, context.Cause(ctx))
+		require.Equal(t, redlock.ErrExpired, context.Cause(ctx))
 		assert.GreaterOrEqual(t, late, time.Duration(0))
 		assert.LessOrEqual(t, late, 20*time.Millisecond+control)
 		for _, n := range c.Nodes[:3] {
@@ -56,7 +57,7 @@ func TestRealAStolenLockIsNoticedBeforeUntil(t *testing.T) {
 		}
 		<-ctx.Done()
 		assert.True(t, time.Now().Before(l.Until()))
-		require.Equal(t, ErrLost, context.Cause(ctx))
+		require.Equal(t, redlock.ErrLost, context.Cause(ctx))
 		for _, n := range c.Nodes {
 			admin(t, n, "DEL", "a")
 		}
@@ -90,12 +91,12 @@ func TestRealMinHold(t *testing.T) {
 	c := testcluster.RunServers(t, 3)
 	r := newRealRedlock(t, nodesOf(c))
 	start := time.Now()
-	l, err := r.Lock(t.Context(), []string{"a"}, time.Minute, WithMinHold(3*time.Second))
+	l, err := r.Lock(t.Context(), []string{"a"}, time.Minute, redlock.WithMinHold(3*time.Second))
 	require.NoError(t, err)
 	require.NoError(t, l.Unlock(t.Context()))
 	_, err = r.TryLock(t.Context(), []string{"a"}, time.Minute)
-	require.ErrorIs(t, err, ErrTaken)
-	next, err := r.Lock(t.Context(), []string{"a"}, time.Minute, WithRetryCount(-1), WithRetryDelay(10*time.Millisecond))
+	require.ErrorIs(t, err, redlock.ErrTaken)
+	next, err := r.Lock(t.Context(), []string{"a"}, time.Minute, redlock.WithRetryCount(-1), redlock.WithRetryDelay(10*time.Millisecond))
 	require.NoError(t, err)
 	took := time.Since(start)
 	assert.GreaterOrEqual(t, took, 3*time.Second)

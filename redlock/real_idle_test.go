@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 // The servers hang up on clients that say nothing for a second. Clients with
@@ -29,14 +30,14 @@ func TestRealServersThatCloseIdleConnections(t *testing.T) {
 	attempts := make(map[int]int)
 	var made int64
 	for i := range total {
-		r := newRedlock(t, c, WithNodeTimeout(time.Second))
+		r := newRedlock(t, c, redlock.WithNodeTimeout(time.Second))
 		idle := 1500*time.Millisecond + time.Duration(i)*100*time.Millisecond
 		users.Go(func() {
 			for round := range rounds {
 				if round > 0 {
 					rest(t.Context(), idle, idle)
 				}
-				l, err := r.Lock(t.Context(), []string{fmt.Sprint("r", i)}, time.Minute, WithRetryCount(1), WithRetryDelay(50*time.Millisecond))
+				l, err := r.Lock(t.Context(), []string{fmt.Sprint("r", i)}, time.Minute, redlock.WithRetryCount(1), redlock.WithRetryDelay(50*time.Millisecond))
 				if err != nil {
 					failed <- err
 					return

@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"errors"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/internal/tokens"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 // What other Redlock clients (redsync, node-redlock) do on a node.
@@ -34,10 +35,10 @@ func TestRealForeignLocksExcludeOurs(t *testing.T) {
 		require.True(t, foreignLock(t, n, "a", time.Minute))
 	}
 	_, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
-	require.ErrorIs(t, err, ErrTaken)
+	require.ErrorIs(t, err, redlock.ErrTaken)
 	refused := 0
 	for _, v := range votesOf(t, err) {
-		if errors.Is(v.Err, ErrTaken) {
+		if errors.Is(v.Err, redlock.ErrTaken) {
 			refused++
 			assert.Equal(t, tokens.Digest(foreignToken), v.Holder)
 			assert.InDelta(t, time.Minute, v.HolderTTL, float64(30*time.Second))
@@ -65,7 +66,7 @@ func TestRealForeignLocksExcludeOurs(t *testing.T) {
 	for _, n := range c.Nodes {
 		require.True(t, foreignLock(t, n, "c", 500*time.Millisecond))
 	}
-	l, err = r.Lock(t.Context(), []string{"c"}, time.Minute, WithRetryCount(100), WithRetryDelay(50*time.Millisecond))
+	l, err = r.Lock(t.Context(), []string{"c"}, time.Minute, redlock.WithRetryCount(100), redlock.WithRetryDelay(50*time.Millisecond))
 	require.NoError(t, err)
 	assert.Greater(t, l.Attempts(), 1)
 	require.NoError(t, l.Unlock(t.Context()))

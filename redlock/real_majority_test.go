@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 // lateness measures until its result is called how late this process's timers
@@ -35,7 +36,7 @@ func lateness() (worst func() time.Duration) {
 
 // requireNoQuorumSoon checks that attempts fail within 500 ms each, however
 // silent the nodes 0 to 2 of 5 are, and blame them.
-func requireNoQuorumSoon(t *testing.T, c *testcluster.Cluster, r *Redlock, how string) {
+func requireNoQuorumSoon(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock, how string) {
 	t.Helper()
 	worst := lateness()
 	var longest time.Duration
@@ -45,8 +46,8 @@ func requireNoQuorumSoon(t *testing.T, c *testcluster.Cluster, r *Redlock, how s
 		start := time.Now()
 		_, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
 		longest = max(longest, time.Since(start))
-		require.ErrorIs(t, err, ErrNoQuorum)
-		require.NotErrorIs(t, err, ErrTaken)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		require.NotErrorIs(t, err, redlock.ErrTaken)
 		votes := votesOf(t, err)
 		require.Len(t, votes, 5)
 		for i, v := range votes {
@@ -65,7 +66,7 @@ func requireNoQuorumSoon(t *testing.T, c *testcluster.Cluster, r *Redlock, how s
 
 // requireHealed checks that all five nodes serve again, soon, and have no
 // key left of all that failed meanwhile.
-func requireHealed(t *testing.T, c *testcluster.Cluster, r *Redlock, how string) {
+func requireHealed(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock, how string) {
 	t.Helper()
 	const promise, slack = 3 * time.Second, 3 * time.Second
 	took := awaitAll(t, c, r, promise+slack)
@@ -110,7 +111,7 @@ func TestRealDeadMajorityIsNoQuorumAndHeals(t *testing.T) {
 func TestRealLocksGoOnWhileAMinorityRestarts(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 5)
-	r := newRedlock(t, c, WithNodeTimeout(patient))
+	r := newRedlock(t, c, redlock.WithNodeTimeout(patient))
 	awaitAll(t, c, r, 10*time.Second)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

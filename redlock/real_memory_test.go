@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 // A server that is out of memory gives no new locks. But the connection to it
@@ -28,7 +29,7 @@ func TestRealServerOutOfMemoryStillKeepsAndReleases(t *testing.T) {
 	n.Proxy().Reset()
 	require.Eventually(t, func() bool { return r.Stats().Nodes[0].Cleaned == 1 }, 10*time.Second, time.Millisecond)
 	_, err = r.TryLock(t.Context(), []string{"new"}, time.Minute)
-	require.ErrorIs(t, err, ErrNoQuorum)
+	require.ErrorIs(t, err, redlock.ErrNoQuorum)
 	require.ErrorContains(t, err, "OOM")
 	require.NoError(t, held.Extend(t.Context(), time.Minute))
 	require.NoError(t, held.Unlock(t.Context()))

@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"bufio"
@@ -14,20 +14,21 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/conn"
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 // multiplexed puts a proxy before each server that keeps its clients' connections
 // whatever becomes of the server: no client notices a restart.
-func multiplexed(t *testing.T, c *testcluster.Cluster) []Node {
+func multiplexed(t *testing.T, c *testcluster.Cluster) []redlock.Node {
 	t.Helper()
-	nodes := make([]Node, len(c.Nodes))
+	nodes := make([]redlock.Node, len(c.Nodes))
 	for i, n := range c.Nodes {
 		nodes[i] = behindMultiplexer(t, n.Name(), n.DirectAddr)
 	}
 	return nodes
 }
 
-func behindMultiplexer(t *testing.T, name string, addr func() string) Node {
+func behindMultiplexer(t *testing.T, name string, addr func() string) redlock.Node {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -41,7 +42,7 @@ func behindMultiplexer(t *testing.T, name string, addr func() string) Node {
 			go multiplex(client, addr)
 		}
 	}()
-	return Node{Name: name, Pool: NewNode(ln.Addr().String()).Pool}
+	return redlock.Node{Name: name, Pool: redlock.NewNode(ln.Addr().String()).Pool}
 }
 
 // multiplex passes commands on one by one, each on a connection that works at the time.

@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"errors"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/internal/tokens"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 // A lock with a label excludes clients that know nothing of labels, and shows its label to
@@ -18,11 +19,11 @@ func TestRealALockWithALabel(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3)
 	r, other := newRealRedlock(t, nodesOf(c)), newRealRedlock(t, nodesOf(c))
-	for _, opts := range [][]Option{nil, {WithFencing()}} {
-		var l *Lock
+	for _, opts := range [][]redlock.Option{nil, {redlock.WithFencing()}} {
+		var l *redlock.Lock
 		await(t, 5*time.Second, "all nodes have the lock", func() bool {
 			var err error
-			l, err = r.TryLock(t.Context(), []string{"a", "b"}, time.Minute, append(opts, WithOwner(oddOwner))...)
+			l, err = r.TryLock(t.Context(), []string{"a", "b"}, time.Minute, append(opts, redlock.WithOwner(oddOwner))...)
 			require.NoError(t, err)
 			if holders(t, c, l) == 3 {
 				return true
@@ -38,11 +39,11 @@ func TestRealALockWithALabel(t *testing.T) {
 			}
 		}
 		_, try := other.TryLock(t.Context(), []string{"a"}, time.Minute, opts...)
-		_, wait := other.Lock(t.Context(), []string{"b"}, time.Minute, append(opts, WithRetryCount(1))...)
+		_, wait := other.Lock(t.Context(), []string{"b"}, time.Minute, append(opts, redlock.WithRetryCount(1))...)
 		for _, err := range []error{try, wait} {
-			require.ErrorIs(t, err, ErrTaken)
+			require.ErrorIs(t, err, redlock.ErrTaken)
 			for _, v := range votesOf(t, err) {
-				if errors.Is(v.Err, ErrTaken) {
+				if errors.Is(v.Err, redlock.ErrTaken) {
 					assert.Equal(t, oddOwner, v.Owner)
 				}
 			}

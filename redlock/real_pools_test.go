@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 // tracedConn forwards everything, as the wrappers of tracing libraries do.
@@ -74,7 +75,7 @@ func dialler(n *testcluster.Node, opts ...redis.DialOption) func() (redis.Conn, 
 
 // requireServes checks every operation, and that a connection that the servers
 // have closed is replaced.
-func requireServes(t *testing.T, c *testcluster.Cluster, r *Redlock) {
+func requireServes(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 	t.Helper()
 	for round := range 2 {
 		awaitAll(t, c, r, 10*time.Second)
@@ -82,7 +83,7 @@ func requireServes(t *testing.T, c *testcluster.Cluster, r *Redlock) {
 			l, err := r.Lock(t.Context(), []string{"a", "b"}, time.Minute)
 			require.NoError(t, err)
 			_, err = r.TryLock(t.Context(), []string{"b"}, time.Minute)
-			require.ErrorIs(t, err, ErrTaken)
+			require.ErrorIs(t, err, redlock.ErrTaken)
 			require.NoError(t, l.Extend(t.Context(), 2*time.Minute))
 			in, err := r.Inspect(t.Context(), "a")
 			require.NoError(t, err)
@@ -136,7 +137,7 @@ func TestRealPoolsOfEveryKind(t *testing.T) {
 	}
 	for name, kind := range kinds {
 		t.Run(name, func(t *testing.T) {
-			var nodes []Node
+			var nodes []redlock.Node
 			var pools []*redis.Pool
 			for _, n := range c.Nodes {
 				p := kind(n)
@@ -147,9 +148,9 @@ func TestRealPoolsOfEveryKind(t *testing.T) {
 				_, err := conn.Do("PING")
 				require.NoError(t, err)
 				require.NoError(t, conn.Close())
-				pools, nodes = append(pools, p), append(nodes, Node{Name: n.Name(), Pool: p})
+				pools, nodes = append(pools, p), append(nodes, redlock.Node{Name: n.Name(), Pool: p})
 			}
-			r, err := New(nodes, WithNodeTimeout(patient))
+			r, err := redlock.New(nodes, redlock.WithNodeTimeout(patient))
 			require.NoError(t, err)
 			requireServes(t, c, r)
 			require.NoError(t, r.Close(context.Background()))
@@ -167,13 +168,13 @@ func TestRealPoolsOfEveryKind(t *testing.T) {
 func TestRealIdleConnectionOutlivesTheReadTimeoutOfItsPool(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3)
-	var nodes []Node
+	var nodes []redlock.Node
 	for _, n := range c.Nodes {
 		p := &redis.Pool{Dial: dialler(n, redis.DialReadTimeout(50*time.Millisecond))}
 		t.Cleanup(func() { _ = p.Close() })
-		nodes = append(nodes, Node{Name: n.Name(), Pool: p})
+		nodes = append(nodes, redlock.Node{Name: n.Name(), Pool: p})
 	}
-	r, err := New(nodes, WithNodeTimeout(patient))
+	r, err := redlock.New(nodes, redlock.WithNodeTimeout(patient))
 	require.NoError(t, err)
 	defer func() { _ = r.Close(context.Background()) }()
 	awaitAll(t, c, r, 10*time.Second)
@@ -192,7 +193,7 @@ func TestRealIdleConnectionOutlivesTheReadTimeoutOfItsPool(t *testing.T) {
 func TestRealBrokenPoolIsOnlyOneNodesVote(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3)
-	wrapping := func(wrap func(plainConn) redis.Conn) Pool {
+	wrapping := func(wrap func(plainConn) redis.Conn) redlock.Pool {
 		p := c.Nodes[1].Pool()
 		return poolFunc(func(ctx context.Context) (redis.Conn, error) {
 			conn, err := p.GetContext(ctx)
@@ -203,7 +204,7 @@ func TestRealBrokenPoolIsOnlyOneNodesVote(t *testing.T) {
 	conn := exhausted.Get() // The program itself has the only one.
 	t.Cleanup(func() { _ = errors.Join(conn.Close(), exhausted.Close()) })
 	kinds := map[string]struct {
-		pool Pool
+		pool redlock.Pool
 		says string
 	}{
 		"no calls with context or timeout": {wrapping(func(c plainConn) redis.Conn { return c }), "redis.ConnWithContext"},
@@ -221,7 +222,7 @@ func TestRealBrokenPoolIsOnlyOneNodesVote(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			nodes := nodesOf(c)
 			nodes[1].Pool = kind.pool
-			r, err := New(nodes, WithNodeTimeout(patient))
+			r, err := redlock.New(nodes, redlock.WithNodeTimeout(patient))
 			require.NoError(t, err)
 			defer func() { _ = r.Close(context.Background()) }()
 			for range 20 {
@@ -234,12 +235,12 @@ func TestRealBrokenPoolIsOnlyOneNodesVote(t *testing.T) {
 			for _, i := range []int{0, 2} {
 				require.NoError(t, c.Nodes[i].Set("taken", "somebody", time.Minute))
 			}
-			var vote Vote
+			var vote redlock.Vote
 			await(t, 10*time.Second, "the node has voted", func() bool {
 				_, err := r.TryLock(t.Context(), []string{"taken"}, time.Minute)
-				require.ErrorIs(t, err, ErrTaken)
+				require.ErrorIs(t, err, redlock.ErrTaken)
 				vote = voteOf(t, err, c.Nodes[1].Name())
-				return !errors.Is(vote.Err, ErrPending)
+				return !errors.Is(vote.Err, redlock.ErrPending)
 			})
 			t.Logf("%s: %v", name, vote)
 			require.ErrorContains(t, vote.Err, kind.says)
@@ -265,7 +266,7 @@ func TestRealPoolThatHangsHoldsUpNobody(t *testing.T) {
 		return nil, errors.New("too late")
 	})
 	const timeout = time.Second
-	r, err := New(nodes, WithNodeTimeout(timeout))
+	r, err := redlock.New(nodes, redlock.WithNodeTimeout(timeout))
 	require.NoError(t, err)
 	defer func() { _ = r.Close(context.Background()) }()
 	start := time.Now()

@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/quarantine"
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 // shortMaxTTL is for tests that wait until a quarantine is over, longMaxTTL for those in
@@ -30,7 +31,7 @@ const (
 // and server; without it somebody does.
 func TestRealQuarantineKeepsOutASecondHolder(t *testing.T) {
 	for name, tc := range map[string]struct {
-		between func(t *testing.T, c *testcluster.Cluster) []Node
+		between func(t *testing.T, c *testcluster.Cluster) []redlock.Node
 		lose    func(n *testcluster.Node) error
 		without bool
 	}{
@@ -54,12 +55,12 @@ func TestRealQuarantineKeepsOutASecondHolder(t *testing.T) {
 			}
 			t.Parallel()
 			c := testcluster.RunServers(t, 3, testcluster.WithProxy(), testcluster.WithSnapshots())
-			opts := []Option{WithNodeTimeout(time.Second), WithPolling()}
+			opts := []redlock.Option{redlock.WithNodeTimeout(time.Second), redlock.WithPolling()}
 			if !tc.without {
-				opts = append(opts, WithQuarantine(shortMaxTTL))
+				opts = append(opts, redlock.WithQuarantine(shortMaxTTL))
 			}
 			if strings.Contains(name, "prefix") {
-				opts = append(opts, WithPrefix("p:"))
+				opts = append(opts, redlock.WithPrefix("p:"))
 			}
 			nodes := tc.between(t, c)
 			holder, other := newRealRedlock(t, nodes, opts...), newRealRedlock(t, nodes, opts...)
@@ -87,12 +88,12 @@ func TestRealQuarantineKeepsOutASecondHolder(t *testing.T) {
 			require.NoError(t, tc.lose(c.Nodes[1]))
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			second, err := other.Lock(ctx, []string{"x"}, time.Second, WithRetryCount(-1), WithRetryDelay(5*time.Millisecond))
+			second, err := other.Lock(ctx, []string{"x"}, time.Second, redlock.WithRetryCount(-1), redlock.WithRetryDelay(5*time.Millisecond))
 			require.NoError(t, err)
 			if tc.without {
-				assert.Less(t, StartOf(second), held.Until(), "the violation")
+				assert.Less(t, redlock.StartOf(second), held.Until(), "the violation")
 			} else {
-				assert.Greater(t, StartOf(second), held.Until())
+				assert.Greater(t, redlock.StartOf(second), held.Until())
 			}
 		})
 	}
@@ -107,14 +108,14 @@ func killOld(n *testcluster.Node) error {
 	return errors.Join(n.Stop(), n.Restart(true))
 }
 
-func proxied(_ *testing.T, c *testcluster.Cluster) []Node { return nodesOf(c) }
+func proxied(_ *testing.T, c *testcluster.Cluster) []redlock.Node { return nodesOf(c) }
 
 // nodesOfServers goes past the proxies.
-func nodesOfServers(t *testing.T, c *testcluster.Cluster) []Node {
+func nodesOfServers(t *testing.T, c *testcluster.Cluster) []redlock.Node {
 	t.Helper()
-	nodes := make([]Node, len(c.Nodes))
+	nodes := make([]redlock.Node, len(c.Nodes))
 	for i, n := range c.Nodes {
-		nodes[i] = Node{Name: n.Name(), Pool: NewNode(n.DirectAddr()).Pool}
+		nodes[i] = redlock.Node{Name: n.Name(), Pool: redlock.NewNode(n.DirectAddr()).Pool}
 	}
 	return nodes
 }
@@ -124,7 +125,7 @@ func nodesOfServers(t *testing.T, c *testcluster.Cluster) []Node {
 func TestRealAnRDBRestartIsARestart(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 1, testcluster.WithSnapshots())
-	holder := newRealRedlock(t, nodesOf(c), WithQuarantine(shortMaxTTL))
+	holder := newRealRedlock(t, nodesOf(c), redlock.WithQuarantine(shortMaxTTL))
 	require.NoError(t, holder.Admit(t.Context(), names(c)...))
 	_, err := adminConn(t, c.Nodes[0]).Do("SAVE")
 	require.NoError(t, err)
@@ -134,10 +135,10 @@ func TestRealAnRDBRestartIsARestart(t *testing.T) {
 	require.NoError(t, killOld(c.Nodes[0]))
 	require.True(t, markerOf(t, c.Nodes[0]).Votes, "the snapshot has the marker")
 	require.Empty(t, keys(t, c.Nodes[0]), "and not the lock")
-	other := newRealRedlock(t, nodesOf(c), WithQuarantine(shortMaxTTL))
-	second, err := other.Lock(t.Context(), []string{"x"}, time.Second, WithRetryCount(-1), WithRetryDelay(5*time.Millisecond))
+	other := newRealRedlock(t, nodesOf(c), redlock.WithQuarantine(shortMaxTTL))
+	second, err := other.Lock(t.Context(), []string{"x"}, time.Second, redlock.WithRetryCount(-1), redlock.WithRetryDelay(5*time.Millisecond))
 	require.NoError(t, err)
-	assert.Greater(t, StartOf(second), held.Until())
+	assert.Greater(t, redlock.StartOf(second), held.Until())
 }
 
 // A replica that takes over the address has its master's marker, and another run.
@@ -152,7 +153,7 @@ func TestRealAPromotedReplicaAbstains(t *testing.T) {
 		defer mu.Unlock()
 		return at.Conn(ctx)
 	}}
-	r := newRealRedlock(t, []Node{{"node", pool}}, WithQuarantine(shortMaxTTL))
+	r := newRealRedlock(t, []redlock.Node{{"node", pool}}, redlock.WithQuarantine(shortMaxTTL))
 	require.NoError(t, r.Admit(t.Context(), "node"))
 	host, port, err := net.SplitHostPort(master.DirectAddr())
 	require.NoError(t, err)
@@ -161,7 +162,7 @@ func TestRealAPromotedReplicaAbstains(t *testing.T) {
 	_, err = conn.Do("REPLICAOF", host, port)
 	require.NoError(t, err)
 	await(t, 30*time.Second, "the replica has the marker", func() bool {
-		_, ok, failed := replica.Get(MarkerKey)
+		_, ok, failed := replica.Get(redlock.MarkerKey)
 		return failed == nil && ok
 	})
 	_, err = conn.Do("REPLICAOF", "NO", "ONE") // From here on it misses what the master gets.
@@ -172,9 +173,9 @@ func TestRealAPromotedReplicaAbstains(t *testing.T) {
 	at = replica
 	mu.Unlock()
 	require.NoError(t, master.Stop())
-	second, err := r.Lock(t.Context(), []string{"x"}, time.Second, WithRetryCount(-1), WithRetryDelay(5*time.Millisecond))
+	second, err := r.Lock(t.Context(), []string{"x"}, time.Second, redlock.WithRetryCount(-1), redlock.WithRetryDelay(5*time.Millisecond))
 	require.NoError(t, err)
-	assert.Greater(t, StartOf(second), held.Until())
+	assert.Greater(t, redlock.StartOf(second), held.Until())
 }
 
 // A user without the right to INFO gets no lock, and is told why.
@@ -182,11 +183,11 @@ func TestRealQuarantineTakesTheRightToInfo(t *testing.T) {
 	c := testcluster.RunServers(t, 1)
 	_, err := adminConn(t, c.Nodes[0]).Do("ACL", "SETUSER", "locker", "on", ">pw", "+@all", "-info", "~*")
 	require.NoError(t, err)
-	r := newRealRedlock(t, []Node{NewNode("redis://locker:pw@" + c.Nodes[0].Addr())}, WithQuarantine(shortMaxTTL))
+	r := newRealRedlock(t, []redlock.Node{redlock.NewNode("redis://locker:pw@" + c.Nodes[0].Addr())}, redlock.WithQuarantine(shortMaxTTL))
 	_, err = r.TryLock(t.Context(), []string{"x"}, time.Second)
-	require.ErrorIs(t, err, ErrNoQuorum)
+	require.ErrorIs(t, err, redlock.ErrNoQuorum)
 	require.ErrorContains(t, err, "the right to INFO")
-	require.Error(t, r.Admit(t.Context(), NodesIn(r)[0].Name))
+	require.Error(t, r.Admit(t.Context(), redlock.NodesIn(r)[0].Name))
 }
 
 // A client of another configuration must not have the next run believe that it is the
@@ -195,8 +196,8 @@ func TestRealARefusedClientDoesNotHideARestart(t *testing.T) {
 	c := testcluster.RunServers(t, 1, testcluster.WithSnapshots())
 	n := c.Nodes[0]
 	node := behindMultiplexer(t, "node", n.DirectAddr)
-	open := func(nodes ...Node) *Redlock {
-		return newRealRedlock(t, nodes, WithPolling(), WithQuarantine(longMaxTTL))
+	open := func(nodes ...redlock.Node) *redlock.Redlock {
+		return newRealRedlock(t, nodes, redlock.WithPolling(), redlock.WithQuarantine(longMaxTTL))
 	}
 	holder, second := open(node), open(node)
 	alien := open(node, behindMultiplexer(t, "again", n.DirectAddr))
@@ -225,8 +226,8 @@ func TestRealAReplicaThatIsAskedTooEarlyAbstains(t *testing.T) {
 	var at atomic.Value
 	at.Store(master.DirectAddr())
 	node := behindMultiplexer(t, "node", func() string { return at.Load().(string) })
-	holder := newRealRedlock(t, []Node{node}, WithPolling(), WithQuarantine(longMaxTTL))
-	other := newRealRedlock(t, []Node{node}, WithPolling(), WithQuarantine(longMaxTTL))
+	holder := newRealRedlock(t, []redlock.Node{node}, redlock.WithPolling(), redlock.WithQuarantine(longMaxTTL))
+	other := newRealRedlock(t, []redlock.Node{node}, redlock.WithPolling(), redlock.WithQuarantine(longMaxTTL))
 	require.NoError(t, holder.Admit(t.Context(), "node"))
 	warm, err := other.TryLock(t.Context(), []string{"warm"}, time.Second)
 	require.NoError(t, err)
@@ -238,7 +239,7 @@ func TestRealAReplicaThatIsAskedTooEarlyAbstains(t *testing.T) {
 	_, err = conn.Do("REPLICAOF", host, port)
 	require.NoError(t, err)
 	await(t, 30*time.Second, "the replica has the marker", func() bool {
-		_, ok, failed := replica.Get(MarkerKey)
+		_, ok, failed := replica.Get(redlock.MarkerKey)
 		return failed == nil && ok
 	})
 	require.NoError(t, master.Stop())
@@ -249,7 +250,7 @@ func TestRealAReplicaThatIsAskedTooEarlyAbstains(t *testing.T) {
 	require.NoError(t, err)
 	await(t, 10*time.Second, "it is connected to again", func() bool {
 		_, err = other.TryLock(t.Context(), []string{"x"}, time.Second)
-		require.ErrorIs(t, err, ErrNoQuorum)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		return !strings.Contains(err.Error(), "READONLY")
 	})
 	require.ErrorContains(t, err, "quarantined")
@@ -260,7 +261,7 @@ func TestRealALateAdmitIsNotForTheNextRun(t *testing.T) {
 	c := testcluster.RunServers(t, 1)
 	n := c.Nodes[0]
 	node := behindMultiplexer(t, "node", n.DirectAddr)
-	r := newRealRedlock(t, []Node{node}, WithPolling(), WithQuarantine(longMaxTTL))
+	r := newRealRedlock(t, []redlock.Node{node}, redlock.WithPolling(), redlock.WithQuarantine(longMaxTTL))
 	require.NoError(t, r.Admit(t.Context(), "node"))
 	require.NoError(t, n.Stop())
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -271,7 +272,7 @@ func TestRealALateAdmitIsNotForTheNextRun(t *testing.T) {
 	require.ErrorContains(t, err, "quarantined")
 
 	conn := adminConn(t, n)
-	stale, err := redis.Int(conn.Do("EVAL", quarantine.AdmitScript.Source, 1, MarkerKey, strings.Repeat("ab", 20), "1", 2000))
+	stale, err := redis.Int(conn.Do("EVAL", quarantine.AdmitScript.Source, 1, redlock.MarkerKey, strings.Repeat("ab", 20), "1", 2000))
 	require.NoError(t, err)
 	require.Zero(t, stale)
 }
@@ -286,7 +287,7 @@ func TestRealQuarantineDoesNotKeepFromExtending(t *testing.T) {
 		"marker of another type": func(t *testing.T, n *testcluster.Node) {
 			t.Helper()
 			// In one step, as the client connects meanwhile, and writes a marker that is missing.
-			admin(t, n, "EVAL", `redis.call('DEL', KEYS[1]) return redis.call('RPUSH', KEYS[1], 'x')`, 1, MarkerKey)
+			admin(t, n, "EVAL", `redis.call('DEL', KEYS[1]) return redis.call('RPUSH', KEYS[1], 'x')`, 1, redlock.MarkerKey)
 		},
 		"no INFO": func(t *testing.T, n *testcluster.Node) {
 			t.Helper()
@@ -295,7 +296,7 @@ func TestRealQuarantineDoesNotKeepFromExtending(t *testing.T) {
 	} {
 		c := testcluster.RunServers(t, 1, testcluster.WithProxy(), testcluster.WithSnapshots())
 		n := c.Nodes[0]
-		r := newRedlock(t, c, WithNodeTimeout(patient), WithQuarantine(time.Minute))
+		r := newRedlock(t, c, redlock.WithNodeTimeout(patient), redlock.WithQuarantine(time.Minute))
 		require.NoError(t, r.Admit(t.Context(), names(c)...))
 		held, err := r.TryLock(t.Context(), []string{"held"}, time.Minute)
 		require.NoError(t, err)

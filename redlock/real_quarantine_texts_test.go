@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"strings"
@@ -12,6 +12,7 @@ import (
 	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/quarantine"
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 // The texts of a run are learnt by an EVAL that looks, so that one that comes to another
@@ -19,34 +20,34 @@ import (
 func TestRealATextOfAnEarlierRun(t *testing.T) {
 	c := testcluster.RunServers(t, 1)
 	n := c.Nodes[0]
-	r := newRealRedlock(t, nodesOf(c), WithQuarantine(longMaxTTL))
+	r := newRealRedlock(t, nodesOf(c), redlock.WithQuarantine(longMaxTTL))
 	require.NoError(t, r.Admit(t.Context(), names(c)...))
 	l, err := r.TryLock(t.Context(), []string{"warm"}, time.Second)
 	require.NoError(t, err)
 	require.NoError(t, l.Unlock(t.Context()))
-	require.NotNil(t, NodesIn(r)[0].Speaks().(*quarantine.ConnDialect).Fast(LockScript))
+	require.NotNil(t, redlock.NodesIn(r)[0].Speaks().(*quarantine.ConnDialect).Fast(redlock.LockScript))
 	conn := adminConn(t, n)
 	known := func(s *node.Script) bool {
 		found, failed := redis.Ints(conn.Do("SCRIPT", "EXISTS", s.Hash))
 		require.NoError(t, failed)
 		return found[0] == 1
 	}
-	require.True(t, known(NodesIn(r)[0].Speaks().(*quarantine.ConnDialect).Fast(LockScript)))
+	require.True(t, known(redlock.NodesIn(r)[0].Speaks().(*quarantine.ConnDialect).Fast(redlock.LockScript)))
 	require.NoError(t, n.FlushScripts())
 	l, err = r.TryLock(t.Context(), []string{"x"}, time.Second)
 	require.NoError(t, err)
 	require.NoError(t, l.Unlock(t.Context()))
-	assert.False(t, known(NodesIn(r)[0].Speaks().(*quarantine.ConnDialect).Fast(LockScript)))
-	assert.True(t, known(GrantingScripts.Slow(LockScript)))
+	assert.False(t, known(redlock.NodesIn(r)[0].Speaks().(*quarantine.ConnDialect).Fast(redlock.LockScript)))
+	assert.True(t, known(redlock.GrantingScripts.Slow(redlock.LockScript)))
 
 	earlier := strings.Repeat("ab", 20)
 	nodes, maxTTL := "1", longMaxTTL.Milliseconds()
-	require.NoError(t, n.Set(MarkerKey, earlier+" votes "+nodes+" 2000 0", time.Hour))
-	stray := GrantingScripts.Fast(earlier, MarkerKey, nodes)[LockScript]
-	other := GrantingScripts.Fast(earlier, "p:"+MarkerKey, nodes)[LockScript]
+	require.NoError(t, n.Set(redlock.MarkerKey, earlier+" votes "+nodes+" 2000 0", time.Hour))
+	stray := redlock.GrantingScripts.Fast(earlier, redlock.MarkerKey, nodes)[redlock.LockScript]
+	other := redlock.GrantingScripts.Fast(earlier, "p:"+redlock.MarkerKey, nodes)[redlock.LockScript]
 	require.NotEqual(t, stray.Hash, other.Hash, "or it would hide the restart from clients with another prefix")
 	ask := func(verb string, program any, look string) any {
-		reply, failed := conn.Do(verb, program, 3, "x", "stone", MarkerKey, "token", 1000, 1, look, nodes, maxTTL)
+		reply, failed := conn.Do(verb, program, 3, "x", "stone", redlock.MarkerKey, "token", 1000, 1, look, nodes, maxTTL)
 		require.NoError(t, failed)
 		return reply
 	}
@@ -56,7 +57,7 @@ func TestRealATextOfAnEarlierRun(t *testing.T) {
 		assert.Equal(t, "Q", string(answer[0].([]byte)))
 	}
 	require.Empty(t, keys(t, n))
-	state, _, err := n.Get(MarkerKey)
+	state, _, err := n.Get(redlock.MarkerKey)
 	require.NoError(t, err)
 	assert.NotContains(t, state, earlier)
 }
@@ -66,10 +67,10 @@ func TestRealATextOfAnEarlierRun(t *testing.T) {
 func TestRealALargerMaxTTLIsHeardOfInEveryRequest(t *testing.T) {
 	c := testcluster.RunServers(t, 1)
 	n := c.Nodes[0]
-	small := newRealRedlock(t, nodesOf(c), WithPolling(), WithQuarantine(longMaxTTL))
-	large := newRealRedlock(t, nodesOf(c), WithPolling(), WithQuarantine(time.Hour))
+	small := newRealRedlock(t, nodesOf(c), redlock.WithPolling(), redlock.WithQuarantine(longMaxTTL))
+	large := newRealRedlock(t, nodesOf(c), redlock.WithPolling(), redlock.WithQuarantine(time.Hour))
 	require.NoError(t, small.Admit(t.Context(), names(c)...))
-	try := func(r *Redlock) error {
+	try := func(r *redlock.Redlock) error {
 		l, err := r.TryLock(t.Context(), []string{"x"}, time.Second)
 		if err == nil {
 			err = l.Unlock(t.Context())
@@ -78,7 +79,7 @@ func TestRealALargerMaxTTLIsHeardOfInEveryRequest(t *testing.T) {
 	}
 	for range 3 { // The first time, large connects.
 		require.NoError(t, try(large))
-		require.NotNil(t, NodesIn(large)[0].Speaks().(*quarantine.ConnDialect).Fast(LockScript))
+		require.NotNil(t, redlock.NodesIn(large)[0].Speaks().(*quarantine.ConnDialect).Fast(redlock.LockScript))
 		require.Equal(t, time.Hour, markerOf(t, n).MaxTTL)
 		require.NoError(t, try(small))
 		require.NoError(t, small.Admit(t.Context(), names(c)...))
@@ -88,10 +89,10 @@ func TestRealALargerMaxTTLIsHeardOfInEveryRequest(t *testing.T) {
 	require.ErrorContains(t, try(small), "quarantined")
 	require.ErrorContains(t, try(large), "quarantined for another 1h0m")
 	require.ErrorContains(t, try(small), "quarantined for another 1h0m")
-	require.ErrorIs(t, small.Stats().Nodes[0].Abstains, ErrQuarantined)
+	require.ErrorIs(t, small.Stats().Nodes[0].Abstains, redlock.ErrQuarantined)
 	report, err := small.Check(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, VerdictWarning, found(t, report, n.Name(), "quarantine").Verdict)
+	require.Equal(t, redlock.VerdictWarning, found(t, report, n.Name(), "quarantine").Verdict)
 	require.NoError(t, large.Admit(t.Context(), names(c)...))
 	require.NoError(t, try(small))
 	report, err = small.Check(t.Context())
@@ -104,7 +105,7 @@ func TestRealARefusedLookLeavesNoText(t *testing.T) {
 	c := testcluster.RunServers(t, 1)
 	n := c.Nodes[0]
 	conn := adminConn(t, n)
-	text := GrantingScripts.Fast(strings.Repeat("ab", 20), "marker", "1")[LockScript]
+	text := redlock.GrantingScripts.Fast(strings.Repeat("ab", 20), "marker", "1")[redlock.LockScript]
 	known := func() int {
 		found, err := redis.Ints(conn.Do("SCRIPT", "EXISTS", text.Hash))
 		require.NoError(t, err)

@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"net/url"
@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 // One mistaken call, of a resource whose key is something else, must not take a
@@ -21,15 +22,15 @@ func TestRealAKeyOfAnotherTypeHarmsNobodyElse(t *testing.T) {
 		admin(t, n, "RPUSH", "jobs", "x")
 		n.Proxy().DropReplies(true) // The outcome is left unknown.
 	}
-	_, err := r.TryLock(t.Context(), []string{"jobs"}, time.Hour, WithNodeTimeout(50*time.Millisecond))
-	require.ErrorIs(t, err, ErrNoQuorum)
+	_, err := r.TryLock(t.Context(), []string{"jobs"}, time.Hour, redlock.WithNodeTimeout(50*time.Millisecond))
+	require.ErrorIs(t, err, redlock.ErrNoQuorum)
 	for _, n := range c.Nodes {
 		n.Proxy().DropReplies(false)
 		n.Proxy().Reset()
 	}
 	await(t, 5*time.Second, "all nodes have a lock", func() bool { return lockEverywhere(t, c, r, "fine") })
 	_, err = r.TryLock(t.Context(), []string{"jobs"}, time.Hour)
-	require.ErrorIs(t, err, ErrNoQuorum)
+	require.ErrorIs(t, err, redlock.ErrNoQuorum)
 	require.ErrorContains(t, err, "WRONGTYPE")
 	for _, n := range c.Nodes {
 		admin(t, n, "DEL", "jobs")
@@ -49,8 +50,8 @@ func TestRealALockWhoseKeyBecomesAnotherTypeIsLost(t *testing.T) {
 			admin(t, n, "DEL", stolen)
 			admin(t, n, "RPUSH", stolen, "x")
 		}
-		require.ErrorIs(t, l.Extend(t.Context(), time.Hour), ErrLost)
-		require.ErrorIs(t, l.Unlock(t.Context()), ErrLost)
+		require.ErrorIs(t, l.Extend(t.Context(), time.Hour), redlock.ErrLost)
+		require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrLost)
 		for _, n := range c.Nodes {
 			admin(t, n, "DEL", stolen)
 		}
@@ -62,10 +63,10 @@ func TestRealALockWhoseKeyBecomesAnotherTypeIsLost(t *testing.T) {
 func TestRealAForbiddenKeyHarmsNobodyElse(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3, testcluster.WithProxy())
-	var nodes []Node
+	var nodes []redlock.Node
 	for _, n := range c.Nodes {
 		setUser(t, n, "locker", append([]string{"~app:*", "~__redlock__:*"}, leastPrivilege...)...)
-		nodes = append(nodes, NewNode("redis://locker:"+url.QueryEscape(secret)+"@"+n.Addr()))
+		nodes = append(nodes, redlock.NewNode("redis://locker:"+url.QueryEscape(secret)+"@"+n.Addr()))
 	}
 	r := newRealRedlock(t, nodes)
 	await(t, 5*time.Second, "all nodes have a lock", func() bool { return lockEverywhere(t, c, r, "app:fine") })
@@ -73,8 +74,8 @@ func TestRealAForbiddenKeyHarmsNobodyElse(t *testing.T) {
 		n.Proxy().DropReplies(true)
 	}
 	for _, resource := range []string{"other", "app:fine"} {
-		_, err := r.TryLock(t.Context(), []string{resource}, time.Hour, WithNodeTimeout(50*time.Millisecond))
-		require.ErrorIs(t, err, ErrNoQuorum)
+		_, err := r.TryLock(t.Context(), []string{resource}, time.Hour, redlock.WithNodeTimeout(50*time.Millisecond))
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 	}
 	for _, n := range c.Nodes {
 		n.Proxy().DropReplies(false)

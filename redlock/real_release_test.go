@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 // One process takes the lock, another one releases it, a third one waits for it.
@@ -22,23 +23,23 @@ func TestRealReleaseByAnotherProcess(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3)
 	first, worker, other := newRealRedlock(t, nodesOf(c)), newRealRedlock(t, nodesOf(c)), newRealRedlock(t, nodesOf(c))
-	for _, opts := range [][]Option{nil, {WithFencing()}, {WithOwner(oddOwner)}} {
+	for _, opts := range [][]redlock.Option{nil, {redlock.WithFencing()}, {redlock.WithOwner(oddOwner)}} {
 		l, err := first.TryLock(t.Context(), []string{"a", "b"}, time.Minute, opts...)
 		require.NoError(t, err)
-		got := make(chan *Lock)
+		got := make(chan *redlock.Lock)
 		go func() {
-			next, err := other.Lock(context.Background(), []string{"b"}, time.Minute, WithRetryCount(-1), WithRetryDelay(2*time.Second))
+			next, err := other.Lock(context.Background(), []string{"b"}, time.Minute, redlock.WithRetryCount(-1), redlock.WithRetryDelay(2*time.Second))
 			assert.NoError(t, err)
 			got <- next
 		}()
 		await(t, 5*time.Second, "somebody waits", func() bool { return other.Stats().Waiting == 1 })
 		release := worker.Release(t.Context(), l.Resources(), l.Token())
-		for errors.Is(release, ErrNoQuorum) { // The machine may be that slow.
+		for errors.Is(release, redlock.ErrNoQuorum) { // The machine may be that slow.
 			release = worker.Release(t.Context(), l.Resources(), l.Token())
 		}
 		require.NoError(t, release)
 		next := <-got
-		require.ErrorIs(t, worker.Release(t.Context(), l.Resources(), l.Token()), ErrLost)
+		require.ErrorIs(t, worker.Release(t.Context(), l.Resources(), l.Token()), redlock.ErrLost)
 		require.NoError(t, next.Extend(t.Context(), time.Minute), "another's lock is not touched")
 		require.NoError(t, next.Unlock(t.Context()))
 		awaitNoKeys(t, c, 8*time.Second)
@@ -77,14 +78,14 @@ func TestRealReleaseByAnotherProcessThroughFaults(t *testing.T) {
 		}
 		for begun := time.Now(); ; {
 			err = worker.Release(t.Context(), l.Resources(), l.Token())
-			if !errors.Is(err, ErrNoQuorum) {
+			if !errors.Is(err, redlock.ErrNoQuorum) {
 				break
 			}
 			require.Less(t, time.Since(begun), time.Minute, "no quorum confirms the release: %v", err)
 		}
 		handed++
 		if err != nil {
-			require.ErrorIs(t, err, ErrLost)
+			require.ErrorIs(t, err, redlock.ErrLost)
 			lost++
 		}
 	}
@@ -141,9 +142,9 @@ func (l *commandLog) note(line []string) {
 	defer l.mu.Unlock()
 	_, released := l.late[token]
 	switch {
-	case script == UnlockScript.Hash:
+	case script == redlock.UnlockScript.Hash:
 		l.late[token] = false
-	case released && script == LockScript.Hash:
+	case released && script == redlock.LockScript.Hash:
 		l.late[token] = true
 	}
 }

@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 // A node that has become a replica keeps its connections. It is seen to be down, for that
@@ -18,8 +19,8 @@ import (
 func TestRealANodeThatBecomesAReplicaIsDown(t *testing.T) {
 	c := testcluster.RunServers(t, 3)
 	var ups atomic.Int32
-	r := newRealRedlock(t, nodesOf(c), WithNodeTimeout(patient), WithHook(func(_ context.Context, e Event) {
-		if e.Kind == EventNodeUp && e.Node == c.Nodes[0].Name() {
+	r := newRealRedlock(t, nodesOf(c), redlock.WithNodeTimeout(patient), redlock.WithHook(func(_ context.Context, e redlock.Event) {
+		if e.Kind == redlock.EventNodeUp && e.Node == c.Nodes[0].Name() {
 			ups.Add(1)
 		}
 	}))

@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"crypto/ecdsa"
@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 // certificate returns a self-signed one for the loopback address, and the pool
@@ -81,9 +82,9 @@ func TestRealNodesBehindTLS(t *testing.T) {
 	for _, n := range c.Nodes {
 		addrs = append(addrs, terminateTLS(t, n, cert))
 	}
-	nodes := func(opts ...redis.DialOption) (all []Node) {
+	nodes := func(opts ...redis.DialOption) (all []redlock.Node) {
 		for _, a := range addrs {
-			all = append(all, NewNode("rediss://"+a, opts...))
+			all = append(all, redlock.NewNode("rediss://"+a, opts...))
 		}
 		return all
 	}
@@ -97,7 +98,7 @@ func TestRealNodesBehindTLS(t *testing.T) {
 	// Who does not trust the certificate must not get through.
 	r = newRealRedlock(t, nodes())
 	_, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
-	require.ErrorIs(t, err, ErrNoQuorum)
+	require.ErrorIs(t, err, redlock.ErrNoQuorum)
 	require.ErrorContains(t, err, "certificate")
 }
 
@@ -105,8 +106,8 @@ func TestRealNodesBehindTLS(t *testing.T) {
 func TestRealAPortThatWantsTLSIsNamed(t *testing.T) {
 	c := testcluster.RunServers(t, 1)
 	cert, _ := certificate(t)
-	r := newRealRedlock(t, []Node{NewNode(terminateTLS(t, c.Nodes[0], cert))})
+	r := newRealRedlock(t, []redlock.Node{redlock.NewNode(terminateTLS(t, c.Nodes[0], cert))})
 	_, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
-	require.ErrorIs(t, err, ErrNoQuorum)
+	require.ErrorIs(t, err, redlock.ErrNoQuorum)
 	require.Regexp(t, `the port speaks TLS|it may expect TLS`, err.Error())
 }

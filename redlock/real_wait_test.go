@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"context"
@@ -12,19 +12,20 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 // usersOf returns the nodes of a cluster for a user with these rights.
-func usersOf(t *testing.T, c *testcluster.Cluster, rights string) []Node {
+func usersOf(t *testing.T, c *testcluster.Cluster, rights string) []redlock.Node {
 	t.Helper()
-	var nodes []Node
+	var nodes []redlock.Node
 	for _, n := range c.Nodes {
 		args := []any{"SETUSER", "u", "on", ">pw", "resetchannels"}
 		for _, s := range strings.Fields(rights) {
 			args = append(args, s)
 		}
 		admin(t, n, "ACL", args...)
-		nodes = append(nodes, NewNode(n.DirectAddr(), redis.DialUsername("u"), redis.DialPassword("pw")))
+		nodes = append(nodes, redlock.NewNode(n.DirectAddr(), redis.DialUsername("u"), redis.DialPassword("pw")))
 	}
 	return nodes
 }
@@ -52,11 +53,11 @@ func TestRealWaitingWithRights(t *testing.T) {
 			nodes := usersOf(t, cluster, c.rights)
 			var mu sync.Mutex
 			said := map[string][]string{}
-			client := func(name string) *Redlock {
-				return newRealRedlock(t, nodes, WithPrefix("locks:"), WithHook(func(_ context.Context, e Event) {
+			client := func(name string) *redlock.Redlock {
+				return newRealRedlock(t, nodes, redlock.WithPrefix("locks:"), redlock.WithHook(func(_ context.Context, e redlock.Event) {
 					mu.Lock()
 					defer mu.Unlock()
-					if e.Kind == EventPolling {
+					if e.Kind == redlock.EventPolling {
 						said[name+e.Node] = append(said[name+e.Node], e.Err.Error())
 					}
 				}))
@@ -89,11 +90,11 @@ func TestRealWaitingWithRights(t *testing.T) {
 
 // handOver has another client wait for the lock, releases it, and returns how long
 // the other one still had to wait.
-func handOver(t *testing.T, held *Lock, other *Redlock, resource string, opts ...Option) time.Duration {
+func handOver(t *testing.T, held *redlock.Lock, other *redlock.Redlock, resource string, opts ...redlock.Option) time.Duration {
 	t.Helper()
-	got := make(chan *Lock, 1)
+	got := make(chan *redlock.Lock, 1)
 	go func() {
-		l, err := other.Lock(t.Context(), []string{resource}, time.Minute, append([]Option{WithRetryCount(-1)}, opts...)...)
+		l, err := other.Lock(t.Context(), []string{resource}, time.Minute, append([]redlock.Option{redlock.WithRetryCount(-1)}, opts...)...)
 		assert.NoError(t, err)
 		got <- l
 	}()
@@ -111,12 +112,12 @@ func handOver(t *testing.T, held *Lock, other *Redlock, resource string, opts ..
 // Names with any bytes are told to others as they are.
 func TestRealWaitingForOddNames(t *testing.T) {
 	cluster := testcluster.RunServers(t, 3)
-	a := newRealRedlock(t, realNodes(cluster), WithPrefix("p \x00\n"))
-	b := newRealRedlock(t, realNodes(cluster), WithPrefix("p \x00\n"))
+	a := newRealRedlock(t, realNodes(cluster), redlock.WithPrefix("p \x00\n"))
+	b := newRealRedlock(t, realNodes(cluster), redlock.WithPrefix("p \x00\n"))
 	for _, res := range []string{"a b\"'\r\n\x00", "\xff\xfe", strings.Repeat("k", 100_000), "{x}", "%s%d*?[a"} {
 		held, err := a.TryLock(t.Context(), []string{res, "z"}, time.Minute)
 		require.NoError(t, err)
-		assert.Less(t, handOver(t, held, b, res, WithRetryDelay(time.Minute)), 10*time.Second, "%.10q", res)
+		assert.Less(t, handOver(t, held, b, res, redlock.WithRetryDelay(time.Minute)), 10*time.Second, "%.10q", res)
 	}
 }
 
@@ -128,7 +129,7 @@ func TestRealSubscriptionsComeBack(t *testing.T) {
 	for range 3 {
 		held, err := a.TryLock(t.Context(), []string{"x"}, time.Minute)
 		require.NoError(t, err)
-		got := make(chan *Lock, 1)
+		got := make(chan *redlock.Lock, 1)
 		go func() {
 			l, err := b.Lock(t.Context(), []string{"x"}, time.Minute, slowly()...)
 			assert.NoError(t, err)
@@ -149,7 +150,7 @@ func TestRealSubscriptionsComeBack(t *testing.T) {
 }
 
 // listens reports whether all nodes are listened to.
-func listens(r *Redlock) bool {
+func listens(r *redlock.Redlock) bool {
 	for _, n := range r.Stats().Nodes {
 		if !n.Listens {
 			return false

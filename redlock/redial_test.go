@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"context"
@@ -15,10 +15,11 @@ import (
 	"github.com/seed6c881748/redlock/internal/conn"
 	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 // movable is a node whose address leads to the second of two servers once moved.
-func movable(moved *atomic.Bool, from, to *testcluster.Node) Pool {
+func movable(moved *atomic.Bool, from, to *testcluster.Node) redlock.Pool {
 	return &conn.Dialer{
 		Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			if moved.Load() {
@@ -45,11 +46,11 @@ func TestAFailoverBehindAnAddressIsFollowed(t *testing.T) {
 				nodes[0].Pool = movable(&moved, c.Nodes[0], c.Nodes[3])
 				nodes[1].Pool = movable(&moved, c.Nodes[1], c.Nodes[4])
 				var mu sync.Mutex
-				var downs []Event
-				r, err := New(nodes, WithHook(func(_ context.Context, e Event) {
+				var downs []redlock.Event
+				r, err := redlock.New(nodes, redlock.WithHook(func(_ context.Context, e redlock.Event) {
 					mu.Lock()
 					defer mu.Unlock()
-					if e.Kind == EventNodeDown {
+					if e.Kind == redlock.EventNodeDown {
 						downs = append(downs, e)
 					}
 				}))
@@ -65,7 +66,7 @@ func TestAFailoverBehindAnAddressIsFollowed(t *testing.T) {
 					require.NoError(t, c.Nodes[i].SetError(msg))
 				}
 				_, err = r.TryLock(t.Context(), []string{"x"}, ttl)
-				require.ErrorIs(t, err, ErrNoQuorum)
+				require.ErrorIs(t, err, redlock.ErrNoQuorum)
 				require.ErrorContains(t, err, msg, "the one that got the reply has it as its vote")
 				time.Sleep(2 * node.MinBackoff)
 				x, err := r.TryLock(t.Context(), []string{"x"}, ttl)
@@ -96,7 +97,7 @@ func TestAReleaseThatMeetsTheWrongServerIsNotLost(t *testing.T) {
 		for _, n := range c.Nodes {
 			require.NoError(t, n.SetError("READONLY You can't write against a read only replica."))
 		}
-		require.ErrorIs(t, l.Unlock(t.Context()), ErrNoQuorum)
+		require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrNoQuorum)
 		time.Sleep(time.Minute)
 		for _, n := range c.Nodes {
 			require.NoError(t, n.SetError(""))

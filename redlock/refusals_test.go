@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"math"
@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 // A lock request that the server has refused has left nothing, so that there is
@@ -24,7 +25,7 @@ func TestARefusedLockLeavesNothingToDo(t *testing.T) {
 		}
 		for range 100 {
 			_, err := r.TryLock(t.Context(), []string{"a"}, time.Hour)
-			require.ErrorIs(t, err, ErrNoQuorum)
+			require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		}
 		synctest.Wait()
 		var commands atomic.Int64
@@ -45,7 +46,7 @@ func TestAnErrorOfUnknownOriginIsNoRefusal(t *testing.T) {
 		warm(t, r)
 		require.NoError(t, c.Nodes[0].SetError("ERR upstream timeout"))
 		_, err := r.TryLock(t.Context(), []string{"a"}, time.Hour)
-		require.ErrorIs(t, err, ErrNoQuorum)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		synctest.Wait()
 		assert.Equal(t, 1, r.Stats().Nodes[0].Backlog, "its release is to be repeated")
 		require.NoError(t, c.Nodes[0].SetError(""))

@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/releases"
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 func TestReleasesAtTheSameTimeAreOne(t *testing.T) {
@@ -32,7 +33,7 @@ func TestReleasesAtTheSameTimeAreOne(t *testing.T) {
 		}
 		wg.Wait()
 		assert.Equal(t, int64(2), worker.Stats().Unlocked, "with that of warm")
-		known, _ := ReleasedBy(worker).Size()
+		known, _ := redlock.ReleasedBy(worker).Size()
 		assert.Zero(t, known)
 	})
 }
@@ -46,10 +47,10 @@ func TestReleasesThatMayBeRepeatedAreForgotten(t *testing.T) {
 		most := 0
 		for i := range 200 {
 			err := worker.Release(t.Context(), []string{"a"}, fmt.Sprintf("%032x", i))
-			require.ErrorIs(t, err, ErrNoQuorum)
-			known, _ := ReleasedBy(worker).Size()
+			require.ErrorIs(t, err, redlock.ErrNoQuorum)
+			known, _ := redlock.ReleasedBy(worker).Size()
 			most = max(most, known)
-			time.Sleep(UnknownLife / 50)
+			time.Sleep(redlock.UnknownLife / 50)
 		}
 		assert.LessOrEqual(t, most, 2*releases.MinSweep)
 	})
@@ -64,10 +65,10 @@ func TestReleasesOfLargeLocksTakeBoundedMemory(t *testing.T) {
 		large := strings.Repeat("x", 500<<10)
 		release := func(i int) {
 			err := worker.Release(t.Context(), []string{large}, fmt.Sprintf("%032x", i))
-			require.ErrorIs(t, err, ErrNoQuorum)
+			require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		}
 		check := func() {
-			known, size := ReleasedBy(worker).Size()
+			known, size := redlock.ReleasedBy(worker).Size()
 			assert.Greater(t, known, 20)
 			assert.LessOrEqual(t, worker.Stats().Nodes[0].PendingReleases, node.MaxForeign/len(large))
 			assert.LessOrEqual(t, size, node.MaxForeign)
@@ -78,17 +79,17 @@ func TestReleasesOfLargeLocksTakeBoundedMemory(t *testing.T) {
 			release(i) // Repeated, it takes no more.
 		}
 		check()
-		time.Sleep(UnknownLife + time.Second) // All that is kept is of no use any more.
+		time.Sleep(redlock.UnknownLife + time.Second) // All that is kept is of no use any more.
 		for i := range rounds(50, 35) {
 			release(1000 + i)
 		}
 		check()
-		time.Sleep(UnknownLife + time.Second)
+		time.Sleep(redlock.UnknownLife + time.Second)
 		require.NoError(t, c.Nodes[0].Restart(true))
 		time.Sleep(10 * time.Second)
 		_ = worker.Release(t.Context(), []string{"a"}, fmt.Sprintf("%032x", 1))
-		ReleasedBy(worker).Forget()
-		_, size := ReleasedBy(worker).Size()
+		redlock.ReleasedBy(worker).Forget()
+		_, size := redlock.ReleasedBy(worker).Size()
 		assert.Zero(t, size)
 		assert.Zero(t, worker.Stats().Nodes[0].PendingReleases)
 	})

@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"context"
@@ -14,16 +14,17 @@ import (
 	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/internal/tokens"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 func TestReleaseByAnotherProcess(t *testing.T) {
-	for name, opts := range map[string][]Option{
-		"plain": nil, "label": {WithOwner("api-7")}, "prefix": {WithPrefix("p:")}, "fencing": {WithFencing()},
-		"min hold": {WithMinHold(ttl)},
+	for name, opts := range map[string][]redlock.Option{
+		"plain": nil, "label": {redlock.WithOwner("api-7")}, "prefix": {redlock.WithPrefix("p:")}, "fencing": {redlock.WithFencing()},
+		"min hold": {redlock.WithMinHold(ttl)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
-				prefix := []Option{}
+				prefix := []redlock.Option{}
 				if name == "prefix" {
 					prefix = opts
 				}
@@ -48,8 +49,8 @@ func TestReleaseByAnotherProcess(t *testing.T) {
 				assert.Equal(t, int64(2), worker.Stats().Unlocked, "with that of warm")
 
 				err = worker.Release(t.Context(), []string{"a", "b"}, l.Token())
-				require.ErrorIs(t, err, ErrLost, "released before")
-				require.NotErrorIs(t, err, ErrNoQuorum)
+				require.ErrorIs(t, err, redlock.ErrLost, "released before")
+				require.NotErrorIs(t, err, redlock.ErrNoQuorum)
 				assert.NotContains(t, err.Error(), l.Token()[:8])
 			})
 		})
@@ -64,12 +65,12 @@ func TestTheFirstProcessFindsOutThatItsLockWasReleased(t *testing.T) {
 		synctest.Wait()
 		require.NoError(t, worker.Release(t.Context(), l.Resources(), l.Token()))
 		require.NoError(t, l.Err(), "it does not hear of it")
-		require.ErrorIs(t, l.Extend(t.Context(), ttl), ErrLost, "nothing is created again")
+		require.ErrorIs(t, l.Extend(t.Context(), ttl), redlock.ErrLost, "nothing is created again")
 		l, err = first.TryLock(t.Context(), []string{"a"}, ttl)
 		require.NoError(t, err)
 		synctest.Wait()
 		require.NoError(t, worker.Release(t.Context(), l.Resources(), l.Token()))
-		require.ErrorIs(t, l.Unlock(t.Context()), ErrLost)
+		require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrLost)
 		synctest.Wait()
 		requireNoKeys(t, c)
 	})
@@ -84,7 +85,7 @@ func TestReleaseTakesNobodyElsesLock(t *testing.T) {
 		l, err := first.TryLock(t.Context(), []string{"a"}, ttl)
 		require.NoError(t, err)
 		synctest.Wait()
-		require.ErrorIs(t, worker.Release(t.Context(), []string{"a"}, old.Token()), ErrLost)
+		require.ErrorIs(t, worker.Release(t.Context(), []string{"a"}, old.Token()), redlock.ErrLost)
 		require.NoError(t, l.Extend(t.Context(), ttl))
 		// A part of the resources is released, and no more.
 		two, err := first.TryLock(t.Context(), []string{"b", "c"}, ttl)
@@ -101,7 +102,7 @@ func TestReleaseTakesNobodyElsesLock(t *testing.T) {
 }
 
 func TestReleaseChecksItsArgumentsBeforeAnyIO(t *testing.T) {
-	r, err := New(forbiddenNodes(t, 3))
+	r, err := redlock.New(forbiddenNodes(t, 3))
 	require.NoError(t, err)
 	good := tokens.New()
 	ok := []string{"x"}
@@ -127,16 +128,16 @@ func TestReleaseChecksItsArgumentsBeforeAnyIO(t *testing.T) {
 		err := r.Release(t.Context(), c.resources, c.token)
 		require.ErrorContains(t, err, c.want)
 		require.ErrorContains(t, err, "redlock: ")
-		require.NotErrorIs(t, err, ErrLost)
+		require.NotErrorIs(t, err, redlock.ErrLost)
 		if len(c.token) > 8 {
 			require.NotContains(t, err.Error(), c.token[:8])
 			require.NotContains(t, fmt.Sprintf("%#v", err), c.token)
 		}
 	}
-	require.ErrorIs(t, r.Release(nil, ok, good), ErrNilContext) //nolint:staticcheck // That is the test.
-	require.ErrorIs(t, (*Redlock)(nil).Release(t.Context(), ok, good), ErrNilRedlock)
+	require.ErrorIs(t, r.Release(nil, ok, good), redlock.ErrNilContext) //nolint:staticcheck // That is the test.
+	require.ErrorIs(t, (*redlock.Redlock)(nil).Release(t.Context(), ok, good), redlock.ErrNilRedlock)
 	require.NoError(t, r.Close(t.Context()))
-	require.ErrorIs(t, r.Release(t.Context(), ok, good), ErrClosed)
+	require.ErrorIs(t, r.Release(t.Context(), ok, good), redlock.ErrClosed)
 }
 
 // No answer of a minority is waited for; without a quorum the call ends all the same, and
@@ -188,10 +189,10 @@ func TestReleaseWithoutQuorumMayBeRepeated(t *testing.T) {
 						require.NoError(t, err)
 						require.Less(t, took, 20*time.Millisecond)
 					} else {
-						require.ErrorIs(t, err, ErrNoQuorum)
-						require.NotErrorIs(t, err, ErrLost)
+						require.ErrorIs(t, err, redlock.ErrNoQuorum)
+						require.NotErrorIs(t, err, redlock.ErrLost)
 						require.Len(t, votesOf(t, err), 3)
-						require.LessOrEqual(t, took, DefaultNodeTimeout)
+						require.LessOrEqual(t, took, redlock.DefaultNodeTimeout)
 					}
 					for _, end := range ends {
 						end()
@@ -202,7 +203,7 @@ func TestReleaseWithoutQuorumMayBeRepeated(t *testing.T) {
 					if down == 2 {
 						require.NoError(t, worker.Release(t.Context(), []string{"a"}, l.Token()))
 						err = worker.Release(t.Context(), []string{"a"}, l.Token())
-						require.ErrorIs(t, err, ErrLost, "it was over with the success")
+						require.ErrorIs(t, err, redlock.ErrLost, "it was over with the success")
 					}
 				}
 			})
@@ -216,7 +217,7 @@ func TestForHowLongANodeIsToBeTold(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		first, worker := newRedlock(t, c), newRedlock(t, c)
 		warm(t, worker)
-		release := func(life time.Duration) *Lock {
+		release := func(life time.Duration) *redlock.Lock {
 			l, err := first.TryLock(t.Context(), []string{"a"}, life)
 			require.NoError(t, err)
 			synctest.Wait()
@@ -249,21 +250,21 @@ func TestAFullBacklogRefusesReleasesOfForeignTokens(t *testing.T) {
 		worker := newRedlock(t, c)
 		warm(t, worker)
 		require.NoError(t, c.Nodes[0].Hang())
-		fillBacklog(t, NodesIn(worker)[0])
+		fillBacklog(t, redlock.NodesIn(worker)[0])
 		err := worker.Release(t.Context(), []string{"a"}, tokens.New())
-		require.ErrorIs(t, err, ErrNoQuorum)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		require.ErrorContains(t, err, node.ErrBacklog.Error())
 
 		require.NoError(t, c.Nodes[0].Resume())
 		require.NoError(t, c.Nodes[0].Stop())
 		time.Sleep(time.Second)
 		for i := range node.MaxBacklog + 100 {
-			require.ErrorIs(t, worker.Release(t.Context(), []string{"a"}, fmt.Sprintf("%032x", i)), ErrNoQuorum)
+			require.ErrorIs(t, worker.Release(t.Context(), []string{"a"}, fmt.Sprintf("%032x", i)), redlock.ErrNoQuorum)
 		}
 		require.Equal(t, node.MaxBacklog, worker.Stats().Nodes[0].PendingReleases)
 		// Nothing is left of those after an hour, so others have the place.
-		time.Sleep(UnknownLife + time.Second)
-		require.ErrorIs(t, worker.Release(t.Context(), []string{"a"}, tokens.New()), ErrNoQuorum)
+		time.Sleep(redlock.UnknownLife + time.Second)
+		require.ErrorIs(t, worker.Release(t.Context(), []string{"a"}, tokens.New()), redlock.ErrNoQuorum)
 		require.Equal(t, 1, worker.Stats().Nodes[0].PendingReleases)
 	})
 }
@@ -275,32 +276,32 @@ func TestReleaseAndClose(t *testing.T) {
 		require.NoError(t, err)
 		synctest.Wait()
 		require.NoError(t, c.Nodes[0].Slow(50*time.Millisecond, 50*time.Millisecond))
-		worker, err := New(nodesOf(c))
+		worker, err := redlock.New(nodesOf(c))
 		require.NoError(t, err)
 		require.NoError(t, worker.Release(t.Context(), []string{"a"}, l.Token()))
 		require.NoError(t, worker.Close(t.Context())) // Waits for the slow one.
 		requireNoKeys(t, c)
-		require.ErrorIs(t, worker.Release(t.Context(), []string{"a"}, l.Token()), ErrClosed)
+		require.ErrorIs(t, worker.Release(t.Context(), []string{"a"}, l.Token()), redlock.ErrClosed)
 	})
 }
 
 func TestEventsOfARelease(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		var rec recorder
-		first, worker := newRedlock(t, c), newRedlock(t, c, WithHook(rec.hook))
+		first, worker := newRedlock(t, c), newRedlock(t, c, redlock.WithHook(rec.hook))
 		l, err := first.TryLock(t.Context(), []string{"a"}, ttl)
 		require.NoError(t, err)
 		synctest.Wait()
 		require.NoError(t, worker.Release(t.Context(), []string{"a"}, l.Token()))
 		synctest.Wait()
-		kinds := map[EventKind]int{}
+		kinds := map[redlock.EventKind]int{}
 		for _, e := range rec.take() {
 			assert.NotContains(t, fmt.Sprintf("%+v", e), l.Token())
-			if e.Op == OpRelease {
+			if e.Op == redlock.OpRelease {
 				kinds[e.Kind]++
 				assert.Equal(t, []string{"a"}, e.Resources)
 			}
 		}
-		assert.Equal(t, map[EventKind]int{EventDecided: 1, EventSettled: 1}, kinds)
+		assert.Equal(t, map[redlock.EventKind]int{redlock.EventDecided: 1, redlock.EventSettled: 1}, kinds)
 	})
 }

@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 func TestNodesThatLostTheKeyAreRepaired(t *testing.T) {
@@ -49,7 +50,7 @@ func TestNodesThatLostTheKeyAreRepaired(t *testing.T) {
 
 func TestALockThatHasEndedIsNotRepaired(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) { // It has lapsed.
-		r := newRedlock(t, c, WithNodeTimeout(10*time.Second))
+		r := newRedlock(t, c, redlock.WithNodeTimeout(10*time.Second))
 		l, err := r.TryLock(t.Context(), []string{"a"}, time.Second)
 		require.NoError(t, err)
 		synctest.Wait()
@@ -99,7 +100,7 @@ func TestALapsedLockIsNotRepairedByALateConnection(t *testing.T) {
 		_ = c.Nodes[2].Resume()
 		_ = c.Nodes[0].Resume()
 		time.Sleep(100 * time.Millisecond)
-		require.ErrorIs(t, l.Err(), ErrExpired)
+		require.ErrorIs(t, l.Err(), redlock.ErrExpired)
 		_, ok, _ := c.Nodes[2].Get("a")
 		assert.False(t, ok, "a lapsed lock got its key again")
 	})
@@ -110,7 +111,7 @@ func TestALapsedLockIsNotRepairedByALateConnection(t *testing.T) {
 // about it that could end in a clean-up.
 func TestARepairOnOldNewsTakesNoVoteAway(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c, WithNodeTimeout(5*time.Second))
+		r := newRedlock(t, c, redlock.WithNodeTimeout(5*time.Second))
 		a, err := r.TryLock(t.Context(), []string{"a"}, 30*time.Second)
 		require.NoError(t, err)
 		time.Sleep(2 * time.Second)
@@ -152,7 +153,7 @@ func TestRepairsUnderKeepAliveTakeNoVoteAway(t *testing.T) {
 	bad := 0
 	for range rounds(20, 5) {
 		inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
-			r := newRedlock(t, c, WithNodeTimeout(1900*time.Millisecond))
+			r := newRedlock(t, c, redlock.WithNodeTimeout(1900*time.Millisecond))
 			a, err := r.TryLock(t.Context(), []string{"a"}, 3*time.Second)
 			require.NoError(t, err)
 			ctx := a.KeepAlive(t.Context())

@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"strings"
@@ -9,6 +9,31 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
+)
+
+// What these tests share with those of package redlock has the same names here as there.
+var (
+	newRedlock     = redlock.NewRedlock
+	nodesOf        = redlock.NodesOf
+	dialerOf       = redlock.DialerOf
+	forbiddenNodes = redlock.ForbiddenNodes
+	inBubble       = redlock.InBubble
+	keys           = redlock.Keys
+	requireNoKeys  = redlock.RequireNoKeys
+	holders        = redlock.Holders
+	warm           = redlock.Warm
+	votesOf        = redlock.VotesOf
+	tapped         = redlock.Tapped
+	rounds         = redlock.Rounds
+	between        = redlock.Between
+	magnitude      = redlock.Magnitude
+	envNumber      = redlock.EnvNumber
+)
+
+const (
+	ttl         = redlock.TTL
+	raceEnabled = redlock.RaceEnabled
 )
 
 // scenario is how long a scenario runs, in real or in fake time, or a step of it takes;
@@ -21,7 +46,7 @@ func scenario(usual, short time.Duration) time.Duration {
 }
 
 // connects returns how often the nodes have been connected to.
-func connects(r *Redlock) (n int64) {
+func connects(r *redlock.Redlock) (n int64) {
 	for _, s := range r.Stats().Nodes {
 		n += s.Connects
 	}
@@ -29,7 +54,7 @@ func connects(r *Redlock) (n int64) {
 }
 
 // allUp reports whether all nodes are connected.
-func allUp(r *Redlock) bool {
+func allUp(r *redlock.Redlock) bool {
 	for _, s := range r.Stats().Nodes {
 		if !s.Up {
 			return false
@@ -39,7 +64,7 @@ func allUp(r *Redlock) bool {
 }
 
 // voteOf returns a node's vote in a failed round.
-func voteOf(t *testing.T, err error, node string) Vote {
+func voteOf(t *testing.T, err error, node string) redlock.Vote {
 	t.Helper()
 	for _, v := range votesOf(t, err) {
 		if v.Node == node {
@@ -47,7 +72,7 @@ func voteOf(t *testing.T, err error, node string) Vote {
 		}
 	}
 	require.Failf(t, "no vote", "of %s in %v", node, err)
-	return Vote{}
+	return redlock.Vote{}
 }
 
 // names returns the names of all nodes.

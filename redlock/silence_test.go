@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"context"
@@ -14,14 +14,15 @@ import (
 	"github.com/seed6c881748/redlock/internal/conn"
 	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 func TestOneCallersShortTimeoutDoesNotFailOthers(t *testing.T) {
-	for name, short := range map[string]func(r *Redlock) (*Lock, error){
-		"node timeout": func(r *Redlock) (*Lock, error) {
-			return r.TryLock(context.Background(), []string{"x"}, ttl, WithNodeTimeout(time.Millisecond))
+	for name, short := range map[string]func(r *redlock.Redlock) (*redlock.Lock, error){
+		"node timeout": func(r *redlock.Redlock) (*redlock.Lock, error) {
+			return r.TryLock(context.Background(), []string{"x"}, ttl, redlock.WithNodeTimeout(time.Millisecond))
 		},
-		"ttl": func(r *Redlock) (*Lock, error) {
+		"ttl": func(r *redlock.Redlock) (*redlock.Lock, error) {
 			return r.TryLock(context.Background(), []string{"x"}, 5*time.Millisecond)
 		},
 	} {
@@ -34,7 +35,7 @@ func TestOneCallersShortTimeoutDoesNotFailOthers(t *testing.T) {
 				}
 				go func() {
 					_, err := short(r)
-					assert.ErrorIs(t, err, ErrNoQuorum)
+					assert.ErrorIs(t, err, redlock.ErrNoQuorum)
 				}()
 				time.Sleep(15 * time.Millisecond)
 				l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
@@ -50,7 +51,7 @@ func TestOneCallersLongTimeoutKeepsNoDeadConnection(t *testing.T) {
 		r := newRedlock(t, c)
 		warm(t, r)
 		c.Nodes[0].Proxy().BlackHole(true)
-		l, err := r.TryLock(t.Context(), []string{"a"}, time.Hour, WithNodeTimeout(time.Minute))
+		l, err := r.TryLock(t.Context(), []string{"a"}, time.Hour, redlock.WithNodeTimeout(time.Minute))
 		require.NoError(t, err)
 		time.Sleep(2 * time.Second)
 		assert.True(t, r.Stats().Nodes[0].Up, "nobody else has asked")
@@ -74,7 +75,7 @@ func TestALongTimeoutIsWaitedFor(t *testing.T) {
 		r := newRedlock(t, c)
 		warm(t, r)
 		require.NoError(t, c.Nodes[0].Slow(2*time.Second, 2*time.Second))
-		l, err := r.TryLock(t.Context(), []string{"a"}, time.Hour, WithNodeTimeout(10*time.Second))
+		l, err := r.TryLock(t.Context(), []string{"a"}, time.Hour, redlock.WithNodeTimeout(10*time.Second))
 		require.NoError(t, err)
 		require.NoError(t, l.Unlock(t.Context()))
 	})
@@ -133,7 +134,7 @@ func TestASilentNodeIsNotAskedOnceTheNodeTimeoutIsOver(t *testing.T) {
 			return in.Nodes[0].Err
 		}
 		time.Sleep(time.Millisecond)
-		require.ErrorIs(t, vote(), ErrNodeTimeout, "it was asked: it was not late yet")
+		require.ErrorIs(t, vote(), redlock.ErrNodeTimeout, "it was asked: it was not late yet")
 		require.ErrorIs(t, vote(), node.ErrSilent)
 		require.NoError(t, c.Nodes[0].Resume())
 		require.NoError(t, l.Unlock(t.Context()))
@@ -141,14 +142,14 @@ func TestASilentNodeIsNotAskedOnceTheNodeTimeoutIsOver(t *testing.T) {
 }
 
 func TestABlackHoleOf60sHealsWithin3s(t *testing.T) {
-	pools := map[string]func(t *testing.T, c *testcluster.Cluster, n *testcluster.Node) Node{
-		"NewNode": func(_ *testing.T, c *testcluster.Cluster, n *testcluster.Node) Node {
-			return NewNode(n.Addr(), redis.DialContextFunc(c.DialContext))
+	pools := map[string]func(t *testing.T, c *testcluster.Cluster, n *testcluster.Node) redlock.Node{
+		"NewNode": func(_ *testing.T, c *testcluster.Cluster, n *testcluster.Node) redlock.Node {
+			return redlock.NewNode(n.Addr(), redis.DialContextFunc(c.DialContext))
 		},
-		"deaf pool": func(t *testing.T, _ *testcluster.Cluster, n *testcluster.Node) Node {
+		"deaf pool": func(t *testing.T, _ *testcluster.Cluster, n *testcluster.Node) redlock.Node {
 			pool := deafPool(n)
 			t.Cleanup(func() { _ = pool.Close() })
-			return Node{Name: n.Name(), Pool: pool}
+			return redlock.Node{Name: n.Name(), Pool: pool}
 		},
 	}
 	for name, node := range pools {
@@ -157,11 +158,11 @@ func TestABlackHoleOf60sHealsWithin3s(t *testing.T) {
 				// Several holes, as the waits between the attempts are random.
 				for range rounds(5, 1) {
 					inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-						var nodes []Node
+						var nodes []redlock.Node
 						for _, n := range c.Nodes {
 							nodes = append(nodes, node(t, c, n))
 						}
-						r, err := New(nodes)
+						r, err := redlock.New(nodes)
 						require.NoError(t, err)
 						defer func() { _ = r.Close(context.Background()) }()
 						if connected {
@@ -196,13 +197,13 @@ func TestANodeComesBackFromAHoleOfAnyLength(t *testing.T) {
 		n := c.Nodes[0]
 		pool := deafPool(n)
 		defer func() { _ = pool.Close() }()
-		r, err := New([]Node{{n.Name(), pool}})
+		r, err := redlock.New([]redlock.Node{{n.Name(), pool}})
 		require.NoError(t, err)
 		defer func() { _ = r.Close(context.Background()) }()
 		warm(t, r)
 		n.Proxy().BlackHole(true)
 		time.Sleep(time.Hour)
-		require.Less(t, NodesIn(r)[0].Source.Stuck(), conn.MaxStuck+130, "one more every StuckPause")
+		require.Less(t, redlock.NodesIn(r)[0].Source.Stuck(), conn.MaxStuck+130, "one more every StuckPause")
 		n.Proxy().BlackHole(false)
 		time.Sleep(conn.StuckPause + 3*time.Second)
 		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)

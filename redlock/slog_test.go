@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"bytes"
@@ -12,17 +12,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 func TestSlogHookIsQuiet(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		var out bytes.Buffer
-		r := newRedlock(t, c, WithHook(SlogHook(slog.New(slog.NewTextHandler(&out, nil)))))
+		r := newRedlock(t, c, redlock.WithHook(redlock.SlogHook(slog.New(slog.NewTextHandler(&out, nil)))))
 		warm(t, r)
 		l, err := r.TryLock(t.Context(), []string{"a"}, time.Hour)
 		require.NoError(t, err)
 		_, err = r.TryLock(t.Context(), []string{"a"}, ttl)
-		require.ErrorIs(t, err, ErrTaken)
+		require.ErrorIs(t, err, redlock.ErrTaken)
 		synctest.Wait()
 		assert.Empty(t, out.String(), "nothing is wrong")
 
@@ -42,7 +43,7 @@ func TestSlogHookIsQuiet(t *testing.T) {
 			require.NoError(t, n.SetError("LOADING x"))
 		}
 		for range 100 {
-			require.ErrorIs(t, l.Extend(t.Context(), time.Hour), ErrNoQuorum)
+			require.ErrorIs(t, l.Extend(t.Context(), time.Hour), redlock.ErrNoQuorum)
 			time.Sleep(15 * time.Millisecond)
 		}
 		synctest.Wait()
@@ -50,13 +51,13 @@ func TestSlogHookIsQuiet(t *testing.T) {
 		assert.Contains(t, out.String(), "left_out=")
 		assert.NotContains(t, out.String(), l.Token())
 	})
-	require.NotNil(t, SlogHook(nil))
+	require.NotNil(t, redlock.SlogHook(nil))
 }
 
 func TestSlogHookTellsOfReleasesThatCameTooLate(t *testing.T) {
-	for name, late := range map[string]func(t *testing.T, c *testcluster.Cluster, l *Lock){
-		"expired": func(_ *testing.T, _ *testcluster.Cluster, l *Lock) { time.Sleep(time.Until(l.Until())) },
-		"stolen": func(t *testing.T, c *testcluster.Cluster, _ *Lock) {
+	for name, late := range map[string]func(t *testing.T, c *testcluster.Cluster, l *redlock.Lock){
+		"expired": func(_ *testing.T, _ *testcluster.Cluster, l *redlock.Lock) { time.Sleep(time.Until(l.Until())) },
+		"stolen": func(t *testing.T, c *testcluster.Cluster, _ *redlock.Lock) {
 			for _, n := range c.Nodes {
 				require.NoError(t, n.Del("a"))
 			}
@@ -65,12 +66,12 @@ func TestSlogHookTellsOfReleasesThatCameTooLate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 				var out bytes.Buffer
-				r := newRedlock(t, c, WithHook(SlogHook(slog.New(slog.NewTextHandler(&out, nil)))))
+				r := newRedlock(t, c, redlock.WithHook(redlock.SlogHook(slog.New(slog.NewTextHandler(&out, nil)))))
 				l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
 				require.NoError(t, err)
 				synctest.Wait()
 				late(t, c, l)
-				require.ErrorIs(t, l.Unlock(t.Context()), ErrLost)
+				require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrLost)
 				synctest.Wait()
 				assert.Equal(t, 1, strings.Count(out.String(), "\n"), out.String())
 				assert.Contains(t, out.String(), "level=WARN msg=\"redlock: a lock was not held to its release\"")

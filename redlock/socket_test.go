@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 // redigo reads nested arrays recursively. Without a bound, the stack overflows,
@@ -33,10 +34,10 @@ func TestAnEndlessReplyCostsTheConnectionOnly(t *testing.T) {
 				}()
 			}
 		}()
-		r, err := New([]Node{NewNode(ln.Addr().String())}, WithNodeTimeout(10*time.Second))
+		r, err := redlock.New([]redlock.Node{redlock.NewNode(ln.Addr().String())}, redlock.WithNodeTimeout(10*time.Second))
 		require.NoError(t, err)
 		_, err = r.TryLock(t.Context(), []string{"a"}, time.Minute)
-		require.ErrorIs(t, err, ErrNoQuorum)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		require.ErrorContains(t, err, "the server's reply is too long")
 		require.NoError(t, r.Close(t.Context()))
 		require.NoError(t, ln.Close())
@@ -45,13 +46,13 @@ func TestAnEndlessReplyCostsTheConnectionOnly(t *testing.T) {
 
 func TestDialOptionsMayBringTheSocket(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		var nodes []Node
+		var nodes []redlock.Node
 		for _, n := range c.Nodes {
-			nodes = append(nodes, NewNode("redis.invalid:1", redis.DialContextFunc(
+			nodes = append(nodes, redlock.NewNode("redis.invalid:1", redis.DialContextFunc(
 				func(ctx context.Context, _, _ string) (net.Conn, error) { return n.Dial(ctx) })))
 			nodes[len(nodes)-1].Name = n.Name()
 		}
-		r, err := New(nodes)
+		r, err := redlock.New(nodes)
 		require.NoError(t, err)
 		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
 		require.NoError(t, err)

@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 // Clients that start at once, each with a delay of its own to every node: plain
@@ -29,7 +30,7 @@ func TestOneOfSeveralThatStartTogetherWins(t *testing.T) {
 					for _, node := range c.Nodes {
 						require.NoError(t, node.Slow(0, 2*time.Millisecond))
 					}
-					rs := make([]*Redlock, clients)
+					rs := make([]*redlock.Redlock, clients)
 					for i := range rs {
 						rs[i] = newRedlock(t, c)
 						warm, err := rs[i].TryLock(t.Context(), []string{fmt.Sprint("warm", i)}, ttl)
@@ -63,10 +64,10 @@ func TestOneOfSeveralThatStartTogetherWins(t *testing.T) {
 
 // startTogether has all try at once and returns the lock of the one that won,
 // if there was one. More than one fails the test.
-func startTogether(t *testing.T, rs []*Redlock, resource string) *Lock {
+func startTogether(t *testing.T, rs []*redlock.Redlock, resource string) *redlock.Lock {
 	t.Helper()
 	start := make(chan struct{})
-	won := make([]*Lock, len(rs))
+	won := make([]*redlock.Lock, len(rs))
 	var wg sync.WaitGroup
 	for i, r := range rs {
 		wg.Go(func() {
@@ -76,12 +77,12 @@ func startTogether(t *testing.T, rs []*Redlock, resource string) *Lock {
 				won[i] = l
 				return
 			}
-			assert.ErrorIs(t, err, ErrTaken)
+			assert.ErrorIs(t, err, redlock.ErrTaken)
 		})
 	}
 	close(start)
 	wg.Wait()
-	var winner *Lock
+	var winner *redlock.Lock
 	for _, l := range won {
 		if l != nil {
 			assert.Nil(t, winner, "two winners")
@@ -99,15 +100,15 @@ func TestASplitVoteTakesOneMoreNodeTimeout(t *testing.T) {
 				r := newRedlock(t, c)
 				warm(t, r)
 				for i, node := range c.Nodes {
-					if i < n-Quorum(n)+1 { // So many that there is no quorum without them.
+					if i < n-redlock.Quorum(n)+1 { // So many that there is no quorum without them.
 						require.NoError(t, node.Set("a", fmt.Sprint("stays", i), time.Minute))
 					}
 					require.NoError(t, node.Slow(delay, delay))
 				}
 				start := time.Now()
 				_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-				require.ErrorIs(t, err, ErrTaken)
-				require.LessOrEqual(t, time.Since(start), 2*DefaultNodeTimeout)
+				require.ErrorIs(t, err, redlock.ErrTaken)
+				require.LessOrEqual(t, time.Since(start), 2*redlock.DefaultNodeTimeout)
 				require.Contains(t, err.Error(), "held by", "it shows the votes that were split")
 			})
 		}
@@ -130,7 +131,7 @@ func TestALateVoteCountsInTheNextRound(t *testing.T) {
 			var mu sync.Mutex
 			asked := make(map[string]int)
 			require.NoError(t, c.Nodes[4].OnCommand(func(cmd string, args []string) {
-				if cmd == "EVALSHA" && args[0] == LockScript.Hash {
+				if cmd == "EVALSHA" && args[0] == redlock.LockScript.Hash {
 					mu.Lock()
 					defer mu.Unlock()
 					asked[args[4]]++ // After the keys, and the tombstone's.
@@ -161,8 +162,8 @@ func TestASlowVoteIsNoSilence(t *testing.T) {
 		require.NoError(t, c.Nodes[2].Set("a", "other", time.Minute))
 		require.NoError(t, c.Nodes[4].Slow(5*time.Millisecond, 5*time.Millisecond))
 		_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-		require.ErrorIs(t, err, ErrTaken)
-		require.NotErrorIs(t, err, ErrNoQuorum)
+		require.ErrorIs(t, err, redlock.ErrTaken)
+		require.NotErrorIs(t, err, redlock.ErrNoQuorum)
 	})
 }
 
@@ -170,7 +171,7 @@ func TestASlowVoteIsNoSilence(t *testing.T) {
 func TestOneWinsOnTheNodesThatAreLeft(t *testing.T) {
 	for _, clients := range []int{2, 3, 5} {
 		inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
-			rs := make([]*Redlock, clients)
+			rs := make([]*redlock.Redlock, clients)
 			for i := range rs {
 				rs[i] = newRedlock(t, c)
 				warm(t, rs[i])
@@ -203,7 +204,7 @@ func TestResourcesOfSeveralHoldersAreNoSplitVote(t *testing.T) {
 			for _, node := range c.Nodes {
 				require.NoError(t, node.Slow(0, 2*time.Millisecond))
 			}
-			clients := []*Redlock{newRedlock(t, c), newRedlock(t, c), newRedlock(t, c), newRedlock(t, c)}
+			clients := []*redlock.Redlock{newRedlock(t, c), newRedlock(t, c), newRedlock(t, c), newRedlock(t, c)}
 			for i, r := range clients {
 				_, err := r.TryLock(t.Context(), []string{fmt.Sprint("warm", i)}, ttl)
 				require.NoError(t, err)
@@ -223,7 +224,7 @@ func TestResourcesOfSeveralHoldersAreNoSplitVote(t *testing.T) {
 				time.Sleep(10 * time.Millisecond) // All nodes have them.
 				began := time.Now()
 				_, err := r.TryLock(t.Context(), resources, ttl)
-				require.ErrorIs(t, err, ErrTaken)
+				require.ErrorIs(t, err, redlock.ErrTaken)
 				assert.Less(t, time.Since(began), 5*time.Millisecond, "a round trip to all nodes")
 			}
 			assert.Zero(t, r.Stats().Splits)
@@ -241,8 +242,8 @@ func TestNoWinnerOnASplitThatStaysEndsInTime(t *testing.T) {
 			}
 			start := time.Now()
 			_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-			require.ErrorIs(t, err, ErrTaken)
-			assert.LessOrEqual(t, time.Since(start), 2*DefaultNodeTimeout)
+			require.ErrorIs(t, err, redlock.ErrTaken)
+			assert.LessOrEqual(t, time.Since(start), 2*redlock.DefaultNodeTimeout)
 			time.Sleep(time.Second)
 			for _, node := range c.Nodes[n/2:] {
 				require.Empty(t, keys(t, node))

@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"context"
@@ -14,12 +14,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 func TestStatsCountWhatIsHeldAndWaiting(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c, WithRetryCount(-1))
-		var locks []*Lock
+		r := newRedlock(t, c, redlock.WithRetryCount(-1))
+		var locks []*redlock.Lock
 		for i := range 200 {
 			l, err := r.TryLock(t.Context(), []string{string(rune('A' + i))}, time.Duration(i+1)*time.Second)
 			require.NoError(t, err)
@@ -57,24 +58,24 @@ func TestStatsCountWhatIsHeldAndWaiting(t *testing.T) {
 			require.NoError(t, err)
 			time.Sleep(time.Millisecond)
 		}
-		assert.Less(t, Remembered(r), 200)
+		assert.Less(t, redlock.Remembered(r), 200)
 	})
 }
 
 func TestWaitingIsVisible(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		var mu sync.Mutex
-		var events []Event
-		r := newRedlock(t, c, WithHook(func(_ context.Context, e Event) {
+		var events []redlock.Event
+		r := newRedlock(t, c, redlock.WithHook(func(_ context.Context, e redlock.Event) {
 			mu.Lock()
 			defer mu.Unlock()
-			if e.Kind == EventWaiting {
+			if e.Kind == redlock.EventWaiting {
 				events = append(events, e)
 			}
 		}))
 		held, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, time.Hour)
 		require.NoError(t, err)
-		opts := []Option{WithRetryDelay(time.Second), WithRetryJitter(0)}
+		opts := []redlock.Option{redlock.WithRetryDelay(time.Second), redlock.WithRetryJitter(0)}
 		first := startLock(t, r, t.Context(), []string{"x"}, opts...)
 		second := startLock(t, r, t.Context(), []string{"x"}, opts...)
 		time.Sleep(2 * time.Second)
@@ -90,7 +91,7 @@ func TestWaitingIsVisible(t *testing.T) {
 		defer mu.Unlock()
 		var lines []string
 		for _, e := range events {
-			lines = append(lines, fmt.Sprintf("%s %v %d: %d, %v, %v", e.Op, e.Resources, e.Position, e.Attempt, e.Took.Round(time.Millisecond), errors.Is(e.Err, ErrTaken)))
+			lines = append(lines, fmt.Sprintf("%s %v %d: %d, %v, %v", e.Op, e.Resources, e.Position, e.Attempt, e.Took.Round(time.Millisecond), errors.Is(e.Err, redlock.ErrTaken)))
 		}
 		assert.Equal(t, []string{
 			"lock [x] 1: 1, 0s, true",
@@ -108,7 +109,7 @@ func TestWaitingIsVisible(t *testing.T) {
 // The registry of held locks and the locks each have a mutex.
 func TestStatsWhileLocksComeAndGo(t *testing.T) {
 	c := testcluster.RunEmbedded(t, 1)
-	r := newRedlock(t, c, WithNodeTimeout(patient))
+	r := newRedlock(t, c, redlock.WithNodeTimeout(patient))
 	var wg sync.WaitGroup
 	for g := range 8 {
 		wg.Go(func() {
@@ -126,7 +127,7 @@ func TestStatsWhileLocksComeAndGo(t *testing.T) {
 }
 
 func TestStatsMarshalToJSON(t *testing.T) {
-	s := Stats{Held: 3, Nodes: []NodeStats{{Node: "n1", Up: true, Abstains: ErrQuarantined}, {Node: "n2", Err: fmt.Errorf("not connected: %w", assert.AnError), PendingReleases: 2}}}
+	s := redlock.Stats{Held: 3, Nodes: []redlock.NodeStats{{Node: "n1", Up: true, Abstains: redlock.ErrQuarantined}, {Node: "n2", Err: fmt.Errorf("not connected: %w", assert.AnError), PendingReleases: 2}}}
 	b, err := json.Marshal(s)
 	require.NoError(t, err)
 	var back struct {
@@ -142,7 +143,7 @@ func TestStatsMarshalToJSON(t *testing.T) {
 	assert.Equal(t, "n1", back.Nodes[0].Node)
 	assert.True(t, back.Nodes[0].Up)
 	assert.Empty(t, back.Nodes[0].Err)
-	assert.Equal(t, ErrQuarantined.Error(), back.Nodes[0].Abstains)
+	assert.Equal(t, redlock.ErrQuarantined.Error(), back.Nodes[0].Abstains)
 	assert.Empty(t, back.Nodes[1].Abstains)
 	assert.Equal(t, "not connected: "+assert.AnError.Error(), back.Nodes[1].Err)
 	assert.Equal(t, 2, back.Nodes[1].PendingReleases)

@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"sync"
@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 func TestARepeatedUnlockIsNotTakenForALoss(t *testing.T) {
@@ -22,7 +23,7 @@ func TestARepeatedUnlockIsNotTakenForALoss(t *testing.T) {
 			for _, n := range c.Nodes {
 				require.NoError(t, n.Hang())
 			}
-			require.ErrorIs(t, l.Unlock(t.Context()), ErrNoQuorum)
+			require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrNoQuorum)
 			time.AfterFunc(20*time.Millisecond, func() {
 				for _, n := range c.Nodes {
 					assert.NoError(t, n.Resume())
@@ -42,7 +43,7 @@ func TestARepeatedUnlockIsNotTakenForALoss(t *testing.T) {
 			for _, n := range c.Nodes {
 				require.NoError(t, n.Hang())
 			}
-			require.ErrorIs(t, l.Unlock(t.Context()), ErrNoQuorum)
+			require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrNoQuorum)
 			for _, n := range c.Nodes {
 				n.Proxy().Kill()
 				require.NoError(t, n.Resume())
@@ -61,7 +62,7 @@ func TestARepeatedUnlockIsNotTakenForALoss(t *testing.T) {
 			for _, n := range c.Nodes {
 				n.Proxy().DropReplies(true)
 			}
-			require.ErrorIs(t, l.Unlock(t.Context()), ErrNoQuorum)
+			require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrNoQuorum)
 			requireNoKeys(t, c)
 			for _, n := range c.Nodes {
 				n.Proxy().DropReplies(false)
@@ -83,7 +84,7 @@ func TestARepeatedUnlockAfterAnOwedReleaseWithoutAnswerIsNoLoss(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		n := c.Nodes[0]
 		require.NoError(t, n.Stop())
-		require.ErrorIs(t, l.Unlock(t.Context()), ErrNoQuorum)
+		require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrNoQuorum)
 		var once sync.Once
 		require.NoError(t, n.OnCommand(func(cmd string, _ []string) {
 			if cmd == "EVALSHA" { // The release that is owed: its answer will not arrive.
@@ -110,14 +111,14 @@ func TestARepeatedUnlockStillShowsALoss(t *testing.T) {
 			require.NoError(t, n.Set("a", "thief", time.Hour))
 		}
 		time.Sleep(time.Second)
-		require.ErrorIs(t, l.Unlock(t.Context()), ErrNoQuorum)
+		require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrNoQuorum)
 		for _, n := range c.Nodes {
 			require.NoError(t, n.Restart(true))
 		}
 		time.Sleep(5 * time.Second) // The releases that were owed have found nothing of this lock's.
 		err = l.Unlock(t.Context())
-		require.ErrorIs(t, err, ErrLost)
-		require.NotErrorIs(t, err, ErrExpired)
+		require.ErrorIs(t, err, redlock.ErrLost)
+		require.NotErrorIs(t, err, redlock.ErrExpired)
 		for _, n := range c.Nodes {
 			require.Equal(t, "thief", keys(t, n)["a"].Value)
 		}
@@ -133,12 +134,12 @@ func TestARepeatedUnlockAfterUntilSaysExpired(t *testing.T) {
 		for _, n := range c.Nodes {
 			require.NoError(t, n.SetError("BUSY x"))
 		}
-		require.ErrorIs(t, l.Unlock(t.Context()), ErrNoQuorum)
+		require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrNoQuorum)
 		time.Sleep(10 * time.Second)
 		for _, n := range c.Nodes {
 			require.NoError(t, n.SetError(""))
 		}
-		require.ErrorIs(t, l.Unlock(t.Context()), ErrExpired)
+		require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrExpired)
 	})
 }
 
@@ -148,7 +149,7 @@ func TestARefusedReleaseIsRepeatedForAsLongAsTheKeyLives(t *testing.T) {
 		l, err := r.TryLock(t.Context(), []string{"a"}, 3900*time.Millisecond)
 		require.NoError(t, err)
 		require.NoError(t, c.Nodes[0].SetError("BUSY x"))
-		require.ErrorIs(t, l.Unlock(t.Context()), ErrNoQuorum)
+		require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrNoQuorum)
 		time.Sleep(1600 * time.Millisecond)
 		require.NoError(t, c.Nodes[0].SetError(""))
 		time.Sleep(1500 * time.Millisecond)
@@ -162,14 +163,14 @@ func TestARefusedReleaseIsGivenUpWhenTheKeyMustHaveExpired(t *testing.T) {
 		l, err := r.TryLock(t.Context(), []string{"a"}, time.Second)
 		require.NoError(t, err)
 		require.NoError(t, c.Nodes[0].SetError("BUSY x"))
-		require.ErrorIs(t, l.Unlock(t.Context()), ErrNoQuorum)
+		require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrNoQuorum)
 		time.Sleep(3 * time.Second)
 		assert.Zero(t, r.Stats().Nodes[0].Backlog)
 	})
 }
 
 func TestCloseWaitsForARefusedReleaseToBeRepeated(t *testing.T) {
-	for name, refusing := range map[string]time.Duration{"accepted at once": 0, "accepted a bit later": DefaultNodeTimeout / 2} {
+	for name, refusing := range map[string]time.Duration{"accepted at once": 0, "accepted a bit later": redlock.DefaultNodeTimeout / 2} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 				r := newRedlock(t, c)
@@ -179,7 +180,7 @@ func TestCloseWaitsForARefusedReleaseToBeRepeated(t *testing.T) {
 				for _, n := range c.Nodes {
 					require.NoError(t, n.SetError("BUSY x"))
 				}
-				require.ErrorIs(t, l.Unlock(t.Context()), ErrNoQuorum)
+				require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrNoQuorum)
 				time.AfterFunc(refusing, func() {
 					for _, n := range c.Nodes {
 						assert.NoError(t, n.SetError(""))
@@ -190,7 +191,7 @@ func TestCloseWaitsForARefusedReleaseToBeRepeated(t *testing.T) {
 					synctest.Wait()
 				}
 				require.NoError(t, r.Close(t.Context()))
-				assert.Less(t, time.Since(start), DefaultNodeTimeout)
+				assert.Less(t, time.Since(start), redlock.DefaultNodeTimeout)
 				requireNoKeys(t, c)
 			})
 		})
@@ -208,8 +209,8 @@ func TestUnlockWithoutQuorumMayBeRepeated(t *testing.T) {
 				for _, n := range c.Nodes[:3] {
 					require.NoError(t, n.Hang())
 				}
-				require.ErrorIs(t, l.Unlock(t.Context()), ErrNoQuorum)
-				require.ErrorIs(t, l.Err(), ErrLost)
+				require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrNoQuorum)
+				require.ErrorIs(t, l.Err(), redlock.ErrLost)
 				time.Sleep(back)
 				for _, n := range c.Nodes[:3] {
 					require.NoError(t, n.Resume())
@@ -232,7 +233,7 @@ func TestAReleaseThatIsAnsweredWithAnErrorIsSentAgain(t *testing.T) {
 			require.NoError(t, n.SetError("BUSY Redis is busy running a script."))
 		}
 		err = l.Unlock(t.Context())
-		require.ErrorIs(t, err, ErrNoQuorum)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		assert.Contains(t, err.Error(), "BUSY")
 		for _, n := range c.Nodes {
 			require.NoError(t, n.SetError(""))

@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 // A lock that was not held any more when Unlock began has ended, whatever the nodes
@@ -36,17 +37,17 @@ func TestUnlockOfALockThatHadEnded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-				r := newRedlock(t, c, WithDriftFactor(0.5))
+				r := newRedlock(t, c, redlock.WithDriftFactor(0.5))
 				l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
 				require.NoError(t, err)
 				time.Sleep(time.Until(l.Until())) // Within the drift allowance: the keys live for another 30 s.
 				answer(t, c)
 				err = l.Unlock(t.Context())
-				require.ErrorIs(t, err, ErrExpired)
-				require.NotErrorIs(t, err, ErrNoQuorum)
+				require.ErrorIs(t, err, redlock.ErrExpired)
+				require.NotErrorIs(t, err, redlock.ErrNoQuorum)
 				assert.Zero(t, r.Stats().Unlocked)
 				assert.Equal(t, int64(1), r.Stats().Lost)
-				require.ErrorIs(t, l.Unlock(t.Context()), ErrExpired, "repeated")
+				require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrExpired, "repeated")
 				for _, n := range c.Nodes {
 					require.NoError(t, n.SetError(""))
 					require.NoError(t, n.Resume())
@@ -65,13 +66,13 @@ func TestUnlockOfALockThatHadEnded(t *testing.T) {
 			for _, n := range c.Nodes[:3] {
 				require.NoError(t, n.Del("a"))
 			}
-			require.ErrorIs(t, l.Extend(t.Context(), ttl), ErrLost)
+			require.ErrorIs(t, l.Extend(t.Context(), ttl), redlock.ErrLost)
 			for _, n := range c.Nodes[:3] {
 				require.NoError(t, n.Set("a", l.Token(), ttl)) // As if the keys were back.
 			}
 			err = l.Unlock(t.Context())
-			require.ErrorIs(t, err, ErrLost)
-			require.NotErrorIs(t, err, ErrExpired)
+			require.ErrorIs(t, err, redlock.ErrLost)
+			require.NotErrorIs(t, err, redlock.ErrExpired)
 			synctest.Wait()
 			assert.Zero(t, holders(t, c, l))
 		})
@@ -105,16 +106,16 @@ func TestUnlockAndExtendAfterCloseSaySo(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, r.Close(t.Context()))
 		for _, err := range []error{l.Extend(t.Context(), ttl), l.Unlock(t.Context())} {
-			require.ErrorIs(t, err, ErrClosed)
-			require.ErrorIs(t, err, ErrNoQuorum)
-			var qe *QuorumError
+			require.ErrorIs(t, err, redlock.ErrClosed)
+			require.ErrorIs(t, err, redlock.ErrNoQuorum)
+			var qe *redlock.QuorumError
 			require.ErrorAs(t, err, &qe)
-			require.NotErrorIs(t, qe, ErrClosed, "exactly one reason")
+			require.NotErrorIs(t, qe, redlock.ErrClosed, "exactly one reason")
 		}
 		time.Sleep(2 * time.Second)
 		err = old.Unlock(t.Context())
-		require.ErrorIs(t, err, ErrClosed)
-		require.ErrorIs(t, err, ErrExpired)
+		require.ErrorIs(t, err, redlock.ErrClosed)
+		require.ErrorIs(t, err, redlock.ErrExpired)
 	})
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) { // A node that is down is not Close's doing.
 		r := newRedlock(t, c)
@@ -123,7 +124,7 @@ func TestUnlockAndExtendAfterCloseSaySo(t *testing.T) {
 		for _, n := range c.Nodes {
 			require.NoError(t, n.Stop())
 		}
-		require.NotErrorIs(t, l.Unlock(t.Context()), ErrClosed)
+		require.NotErrorIs(t, l.Unlock(t.Context()), redlock.ErrClosed)
 	})
 }
 
@@ -143,7 +144,7 @@ func TestUnlockIgnoresACancelledContext(t *testing.T) {
 func TestUnlockTakesNoContextForGranted(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		var rec recorder
-		r := newRedlock(t, c, WithHook(rec.hook))
+		r := newRedlock(t, c, redlock.WithHook(rec.hook))
 		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
 		require.NoError(t, err)
 		var none context.Context
@@ -168,12 +169,12 @@ func TestUnlockOfAStolenLock(t *testing.T) {
 				err = l.Unlock(t.Context())
 				switch {
 				case expired:
-					require.ErrorIs(t, err, ErrExpired)
+					require.ErrorIs(t, err, redlock.ErrExpired)
 				case stolen <= 2:
 					require.NoError(t, err)
 				default:
-					require.ErrorIs(t, err, ErrLost)
-					require.NotErrorIs(t, err, ErrExpired)
+					require.ErrorIs(t, err, redlock.ErrLost)
+					require.NotErrorIs(t, err, redlock.ErrExpired)
 				}
 				require.Equal(t, err, l.Unlock(t.Context()), "repeated")
 				synctest.Wait()
@@ -222,9 +223,9 @@ func TestUnlocksAtTheSameTimeAreOne(t *testing.T) {
 		start := time.Now()
 		var wg sync.WaitGroup
 		for range 8 {
-			wg.Go(func() { assert.ErrorIs(t, l.Unlock(context.Background()), ErrNoQuorum) })
+			wg.Go(func() { assert.ErrorIs(t, l.Unlock(context.Background()), redlock.ErrNoQuorum) })
 		}
 		wg.Wait()
-		assert.LessOrEqual(t, time.Since(start), DefaultNodeTimeout)
+		assert.LessOrEqual(t, time.Since(start), redlock.DefaultNodeTimeout)
 	})
 }

@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"bytes"
@@ -19,6 +19,7 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/conn"
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 // A recordingNet keeps a copy of what a client sends to a node. It may keep the first
@@ -41,7 +42,7 @@ type recordingConn struct {
 }
 
 // record returns nodes of which the first is reached through the net.
-func record(c *testcluster.Cluster, steal bool) (*recordingNet, []Node) {
+func record(c *testcluster.Cluster, steal bool) (*recordingNet, []redlock.Node) {
 	rn := &recordingNet{node: c.Nodes[0], steal: steal}
 	nodes := nodesOf(c)
 	nodes[0].Pool = &conn.Dialer{
@@ -117,7 +118,7 @@ func testLateSettlement(t *testing.T, steal bool, wait time.Duration) {
 	t.Helper()
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		rn, nodes := record(c, steal)
-		r, err := New(nodes)
+		r, err := redlock.New(nodes)
 		require.NoError(t, err)
 		defer func() { assert.NoError(t, r.Close(context.Background())) }()
 		warm(t, r)
@@ -149,7 +150,7 @@ func testLateSettlement(t *testing.T, steal bool, wait time.Duration) {
 			}
 		}
 		_, err = newRedlock(t, c).TryLock(t.Context(), []string{"x"}, ttl)
-		require.ErrorIs(t, err, ErrTaken)
+		require.ErrorIs(t, err, redlock.ErrTaken)
 		require.NoError(t, ctx.Err())
 		require.NoError(t, l.Err())
 	})
@@ -167,7 +168,7 @@ func TestALateSettlementTakesNoVoteAway(t *testing.T) {
 func TestALateTombstoneLetsNothingIn(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		rn, nodes := record(c, false)
-		r, err := New(nodes)
+		r, err := redlock.New(nodes)
 		require.NoError(t, err)
 		defer func() { assert.NoError(t, r.Close(context.Background())) }()
 		warm(t, r)
@@ -187,7 +188,7 @@ func TestALateTombstoneLetsNothingIn(t *testing.T) {
 
 // breakALock makes an attempt of which the node's answer is lost, gives it up, and
 // breaks the connection, so that the client does not get through for some time.
-func (rn *recordingNet) breakALock(t *testing.T, r *Redlock, ttl, away time.Duration) {
+func (rn *recordingNet) breakALock(t *testing.T, r *redlock.Redlock, ttl, away time.Duration) {
 	t.Helper()
 	rn.node.Proxy().DropReplies(true)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
@@ -211,7 +212,7 @@ func (rn *recordingNet) setCut(on bool) {
 func (rn *recordingNet) lockBytes(t *testing.T) string {
 	t.Helper()
 	for _, q := range rn.requests(0) {
-		if isA("EVALSHA")(q) && strings.Contains(q, LockScript.Hash.(string)) && strings.Contains(q, "\r\na\r\n") {
+		if isA("EVALSHA")(q) && strings.Contains(q, redlock.LockScript.Hash.(string)) && strings.Contains(q, "\r\na\r\n") {
 			return q
 		}
 	}
@@ -234,7 +235,7 @@ func TestALateLockRequestIsRefused(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 				rn, nodes := record(c, false)
-				r, err := New(nodes)
+				r, err := redlock.New(nodes)
 				require.NoError(t, err)
 				defer func() { assert.NoError(t, r.Close(context.Background())) }()
 				warm(t, r)
@@ -255,7 +256,7 @@ func TestALateLockRequestIsRefused(t *testing.T) {
 func TestAReleaseIsOwedForAMinute(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		rn, nodes := record(c, false)
-		r, err := New(nodes)
+		r, err := redlock.New(nodes)
 		require.NoError(t, err)
 		defer func() { assert.NoError(t, r.Close(context.Background())) }()
 		warm(t, r)
@@ -273,10 +274,10 @@ func TestAReleaseIsOwedForAMinute(t *testing.T) {
 // A request that runs again sets only the keys that are missing: an extension may have
 // been counted since on the others.
 func TestALockRequestThatRunsAgainShortensNoLife(t *testing.T) {
-	for _, opts := range [][]Option{nil, {WithFencing()}} {
+	for _, opts := range [][]redlock.Option{nil, {redlock.WithFencing()}} {
 		inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 			rn, nodes := record(c, false)
-			r, err := New(nodes)
+			r, err := redlock.New(nodes)
 			require.NoError(t, err)
 			defer func() { assert.NoError(t, r.Close(context.Background())) }()
 			l, err := r.TryLock(t.Context(), []string{"a", "b"}, ttl, opts...)
@@ -300,7 +301,7 @@ func TestALockRequestThatRunsAgainShortensNoLife(t *testing.T) {
 func TestAKeyThatAnExtensionHasFoundIsReleased(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		rn, nodes := record(c, false)
-		r, err := New(nodes)
+		r, err := redlock.New(nodes)
 		require.NoError(t, err)
 		defer func() { assert.NoError(t, r.Close(context.Background())) }()
 		warm(t, r)
@@ -326,7 +327,7 @@ func TestAKeyThatAnExtensionHasFoundIsReleased(t *testing.T) {
 // since. Such a repair, and what becomes of it, must not harm a key that counts.
 func TestARepairOnOldNewsWhileTheNodeIsUp(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c, WithNodeTimeout(5*time.Second))
+		r := newRedlock(t, c, redlock.WithNodeTimeout(5*time.Second))
 		l, err := r.TryLock(t.Context(), []string{"a"}, 30*time.Second)
 		require.NoError(t, err)
 		time.Sleep(2 * time.Second)
@@ -351,7 +352,7 @@ func TestARepairOnOldNewsWhileTheNodeIsUp(t *testing.T) {
 		}
 		require.Equal(t, 3, holders(t, c, l))
 		_, err = newRedlock(t, c).TryLock(t.Context(), []string{"a"}, 30*time.Second)
-		require.ErrorIs(t, err, ErrTaken)
+		require.ErrorIs(t, err, redlock.ErrTaken)
 		require.NoError(t, l.Err())
 	})
 }

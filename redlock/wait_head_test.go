@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 // An askedAt has the lock requests that nodes have got, by when.
@@ -45,7 +46,7 @@ func lockRequests(t *testing.T, c *testcluster.Cluster) *askedAt {
 	a, start := &askedAt{nodes: map[time.Duration][]int{}}, time.Now()
 	for i, n := range c.Nodes {
 		require.NoError(t, n.OnCommand(func(_ string, args []string) {
-			if slices.Contains(args, LockScript.Hash.(string)) || slices.Contains(args, QueueScript.Hash.(string)) {
+			if slices.Contains(args, redlock.LockScript.Hash.(string)) || slices.Contains(args, redlock.QueueScript.Hash.(string)) {
 				a.mu.Lock()
 				defer a.mu.Unlock()
 				after := time.Since(start)
@@ -97,7 +98,7 @@ func TestOnlyTheHeadAsksTheNodes(t *testing.T) {
 			if i%2 == 1 {
 				count = 1 << 20 // Their retries are counted.
 			}
-			all = append(all, startLock(t, b, ctx, []string{"x"}, WithRetryCount(count), WithRetryDelay(100*time.Millisecond), WithRetryJitter(0)))
+			all = append(all, startLock(t, b, ctx, []string{"x"}, redlock.WithRetryCount(count), redlock.WithRetryDelay(100*time.Millisecond), redlock.WithRetryJitter(0)))
 		}
 		asked := lockRequests(t, c)
 		time.Sleep(10*time.Second + 50*time.Millisecond) // The last retry is not to race with this.
@@ -113,7 +114,7 @@ func TestOnlyTheHeadAsksTheNodes(t *testing.T) {
 		for _, w := range all {
 			<-w.done
 			require.ErrorIs(t, w.err, context.Canceled)
-			require.ErrorIs(t, w.err, ErrTaken, "what the head was told")
+			require.ErrorIs(t, w.err, redlock.ErrTaken, "what the head was told")
 		}
 		assert.Zero(t, b.Stats().Waiting)
 	})
@@ -123,7 +124,7 @@ func TestOnlyTheHeadAsksTheNodes(t *testing.T) {
 func TestAWaiterAsksForItselfBehindOneThatPollsSeldom(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		nodes, taps := tapped(c)
-		r, err := New(nodes)
+		r, err := redlock.New(nodes)
 		require.NoError(t, err)
 		defer func() { _ = r.Close(context.Background()) }()
 		held, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, time.Hour)
@@ -131,8 +132,8 @@ func TestAWaiterAsksForItselfBehindOneThatPollsSeldom(t *testing.T) {
 		for _, tp := range taps {
 			tp.SetMute(true)
 		}
-		head := startLock(t, r, t.Context(), []string{"x"}, WithRetryCount(-1), WithRetryDelay(time.Hour), WithRetryJitter(0))
-		second := startLock(t, r, t.Context(), []string{"x"}, WithRetryCount(-1), WithRetryDelay(100*time.Millisecond))
+		head := startLock(t, r, t.Context(), []string{"x"}, redlock.WithRetryCount(-1), redlock.WithRetryDelay(time.Hour), redlock.WithRetryJitter(0))
+		second := startLock(t, r, t.Context(), []string{"x"}, redlock.WithRetryCount(-1), redlock.WithRetryDelay(100*time.Millisecond))
 		time.Sleep(time.Second)
 		released := time.Now()
 		require.NoError(t, held.Unlock(t.Context()))
@@ -148,7 +149,7 @@ func TestAWaiterAsksForItselfBehindOneThatPollsSeldom(t *testing.T) {
 func TestThoseBehindOneThatIsNoHeadAskThemselves(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		nodes, taps := tapped(c)
-		r, err := New(nodes)
+		r, err := redlock.New(nodes)
 		require.NoError(t, err)
 		defer func() { _ = r.Close(context.Background()) }()
 		h := newRedlock(t, c)
@@ -159,7 +160,7 @@ func TestThoseBehindOneThatIsNoHeadAskThemselves(t *testing.T) {
 		for _, tp := range taps {
 			tp.SetMute(true)
 		}
-		opts := []Option{WithRetryCount(-1), WithRetryJitter(0)}
+		opts := []redlock.Option{redlock.WithRetryCount(-1), redlock.WithRetryJitter(0)}
 		ctx, cancel := context.WithCancel(t.Context())
 		first, firstEnds := context.WithCancel(t.Context())
 		all := []*waitingLock{
@@ -174,7 +175,7 @@ func TestThoseBehindOneThatIsNoHeadAskThemselves(t *testing.T) {
 		released := time.Now()
 		require.NoError(t, x.Unlock(t.Context()))
 		l := w.got(t)
-		assert.LessOrEqual(t, w.at.Sub(released), 2*DefaultRetryDelay)
+		assert.LessOrEqual(t, w.at.Sub(released), 2*redlock.DefaultRetryDelay)
 		cancel()
 		for _, w := range all {
 			<-w.done
@@ -202,7 +203,7 @@ func TestNoAnswerStandsForLong(t *testing.T) {
 		time.Sleep(time.Hour / 2)
 		_, err = r.Lock(t.Context(), []string{"y"}, ttl)
 		if err != nil {
-			var qe *QuorumError
+			var qe *redlock.QuorumError
 			require.ErrorAs(t, err, &qe)
 			t.Log(err)
 		}
@@ -220,14 +221,14 @@ func TestTimedRetriesAreCountedInLine(t *testing.T) {
 		_, err := a.TryLock(t.Context(), []string{"x"}, time.Hour)
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
-		head := startLock(t, b, ctx, []string{"x"}, WithRetryCount(-1))
+		head := startLock(t, b, ctx, []string{"x"}, redlock.WithRetryCount(-1))
 		asked := 0
 		start := time.Now()
-		_, err = b.Lock(t.Context(), []string{"x", "y"}, ttl, WithRetryCount(3), WithRetryDelay(time.Second), WithRetryJitter(0),
-			WithRetryIf(func(err error) bool { asked++; return RetryDefault(err) }))
+		_, err = b.Lock(t.Context(), []string{"x", "y"}, ttl, redlock.WithRetryCount(3), redlock.WithRetryDelay(time.Second), redlock.WithRetryJitter(0),
+			redlock.WithRetryIf(func(err error) bool { asked++; return redlock.RetryDefault(err) }))
 		assert.Equal(t, 3*time.Second, time.Since(start))
-		require.ErrorIs(t, err, ErrTaken)
-		var qe *QuorumError
+		require.ErrorIs(t, err, redlock.ErrTaken)
+		var qe *redlock.QuorumError
 		require.ErrorAs(t, err, &qe)
 		assert.Equal(t, []string{"x", "y"}, qe.Resources)
 		assert.Equal(t, 3, qe.Attempt)
@@ -244,15 +245,15 @@ func TestTimedRetriesAreCountedInLine(t *testing.T) {
 		cancel()
 		<-head.done
 		start = time.Now()
-		_, err = b.Lock(t.Context(), []string{"x"}, ttl, WithRetryCount(3), WithRetryDelay(time.Second), WithRetryJitter(0))
+		_, err = b.Lock(t.Context(), []string{"x"}, ttl, redlock.WithRetryCount(3), redlock.WithRetryDelay(time.Second), redlock.WithRetryJitter(0))
 		assert.Equal(t, 3*time.Second, time.Since(start))
 		require.ErrorAs(t, err, &qe)
 		assert.Equal(t, 4, qe.Attempt)
 
 		// And for one that no retry delay slows down.
 		start = time.Now()
-		_, err = b.Lock(t.Context(), []string{"x"}, ttl, WithRetryCount(3), WithRetryDelay(0))
-		require.ErrorIs(t, err, ErrTaken)
+		_, err = b.Lock(t.Context(), []string{"x"}, ttl, redlock.WithRetryCount(3), redlock.WithRetryDelay(0))
+		require.ErrorIs(t, err, redlock.ErrTaken)
 		assert.Less(t, time.Since(start), 50*time.Millisecond)
 	})
 }
@@ -263,10 +264,10 @@ func TestRetryIfEndsAWaitInLine(t *testing.T) {
 		_, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, time.Hour)
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
-		head := startLock(t, r, ctx, []string{"x"}, WithRetryCount(-1))
+		head := startLock(t, r, ctx, []string{"x"}, redlock.WithRetryCount(-1))
 		calls := 0
-		_, err = r.Lock(t.Context(), []string{"x"}, ttl, WithRetryCount(-1), WithRetryIf(func(error) bool { calls++; return calls < 5 }))
-		require.ErrorIs(t, err, ErrTaken)
+		_, err = r.Lock(t.Context(), []string{"x"}, ttl, redlock.WithRetryCount(-1), redlock.WithRetryIf(func(error) bool { calls++; return calls < 5 }))
+		require.ErrorIs(t, err, redlock.ErrTaken)
 		assert.Equal(t, 5, calls)
 		cancel()
 		<-head.done
@@ -284,10 +285,10 @@ func TestARefusalBelongsToItsCaller(t *testing.T) {
 		for i := range 4 {
 			wg.Go(func() {
 				for ctx.Err() == nil {
-					_, err := r.Lock(ctx, []string{"x"}, ttl, WithRetryCount(1+i), WithRetryDelay(5*time.Millisecond))
-					var qe *QuorumError
+					_, err := r.Lock(ctx, []string{"x"}, ttl, redlock.WithRetryCount(1+i), redlock.WithRetryDelay(5*time.Millisecond))
+					var qe *redlock.QuorumError
 					if errors.As(err, &qe) {
-						slices.SortFunc(qe.Votes, func(a, b Vote) int { return int(b.Took - a.Took) })
+						slices.SortFunc(qe.Votes, func(a, b redlock.Vote) int { return int(b.Took - a.Took) })
 						qe.Votes[0].Node = "mine"
 						qe.Resources[0] = "mine"
 					}
@@ -309,18 +310,18 @@ func TestARefusalIsNotShared(t *testing.T) {
 		first := make(chan struct{})
 		go func() {
 			defer close(first)
-			_, refused := r.Lock(t.Context(), []string{"x"}, ttl, WithRetryCount(1), WithRetryDelay(time.Second), WithRetryJitter(0),
-				WithRetryIf(func(refused error) bool {
-					var qe *QuorumError
+			_, refused := r.Lock(t.Context(), []string{"x"}, ttl, redlock.WithRetryCount(1), redlock.WithRetryDelay(time.Second), redlock.WithRetryJitter(0),
+				redlock.WithRetryIf(func(refused error) bool {
+					var qe *redlock.QuorumError
 					errors.As(refused, &qe)
 					qe.Votes[0].Node = "mine"
 					return true
 				}))
-			assert.ErrorIs(t, refused, ErrTaken)
+			assert.ErrorIs(t, refused, redlock.ErrTaken)
 		}()
 		time.Sleep(10 * time.Millisecond)
-		_, err = r.Lock(t.Context(), []string{"x"}, ttl, WithRetryCount(1), WithRetryDelay(100*time.Millisecond), WithRetryJitter(0))
-		var qe *QuorumError
+		_, err = r.Lock(t.Context(), []string{"x"}, ttl, redlock.WithRetryCount(1), redlock.WithRetryDelay(100*time.Millisecond), redlock.WithRetryJitter(0))
+		var qe *redlock.QuorumError
 		require.ErrorAs(t, err, &qe)
 		t.Log(qe.Votes[0].Node, qe.Attempt)
 		assert.NotEqual(t, "mine", qe.Votes[0].Node)
@@ -334,10 +335,10 @@ func TestRetriesOfHeadsAreDueTogether(t *testing.T) {
 		h := newRedlock(t, c)
 		var mu sync.Mutex
 		instants := map[time.Time]int{}
-		r := newRedlock(t, c, WithHook(func(_ context.Context, e Event) {
+		r := newRedlock(t, c, redlock.WithHook(func(_ context.Context, e redlock.Event) {
 			mu.Lock()
 			defer mu.Unlock()
-			if e.Kind == EventWaiting && e.Took > time.Second {
+			if e.Kind == redlock.EventWaiting && e.Took > time.Second {
 				instants[time.Now()]++
 			}
 		}))
@@ -347,7 +348,7 @@ func TestRetriesOfHeadsAreDueTogether(t *testing.T) {
 			res := []string{fmt.Sprint("x", i)}
 			_, err := h.TryLock(t.Context(), res, time.Hour)
 			require.NoError(t, err)
-			all = append(all, startLock(t, r, ctx, res, WithRetryCount(-1)))
+			all = append(all, startLock(t, r, ctx, res, redlock.WithRetryCount(-1)))
 		}
 		time.Sleep(4 * time.Second)
 		cancel()
@@ -371,7 +372,7 @@ func TestAFreeLockThatWasLeftToOthersIsNotTaken(t *testing.T) {
 		require.NoError(t, w.got(t).Unlock(t.Context()))
 		time.Sleep(5 * time.Millisecond)
 		requireNoKeys(t, c) // Nobody has it, nobody waits for it.
-		l, err := a.Lock(t.Context(), []string{"x"}, ttl, WithRetryIf(func(err error) bool { return errors.Is(err, ErrNoQuorum) }))
+		l, err := a.Lock(t.Context(), []string{"x"}, ttl, redlock.WithRetryIf(func(err error) bool { return errors.Is(err, redlock.ErrNoQuorum) }))
 		require.NoError(t, err)
 		assert.Equal(t, 1, l.Attempts())
 		require.NoError(t, l.Unlock(t.Context()))

@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"context"
@@ -10,11 +10,12 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/internal/waiting"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 // holdBoth has two clients lock a and b, which end at different times: all nodes name the same
 // holder to whoever wants both.
-func holdBoth(t *testing.T, c *testcluster.Cluster) (a, b *Lock) {
+func holdBoth(t *testing.T, c *testcluster.Cluster) (a, b *redlock.Lock) {
 	t.Helper()
 	slowDown(t, c)
 	var err error
@@ -59,7 +60,7 @@ func TestAWaiterForSeveralKeepsWhatItWasToldOf(t *testing.T) {
 func TestAWaiterForSeveralKeepsOnceForAHolder(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		a, b := holdBoth(t, c)
-		opts := []Option{WithRetryCount(-1), WithRetryDelay(time.Second), WithRetryJitter(0)}
+		opts := []redlock.Option{redlock.WithRetryCount(-1), redlock.WithRetryDelay(time.Second), redlock.WithRetryJitter(0)}
 		both := startLock(t, newRedlock(t, c), t.Context(), []string{"a", "b"}, opts...)
 		one := startLock(t, newRedlock(t, c), t.Context(), []string{"a"}, slowly()...)
 		other := startLock(t, newRedlock(t, c), t.Context(), []string{"a"}, slowly()...)
@@ -113,7 +114,7 @@ func TestKeepingIsNotProlongedByThoseThatTakeThePlace(t *testing.T) {
 func TestWhoTakesAPlaceInLineGivesWay(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		slowDown(t, c)
-		distant, err := New(far(t, c), WithNodeTimeout(time.Second))
+		distant, err := redlock.New(far(t, c), redlock.WithNodeTimeout(time.Second))
 		require.NoError(t, err)
 		defer func() { _ = distant.Close(context.Background()) }()
 		held, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, time.Hour)

@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 func TestACancelledWaiterLeavesAtOnce(t *testing.T) {
@@ -35,7 +36,7 @@ func TestACancelledWaiterLeavesAtOnce(t *testing.T) {
 			calls[i].cancel()
 			<-calls[i].done
 			require.ErrorIs(t, calls[i].err, context.Canceled)
-			require.ErrorIs(t, calls[i].err, ErrTaken)
+			require.ErrorIs(t, calls[i].err, redlock.ErrTaken)
 			assert.Equal(t, at, calls[i].at)
 		}
 		time.Sleep(10 * time.Millisecond)
@@ -58,7 +59,7 @@ func TestAPanicInRetryIfLeavesTheLine(t *testing.T) {
 		calls := 0
 		func() {
 			defer func() { _ = recover() }() // As net/http does around a handler.
-			_, _ = r.Lock(t.Context(), []string{"x"}, ttl, WithRetryIf(func(error) bool {
+			_, _ = r.Lock(t.Context(), []string{"x"}, ttl, redlock.WithRetryIf(func(error) bool {
 				if calls++; calls == 2 {
 					panic("in the user's function")
 				}
@@ -68,7 +69,7 @@ func TestAPanicInRetryIfLeavesTheLine(t *testing.T) {
 		require.NoError(t, held.Unlock(t.Context()))
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 		defer cancel()
-		_, err = r.Lock(ctx, []string{"x"}, ttl, WithRetryCount(-1))
+		_, err = r.Lock(ctx, []string{"x"}, ttl, redlock.WithRetryCount(-1))
 		assert.NoError(t, err, "x has been free for 10 minutes")
 	})
 }
@@ -81,13 +82,13 @@ func TestProcessesThatGiveUpLeaveTheLine(t *testing.T) {
 		for range 60 { // One a minute, as a cron job.
 			r := newRedlock(t, c)
 			_, err = r.Lock(t.Context(), []string{"x"}, ttl)
-			require.ErrorIs(t, err, ErrTaken)
+			require.ErrorIs(t, err, redlock.ErrTaken)
 			require.NoError(t, r.Close(t.Context()))
 			time.Sleep(50 * time.Second)
 		}
 		conn, err := c.Nodes[0].Conn(t.Context())
 		require.NoError(t, err)
-		n, err := redis.Int(conn.Do("ZCARD", LineKey("x")))
+		n, err := redis.Int(conn.Do("ZCARD", redlock.LineKey("x")))
 		require.NoError(t, err)
 		_ = conn.Close()
 		assert.LessOrEqual(t, n, 5, "sessions in line; all of them have ended")
@@ -112,7 +113,7 @@ func TestWaitersThatGiveUpTogetherLeaveTheLine(t *testing.T) {
 		time.Sleep(time.Second)
 		conn, err := c.Nodes[0].Conn(t.Context())
 		require.NoError(t, err)
-		n, err := conn.Do("ZCARD", LineKey("x"))
+		n, err := conn.Do("ZCARD", redlock.LineKey("x"))
 		require.NoError(t, err)
 		_ = conn.Close()
 		assert.EqualValues(t, 0, n)
@@ -165,15 +166,15 @@ func TestOneThatPolledOftenAndLeftCostsNothing(t *testing.T) {
 		_, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, 24*time.Hour)
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
-		head := startLock(t, r, ctx, []string{"x"}, WithRetryCount(-1), WithRetryDelay(time.Second), WithRetryJitter(0))
-		_, err = r.Lock(t.Context(), []string{"x"}, ttl, WithRetryCount(3), WithRetryDelay(0))
-		require.ErrorIs(t, err, ErrTaken)
+		head := startLock(t, r, ctx, []string{"x"}, redlock.WithRetryCount(-1), redlock.WithRetryDelay(time.Second), redlock.WithRetryJitter(0))
+		_, err = r.Lock(t.Context(), []string{"x"}, ttl, redlock.WithRetryCount(3), redlock.WithRetryDelay(0))
+		require.ErrorIs(t, err, redlock.ErrTaken)
 		var mu sync.Mutex
 		asked := 0
 		require.NoError(t, c.Nodes[0].OnCommand(func(_ string, args []string) {
 			mu.Lock()
 			defer mu.Unlock()
-			if slices.Contains(args, QueueScript.Hash.(string)) {
+			if slices.Contains(args, redlock.QueueScript.Hash.(string)) {
 				asked++
 			}
 		}))
@@ -202,7 +203,7 @@ func TestQueuesAreForgotten(t *testing.T) {
 		l, err := a.TryLock(t.Context(), []string{"z"}, ttl)
 		require.NoError(t, err)
 		require.NoError(t, l.Unlock(t.Context()))
-		known, _ := QueueOf(a).Len()
+		known, _ := redlock.QueueOf(a).Len()
 		assert.LessOrEqual(t, known, 2, "after an hour")
 	})
 }
@@ -218,7 +219,7 @@ func TestCloseEndsWaits(t *testing.T) {
 		require.NoError(t, r.Close(t.Context()))
 		for _, w := range []*waitingLock{first, second} {
 			<-w.done
-			require.ErrorIs(t, w.err, ErrClosed)
+			require.ErrorIs(t, w.err, redlock.ErrClosed)
 			assert.Equal(t, at, w.at)
 		}
 	})

@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 // A place in line does not change when its owner asks again.
@@ -21,7 +22,7 @@ func TestAPlaceInLineIsKept(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		held, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, time.Hour)
 		require.NoError(t, err)
-		first := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, WithRetryCount(-1), WithRetryDelay(100*time.Millisecond), WithRetryJitter(0))
+		first := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, redlock.WithRetryCount(-1), redlock.WithRetryDelay(100*time.Millisecond), redlock.WithRetryJitter(0))
 		second := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
 		time.Sleep(1030 * time.Millisecond) // The first one has asked ten times since.
 		require.NoError(t, held.Unlock(t.Context()))
@@ -66,10 +67,10 @@ func TestALinesLifeDoesNotShrink(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		held, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, 10*time.Hour)
 		require.NoError(t, err)
-		seldom := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, WithRetryCount(-1), WithRetryDelay(time.Hour), WithRetryJitter(0))
-		often := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, WithRetryCount(-1), WithRetryDelay(100*time.Millisecond))
+		seldom := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, redlock.WithRetryCount(-1), redlock.WithRetryDelay(time.Hour), redlock.WithRetryJitter(0))
+		often := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, redlock.WithRetryCount(-1), redlock.WithRetryDelay(100*time.Millisecond))
 		time.Sleep(time.Second)
-		for _, key := range []string{LineKey("x"), strings.TrimSuffix(LineKey("x"), "l")} {
+		for _, key := range []string{redlock.LineKey("x"), strings.TrimSuffix(redlock.LineKey("x"), "l")} {
 			left, err := redis.Int(do(t, c.Nodes[0], "PTTL", key), nil)
 			require.NoError(t, err)
 			assert.Greater(t, time.Duration(left)*time.Millisecond, time.Hour, key)
@@ -84,13 +85,13 @@ func TestALinesLifeDoesNotShrink(t *testing.T) {
 func fill(t *testing.T, c *testcluster.Cluster, resource string, strangers int, came time.Time) {
 	t.Helper()
 	for _, n := range c.Nodes {
-		args := []any{LineKey(resource)}
+		args := []any{redlock.LineKey(resource)}
 		for i := range strangers {
-			args = append(args, came.UnixMicro(), ChannelMark+"dead"+strconv.Itoa(i))
+			args = append(args, came.UnixMicro(), redlock.ChannelMark+"dead"+strconv.Itoa(i))
 		}
 		do(t, n, "ZADD", args...)
-		do(t, n, "PEXPIRE", LineKey(resource), time.Minute.Milliseconds())
-		do(t, n, "SET", strings.TrimSuffix(LineKey(resource), "l"), 1, "PX", time.Minute.Milliseconds())
+		do(t, n, "PEXPIRE", redlock.LineKey(resource), time.Minute.Milliseconds())
+		do(t, n, "SET", strings.TrimSuffix(redlock.LineKey(resource), "l"), 1, "PX", time.Minute.Milliseconds())
 	}
 }
 
@@ -106,7 +107,7 @@ func TestAFullLineDropsTheLast(t *testing.T) {
 			w := startLock(t, newRedlock(t, c), t.Context(), []string{res}, slowly()...)
 			released := time.Now()
 			for _, n := range c.Nodes {
-				length, err := redis.Int(do(t, n, "ZCARD", LineKey(res)), nil)
+				length, err := redis.Int(do(t, n, "ZCARD", redlock.LineKey(res)), nil)
 				require.NoError(t, err)
 				assert.LessOrEqual(t, length, 1000)
 			}
@@ -125,13 +126,13 @@ func TestAFullLineDoesNotGrow(t *testing.T) {
 		require.NoError(t, err)
 		slowDown(t, c)
 		fill(t, c, "x", 1000, time.Now().Add(-time.Hour))
-		said := make(chan Event, 3)
-		r := newRedlock(t, c, WithHook(func(_ context.Context, e Event) {
-			if e.Kind == EventPolling {
+		said := make(chan redlock.Event, 3)
+		r := newRedlock(t, c, redlock.WithHook(func(_ context.Context, e redlock.Event) {
+			if e.Kind == redlock.EventPolling {
 				said <- e
 			}
 		}))
-		w := startLock(t, r, t.Context(), []string{"x"}, WithRetryCount(-1), WithRetryDelay(time.Second), WithRetryJitter(0))
+		w := startLock(t, r, t.Context(), []string{"x"}, redlock.WithRetryCount(-1), redlock.WithRetryDelay(time.Second), redlock.WithRetryJitter(0))
 		select {
 		case e := <-said:
 			require.ErrorContains(t, e.Err, "the line is full")
@@ -139,7 +140,7 @@ func TestAFullLineDoesNotGrow(t *testing.T) {
 			t.Error("nobody was told that the line is full")
 		}
 		for _, n := range c.Nodes {
-			length, err := redis.Int(do(t, n, "ZCARD", LineKey("x")), nil)
+			length, err := redis.Int(do(t, n, "ZCARD", redlock.LineKey("x")), nil)
 			require.NoError(t, err)
 			assert.LessOrEqual(t, length, 1000)
 		}
@@ -156,7 +157,7 @@ func TestAReservationEnds(t *testing.T) {
 	for _, try := range []bool{false, true} {
 		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 			nodes, taps := tapped(c)
-			hung, err := New(nodes)
+			hung, err := redlock.New(nodes)
 			require.NoError(t, err)
 			defer func() { _ = hung.Close(context.Background()) }()
 			a := newRedlock(t, c)
@@ -172,7 +173,7 @@ func TestAReservationEnds(t *testing.T) {
 			synctest.Wait() // All nodes have answered.
 			reserved := 0   // On a quorum; where a vote was not waited for, its request may not have been sent.
 			for _, n := range c.Nodes {
-				left, failed := redis.Int(do(t, n, "PTTL", ReservationKey("x")), nil)
+				left, failed := redis.Int(do(t, n, "PTTL", redlock.ReservationKey("x")), nil)
 				require.NoError(t, failed)
 				assert.LessOrEqual(t, left, 100)
 				if left > 0 {
@@ -181,7 +182,7 @@ func TestAReservationEnds(t *testing.T) {
 			}
 			assert.GreaterOrEqual(t, reserved, 2)
 			released := time.Now()
-			var l *Lock
+			var l *redlock.Lock
 			if try {
 				l, err = a.TryLock(t.Context(), []string{"x"}, ttl)
 				assert.Equal(t, released, time.Now(), "TryLock looks at no reservation")
@@ -198,7 +199,7 @@ func TestAReservationEnds(t *testing.T) {
 			for _, n := range c.Nodes {
 				all, err := n.Keys()
 				require.NoError(t, err)
-				assert.NotContains(t, all, ReservationKey("x"))
+				assert.NotContains(t, all, redlock.ReservationKey("x"))
 			}
 		})
 	}
@@ -219,13 +220,13 @@ func TestAGrantEndsTheReservation(t *testing.T) {
 		for _, n := range c.Nodes {
 			if keys(t, n)["x"].Value == l.Token() {
 				granted++
-				assert.EqualValues(t, 0, do(t, n, "EXISTS", ReservationKey("x")))
+				assert.EqualValues(t, 0, do(t, n, "EXISTS", redlock.ReservationKey("x")))
 			}
 		}
-		assert.GreaterOrEqual(t, granted, Quorum(len(c.Nodes)))
+		assert.GreaterOrEqual(t, granted, redlock.Quorum(len(c.Nodes)))
 		time.Sleep(101 * time.Millisecond)
 		for _, n := range c.Nodes {
-			assert.EqualValues(t, 0, do(t, n, "EXISTS", ReservationKey("x")))
+			assert.EqualValues(t, 0, do(t, n, "EXISTS", redlock.ReservationKey("x")))
 		}
 		require.NoError(t, l.Unlock(t.Context()))
 	})
@@ -244,7 +245,7 @@ func TestWhoeverIsToldAndHangsCostsTheOthersItsReservation(t *testing.T) {
 				var all []*waitingLock
 				for range hangs {
 					nodes, taps := tapped(c)
-					hung, err := New(nodes)
+					hung, err := redlock.New(nodes)
 					require.NoError(t, err)
 					defer func() { _ = hung.Close(context.Background()) }()
 					all = append(all, startLock(t, hung, ctx, []string{"x"}, slowly()...))

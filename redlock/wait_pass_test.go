@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/internal/tokens"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 // Whoever is told of a release and does not want it any more tells the next.
@@ -62,7 +63,7 @@ func TestADeadWaiterIsPassedOver(t *testing.T) {
 		held, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, time.Hour)
 		require.NoError(t, err)
 		nodes, taps := tapped(c)
-		r, err := New(nodes)
+		r, err := redlock.New(nodes)
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		first := startLock(t, r, ctx, []string{"x"}, slowly()...)
@@ -161,7 +162,7 @@ func TestEveryMessageIsPassedOn(t *testing.T) {
 		<-gone.done
 		w := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
 		for _, n := range c.Nodes { // As if the one that has gone had not left the lines.
-			do(t, n, "ZADD", LineKey("x"), 1, ChannelOf(idle))
+			do(t, n, "ZADD", redlock.LineKey("x"), 1, redlock.ChannelOf(idle))
 		}
 		released := time.Now()
 		require.NoError(t, held.Unlock(t.Context()))
@@ -186,13 +187,13 @@ func TestAReleaseKeepsItsName(t *testing.T) {
 			require.NoError(t, c.Nodes[1].OnCommand(func(_ string, args []string) {
 				mu.Lock()
 				defer mu.Unlock()
-				if len(args) > 4 && args[0] == PassScript.Hash.(string) {
+				if len(args) > 4 && args[0] == redlock.PassScript.Hash.(string) {
 					names = append(names, args[4])
 				}
 			}))
 			name := tokens.Digest(held.Token())
 			if told {
-				QueueOf(r).Hear(0, "x", name)
+				redlock.QueueOf(r).Hear(0, "x", name)
 			} else {
 				name = ""
 			}
@@ -210,21 +211,21 @@ func TestAReleaseKeepsItsName(t *testing.T) {
 // Somebody is told, and refused because of an attempt of a third client, which is cancelled or
 // takes too long: when that one gives its votes back, it is told again.
 func TestAnAttemptThatIsCutShortSwallowsNoWakeUp(t *testing.T) {
-	for name, try := range map[string]func(t *testing.T, r *Redlock) error{
-		"TryLock cancelled": func(t *testing.T, r *Redlock) error {
+	for name, try := range map[string]func(t *testing.T, r *redlock.Redlock) error{
+		"TryLock cancelled": func(t *testing.T, r *redlock.Redlock) error {
 			ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Microsecond)
 			defer cancel()
 			_, err := r.TryLock(ctx, []string{"x"}, time.Minute)
 			return err
 		},
-		"Lock cancelled": func(t *testing.T, r *Redlock) error {
+		"Lock cancelled": func(t *testing.T, r *redlock.Redlock) error {
 			ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Microsecond)
 			defer cancel()
 			_, err := r.Lock(ctx, []string{"x"}, time.Minute)
 			return err
 		},
-		"timed out": func(t *testing.T, r *Redlock) error {
-			_, err := r.TryLock(t.Context(), []string{"x"}, time.Minute, WithNodeTimeout(1500*time.Microsecond))
+		"timed out": func(t *testing.T, r *redlock.Redlock) error {
+			_, err := r.TryLock(t.Context(), []string{"x"}, time.Minute, redlock.WithNodeTimeout(1500*time.Microsecond))
 			return err
 		},
 	} {

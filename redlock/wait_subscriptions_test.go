@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"context"
@@ -17,17 +17,18 @@ import (
 	"github.com/seed6c881748/redlock/internal/conn"
 	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 func TestPollingOpensNoSubscription(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		nodes, taps := tapped(c)
-		r, err := New(nodes)
+		r, err := redlock.New(nodes)
 		require.NoError(t, err)
 		defer func() { _ = r.Close(context.Background()) }()
 		held, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, time.Hour)
 		require.NoError(t, err)
-		w := startLock(t, r, t.Context(), []string{"x"}, WithPolling(), WithRetryJitter(0), WithRetryDelay(time.Second))
+		w := startLock(t, r, t.Context(), []string{"x"}, redlock.WithPolling(), redlock.WithRetryJitter(0), redlock.WithRetryDelay(time.Second))
 		require.NoError(t, held.Unlock(t.Context()))
 		released := time.Now()
 		require.NoError(t, w.got(t).Unlock(t.Context()))
@@ -50,7 +51,7 @@ func TestPollingOpensNoSubscription(t *testing.T) {
 func TestSubscriptionsEndWhenNobodyWaits(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		nodes, taps := tapped(c)
-		r, err := New(nodes)
+		r, err := redlock.New(nodes)
 		require.NoError(t, err)
 		open := func() (now, ever int) {
 			synctest.Wait()
@@ -92,7 +93,7 @@ func TestSubscriptionsEndWhenNobodyWaits(t *testing.T) {
 func TestABrokenSubscriptionComesBack(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		nodes, taps := tapped(c)
-		r, err := New(nodes)
+		r, err := redlock.New(nodes)
 		require.NoError(t, err)
 		defer func() { _ = r.Close(context.Background()) }()
 		for range 5 {
@@ -118,17 +119,17 @@ func TestAPoolWithOneConnectionPolls(t *testing.T) {
 			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 				var mu sync.Mutex
 				said := map[string]int{}
-				nodes := make([]Node, len(c.Nodes))
+				nodes := make([]redlock.Node, len(c.Nodes))
 				for i, n := range c.Nodes {
-					nodes[i] = Node{Name: n.Name(), Pool: &redis.Pool{
+					nodes[i] = redlock.Node{Name: n.Name(), Pool: &redis.Pool{
 						MaxActive: 1, Wait: wait, MaxIdle: 1,
 						DialContext: func(ctx context.Context) (redis.Conn, error) { return n.Conn(ctx) },
 					}}
 				}
-				r, err := New(nodes, WithHook(func(_ context.Context, e Event) {
+				r, err := redlock.New(nodes, redlock.WithHook(func(_ context.Context, e redlock.Event) {
 					mu.Lock()
 					defer mu.Unlock()
-					if e.Kind == EventPolling {
+					if e.Kind == redlock.EventPolling {
 						said[e.Node]++
 						assert.Error(t, e.Err)
 					}
@@ -137,7 +138,7 @@ func TestAPoolWithOneConnectionPolls(t *testing.T) {
 				for i := range rounds(5, 2) {
 					held, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, time.Hour)
 					require.NoError(t, err)
-					w := startLock(t, r, t.Context(), []string{"x"}, WithRetryCount(-1))
+					w := startLock(t, r, t.Context(), []string{"x"}, redlock.WithRetryCount(-1))
 					time.Sleep(20 * time.Second)
 					if i%2 == 1 { // The node's own connection must not find the pool empty.
 						for _, n := range c.Nodes {
@@ -166,24 +167,24 @@ func TestAPoolWithOneConnectionPolls(t *testing.T) {
 // Nobody waits for a subscription.
 func TestAPoolThatBlocksForASecondConnectionHoldsNobodyUp(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		nodes := make([]Node, len(c.Nodes))
+		nodes := make([]redlock.Node, len(c.Nodes))
 		for i, n := range c.Nodes {
-			nodes[i] = Node{Name: n.Name(), Pool: &redis.Pool{
+			nodes[i] = redlock.Node{Name: n.Name(), Pool: &redis.Pool{
 				MaxActive: 1, Wait: true, MaxIdle: 1,
 				DialContext: func(ctx context.Context) (redis.Conn, error) { return n.Conn(ctx) },
 			}}
 		}
-		r, err := New(nodes, WithNodeTimeout(5*time.Second))
+		r, err := redlock.New(nodes, redlock.WithNodeTimeout(5*time.Second))
 		require.NoError(t, err)
 		defer func() { _ = r.Close(context.Background()) }()
 		held, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, time.Hour)
 		require.NoError(t, err)
 		start := time.Now()
-		_, err = r.Lock(t.Context(), []string{"x"}, ttl, WithRetryCount(3), WithRetryDelay(20*time.Millisecond), WithRetryJitter(0))
-		require.ErrorIs(t, err, ErrTaken)
+		_, err = r.Lock(t.Context(), []string{"x"}, ttl, redlock.WithRetryCount(3), redlock.WithRetryDelay(20*time.Millisecond), redlock.WithRetryJitter(0))
+		require.ErrorIs(t, err, redlock.ErrTaken)
 		assert.Less(t, time.Since(start), 200*time.Millisecond, "3 retries after 20 ms each")
 		time.Sleep(time.Minute)
-		w := startLock(t, r, t.Context(), []string{"x"}, WithRetryCount(-1), WithRetryDelay(20*time.Millisecond))
+		w := startLock(t, r, t.Context(), []string{"x"}, redlock.WithRetryCount(-1), redlock.WithRetryDelay(20*time.Millisecond))
 		released := time.Now()
 		require.NoError(t, held.Unlock(t.Context()))
 		require.NoError(t, w.got(t).Unlock(t.Context()))
@@ -195,14 +196,14 @@ func TestAPoolThatBlocksForASecondConnectionHoldsNobodyUp(t *testing.T) {
 // keys end.
 func TestAHolderThatDiesIsNoticedWithoutASubscription(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		nodes := make([]Node, len(c.Nodes))
+		nodes := make([]redlock.Node, len(c.Nodes))
 		for i, n := range c.Nodes {
-			nodes[i] = Node{Name: n.Name(), Pool: &redis.Pool{
+			nodes[i] = redlock.Node{Name: n.Name(), Pool: &redis.Pool{
 				MaxActive: 1, MaxIdle: 1,
 				DialContext: func(ctx context.Context) (redis.Conn, error) { return n.Conn(ctx) },
 			}}
 		}
-		r, err := New(nodes)
+		r, err := redlock.New(nodes)
 		require.NoError(t, err)
 		defer func() { _ = r.Close(context.Background()) }()
 		died := time.Now()
@@ -220,10 +221,10 @@ func TestANodeThatIsDownIsNotSaidToBePolled(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		var mu sync.Mutex
 		var events []string
-		r := newRedlock(t, c, WithHook(func(_ context.Context, e Event) {
+		r := newRedlock(t, c, redlock.WithHook(func(_ context.Context, e redlock.Event) {
 			mu.Lock()
 			defer mu.Unlock()
-			if e.Kind == EventPolling || e.Kind == EventNodeDown {
+			if e.Kind == redlock.EventPolling || e.Kind == redlock.EventNodeDown {
 				events = append(events, fmt.Sprint(e.Kind, " ", e.Node, " ", e.Err))
 			}
 		}))
@@ -231,11 +232,11 @@ func TestANodeThatIsDownIsNotSaidToBePolled(t *testing.T) {
 		require.NoError(t, err)
 		defer func() { _ = held.Unlock(context.Background()) }()
 		_, err = r.TryLock(t.Context(), []string{"x"}, ttl)
-		require.ErrorIs(t, err, ErrTaken)
+		require.ErrorIs(t, err, redlock.ErrTaken)
 		time.Sleep(time.Second)
 		require.NoError(t, c.Nodes[0].Hang())
 		ctx, cancel := context.WithCancel(t.Context())
-		w := startLock(t, r, ctx, []string{"x"}, WithRetryCount(-1))
+		w := startLock(t, r, ctx, []string{"x"}, redlock.WithRetryCount(-1))
 		time.Sleep(20 * time.Second)
 		mu.Lock()
 		for _, e := range events {
@@ -256,14 +257,14 @@ func TestCloseWhileASubscriptionIsBorrowed(t *testing.T) {
 		for i := range nodes {
 			nodes[i].Pool = &secondPool{Pool: nodes[i].Pool, fail: func() error { <-quit; return errors.New("quit") }}
 		}
-		r, err := New(nodes)
+		r, err := redlock.New(nodes)
 		require.NoError(t, err)
 		_, err = newRedlock(t, c).TryLock(t.Context(), []string{"x"}, time.Hour)
 		require.NoError(t, err)
 		done := make(chan struct{})
 		go func() {
-			_, err := r.Lock(t.Context(), []string{"x"}, ttl, WithRetryCount(-1))
-			assert.ErrorIs(t, err, ErrClosed)
+			_, err := r.Lock(t.Context(), []string{"x"}, ttl, redlock.WithRetryCount(-1))
+			assert.ErrorIs(t, err, redlock.ErrClosed)
 			close(done)
 		}()
 		time.Sleep(time.Duration(rand.N(150)) * time.Millisecond)

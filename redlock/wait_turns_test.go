@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/conn"
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 // takeTurns has each client lock, hold and unlock again and again until end. It returns how
@@ -29,7 +30,7 @@ func takeTurns(t *testing.T, clients []contender, length time.Duration) (turns [
 			wg.Go(func() {
 				for time.Now().Before(end) {
 					asked := time.Now()
-					l, err := c.r.Lock(t.Context(), c.resources, ttl, WithRetryCount(-1))
+					l, err := c.r.Lock(t.Context(), c.resources, ttl, redlock.WithRetryCount(-1))
 					if err != nil {
 						t.Error(err)
 						return
@@ -51,7 +52,7 @@ func takeTurns(t *testing.T, clients []contender, length time.Duration) (turns [
 }
 
 type contender struct {
-	r          *Redlock
+	r          *redlock.Redlock
 	goroutines int
 	resources  []string
 	hold       time.Duration
@@ -79,7 +80,7 @@ func TestProcessesThatHoldForNoTimeTakeTurns(t *testing.T) {
 func TestALockRightAfterAnUnlockComesAfterWhoWasTold(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		a := newRedlock(t, c)
-		distant, err := New(far(t, c), WithNodeTimeout(time.Second))
+		distant, err := redlock.New(far(t, c), redlock.WithNodeTimeout(time.Second))
 		require.NoError(t, err)
 		defer func() { _ = distant.Close(context.Background()) }()
 		held, err := a.TryLock(t.Context(), []string{"x"}, time.Hour)
@@ -129,7 +130,7 @@ func TestAWaiterForSeveralHoldsNobodyUpForLong(t *testing.T) {
 		_, err := newRedlock(t, c).TryLock(t.Context(), []string{"b"}, time.Hour)
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
-		w := startLock(t, newRedlock(t, c), ctx, []string{"a", "b"}, WithRetryCount(-1))
+		w := startLock(t, newRedlock(t, c), ctx, []string{"a", "b"}, redlock.WithRetryCount(-1))
 		beside, longest := takeTurns(t, users, scenario(600*time.Millisecond, 400*time.Millisecond))
 		t.Log(alone, beside, longest)
 		assert.Greater(t, beside[0]+beside[1], (alone[0]+alone[1])*3/4)
@@ -140,14 +141,14 @@ func TestAWaiterForSeveralHoldsNobodyUpForLong(t *testing.T) {
 }
 
 // far returns the nodes of a cluster for a client that is 20 ms from them, one way.
-func far(t *testing.T, c *testcluster.Cluster) []Node {
+func far(t *testing.T, c *testcluster.Cluster) []redlock.Node {
 	t.Helper()
-	nodes := make([]Node, len(c.Nodes))
+	nodes := make([]redlock.Node, len(c.Nodes))
 	for i, n := range c.Nodes {
 		p := testcluster.NewProxy(n.Dial)
 		t.Cleanup(p.Close)
 		p.SetDelay(20*time.Millisecond, 20*time.Millisecond)
-		nodes[i] = Node{Name: n.Name(), Pool: &conn.Dialer{
+		nodes[i] = redlock.Node{Name: n.Name(), Pool: &conn.Dialer{
 			Dial: func(ctx context.Context, _, _ string) (net.Conn, error) { return p.Dial(ctx) }, Network: "tcp", Address: n.Addr(),
 		}}
 	}
@@ -160,7 +161,7 @@ func TestAFarProcessHasItsTurns(t *testing.T) {
 		for _, n := range c.Nodes {
 			require.NoError(t, n.Slow(50*time.Microsecond, 100*time.Microsecond))
 		}
-		distant, err := New(far(t, c), WithNodeTimeout(time.Second))
+		distant, err := redlock.New(far(t, c), redlock.WithNodeTimeout(time.Second))
 		require.NoError(t, err)
 		defer func() { _ = distant.Close(context.Background()) }()
 		both := []contender{{newRedlock(t, c), 4, []string{"x"}, time.Millisecond}, {distant, 4, []string{"x"}, time.Millisecond}}
@@ -174,7 +175,7 @@ func TestAFarProcessHasItsTurns(t *testing.T) {
 // its way. That one still has its turn before those that have come later.
 func TestALockInBetweenDoesNotCostTheTurn(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		distant, err := New(far(t, c), WithNodeTimeout(time.Second))
+		distant, err := redlock.New(far(t, c), redlock.WithNodeTimeout(time.Second))
 		require.NoError(t, err)
 		defer func() { _ = distant.Close(context.Background()) }()
 		a := newRedlock(t, c)
@@ -210,7 +211,7 @@ func TestAHolderThatLocksAgainAtOnceDoesNotStarveOthers(t *testing.T) {
 			r := newRedlock(t, c)
 			wg.Go(func() {
 				for time.Now().Before(end) {
-					l, err := r.Lock(t.Context(), []string{"x"}, ttl, WithRetryCount(-1))
+					l, err := r.Lock(t.Context(), []string{"x"}, ttl, redlock.WithRetryCount(-1))
 					if err != nil {
 						t.Error(err)
 						return
@@ -229,14 +230,14 @@ func TestAHolderThatLocksAgainAtOnceDoesNotStarveOthers(t *testing.T) {
 
 func TestOverlappingResourcesDoNotDeadlock(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		clients := []*Redlock{newRedlock(t, c), newRedlock(t, c)}
+		clients := []*redlock.Redlock{newRedlock(t, c), newRedlock(t, c)}
 		sets := [][]string{{"a", "b"}, {"b", "c"}, {"c", "a"}, {"a"}, {"a", "b", "c"}}
 		start := time.Now()
 		var wg sync.WaitGroup
 		for i := range 40 {
 			wg.Go(func() {
 				for range rounds(5, 2) {
-					l, err := clients[i%2].Lock(t.Context(), sets[i%len(sets)], ttl, WithRetryCount(-1))
+					l, err := clients[i%2].Lock(t.Context(), sets[i%len(sets)], ttl, redlock.WithRetryCount(-1))
 					if err != nil {
 						t.Error(err)
 						return

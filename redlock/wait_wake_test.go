@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"context"
@@ -10,13 +10,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 func TestAReleaseWakesAWaiterOfAnotherProcess(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 5} {
 		inBubble(t, n, func(t *testing.T, c *testcluster.Cluster) {
-			a := newRedlock(t, c, WithPrefix("p:"))
-			b := newRedlock(t, c, WithPrefix("p:"))
+			a := newRedlock(t, c, redlock.WithPrefix("p:"))
+			b := newRedlock(t, c, redlock.WithPrefix("p:"))
 			held, err := a.TryLock(t.Context(), []string{"x", "y"}, ttl)
 			require.NoError(t, err)
 			w := startLock(t, b, t.Context(), []string{"y"}, slowly()...)
@@ -35,7 +36,7 @@ func TestAReleaseWakesAWaiterOfAnotherProcess(t *testing.T) {
 func TestLostMessagesCostARetryDelay(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		nodes, taps := tapped(c)
-		r, err := New(nodes)
+		r, err := redlock.New(nodes)
 		require.NoError(t, err)
 		defer func() { _ = r.Close(context.Background()) }()
 		for _, tp := range taps {
@@ -49,7 +50,7 @@ func TestLostMessagesCostARetryDelay(t *testing.T) {
 			released := time.Now()
 			require.NoError(t, held.Unlock(t.Context()))
 			require.NoError(t, w.got(t).Unlock(t.Context()))
-			assert.LessOrEqual(t, w.at.Sub(released), DefaultRetryDelay+DefaultRetryJitter)
+			assert.LessOrEqual(t, w.at.Sub(released), redlock.DefaultRetryDelay+redlock.DefaultRetryJitter)
 		}
 	})
 }
@@ -73,7 +74,7 @@ func TestWhenTheHolderDiesTheKeysExpiryWakesTheWaiters(t *testing.T) {
 func TestAMinHoldEndsForWaitersWhenItIsOver(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		start := time.Now()
-		held, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, time.Hour, WithMinHold(5*time.Second))
+		held, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, time.Hour, redlock.WithMinHold(5*time.Second))
 		require.NoError(t, err)
 		w := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
 		require.NoError(t, held.Unlock(t.Context()))
@@ -93,7 +94,7 @@ func TestARepeatedReleaseWakesWaiters(t *testing.T) {
 		for _, n := range c.Nodes {
 			require.NoError(t, n.SetError("BUSY running a script"))
 		}
-		require.ErrorIs(t, held.Unlock(t.Context()), ErrNoQuorum)
+		require.ErrorIs(t, held.Unlock(t.Context()), redlock.ErrNoQuorum)
 		for _, n := range c.Nodes {
 			require.NoError(t, n.SetError(""))
 		}
@@ -117,7 +118,7 @@ func TestAHandOverAfterAScriptFlush(t *testing.T) {
 			require.NoError(t, err)
 			_, err = conn.Do("SCRIPT", "FLUSH")
 			require.NoError(t, err)
-			_, err = conn.Do("SCRIPT", "LOAD", QueueScript.Source)
+			_, err = conn.Do("SCRIPT", "LOAD", redlock.QueueScript.Source)
 			require.NoError(t, err)
 			_ = conn.Close()
 			require.NoError(t, n.Slow(time.Millisecond, time.Millisecond))
@@ -133,10 +134,10 @@ func TestAHandOverAfterAScriptFlush(t *testing.T) {
 // The attempt that a release has set off fails before the nodes have answered.
 func TestAHandOverWhoseAttemptTimesOut(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		a := newRedlock(t, c, WithNodeTimeout(time.Second))
+		a := newRedlock(t, c, redlock.WithNodeTimeout(time.Second))
 		x, err := a.TryLock(t.Context(), []string{"x"}, time.Hour)
 		require.NoError(t, err)
-		w := startLock(t, a, t.Context(), []string{"x"}, append(slowly(), WithNodeTimeout(10*time.Millisecond))...)
+		w := startLock(t, a, t.Context(), []string{"x"}, append(slowly(), redlock.WithNodeTimeout(10*time.Millisecond))...)
 		time.Sleep(5 * time.Second)
 		for _, n := range c.Nodes { // A pause of all nodes, of 30 ms
 			require.NoError(t, n.Hang())
@@ -160,7 +161,7 @@ func TestADeadSessionInLineDoesNotStopAHandOver(t *testing.T) {
 		for i := range nodes {
 			nodes[i].Pool = &secondPool{Pool: nodes[i].Pool, fail: func() error { return assert.AnError }}
 		}
-		r, err := New(nodes)
+		r, err := redlock.New(nodes)
 		require.NoError(t, err)
 		defer func() { _ = r.Close(context.Background()) }()
 		for _, dead := range []bool{false, true} {
@@ -168,7 +169,7 @@ func TestADeadSessionInLineDoesNotStopAHandOver(t *testing.T) {
 			require.NoError(t, err)
 			if dead {
 				ctx, cancel := context.WithCancel(t.Context())
-				d, err := New(nodesOf(c))
+				d, err := redlock.New(nodesOf(c))
 				require.NoError(t, err)
 				w := startLock(t, d, ctx, []string{"x"}, slowly()...)
 				cancel()
@@ -187,11 +188,11 @@ func TestADeadSessionInLineDoesNotStopAHandOver(t *testing.T) {
 
 func TestMessagesOfOthersAreIgnored(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c, WithPrefix("p:"))
-		held, err := newRedlock(t, c, WithPrefix("p:")).TryLock(t.Context(), []string{"x"}, time.Hour)
+		r := newRedlock(t, c, redlock.WithPrefix("p:"))
+		held, err := newRedlock(t, c, redlock.WithPrefix("p:")).TryLock(t.Context(), []string{"x"}, time.Hour)
 		require.NoError(t, err)
 		w := startLock(t, r, t.Context(), []string{"x"}, slowly()...)
-		channel := ChannelOf(r)
+		channel := redlock.ChannelOf(r)
 		for _, n := range c.Nodes {
 			conn, err := n.Conn(t.Context())
 			require.NoError(t, err)
@@ -215,10 +216,10 @@ func TestAKeptShortLockIsNotAskedAfterAllTheTime(t *testing.T) {
 		require.NoError(t, err)
 		held.KeepAlive(t.Context())
 		ctx, cancel := context.WithCancel(t.Context())
-		w := startLock(t, r, ctx, []string{"x"}, WithRetryCount(-1), WithRetryDelay(10*time.Second), WithRetryJitter(0))
+		w := startLock(t, r, ctx, []string{"x"}, redlock.WithRetryCount(-1), redlock.WithRetryDelay(10*time.Second), redlock.WithRetryJitter(0))
 		var mu sync.Mutex
 		asked := 0
-		sha := QueueScript.Hash.(string)
+		sha := redlock.QueueScript.Hash.(string)
 		require.NoError(t, c.Nodes[0].OnCommand(func(_ string, args []string) {
 			mu.Lock()
 			defer mu.Unlock()

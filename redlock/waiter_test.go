@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"context"
@@ -11,15 +11,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 // slowly has Lock poll so seldom that a test notices if it had to.
-func slowly() []Option {
-	return []Option{WithRetryCount(-1), WithRetryDelay(time.Minute), WithRetryJitter(0)}
+func slowly() []redlock.Option {
+	return []redlock.Option{redlock.WithRetryCount(-1), redlock.WithRetryDelay(time.Minute), redlock.WithRetryJitter(0)}
 }
 
 // startLock starts a Lock and returns when it waits.
-func startLock(t *testing.T, r *Redlock, ctx context.Context, resources []string, opts ...Option) *waitingLock { //nolint:revive // As in the calls that it tests.
+func startLock(t *testing.T, r *redlock.Redlock, ctx context.Context, resources []string, opts ...redlock.Option) *waitingLock { //nolint:revive // As in the calls that it tests.
 	t.Helper()
 	w := &waitingLock{done: make(chan struct{})}
 	go func() {
@@ -35,13 +36,13 @@ func startLock(t *testing.T, r *Redlock, ctx context.Context, resources []string
 
 type waitingLock struct {
 	done chan struct{}
-	lock *Lock
+	lock *redlock.Lock
 	err  error
 	at   time.Time
 }
 
 // got waits for the lock.
-func (w *waitingLock) got(t *testing.T) *Lock {
+func (w *waitingLock) got(t *testing.T) *redlock.Lock {
 	t.Helper()
 	<-w.done
 	require.NoError(t, w.err)
@@ -61,7 +62,7 @@ func do(t *testing.T, n *testcluster.Node, command string, args ...any) any {
 
 // A secondPool fails at every connection but the first one.
 type secondPool struct {
-	Pool
+	redlock.Pool
 
 	fail func() error
 
