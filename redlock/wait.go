@@ -264,6 +264,12 @@ func expect(p *waiting.Timer, why waiting.Reason, err error) {
 		p.ExpectNothing()
 		return
 	}
-	free, known := freeIn(no.Votes, no.Need)
-	p.Expect(why, holderOf(no), free, known)
+	o := waiting.Outlook{Holder: holderOf(no)}
+	for _, v := range no.Votes {
+		if v.Holder == o.Holder {
+			o.Left = max(o.Left, v.HolderTTL)
+		}
+	}
+	o.Free, o.Known = freeIn(no.Votes, no.Need)
+	p.Expect(why, o)
 }

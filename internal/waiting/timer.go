@@ -40,6 +40,7 @@ type Timer struct {
 	lapse time.Time // when the holder's keys should have expired; zero: not known
 	vain  int       // how often they had not, since the last timed retry
 	after string    // digest of the holder that was waited for
+	ends  time.Time // when its keys were to expire
 
 	overload admission.Backoff
 }
@@ -134,27 +135,37 @@ func (p *Timer) due(s State) (why Reason, at time.Time) {
 // in whole milliseconds, and others may come, too.
 const lapseMargin = 2 * time.Millisecond
 
-// Expect sets when, after an attempt that failed because of holder, enough of its keys should
-// have expired: in free, if that is known. If it was extended instead, and again, the next
-// guess is later each time: a holder that keeps a short lock is not to be asked after all the
-// time.
-func (p *Timer) Expect(why Reason, holder string, free time.Duration, known bool) {
+// An Outlook is what the refusal of an attempt says of how long the resources are taken.
+type Outlook struct {
+	Holder string        // digest of a holder; empty: none was named
+	Left   time.Duration // how long its keys live
+	Free   time.Duration // after which enough nodes may grant the lock; those that were not waited for may do so now
+	Known  bool          // Free is known
+}
+
+// Expect sets when, after a failed attempt, enough of the holder's keys should have expired, if
+// that is known. If it was extended instead, and again, the next guess is later each time: a
+// holder that keeps a short lock is not to be asked after all the time. A guess that came too
+// early, because not all nodes had been waited for, is no sign of an extension.
+func (p *Timer) Expect(why Reason, o Outlook) {
+	now := time.Now()
 	p.ExpectNothing()
 	if why != ByTick && p.overload.Overloaded() {
 		// It was told of something, and could not look: it is to, without being counted.
-		p.lapse = time.Now().Add(p.overload.Look(p.pace.Limit))
+		p.lapse = now.Add(p.overload.Look(p.pace.Limit))
 		return
 	}
+	ends := now.Add(o.Left)
 	switch {
-	case why == ByTick, holder != p.after:
+	case why == ByTick, o.Holder != p.after:
 		p.vain = 0
-	case why == ByLapse:
+	case why == ByLapse && ends.After(p.ends.Add(lapseMargin)):
 		p.vain = min(p.vain+1, 10)
 	}
-	p.after = holder
-	if known && free <= p.pace.MaxWait {
-		wait := (free + lapseMargin + rand.N(2*lapseMargin)) << p.vain
-		p.lapse = time.Now().Add(min(wait, p.pace.MaxWait))
+	p.after, p.ends = o.Holder, ends
+	if o.Known && o.Free <= p.pace.MaxWait {
+		wait := (o.Free + lapseMargin + rand.N(2*lapseMargin)) << p.vain
+		p.lapse = now.Add(min(wait, p.pace.MaxWait))
 	}
 }
 

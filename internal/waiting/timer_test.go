@@ -1,0 +1,63 @@
+package waiting
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// A guess that was too early, as two of five nodes had not been waited for and a third had a
+// short reservation, does not make the next one late, which is made of what all say.
+func TestAGuessThatCameTooEarlyIsMadeGood(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := timerOf(t)
+		ends := time.Now().Add(870 * time.Millisecond)
+		p.Expect(ByTurn, Outlook{Holder: "h", Left: time.Until(ends), Free: 100 * time.Millisecond, Known: true})
+		p.requireLapse(t, 100*time.Millisecond)
+		time.Sleep(time.Until(p.lapse))
+		left := time.Until(ends)
+		p.Expect(ByLapse, Outlook{Holder: "h", Left: left, Free: left, Known: true})
+		p.requireLapse(t, left)
+	})
+}
+
+// A holder that is extended again and again is asked after less and less often, until a timed
+// retry has asked, or there is another holder.
+func TestAHolderThatIsExtendedIsAskedAfterLessOften(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := timerOf(t)
+		kept := func(why Reason, holder string, times time.Duration) {
+			t.Helper()
+			p.Expect(why, Outlook{Holder: holder, Left: 100 * time.Millisecond, Free: 100 * time.Millisecond, Known: true})
+			wait := time.Until(p.lapse)
+			assert.GreaterOrEqual(t, wait, times*(100*time.Millisecond+lapseMargin))
+			assert.LessOrEqual(t, wait, times*(100*time.Millisecond+3*lapseMargin))
+			time.Sleep(wait)
+		}
+		kept(ByTurn, "h", 1)
+		kept(ByLapse, "h", 2)
+		kept(ByLapse, "h", 4)
+		kept(ByLapse, "other", 1)
+		kept(ByLapse, "other", 2)
+		kept(ByTick, "other", 1)
+		kept(ByLapse, "other", 2)
+	})
+}
+
+func timerOf(t *testing.T) *Timer {
+	t.Helper()
+	q := NewQueue(5, 3, func(int, string, string, bool) {})
+	w := NewWaiter([]any{"x"}, time.Minute)
+	q.Join(w)
+	return NewTimer(q, w, Pace{MaxWait: time.Minute})
+}
+
+// requireLapse checks that the holder's keys are awaited to expire in free.
+func (p *Timer) requireLapse(t *testing.T, free time.Duration) {
+	t.Helper()
+	wait := time.Until(p.lapse)
+	assert.GreaterOrEqual(t, wait, free+lapseMargin)
+	assert.LessOrEqual(t, wait, free+3*lapseMargin)
+}
