@@ -34,7 +34,7 @@ var (
 	ErrLost = errors.New("redlock: lock lost")
 
 	// ErrExpired means that the lock's validity has ended. It also matches ErrLost.
-	ErrExpired error = &caseOf{"redlock: lock expired", ErrLost}
+	ErrExpired error = &caseError{"redlock: lock expired", ErrLost}
 
 	// ErrNotAcquired means that Lock, TryLock or Do has got no lock, for whatever reason:
 	// the lock is taken, nodes do not answer, the context ended, an argument is wrong. Every
@@ -46,7 +46,7 @@ var (
 	// ErrAlreadyHeld means that a lock in the context of the call (see [FromContext]) holds
 	// one of the resources: the call would wait for itself, for ever. A lock is not
 	// reentrant: pass it on instead. ErrAlreadyHeld also matches ErrTaken.
-	ErrAlreadyHeld error = &caseOf{"redlock: already held by the lock of this context", ErrTaken}
+	ErrAlreadyHeld error = &caseError{"redlock: already held by the lock of this context", ErrTaken}
 
 	// ErrClosed means that Close was called on the Redlock.
 	ErrClosed = node.ErrClosed
@@ -83,17 +83,17 @@ var (
 
 // errTooLate is the vote of a node that had not answered when nothing was left of the
 // ttl. It matches ErrNodeTimeout, but a longer node timeout would not help.
-var errTooLate error = &caseOf{"redlock: no answer before the ttl was used up", ErrNodeTimeout}
+var errTooLate error = &caseError{"redlock: no answer before the ttl was used up", ErrNodeTimeout}
 
-// A caseOf is an error that is a case of a more general one: errors.Is finds that in it, too.
-type caseOf struct {
+// A caseError is an error that is a case of a more general one: errors.Is finds that in it, too.
+type caseError struct {
 	text    string
 	general error
 }
 
-func (e *caseOf) Error() string { return e.text }
+func (e *caseError) Error() string { return e.text }
 
-func (e *caseOf) Is(target error) bool { return target == e.general }
+func (e *caseError) Is(target error) bool { return target == e.general }
 
 // A Vote is one node's answer in a round, or why there is none.
 type Vote struct {
