@@ -79,7 +79,7 @@ func TestRealCheckFindsNothingOnFiveGoodNodes(t *testing.T) {
 		all, err := n.Keys()
 		require.NoError(t, err)
 		require.Empty(t, all)
-		await(t, 5*time.Second, "the connections are gone", func() bool { return clients(t, n) == 0 })
+		await(t, 30*time.Second, "the connections are gone", func() bool { return clients(t, n) == 0 })
 	}
 }
 
@@ -159,7 +159,7 @@ func TestRealCheckFindsAReplica(t *testing.T) {
 	assert.Contains(t, found(t, report, nodes[1].Name, "role").Text, "replica")
 
 	// Its master may be failed over.
-	await(t, 20*time.Second, "the replica is connected", func() bool {
+	await(t, 30*time.Second, "the replica is connected", func() bool {
 		info, infoErr := redis.String(admin(t, other, "INFO", "replication"), nil)
 		require.NoError(t, infoErr)
 		return strings.Contains(info, "connected_slaves:1")
@@ -323,7 +323,7 @@ func TestRealCheckFindsMissingRights(t *testing.T) {
 			node := report.Nodes[0].Node
 			requireOnly(t, report, node, tt.want)
 			assert.Contains(t, found(t, report, node, "acl").Text, tt.says)
-			await(t, 5*time.Second, "what DEL did not remove is gone", func() bool {
+			await(t, 30*time.Second, "what DEL did not remove is gone", func() bool {
 				all, err := c.Nodes[0].Keys()
 				require.NoError(t, err)
 				return len(all) == 0
@@ -343,12 +343,12 @@ func TestRealCheckOfNodesThatAreDownOrHang(t *testing.T) {
 	r := newRealRedlock(t, nodes, redlock.WithNodeTimeout(300*time.Millisecond))
 	require.NoError(t, c.Nodes[0].Stop())
 	require.NoError(t, c.Nodes[1].Hang())
-	start := time.Now()
+	start, worst := time.Now(), lateness()
 	report, err := r.Check(t.Context())
-	took := time.Since(start)
+	took, late := time.Since(start), worst()
 	require.NoError(t, c.Nodes[1].Resume())
 	require.NoError(t, err)
-	assert.Less(t, took, 3*time.Second+time.Second)
+	assert.Less(t, took, 3*time.Second+time.Second+2*late)
 	t.Log("\n" + report.String())
 	for i, says := range []string{"refused", "no reply in time"} {
 		f := found(t, report, nodes[i].Name, "reachable")
@@ -356,7 +356,7 @@ func TestRealCheckOfNodesThatAreDownOrHang(t *testing.T) {
 		assert.Contains(t, f.Text, says)
 	}
 	require.NoError(t, c.Nodes[0].Restart(false))
-	await(t, 10*time.Second, "all is well again", func() bool {
+	await(t, 30*time.Second, "all is well again", func() bool {
 		report, err = r.Check(t.Context())
 		require.NoError(t, err)
 		return report.Verdict() == redlock.VerdictOK
@@ -376,14 +376,14 @@ func TestRealCheckWithoutAConnectionToSpare(t *testing.T) {
 		report, err := r.Check(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, redlock.VerdictOK, report.Verdict(), report)
-		awaitAll(t, c, r, 10*time.Second)
+		awaitAll(t, c, r, 30*time.Second)
 		for range 3 {
 			report, err = r.Check(t.Context())
 			require.NoError(t, err)
 			requireOnly(t, report, nodes[0].Name, map[string]redlock.Verdict{"reachable": redlock.VerdictUnknown})
 		}
 		t.Log("\n" + report.String())
-		awaitAll(t, c, r, 10*time.Second)
+		awaitAll(t, c, r, 30*time.Second)
 		require.NoError(t, r.Close(context.Background()))
 		require.Zero(t, p.ActiveCount()-p.IdleCount())
 		require.NoError(t, p.Close())

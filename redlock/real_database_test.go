@@ -57,7 +57,7 @@ func TestRealNodesInADatabaseOfTheirOwn(t *testing.T) {
 	r := newRealRedlock(t, nodes)
 	l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
 	require.NoError(t, err)
-	await(t, 10*time.Second, "all nodes have it", func() bool {
+	await(t, 30*time.Second, "all nodes have it", func() bool {
 		in, inspectErr := r.Inspect(t.Context(), "a")
 		require.NoError(t, inspectErr)
 		for _, n := range in.Nodes {
@@ -78,5 +78,5 @@ func TestRealNodesInADatabaseOfTheirOwn(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, l2.Unlock(t.Context()))
 	require.NoError(t, l.Unlock(t.Context()))
-	awaitNoKeys(t, c, 8*time.Second)
+	awaitNoKeys(t, c, 30*time.Second)
 }

@@ -80,14 +80,14 @@ func TestRealServersOutOfMemoryKeepFences(t *testing.T) {
 	r := newRealRedlock(t, nodesOf(c), redlock.WithFencing())
 	l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
 	require.NoError(t, err)
-	require.Eventually(t, func() bool {
+	await(t, 30*time.Second, "all nodes have it", func() bool {
 		for _, n := range c.Nodes {
 			if len(keys(t, n)) == 0 {
 				return false
 			}
 		}
 		return true
-	}, 5*time.Second, time.Millisecond)
+	})
 	for _, ttl := range []time.Duration{2 * time.Minute, 30 * time.Second} { // Longer than what is left, and shorter.
 		for _, n := range c.Nodes {
 			require.NoError(t, n.Del(redlock.CounterKey("a")))

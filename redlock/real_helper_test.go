@@ -27,6 +27,21 @@ func rest(ctx context.Context, minimum, maximum time.Duration) bool {
 	}
 }
 
+// eventful returns a context for a scenario of this length. On a slow machine it goes on, for a
+// minute at most, until enough has happened to show something.
+func eventful(t *testing.T, length time.Duration, enough func() bool) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), length+time.Minute)
+	t.Cleanup(cancel)
+	go func() {
+		defer cancel()
+		for rest(ctx, length, length); ctx.Err() == nil && !enough(); {
+			rest(ctx, 10*time.Millisecond, 10*time.Millisecond)
+		}
+	}()
+	return ctx
+}
+
 // await calls done until it is true, on the test's own goroutine so that it may
 // end the test, and returns how long that took.
 func await(t *testing.T, within time.Duration, what string, done func() bool) time.Duration {
@@ -85,7 +100,7 @@ func lockEverywhere(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock, re
 // quorum; a release may be repeated then.
 func release(t *testing.T, l *redlock.Lock) {
 	t.Helper()
-	await(t, 10*time.Second, "the lock is released", func() bool {
+	await(t, 30*time.Second, "the lock is released", func() bool {
 		err := l.Unlock(t.Context())
 		if err != nil {
 			require.ErrorIs(t, err, redlock.ErrNoQuorum)

@@ -33,13 +33,13 @@ func TestRealTheContextEndsAtUntilWhenNodesFreeze(t *testing.T) {
 		t.Logf("ended %v after Until; timers of this process were up to %v late", late, control)
 		require.Equal(t, redlock.ErrExpired, context.Cause(ctx))
 		assert.GreaterOrEqual(t, late, time.Duration(0))
-		assert.LessOrEqual(t, late, 20*time.Millisecond+control)
+		assert.LessOrEqual(t, late, 100*time.Millisecond+2*control)
 		for _, n := range c.Nodes[:3] {
 			require.NoError(t, n.Resume())
 		}
-		await(t, 10*time.Second, "all nodes are back", func() bool { return lockEverywhere(t, c, r, "b") })
+		await(t, 30*time.Second, "all nodes are back", func() bool { return lockEverywhere(t, c, r, "b") })
 		_ = l.Unlock(t.Context())
-		awaitNoKeys(t, c, 8*time.Second)
+		awaitNoKeys(t, c, 30*time.Second)
 	}
 }
 
@@ -48,10 +48,10 @@ func TestRealAStolenLockIsNoticedBeforeUntil(t *testing.T) {
 	c := testcluster.RunServers(t, 3)
 	r := newRealRedlock(t, nodesOf(c))
 	for _, theft := range [][]any{{"DEL", "a"}, {"SET", "a", "thief", "PX", 60000}} {
-		l, err := r.Lock(t.Context(), []string{"a"}, 2*time.Second)
+		l, err := r.Lock(t.Context(), []string{"a"}, 6*time.Second)
 		require.NoError(t, err)
 		ctx := l.KeepAlive(t.Context())
-		await(t, 5*time.Second, "all nodes have it", func() bool { return holders(t, c, l) == 3 })
+		await(t, 30*time.Second, "all nodes have it", func() bool { return holders(t, c, l) == 3 })
 		for _, n := range c.Nodes {
 			admin(t, n, theft[0].(string), theft[1:]...)
 		}
@@ -74,15 +74,15 @@ func TestRealARestartedNodeIsRepaired(t *testing.T) {
 	require.NoError(t, err)
 	ctx := l.KeepAlive(t.Context())
 	for _, n := range c.Nodes {
-		await(t, 5*time.Second, "all nodes have it", func() bool { return holders(t, c, l) == 3 })
+		await(t, 30*time.Second, "all nodes have it", func() bool { return holders(t, c, l) == 3 })
 		require.NoError(t, n.Stop())
 		require.NoError(t, n.Restart(false))
 	}
-	await(t, 5*time.Second, "all nodes have it", func() bool { return holders(t, c, l) == 3 })
+	await(t, 30*time.Second, "all nodes have it", func() bool { return holders(t, c, l) == 3 })
 	require.NoError(t, ctx.Err())
 	require.NoError(t, l.Unlock(t.Context()))
 	require.Equal(t, context.Canceled, context.Cause(ctx))
-	awaitNoKeys(t, c, 8*time.Second)
+	awaitNoKeys(t, c, 30*time.Second)
 }
 
 // Min hold on real servers: the keys stay, and are gone at the time.
@@ -100,7 +100,7 @@ func TestRealMinHold(t *testing.T) {
 	require.NoError(t, err)
 	took := time.Since(start)
 	assert.GreaterOrEqual(t, took, 3*time.Second)
-	assert.Less(t, took, 6*time.Second)
+	assert.Less(t, took, 20*time.Second, "not for the ttl")
 	require.NoError(t, next.Unlock(t.Context()))
-	awaitNoKeys(t, c, 8*time.Second)
+	awaitNoKeys(t, c, 30*time.Second)
 }

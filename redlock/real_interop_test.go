@@ -49,7 +49,7 @@ func TestRealForeignLocksExcludeOurs(t *testing.T) {
 	require.NoError(t, err)
 	assert.True(t, in.Held)
 	// Our attempt has left the third node to others, and theirs to them.
-	await(t, 5*time.Second, "our key is gone", func() bool { return len(keys(t, c.Nodes[2])) == 0 })
+	await(t, 30*time.Second, "our key is gone", func() bool { return len(keys(t, c.Nodes[2])) == 0 })
 	for _, n := range c.Nodes[:2] {
 		assert.Equal(t, foreignToken, keys(t, n)["a"].Value)
 		require.Equal(t, int64(1), admin(t, n, "EVAL", foreignUnlock, 1, "a", foreignToken))
@@ -71,18 +71,18 @@ func TestRealForeignLocksExcludeOurs(t *testing.T) {
 	assert.Greater(t, l.Attempts(), 1)
 	require.NoError(t, l.Unlock(t.Context()))
 	require.NoError(t, c.Nodes[0].Del("b"))
-	awaitNoKeys(t, c, 8*time.Second)
+	awaitNoKeys(t, c, 30*time.Second)
 }
 
 func TestRealOurLocksExcludeForeignOnes(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3)
 	r := newRealRedlock(t, nodesOf(c))
-	await(t, 5*time.Second, "all nodes have a lock", func() bool { return lockEverywhere(t, c, r, "warm") })
+	await(t, 30*time.Second, "all nodes have a lock", func() bool { return lockEverywhere(t, c, r, "warm") })
 	for _, resources := range [][]string{{"a"}, {"a", "b"}} {
 		l, err := r.TryLock(t.Context(), resources, time.Minute)
 		require.NoError(t, err)
-		await(t, 5*time.Second, "all nodes have it", func() bool { return holders(t, c, l) == 3 })
+		await(t, 30*time.Second, "all nodes have it", func() bool { return holders(t, c, l) == 3 })
 		for _, n := range c.Nodes {
 			for _, res := range resources {
 				assert.Equal(t, "string", admin(t, n, "TYPE", res))
@@ -113,7 +113,7 @@ func TestRealOurLocksExcludeForeignOnes(t *testing.T) {
 			}
 		}
 		require.NoError(t, l.Unlock(t.Context()))
-		awaitNoKeys(t, c, 8*time.Second)
+		awaitNoKeys(t, c, 30*time.Second)
 		for _, n := range c.Nodes {
 			assert.True(t, foreignLock(t, n, "a", time.Minute))
 			require.NoError(t, n.Del("a"))

@@ -21,7 +21,7 @@ func TestRealALockWithALabel(t *testing.T) {
 	r, other := newRealRedlock(t, nodesOf(c)), newRealRedlock(t, nodesOf(c))
 	for _, opts := range [][]redlock.Option{nil, {redlock.WithFencing()}} {
 		var l *redlock.Lock
-		await(t, 5*time.Second, "all nodes have the lock", func() bool {
+		await(t, 30*time.Second, "all nodes have the lock", func() bool {
 			var err error
 			l, err = r.TryLock(t.Context(), []string{"a", "b"}, time.Minute, append(opts, redlock.WithOwner(oddOwner))...)
 			require.NoError(t, err)
@@ -53,7 +53,7 @@ func TestRealALockWithALabel(t *testing.T) {
 		assert.Equal(t, oddOwner, in.Owner)
 		require.NoError(t, l.Extend(t.Context(), time.Minute))
 		require.NoError(t, l.Unlock(t.Context()))
-		awaitNoKeys(t, c, 8*time.Second)
+		awaitNoKeys(t, c, 30*time.Second)
 	}
 	// What others store is theirs.
 	for _, n := range c.Nodes {

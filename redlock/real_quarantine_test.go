@@ -55,7 +55,7 @@ func TestRealQuarantineKeepsOutASecondHolder(t *testing.T) {
 			}
 			t.Parallel()
 			c := testcluster.RunServers(t, 3, testcluster.WithProxy(), testcluster.WithSnapshots())
-			opts := []redlock.Option{redlock.WithNodeTimeout(time.Second), redlock.WithPolling()}
+			opts := []redlock.Option{redlock.WithNodeTimeout(patient), redlock.WithPolling()}
 			if !tc.without {
 				opts = append(opts, redlock.WithQuarantine(shortMaxTTL))
 			}
@@ -67,9 +67,9 @@ func TestRealQuarantineKeepsOutASecondHolder(t *testing.T) {
 			if !tc.without {
 				require.NoError(t, holder.Admit(t.Context(), names(c)...))
 			}
-			warm, err := other.TryLock(t.Context(), []string{"warm"}, time.Second) // Its scripts are loaded.
+			warm, err := other.Lock(t.Context(), []string{"warm"}, shortMaxTTL) // Its scripts are loaded.
 			require.NoError(t, err)
-			require.NoError(t, warm.Unlock(t.Context()))
+			_ = warm.Unlock(t.Context()) // It may have lapsed.
 			for _, n := range c.Nodes {
 				_, err = adminConn(t, n).Do("SAVE") // The marker, and no lock.
 				require.NoError(t, err)
@@ -78,10 +78,12 @@ func TestRealQuarantineKeepsOutASecondHolder(t *testing.T) {
 			if tc.without {
 				life = longMaxTTL // The violation comes at once, or as soon as the machine is able to.
 			}
-			held, err := holder.TryLock(t.Context(), []string{"x"}, life)
-			require.NoError(t, err)
-			await(t, 10*time.Second, "all nodes have the lock", func() bool {
-				require.NoError(t, held.Extend(t.Context(), life))
+			var held *redlock.Lock
+			await(t, 30*time.Second, "all nodes have the lock", func() bool {
+				if held == nil || held.Extend(t.Context(), life) != nil { // If it has lapsed, the machine is slow.
+					held, err = holder.Lock(t.Context(), []string{"x"}, life, redlock.WithRetryCount(-1))
+					require.NoError(t, err)
+				}
 				return len(keys(t, c.Nodes[0]))*len(keys(t, c.Nodes[1]))*len(keys(t, c.Nodes[2])) == 1
 			})
 			require.NoError(t, tc.lose(c.Nodes[0]))
@@ -244,16 +246,15 @@ func TestRealAReplicaThatIsAskedTooEarlyAbstains(t *testing.T) {
 	})
 	require.NoError(t, master.Stop())
 	at.Store(replica.DirectAddr())
-	_, err = other.TryLock(t.Context(), []string{"y"}, time.Second)
+	_, err = other.TryLock(t.Context(), []string{"y"}, longMaxTTL)
 	require.ErrorContains(t, err, "READONLY")
 	_, err = conn.Do("REPLICAOF", "NO", "ONE")
 	require.NoError(t, err)
-	await(t, 10*time.Second, "it is connected to again", func() bool {
-		_, err = other.TryLock(t.Context(), []string{"x"}, time.Second)
+	await(t, 30*time.Second, "it abstains", func() bool {
+		_, err = other.TryLock(t.Context(), []string{"x"}, longMaxTTL)
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
-		return !strings.Contains(err.Error(), "READONLY")
+		return strings.Contains(err.Error(), "quarantined")
 	})
-	require.ErrorContains(t, err, "quarantined")
 }
 
 // An Admit that was given up, but is carried out late, is not for the next run.
@@ -304,7 +305,7 @@ func TestRealQuarantineDoesNotKeepFromExtending(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, killOld(n))
 		harm(t, n)
-		await(t, 20*time.Second, "the node is back", func() bool { return held.Extend(t.Context(), time.Minute) == nil })
+		await(t, 30*time.Second, "the node is back", func() bool { return held.Extend(t.Context(), time.Minute) == nil })
 		require.NoError(t, held.Unlock(t.Context()), name)
 		if name == "marker of another type" {
 			require.NoError(t, r.Admit(t.Context(), names(c)...))

@@ -17,7 +17,7 @@ func TestRealAKeyOfAnotherTypeHarmsNobodyElse(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3, testcluster.WithProxy())
 	r := newRealRedlock(t, nodesOf(c))
-	await(t, 5*time.Second, "all nodes have a lock", func() bool { return lockEverywhere(t, c, r, "fine") })
+	await(t, 30*time.Second, "all nodes have a lock", func() bool { return lockEverywhere(t, c, r, "fine") })
 	for _, n := range c.Nodes {
 		admin(t, n, "RPUSH", "jobs", "x")
 		n.Proxy().DropReplies(true) // The outcome is left unknown.
@@ -28,7 +28,7 @@ func TestRealAKeyOfAnotherTypeHarmsNobodyElse(t *testing.T) {
 		n.Proxy().DropReplies(false)
 		n.Proxy().Reset()
 	}
-	await(t, 5*time.Second, "all nodes have a lock", func() bool { return lockEverywhere(t, c, r, "fine") })
+	await(t, 30*time.Second, "all nodes have a lock", func() bool { return lockEverywhere(t, c, r, "fine") })
 	_, err = r.TryLock(t.Context(), []string{"jobs"}, time.Hour)
 	require.ErrorIs(t, err, redlock.ErrNoQuorum)
 	require.ErrorContains(t, err, "WRONGTYPE")
@@ -42,10 +42,10 @@ func TestRealALockWhoseKeyBecomesAnotherTypeIsLost(t *testing.T) {
 	c := testcluster.RunServers(t, 3)
 	r := newRealRedlock(t, nodesOf(c))
 	for _, stolen := range []string{"a", "b"} {
-		await(t, 5*time.Second, "all nodes have a lock", func() bool { return lockEverywhere(t, c, r, "fine") })
+		await(t, 30*time.Second, "all nodes have a lock", func() bool { return lockEverywhere(t, c, r, "fine") })
 		l, err := r.TryLock(t.Context(), []string{"a", "b"}, time.Hour)
 		require.NoError(t, err)
-		await(t, 5*time.Second, "all nodes have it", func() bool { return holders(t, c, l) == 3 })
+		await(t, 30*time.Second, "all nodes have it", func() bool { return holders(t, c, l) == 3 })
 		for _, n := range c.Nodes {
 			admin(t, n, "DEL", stolen)
 			admin(t, n, "RPUSH", stolen, "x")
@@ -55,7 +55,7 @@ func TestRealALockWhoseKeyBecomesAnotherTypeIsLost(t *testing.T) {
 		for _, n := range c.Nodes {
 			admin(t, n, "DEL", stolen)
 		}
-		awaitNoKeys(t, c, 5*time.Second)
+		awaitNoKeys(t, c, 30*time.Second)
 	}
 }
 
@@ -69,7 +69,7 @@ func TestRealAForbiddenKeyHarmsNobodyElse(t *testing.T) {
 		nodes = append(nodes, redlock.NewNode("redis://locker:"+url.QueryEscape(secret)+"@"+n.Addr()))
 	}
 	r := newRealRedlock(t, nodes)
-	await(t, 5*time.Second, "all nodes have a lock", func() bool { return lockEverywhere(t, c, r, "app:fine") })
+	await(t, 30*time.Second, "all nodes have a lock", func() bool { return lockEverywhere(t, c, r, "app:fine") })
 	for _, n := range c.Nodes {
 		n.Proxy().DropReplies(true)
 	}
@@ -81,5 +81,5 @@ func TestRealAForbiddenKeyHarmsNobodyElse(t *testing.T) {
 		n.Proxy().DropReplies(false)
 		n.Proxy().Reset()
 	}
-	await(t, 5*time.Second, "all nodes have a lock", func() bool { return lockEverywhere(t, c, r, "app:fine") })
+	await(t, 30*time.Second, "all nodes have a lock", func() bool { return lockEverywhere(t, c, r, "app:fine") })
 }

@@ -34,12 +34,12 @@ func TestRealANodeThatBecomesAReplicaIsDown(t *testing.T) {
 		require.NoError(t, err)
 		release(t, l)
 	}
-	await(t, 20*time.Second, "the replica is given up", func() bool {
+	await(t, 30*time.Second, "the replica is given up", func() bool {
 		lockAndUnlock()
 		return !r.Stats().Nodes[0].Up
 	})
 	connected := r.Stats().Nodes[0].Connects
-	await(t, 20*time.Second, "it is tried again and again", func() bool {
+	await(t, 30*time.Second, "it is tried again and again", func() bool {
 		lockAndUnlock()
 		return r.Stats().Nodes[0].Connects > connected+3
 	})

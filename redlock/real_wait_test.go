@@ -67,19 +67,24 @@ func TestRealWaitingWithRights(t *testing.T) {
 				held, err := a.TryLock(t.Context(), []string{"job"}, time.Minute)
 				require.NoError(t, err)
 				took := handOver(t, held, b, "job")
-				assert.Less(t, took, time.Second)
+				assert.Less(t, took, 20*time.Second, "a third of the time for which nobody else would have had it")
 				// The listeners come back, as after a time in which nobody waits.
 				for _, n := range cluster.Nodes {
 					admin(t, n, "CLIENT", "KILL", "TYPE", "pubsub")
 				}
 			}
+			if c.says != "" {
+				await(t, 30*time.Second, "somebody says so", func() bool {
+					mu.Lock()
+					defer mu.Unlock()
+					return len(said) > 0
+				})
+			}
 			mu.Lock()
 			defer mu.Unlock()
 			if c.says == "" {
 				assert.Empty(t, said)
-				return
 			}
-			assert.NotEmpty(t, said)
 			for who, texts := range said {
 				assert.Len(t, texts, 1, "%s: %q", who, texts)
 				assert.Contains(t, strings.ToLower(texts[0]), strings.ToLower(c.says))
@@ -98,7 +103,7 @@ func handOver(t *testing.T, held *redlock.Lock, other *redlock.Redlock, resource
 		assert.NoError(t, err)
 		got <- l
 	}()
-	require.Eventually(t, func() bool { return other.Stats().Waiting > 0 && other.Stats().Taken > 0 }, 5*time.Second, time.Millisecond)
+	await(t, 30*time.Second, "somebody waits", func() bool { return other.Stats().Waiting > 0 && other.Stats().Taken > 0 })
 	rest(t.Context(), 300*time.Millisecond, 300*time.Millisecond)
 	released := time.Now()
 	require.NoError(t, held.Unlock(t.Context()))
@@ -135,7 +140,7 @@ func TestRealSubscriptionsComeBack(t *testing.T) {
 			assert.NoError(t, err)
 			got <- l
 		}()
-		require.Eventually(t, func() bool { return listens(b) }, 5*time.Second, time.Millisecond)
+		await(t, 30*time.Second, "all nodes are listened to", func() bool { return listens(b) })
 		for _, n := range cluster.Nodes {
 			admin(t, n, "CLIENT", "KILL", "TYPE", "pubsub")
 		}
@@ -175,7 +180,7 @@ func TestRealTheExpiryOfADeadHolderWakesAWaiter(t *testing.T) {
 		got := time.Now()
 		require.NoError(t, err)
 		assert.GreaterOrEqual(t, got.Sub(before), time.Second-time.Millisecond)
-		assert.Less(t, got.Sub(after), 1500*time.Millisecond, "the benchmark has the exact figure")
+		assert.Less(t, got.Sub(after), 20*time.Second, "not a retry delay; the benchmark has the exact figure")
 		require.NoError(t, l.Unlock(t.Context()))
 	}
 }
