@@ -1,6 +1,6 @@
-// Package snippets checks README.md and docs/*.md: each Go block compiles, each relative link
-// leads to a file, and to a heading of it, and no line is longer than 120 characters, tables and
-// code blocks aside.
+// Package snippets checks README.md, CONTRIBUTING.md and docs/*.md: each Go block compiles, each
+// relative link leads to a file, and to a heading of it, and no line is longer than 120 characters,
+// tables and code blocks aside.
 //
 // A block that begins with a package clause is a file of its own and must
 // compile as it stands. Any other block is a fragment: declarations, or
@@ -92,7 +92,7 @@ func pages(t *testing.T) map[string]page {
 		t.Fatal(err)
 	}
 	found := map[string]page{}
-	for _, path := range append(files, filepath.Join(root, "README.md")) {
+	for _, path := range append(files, filepath.Join(root, "README.md"), filepath.Join(root, "CONTRIBUTING.md")) {
 		text, err := os.ReadFile(path)
 		if errors.Is(err, os.ErrNotExist) {
 			continue
