@@ -4,7 +4,6 @@ import (
 	"context"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -64,10 +63,7 @@ func TestTurnedAway(t *testing.T) {
 		}))
 		warm(t, r)
 		fillAdmission(t, r)
-		var asked atomic.Int64
-		for _, n := range c.Nodes {
-			require.NoError(t, n.OnCommand(func(string, []string) { asked.Add(1) }))
-		}
+		asked := countCommands(t, "", c.Nodes...)
 		start := time.Now()
 		_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
 		assert.InDelta(t, 150*time.Millisecond, time.Since(start), float64(6*time.Millisecond))
@@ -170,9 +166,7 @@ func TestPlacesAreFreeAgain(t *testing.T) {
 			require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		},
 		"down": func(t *testing.T, r *redlock.Redlock, c *testcluster.Cluster) {
-			for _, n := range c.Nodes {
-				require.NoError(t, n.Stop())
-			}
+			require.NoError(t, c.Stop())
 			_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
 			require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		},

@@ -100,9 +100,7 @@ func TestAPoolThatMisbehavesIsItsNodesVote(t *testing.T) {
 			inBubble(t, 3, func(t *testing.T, cl *testcluster.Cluster) {
 				nodes := nodesOf(cl)
 				nodes[0].Pool = c.pool(cl.Nodes[0])
-				r, err := redlock.New(nodes)
-				require.NoError(t, err)
-				defer func() { _ = r.Close(context.Background()) }()
+				r := newOver(t, nodes)
 				l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
 				require.NoError(t, err)
 				require.NoError(t, l.Unlock(t.Context()))
@@ -190,16 +188,14 @@ func TestAPoolThatHangsInCloseIsNotWaitedFor(t *testing.T) {
 				return &slowConn{conn.(testcluster.FullConn), release}, nil
 			})
 		}
-		r, err := redlock.New(nodes)
-		require.NoError(t, err)
-		defer func() { _ = r.Close(context.Background()) }()
+		r := newOver(t, nodes)
 		warm(t, r)
 		for _, n := range c.Nodes[:2] {
 			n.Proxy().Reset()
 		}
 		time.Sleep(node.ConnectLimit(redlock.DefaultNodeTimeout) + time.Millisecond)
 		start := time.Now()
-		_, err = r.TryLock(t.Context(), []string{"a"}, ttl)
+		_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		assert.LessOrEqual(t, time.Since(start), redlock.DefaultNodeTimeout)
 		close(release)

@@ -100,9 +100,7 @@ func TestCheckEndsWithItsContext(t *testing.T) {
 		cancel()
 		_, err := r.Check(ctx)
 		require.ErrorIs(t, err, context.Canceled)
-		for _, n := range c.Nodes {
-			require.NoError(t, n.Hang())
-		}
+		require.NoError(t, c.Hang())
 		ctx, cancel = context.WithTimeout(t.Context(), 30*time.Millisecond)
 		defer cancel()
 		start := time.Now()
@@ -114,9 +112,7 @@ func TestCheckEndsWithItsContext(t *testing.T) {
 
 func TestCheckEndsWithClose(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		for _, n := range c.Nodes {
-			require.NoError(t, n.Hang())
-		}
+		require.NoError(t, c.Hang())
 		r := newRedlock(t, c)
 		checked := make(chan error)
 		go func() {
@@ -139,15 +135,7 @@ func TestCheckEndsWithClose(t *testing.T) {
 func TestCheckOverPoolsOfOneConnection(t *testing.T) {
 	for _, wait := range []bool{false, true} {
 		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-			nodes := make([]redlock.Node, len(c.Nodes))
-			pools := make([]*redis.Pool, len(c.Nodes))
-			for i, n := range c.Nodes {
-				pools[i] = &redis.Pool{
-					MaxActive: 1, Wait: wait, MaxIdle: 1,
-					DialContext: func(ctx context.Context) (redis.Conn, error) { return n.Conn(ctx) },
-				}
-				nodes[i] = redlock.Node{Name: n.Name(), Pool: pools[i]}
-			}
+			nodes, pools := withOneConnection(c, wait)
 			r, err := redlock.New(nodes)
 			require.NoError(t, err)
 			warm(t, r)

@@ -3,7 +3,6 @@ package redlock_test
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -58,9 +57,7 @@ func TestCloseDrainsReleases(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		warm(t, r)
-		for _, n := range c.Nodes {
-			require.NoError(t, n.Slow(10*time.Millisecond, 20*time.Millisecond))
-		}
+		require.NoError(t, c.Slow(10*time.Millisecond, 20*time.Millisecond))
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
 		defer cancel()
 		_, err := r.TryLock(ctx, []string{"a"}, time.Minute)
@@ -77,9 +74,7 @@ func TestCloseDoesNotWaitForHungNodes(t *testing.T) {
 			if connected {
 				warm(t, r)
 			}
-			for _, n := range c.Nodes {
-				require.NoError(t, n.Hang())
-			}
+			require.NoError(t, c.Hang())
 			_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
 			require.ErrorIs(t, err, redlock.ErrNoQuorum)
 			start := time.Now()
@@ -101,17 +96,13 @@ func TestCloseWaitsForWhatHangsOnlyOnce(t *testing.T) {
 		require.ErrorIs(t, err, redlock.ErrTaken)
 		synctest.Wait()
 		require.True(t, r.Stats().Nodes[0].Listens)
-		for _, n := range c.Nodes {
-			require.NoError(t, n.Hang())
-		}
+		require.NoError(t, c.Hang())
 		_, err = r.TryLock(t.Context(), []string{"b"}, ttl)
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		start := time.Now()
 		require.NoError(t, r.Close(t.Context()))
 		assert.LessOrEqual(t, time.Since(start), redlock.DefaultNodeTimeout)
-		for _, n := range c.Nodes {
-			require.NoError(t, n.Resume())
-		}
+		require.NoError(t, c.Resume())
 		require.NoError(t, l.Unlock(t.Context()))
 	})
 }
@@ -136,9 +127,7 @@ func TestCloseRightAfterABreakIsFast(t *testing.T) {
 			l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
 			require.NoError(t, err)
 			time.Sleep(2 * time.Second)
-			for _, n := range c.Nodes {
-				require.NoError(t, n.Slow(time.Millisecond, time.Millisecond))
-			}
+			require.NoError(t, c.Slow(time.Millisecond, time.Millisecond))
 			go func() { _ = l.Unlock(context.Background()) }()
 			for _, n := range c.Nodes {
 				n.Proxy().Kill()
@@ -154,12 +143,7 @@ func TestCloseRightAfterABreakIsFast(t *testing.T) {
 // the next one, beside that one's own: each would wait for the other for ever.
 func TestCloseSaysByeOnce(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
-		var pings atomic.Int64
-		require.NoError(t, c.Nodes[0].OnCommand(func(cmd string, _ []string) {
-			if cmd == "PING" {
-				pings.Add(1)
-			}
-		}))
+		pings := countCommands(t, "PING", c.Nodes[0])
 		var mu sync.Mutex
 		var gate chan struct{}
 		pass := func() {

@@ -1,7 +1,6 @@
 package redlock_test
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -31,11 +30,9 @@ func TestAConnectionInAnotherDatabaseIsRefused(t *testing.T) {
 			nodes[i] = redlock.Node{Name: n.Name(), Pool: p}
 			selecting(t, p, 1)
 		}
-		r1, err := redlock.New(nodes)
-		require.NoError(t, err)
-		defer func() { _ = r1.Close(context.Background()) }()
+		r1 := newOver(t, nodes)
 		r2 := newRedlock(t, c)
-		_, err = r1.TryLock(t.Context(), []string{"x"}, ttl)
+		_, err := r1.TryLock(t.Context(), []string{"x"}, ttl)
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		require.ErrorContains(t, err, "the pool's connection is in database 1, not 0")
 		time.Sleep(time.Second)
@@ -94,9 +91,7 @@ func TestTheDatabaseOfAPool(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 1, func(t *testing.T, cl *testcluster.Cluster) {
 				n := cl.Nodes[0]
-				r, err := redlock.New([]redlock.Node{{Name: "a", Pool: c.pool(t, n)}})
-				require.NoError(t, err)
-				defer func() { _ = r.Close(context.Background()) }()
+				r := newOver(t, []redlock.Node{{Name: "a", Pool: c.pool(t, n)}})
 				l, err := r.TryLock(t.Context(), []string{"x"}, ttl)
 				if c.in == "" {
 					require.ErrorContains(t, err, "locks would exclude nobody")
@@ -121,9 +116,7 @@ func TestTheDatabaseOfAPool(t *testing.T) {
 func TestThePoolsDatabaseIsRemembered(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		p := c.Nodes[0].Pool(redis.DialDatabase(3))
-		r, err := redlock.New([]redlock.Node{{Name: "a", Pool: p}})
-		require.NoError(t, err)
-		defer func() { _ = r.Close(context.Background()) }()
+		r := newOver(t, []redlock.Node{{Name: "a", Pool: p}})
 		warm(t, r)
 		c.Nodes[0].Proxy().Refuse(true)
 		c.Nodes[0].Proxy().Reset()
@@ -150,9 +143,7 @@ func TestThePoolsDatabaseIsRemembered(t *testing.T) {
 func TestCheckFindsAConnectionInAnotherDatabase(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		p := c.Nodes[0].Pool()
-		r, err := redlock.New([]redlock.Node{{Name: "n", Pool: p}})
-		require.NoError(t, err)
-		defer func() { _ = r.Close(context.Background()) }()
+		r := newOver(t, []redlock.Node{{Name: "n", Pool: p}})
 		found := func() (database redlock.Finding) {
 			report, err := r.Check(t.Context())
 			require.NoError(t, err)

@@ -43,9 +43,7 @@ func TestDo(t *testing.T) {
 
 		// Lost in the middle, though fn did not notice.
 		err := do(func(ctx context.Context, _ *redlock.Lock) error {
-			for _, n := range c.Nodes {
-				require.NoError(t, n.Del("a"))
-			}
+			require.NoError(t, c.Del("a"))
 			<-ctx.Done()
 			assert.Equal(t, redlock.ErrLost, context.Cause(ctx))
 			return nil
@@ -53,21 +51,15 @@ func TestDo(t *testing.T) {
 		require.ErrorIs(t, err, redlock.ErrLost)
 		require.NotErrorIs(t, err, redlock.ErrExpired)
 		err = do(func(context.Context, *redlock.Lock) error { // Shown by the release only.
-			for _, n := range c.Nodes {
-				require.NoError(t, n.Del("a"))
-			}
+			require.NoError(t, c.Del("a"))
 			return assert.AnError
 		})
 		require.ErrorIs(t, err, redlock.ErrLost)
 		require.ErrorIs(t, err, assert.AnError)
 		err = do(func(ctx context.Context, _ *redlock.Lock) error {
-			for _, n := range c.Nodes {
-				require.NoError(t, n.SetError("LOADING x"))
-			}
+			require.NoError(t, c.SetError("LOADING x"))
 			<-ctx.Done()
-			for _, n := range c.Nodes {
-				require.NoError(t, n.SetError(""))
-			}
+			require.NoError(t, c.SetError(""))
 			return ctx.Err()
 		})
 		require.ErrorIs(t, err, redlock.ErrExpired)
@@ -177,9 +169,7 @@ func TestDoReportsALossThatNobodyHasHandledYet(t *testing.T) {
 		r := newRedlock(t, c)
 		err := r.Do(t.Context(), []string{"a"}, 10*time.Second, func(ctx context.Context, l *redlock.Lock) error {
 			redlock.MarkEnded(l, redlock.ErrLost)
-			for _, n := range c.Nodes {
-				require.NoError(t, n.Stop())
-			}
+			require.NoError(t, c.Stop())
 			return nil
 		})
 		assert.ErrorIs(t, err, redlock.ErrLost)
@@ -192,9 +182,7 @@ func TestANestedDoReportsItsOwnLockOnly(t *testing.T) {
 		var inner error
 		_ = r.Do(t.Context(), []string{"outer"}, time.Second, func(ctx context.Context, _ *redlock.Lock) error {
 			inner = r.Do(ctx, []string{"inner"}, time.Minute, func(ctx context.Context, l *redlock.Lock) error {
-				for _, n := range c.Nodes {
-					require.NoError(t, n.Del("outer"))
-				}
+				require.NoError(t, c.Del("outer"))
 				<-ctx.Done()
 				return l.Err() // nil: it is held
 			})
@@ -209,16 +197,12 @@ func TestDoDoesNotReportWhatItsFunctionReleased(t *testing.T) {
 		r := newRedlock(t, c)
 		err := r.Do(t.Context(), []string{"a"}, 10*time.Second, func(ctx context.Context, l *redlock.Lock) error {
 			time.Sleep(time.Second)
-			for _, n := range c.Nodes {
-				require.NoError(t, n.Stop())
-			}
+			require.NoError(t, c.Stop())
 			time.Sleep(time.Second)
 			require.NoError(t, l.Err())
 			require.ErrorIs(t, l.Unlock(ctx), redlock.ErrNoQuorum) // done with the lock, which was held
 			time.Sleep(2 * time.Minute)
-			for _, n := range c.Nodes {
-				require.NoError(t, n.Restart(true))
-			}
+			require.NoError(t, c.Restart(true))
 			time.Sleep(5 * time.Second)
 			return nil
 		})

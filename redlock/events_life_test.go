@@ -24,9 +24,7 @@ func TestEachCallEndsWithAnEvent(t *testing.T) {
 		r := newRedlock(t, c, redlock.WithHook(rec.hook), redlock.WithFencing(), redlock.WithOwner("me"))
 		warm(t, r)
 		rec.takeAll()
-		for _, n := range c.Nodes {
-			require.NoError(t, n.Slow(5*time.Millisecond, 5*time.Millisecond))
-		}
+		require.NoError(t, c.Slow(5*time.Millisecond, 5*time.Millisecond))
 		start := time.Now()
 		l, err := r.TryLock(t.Context(), []string{"b", "a"}, time.Minute)
 		require.NoError(t, err)
@@ -236,9 +234,7 @@ func TestTracesCanBeMadeFromTheHookAlone(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, l.Unlock(ctx))
 			time.Sleep(5 * time.Second)
-			for _, n := range c.Nodes {
-				require.NoError(t, n.Del("a"))
-			}
+			require.NoError(t, c.Del("a"))
 			<-ctx.Done()
 			return assert.AnError
 		})
@@ -287,8 +283,7 @@ func TestACallThatPanicsEndsWithAnEvent(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		var rec recorder
 		r := newRedlock(t, c, redlock.WithHook(rec.hook))
-		held, err := newRedlock(t, c).TryLock(t.Context(), []string{"a"}, time.Hour)
-		require.NoError(t, err)
+		held := lockElsewhere(t, c, "a", time.Hour)
 		warm(t, r)
 		for name, opt := range map[string]redlock.Option{
 			"retry if": redlock.WithRetryIf(func(error) bool { panic("a bug in the caller") }),

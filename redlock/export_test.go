@@ -15,6 +15,7 @@ import (
 // The set-ups that both packages share: helper_test.go and tap_test.go have their documentation.
 var (
 	NewRedlock     = newRedlock
+	NewOver        = newOver
 	NodesOf        = nodesOf
 	DialerOf       = dialerOf
 	ForbiddenNodes = forbiddenNodes

@@ -98,9 +98,7 @@ func TestAnExtensionInFlightCannotReviveAReleasedLock(t *testing.T) {
 		require.NoError(t, err)
 		synctest.Wait()
 		until := l.Until()
-		for _, n := range c.Nodes {
-			require.NoError(t, n.Slow(10*time.Millisecond, 10*time.Millisecond))
-		}
+		require.NoError(t, c.Slow(10*time.Millisecond, 10*time.Millisecond))
 		extended := make(chan error)
 		go func() { extended <- l.Extend(context.Background(), 2*ttl) }()
 		time.Sleep(5 * time.Millisecond)

@@ -129,9 +129,7 @@ func TestAYesThatComesLateIsReleased(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		warm(t, r)
-		for _, n := range c.Nodes {
-			require.NoError(t, n.Slow(150*time.Millisecond, 200*time.Millisecond))
-		}
+		require.NoError(t, c.Slow(150*time.Millisecond, 200*time.Millisecond))
 		_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		for _, v := range votesOf(t, err) {

@@ -57,8 +57,8 @@ func twinName(r int) string { return string(rune('x' + r)) }
 
 func twinCounter(r int) string { return reservedMark + counterMark + twinName(r) }
 
-// eval sends a command as a pipeline does.
-func (tw *fenceTwin) eval(cmd node.Command) (any, error) {
+// evalCommand sends a command as a pipeline does, on the connection of a generation.
+func evalCommand(conn redis.Conn, cmd node.Command, generation uint8) (any, error) {
 	args, keys := []any{cmd.Script.Source}, len(cmd.Keys)
 	if cmd.Script.Session {
 		keys++
@@ -69,9 +69,13 @@ func (tw *fenceTwin) eval(cmd node.Command) (any, error) {
 	}
 	args = append(args, cmd.Args...)
 	if cmd.Script.Session {
-		args = append(args, 1)
+		args = append(args, generation)
 	}
-	return tw.conn.Do("EVAL", args...)
+	return conn.Do("EVAL", args...)
+}
+
+func (tw *fenceTwin) eval(cmd node.Command) (any, error) {
+	return evalCommand(tw.conn, cmd, 1)
 }
 
 // run does random things with both and compares them after each.

@@ -219,9 +219,7 @@ func TestEventsOfARaise(t *testing.T) {
 // leaves nothing.
 func TestContestsWithRaisesEndInTime(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
-		for _, n := range c.Nodes {
-			require.NoError(t, n.Slow(0, 2*time.Millisecond))
-		}
+		require.NoError(t, c.Slow(0, 2*time.Millisecond))
 		for i := range int64(rounds(30, 8)) {
 			a, b := newRedlock(t, c, redlock.WithFencing()), newRedlock(t, c, redlock.WithFencing())
 			base := ahead()

@@ -38,9 +38,15 @@ func dialerOf(n *testcluster.Node) Pool {
 // newRedlock returns a Redlock over a cluster that ends with the test.
 func newRedlock(t *testing.T, c *testcluster.Cluster, opts ...Option) *Redlock {
 	t.Helper()
-	r, err := New(nodesOf(c), opts...)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = r.Close(context.Background()) })
+	return newOver(t, nodesOf(c), opts...)
+}
+
+// newOver returns a Redlock over nodes that ends with the test.
+func newOver(tb testing.TB, nodes []Node, opts ...Option) *Redlock {
+	tb.Helper()
+	r, err := New(nodes, opts...)
+	require.NoError(tb, err)
+	tb.Cleanup(func() { _ = r.Close(context.Background()) })
 	return r
 }
 

@@ -62,16 +62,12 @@ func TestTheWallClockEndsTheContextToo(t *testing.T) {
 		redlock.WallOffset(r).Store(int64(-time.Hour)) // It was set back: the other clock goes on.
 		time.Sleep(10 * time.Minute)
 		require.NoError(t, ctx.Err())
-		for _, n := range c.Nodes {
-			require.NoError(t, n.Stop())
-		}
+		require.NoError(t, c.Stop())
 		<-ctx.Done()
 		assert.Zero(t, time.Since(l.Until()))
 		redlock.WallOffset(r).Store(int64(time.Hour))
 		l2, ctx2 := (*redlock.Lock)(nil), context.Context(nil)
-		for _, n := range c.Nodes {
-			require.NoError(t, n.Restart(false))
-		}
+		require.NoError(t, c.Restart(false))
 		time.Sleep(5 * time.Second)
 		l2, ctx2 = kept(t, r, time.Minute)
 		redlock.WallOffset(r).Add(int64(time.Second)) // Not enough.
@@ -111,9 +107,7 @@ func TestAStolenLockEndsTheContextBeforeUntil(t *testing.T) {
 func TestAnExtensionByHandFindsTheLossForTheContextToo(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		l, ctx := kept(t, newRedlock(t, c), time.Hour)
-		for _, n := range c.Nodes {
-			require.NoError(t, n.Del("a"))
-		}
+		require.NoError(t, c.Del("a"))
 		require.ErrorIs(t, l.Extend(t.Context(), time.Hour), redlock.ErrLost)
 		requireEnded(t, ctx, redlock.ErrLost)
 	})

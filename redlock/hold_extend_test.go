@@ -17,13 +17,9 @@ func TestAFailedExtensionIsRepeatedSoon(t *testing.T) {
 		r := newRedlock(t, c)
 		l, ctx := kept(t, r, 10*time.Second)
 		time.Sleep(2500 * time.Millisecond)
-		for _, n := range c.Nodes {
-			require.NoError(t, n.SetError("LOADING x"))
-		}
+		require.NoError(t, c.SetError("LOADING x"))
 		time.Sleep(6 * time.Second)
-		for _, n := range c.Nodes {
-			require.NoError(t, n.SetError(""))
-		}
+		require.NoError(t, c.SetError(""))
 		time.Sleep(time.Minute)
 		require.NoError(t, ctx.Err())
 		require.NoError(t, l.Unlock(t.Context()))
@@ -40,15 +36,11 @@ func TestAFailedExtensionWaitsNoWholePace(t *testing.T) {
 		warm(t, r)
 		start := time.Now()
 		l, ctx := kept(t, r, ttl)
-		for _, n := range c.Nodes {
-			require.NoError(t, n.SetError("BUSY a script runs"))
-		}
+		require.NoError(t, c.SetError("BUSY a script runs"))
 		time.Sleep(validity / 2)
 		failed := r.Stats().NoQuorum
 		assert.GreaterOrEqual(t, failed, int64(3), "a sixth of the validity has room for three")
-		for _, n := range c.Nodes {
-			require.NoError(t, n.SetError(""))
-		}
+		require.NoError(t, c.SetError(""))
 		time.Sleep(validity/20 + time.Millisecond)
 		require.EqualValues(t, 1, r.Stats().Extended)
 		time.Sleep(time.Until(start.Add(validity + time.Millisecond)))
@@ -67,13 +59,9 @@ func TestAHoldHasTimeForFurtherExtensions(t *testing.T) {
 		warm(t, r)
 		start := time.Now()
 		l, ctx := kept(t, r, ttl)
-		for _, n := range c.Nodes {
-			require.NoError(t, n.Hang())
-		}
+		require.NoError(t, c.Hang())
 		time.Sleep(validity * 7 / 10) // From a third on, an extension waits for a third.
-		for _, n := range c.Nodes {
-			require.NoError(t, n.Resume())
-		}
+		require.NoError(t, c.Resume())
 		time.Sleep(time.Until(start.Add(validity + time.Millisecond)))
 		require.NoError(t, ctx.Err())
 		require.EqualValues(t, 1, r.Stats().NoQuorum, "the extension that waited for a third")

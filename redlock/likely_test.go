@@ -81,10 +81,8 @@ func TestAPortThatSpeaksSomethingElseIsNamed(t *testing.T) {
 		"with redigo's":      {redlock.NewNode(hostOf(web.URL), redis.DialPassword("secret")), "the port speaks HTTP"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, err := redlock.New([]redlock.Node{c.node}, redlock.WithNodeTimeout(patient))
-			require.NoError(t, err)
-			defer func() { _ = r.Close(context.Background()) }()
-			_, err = r.TryLock(t.Context(), []string{"a"}, time.Minute)
+			r := newOver(t, []redlock.Node{c.node}, redlock.WithNodeTimeout(patient))
+			_, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
 			require.ErrorIs(t, err, redlock.ErrNoQuorum)
 			require.ErrorContains(t, err, c.want)
 			require.NotContains(t, err.Error(), "secret")

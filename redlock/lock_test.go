@@ -122,9 +122,7 @@ func TestAQuorumAfterUntilIsNone(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		warm(t, r)
-		for _, n := range c.Nodes {
-			require.NoError(t, n.Slow(30*time.Millisecond, 30*time.Millisecond))
-		}
+		require.NoError(t, c.Slow(30*time.Millisecond, 30*time.Millisecond))
 		start := time.Now()
 		_, err := r.TryLock(t.Context(), []string{"a"}, 40*time.Millisecond)
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
@@ -180,9 +178,7 @@ func TestAKeyOfAnotherTypeIsNotOverwritten(t *testing.T) {
 func TestAForeignKeyWithoutExpiry(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
-		for _, n := range c.Nodes {
-			require.NoError(t, n.Set("a", "for ever", 0))
-		}
+		require.NoError(t, c.Set("a", "for ever", 0))
 		_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
 		require.ErrorIs(t, err, redlock.ErrTaken)
 		for _, v := range votesOf(t, err) {

@@ -53,16 +53,12 @@ func TestMaxHoldMovesUntilNoMore(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c, redlock.WithNodeTimeout(time.Second))
 		l, ctx := kept(t, r, 10*time.Second, redlock.WithMaxHold(3500*time.Millisecond))
-		for _, n := range c.Nodes {
-			require.NoError(t, n.Slow(400*time.Millisecond, 400*time.Millisecond))
-		}
+		require.NoError(t, c.Slow(400*time.Millisecond, 400*time.Millisecond))
 		<-ctx.Done()
 		until := l.Until()
 		time.Sleep(2 * time.Second)
 		assert.Equal(t, until, l.Until(), "not extended any more after ErrMaxHold")
-		for _, n := range c.Nodes {
-			require.NoError(t, n.Slow(0, 0))
-		}
+		require.NoError(t, c.Slow(0, 0))
 		_ = l.Unlock(t.Context())
 	})
 }

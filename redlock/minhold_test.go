@@ -59,9 +59,7 @@ func TestMinHoldOutlivesABrokenConnection(t *testing.T) {
 		l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute, redlock.WithMinHold(30*time.Second))
 		require.NoError(t, err)
 		time.Sleep(2 * time.Second)
-		for _, n := range c.Nodes {
-			require.NoError(t, n.Hang())
-		}
+		require.NoError(t, c.Hang())
 		require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrNoQuorum)
 		for _, n := range c.Nodes {
 			n.Proxy().Kill()
@@ -84,14 +82,10 @@ func TestAMinHoldIsNotLongerForALateRelease(t *testing.T) {
 		require.NoError(t, err)
 		synctest.Wait()
 		time.Sleep(4200 * time.Millisecond)
-		for _, n := range c.Nodes {
-			require.NoError(t, n.SetError("BUSY x"))
-		}
+		require.NoError(t, c.SetError("BUSY x"))
 		require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrNoQuorum)
 		time.Sleep(200 * time.Millisecond)
-		for _, n := range c.Nodes {
-			require.NoError(t, n.SetError(""))
-		}
+		require.NoError(t, c.SetError(""))
 		time.Sleep(time.Until(start.Add(5*time.Second - time.Millisecond)))
 		assert.Equal(t, 3, holders(t, c, l))
 		time.Sleep(time.Millisecond)
@@ -141,9 +135,7 @@ func TestAJobThatHasNotBegunLeavesNoMinHold(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		warm(t, r)
-		for _, n := range c.Nodes {
-			require.NoError(t, n.Slow(10*time.Millisecond, 10*time.Millisecond))
-		}
+		require.NoError(t, c.Slow(10*time.Millisecond, 10*time.Millisecond))
 		err := r.Do(t.Context(), []string{"a"}, time.Minute, func(context.Context, *redlock.Lock) error {
 			t.Error("called")
 			return nil

@@ -183,9 +183,7 @@ func TestScriptFlushUnderOverload(t *testing.T) {
 		defer work(t, 0, c.Nodes...)
 		l := startLoad(r, rounds(1000, 500))
 		time.Sleep(300 * time.Millisecond)
-		for _, n := range c.Nodes {
-			require.NoError(t, n.FlushScripts())
-		}
+		require.NoError(t, c.FlushScripts())
 		time.Sleep(300 * time.Millisecond)
 		before := l.got.Load()
 		time.Sleep(300 * time.Millisecond)
@@ -203,9 +201,7 @@ func TestALongWayIsNoOverload(t *testing.T) {
 	for _, trip := range []time.Duration{160 * time.Millisecond, 200 * time.Millisecond}[rounds(0, 1):] {
 		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 			r := newRedlock(t, c, redlock.WithNodeTimeout(250*time.Millisecond))
-			for _, n := range c.Nodes {
-				require.NoError(t, n.Slow(trip/2, trip/2))
-			}
+			require.NoError(t, c.Slow(trip/2, trip/2))
 			l := startLoad(r, 160)
 			time.Sleep(time.Second)
 			before := l.got.Load()

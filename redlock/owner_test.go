@@ -113,9 +113,7 @@ func TestAForeignTokenIsNotTakenForALabel(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		for name, value := range foreign {
-			for _, n := range c.Nodes {
-				require.NoError(t, n.Set("a", value, time.Minute))
-			}
+			require.NoError(t, c.Set("a", value, time.Minute))
 			_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
 			require.ErrorIs(t, err, redlock.ErrTaken, name)
 			for _, v := range votesOf(t, err) {
@@ -132,9 +130,7 @@ func TestAForeignTokenIsNotTakenForALabel(t *testing.T) {
 			assert.LessOrEqual(t, len(in.Token), 8+len("…"), name)
 		}
 		longest := hexes[:32] + tokens.LabelMark + strings.Repeat("x", tokens.MaxLabel)
-		for _, n := range c.Nodes {
-			require.NoError(t, n.Set("a", longest, time.Minute))
-		}
+		require.NoError(t, c.Set("a", longest, time.Minute))
 		in, err := r.Inspect(t.Context(), "a")
 		require.NoError(t, err)
 		assert.Equal(t, strings.Repeat("x", tokens.MaxLabel), in.Owner)

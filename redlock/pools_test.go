@@ -102,9 +102,7 @@ func TestANoScriptInAWrappedErrorIsRecognised(t *testing.T) {
 		r, err := redlock.New(nodes)
 		require.NoError(t, err)
 		warm(t, r)
-		for _, n := range c.Nodes {
-			require.NoError(t, n.FlushScripts())
-		}
+		require.NoError(t, c.FlushScripts())
 		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
 		require.NoError(t, err)
 		require.NoError(t, l.Unlock(t.Context()))
@@ -129,4 +127,18 @@ func TestTheWrappedPoolOfNewNodeLasts(t *testing.T) {
 		assert.Equal(t, int64(1), r.Stats().Nodes[0].Connects)
 		require.NoError(t, r.Close(t.Context()))
 	})
+}
+
+// withOneConnection returns the nodes of a cluster with pools that have one connection each. Who
+// wants another one waits for it, or is refused.
+func withOneConnection(c *testcluster.Cluster, wait bool) ([]redlock.Node, []*redis.Pool) {
+	nodes, pools := make([]redlock.Node, len(c.Nodes)), make([]*redis.Pool, len(c.Nodes))
+	for i, n := range c.Nodes {
+		pools[i] = &redis.Pool{
+			MaxActive: 1, Wait: wait, MaxIdle: 1,
+			DialContext: func(ctx context.Context) (redis.Conn, error) { return n.Conn(ctx) },
+		}
+		nodes[i] = redlock.Node{Name: n.Name(), Pool: pools[i]}
+	}
+	return nodes, pools
 }

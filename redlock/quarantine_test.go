@@ -1,7 +1,6 @@
 package redlock_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -111,10 +110,8 @@ func TestARestartedNodeAbstains(t *testing.T) {
 func TestAnotherNumberOfNodesIsRefusedUntilItIsAdmitted(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		three := admitted(t, c)
-		two, err := redlock.New(nodesOf(c)[:2], redlock.WithQuarantine(2*maxTTL))
-		require.NoError(t, err)
-		defer func() { _ = two.Close(context.Background()) }()
-		_, err = two.TryLock(t.Context(), []string{"x"}, ttl)
+		two := newOver(t, nodesOf(c)[:2], redlock.WithQuarantine(2*maxTTL))
+		_, err := two.TryLock(t.Context(), []string{"x"}, ttl)
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		require.ErrorContains(t, err, "set up for clients with 3 nodes")
 		require.NotErrorIs(t, err, redlock.ErrConfigMismatch, "a node's error is in the votes only")
@@ -240,9 +237,7 @@ func TestARestartKeepsTheLargestMaxTTL(t *testing.T) {
 		require.NoError(t, large.Close(t.Context()))
 		for range 3 {
 			time.Sleep(maxTTL)
-			for _, n := range c.Nodes {
-				require.NoError(t, n.Restart(true))
-			}
+			require.NoError(t, c.Restart(true))
 		}
 		time.Sleep(3 * time.Second)
 		_, err := small.TryLock(t.Context(), []string{"x"}, ttl)

@@ -3,7 +3,6 @@ package redlock_test
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -60,9 +59,7 @@ func TestTheFirstLockOfAProcessWaitsForConnections(t *testing.T) {
 		for _, trip := range []time.Duration{0, ms, 20 * ms, 40 * ms, 80 * ms} {
 			for _, n := range []int{1, 3, 5} {
 				inBubble(t, n, func(t *testing.T, c *testcluster.Cluster) {
-					r, err := redlock.New(farNodes(t, c, trip, 3))
-					require.NoError(t, err)
-					defer func() { _ = r.Close(context.Background()) }()
+					r := newOver(t, farNodes(t, c, trip, 3))
 					require.NoError(t, call(t, r), "%s, round trip %v, %d nodes", name, trip, n)
 				})
 			}
@@ -75,9 +72,7 @@ func TestAReleaseByTokenWaitsForConnections(t *testing.T) {
 		holder := newRedlock(t, c)
 		l, err := holder.TryLock(t.Context(), []string{"a"}, time.Minute)
 		require.NoError(t, err)
-		r, err := redlock.New(farNodes(t, c, 80*time.Millisecond, 3))
-		require.NoError(t, err)
-		defer func() { _ = r.Close(context.Background()) }()
+		r := newOver(t, farNodes(t, c, 80*time.Millisecond, 3))
 		require.NoError(t, r.Release(t.Context(), []string{"a"}, l.Token()))
 	})
 }
@@ -173,14 +168,7 @@ func TestAWaitForConnectionsEndsWithItsCall(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 3, func(t *testing.T, cl *testcluster.Cluster) {
-				var asked atomic.Int32
-				for _, n := range cl.Nodes {
-					require.NoError(t, n.OnCommand(func(cmd string, _ []string) {
-						if cmd == "EVALSHA" {
-							asked.Add(1)
-						}
-					}))
-				}
+				asked := countCommands(t, "EVALSHA", cl.Nodes...)
 				r, err := redlock.New(farNodes(t, cl, 100*time.Millisecond, 3))
 				require.NoError(t, err)
 				ctx, cancel := context.WithCancel(t.Context())
@@ -246,9 +234,7 @@ func TestAHandshakeTakesOneRoundTrip(t *testing.T) {
 			nodes[i].Pool = d
 			require.NoError(t, n.Slow(trip/2, trip/2))
 		}
-		r, err := redlock.New(nodes)
-		require.NoError(t, err)
-		defer func() { _ = r.Close(context.Background()) }()
+		r := newOver(t, nodes)
 		start := time.Now()
 		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
 		require.NoError(t, err)
@@ -265,9 +251,7 @@ func TestALoginThatIsRefusedIsTheVote(t *testing.T) {
 		d := dialerOf(c.Nodes[0]).(*conn.Dialer)
 		d.Login = [][]any{{"AUTH", "wrong"}, {"SELECT", 3}}
 		nodes[0].Pool = d
-		r, err := redlock.New(nodes)
-		require.NoError(t, err)
-		defer func() { _ = r.Close(context.Background()) }()
+		r := newOver(t, nodes)
 		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
 		require.NoError(t, err)
 		require.NoError(t, l.Unlock(t.Context()))

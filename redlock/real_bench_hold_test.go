@@ -18,14 +18,7 @@ func BenchmarkRealKeptLocks(b *testing.B) {
 	const locks = 10_000
 	const ttl = 10 * time.Second
 	c := testcluster.RunServers(b, 5)
-	nodes := make([]redlock.Node, len(c.Nodes))
-	for i, n := range c.Nodes {
-		nodes[i] = redlock.NewNode(n.Addr())
-	}
-	r, err := redlock.New(nodes)
-	if err != nil {
-		b.Fatal(err)
-	}
+	r := newOver(b, realNodes(c))
 	kept := make([]*redlock.Lock, locks)
 	var each float64
 	for range 2 { // The first time fills the pools and buffers.
@@ -39,6 +32,7 @@ func BenchmarkRealKeptLocks(b *testing.B) {
 		var wg sync.WaitGroup
 		for g := range 16 {
 			wg.Go(func() {
+				var err error
 				for i := g; i < locks; i += 16 {
 					if kept[i], err = r.TryLock(b.Context(), []string{"k" + strconv.Itoa(i)}, ttl); err != nil {
 						b.Error(err)

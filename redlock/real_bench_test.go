@@ -17,15 +17,7 @@ func BenchmarkRealLockUnlock(b *testing.B) {
 	c := testcluster.RunServers(b, 5)
 	for _, goroutines := range []int{1, 8, 64} {
 		b.Run(fmt.Sprintf("goroutines=%d", goroutines), func(b *testing.B) {
-			nodes := make([]redlock.Node, len(c.Nodes))
-			for i, n := range c.Nodes {
-				nodes[i] = redlock.NewNode(n.Addr())
-			}
-			r, err := redlock.New(nodes)
-			if err != nil {
-				b.Fatal(err)
-			}
-			defer func() { _ = r.Close(b.Context()) }()
+			r := newOver(b, realNodes(c))
 			var id atomic.Int64
 			b.ReportAllocs()
 			b.SetParallelism(max(1, goroutines/2))

@@ -43,9 +43,7 @@ func TestRealBlackHoleHealsSoonAfterItsEnd(t *testing.T) {
 	}
 	clients := make(map[string]*redlock.Redlock)
 	for name, node := range pools {
-		r, err := redlock.New([]redlock.Node{node(0), node(1), node(2)}, redlock.WithPrefix(name+":"))
-		require.NoError(t, err)
-		t.Cleanup(func() { _ = r.Close(context.Background()) })
+		r := newOver(t, []redlock.Node{node(0), node(1), node(2)}, redlock.WithPrefix(name+":"))
 		awaitAll(t, c, r, 30*time.Second)
 		clients[name] = r
 	}

@@ -154,10 +154,7 @@ func realNodes(c *testcluster.Cluster) []redlock.Node {
 // newRealRedlock returns a patient Redlock that ends with the test.
 func newRealRedlock(t *testing.T, nodes []redlock.Node, opts ...redlock.Option) *redlock.Redlock {
 	t.Helper()
-	r, err := redlock.New(nodes, append([]redlock.Option{redlock.WithNodeTimeout(patient)}, opts...)...)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = r.Close(context.Background()) })
-	return r
+	return newOver(t, nodes, append([]redlock.Option{redlock.WithNodeTimeout(patient)}, opts...)...)
 }
 
 // The tests with Real in their names run against real server processes, where

@@ -174,9 +174,7 @@ func TestRealIdleConnectionOutlivesTheReadTimeoutOfItsPool(t *testing.T) {
 		t.Cleanup(func() { _ = p.Close() })
 		nodes = append(nodes, redlock.Node{Name: n.Name(), Pool: p})
 	}
-	r, err := redlock.New(nodes, redlock.WithNodeTimeout(patient))
-	require.NoError(t, err)
-	defer func() { _ = r.Close(context.Background()) }()
+	r := newOver(t, nodes, redlock.WithNodeTimeout(patient))
 	awaitAll(t, c, r, 30*time.Second)
 	before := connects(r)
 	for range 2 {
@@ -222,9 +220,7 @@ func TestRealBrokenPoolIsOnlyOneNodesVote(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			nodes := nodesOf(c)
 			nodes[1].Pool = kind.pool
-			r, err := redlock.New(nodes, redlock.WithNodeTimeout(patient))
-			require.NoError(t, err)
-			defer func() { _ = r.Close(context.Background()) }()
+			r := newOver(t, nodes, redlock.WithNodeTimeout(patient))
 			for range 20 {
 				l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
 				require.NoError(t, err)
@@ -245,9 +241,7 @@ func TestRealBrokenPoolIsOnlyOneNodesVote(t *testing.T) {
 			t.Logf("%s: %v", name, vote)
 			require.ErrorContains(t, vote.Err, kind.says)
 			require.ErrorContains(t, r.Stats().Nodes[1].Err, kind.says)
-			for _, n := range c.Nodes {
-				require.NoError(t, n.Del("taken"))
-			}
+			require.NoError(t, c.Del("taken"))
 			awaitNoKeys(t, c, 30*time.Second)
 		})
 	}
@@ -266,9 +260,7 @@ func TestRealPoolThatHangsHoldsUpNobody(t *testing.T) {
 		return nil, errors.New("too late")
 	})
 	const timeout = 2 * time.Second
-	r, err := redlock.New(nodes, redlock.WithNodeTimeout(timeout))
-	require.NoError(t, err)
-	defer func() { _ = r.Close(context.Background()) }()
+	r := newOver(t, nodes, redlock.WithNodeTimeout(timeout))
 	start := time.Now()
 	for range 50 {
 		l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)

@@ -143,6 +143,23 @@ func TestRealAnRDBRestartIsARestart(t *testing.T) {
 	assert.Greater(t, redlock.StartOf(second), held.Until())
 }
 
+// replicate has replica become one of master, and waits until it has the marker. It returns a
+// connection to the replica.
+func replicate(t *testing.T, master, replica *testcluster.Node) redis.Conn {
+	t.Helper()
+	host, port, err := net.SplitHostPort(master.DirectAddr())
+	require.NoError(t, err)
+	admin(t, master, "CONFIG", "SET", "repl-diskless-sync-delay", "0") // Else it waits 5 s for further replicas.
+	conn := adminConn(t, replica)
+	_, err = conn.Do("REPLICAOF", host, port)
+	require.NoError(t, err)
+	await(t, 30*time.Second, "the replica has the marker", func() bool {
+		_, ok, failed := replica.Get(redlock.MarkerKey)
+		return failed == nil && ok
+	})
+	return conn
+}
+
 // A replica that takes over the address has its master's marker, and another run.
 func TestRealAPromotedReplicaAbstains(t *testing.T) {
 	t.Parallel()
@@ -157,17 +174,8 @@ func TestRealAPromotedReplicaAbstains(t *testing.T) {
 	}}
 	r := newRealRedlock(t, []redlock.Node{{"node", pool}}, redlock.WithQuarantine(shortMaxTTL))
 	require.NoError(t, r.Admit(t.Context(), "node"))
-	host, port, err := net.SplitHostPort(master.DirectAddr())
-	require.NoError(t, err)
-	admin(t, master, "CONFIG", "SET", "repl-diskless-sync-delay", "0") // Else it waits 5 s for further replicas.
-	conn := adminConn(t, replica)
-	_, err = conn.Do("REPLICAOF", host, port)
-	require.NoError(t, err)
-	await(t, 30*time.Second, "the replica has the marker", func() bool {
-		_, ok, failed := replica.Get(redlock.MarkerKey)
-		return failed == nil && ok
-	})
-	_, err = conn.Do("REPLICAOF", "NO", "ONE") // From here on it misses what the master gets.
+	conn := replicate(t, master, replica)
+	_, err := conn.Do("REPLICAOF", "NO", "ONE") // From here on it misses what the master gets.
 	require.NoError(t, err)
 	held, err := r.TryLock(t.Context(), []string{"x"}, shortMaxTTL)
 	require.NoError(t, err)
@@ -234,16 +242,7 @@ func TestRealAReplicaThatIsAskedTooEarlyAbstains(t *testing.T) {
 	warm, err := other.TryLock(t.Context(), []string{"warm"}, time.Second)
 	require.NoError(t, err)
 	require.NoError(t, warm.Unlock(t.Context()))
-	host, port, err := net.SplitHostPort(master.DirectAddr())
-	require.NoError(t, err)
-	admin(t, master, "CONFIG", "SET", "repl-diskless-sync-delay", "0") // Else it waits 5 s for further replicas.
-	conn := adminConn(t, replica)
-	_, err = conn.Do("REPLICAOF", host, port)
-	require.NoError(t, err)
-	await(t, 30*time.Second, "the replica has the marker", func() bool {
-		_, ok, failed := replica.Get(redlock.MarkerKey)
-		return failed == nil && ok
-	})
+	conn := replicate(t, master, replica)
 	require.NoError(t, master.Stop())
 	at.Store(replica.DirectAddr())
 	_, err = other.TryLock(t.Context(), []string{"y"}, longMaxTTL)

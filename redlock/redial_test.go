@@ -94,14 +94,10 @@ func TestAReleaseThatMeetsTheWrongServerIsNotLost(t *testing.T) {
 		l, err := r.TryLock(t.Context(), []string{"a"}, time.Hour)
 		require.NoError(t, err)
 		synctest.Wait()
-		for _, n := range c.Nodes {
-			require.NoError(t, n.SetError("READONLY You can't write against a read only replica."))
-		}
+		require.NoError(t, c.SetError("READONLY You can't write against a read only replica."))
 		require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrNoQuorum)
 		time.Sleep(time.Minute)
-		for _, n := range c.Nodes {
-			require.NoError(t, n.SetError(""))
-		}
+		require.NoError(t, c.SetError(""))
 		time.Sleep(2 * node.MaxBackoff)
 		requireReleased(t, c)
 	})
@@ -139,9 +135,7 @@ func repeatedly(ctx context.Context, n *testcluster.Node, atLeast, atMost time.D
 func TestConnectionsThatAreResetAreMadeAgainAtOnce(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
-		for _, n := range c.Nodes {
-			require.NoError(t, n.Slow(time.Millisecond, time.Millisecond))
-		}
+		require.NoError(t, c.Slow(time.Millisecond, time.Millisecond))
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		for i, n := range c.Nodes {

@@ -2,7 +2,6 @@ package redlock_test
 
 import (
 	"math"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,18 +19,15 @@ func TestARefusedLockLeavesNothingToDo(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		warm(t, r)
-		for _, n := range c.Nodes {
-			require.NoError(t, n.SetError("MISCONF x"))
-		}
+		require.NoError(t, c.SetError("MISCONF x"))
 		for range 100 {
 			_, err := r.TryLock(t.Context(), []string{"a"}, time.Hour)
 			require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		}
 		synctest.Wait()
-		var commands atomic.Int64
-		for i, n := range c.Nodes {
-			require.NoError(t, n.OnCommand(func(string, []string) { commands.Add(1) }))
-			assert.Zero(t, r.Stats().Nodes[i].Backlog)
+		commands := countCommands(t, "", c.Nodes...)
+		for _, n := range r.Stats().Nodes {
+			assert.Zero(t, n.Backlog)
 		}
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
@@ -86,12 +82,7 @@ func TestPendingReleasesEndWithTheKeys(t *testing.T) {
 		time.Sleep(4 * time.Minute)
 		assert.Equal(t, 1, r.Stats().Nodes[0].PendingReleases)
 		time.Sleep(2 * time.Minute)
-		var cleaned atomic.Int64
-		require.NoError(t, c.Nodes[0].OnCommand(func(cmd string, _ []string) {
-			if cmd == "EVAL" {
-				cleaned.Add(1)
-			}
-		}))
+		cleaned := countCommands(t, "EVAL", c.Nodes[0])
 		require.NoError(t, c.Nodes[0].Restart(true))
 		time.Sleep(5 * time.Second)
 		assert.True(t, r.Stats().Nodes[0].Up)

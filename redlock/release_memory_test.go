@@ -20,9 +20,7 @@ import (
 func TestReleasesAtTheSameTimeAreOne(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		first, worker := newRedlock(t, c), newRedlock(t, c)
-		for _, n := range c.Nodes {
-			require.NoError(t, n.Slow(5*time.Millisecond, 5*time.Millisecond))
-		}
+		require.NoError(t, c.Slow(5*time.Millisecond, 5*time.Millisecond))
 		warm(t, worker)
 		l, err := first.TryLock(t.Context(), []string{"a"}, ttl)
 		require.NoError(t, err)
@@ -41,9 +39,7 @@ func TestReleasesAtTheSameTimeAreOne(t *testing.T) {
 func TestReleasesThatMayBeRepeatedAreForgotten(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		worker := newRedlock(t, c)
-		for _, n := range c.Nodes {
-			require.NoError(t, n.Stop())
-		}
+		require.NoError(t, c.Stop())
 		most := 0
 		for i := range 200 {
 			err := worker.Release(t.Context(), []string{"a"}, fmt.Sprintf("%032x", i))

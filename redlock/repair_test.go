@@ -191,9 +191,7 @@ func TestRepairsOutliveAScriptFlush(t *testing.T) {
 		r := newRedlock(t, c)
 		l, ctx := kept(t, r, 10*time.Second)
 		time.Sleep(time.Second)
-		for _, n := range c.Nodes {
-			require.NoError(t, n.FlushScripts())
-		}
+		require.NoError(t, c.FlushScripts())
 		for _, n := range c.Nodes { // one after the other
 			require.NoError(t, n.Del("a"))
 			time.Sleep(scenario(10*time.Minute, time.Minute))

@@ -40,9 +40,7 @@ func TestAQuorumAfterTheCallWasCutShortIsNone(t *testing.T) {
 			}
 		}))
 		warm(t, r)
-		for _, n := range c.Nodes {
-			require.NoError(t, n.Slow(time.Millisecond, time.Millisecond))
-		}
+		require.NoError(t, c.Slow(time.Millisecond, time.Millisecond))
 		cl := newClaim([]string{"a"}, []any{"a"}, "", time.Minute, 3)
 		rd := r.newRound(t.Context(), OpLock, cl, cl.lockCommand(), node.LockRequest, decideLock, 1)
 		rd.ask(time.Now(), 100*time.Millisecond)

@@ -14,9 +14,7 @@ import (
 func TestScriptFlushAtAnyMoment(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		flush := func() {
-			for _, n := range c.Nodes {
-				require.NoError(t, n.FlushScripts())
-			}
+			require.NoError(t, c.FlushScripts())
 		}
 		r := newRedlock(t, c)
 		warm(t, r)

@@ -2,6 +2,7 @@ package redlock_test
 
 import (
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +16,7 @@ import (
 // What these tests share with those of package redlock has the same names here as there.
 var (
 	newRedlock     = redlock.NewRedlock
+	newOver        = redlock.NewOver
 	nodesOf        = redlock.NodesOf
 	dialerOf       = redlock.DialerOf
 	forbiddenNodes = redlock.ForbiddenNodes
@@ -75,6 +77,14 @@ func voteOf(t *testing.T, err error, node string) redlock.Vote {
 	return redlock.Vote{}
 }
 
+// lockElsewhere has another process lock a resource.
+func lockElsewhere(t *testing.T, c *testcluster.Cluster, resource string, life time.Duration) *redlock.Lock {
+	t.Helper()
+	l, err := newRedlock(t, c).TryLock(t.Context(), []string{resource}, life)
+	require.NoError(t, err)
+	return l
+}
+
 // names returns the names of all nodes.
 func names(c *testcluster.Cluster) []string {
 	all := make([]string, len(c.Nodes))
@@ -100,4 +110,19 @@ func onScript(t *testing.T, n *testcluster.Node, mark string, fn func()) {
 			fn()
 		}
 	}))
+}
+
+// countCommands counts, from now on, what nodes are sent: the commands of a name, the calls of
+// the script with a hash, or, with "", all.
+func countCommands(t *testing.T, what string, nodes ...*testcluster.Node) *atomic.Int64 {
+	t.Helper()
+	var count atomic.Int64
+	for _, n := range nodes {
+		require.NoError(t, n.OnCommand(func(cmd string, args []string) {
+			if what == "" || cmd == what || len(args) > 0 && args[0] == what {
+				count.Add(1)
+			}
+		}))
+	}
+	return &count
 }

@@ -2,7 +2,6 @@ package redlock_test
 
 import (
 	"context"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,9 +29,7 @@ func TestOneCallersShortTimeoutDoesNotFailOthers(t *testing.T) {
 			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 				r := newRedlock(t, c)
 				warm(t, r)
-				for _, n := range c.Nodes {
-					require.NoError(t, n.Slow(10*time.Millisecond, 10*time.Millisecond))
-				}
+				require.NoError(t, c.Slow(10*time.Millisecond, 10*time.Millisecond))
 				go func() {
 					_, err := short(r)
 					assert.ErrorIs(t, err, redlock.ErrNoQuorum)
@@ -85,12 +82,7 @@ func TestAnIdleConnectionIsKeptAlive(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		warm(t, r)
-		var pings atomic.Int64
-		require.NoError(t, c.Nodes[0].OnCommand(func(cmd string, _ []string) {
-			if cmd == "PING" {
-				pings.Add(1)
-			}
-		}))
+		pings := countCommands(t, "PING", c.Nodes[0])
 		time.Sleep(10 * time.Minute)
 		assert.InDelta(t, 40, pings.Load(), 2)
 		assert.Equal(t, int64(1), r.Stats().Nodes[0].Connects)
@@ -162,9 +154,7 @@ func TestABlackHoleOf60sHealsWithin3s(t *testing.T) {
 						for _, n := range c.Nodes {
 							nodes = append(nodes, node(t, c, n))
 						}
-						r, err := redlock.New(nodes)
-						require.NoError(t, err)
-						defer func() { _ = r.Close(context.Background()) }()
+						r := newOver(t, nodes)
 						if connected {
 							warm(t, r)
 						}
@@ -197,9 +187,7 @@ func TestANodeComesBackFromAHoleOfAnyLength(t *testing.T) {
 		n := c.Nodes[0]
 		pool := deafPool(n)
 		defer func() { _ = pool.Close() }()
-		r, err := redlock.New([]redlock.Node{{n.Name(), pool}})
-		require.NoError(t, err)
-		defer func() { _ = r.Close(context.Background()) }()
+		r := newOver(t, []redlock.Node{{n.Name(), pool}})
 		warm(t, r)
 		n.Proxy().BlackHole(true)
 		time.Sleep(time.Hour)

@@ -73,8 +73,7 @@ func TestWaitingIsVisible(t *testing.T) {
 				events = append(events, e)
 			}
 		}))
-		held, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, time.Hour)
-		require.NoError(t, err)
+		held := lockElsewhere(t, c, "x", time.Hour)
 		opts := []redlock.Option{redlock.WithRetryDelay(time.Second), redlock.WithRetryJitter(0)}
 		first := startLock(t, r, t.Context(), []string{"x"}, opts...)
 		second := startLock(t, r, t.Context(), []string{"x"}, opts...)

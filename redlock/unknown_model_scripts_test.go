@@ -28,19 +28,7 @@ func ticks(n uint8) time.Duration { return time.Duration(n)*time.Second - 10*tim
 
 func (tw *unknownTwin) eval(cmd node.Command, gen uint8) node.Outcome {
 	tw.t.Helper()
-	args, keys := []any{cmd.Script.Source}, len(cmd.Keys)
-	if cmd.Script.Session {
-		keys++
-	}
-	args = append(append(args, keys), cmd.Keys...)
-	if cmd.Script.Session {
-		args = append(args, "stone")
-	}
-	args = append(args, cmd.Args...)
-	if cmd.Script.Session {
-		args = append(args, gen)
-	}
-	reply, err := tw.conn.Do("EVAL", args...)
+	reply, err := evalCommand(tw.conn, cmd, gen)
 	require.NoError(tw.t, err)
 	return cmd.Script.Decode(reply)
 }

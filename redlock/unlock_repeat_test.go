@@ -20,9 +20,7 @@ func TestARepeatedUnlockIsNotTakenForALoss(t *testing.T) {
 			l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
 			require.NoError(t, err)
 			synctest.Wait()
-			for _, n := range c.Nodes {
-				require.NoError(t, n.Hang())
-			}
+			require.NoError(t, c.Hang())
 			require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrNoQuorum)
 			time.AfterFunc(20*time.Millisecond, func() {
 				for _, n := range c.Nodes {
@@ -40,9 +38,7 @@ func TestARepeatedUnlockIsNotTakenForALoss(t *testing.T) {
 			l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
 			require.NoError(t, err)
 			time.Sleep(2 * time.Second) // A connection that did not last is not made again at once.
-			for _, n := range c.Nodes {
-				require.NoError(t, n.Hang())
-			}
+			require.NoError(t, c.Hang())
 			require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrNoQuorum)
 			for _, n := range c.Nodes {
 				n.Proxy().Kill()
@@ -112,9 +108,7 @@ func TestARepeatedUnlockStillShowsALoss(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrNoQuorum)
-		for _, n := range c.Nodes {
-			require.NoError(t, n.Restart(true))
-		}
+		require.NoError(t, c.Restart(true))
 		time.Sleep(5 * time.Second) // The releases that were owed have found nothing of this lock's.
 		err = l.Unlock(t.Context())
 		require.ErrorIs(t, err, redlock.ErrLost)
@@ -131,14 +125,10 @@ func TestARepeatedUnlockAfterUntilSaysExpired(t *testing.T) {
 		l, err := r.TryLock(t.Context(), []string{"a"}, 3*time.Second)
 		require.NoError(t, err)
 		synctest.Wait()
-		for _, n := range c.Nodes {
-			require.NoError(t, n.SetError("BUSY x"))
-		}
+		require.NoError(t, c.SetError("BUSY x"))
 		require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrNoQuorum)
 		time.Sleep(10 * time.Second)
-		for _, n := range c.Nodes {
-			require.NoError(t, n.SetError(""))
-		}
+		require.NoError(t, c.SetError(""))
 		require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrExpired)
 	})
 }
@@ -177,9 +167,7 @@ func TestCloseWaitsForARefusedReleaseToBeRepeated(t *testing.T) {
 				l, err := r.TryLock(t.Context(), []string{"a"}, time.Hour)
 				require.NoError(t, err)
 				synctest.Wait()
-				for _, n := range c.Nodes {
-					require.NoError(t, n.SetError("BUSY x"))
-				}
+				require.NoError(t, c.SetError("BUSY x"))
 				require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrNoQuorum)
 				time.AfterFunc(refusing, func() {
 					for _, n := range c.Nodes {
@@ -229,15 +217,11 @@ func TestAReleaseThatIsAnsweredWithAnErrorIsSentAgain(t *testing.T) {
 		l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
 		require.NoError(t, err)
 		synctest.Wait()
-		for _, n := range c.Nodes {
-			require.NoError(t, n.SetError("BUSY Redis is busy running a script."))
-		}
+		require.NoError(t, c.SetError("BUSY Redis is busy running a script."))
 		err = l.Unlock(t.Context())
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		assert.Contains(t, err.Error(), "BUSY")
-		for _, n := range c.Nodes {
-			require.NoError(t, n.SetError(""))
-		}
+		require.NoError(t, c.SetError(""))
 		time.Sleep(2 * time.Second)
 		requireNoKeys(t, c)
 		require.NoError(t, l.Unlock(t.Context()))

@@ -3,7 +3,6 @@ package redlock_test
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -86,9 +85,7 @@ func TestUnlockThatBeginsInTimeMayEndLate(t *testing.T) {
 		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
 		require.NoError(t, err)
 		synctest.Wait()
-		for _, n := range c.Nodes {
-			require.NoError(t, n.Slow(10*time.Millisecond, 10*time.Millisecond))
-		}
+		require.NoError(t, c.Slow(10*time.Millisecond, 10*time.Millisecond))
 		time.Sleep(time.Until(l.Until()) - time.Millisecond)
 		require.NoError(t, l.Unlock(t.Context()))
 		assert.Positive(t, time.Since(l.Until()))
@@ -121,9 +118,7 @@ func TestUnlockAndExtendAfterCloseSaySo(t *testing.T) {
 		r := newRedlock(t, c)
 		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
 		require.NoError(t, err)
-		for _, n := range c.Nodes {
-			require.NoError(t, n.Stop())
-		}
+		require.NoError(t, c.Stop())
 		require.NotErrorIs(t, l.Unlock(t.Context()), redlock.ErrClosed)
 	})
 }
@@ -196,11 +191,8 @@ func TestConcurrentUnlocksAreOneRelease(t *testing.T) {
 		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
 		require.NoError(t, err)
 		synctest.Wait()
-		var scripts atomic.Int64
-		for _, n := range c.Nodes {
-			require.NoError(t, n.Slow(time.Millisecond, time.Millisecond))
-			require.NoError(t, n.OnCommand(func(string, []string) { scripts.Add(1) }))
-		}
+		require.NoError(t, c.Slow(time.Millisecond, time.Millisecond))
+		scripts := countCommands(t, "", c.Nodes...)
 		var wg sync.WaitGroup
 		for range 5 {
 			wg.Go(func() { assert.NoError(t, l.Unlock(context.Background())) })
@@ -217,9 +209,7 @@ func TestUnlocksAtTheSameTimeAreOne(t *testing.T) {
 		l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
 		require.NoError(t, err)
 		synctest.Wait()
-		for _, n := range c.Nodes {
-			require.NoError(t, n.Hang())
-		}
+		require.NoError(t, c.Hang())
 		start := time.Now()
 		var wg sync.WaitGroup
 		for range 8 {

@@ -124,11 +124,8 @@ func TestOnlyTheHeadAsksTheNodes(t *testing.T) {
 func TestAWaiterAsksForItselfBehindOneThatPollsSeldom(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		nodes, taps := tapped(c)
-		r, err := redlock.New(nodes)
-		require.NoError(t, err)
-		defer func() { _ = r.Close(context.Background()) }()
-		held, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, time.Hour)
-		require.NoError(t, err)
+		r := newOver(t, nodes)
+		held := lockElsewhere(t, c, "x", time.Hour)
 		for _, tp := range taps {
 			tp.SetMute(true)
 		}
@@ -149,9 +146,7 @@ func TestAWaiterAsksForItselfBehindOneThatPollsSeldom(t *testing.T) {
 func TestThoseBehindOneThatIsNoHeadAskThemselves(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		nodes, taps := tapped(c)
-		r, err := redlock.New(nodes)
-		require.NoError(t, err)
-		defer func() { _ = r.Close(context.Background()) }()
+		r := newOver(t, nodes)
 		h := newRedlock(t, c)
 		x, err := h.TryLock(t.Context(), []string{"x"}, time.Hour)
 		require.NoError(t, err)
@@ -261,12 +256,11 @@ func TestTimedRetriesAreCountedInLine(t *testing.T) {
 func TestRetryIfEndsAWaitInLine(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
-		_, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, time.Hour)
-		require.NoError(t, err)
+		lockElsewhere(t, c, "x", time.Hour)
 		ctx, cancel := context.WithCancel(t.Context())
 		head := startLock(t, r, ctx, []string{"x"}, redlock.WithRetryCount(-1))
 		calls := 0
-		_, err = r.Lock(t.Context(), []string{"x"}, ttl, redlock.WithRetryCount(-1), redlock.WithRetryIf(func(error) bool { calls++; return calls < 5 }))
+		_, err := r.Lock(t.Context(), []string{"x"}, ttl, redlock.WithRetryCount(-1), redlock.WithRetryIf(func(error) bool { calls++; return calls < 5 }))
 		require.ErrorIs(t, err, redlock.ErrTaken)
 		assert.Equal(t, 5, calls)
 		cancel()
@@ -278,8 +272,7 @@ func TestRetryIfEndsAWaitInLine(t *testing.T) {
 func TestARefusalBelongsToItsCaller(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
-		_, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, time.Hour)
-		require.NoError(t, err)
+		lockElsewhere(t, c, "x", time.Hour)
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		for i := range 4 {
@@ -305,8 +298,7 @@ func TestARefusalBelongsToItsCaller(t *testing.T) {
 func TestARefusalIsNotShared(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
-		_, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, time.Hour)
-		require.NoError(t, err)
+		lockElsewhere(t, c, "x", time.Hour)
 		first := make(chan struct{})
 		go func() {
 			defer close(first)
@@ -320,7 +312,7 @@ func TestARefusalIsNotShared(t *testing.T) {
 			assert.ErrorIs(t, refused, redlock.ErrTaken)
 		}()
 		time.Sleep(10 * time.Millisecond)
-		_, err = r.Lock(t.Context(), []string{"x"}, ttl, redlock.WithRetryCount(1), redlock.WithRetryDelay(100*time.Millisecond), redlock.WithRetryJitter(0))
+		_, err := r.Lock(t.Context(), []string{"x"}, ttl, redlock.WithRetryCount(1), redlock.WithRetryDelay(100*time.Millisecond), redlock.WithRetryJitter(0))
 		var qe *redlock.QuorumError
 		require.ErrorAs(t, err, &qe)
 		t.Log(qe.Votes[0].Node, qe.Attempt)

@@ -18,21 +18,14 @@ import (
 func holdBoth(t *testing.T, c *testcluster.Cluster) (a, b *redlock.Lock) {
 	t.Helper()
 	slowDown(t, c)
-	var err error
-	a, err = newRedlock(t, c).TryLock(t.Context(), []string{"a"}, time.Hour)
-	require.NoError(t, err)
-	b, err = newRedlock(t, c).TryLock(t.Context(), []string{"b"}, 2*time.Hour)
-	require.NoError(t, err)
-	return a, b
+	return lockElsewhere(t, c, "a", time.Hour), lockElsewhere(t, c, "b", 2*time.Hour)
 }
 
 // slowDown has every answer take a moment. Without, a call may be refused by a quorum before the
 // last node has been asked, which it is not any more then: it is not in line there.
 func slowDown(t *testing.T, c *testcluster.Cluster) {
 	t.Helper()
-	for _, n := range c.Nodes {
-		require.NoError(t, n.Slow(100*time.Microsecond, 100*time.Microsecond))
-	}
+	require.NoError(t, c.Slow(100*time.Microsecond, 100*time.Microsecond))
 }
 
 // A waiter for a and b that was told of a, while b is held, keeps a for a moment: if b is
@@ -114,11 +107,8 @@ func TestKeepingIsNotProlongedByThoseThatTakeThePlace(t *testing.T) {
 func TestWhoTakesAPlaceInLineGivesWay(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		slowDown(t, c)
-		distant, err := redlock.New(far(t, c), redlock.WithNodeTimeout(time.Second))
-		require.NoError(t, err)
-		defer func() { _ = distant.Close(context.Background()) }()
-		held, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, time.Hour)
-		require.NoError(t, err)
+		distant := newOver(t, far(t, c), redlock.WithNodeTimeout(time.Second))
+		held := lockElsewhere(t, c, "x", time.Hour)
 		told := startLock(t, distant, t.Context(), []string{"x"}, slowly()...)
 		time.Sleep(time.Second)
 		r := newRedlock(t, c)

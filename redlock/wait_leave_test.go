@@ -3,8 +3,6 @@ package redlock_test
 import (
 	"context"
 	"fmt"
-	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -54,8 +52,7 @@ func TestACancelledWaiterLeavesAtOnce(t *testing.T) {
 func TestAPanicInRetryIfLeavesTheLine(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
-		held, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, time.Hour)
-		require.NoError(t, err)
+		held := lockElsewhere(t, c, "x", time.Hour)
 		calls := 0
 		func() {
 			defer func() { _ = recover() }() // As net/http does around a handler.
@@ -69,7 +66,7 @@ func TestAPanicInRetryIfLeavesTheLine(t *testing.T) {
 		require.NoError(t, held.Unlock(t.Context()))
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 		defer cancel()
-		_, err = r.Lock(ctx, []string{"x"}, ttl, redlock.WithRetryCount(-1))
+		_, err := r.Lock(ctx, []string{"x"}, ttl, redlock.WithRetryCount(-1))
 		assert.NoError(t, err, "x has been free for 10 minutes")
 	})
 }
@@ -77,11 +74,10 @@ func TestAPanicInRetryIfLeavesTheLine(t *testing.T) {
 // A process that gives up does not stay in line on the nodes.
 func TestProcessesThatGiveUpLeaveTheLine(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
-		held, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, 1000*time.Hour)
-		require.NoError(t, err)
+		held := lockElsewhere(t, c, "x", 1000*time.Hour)
 		for range 60 { // One a minute, as a cron job.
 			r := newRedlock(t, c)
-			_, err = r.Lock(t.Context(), []string{"x"}, ttl)
+			_, err := r.Lock(t.Context(), []string{"x"}, ttl)
 			require.ErrorIs(t, err, redlock.ErrTaken)
 			require.NoError(t, r.Close(t.Context()))
 			time.Sleep(50 * time.Second)
@@ -99,8 +95,7 @@ func TestProcessesThatGiveUpLeaveTheLine(t *testing.T) {
 // Also when the next head is cancelled before it has tried.
 func TestWaitersThatGiveUpTogetherLeaveTheLine(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
-		_, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, time.Hour)
-		require.NoError(t, err)
+		lockElsewhere(t, c, "x", time.Hour)
 		for range 20 {
 			a := newRedlock(t, c)
 			ctx, cancel := context.WithCancel(t.Context())
@@ -159,29 +154,16 @@ func TestWaitersCancelledAtAnyMoment(t *testing.T) {
 // Whoever polls often has nobody else do so once it has left.
 func TestOneThatPolledOftenAndLeftCostsNothing(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		for _, n := range c.Nodes {
-			require.NoError(t, n.Slow(500*time.Microsecond, 500*time.Microsecond))
-		}
+		require.NoError(t, c.Slow(500*time.Microsecond, 500*time.Microsecond))
 		r := newRedlock(t, c)
-		_, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, 24*time.Hour)
-		require.NoError(t, err)
+		lockElsewhere(t, c, "x", 24*time.Hour)
 		ctx, cancel := context.WithCancel(t.Context())
 		head := startLock(t, r, ctx, []string{"x"}, redlock.WithRetryCount(-1), redlock.WithRetryDelay(time.Second), redlock.WithRetryJitter(0))
-		_, err = r.Lock(t.Context(), []string{"x"}, ttl, redlock.WithRetryCount(3), redlock.WithRetryDelay(0))
+		_, err := r.Lock(t.Context(), []string{"x"}, ttl, redlock.WithRetryCount(3), redlock.WithRetryDelay(0))
 		require.ErrorIs(t, err, redlock.ErrTaken)
-		var mu sync.Mutex
-		asked := 0
-		require.NoError(t, c.Nodes[0].OnCommand(func(_ string, args []string) {
-			mu.Lock()
-			defer mu.Unlock()
-			if slices.Contains(args, redlock.QueueScript.Hash.(string)) {
-				asked++
-			}
-		}))
+		asked := countCommands(t, redlock.QueueScript.Hash.(string), c.Nodes[0])
 		time.Sleep(10 * time.Second)
-		mu.Lock()
-		assert.LessOrEqual(t, asked, 12, "requests in 10 s of one waiter with a retry delay of 1 s")
-		mu.Unlock()
+		assert.LessOrEqual(t, asked.Load(), int64(12), "requests in 10 s of one waiter with a retry delay of 1 s")
 		cancel()
 		<-head.done
 	})
@@ -211,8 +193,7 @@ func TestQueuesAreForgotten(t *testing.T) {
 func TestCloseEndsWaits(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
-		_, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, time.Hour)
-		require.NoError(t, err)
+		lockElsewhere(t, c, "x", time.Hour)
 		first := startLock(t, r, t.Context(), []string{"x"}, slowly()...)
 		second := startLock(t, r, t.Context(), []string{"x"}, slowly()...)
 		at := time.Now()

@@ -20,8 +20,7 @@ import (
 // A place in line does not change when its owner asks again.
 func TestAPlaceInLineIsKept(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		held, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, time.Hour)
-		require.NoError(t, err)
+		held := lockElsewhere(t, c, "x", time.Hour)
 		first := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, redlock.WithRetryCount(-1), redlock.WithRetryDelay(100*time.Millisecond), redlock.WithRetryJitter(0))
 		second := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
 		time.Sleep(1030 * time.Millisecond) // The first one has asked ten times since.
@@ -41,9 +40,7 @@ func TestANewcomerThatGivesWayHasAPlaceInLine(t *testing.T) {
 		held, err := a.TryLock(t.Context(), []string{"x"}, time.Hour)
 		require.NoError(t, err)
 		told := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
-		for _, n := range c.Nodes {
-			require.NoError(t, n.Slow(5*time.Millisecond, 5*time.Millisecond))
-		}
+		require.NoError(t, c.Slow(5*time.Millisecond, 5*time.Millisecond))
 		require.NoError(t, held.Unlock(t.Context()))
 		newcomer := make(chan time.Time, 1)
 		go func() {
@@ -65,8 +62,7 @@ func TestANewcomerThatGivesWayHasAPlaceInLine(t *testing.T) {
 // seldom.
 func TestALinesLifeDoesNotShrink(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
-		held, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, 10*time.Hour)
-		require.NoError(t, err)
+		held := lockElsewhere(t, c, "x", 10*time.Hour)
 		seldom := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, redlock.WithRetryCount(-1), redlock.WithRetryDelay(time.Hour), redlock.WithRetryJitter(0))
 		often := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, redlock.WithRetryCount(-1), redlock.WithRetryDelay(100*time.Millisecond))
 		time.Sleep(time.Second)
@@ -122,8 +118,7 @@ func TestAFullLineDropsTheLast(t *testing.T) {
 // One that comes after them polls, and says so; the line does not grow.
 func TestAFullLineDoesNotGrow(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		held, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, time.Hour)
-		require.NoError(t, err)
+		held := lockElsewhere(t, c, "x", time.Hour)
 		slowDown(t, c)
 		fill(t, c, "x", 1000, time.Now().Add(-time.Hour))
 		said := make(chan redlock.Event, 3)
@@ -157,9 +152,7 @@ func TestAReservationEnds(t *testing.T) {
 	for _, try := range []bool{false, true} {
 		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 			nodes, taps := tapped(c)
-			hung, err := redlock.New(nodes)
-			require.NoError(t, err)
-			defer func() { _ = hung.Close(context.Background()) }()
+			hung := newOver(t, nodes)
 			a := newRedlock(t, c)
 			held, err := a.TryLock(t.Context(), []string{"x"}, time.Hour)
 			require.NoError(t, err)
@@ -210,8 +203,7 @@ func TestAReservationEnds(t *testing.T) {
 // ends by itself.
 func TestAGrantEndsTheReservation(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		held, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, time.Hour)
-		require.NoError(t, err)
+		held := lockElsewhere(t, c, "x", time.Hour)
 		w := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
 		require.NoError(t, held.Unlock(t.Context()))
 		l := w.got(t)
@@ -245,9 +237,7 @@ func TestWhoeverIsToldAndHangsCostsTheOthersItsReservation(t *testing.T) {
 				var all []*waitingLock
 				for range hangs {
 					nodes, taps := tapped(c)
-					hung, err := redlock.New(nodes)
-					require.NoError(t, err)
-					defer func() { _ = hung.Close(context.Background()) }()
+					hung := newOver(t, nodes)
 					all = append(all, startLock(t, hung, ctx, []string{"x"}, slowly()...))
 					for _, tp := range taps {
 						tp.SetMute(true)

@@ -36,14 +36,11 @@ func TestAProcessThatHasNoUseForAReleasePassesItOn(t *testing.T) {
 // One that has been told, and is cancelled before it has the lock, does so too.
 func TestAWaiterCancelledInItsAttemptPassesTheReleaseOn(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		held, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, time.Hour)
-		require.NoError(t, err)
+		held := lockElsewhere(t, c, "x", time.Hour)
 		ctx, cancel := context.WithCancel(t.Context())
 		first := startLock(t, newRedlock(t, c), ctx, []string{"x"}, slowly()...)
 		second := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
-		for _, n := range c.Nodes {
-			require.NoError(t, n.Slow(time.Millisecond, time.Millisecond))
-		}
+		require.NoError(t, c.Slow(time.Millisecond, time.Millisecond))
 		released := time.Now()
 		require.NoError(t, held.Unlock(t.Context())) // 2 ms
 		time.Sleep(1500 * time.Microsecond)          // The first one's requests are on their way.
@@ -60,8 +57,7 @@ func TestAWaiterCancelledInItsAttemptPassesTheReleaseOn(t *testing.T) {
 // A process that has died without a word is passed over.
 func TestADeadWaiterIsPassedOver(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		held, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, time.Hour)
-		require.NoError(t, err)
+		held := lockElsewhere(t, c, "x", time.Hour)
 		nodes, taps := tapped(c)
 		r, err := redlock.New(nodes)
 		require.NoError(t, err)
@@ -110,8 +106,7 @@ func TestALocalReleaseThatAWaiterForSeveralCannotUseIsPassedOn(t *testing.T) {
 		a := newRedlock(t, c)
 		x, err := a.TryLock(t.Context(), []string{"x"}, time.Hour)
 		require.NoError(t, err)
-		_, err = newRedlock(t, c).TryLock(t.Context(), []string{"y"}, time.Hour)
-		require.NoError(t, err)
+		lockElsewhere(t, c, "y", time.Hour)
 		ctx, cancel := context.WithCancel(t.Context())
 		both := startLock(t, a, ctx, []string{"x", "y"}, slowly()...)
 		one := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
@@ -129,8 +124,7 @@ func TestALocalReleaseThatAWaiterForSeveralCannotUseIsPassedOn(t *testing.T) {
 // However many have given up, the one that waits is told at once.
 func TestAReleaseIsNotPassedThroughThoseThatHaveGivenUp(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		held, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, 1000*time.Hour)
-		require.NoError(t, err)
+		held := lockElsewhere(t, c, "x", 1000*time.Hour)
 		for range rounds(40, 25) {
 			ctx, cancel := context.WithCancel(t.Context())
 			w := startLock(t, newRedlock(t, c), ctx, []string{"x"}, slowly()...)
@@ -138,9 +132,7 @@ func TestAReleaseIsNotPassedThroughThoseThatHaveGivenUp(t *testing.T) {
 			<-w.done
 		}
 		w := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
-		for _, n := range c.Nodes {
-			require.NoError(t, n.Slow(500*time.Microsecond, 500*time.Microsecond))
-		}
+		require.NoError(t, c.Slow(500*time.Microsecond, 500*time.Microsecond))
 		released := time.Now()
 		require.NoError(t, held.Unlock(t.Context()))
 		l := w.got(t)
@@ -153,8 +145,7 @@ func TestAReleaseIsNotPassedThroughThoseThatHaveGivenUp(t *testing.T) {
 // does not have to wait for those that are missing.
 func TestEveryMessageIsPassedOn(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
-		held, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, time.Hour)
-		require.NoError(t, err)
+		held := lockElsewhere(t, c, "x", time.Hour)
 		idle := newRedlock(t, c)
 		ctx, cancel := context.WithCancel(t.Context())
 		gone := startLock(t, idle, ctx, []string{"x"}, slowly()...)
@@ -177,8 +168,7 @@ func TestEveryMessageIsPassedOn(t *testing.T) {
 func TestAReleaseKeepsItsName(t *testing.T) {
 	for _, told := range []bool{true, false} {
 		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-			held, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, time.Hour)
-			require.NoError(t, err)
+			held := lockElsewhere(t, c, "x", time.Hour)
 			r := newRedlock(t, c)
 			ctx, cancel := context.WithCancel(t.Context())
 			w := startLock(t, r, ctx, []string{"x"}, slowly()...)
@@ -237,9 +227,7 @@ func TestAnAttemptThatIsCutShortSwallowsNoWakeUp(t *testing.T) {
 				held, err := h.TryLock(t.Context(), []string{"x"}, time.Hour)
 				require.NoError(t, err)
 				w := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
-				for _, n := range c.Nodes {
-					require.NoError(t, n.Slow(time.Millisecond, time.Millisecond))
-				}
+				require.NoError(t, c.Slow(time.Millisecond, time.Millisecond))
 				released := time.Now()
 				go func() { assert.NoError(t, held.Unlock(t.Context())) }() // Arrives after 1 ms; w asks 2 ms later.
 				time.Sleep(time.Millisecond)

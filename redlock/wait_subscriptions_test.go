@@ -10,7 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -23,11 +22,8 @@ import (
 func TestPollingOpensNoSubscription(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		nodes, taps := tapped(c)
-		r, err := redlock.New(nodes)
-		require.NoError(t, err)
-		defer func() { _ = r.Close(context.Background()) }()
-		held, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, time.Hour)
-		require.NoError(t, err)
+		r := newOver(t, nodes)
+		held := lockElsewhere(t, c, "x", time.Hour)
 		w := startLock(t, r, t.Context(), []string{"x"}, redlock.WithPolling(), redlock.WithRetryJitter(0), redlock.WithRetryDelay(time.Second))
 		require.NoError(t, held.Unlock(t.Context()))
 		released := time.Now()
@@ -67,8 +63,7 @@ func TestSubscriptionsEndWhenNobodyWaits(t *testing.T) {
 		now, ever := open()
 		assert.Zero(t, now+ever, "nobody had to wait")
 		for i := range 3 {
-			held, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, time.Hour)
-			require.NoError(t, err)
+			held := lockElsewhere(t, c, "x", time.Hour)
 			w := startLock(t, r, t.Context(), []string{"x"}, slowly()...)
 			for range 5 { // Also by firewalls that forget silent connections.
 				time.Sleep(conn.IdlePing)
@@ -93,12 +88,9 @@ func TestSubscriptionsEndWhenNobodyWaits(t *testing.T) {
 func TestABrokenSubscriptionComesBack(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		nodes, taps := tapped(c)
-		r, err := redlock.New(nodes)
-		require.NoError(t, err)
-		defer func() { _ = r.Close(context.Background()) }()
+		r := newOver(t, nodes)
 		for range 5 {
-			held, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, time.Hour)
-			require.NoError(t, err)
+			held := lockElsewhere(t, c, "x", time.Hour)
 			w := startLock(t, r, t.Context(), []string{"x"}, slowly()...)
 			for _, tp := range taps {
 				tp.Cut()
@@ -119,13 +111,7 @@ func TestAPoolWithOneConnectionPolls(t *testing.T) {
 			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 				var mu sync.Mutex
 				said := map[string]int{}
-				nodes := make([]redlock.Node, len(c.Nodes))
-				for i, n := range c.Nodes {
-					nodes[i] = redlock.Node{Name: n.Name(), Pool: &redis.Pool{
-						MaxActive: 1, Wait: wait, MaxIdle: 1,
-						DialContext: func(ctx context.Context) (redis.Conn, error) { return n.Conn(ctx) },
-					}}
-				}
+				nodes, _ := withOneConnection(c, wait)
 				r, err := redlock.New(nodes, redlock.WithHook(func(_ context.Context, e redlock.Event) {
 					mu.Lock()
 					defer mu.Unlock()
@@ -136,8 +122,7 @@ func TestAPoolWithOneConnectionPolls(t *testing.T) {
 				}))
 				require.NoError(t, err)
 				for i := range rounds(5, 2) {
-					held, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, time.Hour)
-					require.NoError(t, err)
+					held := lockElsewhere(t, c, "x", time.Hour)
 					w := startLock(t, r, t.Context(), []string{"x"}, redlock.WithRetryCount(-1))
 					time.Sleep(20 * time.Second)
 					if i%2 == 1 { // The node's own connection must not find the pool empty.
@@ -167,20 +152,11 @@ func TestAPoolWithOneConnectionPolls(t *testing.T) {
 // Nobody waits for a subscription.
 func TestAPoolThatBlocksForASecondConnectionHoldsNobodyUp(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		nodes := make([]redlock.Node, len(c.Nodes))
-		for i, n := range c.Nodes {
-			nodes[i] = redlock.Node{Name: n.Name(), Pool: &redis.Pool{
-				MaxActive: 1, Wait: true, MaxIdle: 1,
-				DialContext: func(ctx context.Context) (redis.Conn, error) { return n.Conn(ctx) },
-			}}
-		}
-		r, err := redlock.New(nodes, redlock.WithNodeTimeout(5*time.Second))
-		require.NoError(t, err)
-		defer func() { _ = r.Close(context.Background()) }()
-		held, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, time.Hour)
-		require.NoError(t, err)
+		nodes, _ := withOneConnection(c, true)
+		r := newOver(t, nodes, redlock.WithNodeTimeout(5*time.Second))
+		held := lockElsewhere(t, c, "x", time.Hour)
 		start := time.Now()
-		_, err = r.Lock(t.Context(), []string{"x"}, ttl, redlock.WithRetryCount(3), redlock.WithRetryDelay(20*time.Millisecond), redlock.WithRetryJitter(0))
+		_, err := r.Lock(t.Context(), []string{"x"}, ttl, redlock.WithRetryCount(3), redlock.WithRetryDelay(20*time.Millisecond), redlock.WithRetryJitter(0))
 		require.ErrorIs(t, err, redlock.ErrTaken)
 		assert.Less(t, time.Since(start), 200*time.Millisecond, "3 retries after 20 ms each")
 		time.Sleep(time.Minute)
@@ -196,19 +172,10 @@ func TestAPoolThatBlocksForASecondConnectionHoldsNobodyUp(t *testing.T) {
 // keys end.
 func TestAHolderThatDiesIsNoticedWithoutASubscription(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		nodes := make([]redlock.Node, len(c.Nodes))
-		for i, n := range c.Nodes {
-			nodes[i] = redlock.Node{Name: n.Name(), Pool: &redis.Pool{
-				MaxActive: 1, MaxIdle: 1,
-				DialContext: func(ctx context.Context) (redis.Conn, error) { return n.Conn(ctx) },
-			}}
-		}
-		r, err := redlock.New(nodes)
-		require.NoError(t, err)
-		defer func() { _ = r.Close(context.Background()) }()
+		nodes, _ := withOneConnection(c, false)
+		r := newOver(t, nodes)
 		died := time.Now()
-		_, err = newRedlock(t, c).TryLock(t.Context(), []string{"x"}, time.Second)
-		require.NoError(t, err)
+		lockElsewhere(t, c, "x", time.Second)
 		l, err := r.Lock(t.Context(), []string{"x"}, ttl, slowly()...)
 		require.NoError(t, err)
 		assert.InDelta(t, 1, time.Since(died).Seconds(), 0.01)
@@ -228,10 +195,9 @@ func TestANodeThatIsDownIsNotSaidToBePolled(t *testing.T) {
 				events = append(events, fmt.Sprint(e.Kind, " ", e.Node, " ", e.Err))
 			}
 		}))
-		held, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, time.Hour)
-		require.NoError(t, err)
+		held := lockElsewhere(t, c, "x", time.Hour)
 		defer func() { _ = held.Unlock(context.Background()) }()
-		_, err = r.TryLock(t.Context(), []string{"x"}, ttl)
+		_, err := r.TryLock(t.Context(), []string{"x"}, ttl)
 		require.ErrorIs(t, err, redlock.ErrTaken)
 		time.Sleep(time.Second)
 		require.NoError(t, c.Nodes[0].Hang())
@@ -259,8 +225,7 @@ func TestCloseWhileASubscriptionIsBorrowed(t *testing.T) {
 		}
 		r, err := redlock.New(nodes)
 		require.NoError(t, err)
-		_, err = newRedlock(t, c).TryLock(t.Context(), []string{"x"}, time.Hour)
-		require.NoError(t, err)
+		lockElsewhere(t, c, "x", time.Hour)
 		done := make(chan struct{})
 		go func() {
 			_, err := r.Lock(t.Context(), []string{"x"}, ttl, redlock.WithRetryCount(-1))

@@ -62,9 +62,7 @@ type contender struct {
 // the last one.
 func TestProcessesThatHoldForNoTimeTakeTurns(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		for _, n := range c.Nodes {
-			require.NoError(t, n.Slow(50*time.Microsecond, 200*time.Microsecond))
-		}
+		require.NoError(t, c.Slow(50*time.Microsecond, 200*time.Microsecond))
 		var clients []contender
 		for range 4 {
 			clients = append(clients, contender{newRedlock(t, c), 4, []string{"x"}, 0})
@@ -80,9 +78,7 @@ func TestProcessesThatHoldForNoTimeTakeTurns(t *testing.T) {
 func TestALockRightAfterAnUnlockComesAfterWhoWasTold(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		a := newRedlock(t, c)
-		distant, err := redlock.New(far(t, c), redlock.WithNodeTimeout(time.Second))
-		require.NoError(t, err)
-		defer func() { _ = distant.Close(context.Background()) }()
+		distant := newOver(t, far(t, c), redlock.WithNodeTimeout(time.Second))
 		held, err := a.TryLock(t.Context(), []string{"x"}, time.Hour)
 		require.NoError(t, err)
 		w := startLock(t, distant, t.Context(), []string{"x"}, slowly()...)
@@ -105,9 +101,7 @@ func TestALockRightAfterAnUnlockComesAfterWhoWasTold(t *testing.T) {
 // time.
 func TestAWaiterForSeveralHasItsTurn(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		for _, n := range c.Nodes {
-			require.NoError(t, n.Slow(50*time.Microsecond, 200*time.Microsecond))
-		}
+		require.NoError(t, c.Slow(50*time.Microsecond, 200*time.Microsecond))
 		hold := time.Millisecond
 		turns, longest := takeTurns(t, []contender{
 			{newRedlock(t, c), 4, []string{"a"}, hold}, {newRedlock(t, c), 4, []string{"b"}, hold}, {newRedlock(t, c), 1, []string{"a", "b"}, hold},
@@ -122,13 +116,10 @@ func TestAWaiterForSeveralHasItsTurn(t *testing.T) {
 // It does not hold the others up for long while one of its resources is not to be had.
 func TestAWaiterForSeveralHoldsNobodyUpForLong(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		for _, n := range c.Nodes {
-			require.NoError(t, n.Slow(50*time.Microsecond, 200*time.Microsecond))
-		}
+		require.NoError(t, c.Slow(50*time.Microsecond, 200*time.Microsecond))
 		users := []contender{{newRedlock(t, c), 4, []string{"a"}, time.Millisecond}, {newRedlock(t, c), 4, []string{"a"}, time.Millisecond}}
 		alone, _ := takeTurns(t, users, scenario(600*time.Millisecond, 400*time.Millisecond))
-		_, err := newRedlock(t, c).TryLock(t.Context(), []string{"b"}, time.Hour)
-		require.NoError(t, err)
+		lockElsewhere(t, c, "b", time.Hour)
 		ctx, cancel := context.WithCancel(t.Context())
 		w := startLock(t, newRedlock(t, c), ctx, []string{"a", "b"}, redlock.WithRetryCount(-1))
 		beside, longest := takeTurns(t, users, scenario(600*time.Millisecond, 400*time.Millisecond))
@@ -158,12 +149,8 @@ func far(t *testing.T, c *testcluster.Cluster) []redlock.Node {
 // A process far away is not passed over because it comes late.
 func TestAFarProcessHasItsTurns(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		for _, n := range c.Nodes {
-			require.NoError(t, n.Slow(50*time.Microsecond, 100*time.Microsecond))
-		}
-		distant, err := redlock.New(far(t, c), redlock.WithNodeTimeout(time.Second))
-		require.NoError(t, err)
-		defer func() { _ = distant.Close(context.Background()) }()
+		require.NoError(t, c.Slow(50*time.Microsecond, 100*time.Microsecond))
+		distant := newOver(t, far(t, c), redlock.WithNodeTimeout(time.Second))
 		both := []contender{{newRedlock(t, c), 4, []string{"x"}, time.Millisecond}, {distant, 4, []string{"x"}, time.Millisecond}}
 		turns, longest := takeTurns(t, both, 4*time.Second)
 		t.Log(turns, longest)
@@ -175,9 +162,7 @@ func TestAFarProcessHasItsTurns(t *testing.T) {
 // its way. That one still has its turn before those that have come later.
 func TestALockInBetweenDoesNotCostTheTurn(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		distant, err := redlock.New(far(t, c), redlock.WithNodeTimeout(time.Second))
-		require.NoError(t, err)
-		defer func() { _ = distant.Close(context.Background()) }()
+		distant := newOver(t, far(t, c), redlock.WithNodeTimeout(time.Second))
 		a := newRedlock(t, c)
 		held, err := a.TryLock(t.Context(), []string{"x"}, time.Hour)
 		require.NoError(t, err)
@@ -200,9 +185,7 @@ func TestALockInBetweenDoesNotCostTheTurn(t *testing.T) {
 // A holder that unlocks and locks again at once takes turns with those who wait.
 func TestAHolderThatLocksAgainAtOnceDoesNotStarveOthers(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		for _, n := range c.Nodes {
-			require.NoError(t, n.Slow(0, 200*time.Microsecond))
-		}
+		require.NoError(t, c.Slow(0, 200*time.Microsecond))
 		turns := make([]int, 3)
 		length := scenario(3*time.Second, 300*time.Millisecond)
 		end := time.Now().Add(length)

@@ -2,7 +2,6 @@ package redlock_test
 
 import (
 	"context"
-	"sync"
 	"testing"
 	"time"
 
@@ -36,15 +35,12 @@ func TestAReleaseWakesAWaiterOfAnotherProcess(t *testing.T) {
 func TestLostMessagesCostARetryDelay(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		nodes, taps := tapped(c)
-		r, err := redlock.New(nodes)
-		require.NoError(t, err)
-		defer func() { _ = r.Close(context.Background()) }()
+		r := newOver(t, nodes)
 		for _, tp := range taps {
 			tp.SetMute(true)
 		}
 		for range 20 {
-			held, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, time.Hour)
-			require.NoError(t, err)
+			held := lockElsewhere(t, c, "x", time.Hour)
 			w := startLock(t, r, t.Context(), []string{"x"})
 			time.Sleep(300 * time.Millisecond)
 			released := time.Now()
@@ -60,8 +56,7 @@ func TestWhenTheHolderDiesTheKeysExpiryWakesTheWaiters(t *testing.T) {
 		for i := 0; i < 20; i += rounds(1, 4) {
 			life := 100*time.Millisecond + time.Duration(i)*77*time.Millisecond
 			died := time.Now()
-			_, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, life)
-			require.NoError(t, err)
+			lockElsewhere(t, c, "x", life)
 			w := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
 			require.NoError(t, w.got(t).Unlock(t.Context()))
 			late := w.at.Sub(died.Add(life))
@@ -91,13 +86,9 @@ func TestARepeatedReleaseWakesWaiters(t *testing.T) {
 		require.NoError(t, err)
 		w := startLock(t, r, t.Context(), []string{"x"}, slowly()...)
 		other := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
-		for _, n := range c.Nodes {
-			require.NoError(t, n.SetError("BUSY running a script"))
-		}
+		require.NoError(t, c.SetError("BUSY running a script"))
 		require.ErrorIs(t, held.Unlock(t.Context()), redlock.ErrNoQuorum)
-		for _, n := range c.Nodes {
-			require.NoError(t, n.SetError(""))
-		}
+		require.NoError(t, c.SetError(""))
 		free := time.Now()
 		l := w.got(t)
 		assert.Less(t, w.at.Sub(free), 2*time.Second, "the lock is free, two processes wait")
@@ -139,9 +130,7 @@ func TestAHandOverWhoseAttemptTimesOut(t *testing.T) {
 		require.NoError(t, err)
 		w := startLock(t, a, t.Context(), []string{"x"}, append(slowly(), redlock.WithNodeTimeout(10*time.Millisecond))...)
 		time.Sleep(5 * time.Second)
-		for _, n := range c.Nodes { // A pause of all nodes, of 30 ms
-			require.NoError(t, n.Hang())
-		}
+		require.NoError(t, c.Hang()) // A pause of all nodes, of 30 ms
 		time.AfterFunc(30*time.Millisecond, func() {
 			for _, n := range c.Nodes {
 				_ = n.Resume()
@@ -161,9 +150,7 @@ func TestADeadSessionInLineDoesNotStopAHandOver(t *testing.T) {
 		for i := range nodes {
 			nodes[i].Pool = &secondPool{Pool: nodes[i].Pool, fail: func() error { return assert.AnError }}
 		}
-		r, err := redlock.New(nodes)
-		require.NoError(t, err)
-		defer func() { _ = r.Close(context.Background()) }()
+		r := newOver(t, nodes)
 		for _, dead := range []bool{false, true} {
 			held, err := r.TryLock(t.Context(), []string{"x"}, time.Hour)
 			require.NoError(t, err)
@@ -217,20 +204,9 @@ func TestAKeptShortLockIsNotAskedAfterAllTheTime(t *testing.T) {
 		held.KeepAlive(t.Context())
 		ctx, cancel := context.WithCancel(t.Context())
 		w := startLock(t, r, ctx, []string{"x"}, redlock.WithRetryCount(-1), redlock.WithRetryDelay(10*time.Second), redlock.WithRetryJitter(0))
-		var mu sync.Mutex
-		asked := 0
-		sha := redlock.QueueScript.Hash.(string)
-		require.NoError(t, c.Nodes[0].OnCommand(func(_ string, args []string) {
-			mu.Lock()
-			defer mu.Unlock()
-			if len(args) > 0 && args[0] == sha {
-				asked++
-			}
-		}))
+		asked := countCommands(t, redlock.QueueScript.Hash.(string), c.Nodes[0])
 		time.Sleep(10 * time.Second)
-		mu.Lock()
-		assert.Less(t, asked, 20, "in one retry delay of 10 s")
-		mu.Unlock()
+		assert.Less(t, asked.Load(), int64(20), "in one retry delay of 10 s")
 		cancel()
 		<-w.done
 		require.NoError(t, held.Unlock(t.Context()))
