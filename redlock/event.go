@@ -29,7 +29,8 @@ const (
 	// Resources, Attempt, Votes (a node not yet heard has ErrPending), Took, and Err or,
 	// for a lock and an extension that succeeded, Until. That is what the votes amounted
 	// to at that moment: an extension that is overtaken by an Unlock, or whose caller is
-	// suspended until after Until, fails all the same.
+	// suspended until after Until, fails all the same. A round in which some nodes are asked
+	// again, because votes are split or for a fence, is decided once more.
 	EventDecided EventKind = "decided"
 
 	// EventSettled means that the last node of a round has answered or timed out, which may
