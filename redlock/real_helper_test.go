@@ -14,6 +14,11 @@ import (
 	"github.com/seed6c881748/redlock/redlock"
 )
 
+// The tests with Real in their names run against real server processes, where
+// there are any: what they are for is what a fake server and a fake clock
+// cannot show. All their bounds are generous, since a busy machine is not a
+// failing one.
+
 // rest waits for a random time that is part of a scenario. It reports false when
 // ctx has ended.
 func rest(ctx context.Context, minimum, maximum time.Duration) bool {
@@ -156,11 +161,6 @@ func newRealRedlock(t *testing.T, nodes []redlock.Node, opts ...redlock.Option) 
 	t.Helper()
 	return newOver(t, nodes, append([]redlock.Option{redlock.WithNodeTimeout(patient)}, opts...)...)
 }
-
-// The tests with Real in their names run against real server processes, where
-// there are any: what they are for is what a fake server and a fake clock
-// cannot show. All their bounds are generous, since a busy machine is not a
-// failing one.
 
 // patient is a node timeout for tests in which every call must succeed: the
 // default of 100 ms is sometimes exceeded by the scheduler alone.

@@ -41,8 +41,10 @@ type recordingConn struct {
 	index int
 }
 
-// record returns nodes of which the first is reached through the net.
-func record(c *testcluster.Cluster, steal bool) (*recordingNet, []redlock.Node) {
+// record returns a Redlock that reaches the first of a cluster's nodes through the net. At the
+// end of the test its Close must succeed.
+func record(t *testing.T, c *testcluster.Cluster, steal bool) (*recordingNet, *redlock.Redlock) {
+	t.Helper()
 	rn := &recordingNet{node: c.Nodes[0], steal: steal}
 	nodes := nodesOf(c)
 	nodes[0].Pool = &conn.Dialer{
@@ -61,7 +63,10 @@ func record(c *testcluster.Cluster, steal bool) (*recordingNet, []redlock.Node) 
 		},
 		Network: "tcp", Address: c.Nodes[0].Addr(),
 	}
-	return rn, nodes
+	r, err := redlock.New(nodes)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, r.Close(context.Background())) })
+	return rn, r
 }
 
 func (c *recordingConn) Write(b []byte) (int, error) {
@@ -117,10 +122,7 @@ func isA(verb string) func(request string) bool {
 func testLateSettlement(t *testing.T, steal bool, wait time.Duration) {
 	t.Helper()
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		rn, nodes := record(c, steal)
-		r, err := redlock.New(nodes)
-		require.NoError(t, err)
-		defer func() { assert.NoError(t, r.Close(context.Background())) }()
+		rn, r := record(t, c, steal)
 		warm(t, r)
 		proxy := c.Nodes[0].Proxy()
 		proxy.DropReplies(true)
@@ -167,10 +169,7 @@ func TestALateSettlementTakesNoVoteAway(t *testing.T) {
 // the newer one refuses would leave a key.
 func TestALateTombstoneLetsNothingIn(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
-		rn, nodes := record(c, false)
-		r, err := redlock.New(nodes)
-		require.NoError(t, err)
-		defer func() { assert.NoError(t, r.Close(context.Background())) }()
+		rn, r := record(t, c, false)
 		warm(t, r)
 		rn.breakALock(t, r, time.Minute, 0)
 		time.Sleep(3 * time.Second)
@@ -234,10 +233,7 @@ func TestALateLockRequestIsRefused(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
-				rn, nodes := record(c, false)
-				r, err := redlock.New(nodes)
-				require.NoError(t, err)
-				defer func() { assert.NoError(t, r.Close(context.Background())) }()
+				rn, r := record(t, c, false)
 				warm(t, r)
 				broke := time.Now()
 				rn.breakALock(t, r, test.ttl, test.away)
@@ -255,10 +251,7 @@ func TestALateLockRequestIsRefused(t *testing.T) {
 // after the ttl. Then it is the release's turn.
 func TestAReleaseIsOwedForAMinute(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
-		rn, nodes := record(c, false)
-		r, err := redlock.New(nodes)
-		require.NoError(t, err)
-		defer func() { assert.NoError(t, r.Close(context.Background())) }()
+		rn, r := record(t, c, false)
 		warm(t, r)
 		time.AfterFunc(25*time.Second, func() {
 			assert.Empty(t, keys(t, c.Nodes[0]))
@@ -276,10 +269,7 @@ func TestAReleaseIsOwedForAMinute(t *testing.T) {
 func TestALockRequestThatRunsAgainShortensNoLife(t *testing.T) {
 	for _, opts := range [][]redlock.Option{nil, {redlock.WithFencing()}} {
 		inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
-			rn, nodes := record(c, false)
-			r, err := redlock.New(nodes)
-			require.NoError(t, err)
-			defer func() { assert.NoError(t, r.Close(context.Background())) }()
+			rn, r := record(t, c, false)
 			l, err := r.TryLock(t.Context(), []string{"a", "b"}, ttl, opts...)
 			require.NoError(t, err)
 			require.NoError(t, l.Extend(t.Context(), time.Hour))
@@ -300,10 +290,7 @@ func TestALockRequestThatRunsAgainShortensNoLife(t *testing.T) {
 // runs a second time. When an extension finds it there, it is to be released.
 func TestAKeyThatAnExtensionHasFoundIsReleased(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		rn, nodes := record(c, false)
-		r, err := redlock.New(nodes)
-		require.NoError(t, err)
-		defer func() { assert.NoError(t, r.Close(context.Background())) }()
+		rn, r := record(t, c, false)
 		warm(t, r)
 		require.NoError(t, c.Nodes[0].Set("a", "another", time.Second))
 		l, err := r.TryLock(t.Context(), []string{"a"}, time.Hour)
