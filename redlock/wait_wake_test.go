@@ -15,6 +15,7 @@ import (
 func TestAReleaseWakesAWaiterOfAnotherProcess(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 5} {
 		inBubble(t, n, func(t *testing.T, c *testcluster.Cluster) {
+			slowDown(t, c) // One of two nodes alone may refuse; in line there only, it waits for the other's message.
 			a := newRedlock(t, c, redlock.WithPrefix("p:"))
 			b := newRedlock(t, c, redlock.WithPrefix("p:"))
 			held, err := a.TryLock(t.Context(), []string{"x", "y"}, ttl)
@@ -23,7 +24,7 @@ func TestAReleaseWakesAWaiterOfAnotherProcess(t *testing.T) {
 			released := time.Now()
 			require.NoError(t, held.Unlock(t.Context()))
 			l := w.got(t)
-			assert.LessOrEqual(t, w.at.Sub(released), time.Millisecond)
+			assert.LessOrEqual(t, w.at.Sub(released), time.Millisecond, "five round trips")
 			assert.Equal(t, 2, l.Attempts())
 			assert.Equal(t, int64(1), b.Stats().Woken)
 			assert.True(t, b.Stats().Nodes[0].Listens)
