@@ -44,9 +44,8 @@ PACKAGES := ./redlock ./...
 # Nearly all nodes of the tests are in memory and make much garbage.
 test race sim cover: export GOGC = 400
 
-# Beside the default numbers, which make cover runs.
-sim: export SCHEDULES ?= 10000
-sim: export RELEASE_SEEDS ?= 1000
+# More than the default numbers, which make cover runs.
+sim: export SIM_SEEDS ?= long
 
 # The tests of a package run in its own folder.
 ifneq (,$(findstring /,$(REDIS_SERVER)))
@@ -170,7 +169,7 @@ snippets: ## compile the Go of README.md and docs/, check their links and the le
 
 .PHONY: sim
 sim: ## a short simulation, and the models of fencing and of unknown outcomes
-	$(TESTRUN) -timeout $(TIMEOUT) $(TESTFLAGS) -run 'Sim|Schedules|FenceModel|UnknownModel' ./redlock
+	$(TESTRUN) -timeout $(TIMEOUT) $(TESTFLAGS) -run 'Sim|FenceModel|UnknownModel' ./redlock
 
 # The coverage of the library's packages, by all tests.
 .PHONY: cover

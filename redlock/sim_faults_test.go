@@ -1,100 +1,25 @@
 package redlock
 
 import (
-	"context"
-	"fmt"
 	"math/rand/v2"
-	"sync"
+	"slices"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
-
 	"github.com/seed6c881748/redlock/internal/node"
-	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
-// A simNode is a node with its faults.
-type simNode struct {
-	*testcluster.Node
-	s        *sim
-	index    int
-	faulty   bool // gets faults beyond the loss of its scripts
-	flushing bool // loses its scripts at random moments
-	base     [2]time.Duration
-	late     simLateness
-
-	mu     sync.Mutex
-	active int       // faults that are on
-	quiet  time.Time // since when there are none, if there are none
-}
-
-// makeNodes decides which nodes will fail. With a faulty majority little
-// succeeds, but that is where attempts fail in all ways and leave things behind.
-func (s *sim) makeNodes() {
-	rng := s.rng
-	faulty := rng.IntN(len(s.c.Nodes) + 1)
-	if rng.IntN(2) == 0 {
-		faulty = len(s.c.Nodes) - s.need
-	}
-	if s.plan.late {
-		faulty = len(s.c.Nodes) - s.need // The workers disturb each node in its turn.
-	}
-	flushing := rng.IntN(3) == 0
-	slowest := pick(rng, 0, time.Millisecond, time.Millisecond, 2*time.Millisecond, 10*time.Millisecond, 60*time.Millisecond)
-	late := rng.IntN(3) > 0 || s.plan.late
-	order := rng.Perm(len(s.c.Nodes))
-	for i, node := range s.c.Nodes {
-		n := &simNode{Node: node, s: s, index: i, late: newSimLateness(), faulty: order[i] < faulty, flushing: flushing, quiet: s.start.Add(-time.Hour)}
-		n.base = [2]time.Duration{between(rng, 0, slowest), between(rng, 0, slowest)}
-		if late {
-			n.Proxy().LateBytes(0, magnitude(rng, 10*time.Millisecond, simMaxLate))
-		}
-		if s.plan.late {
-			n.Proxy().LateBytes(0, simLate)
-		}
-		s.must(n.OnCommand(n.observe))
-		s.nodes = append(s.nodes, n)
-		s.tracef("%s: faulty %v, delays up to %v, late bytes %v", n.Name(), n.faulty, n.base, late)
-	}
-}
-
-// normalDelays sets the delays that the node has without a fault. They count as
-// one if they are long against the shortest timeout.
-func (n *simNode) normalDelays() {
-	n.Proxy().SetDelays(0, n.base[0], 0, n.base[1])
-}
-
-func (n *simNode) slow() bool { return n.base[0]+n.base[1] > simTimeouts[0]/8 }
-
-// calmSince reports whether the node has had no fault since t.
-func (n *simNode) calmSince(t time.Time) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.active == 0 && !n.slow() && !n.quiet.After(t)
-}
-
-func (n *simNode) begin() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.active++
-}
-
-func (n *simNode) end() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.active--
-	n.quiet = time.Now()
-}
-
-// A simFault is one way to fail. start returns what ends it.
+// A simFault is one way in which a node fails. start returns what ends it. A new one goes
+// into one of the lists below; then the profiles that use the list have it.
 type simFault struct {
-	name  string
-	start func(n *simNode, rng *rand.Rand) (end func())
+	name   string
+	stalls bool // requests are carried out late
+	start  func(n *simNode, rng *rand.Rand) (end func())
 }
 
+// simFaults are the faults in which no key is lost.
 var simFaults = []simFault{
-	{"slow", func(n *simNode, rng *rand.Rand) func() {
-		limit := pick(rng, 5*time.Millisecond, 30*time.Millisecond, 120*time.Millisecond, 500*time.Millisecond)
+	{"slow", true, func(n *simNode, rng *rand.Rand) func() {
+		limit := pick(rng, n.s.slowest...)
 		var d [4]time.Duration
 		for i := range d {
 			d[i] = between(rng, 0, limit)
@@ -105,37 +30,23 @@ var simFaults = []simFault{
 			d[2], d[3] = 0, 0
 		}
 		n.Proxy().SetDelays(min(d[0], d[1]), max(d[0], d[1]), min(d[2], d[3]), max(d[2], d[3]))
-		return n.normalDelays
+		return n.usualDelays
 	}},
-	{"cut off", func(n *simNode, rng *rand.Rand) func() {
-		// With requests on their way, which may be delivered late.
-		delay := between(rng, 50*time.Millisecond, 900*time.Millisecond)
-		n.Proxy().SetDelays(delay/2, delay, 0, n.base[1])
-		return func() {
-			n.Proxy().Reset()
-			n.normalDelays()
-		}
-	}},
-	{"hung", func(n *simNode, _ *rand.Rand) func() {
-		n.s.must(n.Hang())
-		return func() { n.s.must(n.Resume()) }
-	}},
-	{"resets", func(n *simNode, _ *rand.Rand) func() {
+	simCutOff,
+	simHung,
+	{"resets", false, func(n *simNode, _ *rand.Rand) func() {
 		n.Proxy().Reset()
 		return n.Proxy().Reset
 	}},
-	{"refusing", func(n *simNode, rng *rand.Rand) func() {
+	{"refusing", false, func(n *simNode, rng *rand.Rand) func() {
 		n.Proxy().Refuse(true)
 		if rng.IntN(2) == 0 {
 			n.Proxy().Reset()
 		}
 		return func() { n.Proxy().Refuse(false) }
 	}},
-	{"black hole", func(n *simNode, _ *rand.Rand) func() {
-		n.Proxy().BlackHole(true)
-		return func() { n.Proxy().BlackHole(false) }
-	}},
-	{"mute", func(n *simNode, _ *rand.Rand) func() {
+	simBlackHole,
+	{"mute", false, func(n *simNode, _ *rand.Rand) func() {
 		n.Proxy().DropReplies(true)
 		return func() {
 			// A connection that has lost replies in the middle and delivers later
@@ -146,15 +57,19 @@ var simFaults = []simFault{
 			n.Proxy().Refuse(false)
 		}
 	}},
-	{"dead", func(n *simNode, _ *rand.Rand) func() {
+	{"dead", false, func(n *simNode, _ *rand.Rand) func() {
 		n.s.must(n.Stop())
 		return func() { n.s.must(n.Restart(true)) }
 	}},
-	{"restarted", func(n *simNode, _ *rand.Rand) func() {
+	{"restarted", false, func(n *simNode, _ *rand.Rand) func() {
 		n.s.must(n.Restart(true))
 		return func() {}
 	}},
-	{"erring", func(n *simNode, rng *rand.Rand) func() {
+	{"killing connections", false, func(n *simNode, _ *rand.Rand) func() {
+		n.Proxy().Kill()
+		return func() {}
+	}},
+	{"erring", false, func(n *simNode, rng *rand.Rand) func() {
 		n.s.must(n.SetError(pick(rng,
 			"LOADING Redis is loading the dataset in memory",
 			"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
@@ -163,124 +78,141 @@ var simFaults = []simFault{
 	}},
 }
 
-// injectFaults makes the node fail in one way after the other.
-func (n *simNode) injectFaults(rng *rand.Rand, until time.Time) {
-	if !n.faulty {
-		return
+// The faults that profiles ask for by name.
+var (
+	simCutOff = simFault{"cut off", true, func(n *simNode, rng *rand.Rand) func() {
+		// With requests on their way, which may be delivered late.
+		delay := between(rng, 50*time.Millisecond, 900*time.Millisecond)
+		n.Proxy().SetDelays(delay/2, delay, 0, n.delays[1])
+		return func() {
+			n.Proxy().Reset()
+			n.usualDelays()
+		}
+	}}
+	simHung = simFault{"hung", true, func(n *simNode, _ *rand.Rand) func() {
+		n.s.must(n.Hang())
+		return func() { n.s.must(n.Resume()) }
+	}}
+	simBlackHole = simFault{"black hole", false, func(n *simNode, _ *rand.Rand) func() {
+		n.Proxy().BlackHole(true)
+		return func() { n.Proxy().BlackHole(false) }
+	}}
+)
+
+// simDataLosses are the faults in which a node loses all of its keys, or all that are
+// locks; quarantine is for them.
+var simDataLosses = []simFault{
+	{"flushed", false, func(n *simNode, _ *rand.Rand) func() {
+		n.noteLoss("")
+		n.s.must(n.Flush())
+		return func() {}
+	}},
+	{"restarted without its data", false, func(n *simNode, _ *rand.Rand) func() {
+		n.noteLoss("")
+		n.s.must(n.Restart(false))
+		return func() {}
+	}},
+	{"dead, and its data gone", false, func(n *simNode, _ *rand.Rand) func() {
+		n.s.must(n.Stop())
+		return func() {
+			n.noteLoss("")
+			n.s.must(n.Restart(false))
+		}
+	}},
+	// An old snapshot: the marker of the quarantine, and none of the locks.
+	{"restarted without its locks", false, func(n *simNode, _ *rand.Rand) func() {
+		n.s.must(n.Stop())
+		for _, key := range n.sortedKeys() {
+			n.lose(key)
+		}
+		n.s.must(n.Restart(true))
+		return func() {}
+	}},
+}
+
+// simKeyLosses are the faults in which keys of locks are lost that no restart explains.
+var simKeyLosses = []simFault{
+	{"losing keys", false, func(n *simNode, _ *rand.Rand) func() {
+		for _, key := range n.sortedKeys() {
+			n.lose(key)
+		}
+		return func() {}
+	}},
+	{"robbed", false, func(n *simNode, rng *rand.Rand) func() {
+		for _, key := range n.sortedKeys() {
+			n.rob(key, magnitude(rng, time.Millisecond, slices.Max(n.s.slowest)))
+		}
+		return func() {}
+	}},
+}
+
+// suffer begins a fault and returns what ends it.
+func (n *simNode) suffer(f simFault, rng *rand.Rand) (end func()) {
+	n.s.tracef("%s is %s", n.Name(), f.name)
+	n.begin(f.stalls)
+	stop := f.start(n, rng)
+	return func() {
+		stop()
+		n.end()
+		n.s.tracef("%s is not %s any more", n.Name(), f.name)
 	}
-	for {
-		quiet, length, fault := magnitude(rng, time.Millisecond, n.s.plan.maxQuiet), magnitude(rng, time.Millisecond, n.s.plan.maxFault), pick(rng, simFaults...)
-		if usual := n.s.plan.usual; usual >= 0 && rng.IntN(2) == 0 {
-			fault = simFaults[usual]
+}
+
+// A simWeather says how a node fails in one way after the other.
+type simWeather struct {
+	faults []simFault
+	usual  *simFault        // every other one is this; nil: none is
+	quiet  [2]time.Duration // between two of them, at least and at most
+	length [2]time.Duration // of one
+	times  int              // so often, at most; 0: until the end
+	end    time.Time        // none begins then
+}
+
+func (n *simNode) endure(w simWeather, rng *rand.Rand) {
+	for i := 0; w.times == 0 || i < w.times; i++ {
+		quiet, length := magnitude(rng, w.quiet[0], w.quiet[1]), magnitude(rng, w.length[0], w.length[1])
+		fault := pick(rng, w.faults...)
+		if w.usual != nil && rng.IntN(2) == 0 {
+			fault = *w.usual
 		}
 		time.Sleep(quiet)
-		if !time.Now().Before(until) || n.s.failed() {
+		if !time.Now().Before(w.end) || n.s.failed() {
 			return
 		}
-		n.s.tracef("%s %s for %v", n.Name(), fault.name, length)
-		n.begin()
-		end := fault.start(n, rng)
+		end := n.suffer(fault, rng)
 		time.Sleep(length)
 		end()
-		n.end()
-		n.s.tracef("%s not %s any more", n.Name(), fault.name)
 	}
 }
 
-// raiseCounters does what attempts do that others have overtaken: it has the node's
-// counters run ahead of the others'. That is always allowed.
-func (n *simNode) raiseCounters(rng *rand.Rand, until time.Time) {
-	for {
-		time.Sleep(magnitude(rng, 10*time.Millisecond, max(time.Second, n.s.plan.maxQuiet)))
-		if !time.Now().Before(until) {
-			return
-		}
-		ctx, cancel := context.WithTimeout(n.s.t.Context(), time.Second)
-		conn, err := n.Conn(ctx, redis.DialReadTimeout(time.Second), redis.DialWriteTimeout(time.Second))
-		cancel()
-		if err != nil {
-			continue
-		}
-		key := n.s.prefix + reservedMark + counterMark + pick(rng, n.s.resources...)
-		_, _ = conn.Do("INCRBY", key, 1+rng.IntN(3))
-		_ = conn.Close()
-	}
-}
-
-// flushScripts empties the script cache at random moments. No client may notice.
-func (n *simNode) flushScripts(rng *rand.Rand, until time.Time) {
-	for n.flushing {
-		time.Sleep(magnitude(rng, time.Millisecond, n.s.plan.maxQuiet))
-		if !time.Now().Before(until) {
-			return
-		}
-		n.s.tracef("%s forgets its scripts", n.Name())
-		n.s.must(n.FlushScripts())
-	}
-}
-
-// calm is called when all faults have ended.
-func (n *simNode) calm() {
-	n.Proxy().SetDelays(0, 0, 0, 0)
-}
-
-// lockKeys returns the keys that are locks.
-func (n *simNode) lockKeys() map[string]testcluster.KeyState {
-	all, err := n.Keys()
-	n.s.must(err)
-	for k := range all {
-		if isReserved(k) {
-			delete(all, k)
-		}
-	}
-	return all
-}
-
-// observe sees every command that reaches the node. It learns which client
-// each token belongs to, failed attempts included.
-func (n *simNode) observe(cmd string, args []string) {
-	if cmd != "EVALSHA" && cmd != "EVAL" || len(args) < 2 {
-		return
-	}
-	script := scriptOf(args[0])
+// forget has the node forget its scripts, all but those that are kept. That is no fault:
+// no client may notice.
+func (n *simNode) forget(kept ...*node.Script) {
 	s := n.s
-	if script == nil {
-		s.failf("%s was sent an unknown script: %q", n.Name(), args)
+	s.tracef("%s forgets its scripts, all but %d", n.Name(), len(kept))
+	s.must(n.FlushScripts())
+	if len(kept) == 0 {
 		return
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if rest := simLockArgs[script]; rest > 0 {
-		var keys int
-		_, err := fmt.Sscan(args[1], &keys)
-		if err != nil || len(args) != keys+rest || s.sessions[args[keys+1]] == nil {
-			s.failures = append(s.failures, fmt.Sprintf("%s was sent a malformed lock request: %q", n.Name(), args))
-			return
-		}
-		token := args[keys+2]
-		c := s.sessions[args[keys+1]]
-		if other := s.owners[token]; other != nil && other != c {
-			s.failures = append(s.failures, fmt.Sprintf("token %s belongs to c%d and to c%d", token, other.id, c.id))
-		}
-		s.owners[token] = c
+	conn, err := n.Conn(s.t.Context())
+	s.must(err)
+	if err != nil {
+		return
 	}
-	n.observeLate(script, cmd, args)
-	if s.verbose {
-		s.traceLocked(fmt.Sprintf("    %s <- %s %q", n.Name(), script.Name, shorten(args[1:])))
+	for _, script := range kept {
+		_, err := conn.Do("SCRIPT", "LOAD", script.Source)
+		s.must(err)
 	}
+	s.must(conn.Close())
 }
 
-// simLockArgs has how many arguments a lock request has besides its keys.
-var simLockArgs = map[*node.Script]int{lockScript: 5, fencedLockScript: 7, queueScript: 9, fencedQueueScript: 11}
-
-// shorten makes tokens readable.
-func shorten(args []string) []string {
-	short := make([]string, len(args))
-	for i, a := range args {
-		if len(a) > 24 {
-			a = a[:6] + "…" + a[len(a)-4:]
+// forgetAtRandom does so at random moments.
+func (n *simNode) forgetAtRandom(rng *rand.Rand, longest time.Duration, end time.Time) {
+	for {
+		time.Sleep(magnitude(rng, time.Millisecond, longest))
+		if !time.Now().Before(end) {
+			return
 		}
-		short[i] = a
+		n.forget()
 	}
-	return short
 }

@@ -1,215 +1,122 @@
 package redlock
 
 import (
-	"math/rand/v2"
 	"slices"
-	"sync"
+	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
-
-	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
-// Nodes lose their data all the time, by restarts and by flushes, any number of them at
-// once, while clients lock, extend and release. With quarantine no two locks overlap.
-// Clients have different maxTTLs, as while it is raised one by one. Either none locks for
-// longer than the smallest of them; or those with a larger one do, and ask every node for
-// some lock within the smallest, so that it knows of theirs.
-//
-//	SIM_SEEDS=n   runs seeds 1 to n; SIM_FIRST=k begins at k
-//	SIM_SEED=k    runs only one, and prints all that happened
-func TestSimQuarantine(t *testing.T) {
-	first, last := simSeeds(t)
-	last = first + (last-first)/uint64(rounds(2, 4)) // They are long.
-	inTrials(t, first, last, 1, func(t *testing.T, seed uint64) {
-		s := newQuarantineSim(t, seed, true)
-		s.run()
-		s.report()
-	})
+// Quarantine: nodes lose their data all the time, by restarts and by flushes, any number
+// of them at once, while clients lock, extend and release. With quarantine no two locks
+// overlap. Clients have different maxTTLs, as while it is raised one by one. Either none
+// locks for longer than the smallest of them; or those with a larger one do, and ask every
+// node for some lock within the smallest, so that it knows of theirs.
+type quarantineSim struct {
+	*sim
+
+	maxTTL time.Duration // the smallest
+	raised bool          // clients with a larger maxTTL lock for as long as that
+	until  time.Time
+	opts   []Option
 }
 
-// Without it some do: the simulation would see it.
+// TestSimQuarantineIsNeeded: without it some locks overlap, and the simulation sees it.
 func TestSimQuarantineIsNeeded(t *testing.T) {
 	broken := 0
-	first, seeds := rounds(1, 6), rounds(15, 2) // Seeds 6 and 7 are short.
-	inTrials(t, uint64(first), uint64(first+seeds-1), 1, func(t *testing.T, seed uint64) {
-		s := newQuarantineSim(t, seed, false)
-		s.run()
-		if s.failed() {
-			broken++
-		}
-	})
+	first, seeds := rounds(1, 6), rounds(15, 2)
+	for seed := first; seed < first+seeds; seed++ {
+		inSim(t, uint64(seed), func(s *sim) {
+			runQuarantine(s, false)
+			s.end()
+			if slices.ContainsFunc(s.failures, func(f string) bool { return strings.HasPrefix(f, "(1) ") }) {
+				broken++
+			}
+		})
+	}
 	assert.Greater(t, broken, seeds/3)
 }
 
-type quarantineSim struct {
-	*trial
-
-	rng     *rand.Rand
-	c       *testcluster.Cluster
-	maxTTL  time.Duration // the smallest
-	guarded bool          // with quarantine
-	raised  bool          // clients with a larger maxTTL lock for as long as that
-	loss    time.Duration // the longest time between two losses of a node
-	end     time.Time
-	opts    []Option
-	wg      sync.WaitGroup
-
-	held []quarantineHold // guarded by mu
-}
-
-// A quarantineHold is a time in which a lock was held.
-type quarantineHold struct {
-	name     string
-	from, to time.Time
-}
-
-func newQuarantineSim(t *testing.T, seed uint64, quarantine bool) *quarantineSim {
-	t.Helper()
-	s := &quarantineSim{trial: newTrial(t, "SIM_SEED", seed)}
-	s.rng = s.newRand()
-	s.c = testcluster.RunBubble(t, pick(s.rng, 1, 2, 3, 3, 3, 4, 5))
-	s.c.SetSeed(seed)
-	delays := pick(s.rng, 0, 200*time.Microsecond, 2*time.Millisecond)
-	for _, n := range s.c.Nodes {
-		s.must(n.Slow(0, delays))
+func runQuarantine(s *sim, guarded bool) {
+	rng := s.rng
+	s.cluster(pick(rng, 1, 2, 3, 3, 3, 4, 5), pick(rng, 0, 200*time.Microsecond, 2*time.Millisecond))
+	s.loss, s.guarded = true, guarded
+	q := &quarantineSim{sim: s, maxTTL: magnitude(rng, 100*time.Millisecond, 10*time.Second), opts: []Option{WithRetryCount(3)}}
+	q.until = s.start.Add(12 * q.maxTTL)
+	losses := simWeather{
+		faults: simDataLosses, end: q.until,
+		quiet: [2]time.Duration{q.maxTTL / 10, magnitude(rng, q.maxTTL, 20*q.maxTTL)}, length: [2]time.Duration{time.Millisecond, q.maxTTL / 4},
 	}
-	s.maxTTL = magnitude(s.rng, 100*time.Millisecond, 10*time.Second)
-	s.loss = magnitude(s.rng, s.maxTTL, 20*s.maxTTL)
-	s.end = s.start.Add(12 * s.maxTTL)
-	s.opts = []Option{WithRetryCount(3)}
-	if s.rng.IntN(2) == 0 {
-		s.opts = append(s.opts, WithFencing())
+	if rng.IntN(2) == 0 {
+		q.opts = append(q.opts, WithFencing())
 	}
-	s.raised, s.guarded = s.rng.IntN(2) == 0, quarantine
-	return s
-}
-
-func (s *quarantineSim) run() {
-	s.tracef("%d nodes, maxTTL %v, loss %v", len(s.c.Nodes), s.maxTTL, s.loss)
-	for _, n := range s.c.Nodes {
-		rng := s.newRand()
-		s.wg.Go(func() { s.lose(n, rng) })
+	q.raised = rng.IntN(2) == 0
+	s.tracef("%d nodes, maxTTL %v, losses %v, raised %v", len(s.nodes), q.maxTTL, losses.quiet, q.raised)
+	for _, n := range s.nodes {
+		own := s.newRand()
+		s.wg.Go(func() { n.endure(losses, own) })
 	}
-	var clients []*Redlock
-	for i := range 2 + s.rng.IntN(2) {
-		name, rng, mine, life := string(rune('A'+i)), s.newRand(), s.opts, s.maxTTL
-		if s.guarded {
-			maxTTL := s.maxTTL
-			if i > 0 {
-				maxTTL = between(s.rng, s.maxTTL, 3*s.maxTTL)
-			}
-			if s.raised {
-				life = maxTTL
-			}
-			mine = append(slices.Clone(mine), WithQuarantine(maxTTL))
-			s.tracef("%s has maxTTL %v, and locks for %v", name, maxTTL, life)
-		}
-		r, err := New(nodesOf(s.c), mine...)
-		require.NoError(s.t, err)
-		clients = append(clients, r)
-		if life > s.maxTTL {
-			s.wg.Go(func() { s.beHeard(name, r) })
-		}
-		s.wg.Go(func() { s.work(name, r, life, rng) })
+	for i := range 2 + rng.IntN(2) {
+		q.begin(i)
 	}
 	s.wg.Wait()
-	for _, r := range clients {
-		s.must(r.Close(s.t.Context()))
-	}
-	synctest.Wait()
-	s.check()
 }
 
-// lose has a node lose its data, or restart with it, or without what came last.
-func (s *quarantineSim) lose(n *testcluster.Node, rng *rand.Rand) {
-	for {
-		time.Sleep(magnitude(rng, s.maxTTL/10, s.loss))
-		if !time.Now().Before(s.end) {
-			return
+// begin has one more client work.
+func (q *quarantineSim) begin(i int) {
+	s, mine, life := q.sim, q.opts, q.maxTTL
+	if s.guarded {
+		maxTTL := q.maxTTL
+		if i > 0 {
+			maxTTL = between(s.rng, q.maxTTL, 3*q.maxTTL)
 		}
-		switch rng.IntN(3) {
-		case 0:
-			s.tracef("%s is flushed", n.Name())
-			s.must(n.Flush())
-		case 1:
-			s.tracef("%s restarts without its data", n.Name())
-			s.must(n.Restart(false))
-		case 2: // An old snapshot: the marker, and none of the locks.
-			s.tracef("%s restarts without its locks", n.Name())
-			s.must(n.Stop())
-			for key := range lockKeysOf(s, n) {
-				s.must(n.Del(key))
-			}
-			s.must(n.Restart(true))
+		if q.raised {
+			life = maxTTL
 		}
+		mine = append(slices.Clone(mine), WithQuarantine(maxTTL))
+		s.tracef("the next client has maxTTL %v, and locks for %v", maxTTL, life)
 	}
-}
-
-func lockKeysOf(s *quarantineSim, n *testcluster.Node) map[string]testcluster.KeyState {
-	all, err := n.Keys()
-	s.must(err)
-	for key := range all {
-		if isReserved(key) {
-			delete(all, key)
-		}
+	c := s.openClient(mine...)
+	if life > q.maxTTL {
+		s.wg.Go(func() { q.beHeard(c) })
 	}
-	return all
+	w := &simCaller{s: s, c: c, rng: s.newRand(), name: c.name}
+	s.wg.Go(func() { q.work(w, life) })
 }
 
 // beHeard has every node know of the client's maxTTL before it votes for smaller ones.
-func (s *quarantineSim) beHeard(name string, r *Redlock) {
-	for time.Now().Before(s.end) {
-		time.Sleep(s.maxTTL / 4)
-		if l, err := r.TryLock(s.t.Context(), []string{name}, s.maxTTL/4); err == nil {
-			_ = l.Unlock(s.t.Context())
+func (q *quarantineSim) beHeard(c *simClient) {
+	for time.Now().Before(q.until) {
+		time.Sleep(q.maxTTL / 4)
+		if l, err := c.r.TryLock(q.t.Context(), []string{c.name}, q.maxTTL/4); err == nil {
+			_ = l.Unlock(q.t.Context())
 		}
 	}
 }
 
-func (s *quarantineSim) work(name string, r *Redlock, longest time.Duration, rng *rand.Rand) {
-	for time.Now().Before(s.end) {
-		time.Sleep(between(rng, 0, s.maxTTL/4))
+// work locks, extends and releases.
+func (q *quarantineSim) work(w *simCaller, longest time.Duration) {
+	ctx, rng := q.t.Context(), w.rng
+	for time.Now().Before(q.until) {
+		time.Sleep(between(rng, 0, q.maxTTL/4))
 		life := between(rng, longest/2, longest)
-		l, err := r.Lock(s.t.Context(), []string{"x"}, life)
+		l, err := w.acquire(ctx, simAsk{resources: []string{"x"}, ttl: life})
 		if err != nil {
 			continue
 		}
-		from := time.Now()
-		s.tracef("%s has it until %v", name, s.offset(l.Until()))
 		for rng.IntN(3) > 0 {
-			time.Sleep(magnitude(rng, time.Millisecond, s.maxTTL/2))
-			if l.Extend(s.t.Context(), life) != nil {
+			time.Sleep(magnitude(rng, time.Millisecond, q.maxTTL/2))
+			if w.extend(ctx, time.Time{}, l, life) != nil {
 				break
 			}
-			s.tracef("%s extends it until %v", name, s.offset(l.Until()))
 		}
 		if rng.IntN(2) == 0 {
 			time.Sleep(time.Until(l.Until()))
 		}
-		to := l.Until()
 		if l.Err() == nil && rng.IntN(2) == 0 {
-			to = time.Now()
-			_ = l.Unlock(s.t.Context())
-		}
-		s.mu.Lock()
-		s.held = append(s.held, quarantineHold{name, from, to})
-		s.mu.Unlock()
-		s.tracef("%s had it from %v to %v", name, s.offset(from), s.offset(to))
-	}
-}
-
-// check looks for two locks at a time.
-func (s *quarantineSim) check() {
-	slices.SortFunc(s.held, func(a, b quarantineHold) int { return a.from.Compare(b.from) })
-	for i := 1; i < len(s.held); i++ {
-		a, b := s.held[i-1], s.held[i]
-		if b.from.Before(a.to) && a.name != b.name {
-			s.failf("%s holds it from %v to %v, and %s from %v", a.name, s.offset(a.from), s.offset(a.to), b.name, s.offset(b.from))
+			_ = w.unlock(ctx, l)
 		}
 	}
 }

@@ -1,0 +1,170 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// A simCaller is one goroutine that uses a client.
+type simCaller struct {
+	s    *sim
+	c    *simClient
+	rng  *rand.Rand
+	name string
+	made int // locks
+}
+
+// context returns a context that in some cases ends within the limit, and when: a zero
+// time is never.
+func (w *simCaller) context(limit time.Duration) (ctx context.Context, cancel context.CancelFunc, end time.Time) {
+	end = time.Now().Add(between(w.rng, 0, limit))
+	switch w.rng.IntN(6) {
+	case 0:
+		ctx, cancel := context.WithDeadline(w.s.t.Context(), end)
+		return ctx, cancel, end
+	case 1:
+		ctx, cancel := context.WithCancel(w.s.t.Context())
+		stop := time.AfterFunc(time.Until(end), cancel)
+		return ctx, func() { stop.Stop(); cancel() }, end
+	default:
+		return w.s.t.Context(), func() {}, time.Time{}
+	}
+}
+
+// A simAsk is a call of Lock or TryLock.
+type simAsk struct {
+	try       bool
+	resources []string
+	ttl       time.Duration
+	opts      []Option
+	end       time.Time     // of the call's context, zero if it has none
+	bound     time.Duration // of the call; 0: it has none
+	attempts  int           // at most; 0: any number
+}
+
+// acquire calls Lock or TryLock and checks how it ends.
+func (w *simCaller) acquire(ctx context.Context, ask simAsk) (*simLock, error) {
+	s, what, call := w.s, "Lock", w.c.r.Lock
+	if ask.try {
+		what, call = "TryLock", w.c.r.TryLock
+	}
+	s.tracef("%s %s %q ttl %v, within %v, context until %v", w.name, what, ask.resources, ask.ttl, ask.bound, s.offset(ask.end))
+	start := time.Now()
+	lock, err := call(ctx, ask.resources, ask.ttl, ask.opts...)
+	w.checkEnd(what, start, ask.bound, ask.end, true)
+	if err != nil {
+		s.tracef("%s %s: %v", w.name, what, err)
+		w.checkLockError(ctx, what, err, start, ask)
+		return nil, err
+	}
+	w.made++
+	l := w.c.acquired(lock, fmt.Sprintf("%s#%d", w.name, w.made), start)
+	_ = l.check("acquired")
+	return l, nil
+}
+
+// checkEnd checks (7): a call ends within its bound, at once when its context
+// ends and, if it acquires, at once when the client is closed.
+func (w *simCaller) checkEnd(what string, start time.Time, bound time.Duration, end time.Time, acquires bool) {
+	now := time.Now()
+	if took := now.Sub(start); bound > 0 && took > bound {
+		w.s.failf("(7) %s of %s took %v, more than %v", what, w.name, took, bound)
+	}
+	closing := time.Time{}
+	if acquires {
+		closing = w.c.closedAt()
+	}
+	for _, end := range []time.Time{end, closing} {
+		if end.IsZero() {
+			continue
+		}
+		if end.Before(start) {
+			end = start
+		}
+		if now.After(end) {
+			w.s.failf("(7) %s of %s ended %v after its context or the client", what, w.name, now.Sub(end))
+		}
+	}
+}
+
+// extend calls Extend and checks how it ends, with a context that ends at end.
+func (w *simCaller) extend(ctx context.Context, end time.Time, l *simLock, ttl time.Duration) error {
+	s := w.s
+	s.tracef("%s extends %s by %v, context until %v", w.name, l.name, ttl, s.offset(end))
+	l.noteExtension(ttl)
+	start, before := time.Now(), l.Until()
+	err := l.Extend(ctx, ttl)
+	now, until, released := time.Now(), l.Until(), l.releasedAt()
+	least := start.Add(validity(ttl, l.o.driftFactor))
+	s.tracef("%s Extend %s: %v, until %v", w.name, l.name, err, s.offset(until))
+	w.checkEnd("Extend", start, l.o.nodeTimeout, end, false)
+	switch {
+	case until.Before(before):
+		s.failf("(3) Extend of %s shortened it from %v to %v", l.name, s.offset(before), s.offset(until))
+	case err != nil:
+		w.checkExtendError(ctx, l, err, before, start)
+	case !released.IsZero() && now.After(released):
+		s.failf("(4) Extend of %s succeeded after Unlock at %v", l.name, s.offset(released))
+	case !now.Before(least) || until.Before(least):
+		s.failf("(3) Extend of %s by %v at %v succeeded with Until %v", l.name, ttl, s.offset(start), s.offset(until))
+	case !now.Before(before) && !l.shared:
+		s.failf("(4) Extend of %s succeeded after Until, which was %v", l.name, s.offset(before))
+	}
+	_ = l.check("extended")
+	return err
+}
+
+// unlock calls Unlock and checks how it ends: not with its context, which has no effect.
+func (w *simCaller) unlock(ctx context.Context, l *simLock) error {
+	s := w.s
+	l.noteRelease()
+	start := time.Now()
+	late := !start.Before(l.lapse(l.Until()))
+	err := l.Unlock(ctx)
+	s.tracef("%s Unlock %s: %v", w.name, l.name, err)
+	l.noteUnlocked(err)
+	w.checkEnd("Unlock", start, l.o.nodeTimeout, time.Time{}, false)
+	w.checkUnlock(l, err, late)
+	_ = l.check("released")
+	return err
+}
+
+// noteUnlocked notes how a release has ended.
+func (l *simLock) noteUnlocked(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err == nil && l.unlocked.IsZero() {
+		l.unlocked = time.Now()
+	}
+}
+
+// checkUnlock checks the result of a release against the nodes. It was late if the lock
+// had ended before.
+func (w *simCaller) checkUnlock(l *simLock, err error, late bool) {
+	s := w.s
+	_, reason := w.quorumError("Unlock", err, OpUnlock, l.Resources(), 0)
+	left := 0
+	for _, n := range s.nodes {
+		if l.o.minHold == 0 && n.hasAny(l) && !n.mayHave(l.token) {
+			left++
+		}
+	}
+	switch {
+	case err == nil && left > len(s.nodes)-s.need:
+		s.failf("(5) Unlock of %s succeeded but %d nodes have its keys", l.name, left)
+	case err != nil && reason == nil:
+		s.failf("(8) Unlock of %s fails without a reason: %v", l.name, err)
+	case errors.Is(err, ErrExpired):
+		if !late {
+			s.failf("(4) Unlock of %s before %v: %v", l.name, s.offset(l.lapse(l.Until())), err)
+		}
+	case errors.Is(reason, ErrLost) && !s.loss && time.Now().Before(l.lapse(l.Until())):
+		// Until then its keys were there, and this holder has released it.
+		s.failf("(4) Unlock of %s, which nobody can have taken away: %v", l.name, err)
+	case errors.Is(reason, ErrTaken):
+		s.failf("(8) Unlock of %s: %v", l.name, err)
+	}
+}

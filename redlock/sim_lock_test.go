@@ -1,0 +1,216 @@
+package redlock
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A simLock is a lock that was acquired, with its history. Until is not in it:
+// the handle keeps it.
+type simLock struct {
+	*Lock
+	s     *sim
+	c     *simClient
+	name  string
+	token string
+	keys  []string
+	call  time.Time // when it was asked for
+	from  time.Time // when it was returned
+
+	mu         sync.Mutex              // guards what follows
+	shared     bool                    // by goroutines that extend and release it
+	extensions map[time.Time]time.Time // starts of those with another ttl, by their Until
+	released   time.Time               // when Unlock was first called, zero before
+	handedOn   bool                    // another process releases it, without this one's knowledge
+	unlocked   time.Time               // when an Unlock had succeeded
+	err        error                   // what Err returned, once that was not nil
+	final      time.Time               // Until, when the lock had ended
+	secure     bool                    // nothing but its callers and the clock can end it
+}
+
+// acquired enters a lock that was got, and checks (2), (3) and (4) at its beginning.
+func (c *simClient) acquired(lock *Lock, name string, call time.Time) *simLock {
+	s, now := c.s, time.Now()
+	l := &simLock{Lock: lock, s: s, c: c, name: name, token: lock.Token(), call: call, from: now, extensions: map[time.Time]time.Time{}}
+	for _, res := range lock.Resources() {
+		l.keys = append(l.keys, s.prefix+res)
+	}
+	s.tracef("%s has got %s: %q, token %.6s, ttl %v, until %v, fence %d, min hold %v, max hold %v",
+		c.name, name, l.keys, l.token, l.ttl, s.offset(l.Until()), l.Fence(), l.o.minHold, l.o.maxHold)
+	s.mu.Lock()
+	s.locks = append(s.locks, l)
+	double := s.byToken[l.token]
+	s.byToken[l.token] = l
+	s.mu.Unlock()
+	if double != nil {
+		s.failf("%s and %s have the same token", double.name, name)
+	}
+	if (l.Fence() > 0) != l.o.fencing {
+		s.failf("(2) %s has fence %d", name, l.Fence())
+	}
+	// It counts from the beginning of an attempt within the call.
+	if began := l.Until().Add(-validity(l.ttl, l.o.driftFactor)); began.Before(call) || began.After(now) {
+		s.failf("(3) %s: Until %v after a call at %v with ttl %v", name, s.offset(l.Until()), s.offset(call), l.ttl)
+	}
+	if !l.Until().After(now) {
+		s.failf("(3) %s was returned when it had ended", name)
+	}
+	return l
+}
+
+func (s *sim) allLocks() []*simLock {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.locks)
+}
+
+// noteExtension notes that an extension by another ttl begins.
+func (l *simLock) noteExtension(ttl time.Duration) {
+	start := time.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.extensions[start.Add(validity(ttl, l.o.driftFactor))] = start
+}
+
+// noteRelease notes that the lock is about to be released: it is not held any more.
+func (l *simLock) noteRelease() {
+	l.s.tracef("%s is about to be released, until %v", l.name, l.s.offset(l.Until()))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.released.IsZero() {
+		return
+	}
+	l.released = time.Now()
+	// An extension may have succeeded at the same instant.
+	time.AfterFunc(time.Nanosecond, func() { l.noteEnd(l.Until()) })
+}
+
+// noteHandOver notes that another process is about to release the lock.
+func (l *simLock) noteHandOver() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.released, l.handedOn = time.Now(), true
+}
+
+func (l *simLock) noteEnd(until time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.final.IsZero() {
+		l.final = until
+	}
+}
+
+func (l *simLock) releasedAt() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.released
+}
+
+// jumps returns the jumps of the wall clock since the lock was acquired, or
+// extended, for the validity that ends at until.
+func (l *simLock) jumps(until time.Time) []simJump {
+	s := l.s
+	s.mu.Lock()
+	jumps := slices.Clone(l.c.jumps)
+	s.mu.Unlock()
+	if len(jumps) == 0 {
+		return nil
+	}
+	start := until.Add(-validity(l.ttl, l.o.driftFactor))
+	l.mu.Lock()
+	if other, ok := l.extensions[until]; ok {
+		start = other
+	}
+	l.mu.Unlock()
+	return slices.DeleteFunc(jumps, func(j simJump) bool { return j.at.Before(start) })
+}
+
+// lapse is when a validity that ends at until by the monotonic clock ends by
+// either clock, as both have been so far.
+func (l *simLock) lapse(until time.Time) time.Time {
+	lapse := until
+	for _, j := range l.jumps(until) {
+		lapse = lapse.Add(-j.by)
+		if lapse.Before(j.at) {
+			return j.at
+		}
+	}
+	return lapse
+}
+
+// same is not errors.Is, which takes ErrExpired for an ErrLost.
+func same(a, b error) bool { return a == b } //nolint:errorlint // Says the comment.
+
+// observe checks (4) and returns Err.
+func (l *simLock) observe(when string) error {
+	s, now := l.s, time.Now()
+	l.mu.Lock()
+	known, released, handedOn := l.err, l.released, l.handedOn
+	l.mu.Unlock()
+	before := l.lapse(l.Until())
+	err := l.Err()
+	until := l.Until()
+	after := l.lapse(until)
+	switch {
+	case err == nil && known != nil:
+		s.failf("(4) %s, %s, is held again after %v", l.name, when, known)
+	case known != nil && !same(err, known):
+		s.failf("(4) Err of %s changed from %v to %v", l.name, known, err)
+	case err == nil && !now.Before(before):
+		s.failf("(4) %s, %s, is held after %v", l.name, when, s.offset(before))
+	case err == nil && !released.IsZero() && now.After(released) && !handedOn:
+		s.failf("(4) %s, %s, is held after Unlock at %v", l.name, when, s.offset(released))
+	case same(err, ErrExpired) && now.Before(after):
+		s.failf("(4) %s, %s, has expired before %v", l.name, when, s.offset(after))
+	case same(err, ErrLost) && !s.loss && l.releasedAt().IsZero():
+		s.failf("(4) %s, %s, is lost though it was not released", l.name, when)
+	case err != nil && !same(err, ErrLost) && !same(err, ErrExpired):
+		s.failf("(4) Err of %s: %v", l.name, err)
+	}
+	if err != nil && known == nil {
+		l.mu.Lock()
+		if l.err == nil {
+			l.err = err
+		}
+		l.mu.Unlock()
+		l.noteEnd(until)
+	}
+	return err
+}
+
+// check looks at a lock from outside: (4) while it is held, and (3): a quorum of nodes
+// store its token for every resource, and go on doing so until Until.
+func (l *simLock) check(when string) error {
+	s := l.s
+	before := l.observe(when)
+	if s.loss || before != nil {
+		return before
+	}
+	until := l.Until()
+	var missing []string
+	for _, n := range s.nodes {
+		if why := n.lacks(l, until); why != "" {
+			missing = append(missing, n.Name()+": "+why)
+		}
+	}
+	// Somebody else may have begun to release the lock meanwhile.
+	after := l.observe(when)
+	if have := len(s.nodes) - len(missing); after == nil && have < s.need {
+		s.failf("(3) %s (token %.6s), %s and held until %v, has only %d of %d nodes: %s",
+			l.name, l.token, when, s.offset(until), have, s.need, strings.Join(missing, ", "))
+	}
+	return after
+}
+
+// checkOver checks (4) once more, long after: the lock's Until has not moved since its end.
+func (l *simLock) checkOver() {
+	_ = l.observe("at the end")
+	l.mu.Lock()
+	final := l.final
+	l.mu.Unlock()
+	if until := l.Until(); !final.IsZero() && !final.Equal(until) {
+		l.s.failf("(4) Until of %s moved from %v to %v after its end", l.name, l.s.offset(final), l.s.offset(until))
+	}
+}

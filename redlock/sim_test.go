@@ -1,0 +1,115 @@
+package redlock
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"testing"
+	"testing/synctest"
+)
+
+// The simulation has clients use locks at random over nodes that fail at random, and
+// checks all the time what the library promises. Time is fake, so that the checks of
+// times are exact and a minute costs nothing. There is one engine (sim_run_test.go is its
+// beginning), and each test below is a profile: what the clients do, which faults there
+// are, and what is checked beside what is checked in all of them.
+//
+//	SIM_SEEDS=n     runs the seeds 1 to n of each profile; SIM_SEEDS=long as many as make sim
+//	SIM_FIRST=k     begins at seed k instead of 1
+//	SIM_SEED=k      runs only seed k and prints all that happened
+//
+// A seed fixes the schedule: the cluster, the clients, what they do and when, every fault
+// and every delay. It does not fix what the Go scheduler does with goroutines that are
+// runnable at the same instant, nor the library's own random numbers (tokens, retry
+// delays). A failure may need its seed several times to show again: SIM_SEED=k with
+// -count.
+//
+// The numbers in messages are those of the promises:
+//
+//	(1) two locks on one resource are never held at the same time
+//	(2) fences are unique and grow
+//	(3) a quorum of nodes stores a held lock until Until
+//	(4) a lock ends once, at Until at the latest, and says why; so do the contexts of a hold
+//	(5) no key and no release is left
+//	(6) a minority of nodes costs nothing: a kept lock goes on
+//	(7) every call ends in its time, and at once with its context or with Close
+//	(8) errors and events say how the nodes have voted, and follow from it
+//	(9) who waits gets a lock soon after it is free
+//	(10) no goroutine and no connection is left
+func TestSimRandomSchedules(t *testing.T) {
+	simulate(t, simSeeds{short: 3, race: 30, full: 150, long: 150}, runRandom)
+}
+
+// Several processes wait for the same few resources, while subscriptions break, messages
+// are lost, callers give up and holders vanish.
+func TestSimWaiting(t *testing.T) {
+	simulate(t, simSeeds{short: 3, race: 30, full: 150, long: 150}, runWaiting)
+}
+
+// Nodes lose their data all the time, any number of them at once; see also
+// TestSimQuarantineIsNeeded.
+func TestSimQuarantine(t *testing.T) {
+	simulate(t, simSeeds{short: 1, race: 15, full: 75, long: 75}, func(s *sim) { runQuarantine(s, true) })
+}
+
+// One process takes a lock and hands it on, another one releases it, others wait for it.
+func TestSimReleaseByAnotherProcess(t *testing.T) {
+	simulate(t, simSeeds{short: 4, race: 60, full: 300, long: 1000}, runRelease)
+}
+
+// Locks are kept by KeepAlive and by Do, while nodes fail and lose keys, and are ended by
+// Unlock, Close, the caller's context, the max hold or a jump of the wall clock.
+func TestSimHeldLocks(t *testing.T) {
+	simulate(t, simSeeds{short: 40, race: 500, full: 3000, long: 10000}, runHeld)
+}
+
+// simSeeds has how many seeds of a profile are run: with -short, under the race detector,
+// at full size, and by make sim.
+type simSeeds struct{ short, race, full, long int }
+
+// span returns the first and the last seed.
+func (n simSeeds) span(t *testing.T) (first, last uint64) {
+	t.Helper()
+	if seed := envNumber(t, "SIM_SEED", 0); seed > 0 {
+		return seed, seed
+	}
+	first = envNumber(t, "SIM_FIRST", 1)
+	count := uint64(rounds(n.full, n.short))
+	if raceEnabled {
+		count = min(count, uint64(n.race))
+	}
+	if os.Getenv("SIM_SEEDS") == "long" {
+		count = uint64(n.long)
+	} else {
+		count = envNumber(t, "SIM_SEEDS", count)
+	}
+	return first, first + count - 1
+}
+
+// simulate runs a profile with many seeds.
+func simulate(t *testing.T, seeds simSeeds, profile func(s *sim)) {
+	t.Helper()
+	first, last := seeds.span(t)
+	parts := uint64(runtime.GOMAXPROCS(0))
+	for part := range min(parts, last-first+1) {
+		t.Run(fmt.Sprintf("part=%d", part), func(t *testing.T) {
+			t.Parallel()
+			for seed := first + part; seed <= last; seed += parts {
+				inSim(t, seed, func(s *sim) {
+					profile(s)
+					s.end()
+					s.report()
+				})
+			}
+		})
+	}
+}
+
+// inSim runs fn in a bubble. A deadlock or a goroutine that is left behind makes synctest
+// panic; the name of the test then says the seed.
+func inSim(t *testing.T, seed uint64, fn func(s *sim)) {
+	t.Helper()
+	t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) { fn(newSim(t, seed)) })
+	})
+}

@@ -1,0 +1,209 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/seed6c881748/redlock/internal/waiting"
+)
+
+// A simTally counts votes as the documentation does.
+type simTally struct{ yes, no, unanswered, pending int }
+
+func tallyVotes(votes []Vote) (t simTally) {
+	for _, v := range votes {
+		switch {
+		case v.Err == nil:
+			t.yes++
+		case errors.Is(v.Err, ErrTaken), errors.Is(v.Err, ErrLost):
+			t.no++
+		case errors.Is(v.Err, ErrPending):
+			t.pending++
+		default:
+			t.unanswered++
+		}
+	}
+	return t
+}
+
+// verdict is what votes amount to at the decision; nil, false: nothing yet.
+func (t simTally) verdict(op Op, need, n int) (reason error, decided bool) {
+	spare := n - need
+	switch {
+	case op != OpLock && t.no > spare:
+		return ErrLost, true
+	case t.yes >= need:
+		return nil, true
+	case op == OpUnlock && t.yes+t.no >= need && t.no+t.pending <= spare:
+		return nil, true
+	case t.unanswered > spare:
+		return ErrNoQuorum, true
+	case op == OpLock && t.no+t.unanswered > spare:
+		return ErrTaken, true
+	case op == OpExtend && t.no+t.unanswered > spare:
+		return ErrNoQuorum, true
+	}
+	return nil, false
+}
+
+// onEvent is the clients' hook. It checks (8) where it can be exact: the event of a
+// decision has the votes as they were.
+func (c *simClient) onEvent(e Event) {
+	s := c.s
+	if s.verbose {
+		s.tracef("  %s: %s %s %q, %v, votes %v, until %v", c.name, e.Kind, e.Op, e.Resources, e.Err, e.Votes, s.offset(e.Until))
+	}
+	if e.Kind != EventDecided && e.Kind != EventSettled {
+		return
+	}
+	c.checkVotes("an event of "+c.name, e.Votes, e.Op)
+	t := tallyVotes(e.Votes)
+	if e.Kind == EventSettled {
+		if t.pending > 0 && (e.Op != OpLock || !c.sawSplit()) {
+			s.failf("(8) %s: settled with votes pending: %v", c.name, e.Votes)
+		}
+		return
+	}
+	want, decided := t.verdict(e.Op, s.need, len(s.nodes))
+	for !decided && t.pending > 0 && e.Op == OpLock && c.sawSplit() {
+		t.unanswered, t.pending = t.unanswered+1, t.pending-1
+		if want, decided = t.verdict(e.Op, s.need, len(s.nodes)); !same(want, e.Err) {
+			want, decided = nil, false
+		}
+	}
+	late := want == nil && (errors.Is(e.Err, ErrNoQuorum) || e.Op == OpExtend && errors.Is(e.Err, ErrExpired))
+	switch {
+	case decided && late && e.Op != OpUnlock: // A quorum, but too late; checked with the call's result.
+	case decided && !same(e.Err, want):
+		s.failf("(8) %s: %s %q was decided as %v, but by the votes as %v: %v", c.name, e.Op, e.Resources, e.Err, want, e.Votes)
+	case !decided && (e.Err == nil || errors.Is(e.Err, ErrTaken) || errors.Is(e.Err, ErrNoQuorum) || errors.Is(e.Err, ErrLost)):
+		s.failf("(8) %s: %s %q was decided as %v, but the votes decide nothing: %v", c.name, e.Op, e.Resources, e.Err, e.Votes)
+	}
+}
+
+// checkVotes checks that all nodes are there, in order, with plausible votes.
+func (c *simClient) checkVotes(what string, votes []Vote, op Op) {
+	s := c.s
+	longest := 2 * max(c.timeout, slices.Max(simTimeouts))
+	names := make([]string, len(votes))
+	for i, v := range votes {
+		names[i] = v.Node
+		switch {
+		case errors.Is(v.Err, ErrTaken) && (op != OpLock || v.Holder == "" && v.HolderTTL > waiting.YieldTime):
+			s.failf("(8) %s: %s vote of %s: taken by %q", what, op, v.Node, v.Holder)
+		case errors.Is(v.Err, ErrLost) && op == OpLock:
+			s.failf("(8) %s: lock vote of %s: lost", what, v.Node)
+		case v.Took < 0 || v.Took > longest:
+			s.failf("(8) %s: vote of %s took %v", what, v.Node, v.Took)
+		}
+	}
+	for i, n := range s.nodes {
+		if len(names) != len(s.nodes) || names[i] != n.Name() {
+			s.failf("(8) %s: votes of %q", what, names)
+			return
+		}
+	}
+}
+
+// quorumError checks the form of an error (8) and returns its reason, nil if it
+// has no *QuorumError.
+func (w *simCaller) quorumError(what string, err error, op Op, resources []string, attempts int) (*QuorumError, error) {
+	s := w.s
+	var qe *QuorumError
+	if !errors.As(err, &qe) {
+		for _, reason := range []error{ErrTaken, ErrNoQuorum} {
+			if errors.Is(err, reason) {
+				s.failf("(8) %s of %s: %v without votes", what, w.name, err)
+			}
+		}
+		return nil, nil
+	}
+	var reasons []error
+	for _, reason := range []error{ErrTaken, ErrNoQuorum, ErrLost} {
+		if errors.Is(err, reason) {
+			reasons = append(reasons, reason)
+		}
+	}
+	if len(reasons) != 1 {
+		s.failf("(8) %s of %s: %v matches %v", what, w.name, err, reasons)
+		return qe, nil
+	}
+	w.c.checkVotes(what+" of "+w.name, qe.Votes, op)
+	if qe.Op != op || qe.Need != s.need || !slices.Equal(qe.Resources, resources) {
+		s.failf("(8) %s of %s: op %s, need %d, resources %q", what, w.name, qe.Op, qe.Need, qe.Resources)
+	}
+	if op == OpLock && (qe.Attempt < 1 || attempts > 0 && qe.Attempt > attempts) || op != OpLock && qe.Attempt != 0 {
+		s.failf("(8) %s of %s: attempt %d of %d", what, w.name, qe.Attempt, attempts)
+	}
+	return qe, reasons[0]
+}
+
+// checkLockError checks what Lock and TryLock can fail with.
+func (w *simCaller) checkLockError(ctx context.Context, what string, err error, start time.Time, ask simAsk) {
+	s := w.s
+	n := len(s.nodes)
+	ended := ctx.Err() != nil && errors.Is(err, ctx.Err())
+	closed := errors.Is(err, ErrClosed)
+	qe, reason := w.quorumError(what, err, OpLock, unique(ask.resources), ask.attempts)
+	switch {
+	case closed && !w.c.isClosed():
+		s.failf("%s of %s: %v", what, w.name, err)
+	case qe == nil && !ended && !closed:
+		s.failf("(8) %s of %s fails without a reason: %v", what, w.name, err)
+	case qe == nil:
+		// It ended before it asked anybody, or while it waited for somebody else of its
+		// process to be answered: an attempt, and the time to begin to listen.
+		patience := time.Duration(0)
+		if what == "Lock" {
+			patience = 3 * max(w.c.timeout, slices.Max(simTimeouts))
+		}
+		if now := time.Now(); now.After(start.Add(patience)) {
+			s.failf("(8) %s of %s has no votes after %v: %v", what, w.name, now.Sub(start), err)
+		}
+	case errors.Is(reason, ErrLost):
+		s.failf("(8) %s of %s: %v", what, w.name, err)
+	}
+	if qe == nil {
+		return
+	}
+	// Votes may have come in between the decision and the error, but none goes
+	// away; the events have them as they were.
+	t := tallyVotes(qe.Votes)
+	unheard := 0
+	if w.c.sawSplit() {
+		unheard = t.pending
+	}
+	switch {
+	case errors.Is(reason, ErrTaken) && (t.no == 0 || t.no+t.unanswered+t.pending <= n-s.need):
+		s.failf("(8) %s of %s is taken by these votes: %v", what, w.name, err)
+	case errors.Is(reason, ErrNoQuorum) && !ended && !closed && t.unanswered+unheard <= n-s.need:
+		// Or the quorum came too late.
+		if t.yes < s.need || time.Since(start) < validity(ask.ttl, DefaultDriftFactor) {
+			s.failf("(8) %s of %s has no quorum by these votes: %v", what, w.name, err)
+		}
+	}
+}
+
+// checkExtendError checks what an extension can fail with.
+func (w *simCaller) checkExtendError(ctx context.Context, l *simLock, err error, before, start time.Time) {
+	s := w.s
+	qe, reason := w.quorumError("Extend", err, OpExtend, l.Resources(), 0)
+	lost := errors.Is(err, ErrLost)
+	now := time.Now()
+	switch {
+	case errors.Is(err, ErrExpired):
+		if now.Before(l.lapse(before)) {
+			s.failf("(4) Extend of %s before Until: %v", l.name, err)
+		}
+	case lost && !s.loss && l.releasedAt().IsZero():
+		s.failf("(4) Extend of %s, which nobody has released: %v", l.name, err)
+	case qe == nil && !lost && (ctx.Err() == nil || !errors.Is(err, ctx.Err())):
+		s.failf("(8) Extend of %s fails without a reason: %v", l.name, err)
+	case qe == nil && now.After(start):
+		s.failf("(8) Extend of %s has no votes after %v: %v", l.name, now.Sub(start), err)
+	case errors.Is(reason, ErrTaken):
+		s.failf("(8) Extend of %s: %v", l.name, err)
+	}
+}
