@@ -36,9 +36,7 @@ func TestCheckOfServersThatTellNothing(t *testing.T) {
 			assert.Empty(t, all)
 		}
 		// Locks do not need it.
-		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-		require.NoError(t, err)
-		require.NoError(t, l.Unlock(t.Context()))
+		cycle(t, r, "a", ttl)
 	})
 }
 

@@ -84,9 +84,7 @@ func TestLateBytesOfABrokenConnectionLeaveNothing(t *testing.T) {
 			time.Sleep(late + time.Second)
 			assert.Equal(t, int64(1), r.Stats().Nodes[0].Unknown)
 			requireNoKeys(t, c)
-			l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
-			require.NoError(t, err)
-			require.NoError(t, l.Unlock(t.Context()))
+			cycle(t, r, "a", time.Minute)
 		})
 	}
 }
@@ -154,12 +152,10 @@ func TestASettlementBesideAHeldLock(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		for range 3 {
-			l, err := r.TryLock(t.Context(), []string{"warm"}, ttl)
-			require.NoError(t, err)
-			require.NoError(t, l.Unlock(t.Context()))
+			cycle(t, r, "warm", ttl)
 			time.Sleep(20 * time.Millisecond)
 			require.NoError(t, c.Nodes[2].Slow(20*time.Millisecond, 20*time.Millisecond))
-			l, err = r.TryLock(t.Context(), []string{"x"}, ttl)
+			l, err := r.TryLock(t.Context(), []string{"x"}, ttl)
 			require.NoError(t, err)
 			time.Sleep(5 * time.Millisecond)
 			c.Nodes[2].Proxy().Reset()

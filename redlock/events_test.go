@@ -121,9 +121,7 @@ func TestASlowHookDropsEventsAndDelaysNothing(t *testing.T) {
 		r := newRedlock(t, c, redlock.WithHook(func(context.Context, redlock.Event) { <-block }))
 		start := time.Now()
 		for range rounds(2000, 700) {
-			l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-			require.NoError(t, err)
-			require.NoError(t, l.Unlock(t.Context()))
+			cycle(t, r, "a", ttl)
 		}
 		assert.Zero(t, time.Since(start))
 		assert.Positive(t, r.Stats().EventsDropped)
@@ -169,13 +167,11 @@ func TestCloseDeliversTheEventsThatWait(t *testing.T) {
 			time.Sleep(time.Second)
 			events++
 		}))
-		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-		require.NoError(t, err)
-		require.NoError(t, l.Unlock(t.Context()))
+		cycle(t, r, "a", ttl)
 		require.NoError(t, r.Close(t.Context()))
 		assert.Equal(t, 7, events) // up; decided and settled of the lock and the release; acquired, released
 		r2 := newRedlock(t, c, redlock.WithHook(func(context.Context, redlock.Event) { time.Sleep(time.Minute) }))
-		_, err = r2.TryLock(t.Context(), []string{"a"}, ttl)
+		_, err := r2.TryLock(t.Context(), []string{"a"}, ttl)
 		require.NoError(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()

@@ -103,9 +103,7 @@ func TestANoScriptInAWrappedErrorIsRecognised(t *testing.T) {
 		require.NoError(t, err)
 		warm(t, r)
 		require.NoError(t, c.FlushScripts())
-		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-		require.NoError(t, err)
-		require.NoError(t, l.Unlock(t.Context()))
+		cycle(t, r, "a", ttl)
 		require.NoError(t, r.Close(t.Context()))
 	})
 }

@@ -98,9 +98,7 @@ func TestARestartedNodeAbstains(t *testing.T) {
 				time.Sleep(2 * time.Second)
 				require.NoError(t, kept.Extend(t.Context(), ttl))
 			}
-			l, err = other.TryLock(t.Context(), []string{"x"}, ttl)
-			require.NoError(t, err)
-			require.NoError(t, l.Unlock(t.Context()))
+			cycle(t, other, "x", ttl)
 			synctest.Wait()
 			require.NoError(t, kept.Unlock(t.Context()))
 		})
@@ -138,9 +136,7 @@ func TestAnotherNumberOfNodesIsRefusedUntilItIsAdmitted(t *testing.T) {
 
 func lockOnce(t *testing.T, r *redlock.Redlock) {
 	t.Helper()
-	l, err := r.TryLock(t.Context(), []string{"once"}, ttl)
-	require.NoError(t, err)
-	require.NoError(t, l.Unlock(t.Context()))
+	cycle(t, r, "once", ttl)
 	synctest.Wait()
 }
 

@@ -134,9 +134,7 @@ func TestAMinorityCostsTheFirstCallNothing(t *testing.T) {
 					require.NoError(t, fault(n))
 				}
 				start := time.Now()
-				l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-				require.NoError(t, err)
-				require.NoError(t, l.Unlock(t.Context()))
+				cycle(t, r, "a", ttl)
 				assert.Less(t, time.Since(start), 10*time.Millisecond)
 				require.NoError(t, r.Close(t.Context()))
 			})
@@ -203,9 +201,7 @@ func TestAConnectTimeoutOfZeroDoesNotWait(t *testing.T) {
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		assert.Equal(t, redlock.DefaultNodeTimeout, time.Since(start))
 		time.Sleep(time.Second)
-		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-		require.NoError(t, err)
-		require.NoError(t, l.Unlock(t.Context()))
+		cycle(t, r, "a", ttl)
 		require.NoError(t, r.Close(t.Context()))
 	})
 }
@@ -215,9 +211,7 @@ func TestALongConnectTimeoutLetsConnectingTakeThatLong(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r, err := redlock.New(farNodes(t, c, 200*time.Millisecond, 10), redlock.WithConnectTimeout(5*time.Second))
 		require.NoError(t, err)
-		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-		require.NoError(t, err)
-		require.NoError(t, l.Unlock(t.Context()))
+		cycle(t, r, "a", ttl)
 		require.NoError(t, r.Close(t.Context()))
 	})
 }
@@ -252,9 +246,7 @@ func TestALoginThatIsRefusedIsTheVote(t *testing.T) {
 		d.Login = [][]any{{"AUTH", "wrong"}, {"SELECT", 3}}
 		nodes[0].Pool = d
 		r := newOver(t, nodes)
-		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-		require.NoError(t, err)
-		require.NoError(t, l.Unlock(t.Context()))
+		cycle(t, r, "a", ttl)
 		synctest.Wait()
 		s := r.Stats().Nodes[0]
 		require.False(t, s.Up)

@@ -25,15 +25,11 @@ func TestRealTheDatabaseOfAPool(t *testing.T) {
 	awaitAll(t, c, r, 20*time.Second)
 
 	dialled := newRealRedlock(t, []redlock.Node{{Name: "a", Pool: n.Pool(redis.DialDatabase(3))}})
-	l, err := dialled.TryLock(t.Context(), []string{"x"}, time.Minute)
-	require.NoError(t, err)
-	require.NoError(t, l.Unlock(t.Context()))
+	cycle(t, dialled, "x", time.Minute)
 
 	admin(t, n, "ACL", "SETUSER", "locker", "on", ">pw", "+@all", "-move", "~*", "&*")
 	user := newRealRedlock(t, []redlock.Node{{Name: "a", Pool: n.Pool(redis.DialUsername("locker"), redis.DialPassword("pw"))}})
-	l, err = user.TryLock(t.Context(), []string{"x"}, time.Minute)
-	require.NoError(t, err)
-	require.NoError(t, l.Unlock(t.Context()))
+	cycle(t, user, "x", time.Minute)
 	assert.Empty(t, keys(t, n))
 }
 
@@ -74,9 +70,7 @@ func TestRealNodesInADatabaseOfTheirOwn(t *testing.T) {
 
 	// Another database is another set of locks.
 	other := newRealRedlock(t, nodesOf(c))
-	l2, err := other.TryLock(t.Context(), []string{"a"}, time.Minute)
-	require.NoError(t, err)
-	require.NoError(t, l2.Unlock(t.Context()))
+	cycle(t, other, "a", time.Minute)
 	require.NoError(t, l.Unlock(t.Context()))
 	awaitNoKeys(t, c, 30*time.Second)
 }

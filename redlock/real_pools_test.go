@@ -179,9 +179,7 @@ func TestRealIdleConnectionOutlivesTheReadTimeoutOfItsPool(t *testing.T) {
 	before := connects(r)
 	for range 2 {
 		rest(t.Context(), time.Second, time.Second)
-		l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
-		require.NoError(t, err)
-		require.NoError(t, l.Unlock(t.Context()))
+		cycle(t, r, "a", time.Minute)
 	}
 	require.Equal(t, before, connects(r), "no connection was made since")
 }
@@ -222,9 +220,7 @@ func TestRealBrokenPoolIsOnlyOneNodesVote(t *testing.T) {
 			nodes[1].Pool = kind.pool
 			r := newOver(t, nodes, redlock.WithNodeTimeout(patient))
 			for range 20 {
-				l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
-				require.NoError(t, err)
-				require.NoError(t, l.Unlock(t.Context()))
+				cycle(t, r, "a", time.Minute)
 			}
 			// Others have it on the healthy nodes, so that the round fails and shows
 			// the votes.
@@ -263,9 +259,7 @@ func TestRealPoolThatHangsHoldsUpNobody(t *testing.T) {
 	r := newOver(t, nodes, redlock.WithNodeTimeout(timeout))
 	start := time.Now()
 	for range 50 {
-		l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
-		require.NoError(t, err)
-		require.NoError(t, l.Unlock(t.Context()))
+		cycle(t, r, "a", time.Minute)
 	}
 	locks := time.Since(start)
 	assert.Less(t, locks, 50*timeout/2, "nobody waits for the node")

@@ -22,9 +22,7 @@ func TestRealATextOfAnEarlierRun(t *testing.T) {
 	n := c.Nodes[0]
 	r := newRealRedlock(t, nodesOf(c), redlock.WithQuarantine(longMaxTTL))
 	require.NoError(t, r.Admit(t.Context(), names(c)...))
-	l, err := r.TryLock(t.Context(), []string{"warm"}, time.Second)
-	require.NoError(t, err)
-	require.NoError(t, l.Unlock(t.Context()))
+	cycle(t, r, "warm", time.Second)
 	require.NotNil(t, redlock.NodesIn(r)[0].Speaks().(*quarantine.ConnDialect).Fast(redlock.LockScript))
 	conn := adminConn(t, n)
 	known := func(s *node.Script) bool {
@@ -34,9 +32,7 @@ func TestRealATextOfAnEarlierRun(t *testing.T) {
 	}
 	require.True(t, known(redlock.NodesIn(r)[0].Speaks().(*quarantine.ConnDialect).Fast(redlock.LockScript)))
 	require.NoError(t, n.FlushScripts())
-	l, err = r.TryLock(t.Context(), []string{"x"}, time.Second)
-	require.NoError(t, err)
-	require.NoError(t, l.Unlock(t.Context()))
+	cycle(t, r, "x", time.Second)
 	assert.False(t, known(redlock.NodesIn(r)[0].Speaks().(*quarantine.ConnDialect).Fast(redlock.LockScript)))
 	assert.True(t, known(redlock.GrantingScripts.Slow(redlock.LockScript)))
 

@@ -69,9 +69,7 @@ func TestAFailoverBehindAnAddressIsFollowed(t *testing.T) {
 				require.ErrorIs(t, err, redlock.ErrNoQuorum)
 				require.ErrorContains(t, err, msg, "the one that got the reply has it as its vote")
 				time.Sleep(2 * node.MinBackoff)
-				x, err := r.TryLock(t.Context(), []string{"x"}, ttl)
-				require.NoError(t, err)
-				require.NoError(t, x.Unlock(t.Context()))
+				cycle(t, r, "x", ttl)
 				require.NoError(t, l.Extend(t.Context(), time.Minute))
 				require.NoError(t, l.Unlock(t.Context()))
 				synctest.Wait()
@@ -110,9 +108,7 @@ func TestAReplicaIsNotDialledInALoop(t *testing.T) {
 		warm(t, r)
 		require.NoError(t, c.Nodes[0].SetError("READONLY You can't write."))
 		for range 600 {
-			l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-			require.NoError(t, err)
-			require.NoError(t, l.Unlock(t.Context()))
+			cycle(t, r, "a", ttl)
 			time.Sleep(100 * time.Millisecond)
 		}
 		s := r.Stats().Nodes[0]
@@ -189,9 +185,7 @@ func TestALoopOfShortConnectionsIsBounded(t *testing.T) {
 					n.Proxy().Kill()
 				}))
 				for start := time.Now(); time.Since(start) < 10*time.Second; time.Sleep(scenario(5*time.Millisecond, 40*time.Millisecond)) {
-					l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-					require.NoError(t, err)
-					require.NoError(t, l.Unlock(t.Context()))
+					cycle(t, r, "a", ttl)
 				}
 				assert.Less(t, r.Stats().Nodes[0].Connects, c.most)
 				require.NoError(t, n.OnCommand(nil))

@@ -63,9 +63,7 @@ func TestTheEndOfALongTTLIsReckonedRight(t *testing.T) {
 		synctest.Wait()
 		assert.Zero(t, r.Stats().Nodes[0].Backlog)
 		require.NoError(t, c.Nodes[0].SetError(""))
-		l, err = r.TryLock(t.Context(), []string{"b"}, math.MaxInt64/2)
-		require.NoError(t, err)
-		require.NoError(t, l.Unlock(t.Context()))
+		cycle(t, r, "b", math.MaxInt64/2)
 	})
 }
 

@@ -77,6 +77,14 @@ func voteOf(t *testing.T, err error, node string) redlock.Vote {
 	return redlock.Vote{}
 }
 
+// cycle locks a resource, which must be free, and releases it.
+func cycle(t *testing.T, r *redlock.Redlock, resource string, life time.Duration) {
+	t.Helper()
+	l, err := r.TryLock(t.Context(), []string{resource}, life)
+	require.NoError(t, err)
+	require.NoError(t, l.Unlock(t.Context()))
+}
+
 // lockElsewhere has another process lock a resource.
 func lockElsewhere(t *testing.T, c *testcluster.Cluster, resource string, life time.Duration) *redlock.Lock {
 	t.Helper()

@@ -54,9 +54,7 @@ func TestDialOptionsMayBringTheSocket(t *testing.T) {
 		}
 		r, err := redlock.New(nodes)
 		require.NoError(t, err)
-		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-		require.NoError(t, err)
-		require.NoError(t, l.Unlock(t.Context()))
+		cycle(t, r, "a", ttl)
 		require.NoError(t, r.Close(t.Context()))
 		requireNoKeys(t, c)
 	})
