@@ -121,8 +121,8 @@ func TestThePoolsDatabaseIsRemembered(t *testing.T) {
 		time.Sleep(time.Second)
 		c.Nodes[0].Proxy().Refuse(false)
 		selecting(t, p, 0) // The application is faster.
-		for r.Stats().Nodes[0].Connects == 0 || r.Stats().Nodes[0].Err == nil {
-			time.Sleep(time.Millisecond)
+		for begin := time.Now(); r.Stats().Nodes[0].Connects == 0 || r.Stats().Nodes[0].Err == nil; time.Sleep(time.Millisecond) {
+			require.Less(t, time.Since(begin), time.Minute)
 		}
 		time.Sleep(10 * time.Second)
 		l, err := r.TryLock(t.Context(), []string{"x"}, ttl)
