@@ -219,15 +219,15 @@ func (ws *waitingSim) disturb(c *simClient, rng *rand.Rand) {
 			switch {
 			case other != tp && !all:
 			case mute:
-				other.setMute(true)
+				other.SetMute(true)
 			default:
-				other.cut()
+				other.Cut()
 			}
 		}
 		if mute {
 			time.Sleep(length)
 			for _, other := range c.taps {
-				other.setMute(false)
+				other.SetMute(false)
 			}
 		}
 	}

@@ -64,10 +64,6 @@ func (t *tap) Open() (now, ever int) {
 	return len(t.subs), t.opened
 }
 
-func (t *tap) cut() { t.Cut() }
-
-func (t *tap) setMute(on bool) { t.SetMute(on) }
-
 type tapConn struct {
 	net.Conn
 
