@@ -14,7 +14,7 @@ import (
 func TestLockAndUnlock(t *testing.T) {
 	for n := 1; n <= 6; n++ {
 		everywhere(t, func(t *testing.T) {
-			c := New(t, n)
+			c := New(t, n, calm())
 			l := tryLock(t, c.Redlock, "a")
 			require.Equal(t, l.Token(), c.Holder("a"))
 			require.Equal(t, []string{"a"}, c.Held())
@@ -28,7 +28,7 @@ func TestLockAndUnlock(t *testing.T) {
 
 func TestAnotherProcess(t *testing.T) {
 	everywhere(t, func(t *testing.T) {
-		c := New(t, 3)
+		c := New(t, 3, calm())
 		other := c.NewRedlock(redlock.WithRetryCount(0))
 		l := tryLock(t, other, "a")
 		refused(t, c.Redlock, "a", redlock.ErrTaken)
@@ -42,8 +42,8 @@ func TestAnotherProcess(t *testing.T) {
 
 func TestNodesForARedlockOfOnesOwn(t *testing.T) {
 	everywhere(t, func(t *testing.T) {
-		c := New(t, 3)
-		own, err := redlock.New(c.Nodes())
+		c := New(t, 3, calm())
+		own, err := redlock.New(c.Nodes(), calm())
 		require.NoError(t, err)
 		tryLock(t, own, "a")
 		refused(t, c.Redlock, "a", redlock.ErrTaken)
@@ -54,7 +54,7 @@ func TestNodesForARedlockOfOnesOwn(t *testing.T) {
 func TestPrefix(t *testing.T) {
 	everywhere(t, func(t *testing.T) {
 		var events int // Of the nodes' first connections; none may come from New.
-		c := New(t, 3, redlock.WithPrefix("app:"), redlock.WithNodeTimeout(time.Second),
+		c := New(t, 3, redlock.WithPrefix("app:"), calm(),
 			redlock.WithHook(func(context.Context, redlock.Event) { events++ }))
 		require.Equal(t, "app:", c.prefix)
 		require.Zero(t, events)

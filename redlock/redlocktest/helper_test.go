@@ -28,6 +28,15 @@ func everywhere(t *testing.T, fn func(t *testing.T)) {
 	})
 }
 
+// inRealTime reports whether everywhere runs this one outside of a bubble.
+func inRealTime(t *testing.T) bool {
+	t.Helper()
+	return strings.HasSuffix(t.Name(), "/real_time")
+}
+
+// calm is a node timeout that a busy machine does not exceed.
+func calm() redlock.Option { return redlock.WithNodeTimeout(patience) }
+
 // requireNoLeaks fails the test if goroutines of the library or of the nodes
 // outlive its cleanup. Bubbles check the same by themselves.
 func requireNoLeaks(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 
 func TestLoseInTheMiddleOfADo(t *testing.T) {
 	everywhere(t, func(t *testing.T) {
-		c := New(t, 5)
+		c := New(t, 5, calm())
 		failure := errors.New("stopped")
 		for _, want := range []error{nil, failure} {
 			start := time.Now()
@@ -42,7 +42,7 @@ func TestLoseInTheMiddleOfADo(t *testing.T) {
 
 func TestLoseAKeptLock(t *testing.T) {
 	everywhere(t, func(t *testing.T) {
-		c := New(t, 3)
+		c := New(t, 3, calm())
 		l := tryLock(t, c.Redlock, "a")
 		ctx := l.KeepAlive(t.Context())
 		again := l.KeepAlive(t.Context())

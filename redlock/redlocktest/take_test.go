@@ -13,7 +13,7 @@ import (
 
 func TestTake(t *testing.T) {
 	everywhere(t, func(t *testing.T) {
-		c := New(t, 3)
+		c := New(t, 3, calm())
 		release := c.Take("a", time.Minute)
 		require.Equal(t, []string{"a"}, c.Held())
 		require.NotEmpty(t, c.Holder("a"))
@@ -33,7 +33,7 @@ func TestTake(t *testing.T) {
 
 func TestTakenWithoutEnd(t *testing.T) {
 	everywhere(t, func(t *testing.T) {
-		c := New(t, 3)
+		c := New(t, 3, calm())
 		c.Take("a", 0)
 		inspection, err := c.Redlock.Inspect(t.Context(), "a")
 		require.NoError(t, err)
@@ -64,8 +64,8 @@ func TestWaiterGetsWhatIsReleased(t *testing.T) {
 // TestTakeFromAHolder: it finds out by its next extension, or at its release.
 func TestTakeFromAHolder(t *testing.T) {
 	everywhere(t, func(t *testing.T) {
-		c := New(t, 3)
-		const ttl = time.Second
+		c := New(t, 3, calm())
+		const ttl = 3 * time.Second
 		err := c.Redlock.Do(t.Context(), []string{"a"}, ttl, func(ctx context.Context, _ *redlock.Lock) error {
 			c.Take("a", time.Minute)
 			require.Equal(t, redlock.ErrLost, within(ctx, patience))
