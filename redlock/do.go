@@ -107,17 +107,22 @@ func (e fnError) As(target any) bool { return errors.As(e.err, target) }
 
 // joinEnd joins to err, the result of what was done under the lock, how the lock
 // itself ended. By its own state, not only by its context's cause, which may be that
-// of the caller's context: of another lock, around this one.
+// of the caller's context: of another lock, around this one. Without l.mu: what a user's
+// error does when it is compared may use the lock.
 func (l *Lock) joinEnd(err, cause, released error) error {
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	before, held := l.before, error(nil)
+	if l.hold != nil {
+		held = l.hold.cause
+	}
+	l.mu.Unlock()
 	limited := errors.Is(cause, ErrMaxHold) || errors.Is(cause, ErrClosed)
-	if err != nil && limited && l.hold != nil && errors.Is(l.hold.cause, cause) {
+	if err != nil && limited && errors.Is(held, cause) {
 		err = join(err, cause)
 	}
 	switch {
-	case l.before != nil:
-		err = join(err, l.before)
+	case before != nil:
+		err = join(err, before)
 	case errors.Is(released, ErrLost):
 		err = join(err, released) // Only the release has shown it.
 	}

@@ -209,3 +209,41 @@ func TestDoDoesNotReportWhatItsFunctionReleased(t *testing.T) {
 		assert.NoError(t, err, "the lock was held until its release began")
 	})
 }
+
+// A nosyError looks at the lock when it is compared, as an error type of the user's may do.
+type nosyError struct{ lock *redlock.Lock }
+
+func (nosyError) Error() string { return "nosy" }
+
+func (e nosyError) Is(error) bool {
+	_ = e.lock.Err()
+	return false
+}
+
+// What the function returns is the user's code, too: it may use the lock.
+func TestAnErrorOfTheFunctionMayLookAtTheLock(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		err := r.Do(t.Context(), []string{"a"}, 200*time.Millisecond, func(ctx context.Context, l *redlock.Lock) error {
+			for _, n := range c.Nodes {
+				require.NoError(t, n.Stop())
+			}
+			<-ctx.Done()
+			return nosyError{l}
+		})
+		require.ErrorIs(t, err, redlock.ErrExpired)
+		require.ErrorContains(t, err, "nosy")
+		err = r.Do(t.Context(), []string{"a"}, 200*time.Millisecond, func(context.Context, *redlock.Lock) error { return nil })
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		for _, n := range c.Nodes {
+			require.NoError(t, n.Restart(false))
+		}
+		time.Sleep(5 * time.Second)
+		err = r.Do(t.Context(), []string{"a"}, time.Minute, func(ctx context.Context, l *redlock.Lock) error {
+			<-ctx.Done()
+			return nosyError{l}
+		}, redlock.WithMaxHold(time.Second))
+		require.ErrorIs(t, err, redlock.ErrMaxHold)
+		require.ErrorContains(t, err, "nosy")
+	})
+}

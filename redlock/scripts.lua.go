@@ -9,7 +9,7 @@ import (
 	"github.com/seed6c881748/redlock/internal/tokens"
 )
 
-// This file and its sisters, scripts_*.lua.go for waiting, fencing and quarantine, are
+// This file and its sisters, scripts_*.lua.go for waiting and fencing, are
 // the only ones here that know Lua and what the scripts answer.
 //
 // A lock is one string key per resource, prefix+resource, whose value is the

@@ -207,7 +207,7 @@ func flag(b bool) string {
 	return "0"
 }
 
-// releaseNameLua names a release by a digest of its token, as digest in claim.go does.
+// releaseNameLua names a release by a digest of its token, as tokens.Digest does.
 const releaseNameLua = `string.sub(redis.sha1hex(ARGV[1]), 1, 12)`
 
 // decodeMessage reads what is published of a release: the digest of its token, and the

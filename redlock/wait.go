@@ -20,8 +20,8 @@ func (a *acquisition) run(ctx context.Context) (l *Lock, err error) {
 		return a.poll(ctx)
 	}
 	r, attempts := a.r, 0
-	place := r.queue.JoinBehind(a.keys, a.o.retryDelay)
-	behind := place != nil
+	queued := r.queue.JoinBehind(a.keys, a.o.retryDelay)
+	behind := queued != nil
 	if !behind {
 		if l, err = a.attempt(ctx, 1); err == nil {
 			return l, nil
@@ -33,25 +33,25 @@ func (a *acquisition) run(ctx context.Context) (l *Lock, err error) {
 			return nil, err
 		}
 		attempts = 1
-		place = waiting.NewWaiter(a.keys, a.o.retryDelay)
-		r.queue.Join(place)
+		queued = waiting.NewWaiter(a.keys, a.o.retryDelay)
+		r.queue.Join(queued)
 	}
 	// Also if retryIf panics, or those behind would wait for ever.
-	defer func() { r.queue.Leave(place, l != nil) }()
+	defer func() { r.queue.Leave(queued, l != nil) }()
 	r.subscriptions.Want() //nolint:contextcheck // What it starts goes on for later waiters.
 	defer r.subscriptions.Unwant()
 	if !behind && errors.Is(err, ErrTaken) && r.subscriptions.Open() {
-		r.queue.Again(place) // Now it can get in line. If not yet, Listening comes.
+		r.queue.Again(queued) // Now it can get in line. If not yet, Listening comes.
 	}
-	w := &waiter{a: a, place: place}
+	w := &waiter{a: a, queued: queued}
 	return w.wait(ctx, attempts, err)
 }
 
 // A waiter is a call of Lock that waits.
 type waiter struct {
-	a     *acquisition
-	place *waiting.Waiter
-	line  *queueKeys // made when it first gets in line on the nodes
+	a      *acquisition
+	queued *waiting.Waiter
+	line   *queueKeys // made when it first gets in line on the nodes
 }
 
 // poll is run without waiting in line, neither here nor on the nodes.
@@ -96,7 +96,7 @@ func (w *waiter) wait(ctx context.Context, attempts int, last error) (*Lock, err
 	a := w.a
 	a.r.counters.waiting.Add(1)
 	defer a.r.counters.waiting.Add(-1)
-	p := waiting.NewTimer(a.r.queue, w.place, a.pace())
+	p := waiting.NewTimer(a.r.queue, w.queued, a.pace())
 	p.Note(isOverload(last), true)
 	p.Rearm(false, 1)
 	expect(p, waiting.ByTick, last) // Releases may never be heard of, and so no second look come.
@@ -104,20 +104,20 @@ func (w *waiter) wait(ctx context.Context, attempts int, last error) (*Lock, err
 	for ticks := 0; ; {
 		why, s, ended := p.Sleep(ctx, a.r.calls.Closing, func() error { return a.r.calls.Ended(ctx) })
 		if ended != nil {
-			if told := a.r.queue.Answer(w.place, time.Time{}); told != nil && last == nil {
+			if told := a.r.queue.Answer(w.queued, time.Time{}); told != nil && last == nil {
 				last = w.share(told, 1)
 			}
 			return nil, a.endedBy(ended, last)
 		}
 		if why == waiting.ByKeep {
-			a.r.queue.PassOn(w.place)
+			a.r.queue.PassOn(w.queued)
 			continue
 		}
 		if why == waiting.ByTick {
 			ticks++
 		}
 		if why == waiting.ByTick || why == waiting.ByRelease || attempts == 0 {
-			attempts++ // The other ones are a second look.
+			attempts++ // By turn and by lapse it takes a second look, which is not counted.
 		}
 		l, err := w.try(ctx, why, s, attempts)
 		if err == nil {
@@ -148,11 +148,11 @@ func (w *waiter) try(ctx context.Context, why waiting.Reason, s waiting.State, n
 	a, q := w.a, w.a.r.queue
 	a.line, a.byTurn = nil, false
 	if !s.Head {
-		if told := q.Answer(w.place, w.recent(s)); told != nil {
+		if told := q.Answer(w.queued, w.recent(s)); told != nil {
 			return nil, w.share(told, number)
 		}
 		l, err := a.attempt(ctx, number) // Nobody else asks.
-		q.Remember(w.place, forOthers(err))
+		q.Remember(w.queued, forOthers(err))
 		return l, err
 	}
 	// By turn, it gets in line in any case: if it does not listen yet, it does so soon. Other
@@ -162,15 +162,15 @@ func (w *waiter) try(ctx context.Context, why waiting.Reason, s waiting.State, n
 		if w.line == nil {
 			w.line = a.r.queueKeys(a.resources, a.keys)
 		}
-		a.line, a.waited = w.line, w.place.Began()
+		a.line, a.waited = w.line, w.queued.Began()
 	}
-	q.Begin(w.place, a.line != nil)
+	q.Begin(w.queued, a.line != nil)
 	if why == waiting.ByRelease {
 		a.r.counters.woken.Add(1)
 	}
 	l, err := a.attempt(ctx, number)
 	if err != nil && (!a.byTurn || !gaveWay(err)) {
-		q.Refused(w.place, forOthers(err), holderOf(refusal(err)))
+		q.Refused(w.queued, forOthers(err), holderOf(refusal(err)))
 	}
 	return l, err
 }
@@ -231,7 +231,7 @@ func (w *waiter) report(ctx context.Context, attempts int, err error) {
 		}
 		r.events.Send(ctx, Event{
 			Kind: EventWaiting, Op: OpLock, Resources: slices.Clone(w.a.resources), Owner: w.a.o.owner, Attempt: attempts,
-			Took: time.Since(w.place.Began()), Position: r.queue.Position(w.place), Err: err,
+			Took: time.Since(w.queued.Began()), Position: r.queue.Position(w.queued), Err: err,
 		})
 	}
 }

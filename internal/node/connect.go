@@ -30,7 +30,7 @@ func (n *Node) connect() (*pipeline, error) {
 		w.GiveBack()
 		return nil, w.Explain(err)
 	}
-	p := n.answer(w, unknown)
+	p := n.putToWork(w, unknown)
 	if p == nil {
 		w.Abort()
 		w.GiveBack()
@@ -39,9 +39,9 @@ func (n *Node) connect() (*pipeline, error) {
 	return p, nil
 }
 
-// answer puts a prepared connection to work, on which a tombstone refuses so many
+// putToWork puts a prepared connection to work, on which a tombstone refuses so many
 // requests of unknown outcome; nil if the node was killed.
-func (n *Node) answer(w *conn.Wire, unknown int) *pipeline {
+func (n *Node) putToWork(w *conn.Wire, unknown int) *pipeline {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.ctx.Err() != nil {

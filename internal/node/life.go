@@ -59,7 +59,7 @@ func (n *Node) rest(why error, backoff time.Duration) bool {
 func (n *Node) mayEnd() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.closing && n.unsettled.len == 0 && n.queue.len == 0
+	return n.closing && n.owed.len == 0 && n.queue.len == 0
 }
 
 // fail enters a state in which nothing can be sent, and answers what is queued.
@@ -73,7 +73,7 @@ func (n *Node) fail(s nodeState, why error) {
 	}
 	var failed []*Request
 	for q := n.queue.pop(); q != nil; q = n.queue.pop() {
-		n.addUnsettled(q)
+		n.addOwed(q)
 		failed = append(failed, q)
 	}
 	n.mu.Unlock()
@@ -103,10 +103,10 @@ func (n *Node) endPipeline(p *pipeline, why error) {
 	}
 	var failed []*Request
 	for q := n.inFlight.pop(); q != nil; q = n.inFlight.pop() {
-		n.addUnsettled(q)
+		n.addOwed(q)
 		switch q.Kind {
 		case LockRequest, RepairRequest:
-			n.leave(q)
+			n.noteUnknown(q)
 		case Release:
 			q.Token.marks[q.Index] |= markUnheard
 		case Ask, pingKind, drainKind:
@@ -114,7 +114,7 @@ func (n *Node) endPipeline(p *pipeline, why error) {
 		failed = append(failed, q)
 	}
 	for q := n.repeats.pop(); q != nil; q = n.repeats.pop() {
-		n.addUnsettled(q)
+		n.addOwed(q)
 	}
 	p.settles.end(n)
 	if n.drainPing.queue != nil {
@@ -146,7 +146,7 @@ func (n *Node) Close(ctx context.Context) {
 			n.push(q) // There is no time to wait any more.
 		}
 		n.sendDrainPing()
-	case n.unsettled.len == 0 && n.queue.len == 0:
+	case n.owed.len == 0 && n.queue.len == 0:
 		n.cancel() // Nothing to wait for.
 	}
 	n.mu.Unlock()
@@ -159,7 +159,7 @@ func (n *Node) Close(ctx context.Context) {
 }
 
 // kill ends the node's goroutine without regard for what is outstanding. The
-// connection is either up, or will not be: answer looks at ctx.
+// connection is either up, or will not be: putToWork looks at ctx.
 func (n *Node) kill() {
 	n.cancel()
 	n.mu.Lock()

@@ -37,7 +37,7 @@ type Observer interface {
 }
 
 // A Node is one Redis master with the pipeline to it. It is safe for concurrent
-// use. Its goroutine starts with the first request and ends with close.
+// use. Its goroutine starts when the node is first needed and ends with Close.
 type Node struct {
 	Name    string
 	Source  *conn.Source  // of its connections
@@ -72,7 +72,7 @@ type Node struct {
 	queue              requestQueue
 	inFlight           requestQueue // written, not answered, in order
 	repeats            requestQueue // releases that were refused and are to be sent again; while up
-	unsettled          requestQueue // releases that go first on the next connection; while not up
+	owed               requestQueue // releases that go first on the next connection; while not up
 	drainPing          Request      // the last one of a connection that is being closed
 	pipeline           *pipeline    // while up
 	gen                int64
@@ -135,7 +135,7 @@ func (n *Node) Enqueue(q *Request, now time.Time) error {
 	case n.state == nodeClosed || n.closing && !release:
 		return ErrClosed
 	case n.state == nodeBackoff:
-		n.addUnsettled(q)
+		n.addOwed(q)
 		return n.down
 	case release && n.state == nodeConnecting && q.Token.marks[q.Index]&MarkSent == 0:
 		return ErrUnreached
@@ -307,7 +307,7 @@ func (n *Node) Status() Status {
 	defer n.mu.Unlock()
 	s := Status{
 		Up: n.state == nodeUp, Listens: listens, Down: n.down, Backlog: n.backlog(),
-		Unknown: n.unknowns, Released: n.cleaned, Owed: n.unsettled.len, Connects: n.connects,
+		Unknown: n.unknowns, Released: n.cleaned, Owed: n.owed.len, Connects: n.connects,
 	}
 	if n.pipeline != nil && n.pipeline.dialect != nil {
 		s.Abstains = n.pipeline.dialect.Abstains(time.Now())

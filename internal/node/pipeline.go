@@ -246,7 +246,7 @@ func (p *pipeline) take(reply any, err error, now time.Time) (q *Request, out Ou
 		return q, out, false, false
 	case err != nil:
 		out.Err, again = n.refused(q, err)
-		if q.unsettled && !again {
+		if q.wasOwed && !again {
 			p.settles.answered(n, false)
 		}
 		return q, out, false, again
@@ -260,7 +260,7 @@ func (p *pipeline) take(reply any, err error, now time.Time) (q *Request, out Ou
 		m := &q.Token.marks[q.Index]
 		*m = m.Heard(q.Kind, out)
 	}
-	if q.unsettled {
+	if q.wasOwed {
 		p.settles.answered(n, released)
 	}
 	if released {

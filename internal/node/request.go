@@ -22,7 +22,7 @@ type Command struct {
 	Keys   []any
 	Args   []any
 
-	// aged: what it says depends on when it is sent. It is of a release, which is made
+	// Timed: what it says depends on when it is sent. It is of a release, which is made
 	// anew when it is written.
 	Timed bool
 }
@@ -53,7 +53,7 @@ type Request struct {
 	Index      uint16        // the node's place in the round; constant
 	tries      uint16        // of a release that was answered with an error
 	Eval       bool          // the server did not know the script's hash
-	unsettled  bool          // a release that an earlier connection has not carried out
+	wasOwed    bool          // a release that an earlier connection has not carried out
 }
 
 // sets reports whether the request sets keys, so that it must not be carried out
@@ -67,7 +67,7 @@ func (q *Request) deliver(out Outcome, at time.Time) {
 	}
 }
 
-// A Voter waits for the answers to requests.
+// A Voter is given what nodes have answered to requests. It casts no vote: nodes do.
 type Voter interface {
 	// Vote gets the outcome on node i, and when it was known. Called at most once
 	// per request, without locks.

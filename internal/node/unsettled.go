@@ -33,9 +33,9 @@ import (
 // ttl.
 const MinTombstone = time.Minute
 
-// addUnsettled keeps a release that could not be sent, or was not answered, for the next
+// addOwed keeps a release that could not be sent, or was not answered, for the next
 // connection. n.mu is held.
-func (n *Node) addUnsettled(q *Request) {
+func (n *Node) addOwed(q *Request) {
 	if q.Kind != Release {
 		return // A token that may have left something has its own release, when it comes.
 	}
@@ -51,12 +51,12 @@ func (n *Node) addUnsettled(q *Request) {
 	if ends == 0 {
 		ends = n.after(max(q.Token.Longest(), MinTombstone))
 	}
-	n.unsettled.push(&Request{
+	n.owed.push(&Request{
 		Task: &Task{
 			Kind: Release, Command: q.Token.owner.ReleaseCommand(time.Now()), Token: q.Token, Limit: n.Timeout, gone: ends,
 			Voter: q.Token.owner.ReleaseVoter(),
 		},
-		Index: q.Index, unsettled: true, sent: time.Since(n.epoch),
+		Index: q.Index, wasOwed: true, sent: time.Since(n.epoch),
 	})
 }
 
@@ -68,7 +68,7 @@ const MaxForeign = 64 << 20
 // Those of this client's own are bounded by its lock requests; what other processes have
 // locked is not, and a node may be down for days. n.mu is held.
 func (n *Node) hasRoom(size int) bool {
-	full := func() bool { return n.unsettled.len >= MaxBacklog || n.unsettled.foreign+size > MaxForeign }
+	full := func() bool { return n.owed.len >= MaxBacklog || n.owed.foreign+size > MaxForeign }
 	if now := time.Since(n.epoch); full() && now-n.swept >= time.Second {
 		n.swept = now
 		n.forget()
@@ -85,12 +85,12 @@ func (q *Request) isOver(now time.Duration) bool {
 // sendOwed queues the releases that are owed, ahead of everything else, and returns how
 // many there are. n.mu is held.
 func (n *Node) sendOwed() (count int) {
-	count = n.unsettled.len
+	count = n.owed.len
 	var rest requestQueue
 	for q := n.queue.pop(); q != nil; q = n.queue.pop() {
 		rest.push(q)
 	}
-	for q := n.unsettled.pop(); q != nil; q = n.unsettled.pop() {
+	for q := n.owed.pop(); q != nil; q = n.owed.pop() {
 		q.Token.marks[q.Index] &^= markOwed
 		n.push(q)
 	}
@@ -100,8 +100,8 @@ func (n *Node) sendOwed() (count int) {
 	return count
 }
 
-// leave notes a lock request or a repair whose outcome will not be known. n.mu is held.
-func (n *Node) leave(q *Request) {
+// noteUnknown notes a lock request or a repair whose outcome will not be known. n.mu is held.
+func (n *Node) noteUnknown(q *Request) {
 	n.unknown++
 	n.unknowns++
 	n.life = max(n.life, q.Token.Longest(), MinTombstone)
@@ -115,10 +115,10 @@ func (n *Node) forget() {
 	if now >= n.late {
 		n.unknown, n.life = 0, 0
 	}
-	for q := n.unsettled.head; q != nil; {
+	for q := n.owed.head; q != nil; {
 		next := q.next
 		if q.isOver(now) {
-			n.unsettled.remove(q)
+			n.owed.remove(q)
 			q.Token.marks[q.Index] &^= MarkSent | markOwed
 		}
 		q = next

@@ -1,0 +1,61 @@
+package apicheck
+
+import (
+	"maps"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const redigo = "github.com/gomodule/redigo/redis"
+
+// mayImport says which packages of others and of the library each package of the library may
+// import. The picture in docs/code.md shows the same.
+var mayImport = map[string][]string{
+	"internal/admission":  {},
+	"internal/brief":      {},
+	"internal/calls":      {},
+	"internal/clockwatch": {},
+	"internal/conn":       {redigo, "internal/brief"},
+	"internal/dispatch":   {},
+	"internal/fitness":    {"golang.org/x/sync/errgroup", "internal/brief", "internal/conn"},
+	"internal/leases":     {},
+	"internal/node":       {"internal/conn"},
+	"internal/quarantine": {"internal/conn", "internal/node"},
+	"internal/releases":   {"internal/node"},
+	"internal/tokens":     {"internal/brief"},
+	"internal/waiting":    {"internal/admission"},
+	"redlock": {
+		redigo, "golang.org/x/sync/errgroup", "internal/admission", "internal/brief", "internal/calls",
+		"internal/clockwatch", "internal/conn", "internal/dispatch", "internal/fitness", "internal/leases",
+		"internal/node", "internal/quarantine", "internal/releases", "internal/tokens", "internal/waiting",
+	},
+}
+
+// The compiler sees to it that imports make no circle, and nothing else does that they go down.
+func TestImportsGoDownOnly(t *testing.T) {
+	const format = `{{if not .Standard}}{{.ImportPath}}: {{join .Imports " "}}{{end}}`
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", format, module+"/redlock").Output()
+	require.NoError(t, err)
+	found := map[string]bool{}
+	for line := range strings.Lines(string(out)) {
+		path, imports, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		name, ours := strings.CutPrefix(strings.TrimSuffix(path, ":"), module+"/")
+		if !ours {
+			continue
+		}
+		found[name] = true
+		for _, i := range strings.Fields(imports) {
+			i = strings.TrimPrefix(i, module+"/")
+			standard := !strings.Contains(i, ".") && !strings.HasPrefix(i, "internal/")
+			if !standard && !slices.Contains(mayImport[name], i) {
+				t.Errorf("%s imports %s, which it is not meant to; see docs/code.md", name, i)
+			}
+		}
+	}
+	assert.ElementsMatch(t, slices.Collect(maps.Keys(mayImport)), slices.Collect(maps.Keys(found)), "packages of the library")
+}
