@@ -100,6 +100,33 @@ func TestALateGrantStandsInForOneThatWasLost(t *testing.T) {
 	}
 }
 
+// A raise is on its way to a node when the fence has become a larger one. What the node answers
+// is a grant that came late: it is raised once more, and counts.
+func TestANodeIsRaisedOnceMoreWhenTheFenceHasGrown(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c, redlock.WithFencing())
+		warm(t, r)
+		base := ahead()
+		setCounters(t, c, "x", base, base, base+10, base+20, base+30)
+		for _, n := range c.Nodes[3:] { // They grant it when the others are being raised.
+			onScript(t, n, redlock.FencedLockScript.Hash.(string), func() { time.Sleep(10 * time.Millisecond) })
+		}
+		var slow sync.Once
+		onScript(t, c.Nodes[0], raiseMark(), func() { takeAway(t, c.Nodes[0]) })
+		onScript(t, c.Nodes[1], raiseMark(), func() { slow.Do(func() { time.Sleep(20 * time.Millisecond) }) })
+		onScript(t, c.Nodes[2], raiseMark(), func() { takeAway(t, c.Nodes[2]) })
+		start := time.Now()
+		l, err := r.TryLock(t.Context(), []string{"x"}, ttl)
+		require.NoError(t, err)
+		assert.Equal(t, base+31, l.Fence())
+		assert.Equal(t, 20*time.Millisecond, time.Since(start))
+		got := countersOf(t, c, "x")
+		assert.Equal(t, []int64{base + 31, base + 31, base + 31}, []int64{got[1], got[3], got[4]})
+		synctest.Wait()
+		require.NoError(t, l.Unlock(t.Context()))
+	})
+}
+
 // A raise waits for a silent node no longer than the node timeout, and a cancelled
 // context ends it at once; nothing is left then.
 func TestARaiseEnds(t *testing.T) {
@@ -130,6 +157,32 @@ func TestARaiseEnds(t *testing.T) {
 		for _, n := range c.Nodes {
 			assert.Empty(t, keys(t, n))
 		}
+	})
+}
+
+// Raises, one after the other, take one node timeout together.
+func TestRaisesShareOneNodeTimeout(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c, redlock.WithFencing())
+		warm(t, r)
+		base := ahead()
+		setCounters(t, c, "x", base, base, base+10, base+20, base+30)
+		for _, n := range c.Nodes[3:] { // Their grants are above the fence: they do not count.
+			onScript(t, n, redlock.FencedLockScript.Hash.(string), func() { time.Sleep(10 * time.Millisecond) })
+		}
+		onScript(t, c.Nodes[0], raiseMark(), func() {
+			takeAway(t, c.Nodes[0])
+			time.Sleep(200 * time.Millisecond)
+		})
+		for _, n := range c.Nodes[1:3] { // The second raise is one of node 2 and 3.
+			onScript(t, n, raiseMark(), func() { time.Sleep(10 * time.Second) })
+		}
+		start := time.Now()
+		_, err := r.TryLock(t.Context(), []string{"x"}, ttl)
+		require.Error(t, err)
+		assert.Equal(t, redlock.DefaultNodeTimeout, time.Since(start))
+		assert.Greater(t, countersOf(t, c, "x")[3], base+21, "there was a second raise")
+		time.Sleep(time.Minute)
 	})
 }
 

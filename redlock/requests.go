@@ -67,37 +67,32 @@ func (rd *round) send(req *node.Request, now time.Time) {
 }
 
 // beginLocked judges the votes that are known already, as they may be enough, and limits the
-// time for the others.
+// time for the others. The timer of earlier requests goes on: of those that still wait to be
+// written, nothing else rids the node.
 func (rd *round) beginLocked(timeout time.Duration) (now time.Time) {
 	now = time.Now()
 	rd.judgeLocked(now)
-	if rd.timer != nil {
-		rd.timer.Stop()
-	}
 	if rd.pending > 0 {
-		task := rd.latest
-		rd.timer = time.AfterFunc(timeout, func() { rd.expire(task) })
+		task, requests := rd.latest, rd.requests
+		rd.timer = time.AfterFunc(timeout, func() { rd.expire(task, requests) })
 	}
 	return now
 }
 
-// expire is the timer of what was asked with the task: who has not answered has not voted,
-// and requests that still wait to be written are withdrawn.
-func (rd *round) expire(task *node.Task) {
+// expire is the timer of what was asked with the task: requests that still wait to be written
+// are withdrawn, and who has not answered has not voted, unless nodes were asked again
+// meanwhile. They have another timer.
+func (rd *round) expire(task *node.Task, requests []node.Request) {
 	now, why := time.Now(), ErrNodeTimeout
 	if !rd.until.IsZero() && rd.until.Passed(now, rd.r.wall()) {
 		why = errTooLate
 	}
 	for i, nd := range rd.r.nodes {
 		rd.mu.Lock()
-		if rd.latest != task {
-			rd.mu.Unlock()
-			return // Asked again meanwhile, with another timer.
-		}
-		req, asked := &rd.requests[i], rd.requests[i].Task != nil
+		asked := requests[i].Task != nil
 		rd.mu.Unlock()
 		if asked {
-			nd.Withdraw(req)
+			nd.Withdraw(&requests[i])
 		}
 		rd.voteOn(task, i, node.Outcome{Err: why}, now)
 	}

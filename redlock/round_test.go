@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -52,6 +53,129 @@ func TestAQuorumAfterTheCallWasCutShortIsNone(t *testing.T) {
 		require.Len(t, told, 2)
 		require.ErrorIs(t, (<-told).Err, context.Canceled)
 		require.ErrorIs(t, (<-told).Err, context.Canceled)
+	})
+}
+
+// refusedCandidate asks three nodes for a lock, with a time limit. The first two refuse it at
+// once, as somebody else has it, and then it is given up there.
+func refusedCandidate(t *testing.T, r *Redlock, c *testcluster.Cluster, limit time.Duration) *candidate {
+	t.Helper()
+	for _, n := range c.Nodes[:2] {
+		require.NoError(t, n.Set("a", "loser", time.Minute))
+	}
+	a, err := r.prepare(t.Context(), []string{"a"}, time.Minute, nil)
+	require.NoError(t, err)
+	cand := a.newCandidate(t.Context(), 1, nil)
+	cand.round = r.newRound(t.Context(), OpLock, cand.claim, a.lockCommand(cand.claim), node.LockRequest, decideLock, 1)
+	cand.round.ask(cand.start, limit)
+	<-cand.round.decided
+	v, _ := cand.round.result()
+	require.Equal(t, taken, v)
+	for _, n := range c.Nodes[:2] {
+		require.NoError(t, n.Del("a"))
+	}
+	return cand
+}
+
+// The time limit of the first requests is not that of later ones, nor that of a vote that is
+// still out: whatever comes before the later limit counts.
+func TestNodesThatAreAskedAgainHaveTheirOwnTime(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c, WithNodeTimeout(200*time.Millisecond))
+		warm(t, r)
+		start := time.Now()
+		require.NoError(t, c.Nodes[2].Slow(75*time.Millisecond, 75*time.Millisecond))
+		cand := refusedCandidate(t, r, c, 100*time.Millisecond)
+		rd := cand.round
+		time.Sleep(50 * time.Millisecond)
+		require.NoError(t, c.Nodes[0].Hang()) // It answers neither.
+		require.NoError(t, c.Nodes[1].Slow(35*time.Millisecond, 35*time.Millisecond))
+		cand.askRefused()
+		<-rd.decided
+		assert.Equal(t, 150*time.Millisecond, time.Since(start), "with the slow vote of the first request")
+		v, _ := rd.result()
+		assert.Equal(t, granted, v)
+		<-rd.allVoted()
+		assert.Equal(t, 250*time.Millisecond, time.Since(start))
+		votes := rd.copyVotes()
+		assert.Equal(t, ErrNodeTimeout, votes[0].Err)
+		require.NoError(t, votes[1].Err)
+		require.NoError(t, votes[2].Err)
+		l, err := cand.outcome(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, start.Add(validity(time.Minute, DefaultDriftFactor)), l.Until(), "from the first request on")
+		require.NoError(t, c.Nodes[0].Resume())
+	})
+}
+
+// A node that has not answered in time is not asked again: its first request may still be on the
+// way, and of one claim a node never has two.
+func TestASilentNodeIsNotAskedAgain(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		warm(t, r)
+		require.NoError(t, c.Nodes[2].Hang())
+		cand := refusedCandidate(t, r, c, 100*time.Millisecond)
+		time.Sleep(150 * time.Millisecond)
+		cand.askRefused()
+		assert.Equal(t, 1, r.nodes[2].Status().Backlog)
+		<-cand.round.allVoted()
+		assert.Equal(t, ErrNodeTimeout, cand.round.copyVotes()[2].Err)
+		require.NoError(t, c.Nodes[2].Resume())
+	})
+}
+
+// A round that asks again has an event for each decision, and one when all have voted.
+func TestEventsOfARoundThatAsksAgain(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		var told []Event
+		r := newRedlock(t, c, WithHook(func(_ context.Context, e Event) {
+			if e.Kind == EventDecided || e.Kind == EventSettled {
+				told = append(told, e)
+			}
+		}))
+		warm(t, r)
+		told = nil
+		require.NoError(t, c.Nodes[2].Hang())
+		cand := refusedCandidate(t, r, c, 100*time.Millisecond)
+		cand.askRefused()
+		<-cand.round.decided
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.Len(t, told, 3)
+		for i, kind := range []EventKind{EventDecided, EventDecided, EventSettled} {
+			assert.Equal(t, kind, told[i].Kind)
+		}
+		require.ErrorIs(t, told[0].Err, ErrTaken)
+		require.NoError(t, told[1].Err)
+		require.NoError(t, told[2].Err)
+		assert.Equal(t, ErrNodeTimeout, told[2].Votes[2].Err)
+		require.NoError(t, c.Nodes[2].Resume())
+	})
+}
+
+// A lock request that waits for a connection is withdrawn when its time is over, also if other
+// nodes were asked again meanwhile: it could set the key when the lock has ended.
+func TestARequestThatWaitsIsWithdrawnThoughOthersAreAskedAgain(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		nodes := nodesOf(c)
+		nodes[2].Pool = PoolFunc(func(ctx context.Context) (redis.Conn, error) {
+			time.Sleep(time.Second)
+			return dialerOf(c.Nodes[2]).GetContext(ctx)
+		})
+		r := newOver(t, nodes, WithConnectTimeout(5*time.Second))
+		warm(t, r)
+		c.Nodes[2].Proxy().Reset()
+		synctest.Wait()
+		require.False(t, r.nodes[2].IsUp())
+		cand := refusedCandidate(t, r, c, 100*time.Millisecond)
+		cand.askRefused()
+		<-cand.round.allVoted()
+		v, _ := cand.round.result()
+		assert.Equal(t, granted, v)
+		time.Sleep(5 * time.Second)
+		require.True(t, r.nodes[2].IsUp())
+		assert.Empty(t, keys(t, c.Nodes[2]))
 	})
 }
 

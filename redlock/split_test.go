@@ -115,6 +115,31 @@ func TestASplitVoteTakesOneMoreNodeTimeout(t *testing.T) {
 	}
 }
 
+// The nodes that are asked again get what is left of the time for the split, not a node timeout
+// of their own.
+func TestThoseThatAreAskedAgainGetTheRestOfTheTime(t *testing.T) {
+	inBubble(t, 4, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		warm(t, r)
+		for i, n := range c.Nodes[:2] {
+			require.NoError(t, n.Set("a", fmt.Sprint("loser", i), time.Minute))
+			asked := 0
+			onScript(t, n, redlock.LockScript.Hash.(string), func() {
+				if asked++; asked > 1 {
+					time.Sleep(time.Second)
+				}
+			})
+		}
+		start := time.Now()
+		_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+		require.ErrorIs(t, err, redlock.ErrTaken)
+		assert.Equal(t, 100*time.Millisecond, time.Since(start).Round(10*time.Millisecond))
+		assert.EqualValues(t, 1, r.Stats().Splits)
+		time.Sleep(5 * time.Second)
+		assert.Empty(t, keys(t, c.Nodes[3]))
+	})
+}
+
 // The leader's vote of a slow node comes while it asks the others again.
 func TestALateVoteCountsInTheNextRound(t *testing.T) {
 	for range rounds(20, 5) {
