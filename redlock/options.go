@@ -4,12 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"strings"
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/quarantine"
 	"github.com/seed6c881748/redlock/internal/tokens"
+	"github.com/seed6c881748/redlock/internal/waiting"
 )
 
 // The defaults of the options. Retry count, delay, jitter and drift factor are those of
@@ -342,16 +342,8 @@ func (o *options) checkTTL(ttl time.Duration) error {
 // delay is how long to wait before a timed retry, by its number, from 1.
 func (o *options) delay(number int) time.Duration {
 	if o.backoff == nil {
-		return retryDelay(o.retryDelay, o.retryJitter)
+		return waiting.Jitter(o.retryDelay, o.retryJitter)
 	}
 	d := min(max(o.backoff(number), 0), maxWait)
-	return retryDelay(d, min(o.retryJitter, d))
-}
-
-// retryDelay is uniform in delay ± jitter.
-func retryDelay(delay, jitter time.Duration) time.Duration {
-	if jitter == 0 {
-		return delay
-	}
-	return delay - jitter + rand.N(2*jitter+1)
+	return waiting.Jitter(d, min(o.retryJitter, d))
 }

@@ -66,7 +66,8 @@ func (r *Redlock) Release(ctx context.Context, resources []string, token string)
 		return err
 	}
 	defer r.calls.Exit()
-	t, first := r.released.Join(releaseKey(resources, token), func() *claim { return r.foreignClaim(resources, keys, token) })
+	key := fmt.Sprintf("%q %s", resources, token) // Others of the token's resources are another release.
+	t, first := r.released.Join(key, func() *claim { return r.foreignClaim(resources, keys, token) })
 	if !first {
 		<-t.Ready
 		return t.Err
@@ -140,9 +141,4 @@ func (l lifeReader) Vote(_ int, out node.Outcome, _ time.Time) {
 	if out.Stance == node.Yes && out.HolderTTL >= 0 {
 		l.claim.Grow(out.HolderTTL)
 	}
-}
-
-// releaseKey tells the releases of different sets of resources apart, too.
-func releaseKey(resources []string, token string) string {
-	return fmt.Sprintf("%q %s", resources, token)
 }

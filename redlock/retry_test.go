@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/node"
+	"github.com/seed6c881748/redlock/internal/waiting"
 )
 
 // A delay is never negative and never longer than all that options may set, and its jitter is
@@ -32,15 +33,15 @@ func TestBackoffDelays(t *testing.T) {
 func TestRetryDelayIsUniformAroundTheDelay(t *testing.T) {
 	low, high := time.Hour, time.Duration(0)
 	for range 10000 {
-		d := retryDelay(200*time.Millisecond, 100*time.Millisecond)
+		d := waiting.Jitter(200*time.Millisecond, 100*time.Millisecond)
 		low, high = min(low, d), max(high, d)
 	}
 	assert.GreaterOrEqual(t, low, 100*time.Millisecond)
 	assert.LessOrEqual(t, high, 300*time.Millisecond)
 	assert.Less(t, low, 110*time.Millisecond)
 	assert.Greater(t, high, 290*time.Millisecond)
-	assert.Equal(t, time.Second, retryDelay(time.Second, 0))
-	assert.Zero(t, retryDelay(0, 0))
+	assert.Equal(t, time.Second, waiting.Jitter(time.Second, 0))
+	assert.Zero(t, waiting.Jitter(0, 0))
 }
 
 func TestFreeIn(t *testing.T) {

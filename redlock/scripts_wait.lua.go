@@ -184,7 +184,7 @@ return answer
 // if it is refused. keys are the resources' and their bells; channel is the client's; args are the lock request's;
 // f is nil without fencing.
 func queueCommand(keys []any, channel any, args []any, f *fencing, waited, life time.Duration, byTurn bool) node.Command {
-	argv := []any{args[0], args[1], channel, waited.Microseconds(), serverMillis(life), flag(byTurn)}
+	argv := []any{args[0], args[1], channel, waited.Microseconds(), serverMillis(life), byTurn}
 	if f == nil {
 		return node.Command{Script: queueScript, Keys: keys, Args: argv}
 	}
@@ -197,14 +197,6 @@ func addBells(space []any, prefix string, resources []string, keys []any) {
 	for i, res := range resources {
 		space[len(keys)+i] = prefix + reservedMark + bellMark + res + bellEnd
 	}
-}
-
-// flag is a bool for a script.
-func flag(b bool) string {
-	if b {
-		return "1"
-	}
-	return "0"
 }
 
 // releaseNameLua names a release by a digest of its token, as tokens.Digest does.
@@ -240,7 +232,7 @@ if ARGV[1] ~= '' and redis.call('EXISTS', KEYS[1]) == 0 and redis.call('DEL', KE
 
 // passCommand is for one resource; its release has the name, the digest of the token.
 func passCommand(keys []any, channel any, name string, leave bool) node.Command {
-	return node.Command{Script: passScript, Keys: keys, Args: []any{name, channel, flag(leave)}}
+	return node.Command{Script: passScript, Keys: keys, Args: []any{name, channel, leave}}
 }
 
 // decodeTold reads the answer of a script that ends with tellLua.

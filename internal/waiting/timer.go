@@ -171,3 +171,11 @@ func (p *Timer) Expect(why Reason, o Outlook) {
 
 // ExpectNothing is Expect after an attempt that was cut short.
 func (p *Timer) ExpectNothing() { p.lapse = time.Time{} }
+
+// Jitter returns a time that is uniform in delay ± jitter.
+func Jitter(delay, jitter time.Duration) time.Duration {
+	if jitter == 0 {
+		return delay
+	}
+	return delay - jitter + rand.N(2*jitter+1)
+}
