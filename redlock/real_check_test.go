@@ -371,7 +371,7 @@ func TestRealCheckWithoutAConnectionToSpare(t *testing.T) {
 		nodes := realNodes(c)
 		p := &redis.Pool{MaxActive: 1, MaxIdle: 1, Wait: wait, Dial: dialler(c.Nodes[0])}
 		nodes[0].Pool = p
-		r := newRealRedlock(t, nodes, redlock.WithNodeTimeout(300*time.Millisecond))
+		r := newRealRedlock(t, nodes, redlock.WithNodeTimeout(time.Second))
 		// As long as nothing else uses it, there is one.
 		report, err := r.Check(t.Context())
 		require.NoError(t, err)
