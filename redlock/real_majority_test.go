@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -120,6 +121,10 @@ func TestRealLocksGoOnWhileAMinorityRestarts(t *testing.T) {
 	go func() {
 		for ctx.Err() == nil {
 			l, err := r.TryLock(context.WithoutCancel(ctx), []string{"busy"}, time.Minute)
+			var no *redlock.QuorumError
+			if errors.As(err, &no) && slices.ContainsFunc(no.Votes, func(v redlock.Vote) bool { return errors.Is(v.Err, redlock.ErrOverloaded) }) {
+				continue // A third node is far behind, and so not asked: the machine is that busy.
+			}
 			if err == nil {
 				err = l.Unlock(ctx)
 			}
