@@ -18,7 +18,7 @@ const (
 	simCalm = 5 * time.Second
 
 	// simUnhurried is a time in which every Close ends by itself.
-	simUnhurried = time.Hour
+	simUnhurried = time.Minute
 )
 
 // simTimeouts are the node timeouts of the clients and calls.

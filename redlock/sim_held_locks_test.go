@@ -73,8 +73,9 @@ func (a *heldActor) run() {
 		return
 	}
 	if rng.IntN(6) == 0 {
-		// At the same instant as an extension.
+		// At the same instant as an extension, or while it is on its way.
 		h.wg.Go(func() { _ = a.extend(h.t.Context(), time.Time{}, lock, ask.ttl) })
+		time.Sleep(between(rng, 0, h.nodes[0].delays[0]))
 	}
 	a.release(l)
 }

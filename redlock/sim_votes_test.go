@@ -31,12 +31,13 @@ func tallyVotes(votes []Vote) (t simTally) {
 // verdict is what votes amount to at the decision; nil, false: nothing yet.
 func (t simTally) verdict(op Op, need, n int) (reason error, decided bool) {
 	spare := n - need
+	release := op == OpUnlock || op == OpRelease
 	switch {
 	case op != OpLock && t.no > spare:
 		return ErrLost, true
 	case t.yes >= need:
 		return nil, true
-	case op == OpUnlock && t.yes+t.no >= need && t.no+t.pending <= spare:
+	case release && t.yes+t.no >= need && t.no+t.pending <= spare:
 		return nil, true
 	case t.unanswered > spare:
 		return ErrNoQuorum, true
@@ -75,7 +76,7 @@ func (c *simClient) onEvent(e Event) {
 	}
 	late := want == nil && (errors.Is(e.Err, ErrNoQuorum) || e.Op == OpExtend && errors.Is(e.Err, ErrExpired))
 	switch {
-	case decided && late && e.Op != OpUnlock: // A quorum, but too late; checked with the call's result.
+	case decided && late && (e.Op == OpLock || e.Op == OpExtend): // A quorum, but too late; checked with the call's result.
 	case decided && !same(e.Err, want):
 		s.failf("(8) %s: %s %q was decided as %v, but by the votes as %v: %v", c.name, e.Op, e.Resources, e.Err, want, e.Votes)
 	case !decided && (e.Err == nil || errors.Is(e.Err, ErrTaken) || errors.Is(e.Err, ErrNoQuorum) || errors.Is(e.Err, ErrLost)):
