@@ -176,6 +176,7 @@ func TestALockOfWhatTheContextsLockHoldsFailsAtOnce(t *testing.T) {
 		require.NoError(t, r.Do(t.Context(), []string{"a", "b"}, time.Minute, func(ctx context.Context, outer *redlock.Lock) error {
 			refused(ctx, "a")
 			refused(ctx, "c", "b")
+			refused(ctx, "b", "0")
 			_, own := r.Lock(ctx, []string{"c", "b"}, ttl)
 			require.EqualError(t, own, `redlock: lock ["b" "c"]: already held by the lock of this context: "b"`)
 			require.NoError(t, r.Do(ctx, []string{"c"}, ttl, func(ctx context.Context, inner *redlock.Lock) error {

@@ -81,6 +81,28 @@ func TestARefusalShowsTheHoldersLabel(t *testing.T) {
 	}
 }
 
+// Where several resources are taken, the holder of the first one in sorted order is shown, with
+// its own label.
+func TestTheHolderOfTheFirstResourceIsShown(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		first, err := r.TryLock(t.Context(), []string{"a"}, time.Second, redlock.WithOwner("first"))
+		require.NoError(t, err)
+		_, err = r.TryLock(t.Context(), []string{"b"}, ttl, redlock.WithOwner("second"))
+		require.NoError(t, err)
+		synctest.Wait()
+		_, err = r.TryLock(t.Context(), []string{"b", "a", "c"}, ttl)
+		require.ErrorIs(t, err, redlock.ErrTaken)
+		for _, v := range votesOf(t, err) {
+			if !errors.Is(v.Err, redlock.ErrPending) {
+				assert.Equal(t, "first", v.Owner)
+				assert.Equal(t, tokens.Digest(first.Token()), v.Holder)
+				assert.Equal(t, ttl, v.HolderTTL, "the longest")
+			}
+		}
+	})
+}
+
 // Of a value that is no token of this library with a label, nothing is shown but its
 // digest, and the beginning that Inspect shows of every value.
 func TestAForeignTokenIsNotTakenForALabel(t *testing.T) {

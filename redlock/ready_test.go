@@ -73,7 +73,9 @@ func TestAReleaseByTokenWaitsForConnections(t *testing.T) {
 		l, err := holder.TryLock(t.Context(), []string{"a"}, time.Minute)
 		require.NoError(t, err)
 		r := newOver(t, farNodes(t, c, 80*time.Millisecond, 3))
-		require.NoError(t, r.Release(t.Context(), []string{"a"}, l.Token()))
+		ended, cancel := context.WithCancel(t.Context())
+		cancel() // It does not matter.
+		require.NoError(t, r.Release(ended, []string{"a"}, l.Token()))
 	})
 }
 
@@ -153,6 +155,42 @@ func TestADeadMajorityIsNotWaitedFor(t *testing.T) {
 		_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		assert.Less(t, time.Since(start), 10*time.Millisecond)
+	})
+}
+
+// Nor is one longer than until it fails, when the others are connected already.
+func TestAMajorityThatFailsToConnectEndsTheWait(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		nodes := nodesOf(c)
+		for i := range nodes[:2] {
+			nodes[i].Pool = redlock.PoolFunc(func(context.Context) (redis.Conn, error) {
+				time.Sleep(100 * time.Millisecond)
+				return nil, errors.New("no route to host")
+			})
+		}
+		r := newOver(t, nodes)
+		start := time.Now()
+		_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		assert.Equal(t, 100*time.Millisecond, time.Since(start))
+		require.NoError(t, r.Close(t.Context()))
+	})
+}
+
+// Connections that have broken, and are being made again, are waited for as the first ones.
+func TestALockAfterABreakWaitsForConnections(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newOver(t, farNodes(t, c, 80*time.Millisecond, 3))
+		warm(t, r)
+		time.Sleep(time.Second)
+		for _, n := range c.Nodes {
+			n.Proxy().Reset()
+		}
+		synctest.Wait()
+		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+		require.NoError(t, err)
+		require.NoError(t, l.Unlock(t.Context()))
+		time.Sleep(time.Second)
 	})
 }
 

@@ -26,8 +26,12 @@ func TestReleasesAtTheSameTimeAreOne(t *testing.T) {
 		require.NoError(t, err)
 		time.Sleep(time.Second)
 		var wg sync.WaitGroup
+		start := time.Now()
 		for range 10 {
-			wg.Go(func() { assert.NoError(t, worker.Release(context.Background(), []string{"a"}, l.Token())) })
+			wg.Go(func() {
+				assert.NoError(t, worker.Release(context.Background(), []string{"a"}, l.Token()))
+				assert.Equal(t, 10*time.Millisecond, time.Since(start), "not before the result is there")
+			})
 		}
 		wg.Wait()
 		assert.Equal(t, int64(2), worker.Stats().Unlocked, "with that of warm")

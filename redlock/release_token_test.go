@@ -97,7 +97,34 @@ func TestReleaseTakesNobodyElsesLock(t *testing.T) {
 			assert.Len(t, keys(t, n), 2)
 		}
 		require.NoError(t, worker.Release(t.Context(), []string{"c"}, two.Token()))
+		// Another part is another release, also while the first one is to be repeated.
+		two, err = first.TryLock(t.Context(), []string{"b", "c"}, time.Minute)
+		require.NoError(t, err)
+		synctest.Wait()
+		require.NoError(t, c.SetError("BUSY Redis is busy running a script."))
+		require.ErrorIs(t, worker.Release(t.Context(), []string{"b"}, two.Token()), redlock.ErrNoQuorum)
+		require.NoError(t, c.SetError(""))
+		require.NoError(t, worker.Release(t.Context(), []string{"c"}, two.Token()))
+		synctest.Wait()
+		for _, n := range c.Nodes {
+			assert.NotContains(t, keys(t, n), "c")
+		}
 		require.NoError(t, l.Unlock(t.Context()))
+	})
+}
+
+// Who waits in the process that releases the lock, and is in line on no node, has it next.
+func TestAReleaseByTokenWakesItsOwnProcess(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		nodes, _ := withOneConnection(c, false) // Nothing to hear of a release with.
+		worker := newOver(t, nodes)
+		l := lockElsewhere(t, c, "a", time.Hour)
+		w := startLock(t, worker, t.Context(), []string{"a"}, slowly()...)
+		time.Sleep(20 * time.Second)
+		released := time.Now()
+		require.NoError(t, worker.Release(t.Context(), []string{"a"}, l.Token()))
+		require.NoError(t, w.got(t).Unlock(t.Context()))
+		assert.Less(t, w.at.Sub(released), 10*time.Millisecond)
 	})
 }
 

@@ -28,6 +28,11 @@ func TestBackoffDelays(t *testing.T) {
 		assert.InDelta(t, 100*time.Millisecond, o.delay(1), float64(100*time.Millisecond))
 		assert.InDelta(t, 800*time.Millisecond, o.delay(4), float64(100*time.Millisecond))
 	}
+	o = defaultOptions()
+	require.NoError(t, o.apply([]Option{WithRetryBackoff(func(int) time.Duration { return time.Millisecond })}))
+	for range 100 {
+		assert.InDelta(t, time.Millisecond, o.delay(1), float64(time.Millisecond), "with a jitter of no more than the delay")
+	}
 }
 
 func TestRetryDelayIsUniformAroundTheDelay(t *testing.T) {

@@ -22,4 +22,7 @@ func TestOneEventStandsForThoseBeforeIt(t *testing.T) {
 	assert.Equal(t, 3, before)
 	_, pass = l.Pass(start.Add(1999*time.Millisecond), time.Second)
 	assert.False(t, pass, "counted from the last one")
+	before, pass = l.Pass(start.Add(2*time.Second), time.Second)
+	assert.True(t, pass)
+	assert.Equal(t, 1, before, "since the last one")
 }

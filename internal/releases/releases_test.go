@@ -71,6 +71,11 @@ func TestAMemoryIsBounded(t *testing.T) {
 		}
 		known, _ = m.Size()
 		assert.Equal(t, 4, known, "those that had ended have made room")
+		time.Sleep(node.MinTombstone - time.Second)
+		m.Forget()
+		again, first := m.Join("100", func() *claim { t.Error("it is forgotten, though it may be repeated for a minute"); return &claim{} })
+		require.True(t, first)
+		m.End(again, true)
 		time.Sleep(node.MinTombstone + time.Second)
 		m.Forget()
 		known, size = m.Size()

@@ -1,0 +1,28 @@
+package conn
+
+import (
+	"io"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// The likely cause comes before the error, which stays what it is.
+func TestALikelyCauseIsAddedOnce(t *testing.T) {
+	for first, want := range map[string]string{
+		"":             "the server hung up before it answered anything",
+		"\x15\x03\x01": "the port speaks TLS",
+		"\x16\x03\x01": "the port speaks TLS",
+		"HTTP/1.1 400": "the port speaks HTTP",
+		"SSH-2.0":      "the port does not speak Redis",
+	} {
+		s := &socket{first: first}
+		err := likely(io.EOF, s)
+		require.ErrorContains(t, err, want)
+		require.ErrorIs(t, err, io.EOF)
+		assert.Equal(t, err, likely(err, s))
+	}
+	assert.Equal(t, io.EOF, likely(io.EOF, &socket{first: "+OK"}), "a server that has answered")
+	assert.Equal(t, io.EOF, Explain(io.EOF), "nothing is known")
+}
