@@ -12,8 +12,8 @@ import (
 )
 
 // A grant that comes when a quorum has agreed is a yes, and nothing is asked of its
-// node: in a further round of a split vote, whose late answers come from the round before,
-// it would be a second lock request.
+// node: when nodes are asked again in a split vote, and this one had not answered the first
+// request, it would be a second lock request.
 func TestAGrantAfterTheAgreementIsLeftAlone(t *testing.T) {
 	r, err := New(forbiddenNodes(t, 3), WithFencing())
 	require.NoError(t, err)

@@ -228,7 +228,7 @@ func (rd *round) decideLocked(err error) {
 
 func (rd *round) eventLocked(kind EventKind, err error) {
 	if !rd.r.events.On() || err == nil && rd.grants != nil && rd.grants.fence == 0 {
-		return // Without a fence it is no lock yet; what comes of it says the next round.
+		return // Without a fence it is no lock yet; what comes of it is told when nodes have raised their counters.
 	}
 	e := Event{
 		Kind: kind, Op: rd.op, Resources: append([]string(nil), rd.claim.resources...), Attempt: rd.attempt,

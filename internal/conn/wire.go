@@ -38,9 +38,6 @@ func newWire(c redis.Conn) *Wire {
 	return w
 }
 
-// IsOwn reports whether the connection is a dialer's, so that nobody else has used it.
-func (w *Wire) IsOwn() bool { return w.own }
-
 // Err returns why the connection is broken; nil if it is not. As in Send and Flush,
 // a panic of a connection that is not redigo's is an error: they are called on goroutines of
 // the library.

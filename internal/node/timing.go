@@ -8,7 +8,7 @@ import "time"
 const (
 	// MinSilence is the least time without an answer after which a connection
 	// counts as broken. It is above what a few lost packets in a row cost, and
-	// with a check every watchInterval, a dead connection is found within
+	// with a check every WatchInterval, a dead connection is found within
 	// about a second.
 	MinSilence = time.Second
 
