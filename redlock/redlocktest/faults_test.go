@@ -82,11 +82,11 @@ func TestWithoutQuorumAHoldExpires(t *testing.T) {
 	for name, fault := range withoutQuorum {
 		t.Run(name, func(t *testing.T) {
 			everywhere(t, func(t *testing.T) {
-				c, ttl := New(t, 5), 250*time.Millisecond
+				c, life := New(t, 5), 250*time.Millisecond
 				if inRealTime(t) {
-					ttl = time.Second // It is to be got before it is over.
+					life = time.Second // It is to be got before it is over.
 				}
-				err := c.Redlock.Do(t.Context(), []string{"a"}, ttl, func(ctx context.Context, l *redlock.Lock) error {
+				err := c.Redlock.Do(t.Context(), []string{"a"}, life, func(ctx context.Context, l *redlock.Lock) error {
 					fault(c)
 					require.Equal(t, redlock.ErrExpired, within(ctx, patience))
 					require.False(t, time.Now().Before(l.Until()))
