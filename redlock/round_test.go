@@ -56,9 +56,9 @@ func TestAQuorumAfterTheCallWasCutShortIsNone(t *testing.T) {
 	})
 }
 
-// refusedCandidate asks three nodes for a lock, with a time limit. The first two refuse it at
+// refusedCandidate asks three nodes for a lock, within 100 ms. The first two refuse it at
 // once, as somebody else has it, and then it is given up there.
-func refusedCandidate(t *testing.T, r *Redlock, c *testcluster.Cluster, limit time.Duration) *candidate {
+func refusedCandidate(t *testing.T, r *Redlock, c *testcluster.Cluster) *candidate {
 	t.Helper()
 	for _, n := range c.Nodes[:2] {
 		require.NoError(t, n.Set("a", "loser", time.Minute))
@@ -67,7 +67,7 @@ func refusedCandidate(t *testing.T, r *Redlock, c *testcluster.Cluster, limit ti
 	require.NoError(t, err)
 	cand := a.newCandidate(t.Context(), 1, nil)
 	cand.round = r.newRound(t.Context(), OpLock, cand.claim, a.lockCommand(cand.claim), node.LockRequest, decideLock, 1)
-	cand.round.ask(cand.start, limit)
+	cand.round.ask(cand.start, 100*time.Millisecond)
 	<-cand.round.decided
 	v, _ := cand.round.result()
 	require.Equal(t, taken, v)
@@ -85,7 +85,7 @@ func TestNodesThatAreAskedAgainHaveTheirOwnTime(t *testing.T) {
 		warm(t, r)
 		start := time.Now()
 		require.NoError(t, c.Nodes[2].Slow(75*time.Millisecond, 75*time.Millisecond))
-		cand := refusedCandidate(t, r, c, 100*time.Millisecond)
+		cand := refusedCandidate(t, r, c)
 		rd := cand.round
 		time.Sleep(50 * time.Millisecond)
 		require.NoError(t, c.Nodes[0].Hang()) // It answers neither.
@@ -115,7 +115,7 @@ func TestASilentNodeIsNotAskedAgain(t *testing.T) {
 		r := newRedlock(t, c)
 		warm(t, r)
 		require.NoError(t, c.Nodes[2].Hang())
-		cand := refusedCandidate(t, r, c, 100*time.Millisecond)
+		cand := refusedCandidate(t, r, c)
 		time.Sleep(150 * time.Millisecond)
 		cand.askRefused()
 		assert.Equal(t, 1, r.nodes[2].Status().Backlog)
@@ -137,7 +137,7 @@ func TestEventsOfARoundThatAsksAgain(t *testing.T) {
 		warm(t, r)
 		told = nil
 		require.NoError(t, c.Nodes[2].Hang())
-		cand := refusedCandidate(t, r, c, 100*time.Millisecond)
+		cand := refusedCandidate(t, r, c)
 		cand.askRefused()
 		<-cand.round.decided
 		time.Sleep(time.Second)
@@ -168,7 +168,7 @@ func TestARequestThatWaitsIsWithdrawnThoughOthersAreAskedAgain(t *testing.T) {
 		c.Nodes[2].Proxy().Reset()
 		synctest.Wait()
 		require.False(t, r.nodes[2].IsUp())
-		cand := refusedCandidate(t, r, c, 100*time.Millisecond)
+		cand := refusedCandidate(t, r, c)
 		cand.askRefused()
 		<-cand.round.allVoted()
 		v, _ := cand.round.result()
