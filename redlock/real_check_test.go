@@ -377,7 +377,7 @@ func TestRealCheckWithoutAConnectionToSpare(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, redlock.VerdictOK, report.Verdict(), report)
 		awaitAll(t, c, r, 30*time.Second)
-		for range 3 {
+		for range rounds(3, 1) {
 			report, err = r.Check(t.Context())
 			require.NoError(t, err)
 			requireOnly(t, report, nodes[0].Name, map[string]redlock.Verdict{"reachable": redlock.VerdictUnknown})
