@@ -43,6 +43,7 @@ var (
 	QueueScript      = queueScript
 	PassScript       = passScript
 	UnlockScript     = unlockScript
+	UndoScript       = undoScript
 	GrantingScripts  = grantingScripts
 )
 
