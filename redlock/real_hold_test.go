@@ -33,7 +33,7 @@ func TestRealTheContextEndsAtUntilWhenNodesFreeze(t *testing.T) {
 		t.Logf("ended %v after Until; timers of this process were up to %v late", late, control)
 		require.Equal(t, redlock.ErrExpired, context.Cause(ctx))
 		assert.GreaterOrEqual(t, late, time.Duration(0))
-		assert.LessOrEqual(t, late, 100*time.Millisecond+2*control)
+		assert.LessOrEqual(t, late, 20*time.Millisecond+control)
 		for _, n := range c.Nodes[:3] {
 			require.NoError(t, n.Resume())
 		}
@@ -100,7 +100,7 @@ func TestRealMinHold(t *testing.T) {
 	require.NoError(t, err)
 	took := time.Since(start)
 	assert.GreaterOrEqual(t, took, 3*time.Second)
-	assert.Less(t, took, 20*time.Second, "not for the ttl")
+	assert.Less(t, took, 6*time.Second, "not for the ttl")
 	require.NoError(t, next.Unlock(t.Context()))
 	awaitNoKeys(t, c, 30*time.Second)
 }

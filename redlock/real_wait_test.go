@@ -67,7 +67,7 @@ func TestRealWaitingWithRights(t *testing.T) {
 				held, err := a.TryLock(t.Context(), []string{"job"}, time.Minute)
 				require.NoError(t, err)
 				took := handOver(t, held, b, "job")
-				assert.Less(t, took, 20*time.Second, "a third of the time for which nobody else would have had it")
+				assert.Less(t, took, time.Second, "a fraction of the time for which nobody else would have had it")
 				// The listeners come back, as after a time in which nobody waits.
 				for _, n := range cluster.Nodes {
 					admin(t, n, "CLIENT", "KILL", "TYPE", "pubsub")
@@ -180,7 +180,7 @@ func TestRealTheExpiryOfADeadHolderWakesAWaiter(t *testing.T) {
 		got := time.Now()
 		require.NoError(t, err)
 		assert.GreaterOrEqual(t, got.Sub(before), time.Second-time.Millisecond)
-		assert.Less(t, got.Sub(after), 20*time.Second, "not a retry delay; the benchmark has the exact figure")
+		assert.Less(t, got.Sub(after), 1500*time.Millisecond, "not a retry delay; the benchmark has the exact figure")
 		require.NoError(t, l.Unlock(t.Context()))
 	}
 }
