@@ -1,6 +1,6 @@
 # make          lists the targets
-# make test     installs what the tests need, then runs all that are quick, with the race detector
-# make check    everything that CI runs: make test, all tests at full size, linters and so on
+# make test     installs what the tests need, then runs all of them in small
+# make check    everything that CI runs: make test, the same with the race detector, all tests at full size, linters
 # make race     all tests at full size, with the race detector: for a nightly run
 
 GO          ?= go
@@ -27,7 +27,7 @@ REAL := Real|Server
 
 # What make check does besides make test. cover runs the whole suite, that of the examples
 # and of the snippets included.
-CHECKS := fmt-check vet lint tidy-check deps-check cross nested quickstart cover
+CHECKS := test-race fmt-check vet lint tidy-check deps-check cross nested quickstart cover
 
 # Says at the end what was run, how long it took, and the slowest tests.
 TESTRUN := $(GO) run ./internal/testrun
@@ -42,7 +42,7 @@ PARALLEL ?= 4
 PACKAGES := ./redlock ./...
 
 # Nearly all nodes of the tests are in memory and make much garbage.
-test race sim cover: export GOGC = 400
+test test-race race sim cover: export GOGC = 400
 
 # More than the default numbers, which make cover runs.
 sim: export SIM_SEEDS ?= long
@@ -64,18 +64,27 @@ help: ## list the targets
 build: ## compile all packages
 	$(GO) build ./...
 
+# Without the race detector: it would take twice as long, and need a C compiler.
 # go vet has a target of its own.
 .PHONY: test
-test: tools ## all tests in small (-short), with the race detector, after installing what they need
+test: tools ## all tests in small (-short), after installing what they need
+	$(TESTRUN) -short -vet=off -parallel $(PARALLEL) -timeout $(TIMEOUT) $(TESTFLAGS) $(PACKAGES)
+
+.PHONY: test-race
+test-race: tools-race ## all tests in small, with the race detector
 	CGO_ENABLED=1 $(RACERUN) -race -short -vet=off -parallel $(PARALLEL) -timeout $(TIMEOUT) $(TESTFLAGS) $(PACKAGES)
 
 .PHONY: race
-race: ## all tests at full size, with the race detector
+race: tools-race ## all tests at full size, with the race detector
 	CGO_ENABLED=1 $(TESTRUN) -race -parallel $(PARALLEL) -timeout $(TIMEOUT) $(TESTFLAGS) $(PACKAGES)
 
 .PHONY: tools
-tools: ## install what make test needs: a C compiler, redis-server (REDIS_SERVER=path: not that)
+tools: ## install what make test needs: redis-server (REDIS_SERVER=path: not that)
 	@GO='$(GO)' sh scripts/tools.sh
+
+.PHONY: tools-race
+tools-race: ## the same, and a C compiler for the race detector
+	@GO='$(GO)' sh scripts/tools.sh race
 
 .PHONY: check
 check: test check-rest ## everything that CI runs

@@ -1,9 +1,9 @@
 #!/bin/sh
-# Makes sure that this machine has what `make test` needs besides Go:
+# Makes sure that this machine has what the tests need besides Go:
 #
 #   make           to run the Makefile at all (for .ci/run on a bare machine)
-#   a C compiler   for go test -race
 #   redis-server   or valkey-server: the tests start their own, on free ports
+#   a C compiler   with the argument race, for go test -race
 #
 # What is missing is installed with the system's package manager when this runs
 # as root (with Homebrew: as its user); the command is printed first. Otherwise
@@ -13,6 +13,7 @@
 set -eu
 
 go=${GO:-go}
+race=${1:-}
 
 die() {
 	echo "tools: $*" >&2
@@ -39,7 +40,7 @@ server() {
 
 missing() { # prints one word per thing that is missing
 	has make || echo make
-	cc_works || echo cc
+	[ "$race" != race ] || cc_works || echo cc
 	server >/dev/null || echo server
 }
 
@@ -105,7 +106,7 @@ deny_services() {
 }
 
 has "$go" || die "$go is not on the PATH"
-if [ -n "${CC:-}" ]; then
+if [ "$race" = race ] && [ -n "${CC:-}" ]; then
 	cc_works || die "CC=$CC is not a working C compiler"
 fi
 if [ -n "${REDIS_SERVER:-}" ]; then
