@@ -54,11 +54,12 @@ func transfer(ctx context.Context, r *redlock.Redlock, bank *recipe.Store[int], 
 	})
 }
 
-// oneByOne is what goes wrong: it takes the lock on from, calls locked, and goes
-// for the lock on to. It returns the error of that.
-func oneByOne(ctx context.Context, r *redlock.Redlock, from, to string, locked func()) error {
+// oneByOne is what goes wrong: it takes the lock on from, calls locked, goes for the
+// lock on to, and calls tried. It returns the error of the second lock.
+func oneByOne(ctx context.Context, r *redlock.Redlock, from, to string, locked, tried func()) error {
 	return r.Do(ctx, []string{from}, ttl, func(ctx context.Context, _ *redlock.Lock) error {
 		locked()
+		defer tried()
 		return r.Do(ctx, []string{to}, ttl, func(context.Context, *redlock.Lock) error { return nil })
 	})
 }
@@ -136,14 +137,18 @@ func cross(ctx context.Context, clients []*redlock.Redlock, bank *recipe.Store[i
 func deadlock(ctx context.Context, clients []*redlock.Redlock, wait time.Duration) []error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var met sync.WaitGroup // Each has its first lock.
-	met.Add(2)
+	var locked, tried sync.WaitGroup
+	locked.Add(2)
+	tried.Add(2)
 	return recipe.Together(2, func(i int) error {
 		accounts := []string{ann, bob}
 		return oneByOne(ctx, clients[i], accounts[i], accounts[1-i], func() {
-			met.Done()
-			met.Wait()
+			locked.Done()
+			locked.Wait() // Each has its first lock.
 			time.AfterFunc(wait, cancel)
+		}, func() {
+			tried.Done()
+			tried.Wait() // Or the one that gives up last would get the other's lock.
 		})
 	})
 }
