@@ -27,7 +27,7 @@ REAL := Real|Server
 
 # What make check does besides make test. cover runs the whole suite, that of the examples
 # and of the snippets included.
-CHECKS := test-race fmt-check vet lint tidy-check deps-check cross nested quickstart cover
+CHECKS := test-race fmt-check vet lint tidy-check deps-check cross nested bench-smoke quickstart cover
 
 # Says at the end what was run, how long it took, and the slowest tests.
 TESTRUN := $(GO) run ./internal/testrun
@@ -212,9 +212,9 @@ matrix: ## the real-server tests with each of REDIS_SERVERS="path1 path2"
 	done
 
 .PHONY: bench
-bench: ## the benchmarks, in their own module: its program, or its Benchmark functions
-	@cd bench; if [ "$$($(GO) list -f '{{.Name}}' .)" = main ]; then \
-		echo "go run . $(BENCHFLAGS)"; $(GO) run . $(BENCHFLAGS); \
-	else \
-		echo "go test -bench . $(BENCHFLAGS)"; $(GO) test -run '^$$' -bench . $(BENCHFLAGS) ./...; \
-	fi
+bench: ## the benchmarks: writes docs/benchmarks.md and docs/plots; BENCHFLAGS="-parts latency" for some of them
+	cd bench && $(GO) run . -write ../docs $(BENCHFLAGS)
+
+.PHONY: bench-smoke
+bench-smoke: ## every part of the benchmarks as briefly as it can be, to see that it works
+	cd bench && $(GO) run . -smoke

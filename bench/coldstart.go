@@ -38,7 +38,7 @@ const (
 type firstLock func(addrs []string, withTLS bool, ttl time.Duration, key string) error
 
 // coldStart measures the first lock of a process: connecting, TLS, AUTH, handshake, lock.
-func coldStart(s settings, w io.Writer) (err error) {
+func coldStart(s settings, out *section) (err error) {
 	cluster, err := testcluster.StartServers(s.nodes, testcluster.WithArgs("--requirepass", benchPassword))
 	if err != nil {
 		return err
@@ -57,7 +57,7 @@ func coldStart(s settings, w io.Writer) (err error) {
 			}
 		}
 	}
-	return t.print(w)
+	return out.table(t)
 }
 
 // coldStarts measures one setting.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"sync"
 	"time"
@@ -33,10 +32,6 @@ type contest struct {
 // farDelay is how far a far process is from the nodes, one way: its round trip is twice that.
 const farDelay = 20 * time.Millisecond
 
-// warmUp is the beginning of a contest, which is not counted: until all are connected and in
-// line, those that are first have all the turns.
-const warmUp = time.Second
-
 // contests returns the matrix.
 func contests() (all []contest) {
 	one := []string{"A"}
@@ -58,8 +53,9 @@ func contests() (all []contest) {
 }
 
 // contention measures how a lock goes from hand to hand, and how evenly, in many settings.
-func contention(s settings, w io.Writer) error {
-	t := newTable(fmt.Sprintf("Processes that lock, hold and unlock again and again, for %v after a second that is not counted. Fairness is Jain's index over the processes' turns", s.contentionTime),
+func contention(s settings, out *section) error {
+	t := newTable(fmt.Sprintf("Processes that lock, hold and unlock again and again, for %v after %v that are not counted: "+
+		"until all are in line, those that are first have all the turns. Fairness is Jain's index over the processes' turns", s.contentionTime, s.warmUp),
 		"contest", "hold", "of", "hand-overs/s", "turns/s", "fairness", "wait p50 ms", "longest wait ms", "overlaps")
 	for _, c := range contests() {
 		if !s.contests.MatchString(fmt.Sprint(c.name, ", ", c.hold)) {
@@ -71,7 +67,7 @@ func contention(s settings, w io.Writer) error {
 		}
 		c.report(t, turns, s.contentionTime)
 	}
-	return t.print(w)
+	return out.table(t)
 }
 
 // A share is a possession of one of a contest's processes.
@@ -100,7 +96,7 @@ func (c contest) run(s settings) (turns []share, err error) {
 	for i, f := range c.fleets {
 		o := order{
 			Role: "contest", Addrs: cluster.Addrs(), Resources: f.resources, TTL: s.ttl, Goroutines: f.goroutines, Polling: f.polling,
-			Hold: c.hold, From: from, To: from.Add(warmUp + s.contentionTime),
+			Hold: c.hold, From: from, Counted: from.Add(s.warmUp), To: from.Add(s.warmUp + s.contentionTime),
 		}
 		if f.far {
 			o.Addrs = proxies
@@ -206,7 +202,7 @@ func takePart(o order) (possessions []possession, err error) {
 				}
 				to := time.Now()
 				_ = l.Unlock(context.Background())
-				if asked.After(o.From.Add(warmUp)) {
+				if asked.After(o.Counted) {
 					own = append(own, possession{Who: i, Waited: from.Sub(asked), From: from.UnixNano(), To: to.UnixNano()})
 				}
 			}

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/seed6c881748/redlock/bench/plot"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
 )
@@ -18,57 +18,74 @@ import (
 // A fault is a way for a node to fail, with its cure.
 type fault struct {
 	name   string
+	short  string
 	cause  func(*testcluster.Node) error
 	cure   func(*testcluster.Node) error
 	cureBy string
 }
 
 var faults = []fault{
-	{"stopped with SIGSTOP", (*testcluster.Node).Hang, (*testcluster.Node).Resume, "SIGCONT"},
-	{"killed", (*testcluster.Node).Stop, restartEmpty, "a restarted server answers"},
+	{"stopped with SIGSTOP", "stopped", (*testcluster.Node).Hang, (*testcluster.Node).Resume, "SIGCONT"},
+	{"killed", "killed", (*testcluster.Node).Stop, restartEmpty, "a restarted server answers"},
 }
+
+// degradedCallers is the number of callers whose latency is shown over time.
+const degradedCallers = 8
 
 func restartEmpty(n *testcluster.Node) error { return n.Restart(false) }
 
 // degraded measures redlock before, during and after the loss of as many nodes
 // as its quorum can do without.
-func degraded(s settings, w io.Writer) error {
+func degraded(s settings, out *section) error {
 	lost := (s.nodes - 1) / 2
 	if lost == 0 {
 		return errors.New("degraded: with so few nodes none may fail; see -nodes")
 	}
-	for _, f := range faults {
+	var lines []plot.Line
+	for i, f := range faults {
 		title := fmt.Sprintf("redlock, lock+unlock, %d of %d nodes %s. Phases: healthy %v; from the instant before the fault, %v; "+
 			"the same without its first %v", lost, s.nodes, f.name, s.faultTime, s.settle+s.faultTime, s.settle)
 		phases := newTable(title, "callers", "phase", "op/s", "p50 µs", "p99 µs", "max µs", "p50 / healthy", "p99 / healthy", "failed")
 		back := newTable(fmt.Sprintf("All %d nodes vote again", s.nodes), "callers", "ms after "+f.cureBy)
 		slow := newOutliers(s.slow)
-		for _, callers := range []int{1, 8} {
-			if err := degrade(s, f, lost, callers, phases, back, slow); err != nil {
+		for _, callers := range []int{1, degradedCallers} {
+			seen, struck, err := degrade(s, f, lost, callers, phases, back, slow)
+			if err != nil {
 				return fmt.Errorf("%d nodes %s: %w", lost, f.name, err)
 			}
+			if callers == degradedCallers {
+				lines = append(lines, timeline(f.short, i, seen, struck, s)...)
+			}
 		}
-		if err := errors.Join(phases.print(w), slow.print(w), back.print(w)); err != nil {
+		if err := errors.Join(out.table(phases), out.aside(slow.table), out.table(back)); err != nil {
 			return err
 		}
 	}
-	return nil
+	return out.plot("degraded", "Percentiles of the latency before and after a minority of the nodes fails", plot.Lines{
+		Title:  fmt.Sprintf("%d of %d nodes fail", lost, s.nodes),
+		Note:   fmt.Sprintf("Lock+unlock of redlock, %d callers, every %v; less is better", degradedCallers, timelineStep(s)),
+		X:      plot.Axis{Label: "time after the fault", Unit: "s"},
+		Y:      plot.Axis{Label: "latency", Unit: "µs", Log: true},
+		Series: lines,
+		Event:  &plot.Event{At: 0, Name: "the nodes fail"},
+	})
 }
 
-// degrade measures one fault with new servers and a new Redlock.
-func degrade(s settings, f fault, lost, callers int, phases, back *table, slow *outliers) (err error) {
+// degrade measures one fault with new servers and a new Redlock. It returns what was
+// observed, and when the fault struck.
+func degrade(s settings, f fault, lost, callers int, phases, back *table, slow *outliers) (seen []observation, struck time.Time, err error) {
 	cluster, err := testcluster.StartServers(s.nodes)
 	if err != nil {
-		return err
+		return nil, struck, err
 	}
 	defer func() { err = errors.Join(err, cluster.Close()) }()
 	r, err := openRedlock(cluster.Addrs())
 	if err != nil {
-		return err
+		return nil, struck, err
 	}
 	defer func() { _ = r.Close(context.Background()) }()
 	if _, err = untilAllVote(r, s); err != nil { // The first connections.
-		return err
+		return nil, struck, err
 	}
 	victims := cluster.Nodes[s.nodes-lost:]
 
@@ -80,10 +97,10 @@ func degrade(s settings, f fault, lost, callers int, phases, back *table, slow *
 	time.Sleep(min(s.faultTime/4, time.Second)) // Warms up.
 	healthyFrom := time.Now()
 	time.Sleep(s.faultTime)
-	struck := time.Now()
+	struck = time.Now()
 	for _, n := range victims {
 		if err = f.cause(n); err != nil {
-			return err
+			return nil, struck, err
 		}
 	}
 	faulty := time.Now()
@@ -101,15 +118,12 @@ func degrade(s settings, f fault, lost, callers int, phases, back *table, slow *
 
 	for _, n := range victims {
 		if err = f.cure(n); err != nil {
-			return err
+			return nil, struck, err
 		}
 	}
 	took, err := untilAllVote(r, s)
-	if err != nil {
-		return err
-	}
 	back.add(c, fmt.Sprintf("%.0f", micros(took)/1000))
-	return nil
+	return seen, struck, err
 }
 
 // untilAllVote locks until every node has granted the same lock and has told so

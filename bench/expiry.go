@@ -20,7 +20,7 @@ import (
 
 // expiry measures how long after the expiry of a quorum of its keys the next waiter
 // has the lock of a holder that was killed.
-func expiry(s settings, w io.Writer) (err error) {
+func expiry(s settings, out *section) (err error) {
 	const ttl = 2 * time.Second
 	rounds := 2 * s.rounds
 	cluster, err := testcluster.StartServers(s.nodes)
@@ -59,7 +59,7 @@ func expiry(s settings, w io.Writer) (err error) {
 	t := newTable(fmt.Sprintf("A holder killed with SIGKILL: from the expiry of a quorum of its keys (ttl %v) to the return of Lock", ttl),
 		"rounds", "p50 ms", "longest ms")
 	t.add(fmt.Sprint(rounds), millis(percentile(late, 50)), millis(late[len(late)-1]))
-	return t.print(w)
+	return out.table(t)
 }
 
 // startHolder starts a process that takes a lock, and returns when it has it.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -32,7 +31,7 @@ func triesTable(title string) *table {
 }
 
 // late measures attempts while one chunk of bytes in a hundred is late.
-func late(s settings, w io.Writer) error {
+func late(s settings, out *section) error {
 	t := triesTable(fmt.Sprintf("One chunk in %.0f is %v late, on every connection; %v for each", 1/lagShare, lag, s.faultTime))
 	for _, nodes := range []int{3, 5} {
 		for _, callers := range []int{4, 64} {
@@ -41,18 +40,18 @@ func late(s settings, w io.Writer) error {
 			}
 		}
 	}
-	return t.print(w)
+	return out.table(t)
 }
 
 // resets measures attempts while each node's connections are reset again and again.
-func resets(s settings, w io.Writer) error {
+func resets(s settings, out *section) error {
 	t := triesTable(fmt.Sprintf("The connections of each node are reset every %v to %v; %v for each", resetAfterMin, resetAfterMax, s.faultTime))
 	for _, nodes := range []int{3, 5} {
 		if err := onFaulty(s, nodes, 8, t, resetAll); err != nil {
 			return err
 		}
 	}
-	return t.print(w)
+	return out.table(t)
 }
 
 // lagAll makes bytes late until it is stopped.

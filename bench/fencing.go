@@ -3,24 +3,23 @@ package main
 import (
 	"context"
 	"errors"
-	"io"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
 )
 
 // fencing measures what a fence costs.
-func fencing(s settings, w io.Writer) error {
-	return costs(s, w, "with fencing", redlock.WithFencing())
+func fencing(s settings, out *section) error {
+	return costs(s, out, "with fencing", redlock.WithFencing())
 }
 
 // quarantine measures what quarantine costs.
-func quarantine(s settings, w io.Writer) error {
-	return costs(s, w, "with quarantine", redlock.WithQuarantine(s.ttl))
+func quarantine(s settings, out *section) error {
+	return costs(s, out, "with quarantine", redlock.WithQuarantine(s.ttl))
 }
 
 // costs measures throughput and latency of the same lock with and without an option.
-func costs(s settings, w io.Writer, name string, opt redlock.Option) (err error) {
+func costs(s settings, out *section, name string, opt redlock.Option) (err error) {
 	cluster, err := testcluster.StartServers(s.nodes)
 	if err != nil {
 		return err
@@ -42,10 +41,11 @@ func costs(s settings, w io.Writer, name string, opt redlock.Option) (err error)
 			return err
 		}
 	}
-	if err := throughput(s, w, cluster, clients); err != nil {
+	if _, err := throughput(s, out, cluster, clients); err != nil {
 		return err
 	}
-	return latency(s, w, clients)
+	_, err = latency(s, out, clients)
+	return err
 }
 
 // admit ends the quarantine of new nodes.

@@ -2,10 +2,7 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"slices"
-	"strings"
-	"text/tabwriter"
 	"time"
 )
 
@@ -70,31 +67,3 @@ func number(f float64, format string) string {
 }
 
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
-
-// A table is printed with aligned columns.
-type table struct {
-	title string
-	rows  [][]string
-}
-
-func newTable(title string, columns ...string) *table {
-	return &table{title: title, rows: [][]string{columns}}
-}
-
-func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
-
-func (t *table) print(w io.Writer) error {
-	if len(t.rows) == 1 {
-		return nil
-	}
-	if _, err := fmt.Fprintf(w, "\n%s\n\n", t.title); err != nil {
-		return err
-	}
-	tw := tabwriter.NewWriter(w, 0, 0, 3, ' ', tabwriter.AlignRight)
-	for _, row := range t.rows {
-		if _, err := fmt.Fprintf(tw, "%s\t\n", strings.Join(row, "\t")); err != nil {
-			return err
-		}
-	}
-	return tw.Flush()
-}

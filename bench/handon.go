@@ -21,7 +21,7 @@ import (
 // of Lock in another one, the only one that waits. It is compared with two round
 // trips that are measured in turn with it, after the same pause: a PING to one
 // node, and a TryLock, which is one round trip to all of them.
-func handon(s settings, w io.Writer) (err error) {
+func handon(s settings, out *section) (err error) {
 	cluster, err := testcluster.StartServers(s.nodes)
 	if err != nil {
 		return err
@@ -32,7 +32,7 @@ func handon(s settings, w io.Writer) (err error) {
 		return err
 	}
 	in, err1 := child.StdinPipe()
-	out, err2 := child.StdoutPipe()
+	answers, err2 := child.StdoutPipe()
 	if err = errors.Join(err1, err2, child.Start()); err != nil {
 		return err
 	}
@@ -42,7 +42,7 @@ func handon(s settings, w io.Writer) (err error) {
 		return err
 	}
 	defer func() { _ = r.Close(context.Background()) }()
-	lines := bufio.NewScanner(out)
+	lines := bufio.NewScanner(answers)
 	conn, err := redis.Dial("tcp", cluster.Addrs()[0])
 	if err != nil {
 		return err
@@ -80,7 +80,7 @@ func handon(s settings, w io.Writer) (err error) {
 		t.add(name, fmt.Sprint(own.Microseconds()), fmt.Sprint(percentile(times[i], 99).Microseconds()),
 			ratio(p50, float64(own)), ratio(p99, float64(own)))
 	}
-	return t.print(w)
+	return out.table(t)
 }
 
 // handPause is the time before every measurement: the other process waits by then.

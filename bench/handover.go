@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed6c881748/redlock/bench/plot"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
 )
@@ -32,6 +33,7 @@ type order struct {
 	Goroutines int
 	Hold       time.Duration
 	From, To   time.Time
+	Counted    time.Time // contest: turns that were asked for before it are not told
 }
 
 // A possession is one turn: somebody had the lock. The times are those of the wall
@@ -42,46 +44,55 @@ type possession struct {
 	From, To int64 // ns
 }
 
-// contenders are the settings that are compared.
-var contenders = []struct {
-	processes, goroutines int
-	clients               []string
-}{
-	{4, 4, []string{"redlock", "redsync"}},
-	{1, 16, []string{"redlock", "redsync"}},
-	{32, 1, []string{"redlock", "redsync"}},
-}
+// contenders are the groups of processes that contend, each with its clients in turn.
+var contenders = []struct{ processes, goroutines int }{{4, 4}, {1, 16}, {32, 1}}
+
+// contendHolds are the times for which they hold the lock.
+var contendHolds = []time.Duration{0, time.Millisecond, 10 * time.Millisecond}
+
+// contendClients are the libraries that are compared.
+var contendClients = []string{"redlock", "redsync"}
 
 // handover measures how fast and how fairly a lock goes from hand to hand.
-func handover(s settings, w io.Writer) error {
-	t := newTable(fmt.Sprintf("One key, held for 1ms at a time, for %v. A turn is one time that somebody has it; a hand-over is a turn after somebody else's", s.contendTime),
-		"processes x goroutines", "client", "hand-overs/s", "turns/s", "Jain fairness", "wait p50 ms", "wait p99 ms", "longest wait ms", "overlaps")
-	for _, c := range contenders {
-		for _, client := range c.clients {
-			if s.only != "" && client != s.only {
+func handover(s settings, out *section) error {
+	t := newTable(fmt.Sprintf("One key that processes contend for, for %v. A turn is one time that somebody has it; a hand-over is a turn after somebody else's. "+
+		"Fairness is Jain's index over the goroutines' turns: 1 is equal shares", s.contendTime),
+		"processes x goroutines", "hold", "client", "hand-overs/s", "turns/s", "fairness", "wait p50 ms", "wait p99 ms", "longest wait ms", "overlaps")
+	var rates, shares []plot.Row
+	for _, hold := range contendHolds {
+		for _, c := range contenders {
+			name := fmt.Sprintf("%d x %d", c.processes, c.goroutines)
+			if !s.contests.MatchString(fmt.Sprint(name, ", ", hold)) {
 				continue
 			}
-			possessions, err := contend(s, client, c.processes, c.goroutines)
-			if err != nil {
-				return err
+			rate, share := map[string]float64{}, map[string]float64{}
+			for _, client := range contendClients {
+				possessions, err := contend(s, client, c.processes, c.goroutines, hold)
+				if err != nil {
+					return err
+				}
+				b := judge(possessions, c.processes*c.goroutines, s.contendTime)
+				t.add(append([]string{name, hold.String(), client}, b.cells()...)...)
+				rate[client], share[client] = b.hands, b.fairness
 			}
-			name := fmt.Sprintf("%d x %d", c.processes, c.goroutines)
-			t.add(append([]string{name, client}, judge(possessions, c.processes*c.goroutines, s.contendTime)...)...)
+			row := fmt.Sprintf("%d × %d, %v", c.processes, c.goroutines, hold)
+			rates, shares = append(rates, plot.Row{Name: row, Values: rate}), append(shares, plot.Row{Name: row, Values: share})
 		}
 	}
-	return t.print(w)
+	return errors.Join(out.table(t), drawContention(out, rates, shares))
 }
 
 // contend runs so many processes, each with so many goroutines.
-func contend(s settings, client string, processes, goroutines int) (possessions []possession, err error) {
+func contend(s settings, client string, processes, goroutines int, hold time.Duration) (possessions []possession, err error) {
 	cluster, err := testcluster.StartServers(s.nodes)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, cluster.Close()) }()
+	from := time.Now().Add(time.Second) // All processes have started by then.
 	o := order{
 		Role: "contend", Client: client, Addrs: cluster.Addrs(), Key: "contended", TTL: s.ttl,
-		Goroutines: goroutines, Hold: time.Millisecond, From: time.Now().Add(time.Second), To: time.Now().Add(time.Second + s.contendTime),
+		Goroutines: goroutines, Hold: hold, From: from, To: from.Add(s.contendTime),
 	}
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -162,7 +173,9 @@ func carryOut(text string, in io.Reader, out io.Writer) error {
 					continue
 				}
 				from := time.Now()
-				time.Sleep(o.Hold)
+				if o.Hold > 0 {
+					time.Sleep(o.Hold)
+				}
 				to := time.Now()
 				_ = l.unlock(context.Background())
 				own = append(own, possession{Who: i, Waited: from.Sub(asked), From: from.UnixNano(), To: to.UnixNano()})
@@ -206,12 +219,20 @@ func (w *waiter) lock(ctx context.Context, key string) (err error) {
 	return err
 }
 
-// judge returns the cells of what the possessions amount to.
-func judge(possessions []possession, holders int, length time.Duration) []string {
+// A bout is what the possessions of one contest amount to.
+type bout struct {
+	hands, turns      float64 // per second
+	fairness          float64
+	p50, p99, longest time.Duration // of the waits
+	overlaps          int
+}
+
+// judge sums the possessions up.
+func judge(possessions []possession, holders int, length time.Duration) bout {
 	slices.SortFunc(possessions, func(a, b possession) int { return int(a.From - b.From) })
 	counts := make([]float64, holders)
 	waits := make([]time.Duration, len(possessions))
-	hands, overlaps := 0, 0
+	hands, b := 0, bout{}
 	for i, possession := range possessions {
 		counts[possession.Who]++
 		waits[i] = possession.Waited
@@ -222,17 +243,20 @@ func judge(possessions []possession, holders int, length time.Duration) []string
 			hands++
 		}
 		if possession.From < possessions[i-1].To {
-			overlaps++
+			b.overlaps++
 		}
 	}
 	slices.Sort(waits)
-	longest := time.Duration(0)
-	if len(waits) > 0 {
-		longest = waits[len(waits)-1]
-	}
+	b.hands, b.turns = float64(hands)/length.Seconds(), float64(len(possessions))/length.Seconds()
+	b.fairness = jain(counts)
+	b.p50, b.p99, b.longest = percentile(waits, 50), percentile(waits, 99), percentile(waits, 100)
+	return b
+}
+
+func (b bout) cells() []string {
 	return []string{
-		fmt.Sprintf("%.0f", float64(hands)/length.Seconds()), fmt.Sprintf("%.0f", float64(len(possessions))/length.Seconds()),
-		fmt.Sprintf("%.3f", jain(counts)), millis(percentile(waits, 50)), millis(percentile(waits, 99)), millis(longest), fmt.Sprint(overlaps),
+		fmt.Sprintf("%.0f", b.hands), fmt.Sprintf("%.0f", b.turns), fmt.Sprintf("%.3f", b.fairness),
+		millis(b.p50), millis(b.p99), millis(b.longest), fmt.Sprint(b.overlaps),
 	}
 }
 

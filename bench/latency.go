@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"time"
@@ -35,7 +34,7 @@ var latencyFigures = []latencyFigure{
 
 // latency measures a single caller. The clients take turns after every block,
 // so that a disturbance of the machine hits all of them alike.
-func latency(s settings, w io.Writer, clients []client) error {
+func latency(s settings, out *section, clients []client) ([][]stretch, error) {
 	stretches := make([][]stretch, len(clients))
 	workers := make([]worker, len(clients))
 	for i, c := range clients {
@@ -52,14 +51,14 @@ func latency(s settings, w io.Writer, clients []client) error {
 		}
 		for i, c := range clients {
 			if now[i].ops == 0 {
-				return fmt.Errorf("%s: no lock succeeded: %w", c.name, now[i].err)
+				return nil, fmt.Errorf("%s: no lock succeeded: %w", c.name, now[i].err)
 			}
 			slices.Sort(now[i].lock)
 			slices.Sort(now[i].both)
 			stretches[i] = append(stretches[i], now[i])
 		}
 	}
-	return printLatency(s, w, clients, stretches)
+	return stretches, printLatency(s, out, clients, stretches)
 }
 
 // measure adds one block.
@@ -90,7 +89,7 @@ func (t *stretch) measure(w worker, key string, size int, fresh bool) {
 	}
 }
 
-func printLatency(s settings, w io.Writer, clients []client, stretches [][]stretch) error {
+func printLatency(s settings, out *section, clients []client, stretches [][]stretch) error {
 	columns, peerColumns := []string{"client"}, []string{"peer"}
 	for _, f := range latencyFigures {
 		columns = append(columns, f.name+" µs best", "median")
@@ -117,8 +116,8 @@ func printLatency(s settings, w io.Writer, clients []client, stretches [][]stret
 			compared.add(peerRow...)
 		}
 	}
-	if err := times.print(w); err != nil {
+	if err := out.table(times); err != nil {
 		return err
 	}
-	return compared.print(w)
+	return out.table(compared)
 }

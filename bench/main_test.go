@@ -1,56 +1,15 @@
 package main
 
 import (
-	"bytes"
-	"errors"
-	"fmt"
 	"io"
-	"os"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/seed6c881748/redlock/internal/testcluster"
 )
-
-// TestMain has the processes that the contended parts start do what they are told.
-func TestMain(m *testing.M) {
-	if text := os.Getenv(orderVariable); text != "" {
-		if err := carryOut(text, os.Stdin, os.Stdout); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		return
-	}
-	os.Exit(m.Run())
-}
-
-// TestRun runs all parts as briefly as possible, to see that they work. The
-// figures mean nothing.
-func TestRun(t *testing.T) {
-	testcluster.RunServers(t, 0) // Skips the test where there is no server.
-	s, err := parse(strings.Fields("-rounds 1 -time 50ms -goroutines 4,1 -fresh -blocks 1 -block 20 "+
-		"-settle 100ms -fault-time 200ms -contend-time 200ms -contention-time 100ms -wait-time 200ms -waiters 200 -trials 2 -callers 8,64 -overload-time 50ms -cpuprofile "+t.TempDir()+"/cpu.prof"), io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out bytes.Buffer
-	if err := run(s, &out); err != nil {
-		t.Fatalf("%v\n%s", err, out.String())
-	}
-	for _, want := range []string{
-		"goroutines: 4,", "goroutines: 1,", "redsync-failfast", "Latency of one caller", "SIGSTOP", "killed", "is 200ms late", "are reset every", "The first lock of a process", "All 5 nodes vote again",
-		"Jain", "near and far", "overlapping sets", "beside polling clients", "the only one that waits", "SIGKILL", "200 calls of Lock", "Overload: callers",
-	} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("no %q in\n%s", want, out.String())
-		}
-	}
-}
 
 func TestParse(t *testing.T) {
 	for _, bad := range []string{
-		"-goroutines 0", "-goroutines x", "-parts other", "-only other", "-rounds 0", "-time 0s", "-contend-time 0s", "-contention-time 0s", "-waiters 0", "-trials 0", "-callers 0", "-overload-time 0s", "-ttl 1ms", "argument", "-unknown",
+		"-goroutines 0", "-goroutines x", "-parts other", "-only other", "-rounds 0", "-time 0s", "-contend-time 0s", "-contention-time 0s", "-waiters 0", "-trials 0", "-callers 0", "-overload-time 0s", "-warm-up -1s", "-smoke -write x", "-contests (", "-ttl 1ms", "argument", "-unknown",
 	} {
 		if _, err := parse(strings.Fields(bad), io.Discard); err == nil {
 			t.Errorf("%s: no error", bad)
@@ -59,6 +18,9 @@ func TestParse(t *testing.T) {
 	s, err := parse(nil, io.Discard)
 	if err != nil || len(s.goroutines) != 3 || len(s.parts) != len(parts) {
 		t.Errorf("without flags: %+v, %v", s, err)
+	}
+	if s, err = parse(strings.Fields("-smoke -rounds 7"), io.Discard); err != nil || !s.smoke || s.rounds != 7 || s.blocks != 1 {
+		t.Errorf("-smoke: %+v, %v", s, err)
 	}
 }
 
@@ -87,18 +49,3 @@ func TestFigures(t *testing.T) {
 		t.Errorf("ratios = %v", got)
 	}
 }
-
-// A writer that fails must end the run, or a full disk would lose the figures
-// without a word.
-func TestPrintFails(t *testing.T) {
-	want := errors.New("full")
-	table := newTable("title", "column")
-	table.add("cell")
-	if err := table.print(failing{want}); !errors.Is(err, want) {
-		t.Errorf("print = %v, want %v", err, want)
-	}
-}
-
-type failing struct{ err error }
-
-func (f failing) Write([]byte) (int, error) { return 0, f.err }

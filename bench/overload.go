@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -26,10 +25,10 @@ const (
 
 	// extendEvery is the pause between two extensions that are measured.
 	extendEvery = 10 * time.Millisecond
-
-	// rampUp is how long callers are at work before they are measured.
-	rampUp = time.Second
 )
+
+// overloadClients are the libraries that are compared.
+var overloadClients = []string{"redlock", "redsync"}
 
 // A crowd is what so many callers of one client did in one round.
 type crowd struct {
@@ -42,7 +41,7 @@ type crowd struct {
 
 // overload measures what is left of the throughput when far more callers want locks
 // than the nodes can serve, and what becomes of locks that are held meanwhile.
-func overload(s settings, w io.Writer) (err error) {
+func overload(s settings, out *section) (err error) {
 	cluster, err := testcluster.StartServers(s.nodes)
 	if err != nil {
 		return err
@@ -73,15 +72,15 @@ func overload(s settings, w io.Writer) (err error) {
 			peer.close()
 		}
 	}
-	if err = printCrowds(w, s, crowds); err != nil {
+	if err = printCrowds(out, s, crowds); err != nil {
 		return err
 	}
 	state := "held throughout"
 	if keeping.Err() != nil {
 		state = fmt.Sprintf("LOST: %v", context.Cause(keeping))
 	}
-	_, err = fmt.Fprintf(w, "\nThe lock of %v that was kept for %v: %s\n", keptTTL, time.Since(start).Round(time.Second), state)
-	return errors.Join(err, kept.Unlock(context.Background()))
+	err = out.note("The lock with a ttl of %v that was kept for %v: %s.", keptTTL, time.Since(start).Round(time.Second), state)
+	return errors.Join(err, out.plot("overload", "Throughput against the number of callers", overloadChart(s, crowds)), kept.Unlock(context.Background()))
 }
 
 func crowdName(client string, callers int) string { return client + " " + strconv.Itoa(callers) }
@@ -110,7 +109,7 @@ func gather(s settings, c client, callers, round int) crowd {
 			}
 		})
 	}
-	time.Sleep(rampUp)
+	time.Sleep(s.warmUp)
 	got.Store(0)
 	failed.Store(0)
 	start := time.Now()
@@ -154,41 +153,48 @@ func extensions(c client, key string, length time.Duration) (took []time.Duratio
 	return took, failed
 }
 
-func printCrowds(w io.Writer, s settings, crowds map[string][]crowd) error {
-	t := newTable(fmt.Sprintf("Overload: callers in a closed loop, %d rounds of %v after %v, medians of the rounds; the best of a round is that with 64 to 256 callers",
-		s.rounds, s.overloadTime, rampUp),
-		"client", "callers", "op/s", "divided by the round's best", "worst round", "locks/s not got",
+func printCrowds(out *section, s settings, crowds map[string][]crowd) error {
+	t := newTable(fmt.Sprintf("Callers in a closed loop, %d rounds of %v after %v; medians of the rounds. A share is the throughput divided by the best of the same round with 64 to 256 callers",
+		s.rounds, s.overloadTime, s.warmUp),
+		"client", "callers", "op/s", "share", "share in the worst round", "locks/s not got",
 		"failed unlocks", "extension p50", "p99", "longest", "failed extensions")
-	for _, name := range []string{"redlock", "redsync"} {
+	for _, name := range overloadClients {
 		for _, n := range s.callers {
-			rows := crowds[crowdName(name, n)]
-			if len(rows) == 0 {
-				continue
+			if rows := crowds[crowdName(name, n)]; len(rows) > 0 {
+				t.add(append([]string{name, strconv.Itoa(n)}, crowdCells(s, crowds, name, rows)...)...)
 			}
-			var shares []float64
-			for round, cr := range rows {
-				if best := bestRate(s, crowds, name, round); best > 0 {
-					shares = append(shares, cr.rate/best)
-				}
-			}
-			worst := "-"
-			if len(shares) > 0 {
-				worst = number(slices.Min(shares), "%.2f")
-			}
-			var unlocks, unextended int64
-			for _, cr := range rows {
-				unlocks, unextended = unlocks+cr.unlocks, unextended+cr.unextended
-			}
-			at := func(p int) string {
-				return number(median(each(rows, func(cr crowd) float64 { return micros(percentile(cr.extensions, p)) / 1000 })), "%.1f ms")
-			}
-			t.add(name, strconv.Itoa(n), number(median(each(rows, func(cr crowd) float64 { return cr.rate })), "%.0f"),
-				number(median(shares), "%.2f"), worst, fmt.Sprintf("%.0f", median(each(rows, func(cr crowd) float64 { return cr.failed }))),
-				strconv.FormatInt(unlocks, 10), at(50), at(99), at(100), strconv.FormatInt(unextended, 10))
 		}
 	}
-	return t.print(w)
+	return out.table(t)
 }
+
+// crowdCells returns the cells of what one client did with one number of callers.
+func crowdCells(s settings, crowds map[string][]crowd, name string, rows []crowd) []string {
+	var shares []float64
+	for round, cr := range rows {
+		if best := bestRate(s, crowds, name, round); best > 0 {
+			shares = append(shares, cr.rate/best)
+		}
+	}
+	worst := "-"
+	if len(shares) > 0 {
+		worst = number(slices.Min(shares), "%.2f")
+	}
+	var unlocks, unextended int64
+	for _, cr := range rows {
+		unlocks, unextended = unlocks+cr.unlocks, unextended+cr.unextended
+	}
+	at := func(p int) string {
+		return number(median(each(rows, func(cr crowd) float64 { return micros(percentile(cr.extensions, p)) / 1000 })), "%.1f ms")
+	}
+	return []string{
+		number(median(each(rows, crowdRate)), "%.0f"), number(median(shares), "%.2f"), worst,
+		fmt.Sprintf("%.0f", median(each(rows, func(cr crowd) float64 { return cr.failed }))),
+		strconv.FormatInt(unlocks, 10), at(50), at(99), at(100), strconv.FormatInt(unextended, 10),
+	}
+}
+
+func crowdRate(c crowd) float64 { return c.rate }
 
 // bestRate is the best that the client reached in this round with 64 to 256 callers;
 // 0 if there were none.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"runtime"
 	"slices"
 	"strconv"
@@ -35,24 +34,27 @@ func (t turn) serverCPU() float64 { return micros(t.servers) / float64(max(t.ops
 func (t turn) objects() float64   { return float64(t.allocs) / float64(max(t.ops, 1)) }
 func (t turn) bytes() float64     { return float64(t.size) / float64(max(t.ops, 1)) }
 
-// throughput measures lock+unlock/s and what they cost.
-func throughput(s settings, w io.Writer, cluster *testcluster.Cluster, clients []client) error {
+// throughput measures lock+unlock/s and what they cost, with each number of goroutines.
+func throughput(s settings, out *section, cluster *testcluster.Cluster, clients []client) ([]sweepPoint, error) {
 	keys := "one key per goroutine"
 	if s.fresh {
 		keys = "a new key for every lock"
 	}
+	var points []sweepPoint
 	for _, g := range s.goroutines {
 		turns, err := rounds(s, cluster, clients, g)
 		if err != nil {
-			return err
+			return nil, err
 		}
+		points = append(points, sweepPoint{g, turns})
 		title := fmt.Sprintf("Throughput: goroutines: %d, %s, %d rounds of %v for each client. op = lock+unlock that succeeded",
 			g, keys, s.rounds, s.time)
-		if err := printTurns(w, title, clients, turns); err != nil {
-			return err
+		if err := printTurns(out, title, clients, turns); err != nil {
+			return nil, err
 		}
 	}
-	return nil
+	reportSweep(s, out, clients, points)
+	return points, nil
 }
 
 // rounds gives every client its turn in every round, after one to warm up. The
@@ -143,7 +145,7 @@ func cycles(w worker, key string, fresh bool, stop *atomic.Bool) turn {
 	return t
 }
 
-func printTurns(w io.Writer, title string, clients []client, turns [][]turn) error {
+func printTurns(out *section, title string, clients []client, turns [][]turn) error {
 	costs := newTable(title, "client", "op/s best", "op/s median", "client CPU µs/op best", "median",
 		"servers' CPU µs/op median", "allocs/op median", "B/op median", "failed %")
 	for i, c := range clients {
@@ -159,7 +161,7 @@ func printTurns(w io.Writer, title string, clients []client, turns [][]turn) err
 			fmt.Sprintf("%.0f", median(each(turns[i], turn.bytes))),
 			fmt.Sprintf("%.2f", 100*float64(failed)/float64(ops+failed)))
 	}
-	if err := costs.print(w); err != nil {
+	if err := out.aside(costs); err != nil {
 		return err
 	}
 	if len(clients) < 2 {
@@ -176,5 +178,5 @@ func printTurns(w io.Writer, title string, clients []client, turns [][]turn) err
 			medianRatio(i, turn.rate), medianRatio(i, turn.clientCPU), medianRatio(i, turn.serverCPU),
 			medianRatio(i, turn.objects), medianRatio(i, turn.bytes))
 	}
-	return compared.print(w)
+	return out.aside(compared)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,7 +16,7 @@ import (
 )
 
 // waiters measures what it costs that many callers wait for held locks.
-func waiters(s settings, w io.Writer) (err error) {
+func waiters(s settings, out *section) (err error) {
 	const resources = 100
 	calls := s.waiters
 	cluster, err := testcluster.StartServers(s.nodes)
@@ -59,7 +58,7 @@ func waiters(s settings, w io.Writer) (err error) {
 		"client CPU, share of a core", "requests per second, node and resource", "the same per retry delay of 200ms")
 	rate := float64(sent) / elapsed / float64(s.nodes) / resources
 	t.add(fmt.Sprintf("%.3f", used/elapsed), fmt.Sprintf("%.2f", rate), fmt.Sprintf("%.2f", rate*redlock.DefaultRetryDelay.Seconds()))
-	return errors.Join(t.print(w), r.Close(context.Background()))
+	return errors.Join(out.table(t), r.Close(context.Background()))
 }
 
 // requests returns how many scripts the servers have run.

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/seed6c881748/redlock/bench/plot"
+)
+
+// styles are those of the libraries, the same in all plots. Clients of one library share
+// its colour. All others have grey.
+var styles = map[string]plot.Style{
+	"redlock":          {Hue: 0, Marker: 0, Dash: 0},
+	"redsync":          {Hue: 1, Marker: 1, Dash: 1},
+	"redsync-failfast": {Hue: 1, Marker: 2, Dash: 2},
+}
+
+func styleOf(client string) plot.Style {
+	if s, ok := styles[client]; ok {
+		return s
+	}
+	return plot.Style{Hue: 5, Marker: 7, Dash: 4}
+}
+
+// areWide reports whether the values are so far apart that a linear axis would show the
+// small ones as nothing.
+func areWide(values []float64) bool {
+	return len(values) > 0 && slices.Min(values) > 0 && slices.Max(values)/slices.Min(values) > 20
+}
+
+// axisFor returns an axis for the values: from 0 where that shows all of them.
+func axisFor(label, unit string, values []float64) plot.Axis {
+	wide := areWide(values)
+	return plot.Axis{Label: label, Unit: unit, Log: wide, Zero: !wide}
+}
+
+// drawContention draws how fast and how fairly a lock goes from hand to hand.
+func drawContention(out *section, rates, shares []plot.Row) error {
+	var series []plot.Figure
+	for _, client := range contendClients {
+		series = append(series, plot.Figure{Name: client, Style: styleOf(client)})
+	}
+	var all []float64
+	for _, r := range rates {
+		for _, client := range contendClients {
+			all = append(all, r.Values[client])
+		}
+	}
+	const rows = "processes × goroutines, and for how long each holds the lock"
+	return errors.Join(
+		out.plot("contention", "Hand-overs per second in each contest", plot.Dots{
+			Title: "Hand-overs of one lock per second", Note: rows + "; more is better",
+			X: axisFor("hand-overs", "1/s", all), Series: series, Rows: rates,
+		}),
+		out.plot("fairness", "Jain's index of fairness in each contest", plot.Dots{
+			Title: "Fairness between the goroutines", Note: rows + "; 1 is equal shares",
+			X: plot.Axis{Label: "Jain's index", Zero: true}, Series: series, Rows: shares,
+		}),
+	)
+}
+
+// overloadChart has a line for each client.
+func overloadChart(s settings, crowds map[string][]crowd) plot.Chart {
+	chart := plot.Lines{
+		Title: "Throughput under more callers than the nodes can serve",
+		Note:  "Lock+unlock that succeeded, median of the rounds; more is better",
+		X:     plot.Axis{Label: "callers", Log: true},
+		Y:     plot.Axis{Label: "throughput", Unit: "op/s", Zero: true},
+	}
+	for _, name := range overloadClients {
+		line := plot.Line{Name: name, Style: styleOf(name)}
+		for _, n := range slices.Sorted(slices.Values(s.callers)) {
+			if rows := crowds[crowdName(name, n)]; len(rows) > 0 {
+				line.X, line.Y = append(line.X, float64(n)), append(line.Y, median(each(rows, crowdRate)))
+			}
+		}
+		if len(line.X) > 0 {
+			chart.Series = append(chart.Series, line)
+		}
+	}
+	return chart
+}

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"fmt"
+	"path"
+	"regexp"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+)
+
+// modules are those whose versions matter to the figures.
+var modules = []string{"github.com/go-redsync/redsync/v4", "github.com/gomodule/redigo"}
+
+// environment says what the figures were measured with.
+func environment(s settings) (string, error) {
+	server, err := serverVersion()
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s %s/%s, GOMAXPROCS %d on %d cores that clients and servers share; %s on loopback TCP, %d nodes where nothing else is said; "+
+		"%s; ttl %v; `%s`.", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0), runtime.NumCPU(),
+		server, s.nodes, strings.Join(libraryVersions(), ", "), s.ttl, s.command()), nil
+}
+
+// libraryVersions returns the names and versions of those libraries that were built in.
+func libraryVersions() (all []string) {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return []string{"libraries of unknown versions"}
+	}
+	for _, dep := range info.Deps {
+		if slices.Contains(modules, dep.Path) {
+			all = append(all, libraryName(dep.Path)+" "+dep.Version)
+		}
+	}
+	if all == nil {
+		return []string{"libraries of unknown versions"}
+	}
+	return all
+}
+
+var majorRE = regexp.MustCompile(`^v[0-9]+$`)
+
+// libraryName returns the last element of a module's path that is no version.
+func libraryName(module string) string {
+	if dir, last := path.Split(module); majorRE.MatchString(last) {
+		module = path.Clean(dir)
+	}
+	return path.Base(module)
+}
+
+// command returns what to type to measure the same again.
+func (s settings) command() string {
+	var flags []string
+	for i := 0; i < len(s.args); i++ {
+		name, _, joined := strings.Cut(strings.TrimLeft(s.args[i], "-"), "=")
+		if name == "write" || name == "cpuprofile" { // What was measured does not depend on them.
+			if !joined {
+				i++
+			}
+			continue
+		}
+		flags = append(flags, s.args[i])
+	}
+	if len(flags) == 0 {
+		return "make bench"
+	}
+	return fmt.Sprintf(`make bench BENCHFLAGS="%s"`, strings.Join(flags, " "))
+}

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// settings are what the flags say.
+type settings struct {
+	args           []string // the flags as they were given
+	nodes          int
+	ttl            time.Duration
+	rounds         int
+	time           time.Duration
+	goroutines     []int
+	fresh          bool
+	only           string
+	parts          []part
+	blocks         int
+	blockSize      int
+	settle         time.Duration
+	faultTime      time.Duration
+	slow           time.Duration
+	trials         int
+	contendTime    time.Duration
+	contentionTime time.Duration
+	contests       *regexp.Regexp
+	warmUp         time.Duration
+	waitTime       time.Duration
+	waiters        int
+	callers        []int
+	overloadTime   time.Duration
+	cpuProfile     string
+	write          string
+	smoke          bool
+}
+
+// smokeFlags have every part do as little as it can.
+const smokeFlags = "-rounds 1 -time 50ms -goroutines 4,1 -blocks 1 -block 20 -settle 100ms -fault-time 200ms " +
+	"-contend-time 200ms -contention-time 100ms -contests ^(4.x.4,.1ms|[^0-9].*) -warm-up 100ms -wait-time 200ms -waiters 200 " +
+	"-trials 2 -callers 8,64 -overload-time 50ms"
+
+func parse(args []string, usage io.Writer) (settings, error) {
+	s := settings{args: args}
+	f := flag.NewFlagSet("bench", flag.ContinueOnError)
+	f.SetOutput(usage)
+	f.IntVar(&s.nodes, "nodes", 5, "`number` of Redis nodes")
+	f.DurationVar(&s.ttl, "ttl", 8*time.Second, "what every lock is taken for")
+	f.IntVar(&s.rounds, "rounds", 5, "`number` of rounds, in each of which every client has its turn")
+	f.DurationVar(&s.time, "time", 2*time.Second, "throughput, fencing, quarantine: length of a client's turn")
+	goroutines := f.String("goroutines", "64,8,1", "throughput, fencing, quarantine: `numbers` of goroutines")
+	f.BoolVar(&s.fresh, "fresh", false, "throughput, latency: a new key for every lock, instead of one per goroutine")
+	f.StringVar(&s.only, "only", "", "throughput, latency: only the client of this `name` (redlock, redsync, redsync-failfast)")
+	chosen := f.String("parts", strings.Join(partNames(), ","), "the `parts` to run")
+	f.IntVar(&s.blocks, "blocks", 10, "latency, fencing, quarantine: `number` of blocks that each client has in a round")
+	f.IntVar(&s.blockSize, "block", 200, "latency, fencing, quarantine: `number` of locks in a block")
+	f.DurationVar(&s.settle, "settle", 3*time.Second, "degraded, waiters: time after the fault, or the start, that the settled figures leave out")
+	f.DurationVar(&s.faultTime, "fault-time", 5*time.Second, "degraded: length of the healthy phase, and of the degraded one after the settling; late, resets: of a client's turn")
+	f.IntVar(&s.trials, "trials", 50, "coldstart: `number` of first locks in each setting")
+	f.DurationVar(&s.slow, "slow", 50*time.Millisecond, "degraded: list operations that took longer")
+	f.DurationVar(&s.contendTime, "contend-time", 4*time.Second, "handover: how long the processes contend in each contest")
+	f.DurationVar(&s.contentionTime, "contention-time", 4*time.Second, "contention: length of each contest")
+	contests := f.String("contests", "", "handover, contention: only those contests that match this `regexp`, as in '^4 x 4, 1ms'")
+	f.DurationVar(&s.warmUp, "warm-up", time.Second, "contention, overload: time at the start of a contest, or of a number of callers, that is not counted")
+	f.IntVar(&s.waiters, "waiters", 10_000, "waiters: their `number`")
+	f.DurationVar(&s.waitTime, "wait-time", 30*time.Second, "waiters: how long they are measured")
+	callers := f.String("callers", "64,256,1000,4000,16000", "overload: `numbers` of callers")
+	f.DurationVar(&s.overloadTime, "overload-time", 4*time.Second, "overload: how long each number of callers is measured in a round")
+	f.StringVar(&s.cpuProfile, "cpuprofile", "", "write a CPU profile of the run to this `file`")
+	f.StringVar(&s.write, "write", "", "write the tables and plots of the parts that ran into "+documentName+" and "+plotFolder+"/ in this `folder`")
+	f.BoolVar(&s.smoke, "smoke", false, "see that all parts work, as briefly as possible, and that "+documentName+" in ../docs has a place for each")
+	if err := f.Parse(args); err != nil {
+		return s, err
+	}
+	if s.smoke { // What else is said goes before what this stands for.
+		if err := f.Parse(append(strings.Fields(smokeFlags), args...)); err != nil {
+			return s, err
+		}
+	}
+	if f.NArg() > 0 {
+		return s, fmt.Errorf("unexpected argument %q", f.Arg(0))
+	}
+	return s, s.read(*goroutines, *callers, *chosen, *contests)
+}
+
+// read reads the flags that are lists or patterns, and checks all of them.
+func (s *settings) read(goroutines, callers, chosen, contests string) (err error) {
+	if s.goroutines, err = numbers("goroutines", goroutines); err != nil {
+		return err
+	}
+	if s.callers, err = numbers("callers", callers); err != nil {
+		return err
+	}
+	for _, name := range strings.Split(chosen, ",") {
+		i := slices.Index(partNames(), strings.TrimSpace(name))
+		if i < 0 {
+			return fmt.Errorf("-parts: %q is none of %s", name, strings.Join(partNames(), ", "))
+		}
+		s.parts = append(s.parts, parts[i])
+	}
+	if s.contests, err = regexp.Compile(contests); err != nil {
+		return fmt.Errorf("-contests: %w", err)
+	}
+	if s.only != "" && !slices.Contains(clientNames, s.only) {
+		return fmt.Errorf("-only: %q is none of %s", s.only, strings.Join(clientNames, ", "))
+	}
+	return s.check()
+}
+
+// numbers reads the value of a flag that is a list of them.
+func numbers(name, list string) (all []int, err error) {
+	for _, text := range strings.Split(list, ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(text))
+		if err != nil || n < 1 {
+			return nil, fmt.Errorf("-%s: %q is not a positive number", name, text)
+		}
+		all = append(all, n)
+	}
+	return all, nil
+}
+
+// check reports numbers with which nothing could be measured.
+func (s *settings) check() error {
+	switch {
+	case s.nodes < 1 || s.rounds < 1 || s.blocks < 1 || s.blockSize < 1:
+		return errors.New("-nodes, -rounds, -blocks and -block must be positive")
+	case s.time <= 0 || s.faultTime <= 0 || s.settle < 0:
+		return errors.New("-time and -fault-time must be positive, and -settle not negative")
+	case s.contendTime <= 0 || s.contentionTime <= 0 || s.waitTime <= 0 || s.waiters < 1:
+		return errors.New("-contend-time, -contention-time, -wait-time and -waiters must be positive")
+	case s.overloadTime <= 0 || s.warmUp < 0:
+		return errors.New("-overload-time must be positive, and -warm-up not negative")
+	case s.trials < 1:
+		return errors.New("-trials must be positive")
+	case s.ttl < time.Second:
+		return errors.New("-ttl must be at least 1s, or locks expire while they are measured")
+	case s.smoke && s.write != "":
+		return errors.New("-smoke measures nothing that -write should write")
+	}
+	return nil
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/seed6c881748/redlock/bench/plot"
+)
+
+// A section is what one part reports. The part hands over its tables, notes and plots as
+// soon as it has them. They are printed at once, and kept for the document, which they
+// go into when the part has succeeded.
+type section struct {
+	name  string
+	out   io.Writer
+	texts []text // tables and notes, in their order
+	plots []picture
+}
+
+// A text is a table or a note.
+type text struct {
+	table *table
+	note  string
+}
+
+// A picture is a plot that has been drawn.
+type picture struct {
+	name string // of its file, without .svg
+	alt  string // what it shows
+	svg  []byte
+}
+
+// table prints a table, and keeps it for the document. One without rows is left out.
+func (s *section) table(t *table) error {
+	if len(t.rows) > 1 {
+		s.texts = append(s.texts, text{table: t})
+	}
+	return t.print(s.out)
+}
+
+// aside prints a table that is not for the document: details, which help to explain one run.
+func (s *section) aside(t *table) error { return t.print(s.out) }
+
+// keep keeps a table for the document that is not printed: a summary of what was.
+func (s *section) keep(t *table) {
+	if len(t.rows) > 1 {
+		s.texts = append(s.texts, text{table: t})
+	}
+}
+
+// note prints a sentence about what was measured, and keeps it for the document.
+func (s *section) note(format string, args ...any) error {
+	n := fmt.Sprintf(format, args...)
+	s.texts = append(s.texts, text{note: n})
+	_, err := fmt.Fprintf(s.out, "\n%s\n", n)
+	return err
+}
+
+// plot draws a chart, for a file of this name. The part must have declared it.
+func (s *section) plot(name, alt string, chart plot.Chart) error {
+	svg, err := chart.SVG()
+	if err != nil {
+		return err
+	}
+	s.plots = append(s.plots, picture{name, alt, svg})
+	return nil
+}
+
+// check reports what a part owes: a table, and the plots that it has declared.
+func (s *section) check(declared []string) error {
+	tables, drawn := 0, map[string]bool{}
+	for _, t := range s.texts {
+		if t.table != nil {
+			tables++
+		}
+	}
+	if tables == 0 {
+		return fmt.Errorf("no table")
+	}
+	for _, p := range s.plots {
+		if drawn[p.name] {
+			return fmt.Errorf("plot %q: drawn twice", p.name)
+		}
+		drawn[p.name] = true
+	}
+	for _, name := range declared {
+		if !drawn[name] {
+			return fmt.Errorf("plot %q: not drawn", name)
+		}
+	}
+	if len(drawn) > len(declared) {
+		return fmt.Errorf("%d plots, of which %d are declared", len(drawn), len(declared))
+	}
+	return nil
+}
