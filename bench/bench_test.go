@@ -22,7 +22,7 @@ func BenchmarkLockUnlock(b *testing.B) {
 	)
 	goroutines := []int{1, 8, 64}
 	cluster := testcluster.RunServers(b, nodes)
-	clients, err := newClients(cluster.Addrs(), ttl, goroutines[len(goroutines)-1], "")
+	clients, err := newClients(cluster.Addrs(), ttl, goroutines[len(goroutines)-1])
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -7,12 +7,21 @@ import (
 	"github.com/seed6c881748/redlock/bench/plot"
 )
 
-// styles are those of the libraries, the same in all plots. Clients of one library share
+// styles are those of the libraries, the same in all plots. Clients of one driver share
 // its colour. All others have grey.
 var styles = map[string]plot.Style{
-	"redlock":          {Hue: 0, Marker: 0, Dash: 0},
-	"redsync":          {Hue: 1, Marker: 1, Dash: 1},
-	"redsync-failfast": {Hue: 1, Marker: 2, Dash: 2},
+	"redlock":                  {Hue: 0, Marker: 0, Dash: 0},
+	"redsync":                  {Hue: 1, Marker: 1, Dash: 1},
+	"redsync-redigo":           {Hue: 1, Marker: 1, Dash: 1},
+	"redsync-redigo-failfast":  {Hue: 1, Marker: 2, Dash: 2},
+	"redsync-goredis":          {Hue: 3, Marker: 1, Dash: 1},
+	"redsync-goredis-failfast": {Hue: 3, Marker: 2, Dash: 2},
+	"redsync-rueidis":          {Hue: 4, Marker: 1, Dash: 1},
+	"redsync-rueidis-failfast": {Hue: 4, Marker: 2, Dash: 2},
+	"redislock":                {Hue: 2, Marker: 3, Dash: 3},
+	"rueidislock":              {Hue: 6, Marker: 4, Dash: 4},
+	"etcd":                     {Hue: 2, Marker: 5, Dash: 3},
+	"floor":                    {Hue: 5, Marker: 6, Dash: 0},
 }
 
 func styleOf(client string) plot.Style {

@@ -2,51 +2,116 @@ package main
 
 import (
 	"context"
-	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
-
-	"github.com/go-redsync/redsync/v4"
-	redsyncredis "github.com/go-redsync/redsync/v4/redis"
-	"github.com/go-redsync/redsync/v4/redis/redigo"
-	"github.com/gomodule/redigo/redis"
-
-	"github.com/seed6c881748/redlock/redlock"
 )
 
-// clientNames are the contenders, in the order of their turns. The first one is
-// what the others are compared with.
-var clientNames = []string{"redlock", "redsync", "redsync-failfast"}
-
-// A client is one library in one configuration.
+// A client is one library in one configuration, connected to its servers.
 type client struct {
 	name      string
 	newWorker func() worker
 	close     func()
+
+	// serverCPU is the processor time of servers that the library does not share
+	// with the others. It is nil if the library uses the nodes.
+	serverCPU func() time.Duration
 }
 
 // A worker locks and unlocks for one goroutine.
 type worker interface {
 	lock(ctx context.Context, key string) error
 	unlock(ctx context.Context) error
+}
+
+// An extender is a worker whose library extends a lock on request.
+type extender interface {
+	worker
 	extend(ctx context.Context) error
 }
 
-// newClients returns the clients, or only one of them. Each is made for so many
-// goroutines. The caller closes them with closeClients.
-func newClients(addrs []string, ttl time.Duration, goroutines int, only string) ([]client, error) {
-	var clients []client
-	for _, name := range clientNames {
-		if only != "" && only != name {
+// An opening is what a client is made for.
+type opening struct {
+	addrs      []string
+	ttl        time.Duration
+	goroutines int
+}
+
+// servers says which servers a library can lock on.
+type servers int
+
+const (
+	anyNodes  servers = iota // a quorum of any number of nodes
+	oneNode                  // a single node only
+	elsewhere                // servers of its own, whatever the number of nodes
+)
+
+// A library is one of those that are compared, in one configuration.
+type library struct {
+	name    string
+	modules []string // whose versions matter, by path
+	setup   string   // the configuration, in words
+	servers servers
+	open    func(name string, o opening) (client, error)
+}
+
+// libraries are all of them, in the order of the tables. The first one is what the
+// others are compared with.
+var libraries = slices.Concat(
+	[]library{redlockLibrary}, redsyncLibraries, []library{redislockLibrary, rueidislockLibrary, etcdLibrary, floorLibrary})
+
+func libraryNames() []string {
+	names := make([]string, len(libraries))
+	for i, l := range libraries {
+		names[i] = l.name
+	}
+	return names
+}
+
+// pick returns the libraries with these names, all if there are none.
+func pick(names []string) []library {
+	if len(names) == 0 {
+		return libraries
+	}
+	return slices.DeleteFunc(slices.Clone(libraries), func(l library) bool { return !slices.Contains(names, l.name) })
+}
+
+// parseOnly reads a list of libraries' names.
+func parseOnly(list string) (names []string, err error) {
+	if list == "" {
+		return nil, nil
+	}
+	for _, name := range strings.Split(list, ",") {
+		if name = strings.TrimSpace(name); !slices.Contains(libraryNames(), name) {
+			return nil, fmt.Errorf("-only: %q is none of %s", name, strings.Join(libraryNames(), ", "))
+		}
+		names = append(names, name)
+	}
+	return names, nil
+}
+
+// applicable returns those of the libraries that can lock on so many nodes, and the names
+// of the others.
+func applicable(all []library, nodes int) (these []library, others []string) {
+	for _, l := range all {
+		if l.servers == oneNode && nodes != 1 {
+			others = append(others, l.name)
 			continue
 		}
-		if name != "redlock" {
-			clients = append(clients, newRedsync(name, addrs, ttl, goroutines, name == "redsync-failfast"))
-			continue
-		}
-		c, err := newRedlock(name, addrs, ttl)
+		these = append(these, l)
+	}
+	return these, others
+}
+
+// openAll opens a client of each library. The caller closes them with closeClients.
+func openAll(all []library, o opening) (clients []client, err error) {
+	for _, l := range all {
+		c, err := l.open(l.name, o)
 		if err != nil {
 			closeClients(clients)
-			return nil, err
+			return nil, fmt.Errorf("%s: %w", l.name, err)
 		}
 		clients = append(clients, c)
 	}
@@ -59,101 +124,20 @@ func closeClients(clients []client) {
 	}
 }
 
-// openRedlock returns a Redlock over the nodes as the documentation shows it.
-func openRedlock(addrs []string, opts ...redlock.Option) (*redlock.Redlock, error) {
-	nodes := make([]redlock.Node, len(addrs))
-	for i, addr := range addrs {
-		nodes[i] = redlock.NewNode(addr)
-	}
-	return redlock.New(nodes, opts...)
+// newClients opens clients of the libraries with these names, all if there are none, that
+// can lock on these nodes.
+func newClients(addrs []string, ttl time.Duration, goroutines int, only ...string) ([]client, error) {
+	these, _ := applicable(pick(only), len(addrs))
+	return openAll(these, opening{addrs, ttl, goroutines})
 }
 
-func newRedlock(name string, addrs []string, ttl time.Duration, opts ...redlock.Option) (client, error) {
-	r, err := openRedlock(addrs, opts...)
-	if err != nil {
-		return client{}, err
-	}
-	return client{
-		name:      name,
-		newWorker: func() worker { return &redlockWorker{r: r, ttl: ttl} },
-		close:     func() { _ = r.Close(context.Background()) },
-	}, nil
-}
+// poolSize is how many connections to a node a library with a pool may have for so many
+// goroutines. With fail-fast a goroutine goes on while the slower nodes still work on its
+// earlier calls, so it may use several. Nobody dials while it is measured: a goroutine
+// that finds no connection waits for one. The limit keeps all libraries together below
+// the usual limits of open files.
+func poolSize(goroutines int) int { return min(4*goroutines+16, maxPool) }
 
-type redlockWorker struct {
-	r    *redlock.Redlock
-	ttl  time.Duration
-	held *redlock.Lock
-}
+const maxPool = 700
 
-func (w *redlockWorker) lock(ctx context.Context, key string) (err error) {
-	w.held, err = w.r.TryLock(ctx, []string{key}, w.ttl)
-	return err
-}
-
-func (w *redlockWorker) unlock(ctx context.Context) error { return w.held.Unlock(ctx) }
-
-func (w *redlockWorker) extend(ctx context.Context) error { return w.held.Extend(ctx, w.ttl) }
-
-// newRedsync sets redsync up as a careful user would: a pool for each node that
-// keeps a connection for everybody who may want one at a time, and timeouts.
-func newRedsync(name string, addrs []string, ttl time.Duration, goroutines int, failFast bool) client {
-	const timeout = 500 * time.Millisecond
-	pools := make([]*redis.Pool, len(addrs))
-	adapted := make([]redsyncredis.Pool, len(addrs))
-	for i, addr := range addrs {
-		pools[i] = &redis.Pool{
-			// With fail-fast a goroutine goes on while the slower nodes still work on
-			// its earlier calls, so it may use several connections to one node. A
-			// connection that finds the pool full would be closed and dialled anew.
-			MaxIdle: 4*goroutines + 16,
-			DialContext: func(ctx context.Context) (redis.Conn, error) {
-				return redis.DialContext(ctx, "tcp", addr,
-					redis.DialConnectTimeout(timeout), redis.DialReadTimeout(timeout), redis.DialWriteTimeout(timeout))
-			},
-		}
-		adapted[i] = redigo.NewPool(pools[i])
-	}
-	rs := redsync.New(adapted...)
-	options := []redsync.Option{redsync.WithTries(1), redsync.WithExpiry(ttl), redsync.WithFailFast(failFast)}
-	return client{
-		name:      name,
-		newWorker: func() worker { return &redsyncWorker{rs: rs, options: options} },
-		close: func() {
-			for _, p := range pools {
-				_ = p.Close()
-			}
-		},
-	}
-}
-
-type redsyncWorker struct {
-	rs      *redsync.Redsync
-	options []redsync.Option
-	mutex   *redsync.Mutex
-}
-
-// lock uses its mutex again as long as the key is the same, which is how
-// redsync allocates least.
-func (w *redsyncWorker) lock(ctx context.Context, key string) error {
-	if w.mutex == nil || w.mutex.Name() != key {
-		w.mutex = w.rs.NewMutex(key, w.options...)
-	}
-	return w.mutex.LockContext(ctx)
-}
-
-func (w *redsyncWorker) unlock(ctx context.Context) error {
-	ok, err := w.mutex.UnlockContext(ctx)
-	if err == nil && !ok {
-		err = errors.New("not unlocked")
-	}
-	return err
-}
-
-func (w *redsyncWorker) extend(ctx context.Context) error {
-	ok, err := w.mutex.ExtendContext(ctx)
-	if err == nil && !ok {
-		err = errors.New("not extended")
-	}
-	return err
-}
+var poolSetup = "pool of min(4 x goroutines + 16, " + strconv.Itoa(maxPool) + ") connections a node"

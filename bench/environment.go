@@ -11,7 +11,12 @@ import (
 )
 
 // modules are those whose versions matter to the figures.
-var modules = []string{"github.com/go-redsync/redsync/v4", "github.com/gomodule/redigo"}
+var modules = func() (all []string) {
+	for _, l := range libraries {
+		all = append(all, l.modules...)
+	}
+	return all
+}()
 
 // environment says what the figures were measured with.
 func environment(s settings) (string, error) {

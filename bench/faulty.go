@@ -96,12 +96,12 @@ func onFaulty(s settings, nodes, callers int, t *table, fault func(*testcluster.
 		return err
 	}
 	defer func() { err = errors.Join(err, cluster.Close()) }()
-	clients, err := newClients(cluster.Addrs(), s.ttl, callers, "")
+	clients, err := newClients(cluster.Addrs(), s.ttl, callers, "redlock", "redsync-redigo")
 	if err != nil {
 		return err
 	}
 	defer closeClients(clients)
-	for _, c := range clients[:2] { // redlock, and redsync as it is by default.
+	for _, c := range clients {
 		attempts(c, callers, 100*time.Millisecond)
 		stop := fault(cluster)
 		seen := attempts(c, callers, s.faultTime)

@@ -21,7 +21,7 @@ type settings struct {
 	time           time.Duration
 	goroutines     []int
 	fresh          bool
-	only           string
+	only           []string
 	parts          []part
 	blocks         int
 	blockSize      int
@@ -57,7 +57,7 @@ func parse(args []string, usage io.Writer) (settings, error) {
 	f.DurationVar(&s.time, "time", 2*time.Second, "throughput, fencing, quarantine: length of a client's turn")
 	goroutines := f.String("goroutines", "64,8,1", "throughput, fencing, quarantine: `numbers` of goroutines")
 	f.BoolVar(&s.fresh, "fresh", false, "throughput, latency: a new key for every lock, instead of one per goroutine")
-	f.StringVar(&s.only, "only", "", "throughput, latency: only the client of this `name` (redlock, redsync, redsync-failfast)")
+	only := f.String("only", "", "throughput, latency: only the libraries with these `names`")
 	chosen := f.String("parts", strings.Join(partNames(), ","), "the `parts` to run")
 	f.IntVar(&s.blocks, "blocks", 10, "latency, fencing, quarantine: `number` of blocks that each client has in a round")
 	f.IntVar(&s.blockSize, "block", 200, "latency, fencing, quarantine: `number` of locks in a block")
@@ -87,11 +87,11 @@ func parse(args []string, usage io.Writer) (settings, error) {
 	if f.NArg() > 0 {
 		return s, fmt.Errorf("unexpected argument %q", f.Arg(0))
 	}
-	return s, s.read(*goroutines, *callers, *chosen, *contests)
+	return s, s.read(*goroutines, *callers, *chosen, *contests, *only)
 }
 
 // read reads the flags that are lists or patterns, and checks all of them.
-func (s *settings) read(goroutines, callers, chosen, contests string) (err error) {
+func (s *settings) read(goroutines, callers, chosen, contests, only string) (err error) {
 	if s.goroutines, err = numbers("goroutines", goroutines); err != nil {
 		return err
 	}
@@ -108,8 +108,8 @@ func (s *settings) read(goroutines, callers, chosen, contests string) (err error
 	if s.contests, err = regexp.Compile(contests); err != nil {
 		return fmt.Errorf("-contests: %w", err)
 	}
-	if s.only != "" && !slices.Contains(clientNames, s.only) {
-		return fmt.Errorf("-only: %q is none of %s", s.only, strings.Join(clientNames, ", "))
+	if s.only, err = parseOnly(only); err != nil {
+		return err
 	}
 	return s.check()
 }

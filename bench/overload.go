@@ -134,7 +134,7 @@ func gather(s settings, c client, callers, round int) crowd {
 func extensions(c client, key string, length time.Duration) (took []time.Duration, failed int64) {
 	ctx := context.Background()
 	end := time.Now().Add(length)
-	wk := c.newWorker()
+	wk := c.newWorker().(extender)
 	for err := errors.New("not locked"); err != nil; err = wk.lock(ctx, key) {
 		if time.Now().After(end) {
 			return nil, 1

@@ -67,7 +67,7 @@ func withClients(s settings, measure func(*testcluster.Cluster, []client) error)
 		return err
 	}
 	defer func() { err = errors.Join(err, cluster.Close()) }()
-	clients, err := newClients(cluster.Addrs(), s.ttl, slices.Max(s.goroutines), s.only)
+	clients, err := newClients(cluster.Addrs(), s.ttl, slices.Max(s.goroutines), s.only...)
 	if err != nil {
 		return err
 	}

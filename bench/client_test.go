@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+)
+
+// TestLibraries has two clients of each library, as two processes would have them, want
+// the same key: one that is set up wrongly would be fast and exclude nobody.
+func TestLibraries(t *testing.T) {
+	for _, nodes := range []int{1, 3} {
+		cluster := testcluster.RunServers(t, nodes)
+		these, _ := applicable(append(slices.Clone(libraries), fencedLibrary), nodes)
+		for _, l := range these {
+			if l.servers == elsewhere {
+				continue // Its clients here would each have servers of their own.
+			}
+			t.Run(l.name, func(t *testing.T) {
+				o := opening{addrs: cluster.Addrs(), ttl: 8 * time.Second, goroutines: 2}
+				testExclusion(t, openTest(t, l, o), openTest(t, l, o), l.name)
+			})
+		}
+	}
+}
+
+// TestEtcd is TestLibraries for etcd: two clients of one server.
+func TestEtcd(t *testing.T) {
+	server, err := startEtcd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := server.end(); err != nil {
+			t.Error(err)
+		}
+	})
+	var clients []client
+	for range 2 {
+		c, err := dialEtcd("etcd", server, 8*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(c.close)
+		clients = append(clients, c)
+	}
+	testExclusion(t, clients[0], clients[1], "etcd")
+	if runtime.GOOS == "linux" && clients[0].serverCPU() == 0 {
+		t.Error("the server has used no processor time")
+	}
+}
+
+func openTest(t *testing.T, l library, o opening) client {
+	t.Helper()
+	c, err := l.open(l.name, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.close)
+	return c
+}
+
+// testExclusion has two workers lock in turn.
+func testExclusion(t *testing.T, one, two client, key string) {
+	t.Helper()
+	ctx := context.Background()
+	a, b := one.newWorker(), two.newWorker()
+	for range 3 {
+		if err := a.lock(ctx, key); err != nil {
+			t.Fatalf("a free key: %v", err)
+		}
+		if err := b.lock(ctx, key); err == nil {
+			t.Fatal("two have locked the same key")
+		}
+		if err := a.unlock(ctx); err != nil {
+			t.Fatalf("unlock: %v", err)
+		}
+		a, b = b, a
+	}
+}
+
+func TestPick(t *testing.T) {
+	names, err := parseOnly("floor, redlock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if these := pick(names); len(these) != 2 || these[0].name != "redlock" || these[1].name != "floor" {
+		t.Errorf("pick = %v", these)
+	}
+	if these, others := applicable(libraries, 5); len(these)+len(others) != len(libraries) || len(others) != 2 {
+		t.Errorf("on 5 nodes: without %v", others)
+	}
+	if _, others := applicable(libraries, 1); len(others) != 0 {
+		t.Errorf("on one node: without %v", others)
+	}
+}
