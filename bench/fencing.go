@@ -37,11 +37,11 @@ func costs(s settings, out *section, name string, opt redlock.Option) (err error
 	clients := []client{with, plain}
 	defer closeClients(clients)
 	if name == "with quarantine" {
-		if err := admit(cluster.Addrs(), opt); err != nil {
+		if err = admit(cluster.Addrs(), opt); err != nil {
 			return err
 		}
 	}
-	if _, err := throughput(s, out, cluster, clients); err != nil {
+	if _, err = throughput(s, out, cluster, clients); err != nil {
 		return err
 	}
 	_, err = latency(s, out, clients)

@@ -75,7 +75,7 @@ func handover(s settings, out *section) error {
 				t.add(append([]string{name, hold.String(), client}, b.cells()...)...)
 				rate[client], share[client] = b.hands, b.fairness
 			}
-			row := fmt.Sprintf("%d × %d, %v", c.processes, c.goroutines, hold)
+			row := fmt.Sprintf("%d × %d, %d ms", c.processes, c.goroutines, hold.Milliseconds())
 			rates, shares = append(rates, plot.Row{Name: row, Values: rate}), append(shares, plot.Row{Name: row, Values: share})
 		}
 	}

@@ -39,7 +39,7 @@ func timeline(fault string, hue int, seen []observation, struck time.Time, s set
 				continue
 			}
 			slices.Sort(ds)
-			line.X = append(line.X, (from.Add(time.Duration(at)*step + step/2).Sub(struck)).Seconds())
+			line.X = append(line.X, from.Add(time.Duration(at)*step+step/2).Sub(struck).Seconds())
 			line.Y = append(line.Y, micros(percentile(ds, p)))
 		}
 		lines = append(lines, line)

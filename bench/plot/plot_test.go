@@ -3,6 +3,7 @@ package plot
 import (
 	"bytes"
 	"encoding/xml"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -77,7 +78,7 @@ func TestPictures(t *testing.T) {
 			}
 			file := filepath.Join("testdata", name+".svg")
 			if *update {
-				if err := os.WriteFile(file, got, 0o600); err != nil {
+				if err = os.WriteFile(file, got, 0o600); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -278,7 +279,7 @@ func parsePicture(t *testing.T, svg []byte) (p picture) {
 	var open xml.StartElement
 	for {
 		token, err := d.Token()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
@@ -313,7 +314,7 @@ func (p *picture) shape(t *testing.T, e xml.StartElement) {
 		x, y := float(t, attribute(e, "x")), float(t, attribute(e, "y"))
 		p.frame = box{x, y, x + float(t, attribute(e, "width")), y + float(t, attribute(e, "height"))}
 	case strings.HasPrefix(class, "marker"):
-		p.markers = append(p.markers, pair(t, strings.Trim(attribute(e, "transform"), "translate()")))
+		p.markers = append(p.markers, moved(t, attribute(e, "transform")))
 	case strings.HasSuffix(class, " line"):
 		for _, xy := range strings.Split(strings.TrimPrefix(attribute(e, "d"), "M"), "L") {
 			p.vertices = append(p.vertices, pair(t, xy))
@@ -329,7 +330,7 @@ func (p *picture) text(t *testing.T, e xml.StartElement, text string) {
 	}
 	w := textWidth(text, size)
 	if move, found := strings.CutSuffix(attribute(e, "transform"), " rotate(-90)"); found {
-		at := pair(t, strings.Trim(move, "translate()"))
+		at := moved(t, move)
 		p.texts = append(p.texts, placedText{box{at[0] - size, at[1] - w/2, at[0], at[1] + w/2}, text})
 		return
 	}
@@ -345,6 +346,12 @@ func attribute(e xml.StartElement, name string) string {
 		}
 	}
 	return ""
+}
+
+// moved reads where translate(x y) moves something.
+func moved(t *testing.T, transform string) [2]float64 {
+	t.Helper()
+	return pair(t, strings.TrimSuffix(strings.TrimPrefix(transform, "translate("), ")"))
 }
 
 func pair(t *testing.T, text string) [2]float64 {

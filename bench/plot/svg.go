@@ -25,15 +25,20 @@ type canvas struct{ strings.Builder }
 // begin writes what every picture begins with, its title and the sentence below it.
 func begin(height float64, title, note string) *canvas {
 	c := &canvas{}
-	fmt.Fprintf(c, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %g %g" width="%g" height="%g" role="img">`+"\n",
+	c.add(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %g %g" width="%g" height="%g" role="img">`+"\n",
 		width, math.Ceil(height), width, math.Ceil(height))
-	fmt.Fprintf(c, "<title>%s</title>\n<style>%s</style>\n", escape(title), sheet)
-	fmt.Fprintf(c, `<rect class="page" width="%g" height="%g" rx="6"/>`+"\n", width, math.Ceil(height))
+	c.add("<title>%s</title>\n<style>%s</style>\n", escape(title), sheet)
+	c.add(`<rect class="page" width="%g" height="%g" rx="6"/>`+"\n", width, math.Ceil(height))
 	c.text(edge, edge+titleSize-2, "ink title", "start", title)
 	if note != "" {
 		c.text(edge, edge+titleSize+lineSize, "faint", "start", note)
 	}
 	return c
+}
+
+// add writes an element, or a part of one.
+func (c *canvas) add(format string, args ...any) {
+	fmt.Fprintf(&c.Builder, format, args...)
 }
 
 // end completes the picture.
@@ -44,26 +49,26 @@ func (c *canvas) end() []byte {
 
 // text writes a text whose start, middle or end is at x.
 func (c *canvas) text(x, y float64, class, anchor, text string) {
-	fmt.Fprintf(c, `<text class="%s" x="%s" y="%s" text-anchor="%s">%s</text>`+"\n", class, px(x), px(y), anchor, escape(text))
+	c.add(`<text class="%s" x="%s" y="%s" text-anchor="%s">%s</text>`+"\n", class, px(x), px(y), anchor, escape(text))
 }
 
 // upright writes a text that runs from below to above, its middle at y.
 func (c *canvas) upright(x, y float64, class, text string) {
-	fmt.Fprintf(c, `<text class="%s" transform="translate(%s %s) rotate(-90)" text-anchor="middle">%s</text>`+"\n",
+	c.add(`<text class="%s" transform="translate(%s %s) rotate(-90)" text-anchor="middle">%s</text>`+"\n",
 		class, px(x), px(y), escape(text))
 }
 
 func (c *canvas) line(x1, y1, x2, y2 float64, class string) {
-	fmt.Fprintf(c, `<path class="%s" d="M%s %sL%s %s"/>`+"\n", class, px(x1), px(y1), px(x2), px(y2))
+	c.add(`<path class="%s" d="M%s %sL%s %s"/>`+"\n", class, px(x1), px(y1), px(x2), px(y2))
 }
 
 func (c *canvas) rect(x, y, w, h float64, class string) {
-	fmt.Fprintf(c, `<rect class="%s" x="%s" y="%s" width="%s" height="%s"/>`+"\n", class, px(x), px(y), px(w), px(h))
+	c.add(`<rect class="%s" x="%s" y="%s" width="%s" height="%s"/>`+"\n", class, px(x), px(y), px(w), px(h))
 }
 
 // marker draws the marker of a style.
 func (c *canvas) marker(x, y float64, s Style) {
-	fmt.Fprintf(c, `<path class="marker h%d" transform="translate(%s %s)" d="%s"/>`+"\n", s.Hue, px(x), px(y), markers[s.Marker])
+	c.add(`<path class="marker h%d" transform="translate(%s %s)" d="%s"/>`+"\n", s.Hue, px(x), px(y), markers[s.Marker])
 }
 
 // polyline joins points in the colour and the dashes of a style.
@@ -76,7 +81,7 @@ func (c *canvas) polyline(points [][2]float64, s Style) {
 	if dashes[s.Dash] != "" {
 		dash = fmt.Sprintf(` stroke-dasharray="%s"`, dashes[s.Dash])
 	}
-	fmt.Fprintf(c, `<path class="h%d line"%s d="%s"/>`+"\n", s.Hue, dash, d.String())
+	c.add(`<path class="h%d line"%s d="%s"/>`+"\n", s.Hue, dash, d.String())
 }
 
 // px writes a coordinate: a tenth of a pixel is as good as anybody sees.
