@@ -48,12 +48,16 @@ func libraryVersions() (all []string) {
 
 var majorRE = regexp.MustCompile(`^v[0-9]+$`)
 
-// libraryName returns the last element of a module's path that is no version.
+// libraryName returns the last element of a module's path that is no version, and the one
+// before it if that alone says nothing.
 func libraryName(module string) string {
 	if dir, last := path.Split(module); majorRE.MatchString(last) {
 		module = path.Clean(dir)
 	}
-	return path.Base(module)
+	if name := path.Base(module); name != "client" {
+		return name
+	}
+	return path.Base(path.Dir(module)) + " client"
 }
 
 // command returns what to type to measure the same again.

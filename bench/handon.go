@@ -68,6 +68,11 @@ func handon(s settings, out *section) (err error) {
 			time.Sleep(handPause)
 		}
 	}
+	return out.table(handonTable(times))
+}
+
+// handonTable compares the hand-overs, which are the first times, with the round trips.
+func handonTable(times [][]time.Duration) *table {
 	t := newTable("From the call of Unlock to the return of Lock in another process, the only one that waits; "+
 		"every measurement after a pause of "+handPause.String(),
 		"", "p50 µs", "p99 µs", "hand-over p50 / this p50", "hand-over p99 / this p50")
@@ -80,7 +85,7 @@ func handon(s settings, out *section) (err error) {
 		t.add(name, fmt.Sprint(own.Microseconds()), fmt.Sprint(percentile(times[i], 99).Microseconds()),
 			ratio(p50, float64(own)), ratio(p99, float64(own)))
 	}
-	return out.table(t)
+	return t
 }
 
 // handPause is the time before every measurement: the other process waits by then.

@@ -182,7 +182,9 @@ func TestCommand(t *testing.T) {
 			t.Errorf("%s: %s, want %s", args, got, want)
 		}
 	}
-	for path, want := range map[string]string{"github.com/go-redsync/redsync/v4": "redsync", "github.com/gomodule/redigo": "redigo"} {
+	for path, want := range map[string]string{
+		"github.com/go-redsync/redsync/v4": "redsync", "github.com/gomodule/redigo": "redigo", "go.etcd.io/etcd/client/v3": "etcd client",
+	} {
 		if got := libraryName(path); got != want {
 			t.Errorf("%s: %s, want %s", path, got, want)
 		}
