@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,6 +33,15 @@ var faults = []fault{
 // degradedCallers is the number of callers whose latency is shown over time.
 const degradedCallers = 8
 
+// curedBy says what ends each of the faults.
+func curedBy() string {
+	cures := make([]string, len(faults))
+	for i, f := range faults {
+		cures[i] = f.cureBy
+	}
+	return strings.Join(cures, ", or ")
+}
+
 func restartEmpty(n *testcluster.Node) error { return n.Restart(false) }
 
 // degraded measures redlock before, during and after the loss of as many nodes
@@ -41,39 +51,47 @@ func degraded(s settings, out *section) error {
 	if lost == 0 {
 		return errors.New("degraded: with so few nodes none may fail; see -nodes")
 	}
-	var lines []plot.Line
+	d := degradation{
+		phases: newTable(fmt.Sprintf("Lock+unlock while %d of %d nodes fail. The phases: %v without a fault; from the instant before the fault, %v; "+
+			"the same without its first %v", lost, s.nodes, s.faultTime, s.settle+s.faultTime, s.settle),
+			"the nodes are", "callers", "phase", "op/s", "p50 µs", "p99 µs", "max µs", "p50 / healthy", "p99 / healthy", "failed"),
+		back: newTable(fmt.Sprintf("From the cure until all %d nodes vote again", s.nodes), "the nodes are", "callers", "ms after "+curedBy()),
+		slow: newOutliers(s.slow),
+	}
 	for i, f := range faults {
-		title := fmt.Sprintf("redlock, lock+unlock, %d of %d nodes %s. Phases: healthy %v; from the instant before the fault, %v; "+
-			"the same without its first %v", lost, s.nodes, f.name, s.faultTime, s.settle+s.faultTime, s.settle)
-		phases := newTable(title, "callers", "phase", "op/s", "p50 µs", "p99 µs", "max µs", "p50 / healthy", "p99 / healthy", "failed")
-		back := newTable(fmt.Sprintf("All %d nodes vote again", s.nodes), "callers", "ms after "+f.cureBy)
-		slow := newOutliers(s.slow)
 		for _, callers := range []int{1, degradedCallers} {
-			seen, struck, err := degrade(s, f, lost, callers, phases, back, slow)
+			seen, struck, err := d.measure(s, f, lost, callers)
 			if err != nil {
 				return fmt.Errorf("%d nodes %s: %w", lost, f.name, err)
 			}
 			if callers == degradedCallers {
-				lines = append(lines, timeline(f.short, i, seen, struck, s)...)
+				d.lines = append(d.lines, timeline(f.short, i, seen, struck, s)...)
 			}
 		}
-		if err := errors.Join(out.table(phases), out.aside(slow.table), out.table(back)); err != nil {
-			return err
-		}
+	}
+	if err := errors.Join(out.table(d.phases), out.aside(d.slow.table), out.table(d.back)); err != nil {
+		return err
 	}
 	return out.plot("degraded", "Percentiles of the latency before and after a minority of the nodes fails", plot.Lines{
 		Title:  fmt.Sprintf("%d of %d nodes fail", lost, s.nodes),
 		Note:   fmt.Sprintf("Lock+unlock of redlock, %d callers, every %v; less is better", degradedCallers, timelineStep(s)),
 		X:      plot.Axis{Label: "time after the fault", Unit: "s"},
 		Y:      plot.Axis{Label: "latency", Unit: "µs", Log: true},
-		Series: lines,
+		Series: d.lines,
 		Event:  &plot.Event{At: 0, Name: "the nodes fail"},
 	})
 }
 
-// degrade measures one fault with new servers and a new Redlock. It returns what was
+// A degradation is what was measured of all faults.
+type degradation struct {
+	phases, back *table
+	slow         *outliers
+	lines        []plot.Line
+}
+
+// measure measures one fault with new servers and a new Redlock. It returns what was
 // observed, and when the fault struck.
-func degrade(s settings, f fault, lost, callers int, phases, back *table, slow *outliers) (seen []observation, struck time.Time, err error) {
+func (d *degradation) measure(s settings, f fault, lost, callers int) (seen []observation, struck time.Time, err error) {
 	cluster, err := testcluster.StartServers(s.nodes)
 	if err != nil {
 		return nil, struck, err
@@ -110,11 +128,17 @@ func degrade(s settings, f fault, lost, callers int, phases, back *table, slow *
 
 	c := strconv.Itoa(callers)
 	healthy := newPhase(seen, healthyFrom, struck)
-	phases.add(healthy.row(c, "healthy", healthy)...)
-	phases.add(newPhase(seen, struck, ended).row(c, "degraded, with the first "+s.settle.String(), healthy)...)
-	phases.add(newPhase(seen, faulty.Add(s.settle), ended).row(c, "degraded, without", healthy)...)
-
-	slow.note(c, seen, gaps, healthyFrom, struck)
+	for _, p := range []struct {
+		name string
+		phase
+	}{
+		{"healthy", healthy},
+		{"degraded, with the first " + s.settle.String(), newPhase(seen, struck, ended)},
+		{"degraded, without", newPhase(seen, faulty.Add(s.settle), ended)},
+	} {
+		d.phases.add(append([]string{f.name, c, p.name}, p.cells(healthy)...)...)
+	}
+	d.slow.note(f.short+", "+c, seen, gaps, healthyFrom, struck)
 
 	for _, n := range victims {
 		if err = f.cure(n); err != nil {
@@ -122,7 +146,7 @@ func degrade(s settings, f fault, lost, callers int, phases, back *table, slow *
 		}
 	}
 	took, err := untilAllVote(r, s)
-	back.add(c, fmt.Sprintf("%.0f", micros(took)/1000))
+	d.back.add(f.name, c, fmt.Sprintf("%.0f", micros(took)/1000))
 	return seen, struck, err
 }
 
@@ -237,8 +261,9 @@ func newPhase(seen []observation, from, to time.Time) phase {
 	return p
 }
 
-func (p phase) row(callers, name string, healthy phase) []string {
-	cells := []string{callers, name, fmt.Sprintf("%.0f", float64(len(p.took))/p.length.Seconds())}
+// cells returns the figures of a phase, and what they are of those without a fault.
+func (p phase) cells(healthy phase) []string {
+	cells := []string{fmt.Sprintf("%.0f", float64(len(p.took))/p.length.Seconds())}
 	for _, q := range []int{50, 99, 100} {
 		cells = append(cells, number(micros(percentile(p.took, q)), "%.0f"))
 	}

@@ -93,7 +93,7 @@ type outliers struct {
 func newOutliers(limit time.Duration) *outliers {
 	return &outliers{newTable(fmt.Sprintf("Operations that failed or took over %v, and how late a goroutine that only sleeps "+
 		"was woken meanwhile: late with little CPU time used, the machine was the cause", limit),
-		"callers", "ms after the fault", "operations", "longest took ms", "sleeper late ms", "CPU used then ms", "failed", "first failure"), limit}
+		"fault, callers", "ms after the fault", "operations", "longest took ms", "sleeper late ms", "CPU used then ms", "failed", "first failure"), limit}
 }
 
 // An outlier is one event that held operations up.

@@ -60,7 +60,7 @@ func parsePicture(t *testing.T, svg []byte) (p picture) {
 		}
 	}
 	for _, m := range p.markers { // Those beside the frame are the legend's.
-		if m[0] > p.frame.left && m[0] < p.frame.right && m[1] > p.frame.top {
+		if m[0] > p.frame.left && m[0] < p.frame.right && m[1] >= p.frame.top {
 			p.vertices = append(p.vertices, m)
 		}
 	}
