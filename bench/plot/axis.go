@@ -13,6 +13,10 @@ type Axis struct {
 	Unit  string // in what, as in "op/s"; empty for plain numbers
 	Log   bool   // logarithmic: all values must be above 0
 	Zero  bool   // a linear axis that begins at 0
+
+	// Ticks are where the ticks are. Without them they are at round numbers, of which
+	// the first and the last are the ends of a linear axis.
+	Ticks []float64
 }
 
 func (a Axis) text() string {
@@ -34,6 +38,7 @@ func newScale(a Axis, values []float64) (scale, error) {
 	if len(values) == 0 {
 		return scale{}, errors.New("there are no points")
 	}
+	values = slices.Concat(values, a.Ticks)
 	for _, v := range values {
 		switch {
 		case math.IsNaN(v) || math.IsInf(v, 0):
@@ -44,6 +49,8 @@ func newScale(a Axis, values []float64) (scale, error) {
 	}
 	least, most := slices.Min(values), slices.Max(values)
 	switch {
+	case len(a.Ticks) > 0 && least < most:
+		return scale{from: least, to: most, log: a.Log, ticks: a.Ticks}, nil
 	case a.Log && arePowersOfTwo(values):
 		return powersOfTwo(least, most), nil
 	case a.Log:

@@ -173,6 +173,8 @@ func TestTicks(t *testing.T) {
 		{Axis{Log: true}, []float64{64}, []float64{32, 64, 128}},
 		{Axis{Log: true}, []float64{21, 551}, []float64{20, 50, 100, 200, 500, 1000}},
 		{Axis{Log: true}, []float64{64, 16_000}, []float64{100, 1000, 10_000}},
+		{Axis{Ticks: []float64{1, 3, 5}}, []float64{5, 1}, []float64{1, 3, 5}},
+		{Axis{Ticks: []float64{4}}, []float64{4}, []float64{2, 3, 4, 5, 6}},
 		{Axis{Log: true}, []float64{0.003, 0.003}, []float64{0.002, 0.005}},
 	} {
 		s, err := newScale(tt.axis, tt.values)
