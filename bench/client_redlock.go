@@ -40,9 +40,11 @@ func newRedlock(name string, addrs []string, ttl time.Duration, opts ...redlock.
 	return client{
 		name:      name,
 		newWorker: func() worker { return &redlockWorker{r: r, ttl: ttl} },
-		close:     func() { _ = r.Close(context.Background()) },
+		close:     func() { closeRedlock(r) },
 	}, nil
 }
+
+func closeRedlock(r *redlock.Redlock) { _ = r.Close(context.Background()) }
 
 type redlockWorker struct {
 	r    *redlock.Redlock

@@ -3,10 +3,14 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
 )
+
+// optionGoroutines are the numbers of goroutines that an option is measured with.
+var optionGoroutines = []int{64, 8, 1}
 
 // fencing measures what a fence costs.
 func fencing(s settings, out *section) error {
@@ -18,34 +22,39 @@ func quarantine(s settings, out *section) error {
 	return costs(s, out, "with quarantine", redlock.WithQuarantine(s.ttl))
 }
 
-// costs measures throughput and latency of the same lock with and without an option.
+// costs measures the same lock with and without an option.
 func costs(s settings, out *section, name string, opt redlock.Option) (err error) {
 	cluster, err := testcluster.StartServers(s.nodes)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, cluster.Close()) }()
-	with, err := newRedlock(name, cluster.Addrs(), s.ttl, opt)
-	if err != nil {
-		return err
-	}
-	plain, err := newRedlock("without", cluster.Addrs(), s.ttl)
-	if err != nil {
-		with.close()
-		return err
-	}
-	clients := []client{with, plain}
-	defer closeClients(clients)
 	if name == "with quarantine" {
 		if err = admit(cluster.Addrs(), opt); err != nil {
 			return err
 		}
 	}
-	if _, err = throughput(s, out, cluster, clients); err != nil {
-		return err
+	these := []library{
+		{name: name, open: func(name string, o opening) (client, error) { return newRedlock(name, o.addrs, o.ttl, opt) }},
+		{name: "without", open: func(name string, o opening) (client, error) { return newRedlock(name, o.addrs, o.ttl) }},
 	}
-	_, err = latency(s, out, clients)
-	return err
+	report := newReport(out, fmt.Sprintf("Lock+unlock with %d nodes: medians of %d rounds of %v for each, or of %d blocks of %d locks for one caller",
+		s.nodes, s.rounds, s.time, s.blocks, s.blockSize), name, "goroutines")
+	for _, g := range optionGoroutines {
+		w, blocks := s.turns(g), 1
+		if g == 1 {
+			w, blocks = s.blocksOf(), s.blocks
+		}
+		r, err := compare(these, opening{cluster.Addrs(), s.ttl, g}, cluster.Nodes, w, s.rounds, blocks)
+		if err != nil {
+			return err
+		}
+		if err = report.add(r, fmt.Sprint(g)); err != nil {
+			return err
+		}
+	}
+	report.end()
+	return nil
 }
 
 // admit ends the quarantine of new nodes.

@@ -22,6 +22,8 @@ type settings struct {
 	goroutines     []int
 	fresh          bool
 	only           []string
+	nodeCounts     []int
+	held           int
 	parts          []part
 	blocks         int
 	blockSize      int
@@ -43,7 +45,7 @@ type settings struct {
 }
 
 // smokeFlags have every part do as little as it can.
-const smokeFlags = "-rounds 1 -time 50ms -goroutines 4,1 -blocks 1 -block 20 -settle 100ms -fault-time 200ms " +
+const smokeFlags = "-rounds 1 -time 50ms -goroutines 64,1 -node-counts 1,3 -held 1000 -blocks 1 -block 20 -settle 100ms -fault-time 200ms " +
 	"-contend-time 200ms -contention-time 100ms -contests ^(4.x.4,.1ms|[^0-9].*) -warm-up 100ms -wait-time 200ms -waiters 200 " +
 	"-trials 2 -callers 8,64 -overload-time 50ms"
 
@@ -54,14 +56,16 @@ func parse(args []string, usage io.Writer) (settings, error) {
 	f.IntVar(&s.nodes, "nodes", 5, "`number` of Redis nodes")
 	f.DurationVar(&s.ttl, "ttl", 8*time.Second, "what every lock is taken for")
 	f.IntVar(&s.rounds, "rounds", 5, "`number` of rounds, in each of which every client has its turn")
-	f.DurationVar(&s.time, "time", 2*time.Second, "throughput, fencing, quarantine: length of a client's turn")
-	goroutines := f.String("goroutines", "64,8,1", "throughput, fencing, quarantine: `numbers` of goroutines")
-	f.BoolVar(&s.fresh, "fresh", false, "throughput, latency: a new key for every lock, instead of one per goroutine")
-	only := f.String("only", "", "throughput, latency: only the libraries with these `names`")
+	f.DurationVar(&s.time, "time", time.Second, "length of a client's turn, where it is not a number of locks")
+	goroutines := f.String("goroutines", "1,4,16,64,256,1024,4096", "throughput: `numbers` of goroutines")
+	counts := f.String("node-counts", "1,3,5,7,9", "nodes, latency: `numbers` of nodes")
+	f.IntVar(&s.held, "held", 100_000, "scale: `number` of locks that are held")
+	f.BoolVar(&s.fresh, "fresh", false, "a new key for every lock, instead of one per goroutine")
+	only := f.String("only", "", "throughput, nodes, latency: only the libraries with these `names`, separated by commas")
 	chosen := f.String("parts", strings.Join(partNames(), ","), "the `parts` to run")
-	f.IntVar(&s.blocks, "blocks", 10, "latency, fencing, quarantine: `number` of blocks that each client has in a round")
-	f.IntVar(&s.blockSize, "block", 200, "latency, fencing, quarantine: `number` of locks in a block")
-	f.DurationVar(&s.settle, "settle", 3*time.Second, "degraded, waiters: time after the fault, or the start, that the settled figures leave out")
+	f.IntVar(&s.blocks, "blocks", 10, "one caller: `number` of blocks that each client has in a round")
+	f.IntVar(&s.blockSize, "block", 200, "one caller: largest `number` of locks in a block")
+	f.DurationVar(&s.settle, "settle", 3*time.Second, "degraded, hung, waiters: time after the fault, or the start, that the settled figures leave out")
 	f.DurationVar(&s.faultTime, "fault-time", 5*time.Second, "degraded: length of the healthy phase, and of the degraded one after the settling; late, resets: of a client's turn")
 	f.IntVar(&s.trials, "trials", 50, "coldstart: `number` of first locks in each setting")
 	f.DurationVar(&s.slow, "slow", 50*time.Millisecond, "degraded: list operations that took longer")
@@ -87,12 +91,15 @@ func parse(args []string, usage io.Writer) (settings, error) {
 	if f.NArg() > 0 {
 		return s, fmt.Errorf("unexpected argument %q", f.Arg(0))
 	}
-	return s, s.read(*goroutines, *callers, *chosen, *contests, *only)
+	return s, s.read(*goroutines, *counts, *callers, *chosen, *contests, *only)
 }
 
 // read reads the flags that are lists or patterns, and checks all of them.
-func (s *settings) read(goroutines, callers, chosen, contests, only string) (err error) {
+func (s *settings) read(goroutines, counts, callers, chosen, contests, only string) (err error) {
 	if s.goroutines, err = numbers("goroutines", goroutines); err != nil {
+		return err
+	}
+	if s.nodeCounts, err = numbers("node-counts", counts); err != nil {
 		return err
 	}
 	if s.callers, err = numbers("callers", callers); err != nil {
@@ -137,6 +144,8 @@ func (s *settings) check() error {
 		return errors.New("-contend-time, -contention-time, -wait-time and -waiters must be positive")
 	case s.overloadTime <= 0 || s.warmUp < 0:
 		return errors.New("-overload-time must be positive, and -warm-up not negative")
+	case s.held < 1:
+		return errors.New("-held must be positive")
 	case s.trials < 1:
 		return errors.New("-trials must be positive")
 	case s.ttl < time.Second:

@@ -1,123 +1,76 @@
 package main
 
 import (
-	"context"
+	"errors"
 	"fmt"
 	"slices"
-	"strconv"
-	"time"
+	"strings"
+
+	"github.com/seed6c881748/redlock/bench/plot"
 )
 
-// blockWarmup is how many locks at the start of each block do not count: the
-// processor's caches are still full of what another client did.
-const blockWarmup = 10
+// maxAllocations is how many objects a lock and its unlock may cost.
+const maxAllocations = 24
 
-// A stretch is what one client measured in one round.
-type stretch struct {
-	lock, both  []time.Duration
-	ops, failed int
-	err         error // the first failure
-}
-
-// A latencyFigure is a percentile of one of a stretch's measurements.
-type latencyFigure struct {
-	name string
-	of   func(stretch) float64 // in µs
-}
-
-var latencyFigures = []latencyFigure{
-	{"lock p50", func(s stretch) float64 { return micros(percentile(s.lock, 50)) }},
-	{"lock p99", func(s stretch) float64 { return micros(percentile(s.lock, 99)) }},
-	{"lock+unlock p50", func(s stretch) float64 { return micros(percentile(s.both, 50)) }},
-	{"lock+unlock p99", func(s stretch) float64 { return micros(percentile(s.both, 99)) }},
-}
-
-// latency measures a single caller. The clients take turns after every block,
-// so that a disturbance of the machine hits all of them alike.
-func latency(s settings, out *section, clients []client) ([][]stretch, error) {
-	stretches := make([][]stretch, len(clients))
-	workers := make([]worker, len(clients))
-	for i, c := range clients {
-		workers[i] = c.newWorker()
-	}
-	for round := range s.rounds {
-		now := make([]stretch, len(clients))
-		for block := range s.blocks {
-			for i, c := range clients {
-				key := fmt.Sprintf("%s:latency:%d:%d", c.name, round, block)
-				now[i].measure(workers[i], key, s.blockSize, s.fresh)
-				time.Sleep(pause)
-			}
+// latency measures a single caller, with every library on each number of nodes.
+func latency(s settings, out *section) error {
+	report := newReport(out, fmt.Sprintf("One caller, %s: medians of %d rounds, in each of which every client has %d blocks of at most %d locks and %v",
+		s.keys(), s.rounds, s.blocks, s.blockSize, blockTime), pick(s.only)[0].name, "N")
+	reached := newAims()
+	var chart plot.Chart
+	err := onEach(s, out, 1, s.blocksOf(), s.blocks, func(n int, r results) error {
+		aloneAims(reached, n, r)
+		if n == s.nodes || chart == nil {
+			chart = latencyChart(n, r)
 		}
-		for i, c := range clients {
-			if now[i].ops == 0 {
-				return nil, fmt.Errorf("%s: no lock succeeded: %w", c.name, now[i].err)
-			}
-			slices.Sort(now[i].lock)
-			slices.Sort(now[i].both)
-			stretches[i] = append(stretches[i], now[i])
-		}
-	}
-	return stretches, printLatency(s, out, clients, stretches)
-}
-
-// measure adds one block.
-func (t *stretch) measure(w worker, key string, size int, fresh bool) {
-	ctx := context.Background()
-	for i := range blockWarmup + size {
-		k := key
-		if fresh {
-			k = key + ":" + strconv.Itoa(i)
-		}
-		start := time.Now()
-		err := w.lock(ctx, k)
-		locked := time.Since(start)
-		if err == nil {
-			err = w.unlock(ctx)
-		}
-		both := time.Since(start)
-		switch {
-		case err != nil:
-			t.failed++
-			if t.err == nil {
-				t.err = err
-			}
-		case i >= blockWarmup:
-			t.ops++
-			t.lock, t.both = append(t.lock, locked), append(t.both, both)
-		}
-	}
-}
-
-func printLatency(s settings, out *section, clients []client, stretches [][]stretch) error {
-	columns, peerColumns := []string{"client"}, []string{"peer"}
-	for _, f := range latencyFigures {
-		columns = append(columns, f.name+" µs best", "median")
-		peerColumns = append(peerColumns, f.name+" best", "median")
-	}
-	times := newTable(fmt.Sprintf("Latency of one caller: %d rounds, in each of which every client has %d blocks of %d locks. "+
-		"The percentiles are those of a round; best and median are over the rounds", s.rounds, s.blocks, s.blockSize),
-		append(columns, "failed %")...)
-	compared := newTable(clients[0].name+" divided by its peer (below 1 is better): the best rounds, and the median of the rounds' ratios",
-		peerColumns...)
-	for i, c := range clients {
-		row, peerRow := []string{c.name}, []string{c.name}
-		for _, f := range latencyFigures {
-			own, first := each(stretches[i], f.of), each(stretches[0], f.of)
-			row = append(row, fmt.Sprintf("%.0f", slices.Min(own)), fmt.Sprintf("%.0f", median(own)))
-			peerRow = append(peerRow, ratio(slices.Min(first), slices.Min(own)), number(median(ratios(first, own)), "%.2f"))
-		}
-		ops, failed := 0, 0
-		for _, t := range stretches[i] {
-			ops, failed = ops+t.ops, failed+t.failed
-		}
-		times.add(append(row, fmt.Sprintf("%.2f", 100*float64(failed)/float64(ops+failed)))...)
-		if i > 0 {
-			compared.add(peerRow...)
-		}
-	}
-	if err := out.table(times); err != nil {
+		return report.add(r, fmt.Sprint(n))
+	})
+	if err != nil {
 		return err
 	}
-	return out.table(compared)
+	report.end()
+	return errors.Join(reached.report(out), out.plot("latency", "Percentiles of the latency of one caller, a row per library", chart))
+}
+
+// aloneAims are those of a single caller.
+func aloneAims(a *aims, n int, r results) {
+	lock := func(limit float64, peer string) {
+		a.atMost(limit, fmt.Sprintf("lock p50 / %s, one caller, N = %d", peer, n), r.ratios("redlock", peer, turn.lockP50))
+	}
+	switch n {
+	case 1:
+		lock(1.05, "redislock")
+		lock(1.05, "redsync-redigo")
+		lock(1.05, "redsync-redigo-failfast")
+	case 3, 5:
+		lock(1, "redsync-redigo-failfast")
+	}
+	if n <= 5 {
+		a.atMost(maxAllocations, fmt.Sprintf("allocations of lock+unlock, one caller, N = %d", n), r.of("redlock", turn.objects))
+	}
+}
+
+// latencyChart has a row for each client.
+func latencyChart(nodes int, r results) plot.Chart {
+	chart := plot.Dots{
+		Title: fmt.Sprintf("Latency of one caller on %d nodes", nodes),
+		Note:  "Median of the rounds; less is better",
+	}
+	for i, f := range latencyFigures {
+		// The two percentiles of one operation have one colour.
+		name := strings.TrimSuffix(f.name, " µs")
+		chart.Series = append(chart.Series, plot.Figure{Name: name, Style: plot.Style{Hue: i / 2, Marker: i}})
+	}
+	var all []float64
+	for i, name := range r.names {
+		row := plot.Row{Name: name, Values: map[string]float64{}}
+		for k, f := range latencyFigures {
+			v := median(each(r.turns[i], f.of))
+			row.Values[chart.Series[k].Name] = v
+			all = append(all, v)
+		}
+		chart.Rows = append(chart.Rows, row)
+	}
+	chart.X = axisFor("latency", "µs", slices.Clip(all))
+	return chart
 }

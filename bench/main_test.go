@@ -9,14 +9,14 @@ import (
 
 func TestParse(t *testing.T) {
 	for _, bad := range []string{
-		"-goroutines 0", "-goroutines x", "-parts other", "-only other", "-rounds 0", "-time 0s", "-contend-time 0s", "-contention-time 0s", "-waiters 0", "-trials 0", "-callers 0", "-overload-time 0s", "-warm-up -1s", "-smoke -write x", "-contests (", "-ttl 1ms", "argument", "-unknown",
+		"-goroutines 0", "-node-counts 0", "-held 0", "-only redlock,other", "-goroutines x", "-parts other", "-only other", "-rounds 0", "-time 0s", "-contend-time 0s", "-contention-time 0s", "-waiters 0", "-trials 0", "-callers 0", "-overload-time 0s", "-warm-up -1s", "-smoke -write x", "-contests (", "-ttl 1ms", "argument", "-unknown",
 	} {
 		if _, err := parse(strings.Fields(bad), io.Discard); err == nil {
 			t.Errorf("%s: no error", bad)
 		}
 	}
 	s, err := parse(nil, io.Discard)
-	if err != nil || len(s.goroutines) != 3 || len(s.parts) != len(parts) {
+	if err != nil || len(s.goroutines) != 7 || len(s.parts) != len(parts) {
 		t.Errorf("without flags: %+v, %v", s, err)
 	}
 	if s, err = parse(strings.Fields("-smoke -rounds 7"), io.Discard); err != nil || !s.smoke || s.rounds != 7 || s.blocks != 1 {

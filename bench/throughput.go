@@ -1,182 +1,156 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
-	"strconv"
-	"sync"
-	"sync/atomic"
+	"strings"
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
-// pause between two turns, in which the slower nodes' part of the last locks of
-// a client that does not wait for them comes to its end.
-const pause = 30 * time.Millisecond
+// manyGoroutines is the number at which libraries are compared under load.
+const manyGoroutines = 64
 
-// A turn is what one client did in one round.
-type turn struct {
-	ops, failed  int64
-	err          error // the first failure
-	took         time.Duration
-	client       time.Duration // processor time
-	servers      time.Duration // processor time of all servers
-	allocs, size uint64        // objects and bytes
-}
-
-func (t turn) rate() float64      { return float64(t.ops) / t.took.Seconds() }
-func (t turn) clientCPU() float64 { return micros(t.client) / float64(max(t.ops, 1)) }
-func (t turn) serverCPU() float64 { return micros(t.servers) / float64(max(t.ops, 1)) }
-func (t turn) objects() float64   { return float64(t.allocs) / float64(max(t.ops, 1)) }
-func (t turn) bytes() float64     { return float64(t.size) / float64(max(t.ops, 1)) }
-
-// throughput measures lock+unlock/s and what they cost, with each number of goroutines.
-func throughput(s settings, out *section, cluster *testcluster.Cluster, clients []client) ([]sweepPoint, error) {
-	keys := "one key per goroutine"
-	if s.fresh {
-		keys = "a new key for every lock"
-	}
-	var points []sweepPoint
-	for _, g := range s.goroutines {
-		turns, err := rounds(s, cluster, clients, g)
-		if err != nil {
-			return nil, err
-		}
-		points = append(points, sweepPoint{g, turns})
-		title := fmt.Sprintf("Throughput: goroutines: %d, %s, %d rounds of %v for each client. op = lock+unlock that succeeded",
-			g, keys, s.rounds, s.time)
-		if err := printTurns(out, title, clients, turns); err != nil {
-			return nil, err
-		}
-	}
-	reportSweep(s, out, clients, points)
-	return points, nil
-}
-
-// rounds gives every client its turn in every round, after one to warm up. The
-// result is by client.
-func rounds(s settings, cluster *testcluster.Cluster, clients []client, goroutines int) ([][]turn, error) {
-	turns := make([][]turn, len(clients))
-	for round := range s.rounds + 1 {
-		for i, c := range clients {
-			length := s.time
-			if round == 0 {
-				length = min(length, 300*time.Millisecond)
-			}
-			// A key of an earlier round is not used again: redsync with fail-fast can
-			// leave it behind on a node, where it would then refuse the next lock.
-			prefix := fmt.Sprintf("%s:%d:%d:", c.name, goroutines, round)
-			t, err := takeTurn(cluster, c, goroutines, length, prefix, s.fresh)
-			if err != nil {
-				return nil, err
-			}
-			if t.ops == 0 {
-				return nil, fmt.Errorf("%s: no lock succeeded: %w", c.name, t.err)
-			}
-			if round > 0 {
-				turns[i] = append(turns[i], t)
-			}
-			time.Sleep(pause)
-		}
-	}
-	return turns, nil
-}
-
-// takeTurn has goroutines lock and unlock for the given time.
-func takeTurn(cluster *testcluster.Cluster, c client, goroutines int, length time.Duration, prefix string, fresh bool) (turn, error) {
-	servers, err := serverCPU(cluster)
+// throughput measures lock+unlock/s and what they cost against the number of goroutines,
+// with every library.
+func throughput(s settings, out *section) (err error) {
+	cluster, err := testcluster.StartServers(s.nodes)
 	if err != nil {
-		return turn{}, err
-	}
-	runtime.GC() // Nobody pays for another one's garbage.
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	cpu, start := cpuTime(), time.Now()
-
-	var stop atomic.Bool
-	results := make([]turn, goroutines)
-	var wg sync.WaitGroup
-	for i := range results {
-		wg.Go(func() { results[i] = cycles(c.newWorker(), prefix+strconv.Itoa(i), fresh, &stop) })
-	}
-	time.Sleep(length)
-	stop.Store(true)
-	wg.Wait()
-
-	t := turn{took: time.Since(start), client: cpuTime() - cpu}
-	runtime.ReadMemStats(&after)
-	t.allocs, t.size = after.Mallocs-before.Mallocs, after.TotalAlloc-before.TotalAlloc
-	for _, r := range results {
-		t.ops += r.ops
-		t.failed += r.failed
-		t.err = errors.Join(t.err, r.err)
-	}
-	now, err := serverCPU(cluster)
-	t.servers = now - servers
-	return t, err
-}
-
-// cycles locks and unlocks until it is told to stop.
-func cycles(w worker, key string, fresh bool, stop *atomic.Bool) turn {
-	ctx := context.Background()
-	var t turn
-	for i := 0; !stop.Load(); i++ {
-		k := key
-		if fresh {
-			k = key + ":" + strconv.Itoa(i)
-		}
-		err := w.lock(ctx, k)
-		if err == nil {
-			err = w.unlock(ctx)
-		}
-		if err == nil {
-			t.ops++
-			continue
-		}
-		t.failed++
-		if t.err == nil {
-			t.err = err
-		}
-	}
-	return t
-}
-
-func printTurns(out *section, title string, clients []client, turns [][]turn) error {
-	costs := newTable(title, "client", "op/s best", "op/s median", "client CPU µs/op best", "median",
-		"servers' CPU µs/op median", "allocs/op median", "B/op median", "failed %")
-	for i, c := range clients {
-		rates, cpus := each(turns[i], turn.rate), each(turns[i], turn.clientCPU)
-		var ops, failed int64
-		for _, t := range turns[i] {
-			ops, failed = ops+t.ops, failed+t.failed
-		}
-		costs.add(c.name, fmt.Sprintf("%.0f", slices.Max(rates)), fmt.Sprintf("%.0f", median(rates)),
-			number(slices.Min(cpus), "%.1f"), number(median(cpus), "%.1f"),
-			number(median(each(turns[i], turn.serverCPU)), "%.1f"),
-			fmt.Sprintf("%.1f", median(each(turns[i], turn.objects))),
-			fmt.Sprintf("%.0f", median(each(turns[i], turn.bytes))),
-			fmt.Sprintf("%.2f", 100*float64(failed)/float64(ops+failed)))
-	}
-	if err := out.aside(costs); err != nil {
 		return err
 	}
-	if len(clients) < 2 {
-		return nil
+	defer func() { err = errors.Join(err, cluster.Close()) }()
+	these, err := choose(s, out, s.nodes)
+	if err != nil {
+		return err
 	}
-	compared := newTable(clients[0].name+" divided by its peer (op/s: above 1 is better, costs: below 1 is better)",
-		"peer", "op/s of the best rounds", "op/s median of the rounds' ratios", "client CPU/op", "servers' CPU/op", "allocs/op", "B/op")
-	medianRatio := func(i int, f func(turn) float64) string {
-		return number(median(ratios(each(turns[0], f), each(turns[i], f))), "%.2f")
+	report := newReport(out, fmt.Sprintf("Lock+unlock with %d nodes, %s: medians of %d rounds of %v for each client", s.nodes, s.keys(), s.rounds, s.time),
+		these[0].name, "goroutines")
+	chart := newLines(fmt.Sprintf("Lock+unlock per second on %d nodes", s.nodes), "goroutines")
+	reached := newAims()
+	for _, g := range s.goroutines {
+		r, err := compare(these, opening{cluster.Addrs(), s.ttl, g}, cluster.Nodes, s.turns(g), s.rounds, 1)
+		if err != nil {
+			return err
+		}
+		if err = report.add(r, fmt.Sprint(g)); err != nil {
+			return err
+		}
+		chart.add(float64(g), r)
+		if g == manyGoroutines && s.nodes == 5 {
+			loadAims(reached, r)
+		}
 	}
-	for i := 1; i < len(clients); i++ {
-		compared.add(clients[i].name,
-			ratio(slices.Max(each(turns[0], turn.rate)), slices.Max(each(turns[i], turn.rate))),
-			medianRatio(i, turn.rate), medianRatio(i, turn.clientCPU), medianRatio(i, turn.serverCPU),
-			medianRatio(i, turn.objects), medianRatio(i, turn.bytes))
+	report.end()
+	return errors.Join(reached.report(out), out.plot("throughput", "Throughput against goroutines, a line per library", chart.chart()))
+}
+
+// loadAims are those at 64 goroutines on five nodes.
+func loadAims(a *aims, r results) {
+	const at = ", 64 goroutines, N = 5"
+	a.atLeast(0.88, "op/s / floor"+at, r.ratios("redlock", "floor", turn.rate))
+	a.atMost(1.15, "client CPU / floor"+at, r.ratios("redlock", "floor", turn.clientCPU))
+	a.atMost(1.2, "servers' CPU / floor"+at, r.ratios("redlock", "floor", turn.serverCPU))
+	a.atLeast(5, "op/s / redsync-redigo"+at, r.ratios("redlock", "redsync-redigo", turn.rate))
+	a.atLeast(3.5, "op/s / redsync-rueidis"+at, r.ratios("redlock", "redsync-rueidis", turn.rate))
+	a.atMost(1.0/3, "lock p99 / redsync-redigo"+at, r.ratios("redlock", "redsync-redigo", turn.lockP99))
+	a.atMost(1.0/3, "lock+unlock p99 / redsync-redigo"+at, r.ratios("redlock", "redsync-redigo", turn.bothP99))
+}
+
+// byNodes measures the same against the number of nodes.
+func byNodes(s settings, out *section) error {
+	report := newReport(out, fmt.Sprintf("Lock+unlock, %d goroutines, %s: medians of %d rounds of %v for each client", manyGoroutines, s.keys(), s.rounds, s.time),
+		pick(s.only)[0].name, "N")
+	chart := newLines(fmt.Sprintf("Lock+unlock per second with %d goroutines", manyGoroutines), "nodes")
+	reached := newAims()
+	err := onEach(s, out, manyGoroutines, s.turns(manyGoroutines), 1, func(n int, r results) error {
+		chart.add(float64(n), r)
+		if n == 1 {
+			reached.atLeast(2, "op/s / redsync-redigo, 64 goroutines, N = 1", r.ratios("redlock", "redsync-redigo", turn.rate))
+		}
+		return report.add(r, fmt.Sprint(n))
+	})
+	if err != nil {
+		return err
 	}
-	return out.aside(compared)
+	report.end()
+	return errors.Join(reached.report(out), out.plot("nodes", "Throughput against nodes, a line per library", chart.chart()))
+}
+
+// onEach compares the libraries on each number of nodes.
+func onEach(s settings, out *section, goroutines int, w work, blocks int, each func(n int, r results) error) error {
+	for i, n := range s.nodeCounts {
+		these, err := choose(s, out, n)
+		if err != nil {
+			return err
+		}
+		if i > 0 { // What does not depend on the nodes is measured once.
+			these = slices.DeleteFunc(these, func(l library) bool { return l.servers == elsewhere })
+		}
+		if len(these) == 0 {
+			continue
+		}
+		cluster, err := testcluster.StartServers(n)
+		if err != nil {
+			return err
+		}
+		r, err := compare(these, opening{cluster.Addrs(), s.ttl, goroutines}, cluster.Nodes, w, s.rounds, blocks)
+		if err = errors.Join(err, cluster.Close()); err != nil {
+			return fmt.Errorf("%d nodes: %w", n, err)
+		}
+		if err = each(n, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// choose returns the libraries that the flags name and that can lock on so many nodes. It
+// says which are left out.
+func choose(s settings, out *section, nodes int) ([]library, error) {
+	these, others := applicable(pick(s.only), nodes)
+	if len(others) == 0 {
+		return these, nil
+	}
+	_, err := fmt.Fprintf(out.out, "\nLeft out with %d nodes, since they lock on one: %s\n", nodes, strings.Join(others, ", "))
+	if err == nil && len(these) == 0 {
+		err = errors.New("-only: none of these locks on so many nodes")
+	}
+	return these, err
+}
+
+// compare has clients of the libraries do the same work in turn.
+func compare(these []library, o opening, nodes []*testcluster.Node, w work, rounds, blocks int) (results, error) {
+	clients, err := openAll(these, o)
+	if err != nil {
+		return results{}, err
+	}
+	defer closeClients(clients)
+	entrants := make([]*entrant, len(clients))
+	for i, c := range clients {
+		entrants[i] = &entrant{name: c.name, client: c, nodes: nodes, work: w}
+	}
+	return takeTurns(entrants, rounds, blocks)
+}
+
+// keys says which keys are locked.
+func (s settings) keys() string {
+	if s.fresh {
+		return "a new key for every lock"
+	}
+	return "one key per goroutine"
+}
+
+// turns is the work of turns of the usual length.
+func (s settings) turns(goroutines int) work {
+	return work{goroutines: goroutines, length: s.time, fresh: s.fresh}
+}
+
+// blockTime is how long a block of a fixed number of locks takes at most.
+const blockTime = 150 * time.Millisecond
+
+// blocksOf is the work of blocks of the usual number of locks, by one caller.
+func (s settings) blocksOf() work {
+	return work{goroutines: 1, length: blockTime, locks: s.blockSize, fresh: s.fresh}
 }

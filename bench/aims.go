@@ -1,0 +1,37 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+)
+
+// aims are figures that redlock is to reach, each with what was measured.
+type aims struct{ table *table }
+
+func newAims() *aims {
+	return &aims{newTable("Aims, and the medians of the rounds' figures", "figure", "aim", "measured", "lowest", "highest", "reached")}
+}
+
+// atMost adds an aim that is not to be exceeded. Without values there was nothing to
+// measure, since a library was left out.
+func (a *aims) atMost(limit float64, what string, values []float64) {
+	a.add(what, fmt.Sprintf("at most %.2f", limit), values, median(values) <= limit)
+}
+
+func (a *aims) atLeast(limit float64, what string, values []float64) {
+	a.add(what, fmt.Sprintf("at least %.2f", limit), values, median(values) >= limit)
+}
+
+func (a *aims) add(what, aim string, values []float64, reached bool) {
+	if len(values) == 0 {
+		return
+	}
+	answer := "no"
+	if reached {
+		answer = "yes"
+	}
+	a.table.add(what, aim, fmt.Sprintf("%.2f", median(values)), fmt.Sprintf("%.2f", slices.Min(values)), fmt.Sprintf("%.2f", slices.Max(values)), answer)
+}
+
+// report prints the aims, and keeps them for the document.
+func (a *aims) report(out *section) error { return out.table(a.table) }

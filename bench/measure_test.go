@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+)
+
+// A fakeWorker fails every other lock.
+type fakeWorker struct{ calls int }
+
+func (w *fakeWorker) lock(context.Context, string) error {
+	if w.calls++; w.calls%2 == 0 {
+		return errors.New("taken")
+	}
+	return nil
+}
+
+func (*fakeWorker) unlock(context.Context) error { return nil }
+
+// TestMeter: a meter counts what others ask of the servers, and not what it asks itself.
+func TestMeter(t *testing.T) {
+	cluster := testcluster.RunServers(t, 2)
+	m, err := newMeter(cluster.Nodes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(m.close)
+	for _, pings := range []int64{0, 3} {
+		begin, err := m.begin()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range pings {
+			conn, err := redis.Dial("tcp", cluster.Nodes[0].Addr())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err = conn.Do("PING"); err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = conn.Close() }() // At the end: the server would read that it is closed.
+		}
+		got, err := m.since(begin)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.commands != pings || got.reads != pings || got.dials != pings {
+			t.Errorf("after %d connections with a command each: %+v", pings, got)
+		}
+	}
+}
+
+// TestTakeTurns: every entrant has its turn in each round, and what it has done is counted.
+func TestTakeTurns(t *testing.T) {
+	c := client{newWorker: func() worker { return &fakeWorker{} }}
+	prepared, cleared := 0, 0
+	entrants := []*entrant{
+		{name: "a", client: c, work: work{goroutines: 2, length: time.Minute, locks: 10}},
+		{
+			name: "b", client: c, work: work{goroutines: 1, length: time.Minute, locks: 10}, warm: true,
+			before: func() error { prepared++; return nil }, after: func() error { cleared++; return nil },
+		},
+	}
+	r, err := takeTurns(entrants, 3, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ops := func(t turn) float64 { return float64(t.ops) }
+	failed := func(t turn) float64 { return float64(t.failed) }
+	if got := r.of("a", ops); !slices.Equal(got, []float64{20, 20, 20}) {
+		t.Errorf("two goroutines, two blocks of 10, half of which succeed: %v", got)
+	}
+	if got := r.of("b", failed); !slices.Equal(got, []float64{10, 10, 10}) {
+		t.Errorf("one goroutine, two blocks of 10, half of which fail: %v", got)
+	}
+	if prepared != 6 || cleared != 6 {
+		t.Errorf("prepared %d times and cleared up %d times, want 6", prepared, cleared)
+	}
+	if got := r.ratios("a", "b", ops); !slices.Equal(got, []float64{2, 2, 2}) {
+		t.Errorf("ratios = %v", got)
+	}
+	if got := r.ratios("a", "absent", ops); got != nil {
+		t.Errorf("ratios with nobody = %v", got)
+	}
+	if r.turns[0][0].lock.p99 == 0 || r.turns[0][0].timed.lock != nil {
+		t.Errorf("latencies: %+v", r.turns[0][0])
+	}
+}
+
+// TestNoLock: a client that never has a lock is an error, not a row of zeros.
+func TestNoLock(t *testing.T) {
+	c := client{newWorker: func() worker { return &fakeWorker{calls: 1} }}
+	_, err := takeTurns([]*entrant{{name: "a", client: c, work: work{goroutines: 1, length: time.Minute, locks: 1}, warm: true}}, 1, 1)
+	if err == nil || !strings.Contains(err.Error(), "a: ") {
+		t.Errorf("err = %v", err)
+	}
+}
+
+func TestAims(t *testing.T) {
+	a := newAims()
+	a.atMost(1.5, "low", []float64{1, 1.5, 9})
+	a.atLeast(2, "high", []float64{1, 1.9, 3})
+	a.atLeast(2, "not measured", nil)
+	want := [][]string{
+		{"low", "at most 1.50", "1.50", "1.00", "9.00", "yes"},
+		{"high", "at least 2.00", "1.90", "1.00", "3.00", "no"},
+	}
+	if got := a.table.rows[1:]; !slices.EqualFunc(got, want, slices.Equal[[]string]) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
+)
+
+// resourceCounts are the numbers of resources that are locked at once.
+var resourceCounts = []int{1, 2, 5, 10, 20, 50, 100}
+
+// resources measures what a lock of several resources costs.
+func resources(s settings, out *section) (err error) {
+	cluster, err := testcluster.StartServers(s.nodes)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, cluster.Close()) }()
+	reached := newAims()
+	for _, g := range []int{1, manyGoroutines} {
+		w, blocks := s.blocksOf(), s.blocks
+		if g > 1 {
+			w, blocks = s.turns(g), 1
+		}
+		r, bases, err := lockSets(s, cluster, w, blocks)
+		if err != nil {
+			return err
+		}
+		turns := newTurnsTable(fmt.Sprintf("Lock+unlock of several resources at once, %d goroutines, %d nodes: medians of %d rounds", g, s.nodes, s.rounds))
+		multiples := newMultiplesTable()
+		r.addTurns(turns)
+		r.addMultiples(multiples, bases)
+		if err = errors.Join(out.table(turns), out.table(multiples)); err != nil {
+			return err
+		}
+		resourceAims(reached, r, g)
+	}
+	return reached.report(out)
+}
+
+// lockSets has locks of each number of resources taken in turn, with and without fencing.
+// bases says what each is to be compared with.
+func lockSets(s settings, cluster *testcluster.Cluster, w work, blocks int) (r results, bases map[string]string, err error) {
+	bases = make(map[string]string)
+	var entrants []*entrant
+	for _, fenced := range []bool{false, true} {
+		var opts []redlock.Option
+		if fenced {
+			opts = append(opts, redlock.WithFencing())
+		}
+		lib, err := openRedlock(cluster.Addrs(), opts...)
+		if err != nil {
+			return r, nil, err
+		}
+		c := client{name: "redlock", close: func() { closeRedlock(lib) }}
+		defer c.close()
+		for _, number := range resourceCounts {
+			c.newWorker = func() worker {
+				return &setWorker{redlockWorker: redlockWorker{r: lib, ttl: s.ttl}, number: number}
+			}
+			name := resourceName(number, fenced)
+			if number != 1 {
+				bases[name] = resourceName(1, fenced)
+			}
+			entrants = append(entrants, &entrant{name: name, client: c, nodes: cluster.Nodes, work: w})
+		}
+	}
+	r, err = takeTurns(entrants, s.rounds, blocks)
+	return r, bases, err
+}
+
+func resourceName(number int, fenced bool) string {
+	if fenced {
+		return fmt.Sprintf("%d, fenced", number)
+	}
+	return fmt.Sprint(number)
+}
+
+// resourceAims are about ten resources beside one.
+func resourceAims(a *aims, r results, goroutines int) {
+	for _, fenced := range []bool{false, true} {
+		ten, one := resourceName(10, fenced), resourceName(1, fenced)
+		of := func(what string, values []float64) {
+			a.atMost(2.5, fmt.Sprintf("%s, %s resources / %s, goroutines: %d", what, ten, one, goroutines), values)
+		}
+		if goroutines == 1 {
+			of("lock p50", r.ratios(ten, one, turn.lockP50))
+		} else {
+			of("time per lock+unlock", r.ratios(one, ten, turn.rate))
+		}
+		of("client CPU", r.ratios(ten, one, turn.clientCPU))
+	}
+}

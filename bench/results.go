@@ -1,0 +1,104 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// addTurns adds a row for each entrant: what it is, and the medians of its figures.
+func (r results) addTurns(t *table, lead ...string) {
+	for i, name := range r.names {
+		row := slices.Concat(lead, []string{name})
+		var ops, failed, dials int64
+		for _, t := range r.turns[i] {
+			ops, failed, dials = ops+t.ops, failed+t.failed, dials+t.servers.dials
+		}
+		for _, f := range figures {
+			row = append(row, number(median(each(r.turns[i], f.of)), f.format))
+		}
+		t.add(append(row, fmt.Sprint(dials), fmt.Sprintf("%.2f", 100*float64(failed)/float64(ops+failed)))...)
+	}
+}
+
+// newTurnsTable returns a table for addTurns, with columns for what leads a row.
+func newTurnsTable(title string, lead ...string) *table {
+	columns := append(slices.Clone(lead), "client")
+	for _, f := range figures {
+		columns = append(columns, f.name)
+	}
+	return newTable(title, append(columns, "connections made", "failed %")...)
+}
+
+// addRatios adds a row for each entrant but the first, which it is compared with.
+func (r results) addRatios(t *table, lead ...string) {
+	for _, name := range r.names[1:] {
+		row := slices.Concat(lead, []string{name})
+		for _, f := range comparedFigures {
+			row = append(row, number(median(r.ratios(r.names[0], name, f.of)), "%.2f"))
+		}
+		t.add(row...)
+	}
+}
+
+// newRatiosTable returns a table for addRatios.
+func newRatiosTable(first string, lead ...string) *table {
+	columns := append(slices.Clone(lead), "peer")
+	for _, f := range comparedFigures {
+		columns = append(columns, f.name)
+	}
+	return newTable("What "+first+" has, divided by what its peer has: medians of the rounds' ratios. Of op/s more is better, of all else less", columns...)
+}
+
+// addMultiples adds a row for each entrant that has a base: its figures, divided by those
+// of the base.
+func (r results) addMultiples(t *table, bases map[string]string) {
+	for _, name := range r.names {
+		base, ok := bases[name]
+		if !ok {
+			continue
+		}
+		row := []string{name, base}
+		for _, f := range comparedFigures {
+			row = append(row, number(median(r.ratios(name, base, f.of)), "%.2f"))
+		}
+		t.add(row...)
+	}
+}
+
+// newMultiplesTable returns a table for addMultiples.
+func newMultiplesTable() *table {
+	columns := []string{"this", "divided by"}
+	for _, f := range comparedFigures {
+		columns = append(columns, f.name)
+	}
+	return newTable("Medians of the rounds' ratios", columns...)
+}
+
+// A report gathers the tables of several measurements with the same entrants.
+type report struct {
+	lead          []string
+	out           *section
+	turns, ratios *table
+}
+
+func newReport(out *section, title, first string, lead ...string) *report {
+	return &report{lead, out, newTurnsTable(title, lead...), newRatiosTable(first, lead...)}
+}
+
+// add adds a measurement, and prints it at once: the rest may take minutes.
+func (p *report) add(r results, lead ...string) error {
+	r.addTurns(p.turns, lead...)
+	r.addRatios(p.ratios, lead...)
+	now := newTurnsTable(p.turns.title, p.lead...)
+	r.addTurns(now, lead...)
+	compared := newRatiosTable(r.names[0], p.lead...)
+	r.addRatios(compared, lead...)
+	return errors.Join(p.out.aside(now), p.out.aside(compared))
+}
+
+// end keeps all of it for the document.
+func (p *report) end() {
+	p.out.keep(p.turns)
+	p.out.keep(p.ratios)
+}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+)
+
+// injectedTrips are the round trips that proxies in front of the nodes add.
+var injectedTrips = []time.Duration{time.Millisecond, 5 * time.Millisecond, 20 * time.Millisecond}
+
+// tripLocks is the number of locks in a turn of one caller far away.
+const tripLocks = 20
+
+// tripLibraries are those that are compared far away. The first of them is the control.
+func tripLibraries() []library {
+	ping := library{name: "PING to one node", open: openPing}
+	return append([]library{ping, redlockLibrary, fencedLibrary}, pick([]string{"redsync-redigo", "redsync-redigo-failfast"})...)
+}
+
+// roundTrips measures how long a lock takes, in round trips.
+func roundTrips(s settings, out *section) (err error) {
+	cluster, err := testcluster.StartServers(s.nodes, testcluster.WithProxy())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, cluster.Close()) }()
+	clients, err := openAll(tripLibraries(), opening{cluster.Addrs(), s.ttl, 1})
+	if err != nil {
+		return err
+	}
+	defer closeClients(clients)
+	var entrants []*entrant
+	for _, trip := range injectedTrips {
+		for _, c := range clients {
+			entrants = append(entrants, &entrant{
+				name: tripName(trip, c.name), client: c, nodes: cluster.Nodes,
+				work:   work{goroutines: 1, length: time.Minute, locks: min(tripLocks, s.blockSize)},
+				before: func() error { return setTrip(cluster, trip) },
+			})
+		}
+	}
+	r, err := takeTurns(entrants, s.rounds, 1)
+	if err != nil {
+		return err
+	}
+	return reportTrips(s, out, clients, r)
+}
+
+func tripName(trip time.Duration, client string) string { return trip.String() + " " + client }
+
+// setTrip has every message to and from the nodes take half a round trip.
+func setTrip(cluster *testcluster.Cluster, trip time.Duration) error {
+	for _, n := range cluster.Nodes {
+		n.Proxy().SetDelay(trip/2, trip/2)
+	}
+	return nil
+}
+
+func reportTrips(s settings, out *section, clients []client, r results) error {
+	t := newTable(fmt.Sprintf("One caller and %d nodes behind proxies that add a round trip: medians of %d rounds of %d locks. PING shows what a round trip really takes: timers add about a millisecond to it",
+		s.nodes, s.rounds, min(tripLocks, s.blockSize)),
+		"round trip", "client", "lock p50 ms", "lock p99 ms", "lock+unlock p50 ms", "lock p50 / round trip", "lock p50 / PING")
+	reached := newAims()
+	for _, trip := range injectedTrips {
+		for _, c := range clients {
+			name := tripName(trip, c.name)
+			inPings := r.ratios(name, tripName(trip, clients[0].name), turn.lockP50)
+			inTrips := each(r.of(name, turn.lockP50), func(f float64) float64 { return f / micros(trip) })
+			in := func(f func(turn) float64) string { return fmt.Sprintf("%.2f", median(r.of(name, f))/1000) }
+			t.add(trip.String(), c.name, in(turn.lockP50), in(turn.lockP99), in(turn.bothP50), fmt.Sprintf("%.2f", median(inTrips)),
+				number(median(inPings), "%.2f"))
+			if trip == 5*time.Millisecond && (c.name == redlockLibrary.name || c.name == fencedLibrary.name) {
+				reached.atMost(1.15, fmt.Sprintf("lock p50 / PING, round trip of %v, %s", trip, c.name), inPings)
+			}
+		}
+	}
+	return errors.Join(out.table(t), reached.report(out))
+}
+
+// openPing is the control: what a round trip takes without a lock.
+func openPing(name string, o opening) (client, error) {
+	conn, err := redis.Dial("tcp", o.addrs[0])
+	if err != nil {
+		return client{}, err
+	}
+	return client{name: name, newWorker: func() worker { return pingWorker{conn} }, close: func() { _ = conn.Close() }}, nil
+}
+
+type pingWorker struct{ conn redis.Conn }
+
+func (w pingWorker) lock(context.Context, string) error {
+	_, err := w.conn.Do("PING")
+	return err
+}
+
+func (pingWorker) unlock(context.Context) error { return nil }

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
+)
+
+// crowdGoroutines is the number of goroutines that is compared with manyGoroutines.
+const crowdGoroutines = 4096
+
+// scale measures whether a lock costs more where there are many goroutines, or many locks
+// that are held meanwhile.
+func scale(s settings, out *section) (err error) {
+	cluster, err := testcluster.StartServers(s.nodes)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, cluster.Close()) }()
+	bases := make(map[string]string)
+	var entrants []*entrant
+	for _, kind := range []struct {
+		name string
+		opts []redlock.Option
+	}{{redlockLibrary.name, nil}, {fencedLibrary.name, []redlock.Option{redlock.WithFencing()}}} {
+		r, err := openRedlock(cluster.Addrs(), kind.opts...)
+		if err != nil {
+			return err
+		}
+		defer closeRedlock(r)
+		group := scaleEntrants(s, kind.name, r, cluster.Nodes)
+		for _, e := range group[1:] {
+			bases[e.name] = group[0].name
+		}
+		entrants = append(entrants, group...)
+	}
+	r, err := takeTurns(entrants, s.rounds, 1)
+	if err != nil {
+		return err
+	}
+	turns := newTurnsTable(fmt.Sprintf("Lock+unlock with %d nodes: medians of %d rounds of %v", s.nodes, s.rounds, s.time))
+	r.addTurns(turns)
+	multiples := newMultiplesTable()
+	r.addMultiples(multiples, bases)
+	reached := newAims()
+	for _, name := range r.names {
+		if base, ok := bases[name]; ok {
+			reached.atMost(1.3, fmt.Sprintf("client CPU, %s / %s", name, base), r.ratios(name, base, turn.clientCPU))
+		}
+	}
+	return errors.Join(out.table(turns), out.table(multiples), reached.report(out))
+}
+
+// scaleEntrants are those of one Redlock. The first one is what the others are compared with.
+func scaleEntrants(s settings, name string, r *redlock.Redlock, nodes []*testcluster.Node) []*entrant {
+	c := client{name: name, newWorker: func() worker { return &redlockWorker{r: r, ttl: s.ttl} }}
+	entrants := []*entrant{
+		{name: fmt.Sprintf("%s, %d goroutines", name, manyGoroutines), work: s.turns(manyGoroutines)},
+		{name: fmt.Sprintf("%s, %d goroutines", name, crowdGoroutines), work: s.turns(crowdGoroutines)},
+	}
+	for _, kept := range []bool{false, true} {
+		h := &heldLocks{r: r, name: name, number: s.held, kept: kept}
+		state := "held"
+		if kept {
+			state = "kept by KeepAlive"
+		}
+		entrants = append(entrants, &entrant{
+			name: fmt.Sprintf("%s, %d locks %s", name, s.held, state), work: s.turns(manyGoroutines),
+			before: h.take, after: h.release, warm: true,
+		})
+	}
+	for _, e := range entrants {
+		e.client, e.nodes = c, nodes
+	}
+	return entrants
+}
+
+// heldLocks are many locks, which are held only while they matter: they are objects that
+// the garbage collector has to look at in everybody's turn.
+type heldLocks struct {
+	r      *redlock.Redlock
+	name   string
+	number int
+	kept   bool
+	locks  []*redlock.Lock
+}
+
+// heldTTL is so long that none is extended while it is held.
+const heldTTL = time.Hour
+
+func (h *heldLocks) take() error {
+	h.locks = make([]*redlock.Lock, h.number)
+	return h.all(func(ctx context.Context, i int) (err error) {
+		if h.locks[i], err = h.r.TryLock(ctx, []string{"held:" + h.name + ":" + strconv.Itoa(i)}, heldTTL); err == nil && h.kept {
+			h.locks[i].KeepAlive(ctx)
+		}
+		return err
+	})
+}
+
+func (h *heldLocks) release() error {
+	defer func() { h.locks = nil }()
+	return h.all(func(ctx context.Context, i int) error {
+		if h.locks[i] == nil {
+			return nil
+		}
+		return h.locks[i].Unlock(ctx)
+	})
+}
+
+// all calls f for each lock, by several goroutines at once.
+func (h *heldLocks) all(f func(ctx context.Context, i int) error) error {
+	failed := make([]error, manyGoroutines)
+	var wg sync.WaitGroup
+	for g := range manyGoroutines {
+		wg.Go(func() {
+			for i := g; i < h.number && failed[g] == nil; i += manyGoroutines {
+				failed[g] = f(context.Background(), i)
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(failed...)
+}

@@ -1,0 +1,26 @@
+package main
+
+import (
+	"fmt"
+	"runtime/debug"
+	"strings"
+)
+
+// listLibraries is the part that tells how the libraries are set up.
+func listLibraries(s settings, out *section) error {
+	versions := make(map[string]string)
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, dep := range info.Deps {
+			versions[dep.Path] = dep.Version
+		}
+	}
+	t := newTable(fmt.Sprintf("One attempt for each lock, ttl %v", s.ttl), "client", "built with", "set up")
+	for _, l := range append(pick(s.only), fencedLibrary) {
+		var built []string
+		for _, m := range l.modules {
+			built = append(built, strings.TrimSpace(m+" "+versions[m]))
+		}
+		t.add(l.name, strings.Join(built, ", "), l.setup)
+	}
+	return out.table(t)
+}
