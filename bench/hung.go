@@ -11,40 +11,25 @@ import (
 
 // hung measures throughput, latency and cost while nodes hang, beside the same with all of
 // them healthy. Each number of hung nodes has servers of its own, so that they can take turns.
-func hung(s settings, out *section) (err error) {
+func hung(s settings, out *section) error {
 	minority := (s.nodes - 1) / 2
 	if minority == 0 {
 		return errors.New("with so few nodes none may hang; see -nodes")
 	}
-	these := append([]library{redlockLibrary, fencedLibrary}, pick([]string{"redsync-redigo", "redsync-redigo-failfast"})...)
 	bases := make(map[string]string)
 	var entrants []*entrant
 	for _, number := range slices.Compact([]int{0, 1, minority}) {
-		cluster, err := testcluster.StartServers(s.nodes)
-		if err != nil {
-			return err
+		group, end, e := hungEntrants(s, number)
+		defer end()
+		if e != nil {
+			return e
 		}
-		defer func() { _ = cluster.Close() }()
-		clients, err := openAll(these, opening{cluster.Addrs(), s.ttl, manyGoroutines})
-		if err != nil {
-			return err
-		}
-		defer closeClients(clients)
-		if err = connect(clients); err != nil {
-			return err
-		}
-		for _, n := range cluster.Nodes[s.nodes-number:] {
-			if err = n.Hang(); err != nil {
-				return err
-			}
-		}
-		for _, c := range clients {
-			name := hungName(c.name, number)
+		for _, one := range group {
 			if number > 0 {
-				bases[name] = hungName(c.name, 0)
+				bases[one.name] = hungName(one.client.name, 0)
 			}
-			entrants = append(entrants, &entrant{name: name, client: c, nodes: cluster.Nodes[:s.nodes-number], work: s.turns(manyGoroutines)})
 		}
+		entrants = append(entrants, group...)
 	}
 	time.Sleep(s.settle)
 	r, err := takeTurns(entrants, s.rounds, 1)
@@ -54,14 +39,43 @@ func hung(s settings, out *section) (err error) {
 	return reportHung(s, out, r, bases, minority)
 }
 
-// connect has each client lock once, so that it is connected before nodes hang.
-func connect(clients []client) error {
+// hungEntrants are the clients of servers so many of which hang. end ends all of them.
+func hungEntrants(s settings, number int) (entrants []*entrant, end func(), err error) {
+	cluster, err := testcluster.StartServers(s.nodes)
+	if err != nil {
+		return nil, func() {}, err
+	}
+	these := append([]library{redlockLibrary, fencedLibrary}, pick([]string{"redsync-redigo", "redsync-redigo-failfast"})...)
+	clients, err := openAll(these, opening{cluster.Addrs(), s.ttl, manyGoroutines})
+	end = func() {
+		closeClients(clients)
+		_ = cluster.Close()
+	}
+	if err != nil {
+		return nil, end, err
+	}
 	for _, c := range clients {
-		if o := observe(c.newWorker(), "connect:"+c.name); o.err != nil {
-			return fmt.Errorf("%s: %w", c.name, o.err)
+		connectAll(c, min(s.time, warmUpTime))
+		entrants = append(entrants, &entrant{
+			name: hungName(c.name, number), client: c, nodes: cluster.Nodes[:s.nodes-number],
+			work: s.turns(manyGoroutines), warm: true,
+		})
+	}
+	for _, n := range cluster.Nodes[s.nodes-number:] {
+		if err = n.Hang(); err != nil {
+			return nil, end, err
 		}
 	}
-	return nil
+	return entrants, end, nil
+}
+
+// connectAll has a client make its connections, before nodes hang.
+func connectAll(c client, length time.Duration) {
+	workers := make([]worker, manyGoroutines)
+	for i := range workers {
+		workers[i] = c.newWorker()
+	}
+	cycleAll(workers, work{length: length}, "connect:"+c.name+":", make([]samples, len(workers)))
 }
 
 func hungName(client string, number int) string {

@@ -39,14 +39,7 @@ func TestMeter(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range pings {
-			conn, err := redis.Dial("tcp", cluster.Nodes[0].Addr())
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err = conn.Do("PING"); err != nil {
-				t.Fatal(err)
-			}
-			defer func() { _ = conn.Close() }() // At the end: the server would read that it is closed.
+			ping(t, cluster.Nodes[0].Addr())
 		}
 		got, err := m.since(begin)
 		if err != nil {
@@ -55,6 +48,20 @@ func TestMeter(t *testing.T) {
 		if got.commands != pings || got.reads != pings || got.dials != pings {
 			t.Errorf("after %d connections with a command each: %+v", pings, got)
 		}
+	}
+}
+
+// ping makes a connection for one command. It is closed at the end of the test: the server
+// would read that.
+func ping(t *testing.T, addr string) {
+	t.Helper()
+	conn, err := redis.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	if _, err = conn.Do("PING"); err != nil {
+		t.Fatal(err)
 	}
 }
 

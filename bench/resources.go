@@ -50,9 +50,9 @@ func lockSets(s settings, cluster *testcluster.Cluster, w work, blocks int) (r r
 		if fenced {
 			opts = append(opts, redlock.WithFencing())
 		}
-		lib, err := openRedlock(cluster.Addrs(), opts...)
-		if err != nil {
-			return r, nil, err
+		lib, e := openRedlock(cluster.Addrs(), opts...)
+		if e != nil {
+			return r, nil, e
 		}
 		c := client{name: "redlock", close: func() { closeRedlock(lib) }}
 		defer c.close()

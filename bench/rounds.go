@@ -49,8 +49,8 @@ func takeTurns(entrants []*entrant, rounds, blocks int) (r results, err error) {
 				e := entrants[i]
 				// A key of an earlier turn is not used again: redsync with fail-fast can
 				// leave it behind on a node, where it would then refuse the next lock.
-				t, err := e.take(e.work, fmt.Sprintf("%s:%d:%d:%d:", e.name, e.work.goroutines, round, block))
-				if err != nil {
+				var t turn
+				if t, err = e.take(e.work, fmt.Sprintf("%s:%d:%d:%d:", e.name, e.work.goroutines, round, block)); err != nil {
 					return r, fmt.Errorf("%s: %w", e.name, err)
 				}
 				now[i].add(t)

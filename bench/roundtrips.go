@@ -41,7 +41,7 @@ func roundTrips(s settings, out *section) (err error) {
 			entrants = append(entrants, &entrant{
 				name: tripName(trip, c.name), client: c, nodes: cluster.Nodes,
 				work:   work{goroutines: 1, length: time.Minute, locks: min(tripLocks, s.blockSize)},
-				before: func() error { return setTrip(cluster, trip) },
+				before: func() error { return setTrip(cluster, trip) }, warm: trip != injectedTrips[0],
 			})
 		}
 	}

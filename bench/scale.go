@@ -29,12 +29,12 @@ func scale(s settings, out *section) (err error) {
 		name string
 		opts []redlock.Option
 	}{{redlockLibrary.name, nil}, {fencedLibrary.name, []redlock.Option{redlock.WithFencing()}}} {
-		r, err := openRedlock(cluster.Addrs(), kind.opts...)
-		if err != nil {
-			return err
+		lib, e := openRedlock(cluster.Addrs(), kind.opts...)
+		if e != nil {
+			return e
 		}
-		defer closeRedlock(r)
-		group := scaleEntrants(s, kind.name, r, cluster.Nodes)
+		defer closeRedlock(lib)
+		group := scaleEntrants(s, kind.name, lib, cluster.Nodes)
 		for _, e := range group[1:] {
 			bases[e.name] = group[0].name
 		}

@@ -66,7 +66,6 @@ func (t turn) lockP50() float64   { return micros(t.lock.p50) }
 func (t turn) lockP99() float64   { return micros(t.lock.p99) }
 func (t turn) bothP50() float64   { return micros(t.both.p50) }
 func (t turn) bothP99() float64   { return micros(t.both.p99) }
-func (t turn) dials() float64     { return float64(t.servers.dials) }
 
 // perRead is how many commands the servers found in each read, the mean over the nodes.
 func (t turn) perRead() float64 {
