@@ -21,7 +21,7 @@ import (
 // expiry measures how long after the expiry of a quorum of its keys the next waiter
 // has the lock of a holder that was killed.
 func expiry(s settings, out *section) (err error) {
-	const ttl = 2 * time.Second
+	ttl := s.ttl / 4
 	rounds := 2 * s.rounds
 	cluster, err := testcluster.StartServers(s.nodes)
 	if err != nil {

@@ -45,7 +45,7 @@ type settings struct {
 }
 
 // smokeFlags have every part do as little as it can.
-const smokeFlags = "-rounds 1 -time 50ms -goroutines 64,1 -node-counts 1,3 -held 1000 -blocks 1 -block 20 -settle 100ms -fault-time 200ms " +
+const smokeFlags = "-nodes 3 -ttl 4s -rounds 1 -time 30ms -goroutines 64,1 -node-counts 1,3 -held 1000 -blocks 1 -block 5 -settle 100ms -fault-time 200ms " +
 	"-contend-time 200ms -contention-time 100ms -contests ^(4.x.4,.1ms|[^0-9].*) -warm-up 100ms -wait-time 200ms -waiters 200 " +
 	"-trials 2 -callers 8,64 -overload-time 50ms"
 

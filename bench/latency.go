@@ -3,8 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/seed6c881748/redlock/bench/plot"
 )
@@ -50,27 +48,31 @@ func aloneAims(a *aims, n int, r results) {
 	}
 }
 
-// latencyChart has a row for each client.
+// latencyChart has a row for each client: the percentiles of lock alone. Those of unlock
+// are alike, and in the table.
 func latencyChart(nodes int, r results) plot.Chart {
+	figures := []struct {
+		name string
+		of   func(turn) float64
+	}{{"p50", turn.lockP50}, {"p99", turn.lockP99}}
 	chart := plot.Dots{
-		Title: fmt.Sprintf("Latency of one caller on %d nodes", nodes),
-		Note:  "Median of the rounds; less is better",
+		Title:  fmt.Sprintf("Latency of a lock, one caller on %d nodes", nodes),
+		Note:   "Median of the rounds; less is better",
+		Joined: true,
 	}
-	for i, f := range latencyFigures {
-		// The two percentiles of one operation have one colour.
-		name := strings.TrimSuffix(f.name, " µs")
-		chart.Series = append(chart.Series, plot.Figure{Name: name, Style: plot.Style{Hue: i / 2, Marker: i}})
+	for i, f := range figures {
+		chart.Series = append(chart.Series, plot.Figure{Name: f.name, Style: plot.StyleOf(i)})
 	}
 	var all []float64
 	for i, name := range r.names {
 		row := plot.Row{Name: name, Values: map[string]float64{}}
-		for k, f := range latencyFigures {
+		for _, f := range figures {
 			v := median(each(r.turns[i], f.of))
-			row.Values[chart.Series[k].Name] = v
+			row.Values[f.name] = v
 			all = append(all, v)
 		}
 		chart.Rows = append(chart.Rows, row)
 	}
-	chart.X = axisFor("latency", "µs", slices.Clip(all))
+	chart.X = axisFor("latency", "µs", all)
 	return chart
 }

@@ -31,10 +31,22 @@ func (l *lines) add(x float64, r results) {
 	}
 }
 
+// xs returns where the lines have points.
+func (l *lines) xs() (all []float64) {
+	for _, line := range l.points {
+		all = append(all, line.X...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
 func (l *lines) chart() plot.Chart {
 	chart := plot.Lines{
 		Title: l.title, Note: "Median of the rounds; more is better",
 		X: plot.Axis{Label: l.x, Log: l.x == "goroutines"},
+	}
+	if !chart.X.Log { // Numbers of nodes: few, and each of them counts.
+		chart.X.Ticks = l.xs()
 	}
 	var all []float64
 	for _, name := range l.order {
