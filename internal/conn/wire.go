@@ -22,6 +22,7 @@ type Wire struct {
 	socket *socket // of a dialer's connection; nil otherwise
 	own    bool    // a dialer's: it is redigo's own connection, and nobody else has used it
 	login  int     // answers to read ahead of all others
+	direct bool    // the sender's: what is sent goes to the socket, not through redigo's buffer
 
 	mu    sync.Mutex // no other of the library's is taken with it; Abort calls the connection
 	given bool
@@ -49,15 +50,24 @@ func (w *Wire) Err() (err error) {
 // Send queues a command.
 func (w *Wire) Send(command string, args ...any) (err error) {
 	defer recovered("the pool's connection", &err)
-	return w.conn.Send(command, args...)
+	if !w.direct {
+		return w.conn.Send(command, args...)
+	}
+	w.socket.held = appendCommand(w.socket.held, command, args)
+	if len(w.socket.held) > maxHeld {
+		return w.Flush()
+	}
+	return nil
 }
 
 // Flush writes what was sent.
 func (w *Wire) Flush() (err error) {
 	defer recovered("the pool's connection", &err)
+	// Also where it has nothing to write: it sets the deadline that dial options ask for.
 	if err := w.conn.Flush(); err != nil || w.socket == nil {
 		return err
 	}
+	w.direct = w.socket.plain // From now on nothing is left in redigo's buffer.
 	return w.socket.push()
 }
 
