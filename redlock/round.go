@@ -102,21 +102,20 @@ func (b ballot) vote(node string) Vote {
 // preset votes with skip before it calls ask.
 func (r *core) newRound(ctx context.Context, op Op, c *claim, cmd node.Command, kind node.Kind, judge func(tally, int, int) verdict, attempt int) *round {
 	n := len(r.nodes)
-	small := &smallRound{round: round{
-		r: r, ctx: ctx, op: op, claim: c, attempt: attempt, judge: judge,
-		pending: n, decided: make(chan struct{}),
-	}}
+	small := new(smallRound)
 	rd := &small.round
+	rd.r, rd.ctx, rd.op, rd.claim, rd.attempt, rd.judge = r, ctx, op, c, attempt, judge
+	rd.pending, rd.decided = n, make(chan struct{})
 	rd.requests, rd.ballots = small.requests[:], small.ballots[:]
 	if n > smallNodes {
 		rd.requests, rd.ballots = make([]node.Request, n), make([]ballot, n)
 	}
 	rd.requests, rd.ballots = rd.requests[:n], rd.ballots[:n]
-	rd.task = node.Task{Kind: kind, Command: cmd, Token: &c.Token, Voter: rd}
+	rd.task.Kind, rd.task.Command, rd.task.Token, rd.task.Voter = kind, cmd, &c.Token, rd
 	rd.latest = &rd.task
 	for i := range rd.ballots {
-		rd.ballots[i] = ballot{err: ErrPending, stance: node.Pending}
-		rd.requests[i] = node.Request{Task: &rd.task, Index: uint16(i)}
+		rd.ballots[i].stance, rd.ballots[i].err = node.Pending, ErrPending
+		rd.requests[i].Task, rd.requests[i].Index = &rd.task, uint16(i)
 	}
 	return rd
 }

@@ -31,7 +31,8 @@ type socket struct {
 	plain bool   // it was a command
 
 	// The reader's.
-	first    string // what the server has sent first, a few bytes of it
+	first    string    // what the server has sent first, a few bytes of it
+	came     time.Time // when what was read last came in
 	limit    replyLimit
 	deadline bool // one is set
 }
@@ -66,6 +67,7 @@ func (s *socket) push() error {
 
 func (s *socket) Read(b []byte) (int, error) {
 	n, err := s.Conn.Read(b)
+	s.came = time.Now()
 	if s.first == "" && n > 0 {
 		s.first = string(b[:min(n, maxFirst)])
 	}

@@ -123,6 +123,15 @@ type loginError struct{ says string }
 
 func (e *loginError) Error() string { return e.says }
 
+// Came is when the reply that was received last came in: the many that come in together are
+// spared a look at the clock. It is the receiver's to call.
+func (w *Wire) Came() time.Time {
+	if w.socket == nil {
+		return time.Now()
+	}
+	return w.socket.came
+}
+
 // GiveBack returns the connection to its pool. Nobody may be sending or
 // receiving on it any more.
 func (w *Wire) GiveBack() {

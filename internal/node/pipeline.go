@@ -196,7 +196,7 @@ func (p *pipeline) read() error {
 		if err != nil && !conn.IsReply(err) {
 			return p.abort(fmt.Errorf("reading: %w", err))
 		}
-		now := time.Now()
+		now := p.wire.Came()
 		q, out, last, again := p.take(reply, err, now)
 		switch {
 		case q == nil:
