@@ -21,6 +21,7 @@ type claim struct {
 	args      []any                     // of its lock request, boxed
 	left      atomic.Pointer[time.Time] // a release leaves the keys until then; nil: it deletes them
 	fencing   *fencing                  // nil: without
+	space     [2]any                    // for args
 
 	// wake is how the claim's release tells those who wait; nil: it does not, or there is
 	// none yet. It has no lock: it is set before the first release is handed to a node, and
@@ -32,7 +33,8 @@ type claim struct {
 // newClaim makes a claim with a token of its own; owner is its label, empty for none.
 func newClaim(resources []string, keys []any, owner string, ttl time.Duration, nodes int) *claim {
 	token := tokens.WithLabel(tokens.New(), owner)
-	c := &claim{resources: resources, keys: keys, token: token, args: lockArgs(token, ttl)}
+	c := &claim{resources: resources, keys: keys, token: token}
+	c.args = lockArgs(c.space[:0], token, ttl)
 	c.Begin(c, nodes, ttl)
 	return c
 }

@@ -92,7 +92,7 @@ const unknownLife = time.Hour + 1
 // foreignClaim is the claim of a token that another process has made. Any node may have
 // its keys.
 func (r *Redlock) foreignClaim(resources []string, keys []any, token string) *claim {
-	c := &claim{resources: resources, keys: keys, token: token, args: lockArgs(token, unknownLife)}
+	c := &claim{resources: resources, keys: keys, token: token, args: lockArgs(nil, token, unknownLife)}
 	life := unknownLife
 	if q := r.defaults.quarantine; q > 0 {
 		life = q + 1

@@ -81,9 +81,11 @@ for i = 1, n do
   end
 end`
 
-// lockArgs are the arguments of the lock script, boxed once for all nodes. The first is the
+// lockArgs appends the arguments of the lock script, boxed once for all nodes. The first is the
 // token, and all that the release of a failed attempt takes.
-func lockArgs(token string, ttl time.Duration) []any { return []any{token, serverMillis(ttl)} }
+func lockArgs(space []any, token string, ttl time.Duration) []any {
+	return append(space, token, serverMillis(ttl))
+}
 
 func lockCommand(keys, args []any) node.Command {
 	return node.Command{Script: lockScript, Keys: keys, Args: args}

@@ -14,6 +14,7 @@ type Token struct {
 	guess int64        // of another process's token: the life as long as no node has told it; constant
 	marks []Mark       // by node; marks[i] is guarded by the mutex of node i
 	size  int          // of another process's token: about the bytes that are kept for it; constant
+	small [8]Mark      // room for the marks of the usual numbers of nodes
 }
 
 // A TokenOwner says how its token is released. It is called from any goroutine, also under a
@@ -28,7 +29,11 @@ type TokenOwner interface {
 
 // Begin sets up the state of a token that is to live for ttl on so many nodes.
 func (t *Token) Begin(owner TokenOwner, nodes int, ttl time.Duration) {
-	t.owner, t.marks = owner, make([]Mark, nodes)
+	t.owner, t.marks = owner, t.small[:]
+	if nodes > len(t.small) {
+		t.marks = make([]Mark, nodes)
+	}
+	t.marks = t.marks[:nodes]
 	t.life.Store(int64(ttl))
 }
 
