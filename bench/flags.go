@@ -45,7 +45,7 @@ type settings struct {
 }
 
 // smokeFlags have every part do as little as it can.
-const smokeFlags = "-nodes 3 -ttl 4s -rounds 1 -time 30ms -goroutines 64,1 -node-counts 1,3 -held 1000 -blocks 1 -block 5 -settle 100ms -fault-time 200ms " +
+const smokeFlags = "-nodes 3 -ttl 4s -rounds 1 -time 30ms -goroutines 64 -node-counts 1,3 -held 1000 -blocks 1 -block 5 -settle 100ms -fault-time 200ms " +
 	"-contend-time 200ms -contention-time 100ms -contests ^(4.x.4,.1ms|[^0-9].*) -warm-up 100ms -wait-time 200ms -waiters 200 " +
 	"-trials 2 -callers 8,64 -overload-time 50ms"
 
@@ -57,7 +57,7 @@ func parse(args []string, usage io.Writer) (settings, error) {
 	f.DurationVar(&s.ttl, "ttl", 8*time.Second, "what every lock is taken for")
 	f.IntVar(&s.rounds, "rounds", 5, "`number` of rounds, in each of which every client has its turn")
 	f.DurationVar(&s.time, "time", time.Second, "length of a client's turn, where it is not a number of locks")
-	goroutines := f.String("goroutines", "1,4,16,64,256,1024,4096", "throughput: `numbers` of goroutines")
+	goroutines := f.String("goroutines", "1,8,64,512,4096", "throughput: `numbers` of goroutines")
 	counts := f.String("node-counts", "1,3,5,7,9", "nodes, latency: `numbers` of nodes")
 	f.IntVar(&s.held, "held", 100_000, "scale: `number` of locks that are held")
 	f.BoolVar(&s.fresh, "fresh", false, "a new key for every lock, instead of one per goroutine")

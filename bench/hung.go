@@ -75,7 +75,7 @@ func connectAll(c client, length time.Duration) {
 	for i := range workers {
 		workers[i] = c.newWorker()
 	}
-	cycleAll(workers, work{length: length}, "connect:"+c.name+":", make([]samples, len(workers)))
+	cycleAll(workers, work{length: length}, "connect:"+c.name+":", make([]samples, len(workers)), func() {})
 }
 
 func hungName(client string, number int) string {

@@ -16,7 +16,7 @@ func TestParse(t *testing.T) {
 		}
 	}
 	s, err := parse(nil, io.Discard)
-	if err != nil || len(s.goroutines) != 7 || len(s.parts) != len(parts) {
+	if err != nil || len(s.goroutines) != 5 || len(s.parts) != len(parts) {
 		t.Errorf("without flags: %+v, %v", s, err)
 	}
 	if s, err = parse(strings.Fields("-smoke -rounds 7"), io.Discard); err != nil || !s.smoke || s.rounds != 7 || s.blocks != 1 {

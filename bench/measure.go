@@ -62,54 +62,89 @@ func (e *entrant) take(w work, prefix string) (t turn, err error) {
 	if e.after != nil {
 		defer func() { err = errors.Join(err, e.after()) }()
 	}
-	kept := newSamples(w)
-	if w.locks == 0 {
-		runtime.GC() // Nobody pays for another one's garbage.
-	} else {
-		// The processor's caches are still full of what another client did.
-		cycleAll(e.workers, work{length: time.Second, locks: blockWarmup, fresh: w.fresh}, prefix+"warm:", make([]samples, w.goroutines))
-	}
-	begin, err := e.meter.begin()
+	var begin beginning
+	results := cycleAll(e.workers, w, prefix, newSamples(w), func() { begin, err = e.begin(w) })
 	if err != nil {
 		return t, err
 	}
-	var ownServers time.Duration
-	if e.client.serverCPU != nil {
-		ownServers = e.client.serverCPU()
-	}
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	cpu, start := cpuTime(), time.Now()
-
-	results := cycleAll(e.workers, w, prefix, kept)
-
-	t.took, t.client = time.Since(start), cpuTime()-cpu
-	runtime.ReadMemStats(&after)
+	now := usage()
 	for _, r := range results {
 		t.add(r)
 	}
-	t.allocs, t.size = after.Mallocs-before.Mallocs, after.TotalAlloc-before.TotalAlloc
-	if t.servers, err = e.meter.since(begin); err == nil && e.client.serverCPU != nil {
-		t.servers = load{cpu: e.client.serverCPU() - ownServers}
+	t.took, t.client = now.at.Sub(begin.at), now.cpu-begin.cpu
+	t.allocs, t.size = now.allocs-begin.allocs, now.size-begin.size
+	if t.servers, err = e.meter.since(begin.servers); err == nil && e.client.serverCPU != nil {
+		t.servers = load{cpu: e.client.serverCPU() - begin.ownServers}
 	}
 	return t, err
 }
 
-// blockWarmup is how many locks at the start of each block do not count.
+// beginning is where a turn begins, by all accounts.
+type beginning struct {
+	used
+	servers    reading
+	ownServers time.Duration
+}
+
+func (e *entrant) begin(w work) (b beginning, err error) {
+	if w.locks == 0 {
+		runtime.GC() // Nobody pays for another one's garbage.
+	}
+	if b.servers, err = e.meter.begin(); err != nil {
+		return b, err
+	}
+	if e.client.serverCPU != nil {
+		b.ownServers = e.client.serverCPU()
+	}
+	b.used = usage()
+	return b, nil
+}
+
+// used is what this process has used so far.
+type used struct {
+	at           time.Time
+	cpu          time.Duration
+	allocs, size uint64
+}
+
+func usage() used {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return used{time.Now(), cpuTime(), m.Mallocs, m.TotalAlloc}
+}
+
+// blockWarmup is how many locks at the start of each block do not count, at most: the
+// processor's caches are still full of what another client did.
 const blockWarmup = 10
 
-// cycleAll has all workers work at the same time, and returns what each has done. The room in
-// kept is for their latencies.
-func cycleAll(workers []worker, w work, prefix string, kept []samples) []turn {
-	var stop atomic.Bool
+// cycleAll has all workers work at the same time, and returns what each has done. The room
+// in kept is for their latencies. Before begin, which is called once, each of them locks and
+// unlocks a few times, which does not count: new goroutines have small stacks.
+func cycleAll(workers []worker, w work, prefix string, kept []samples, begin func()) []turn {
+	var stop, never atomic.Bool
+	results := make([]turn, len(workers))
+	began := make(chan struct{})
+	var ready, done sync.WaitGroup
+	ready.Add(len(workers))
+	first := work{locks: 1, fresh: w.fresh}
+	if w.locks > 0 {
+		first.locks = min(blockWarmup, w.locks)
+	}
+	for i, wk := range workers {
+		done.Go(func() {
+			key := prefix + strconv.Itoa(i)
+			cycles(wk, first, key, samples{}, &never)
+			ready.Done()
+			<-began
+			results[i] = cycles(wk, w, key, kept[i], &stop)
+		})
+	}
+	ready.Wait()
+	begin()
 	timer := time.AfterFunc(w.length, func() { stop.Store(true) })
 	defer timer.Stop()
-	results := make([]turn, len(workers))
-	var wg sync.WaitGroup
-	for i, wk := range workers {
-		wg.Go(func() { results[i] = cycles(wk, w, prefix+strconv.Itoa(i), kept[i], &stop) })
-	}
-	wg.Wait()
+	close(began)
+	done.Wait()
 	return results
 }
 

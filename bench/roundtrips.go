@@ -14,8 +14,9 @@ import (
 // injectedTrips are the round trips that proxies in front of the nodes add.
 var injectedTrips = []time.Duration{time.Millisecond, 5 * time.Millisecond, 20 * time.Millisecond}
 
-// tripLocks is the number of locks in a turn of one caller far away.
-const tripLocks = 20
+// tripLocks is the number of locks in a turn of one caller far away: a tenth of those in a
+// block of one that is near.
+func (s settings) tripLocks() int { return max(s.blockSize/10, 1) }
 
 // tripLibraries are those that are compared far away. The first of them is the control.
 func tripLibraries() []library {
@@ -40,7 +41,7 @@ func roundTrips(s settings, out *section) (err error) {
 		for _, c := range clients {
 			entrants = append(entrants, &entrant{
 				name: tripName(trip, c.name), client: c, nodes: cluster.Nodes,
-				work:   work{goroutines: 1, length: time.Minute, locks: min(tripLocks, s.blockSize)},
+				work:   work{goroutines: 1, length: time.Minute, locks: s.tripLocks()},
 				before: func() error { return setTrip(cluster, trip) }, warm: trip != injectedTrips[0],
 			})
 		}
@@ -64,7 +65,7 @@ func setTrip(cluster *testcluster.Cluster, trip time.Duration) error {
 
 func reportTrips(s settings, out *section, clients []client, r results) error {
 	t := newTable(fmt.Sprintf("One caller and %d nodes behind proxies that add a round trip: medians of %d rounds of %d locks. PING shows what a round trip really takes: timers add about a millisecond to it",
-		s.nodes, s.rounds, min(tripLocks, s.blockSize)),
+		s.nodes, s.rounds, s.tripLocks()),
 		"round trip", "client", "lock p50 ms", "lock p99 ms", "lock+unlock p50 ms", "lock p50 / round trip", "lock p50 / PING")
 	reached := newAims()
 	for _, trip := range injectedTrips {
