@@ -20,7 +20,7 @@ func resources(s settings, out *section) (err error) {
 	defer func() { err = errors.Join(err, cluster.Close()) }()
 	reached := newAims()
 	for _, g := range []int{1, manyGoroutines} {
-		w, blocks := s.blocksOf(), s.blocks
+		w, blocks := s.blocksOf(), (s.blocks+1)/2 // There are many entrants.
 		if g > 1 {
 			w, blocks = s.turns(g), 1
 		}
