@@ -93,3 +93,31 @@ func TestCheckKnowsEveryRight(t *testing.T) {
 		}
 	}
 }
+
+// A command is written when its node comes to it, which may be after others have been made
+// for the same claim, and after claims of other calls have come and gone.
+func TestTheArgumentsOfALockRequestStayWhatTheyAre(t *testing.T) {
+	resources, keys := []string{"a"}, []any{"a"}
+	queue := &queueKeys{keys: []any{"a", "bell"}}
+	for _, fenced := range []bool{false, true} {
+		c := newClaim(resources, keys, "", time.Minute, 3)
+		want := []any{c.token, int64(60_000)}
+		if fenced {
+			c.withFencing(newFencing("", resources, keys, time.Hour), time.UnixMicro(5))
+			want = append(want, int64(5), int64(3_600_000))
+			_ = raiseCommand(c.args, 7, c.fencing)
+		}
+		lock := c.lockCommand()
+		_ = queueCommand(queue.keys, "channel", c.args, c.fencing, time.Second, time.Minute, true)
+		_ = c.ReleaseCommand(time.Now())
+		c.wake = queue
+		unlock := c.ReleaseCommand(time.Now())
+		c.leaveUntil(time.Now().Add(time.Second))
+		_ = c.ReleaseCommand(time.Now())
+		other := newClaim(resources, keys, "", time.Hour, 3)
+		other.withFencing(newFencing("", resources, keys, time.Minute), time.UnixMicro(6))
+		require.Equal(t, want, lock.Args)
+		require.Equal(t, want, c.lockCommand().Args)
+		require.Equal(t, want[:1], unlock.Args)
+	}
+}

@@ -66,3 +66,17 @@ func TestAQueueCountsForeignBytes(t *testing.T) {
 	assert.Zero(t, q.foreign)
 	assert.Zero(t, q.len)
 }
+
+// The marks of few nodes are in the token itself, those of many are not.
+func TestEachTokenHasMarksForAllNodes(t *testing.T) {
+	for _, nodes := range []int{1, 7, 8, 9, 100} {
+		var foreign, own Token
+		foreign.BeginForeign(nil, nodes, time.Minute, 0)
+		own.Begin(nil, nodes, time.Minute)
+		assert.Equal(t, make([]Mark, nodes), own.marks)
+		for i := range own.marks {
+			own.marks[i] = MarkReleased
+			assert.Equal(t, MarkSent|markForeign, foreign.marks[i], "node %d of %d", i, nodes)
+		}
+	}
+}
