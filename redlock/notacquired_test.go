@@ -163,8 +163,9 @@ func TestALockOfWhatTheContextsLockHoldsFailsAtOnce(t *testing.T) {
 		refused := func(ctx context.Context, resources ...string) {
 			t.Helper()
 			start := time.Now()
-			_, err := r.Lock(ctx, resources, ttl)
-			_, err2 := r.TryLock(ctx, resources, ttl)
+			_, err := r.TryLock(ctx, resources, ttl)
+			require.ErrorIs(t, err, redlock.ErrAlreadyHeld, "or Lock would wait for ever")
+			_, err2 := r.Lock(ctx, resources, ttl)
 			for _, err := range []error{err, err2, r.Do(ctx, resources, ttl, nothing)} {
 				require.ErrorIs(t, err, redlock.ErrAlreadyHeld)
 				require.ErrorIs(t, err, redlock.ErrNotAcquired)
