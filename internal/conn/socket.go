@@ -62,6 +62,9 @@ func (s *socket) push() error {
 	}
 	_, err := s.Conn.Write(s.held)
 	s.held = s.held[:0]
+	if cap(s.held) > 2*maxHeld { // One large command must not cost its space for ever.
+		s.held = nil
+	}
 	return err
 }
 

@@ -52,6 +52,10 @@ func TestASocketWritesABatchAtOnce(t *testing.T) {
 	}
 	require.NoError(t, w.Flush())
 	assert.InDelta(t, 10000*34/maxHeld, writes.Load(), 1)
+
+	require.NoError(t, w.Send("ECHO", strings.Repeat("x", 512<<10)))
+	require.NoError(t, w.Flush())
+	assert.LessOrEqual(t, cap(s.held), 2*maxHeld, "the space of a large command is not kept")
 	w.Abort()
 	require.Error(t, w.Err())
 	w.GiveBack()
