@@ -33,5 +33,5 @@ func (a *aims) add(what, aim string, values []float64, reached bool) {
 	a.table.add(what, aim, fmt.Sprintf("%.2f", median(values)), fmt.Sprintf("%.2f", slices.Min(values)), fmt.Sprintf("%.2f", slices.Max(values)), answer)
 }
 
-// report prints the aims, and keeps them for the document.
-func (a *aims) report(out *section) error { return out.table(a.table) }
+// report prints the aims. They are for those who work on the library, not for the document.
+func (a *aims) report(out *section) error { return out.aside(a.table) }
