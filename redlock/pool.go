@@ -22,7 +22,7 @@ type Pool interface {
 // A PoolFunc is a Pool made of a function that makes a new connection each time. It is the way
 // to credentials that change: the function looks them up, and is called for each connection,
 // also when the server has ended one because its credentials have expired. It may return what
-// the Pool of a node of [NewNode] returns.
+// the Pool of a node of [NewNode] returns, also after it has used or wrapped it.
 type PoolFunc func(ctx context.Context) (redis.Conn, error)
 
 // GetContext calls f.

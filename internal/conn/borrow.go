@@ -114,5 +114,11 @@ func (s *Source) getConn(ctx context.Context, pool Pool, got chan<- borrowing) {
 
 func getContext(ctx context.Context, p Pool) (c redis.Conn, err error) {
 	defer recovered("the pool's GetContext", &err)
+	if d, ok := p.(*DatabasePool); ok {
+		p = d.Pool
+	}
+	if d, ok := p.(*Dialer); ok {
+		return d.getLoggingIn(ctx)
+	}
 	return p.GetContext(ctx)
 }

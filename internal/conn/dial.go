@@ -35,10 +35,41 @@ func NewDialer(addr string, opts ...redis.DialOption) (name string, d *Dialer) {
 	}
 }
 
-// GetContext dials. The options may bring their own way to do so. The login is only
-// queued: it goes out with the first commands, and whoever reads their answers reads
-// those to the login first. That saves its round trips.
+// GetContext dials and logs in. It is for a pool of the user's around this one, which may use
+// the connection, or wrap it, before it hands it on.
 func (d *Dialer) GetContext(ctx context.Context) (redis.Conn, error) {
+	c, err := d.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, command := range d.Login {
+		if _, err := c.DoContext(ctx, command[0].(string), command[1:]...); err != nil {
+			_ = c.Close()
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// getLoggingIn dials. The login is only queued: it goes out with the first commands, and whoever
+// reads their answers reads those to the login first. That saves its round trips.
+func (d *Dialer) getLoggingIn(ctx context.Context) (redis.Conn, error) {
+	c, err := d.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, command := range d.Login {
+		if err := c.Send(command[0].(string), command[1:]...); err != nil {
+			_ = c.Close()
+			return nil, err
+		}
+	}
+	c.login = len(d.Login)
+	return c, nil
+}
+
+// dial makes a connection that has not logged in. The options may bring their own way to dial.
+func (d *Dialer) dial(ctx context.Context) (*socketConn, error) {
 	if d.Err != nil {
 		return nil, d.Err
 	}
@@ -59,11 +90,5 @@ func (d *Dialer) GetContext(ctx context.Context) (redis.Conn, error) {
 	if err != nil {
 		return nil, likely(err, s)
 	}
-	for _, command := range d.Login {
-		if err := c.Send(command[0].(string), command[1:]...); err != nil {
-			_ = c.Close()
-			return nil, err
-		}
-	}
-	return &socketConn{fullConn: c.(fullConn), socket: s, login: len(d.Login)}, nil
+	return &socketConn{fullConn: c.(fullConn), socket: s}, nil
 }
