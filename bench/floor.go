@@ -16,11 +16,12 @@ import (
 // The floor is what a quorum lock costs with nothing around it: one pipelined connection
 // to each node, plain Redlock scripts, return at the quorum, one timer a round. It cleans
 // nothing up, waits for nobody and resolves no split. It keeps none of the promises of a
-// lock, and is only there to be compared with.
+// lock, and is only there to be compared with. It is a floor for what goes over the wire and
+// what the servers do, not for the client's processor: redigo encodes its commands.
 var floorLibrary = library{
 	name:    "floor",
 	modules: []string{"github.com/gomodule/redigo"},
-	setup:   "no lock: plain Redlock scripts on one pipelined connection a node, return at the quorum, none of the promises",
+	setup:   "no lock: plain Redlock scripts on one pipelined redigo connection a node, return at the quorum, none of the promises",
 	open:    openFloor,
 }
 
