@@ -121,7 +121,9 @@ func TestAWaiterForSeveralHoldsNobodyUpForLong(t *testing.T) {
 		alone, _ := takeTurns(t, users, scenario(600*time.Millisecond, 400*time.Millisecond))
 		lockElsewhere(t, c, "b", time.Hour)
 		ctx, cancel := context.WithCancel(t.Context())
-		w := startLock(t, newRedlock(t, c), ctx, []string{"a", "b"}, redlock.WithRetryCount(-1))
+		// It gets in the way for 60 ms each time it tries: how often is not left to chance.
+		w := startLock(t, newRedlock(t, c), ctx, []string{"a", "b"},
+			redlock.WithRetryCount(-1), redlock.WithRetryDelay(400*time.Millisecond), redlock.WithRetryJitter(0))
 		beside, longest := takeTurns(t, users, scenario(600*time.Millisecond, 400*time.Millisecond))
 		t.Log(alone, beside, longest)
 		assert.Greater(t, beside[0]+beside[1], (alone[0]+alone[1])*3/4)
