@@ -212,9 +212,9 @@ matrix: ## the real-server tests with each of REDIS_SERVERS="path1 path2"
 	done
 
 .PHONY: bench
-bench: ## the benchmarks: writes docs/benchmarks.md and docs/plots; BENCHFLAGS="-parts latency" for some of them
+bench: tools ## the benchmarks: writes docs/benchmarks.md and docs/plots; BENCHFLAGS="-parts latency" for some of them
 	cd bench && $(GO) run . -write ../docs $(BENCHFLAGS)
 
 .PHONY: bench-smoke
-bench-smoke: ## every part of the benchmarks as briefly as it can be, to see that it works
+bench-smoke: tools ## every part of the benchmarks as briefly as it can be, to see that it works
 	cd bench && $(GO) run . -smoke

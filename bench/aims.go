@@ -30,7 +30,7 @@ func (a *aims) add(what, aim string, values []float64, reached bool) {
 	if reached {
 		answer = "yes"
 	}
-	a.table.add(what, aim, fmt.Sprintf("%.2f", median(values)), fmt.Sprintf("%.2f", slices.Min(values)), fmt.Sprintf("%.2f", slices.Max(values)), answer)
+	a.table.add(what, aim, fmt.Sprintf("%.3f", median(values)), fmt.Sprintf("%.3f", slices.Min(values)), fmt.Sprintf("%.3f", slices.Max(values)), answer)
 }
 
 // report prints the aims. They are for those who work on the library, not for the document.

@@ -152,7 +152,7 @@ func (rd *round) voteOn(task *node.Task, i int, out node.Outcome, at time.Time) 
 		}
 		out = rd.grants.count(i, out)
 	}
-	rd.count(i, newBallot(out, at.Sub(rd.start)))
+	rd.count(i, newBallot(out, max(at.Sub(rd.start), 0))) // A server may answer what it has not been asked.
 	rd.judgeLocked(at)
 	settled := rd.extension != nil && rd.pending == 0 && rd.verdict == granted
 	rd.mu.Unlock()
