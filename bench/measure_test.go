@@ -118,8 +118,8 @@ func TestAims(t *testing.T) {
 	a.atLeast(2, "high", []float64{1, 1.9, 3})
 	a.atLeast(2, "not measured", nil)
 	want := [][]string{
-		{"low", "at most 1.50", "1.50", "1.00", "9.00", "yes"},
-		{"high", "at least 2.00", "1.90", "1.00", "3.00", "no"},
+		{"low", "at most 1.50", "1.500", "1.000", "9.000", "yes"},
+		{"high", "at least 2.00", "1.900", "1.000", "3.000", "no"},
 	}
 	if got := a.table.rows[1:]; !slices.EqualFunc(got, want, slices.Equal[[]string]) {
 		t.Errorf("got %q, want %q", got, want)
