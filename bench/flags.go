@@ -12,38 +12,6 @@ import (
 	"time"
 )
 
-// settings are what the flags say.
-type settings struct {
-	args           []string // the flags as they were given
-	nodes          int
-	ttl            time.Duration
-	rounds         int
-	time           time.Duration
-	goroutines     []int
-	fresh          bool
-	only           []string
-	nodeCounts     []int
-	held           int
-	parts          []part
-	blocks         int
-	blockSize      int
-	settle         time.Duration
-	faultTime      time.Duration
-	slow           time.Duration
-	trials         int
-	contendTime    time.Duration
-	contentionTime time.Duration
-	contests       *regexp.Regexp
-	warmUp         time.Duration
-	waitTime       time.Duration
-	waiters        int
-	callers        []int
-	overloadTime   time.Duration
-	cpuProfile     string
-	write          string
-	smoke          bool
-}
-
 // smokeFlags have every part do as little as it can.
 const smokeFlags = "-nodes 3 -ttl 4s -rounds 1 -time 30ms -goroutines 64 -node-counts 1,3 -held 1000 -blocks 1 -block 5 -settle 100ms -fault-time 200ms " +
 	"-contend-time 200ms -contention-time 100ms -contests ^(4.x.4,.1ms|[^0-9].*) -warm-up 100ms -wait-time 200ms -waiters 200 " +

@@ -1,12 +1,5 @@
 package main
 
-// A part is one measurement.
-type part struct {
-	name  string
-	run   func(settings, *section) error
-	plots []string // the names of the plots that it draws
-}
-
 // parts are in the order in which they run.
 var parts = []part{
 	{"libraries", listLibraries, nil},
