@@ -101,6 +101,7 @@ func TestADeadConnectionIsFoundWithinAboutASecond(t *testing.T) {
 		c.Nodes[0].Proxy().BlackHole(true)
 		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
 		require.NoError(t, err)
+		synctest.Wait()                     // The request to the node, for which nobody waits, is swallowed.
 		c.Nodes[0].Proxy().BlackHole(false) // Only for connections made from now on.
 		time.Sleep(1300 * time.Millisecond)
 		require.True(t, r.Stats().Nodes[0].Up)
