@@ -201,6 +201,9 @@ func TestANodeThatIsDownIsNotSaidToBePolled(t *testing.T) {
 		require.ErrorIs(t, err, redlock.ErrTaken)
 		time.Sleep(time.Second)
 		require.NoError(t, c.Nodes[0].Hang())
+		_, err = r.TryLock(t.Context(), []string{"x"}, ttl)
+		require.ErrorIs(t, err, redlock.ErrTaken)
+		time.Sleep(500 * time.Millisecond) // So it is down before the subscription times out, not at the same instant.
 		ctx, cancel := context.WithCancel(t.Context())
 		w := startLock(t, r, ctx, []string{"x"}, redlock.WithRetryCount(-1))
 		time.Sleep(20 * time.Second)

@@ -52,7 +52,8 @@ func TestCommandsAreWrittenInTheOrderInWhichTheyWereSent(t *testing.T) {
 	w.Abort()
 	got, err := io.ReadAll(far)
 	require.NoError(t, err)
-	require.True(t, want == string(got), "%.200q", got)
+	require.Len(t, got, len(want))
+	require.Equal(t, want, string(got))
 }
 
 // A writeDeadlines counts the deadlines for writes that are set.

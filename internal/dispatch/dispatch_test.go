@@ -16,11 +16,11 @@ func TestAHookThatEndsItsGoroutineChangesNoOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var got []int
 		var d *Dispatcher[int]
-		d = New(func(_ context.Context, e int) {
+		d = New(func(ctx context.Context, e int) {
 			time.Sleep(time.Second)
 			got = append(got, e)
 			if e == 2 {
-				d.Send(t.Context(), 5) // Behind those that wait already.
+				d.Send(ctx, 5) // Behind those that wait already.
 				runtime.Goexit()
 			}
 		}, func(*int, time.Time, uint64) {})
