@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -23,7 +24,7 @@ import (
 // what a script of bytes makes of them, and after its end as it should. It answers
 // all other requests as it should.
 type liar struct {
-	serving sync.WaitGroup // its goroutines; they end with the connections
+	serving atomic.Int64 // its goroutines, which end with the connections; one may be made while others end
 
 	mu      sync.Mutex
 	script  []byte
@@ -38,7 +39,8 @@ func (n *liar) pool() Pool {
 	return testcluster.WrapPool(
 		&conn.Dialer{Dial: func(context.Context, string, string) (net.Conn, error) {
 			client, server := testcluster.Pipe()
-			n.serving.Go(func() { n.serve(server) })
+			n.serving.Add(1)
+			go n.serve(server)
 			return client, nil
 		}, Network: "tcp", Address: "liar:1"},
 		func(conn redis.Conn) redis.Conn { return &ackConn{FullConn: conn.(testcluster.FullConn), node: n} },
@@ -46,6 +48,7 @@ func (n *liar) pool() Pool {
 }
 
 func (n *liar) serve(c net.Conn) {
+	defer n.serving.Add(-1)
 	defer func() { _ = c.Close() }()
 	for in := bufio.NewReader(c); ; {
 		args, err := readRequest(in)
