@@ -1,0 +1,179 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// guardArg is the first argument of the process that guards a command. It is no command of the
+// tool.
+const guardArg = "__guard"
+
+// A guard is a process that ends a command's group when its time is over, also if redlock is
+// killed, stopped or does not get to run. It is in a session of its own, so that no signal of
+// the terminal reaches it. It hears of what it has to know through a pipe, whose end is that of
+// redlock:
+//
+//	group <process group>
+//	kill <time at which the group must be gone, by bootTime>
+//	done
+type guard struct {
+	pipe *os.File
+	last time.Time
+}
+
+// startGuard starts the process.
+func startGuard(killAfter time.Duration) (*guard, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	read, write, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = read.Close() }()
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		_ = write.Close()
+		return nil, err
+	}
+	defer func() { _ = null.Close() }()
+	// Without the environment, which may have secrets; and without redlock's output, whose
+	// reader would wait for the guard, too.
+	_, err = syscall.ForkExec(self, []string{self, guardArg, killAfter.String()}, &syscall.ProcAttr{
+		Dir:   "/",
+		Files: []uintptr{read.Fd(), null.Fd(), null.Fd()},
+		Sys:   &syscall.SysProcAttr{Setsid: true},
+	})
+	if err != nil {
+		_ = write.Close()
+		return nil, fmt.Errorf("the process that guards the command: %w", err)
+	}
+	return &guard{pipe: write}, nil
+}
+
+// watch names the group.
+func (g *guard) watch(group int) { g.write(fmt.Sprintf("group %d\n", group)) }
+
+// write sends one line. A guard that cannot be written to is gone, or stopped, and must not hold
+// up redlock, which then sees to the group alone. A line is so short that it is written as a
+// whole or not at all.
+func (g *guard) write(line string) {
+	_ = g.pipe.SetWriteDeadline(time.Now().Add(10 * time.Millisecond))
+	_, _ = g.pipe.WriteString(line)
+}
+
+// killAt says when the group must be gone.
+func (g *guard) killAt(at time.Time) {
+	if d := at.Sub(g.last); d > -time.Millisecond && d < time.Millisecond {
+		return // The same, but for the rounding.
+	}
+	g.last = at
+	// The clock first: if this process is stopped in between, the time is too early, not too late.
+	now := bootTime()
+	g.write(fmt.Sprintf("kill %d\n", now+time.Until(at)))
+}
+
+// done ends the guard.
+func (g *guard) done() {
+	g.write("done\n")
+	_ = g.pipe.Close()
+}
+
+// guardMain is the process.
+func guardMain(args []string) int {
+	killAfter, err := time.ParseDuration(strings.Join(args, ""))
+	if err != nil {
+		return exitUsage
+	}
+	lines := make(chan string)
+	go func() {
+		defer close(lines)
+		in := bufio.NewScanner(os.Stdin)
+		for in.Scan() {
+			lines <- in.Text()
+		}
+	}()
+	w := &watcher{killAfter: killAfter}
+	for !w.over {
+		w.step(lines)
+	}
+	return exitOK
+}
+
+// A watcher is the state of the guarding process. Its times are by bootTime.
+type watcher struct {
+	killAfter time.Duration
+	group     int
+	kill      time.Duration // 0: not known
+	told      bool
+	orphaned  bool // redlock is gone
+	over      bool
+}
+
+// step waits for the next line, or until it is time to look at the clock: every now and then,
+// as a timer may stand still while the machine sleeps.
+func (w *watcher) step(lines <-chan string) {
+	wait := 100 * time.Millisecond
+	if w.orphaned {
+		wait, lines = groupPoll, nil
+	}
+	if w.kill > 0 {
+		wait = min(wait, max(w.kill-bootTime(), time.Millisecond))
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case line, ok := <-lines:
+		w.read(line, ok)
+	case <-timer.C:
+	}
+	w.look()
+}
+
+func (w *watcher) read(line string, ok bool) {
+	word, value, _ := strings.Cut(line, " ")
+	number, _ := strconv.ParseInt(value, 10, 64)
+	switch {
+	case !ok:
+		w.orphaned = true
+		if at := bootTime() + w.killAfter; w.kill == 0 || at < w.kill {
+			w.kill = at
+		}
+	case word == "group":
+		w.group = int(number)
+	case word == "kill":
+		w.kill = time.Duration(number)
+	case word == "done":
+		w.over = true
+	}
+}
+
+func (w *watcher) look() {
+	if w.over || w.group <= 1 {
+		w.over = w.over || w.orphaned // Nothing was started.
+		return
+	}
+	if w.orphaned && errors.Is(syscall.Kill(-w.group, 0), syscall.ESRCH) {
+		w.over = true
+		return
+	}
+	now := bootTime()
+	if !w.told && (w.orphaned || w.kill > 0 && now >= w.kill-w.killAfter) {
+		w.told = true
+		_ = syscall.Kill(-w.group, syscall.SIGTERM)
+		_ = syscall.Kill(-w.group, syscall.SIGCONT)
+	}
+	if w.told && now >= w.kill {
+		_ = syscall.Kill(-w.group, syscall.SIGKILL)
+	}
+}

@@ -1,0 +1,182 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"runtime/debug"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// width is that of the help.
+const width = 100
+
+// exitGeneral are the exit codes that mean the same with every command.
+const exitGeneral = `0    success
+64   usage: the command line or the environment is wrong; nothing was done
+69   no quorum: too many nodes did not answer
+70   something else failed`
+
+// describe gives a command a section of its help: "exit" for the exit codes, "env" for what it
+// reads from the environment or sets there.
+func describe(cmd *cobra.Command, section, text string) {
+	if cmd.Annotations == nil {
+		cmd.Annotations = make(map[string]string)
+	}
+	cmd.Annotations[section] = text
+}
+
+// version is the module's, as it was installed.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(devel)"
+}
+
+// helpCommand is "redlock help COMMAND".
+func (t *tool) helpCommand(root *cobra.Command) *cobra.Command {
+	return &cobra.Command{
+		Use: "help [COMMAND]", Short: "show the manual of a command",
+		RunE: func(_ *cobra.Command, args []string) error {
+			cmd, rest, err := root.Find(args)
+			if err != nil || len(rest) > 0 {
+				return unknownCommand(root, strings.Join(args, " "))
+			}
+			return cmd.Help()
+		},
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			var names []string
+			for _, c := range root.Commands() {
+				if len(args) == 0 && c.IsAvailableCommand() {
+					names = append(names, c.Name()+"\t"+c.Short)
+				}
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
+	}
+}
+
+// help writes the manual of a command, in the order of a man page.
+func (t *tool) help(cmd *cobra.Command, _ []string) {
+	w := cmd.OutOrStdout()
+	s := t.styleFor(w)
+	section := func(title string) { fmt.Fprintf(w, "\n%s\n", s.bold(title)) }
+	fmt.Fprintf(w, "%s\n    %s - %s\n", s.bold("NAME"), cmd.CommandPath(), cmd.Short)
+	section("SYNOPSIS")
+	if cmd.HasAvailableSubCommands() {
+		fmt.Fprintf(w, "    %s [FLAGS] COMMAND …\n", cmd.CommandPath())
+	} else {
+		path := strings.TrimSuffix(cmd.CommandPath(), cmd.Name())
+		fmt.Fprintf(w, "    %s%s\n", path, cmd.Use)
+	}
+	if cmd.Long != "" {
+		section("DESCRIPTION")
+		writeText(w, cmd.Long, "    ")
+	}
+	if cmd.HasAvailableSubCommands() {
+		section("COMMANDS")
+		for _, c := range cmd.Commands() {
+			if c.IsAvailableCommand() || c.Name() == "help" {
+				fmt.Fprintf(w, "    %-12s %s\n", c.Name(), c.Short)
+			}
+		}
+	}
+	if own := ownFlags(cmd); own.HasAvailableFlags() {
+		section("OPTIONS")
+		writeFlags(w, s, own)
+	}
+	section("GLOBAL OPTIONS")
+	writeFlags(w, s, cmd.Root().PersistentFlags())
+	section("ENVIRONMENT")
+	if text := cmd.Annotations["env"]; text != "" {
+		writeText(w, text, "    ")
+		fmt.Fprintln(w)
+	}
+	writeText(w, environmentHelp, "    ")
+	if text := cmd.Annotations["exit"]; text != "" {
+		section("EXIT STATUS")
+		writeTable(w, text)
+	}
+	if cmd.Example != "" {
+		section("EXAMPLES")
+		for line := range strings.Lines(cmd.Example) {
+			fmt.Fprint(w, strings.TrimRight("  "+line, " \n")+"\n")
+		}
+	}
+}
+
+const environmentHelp = `Every global option but --json has a variable: REDLOCK_NODES for --nodes, REDLOCK_NODE_TIMEOUT for --node-timeout. What is on the command line wins.
+
+REDLOCK_PASSWORD is the password on the nodes. It has no option, as the list of processes shows the command line. No output shows it.
+
+NO_COLOR, if it is not empty, turns off colour.`
+
+// ownFlags are those of the command itself.
+func ownFlags(cmd *cobra.Command) *pflag.FlagSet {
+	own := pflag.NewFlagSet("", pflag.ContinueOnError)
+	own.SortFlags = false
+	cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
+		if f.Name != "help" && f.Name != "version" {
+			own.AddFlag(f)
+		}
+	})
+	return own
+}
+
+// writeFlags lists flags with what they are for, each on lines of its own.
+func writeFlags(w io.Writer, s style, flags *pflag.FlagSet) {
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Hidden {
+			return
+		}
+		value, usage := pflag.UnquoteUsage(f)
+		name := "--" + f.Name
+		if f.Shorthand != "" {
+			name = "-" + f.Shorthand + ", " + name
+		}
+		if value != "" {
+			value = " " + value
+		}
+		if d := f.DefValue; d != "" && d != "false" && d != "0s" {
+			usage += " (default " + d + ")"
+		}
+		fmt.Fprintf(w, "    %s%s\n", s.bold(name), value)
+		writeText(w, usage+".", "        ")
+	})
+}
+
+// writeText writes paragraphs with their lines broken anew.
+func writeText(w io.Writer, text, indent string) {
+	for i, paragraph := range strings.Split(text, "\n\n") {
+		if i > 0 {
+			fmt.Fprintln(w)
+		}
+		writeParagraph(w, paragraph, indent, indent)
+	}
+}
+
+// writeTable writes lines of a word and what it means.
+func writeTable(w io.Writer, text string) {
+	for line := range strings.Lines(text) {
+		word, meaning, _ := strings.Cut(strings.TrimSpace(line), " ")
+		writeParagraph(w, strings.TrimSpace(meaning), fmt.Sprintf("    %-8s ", word), strings.Repeat(" ", 13))
+	}
+}
+
+func writeParagraph(w io.Writer, text, first, others string) {
+	line, empty := first, true
+	for _, word := range strings.Fields(text) {
+		if !empty && len([]rune(line))+1+len([]rune(word)) > width {
+			fmt.Fprintln(w, line)
+			line, empty = others, true
+		}
+		if !empty {
+			line += " "
+		}
+		line, empty = line+word, false
+	}
+	fmt.Fprintln(w, strings.TrimRight(line, " "))
+}

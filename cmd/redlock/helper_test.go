@@ -1,0 +1,167 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
+)
+
+// asTool is set in the environment of a test binary that is to be the tool.
+const asTool = "REDLOCK_TEST_AS_TOOL"
+
+// patience is how long a test waits for what must happen: long enough for a busy machine.
+const patience = 60 * time.Second
+
+func TestMain(m *testing.M) {
+	guarding := len(os.Args) > 1 && os.Args[1] == guardArg
+	if guarding || os.Getenv(asTool) != "" {
+		_ = os.Unsetenv(asTool)
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// execTool carries out a command line in this process.
+func execTool(t *testing.T, c *testcluster.Cluster, args ...string) (code int, out, errOut string) {
+	t.Helper()
+	if c != nil {
+		t.Setenv("REDLOCK_NODES", strings.Join(c.Addrs(), ","))
+	}
+	var o, e bytes.Buffer
+	s := execute(t.Context(), args, strings.NewReader(""), &o, &e)
+	return s.code, o.String(), e.String()
+}
+
+// A process is the tool in a process of its own.
+type process struct {
+	t      *testing.T
+	cmd    *exec.Cmd
+	out    *buffer
+	errOut *buffer
+	ended  chan struct{} // closed when it has
+	err    error
+}
+
+// buffer is a bytes.Buffer for several goroutines.
+type buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+// command returns the tool as a command that has not been started.
+func command(t *testing.T, c *testcluster.Cluster, args ...string) *exec.Cmd {
+	t.Helper()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	cmd := exec.Command(self, args...)
+	cmd.Env = append(os.Environ(), asTool+"=1", "REDLOCK_NODES="+strings.Join(c.Addrs(), ","))
+	return cmd
+}
+
+// start starts the tool.
+func start(t *testing.T, c *testcluster.Cluster, args ...string) *process {
+	t.Helper()
+	return startCommand(t, command(t, c, args...))
+}
+
+func startCommand(t *testing.T, cmd *exec.Cmd) *process {
+	t.Helper()
+	p := &process{t: t, cmd: cmd, out: &buffer{}, errOut: &buffer{}, ended: make(chan struct{})}
+	cmd.Stdout, cmd.Stderr = p.out, p.errOut
+	// What a command has left behind must not hold up a test that fails.
+	cmd.WaitDelay = time.Second
+	require.NoError(t, cmd.Start())
+	go func() {
+		defer close(p.ended)
+		p.err = cmd.Wait()
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		<-p.ended
+	})
+	return p
+}
+
+// wait waits for the end and returns the exit code, -1 after a signal.
+func (p *process) wait() int {
+	p.t.Helper()
+	select {
+	case <-p.ended:
+	case <-time.After(patience):
+		require.FailNow(p.t, "the tool does not end", "stdout: %s\nstderr: %s", p.out, p.errOut)
+	}
+	return p.cmd.ProcessState.ExitCode()
+}
+
+// waitFor waits until the standard output has a text.
+func (p *process) waitFor(text string) {
+	p.t.Helper()
+	eventually(p.t, func() bool { return strings.Contains(p.out.String(), text) }, "%q in the output", text)
+}
+
+// eventually waits for a condition.
+func eventually(t *testing.T, ok func() bool, format string, args ...any) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			require.FailNowf(t, "it does not come: "+format, "", args...)
+		}
+	}
+}
+
+// locker returns a Redlock over the nodes.
+func locker(t *testing.T, c *testcluster.Cluster, opts ...redlock.Option) *redlock.Redlock {
+	t.Helper()
+	var nodes []redlock.Node
+	for _, addr := range c.Addrs() {
+		nodes = append(nodes, redlock.NewNode(addr))
+	}
+	r, err := redlock.New(nodes, append([]redlock.Option{redlock.WithConnectTimeout(20 * time.Second), redlock.WithNodeTimeout(5 * time.Second)}, opts...)...)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = r.Close(context.Background()) })
+	return r
+}
+
+// hold takes a lock for the rest of the test.
+func hold(t *testing.T, c *testcluster.Cluster, resource string, ttl time.Duration, opts ...redlock.Option) *redlock.Lock {
+	t.Helper()
+	lock, err := locker(t, c).Lock(t.Context(), []string{resource}, ttl, opts...)
+	require.NoError(t, err)
+	return lock
+}
+
+// holders counts the nodes on which a key exists.
+func holders(t *testing.T, c *testcluster.Cluster, key string) int {
+	t.Helper()
+	n := 0
+	for _, node := range c.Nodes {
+		_, ok, err := node.Get(key)
+		require.NoError(t, err)
+		if ok {
+			n++
+		}
+	}
+	return n
+}

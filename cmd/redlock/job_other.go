@@ -1,0 +1,76 @@
+//go:build !unix
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/seed6c881748/redlock/redlock"
+)
+
+const guardArg = "__guard"
+
+func guardMain([]string) int { return exitUsage }
+
+// A job is a command that runs under a lock. Where there are no process groups and no SIGTERM,
+// only the command itself is killed, when the lock is about to end.
+type job struct {
+	tool      *tool
+	lock      *redlock.Lock
+	path      string
+	args      []string
+	env       []string
+	killAfter time.Duration
+	margin    time.Duration
+	signals   chan os.Signal
+}
+
+func (j *job) run(ctx context.Context) (ending, error) {
+	kept := j.lock.KeepAlive(context.WithoutCancel(ctx))
+	cmd := exec.Command(j.path, j.args[1:]...)
+	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = j.env, os.Stdin, os.Stdout, os.Stderr
+	if err := cmd.Start(); err != nil {
+		return ending{}, fmt.Errorf("%w: %s: %w", errNotStarted, j.args[0], err)
+	}
+	exited := make(chan error, 1)
+	go func() { exited <- cmd.Wait() }()
+	end := ending{}
+	for {
+		select {
+		case <-exited:
+			end.code = cmd.ProcessState.ExitCode()
+			return end, nil
+		case <-j.signals: // The console has sent it to the command, too.
+		case <-time.After(50 * time.Millisecond):
+			if kept.Err() == nil && time.Until(j.lock.Until()) > j.margin {
+				continue
+			}
+			end.killed, end.lost = true, errors.New("it could not be extended in time")
+			_ = cmd.Process.Kill()
+		}
+	}
+}
+
+func (e ending) status() status { return status{code: e.code} }
+
+func statusOf(os.Signal) status { return status{code: exitSignal + int(syscall.SIGINT)} }
+
+func watchSignals() chan os.Signal {
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, os.Interrupt)
+	return signals
+}
+
+func endsWait(os.Signal) bool { return true }
+
+func fileIsTerminal(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}

@@ -1,0 +1,285 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/seed6c881748/redlock/redlock"
+)
+
+// A job is a command that runs under a lock.
+//
+// One goroutine, that of run, decides everything; another one waits for children. The command
+// must be gone when the lock ends, so all times are counted back from Until: at Until less
+// margin the group is killed, and killAfter before that it is told to end. The guard, a process
+// of its own, does the same half a margin later, for the case that this one is killed, stopped
+// or starved.
+type job struct {
+	tool      *tool
+	lock      *redlock.Lock
+	path      string
+	args      []string
+	env       []string
+	killAfter time.Duration
+	margin    time.Duration
+	signals   chan os.Signal
+
+	kept     context.Context //nolint:containedctx // Ends with the lock.
+	group    int             // the command's process group, and its process
+	guard    *guard
+	terminal *terminal // nil: none
+	end      ending
+	exited   bool      // the command itself has; others of its group may run
+	suspend  bool      // redlock was asked to stop, as a shell does with all of a pipeline
+	told     bool      // the group was told to end
+	killAt   time.Time // once it was told
+}
+
+// groupPoll is how often the group is looked at once its leader has exited.
+const groupPoll = 20 * time.Millisecond
+
+// run runs the command, and returns when no process of its group is left.
+func (j *job) run(ctx context.Context) (ending, error) {
+	j.kept = j.lock.KeepAlive(context.WithoutCancel(ctx))
+	var err error
+	if j.guard, err = startGuard(j.killAfter); err != nil {
+		return ending{}, fmt.Errorf("%w: %w", errNotStarted, err)
+	}
+	defer j.guard.done()
+	notify(j.signals, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT, syscall.SIGTSTP)
+	adoptOrphans()
+	j.terminal = openTerminal()
+	defer j.terminal.close()
+	j.group, err = syscall.ForkExec(j.path, j.args, &syscall.ProcAttr{
+		Env: j.env, Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Setpgid: true},
+	})
+	if err != nil {
+		return ending{}, fmt.Errorf("%w: %s: %w", errNotStarted, j.args[0], err)
+	}
+	j.guard.watch(j.group)
+	j.guard.killAt(j.deadline())
+	j.terminal.give(j.group)
+	defer j.terminal.takeBack()
+	children := make(chan child, 16)
+	go waitForChildren(children)
+	for !j.gone() {
+		j.step(children)
+	}
+	return j.end, nil
+}
+
+// step waits for the next thing to happen, and sees to it.
+func (j *job) step(children <-chan child) {
+	timer := time.NewTimer(j.next())
+	defer timer.Stop()
+	lost := j.kept.Done()
+	if j.told {
+		lost = nil
+	}
+	select {
+	case c := <-children:
+		j.see(c)
+	case sig := <-j.signals:
+		j.forward(sig.(syscall.Signal))
+	case <-lost:
+	case <-timer.C:
+	}
+	j.look()
+}
+
+// deadline is when the group is to be gone: by both clocks, as the monotonic one may have stood
+// still while the machine slept.
+func (j *job) deadline() time.Time {
+	until, now := j.lock.Until(), time.Now()
+	left := min(until.Sub(now), until.Round(0).Sub(now.Round(0)))
+	return now.Add(left - j.margin)
+}
+
+// next is how long nothing needs to be done, if nothing happens.
+func (j *job) next() time.Duration {
+	if j.exited {
+		return groupPoll
+	}
+	// The deadline moves with every extension, which is nothing that one could wait for.
+	at, now := j.deadline().Add(-j.killAfter), time.Now()
+	if j.told {
+		at = j.killAt
+	}
+	return max(min(at.Sub(now), time.Second, j.margin), 0)
+}
+
+// look ends the group if it is time.
+func (j *job) look() {
+	now, deadline := time.Now(), j.deadline()
+	j.guard.killAt(deadline.Add(j.margin / 2))
+	if !j.told && (j.kept.Err() != nil || !now.Before(deadline.Add(-j.killAfter))) {
+		j.told, j.end.killed = true, true
+		j.end.lost = j.why()
+		j.killAt = earlier(deadline, now.Add(j.killAfter))
+		j.signal(syscall.SIGTERM)
+		j.signal(syscall.SIGCONT) // One that is stopped could not end.
+		go j.tool.note("the lock cannot be kept: ending the command")
+	}
+	if j.told && !now.Before(earlier(j.killAt, deadline)) {
+		j.signal(syscall.SIGKILL)
+		j.killAt = now.Add(groupPoll) // Whoever was being forked at that moment.
+	}
+}
+
+// why is the reason for which the command must end.
+func (j *job) why() error {
+	if err := j.lock.Err(); err != nil {
+		return err
+	}
+	if j.kept.Err() != nil {
+		return context.Cause(j.kept)
+	}
+	return errors.New("it could not be extended in time, as too few nodes answered")
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// signal sends a signal to the group.
+func (j *job) signal(sig syscall.Signal) { _ = syscall.Kill(-j.group, sig) }
+
+// gone reports whether no process of the group is left. EPERM means that there is one, of
+// another user.
+func (j *job) gone() bool {
+	return j.exited && errors.Is(syscall.Kill(-j.group, 0), syscall.ESRCH)
+}
+
+// see takes note of what has become of a child.
+func (j *job) see(c child) {
+	switch {
+	case c.status.Stopped():
+		if c.pid == j.group {
+			j.stopped(c.status.StopSignal())
+		}
+	case c.pid != j.group:
+	case c.status.Signaled():
+		j.exited = true
+		j.end.signal = c.status.Signal()
+		j.end.code = exitSignal + int(j.end.signal)
+	case c.status.Exited():
+		j.exited = true
+		j.end.code = c.status.ExitStatus()
+	}
+}
+
+// forward passes a signal on. The terminal's own signals go to the group without it, as that is
+// in the foreground.
+func (j *job) forward(sig syscall.Signal) {
+	switch sig {
+	case syscall.SIGCONT:
+		j.resume()
+		return
+	case syscall.SIGTSTP:
+		j.suspend = true
+	}
+	j.signal(sig)
+}
+
+// stopped is about a command that was stopped: by Ctrl-Z, or as it has read from the terminal in
+// the background. Where a shell with job control has started redlock, redlock stops as well, so
+// that the shell sees a stopped job. The guard goes on.
+func (j *job) stopped(sig syscall.Signal) {
+	if !j.suspend && (j.terminal == nil || sig == syscall.SIGSTOP) {
+		return // Nobody at a keyboard has done it; the lock is kept.
+	}
+	j.suspend = false
+	if orphaned() {
+		j.signal(syscall.SIGCONT) // As the kernel ignores Ctrl-Z where nobody could continue.
+		return
+	}
+	j.terminal.takeBack()
+	continued := make(chan os.Signal, 1)
+	signal.Notify(continued, syscall.SIGCONT)
+	defer signal.Stop(continued)
+	_ = syscall.Kill(0, syscall.SIGSTOP)
+	<-continued
+	j.resume()
+}
+
+// resume lets a stopped group go on, if it still has the lock. It is killed while it is stopped
+// otherwise.
+func (j *job) resume() {
+	if j.lock.Err() != nil || !time.Now().Before(j.deadline()) {
+		j.look()
+		j.signal(syscall.SIGKILL)
+		return
+	}
+	j.terminal.give(j.group)
+	j.signal(syscall.SIGCONT)
+}
+
+// A child is what has become of a child process.
+type child struct {
+	pid    int
+	status syscall.WaitStatus
+}
+
+// waitForChildren waits for every child: the command, what it has left behind, and the guard.
+func waitForChildren(children chan<- child) {
+	for {
+		c := child{}
+		pid, err := syscall.Wait4(-1, &c.status, unix.WUNTRACED, nil)
+		switch {
+		case err == nil:
+			c.pid = pid
+			children <- c
+		case errors.Is(err, syscall.EINTR):
+		default: // ECHILD: there is none, and there will be none.
+			return
+		}
+	}
+}
+
+// status is how redlock ends after the command.
+func (e ending) status() status { return status{code: e.code, signal: e.signal} }
+
+// statusOf is how redlock ends by a signal.
+func statusOf(sig os.Signal) status {
+	s := sig.(syscall.Signal)
+	return status{code: exitSignal + int(s), signal: s}
+}
+
+// watchSignals returns a channel with the signals that end the wait for the lock, and are
+// forwarded once it is over.
+func watchSignals() chan os.Signal {
+	signals := make(chan os.Signal, 16)
+	notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	return signals
+}
+
+// notify asks for signals. Those that redlock was started to ignore (nohup, a job in the
+// background of a script) stay ignored.
+func notify(signals chan<- os.Signal, which ...os.Signal) {
+	for _, sig := range which {
+		if !signal.Ignored(sig) {
+			signal.Notify(signals, sig)
+		}
+	}
+}
+
+// endsWait reports whether a signal ends the wait for the lock.
+func endsWait(sig os.Signal) bool {
+	switch sig {
+	case syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP:
+		return true
+	}
+	return false
+}

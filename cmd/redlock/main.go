@@ -1,0 +1,65 @@
+// Command redlock locks resources over N independent Redis masters from a shell: it runs
+// commands under a lock, and shows, checks and mends what is on the nodes. "redlock help" says
+// how; the lock is that of package redlock.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+)
+
+func main() {
+	if len(os.Args) > 1 && os.Args[1] == guardArg {
+		os.Exit(guardMain(os.Args[2:]))
+	}
+	status := execute(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	status.exit()
+}
+
+// execute carries out one command line and returns how it ended. An error is on stderr already.
+func execute(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) status {
+	t := &tool{in: in, out: out, errOut: errOut}
+	root := t.rootCommand()
+	root.SetArgs(args)
+	root.SetIn(in)
+	root.SetOut(out)
+	root.SetErr(errOut)
+	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		return t.status
+	}
+	var ended *endedError
+	if errors.As(err, &ended) { // What there is to say was said.
+		return ended.status
+	}
+	return status{code: t.report(cmd, err)}
+}
+
+// tool is one invocation: where it reads and writes, and its global flags.
+type tool struct {
+	in     io.Reader
+	out    io.Writer
+	errOut io.Writer
+	global globalFlags
+	status status
+}
+
+// report writes an error, and returns the exit code for it.
+func (t *tool) report(cmd *cobra.Command, err error) int {
+	code, reason := classify(err)
+	if t.global.json {
+		writeErrorJSON(t.errOut, err, code, reason)
+		return code
+	}
+	s := t.styleFor(t.errOut)
+	fmt.Fprintf(t.errOut, "%s %s\n", s.red("redlock:"), messageOf(err))
+	if code == exitUsage && cmd != nil {
+		fmt.Fprintf(t.errOut, "Try '%s --help'.\n", cmd.CommandPath())
+	}
+	return code
+}

@@ -1,0 +1,178 @@
+package main
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/seed6c881748/redlock/redlock"
+)
+
+// nodes returns the nodes that the flags and the environment name, with what it takes to log in.
+func (g *globalFlags) nodeList() ([]redlock.Node, error) {
+	addrs, err := g.addresses()
+	if err != nil {
+		return nil, err
+	}
+	login, err := g.login()
+	if err != nil {
+		return nil, err
+	}
+	secure, err := g.tlsOptions()
+	if err != nil {
+		return nil, err
+	}
+	nodes := make([]redlock.Node, len(addrs))
+	for i, addr := range addrs {
+		opts := append([]redis.DialOption{}, login...)
+		if !strings.HasPrefix(addr, "unix://") {
+			opts = append(opts, secure...)
+		}
+		nodes[i] = redlock.NewNode(addr, opts...)
+	}
+	return nodes, nil
+}
+
+// addresses are those of the nodes.
+func (g *globalFlags) addresses() ([]string, error) {
+	var addrs []string
+	switch {
+	case g.nodes != "" && g.nodesFile != "" && !g.nodesFromEnv:
+		return nil, usagef("--nodes and --nodes-file: give one of them")
+	case g.nodes != "":
+		addrs = strings.FieldsFunc(g.nodes, func(r rune) bool { return strings.ContainsRune(", \t\n", r) })
+		if !g.nodesFromEnv {
+			if err := refuseCredentials(addrs); err != nil {
+				return nil, err
+			}
+		}
+	case g.nodesFile != "":
+		text, err := os.ReadFile(g.nodesFile)
+		if err != nil {
+			return nil, usagef("--nodes-file: %w", err)
+		}
+		for line := range strings.Lines(string(text)) {
+			line, _, _ = strings.Cut(line, "#")
+			addrs = append(addrs, strings.Fields(line)...)
+		}
+	}
+	if len(addrs) == 0 {
+		return nil, usagef("no nodes: give --nodes, --nodes-file or REDLOCK_NODES")
+	}
+	return addrs, nil
+}
+
+// refuseCredentials is about addresses of the command line, which everybody on the machine can
+// read. It does not show them.
+func refuseCredentials(addrs []string) error {
+	for i, addr := range addrs {
+		u, err := url.Parse(addr)
+		isURL := strings.Contains(addr, "://") && err == nil
+		if isURL && u.User != nil || !isURL && strings.Contains(addr, "@") {
+			return usagef("--nodes: address %d has credentials, which the list of processes shows: "+
+				"put the addresses into REDLOCK_NODES or --nodes-file, or give --user and --password-file", i+1)
+		}
+	}
+	return nil
+}
+
+// login is what the flags and the environment say of user and password. What an address says
+// wins over it.
+func (g *globalFlags) login() ([]redis.DialOption, error) {
+	password := os.Getenv("REDLOCK_PASSWORD")
+	if g.passwordFile != "" {
+		text, err := os.ReadFile(g.passwordFile)
+		if err != nil {
+			return nil, usagef("--password-file: %w", err)
+		}
+		line, _, _ := strings.Cut(string(text), "\n")
+		if password = strings.TrimSuffix(line, "\r"); password == "" {
+			return nil, usagef("--password-file: the first line of %s is empty", g.passwordFile)
+		}
+	}
+	if password == "" {
+		if g.user != "" {
+			return nil, usagef("--user without a password: give --password-file or REDLOCK_PASSWORD")
+		}
+		return nil, nil
+	}
+	opts := []redis.DialOption{redis.DialPassword(password)}
+	if g.user != "" {
+		opts = append(opts, redis.DialUsername(g.user))
+	}
+	return opts, nil
+}
+
+func (g *globalFlags) tlsOptions() ([]redis.DialOption, error) {
+	if (g.tlsCert == "") != (g.tlsKey == "") {
+		return nil, usagef("--tls-cert and --tls-key: give both or none")
+	}
+	config := &tls.Config{ServerName: g.tlsServerName, InsecureSkipVerify: g.tlsInsecure} //nolint:gosec // As asked.
+	if g.tlsCA != "" {
+		pem, err := os.ReadFile(g.tlsCA)
+		if err != nil {
+			return nil, usagef("--tls-ca: %w", err)
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, usagef("--tls-ca: no certificate in %s", g.tlsCA)
+		}
+	}
+	if g.tlsCert != "" {
+		cert, err := tls.LoadX509KeyPair(g.tlsCert, g.tlsKey)
+		if err != nil {
+			return nil, usagef("--tls-cert: %w", err)
+		}
+		config.Certificates = []tls.Certificate{cert}
+	}
+	opts := []redis.DialOption{redis.DialTLSConfig(config)} // Of use for rediss:// alone, too.
+	if g.tls {
+		opts = append(opts, redis.DialUseTLS(true))
+	}
+	if g.tlsInsecure {
+		opts = append(opts, redis.DialTLSSkipVerify(true))
+	}
+	return opts, nil
+}
+
+// open returns the nodes and a Redlock over them.
+func (g *globalFlags) open(more ...redlock.Option) (*redlock.Redlock, []redlock.Node, error) {
+	nodes, err := g.nodeList()
+	if err != nil {
+		return nil, nil, err
+	}
+	opts := []redlock.Option{
+		redlock.WithPrefix(g.prefix),
+		redlock.WithNodeTimeout(g.nodeTimeout),
+		redlock.WithConnectTimeout(g.connectTimeout),
+	}
+	if g.quarantine != 0 {
+		opts = append(opts, redlock.WithQuarantine(g.quarantine))
+	}
+	r, err := redlock.New(nodes, append(opts, more...)...)
+	if err != nil {
+		return nil, nil, asUsage(err)
+	}
+	return r, nodes, nil
+}
+
+// asUsage makes a usage error of what the library says of an argument.
+func asUsage(err error) error {
+	return usageError{errors.New(messageOf(err))}
+}
+
+// invalid reports whether the library has refused an argument, before any I/O: there are no
+// votes, and nothing has ended the call.
+func invalid(err error) bool {
+	for _, known := range []error{redlock.ErrTaken, redlock.ErrNoQuorum, redlock.ErrLost, redlock.ErrClosed} {
+		if errors.Is(err, known) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// globalFlags are the flags of all commands. Each of them, but for json, can be given by the
+// environment, too; see envName.
+type globalFlags struct {
+	nodes          string
+	nodesFile      string
+	user           string
+	passwordFile   string
+	tls            bool
+	tlsCA          string
+	tlsCert        string
+	tlsKey         string
+	tlsServerName  string
+	tlsInsecure    bool
+	prefix         string
+	quarantine     time.Duration
+	nodeTimeout    time.Duration
+	connectTimeout time.Duration
+	color          string
+	json           bool
+
+	nodesFromEnv bool // and may have credentials
+}
+
+// rootCommand returns the command line of the tool.
+func (t *tool) rootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "redlock",
+		Short: "lock resources over N independent Redis masters",
+		Long: `redlock locks resources over N independent Redis (or Valkey) masters: a resource is locked while more
+than half of them store the lock. So it goes on working while a minority of them is down, and one of them that
+fails costs nobody exclusion. A lock is a lease: it ends after its ttl, whatever becomes of its holder.
+
+The nodes are given by --nodes, or, for all commands at once, by REDLOCK_NODES. All who lock a resource must be
+given the same nodes and the same prefix.`,
+		Example: `  export REDLOCK_NODES=10.0.0.1:6379,10.0.0.2:6379,10.0.0.3:6379
+
+  # One crontab on several machines; the job runs on one of them, at most once in 50 s:
+  * * * * *  redlock run --wait 0 --at-least 50s nightly-report -- /usr/local/bin/report
+
+  # Who holds it?
+  redlock status nightly-report
+
+  # Are these nodes fit for it?
+  redlock check`,
+		Version:                    version(),
+		Args:                       noArguments,
+		SilenceErrors:              true,
+		SilenceUsage:               true,
+		SuggestionsMinimumDistance: 2,
+		PersistentPreRunE:          func(cmd *cobra.Command, _ []string) error { return t.readEnvironment(cmd.Root()) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := cmd.Help(); err != nil {
+				return err
+			}
+			return ended(exitUsage)
+		},
+	}
+	t.addGlobalFlags(root.PersistentFlags())
+	root.SetFlagErrorFunc(flagError)
+	root.SetHelpFunc(t.help)
+	root.AddCommand(t.commands()...)
+	root.SetHelpCommand(t.helpCommand(root))
+	describe(root, "exit", exitGeneral)
+	return root
+}
+
+// commands returns the commands, in the order of the help.
+func (t *tool) commands() []*cobra.Command {
+	return []*cobra.Command{
+		t.runCommand(),
+	}
+}
+
+func (t *tool) addGlobalFlags(f *pflag.FlagSet) {
+	g := &t.global
+	f.SortFlags = false
+	f.StringVar(&g.nodes, "nodes", "", "the Redis masters, as `ADDRESSES` separated by commas: host:port, redis://host:port/db, rediss://… with TLS, or unix:///path. Without credentials, which the list of processes would show")
+	f.StringVar(&g.nodesFile, "nodes-file", "", "read the nodes from `FILE`, one on a line; # begins a comment. Here, and in REDLOCK_NODES, an address may have credentials: redis://user:password@host:port")
+	f.StringVar(&g.user, "user", "", "the `NAME` of the ACL user on the nodes")
+	f.StringVar(&g.passwordFile, "password-file", "", "read the password from the first line of `FILE`; or put it into REDLOCK_PASSWORD")
+	f.BoolVar(&g.tls, "tls", false, "use TLS with all nodes")
+	f.StringVar(&g.tlsCA, "tls-ca", "", "trust the certificates in `FILE` (PEM) instead of the system's; with TLS")
+	f.StringVar(&g.tlsCert, "tls-cert", "", "the client's certificate, a `FILE` (PEM); with TLS, and --tls-key")
+	f.StringVar(&g.tlsKey, "tls-key", "", "the key of the client's certificate, a `FILE` (PEM)")
+	f.StringVar(&g.tlsServerName, "tls-server-name", "", "the `NAME` that the nodes' certificates must have, if it is not the host's")
+	f.BoolVar(&g.tlsInsecure, "tls-insecure", false, "do not check the nodes' certificates")
+	f.StringVar(&g.prefix, "prefix", "", "the `TEXT` that stands before every key")
+	f.DurationVar(&g.quarantine, "quarantine", 0, "the longest `TTL` in use, if the lock's clients have quarantine (WithQuarantine)")
+	f.DurationVar(&g.nodeTimeout, "node-timeout", 250*time.Millisecond, "how long to wait for a node's answer")
+	f.DurationVar(&g.connectTimeout, "connect-timeout", time.Second, "how long to wait for connections to the nodes")
+	f.StringVar(&g.color, "color", "auto", "colour: `WHEN` is auto (on a terminal, unless NO_COLOR is set), always or never")
+	f.BoolVar(&g.json, "json", false, "write JSON, one object on a line")
+}
+
+// envName is the variable that stands for a global flag: REDLOCK_NODE_TIMEOUT for --node-timeout.
+func envName(flag string) string {
+	return "REDLOCK_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+}
+
+// readEnvironment gives the global flags that are not on the command line what the environment
+// says.
+func (t *tool) readEnvironment(root *cobra.Command) error {
+	var failed error
+	root.PersistentFlags().VisitAll(func(f *pflag.Flag) {
+		value, ok := os.LookupEnv(envName(f.Name))
+		if !ok || value == "" || f.Changed || f.Name == "json" || failed != nil {
+			return
+		}
+		if f.Name == "nodes" {
+			if root.PersistentFlags().Changed("nodes-file") {
+				return // A file on the command line wins over the environment.
+			}
+			t.global.nodesFromEnv = true
+		}
+		if err := f.Value.Set(value); err != nil {
+			// Without the value: it may be a secret under the wrong name.
+			failed = usagef("%s: not a valid value for --%s", envName(f.Name), f.Name)
+		}
+	})
+	if failed != nil {
+		return failed
+	}
+	switch t.global.color {
+	case "auto", "always", "never":
+		return nil
+	}
+	return usagef("--color %q: want auto, always or never", t.global.color)
+}
+
+func noArguments(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if !cmd.HasParent() { // It should have been a command.
+		return unknownCommand(cmd, args[0])
+	}
+	return usagef("unexpected argument %q", args[0])
+}
+
+func someResources(_ *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return usagef("no resource is named")
+	}
+	return nil
+}

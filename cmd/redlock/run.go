@@ -1,0 +1,295 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed6c881748/redlock/redlock"
+)
+
+const exitRun = `0-255   the command's own. If a signal has ended it, redlock ends by the same signal (INT, TERM, HUP, KILL), or with 128 and the signal's number
+64      usage: the command line or the environment is wrong; the command was not run
+69      no quorum: too many nodes did not answer; the command was not run
+70      something else failed; the command was not run
+75      taken: somebody else has the lock; the command was not run
+79      lost: the lock was lost while the command ran, and the command was ended, or it had ended by itself and somebody else may have had the lock meanwhile
+126     the command cannot be run
+127     there is no such command`
+
+const envRun = `The command finds in its environment REDLOCK_RESOURCES (the resources, one on a line), REDLOCK_TOKEN (the lock's token, which is what it takes to release the lock: a secret) and, with --fence, REDLOCK_FENCE (the fencing token, a number that grows with every lock of the resource).`
+
+// minTTL is the shortest ttl of redlock run: with less there is no time to end a command in.
+const minTTL = time.Second
+
+// runFlags are the flags of redlock run.
+type runFlags struct {
+	ttl       time.Duration
+	wait      string
+	atLeast   time.Duration
+	killAfter time.Duration
+	fence     bool
+	owner     string
+
+	forever bool          // --wait forever
+	waitFor time.Duration // otherwise; 0: one attempt
+}
+
+func (t *tool) runCommand() *cobra.Command {
+	f := &runFlags{}
+	cmd := &cobra.Command{
+		Use:   "run [FLAGS] RESOURCE… -- COMMAND [ARGUMENT…]",
+		Short: "run a command under a lock",
+		Long: `Takes the lock, runs the command, keeps the lock for as long as the command runs, and releases it. With several resources it takes all of them or none.
+
+The command has standard input, output and error, the terminal and the working directory of redlock, and a process group of its own. redlock forwards INT, TERM, HUP, QUIT, USR1, USR2 and CONT to that group. The lock is held until no process of the group is left: also for what the command leaves running in the background.
+
+If the lock cannot be kept, because too few nodes answer, the group gets SIGTERM while the lock still has --kill-after to live, and SIGKILL if it is not gone by then: before anybody else can have the lock. This is so, too, if redlock itself is killed or stopped: a second process watches over it. A process that has left the group (setsid), or runs as another user, is out of reach.
+
+On a terminal, Ctrl-Z stops the command and redlock. While they are stopped the lock is not extended: when it ends, so does the command.`,
+		Example: `  # A job of several machines with the same crontab: whoever comes first runs it, the others exit with 75.
+  # The lock is kept for 50 s even if the job takes 1 s, so that a machine whose clock is late finds it taken.
+  * * * * *  redlock run --wait 0 --at-least 50s report -- /usr/local/bin/report
+
+  # Wait for at most five minutes:
+  redlock run --wait 5m deploy/web -- ./deploy.sh
+
+  # Two resources, with a fencing token for the database to check:
+  redlock run --fence account/7 account/9 -- sh -c './transfer --fence "$REDLOCK_FENCE"'`,
+		Args: func(cmd *cobra.Command, args []string) error { return checkRunArgs(cmd.ArgsLenAtDash(), args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.complete(cmd.Flags().Changed); err != nil {
+				return err
+			}
+			at := cmd.ArgsLenAtDash()
+			return t.run(cmd.Context(), f, args[:at], args[at:])
+		},
+	}
+	fs := cmd.Flags()
+	fs.SortFlags = false
+	fs.DurationVar(&f.ttl, "ttl", 30*time.Second, "for how long the lock lives without being extended: the longest that others wait if this machine dies")
+	fs.StringVar(&f.wait, "wait", "forever", "how long to wait for the lock: `TIME` is a duration, 0 for a single attempt, or forever")
+	fs.DurationVar(&f.atLeast, "at-least", 0, "keep the lock until so long after it was taken, also if the command ends earlier or this machine dies. It raises the ttl where that is shorter")
+	fs.DurationVar(&f.killAfter, "kill-after", 5*time.Second, "when the lock cannot be kept, the time between SIGTERM and SIGKILL; at most half of the ttl. By default, a quarter of the ttl where that is shorter")
+	fs.BoolVar(&f.fence, "fence", false, "take a fencing token, which the command finds in REDLOCK_FENCE")
+	fs.StringVar(&f.owner, "owner", defaultOwner(), "the `LABEL` that others are shown as the holder")
+	fs.Lookup("owner").DefValue = "HOST/PID"
+	describe(cmd, "exit", exitRun)
+	describe(cmd, "env", envRun)
+	_ = cmd.RegisterFlagCompletionFunc("wait", cobra.FixedCompletions([]string{"0", "1m", "5m", "forever"}, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+// defaultOwner names this machine and process.
+func defaultOwner() string {
+	host, err := os.Hostname()
+	if err != nil || len(host) > 100 {
+		host = "unknown"
+	}
+	return host + "/" + strconv.Itoa(os.Getpid())
+}
+
+// checkRunArgs checks the arguments; dash is how many stand before the --, -1 without one.
+func checkRunArgs(dash int, args []string) error {
+	switch {
+	case dash < 0:
+		return usagef("no -- between the resources and the command")
+	case dash == 0:
+		return usagef("no resource is named before --")
+	case dash == len(args):
+		return usagef("no command after --")
+	}
+	return nil
+}
+
+// complete checks the flags, and works out what depends on others.
+func (f *runFlags) complete(given func(flag string) bool) error {
+	if f.wait == "forever" {
+		f.forever = true
+	} else {
+		d, err := time.ParseDuration(f.wait)
+		if f.wait == "0" {
+			d, err = 0, nil
+		}
+		if err != nil || d < 0 {
+			return usagef("--wait %q: want a duration such as 5m, 0 or forever", f.wait)
+		}
+		f.waitFor = d
+	}
+	if f.atLeast < 0 {
+		return usagef("--at-least %v: must not be negative", f.atLeast)
+	}
+	// A lock that would end earlier if this machine died could not promise it.
+	f.ttl = max(f.ttl, f.atLeast)
+	if f.ttl < minTTL {
+		return usagef("--ttl %v: must be at least %v", f.ttl, minTTL)
+	}
+	if !given("kill-after") {
+		f.killAfter = min(f.killAfter, f.ttl/4)
+	}
+	if f.killAfter < 0 || f.killAfter > f.ttl/2 {
+		return usagef("--kill-after %v: must be from 0 to half of the ttl, %v", f.killAfter, f.ttl/2)
+	}
+	return nil
+}
+
+// options are those of the lock.
+func (f *runFlags) options() []redlock.Option {
+	opts := []redlock.Option{redlock.WithOwner(f.owner), redlock.WithMinHold(f.atLeast), redlock.WithRetryCount(-1)}
+	if f.fence {
+		opts = append(opts, redlock.WithFencing())
+	}
+	return opts
+}
+
+// run is redlock run.
+func (t *tool) run(ctx context.Context, f *runFlags, resources, command []string) error {
+	// Before the lock: where the program is missing, another machine may have it.
+	path, err := lookUp(command[0])
+	if err != nil {
+		return err
+	}
+	r, _, err := t.global.open()
+	if err != nil {
+		return err
+	}
+	signals := watchSignals()
+	defer signal.Stop(signals)
+	lock, err := f.acquire(ctx, r, resources, signals)
+	if err != nil {
+		t.close(r)
+		return err
+	}
+	j := &job{
+		tool: t, lock: lock, path: path, args: command, killAfter: f.killAfter, signals: signals,
+		env:    environment(os.Environ(), lock),
+		margin: min(500*time.Millisecond, f.ttl/10),
+	}
+	end, err := j.run(ctx)
+	if errors.Is(err, errNotStarted) {
+		// The job has not run: nothing is to keep it from running elsewhere, not even --at-least.
+		_ = r.Release(ctx, lock.Resources(), lock.Token())
+		t.close(r)
+		return codedError{err, exitCannot, "cannot run"}
+	}
+	released := lock.Unlock(ctx)
+	t.close(r)
+	return t.outcome(end, released)
+}
+
+// lookUp finds a program as a shell does.
+func lookUp(name string) (string, error) {
+	path, err := exec.LookPath(name)
+	switch {
+	case err == nil:
+		return path, nil
+	case errors.Is(err, exec.ErrNotFound), errors.Is(err, os.ErrNotExist):
+		return "", codedError{fmt.Errorf("%s: no such command", name), exitNotFound, "not found"}
+	default:
+		return "", codedError{fmt.Errorf("%s: %w", name, errors.Unwrap(err)), exitCannot, "cannot run"}
+	}
+}
+
+// acquire takes the lock. A signal ends the wait for it.
+func (f *runFlags) acquire(ctx context.Context, r *redlock.Redlock, resources []string, signals <-chan os.Signal) (*redlock.Lock, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if !f.forever && f.waitFor > 0 {
+		ctx, cancel = context.WithTimeout(ctx, f.waitFor)
+		defer cancel()
+	}
+	var caught os.Signal
+	done, watching := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(watching)
+		for {
+			select {
+			case sig := <-signals:
+				if endsWait(sig) {
+					caught = sig
+					cancel()
+					return
+				}
+			case <-done:
+				return
+			}
+		}
+	}()
+	take := r.Lock
+	if !f.forever && f.waitFor == 0 {
+		take = r.TryLock
+	}
+	lock, err := take(ctx, resources, f.ttl, f.options()...)
+	close(done)
+	<-watching
+	switch {
+	case caught != nil && lock != nil:
+		_ = r.Release(context.WithoutCancel(ctx), lock.Resources(), lock.Token())
+		return nil, &endedError{statusOf(caught)}
+	case caught != nil:
+		return nil, &endedError{statusOf(caught)}
+	case err != nil && invalid(err) && ctx.Err() == nil:
+		return nil, asUsage(err)
+	}
+	return lock, err
+}
+
+// close lets go of the connections, once what is on its way to the nodes is there.
+func (t *tool) close(r *redlock.Redlock) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	_ = r.Close(ctx)
+}
+
+// environment is the command's.
+func environment(own []string, lock *redlock.Lock) []string {
+	env := make([]string, 0, len(own)+3)
+	for _, v := range own {
+		name, _, _ := strings.Cut(v, "=")
+		if name != "REDLOCK_RESOURCES" && name != "REDLOCK_TOKEN" && name != "REDLOCK_FENCE" {
+			env = append(env, v)
+		}
+	}
+	env = append(env, "REDLOCK_RESOURCES="+strings.Join(lock.Resources(), "\n"), "REDLOCK_TOKEN="+lock.Token())
+	if fence := lock.Fence(); fence > 0 {
+		env = append(env, "REDLOCK_FENCE="+strconv.FormatInt(fence, 10))
+	}
+	return env
+}
+
+// errNotStarted is the error of a command that could not be started.
+var errNotStarted = errors.New("not started")
+
+// An ending is how a command ended.
+type ending struct {
+	code   int
+	signal syscall.Signal // that has ended it; 0: none
+	lost   error          // why the lock was lost while it ran; nil: it was not
+	killed bool           // it was ended because of that
+}
+
+// outcome says what becomes of a command's end, and of its lock's release.
+func (t *tool) outcome(end ending, released error) error {
+	switch {
+	case end.killed:
+		return codedError{fmt.Errorf("the lock was lost, and the command ended: %w", end.lost), exitLost, "lost"}
+	case end.lost != nil, errors.Is(released, redlock.ErrLost):
+		if end.lost == nil {
+			end.lost = released
+		}
+		return codedError{fmt.Errorf("the lock was lost before the command ended (with %d): somebody else may have had it meanwhile: %w", end.code, end.lost), exitLost, "lost"}
+	case released != nil:
+		t.note("the release could not be confirmed: " + messageOf(released))
+	}
+	t.status = end.status()
+	return nil
+}

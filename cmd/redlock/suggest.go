@@ -1,0 +1,93 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// flagError makes a usage error of what pflag says of a flag. One that is not known is answered
+// with the nearest one that is.
+func flagError(cmd *cobra.Command, err error) error {
+	text := err.Error()
+	name, ok := strings.CutPrefix(text, "unknown flag: --")
+	if !ok {
+		return usageError{err}
+	}
+	name, _, _ = strings.Cut(name, "=") // The value may be a secret.
+	text = fmt.Sprintf("unknown flag: --%s", name)
+	if near := nearest(name, flagNames(cmd)); near != "" {
+		text += fmt.Sprintf("; did you mean --%s?", near)
+	}
+	return usagef("%s", text)
+}
+
+// flagNames are the flags that a command takes.
+func flagNames(cmd *cobra.Command) []string {
+	names := []string{"help"}
+	add := func(f *pflag.Flag) {
+		if !f.Hidden {
+			names = append(names, f.Name)
+		}
+	}
+	cmd.LocalFlags().VisitAll(add)
+	cmd.InheritedFlags().VisitAll(add)
+	return names
+}
+
+// unknownCommand is the error about a command that there is not.
+func unknownCommand(cmd *cobra.Command, name string) error {
+	var names []string
+	for _, c := range cmd.Commands() {
+		if c.IsAvailableCommand() {
+			names = append(names, c.Name())
+		}
+	}
+	text := fmt.Sprintf("unknown command: %q", name)
+	if near := nearest(name, names); near != "" {
+		text += fmt.Sprintf("; did you mean %s?", near)
+	}
+	return usagef("%s", text)
+}
+
+// nearest returns the known word that is nearest to a word: one that begins with it, or the one
+// with the fewest edits, if these are few against its length. "" if there is none.
+func nearest(word string, known []string) string {
+	best, fewest := "", len(word)/2+1
+	for _, k := range known {
+		d := distance(strings.ToLower(word), k)
+		if len(word) > 1 && strings.HasPrefix(k, strings.ToLower(word)) {
+			d = 1
+		}
+		if d < fewest {
+			best, fewest = k, d
+		}
+	}
+	return best
+}
+
+// distance is the number of letters to insert, delete, replace or swap with their neighbour to
+// get from a to b.
+func distance(a, b string) int {
+	before, last, row := []int(nil), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			replaced := last[j-1]
+			if a[i-1] != b[j-1] {
+				replaced++
+			}
+			row[j] = min(replaced, last[j]+1, row[j-1]+1)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
+		}
+		before, last, row = last, row, make([]int, len(b)+1)
+	}
+	return last[len(b)]
+}

@@ -1,0 +1,102 @@
+//go:build unix
+
+package main
+
+import (
+	"os"
+	"os/signal"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// A terminal is the controlling one. A nil terminal is none.
+type terminal struct {
+	file *os.File
+	own  int  // redlock's process group
+	lent bool // the command's group is in the foreground
+	may  bool // it may be
+}
+
+// openTerminal returns the controlling terminal, if standard input is one: a command that reads
+// from it must be in the foreground. In a pipeline the foreground stays with the pipeline: its
+// other programs would be stopped if they read from the terminal, as a pager does.
+func openTerminal() *terminal {
+	if !fileIsTerminal(os.Stdin) {
+		return nil
+	}
+	file, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
+	if err != nil {
+		return nil
+	}
+	return &terminal{file: file, own: syscall.Getpgrp(), may: !isPipe(os.Stdout) && !isPipe(os.Stderr)}
+}
+
+// give puts the command's group into the foreground, if redlock's is there.
+func (t *terminal) give(group int) {
+	if t == nil || !t.may || t.foreground() != t.own {
+		return
+	}
+	if t.set(group) == nil {
+		t.lent = true
+		// It may have read from the terminal in the moment before.
+		_ = syscall.Kill(-group, syscall.SIGCONT)
+	}
+}
+
+// takeBack puts redlock's group into the foreground again, if the command's had its place.
+func (t *terminal) takeBack() {
+	if t == nil || !t.lent {
+		return
+	}
+	// A process in the background that does this is stopped, unless it ignores the signal.
+	// The command has been started by now, and does not inherit that.
+	signal.Ignore(syscall.SIGTTOU)
+	if t.set(t.own) == nil {
+		t.lent = false
+	}
+}
+
+func (t *terminal) close() {
+	if t != nil {
+		_ = t.file.Close()
+	}
+}
+
+func (t *terminal) foreground() int {
+	group, err := unix.IoctlGetInt(int(t.file.Fd()), unix.TIOCGPGRP)
+	if err != nil {
+		return -1
+	}
+	return group
+}
+
+func (t *terminal) set(group int) error {
+	return unix.IoctlSetPointerInt(int(t.file.Fd()), unix.TIOCSPGRP, group)
+}
+
+// orphaned reports whether there is no shell that could continue redlock if it stopped: its
+// parent is in another session.
+func orphaned() bool {
+	own, err := unix.Getsid(0)
+	if err != nil {
+		return true
+	}
+	parents, err := unix.Getsid(os.Getppid())
+	return err != nil || own != parents || own == os.Getpid()
+}
+
+// fileIsTerminal reports whether a file is a terminal.
+func fileIsTerminal(f *os.File) bool {
+	_, err := unix.IoctlGetInt(int(f.Fd()), unix.TIOCGPGRP)
+	if err == nil {
+		return true
+	}
+	_, err = unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ) // Of a terminal that is not the controlling one.
+	return err == nil
+}
+
+func isPipe(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeNamedPipe != 0
+}
