@@ -72,10 +72,7 @@ func (t *tool) help(cmd *cobra.Command, _ []string) {
 		path := strings.TrimSuffix(cmd.CommandPath(), cmd.Name())
 		fmt.Fprintf(w, "    %s%s\n", path, cmd.Use)
 	}
-	if cmd.Long != "" {
-		section("DESCRIPTION")
-		writeText(w, cmd.Long, "    ")
-	}
+	writeDescription(w, section, cmd)
 	if cmd.HasAvailableSubCommands() {
 		section("COMMANDS")
 		for _, c := range cmd.Commands() {
@@ -106,6 +103,22 @@ func (t *tool) help(cmd *cobra.Command, _ []string) {
 			fmt.Fprint(w, strings.TrimRight("  "+line, " \n")+"\n")
 		}
 	}
+}
+
+// writeDescription writes what a command does. What cobra says of its completions is broken into
+// lines already.
+func writeDescription(w io.Writer, section func(title string), cmd *cobra.Command) {
+	if cmd.Long == "" {
+		return
+	}
+	section("DESCRIPTION")
+	if parent := cmd.Parent(); parent != nil && parent.Name() == "completion" {
+		for line := range strings.Lines(cmd.Long) {
+			fmt.Fprintln(w, strings.TrimRight("    "+line, " \n"))
+		}
+		return
+	}
+	writeText(w, cmd.Long, "    ")
 }
 
 const environmentHelp = `Every global option but --json has a variable: REDLOCK_NODES for --nodes, REDLOCK_NODE_TIMEOUT for --node-timeout. What is on the command line wins.

@@ -1,6 +1,9 @@
 package main
 
-import "strings"
+import (
+	"strings"
+	"time"
+)
 
 // layout is where the library keeps things on a node. What it does not tell by its API, who
 // waits and the counters of fencing, the tool reads from there. A test with the library itself
@@ -35,4 +38,26 @@ func (l layout) waiterName(channel string) string {
 func (l layout) resource(key string) (string, bool) {
 	resource, ok := strings.CutPrefix(key, l.prefix)
 	return resource, ok && resource != "" && !strings.Contains(key, reservedMark)
+}
+
+// check reports a resource that none can be.
+func (l layout) check(resources []string) error {
+	for _, res := range resources {
+		if res == "" {
+			return usagef("empty resource in %q", resources)
+		}
+		if _, ok := l.resource(l.key(res)); !ok {
+			return usagef("resource %q: keys with %q are reserved", res, reservedMark)
+		}
+	}
+	return nil
+}
+
+// msOf is a number of milliseconds.
+func msOf(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
+
+// ttlJSON is the life of a key in milliseconds, -1 if it does not expire.
+func ttlJSON(ttl time.Duration) *int64 {
+	ms := max(ttl.Milliseconds(), -1)
+	return &ms
 }

@@ -69,6 +69,7 @@ given the same nodes and the same prefix.`,
 	t.addGlobalFlags(root.PersistentFlags())
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpFunc(t.help)
+	cobra.EnableCommandSorting = false
 	root.AddCommand(t.commands()...)
 	root.SetHelpCommand(t.helpCommand(root))
 	describe(root, "exit", exitGeneral)
@@ -78,7 +79,8 @@ given the same nodes and the same prefix.`,
 // commands returns the commands, in the order of the help.
 func (t *tool) commands() []*cobra.Command {
 	return []*cobra.Command{
-		t.runCommand(),
+		t.runCommand(), t.statusCommand(), t.listCommand(), t.watchCommand(), t.checkCommand(),
+		t.admitCommand(), t.releaseCommand(), t.breakCommand(),
 	}
 }
 

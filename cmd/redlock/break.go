@@ -1,0 +1,173 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed6c881748/redlock/internal/tokens"
+	"github.com/seed6c881748/redlock/redlock"
+)
+
+const exitBreak = `0    the keys are gone from a quorum of the nodes
+1    nothing was deleted: the resource is free, or it was not confirmed
+64   usage
+69   no quorum: too few nodes answered; it may be repeated`
+
+func (t *tool) breakCommand() *cobra.Command {
+	var yes bool
+	cmd := &cobra.Command{
+		Use:   "break [--yes] RESOURCE",
+		Short: "delete somebody else's lock",
+		Long: `Shows who holds the resource, asks for confirmation, and deletes the keys that were shown, and no others: if somebody else has got the lock meanwhile, that lock stays. Whoever waits is told.
+
+Whoever works under the lock is not stopped by it before it extends the lock the next time, which may be up to a third of its ttl later. Meanwhile somebody else may get the lock: two will work at the same time. Stop the holder first. Usually there is nothing to break, as a lock whose holder is gone ends after its ttl.`,
+		Example: `  redlock break nightly-report
+  redlock break --yes --json nightly-report`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usagef("want exactly one resource, not %d", len(args))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if t.global.json && !yes {
+				return usagef("--json needs --yes, as there is nobody to ask")
+			}
+			peers, err := t.global.peers()
+			if err != nil {
+				return err
+			}
+			defer closePeers(peers)
+			l := layout{t.global.prefix}
+			if err := l.check(args); err != nil {
+				return err
+			}
+			return t.breakLock(cmd.Context(), peers, l, args, yes)
+		},
+	}
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	describe(cmd, "exit", exitBreak)
+	return cmd
+}
+
+// breakLock is redlock break. args is the one resource.
+func (t *tool) breakLock(ctx context.Context, peers []*peer, l layout, args []string, yes bool) error {
+	before := look(ctx, peers, l, args, shownWaiters)[0]
+	found := before.holdings()
+	if !t.global.json {
+		t.show(t.out, &before)
+	}
+	if len(found) == 0 {
+		if t.global.json {
+			t.show(t.out, &before)
+		}
+		return ended(max(before.exit(), exitNo))
+	}
+	if tokens.Check(found[0].token) != nil {
+		t.note("this is no token of this library: it may be a lock of another one, or something else altogether")
+	}
+	if !yes && !t.confirm("Delete these keys? Whoever works under the lock is not stopped by it. [y/N] ") {
+		fmt.Fprintln(t.out, "nothing was deleted")
+		return ended(exitNo)
+	}
+	for _, h := range found {
+		if err := t.deleteToken(ctx, peers, l.key(args[0]), args, h.token); err != nil {
+			return err
+		}
+	}
+	after := look(ctx, peers, l, args, 0)[0]
+	return t.showBroken(&before, &after)
+}
+
+// confirm asks, and reports whether the answer is yes.
+func (t *tool) confirm(question string) bool {
+	fmt.Fprint(t.out, question)
+	line, err := bufio.NewReader(t.in).ReadString('\n')
+	if err != nil {
+		fmt.Fprintln(t.out)
+	}
+	answer := strings.ToLower(strings.TrimSpace(line))
+	return answer == "y" || answer == "yes"
+}
+
+// deleteScript deletes a key if it still has the value, as far as lookScript has shown it.
+const deleteScript = `
+local v = redis.call('GET', KEYS[1])
+if v and string.sub(v, 1, 256) == ARGV[1] then return redis.call('DEL', KEYS[1]) end
+return 0
+`
+
+// deleteToken deletes the keys that have a token. The library does it for a token that is one
+// of its own, and tells those that wait.
+func (t *tool) deleteToken(ctx context.Context, peers []*peer, key string, resources []string, token string) error {
+	if tokens.Check(token) == nil {
+		r, _, err := t.global.open()
+		if err != nil {
+			return err
+		}
+		defer t.close(r)
+		err = r.Release(ctx, resources, token)
+		// What is left of it the nodes are asked for afterwards.
+		if err != nil && !errors.Is(err, redlock.ErrLost) && !errors.Is(err, redlock.ErrNoQuorum) {
+			return err
+		}
+		return nil
+	}
+	for _, p := range peers { // A node that does not answer shows afterwards.
+		_, _ = p.do(ctx, request{"EVAL", []any{deleteScript, 1, key, token}})
+	}
+	return nil
+}
+
+// showBroken says what has become of the keys, node by node.
+func (t *tool) showBroken(before, after *view) error {
+	type nodeJSON struct {
+		Node   string `json:"node"`
+		Result string `json:"result"` // deleted, free, another or unknown
+	}
+	s := t.styleFor(t.out)
+	var nodes []nodeJSON
+	gone := 0
+	for i, b := range before.sights {
+		a := after.sights[i]
+		result := "deleted"
+		switch {
+		case a.err != nil:
+			result = "unknown"
+		case a.token != "" && a.token == b.token:
+			result = "not deleted"
+		case b.token == "" && a.token == "":
+			result = "free"
+		case a.token != "" && b.token == "":
+			result = "another"
+		}
+		if result != "unknown" && result != "not deleted" {
+			gone++
+		}
+		nodes = append(nodes, nodeJSON{b.node, result})
+		if !t.global.json {
+			fmt.Fprintf(t.out, "  %s: %s\n", b.node, result)
+		}
+	}
+	broken := gone >= before.need
+	if t.global.json {
+		writeJSON(t.out, struct {
+			Resource string     `json:"resource"`
+			Broken   bool       `json:"broken"`
+			Nodes    []nodeJSON `json:"nodes"`
+		}{before.resource, broken, nodes})
+	}
+	if !broken {
+		t.note("too few nodes have confirmed it: it may be repeated")
+		return ended(exitNoQuorum)
+	}
+	if !t.global.json {
+		fmt.Fprintln(t.out, s.green("the lock is broken"))
+	}
+	return nil
+}

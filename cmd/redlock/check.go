@@ -1,0 +1,190 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed6c881748/redlock/redlock"
+)
+
+const exitCheck = `0    nothing is amiss
+1    there is a warning, or something could not be read
+2    unfit: a node is of no use, or breaks exclusion
+64   usage`
+
+func (t *tool) checkCommand() *cobra.Command {
+	var fence bool
+	cmd := &cobra.Command{
+		Use:   "check [FLAGS]",
+		Short: "find out whether the nodes are fit for locks",
+		Long: `Asks every node about what costs exclusion or locks: a replica, a server given twice, a cache that evicts, rights that are missing, a clock that is off. It takes no lock. To find out what the user may do, it sets two keys of its own and deletes them at once.
+
+docs/check.md of the library lists the checks, and what to do about them.`,
+		Example: `  redlock check --nodes 10.0.0.1:6379,10.0.0.2:6379,10.0.0.3:6379
+  redlock check --json | jq '.findings[] | select(.verdict != "ok")'`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var opts []redlock.Option
+			if fence {
+				opts = append(opts, redlock.WithFencing())
+			}
+			r, _, err := t.global.open(opts...)
+			if err != nil {
+				return err
+			}
+			defer t.close(r)
+			report, err := r.Check(cmd.Context())
+			if err != nil {
+				return err
+			}
+			t.showReport(report)
+			switch report.Verdict() {
+			case redlock.VerdictOK:
+				return nil
+			case redlock.VerdictUnfit:
+				return ended(exitUnfit)
+			default:
+				return ended(exitNo)
+			}
+		},
+	}
+	cmd.Flags().BoolVar(&fence, "fence", false, "also look at what fencing tokens take")
+	describe(cmd, "exit", exitCheck)
+	return cmd
+}
+
+func (t *tool) showReport(report redlock.Report) {
+	if t.global.json {
+		writeJSON(t.out, reportJSON(report))
+		return
+	}
+	s := t.styleFor(t.out)
+	text := report.String()
+	for _, v := range []struct {
+		word   string
+		colour func(string) string
+	}{{"unfit", s.red}, {"warning", s.yellow}, {"unknown", s.yellow}, {"ok", s.green}} {
+		var lines []string
+		for line := range strings.Lines(text) {
+			trimmed := strings.TrimLeft(line, " ")
+			if rest, ok := strings.CutPrefix(trimmed, v.word+" "); ok {
+				line = line[:len(line)-len(trimmed)] + v.colour(v.word) + " " + rest
+			} else if line == "verdict: "+v.word+"\n" {
+				line = "verdict: " + v.colour(v.word) + "\n"
+			}
+			lines = append(lines, line)
+		}
+		text = strings.Join(lines, "")
+	}
+	fmt.Fprint(t.out, text)
+}
+
+// reportJSON is a report for programs.
+func reportJSON(report redlock.Report) any {
+	type node struct {
+		Node          string  `json:"node"`
+		Product       string  `json:"product,omitempty"`
+		Version       string  `json:"version,omitempty"`
+		UptimeS       int64   `json:"uptime_s,omitempty"`
+		RTTMS         float64 `json:"rtt_ms,omitempty"`
+		ClockOffsetMS float64 `json:"clock_offset_ms"`
+		ClockBoundMS  float64 `json:"clock_bound_ms,omitempty"`
+	}
+	type finding struct {
+		Node    string `json:"node,omitempty"`
+		Check   string `json:"check"`
+		Verdict string `json:"verdict"`
+		Text    string `json:"text"`
+		Advice  string `json:"advice,omitempty"`
+	}
+	out := struct {
+		Verdict  string    `json:"verdict"`
+		Nodes    []node    `json:"nodes"`
+		Findings []finding `json:"findings"`
+	}{Verdict: report.Verdict().String()}
+	for _, n := range report.Nodes {
+		out.Nodes = append(out.Nodes, node{
+			n.Node, n.Product, n.Version, int64(n.Uptime / time.Second), millisOf(n.RTT), millisOf(n.ClockOffset), millisOf(n.ClockBound),
+		})
+	}
+	for _, f := range report.Findings {
+		out.Findings = append(out.Findings, finding{f.Node, f.Check, f.Verdict.String(), f.Text, f.Advice})
+	}
+	return out
+}
+
+func (t *tool) admitCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "admit --quarantine TTL NODE…",
+		Short: "end the quarantine of nodes",
+		Long: `Has the named nodes grant locks again at once, for so many nodes as are given by --nodes and with the longest ttl of --quarantine. It is for an operator who knows that no lock is held that those nodes have forgotten: for a new cluster, after a restart of a node that keeps its data, or after a change of the number of nodes. Admitted too early, a node can let a second holder in.
+
+The nodes are named as redlock check shows them: host:port, or host:port/db. There is no way to say all.`,
+		Example: `  redlock admit --quarantine 30s 10.0.0.2:6379`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usagef("no node is named")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if t.global.quarantine == 0 {
+				return usagef("--quarantine is missing: the longest ttl that the lock's clients have with WithQuarantine")
+			}
+			r, nodes, err := t.global.open()
+			if err != nil {
+				return err
+			}
+			defer t.close(r)
+			if err := knownNodes(nodes, args); err != nil {
+				return err
+			}
+			if err := r.Admit(cmd.Context(), args...); err != nil {
+				return codedError{err, exitNoQuorum, "no answer"}
+			}
+			if t.global.json {
+				writeJSON(t.out, struct {
+					Admitted []string `json:"admitted"`
+				}{args})
+				return nil
+			}
+			fmt.Fprintf(t.out, "admitted %s\n", strings.Join(args, " "))
+			return nil
+		},
+		ValidArgsFunction: func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+			_ = t.readEnvironment(cmd.Root())
+			nodes, _ := t.global.nodeList()
+			var names []string
+			for _, n := range nodes {
+				names = append(names, n.Name)
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
+	}
+	describe(cmd, "exit", `0    all of the nodes have done it
+64   usage
+69   a node has not done it, or has not said so; it may be repeated`)
+	return cmd
+}
+
+// knownNodes reports a name that is none of the nodes'.
+func knownNodes(nodes []redlock.Node, names []string) error {
+	var known []string
+	for _, n := range nodes {
+		known = append(known, n.Name)
+	}
+	for _, name := range names {
+		if !slices.Contains(known, name) {
+			text := fmt.Sprintf("no node is named %q", name)
+			if near := nearest(name, known); near != "" {
+				text += fmt.Sprintf("; did you mean %s?", near)
+			}
+			return usagef("%s", text)
+		}
+	}
+	return nil
+}

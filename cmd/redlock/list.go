@@ -1,0 +1,253 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/spf13/cobra"
+
+	"github.com/seed6c881748/redlock/internal/tokens"
+)
+
+const exitList = `0    all locks that a quorum has were listed
+64   usage
+69   no quorum: so many nodes could not be read that locks may be missing`
+
+// scanCount is how many keys a step of SCAN looks at, and lookCount how many resources a node is
+// asked about at once. A node serves nobody else while it carries out a command, or several
+// that came together: both take it some tenths of a millisecond.
+const scanCount, lookCount = 200, 16
+
+func (t *tool) listCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "list [--prefix TEXT] [FLAGS]",
+		Short: "list the locks on the nodes",
+		Long: `Goes through the keys of all nodes with SCAN, a few at a time and with pauses in between, and writes a line for each lock as it is found: the resource, its state (held, or partial if less than a quorum has it), how long it still lives, on how many nodes it is, the last fencing token, how many wait, and the holder's label.
+
+With a prefix it lists the locks under that prefix only. Locks are known by the form of their tokens. Those of other libraries, which look like any other key, are not listed; redlock status shows them.
+
+The order is the nodes'. What is taken, released or extended meanwhile may be there or not, and a lock may be there twice while a node resizes its table.`,
+		Example: `  redlock list --prefix locks: | sort
+  redlock list --json | jq -r 'select(.waiting > 0) | .resource'`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			peers, err := t.global.peers()
+			if err != nil {
+				return err
+			}
+			defer closePeers(peers)
+			return t.list(cmd.Context(), peers)
+		},
+	}
+	describe(cmd, "exit", exitList)
+	return cmd
+}
+
+// A lister goes through the nodes one after the other. It remembers nothing of what it has
+// listed: a lock is listed while it is found on the first of the nodes that have it.
+type lister struct {
+	tool   *tool
+	layout layout
+	peers  []*peer
+	failed []bool // could not be read to the end
+	header bool
+}
+
+// list is redlock list.
+func (t *tool) list(ctx context.Context, peers []*peer) error {
+	l := &lister{tool: t, layout: layout{t.global.prefix}, peers: peers, failed: make([]bool, len(peers))}
+	failures := 0
+	for i, p := range peers {
+		if err := l.scan(ctx, i); err != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			l.failed[i] = true
+			failures++
+			t.note(p.node.Name + ": " + messageOf(err))
+		}
+	}
+	// A lock that a quorum has is on one of any n - need + 1 nodes.
+	if need := len(peers)/2 + 1; failures >= need {
+		return ended(exitNoQuorum)
+	}
+	return nil
+}
+
+// scan lists the locks on one node that are on none of those before.
+func (l *lister) scan(ctx context.Context, at int) error {
+	p, cursor := l.peers[at], "0"
+	for {
+		begun := time.Now()
+		answers, err := p.do(ctx, request{"SCAN", []any{cursor, "MATCH", escapeGlob(l.layout.prefix) + "*", "COUNT", scanCount}})
+		if err != nil {
+			return err
+		}
+		var keys []string
+		if cursor, keys, err = decodeScan(answers[0]); err != nil {
+			return err
+		}
+		for len(keys) > 0 { // A step may return more than it was asked for.
+			some := keys[:min(len(keys), scanCount)]
+			keys = keys[len(some):]
+			found, err := l.locks(ctx, p, some)
+			if err != nil {
+				return err
+			}
+			l.listFound(ctx, at, found)
+		}
+		if cursor == "0" {
+			return nil
+		}
+		// The nodes have as much time for others as they have spent on this.
+		select {
+		case <-time.After(time.Since(begun)):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// escapeGlob takes the meaning from what has one in a pattern.
+func escapeGlob(text string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`, `^`, `\^`).Replace(text)
+}
+
+func decodeScan(answer any) (cursor string, keys []string, err error) {
+	if err, ok := answer.(redis.Error); ok {
+		return "", nil, err
+	}
+	parts, err := redis.Values(answer, nil)
+	if err != nil || len(parts) != 2 {
+		return "", nil, errors.New("an answer to SCAN that means nothing")
+	}
+	if cursor, err = redis.String(parts[0], nil); err != nil {
+		return "", nil, err
+	}
+	keys, err = redis.Strings(parts[1], nil)
+	return cursor, keys, err
+}
+
+// findScript says which of the keys have a token. It reads no more of a value than a token has.
+//
+//	KEYS  keys of any type
+//	ARGV  the longest length of a token, less one
+//	{the number of a key that has one, …}
+const findScript = `
+local found = {}
+for i = 1, #KEYS do
+  local v = redis.pcall('GETRANGE', KEYS[i], 0, ARGV[1])
+  if type(v) == 'string' and #v >= 32 and string.match(v, '^[0-9a-f]+()') == 33 and
+    (#v == 32 or string.sub(v, 33, 39) == ' owner=') then
+    found[#found + 1] = i
+  end
+end
+return found
+`
+
+// locks are the resources among the keys that a node has a token for.
+func (l *lister) locks(ctx context.Context, p *peer, keys []string) ([]string, error) {
+	args := []any{findScript, 0}
+	var resources []string
+	for _, key := range keys {
+		if res, ok := l.layout.resource(key); ok {
+			resources = append(resources, res)
+			args = append(args, key)
+		}
+	}
+	if len(resources) == 0 {
+		return nil, nil
+	}
+	args[1] = len(resources)
+	answers, err := p.do(ctx, request{"EVAL", append(args, maxTokenBytes)})
+	if err != nil {
+		return nil, err
+	}
+	if err, ok := answers[0].(redis.Error); ok {
+		return nil, err
+	}
+	numbers, err := redis.Ints(answers[0], nil)
+	if err != nil {
+		return nil, err
+	}
+	found := resources[:0]
+	for _, n := range numbers {
+		if n < 1 || n > len(resources) {
+			return nil, errors.New("an answer that means nothing")
+		}
+		found = append(found, resources[n-1])
+	}
+	return found, nil
+}
+
+// listFound lists resources that were found on a node.
+func (l *lister) listFound(ctx context.Context, at int, resources []string) {
+	for len(resources) > 0 {
+		some := resources[:min(len(resources), lookCount)]
+		resources = resources[len(some):]
+		views := look(ctx, l.peers, l.layout, some, 0)
+		for i := range views {
+			if l.first(&views[i]) == at {
+				l.write(l.tool.out, &views[i])
+			}
+		}
+	}
+}
+
+// first is the first node that has a token and has been read, or is being read.
+func (l *lister) first(v *view) int {
+	for i, s := range v.sights {
+		if s.err == nil && !l.failed[i] && tokens.Check(s.token) == nil {
+			return i
+		}
+	}
+	return -1 // It was released meanwhile.
+}
+
+func (l *lister) write(w io.Writer, v *view) {
+	j := v.json()
+	if l.tool.global.json {
+		j.Nodes = nil // redlock status has them.
+		writeJSON(w, j)
+		return
+	}
+	const format = "%-32s %-8s %9s %4s %17s %8s  %s\n"
+	s := l.tool.styleFor(w)
+	if !l.header {
+		l.header = true
+		fmt.Fprint(w, s.bold(fmt.Sprintf(format, "RESOURCE", "STATE", "TTL", "ON", "FENCE", "WAITING", "OWNER")))
+	}
+	ttl, fence, waiting := "-", "-", "-"
+	if j.TTLMS != nil && *j.TTLMS >= 0 {
+		ttl = shortly(msOf(*j.TTLMS))
+	}
+	if j.Fence > 0 {
+		fence = fmt.Sprint(j.Fence)
+	}
+	if j.Waiting >= 0 {
+		waiting = fmt.Sprint(j.Waiting)
+	}
+	owner := j.Owner
+	if owner == "" {
+		owner = j.Holder
+	}
+	state := fmt.Sprintf("%-8s", j.State)
+	if !j.Held {
+		state = s.yellow(state)
+	}
+	fmt.Fprintf(w, format, printable(j.Resource), state, ttl, fmt.Sprintf("%d/%d", j.On, len(v.sights)), fence, waiting, owner)
+}
+
+// printable is a name without what could disturb a terminal: anybody can name a key.
+func printable(name string) string {
+	quoted := fmt.Sprintf("%q", name)
+	if inner := quoted[1 : len(quoted)-1]; inner != name {
+		return quoted
+	}
+	return name
+}

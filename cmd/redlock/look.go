@@ -1,0 +1,258 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/seed6c881748/redlock/internal/tokens"
+)
+
+// lookScript reads everything about one resource in one step.
+//
+//	KEYS  the resource's key, its line, its counter
+//	ARGV  how many of the line to name
+//	{value or nil, pttl, length of the line or -1, {channel, since, …}, counter, {s, µs}}
+//
+// Of a long value only the beginning, which is no token. -1: the user may not read the line.
+const lookScript = `
+local v = redis.pcall('GET', KEYS[1])
+if type(v) == 'table' then return v end
+local left, count, first, fence = -2, -1, {}, ''
+if v then left = redis.call('PTTL', KEYS[1]) end
+local n = redis.pcall('ZCARD', KEYS[2])
+if type(n) == 'number' then count = n end
+if count > 0 and ARGV[1] ~= '0' then
+  local some = redis.pcall('ZRANGE', KEYS[2], 0, ARGV[1] - 1, 'WITHSCORES')
+  if not some.err then first = some end
+end
+local c = redis.pcall('GET', KEYS[3])
+if type(c) == 'string' then fence = c end
+return {v and string.sub(v, 1, 256), left, count, first, fence, redis.call('TIME')}
+`
+
+// A sight is what one node stores for a resource.
+type sight struct {
+	node    string
+	err     error
+	took    time.Duration
+	token   string        // "": nobody holds the resource here
+	ttl     time.Duration // of the key; negative: it does not expire
+	fence   int64         // the last one given; 0: none, or not known
+	queued  int           // how many wait; -1: not known
+	waiters []waiter      // the first of them
+}
+
+// A waiter is a process that waits for a resource.
+type waiter struct {
+	name  string
+	since time.Duration // for how long
+}
+
+// A view is what all nodes store for a resource.
+type view struct {
+	resource string
+	need     int
+	sights   []sight
+}
+
+// shownWaiters is how many waiters are named.
+const shownWaiters = 20
+
+// look asks all nodes about resources, and returns a view of each. Nodes are asked at the same
+// time.
+func look(ctx context.Context, peers []*peer, l layout, resources []string, waiters int) []view {
+	views := make([]view, len(resources))
+	for i, res := range resources {
+		views[i] = view{resource: res, need: len(peers)/2 + 1, sights: make([]sight, len(peers))}
+	}
+	requests := make([]request, len(resources))
+	for i, res := range resources {
+		requests[i] = request{"EVAL", []any{lookScript, 3, l.key(res), l.line(res), l.counter(res), waiters}}
+	}
+	var wg sync.WaitGroup
+	for i, p := range peers {
+		wg.Go(func() {
+			begun := time.Now()
+			answers, err := p.do(ctx, requests...)
+			took := time.Since(begun)
+			for j := range views {
+				s := sight{err: err}
+				if err == nil {
+					s = decodeSight(answers[j], l)
+				}
+				s.node, s.took = p.node.Name, took
+				views[j].sights[i] = s
+			}
+		})
+	}
+	wg.Wait()
+	return views
+}
+
+// decodeSight reads the answer to lookScript.
+func decodeSight(answer any, l layout) sight {
+	if err, ok := answer.(redis.Error); ok {
+		return sight{err: err}
+	}
+	parts, err := redis.Values(answer, nil)
+	if err != nil || len(parts) != 6 {
+		return sight{err: errors.New("an answer that means nothing")}
+	}
+	s := sight{}
+	value, _ := parts[0].([]byte)
+	s.token = string(value)
+	left, _ := parts[1].(int64)
+	s.ttl = time.Duration(left) * time.Millisecond
+	queued, _ := parts[2].(int64)
+	s.queued = int(queued)
+	fence, _ := parts[4].([]byte)
+	s.fence, _ = strconv.ParseInt(string(fence), 10, 64)
+	now, err := redis.Int64s(parts[5], nil)
+	line, _ := redis.ByteSlices(parts[3], nil)
+	for i := 0; err == nil && len(now) == 2 && i+1 < len(line); i += 2 {
+		since, _ := strconv.ParseFloat(string(line[i+1]), 64)
+		waited := time.Duration(float64(now[0])*1e6+float64(now[1])-since) * time.Microsecond
+		s.waiters = append(s.waiters, waiter{l.waiterName(string(line[i])), max(waited, 0)})
+	}
+	return s
+}
+
+// A holding is a token that holds a resource, and on how many nodes.
+type holding struct {
+	token string
+	nodes int
+	ttl   time.Duration // until fewer than a quorum of its keys are left, or the first of fewer
+}
+
+// holdings are the tokens on the nodes, the one with most nodes first.
+func (v *view) holdings() []holding {
+	ttls := make(map[string][]time.Duration)
+	var order []string
+	for _, s := range v.sights {
+		if s.err != nil || s.token == "" {
+			continue
+		}
+		if ttls[s.token] == nil {
+			order = append(order, s.token)
+		}
+		ttls[s.token] = append(ttls[s.token], s.ttl)
+	}
+	found := make([]holding, len(order))
+	for i, token := range order {
+		left := ttls[token]
+		slices.SortFunc(left, func(a, b time.Duration) int { return longer(b, a) })
+		found[i] = holding{token, len(left), left[min(v.need, len(left))-1]}
+	}
+	slices.SortStableFunc(found, func(a, b holding) int { return b.nodes - a.nodes })
+	return found
+}
+
+// longer compares the lives of keys: one that does not expire is longer than all others.
+func longer(a, b time.Duration) int {
+	switch {
+	case (a < 0) != (b < 0):
+		return map[bool]int{true: 1, false: -1}[a < 0]
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// held is the token that a quorum of the nodes has.
+func (v *view) held() (holding, bool) {
+	if found := v.holdings(); len(found) > 0 && found[0].nodes >= v.need {
+		return found[0], true
+	}
+	return holding{}, false
+}
+
+// unknown reports whether so many nodes have not answered that they may hold a lock.
+func (v *view) unknown() bool {
+	if _, ok := v.held(); ok {
+		return false
+	}
+	silent, most := 0, 0
+	for _, s := range v.sights {
+		if s.err != nil {
+			silent++
+		}
+	}
+	if found := v.holdings(); len(found) > 0 {
+		most = found[0].nodes
+	}
+	return silent+most >= v.need && silent > 0
+}
+
+// fence is the largest fencing token on the nodes.
+func (v *view) fence() int64 {
+	largest := int64(0)
+	for _, s := range v.sights {
+		largest = max(largest, s.fence)
+	}
+	return largest
+}
+
+// waiting is how many wait: the largest number of one node, -1 if none says it.
+func (v *view) waiting() int {
+	most := -1
+	for _, s := range v.sights {
+		if s.err == nil {
+			most = max(most, s.queued)
+		}
+	}
+	return most
+}
+
+// waiters are those that wait, with how long, and on how many nodes they stand in line.
+func (v *view) waiters() []waiterJSON {
+	var all []waiterJSON
+	for _, s := range v.sights {
+		for _, w := range s.waiters {
+			i := slices.IndexFunc(all, func(j waiterJSON) bool { return j.Name == w.name })
+			if i < 0 {
+				all, i = append(all, waiterJSON{Name: w.name}), len(all)
+			}
+			all[i].Nodes++
+			all[i].WaitedMS = max(all[i].WaitedMS, w.since.Milliseconds())
+		}
+	}
+	slices.SortFunc(all, func(a, b waiterJSON) int { return int(b.WaitedMS - a.WaitedMS) })
+	return all
+}
+
+// who names a holder: by its label, and by a digest of its token, which is not the token.
+func who(token string) string {
+	if owner := tokens.LabelOf(token); owner != "" {
+		return fmt.Sprintf("%q (%s)", owner, tokens.Digest(token))
+	}
+	return tokens.Digest(token)
+}
+
+// lasting says how long a key lives.
+func lasting(ttl time.Duration) string {
+	if ttl < 0 {
+		return "without expiry"
+	}
+	return "for " + shortly(ttl)
+}
+
+// shortly is a duration for people.
+func shortly(d time.Duration) string {
+	switch {
+	case d >= time.Minute:
+		return d.Round(time.Second).String()
+	case d >= time.Second:
+		return d.Round(100 * time.Millisecond).String()
+	default:
+		return d.Round(time.Millisecond).String()
+	}
+}

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/seed6c881748/redlock/redlock"
+)
+
+// A peer is one node, and a connection of the tool's own to it: for what the library does not
+// tell. It is for one goroutine at a time.
+type peer struct {
+	node           redlock.Node
+	connectTimeout time.Duration
+	nodeTimeout    time.Duration
+	conn           redis.Conn // nil: there is none yet, or it broke
+}
+
+// peers returns one for each node. close them.
+func (g *globalFlags) peers() ([]*peer, error) {
+	nodes, err := g.nodeList()
+	if err != nil {
+		return nil, err
+	}
+	peers := make([]*peer, len(nodes))
+	names := make(map[string]bool)
+	for i, n := range nodes {
+		if names[n.Name] {
+			return nil, usagef("the node %s is given twice", n.Name)
+		}
+		names[n.Name] = true
+		peers[i] = &peer{node: n, connectTimeout: g.connectTimeout, nodeTimeout: g.nodeTimeout}
+	}
+	// What is wrong with an address only New says.
+	r, err := redlock.New(nodes, redlock.WithPrefix(g.prefix))
+	if err != nil {
+		return nil, asUsage(err)
+	}
+	return peers, r.Close(context.Background())
+}
+
+func closePeers(peers []*peer) {
+	for _, p := range peers {
+		p.close()
+	}
+}
+
+func (p *peer) close() {
+	if p.conn != nil {
+		_ = p.conn.Close()
+		p.conn = nil
+	}
+}
+
+// connect makes a connection, unless there is one.
+func (p *peer) connect(ctx context.Context) error {
+	if p.conn != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, p.connectTimeout)
+	defer cancel()
+	conn, err := p.node.Pool.GetContext(ctx)
+	if err != nil {
+		return err
+	}
+	// The login of an address is only queued: its answers come with those to the first command.
+	if _, err = redis.DoContext(conn, ctx, "PING"); err != nil && !refusedPing(err) {
+		_ = conn.Close()
+		if errors.Is(err, context.DeadlineExceeded) {
+			return fmt.Errorf("no answer within %v", p.connectTimeout)
+		}
+		return err
+	}
+	p.conn = conn
+	return nil
+}
+
+// refusedPing reports whether a user has no right to PING, and otherwise is logged in.
+func refusedPing(err error) bool {
+	var reply redis.Error
+	return errors.As(err, &reply) && len(reply) > 6 && reply[:6] == "NOPERM"
+}
+
+// A request is one command.
+type request struct {
+	name string
+	args []any
+}
+
+// do sends commands together and returns their answers, each of which may be a redis.Error. The
+// error is that of the connection, which is closed then.
+func (p *peer) do(ctx context.Context, requests ...request) ([]any, error) {
+	if err := p.connect(ctx); err != nil {
+		return nil, err
+	}
+	answers, err := p.exchange(ctx, requests)
+	if err != nil {
+		p.close()
+		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+			err = fmt.Errorf("no answer within %v", p.nodeTimeout)
+		}
+		return nil, err
+	}
+	return answers, nil
+}
+
+func (p *peer) exchange(ctx context.Context, requests []request) ([]any, error) {
+	for _, r := range requests {
+		if err := p.conn.Send(r.name, r.args...); err != nil {
+			return nil, err
+		}
+	}
+	if err := p.conn.Flush(); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, p.nodeTimeout)
+	defer cancel()
+	answers := make([]any, len(requests))
+	for i := range requests {
+		answer, err := redis.ReceiveContext(p.conn, ctx)
+		var reply redis.Error
+		switch {
+		case errors.As(err, &reply):
+			answers[i] = reply
+		case err != nil:
+			return nil, err
+		default:
+			answers[i] = answer
+		}
+	}
+	return answers, nil
+}

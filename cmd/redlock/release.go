@@ -1,0 +1,80 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+const exitRelease = `0    released: a quorum of the nodes has confirmed it
+64   usage
+69   no quorum: too few nodes have confirmed the release; it may be repeated
+79   lost: the lock was not there any more, or not on a quorum of the nodes`
+
+func (t *tool) releaseCommand() *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:   "release --token-file FILE RESOURCE…",
+		Short: "release a lock by its token",
+		Long: `Releases a lock that another process has taken and handed on with its token, which redlock run shows its command in REDLOCK_TOKEN. The resources must be all of the lock's. Whoever waits for them is told.
+
+The token comes from a file, or from standard input with --token-file -, or from REDLOCK_TOKEN without it: never from the command line, which the list of processes shows.`,
+		Example: `  redlock release --token-file /run/import.token import/42
+  vault read -field=token secret/lock | redlock release --token-file - import/42`,
+		Args: someResources,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			token, err := t.readToken(file)
+			if err != nil {
+				return err
+			}
+			r, _, err := t.global.open()
+			if err != nil {
+				return err
+			}
+			defer t.close(r)
+			if err := r.Release(cmd.Context(), args, token); err != nil {
+				if invalid(err) {
+					return asUsage(err)
+				}
+				return err
+			}
+			if t.global.json {
+				writeJSON(t.out, struct {
+					Released []string `json:"released"`
+				}{args})
+				return nil
+			}
+			fmt.Fprintf(t.out, "released %s\n", strings.Join(args, " "))
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&file, "token-file", "", "read the token from `FILE`, - for standard input")
+	describe(cmd, "exit", exitRelease)
+	describe(cmd, "env", "REDLOCK_TOKEN is the token, if there is no --token-file.")
+	return cmd
+}
+
+// readToken reads a token from where the flag says.
+func (t *tool) readToken(file string) (string, error) {
+	var text []byte
+	var err error
+	switch file {
+	case "":
+		if token := os.Getenv("REDLOCK_TOKEN"); token != "" {
+			return token, nil
+		}
+		return "", usagef("no token: give --token-file or REDLOCK_TOKEN")
+	case "-":
+		text, err = io.ReadAll(io.LimitReader(t.in, 4096))
+	default:
+		text, err = os.ReadFile(file)
+	}
+	if err != nil {
+		return "", usagef("--token-file: %w", err)
+	}
+	line, _, _ := strings.Cut(string(text), "\n")
+	return strings.TrimSuffix(line, "\r"), nil
+}

@@ -1,0 +1,177 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed6c881748/redlock/internal/tokens"
+)
+
+const exitStatus = `0    all of the resources are held
+1    at least one of them is not held
+64   usage
+69   no quorum: too many nodes did not answer to say who holds a resource`
+
+func (t *tool) statusCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "status [FLAGS] RESOURCE…",
+		Short: "show who holds resources, on which nodes, and who waits",
+		Long: `Asks every node about each of the resources, and shows who holds it (the label that the holder has given itself, and a digest of its token), for how long the keys still live, on how many nodes, the last fencing token, and who waits for it. It is a snapshot, of each node at a slightly different instant.
+
+A resource is held if one token is on a quorum of the nodes. What is on fewer is what an attempt, or a lock that has ended, has left.`,
+		Example: `  redlock status nightly-report
+  redlock status --json deploy/web | jq -r .owner`,
+		Args: someResources,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			peers, err := t.global.peers()
+			if err != nil {
+				return err
+			}
+			defer closePeers(peers)
+			l := layout{t.global.prefix}
+			if err := l.check(args); err != nil {
+				return err
+			}
+			views := look(cmd.Context(), peers, l, args, shownWaiters)
+			code := exitOK
+			for i := range views {
+				t.show(t.out, &views[i])
+				code = max(code, views[i].exit())
+			}
+			return ended(code)
+		},
+	}
+	describe(cmd, "exit", exitStatus)
+	return cmd
+}
+
+// exit is the exit code for what is known of a resource.
+func (v *view) exit() int {
+	if _, ok := v.held(); ok {
+		return exitOK
+	}
+	if v.unknown() {
+		return exitNoQuorum
+	}
+	return exitNo
+}
+
+// show writes a view, as text or JSON.
+func (t *tool) show(w io.Writer, v *view) {
+	if t.global.json {
+		writeJSON(w, v.json())
+		return
+	}
+	s := t.styleFor(w)
+	fmt.Fprintf(w, "%s  %s\n", s.bold(printable(v.resource)), v.summary(s))
+	width := 0
+	for _, n := range v.sights {
+		width = max(width, len(n.node))
+	}
+	holder, _ := v.held()
+	for _, n := range v.sights {
+		fmt.Fprintf(w, "  %-*s  %s\n", width, n.node, n.text(s, holder.token))
+	}
+	for _, j := range v.waiters() {
+		fmt.Fprintf(w, "  waiting: %s %s, in line on %d of %d nodes\n", j.Name, s.dim("for "+shortly(msOf(j.WaitedMS))), j.Nodes, len(v.sights))
+	}
+}
+
+// summary says in one line what the nodes amount to.
+func (v *view) summary(s style) string {
+	text := ""
+	h, ok := v.held()
+	found := v.holdings()
+	switch {
+	case ok:
+		text = fmt.Sprintf("%s by %s %s, on %d of %d nodes (%d needed)", s.green("held"), who(h.token), lasting(h.ttl), h.nodes, len(v.sights), v.need)
+	case v.unknown():
+		text = s.red("unknown") + ": too few nodes answer"
+	case len(found) > 0:
+		text = fmt.Sprintf("%s: no token is on a quorum, %s is on %d of %d nodes", s.yellow("not held"), who(found[0].token), found[0].nodes, len(v.sights))
+	default:
+		text = s.dim("free")
+	}
+	if fence := v.fence(); fence > 0 {
+		text += fmt.Sprintf(", fence %d", fence)
+	}
+	if n := v.waiting(); n > 0 {
+		text += fmt.Sprintf(", %d waiting", n)
+	}
+	return text
+}
+
+// text is what one node says; holder is the token of who holds the resource.
+func (n sight) text(s style, holder string) string {
+	switch {
+	case n.err != nil:
+		return s.red(messageOf(n.err))
+	case n.token == "":
+		return s.dim("free")
+	case n.token == holder || holder == "":
+		return "held by " + who(n.token) + " " + lasting(n.ttl)
+	default:
+		return s.yellow("held by " + who(n.token) + " " + lasting(n.ttl))
+	}
+}
+
+// A viewJSON is a view for programs. It has no token.
+type viewJSON struct {
+	Resource string       `json:"resource"`
+	State    string       `json:"state"` // held, free, partial (less than a quorum) or unknown
+	Held     bool         `json:"held"`
+	Holder   string       `json:"holder,omitempty"`
+	Owner    string       `json:"owner,omitempty"`
+	TTLMS    *int64       `json:"ttl_ms,omitempty"` // -1: no expiry
+	Fence    int64        `json:"fence,omitempty"`
+	On       int          `json:"on"` // how many nodes have the holder's token, or the most frequent one
+	Need     int          `json:"need"`
+	Waiting  int          `json:"waiting"` // -1: not known
+	Nodes    []sightJSON  `json:"nodes"`
+	Waiters  []waiterJSON `json:"waiters,omitempty"`
+}
+
+type sightJSON struct {
+	Node    string  `json:"node"`
+	TookMS  float64 `json:"took_ms"`
+	Error   string  `json:"error,omitempty"`
+	Holder  string  `json:"holder,omitempty"`
+	Owner   string  `json:"owner,omitempty"`
+	TTLMS   *int64  `json:"ttl_ms,omitempty"`
+	Fence   int64   `json:"fence,omitempty"`
+	Waiting int     `json:"waiting"`
+}
+
+type waiterJSON struct {
+	Name     string `json:"name"`
+	WaitedMS int64  `json:"waited_ms"`
+	Nodes    int    `json:"nodes"`
+}
+
+func (v *view) json() viewJSON {
+	j := viewJSON{Resource: v.resource, State: "free", Need: v.need, Fence: v.fence(), Waiting: v.waiting(), Waiters: v.waiters()}
+	if found := v.holdings(); len(found) > 0 {
+		h := found[0]
+		j.State, j.On, j.Held = "partial", h.nodes, h.nodes >= v.need
+		j.Holder, j.Owner, j.TTLMS = tokens.Digest(h.token), tokens.LabelOf(h.token), ttlJSON(h.ttl)
+	}
+	switch {
+	case j.Held:
+		j.State = "held"
+	case v.unknown():
+		j.State = "unknown"
+	}
+	for _, n := range v.sights {
+		s := sightJSON{Node: n.node, TookMS: millisOf(n.took), Fence: n.fence, Waiting: n.queued}
+		switch {
+		case n.err != nil:
+			s.Error, s.Waiting = messageOf(n.err), -1
+		case n.token != "":
+			s.Holder, s.Owner, s.TTLMS = tokens.Digest(n.token), tokens.LabelOf(n.token), ttlJSON(n.ttl)
+		}
+		j.Nodes = append(j.Nodes, s)
+	}
+	return j
+}

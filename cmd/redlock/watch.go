@@ -1,0 +1,130 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+func (t *tool) watchCommand() *cobra.Command {
+	var interval time.Duration
+	cmd := &cobra.Command{
+		Use:   "watch [FLAGS] RESOURCE…",
+		Short: "show who holds resources, live",
+		Long:  `Shows what redlock status shows, again and again, until it is interrupted. On a terminal it draws the picture anew each time; otherwise it writes a line when something has changed: the holder, the number of nodes, of those that wait, the fencing token, or which nodes answer. With --json such a line is an object.`,
+		Example: `  redlock watch nightly-report deploy/web
+  redlock watch --json deploy/web | tee locks.log`,
+		Args: someResources,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if interval < 100*time.Millisecond {
+				return usagef("--interval %v: must be at least 100ms", interval)
+			}
+			peers, err := t.global.peers()
+			if err != nil {
+				return err
+			}
+			defer closePeers(peers)
+			l := layout{t.global.prefix}
+			if err := l.check(args); err != nil {
+				return err
+			}
+			return t.watch(cmd.Context(), peers, l, args, interval)
+		},
+	}
+	cmd.Flags().DurationVar(&interval, "interval", time.Second, "how often to look")
+	describe(cmd, "exit", "64   usage\n130   it was interrupted")
+	return cmd
+}
+
+// watch is redlock watch.
+func (t *tool) watch(ctx context.Context, peers []*peer, l layout, resources []string, interval time.Duration) error {
+	interrupted := make(chan os.Signal, 1)
+	signal.Notify(interrupted, os.Interrupt)
+	defer signal.Stop(interrupted)
+	live := isTerminal(t.out) && !t.global.json
+	if live {
+		fmt.Fprint(t.out, "\x1b[?25l") // Without the cursor.
+		defer fmt.Fprint(t.out, "\x1b[?25h")
+	}
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	last := make(map[string]string)
+	for {
+		views := look(ctx, peers, l, resources, shownWaiters)
+		if live {
+			t.draw(views, interval)
+		} else {
+			t.changes(views, last)
+		}
+		select {
+		case <-ticker.C:
+		case sig := <-interrupted:
+			return &endedError{statusOf(sig)}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// draw writes the picture over the last one, in one piece, so that it does not flicker.
+func (t *tool) draw(views []view, interval time.Duration) {
+	var text bytes.Buffer
+	styled := t.styleFor(t.out)
+	fmt.Fprintf(&text, "%s\n\n", styled.dim(fmt.Sprintf("every %v, %s", interval, time.Now().Format(time.TimeOnly))))
+	colour := t.global.color
+	if styled.on { // A buffer is no terminal.
+		t.global.color = "always"
+	}
+	for i := range views {
+		t.show(&text, &views[i])
+		fmt.Fprintln(&text)
+	}
+	t.global.color = colour
+	// Each line is cleared behind its end, and what is below the last one.
+	lines := strings.ReplaceAll(text.String(), "\n", "\x1b[K\r\n")
+	fmt.Fprint(t.out, "\x1b[H"+lines+"\x1b[J")
+}
+
+// changes writes a line for each resource that is not as it was; last is how that was.
+func (t *tool) changes(views []view, last map[string]string) {
+	for i := range views {
+		v := &views[i]
+		state := v.state()
+		if last[v.resource] == state {
+			continue
+		}
+		last[v.resource] = state
+		now := time.Now().Format(time.RFC3339Nano)
+		if t.global.json {
+			writeJSON(t.out, struct {
+				Time string `json:"time"`
+				viewJSON
+			}{now, v.json()})
+			continue
+		}
+		s := t.styleFor(t.out)
+		line := fmt.Sprintf("%s %s %s", s.dim(now), s.bold(printable(v.resource)), v.summary(s))
+		for _, n := range v.sights {
+			if n.err != nil {
+				line += fmt.Sprintf("; %s: %s", n.node, n.text(s, ""))
+			}
+		}
+		fmt.Fprintln(t.out, line)
+	}
+}
+
+// state is all that a change of is worth a line.
+func (v *view) state() string {
+	j := v.json()
+	text := fmt.Sprint(j.State, j.Holder, j.On, j.Fence, j.Waiting)
+	for _, n := range v.sights {
+		text += fmt.Sprint(n.err != nil)
+	}
+	return text
+}
