@@ -1,0 +1,49 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/internal/tokens"
+)
+
+func TestMaxTokenBytes(t *testing.T) {
+	longest := tokens.WithLabel(tokens.New(), strings.Repeat("x", tokens.MaxLabel))
+	assert.Len(t, longest, maxTokenBytes)
+}
+
+// What a node is asked to do at once is bounded, however much there is on it.
+func TestListIsGentle(t *testing.T) {
+	c := testcluster.RunEmbedded(t, 3)
+	for i := range 2000 {
+		key := "k" + strings.Repeat("n", i%50) + tokens.New()
+		require.NoError(t, c.Nodes[0].Set(key, tokens.New(), 0))
+	}
+	most := map[string]int{}
+	require.NoError(t, c.Nodes[0].OnCommand(func(cmd string, args []string) {
+		most[cmd] = max(most[cmd], len(args))
+		if cmd == "SCAN" {
+			assert.Contains(t, strings.Join(args, " "), "COUNT 200")
+		}
+	}))
+	code, out, errOut := execTool(t, c, append([]string{"list", "--json"}, slow...)...)
+	assert.Equal(t, exitOK, code, errOut)
+	assert.Equal(t, 2000, strings.Count(out, "\n"))
+	assert.LessOrEqual(t, most["EVAL"], scanCount+3)
+	for cmd := range most {
+		assert.Contains(t, []string{"SCAN", "EVAL", "PING"}, cmd)
+	}
+}
+
+func TestNearest(t *testing.T) {
+	known := []string{"nodes", "node-timeout", "json", "wait", "kill-after"}
+	for word, want := range map[string]string{
+		"node": "nodes", "nodse": "nodes", "kil-after": "kill-after", "wiat": "wait", "WAIT": "wait", "zzzzz": "", "node-": "node-timeout", "": "",
+	} {
+		assert.Equal(t, want, nearest(word, known), "%q", word)
+	}
+}

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+)
+
+// A keyboard is a shell with job control on a terminal, and what is typed there.
+type keyboard struct {
+	t      *testing.T
+	master *os.File
+	screen *buffer
+	seen   int // how much of the screen earlier calls have waited for
+}
+
+// sitDown starts a shell in which $TOOL is the tool.
+func sitDown(t *testing.T, c *testcluster.Cluster) *keyboard {
+	t.Helper()
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	require.NoError(t, err)
+	require.NoError(t, unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0))
+	number, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
+	require.NoError(t, err)
+	slave, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
+	require.NoError(t, err)
+	self, err := os.Executable()
+	require.NoError(t, err)
+	cmd := exec.Command(bash, "--norc", "--noprofile", "--noediting", "-i")
+	cmd.Env = append(os.Environ(), asTool+"=1", "REDLOCK_NODES="+strings.Join(c.Addrs(), ","), "TOOL="+self, "PS1=$ ", "TERM=dumb")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	require.NoError(t, cmd.Start())
+	_ = slave.Close()
+	k := &keyboard{t: t, master: master, screen: &buffer{}}
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		part := make([]byte, 4096)
+		for {
+			n, err := master.Read(part)
+			_, _ = k.screen.Write(part[:n])
+			if err != nil { // EIO: nobody has the terminal any more.
+				return
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		_ = master.Close()
+		if t.Failed() {
+			t.Logf("the screen:\n%s", k.screen)
+		}
+	})
+	return k
+}
+
+func (k *keyboard) typeText(text string) {
+	k.t.Helper()
+	_, err := k.master.WriteString(text)
+	require.NoError(k.t, err)
+}
+
+// see waits for a text behind what was seen before.
+func (k *keyboard) see(text string) {
+	k.t.Helper()
+	eventually(k.t, func() bool {
+		screen := k.screen.String()
+		at := strings.Index(screen[k.seen:], text)
+		if at >= 0 {
+			k.seen += at + len(text)
+		}
+		return at >= 0
+	}, "%q on the screen", text)
+}
+
+const (
+	ctrlC = "\x03"
+	ctrlZ = "\x1a"
+	ctrlS = "\x13"
+	ctrlQ = "\x11"
+)
+
+var terminalRun = `$TOOL run --node-timeout 5s --connect-timeout 20s --ttl `
+
+func TestTerminal(t *testing.T) {
+	c := testcluster.RunServers(t, 3)
+	t.Run("input, Ctrl-Z and fg", func(t *testing.T) {
+		k := sitDown(t, c)
+		k.typeText(terminalRun + `60s x -- sh -c 'echo u""p; read a; echo "got <$a>"; read b; echo "more <$b>"; exit 9'; echo "code $?"` + "\n")
+		k.see("up")
+		k.typeText("one\n")
+		k.see("got <one>")
+		k.typeText(ctrlZ)
+		k.see("Stopped")
+		assert.Equal(t, 3, holders(t, c, "x"))
+		k.see("code ") // Of the job that was stopped.
+		k.typeText("fg\n")
+		k.see("sh -c") // The shell says what it continues.
+		k.typeText("two\n")
+		k.see("more <two>")
+		k.typeText(`echo "then $?"` + "\n")
+		k.see("then 9")
+	})
+	t.Run("Ctrl-C", func(t *testing.T) {
+		k := sitDown(t, c)
+		k.typeText(terminalRun + `60s x -- sh -c 'echo u""p; sleep 600'` + "\n")
+		k.see("up")
+		k.typeText(ctrlC)
+		k.typeText(`echo "code $?"` + "\n")
+		k.see("code 130")
+	})
+	t.Run("in a pipeline", func(t *testing.T) {
+		k := sitDown(t, c)
+		k.typeText(terminalRun + `60s x -- sh -c 'echo u""p; sleep 600' | cat` + "\n")
+		k.see("up")
+		k.typeText(ctrlZ)
+		k.see("Stopped")
+		k.typeText("fg\n")
+		k.see("| cat")
+		k.typeText(ctrlC)
+		k.typeText(`echo "codes ${PIPESTATUS[*]}"` + "\n")
+		k.see("codes 130")
+	})
+	t.Run("stopped for too long", func(t *testing.T) {
+		k := sitDown(t, c)
+		k.typeText(terminalRun + `3s x -- sh -c 'trap "" TERM; echo group $$; sleep 600'` + "\n")
+		k.see("group ")
+		k.see("\n")
+		k.typeText(ctrlZ)
+		k.see("Stopped")
+		eventually(t, func() bool { return holders(t, c, "x") == 0 }, "the end of the lock")
+		k.typeText("fg\n")
+		k.see("the lock was lost")
+		k.typeText(`echo "code $?"` + "\n")
+		k.see("code 79")
+	})
+	// Nothing can be written to a terminal that is stopped, which must not hold up the end.
+	t.Run("held up by Ctrl-S", func(t *testing.T) {
+		k := sitDown(t, c)
+		file := filepath.Join(t.TempDir(), "group")
+		k.typeText(terminalRun + `4s y -- sh -c 'trap "" TERM; echo $$ >` + file + `; echo u""p; sleep 600'` + "\n")
+		k.see("up")
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		group, err := strconv.Atoi(strings.TrimSpace(string(text)))
+		require.NoError(t, err)
+		k.typeText(ctrlS)
+		for _, node := range c.Nodes {
+			require.NoError(t, node.Set("y", "another", time.Minute))
+		}
+		goneAt(t, group)
+		k.typeText(ctrlQ)
+		k.see("the lock was lost")
+	})
+}
