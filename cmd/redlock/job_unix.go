@@ -56,6 +56,8 @@ func (j *job) run(ctx context.Context) (ending, error) {
 	}
 	defer j.guard.done()
 	notify(j.signals, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT, syscall.SIGTSTP)
+	// Where nobody reads what redlock says, that must not end it.
+	notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	adoptOrphans()
 	j.terminal = openTerminal()
 	defer j.terminal.close()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/gomodule/redigo/redis"
@@ -13,8 +14,9 @@ import (
 	"github.com/seed6c881748/redlock/redlock"
 )
 
-// nodes returns the nodes that the flags and the environment name, with what it takes to log in.
-func (g *globalFlags) nodeList() ([]redlock.Node, error) {
+// nodeList returns the nodes that the flags and the environment name, with what it takes to log
+// in.
+func (g *globalFlags) nodeList(more ...redis.DialOption) ([]redlock.Node, error) {
 	addrs, err := g.addresses()
 	if err != nil {
 		return nil, err
@@ -29,7 +31,7 @@ func (g *globalFlags) nodeList() ([]redlock.Node, error) {
 	}
 	nodes := make([]redlock.Node, len(addrs))
 	for i, addr := range addrs {
-		opts := append([]redis.DialOption{}, login...)
+		opts := append(slices.Clone(login), more...)
 		if !strings.HasPrefix(addr, "unix://") {
 			opts = append(opts, secure...)
 		}

@@ -22,7 +22,7 @@ type peer struct {
 
 // peers returns one for each node. close them.
 func (g *globalFlags) peers() ([]*peer, error) {
-	nodes, err := g.nodeList()
+	nodes, err := g.nodeList(redis.DialWriteTimeout(g.nodeTimeout))
 	if err != nil {
 		return nil, err
 	}

@@ -119,11 +119,16 @@ func (t *tool) readEnvironment(root *cobra.Command) error {
 		if !ok || value == "" || f.Changed || f.Name == "json" || failed != nil {
 			return
 		}
-		if f.Name == "nodes" {
+		switch f.Name {
+		case "nodes":
 			if root.PersistentFlags().Changed("nodes-file") {
-				return // A file on the command line wins over the environment.
+				return // The command line wins over the environment.
 			}
 			t.global.nodesFromEnv = true
+		case "nodes-file":
+			if root.PersistentFlags().Changed("nodes") {
+				return
+			}
 		}
 		if err := f.Value.Set(value); err != nil {
 			// Without the value: it may be a secret under the wrong name.

@@ -76,14 +76,15 @@ func (t *terminal) set(group int) error {
 }
 
 // orphaned reports whether there is no shell that could continue redlock if it stopped: its
-// parent is in another session.
+// parent is in another session, or nobody has put it into a group other than that of the
+// session's first process, as a shell with job control does.
 func orphaned() bool {
-	own, err := unix.Getsid(0)
+	session, err := unix.Getsid(0)
 	if err != nil {
 		return true
 	}
 	parents, err := unix.Getsid(os.Getppid())
-	return err != nil || own != parents || own == os.Getpid()
+	return err != nil || session != parents || session == syscall.Getpgrp()
 }
 
 // fileIsTerminal reports whether a file is a terminal.
