@@ -175,5 +175,7 @@ func (w *watcher) look() {
 	}
 	if w.told && now >= w.kill {
 		_ = syscall.Kill(-w.group, syscall.SIGKILL)
+		// What is there for longer, nobody waits for, or the kernel cannot end.
+		w.over = w.orphaned && now >= w.kill+10*time.Second
 	}
 }

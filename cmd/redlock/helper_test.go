@@ -165,3 +165,22 @@ func holders(t *testing.T, c *testcluster.Cluster, key string) int {
 	}
 	return n
 }
+
+// slow are flags for a busy machine.
+var slow = []string{"--node-timeout", "5s", "--connect-timeout", "20s"}
+
+func runArgs(args ...string) []string { return append(append([]string{"run"}, slow...), args...) }
+
+// waiting counts those in line for a resource on the nodes.
+func waiting(t *testing.T, c *testcluster.Cluster, resource string) int {
+	t.Helper()
+	n := 0
+	for _, node := range c.Nodes {
+		keys, err := node.Keys()
+		require.NoError(t, err)
+		if _, ok := keys[layout{}.line(resource)]; ok {
+			n++
+		}
+	}
+	return n
+}

@@ -18,11 +18,6 @@ import (
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
-// slow are flags for a busy machine.
-var slow = []string{"--node-timeout", "5s", "--connect-timeout", "20s"}
-
-func runArgs(args ...string) []string { return append(append([]string{"run"}, slow...), args...) }
-
 func TestRunIsTheCommand(t *testing.T) {
 	c := testcluster.RunServers(t, 3)
 	t.Run("input, output and code", func(t *testing.T) {
@@ -163,20 +158,6 @@ func TestRunWaits(t *testing.T) {
 		assert.True(t, status.Signaled() && status.Signal() == syscall.SIGINT, "%v", q.cmd.ProcessState)
 		assert.Empty(t, q.out.String())
 	})
-}
-
-// waiting counts those in line for a resource on the nodes.
-func waiting(t *testing.T, c *testcluster.Cluster, resource string) int {
-	t.Helper()
-	n := 0
-	for _, node := range c.Nodes {
-		keys, err := node.Keys()
-		require.NoError(t, err)
-		if _, ok := keys[layout{}.line(resource)]; ok {
-			n++
-		}
-	}
-	return n
 }
 
 // Several machines with one crontab: whoever comes first runs the job, nobody else, and never

@@ -142,6 +142,11 @@ func TestTerminal(t *testing.T) {
 		k.typeText(`echo "codes ${PIPESTATUS[*]}"` + "\n")
 		k.see("codes 130")
 	})
+}
+
+// A terminal at which nobody does anything for a while.
+func TestTerminalLeftAlone(t *testing.T) {
+	c := testcluster.RunServers(t, 3)
 	t.Run("stopped for too long", func(t *testing.T) {
 		k := sitDown(t, c)
 		k.typeText(terminalRun + `3s x -- sh -c 'trap "" TERM; echo group $$; sleep 600'` + "\n")

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+)
+
+func TestCredentials(t *testing.T) {
+	const secret = "S3cret-word"
+	c := testcluster.RunServers(t, 1, testcluster.WithArgs("--user", "app on >"+secret+" ~* &* +@all"))
+	addr := c.Nodes[0].Addr()
+	dir := t.TempDir()
+	password, nodes := filepath.Join(dir, "password"), filepath.Join(dir, "nodes")
+	require.NoError(t, os.WriteFile(password, []byte(secret+"\n"), 0o600))
+	require.NoError(t, os.WriteFile(nodes, []byte("# ours\nredis://app:"+secret+"@"+addr+" # first\n"), 0o600))
+	status := func(env map[string]string, args ...string) (int, string) {
+		t.Setenv("REDLOCK_NODES", "")
+		for _, name := range []string{"NODES", "PASSWORD", "USER", "PASSWORD_FILE", "NODES_FILE"} {
+			t.Setenv("REDLOCK_"+name, env["REDLOCK_"+name])
+		}
+		code, out, errOut := execTool(t, nil, append([]string{"status", "x"}, append(slow, args...)...)...)
+		assert.NotContains(t, out+errOut, secret)
+		return code, out + errOut
+	}
+	code, out := status(nil, "--nodes", "redis://app:"+secret+"@"+addr)
+	assert.Equal(t, exitUsage, code)
+	assert.Contains(t, out, "has credentials")
+	code, _ = status(nil, "--nodes", "app:"+secret+"@"+addr)
+	assert.Equal(t, exitUsage, code)
+	for name, ok := range map[string]func() (int, string){
+		"environment": func() (int, string) {
+			return status(map[string]string{"REDLOCK_NODES": "redis://app:" + secret + "@" + addr})
+		},
+		"nodes file": func() (int, string) { return status(nil, "--nodes-file", nodes) },
+		"password file": func() (int, string) {
+			return status(nil, "--nodes", addr, "--user", "app", "--password-file", password)
+		},
+		"password": func() (int, string) {
+			return status(map[string]string{"REDLOCK_NODES": addr, "REDLOCK_USER": "app", "REDLOCK_PASSWORD": secret})
+		},
+	} {
+		code, out := ok()
+		assert.Equal(t, exitNo, code, "%s: %s", name, out)
+		assert.Contains(t, out, "x  free", name)
+	}
+	code, out = status(map[string]string{"REDLOCK_PASSWORD": "wrong-" + secret}, "--nodes", addr, "--user", "app")
+	assert.Equal(t, exitNoQuorum, code, out)
+	code, out = status(map[string]string{"REDLOCK_NODES": "redis://app:" + secret + addr}) // Without its @.
+	assert.Equal(t, exitUsage, code, out)
+	code, out = status(nil, "--pasword-file="+secret, "--nodes", addr)
+	assert.Equal(t, exitUsage, code)
+	assert.Contains(t, out, "did you mean --password-file?")
+}
+
+func TestHelp(t *testing.T) {
+	t.Setenv("REDLOCK_NODES", "")
+	for _, name := range []string{"", "run", "status", "list", "watch", "check", "admit", "release", "break"} {
+		args := append(strings.Fields(name), "--help")
+		code, out, _ := execTool(t, nil, args...)
+		assert.Equal(t, exitOK, code)
+		for _, section := range []string{"NAME", "SYNOPSIS", "DESCRIPTION", "GLOBAL OPTIONS", "ENVIRONMENT", "EXIT STATUS"} {
+			assert.Contains(t, out, section+"\n", name)
+		}
+		if name != "" {
+			_, same, _ := execTool(t, nil, "help", name)
+			assert.Equal(t, out, same)
+		}
+		assert.NotContains(t, out, "\x1b")
+		assert.NotContains(t, out, "``")
+		for line := range strings.Lines(out) {
+			assert.LessOrEqual(t, len([]rune(line)), 125, "%s", line)
+		}
+	}
+	code, out, _ := execTool(t, nil, "--help", "--color", "always")
+	assert.Equal(t, exitOK, code)
+	assert.Contains(t, out, "\x1b[1mNAME")
+	code, out, _ = execTool(t, nil)
+	assert.Equal(t, exitUsage, code)
+	assert.Contains(t, out, "SYNOPSIS")
+}
+
+func TestUnknownWords(t *testing.T) {
+	tests := []struct {
+		args []string
+		want string
+	}{
+		{[]string{"stauts", "x"}, `unknown command: "stauts"; did you mean status?`},
+		{[]string{"help", "rn"}, `unknown command: "rn"; did you mean run?`},
+		{[]string{"status", "--node", "x"}, "unknown flag: --node; did you mean --nodes?"},
+		{[]string{"list", "--prefxi=a"}, "unknown flag: --prefxi; did you mean --prefix?"},
+		{[]string{"list", "--qqqqqqqqq"}, "unknown flag: --qqqqqqqqq\n"},
+		{[]string{"list", "x"}, `unexpected argument "x"`},
+		{[]string{"status"}, "no resource is named"},
+		{[]string{"status", "x"}, "no nodes"},
+		{[]string{"status", "--nodes", "a:1,a:1", "x"}, "a:1 is given twice"},
+		{[]string{"status", "--nodes", "a:port", "x"}, "a:port"},
+		{[]string{"status", "--nodes", "a:1", "__redlock__:x"}, "reserved"},
+		{[]string{"status", "--color", "red", "x"}, `--color "red"`},
+		{[]string{"break", "--json", "x"}, "--json needs --yes"},
+		{[]string{"break", "x", "y"}, "exactly one"},
+		{[]string{"watch", "--interval", "1ms", "x"}, "--interval 1ms"},
+	}
+	t.Setenv("REDLOCK_NODES", "")
+	for _, tt := range tests {
+		code, _, errOut := execTool(t, nil, tt.args...)
+		assert.Equal(t, exitUsage, code, "%q", tt.args)
+		assert.Contains(t, errOut, tt.want, "%q", tt.args)
+	}
+	t.Setenv("REDLOCK_NODE_TIMEOUT", "soon")
+	code, _, errOut := execTool(t, nil, "status", "x")
+	assert.Equal(t, exitUsage, code)
+	assert.Contains(t, errOut, "REDLOCK_NODE_TIMEOUT")
+}
+
+func TestCompletion(t *testing.T) {
+	for _, shell := range []string{"bash", "zsh", "fish"} {
+		code, out, errOut := execTool(t, nil, "completion", shell)
+		assert.Equal(t, exitOK, code, errOut)
+		assert.Contains(t, out, "redlock", shell)
+		if path, err := exec.LookPath(shell); err == nil {
+			file := filepath.Join(t.TempDir(), shell)
+			require.NoError(t, os.WriteFile(file, []byte(out), 0o600))
+			text, err := exec.Command(path, "-n", file).CombinedOutput()
+			assert.NoError(t, err, "%s: %s", shell, text)
+		}
+	}
+	_, out, _ := execTool(t, nil, "__complete", "st")
+	assert.Regexp(t, regexp.MustCompile(`(?m)^status\t`), out)
+	_, out, _ = execTool(t, nil, "__complete", "run", "--wa")
+	assert.Contains(t, out, "--wait")
+	_, out, _ = execTool(t, nil, "__complete", "run", "--wait", "")
+	assert.Contains(t, out, "forever")
+	_, out, _ = execTool(t, nil, "__complete", "admit", "--nodes", "a:1,b:2", "")
+	assert.Contains(t, out, "a:1\nb:2\n")
+}
