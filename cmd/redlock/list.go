@@ -82,6 +82,7 @@ func (t *tool) list(ctx context.Context, peers []*peer) error {
 // scan lists the locks on one node that are on none of those before.
 func (l *lister) scan(ctx context.Context, at int) error {
 	p, cursor := l.peers[at], "0"
+	p.failure = nil // It may be back.
 	for {
 		begun := time.Now()
 		answers, err := p.do(ctx, request{"SCAN", []any{cursor, "MATCH", escapeGlob(l.layout.prefix) + "*", "COUNT", scanCount}})

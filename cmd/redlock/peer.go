@@ -18,7 +18,13 @@ type peer struct {
 	connectTimeout time.Duration
 	nodeTimeout    time.Duration
 	conn           redis.Conn // nil: there is none yet, or it broke
+	failure        error      // the last one
+	failedAt       time.Time
 }
+
+// failureLife is how long a node that has failed is not asked again, so that one that hangs
+// does not hold up a list at every step.
+const failureLife = 3 * time.Second
 
 // peers returns one for each node. close them.
 func (g *globalFlags) peers() ([]*peer, error) {
@@ -94,18 +100,27 @@ type request struct {
 // do sends commands together and returns their answers, each of which may be a redis.Error. The
 // error is that of the connection, which is closed then.
 func (p *peer) do(ctx context.Context, requests ...request) ([]any, error) {
+	if p.failure != nil && time.Since(p.failedAt) < failureLife {
+		return nil, p.failure
+	}
+	answers, err := p.tryOnce(ctx, requests)
+	p.failure, p.failedAt = err, time.Now()
+	return answers, err
+}
+
+func (p *peer) tryOnce(ctx context.Context, requests []request) ([]any, error) {
 	if err := p.connect(ctx); err != nil {
 		return nil, err
 	}
 	answers, err := p.exchange(ctx, requests)
-	if err != nil {
-		p.close()
-		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-			err = fmt.Errorf("no answer within %v", p.nodeTimeout)
-		}
-		return nil, err
+	if err == nil {
+		return answers, nil
 	}
-	return answers, nil
+	p.close()
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		err = fmt.Errorf("no answer within %v", p.nodeTimeout)
+	}
+	return nil, err
 }
 
 func (p *peer) exchange(ctx context.Context, requests []request) ([]any, error) {

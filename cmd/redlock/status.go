@@ -129,7 +129,7 @@ type viewJSON struct {
 	On       int          `json:"on"` // how many nodes have the holder's token, or the most frequent one
 	Need     int          `json:"need"`
 	Waiting  int          `json:"waiting"` // -1: not known
-	Nodes    []sightJSON  `json:"nodes"`
+	Nodes    []sightJSON  `json:"nodes,omitempty"`
 	Waiters  []waiterJSON `json:"waiters,omitempty"`
 }
 
