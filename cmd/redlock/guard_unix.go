@@ -24,6 +24,7 @@ const guardArg = "__guard"
 //
 //	group <process group>
 //	kill <time at which the group must be gone, by bootTime>
+//	told: redlock has sent SIGTERM, which the group is not to get twice
 //	done
 type guard struct {
 	pipe *os.File
@@ -82,6 +83,9 @@ func (g *guard) killAt(at time.Time) {
 	now := bootTime()
 	g.write(fmt.Sprintf("kill %d\n", now+time.Until(at)))
 }
+
+// told says that the group has been told to end.
+func (g *guard) told() { g.write("told\n") }
 
 // done ends the guard.
 func (g *guard) done() {
@@ -153,6 +157,8 @@ func (w *watcher) read(line string, ok bool) {
 		w.group = int(number)
 	case word == "kill":
 		w.kill = time.Duration(number)
+	case word == "told":
+		w.told = true
 	case word == "done":
 		w.over = true
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
@@ -126,7 +127,7 @@ func eventually(t *testing.T, ok func() bool, format string, args ...any) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			require.FailNowf(t, "it does not come: "+format, "", args...)
+			require.FailNow(t, "it does not come: "+fmt.Sprintf(format, args...))
 		}
 	}
 }

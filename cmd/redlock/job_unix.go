@@ -127,6 +127,7 @@ func (j *job) look() {
 		j.told, j.end.killed = true, true
 		j.end.lost = j.why()
 		j.killAt = earlier(deadline, now.Add(j.killAfter))
+		j.guard.told()
 		j.signal(syscall.SIGTERM)
 		j.signal(syscall.SIGCONT) // One that is stopped could not end.
 		go j.tool.note("the lock cannot be kept: ending the command")

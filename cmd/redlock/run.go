@@ -178,6 +178,7 @@ func (t *tool) run(ctx context.Context, f *runFlags, resources, command []string
 	if errors.Is(err, errNotStarted) {
 		// The job has not run: nothing is to keep it from running elsewhere, not even --at-least.
 		_ = r.Release(ctx, lock.Resources(), lock.Token())
+		_ = lock.Unlock(ctx) // There is nothing left of it, but nobody extends it any more.
 		t.close(r)
 		return codedError{err, exitCannot, "cannot run"}
 	}

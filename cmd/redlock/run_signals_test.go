@@ -124,8 +124,8 @@ func TestRunForksAndExits(t *testing.T) {
 	script := fmt.Sprintf(`(while [ ! -e %s ]; do sleep 0.05; done) & echo group $$; exit 3`, file)
 	p := start(t, c, runArgs("x", "--", "sh", "-c", script)...)
 	group := groupOf(t, p)
+	eventually(t, func() bool { return errors.Is(syscall.Kill(group, 0), syscall.ESRCH) }, "the end of the command itself")
 	require.NoError(t, syscall.Kill(-group, 0))
-	time.Sleep(300 * time.Millisecond) // In which a release would come.
 	assert.Equal(t, 3, holders(t, c, "x"))
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	assert.Equal(t, 3, p.wait(), "%s", p.errOut)
@@ -222,12 +222,16 @@ func TestRunStopped(t *testing.T) {
 
 // A command that is stopped by another process keeps the lock.
 func TestRunCommandStopped(t *testing.T) {
+	const ttl = 4 * time.Second
 	c := testcluster.RunServers(t, 3)
-	p := start(t, c, runArgs("--ttl", "2s", "x", "--", "sh", "-c", `echo group $$; read line; exit 4`)...)
+	file := filepath.Join(t.TempDir(), "done")
+	script := fmt.Sprintf(`echo group $$; while [ ! -e %s ]; do sleep 0.05; done; exit 4`, file)
+	p := start(t, c, runArgs("--ttl", ttl.String(), "x", "--", "sh", "-c", script)...)
 	group := groupOf(t, p)
-	require.NoError(t, syscall.Kill(group, syscall.SIGSTOP))
-	time.Sleep(3 * time.Second)
-	assert.Equal(t, 3, holders(t, c, "x"))
-	require.NoError(t, syscall.Kill(group, syscall.SIGCONT))
+	require.NoError(t, syscall.Kill(-group, syscall.SIGSTOP))
+	first := expiry(t, c, ttl)
+	eventually(t, func() bool { return expiry(t, c, ttl).After(first.Add(ttl / 5)) }, "another extension")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	require.NoError(t, syscall.Kill(-group, syscall.SIGCONT))
 	assert.Equal(t, 4, p.wait(), "%s", p.errOut)
 }

@@ -74,7 +74,7 @@ func TestRunRefused(t *testing.T) {
 		want string
 	}{
 		{"taken", []string{"--wait", "0", "held", "--", "touch", file}, exitTaken, "taken"},
-		{"taken for long", []string{"--wait", "300ms", "held", "--", "touch", file}, exitTaken, "taken"},
+		{"taken for long", []string{"--wait", "3s", "held", "--", "touch", file}, exitTaken, "taken"},
 		{"no command", []string{"free", "--", "no-such-command-anywhere"}, exitNotFound, "no such command"},
 		{"no program", []string{"free", "--", text}, exitCannot, "permission denied"},
 	}

@@ -52,16 +52,17 @@ func unknownCommand(cmd *cobra.Command, name string) error {
 	return usagef("%s", text)
 }
 
-// nearest returns the known word that is nearest to a word: one that begins with it, or the one
-// with the fewest edits, if these are few against its length. "" if there is none.
+// nearest returns the known word that is nearest to a word: the shortest that begins with it, or
+// the one with the fewest edits, if these are few against its length. "" if there is none.
 func nearest(word string, known []string) string {
+	word = strings.ToLower(word)
 	best, fewest := "", len(word)/2+1
 	for _, k := range known {
-		d := distance(strings.ToLower(word), k)
-		if len(word) > 1 && strings.HasPrefix(k, strings.ToLower(word)) {
-			d = 1
+		d := distance(word, k)
+		if len(word) > 1 && strings.HasPrefix(k, word) {
+			d = 0
 		}
-		if d < fewest {
+		if d < fewest || d == fewest && best != "" && len(k) < len(best) {
 			best, fewest = k, d
 		}
 	}
