@@ -132,12 +132,12 @@ func TestTerminal(t *testing.T) {
 	})
 	t.Run("in a pipeline", func(t *testing.T) {
 		k := sitDown(t, c)
-		k.typeText(terminalRun + `60s x -- sh -c 'echo RE""ADY; sleep 600' | cat` + "\n")
+		k.typeText(terminalRun + `60s x -- sh -c 'trap "echo BA\"\"CK" CONT; echo RE""ADY; while :; do sleep 0.1; done' | cat` + "\n")
 		k.see("READY")
 		k.typeText(ctrlZ)
 		k.see("Stopped")
 		k.typeText("fg\n")
-		k.see("| cat")
+		k.see("BACK") // The shell has given up the terminal by now.
 		k.typeText(ctrlC)
 		k.typeText(`echo "codes ${PIPESTATUS[*]}"` + "\n")
 		k.see("codes 130")

@@ -16,7 +16,7 @@ import (
 
 func TestCredentials(t *testing.T) {
 	const secret = "S3cret-word"
-	c := testcluster.RunServers(t, 1, testcluster.WithArgs("--user", "app on >"+secret+" ~* &* +@all"))
+	c := testcluster.RunServers(t, 1, testcluster.WithArgs("--user", "app", "on", ">"+secret, "~*", "&*", "+@all"))
 	addr := c.Nodes[0].Addr()
 	dir := t.TempDir()
 	password, nodes := filepath.Join(dir, "password"), filepath.Join(dir, "nodes")
