@@ -157,7 +157,7 @@ cross: ## compile for other platforms
 nested: ## vet and short tests of the nested modules
 	@set -e; for m in $(NESTED); do \
 		echo "go vet, go test -short: $$m"; \
-		(cd "$$m" && $(GO) vet ./... && $(GO) test -short $(TESTFLAGS) ./...); \
+		(cd "$$m" && $(GO) vet ./... && $(GO) test -short -parallel $(PARALLEL) $(TESTFLAGS) ./...); \
 	done
 
 .PHONY: examples

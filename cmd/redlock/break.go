@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -72,7 +71,7 @@ func (t *tool) breakLock(ctx context.Context, peers []*peer, l layout, args []st
 		t.note("this is no token of this library: it may be a lock of another one, or something else altogether")
 	}
 	if !yes && !t.confirm("Delete these keys? Whoever works under the lock is not stopped by it. [y/N] ") {
-		fmt.Fprintln(t.out, "nothing was deleted")
+		printf(t.out, "%s\n", "nothing was deleted")
 		return ended(exitNo)
 	}
 	for _, h := range found {
@@ -86,10 +85,10 @@ func (t *tool) breakLock(ctx context.Context, peers []*peer, l layout, args []st
 
 // confirm asks, and reports whether the answer is yes.
 func (t *tool) confirm(question string) bool {
-	fmt.Fprint(t.out, question)
+	printf(t.out, "%s", question)
 	line, err := bufio.NewReader(t.in).ReadString('\n')
 	if err != nil {
-		fmt.Fprintln(t.out)
+		printf(t.out, "\n")
 	}
 	answer := strings.ToLower(strings.TrimSpace(line))
 	return answer == "y" || answer == "yes"
@@ -110,7 +109,7 @@ func (t *tool) deleteToken(ctx context.Context, peers []*peer, key string, resou
 		if err != nil {
 			return err
 		}
-		defer t.close(r)
+		defer t.close(ctx, r)
 		err = r.Release(ctx, resources, token)
 		// What is left of it the nodes are asked for afterwards.
 		if err != nil && !errors.Is(err, redlock.ErrLost) && !errors.Is(err, redlock.ErrNoQuorum) {
@@ -151,7 +150,7 @@ func (t *tool) showBroken(before, after *view) error {
 		}
 		nodes = append(nodes, nodeJSON{b.node, result})
 		if !t.global.json {
-			fmt.Fprintf(t.out, "  %s: %s\n", b.node, result)
+			printf(t.out, "  %s: %s\n", b.node, result)
 		}
 	}
 	broken := gone >= before.need
@@ -167,7 +166,7 @@ func (t *tool) showBroken(before, after *view) error {
 		return ended(exitNoQuorum)
 	}
 	if !t.global.json {
-		fmt.Fprintln(t.out, s.green("the lock is broken"))
+		printf(t.out, "%s\n", s.green("the lock is broken"))
 	}
 	return nil
 }

@@ -36,7 +36,7 @@ docs/check.md of the library lists the checks, and what to do about them.`,
 			if err != nil {
 				return err
 			}
-			defer t.close(r)
+			defer t.close(cmd.Context(), r)
 			report, err := r.Check(cmd.Context())
 			if err != nil {
 				return err
@@ -80,7 +80,7 @@ func (t *tool) showReport(report redlock.Report) {
 		}
 		text = strings.Join(lines, "")
 	}
-	fmt.Fprint(t.out, text)
+	printf(t.out, "%s", text)
 }
 
 // reportJSON is a report for programs.
@@ -139,7 +139,7 @@ The nodes are named as redlock check shows them: host:port, or host:port/db. The
 			if err != nil {
 				return err
 			}
-			defer t.close(r)
+			defer t.close(cmd.Context(), r)
 			if err := knownNodes(nodes, args); err != nil {
 				return err
 			}
@@ -152,7 +152,7 @@ The nodes are named as redlock check shows them: host:port, or host:port/db. The
 				}{args})
 				return nil
 			}
-			fmt.Fprintf(t.out, "admitted %s\n", strings.Join(args, " "))
+			printf(t.out, "admitted %s\n", strings.Join(args, " "))
 			return nil
 		},
 		ValidArgsFunction: func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {

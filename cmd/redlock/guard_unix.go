@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"strconv"
 	"strings"
 	"syscall"
@@ -33,7 +34,7 @@ type guard struct {
 
 // startGuard starts the process.
 func startGuard(killAfter time.Duration) (*guard, error) {
-	self, err := os.Executable()
+	self, err := ownProgram()
 	if err != nil {
 		return nil, err
 	}
@@ -60,6 +61,16 @@ func startGuard(killAfter time.Duration) (*guard, error) {
 		return nil, fmt.Errorf("the process that guards the command: %w", err)
 	}
 	return &guard{pipe: write}, nil
+}
+
+// ownProgram is the file of this program. Where the system can say it, it is the one that runs,
+// even if another version has been installed in its place while redlock waited for the lock.
+func ownProgram() (string, error) {
+	const running = "/proc/self/exe"
+	if _, err := os.Stat(running); err == nil {
+		return running, nil
+	}
+	return os.Executable()
 }
 
 // watch names the group.
@@ -99,6 +110,9 @@ func guardMain(args []string) int {
 	if err != nil {
 		return exitUsage
 	}
+	// It ends with redlock, not before: also where a signal goes to all processes of a service, or
+	// to all of a name.
+	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2)
 	lines := make(chan string)
 	go func() {
 		defer close(lines)

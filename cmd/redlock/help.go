@@ -63,21 +63,21 @@ func (t *tool) helpCommand(root *cobra.Command) *cobra.Command {
 func (t *tool) help(cmd *cobra.Command, _ []string) {
 	w := cmd.OutOrStdout()
 	s := t.styleFor(w)
-	section := func(title string) { fmt.Fprintf(w, "\n%s\n", s.bold(title)) }
-	fmt.Fprintf(w, "%s\n    %s - %s\n", s.bold("NAME"), cmd.CommandPath(), cmd.Short)
+	section := func(title string) { printf(w, "\n%s\n", s.bold(title)) }
+	printf(w, "%s\n    %s - %s\n", s.bold("NAME"), cmd.CommandPath(), cmd.Short)
 	section("SYNOPSIS")
 	if cmd.HasAvailableSubCommands() {
-		fmt.Fprintf(w, "    %s [FLAGS] COMMAND …\n", cmd.CommandPath())
+		printf(w, "    %s [FLAGS] COMMAND …\n", cmd.CommandPath())
 	} else {
 		path := strings.TrimSuffix(cmd.CommandPath(), cmd.Name())
-		fmt.Fprintf(w, "    %s%s\n", path, cmd.Use)
+		printf(w, "    %s%s\n", path, cmd.Use)
 	}
 	writeDescription(w, section, cmd)
 	if cmd.HasAvailableSubCommands() {
 		section("COMMANDS")
 		for _, c := range cmd.Commands() {
 			if c.IsAvailableCommand() || c.Name() == "help" {
-				fmt.Fprintf(w, "    %-12s %s\n", c.Name(), c.Short)
+				printf(w, "    %-12s %s\n", c.Name(), c.Short)
 			}
 		}
 	}
@@ -90,7 +90,7 @@ func (t *tool) help(cmd *cobra.Command, _ []string) {
 	section("ENVIRONMENT")
 	if text := cmd.Annotations["env"]; text != "" {
 		writeText(w, text, "    ")
-		fmt.Fprintln(w)
+		printf(w, "\n")
 	}
 	writeText(w, environmentHelp, "    ")
 	if text := cmd.Annotations["exit"]; text != "" {
@@ -100,7 +100,7 @@ func (t *tool) help(cmd *cobra.Command, _ []string) {
 	if cmd.Example != "" {
 		section("EXAMPLES")
 		for line := range strings.Lines(cmd.Example) {
-			fmt.Fprint(w, strings.TrimRight("  "+line, " \n")+"\n")
+			printf(w, "%s", strings.TrimRight("  "+line, " \n")+"\n")
 		}
 	}
 }
@@ -114,7 +114,7 @@ func writeDescription(w io.Writer, section func(title string), cmd *cobra.Comman
 	section("DESCRIPTION")
 	if parent := cmd.Parent(); parent != nil && parent.Name() == "completion" {
 		for line := range strings.Lines(cmd.Long) {
-			fmt.Fprintln(w, strings.TrimRight("    "+line, " \n"))
+			printf(w, "%s\n", strings.TrimRight("    "+line, " \n"))
 		}
 		return
 	}
@@ -156,7 +156,7 @@ func writeFlags(w io.Writer, s style, flags *pflag.FlagSet) {
 		if d := f.DefValue; d != "" && d != "false" && d != "0s" {
 			usage += " (default " + d + ")"
 		}
-		fmt.Fprintf(w, "    %s%s\n", s.bold(name), value)
+		printf(w, "    %s%s\n", s.bold(name), value)
 		writeText(w, usage+".", "        ")
 	})
 }
@@ -165,7 +165,7 @@ func writeFlags(w io.Writer, s style, flags *pflag.FlagSet) {
 func writeText(w io.Writer, text, indent string) {
 	for i, paragraph := range strings.Split(text, "\n\n") {
 		if i > 0 {
-			fmt.Fprintln(w)
+			printf(w, "\n")
 		}
 		writeParagraph(w, paragraph, indent, indent)
 	}
@@ -183,7 +183,7 @@ func writeParagraph(w io.Writer, text, first, others string) {
 	line, empty := first, true
 	for _, word := range strings.Fields(text) {
 		if !empty && len([]rune(line))+1+len([]rune(word)) > width {
-			fmt.Fprintln(w, line)
+			printf(w, "%s\n", line)
 			line, empty = others, true
 		}
 		if !empty {
@@ -191,5 +191,5 @@ func writeParagraph(w io.Writer, text, first, others string) {
 		}
 		line, empty = line+word, false
 	}
-	fmt.Fprintln(w, strings.TrimRight(line, " "))
+	printf(w, "%s\n", strings.TrimRight(line, " "))
 }

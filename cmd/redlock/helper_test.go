@@ -145,10 +145,10 @@ func locker(t *testing.T, c *testcluster.Cluster, opts ...redlock.Option) *redlo
 	return r
 }
 
-// hold takes a lock for the rest of the test.
-func hold(t *testing.T, c *testcluster.Cluster, resource string, ttl time.Duration, opts ...redlock.Option) *redlock.Lock {
+// hold takes a lock of a minute.
+func hold(t *testing.T, c *testcluster.Cluster, resource string, opts ...redlock.Option) *redlock.Lock {
 	t.Helper()
-	lock, err := locker(t, c).Lock(t.Context(), []string{resource}, ttl, opts...)
+	lock, err := locker(t, c).Lock(t.Context(), []string{resource}, time.Minute, opts...)
 	require.NoError(t, err)
 	return lock
 }

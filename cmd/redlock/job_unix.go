@@ -61,6 +61,11 @@ func (j *job) run(ctx context.Context) (ending, error) {
 	adoptOrphans()
 	j.terminal = openTerminal()
 	defer j.terminal.close()
+	// The guard hears of the end first: from the moment when it hears of the group, it can see to it.
+	j.guard.killAt(j.deadline().Add(j.margin / 2))
+	if err = j.late(); err != nil {
+		return ending{}, fmt.Errorf("%w: %w", errNotStarted, err)
+	}
 	j.group, err = syscall.ForkExec(j.path, j.args, &syscall.ProcAttr{
 		Env: j.env, Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Setpgid: true},
 	})
@@ -68,7 +73,6 @@ func (j *job) run(ctx context.Context) (ending, error) {
 		return ending{}, fmt.Errorf("%w: %s: %w", errNotStarted, j.args[0], err)
 	}
 	j.guard.watch(j.group)
-	j.guard.killAt(j.deadline())
 	j.terminal.give(j.group)
 	defer j.terminal.takeBack()
 	children := make(chan child, 16)
@@ -77,6 +81,19 @@ func (j *job) run(ctx context.Context) (ending, error) {
 		j.step(children)
 	}
 	return j.end, nil
+}
+
+// late is the reason for which a command must not be started any more: this process may have been
+// stopped since it got the lock.
+func (j *job) late() error {
+	err := errors.New("too little of its ttl is left")
+	switch {
+	case j.kept.Err() != nil:
+		err = j.why()
+	case time.Now().Before(j.deadline().Add(-j.killAfter)):
+		return nil
+	}
+	return codedError{fmt.Errorf("the lock was lost before the command was started: %w", err), exitLost, "lost"}
 }
 
 // step waits for the next thing to happen, and sees to it.
@@ -204,6 +221,9 @@ func (j *job) stopped(sig syscall.Signal) {
 		return // Nobody at a keyboard has done it; the lock is kept.
 	}
 	j.suspend = false
+	if (sig == syscall.SIGTTIN || sig == syscall.SIGTTOU) && j.terminal.lend(j.group) {
+		return
+	}
 	if orphaned() {
 		j.signal(syscall.SIGCONT) // As the kernel ignores Ctrl-Z where nobody could continue.
 		return

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 
@@ -27,7 +28,7 @@ func TestListIsGentle(t *testing.T) {
 	require.NoError(t, c.Nodes[0].OnCommand(func(cmd string, args []string) {
 		most[cmd] = max(most[cmd], len(args))
 		if cmd == "SCAN" {
-			assert.Contains(t, strings.Join(args, " "), "COUNT 200")
+			assert.Contains(t, strings.Join(args, " "), "COUNT "+strconv.Itoa(scanCount))
 		}
 	}))
 	code, out, errOut := execTool(t, c, append([]string{"list", "--json"}, slow...)...)

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,8 +20,12 @@ const exitList = `0    all locks that a quorum has were listed
 
 // scanCount is how many keys a step of SCAN looks at, and lookCount how many resources a node is
 // asked about at once. A node serves nobody else while it carries out a command, or several
-// that came together: both take it some tenths of a millisecond.
-const scanCount, lookCount = 200, 16
+// that came together: both take it about a tenth of a millisecond.
+const scanCount, lookCount = 50, 4
+
+// longestPause bounds the pause after each step, which is twice as long as the step took. A node
+// that is slow since it is far away needs no longer one.
+const longestPause = 5 * time.Millisecond
 
 func (t *tool) listCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -31,7 +35,7 @@ func (t *tool) listCommand() *cobra.Command {
 
 With a prefix it lists the locks under that prefix only. Locks are known by the form of their tokens. Those of other libraries, which look like any other key, are not listed; redlock status shows them.
 
-The order is the nodes'. What is taken, released or extended meanwhile may be there or not, and a lock may be there twice while a node resizes its table.`,
+The order is the nodes'. What is taken, released or extended meanwhile may be there or not, and a lock may be there twice while a node resizes its table, or stops answering.`,
 		Example: `  redlock list --prefix locks: | sort
   redlock list --json | jq -r 'select(.waiting > 0) | .resource'`,
 		Args: noArguments,
@@ -94,24 +98,40 @@ func (l *lister) scan(ctx context.Context, at int) error {
 			return err
 		}
 		for len(keys) > 0 { // A step may return more than it was asked for.
-			some := keys[:min(len(keys), scanCount)]
-			keys = keys[len(some):]
+			some := l.resources(keys[:min(len(keys), scanCount)])
+			keys = keys[min(len(keys), scanCount):]
 			found, err := l.locks(ctx, p, some)
 			if err != nil {
 				return err
 			}
-			l.listFound(ctx, at, found)
+			l.listFound(ctx, at, l.notBefore(ctx, at, found))
 		}
-		if cursor == "0" {
+		if cursor == "0" || l.tool.out.failed() != nil {
 			return nil
 		}
-		// The nodes have as much time for others as they have spent on this.
+		// The nodes have more time for others than they have spent on this.
 		select {
-		case <-time.After(time.Since(begun)):
+		case <-time.After(min(2*time.Since(begun), longestPause)):
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
+}
+
+// notBefore are those of the resources that none of the nodes before has a token for: the
+// others were listed there. This is cheaper than to look at all of them again.
+func (l *lister) notBefore(ctx context.Context, at int, resources []string) []string {
+	for i := range at {
+		if l.failed[i] {
+			continue
+		}
+		there, err := l.locks(ctx, l.peers[i], resources)
+		if err != nil {
+			continue // A lock is better listed twice than not at all.
+		}
+		resources = slices.DeleteFunc(resources, func(r string) bool { return slices.Contains(there, r) })
+	}
+	return resources
 }
 
 // escapeGlob takes the meaning from what has one in a pattern.
@@ -151,20 +171,26 @@ end
 return found
 `
 
-// locks are the resources among the keys that a node has a token for.
-func (l *lister) locks(ctx context.Context, p *peer, keys []string) ([]string, error) {
-	args := []any{findScript, 0}
-	var resources []string
+// resources are those of keys.
+func (l *lister) resources(keys []string) []string {
+	var found []string
 	for _, key := range keys {
 		if res, ok := l.layout.resource(key); ok {
-			resources = append(resources, res)
-			args = append(args, key)
+			found = append(found, res)
 		}
 	}
+	return found
+}
+
+// locks are those of the resources that a node has a token for.
+func (l *lister) locks(ctx context.Context, p *peer, resources []string) ([]string, error) {
 	if len(resources) == 0 {
 		return nil, nil
 	}
-	args[1] = len(resources)
+	args := []any{findScript, len(resources)}
+	for _, res := range resources {
+		args = append(args, l.layout.key(res))
+	}
 	answers, err := p.do(ctx, request{"EVAL", append(args, maxTokenBytes)})
 	if err != nil {
 		return nil, err
@@ -176,7 +202,7 @@ func (l *lister) locks(ctx context.Context, p *peer, keys []string) ([]string, e
 	if err != nil {
 		return nil, err
 	}
-	found := resources[:0]
+	var found []string
 	for _, n := range numbers {
 		if n < 1 || n > len(resources) {
 			return nil, errors.New("an answer that means nothing")
@@ -194,7 +220,7 @@ func (l *lister) listFound(ctx context.Context, at int, resources []string) {
 		views := look(ctx, l.peers, l.layout, some, 0)
 		for i := range views {
 			if l.first(&views[i]) == at {
-				l.write(l.tool.out, &views[i])
+				l.write(&views[i])
 			}
 		}
 	}
@@ -210,7 +236,8 @@ func (l *lister) first(v *view) int {
 	return -1 // It was released meanwhile.
 }
 
-func (l *lister) write(w io.Writer, v *view) {
+func (l *lister) write(v *view) {
+	w := l.tool.out
 	j := v.json()
 	if l.tool.global.json {
 		j.Nodes = nil // redlock status has them.
@@ -221,7 +248,7 @@ func (l *lister) write(w io.Writer, v *view) {
 	s := l.tool.styleFor(w)
 	if !l.header {
 		l.header = true
-		fmt.Fprint(w, s.bold(fmt.Sprintf(format, "RESOURCE", "STATE", "TTL", "ON", "FENCE", "WAITING", "OWNER")))
+		printf(w, "%s", s.bold(fmt.Sprintf(format, "RESOURCE", "STATE", "TTL", "ON", "FENCE", "WAITING", "OWNER")))
 	}
 	ttl, fence, waiting := "-", "-", "-"
 	if j.TTLMS != nil && *j.TTLMS >= 0 {
@@ -241,7 +268,7 @@ func (l *lister) write(w io.Writer, v *view) {
 	if !j.Held {
 		state = s.yellow(state)
 	}
-	fmt.Fprintf(w, format, printable(j.Resource), state, ttl, fmt.Sprintf("%d/%d", j.On, len(v.sights)), fence, waiting, owner)
+	printf(w, format, printable(j.Resource), state, ttl, fmt.Sprintf("%d/%d", j.On, len(v.sights)), fence, waiting, owner)
 }
 
 // printable is a name without what could disturb a terminal: anybody can name a key.

@@ -6,7 +6,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 
@@ -17,19 +16,21 @@ func main() {
 	if len(os.Args) > 1 && os.Args[1] == guardArg {
 		os.Exit(guardMain(os.Args[2:]))
 	}
-	status := execute(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
-	status.exit()
+	execute(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr).exit()
 }
 
 // execute carries out one command line and returns how it ended. An error is on stderr already.
 func execute(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) status {
-	t := &tool{in: in, out: out, errOut: errOut}
-	root := t.rootCommand()
+	t := &tool{in: in, out: &output{w: out}, errOut: errOut}
+	root := t.rootCommand() //nolint:contextcheck // Commands have the context of ExecuteContextC.
 	root.SetArgs(args)
 	root.SetIn(in)
-	root.SetOut(out)
+	root.SetOut(t.out)
 	root.SetErr(errOut)
 	cmd, err := root.ExecuteContextC(ctx)
+	if failed := t.out.failed(); failed != nil {
+		err = failed
+	}
 	if err == nil {
 		return t.status
 	}
@@ -43,7 +44,7 @@ func execute(ctx context.Context, args []string, in io.Reader, out, errOut io.Wr
 // tool is one invocation: where it reads and writes, and its global flags.
 type tool struct {
 	in     io.Reader
-	out    io.Writer
+	out    *output
 	errOut io.Writer
 	global globalFlags
 	status status
@@ -57,9 +58,9 @@ func (t *tool) report(cmd *cobra.Command, err error) int {
 		return code
 	}
 	s := t.styleFor(t.errOut)
-	fmt.Fprintf(t.errOut, "%s %s\n", s.red("redlock:"), messageOf(err))
+	printf(t.errOut, "%s %s\n", s.red("redlock:"), messageOf(err))
 	if code == exitUsage && cmd != nil {
-		fmt.Fprintf(t.errOut, "Try '%s --help'.\n", cmd.CommandPath())
+		printf(t.errOut, "Try '%s --help'.\n", cmd.CommandPath())
 	}
 	return code
 }

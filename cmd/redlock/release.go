@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -34,7 +33,7 @@ The token comes from a file, or from standard input with --token-file -, or from
 			if err != nil {
 				return err
 			}
-			defer t.close(r)
+			defer t.close(cmd.Context(), r)
 			if err := r.Release(cmd.Context(), args, token); err != nil {
 				if invalid(err) {
 					return asUsage(err)
@@ -47,7 +46,7 @@ The token comes from a file, or from standard input with --token-file -, or from
 				}{args})
 				return nil
 			}
-			fmt.Fprintf(t.out, "released %s\n", strings.Join(args, " "))
+			printf(t.out, "released %s\n", strings.Join(args, " "))
 			return nil
 		},
 	}

@@ -22,7 +22,7 @@ const exitRun = `0-255   the command's own. If a signal has ended it, redlock en
 69      no quorum: too many nodes did not answer; the command was not run
 70      something else failed; the command was not run
 75      taken: somebody else has the lock; the command was not run
-79      lost: the lock was lost while the command ran, and the command was ended, or it had ended by itself and somebody else may have had the lock meanwhile
+79      lost: the lock was lost while the command ran, and the command was ended, or it had ended by itself and somebody else may have had the lock meanwhile, or it was too late to start it
 126     the command cannot be run
 127     there is no such command`
 
@@ -166,7 +166,7 @@ func (t *tool) run(ctx context.Context, f *runFlags, resources, command []string
 	defer signal.Stop(signals)
 	lock, err := f.acquire(ctx, r, resources, signals)
 	if err != nil {
-		t.close(r)
+		t.close(ctx, r)
 		return err
 	}
 	j := &job{
@@ -179,11 +179,15 @@ func (t *tool) run(ctx context.Context, f *runFlags, resources, command []string
 		// The job has not run: nothing is to keep it from running elsewhere, not even --at-least.
 		_ = r.Release(ctx, lock.Resources(), lock.Token())
 		_ = lock.Unlock(ctx) // There is nothing left of it, but nobody extends it any more.
-		t.close(r)
+		t.close(ctx, r)
+		var late codedError
+		if errors.As(err, &late) {
+			return late
+		}
 		return codedError{err, exitCannot, "cannot run"}
 	}
 	released := lock.Unlock(ctx)
-	t.close(r)
+	t.close(ctx, r)
 	return t.outcome(end, released)
 }
 
@@ -244,9 +248,10 @@ func (f *runFlags) acquire(ctx context.Context, r *redlock.Redlock, resources []
 	return lock, err
 }
 
-// close lets go of the connections, once what is on its way to the nodes is there.
-func (t *tool) close(r *redlock.Redlock) {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+// close lets go of the connections, once what is on its way to the nodes is there. That is of use
+// also when ctx has ended.
+func (t *tool) close(ctx context.Context, r *redlock.Redlock) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
 	_ = r.Close(ctx)
 }

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -22,6 +24,9 @@ import (
 // stubborn is a command that ignores SIGTERM, and so does a process that it has started. It says
 // when it runs, and which group it is.
 const stubborn = `trap '' TERM; sleep 600 & echo group $$; while :; do sleep 600; done`
+
+// shortTTL is the ttl of tests that wait for the end of a lock.
+const shortTTL = 4 * time.Second
 
 // groupOf waits until a command has said which group it is.
 func groupOf(t *testing.T, p *process) int {
@@ -70,7 +75,7 @@ func onlyZombies(group int) bool {
 
 // expiry waits for an extension of the lock x, and returns when a quorum of its keys expires if
 // there is no other one.
-func expiry(t *testing.T, c *testcluster.Cluster, ttl time.Duration) time.Time {
+func expiry(t *testing.T, c *testcluster.Cluster) time.Time {
 	t.Helper()
 	var at time.Time
 	eventually(t, func() bool {
@@ -79,17 +84,33 @@ func expiry(t *testing.T, c *testcluster.Cluster, ttl time.Duration) time.Time {
 		for _, node := range c.Nodes {
 			keys, err := node.Keys()
 			require.NoError(t, err)
-			if left := keys["x"].TTL; left > ttl*9/10 {
+			if left := keys["x"].TTL; left > shortTTL*9/10 {
 				fresh++
 				at = now.Add(left)
 			}
 		}
-		return fresh == len(c.Nodes) && time.Since(now) < ttl/20
+		return fresh == len(c.Nodes) && time.Since(now) < shortTTL/20
 	}, "an extension")
 	return at
 }
 
+// lastExpiry returns when fewer than a quorum of the keys of x are left, if nobody extends them
+// any more.
+func lastExpiry(t *testing.T, c *testcluster.Cluster) time.Time {
+	t.Helper()
+	now := time.Now()
+	var left []time.Duration
+	for _, node := range c.Nodes {
+		keys, err := node.Keys()
+		require.NoError(t, err)
+		left = append(left, keys["x"].TTL)
+	}
+	slices.Sort(left)
+	return now.Add(left[1])
+}
+
 func TestRunForwardsSignals(t *testing.T) {
+	t.Parallel()
 	c := testcluster.RunServers(t, 3)
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2} {
 		t.Run(sig.String(), func(t *testing.T) {
@@ -119,6 +140,7 @@ func TestRunForwardsSignals(t *testing.T) {
 
 // What a command leaves running in the background has the lock, too.
 func TestRunForksAndExits(t *testing.T) {
+	t.Parallel()
 	c := testcluster.RunServers(t, 3)
 	file := filepath.Join(t.TempDir(), "done")
 	script := fmt.Sprintf(`(while [ ! -e %s ]; do sleep 0.05; done) & echo group $$; exit 3`, file)
@@ -134,17 +156,33 @@ func TestRunForksAndExits(t *testing.T) {
 
 // The command is gone before the keys of a quorum can expire, though it ignores SIGTERM.
 func TestRunMajorityFrozen(t *testing.T) {
-	const ttl = 4 * time.Second
+	t.Parallel()
 	c := testcluster.RunServers(t, 3)
-	p := start(t, c, runArgs("--ttl", ttl.String(), "x", "--", "sh", "-c", stubborn)...)
+	p := start(t, c, runArgs("--ttl", shortTTL.String(), "x", "--", "sh", "-c", stubborn)...)
 	group := groupOf(t, p)
-	free := expiry(t, c, ttl)
-	freeze(t, c)
+	free := freezeAfterExtension(t, c)
 	gone := goneAt(t, group)
 	assert.Truef(t, gone.Before(free), "the command was gone %v after the keys could have expired", gone.Sub(free))
 	t.Logf("gone %v before the keys can expire", free.Sub(gone))
 	assert.Equal(t, exitLost, p.wait(), "%s", p.errOut)
 	assert.Contains(t, p.errOut.String(), "lost")
+}
+
+// freezeAfterExtension stops a majority just after an extension, and returns when a quorum of the
+// keys expires. On a busy machine it may take several attempts: the next extension is a third of
+// the ttl later.
+func freezeAfterExtension(t *testing.T, c *testcluster.Cluster) time.Time {
+	t.Helper()
+	for {
+		free := expiry(t, c)
+		freeze(t, c)
+		if time.Until(free) > shortTTL*3/4 {
+			return free
+		}
+		for _, node := range c.Nodes[:2] {
+			require.NoError(t, node.Resume())
+		}
+	}
 }
 
 // freeze stops a majority of three.
@@ -158,6 +196,7 @@ func freeze(t *testing.T, c *testcluster.Cluster) {
 
 // A command that hears SIGTERM has the time of --kill-after to end by itself.
 func TestRunTellsTheCommandFirst(t *testing.T) {
+	t.Parallel()
 	c := testcluster.RunServers(t, 3)
 	script := `trap 'echo told; sleep 0.2; echo tidy; exit 0' TERM; echo group $$; while :; do sleep 0.05; done`
 	p := start(t, c, runArgs("--ttl", "6s", "--kill-after", "3s", "x", "--", "sh", "-c", script)...)
@@ -169,6 +208,7 @@ func TestRunTellsTheCommandFirst(t *testing.T) {
 
 // A minority that is frozen costs the command nothing.
 func TestRunMinorityFrozen(t *testing.T) {
+	t.Parallel()
 	c := testcluster.RunServers(t, 3)
 	p := start(t, c, runArgs("--ttl", "2s", "x", "--", "sh", "-c", `echo group $$; sleep 5`)...)
 	groupOf(t, p)
@@ -178,6 +218,7 @@ func TestRunMinorityFrozen(t *testing.T) {
 
 // Somebody has taken the lock away: the command ends at once, not only when its time is over.
 func TestRunLockBroken(t *testing.T) {
+	t.Parallel()
 	const ttl = 20 * time.Second
 	c := testcluster.RunServers(t, 3)
 	p := start(t, c, runArgs("--ttl", ttl.String(), "--kill-after", "100ms", "x", "--", "sh", "-c", stubborn)...)
@@ -192,27 +233,76 @@ func TestRunLockBroken(t *testing.T) {
 
 // kill -9 of redlock itself: the command ends, too, and the lock is free after the ttl.
 func TestRunKilled(t *testing.T) {
-	const ttl = 4 * time.Second
+	t.Parallel()
 	c := testcluster.RunServers(t, 3)
-	p := start(t, c, runArgs("--ttl", ttl.String(), "x", "--", "sh", "-c", stubborn)...)
+	p := start(t, c, runArgs("--ttl", shortTTL.String(), "x", "--", "sh", "-c", stubborn)...)
 	group := groupOf(t, p)
-	free := expiry(t, c, ttl)
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGKILL))
+	free := lastExpiry(t, c)
 	gone := goneAt(t, group)
 	assert.Truef(t, gone.Before(free), "the command was gone %v after the keys could have expired", gone.Sub(free))
 	next := start(t, c, runArgs("x", "--", "echo", "ran")...)
 	assert.Equal(t, 0, next.wait(), "%s", next.errOut)
-	assert.False(t, time.Now().Before(free.Add(-ttl/10)), "the lock was free before its ttl was over")
+	assert.False(t, time.Now().Before(free.Add(-shortTTL/10)), "the lock was free before its ttl was over")
+}
+
+// A signal that goes to all processes of a name, or of a service, does not take the guard away.
+func TestRunGuardStays(t *testing.T) {
+	t.Parallel()
+	c := testcluster.RunServers(t, 3)
+	p := start(t, c, runArgs("x", "--", "sh", "-c", stubborn)...)
+	group := groupOf(t, p)
+	guards := childrenOf(t, p.cmd.Process.Pid, group)
+	require.Len(t, guards, 1)
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
+		require.NoError(t, syscall.Kill(guards[0], sig))
+		require.NoError(t, p.cmd.Process.Signal(sig))
+	}
+	require.NoError(t, p.cmd.Process.Signal(syscall.SIGKILL))
+	goneAt(t, group)
+	eventually(t, func() bool { return errors.Is(syscall.Kill(guards[0], 0), syscall.ESRCH) || onlyZombies(guards[0]) }, "the end of the guard")
+}
+
+// childrenOf are the children of a process but for one.
+func childrenOf(t *testing.T, pid, but int) []int {
+	t.Helper()
+	text, err := exec.Command("ps", "-A", "-o", "pid=", "-o", "ppid=").Output()
+	require.NoError(t, err)
+	var found []int
+	for line := range strings.Lines(string(text)) {
+		var child, parent int
+		if _, err := fmt.Sscan(line, &child, &parent); err == nil && parent == pid && child != but {
+			found = append(found, child)
+		}
+	}
+	return found
+}
+
+// A redlock that was stopped after it got the lock, and goes on when that has ended, starts
+// nothing.
+func TestRunTooLate(t *testing.T) {
+	t.Parallel()
+	c := testcluster.RunServers(t, 3)
+	lock := hold(t, c, "x")
+	j := &job{lock: lock, kept: lock.KeepAlive(t.Context()), margin: time.Second, killAfter: time.Second}
+	require.NoError(t, j.late())
+	j.margin = time.Hour // As if the lock ended now.
+	code, _ := classify(j.late())
+	assert.Equal(t, exitLost, code)
+	j.margin = time.Second
+	require.NoError(t, lock.Unlock(t.Context()))
+	code, _ = classify(j.late())
+	assert.Equal(t, exitLost, code)
 }
 
 // redlock is stopped, and cannot see to the command: its guard does.
 func TestRunStopped(t *testing.T) {
-	const ttl = 4 * time.Second
+	t.Parallel()
 	c := testcluster.RunServers(t, 3)
-	p := start(t, c, runArgs("--ttl", ttl.String(), "x", "--", "sh", "-c", stubborn)...)
+	p := start(t, c, runArgs("--ttl", shortTTL.String(), "x", "--", "sh", "-c", stubborn)...)
 	group := groupOf(t, p)
-	free := expiry(t, c, ttl)
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGSTOP))
+	free := lastExpiry(t, c)
 	gone := goneAt(t, group)
 	assert.Truef(t, gone.Before(free), "the command was gone %v after the keys could have expired", gone.Sub(free))
 	time.Sleep(time.Until(free))
@@ -222,15 +312,15 @@ func TestRunStopped(t *testing.T) {
 
 // A command that is stopped by another process keeps the lock.
 func TestRunCommandStopped(t *testing.T) {
-	const ttl = 4 * time.Second
+	t.Parallel()
 	c := testcluster.RunServers(t, 3)
 	file := filepath.Join(t.TempDir(), "done")
 	script := fmt.Sprintf(`echo group $$; while [ ! -e %s ]; do sleep 0.05; done; exit 4`, file)
-	p := start(t, c, runArgs("--ttl", ttl.String(), "x", "--", "sh", "-c", script)...)
+	p := start(t, c, runArgs("--ttl", shortTTL.String(), "x", "--", "sh", "-c", script)...)
 	group := groupOf(t, p)
 	require.NoError(t, syscall.Kill(-group, syscall.SIGSTOP))
-	first := expiry(t, c, ttl)
-	eventually(t, func() bool { return expiry(t, c, ttl).After(first.Add(ttl / 5)) }, "another extension")
+	first := expiry(t, c)
+	eventually(t, func() bool { return expiry(t, c).After(first.Add(shortTTL / 5)) }, "another extension")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	require.NoError(t, syscall.Kill(-group, syscall.SIGCONT))
 	assert.Equal(t, 4, p.wait(), "%s", p.errOut)

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -19,6 +18,7 @@ import (
 )
 
 func TestRunIsTheCommand(t *testing.T) {
+	t.Parallel()
 	c := testcluster.RunServers(t, 3)
 	t.Run("input, output and code", func(t *testing.T) {
 		cmd := command(t, c, runArgs("a", "--", "sh", "-c", "cat; echo oops >&2; exit 3")...)
@@ -62,8 +62,9 @@ func TestRunIsTheCommand(t *testing.T) {
 }
 
 func TestRunRefused(t *testing.T) {
+	t.Parallel()
 	c := testcluster.RunServers(t, 3)
-	hold(t, c, "held", time.Minute)
+	hold(t, c, "held")
 	file := filepath.Join(t.TempDir(), "ran")
 	text := filepath.Join(t.TempDir(), "text")
 	require.NoError(t, os.WriteFile(text, []byte("no program"), 0o600))
@@ -104,6 +105,7 @@ func TestRunRefused(t *testing.T) {
 }
 
 func TestRunNoQuorum(t *testing.T) {
+	t.Parallel()
 	c := testcluster.RunServers(t, 3)
 	require.NoError(t, c.Nodes[0].Stop())
 	require.NoError(t, c.Nodes[1].Stop())
@@ -140,8 +142,9 @@ func TestRunUsage(t *testing.T) {
 }
 
 func TestRunWaits(t *testing.T) {
+	t.Parallel()
 	c := testcluster.RunServers(t, 3)
-	lock := hold(t, c, "x", time.Minute)
+	lock := hold(t, c, "x")
 	p := start(t, c, runArgs("--wait", "forever", "x", "--", "echo", "ran")...)
 	eventually(t, func() bool { return waiting(t, c, "x") > 0 }, "a place in the line")
 	require.NoError(t, lock.Unlock(t.Context()))
@@ -149,7 +152,7 @@ func TestRunWaits(t *testing.T) {
 	assert.Equal(t, "ran\n", p.out.String())
 
 	t.Run("until a signal", func(t *testing.T) {
-		hold(t, c, "y", time.Minute)
+		hold(t, c, "y")
 		q := start(t, c, runArgs("y", "--", "echo", "ran")...)
 		eventually(t, func() bool { return waiting(t, c, "y") > 0 }, "a place in the line")
 		require.NoError(t, q.cmd.Process.Signal(syscall.SIGINT))
@@ -163,6 +166,7 @@ func TestRunWaits(t *testing.T) {
 // Several machines with one crontab: whoever comes first runs the job, nobody else, and never
 // nobody.
 func TestRunOnceOnSeveralMachines(t *testing.T) {
+	t.Parallel()
 	c := testcluster.RunServers(t, 3)
 	for _, machines := range []int{2, 3, 5} {
 		for round := range 2 {

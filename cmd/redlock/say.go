@@ -2,8 +2,39 @@ package main
 
 import (
 	"fmt"
+	"io"
+	"sync"
 	"time"
 )
+
+// An output is where the tool writes its answer. It remembers the first error, which execute
+// makes the tool's: half an answer, as on a disk that is full, must not look like all of it.
+type output struct {
+	w   io.Writer
+	mu  sync.Mutex
+	err error
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	n, err := o.w.Write(p)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.err == nil && err != nil {
+		o.err = fmt.Errorf("cannot write the answer: %w", err)
+	}
+	return n, err
+}
+
+// failed is the first error.
+func (o *output) failed() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.err
+}
+
+// printf writes to an output, which remembers an error; or to standard error, where there is
+// nobody else to tell.
+func printf(w io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(w, format, args...) }
 
 // noteTimeout is how long a remark may take to be written. A terminal that is stopped (Ctrl-S)
 // must not hold up what is to be done about the lock.
@@ -20,7 +51,7 @@ func (t *tool) note(text string) {
 			}{text})
 			return
 		}
-		fmt.Fprintf(t.errOut, "%s %s\n", t.styleFor(t.errOut).yellow("redlock:"), text)
+		printf(t.errOut, "%s %s\n", t.styleFor(t.errOut).yellow("redlock:"), text)
 	}()
 	select {
 	case <-done:

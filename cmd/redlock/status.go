@@ -65,17 +65,17 @@ func (t *tool) show(w io.Writer, v *view) {
 		return
 	}
 	s := t.styleFor(w)
-	fmt.Fprintf(w, "%s  %s\n", s.bold(printable(v.resource)), v.summary(s))
+	printf(w, "%s  %s\n", s.bold(printable(v.resource)), v.summary(s))
 	width := 0
 	for _, n := range v.sights {
 		width = max(width, len(n.node))
 	}
 	holder, _ := v.held()
 	for _, n := range v.sights {
-		fmt.Fprintf(w, "  %-*s  %s\n", width, n.node, n.text(s, holder.token))
+		printf(w, "  %-*s  %s\n", width, n.node, n.text(s, holder.token))
 	}
 	for _, j := range v.waiters() {
-		fmt.Fprintf(w, "  waiting: %s %s, in line on %d of %d nodes\n", j.Name, s.dim("for "+shortly(msOf(j.WaitedMS))), j.Nodes, len(v.sights))
+		printf(w, "  waiting: %s %s, in line on %d of %d nodes\n", printable(j.Name), s.dim("for "+shortly(msOf(j.WaitedMS))), j.Nodes, len(v.sights))
 	}
 }
 

@@ -35,6 +35,9 @@ func (s style) sequence(code, text string) string {
 
 // isTerminal reports whether w is a terminal.
 func isTerminal(w any) bool {
+	if o, ok := w.(*output); ok {
+		w = o.w
+	}
 	f, ok := w.(*os.File)
 	return ok && fileIsTerminal(f)
 }

@@ -14,7 +14,10 @@ func flagError(cmd *cobra.Command, err error) error {
 	text := err.Error()
 	name, ok := strings.CutPrefix(text, "unknown flag: --")
 	if !ok {
-		return usageError{err}
+		if short, rest, ok := strings.Cut(text, " in -"); ok && strings.HasPrefix(short, "unknown shorthand flag") && rest != "" {
+			text = short // What stands behind it may be a secret.
+		}
+		return usagef("%s", text)
 	}
 	name, _, _ = strings.Cut(name, "=") // The value may be a secret.
 	text = fmt.Sprintf("unknown flag: --%s", name)

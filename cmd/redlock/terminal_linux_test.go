@@ -104,6 +104,7 @@ const (
 var terminalRun = `$TOOL run --node-timeout 5s --connect-timeout 20s --ttl `
 
 func TestTerminal(t *testing.T) {
+	t.Parallel()
 	c := testcluster.RunServers(t, 3)
 	t.Run("input, Ctrl-Z and fg", func(t *testing.T) {
 		k := sitDown(t, c)
@@ -130,6 +131,27 @@ func TestTerminal(t *testing.T) {
 		k.typeText(`echo "code $?"` + "\n")
 		k.see("code 130")
 	})
+	// Other programs of a pipeline may read from the terminal, but if the command does, it is its
+	// turn: it asks for a password, say.
+	for name, redirected := range map[string]string{
+		"a question in a pipeline":               `sh -c 'echo RE""ADY; read a; echo "got <$a>"; read b; echo "more <$b>"' | cat`,
+		"a question of one that reads elsewhere": `sh -c 'echo RE""ADY; read a </dev/tty; echo "got <$a>"; read b </dev/tty; echo "more <$b>"' </dev/null`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := sitDown(t, c)
+			k.typeText(terminalRun + `60s x -- ` + redirected + `; echo "code $?"` + "\n")
+			k.see("READY")
+			k.typeText("one\n")
+			k.see("got <one>")
+			k.typeText(ctrlZ)
+			k.see("Stopped")
+			k.see("code ")
+			k.typeText("fg\n")
+			k.see("sh -c")
+			k.typeText("two\n")
+			k.see("more <two>")
+		})
+	}
 	t.Run("in a pipeline", func(t *testing.T) {
 		k := sitDown(t, c)
 		k.typeText(terminalRun + `60s x -- sh -c 'trap "echo BA\"\"CK" CONT; echo RE""ADY; while :; do sleep 0.1; done' | cat` + "\n")
@@ -146,6 +168,7 @@ func TestTerminal(t *testing.T) {
 
 // A terminal at which nobody does anything for a while.
 func TestTerminalLeftAlone(t *testing.T) {
+	t.Parallel()
 	c := testcluster.RunServers(t, 3)
 	t.Run("stopped for too long", func(t *testing.T) {
 		k := sitDown(t, c)

@@ -15,33 +15,38 @@ type terminal struct {
 	file *os.File
 	own  int  // redlock's process group
 	lent bool // the command's group is in the foreground
-	may  bool // it may be
+	may  bool // it may be from the beginning
 }
 
-// openTerminal returns the controlling terminal, if standard input is one: a command that reads
-// from it must be in the foreground. In a pipeline the foreground stays with the pipeline: its
-// other programs would be stopped if they read from the terminal, as a pager does.
+// openTerminal returns the controlling terminal, if there is one. A command that reads from it
+// must be in the foreground. In a pipeline the foreground stays with the pipeline at first, as
+// its other programs would be stopped if they read from the terminal, as a pager does.
 func openTerminal() *terminal {
-	if !fileIsTerminal(os.Stdin) {
-		return nil
-	}
 	file, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
 	if err != nil {
 		return nil
 	}
-	return &terminal{file: file, own: syscall.Getpgrp(), may: !isPipe(os.Stdout) && !isPipe(os.Stderr)}
+	may := fileIsTerminal(os.Stdin) && !isPipe(os.Stdout) && !isPipe(os.Stderr)
+	return &terminal{file: file, own: syscall.Getpgrp(), may: may}
 }
 
 // give puts the command's group into the foreground, if redlock's is there.
 func (t *terminal) give(group int) {
-	if t == nil || !t.may || t.foreground() != t.own {
-		return
+	if t != nil && t.may {
+		t.lend(group)
 	}
-	if t.set(group) == nil {
-		t.lent = true
-		// It may have read from the terminal in the moment before.
-		_ = syscall.Kill(-group, syscall.SIGCONT)
+}
+
+// lend does the same for a command that was stopped since it needs the terminal, whatever else
+// reads from there: it asks for a password, say. It reports whether it has done it.
+func (t *terminal) lend(group int) bool {
+	if t == nil || t.foreground() != t.own || t.set(group) != nil {
+		return false
 	}
+	t.lent = true
+	// It may have read from the terminal in the moment before.
+	_ = syscall.Kill(-group, syscall.SIGCONT)
+	return true
 }
 
 // takeBack puts redlock's group into the foreground again, if the command's had its place.

@@ -25,7 +25,7 @@ func decode[T any](t *testing.T, text string) T {
 
 func TestStatus(t *testing.T) {
 	c := testcluster.RunServers(t, 3)
-	lock := hold(t, c, "x", time.Minute, redlock.WithOwner("web1/42"), redlock.WithFencing())
+	lock := hold(t, c, "x", redlock.WithOwner("web1/42"), redlock.WithFencing())
 	args := append([]string{"status", "--json"}, slow...)
 
 	code, out, _ := execTool(t, c, append(args, "x")...)
@@ -137,7 +137,7 @@ func TestList(t *testing.T) {
 
 func TestRelease(t *testing.T) {
 	c := testcluster.RunServers(t, 3)
-	lock := hold(t, c, "x", time.Minute)
+	lock := hold(t, c, "x")
 	file := filepath.Join(t.TempDir(), "token")
 	require.NoError(t, os.WriteFile(file, []byte(lock.Token()+"\n"), 0o600))
 	args := append([]string{"release", "--token-file", file}, slow...)
@@ -160,7 +160,7 @@ func TestRelease(t *testing.T) {
 
 func TestBreak(t *testing.T) {
 	c := testcluster.RunServers(t, 3)
-	hold(t, c, "x", time.Minute, redlock.WithOwner("gone"))
+	hold(t, c, "x", redlock.WithOwner("gone"))
 	args := append([]string{"break"}, slow...)
 	code, out, _ := execTool(t, c, append(args, "x")...)
 	assert.Equal(t, exitNo, code, "there is nobody who confirms it")
@@ -219,10 +219,11 @@ func TestCheckAndAdmit(t *testing.T) {
 }
 
 func TestWatch(t *testing.T) {
+	t.Parallel()
 	c := testcluster.RunServers(t, 3)
 	p := start(t, c, append([]string{"watch", "--interval", "100ms"}, append(slow, "x")...)...)
 	p.waitFor(" x free\n")
-	lock := hold(t, c, "x", time.Minute, redlock.WithOwner("me"))
+	lock := hold(t, c, "x", redlock.WithOwner("me"))
 	p.waitFor(`x held by "me"`)
 	require.NoError(t, lock.Unlock(t.Context()))
 	eventually(t, func() bool { return strings.Count(p.out.String(), " x free\n") == 2 }, "the release")

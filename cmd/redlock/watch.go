@@ -49,8 +49,8 @@ func (t *tool) watch(ctx context.Context, peers []*peer, l layout, resources []s
 	defer signal.Stop(interrupted)
 	live := isTerminal(t.out) && !t.global.json
 	if live {
-		fmt.Fprint(t.out, "\x1b[?25l") // Without the cursor.
-		defer fmt.Fprint(t.out, "\x1b[?25h")
+		printf(t.out, "%s", "\x1b[?25l") // Without the cursor.
+		defer printf(t.out, "%s", "\x1b[?25h")
 	}
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -64,6 +64,9 @@ func (t *tool) watch(ctx context.Context, peers []*peer, l layout, resources []s
 		}
 		select {
 		case <-ticker.C:
+			if err := t.out.failed(); err != nil {
+				return err
+			}
 		case sig := <-interrupted:
 			return &endedError{statusOf(sig)}
 		case <-ctx.Done():
@@ -76,7 +79,7 @@ func (t *tool) watch(ctx context.Context, peers []*peer, l layout, resources []s
 func (t *tool) draw(views []view, interval time.Duration) {
 	var text bytes.Buffer
 	styled := t.styleFor(t.out)
-	fmt.Fprintf(&text, "%s\n\n", styled.dim(fmt.Sprintf("every %v, %s", interval, time.Now().Format(time.TimeOnly))))
+	printf(&text, "%s\n\n", styled.dim(fmt.Sprintf("every %v, %s", interval, time.Now().Format(time.TimeOnly))))
 	colour := t.global.color
 	if styled.on { // A buffer is no terminal.
 		t.global.color = "always"
@@ -88,7 +91,7 @@ func (t *tool) draw(views []view, interval time.Duration) {
 	t.global.color = colour
 	// Each line is cleared behind its end, and what is below the last one.
 	lines := strings.ReplaceAll(text.String(), "\n", "\x1b[K\r\n")
-	fmt.Fprint(t.out, "\x1b[H"+lines+"\x1b[J")
+	printf(t.out, "%s", "\x1b[H"+lines+"\x1b[J")
 }
 
 // changes writes a line for each resource that is not as it was; last is how that was.
@@ -115,7 +118,7 @@ func (t *tool) changes(views []view, last map[string]string) {
 				line += fmt.Sprintf("; %s: %s", n.node, n.text(s, ""))
 			}
 		}
-		fmt.Fprintln(t.out, line)
+		printf(t.out, "%s\n", line)
 	}
 }
 

@@ -1,10 +1,11 @@
 package main
 
 import (
+	"bytes"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -48,7 +49,7 @@ func TestCredentials(t *testing.T) {
 			return status(map[string]string{"REDLOCK_NODES": addr, "REDLOCK_USER": "app", "REDLOCK_PASSWORD": secret})
 		},
 	} {
-		code, out := ok()
+		code, out = ok()
 		assert.Equal(t, exitNo, code, "%s: %s", name, out)
 		assert.Contains(t, out, "x  free", name)
 	}
@@ -60,6 +61,25 @@ func TestCredentials(t *testing.T) {
 	assert.Equal(t, exitUsage, code)
 	assert.Contains(t, out, "did you mean --password-file?")
 }
+
+// Half an answer must not look like all of it.
+func TestAnswerCannotBeWritten(t *testing.T) {
+	for _, args := range [][]string{{"--help"}, {"status", "--nodes", "127.0.0.1:1", "x"}, {"list", "--json", "--nodes", "127.0.0.1:1"}} {
+		var errOut bytes.Buffer
+		s := execute(t.Context(), args, strings.NewReader(""), full{}, &errOut)
+		if args[0] == "list" { // It has nothing to say.
+			assert.Equal(t, exitNoQuorum, s.code)
+			continue
+		}
+		assert.Equal(t, exitInternal, s.code, "%q", args)
+		assert.Contains(t, errOut.String(), "cannot write the answer: no space")
+	}
+}
+
+// full is a disk that is.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errors.New("no space") }
 
 func TestHelp(t *testing.T) {
 	t.Setenv("REDLOCK_NODES", "")
@@ -98,6 +118,7 @@ func TestUnknownWords(t *testing.T) {
 		{[]string{"status", "--node", "x"}, "unknown flag: --node; did you mean --nodes?"},
 		{[]string{"list", "--prefxi=a"}, "unknown flag: --prefxi; did you mean --prefix?"},
 		{[]string{"list", "--qqqqqqqqq"}, "unknown flag: --qqqqqqqqq\n"},
+		{[]string{"list", "-pS3cret"}, "unknown shorthand flag: 'p'\n"},
 		{[]string{"list", "x"}, `unexpected argument "x"`},
 		{[]string{"status"}, "no resource is named"},
 		{[]string{"status", "x"}, "no nodes"},
@@ -134,7 +155,7 @@ func TestCompletion(t *testing.T) {
 		}
 	}
 	_, out, _ := execTool(t, nil, "__complete", "st")
-	assert.Regexp(t, regexp.MustCompile(`(?m)^status\t`), out)
+	assert.Regexp(t, `(?m)^status\t`, out)
 	_, out, _ = execTool(t, nil, "__complete", "run", "--wa")
 	assert.Contains(t, out, "--wait")
 	_, out, _ = execTool(t, nil, "__complete", "run", "--wait", "")
