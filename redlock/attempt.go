@@ -127,10 +127,13 @@ func (a *acquisition) turnedAway(ctx context.Context, why error, number int) err
 
 // tell sends the event of a call that has asked for a lock.
 func (a *acquisition) tell(ctx context.Context, l *Lock, err error) {
-	if !a.r.events.On() {
+	if !a.r.events.On() && !isNotable(EventNotAcquired, err) {
 		return
 	}
-	took := time.Since(a.began)
+	took := time.Duration(0)
+	if !a.began.IsZero() {
+		took = time.Since(a.began)
+	}
 	if err == nil {
 		l.mu.Lock()
 		e := l.event(EventAcquired, OpLock)

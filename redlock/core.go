@@ -23,6 +23,8 @@ type core struct {
 	need          int
 	defaults      options // not changed after New
 	events        *dispatch.Dispatcher[Event]
+	recent        recentEvents
+	waits         waitingCalls
 	counters      counters
 	held          leases.Set
 	watch         *clockwatch.Watch

@@ -167,9 +167,6 @@ const overloadEvery = time.Second
 
 // tellOverload sends such an event, unless one has been sent a moment ago.
 func (r *core) tellOverload(ctx context.Context, e *QuorumError) {
-	if !r.events.On() {
-		return
-	}
 	if before, pass := r.overloads.Pass(time.Now(), overloadEvery); pass {
 		r.events.Send(ctx, Event{
 			Kind: EventOverloaded, Op: e.Op, Resources: slices.Clone(e.Resources), Attempt: e.Attempt,

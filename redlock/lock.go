@@ -72,13 +72,13 @@ func New(nodes []Node, opts ...Option) (*Redlock, error) {
 		core: core{
 			need:      quorum(len(nodes)),
 			defaults:  o,
-			events:    dispatch.New(o.hook, stamp),
 			admission: admission.New(),
 			calls:     calls.New(ErrClosed),
 		},
 		done: make(chan struct{}),
 	}
 	r.defaults.newOnly = ""
+	r.events = dispatch.New(o.hook, stamp, r.recent.keep)
 	if o.quarantine > 0 {
 		r.quarantine = quarantine.New(o.prefix+reservedMark+quarantineMark, len(nodes), o.quarantine, grantingScripts)
 	}

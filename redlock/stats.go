@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/seed6c881748/redlock/internal/node"
 )
@@ -58,6 +59,10 @@ type NodeStats struct {
 	Cleaned         int64  // counter: releases that a broken connection left open and a later connection carried out
 	PendingReleases int    // releases that wait for the next connection
 	Connects        int64  // counter: attempts to connect
+
+	// RTT is how long a request takes from its writing to its reply, as a moving average over
+	// about the last ten; 0 before the first reply. It stays as it was while the node is silent.
+	RTT time.Duration
 }
 
 // Stats returns a snapshot of what is going on. It does no I/O and may be called at any time,
@@ -94,7 +99,7 @@ func nodeStats(n *node.Node) NodeStats {
 	s := n.Status()
 	return NodeStats{
 		Node: n.Name, Up: s.Up, Err: s.Down, Abstains: s.Abstains, Backlog: s.Backlog, Listens: s.Listens,
-		Unknown: s.Unknown, Cleaned: s.Released, PendingReleases: s.Owed, Connects: s.Connects,
+		Unknown: s.Unknown, Cleaned: s.Released, PendingReleases: s.Owed, Connects: s.Connects, RTT: s.RTT,
 	}
 }
 

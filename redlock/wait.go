@@ -43,7 +43,8 @@ func (a *acquisition) run(ctx context.Context) (l *Lock, err error) {
 	if !behind && errors.Is(err, ErrTaken) && r.subscriptions.Open() {
 		r.queue.Again(queued) // Now it can get in line. If not yet, Listening comes.
 	}
-	w := &waiter{a: a, queued: queued}
+	w := &waiter{a: a, queued: queued, call: waitingCall{a: a, queued: queued}}
+	defer r.waits.remove(&w.call)
 	return w.wait(ctx, attempts, err)
 }
 
@@ -52,12 +53,15 @@ type waiter struct {
 	a      *acquisition
 	queued *waiting.Waiter
 	line   *queueKeys // made when it first gets in line on the nodes
+	call   waitingCall
 }
 
 // poll is run without waiting in line, neither here nor on the nodes.
 func (a *acquisition) poll(ctx context.Context) (*Lock, error) {
 	var last error
 	var overload admission.Backoff
+	call := waitingCall{a: a}
+	defer a.r.waits.remove(&call)
 	for attempt := 1; ; attempt++ {
 		l, err := a.attempt(ctx, attempt)
 		if err == nil {
@@ -71,6 +75,7 @@ func (a *acquisition) poll(ctx context.Context) (*Lock, error) {
 			}
 			overload.Note(isOverload(err), true)
 			d := overload.Delay(a.o.delay(attempt), a.o.nodeTimeout) // First: it may be a function of the user's, which panics.
+			a.r.waits.note(&call, attempt, err)
 			a.r.counters.waiting.Add(1)
 			ended = a.r.calls.Sleep(ctx, d)
 			a.r.counters.waiting.Add(-1)
@@ -223,8 +228,9 @@ func (w *waiter) share(told error, number int) error {
 	return e
 }
 
-// report sends an event about the waiting, after an attempt that failed with err.
+// report notes, and sends an event, about the waiting, after an attempt that failed with err.
 func (w *waiter) report(ctx context.Context, attempts int, err error) {
+	w.a.r.waits.note(&w.call, attempts, err)
 	if r := w.a.r; r.events.On() {
 		if no := refusal(err); no != nil {
 			err = no.clone()

@@ -17,6 +17,7 @@ const most = 4096
 type Dispatcher[E any] struct {
 	hook    func(ctx context.Context, e E) // nil: nobody listens
 	stamp   func(e *E, now time.Time, call uint64)
+	keep    func(e *E)
 	dropped atomic.Int64
 	calls   atomic.Uint64 // named so far
 
@@ -32,9 +33,10 @@ type hookCall[E any] struct {
 }
 
 // New returns a dispatcher to hook, which may be nil. stamp completes each event, with the number
-// of the call that its context belongs to; 0: none.
-func New[E any](hook func(ctx context.Context, e E), stamp func(e *E, now time.Time, call uint64)) *Dispatcher[E] {
-	return &Dispatcher[E]{hook: hook, stamp: stamp}
+// of the call that its context belongs to; 0: none. keep is shown each event that is sent, also if
+// there is no hook, under whatever locks Send is called with.
+func New[E any](hook func(ctx context.Context, e E), stamp func(e *E, now time.Time, call uint64), keep func(e *E)) *Dispatcher[E] {
+	return &Dispatcher[E]{hook: hook, stamp: stamp, keep: keep}
 }
 
 // Dropped is how many events were dropped, because too many waited.
@@ -55,11 +57,12 @@ func (d *Dispatcher[E]) Call(ctx context.Context) context.Context {
 
 // Send queues an event. It never blocks, so it may be called under locks.
 func (d *Dispatcher[E]) Send(ctx context.Context, e E) {
+	call, _ := ctx.Value(callKey{}).(uint64)
+	d.stamp(&e, time.Now(), call)
+	d.keep(&e)
 	if d.hook == nil {
 		return
 	}
-	call, _ := ctx.Value(callKey{}).(uint64)
-	d.stamp(&e, time.Now(), call)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.waiting) >= most {

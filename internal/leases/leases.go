@@ -2,6 +2,8 @@
 package leases
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"time"
 )
@@ -49,6 +51,14 @@ func (s *Set) Held() int {
 	defer s.mu.Unlock()
 	s.sweepLocked()
 	return len(s.leases)
+}
+
+// All returns the leases that are held now, in no order.
+func (s *Set) All() []Lease {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sweepLocked()
+	return slices.Collect(maps.Keys(s.leases))
 }
 
 // Size returns how many leases the set knows, those that have ended included.

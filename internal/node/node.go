@@ -86,6 +86,7 @@ type Node struct {
 	life     time.Duration // how long a tombstone must refuse them
 	late     time.Duration // until when they are reckoned with, since the node's epoch
 	swept    time.Duration // when the releases that are owed were last looked through for room, since the node's epoch
+	rtt      time.Duration // smoothed, from a request's writing to its reply; 0 before the first reply
 	cleaned  int64         // counter: releases that were owed and have been carried out
 	unknowns int64         // counter: unknown outcomes ever
 	connects int64         // counter: attempts to connect
@@ -298,6 +299,7 @@ type Status struct {
 	Released int64 // releases that were owed and have been carried out
 	Owed     int   // releases that wait for the next connection
 	Connects int64 // attempts to connect
+	RTT      time.Duration
 }
 
 // Status returns the state of the node. It does no I/O.
@@ -307,7 +309,7 @@ func (n *Node) Status() Status {
 	defer n.mu.Unlock()
 	s := Status{
 		Up: n.state == nodeUp, Listens: listens, Down: n.down, Backlog: n.backlog(),
-		Unknown: n.unknowns, Released: n.cleaned, Owed: n.owed.len, Connects: n.connects,
+		Unknown: n.unknowns, Released: n.cleaned, Owed: n.owed.len, Connects: n.connects, RTT: n.rtt,
 	}
 	if n.pipeline != nil && n.pipeline.dialect != nil {
 		s.Abstains = n.pipeline.dialect.Abstains(time.Now())

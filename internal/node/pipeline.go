@@ -226,6 +226,7 @@ func (p *pipeline) take(reply any, err error, now time.Time) (q *Request, out Ou
 		return nil, out, false, false
 	}
 	p.lastReply, n.refusedWhileSilent = now, false
+	n.rtt = smoothed(n.rtt, now.Sub(n.epoch)-q.sent)
 	if err == nil {
 		p.served = true
 	} else {

@@ -32,3 +32,12 @@ func Silence(timeout time.Duration) time.Duration {
 func ConnectLimit(nodeTimeout time.Duration) time.Duration {
 	return max(2*nodeTimeout, minConnect)
 }
+
+// smoothed is a round-trip time to which a sample has come, as TCP does it: one slow reply moves
+// it by an eighth, and it follows a change within a dozen replies.
+func smoothed(rtt, sample time.Duration) time.Duration {
+	if rtt == 0 {
+		return sample
+	}
+	return rtt + (sample-rtt)/8
+}

@@ -203,6 +203,22 @@ func (q *Queue) Position(w *Waiter) int {
 	return most
 }
 
+// Positions returns the Position of every waiter, by a single look at each line.
+func (q *Queue) Positions() map[*Waiter]int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	positions := make(map[*Waiter]int)
+	for _, g := range q.byKey {
+		n := 0
+		for e := g.line.Front(); e != nil; e = e.Next() {
+			n = min(n+1, maxPosition)
+			w := e.Value.(*Waiter)
+			positions[w] = max(positions[w], n)
+		}
+	}
+	return positions
+}
+
 // Leave takes w out of its lines, and those that are first now become heads. If it
 // is in line on the nodes, has not got the lock, and nobody here takes its place, it
 // leaves those lines, too, and the next process is told of what w may have heard.
