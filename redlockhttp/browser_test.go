@@ -1,0 +1,129 @@
+package redlockhttp_test
+
+import (
+	"fmt"
+	"html"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlockhttp"
+)
+
+// harness shows the page in frames of two widths, and says what it sees in them: a script that a
+// frame must not have is a bar below it. It waits until the page has renewed itself.
+const harness = `<!DOCTYPE html><body>
+<iframe id="phone" src="/page/" style="width: 360px; height: 740px"></iframe>
+<iframe id="desk" src="/page/" style="width: 1200px; height: 900px"></iframe>
+<script>
+onload = () => setTimeout(() => {
+	for (const f of document.querySelectorAll("iframe")) {
+		const d = f.contentDocument, root = d.documentElement, p = document.createElement("p");
+		p.textContent = [f.id, root.scrollWidth - root.clientWidth, d.querySelectorAll("#nodes .card").length,
+			d.querySelectorAll("#held .bar i").length, d.querySelectorAll("#waiting > div").length,
+			d.querySelectorAll("#events > div").length > 2, d.scripts.length, d.title, d.getElementById("stale").hidden,
+			getComputedStyle(d.body).backgroundColor].join(" | ");
+		document.body.append(p);
+	}
+}, 2500);
+</script>`
+
+func TestPageInABrowser(t *testing.T) {
+	chromium := browser(t)
+	c := testcluster.RunEmbedded(t, 5)
+	r, _ := busy(t, c)
+	page := redlockhttp.Handler(r)
+	looks := make(chan struct{}, 1000)
+	mux := http.NewServeMux()
+	mux.HandleFunc("/page/", func(w http.ResponseWriter, req *http.Request) {
+		if req.URL.Query().Get("format") == "json" {
+			looks <- struct{}{}
+		}
+		page.ServeHTTP(framed{w}, req)
+	})
+	mux.HandleFunc("/{$}", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = w.Write([]byte(harness))
+	})
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+
+	for _, dark := range []bool{false, true} {
+		dom := chromium(t, dark, "--virtual-time-budget=6000", "--dump-dom", server.URL+"/")
+		seen := map[string]string{}
+		for _, m := range regexp.MustCompile(`<p>(\w+) \| (.*?)</p>`).FindAllStringSubmatch(dom, -1) {
+			seen[m[1]] = html.UnescapeString(m[2])
+		}
+		ground := "rgb(245, 246, 248)"
+		if dark {
+			ground = "rgb(16, 20, 26)"
+		}
+		// No wider than the frame; five nodes; three locks with bars; two waits; events; the page's own
+		// script and no other; up to date.
+		want := "0 | 5 | 3 | 2 | true | 1 | redlock: 4/5 up, 3 held | true | " + ground
+		assert.Equal(t, map[string]string{"phone": want, "desk": want}, seen, dom)
+	}
+	assert.NotEmpty(t, looks, "the page renews itself")
+}
+
+// framed lets the page be shown in a frame of the test's.
+type framed struct{ http.ResponseWriter }
+
+func (f framed) WriteHeader(code int) {
+	f.Header().Del("Content-Security-Policy")
+	f.ResponseWriter.WriteHeader(code)
+}
+
+func (f framed) Write(b []byte) (int, error) {
+	f.Header().Del("Content-Security-Policy")
+	return f.ResponseWriter.Write(b)
+}
+
+// Screenshots are written with REDLOCK_SCREENSHOTS=folder, to be looked at. The one in docs/ is
+// among them.
+func TestScreenshots(t *testing.T) {
+	folder := os.Getenv("REDLOCK_SCREENSHOTS")
+	if folder == "" {
+		t.Skip("REDLOCK_SCREENSHOTS names no folder")
+	}
+	chromium := browser(t)
+	r, _ := busy(t, testcluster.RunEmbedded(t, 5))
+	server := httptest.NewServer(redlockhttp.Handler(r))
+	t.Cleanup(server.Close)
+	for _, dark := range []bool{false, true} {
+		for name, size := range map[string]string{"phone": "500,1500", "desk": "1100,1250"} {
+			file := filepath.Join(folder, fmt.Sprintf("page-%s-%v.png", name, map[bool]string{false: "light", true: "dark"}[dark]))
+			chromium(t, dark, "--virtual-time-budget=2500", "--hide-scrollbars", "--window-size="+size, "--screenshot="+file, server.URL+"/")
+		}
+	}
+}
+
+// browser returns how to run Chromium, or ends the test where there is none.
+func browser(t *testing.T) func(t *testing.T, dark bool, args ...string) (stdout string) {
+	t.Helper()
+	path, err := exec.LookPath("chromium")
+	if err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatal("no chromium: scripts/tools.sh installs it")
+		}
+		t.Skip("no chromium")
+	}
+	return func(t *testing.T, dark bool, args ...string) string {
+		t.Helper()
+		all := []string{"--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--user-data-dir=" + t.TempDir()}
+		if dark {
+			all = append(all, "--blink-settings=preferredColorScheme=0")
+		}
+		out, err := exec.CommandContext(t.Context(), path, append(all, args...)...).Output()
+		require.NoError(t, err)
+		return string(out)
+	}
+}

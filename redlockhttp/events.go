@@ -1,0 +1,48 @@
+package redlockhttp
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/seed6c881748/redlock/redlock"
+)
+
+// eventOf is the event as the page shows it.
+func eventOf(e *redlock.Event) Event {
+	v := Event{
+		Time: e.Time.Round(0), Kind: string(e.Kind), Level: "info", Node: e.Node, Resources: e.Resources, Owner: e.Owner,
+		Held: millis(e.Held), Error: text(e.Err), Note: note(e),
+	}
+	if isWarning(e) {
+		v.Level = "warning"
+	}
+	for _, vote := range e.Votes {
+		v.Votes = append(v.Votes, vote.String())
+	}
+	return v
+}
+
+// note is what an event's own fields say.
+func note(e *redlock.Event) string {
+	switch {
+	case e.Kind == redlock.EventNodeCleaned:
+		return fmt.Sprintf("%d of unknown outcome refused, %d released", e.Unknown, e.Cleaned)
+	case e.Kind == redlock.EventOverloaded:
+		return fmt.Sprintf("%d attempts turned away", e.TurnedAway)
+	default:
+		return ""
+	}
+}
+
+// isWarning reports whether somebody should look: not where all is well again, nor where an end was
+// meant.
+func isWarning(e *redlock.Event) bool {
+	switch e.Kind {
+	case redlock.EventNodeUp, redlock.EventNodeCleaned:
+		return false
+	case redlock.EventHoldEnded:
+		return errors.Is(e.Err, redlock.ErrLost)
+	default:
+		return true
+	}
+}

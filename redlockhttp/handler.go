@@ -1,0 +1,87 @@
+package redlockhttp
+
+import (
+	"bytes"
+	_ "embed"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/seed6c881748/redlock/redlock"
+)
+
+//go:embed page.html
+var page []byte
+
+// security is what the page may load and who may show it: nothing but itself, and nobody in a frame.
+// Names of resources come from users; even if one got past the escaping, nothing could be sent away.
+const security = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; " +
+	"img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+// Handler returns a handler that shows r, at whatever path it is mounted; see the package's
+// documentation for what it shows. It answers GET and HEAD, everything else with 405. It is safe for
+// concurrent use, does no I/O to the nodes, and may be used before r has connected and after
+// r.Close. It panics if r is nil.
+func Handler(r *redlock.Redlock) http.Handler {
+	if r == nil {
+		panic("redlockhttp: nil Redlock")
+	}
+	return handler{r}
+}
+
+type handler struct{ r *redlock.Redlock }
+
+func (h handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	head := w.Header()
+	head.Set("Cache-Control", "no-store")
+	head.Set("X-Content-Type-Options", "nosniff")
+	head.Set("Referrer-Policy", "no-referrer")
+	if req.Method != http.MethodGet && req.Method != http.MethodHead {
+		head.Set("Allow", "GET, HEAD")
+		http.Error(w, "redlock: this page only shows: GET or HEAD", http.StatusMethodNotAllowed)
+		return
+	}
+	body := page
+	head.Set("Vary", "Accept")
+	if wantsJSON(req) {
+		head.Set("Content-Type", "application/json")
+		var err error
+		if body, err = json.Marshal(look(h.r)); err != nil {
+			http.Error(w, "redlock: "+err.Error(), http.StatusInternalServerError)
+			return
+		}
+	} else {
+		head.Set("Content-Type", "text/html; charset=utf-8")
+		head.Set("Content-Security-Policy", security)
+		body = withData(look(h.r))
+	}
+	head.Set("Content-Length", strconv.Itoa(len(body)))
+	if req.Method == http.MethodGet {
+		_, _ = w.Write(body) // Whoever asked has gone.
+	}
+}
+
+// wantsJSON reports whether the request asks for JSON: by its query, or by naming it as acceptable
+// and not HTML, as browsers do.
+func wantsJSON(req *http.Request) bool {
+	if format := req.URL.Query().Get("format"); format != "" {
+		return format == "json"
+	}
+	accept := strings.Join(req.Header.Values("Accept"), ",")
+	return strings.Contains(accept, "application/json") && !strings.Contains(accept, "text/html")
+}
+
+// dataMark is where the page gets its first data: it is complete as soon as it is there, and a saved
+// copy stays readable.
+var dataMark = []byte("/*DATA*/null")
+
+// withData returns the page with a state in it. json.Marshal escapes <, > and &, so that nothing
+// in it can end the script.
+func withData(s State) []byte {
+	data, err := json.Marshal(s)
+	if err != nil {
+		return page // It asks for them again.
+	}
+	return bytes.Replace(page, dataMark, data, 1)
+}

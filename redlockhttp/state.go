@@ -1,0 +1,196 @@
+package redlockhttp
+
+import (
+	"errors"
+	"time"
+
+	"github.com/seed6c881748/redlock/redlock"
+)
+
+// maxListed is how many locks and waits are listed. More are counted only: a page that renews itself
+// each second must stay light where a process holds many thousands.
+const maxListed = 500
+
+// A State is what the page shows, as JSON. Durations are in milliseconds, times as RFC 3339. More
+// fields may be added.
+type State struct {
+	Time    time.Time `json:"time"` // of this process: what Until and Since are to be compared with
+	Need    int       `json:"need"` // the quorum
+	Up      int       `json:"up"`   // nodes that are connected and grant locks
+	Nodes   []Node    `json:"nodes"`
+	Held    []Lock    `json:"held"`    // at most 500, the oldest first; Counts has how many there are
+	Waiting []Wait    `json:"waiting"` // at most 500, the longest wait first
+	Counts  Counts    `json:"counts"`
+	Events  []Event   `json:"events"` // out of the ordinary, the latest first
+}
+
+// A Node is a node in a State.
+type Node struct {
+	Name    string  `json:"name"`
+	State   string  `json:"state"` // up, down, connecting (nothing is known yet), quarantined or mismatched (both are up)
+	RTT     float64 `json:"rtt_ms"`
+	Error   string  `json:"error,omitempty"`
+	Listens bool    `json:"listens"`
+	Backlog int     `json:"backlog"`
+
+	PendingReleases int   `json:"pending_releases"`
+	Connects        int64 `json:"connects"`
+	Unknown         int64 `json:"unknown"`
+	Cleaned         int64 `json:"cleaned"`
+}
+
+// A Lock is a lock that this process holds, in a State.
+type Lock struct {
+	Resources []string  `json:"resources"`
+	Since     time.Time `json:"since"`
+	Extended  time.Time `json:"extended"` // when its validity was last begun
+	Until     time.Time `json:"until"`
+	Left      float64   `json:"left_ms"`
+	Fence     int64     `json:"fence,omitempty"`
+	Owner     string    `json:"owner,omitempty"`
+	Holder    string    `json:"holder"` // the digest of the token, as events and refusals show it
+	Kept      bool      `json:"kept"`
+}
+
+// A Wait is a call that waits, in a State.
+type Wait struct {
+	Resources   []string  `json:"resources"`
+	Owner       string    `json:"owner,omitempty"`
+	Since       time.Time `json:"since"`
+	Waited      float64   `json:"waited_ms"`
+	Position    int       `json:"position,omitempty"` // 0: it polls
+	Attempts    int       `json:"attempts"`
+	Reason      string    `json:"reason,omitempty"` // taken, no quorum
+	Holder      string    `json:"holder,omitempty"`
+	HolderOwner string    `json:"holder_owner,omitempty"`
+}
+
+// Counts are the figures of [redlock.Stats].
+type Counts struct {
+	Held    int `json:"held"`
+	Kept    int `json:"kept"`
+	Waiting int `json:"waiting"`
+	Asking  int `json:"asking"`
+	Queued  int `json:"queued"`
+	Window  int `json:"window"`
+
+	Acquired      int64 `json:"acquired"`
+	Extended      int64 `json:"extended"`
+	Repaired      int64 `json:"repaired"`
+	Unlocked      int64 `json:"unlocked"`
+	Taken         int64 `json:"taken"`
+	NoQuorum      int64 `json:"no_quorum"`
+	Overloaded    int64 `json:"overloaded"`
+	Lost          int64 `json:"lost"`
+	Splits        int64 `json:"splits"`
+	Raised        int64 `json:"raised"`
+	Woken         int64 `json:"woken"`
+	EventsDropped int64 `json:"events_dropped"`
+
+	HoldsReleased int64 `json:"holds_released"`
+	HoldsExpired  int64 `json:"holds_expired"`
+	HoldsLost     int64 `json:"holds_lost"`
+	HoldsMaxHold  int64 `json:"holds_max_hold"`
+	HoldsClosed   int64 `json:"holds_closed"`
+}
+
+// An Event is one of [redlock.Redlock.RecentEvents].
+type Event struct {
+	Time      time.Time `json:"time"`
+	Kind      string    `json:"kind"`
+	Level     string    `json:"level"` // info, or warning where somebody should look
+	Node      string    `json:"node,omitempty"`
+	Resources []string  `json:"resources,omitempty"`
+	Owner     string    `json:"owner,omitempty"`
+	Held      float64   `json:"held_ms,omitempty"`
+	Error     string    `json:"error,omitempty"`
+	Votes     []string  `json:"votes,omitempty"`
+	Note      string    `json:"note,omitempty"`
+}
+
+// look returns the state of r.
+func look(r *redlock.Redlock) State {
+	stats, now := r.Stats(), time.Now()
+	s := State{
+		Time: now.Round(0), Need: len(stats.Nodes)/2 + 1, Counts: counts(&stats),
+		Nodes: make([]Node, 0, len(stats.Nodes)), Held: []Lock{}, Waiting: []Wait{}, Events: []Event{},
+	}
+	for _, n := range stats.Nodes {
+		s.Nodes = append(s.Nodes, nodeOf(n))
+		if n.Up && n.Abstains == nil {
+			s.Up++
+		}
+	}
+	locks := r.HeldLocks()
+	for _, l := range locks[:min(len(locks), maxListed)] {
+		s.Held = append(s.Held, Lock{
+			Resources: l.Resources, Since: l.Since, Extended: l.Extended, Until: l.Until, Left: millis(l.Until.Sub(now)), Fence: l.Fence,
+			Owner: l.Owner, Holder: l.Holder, Kept: l.Kept,
+		})
+	}
+	calls := r.WaitingCalls()
+	for _, c := range calls[:min(len(calls), maxListed)] {
+		s.Waiting = append(s.Waiting, Wait{
+			Resources: c.Resources, Owner: c.Owner, Since: c.Since, Waited: millis(now.Sub(c.Since)), Position: c.Position,
+			Attempts: c.Attempts, Reason: reason(c.Err), Holder: c.Holder, HolderOwner: c.HolderOwner,
+		})
+	}
+	events := r.RecentEvents()
+	for i := range events {
+		s.Events = append(s.Events, eventOf(&events[len(events)-1-i]))
+	}
+	return s
+}
+
+func nodeOf(n redlock.NodeStats) Node {
+	v := Node{
+		Name: n.Node, State: "connecting", RTT: millis(n.RTT), Listens: n.Listens, Backlog: n.Backlog,
+		PendingReleases: n.PendingReleases, Connects: n.Connects, Unknown: n.Unknown, Cleaned: n.Cleaned,
+	}
+	why := n.Err
+	switch {
+	case n.Up && errors.Is(n.Abstains, redlock.ErrConfigMismatch):
+		v.State, why = "mismatched", n.Abstains
+	case n.Up && n.Abstains != nil:
+		v.State, why = "quarantined", n.Abstains
+	case n.Up:
+		v.State = "up"
+	case n.Err != nil:
+		v.State = "down"
+	}
+	v.Error = text(why)
+	return v
+}
+
+func counts(s *redlock.Stats) Counts {
+	return Counts{
+		Held: s.Held, Kept: s.Kept, Waiting: s.Waiting, Asking: s.Asking, Queued: s.Queued, Window: s.Window,
+		Acquired: s.Acquired, Extended: s.Extended, Repaired: s.Repaired, Unlocked: s.Unlocked, Taken: s.Taken,
+		NoQuorum: s.NoQuorum, Overloaded: s.Overloaded, Lost: s.Lost, Splits: s.Splits, Raised: s.Raised,
+		Woken: s.Woken, EventsDropped: s.EventsDropped,
+		HoldsReleased: s.HoldsEnded.Released, HoldsExpired: s.HoldsEnded.Expired, HoldsLost: s.HoldsEnded.Lost,
+		HoldsMaxHold: s.HoldsEnded.MaxHold, HoldsClosed: s.HoldsEnded.Closed,
+	}
+}
+
+func reason(err error) string {
+	switch {
+	case errors.Is(err, redlock.ErrTaken):
+		return "taken"
+	case errors.Is(err, redlock.ErrNoQuorum):
+		return "no quorum"
+	default:
+		return ""
+	}
+}
+
+func millis(d time.Duration) float64 {
+	return float64(d.Round(time.Microsecond)) / float64(time.Millisecond)
+}
+
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
