@@ -127,7 +127,11 @@ func (a *acquisition) turnedAway(ctx context.Context, why error, number int) err
 
 // tell sends the event of a call that has asked for a lock.
 func (a *acquisition) tell(ctx context.Context, l *Lock, err error) {
-	if !a.r.events.On() && !isNotable(EventNotAcquired, err) {
+	kind := EventAcquired
+	if err != nil {
+		kind = EventNotAcquired
+	}
+	if !a.r.wants(ctx, kind, err) {
 		return
 	}
 	took := time.Duration(0)
@@ -136,13 +140,13 @@ func (a *acquisition) tell(ctx context.Context, l *Lock, err error) {
 	}
 	if err == nil {
 		l.mu.Lock()
-		e := l.event(EventAcquired, OpLock)
+		e := l.event(kind, OpLock)
 		l.mu.Unlock()
 		e.Attempt, e.Took, e.Waited, e.Fence = l.attempts, took, l.start.Sub(a.began), l.Fence()
 		a.r.events.Send(ctx, e)
 		return
 	}
-	e := Event{Kind: EventNotAcquired, Op: OpLock, Resources: slices.Clone(a.resources), Owner: a.o.owner, Took: took, Err: err}
+	e := Event{Kind: kind, Op: OpLock, Resources: slices.Clone(a.resources), Owner: a.o.owner, Took: took, Err: err}
 	if qe := (*QuorumError)(nil); errors.As(err, &qe) {
 		e.Attempt, e.Votes = qe.Attempt, slices.Clone(qe.Votes)
 	}

@@ -25,6 +25,7 @@ type core struct {
 	events        *dispatch.Dispatcher[Event]
 	recent        recentEvents
 	waits         waitingCalls
+	votes         []voteCounters // by node
 	counters      counters
 	held          leases.Set
 	watch         *clockwatch.Watch

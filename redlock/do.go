@@ -32,7 +32,7 @@ func (r *Redlock) Do(ctx context.Context, resources []string, ttl time.Duration,
 		return err
 	}
 	defer r.calls.Exit()
-	ctx = r.events.Call(ctx)
+	ctx = r.begin(r.events.Call(ctx), OpDo, a.resources)
 	l, err := a.wait(ctx)
 	if err != nil {
 		return err

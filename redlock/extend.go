@@ -49,6 +49,7 @@ func (l *Lock) extend(ctx context.Context, ttl time.Duration, h *hold) error {
 	if h == nil { // A hold's extensions belong to the KeepAlive or Do.
 		ctx = l.r.events.Call(ctx)
 	}
+	ctx = l.r.begin(ctx, OpExtend, l.claim.resources)
 	began := time.Now()
 	err := l.extendNow(ctx, ttl, h)
 	l.tell(ctx, EventExtended, OpExtend, began, err)

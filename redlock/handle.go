@@ -154,7 +154,7 @@ func (l *Lock) heldFor(now time.Time) time.Duration {
 
 // tell sends an event about the lock, of a call that began at began and ends with err.
 func (l *Lock) tell(ctx context.Context, kind EventKind, op Op, began time.Time, err error) {
-	if !l.r.events.On() && !isNotable(kind, err) {
+	if !l.r.wants(ctx, kind, err) {
 		return
 	}
 	l.mu.Lock()

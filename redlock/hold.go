@@ -288,7 +288,7 @@ func (h *hold) endLocked(cause error, now time.Time) func() {
 	}
 	h.over, h.cause = true, cause
 	h.lock.r.counters.holds.count(cause)
-	if h.lock.r.events.On() || isNotable(EventHoldEnded, cause) {
+	if h.lock.r.wants(h.values, EventHoldEnded, cause) {
 		e := h.lock.event(EventHoldEnded, OpExtend)
 		e.Err = cause
 		if h.lock.ended == nil {

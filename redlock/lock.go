@@ -78,7 +78,9 @@ func New(nodes []Node, opts ...Option) (*Redlock, error) {
 		done: make(chan struct{}),
 	}
 	r.defaults.newOnly = ""
-	r.events = dispatch.New(o.hook, stamp, r.recent.keep)
+	r.events = dispatch.New(o.listener(), stamp, r.recent.keep, func(ctx context.Context, e *Event) bool {
+		return r.defaults.wants(ctx, e.Kind)
+	})
 	if o.quarantine > 0 {
 		r.quarantine = quarantine.New(o.prefix+reservedMark+quarantineMark, len(nodes), o.quarantine, grantingScripts)
 	}
@@ -114,6 +116,7 @@ func New(nodes []Node, opts ...Option) (*Redlock, error) {
 		r.subscriptions.Add(nd)
 		r.nodes = append(r.nodes, nd)
 	}
+	r.votes = make([]voteCounters, len(nodes))
 	return r, nil
 }
 
@@ -147,7 +150,7 @@ func (r *Redlock) TryLock(ctx context.Context, resources []string, ttl time.Dura
 		return nil, err
 	}
 	defer r.calls.Exit()
-	ctx = r.events.Call(ctx)
+	ctx = r.begin(r.events.Call(ctx), OpLock, a.resources)
 	l, err := a.attempt(ctx, 1)
 	a.tell(ctx, l, err)
 	return l, err

@@ -64,6 +64,7 @@ type options struct {
 	quarantineSet bool
 	prefix        string
 	hook          Hook
+	tracer        Tracer
 
 	newOnly string // the last option given that only New takes
 }
@@ -258,6 +259,12 @@ func WithQuarantine(maxTTL time.Duration) Option {
 // a ready one. For New only. Default: none.
 func WithHook(h Hook) Option {
 	return func(o *options) { o.hook, o.newOnly = h, "WithHook" }
+}
+
+// WithTracer has t follow calls from their beginning, and get the events that it wants; see [Tracer].
+// It may be given besides WithHook. For New only. Default: none.
+func WithTracer(t Tracer) Option {
+	return func(o *options) { o.tracer, o.newOnly = t, "WithTracer" }
 }
 
 // apply adds opts to o and checks the result.

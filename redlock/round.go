@@ -153,6 +153,7 @@ func (rd *round) voteOn(task *node.Task, i int, out node.Outcome, at time.Time) 
 		out = rd.grants.count(i, out)
 	}
 	rd.count(i, newBallot(out, max(at.Sub(rd.start), 0))) // A server may answer what it has not been asked.
+	rd.r.votes[i].count(out.Stance, out.Err)
 	rd.judgeLocked(at)
 	settled := rd.extension != nil && rd.pending == 0 && rd.verdict == granted
 	rd.mu.Unlock()
@@ -226,7 +227,7 @@ func (rd *round) decideLocked(err error) {
 }
 
 func (rd *round) eventLocked(kind EventKind, err error) {
-	if !rd.r.events.On() || err == nil && rd.grants != nil && rd.grants.fence == 0 {
+	if !rd.r.wants(rd.ctx, kind, err) || err == nil && rd.grants != nil && rd.grants.fence == 0 {
 		return // Without a fence it is no lock yet; what comes of it is told when nodes have raised their counters.
 	}
 	e := Event{

@@ -63,6 +63,8 @@ type NodeStats struct {
 	// RTT is how long a request takes from its writing to its reply, as a moving average over
 	// about the last ten; 0 before the first reply. It stays as it was while the node is silent.
 	RTT time.Duration
+
+	Votes VoteCounts // counters: what the node has answered in rounds of all operations
 }
 
 // Stats returns a snapshot of what is going on. It does no I/O and may be called at any time,
@@ -88,8 +90,9 @@ func (r *Redlock) Stats() Stats {
 		HoldsEnded:    holdsEnded(&r.counters.holds),
 	}
 	s.Asking, s.Queued, s.Window = r.admission.Stats()
-	for _, n := range r.nodes {
+	for i, n := range r.nodes {
 		s.Nodes = append(s.Nodes, nodeStats(n))
+		s.Nodes[i].Votes = r.votes[i].counts()
 	}
 	return s
 }

@@ -64,6 +64,7 @@ func (l *Lock) unlock(ctx context.Context) error {
 	l.mu.Unlock()
 	l.r.held.Remove(l)
 	end()
+	ctx = l.r.begin(ctx, OpUnlock, l.claim.resources)
 	rd, v := l.release(ctx, now)
 	if h != nil {
 		h.leave()

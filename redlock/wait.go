@@ -231,7 +231,7 @@ func (w *waiter) share(told error, number int) error {
 // report notes, and sends an event, about the waiting, after an attempt that failed with err.
 func (w *waiter) report(ctx context.Context, attempts int, err error) {
 	w.a.r.waits.note(&w.call, attempts, err)
-	if r := w.a.r; r.events.On() {
+	if r := w.a.r; r.wants(ctx, EventWaiting, nil) {
 		if no := refusal(err); no != nil {
 			err = no.clone()
 		}
@@ -248,6 +248,7 @@ var errNoRetry = errors.New("a function of WithRetryIf or WithRetryBackoff has n
 
 // wait is run, and sends the event of the call's end, also if a user's function panics.
 func (a *acquisition) wait(ctx context.Context) (l *Lock, err error) {
+	ctx = a.r.begin(ctx, OpLock, a.resources)
 	err = &waitError{op: OpLock, resources: a.resources, cause: errNoRetry}
 	defer func() { a.tell(ctx, l, err) }()
 	l, err = a.run(ctx)

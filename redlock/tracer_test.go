@@ -1,0 +1,153 @@
+package redlock_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
+)
+
+// callTracer notes what begins, and which event ends it.
+type callTracer struct {
+	wants []redlock.EventKind
+
+	mu           sync.Mutex
+	begun, ended []string
+}
+
+type beganKey struct{}
+
+func (c *callTracer) Begin(ctx context.Context, op redlock.Op, resources []string) context.Context {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	within, _ := ctx.Value(beganKey{}).(string)
+	name := fmt.Sprintf("%s%v", op, resources)
+	if within != "" {
+		name = within + "/" + name
+	}
+	c.begun = append(c.begun, name)
+	return context.WithValue(ctx, beganKey{}, name)
+}
+
+func (c *callTracer) Wants(_ context.Context, kind redlock.EventKind) bool {
+	return slices.Contains(c.wants, kind)
+}
+
+func (c *callTracer) Event(ctx context.Context, e redlock.Event) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended = append(c.ended, fmt.Sprintf("%s %v", e.Kind, ctx.Value(beganKey{})))
+}
+
+// take returns what has begun, and the events, and forgets both.
+func (c *callTracer) take() (begun, ended []string) {
+	synctest.Wait()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	begun, ended = c.begun, c.ended
+	c.begun, c.ended = nil, nil
+	return begun, ended
+}
+
+var ends = []redlock.EventKind{
+	redlock.EventAcquired, redlock.EventNotAcquired, redlock.EventExtended, redlock.EventReleased, redlock.EventDone, redlock.EventHoldEnded,
+}
+
+func TestWhatATracerBeginsEnds(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		tr := &callTracer{wants: ends}
+		r := newRedlock(t, c, redlock.WithTracer(tr), redlock.WithRetryCount(0))
+		l, err := r.TryLock(t.Context(), []string{"x"}, ttl)
+		require.NoError(t, err)
+		_, err = r.Lock(t.Context(), []string{"x"}, ttl)
+		require.ErrorIs(t, err, redlock.ErrTaken)
+		require.NoError(t, l.Extend(t.Context(), ttl))
+		require.NoError(t, l.Unlock(t.Context()))
+		require.NoError(t, l.Unlock(t.Context()), "again, which asks nobody")
+		begun, ended := tr.take()
+		assert.Equal(t, []string{"lock[x]", "lock[x]", "extend[x]", "unlock[x]"}, begun)
+		assert.Equal(t, []string{"acquired lock[x]", "not acquired lock[x]", "extended extend[x]", "released unlock[x]"}, ended)
+
+		sleep := func(ctx context.Context, _ *redlock.Lock) error {
+			assert.Equal(t, "do[y]", ctx.Value(beganKey{}), "the function's work is within the Do")
+			time.Sleep(ttl / 2)
+			return nil
+		}
+		require.NoError(t, r.Do(t.Context(), []string{"y"}, ttl, sleep))
+		begun, ended = tr.take()
+		assert.Equal(t, []string{"do[y]", "do[y]/lock[y]", "do[y]/extend[y]", "do[y]/unlock[y]"}, begun)
+		assert.Equal(t, []string{
+			"acquired do[y]/lock[y]", "extended do[y]/extend[y]", "hold ended do[y]", "released do[y]/unlock[y]", "done do[y]",
+		}, ended)
+
+		held := lockElsewhere(t, c, "z", ttl)
+		require.ErrorIs(t, r.Do(t.Context(), []string{"z"}, ttl, sleep), redlock.ErrNotAcquired)
+		begun, ended = tr.take()
+		assert.Equal(t, []string{"do[z]", "do[z]/lock[z]"}, begun)
+		assert.Equal(t, []string{"not acquired do[z]/lock[z]"}, ended)
+		require.NoError(t, held.Unlock(t.Context()))
+	})
+}
+
+// What nobody wants is not made.
+func TestATracerGetsWhatItWants(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		tr, rec := &callTracer{wants: []redlock.EventKind{redlock.EventReleased}}, &recorder{}
+		cycle := func(r *redlock.Redlock) {
+			l, err := r.TryLock(t.Context(), []string{"x"}, ttl)
+			require.NoError(t, err)
+			require.NoError(t, l.Unlock(t.Context()))
+		}
+		r := newRedlock(t, c, redlock.WithTracer(tr))
+		cycle(r)
+		begun, ended := tr.take()
+		assert.Equal(t, []string{"lock[x]", "unlock[x]"}, begun)
+		assert.Equal(t, []string{"released unlock[x]"}, ended)
+		assert.NotEmpty(t, r.RecentEvents(), "the nodes came up, of which the tracer does not want to hear")
+
+		cycle(newRedlock(t, c, redlock.WithTracer(tr), redlock.WithHook(rec.hook)))
+		_, ended = tr.take()
+		assert.Equal(t, []string{"released unlock[x]"}, ended)
+		assert.Contains(t, kinds(rec.takeAll()), redlock.EventDecided, "a hook gets everything")
+
+		_, err := r.TryLock(t.Context(), []string{"x"}, ttl, redlock.WithTracer(tr))
+		require.ErrorContains(t, err, "WithTracer")
+	})
+}
+
+func TestVotesAreCountedByNode(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c, redlock.WithRetryCount(0))
+		warm(t, r)
+		warmed := r.Stats().Nodes[0].Votes
+		assert.Equal(t, redlock.VoteCounts{Yes: 2}, warmed)
+		held := lockElsewhere(t, c, "x", ttl)
+		_, err := r.TryLock(t.Context(), []string{"x"}, ttl)
+		require.ErrorIs(t, err, redlock.ErrTaken)
+		require.NoError(t, held.Unlock(t.Context()))
+		l, err := r.TryLock(t.Context(), []string{"y"}, ttl)
+		require.NoError(t, err)
+		synctest.Wait()
+		require.NoError(t, c.Nodes[0].Del("y"))
+		require.NoError(t, c.Nodes[1].Hang())
+		require.NoError(t, c.Nodes[2].SetError("ERR something"))
+		require.ErrorIs(t, l.Extend(t.Context(), ttl), redlock.ErrNoQuorum)
+		time.Sleep(redlock.DefaultNodeTimeout + time.Millisecond)
+		synctest.Wait()
+		nodes := r.Stats().Nodes
+		assert.Equal(t, redlock.VoteCounts{Yes: 3, Taken: 1, Lost: 1}, nodes[0].Votes)
+		assert.Equal(t, redlock.VoteCounts{Yes: 3, Taken: 1, Timeout: 1}, nodes[1].Votes)
+		assert.Equal(t, redlock.VoteCounts{Yes: 3, Taken: 1, Failed: 1}, nodes[2].Votes)
+		require.NoError(t, c.Nodes[1].Resume())
+		require.NoError(t, c.Nodes[2].SetError(""))
+	})
+}
