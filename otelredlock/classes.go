@@ -1,0 +1,123 @@
+package otelredlock
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/seed6c881748/redlock/redlock"
+)
+
+const (
+	// maxClasses bounds how many classes there are: each is several time series, and a function that
+	// returns the resource itself must not fill the memory of whoever stores them.
+	maxClasses = 100
+
+	otherClass = "_OTHER"
+	mixedClass = "mixed"
+)
+
+// classes maps resources to classes.
+type classes struct {
+	of func(resource string) string // nil: there are none
+
+	known sync.Map // class by name
+	mu    sync.Mutex
+	count int
+}
+
+// A class is what is known of a class: attributes that are made once, and counters that metrics
+// read. Counting here costs less than an instrument does.
+type class struct {
+	name  string
+	start [len(operations)][]trace.SpanStartOption // by operation
+
+	attempts [len(outcomes)]atomic.Int64 // by how their call has ended
+	ended    [len(outcomes)]atomic.Int64 // holds, by cause
+
+	sets [len(outcomes)]metric.MeasurementOption // the attributes of a measurement, by outcome
+}
+
+// class returns the class of a lock's resources.
+func (c *classes) class(resources []string) *class {
+	name := ""
+	if c.of != nil {
+		for i, r := range resources {
+			switch one := c.of(r); {
+			case i == 0:
+				name = one
+			case one != name:
+				name = mixedClass
+			}
+			if name == mixedClass {
+				break
+			}
+		}
+	}
+	if k, ok := c.known.Load(name); ok {
+		return k.(*class)
+	}
+	return c.add(name)
+}
+
+func (c *classes) add(name string) *class {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if k, ok := c.known.Load(name); ok {
+		return k.(*class)
+	}
+	if c.count >= maxClasses && name != "" && name != mixedClass {
+		name = otherClass
+		if k, ok := c.known.Load(name); ok {
+			return k.(*class)
+		}
+	}
+	c.count++
+	k := newClass(name)
+	c.known.Store(name, k)
+	return k
+}
+
+// each calls f with every class.
+func (c *classes) each(f func(k *class)) {
+	c.known.Range(func(_, k any) bool {
+		f(k.(*class))
+		return true
+	})
+}
+
+// operations are those that have spans.
+var operations = [...]redlock.Op{redlock.OpLock, redlock.OpDo, redlock.OpExtend, redlock.OpUnlock}
+
+func newClass(name string) *class {
+	k := &class{name: name}
+	for i, op := range operations {
+		k.start[i] = []trace.SpanStartOption{
+			trace.WithSpanKind(trace.SpanKindInternal),
+			trace.WithAttributes(append(k.attributes(), attribute.String(keyOperation, string(op)))...),
+		}
+	}
+	for o := range outcomes {
+		k.sets[o] = metric.WithAttributeSet(attribute.NewSet(k.with(keyError, outcomes[o].text)...))
+	}
+	return k
+}
+
+func (k *class) attributes() []attribute.KeyValue {
+	if k.name == "" {
+		return nil
+	}
+	return []attribute.KeyValue{attribute.String(keyClass, k.name)}
+}
+
+// with returns the attributes of the class with another, unless that is empty.
+func (k *class) with(key, value string) []attribute.KeyValue {
+	set := k.attributes()
+	if value != "" {
+		set = append(set, attribute.String(key, value))
+	}
+	return set
+}

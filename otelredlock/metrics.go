@@ -1,0 +1,165 @@
+package otelredlock
+
+import (
+	"context"
+	"errors"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/seed6c881748/redlock/redlock"
+)
+
+// instruments are the metrics: durations of calls that are measured as events come, and figures that
+// are read when somebody collects them, which costs the calls nothing.
+type instruments struct {
+	meter                         metric.Meter
+	acquire, wait, hold, extend   metric.Float64Histogram
+	attempts, holdsEnded          metric.Int64ObservableCounter
+	votes, splits, repairs, drops metric.Int64ObservableCounter
+	held, kept, waiting           metric.Int64ObservableUpDownCounter
+	up, quarantined, backlog      metric.Int64ObservableUpDownCounter
+	rtt                           metric.Float64ObservableGauge
+}
+
+// The bounds of the histograms, in seconds: a lock takes a round trip or the time of a wait, and is
+// held for milliseconds to hours.
+var (
+	callBounds = []float64{.00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}
+	holdBounds = []float64{.001, .005, .01, .05, .1, .5, 1, 5, 10, 30, 60, 300, 900, 3600, 4 * 3600, 24 * 3600}
+)
+
+func newInstruments(m metric.Meter) (*instruments, error) {
+	in := &instruments{meter: m}
+	var failed []error
+	histogram := func(to *metric.Float64Histogram, name, text string, bounds []float64) {
+		var err error
+		*to, err = m.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(text), metric.WithExplicitBucketBoundaries(bounds...))
+		failed = append(failed, err)
+	}
+	counter := func(to *metric.Int64ObservableCounter, name, unit, text string) {
+		var err error
+		*to, err = m.Int64ObservableCounter(name, metric.WithUnit(unit), metric.WithDescription(text))
+		failed = append(failed, err)
+	}
+	level := func(to *metric.Int64ObservableUpDownCounter, name, unit, text string) {
+		var err error
+		*to, err = m.Int64ObservableUpDownCounter(name, metric.WithUnit(unit), metric.WithDescription(text))
+		failed = append(failed, err)
+	}
+	histogram(&in.acquire, "redlock.lock.acquire.duration", "Time that calls took to get a lock, or to fail.", callBounds)
+	histogram(&in.wait, "redlock.lock.wait.duration", "Time until the attempt that got the lock began: next to nothing for a lock that was free.", callBounds)
+	histogram(&in.hold, "redlock.lock.hold.duration", "Time for which locks were held, until they were released.", holdBounds)
+	histogram(&in.extend, "redlock.lock.extend.duration", "Time that extensions took.", callBounds)
+	counter(&in.attempts, "redlock.lock.attempts", "{attempt}", "Attempts to lock, by how their call has ended.")
+	counter(&in.holdsEnded, "redlock.hold.ended", "{hold}", "Ends of what KeepAlive and Do held, by cause.")
+	counter(&in.splits, "redlock.lock.splits", "{split}", "Attempts in which a split vote had to be resolved.")
+	counter(&in.repairs, "redlock.lock.repairs", "{repair}", "Times that a node was given back the keys of a held lock.")
+	counter(&in.drops, "redlock.events.dropped", "{event}", "Events that were dropped: spans and durations lack them.")
+	counter(&in.votes, "redlock.node.votes", "{vote}", "Votes, by node and by what they said.")
+	level(&in.held, "redlock.lock.held", "{lock}", "Locks that are held.")
+	level(&in.kept, "redlock.lock.kept", "{lock}", "Locks that KeepAlive or Do extend.")
+	level(&in.waiting, "redlock.lock.waiting", "{call}", "Calls that wait for a lock.")
+	level(&in.up, "redlock.node.up", "{node}", "1 while the node is connected, 0 otherwise.")
+	level(&in.quarantined, "redlock.node.quarantined", "{node}", "1 while the node is connected and grants no lock, 0 otherwise.")
+	level(&in.backlog, "redlock.node.backlog", "{request}", "Requests to the node that are queued or unanswered.")
+	var err error
+	in.rtt, err = m.Float64ObservableGauge("redlock.node.rtt", metric.WithUnit("s"), metric.WithDescription("Round-trip time of requests to the node, averaged."))
+	return in, errors.Join(append(failed, err)...)
+}
+
+// measure has an event's durations and counts in the metrics.
+func (t *Telemetry) measure(ctx context.Context, e *redlock.Event) {
+	in := t.instruments
+	switch e.Kind {
+	case redlock.EventAcquired, redlock.EventNotAcquired:
+		k, o := t.classes.class(e.Resources), outcomeOf(e.Err)
+		k.attempts[o].Add(int64(e.Attempt))
+		in.acquire.Record(ctx, e.Took.Seconds(), k.sets[o])
+		if e.Kind == redlock.EventAcquired {
+			in.wait.Record(ctx, e.Waited.Seconds(), k.sets[success])
+		}
+	case redlock.EventExtended:
+		in.extend.Record(ctx, e.Took.Seconds(), t.classes.class(e.Resources).sets[outcomeOf(e.Err)])
+	case redlock.EventReleased:
+		in.hold.Record(ctx, e.Held.Seconds(), t.classes.class(e.Resources).sets[outcomeOf(e.Err)])
+	case redlock.EventHoldEnded:
+		t.classes.class(e.Resources).ended[endOf(e.Err)].Add(1)
+	default: // They are no metrics.
+	}
+}
+
+// observe has the figures of r read when metrics are collected.
+func (in *instruments) observe(r *redlock.Redlock, known *classes) (metric.Registration, error) {
+	nodes := make([]nodeSets, 0)
+	for _, n := range r.Stats().Nodes {
+		nodes = append(nodes, newNodeSets(n.Node))
+	}
+	read := func(_ context.Context, o metric.Observer) error {
+		s := r.Stats()
+		o.ObserveInt64(in.held, int64(s.Held))
+		o.ObserveInt64(in.kept, int64(s.Kept))
+		o.ObserveInt64(in.waiting, int64(s.Waiting))
+		o.ObserveInt64(in.splits, s.Splits)
+		o.ObserveInt64(in.repairs, s.Repaired)
+		o.ObserveInt64(in.drops, s.EventsDropped)
+		for i, n := range s.Nodes {
+			nodes[i].observe(in, o, n)
+		}
+		known.each(func(k *class) {
+			for i := range outcomes {
+				if n := k.attempts[i].Load(); n > 0 {
+					o.ObserveInt64(in.attempts, n, k.sets[i])
+				}
+				if n := k.ended[i].Load(); n > 0 {
+					cause := outcomes[i].text
+					if outcome(i) == success {
+						cause = "released"
+					}
+					o.ObserveInt64(in.holdsEnded, n, metric.WithAttributes(k.with(keyCause, cause)...))
+				}
+			}
+		})
+		return nil
+	}
+	return in.meter.RegisterCallback(read, in.attempts, in.holdsEnded, in.splits, in.repairs, in.drops, in.votes,
+		in.held, in.kept, in.waiting, in.up, in.quarantined, in.backlog, in.rtt)
+}
+
+// nodeSets are the attributes of one node's figures.
+type nodeSets struct {
+	node  metric.MeasurementOption
+	votes map[string]metric.MeasurementOption // by what they said
+}
+
+func newNodeSets(name string) nodeSets {
+	node := attribute.String(keyNode, name)
+	s := nodeSets{node: metric.WithAttributes(node), votes: make(map[string]metric.MeasurementOption)}
+	for _, vote := range []string{"yes", "taken", "lost", "timeout", "overloaded", "quarantined", "failed"} {
+		s.votes[vote] = metric.WithAttributes(node, attribute.String(keyVote, vote))
+	}
+	return s
+}
+
+func (s nodeSets) observe(in *instruments, o metric.Observer, n redlock.NodeStats) {
+	o.ObserveInt64(in.up, boolean(n.Up), s.node)
+	o.ObserveInt64(in.quarantined, boolean(n.Up && n.Abstains != nil), s.node)
+	o.ObserveInt64(in.backlog, int64(n.Backlog), s.node)
+	if n.RTT > 0 {
+		o.ObserveFloat64(in.rtt, n.RTT.Seconds(), s.node)
+	}
+	v := n.Votes
+	for vote, count := range map[string]int64{
+		"yes": v.Yes, "taken": v.Taken, "lost": v.Lost, "timeout": v.Timeout, "overloaded": v.Overloaded,
+		"quarantined": v.Quarantined, "failed": v.Failed,
+	} {
+		o.ObserveInt64(in.votes, count, s.votes[vote])
+	}
+}
+
+func boolean(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}

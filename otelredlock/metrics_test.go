@@ -1,0 +1,141 @@
+package otelredlock_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/otelredlock"
+	"github.com/seed6c881748/redlock/redlock"
+)
+
+func TestMetrics(t *testing.T) {
+	opts := []redlock.Option{redlock.WithRetryCount(1), redlock.WithRetryDelay(100 * time.Millisecond), redlock.WithRetryJitter(0)}
+	inBubble(t, setup{opts: opts}, func(t *testing.T, r *rig) {
+		l, err := r.TryLock(t.Context(), []string{"invoice:7"}, ttl)
+		require.NoError(t, err)
+		_, err = r.TryLock(t.Context(), []string{"invoice:7"}, ttl)
+		require.ErrorIs(t, err, redlock.ErrTaken)
+		require.NoError(t, l.Extend(t.Context(), ttl))
+		require.NoError(t, l.Unlock(t.Context()))
+		r.nodes.Take("job:1", 50*time.Millisecond)
+		require.NoError(t, r.Do(t.Context(), []string{"job:1"}, ttl, nothing))
+		err = r.Do(t.Context(), []string{"job:2"}, ttl, func(ctx context.Context, lock *redlock.Lock) error {
+			m := r.metrics()
+			assert.InDelta(t, 1, m["redlock.lock.held{}"], 0)
+			assert.InDelta(t, 1, m["redlock.lock.kept{}"], 0)
+			r.nodes.Lose(lock)
+			<-ctx.Done()
+			return nil
+		})
+		require.ErrorIs(t, err, redlock.ErrLost)
+		m := r.metrics()
+		for name, want := range map[string]float64{
+			"redlock.lock.acquire.duration{redlock.resource.class=invoice}":                  1,
+			"redlock.lock.acquire.duration{error.type=taken,redlock.resource.class=invoice}": 1,
+			"redlock.lock.acquire.duration{redlock.resource.class=job}":                      2,
+			"redlock.lock.wait.duration{redlock.resource.class=job}":                         2,
+			"redlock.lock.hold.duration{redlock.resource.class=invoice}":                     1,
+			"redlock.lock.hold.duration{error.type=lost,redlock.resource.class=job}":         1,
+			"redlock.lock.extend.duration{redlock.resource.class=invoice}":                   1,
+			"redlock.lock.attempts{redlock.resource.class=invoice}":                          1,
+			"redlock.lock.attempts{error.type=taken,redlock.resource.class=invoice}":         1,
+			"redlock.hold.ended{redlock.hold.end=released,redlock.resource.class=job}":       1,
+			"redlock.hold.ended{redlock.hold.end=lost,redlock.resource.class=job}":           1,
+			"redlock.lock.held{}":      0,
+			"redlock.lock.kept{}":      0,
+			"redlock.lock.waiting{}":   0,
+			"redlock.lock.splits{}":    0,
+			"redlock.lock.repairs{}":   0,
+			"redlock.events.dropped{}": 0,
+		} {
+			got, ok := m[name]
+			assert.True(t, ok, "%s is missing from %v", name, m)
+			assert.InDelta(t, want, got, 0, name)
+		}
+		stats := r.Stats()
+		for _, n := range stats.Nodes {
+			assert.InDelta(t, 1, m[fmt.Sprintf("redlock.node.up{redlock.node.name=%s}", n.Node)], 0)
+			assert.InDelta(t, 0, m[fmt.Sprintf("redlock.node.quarantined{redlock.node.name=%s}", n.Node)], 0)
+			assert.InDelta(t, n.Votes.Yes, m[fmt.Sprintf("redlock.node.votes{redlock.node.name=%s,redlock.vote=yes}", n.Node)], 0)
+			assert.Positive(t, n.Votes.Yes)
+		}
+		for name := range m {
+			assert.NotContains(t, name, "invoice:7", "a resource is never a label")
+			assert.NotContains(t, name, "job:")
+		}
+		require.NoError(t, r.tel.Close())
+		require.NoError(t, r.tel.Close(), "again")
+		assert.NotContains(t, r.metrics(), "redlock.lock.held{}")
+	})
+}
+
+func TestMetricsOfNodesThatAreAway(t *testing.T) {
+	inBubble(t, setup{}, func(t *testing.T, r *rig) {
+		l, err := r.TryLock(t.Context(), []string{"warm"}, ttl)
+		require.NoError(t, err)
+		require.NoError(t, l.Unlock(t.Context()))
+		r.nodes.StopMajority()
+		_, err = r.TryLock(t.Context(), []string{"x"}, ttl)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		m, up := r.metrics(), 0.
+		for name, v := range m {
+			if strings.HasPrefix(name, "redlock.node.up{") {
+				up += v
+			}
+		}
+		assert.InDelta(t, 1, up, 0)
+		assert.InDelta(t, 1, m["redlock.lock.attempts{error.type=no_quorum,redlock.resource.class=x}"], 0)
+		r.nodes.Recover()
+	})
+}
+
+// A function that returns the resource itself must not fill anybody's memory.
+func TestClassesAreBounded(t *testing.T) {
+	inBubble(t, setup{tel: []otelredlock.Option{otelredlock.WithClass(func(r string) string { return r })}}, func(t *testing.T, r *rig) {
+		for i := range 300 {
+			l, err := r.TryLock(t.Context(), []string{fmt.Sprint("resource ", i)}, ttl)
+			require.NoError(t, err)
+			require.NoError(t, l.Unlock(t.Context()))
+		}
+		classes := 0
+		for name, v := range r.metrics() {
+			if strings.HasPrefix(name, "redlock.lock.attempts{") {
+				classes++
+				if strings.Contains(name, "_OTHER") {
+					assert.InDelta(t, 200, v, 0)
+				}
+			}
+		}
+		assert.Equal(t, 101, classes)
+	})
+}
+
+func TestWithoutClasses(t *testing.T) {
+	inBubble(t, setup{tel: []otelredlock.Option{otelredlock.WithClass(nil)}}, func(t *testing.T, r *rig) {
+		_, err := r.TryLock(t.Context(), []string{"x"}, ttl)
+		require.NoError(t, err)
+		assert.InDelta(t, 1, r.metrics()["redlock.lock.attempts{}"], 0)
+	})
+}
+
+func TestWrongUse(t *testing.T) {
+	_, err := otelredlock.New(nil)
+	require.Error(t, err)
+	_, err = otelredlock.New(otelredlock.WithMeterProvider(nil))
+	require.Error(t, err)
+	tel, err := otelredlock.New()
+	require.NoError(t, err, "without a set-up of OpenTelemetry it does nothing")
+	require.Error(t, tel.Observe(nil))
+	r, err := redlock.New([]redlock.Node{redlock.NewNode("127.0.0.1:1")}, redlock.WithTracer(tel))
+	require.NoError(t, err)
+	require.NoError(t, tel.Observe(r))
+	require.ErrorContains(t, tel.Observe(r), "already")
+	require.NoError(t, tel.Close())
+	require.NoError(t, r.Close(t.Context()))
+}

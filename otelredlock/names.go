@@ -1,0 +1,33 @@
+package otelredlock
+
+// The attributes. Those of OpenTelemetry's semantic conventions have their names there; the others have
+// the library's as their namespace, as the conventions ask.
+const (
+	keyError     = "error.type"
+	keyClass     = "redlock.resource.class"
+	keyOperation = "redlock.operation"
+	keyNode      = "redlock.node.name"
+	keyVote      = "redlock.vote"
+	keyCause     = "redlock.hold.end"
+
+	keyResources = "redlock.resources"
+	keyAttempt   = "redlock.attempt"
+	keyAttempts  = "redlock.attempts"
+	keyFence     = "redlock.fence"
+	keyHolder    = "redlock.holder"
+	keyOwner     = "redlock.owner"
+	keyPosition  = "redlock.position"
+	keyVotesYes  = "redlock.votes.yes"
+	keyDuration  = "redlock.duration"
+	keyHeld      = "redlock.hold.duration"
+	keyMessage   = "exception.message"
+)
+
+// The events of spans.
+const (
+	eventAttempt   = "redlock.attempt"
+	eventVote      = "redlock.vote"
+	eventWaiting   = "redlock.waiting"
+	eventAtRisk    = "redlock.hold.at_risk"
+	eventHoldEnded = "redlock.hold.ended"
+)

@@ -1,0 +1,131 @@
+package otelredlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/seed6c881748/redlock/redlock"
+)
+
+// scope is the name of the instrumentation.
+const scope = "github.com/seed6c881748/redlock/otelredlock"
+
+// A Telemetry makes traces and metrics of one Redlock. It is given to [redlock.WithTracer], and to
+// Observe the Redlock that came of it. Only [New] makes one. It is safe for concurrent use.
+type Telemetry struct {
+	tracer        trace.Tracer
+	classes       classes
+	showResources bool
+	instruments   *instruments
+
+	mu           sync.Mutex
+	registration metric.Registration // nil: it observes nothing
+}
+
+var _ redlock.Tracer = (*Telemetry)(nil)
+
+// An Option changes a setting of a Telemetry.
+type Option func(*settings)
+
+type settings struct {
+	tracers       trace.TracerProvider
+	meters        metric.MeterProvider
+	class         func(resource string) string
+	showResources bool
+}
+
+// WithTracerProvider has spans made by p. Default: the global one, as it is when New is called.
+func WithTracerProvider(p trace.TracerProvider) Option { return func(s *settings) { s.tracers = p } }
+
+// WithMeterProvider has metrics made by p. Default: the global one, as it is when New is called.
+func WithMeterProvider(p metric.MeterProvider) Option { return func(s *settings) { s.meters = p } }
+
+// WithClass has f say which class a resource is of: the attribute redlock.resource.class of spans and
+// metrics. There should be few classes: "invoice" for "invoice:2026-11-4711". After the first 100, all
+// further ones are "_OTHER". A lock of resources of several classes has the class "mixed". An empty
+// class is no attribute. f is called on callers' goroutines, by several at a time, and must be quick.
+// Default: no classes.
+func WithClass(f func(resource string) string) Option { return func(s *settings) { s.class = f } }
+
+// WithSpanResources has spans show the resources themselves, as redlock.resources, and the texts of
+// errors, in which they may be. Metrics never do. Default: they do not.
+func WithSpanResources() Option { return func(s *settings) { s.showResources = true } }
+
+// New returns a Telemetry. The error is that of the meter provider.
+func New(opts ...Option) (*Telemetry, error) {
+	s := settings{tracers: otel.GetTracerProvider(), meters: otel.GetMeterProvider()}
+	for _, opt := range opts {
+		if opt == nil {
+			return nil, errors.New("otelredlock: nil Option")
+		}
+		opt(&s)
+	}
+	if s.tracers == nil || s.meters == nil {
+		return nil, errors.New("otelredlock: nil provider")
+	}
+	in, err := newInstruments(s.meters.Meter(scope))
+	if err != nil {
+		return nil, fmt.Errorf("otelredlock: %w", err)
+	}
+	t := &Telemetry{tracer: s.tracers.Tracer(scope), instruments: in, showResources: s.showResources}
+	t.classes.of = s.class
+	return t, nil
+}
+
+// Observe has the metrics show the state and the counters of r, the Redlock that t was given to. They
+// end with [Telemetry.Close]. The error is that of the meter provider, or says that t observes another
+// Redlock: each has a Telemetry of its own, or their figures would be mixed up.
+func (t *Telemetry) Observe(r *redlock.Redlock) error {
+	if r == nil {
+		return errors.New("otelredlock: nil Redlock")
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.registration != nil {
+		return errors.New("otelredlock: this Telemetry observes a Redlock already")
+	}
+	reg, err := t.instruments.observe(r, &t.classes)
+	if err != nil {
+		return fmt.Errorf("otelredlock: %w", err)
+	}
+	t.registration = reg
+	return nil
+}
+
+// Close ends what Observe has begun. Call it after [redlock.Redlock.Close] and after the metrics were
+// flushed. It may be called again.
+func (t *Telemetry) Close() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.registration == nil {
+		return nil
+	}
+	err := t.registration.Unregister()
+	t.registration = nil
+	return err
+}
+
+// Wants says which events are to be made; see [redlock.Tracer]. Those of rounds are many, and only
+// for spans.
+func (t *Telemetry) Wants(ctx context.Context, kind redlock.EventKind) bool {
+	switch kind {
+	case redlock.EventAcquired, redlock.EventNotAcquired, redlock.EventExtended, redlock.EventReleased, redlock.EventHoldEnded:
+		return true
+	case redlock.EventDecided, redlock.EventSettled, redlock.EventWaiting, redlock.EventDone, redlock.EventHoldAtRisk:
+		return trace.SpanFromContext(ctx).IsRecording() || callOf(ctx) != nil
+	default:
+		return false // Of nodes: the metrics have their states.
+	}
+}
+
+// Event makes spans and metrics of an event; see [redlock.Tracer].
+func (t *Telemetry) Event(ctx context.Context, e redlock.Event) {
+	t.measure(ctx, &e)
+	t.trace(ctx, &e)
+}
