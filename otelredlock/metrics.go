@@ -108,10 +108,10 @@ func (in *instruments) observe(r *redlock.Redlock, known *classes) (metric.Regis
 		}
 		known.each(func(k *class) {
 			for i := range outcomes {
-				if n := k.attempts[i].Load(); n > 0 {
+				if n := k.attempts[i].Load(); n > 0 || fromZero(outcome(i)) {
 					o.ObserveInt64(in.attempts, n, k.sets[i])
 				}
-				if n := k.ended[i].Load(); n > 0 {
+				if n := k.ended[i].Load(); n > 0 || fromZero(outcome(i)) {
 					cause := outcomes[i].text
 					if outcome(i) == success {
 						cause = "released"
@@ -125,6 +125,10 @@ func (in *instruments) observe(r *redlock.Redlock, known *classes) (metric.Regis
 	return in.meter.RegisterCallback(read, in.attempts, in.holdsEnded, in.splits, in.repairs, in.drops, in.votes,
 		in.held, in.kept, in.waiting, in.up, in.quarantined, in.backlog, in.rtt)
 }
+
+// fromZero reports whether a count is shown before there is anything to count: in a series that begins
+// with its first loss, Prometheus sees no increase, and no alert comes.
+func fromZero(o outcome) bool { return o == success || outcomes[o].failure && o != other }
 
 // nodeSets are the attributes of one node's figures.
 type nodeSets struct {
