@@ -39,7 +39,7 @@ onload = () => setTimeout(() => {
 func TestPageInABrowser(t *testing.T) {
 	chromium := browser(t)
 	c := testcluster.RunEmbedded(t, 5)
-	r, _ := busy(t, c)
+	r, _ := busy(t, c, script)
 	page := redlockhttp.Handler(r)
 	looks := make(chan struct{}, 1000)
 	mux := http.NewServeMux()
@@ -95,11 +95,11 @@ func TestScreenshots(t *testing.T) {
 		t.Skip("REDLOCK_SCREENSHOTS names no folder")
 	}
 	chromium := browser(t)
-	r, _ := busy(t, testcluster.RunEmbedded(t, 5))
+	r, _ := busy(t, testcluster.RunEmbedded(t, 5), "account:80")
 	server := httptest.NewServer(redlockhttp.Handler(r))
 	t.Cleanup(server.Close)
 	for _, dark := range []bool{false, true} {
-		for name, size := range map[string]string{"phone": "500,1500", "desk": "1100,1250"} {
+		for name, size := range map[string]string{"phone": "500,1500", "desk": "1100,1400"} {
 			file := filepath.Join(folder, fmt.Sprintf("page-%s-%v.png", name, map[bool]string{false: "light", true: "dark"}[dark]))
 			chromium(t, dark, "--virtual-time-budget=2500", "--hide-scrollbars", "--window-size="+size, "--screenshot="+file, server.URL+"/")
 		}

@@ -45,7 +45,7 @@ func state(t *testing.T, h http.Handler) (s redlockhttp.State) {
 func TestStateHasWhatIsGoingOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := testcluster.RunBubble(t, 5)
-		r, _ := busy(t, c)
+		r, _ := busy(t, c, script)
 		s := state(t, redlockhttp.Handler(r))
 		assert.Equal(t, 3, s.Need)
 		assert.Equal(t, 4, s.Up)
@@ -95,7 +95,7 @@ func TestStateHasWhatIsGoingOn(t *testing.T) {
 // Whatever the page shows, a token would let its reader release the lock.
 func TestNoTokenAndNoPassword(t *testing.T) {
 	c := testcluster.RunEmbedded(t, 3)
-	r, tokens := busy(t, c)
+	r, tokens := busy(t, c, script)
 	h := redlockhttp.Handler(r)
 	for _, path := range []string{"/", "/?format=json"} {
 		_, body := get(t, h, http.MethodGet, path)
@@ -118,7 +118,7 @@ func TestNoTokenAndNoPassword(t *testing.T) {
 }
 
 func TestNamesCannotBecomeMarkup(t *testing.T) {
-	r, _ := busy(t, testcluster.RunEmbedded(t, 3))
+	r, _ := busy(t, testcluster.RunEmbedded(t, 3), script)
 	res, body := get(t, redlockhttp.Handler(r), http.MethodGet, "/")
 	assert.NotContains(t, body, script)
 	assert.Equal(t, 1, strings.Count(body, "<script"))

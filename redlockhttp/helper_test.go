@@ -32,9 +32,9 @@ func newRedlock(t *testing.T, c *testcluster.Cluster, opts ...redlock.Option) *r
 const script = `<script>alert("x")</script>`
 
 // busy has a Redlock in a state in which there is something of everything to see: a node that is down,
-// locks with and without extensions and fences, calls that wait, and a lock that was lost. It returns
+// locks with and without extensions and fences, one of them on the resource, calls that wait, and a lock that was lost. It returns
 // the tokens that must not be seen.
-func busy(t *testing.T, c *testcluster.Cluster) (r *redlock.Redlock, tokens []string) {
+func busy(t *testing.T, c *testcluster.Cluster, resource string) (r *redlock.Redlock, tokens []string) {
 	t.Helper()
 	r = newRedlock(t, c, redlock.WithOwner("billing-7f9c/42"), redlock.WithNodeTimeout(5*time.Second), redlock.WithRetryCount(-1))
 	other := newRedlock(t, c, redlock.WithOwner("billing-2b1d/17"), redlock.WithNodeTimeout(5*time.Second))
@@ -49,7 +49,7 @@ func busy(t *testing.T, c *testcluster.Cluster) (r *redlock.Redlock, tokens []st
 	kept.KeepAlive(t.Context())
 	t.Cleanup(func() { _ = kept.Unlock(context.Background()) }) // Close waits for it.
 	take(r, 20*time.Second, nil, "invoice:2026-11-4711")
-	take(r, time.Hour, nil, "account:7", "account:12", "account:9", "account:31", "account:77", script)
+	take(r, time.Hour, nil, "account:7", "account:12", "account:9", "account:31", "account:77", resource)
 	take(other, time.Hour, nil, "mail-queue")
 	lost := take(r, time.Hour, nil, "leader")
 	for _, n := range c.Nodes {

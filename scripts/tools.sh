@@ -3,6 +3,7 @@
 #
 #   make           to run the Makefile at all (for .ci/run on a bare machine)
 #   redis-server   or valkey-server: the tests start their own, on free ports
+#   chromium       where CI=true: a test looks at the page of redlockhttp
 #   a C compiler   with the argument race, for go test -race
 #
 # What is missing is installed with the system's package manager when this runs
@@ -42,6 +43,7 @@ missing() { # prints one word per thing that is missing
 	has make || echo make
 	[ "$race" != race ] || cc_works || echo cc
 	server >/dev/null || echo server
+	[ "${CI:-}" != true ] || has chromium || echo chromium
 }
 
 names() { # the same for people
@@ -67,6 +69,7 @@ packages() { # of manager $1, for the missing things $2
 	for m in $2; do
 		case $1:$m in
 		*:make) echo make ;;
+		*:chromium) echo chromium ;;
 		apt-get:cc) echo gcc libc6-dev ;;
 		dnf:cc) echo gcc glibc-devel ;;
 		apk:cc) echo gcc musl-dev ;;
