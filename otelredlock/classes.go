@@ -38,7 +38,10 @@ type class struct {
 	attempts [len(outcomes)]atomic.Int64 // by how their call has ended
 	ended    [len(outcomes)]atomic.Int64 // holds, by cause
 
-	sets [len(outcomes)]metric.MeasurementOption // the attributes of a measurement, by outcome
+	// The attributes of a measurement, by outcome. The slices are there so that none is made for each.
+	recorded [len(outcomes)][]metric.RecordOption
+	observed [len(outcomes)][]metric.ObserveOption
+	causes   [len(outcomes)][]metric.ObserveOption // of the end of a hold
 }
 
 // class returns the class of a lock's resources.
@@ -101,7 +104,9 @@ func newClass(name string) *class {
 		}
 	}
 	for o := range outcomes {
-		k.sets[o] = metric.WithAttributeSet(attribute.NewSet(k.with(keyError, outcomes[o].text)...))
+		set := metric.WithAttributeSet(attribute.NewSet(k.with(keyError, outcomes[o].text)...))
+		k.recorded[o], k.observed[o] = []metric.RecordOption{set}, []metric.ObserveOption{set}
+		k.causes[o] = []metric.ObserveOption{metric.WithAttributes(k.with(keyCause, causeOf(outcome(o)))...)}
 	}
 	return k
 }

@@ -75,14 +75,14 @@ func (t *Telemetry) measure(ctx context.Context, e *redlock.Event) {
 	case redlock.EventAcquired, redlock.EventNotAcquired:
 		k, o := t.classes.class(e.Resources), outcomeOf(e.Err)
 		k.attempts[o].Add(int64(e.Attempt))
-		in.acquire.Record(ctx, e.Took.Seconds(), k.sets[o])
+		in.acquire.Record(ctx, e.Took.Seconds(), k.recorded[o]...)
 		if e.Kind == redlock.EventAcquired {
-			in.wait.Record(ctx, e.Waited.Seconds(), k.sets[success])
+			in.wait.Record(ctx, e.Waited.Seconds(), k.recorded[success]...)
 		}
 	case redlock.EventExtended:
-		in.extend.Record(ctx, e.Took.Seconds(), t.classes.class(e.Resources).sets[outcomeOf(e.Err)])
+		in.extend.Record(ctx, e.Took.Seconds(), t.classes.class(e.Resources).recorded[outcomeOf(e.Err)]...)
 	case redlock.EventReleased:
-		in.hold.Record(ctx, e.Held.Seconds(), t.classes.class(e.Resources).sets[outcomeOf(e.Err)])
+		in.hold.Record(ctx, e.Held.Seconds(), t.classes.class(e.Resources).recorded[outcomeOf(e.Err)]...)
 	case redlock.EventHoldEnded:
 		t.classes.class(e.Resources).ended[endOf(e.Err)].Add(1)
 	default: // They are no metrics.
@@ -109,14 +109,10 @@ func (in *instruments) observe(r *redlock.Redlock, known *classes) (metric.Regis
 		known.each(func(k *class) {
 			for i := range outcomes {
 				if n := k.attempts[i].Load(); n > 0 || fromZero(outcome(i)) {
-					o.ObserveInt64(in.attempts, n, k.sets[i])
+					o.ObserveInt64(in.attempts, n, k.observed[i]...)
 				}
 				if n := k.ended[i].Load(); n > 0 || fromZero(outcome(i)) {
-					cause := outcomes[i].text
-					if outcome(i) == success {
-						cause = "released"
-					}
-					o.ObserveInt64(in.holdsEnded, n, metric.WithAttributes(k.with(keyCause, cause)...))
+					o.ObserveInt64(in.holdsEnded, n, k.causes[i]...)
 				}
 			}
 		})

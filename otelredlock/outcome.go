@@ -95,6 +95,14 @@ func endOf(err error) outcome {
 	}
 }
 
+// causeOf is the value of redlock.hold.end.
+func causeOf(o outcome) string {
+	if o == success {
+		return "released"
+	}
+	return outcomes[o].text
+}
+
 // voteOf is what a vote says, for redlock.vote.
 func voteOf(v redlock.Vote) string {
 	switch {

@@ -106,11 +106,7 @@ func (t *Telemetry) held(c *call, e *redlock.Event) {
 		name = eventAtRisk
 		attrs = append(attrs, attribute.String(keyError, outcomes[o].text))
 	} else {
-		cause := outcomes[o].text
-		if o == success {
-			cause = "released"
-		}
-		attrs = append(attrs, attribute.String(keyCause, cause), attribute.Float64(keyHeld, e.Held.Seconds()))
+		attrs = append(attrs, attribute.String(keyCause, causeOf(o)), attribute.Float64(keyHeld, e.Held.Seconds()))
 		if c.op == redlock.OpDo && c.holder == e.Holder && (o == lost || o == expired) {
 			c.fail(o, "")
 		}
