@@ -54,7 +54,7 @@ func TestHeldLocksAreListed(t *testing.T) {
 		require.Len(t, locks, 1)
 		assert.True(t, locks[0].Extended.After(locks[0].Since))
 		assert.Equal(t, kept.Until(), locks[0].Until)
-		assert.Equal(t, r.Stats().Held, len(locks))
+		assert.Len(t, locks, r.Stats().Held)
 		require.NoError(t, kept.Unlock(t.Context()))
 		<-ctx.Done()
 		assert.Empty(t, r.HeldLocks())
@@ -91,7 +91,7 @@ func TestWaitingCallsAreListed(t *testing.T) {
 
 		calls := r.WaitingCalls()
 		require.Len(t, calls, 3)
-		assert.Equal(t, r.Stats().Waiting, len(calls))
+		assert.Len(t, calls, r.Stats().Waiting)
 		one := calls[0]
 		assert.Equal(t, []string{"w", "x"}, one.Resources)
 		assert.Equal(t, "first", one.Owner)

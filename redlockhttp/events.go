@@ -24,10 +24,10 @@ func eventOf(e *redlock.Event) Event {
 
 // note is what an event's own fields say.
 func note(e *redlock.Event) string {
-	switch {
-	case e.Kind == redlock.EventNodeCleaned:
+	switch e.Kind {
+	case redlock.EventNodeCleaned:
 		return fmt.Sprintf("%d of unknown outcome refused, %d released", e.Unknown, e.Cleaned)
-	case e.Kind == redlock.EventOverloaded:
+	case redlock.EventOverloaded:
 		return fmt.Sprintf("%d attempts turned away", e.TurnedAway)
 	default:
 		return ""

@@ -42,7 +42,7 @@ func (h handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		http.Error(w, "redlock: this page only shows: GET or HEAD", http.StatusMethodNotAllowed)
 		return
 	}
-	body := page
+	var body []byte
 	head.Set("Vary", "Accept")
 	if wantsJSON(req) {
 		head.Set("Content-Type", "application/json")

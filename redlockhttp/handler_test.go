@@ -171,7 +171,7 @@ func TestJSONForWhoAcceptsIt(t *testing.T) {
 	} {
 		res, body := get(t, h, http.MethodGet, c.path, "Accept", c.accept)
 		assert.Equal(t, c.want, res.Header.Get("Content-Type"), "%+v", c)
-		assert.Equal(t, "application/json" == c.want, json.Valid([]byte(body)))
+		assert.Equal(t, c.want == "application/json", json.Valid([]byte(body)))
 	}
 }
 

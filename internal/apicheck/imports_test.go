@@ -50,8 +50,8 @@ func TestImportsGoDownOnly(t *testing.T) {
 			continue
 		}
 		found[name] = true
-		for _, i := range strings.Fields(imports) {
-			i, local := strings.CutPrefix(i, module+"/")
+		for _, imported := range strings.Fields(imports) {
+			i, local := strings.CutPrefix(imported, module+"/")
 			standard := !local && !strings.Contains(i, ".")
 			if !standard && !slices.Contains(mayImport[name], i) {
 				t.Errorf("%s imports %s, which it is not meant to; see docs/code.md", name, i)

@@ -77,7 +77,7 @@ func run(ctx context.Context, listen string, addresses []string) error {
 		nodes[i] = redlock.NewNode(a)
 	}
 	if len(nodes) == 0 {
-		return errors.New("example: give it the addresses of Redis servers, host:port ...")
+		return errors.New("give it the addresses of Redis servers, each as host:port")
 	}
 	r, handler, err := service(nodes)
 	if err != nil {
@@ -94,7 +94,7 @@ func run(ctx context.Context, listen string, addresses []string) error {
 	case err = <-failed:
 	case <-ctx.Done():
 	}
-	ending, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	return errors.Join(err, server.Shutdown(ending), r.Close(ending))
 }
