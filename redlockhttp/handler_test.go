@@ -55,6 +55,8 @@ func TestStateHasWhatIsGoingOn(t *testing.T) {
 		assert.Equal(t, "down", s.Nodes[4].State)
 		assert.NotEmpty(t, s.Nodes[4].Error)
 		assert.Empty(t, s.Nodes[0].Error)
+		assert.Positive(t, s.Nodes[0].Votes.Yes)
+		assert.Positive(t, s.Nodes[0].Votes.Taken)
 
 		require.Len(t, s.Held, 3)
 		byName := map[string]redlockhttp.Lock{}

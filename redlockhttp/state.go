@@ -37,6 +37,19 @@ type Node struct {
 	Connects        int64 `json:"connects"`
 	Unknown         int64 `json:"unknown"`
 	Cleaned         int64 `json:"cleaned"`
+
+	Votes Votes `json:"votes"`
+}
+
+// Votes are the figures of [redlock.VoteCounts].
+type Votes struct {
+	Yes         int64 `json:"yes"`
+	Taken       int64 `json:"taken"`
+	Lost        int64 `json:"lost"`
+	Timeout     int64 `json:"timeout"`
+	Overloaded  int64 `json:"overloaded"`
+	Quarantined int64 `json:"quarantined"`
+	Failed      int64 `json:"failed"`
 }
 
 // A Lock is a lock that this process holds, in a State.
@@ -145,7 +158,7 @@ func look(r *redlock.Redlock) State {
 func nodeOf(n redlock.NodeStats) Node {
 	v := Node{
 		Name: n.Node, State: "connecting", RTT: millis(n.RTT), Listens: n.Listens, Backlog: n.Backlog,
-		PendingReleases: n.PendingReleases, Connects: n.Connects, Unknown: n.Unknown, Cleaned: n.Cleaned,
+		Votes: Votes(n.Votes), PendingReleases: n.PendingReleases, Connects: n.Connects, Unknown: n.Unknown, Cleaned: n.Cleaned,
 	}
 	why := n.Err
 	switch {
