@@ -131,8 +131,10 @@ func TestVotesAreCountedByNode(t *testing.T) {
 		warmed := r.Stats().Nodes[0].Votes
 		assert.Equal(t, redlock.VoteCounts{Yes: 2}, warmed)
 		held := lockElsewhere(t, c, "x", ttl)
+		synctest.Wait()
 		_, err := r.TryLock(t.Context(), []string{"x"}, ttl)
 		require.ErrorIs(t, err, redlock.ErrTaken)
+		synctest.Wait()
 		require.NoError(t, held.Unlock(t.Context()))
 		l, err := r.TryLock(t.Context(), []string{"y"}, ttl)
 		require.NoError(t, err)
@@ -144,9 +146,15 @@ func TestVotesAreCountedByNode(t *testing.T) {
 		time.Sleep(redlock.DefaultNodeTimeout + time.Millisecond)
 		synctest.Wait()
 		nodes := r.Stats().Nodes
-		assert.Equal(t, redlock.VoteCounts{Yes: 3, Taken: 1, Lost: 1}, nodes[0].Votes)
-		assert.Equal(t, redlock.VoteCounts{Yes: 3, Taken: 1, Timeout: 1}, nodes[1].Votes)
-		assert.Equal(t, redlock.VoteCounts{Yes: 3, Taken: 1, Failed: 1}, nodes[2].Votes)
+		refusals := int64(0)
+		for i := range nodes {
+			refusals += nodes[i].Votes.Taken
+			nodes[i].Votes.Taken = 0
+		}
+		assert.GreaterOrEqual(t, refusals, int64(2), "a third one may have been withdrawn when two had decided")
+		assert.Equal(t, redlock.VoteCounts{Yes: 3, Lost: 1}, nodes[0].Votes)
+		assert.Equal(t, redlock.VoteCounts{Yes: 3, Timeout: 1}, nodes[1].Votes)
+		assert.Equal(t, redlock.VoteCounts{Yes: 3, Failed: 1}, nodes[2].Votes)
 		require.NoError(t, c.Nodes[1].Resume())
 		require.NoError(t, c.Nodes[2].SetError(""))
 	})

@@ -7,8 +7,8 @@ import (
 	"github.com/seed6c881748/redlock/internal/node"
 )
 
-// VoteCounts counts the votes of a node by what they said. A vote that came after its round was over,
-// and that of a node that a repeated release did not ask again, are not counted.
+// VoteCounts counts the votes of a node by what they said. A vote that came after its round was over is
+// not counted, nor is a request that was withdrawn before it was sent.
 type VoteCounts struct {
 	Yes         int64
 	Taken       int64 // another token held a resource
@@ -35,6 +35,7 @@ func (c *voteCounters) count(stance node.Stance, err error) {
 		c.taken.Add(1)
 	case stance == node.Gone:
 		c.lost.Add(1)
+	case errors.Is(err, node.ErrWithdrawn): // Its release came first: nobody has asked the node.
 	case errors.Is(err, ErrNodeTimeout):
 		c.timeout.Add(1)
 	case errors.Is(err, ErrOverloaded):
