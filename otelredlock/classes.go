@@ -99,7 +99,6 @@ func newClass(name string) *class {
 	k := &class{name: name}
 	for i, op := range operations {
 		k.start[i] = []trace.SpanStartOption{
-			trace.WithSpanKind(trace.SpanKindInternal),
 			trace.WithAttributes(append(k.attributes(), attribute.String(keyOperation, string(op)))...),
 		}
 	}

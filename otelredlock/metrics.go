@@ -55,7 +55,7 @@ func newInstruments(m metric.Meter) (*instruments, error) {
 	counter(&in.holdsEnded, "redlock.hold.ended", "{hold}", "Ends of what KeepAlive and Do held, by cause.")
 	counter(&in.splits, "redlock.lock.splits", "{split}", "Attempts in which a split vote had to be resolved.")
 	counter(&in.repairs, "redlock.lock.repairs", "{repair}", "Times that a node was given back the keys of a held lock.")
-	counter(&in.drops, "redlock.events.dropped", "{event}", "Events that were dropped: spans and durations lack them.")
+	counter(&in.drops, "redlock.events.dropped", "{event}", "Events that were dropped: spans lack them.")
 	counter(&in.votes, "redlock.node.votes", "{vote}", "Votes, by node and by what they said.")
 	level(&in.held, "redlock.lock.held", "{lock}", "Locks that are held.")
 	level(&in.kept, "redlock.lock.kept", "{lock}", "Locks that KeepAlive or Do extend.")
@@ -68,24 +68,21 @@ func newInstruments(m metric.Meter) (*instruments, error) {
 	return in, errors.Join(append(failed, err)...)
 }
 
-// measure has an event's durations and counts in the metrics.
-func (t *Telemetry) measure(ctx context.Context, e *redlock.Event) {
-	in := t.instruments
-	switch e.Kind {
-	case redlock.EventAcquired, redlock.EventNotAcquired:
-		k, o := t.classes.class(e.Resources), outcomeOf(e.Err)
-		k.attempts[o].Add(int64(e.Attempt))
+// End has a call's durations and counts in the metrics; see [redlock.Tracer].
+func (t *Telemetry) End(ctx context.Context, e redlock.CallEnd) {
+	in, k, o := t.instruments, t.classes.class(e.Resources), outcomeOf(e.Err)
+	switch e.Op {
+	case redlock.OpLock:
+		k.attempts[o].Add(int64(e.Attempts))
 		in.acquire.Record(ctx, e.Took.Seconds(), k.recorded[o]...)
-		if e.Kind == redlock.EventAcquired {
-			in.wait.Record(ctx, e.Waited.Seconds(), k.recorded[success]...)
+		if o == success {
+			in.wait.Record(ctx, e.Waited.Seconds(), k.recorded[o]...)
 		}
-	case redlock.EventExtended:
-		in.extend.Record(ctx, e.Took.Seconds(), t.classes.class(e.Resources).recorded[outcomeOf(e.Err)]...)
-	case redlock.EventReleased:
-		in.hold.Record(ctx, e.Held.Seconds(), t.classes.class(e.Resources).recorded[outcomeOf(e.Err)]...)
-	case redlock.EventHoldEnded:
-		t.classes.class(e.Resources).ended[endOf(e.Err)].Add(1)
-	default: // They are no metrics.
+	case redlock.OpExtend:
+		in.extend.Record(ctx, e.Took.Seconds(), k.recorded[o]...)
+	case redlock.OpUnlock:
+		in.hold.Record(ctx, e.Held.Seconds(), k.recorded[o]...)
+	default: // A Do's lock is measured, and its hold.
 	}
 }
 

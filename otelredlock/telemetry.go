@@ -115,9 +115,10 @@ func (t *Telemetry) Close() error {
 // for spans.
 func (t *Telemetry) Wants(ctx context.Context, kind redlock.EventKind) bool {
 	switch kind {
-	case redlock.EventAcquired, redlock.EventNotAcquired, redlock.EventExtended, redlock.EventReleased, redlock.EventHoldEnded:
+	case redlock.EventHoldEnded:
 		return true
-	case redlock.EventDecided, redlock.EventSettled, redlock.EventWaiting, redlock.EventDone, redlock.EventHoldAtRisk:
+	case redlock.EventDecided, redlock.EventSettled, redlock.EventWaiting, redlock.EventHoldAtRisk, redlock.EventAcquired,
+		redlock.EventNotAcquired, redlock.EventExtended, redlock.EventReleased, redlock.EventDone:
 		return trace.SpanFromContext(ctx).IsRecording() || callOf(ctx) != nil
 	default:
 		return false // Of nodes: the metrics have their states.
@@ -126,6 +127,8 @@ func (t *Telemetry) Wants(ctx context.Context, kind redlock.EventKind) bool {
 
 // Event makes spans and metrics of an event; see [redlock.Tracer].
 func (t *Telemetry) Event(ctx context.Context, e redlock.Event) {
-	t.measure(ctx, &e)
+	if e.Kind == redlock.EventHoldEnded {
+		t.classes.class(e.Resources).ended[endOf(e.Err)].Add(1)
+	}
 	t.trace(ctx, &e)
 }

@@ -127,30 +127,44 @@ func (a *acquisition) turnedAway(ctx context.Context, why error, number int) err
 
 // tell sends the event of a call that has asked for a lock.
 func (a *acquisition) tell(ctx context.Context, l *Lock, err error) {
-	kind := EventAcquired
+	kind, took := EventAcquired, time.Duration(0)
 	if err != nil {
 		kind = EventNotAcquired
 	}
-	if !a.r.wants(ctx, kind, err) {
-		return
-	}
-	took := time.Duration(0)
 	if !a.began.IsZero() {
 		took = time.Since(a.began)
+	}
+	a.end(ctx, l, took, err)
+	if !a.r.wants(ctx, kind, err) {
+		return
 	}
 	if err == nil {
 		l.mu.Lock()
 		e := l.event(kind, OpLock)
 		l.mu.Unlock()
 		e.Attempt, e.Took, e.Waited, e.Fence = l.attempts, took, l.start.Sub(a.began), l.Fence()
-		a.r.events.Send(ctx, e)
+		a.r.send(ctx, e)
 		return
 	}
 	e := Event{Kind: kind, Op: OpLock, Resources: slices.Clone(a.resources), Owner: a.o.owner, Took: took, Err: err}
 	if qe := (*QuorumError)(nil); errors.As(err, &qe) {
 		e.Attempt, e.Votes = qe.Attempt, slices.Clone(qe.Votes)
 	}
-	a.r.events.Send(ctx, e)
+	a.r.send(ctx, e)
+}
+
+// end tells the tracer how the call has ended.
+func (a *acquisition) end(ctx context.Context, l *Lock, took time.Duration, err error) {
+	if a.r.defaults.tracer == nil {
+		return
+	}
+	e := CallEnd{Op: OpLock, Resources: a.resources, Took: took, Err: err}
+	if qe := (*QuorumError)(nil); err == nil {
+		e.Attempts, e.Waited = l.attempts, l.start.Sub(a.began)
+	} else if errors.As(err, &qe) {
+		e.Attempts = qe.Attempt
+	}
+	a.r.defaults.tracer.End(ctx, e)
 }
 
 // errSplit: the votes are split so that no token is known to have a quorum.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/conn"
 	"github.com/seed6c881748/redlock/internal/fitness"
+	"github.com/seed6c881748/redlock/internal/lines"
 	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/quarantine"
 	"github.com/seed6c881748/redlock/internal/tokens"
@@ -70,7 +71,7 @@ func (r *Redlock) setup() *fitness.Setup {
 		Prefix:      r.defaults.prefix,
 		Space:       space,
 		Key:         space + "check",
-		Channel:     space + channelMark + "check",
+		Channel:     space + lines.ChannelMark + "check",
 		Fencing:     r.defaults.fencing,
 		Polling:     r.defaults.polling,
 	}

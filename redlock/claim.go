@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/seed6c881748/redlock/internal/fences"
 	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/tokens"
 )
@@ -44,7 +45,7 @@ func newClaim(resources []string, keys []any, owner string, ttl time.Duration, n
 func (c *claim) withFencing(f *fencing, now time.Time) {
 	c.fencing = f
 	proposal := now.UnixMicro()
-	if proposal > maxFence {
+	if proposal > fences.Max {
 		proposal = 0
 	}
 	c.args = fencedLockArgs(c.args, proposal, f)

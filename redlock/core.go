@@ -13,6 +13,7 @@ import (
 	"github.com/seed6c881748/redlock/internal/leases"
 	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/quarantine"
+	"github.com/seed6c881748/redlock/internal/votes"
 	"github.com/seed6c881748/redlock/internal/waiting"
 )
 
@@ -23,9 +24,10 @@ type core struct {
 	need          int
 	defaults      options // not changed after New
 	events        *dispatch.Dispatcher[Event]
-	recent        recentEvents
-	waits         waitingCalls
-	votes         []voteCounters // by node
+	recentNodes   dispatch.Recent[Event] // apart, as a node's loss is followed by many events of calls
+	recentCalls   dispatch.Recent[Event]
+	waits         waiting.Calls
+	votes         []votes.Counters // by node
 	counters      counters
 	held          leases.Set
 	watch         *clockwatch.Watch
@@ -70,7 +72,7 @@ func (o *nodeObserver) Deaf(why error) { o.send(Event{Kind: EventPolling, Err: w
 
 func (o *nodeObserver) send(e Event) {
 	e.Node = o.name
-	o.r.events.Send(context.Background(), e)
+	o.r.send(context.Background(), e)
 }
 
 type counters struct {

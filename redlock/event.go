@@ -2,8 +2,11 @@ package redlock
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
+
+	"github.com/seed6c881748/redlock/internal/dispatch"
 )
 
 // An Op is an operation of a Redlock.
@@ -161,6 +164,78 @@ type Event struct {
 // cancelled; for events of nodes it is empty.
 type Hook func(ctx context.Context, e Event)
 
+// A Tracer follows calls from their beginning to their end, as tracing needs it: it gives each call
+// a context of its own, and says which events it wants. What nobody wants is not made, so that a
+// tracer that leaves most calls alone costs them little. Its methods are safe for concurrent use.
+//
+// Begin is called when TryLock, Lock, Do, Extend or Unlock begins, on the caller's goroutine, once
+// its arguments have been checked; with OpLock, OpDo, OpExtend or OpUnlock. A Do begins once with OpDo
+// and, within that, with OpLock, with OpExtend for each extension and with OpUnlock; a KeepAlive has
+// its extensions only. Begin returns ctx or a context derived from it: the call goes on with that,
+// its events carry its values, and so does the context of Do's function. It must not change
+// resources, nor use the Redlock.
+//
+// End is called when what has begun ends, on the same goroutine, before the call returns. It is what metrics
+// are made of: no event has to be made and delivered for it. A Do that gets no lock has the End of its OpLock
+// only. The events of a call may come later.
+//
+// Wants reports whether Event is to be called with an event of this kind and with this context. It is
+// called with locks held, and more than once for an event: it must be quick, and must not use the
+// Redlock.
+//
+// Event is called as a [Hook] is, on the same goroutine, before the hook. It must not change the
+// event's slices.
+type Tracer interface {
+	Begin(ctx context.Context, op Op, resources []string) context.Context
+	End(ctx context.Context, e CallEnd)
+	Wants(ctx context.Context, kind EventKind) bool
+	Event(ctx context.Context, e Event)
+}
+
+// A CallEnd is how a call has ended, for [Tracer].
+type CallEnd struct {
+	Op        Op
+	Resources []string      // sorted; not to be changed
+	Attempts  int           // of a lock, how many the call has made
+	Took      time.Duration // the call, from its beginning
+	Waited    time.Duration // of that, until the attempt began that got the lock
+	Held      time.Duration // of OpUnlock and OpDo: for how long the lock was held
+	Err       error         // what the call returns
+}
+
+// begin has the tracer begin a call.
+func (r *core) begin(ctx context.Context, op Op, resources []string) context.Context {
+	if r.defaults.tracer == nil {
+		return ctx
+	}
+	return r.defaults.tracer.Begin(ctx, op, resources)
+}
+
+// wants reports whether it is worth making an event.
+func (r *core) wants(ctx context.Context, kind EventKind, err error) bool {
+	return isNotable(kind, err) || r.hasListener(ctx, kind)
+}
+
+// hasListener reports whether hook or tracer is to be told of such an event.
+func (r *core) hasListener(ctx context.Context, kind EventKind) bool {
+	return r.defaults.hook != nil || r.defaults.tracer != nil && r.defaults.tracer.Wants(ctx, kind)
+}
+
+// listener returns who is told of events; nil: nobody.
+func listener(hook Hook, tracer Tracer) Hook {
+	if tracer == nil {
+		return hook
+	}
+	return func(ctx context.Context, e Event) {
+		if hook == nil || tracer.Wants(ctx, e.Kind) { // What nobody wants has not come so far.
+			tracer.Event(ctx, e)
+		}
+		if hook != nil {
+			hook(ctx, e)
+		}
+	}
+}
+
 // overloadEvery is the least time between two events about attempts that are turned away:
 // thousands are in a second, so one event stands for many.
 const overloadEvery = time.Second
@@ -168,7 +243,7 @@ const overloadEvery = time.Second
 // tellOverload sends such an event, unless one has been sent a moment ago.
 func (r *core) tellOverload(ctx context.Context, e *QuorumError) {
 	if before, pass := r.overloads.Pass(time.Now(), overloadEvery); pass {
-		r.events.Send(ctx, Event{
+		r.send(ctx, Event{
 			Kind: EventOverloaded, Op: e.Op, Resources: slices.Clone(e.Resources), Attempt: e.Attempt,
 			Votes: slices.Clone(e.Votes), Err: e.clone(), TurnedAway: before + 1,
 		})
@@ -177,3 +252,52 @@ func (r *core) tellOverload(ctx context.Context, e *QuorumError) {
 
 // stamp completes an event that is sent, of the call with that number.
 func stamp(e *Event, now time.Time, call uint64) { e.Time, e.Call = now, call }
+
+// isNotable reports whether an event is one that RecentEvents is to show. It must say no to what
+// happens in ordinary work: without a hook, such events are not even made.
+func isNotable(kind EventKind, err error) bool {
+	switch kind {
+	case EventNodeUp, EventNodeDown, EventNodeCleaned, EventPolling, EventOverloaded, EventHoldAtRisk:
+		return true
+	case EventHoldEnded, EventReleased, EventExtended:
+		return err != nil
+	case EventNotAcquired:
+		return errors.Is(err, ErrNoQuorum) && !isOverload(err)
+	default:
+		return false
+	}
+}
+
+// send has hook and tracer told of an event, and keeps a copy of one that is notable.
+func (r *core) send(ctx context.Context, e Event) {
+	if isNotable(e.Kind, e.Err) {
+		c := e.clone()
+		stamp(&c, time.Now(), dispatch.CallOf(ctx))
+		r.keep(c)
+	}
+	if r.hasListener(ctx, e.Kind) {
+		r.events.Send(ctx, e)
+	}
+}
+
+// keep keeps a notable event. Of what comes in thousands while nodes are away, it keeps one a second; the losses of
+// locks, which may do so, too, are worth showing.
+func (r *core) keep(e Event) {
+	switch many := e.Kind == EventNotAcquired || e.Kind == EventExtended; {
+	case many && !r.recentCalls.IsDue(string(e.Kind), e.Time, time.Second):
+	case e.Node != "":
+		r.recentNodes.Add(e)
+	default:
+		r.recentCalls.Add(e)
+	}
+}
+
+// clone returns the event with slices and an error of its own.
+func (e *Event) clone() Event {
+	c := *e
+	c.Resources, c.Votes = slices.Clone(e.Resources), slices.Clone(e.Votes)
+	if qe, ok := e.Err.(*QuorumError); ok { //nolint:errorlint // One that is wrapped stays as it is: the wrapping is not the caller's.
+		c.Err = qe.clone()
+	}
+	return c
+}

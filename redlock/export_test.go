@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/admission"
+	"github.com/seed6c881748/redlock/internal/fences"
+	"github.com/seed6c881748/redlock/internal/lines"
 	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/waiting"
 )
@@ -50,23 +52,23 @@ var (
 // MarkerKey is the key of the quarantine's marker, ChannelMark begins the names of the channels.
 const (
 	MarkerKey   = reservedMark + quarantineMark
-	ChannelMark = reservedMark + channelMark
+	ChannelMark = reservedMark + lines.ChannelMark
 )
 
 // CounterKey is the key of a resource's counter.
-func CounterKey(resource string) string { return reservedMark + counterMark + resource }
+func CounterKey(resource string) string { return reservedMark + fences.Mark + resource }
 
 // LineKey is the key of a resource's line.
-func LineKey(resource string) string { return reservedMark + bellMark + resource + bellEnd + "l" }
+func LineKey(resource string) string { return lines.Bell("", reservedMark, resource) + "l" }
 
 // ReservationKey is the key of a resource's reservation.
 func ReservationKey(resource string) string {
-	return reservedMark + bellMark + resource + bellEnd + "r"
+	return lines.Bell("", reservedMark, resource) + "r"
 }
 
 // Limits.
 const (
-	MaxFence    = maxFence
+	MaxFence    = fences.Max
 	MaxKeyBytes = maxKeyBytes
 	MaxWait     = maxWait
 	UnknownLife = unknownLife

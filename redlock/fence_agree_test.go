@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed6c881748/redlock/internal/fences"
 	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
@@ -85,7 +86,7 @@ func TestFenceOf(t *testing.T) {
 		{[]int64{8, 7, 8, 0, 1}, 8, 2, 4},
 		{[]int64{7, 9, 7}, 7, 2, 3}, // A quorum has said 7: it need not be the largest.
 		{[]int64{9, 7, 7, 8, 0}, 7, 2, 4},
-		{[]int64{maxFence, 1, 0}, maxFence, 1, 2},
+		{[]int64{fences.Max, 1, 0}, fences.Max, 1, 2},
 	} {
 		fence, exact, granted := fenceOf(tc.fences, 2)
 		assert.Equal(t, tc.fence, fence, tc.fences)

@@ -9,6 +9,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed6c881748/redlock/internal/fences"
 	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
@@ -55,7 +56,7 @@ func newFenceTwin(t *testing.T, n *testcluster.Node, resources int) *fenceTwin {
 
 func twinName(r int) string { return string(rune('x' + r)) }
 
-func twinCounter(r int) string { return reservedMark + counterMark + twinName(r) }
+func twinCounter(r int) string { return reservedMark + fences.Mark + twinName(r) }
 
 // evalCommand sends a command as a pipeline does, on the connection of a generation.
 func evalCommand(conn redis.Conn, cmd node.Command, generation uint8) (any, error) {

@@ -3,6 +3,8 @@ package redlock
 import (
 	"fmt"
 	"math/bits"
+
+	"github.com/seed6c881748/redlock/internal/fences"
 )
 
 // A model of fencing, small enough to look at every state that it can get into. The
@@ -46,7 +48,7 @@ type modelNode struct {
 // look returns in how many of the resources the node holds the token, in how many
 // another one, and the largest and the smallest of the counters.
 func (n *modelNode) look(token uint8, wants []int) (mine, others int, top, low int64) {
-	low = maxFence
+	low = fences.Max
 	for _, r := range wants {
 		switch n.token[r] {
 		case token:

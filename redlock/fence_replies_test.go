@@ -12,11 +12,13 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/fences"
 )
 
 // edges are numbers that are no fence, or hardly one; other lies are not numbers.
 var (
-	edges = []int64{0, 1, 2, -1, -1000, maxFence - 1, maxFence, maxFence + 1, math.MaxInt64, math.MinInt64}
+	edges = []int64{0, 1, 2, -1, -1000, fences.Max - 1, fences.Max, fences.Max + 1, math.MaxInt64, math.MinInt64}
 	lies  = []string{
 		"$-1\r\n", "*-1\r\n", "$4\r\n1000\r\n", "$0\r\n\r\n", "+OK\r\n", "+1000\r\n", ":1000.0\r\n", ":+1000\r\n",
 		"*2\r\n:5\r\n$3\r\nabc\r\n", "*2\r\n:-1\r\n$0\r\n\r\n", "*2\r\n:1000\r\n:1000\r\n", "*2\r\n$3\r\nabc\r\n:5\r\n",
@@ -112,7 +114,7 @@ func lockFromLiars(t *testing.T, m liarsMode, r *Redlock, liars []*liar) *Lock {
 		n.mu.Unlock()
 	}
 	if m.fencing {
-		checkf(t, fence >= 1 && fence <= maxFence, "the fence is %d", fence)
+		checkf(t, fence >= 1 && fence <= fences.Max, "the fence is %d", fence)
 	} else {
 		checkf(t, fence == 0, "the fence is %d without fencing", fence)
 	}

@@ -154,14 +154,21 @@ func (l *Lock) heldFor(now time.Time) time.Duration {
 
 // tell sends an event about the lock, of a call that began at began and ends with err.
 func (l *Lock) tell(ctx context.Context, kind EventKind, op Op, began time.Time, err error) {
+	took := time.Since(began)
+	if t := l.r.defaults.tracer; t != nil {
+		l.mu.Lock()
+		held := l.lasted
+		l.mu.Unlock()
+		t.End(ctx, CallEnd{Op: op, Resources: l.claim.resources, Took: took, Held: held, Err: err})
+	}
 	if !l.r.wants(ctx, kind, err) {
 		return
 	}
 	l.mu.Lock()
 	e := l.event(kind, op)
 	l.mu.Unlock()
-	e.Took, e.Err = time.Since(began), err
-	l.r.events.Send(ctx, e)
+	e.Took, e.Err = took, err
+	l.r.send(ctx, e)
 }
 
 // The String methods are for logs. Without them, fmt would print the fields: the token, by

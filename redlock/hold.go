@@ -208,7 +208,7 @@ func (h *hold) extend() {
 		h.warned = true
 		e := l.event(EventHoldAtRisk, OpExtend)
 		e.Err, e.Held = err, l.heldFor(now)
-		l.r.events.Send(ctx, e)
+		l.r.send(ctx, e)
 	}
 	h.schedule(h.retry())
 }
@@ -294,7 +294,7 @@ func (h *hold) endLocked(cause error, now time.Time) func() {
 		if h.lock.ended == nil {
 			e.Held = h.lock.heldFor(now) // After ErrMaxHold and ErrClosed the lock goes on.
 		}
-		h.lock.r.events.Send(h.values, e)
+		h.lock.r.send(h.values, e)
 	}
 	if h.next != nil && h.next.Stop() {
 		h.busy = false

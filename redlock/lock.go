@@ -13,10 +13,12 @@ import (
 	"github.com/seed6c881748/redlock/internal/clockwatch"
 	"github.com/seed6c881748/redlock/internal/conn"
 	"github.com/seed6c881748/redlock/internal/dispatch"
+	"github.com/seed6c881748/redlock/internal/lines"
 	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/quarantine"
 	"github.com/seed6c881748/redlock/internal/releases"
 	"github.com/seed6c881748/redlock/internal/tokens"
+	"github.com/seed6c881748/redlock/internal/votes"
 	"github.com/seed6c881748/redlock/internal/waiting"
 )
 
@@ -78,15 +80,13 @@ func New(nodes []Node, opts ...Option) (*Redlock, error) {
 		done: make(chan struct{}),
 	}
 	r.defaults.newOnly = ""
-	r.events = dispatch.New(o.listener(), stamp, r.recent.keep, func(ctx context.Context, e *Event) bool {
-		return r.defaults.wants(ctx, e.Kind)
-	})
+	r.events = dispatch.New(listener(o.hook, o.tracer), stamp)
 	if o.quarantine > 0 {
 		r.quarantine = quarantine.New(o.prefix+reservedMark+quarantineMark, len(nodes), o.quarantine, grantingScripts)
 	}
 	r.watch = clockwatch.New(r.calls.Enter, r.calls.Exit, r.wall)
 	r.queue = waiting.NewQueue(len(nodes), r.need, r.pass)
-	r.channel = o.prefix + reservedMark + channelMark + tokens.New()[:16]
+	r.channel = o.prefix + reservedMark + lines.ChannelMark + tokens.New()[:16]
 	r.subscriptions = node.Subscriptions{Need: r.need, Channel: r.channel, Message: r.message, Changed: r.queue.Listening}
 	seen := make(map[string]int, len(nodes))
 	for i, n := range nodes {
@@ -116,7 +116,7 @@ func New(nodes []Node, opts ...Option) (*Redlock, error) {
 		r.subscriptions.Add(nd)
 		r.nodes = append(r.nodes, nd)
 	}
-	r.votes = make([]voteCounters, len(nodes))
+	r.votes = make([]votes.Counters, len(nodes))
 	return r, nil
 }
 

@@ -261,6 +261,12 @@ func WithHook(h Hook) Option {
 	return func(o *options) { o.hook, o.newOnly = h, "WithHook" }
 }
 
+// WithTracer has t follow calls from their beginning, and get the events that it wants; see [Tracer].
+// It may be given besides WithHook. For New only. Default: none.
+func WithTracer(t Tracer) Option {
+	return func(o *options) { o.tracer, o.newOnly = t, "WithTracer" }
+}
+
 // apply adds opts to o and checks the result.
 func (o *options) apply(opts []Option) error {
 	for _, opt := range opts {

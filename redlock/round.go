@@ -153,7 +153,7 @@ func (rd *round) voteOn(task *node.Task, i int, out node.Outcome, at time.Time) 
 		out = rd.grants.count(i, out)
 	}
 	rd.count(i, newBallot(out, max(at.Sub(rd.start), 0))) // A server may answer what it has not been asked.
-	rd.r.votes[i].count(out.Stance, out.Err)
+	rd.r.votes[i].Count(&out)
 	rd.judgeLocked(at)
 	settled := rd.extension != nil && rd.pending == 0 && rd.verdict == granted
 	rd.mu.Unlock()
@@ -240,7 +240,7 @@ func (rd *round) eventLocked(kind EventKind, err error) {
 			e.Until = rd.extension.lapse.Later(rd.until).Mono // An extension never shortens.
 		}
 	}
-	rd.r.events.Send(rd.ctx, e)
+	rd.r.send(rd.ctx, e)
 }
 
 // giveUp ends the waiting for a decision because of err. Votes still come in

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seed6c881748/redlock/internal/fences"
+	"github.com/seed6c881748/redlock/internal/lines"
 	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/quarantine"
 	"github.com/seed6c881748/redlock/internal/tokens"
@@ -152,7 +154,7 @@ for i = 1, n do
 end
 if fence then
   local at = n
-  `+keepFenceLua+`
+  `+fences.KeepLua+`
 end
 return 1
 `, func(reply any) node.Outcome {
@@ -192,7 +194,7 @@ for i = 1, n do
 end
 if fence then
   local at = n
-  `+keepFenceLua+`
+  `+fences.KeepLua+`
 end
 return 1
 `, func(reply any) node.Outcome {
@@ -219,7 +221,7 @@ func repairCommand(keys []any, token string, ttl time.Duration, f *fencing) node
 //	ARGV  token
 //	1     every key held the token
 //	0     at least one was gone or another's
-//	{1 or 0, told, …}  the same, and somebody may be in line; see tellLua
+//	{1 or 0, told, …}  the same, and somebody may be in line; see lines.TellLua
 var unlockScript = releaseScript("unlock", `
     if redis.call('DEL', KEYS[i], KEYS[n + i]) == 2 then`)
 
@@ -238,7 +240,7 @@ for i = 1, n do
   end
 end
 if mine == n then held = 1 end
-`+tellLua(releaseNameLua), decodeTold(name))
+`+lines.TellLua(lines.ReleaseNameLua), lines.DecodeTold(name, decodeHeld(name)))
 }
 
 // unlockCommand releases a lock. keys are the resources' and their bells; args are the lock

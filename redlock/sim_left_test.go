@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed6c881748/redlock/internal/fences"
 	"github.com/seed6c881748/redlock/internal/node"
 )
 
@@ -122,7 +123,7 @@ func (s *sim) checkNothingStays() {
 		left, err := n.Keys()
 		s.must(err)
 		for key := range left {
-			if strings.Contains(key, reservedMark+counterMark) { // It has a life of its own.
+			if strings.Contains(key, reservedMark+fences.Mark) { // It has a life of its own.
 				delete(left, key)
 			}
 		}

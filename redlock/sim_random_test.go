@@ -6,6 +6,8 @@ import (
 	"sync"
 	"testing/synctest"
 	"time"
+
+	"github.com/seed6c881748/redlock/internal/fences"
 )
 
 // Random calls: clients come and go, and lock, extend and release, while nodes fail. After
@@ -194,7 +196,7 @@ func (r *randomSim) raiseCounters(n *simNode, rng *rand.Rand, until time.Time) {
 		if !time.Now().Before(until) {
 			return
 		}
-		key := r.prefix + reservedMark + counterMark + pick(rng, r.resources...)
+		key := r.prefix + reservedMark + fences.Mark + pick(rng, r.resources...)
 		n.send(time.Second, "INCRBY", key, 1+rng.IntN(3))
 	}
 }

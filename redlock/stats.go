@@ -1,13 +1,17 @@
 package redlock
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/node"
+	"github.com/seed6c881748/redlock/internal/tokens"
+	"github.com/seed6c881748/redlock/internal/votes"
 )
 
 // Stats is a snapshot of a Redlock's state and counters. It belongs to the caller.
@@ -67,6 +71,18 @@ type NodeStats struct {
 	Votes VoteCounts // counters: what the node has answered in rounds of all operations
 }
 
+// VoteCounts counts the votes of a node by what they said. A vote that came after its round was over is
+// not counted, nor is a request that was withdrawn before it was sent.
+type VoteCounts struct {
+	Yes         int64
+	Taken       int64 // another token held a resource
+	Lost        int64 // the key was gone or another's
+	Timeout     int64 // ErrNodeTimeout
+	Overloaded  int64 // ErrOverloaded; of attempts that asked other nodes
+	Quarantined int64 // ErrQuarantined and ErrConfigMismatch
+	Failed      int64 // not connected, an error reply, or any other reason for no answer
+}
+
 // Stats returns a snapshot of what is going on. It does no I/O and may be called at any time,
 // also after Close.
 func (r *Redlock) Stats() Stats {
@@ -91,18 +107,17 @@ func (r *Redlock) Stats() Stats {
 	}
 	s.Asking, s.Queued, s.Window = r.admission.Stats()
 	for i, n := range r.nodes {
-		s.Nodes = append(s.Nodes, nodeStats(n))
-		s.Nodes[i].Votes = r.votes[i].counts()
+		s.Nodes = append(s.Nodes, nodeStats(n, &r.votes[i]))
 	}
 	return s
 }
 
 // nodeStats is the state of the node as Stats shows it.
-func nodeStats(n *node.Node) NodeStats {
+func nodeStats(n *node.Node, v *votes.Counters) NodeStats {
 	s := n.Status()
 	return NodeStats{
 		Node: n.Name, Up: s.Up, Err: s.Down, Abstains: s.Abstains, Backlog: s.Backlog, Listens: s.Listens,
-		Unknown: s.Unknown, Cleaned: s.Released, PendingReleases: s.Owed, Connects: s.Connects, RTT: s.RTT,
+		Unknown: s.Unknown, Cleaned: s.Released, PendingReleases: s.Owed, Connects: s.Connects, RTT: s.RTT, Votes: VoteCounts(v.Counts()),
 	}
 }
 
@@ -110,6 +125,97 @@ func holdsEnded(c *holdCounters) HoldsEnded {
 	return HoldsEnded{
 		Released: c.released.Load(), Expired: c.expired.Load(), Lost: c.lost.Load(), MaxHold: c.maxHold.Load(), Closed: c.closed.Load(),
 	}
+}
+
+// A HeldLock describes a lock that this Redlock holds, without its token.
+type HeldLock struct {
+	Resources []string  // sorted
+	Since     time.Time // the start of the attempt that got the lock
+	Extended  time.Time // the start of the last extension that succeeded; Since before the first
+	Until     time.Time // see [Lock.Until]
+	Fence     int64     // 0 without WithFencing
+	Owner     string    // the label of WithOwner; empty without
+	Holder    string    // the digest of the token, as in votes and events
+	Kept      bool      // KeepAlive or Do extend it
+}
+
+// HeldLocks returns the locks that were acquired and are neither released, lost nor expired, the
+// oldest first: those that Stats counts as Held. It does no I/O, and may also be called after Close.
+// What it returns belongs to the caller.
+func (r *Redlock) HeldLocks() []HeldLock {
+	must(r.invalid())
+	leases := r.held.All()
+	locks := make([]HeldLock, 0, len(leases))
+	for _, l := range leases {
+		if h, held := l.(*Lock).look(); held {
+			locks = append(locks, h)
+		}
+	}
+	slices.SortFunc(locks, func(a, b HeldLock) int {
+		return cmp.Or(a.Since.Compare(b.Since), slices.Compare(a.Resources, b.Resources), cmp.Compare(a.Holder, b.Holder))
+	})
+	return locks
+}
+
+// look describes the lock, if it is held.
+func (l *Lock) look() (h HeldLock, held bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.errLocked(time.Now()) != nil {
+		return HeldLock{}, false
+	}
+	return HeldLock{
+		Resources: slices.Clone(l.claim.resources), Since: l.start, Extended: l.extended, Until: l.until.Mono,
+		Fence: l.Fence(), Owner: l.o.owner, Holder: tokens.Digest(l.claim.token), Kept: l.hold != nil && !l.hold.over,
+	}, true
+}
+
+// A WaitingCall describes a call of Lock or Do that waits for a lock.
+type WaitingCall struct {
+	Resources []string  // sorted
+	Owner     string    // the label of WithOwner that the lock will have; empty without
+	Since     time.Time // when the call began to wait
+	Attempts  int       // how many it has made
+	Position  int       // its place in the line of this process, as in EventWaiting; 0 for one that polls
+	Err       error     // what its last attempt saw: ErrTaken, ErrNoQuorum, or nil before its first
+
+	Holder      string // with ErrTaken, the digest of a holder's token
+	HolderOwner string // and the label of WithOwner of that holder
+}
+
+// WaitingCalls returns the calls of Lock and Do that wait, the longest wait first. It does no I/O, and
+// may also be called after Close. What it returns belongs to the caller.
+func (r *Redlock) WaitingCalls() []WaitingCall {
+	must(r.invalid())
+	found := r.waits.All(r.queue)
+	calls := make([]WaitingCall, len(found))
+	for i, c := range found {
+		calls[i] = WaitingCall(c)
+		calls[i].Resources = slices.Clone(c.Resources)
+	}
+	return calls
+}
+
+// RecentEvents returns the latest events that tell of something out of the ordinary, at most 64 of
+// nodes and 64 of calls, in the order in which they happened. They are kept whether there is a hook
+// or not, so that whoever comes to look after something went wrong finds what it was. They are
+//
+//   - all events of nodes, EventOverloaded and EventHoldAtRisk;
+//   - EventHoldEnded, EventReleased and EventExtended with an error;
+//   - EventNotAcquired for lack of a quorum; not for a lock that was taken, nor for a call that was
+//     turned away.
+//
+// Of EventNotAcquired and of EventExtended, there is one a second at most. Without a hook, Call is 0
+// in all of them, and Took is 0 in EventNotAcquired. RecentEvents does no I/O, and may also be called
+// after Close. What it returns belongs to the caller.
+func (r *Redlock) RecentEvents() []Event {
+	must(r.invalid())
+	events := slices.Concat(r.recentNodes.All(), r.recentCalls.All())
+	for i := range events {
+		events[i] = events[i].clone()
+	}
+	slices.SortStableFunc(events, func(a, b Event) int { return a.Time.Compare(b.Time) })
+	return events
 }
 
 // String returns which nodes are up and how many locks there are. It does no I/O.

@@ -22,6 +22,8 @@ type callTracer struct {
 
 	mu           sync.Mutex
 	begun, ended []string
+	over         []string // by End
+	last         redlock.CallEnd
 }
 
 type beganKey struct{}
@@ -40,6 +42,13 @@ func (c *callTracer) Begin(ctx context.Context, op redlock.Op, resources []strin
 
 func (c *callTracer) Wants(_ context.Context, kind redlock.EventKind) bool {
 	return slices.Contains(c.wants, kind)
+}
+
+func (c *callTracer) End(ctx context.Context, e redlock.CallEnd) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.over = append(c.over, fmt.Sprintf("%v%v %v", e.Op, e.Resources, ctx.Value(beganKey{})))
+	c.last = e
 }
 
 func (c *callTracer) Event(ctx context.Context, e redlock.Event) {
@@ -75,6 +84,7 @@ func TestWhatATracerBeginsEnds(t *testing.T) {
 		require.NoError(t, l.Unlock(t.Context()), "again, which asks nobody")
 		begun, ended := tr.take()
 		assert.Equal(t, []string{"lock[x]", "lock[x]", "extend[x]", "unlock[x]"}, begun)
+		assert.Equal(t, []string{"lock[x] lock[x]", "lock[x] lock[x]", "extend[x] extend[x]", "unlock[x] unlock[x]"}, tr.over)
 		assert.Equal(t, []string{"acquired lock[x]", "not acquired lock[x]", "extended extend[x]", "released unlock[x]"}, ended)
 
 		sleep := func(ctx context.Context, _ *redlock.Lock) error {
@@ -89,12 +99,44 @@ func TestWhatATracerBeginsEnds(t *testing.T) {
 			"acquired do[y]/lock[y]", "extended do[y]/extend[y]", "hold ended do[y]", "released do[y]/unlock[y]", "done do[y]",
 		}, ended)
 
+		assert.Equal(t, []string{
+			"lock[y] do[y]/lock[y]", "extend[y] do[y]/extend[y]", "unlock[y] do[y]/unlock[y]", "do[y] do[y]",
+		}, tr.over[4:])
+
 		held := lockElsewhere(t, c, "z", ttl)
 		require.ErrorIs(t, r.Do(t.Context(), []string{"z"}, ttl, sleep), redlock.ErrNotAcquired)
 		begun, ended = tr.take()
 		assert.Equal(t, []string{"do[z]", "do[z]/lock[z]"}, begun)
 		assert.Equal(t, []string{"not acquired do[z]/lock[z]"}, ended)
+		assert.Equal(t, []string{"lock[z] do[z]/lock[z]"}, tr.over[8:])
 		require.NoError(t, held.Unlock(t.Context()))
+	})
+}
+
+// Metrics are made of End alone.
+func TestATracerIsToldHowACallHasEnded(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		tr := &callTracer{}
+		r := newRedlock(t, c, redlock.WithTracer(tr), redlock.WithRetryDelay(time.Second), redlock.WithRetryJitter(0), redlock.WithPolling())
+		held := lockElsewhere(t, c, "x", 1500*time.Millisecond)
+		l, err := r.Lock(t.Context(), []string{"x"}, ttl)
+		require.NoError(t, err)
+		assert.Equal(t, redlock.CallEnd{
+			Op: redlock.OpLock, Resources: []string{"x"}, Attempts: 3, Took: 2 * time.Second, Waited: 2 * time.Second,
+		}, tr.last)
+		time.Sleep(time.Second)
+		require.NoError(t, l.Unlock(t.Context()))
+		assert.Equal(t, redlock.CallEnd{Op: redlock.OpUnlock, Resources: []string{"x"}, Held: time.Second}, tr.last)
+		require.ErrorIs(t, held.Unlock(t.Context()), redlock.ErrExpired)
+
+		require.NoError(t, c.Nodes[0].Hang())
+		require.NoError(t, c.Nodes[1].Hang())
+		_, err = r.TryLock(t.Context(), []string{"y"}, ttl)
+		assert.Equal(t, redlock.CallEnd{
+			Op: redlock.OpLock, Resources: []string{"y"}, Attempts: 1, Took: redlock.DefaultNodeTimeout, Err: err,
+		}, tr.last)
+		require.NoError(t, c.Nodes[0].Resume())
+		require.NoError(t, c.Nodes[1].Resume())
 	})
 }
 

@@ -43,8 +43,8 @@ func (a *acquisition) run(ctx context.Context) (l *Lock, err error) {
 	if !behind && errors.Is(err, ErrTaken) && r.subscriptions.Open() {
 		r.queue.Again(queued) // Now it can get in line. If not yet, Listening comes.
 	}
-	w := &waiter{a: a, queued: queued, call: waitingCall{a: a, queued: queued}}
-	defer r.waits.remove(&w.call)
+	w := &waiter{a: a, queued: queued, entry: waiting.Entry{Queued: queued}}
+	defer r.waits.Remove(&w.entry)
 	return w.wait(ctx, attempts, err)
 }
 
@@ -53,15 +53,15 @@ type waiter struct {
 	a      *acquisition
 	queued *waiting.Waiter
 	line   *queueKeys // made when it first gets in line on the nodes
-	call   waitingCall
+	entry  waiting.Entry
 }
 
 // poll is run without waiting in line, neither here nor on the nodes.
 func (a *acquisition) poll(ctx context.Context) (*Lock, error) {
 	var last error
 	var overload admission.Backoff
-	call := waitingCall{a: a}
-	defer a.r.waits.remove(&call)
+	var entry waiting.Entry
+	defer a.r.waits.Remove(&entry)
 	for attempt := 1; ; attempt++ {
 		l, err := a.attempt(ctx, attempt)
 		if err == nil {
@@ -75,7 +75,7 @@ func (a *acquisition) poll(ctx context.Context) (*Lock, error) {
 			}
 			overload.Note(isOverload(err), true)
 			d := overload.Delay(a.o.delay(attempt), a.o.nodeTimeout) // First: it may be a function of the user's, which panics.
-			a.r.waits.note(&call, attempt, err)
+			a.r.waits.Note(&entry, a.waitingCall(attempt, err))
 			a.r.counters.waiting.Add(1)
 			ended = a.r.calls.Sleep(ctx, d)
 			a.r.counters.waiting.Add(-1)
@@ -230,16 +230,33 @@ func (w *waiter) share(told error, number int) error {
 
 // report notes, and sends an event, about the waiting, after an attempt that failed with err.
 func (w *waiter) report(ctx context.Context, attempts int, err error) {
-	w.a.r.waits.note(&w.call, attempts, err)
+	w.a.r.waits.Note(&w.entry, w.a.waitingCall(attempts, err))
 	if r := w.a.r; r.wants(ctx, EventWaiting, nil) {
 		if no := refusal(err); no != nil {
 			err = no.clone()
 		}
-		r.events.Send(ctx, Event{
+		r.send(ctx, Event{
 			Kind: EventWaiting, Op: OpLock, Resources: slices.Clone(w.a.resources), Owner: w.a.o.owner, Attempt: attempts,
 			Took: time.Since(w.queued.Began()), Position: r.queue.Position(w.queued), Err: err,
 		})
 	}
+}
+
+// waitingCall describes the call, after so many attempts of which the last one failed with err. It keeps none
+// of err, which may be changed by whom it is returned to.
+func (a *acquisition) waitingCall(attempts int, err error) waiting.Call {
+	c := waiting.Call{Resources: a.resources, Owner: a.o.owner, Attempts: attempts}
+	if qe := (*QuorumError)(nil); errors.As(err, &qe) {
+		c.Err = qe.reason
+	}
+	if no := refusal(err); no != nil {
+		for _, v := range slices.Backward(no.Votes) {
+			if v.Holder != "" {
+				c.Holder, c.HolderOwner = v.Holder, v.Owner
+			}
+		}
+	}
+	return c
 }
 
 // errNoRetry is the cause in the event of a call that a user's function has ended, by a

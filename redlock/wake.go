@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/seed6c881748/redlock/internal/lines"
 	"github.com/seed6c881748/redlock/internal/node"
 )
 
@@ -27,7 +28,7 @@ func (r *core) queueKeys(resources []string, keys []any) *queueKeys {
 // init sets w up, in the given space.
 func (w *queueKeys) init(r *core, resources []string, keys, space []any) {
 	w.r, w.keys = r, space
-	addBells(space, r.defaults.prefix, resources, keys)
+	lines.AddBells(space, r.defaults.prefix, reservedMark, resources, keys)
 }
 
 // wakeReader returns the voter of an Unlock of the claim, and has the claim's releases
@@ -54,7 +55,7 @@ func (r *core) wakeReader(c *claim) *wakeReader {
 
 // message gets what has been published to this process's channel on node i.
 func (r *core) message(i int, payload string) {
-	if key, digest, ok := decodeMessage(payload); ok {
+	if key, digest, ok := lines.DecodeMessage(payload); ok {
 		r.queue.Hear(i, key, digest)
 	}
 }
@@ -88,22 +89,22 @@ func (t *wakeReader) Vote(i int, out node.Outcome, at time.Time) {
 	}
 }
 
-// read reads what tellLua has answered. If it was this process that was told, there
+// read reads what lines.TellLua has answered. If it was this process that was told, there
 // is a message. One that could not be told polls: it gets a chance, too.
 func (t *wakeReader) read(i int, told []string) {
 	r, keys := t.wake.r, t.wake.keys
 	for k, channel := range told[:min(len(told), len(keys)/2)] {
-		reserved, late := strings.CutPrefix(channel, stillReserved)
+		reserved, late := strings.CutPrefix(channel, lines.StillReserved)
 		switch {
 		case channel == "", late && reserved == r.channel: // No message comes.
 			continue
-		case channel == refusedToTell:
+		case channel == lines.RefusedToTell:
 			r.subscriptions.Complain(i, node.NoPublish, errNoPublish)
 		default:
 			t.told.Store(true)
 		}
 		if channel != r.channel {
-			r.queue.GaveWay(keys[k].(string), channel != refusedToTell)
+			r.queue.GaveWay(keys[k].(string), channel != lines.RefusedToTell)
 		}
 	}
 }

@@ -17,8 +17,6 @@ const most = 4096
 type Dispatcher[E any] struct {
 	hook    func(ctx context.Context, e E) // nil: nobody listens
 	stamp   func(e *E, now time.Time, call uint64)
-	keep    func(e *E)
-	wants   func(ctx context.Context, e *E) bool
 	dropped atomic.Int64
 	calls   atomic.Uint64 // named so far
 
@@ -34,14 +32,9 @@ type hookCall[E any] struct {
 }
 
 // New returns a dispatcher to hook, which may be nil. stamp completes each event, with the number
-// of the call that its context belongs to; 0: none. keep is shown each event that is sent, also if
-// there is no hook, under whatever locks Send is called with; so is wants, which says whether the hook
-// is to get the event.
-func New[E any](
-	hook func(ctx context.Context, e E), stamp func(e *E, now time.Time, call uint64),
-	keep func(e *E), wants func(ctx context.Context, e *E) bool,
-) *Dispatcher[E] {
-	return &Dispatcher[E]{hook: hook, stamp: stamp, keep: keep, wants: wants}
+// of the call that its context belongs to; 0: none.
+func New[E any](hook func(ctx context.Context, e E), stamp func(e *E, now time.Time, call uint64)) *Dispatcher[E] {
+	return &Dispatcher[E]{hook: hook, stamp: stamp}
 }
 
 // Dropped is how many events were dropped, because too many waited.
@@ -60,14 +53,18 @@ func (d *Dispatcher[E]) Call(ctx context.Context) context.Context {
 	return context.WithValue(ctx, callKey{}, d.calls.Add(1))
 }
 
+// CallOf returns the number of the call that ctx belongs to; 0: none.
+func CallOf(ctx context.Context) uint64 {
+	call, _ := ctx.Value(callKey{}).(uint64)
+	return call
+}
+
 // Send queues an event. It never blocks, so it may be called under locks.
 func (d *Dispatcher[E]) Send(ctx context.Context, e E) {
-	call, _ := ctx.Value(callKey{}).(uint64)
-	d.stamp(&e, time.Now(), call)
-	d.keep(&e)
-	if d.hook == nil || !d.wants(ctx, &e) {
+	if d.hook == nil {
 		return
 	}
+	d.stamp(&e, time.Now(), CallOf(ctx))
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.waiting) >= most {

@@ -203,8 +203,8 @@ func (q *Queue) Position(w *Waiter) int {
 	return most
 }
 
-// Positions returns the Position of every waiter, by a single look at each line.
-func (q *Queue) Positions() map[*Waiter]int {
+// positions returns the Position of every waiter, by a single look at each line.
+func (q *Queue) positions() map[*Waiter]int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	positions := make(map[*Waiter]int)

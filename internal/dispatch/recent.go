@@ -1,0 +1,51 @@
+package dispatch
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+// RecentSize is how many events a Recent keeps.
+const RecentSize = 64
+
+// A Recent keeps the last events that were added. The zero value is empty. It is safe for concurrent use.
+type Recent[E any] struct {
+	mu     sync.Mutex // calls nothing, so that events may be added with any other held
+	events []E
+	next   int                  // where the next one goes when all places are taken
+	last   map[string]time.Time // by kind, when IsDue has said yes
+}
+
+// Add adds an event, in the place of the oldest one if there are RecentSize.
+func (r *Recent[E]) Add(e E) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.events) < RecentSize {
+		r.events = append(r.events, e)
+		return
+	}
+	r.events[r.next] = e
+	r.next = (r.next + 1) % RecentSize
+}
+
+// IsDue reports whether the last yes to this question about a kind was given at least every ago.
+func (r *Recent[E]) IsDue(kind string, now time.Time, every time.Duration) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if last, ok := r.last[kind]; ok && now.Sub(last) < every {
+		return false
+	}
+	if r.last == nil {
+		r.last = make(map[string]time.Time)
+	}
+	r.last[kind] = now
+	return true
+}
+
+// All returns the events, the oldest first.
+func (r *Recent[E]) All() []E {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Concat(r.events[r.next:], r.events[:r.next])
+}
