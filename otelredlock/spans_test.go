@@ -215,12 +215,14 @@ func TestADroppedTraceCostsNoEvents(t *testing.T) {
 			within = trace.SpanContextFromContext(ctx)
 			assert.False(t, r.tel.Wants(ctx, redlock.EventDecided))
 			assert.False(t, r.tel.Wants(ctx, redlock.EventSettled))
-			assert.True(t, r.tel.Wants(ctx, redlock.EventAcquired), "the metrics go on")
+			assert.False(t, r.tel.Wants(ctx, redlock.EventAcquired))
 			return nil
 		}))
 		assert.True(t, within.IsValid(), "what is within is dropped with it")
 		assert.False(t, within.IsSampled())
 		assert.Empty(t, r.ended())
-		assert.InDelta(t, 1, r.metrics()["redlock.lock.acquire.duration{redlock.resource.class=x}"], 0)
+		points := r.metrics()
+		assert.InDelta(t, 1, points["redlock.lock.acquire.duration{redlock.resource.class=x}"], 0, "the metrics go on")
+		assert.InDelta(t, 1, points["redlock.hold.ended{redlock.hold.end=released,redlock.resource.class=x}"], 0)
 	})
 }
