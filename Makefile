@@ -79,7 +79,7 @@ race: tools-race ## all tests at full size, with the race detector
 	CGO_ENABLED=1 $(TESTRUN) -race -parallel $(PARALLEL) -timeout $(TIMEOUT) $(TESTFLAGS) $(PACKAGES)
 
 .PHONY: tools
-tools: ## install what make test needs: redis-server (REDIS_SERVER=path: not that)
+tools: ## install what the tests need: redis-server, bash, ps (REDIS_SERVER=path: not that)
 	@GO='$(GO)' sh scripts/tools.sh
 
 .PHONY: tools-race
@@ -154,7 +154,7 @@ cross: ## compile for other platforms
 	done
 
 .PHONY: nested
-nested: ## vet and short tests of the nested modules
+nested: tools ## vet and short tests of the nested modules
 	@set -e; for m in $(NESTED); do \
 		echo "go vet, go test -short: $$m"; \
 		(cd "$$m" && $(GO) vet ./... && $(GO) test -short -parallel $(PARALLEL) $(TESTFLAGS) ./...); \

@@ -4,6 +4,7 @@
 #   make           to run the Makefile at all (for .ci/run on a bare machine)
 #   redis-server   or valkey-server: the tests start their own, on free ports
 #   chromium       where CI=true: a test looks at the page of redlockhttp
+#   bash, ps       the tests of the command line tool use them
 #   a C compiler   with the argument race, for go test -race
 #
 # What is missing is installed with the system's package manager when this runs
@@ -44,6 +45,8 @@ missing() { # prints one word per thing that is missing
 	[ "$race" != race ] || cc_works || echo cc
 	server >/dev/null || echo server
 	[ "${CI:-}" != true ] || has chromium || echo chromium
+	has bash || echo bash
+	has ps || echo ps
 }
 
 names() { # the same for people
@@ -70,6 +73,9 @@ packages() { # of manager $1, for the missing things $2
 		case $1:$m in
 		*:make) echo make ;;
 		*:chromium) echo chromium ;;
+		*:bash) echo bash ;;
+		dnf:ps) echo procps-ng ;;
+		*:ps) echo procps ;;
 		apt-get:cc) echo gcc libc6-dev ;;
 		dnf:cc) echo gcc glibc-devel ;;
 		apk:cc) echo gcc musl-dev ;;

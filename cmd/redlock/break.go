@@ -42,11 +42,11 @@ Whoever works under the lock is not stopped by it before it extends the lock the
 				return err
 			}
 			defer closePeers(peers)
-			l := layout{t.global.prefix}
-			if err := l.check(args); err != nil {
+			k := keys{t.global.prefix}
+			if err := k.check(args); err != nil {
 				return err
 			}
-			return t.breakLock(cmd.Context(), peers, l, args, yes)
+			return t.breakLock(cmd.Context(), peers, k, args, yes)
 		},
 	}
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
@@ -55,8 +55,8 @@ Whoever works under the lock is not stopped by it before it extends the lock the
 }
 
 // breakLock is redlock break. args is the one resource.
-func (t *tool) breakLock(ctx context.Context, peers []*peer, l layout, args []string, yes bool) error {
-	before := look(ctx, peers, l, args, shownWaiters)[0]
+func (t *tool) breakLock(ctx context.Context, peers []*peer, k keys, args []string, yes bool) error {
+	before := look(ctx, peers, k, args, shownWaiters)[0]
 	found := before.holdings()
 	if !t.global.json {
 		t.show(t.out, &before)
@@ -75,11 +75,11 @@ func (t *tool) breakLock(ctx context.Context, peers []*peer, l layout, args []st
 		return ended(exitNo)
 	}
 	for _, h := range found {
-		if err := t.deleteToken(ctx, peers, l.key(args[0]), args, h.token); err != nil {
+		if err := t.deleteToken(ctx, peers, k.key(args[0]), args, h.token); err != nil {
 			return err
 		}
 	}
-	after := look(ctx, peers, l, args, 0)[0]
+	after := look(ctx, peers, k, args, 0)[0]
 	return t.showBroken(&before, &after)
 }
 

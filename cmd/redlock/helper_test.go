@@ -177,9 +177,9 @@ func waiting(t *testing.T, c *testcluster.Cluster, resource string) int {
 	t.Helper()
 	n := 0
 	for _, node := range c.Nodes {
-		keys, err := node.Keys()
+		found, err := node.Keys()
 		require.NoError(t, err)
-		if _, ok := keys[layout{}.line(resource)]; ok {
+		if _, ok := found[keys{}.line(resource)]; ok {
 			n++
 		}
 	}

@@ -23,8 +23,8 @@ const exitList = `0    all locks that a quorum has were listed
 // that came together: both take it about a tenth of a millisecond.
 const scanCount, lookCount = 50, 4
 
-// longestPause bounds the pause after each step, which is twice as long as the step took. A node
-// that is slow since it is far away needs no longer one.
+// longestPause bounds the pause after each step, which is as long as the step took. A node that is
+// slow since it is far away needs no longer one.
 const longestPause = 5 * time.Millisecond
 
 func (t *tool) listCommand() *cobra.Command {
@@ -56,7 +56,7 @@ The order is the nodes'. What is taken, released or extended meanwhile may be th
 // listed: a lock is listed while it is found on the first of the nodes that have it.
 type lister struct {
 	tool   *tool
-	layout layout
+	keys   keys
 	peers  []*peer
 	failed []bool // could not be read to the end
 	header bool
@@ -64,7 +64,7 @@ type lister struct {
 
 // list is redlock list.
 func (t *tool) list(ctx context.Context, peers []*peer) error {
-	l := &lister{tool: t, layout: layout{t.global.prefix}, peers: peers, failed: make([]bool, len(peers))}
+	l := &lister{tool: t, keys: keys{t.global.prefix}, peers: peers, failed: make([]bool, len(peers))}
 	failures := 0
 	for i, p := range peers {
 		if err := l.scan(ctx, i); err != nil {
@@ -89,7 +89,7 @@ func (l *lister) scan(ctx context.Context, at int) error {
 	p.failure = nil // It may be back.
 	for {
 		begun := time.Now()
-		answers, err := p.do(ctx, request{"SCAN", []any{cursor, "MATCH", escapeGlob(l.layout.prefix) + "*", "COUNT", scanCount}})
+		answers, err := p.do(ctx, request{"SCAN", []any{cursor, "MATCH", escapeGlob(l.keys.prefix) + "*", "COUNT", scanCount}})
 		if err != nil {
 			return err
 		}
@@ -109,9 +109,9 @@ func (l *lister) scan(ctx context.Context, at int) error {
 		if cursor == "0" || l.tool.out.failed() != nil {
 			return nil
 		}
-		// The nodes have more time for others than they have spent on this.
+		// The nodes have at least as much time for others as they have spent on this.
 		select {
-		case <-time.After(min(2*time.Since(begun), longestPause)):
+		case <-time.After(min(time.Since(begun), longestPause)):
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -175,7 +175,7 @@ return found
 func (l *lister) resources(keys []string) []string {
 	var found []string
 	for _, key := range keys {
-		if res, ok := l.layout.resource(key); ok {
+		if res, ok := l.keys.resource(key); ok {
 			found = append(found, res)
 		}
 	}
@@ -189,7 +189,7 @@ func (l *lister) locks(ctx context.Context, p *peer, resources []string) ([]stri
 	}
 	args := []any{findScript, len(resources)}
 	for _, res := range resources {
-		args = append(args, l.layout.key(res))
+		args = append(args, l.keys.key(res))
 	}
 	answers, err := p.do(ctx, request{"EVAL", append(args, maxTokenBytes)})
 	if err != nil {
@@ -217,7 +217,7 @@ func (l *lister) listFound(ctx context.Context, at int, resources []string) {
 	for len(resources) > 0 {
 		some := resources[:min(len(resources), lookCount)]
 		resources = resources[len(some):]
-		views := look(ctx, l.peers, l.layout, some, 0)
+		views := look(ctx, l.peers, l.keys, some, 0)
 		for i := range views {
 			if l.first(&views[i]) == at {
 				l.write(&views[i])

@@ -67,14 +67,14 @@ const shownWaiters = 20
 
 // look asks all nodes about resources, and returns a view of each. Nodes are asked at the same
 // time.
-func look(ctx context.Context, peers []*peer, l layout, resources []string, waiters int) []view {
+func look(ctx context.Context, peers []*peer, k keys, resources []string, waiters int) []view {
 	views := make([]view, len(resources))
 	for i, res := range resources {
 		views[i] = view{resource: res, need: len(peers)/2 + 1, sights: make([]sight, len(peers))}
 	}
 	requests := make([]request, len(resources))
 	for i, res := range resources {
-		requests[i] = request{"EVAL", []any{lookScript, 3, l.key(res), l.line(res), l.counter(res), waiters}}
+		requests[i] = request{"EVAL", []any{lookScript, 3, k.key(res), k.line(res), k.counter(res), waiters}}
 	}
 	var wg sync.WaitGroup
 	for i, p := range peers {
@@ -85,7 +85,7 @@ func look(ctx context.Context, peers []*peer, l layout, resources []string, wait
 			for j := range views {
 				s := sight{err: err}
 				if err == nil {
-					s = decodeSight(answers[j], l)
+					s = decodeSight(answers[j], k)
 				}
 				s.node, s.took = p.node.Name, took
 				views[j].sights[i] = s
@@ -97,7 +97,7 @@ func look(ctx context.Context, peers []*peer, l layout, resources []string, wait
 }
 
 // decodeSight reads the answer to lookScript.
-func decodeSight(answer any, l layout) sight {
+func decodeSight(answer any, k keys) sight {
 	if err, ok := answer.(redis.Error); ok {
 		return sight{err: err}
 	}
@@ -119,7 +119,7 @@ func decodeSight(answer any, l layout) sight {
 	for i := 0; err == nil && len(now) == 2 && i+1 < len(line); i += 2 {
 		since, _ := strconv.ParseFloat(string(line[i+1]), 64)
 		waited := time.Duration(float64(now[0])*1e6+float64(now[1])-since) * time.Microsecond
-		s.waiters = append(s.waiters, waiter{l.waiterName(string(line[i])), max(waited, 0)})
+		s.waiters = append(s.waiters, waiter{k.waiterName(string(line[i])), max(waited, 0)})
 	}
 	return s
 }

@@ -30,11 +30,11 @@ A resource is held if one token is on a quorum of the nodes. What is on fewer is
 				return err
 			}
 			defer closePeers(peers)
-			l := layout{t.global.prefix}
-			if err := l.check(args); err != nil {
+			k := keys{t.global.prefix}
+			if err := k.check(args); err != nil {
 				return err
 			}
-			views := look(cmd.Context(), peers, l, args, shownWaiters)
+			views := look(cmd.Context(), peers, k, args, shownWaiters)
 			code := exitOK
 			for i := range views {
 				t.show(t.out, &views[i])

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 // A keyboard is a shell with job control on a terminal, and what is typed there.
@@ -163,6 +164,46 @@ func TestTerminal(t *testing.T) {
 		k.typeText(ctrlC)
 		k.typeText(`echo "codes ${PIPESTATUS[*]}"` + "\n")
 		k.see("codes 130")
+	})
+}
+
+func TestWatchOnTerminal(t *testing.T) {
+	t.Parallel()
+	c := testcluster.RunServers(t, 3)
+	const watch = `$TOOL watch --node-timeout 5s --connect-timeout 20s --interval 100ms x` + "\n"
+	t.Run("a picture in colour", func(t *testing.T) {
+		k := sitDown(t, c)
+		k.typeText(`TERM=xterm ` + watch)
+		k.see("\x1b[?25l") // The cursor goes,
+		k.see("\x1b[H")    // and the picture is drawn where the last one was.
+		k.see("\x1b[1mx\x1b[0m  \x1b[2mfree\x1b[0m\x1b[K")
+		k.see("\x1b[J")
+		lock := hold(t, c, "x", redlock.WithOwner("me"))
+		k.see("\x1b[32mheld\x1b[0m by \"me\"")
+		require.NoError(t, lock.Unlock(t.Context()))
+		k.see("\x1b[2mfree")
+		k.typeText(ctrlC)
+		k.see("\x1b[?25h") // The cursor is back.
+		k.typeText(`echo "code $?"` + "\n")
+		k.see("code 130")
+	})
+	for _, setting := range []string{"NO_COLOR=1 TERM=xterm ", "TERM=dumb "} {
+		t.Run("without colour: "+setting, func(t *testing.T) {
+			k := sitDown(t, c)
+			k.typeText(setting + watch)
+			k.see("\x1b[H")
+			k.see("x  free\x1b[K")
+			k.see("\x1b[H")
+			assert.NotRegexp(t, `\x1b\[[0-9;]*m`, k.screen.String())
+			k.typeText(ctrlC)
+			k.see("\x1b[?25h")
+		})
+	}
+	t.Run("an empty NO_COLOR", func(t *testing.T) {
+		k := sitDown(t, c)
+		k.typeText(`NO_COLOR= TERM=xterm ` + watch)
+		k.see("\x1b[2mfree")
+		k.typeText(ctrlC)
 	})
 }
 

@@ -30,11 +30,11 @@ func (t *tool) watchCommand() *cobra.Command {
 				return err
 			}
 			defer closePeers(peers)
-			l := layout{t.global.prefix}
-			if err := l.check(args); err != nil {
+			k := keys{t.global.prefix}
+			if err := k.check(args); err != nil {
 				return err
 			}
-			return t.watch(cmd.Context(), peers, l, args, interval)
+			return t.watch(cmd.Context(), peers, k, args, interval)
 		},
 	}
 	cmd.Flags().DurationVar(&interval, "interval", time.Second, "how often to look")
@@ -43,7 +43,7 @@ func (t *tool) watchCommand() *cobra.Command {
 }
 
 // watch is redlock watch.
-func (t *tool) watch(ctx context.Context, peers []*peer, l layout, resources []string, interval time.Duration) error {
+func (t *tool) watch(ctx context.Context, peers []*peer, k keys, resources []string, interval time.Duration) error {
 	interrupted := make(chan os.Signal, 1)
 	signal.Notify(interrupted, os.Interrupt)
 	defer signal.Stop(interrupted)
@@ -56,7 +56,7 @@ func (t *tool) watch(ctx context.Context, peers []*peer, l layout, resources []s
 	defer ticker.Stop()
 	last := make(map[string]string)
 	for {
-		views := look(ctx, peers, l, resources, shownWaiters)
+		views := look(ctx, peers, k, resources, shownWaiters)
 		if live {
 			t.draw(views, interval)
 		} else {
