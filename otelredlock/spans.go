@@ -19,7 +19,6 @@ type call struct {
 	op   redlock.Op
 	do   *call // the Do that it is a part of; nil: none
 
-	holder string         // of a Do, the digest of its lock
 	open   map[int]bool   // attempts of which votes are still out
 	told   []redlock.Vote // the votes that are events already, by node
 	toldOf int            // and of which attempt
@@ -97,8 +96,8 @@ func (t *Telemetry) traceElsewhere(ctx context.Context, e *redlock.Event) {
 	}
 }
 
-// held tells what becomes of a hold. A loss is the error of the Do whose lock it was, whatever its
-// function returns.
+// held tells what becomes of a hold. That a loss is the error of the Do whose lock it was, whatever its
+// function returns, Do itself says.
 func (t *Telemetry) held(c *call, e *redlock.Event) {
 	name, o := eventHoldEnded, endOf(e.Err)
 	attrs := []attribute.KeyValue{attribute.String(keyHolder, e.Holder)}
@@ -107,9 +106,6 @@ func (t *Telemetry) held(c *call, e *redlock.Event) {
 		attrs = append(attrs, attribute.String(keyError, outcomes[o].text))
 	} else {
 		attrs = append(attrs, attribute.String(keyCause, causeOf(o)), attribute.Float64(keyHeld, e.Held.Seconds()))
-		if c.op == redlock.OpDo && c.holder == e.Holder && (o == lost || o == expired) {
-			c.fail(o, "")
-		}
 	}
 	if t.showResources && e.Err != nil {
 		attrs = append(attrs, attribute.String(keyMessage, e.Err.Error()))
@@ -134,7 +130,6 @@ func (t *Telemetry) locked(c *call, e *redlock.Event) {
 	switch do := c.do; {
 	case do == nil:
 	case e.Kind == redlock.EventAcquired:
-		do.holder = e.Holder
 		do.span.SetAttributes(attrs...)
 	default:
 		t.end(do, e, e.Err)

@@ -64,10 +64,15 @@ func TestSpansOfAnAttemptThatFails(t *testing.T) {
 		attempts := events(span, "redlock.attempt")
 		require.GreaterOrEqual(t, len(attempts), 2)
 		assert.Equal(t, "taken", attempts[0]["error.type"])
-		votes := events(span, "redlock.vote")
+		refusals, votes := 0, events(span, "redlock.vote")
 		assert.GreaterOrEqual(t, len(votes), 6)
-		assert.Equal(t, "taken", votes[0]["redlock.vote"])
-		assert.NotEmpty(t, votes[0]["redlock.holder"])
+		for _, v := range votes {
+			if v["redlock.vote"] == "taken" {
+				refusals++
+				assert.NotEmpty(t, v["redlock.holder"])
+			}
+		}
+		assert.GreaterOrEqual(t, refusals, 4, "two each; a third node may not have been asked any more")
 
 		r.nodes.HangMajority()
 		start := time.Now()

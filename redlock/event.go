@@ -175,9 +175,9 @@ type Hook func(ctx context.Context, e Event)
 // its events carry its values, and so does the context of Do's function. It must not change
 // resources, nor use the Redlock.
 //
-// End is called when what has begun ends, on the same goroutine, before the call returns. It is what metrics
-// are made of: no event has to be made and delivered for it. A Do that gets no lock has the End of its OpLock
-// only. The events of a call may come later.
+// End is called when what has begun ends, on the same goroutine, and the call waits for it: it must be quick.
+// Metrics are made of it, as no event has to be made and delivered. A Do that gets no lock has the End of its
+// OpLock only. The events of a call may come later.
 //
 // Wants reports whether Event is to be called with an event of this kind and with this context. It is
 // called with locks held, and more than once for an event: it must be quick, and must not use the

@@ -154,20 +154,22 @@ return answer
 // ReleaseNameLua names a release by a digest of its token, as tokens.Digest does.
 const ReleaseNameLua = `string.sub(redis.sha1hex(ARGV[1]), 1, 12)`
 
-// RefusedToTell and StillReserved are what TellLua says instead of a channel, and ahead of
-// one.
-const RefusedToTell, StillReserved = "!", "="
+const (
+	// RefusedToTell is what TellLua says instead of a channel if the server refuses to tell.
+	RefusedToTell = "!"
 
-const passHead = `
+	// StillReserved is what it says ahead of a channel for which the resource is still reserved.
+	StillReserved = "="
+)
+
+// PassLua is all of the pass script.
+var PassLua = `
 local n, held, rung = 1, 0, false
 local reservation = KEYS[2]` + reservationLua + `
 if redis.call('GET', reservation) == ARGV[2] then redis.call('DEL', reservation) end
 if ARGV[3] == '1' then redis.pcall('ZREM', KEYS[2]` + lineLua + `, ARGV[2]) end
 if ARGV[1] ~= '' and redis.call('EXISTS', KEYS[1]) == 0 and redis.call('DEL', KEYS[2]) == 1 then rung = {true} end
-`
-
-// PassLua is all of the pass script.
-var PassLua = passHead + TellLua(`ARGV[1]`)
+` + TellLua(`ARGV[1]`)
 
 // AddBells puts the resources' keys and their bells into space, which has room for them.
 func AddBells(space []any, prefix, reserved string, resources []string, keys []any) {
