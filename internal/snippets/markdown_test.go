@@ -38,7 +38,7 @@ var (
 	codeSpanRE = regexp.MustCompile("(`+)[^`].*?(`+)")
 	linkRE     = regexp.MustCompile(`\]\(\s*<?([^)\s>]+)>?(?:\s+["'(][^)]*)?\)`)
 	linkDefRE  = regexp.MustCompile(`^ {0,3}\[[^\]]+\]:\s*<?([^\s>]+)`)
-	linkHTMLRE = regexp.MustCompile(`(?i)<(?:a|img)\s[^>]*(?:href|src)="([^"]+)"`)
+	linkHTMLRE = regexp.MustCompile(`(?i)<(?:a|img|source)\s[^>]*(?:href|src|srcset)="([^"]+)"`)
 	anchorRE   = regexp.MustCompile(`(?i)<[a-z0-9]+\s[^>]*(?:id|name)="([^"]+)"`)
 	linkTextRE = regexp.MustCompile(`!?\[([^\]]*)\]\([^)]*\)`)
 	tagRE      = regexp.MustCompile(`<[^>]*>`)

@@ -1,6 +1,7 @@
-// Package snippets checks README.md, CONTRIBUTING.md and docs/*.md: each Go block compiles, each
-// relative link leads to a file, and to a heading of it, and no line is longer than 120 characters,
-// tables and code blocks aside.
+// Package snippets checks the documents of the root, but for CHANGELOG.md, and docs/*.md: each Go
+// block compiles, and runs on real servers; each relative link leads to a file, and to a heading of
+// it; no line is longer than 120 characters, tables and code blocks aside; and the READMEs of both
+// languages say the same.
 //
 // A block that begins with a package clause is a file of its own and must
 // compile as it stands. Any other block is a fragment: declarations, or
@@ -84,19 +85,23 @@ var fragmentNames = map[string]string{
 	"work":      "func work(context.Context) error { return nil }",
 }
 
-// pages reads the Markdown files to check, those that exist.
+// pages reads the Markdown files to check.
 func pages(t *testing.T) map[string]page {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
-	if err != nil {
-		t.Fatal(err)
+	var files []string
+	for _, folder := range []string{".", "docs"} {
+		found, err := filepath.Glob(filepath.Join(root, folder, "*.md"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, found...)
 	}
 	found := map[string]page{}
-	for _, path := range append(files, filepath.Join(root, "README.md"), filepath.Join(root, "CONTRIBUTING.md")) {
-		text, err := os.ReadFile(path)
-		if errors.Is(err, os.ErrNotExist) {
-			continue
+	for _, path := range files {
+		if filepath.Base(path) == "CHANGELOG.md" {
+			continue // It tells of versions that are past, with the names of then.
 		}
+		text, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -115,15 +120,7 @@ func pages(t *testing.T) map[string]page {
 }
 
 func TestSnippets(t *testing.T) {
-	all := pages(t)
-	var goBlocks []block
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		for _, b := range all[name].blocks {
-			if isChecked(b) {
-				goBlocks = append(goBlocks, b)
-			}
-		}
-	}
+	goBlocks := goBlocks(t)
 	if len(goBlocks) == 0 {
 		t.Log("no Go blocks")
 		return
