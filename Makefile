@@ -173,8 +173,12 @@ api: ## write down what the packages export, after a change of it that is meant
 	$(GO) test ./internal/apicheck -run TestAPI -update
 
 .PHONY: snippets
-snippets: ## compile the Go of README.md and docs/, check their links and the length of their lines
+snippets: ## compile and run the Go of the READMEs and docs/, check their links and lines
 	$(GO) test -count=1 ./internal/snippets
+
+.PHONY: pictures
+pictures: ## draw the picture of the READMEs again
+	$(GO) run ./docs/pictures docs/pictures
 
 .PHONY: sim
 sim: ## a short simulation, and the models of fencing and of unknown outcomes
