@@ -120,7 +120,7 @@ func TestSnippetsRun(t *testing.T) {
 			if err != nil && !strings.Contains(b.info, "mayfail") {
 				t.Errorf("%s:%d: %v\n%s", b.file, b.line, err, out)
 			}
-			if b.file == "README.md" && !strings.Contains(out, "held for 10s") {
+			if b.file == "README.md" && !strings.Contains(out, "held for ") {
 				t.Errorf("%s:%d: it does not say that it has held the lock: %q", b.file, b.line, out)
 			}
 		})
