@@ -23,6 +23,7 @@ import (
 	"go/token"
 	"go/types"
 	"io"
+	"io/fs"
 	"maps"
 	"net/url"
 	"os"
@@ -101,22 +102,26 @@ func pages(t *testing.T) map[string]page {
 		if filepath.Base(path) == "CHANGELOG.md" {
 			continue // It tells of versions that are past, with the names of then.
 		}
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		name, err := filepath.Rel(root, path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		name = filepath.ToSlash(name)
-		p, err := parseMarkdown(name, string(text))
-		if err != nil {
+		if err := readPage(found, path); err != nil {
 			t.Error(err)
 		}
-		found[name] = p
 	}
 	return found
+}
+
+// readPage adds a file to those that were read, by its path from the root.
+func readPage(all map[string]page, path string) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	name, err := filepath.Rel(root, path)
+	if err != nil {
+		return err
+	}
+	name = filepath.ToSlash(name)
+	all[name], err = parseMarkdown(name, string(text))
+	return err
 }
 
 func TestSnippets(t *testing.T) {
@@ -142,6 +147,21 @@ func TestSnippets(t *testing.T) {
 
 func TestLinks(t *testing.T) {
 	all := pages(t)
+	// The links of all other documents, too.
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && path != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "node_modules"):
+			return filepath.SkipDir
+		case d.IsDir() || filepath.Ext(path) != ".md" || d.Name() == "CHANGELOG.md":
+			return nil
+		}
+		return readPage(all, path)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		for _, l := range all[name].links {
 			if err := checkLink(all, name, l.target); err != nil {
