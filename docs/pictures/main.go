@@ -65,7 +65,7 @@ var chinese = words{
 	quorum:   "5 票中 3 票即多数派：",
 	held:     "你拿到了锁",
 	start:    "开始",
-	got:      "多数派：开始干活",
+	got:      "多数派：开始工作",
 	bar:      "持有：别人拿不到",
 	extended: "Do 自动续期，Until 随之后移",
 	drift:    "漂移",
