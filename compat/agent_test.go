@@ -1,0 +1,202 @@
+package compat
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+)
+
+// agent is a process that runs a node-redlock, see node/agent.js.
+type agent struct {
+	mu      sync.Mutex // Guards the rest, and orders what is written to in.
+	in      io.Writer
+	last    int
+	waiting map[int]chan answer
+	ended   error
+}
+
+type request struct {
+	ID   int      `json:"id"`
+	Op   string   `json:"op"`
+	Keys []string `json:"keys,omitempty"`
+	Lock int      `json:"lock,omitempty"` // The ID of the request that has acquired it.
+	TTL  int64    `json:"ttl,omitempty"`  // In milliseconds.
+	Wait bool     `json:"wait,omitempty"`
+}
+
+type answer struct {
+	ID    int    `json:"id"`
+	Error string `json:"error"`
+	Taken bool   `json:"taken"`
+}
+
+func newAgent(version string) func(t *testing.T, c *testcluster.Cluster) client {
+	return func(t *testing.T, c *testcluster.Cluster) client {
+		t.Helper()
+		return startAgent(t, version, c.Addrs())
+	}
+}
+
+// startAgent starts a process that ends with the test.
+func startAgent(t *testing.T, version string, addrs []string) *agent {
+	t.Helper()
+	requireNode(t)
+	cmd := exec.Command("node", append([]string{"agent.js", version}, addrs...)...)
+	cmd.Dir = "node"
+	in, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	require.NoError(t, cmd.Start())
+	a := &agent{in: in, waiting: map[int]chan answer{}}
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		a.read(out)
+	}()
+	t.Cleanup(func() {
+		_ = in.Close() // The process ends with its standard input.
+		<-read
+		require.NoError(t, cmd.Wait(), "node-redlock %s: %s", version, &stderr)
+	})
+	return a
+}
+
+// read hands the answers on until the process ends.
+func (a *agent) read(out io.Reader) {
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		var ans answer
+		if err := json.Unmarshal(lines.Bytes(), &ans); err != nil {
+			break
+		}
+		a.mu.Lock()
+		waiter := a.waiting[ans.ID]
+		delete(a.waiting, ans.ID)
+		a.mu.Unlock()
+		if waiter != nil { // Else its caller has given up.
+			waiter <- ans
+		}
+	}
+	_, _ = io.Copy(io.Discard, out)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.ended = errors.New("the node process has ended")
+	for id, waiter := range a.waiting {
+		waiter <- answer{ID: id, Error: a.ended.Error()}
+	}
+	clear(a.waiting)
+}
+
+// ask sends a request and returns its ID when it was answered.
+func (a *agent) ask(ctx context.Context, req request) (int, error) {
+	waiter, id, err := a.send(req)
+	if err != nil {
+		return 0, err
+	}
+	select {
+	case ans := <-waiter:
+		switch {
+		case ans.Taken:
+			return 0, fmt.Errorf("%w: %s", errTaken, ans.Error)
+		case ans.Error != "":
+			return 0, errors.New(ans.Error)
+		}
+		return id, nil
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+}
+
+func (a *agent) send(req request) (chan answer, int, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.ended != nil {
+		return nil, 0, a.ended
+	}
+	a.last++
+	req.ID = a.last
+	line, err := json.Marshal(req)
+	if err != nil {
+		return nil, 0, err
+	}
+	waiter := make(chan answer, 1)
+	a.waiting[req.ID] = waiter
+	_, err = a.in.Write(append(line, '\n'))
+	return waiter, req.ID, err
+}
+
+func (a *agent) lock(ctx context.Context, keys []string, ttl time.Duration, wait bool) (held, error) {
+	id, err := a.ask(ctx, request{Op: "lock", Keys: keys, TTL: ttl.Milliseconds(), Wait: wait})
+	return agentHeld{a, id}, err
+}
+
+// using takes the keys in the way of redlock@5 that extends them by itself.
+func (a *agent) using(ctx context.Context, keys []string, ttl time.Duration) (held, error) {
+	id, err := a.ask(ctx, request{Op: "using", Keys: keys, TTL: ttl.Milliseconds()})
+	return agentHeld{a, id}, err
+}
+
+type agentHeld struct {
+	a  *agent
+	id int
+}
+
+func (h agentHeld) extend(ctx context.Context, ttl time.Duration) error {
+	_, err := h.a.ask(ctx, request{Op: "extend", Lock: h.id, TTL: ttl.Milliseconds()})
+	return err
+}
+
+func (h agentHeld) unlock(ctx context.Context) error {
+	_, err := h.a.ask(ctx, request{Op: "unlock", Lock: h.id})
+	return err
+}
+
+// requireNode skips a test where node-redlock cannot be run. Where CI=true it fails.
+func requireNode(t *testing.T) {
+	t.Helper()
+	err := nodeReady()
+	if err != nil && os.Getenv("CI") != "true" {
+		t.Skip("node-redlock cannot be run here: ", err)
+	}
+	require.NoError(t, err)
+}
+
+// nodeReady installs what package-lock.json names, unless it is there.
+var nodeReady = sync.OnceValue(func() error {
+	for _, tool := range []string{"node", "npm"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			return err
+		}
+	}
+	want, err := os.ReadFile(filepath.Join("node", "package-lock.json"))
+	if err != nil {
+		return err
+	}
+	const stamp = "node/node_modules/.installed"
+	if have, err := os.ReadFile(stamp); err == nil && bytes.Equal(have, want) {
+		return nil
+	}
+	cmd := exec.Command("npm", "ci", "--ignore-scripts", "--loglevel=error")
+	cmd.Dir = "node"
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("npm ci: %w: %.300q", err, out)
+	}
+	return os.WriteFile(stamp, want, 0o600)
+})
