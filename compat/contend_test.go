@@ -118,7 +118,9 @@ func otherKeys(c client, ctx context.Context, keys []string, ttl time.Duration, 
 }
 
 // noLock goes on without a lock.
-func noLock(client, context.Context, []string, time.Duration, bool) (held, error) { return nothing{}, nil }
+func noLock(client, context.Context, []string, time.Duration, bool) (held, error) {
+	return nothing{}, nil
+}
 
 type nothing struct{}
 

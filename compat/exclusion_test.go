@@ -3,42 +3,50 @@ package compat
 import (
 	"context"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
-// keyPrefix is that of all keys of pairs.
+// keyPrefix is that of all keys of a pair.
 const keyPrefix = "key:"
 
-// pairs calls f for each two kinds of clients, each of them once as the first, with keys of
-// their own, all at the same time. At the end nothing may be left of their locks.
-func pairs(t *testing.T, f func(t *testing.T, first, second contender, keys []string)) {
+// A pair is two clients, of different kinds or of the same, with keys of their own.
+type pair struct {
+	first, second contender
+	keys          []string
+}
+
+func (p pair) String() string { return p.first.name + " " + p.second.name }
+
+// newPairs returns all pairs of kinds, each kind once as the first. At the end of the test
+// nothing may be left of their locks.
+func newPairs(t *testing.T) []pair {
 	t.Helper()
 	c := testcluster.RunServers(t, nodes)
 	all := contenders(t, c)
-	t.Run("pairs", func(t *testing.T) { // Ends when all of them have.
-		for _, first := range all {
-			for _, second := range all {
-				name := first.name + " " + second.name
-				var keys []string
-				for _, k := range []string{"a", "b", "c"} {
-					keys = append(keys, keyPrefix+name+":"+k)
-				}
-				t.Run(name, func(t *testing.T) {
-					t.Parallel()
-					f(t, first, second, keys)
-				})
+	var pairs []pair
+	for _, first := range all {
+		for _, second := range all {
+			p := pair{first: first, second: second}
+			for _, k := range []string{"a", "b", "c"} {
+				p.keys = append(p.keys, keyPrefix+p.String()+":"+k)
 			}
+			pairs = append(pairs, p)
 		}
+	}
+	t.Cleanup(func() {
+		require.Eventually(t, func() bool { return !anyKey(t, c) }, time.Minute, pollDelay)
 	})
-	require.Eventually(t, func() bool { return !anyKey(t, c) }, time.Minute, pollDelay)
+	return pairs
 }
 
-// anyKey reports whether a node has a key of pairs.
+// anyKey reports whether a node has a key of a pair.
 func anyKey(t *testing.T, c *testcluster.Cluster) bool {
 	t.Helper()
 	for _, n := range c.Nodes {
@@ -56,61 +64,79 @@ func anyKey(t *testing.T, c *testcluster.Cluster) bool {
 // Whoever has a key excludes all others, before and after an extension, until it releases it.
 func TestEachExcludesEachOther(t *testing.T) {
 	t.Parallel()
-	pairs(t, func(t *testing.T, first, second contender, keys []string) {
-		ctx, keys := t.Context(), keys[:1]
-		h, err := first.client.lock(ctx, keys, longTTL, true)
-		require.NoError(t, err)
-		_, err = second.client.lock(ctx, keys, longTTL, false)
-		require.ErrorIs(t, err, errTaken)
-		require.NoError(t, h.extend(ctx, longTTL))
-		_, err = second.client.lock(ctx, keys, longTTL, false)
-		require.ErrorIs(t, err, errTaken)
-		require.NoError(t, h.unlock(ctx))
-		h, err = second.client.lock(ctx, keys, longTTL, true)
-		require.NoError(t, err)
-		require.NoError(t, h.unlock(ctx))
-	})
+	for _, p := range newPairs(t) {
+		t.Run(p.String(), func(t *testing.T) { excludes(t.Context(), t, p.first.client, p.second.client, p.keys[:1]) })
+	}
+}
+
+func excludes(ctx context.Context, t *testing.T, first, second client, keys []string) {
+	t.Helper()
+	h, err := first.lock(ctx, keys, longTTL, true)
+	require.NoError(t, err)
+	_, err = second.lock(ctx, keys, longTTL, false)
+	require.ErrorIs(t, err, errTaken)
+	require.NoError(t, h.extend(ctx, longTTL))
+	_, err = second.lock(ctx, keys, longTTL, false)
+	require.ErrorIs(t, err, errTaken)
+	require.NoError(t, h.unlock(ctx))
+	h, err = second.lock(ctx, keys, longTTL, true)
+	require.NoError(t, err)
+	require.NoError(t, h.unlock(ctx))
 }
 
 // A lock of several keys excludes who wants one of them, and is refused as a whole.
 func TestLocksOfSeveralKeysExcludeEachOther(t *testing.T) {
 	t.Parallel()
-	pairs(t, func(t *testing.T, first, second contender, keys []string) {
-		ctx := t.Context()
-		firsts, seconds := keys[:2], keys[1:]
-		if first.oneKey {
-			firsts = keys[1:2]
-		}
-		if second.oneKey {
-			seconds = keys[1:2]
-		}
-		h, err := first.client.lock(ctx, firsts, longTTL, true)
-		require.NoError(t, err)
-		_, err = second.client.lock(ctx, seconds, longTTL, false)
-		require.ErrorIs(t, err, errTaken)
-		free, err := second.client.lock(ctx, keys[2:], longTTL, true)
-		require.NoError(t, err)
-		require.NoError(t, free.unlock(ctx))
-		require.NoError(t, h.unlock(ctx))
-		h, err = second.client.lock(ctx, seconds, longTTL, true)
-		require.NoError(t, err)
-		require.NoError(t, h.unlock(ctx))
-	})
+	for _, p := range newPairs(t) {
+		t.Run(p.String(), func(t *testing.T) { excludesSeveral(t.Context(), t, p) })
+	}
 }
 
-// A holder that vanishes excludes others for its ttl, and no longer.
+func excludesSeveral(ctx context.Context, t *testing.T, p pair) {
+	t.Helper()
+	first, second := p.first.client, p.second.client
+	firsts, seconds := p.keys[:2], p.keys[1:]
+	if p.first.oneKey {
+		firsts = p.keys[1:2]
+	}
+	if p.second.oneKey {
+		seconds = p.keys[1:2]
+	}
+	h, err := first.lock(ctx, firsts, longTTL, true)
+	require.NoError(t, err)
+	_, err = second.lock(ctx, seconds, longTTL, false)
+	require.ErrorIs(t, err, errTaken)
+	// What it was refused for is taken, and nothing else is.
+	free, err := second.lock(ctx, p.keys[2:], longTTL, true)
+	require.NoError(t, err)
+	require.NoError(t, free.unlock(ctx))
+	require.NoError(t, h.unlock(ctx))
+	h, err = second.lock(ctx, seconds, longTTL, true)
+	require.NoError(t, err)
+	require.NoError(t, h.unlock(ctx))
+}
+
+// A holder that vanishes excludes others for its ttl, and no longer. All pairs wait at once.
 func TestALockOfAHolderThatVanishedEndsWithItsTTL(t *testing.T) {
 	t.Parallel()
 	const ttl = time.Second
-	pairs(t, func(t *testing.T, first, second contender, keys []string) {
-		begin := time.Now()
-		_, err := first.client.lock(t.Context(), keys[:1], ttl, true)
-		require.NoError(t, err)
-		h, err := second.client.lock(t.Context(), keys[:1], longTTL, true)
-		require.NoError(t, err)
-		require.GreaterOrEqual(t, time.Since(begin), ttl)
-		require.NoError(t, h.unlock(t.Context()))
-	})
+	ctx := t.Context()
+	var waits sync.WaitGroup
+	for _, p := range newPairs(t) {
+		waits.Go(func() {
+			begin := time.Now()
+			_, err := p.first.client.lock(ctx, p.keys[:1], ttl, true)
+			if !assert.NoError(t, err, p) {
+				return
+			}
+			h, err := p.second.client.lock(ctx, p.keys[:1], longTTL, true)
+			if assert.NoError(t, err, p) {
+				assert.GreaterOrEqual(t, time.Since(begin), ttl, p)
+				assert.NoError(t, h.unlock(ctx), p)
+			}
+		})
+	}
+	waits.Wait()
 }
 
 // A lock that is extended while its holder works excludes others for longer than its ttl:
