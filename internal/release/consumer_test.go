@@ -1,0 +1,208 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+)
+
+const (
+	repo    = "../.."
+	version = "v0.1.0"
+)
+
+var update = flag.Bool("update", false, "write docs/footprint.md")
+
+// consumer is a module outside the repository. It gets the library from a proxy.
+type consumer struct {
+	t   *testing.T
+	dir string
+	env []string
+}
+
+// newConsumer makes a module with nothing in it.
+func newConsumer(t *testing.T, proxy string) consumer {
+	t.Helper()
+	c := consumer{t: t, dir: t.TempDir(), env: proxyEnv(t, proxy)}
+	c.write("go.mod", "module example.com/consumer\n\ngo 1.25.0\n")
+	return c
+}
+
+// proxyEnv is the environment of go commands that use a proxy in a folder, and for other modules
+// what has been downloaded before, or else the usual proxy. What they download is thrown
+// away with the test: the version may have other contents tomorrow.
+func proxyEnv(t *testing.T, proxy string) []string {
+	t.Helper()
+	return append(os.Environ(),
+		"GOPROXY=file://"+filepath.ToSlash(proxy)+",file://"+goEnv(t, "GOMODCACHE")+"/cache/download,"+goEnv(t, "GOPROXY"),
+		"GONOSUMDB="+library+","+library+"/*", "GONOPROXY=none", "GOPRIVATE=",
+		"GOMODCACHE="+t.TempDir(), "GOFLAGS=-modcacherw", "GOWORK=off",
+	)
+}
+
+func goEnv(t *testing.T, name string) string {
+	t.Helper()
+	out, err := exec.Command("go", "env", name).Output()
+	require.NoError(t, err)
+	return strings.TrimSpace(string(out))
+}
+
+func (c consumer) write(name, text string) {
+	c.t.Helper()
+	require.NoError(c.t, os.WriteFile(filepath.Join(c.dir, name), []byte(text), 0o600))
+}
+
+// run runs a command in the module, and returns what it has printed.
+func (c consumer) run(name string, args ...string) string {
+	c.t.Helper()
+	cmd := exec.Command(name, args...)
+	cmd.Dir, cmd.Env = c.dir, c.env
+	out, err := cmd.CombinedOutput()
+	require.NoError(c.t, err, "%s: %s", cmd, out)
+	return string(out)
+}
+
+// size builds the program, and returns its size in bytes.
+func (c consumer) size(flags ...string) int64 {
+	c.t.Helper()
+	program := filepath.Join(c.dir, "program.exe")
+	c.run("go", slices.Concat([]string{"build", "-o", program}, flags, []string{"."})...)
+	info, err := os.Stat(program)
+	require.NoError(c.t, err)
+	return info.Size()
+}
+
+var (
+	programRE = regexp.MustCompile("(?s)```go\n(package main\n.*?)```")
+	addressRE = regexp.MustCompile(`"[\w.-]+:6379"`)
+	moduleRE  = regexp.MustCompile(`(?m)^\tdep\t(\S+)`)
+)
+
+// readmeProgram returns the first program of the committed README, with servers of the test.
+func readmeProgram(t *testing.T, c *testcluster.Cluster) string {
+	t.Helper()
+	readme, err := exec.Command("git", "-C", repo, "cat-file", "blob", "HEAD:README.md").Output()
+	require.NoError(t, err)
+	found := programRE.FindSubmatch(readme)
+	require.NotNil(t, found, "README.md has a program")
+	addrs := c.Addrs()
+	program := addressRE.ReplaceAllStringFunc(string(found[1]), func(string) string {
+		require.NotEmpty(t, addrs, "the README's program has as many nodes as the test")
+		next := addrs[0]
+		addrs = addrs[1:]
+		return fmt.Sprintf("%q", next)
+	})
+	require.Empty(t, addrs, "all nodes are used")
+	return program
+}
+
+// newProxy has the committed library in it.
+func newProxy(t *testing.T) string {
+	t.Helper()
+	proxy := t.TempDir()
+	require.NoError(t, writeProxy(repo, "HEAD", version, proxy))
+	return proxy
+}
+
+// What README.md says first works outside of the repository, from what a proxy has of the
+// commit, and brings in no module but those that it says.
+func TestAConsumerRunsTheProgramOfTheREADME(t *testing.T) {
+	t.Parallel()
+	servers := testcluster.RunServers(t, 3)
+	c := newConsumer(t, newProxy(t))
+	c.write("main.go", readmeProgram(t, servers))
+	c.run("go", "get", library)
+	c.run("go", "mod", "tidy")
+	c.run("go", "vet", ".")
+	t.Logf("%d bytes", c.size())
+	out := c.run(filepath.Join(c.dir, "program.exe"))
+	assert.Contains(t, out, "held for")
+	for _, n := range servers.Nodes {
+		conn, err := n.Pool().GetContext(t.Context())
+		require.NoError(t, err)
+		stats, err := conn.Do("INFO", "commandstats")
+		require.NoError(t, err)
+		assert.Contains(t, fmt.Sprintf("%s", stats), "cmdstat_eval", "it has locked on all nodes")
+		require.NoError(t, conn.Close())
+	}
+
+	var linked []string
+	for _, found := range moduleRE.FindAllStringSubmatch(c.run("go", "version", "-m", "program.exe"), -1) {
+		linked = append(linked, found[1])
+	}
+	assert.ElementsMatch(t, []string{library, "github.com/gomodule/redigo", "golang.org/x/sync"}, linked)
+
+	written, err := os.ReadFile(filepath.Join(repo, "docs", "footprint.md"))
+	require.NoError(t, err)
+	assert.Contains(t, string(written), "```\n"+c.run("go", "list", "-m", "all")+"```", "make footprint writes it anew")
+}
+
+// footprint is what a program with a library weighs.
+type footprint struct {
+	library, linked, all string
+	size, stripped       int64
+}
+
+func measure(t *testing.T, proxy, name, program string, get ...string) footprint {
+	t.Helper()
+	c := newConsumer(t, proxy)
+	c.write("main.go", program)
+	c.run("go", append([]string{"get"}, get...)...)
+	c.run("go", "mod", "tidy")
+	f := footprint{library: name, stripped: c.size("-trimpath", "-ldflags=-s -w"), size: c.size()}
+	found := moduleRE.FindAllStringSubmatch(c.run("go", "version", "-m", "program.exe"), -1)
+	f.linked = fmt.Sprint(len(found))
+	f.all = c.run("go", "list", "-m", "all")
+	return f
+}
+
+// The figures of docs/footprint.md. They are compared with nothing: each version of Go has others.
+func TestFootprint(t *testing.T) {
+	if !*update {
+		return // What can be compared, TestAConsumerRunsTheProgramOfTheREADME does.
+	}
+	proxy := newProxy(t)
+	redsync, err := os.ReadFile(filepath.Join("testdata", "redsync", "main.go"))
+	require.NoError(t, err)
+	empty := measure(t, proxy, "neither", "package main\n\nfunc main() { println() }\n", library)
+	all := []footprint{
+		measure(t, proxy, "redlock", readmeProgram(t, testcluster.RunServers(t, 3)), library),
+		measure(t, proxy, "redsync", string(redsync), "github.com/go-redsync/redsync/v4@v4.17.0", "github.com/gomodule/redigo@v1.9.3"),
+		empty,
+	}
+	goVersion := strings.TrimPrefix(runtime.Version(), "go")
+	var s strings.Builder
+	fmt.Fprintf(&s, footprintHead, goVersion, runtime.GOOS, runtime.GOARCH)
+	const mega = 1e6
+	for _, f := range all {
+		modules := strings.Count(f.all, "\n") - 1
+		fmt.Fprintf(&s, "| %s | %s | %d | %.1f MB | %.1f MB |\n", f.library, f.linked, modules, float64(f.size)/mega, float64(f.stripped)/mega)
+	}
+	fmt.Fprintf(&s, "\n`go list -m all` with redlock:\n\n```\n%s```\n\nand with redsync:\n\n```\n%s```\n", all[0].all, all[1].all)
+	require.NoError(t, os.WriteFile(filepath.Join(repo, "docs", "footprint.md"), []byte(s.String()), 0o600))
+}
+
+const footprintHead = `# Footprint
+
+What a program gets with the library. It is measured outside of the repository: a module gets the committed library
+from a module proxy, and builds the README's first program. The program with redsync 4.17.0 does the same with redigo:
+it locks on three nodes, works, and unlocks. Written by ` + "`make footprint`" + `, with Go %s on %s/%s.
+
+"Linked" are the modules in the binary, ` + "`go version -m`" + `. "In the graph" are all that ` + "`go list -m all`" + ` names, which
+includes what only the tests of a dependency need. "Stripped" is built with ` + "`-trimpath -ldflags=\"-s -w\"`" + `.
+
+| | modules linked | in the graph | size | stripped |
+|---|---|---|---|---|
+`

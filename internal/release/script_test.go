@@ -1,0 +1,148 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// A clone is a throw-away copy of the repository, at the commit of this one.
+type clone struct{ consumer }
+
+func newClone(t *testing.T) clone {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "clone")
+	from, err := filepath.Abs(repo)
+	require.NoError(t, err)
+	out, err := exec.Command("git", "clone", "-q", from, dir).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	c := clone{consumer{t, dir, append(os.Environ(), "CHECK=true", "GIT_CONFIG_GLOBAL=", "GIT_CONFIG_SYSTEM=")}}
+	c.git("checkout", "-q", "-B", "main")
+	c.git("config", "user.name", "A Tester")
+	c.git("config", "user.email", "tester@example.com")
+	// What users have noticed since the last version: there may be nothing at the moment.
+	c.write("CHANGELOG.md", strings.Replace(c.file("HEAD", "CHANGELOG.md"), "## Unreleased\n", "## Unreleased\n\n- A change.\n", 1))
+	c.git("commit", "-q", "-a", "-m", "Note a change")
+	return c
+}
+
+func (c clone) git(args ...string) string {
+	c.t.Helper()
+	return strings.TrimSpace(c.run("git", args...))
+}
+
+func (c clone) file(commit, name string) string {
+	c.t.Helper()
+	return c.run("git", "cat-file", "blob", commit+":"+name)
+}
+
+// modules are the folders of the modules, besides the library, that this commit has and users get.
+func (c clone) modules() (all []string) {
+	c.t.Helper()
+	for _, folder := range released[1:] {
+		if _, err := os.Stat(filepath.Join(c.dir, folder, "go.mod")); err == nil {
+			all = append(all, folder)
+		}
+	}
+	return all
+}
+
+// release runs the script.
+func (c clone) release(version string) (string, error) {
+	cmd := exec.Command("sh", "scripts/release.sh", version)
+	cmd.Dir, cmd.Env = c.dir, c.env
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+func TestARelease(t *testing.T) {
+	t.Parallel()
+	requireShell(t)
+	const next = "v0.91.0"
+	c := newClone(t)
+	before := c.git("rev-parse", "HEAD")
+	out, err := c.release(next)
+	require.NoError(t, err, out)
+	assert.Empty(t, c.git("status", "--porcelain"))
+	assert.Equal(t, c.git("tag", "--list"), c.git("tag", "--list", "--merged", before), "it sets no tag")
+	commit := "HEAD"
+	if len(c.modules()) > 0 {
+		commit = "HEAD~1"
+	}
+	assert.Equal(t, before, c.git("rev-parse", commit+"~1"))
+	assert.Regexp(t, `## Unreleased\n\n## 0\.91\.0 - \d{4}-\d\d-\d\d\n\n- A change\.\n`, c.file(commit, "CHANGELOG.md"))
+
+	proxy := t.TempDir()
+	require.NoError(t, writeProxy(c.dir, commit, next, proxy))
+	user := newConsumer(t, proxy)
+	for _, folder := range append([]string{""}, c.modules()...) {
+		tag := strings.TrimPrefix(folder+"/"+next, "/")
+		assert.Contains(t, out, fmt.Sprintf("git tag -a %s -m '%s' %s", tag, tag, c.git("rev-parse", commit)))
+		user.run("go", "get", strings.TrimSuffix(library+"/"+folder, "/")+"@"+next)
+	}
+	for _, folder := range c.modules() {
+		mod := c.file(commit, folder+"/go.mod")
+		assert.NotContains(t, mod, "replace", "go install takes no module with one")
+		assert.Contains(t, mod, library+" "+next+"\n")
+		assert.Contains(t, c.file("HEAD", folder+"/go.mod"), "replace "+library+" => ../", "built from what is beside it again")
+		c.run("go", "-C", folder, "vet", ".")
+	}
+	if _, err = os.Stat(filepath.Join(c.dir, "cmd", "redlock")); err == nil {
+		bin := t.TempDir()
+		user.env = append(user.env, "GOBIN="+bin)
+		user.run("go", "install", library+"/cmd/redlock@"+next)
+		assert.Contains(t, user.run(filepath.Join(bin, "redlock"), "--help"), "redlock")
+	}
+}
+
+func TestAReleaseIsRefused(t *testing.T) {
+	t.Parallel()
+	requireShell(t)
+	for name, tt := range map[string]struct {
+		version string
+		spoil   func(c clone)
+		says    string
+	}{
+		"no version":                 {"", func(clone) {}, "usage"},
+		"no version of this path":    {"v2.0.0", func(clone) {}, "usage"},
+		"a version without its v":    {"0.91.0", func(clone) {}, "usage"},
+		"a change not committed":     {"v0.91.0", func(c clone) { c.write("new.txt", "x") }, "not committed"},
+		"no branch":                  {"v0.91.0", func(c clone) { c.git("checkout", "-q", "--detach") }, "branch"},
+		"a tag that is there":        {"v0.91.0", func(c clone) { c.git("tag", "v0.91.0") }, "exists"},
+		"checks that fail":           {"v0.91.0", func(c clone) {}, "checks fail"},
+		"a changelog with no change": {"v0.91.0", emptyChangelog, "nothing under"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newClone(t)
+			if tt.says == "checks fail" {
+				c.env = append(c.env, "CHECK=false")
+			}
+			tt.spoil(c)
+			before := c.git("rev-parse", "HEAD")
+			out, err := c.release(tt.version)
+			require.Error(t, err)
+			assert.Contains(t, out, tt.says)
+			assert.Equal(t, before, c.git("rev-parse", "HEAD"))
+		})
+	}
+}
+
+func emptyChangelog(c clone) {
+	c.write("CHANGELOG.md", "# Changelog\n\n## Unreleased\n\n## 0.1.0 - 2020-02-02\n\n- All.\n")
+	c.git("commit", "-q", "-a", "-m", "Empty the changelog")
+}
+
+// requireShell skips a test on systems on which nobody makes a release.
+func requireShell(t *testing.T) {
+	t.Helper()
+	if runtime.GOOS == "windows" {
+		t.Skip("the script needs a POSIX shell")
+	}
+}

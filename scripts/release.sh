@@ -1,0 +1,120 @@
+#!/bin/sh
+# Makes the commit of a release, and says which tags it is to get:
+#
+#   sh scripts/release.sh v0.1.0
+#
+# It pushes nothing and sets no tag. What it does:
+#
+#   1. checks that the tree is clean, the version is new, and CHANGELOG.md has something Unreleased
+#   2. runs make check (CHECK=command: that instead)
+#   3. commits the release: CHANGELOG.md's Unreleased becomes the version, with today's date, and the
+#      modules that users get besides the library require that version of it
+#   4. has go install and go get find these modules in a folder, as in a proxy after the tags are pushed
+#   5. commits the way back: these modules are built from the library beside them again
+#
+# Why two commits: 'go install …/cmd/redlock@VERSION' refuses a module with a replace line, and
+# without one a change of the library and of such a module could not be tried together.
+set -eu
+cd "$(dirname "$0")/.."
+
+module=github.com/seed6c881748/redlock
+released="cmd/redlock otelredlock" # As in internal/release.
+version=${1:-}
+
+die() {
+	echo "release: $*" >&2
+	exit 1
+}
+
+echo "$version" | grep -qE '^v(0|1)\.[0-9]+\.[0-9]+(-[0-9A-Za-z.]+)?$' ||
+	die "usage: release.sh vX.Y.Z (from v2 on, the module needs another path); got \"$version\""
+number=${version#v}
+[ -z "$(git status --porcelain)" ] || die "there are changes that are not committed"
+branch=$(git symbolic-ref --short -q HEAD) || die "HEAD is not on a branch"
+modules=
+tags=$version
+for m in $released; do
+	if [ -f "$m/go.mod" ]; then
+		modules="$modules $m"
+		tags="$tags $m/$version"
+	fi
+done
+for t in $tags; do
+	! git rev-parse -q --verify "refs/tags/$t" >/dev/null || die "the tag $t exists"
+done
+! grep -q "^## $number " CHANGELOG.md || die "CHANGELOG.md has a version $number"
+awk '/^## /{on = $0 == "## Unreleased"; next} on && /^- /{n++} END {exit n == 0}' CHANGELOG.md ||
+	die "CHANGELOG.md has nothing under '## Unreleased'"
+
+${CHECK:-make check} || die "the checks fail"
+[ -z "$(git status --porcelain)" ] || die "the checks have changed the tree"
+
+work=$(mktemp -d)
+trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
+trap 'exit 1' HUP INT TERM
+start=$(git rev-parse HEAD)
+
+# With the release in a folder as their proxy, and a module cache of their own: what is
+# published in the end may be another commit.
+export GOFLAGS="-modcacherw"
+usual="file://$(go env GOMODCACHE)/cache/download,$(go env GOPROXY)"
+released_go() {
+	GOPROXY="file://$work/proxy,$usual" GONOSUMDB="$module,$module/*" GONOPROXY=none GOPRIVATE= \
+		GOMODCACHE="$work/cache" GOWORK=off GOBIN="$work/bin" go "$@"
+}
+proxy() { # of the commit HEAD
+	rm -rf "$work/proxy" "$work/cache"
+	(cd internal/release && GOWORK=off go run . -repo ../.. -commit HEAD -version "$version" -proxy "$work/proxy")
+}
+
+undo() {
+	git reset -q --hard "$start"
+	die "$*; the branch is as it was"
+}
+
+# The library first: the go.sum of the other modules has its hash, which their files are no part of.
+awk -v heading="## $number - $(date +%Y-%m-%d)" '
+	{ print } $0 == "## Unreleased" { print ""; print heading }' CHANGELOG.md >"$work/changelog"
+cat "$work/changelog" >CHANGELOG.md
+git commit -q -m "Release $version" CHANGELOG.md
+proxy || undo "the library could not be packed"
+for m in $modules; do
+	(cd "$m" && go mod edit -dropreplace="$module" -require="$module@$version" && released_go mod tidy) ||
+		undo "$m does not get along with $module@$version"
+done
+git commit -q -a --amend --no-edit
+release=$(git rev-parse HEAD)
+
+proxy || undo "the modules could not be packed"
+for m in $modules; do
+	grep -q '^replace' "$m/go.mod" && undo "$m/go.mod has a replace line besides the library's"
+	(cd "$m" && released_go mod tidy -diff && released_go vet ./...) || undo "$m of the release does not build"
+	if (cd "$m" && released_go list -f '{{.Name}}' .) | grep -qx main; then
+		released_go install "$module/$m@$version" || undo "$m cannot be installed"
+		echo "release: go install $module/$m@$version works"
+	fi
+done
+mkdir "$work/user"
+(cd "$work/user" && released_go mod init example.com/user 2>/dev/null && for m in . $modules; do
+	released_go get "$module/$m@$version" || exit 1
+done) || undo "a user's go get fails"
+
+for m in $modules; do
+	up=$(echo "$m" | sed 's:[^/]*:..:g')
+	(cd "$m" && go mod edit -replace="$module=$up/" && go mod tidy) || undo "$m does not go back to the library beside it"
+done
+if [ -n "$modules" ]; then
+	git commit -q -a -m "Build the other modules from the library beside them again" -m "As before $version."
+fi
+
+cat <<EOF
+
+$version is the commit $release on $branch; nothing was pushed. When it is as it should be:
+
+EOF
+for t in $tags; do
+	echo "  git tag -a $t -m '$t' $release"
+done
+echo "  git push --atomic origin $branch $tags"
+echo
+echo "To undo it: git reset --hard $start"
