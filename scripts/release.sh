@@ -58,8 +58,8 @@ start=$(git rev-parse HEAD)
 # published in the end may be another commit.
 export GOFLAGS="-modcacherw"
 usual="file://$(go env GOMODCACHE)/cache/download,$(go env GOPROXY)"
-released_go() {
-	GOPROXY="file://$work/proxy,$usual" GONOSUMDB="$module,$module/*" GONOPROXY=none GOPRIVATE= \
+released_go() { # Without GONOPROXY, with which go install overlooks modules that a cached one is the prefix of.
+	GOPROXY="file://$work/proxy,$usual" GONOSUMDB="$module,$module/*" \
 		GOMODCACHE="$work/cache" GOWORK=off GOBIN="$work/bin" go "$@"
 }
 proxy() { # of the commit HEAD

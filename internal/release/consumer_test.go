@@ -47,7 +47,7 @@ func proxyEnv(t *testing.T, proxy string) []string {
 	t.Helper()
 	return append(os.Environ(),
 		"GOPROXY=file://"+filepath.ToSlash(proxy)+",file://"+goEnv(t, "GOMODCACHE")+"/cache/download,"+goEnv(t, "GOPROXY"),
-		"GONOSUMDB="+library+","+library+"/*", "GONOPROXY=none", "GOPRIVATE=",
+		"GONOSUMDB="+library+","+library+"/*",
 		"GOMODCACHE="+t.TempDir(), "GOFLAGS=-modcacherw", "GOWORK=off",
 	)
 }
