@@ -48,7 +48,7 @@ func proxyEnv(t *testing.T, proxy string) []string {
 	return append(os.Environ(),
 		"GOPROXY=file://"+filepath.ToSlash(proxy)+",file://"+goEnv(t, "GOMODCACHE")+"/cache/download,"+goEnv(t, "GOPROXY"),
 		"GONOSUMDB="+library+","+library+"/*",
-		"GOMODCACHE="+t.TempDir(), "GOFLAGS=-modcacherw", "GOWORK=off",
+		"GOMODCACHE="+t.TempDir(), "GOFLAGS=-modcacherw -trimpath", "GOWORK=off",
 	)
 }
 
@@ -161,7 +161,7 @@ func measure(t *testing.T, proxy, name, program string, get ...string) footprint
 	c.write("main.go", program)
 	c.run("go", append([]string{"get"}, get...)...)
 	c.run("go", "mod", "tidy")
-	f := footprint{library: name, stripped: c.size("-trimpath", "-ldflags=-s -w"), size: c.size()}
+	f := footprint{library: name, stripped: c.size("-ldflags=-s -w"), size: c.size()}
 	found := moduleRE.FindAllStringSubmatch(c.run("go", "version", "-m", "program.exe"), -1)
 	f.linked = fmt.Sprint(len(found))
 	f.all = c.run("go", "list", "-m", "all")
@@ -201,7 +201,8 @@ from a module proxy, and builds the README's first program. The program with red
 it locks on three nodes, works, and unlocks. Written by ` + "`make footprint`" + `, with Go %s on %s/%s.
 
 "Linked" are the modules in the binary, ` + "`go version -m`" + `. "In the graph" are all that ` + "`go list -m all`" + ` names, which
-includes what only the tests of a dependency need. "Stripped" is built with ` + "`-trimpath -ldflags=\"-s -w\"`" + `.
+includes what only the tests of a dependency need. Both are built with ` + "`-trimpath`" + `, "stripped" also with
+` + "`-ldflags=\"-s -w\"`" + `.
 
 | | modules linked | in the graph | size | stripped |
 |---|---|---|---|---|
