@@ -222,6 +222,7 @@ func (j *job) stopped(sig syscall.Signal) {
 	}
 	j.suspend = false
 	if (sig == syscall.SIGTTIN || sig == syscall.SIGTTOU) && j.terminal.lend(j.group) {
+		j.signal(syscall.SIGCONT) // Also if it has read in the moment before it got the terminal.
 		return
 	}
 	if orphaned() {

@@ -38,15 +38,17 @@ func (t *terminal) give(group int) {
 }
 
 // lend does the same for a command that was stopped since it needs the terminal, whatever else
-// reads from there: it asks for a password, say. It reports whether it has done it.
+// reads from there: it asks for a password, say. It reports whether the group is there now. It
+// continues nobody: that could take back a Ctrl-Z of this moment.
 func (t *terminal) lend(group int) bool {
-	if t == nil || t.foreground() != t.own || t.set(group) != nil {
+	if t == nil {
 		return false
 	}
-	t.lent = true
-	// It may have read from the terminal in the moment before.
-	_ = syscall.Kill(-group, syscall.SIGCONT)
-	return true
+	now := t.foreground()
+	if now == t.own && t.set(group) == nil {
+		t.lent, now = true, group
+	}
+	return now == group
 }
 
 // takeBack puts redlock's group into the foreground again, if the command's had its place.
