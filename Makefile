@@ -168,6 +168,15 @@ examples: quickstart ## the examples' tests, and the quickstart
 quickstart: ## run the quickstart
 	$(GO) run ./examples/quickstart
 
+# Nothing runs this one: it is for those who have Docker.
+COMPOSE := docker compose -f examples/quickstart/compose.yaml
+
+.PHONY: quickstart-docker
+quickstart-docker: ## the quickstart on three real servers, in containers
+	$(COMPOSE) up -d --wait
+	REDLOCK_NODES=127.0.0.1:7001,127.0.0.1:7002,127.0.0.1:7003 $(GO) run ./examples/quickstart; \
+	status=$$?; $(COMPOSE) down --volumes; exit $$status
+
 .PHONY: api
 api: ## write down what the packages export, after a change of it that is meant
 	$(GO) test ./internal/apicheck -run TestAPI -update

@@ -1,50 +1,50 @@
-// Quickstart shows what a lock over five independent Redis masters does, and
-// checks that it does it:
+// Quickstart shows what a lock over five independent Redis masters does, and checks that it does
+// it:
 //
 //	go run ./examples/quickstart
 //
-// needs nothing but Go, as it brings five in-memory servers of its own. To try
-// it on servers of yours, none of which it kills:
+// needs nothing but Go, as it brings five in-memory servers of its own. To try it on servers of
+// yours, of which it stops none:
 //
 //	REDLOCK_NODES=10.0.0.1:6379,10.0.0.2:6379,10.0.0.3:6379 go run ./examples/quickstart
 //
-// The exit status is 0 only if everything went as told. The code to copy is
-// here in open, demo.withLock and demo.close; the rest tells the story.
+// compose.yaml starts three. The exit status is 0 only if everything went as told.
+//
+// Each act is a file of its own, act_….go, which begins with the code to copy. Here is how a
+// program makes its Redlock (open) and ends it (demo.close).
 package main
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/seed6c881748/redlock/redlock"
 )
 
-const (
-	resource = "account:42"
-	prefix   = "quickstart:"
-	ttl      = 5 * time.Second
-)
-
 func main() {
+	if len(os.Args) == 2 && os.Args[1] == worker {
+		os.Exit(runWorker(os.Stdin, os.Stderr))
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	// The first Ctrl-C ends the demo in good order; a second one kills it.
 	context.AfterFunc(ctx, stop)
-	os.Exit(run(ctx, os.Stdout, os.Getenv))
+	os.Exit(run(ctx, newPrinter(os.Stdout, styleOf(os.Stdout, os.Getenv)), os.Getenv("REDLOCK_NODES"), readTime))
 }
 
+// readTime is a break before each act, for the reader.
+const readTime = 400 * time.Millisecond
+
 // run plays the demo and returns the status to exit with.
-func run(ctx context.Context, out io.Writer, env func(string) string) int {
-	p := newPrinter(out)
-	err := play(ctx, p, env)
+func run(ctx context.Context, p *printer, addrs string, pause time.Duration) int {
+	err := play(ctx, p, addrs, pause)
 	switch {
 	case err == nil:
-		p.say("Everything went as told.")
+		p.ok("Everything went as told, in %.0f s.", time.Since(p.start).Seconds())
 		return 0
 	case ctx.Err() != nil:
 		p.say("Interrupted.")
@@ -56,83 +56,138 @@ func run(ctx context.Context, out io.Writer, env func(string) string) int {
 }
 
 // play starts the servers, plays all acts and closes everything again.
-func play(ctx context.Context, p *printer, env func(string) string) (err error) {
-	s, err := startServers(env) //nolint:contextcheck // The in-memory servers start at once and take no context.
+func play(ctx context.Context, p *printer, addrs string, pause time.Duration) (err error) {
+	s, err := startServers(addrs) //nolint:contextcheck // The in-memory servers start at once and take no context.
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-
-	r, err := open(s.nodes, p.nodeEvent)
-	if err != nil {
-		return err
+	p.intro(s.describe())
+	d := &demo{servers: s, p: p, pause: pause}
+	for name, process := range map[string]**redlock.Redlock{"alice": &d.alice, "bob": &d.bob, "carol": &d.carol} {
+		if *process, err = open(s.nodes(), s.prefix, name); err != nil {
+			return err
+		}
 	}
-	d := &demo{r: r, servers: s, p: p}
 	if err = errors.Join(d.acts(ctx), d.close(ctx)); err != nil {
 		return err
 	}
 	return s.checkEmpty(p)
 }
 
-// open returns the Redlock of this program. One is enough for all goroutines:
-// they share its connections.
-func open(nodes []redlock.Node, hook redlock.Hook) (*redlock.Redlock, error) {
+// open returns the Redlock of a process. One is enough for all its goroutines: they share its
+// connections. Nothing is dialled yet.
+func open(nodes []redlock.Node, prefix, owner string) (*redlock.Redlock, error) {
 	return redlock.New(nodes,
-		// Clients exclude each other only if they have the same prefix, so this
-		// demo is in nobody's way.
+		// Clients exclude each other only if they have the same prefix, so this demo is in
+		// nobody's way.
 		redlock.WithPrefix(prefix),
+		// Who is refused is told this name.
+		redlock.WithOwner(owner),
 		// Lock waits for as long as its context allows, not for so many attempts.
 		redlock.WithRetryCount(-1),
-		// The work here is short. Where a lock is held for seconds, the default of
-		// 200 ms is kinder to the nodes.
-		redlock.WithRetryDelay(60*time.Millisecond),
-		redlock.WithRetryJitter(30*time.Millisecond),
-		// The default of 250 ms suits a network that is near. This demo is to work
-		// over a slow one too, and beside a busy build.
-		redlock.WithNodeTimeout(time.Second),
-		redlock.WithHook(hook),
+		// The default of 250 ms suits a network that is near. This demo is to work over a slow
+		// one too, and beside a busy build.
+		redlock.WithNodeTimeout(2*time.Second),
+		// For how long nodes keep a counter for fences. Nothing of this demo is to stay.
+		redlock.WithFenceLife(time.Minute),
 	)
 }
 
 // A demo is what the acts need.
 type demo struct {
-	r       *redlock.Redlock
+	// Each of them has a Redlock of its own, as three processes have.
+	alice, bob, carol *redlock.Redlock
+
 	servers *servers
 	p       *printer
-	working atomic.Int32 // how many workers believe that they have the lock
+	pause   time.Duration
 }
 
-// withLock waits up to the given time for the lock, does the work and unlocks.
-func (d *demo) withLock(ctx context.Context, wait time.Duration, work func(context.Context, *redlock.Lock) error) (err error) {
-	waiting, cancel := context.WithTimeout(ctx, wait)
-	defer cancel()
-	lock, err := d.r.Lock(waiting, []string{resource}, ttl)
-	if err != nil {
-		return err
+// patience is how long anybody waits before the demo has failed. A node that was down for long
+// is connected to again after up to 1.5 s.
+const patience = 10 * time.Second
+
+// An act is a part of the story.
+type act struct {
+	title string
+	calls []string // what it is about, as it stands in the act's code
+	play  func(ctx context.Context) error
+	kills bool // stops servers, which the demo does to its own only
+}
+
+// program is all acts, in their order.
+func (d *demo) program() []act {
+	return []act{
+		d.actLock(), d.actTurns(), d.actLine(), d.actSeveral(), d.actDo(), d.actFence(), d.actRelease(),
+		d.actTwoDie(), d.actThirdDies(), d.actComeBack(),
 	}
-	// Unlock works even when ctx has ended, and saves the others from waiting for
-	// the end of the ttl. Its error may say that the lock was lost before.
-	defer func() { err = errors.Join(err, lock.Unlock(ctx)) }()
-
-	// A lock ends at Until, whatever its holder does, so the work must end by then.
-	// Work that extends the lock needs a context that lasts as long.
-	leased, stop := context.WithDeadline(ctx, lock.Until())
-	defer stop()
-	return work(leased, lock)
 }
 
-// close ends the Redlock, even after Ctrl-C: releases may still be on their way
-// to a node, and would be cut off by the end of the program.
+// acts plays the acts that the servers allow, and ends with the first error.
+func (d *demo) acts(ctx context.Context) error {
+	left := 0
+	for i, a := range d.program() {
+		if a.kills && d.servers.cluster == nil {
+			left++
+			continue
+		}
+		if err := sleep(ctx, d.pause); err != nil {
+			return err
+		}
+		d.p.act(i+1, a)
+		playing, cancel := context.WithTimeout(ctx, patience)
+		err := a.play(playing)
+		cancel()
+		if err != nil {
+			return fmt.Errorf("act %d: %w", i+1, err)
+		}
+	}
+	if left > 0 {
+		d.p.heading("Left out")
+		d.p.say("%d acts in which nodes die, as the demo stops no servers but its own.", left)
+		d.p.say("Without REDLOCK_NODES it brings some, and plays these acts, too.")
+	}
+	return nil
+}
+
+// close ends the Redlocks, even after Ctrl-C: releases may still be on their way to a node, and
+// would be cut off by the end of the program.
 func (d *demo) close(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
-	d.p.act("The end")
-	if err := d.r.Close(ctx); err != nil {
+	d.p.heading("The end")
+	all := []*redlock.Redlock{d.alice, d.bob, d.carol}
+	errs := make([]error, len(all))
+	var closing sync.WaitGroup
+	for i, r := range all {
+		closing.Go(func() { errs[i] = r.Close(ctx) })
+	}
+	closing.Wait()
+	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("closing did not end in time: %w", err)
 	}
-	if _, err := d.r.TryLock(ctx, []string{resource}, ttl); !errors.Is(err, redlock.ErrClosed) {
+	if _, err := d.alice.TryLock(ctx, []string{"account:42"}, time.Second); !errors.Is(err, redlock.ErrClosed) {
 		return fmt.Errorf("a closed Redlock should refuse with ErrClosed: %w", err)
 	}
-	d.p.say("The Redlock is closed: new locks are refused, releases have been sent.")
+	d.p.ok("Alice, Bob and Carol call Close, which sees to releases that are still on their way.")
 	return nil
+}
+
+// sleep waits for d, or for the end of ctx.
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// wrong is the error of an act in which a call should have ended with want, and ended with err.
+func wrong(call string, err, want error) error {
+	if err == nil {
+		err = errors.New("it succeeded")
+	}
+	return fmt.Errorf("%s should fail with %q: %w", call, want, err)
 }

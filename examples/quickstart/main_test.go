@@ -2,24 +2,31 @@ package main
 
 import (
 	"context"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
-// requireStory runs the demo with REDLOCK_NODES set to nodes, and checks its status, that
+// The worker of an act is this program once more.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == worker {
+		os.Exit(runWorker(os.Stdin, os.Stderr))
+	}
+	os.Exit(m.Run())
+}
+
+// requireStory runs the demo without breaks on the nodes at addrs, and checks its status, that
 // it is not slow, and that it says the sentences in this order.
-func requireStory(ctx context.Context, t *testing.T, out *recorder, nodes string, status int, sentences ...string) {
+func requireStory(ctx context.Context, t *testing.T, out *recorder, addrs string, status int, sentences ...string) {
 	t.Helper()
 	start := time.Now()
-	got := run(ctx, out, func(name string) string {
-		if name == "REDLOCK_NODES" {
-			return nodes
-		}
-		return ""
-	})
+	got := run(ctx, newPrinter(out, plain), addrs, 0)
 	story := out.String()
 	if got != status {
 		t.Errorf("status %d, want %d", got, status)
@@ -41,9 +48,8 @@ func requireStory(ctx context.Context, t *testing.T, out *recorder, nodes string
 	}
 }
 
-// A recorder keeps what is written and calls heard with every write. The printer
-// takes care that there is one write at a time, and the last one is over when
-// run returns.
+// A recorder keeps what is written and calls heard with every write. The printer takes care that
+// there is one write at a time, and the last one is over when run returns.
 type recorder struct {
 	strings.Builder
 	heard func(line string)
@@ -59,12 +65,19 @@ func (r *recorder) Write(b []byte) (int, error) {
 // WriteString is what io.WriteString prefers to Write.
 func (r *recorder) WriteString(s string) (int, error) { return r.Write([]byte(s)) }
 
-func requireNoKeys(t *testing.T, c *testcluster.Cluster) {
+// requireNoLocks checks that no node has the key of a lock.
+func requireNoLocks(t *testing.T, c *testcluster.Cluster) {
 	t.Helper()
 	for _, n := range c.Nodes {
-		_, found, err := n.Get(prefix + resource)
-		if err != nil || found {
-			t.Errorf("%s has the key: %t, error: %v", n.Name(), found, err)
+		keys, err := n.Keys()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for key := range keys {
+			_, resource, _ := strings.Cut(key, ":") // After the prefix.
+			if slices.Contains(resources, resource) {
+				t.Errorf("%s has the key %s", n.Name(), key)
+			}
 		}
 	}
 }
@@ -73,41 +86,34 @@ func TestQuickstartTellsTheWholeStory(t *testing.T) {
 	t.Parallel()
 	out := new(recorder)
 	requireStory(t.Context(), t, out, "", 0,
-		`"account:42" is locked: 3 of 5 nodes are enough for that.`,
-		"== Three workers want it ==",
-		"has the lock (attempt ",
-		"Every worker had its turns, and there were never two at work.",
-		`Bob's TryLock fails after `, `with "redlock: taken":`,
-		": held by ",
-		`Carol waits, but for no longer than 400ms: her Lock ends with "`,
-		"Alice extends the lock",
-		"Inspect asks every node who has the lock:",
-		"node5: held by ",
-		"== Two of five nodes die ==",
-		"The demo kills node4.",
-		"The demo kills node5.",
-		"Alice extends the lock",
-		"Alice unlocks, and the workers go on as before.",
-		"has the lock (attempt ",
-		"== A third node dies ==",
-		"The demo kills node3.",
-		`with "redlock: no quorum":`,
-		"node1: ", "node2: ", "node3: ", "node4: ", "node5: ",
-		`Carol waits, but for no longer than 400ms: her Lock ends with "`,
-		"== The nodes come back ==",
-		"Alice has the lock",
-		"has the lock (attempt ",
-		"All 5 nodes are connected again.",
-		"The Redlock is closed",
-		"No node has a key of the lock left.",
-		"Everything went as told.",
+		"one lock over 5 Redis servers, which are in memory",
+		"1. One lock on several nodes\n", `alice.Lock(ctx, []string{"account:42"}, 5*time.Second)`,
+		"node1 up   node2 up   node3 up   node4 up   node5 up",
+		"3 of 5", "ok  Alice has the lock", "no  Bob is refused after ", `: held by "alice" (`, "no  Carol calls Lock", "ok  Alice unlocks",
+		"2. Three processes take turns", " works for 100ms.", "ok  Everybody had two turns, and there were never two at work.",
+		"3. Waiting in order", "ok  Number ", "A release wakes the next in line",
+		"4. Several resources at once", "no  Bob wants account:2 and account:3, and gets neither.", "ok  Carol gets account:3",
+		"5. A lock that is lost", "ok  It was extended", "Somebody deletes", "no  The next extension finds out", "redlock: lock lost", "ok  Do returns ErrLost",
+		"6. A writer that comes too late", "ok  Alice has the lock, and its fence", "ok  Bob gets the lock", "no  Alice wakes up",
+		"7. A release by another process", "ok  The worker, which is process ", "ok  Bob, who has waited for it",
+		"8. Two of five nodes die", "node3 up   node4 down   node5 down", "ok  Alice extends", " works for 100ms.",
+		"9. A third node dies", "node2 up   node3 down   node4 down   node5 down", "no  Bob is told after ",
+		"10. The nodes come back", "ok  Alice has the lock", "node3 up   node4 up   node5 up",
+		"The end", "ok  No node has a key of a lock left.", "ok  Everything went as told",
 	)
-	for _, s := range []string{
-		"Worker 1 has the lock", "Worker 2 has the lock", "Worker 3 has the lock",
-		"node4 is down", "node5 is down", "node3 is down",
-	} {
-		if !strings.Contains(out.String(), s) {
-			t.Errorf("not said: %q", s)
+	for _, s := range []string{"Alice works for", "Bob works for", "Carol works for"} {
+		if n := strings.Count(out.String(), s+" 100ms"); n != 3 {
+			t.Errorf("said %d times, not twice and once more: %q", n, s)
+		}
+	}
+	for line := range strings.Lines(out.String()) {
+		if utf8.RuneCountInString(line) > 100+len("\n") {
+			t.Errorf("too long for a terminal: %s", line)
+		}
+	}
+	for _, c := range out.String() {
+		if c == '\x1b' || c > '~' && c != '…' {
+			t.Errorf("%q where no terminal is", c)
 		}
 	}
 }
@@ -115,24 +121,15 @@ func TestQuickstartTellsTheWholeStory(t *testing.T) {
 func TestQuickstartOnServersOfTheUser(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunEmbedded(t, 3)
-	out := new(recorder)
-	requireStory(t.Context(), t, out, strings.Join(c.Addrs(), ", "), 0,
-		"The nodes are "+strings.Join(c.Addrs(), ", ")+".",
-		"They are yours, from REDLOCK_NODES: the demo kills none of them.",
-		`"account:42" is locked: 2 of 3 nodes are enough for that.`,
-		"Every worker had its turns, and there were never two at work.",
-		`with "redlock: taken":`,
-		`Carol waits, but for no longer than 400ms: her Lock ends with "`,
-		"Alice extends the lock",
-		"Inspect asks every node who has the lock:",
-		c.Addrs()[2]+": held by ",
-		"The Redlock is closed",
-		"Everything went as told.",
+	requireStory(t.Context(), t, new(recorder), strings.Join(c.Addrs(), ", "), 0,
+		"one lock over 3 Redis servers, those of REDLOCK_NODES, none of which is stopped.",
+		c.Addrs()[2]+" up",
+		"2 of 3", "no  Bob is refused after ",
+		"7. A release by another process", "ok  Bob, who has waited for it",
+		"Left out", "3 acts in which nodes die",
+		"The end", "ok  Everything went as told",
 	)
-	if s := out.String(); strings.Contains(s, "The demo kills") {
-		t.Errorf("a server of the user was killed:\n%s", s)
-	}
-	requireNoKeys(t, c)
+	requireNoLocks(t, c)
 }
 
 func TestQuickstartOnServersOfWhichOneIsDown(t *testing.T) {
@@ -142,12 +139,11 @@ func TestQuickstartOnServersOfWhichOneIsDown(t *testing.T) {
 		t.Fatal(err)
 	}
 	requireStory(t.Context(), t, new(recorder), strings.Join(c.Addrs(), ","), 0,
-		"Inspect asks every node who has the lock:",
-		c.Addrs()[0]+": held by ",
-		c.Addrs()[1]+": no answer: ",
-		"Everything went as told.",
+		c.Addrs()[0]+" up   "+c.Addrs()[1]+" down   "+c.Addrs()[2]+" up",
+		c.Addrs()[1]+": not connected: ",
+		"Everything went as told",
 	)
-	requireNoKeys(t, c)
+	requireNoLocks(t, c)
 }
 
 func TestQuickstartFailsOnServersThatCannotBeReached(t *testing.T) {
@@ -161,9 +157,9 @@ func TestQuickstartFailsOnServersThatCannotBeReached(t *testing.T) {
 	requireStory(t.Context(), t, new(recorder), strings.Join(c.Addrs(), ","), 1,
 		"Too few nodes answer:",
 		c.Addrs()[2]+": ",
-		"FAILED: redlock: no quorum: do the servers run, at these addresses?",
+		"FAILED: act 1: redlock: no quorum: do the servers run, at these addresses?",
 	)
-	requireNoKeys(t, c)
+	requireNoLocks(t, c)
 }
 
 func TestQuickstartFailsOnAMalformedAddress(t *testing.T) {
@@ -174,9 +170,10 @@ func TestQuickstartFailsOnAMalformedAddress(t *testing.T) {
 
 func TestQuickstartEndsInGoodOrderWhenInterrupted(t *testing.T) {
 	t.Parallel()
-	c := testcluster.RunEmbedded(t, 3)
-	for _, moment := range []string{"are enough for that", "Worker 2 has the lock", "Alice has the lock", "== The end"} {
+	for _, moment := range []string{"2 of 3", "Bob works", "Alice has [", "It was extended", "Her machine is suspended", "Alice is an API", "The end"} {
 		t.Run(moment, func(t *testing.T) {
+			t.Parallel()
+			c := testcluster.RunEmbedded(t, 3)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			out := &recorder{heard: func(line string) {
@@ -185,12 +182,114 @@ func TestQuickstartEndsInGoodOrderWhenInterrupted(t *testing.T) {
 				}
 			}}
 			status, last := 130, "Interrupted."
-			if moment == "== The end" {
+			if moment == "The end" {
 				// It is not worth an interruption any more.
-				status, last = 0, "Everything went as told."
+				status, last = 0, "Everything went as told"
 			}
-			requireStory(ctx, t, out, strings.Join(c.Addrs(), ","), status, moment, "The Redlock is closed", last)
-			requireNoKeys(t, c)
+			requireStory(ctx, t, out, strings.Join(c.Addrs(), ","), status, moment, "Alice, Bob and Carol call Close", last)
+			requireNoLocks(t, c)
 		})
+	}
+}
+
+// What an act shows as its code is its code, but for what … stands for.
+func TestTheCallsAreThoseOfTheActs(t *testing.T) {
+	t.Parallel()
+	code := sources(t)
+	for _, a := range new(demo).program() {
+		rest, found := code, false
+		for call := range strings.SplitSeq(strings.Join(a.calls, "\n"), "\n") {
+			call, _, _ = strings.Cut(call, " //")
+			for part := range strings.SplitSeq(call, "…") {
+				if strings.Trim(part, " })") == "" {
+					continue
+				}
+				if _, rest, found = strings.Cut(rest, strings.TrimSpace(part)); !found {
+					t.Errorf("%s: the code of no act has %q, or not behind what is shown before", a.title, part)
+					rest = code
+				}
+			}
+		}
+	}
+}
+
+// sources is the code of the acts, without what is shown.
+func sources(t *testing.T) string {
+	t.Helper()
+	files, err := filepath.Glob("act_*.go")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	var code strings.Builder
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			if line = strings.TrimLeft(line, "\t"); !strings.HasPrefix(line, "`") && !strings.HasPrefix(line, "calls:") {
+				code.WriteString(strings.NewReplacer("d.alice", "alice", "d.bob", "bob").Replace(line))
+			}
+		}
+	}
+	return code.String()
+}
+
+func TestStyles(t *testing.T) {
+	t.Parallel()
+	file, err := os.Create(filepath.Join(t.TempDir(), "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	device, err := os.Open(os.DevNull) // As far as anybody can tell, a terminal.
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = device.Close() }()
+	for _, c := range []struct {
+		name string
+		out  *os.File
+		env  map[string]string
+		want style
+	}{
+		{"a file", file, nil, plain},
+		{"a terminal", device, nil, colours},
+		{"NO_COLOR", device, map[string]string{"NO_COLOR": "1"}, marks},
+		{"NO_COLOR that is empty", device, map[string]string{"NO_COLOR": ""}, colours},
+		{"a terminal that can do nothing", device, map[string]string{"TERM": "dumb"}, plain},
+	} {
+		env := func(name string) string {
+			if name == "WT_SESSION" {
+				return "so that Windows is no different"
+			}
+			return c.env[name]
+		}
+		if got := styleOf(c.out, env); got != c.want {
+			t.Errorf("%s: %+v", c.name, got)
+		}
+	}
+}
+
+// The servers that compose.yaml brings are those that its comment has one use.
+func TestComposeFile(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("compose.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, found := strings.Cut(string(text), "REDLOCK_NODES=")
+	if !found {
+		t.Fatal("no REDLOCK_NODES")
+	}
+	addrs := strings.Split(strings.Fields(after)[0], ",")
+	if len(addrs) != 3 || strings.Count(string(text), "<<: *master") != 3 {
+		t.Errorf("the nodes are not three: %q", addrs)
+	}
+	for _, addr := range addrs {
+		_, port, _ := strings.Cut(addr, ":")
+		if !strings.Contains(string(text), `"127.0.0.1:`+port+`:6379"`) {
+			t.Errorf("no server has the port of %s", addr)
+		}
 	}
 }

@@ -1,10 +1,11 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -12,31 +13,102 @@ import (
 	"github.com/seed6c881748/redlock/redlock"
 )
 
-// A printer tells the story, a line per event. The workers and the hook use it
-// at the same time.
+// A style says how the story looks.
+type style struct {
+	ok, no, up, down                 string // marks
+	bold, cyan, green, yellow, faint string // switch a colour on; empty without colours
+	reset                            string // switches all of them off
+}
+
+var (
+	// plain is for files and pipes.
+	plain = style{ok: "ok", no: "no", up: "up", down: "down"}
+
+	// marks is for a terminal whose user wants no colours.
+	marks = style{ok: "✓", no: "✗", up: "●", down: "✗"}
+
+	// colours is for a terminal.
+	colours = style{
+		ok: "✓", no: "✗", up: "●", down: "✗",
+		bold: "\x1b[1m", cyan: "\x1b[36m", green: "\x1b[32m", yellow: "\x1b[33m", faint: "\x1b[2m", reset: "\x1b[0m",
+	}
+)
+
+// styleOf returns the style for what is written to f; see https://no-color.org for NO_COLOR.
+func styleOf(f *os.File, env func(string) string) style {
+	info, err := f.Stat()
+	switch {
+	case err != nil || info.Mode()&os.ModeCharDevice == 0, env("TERM") == "dumb":
+		return plain
+	case env("NO_COLOR") != "":
+		return marks
+	case runtime.GOOS == "windows" && env("WT_SESSION") == "":
+		return plain // A console that may know neither colours nor marks.
+	default:
+		return colours
+	}
+}
+
+// A printer tells the story. It is safe for concurrent use.
 type printer struct {
-	mu    sync.Mutex
-	out   io.Writer
+	style style
 	start time.Time
+
+	mu  sync.Mutex
+	out io.Writer
 }
 
-func newPrinter(out io.Writer) *printer {
-	return &printer{out: out, start: time.Now()}
+func newPrinter(out io.Writer, s style) *printer {
+	return &printer{style: s, start: time.Now(), out: out}
 }
 
-// act prints a heading.
-func (p *printer) act(format string, args ...any) {
-	p.print("\n== " + fmt.Sprintf(format, args...) + " ==\n\n")
+// act prints an act's title and its calls.
+func (p *printer) act(number int, a act) {
+	p.heading(fmt.Sprintf("%d. %s", number, a.title))
+	for _, call := range a.calls {
+		p.print("   " + p.style.cyan + call + p.style.reset + "\n")
+	}
+	p.print("\n")
 }
 
-// say prints a sentence and when it was said, in seconds since the start.
+// intro prints what the story is about, and what its marks mean.
+func (p *printer) intro(servers string) {
+	s := &p.style
+	p.print(fmt.Sprintf("%sredlock%s: one lock over %s.\n", s.bold, s.reset, servers))
+	p.print(fmt.Sprintf("%s%s%s means done, %s%s%s refused, and rightly so. Each line begins with the time in s.\n",
+		s.green, s.ok, s.reset, s.yellow, s.no, s.reset))
+}
+
+func (p *printer) heading(title string) {
+	p.print("\n" + p.style.bold + title + p.style.reset + "\n")
+}
+
+// ok says that something has succeeded.
+func (p *printer) ok(format string, args ...any) {
+	p.line(p.style.green+p.style.ok, format, args...)
+}
+
+// no says that something has failed, and rightly so.
+func (p *printer) no(format string, args ...any) {
+	p.line(p.style.yellow+p.style.no, format, args...)
+}
+
+// say says something else.
 func (p *printer) say(format string, args ...any) {
-	p.print(fmt.Sprintf("%6.3f  %s\n", time.Since(p.start).Seconds(), fmt.Sprintf(format, args...)))
+	p.line(strings.Repeat(" ", len([]rune(p.style.ok))), format, args...)
 }
 
-// list prints the details of the sentence before.
-func (p *printer) list(lines []string) {
-	p.print("          " + strings.Join(lines, "\n          ") + "\n")
+// line prints a sentence and when it was said, in seconds since the start.
+func (p *printer) line(mark, format string, args ...any) {
+	s := &p.style
+	at := fmt.Sprintf("%6.3f", time.Since(p.start).Seconds())
+	p.print(s.faint + at + s.reset + "  " + mark + s.reset + "  " + fmt.Sprintf(format, args...) + "\n")
+}
+
+// details prints lines about the sentence before.
+func (p *printer) details(lines ...string) {
+	indent := strings.Repeat(" ", len("12.345  ")+len([]rune(p.style.ok))+4)
+	p.print(p.style.faint + indent + strings.Join(lines, "\n"+indent) + p.style.reset + "\n")
 }
 
 func (p *printer) print(s string) {
@@ -46,56 +118,44 @@ func (p *printer) print(s string) {
 	_, _ = io.WriteString(p.out, s)
 }
 
+// nodes prints which nodes are connected.
+func (p *printer) nodes(nodes []redlock.NodeStats) {
+	shown := make([]string, len(nodes))
+	for i, n := range nodes {
+		mark := p.style.green + p.style.up
+		if !n.Up {
+			mark = p.style.yellow + p.style.down
+		}
+		shown[i] = n.Node + " " + mark + p.style.reset
+	}
+	p.say("%s", strings.Join(shown, "   "))
+}
+
 // votes prints what each node said, if err is about a vote.
 func (p *printer) votes(err error) {
 	var failed *redlock.QuorumError
 	if !errors.As(err, &failed) {
 		return
 	}
-	var lines []string
-	pending := false
-	for _, v := range failed.Votes {
-		lines = append(lines, v.String())
-		pending = pending || errors.Is(v.Err, redlock.ErrPending)
-	}
-	if pending {
-		lines = append(lines, "(The outcome was clear before every node was heard.)")
-	}
-	p.list(lines)
-}
-
-// inspection prints what each node stores.
-func (p *printer) inspection(in redlock.Inspection) {
-	lines := make([]string, len(in.Nodes))
-	for i, n := range in.Nodes {
-		switch {
-		case n.Err != nil:
-			lines[i] = fmt.Sprintf("%s: no answer: %v", n.Node, n.Err)
-		case n.Holder == "":
-			lines[i] = fmt.Sprintf("%s: not locked", n.Node)
-		default:
-			lines[i] = fmt.Sprintf("%s: held by %s for %s", n.Node, n.Holder, n.TTL)
+	lines := make([]string, len(failed.Votes))
+	for i, v := range failed.Votes {
+		lines[i] = v.String()
+		if errors.Is(v.Err, redlock.ErrPending) {
+			lines[i] += ", as the result was clear"
 		}
 	}
-	p.list(lines)
-}
-
-// nodeEvent is the demo's redlock.Hook. A program with a log uses
-// redlock.SlogHook instead.
-func (p *printer) nodeEvent(_ context.Context, e redlock.Event) {
-	switch e.Kind {
-	case redlock.EventNodeUp:
-		p.say("%s is up.", e.Node)
-	case redlock.EventNodeDown:
-		p.say("%s is down (%v).", e.Node, e.Err)
-	case redlock.EventNodeCleaned:
-		p.say("%s no longer stores locks that were given up while it was down (%d).", e.Node, e.Cleaned)
-	case redlock.EventDecided, redlock.EventSettled:
-		// Who asked for a vote tells what became of it.
-	}
+	p.details(lines...)
 }
 
 // failed prints why the demo has failed.
 func (p *printer) failed(err error) {
 	p.say("FAILED: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
+}
+
+// ms is a duration for the reader.
+func ms(d time.Duration) string {
+	if d < 10*time.Millisecond {
+		return fmt.Sprintf("%.1fms", d.Seconds()*1000)
+	}
+	return d.Round(time.Millisecond).String()
 }
