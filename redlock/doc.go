@@ -28,24 +28,29 @@
 //
 // # Use
 //
-//	r, err := redlock.New([]redlock.Node{
+//	nodes := []redlock.Node{
 //		redlock.NewNode("10.0.0.1:6379"),
 //		redlock.NewNode("10.0.0.2:6379"),
 //		redlock.NewNode("10.0.0.3:6379"),
+//	}
+//
+//	r, err := redlock.New(nodes)
+//	if err != nil {
+//		log.Fatal(err)
+//	}
+//	defer r.Close(ctx)
+//
+//	err = r.Do(ctx, []string{"account:42"}, 10*time.Second, func(ctx context.Context, lock *redlock.Lock) error {
+//		// The lock is extended until this function returns. If it is lost all the same, ctx ends.
+//		fmt.Println("nobody else works on", lock.Resources())
+//		return nil
 //	})
 //	if err != nil {
-//		return err
+//		log.Fatal(err)
 //	}
-//	defer r.Close(context.Background())
 //
-//	lock, err := r.Lock(ctx, []string{"account:42"}, 10*time.Second)
-//	if err != nil {
-//		return err // errors.Is: redlock.ErrTaken, redlock.ErrNoQuorum, ctx's error
-//	}
-//	defer func() { err = errors.Join(err, lock.Unlock(ctx)) }()
-//
-// Work that may take longer than the ttl runs in [Redlock.Do], or under the context
-// of [Lock.KeepAlive]: the lock is extended, and the context ends when it is lost.
+// Where a function does not fit, [Redlock.Lock] waits for a lock and [Redlock.TryLock] does not,
+// [Lock.KeepAlive] extends it and [Lock.Extend] does so once, and [Lock.Unlock] releases it.
 //
 // Unlock's error says whether the lock was still held when the work was done: it
 // matches ErrLost if not, also where the nodes have confirmed the release. A job that

@@ -154,8 +154,12 @@ func (p *printer) failed(err error) {
 
 // ms is a duration for the reader.
 func ms(d time.Duration) string {
-	if d < 10*time.Millisecond {
+	switch {
+	case d < 100*time.Microsecond:
+		return "less than 0.1ms"
+	case d < 10*time.Millisecond:
 		return fmt.Sprintf("%.1fms", d.Seconds()*1000)
+	default:
+		return d.Round(time.Millisecond).String()
 	}
-	return d.Round(time.Millisecond).String()
 }

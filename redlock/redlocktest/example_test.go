@@ -11,7 +11,8 @@ import (
 	"github.com/seed6c881748/redlock/redlock/redlocktest"
 )
 
-// This file is the example of the package's documentation, and must be kept like it.
+// This file is the example of the package's documentation. A test of internal/apicheck compares
+// them.
 
 type reporter struct {
 	locks *redlock.Redlock

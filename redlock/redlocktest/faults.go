@@ -11,7 +11,7 @@ import (
 
 // HangMajority makes more than half of the nodes hang, as frozen processes do:
 // they stay connected and do not answer, until [Cluster.Recover]. Without a quorum
-// every call fails with redlock.ErrNoQuorum once the node timeout is over (250 ms
+// every call fails with redlock.ErrNoQuorum once the node timeout is over (2 s
 // by default); Lock retries. Contexts of Do and KeepAlive end at the lock's Until,
 // with the cause redlock.ErrExpired.
 //
@@ -41,7 +41,7 @@ func (c *Cluster) StopMajority() {
 // the way to the node and half of it on the way back. The first call on a new
 // connection takes twice that, as a handshake comes before it. 0 ends it.
 //
-// A node that is slower than the node timeout (250 ms by default) is as good as one
+// A node that is slower than the node timeout (2 s by default) is as good as one
 // that hangs: calls fail with redlock.ErrNoQuorum. What is on its way stays slow,
 // also after another Slow; see Recover for an end to that, too.
 func (c *Cluster) Slow(d time.Duration) {
@@ -66,9 +66,9 @@ const recovery = 30 * time.Second
 // miss answers. Use Slow(0) to leave them alone.
 //
 // It waits until c.Redlock, and others that NewRedlock has made, have heard from
-// every node again: after that, their calls meet healthy nodes. With the default
-// node timeout that takes little more than 1 s at most, as that is how long a client
-// may leave a node alone after failures, and mostly much less. What failed calls
+// every node again: after that, their calls meet healthy nodes. That takes
+// little more than 1 s at most, as that is how long a client may leave a node alone
+// after failures, and mostly much less. What failed calls
 // have left on nodes that did not answer has been removed by then, or is being.
 func (c *Cluster) Recover() {
 	c.tb.Helper()

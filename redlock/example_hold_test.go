@@ -1,0 +1,133 @@
+package redlock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/seed6c881748/redlock/redlock"
+)
+
+// Do waits for the lock, extends it while the function runs, and releases it.
+func ExampleRedlock_Do() {
+	err := r.Do(ctx, []string{"report:1"}, 10*time.Second, func(ctx context.Context, _ *redlock.Lock) error {
+		fmt.Println("writing the report")
+		return ctx.Err() // Or what is called with ctx.
+	})
+	fmt.Println(err)
+	// Output:
+	// writing the report
+	// <nil>
+}
+
+// When the lock is lost, ctx ends, and Do says so whatever the function returns.
+func ExampleRedlock_Do_lost() {
+	err := r.Do(ctx, []string{"report:2"}, 10*time.Second, func(ctx context.Context, lock *redlock.Lock) error {
+		cluster.Lose(lock) // The nodes lose its keys.
+		<-ctx.Done()
+		fmt.Println(context.Cause(ctx))
+		return nil
+	})
+	fmt.Println(errors.Is(err, redlock.ErrLost), errors.Is(err, redlock.ErrNotAcquired))
+	// Output:
+	// redlock: lock lost
+	// true false
+}
+
+// ErrNotAcquired tells that the function was not called.
+func ExampleRedlock_Do_notAcquired() {
+	held, err := other.Lock(ctx, []string{"report:3"}, time.Minute)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer held.Unlock(ctx)
+
+	err = r.Do(ctx, []string{"report:3"}, 10*time.Second,
+		func(context.Context, *redlock.Lock) error { panic("not called") },
+		redlock.WithRetryCount(0))
+	fmt.Println(errors.Is(err, redlock.ErrNotAcquired), errors.Is(err, redlock.ErrTaken))
+	// Output: true true
+}
+
+// A function that returns a value.
+func ExampleDoValue() {
+	balance, err := redlock.DoValue(ctx, r, []string{"account:7"}, 10*time.Second,
+		func(context.Context, *redlock.Lock) (int, error) { return 100 - 30, nil })
+	fmt.Println(balance, err)
+	// Output: 70 <nil>
+}
+
+// A lock that is kept for as long as something runs, such as the lead among several processes.
+func ExampleLock_KeepAlive() {
+	lock, err := r.Lock(ctx, []string{"leader"}, 10*time.Second)
+	if err != nil {
+		log.Fatal(err)
+	}
+	term := lock.KeepAlive(ctx)
+	fmt.Println("leading:", term.Err() == nil)
+
+	_ = lock.Unlock(ctx) // Always: it ends the extensions, and lets others in at once.
+	<-term.Done()
+	fmt.Println(context.Cause(term))
+	// Output:
+	// leading: true
+	// context canceled
+}
+
+// What is called within Do finds the lock in its context.
+func ExampleFromContext() {
+	save := func(ctx context.Context) error {
+		lock, ok := redlock.FromContext(ctx)
+		if !ok || lock.Err() != nil {
+			return errors.New("not without the lock")
+		}
+		fmt.Println("saved")
+		return nil
+	}
+	err := r.Do(ctx, []string{"account:8"}, 10*time.Second,
+		func(ctx context.Context, _ *redlock.Lock) error { return save(ctx) })
+	fmt.Println(err, save(ctx))
+	// Output:
+	// saved
+	// <nil> not without the lock
+}
+
+// A lock is not reentrant: it is passed on instead.
+func ExampleFromContext_alreadyHeld() {
+	err := r.Do(ctx, []string{"account:9"}, 10*time.Second, func(ctx context.Context, _ *redlock.Lock) error {
+		_, again := r.Lock(ctx, []string{"account:9"}, 10*time.Second)
+		return again // At once: it would wait for itself.
+	})
+	fmt.Println(errors.Is(err, redlock.ErrAlreadyHeld))
+	// Output: true
+}
+
+// Work that hangs does not keep the lock for ever.
+func ExampleWithMaxHold() {
+	err := r.Do(ctx, []string{"import"}, 10*time.Second, func(ctx context.Context, _ *redlock.Lock) error {
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}, redlock.WithMaxHold(50*time.Millisecond))
+	fmt.Println(errors.Is(err, redlock.ErrMaxHold))
+	// Output: true
+}
+
+// A job that several machines start at about the same time, and one is to run.
+func ExampleWithMinHold() {
+	hourly := func(r *redlock.Redlock) error {
+		lock, err := r.TryLock(ctx, []string{"mail:10h"}, time.Minute, redlock.WithMinHold(time.Minute))
+		if err != nil {
+			return err
+		}
+		fmt.Println("sent")
+		return lock.Unlock(ctx) // The nodes keep it for the rest of the minute.
+	}
+	fmt.Println(hourly(r))
+	fmt.Println(errors.Is(hourly(other), redlock.ErrTaken))
+	// Output:
+	// sent
+	// <nil>
+	// true
+}

@@ -1,0 +1,137 @@
+package redlock_test
+
+import (
+	"errors"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/seed6c881748/redlock/redlock"
+)
+
+// Who holds a resource, for people.
+func ExampleRedlock_Inspect() {
+	lock, err := r.Lock(ctx, []string{"inspected"}, time.Minute, redlock.WithOwner("worker-7"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer lock.Unlock(ctx)
+
+	in, err := other.Inspect(ctx, "inspected")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(in.Held, in.Owner, in.TTL.Round(time.Minute))
+	// Output: true worker-7 1m0s
+}
+
+// Whether the nodes are fit for Redlock: at the start of a program, or in a health check.
+func ExampleRedlock_Check() {
+	report, err := r.Check(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if report.Verdict() == redlock.VerdictUnfit {
+		log.Fatal(report) // Says which node, why, and what to do.
+	}
+	fmt.Println(len(report.Nodes), "nodes")
+	// Output: 5 nodes
+}
+
+// The worst that was found, with what to do about it.
+func ExampleReport_Verdict() {
+	report := redlock.Report{Findings: []redlock.Finding{
+		{Node: "eu-1", Check: "reachable", Verdict: redlock.VerdictOK},
+		{Node: "eu-2", Check: "eviction", Verdict: redlock.VerdictUnfit, Advice: "Set maxmemory-policy to noeviction."},
+	}}
+	fmt.Println(report.Verdict())
+	for _, f := range report.Findings {
+		if f.Verdict >= redlock.VerdictWarning {
+			fmt.Println(f.Node, f.Check, f.Advice)
+		}
+	}
+	// Output:
+	// unfit
+	// eu-2 eviction Set maxmemory-policy to noeviction.
+}
+
+// Counters and what is going on, for metrics.
+func ExampleRedlock_Stats() {
+	r, err := redlock.New(nodes)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer r.Close(ctx)
+	lock, err := r.Lock(ctx, []string{"counted"}, 10*time.Second)
+	if err != nil {
+		log.Fatal(err)
+	}
+	s := r.Stats()
+	fmt.Println("held:", s.Held, "acquired:", s.Acquired, "taken:", s.Taken)
+	_ = lock.Unlock(ctx)
+	s = r.Stats()
+	fmt.Println("held:", s.Held, "acquired:", s.Acquired, "taken:", s.Taken)
+	// Output:
+	// held: 1 acquired: 1 taken: 0
+	// held: 0 acquired: 1 taken: 0
+}
+
+// New nodes are in quarantine. An operator who knows that no lock was held on them ends it.
+func ExampleRedlock_Admit() {
+	r, err := redlock.New(nodes, redlock.WithPrefix("admitted:"), redlock.WithQuarantine(time.Minute))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer r.Close(ctx)
+	_, err = r.TryLock(ctx, []string{"a"}, 10*time.Second)
+	fmt.Println(errors.Is(err, redlock.ErrNoQuorum))
+
+	fmt.Println(r.Admit(ctx, "node1", "node2", "node3", "node4", "node5"))
+	lock, err := r.TryLock(ctx, []string{"a"}, 10*time.Second)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer lock.Unlock(ctx)
+	fmt.Println(lock.Resources())
+	// Output:
+	// true
+	// <nil>
+	// [a]
+}
+
+// What each node said.
+func ExampleQuorumError() {
+	cluster.StopMajority() // Three of five nodes are down.
+	defer cluster.Recover()
+
+	_, err := r.TryLock(ctx, []string{"votes"}, 10*time.Second)
+	if failed := (*redlock.QuorumError)(nil); errors.As(err, &failed) {
+		fmt.Println(errors.Is(err, redlock.ErrNoQuorum), failed.Op, failed.Need)
+		for _, vote := range failed.Votes {
+			if vote.Err == nil || errors.Is(vote.Err, redlock.ErrPending) {
+				continue // A yes, or an answer that was not waited for.
+			}
+			fmt.Println(vote.Node, "did not answer") // vote.Err says why.
+		}
+	}
+	// Output:
+	// true lock 3
+	// node1 did not answer
+	// node2 did not answer
+	// node3 did not answer
+}
+
+// When to come back, for a Retry-After header or a queue.
+func ExampleQuorumError_RetryAfter() {
+	lock, err := other.Lock(ctx, []string{"later"}, time.Hour)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer lock.Unlock(ctx)
+
+	_, err = r.TryLock(ctx, []string{"later"}, 10*time.Second)
+	if refused := (*redlock.QuorumError)(nil); errors.As(err, &refused) {
+		fmt.Println(refused.RetryAfter().Round(time.Minute))
+	}
+	// Output: 1h0m0s
+}

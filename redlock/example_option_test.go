@@ -1,0 +1,230 @@
+package redlock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/seed6c881748/redlock/redlock"
+)
+
+// Options given to New are the defaults. Those given to a call win.
+func ExampleOption() {
+	r, err := redlock.New(nodes, redlock.WithOwner("worker-7"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer r.Close(ctx)
+	lock, err := r.Lock(ctx, []string{"option"}, 10*time.Second, redlock.WithOwner("worker-7, job 9"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer lock.Unlock(ctx)
+	in, _ := r.Inspect(ctx, "option")
+	fmt.Println(in.Owner)
+	// Output: worker-7, job 9
+}
+
+// Who is refused is told who has the lock.
+func ExampleWithOwner() {
+	lock, err := other.Lock(ctx, []string{"owner"}, 10*time.Second, redlock.WithOwner("worker-7"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer lock.Unlock(ctx)
+
+	_, err = r.TryLock(ctx, []string{"owner"}, 10*time.Second)
+	if refused := (*redlock.QuorumError)(nil); errors.As(err, &refused) {
+		for _, vote := range refused.Votes {
+			if vote.Owner != "" {
+				fmt.Println(vote.Owner)
+				break
+			}
+		}
+	}
+	// Output: worker-7
+}
+
+// Two services on the same nodes do not meet.
+func ExampleWithPrefix() {
+	for _, service := range []string{"billing:", "mail:"} {
+		r, err := redlock.New(nodes, redlock.WithPrefix(service))
+		if err != nil {
+			log.Fatal(err)
+		}
+		defer r.Close(ctx)
+		lock, err := r.TryLock(ctx, []string{"nightly"}, 10*time.Second)
+		if err != nil {
+			log.Fatal(err)
+		}
+		defer lock.Unlock(ctx)
+		fmt.Println(service + lock.Resources()[0])
+	}
+	// Output:
+	// billing:nightly
+	// mail:nightly
+}
+
+// Lock gives up after two retries. -1 would have it wait until the context ends.
+func ExampleWithRetryCount() {
+	held, err := other.Lock(ctx, []string{"retries"}, time.Minute)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer held.Unlock(ctx)
+
+	_, err = r.Lock(ctx, []string{"retries"}, 10*time.Second,
+		redlock.WithRetryCount(2), redlock.WithRetryDelay(time.Millisecond))
+	if refused := (*redlock.QuorumError)(nil); errors.As(err, &refused) {
+		fmt.Println("attempts:", refused.Attempt)
+	}
+	// Output: attempts: 3
+}
+
+// Between attempts Lock waits for 40 to 60 ms.
+func ExampleWithRetryDelay() {
+	r, err := redlock.New(nodes,
+		redlock.WithRetryDelay(50*time.Millisecond), redlock.WithRetryJitter(10*time.Millisecond))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer r.Close(ctx)
+	// Output:
+}
+
+// The jitter is at most the delay.
+func ExampleWithRetryJitter() {
+	_, err := redlock.New(nodes,
+		redlock.WithRetryDelay(50*time.Millisecond), redlock.WithRetryJitter(time.Second))
+	fmt.Println(err)
+	// Output: redlock: retry jitter 1s: must not exceed the retry delay 50ms
+}
+
+// Waits that double, from 1 ms to 5 s.
+func ExampleWithRetryBackoff() {
+	held, err := other.Lock(ctx, []string{"backoff"}, time.Minute)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer held.Unlock(ctx)
+
+	_, err = r.Lock(ctx, []string{"backoff"}, 10*time.Second, redlock.WithRetryCount(3),
+		redlock.WithRetryBackoff(func(attempt int) time.Duration {
+			wait := min(time.Millisecond<<min(attempt-1, 20), 5*time.Second)
+			fmt.Println(wait)
+			return wait
+		}))
+	fmt.Println(errors.Is(err, redlock.ErrTaken))
+	// Output:
+	// 1ms
+	// 2ms
+	// 4ms
+	// true
+}
+
+// Wait for nodes that are down, and not for a holder.
+func ExampleWithRetryIf() {
+	held, err := other.Lock(ctx, []string{"retry-if"}, time.Minute)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer held.Unlock(ctx)
+
+	_, err = r.Lock(ctx, []string{"retry-if"}, 10*time.Second,
+		redlock.WithRetryIf(func(err error) bool { return errors.Is(err, redlock.ErrNoQuorum) }))
+	if refused := (*redlock.QuorumError)(nil); errors.As(err, &refused) {
+		fmt.Println("attempts:", refused.Attempt)
+	}
+	// Output: attempts: 1
+}
+
+// For clients that must not open a second connection to each node.
+func ExampleWithPolling() {
+	lock, err := r.Lock(ctx, []string{"polling"}, 10*time.Second, redlock.WithPolling())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer lock.Unlock(ctx)
+	fmt.Println("locked")
+	// Output: locked
+}
+
+// Clocks that are less exact than the default allows for: 10 % of the ttl is given up.
+func ExampleWithDriftFactor() {
+	lock, err := r.Lock(ctx, []string{"drift"}, 10*time.Second, redlock.WithDriftFactor(0.1))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer lock.Unlock(ctx)
+	fmt.Println(time.Until(lock.Until()) < 9*time.Second)
+	// Output: true
+}
+
+// Nodes in other regions take longer to answer.
+func ExampleWithNodeTimeout() {
+	r, err := redlock.New(nodes, redlock.WithNodeTimeout(time.Second))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer r.Close(ctx)
+	// Output:
+}
+
+// And to be connected to, with TLS and a password.
+func ExampleWithConnectTimeout() {
+	r, err := redlock.New(nodes, redlock.WithConnectTimeout(5*time.Second))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer r.Close(ctx)
+	// Output:
+}
+
+// Metrics, logs and traces can be made of events.
+func ExampleWithHook() {
+	r, err := redlock.New(nodes, redlock.WithHook(func(_ context.Context, e redlock.Event) {
+		switch e.Kind {
+		case redlock.EventAcquired, redlock.EventReleased:
+			fmt.Println(e.Kind, e.Resources)
+		}
+	}))
+	if err != nil {
+		log.Fatal(err)
+	}
+	err = r.Do(ctx, []string{"hook"}, 10*time.Second, func(context.Context, *redlock.Lock) error { return nil })
+	fmt.Println(errors.Join(err, r.Close(ctx))) // Close waits for the hook.
+	// Unordered output:
+	// acquired [hook]
+	// released [hook]
+	// <nil>
+}
+
+// A hook that logs what somebody should look at, and is quiet while all is well.
+func ExampleSlogHook() {
+	logger := slog.New(slog.NewTextHandler(os.Stdout, nil))
+	r, err := redlock.New(nodes, redlock.WithHook(redlock.SlogHook(logger)))
+	if err != nil {
+		log.Fatal(err)
+	}
+	err = r.Do(ctx, []string{"slog"}, 10*time.Second, func(context.Context, *redlock.Lock) error { return nil })
+	if err = errors.Join(err, r.Close(ctx)); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+}
+
+// Nodes without persistence: one that has restarted grants no lock for a minute.
+func ExampleWithQuarantine() {
+	r, err := redlock.New(nodes, redlock.WithQuarantine(time.Minute))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer r.Close(ctx)
+	_, err = r.TryLock(ctx, []string{"quarantine"}, 2*time.Minute)
+	fmt.Println(err) // No lock may outlive what the nodes wait for.
+	// Output: redlock: ttl 2m0s: must not exceed the quarantine's maxTTL 1m0s
+}
