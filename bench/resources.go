@@ -28,7 +28,7 @@ func resources(s settings, out *section) (err error) {
 		if err != nil {
 			return err
 		}
-		turns := newTurnsTable(fmt.Sprintf("Lock+unlock of several resources at once, %d goroutines, %d nodes: medians of %d rounds", g, s.nodes, s.rounds))
+		turns := newTurnsTable(fmt.Sprintf("Lock+unlock of several resources at once, %s, %d nodes: medians of %d rounds", goroutines(g), s.nodes, s.rounds))
 		multiples := newMultiplesTable()
 		r.addTurns(turns)
 		r.addMultiples(multiples, bases)
@@ -76,6 +76,13 @@ func resourceName(number int, fenced bool) string {
 		return fmt.Sprintf("%d, fenced", number)
 	}
 	return fmt.Sprint(number)
+}
+
+func goroutines(n int) string {
+	if n == 1 {
+		return "1 goroutine"
+	}
+	return fmt.Sprintf("%d goroutines", n)
 }
 
 // resourceAims are about ten resources beside one.
