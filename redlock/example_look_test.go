@@ -1,6 +1,7 @@
 package redlock_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log"
@@ -134,4 +135,65 @@ func ExampleQuorumError_RetryAfter() {
 		fmt.Println(refused.RetryAfter().Round(time.Minute))
 	}
 	// Output: 1h0m0s
+}
+
+// What this process holds.
+func ExampleRedlock_HeldLocks() {
+	r, err := redlock.New(nodes)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer r.Close(ctx)
+	lock, err := r.Lock(ctx, []string{"held"}, 10*time.Second, redlock.WithOwner("job 9"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer lock.Unlock(ctx)
+	for _, held := range r.HeldLocks() {
+		fmt.Println(held.Resources, held.Owner, held.Until.Equal(lock.Until()))
+	}
+	// Output: [held] job 9 true
+}
+
+// What this process waits for, and whom.
+func ExampleRedlock_WaitingCalls() {
+	lock, err := other.Lock(ctx, []string{"waited-for"}, time.Minute, redlock.WithOwner("worker-7"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	done := make(chan error)
+	go func() {
+		done <- r.Do(ctx, []string{"waited-for"}, time.Minute, func(context.Context, *redlock.Lock) error { return nil })
+	}()
+	for len(r.WaitingCalls()) == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	for _, call := range r.WaitingCalls() {
+		fmt.Println(call.Resources, call.HolderOwner)
+	}
+	fmt.Println(errors.Join(lock.Unlock(ctx), <-done))
+	// Output:
+	// [waited-for] worker-7
+	// <nil>
+}
+
+// What went wrong lately.
+func ExampleRedlock_RecentEvents() {
+	r, err := redlock.New(nodes)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer r.Close(ctx)
+	lock, err := r.Lock(ctx, []string{"forgotten"}, 10*time.Second)
+	if err != nil {
+		log.Fatal(err)
+	}
+	cluster.Forget("forgotten") // The nodes lose its key.
+	_ = lock.Unlock(ctx)
+	for _, e := range r.RecentEvents() {
+		if e.Err != nil { // Others tell that the nodes are up.
+			fmt.Println(e.Kind, e.Resources, errors.Is(e.Err, redlock.ErrLost))
+		}
+	}
+	// Output: released [forgotten] true
 }

@@ -197,7 +197,7 @@ func ExampleWithHook() {
 	}
 	err = r.Do(ctx, []string{"hook"}, 10*time.Second, func(context.Context, *redlock.Lock) error { return nil })
 	fmt.Println(errors.Join(err, r.Close(ctx))) // Close waits for the hook.
-	// Unordered output:
+	// Output:
 	// acquired [hook]
 	// released [hook]
 	// <nil>
