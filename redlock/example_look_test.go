@@ -79,7 +79,8 @@ func ExampleRedlock_Stats() {
 
 // New nodes are in quarantine. An operator who knows that no lock was held on them ends it.
 func ExampleRedlock_Admit() {
-	r, err := redlock.New(nodes, redlock.WithPrefix("admitted:"), redlock.WithQuarantine(time.Minute))
+	r, err := redlock.New(nodes,
+		redlock.WithPrefix("admitted:"), redlock.WithQuarantine(time.Minute), redlock.WithNodeTimeout(2*time.Second))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -179,21 +180,15 @@ func ExampleRedlock_WaitingCalls() {
 
 // What went wrong lately.
 func ExampleRedlock_RecentEvents() {
-	r, err := redlock.New(nodes)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer r.Close(ctx)
 	lock, err := r.Lock(ctx, []string{"forgotten"}, 10*time.Second)
 	if err != nil {
 		log.Fatal(err)
 	}
 	cluster.Forget("forgotten") // The nodes lose its key.
 	_ = lock.Unlock(ctx)
-	for _, e := range r.RecentEvents() {
-		if e.Err != nil { // Others tell that the nodes are up.
-			fmt.Println(e.Kind, e.Resources, errors.Is(e.Err, redlock.ErrLost))
-		}
-	}
+
+	events := r.RecentEvents()
+	last := events[len(events)-1]
+	fmt.Println(last.Kind, last.Resources, errors.Is(last.Err, redlock.ErrLost))
 	// Output: released [forgotten] true
 }

@@ -24,7 +24,7 @@ func ExampleOption() {
 		log.Fatal(err)
 	}
 	defer lock.Unlock(ctx)
-	in, _ := r.Inspect(ctx, "option")
+	in, _ := other.Inspect(ctx, "option")
 	fmt.Println(in.Owner)
 	// Output: worker-7, job 9
 }
@@ -57,7 +57,7 @@ func ExampleWithPrefix() {
 			log.Fatal(err)
 		}
 		defer r.Close(ctx)
-		lock, err := r.TryLock(ctx, []string{"nightly"}, 10*time.Second)
+		lock, err := r.Lock(ctx, []string{"nightly"}, 10*time.Second)
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -206,7 +206,7 @@ func ExampleWithHook() {
 // A hook that logs what somebody should look at, and is quiet while all is well.
 func ExampleSlogHook() {
 	logger := slog.New(slog.NewTextHandler(os.Stdout, nil))
-	r, err := redlock.New(nodes, redlock.WithHook(redlock.SlogHook(logger)))
+	r, err := redlock.New(nodes, redlock.WithHook(redlock.SlogHook(logger)), redlock.WithNodeTimeout(2*time.Second))
 	if err != nil {
 		log.Fatal(err)
 	}
