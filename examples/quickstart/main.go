@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"sync"
 	"time"
 
@@ -189,5 +190,5 @@ func wrong(call string, err, want error) error {
 	if err == nil {
 		err = errors.New("it succeeded")
 	}
-	return fmt.Errorf("%s should fail with %q: %w", call, want, err)
+	return fmt.Errorf("%s should fail because of %s: %w", call, strings.TrimPrefix(want.Error(), "redlock: "), err)
 }

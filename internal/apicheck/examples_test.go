@@ -134,11 +134,11 @@ func TestTheCodeInPackageDocumentationIsRun(t *testing.T) {
 func paragraphs(source string) []string {
 	var code strings.Builder
 	for line := range strings.Lines(source) {
-		line, isCode := strings.CutPrefix(line, "//\t")
-		if !isCode {
-			line = "\n"
+		if text, isCode := strings.CutPrefix(line, "//\t"); isCode {
+			code.WriteString(text)
+		} else {
+			code.WriteString("\n")
 		}
-		code.WriteString(line)
 	}
 	found := strings.Split(trimmed(code.String()), "\n\n")
 	return slices.DeleteFunc(found, func(p string) bool { return strings.TrimSpace(p) == "" })
