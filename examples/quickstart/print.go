@@ -25,11 +25,11 @@ var (
 	plain = style{ok: "ok", no: "no", up: "up", down: "down"}
 
 	// marks is for a terminal whose user wants no colours.
-	marks = style{ok: "✓", no: "✗", up: "●", down: "✗"}
+	marks = style{ok: "✓", no: "✗", up: "●", down: "○"}
 
 	// colours is for a terminal.
 	colours = style{
-		ok: "✓", no: "✗", up: "●", down: "✗",
+		ok: "✓", no: "✗", up: "●", down: "○",
 		bold: "\x1b[1m", cyan: "\x1b[36m", green: "\x1b[32m", yellow: "\x1b[33m", faint: "\x1b[2m", reset: "\x1b[0m",
 	}
 )
