@@ -318,15 +318,6 @@ func freeIn(votes []Vote, need int) (time.Duration, bool) {
 	return left, left != never
 }
 
-// refusal is the error of an attempt that was not cut short; nil otherwise.
-func refusal(err error) *QuorumError {
-	no := (*QuorumError)(nil)
-	if cut := (*waitError)(nil); !errors.As(err, &cut) {
-		errors.As(err, &no)
-	}
-	return no
-}
-
 // orClosed has the error of a lock's round match ErrClosed, too, if nodes were not
 // asked because of Close.
 func orClosed(err *QuorumError) error {
@@ -334,22 +325,6 @@ func orClosed(err *QuorumError) error {
 		return &waitError{op: err.Op, resources: err.Resources, cause: ErrClosed, last: err}
 	}
 	return err
-}
-
-// isOverload reports whether an attempt failed with err because of an overload: so many
-// nodes were not asked that the others could not make a quorum.
-func isOverload(err error) bool {
-	no := refusal(err)
-	if no == nil {
-		return false
-	}
-	unasked := 0
-	for _, v := range no.Votes {
-		if errors.Is(v.Err, ErrOverloaded) {
-			unasked++
-		}
-	}
-	return unasked > len(no.Votes)-no.Need
 }
 
 // heldBy says in a few words who holds a resource on a node: its label, if it has one,

@@ -157,18 +157,19 @@ func (r *Redlock) TryLock(ctx context.Context, resources []string, ttl time.Dura
 }
 
 // Lock locks all resources together for ttl as [Redlock.TryLock] does, and retries a failed
-// attempt after the retry delay, as often as the retry count says.
+// attempt after the retry delay, as often as the retry count says: by default ten times, which is
+// about 2 s. With WithRetryCount(-1) it waits until ctx ends.
 //
 // The error is that of the last attempt, and matches ErrNotAcquired. If ctx or the Redlock ends
 // first, it matches both the context's error or ErrClosed, and what the last attempt saw that
 // was not cut short.
 //
 // A release by another client of this package wakes a Lock that waits, in about the order in
-// which the callers came, in this process and across processes. That is a hint, not a promise:
-// a message that is lost, or a holder that dies, costs a waiter at most a retry delay, since it
-// polls all the same. In a process, those that wait for a common resource stand in one line,
-// and only the first talks to the nodes: a call that waits for several resources holds up those
-// behind it that want only one of them. See docs/waiting.md, and [WithPolling].
+// which the callers came, in this process and across processes. A message that is lost, or a
+// holder that dies, costs a waiter at most a retry delay, since it polls all the same. In a
+// process, those that wait for a common resource stand in one line, and only the first talks to
+// the nodes: a call that waits for several resources holds up those behind it that want only one
+// of them. See docs/waiting.md, and [WithPolling].
 //
 // After an attempt that was turned away because of an overload (see TryLock), Lock waits for
 // longer: at least the node timeout, doubled each time up to 5 s, ± 50 %.

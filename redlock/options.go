@@ -87,9 +87,10 @@ func retryDefault(err error) bool {
 	return errors.Is(err, ErrTaken) || errors.Is(err, ErrNoQuorum)
 }
 
-// WithRetryCount sets how many timed attempts Lock and Do make after the first one. 0 is a
+// WithRetryCount sets how many timed attempts Lock and Do make after the first one: 0 is a
 // single attempt, -1 goes on until the context ends. Attempts that a release sets off do not
-// count. TryLock ignores it, as all options about retries. Default 10.
+// count. TryLock ignores it, as all options about retries. Default 10, which is about 2 s with
+// the default delay.
 func WithRetryCount(n int) Option { return func(o *options) { o.retryCount = n } }
 
 // WithRetryDelay sets the mean time that Lock waits between timed attempts. In an overload it
@@ -105,24 +106,19 @@ func WithRetryJitter(d time.Duration) Option {
 
 // WithRetryBackoff has f say how long Lock waits before each timed retry, instead of the retry
 // delay. attempt is 1 before the first retry. A negative result counts as 0, one above 24 h
-// as 24 h. The jitter stays, and is at most what f returns. Exponential backoff from 50 ms to
-// 5 s is
-//
-//	WithRetryBackoff(func(attempt int) time.Duration {
-//		return min(50*time.Millisecond<<min(attempt-1, 10), 5*time.Second)
-//	})
+// as 24 h. The jitter stays, and is at most what f returns. f is called on the goroutine that
+// called Lock.
 //
 // A release wakes a waiter all the same. So this is for nodes that are down and for holders
 // that tell nobody: those that died, and clients of other libraries. With delays above 30 s a
-// waiter may lose its place in the nodes' lines, and polls then. f is called on the goroutine
-// that called Lock.
+// waiter may lose its place in the nodes' lines, and polls then. Default: none.
 func WithRetryBackoff(f func(attempt int) time.Duration) Option {
 	return func(o *options) { o.backoff, o.backoffSet = f, true }
 }
 
 // WithRetryIf sets which failures of an attempt Lock retries: f gets the *[QuorumError], and
-// false gives up at once. By default ErrTaken and ErrNoQuorum are retried; to fail fast when
-// nodes are down, retry ErrTaken only.
+// false gives up at once. To fail fast when nodes are down, retry ErrTaken only. Default: ErrTaken
+// and ErrNoQuorum.
 //
 // f is called on the goroutine that called Lock and should not take long, as other calls that
 // want one of its resources may stand behind it. It must not wait for Close, which waits for
@@ -132,9 +128,8 @@ func WithRetryIf(f func(err error) bool) Option {
 }
 
 // WithPolling has Lock wait by polling only: it asks the nodes after every retry delay, and no
-// release wakes it. It stands in no line, neither in this process nor on the nodes, so that
-// chance decides who gets a lock. It does not open the connections on which releases are heard
-// of. Default: off.
+// release wakes it. It stands in no line, so that chance decides who gets a lock. It does not open
+// the connections on which releases are heard of. Default: off.
 func WithPolling() Option { return func(o *options) { o.polling = true } }
 
 // WithDriftFactor sets the share of the ttl that is given up because clocks run at different
@@ -157,15 +152,14 @@ func WithDriftFactor(f float64) Option { return func(o *options) { o.driftFactor
 // at least for 1 s. Default 250 ms, more than 0 and at most 24 h.
 func WithNodeTimeout(d time.Duration) Option { return func(o *options) { o.nodeTimeout = d } }
 
-// WithConnectTimeout bounds how long an attempt to lock, an Inspect or a Release waits, before
-// it begins, for nodes that are being connected to, if there is no quorum without them: the
-// first one of a process, or one after the connections have broken. It is apart from the node timeout since
+// WithConnectTimeout bounds how long an attempt to lock, an Inspect or a Release waits, before it
+// begins, for nodes that are being connected to, if there is no quorum without them: the first one
+// of a process, or one after the connections have broken. It is apart from the node timeout since
 // connecting to a far node with TLS and a password takes several round trips.
 //
-// Nodes whose last attempt to connect has failed, or that were given up as silent, are not
-// waited for; nor is anything once a quorum is connected. The wait comes off no validity.
-// Attempts to connect go on in the background, each for at least as long. 0 does not wait. For
-// New only. Default 1 s, at most 24 h.
+// Nodes whose last attempt to connect has failed, or that were given up as silent, are not waited
+// for. The wait comes off no validity. Attempts to connect go on in the background, each for at
+// least as long. 0 does not wait. For New only. Default 1 s, at most 24 h.
 func WithConnectTimeout(d time.Duration) Option {
 	return func(o *options) { o.connectTimeout, o.newOnly = d, "WithConnectTimeout" }
 }
@@ -261,8 +255,8 @@ func WithHook(h Hook) Option {
 	return func(o *options) { o.hook, o.newOnly = h, "WithHook" }
 }
 
-// WithTracer has t follow calls from their beginning, and get the events that it wants; see [Tracer].
-// It may be given besides WithHook. For New only. Default: none.
+// WithTracer has t follow calls from their beginning, and get the events that it wants; see
+// [Tracer]. It may be given besides WithHook. For New only. Default: none.
 func WithTracer(t Tracer) Option {
 	return func(o *options) { o.tracer, o.newOnly = t, "WithTracer" }
 }

@@ -10,36 +10,31 @@ import (
 	"github.com/seed6c881748/redlock/internal/tokens"
 )
 
-// Release releases a lock that another process took: resources and token are what
-// [Lock.Resources] and [Lock.Token] of its handle say. It is for work that begins in one
-// process and ends in another: an API takes the lock, and the worker that finishes the job
-// releases it. Whoever holds a handle calls [Lock.Unlock] instead.
+// Release releases a lock that another process took, as an API does whose worker finishes the job.
+// resources and token are what [Lock.Resources] and [Lock.Token] of its handle say. Whoever has the
+// handle calls [Lock.Unlock] instead.
 //
 // The lock is handed on with its token. From then on the first process must neither work under
-// it nor extend it (no Extend, KeepAlive or Do), and may drop the handle, which does not hear of
-// the release. The lock still ends at that handle's Until, so hand Until on as well: whoever
-// does the work must be done by then, or have the resource check the fence. Nobody can extend
-// the lock there; see docs/faq.md for why. A token is a secret: whoever has it and reaches the
-// nodes can release the lock.
+// it nor extend it, and may drop the handle, which does not hear of the release. Nobody else can
+// extend the lock (docs/faq.md says why). So hand Until on as well: whoever does the work must be
+// done by then, or have the resource check the fence. A token is a secret: whoever has it and
+// reaches the nodes can release the lock.
 //
 // Release does what Unlock does, and wakes those who wait. It ignores the cancellation of ctx,
 // whose values the hook gets. It takes at most the node timeout, and before that the connect
 // timeout if no quorum is connected yet. resources must be all of the lock's: those left out
-// stay locked until the ttl ends. [WithMinHold] of the first process does not count: the keys
-// are deleted.
+// stay locked until the ttl ends. [WithMinHold] does not count: the keys are deleted.
 //
-// The release of the other nodes goes on in the background, and nodes that cannot be reached
-// are told when they are back. That goes on for as long as the keys may live: what the nodes
-// that answered said, at least a minute; if none of them had a key, an hour, or WithQuarantine's
-// maxTTL.
+// Nodes that cannot be reached are told when they are back, in the background, for as long as the
+// keys may live: what the nodes that answered said, at least a minute; if none of them had a key,
+// an hour, or WithQuarantine's maxTTL.
 //
 // nil means that a quorum of nodes has confirmed that the keys are gone, and that the lock was
 // still there. An error from the nodes is a *[QuorumError] that matches
 //
 //   - ErrLost if the keys were gone or another's on so many nodes that no quorum can have had
 //     them. The lock had ended, so that somebody else may have had it while the work went on; or
-//     it was released before, so that ErrLost ends the repetition of a release whose result was
-//     not known;
+//     it was released before, by a call whose result was not known;
 //   - ErrNoQuorum if too few nodes answered. The call may be repeated; the same Redlock does not
 //     ask nodes again that have confirmed the release. It also matches ErrClosed if Close had
 //     closed the connections meanwhile.
