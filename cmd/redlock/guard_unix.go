@@ -28,8 +28,9 @@ const guardArg = "__guard"
 //	told: redlock has sent SIGTERM, which the group is not to get twice
 //	done
 type guard struct {
+	pid  int
 	pipe *os.File
-	last time.Time
+	last time.Time // what it was told last
 }
 
 // startGuard starts the process.
@@ -51,7 +52,7 @@ func startGuard(killAfter time.Duration) (*guard, error) {
 	defer func() { _ = null.Close() }()
 	// Without the environment, which may have secrets; and without redlock's output, whose
 	// reader would wait for the guard, too.
-	_, err = syscall.ForkExec(self, []string{self, guardArg, killAfter.String()}, &syscall.ProcAttr{
+	pid, err := syscall.ForkExec(self, []string{self, guardArg, killAfter.String()}, &syscall.ProcAttr{
 		Dir:   "/",
 		Files: []uintptr{read.Fd(), null.Fd(), null.Fd()},
 		Sys:   &syscall.SysProcAttr{Setsid: true},
@@ -60,7 +61,7 @@ func startGuard(killAfter time.Duration) (*guard, error) {
 		_ = write.Close()
 		return nil, fmt.Errorf("the process that guards the command: %w", err)
 	}
-	return &guard{pipe: write}, nil
+	return &guard{pid: pid, pipe: write}, nil
 }
 
 // ownProgram is the file of this program. Where the system can say it, it is the one that runs,
@@ -73,34 +74,45 @@ func ownProgram() (string, error) {
 	return os.Executable()
 }
 
-// watch names the group.
-func (g *guard) watch(group int) { g.write(fmt.Sprintf("group %d\n", group)) }
-
-// write sends one line. A guard that cannot be written to is gone, or stopped, and must not hold
-// up redlock, which then sees to the group alone. A line is so short that it is written as a
-// whole or not at all.
-func (g *guard) write(line string) {
-	_ = g.pipe.SetWriteDeadline(time.Now().Add(10 * time.Millisecond))
-	_, _ = g.pipe.WriteString(line)
+// watch names the group, and when it must be gone. Nothing may run that the guard does not know of.
+func (g *guard) watch(group int, at time.Time) error {
+	return g.write(killLine(at)+fmt.Sprintf("group %d\n", group), time.Second)
 }
+
+// write sends lines. A guard that cannot be written to is gone, or stopped, and must not hold up
+// redlock, which then sees to the group alone. They are so short that they are written as a whole
+// or not at all.
+func (g *guard) write(lines string, patience time.Duration) error {
+	_ = g.pipe.SetWriteDeadline(time.Now().Add(patience))
+	_, err := g.pipe.WriteString(lines)
+	return err
+}
+
+// linePatience is how long redlock waits for a guard that does not read.
+const linePatience = 10 * time.Millisecond
 
 // killAt says when the group must be gone.
 func (g *guard) killAt(at time.Time) {
 	if d := at.Sub(g.last); d > -time.Millisecond && d < time.Millisecond {
 		return // The same, but for the rounding.
 	}
-	g.last = at
+	if g.write(killLine(at), linePatience) == nil {
+		g.last = at // It is repeated otherwise: by an older time the guard would end a command that has its lock.
+	}
+}
+
+func killLine(at time.Time) string {
 	// The clock first: if this process is stopped in between, the time is too early, not too late.
 	now := bootTime()
-	g.write(fmt.Sprintf("kill %d\n", now+time.Until(at)))
+	return fmt.Sprintf("kill %d\n", now+time.Until(at))
 }
 
 // told says that the group has been told to end.
-func (g *guard) told() { g.write("told\n") }
+func (g *guard) told() { _ = g.write("told\n", linePatience) }
 
 // done ends the guard.
 func (g *guard) done() {
-	g.write("done\n")
+	_ = g.write("done\n", linePatience)
 	_ = g.pipe.Close()
 }
 

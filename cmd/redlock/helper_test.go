@@ -24,8 +24,8 @@ const asTool = "REDLOCK_TEST_AS_TOOL"
 const patience = 60 * time.Second
 
 func TestMain(m *testing.M) {
-	guarding := len(os.Args) > 1 && os.Args[1] == guardArg
-	if guarding || os.Getenv(asTool) != "" {
+	helping := len(os.Args) > 1 && (os.Args[1] == guardArg || os.Args[1] == gateArg)
+	if helping || os.Getenv(asTool) != "" {
 		_ = os.Unsetenv(asTool)
 		main()
 	}

@@ -15,9 +15,11 @@ import (
 	"github.com/seed6c881748/redlock/redlock"
 )
 
-const guardArg = "__guard"
+const guardArg, gateArg = "__guard", "__gate"
 
 func guardMain([]string) int { return exitUsage }
+
+func gateMain([]string) int { return exitUsage }
 
 // A job is a command that runs under a lock. Where there are no process groups and no SIGTERM,
 // only the command itself is killed, when the lock is about to end.

@@ -54,25 +54,16 @@ func (j *job) run(ctx context.Context) (ending, error) {
 	if j.guard, err = startGuard(j.killAfter); err != nil {
 		return ending{}, fmt.Errorf("%w: %w", errNotStarted, err)
 	}
-	defer j.guard.done()
+	defer func() { j.guard.done() }()
 	notify(j.signals, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT, syscall.SIGTSTP)
 	// Where nobody reads what redlock says, that must not end it.
 	notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	adoptOrphans()
 	j.terminal = openTerminal()
 	defer j.terminal.close()
-	// The guard hears of the end first: from the moment when it hears of the group, it can see to it.
-	j.guard.killAt(j.deadline().Add(j.margin / 2))
-	if err = j.late(); err != nil {
+	if err = j.start(); err != nil {
 		return ending{}, fmt.Errorf("%w: %w", errNotStarted, err)
 	}
-	j.group, err = syscall.ForkExec(j.path, j.args, &syscall.ProcAttr{
-		Env: j.env, Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Setpgid: true},
-	})
-	if err != nil {
-		return ending{}, fmt.Errorf("%w: %s: %w", errNotStarted, j.args[0], err)
-	}
-	j.guard.watch(j.group)
 	j.terminal.give(j.group)
 	defer j.terminal.takeBack()
 	children := make(chan child, 16)
@@ -81,6 +72,27 @@ func (j *job) run(ctx context.Context) (ending, error) {
 		j.step(children)
 	}
 	return j.end, nil
+}
+
+// start starts the command, once the guard can see to it.
+func (j *job) start() error {
+	gate, err := startGate(j.path, j.args, j.env)
+	if err != nil {
+		return fmt.Errorf("%s: %w", j.args[0], err)
+	}
+	j.group = gate.group
+	if err = j.guard.watch(j.group, j.deadline().Add(j.margin/2)); err != nil {
+		gate.close()
+		return fmt.Errorf("the process that guards the command: %w", err)
+	}
+	if err = j.late(); err != nil {
+		gate.close()
+		return err
+	}
+	if err = gate.pass(); err != nil {
+		return fmt.Errorf("%s: %w", j.args[0], err)
+	}
+	return nil
 }
 
 // late is the reason for which a command must not be started any more: this process may have been
@@ -185,6 +197,8 @@ func (j *job) gone() bool {
 // see takes note of what has become of a child.
 func (j *job) see(c child) {
 	switch {
+	case c.pid == j.guard.pid:
+		j.guardAgain(c.status)
 	case c.status.Stopped():
 		if c.pid == j.group {
 			j.stopped(c.status.StopSignal())
@@ -198,6 +212,25 @@ func (j *job) see(c child) {
 		j.exited = true
 		j.end.code = c.status.ExitStatus()
 	}
+}
+
+// guardAgain has the group guarded again, after somebody has stopped the guard or killed it.
+func (j *job) guardAgain(s syscall.WaitStatus) {
+	if s.Stopped() {
+		_ = syscall.Kill(j.guard.pid, syscall.SIGCONT)
+		return
+	}
+	g, err := startGuard(j.killAfter)
+	if err != nil {
+		j.guard.pid = 0 // Redlock sees to the group alone.
+		return
+	}
+	j.guard.done()
+	j.guard = g
+	if j.told {
+		g.told()
+	}
+	_ = g.watch(j.group, j.deadline().Add(j.margin/2))
 }
 
 // forward passes a signal on. The terminal's own signals go to the group without it, as that is

@@ -13,8 +13,13 @@ import (
 )
 
 func main() {
-	if len(os.Args) > 1 && os.Args[1] == guardArg {
-		os.Exit(guardMain(os.Args[2:]))
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case guardArg:
+			os.Exit(guardMain(os.Args[2:]))
+		case gateArg:
+			os.Exit(gateMain(os.Args[2:]))
+		}
 	}
 	execute(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr).exit()
 }
