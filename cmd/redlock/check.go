@@ -63,7 +63,7 @@ func (t *tool) showReport(report redlock.Report) {
 		return
 	}
 	s := t.styleFor(t.out)
-	text := report.String()
+	text := harmless(report.String()) // It has texts of the nodes'.
 	for _, v := range []struct {
 		word   string
 		colour func(string) string

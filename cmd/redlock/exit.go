@@ -6,8 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/seed6c881748/redlock/redlock"
 )
@@ -82,8 +85,27 @@ func classify(err error) (code int, reason string) {
 	}
 }
 
-// messageOf is an error's text without the library's name, which stands before it already.
-func messageOf(err error) string { return strings.TrimPrefix(err.Error(), "redlock: ") }
+// messageOf is an error's text without the library's name, which stands before it already, and
+// without what could disturb a terminal: it may be a node's.
+func messageOf(err error) string { return harmless(strings.TrimPrefix(err.Error(), "redlock: ")) }
+
+// harmless is a text whose characters that are not shown, but for the ends of lines, are named as in
+// Go's strings.
+func harmless(text string) string {
+	var out strings.Builder
+	for i, r := range text {
+		size := utf8.RuneLen(r)
+		if wrong := r == utf8.RuneError && !strings.HasPrefix(text[i:], string(utf8.RuneError)); wrong {
+			size = 1
+		} else if r == '\n' || unicode.IsPrint(r) {
+			out.WriteRune(r)
+			continue
+		}
+		quoted := strconv.Quote(text[i : i+size])
+		out.WriteString(quoted[1 : len(quoted)-1])
+	}
+	return out.String()
+}
 
 // An errorJSON is what --json makes of an error.
 type errorJSON struct {

@@ -322,16 +322,6 @@ func watchSignals() chan os.Signal {
 	return signals
 }
 
-// notify asks for signals. Those that redlock was started to ignore (nohup, a job in the
-// background of a script) stay ignored.
-func notify(signals chan<- os.Signal, which ...os.Signal) {
-	for _, sig := range which {
-		if !signal.Ignored(sig) {
-			signal.Notify(signals, sig)
-		}
-	}
-}
-
 // endsWait reports whether a signal ends the wait for the lock.
 func endsWait(sig os.Signal) bool {
 	switch sig {

@@ -154,16 +154,17 @@ func decodeScan(answer any) (cursor string, keys []string, err error) {
 	return cursor, keys, err
 }
 
-// findScript says which of the keys have a token. It reads no more of a value than a token has.
+// findScript says which of the keys have a token. It reads no more of a value than a token has, and
+// one byte: a value of any length may begin like a token, and is not to be read as a whole later.
 //
 //	KEYS  keys of any type
-//	ARGV  the longest length of a token, less one
+//	ARGV  the longest length of a token
 //	{the number of a key that has one, …}
 const findScript = `
 local found = {}
 for i = 1, #KEYS do
   local v = redis.pcall('GETRANGE', KEYS[i], 0, ARGV[1])
-  if type(v) == 'string' and #v >= 32 and string.match(v, '^[0-9a-f]+()') == 33 and
+  if type(v) == 'string' and #v >= 32 and #v <= tonumber(ARGV[1]) and string.match(v, '^[0-9a-f]+()') == 33 and
     (#v == 32 or string.sub(v, 33, 39) == ' owner=') then
     found[#found + 1] = i
   end

@@ -33,7 +33,7 @@ if count > 0 and ARGV[1] ~= '0' then
   if not some.err then first = some end
 end
 local c = redis.pcall('GET', KEYS[3])
-if type(c) == 'string' then fence = c end
+if type(c) == 'string' and #c <= 20 then fence = c end
 return {v and string.sub(v, 1, 256), left, count, first, fence, redis.call('TIME')}
 `
 

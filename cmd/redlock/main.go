@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 )
@@ -43,7 +44,17 @@ func execute(ctx context.Context, args []string, in io.Reader, out, errOut io.Wr
 	if errors.As(err, &ended) { // What there is to say was said.
 		return ended.status
 	}
+	t.global.json = t.global.json || asksForJSON(args)
 	return status{code: t.report(cmd, err)}
+}
+
+// asksForJSON reports whether a command line has --json, also behind a flag at which its parsing has
+// ended.
+func asksForJSON(args []string) bool {
+	if end := slices.Index(args, "--"); end >= 0 {
+		args = args[:end]
+	}
+	return slices.Contains(args, "--json") || slices.Contains(args, "--json=true")
 }
 
 // tool is one invocation: where it reads and writes, and its global flags.

@@ -28,6 +28,12 @@ const failureLife = 3 * time.Second
 
 // peers returns one for each node. close them.
 func (g *globalFlags) peers() ([]*peer, error) {
+	if g.nodeTimeout <= 0 {
+		return nil, usagef("--node-timeout %v: must be positive", g.nodeTimeout)
+	}
+	if g.connectTimeout <= 0 {
+		return nil, usagef("--connect-timeout %v: must be positive", g.connectTimeout)
+	}
 	nodes, err := g.nodeList(redis.DialWriteTimeout(g.nodeTimeout))
 	if err != nil {
 		return nil, err

@@ -243,3 +243,16 @@ func TestTerminalLeftAlone(t *testing.T) {
 		k.see("the lock was lost")
 	})
 }
+
+// However a watch is ended, the terminal has its cursor again.
+func TestTerminalWatchIsEnded(t *testing.T) {
+	t.Parallel()
+	k := sitDown(t, testcluster.RunServers(t, 3))
+	for _, sig := range []string{"TERM", "HUP", "INT"} {
+		k.typeText("\"$TOOL\" watch x & W=$!\n")
+		k.see("\x1b[?25l")
+		k.see("free")
+		k.typeText("kill -" + sig + " $W\n")
+		k.see("\x1b[?25h")
+	}
+}

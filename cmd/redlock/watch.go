@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -38,14 +39,14 @@ func (t *tool) watchCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().DurationVar(&interval, "interval", time.Second, "how often to look")
-	describe(cmd, "exit", "64   usage\n130   it was interrupted")
+	describe(cmd, "exit", "64   usage\n129, 130, 143   it was ended by HUP, INT or TERM")
 	return cmd
 }
 
 // watch is redlock watch.
 func (t *tool) watch(ctx context.Context, peers []*peer, k keys, resources []string, interval time.Duration) error {
 	interrupted := make(chan os.Signal, 1)
-	signal.Notify(interrupted, os.Interrupt)
+	notify(interrupted, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP) // After which a terminal is to have its cursor.
 	defer signal.Stop(interrupted)
 	live := isTerminal(t.out) && !t.global.json
 	if live {

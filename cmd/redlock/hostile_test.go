@@ -1,0 +1,141 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"net"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/internal/tokens"
+)
+
+// Whoever can write to a node can store anything there. A list neither fails because of it, nor reads
+// more of it than a token has, nor lets it disturb the terminal.
+func TestListHostileValues(t *testing.T) {
+	c := testcluster.RunServers(t, 3)
+	names := []string{"glob*?[a]", "\x1b[2J", "bin\xff\x00", "line\nfeed", "sp ace", "\u009b31m"}
+	for _, node := range c.Nodes {
+		conn, err := node.Conn(t.Context())
+		require.NoError(t, err)
+		do := func(name string, args ...any) {
+			_, err := conn.Do(name, args...)
+			require.NoError(t, err)
+		}
+		token := tokens.New()
+		do("SET", "p:long", token+" owner="+strings.Repeat("x", 1<<20))
+		do("SET", "p:escape", token+" owner=\x1b[31mred")
+		do("RPUSH", "p:list", token)
+		do("SADD", "p:set", token)
+		do("HSET", "p:hash", token, token)
+		do("XADD", "p:stream", "*", "a", "b")
+		do("SET", "p:raw", "\x80\x81"+token)
+		for _, name := range names {
+			do("SET", "p:"+name, "0123456789abcdef0123456789abcdef", "PX", time.Minute.Milliseconds())
+			do("SADD", keys{"p:"}.line(name), token) // Not what a line is.
+			do("SET", keys{"p:"}.counter(name), strings.Repeat("9", 1<<20))
+		}
+		do("CONFIG", "RESETSTAT")
+		require.NoError(t, conn.Close())
+	}
+	code, out, errOut := execTool(t, c, append([]string{"list", "--json", "--prefix", "p:"}, slow...)...)
+	require.Equal(t, exitOK, code, errOut)
+	var seen []string
+	for line := range strings.Lines(out) {
+		v := decode[viewJSON](t, line)
+		assert.Zero(t, v.Fence)
+		assert.Equal(t, -1, v.Waiting)
+		seen = append(seen, v.Resource)
+	}
+	assert.Len(t, seen, len(names), "%q", seen)
+
+	code, out, errOut = execTool(t, c, append([]string{"list", "--prefix", "p:"}, slow...)...)
+	require.Equal(t, exitOK, code, errOut)
+	assert.Equal(t, len(names)+1, strings.Count(out, "\n"))
+	assertHarmless(t, out)
+}
+
+func assertHarmless(t *testing.T, text string) {
+	t.Helper()
+	for _, r := range text {
+		assert.True(t, r == '\n' || unicode.IsPrint(r), "%q in %q", r, text)
+	}
+}
+
+// The texts of a node's errors reach the terminal without what could disturb it.
+func TestErrorsOfAHostileNode(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { _ = l.Close() }()
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				for b := make([]byte, 4096); ; {
+					n, err := conn.Read(b)
+					if err != nil {
+						return
+					}
+					commands := bytes.Count(b[:n], []byte("*"))
+					_, _ = conn.Write(bytes.Repeat([]byte("-ERR \x1b[2Jgone \xff\u009b31m\r\n"), commands))
+				}
+			}()
+		}
+	}()
+	t.Setenv("REDLOCK_NODES", l.Addr().String())
+	for _, args := range [][]string{
+		{"status", "x"},
+		{"list"},
+		{"check"},
+		{"break", "--yes", "x"},
+		{"run", "--wait", "0", "x", "--", "true"},
+		{"admit", "--quarantine", "1m", l.Addr().String()},
+	} {
+		_, out, errOut := execTool(t, nil, args...)
+		assertHarmless(t, out)
+		assertHarmless(t, errOut)
+		assert.Contains(t, out+errOut, `gone \xff`, "%q", args)
+	}
+}
+
+func TestMessagesAreHarmless(t *testing.T) {
+	assert.Equal(t, "a\\x1b[2J\\u009b\\xff\n\ufffd ü\\t", messageOf(errors.New("redlock: a\x1b[2J\u009b\xff\n\ufffd ü\t")))
+}
+
+func TestUsageBeforeAnyRequest(t *testing.T) {
+	t.Setenv("REDLOCK_NODES", "127.0.0.1:1")
+	for _, args := range [][]string{{"status", "x"}, {"list"}, {"watch", "x"}, {"break", "--yes", "x"}} {
+		for _, flag := range []string{"--node-timeout=0", "--node-timeout=-1s", "--connect-timeout=0", "--connect-timeout=-1s"} {
+			code, _, errOut := execTool(t, nil, append(args, flag)...)
+			assert.Equal(t, exitUsage, code, "%q %s", args, flag)
+			assert.Contains(t, errOut, "must be positive")
+		}
+	}
+}
+
+// Wherever a mistake is in a command line: who asks for JSON gets it.
+func TestUsageAsJSON(t *testing.T) {
+	for _, args := range [][]string{
+		{"--bogus", "--json", "status", "x"},
+		{"status", "--ttl", "--json"},
+		{"run", "--ttl", "soon", "--json", "x", "--", "true"},
+		{"run", "--json=true", "x"},
+		{"bogus", "--json"},
+	} {
+		code, _, errOut := execTool(t, nil, args...)
+		assert.Equal(t, exitUsage, code, "%q", args)
+		assert.True(t, json.Valid([]byte(errOut)), "%q: %s", args, errOut)
+	}
+	_, _, errOut := execTool(t, nil, "run", "x", "--bogus", "--", "tool", "--json")
+	assert.False(t, json.Valid([]byte(errOut)), "the command's own flag")
+}
