@@ -1,6 +1,7 @@
 package otelredlock
 
 import (
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -49,7 +50,7 @@ func (c *classes) class(resources []string) *class {
 	name := ""
 	if c.of != nil {
 		for i, r := range resources {
-			switch one := c.of(r); {
+			switch one := c.one(r); {
 			case i == 0:
 				name = one
 			case one != name:
@@ -64,6 +65,30 @@ func (c *classes) class(resources []string) *class {
 		return k.(*class)
 	}
 	return c.add(name)
+}
+
+// one returns the class of a resource. A function that panics must not end a call that has a lock, as
+// metrics are made after that; and one that returns what is not UTF-8 must not stop the export of
+// everything else.
+func (c *classes) one(resource string) (name string) {
+	defer func() {
+		if recover() != nil {
+			name = otherClass
+		}
+	}()
+	return strings.ToValidUTF8(c.of(resource), replacement)
+}
+
+// replacement stands for what is not UTF-8: OpenTelemetry's protocol takes nothing else.
+const replacement = "\ufffd"
+
+// validTexts returns texts that can be exported.
+func validTexts(texts []string) []string {
+	valid := make([]string, len(texts))
+	for i, s := range texts {
+		valid[i] = strings.ToValidUTF8(s, replacement)
+	}
+	return valid
 }
 
 func (c *classes) add(name string) *class {

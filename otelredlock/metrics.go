@@ -3,6 +3,7 @@ package otelredlock
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -130,7 +131,7 @@ type nodeSets struct {
 }
 
 func newNodeSets(name string) nodeSets {
-	node := attribute.String(keyNode, name)
+	node := attribute.String(keyNode, strings.ToValidUTF8(name, replacement))
 	s := nodeSets{node: metric.WithAttributes(node), votes: make(map[string]metric.MeasurementOption)}
 	for _, vote := range []string{"yes", "taken", "lost", "timeout", "overloaded", "quarantined", "failed"} {
 		s.votes[vote] = metric.WithAttributes(node, attribute.String(keyVote, vote))

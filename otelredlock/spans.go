@@ -2,6 +2,7 @@ package otelredlock
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -49,7 +50,7 @@ func (t *Telemetry) Begin(ctx context.Context, op redlock.Op, resources []string
 		return ctx // With its span, which what is within is not to be recorded after, either.
 	}
 	if t.showResources {
-		span.SetAttributes(attribute.StringSlice(keyResources, resources))
+		span.SetAttributes(attribute.StringSlice(keyResources, validTexts(resources)))
 	}
 	c := &call{span: span, op: op}
 	if within != nil && within.op == redlock.OpDo {
@@ -108,7 +109,7 @@ func (t *Telemetry) held(c *call, e *redlock.Event) {
 		attrs = append(attrs, attribute.String(keyCause, causeOf(o)), attribute.Float64(keyHeld, e.Held.Seconds()))
 	}
 	if t.showResources && e.Err != nil {
-		attrs = append(attrs, attribute.String(keyMessage, e.Err.Error()))
+		attrs = append(attrs, attribute.String(keyMessage, strings.ToValidUTF8(e.Err.Error(), replacement)))
 	}
 	c.add(e, name, attrs...)
 }
@@ -141,7 +142,7 @@ func (t *Telemetry) end(c *call, e *redlock.Event, err error) {
 	if err != nil {
 		text := ""
 		if t.showResources {
-			text = err.Error()
+			text = strings.ToValidUTF8(err.Error(), replacement)
 		}
 		c.fail(endOf(err), text)
 	}
@@ -217,7 +218,7 @@ func (c *call) votes(e *redlock.Event) {
 		}
 		c.told[i] = v
 		attrs := []attribute.KeyValue{
-			attribute.String(keyNode, v.Node), attribute.String(keyVote, voteOf(v)), attribute.Float64(keyDuration, v.Took.Seconds()),
+			attribute.String(keyNode, strings.ToValidUTF8(v.Node, replacement)), attribute.String(keyVote, voteOf(v)), attribute.Float64(keyDuration, v.Took.Seconds()),
 		}
 		if e.Attempt > 0 {
 			attrs = append(attrs, attribute.Int(keyAttempt, e.Attempt))

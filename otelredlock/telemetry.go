@@ -49,7 +49,8 @@ func WithMeterProvider(p metric.MeterProvider) Option { return func(s *settings)
 // WithClass has f say which class a resource is of: the attribute redlock.resource.class of spans and
 // metrics. There should be few classes: "invoice" for "invoice:2026-11-4711". After the first 100, all
 // further ones are "_OTHER". A lock of resources of several classes has the class "mixed". An empty
-// class is no attribute. f is called on callers' goroutines, by several at a time, and must be quick.
+// class is no attribute; where f panics, the class is "_OTHER", and what is not UTF-8 is replaced. f is
+// called on callers' goroutines, by several at a time, and must be quick.
 // Default: no classes.
 func WithClass(f func(resource string) string) Option { return func(s *settings) { s.class = f } }
 

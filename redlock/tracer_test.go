@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -199,5 +200,57 @@ func TestVotesAreCountedByNode(t *testing.T) {
 		assert.Equal(t, redlock.VoteCounts{Yes: 3, Failed: 1}, nodes[2].Votes)
 		require.NoError(t, c.Nodes[1].Resume())
 		require.NoError(t, c.Nodes[2].SetError(""))
+	})
+}
+
+// A reentrant tracer looks at the Redlock from where it may.
+type reentrant struct {
+	r     *redlock.Redlock
+	calls atomic.Int64
+}
+
+func (n *reentrant) Begin(ctx context.Context, _ redlock.Op, _ []string) context.Context { return ctx }
+
+func (n *reentrant) Wants(context.Context, redlock.EventKind) bool { return true }
+
+func (n *reentrant) End(context.Context, redlock.CallEnd) { n.look() }
+
+func (n *reentrant) Event(context.Context, redlock.Event) { n.look() }
+
+func (n *reentrant) look() {
+	n.r.Stats()
+	n.r.HeldLocks()
+	n.r.WaitingCalls()
+	n.r.RecentEvents()
+	n.calls.Add(1)
+}
+
+// End and Event are called without locks of the library's: what a tracer looks at does not wait for the
+// call that it is told of.
+func TestATracerMayLookAtTheRedlock(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		tracer := &reentrant{}
+		r := newRedlock(t, c, redlock.WithTracer(tracer), redlock.WithRetryCount(-1))
+		tracer.r = r
+		var wg sync.WaitGroup
+		for range 4 {
+			wg.Go(func() {
+				for range 5 {
+					assert.NoError(t, r.Do(t.Context(), []string{"x"}, 3*time.Second, func(ctx context.Context, l *redlock.Lock) error {
+						time.Sleep(2 * time.Second)
+						return l.Extend(ctx, 3*time.Second)
+					}))
+				}
+			})
+		}
+		wg.Wait()
+		l, err := r.TryLock(t.Context(), []string{"x"}, time.Second)
+		require.NoError(t, err)
+		l.KeepAlive(t.Context())
+		_, err = r.TryLock(t.Context(), []string{"x"}, time.Second)
+		require.ErrorIs(t, err, redlock.ErrTaken)
+		require.NoError(t, l.Unlock(t.Context()))
+		require.NoError(t, r.Close(t.Context()))
+		assert.Greater(t, tracer.calls.Load(), int64(60))
 	})
 }

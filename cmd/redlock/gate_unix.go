@@ -106,15 +106,12 @@ func gateMain(args []string) int {
 	}
 	unix.CloseOnExec(waits)
 	unix.CloseOnExec(says)
-	for {
-		n, err := syscall.Read(waits, make([]byte, 1))
-		if err == syscall.EINTR { //nolint:errorlint // A system call's.
-			continue
-		}
-		if n != 1 {
-			return exitCannot // Redlock is gone, or has thought better of it.
-		}
-		break
+	n := 0
+	for err = syscall.EINTR; err == syscall.EINTR; {
+		n, err = syscall.Read(waits, make([]byte, 1))
+	}
+	if n != 1 {
+		return exitCannot // Redlock is gone, or has thought better of it.
 	}
 	err = syscall.Exec(args[2], args[3:], os.Environ())
 	if number, ok := err.(syscall.Errno); ok { //nolint:errorlint // A system call's.

@@ -39,6 +39,7 @@ func TestRunNothingThatNobodyGuards(t *testing.T) {
 	_, err = syscall.Wait4(j.group, &status, 0, nil)
 	require.NoError(t, err)
 	assert.NoFileExists(t, file)
+	require.NoError(t, lock.Unlock(t.Context()))
 }
 
 // The process that becomes the command ends with redlock, whenever that ends.
