@@ -1,7 +1,7 @@
 # make          lists the targets
 # make test     installs what the tests need, then runs all of them in small
-# make check    everything that CI runs: make test, the same with the race detector, all tests at full size, linters
-# make race     all tests at full size, with the race detector: for a nightly run
+# make check    everything that CI runs: the same tests, with coverage and with the race detector, linters, servers
+# make nightly  what is too long for each change: all tests at full size, all servers
 
 GO          ?= go
 TIMEOUT     ?= 40m
@@ -22,12 +22,11 @@ DEPS := github.com/gomodule/redigo golang.org/x/sync
 # The modules below this one (bench, ...), which ./... does not reach.
 NESTED := $(patsubst ./%/go.mod,%,$(shell find . -mindepth 2 -name go.mod -not -path './.*' -not -path '*/testdata/*'))
 
-# The tests that start real servers, for matrix: theirs and the cluster's own.
-REAL := Real|Server
+# What make check does besides make cover.
+CHECKS := test-race fmt-check vet lint tidy-check deps-check cross nested bench-smoke quickstart oldest matrix-short
 
-# What make check does besides make test. cover runs the whole suite, that of the examples
-# and of the snippets included.
-CHECKS := test-race fmt-check vet lint tidy-check deps-check cross nested bench-smoke quickstart cover
+# The oldest Go that users may have.
+OLDEST := go$(shell awk '/^go / { print $$2 }' go.mod)
 
 # Says at the end what was run, how long it took, and the slowest tests.
 TESTRUN := $(GO) run ./internal/testrun
@@ -42,9 +41,9 @@ PARALLEL ?= 4
 PACKAGES := ./redlock ./...
 
 # Nearly all nodes of the tests are in memory and make much garbage.
-test test-race race sim cover: export GOGC = 400
+test test-race race sim cover full oldest matrix-short: export GOGC = 400
 
-# More than the default numbers, which make cover runs.
+# More than the default numbers, which make full runs.
 sim: export SIM_SEEDS ?= long
 
 # The tests of a package run in its own folder.
@@ -87,11 +86,15 @@ tools-race: ## the same, and a C compiler for the race detector
 	@GO='$(GO)' sh scripts/tools.sh race
 
 .PHONY: check
-check: test check-rest ## everything that CI runs
+check: cover check-rest ## everything that CI runs
+
+# The numbers of seeds, rounds and servers that make check leaves out.
+.PHONY: nightly
+nightly: full race oldest-all matrix ## all tests at full size, and all servers
 
 # Runs all of CHECKS even when one fails, and says which did.
 .PHONY: check-rest
-check-rest: ## everything that CI runs but make test
+check-rest: ## everything that CI runs but make cover
 	@failed=; times=; for t in $(CHECKS); do \
 		printf '\n--- %s\n' "$$t"; start=$$(date +%s); \
 		$(MAKE) --no-print-directory "$$t" || failed="$$failed $$t"; \
@@ -146,11 +149,12 @@ deps-check: ## fail if the library depends on what users should not get
 	fi; \
 	echo "deps-check: ok:"; echo "$$deps"
 
+# Nothing is run, so nothing need be optimised, which would take a third longer.
 .PHONY: cross
 cross: ## compile for other platforms
 	@set -e; for p in $(PLATFORMS); do \
 		echo "go build: $$p"; \
-		CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) build ./...; \
+		CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) build -gcflags='all=-N -l' ./...; \
 	done
 
 .PHONY: nested
@@ -193,16 +197,37 @@ pictures: ## draw the picture of the READMEs again
 sim: ## a short simulation, and the models of fencing and of unknown outcomes
 	$(TESTRUN) -timeout $(TIMEOUT) $(TESTFLAGS) -run 'Sim|FenceModel|UnknownModel' ./redlock
 
-# The coverage of the library's packages, by all tests.
+# The coverage of the library's packages, by all tests. It needs no more than the small ones.
 .PHONY: cover
-cover: ## all tests at full size, without the race detector; fails below COVERMIN % coverage
+cover: tools ## make test with the coverage of the library; fails below COVERMIN %
 	@mkdir -p $(BUILD)
 	@library=$$($(GO) list -deps ./redlock | grep '^$(MODULE)/' | paste -s -d , -) && set -x && \
-	$(TESTRUN) -vet=off -parallel $(PARALLEL) -timeout $(TIMEOUT) $(TESTFLAGS) -coverprofile=$(BUILD)/cover.out -coverpkg=$$library $(PACKAGES)
+	$(TESTRUN) -short -vet=off -parallel $(PARALLEL) -timeout $(TIMEOUT) $(TESTFLAGS) -coverprofile=$(BUILD)/cover.out -coverpkg=$$library $(PACKAGES)
 	@$(GO) tool cover -func=$(BUILD)/cover.out | awk -v min=$(COVERMIN) ' \
 		/^total:/ { sub("%", "", $$3); seen = 1; \
 		  printf "coverage of the library: %s %% (at least %s)\n", $$3, min; if ($$3 + 0 < min + 0) exit 1 } \
 		END { if (!seen) exit 1 }'
+
+.PHONY: full
+full: tools ## all tests at full size, without the race detector
+	$(TESTRUN) -vet=off -parallel $(PARALLEL) -timeout $(TIMEOUT) $(TESTFLAGS) $(PACKAGES)
+
+# Where that Go cannot be had, this says so, and fails if CI=true. The long tests of whole
+# systems are left out: they are about the algorithm, which make cover tries.
+.PHONY: oldest
+oldest: TESTFLAGS += -skip 'Sim|Real|Model'
+oldest: OLD_PACKAGES := ./redlock ./redlock/... ./internal/...
+oldest: run-oldest ## the quick tests with the oldest Go that go.mod allows
+
+.PHONY: oldest-all
+oldest-all: OLD_PACKAGES := $(PACKAGES)
+oldest-all: tools run-oldest ## all tests in small with that Go
+
+.PHONY: run-oldest
+run-oldest:
+	@if ! GOTOOLCHAIN=$(OLDEST) $(GO) version; then \
+		echo "skipped: $(OLDEST) is not here"; [ "$$CI" != true ]; exit; fi; set -x; \
+	GOTOOLCHAIN=$(OLDEST) $(GO) test -short -vet=off -parallel $(PARALLEL) -timeout $(TIMEOUT) $(TESTFLAGS) $(OLD_PACKAGES)
 
 .PHONY: fuzz
 fuzz: ## every fuzz target of the library, FUZZTIME each
@@ -217,12 +242,18 @@ stress: ## the short tests STRESSCOUNT times in a row
 	$(GO) test -short -count=$(STRESSCOUNT) -failfast -timeout 60m ./...
 
 .PHONY: matrix
-matrix: ## the real-server tests with each of REDIS_SERVERS="path1 path2"
-	@[ -n "$(REDIS_SERVERS)" ] || { echo 'usage: make matrix REDIS_SERVERS="/path/to/redis-server /path/to/valkey-server"'; exit 1; }
-	@set -e; for s in $(abspath $(REDIS_SERVERS)); do \
-		echo "$$s: $$("$$s" --version)"; \
-		REDIS_SERVER=$$s $(GO) test -count=1 -timeout $(TIMEOUT) -run '$(REAL)' ./redlock ./internal/testcluster; \
-	done
+matrix: tools ## the tests with servers on the system's and newer ones, or on REDIS_SERVERS="path1 path2"
+	GO='$(GO)' sh scripts/matrix.sh $(abspath $(REDIS_SERVERS))
+
+# The system's own server is that of all other tests.
+.PHONY: matrix-short
+matrix-short: tools ## the same in small, on newer servers only
+	@servers=$$(sh scripts/servers.sh) || exit 1; \
+	[ -z "$$servers" ] || GO='$(GO)' sh scripts/matrix.sh -short $$servers
+
+.PHONY: footprint
+footprint: tools ## write docs/footprint.md: what a program gets with the library
+	cd internal/release && $(GO) test -count=1 -run Footprint -update .
 
 .PHONY: bench
 bench: tools ## the benchmarks: writes docs/benchmarks.md and docs/plots; BENCHFLAGS="-parts latency" for some of them
