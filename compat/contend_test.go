@@ -2,7 +2,6 @@ package compat
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -101,15 +100,15 @@ func TestNoTwoLibrariesHoldAKeyAtOnce(t *testing.T) {
 // broken is a client that does its part in another way than its referee is told.
 type broken struct {
 	client
-	locks func(c client, ctx context.Context, keys []string, ttl time.Duration, wait bool) (held, error)
+	locks func(ctx context.Context, c client, keys []string, ttl time.Duration, wait bool) (held, error)
 }
 
 func (b broken) lock(ctx context.Context, keys []string, ttl time.Duration, wait bool) (held, error) {
-	return b.locks(b.client, ctx, keys, ttl, wait)
+	return b.locks(ctx, b.client, keys, ttl, wait)
 }
 
 // otherKeys locks other keys than those that it should.
-func otherKeys(c client, ctx context.Context, keys []string, ttl time.Duration, wait bool) (held, error) {
+func otherKeys(ctx context.Context, c client, keys []string, ttl time.Duration, wait bool) (held, error) {
 	other := make([]string, len(keys))
 	for i, k := range keys {
 		other[i] = "other:" + k
@@ -118,7 +117,7 @@ func otherKeys(c client, ctx context.Context, keys []string, ttl time.Duration, 
 }
 
 // noLock goes on without a lock.
-func noLock(client, context.Context, []string, time.Duration, bool) (held, error) {
+func noLock(context.Context, client, []string, time.Duration, bool) (held, error) {
 	return nothing{}, nil
 }
 
@@ -128,7 +127,7 @@ func (nothing) extend(context.Context, time.Duration) error { return nil }
 func (nothing) unlock(context.Context) error                { return nil }
 
 // earlyUnlock lets go of a lock as soon as it has it.
-func earlyUnlock(c client, ctx context.Context, keys []string, ttl time.Duration, wait bool) (held, error) {
+func earlyUnlock(ctx context.Context, c client, keys []string, ttl time.Duration, wait bool) (held, error) {
 	h, err := c.lock(ctx, keys, ttl, wait)
 	if err == nil {
 		err = h.unlock(ctx)
@@ -142,7 +141,7 @@ func TestAClientThatExcludesNobodyIsSeen(t *testing.T) {
 	c := testcluster.RunServers(t, nodes)
 	all := contenders(t, c)
 	for i, k := range kinds {
-		for name, locks := range map[string]func(client, context.Context, []string, time.Duration, bool) (held, error){
+		for name, locks := range map[string]func(context.Context, client, []string, time.Duration, bool) (held, error){
 			"other keys": otherKeys, "no lock": noLock, "early unlock": earlyUnlock,
 		} {
 			t.Run(k.name+" "+name, func(t *testing.T) {
@@ -163,7 +162,6 @@ func TestAClientThatExcludesNobodyIsSeen(t *testing.T) {
 				<-seen
 				require.NotEmpty(t, r.overlapped())
 				require.Contains(t, r.overlapped()[0], k.name)
-				require.False(t, errors.Is(ctx.Err(), context.DeadlineExceeded))
 			})
 		}
 	}

@@ -4,6 +4,7 @@
 #   make           to run the Makefile at all (for .ci/run on a bare machine)
 #   redis-server   or valkey-server: the tests start their own, on free ports
 #   chromium       where CI=true: a test looks at the page of redlockhttp
+#   node, npm      where CI=true: compat/ has clients for node contend with this library's
 #   bash, ps       the tests of the command line tool use them
 #   a C compiler   with the argument race, for go test -race
 #
@@ -45,6 +46,8 @@ missing() { # prints one word per thing that is missing
 	[ "$race" != race ] || cc_works || echo cc
 	server >/dev/null || echo server
 	[ "${CI:-}" != true ] || has chromium || echo chromium
+	[ "${CI:-}" != true ] || has node || echo node
+	[ "${CI:-}" != true ] || has npm || echo npm
 	has bash || echo bash
 	has ps || echo ps
 }
@@ -73,6 +76,11 @@ packages() { # of manager $1, for the missing things $2
 		case $1:$m in
 		*:make) echo make ;;
 		*:chromium) echo chromium ;;
+		apk:node | dnf:node | apt-get:node) echo nodejs ;;
+		brew:node) echo node ;;
+		brew:npm) ;;
+		dnf:npm) echo nodejs-npm ;;
+		*:npm) echo npm ;;
 		*:bash) echo bash ;;
 		dnf:ps) echo procps-ng ;;
 		*:ps) echo procps ;;

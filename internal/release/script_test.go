@@ -23,10 +23,11 @@ func newClone(t *testing.T) clone {
 	require.NoError(t, err)
 	out, err := exec.Command("git", "clone", "-q", from, dir).CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	c := clone{consumer{t, dir, append(os.Environ(), "CHECK=true", "GIT_CONFIG_GLOBAL=", "GIT_CONFIG_SYSTEM=")}}
+	c := clone{consumer{t, dir, append(os.Environ(), "CHECK=true")}}
 	c.git("checkout", "-q", "-B", "main")
 	c.git("config", "user.name", "A Tester")
 	c.git("config", "user.email", "tester@example.com")
+	c.git("config", "commit.gpgsign", "false")
 	// What users have noticed since the last version: there may be nothing at the moment.
 	c.write("CHANGELOG.md", strings.Replace(c.file("HEAD", "CHANGELOG.md"), "## Unreleased\n", "## Unreleased\n\n- A change.\n", 1))
 	c.git("commit", "-q", "-a", "-m", "Note a change")
