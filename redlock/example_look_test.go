@@ -89,7 +89,7 @@ func ExampleRedlock_Admit() {
 	fmt.Println(errors.Is(err, redlock.ErrNoQuorum))
 
 	fmt.Println(r.Admit(ctx, "node1", "node2", "node3", "node4", "node5"))
-	lock, err := r.TryLock(ctx, []string{"a"}, 10*time.Second)
+	lock, err := r.Lock(ctx, []string{"a"}, 10*time.Second)
 	if err != nil {
 		log.Fatal(err)
 	}

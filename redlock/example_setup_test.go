@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
+	"github.com/seed6c881748/redlock/redlock"
 	"github.com/seed6c881748/redlock/redlock/redlocktest"
 )
 
@@ -13,8 +15,9 @@ import (
 var (
 	ctx = context.Background()
 
-	// cluster has five Redis servers in memory. A program has addresses of real ones.
-	cluster = redlocktest.New(exampleTB{}, 5)
+	// cluster has five Redis servers in memory. A program has addresses of real ones. On a busy
+	// machine they may take long to answer.
+	cluster = redlocktest.New(exampleTB{}, 5, redlock.WithNodeTimeout(10*time.Second))
 
 	// nodes are those of the cluster; see ExampleNewNode for others.
 	nodes = cluster.Nodes()

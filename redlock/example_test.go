@@ -5,10 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log"
-	"math"
-	"net/http"
-	"net/http/httptest"
-	"strconv"
 	"time"
 
 	"github.com/seed6c881748/redlock/redlock"
@@ -64,40 +60,4 @@ func Example_errors() {
 		fmt.Println("locked")
 	}
 	// Output: locked
-}
-
-// A handler that answers 409 or 503, and says when to come back.
-func Example_httpHandler() {
-	handler := func(w http.ResponseWriter, req *http.Request) {
-		err := r.Do(req.Context(), []string{"report"}, 10*time.Second,
-			func(context.Context, *redlock.Lock) error { return nil },
-			redlock.WithRetryCount(0))
-		failed, status := (*redlock.QuorumError)(nil), http.StatusOK
-		switch {
-		case errors.Is(err, redlock.ErrNotAcquired) && errors.Is(err, redlock.ErrTaken):
-			status = http.StatusConflict
-		case err != nil:
-			status = http.StatusServiceUnavailable
-		}
-		if errors.As(err, &failed) {
-			w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(failed.RetryAfter().Minutes())*60)))
-		}
-		w.WriteHeader(status)
-	}
-
-	lock, err := other.TryLock(ctx, []string{"report"}, time.Minute)
-	if err != nil {
-		log.Fatal(err)
-	}
-	answer := httptest.NewRecorder()
-	handler(answer, httptest.NewRequest(http.MethodPost, "/report", nil))
-	fmt.Println(answer.Code, answer.Header())
-
-	_ = lock.Unlock(ctx)
-	answer = httptest.NewRecorder()
-	handler(answer, httptest.NewRequest(http.MethodPost, "/report", nil))
-	fmt.Println(answer.Code, answer.Header())
-	// Output:
-	// 409 map[Retry-After:[60]]
-	// 200 map[]
 }

@@ -27,7 +27,7 @@ func ExampleCluster_NewRedlock() {
 	cluster := redlocktest.New(t, 3)
 	other := cluster.NewRedlock(redlock.WithOwner("other"))
 
-	if _, err := other.TryLock(ctx, []string{"report"}, time.Minute); err != nil {
+	if _, err := other.Lock(ctx, []string{"report"}, time.Minute); err != nil {
 		log.Fatal(err)
 	}
 	_, err := cluster.Redlock.TryLock(ctx, []string{"report"}, time.Minute)
@@ -61,7 +61,7 @@ func ExampleCluster_Take() {
 	fmt.Println(errors.Is(err, redlock.ErrTaken))
 
 	release()
-	_, err = cluster.Redlock.TryLock(ctx, []string{"report"}, time.Minute)
+	_, err = cluster.Redlock.Lock(ctx, []string{"report"}, time.Minute)
 	fmt.Println(err)
 	// Output:
 	// true
@@ -86,7 +86,7 @@ func ExampleCluster_Lose() {
 // The nodes lose a key, and the holder has not noticed yet.
 func ExampleCluster_Forget() {
 	cluster := redlocktest.New(t, 3)
-	lock, err := cluster.Redlock.TryLock(ctx, []string{"report"}, time.Minute)
+	lock, err := cluster.Redlock.Lock(ctx, []string{"report"}, time.Minute)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -121,7 +121,7 @@ func ExampleCluster_Recover() {
 	cluster := redlocktest.New(t, 3)
 	cluster.StopMajority()
 	cluster.Recover()
-	_, err := cluster.Redlock.TryLock(ctx, []string{"report"}, time.Minute)
+	_, err := cluster.Redlock.Lock(ctx, []string{"report"}, time.Minute)
 	fmt.Println(err)
 	// Output: <nil>
 }
@@ -131,7 +131,7 @@ func ExampleCluster_Slow() {
 	cluster := redlocktest.New(t, 3)
 	cluster.Slow(20 * time.Millisecond)
 	start := time.Now()
-	_, err := cluster.Redlock.TryLock(ctx, []string{"report"}, time.Minute)
+	_, err := cluster.Redlock.Lock(ctx, []string{"report"}, time.Minute)
 	fmt.Println(err, time.Since(start) >= 20*time.Millisecond)
 	// Output: <nil> true
 }
@@ -139,7 +139,7 @@ func ExampleCluster_Slow() {
 // Which token the nodes store.
 func ExampleCluster_Holder() {
 	cluster := redlocktest.New(t, 3)
-	lock, err := cluster.Redlock.TryLock(ctx, []string{"report"}, time.Minute)
+	lock, err := cluster.Redlock.Lock(ctx, []string{"report"}, time.Minute)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -150,7 +150,7 @@ func ExampleCluster_Holder() {
 // What is locked.
 func ExampleCluster_Held() {
 	cluster := redlocktest.New(t, 3)
-	_, err := cluster.Redlock.TryLock(ctx, []string{"b", "a"}, time.Minute)
+	_, err := cluster.Redlock.Lock(ctx, []string{"b", "a"}, time.Minute)
 	fmt.Println(cluster.Held(), err)
 	// Output: [a b] <nil>
 }
@@ -158,7 +158,7 @@ func ExampleCluster_Held() {
 // Nothing is left behind, also not by calls that failed.
 func ExampleCluster_AssertFree() {
 	cluster := redlocktest.New(t, 3)
-	lock, err := cluster.Redlock.TryLock(ctx, []string{"report"}, time.Minute)
+	lock, err := cluster.Redlock.Lock(ctx, []string{"report"}, time.Minute)
 	if err != nil {
 		log.Fatal(err)
 	}
