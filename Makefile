@@ -199,10 +199,10 @@ sim: ## a short simulation, and the models of fencing and of unknown outcomes
 
 # The coverage of the library's packages, by all tests. It needs no more than the small ones.
 .PHONY: cover
-cover: tools ## make test with the coverage of the library; fails below COVERMIN %
+cover: ## make test with the coverage of the library; fails below COVERMIN %
 	@mkdir -p $(BUILD)
-	@library=$$($(GO) list -deps ./redlock | grep '^$(MODULE)/' | paste -s -d , -) && set -x && \
-	$(TESTRUN) -short -vet=off -parallel $(PARALLEL) -timeout $(TIMEOUT) $(TESTFLAGS) -coverprofile=$(BUILD)/cover.out -coverpkg=$$library $(PACKAGES)
+	@library=$$($(GO) list -deps ./redlock | grep '^$(MODULE)/' | paste -s -d , -) && \
+	$(MAKE) --no-print-directory test TESTFLAGS="$(TESTFLAGS) -coverprofile=$(BUILD)/cover.out -coverpkg=$$library"
 	@$(GO) tool cover -func=$(BUILD)/cover.out | awk -v min=$(COVERMIN) ' \
 		/^total:/ { sub("%", "", $$3); seen = 1; \
 		  printf "coverage of the library: %s %% (at least %s)\n", $$3, min; if ($$3 + 0 < min + 0) exit 1 } \
