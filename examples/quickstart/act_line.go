@@ -54,7 +54,7 @@ func (d *demo) playLine(ctx context.Context) error {
 	if !slices.IsSorted(order) { // A message was late, and somebody's own next try came first.
 		d.p.say("That is the order in which they came, but for one who asked at the right moment.")
 	}
-	d.p.say("A release wakes the next in line, in whatever process: no interval of polling has to pass.")
+	d.p.say("A release wakes the next in line, in whatever process: no polling interval passes.")
 	return nil
 }
 
