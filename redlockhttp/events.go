@@ -10,7 +10,7 @@ import (
 // eventOf is the event as the page shows it.
 func eventOf(e *redlock.Event) Event {
 	v := Event{
-		Time: e.Time.Round(0), Kind: string(e.Kind), Level: "info", Node: e.Node, Resources: e.Resources, Owner: e.Owner,
+		Time: e.Time.Round(0), Kind: string(e.Kind), Level: "info", Node: e.Node, Resources: listed(e.Resources), Names: len(e.Resources), Owner: e.Owner,
 		Held: millis(e.Held), Error: text(e.Err), Note: note(e),
 	}
 	if isWarning(e) {

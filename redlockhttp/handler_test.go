@@ -1,7 +1,9 @@
 package redlockhttp_test
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -188,6 +190,43 @@ func TestManyLocksAreCounted(t *testing.T) {
 		s := state(t, redlockhttp.Handler(r))
 		assert.Len(t, s.Held, 500)
 		assert.Equal(t, 600, s.Counts.Held)
+	})
+}
+
+// The names of one lock, or one event, are bounded as well.
+func TestManyNamesAreCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRedlock(t, testcluster.RunBubble(t, 1), redlock.WithRetryCount(-1))
+		var names []string
+		for i := range 2000 {
+			names = append(names, fmt.Sprintf("%s/%04d", strings.Repeat("n", 220), i))
+		}
+		l, err := r.TryLock(t.Context(), names, time.Hour)
+		require.NoError(t, err)
+		_, err = r.TryLock(t.Context(), []string{"ü" + strings.Repeat("é", 1<<17)}, time.Hour)
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { _, _ = r.Lock(ctx, names, time.Hour) }()
+		synctest.Wait()
+		h := redlockhttp.Handler(r)
+		s := state(t, h)
+		require.Len(t, s.Held, 2)
+		assert.Len(t, s.Held[0].Resources, 20)
+		assert.Equal(t, 2000, s.Held[0].Names)
+		assert.Equal(t, "ü"+strings.Repeat("é", 125)+"…", s.Held[1].Resources[0])
+		require.Len(t, s.Waiting, 1)
+		assert.Len(t, s.Waiting[0].Resources, 20)
+		assert.Equal(t, 2000, s.Waiting[0].Names)
+		cancel()
+		_ = r.Release(t.Context(), l.Resources(), l.Token())
+		require.ErrorIs(t, l.Extend(t.Context(), time.Hour), redlock.ErrLost)
+		s = state(t, h)
+		require.NotEmpty(t, s.Events)
+		assert.Len(t, s.Events[0].Resources, 20)
+		for _, path := range []string{"/", "/?format=json"} {
+			_, body := get(t, h, http.MethodGet, path)
+			assert.Less(t, len(body), 128<<10)
+		}
 	})
 }
 

@@ -2,6 +2,8 @@ package redlockhttp
 
 import (
 	"errors"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/seed6c881748/redlock/redlock"
@@ -11,8 +13,13 @@ import (
 // each second must stay light where a process holds many thousands.
 const maxListed = 500
 
-// A State is what the page shows, as JSON. Durations are in milliseconds, times as RFC 3339. More
-// fields may be added.
+// maxNames is how many resources of one lock are listed, and maxName how many bytes of a name: there may
+// be thousands, of any length.
+const maxNames, maxName = 20, 256
+
+// A State is what the page shows, as JSON. Durations are in milliseconds, times as RFC 3339. Of the
+// resources of a lock, a wait or an event, Resources has at most 20, each with at most 256 bytes, and
+// Names has how many there are. More fields may be added.
 type State struct {
 	Time    time.Time `json:"time"` // of this process: what Until and Since are to be compared with
 	Need    int       `json:"need"` // the quorum
@@ -55,6 +62,7 @@ type Votes struct {
 // A Lock is a lock that this process holds, in a State.
 type Lock struct {
 	Resources []string  `json:"resources"`
+	Names     int       `json:"names"`
 	Since     time.Time `json:"since"`
 	Extended  time.Time `json:"extended"` // when its validity was last begun
 	Until     time.Time `json:"until"`
@@ -68,6 +76,7 @@ type Lock struct {
 // A Wait is a call that waits, in a State.
 type Wait struct {
 	Resources   []string  `json:"resources"`
+	Names       int       `json:"names"`
 	Owner       string    `json:"owner,omitempty"`
 	Since       time.Time `json:"since"`
 	Waited      float64   `json:"waited_ms"`
@@ -114,6 +123,7 @@ type Event struct {
 	Level     string    `json:"level"` // info, or warning where somebody should look
 	Node      string    `json:"node,omitempty"`
 	Resources []string  `json:"resources,omitempty"`
+	Names     int       `json:"names,omitempty"`
 	Owner     string    `json:"owner,omitempty"`
 	Held      float64   `json:"held_ms,omitempty"`
 	Error     string    `json:"error,omitempty"`
@@ -137,14 +147,14 @@ func look(r *redlock.Redlock) State {
 	locks := r.HeldLocks()
 	for _, l := range locks[:min(len(locks), maxListed)] {
 		s.Held = append(s.Held, Lock{
-			Resources: l.Resources, Since: l.Since, Extended: l.Extended, Until: l.Until, Left: millis(l.Until.Sub(now)), Fence: l.Fence,
+			Resources: listed(l.Resources), Names: len(l.Resources), Since: l.Since, Extended: l.Extended, Until: l.Until, Left: millis(l.Until.Sub(now)), Fence: l.Fence,
 			Owner: l.Owner, Holder: l.Holder, Kept: l.Kept,
 		})
 	}
 	calls := r.WaitingCalls()
 	for _, c := range calls[:min(len(calls), maxListed)] {
 		s.Waiting = append(s.Waiting, Wait{
-			Resources: c.Resources, Owner: c.Owner, Since: c.Since, Waited: millis(now.Sub(c.Since)), Position: c.Position,
+			Resources: listed(c.Resources), Names: len(c.Resources), Owner: c.Owner, Since: c.Since, Waited: millis(now.Sub(c.Since)), Position: c.Position,
 			Attempts: c.Attempts, Reason: reason(c.Err), Holder: c.Holder, HolderOwner: c.HolderOwner,
 		})
 	}
@@ -153,6 +163,17 @@ func look(r *redlock.Redlock) State {
 		s.Events = append(s.Events, eventOf(&events[len(events)-1-i]))
 	}
 	return s
+}
+
+// listed are the names of resources that are shown.
+func listed(resources []string) []string {
+	some := slices.Clone(resources[:min(len(resources), maxNames)])
+	for i, name := range some {
+		if len(name) > maxName {
+			some[i] = strings.ToValidUTF8(name[:maxName-len("…")], "") + "…"
+		}
+	}
+	return some
 }
 
 func nodeOf(n redlock.NodeStats) Node {
