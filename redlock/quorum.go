@@ -1,5 +1,7 @@
 package redlock
 
+import "errors"
+
 // quorum is how many votes are needed: a strict majority of the nodes that were configured, not
 // of those that answer.
 func quorum(n int) int { return n/2 + 1 }
@@ -96,4 +98,29 @@ func decideUnlock(t tally, need, n int) verdict {
 	default:
 		return undecided
 	}
+}
+
+// refusal is the error of an attempt that was not cut short; nil otherwise.
+func refusal(err error) *QuorumError {
+	no := (*QuorumError)(nil)
+	if cut := (*waitError)(nil); !errors.As(err, &cut) {
+		errors.As(err, &no)
+	}
+	return no
+}
+
+// isOverload reports whether an attempt failed with err because of an overload: so many
+// nodes were not asked that the others could not make a quorum.
+func isOverload(err error) bool {
+	no := refusal(err)
+	if no == nil {
+		return false
+	}
+	unasked := 0
+	for _, v := range no.Votes {
+		if errors.Is(v.Err, ErrOverloaded) {
+			unasked++
+		}
+	}
+	return unasked > len(no.Votes)-no.Need
 }

@@ -297,28 +297,3 @@ func expect(p *waiting.Timer, why waiting.Reason, err error) {
 	o.Free, o.Known = freeIn(no.Votes, no.Need)
 	p.Expect(why, o)
 }
-
-// refusal is the error of an attempt that was not cut short; nil otherwise.
-func refusal(err error) *QuorumError {
-	no := (*QuorumError)(nil)
-	if cut := (*waitError)(nil); !errors.As(err, &cut) {
-		errors.As(err, &no)
-	}
-	return no
-}
-
-// isOverload reports whether an attempt failed with err because of an overload: so many
-// nodes were not asked that the others could not make a quorum.
-func isOverload(err error) bool {
-	no := refusal(err)
-	if no == nil {
-		return false
-	}
-	unasked := 0
-	for _, v := range no.Votes {
-		if errors.Is(v.Err, ErrOverloaded) {
-			unasked++
-		}
-	}
-	return unasked > len(no.Votes)-no.Need
-}
