@@ -159,10 +159,11 @@ cross: ## compile for other platforms
 
 .PHONY: nested
 nested: tools ## vet and short tests of the nested modules
-	@set -e; for m in $(NESTED); do \
+	@failed=; for m in $(NESTED); do \
 		echo "go vet, go test -short: $$m"; \
-		(cd "$$m" && $(GO) vet ./... && $(GO) test -short -parallel $(PARALLEL) $(TESTFLAGS) ./...); \
-	done
+		(cd "$$m" && $(GO) vet ./... && $(GO) test -short -parallel $(PARALLEL) $(TESTFLAGS) ./...) || failed="$$failed $$m"; \
+	done; \
+	[ -z "$$failed" ] || { echo "FAILED:$$failed"; exit 1; }
 
 .PHONY: examples
 examples: quickstart ## the examples' tests, and the quickstart

@@ -51,6 +51,12 @@ func busy(t *testing.T, c *testcluster.Cluster, resource string) (r *redlock.Red
 	take(r, 20*time.Second, nil, "invoice:2026-11-4711")
 	take(r, time.Hour, nil, "account:7", "account:12", "account:9", "account:31", "account:77", resource)
 	take(other, time.Hour, nil, "mail-queue")
+	for _, n := range c.Nodes { // Or one that it has not reached yet could name a call that waits as the holder.
+		require.Eventually(t, func() bool {
+			_, ok, err := n.Get("mail-queue")
+			return err == nil && ok
+		}, 30*time.Second, time.Millisecond)
+	}
 	lost := take(r, time.Hour, nil, "leader")
 	for _, n := range c.Nodes {
 		require.NoError(t, n.Del("leader"))

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -28,6 +30,13 @@ func TestMain(m *testing.M) {
 	if helping || os.Getenv(asTool) != "" {
 		_ = os.Unsetenv(asTool)
 		main()
+	}
+	// What runs the tests may ignore signals, as nohup does, and the tool would go on ignoring them.
+	// Programs get them by default where this one is told of them.
+	for _, sig := range []os.Signal{syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT} {
+		if signal.Ignored(sig) {
+			signal.Notify(make(chan os.Signal, 1), sig)
+		}
 	}
 	os.Exit(m.Run())
 }
