@@ -62,6 +62,26 @@ func TestExtendOfALockThatAQuorumDoesNotKnow(t *testing.T) {
 	})
 }
 
+// A node that refuses, and one that has lost the lock, make the extension fail; that the next one has
+// lost it, too, makes it a loss, of which a hold must hear.
+func TestALossIsFoundWhileAnotherNodeIsDown(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+		require.NoError(t, err)
+		synctest.Wait()
+		for i, n := range c.Nodes[:2] {
+			require.NoError(t, n.Del("a"))
+			delay := time.Duration(i+1) * time.Millisecond
+			require.NoError(t, n.Slow(delay, delay))
+		}
+		require.NoError(t, c.Nodes[2].Stop())
+		synctest.Wait()
+		require.ErrorIs(t, l.Extend(t.Context(), ttl), redlock.ErrLost)
+		require.ErrorIs(t, l.Err(), redlock.ErrLost)
+	})
+}
+
 func TestExtendWithoutQuorumLeavesTheLockHeld(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)

@@ -70,14 +70,18 @@ func decide(t tally, need, n int, no verdict) verdict {
 // not prevent it, was taken.
 func decideLock(t tally, need, n int) verdict { return decide(t, need, n, taken) }
 
-// decideExtend: an extension proves the lock lost only if so many nodes said
-// "not yours" that no quorum can be left; nodes without an answer may still
-// hold it.
+// decideExtend: an extension proves the lock lost only if so many nodes said "not yours" that no
+// quorum can be left; nodes without an answer may still hold it. As long as those that are still
+// out could prove it, no other failure is told: a hold would go on until its lease has ended.
 func decideExtend(t tally, need, n int) verdict {
 	if t.no > n-need {
 		return lost
 	}
-	return decide(t, need, n, noQuorum)
+	v := decide(t, need, n, noQuorum)
+	if pending := n - t.yes - t.no - t.unanswered; v == noQuorum && t.no+pending > n-need {
+		return undecided
+	}
+	return v
 }
 
 // decideUnlock differs, because both answers are a success of the release: yes

@@ -106,8 +106,8 @@ func gateMain(args []string) int {
 	}
 	unix.CloseOnExec(waits)
 	unix.CloseOnExec(says)
-	n := 0
-	for err = syscall.EINTR; err == syscall.EINTR; {
+	n, err := 0, error(syscall.EINTR)
+	for errors.Is(err, syscall.EINTR) {
 		n, err = syscall.Read(waits, make([]byte, 1))
 	}
 	if n != 1 {
