@@ -26,7 +26,8 @@ die() {
 	exit 1
 }
 
-echo "$version" | grep -qE '^v(0|1)\.[0-9]+\.[0-9]+(-[0-9A-Za-z.]+)?$' ||
+part='(0|[1-9][0-9]*)'
+printf '%s' "$version" | tr '\n' ' ' | grep -qE "^v[01]\.$part\.$part(-[0-9A-Za-z]+(\.[0-9A-Za-z]+)*)?\$" ||
 	die "usage: release.sh vX.Y.Z (from v2 on, the module needs another path); got \"$version\""
 number=${version#v}
 [ -z "$(git status --porcelain)" ] || die "there are changes that are not committed"
@@ -42,7 +43,7 @@ done
 for t in $tags; do
 	! git rev-parse -q --verify "refs/tags/$t" >/dev/null || die "the tag $t exists"
 done
-! grep -q "^## $number " CHANGELOG.md || die "CHANGELOG.md has a version $number"
+! grep -qF "## $number " CHANGELOG.md || die "CHANGELOG.md has a version $number"
 awk '/^## /{on = $0 == "## Unreleased"; next} on && /^- /{n++} END {exit n == 0}' CHANGELOG.md ||
 	die "CHANGELOG.md has nothing under '## Unreleased'"
 
@@ -50,9 +51,17 @@ ${CHECK:-make check} || die "the checks fail"
 [ -z "$(git status --porcelain)" ] || die "the checks have changed the tree"
 
 work=$(mktemp -d)
-trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
-trap 'exit 1' HUP INT TERM
 start=$(git rev-parse HEAD)
+made=
+finish() { # However it ends, by a signal or a hook of git, too: what is not whole is undone.
+	if [ -z "$made" ]; then
+		git reset -q --hard "$start" && echo "release: the branch is as it was" >&2
+	fi
+	chmod -R u+w "$work"
+	rm -rf "$work"
+}
+trap finish EXIT
+trap 'exit 1' HUP INT TERM
 
 # With the release in a folder as their proxy, and a module cache of their own: what is
 # published in the end may be another commit.
@@ -67,45 +76,41 @@ proxy() { # of the commit HEAD
 	(cd internal/release && GOWORK=off go run . -repo ../.. -commit HEAD -version "$version" -proxy "$work/proxy")
 }
 
-undo() {
-	git reset -q --hard "$start"
-	die "$*; the branch is as it was"
-}
-
 # The library first: the go.sum of the other modules has its hash, which their files are no part of.
 awk -v heading="## $number - $(date +%Y-%m-%d)" '
 	{ print } $0 == "## Unreleased" { print ""; print heading }' CHANGELOG.md >"$work/changelog"
 cat "$work/changelog" >CHANGELOG.md
 git commit -q -m "Release $version" CHANGELOG.md
-proxy || undo "the library could not be packed"
+proxy || die "the library could not be packed"
 for m in $modules; do
 	(cd "$m" && go mod edit -dropreplace="$module" -require="$module@$version" && released_go mod tidy) ||
-		undo "$m does not get along with $module@$version"
+		die "$m does not get along with $module@$version"
 done
 git commit -q -a --amend --no-edit
 release=$(git rev-parse HEAD)
 
-proxy || undo "the modules could not be packed"
+proxy || die "the modules could not be packed"
 for m in $modules; do
-	grep -q '^replace' "$m/go.mod" && undo "$m/go.mod has a replace line besides the library's"
-	(cd "$m" && released_go mod tidy -diff && released_go vet ./...) || undo "$m of the release does not build"
+	grep -q '^replace' "$m/go.mod" && die "$m/go.mod has a replace line besides the library's"
+	(cd "$m" && released_go mod tidy -diff && released_go vet ./...) || die "$m of the release does not build"
 	if (cd "$m" && released_go list -f '{{.Name}}' .) | grep -qx main; then
-		released_go install "$module/$m@$version" || undo "$m cannot be installed"
+		released_go install "$module/$m@$version" || die "$m cannot be installed"
 		echo "release: go install $module/$m@$version works"
 	fi
 done
 mkdir "$work/user"
 (cd "$work/user" && released_go mod init example.com/user 2>/dev/null && for m in . $modules; do
 	released_go get "$module/$m@$version" || exit 1
-done) || undo "a user's go get fails"
+done) || die "a user's go get fails"
 
 for m in $modules; do
 	up=$(echo "$m" | sed 's:[^/]*:..:g')
-	(cd "$m" && go mod edit -replace="$module=$up/" && go mod tidy) || undo "$m does not go back to the library beside it"
+	(cd "$m" && go mod edit -replace="$module=$up/" && go mod tidy) || die "$m does not go back to the library beside it"
 done
 if [ -n "$modules" ]; then
 	git commit -q -a -m "Build the other modules from the library beside them again" -m "As before $version."
 fi
+made=1
 
 cat <<EOF
 

@@ -7,7 +7,9 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -57,10 +59,14 @@ func (c clone) modules() (all []string) {
 
 // release runs the script.
 func (c clone) release(version string) (string, error) {
+	out, err := c.script(version).CombinedOutput()
+	return string(out), err
+}
+
+func (c clone) script(version string) *exec.Cmd {
 	cmd := exec.Command("sh", "scripts/release.sh", version)
 	cmd.Dir, cmd.Env = c.dir, c.env
-	out, err := cmd.CombinedOutput()
-	return string(out), err
+	return cmd
 }
 
 func TestARelease(t *testing.T) {
@@ -114,6 +120,9 @@ func TestAReleaseIsRefused(t *testing.T) {
 		"no version":                 {"", func(clone) {}, "usage"},
 		"no version of this path":    {"v2.0.0", func(clone) {}, "usage"},
 		"a version without its v":    {"0.91.0", func(clone) {}, "usage"},
+		"a version with a leading 0": {"v0.091.0", func(clone) {}, "usage"},
+		"a version of two lines":     {"v0.91.0\nv0.92.0", func(clone) {}, "usage"},
+		"a pre-release without name": {"v0.91.0-", func(clone) {}, "usage"},
 		"a change not committed":     {"v0.91.0", func(c clone) { c.write("new.txt", "x") }, "not committed"},
 		"no branch":                  {"v0.91.0", func(c clone) { c.git("checkout", "-q", "--detach") }, "branch"},
 		"a tag that is there":        {"v0.91.0", func(c clone) { c.git("tag", "v0.91.0") }, "exists"},
@@ -133,6 +142,63 @@ func TestAReleaseIsRefused(t *testing.T) {
 			assert.Equal(t, before, c.git("rev-parse", "HEAD"))
 		})
 	}
+}
+
+// Whatever goes wrong in the middle, nothing is left of it.
+func TestAReleaseThatFailsLeavesTheBranchAsItWas(t *testing.T) {
+	t.Parallel()
+	requireShell(t)
+	for name, spoil := range map[string]func(c clone){
+		"a hook of git": func(c clone) { c.hook("exit 1") },
+		"a module with a replace line of its own": func(c clone) {
+			c.run("go", "-C", "otelredlock", "mod", "edit", "-replace=example.com/a=../redlock")
+			c.git("commit", "-q", "-a", "-m", "Replace another module")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newClone(t)
+			spoil(c)
+			before := c.git("rev-parse", "HEAD")
+			out, err := c.release("v0.91.0")
+			require.Error(t, err, out)
+			c.requireUnchanged(before)
+		})
+	}
+}
+
+func TestAReleaseThatIsInterruptedLeavesTheBranchAsItWas(t *testing.T) {
+	t.Parallel()
+	requireShell(t)
+	c := newClone(t)
+	before := c.git("rev-parse", "HEAD")
+	begun, end := filepath.Join(t.TempDir(), "begun"), filepath.Join(t.TempDir(), "end")
+	c.hook(fmt.Sprintf("touch '%s'; while [ ! -e '%s' ]; do sleep 0.05; done", begun, end))
+	cmd := c.script("v0.91.0")
+	require.NoError(t, cmd.Start())
+	require.Eventually(t, func() bool {
+		_, err := os.Stat(begun)
+		return err == nil
+	}, 5*time.Minute, 50*time.Millisecond, "the first commit")
+	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+	require.NoError(t, os.WriteFile(end, nil, 0o600))
+	require.Error(t, cmd.Wait())
+	c.requireUnchanged(before)
+}
+
+// hook has git run a script before each commit.
+func (c clone) hook(script string) {
+	c.t.Helper()
+	path := filepath.Join(c.dir, ".git", "hooks", "pre-commit")
+	require.NoError(c.t, os.MkdirAll(filepath.Dir(path), 0o700))
+	require.NoError(c.t, os.WriteFile(path, []byte("#!/bin/sh\n"+script+"\n"), 0o700)) //nolint:gosec // Git runs it.
+}
+
+// requireUnchanged checks that nothing has become of a release.
+func (c clone) requireUnchanged(before string) {
+	c.t.Helper()
+	assert.Equal(c.t, before, c.git("rev-parse", "HEAD"))
+	assert.Equal(c.t, "main", c.git("symbolic-ref", "--short", "HEAD"))
+	assert.Empty(c.t, c.git("status", "--porcelain"))
 }
 
 func emptyChangelog(c clone) {
