@@ -7,7 +7,7 @@
 # loader and libraries. They stay in build/servers, so that the next call is instant.
 #
 # It needs apt-get and a Debian archive among its sources, as what it unpacks comes from there; it
-# need not be root. On other systems it says so in one line, and fails if CI=true.
+# need not be root. On other systems, and without a network, it says so in one line, and fails if CI=true.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -29,7 +29,7 @@ unpack() { # into the folder $1 from the release $2
 		-o "Dir::State::Lists=$1/lists" -o "Dir::Cache=$1/cache" -o APT::Sandbox::User= -o Acquire::Languages=none
 	dir=$1
 	shift 2
-	apt-get "$@" update -qq >&2
+	apt-get "$@" update -qq --error-on=any >&2 || cannot "the archive $archive cannot be read"
 	# The servers, and what they are linked to, by all names that it has had. A release lacks some.
 	(cd "$dir/debs" && for p in valkey-server valkey-tools redis-server redis-tools libc6 libjemalloc2 liblua5.1-0 \
 		libssl3t64 libsystemd0 liblzf1 libatomic1 libhiredis1.1.0 libcrypt1 libcap2 zlib1g libzstd1 libstdc++6 libgcc-s1; do
