@@ -105,7 +105,7 @@ func TestRunGuardKilled(t *testing.T) {
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGUSR1))
 	p.waitFor("heard") // So redlock is done with the guard.
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGKILL))
-	goneAt(t, group)
+	waitGone(t, group)
 }
 
 // Somebody stops the guard: redlock has it go on.

@@ -48,6 +48,7 @@ func execTool(t *testing.T, c *testcluster.Cluster, args ...string) (code int, o
 		t.Setenv("REDLOCK_NODES", strings.Join(c.Addrs(), ","))
 	}
 	var o, e bytes.Buffer
+	args = append([]string{}, args...) // Not nil, for which cobra takes those of the test.
 	s := execute(t.Context(), args, strings.NewReader(""), &o, &e)
 	return s.code, o.String(), e.String()
 }

@@ -243,7 +243,7 @@ func TestTerminalLeftAlone(t *testing.T) {
 		for _, node := range c.Nodes {
 			require.NoError(t, node.Set("y", "another", time.Minute))
 		}
-		goneAt(t, group)
+		waitGone(t, group)
 		k.typeText(ctrlQ)
 		k.see("the lock was lost")
 	})
