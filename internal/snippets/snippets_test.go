@@ -145,9 +145,11 @@ func TestSnippets(t *testing.T) {
 	}
 }
 
-func TestLinks(t *testing.T) {
+// documents are the pages, and all other Markdown files of the repository: their links and lines are
+// checked, their Go is not.
+func documents(t *testing.T) map[string]page {
+	t.Helper()
 	all := pages(t)
-	// The links of all other documents, too.
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -162,6 +164,11 @@ func TestLinks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return all
+}
+
+func TestLinks(t *testing.T) {
+	all := documents(t)
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		for _, l := range all[name].links {
 			if err := checkLink(all, name, l.target); err != nil {
@@ -172,7 +179,7 @@ func TestLinks(t *testing.T) {
 }
 
 func TestLineLength(t *testing.T) {
-	all := pages(t)
+	all := documents(t)
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		for _, line := range all[name].long {
 			t.Errorf("%s:%d: more than %d characters in a line", name, line, maxLine)
