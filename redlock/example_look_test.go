@@ -164,7 +164,8 @@ func ExampleRedlock_WaitingCalls() {
 	}
 	done := make(chan error)
 	go func() {
-		done <- r.Do(ctx, []string{"waited-for"}, time.Minute, func(context.Context, *redlock.Lock) error { return nil })
+		done <- r.Do(ctx, []string{"waited-for"}, time.Minute,
+			func(context.Context, *redlock.Lock) error { return nil }, redlock.WithRetryCount(-1))
 	}()
 	for len(r.WaitingCalls()) == 0 {
 		time.Sleep(time.Millisecond)

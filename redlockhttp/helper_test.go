@@ -32,8 +32,8 @@ func newRedlock(t *testing.T, c *testcluster.Cluster, opts ...redlock.Option) *r
 const script = `<script>alert("x")</script>`
 
 // busy has a Redlock in a state in which there is something of everything to see: a node that is down,
-// locks with and without extensions and fences, one of them on the resource, calls that wait, and a lock that was lost. It returns
-// the tokens that must not be seen.
+// locks with and without extensions and fences, one of them on the resource, calls that wait, and a
+// lock that was lost. It returns the tokens that must not be seen.
 func busy(t *testing.T, c *testcluster.Cluster, resource string) (r *redlock.Redlock, tokens []string) {
 	t.Helper()
 	r = newRedlock(t, c, redlock.WithOwner("billing-7f9c/42"), redlock.WithNodeTimeout(5*time.Second), redlock.WithRetryCount(-1))

@@ -172,8 +172,8 @@ func (e *mismatchError) Error() string {
 
 func (e *mismatchError) Is(target error) bool { return target == ErrConfigMismatch }
 
-// Admit ends the quarantine of a node. It is for the run that the node is in now: a request that is delivered late, when
-// the caller has been told that it failed, must not admit a later one.
+// Admit ends the quarantine of a node. It is for the run that the node is in now: a request that is
+// delivered late, when the caller has been told that it failed, must not admit a later one.
 func (d *Dialect) Admit(ctx context.Context, n *node.Node, timeout time.Duration) error {
 	run := n.Call(ctx, runCommand(), timeout)
 	if run.Err != nil {
