@@ -20,7 +20,10 @@ import (
 
 const ttl = 5 * time.Second
 
-var errNoCredit = errors.New("no credit left")
+var (
+	errNoCredit = errors.New("no credit left")
+	errUnknown  = errors.New("the credit may have been taken")
+)
 
 // A lottery is what the handler needs. There is one in every process.
 type lottery struct {
@@ -40,9 +43,13 @@ func (l *lottery) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		http.Error(w, "a draw of yours is running", http.StatusConflict)
 	case errors.Is(err, errNoCredit):
 		http.Error(w, err.Error(), http.StatusPaymentRequired)
+	case errors.Is(err, errUnknown):
+		// Not 503, which asks for a repetition: it might take a second credit.
+		http.Error(w, err.Error(), http.StatusInternalServerError)
 	default:
-		// ErrNoQuorum above all: nobody can know whether the lock is free, so there is
-		// no reward now. ErrClosed while the process shuts down; ErrLost.
+		// Nothing was done. ErrNoQuorum above all: nobody can know whether the lock is
+		// free, so there is no reward now. ErrClosed while the process shuts down; a lock
+		// that was lost before the credit was taken.
 		w.Header().Set("Retry-After", "1")
 		http.Error(w, "try again later", http.StatusServiceUnavailable)
 	}
@@ -78,7 +85,7 @@ func (l *lottery) draw(ctx context.Context, user string) (reward string, err err
 	}
 	// First the credit, then the reward: who dies in between owes one.
 	if err := l.credits.Set(ctx, user, credits-1); err != nil {
-		return "", err
+		return "", fmt.Errorf("%w: %w", errUnknown, err)
 	}
 	return l.reward(), nil
 }
