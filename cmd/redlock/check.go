@@ -80,7 +80,27 @@ func (t *tool) showReport(report redlock.Report) {
 		}
 		text = strings.Join(lines, "")
 	}
-	printf(t.out, "%s", text)
+	printf(t.out, "%s%s", text, quorumLine(report))
+}
+
+// quorumLine says whether the nodes that answer are enough, if not all of them do.
+func quorumLine(report redlock.Report) string {
+	answer := len(report.Nodes)
+	for _, f := range report.Findings {
+		if f.Check == "reachable" && f.Verdict == redlock.VerdictUnfit {
+			answer--
+		}
+	}
+	need := len(report.Nodes)/2 + 1
+	line := fmt.Sprintf("%d of %d nodes answer, %d needed", answer, len(report.Nodes), need)
+	switch {
+	case answer == len(report.Nodes):
+		return ""
+	case answer < need:
+		return line + ": no lock can be got\n"
+	default:
+		return line + "\n"
+	}
 }
 
 // reportJSON is a report for programs.

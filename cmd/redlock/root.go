@@ -43,13 +43,13 @@ fails costs nobody exclusion. A lock is a lease: it ends after its ttl, whatever
 
 The nodes are given by --nodes, or, for all commands at once, by REDLOCK_NODES. All who lock a resource must be
 given the same nodes and the same prefix.`,
-		Example: `  export REDLOCK_NODES=10.0.0.1:6379,10.0.0.2:6379,10.0.0.3:6379
-
-  # One crontab on several machines; the job runs on one of them, at most once in 50 s:
-  * * * * *  redlock run --wait 0 --at-least 50s nightly-report -- /usr/local/bin/report
+		Example: `  # One crontab on several machines; the job runs on one of them, at most once in 50 s:
+  REDLOCK_NODES=10.0.0.1:6379,10.0.0.2:6379,10.0.0.3:6379
+  * * * * *  /usr/local/bin/redlock run --quiet --wait 0 --at-least 50s report -- /usr/local/bin/report
 
   # Who holds it?
-  redlock status nightly-report
+  export REDLOCK_NODES=10.0.0.1:6379,10.0.0.2:6379,10.0.0.3:6379
+  redlock status report
 
   # Are these nodes fit for it?
   redlock check`,

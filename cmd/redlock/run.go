@@ -39,6 +39,7 @@ type runFlags struct {
 	killAfter time.Duration
 	fence     bool
 	owner     string
+	quiet     bool
 
 	forever bool          // --wait forever
 	waitFor time.Duration // otherwise; 0: one attempt
@@ -57,8 +58,10 @@ If the lock cannot be kept, because too few nodes answer, the group gets SIGTERM
 
 On a terminal, Ctrl-Z stops the command and redlock. While they are stopped the lock is not extended: when it ends, so does the command.`,
 		Example: `  # A job of several machines with the same crontab: whoever comes first runs it, the others exit with 75.
-  # The lock is kept for 50 s even if the job takes 1 s, so that a machine whose clock is late finds it taken.
-  * * * * *  redlock run --wait 0 --at-least 50s report -- /usr/local/bin/report
+  # The lock is kept for 50 s even if the job takes 1 s, or fails, so that a machine whose clock is late finds it
+  # taken. cron knows no exported REDLOCK_NODES, and mails what anybody writes: hence the first line, and --quiet.
+  REDLOCK_NODES=10.0.0.1:6379,10.0.0.2:6379,10.0.0.3:6379
+  * * * * *  /usr/local/bin/redlock run --quiet --wait 0 --at-least 50s report -- /usr/local/bin/report
 
   # Wait for at most five minutes:
   redlock run --wait 5m deploy/web -- ./deploy.sh
@@ -78,9 +81,10 @@ On a terminal, Ctrl-Z stops the command and redlock. While they are stopped the 
 	fs.SortFlags = false
 	fs.DurationVar(&f.ttl, "ttl", 30*time.Second, "for how long the lock lives without being extended: the longest that others wait if this machine dies")
 	fs.StringVar(&f.wait, "wait", "forever", "how long to wait for the lock: `TIME` is a duration, 0 for a single attempt, or forever")
-	fs.DurationVar(&f.atLeast, "at-least", 0, "keep the lock until so long after it was taken, also if the command ends earlier or this machine dies. It raises the ttl where that is shorter")
+	fs.DurationVar(&f.atLeast, "at-least", 0, "keep the lock until so long after it was taken, also if the command ends earlier or fails, or this machine dies: nobody repeats it until then. It raises the ttl where that is shorter")
 	fs.DurationVar(&f.killAfter, "kill-after", 5*time.Second, "when the lock cannot be kept, the time between SIGTERM and SIGKILL; at most half of the ttl. By default, a quarter of the ttl where that is shorter")
 	fs.BoolVar(&f.fence, "fence", false, "take a fencing token, which the command finds in REDLOCK_FENCE")
+	fs.BoolVar(&f.quiet, "quiet", false, "say nothing if the lock is taken, or if its release cannot be confirmed. The exit code is the same, and all other errors are told: usage, no quorum, a lock that was lost. What the command writes is its own")
 	fs.StringVar(&f.owner, "owner", defaultOwner(), "the `LABEL` that others are shown as the holder")
 	fs.Lookup("owner").DefValue = "HOST/PID"
 	describe(cmd, "exit", exitRun)
@@ -167,6 +171,9 @@ func (t *tool) run(ctx context.Context, f *runFlags, resources, command []string
 	lock, err := f.acquire(ctx, r, resources, signals)
 	if err != nil {
 		t.close(ctx, r)
+		if code, _ := classify(err); f.quiet && code == exitTaken {
+			return ended(code)
+		}
 		return err
 	}
 	j := &job{
@@ -188,7 +195,7 @@ func (t *tool) run(ctx context.Context, f *runFlags, resources, command []string
 	}
 	released := lock.Unlock(ctx)
 	t.close(ctx, r)
-	return t.outcome(end, released)
+	return t.outcome(end, released, f.quiet)
 }
 
 // lookUp finds a program as a shell does.
@@ -283,8 +290,9 @@ type ending struct {
 	killed bool           // it was ended because of that
 }
 
-// outcome says what becomes of a command's end, and of its lock's release.
-func (t *tool) outcome(end ending, released error) error {
+// outcome says what becomes of a command's end, and of its lock's release. A quiet one does not mention
+// a release that could not be confirmed: the keys end by themselves, and nobody has anything to do.
+func (t *tool) outcome(end ending, released error, quiet bool) error {
 	switch {
 	case end.killed:
 		return codedError{fmt.Errorf("the lock was lost, and the command ended: %w", end.lost), exitLost, "lost"}
@@ -293,7 +301,7 @@ func (t *tool) outcome(end ending, released error) error {
 			end.lost = released
 		}
 		return codedError{fmt.Errorf("the lock was lost before the command ended (with %d): somebody else may have had it meanwhile: %w", end.code, end.lost), exitLost, "lost"}
-	case released != nil:
+	case released != nil && !quiet:
 		t.note("the release could not be confirmed: " + messageOf(released))
 	}
 	t.status = end.status()

@@ -96,6 +96,17 @@ func TestRunRefused(t *testing.T) {
 		assert.Equal(t, exitTaken, e.Exit)
 		assert.Len(t, e.Votes, 3)
 	})
+	t.Run("quiet", func(t *testing.T) {
+		for _, more := range [][]string{{"--wait", "0"}, {"--wait", "1s"}, {"--wait", "0", "--json"}} {
+			p := start(t, c, runArgs(append(more, "--quiet", "held", "--", "touch", file)...)...)
+			assert.Equal(t, exitTaken, p.wait())
+			assert.Empty(t, p.out.String()+p.errOut.String(), "%q", more)
+			assert.NoFileExists(t, file)
+		}
+		p := start(t, c, runArgs("--quiet", "free", "--", "no-such-command-anywhere")...)
+		assert.Equal(t, exitNotFound, p.wait())
+		assert.Contains(t, p.errOut.String(), "no such command")
+	})
 	t.Run("not executable by the kernel", func(t *testing.T) {
 		require.NoError(t, os.Chmod(text, 0o700)) //nolint:gosec // It is the point.
 		p := start(t, c, runArgs("--at-least", "30s", "free", "--", text)...)
@@ -110,10 +121,35 @@ func TestRunNoQuorum(t *testing.T) {
 	require.NoError(t, c.Nodes[0].Stop())
 	require.NoError(t, c.Nodes[1].Stop())
 	for _, wait := range []string{"0", "500ms"} {
-		p := start(t, c, "run", "--wait", wait, "x", "--", "echo", "ran")
+		p := start(t, c, "run", "--quiet", "--wait", wait, "x", "--", "echo", "ran")
 		assert.Equal(t, exitNoQuorum, p.wait())
 		assert.Empty(t, p.out.String())
 		assert.Contains(t, p.errOut.String(), "no quorum")
+	}
+}
+
+// A release that cannot be confirmed is worth a remark, unless the user wants none.
+func TestRunReleaseNotConfirmed(t *testing.T) {
+	t.Parallel()
+	for flag, want := range map[string]string{"--quiet=false": "could not be confirmed", "--quiet": ""} {
+		t.Run(flag, func(t *testing.T) {
+			t.Parallel()
+			c := testcluster.RunServers(t, 3)
+			cmd := command(t, c, runArgs(flag, "--ttl", "10m", "x", "--", "sh", "-c", "echo works; read line; exit 3")...)
+			stdin, err := cmd.StdinPipe()
+			require.NoError(t, err)
+			p := startCommand(t, cmd)
+			p.waitFor("works")
+			require.NoError(t, c.Nodes[0].Stop())
+			require.NoError(t, c.Nodes[1].Stop())
+			require.NoError(t, stdin.Close())
+			assert.Equal(t, 3, p.wait(), "%s", p.errOut)
+			if want == "" {
+				assert.Empty(t, p.errOut.String())
+			} else {
+				assert.Contains(t, p.errOut.String(), want)
+			}
+		})
 	}
 }
 
@@ -128,6 +164,7 @@ func TestRunUsage(t *testing.T) {
 		{[]string{"--ttl", "10ms", "x", "--", "true"}, "--ttl 10ms: must be at least 1s"},
 		{[]string{"--wait", "never", "x", "--", "true"}, `--wait "never"`},
 		{[]string{"--kill-after", "20s", "x", "--", "true"}, "--kill-after 20s"},
+		{[]string{"--at-least", "50", "x", "--", "true"}, `--at-least "50": want a duration such as 50s`},
 		{[]string{"--at-least", "-1s", "x", "--", "true"}, "--at-least -1s"},
 		{[]string{"--owner", "a\nb", "x", "--", "true"}, "owner label"},
 		{[]string{"", "--", "true"}, "empty resource"},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -11,6 +12,10 @@ import (
 // flagError makes a usage error of what pflag says of a flag. One that is not known is answered
 // with the nearest one that is.
 func flagError(cmd *cobra.Command, err error) error {
+	var value *pflag.InvalidValueError
+	if errors.As(err, &value) && value.GetFlag().Value.Type() == "duration" {
+		return usagef("--%s %q: want a duration such as 50s", value.GetFlag().Name, value.GetValue())
+	}
 	text := err.Error()
 	name, ok := strings.CutPrefix(text, "unknown flag: --")
 	if !ok {

@@ -218,6 +218,19 @@ func TestCheckAndAdmit(t *testing.T) {
 	assert.Equal(t, 0, start(t, c, run...).wait())
 }
 
+func TestCheckSaysWhetherNodesAreEnough(t *testing.T) {
+	c := testcluster.RunServers(t, 3)
+	check := append([]string{"check"}, slow...)
+	_, out, _ := execTool(t, c, check...)
+	assert.NotContains(t, out, "needed")
+	for i, want := range []string{"2 of 3 nodes answer, 2 needed", "1 of 3 nodes answer, 2 needed: no lock can be got"} {
+		require.NoError(t, c.Nodes[i].Stop())
+		code, out, _ := execTool(t, c, check...)
+		assert.Equal(t, exitUnfit, code)
+		assert.True(t, strings.HasSuffix(out, "\n"+want+"\n"), "%s", out)
+	}
+}
+
 func TestWatch(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3)

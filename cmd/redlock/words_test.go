@@ -124,6 +124,7 @@ func TestUnknownWords(t *testing.T) {
 		{[]string{"status", "x"}, "no nodes"},
 		{[]string{"status", "--nodes", "a:1,a:1", "x"}, "a:1 is given twice"},
 		{[]string{"status", "--nodes", "a:port", "x"}, "a:port"},
+		{[]string{"status", "--nodes", "localhost", "x"}, `malformed address "localhost": want host:port, such as localhost:6379`},
 		{[]string{"status", "--nodes", "a:1", "__redlock__:x"}, "reserved"},
 		{[]string{"status", "--color", "red", "x"}, `--color "red"`},
 		{[]string{"break", "--json", "x"}, "--json needs --yes"},

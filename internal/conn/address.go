@@ -79,7 +79,7 @@ func urlTarget(u *url.URL) (target, error) {
 func tcpTarget(hostport, db string) (target, error) {
 	host, port, err := net.SplitHostPort(hostport)
 	if err != nil {
-		return target{}, errors.New("want host:port")
+		return target{}, errors.New("want host:port, such as localhost:6379")
 	}
 	if host == "" {
 		host = "localhost"
