@@ -195,7 +195,7 @@ func (e *QuorumError) summary() string {
 	ended := errors.Is(e.reason, ErrLost)
 	switch counted := fmt.Sprintf("%d of %d nodes", yes, len(e.Votes)); {
 	case ended && (e.Op == OpUnlock || e.Op == OpRelease):
-		return counted + " still had it"
+		return counted + " said that they still had it"
 	case yes >= e.Need && ended:
 		return counted + " said yes, but the lock had ended by then"
 	case yes >= e.Need && e.Need > 0:

@@ -35,9 +35,9 @@ import (
 //   - ErrLost if the keys were gone or another's on so many nodes that no quorum can have had
 //     them. The lock had ended, so that somebody else may have had it while the work went on; or
 //     it was released before, by a call whose result was not known;
-//   - ErrNoQuorum if too few nodes answered. The call may be repeated; the same Redlock does not
-//     ask nodes again that have confirmed the release. It also matches ErrClosed if Close had
-//     closed the connections meanwhile.
+//   - ErrNoQuorum if too few nodes answered. Repeat it with the same Redlock, which remembers the
+//     nodes that have confirmed. Another one may say ErrLost, which then means only that the lock
+//     is gone. The error also matches ErrClosed if Close had closed the connections meanwhile.
 //
 // Otherwise the error is ErrClosed after Close, or says, before any I/O, what is wrong with an
 // argument. The token is in no error and no event. Simultaneous calls for the same lock are one

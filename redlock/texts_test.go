@@ -52,7 +52,7 @@ func TestErrorTexts(t *testing.T) {
 		l, err := r.TryLock(t.Context(), []string{"a"}, time.Second)
 		require.NoError(t, err)
 		time.Sleep(time.Until(l.Until()))
-		require.EqualError(t, l.Unlock(t.Context()), `redlock: unlock ["a"]: lock expired (1 of 1 nodes still had it; node1: yes)`)
+		require.EqualError(t, l.Unlock(t.Context()), `redlock: unlock ["a"]: lock expired (1 of 1 nodes said that they still had it; node1: yes)`)
 		l, err = r.TryLock(t.Context(), []string{"a"}, time.Second)
 		require.NoError(t, err)
 		require.NoError(t, r.Close(t.Context()))
