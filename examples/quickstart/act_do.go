@@ -23,7 +23,7 @@ func (d *demo) actDo() act {
 // playDo has somebody delete the lock's keys while Do works under it.
 func (d *demo) playDo(ctx context.Context) error {
 	err := d.alice.Do(ctx, []string{"report"}, 1500*time.Millisecond, func(ctx context.Context, lock *redlock.Lock) error {
-		d.p.ok("Alice works for longer than her lock's 1.5s. Do extends it as long as she does.")
+		d.p.ok("Alice works under a lock of 1.5s. Do extends it for as long as she works.")
 		if err := d.untilExtended(ctx, lock); err != nil {
 			return err
 		}
@@ -34,8 +34,13 @@ func (d *demo) playDo(ctx context.Context) error {
 		lost := time.Now()
 		d.p.say("Somebody deletes the lock's key on all nodes. Alice has not noticed yet.")
 		<-ctx.Done() // context.Cause(ctx) says why
-		d.p.no("The next extension finds out, %s later, and ends the context of her work. Its cause:", ms(time.Since(lost)))
-		d.p.details(context.Cause(ctx).Error())
+		cause := context.Cause(ctx)
+		if errors.Is(cause, redlock.ErrExpired) {
+			d.p.no("No extension succeeds. The lock ends %s later, and so does the context. Its cause:", ms(time.Since(lost)))
+		} else {
+			d.p.no("The next extension finds out, %s later, and ends the context of her work. Its cause:", ms(time.Since(lost)))
+		}
+		d.p.details(cause.Error())
 		return nil
 	})
 	// The function has returned nil, and still the work was not done under the lock to its end.

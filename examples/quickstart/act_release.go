@@ -9,7 +9,10 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"time"
+
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 func (d *demo) actRelease() act {
@@ -49,16 +52,26 @@ func (d *demo) playRelease(ctx context.Context) error {
 		}
 		waited <- failed
 	}()
+	began := time.Now()
 	pid, err := startWorker(ctx, j)
 	if err != nil {
 		return errors.Join(err, lock.Unlock(ctx), <-waited)
 	}
 	d.p.ok("The worker, which is process %d, has done the job, and released the lock.", pid)
+	if took := time.Since(began); d.anyDown() {
+		d.p.details(fmt.Sprintf("It took %s with its Close, which waits for the node timeout, %s, for a node that is down:", ms(took), nodeTimeout),
+			"that node is to be told of the release, too. The lock was free at once.")
+	}
 	if err = <-waited; err != nil {
 		return err
 	}
 	d.p.ok("Bob, who has waited for it, has got it at once.")
 	return nil
+}
+
+// anyDown reports whether a node is down, as one of the user's may be.
+func (d *demo) anyDown() bool {
+	return slices.ContainsFunc(d.alice.Stats().Nodes, func(n redlock.NodeStats) bool { return !n.Up })
 }
 
 // worker is the argument by which this program is the worker of the act.

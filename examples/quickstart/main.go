@@ -87,13 +87,15 @@ func open(nodes []redlock.Node, prefix, owner string) (*redlock.Redlock, error) 
 		redlock.WithOwner(owner),
 		// Lock waits for as long as its context allows, not for so many attempts.
 		redlock.WithRetryCount(-1),
-		// The default of 250 ms suits a network that is near. This demo is to work over a slow
-		// one too, and beside a busy build.
-		redlock.WithNodeTimeout(2*time.Second),
+		redlock.WithNodeTimeout(nodeTimeout),
 		// For how long nodes keep a counter for fences. Nothing of this demo is to stay.
 		redlock.WithFenceLife(time.Minute),
 	)
 }
+
+// nodeTimeout is how long to wait for a node. The default of 250 ms suits a network that is near. This
+// demo is to work over a slow one too, and beside a busy build.
+const nodeTimeout = 2 * time.Second
 
 // A demo is what the acts need.
 type demo struct {
