@@ -73,9 +73,20 @@ func busy(t *testing.T, c *testcluster.Cluster, resource string) (r *redlock.Red
 		t.Cleanup(func() { cancel(); <-done })
 	}
 	require.Eventually(t, func() bool {
-		return r.Stats().Waiting == 2 && !r.Stats().Nodes[len(c.Nodes)-1].Up && strings.Contains(lastKinds(r), "node down")
+		return knowHolder(r) == 2 && !r.Stats().Nodes[len(c.Nodes)-1].Up && strings.Contains(lastKinds(r), "node down")
 	}, 30*time.Second, 5*time.Millisecond)
 	return r, tokens
+}
+
+// knowHolder counts the calls that wait and know for whom. One that stands behind another from the
+// beginning learns it after a retry delay.
+func knowHolder(r *redlock.Redlock) (n int) {
+	for _, call := range r.WaitingCalls() {
+		if call.HolderOwner != "" {
+			n++
+		}
+	}
+	return n
 }
 
 func lastKinds(r *redlock.Redlock) string {
