@@ -4,7 +4,8 @@
 #   sh scripts/matrix.sh [-short] [SERVER...]
 #
 # Without servers it takes the system's own and those of scripts/servers.sh. With -short the tests
-# are small and all servers are tried at the same time: nearly all of these tests only wait.
+# are small and all servers are tried at the same time: nearly all of these tests only wait. The
+# system's own is left out then, as that of all other tests.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -15,10 +16,14 @@ if [ "${1:-}" = -short ]; then
 	shift
 fi
 if [ $# = 0 ]; then
-	own=$(command -v redis-server || command -v valkey-server || true)
+	own=
+	[ -n "$short" ] || own=$(command -v redis-server || command -v valkey-server || true)
 	newer=$(sh scripts/servers.sh)
+	IFS='
+' # A path may have spaces.
 	# shellcheck disable=SC2086 # words
 	set -- $own $newer
+	unset IFS
 fi
 [ $# -gt 0 ] || exit 0 # scripts/servers.sh has said why.
 
