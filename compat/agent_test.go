@@ -185,18 +185,57 @@ var nodeReady = sync.OnceValue(func() error {
 			return err
 		}
 	}
-	want, err := os.ReadFile(filepath.Join("node", "package-lock.json"))
+	return install("node", "npm", "ci", "--ignore-scripts", "--loglevel=error")
+})
+
+// install has a command install what the package-lock.json of a folder names, unless it is there.
+// Several processes may do so at the same time, as scripts/matrix.sh has it: so it is made beside, and
+// moved into place as a whole.
+func install(folder string, command ...string) error {
+	lock, err := os.ReadFile(filepath.Join(folder, "package-lock.json"))
 	if err != nil {
 		return err
 	}
-	const stamp = "node/node_modules/.installed"
-	if have, err := os.ReadFile(stamp); err == nil && bytes.Equal(have, want) {
+	modules := filepath.Join(folder, "node_modules")
+	ready := func() bool {
+		have, err := os.ReadFile(filepath.Join(modules, ".installed"))
+		return err == nil && bytes.Equal(have, lock)
+	}
+	if ready() {
 		return nil
 	}
-	cmd := exec.Command("npm", "ci", "--ignore-scripts", "--loglevel=error")
-	cmd.Dir = "node"
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("npm ci: %w: %.300q", err, out)
+	beside, err := os.MkdirTemp(folder, "node_modules-")
+	if err != nil {
+		return err
 	}
-	return os.WriteFile(stamp, want, 0o600)
-})
+	defer func() { _ = os.RemoveAll(beside) }()
+	for _, name := range []string{".npmrc", "package.json", "package-lock.json"} {
+		text, err := os.ReadFile(filepath.Join(folder, name))
+		if err != nil {
+			return err
+		}
+		if err = os.WriteFile(filepath.Join(beside, name), text, 0o600); err != nil {
+			return err
+		}
+	}
+	cmd := exec.Command(command[0], command[1:]...)
+	cmd.Dir = beside
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w: %.300q", cmd, err, out)
+	}
+	fresh := filepath.Join(beside, "node_modules")
+	if err = os.WriteFile(filepath.Join(fresh, ".installed"), lock, 0o600); err != nil {
+		return err
+	}
+	if err = os.Rename(fresh, modules); err == nil || ready() {
+		return nil
+	}
+	// What an older lock file has named is in the way.
+	if err = os.RemoveAll(modules); err != nil {
+		return err
+	}
+	if err = os.Rename(fresh, modules); err != nil && !ready() {
+		return err
+	}
+	return nil
+}
