@@ -198,8 +198,8 @@ func install(folder string, command ...string) error {
 	}
 	modules := filepath.Join(folder, "node_modules")
 	ready := func() bool {
-		have, err := os.ReadFile(filepath.Join(modules, ".installed"))
-		return err == nil && bytes.Equal(have, lock)
+		have, readErr := os.ReadFile(filepath.Join(modules, ".installed"))
+		return readErr == nil && bytes.Equal(have, lock)
 	}
 	if ready() {
 		return nil
@@ -210,8 +210,8 @@ func install(folder string, command ...string) error {
 	}
 	defer func() { _ = os.RemoveAll(beside) }()
 	for _, name := range []string{".npmrc", "package.json", "package-lock.json"} {
-		text, err := os.ReadFile(filepath.Join(folder, name))
-		if err != nil {
+		var text []byte
+		if text, err = os.ReadFile(filepath.Join(folder, name)); err != nil {
 			return err
 		}
 		if err = os.WriteFile(filepath.Join(beside, name), text, 0o600); err != nil {
@@ -220,7 +220,8 @@ func install(folder string, command ...string) error {
 	}
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Dir = beside
-	if out, err := cmd.CombinedOutput(); err != nil {
+	out, err := cmd.CombinedOutput()
+	if err != nil {
 		return fmt.Errorf("%s: %w: %.300q", cmd, err, out)
 	}
 	fresh := filepath.Join(beside, "node_modules")

@@ -21,8 +21,9 @@ func TestInstallAtTheSameTime(t *testing.T) {
 	var all sync.WaitGroup
 	for range 4 {
 		all.Go(func() {
-			assert.NoError(t, install(dir, "sh", "-c", npm))
-			assert.FileExists(t, filepath.Join(dir, "node_modules", "two"))
+			if err := install(dir, "sh", "-c", npm); assert.NoError(t, err) {
+				assert.FileExists(t, filepath.Join(dir, "node_modules", "two"))
+			}
 		})
 	}
 	all.Wait()
