@@ -65,7 +65,7 @@ trap 'exit 1' HUP INT TERM
 
 # With the release in a folder as their proxy, and a module cache of their own: what is
 # published in the end may be another commit.
-export GOFLAGS="-modcacherw -trimpath" # Trimmed, packages are found in the build cache from any module cache.
+export GOFLAGS="-modcacherw"
 usual="file://$(go env GOMODCACHE)/cache/download,$(go env GOPROXY)"
 released_go() { # Without GONOPROXY, with which go install overlooks modules that a cached one is the prefix of.
 	GOPROXY="file://$work/proxy,$usual" GONOSUMDB="$module,$module/*" \

@@ -48,7 +48,7 @@ func proxyEnv(t *testing.T, proxy string) []string {
 	return append(os.Environ(),
 		"GOPROXY=file://"+filepath.ToSlash(proxy)+",file://"+goEnv(t, "GOMODCACHE")+"/cache/download,"+goEnv(t, "GOPROXY"),
 		"GONOSUMDB="+library+","+library+"/*",
-		"GOMODCACHE="+t.TempDir(), "GOFLAGS=-modcacherw -trimpath", "GOWORK=off",
+		"GOMODCACHE="+t.TempDir(), "GOFLAGS=-modcacherw", "GOWORK=off",
 	)
 }
 
@@ -129,14 +129,18 @@ func TestAConsumerRunsTheProgramOfTheREADME(t *testing.T) {
 	t.Logf("%d bytes", c.size())
 	out := c.run(filepath.Join(c.dir, "program.exe"))
 	assert.Contains(t, out, "held for")
+	locked := 0
 	for _, n := range servers.Nodes {
 		conn, err := n.Pool().GetContext(t.Context())
 		require.NoError(t, err)
 		stats, err := conn.Do("INFO", "commandstats")
 		require.NoError(t, err)
-		assert.Contains(t, fmt.Sprintf("%s", stats), "cmdstat_eval", "it has locked on all nodes")
+		if strings.Contains(fmt.Sprintf("%s", stats), "cmdstat_eval") {
+			locked++
+		}
 		require.NoError(t, conn.Close())
 	}
+	assert.Greater(t, locked, len(servers.Nodes)/2, "it has locked on a quorum; it does not wait for a slow one")
 
 	var linked []string
 	for _, found := range moduleRE.FindAllStringSubmatch(c.run("go", "version", "-m", "program.exe"), -1) {
@@ -161,7 +165,7 @@ func measure(t *testing.T, proxy, name, program string, get ...string) footprint
 	c.write("main.go", program)
 	c.run("go", append([]string{"get"}, get...)...)
 	c.run("go", "mod", "tidy")
-	f := footprint{library: name, stripped: c.size("-ldflags=-s -w"), size: c.size()}
+	f := footprint{library: name, stripped: c.size("-trimpath", "-ldflags=-s -w"), size: c.size("-trimpath")}
 	found := moduleRE.FindAllStringSubmatch(c.run("go", "version", "-m", "program.exe"), -1)
 	f.linked = fmt.Sprint(len(found))
 	f.all = c.run("go", "list", "-m", "all")
