@@ -34,8 +34,10 @@ func ConnectLimit(nodeTimeout time.Duration) time.Duration {
 }
 
 // smoothed is a round-trip time to which a sample has come, as TCP does it: one slow reply moves
-// it by an eighth, and it follows a change within a dozen replies.
+// it by an eighth, and it follows a change within a dozen replies. A server may answer what it has not
+// been asked yet, which takes no time.
 func smoothed(rtt, sample time.Duration) time.Duration {
+	sample = max(sample, 0)
 	if rtt == 0 {
 		return sample
 	}
