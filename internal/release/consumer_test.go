@@ -32,10 +32,16 @@ type consumer struct {
 	env []string
 }
 
+// newFolder makes an empty folder, with a module cache of its own that is empty, too.
+func newFolder(t *testing.T, proxy string) consumer {
+	t.Helper()
+	return consumer{t: t, dir: t.TempDir(), env: proxyEnv(t, proxy)}
+}
+
 // newConsumer makes a module with nothing in it.
 func newConsumer(t *testing.T, proxy string) consumer {
 	t.Helper()
-	c := consumer{t: t, dir: t.TempDir(), env: proxyEnv(t, proxy)}
+	c := newFolder(t, proxy)
 	c.write("go.mod", "module example.com/consumer\n\ngo 1.25.0\n")
 	return c
 }
@@ -85,20 +91,27 @@ func (c consumer) size(flags ...string) int64 {
 }
 
 var (
-	programRE = regexp.MustCompile("(?s)```go\n(package main\n.*?)```")
-	addressRE = regexp.MustCompile(`"[\w.-]+:6379"`)
-	moduleRE  = regexp.MustCompile(`(?m)^\tdep\t(\S+)`)
+	programRE  = regexp.MustCompile("(?s)```go\n(package main\n.*?)```")
+	commandsRE = regexp.MustCompile("(?s)```\n(go mod init .*?)```")
+	addressRE  = regexp.MustCompile(`"[\w.-]+:6379"`)
+	moduleRE   = regexp.MustCompile(`(?m)^\tdep\t(\S+)`)
 )
+
+// committed returns a file of the commit.
+func committed(t *testing.T, name string) string {
+	t.Helper()
+	text, err := exec.Command("git", "-C", repo, "cat-file", "blob", "HEAD:"+name).Output()
+	require.NoError(t, err)
+	return string(text)
+}
 
 // readmeProgram returns the first program of the committed README, with servers of the test.
 func readmeProgram(t *testing.T, c *testcluster.Cluster) string {
 	t.Helper()
-	readme, err := exec.Command("git", "-C", repo, "cat-file", "blob", "HEAD:README.md").Output()
-	require.NoError(t, err)
-	found := programRE.FindSubmatch(readme)
+	found := programRE.FindStringSubmatch(committed(t, "README.md"))
 	require.NotNil(t, found, "README.md has a program")
 	addrs := c.Addrs()
-	program := addressRE.ReplaceAllStringFunc(string(found[1]), func(string) string {
+	program := addressRE.ReplaceAllStringFunc(found[1], func(string) string {
 		require.NotEmpty(t, addrs, "the README's program has as many nodes as the test")
 		next := addrs[0]
 		addrs = addrs[1:]
@@ -114,6 +127,36 @@ func newProxy(t *testing.T) string {
 	proxy := t.TempDir()
 	require.NoError(t, writeProxy(repo, "HEAD", version, proxy))
 	return proxy
+}
+
+// A newcomer's folder and module cache are empty, and all that is typed is what the README shows.
+func TestTheCommandsOfTheREADMEsRunTheirProgram(t *testing.T) {
+	t.Parallel()
+	servers, proxy := testcluster.RunServers(t, 3), newProxy(t)
+	for _, name := range []string{"README.md", "README.zh-CN.md"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			found := commandsRE.FindStringSubmatch(committed(t, name))
+			require.NotNil(t, found, "it has commands")
+			c := newFolder(t, proxy)
+			c.write("main.go", readmeProgram(t, servers))
+			out := ""
+			for command := range strings.Lines(found[1]) {
+				words := strings.Fields(command)
+				out = c.run(words[0], words[1:]...)
+			}
+			assert.Contains(t, out, "held for")
+		})
+	}
+}
+
+// Who gets the module by its own name, as most do with Go, has all that the package needs.
+func TestAProgramBuildsAfterGoGetOfTheModule(t *testing.T) {
+	t.Parallel()
+	c := newConsumer(t, newProxy(t))
+	c.write("main.go", readmeProgram(t, testcluster.RunServers(t, 3)))
+	c.run("go", "get", library)
+	c.run("go", "build", "-o", "program.exe", ".")
 }
 
 // What README.md says first works outside of the repository, from what a proxy has of the
