@@ -105,7 +105,7 @@ func (j *job) late() error {
 	case time.Now().Before(j.deadline().Add(-j.killAfter)):
 		return nil
 	}
-	return codedError{fmt.Errorf("the lock was lost before the command was started: %w", err), exitLost, "lost"}
+	return codedError{because(err, "the lock was lost before the command was started"), exitLost, "lost"}
 }
 
 // step waits for the next thing to happen, and sees to it.

@@ -74,7 +74,10 @@ func (t *tool) report(cmd *cobra.Command, err error) int {
 		return code
 	}
 	s := t.styleFor(t.errOut)
-	printf(t.errOut, "%s %s\n", s.red("redlock:"), messageOf(err))
+	printf(t.errOut, "%s %s\n", s.red("redlock:"), sentence(err))
+	if t.global.verbose {
+		printf(t.errOut, "%s", details(err))
+	}
 	if code == exitUsage && cmd != nil {
 		printf(t.errOut, "Try '%s --help'.\n", cmd.CommandPath())
 	}

@@ -28,6 +28,7 @@ type globalFlags struct {
 	connectTimeout time.Duration
 	color          string
 	json           bool
+	verbose        bool
 
 	nodesFromEnv bool // and may have credentials
 }
@@ -103,6 +104,7 @@ func (t *tool) addGlobalFlags(f *pflag.FlagSet) {
 	f.DurationVar(&g.connectTimeout, "connect-timeout", time.Second, "how long to wait for connections to the nodes")
 	f.StringVar(&g.color, "color", "auto", "colour: `WHEN` is auto (on a terminal, unless NO_COLOR is set), always or never")
 	f.BoolVar(&g.json, "json", false, "write JSON, one object on a line")
+	f.BoolVar(&g.verbose, "verbose", false, "with an error, also say how every node has voted")
 }
 
 // envName is the variable that stands for a global flag: REDLOCK_NODE_TIMEOUT for --node-timeout.

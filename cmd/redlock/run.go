@@ -295,14 +295,14 @@ type ending struct {
 func (t *tool) outcome(end ending, released error, quiet bool) error {
 	switch {
 	case end.killed:
-		return codedError{fmt.Errorf("the lock was lost, and the command ended: %w", end.lost), exitLost, "lost"}
+		return codedError{because(end.lost, "the lock was lost, and the command ended"), exitLost, "lost"}
 	case end.lost != nil, errors.Is(released, redlock.ErrLost):
 		if end.lost == nil {
 			end.lost = released
 		}
-		return codedError{fmt.Errorf("the lock was lost before the command ended (with %d): somebody else may have had it meanwhile: %w", end.code, end.lost), exitLost, "lost"}
+		return codedError{because(end.lost, "the lock was lost before the command ended (with %d): somebody else may have had it meanwhile", end.code), exitLost, "lost"}
 	case released != nil && !quiet:
-		t.note("the release could not be confirmed: " + messageOf(released))
+		t.note("the release could not be confirmed: " + sentence(released))
 	}
 	t.status = end.status()
 	return nil

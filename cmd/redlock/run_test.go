@@ -74,8 +74,8 @@ func TestRunRefused(t *testing.T) {
 		code int
 		want string
 	}{
-		{"taken", []string{"--wait", "0", "held", "--", "touch", file}, exitTaken, "taken"},
-		{"taken for long", []string{"--wait", "3s", "held", "--", "touch", file}, exitTaken, "taken"},
+		{"taken", []string{"--wait", "0", "held", "--", "touch", file}, exitTaken, "redlock: held is held by "},
+		{"taken for long", []string{"--wait", "3s", "held", "--", "touch", file}, exitTaken, "redlock: gave up waiting: held is held by "},
 		{"no command", []string{"free", "--", "no-such-command-anywhere"}, exitNotFound, "no such command"},
 		{"no program", []string{"free", "--", text}, exitCannot, "permission denied"},
 	}
