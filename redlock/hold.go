@@ -140,7 +140,7 @@ func (l *Lock) keep(ctx context.Context, cancel context.CancelCauseFunc) error {
 		return h.cause
 	}
 	h.kept = append(h.kept, keptContext{ctx, cancel})
-	h.schedule(time.Until(l.extended.Add(h.pace())))
+	h.schedule(time.Until(h.due()))
 	return nil
 }
 
@@ -150,6 +150,18 @@ func (l *Lock) keep(ctx context.Context, cancel context.CancelCauseFunc) error {
 func (h *hold) pace() time.Duration {
 	third := h.lock.validity() / 3
 	return third - rand.N(third/10+1)
+}
+
+// due is when the next extension begins: a pace after the last one, but also while as much of the
+// validity is left as a pace leaves of a full one. By the last one alone, an Extend by a short ttl,
+// which leaves Until where it was, would put the next one off beyond it. lock.mu is held.
+func (h *hold) due() time.Time {
+	l, pace := h.lock, h.pace()
+	after, before := l.extended.Add(pace), l.until.Mono.Add(pace-l.validity())
+	if before.Before(after) {
+		return before
+	}
+	return after
 }
 
 // retry is how long after a failed extension the next one begins.
@@ -200,7 +212,7 @@ func (h *hold) extend() {
 	}
 	if err == nil {
 		h.warned = false
-		h.schedule(l.extended.Add(h.pace()).Sub(now))
+		h.schedule(h.due().Sub(now))
 		return
 	}
 	left := l.until.Remaining(now, l.r.wall())

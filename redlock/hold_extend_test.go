@@ -1,6 +1,7 @@
 package redlock_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -88,5 +89,36 @@ func TestAJumpOfTheWallClockBringsTheExtensionForward(t *testing.T) {
 		time.Sleep(time.Minute)
 		require.NoError(t, ctx.Err())
 		require.NoError(t, l.Unlock(t.Context()))
+	})
+}
+
+// An Extend by a short ttl leaves Until where it was, or nearly so: the next extension is due before it.
+func TestKeepAliveAfterAShortExtend(t *testing.T) {
+	for _, short := range []time.Duration{time.Second, 6 * time.Second} {
+		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+			r := newRedlock(t, c)
+			l, err := r.TryLock(t.Context(), []string{"a"}, 30*time.Second)
+			require.NoError(t, err)
+			time.Sleep(25 * time.Second)
+			require.NoError(t, l.Extend(t.Context(), short))
+			ctx := l.KeepAlive(t.Context())
+			time.Sleep(20 * time.Second)
+			require.NoError(t, ctx.Err(), "%v", context.Cause(ctx))
+		})
+	}
+}
+
+// The same while KeepAlive goes on.
+func TestKeepAliveBesideShortExtends(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		l, err := r.TryLock(t.Context(), []string{"a"}, 30*time.Second)
+		require.NoError(t, err)
+		ctx := l.KeepAlive(t.Context())
+		for range 100 {
+			time.Sleep(3 * time.Second)
+			require.NoError(t, l.Extend(t.Context(), time.Second))
+			require.NoError(t, ctx.Err(), "%v", context.Cause(ctx))
+		}
 	})
 }
