@@ -125,8 +125,21 @@ func (a *acquisition) turnedAway(ctx context.Context, why error, number int) err
 	return e
 }
 
-// tell sends the event of a call that has asked for a lock.
+// tell sends the event of a call that has asked for a lock. If the tracer panics, the caller does
+// not get the lock, so it is released.
 func (a *acquisition) tell(ctx context.Context, l *Lock, err error) {
+	told := false
+	defer func() {
+		if !told && l != nil {
+			_ = l.unlock(ctx)
+		}
+	}()
+	a.tellOf(ctx, l, err)
+	told = true
+}
+
+// tellOf is tell without regard for panics.
+func (a *acquisition) tellOf(ctx context.Context, l *Lock, err error) {
 	kind, took := EventAcquired, time.Duration(0)
 	if err != nil {
 		kind = EventNotAcquired

@@ -181,7 +181,10 @@ type Hook func(ctx context.Context, e Event)
 //
 // Wants reports whether Event is to be called with an event of this kind and with this context. It is
 // called with locks held, and more than once for an event: it must be quick, and must not use the
-// Redlock.
+// Redlock. If it panics, the event is not wanted.
+//
+// If Begin or End panics, the call does with the lock what it would have done, so that nothing
+// hangs and no key is left behind: a lock that the caller does not get is released.
 //
 // Event is called as a [Hook] is, on the same goroutine, before the hook. It must not change the
 // event's slices.
@@ -218,7 +221,17 @@ func (r *core) wants(ctx context.Context, kind EventKind, err error) bool {
 
 // hasListener reports whether hook or tracer is to be told of such an event.
 func (r *core) hasListener(ctx context.Context, kind EventKind) bool {
-	return r.defaults.hook != nil || r.defaults.tracer != nil && r.defaults.tracer.Wants(ctx, kind)
+	return r.defaults.hook != nil || r.defaults.tracer != nil && tracerWants(r.defaults.tracer, ctx, kind)
+}
+
+// tracerWants survives a panic of the user's code, under which mutexes are held.
+func tracerWants(t Tracer, ctx context.Context, kind EventKind) (wants bool) {
+	defer func() {
+		if recover() != nil {
+			wants = false
+		}
+	}()
+	return t.Wants(ctx, kind)
 }
 
 // listener returns who is told of events; nil: nobody.
@@ -227,7 +240,7 @@ func listener(hook Hook, tracer Tracer) Hook {
 		return hook
 	}
 	return func(ctx context.Context, e Event) {
-		if hook == nil || tracer.Wants(ctx, e.Kind) { // What nobody wants has not come so far.
+		if hook == nil || tracerWants(tracer, ctx, e.Kind) { // What nobody wants has not come so far.
 			tracer.Event(ctx, e)
 		}
 		if hook != nil {

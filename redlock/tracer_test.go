@@ -254,3 +254,77 @@ func TestATracerMayLookAtTheRedlock(t *testing.T) {
 		assert.Greater(t, tracer.calls.Load(), int64(60))
 	})
 }
+
+// A panicky tracer panics once, in one of its methods, in a call of one kind.
+type panicky struct {
+	method string
+	op     redlock.Op
+	armed  atomic.Bool
+}
+
+func (p *panicky) panicIn(method string, op redlock.Op) {
+	if method == p.method && op == p.op && p.armed.CompareAndSwap(true, false) {
+		panic("the tracer's")
+	}
+}
+
+func (p *panicky) Begin(ctx context.Context, op redlock.Op, _ []string) context.Context {
+	p.panicIn("begin", op)
+	return ctx
+}
+
+func (p *panicky) End(_ context.Context, e redlock.CallEnd) { p.panicIn("end", e.Op) }
+
+func (p *panicky) Wants(context.Context, redlock.EventKind) bool {
+	p.panicIn("wants", p.op)
+	return true
+}
+
+func (p *panicky) Event(context.Context, redlock.Event) {}
+
+// net/http and others recover from panics: nothing may hang after one, and no key be left.
+func TestTracerThatPanicsLeavesNothingBehind(t *testing.T) {
+	for _, method := range []string{"begin", "end", "wants"} {
+		for _, op := range []redlock.Op{redlock.OpLock, redlock.OpDo, redlock.OpExtend, redlock.OpUnlock} {
+			t.Run(method+" "+string(op), func(t *testing.T) {
+				inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+					tracer := &panicky{method: method, op: op}
+					r, err := redlock.New(nodesOf(c), redlock.WithTracer(tracer))
+					require.NoError(t, err)
+					warm(t, r)
+					guarded := func(f func()) {
+						defer func() { _ = recover() }()
+						tracer.armed.Store(true)
+						f()
+					}
+					guarded(func() { _, _ = r.TryLock(t.Context(), []string{"tried"}, time.Minute) })
+					tracer.armed.Store(false)
+					synctest.Wait()
+					if op == redlock.OpLock && method != "wants" {
+						requireNoKeys(t, c)
+					}
+					guarded(func() {
+						_ = r.Do(t.Context(), []string{"done"}, time.Minute, func(context.Context, *redlock.Lock) error { return nil })
+					})
+					tracer.armed.Store(false)
+					synctest.Wait()
+					for _, n := range c.Nodes {
+						require.NotContains(t, keys(t, n), "done")
+					}
+					l, err := r.TryLock(t.Context(), []string{"a"}, 10*time.Second)
+					require.NoError(t, err)
+					l.KeepAlive(t.Context())
+					guarded(func() { _ = l.Extend(t.Context(), 10*time.Second) })
+					guarded(func() { _ = l.Unlock(t.Context()) })
+					require.NoError(t, l.Unlock(t.Context()), "again")
+					ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+					defer cancel()
+					require.NoError(t, r.Close(ctx))
+					for _, n := range c.Nodes {
+						require.NotContains(t, keys(t, n), "a")
+					}
+				})
+			})
+		}
+	}
+}

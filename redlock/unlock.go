@@ -63,13 +63,20 @@ func (l *Lock) unlock(ctx context.Context) error {
 	h := l.hold
 	l.mu.Unlock()
 	l.r.held.Remove(l)
-	end()
-	ctx = l.r.begin(ctx, OpUnlock, l.claim.resources)
-	rd, v := l.release(ctx, now)
-	if h != nil {
-		h.leave()
-	}
-	err := l.endUnlock(rd, v, late)
+	var err error
+	func() {
+		// Deferred, as the tracer is the user's: if it panics, whoever else unlocks, and Close, wait
+		// for this release all the same.
+		defer func() {
+			rd, v := l.release(ctx, now)
+			if h != nil {
+				h.leave()
+			}
+			err = l.endUnlock(rd, v, late)
+		}()
+		end()
+		ctx = l.r.begin(ctx, OpUnlock, l.claim.resources)
+	}()
 	l.tell(ctx, EventReleased, OpUnlock, now, err)
 	return err
 }
