@@ -85,6 +85,14 @@ var (
 // ttl. It matches ErrNodeTimeout, but a longer node timeout would not help.
 var errTooLate error = &caseError{"redlock: no answer before the ttl was used up", ErrNodeTimeout}
 
+// errReserved is the vote of a node on which the resource is free, and reserved for another waiter
+// that was told of the release. It matches ErrTaken.
+var errReserved error = &caseError{"redlock: left to another waiter", ErrTaken}
+
+// errNotRaised is the vote of a node that has granted the lock and then refused to raise its counter
+// to the fence: the key or the counter is another's by now. It matches ErrTaken.
+var errNotRaised error = &caseError{"redlock: the lock or its fence was passed by another's", ErrTaken}
+
 // A caseError is an error that is a case of a more general one: errors.Is finds that in it, too.
 type caseError struct {
 	text    string
@@ -114,7 +122,8 @@ type Vote struct {
 	// nodes that show the same digest are held by the same lock. Where several resources are
 	// taken, it is that of the first in sorted order. Unlike the token it may be logged; see
 	// [Lock.Token]. It is empty if nobody has the resource and it is reserved, for the time in
-	// HolderTTL, for another waiter that was told of the release.
+	// HolderTTL, for another waiter that was told of the release; and if the node, with
+	// fencing, had granted the lock and lost it to another one before the fence was agreed on.
 	Holder string
 
 	// Owner is, with ErrTaken, the label that the holder has given itself with [WithOwner];
@@ -136,7 +145,7 @@ func (v Vote) String() string {
 		return v.Node + ": yes"
 	case v.Holder != "":
 		return v.Node + ": " + heldBy(v.Holder, v.Owner, v.HolderTTL)
-	case v.stance == node.No && v.Err == ErrTaken: //nolint:errorlint // Not what wraps it.
+	case v.Err == errReserved: //nolint:errorlint // Not what wraps it.
 		return fmt.Sprintf("%s: left to another waiter for %v", v.Node, v.HolderTTL)
 	case v.Err == ErrNodeTimeout && v.Took > 0: //nolint:errorlint // As above.
 		return fmt.Sprintf("%s: node timeout after %s", v.Node, brief.Duration(v.Took))

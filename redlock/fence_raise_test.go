@@ -63,6 +63,8 @@ func TestARaiseNeedsTheToken(t *testing.T) {
 		require.ErrorAs(t, err, &qe)
 		assert.Equal(t, redlock.OpLock, qe.Op)
 		require.NoError(t, qe.Votes[2].Err)
+		require.ErrorIs(t, qe.Votes[1].Err, redlock.ErrTaken)
+		assert.Equal(t, "node2: the lock or its fence was passed by another's", qe.Votes[1].String(), "it is reserved for nobody")
 		synctest.Wait()
 		for _, n := range c.Nodes[1:] {
 			assert.Empty(t, keys(t, n))

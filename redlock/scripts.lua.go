@@ -116,7 +116,11 @@ func decodeLock(reply any) node.Outcome {
 		if !ok1 || !ok2 || !ok3 {
 			break
 		}
-		return node.Outcome{Stance: node.No, Err: ErrTaken, Holder: string(holder), Owner: owner, HolderTTL: millis(left)}
+		out := node.Outcome{Stance: node.No, Err: ErrTaken, Holder: tokens.ShownDigest(string(holder)), Owner: owner, HolderTTL: millis(left)}
+		if len(holder) == 0 {
+			out.Err = errReserved
+		}
+		return out
 	}
 	return node.Unexpected("lock", reply)
 }

@@ -75,7 +75,7 @@ func fencedLockCommand(args []any, f *fencing) node.Command {
 //	      nothing was changed
 var raiseScript = node.NewScript("raise", fences.RaiseLua, fences.Decode(func(reply any) node.Outcome {
 	if reply == int64(0) {
-		return node.Outcome{Stance: node.No, Err: ErrTaken}
+		return node.Outcome{Stance: node.No, Err: errNotRaised}
 	}
 	return node.Unexpected("raise", reply)
 }))

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/admission"
-	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/waiting"
 )
 
@@ -213,7 +212,7 @@ func holderOf(no *QuorumError) (holder string) {
 
 // isForAnother reports whether a node said no only because the resource, which is free, is
 // reserved for another client.
-func isForAnother(v Vote) bool { return v.stance == node.No && v.Holder == "" }
+func isForAnother(v Vote) bool { return v.Err == errReserved } //nolint:errorlint // Not what wraps it.
 
 // gaveWay reports whether an attempt by turn has found the resource reserved.
 func gaveWay(err error) bool {

@@ -108,6 +108,14 @@ func Digest(token string) string {
 // it takes to release a lock. Digest is its twin.
 const DigestLua = `string.sub(redis.sha1hex(v), 1, 12)`
 
+// ShownDigest is a digest as a node has answered it; "?" if it is none, as no node of this library's says.
+func ShownDigest(digest string) string {
+	if len(digest) > DigestLen || !isHex(digest) {
+		return "?"
+	}
+	return digest
+}
+
 // DigestLen is the length of what DigestLua leaves of a token.
 const DigestLen = 12
 
