@@ -121,14 +121,6 @@ func RetryJitter(r *Redlock) time.Duration { return r.defaults.retryJitter }
 // Remembered returns how many locks the registry of held ones has, of which some may have expired.
 func Remembered(r *Redlock) int { return r.held.Size() }
 
-// ReleasedBy returns what is remembered of releases by token that may be repeated.
-func ReleasedBy(r *Redlock) interface {
-	Size() (number, size int)
-	Forget()
-} {
-	return &r.released
-}
-
 // StartOf returns when the attempt began that got the lock.
 func StartOf(l *Lock) time.Time { return l.start }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/singleflight"
 
 	"github.com/seed6c881748/redlock/internal/admission"
 	"github.com/seed6c881748/redlock/internal/calls"
@@ -16,7 +17,6 @@ import (
 	"github.com/seed6c881748/redlock/internal/lines"
 	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/quarantine"
-	"github.com/seed6c881748/redlock/internal/releases"
 	"github.com/seed6c881748/redlock/internal/tokens"
 	"github.com/seed6c881748/redlock/internal/votes"
 	"github.com/seed6c881748/redlock/internal/waiting"
@@ -28,8 +28,8 @@ import (
 type Redlock struct {
 	core
 
-	released releases.Memory[*claim]
-	done     chan struct{} // closed when Close has finished
+	releasing singleflight.Group // calls of Release, by what they release
+	done      chan struct{}      // closed when Close has finished
 }
 
 // misused says why r cannot be used with ctx, nil if it can.

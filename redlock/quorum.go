@@ -104,6 +104,27 @@ func decideUnlock(t tally, need, n int) verdict {
 	}
 }
 
+// decideRelease differs from decideUnlock, because whoever releases by token alone does not know
+// whether the lock had ended. So only a quorum of nodes that had the keys shows that nobody else had
+// the lock. It is
+//
+//	granted   if need nodes said yes
+//	lost      if more than n-need nodes said no: no quorum can have had it
+//	noQuorum  if the nodes that did not answer could make it either, and those still silent neither
+func decideRelease(t tally, need, n int) verdict {
+	pending := n - t.yes - t.no - t.unanswered
+	switch {
+	case t.yes >= need:
+		return granted
+	case t.no > n-need:
+		return lost
+	case t.yes+pending < need && t.no+pending <= n-need:
+		return noQuorum
+	default:
+		return undecided
+	}
+}
+
 // refusal is the error of an attempt that was not cut short; nil otherwise.
 func refusal(err error) *QuorumError {
 	no := (*QuorumError)(nil)

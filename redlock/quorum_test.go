@@ -92,6 +92,36 @@ func TestDecideUnlock(t *testing.T) {
 	}
 }
 
+func TestDecideReleaseCountsOnlyNodesThatHadTheLock(t *testing.T) {
+	for _, c := range []struct {
+		n    int
+		t    tally
+		want verdict
+	}{
+		{5, tally{yes: 3}, granted},
+		{5, tally{yes: 2, no: 2}, undecided},
+		{5, tally{yes: 2, no: 2, unanswered: 1}, noQuorum}, // The silent one could make it either.
+		{5, tally{yes: 2, no: 1, unanswered: 1}, undecided},
+		{5, tally{yes: 2, no: 3}, lost},
+		{5, tally{no: 3}, lost},
+		{5, tally{unanswered: 3}, noQuorum},
+		{5, tally{no: 2, unanswered: 2}, undecided}, // The last one may make it lost.
+		{5, tally{no: 2, unanswered: 3}, noQuorum},
+		{3, tally{yes: 1, no: 1, unanswered: 1}, noQuorum},
+		{3, tally{yes: 1, no: 1}, undecided},
+		{4, tally{yes: 2, no: 1}, undecided},
+		{4, tally{yes: 2, no: 2}, lost},
+		{4, tally{yes: 2, no: 1, unanswered: 1}, noQuorum},
+		{2, tally{yes: 1, unanswered: 1}, noQuorum},
+		{2, tally{yes: 1, no: 1}, lost},
+		{1, tally{no: 1}, lost},
+		{1, tally{yes: 1}, granted},
+		{1, tally{unanswered: 1}, noQuorum},
+	} {
+		assert.Equal(t, c.want, decideRelease(c.t, quorum(c.n), c.n), "n=%d %+v", c.n, c.t)
+	}
+}
+
 // Whatever the votes: a verdict falls when all are in, it never changes as
 // more come in but for the better known reason of a failure, a yes needs a
 // quorum of yes votes, and two rounds cannot both get one from disjoint votes.
@@ -103,7 +133,7 @@ func FuzzDecide(f *testing.F) {
 		if len(votes) < n {
 			return
 		}
-		for name, judge := range map[string]func(tally, int, int) verdict{"lock": decideLock, "extend": decideExtend, "unlock": decideUnlock} {
+		for name, judge := range map[string]func(tally, int, int) verdict{"lock": decideLock, "extend": decideExtend, "unlock": decideUnlock, "release": decideRelease} {
 			var seen tally
 			last := judge(seen, quorum(n), n)
 			require.Equal(t, undecided, last)

@@ -77,7 +77,8 @@ func TestRealReleaseByAnotherProcessThroughFaults(t *testing.T) {
 		if _, refused := other.TryLock(t.Context(), []string{"a"}, time.Minute); refused == nil {
 			t.Fatal("two holders")
 		}
-		for begun := time.Now(); ; {
+		first := true
+		for begun := time.Now(); ; first = false {
 			err = worker.Release(t.Context(), l.Resources(), l.Token())
 			if !errors.Is(err, redlock.ErrNoQuorum) {
 				break
@@ -87,7 +88,9 @@ func TestRealReleaseByAnotherProcessThroughFaults(t *testing.T) {
 		handed.Add(1)
 		if err != nil {
 			require.ErrorIs(t, err, redlock.ErrLost)
-			lost++
+			if first { // Repeated, it may say so of a lock that an earlier call has released.
+				lost++
+			}
 		}
 	}
 	wg.Wait()

@@ -2,7 +2,6 @@ package redlock
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -25,19 +24,20 @@ import (
 // timeout if no quorum is connected yet. resources must be all of the lock's: those left out
 // stay locked until the ttl ends. [WithMinHold] does not count: the keys are deleted.
 //
-// Nodes that cannot be reached are told when they are back, in the background, for as long as the
-// keys may live: what the nodes that answered said, at least a minute; if none of them had a key,
-// an hour, or WithQuarantine's maxTTL.
+// Nodes that cannot be reached are told when they are back, in the background, for an hour or for
+// WithQuarantine's maxTTL. On a node that is away for longer, the keys of a lock with a longer ttl
+// end with that.
 //
-// nil means that a quorum of nodes has confirmed that the keys are gone, and that the lock was
-// still there. An error from the nodes is a *[QuorumError] that matches
+// nil means that a quorum of nodes still had the lock's keys, and has confirmed that they are gone
+// now. Unlike Unlock, Release does not know when the lock ends: a node that did not have them is
+// never counted. An error from the nodes is a *[QuorumError] that matches
 //
 //   - ErrLost if the keys were gone or another's on so many nodes that no quorum can have had
 //     them. The lock had ended, so that somebody else may have had it while the work went on; or
-//     it was released before, by a call whose result was not known;
-//   - ErrNoQuorum if too few nodes answered. Repeat it with the same Redlock, which remembers the
-//     nodes that have confirmed. Another one may say ErrLost, which then means only that the lock
-//     is gone. The error also matches ErrClosed if Close had closed the connections meanwhile.
+//     an earlier call that ended with ErrNoQuorum has released it;
+//   - ErrNoQuorum if the nodes that did not answer may make it either. The release goes on in the
+//     background, and may be repeated. The error also matches ErrClosed if Close had closed the
+//     connections meanwhile.
 //
 // Otherwise the error is ErrClosed after Close, or says, before any I/O, what is wrong with an
 // argument. The token is in no error and no event. Simultaneous calls for the same lock are one
@@ -61,28 +61,14 @@ func (r *Redlock) Release(ctx context.Context, resources []string, token string)
 		return err
 	}
 	defer r.calls.Exit()
-	key := fmt.Sprintf("%q %s", resources, token) // Others of the token's resources are another release.
-	t, first := r.released.Join(key, func() *claim { return r.foreignClaim(resources, keys, token) })
-	if !first {
-		<-t.Ready
-		return t.Err
-	}
-	rd, v := r.releaseForeign(ctx, t.Claim)
-	switch v {
-	case granted:
-		r.counters.unlocked.Add(1)
-	case lost:
-		t.Err = rd.fail(ErrLost)
-	default:
-		t.Err = orClosed(rd.fail(ErrNoQuorum))
-	}
-	r.released.End(t, errors.Is(t.Err, ErrNoQuorum))
-	return t.Err
+	same := fmt.Sprintf("%q %s", resources, token) // Others of the token's resources are another release.
+	_, err, _ = r.releasing.Do(same, func() (any, error) { return nil, r.releaseForeign(ctx, resources, keys, token) })
+	return err
 }
 
-// unknownLife is for how long the keys of a token may live whose ttl is not known. It is no
-// whole number of milliseconds, as what a node says always is.
-const unknownLife = time.Hour + 1
+// unknownLife is for how long a node that is away is owed the release of a token whose ttl is not
+// known, unless quarantine bounds all ttls.
+const unknownLife = time.Hour
 
 // foreignClaim is the claim of a token that another process has made. Any node may have
 // its keys.
@@ -90,7 +76,7 @@ func (r *Redlock) foreignClaim(resources []string, keys []any, token string) *cl
 	c := &claim{resources: resources, keys: keys, token: token, args: lockArgs(nil, token, unknownLife)}
 	life := unknownLife
 	if q := r.defaults.quarantine; q > 0 {
-		life = q + 1
+		life = q
 	}
 	// The resource, its key, its bell and the name of the release, and what has pointers to them.
 	size := 1 << 10
@@ -101,39 +87,23 @@ func (r *Redlock) foreignClaim(resources []string, keys []any, token string) *cl
 	return c
 }
 
-// releaseForeign asks all nodes to release the claim, and, right before, how long its keys
-// still live: as the release deletes them, it is the last moment to learn for how long a
-// node that does not answer may have them.
-func (r *Redlock) releaseForeign(ctx context.Context, c *claim) (*round, verdict) {
+// releaseForeign asks all nodes to release the lock of that token.
+func (r *Redlock) releaseForeign(ctx context.Context, resources []string, keys []any, token string) error {
 	_ = r.connected(context.WithoutCancel(ctx)) // What the end of the Redlock comes to, the nodes say.
+	c := r.foreignClaim(resources, keys, token)
 	t := r.wakeReader(c)
-	rd := r.newRound(ctx, OpRelease, c, c.ReleaseCommand(time.Now()), node.Release, decideUnlock, 0)
-	t.next, rd.task.Voter = rd, t
-	ask := node.Task{Kind: node.Ask, Command: lifeCommand(c.keys, c.token), Voter: lifeReader{c}, Limit: r.defaults.nodeTimeout}
 	now := time.Now()
-	for i, n := range r.nodes {
-		if n.Confirmed(&c.Token, i) { // In an earlier call.
-			rd.skip(i, ballot{stance: node.Yes})
-			continue
-		}
-		// Without an answer the life stays what it was.
-		_ = n.Enqueue(&node.Request{Task: &ask, Index: uint16(i), Eval: true}, now)
-	}
+	rd := r.newRound(ctx, OpRelease, c, c.ReleaseCommand(now), node.Release, decideRelease, 0)
+	t.next, rd.task.Voter = rd, t
 	rd.ask(now, r.defaults.nodeTimeout)
 	<-rd.decided
 	v, _ := rd.result()
-	if v == granted && !t.told.Load() {
+	if v != granted {
+		return orClosed(rd.fail(v.err()))
+	}
+	r.counters.unlocked.Add(1)
+	if !t.told.Load() {
 		r.queue.HandOver(c.keys)
 	}
-	return rd, v
-}
-
-// A lifeReader reads from the answers to the life script for how long the keys of a claim
-// may live.
-type lifeReader struct{ claim *claim }
-
-func (l lifeReader) Vote(_ int, out node.Outcome, _ time.Time) {
-	if out.Stance == node.Yes && out.HolderTTL >= 0 {
-		l.claim.Grow(out.HolderTTL)
-	}
+	return nil
 }

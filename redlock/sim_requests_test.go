@@ -24,7 +24,7 @@ type simRequest struct {
 // simScripts has all scripts, by what they are asked for with.
 var simScripts = func() map[string]*node.Script {
 	by := map[string]*node.Script{}
-	for _, script := range append([]*node.Script{node.Tombstone, lifeScript}, handshakeScripts...) {
+	for _, script := range append([]*node.Script{node.Tombstone}, handshakeScripts...) {
 		by[script.Hash.(string)] = script
 		by[script.Source.(string)] = script
 	}

@@ -28,15 +28,14 @@ var mayImport = map[string][]string{
 	"internal/lines":      {"internal/node", "internal/tokens"},
 	"internal/node":       {"internal/conn"},
 	"internal/quarantine": {"internal/conn", "internal/node"},
-	"internal/releases":   {"internal/node"},
 	"internal/tokens":     {"internal/brief"},
 	"internal/votes":      {"internal/node", "internal/quarantine"},
 	"internal/waiting":    {"internal/admission"},
 	"redlock": {
-		redigo, "golang.org/x/sync/errgroup", "internal/admission", "internal/brief", "internal/calls",
+		redigo, "golang.org/x/sync/errgroup", "golang.org/x/sync/singleflight", "internal/admission", "internal/brief", "internal/calls",
 		"internal/clockwatch", "internal/conn", "internal/dispatch", "internal/fences", "internal/fitness", "internal/leases",
-		"internal/lines", "internal/node", "internal/quarantine", "internal/releases", "internal/tokens",
-		"internal/votes", "internal/waiting",
+		"internal/lines", "internal/node", "internal/quarantine", "internal/tokens", "internal/votes",
+		"internal/waiting",
 	},
 	"redlockhttp": {"redlock"},
 }

@@ -49,7 +49,7 @@ type Request struct {
 
 	next, prev *Request
 	queue      *requestQueue // the one it is in
-	sent       time.Duration // when it was written, or was first owed, since the node's epoch
+	sent       time.Duration // when it was written, since the node's epoch
 	Index      uint16        // the node's place in the round; constant
 	tries      uint16        // of a release that was answered with an error
 	Eval       bool          // the server did not know the script's hash

@@ -11,7 +11,6 @@ import (
 type Token struct {
 	owner TokenOwner
 	life  atomic.Int64 // the ttl in ns, the longest one after extensions
-	guess int64        // of another process's token: the life as long as no node has told it; constant
 	marks []Mark       // by node; marks[i] is guarded by the mutex of node i
 	size  int          // of another process's token: about the bytes that are kept for it; constant
 	small [8]Mark      // room for the marks of the usual numbers of nodes
@@ -79,18 +78,14 @@ func (t *Token) releasedLocked(i int, out Outcome) Outcome {
 }
 
 // BeginForeign is Begin for a token that another process has made, for which about size
-// bytes are kept: any node may have its keys. ttl stands for their life until Grow is called,
-// with another one.
+// bytes are kept: any node may have its keys. For the life of ttl they are reckoned with.
 func (t *Token) BeginForeign(owner TokenOwner, nodes int, ttl time.Duration, size int) {
 	t.Begin(owner, nodes, ttl)
-	t.size, t.guess = size, int64(ttl)
+	t.size = size
 	for i := range t.marks {
 		t.marks[i] = MarkSent | markForeign
 	}
 }
-
-// Weight is about how many bytes are kept for a token of another process.
-func (t *Token) Weight() int { return t.size }
 
 // Heard returns the mark after the answer to a request of the given kind.
 func (m Mark) Heard(kind Kind, out Outcome) Mark {
@@ -110,7 +105,7 @@ func (m Mark) Heard(kind Kind, out Outcome) Mark {
 func (t *Token) Grow(ttl time.Duration) {
 	for {
 		life := t.life.Load()
-		if life >= int64(ttl) && life != t.guess || t.life.CompareAndSwap(life, int64(ttl)) {
+		if life >= int64(ttl) || t.life.CompareAndSwap(life, int64(ttl)) {
 			return
 		}
 	}

@@ -56,12 +56,12 @@ func (n *Node) addOwed(q *Request) {
 			Kind: Release, Command: q.Token.owner.ReleaseCommand(time.Now()), Token: q.Token, Limit: n.Timeout, gone: ends,
 			Voter: q.Token.owner.ReleaseVoter(),
 		},
-		Index: q.Index, wasOwed: true, sent: time.Since(n.epoch),
+		Index: q.Index, wasOwed: true,
 	})
 }
 
 // MaxForeign bounds the bytes that are kept for other processes' tokens whose release is not
-// known to a node, or may be repeated: the keys of one may be half a megabyte.
+// known to a node: the keys of one may be half a megabyte.
 const MaxForeign = 64 << 20
 
 // hasRoom reports whether the release of another process's token of that size may be owed.
@@ -74,12 +74,6 @@ func (n *Node) hasRoom(size int) bool {
 		n.forget()
 	}
 	return !full()
-}
-
-// isOver reports whether nothing can be left of the keys of a release that is owed. For how
-// long those of another process live may have become known after it was owed.
-func (q *Request) isOver(now time.Duration) bool {
-	return now >= q.gone || now-q.sent >= max(q.Token.Longest(), MinTombstone)
 }
 
 // sendOwed queues the releases that are owed, ahead of everything else, and returns how
@@ -117,7 +111,7 @@ func (n *Node) forget() {
 	}
 	for q := n.owed.head; q != nil; {
 		next := q.next
-		if q.isOver(now) {
+		if now >= q.gone {
 			n.owed.remove(q)
 			q.Token.marks[q.Index] &^= MarkSent | markOwed
 		}
