@@ -76,10 +76,10 @@ const (
 	EventReleased EventKind = "released"
 
 	// EventHoldEnded means that KeepAlive and Do do not keep a lock any more, and that their
-	// contexts have ended. It is sent when that happens, not when somebody notices. It sets
-	// Op (OpExtend), Resources, Held (for how long the lock has been held), Until, Holder,
-	// and Err, the cause: ErrExpired or ErrLost for a loss, ErrMaxHold, ErrClosed; nil for a
-	// release.
+	// contexts have ended. It is sent when that happens, not when somebody notices; for a
+	// release, when the nodes have answered. It sets Op (OpExtend), Resources, Held (for how
+	// long the lock has been held), Until, Holder, and Err, the cause: ErrExpired or ErrLost for
+	// a loss, also one that only the release has shown; ErrMaxHold, ErrClosed; nil for a release.
 	EventHoldEnded EventKind = "hold ended"
 
 	// EventDone means that a Do that had got its lock has returned. It sets Op, Resources,

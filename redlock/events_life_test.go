@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -177,6 +178,41 @@ func TestTheEndOfAHoldIsAnEvent(t *testing.T) {
 				assert.NotEqual(t, redlock.EventHoldEnded, event.Kind, "once")
 			}
 			assert.Equal(t, k.count, r.Stats().HoldsEnded)
+		})
+	}
+}
+
+// That the keys were gone may show at the release only. Then a hold was lost, whatever its caller says.
+func TestALossThatTheReleaseFindsIsALoss(t *testing.T) {
+	for name, k := range map[string]struct {
+		before func(n *testcluster.Node) error
+		result error
+		cause  error
+		count  redlock.HoldsEnded
+	}{
+		"keys gone":     {(*testcluster.Node).Flush, redlock.ErrLost, redlock.ErrLost, redlock.HoldsEnded{Lost: 1}},
+		"not confirmed": {(*testcluster.Node).Stop, redlock.ErrNoQuorum, nil, redlock.HoldsEnded{Released: 1}},
+	} {
+		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+			var rec recorder
+			r := newRedlock(t, c, redlock.WithHook(rec.hook))
+			start := time.Now()
+			l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+			require.NoError(t, err)
+			ctx := l.KeepAlive(t.Context())
+			time.Sleep(time.Second)
+			for _, n := range c.Nodes {
+				require.NoError(t, k.before(n))
+			}
+			require.ErrorIs(t, l.Unlock(t.Context()), k.result, name)
+			assert.Equal(t, context.Canceled, context.Cause(ctx), name)
+			_ = l.Unlock(t.Context())
+			synctest.Wait()
+			ends := slices.DeleteFunc(rec.takeLife(), func(e redlock.Event) bool { return e.Kind != redlock.EventHoldEnded })
+			require.Len(t, ends, 1, name)
+			assert.Equal(t, k.cause, ends[0].Err, name)
+			assert.Equal(t, time.Since(start), ends[0].Held, name)
+			assert.Equal(t, k.count, r.Stats().HoldsEnded, name)
 		})
 	}
 }

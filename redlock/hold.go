@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -102,6 +103,7 @@ type hold struct {
 	warned bool        // since the last extension that succeeded
 	over   bool        // the contexts were ended
 	cause  error       // set with over
+	told   bool        // its end was counted, and its event sent
 	left   bool        // it does not count as a call any more
 }
 
@@ -299,14 +301,8 @@ func (h *hold) endLocked(cause error, now time.Time) func() {
 		return func() {}
 	}
 	h.over, h.cause = true, cause
-	h.lock.r.counters.holds.count(cause)
-	if h.lock.r.wants(h.values, EventHoldEnded, cause) {
-		e := h.lock.event(EventHoldEnded, OpExtend)
-		e.Err = cause
-		if h.lock.ended == nil {
-			e.Held = h.lock.heldFor(now) // After ErrMaxHold and ErrClosed the lock goes on.
-		}
-		h.lock.r.send(h.values, e)
+	if !h.lock.unlocking { // endUnlock tells the end by a release, whose votes may show a loss.
+		h.tell(cause, now)
 	}
 	if h.next != nil && h.next.Stop() {
 		h.busy = false
@@ -317,6 +313,23 @@ func (h *hold) endLocked(cause error, now time.Time) func() {
 		for _, k := range kept {
 			k.cancel(cause)
 		}
+	}
+}
+
+// tell counts the end of the hold, and sends its event. lock.mu is held.
+func (h *hold) tell(cause error, now time.Time) {
+	h.told = true
+	if errors.Is(cause, ErrNoQuorum) {
+		cause = nil // The release was not confirmed, which is no loss.
+	}
+	h.lock.r.counters.holds.count(cause)
+	if h.lock.r.wants(h.values, EventHoldEnded, cause) {
+		e := h.lock.event(EventHoldEnded, OpExtend)
+		e.Err = cause
+		if h.lock.ended == nil {
+			e.Held = h.lock.heldFor(now) // After ErrMaxHold and ErrClosed the lock goes on.
+		}
+		h.lock.r.send(h.values, e)
 	}
 }
 

@@ -44,9 +44,9 @@ type Stats struct {
 // HoldsEnded counts why holds by KeepAlive and Do have ended, as the causes of their contexts
 // say. Lost and Expired are losses: work may have gone on without a lock.
 type HoldsEnded struct {
-	Released int64 // Unlock was called, by Do included
+	Released int64 // Unlock was called, by Do included, and has not found the lock lost
 	Expired  int64 // ErrExpired
-	Lost     int64 // ErrLost
+	Lost     int64 // ErrLost, also where only the release has shown it
 	MaxHold  int64 // ErrMaxHold
 	Closed   int64 // ErrClosed
 }
@@ -56,7 +56,7 @@ type NodeStats struct {
 	Node            string // the node's name
 	Up              bool   // the node is connected and ready
 	Listens         bool   // Lock calls that wait hear of releases from this node
-	Err             error  // why the node is not up; nil while it is, and until an attempt to connect has failed
+	Err             error  // why the node is not up; nil while it is, and as long as no attempt to connect has failed
 	Abstains        error  // why the node is up and grants no lock, as last heard: matches ErrQuarantined or ErrConfigMismatch
 	Backlog         int    // requests that are queued or unanswered
 	Unknown         int64  // counter: lock requests whose outcome a broken connection left unknown
@@ -103,8 +103,9 @@ func (r *Redlock) Stats() Stats {
 		Raised:        r.counters.raised.Load(),
 		Woken:         r.counters.woken.Load(),
 		EventsDropped: r.events.Dropped(),
-		HoldsEnded:    holdsEnded(&r.counters.holds),
 	}
+	ends := &r.counters.holds
+	s.HoldsEnded = HoldsEnded{ends.released.Load(), ends.expired.Load(), ends.lost.Load(), ends.maxHold.Load(), ends.closed.Load()}
 	s.Asking, s.Queued, s.Window = r.admission.Stats()
 	for i, n := range r.nodes {
 		s.Nodes = append(s.Nodes, nodeStats(n, &r.votes[i]))
@@ -118,12 +119,6 @@ func nodeStats(n *node.Node, v *votes.Counters) NodeStats {
 	return NodeStats{
 		Node: n.Name, Up: s.Up, Err: s.Down, Abstains: s.Abstains, Backlog: s.Backlog, Listens: s.Listens,
 		Unknown: s.Unknown, Cleaned: s.Released, PendingReleases: s.Owed, Connects: s.Connects, RTT: s.RTT, Votes: VoteCounts(v.Counts()),
-	}
-}
-
-func holdsEnded(c *holdCounters) HoldsEnded {
-	return HoldsEnded{
-		Released: c.released.Load(), Expired: c.expired.Load(), Lost: c.lost.Load(), MaxHold: c.maxHold.Load(), Closed: c.closed.Load(),
 	}
 }
 

@@ -141,10 +141,14 @@ func (l *Lock) endUnlock(rd *round, v verdict, late bool) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.unlocked, l.result = v != noQuorum, nil
-	if reason := l.unlockReason(v, late); reason != nil {
+	reason := l.unlockReason(v, late)
+	if reason != nil {
 		l.result = orClosed(rd.fail(reason))
 	} else {
 		l.r.counters.unlocked.Add(1)
+	}
+	if l.hold != nil && !l.hold.told {
+		l.hold.tell(reason, time.Now())
 	}
 	l.unlocking = false
 	if l.ready != nil {
