@@ -29,6 +29,9 @@ func (g *globalFlags) nodeList(more ...redis.DialOption) ([]redlock.Node, error)
 	if err != nil {
 		return nil, err
 	}
+	if err := g.refuseCleartext(addrs); err != nil {
+		return nil, err
+	}
 	nodes := make([]redlock.Node, len(addrs))
 	for i, addr := range addrs {
 		opts := append(slices.Clone(login), more...)
@@ -78,6 +81,38 @@ func refuseCredentials(addrs []string) error {
 		if isURL && u.User != nil || !isURL && strings.Contains(addr, "@") {
 			return usagef("--nodes: address %d has credentials, which the list of processes shows: "+
 				"put the addresses into REDLOCK_NODES or --nodes-file, or give --user and --password-file", i+1)
+		}
+	}
+	return nil
+}
+
+// refuseCleartext is about options of TLS without TLS. Whoever gives one of them takes the connections
+// for encrypted, and the password would go over the network as it is.
+func (g *globalFlags) refuseCleartext(addrs []string) error {
+	if g.tls {
+		return nil
+	}
+	given := ""
+	for _, f := range []struct {
+		name string
+		set  bool
+	}{
+		{"tls-ca", g.tlsCA != ""},
+		{"tls-cert", g.tlsCert != ""},
+		{"tls-server-name", g.tlsServerName != ""},
+		{"tls-insecure", g.tlsInsecure},
+	} {
+		if f.set && given == "" {
+			given = f.name
+		}
+	}
+	if given == "" {
+		return nil
+	}
+	for i, addr := range addrs {
+		if !strings.HasPrefix(addr, "rediss://") && !strings.HasPrefix(addr, "unix://") {
+			return usagef("--%s (or %s) is given, but address %d is without TLS: give --tls, or addresses with rediss://",
+				given, envName(given), i+1)
 		}
 	}
 	return nil

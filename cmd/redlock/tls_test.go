@@ -99,6 +99,11 @@ func TestTLS(t *testing.T) {
 		{"another name", addr, append(client, "--tls", "--tls-ca", ca), exitNoQuorum},
 		{"no certificate", addr, []string{"--tls", "--tls-insecure"}, exitNoQuorum},
 		{"in plain text", addr, nil, exitNoQuorum},
+		{"a certificate's file without TLS", addr, []string{"--tls-ca", ca}, exitUsage},
+		{"unchecked without TLS", "redis://" + addr, []string{"--tls-insecure"}, exitUsage},
+		{"a name without TLS", addr, []string{"--tls-server-name", "redis.example"}, exitUsage},
+		{"a certificate without TLS", addr, client, exitUsage},
+		{"one of two without TLS", "rediss://" + addr + "," + c.Addrs()[0], []string{"--tls-insecure"}, exitUsage},
 		{"no key", addr, []string{"--tls", "--tls-cert", clientCert}, exitUsage},
 		{"no certificate in the file", addr, []string{"--tls", "--tls-ca", clientKey}, exitUsage},
 	}
@@ -108,6 +113,23 @@ func TestTLS(t *testing.T) {
 			args := append([]string{"status", "--nodes", tt.nodes}, append(slow, tt.args...)...)
 			code, out, errOut := execTool(t, nil, append(args, "x")...)
 			assert.Equal(t, tt.code, code, "%s%s", out, errOut)
+		})
+	}
+}
+
+// What the environment says of TLS must not go unheard either.
+func TestTLSOfTheEnvironment(t *testing.T) {
+	c := testcluster.RunServers(t, 1)
+	ca, _ := certify(t, "redis.example")
+	for name, value := range map[string]string{
+		"REDLOCK_TLS_CA": ca, "REDLOCK_TLS_INSECURE": "true", "REDLOCK_TLS_SERVER_NAME": "redis.example",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv(name, value)
+			code, _, errOut := execTool(t, c, append([]string{"status", "x"}, slow...)...)
+			assert.Equal(t, exitUsage, code)
+			assert.Contains(t, errOut, name)
+			assert.Contains(t, errOut, "give --tls, or addresses with rediss://")
 		})
 	}
 }
