@@ -94,6 +94,7 @@ func TestList(t *testing.T) {
 		_, err := r.TryLock(t.Context(), []string{name}, time.Minute, redlock.WithFencing(), redlock.WithOwner("me"))
 		require.NoError(t, err)
 	}
+	eventually(t, func() bool { return holders(t, c, "locks:[a]*job/n") == 3 }, "the lock on all nodes")
 	for _, n := range c.Nodes {
 		require.NoError(t, n.Set("locks:[a]*other", "no token", 0))
 		require.NoError(t, n.Set("locks:[b]*other", tokens.New(), 0))
