@@ -2,12 +2,12 @@ package main
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed6c881748/redlock/internal/brief"
 	"github.com/seed6c881748/redlock/redlock"
 )
 
@@ -92,7 +92,7 @@ func quorumLine(report redlock.Report) string {
 		}
 	}
 	need := len(report.Nodes)/2 + 1
-	line := fmt.Sprintf("%d of %d nodes answer, %d needed", answer, len(report.Nodes), need)
+	line := fmt.Sprintf("%d of %s answer, %d needed", answer, brief.Count(len(report.Nodes), "node"), need)
 	switch {
 	case answer == len(report.Nodes):
 		return ""
@@ -135,76 +135,4 @@ func reportJSON(report redlock.Report) any {
 		out.Findings = append(out.Findings, finding{f.Node, f.Check, f.Verdict.String(), f.Text, f.Advice})
 	}
 	return out
-}
-
-func (t *tool) admitCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "admit --quarantine TTL NODE…",
-		Short: "end the quarantine of nodes",
-		Long: `Has the named nodes grant locks again at once, for so many nodes as are given by --nodes and with the longest ttl of --quarantine. It is for an operator who knows that no lock is held that those nodes have forgotten: for a new cluster, after a restart of a node that keeps its data, or after a change of the number of nodes. Admitted too early, a node can let a second holder in.
-
-The nodes are named as redlock check shows them: host:port, or host:port/db. There is no way to say all.`,
-		Example: `  redlock admit --quarantine 30s 10.0.0.2:6379`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return usagef("no node is named")
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if t.global.quarantine == 0 {
-				return usagef("--quarantine is missing: the longest ttl that the lock's clients have with WithQuarantine")
-			}
-			r, nodes, err := t.global.open()
-			if err != nil {
-				return err
-			}
-			defer t.close(cmd.Context(), r)
-			if err := knownNodes(nodes, args); err != nil {
-				return err
-			}
-			if err := r.Admit(cmd.Context(), args...); err != nil {
-				return codedError{err, exitNoQuorum, "no answer"}
-			}
-			if t.global.json {
-				writeJSON(t.out, struct {
-					Admitted []string `json:"admitted"`
-				}{args})
-				return nil
-			}
-			printf(t.out, "admitted %s\n", strings.Join(args, " "))
-			return nil
-		},
-		ValidArgsFunction: func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-			_ = t.readEnvironment(cmd.Root())
-			nodes, _ := t.global.nodeList()
-			var names []string
-			for _, n := range nodes {
-				names = append(names, n.Name)
-			}
-			return names, cobra.ShellCompDirectiveNoFileComp
-		},
-	}
-	describe(cmd, "exit", `0    all of the nodes have done it
-64   usage
-69   a node has not done it, or has not said so; it may be repeated`)
-	return cmd
-}
-
-// knownNodes reports a name that is none of the nodes'.
-func knownNodes(nodes []redlock.Node, names []string) error {
-	var known []string
-	for _, n := range nodes {
-		known = append(known, n.Name)
-	}
-	for _, name := range names {
-		if !slices.Contains(known, name) {
-			text := fmt.Sprintf("no node is named %q", name)
-			if near := nearest(name, known); near != "" {
-				text += fmt.Sprintf("; did you mean %s?", near)
-			}
-			return usagef("%s", text)
-		}
-	}
-	return nil
 }

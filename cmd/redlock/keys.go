@@ -29,6 +29,9 @@ func (k keys) line(resource string) string { return lines.Bell(k.prefix, reserve
 // counter is the key of a resource's counter, which has the last fencing token.
 func (k keys) counter(resource string) string { return k.prefix + reserved + fences.Mark + resource }
 
+// marker is the key of what a node is set up for, with quarantine.
+func (k keys) marker() string { return k.prefix + reserved + "q" }
+
 // waiterName shortens the channel of one that waits to what tells it from others.
 func (k keys) waiterName(channel string) string {
 	return strings.TrimPrefix(channel, k.prefix+reserved+lines.ChannelMark)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed6c881748/redlock/internal/brief"
 	"github.com/seed6c881748/redlock/internal/tokens"
 )
 
@@ -75,7 +76,7 @@ func (t *tool) show(w io.Writer, v *view) {
 		printf(w, "  %-*s  %s\n", width, n.node, n.text(s, holder.token))
 	}
 	for _, j := range v.waiters() {
-		printf(w, "  waiting: %s %s, in line on %d of %d nodes\n", printable(j.Name), s.dim("for "+shortly(msOf(j.WaitedMS))), j.Nodes, len(v.sights))
+		printf(w, "  waiting: %s %s, in line on %d of %s\n", printable(j.Name), s.dim("for "+shortly(msOf(j.WaitedMS))), j.Nodes, brief.Count(len(v.sights), "node"))
 	}
 }
 
@@ -86,11 +87,11 @@ func (v *view) summary(s style) string {
 	found := v.holdings()
 	switch {
 	case ok:
-		text = fmt.Sprintf("%s by %s %s, on %d of %d nodes (%d needed)", s.green("held"), who(h.token), lasting(h.ttl), h.nodes, len(v.sights), v.need)
+		text = fmt.Sprintf("%s by %s %s, on %d of %s (%d needed)", s.green("held"), who(h.token), lasting(h.ttl), h.nodes, brief.Count(len(v.sights), "node"), v.need)
 	case v.unknown():
 		text = s.red("unknown") + ": too few nodes answer"
 	case len(found) > 0:
-		text = fmt.Sprintf("%s: no token is on a quorum, %s is on %d of %d nodes", s.yellow("not held"), who(found[0].token), found[0].nodes, len(v.sights))
+		text = fmt.Sprintf("%s: no token is on a quorum, %s is on %d of %s", s.yellow("not held"), who(found[0].token), found[0].nodes, brief.Count(len(v.sights), "node"))
 	default:
 		text = s.dim("free")
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed6c881748/redlock/internal/quarantine"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/internal/tokens"
 	"github.com/seed6c881748/redlock/redlock"
@@ -217,6 +218,59 @@ func TestCheckAndAdmit(t *testing.T) {
 	code, _, errOut = execTool(t, c, append(admit, c.Addrs()...)...)
 	assert.Equal(t, exitOK, code, errOut)
 	assert.Equal(t, 0, start(t, c, run...).wait())
+}
+
+// A slip of the operator's must not take a healthy node out: it would refuse its votes to all clients.
+func TestAdmitRefusesAnotherConfiguration(t *testing.T) {
+	c := testcluster.RunServers(t, 3)
+	addrs := c.Addrs()
+	admit := func(nodes, quarantine string, more ...string) (int, string) {
+		t.Setenv("REDLOCK_NODES", nodes)
+		code, out, errOut := execTool(t, nil, append(append([]string{"admit", "--quarantine", quarantine}, slow...), more...)...)
+		return code, out + errOut
+	}
+	all := strings.Join(addrs, ",")
+	marker := func(i int) quarantine.Marker {
+		text, _, err := c.Nodes[i].Get(keys{}.marker())
+		require.NoError(t, err)
+		return quarantine.ParseMarker(text)
+	}
+
+	code, out := admit(addrs[0], "1h", addrs[0])
+	assert.Equal(t, exitNo, code, "a new node, and no other is given")
+	assert.Contains(t, out, "no other node is given")
+	assert.Zero(t, marker(0), "not even a connection has set it up")
+	code, out = admit(all, "1h", addrs...)
+	require.Equal(t, exitOK, code, out)
+	before := marker(0)
+	for name, tt := range map[string]struct{ nodes, quarantine, want string }{
+		"one node":         {addrs[0], "1h", "is set up for clients with 3 nodes and a longest ttl of 1h0m0s, not for clients with 1 node and"},
+		"two nodes":        {addrs[0] + "," + addrs[1], "1h", "not for clients with 2 nodes"},
+		"a smaller maxTTL": {all, "30m", "not for clients with 3 nodes and a longest ttl of 30m0s"},
+		"a larger maxTTL":  {all, "2h", "2h0m0s"},
+	} {
+		code, out = admit(tt.nodes, tt.quarantine, addrs[0])
+		assert.Equal(t, exitNo, code, name)
+		assert.Contains(t, out, tt.want, name)
+		assert.Contains(t, out, "--force", name)
+		assert.Equal(t, before, marker(0), name)
+	}
+
+	// A node that has lost its data: what the others say counts.
+	require.NoError(t, c.Nodes[0].Flush())
+	code, out = admit(all, "30m", addrs[0])
+	assert.Equal(t, exitNo, code)
+	assert.Contains(t, out, "the others are set up for clients with 3 nodes and a longest ttl of 1h0m0s")
+	code, out = admit(all, "1h", addrs[0])
+	assert.Equal(t, exitOK, code, out)
+
+	code, out = admit(all, "30m", append([]string{"--force"}, addrs...)...)
+	assert.Equal(t, exitOK, code, out)
+	assert.Equal(t, 30*time.Minute, marker(2).MaxTTL)
+	require.NoError(t, c.Nodes[1].Stop())
+	code, out = admit(all, "30m", addrs...)
+	assert.Equal(t, exitNoQuorum, code, out)
+	assert.Contains(t, out, addrs[1]+" does not say")
 }
 
 func TestCheckSaysWhetherNodesAreEnough(t *testing.T) {

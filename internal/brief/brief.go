@@ -1,5 +1,5 @@
-// Package brief is for texts that people read: durations with few digits, and what can be shown as
-// it is. It knows nothing else of the library.
+// Package brief is for texts that people read: durations with few digits, numbers of things, and
+// what can be shown as it is. It knows nothing else of the library.
 package brief
 
 import (
@@ -19,6 +19,14 @@ func Duration(d time.Duration) string {
 		d = d.Round(time.Microsecond)
 	}
 	return d.String()
+}
+
+// Count is a number of things: 1 node, 3 nodes.
+func Count(n int, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return strconv.Itoa(n) + " " + thing
 }
 
 // IsPrintable reports whether a text can be shown as it is.

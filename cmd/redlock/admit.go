@@ -1,0 +1,182 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/spf13/cobra"
+
+	"github.com/seed6c881748/redlock/internal/brief"
+	"github.com/seed6c881748/redlock/internal/quarantine"
+	"github.com/seed6c881748/redlock/redlock"
+)
+
+const exitAdmit = `0    all of the nodes have done it
+1    refused: the nodes are set up for another number of nodes or another longest ttl. Nothing was changed
+64   usage
+69   a node has not done it, or has not said so; it may be repeated`
+
+func (t *tool) admitCommand() *cobra.Command {
+	var force bool
+	cmd := &cobra.Command{
+		Use:   "admit --quarantine TTL [--force] NODE…",
+		Short: "end the quarantine of nodes",
+		Long: `Has the named nodes grant locks again at once. It is for an operator who knows that no lock is held that those nodes have forgotten: for a new cluster, or after a restart of a node that keeps its data. Admitted too early, a node can let a second holder in.
+
+The nodes are named as redlock check shows them: host:port, or host:port/db. There is no way to say all. --nodes must be all of the clients' nodes, and --quarantine their longest ttl: a node that was set up for others refuses them its votes. So it is refused if a named node is set up for another number of nodes or another longest ttl; for a node that knows nothing, as a new one does, what the others say counts. A single node that knows nothing is refused, too.
+
+With --force the nodes adopt what is given, whatever they are set up for: after a change of the number of nodes, to make the longest ttl smaller, or for a node that is meant to be the only one.`,
+		Example: `  redlock admit --quarantine 30s 10.0.0.2:6379
+
+  # There are five nodes now, and all clients have been stopped:
+  export REDLOCK_NODES=10.0.0.1:6379,10.0.0.2:6379,10.0.0.3:6379,10.0.0.4:6379,10.0.0.5:6379
+  redlock admit --quarantine 30s --force 10.0.0.1:6379 10.0.0.2:6379 10.0.0.3:6379 10.0.0.4:6379 10.0.0.5:6379`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usagef("no node is named")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if t.global.quarantine == 0 {
+				return usagef("--quarantine is missing: the longest ttl that the lock's clients have with WithQuarantine")
+			}
+			if force {
+				return t.admit(cmd.Context(), nil, args)
+			}
+			peers, err := t.global.peers()
+			if err != nil {
+				return err
+			}
+			defer closePeers(peers)
+			return t.admit(cmd.Context(), peers, args)
+		},
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			_ = t.readEnvironment(cmd.Root())
+			nodes, _ := t.global.nodeList()
+			var names []string
+			for _, n := range nodes {
+				if !slices.Contains(args, n.Name) {
+					names = append(names, n.Name)
+				}
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
+	}
+	cmd.Flags().BoolVar(&force, "force", false, "admit the nodes whatever they are set up for")
+	describe(cmd, "exit", exitAdmit)
+	return cmd
+}
+
+// admit is redlock admit. Without peers it does not ask what the nodes are set up for.
+func (t *tool) admit(ctx context.Context, peers []*peer, names []string) error {
+	r, nodes, err := t.global.open()
+	if err != nil {
+		return err
+	}
+	defer t.close(ctx, r)
+	if err := knownNodes(nodes, names); err != nil {
+		return err
+	}
+	// Before r connects, which sets up a node that knows nothing.
+	if err := t.refuseChange(ctx, peers, names); err != nil {
+		return err
+	}
+	if err := r.Admit(ctx, names...); err != nil {
+		return codedError{err, exitNoQuorum, "no answer"}
+	}
+	if t.global.json {
+		writeJSON(t.out, struct {
+			Admitted []string `json:"admitted"`
+		}{names})
+		return nil
+	}
+	printf(t.out, "admitted %s\n", strings.Join(names, " "))
+	return nil
+}
+
+// refuseChange compares what the nodes are set up for with what is given.
+func (t *tool) refuseChange(ctx context.Context, peers []*peer, names []string) error {
+	markers := make([]quarantine.Marker, len(peers))
+	failed := make([]error, len(peers))
+	var wg sync.WaitGroup
+	for i, p := range peers {
+		wg.Go(func() { markers[i], failed[i] = p.marker(ctx, keys{t.global.prefix}.marker()) })
+	}
+	wg.Wait()
+	given := quarantine.Marker{Nodes: len(peers), MaxTTL: ceilMillis(t.global.quarantine)}
+	agrees := func(m quarantine.Marker) bool { return m.Nodes == given.Nodes && m.MaxTTL == given.MaxTTL }
+	knows := func(m quarantine.Marker) bool { return m.Run != "" }
+	for i, p := range peers {
+		name, m := p.node.Name, markers[i]
+		switch {
+		case !slices.Contains(names, name):
+		case failed[i] != nil:
+			return codedError{fmt.Errorf("%s does not say what it is set up for: %w; nothing was changed", name, failed[i]), exitNoQuorum, "no answer"}
+		case knows(m) && !agrees(m):
+			return refusedChange("%s is set up for %s, not for %s", name, setting(m), setting(given))
+		case knows(m) || slices.ContainsFunc(markers, agrees):
+		case slices.ContainsFunc(markers, knows):
+			m = markers[slices.IndexFunc(markers, knows)]
+			return refusedChange("%s knows nothing, and the others are set up for %s, not for %s", name, setting(m), setting(given))
+		case given.Nodes == 1:
+			return refusedChange("%s knows nothing, and no other node is given: it would refuse clients with more nodes", name)
+		}
+	}
+	return nil
+}
+
+func refusedChange(format string, args ...any) error {
+	text := fmt.Sprintf(format, args...)
+	return codedError{errors.New(text + "; nothing was changed. Give --nodes and --quarantine as the clients have them, or --force"), exitNo, "refused"}
+}
+
+// setting is what a marker says of the clients.
+func setting(m quarantine.Marker) string {
+	return fmt.Sprintf("clients with %s and a longest ttl of %v", brief.Count(m.Nodes, "node"), m.MaxTTL)
+}
+
+// ceilMillis is a duration in whole milliseconds, as a marker has it.
+func ceilMillis(d time.Duration) time.Duration {
+	return (d + time.Millisecond - 1).Truncate(time.Millisecond)
+}
+
+// marker reads what a node is set up for; the zero value if it knows nothing.
+func (p *peer) marker(ctx context.Context, key string) (quarantine.Marker, error) {
+	answers, err := p.do(ctx, request{"GET", []any{key}})
+	if err != nil {
+		return quarantine.Marker{}, err
+	}
+	text, err := redis.String(answers[0], nil)
+	if refused, ok := answers[0].(redis.Error); ok {
+		return quarantine.Marker{}, refused
+	}
+	if err != nil { // There is none.
+		return quarantine.Marker{}, nil
+	}
+	return quarantine.ParseMarker(text), nil
+}
+
+// knownNodes reports a name that is none of the nodes'.
+func knownNodes(nodes []redlock.Node, names []string) error {
+	var known []string
+	for _, n := range nodes {
+		known = append(known, n.Name)
+	}
+	for _, name := range names {
+		if !slices.Contains(known, name) {
+			text := fmt.Sprintf("no node is named %q", name)
+			if near := nearest(name, known); near != "" {
+				text += fmt.Sprintf("; did you mean %s?", near)
+			}
+			return usagef("%s", text)
+		}
+	}
+	return nil
+}
