@@ -202,7 +202,7 @@ func (e *QuorumError) summary() string {
 		}
 	}
 	ended := errors.Is(e.reason, ErrLost)
-	switch counted := fmt.Sprintf("%d of %d nodes", yes, len(e.Votes)); {
+	switch counted := fmt.Sprintf("%d of %s", yes, brief.Count(len(e.Votes), "node")); {
 	case ended && (e.Op == OpUnlock || e.Op == OpRelease):
 		return counted + " said that they still had it"
 	case yes >= e.Need && ended:

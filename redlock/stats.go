@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed6c881748/redlock/internal/brief"
 	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/tokens"
 	"github.com/seed6c881748/redlock/internal/votes"
@@ -230,8 +231,8 @@ func (r *Redlock) String() string {
 			nodes[i] = n.Node + " not connected yet"
 		}
 	}
-	return fmt.Sprintf("redlock over %d nodes, quorum %d (%s): %d held, %d waiting",
-		len(nodes), r.need, strings.Join(nodes, ", "), stats.Held, stats.Waiting)
+	return fmt.Sprintf("redlock over %s, quorum %d (%s): %d held, %d waiting",
+		brief.Count(len(nodes), "node"), r.need, strings.Join(nodes, ", "), stats.Held, stats.Waiting)
 }
 
 // Format prints what String returns, whatever the verb.

@@ -52,18 +52,18 @@ func TestErrorTexts(t *testing.T) {
 		l, err := r.TryLock(t.Context(), []string{"a"}, time.Second)
 		require.NoError(t, err)
 		time.Sleep(time.Until(l.Until()))
-		require.EqualError(t, l.Unlock(t.Context()), `redlock: unlock ["a"]: lock expired (1 of 1 nodes said that they still had it; node1: yes)`)
+		require.EqualError(t, l.Unlock(t.Context()), `redlock: unlock ["a"]: lock expired (1 of 1 node said that they still had it; node1: yes)`)
 		l, err = r.TryLock(t.Context(), []string{"a"}, time.Second)
 		require.NoError(t, err)
 		require.NoError(t, r.Close(t.Context()))
-		require.EqualError(t, l.Unlock(t.Context()), `redlock: unlock ["a"]: the Redlock is closed; no quorum (0 of 1 nodes said yes, 1 needed; node1: the Redlock is closed)`)
+		require.EqualError(t, l.Unlock(t.Context()), `redlock: unlock ["a"]: the Redlock is closed; no quorum (0 of 1 node said yes, 1 needed; node1: the Redlock is closed)`)
 		_, err = r.TryLock(t.Context(), []string{"a"}, time.Second)
 		require.EqualError(t, err, `redlock: lock ["a"]: the Redlock is closed`)
 	})
 	late := &QuorumError{Op: OpLock, Resources: []string{"a"}, Need: 1, Votes: []Vote{{Node: "n"}}, reason: ErrNoQuorum}
-	require.EqualError(t, late, `redlock: lock ["a"]: no quorum (1 of 1 nodes said yes, but the ttl was used up by then; n: yes)`)
+	require.EqualError(t, late, `redlock: lock ["a"]: no quorum (1 of 1 node said yes, but the ttl was used up by then; n: yes)`)
 	late.Op, late.reason = OpExtend, ErrExpired
-	require.EqualError(t, late, `redlock: extend ["a"]: lock expired (1 of 1 nodes said yes, but the lock had ended by then; n: yes)`)
+	require.EqualError(t, late, `redlock: extend ["a"]: lock expired (1 of 1 node said yes, but the lock had ended by then; n: yes)`)
 }
 
 // Whatever prints a Lock or a Redlock shows what is of use, and no token.

@@ -3,6 +3,8 @@ package fitness
 import (
 	"fmt"
 	"strings"
+
+	"github.com/seed6c881748/redlock/internal/brief"
 )
 
 // What shows only when nodes are compared. Clocks have a file of their own.
@@ -56,7 +58,7 @@ func (s *Setup) nodeCount() Finding {
 	case n%2 == 0:
 		text = fmt.Sprintf("%d nodes tolerate no more failures than %d", n, n-1)
 	}
-	found := fine("%d nodes, of which %d may fail", n, n-s.Quorum)
+	found := fine("%s, of which %d may fail", brief.Count(n, "node"), n-s.Quorum)
 	if text != "" {
 		found = amiss(Warning, text, advice)
 	}

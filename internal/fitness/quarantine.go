@@ -3,6 +3,8 @@ package fitness
 import (
 	"fmt"
 	"time"
+
+	"github.com/seed6c881748/redlock/internal/brief"
 )
 
 // quarantined says whether the node may vote, by its marker.
@@ -20,7 +22,7 @@ func (s *Setup) quarantined(f *facts) Finding {
 	case m.Run == "":
 		return amiss(Warning, "it is new or has lost its data, and its first lock begins a quarantine", advice)
 	case m.Nodes != s.Nodes:
-		return amiss(Unfit, fmt.Sprintf("it is set up for clients with %d nodes, and this one has %d", m.Nodes, s.Nodes),
+		return amiss(Unfit, fmt.Sprintf("it is set up for clients with %s, and this one has %d", brief.Count(m.Nodes, "node"), s.Nodes),
 			"Give all clients the same nodes; to change them, see docs/operations.md")
 	case m.Run != f.info["run_id"]:
 		return amiss(Warning, "it has restarted, and its next lock begins a quarantine", advice)
@@ -30,6 +32,6 @@ func (s *Setup) quarantined(f *facts) Finding {
 		return amiss(Warning, fmt.Sprintf("it votes, and abstains for %v after a restart, as it was asked by a client with that maxTTL; this one's is %v",
 			m.MaxTTL, s.Quarantine.MaxTTL), "Give all clients the same WithQuarantine; to make it smaller, see docs/operations.md")
 	default:
-		return fine("it votes, for clients with %d nodes and a maxTTL of up to %v", m.Nodes, s.Quarantine.MaxTTL)
+		return fine("it votes, for clients with %s and a maxTTL of up to %v", brief.Count(m.Nodes, "node"), s.Quarantine.MaxTTL)
 	}
 }

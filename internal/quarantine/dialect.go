@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/seed6c881748/redlock/internal/brief"
 	"github.com/seed6c881748/redlock/internal/conn"
 	"github.com/seed6c881748/redlock/internal/node"
 )
@@ -167,7 +168,7 @@ func (e *quarantineError) Is(target error) bool { return target == ErrQuarantine
 type mismatchError struct{ nodes int64 }
 
 func (e *mismatchError) Error() string {
-	return fmt.Sprintf("the node is set up for clients with %d nodes; see Admit", e.nodes)
+	return fmt.Sprintf("the node is set up for clients with %s; see Admit", brief.Count(int(e.nodes), "node"))
 }
 
 func (e *mismatchError) Is(target error) bool { return target == ErrConfigMismatch }
