@@ -44,7 +44,7 @@ func TestRealNodesInADatabaseOfTheirOwn(t *testing.T) {
 		return v
 	}
 	nodes := []redlock.Node{
-		redlock.NewNode("redis://" + c.Nodes[0].Addr() + "/5"),
+		redlock.NewNode("redis://" + c.Nodes[0].Addr() + "?db=5"),
 		redlock.NewNode("unix://" + c.Nodes[1].Socket() + "?db=5"),
 		redlock.NewNode(c.Nodes[2].Addr(), redis.DialDatabase(5)),
 	}

@@ -3,8 +3,11 @@ package conn
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/url"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -62,14 +65,20 @@ func parseAddress(addr string) (target, error) {
 }
 
 func urlTarget(u *url.URL) (target, error) {
-	if u.RawQuery != "" || u.Fragment != "" {
-		return target{}, errors.New("a query or fragment means nothing here")
-	}
-	host := u.Host
+	host, db := u.Host, strings.TrimPrefix(u.Path, "/")
 	if u.Port() == "" {
 		host = net.JoinHostPort(u.Hostname(), "6379")
 	}
-	t, err := tcpTarget(host, strings.TrimPrefix(u.Path, "/"))
+	queried, asked, err := databaseIn(u)
+	switch {
+	case err != nil:
+		return target{}, err
+	case asked && db != "":
+		return target{}, errors.New("a database in the path and in the query")
+	case asked:
+		db = queried
+	}
+	t, err := tcpTarget(host, db)
 	if u.Scheme == "rediss" {
 		t.options = append(t.options, redis.DialUseTLS(true))
 	}
@@ -100,8 +109,48 @@ func unixTarget(u *url.URL) (target, error) {
 		return target{}, errors.New("want unix:///path")
 	}
 	t := target{name: u.Path, network: "unix", address: u.Path}
-	return t, t.database(u.Query().Get("db"), "?db=")
+	db, _, err := databaseIn(u)
+	if err != nil {
+		return target{}, err
+	}
+	return t, t.database(db, "?db=")
 }
+
+// nameRE finds what can only be the name of an option, as other clients have them in queries.
+var nameRE = regexp.MustCompile(`^[a-z_]{1,32}$`)
+
+// databaseIn returns the database that a query names, if it has one. A query with anything
+// else is an error, as it would do nothing. That names it, unless it may be a part of a
+// password: one with a ? in it leaves its @ in the query.
+func databaseIn(u *url.URL) (db string, ok bool, err error) {
+	if u.Fragment != "" {
+		return "", false, errors.New("a fragment means nothing here")
+	}
+	values, err := url.ParseQuery(u.RawQuery)
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		switch {
+		case name == "db":
+		case nameRE.MatchString(name) && err == nil && !strings.Contains(u.RawQuery, "@"):
+			return "", false, fmt.Errorf("%q in the query means nothing here (only db does)", name)
+		default:
+			err = errQuery
+		}
+	}
+	all := values["db"]
+	switch {
+	case err != nil:
+		return "", false, errQuery
+	case len(all) == 0:
+		return "", false, nil
+	case len(all) > 1:
+		return "", false, errors.New("more than one database in the query")
+	case all[0] == "":
+		return "", false, errors.New("database: want a number")
+	}
+	return all[0], true, nil
+}
+
+var errQuery = errors.New("what is in the query means nothing here (only db does)")
 
 // database selects the database that s names, if it names one.
 func (t *target) database(s, separator string) error {

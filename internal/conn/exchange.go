@@ -28,7 +28,7 @@ func (w *Wire) Run(ctx context.Context, steps []Step) error {
 	}
 	for i, s := range steps {
 		if err := s.Check(answers[i]); err != nil {
-			return err
+			return w.explainUnknown(ctx, err)
 		}
 	}
 	return nil
@@ -46,7 +46,7 @@ func (w *Wire) Exchange(ctx context.Context, commands [][]any) ([]Answer, error)
 		if err != nil && !IsReply(err) {
 			return nil, fmt.Errorf("handshake: %w", err)
 		}
-		answers[i] = Answer{reply, err}
+		answers[i] = Answer{reply, WithoutArguments(err)}
 	}
 	return answers, nil
 }

@@ -1,12 +1,16 @@
 package conn
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 	"syscall"
+
+	"github.com/gomodule/redigo/redis"
 )
 
 // What goes wrong when an address leads to a port that speaks something else comes up as
@@ -53,6 +57,8 @@ func likelyCause(err error, s *socket) string {
 		first, plain = s.first, s.plain || !s.begun
 	}
 	switch {
+	case isUnknown(err, "SELECT"):
+		return "the server has no databases (a Sentinel has none, it stores no locks)"
 	case isProtocolError(err) && (s == nil || !plain):
 		return "the port does not seem to speak Redis"
 	case !plain && first == "" && isHungUp(err):
@@ -83,4 +89,40 @@ func isHungUp(err error) bool {
 // isProtocolError reports whether redigo could not read what came.
 func isProtocolError(err error) bool {
 	return errors.Is(err, errLongReply) || strings.Contains(err.Error(), "possible server error")
+}
+
+// explainUnknown adds what the server is to an error that may say that it does not know a
+// command that every Redis knows. It asks, as nothing may be outstanding.
+func (w *Wire) explainUnknown(ctx context.Context, err error) error {
+	if !isUnknown(err, "SCRIPT") {
+		return err
+	}
+	answers, broken := w.Exchange(ctx, [][]any{{"ROLE"}})
+	if broken != nil {
+		return err
+	}
+	role, _ := redis.Values(answers[0].Reply, answers[0].Err)
+	if len(role) == 0 || fmt.Sprintf("%s", role[0]) != "sentinel" {
+		return err
+	}
+	return &likelyError{"it is a Sentinel, which stores no locks (take the addresses of masters)", err}
+}
+
+// unknownRE finds the reply to a command that a server does not know.
+var unknownRE = regexp.MustCompile("(?i)unknown command ['`]([^'`]*)['`]")
+
+func isUnknown(err error, command string) bool {
+	found := unknownRE.FindStringSubmatch(err.Error())
+	return found != nil && strings.EqualFold(found[1], command)
+}
+
+// WithoutArguments cuts from a reply that a command is not known what it was given, which may be
+// a whole script.
+func WithoutArguments(err error) error {
+	reply, ok := err.(redis.Error) //nolint:errorlint // What is wrapped has a text of its own.
+	if !ok || !unknownRE.MatchString(string(reply)) {
+		return err
+	}
+	text, _, _ := strings.Cut(string(reply), ", with args beginning with")
+	return redis.Error(text)
 }

@@ -4,6 +4,7 @@ import (
 	"io"
 	"testing"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -25,4 +26,19 @@ func TestALikelyCauseIsAddedOnce(t *testing.T) {
 	}
 	assert.Equal(t, io.EOF, likely(io.EOF, &socket{first: "+OK"}), "a server that has answered")
 	assert.Equal(t, io.EOF, Explain(io.EOF), "nothing is known")
+}
+
+// What a server does not know it repeats with all arguments, which may be a script.
+func TestAnUnknownCommandIsToldWithoutItsArguments(t *testing.T) {
+	for says, want := range map[string]string{
+		"ERR unknown command 'SCRIPT', with args beginning with: 'LOAD' 'local n' ":   "ERR unknown command 'SCRIPT'",
+		"ERR unknown command `SCRIPT`, with args beginning with: `LOAD`, `local n`, ": "ERR unknown command `SCRIPT`",
+		"ERR unknown command 'get'":                     "ERR unknown command 'get'",
+		"ERR x, with args beginning with: 'unknown'":    "ERR x, with args beginning with: 'unknown'",
+		"NOPERM unknown, with args beginning with: 'a'": "NOPERM unknown, with args beginning with: 'a'",
+	} {
+		assert.Equal(t, redis.Error(want), WithoutArguments(redis.Error(says)))
+	}
+	assert.Equal(t, io.EOF, WithoutArguments(io.EOF))
+	require.NoError(t, WithoutArguments(nil))
 }

@@ -109,7 +109,7 @@ func (w *Wire) Receive(timeout time.Duration) (reply any, err error) {
 	}()
 	for ; w.login > 0; w.login-- {
 		if reply, err = redis.ReceiveWithTimeout(w.conn, timeout); IsReply(err) {
-			return nil, &loginError{err.Error()}
+			return nil, &loginError{WithoutArguments(err).Error()}
 		} else if err != nil {
 			return nil, err
 		}

@@ -36,7 +36,7 @@ func (q *questions) ask(commands ...[]any) []conn.Answer {
 			q.broken = fmt.Errorf("%v: %w", commands[i][0], err)
 			return nil
 		}
-		answers[i] = conn.Answer{Reply: reply, Err: err}
+		answers[i] = conn.Answer{Reply: reply, Err: conn.WithoutArguments(err)}
 	}
 	return answers
 }
