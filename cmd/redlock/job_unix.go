@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"syscall"
 	"time"
 
@@ -200,7 +199,7 @@ func (j *job) see(c child) {
 	case c.pid == j.guard.pid:
 		j.guardAgain(c.status)
 	case c.status.Stopped():
-		if c.pid == j.group {
+		if c.pid == j.group || j.exited && inGroup(c.pid, j.group) {
 			j.stopped(c.status.StopSignal())
 		}
 	case c.pid != j.group:
@@ -233,54 +232,13 @@ func (j *job) guardAgain(s syscall.WaitStatus) {
 	_ = g.watch(j.group, j.deadline().Add(j.margin/2))
 }
 
-// forward passes a signal on. The terminal's own signals go to the group without it, as that is
-// in the foreground.
-func (j *job) forward(sig syscall.Signal) {
-	switch sig {
-	case syscall.SIGCONT:
-		j.resume()
-		return
-	case syscall.SIGTSTP:
-		j.suspend = true
-	}
-	j.signal(sig)
-}
+// holds reports whether the group may run.
+func (j *job) holds() bool { return j.lock.Err() == nil && time.Now().Before(j.deadline()) }
 
-// stopped is about a command that was stopped: by Ctrl-Z, or as it has read from the terminal in
-// the background. Where a shell with job control has started redlock, redlock stops as well, so
-// that the shell sees a stopped job. The guard goes on.
-func (j *job) stopped(sig syscall.Signal) {
-	if !j.suspend && (j.terminal == nil || sig == syscall.SIGSTOP) {
-		return // Nobody at a keyboard has done it; the lock is kept.
-	}
-	j.suspend = false
-	if (sig == syscall.SIGTTIN || sig == syscall.SIGTTOU) && j.terminal.lend(j.group) {
-		j.signal(syscall.SIGCONT) // Also if it has read in the moment before it got the terminal.
-		return
-	}
-	if orphaned() {
-		j.signal(syscall.SIGCONT) // As the kernel ignores Ctrl-Z where nobody could continue.
-		return
-	}
-	j.terminal.takeBack()
-	continued := make(chan os.Signal, 1)
-	signal.Notify(continued, syscall.SIGCONT)
-	defer signal.Stop(continued)
-	_ = syscall.Kill(0, syscall.SIGSTOP)
-	<-continued
-	j.resume()
-}
-
-// resume lets a stopped group go on, if it still has the lock. It is killed while it is stopped
-// otherwise.
-func (j *job) resume() {
-	if j.lock.Err() != nil || !time.Now().Before(j.deadline()) {
-		j.look()
-		j.signal(syscall.SIGKILL)
-		return
-	}
-	j.terminal.give(j.group)
-	j.signal(syscall.SIGCONT)
+// inGroup reports whether a process is in a group.
+func inGroup(pid, group int) bool {
+	its, err := syscall.Getpgid(pid)
+	return err == nil && its == group
 }
 
 // A child is what has become of a child process.

@@ -56,7 +56,7 @@ The command has standard input, output and error, the terminal and the working d
 
 If the lock cannot be kept, because too few nodes answer, the group gets SIGTERM while the lock still has --kill-after to live, and SIGKILL if it is not gone by then: before anybody else can have the lock. This is so, too, if redlock itself is killed or stopped: a second process watches over it. A process that has left the group (setsid), or runs as another user, is out of reach.
 
-On a terminal, Ctrl-Z stops the command and redlock. While they are stopped the lock is not extended: when it ends, so does the command.`,
+On a terminal, what stops the command (Ctrl-Z, or SIGSTOP) stops redlock, too. While they are stopped the lock is not extended: when it ends, so does the command.`,
 		Example: `  # A job of several machines with the same crontab: whoever comes first runs it, the others exit with 75.
   # The lock is kept for 50 s even if the job takes 1 s, or fails, so that a machine whose clock is late finds it
   # taken. cron knows no exported REDLOCK_NODES, and mails what anybody writes: hence the first line, and --quiet.

@@ -165,6 +165,21 @@ func TestRunForwardsSignals(t *testing.T) {
 	})
 }
 
+// A command that is stopped could hear of nothing: it goes on with what is to end it.
+func TestRunForwardsSignalsToOneThatIsStopped(t *testing.T) {
+	t.Parallel()
+	c := testcluster.RunServers(t, 3)
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
+		t.Run(sig.String(), func(t *testing.T) {
+			script := fmt.Sprintf(`trap 'exit 7' %d; echo group $$; while :; do sleep 0.05; done`, int(sig))
+			p := start(t, c, runArgs(sig.String(), "--", "sh", "-c", script)...)
+			require.NoError(t, syscall.Kill(-groupOf(t, p), syscall.SIGSTOP))
+			require.NoError(t, p.cmd.Process.Signal(sig))
+			assert.Equal(t, 7, p.wait(), "%s", p.errOut)
+		})
+	}
+}
+
 // What a command leaves running in the background has the lock, too.
 func TestRunForksAndExits(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -95,6 +96,26 @@ func (k *keyboard) see(text string) {
 	}, "%q on the screen", text)
 }
 
+// number waits for the rest of the line, which is the number of a process group.
+func (k *keyboard) number() (group int) {
+	k.t.Helper()
+	eventually(k.t, func() bool {
+		line, _, whole := strings.Cut(k.screen.String()[k.seen:], "\n")
+		var err error
+		group, err = strconv.Atoi(strings.TrimSpace(line))
+		return whole && err == nil
+	}, "a number on the screen")
+	k.t.Cleanup(func() { _ = syscall.Kill(-group, syscall.SIGKILL) })
+	return group
+}
+
+// foreground is the process group that has the terminal.
+func (k *keyboard) foreground() int {
+	group, err := unix.IoctlGetInt(int(k.master.Fd()), unix.TIOCGPGRP)
+	require.NoError(k.t, err)
+	return group
+}
+
 const (
 	ctrlC = "\x03"
 	ctrlZ = "\x1a"
@@ -158,6 +179,51 @@ func TestTerminal(t *testing.T) {
 			k.see("more <two>")
 		})
 	}
+	// Programs that restore the terminal before they stop, as top does, stop themselves by SIGSTOP.
+	t.Run("a command that stops itself", func(t *testing.T) {
+		k := sitDown(t, c)
+		k.typeText(terminalRun + `60s s -- bash -c 'trap "kill -STOP \$\$" TSTP; echo RE""ADY; while :; do (trap "" TSTP; exec sleep 0.1); done'` + "\n")
+		k.see("READY")
+		k.typeText(ctrlZ)
+		k.see("Stopped")
+		assert.Equal(t, 3, holders(t, c, "s"))
+		k.typeText("kill %1; wait %1; echo \"code $?\"\n")
+		k.see("code 143")
+	})
+	t.Run("one that is stopped by another process", func(t *testing.T) {
+		k := sitDown(t, c)
+		k.typeText(terminalRun + `60s s -- sh -c 'echo gr""oup $$; read a; echo "got <$a>"'` + "\n")
+		k.see("group ")
+		require.NoError(t, syscall.Kill(-k.number(), syscall.SIGSTOP))
+		k.see("Stopped")
+		k.typeText("fg\n")
+		k.see("sh -c")
+		k.typeText("one\n")
+		k.see("got <one>")
+	})
+	// It would keep the terminal from the shell, and Ctrl-C would stop at it.
+	t.Run("what the command has left behind is stopped", func(t *testing.T) {
+		k := sitDown(t, c)
+		k.typeText(terminalRun + `60s s -- sh -c '(echo gr""oup $$; while :; do sleep 0.1; done) & exit 3'` + "\n")
+		k.see("group ")
+		group := k.number()
+		eventually(t, func() bool { return errors.Is(syscall.Kill(group, 0), syscall.ESRCH) }, "the end of the command itself")
+		require.NoError(t, syscall.Kill(-group, syscall.SIGSTOP))
+		k.see("Stopped")
+		k.typeText("kill %1; wait %1; echo \"code $?\"\n")
+		k.see("code 3")
+	})
+	t.Run("where nobody could continue it", func(t *testing.T) {
+		k := sitDown(t, c)
+		k.typeText("exec " + terminalRun + `60s s -- sh -c 'echo gr""oup $$; while :; do sleep 0.1; done'` + "\n")
+		k.see("group ")
+		group := k.number()
+		require.NoError(t, syscall.Kill(-group, syscall.SIGSTOP))
+		eventually(t, func() bool { return k.foreground() != group }, "redlock in the foreground")
+		k.typeText(ctrlC)
+		waitGone(t, group)
+		eventually(t, func() bool { return holders(t, c, "s") == 0 }, "the release")
+	})
 	t.Run("in a pipeline", func(t *testing.T) {
 		k := sitDown(t, c)
 		k.typeText(terminalRun + `60s x -- bash -c 'trap "echo BA\"\"CK" CONT; echo RE""ADY; while :; do sleep 0.1; done' | cat` + "\n")

@@ -99,6 +99,39 @@ func TestTmux(t *testing.T) {
 		p.typeLine(`echo "then $?"`)
 		p.see("then 9")
 	})
+	top := func(t *testing.T) {
+		t.Helper()
+		if _, err := exec.LookPath("top"); err != nil {
+			if os.Getenv("CI") == "true" {
+				t.Fatal(err)
+			}
+			t.Skip(err)
+		}
+	}
+	// top catches the terminal's signals, restores the terminal, and stops itself by SIGSTOP.
+	t.Run("top at Ctrl-Z", func(t *testing.T) {
+		top(t)
+		p := openPane(t, c)
+		p.typeLine(terminalRun + `60s t -- top`)
+		p.see("PID")
+		p.press("C-z")
+		p.see("Stopped")
+		require.Equal(t, 3, holders(t, c, "t"))
+		p.typeLine("clear")
+		eventually(t, func() bool { return !strings.Contains(p.text(), "PID") }, "an empty pane")
+		p.typeLine("fg")
+		p.see("PID")
+		p.press("q")
+		p.typeLine(`echo "then $?"`)
+		p.see("then 0")
+	})
+	t.Run("top in a pipeline", func(t *testing.T) {
+		top(t)
+		p := openPane(t, c)
+		p.typeLine(terminalRun + `60s u -- top | head -n 3; echo "is o""ver"`)
+		p.see("is over")
+		eventually(t, func() bool { return holders(t, c, "u") == 0 }, "the release")
+	})
 	// SIGTTOU: a job in the background that writes to a terminal that has it wait.
 	t.Run("output in the background", func(t *testing.T) {
 		p := openPane(t, c)
