@@ -204,14 +204,14 @@ type candidate struct {
 
 func (a *acquisition) newCandidate(ctx context.Context, number int, s *split) *candidate {
 	// start is read before the first send, or Until would be too late.
-	start, wall := time.Now(), a.r.wall()
+	start, lead := a.r.clock.Now()
 	c := newClaim(a.resources, a.keys, a.o.owner, a.ttl, len(a.r.nodes))
 	if a.fencing != nil {
-		c.withFencing(a.fencing, start.Add(wall))
+		c.withFencing(a.fencing, start.Add(a.r.wall()))
 	}
 	return &candidate{
 		a: a, ctx: ctx, num: number, split: s, start: start, claim: c,
-		until: clockwatch.NewDeadline(start, validity(a.ttl, a.o.driftFactor), wall),
+		until: clockwatch.NewDeadline(start, validity(a.ttl, a.o.driftFactor), lead),
 	}
 }
 
@@ -259,7 +259,7 @@ func (c *candidate) outcome(ctx context.Context) (*Lock, error) {
 		_, t = c.round.result()
 	}
 	switch {
-	case v == granted && !c.until.Passed(time.Now(), r.wall()):
+	case v == granted && !c.until.Passed(r.clock.Now()):
 		// Even if ctx has ended: the caller gets what was won, and can release it.
 		l := &Lock{
 			r: r, o: c.a.o, claim: c.claim, attempts: c.num, ttl: c.a.ttl,

@@ -30,6 +30,7 @@ type core struct {
 	votes         []votes.Counters // by node
 	counters      counters
 	held          leases.Set
+	clock         *clockwatch.Clock
 	watch         *clockwatch.Watch
 	queue         *waiting.Queue
 	ready         node.Readiness

@@ -58,7 +58,7 @@ func (l *Lock) extend(ctx context.Context, ttl time.Duration, h *hold) error {
 
 // extendNow is extend with checked arguments.
 func (l *Lock) extendNow(ctx context.Context, ttl time.Duration, h *hold) error {
-	start, wall := time.Now(), l.r.wall()
+	start, lead := l.r.clock.Now()
 	l.mu.Lock()
 	lapse, err := l.until, l.errLocked(start)
 	l.mu.Unlock()
@@ -66,7 +66,7 @@ func (l *Lock) extendNow(ctx context.Context, ttl time.Duration, h *hold) error 
 		l.lost()
 		return &waitError{op: OpExtend, resources: l.claim.resources, cause: err}
 	}
-	until := clockwatch.NewDeadline(start, validity(ttl, l.o.driftFactor), wall)
+	until := clockwatch.NewDeadline(start, validity(ttl, l.o.driftFactor), lead)
 	l.claim.Grow(ttl)
 	rd := l.r.newRound(ctx, OpExtend, l.claim, extendCommand(l.claim.keys, l.claim.token, ttl, l.claim.fencing), node.Ask, decideExtend, 0)
 	rd.until = until
@@ -101,7 +101,7 @@ func (l *Lock) applyExtension(rd *round, h *hold, start time.Time, until clockwa
 	switch {
 	case v == granted && h != nil && h.over:
 		return nil
-	case v == granted && !until.Passed(now, l.r.wall()):
+	case v == granted && !until.Passed(l.r.clock.At(now)):
 		l.until = l.until.Later(until)
 		if start.After(l.extended) {
 			l.extended = start
@@ -182,7 +182,7 @@ func (l *Lock) mayRepair(i int) (left time.Duration, may bool) {
 	}
 	may = !l.repairs[i]
 	l.repairs[i] = true
-	return l.until.Remaining(now, l.r.wall()), may
+	return l.until.Remaining(l.r.clock.At(now)), may
 }
 
 // A repairer is a repair on its way.

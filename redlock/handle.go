@@ -103,10 +103,10 @@ func (l *Lock) Until() time.Time {
 	return l.until.Mono
 }
 
-// Err returns nil while the lock is held; ErrExpired once the monotonic or the wall clock has
-// reached Until; ErrLost once the lock was found lost or its release has begun. It does no I/O:
-// a lock whose keys were deleted counts as held until an extension or the end of its validity
-// shows it.
+// Err returns nil while the lock is held; ErrExpired once Until has come, or would have come if
+// the machine had not slept; ErrLost once the lock was found lost or its release has begun. It
+// does no I/O: a lock whose keys were deleted counts as held until an extension or the end of its
+// validity shows it.
 //
 // A nil may be out of date when it is returned: the process may be suspended between this call
 // and what it does next.
@@ -119,10 +119,9 @@ func (l *Lock) Err() error {
 	return l.errLocked(time.Now())
 }
 
-// errLocked makes an expiry terminal, so that a wall clock that is set back
-// cannot revive the lock. l.mu is held.
+// errLocked makes an expiry terminal: no later extension revives the lock. l.mu is held.
 func (l *Lock) errLocked(now time.Time) error {
-	if l.ended == nil && l.until.Passed(now, l.r.wall()) {
+	if l.ended == nil && l.until.Passed(l.r.clock.At(now)) {
 		l.end(ErrExpired, now)
 	}
 	return l.ended
@@ -185,7 +184,7 @@ func (l *Lock) String() string {
 	s := "lock " + named(l.claim.resources, l.r.defaults.prefix)
 	switch ended := l.errLocked(now); {
 	case ended == nil:
-		return s + fmt.Sprintf(": held for another %s", brief.Duration(l.until.Remaining(now, l.r.wall())))
+		return s + fmt.Sprintf(": held for another %s", brief.Duration(l.until.Remaining(l.r.clock.At(now))))
 	case l.begun && l.before == nil:
 		return s + ": released"
 	default:

@@ -20,9 +20,9 @@ import (
 //
 // or is that of ctx, if that one ended first.
 //
-// The context ends at Until at the latest, by whichever of the monotonic and the wall clock says
-// so first, whatever an extension on its way is doing. (After a suspend of the machine it ends
-// at most 100 ms after the machine woke up.) A minority of nodes that fails never ends it.
+// The context ends at Until at the latest, whatever an extension on its way is doing. (After a
+// suspend of the machine it ends at most 100 ms after the machine woke up.) A minority of nodes
+// that fails never ends it.
 //
 // After ErrMaxHold and ErrClosed the lock is still held until Until, so that the work can be
 // brought to an end. KeepAlive does not extend it any more; Extend does, and Close waits for
@@ -189,7 +189,7 @@ func (h *hold) schedule(d time.Duration) {
 // remaining is the time until the contexts must end: because of the lock's
 // validity, by the clock that says so first, or because of the limit.
 func (h *hold) remaining(now time.Time) time.Duration {
-	d := h.lock.until.Remaining(now, h.lock.r.wall())
+	d := h.lock.until.Remaining(h.lock.r.clock.At(now))
 	if !h.limit.IsZero() && !h.over {
 		d = min(d, h.limit.Sub(now))
 	}
@@ -217,7 +217,7 @@ func (h *hold) extend() {
 		h.schedule(h.due().Sub(now))
 		return
 	}
-	left := l.until.Remaining(now, l.r.wall())
+	left := l.until.Remaining(l.r.clock.At(now))
 	if !h.warned && left < l.validity()/2 {
 		h.warned = true
 		e := l.event(EventHoldAtRisk, OpExtend)
@@ -273,14 +273,14 @@ func (h *hold) look() {
 	}
 }
 
-// Jumped is called when the clocks have moved against each other, be it by slewing:
-// the end may have come, or be so near that the next extension is overdue.
+// Jumped is called when the clock's lead has grown, be it by slewing: the end may have
+// come, or be so near that the next extension is overdue.
 func (h *hold) Jumped() {
 	h.look()
 	l := h.lock
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	overdue := l.until.Remaining(time.Now(), l.r.wall()) < l.validity()*3/5
+	overdue := l.until.Remaining(l.r.clock.Now()) < l.validity()*3/5
 	if overdue && !h.over && h.busy && h.next.Stop() {
 		h.next.Reset(0)
 	}

@@ -77,6 +77,21 @@ func TestTheWallClockEndsTheContextToo(t *testing.T) {
 	})
 }
 
+// Of a wall clock that was set back, only what it gains from then on tells of a sleep.
+func TestASuspendEndsTheContextAfterTheWallClockWasSetBack(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		l, ctx := kept(t, r, 20*time.Second)
+		redlock.WallOffset(r).Store(int64(-30 * time.Second))
+		time.Sleep(200 * time.Millisecond)
+		require.NoError(t, ctx.Err())
+		redlock.WallOffset(r).Add(int64(25 * time.Second)) // The machine slept.
+		time.Sleep(100 * time.Millisecond)
+		requireEnded(t, ctx, redlock.ErrExpired)
+		require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrExpired)
+	})
+}
+
 func TestAStolenLockEndsTheContextBeforeUntil(t *testing.T) {
 	for name, steal := range map[string]func(n *testcluster.Node) error{
 		"gone":      func(n *testcluster.Node) error { return n.Del("a") },

@@ -84,7 +84,8 @@ func New(nodes []Node, opts ...Option) (*Redlock, error) {
 	if o.quarantine > 0 {
 		r.quarantine = quarantine.New(o.prefix+reservedMark+quarantineMark, len(nodes), o.quarantine, grantingScripts)
 	}
-	r.watch = clockwatch.New(r.calls.Enter, r.calls.Exit, r.wall)
+	r.clock = clockwatch.NewClock(r.wall)
+	r.watch = clockwatch.New(r.calls.Enter, r.calls.Exit, r.clock)
 	r.queue = waiting.NewQueue(len(nodes), r.need, r.pass)
 	r.channel = o.prefix + reservedMark + lines.ChannelMark + tokens.New()[:16]
 	r.subscriptions = node.Subscriptions{Need: r.need, Channel: r.channel, Message: r.message, Changed: r.queue.Listening}

@@ -68,6 +68,7 @@ func TestALockThatTheWallClockHasEndedIsNotListed(t *testing.T) {
 		_, err := r.Lock(t.Context(), []string{"a"}, ttl)
 		require.NoError(t, err)
 		redlock.WallOffset(r).Store(int64(time.Hour))
+		assert.Zero(t, r.Stats().Held)
 		assert.Empty(t, r.HeldLocks())
 	})
 }

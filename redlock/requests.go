@@ -84,7 +84,7 @@ func (rd *round) beginLocked(timeout time.Duration) (now time.Time) {
 // meanwhile. They have another timer.
 func (rd *round) expire(task *node.Task, requests []node.Request) {
 	now, why := time.Now(), ErrNodeTimeout
-	if !rd.until.IsZero() && rd.until.Passed(now, rd.r.wall()) {
+	if !rd.until.IsZero() && rd.until.Passed(rd.r.clock.At(now)) {
 		why = errTooLate
 	}
 	for i, nd := range rd.r.nodes {

@@ -206,11 +206,11 @@ func (rd *round) judgeLocked(now time.Time) {
 
 // inTimeLocked is what a quorum is worth that has been reached now.
 func (rd *round) inTimeLocked(now time.Time) verdict {
-	wall := rd.r.wall()
+	now, lead := rd.r.clock.At(now)
 	switch {
-	case rd.extension != nil && rd.extension.lapse.Passed(now, wall):
+	case rd.extension != nil && rd.extension.lapse.Passed(now, lead):
 		return expired
-	case !rd.until.IsZero() && rd.until.Passed(now, wall):
+	case !rd.until.IsZero() && rd.until.Passed(now, lead):
 		return noQuorum
 	default:
 		return granted

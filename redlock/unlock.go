@@ -100,7 +100,7 @@ func (l *Lock) sameUnlock() error {
 func (l *Lock) beginUnlock(now time.Time) (late bool, end func()) {
 	l.unlocking = true
 	prior := l.errLocked(now)
-	late = errors.Is(prior, ErrExpired) || l.until.Passed(now, l.r.wall())
+	late = errors.Is(prior, ErrExpired) || l.until.Passed(l.r.clock.At(now))
 	if !l.begun {
 		l.begun, l.before = true, prior
 	}

@@ -1,6 +1,6 @@
-// Package clockwatch has locks look at their end again when the clocks have moved against each
-// other: after a suspend of the machine, or when the wall clock was set. It knows both clocks, and
-// which holds there are. What a hold does then, and when its lock ends, it does not know.
+// Package clockwatch says when a deadline has passed, though the machine may have slept, and has
+// locks look at their end again then. It knows the clocks, and which holds there are. What a hold
+// does then, and when its lock ends, it does not know.
 package clockwatch
 
 import (
@@ -8,45 +8,35 @@ import (
 	"time"
 )
 
-const (
-	// tick is how often the clocks are compared while locks are kept.
-	tick = 50 * time.Millisecond
-
-	// jump is how far the wall clock may stray from the monotonic one before all
-	// kept locks are looked at. Slewing is at most a few permille.
-	jump = time.Millisecond
-)
+// tick is how often the clock is looked at while locks are kept.
+const tick = 50 * time.Millisecond
 
 // A Watch knows the holds of a Redlock. The timers of the holds run on the
-// monotonic clock, which may stand still while the machine sleeps and knows
-// nothing of a wall clock that is set; so the watch compares the two, for all
-// holds together, and has them look again when one has moved against the other.
+// monotonic clock, which may stand still while the machine sleeps; so the watch
+// looks at the clock's lead, for all holds together, and has them look at their
+// end again when it has grown.
 type Watch struct {
 	enter func() error // counts a hold as a running call
 	exit  func()
-	wall  func() time.Duration // what is added to the wall clock
-	born  time.Time
+	clock *Clock
 
 	mu     sync.Mutex // after a Lock's; enter is called with it, holds never
 	holds  map[Hold]struct{}
 	ticker *time.Timer
-	skew   time.Duration // the wall clock less the monotonic one, at the last look
+	lead   time.Duration // the clock's, at the last look
 }
 
 // A Hold is a lock whose end is watched.
 type Hold interface {
-	Jumped()         // the clocks have moved against each other
+	Jumped()         // the clock's lead has grown
 	End(cause error) // the contexts are to end
 }
 
 // New returns a watch without holds. enter counts a hold as a running call until exit, or says
-// why there may be none any more; wall is what is added to the wall clock.
-func New(enter func() error, exit func(), wall func() time.Duration) *Watch {
-	return &Watch{enter: enter, exit: exit, wall: wall, born: time.Now()}
+// why there may be none any more.
+func New(enter func() error, exit func(), clock *Clock) *Watch {
+	return &Watch{enter: enter, exit: exit, clock: clock}
 }
-
-// Born is when the watch was made.
-func (k *Watch) Born() time.Time { return k.born }
 
 // Add enters a hold as a running call; if there may be none any more, it returns why.
 func (k *Watch) Add(h Hold) error {
@@ -61,9 +51,9 @@ func (k *Watch) Add(h Hold) error {
 		k.holds = make(map[Hold]struct{})
 	}
 	if len(k.holds) == 0 {
-		k.skew = k.skewNow()
+		_, k.lead = k.clock.Now()
 		if k.ticker == nil {
-			k.ticker = time.AfterFunc(tick, k.compare)
+			k.ticker = time.AfterFunc(tick, k.look)
 		} else {
 			k.ticker.Reset(tick)
 		}
@@ -100,26 +90,19 @@ func (k *Watch) Count() int {
 	return len(k.holds)
 }
 
-func (k *Watch) skewNow() time.Duration {
-	now := time.Now()
-	return now.Round(0).Sub(k.born.Round(0)) + k.wall() - now.Sub(k.born)
-}
-
-// compare is the ticker.
-func (k *Watch) compare() {
+// look is the ticker.
+func (k *Watch) look() {
 	k.mu.Lock()
 	if len(k.holds) == 0 {
 		k.mu.Unlock()
 		return
 	}
 	k.ticker.Reset(tick)
-	skew := k.skewNow()
-	moved := skew - k.skew
-	if moved > jump || moved < -jump {
-		k.skew = skew
-	}
+	_, lead := k.clock.Now()
+	grown := lead > k.lead
+	k.lead = lead
 	k.mu.Unlock()
-	if moved > jump || moved < -jump {
+	if grown {
 		for _, h := range k.all() {
 			h.Jumped()
 		}

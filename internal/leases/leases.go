@@ -5,17 +5,16 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"time"
 )
 
-// A Lease is held until a time that may change.
-type Lease interface{ Until() time.Time }
+// A Lease says why it has ended, nil while it is held.
+type Lease interface{ Err() error }
 
 // A Set is the leases that were added, and neither removed nor have ended. One that is never
 // removed stays in it until it has ended and the set has grown: sweeping then costs each lease
 // a constant. The zero value is empty. It is safe for concurrent use.
 type Set struct {
-	mu     sync.Mutex // Until is called with it
+	mu     sync.Mutex // Err is called with it
 	leases map[Lease]struct{}
 	sweep  int // size at which those that have ended are swept out
 }
@@ -69,9 +68,8 @@ func (s *Set) Size() int {
 }
 
 func (s *Set) sweepLocked() {
-	now := time.Now()
 	for l := range s.leases {
-		if !now.Before(l.Until()) {
+		if l.Err() != nil {
 			delete(s.leases, l)
 		}
 	}

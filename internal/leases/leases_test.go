@@ -1,6 +1,7 @@
 package leases
 
 import (
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,7 +11,12 @@ import (
 
 type lease struct{ until time.Time }
 
-func (l *lease) Until() time.Time { return l.until }
+func (l *lease) Err() error {
+	if time.Now().Before(l.until) {
+		return nil
+	}
+	return errors.New("ended")
+}
 
 func TestASetForgetsWhatHasEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

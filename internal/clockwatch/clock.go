@@ -1,0 +1,91 @@
+package clockwatch
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A Clock says by how much the monotonic clock is behind. That one is right while the machine is
+// awake, but may stand still while it sleeps (golang.org/issue/24595). The others that there are
+// go on then: the wall clock, which can be set, and on some systems one that counts the sleep.
+//
+// Its lead grows by whatever one of them gains on the monotonic clock, and never shrinks. So a
+// wall clock that is set forward ends locks early, and one that is set back changes nothing: what
+// it was set back by must not hide the next sleep, as it would if it were compared with a time
+// of before.
+type Clock struct {
+	wall  func() time.Duration         // what is added to the wall clock
+	slept func() (time.Duration, bool) // how long the machine has slept since it was started, if the system says so
+	born  time.Time
+
+	last atomic.Pointer[reading]
+	mu   sync.Mutex // of those who replace last
+}
+
+// A reading is what the clocks have said.
+type reading struct {
+	skew  time.Duration // the wall clock less the monotonic one
+	slept time.Duration
+	lead  time.Duration
+}
+
+// jump is how far the wall clock may stray from the monotonic one before all clocks are read.
+// Slewing is at most a few permille.
+const jump = time.Millisecond
+
+// NewClock returns a clock without a lead; wall is what is added to the wall clock (only tests
+// add something, to play a suspend).
+func NewClock(wall func() time.Duration) *Clock { return newClock(wall, slept) }
+
+func newClock(wall func() time.Duration, slept func() (time.Duration, bool)) *Clock {
+	c := &Clock{wall: wall, slept: slept, born: time.Now()}
+	c.last.Store(&reading{skew: c.skew(c.born)})
+	if d, ok := slept(); ok {
+		c.last.Load().slept = d
+	}
+	return c
+}
+
+// Born is when the clock was made.
+func (c *Clock) Born() time.Time { return c.born }
+
+// Now returns the time and the lead, for a [Deadline].
+func (c *Clock) Now() (now time.Time, lead time.Duration) { return c.At(time.Now()) }
+
+// At returns now with its lead, or, if the clocks have moved since they were read, the time when
+// it reads them: never a lead of after a sleep with a time of before, as a deadline that is made
+// of these would be too late by that sleep.
+func (c *Clock) At(now time.Time) (at time.Time, lead time.Duration) {
+	if last := c.last.Load(); c.isAt(last, now) {
+		return now, last.lead
+	}
+	return c.read()
+}
+
+// isAt reports whether the clocks have not moved against each other between a reading and now.
+// A time.Time has two of them, so that this costs no look at any.
+func (c *Clock) isAt(last *reading, now time.Time) bool {
+	moved := c.skew(now) - last.skew
+	return -jump < moved && moved < jump
+}
+
+func (c *Clock) skew(now time.Time) time.Duration {
+	return now.Round(0).Sub(c.born.Round(0)) + c.wall() - now.Sub(c.born)
+}
+
+// read reads all clocks.
+func (c *Clock) read() (at time.Time, lead time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	last := c.last.Load()
+	slept, ok := c.slept() // Before the time, so that a sleep in between is in the wall clock's.
+	if !ok || slept < last.slept+jump {
+		slept = last.slept
+	}
+	at = time.Now()
+	skew := c.skew(at)
+	lead = last.lead + max(skew-last.skew, slept-last.slept, 0)
+	c.last.Store(&reading{skew: skew, slept: slept, lead: lead})
+	return at, lead
+}
