@@ -74,12 +74,11 @@ func (r *Redlock) setup() *fitness.Setup {
 		Channel:     space + lines.ChannelMark + "check",
 		Fencing:     r.defaults.fencing,
 		Polling:     r.defaults.polling,
+		MarkerKey:   space + quarantineMark,
+		ParseMarker: func(text string) fitness.Marker { return fitness.Marker(quarantine.ParseMarker(text)) },
 	}
 	if r.quarantine != nil {
-		s.Quarantine = &fitness.Quarantine{
-			MaxTTL: r.defaults.quarantine, Margin: quarantine.Margin, Key: r.quarantine.Marker(),
-			Parse: func(text string) fitness.Marker { return fitness.Marker(quarantine.ParseMarker(text)) },
-		}
+		s.Quarantine = &fitness.Quarantine{MaxTTL: r.defaults.quarantine, Margin: quarantine.Margin}
 	}
 	return s
 }

@@ -43,8 +43,7 @@ func (s *Setup) evaluate(nodes []facts) Report {
 				r.Findings = append(r.Findings, found)
 			}
 			r.Findings = append(r.Findings, clocks[i], sameServer(nodes, i))
-			if s.Quarantine != nil {
-				found := s.quarantined(f)
+			if found, ok := s.quarantined(f); ok {
 				found.Node, found.Check = f.node, "quarantine"
 				r.Findings = append(r.Findings, found)
 			}

@@ -23,7 +23,6 @@ func goodFacts(i int) facts {
 			"maxmemory": "1000", "used_memory": "100", "maxmemory_policy": "noeviction",
 			"aof_enabled": "1", "aof_last_write_status": "ok",
 		},
-		marker:   strings.Repeat(fmt.Sprint("a", i), 20) + " votes 3 30000 0",
 		database: "0", fsync: "always", lenient: "no",
 		timeoutSetting: "0",
 		rtt:            time.Millisecond, probed: true,
@@ -49,7 +48,7 @@ func marked(f facts, marker string) facts {
 }
 
 func goodSetup() *Setup {
-	return &Setup{NodeTimeout: 100 * time.Millisecond, Prefix: "p:", Space: "p:own:", Nodes: 3, Quorum: 2}
+	return &Setup{NodeTimeout: 100 * time.Millisecond, Prefix: "p:", Space: "p:own:", Nodes: 3, Quorum: 2, ParseMarker: parse}
 }
 
 // parse reads a marker: run, votes or waits, nodes, maxTTL and since, both in ms.
@@ -103,6 +102,8 @@ func TestFindingsOfOneNode(t *testing.T) {
 	noInfo, noConfig, noTime, slow, slower, lenient, everySecond, unprobed := good, good, good, good, good, good, good, good
 	noInfo.info, noInfo.infoErr = nil, no
 	noConfig.fsync, noConfig.fsyncErr, noConfig.timeoutErr = "", no, no
+	unconfigured := noConfig
+	unconfigured.fsyncErr, unconfigured.timeoutErr = errors.New("ERR unknown command"), errors.New("ERR unknown command")
 	noTime.timeErr = no
 	slow.rtt, slower.rtt = 30*time.Millisecond, 101*time.Millisecond
 	lenient.lenient, everySecond.fsync = "yes", "everysec"
@@ -132,7 +133,7 @@ func TestFindingsOfOneNode(t *testing.T) {
 	}
 	type set = map[string]Verdict
 	quarantined := func(s *Setup) {
-		s.Quarantine = &Quarantine{MaxTTL: 30 * time.Second, Margin: time.Second, Parse: parse}
+		s.Quarantine = &Quarantine{MaxTTL: 30 * time.Second, Margin: time.Second}
 	}
 	ago := func(d time.Duration) string { return strconv.FormatInt(time.Now().Add(-d).UnixMilli(), 10) }
 	for name, tt := range map[string]struct {
@@ -168,9 +169,12 @@ func TestFindingsOfOneNode(t *testing.T) {
 		"everysec":                     {f: everySecond, want: set{"persistence": Warning}},
 		"everysec, quarantined":        {f: everySecond, fit: quarantined},
 		"no fsync on rewrite":          {f: lenient, want: set{"persistence": Warning}},
-		"AOF, CONFIG forbidden":        {f: noConfig, want: set{"persistence": Unknown, "timeout": Unknown}},
-		"no AOF, CONFIG forbidden":     {f: noConfig.with("aof_enabled", "0"), want: set{"persistence": Warning, "timeout": Unknown}},
-		"CONFIG forbidden, quarantine": {f: noConfig, fit: quarantined, want: set{"timeout": Unknown}},
+		"AOF, CONFIG forbidden":        {f: noConfig, want: set{"persistence": Warning}},
+		"no AOF, CONFIG forbidden":     {f: noConfig.with("aof_enabled", "0"), want: set{"persistence": Warning}},
+		"CONFIG forbidden, quarantine": {f: noConfig, fit: quarantined},
+		"AOF, no CONFIG":               {f: unconfigured, want: set{"persistence": Unknown, "timeout": Unknown}},
+		"no AOF, no CONFIG":            {f: unconfigured.with("aof_enabled", "0"), want: set{"persistence": Warning, "timeout": Unknown}},
+		"no CONFIG, quarantine":        {f: unconfigured, fit: quarantined, want: set{"timeout": Unknown}},
 		"INFO forbidden":               {f: noInfo, want: unread},
 		"INFO forbidden, quarantine":   {f: noInfo, want: without(unread, "persistence", "acl", "quarantine"), fit: quarantined},
 		"TIME forbidden":               {f: noTime, want: set{"clock": Unknown}},
@@ -195,11 +199,13 @@ func TestFindingsOfOneNode(t *testing.T) {
 		"a larger maxTTL":              {f: marked(good, good.info["run_id"]+" votes 3 30001 0"), fit: quarantined, want: set{"quarantine": Warning}},
 		"a smaller maxTTL":             {f: marked(good, good.info["run_id"]+" votes 3 29999 0"), fit: quarantined},
 		"too small a maxTTL":           {f: marked(good, good.info["run_id"]+" votes 3 1 "+ago(30*time.Second)), fit: quarantined, want: set{"quarantine": Warning}},
-		"new":                          {f: marked(good, ""), fit: quarantined, want: set{"quarantine": Warning}},
+		"new":                          {f: marked(good, " "), fit: quarantined, want: set{"quarantine": Warning}},
 		"restarted":                    {f: marked(good, "abc votes 3 30000 0"), fit: quarantined, want: set{"quarantine": Warning}},
 		"quarantined":                  {f: marked(good, good.info["run_id"]+" waits 3 30000 "+ago(30*time.Second)), fit: quarantined, want: set{"quarantine": Warning}},
 		"quarantine over":              {f: marked(good, good.info["run_id"]+" waits 3 30000 "+ago(32*time.Second)), fit: quarantined},
 		"a strange marker":             {f: marked(good, "x"), fit: quarantined, want: set{"quarantine": Warning}},
+		"others have quarantine":       {f: marked(good, "abc votes 3 30000 0"), want: set{"quarantine": Warning}},
+		"a key like a marker":          {f: marked(good, "x")},
 		"quarantine not told":          {f: marked(good.with("run_id", ""), ""), fit: quarantined, want: set{"quarantine": Unfit, "same-server": Unknown}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -211,10 +217,66 @@ func TestFindingsOfOneNode(t *testing.T) {
 			for check, v := range tt.want {
 				want["n1 "+check] = v
 			}
-			r := setup.evaluate([]facts{goodFacts(0), tt.f, goodFacts(2)})
+			nodes := []facts{goodFacts(0), tt.f, goodFacts(2)}
+			for i := range nodes {
+				if setup.Quarantine != nil && nodes[i].marker == "" {
+					nodes[i].marker = nodes[i].info["run_id"] + " votes 3 30000 0"
+				}
+			}
+			r := setup.evaluate(nodes)
 			got := worseThanOK(t, r)
 			assert.Equal(t, want, got)
 		})
+	}
+}
+
+// An operator wants to know for how long, and of which commands and options an advice speaks.
+func TestTextsOfQuarantine(t *testing.T) {
+	s := goodSetup()
+	f := marked(goodFacts(1), "abc votes 3 30000 0")
+	found, ok := s.quarantined(&f)
+	assert.True(t, ok)
+	assert.Equal(t, "its other clients have quarantine (with 3 nodes and a maxTTL of 30s), and this one has none: "+
+		"it takes the locks that they hold back after a restart", found.Text)
+	assert.Contains(t, found.Advice, "--quarantine 30s")
+	s.Quarantine = &Quarantine{MaxTTL: 30 * time.Second, Margin: time.Second}
+	says := func(marker string, want string) {
+		t.Helper()
+		f.marker = marker
+		found, _ := s.quarantined(&f)
+		assert.Regexp(t, want, found.Text)
+		assert.Contains(t, found.Advice, "redlock admit")
+	}
+	says("", "it is new or has lost its data, and its first lock begins a quarantine of 31s")
+	says("abc votes 3 60000 0", "it has restarted, and its next lock begins a quarantine of 1m1s")
+	run, now := f.info["run_id"], time.Now().UnixMilli()
+	says(fmt.Sprint(run, " waits 3 3600000 ", now), "^it is in quarantine for another (1h0m[01]s|59m..s)$")
+	says(fmt.Sprint(run, " waits 3 3600000 ", now+9e6), "^it is in quarantine for another 1h0m1s$") // A clock that was set back.
+	f.timeErr = errors.New("NOPERM")
+	says(fmt.Sprint(run, " waits 3 3600000 ", now), "its clock cannot be read to say for how long")
+}
+
+// A user of other keys takes another prefix, and not the rights to all keys.
+func TestKeysOfAnotherPrefix(t *testing.T) {
+	for _, says := range []string{
+		"NOPERM No permissions to access a key",
+		"NOPERM this user has no permissions to access one of the keys used as arguments",
+	} {
+		f := goodFacts(1)
+		f.probed, f.denials = false, []denial{{"evalsha", says}, {"eval", says}, {"subscribe", "NOPERM No permissions to access a channel"}}
+		s := goodSetup()
+		found := s.acl(&f)
+		assert.Equal(t, Unfit, found.Verdict)
+		assert.Equal(t, "locks do not work: the user may not use keys that begin with p: ("+says+")", found.Text)
+		assert.Equal(t, "Give the prefix that the user's keys begin with (WithPrefix, --prefix), or grant the keys ~p:*", found.Advice)
+		s.Prefix, s.Space = "", "own:"
+		found = s.acl(&f)
+		assert.Equal(t, "locks do not work: the user may not use keys without a prefix ("+says+")", found.Text)
+		assert.NotContains(t, found.Advice, "~")
+		f.denials, f.probed, f.outside = nil, true, says
+		assert.Equal(t, found.Advice, s.acl(&f).Advice)
+		f.denials, f.outside = []denial{{"set", "NOPERM not you"}}, ""
+		assert.Equal(t, "Grant +set", s.acl(&f).Advice)
 	}
 }
 

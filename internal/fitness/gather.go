@@ -54,7 +54,7 @@ func (s *Setup) gather(ctx context.Context, n *Node) facts {
 	f.timing(q, s.NodeTimeout)
 	f.place(q, n)
 	f.configuration(q)
-	f.quarantine(q, s.Quarantine)
+	f.quarantine(q, s.MarkerKey)
 	f.rights(q, s, n.ResourceKey)
 	f.down = q.broken
 	return f
@@ -139,11 +139,8 @@ func (f *facts) configuration(q *questions) {
 }
 
 // quarantine reads the quarantine's marker.
-func (f *facts) quarantine(q *questions, of *Quarantine) {
-	if of == nil {
-		return
-	}
-	if answers := q.ask([]any{"GET", of.Key}); answers != nil && !answers[0].IsNull() {
+func (f *facts) quarantine(q *questions, key string) {
+	if answers := q.ask([]any{"GET", key}); answers != nil && !answers[0].IsNull() {
 		f.marker, f.markerErr = answers[0].Text()
 	}
 }

@@ -27,7 +27,7 @@ func (s *Setup) reachable(f *facts) Finding {
 
 func (s *Setup) roundTrip(f *facts) Finding {
 	rtt, timeout := brief.Duration(f.rtt), brief.Duration(s.NodeTimeout)
-	const advice = "Raise the node timeout to at least four round trips (WithNodeTimeout), or use a node that is nearer"
+	const advice = "Raise the node timeout to at least four round trips (WithNodeTimeout, --node-timeout), or use a node that is nearer"
 	switch {
 	case f.rtt > s.NodeTimeout:
 		return amiss(Unfit, fmt.Sprintf("a round trip takes %s, and its votes come after the node timeout of %s", rtt, timeout), advice)

@@ -49,7 +49,7 @@ func (s *Setup) role(f *facts) Finding {
 			"Give the address of a master that is independent of the other nodes")
 	case replicas > 0 && s.Quarantine == nil:
 		return amiss(Warning, fmt.Sprintf("it is a master with replicas (%d), of which one that is promoted behind its address lacks the latest locks", replicas),
-			"Make sure that nothing promotes one behind this address, or use quarantine")
+			"Make sure that nothing promotes one behind this address, or "+useQuarantine)
 	default:
 		return fine("it is a master")
 	}
@@ -144,11 +144,14 @@ func (s *Setup) persistence(f *facts) Finding {
 		return fine("a restart may lose locks, and quarantine keeps the node out until they are over")
 	case known:
 		return amiss(Warning, how+", and a second holder gets in",
-			"Set appendonly yes, appendfsync always and no-appendfsync-on-rewrite no, or use quarantine")
+			"Set appendonly yes, appendfsync always and no-appendfsync-on-rewrite no, or "+useQuarantine)
 	case f.info["aof_enabled"] == "":
 		return f.unread("aof_enabled")
+	case isRight(f.fsyncErr):
+		return amiss(Warning, "its append-only file is in use, but this user may not see whether appendfsync is always: if it is not, a power failure loses the latest locks",
+			"Make sure that it is, with a user who may, or "+useQuarantine)
 	default:
-		return unknown(f.fsyncErr, "Make sure that appendfsync is always, or use quarantine")
+		return unknown(f.fsyncErr, "Make sure that appendfsync is always, or "+useQuarantine)
 	}
 }
 
@@ -161,6 +164,8 @@ func (s *Setup) timeout(f *facts) Finding {
 	const advice = "Set timeout 0, or 30 and more"
 	seconds, err := strconv.ParseInt(f.timeoutSetting, 10, 64)
 	switch {
+	case isRight(f.timeoutErr): // No locks are lost by it.
+		return fine("this user may not see its timeout; a connection that it closes is made again")
 	case f.timeoutErr != nil:
 		return unknown(f.timeoutErr, "Make sure that the server's timeout is 0, or 30 and more")
 	case err != nil || seconds < 0:

@@ -19,14 +19,14 @@ type Setup struct {
 	Fencing     bool
 	Polling     bool
 	Quarantine  *Quarantine // nil: none
+	MarkerKey   string      // where a node stores its quarantine, also if this client has none
+	ParseMarker func(text string) Marker
 }
 
-// A Quarantine says how long nodes abstain after a restart, and where that is stored.
+// A Quarantine says how long nodes abstain after a restart.
 type Quarantine struct {
 	MaxTTL time.Duration
 	Margin time.Duration // what the quarantine is longer than the longest maxTTL
-	Key    string        // the marker's
-	Parse  func(marker string) Marker
 }
 
 // A Marker is what a node knows of its quarantine. The zero value stands for none, and for
