@@ -26,7 +26,7 @@ const exitRun = `0-255   the command's own. If a signal has ended it, redlock en
 126     the command cannot be run
 127     there is no such command`
 
-const envRun = `The command finds in its environment REDLOCK_RESOURCES (the resources, one on a line), REDLOCK_TOKEN (the lock's token, which is what it takes to release the lock: a secret) and, with --fence, REDLOCK_FENCE (the fencing token, a number that grows with every lock of the resource).`
+const envRun = `The command finds in its environment REDLOCK_RESOURCES (the resources, one on a line), REDLOCK_TOKEN (the lock's token, which is what it takes to release the lock: a secret), REDLOCK_HOLDERS (digests of the tokens of this lock and of those around it, by which a redlock run within the command does not wait for itself) and, with --fence, REDLOCK_FENCE (the fencing token, a number that grows with every lock of the resource).`
 
 // minTTL is the shortest ttl of redlock run: with less there is no time to end a command in.
 const minTTL = time.Second
@@ -84,7 +84,7 @@ On a terminal, what stops the command (Ctrl-Z, or SIGSTOP) stops redlock, too. W
 	fs.DurationVar(&f.atLeast, "at-least", 0, "keep the lock until so long after it was taken, also if the command ends earlier or fails, or this machine dies: nobody repeats it until then. It raises the ttl where that is shorter")
 	fs.DurationVar(&f.killAfter, "kill-after", 5*time.Second, "when the lock cannot be kept, the time between SIGTERM and SIGKILL; at most half of the ttl. By default, a quarter of the ttl where that is shorter")
 	fs.BoolVar(&f.fence, "fence", false, "take a fencing token, which the command finds in REDLOCK_FENCE")
-	fs.BoolVar(&f.quiet, "quiet", false, "say nothing if the lock is taken, or if its release cannot be confirmed. The exit code is the same, and all other errors are told: usage, no quorum, a lock that was lost. What the command writes is its own")
+	fs.BoolVar(&f.quiet, "quiet", false, "say nothing if the lock is taken, waited for, or if its release cannot be confirmed. The exit code is the same, and all other errors are told: usage, no quorum, a lock that was lost. What the command writes is its own")
 	fs.StringVar(&f.owner, "owner", defaultOwner(), "the `LABEL` that others are shown as the holder")
 	fs.Lookup("owner").DefValue = "HOST/PID"
 	describe(cmd, "exit", exitRun)
@@ -148,7 +148,10 @@ func (f *runFlags) complete(given func(flag string) bool) error {
 
 // options are those of the lock.
 func (f *runFlags) options() []redlock.Option {
-	opts := []redlock.Option{redlock.WithOwner(f.owner), redlock.WithMinHold(f.atLeast), redlock.WithRetryCount(-1)}
+	opts := []redlock.Option{
+		redlock.WithOwner(f.owner), redlock.WithMinHold(f.atLeast),
+		redlock.WithRetryCount(-1), redlock.WithRetryIf(mayComeFree),
+	}
 	if f.fence {
 		opts = append(opts, redlock.WithFencing())
 	}
@@ -162,16 +165,20 @@ func (t *tool) run(ctx context.Context, f *runFlags, resources, command []string
 	if err != nil {
 		return err
 	}
-	r, _, err := t.global.open()
+	w := &wait{resources: resources}
+	r, _, err := t.global.open(redlock.WithHook(w.see))
 	if err != nil {
 		return err
 	}
 	signals := watchSignals()
 	defer signal.Stop(signals)
-	lock, err := f.acquire(ctx, r, resources, signals)
+	lock, err := t.takeLock(ctx, f, r, w, signals)
 	if err != nil {
 		t.close(ctx, r)
-		if code, _ := classify(err); f.quiet && code == exitTaken {
+		switch code, _ := classify(err); {
+		case isOwn(err):
+			return because(err, "this redlock run is part of the command of another one, which holds what it asks for")
+		case f.quiet && code == exitTaken:
 			return ended(code)
 		}
 		return err
@@ -211,50 +218,6 @@ func lookUp(name string) (string, error) {
 	}
 }
 
-// acquire takes the lock. A signal ends the wait for it.
-func (f *runFlags) acquire(ctx context.Context, r *redlock.Redlock, resources []string, signals <-chan os.Signal) (*redlock.Lock, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	if !f.forever && f.waitFor > 0 {
-		ctx, cancel = context.WithTimeout(ctx, f.waitFor)
-		defer cancel()
-	}
-	var caught os.Signal
-	done, watching := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(watching)
-		for {
-			select {
-			case sig := <-signals:
-				if endsWait(sig) {
-					caught = sig
-					cancel()
-					return
-				}
-			case <-done:
-				return
-			}
-		}
-	}()
-	take := r.Lock
-	if !f.forever && f.waitFor == 0 {
-		take = r.TryLock
-	}
-	lock, err := take(ctx, resources, f.ttl, f.options()...)
-	close(done)
-	<-watching
-	switch {
-	case caught != nil && lock != nil:
-		_ = r.Release(context.WithoutCancel(ctx), lock.Resources(), lock.Token())
-		return nil, &endedError{statusOf(caught)}
-	case caught != nil:
-		return nil, &endedError{statusOf(caught)}
-	case err != nil && invalid(err) && ctx.Err() == nil:
-		return nil, asUsage(err)
-	}
-	return lock, err
-}
-
 // close lets go of the connections, once what is on its way to the nodes is there. That is of use
 // also when ctx has ended.
 func (t *tool) close(ctx context.Context, r *redlock.Redlock) {
@@ -268,11 +231,13 @@ func environment(own []string, lock *redlock.Lock) []string {
 	env := make([]string, 0, len(own)+3)
 	for _, v := range own {
 		name, _, _ := strings.Cut(v, "=")
-		if name != "REDLOCK_RESOURCES" && name != "REDLOCK_TOKEN" && name != "REDLOCK_FENCE" {
+		switch name {
+		case "REDLOCK_RESOURCES", "REDLOCK_TOKEN", "REDLOCK_FENCE", holdersVar:
+		default:
 			env = append(env, v)
 		}
 	}
-	env = append(env, "REDLOCK_RESOURCES="+strings.Join(lock.Resources(), "\n"), "REDLOCK_TOKEN="+lock.Token())
+	env = append(env, "REDLOCK_RESOURCES="+strings.Join(lock.Resources(), "\n"), "REDLOCK_TOKEN="+lock.Token(), holdersVar+"="+holdersFor(lock))
 	if fence := lock.Fence(); fence > 0 {
 		env = append(env, "REDLOCK_FENCE="+strconv.FormatInt(fence, 10))
 	}

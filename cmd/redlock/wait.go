@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/seed6c881748/redlock/internal/tokens"
+	"github.com/seed6c881748/redlock/redlock"
+)
+
+// takeLock takes the lock. A signal ends the wait for it, which is told after a second.
+func (t *tool) takeLock(ctx context.Context, f *runFlags, r *redlock.Redlock, w *wait, signals <-chan os.Signal) (*redlock.Lock, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if !f.forever && f.waitFor > 0 {
+		ctx, cancel = context.WithTimeout(ctx, f.waitFor)
+		defer cancel()
+	}
+	waits := f.forever || f.waitFor > 0
+	var caught os.Signal
+	said := ""
+	audible := waits && !f.quiet
+	done, watching := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(watching)
+		long := time.NewTimer(waitsSilently)
+		defer long.Stop()
+		for {
+			select {
+			case <-long.C:
+				text, known := w.text()
+				if audible && text != said {
+					t.note(text)
+				}
+				if said = text; !known {
+					long.Reset(waitsSilently)
+				}
+			case sig := <-signals:
+				if endsWait(sig) {
+					caught = sig
+					cancel()
+					return
+				}
+			case <-done:
+				return
+			}
+		}
+	}()
+	take := r.Lock
+	if !waits {
+		take = r.TryLock
+	}
+	lock, err := take(ctx, w.resources, f.ttl, f.options()...)
+	close(done)
+	<-watching
+	switch {
+	case caught != nil && lock != nil:
+		_ = r.Release(context.WithoutCancel(ctx), lock.Resources(), lock.Token())
+		return nil, &endedError{statusOf(caught)}
+	case caught != nil:
+		return nil, &endedError{statusOf(caught)}
+	case err != nil && invalid(err) && ctx.Err() == nil:
+		return nil, asUsage(err)
+	}
+	return lock, err
+}
+
+// A wait is that of a redlock run for its lock: what it has seen last, to tell people.
+type wait struct {
+	resources []string
+
+	mu   sync.Mutex
+	last error // of the last attempt; nil: there was none yet
+	at   time.Time
+}
+
+// waitsSilently is how long nobody is told that redlock run waits.
+const waitsSilently = time.Second
+
+// see is the hook.
+func (w *wait) see(_ context.Context, e redlock.Event) {
+	if e.Kind != redlock.EventWaiting {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.last, w.at = e.Err, e.Time
+}
+
+// text says for what redlock run waits, and for whom, if that is known.
+func (w *wait) text() (text string, known bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	text = "waiting for " + namesOf(w.resources)
+	var votes *redlock.QuorumError
+	switch {
+	case !errors.As(w.last, &votes):
+		return text, false
+	case !errors.Is(votes, redlock.ErrTaken):
+		return "waiting: " + ofVotes(votes, 0), true
+	}
+	if len(votes.Resources) > 1 {
+		text += ", one of them"
+	} else {
+		text += ","
+	}
+	return text + strings.TrimPrefix(takenBy(votes, time.Since(w.at)), "is"), true
+}
+
+// holdersVar has the digests of the locks under which a command runs: that of its redlock run, and of
+// those around it. No lock that one of them has can become free while the command waits for it.
+const holdersVar = "REDLOCK_HOLDERS"
+
+// isOwn reports whether a lock is refused because of one under which this process runs.
+func isOwn(err error) bool {
+	var votes *redlock.QuorumError
+	if !errors.As(err, &votes) {
+		return false
+	}
+	holder, nodes, _ := holderOf(votes.Votes)
+	return nodes > 0 && slices.Contains(strings.Fields(os.Getenv(holdersVar)), holder.Holder)
+}
+
+// mayComeFree is the rule by which a Lock of redlock run tries again.
+func mayComeFree(err error) bool {
+	return (errors.Is(err, redlock.ErrTaken) || errors.Is(err, redlock.ErrNoQuorum)) && !isOwn(err)
+}
+
+// holdersFor is holdersVar for the command.
+func holdersFor(lock *redlock.Lock) string {
+	return strings.TrimSpace(os.Getenv(holdersVar) + " " + tokens.Digest(lock.Token()))
+}
