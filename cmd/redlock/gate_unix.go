@@ -106,6 +106,7 @@ func gateMain(args []string) int {
 	}
 	unix.CloseOnExec(waits)
 	unix.CloseOnExec(says)
+	endWithRedlock() // If that has ended already, there is nothing to be read.
 	n, err := 0, error(syscall.EINTR)
 	for errors.Is(err, syscall.EINTR) {
 		n, err = syscall.Read(waits, make([]byte, 1))

@@ -18,6 +18,10 @@ import (
 // tool.
 const guardArg = "__guard"
 
+// guardName is what the list of processes calls it. killall redlock spares it, so that it can see to
+// the command.
+const guardName = "redlock-guard"
+
 // A guard is a process that ends a command's group when its time is over, also if redlock is
 // killed, stopped or does not get to run. It is in a session of its own, so that no signal of
 // the terminal reaches it. It hears of what it has to know through a pipe, whose end is that of
@@ -52,7 +56,7 @@ func startGuard(killAfter time.Duration) (*guard, error) {
 	defer func() { _ = null.Close() }()
 	// Without the environment, which may have secrets; and without redlock's output, whose
 	// reader would wait for the guard, too.
-	pid, err := syscall.ForkExec(self, []string{self, guardArg, killAfter.String()}, &syscall.ProcAttr{
+	pid, err := syscall.ForkExec(self, []string{guardName, guardArg, killAfter.String()}, &syscall.ProcAttr{
 		Dir:   "/",
 		Files: []uintptr{read.Fd(), null.Fd(), null.Fd()},
 		Sys:   &syscall.SysProcAttr{Setsid: true},
@@ -122,6 +126,7 @@ func guardMain(args []string) int {
 	if err != nil {
 		return exitUsage
 	}
+	nameProcess(guardName)
 	// It ends with redlock, not before: also where a signal goes to all processes of a service, or
 	// to all of a name.
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2)
@@ -202,7 +207,11 @@ func (w *watcher) look() {
 	now := bootTime()
 	if !w.told && (w.orphaned || w.kill > 0 && now >= w.kill-w.killAfter) {
 		w.told = true
-		_ = syscall.Kill(-w.group, syscall.SIGTERM)
+		if w.orphaned {
+			tellOrphans(w.group)
+		} else {
+			_ = syscall.Kill(-w.group, syscall.SIGTERM)
+		}
 		_ = syscall.Kill(-w.group, syscall.SIGCONT)
 	}
 	if w.told && now >= w.kill {

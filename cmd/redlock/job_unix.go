@@ -58,6 +58,7 @@ func (j *job) run(ctx context.Context) (ending, error) {
 	// Where nobody reads what redlock says, that must not end it.
 	notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	adoptOrphans()
+	outliveThreads()
 	j.terminal = openTerminal()
 	defer j.terminal.close()
 	if err = j.start(); err != nil {
