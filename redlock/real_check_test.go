@@ -64,7 +64,7 @@ func TestRealCheckFindsNothingOnFiveGoodNodes(t *testing.T) {
 		report, err := r.Check(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, redlock.VerdictOK, report.Verdict(), report)
-		require.Len(t, report.Findings, 5*14+1)
+		require.Len(t, report.Findings, 5*15+1)
 		for i, n := range report.Nodes {
 			require.Equal(t, nodes[i].Name, n.Node)
 			require.NotEmpty(t, n.Product)
@@ -312,6 +312,7 @@ func TestRealCheckFindsMissingRights(t *testing.T) {
 		"nokeys":     {[]string{"resetkeys", "~other:*"}, map[string]redlock.Verdict{"acl": redlock.VerdictUnfit, "writes": redlock.VerdictUnknown}, "key"},
 		"noresource": {[]string{"resetkeys", "~locks:__redlock__:*"}, unfit, "a key outside of those of the library"},
 		"readonly":   {[]string{"resetkeys", "~locks:__redlock__:*", "%R~locks:*"}, unfit, "a key outside of those of the library"},
+		"declared":   {[]string{"resetkeys", "~*[^lr]"}, map[string]redlock.Verdict{"undeclared-keys": redlock.VerdictWarning}, ""},
 		"notime":     {[]string{"-time"}, map[string]redlock.Verdict{"acl": redlock.VerdictWarning, "clock": redlock.VerdictUnknown}, "refuses TIME "},
 		"noinfo":     {[]string{"-info"}, unread, ""},
 		"noconfig":   {[]string{"-config|get"}, map[string]redlock.Verdict{"persistence": redlock.VerdictWarning}, ""},

@@ -41,12 +41,13 @@ func TestRealWaitingWithRights(t *testing.T) {
 		rights string
 		says   string // empty: wake-ups work
 	}{
-		"least":            {leastRights, ""},
-		"no channels":      {strings.ReplaceAll(leastRights, "&locks:__redlock__:* ", ""), "NOPERM"},
-		"no SUBSCRIBE":     {strings.ReplaceAll(leastRights, "+subscribe ", ""), "NOPERM"},
-		"no PUBLISH":       {strings.ReplaceAll(leastRights, "+publish ", ""), "PUBLISH"},
-		"no lines":         {strings.ReplaceAll(leastRights, "+zadd +zrem +zcard +zpopmin ", ""), "not put in line"},
-		"no TIME, no ZREM": {strings.NewReplacer("+time ", "", "+zrem ", "").Replace(leastRights), "not put in line"},
+		"least":                       {leastRights, ""},
+		"no channels":                 {strings.ReplaceAll(leastRights, "&locks:__redlock__:* ", ""), "NOPERM"},
+		"no SUBSCRIBE":                {strings.ReplaceAll(leastRights, "+subscribe ", ""), "NOPERM"},
+		"no PUBLISH":                  {strings.ReplaceAll(leastRights, "+publish ", ""), "PUBLISH"},
+		"no lines":                    {strings.ReplaceAll(leastRights, "+zadd +zrem +zcard +zpopmin ", ""), "not put in line"},
+		"no key that is not declared": {strings.ReplaceAll(leastRights, "~locks:*", "~locks:*[^lr]"), "not put in line"},
+		"no TIME, no ZREM":            {strings.NewReplacer("+time ", "", "+zrem ", "").Replace(leastRights), "not put in line"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cluster := testcluster.RunServers(t, 3)

@@ -32,6 +32,8 @@ type facts struct {
 	denials []denial // of what the library needs
 	outside string   // why a key outside the reserved key space is refused; empty: it is not
 
+	undeclaredKeys string // why scripts may use no key that they were not given; empty: they may
+
 	marker    string // the quarantine's, as it is stored; empty: there is none
 	markerErr error
 }

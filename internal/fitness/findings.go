@@ -23,6 +23,7 @@ var nodeChecks = []struct {
 	{"round-trip", (*Setup).roundTrip},
 	{"acl", (*Setup).acl},
 	{"writes", (*Setup).writes},
+	{"undeclared-keys", (*Setup).undeclaredKeys},
 }
 
 // evaluate says what was found, by what was read of the nodes.

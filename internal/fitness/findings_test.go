@@ -115,6 +115,8 @@ func TestFindingsOfOneNode(t *testing.T) {
 	}
 	outside := good
 	outside.outside = "NOPERM no such key"
+	undeclared := good
+	undeclared.undeclaredKeys = "script tried accessing undeclared key"
 	readOnly := good
 	readOnly.denials = []denial{{"set", "-READONLY You can't write"}}
 	loading := unprobed
@@ -181,6 +183,8 @@ func TestFindingsOfOneNode(t *testing.T) {
 		"closes what is idle":          {f: closing("29"), want: set{"timeout": Warning}},
 		"closes it late":               {f: closing("30")},
 		"a strange timeout":            {f: closing("soon"), want: set{"timeout": Unknown}},
+		"no undeclared keys":           {f: undeclared, want: set{"undeclared-keys": Warning}},
+		"no undeclared keys, polls":    {f: undeclared, fit: func(s *Setup) { s.Polling = true }},
 		"may not use other keys":       {f: outside, want: set{"acl": Unfit}},
 		"slow":                         {f: slow, want: set{"round-trip": Warning}},
 		"too slow":                     {f: slower, want: set{"round-trip": Unfit}},
@@ -280,6 +284,25 @@ func TestKeysOfAnotherPrefix(t *testing.T) {
 	}
 }
 
+// A Redis Cluster may be the only node, if all keys are in one slot and a failover is bridged.
+func TestTheOnlyNodeMayBeACluster(t *testing.T) {
+	for prefix, want := range map[string]Verdict{
+		"": Unfit, "locks:": Unfit, "{}:": Unfit, "}{": Unfit, "{locks}:": Warning, "my:{l}": Warning, "{}{l}:": Unfit,
+	} {
+		f := goodFacts(0).with("cluster_enabled", "1")
+		setup := goodSetup()
+		setup.Prefix = prefix
+		assert.Equal(t, Unfit, setup.cluster(&f).Verdict, "one of several: %q", prefix)
+		setup.Nodes, setup.Quorum = 1, 1
+		assert.Equal(t, want, setup.cluster(&f).Verdict, "%q", prefix)
+		setup.Quarantine = &Quarantine{}
+		if want == Warning {
+			want = OK
+		}
+		assert.Equal(t, want, setup.cluster(&f).Verdict, "quarantine: %q", prefix)
+	}
+}
+
 func TestFindingsOfAllNodes(t *testing.T) {
 	type set = map[string]Verdict
 	same := func(database string) facts {
@@ -358,7 +381,7 @@ func TestReportOrder(t *testing.T) {
 	assert.Equal(t, []string{"n2", "n0", "n1", ""}, nodes)
 	assert.Equal(t, []string{
 		"reachable", "version", "role", "cluster", "database", "eviction", "memory", "persistence", "timeout",
-		"round-trip", "acl", "writes", "clock", "same-server",
+		"round-trip", "acl", "writes", "undeclared-keys", "clock", "same-server",
 	}, checks)
 }
 

@@ -55,6 +55,7 @@ func (s *Setup) gather(ctx context.Context, n *Node) facts {
 	f.place(q, n)
 	f.configuration(q)
 	f.quarantine(q, s.MarkerKey)
+	f.undeclared(q, s.Key)
 	f.rights(q, s, n.ResourceKey)
 	f.down = q.broken
 	return f

@@ -62,25 +62,6 @@ func replicaNames(role string) string {
 	return words(role)
 }
 
-func (s *Setup) cluster(f *facts) Finding {
-	mode := f.info["redis_mode"]
-	if mode == "" {
-		mode = f.info["server_mode"] // Valkey's.
-	}
-	enabled := f.info["cluster_enabled"]
-	const advice = "Use masters of their own, outside of Redis Cluster and Sentinel"
-	switch {
-	case mode == "sentinel":
-		return amiss(Unfit, "it is a Sentinel, which stores no locks", advice)
-	case mode == "cluster" || enabled == "1":
-		return amiss(Unfit, "it is a node of a Redis Cluster, which moves keys and fails over", advice)
-	case mode == "" && enabled == "":
-		return f.unread("cluster_enabled")
-	default:
-		return fine("it is neither in cluster mode nor a Sentinel")
-	}
-}
-
 func (s *Setup) eviction(f *facts) Finding {
 	policy := f.info["maxmemory_policy"]
 	limit, _ := f.info.Number("maxmemory")

@@ -15,7 +15,8 @@ import (
 // be empty. It is there for speed: a release finds out with the DEL that it makes
 // anyway whether it has to look. For the same reason the line's name is made from
 // the bell's, rather than being another key in every release. (Redis asks scripts to
-// name their keys for the sake of Redis Cluster, which no node is part of.)
+// name their keys for the sake of Redis Cluster, where a prefix with a hash tag has all of
+// them in one slot. On a server that refuses the others, there are no lines.)
 const bellMark, bellEnd, lineLua = "w:", ":b", `.. 'l'`
 
 // A reservation is a key beside the bell that names the client that was told of a release,
@@ -47,8 +48,8 @@ func QueueLua(grant string) string {
 if not longest and mine < n and ARGV[6] == '1' then
   for i = 1, n do
     local reservation = KEYS[n + i]` + reservationLua + `
-    local whose = redis.call('GET', reservation)
-    if whose and whose ~= ARGV[3] then
+    local whose = redis.pcall('GET', reservation)
+    if type(whose) == 'string' and whose ~= ARGV[3] then
       taken[#taken + 1] = i
       longest = math.max(longest or 0, redis.call('PTTL', reservation))
     end
@@ -92,8 +93,9 @@ return {longest, holder, owner, tostring(why)}
 }
 
 // endReservationLua ends the reservation of resource i for the client itself: it has come,
-// and has the lock or is in line again.
-const endReservationLua = `if redis.call('GET', KEYS[n + i]` + reservationLua + `) == ARGV[3] then
+// and has the lock or is in line again. Where a server refuses scripts keys that they were not
+// given, there is none: whoever waits polls, and must not be kept from its lock.
+const endReservationLua = `if redis.pcall('GET', KEYS[n + i]` + reservationLua + `) == ARGV[3] then
       redis.call('DEL', KEYS[n + i]` + reservationLua + `)
     end`
 
@@ -166,7 +168,7 @@ const (
 var PassLua = `
 local n, held, rung = 1, 0, false
 local reservation = KEYS[2]` + reservationLua + `
-if redis.call('GET', reservation) == ARGV[2] then redis.call('DEL', reservation) end
+if redis.pcall('GET', reservation) == ARGV[2] then redis.call('DEL', reservation) end
 if ARGV[3] == '1' then redis.pcall('ZREM', KEYS[2]` + lineLua + `, ARGV[2]) end
 if ARGV[1] ~= '' and redis.call('EXISTS', KEYS[1]) == 0 and redis.call('DEL', KEYS[2]) == 1 then rung = {true} end
 ` + TellLua(`ARGV[1]`)
