@@ -27,7 +27,7 @@ var mayImport = map[string][]string{
 	"internal/leases":     {},
 	"internal/lines":      {"internal/node", "internal/tokens"},
 	"internal/node":       {"internal/conn"},
-	"internal/quarantine": {"internal/conn", "internal/node"},
+	"internal/quarantine": {"internal/brief", "internal/conn", "internal/node"},
 	"internal/tokens":     {"internal/brief"},
 	"internal/votes":      {"internal/node", "internal/quarantine"},
 	"internal/waiting":    {"internal/admission"},
