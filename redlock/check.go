@@ -179,24 +179,24 @@ type Inspection struct {
 
 	// Held is whether one token was seen on a quorum of nodes. The other fields are about
 	// that token, and zero without it.
-	Held   bool
-	Holder string        // its digest, as refusals show it in Vote.Holder
-	Owner  string        // its label, if it has one ([WithOwner])
-	Token  string        // its first characters
-	TTL    time.Duration // until fewer than Need of its keys are left; negative: they do not expire
+	Held       bool
+	Holder     string        // its digest, as in [Lock.Holder] and Vote.Holder
+	Owner      string        // its label, if it has one ([WithOwner])
+	TokenStart string        // its first characters, with which nothing can be released
+	TTL        time.Duration // until fewer than Need of its keys are left; negative: they do not expire
 
 	Nodes []NodeInspection // in the order given to New, always all of them
 }
 
 // A NodeInspection is what one node stores for a resource.
 type NodeInspection struct {
-	Node   string        // the node's name
-	Took   time.Duration // until the node answered, or was given up
-	Err    error         // ErrNodeTimeout, ErrClosed or the node's own error; nil if it answered
-	Holder string        // digest of the token, as in Vote.Holder; "" if nobody holds the resource here
-	Owner  string        // the holder's label, if it has one ([WithOwner])
-	Token  string        // the token's first characters
-	TTL    time.Duration // how long the key still lives; negative: it does not expire
+	Node       string        // the node's name
+	Took       time.Duration // until the node answered, or was given up
+	Err        error         // ErrNodeTimeout, ErrClosed or the node's own error; nil if it answered
+	Holder     string        // digest of the token, as in [Lock.Holder]; "" if nobody holds the resource here
+	Owner      string        // the holder's label, if it has one ([WithOwner])
+	TokenStart string        // the token's first characters
+	TTL        time.Duration // how long the key still lives; negative: it does not expire
 }
 
 // String returns in a few words what the node stores.
@@ -243,7 +243,7 @@ func (r *Redlock) Inspect(ctx context.Context, resource string) (Inspection, err
 			out := n.Call(ctx, cmd, r.defaults.nodeTimeout)
 			in.Nodes[i] = NodeInspection{
 				Node: n.Name, Took: time.Since(start), Err: out.Err,
-				Holder: out.Holder, Owner: out.Owner, Token: tokens.Short(out.Value), TTL: out.HolderTTL,
+				Holder: out.Holder, Owner: out.Owner, TokenStart: tokens.Short(out.Value), TTL: out.HolderTTL,
 			}
 			return nil
 		})
@@ -266,7 +266,7 @@ func (in *Inspection) findHolder() {
 		seen := append(ttls[n.Holder], n.TTL)
 		ttls[n.Holder] = seen
 		if len(seen) >= in.Need {
-			in.Held, in.Holder, in.Owner, in.Token = true, n.Holder, n.Owner, n.Token
+			in.Held, in.Holder, in.Owner, in.TokenStart = true, n.Holder, n.Owner, n.TokenStart
 		}
 	}
 	if in.Held {

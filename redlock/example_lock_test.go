@@ -170,6 +170,32 @@ func ExampleRedlock_Release() {
 	// released: <nil>
 }
 
+// Holder says which lock an inspection, or the vote of a refusal, is about.
+func ExampleLock_Holder() {
+	lock, err := r.TryLock(ctx, []string{"report:carol"}, time.Minute)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer lock.Unlock(ctx)
+
+	in, err := other.Inspect(ctx, "report:carol")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(in.Holder == lock.Holder())
+	// Output: true
+}
+
+func ExampleLock_Owner() {
+	lock, err := r.TryLock(ctx, []string{"report:dave"}, time.Minute, redlock.WithOwner("nightly job"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer lock.Unlock(ctx)
+	fmt.Println(lock.Owner())
+	// Output: nightly job
+}
+
 // The token releases the lock in whatever process: it is a secret.
 func ExampleLock_Token() {
 	lock, err := r.TryLock(ctx, []string{"report:bob"}, time.Minute)

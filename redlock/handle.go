@@ -69,6 +69,19 @@ func (l *Lock) Token() string {
 	return l.claim.token
 }
 
+// Holder returns a digest of the token, for logs: what others see of this lock in [Vote.Holder],
+// [Inspection], [WaitingCall] and [Event]. Nothing can be released with it.
+func (l *Lock) Holder() string {
+	must(l.invalid())
+	return tokens.Digest(l.claim.token)
+}
+
+// Owner returns the label of [WithOwner] that the lock has, empty without one.
+func (l *Lock) Owner() string {
+	must(l.invalid())
+	return l.o.owner
+}
+
 // Fence returns the lock's fencing token, by which the resource can refuse writes of earlier
 // holders: at least 1 and below 2^53, or 0 without [WithFencing].
 //

@@ -59,11 +59,13 @@ func TestARefusalShowsTheHoldersLabel(t *testing.T) {
 				require.NoError(t, err)
 				assert.True(t, in.Held)
 				assert.Equal(t, oddOwner, in.Owner)
+				assert.Equal(t, oddOwner, l.Owner())
+				assert.Equal(t, l.Holder(), in.Holder)
 				for _, n := range in.Nodes {
 					assert.Equal(t, oddOwner, n.Owner)
 					assert.Contains(t, n.String(), fmt.Sprintf("held by %q (", oddOwner))
 				}
-				assert.Equal(t, l.Token()[:8]+"…", in.Token)
+				assert.Equal(t, l.Token()[:8]+"…", in.TokenStart)
 
 				// The label goes on with the lock, and is no part of what is done with it.
 				require.NoError(t, l.Extend(t.Context(), 5*time.Second))
@@ -149,7 +151,7 @@ func TestAForeignTokenIsNotTakenForALabel(t *testing.T) {
 			in, err := r.Inspect(t.Context(), "a")
 			require.NoError(t, err, name)
 			assert.Empty(t, in.Owner, name)
-			assert.LessOrEqual(t, len(in.Token), 8+len("…"), name)
+			assert.LessOrEqual(t, len(in.TokenStart), 8+len("…"), name)
 		}
 		longest := hexes[:32] + tokens.LabelMark + strings.Repeat("x", tokens.MaxLabel)
 		require.NoError(t, c.Set("a", longest, time.Minute))

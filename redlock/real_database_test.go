@@ -57,7 +57,7 @@ func TestRealNodesInADatabaseOfTheirOwn(t *testing.T) {
 		in, inspectErr := r.Inspect(t.Context(), "a")
 		require.NoError(t, inspectErr)
 		for _, n := range in.Nodes {
-			if n.Err != nil || n.Token == "" {
+			if n.Err != nil || n.TokenStart == "" {
 				return false
 			}
 		}
