@@ -1,10 +1,8 @@
 package redlock
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -171,6 +169,7 @@ type QuorumError struct {
 	reason error
 	prefix string // of the keys
 	cut    bool   // the call ended before a decision
+	spent  spent  // of a Lock that has used up its retries
 }
 
 // Error returns the operation, the resources with their keys, the reason and every node's vote,
@@ -190,7 +189,7 @@ func (e *QuorumError) detail() string {
 		}
 	}
 	b.WriteString(")")
-	return b.String()
+	return b.String() + e.gaveUp()
 }
 
 // summary is what the votes amount to. A quorum of yes beside an error is explained.
@@ -306,26 +305,6 @@ type notAcquiredError struct{ error }
 func (e notAcquiredError) Is(target error) bool { return target == ErrNotAcquired }
 
 func (e notAcquiredError) Unwrap() error { return e.error }
-
-// freeIn is the time after which need nodes may grant the lock, by what the votes
-// say of the holder's keys; false if they cannot without a release.
-func freeIn(votes []Vote, need int) (time.Duration, bool) {
-	const never = time.Duration(math.MaxInt64)
-	lefts := make([]time.Duration, 0, len(votes))
-	for _, v := range votes {
-		switch {
-		case v.stance == node.Yes || v.stance == node.Pending:
-			lefts = append(lefts, 0)
-		case v.stance == node.No && v.HolderTTL >= 0, errors.Is(v.Err, ErrQuarantined):
-			lefts = append(lefts, v.HolderTTL)
-		default:
-			lefts = append(lefts, never)
-		}
-	}
-	slices.SortFunc(lefts, func(a, b time.Duration) int { return cmp.Compare(a, b) })
-	left := lefts[need-1]
-	return left, left != never
-}
 
 // orClosed has the error of a lock's round match ErrClosed, too, if nodes were not
 // asked because of Close.

@@ -9,7 +9,6 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/quarantine"
 	"github.com/seed6c881748/redlock/internal/tokens"
-	"github.com/seed6c881748/redlock/internal/waiting"
 )
 
 // The defaults of the options. Retry count, delay, jitter and drift factor are those of
@@ -41,8 +40,12 @@ type Option func(*options)
 type options struct {
 	retryCount  int
 	retryDelay  time.Duration
-	retryJitter time.Duration
-	jitterSet   bool                            // WithRetryJitter was given
+	retryJitter time.Duration // jitter, or retryDelay if that is shorter
+	jitter      time.Duration // as it was set
+
+	// What these options of one call, or of New, have set: a jitter from elsewhere is clipped.
+	delayHere, jitterHere bool
+
 	backoff     func(attempt int) time.Duration // instead of retryDelay; nil: none
 	backoffSet  bool                            // WithRetryBackoff was given
 	retryIf     func(error) bool
@@ -73,6 +76,8 @@ func defaultOptions() options {
 	return options{
 		retryCount:  DefaultRetryCount,
 		retryDelay:  DefaultRetryDelay,
+		delayHere:   true,
+		jitter:      DefaultRetryJitter,
 		retryIf:     retryDefault,
 		driftFactor: DefaultDriftFactor,
 		nodeTimeout: DefaultNodeTimeout,
@@ -83,10 +88,6 @@ func defaultOptions() options {
 	}
 }
 
-func retryDefault(err error) bool {
-	return errors.Is(err, ErrTaken) || errors.Is(err, ErrNoQuorum)
-}
-
 // WithRetryCount sets how many timed attempts Lock and Do make after the first one: 0 is a
 // single attempt, -1 goes on until the context ends. Attempts that a release sets off do not
 // count. TryLock ignores it, as all options about retries. Default 10, which is about 2 s with
@@ -95,19 +96,21 @@ func WithRetryCount(n int) Option { return func(o *options) { o.retryCount = n }
 
 // WithRetryDelay sets the mean time that Lock waits between timed attempts. In an overload it
 // waits for longer; see [Redlock.Lock]. Default 200 ms, at most 24 h.
-func WithRetryDelay(d time.Duration) Option { return func(o *options) { o.retryDelay = d } }
+func WithRetryDelay(d time.Duration) Option {
+	return func(o *options) { o.retryDelay, o.delayHere = d, true }
+}
 
 // WithRetryJitter sets how far the wait between timed attempts strays from the retry delay: it
-// is uniform in delay ± jitter. It must not exceed the delay. Default 100 ms, or the delay
-// where that is shorter.
+// is uniform in delay ± jitter. Default 100 ms. A jitter that exceeds the delay is an error where
+// New, or one call, sets both; where a call sets only one of them, the jitter is the delay.
 func WithRetryJitter(d time.Duration) Option {
-	return func(o *options) { o.retryJitter, o.jitterSet = d, true }
+	return func(o *options) { o.jitter, o.jitterHere = d, true }
 }
 
 // WithRetryBackoff has f say how long Lock waits before each timed retry, instead of the retry
-// delay. attempt is 1 before the first retry. A negative result counts as 0, one above 24 h
-// as 24 h. The jitter stays, and is at most what f returns. f is called on the goroutine that
-// called Lock.
+// delay. attempt is 1 before the first retry. A negative result ends the wait, as when the retry
+// count is used up; any other counts as at least 1 ms and at most 24 h. The jitter stays, and is
+// at most what f returns. f is called on the goroutine that called Lock.
 //
 // A release wakes a waiter all the same. So this is for nodes that are down and for holders
 // that tell nobody: those that died, and clients of other libraries. With delays above 30 s a
@@ -269,13 +272,15 @@ func (o *options) apply(opts []Option) error {
 		}
 		opt(o)
 	}
+	o.retryJitter = o.jitter
+	if !o.delayHere || !o.jitterHere {
+		o.retryJitter = min(o.jitter, o.retryDelay)
+	}
+	o.delayHere, o.jitterHere = false, false // They are not of the next call.
 	return o.validate()
 }
 
 func (o *options) validate() error {
-	if !o.jitterSet {
-		o.retryJitter = min(DefaultRetryJitter, o.retryDelay)
-	}
 	switch {
 	case o.retryCount < -1:
 		return fmt.Errorf("redlock: retry count %d: must be -1 (for ever), 0 or more", o.retryCount)
@@ -338,13 +343,4 @@ func (o *options) checkTTL(ttl time.Duration) error {
 		return fmt.Errorf("redlock: ttl %v: must not exceed the fence life %v", ttl, o.fenceLife)
 	}
 	return nil
-}
-
-// delay is how long to wait before a timed retry, by its number, from 1.
-func (o *options) delay(number int) time.Duration {
-	if o.backoff == nil {
-		return waiting.Jitter(o.retryDelay, o.retryJitter)
-	}
-	d := min(max(o.backoff(number), 0), maxWait)
-	return waiting.Jitter(d, min(o.retryJitter, d))
 }

@@ -11,13 +11,13 @@ import (
 	"github.com/seed6c881748/redlock/internal/waiting"
 )
 
-// A delay is never negative and never longer than all that options may set, and its jitter is
-// at most the delay.
+// A delay is at least 1 ms and never longer than all that options may set, and its jitter is at
+// most the delay. A negative one ends the wait.
 func TestBackoffDelays(t *testing.T) {
 	exponential := func(attempt int) time.Duration { return 100 * time.Millisecond << (attempt - 1) }
 	o := defaultOptions()
 	require.EqualError(t, o.apply([]Option{WithRetryBackoff(nil)}), "redlock: WithRetryBackoff: nil function")
-	for want, d := range map[time.Duration]time.Duration{0: -time.Hour, maxWait: 1000 * time.Hour} {
+	for want, d := range map[time.Duration]time.Duration{-1: -1, time.Millisecond: 0, maxWait: 1000 * time.Hour} {
 		o = defaultOptions()
 		require.NoError(t, o.apply([]Option{WithRetryBackoff(func(int) time.Duration { return d }), WithRetryJitter(0)}))
 		assert.Equal(t, want, o.delay(1))
@@ -31,7 +31,33 @@ func TestBackoffDelays(t *testing.T) {
 	o = defaultOptions()
 	require.NoError(t, o.apply([]Option{WithRetryBackoff(func(int) time.Duration { return time.Millisecond })}))
 	for range 100 {
-		assert.InDelta(t, time.Millisecond, o.delay(1), float64(time.Millisecond), "with a jitter of no more than the delay")
+		d := o.delay(1)
+		assert.InDelta(t, time.Millisecond, d, float64(time.Millisecond), "with a jitter of no more than the delay")
+		assert.GreaterOrEqual(t, d, time.Millisecond)
+	}
+}
+
+// Of a delay and a jitter that do not go together, the jitter yields, but where both come from one
+// call.
+func TestTheJitterOfAnotherCallIsClipped(t *testing.T) {
+	const ms = time.Millisecond
+	set := func(defaults options, opts ...Option) options {
+		require.NoError(t, defaults.apply(opts))
+		return defaults
+	}
+	jitters := func(want time.Duration, o options) { t.Helper(); assert.Equal(t, want, o.retryJitter) }
+	jitters(ms, set(defaultOptions(), WithRetryDelay(ms)))
+	defaults := set(defaultOptions(), WithRetryJitter(50*ms))
+	jitters(ms, set(defaults, WithRetryDelay(ms)))
+	jitters(50*ms, set(defaults, WithRetryDelay(time.Second)))
+	jitters(200*ms, set(defaults, WithRetryJitter(time.Second)))
+	jitters(100*ms, set(set(defaultOptions(), WithRetryDelay(ms)), WithRetryDelay(time.Second)))
+	jitters(10*ms, set(set(defaultOptions(), WithRetryDelay(10*ms)), WithRetryJitter(20*ms)))
+	for _, opts := range [][]Option{
+		{WithRetryDelay(ms), WithRetryJitter(2 * ms)},
+		{WithRetryJitter(2 * ms), WithRetryDelay(ms)},
+	} {
+		require.EqualError(t, defaults.apply(opts), "redlock: retry jitter 2ms: must not exceed the retry delay 1ms")
 	}
 }
 

@@ -58,6 +58,7 @@ type waiter struct {
 // poll is run without waiting in line, neither here nor on the nodes.
 func (a *acquisition) poll(ctx context.Context) (*Lock, error) {
 	var last error
+	began := time.Now()
 	var overload admission.Backoff
 	var entry waiting.Entry
 	defer a.r.waits.Remove(&entry)
@@ -69,11 +70,18 @@ func (a *acquisition) poll(ctx context.Context) (*Lock, error) {
 		last = worse(last, err)
 		ended := a.r.calls.Ended(ctx)
 		if ended == nil {
-			if a.o.retryCount >= 0 && attempt > a.o.retryCount || !a.o.retryIf(err) {
+			if a.o.isLast(attempt - 1) {
+				return nil, gaveUp(err, attempt-1, began)
+			}
+			if !a.o.retryIf(err) {
 				return nil, err
 			}
 			overload.Note(isOverload(err), true)
-			d := overload.Delay(a.o.delay(attempt), a.o.nodeTimeout) // First: it may be a function of the user's, which panics.
+			d := a.o.delay(attempt) // First: it may be a function of the user's, which panics.
+			if d < 0 {
+				return nil, err
+			}
+			d = overload.Delay(d, a.o.nodeTimeout)
 			a.r.waits.Note(&entry, a.waitingCall(attempt, err))
 			a.r.counters.waiting.Add(1)
 			ended = a.r.calls.Sleep(ctx, d)
@@ -102,7 +110,10 @@ func (w *waiter) wait(ctx context.Context, attempts int, last error) (*Lock, err
 	defer a.r.counters.waiting.Add(-1)
 	p := waiting.NewTimer(a.r.queue, w.queued, a.pace())
 	p.Note(isOverload(last), true)
-	p.Rearm(false, 1)
+	more := p.Rearm(false, 1)
+	if !more && last != nil {
+		return nil, last
+	}
 	expect(p, waiting.ByTick, last) // Releases may never be heard of, and so no second look come.
 	w.report(ctx, attempts, last)
 	for ticks := 0; ; {
@@ -135,12 +146,17 @@ func (w *waiter) wait(ctx context.Context, attempts int, last error) (*Lock, err
 		if ended := a.r.calls.Ended(ctx); ended != nil {
 			return nil, a.endedBy(ended, last)
 		}
-		if why == waiting.ByTick && a.o.retryCount >= 0 && ticks >= a.o.retryCount || !a.o.retryIf(err) {
+		if why == waiting.ByTick && a.o.isLast(ticks) {
+			return nil, gaveUp(err, ticks, w.queued.Began())
+		}
+		if !more || !a.o.retryIf(err) {
 			return nil, err
 		}
 		p.Note(isOverload(err), why == waiting.ByTick)
 		if why == waiting.ByTick || why == waiting.ByTurn && !p.Ticks(s) {
-			p.Rearm(s.Head, ticks+1)
+			if more = p.Rearm(s.Head, ticks+1); !more {
+				return nil, err
+			}
 		}
 		expect(p, why, err)
 		w.report(ctx, attempts, err)
@@ -276,7 +292,7 @@ func (a *acquisition) pace() waiting.Pace {
 	o := a.o
 	return waiting.Pace{
 		Delay: o.delay, Longest: o.retryDelay + o.retryJitter, Grid: o.retryJitter / 2, Born: a.r.clock.Born(),
-		Limit: o.nodeTimeout, MaxWait: maxWait, Counted: o.retryCount >= 0 || o.retryIfSet,
+		Limit: o.nodeTimeout, MaxWait: maxWait, Counted: o.retryCount >= 0 || o.retryIfSet || o.backoffSet,
 	}
 }
 

@@ -22,7 +22,7 @@ const (
 
 // A Pace says how often a waiter tries by itself.
 type Pace struct {
-	Delay   func(number int) time.Duration // before the timed retry of this number, from 1
+	Delay   func(number int) time.Duration // before the timed retry of this number, from 1; negative: there is to be none
 	Longest time.Duration                  // of the delays
 	Grid    time.Duration                  // retries of heads that are due within it are due together; 0: none
 	Born    time.Time                      // what the grid is counted from
@@ -56,9 +56,15 @@ func (p *Timer) Note(overload, timed bool) { p.overload.Note(overload, timed) }
 // head, which costs no round trip that would slow it down.
 const MinTick = time.Millisecond
 
-// Rearm sets when the next timed retry is due, by its number.
-func (p *Timer) Rearm(head bool, number int) {
-	d := p.overload.Delay(p.pace.Delay(number), p.pace.Limit)
+// Rearm sets when the next timed retry is due, by its number, or at once and false if there is to be
+// none.
+func (p *Timer) Rearm(head bool, number int) (more bool) {
+	d := p.pace.Delay(number)
+	if d < 0 {
+		p.tick = time.Now()
+		return false
+	}
+	d = p.overload.Delay(d, p.pace.Limit)
 	if !head {
 		d = max(d, MinTick)
 	}
@@ -73,6 +79,7 @@ func (p *Timer) Rearm(head bool, number int) {
 		}
 	}
 	p.tick = now.Add(d)
+	return true
 }
 
 // Ticks reports whether a waiter that is not head needs a timer: its retries have to

@@ -1,0 +1,86 @@
+package redlock
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/seed6c881748/redlock/internal/brief"
+	"github.com/seed6c881748/redlock/internal/node"
+	"github.com/seed6c881748/redlock/internal/waiting"
+)
+
+func retryDefault(err error) bool {
+	return errors.Is(err, ErrTaken) || errors.Is(err, ErrNoQuorum)
+}
+
+// isLast reports whether a Lock is to make no more timed retries after so many.
+func (o *options) isLast(retries int) bool { return o.retryCount >= 0 && retries >= o.retryCount }
+
+// minBackoff is the least wait that a function of [WithRetryBackoff] can ask for: one that returns
+// 0 would have a caller ask thousands of times a second.
+const minBackoff = time.Millisecond
+
+// delay is how long to wait before a timed retry, by its number, from 1. Negative: there is to be none.
+func (o *options) delay(number int) time.Duration {
+	if o.backoff == nil {
+		return waiting.Jitter(o.retryDelay, o.retryJitter)
+	}
+	d := o.backoff(number)
+	if d < 0 {
+		return d
+	}
+	d = min(max(d, minBackoff), maxWait)
+	return max(waiting.Jitter(d, min(o.retryJitter, d)), minBackoff)
+}
+
+// spent is what a Lock has spent that has used up its retries.
+type spent struct {
+	retries int
+	time    time.Duration
+}
+
+// gaveUp has err say that it is that of a Lock which has used up its retries, while its context has
+// not ended.
+func gaveUp(err error, retries int, began time.Time) error {
+	if e := (*QuorumError)(nil); errors.As(err, &e) {
+		e.spent = spent{retries, time.Since(began)}
+	}
+	return err
+}
+
+// gaveUp is what the error's text says of that.
+func (e *QuorumError) gaveUp() string {
+	retries := "retries"
+	switch e.spent.retries {
+	case 0:
+		return ""
+	case 1:
+		retries = "retry"
+	}
+	return fmt.Sprintf("; gave up after %d %s in %s; WithRetryCount(-1) waits until the context ends",
+		e.spent.retries, retries, brief.Duration(e.spent.time))
+}
+
+// freeIn is the time after which need nodes may grant the lock, by what the votes
+// say of the holder's keys; false if they cannot without a release.
+func freeIn(votes []Vote, need int) (time.Duration, bool) {
+	const never = time.Duration(math.MaxInt64)
+	lefts := make([]time.Duration, 0, len(votes))
+	for _, v := range votes {
+		switch {
+		case v.stance == node.Yes || v.stance == node.Pending:
+			lefts = append(lefts, 0)
+		case v.stance == node.No && v.HolderTTL >= 0, errors.Is(v.Err, ErrQuarantined):
+			lefts = append(lefts, v.HolderTTL)
+		default:
+			lefts = append(lefts, never)
+		}
+	}
+	slices.SortFunc(lefts, func(a, b time.Duration) int { return cmp.Compare(a, b) })
+	left := lefts[need-1]
+	return left, left != never
+}
