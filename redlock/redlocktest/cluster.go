@@ -35,6 +35,7 @@ type Cluster struct {
 	nodes  []*testcluster.Node
 	opts   []redlock.Option
 	prefix string
+	made   bubbles
 
 	mu       sync.Mutex
 	redlocks []*redlock.Redlock // all that were made here
@@ -56,7 +57,8 @@ type Cluster struct {
 // redlock.ErrClosed; otherwise the test fails.
 //
 // In a bubble of testing/synctest, call it inside the bubble, with the T of the
-// bubble.
+// bubble. One that was made outside panics at the first call inside, and says so;
+// with a WithTracer among opts it is the runtime that ends the program.
 func New(tb testing.TB, n int, opts ...redlock.Option) *Cluster {
 	tb.Helper()
 	if n < 1 {
@@ -68,11 +70,13 @@ func New(tb testing.TB, n int, opts ...redlock.Option) *Cluster {
 		tb.Fatalf("redlocktest: New: %v", err)
 		return nil
 	}
+	made := bubbles{time.Now().Round(0)}
 	c := &Cluster{
 		tb:      tb,
 		ctx:     context.WithoutCancel(tb.Context()),
 		nodes:   testcluster.RunBubble(tb, n).Nodes, // The name means that it also works in bubbles.
-		opts:    append([]redlock.Option{redlock.WithNodeTimeout(nodeTimeout)}, opts...),
+		opts:    append([]redlock.Option{redlock.WithNodeTimeout(nodeTimeout), redlock.WithTracer(made)}, opts...),
+		made:    made,
 		prefix:  prefix,
 		stopped: make([]bool, n),
 	}
@@ -87,6 +91,7 @@ func New(tb testing.TB, n int, opts ...redlock.Option) *Cluster {
 // as c.Redlock does, unless it was closed before.
 func (c *Cluster) NewRedlock(opts ...redlock.Option) *redlock.Redlock {
 	c.tb.Helper()
+	c.made.check()
 	r, err := redlock.New(c.Nodes(), slices.Concat(c.opts, opts)...)
 	if err != nil {
 		c.tb.Fatalf("redlocktest: NewRedlock: %v", err)

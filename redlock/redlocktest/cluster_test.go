@@ -134,3 +134,28 @@ func TestHoldThatDoesNotEnd(t *testing.T) {
 		require.Contains(t, tb.errors[0], "Kept:1")
 	})
 }
+
+// The mistake is easy to make, and the runtime ends the program with a stack that does not tell.
+func TestAClusterThatWasMadeOutsideOfTheBubbleSaysSo(t *testing.T) {
+	const says = "redlocktest: the Cluster was made outside of the bubble that uses it: call New inside, with the T of the bubble"
+	unused, used := New(t, 3), New(t, 3)
+	lock, err := used.Redlock.TryLock(t.Context(), []string{"a"}, time.Minute)
+	require.NoError(t, err)
+	synctest.Test(t, func(t *testing.T) {
+		for _, r := range []*redlock.Redlock{unused.Redlock, used.Redlock} {
+			require.PanicsWithValue(t, says, func() { _, _ = r.TryLock(t.Context(), []string{"b"}, time.Minute) })
+			require.PanicsWithValue(t, says, func() {
+				_ = r.Do(t.Context(), []string{"b"}, time.Minute, func(context.Context, *redlock.Lock) error { return nil })
+			})
+		}
+		require.PanicsWithValue(t, says, func() { _ = lock.Unlock(t.Context()) })
+		require.PanicsWithValue(t, says, func() { used.NewRedlock() })
+		time.Sleep(2 * longLife) // Fake time goes on in a Cluster of the bubble.
+		inside := New(t, 3)
+		time.Sleep(2 * longLife)
+		require.NoError(t, inside.Redlock.Do(t.Context(), []string{"b"}, time.Minute, func(context.Context, *redlock.Lock) error { return nil }))
+	})
+	require.NoError(t, lock.Unlock(t.Context()), "it was not harmed")
+}
+
+const longLife = 365 * 24 * time.Hour

@@ -62,7 +62,8 @@
 // Inside a bubble of [testing/synctest] everything waits by the bubble's fake
 // clock: retries, ttls, the expiry of keys. The first of the tests above would
 // otherwise take 2 s, the default of Lock's retries. The Cluster must be made
-// inside the bubble. Outside of one it waits in real time, as with real
+// inside the bubble: not in TestMain, nor in a set-up function that gets the T
+// of the test around it. Outside of one it waits in real time, as with real
 // servers: give the code under test a short ttl, or New options such as
 // redlock.WithRetryCount(0).
 package redlocktest

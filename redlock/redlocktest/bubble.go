@@ -1,0 +1,36 @@
+package redlocktest
+
+import (
+	"context"
+	"time"
+
+	"github.com/seed6c881748/redlock/redlock"
+)
+
+// bubbles is a Tracer that tells who has made a Cluster outside of a bubble and uses it inside. The
+// runtime would end the program, with a stack that leads to a channel deep in the library.
+//
+// Nothing tells whether a goroutine is in a bubble. But the clock of each begins in the year 2000,
+// which is long before any Cluster was made outside of one.
+type bubbles struct{ made time.Time } // by the wall clock
+
+const longBefore = 365 * 24 * time.Hour
+
+// check panics, on the goroutine of the caller, before it has done anything.
+func (b bubbles) check() {
+	if b.made.Sub(time.Now().Round(0)) > longBefore {
+		panic("redlocktest: the Cluster was made outside of the bubble that uses it: call New inside, with the T of the bubble")
+	}
+}
+
+// Begin is called when a call of the Redlock begins.
+func (b bubbles) Begin(ctx context.Context, _ redlock.Op, _ []string) context.Context {
+	b.check()
+	return ctx
+}
+
+func (bubbles) End(context.Context, redlock.CallEnd) {}
+
+func (bubbles) Wants(context.Context, redlock.EventKind) bool { return false }
+
+func (bubbles) Event(context.Context, redlock.Event) {}
