@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -26,14 +25,6 @@ func describe(cmd *cobra.Command, section, text string) {
 		cmd.Annotations = make(map[string]string)
 	}
 	cmd.Annotations[section] = text
-}
-
-// version is the module's, as it was installed.
-func version() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return "(devel)"
 }
 
 // helpCommand is "redlock help COMMAND".
@@ -86,13 +77,11 @@ func (t *tool) help(cmd *cobra.Command, _ []string) {
 		writeFlags(w, s, own)
 	}
 	section("GLOBAL OPTIONS")
-	writeFlags(w, s, cmd.Root().PersistentFlags())
-	section("ENVIRONMENT")
+	writeGlobalFlags(w, s, cmd)
 	if text := cmd.Annotations["env"]; text != "" {
+		section("ENVIRONMENT")
 		writeText(w, text, "    ")
-		printf(w, "\n")
 	}
-	writeText(w, environmentHelp, "    ")
 	if text := cmd.Annotations["exit"]; text != "" {
 		section("EXIT STATUS")
 		writeTable(w, text)
@@ -126,6 +115,19 @@ const environmentHelp = `Every global option but --json has a variable: REDLOCK_
 REDLOCK_PASSWORD is the password on the nodes. It has no option, as the list of processes shows the command line. No output shows it.
 
 NO_COLOR, if it is not empty, turns off colour.`
+
+// writeGlobalFlags describes the flags of all commands in the manual of redlock itself, and only names
+// them in those of the commands.
+func writeGlobalFlags(w io.Writer, s style, cmd *cobra.Command) {
+	flags := cmd.Root().PersistentFlags()
+	if !cmd.HasParent() {
+		writeFlags(w, s, flags)
+		return
+	}
+	var names []string
+	flags.VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
+	writeText(w, strings.Join(names, ", ")+".\n\n'redlock help' describes them, and the variables that stand for them.", "    ")
+}
 
 // ownFlags are those of the command itself.
 func ownFlags(cmd *cobra.Command) *pflag.FlagSet {

@@ -29,6 +29,7 @@ func main() {
 func execute(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) status {
 	t := &tool{in: in, out: &output{w: out}, errOut: errOut}
 	root := t.rootCommand() //nolint:contextcheck // Commands have the context of ExecuteContextC.
+	completeValues(root, slices.Contains(args, "--"))
 	root.SetArgs(args)
 	root.SetIn(in)
 	root.SetOut(t.out)

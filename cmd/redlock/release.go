@@ -18,10 +18,13 @@ func (t *tool) releaseCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "release --token-file FILE RESOURCE…",
 		Short: "release a lock by its token",
-		Long: `Releases a lock that another process has taken and handed on with its token, which redlock run shows its command in REDLOCK_TOKEN. The resources must be all of the lock's. Whoever waits for them is told.
+		Long: `Releases a lock that another process has taken and handed on with its token: redlock acquire, or a program. The resources must be all of the lock's. Whoever waits for them is told. That it says lost means that the lock had ended before: somebody else may have had it while the work went on.
+
+The lock of redlock run is no such lock. redlock run releases it itself, and finds it lost if somebody else has done so.
 
 The token comes from a file, or from standard input with --token-file -, or from REDLOCK_TOKEN without it: never from the command line, which the list of processes shows.`,
-		Example: `  redlock release --token-file /run/import.token import/42
+		Example: `  redlock acquire --ttl 10m --token-file /run/import.token import/42
+  redlock release --token-file /run/import.token import/42
   vault read -field=token secret/lock | redlock release --token-file - import/42`,
 		Args: someResources,
 		RunE: func(cmd *cobra.Command, args []string) error {

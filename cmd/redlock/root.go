@@ -54,7 +54,7 @@ given the same nodes and the same prefix.`,
 
   # Are these nodes fit for it?
   redlock check`,
-		Version:                    version(),
+		Version:                    versionText(),
 		Args:                       noArguments,
 		SilenceErrors:              true,
 		SilenceUsage:               true,
@@ -70,10 +70,12 @@ given the same nodes and the same prefix.`,
 	t.addGlobalFlags(root.PersistentFlags())
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpFunc(t.help)
+	root.SetVersionTemplate("redlock {{.Version}}\n")
 	cobra.EnableCommandSorting = false
 	root.AddCommand(t.commands()...)
 	root.SetHelpCommand(t.helpCommand(root))
 	describe(root, "exit", exitGeneral)
+	describe(root, "env", environmentHelp)
 	return root
 }
 
@@ -81,7 +83,7 @@ given the same nodes and the same prefix.`,
 func (t *tool) commands() []*cobra.Command {
 	return []*cobra.Command{
 		t.runCommand(), t.statusCommand(), t.listCommand(), t.watchCommand(), t.checkCommand(),
-		t.admitCommand(), t.releaseCommand(), t.breakCommand(),
+		t.admitCommand(), t.acquireCommand(), t.releaseCommand(), t.breakCommand(), t.versionCommand(),
 	}
 }
 

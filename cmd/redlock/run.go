@@ -85,21 +85,20 @@ On a terminal, what stops the command (Ctrl-Z, or SIGSTOP) stops redlock, too. W
 	fs.DurationVar(&f.killAfter, "kill-after", 5*time.Second, "when the lock cannot be kept, the time between SIGTERM and SIGKILL; at most half of the ttl. By default, a quarter of the ttl where that is shorter")
 	fs.BoolVar(&f.fence, "fence", false, "take a fencing token, which the command finds in REDLOCK_FENCE")
 	fs.BoolVar(&f.quiet, "quiet", false, "say nothing if the lock is taken, waited for, or if its release cannot be confirmed. The exit code is the same, and all other errors are told: usage, no quorum, a lock that was lost. What the command writes is its own")
-	fs.StringVar(&f.owner, "owner", defaultOwner(), "the `LABEL` that others are shown as the holder")
+	fs.StringVar(&f.owner, "owner", ownerLabel(os.Getpid()), "the `LABEL` that others are shown as the holder")
 	fs.Lookup("owner").DefValue = "HOST/PID"
 	describe(cmd, "exit", exitRun)
 	describe(cmd, "env", envRun)
-	_ = cmd.RegisterFlagCompletionFunc("wait", cobra.FixedCompletions([]string{"0", "1m", "5m", "forever"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
-// defaultOwner names this machine and process.
-func defaultOwner() string {
+// ownerLabel names this machine and one of its processes.
+func ownerLabel(pid int) string {
 	host, err := os.Hostname()
 	if err != nil || len(host) > 100 {
 		host = "unknown"
 	}
-	return host + "/" + strconv.Itoa(os.Getpid())
+	return host + "/" + strconv.Itoa(pid)
 }
 
 // checkRunArgs checks the arguments; dash is how many stand before the --, -1 without one.

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/seed6c881748/redlock/internal/brief"
 	"github.com/seed6c881748/redlock/redlock"
 )
 
@@ -134,7 +135,7 @@ func failures(e *redlock.QuorumError) string {
 	if len(failed) == 0 {
 		return "the answers came too late for the ttl"
 	}
-	return fmt.Sprintf("%d of %d nodes failed: %s", len(failed), len(e.Votes), strings.Join(failed, ", "))
+	return fmt.Sprintf("%d of %s failed: %s", len(failed), brief.Count(len(e.Votes), "node"), strings.Join(failed, ", "))
 }
 
 // failure is why a node gave no vote, without the address, which its name says.

@@ -6,9 +6,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -83,12 +85,16 @@ func (full) Write([]byte) (int, error) { return 0, errors.New("no space") }
 
 func TestHelp(t *testing.T) {
 	t.Setenv("REDLOCK_NODES", "")
-	for _, name := range []string{"", "run", "status", "list", "watch", "check", "admit", "release", "break"} {
+	for _, name := range []string{"", "run", "status", "list", "watch", "check", "admit", "acquire", "release", "break", "version"} {
 		args := append(strings.Fields(name), "--help")
 		code, out, _ := execTool(t, nil, args...)
 		assert.Equal(t, exitOK, code)
-		for _, section := range []string{"NAME", "SYNOPSIS", "DESCRIPTION", "GLOBAL OPTIONS", "ENVIRONMENT", "EXIT STATUS"} {
+		for _, section := range []string{"NAME", "SYNOPSIS", "DESCRIPTION", "GLOBAL OPTIONS", "EXIT STATUS"} {
 			assert.Contains(t, out, section+"\n", name)
+		}
+		assert.Contains(t, out, "--tls-server-name")
+		for _, once := range []string{"that the nodes' certificates must have", "NO_COLOR, if it"} {
+			assert.Equal(t, name == "", strings.Contains(out, once), "%s: %s", name, once)
 		}
 		if name != "" {
 			_, same, _ := execTool(t, nil, "help", name)
@@ -163,4 +169,50 @@ func TestCompletion(t *testing.T) {
 	assert.Contains(t, out, "forever")
 	_, out, _ = execTool(t, nil, "__complete", "admit", "--nodes", "a:1,b:2", "")
 	assert.Contains(t, out, "a:1\nb:2\n")
+	_, out, _ = execTool(t, nil, "__complete", "admit", "--nodes", "a:1,b:2", "a:1", "")
+	assert.Equal(t, "b:2\n:4\n", out, "not the one that is there")
+}
+
+// A shell offers the names of files where it is told nothing else. For most options that is nonsense.
+func TestCompletionOfValues(t *testing.T) {
+	complete := func(words ...string) string {
+		_, out, _ := execTool(t, nil, append([]string{"__complete"}, words...)...)
+		return out
+	}
+	const nothing, files = ":4\n", ":0\n"
+	root := (&tool{}).rootCommand()
+	for _, cmd := range root.Commands() {
+		check := func(f *pflag.Flag) {
+			out := complete(cmd.Name(), "--"+f.Name, "")
+			switch _, offered := suggested[f.Name]; {
+			case f.NoOptDefVal != "": // It takes no value.
+			case slices.Contains(takesFile, f.Name):
+				assert.Equal(t, files, out, "%s --%s", cmd.Name(), f.Name)
+			case f.Value.Type() == "duration" || offered:
+				assert.Regexp(t, `(?s)^.+\n:4\n$`, out, "%s --%s", cmd.Name(), f.Name)
+			default:
+				assert.Equal(t, nothing, out, "%s --%s", cmd.Name(), f.Name)
+			}
+		}
+		if cmd.Name() != "completion" {
+			cmd.LocalFlags().VisitAll(check)
+			root.PersistentFlags().VisitAll(check)
+		}
+	}
+	assert.Equal(t, "auto\nalways\nnever\n:4\n", complete("list", "--color", ""))
+	assert.Equal(t, nothing, complete("status", ""))
+	assert.Equal(t, nothing, complete("run", "x", ""))
+	assert.Equal(t, files, complete("run", "x", "--", ""))
+	assert.Equal(t, files, complete("run", "x", "--", "tar", ""))
+}
+
+func TestVersion(t *testing.T) {
+	t.Setenv("REDLOCK_NODE_TIMEOUT", "whatever")
+	code, out, _ := execTool(t, nil, "version")
+	assert.Equal(t, exitOK, code)
+	assert.Regexp(t, `^redlock \S+ \(go\S+, \w+/\w+\)\n$`, out)
+	_, same, _ := execTool(t, nil, "--version")
+	assert.Equal(t, out, same)
+	_, out, _ = execTool(t, nil, "version", "--json")
+	assert.NotEmpty(t, decode[struct{ Version string }](t, out).Version)
 }

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed6c881748/redlock/redlock"
+)
+
+const exitAcquire = `0    acquired: the token is written, and the lock ends after its ttl
+64   usage: nothing was done
+69   no quorum: too many nodes did not answer
+70   something else failed, such as to write the token: the lock is released again
+75   taken: somebody else has the lock`
+
+func (t *tool) acquireCommand() *cobra.Command {
+	f := &runFlags{}
+	var file string
+	cmd := &cobra.Command{
+		Use:   "acquire [FLAGS] RESOURCE…",
+		Short: "take a lock, to be released later",
+		Long: `Takes the lock, writes its token, and ends; the lock stays. redlock release gives it back, on this machine or another one, to which the token is handed on. With several resources it takes all of them or none.
+
+Nothing extends the lock: it ends after its ttl, whether the work is done or not, and somebody else may have it then. So choose a ttl that is longer than the work can take, and release the lock when it is done; that the release says lost tells that it took too long. Where one command is all the work, use redlock run: it keeps the lock for as long as the command runs, and ends the command if it cannot.
+
+The token is written to standard output, or to the file of --token-file, which only its owner can read. It is a secret: whoever has it can release the lock.`,
+		Example: `  redlock acquire --ttl 10m --wait 0 --token-file /run/import.token import/42 || exit
+  ./import 42
+  redlock release --token-file /run/import.token import/42`,
+		Args: someResources,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.complete(cmd.Flags().Changed); err != nil {
+				return err
+			}
+			if f.fence && !t.global.json {
+				return usagef("--fence needs --json, which shows the fencing token")
+			}
+			return t.acquire(cmd.Context(), f, file, args)
+		},
+	}
+	fs := cmd.Flags()
+	fs.SortFlags = false
+	fs.DurationVar(&f.ttl, "ttl", 30*time.Second, "for how long the lock lives, if it is not released before. Nothing extends it")
+	fs.StringVar(&file, "token-file", "", "write the token to `FILE`, which is replaced if it is there; without it, or with -, to standard output")
+	fs.StringVar(&f.wait, "wait", "forever", "how long to wait for the lock: `TIME` is a duration, 0 for a single attempt, or forever")
+	fs.BoolVar(&f.fence, "fence", false, "take a fencing token, which --json shows")
+	fs.BoolVar(&f.quiet, "quiet", false, "say nothing if the lock is taken or waited for. The exit code is the same")
+	fs.StringVar(&f.owner, "owner", ownerLabel(os.Getppid()), "the `LABEL` that others are shown as the holder; by default this machine and the process that calls redlock")
+	fs.Lookup("owner").DefValue = "HOST/PID"
+	describe(cmd, "exit", exitAcquire)
+	return cmd
+}
+
+// acquire is redlock acquire.
+func (t *tool) acquire(ctx context.Context, f *runFlags, file string, resources []string) error {
+	w := &wait{resources: resources}
+	r, _, err := t.global.open(redlock.WithHook(w.see))
+	if err != nil {
+		return err
+	}
+	defer t.close(ctx, r)
+	var to *tokenFile
+	if file != "" && file != "-" { // Before the lock: where it cannot be written, others may have it.
+		if to, err = newTokenFile(file); err != nil {
+			return err
+		}
+		defer to.drop()
+	}
+	signals := watchSignals()
+	defer signal.Stop(signals)
+	lock, err := t.takeLock(ctx, f, r, w, signals)
+	switch code, _ := classify(err); {
+	case err == nil:
+	case isOwn(err):
+		return because(err, "this redlock acquire is part of the command of redlock run, which holds what it asks for")
+	case f.quiet && code == exitTaken:
+		return ended(code)
+	default:
+		return err
+	}
+	if err := t.handOver(lock, to); err != nil {
+		_ = lock.Unlock(ctx)
+		return err
+	}
+	return nil
+}
+
+// handOver writes the token, and then says that there is a lock.
+func (t *tool) handOver(lock *redlock.Lock, to *tokenFile) error {
+	token := lock.Token()
+	if to != nil {
+		if err := to.write(token); err != nil {
+			return fmt.Errorf("cannot write the token: %w", err)
+		}
+		token = ""
+	}
+	signal.Ignore(syscall.SIGPIPE) // Where nobody reads the token, the lock is to be released.
+	switch {
+	case t.global.json:
+		writeJSON(t.out, struct {
+			Acquired []string  `json:"acquired"`
+			Token    string    `json:"token,omitempty"`
+			Until    time.Time `json:"until"`
+			Fence    int64     `json:"fence,omitempty"`
+		}{lock.Resources(), token, lock.Until(), lock.Fence()})
+	case to != nil:
+		printf(t.out, "acquired %s for %s\n", strings.Join(lock.Resources(), " "), shortly(time.Until(lock.Until())))
+	default:
+		printf(t.out, "%s\n", token)
+	}
+	return t.out.failed()
+}
+
+// A tokenFile is a file that is to have a token. Nobody but the user can read it, and whoever reads
+// it finds a whole token, or what was there before.
+type tokenFile struct {
+	path string
+	temp *os.File
+}
+
+// newTokenFile begins one. drop it in the end.
+func newTokenFile(path string) (*tokenFile, error) {
+	if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, usagef("--token-file: %s is no regular file", path)
+	}
+	temp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // With mode 0600.
+	if err != nil {
+		return nil, usagef("--token-file: %w", err)
+	}
+	return &tokenFile{path, temp}, nil
+}
+
+func (f *tokenFile) write(token string) error {
+	_, err := f.temp.WriteString(token + "\n")
+	if err = errors.Join(err, f.temp.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.temp.Name(), f.path)
+}
+
+// drop removes what is left of it, which is nothing once the token is written.
+func (f *tokenFile) drop() {
+	_ = f.temp.Close()
+	_ = os.Remove(f.temp.Name())
+}

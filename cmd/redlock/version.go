@@ -1,0 +1,47 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
+
+func (t *tool) versionCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "version",
+		Short: "show the version of redlock",
+		Long:  `Shows the version of redlock, and with what it was built. It asks no node.`,
+		Args:  noArguments,
+		// Whatever the environment says of nodes.
+		PersistentPreRun: func(*cobra.Command, []string) {},
+		Run: func(*cobra.Command, []string) {
+			if t.global.json {
+				writeJSON(t.out, struct {
+					Version string `json:"version"`
+					Go      string `json:"go"`
+					OS      string `json:"os"`
+					Arch    string `json:"arch"`
+				}{version(), runtime.Version(), runtime.GOOS, runtime.GOARCH})
+				return
+			}
+			printf(t.out, "redlock %s\n", versionText())
+		},
+	}
+	describe(cmd, "exit", `0    always`)
+	return cmd
+}
+
+// versionText is the version, and with what it was built.
+func versionText() string {
+	return fmt.Sprintf("%s (%s, %s/%s)", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
+
+// version is the module's, as it was installed.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(devel)"
+}
