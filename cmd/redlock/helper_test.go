@@ -155,7 +155,7 @@ func locker(t *testing.T, c *testcluster.Cluster, opts ...redlock.Option) *redlo
 	return r
 }
 
-// hold takes a lock of a minute that all nodes have. A quorum of them is enough for a lock, and on
+// hold takes a lock of ten minutes that all nodes have. A quorum of them is enough for a lock, and on
 // a busy machine the others may be late, or not be asked at all.
 func hold(t *testing.T, c *testcluster.Cluster, resource string, opts ...redlock.Option) *redlock.Lock {
 	t.Helper()
@@ -163,7 +163,7 @@ func hold(t *testing.T, c *testcluster.Cluster, resource string, opts ...redlock
 	var lock *redlock.Lock
 	eventually(t, func() bool {
 		var err error
-		lock, err = r.Lock(t.Context(), []string{resource}, time.Minute, opts...)
+		lock, err = r.Lock(t.Context(), []string{resource}, 10*time.Minute, opts...)
 		require.NoError(t, err)
 		for late := time.Now().Add(5 * time.Second); holders(t, c, resource) < len(c.Nodes); time.Sleep(5 * time.Millisecond) {
 			if time.Now().After(late) {

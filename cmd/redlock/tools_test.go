@@ -37,7 +37,7 @@ func TestStatus(t *testing.T) {
 	assert.Equal(t, tokens.Digest(lock.Token()), v.Holder)
 	assert.Equal(t, lock.Fence(), v.Fence)
 	assert.Equal(t, []int{3, 2}, []int{v.On, v.Need})
-	assert.InDelta(t, 30_000, *v.TTLMS, 30_000)
+	assert.InDelta(t, 300_000, *v.TTLMS, 300_000)
 	assert.Len(t, v.Nodes, 3)
 	assert.NotContains(t, out, lock.Token()[:32], "the token is a secret")
 
