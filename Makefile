@@ -161,12 +161,17 @@ cross: ## compile for other platforms
 	done
 
 .PHONY: nested
-nested: tools ## short tests of the nested modules; make lint has go vet
+nested: tools promtool ## short tests of the nested modules; make lint has go vet
 	@failed=; for m in $(NESTED); do \
 		echo "go test -short: $$m"; \
 		(cd "$$m" && $(GO) test -short -parallel $(PARALLEL) $(TESTFLAGS) ./...) || failed="$$failed $$m"; \
 	done; \
 	[ -z "$$failed" ] || { echo "FAILED:$$failed"; exit 1; }
+
+# The alert rules are tried with it.
+.PHONY: promtool
+promtool: ## unpack Prometheus
+	@sh scripts/promtool.sh
 
 .PHONY: examples
 examples: quickstart ## the examples' tests, and the quickstart

@@ -19,7 +19,8 @@ type instruments struct {
 	attempts, holdsEnded          metric.Int64ObservableCounter
 	votes, splits, repairs, drops metric.Int64ObservableCounter
 	held, kept, waiting           metric.Int64ObservableUpDownCounter
-	up, quarantined, backlog      metric.Int64ObservableUpDownCounter
+	up, down, quarantined         metric.Int64ObservableUpDownCounter
+	backlog                       metric.Int64ObservableUpDownCounter
 	rtt                           metric.Float64ObservableGauge
 }
 
@@ -53,7 +54,7 @@ func newInstruments(m metric.Meter) (*instruments, error) {
 	histogram(&in.hold, "redlock.lock.hold.duration", "Time for which locks were held, until they were released.", holdBounds)
 	histogram(&in.extend, "redlock.lock.extend.duration", "Time that extensions took.", callBounds)
 	counter(&in.attempts, "redlock.lock.attempts", "{attempt}", "Attempts to lock, by how their call has ended.")
-	counter(&in.holdsEnded, "redlock.hold.ended", "{hold}", "Ends of what KeepAlive and Do held, by cause.")
+	counter(&in.holdsEnded, "redlock.hold.ended", "{hold}", "Ends of locks, by cause: of what KeepAlive and Do held when it ends, of others when Unlock has shown how.")
 	counter(&in.splits, "redlock.lock.splits", "{split}", "Attempts in which a split vote had to be resolved.")
 	counter(&in.repairs, "redlock.lock.repairs", "{repair}", "Times that a node was given back the keys of a held lock.")
 	counter(&in.drops, "redlock.events.dropped", "{event}", "Events that were dropped: spans lack them.")
@@ -62,6 +63,7 @@ func newInstruments(m metric.Meter) (*instruments, error) {
 	level(&in.kept, "redlock.lock.kept", "{lock}", "Locks that KeepAlive or Do extend.")
 	level(&in.waiting, "redlock.lock.waiting", "{call}", "Calls that wait for a lock.")
 	level(&in.up, "redlock.node.up", "{node}", "1 while the node is connected, 0 otherwise.")
+	level(&in.down, "redlock.node.down", "{node}", "1 while the connection to the node is broken or cannot be made, 0 otherwise. A node that nobody has needed yet is neither up nor down.")
 	level(&in.quarantined, "redlock.node.quarantined", "{node}", "1 while the node is connected and grants no lock, 0 otherwise.")
 	level(&in.backlog, "redlock.node.backlog", "{request}", "Requests to the node that are queued or unanswered.")
 	var err error
@@ -83,6 +85,9 @@ func (t *Telemetry) End(ctx context.Context, e redlock.CallEnd) {
 		in.extend.Record(ctx, e.Took.Seconds(), k.recorded[o]...)
 	case redlock.OpUnlock:
 		in.hold.Record(ctx, e.Held.Seconds(), k.recorded[o]...)
+		if !e.Kept && (o == success || o == lost || o == expired) {
+			k.ended[o].Add(1)
+		}
 	default: // A Do's lock is measured, and its hold.
 	}
 }
@@ -117,7 +122,7 @@ func (in *instruments) observe(r *redlock.Redlock, known *classes) (metric.Regis
 		return nil
 	}
 	return in.meter.RegisterCallback(read, in.attempts, in.holdsEnded, in.splits, in.repairs, in.drops, in.votes,
-		in.held, in.kept, in.waiting, in.up, in.quarantined, in.backlog, in.rtt)
+		in.held, in.kept, in.waiting, in.up, in.down, in.quarantined, in.backlog, in.rtt)
 }
 
 // fromZero reports whether a count is shown before there is anything to count: in a series that begins
@@ -141,6 +146,7 @@ func newNodeSets(name string) nodeSets {
 
 func (s nodeSets) observe(in *instruments, o metric.Observer, n redlock.NodeStats) {
 	o.ObserveInt64(in.up, boolean(n.Up), s.node)
+	o.ObserveInt64(in.down, boolean(!n.Up && n.Err != nil && !errors.Is(n.Err, redlock.ErrClosed)), s.node)
 	o.ObserveInt64(in.quarantined, boolean(n.Up && n.Abstains != nil), s.node)
 	o.ObserveInt64(in.backlog, int64(n.Backlog), s.node)
 	if n.RTT > 0 {

@@ -97,6 +97,67 @@ func TestMetricsOfNodesThatAreAway(t *testing.T) {
 	})
 }
 
+// Nobody has needed the nodes yet: nothing is known of them, and nothing is wrong.
+func TestANodeThatNobodyHasNeededIsNotDown(t *testing.T) {
+	inBubble(t, setup{}, func(t *testing.T, r *rig) {
+		states := func() (up, down float64) {
+			m := r.metrics()
+			for _, n := range r.Stats().Nodes {
+				up += m[fmt.Sprintf("redlock.node.up{redlock.node.name=%s}", n.Node)]
+				down += m[fmt.Sprintf("redlock.node.down{redlock.node.name=%s}", n.Node)]
+			}
+			return up, down
+		}
+		expect := func(wantUp, wantDown float64, when string) {
+			up, down := states()
+			assert.InDelta(t, wantUp, up, 0, "up, %s", when)
+			assert.InDelta(t, wantDown, down, 0, "down, %s", when)
+		}
+		expect(0, 0, "before the first lock")
+		l, err := r.TryLock(t.Context(), []string{"x"}, ttl)
+		require.NoError(t, err)
+		require.NoError(t, l.Unlock(t.Context()))
+		expect(3, 0, "after it")
+		r.nodes.StopMajority()
+		time.Sleep(time.Second)
+		expect(1, 2, "two are stopped")
+		r.nodes.Recover()
+		time.Sleep(2 * time.Second)
+		expect(3, 0, "they are back")
+		require.NoError(t, r.Close(t.Context()))
+		expect(0, 0, "after Close")
+	})
+}
+
+// Callers have deadlines. That they give up must not hide why.
+func TestWhatTheLastAttemptSawCounts(t *testing.T) {
+	wait := func(t *testing.T, r *rig, resource string) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := r.Lock(ctx, []string{resource}, ttl, redlock.WithRetryCount(-1))
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+	}
+	inBubble(t, setup{}, func(t *testing.T, r *rig) {
+		l, err := r.TryLock(t.Context(), []string{"held"}, time.Hour)
+		require.NoError(t, err)
+		wait(t, r, "held")
+		r.nodes.Slow(100 * time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		_, err = r.TryLock(ctx, []string{"slow"}, ttl)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		r.nodes.Slow(0)
+		r.nodes.StopMajority()
+		wait(t, r, "down")
+		_ = l.Unlock(t.Context())
+		r.nodes.Recover()
+		m := r.metrics()
+		for class, want := range map[string]string{"held": "taken", "slow": "canceled", "down": "no_quorum"} {
+			assert.InDelta(t, 1, m[fmt.Sprintf("redlock.lock.acquire.duration{error.type=%s,redlock.resource.class=%s}", want, class)], 0, "%s: %v", class, m)
+		}
+	})
+}
+
 // A function that returns the resource itself must not fill anybody's memory.
 func TestClassesAreBounded(t *testing.T) {
 	inBubble(t, setup{tel: []otelredlock.Option{otelredlock.WithClass(func(r string) string { return r })}}, func(t *testing.T, r *rig) {

@@ -24,7 +24,8 @@ const (
 )
 
 // outcomes are the values of error.type, the more special ones first. A failure is one that somebody
-// should look at: that somebody else has a lock, or that a caller stops waiting, is ordinary.
+// should look at: that somebody else has a lock, or that a caller stops waiting while all is well, is
+// ordinary.
 var outcomes = [...]struct {
 	text    string
 	failure bool
@@ -41,13 +42,13 @@ var outcomes = [...]struct {
 	other:      {"_OTHER", true},
 }
 
-// outcomeOf returns the outcome of a call that has returned err.
+// outcomeOf returns the outcome of a call that has returned err. Of a call that was ended by its context,
+// what its last attempt saw counts: callers have deadlines, and would hide that nodes are down.
 func outcomeOf(err error) outcome {
+	ended := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 	switch {
 	case err == nil:
 		return success
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return canceled // It also matches what the last attempt saw.
 	case errors.Is(err, redlock.ErrClosed):
 		return closed
 	case errors.Is(err, redlock.ErrExpired):
@@ -58,14 +59,31 @@ func outcomeOf(err error) outcome {
 		return maxHold
 	case errors.Is(err, redlock.ErrTaken):
 		return taken
-	case errors.Is(err, redlock.ErrNoQuorum):
+	case errors.Is(err, redlock.ErrNoQuorum) && (!ended || wasImpossible(err)):
 		if wasTurnedAway(err) {
 			return overloaded
 		}
 		return noQuorum
+	case ended:
+		return canceled
 	default:
 		return other
 	}
+}
+
+// wasImpossible reports whether so many nodes had failed that no quorum was left, and not only that nodes
+// had not answered yet.
+func wasImpossible(err error) bool {
+	qe, failed := (*redlock.QuorumError)(nil), 0
+	if !errors.As(err, &qe) {
+		return false
+	}
+	for _, v := range qe.Votes {
+		if v.Err != nil && !errors.Is(v.Err, redlock.ErrPending) {
+			failed++
+		}
+	}
+	return failed > len(qe.Votes)-qe.Need
 }
 
 // wasTurnedAway reports whether no node was asked, because of an overload.

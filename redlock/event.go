@@ -203,6 +203,7 @@ type CallEnd struct {
 	Took      time.Duration // the call, from its beginning
 	Waited    time.Duration // of that, until the attempt began that got the lock
 	Held      time.Duration // of OpUnlock and OpDo: for how long the lock was held
+	Kept      bool          // of OpUnlock and OpDo: by KeepAlive or Do, whose end EventHoldEnded tells
 	Err       error         // what the call returns
 }
 

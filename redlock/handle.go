@@ -169,9 +169,9 @@ func (l *Lock) tell(ctx context.Context, kind EventKind, op Op, began time.Time,
 	took := time.Since(began)
 	if t := l.r.defaults.tracer; t != nil {
 		l.mu.Lock()
-		held := l.lasted
+		e := CallEnd{Op: op, Resources: l.claim.resources, Took: took, Held: l.lasted, Kept: l.hold != nil, Err: err}
 		l.mu.Unlock()
-		t.End(ctx, CallEnd{Op: op, Resources: l.claim.resources, Took: took, Held: held, Err: err})
+		t.End(ctx, e)
 	}
 	if !l.r.wants(ctx, kind, err) {
 		return

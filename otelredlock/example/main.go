@@ -45,7 +45,7 @@ func classOf(resource string) string {
 }
 
 // service returns a Redlock over the nodes whose metrics and page the handler serves.
-func service(nodes []redlock.Node) (*redlock.Redlock, http.Handler, error) {
+func service(nodes []redlock.Node, opts ...redlock.Option) (*redlock.Redlock, http.Handler, error) {
 	registry := prometheus.NewRegistry()
 	exporter, err := otelprometheus.New(otelprometheus.WithRegisterer(registry))
 	if err != nil {
@@ -58,7 +58,7 @@ func service(nodes []redlock.Node) (*redlock.Redlock, http.Handler, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	r, err := redlock.New(nodes, redlock.WithTracer(tel))
+	r, err := redlock.New(nodes, append(opts, redlock.WithTracer(tel))...)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -105,11 +105,11 @@ func work(ctx context.Context, r *redlock.Redlock, worker int) {
 		resource := []string{fmt.Sprintf("invoice:%d", rand.N(3)), "report:nightly"}[rand.N(2)]
 		err := r.Do(ctx, []string{resource}, 10*time.Second, func(ctx context.Context, _ *redlock.Lock) error {
 			select {
-			case <-time.After(rand.N(2 * time.Second)):
+			case <-time.After(rand.N(8 * time.Second)): // Some of it is extended.
 			case <-ctx.Done():
 			}
 			return context.Cause(ctx)
-		}, redlock.WithOwner(fmt.Sprintf("worker %d", worker)))
+		}, redlock.WithOwner(fmt.Sprintf("worker %d", worker)), redlock.WithRetryCount(-1))
 		if err != nil && ctx.Err() == nil {
 			log.Print(err)
 		}

@@ -68,10 +68,9 @@ func scrape(t require.TestingT, handler http.Handler) string {
 	return string(body)
 }
 
-// queries returns the queries of the dashboard and of the alert rules.
-func queries(t *testing.T) []string {
+// dashboard returns the queries of the dashboard.
+func dashboard(t *testing.T) (all []string) {
 	t.Helper()
-	var all []string
 	text, err := os.ReadFile("../../docs/telemetry/dashboard.json")
 	require.NoError(t, err)
 	var board struct {
@@ -88,7 +87,14 @@ func queries(t *testing.T) []string {
 			all = append(all, q.Expr)
 		}
 	}
-	text, err = os.ReadFile("../../docs/telemetry/alerts.yaml")
+	return all
+}
+
+// queries returns the queries of the dashboard and of the alert rules.
+func queries(t *testing.T) []string {
+	t.Helper()
+	all := dashboard(t)
+	text, err := os.ReadFile("../../docs/telemetry/alerts.yaml")
 	require.NoError(t, err)
 	rules := regexp.MustCompile(`(?m)^ +expr: (.*)$`).FindAllStringSubmatch(string(text), -1)
 	require.Len(t, rules, strings.Count(string(text), "- alert:"))
@@ -118,10 +124,11 @@ func TestQueriesAskForWhatIsExported(t *testing.T) {
 					assert.True(t, value == "" || strings.HasPrefix(value, "$") || strings.Contains(string(outcomes), `"`+value+`"`), "%s: %s", value, q)
 				}
 			}
-			for _, group := range regexp.MustCompile(`by \(([^)]*)\)`).FindAllStringSubmatch(q, -1) {
-				for _, l := range strings.Split(group[1], ",") {
-					assert.True(t, known(labels, strings.TrimSpace(l)), "%s has no label %s: %s", name, l, q)
-				}
+		}
+		for _, group := range regexp.MustCompile(`by \(([^)]*)\)`).FindAllStringSubmatch(q, -1) {
+			first := metrics[regexp.MustCompile(`\bredlock_\w+`).FindString(withoutGroups(q))]
+			for _, l := range strings.Split(group[1], ",") {
+				assert.True(t, known(first, strings.TrimSpace(l)), "no label %s: %s", l, q)
 			}
 		}
 	}
@@ -134,7 +141,7 @@ func TestQueriesAskForWhatIsExported(t *testing.T) {
 
 // withoutGroups returns a query without its lists of labels, which look like metrics.
 func withoutGroups(q string) string {
-	return regexp.MustCompile(`by \([^)]*\)`).ReplaceAllString(q, "")
+	return regexp.MustCompile(`(by|on) \([^)]*\)`).ReplaceAllString(q, "")
 }
 
 // known reports whether a metric has the label, or gets it when it is collected or queried.
