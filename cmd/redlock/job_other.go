@@ -31,6 +31,7 @@ type job struct {
 	env       []string
 	killAfter time.Duration
 	margin    time.Duration
+	extender  *extender
 	signals   chan os.Signal
 }
 
@@ -51,6 +52,7 @@ func (j *job) run(ctx context.Context) (ending, error) {
 			return end, nil
 		case <-j.signals: // The console has sent it to the command, too.
 		case <-time.After(50 * time.Millisecond):
+			j.extender.look(kept, time.Now())
 			if kept.Err() == nil && time.Until(j.lock.Until()) > j.margin {
 				continue
 			}

@@ -30,6 +30,7 @@ type job struct {
 	env       []string
 	killAfter time.Duration
 	margin    time.Duration
+	extender  *extender // nil: KeepAlive alone extends the lock
 	signals   chan os.Signal
 
 	kept     context.Context //nolint:containedctx // Ends with the lock.
@@ -127,12 +128,16 @@ func (j *job) step(children <-chan child) {
 	j.look()
 }
 
-// deadline is when the group is to be gone: by both clocks, as the monotonic one may have stood
-// still while the machine slept.
+// deadline is when the group is to be gone.
 func (j *job) deadline() time.Time {
-	until, now := j.lock.Until(), time.Now()
-	left := min(until.Sub(now), until.Round(0).Sub(now.Round(0)))
-	return now.Add(left - j.margin)
+	now := time.Now()
+	return now.Add(left(j.lock.Until(), now) - j.margin)
+}
+
+// left is how long it is from one time to another, by the clock that says less: the monotonic one may
+// have stood still while the machine slept.
+func left(until, now time.Time) time.Duration {
+	return min(until.Sub(now), until.Round(0).Sub(now.Round(0)))
 }
 
 // next is how long nothing needs to be done, if nothing happens.
@@ -142,13 +147,14 @@ func (j *job) next() time.Duration {
 	}
 	// The deadline moves with every extension, which is nothing that one could wait for.
 	at, now := j.deadline().Add(-j.killAfter), time.Now()
+	at = j.extender.next(at)
 	if j.told {
 		at = j.killAt
 	}
 	return max(min(at.Sub(now), time.Second, j.margin), 0)
 }
 
-// look ends the group if it is time.
+// look ends the group if it is time, and extends the lock otherwise.
 func (j *job) look() {
 	now, deadline := time.Now(), j.deadline()
 	j.guard.killAt(deadline.Add(j.margin / 2))
@@ -160,6 +166,9 @@ func (j *job) look() {
 		j.signal(syscall.SIGTERM)
 		j.signal(syscall.SIGCONT) // One that is stopped could not end.
 		go j.tool.note("the lock cannot be kept: ending the command")
+	}
+	if !j.told {
+		j.extender.look(j.kept, now)
 	}
 	if j.told && !now.Before(earlier(j.killAt, deadline)) {
 		j.signal(syscall.SIGKILL)
@@ -176,13 +185,6 @@ func (j *job) why() error {
 		return context.Cause(j.kept)
 	}
 	return errors.New("it could not be extended in time, as too few nodes answered")
-}
-
-func earlier(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
 }
 
 // signal sends a signal to the group.

@@ -73,6 +73,9 @@ On a terminal, what stops the command (Ctrl-Z, or SIGSTOP) stops redlock, too. W
 			if err := f.complete(cmd.Flags().Changed); err != nil {
 				return err
 			}
+			if f.limitKillAfter(t.global.nodeTimeout) && !f.quiet {
+				t.note(fmt.Sprintf("--kill-after is %s: more of a ttl of %v would leave no time for extensions that fail", shortly(f.killAfter), f.ttl))
+			}
 			at := cmd.ArgsLenAtDash()
 			return t.run(cmd.Context(), f, args[:at], args[at:])
 		},
@@ -82,7 +85,7 @@ On a terminal, what stops the command (Ctrl-Z, or SIGSTOP) stops redlock, too. W
 	fs.DurationVar(&f.ttl, "ttl", 30*time.Second, "for how long the lock lives without being extended: the longest that others wait if this machine dies")
 	fs.StringVar(&f.wait, "wait", "forever", "how long to wait for the lock: `TIME` is a duration, 0 for a single attempt, or forever")
 	fs.DurationVar(&f.atLeast, "at-least", 0, "keep the lock until so long after it was taken, also if the command ends earlier or fails, or this machine dies: nobody repeats it until then. It raises the ttl where that is shorter")
-	fs.DurationVar(&f.killAfter, "kill-after", 5*time.Second, "when the lock cannot be kept, the time between SIGTERM and SIGKILL; at most half of the ttl. By default, a quarter of the ttl where that is shorter")
+	fs.DurationVar(&f.killAfter, "kill-after", 5*time.Second, "when the lock cannot be kept, the time between SIGTERM and SIGKILL; at most half of the ttl, and less of a short one, so that extensions that fail can be made up for. By default, a quarter of the ttl where that is shorter")
 	fs.BoolVar(&f.fence, "fence", false, "take a fencing token, which the command finds in REDLOCK_FENCE")
 	fs.BoolVar(&f.quiet, "quiet", false, "say nothing if the lock is taken, waited for, or if its release cannot be confirmed. The exit code is the same, and all other errors are told: usage, no quorum, a lock that was lost. What the command writes is its own")
 	fs.StringVar(&f.owner, "owner", ownerLabel(os.Getpid()), "the `LABEL` that others are shown as the holder")
@@ -184,8 +187,7 @@ func (t *tool) run(ctx context.Context, f *runFlags, resources, command []string
 	}
 	j := &job{
 		tool: t, lock: lock, path: path, args: command, killAfter: f.killAfter, signals: signals,
-		env:    environment(os.Environ(), lock),
-		margin: min(500*time.Millisecond, f.ttl/10),
+		env: environment(os.Environ(), lock), margin: f.margin(), extender: f.newExtender(lock),
 	}
 	end, err := j.run(ctx)
 	if errors.Is(err, errNotStarted) {
