@@ -3,7 +3,9 @@ package redlock_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -27,13 +29,13 @@ type load struct {
 	wg                                          sync.WaitGroup
 }
 
-func startLoad(r *redlock.Redlock, callers int) *load {
+func startLoad(r *redlock.Redlock, callers int, opts ...redlock.Option) *load {
 	l := new(load)
 	for i := range callers {
 		l.wg.Go(func() {
 			time.Sleep(rand.N(50 * time.Millisecond))
 			for !l.stop.Load() {
-				lock, err := r.TryLock(context.Background(), []string{"r" + strconv.Itoa(i)}, ttl)
+				lock, err := r.TryLock(context.Background(), []string{fmt.Sprint(callers, " ", i)}, ttl, opts...)
 				switch {
 				case err == nil:
 					l.got.Add(1)
@@ -109,6 +111,50 @@ func TestOverload(t *testing.T) {
 			})
 		})
 	}
+}
+
+// However slow nodes are, what they can do is not wasted on rounds that have too little time
+// left after their wait.
+func TestOverloadOfSlowNodes(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		warm(t, r)
+		const each = 2 * time.Millisecond
+		work(t, each, c.Nodes...)
+		defer work(t, 0, c.Nodes...)
+		l := startLoad(r, rounds(2000, 1000))
+		time.Sleep(3 * time.Second)
+		before, unlocks := l.got.Load(), l.unlocks.Load()
+		time.Sleep(time.Second)
+		got := l.got.Load() - before
+		t.Logf("%d/s, turned away %d, unanswered %d, window %d", got, l.overloaded.Load(), l.unanswered.Load(), r.Stats().Window)
+		assert.Greater(t, got, int64(time.Second/each/2)/2)
+		l.end()
+		assert.Equal(t, unlocks, l.unlocks.Load(), "releases that failed when the nodes' pace was known")
+	})
+}
+
+// Calls with a short node timeout do not starve behind those with a long one, nor the other way
+// round.
+func TestOverloadOfShortAndLongTimeouts(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		warm(t, r)
+		work(t, time.Millisecond/2, c.Nodes...)
+		defer work(t, 0, c.Nodes...)
+		long := startLoad(r, rounds(1500, 600), redlock.WithNodeTimeout(10*time.Second))
+		short := startLoad(r, 10)
+		time.Sleep(3 * time.Second)
+		long.end()
+		short.end()
+		share := func(l *load) float64 {
+			failed := l.overloaded.Load() + l.unanswered.Load() + l.other.Load()
+			t.Logf("%d ok, %d failed", l.got.Load(), failed)
+			return float64(l.got.Load()) / float64(l.got.Load()+failed)
+		}
+		shares := []float64{share(long), share(short)}
+		assert.Greater(t, slices.Min(shares), slices.Max(shares)*2/3)
+	})
 }
 
 // A slow minority is not asked for more than it answers: it would gather seconds of work.

@@ -4,7 +4,7 @@
 package admission
 
 import (
-	"container/list"
+	"container/heap"
 	"context"
 	"errors"
 	"sync"
@@ -16,9 +16,11 @@ import (
 var ErrTurnedAway = errors.New("admission: turned away")
 
 // A Gate lets only so many lock rounds of a client be under way at the same time as its
-// nodes can answer soon; see window. Callers beyond that wait at the gate, first come, first
-// served, before they have made a token or a request. The gate turns a caller away if its
-// turn does not come in time.
+// nodes can answer soon; see window. Callers beyond that wait at the gate, before they have
+// made a token or a request. The first in the queue is the one to be turned away first: of
+// calls with the same node timeout the first that came, and one with a short node timeout need
+// not wait for all with a long one. The gate turns a caller away if its turn does not come in
+// time.
 //
 // Without a gate, requests would queue at the nodes until each one is answered too late:
 // all would be carried out and all would fail, and need a release besides.
@@ -31,15 +33,15 @@ var ErrTurnedAway = errors.New("admission: turned away")
 type Gate struct {
 	unansweredLimit atomic.Int64 // see UnansweredLimit
 
-	mu        sync.Mutex // last; see above
-	window    window
-	closed    error         // what Close was given
-	busy      int           // places taken
-	queue     list.List     // of *ticket: who waits for a place, in the order of arrival
-	deadlines deadlines     // the same, by when they are turned away
-	epoch     time.Time     // what deadlines are counted from
-	timer     *time.Timer   // one for all; nil until somebody has waited
-	timerAt   time.Duration // when timer is due; 0: it is not set
+	mu      sync.Mutex // last; see above
+	window  window
+	closed  error         // what Close was given
+	busy    int           // places taken
+	queue   queue         // who waits for a place
+	came    uint64        // how many have waited
+	epoch   time.Time     // what deadlines are counted from
+	timer   *time.Timer   // one for all; nil until somebody has waited
+	timerAt time.Duration // when timer is due; 0: it is not set
 }
 
 // New returns a gate with places for a client whose nodes are not known yet.
@@ -60,7 +62,7 @@ func (g *Gate) Enter(ctx context.Context, timeout time.Duration) (waited time.Du
 		g.mu.Unlock()
 		return 0, g.closed
 	}
-	if g.queue.Len() == 0 && g.busy < g.window.limit() {
+	if len(g.queue) == 0 && g.busy < g.window.limit() {
 		g.busy++
 		g.mu.Unlock()
 		return 0, nil
@@ -84,7 +86,7 @@ func (g *Gate) Enter(ctx context.Context, timeout time.Duration) (waited time.Du
 	return time.Since(began), err
 }
 
-// enqueueLocked puts a new ticket at the end of the queue. mu is held.
+// enqueueLocked puts a new ticket into the queue. mu is held.
 func (g *Gate) enqueueLocked(now time.Time, timeout time.Duration) *ticket {
 	patience := g.window.patience(timeout)
 	deadline := now.Sub(g.epoch) + patience
@@ -92,9 +94,9 @@ func (g *Gate) enqueueLocked(now time.Time, timeout time.Duration) *ticket {
 	if grid := patience / 32; grid > 0 {
 		deadline -= deadline % grid
 	}
-	t := &ticket{deadline: deadline, answer: make(chan error, 1)}
-	t.inQueue = g.queue.PushBack(t)
-	g.deadlines.add(t)
+	g.came++
+	t := &ticket{deadline: deadline, number: g.came, answer: make(chan error, 1)}
+	heap.Push(&g.queue, t)
 	g.setTimerLocked()
 	return t
 }
@@ -102,10 +104,10 @@ func (g *Gate) enqueueLocked(now time.Time, timeout time.Duration) *ticket {
 // setTimerLocked has the timer run when the first caller is to be turned away. A timer that
 // is set too early is left alone: it looks again then. mu is held.
 func (g *Gate) setTimerLocked() {
-	if len(g.deadlines) == 0 {
+	if len(g.queue) == 0 {
 		return
 	}
-	first := g.deadlines[0].deadline
+	first := g.queue[0].deadline
 	if g.timerAt != 0 && g.timerAt <= first {
 		return
 	}
@@ -124,8 +126,8 @@ func (g *Gate) turnAway() {
 	defer g.mu.Unlock()
 	g.timerAt = 0
 	now := time.Since(g.epoch)
-	for len(g.deadlines) > 0 && g.deadlines[0].deadline <= now {
-		g.answerLocked(g.deadlines[0], ErrTurnedAway)
+	for len(g.queue) > 0 && g.queue[0].deadline <= now {
+		g.answerLocked(ErrTurnedAway)
 	}
 	g.setTimerLocked()
 }
@@ -135,10 +137,10 @@ func (g *Gate) turnAway() {
 func (g *Gate) cancel(ctx context.Context, t *ticket) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if t.inQueue == nil {
+	if t.index < 0 {
 		return <-t.answer // It was sent under mu.
 	}
-	g.removeLocked(t)
+	heap.Remove(&g.queue, t.index)
 	return ctx.Err()
 }
 
@@ -148,23 +150,13 @@ func (g *Gate) Close(err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.closed = err
-	for len(g.deadlines) > 0 {
-		g.answerLocked(g.deadlines[0], err)
+	for len(g.queue) > 0 {
+		g.answerLocked(err)
 	}
 }
 
-// answerLocked ends the wait of a caller in the queue: nil is a place. mu is held.
-func (g *Gate) answerLocked(t *ticket, err error) {
-	g.removeLocked(t)
-	t.answer <- err
-}
-
-// removeLocked takes a ticket out of the queue. mu is held.
-func (g *Gate) removeLocked(t *ticket) {
-	g.queue.Remove(t.inQueue)
-	g.deadlines.remove(t)
-	t.inQueue = nil
-}
+// answerLocked ends the wait of the first in the queue: nil is a place. mu is held.
+func (g *Gate) answerLocked(err error) { heap.Pop(&g.queue).(*ticket).answer <- err }
 
 // Leave gives back the place of a round that is over, whatever became of it. The gate learns
 // from s how many rounds the nodes can carry.
@@ -187,9 +179,9 @@ func (g *Gate) GiveBack() {
 // held.
 func (g *Gate) freeLocked() {
 	g.busy--
-	for e := g.queue.Front(); e != nil && g.busy < g.window.limit(); e = g.queue.Front() {
+	for len(g.queue) > 0 && g.busy < g.window.limit() {
 		g.busy++
-		g.answerLocked(e.Value.(*ticket), nil)
+		g.answerLocked(nil)
 	}
 }
 
@@ -211,5 +203,14 @@ func (g *Gate) UnansweredLimit() *atomic.Int64 { return &g.unansweredLimit }
 func (g *Gate) Stats() (busy, queued, limit int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.busy, g.queue.Len(), g.window.limit()
+	return g.busy, len(g.queue), g.window.limit()
+}
+
+// Open makes as many places as there can ever be, for comparisons with no gate at all.
+func (g *Gate) Open() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.busy -= maxWindow
+	g.window.size = maxWindow
+	g.updateLimit()
 }

@@ -55,6 +55,50 @@ func TestGateIsFirstComeFirstServed(t *testing.T) {
 	})
 }
 
+// The place of a round that shows that there may be more of them goes on to the callers that
+// wait, and with it the new ones: if nobody else came, they would wait for another round.
+func TestAPlaceMoreIsUsedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := fullGate(t)
+		var inside atomic.Int64
+		for range 3 {
+			go func() {
+				_, err := g.Enter(t.Context(), testTimeout)
+				assert.NoError(t, err)
+				inside.Add(1)
+			}()
+		}
+		synctest.Wait()
+		g.Leave(Sample{Took: time.Millisecond, Timeout: testTimeout, Answered: true}, time.Now())
+		synctest.Wait()
+		assert.EqualValues(t, 2, inside.Load())
+		g.GiveBack()
+		synctest.Wait()
+		assert.EqualValues(t, 3, inside.Load())
+	})
+}
+
+// A caller with a short node timeout need not wait for all that came before and have longer.
+func TestGateLetsInFirstWhoIsTurnedAwayFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := fullGate(t)
+		var order []time.Duration
+		for _, timeout := range []time.Duration{10 * time.Second, time.Second, testTimeout} {
+			go func() {
+				_, err := g.Enter(t.Context(), timeout)
+				assert.NoError(t, err)
+				order = append(order, timeout)
+			}()
+			synctest.Wait()
+		}
+		for range 3 {
+			g.GiveBack()
+			synctest.Wait()
+		}
+		assert.Equal(t, []time.Duration{testTimeout, time.Second, 10 * time.Second}, order)
+	})
+}
+
 // Node timeouts are the calls' own: who came later may be turned away earlier.
 func TestGateTurnsEachAwayInItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -155,7 +199,7 @@ func TestGateKeepsCount(t *testing.T) {
 		busy, queued, limit := g.Stats()
 		assert.Equal(t, []int{0, 0}, []int{busy, queued})
 		assert.EqualValues(t, 2*limit, g.UnansweredLimit().Load())
-		assert.Empty(t, g.deadlines)
+		assert.Empty(t, g.queue)
 		assert.LessOrEqual(t, most.Load(), int64(maxWindow))
 		assert.GreaterOrEqual(t, most.Load(), int64(easyWindow))
 	})

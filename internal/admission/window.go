@@ -3,31 +3,43 @@ package admission
 import "time"
 
 // A window says how many lock rounds may be under way at the same time. It learns that
-// from how long they take: a node queues what it cannot carry out yet, so more of them
-// take longer, and no more of them succeed.
+// from how long they take. A node queues what it cannot carry out yet, and a queue that stays
+// makes all rounds late. What makes only some of them late is something else, such as a lost
+// packet, and fewer rounds would not make that rarer.
 //
 // It is arithmetic only. The zero value is not ready; see newWindow.
 type window struct {
-	size  float64
-	steep bool          // nothing has been too much yet: it may double in each round trip
-	best  time.Duration // how long a round takes that need not queue; 0: not known yet
-	aged  time.Time     // when best was last raised
-	cut   time.Time     // when size was last reduced
+	size float64
+	slow float64       // how far rounds that were not soon outweigh those that were
+	best time.Duration // how long a round takes that need not queue; 0: not known yet
+	aged time.Time     // when best was last raised
+	cut  time.Time     // when size was last reduced
 }
 
 const (
-	minWindow = 16
+	minWindow = 4
 	maxWindow = 4096
 
 	// easyWindow is where it begins, and what keeps nodes busy where the way to them is short.
 	// Beyond that it grows only while rounds show no queue at the nodes.
 	easyWindow = 128
 
+	// clearWeight is that of the rounds that tell most, in others: one that is soon speaks
+	// against a queue, one that is not answered in its time for one.
+	clearWeight = 8
+
+	// tolerance is how far slow rounds have to outweigh the others, in sizes of the window,
+	// until there are too many of them. One lost packet delays up to one size of them.
+	tolerance = 2
+
+	// shortTarget is enough to keep any node busy, also if calls would wait for longer.
+	shortTarget = 50 * time.Millisecond
+
 	// shortRound is the least value of best: queues that are shorter do not matter.
 	shortRound = 500 * time.Microsecond
 )
 
-func newWindow() window { return window{size: easyWindow, steep: true} }
+func newWindow() window { return window{size: easyWindow} }
 
 // A Sample is what a round has shown that is over now.
 type Sample struct {
@@ -43,13 +55,13 @@ func (w *window) limit() int { return int(w.size) }
 // target is how long a round is to take, of the node timeout of its call: a fifth, or
 // more where the way is long.
 func (w *window) target(timeout time.Duration) time.Duration {
-	return min(max(timeout/5, 2*w.best), timeout*3/5)
+	return min(max(min(timeout/5, shortTarget), 2*w.best), timeout*3/5)
 }
 
 // patience is how long a call may wait for its turn, of its node timeout: at most three
 // quarters. What is left for its round is a bit more than the target, and than the way takes.
 func (w *window) patience(timeout time.Duration) time.Duration {
-	patience := timeout - w.target(timeout)*5/4
+	patience := min(timeout-w.target(timeout)*5/4, timeout*3/4)
 	if spare := timeout - w.best*9/8; spare > 0 {
 		patience = min(patience, spare)
 	}
@@ -62,27 +74,30 @@ func (w *window) observe(s Sample, busy int, now time.Time) {
 	idle := 2*busy < w.limit() // It is not the window that limits.
 	w.learn(s, idle, now)
 	switch {
-	case s.Late && s.Took < 2*w.best:
-		// So little time is too little for any node.
-	case !s.Late && s.Took > w.target(s.Timeout) && s.Took <= w.best*5/4:
-		// The way is so long that no round is sooner: fewer of them would not be, either.
-	case s.Late || s.Took > w.target(s.Timeout):
-		// Once a round trip: rounds that began before the last time tell nothing new.
-		if now.Add(-s.Took).After(w.cut) {
-			w.size = max(w.size*3/4, minWindow)
-			w.cut = now
-			// What brought it to the floor may have been nodes that hung, not their load.
-			w.steep = w.size == minWindow
+	case idle, !s.Answered && !s.Late, s.Late && s.Timeout < w.best*5/4:
+		// The window does not limit, nodes are down, or no node could answer in that time.
+	case !s.Late && s.Took <= max(w.target(s.Timeout), w.best*5/4):
+		w.slow = max(w.slow-clearWeight, 0)
+		w.size = min(w.size+w.growth(s), maxWindow)
+	case now.Add(-s.Took).After(w.cut): // Rounds that began before the last cut tell nothing new.
+		w.slow++
+		if s.Late {
+			w.slow += clearWeight - 1
 		}
-	case !s.Answered:
-		// It failed without waiting: nodes are down.
-	case idle, w.size >= easyWindow && s.Took > w.best*3/2:
-		// More of them would only queue at the nodes.
-	case w.steep:
-		w.size = min(w.size+1, maxWindow)
-	default:
-		w.size = min(w.size+4/w.size, maxWindow)
+		if w.slow > tolerance*w.size {
+			w.size, w.slow, w.cut = max(w.size/2, minWindow), 0, now
+		}
 	}
+}
+
+// growth is what a round that was soon adds to the size: a place, which doubles it in a round
+// trip, if there is no queue at the nodes, and less the longer it is. More rounds would only
+// make it longer.
+func (w *window) growth(s Sample) float64 {
+	if w.size < easyWindow && s.Took <= w.target(s.Timeout)/2 {
+		return 1
+	}
+	return max(0, min(1, 3-2*float64(s.Took)/float64(w.best)))
 }
 
 // learn keeps best up to date. It rises only when no queue of this client's can be at the

@@ -16,7 +16,10 @@ func TestWindowObserve(t *testing.T) {
 		change(&s)
 		return s
 	}
-	known := func(size float64) window { return window{size: size, best: time.Millisecond, aged: start} }
+	// One more that is not soon is too many.
+	known := func(size float64) window {
+		return window{size: size, slow: tolerance * size, best: time.Millisecond, aged: start}
+	}
 	for name, c := range map[string]struct {
 		before window
 		sample Sample
@@ -26,37 +29,42 @@ func TestWindowObserve(t *testing.T) {
 	}{
 		"the first answer": {newWindow(), fine, 100, 129, time.Millisecond},
 		"a short round is as good as none": {
-			known(100), with(func(s *Sample) { s.Took = time.Microsecond }), 100, 100.04, shortRound,
+			known(100), with(func(s *Sample) { s.Took = time.Microsecond }), 100, 101, shortRound,
 		},
-		"grows by four a round trip":      {known(100), fine, 100, 100.04, time.Millisecond},
+		"doubles in a round trip":         {known(100), fine, 100, 101, time.Millisecond},
+		"by less if rounds queue":         {known(200), with(func(s *Sample) { s.Took = 1250 * time.Microsecond }), 200, 200.5, time.Millisecond},
 		"not beyond its end":              {known(maxWindow), fine, maxWindow, maxWindow, time.Millisecond},
 		"not while half of it is unused":  {known(100), fine, 49, 100, time.Millisecond},
 		"not beyond 128 if rounds queue":  {known(128), with(func(s *Sample) { s.Took = 1600 * time.Microsecond }), 100, 128, time.Millisecond},
-		"below 128 if rounds queue a bit": {known(100), with(func(s *Sample) { s.Took = 40 * time.Millisecond }), 100, 100.04, time.Millisecond},
+		"below 128 if rounds queue a bit": {known(100), with(func(s *Sample) { s.Took = 25 * time.Millisecond }), 100, 101, time.Millisecond},
+		"not if rounds queue for longer":  {known(100), with(func(s *Sample) { s.Took = 26 * time.Millisecond }), 100, 100, time.Millisecond},
 		"less if rounds take a fifth of the timeout": {
-			known(100), with(func(s *Sample) { s.Took = 51 * time.Millisecond }), 100, 75, time.Millisecond,
+			known(100), with(func(s *Sample) { s.Took = 51 * time.Millisecond }), 100, 50, time.Millisecond,
 		},
 		"not if the way is long": {
-			window{size: 100, best: 40 * time.Millisecond, aged: start},
-			with(func(s *Sample) { s.Took = 79 * time.Millisecond }), 100, 100.04, 40 * time.Millisecond,
+			window{size: 128, slow: 256, best: 40 * time.Millisecond, aged: start},
+			with(func(s *Sample) { s.Took = 79 * time.Millisecond }), 100, 128, 40 * time.Millisecond,
 		},
 		"not if no round is sooner": {
-			window{size: 100, best: 160 * time.Millisecond, aged: start},
-			with(func(s *Sample) { s.Took = 199 * time.Millisecond }), 100, 100, 160 * time.Millisecond,
+			window{size: 128, slow: 256, best: 160 * time.Millisecond, aged: start},
+			with(func(s *Sample) { s.Took = 199 * time.Millisecond }), 100, 128.5125, 160 * time.Millisecond,
 		},
 		"less if rounds queue on a way that is as long": {
-			window{size: 100, best: 160 * time.Millisecond, aged: start},
-			with(func(s *Sample) { s.Took = 201 * time.Millisecond }), 100, 75, 160 * time.Millisecond,
+			window{size: 100, slow: 200, best: 160 * time.Millisecond, aged: start},
+			with(func(s *Sample) { s.Took = 201 * time.Millisecond }), 100, 50, 160 * time.Millisecond,
 		},
 		"less if a round is too late": {
-			known(100), with(func(s *Sample) { s.Took, s.Answered, s.Late = 20*time.Millisecond, false, true }), 100, 75, time.Millisecond,
+			known(100), with(func(s *Sample) { s.Took, s.Answered, s.Late = 20*time.Millisecond, false, true }), 100, 50, time.Millisecond,
 		},
 		"not if it had no chance": {
-			known(100), with(func(s *Sample) { s.Took, s.Answered, s.Late = time.Millisecond, false, true }), 100, 100, time.Millisecond,
+			known(100), with(func(s *Sample) {
+				s.Took, s.Timeout, s.Answered, s.Late = time.Millisecond, time.Millisecond, false, true
+			}),
+			100, 100, time.Millisecond,
 		},
-		"not below 16": {known(20), with(func(s *Sample) { s.Took, s.Answered, s.Late = timeout, false, true }), 100, 16, time.Millisecond},
-		"at 16, what takes long is the way": {
-			known(16), with(func(s *Sample) { s.Took = 60 * time.Millisecond }), 100, 16.25, 60 * time.Millisecond,
+		"not below 4": {known(5), with(func(s *Sample) { s.Took, s.Answered, s.Late = timeout, false, true }), 100, 4, time.Millisecond},
+		"at 4, what takes long is the way": {
+			known(4), with(func(s *Sample) { s.Took = 60 * time.Millisecond }), 100, 5, 60 * time.Millisecond,
 		},
 		"nodes that are down say nothing": {
 			known(100), with(func(s *Sample) { s.Took, s.Answered = time.Microsecond, false }), 100, 100, time.Millisecond,
@@ -71,18 +79,46 @@ func TestWindowObserve(t *testing.T) {
 	}
 }
 
-func TestWindowShrinksOnceARoundTrip(t *testing.T) {
+func TestWindowShrinksIfNoRoundIsSoon(t *testing.T) {
 	now := time.Now()
 	w := window{size: 100, best: time.Millisecond, aged: now}
-	slow := Sample{Took: 60 * time.Millisecond, Timeout: 250 * time.Millisecond, Answered: true}
-	for range 100 { // They began together.
-		w.observe(slow, 100, now)
-		now = now.Add(100 * time.Microsecond)
+	rounds := func(n int, took time.Duration) {
+		for range n {
+			now = now.Add(100 * time.Microsecond)
+			w.observe(Sample{Took: took, Timeout: 250 * time.Millisecond, Answered: true}, 100, now)
+		}
 	}
-	assert.Equal(t, 75, w.limit())
-	now = now.Add(60 * time.Millisecond)
-	w.observe(slow, 100, now)
-	assert.Equal(t, 56, w.limit())
+	for range 1000 { // An eighth is soon, if not sooner than a queue allows: the rest is no queue's.
+		rounds(7, 200*time.Millisecond)
+		rounds(1, 30*time.Millisecond)
+	}
+	assert.Equal(t, 100, w.limit())
+	rounds(200, 60*time.Millisecond)
+	assert.Equal(t, 100, w.limit())
+	rounds(8, 60*time.Millisecond)
+	assert.Equal(t, 50, w.limit())
+	rounds(590, 60*time.Millisecond) // They began before.
+	assert.Equal(t, 50, w.limit())
+	rounds(110, 60*time.Millisecond)
+	assert.Equal(t, 25, w.limit())
+}
+
+// Rounds that fail tell more than slow ones: nodes that are so slow that rounds fail answer the
+// first of them soon, again and again, when their queue has run empty.
+func TestWindowShrinksIfRoundsFail(t *testing.T) {
+	now := time.Now()
+	w := window{size: 128, best: time.Millisecond, aged: now}
+	for range 2 {
+		for i := range 128 {
+			s := Sample{Took: time.Duration(i) * 4 * time.Millisecond, Timeout: 250 * time.Millisecond, Answered: true}
+			if s.Took > s.Timeout {
+				s.Took, s.Answered, s.Late = s.Timeout, false, true
+			}
+			w.observe(s, 128, now.Add(s.Took))
+		}
+		now = now.Add(time.Second)
+	}
+	assert.LessOrEqual(t, w.limit(), 64)
 }
 
 func TestWindowIsPatientForThreeQuartersAtMost(t *testing.T) {
@@ -180,11 +216,11 @@ func TestWindowRecovers(t *testing.T) {
 	start := time.Now()
 	w := newWindow()
 	late := Sample{Took: 250 * time.Millisecond, Timeout: 250 * time.Millisecond, Late: true}
-	for i := range 100 {
-		w.observe(late, 16, start.Add(time.Duration(i)*300*time.Millisecond))
+	for i := range 2000 {
+		w.observe(late, w.limit(), start.Add(time.Duration(i)*300*time.Millisecond))
 	}
 	assert.Equal(t, minWindow, w.limit())
-	rate, _ := nodesModel(&w, start.Add(time.Minute), 1000, 40*time.Millisecond, 5*time.Microsecond, 2*time.Second)
+	rate, _ := nodesModel(&w, start.Add(time.Hour), 1000, 40*time.Millisecond, 5*time.Microsecond, 2*time.Second)
 	assert.GreaterOrEqual(t, rate, 11_000)
 }
 

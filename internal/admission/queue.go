@@ -1,0 +1,46 @@
+package admission
+
+import (
+	"cmp"
+	"time"
+)
+
+// A ticket is a call that waits for a place.
+type ticket struct {
+	index    int           // in the queue; -1 when it waits no more
+	deadline time.Duration // when it is turned away, since the epoch
+	number   uint64        // in the order of arrival
+	answer   chan error    // gets one value: nil for a place, or why there is none
+}
+
+// queue is a heap of tickets, the first to be turned away on top.
+type queue []*ticket
+
+// Len implements [heap.Interface].
+func (q queue) Len() int { return len(q) }
+
+// Less implements [heap.Interface].
+func (q queue) Less(i, j int) bool {
+	return cmp.Or(cmp.Compare(q[i].deadline, q[j].deadline), cmp.Compare(q[i].number, q[j].number)) < 0
+}
+
+// Swap implements [heap.Interface].
+func (q queue) Swap(i, j int) {
+	q[i], q[j] = q[j], q[i]
+	q[i].index, q[j].index = i, j
+}
+
+// Push implements [heap.Interface].
+func (q *queue) Push(t any) {
+	t.(*ticket).index = len(*q)
+	*q = append(*q, t.(*ticket))
+}
+
+// Pop implements [heap.Interface].
+func (q *queue) Pop() any {
+	last := len(*q) - 1
+	t := (*q)[last]
+	(*q)[last], t.index = nil, -1
+	*q = (*q)[:last]
+	return t
+}
