@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"syscall"
 	"time"
@@ -146,6 +147,8 @@ func failure(v redlock.Vote) string {
 		return "in quarantine for another " + shortly(v.HolderTTL)
 	case errors.Is(v.Err, redlock.ErrNodeTimeout) && v.Took > 0:
 		return "no answer within " + shortly(v.Took)
+	case errors.Is(v.Err, net.ErrClosed): // The library has closed it: it was silent for too long.
+		return "no answer in time"
 	case errors.As(v.Err, &number):
 		return number.Error()
 	default:

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"testing"
 	"time"
 
@@ -75,6 +76,9 @@ func TestSentence(t *testing.T) {
 	assert.Equal(t, "what failed: redlock: in\x1bner", inner.Error(), "for JSON")
 	assert.Empty(t, details(errors.New("redlock: plain")))
 	assert.Equal(t, "a, b, c, d, e and 2 more", namesOf([]string{"a", "b", "c", "d", "e", "f", "g"}))
+
+	silent := &net.OpError{Op: "read", Net: "tcp", Addr: &net.TCPAddr{Port: 6379}, Err: net.ErrClosed}
+	assert.Equal(t, "no answer in time", failure(redlock.Vote{Err: fmt.Errorf("not connected: handshake: %w", silent)}))
 
 	vote := func(holder string, ttl time.Duration) redlock.Vote {
 		return redlock.Vote{Err: redlock.ErrTaken, Holder: holder, HolderTTL: ttl}
