@@ -190,6 +190,13 @@ func holders(t *testing.T, c *testcluster.Cluster, key string) int {
 	return n
 }
 
+// onAllNodes waits until all nodes have a lock that is kept: the extensions bring it to those that were
+// late.
+func onAllNodes(t *testing.T, c *testcluster.Cluster, resource string) {
+	t.Helper()
+	eventually(t, func() bool { return holders(t, c, resource) == len(c.Nodes) }, "the lock on all nodes")
+}
+
 // slow are flags for a busy machine.
 var slow = []string{"--node-timeout", "5s", "--connect-timeout", "20s"}
 

@@ -190,7 +190,7 @@ func TestRunForksAndExits(t *testing.T) {
 	group := groupOf(t, p)
 	eventually(t, func() bool { return errors.Is(syscall.Kill(group, 0), syscall.ESRCH) }, "the end of the command itself")
 	require.NoError(t, syscall.Kill(-group, 0))
-	assert.Equal(t, 3, holders(t, c, "x"))
+	onAllNodes(t, c, "x")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	assert.Equal(t, 3, p.wait(), "%s", p.errOut)
 	eventually(t, func() bool { return holders(t, c, "x") == 0 }, "the release")

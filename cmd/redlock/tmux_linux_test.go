@@ -114,6 +114,7 @@ func TestTmux(t *testing.T) {
 		p := openPane(t, c)
 		p.typeLine(terminalRun + `60s t -- top`)
 		p.see("PID")
+		onAllNodes(t, c, "t")
 		p.press("C-z")
 		p.see("Stopped")
 		require.Equal(t, 3, holders(t, c, "t"))
