@@ -36,7 +36,7 @@ func (j *job) stopped(sig syscall.Signal) {
 		return // Nobody at a keyboard has done it; the lock is kept.
 	}
 	j.suspend = false
-	asked := sig == syscall.SIGTTIN || sig == syscall.SIGTTOU || sig == syscall.SIGSTOP && j.terminal.isOwn()
+	asked := sig == syscall.SIGTTIN || sig == syscall.SIGTTOU || sig == syscall.SIGSTOP && j.terminal.inForeground()
 	if asked && j.terminal.lend(j.group) {
 		j.signal(syscall.SIGCONT) // Also if it has read in the moment before it got the terminal.
 		return

@@ -51,8 +51,8 @@ func (t *terminal) lend(group int) bool {
 	return now == group
 }
 
-// isOwn reports whether redlock's group is in the foreground.
-func (t *terminal) isOwn() bool { return t != nil && t.foreground() == t.own }
+// inForeground reports whether redlock's group is in the foreground.
+func (t *terminal) inForeground() bool { return t != nil && t.foreground() == t.own }
 
 // takeBack puts redlock's group into the foreground again, if the command's had its place.
 func (t *terminal) takeBack() {
