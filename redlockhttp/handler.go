@@ -43,18 +43,19 @@ func (h handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	var body []byte
+	state := look(h.r, query{filter: req.URL.Query().Get("filter"), sort: req.URL.Query().Get("sort")})
 	head.Set("Vary", "Accept")
 	if wantsJSON(req) {
 		head.Set("Content-Type", "application/json")
 		var err error
-		if body, err = json.Marshal(look(h.r)); err != nil {
+		if body, err = json.Marshal(state); err != nil {
 			http.Error(w, "redlock: "+err.Error(), http.StatusInternalServerError)
 			return
 		}
 	} else {
 		head.Set("Content-Type", "text/html; charset=utf-8")
 		head.Set("Content-Security-Policy", security)
-		body = withData(look(h.r))
+		body = withData(state)
 	}
 	head.Set("Content-Length", strconv.Itoa(len(body)))
 	if req.Method == http.MethodGet {

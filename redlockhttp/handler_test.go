@@ -193,6 +193,44 @@ func TestManyLocksAreCounted(t *testing.T) {
 	})
 }
 
+// A filter and an order are applied before the list is cut.
+func TestTheListsCanBeFilteredAndSorted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRedlock(t, testcluster.RunBubble(t, 1), redlock.WithRetryCount(-1))
+		var b *redlock.Lock
+		for _, l := range []struct {
+			name string
+			ttl  time.Duration
+		}{{"b", time.Hour}, {"c", time.Minute}, {"a", 2 * time.Hour}} {
+			got, err := r.TryLock(t.Context(), []string{l.name}, l.ttl, redlock.WithOwner("owner-"+l.name))
+			require.NoError(t, err)
+			if l.name == "b" {
+				b = got
+			}
+			time.Sleep(time.Millisecond)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { _, _ = r.Lock(ctx, []string{"a"}, time.Hour) }()
+		time.Sleep(time.Second)
+		for query, want := range map[string]string{
+			"": "cba", "&sort=oldest": "bca", "&sort=name": "abc", "&filter=owner-b": "b", "&filter=" + b.Holder(): "b", "&filter=er-a&sort=name": "a", "&filter=none": "",
+		} {
+			_, body := get(t, redlockhttp.Handler(r), http.MethodGet, "/?format=json"+query)
+			var s redlockhttp.State
+			require.NoError(t, json.Unmarshal([]byte(body), &s))
+			names := ""
+			for _, l := range s.Held {
+				names += l.Resources[0]
+			}
+			assert.Equal(t, want, names, query)
+			assert.Len(t, s.Held, s.HeldMatching)
+			assert.Len(t, s.Waiting, s.WaitingMatching)
+			assert.Equal(t, 3, s.Counts.Held)
+		}
+		cancel()
+	})
+}
+
 // The names of one lock, or one event, are bounded as well.
 func TestManyNamesAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -235,5 +273,11 @@ func TestHandlerAfterClose(t *testing.T) {
 	require.NoError(t, r.Close(t.Context()))
 	s := state(t, redlockhttp.Handler(r))
 	assert.Empty(t, s.Held)
+	assert.NotEqual(t, "down", s.Nodes[0].State, "nobody has needed it")
+	used := newRedlock(t, testcluster.RunEmbedded(t, 1))
+	_, err := used.TryLock(t.Context(), []string{"x"}, time.Second)
+	require.NoError(t, err)
+	require.NoError(t, used.Close(t.Context()))
+	assert.Equal(t, "closed", state(t, redlockhttp.Handler(used)).Nodes[0].State)
 	assert.Panics(t, func() { redlockhttp.Handler(nil) })
 }

@@ -25,16 +25,20 @@ type State struct {
 	Need    int       `json:"need"` // the quorum
 	Up      int       `json:"up"`   // nodes that are connected and grant locks
 	Nodes   []Node    `json:"nodes"`
-	Held    []Lock    `json:"held"`    // at most 500, the oldest first; Counts has how many there are
+	Held    []Lock    `json:"held"`    // at most 500, those that end soonest first; Counts has how many there are
 	Waiting []Wait    `json:"waiting"` // at most 500, the longest wait first
 	Counts  Counts    `json:"counts"`
-	Events  []Event   `json:"events"` // out of the ordinary, the latest first
+
+	HeldMatching    int `json:"held_matching"`    // locks that match the query's filter, all without one
+	WaitingMatching int `json:"waiting_matching"` // calls that do
+
+	Events []Event `json:"events"` // out of the ordinary, the latest first
 }
 
 // A Node is a node in a State.
 type Node struct {
 	Name    string  `json:"name"`
-	State   string  `json:"state"` // up, down, connecting (nothing is known yet), quarantined or mismatched (both are up)
+	State   string  `json:"state"` // up, down, closed, connecting (nothing bad is known yet), quarantined or mismatched (both are up)
 	RTT     float64 `json:"rtt_ms"`
 	Error   string  `json:"error,omitempty"`
 	Listens bool    `json:"listens"`
@@ -131,8 +135,19 @@ type Event struct {
 	Note      string    `json:"note,omitempty"`
 }
 
+// A query is what of the lists is asked for.
+type query struct {
+	filter string // locks and calls of which a resource or an owner has this in it, or whose holder it is
+	sort   string // of locks: "oldest", "name", or those that end soonest
+}
+
+func (q query) matches(resources []string, holder string, owners ...string) bool {
+	has := func(s string) bool { return strings.Contains(s, q.filter) }
+	return slices.ContainsFunc(resources, has) || slices.ContainsFunc(owners, has) || holder == q.filter
+}
+
 // look returns the state of r.
-func look(r *redlock.Redlock) State {
+func look(r *redlock.Redlock, q query) State {
 	stats, now := r.Stats(), time.Now()
 	s := State{
 		Time: now.Round(0), Need: len(stats.Nodes)/2 + 1, Counts: counts(&stats),
@@ -144,14 +159,23 @@ func look(r *redlock.Redlock) State {
 			s.Up++
 		}
 	}
-	locks := r.HeldLocks()
+	locks := slices.DeleteFunc(r.HeldLocks(), func(l redlock.HeldLock) bool { return !q.matches(l.Resources, l.Holder, l.Owner) })
+	switch q.sort {
+	case "oldest": // They are.
+	case "name":
+		slices.SortStableFunc(locks, func(a, b redlock.HeldLock) int { return slices.Compare(a.Resources, b.Resources) })
+	default:
+		slices.SortStableFunc(locks, func(a, b redlock.HeldLock) int { return a.Until.Compare(b.Until) })
+	}
+	s.HeldMatching = len(locks)
 	for _, l := range locks[:min(len(locks), maxListed)] {
 		s.Held = append(s.Held, Lock{
 			Resources: listed(l.Resources), Names: len(l.Resources), Since: l.Since, Extended: l.Extended, Until: l.Until, Left: millis(l.Until.Sub(now)), Fence: l.Fence,
 			Owner: l.Owner, Holder: l.Holder, Kept: l.Kept,
 		})
 	}
-	calls := r.WaitingCalls()
+	calls := slices.DeleteFunc(r.WaitingCalls(), func(c redlock.WaitingCall) bool { return !q.matches(c.Resources, c.Holder, c.Owner, c.HolderOwner) })
+	s.WaitingMatching = len(calls)
 	for _, c := range calls[:min(len(calls), maxListed)] {
 		s.Waiting = append(s.Waiting, Wait{
 			Resources: listed(c.Resources), Names: len(c.Resources), Owner: c.Owner, Since: c.Since, Waited: millis(now.Sub(c.Since)), Position: c.Position,
@@ -189,6 +213,8 @@ func nodeOf(n redlock.NodeStats) Node {
 		v.State, why = "quarantined", n.Abstains
 	case n.Up:
 		v.State = "up"
+	case errors.Is(n.Err, redlock.ErrClosed):
+		v.State, why = "closed", nil
 	case n.Err != nil:
 		v.State = "down"
 	}
