@@ -155,7 +155,7 @@ func tell(ctx context.Context, s *recipe.Stage, stop context.Context, terminate 
 			return err
 		}
 		if holding > 0 {
-			return fmt.Errorf("%d nodes still hold %q", holding, name)
+			return fmt.Errorf("%q is still held on %d of the nodes", name, holding)
 		}
 	}
 	s.Say("All jobs have ended, and no node has a key of them. The process exits.")
