@@ -93,6 +93,7 @@ func (c consumer) size(flags ...string) int64 {
 var (
 	programRE  = regexp.MustCompile("(?s)```go\n(package main\n.*?)```")
 	commandsRE = regexp.MustCompile("(?s)```\n(go mod init .*?)```")
+	getRE      = regexp.MustCompile(`(?m)^// (go get \S+)`)
 	addressRE  = regexp.MustCompile(`"[\w.-]+:6379"`)
 	moduleRE   = regexp.MustCompile(`(?m)^\tdep\t(\S+)`)
 )
@@ -157,6 +158,28 @@ func TestAProgramBuildsAfterGoGetOfTheModule(t *testing.T) {
 	c.write("main.go", readmeProgram(t, testcluster.RunServers(t, 3)))
 	c.run("go", "get", library)
 	c.run("go", "build", "-o", "program.exe", ".")
+}
+
+// Tests with nodes in memory take one more module, which the library itself does without.
+func TestATestBuildsAfterGoGetOfRedlocktest(t *testing.T) {
+	t.Parallel()
+	found := getRE.FindStringSubmatch(committed(t, "redlock/redlocktest/doc.go"))
+	require.NotNil(t, found, "its documentation has the command")
+	c := newConsumer(t, newProxy(t))
+	c.write("a_test.go", `package a
+
+import (
+	"testing"
+
+	"github.com/seed6c881748/redlock/redlock/redlocktest"
+)
+
+func TestIt(t *testing.T) { redlocktest.New(t, 3).AssertFree() }
+`)
+	c.run("go", "get", library)
+	words := strings.Fields(found[1])
+	c.run(words[0], words[1:]...)
+	c.run("go", "test", ".")
 }
 
 // What README.md says first works outside of the repository, from what a proxy has of the

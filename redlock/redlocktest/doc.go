@@ -1,6 +1,7 @@
 // Package redlocktest is for tests of code that uses package redlock: a Redlock
 // over nodes in memory, and handles for what happens in production only. No
-// server is needed.
+// server is needed. It takes a module that the library does without, and so a
+// go get github.com/seed6c881748/redlock/redlock/redlocktest of its own.
 //
 // [New] makes a [Cluster]: its field Redlock is for the code under test, its
 // methods make a resource taken ([Cluster.Take]), a held lock lost
