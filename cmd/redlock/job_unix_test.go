@@ -21,16 +21,16 @@ import (
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
-// A group is one that writes down each SIGTERM that it gets, and ends after SIGWINCH.
-type group struct {
+// A hearer is a process group that writes down each SIGTERM that it gets, and ends after SIGWINCH.
+type hearer struct {
 	t    *testing.T
 	cmd  *exec.Cmd
 	file string
 }
 
-func startGroup(t *testing.T) *group {
+func startHearer(t *testing.T) *hearer {
 	t.Helper()
-	g := &group{t: t, file: filepath.Join(t.TempDir(), "heard")}
+	g := &hearer{t: t, file: filepath.Join(t.TempDir(), "heard")}
 	g.cmd = exec.Command("sh", "-c", fmt.Sprintf(`
 		trap 'echo term >>%[1]s' TERM; trap 'echo end >>%[1]s; exit' WINCH
 		echo ready >>%[1]s; while :; do sleep 0.05; done`, g.file))
@@ -44,7 +44,7 @@ func startGroup(t *testing.T) *group {
 	return g
 }
 
-func (g *group) waitFor(word string) {
+func (g *hearer) waitFor(word string) {
 	g.t.Helper()
 	eventually(g.t, func() bool {
 		text, _ := os.ReadFile(g.file)
@@ -54,7 +54,7 @@ func (g *group) waitFor(word string) {
 
 // terms is how often it has heard SIGTERM. It is over afterwards. A shell sees to the signals of a moment
 // in the order of their numbers, so that none is left.
-func (g *group) terms() int {
+func (g *hearer) terms() int {
 	g.t.Helper()
 	require.NoError(g.t, g.cmd.Process.Signal(syscall.SIGWINCH))
 	g.waitFor("end")
@@ -64,7 +64,7 @@ func (g *group) terms() int {
 }
 
 // jobOver returns a job whose command is a group, and what its guard hears.
-func jobOver(t *testing.T, g *group) (j *job, hears *os.File) {
+func jobOver(t *testing.T, g *hearer) (j *job, hears *os.File) {
 	t.Helper()
 	lock := hold(t, testcluster.RunServers(t, 3), "x")
 	t.Cleanup(func() { _ = lock.Unlock(context.Background()) }) // Or Close waits for its end.
@@ -80,7 +80,7 @@ func jobOver(t *testing.T, g *group) (j *job, hears *os.File) {
 // A second SIGTERM means to many programs that there is no time to tidy up.
 func TestJobTellsOnce(t *testing.T) {
 	t.Parallel()
-	g := startGroup(t)
+	g := startHearer(t)
 	j, hears := jobOver(t, g)
 	j.look()
 	assert.False(t, j.told, "the lock is held")
@@ -98,7 +98,7 @@ func TestJobTellsOnce(t *testing.T) {
 
 func TestGuardTellsOnce(t *testing.T) {
 	t.Parallel()
-	g := startGroup(t)
+	g := startHearer(t)
 	w := &watcher{group: g.cmd.Process.Pid, killAfter: time.Hour, kill: bootTime() + 2*time.Hour}
 	w.look()
 	assert.False(t, w.told, "it is not time")
@@ -109,7 +109,7 @@ func TestGuardTellsOnce(t *testing.T) {
 	w.look()
 	assert.Equal(t, 1, g.terms())
 
-	g = startGroup(t)
+	g = startHearer(t)
 	w = &watcher{group: g.cmd.Process.Pid, killAfter: time.Hour, kill: bootTime() + time.Minute}
 	w.read("told", true)
 	w.look()
@@ -119,7 +119,7 @@ func TestGuardTellsOnce(t *testing.T) {
 // However long --kill-after is, the command is gone when its lock ends.
 func TestKillAfterIsCapped(t *testing.T) {
 	t.Parallel()
-	g := startGroup(t)
+	g := startHearer(t)
 	j, _ := jobOver(t, g)
 	j.killAfter = time.Hour
 	j.look()
@@ -148,7 +148,7 @@ func TestKillAfterIsCapped(t *testing.T) {
 // A redlock that was stopped after it got the lock, and goes on when that has ended, starts nothing.
 func TestJobStartsNothingTooLate(t *testing.T) {
 	t.Parallel()
-	j, _ := jobOver(t, startGroup(t))
+	j, _ := jobOver(t, startHearer(t))
 	file := filepath.Join(t.TempDir(), "ran")
 	sh, err := lookUp("sh")
 	require.NoError(t, err)

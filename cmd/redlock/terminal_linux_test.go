@@ -183,14 +183,16 @@ func TestTerminal(t *testing.T) {
 	// Programs that restore the terminal before they stop, as top does, stop themselves by SIGSTOP.
 	t.Run("a command that stops itself", func(t *testing.T) {
 		k := sitDown(t, c)
-		k.typeText(terminalRun + `60s s -- bash -c 'trap "kill -STOP \$\$" TSTP; echo RE""ADY; while :; do (trap "" TSTP; exec sleep 0.1); done'` + "\n")
-		k.see("READY")
+		k.typeText(terminalRun + `60s s -- bash -c 'trap "kill -STOP \$\$" TSTP; echo gr""oup $$; while :; do (trap "" TSTP; exec sleep 0.1); done'` + "\n")
+		k.see("group ")
+		group := k.number()
 		onAllNodes(t, c, "s")
 		k.typeText(ctrlZ)
 		k.see("Stopped")
 		assert.Equal(t, 3, holders(t, c, "s"))
-		k.typeText("kill %1; wait %1; echo \"code $?\"\n")
-		k.see("code 143")
+		k.typeText("kill %1\n")
+		waitGone(t, group)
+		eventually(t, func() bool { return holders(t, c, "s") == 0 }, "the release")
 	})
 	t.Run("one that is stopped by another process", func(t *testing.T) {
 		k := sitDown(t, c)
@@ -212,8 +214,9 @@ func TestTerminal(t *testing.T) {
 		eventually(t, func() bool { return errors.Is(syscall.Kill(group, 0), syscall.ESRCH) }, "the end of the command itself")
 		require.NoError(t, syscall.Kill(-group, syscall.SIGSTOP))
 		k.see("Stopped")
-		k.typeText("kill %1; wait %1; echo \"code $?\"\n")
-		k.see("code 3")
+		k.typeText("kill %1\n")
+		waitGone(t, group)
+		eventually(t, func() bool { return holders(t, c, "s") == 0 }, "the release")
 	})
 	t.Run("where nobody could continue it", func(t *testing.T) {
 		k := sitDown(t, c)
