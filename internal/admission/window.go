@@ -90,14 +90,18 @@ func (w *window) observe(s Sample, busy int, now time.Time) {
 	}
 }
 
-// growth is what a round that was soon adds to the size: a place, which doubles it in a round
-// trip, if there is no queue at the nodes, and less the longer it is. More rounds would only
-// make it longer.
+// growth is what a round that was soon adds to the size, if there is no queue at the nodes, and
+// less the longer it is: a place, which doubles the size in a round trip. Once there were too
+// many, it is half a place.
 func (w *window) growth(s Sample) float64 {
-	if w.size < easyWindow && s.Took <= w.target(s.Timeout)/2 {
-		return 1
+	most := 1.0
+	if !w.cut.IsZero() {
+		most = 0.5
 	}
-	return max(0, min(1, 3-2*float64(s.Took)/float64(w.best)))
+	if w.size < easyWindow && s.Took <= w.target(s.Timeout)/2 {
+		return most
+	}
+	return max(0, min(1, 3-2*float64(s.Took)/float64(w.best))) * most
 }
 
 // learn keeps best up to date. It rises only when no queue of this client's can be at the
