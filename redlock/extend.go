@@ -123,7 +123,6 @@ func (l *Lock) applyExtension(rd *round, h *hold, start time.Time, until clockwa
 // lost ends what hangs on the lock: an extension has found that it was lost, has
 // expired or was released.
 func (l *Lock) lost() {
-	l.r.held.Remove(l)
 	l.mu.Lock()
 	h := l.hold
 	l.mu.Unlock()

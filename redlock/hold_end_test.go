@@ -111,6 +111,8 @@ func TestAStolenLockEndsTheContextBeforeUntil(t *testing.T) {
 				requireEnded(t, ctx, redlock.ErrLost)
 				require.ErrorIs(t, l.Err(), redlock.ErrLost)
 				assert.Zero(t, r.Stats().Kept)
+				assert.Zero(t, r.Stats().Held)
+				assert.Empty(t, r.HeldLocks())
 				until := l.Until()
 				time.Sleep(time.Minute)
 				assert.Equal(t, until, l.Until())

@@ -101,6 +101,24 @@ func TestAReleaseThatMeetsTheWrongServerIsNotLost(t *testing.T) {
 	})
 }
 
+// An attempt waits for connections that are being made, but not to nodes that were the wrong server:
+// they count as down.
+func TestAWrongServerIsNotWaitedFor(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		warm(t, r)
+		const msg = "READONLY You can't write against a read only replica."
+		require.NoError(t, c.SetError(msg))
+		_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+		require.ErrorContains(t, err, msg)
+		synctest.Wait()
+		start := time.Now()
+		_, err = r.TryLock(t.Context(), []string{"a"}, ttl)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		assert.Zero(t, time.Since(start))
+	})
+}
+
 // A replica is backed off from, and its state can be seen.
 func TestAReplicaIsNotDialledInALoop(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {

@@ -96,7 +96,7 @@ func (n *Node) reportLoss(why error) {
 func (n *Node) endPipeline(p *pipeline, why error) {
 	n.mu.Lock()
 	n.state, n.pipeline, n.refusedWhileSilent = nodeConnecting, nil, false
-	n.failed = p.unanswered || p.wrongServer != nil
+	n.failed = p.unanswered // After a wrong server, rest sets it.
 	n.readiness.add(-1)
 	if why != nil {
 		n.reportLoss(why)

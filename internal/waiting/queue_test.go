@@ -2,12 +2,34 @@ package waiting
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
+
+// What a waiter was told of goes with the lock that it gets: the next one here keeps no place for it,
+// and tells nobody of it.
+func TestWhatAWaiterWasToldOfEndsWithTheLockThatItGot(t *testing.T) {
+	var told []string
+	q := NewQueue(3, 2, func(_ int, _, digest string, _ bool) { told = append(told, digest) })
+	first, next := NewWaiter([]any{"x"}, time.Minute), NewWaiter([]any{"x", "y"}, time.Minute)
+	q.Join(first)
+	q.Join(next)
+	q.Begin(first, true)
+	for i := range 2 {
+		q.Hear(i, "x", "D")
+	}
+	q.Leave(first, true)
+	require.True(t, q.State(next).Head)
+	q.Begin(next, true)
+	q.Refused(next, errors.New("taken"), "holder")
+	assert.Zero(t, q.State(next).KeepUntil)
+	q.Leave(next, false)
+	assert.Equal(t, slices.Repeat([]string{""}, 6), told, "it leaves the lines of two resources on three nodes")
+}
 
 // A release that is passed on by another process is news, though this one has heard of it before.
 func TestAPassedReleaseIsNews(t *testing.T) {
