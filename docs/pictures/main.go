@@ -42,10 +42,10 @@ var english = words{
 	process:  "your process",
 	node:     "Redis",
 	yes:      "yes",
-	slow:     "slow: nobody waits for it",
+	slow:     "slow: not waited for",
 	down:     "down: not needed",
-	quorum:   "3 of 5 are a quorum:",
-	held:     "you have the lock",
+	quorum:   "3 of 5: a quorum",
+	held:     "the lock is held",
 	start:    "start",
 	got:      "quorum: work begins",
 	bar:      "held: nobody else can get it",
@@ -62,7 +62,7 @@ var chinese = words{
 	yes:      "同意",
 	slow:     "太慢：不等它",
 	down:     "宕机：不需要它",
-	quorum:   "5 票中 3 票即多数派：",
+	quorum:   "3 票即多数派",
 	held:     "你拿到了锁",
 	start:    "开始",
 	got:      "多数派：开始工作",
@@ -73,8 +73,10 @@ var chinese = words{
 	end:      "key 过期",
 }
 
+// On a phone a picture is 358 pixels wide: it is not much wider than that, so that its texts can be read there.
 const (
-	width, height = 920, 392
+	width, height = 560, 396
+	textSize      = 16
 	sans          = "system-ui, 'Segoe UI', Roboto, 'Noto Sans', 'Noto Sans CJK SC', 'PingFang SC', " +
 		"'Microsoft YaHei', Helvetica, Arial, sans-serif"
 	mono = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'Liberation Mono', monospace"
@@ -128,14 +130,15 @@ func draw(w words, c palette) *picture {
 // votes draws the process, the nodes and what they answer.
 func (p *picture) votes(w words) {
 	const (
-		nodeX, nodeY, step = 392.0, 12.0, 46.0
-		nodeW, nodeH       = 110.0, 34.0
-		markX              = nodeX + nodeW + 26
+		nodeX, nodeY, step = 232.0, 12.0, 46.0
+		nodeW, nodeH       = 86.0, 36.0
+		markX              = nodeX + nodeW + 20
+		boxX, boxW         = 8.0, 186.0
 	)
 	boxY := nodeY + 2*step + nodeH/2 - 42
-	p.rect(16, boxY, 250, 84, 10, p.box, p.palette.line, `stroke-width="1.5"`)
-	p.say(141, boxY+32, 17, "middle", p.text, w.process).bold = true
-	p.say(141, boxY+60, 14, "middle", p.text, "r.Do(ctx, res, ttl, work)").font = mono
+	p.rect(boxX, boxY, boxW, 84, 10, p.box, p.palette.line, `stroke-width="1.5"`)
+	p.say(boxX+boxW/2, boxY+34, 17, "middle", p.text, w.process).bold = true
+	p.say(boxX+boxW/2, boxY+62, 15, "middle", p.text, "r.Do(ctx, …, work)").font = mono
 	for i := range 5 {
 		y := nodeY + float64(i)*step
 		mid := y + nodeH/2
@@ -146,17 +149,17 @@ func (p *picture) votes(w words) {
 		case 4:
 			color, more, vote = p.bad, `stroke-width="2" stroke-dasharray="2 5"`, w.down
 		}
-		p.line(266, boxY+42, nodeX, mid, color, more)
+		p.line(boxX+boxW, boxY+42, nodeX, mid, color, more)
 		p.rect(nodeX, y, nodeW, nodeH, 7, p.box, color, `stroke-width="1.5"`)
-		p.say(nodeX+nodeW/2, mid+5, 15, "middle", p.text, fmt.Sprint(w.node, " ", i+1))
+		p.say(nodeX+nodeW/2, mid+5, textSize, "middle", p.text, fmt.Sprint(w.node, " ", i+1))
 		p.mark(i, markX, mid, color)
-		p.say(markX+18, mid+5, 15, "start", color, vote)
+		p.say(markX+16, mid+5, textSize, "start", color, vote)
 	}
 	// The bracket around the votes that make the quorum.
-	x, top, bottom := 640.0, nodeY+4, nodeY+2*step+nodeH-4
+	x, top, bottom := 386.0, nodeY+4, nodeY+2*step+nodeH-4
 	p.shape(`<path d="M%g %gh10v%gh-10" stroke="%s" stroke-width="2" fill="none"/>`, x, top, bottom-top, p.good)
-	p.say(x+24, (top+bottom)/2-4, 16, "start", p.text, w.quorum)
-	p.say(x+24, (top+bottom)/2+20, 17, "start", p.good, w.held).bold = true
+	p.say(x+18, (top+bottom)/2-4, textSize, "start", p.text, w.quorum)
+	p.say(x+18, (top+bottom)/2+20, textSize, "start", p.good, w.held).bold = true
 }
 
 // mark draws a tick, a clock or a cross. Fonts need not have them.
@@ -175,37 +178,36 @@ func (p *picture) mark(i int, x, y float64, color string) {
 // timeline draws how long the lock lasts.
 func (p *picture) timeline(w words) {
 	const (
-		start, got, until, end = 40.0, 104.0, 640.0, 740.0
+		start, got, until, end = 26.0, 64.0, 380.0, 450.0
 		top, bottom, axis      = 300.0, 330.0, 340.0
 	)
 	p.rect(got, top, until-got, bottom-top, 3, p.goodBox, p.good, `stroke-width="1.5"`)
 	p.rect(until, top, end-until, bottom-top, 3, p.drift, p.wait, `stroke-width="1.5" stroke-dasharray="4 4"`)
-	p.line(16, axis, width-24, axis, p.palette.line, `stroke-width="1.5"`)
-	p.shape(`<path d="M%d %gl-9 -5v10z" fill="%s"/>`, width-14, axis, p.palette.line)
+	p.line(8, axis, width-16, axis, p.palette.line, `stroke-width="1.5"`)
+	p.shape(`<path d="M%d %gl-9 -5v10z" fill="%s"/>`, width-6, axis, p.palette.line)
 	for _, x := range []float64{start, got, until, end} {
 		p.line(x, axis-6, x, axis+6, p.palette.line, `stroke-width="1.5"`)
 	}
-	p.say((got+until)/2, top+20, 15, "middle", p.text, w.bar)
-	p.say((until+end)/2, top+20, 14, "middle", p.faint, w.drift)
-	p.say(start, axis+24, 14, "middle", p.faint, w.start)
-	p.say(got, axis+24, 14, "start", p.faint, w.got)
-	lock := p.say(until, axis+24, 15, "middle", p.text, "lock.Until()")
+	p.say((got+until)/2, top+21, textSize, "middle", p.text, w.bar)
+	p.say((until+end)/2, top+21, textSize, "middle", p.faint, w.drift)
+	p.say(start, axis+25, textSize, "middle", p.faint, w.start)
+	p.say(got, axis+25, textSize, "start", p.faint, w.got)
+	lock := p.say(until, axis+25, textSize, "middle", p.text, "lock.Until()")
 	lock.font, lock.bold = mono, true
-	p.say(until, axis+44, 14, "middle", p.faint, w.until)
-	p.say(end+44, axis+24, 14, "start", p.faint, "start + ttl").font = mono
-	p.say(end+44, axis+44, 14, "start", p.faint, w.end)
-	p.line(end, axis+6, end+38, axis+19, p.palette.line, `stroke-width="1"`)
+	p.say(end-6, axis+47, textSize, "end", p.faint, w.until)
+	p.say(end+4, axis+25, 15, "start", p.faint, "start + ttl").font = mono
+	p.say(end+4, axis+47, textSize, "start", p.faint, w.end)
 	// An extension, at a third.
 	at := got + (until-got)/3
-	p.shape(`<path d="M%g %gv-12h%g" stroke="%s" stroke-width="1.5" fill="none"/>`, at, top-4, until+60-at, p.good)
-	p.shape(`<path d="M%g %gl-9 -5v10z" fill="%s"/>`, until+70, top-16, p.good)
-	p.say(at+8, top-24, 14, "start", p.good, w.extended)
+	p.shape(`<path d="M%g %gv-12h%g" stroke="%s" stroke-width="1.5" fill="none"/>`, at, top-4, until+50-at, p.good)
+	p.shape(`<path d="M%g %gl-9 -5v10z" fill="%s"/>`, until+60, top-16, p.good)
+	p.say(at, top-24, textSize, "start", p.good, w.extended)
 }
 
 // svg writes the picture down.
 func (p *picture) svg() string {
 	var s strings.Builder
-	fmt.Fprintf(&s, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" role="img">`+"\n", width, height)
+	fmt.Fprintf(&s, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img">`+"\n", width, height, width, height)
 	fmt.Fprintf(&s, "<title>%s</title>\n", p.title)
 	for _, shape := range p.shapes {
 		s.WriteString(shape + "\n")

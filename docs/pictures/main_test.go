@@ -72,3 +72,11 @@ func TestTextsDoNotTouch(t *testing.T) {
 		}
 	}
 }
+
+func TestTextsCanBeReadOnAPhone(t *testing.T) {
+	for name, p := range pictures() {
+		for _, l := range p.labels {
+			assert.Greater(t, l.size*358/width, 9.5, "%s: %q, in pixels where the page is 390 wide", name, l.text)
+		}
+	}
+}
