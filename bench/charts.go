@@ -31,6 +31,11 @@ func styleOf(client string) plot.Style {
 	return plot.Style{Hue: 5, Marker: 7, Dash: 4}
 }
 
+// noteOf is the note of a plot that compares the clients.
+func noteOf(better string) string {
+	return "Median of the rounds; " + better + " is better. floor: the bare requests, with nothing around them"
+}
+
 // areWide reports whether the values are so far apart that a linear axis would show the
 // small ones as nothing.
 func areWide(values []float64) bool {

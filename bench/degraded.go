@@ -74,7 +74,7 @@ func degraded(s settings, out *section) error {
 	}
 	return out.plot("degraded", "Percentiles of the latency before and after a minority of the nodes fails", plot.Lines{
 		Title:  fmt.Sprintf("%d of %d nodes fail", lost, s.nodes),
-		Note:   fmt.Sprintf("Lock+unlock of redlock, %d callers, every %v; less is better", degradedCallers, timelineStep(s)),
+		Note:   fmt.Sprintf("%d callers of redlock, a point each %v; stopped: frozen with SIGSTOP; less is better", degradedCallers, timelineStep(s)),
 		X:      plot.Axis{Label: "time after the fault", Unit: "s"},
 		Y:      plot.Axis{Label: "latency", Unit: "µs", Log: true},
 		Series: d.lines,

@@ -61,7 +61,7 @@ func latencyChart(nodes int, r results) plot.Chart {
 	}{{"p50", turn.lockP50}, {"p99", turn.lockP99}}
 	chart := plot.Dots{
 		Title:  fmt.Sprintf("Latency of a lock, one caller on %d nodes", nodes),
-		Note:   "Median of the rounds; less is better",
+		Note:   noteOf("less"),
 		Joined: true,
 	}
 	for i, f := range figures {

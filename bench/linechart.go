@@ -42,7 +42,7 @@ func (l *lines) xs() (all []float64) {
 
 func (l *lines) chart() plot.Chart {
 	chart := plot.Lines{
-		Title: l.title, Note: "Median of the rounds; more is better",
+		Title: l.title, Note: noteOf("more"),
 		X: plot.Axis{Label: l.x, Log: l.x == "goroutines"},
 	}
 	if !chart.X.Log { // Numbers of nodes: few, and each of them counts.

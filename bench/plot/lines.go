@@ -36,7 +36,21 @@ const (
 	// maxMarkers is the number of points above which a line has no markers: they would
 	// cover it.
 	maxMarkers = 20
+
+	// sampleWidth is the length of a line beside its name, where it has no markers to be known by.
+	sampleWidth = 26.0
 )
+
+// hasMarkers reports whether the points of a series are marked.
+func (l Line) hasMarkers() bool { return len(l.X) <= maxMarkers }
+
+// sample is the room for samples of lines before the names.
+func (l Lines) sample() float64 {
+	if slices.ContainsFunc(l.Series, func(s Line) bool { return !s.hasMarkers() }) {
+		return sampleWidth
+	}
+	return 0
+}
 
 // SVG implements Chart.
 func (l Lines) SVG() ([]byte, error) {
@@ -87,7 +101,7 @@ func (l Lines) layOut() (f frame, y scale, err error) {
 		ticks = max(ticks, textWidth(number(t), textSize))
 	}
 	f.left = edge + textSize + gap + ticks + gap
-	f.right = width - edge - names - 3*gap
+	f.right = width - edge - names - 3*gap - l.sample()
 	f.top = headHeight(l.Note)
 	if l.Event != nil {
 		f.top += lineSize
@@ -134,14 +148,16 @@ func (l Lines) draw(c *canvas, f frame, yAt func(float64) float64) {
 		}
 		last := points[len(points)-1]
 		c.line(last[0]+5, last[1], f.right+gap, labels[i], fmt.Sprintf("lead h%d", s.Style.Hue))
-		c.polyline(points, s.Style)
-		if len(points) <= maxMarkers {
+		c.polyline(points, s.Style, "line")
+		if s.hasMarkers() {
 			for _, p := range points {
 				c.marker(p[0], p[1], s.Style)
 			}
+			c.marker(f.right+gap+3+l.sample()/2, labels[i], s.Style)
+		} else {
+			c.polyline([][2]float64{{f.right + gap, labels[i]}, {f.right + gap + sampleWidth, labels[i]}}, s.Style, "line sample")
 		}
-		c.marker(f.right+gap+3, labels[i], s.Style)
-		c.text(f.right+2*gap+4, labels[i]+4, fmt.Sprintf("name h%d", s.Style.Hue), "start", s.Name)
+		c.text(f.right+2*gap+4+l.sample(), labels[i]+4, fmt.Sprintf("name h%d", s.Style.Hue), "start", s.Name)
 	}
 }
 

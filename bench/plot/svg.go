@@ -71,8 +71,8 @@ func (c *canvas) marker(x, y float64, s Style) {
 	c.add(`<path class="marker h%d" transform="translate(%s %s)" d="%s"/>`+"\n", s.Hue, px(x), px(y), markers[s.Marker])
 }
 
-// polyline joins points in the colour and the dashes of a style.
-func (c *canvas) polyline(points [][2]float64, s Style) {
+// polyline joins points in the colour and the dashes of a style: a line, or a sample of one.
+func (c *canvas) polyline(points [][2]float64, s Style, class string) {
 	var d strings.Builder
 	for i, p := range points {
 		d.WriteString(map[bool]string{true: "M", false: "L"}[i == 0] + px(p[0]) + " " + px(p[1]))
@@ -81,7 +81,7 @@ func (c *canvas) polyline(points [][2]float64, s Style) {
 	if dashes[s.Dash] != "" {
 		dash = fmt.Sprintf(` stroke-dasharray="%s"`, dashes[s.Dash])
 	}
-	c.add(`<path class="h%d line"%s d="%s"/>`+"\n", s.Hue, dash, d.String())
+	c.add(`<path class="h%d %s"%s d="%s"/>`+"\n", s.Hue, class, dash, d.String())
 }
 
 // px writes a coordinate: a tenth of a pixel is as good as anybody sees.
