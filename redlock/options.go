@@ -224,7 +224,8 @@ func WithOwner(label string) Option { return func(o *options) { o.owner = label 
 // WithPrefix puts p in front of every key. Clients exclude each other only if prefix and
 // resource together are equal. Waiters hear only of releases by clients with the same prefix,
 // and only fences of locks with the same prefix compare. For New only. Default "": the key is
-// the resource itself, as in node-redlock and redsync.
+// the resource itself, as in node-redlock and redsync. A Redis Cluster, which may be the only node,
+// needs a hash tag: WithPrefix("{locks}:").
 func WithPrefix(p string) Option {
 	return func(o *options) { o.prefix, o.newOnly = p, "WithPrefix" }
 }
