@@ -23,18 +23,27 @@ const (
 	maxKeyBytes = 512 << 10
 )
 
+// oneResource is space for a resource and its key: most locks have one, and then it is part of what the
+// call allocates anyway.
+type oneResource struct {
+	resources [1]string
+	keys      [1]any
+}
+
 // keysOf checks the resources and returns them sorted, each once, with their
-// boxed keys.
-func keysOf(prefix string, resources []string) ([]string, []any, error) {
+// boxed keys, in the given space if there is one.
+func keysOf(prefix string, resources []string, space *oneResource) ([]string, []any, error) {
 	if len(resources) == 0 {
 		return nil, nil, errors.New("redlock: no resources")
 	}
-	resources = unique(resources)
+	resources = append(space.resources[:0], resources...)
+	slices.Sort(resources)
+	resources = slices.Compact(resources)
 	if len(resources) > MaxResources {
 		return nil, nil, fmt.Errorf("redlock: %d resources: at most %d can be locked together", len(resources), MaxResources)
 	}
-	keys, bytes := make([]any, len(resources)), 0
-	for i, res := range resources {
+	keys, bytes := space.keys[:0], 0
+	for _, res := range resources {
 		if res == "" {
 			return nil, nil, fmt.Errorf("redlock: empty resource in %q", resources)
 		}
@@ -42,20 +51,13 @@ func keysOf(prefix string, resources []string) ([]string, []any, error) {
 		if isReserved(key) {
 			return nil, nil, fmt.Errorf("redlock: resource %q: keys with %q are reserved", res, reservedMark)
 		}
-		keys[i] = key
+		keys = append(keys, key)
 		bytes += len(key)
 	}
 	if bytes > maxKeyBytes {
 		return nil, nil, fmt.Errorf("redlock: the keys of %d resources have %d bytes: at most %d are allowed", len(resources), bytes, maxKeyBytes)
 	}
 	return resources, keys, nil
-}
-
-// unique returns the resources sorted, each once.
-func unique(resources []string) []string {
-	s := slices.Clone(resources)
-	slices.Sort(s)
-	return slices.Compact(s)
 }
 
 // isReserved reports whether a key lies where the library keeps things of its

@@ -20,6 +20,7 @@ type acquisition struct {
 	ttl       time.Duration
 	began     time.Time // the call, for the hook
 	fencing   *fencing  // nil: without
+	space     oneResource
 
 	// Of a Lock that waits, set before each attempt.
 	line   *queueKeys // what it takes to get in line on the nodes; nil: it does not
@@ -91,7 +92,7 @@ func (a *acquisition) attempt(ctx context.Context, number int) (*Lock, error) {
 // unasked is the error of an attempt that was ended, by cause, before any node was
 // asked.
 func (a *acquisition) unasked(ctx context.Context, number int, cause error) error {
-	c := newClaim(a.resources, a.keys, a.o.owner, a.ttl, len(a.r.nodes))
+	c := a.r.newClaim(a.resources, a.keys, a.o.owner, a.ttl)
 	rd := a.r.newRound(ctx, OpLock, c, node.Command{}, node.LockRequest, decideLock, number)
 	for i, n := range a.r.nodes {
 		b := ballot{err: n.Unreached(), stance: node.Silent}
@@ -205,7 +206,7 @@ type candidate struct {
 func (a *acquisition) newCandidate(ctx context.Context, number int, s *split) *candidate {
 	// start is read before the first send, or Until would be too late.
 	start, lead := a.r.clock.Now()
-	c := newClaim(a.resources, a.keys, a.o.owner, a.ttl, len(a.r.nodes))
+	c := a.r.newClaim(a.resources, a.keys, a.o.owner, a.ttl)
 	if a.fencing != nil {
 		c.withFencing(a.fencing, start.Add(a.r.wall()))
 	}

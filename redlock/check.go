@@ -219,7 +219,7 @@ func (r *Redlock) Inspect(ctx context.Context, resource string) (Inspection, err
 	if err := r.misused(ctx); err != nil {
 		return Inspection{}, err
 	}
-	_, keys, err := keysOf(r.defaults.prefix, []string{resource})
+	_, keys, err := keysOf(r.defaults.prefix, []string{resource}, new(oneResource))
 	if err != nil {
 		return Inspection{}, err
 	}

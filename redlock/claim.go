@@ -16,6 +16,7 @@ import (
 type claim struct {
 	node.Token
 
+	r         *core
 	resources []string // sorted, each once
 	keys      []any    // prefix+resource, boxed
 	token     string
@@ -32,11 +33,11 @@ type claim struct {
 }
 
 // newClaim makes a claim with a token of its own; owner is its label, empty for none.
-func newClaim(resources []string, keys []any, owner string, ttl time.Duration, nodes int) *claim {
+func (r *core) newClaim(resources []string, keys []any, owner string, ttl time.Duration) *claim {
 	token := tokens.WithLabel(tokens.New(), owner)
-	c := &claim{resources: resources, keys: keys, token: token}
-	c.args = lockArgs(c.space[:0], token, ttl)
-	c.Begin(c, nodes, ttl)
+	c := &claim{r: r, resources: resources, keys: keys, token: token}
+	c.args = lockArgs(c.space[:0], token, r.millis(ttl))
+	c.Begin(c, len(r.nodes), ttl)
 	return c
 }
 
@@ -54,13 +55,34 @@ func (c *claim) withFencing(f *fencing, now time.Time) {
 // leaveUntil notes that a release is to leave the keys until t.
 func (c *claim) leaveUntil(t time.Time) { c.left.Store(&t) }
 
+// KeptUntil is until when a release leaves the keys; zero: it deletes them.
+func (c *claim) KeptUntil() time.Time {
+	if t := c.left.Load(); t != nil {
+		return *t
+	}
+	return time.Time{}
+}
+
+// Keys are those of the resources.
+func (c *claim) Keys() []any { return c.keys }
+
+// Value is the token, boxed.
+func (c *claim) Value() any { return c.args[0] }
+
+// ReleaseLate is the release of what has come late. It tells those who wait, also where the claim's own
+// release did not: they have been refused because of it.
+func (c *claim) ReleaseLate() (node.Command, node.Voter) {
+	w := c.r.queueKeys(c.resources, c.keys)
+	return unlockCommand(w.keys, c.args), &wakeReader{wake: w}
+}
+
 // leaveMillis is for how long a release leaves the keys from now on.
 func (c *claim) leaveMillis(now time.Time) int64 {
-	t := c.left.Load()
-	if t == nil || !now.Before(*t) {
+	left := c.KeptUntil().Sub(now)
+	if left <= 0 {
 		return 0
 	}
-	return serverMillis(t.Sub(now))
+	return serverMillis(left)
 }
 
 func (c *claim) lockCommand() node.Command {

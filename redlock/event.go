@@ -49,8 +49,8 @@ const (
 	EventNodeDown EventKind = "node down"
 
 	// EventNodeCleaned means that a new connection to Node has settled what the broken one
-	// had left open: Unknown requests of unknown outcome, which the node refuses if they
-	// arrive now, and Cleaned locks whose release had not been confirmed.
+	// had left open: Cleaned releases were carried out. Unknown requests of unknown outcome may
+	// still arrive; the release of such a lock is repeated for a while.
 	EventNodeCleaned EventKind = "node cleaned"
 
 	// EventAcquired means that TryLock, Lock or Do has got a lock. It sets Op, Resources,
@@ -222,11 +222,11 @@ func (r *core) wants(ctx context.Context, kind EventKind, err error) bool {
 
 // hasListener reports whether hook or tracer is to be told of such an event.
 func (r *core) hasListener(ctx context.Context, kind EventKind) bool {
-	return r.defaults.hook != nil || r.defaults.tracer != nil && tracerWants(r.defaults.tracer, ctx, kind)
+	return r.defaults.hook != nil || r.defaults.tracer != nil && tracerWants(ctx, r.defaults.tracer, kind)
 }
 
 // tracerWants survives a panic of the user's code, under which mutexes are held.
-func tracerWants(t Tracer, ctx context.Context, kind EventKind) (wants bool) {
+func tracerWants(ctx context.Context, t Tracer, kind EventKind) (wants bool) {
 	defer func() {
 		if recover() != nil {
 			wants = false
@@ -241,7 +241,7 @@ func listener(hook Hook, tracer Tracer) Hook {
 		return hook
 	}
 	return func(ctx context.Context, e Event) {
-		if hook == nil || tracerWants(tracer, ctx, e.Kind) { // What nobody wants has not come so far.
+		if hook == nil || tracerWants(ctx, tracer, e.Kind) { // What nobody wants has not come so far.
 			tracer.Event(ctx, e)
 		}
 		if hook != nil {

@@ -130,3 +130,6 @@ func MarkEnded(l *Lock, err error) {
 	defer l.mu.Unlock()
 	l.ended = err
 }
+
+// Scripts are all that are sent.
+func Scripts() []*node.Script { return append([]*node.Script{node.Look}, handshakeScripts...) }

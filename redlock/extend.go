@@ -84,6 +84,11 @@ func (l *Lock) extendNow(ctx context.Context, ttl time.Duration, h *hold) error 
 	return err
 }
 
+// holdShare is the share of a lock's validity that an extension by KeepAlive
+// may wait for answers: extensions begin when a third of the validity is
+// over, so a second one still fits in if the first has been lost.
+const holdShare = 3
+
 // applyExtension applies the result of an extension. One whose lock was released
 // or lost meanwhile changes nothing: the lock stays lost. Nor does one for a hold
 // that has ended: it is not to be kept any more.
@@ -139,8 +144,7 @@ func (l *Lock) lost() {
 // lock's token, so nobody else had one. It does not count for the extension. It may
 // arrive at any time, also twice: it sets only keys that are missing, and makes no life
 // shorter. Otherwise a repair is a lock request: in order with the release on its
-// connection, refused by the tombstone if its outcome is unknown. The library never
-// sends it twice, nor after the lock has lapsed, as it would leave a key that nobody
+// connection, which is repeated if its outcome is unknown. The library never sends it twice, nor after the lock has lapsed, as it would leave a key that nobody
 // wants.
 
 // repair is called when every node has voted in an extension that succeeded.

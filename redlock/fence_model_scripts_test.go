@@ -58,25 +58,14 @@ func twinName(r int) string { return string(rune('x' + r)) }
 
 func twinCounter(r int) string { return reservedMark + fences.Mark + twinName(r) }
 
-// evalCommand sends a command as a pipeline does, on the connection of a generation.
-func evalCommand(conn redis.Conn, cmd node.Command, generation uint8) (any, error) {
-	args, keys := []any{cmd.Script.Source}, len(cmd.Keys)
-	if cmd.Script.Session {
-		keys++
-	}
-	args = append(append(args, keys), cmd.Keys...)
-	if cmd.Script.Session {
-		args = append(args, "stone")
-	}
-	args = append(args, cmd.Args...)
-	if cmd.Script.Session {
-		args = append(args, generation)
-	}
+// evalCommand sends a command by its script.
+func evalCommand(conn redis.Conn, cmd node.Command) (any, error) {
+	args := append(append([]any{cmd.Script.Source, len(cmd.Keys)}, cmd.Keys...), cmd.Args...)
 	return conn.Do("EVAL", args...)
 }
 
 func (tw *fenceTwin) eval(cmd node.Command) (any, error) {
-	return evalCommand(tw.conn, cmd, 1)
+	return evalCommand(tw.conn, cmd)
 }
 
 // run does random things with both and compares them after each.

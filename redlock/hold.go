@@ -154,9 +154,9 @@ func (h *hold) pace() time.Duration {
 	return third - rand.N(third/10+1)
 }
 
-// due is when the next extension begins: a pace after the last one, but also while as much of the
-// validity is left as a pace leaves of a full one. By the last one alone, an Extend by a short ttl,
-// which leaves Until where it was, would put the next one off beyond it. lock.mu is held.
+// due is when the next extension begins: a pace after the last one, and as long before Until as if
+// that one had moved it. By the last one alone, an Extend by a short ttl would put the next one off
+// beyond Until. lock.mu is held.
 func (h *hold) due() time.Time {
 	l, pace := h.lock, h.pace()
 	after, before := l.extended.Add(pace), l.until.Mono.Add(pace-l.validity())
@@ -345,8 +345,3 @@ func (h *hold) leave() {
 		h.lock.r.watch.Remove(h)
 	}
 }
-
-// holdShare is the share of a lock's validity that an extension by KeepAlive
-// may wait for answers: extensions begin when a third of the validity is
-// over, so a second one still fits in if the first has been lost.
-const holdShare = 3

@@ -105,7 +105,7 @@ func New(nodes []Node, opts ...Option) (*Redlock, error) {
 		}
 		seen[n.Name] = i
 		c := node.Config{
-			Name: n.Name, Pool: n.Pool, Session: o.prefix + reservedMark + "s:" + tokens.New()[:16],
+			Name: n.Name, Pool: n.Pool, UnusedKey: o.prefix + reservedMark + "none:" + tokens.New()[:16],
 			Timeout: o.nodeTimeout, ConnectTimeout: o.connectTimeout,
 			Crowd: r.admission.UnansweredLimit(), Scripts: handshakeScripts, Observer: &nodeObserver{&r.core, n.Name},
 			Readiness: &r.ready,
@@ -224,7 +224,7 @@ func (r *Redlock) prepare(ctx context.Context, resources []string, ttl time.Dura
 		return nil, err
 	}
 	var err error
-	if a.resources, a.keys, err = keysOf(r.defaults.prefix, resources); err != nil {
+	if a.resources, a.keys, err = keysOf(r.defaults.prefix, resources, &a.space); err != nil {
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil {

@@ -204,7 +204,7 @@ func TestAWaitForConnectionsEndsWithItsCall(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 3, func(t *testing.T, cl *testcluster.Cluster) {
-				asked := countCommands(t, "EVALSHA", cl.Nodes...)
+				asked := countCommands(t, "SET", cl.Nodes...)
 				r, err := redlock.New(farNodes(t, cl, 100*time.Millisecond, 3))
 				require.NoError(t, err)
 				ctx, cancel := context.WithCancel(t.Context())
@@ -254,8 +254,8 @@ func TestALongConnectTimeoutLetsConnectingTakeThatLong(t *testing.T) {
 	})
 }
 
-// Connecting takes one round trip besides those of the network and of TLS: the login, the
-// scripts and the tombstone go together.
+// Connecting takes one round trip besides those of the network and of TLS: the login and the
+// scripts go together.
 func TestAHandshakeTakesOneRoundTrip(t *testing.T) {
 	const trip = 100 * time.Millisecond
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {

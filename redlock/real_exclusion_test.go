@@ -52,8 +52,7 @@ func (b *ledger) requireNoOverlap(t *testing.T) {
 }
 
 // Holders extend, release, or leave their locks to expire, while connections
-// break and bytes arrive late; each client has connections, and so tombstones,
-// of its own.
+// break and bytes arrive late; each client has connections of its own.
 func TestRealChaosNeverLetsInASecondHolder(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3, testcluster.WithProxy())

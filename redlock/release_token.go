@@ -43,9 +43,10 @@ import (
 // argument. The token is in no error and no event. Simultaneous calls for the same lock are one
 // release.
 //
-// No key is left behind but in one case: what the first process sent before, a lock request
-// that is still under way to a node or a repair after an extension, may arrive after the release
-// and set a key again, for one ttl. It blocks its node, and lets in no second holder.
+// What the first process sent before, a lock request that is still under way to a node or a repair
+// after an extension, may arrive after the release and set a key again. It lets in no second holder. So
+// the release is repeated for a minute, as long as the Redlock is open: what arrives t after it is gone
+// by about 2t. What arrives even later stays for one ttl.
 func (r *Redlock) Release(ctx context.Context, resources []string, token string) error {
 	if err := r.misused(ctx); err != nil {
 		return err
@@ -53,11 +54,11 @@ func (r *Redlock) Release(ctx context.Context, resources []string, token string)
 	if err := tokens.Check(token); err != nil {
 		return err
 	}
-	resources, keys, err := keysOf(r.defaults.prefix, resources)
+	resources, keys, err := keysOf(r.defaults.prefix, resources, new(oneResource))
 	if err != nil {
 		return err
 	}
-	if err := r.calls.Enter(); err != nil {
+	if err = r.calls.Enter(); err != nil {
 		return err
 	}
 	defer r.calls.Exit()
@@ -73,7 +74,7 @@ const unknownLife = time.Hour
 // foreignClaim is the claim of a token that another process has made. Any node may have
 // its keys.
 func (r *Redlock) foreignClaim(resources []string, keys []any, token string) *claim {
-	c := &claim{resources: resources, keys: keys, token: token, args: lockArgs(nil, token, unknownLife)}
+	c := &claim{r: &r.core, resources: resources, keys: keys, token: token, args: lockArgs(nil, token, r.millis(unknownLife))}
 	life := unknownLife
 	if q := r.defaults.quarantine; q > 0 {
 		life = q

@@ -197,3 +197,9 @@ func TestAnExtensionDoesNotLengthenAMinHold(t *testing.T) {
 		requireNoKeys(t, c)
 	})
 }
+
+// newClaim makes a claim of a Redlock with so many nodes.
+func newClaim(resources []string, keys []any, owner string, ttl time.Duration, nodes int) *claim {
+	r := &core{nodes: make([]*node.Node, nodes)}
+	return r.newClaim(resources, keys, owner, ttl)
+}

@@ -20,7 +20,7 @@ func TestScriptFlushAtAnyMoment(t *testing.T) {
 		r := newRedlock(t, c)
 		warm(t, r)
 		flush()
-		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+		l, err := r.TryLock(t.Context(), []string{"a", "b"}, ttl)
 		require.NoError(t, err)
 		flush()
 		require.NoError(t, l.Extend(t.Context(), ttl))
@@ -54,7 +54,7 @@ func TestScriptFlushDuringACancelledAttemptLeavesNothing(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(ms)*time.Millisecond)
 			defer cancel()
-			_, err := r.TryLock(ctx, []string{"a"}, time.Minute)
+			_, err := r.TryLock(ctx, []string{"a", "b"}, time.Minute) // One resource would need no script.
 			if ms < 8 {
 				require.Error(t, err)
 			}
@@ -86,7 +86,7 @@ func TestANodeThatAnswersLastGetsItsScriptsBack(t *testing.T) {
 		warm(t, r)
 		require.NoError(t, c.Nodes[2].Slow(time.Millisecond, time.Millisecond))
 		require.NoError(t, c.Nodes[2].FlushScripts())
-		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+		l, err := r.TryLock(t.Context(), []string{"a", "b"}, ttl)
 		require.NoError(t, err)
 		time.Sleep(time.Second)
 		require.Equal(t, 3, holders(t, c, l))

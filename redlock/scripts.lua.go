@@ -37,31 +37,34 @@ const quarantineMark = "q"
 
 // lockScript sets every key to the token, or none.
 //
-//	KEYS  the resources' keys, then the session's tombstone
-//	ARGV  token, ttl in ms, generation of the connection
+//	KEYS  the resources' keys
+//	ARGV  token, ttl in ms
 //	1               all keys hold my token: set now, or they did already (then nothing
 //	                is changed: a request that runs twice is harmless)
 //	{pttl, digest, owner}
 //	                refused: how long the key that is kept longest still lives, -1: no
 //	                expiry; and who holds the first resource that is taken: a digest of
 //	                its token, and its label, empty if it has none
-//	0               refused: a newer connection of this session has begun, and this
-//	                request was given up; see unsettled.go
 //
 // A request that runs again, late, sets only the keys that are missing: an extension
 // may have given the others a longer life since, and been counted.
 //
 // One resource, the common case, takes two calls. SET NX rather than MGET and
 // SET: MGET shows a key of another type as missing, and SET would overwrite it.
-var lockScript = quarantine.Grants(node.NewScript("lock", `
-local n = #KEYS - 1
-`+node.StaleLua+`
+var lockScript = alsoDirect(quarantine.Grants(node.NewScript("lock", `
+local n = #KEYS
 if n == 1 and redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return 1 end
 `+lookLua+`
 if longest then return {longest, holder, owner} end
 `+grantLua+`
 return 1
-`, decodeLock))
+`, decodeLock)))
+
+// alsoDirect has a script for one resource be sent as commands of the server's own where that is possible.
+func alsoDirect(s *node.Script) *node.Script {
+	s.Direct = decodeDirect
+	return s
+}
 
 // lookLua counts the resources that hold the token, lists those that hold another
 // one, and finds out for how long the longest of these is kept, and who holds the first. The
@@ -83,10 +86,8 @@ for i = 1, n do
 end`
 
 // lockArgs appends the arguments of the lock script, boxed once for all nodes. The first is the
-// token, and all that the release of a failed attempt takes.
-func lockArgs(space []any, token string, ttl time.Duration) []any {
-	return append(space, token, serverMillis(ttl))
-}
+// token, and all that the release of a failed attempt takes; the other the ttl in ms.
+func lockArgs(space []any, token string, ms any) []any { return append(space, token, ms) }
 
 func lockCommand(keys, args []any) node.Command {
 	return node.Command{Script: lockScript, Keys: keys, Args: args}
@@ -100,11 +101,8 @@ end`
 func decodeLock(reply any) node.Outcome {
 	switch r := reply.(type) {
 	case int64:
-		switch r {
-		case 1:
+		if r == 1 {
 			return node.Outcome{Stance: node.Yes}
-		case 0:
-			return node.Outcome{Err: node.ErrStale, Stale: true}
 		}
 	case []any:
 		if len(r) != 2 && len(r) != 3 {
@@ -123,6 +121,24 @@ func decodeLock(reply any) node.Outcome {
 		return out
 	}
 	return node.Unexpected("lock", reply)
+}
+
+// decodeDirect reads what the server's own commands say of a lock request on one resource.
+func decodeDirect(token, value any, left int64) node.Outcome {
+	switch v := value.(type) {
+	case nil:
+		return node.Outcome{Stance: node.Yes}
+	case []byte:
+		if string(v) == token {
+			return node.Outcome{Stance: node.Yes} // Set by a request that has run before.
+		}
+		if left == -2 {
+			left = 0 // It has expired in between.
+		}
+		held := string(v)
+		return node.Outcome{Stance: node.No, Err: ErrTaken, Holder: tokens.Digest(held), Owner: tokens.LabelOf(held), HolderTTL: millis(left)}
+	}
+	return node.Unexpected("SET", value)
 }
 
 // decodeOwner reads the end of an answer that says who holds a resource: the holder's
@@ -175,17 +191,13 @@ func extendCommand(keys []any, token string, ttl time.Duration, f *fencing) node
 // repairScript gives a lock that a quorum holds its missing keys on this node, and
 // the new ttl to the others. It never shortens a key's life.
 //
-//	KEYS  the resources' keys; with fencing: their counters; then the session's
-//	      tombstone
-//	ARGV  token, ttl in ms; with fencing: the fence, life of the counters in ms; then
-//	      the generation of the connection
+//	KEYS  the resources' keys; with fencing: their counters
+//	ARGV  token, ttl in ms; with fencing: the fence, life of the counters in ms
 //	1     all keys hold the token
 //	-1    refused: a key is another's; nothing was changed
-//	0     refused as a lock request is: the connection was given up
 var repairScript = quarantine.Grants(node.NewScript("repair", `
-local n, fence, keep = #KEYS - 1, #ARGV == 5 and ARGV[3], ARGV[4]
+local n, fence, keep = #KEYS, ARGV[3], ARGV[4]
 if fence then n = n / 2 end
-`+node.StaleLua+`
 for i = 1, n do
   local v = redis.pcall('GET', KEYS[i])
   if v and v ~= ARGV[1] then return -1 end
@@ -206,8 +218,6 @@ return 1
 		return node.Outcome{Stance: node.Yes}
 	case int64(-1):
 		return node.Outcome{Stance: node.No, Err: ErrTaken}
-	case int64(0):
-		return node.Outcome{Err: node.ErrStale, Stale: true}
 	}
 	return node.Unexpected("repair", reply)
 }))

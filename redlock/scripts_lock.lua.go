@@ -21,16 +21,15 @@ type fencing struct {
 
 // fencedLockScript is the lock script with fencing.
 //
-//	KEYS  the resources' keys, their counters, then the session's tombstone
-//	ARGV  token, ttl in ms, proposal, life of the counters in ms, generation of the
-//	      connection
+//	KEYS  the resources' keys, their counters
+//	ARGV  token, ttl in ms, proposal, life of the counters in ms
 //	n     of 1 or more: all keys hold my token, and all counters are n
 //
 // The other answers are those of the lock script.
 var fencedLockScript = quarantine.Grants(node.NewScript("fencedLock", fences.MaxLua+`
-local n = (#KEYS - 1) / 2
+local n = #KEYS / 2
 local at, proposal, keep = n, tonumber(ARGV[3]), ARGV[4]
-`+node.StaleLua+fences.GrantOneLua+lookLua+`
+`+fences.GrantOneLua+lookLua+`
 if longest then return {longest, holder, owner} end
 `+fences.GrantLua+`
 return fence
@@ -98,9 +97,9 @@ func keepFence(cmd node.Command, f *fencing) node.Command {
 // no release can come between; what is granted leaves the line. A client that asks by
 // turn is also refused, and put in line, while a free resource is reserved for another.
 //
-//	KEYS  the resources' keys, their bells, then the session's tombstone
+//	KEYS  the resources' keys, their bells
 //	ARGV  token, ttl in ms, the client's channel, for how long it has waited in µs,
-//	      life of the line in ms, "1" if it asks by turn, generation of the connection
+//	      life of the line in ms, "1" if it asks by turn
 //
 // It answers as the lock script does, and
 //
@@ -111,19 +110,18 @@ func keepFence(cmd node.Command, f *fencing) node.Command {
 // the order up to the differences between network delays, though no two of the
 // clocks involved need agree.
 var queueScript = quarantine.Grants(node.NewScript("queue", `
-local n, fence = (#KEYS - 1) / 2, 1
-`+node.StaleLua+lookLua+lines.QueueLua(grantLua), lines.DecodeQueue(decodeLock)))
+local n, fence = #KEYS / 2, 1
+`+lookLua+lines.QueueLua(grantLua), lines.DecodeQueue(decodeLock)))
 
 // fencedQueueScript is the queue script with fencing. Its answer to a grant is that of
 // fencedLockScript.
 //
-//	KEYS  the resources' keys, their bells, their counters, then the session's tombstone
-//	ARGV  as the queue script, but before the generation: proposal, life of the
-//	      counters in ms
+//	KEYS  the resources' keys, their bells, their counters
+//	ARGV  as the queue script, then proposal, life of the counters in ms
 var fencedQueueScript = quarantine.Grants(node.NewScript("fencedQueue", fences.MaxLua+`
-local n = (#KEYS - 1) / 3
+local n = #KEYS / 3
 local at, proposal, keep = 2 * n, tonumber(ARGV[7]), ARGV[8]
-`+node.StaleLua+lookLua+lines.QueueLua(fences.GrantLua), lines.DecodeQueue(fences.Decode(decodeLock))))
+`+lookLua+lines.QueueLua(fences.GrantLua), lines.DecodeQueue(fences.Decode(decodeLock))))
 
 // queueCommand is the lock command of a client that has waited for some time, and goes on
 // if it is refused. keys are the resources' and their bells; channel is the client's; args are the lock request's;

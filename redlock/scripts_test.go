@@ -66,8 +66,6 @@ func TestAYesForANoScriptIsNoVote(t *testing.T) {
 		require.NotErrorIs(t, out.Err, ErrTaken, s)
 		out = unlockScript.Decode(replyOf(t, s))
 		require.Error(t, out.Err, s)
-		out = node.Tombstone.Decode(replyOf(t, s))
-		require.Error(t, out.Err, s)
 	}
 }
 

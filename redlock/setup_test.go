@@ -1,6 +1,7 @@
 package redlock_test
 
 import (
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
 )
@@ -108,6 +110,13 @@ func requireReleased(t *testing.T, c *testcluster.Cluster) {
 	t.Helper()
 	synctest.Wait()
 	requireNoKeys(t, c)
+}
+
+// isLockRequest reports whether a command is a lock request, without the script or by one.
+func isLockRequest(cmd string, args []string) bool {
+	return cmd == "SET" || slices.ContainsFunc([]*node.Script{
+		redlock.LockScript, redlock.FencedLockScript, redlock.QueueScript,
+	}, func(s *node.Script) bool { return len(args) > 0 && args[0] == s.Hash })
 }
 
 // onScript has fn called before a node runs a script whose arguments include mark.

@@ -4,12 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"regexp"
 	"slices"
 	"testing/synctest"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/conn"
+	"github.com/seed6c881748/redlock/internal/tokens"
 )
 
 const (
@@ -55,9 +60,14 @@ func (s *sim) openClient(opts ...Option) *simClient {
 	c := &simClient{s: s, id: len(s.clients) + 1}
 	nodes := make([]Node, len(s.nodes))
 	for i, n := range s.nodes {
-		nodes[i] = Node{Name: n.Name(), Pool: dialerOf(n.Node)}
+		d := dialerOf(n.Node).(*conn.Dialer)
+		d.Dial = c.owning(d.Dial)
+		nodes[i] = Node{Name: n.Name(), Pool: d}
 		if (c.id+i)%2 != 0 {
 			p := n.Pool()
+			p.DialContext = func(ctx context.Context) (redis.Conn, error) {
+				return redis.DialContext(ctx, "tcp", n.Addr(), redis.DialContextFunc(d.Dial))
+			}
 			c.pools = append(c.pools, p)
 			nodes[i].Pool = p
 		}
@@ -71,6 +81,10 @@ func (s *sim) openTapped(opts ...Option) *simClient {
 	s.t.Helper()
 	c := &simClient{s: s, id: len(s.clients) + 1}
 	nodes, taps := tapped(s.c)
+	for _, n := range nodes {
+		d := n.Pool.(*conn.Dialer)
+		d.Dial = c.owning(d.Dial)
+	}
 	c.taps = taps
 	c.open(nodes, opts)
 	return c
@@ -82,13 +96,47 @@ func (c *simClient) open(nodes []Node, opts []Option) {
 	r, err := New(nodes, append(slices.Clone(opts), WithPrefix(s.prefix), WithHook(func(_ context.Context, e Event) { c.onEvent(e) }))...)
 	require.NoError(s.t, err)
 	c.r, c.name, c.timeout, c.calm = r, fmt.Sprintf("c%d", c.id), r.defaults.nodeTimeout, make([]bool, len(s.nodes))
-	s.mu.Lock()
-	for _, n := range r.nodes {
-		s.sessions[n.Session()] = c
-	}
-	s.mu.Unlock()
 	s.clients = append(s.clients, c)
 	s.tracef("client %s: node timeout %v", c.name, c.timeout)
+}
+
+type simDial = func(ctx context.Context, network, address string) (net.Conn, error)
+
+// owning has connections note which tokens are the client's.
+func (c *simClient) owning(dial simDial) simDial {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return &simConn{Conn: conn, c: c}, nil
+	}
+}
+
+// A simConn is a connection of a client.
+type simConn struct {
+	net.Conn
+
+	c    *simClient
+	tail []byte // of what was written: a token may be in two writes
+}
+
+// simToken is a token in what a client writes.
+var simToken = regexp.MustCompile(`\r\n([0-9a-f]{32}(` + tokens.LabelMark + `[^\r]*)?)\r\n`)
+
+// Write notes whose the tokens are: of all clients that write a token, its own is the first.
+func (o *simConn) Write(b []byte) (int, error) {
+	o.tail = append(o.tail, b...)
+	s := o.c.s
+	s.mu.Lock()
+	for _, found := range simToken.FindAllSubmatch(o.tail, -1) {
+		if token := string(found[1]); s.owners[token] == nil {
+			s.owners[token] = o.c
+		}
+	}
+	s.mu.Unlock()
+	o.tail = slices.Clone(o.tail[max(0, len(o.tail)-2*tokens.MaxLabel):])
+	return o.Conn.Write(b)
 }
 
 // open returns the clients that were not closed.

@@ -79,12 +79,17 @@ func (n *simNode) isStalled() bool {
 	return n.stalled
 }
 
+// quietSince reports whether the node has had no fault since t.
+func (n *simNode) quietSince(t time.Time) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.active == 0 && !n.quiet.After(t)
+}
+
 // calmSince reports whether the node has had no fault since t, nor delays that are
 // long against the shortest timeout.
 func (n *simNode) calmSince(t time.Time) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.active == 0 && n.delays[0]+n.delays[1] <= simTimeouts[0]/8 && !n.quiet.After(t)
+	return n.quietSince(t) && n.delays[0]+n.delays[1] <= simTimeouts[0]/8
 }
 
 // noteLoss notes that the node is about to lose a key; all, if key is empty.

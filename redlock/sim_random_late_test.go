@@ -11,12 +11,12 @@ import "time"
 // Such a seed takes minutes instead of seconds, in which everybody is slower: locks
 // must be held while something late arrives.
 //
-// What is late must not touch a lock that is held. What is allowed is less than what is
-// noted here: a lock request or a repair that arrives behind its token's release may
-// leave a key for one ttl.
+// What is late must not touch a lock that is held. What arrives behind its token's release is released
+// again, unless it comes later than a minute, or was sent twice by what is on the way: then it may stay for
+// one ttl.
 
-// randomLate is the longest delay of late bytes and duplicates in such a seed: longer than
-// a tombstone lives.
+// randomLate is the longest delay of late bytes and duplicates in such a seed: longer than clients reckon
+// with.
 const randomLate = 75 * time.Second
 
 // randomCopies is how often a node is sent a request again, at most.
@@ -52,7 +52,7 @@ func (r *randomSim) repeatAtRandom(n *simNode, req *simRequest) {
 	rng := n.requestRand()
 	share := 16 // Or the keys of dead tokens would leave little to lock.
 	if req.cmd == "EVAL" {
-		share = 1 // What a new connection sends, and repairs.
+		share = 1 // Looks, and what the server does not know.
 	}
 	if !r.repeating || rng.IntN(share) > 0 || !n.requests.copy(req, randomCopies) {
 		return

@@ -13,8 +13,8 @@ import (
 
 // Releases by another process: one process takes a lock and hands it on, another one
 // releases it, others wait for it, while connections break, bytes come late and requests
-// about the lock come twice. Who waits is told, and no key is left but what a request of
-// the first process has set behind the release.
+// about the lock come twice. Who waits is told, and no key is left: what a request of the first
+// process sets behind the release is released again.
 type releaseSim struct {
 	*sim
 
@@ -31,8 +31,7 @@ type releaseSim struct {
 }
 
 const (
-	// releaseLate is the longest delay of late bytes and of duplicates: longer than a
-	// tombstone lives.
+	// releaseLate is the longest delay of late bytes and of duplicates.
 	releaseLate = 70 * time.Second
 
 	// releaseCalm is the time after the last fault within which what can be told is.
@@ -42,7 +41,7 @@ const (
 func runRelease(s *sim) {
 	rng := s.rng
 	s.cluster(pick(rng, 1, 3, 3, 3, 4, 5, 5), pick(rng, 0, time.Millisecond, 5*time.Millisecond, 20*time.Millisecond))
-	r := &releaseSim{sim: s, calm: rng.IntN(4) == 0, life: magnitude(rng, 5*time.Second, 2*time.Minute), copies: make([]int, len(s.nodes))}
+	r := &releaseSim{sim: s, calm: rng.IntN(4) == 0, life: magnitude(rng, 5*time.Second, 2*time.Minute), copies: make([]int, len(s.nodes)), token: "none yet"}
 	s.strangers, s.onRequest = true, r.repeatAtRandom
 	if !r.calm {
 		for _, n := range s.nodes {
@@ -206,8 +205,7 @@ func (r *releaseSim) contend(w *simCaller) {
 	}
 }
 
-// checkLeft checks (5): no key of the lock is left but what a request of the first process
-// has set after the release.
+// checkLeft checks (5): no key of the lock is left but what has come late a moment ago.
 func (r *releaseSim) checkLeft() {
 	for _, n := range r.nodes {
 		for key, state := range n.lockKeys() {

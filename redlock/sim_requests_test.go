@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,7 +16,7 @@ import (
 // A simRequest is a request that is about to run on a node.
 type simRequest struct {
 	script     *node.Script
-	cmd        string // EVAL or EVALSHA
+	cmd        string // EVAL, EVALSHA, or SET of a lock request without its script
 	args       []string
 	keys, argv []string
 	token      string // if the request is about a token
@@ -24,7 +25,7 @@ type simRequest struct {
 // simScripts has all scripts, by what they are asked for with.
 var simScripts = func() map[string]*node.Script {
 	by := map[string]*node.Script{}
-	for _, script := range append([]*node.Script{node.Tombstone}, handshakeScripts...) {
+	for _, script := range append([]*node.Script{node.Look}, handshakeScripts...) {
 		by[script.Hash.(string)] = script
 		by[script.Source.(string)] = script
 	}
@@ -32,76 +33,71 @@ var simScripts = func() map[string]*node.Script {
 }()
 
 // simLockArgs has how many arguments a lock request has besides its keys.
-var simLockArgs = map[*node.Script]int{lockScript: 5, fencedLockScript: 7, queueScript: 9, fencedQueueScript: 11}
+var simLockArgs = map[*node.Script]int{lockScript: 4, fencedLockScript: 6, queueScript: 8, fencedQueueScript: 10}
 
 // sets reports whether the request may set a key.
 func (req *simRequest) sets() bool { return simLockArgs[req.script] > 0 || req.script == repairScript }
 
-// observe sees every command just before it runs on the node. It learns which client each
-// token belongs to, failed attempts included.
+// observe sees every command just before it runs on the node.
 func (n *simNode) observe(cmd string, args []string) {
-	if cmd != "EVALSHA" && cmd != "EVAL" || len(args) < 2 {
+	s := n.s
+	var req *simRequest
+	switch cmd {
+	case "SET":
+		req = readSet(args)
+	case "EVAL", "EVALSHA":
+		if s.guarded && simScripts[args[0]] == nil {
+			return // Quarantine has texts of its own.
+		}
+		req = readCall(cmd, args)
+	default:
 		return
 	}
-	s := n.s
-	req := &simRequest{script: simScripts[args[0]], cmd: cmd, args: args}
-	if req.script == nil {
-		if !s.guarded { // Quarantine has texts of its own.
-			s.failf("%s was sent an unknown script: %q", n.Name(), args)
-		}
+	if req == nil {
+		s.failf("%s was sent a malformed request: %s %q", n.Name(), cmd, args)
 		return
+	}
+	n.note(req)
+	if s.onRequest != nil {
+		s.onRequest(n, req)
+	}
+}
+
+// readSet reads a lock request that was sent without its script; nil if it is malformed.
+func readSet(args []string) *simRequest {
+	if len(args) != 6 || !slices.Equal(args[2:5], []string{"NX", "GET", "PX"}) {
+		return nil
+	}
+	return &simRequest{script: lockScript, cmd: "SET", args: args, keys: args[:1], argv: []string{args[1], args[5]}, token: args[1]}
+}
+
+// readCall reads the call of a script; nil if it is malformed.
+func readCall(cmd string, args []string) *simRequest {
+	req := &simRequest{script: simScripts[args[0]], cmd: cmd, args: args}
+	if req.script == nil || len(args) < 2 {
+		return nil
 	}
 	count, err := strconv.Atoi(args[1])
-	if err != nil || count < 0 || len(args) < count+2 {
-		s.failf("%s was sent a malformed request: %q", n.Name(), args)
-		return
+	rest := simLockArgs[req.script]
+	if err != nil || count < 0 || len(args) < count+2 || rest > 0 && (count == 0 || len(args) != count+rest) {
+		return nil
 	}
 	req.keys, req.argv = args[2:count+2], args[count+2:]
 	if len(req.argv) > 0 {
 		req.token = req.argv[0]
 	}
-	if !n.note(req) {
-		s.failf("%s was sent a malformed lock request: %q", n.Name(), args)
-	} else if s.onRequest != nil {
-		s.onRequest(n, req)
-	}
+	return req
 }
 
-// note enters a request; false if it is malformed.
-func (n *simNode) note(req *simRequest) bool {
+// note enters a request.
+func (n *simNode) note(req *simRequest) {
 	s := n.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.verbose {
 		s.traceLocked("    %s <- %s %q", n.Name(), req.script.Name, shorten(req.args[1:]))
 	}
-	if !s.noteOwner(req) {
-		return false
-	}
-	if s.late || s.strangers {
-		n.noteArrival(req)
-	}
-	return true
-}
-
-// noteOwner notes whose token a lock request has; false if the request is malformed.
-func (s *sim) noteOwner(req *simRequest) bool {
-	rest := simLockArgs[req.script]
-	if rest == 0 {
-		return true
-	}
-	if len(req.keys) == 0 || len(req.args) != len(req.keys)+rest {
-		return false
-	}
-	c := s.sessions[req.keys[len(req.keys)-1]]
-	if c == nil {
-		return false
-	}
-	if other := s.owners[req.token]; other != nil && other != c {
-		s.failLocked("token %s belongs to %s and to %s", req.token, other.name, c.name)
-	}
-	s.owners[req.token] = c
-	return true
+	n.noteArrival(req)
 }
 
 // shorten makes tokens readable.
@@ -120,21 +116,19 @@ func shorten(args []string) []string {
 type simRequests struct {
 	seen   int                     // requests that may come again
 	copies map[string]int          // of each, that are sent again
-	newest map[string]int64        // generation, by tombstone
 	tokens map[string]*simArrivals // by token
 }
 
 // simArrivals is what has arrived about a token.
 type simArrivals struct {
-	again    bool // a request that may set its keys was sent again
-	late     bool // one came late or again, and no release since
-	released bool // a release
-	behind   bool // after a release one that may set the keys, and no release since
+	again    bool      // a request that may set its keys was sent again
+	released time.Time // when a release came first
+	set      time.Time // when one that may set the keys came late last
 }
 
 func (q *simRequests) of(token string) *simArrivals {
 	if q.tokens == nil {
-		q.copies, q.newest, q.tokens = map[string]int{}, map[string]int64{}, map[string]*simArrivals{}
+		q.copies, q.tokens = map[string]int{}, map[string]*simArrivals{}
 	}
 	if q.tokens[token] == nil {
 		q.tokens[token] = &simArrivals{}
@@ -152,36 +146,63 @@ func (q *simRequests) copy(req *simRequest, most int) bool {
 	return true
 }
 
-// noteArrival learns from a request whether it is late.
+// noteArrival learns from a request whether it has come late: behind a release of its token, or again, maybe
+// behind a refusal. Then it is looked for when it must be gone.
 func (n *simNode) noteArrival(req *simRequest) {
-	q, a := &n.requests, n.requests.of(req.token)
+	a := n.requests.of(req.token)
 	switch {
-	case req.sets() || req.script == node.Tombstone:
-		gen, _ := strconv.ParseInt(req.argv[len(req.argv)-1], 10, 64)
-		if req.script == node.Tombstone {
-			gen, _ = strconv.ParseInt(req.argv[0], 10, 64)
-		}
-		tombstone := req.keys[len(req.keys)-1]
-		if req.sets() {
-			a.late = a.late || gen < q.newest[tombstone] || a.again
-			a.behind = a.released
-		}
-		q.newest[tombstone] = max(q.newest[tombstone], gen)
-	case req.script == unlockScript || req.script == undoScript:
-		a.released, a.late, a.behind = true, false, false
+	case (req.script == unlockScript || req.script == undoScript) && a.released.IsZero():
+		a.released = time.Now()
+	case req.sets() && (!a.released.IsZero() || a.again && !n.s.strangers):
+		a.set = time.Now()
+		time.AfterFunc(time.Until(n.goneBy(a)), func() { n.checkGone(req, a) })
 	}
 }
 
-// mayHave reports whether a late request may have set a token's keys behind its release.
+// goneBy is when what has come late is released again, at the latest, if the node can be reached. The
+// releases are repeated from the answer to the first one on, in gaps that double. That takes two round
+// trips, and as many if others are under way.
+func (n *simNode) goneBy(a *simArrivals) time.Time {
+	trips := 4*(n.delays[0]+n.delays[1]) + time.Millisecond
+	return a.set.Add(a.set.Sub(a.released) + 20*time.Millisecond + trips)
+}
+
+// isRepeated reports whether the token's releases are repeated until what has come late has been found. A
+// client knows of a request that may come late when its connection ends; of one that somebody repeats on
+// the way, only if its token is another process's.
+func (n *simNode) isRepeated(a *simArrivals) bool {
+	return (!a.again || n.s.strangers) && a.set.Sub(a.released) <= node.MinLate
+}
+
+// checkGone checks (5) when what the request has set must be gone, if nothing has kept the client from
+// repeating the release.
+func (n *simNode) checkGone(req *simRequest, a *simArrivals) {
+	s := n.s
+	s.mu.Lock()
+	set, c, repeated := a.set, s.owners[req.token], n.isRepeated(a)
+	closed := c != nil && !c.closing.IsZero() && !s.strangers
+	s.mu.Unlock()
+	if set.IsZero() || time.Now().Before(n.goneBy(a)) || !repeated || closed || !n.quietSince(set.Add(-simCalm)) {
+		return
+	}
+	for _, key := range req.keys {
+		if n.stores(key, req.token) {
+			s.failf("(5) %s has %q = %.6s, which came late, %v after its release, %v ago",
+				n.Name(), key, req.token, set.Sub(a.released), time.Since(set))
+		}
+	}
+}
+
+// mayHave reports whether a late request may have set a token's keys behind its release: just now, or for
+// one ttl where nobody repeats that.
 func (n *simNode) mayHave(token string) bool {
 	s := n.s
-	if !s.late && !s.strangers {
-		return false
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a := n.requests.of(token)
-	return s.late && a.late || s.strangers && a.behind
+	c := s.owners[token]
+	closed := c != nil && !c.closing.IsZero() && !s.strangers && a.set.After(c.closing.Add(-n.settle()))
+	return !a.set.IsZero() && (closed || !n.isRepeated(a) || time.Now().Before(n.goneBy(a)))
 }
 
 // requestRand returns random numbers for the next of the node's requests. s.mu is held.
@@ -222,8 +243,9 @@ func (n *simNode) send(patience time.Duration, cmd string, args ...any) {
 	_, _ = conn.Do(cmd, args...)
 }
 
-// awaitLate waits until nothing is on its way any more.
+// awaitLate waits until nothing is on its way any more, and what has come late is gone.
 func (s *sim) awaitLate(longest time.Duration) {
 	s.again.Wait()
 	time.Sleep(longest + time.Second)
+	time.Sleep(node.MinLate)
 }

@@ -47,7 +47,7 @@ type sim struct {
 	// What a profile says of itself.
 	loss      bool                              // nodes lose keys while locks are held
 	excuse    bool                              // (1) is not promised for locks of which nodes have lost keys
-	late      bool                              // requests come later than a tombstone lives, and again
+	late      bool                              // requests come very late, and again
 	guarded   bool                              // clients have quarantine
 	strangers bool                              // releases are asked for by other processes than the locks
 	slowest   []time.Duration                   // how slow a slow node is, at most
@@ -60,8 +60,7 @@ type sim struct {
 	locks    []*simLock
 	checked  int // so many of the locks have fences that say nothing about later ones
 	byToken  map[string]*simLock
-	owners   map[string]*simClient // by token, learnt from the requests that reach nodes
-	sessions map[string]*simClient // by tombstone
+	owners   map[string]*simClient // by token, learnt from what clients write
 }
 
 func newSim(t *testing.T, seed uint64) *sim {
@@ -69,7 +68,7 @@ func newSim(t *testing.T, seed uint64) *sim {
 	s := &sim{
 		t: t, seed: seed, verbose: os.Getenv("SIM_SEED") != "", start: time.Now(),
 		slowest: []time.Duration{5 * time.Millisecond, 30 * time.Millisecond, 120 * time.Millisecond, 500 * time.Millisecond},
-		byToken: map[string]*simLock{}, owners: map[string]*simClient{}, sessions: map[string]*simClient{},
+		byToken: map[string]*simLock{}, owners: map[string]*simClient{},
 	}
 	s.rng = s.newRand()
 	return s

@@ -28,7 +28,8 @@ func tallyVotes(votes []Vote) (t simTally) {
 	return t
 }
 
-// verdict is what votes amount to at the decision; nil, false: nothing yet.
+// verdict is what votes amount to at the decision; nil, false: nothing yet. An extension does not fail for
+// want of a quorum as long as those that are out may prove a loss.
 func (t simTally) verdict(op Op, need, n int) (reason error, decided bool) {
 	spare := n - need
 	release := op == OpUnlock || op == OpRelease
@@ -39,6 +40,8 @@ func (t simTally) verdict(op Op, need, n int) (reason error, decided bool) {
 		return nil, true
 	case release && t.yes+t.no >= need && t.no+t.pending <= spare:
 		return nil, true
+	case op == OpExtend && t.no+t.pending > spare:
+		return nil, false
 	case t.unanswered > spare:
 		return ErrNoQuorum, true
 	case op == OpLock && t.no+t.unanswered > spare:
@@ -147,7 +150,7 @@ func (w *simCaller) checkLockError(ctx context.Context, what string, err error, 
 	n := len(s.nodes)
 	ended := ctx.Err() != nil && errors.Is(err, ctx.Err())
 	closed := errors.Is(err, ErrClosed)
-	qe, reason := w.quorumError(what, err, OpLock, unique(ask.resources), ask.attempts)
+	qe, reason := w.quorumError(what, err, OpLock, slices.Compact(slices.Sorted(slices.Values(ask.resources))), ask.attempts)
 	switch {
 	case closed && !w.c.isClosed():
 		s.failf("%s of %s: %v", what, w.name, err)

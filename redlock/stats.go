@@ -62,7 +62,9 @@ type NodeStats struct {
 	Backlog         int    // requests that are queued or unanswered
 	Unknown         int64  // counter: lock requests whose outcome a broken connection left unknown
 	Cleaned         int64  // counter: releases that a broken connection left open and a later connection carried out
-	PendingReleases int    // releases that wait for the next connection
+	PendingReleases int    // releases that the node has not carried out: it is away, or has refused them
+	Repeats         int    // releases that are sent again for a while, as something of their lock may arrive late
+	RepeatsDropped  int64  // those that were given up because there were too many
 	Connects        int64  // counter: attempts to connect
 
 	// RTT is how long a request takes from its writing to its reply, as a moving average over
@@ -119,7 +121,7 @@ func nodeStats(n *node.Node, v *votes.Counters) NodeStats {
 	s := n.Status()
 	return NodeStats{
 		Node: n.Name, Up: s.Up, Err: s.Down, Abstains: s.Abstains, Backlog: s.Backlog, Listens: s.Listens,
-		Unknown: s.Unknown, Cleaned: s.Released, PendingReleases: s.Owed, Connects: s.Connects, RTT: s.RTT, Votes: VoteCounts(v.Counts()),
+		Unknown: s.Unknown, Cleaned: s.Released, PendingReleases: s.Owed, Repeats: s.Repeats, RepeatsDropped: s.Dropped, Connects: s.Connects, RTT: s.RTT, Votes: VoteCounts(v.Counts()),
 	}
 }
 

@@ -10,36 +10,31 @@ import (
 // is how the library works.
 type unknownRules struct {
 	ttl        uint8               // in ticks, 2 at most
-	life       uint8               // of the tombstone; noEnd: nothing arrives after it
 	ticks      uint8               // in all
-	conns      [unknownNodes]uint8 // that A makes to each node, at most
+	conns      [unknownNodes]uint8 // to each node, at most, the other process's included
 	extensions uint8
 	duplicates bool // messages are carried out in any order, any number of times
 	other      bool // another process may release
 	alone      bool // there is no B: whether A's keys are taken away shows without
 	leftovers  bool // is the question; otherwise exclusion
 
-	cleanUp          cleanUpRule
-	noGeneration     bool // a tombstone or clean-up does not look for a newer one
-	noTombstone      bool
-	onlyIfOwed       bool // there is no tombstone where no release is owed
-	releaseFirst     bool // a release does not wait for the tombstone
-	releaseLost      bool // a release that was not answered is not owed
-	releaseDropped   bool // nor is one while connecting
-	repairUnsettled  bool // the outcome of a repair does not count as unknown
-	repairMissing    bool // a repair goes only where the key was missing when last heard
-	goOn             bool // A goes on though another process has released
-	lockWithoutStone bool // the lock script does not look at the tombstone
+	cleanUp        bool // a new connection deletes the key of unknown outcome, before anything else
+	beside         bool // or beside other requests
+	goOn           bool // A goes on though another process has released
+	repeatHeld     bool // the release of a token that is not dead is repeated
+	stop           bool // repetitions stop after the first answer
+	anyAnswer      bool // the last one is that whose answer comes late enough, whenever it was sent
+	lostCounts     bool // a repetition that was not answered counts
+	refusedCounts  bool // so does one that the node has refused
+	onlyNotFound   bool // releases are repeated only where they found no key
+	repairKnown    bool // the outcome of a repair does not count as unknown
+	yesClears      bool // a later yes is taken for the outcome
+	noClears       bool // so is a no
+	releaseClears  bool // so is the answer to a release
+	otherOnce      bool // the other process does not repeat its release
+	releaseLost    bool // a release that was not answered is not owed
+	releaseDropped bool // nor is one while connecting
 }
-
-// A cleanUpRule is what is deleted when a connection has broken.
-type cleanUpRule uint8
-
-const (
-	deleteNothing cleanUpRule = iota // what is owed is sent as a release
-	deleteFirst                      // the token of unknown outcome, before anything else
-	deleteAnyTime                    // the same, beside other requests
-)
 
 type unknownStep struct {
 	name   string
@@ -64,23 +59,26 @@ func (m *unknownModel) add(to *unknownState, format string, args ...any) {
 	m.steps = append(m.steps, st)
 }
 
+// addAll appends a step that changes all nodes.
+func (m *unknownModel) addAll(q unknownState, name string, change func(n *unknownNode)) {
+	for i := range q.nodes {
+		change(&q.nodes[i])
+	}
+	m.add(&q, "%s", name)
+}
+
 // broken names the property that does not hold in a state.
 func (m *unknownModel) broken(s *unknownState) string {
-	if m.leftovers {
-		for i := range s.nodes {
-			n := &s.nodes[i]
-			if s.a.phase == over && n.up && n.mark&node.MarkSent == 0 && !n.owed && n.token == tokenA {
-				return fmt.Sprintf("node %d has a key that A believes to be gone", i)
-			}
-		}
-		return ""
-	}
 	need := quorum(unknownNodes)
 	keys := [3]int{}
-	for i := range s.nodes {
-		keys[s.nodes[i].token]++
+	for i, n := range s.nodes {
+		if m.leftovers && s.a.phase == over && !n.mayBeOn() && n.token == tokenA {
+			return fmt.Sprintf("node %d has a key that A believes to be gone", i)
+		}
+		keys[n.token]++
 	}
 	switch {
+	case m.leftovers:
 	case s.a.holds() && s.b.holds():
 		return "two holders"
 	case m.goOn: // Its own fault, so far.
@@ -98,41 +96,30 @@ func (m *unknownModel) next(s *unknownState) {
 	if s.a.phase == idle {
 		q := *s
 		q.a.phase, q.a.round = locking, m.ttl
-		for i := range q.nodes {
-			q.nodes[i].mark |= node.MarkSent
-			q.nodes[i].send(lockMessage)
-		}
-		m.add(&q, "A locks")
+		m.addAll(q, "A locks", func(n *unknownNode) { n.send(lockMessage) })
 		return
 	}
 	if s.ticks < m.ticks {
-		m.tick(s)
+		q := *s
+		q.ticks++
+		q.a.tick()
+		q.b.tick()
+		m.addAll(q, "tick", func(n *unknownNode) { n.tick() })
 	}
 	m.stepsOfA(s)
 	m.stepsOfB(s)
 	for i := range s.nodes {
-		if s.nodes[i].gen+1 < m.conns[i] {
-			m.breaks(s, i)
+		m.connection(s, i)
+		m.repetition(s, i)
+		for bit := range messageKinds * maxConns {
+			m.deliver(s, i, bit/maxConns, uint8(bit%maxConns))
 		}
-		m.deliveries(s, i)
 	}
-}
-
-func (m *unknownModel) tick(s *unknownState) {
-	q := *s
-	q.ticks++
-	for i := range q.nodes {
-		q.nodes[i].tick()
-	}
-	q.a.tick()
-	q.b.tick()
-	m.add(&q, "tick")
 }
 
 // tallyOf is the tally of A's round, or B's.
 func (s *unknownState) tallyOf(b bool) (t tally) {
-	for i := range s.nodes {
-		n := &s.nodes[i]
+	for _, n := range s.nodes {
 		switch {
 		case b && n.bYes, !b && n.yes:
 			t.yes++
@@ -145,58 +132,40 @@ func (s *unknownState) tallyOf(b bool) (t tally) {
 
 func (m *unknownModel) stepsOfA(s *unknownState) {
 	need := quorum(unknownNodes)
+	q := *s
 	switch {
 	case s.a.phase == locking && s.a.round > 0 && decideLock(s.tallyOf(false), need, unknownNodes) == granted:
-		q := *s
 		q.a = unknownClient{phase: holding, until: s.a.round}
-		for i := range q.nodes {
-			q.nodes[i].yes = false
-		}
-		m.add(&q, "A holds")
+		m.addAll(q, "A holds", func(n *unknownNode) { n.yes = false })
 	case s.a.phase == extending && s.a.holds() && decideExtend(s.tallyOf(false), need, unknownNodes) == granted:
-		q := *s
 		q.a = unknownClient{phase: holding, until: max(s.a.until, s.a.round)}
-		for i := range q.nodes {
-			n := &q.nodes[i]
+		m.addAll(q, "A has extended", func(n *unknownNode) {
 			n.repairable = n.repairable || n.gone
 			n.yes, n.gone = false, false
-		}
-		m.add(&q, "A has extended")
+		})
 	case s.a.phase == holding && s.a.holds() && s.extensions < m.extensions:
-		q := *s
 		q.extensions++
 		q.a.phase, q.a.round = extending, m.ttl
-		for i := range q.nodes {
-			n := &q.nodes[i]
+		m.addAll(q, "A extends", func(n *unknownNode) {
 			n.yes, n.gone = false, false
-			if n.up {
+			if !n.down {
 				n.send(firstExtendMessage + int(s.extensions))
 			}
-		}
-		m.add(&q, "A extends")
+		})
 	}
 	for i := range s.nodes {
-		if n := &s.nodes[i]; s.a.holds() && n.repairable && n.up && (n.missing || !m.repairMissing) {
-			q := *s
+		if n := &s.nodes[i]; s.a.holds() && n.repairable && !n.down {
+			q = *s
 			q.nodes[i].repairable = false
-			q.nodes[i].mark |= node.MarkSent
 			q.nodes[i].send(repairMessage)
 			m.add(&q, "A repairs node %d", i)
 		}
 	}
 	if s.a.phase != over {
 		m.giveUp(s)
-	}
-	if m.other && !s.handed && s.a.phase != over {
-		q := *s
-		q.handed = true
-		if !m.goOn {
-			q.a = unknownClient{phase: over}
+		if m.other {
+			m.handOver(s)
 		}
-		for i := range q.nodes {
-			q.nodes[i].send(otherMessage)
-		}
-		m.add(&q, "another process releases")
 	}
 }
 
@@ -204,210 +173,148 @@ func (m *unknownModel) stepsOfA(s *unknownState) {
 func (m *unknownModel) giveUp(s *unknownState) {
 	q := *s
 	q.a = unknownClient{phase: over}
-	for i := range q.nodes {
-		n := &q.nodes[i]
-		n.yes, n.gone, n.missing, n.repairable = false, false, false, false
-		n.mark |= node.MarkReleased
+	m.addAll(q, "A gives up", func(n *unknownNode) {
+		n.yes, n.gone, n.repairable = false, false, false
 		switch {
-		case n.mark&node.MarkSent == 0:
-		case n.up || m.releaseFirst:
-			n.send(releaseMessage)
-		case m.releaseDropped:
-			n.mark &^= node.MarkSent
+		case !n.mayBeOn():
+		case n.down && m.releaseDropped:
+			n.forget()
 		default:
-			n.owed = true
+			m.release(n)
+		}
+	})
+}
+
+// handOver has another process release, which cannot know what may come late. It does not
+// reach the nodes that have no connection left.
+func (m *unknownModel) handOver(s *unknownState) {
+	q := *s
+	if !m.goOn {
+		q.a = unknownClient{phase: over}
+	}
+	for i := range q.nodes {
+		switch n := &q.nodes[i]; {
+		case m.duplicates: // Whose connection it is does not matter.
+			m.release(n)
+		case n.gen+1 < m.conns[i]:
+			*n = n.without(n.gen + 1)
+			n.mark, n.unknown = node.MarkSent, !m.otherOnce
+			m.release(n)
 		}
 	}
-	m.add(&q, "A gives up")
+	m.add(&q, "another process releases")
 }
 
 func (m *unknownModel) stepsOfB(s *unknownState) {
 	q := *s
 	switch {
-	case s.b.phase == idle && !m.leftovers && !m.alone:
+	case s.b.phase == idle && !m.alone:
 		q.b.phase, q.b.round = locking, m.ttl
-		for i := range q.nodes {
-			q.nodes[i].send(bLockMessage)
-		}
-		m.add(&q, "B locks")
+		m.addAll(q, "B locks", func(n *unknownNode) { n.send(bLockMessage) })
 	case s.b.phase == locking && s.b.round > 0 && decideLock(s.tallyOf(true), quorum(unknownNodes), unknownNodes) == granted:
 		q.b = unknownClient{phase: holding, until: s.b.round}
-		for i := range q.nodes {
-			q.nodes[i].bYes = false
-		}
-		m.add(&q, "B holds")
+		m.addAll(q, "B holds", func(n *unknownNode) { n.bYes = false })
 	case s.b.phase == holding && s.b.holds():
 		q.b = unknownClient{phase: over}
-		for i := range q.nodes {
-			q.nodes[i].send(bUnlockMessage)
-		}
-		m.add(&q, "B unlocks")
+		m.addAll(q, "B unlocks", func(n *unknownNode) { n.send(bUnlockMessage) })
 	}
 }
 
-// breaks has A's connection to node i break, or the next one before its handshake is
-// over.
-func (m *unknownModel) breaks(s *unknownState, i int) {
-	q := *s
-	n := &q.nodes[i]
-	left := n.waiting & (1<<lockMessage | 1<<repairMessage)
-	if m.repairUnsettled {
-		left &^= 1 << repairMessage
+// ahead are the kinds of messages that come before this one on the same connection. A repair
+// may be before the second extension, or behind it.
+func (m *unknownModel) ahead(kind int) (kinds uint16) {
+	first := cleanUpMessage
+	switch {
+	case kind >= bLockMessage:
+		first = bLockMessage
+	case m.beside:
+		first = lockMessage
 	}
-	n.unknown = n.unknown || left != 0
-	if n.waiting&(1<<releaseMessage) != 0 {
-		n.owed = !m.releaseLost
-		if m.releaseLost {
-			n.mark &^= node.MarkSent
-		}
+	if kind == repairMessage {
+		kind = secondExtendMessage
 	}
-	n.waiting = 0
-	n.gen++
-	n.up = true
-	if n.unknown && !m.noTombstone && (!m.onlyIfOwed || n.owed) {
-		n.up = m.cleanUp == deleteAnyTime
-		n.send(tombstoneMessage)
-	}
-	if n.up && n.owed {
-		n.owed = false
-		n.send(releaseMessage)
-	}
-	m.add(&q, "A's connection %d to node %d breaks", n.gen-1, i)
+	return 1<<max(kind, first) - 1<<first
 }
 
-// deliveries are what node i may carry out.
-func (m *unknownModel) deliveries(s *unknownState, i int) {
-	n := &s.nodes[i]
-	for kind := range messageKinds {
-		conns := uint8(maxConns)
-		if kind >= bLockMessage {
-			conns = 1
-		}
-		for gen := range conns {
-			again := kind == tombstoneMessage && n.repeatable>>gen&1 != 0
-			if again || n.onItsWay&messageBit(kind, gen) != 0 && (m.duplicates || m.isNext(n, kind, gen)) {
-				m.deliver(s, i, kind, gen)
-			}
-		}
-	}
-}
-
-// isNext reports whether nothing that was sent before it on the same connection is
-// still on its way.
-func (m *unknownModel) isNext(n *unknownNode, kind int, gen uint8) bool {
-	if kind >= bLockMessage {
-		return kind != bUnlockMessage || n.onItsWay&messageBit(bLockMessage, 0) == 0
-	}
-	if kind == repairMessage || kind == secondExtendMessage {
-		kind = min(kind, secondExtendMessage) // One may be before the other, or behind it.
-	}
+// mayCome reports whether the message is on its way, and nothing that was sent before it on the
+// same connection is.
+func (m *unknownModel) mayCome(n *unknownNode, kind int, gen uint8) bool {
 	for k := range kind {
-		if m.releaseFirst && kind == releaseMessage && k == tombstoneMessage {
-			continue
-		}
-		if n.onItsWay&messageBit(k, gen) != 0 {
+		if !m.duplicates && m.ahead(kind)>>k&1 != 0 && n.onItsWay&messageBit(k, gen) != 0 {
 			return false
 		}
 	}
-	return true
+	return n.onItsWay&messageBit(kind, gen) != 0
 }
 
-// deliver has node i carry out a message, whose answer is heard or not.
+// deliver has node i carry out a message that may come. The answer is heard or not.
 func (m *unknownModel) deliver(s *unknownState, i, kind int, gen uint8) {
+	if !m.mayCome(&s.nodes[i], kind, gen) {
+		return
+	}
 	q := *s
 	n := &q.nodes[i]
 	if !m.duplicates {
 		n.onItsWay &^= messageBit(kind, gen)
-		if kind == tombstoneMessage {
-			n.repeatable |= 1 << gen
-		}
 	}
-	out := m.carryOut(&n.serverModel, kind, gen)
+	says := m.carryOut(&n.serverModel, kind)
 	if q != *s {
 		m.add(&q, "node %d carries out %s of connection %d", i, messageNames[kind], gen)
 	}
-	if m.hear(&q, i, kind, gen, out) {
-		m.add(&q, "node %d carries out %s of connection %d, and is heard: %v", i, messageNames[kind], gen, out.Stance)
+	if m.hear(&q, i, kind, gen, says) {
+		m.add(&q, "node %d carries out %s of connection %d, and answers %s", i, messageNames[kind], gen, stanceNames[says])
 	}
 }
 
-func (m *unknownModel) carryOut(n *serverModel, kind int, gen uint8) node.Outcome {
+func (m *unknownModel) carryOut(n *serverModel, kind int) node.Stance {
 	switch kind {
-	case tombstoneMessage:
-		if m.noGeneration && n.stone > gen {
-			n.stone, n.stoneLeft = 0, 0
-		}
-		out := n.tombstone(gen, m.life)
-		if m.cleanUp != deleteNothing && out.Stance == node.Yes {
-			n.release(tokenA)
-		}
-		return out
 	case lockMessage:
-		if m.lockWithoutStone {
-			gen = noEnd
-		}
-		return n.lock(tokenA, m.ttl, gen)
+		return n.lock(tokenA, m.ttl)
 	case firstExtendMessage, secondExtendMessage:
 		return n.extend(tokenA, m.ttl)
 	case repairMessage:
-		return n.repair(tokenA, m.ttl, gen)
-	case releaseMessage, otherMessage:
+		return n.repair(tokenA, m.ttl)
+	case cleanUpMessage, releaseMessage:
 		return n.release(tokenA)
+	case lookMessage:
+		after := *n
+		return after.release(tokenA)
 	case bLockMessage:
-		return n.lock(tokenB, m.ttl, noEnd)
+		return n.lock(tokenB, m.ttl)
 	}
 	return n.release(tokenB)
 }
 
 // hear has the answer be heard, if it can be.
-func (m *unknownModel) hear(s *unknownState, i, kind int, gen uint8, out node.Outcome) bool {
+func (m *unknownModel) hear(s *unknownState, i, kind int, gen uint8, says node.Stance) bool {
 	n := &s.nodes[i]
-	if kind == bLockMessage {
-		n.bYes = n.bYes || s.b.phase == locking && out.Stance == node.Yes
-		return true
+	if kind >= bLockMessage {
+		n.bYes = n.bYes || kind == bLockMessage && s.b.phase == locking && says == node.Yes
+		return kind == bLockMessage
 	}
-	earlier := n.waiting & (1<<min(kind, secondExtendMessage) - 1)
-	if m.releaseFirst {
-		earlier &^= 1 << tombstoneMessage
-	}
-	if kind > releaseMessage || gen != n.gen || n.waiting>>kind&1 == 0 || earlier != 0 {
+	if gen != n.gen || !n.waitsFor(1<<kind) || n.waitsFor(m.ahead(kind)) || n.answer != node.Silent {
 		return false
 	}
+	if repetition>>kind&1 != 0 {
+		n.answer = says
+		return true
+	}
 	n.waiting &^= 1 << kind
-	switch kind {
-	case tombstoneMessage:
-		m.settle(n)
-	case lockMessage:
-		n.mark = n.mark.Heard(node.LockRequest, out)
-		m.vote(n, s.a.phase == locking, out)
-	case firstExtendMessage, secondExtendMessage:
-		n.mark = n.mark.Heard(node.Ask, out)
-		n.missing = m.repairMissing && s.a.phase != over && out.Stance == node.Gone
-		m.vote(n, s.a.phase == extending && kind-firstExtendMessage == int(s.extensions)-1, out)
-	case repairMessage:
-		n.mark = n.mark.Heard(node.RepairRequest, out)
-		n.missing = n.missing && out.Stance != node.Yes
-	case releaseMessage:
-		n.mark = n.mark.Heard(node.Release, out)
+	if kind == cleanUpMessage {
+		n.down = false
+		n.forget()
+		return true
+	}
+	n.mark = n.mark.Heard(requestKinds[kind], node.Outcome{Stance: says})
+	votes := s.a.phase == locking && kind == lockMessage || s.a.phase == extending && kind == firstExtendMessage+int(s.extensions)-1
+	if votes && !n.yes && !n.gone {
+		n.yes, n.gone = says == node.Yes, says == node.Gone
+	}
+	if says == node.Yes && m.yesClears || says != node.Yes && m.noClears {
+		n.unknown = false
 	}
 	return true
 }
 
-func (m *unknownModel) vote(n *unknownNode, counts bool, out node.Outcome) {
-	if counts && !n.yes && !n.gone {
-		n.yes, n.gone = out.Stance == node.Yes, out.Stance == node.Gone
-	}
-}
-
-// settle is the end of a handshake.
-func (m *unknownModel) settle(n *unknownNode) {
-	n.up, n.unknown = true, false
-	if m.cleanUp != deleteNothing {
-		n.mark &^= node.MarkSent
-		n.owed = false
-	}
-	if n.owed {
-		n.owed = false
-		n.send(releaseMessage)
-	}
-}
+// requestKinds are the library's. Extensions are the first, node.Ask.
+var requestKinds = [messageKinds]node.Kind{lockMessage: node.LockRequest, repairMessage: node.RepairRequest}

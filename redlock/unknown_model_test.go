@@ -15,43 +15,50 @@ import "github.com/seed6c881748/redlock/internal/node"
 // TestUnknownModelNodeIsTheScripts compares with them. What may happen at any time, in
 // any order:
 //
-//	tick       time goes on: keys and tombstones expire, rounds and locks end
+//	tick       time goes on: keys expire, rounds and locks end
 //	A          locks once; extends what it holds, and repairs nodes on which an extension
 //	           has found the key missing, also on old news; gives up or unlocks
 //	break      a connection of A to a node breaks, also because the node restarts with
-//	           its data. What was sent on it is still on its way. The next one begins
-//	           with a tombstone if the outcome of a request is unknown; then the release
-//	           goes out, if A has given up
+//	           its data. What was sent on it is still on its way. The next one comes later,
+//	           and the release goes out on it, if A has given up
+//	repeat     a release was answered, and the outcome of an earlier request is unknown: A
+//	           asks the node whether it has the key now, and releases it if so. The node may
+//	           refuse both
+//	minute     nothing of earlier connections comes any more, so long ago was the first answer
+//	           to the release. Once it has been repeated after that, A forgets the token
 //	deliver    a node carries out a message that was sent at any time before. Its answer is
-//	           heard at once, or never. (Heard later is no more than that: A decides
-//	           later.) Answers come in the order of the connection. So do messages, and once;
-//	           with duplicates in any order, any number of times
-//	other      another process that knows A's token releases it. A does nothing any more,
-//	           but what it has sent is still on its way
+//	           heard at once, or never; to a repetition also later. (To others that is no
+//	           more: A decides later.) Answers come in the order of the connection. So do
+//	           messages, and once; with duplicates in any order, any number of times
+//	other      another process that knows A's token releases it, on its own connections, which
+//	           are A's next ones here. A does nothing any more, but what it has sent is still
+//	           on its way
 //	B          locks once, and unlocks
 //
 // Messages that are never delivered are lost.
 
 const unknownNodes = 3
 
-// Messages. Those of A up to the release are sent on one of its connections to the
-// node; the others on connections of their own.
+// Messages. Those of A are sent on one of its connections to the node, those of B on a
+// connection of its own.
 const (
-	tombstoneMessage = iota
+	cleanUpMessage = iota // of earlier versions
 	lockMessage
 	firstExtendMessage
 	secondExtendMessage
 	repairMessage
-	releaseMessage
+	releaseMessage // also when it is repeated: only when the look was answered
+	lookMessage    // only when the release was answered
 	bLockMessage
 	bUnlockMessage
-	otherMessage
 	messageKinds
 )
 
 var messageNames = [messageKinds]string{
-	"tombstone", "lock", "extension 1", "extension 2", "repair", "release", "B's lock", "B's unlock", "the other's release",
+	"clean-up", "lock", "extension 1", "extension 2", "repair", "release", "look", "B's lock", "B's unlock",
 }
+
+var stanceNames = [...]string{node.Yes: "yes", node.No: "no", node.Gone: "gone"}
 
 const (
 	nobody = iota
@@ -59,82 +66,56 @@ const (
 	tokenB
 )
 
-// A serverModel is what a node stores: whose token the key holds, and A's tombstone,
-// each with the ticks that it has to live. A life of noEnd does not end.
-type serverModel struct {
-	token, left      uint8
-	stone, stoneLeft uint8
-}
-
-const noEnd = 3
+// A serverModel is what a node stores: whose token the key holds, and the ticks that it
+// has to live.
+type serverModel struct{ token, left uint8 }
 
 func (n *serverModel) tick() {
-	if n.left > 0 {
-		if n.left--; n.left == 0 {
-			n.token = nobody
-		}
-	}
-	if n.stoneLeft > 0 && n.stoneLeft < noEnd {
-		if n.stoneLeft--; n.stoneLeft == 0 {
-			n.stone = 0
-		}
+	if n.left = max(n.left, 1) - 1; n.left == 0 {
+		n.token = nobody
 	}
 }
 
-// lock is lockScript: yes, no, or stale. B has no tombstone, and generation noEnd.
-func (n *serverModel) lock(token, ttl, gen uint8) node.Outcome {
-	switch {
-	case n.stone > gen:
-		return node.Outcome{Stale: true}
-	case n.token == token:
-		return node.Outcome{Stance: node.Yes}
-	case n.token != nobody:
-		return node.Outcome{Stance: node.No}
+// lock is lockScript, and the server's own command.
+func (n *serverModel) lock(token, ttl uint8) node.Stance {
+	switch n.token {
+	case nobody:
+		n.token, n.left = token, ttl
+		return node.Yes
+	case token:
+		return node.Yes
 	}
-	n.token, n.left = token, ttl
-	return node.Outcome{Stance: node.Yes}
+	return node.No
 }
 
 // extend is extendScript.
-func (n *serverModel) extend(token, ttl uint8) node.Outcome {
+func (n *serverModel) extend(token, ttl uint8) node.Stance {
 	switch n.token {
 	case token:
 		n.left = max(n.left, ttl)
-		return node.Outcome{Stance: node.Yes}
+		return node.Yes
 	case nobody:
-		return node.Outcome{Stance: node.Gone}
+		return node.Gone
 	}
-	return node.Outcome{Stance: node.No}
+	return node.No
 }
 
 // repair is repairScript.
-func (n *serverModel) repair(token, ttl, gen uint8) node.Outcome {
-	switch {
-	case n.stone > gen:
-		return node.Outcome{Stale: true}
-	case n.token != nobody && n.token != token:
-		return node.Outcome{Stance: node.No}
+func (n *serverModel) repair(token, ttl uint8) node.Stance {
+	if n.token != nobody && n.token != token {
+		return node.No
 	}
 	n.token, n.left = token, max(n.left, ttl)
-	return node.Outcome{Stance: node.Yes}
+	return node.Yes
 }
 
-// release is undoScript.
-func (n *serverModel) release(token uint8) node.Outcome {
+// release is undoScript and unlockScript.
+func (n *serverModel) release(token uint8) node.Stance {
 	if n.token != token {
-		return node.Outcome{Stance: node.No}
+		return node.No
 	}
 	n.token, n.left = nobody, 0
-	return node.Outcome{Stance: node.Yes}
-}
-
-// tombstone is node.Tombstone.
-func (n *serverModel) tombstone(gen, life uint8) node.Outcome {
-	if n.stone > gen {
-		return node.Outcome{Stale: true}
-	}
-	n.stone, n.stoneLeft = gen, max(n.stoneLeft, life)
-	return node.Outcome{Stance: node.Yes}
+	return node.Yes
 }
 
 // An unknownNode is a node in a state of the model: the server, what A and B know of
@@ -142,44 +123,51 @@ func (n *serverModel) tombstone(gen, life uint8) node.Outcome {
 type unknownNode struct {
 	serverModel
 
-	gen        uint8     // of A's latest connection
-	up         bool      // its handshake is over
-	unknown    bool      // the outcome of a request on an earlier one is
-	owed       bool      // the release, on the next connection
-	mark       node.Mark // what A believes to have left
-	waiting    uint8     // for answers to these messages of the latest connection, as a set
-	yes        bool      // in A's round
-	gone       bool
-	missing    bool // the last extension or repair that was answered found the key missing
-	repairable bool // an extension that succeeded did
+	gen        uint8       // of A's latest connection
+	down       bool        // it is not there yet
+	mark       node.Mark   // what A believes to have left
+	unknown    bool        // the outcome of a request that sets the key is
+	owed       bool        // the release, on the next connection
+	repeating  bool        // the release was answered, and is repeated
+	minute     bool        // nothing of earlier connections comes any more
+	last       bool        // the repetition under way was sent after that
+	waiting    uint16      // for answers to these messages of the latest connection, as a set
+	answer     node.Stance // to a repetition, on its way
+	yes, gone  bool        // in A's round
+	repairable bool        // an extension that succeeded has found the key missing
 	bYes       bool
 	onItsWay   uint32 // messages, by kind and connection
-	repeatable uint8  // tombstones that were carried out, by connection
 }
 
 const maxConns = 3
 
-func messageBit(kind int, gen uint8) uint32 {
-	if kind >= bLockMessage {
-		return 1 << (releaseMessage*maxConns + maxConns + kind - bLockMessage)
-	}
-	return 1 << (kind*maxConns + int(gen))
-}
+func messageBit(kind int, gen uint8) uint32 { return 1 << (kind*maxConns + int(gen)) }
 
 func (n *unknownNode) send(kind int) {
+	if kind >= bLockMessage {
+		n.onItsWay |= messageBit(kind, 0)
+		return
+	}
 	n.onItsWay |= messageBit(kind, n.gen)
-	if kind <= releaseMessage {
-		n.waiting |= 1 << kind
+	n.waiting |= 1 << kind
+	if kind == lockMessage || kind == repairMessage {
+		n.mark |= node.MarkSent
 	}
 }
+
+func (n *unknownNode) waitsFor(kinds uint16) bool { return n.waiting&kinds != 0 }
+
+// mayBeOn reports whether the client reckons with the key being there, or coming.
+func (n *unknownNode) mayBeOn() bool { return n.mark&node.MarkSent != 0 || n.unknown }
 
 // word has all of it.
 func (n *unknownNode) word() uint64 {
-	w := uint64(n.onItsWay) | uint64(n.mark)<<24 | uint64(n.waiting)<<30 | uint64(n.repeatable)<<36
-	w |= uint64(n.token)<<39 | uint64(n.left)<<41 | uint64(n.stone)<<43 | uint64(n.stoneLeft)<<45 | uint64(n.gen)<<47
-	for i, b := range [...]bool{n.up, n.unknown, n.owed, n.yes, n.gone, n.missing, n.repairable, n.bYes} {
+	w := uint64(n.onItsWay) | uint64(n.mark)<<27 | uint64(n.waiting)<<28
+	w |= uint64(n.token)<<36 | uint64(n.left)<<38 | uint64(n.gen)<<40 | uint64(n.answer)<<42
+	flags := [...]bool{n.down, n.unknown, n.owed, n.repeating, n.minute, n.last, n.yes, n.gone, n.repairable, n.bYes}
+	for i, b := range flags {
 		if b {
-			w |= 1 << (49 + i)
+			w |= 1 << (45 + i)
 		}
 	}
 	return w
@@ -193,7 +181,7 @@ const (
 	locking
 	holding
 	extending
-	over // given up or released, or handed to the other process
+	over // given up or released, or taken over by the other process
 )
 
 type unknownClient struct {
@@ -207,32 +195,24 @@ func (c *unknownClient) holds() bool {
 }
 
 func (c *unknownClient) tick() {
-	if c.round > 0 {
-		if c.round--; c.round == 0 && c.phase == extending {
-			c.phase = holding
-		}
-	}
-	if c.until > 0 {
-		c.until--
+	c.until = max(c.until, 1) - 1
+	if c.round = max(c.round, 1) - 1; c.round == 0 && c.phase == extending {
+		c.phase = holding
 	}
 }
 
 // An unknownState is a state of the model.
 type unknownState struct {
-	nodes      [unknownNodes]unknownNode
-	a, b       unknownClient
-	extensions uint8
-	ticks      uint8
-	handed     bool // the other process has begun to release
+	nodes [unknownNodes]unknownNode
+	a, b  unknownClient
+
+	extensions, ticks uint8 // so far
 }
 
 func (s *unknownState) hash(words [unknownNodes]uint64) [2]uint64 {
 	w := uint64(s.extensions) | uint64(s.ticks)<<8
 	for i, c := range [...]unknownClient{s.a, s.b} {
 		w |= (uint64(c.phase) | uint64(c.round)<<3 | uint64(c.until)<<5) << (16 + 8*i)
-	}
-	if s.handed {
-		w |= 1 << 40
 	}
 	h := newStateHash(w)
 	for _, w := range words {

@@ -45,8 +45,8 @@ func lockRequests(t *testing.T, c *testcluster.Cluster) *askedAt {
 	t.Helper()
 	a, start := &askedAt{nodes: map[time.Duration][]int{}}, time.Now()
 	for i, n := range c.Nodes {
-		require.NoError(t, n.OnCommand(func(_ string, args []string) {
-			if slices.Contains(args, redlock.LockScript.Hash.(string)) || slices.Contains(args, redlock.QueueScript.Hash.(string)) {
+		require.NoError(t, n.OnCommand(func(cmd string, args []string) {
+			if isLockRequest(cmd, args) {
 				a.mu.Lock()
 				defer a.mu.Unlock()
 				after := time.Since(start)

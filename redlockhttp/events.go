@@ -26,7 +26,7 @@ func eventOf(e *redlock.Event) Event {
 func note(e *redlock.Event) string {
 	switch e.Kind {
 	case redlock.EventNodeCleaned:
-		return fmt.Sprintf("%d of unknown outcome refused, %d released", e.Unknown, e.Cleaned)
+		return fmt.Sprintf("%d of unknown outcome, %d released", e.Unknown, e.Cleaned)
 	case redlock.EventOverloaded:
 		return fmt.Sprintf("%d attempts turned away", e.TurnedAway)
 	default:

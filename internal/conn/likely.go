@@ -88,7 +88,7 @@ func isHungUp(err error) bool {
 
 // isProtocolError reports whether redigo could not read what came.
 func isProtocolError(err error) bool {
-	return errors.Is(err, errLongReply) || strings.Contains(err.Error(), "possible server error")
+	return errors.Is(err, ErrLongReply) || strings.Contains(err.Error(), "possible server error")
 }
 
 // explainUnknown adds what the server is to an error that may say that it does not know a

@@ -11,11 +11,16 @@ const (
 	// long as a key, for each key of a lock: these have 512 KiB together at most.
 	maxReply = 1 << 20
 
+	// maxString bounds a reply that is one string: the value of a lock's key, where another program has
+	// stored something else. It must not end the connection that all callers share; see node/direct.go.
+	maxString = 16 << 20
+
 	// maxValues bounds the values in one reply, nested ones included.
 	maxValues = 1 << 16
 )
 
-var errLongReply = errors.New("the server's reply is too long")
+// ErrLongReply ends a connection.
+var ErrLongReply = errors.New("the server's reply is too long")
 
 // A replyLimit follows the server's replies, ahead of redigo, and says when one is
 // larger than any that the library asks for. redigo allocates what a reply
@@ -26,6 +31,7 @@ var errLongReply = errors.New("the server's reply is too long")
 // with its type; a string ($) and an array (*) then have their length.
 type replyLimit struct {
 	kind   byte // of the value that is being read; 0: none
+	alone  bool // it is a string, and the whole reply
 	length int  // what its header has announced so far
 	body   int  // bytes of a string that are still to come, its end included
 	todo   int  // values of the reply that are still to come; 0: a new one begins
@@ -46,8 +52,12 @@ func (l *replyLimit) follow(b []byte) error {
 			l.header(b[0])
 		}
 		b = b[n:]
-		if l.size += n; l.size > maxReply || l.values > maxValues || l.length > maxReply {
-			return errLongReply
+		most := maxReply
+		if l.alone {
+			most = maxString
+		}
+		if l.size += n; l.size > most || l.values > maxValues || l.length > most {
+			return ErrLongReply
 		}
 		if l.kind == 0 && l.todo == 0 {
 			l.size, l.values = 0, 0
@@ -60,7 +70,7 @@ func (l *replyLimit) follow(b []byte) error {
 func (l *replyLimit) header(c byte) {
 	switch {
 	case l.kind == 0:
-		if l.todo == 0 {
+		if l.alone = l.todo == 0 && c == '$'; l.todo == 0 {
 			l.todo = 1
 		}
 		l.kind, l.length = c, 0

@@ -42,6 +42,6 @@ func TestAReplyLimitStopsWhatWouldExhaustTheProcess(t *testing.T) {
 		"after others":        ":1\r\n*1\r\n:1\r\n$1099511627776\r\n",
 	} {
 		var g replyLimit
-		require.ErrorIs(t, g.follow([]byte(s)), errLongReply, name)
+		require.ErrorIs(t, g.follow([]byte(s)), ErrLongReply, name)
 	}
 }

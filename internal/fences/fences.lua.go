@@ -90,8 +90,8 @@ for i = 1, n do redis.call('SET', KEYS[n + i], ARGV[2], 'PX', ARGV[3]) end
 return tonumber(ARGV[2])`
 
 // KeepLua has counters live on, and sets those that are below the fence to it, or
-// have been lost. It needs at, fence and keep. The PEXPIRE comes first for a server that
-// is out of memory; see node.Tombstone.
+// have been lost. It needs at, fence and keep. The PEXPIRE comes first: a server that
+// is out of memory refuses a script's SET, unless a write that needs no memory went before it.
 const KeepLua = `
 for i = 1, n do
   redis.call('PEXPIRE', KEYS[at + i], keep)

@@ -21,7 +21,7 @@ func (n *Node) connect() (*pipeline, error) {
 		return nil, conn.Explain(err)
 	}
 	stop := context.AfterFunc(ctx, w.Abort)
-	unknown, err := n.handshake(ctx, w)
+	err = n.handshake(ctx, w)
 	if !stop() && err == nil {
 		err = fmt.Errorf("handshake took over %v", limit)
 	}
@@ -30,7 +30,7 @@ func (n *Node) connect() (*pipeline, error) {
 		w.GiveBack()
 		return nil, w.Explain(err)
 	}
-	p := n.putToWork(w, unknown)
+	p := n.putToWork(w)
 	if p == nil {
 		w.Abort()
 		w.GiveBack()
@@ -39,21 +39,22 @@ func (n *Node) connect() (*pipeline, error) {
 	return p, nil
 }
 
-// putToWork puts a prepared connection to work, on which a tombstone refuses so many
-// requests of unknown outcome; nil if the node was killed.
-func (n *Node) putToWork(w *conn.Wire, unknown int) *pipeline {
+// putToWork puts a prepared connection to work; nil if the node was killed.
+func (n *Node) putToWork(w *conn.Wire) *pipeline {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.ctx.Err() != nil {
 		return nil
 	}
-	p := &pipeline{node: n, wire: w, gen: n.gen, dialect: n.spoken, writerDone: make(chan struct{}), lastReply: time.Now()}
+	p := &pipeline{node: n, wire: w, dialect: n.spoken, writerDone: make(chan struct{}), lastReply: time.Now()}
 	p.watchdog = time.AfterFunc(WatchInterval, p.watch)
 	n.state, n.pipeline, n.down, n.lost, n.forgot = nodeUp, p, nil, false, false
 	n.failed = false
 	n.readiness.add(1)
 	n.observer.Up()
-	p.settles.begin(n, unknown, n.sendOwed())
+	p.settles.begin(n, n.unknown, n.sendOwed())
+	n.unknown = 0
+	n.sendRepeats(n.closing)
 	n.sendDrainPing()
 	go p.write()
 	return p

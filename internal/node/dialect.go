@@ -7,7 +7,7 @@ import (
 	"github.com/seed6c881748/redlock/internal/conn"
 )
 
-// A Dialect has the scripts of a session sent in another way than they are given: as
+// A Dialect has the scripts that grant sent in another way than they are given: as
 // other texts, with one more key and more arguments. What that is, it finds out in the
 // handshake of each connection.
 type Dialect interface {
@@ -28,7 +28,7 @@ type ConnDialect interface {
 	Key() any    // comes last of the keys
 	Args() []any // come last of the arguments
 
-	// Heard gets the answers to scripts of a session.
+	// Heard gets the answers to scripts that grant.
 	Heard(out Outcome, now time.Time)
 
 	// Abstains says why the node grants no lock at present, as far as is known.

@@ -59,7 +59,7 @@ func (n *Node) rest(why error, backoff time.Duration) bool {
 func (n *Node) mayEnd() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.closing && n.owed.len == 0 && n.queue.len == 0
+	return n.closing && n.owed.len == 0 && n.queue.len == 0 && n.repeats.refused == 0
 }
 
 // fail enters a state in which nothing can be sent, and answers what is queued.
@@ -73,8 +73,10 @@ func (n *Node) fail(s nodeState, why error) {
 	}
 	var failed []*Request
 	for q := n.queue.pop(); q != nil; q = n.queue.pop() {
-		n.addOwed(q)
-		failed = append(failed, q)
+		if !n.breakRepeat(q) {
+			n.addOwed(q)
+			failed = append(failed, q)
+		}
 	}
 	n.mu.Unlock()
 	for _, q := range failed {
@@ -97,26 +99,29 @@ func (n *Node) endPipeline(p *pipeline, why error) {
 	n.mu.Lock()
 	n.state, n.pipeline, n.refusedWhileSilent = nodeConnecting, nil, false
 	n.failed = p.unanswered // After a wrong server, rest sets it.
+	n.noteLongReply(why)
 	n.readiness.add(-1)
 	if why != nil {
 		n.reportLoss(why)
 	}
 	var failed []*Request
 	for q := n.inFlight.pop(); q != nil; q = n.inFlight.pop() {
-		n.addOwed(q)
 		switch q.Kind {
 		case LockRequest, RepairRequest:
 			n.noteUnknown(q)
 		case Release:
 			q.Token.marks[q.Index] |= markUnheard
-		case Ask, pingKind, drainKind:
+		case Ask, pingKind, drainKind, lookKind:
 		}
-		failed = append(failed, q)
-	}
-	for q := n.repeats.pop(); q != nil; q = n.repeats.pop() {
-		n.addOwed(q)
+		if !n.breakRepeat(q) {
+			n.addOwed(q)
+			failed = append(failed, q)
+		}
 	}
 	p.settles.end(n)
+	if n.repeats.timer != nil {
+		n.repeats.timer.Stop() // The next connection sets it.
+	}
 	if n.drainPing.queue != nil {
 		n.queue.remove(&n.drainPing) // It was this connection's; the next one gets its own.
 	}
@@ -142,11 +147,8 @@ func (n *Node) Close(ctx context.Context) {
 		n.state = nodeClosed
 		close(n.done)
 	case n.state == nodeUp:
-		for q := n.repeats.pop(); q != nil; q = n.repeats.pop() {
-			n.push(q) // There is no time to wait any more.
-		}
-		n.sendDrainPing()
-	case n.owed.len == 0 && n.queue.len == 0:
+		n.sendRepeats(true) // There is no time to wait any more.
+	case n.owed.len == 0 && n.queue.len == 0 && n.repeats.refused == 0:
 		n.cancel() // Nothing to wait for.
 	}
 	n.mu.Unlock()

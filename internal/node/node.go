@@ -15,7 +15,7 @@ type nodeState uint8
 
 const (
 	nodeIdle       nodeState = iota // nobody has needed it yet
-	nodeConnecting                  // borrowing, handshake, tombstone: requests queue
+	nodeConnecting                  // borrowing, handshake: requests queue
 	nodeUp                          // requests flow
 	nodeBackoff                     // waiting to try again: requests fail at once
 	nodeClosed
@@ -27,9 +27,9 @@ type Observer interface {
 	Up()            // the node is connected
 	Lost(why error) // the node is down: once, until it is up again
 
-	// Settled: a connection has settled what those before it had left open: so many
-	// lock requests of unknown outcome are refused from now on, and so many releases
-	// have been carried out.
+	// Settled: a connection has settled what those before it had left open: so many releases that
+	// were owed have been carried out. So many lock requests are of unknown outcome: what comes late of
+	// them is released again.
 	Settled(unknown, released int)
 
 	// Deaf: waiters hear of no release from the node, and why; once, until they do.
@@ -54,10 +54,7 @@ type Node struct {
 	dialect      Dialect     // nil: requests are sent as they are given
 	spoken       ConnDialect // what the last handshake has learnt; nil without a dialect
 
-	// tombstoneKey is the key of the session's tombstone, boxed. The session is this
-	// node value: each of its connections has a generation, and the tombstone
-	// says which generations have been given up.
-	tombstoneKey any
+	unusedKey string // a key that never exists
 
 	ctx    context.Context //nolint:containedctx // Ends with the node; borrowings derive from it.
 	cancel context.CancelFunc
@@ -71,20 +68,18 @@ type Node struct {
 	down               error // why it is not up
 	queue              requestQueue
 	inFlight           requestQueue // written, not answered, in order
-	repeats            requestQueue // releases that were refused and are to be sent again; while up
+	repeats            repeats
 	owed               requestQueue // releases that go first on the next connection; while not up
 	drainPing          Request      // the last one of a connection that is being closed
 	pipeline           *pipeline    // while up
-	gen                int64
 	closing            bool
 	failed             bool // not connected since an attempt failed, or since silence or a wrong server ended one
 	refusedWhileSilent bool // a request was refused for silence since the last reply
 	forgot             bool // the server has forgotten scripts since the handshake
+	scriptsOnly        bool // a value was too long to be read; see direct.go
 	lost               bool // a loss was reported and no return yet
 
-	unknown  int           // lock requests and repairs whose outcome is unknown, and no tombstone refuses them yet
-	life     time.Duration // how long a tombstone must refuse them
-	late     time.Duration // until when they are reckoned with, since the node's epoch
+	unknown  int           // lock requests and repairs of unknown outcome since the latest connection
 	swept    time.Duration // when the releases that are owed were last looked through for room, since the node's epoch
 	rtt      time.Duration // smoothed, from a request's writing to its reply; 0 before the first reply
 	cleaned  int64         // counter: releases that were owed and have been carried out
@@ -96,7 +91,7 @@ type Node struct {
 type Config struct {
 	Name           string
 	Pool           conn.Pool
-	Session        string        // the key of its tombstone
+	UnusedKey      string        // a key that never exists
 	Timeout        time.Duration // the node timeout
 	ConnectTimeout time.Duration
 	Crowd          *atomic.Int64
@@ -110,7 +105,7 @@ type Config struct {
 // Subscriptions.
 func New(c Config) *Node {
 	nd := &Node{
-		Name: c.Name, Source: conn.NewSource(c.Pool), Timeout: c.Timeout, epoch: time.Now(), observer: c.Observer, readiness: c.Readiness, tombstoneKey: c.Session, crowd: c.Crowd,
+		Name: c.Name, Source: conn.NewSource(c.Pool), Timeout: c.Timeout, epoch: time.Now(), observer: c.Observer, readiness: c.Readiness, unusedKey: c.UnusedKey, crowd: c.Crowd,
 		scripts: c.Scripts, dialect: c.Dialect, done: make(chan struct{}),
 	}
 	nd.work.L = &nd.mu
@@ -138,12 +133,12 @@ func (n *Node) Enqueue(q *Request, now time.Time) error {
 	case n.state == nodeBackoff:
 		n.addOwed(q)
 		return n.down
-	case release && n.state == nodeConnecting && q.Token.marks[q.Index]&MarkSent == 0:
+	case release && n.state == nodeConnecting && !q.Token.mayBeOn(q.Index):
 		return ErrUnreached
-	case n.isSilent(now, q.Limit) && (!release || q.Token.marks[q.Index]&MarkSent == 0):
+	case n.isSilent(now, q.Limit) && (!release || !q.Token.mayBeOn(q.Index)):
 		n.refusedWhileSilent = true
 		return ErrSilent
-	case n.isCrowded() && (q.Kind == LockRequest || release && q.Token.marks[q.Index]&MarkSent == 0):
+	case n.isCrowded() && (q.Kind == LockRequest || release && !q.Token.mayBeOn(q.Index)):
 		return errCrowded
 	case (!release || q.Token.marks[q.Index]&markForeign != 0) && n.backlog() >= MaxBacklog:
 		return ErrBacklog
@@ -173,9 +168,8 @@ func (n *Node) isCrowded() bool {
 	return int64(n.queue.locks+n.inFlight.locks) >= n.crowd.Load()
 }
 
-// backlog is how many requests are queued, unanswered, or to be sent again. n.mu is
-// held.
-func (n *Node) backlog() int { return n.queue.len + n.inFlight.len + n.repeats.len }
+// backlog is how many requests are queued or unanswered. n.mu is held.
+func (n *Node) backlog() int { return n.queue.len + n.inFlight.len }
 
 // push queues a request. n.mu is held.
 func (n *Node) push(q *Request) {
@@ -188,7 +182,7 @@ func (n *Node) push(q *Request) {
 func (n *Node) Release(t *Token, index int) {
 	n.mu.Lock()
 	t.marks[index] |= MarkReleased
-	sent := t.marks[index]&MarkSent != 0
+	sent := t.mayBeOn(uint16(index))
 	n.mu.Unlock()
 	if sent {
 		now := time.Now()
@@ -197,8 +191,8 @@ func (n *Node) Release(t *Token, index int) {
 	}
 }
 
-// Session is the key of the tombstone.
-func (n *Node) Session() string { return n.tombstoneKey.(string) }
+// UnusedKey is a key that never exists.
+func (n *Node) UnusedKey() string { return n.unusedKey }
 
 // Speaks is the dialect that the latest handshake has learnt; nil without one.
 func (n *Node) Speaks() ConnDialect {
@@ -297,7 +291,9 @@ type Status struct {
 	Backlog  int   // requests queued or unanswered
 	Unknown  int64 // requests whose outcome a broken connection has left unknown
 	Released int64 // releases that were owed and have been carried out
-	Owed     int   // releases that wait for the next connection
+	Owed     int   // releases that wait for the next connection, or that the node has refused so far
+	Repeats  int   // releases that are sent again, as something may come late
+	Dropped  int64 // releases that were not, for want of room
 	Connects int64 // attempts to connect
 	RTT      time.Duration
 }
@@ -309,7 +305,8 @@ func (n *Node) Status() Status {
 	defer n.mu.Unlock()
 	s := Status{
 		Up: n.state == nodeUp, Listens: listens, Down: n.down, Backlog: n.backlog(),
-		Unknown: n.unknowns, Released: n.cleaned, Owed: n.owed.len, Connects: n.connects, RTT: n.rtt,
+		Unknown: n.unknowns, Released: n.cleaned, Owed: n.owed.len + n.repeats.refused, Connects: n.connects, RTT: n.rtt,
+		Repeats: n.repeats.len - n.repeats.refused, Dropped: n.repeats.dropped,
 	}
 	if n.pipeline != nil && n.pipeline.dialect != nil {
 		s.Abstains = n.pipeline.dialect.Abstains(time.Now())

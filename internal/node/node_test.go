@@ -76,7 +76,35 @@ func TestEachTokenHasMarksForAllNodes(t *testing.T) {
 		assert.Equal(t, make([]Mark, nodes), own.marks)
 		for i := range own.marks {
 			own.marks[i] = MarkReleased
-			assert.Equal(t, MarkSent|markForeign, foreign.marks[i], "node %d of %d", i, nodes)
+			assert.Equal(t, MarkSent|markForeign|markUnknown, foreign.marks[i], "node %d of %d", i, nodes)
 		}
 	}
+}
+
+// settled is an observer that collects how many releases it is told of at a time.
+type settled []int
+
+func (*settled) Up()                    {}
+func (*settled) Lost(error)             {}
+func (s *settled) Settled(_, count int) { *s = append(*s, count) }
+func (*settled) Deaf(error)             {}
+
+// One release that is owed had not been written when its connection ended, another one had. The next connection
+// tells of both together.
+func TestReleasesThatWaitedForTwoConnectionsAreToldTogether(t *testing.T) {
+	var told settled
+	n := &Node{observer: &told}
+	n.work.L = &n.mu
+	token := new(Token)
+	token.Begin(nil, 1, time.Minute)
+	release := &Task{Kind: Release, Token: token}
+	n.push(&Request{Task: release, wasOwed: true})
+	n.owed.push(&Request{Task: release, wasOwed: true})
+	var s settlement
+	s.begin(n, 0, n.sendOwed())
+	s.answered(n, true)
+	assert.Empty(t, told)
+	s.answered(n, true)
+	assert.Equal(t, settled{2}, told)
+	assert.Zero(t, s)
 }

@@ -2,25 +2,15 @@ package node
 
 import (
 	"fmt"
-	"runtime"
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/conn"
 )
 
-const (
-	// MaxBacklog bounds the requests that a node may have queued or unanswered.
-	// A full backlog refuses new locks, extensions and inspections, never a
-	// release: those are bounded by the locks that were let in before.
-	MaxBacklog = 1 << 15
-
-	// maxBatch bounds how many requests are written before the flush.
-	maxBatch = 256
-
-	// enoughForAWrite is how many requests the writer has gathered when it stops
-	// waiting for more: shared by so many, a system call costs each of them little.
-	enoughForAWrite = 32
-)
+// MaxBacklog bounds the requests that a node may have queued or unanswered.
+// A full backlog refuses new locks, extensions and inspections, never a
+// release: those are bounded by the locks that were let in before.
+const MaxBacklog = 1 << 15
 
 // A pipeline is one connection to a node that all callers share. Its writer
 // moves requests from the node's queue to its flight and onto the wire, its
@@ -34,7 +24,6 @@ const (
 type pipeline struct {
 	node *Node
 	wire *conn.Wire
-	gen  any // the connection's generation, boxed
 
 	dialect ConnDialect // nil: requests are sent as they are given
 
@@ -42,8 +31,9 @@ type pipeline struct {
 	watchdog   *time.Timer
 
 	// The reader's, and after it the node's.
-	served      bool  // a reply that is no error has come
-	wrongServer error // a reply has said that this is the wrong server
+	served      bool        // a reply that is no error has come
+	wrongServer error       // a reply has said that this is the wrong server
+	half        directReply // to the oldest request
 
 	// Guarded by node.mu.
 	over       bool      // broken or closed: the writer ends
@@ -52,141 +42,8 @@ type pipeline struct {
 	lastReply  time.Time // or when the connection was made
 	dozing     bool      // the watchdog sleeps until the next PING is due
 	settles    settlement
-}
 
-// A wireRequest is a request as the writer sees it: a copy, because the request
-// itself may be answered, and sent again, before the batch is written.
-type wireRequest struct {
-	cmd    Command
-	eval   bool
-	forgot bool // as the node's
-}
-
-// write is the writer: it ends when the pipeline is over.
-func (p *pipeline) write() {
-	defer close(p.writerDone)
-	var batch []wireRequest
-	var args []any
-	for {
-		var dropped []*Request
-		var more bool
-		if batch, dropped, more = p.next(batch[:0]); !more {
-			return
-		}
-		for _, q := range dropped {
-			q.deliver(Outcome{Err: ErrWithdrawn}, time.Now())
-		}
-		err := error(nil)
-		for _, out := range batch {
-			if args, err = p.send(args[:0], out); err != nil {
-				break
-			}
-		}
-		if err == nil {
-			err = p.wire.Flush()
-		}
-		clear(batch)
-		clear(args)
-		if err != nil {
-			_ = p.abort(fmt.Errorf("writing: %w", err))
-			return
-		}
-	}
-}
-
-// next waits for requests and moves them to the flight; false when the pipeline
-// is over. From here on their outcome is unknown until the reply is read. Those
-// dropped must not be sent any more.
-func (p *pipeline) next(batch []wireRequest) (_ []wireRequest, dropped []*Request, more bool) {
-	n := p.node
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	waited := false
-	for n.queue.len == 0 && !p.over {
-		n.work.Wait()
-		waited = true
-	}
-	// As long as other goroutines queue more, let them: a system call costs as
-	// much as ten requests. With nobody else to run, yielding costs nothing.
-	for seen := 0; waited && n.queue.len > seen && seen < enoughForAWrite; {
-		seen = n.queue.len
-		n.mu.Unlock()
-		runtime.Gosched()
-		n.mu.Lock()
-	}
-	if p.over {
-		return nil, nil, false
-	}
-	now := time.Since(n.epoch)
-	for len(batch) < maxBatch {
-		q := n.queue.pop()
-		if q == nil {
-			break
-		}
-		switch {
-		case q.Token != nil && q.Kind != Release && q.Token.marks[q.Index]&MarkReleased != 0,
-			q.Kind == RepairRequest && now > q.gone:
-			// Its release came first, and is on the wire; or the lock has lapsed.
-			dropped = append(dropped, q)
-			continue
-		}
-		if q.sets() {
-			q.Token.marks[q.Index] |= MarkSent
-		}
-		q.sent = now
-		n.inFlight.push(q)
-		cmd := q.Command
-		if cmd.Timed {
-			cmd = q.Token.owner.ReleaseCommand(time.Now()) // It may have waited.
-		}
-		batch = append(batch, wireRequest{cmd, q.Eval, n.forgot})
-	}
-	if p.dozing {
-		p.dozing = false
-		p.watchdog.Reset(WatchInterval)
-	}
-	return batch, dropped, true
-}
-
-// send writes one request into redigo's buffer. args is scratch space.
-func (p *pipeline) send(args []any, out wireRequest) ([]any, error) {
-	if out.cmd.Script == nil {
-		return args, p.wire.Send("PING")
-	}
-	c, script := &out.cmd, out.cmd.Script
-	dialect := p.dialect
-	if dialect != nil && script.Session {
-		script = dialect.Script(script, out.eval, out.forgot)
-	} else {
-		dialect = nil
-	}
-	verb, program := "EVALSHA", script.Hash
-	if out.eval {
-		verb, program = "EVAL", script.Source
-	}
-	keys := len(c.Keys)
-	if c.Script.Session {
-		keys++
-	}
-	if dialect != nil {
-		keys++
-	}
-	args = append(args, program, keys)
-	args = append(args, c.Keys...)
-	if c.Script.Session {
-		args = append(args, p.node.tombstoneKey)
-	}
-	if dialect != nil {
-		args = append(args, dialect.Key())
-	}
-	args = append(args, c.Args...)
-	if c.Script.Session {
-		args = append(args, p.gen)
-	}
-	if dialect != nil {
-		args = append(args, dialect.Args()...)
-	}
-	return args, p.wire.Send(verb, args...)
+	scriptsOnly bool // the server does not know what direct requests take
 }
 
 // read is the reader. It returns why the pipeline ended: nil after the last PING.
@@ -221,10 +78,18 @@ func (p *pipeline) take(reply any, err error, now time.Time) (q *Request, out Ou
 	if p.over {
 		return nil, out, false, false
 	}
-	q = n.inFlight.pop()
+	q = n.inFlight.head
 	if q == nil {
 		return nil, out, false, false
 	}
+	direct := q.direct
+	if direct {
+		complete := false
+		if out, err, complete = p.direct(q, reply, err); !complete {
+			return q, out, false, true
+		}
+	}
+	n.inFlight.remove(q)
 	p.lastReply, n.refusedWhileSilent = now, false
 	n.rtt = smoothed(n.rtt, now.Sub(n.epoch)-q.sent)
 	if err == nil {
@@ -238,13 +103,16 @@ func (p *pipeline) take(reply any, err error, now time.Time) (q *Request, out Ou
 			n.sendDrainPing() // A release is still to be answered.
 			return q, out, false, true
 		}
-		if n.repeats.len > 0 {
+		if n.repeats.refused > 0 {
 			return q, out, false, true // With the release that is sent again comes another last PING.
 		}
 		p.endLocked(nil) // Here, or a release might still be sent.
 		return q, out, true, false
 	case q.Command.Script == nil:
 		return q, out, false, false
+	case q.look != nil:
+		n.looked(q.look, reply, err)
+		return q, out, false, true
 	case err != nil:
 		out.Err, again = n.refused(q, err)
 		if q.wasOwed && !again {
@@ -252,8 +120,10 @@ func (p *pipeline) take(reply any, err error, now time.Time) (q *Request, out Ou
 		}
 		return q, out, false, again
 	}
-	out = q.Command.Script.Decode(reply)
-	if p.dialect != nil && q.Command.Script.Session {
+	if !direct {
+		out = q.Command.Script.Decode(reply)
+	}
+	if p.dialect != nil && q.Command.Script.Grants {
 		p.dialect.Heard(out, now)
 	}
 	released := q.Kind == Release && out.Stance != Silent
@@ -264,8 +134,9 @@ func (p *pipeline) take(reply any, err error, now time.Time) (q *Request, out Ou
 	if q.wasOwed {
 		p.settles.answered(n, released)
 	}
-	if released {
+	if q.Kind == Release {
 		out = q.Token.releasedLocked(int(q.Index), out)
+		n.repeatRelease(q, !released)
 	}
 	return q, out, false, false
 }

@@ -9,14 +9,6 @@ import (
 
 // This file is about error replies: which of them leave something to do.
 
-const (
-	// maxRetry is the longest wait before a refused release is repeated.
-	maxRetry = 10 * time.Second
-
-	// maxTries is where the count of them, which only the wait depends on, stops.
-	maxTries = 100
-)
-
 // refused handles an error reply, and says whether the request was sent again.
 // n.mu is held.
 func (n *Node) refused(q *Request, err error) (error, bool) {
@@ -35,10 +27,19 @@ func (n *Node) refused(q *Request, err error) (error, bool) {
 		return nil, true
 	}
 	switch {
-	case q.Kind == Release && q.Token.marks[q.Index]&MarkSent != 0:
-		n.retry(q)
+	case isUnknownForm(q, err):
+		n.pipeline.scriptsOnly = true
+		if q.Token.marks[q.Index]&MarkReleased == 0 {
+			n.push(q)
+			return nil, true
+		}
+		q.Token.marks[q.Index] &^= MarkSent
+	case q.Kind == Release:
+		n.repeatRelease(q, true)
 	case q.Kind == LockRequest && refusals[code]:
 		q.Token.marks[q.Index] &^= MarkSent
+	case q.sets() && !refusals[code]:
+		q.Token.marks[q.Index] |= markUnknown // A proxy that has given up may still deliver it.
 	}
 	return err, false
 }
@@ -47,7 +48,7 @@ func (n *Node) refused(q *Request, err error) (error, bool) {
 // script's first write. Behind others, such as those of a proxy, it may have.
 var refusals = map[string]bool{
 	"NOPERM": true, "NOAUTH": true, "WRONGTYPE": true, "OOM": true, "MISCONF": true, "READONLY": true,
-	"LOADING": true, "BUSY": true, "MASTERDOWN": true, "CLUSTERDOWN": true, "MOVED": true, "ASK": true, "CROSSSLOT": true,
+	"LOADING": true, "BUSY": true, "NOREPLICAS": true, "MASTERDOWN": true, "CLUSTERDOWN": true, "MOVED": true, "ASK": true, "CROSSSLOT": true,
 }
 
 // after is the instant d from now, since the epoch; the end of time if that is
@@ -55,41 +56,4 @@ var refusals = map[string]bool{
 func (n *Node) after(d time.Duration) time.Duration {
 	now := time.Since(n.epoch)
 	return now + min(d, math.MaxInt64-now)
-}
-
-// retry sends a release again that was answered with an error (BUSY, LOADING,
-// a full disk): the key may still be there. It gives up when the key must have
-// expired. n.mu is held.
-func (n *Node) retry(q *Request) {
-	gone := q.gone
-	if gone == 0 {
-		// No request that could have lengthened the key's life came after this one.
-		gone = n.after(q.Token.Longest())
-	}
-	left := gone - time.Since(n.epoch)
-	if left < 0 {
-		return
-	}
-	// Many may be waiting for long, so that the wait grows with what is left.
-	wait := min(100*time.Millisecond<<min(q.tries, 10), max(MaxBackoff, min(left/16, maxRetry)))
-	if n.closing {
-		wait = n.Timeout / 8 // Close waits for it, but not longer than the node timeout.
-	}
-	again := &Request{
-		Task: &Task{
-			Kind: Release, Command: q.Token.owner.ReleaseCommand(time.Now().Add(wait)), Token: q.Token, Limit: q.Limit, gone: gone,
-			Voter: q.Token.owner.ReleaseVoter(),
-		},
-		Index: q.Index, tries: min(q.tries+1, maxTries),
-	}
-	n.repeats.push(again)
-	time.AfterFunc(wait, func() {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		if again.queue == &n.repeats {
-			n.repeats.remove(again)
-			n.push(again)
-			n.sendDrainPing()
-		}
-	})
 }

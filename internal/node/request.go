@@ -13,6 +13,7 @@ const (
 	Release                   // is never dropped: if it cannot be sent, it is owed
 	pingKind
 	drainKind // the last PING of a connection that is being closed
+	lookKind  // whether something has come late
 )
 
 // A Command is a script with its arguments, boxed for redigo once rather than
@@ -36,10 +37,11 @@ type Task struct {
 	Voter   Voter         // nil: nobody waits for the answer
 	Limit   time.Duration // the node timeout; silence is judged by it too
 
-	// gone is an instant since the node's epoch: of a release that is repeated or owed,
-	// when nothing of its keys can be left (0: neither); of a repair, when the lock
-	// has lapsed.
+	// gone is an instant since the node's epoch: of a release that is owed, when nothing of its
+	// keys can be left (0: it was not); of a repair, when the lock has lapsed.
 	gone time.Duration
+
+	look *lookTask // of lookKind
 }
 
 // A Request is a task for one node. Its fields below the task are guarded by
@@ -51,8 +53,9 @@ type Request struct {
 	queue      *requestQueue // the one it is in
 	sent       time.Duration // when it was written, since the node's epoch
 	Index      uint16        // the node's place in the round; constant
-	tries      uint16        // of a release that was answered with an error
+	repeat     *repeat       // of a release that is sent again
 	Eval       bool          // the server did not know the script's hash
+	direct     bool          // it was sent without the script; see direct.go
 	wasOwed    bool          // a release that an earlier connection has not carried out
 }
 
@@ -98,7 +101,7 @@ func (l *requestQueue) push(q *Request) {
 		l.locks++
 	case Release:
 		l.foreign += q.Token.size
-	case Ask, RepairRequest, pingKind, drainKind:
+	case Ask, RepairRequest, pingKind, drainKind, lookKind:
 	}
 }
 
@@ -120,7 +123,7 @@ func (l *requestQueue) remove(q *Request) {
 		l.locks--
 	case Release:
 		l.foreign -= q.Token.size
-	case Ask, RepairRequest, pingKind, drainKind:
+	case Ask, RepairRequest, pingKind, drainKind, lookKind:
 	}
 }
 

@@ -13,16 +13,18 @@ type Script struct {
 	Hash, Source any // boxed, for redigo
 	Decode       func(reply any) Outcome
 
-	// Session: it also takes the session's tombstone as its last key and the
-	// connection's generation as its last argument.
-	Session bool
+	Grants bool // it grants locks, or repairs them: a Dialect is about those
+
+	// Direct reads the replies to a request that was sent without the script, see direct.go: the token,
+	// boxed, the value that the key had, nil for none, and for how many ms it still lives, as PTTL says it.
+	// nil: there is no such way.
+	Direct func(token, value any, left int64) Outcome
 }
 
 // An Outcome is what a reply to a script means for the round.
 type Outcome struct {
 	Stance    Stance
 	Err       error // nil for a yes; ErrTaken or ErrLost for a no; else why there is no answer
-	Stale     bool  // the script did nothing, because the connection has been given up
 	Abstained bool  // the script did nothing, because of the quarantine
 	Holder    string
 	Owner     string

@@ -24,6 +24,15 @@ type TokenOwner interface {
 
 	// ReleaseVoter gets the answer to a release for which no round waits; nil: nobody does.
 	ReleaseVoter() Voter
+
+	// ReleaseLate is the release of what a request that came late has set, and who gets the answer.
+	ReleaseLate() (Command, Voter)
+
+	// KeptUntil is until when the release is to leave the keys; zero: it deletes them.
+	KeptUntil() time.Time
+
+	Keys() []any // that a request may set; not changed
+	Value() any  // of the keys: the token, boxed
 }
 
 // Begin sets up the state of a token that is to live for ttl on so many nodes.
@@ -62,13 +71,26 @@ const (
 	// markForeign: the token is another process's, by Release. So no lock request of
 	// this client has bounded what the node is to be told, and a full backlog refuses it.
 	markForeign
+
+	// markUnknown: the outcome of a lock request or a repair is unknown, so that it may come late. It is
+	// never taken away: a later yes or no, or an answered release, says nothing about that request.
+	markUnknown
+
+	// markRepeated: the token's release is among those that are sent again.
+	markRepeated
 )
+
+// mayBeOn reports whether node i may have, or get, keys of the token. The node's mu is held.
+func (t *Token) mayBeOn(i uint16) bool { return t.marks[i]&(MarkSent|markUnknown) != 0 }
 
 // releasedLocked notes the answer of node i to a release, and returns what it
 // counts as: a release that finds nothing after an earlier one of the same token
 // only repeats that one. The node's mu is held.
 func (t *Token) releasedLocked(i int, out Outcome) Outcome {
 	m := &t.marks[i]
+	if out.Stance == Silent {
+		return out
+	}
 	if out.Stance == Yes || *m&(markConfirmed|markUnheard) != 0 {
 		*m |= markConfirmed
 		out.Stance, out.Err = Yes, nil
@@ -83,13 +105,13 @@ func (t *Token) BeginForeign(owner TokenOwner, nodes int, ttl time.Duration, siz
 	t.Begin(owner, nodes, ttl)
 	t.size = size
 	for i := range t.marks {
-		t.marks[i] = MarkSent | markForeign
+		t.marks[i] = MarkSent | markForeign | markUnknown // Another process may have sent something just now.
 	}
 }
 
 // Heard returns the mark after the answer to a request of the given kind.
 func (m Mark) Heard(kind Kind, out Outcome) Mark {
-	refused := kind == LockRequest && (out.Stance == No || out.Stale || out.Abstained)
+	refused := kind == LockRequest && (out.Stance == No || out.Abstained)
 	released := kind == Release && out.Stance != Silent
 	switch {
 	case refused || released:
@@ -109,6 +131,16 @@ func (t *Token) Grow(ttl time.Duration) {
 			return
 		}
 	}
+}
+
+// lateness is for how long something late of the token is reckoned with: a minute at least, and its ttl. That of
+// another process's is not known, and those may be many: only one whose release is refused is sent again for as
+// long as a node that is away would be owed it.
+func (t *Token) lateness(refused bool) time.Duration {
+	if t.size > 0 && !refused {
+		return MinLate
+	}
+	return max(t.Longest(), MinLate)
 }
 
 // Longest is the longest ttl that the token's keys may have been given.

@@ -1,37 +1,15 @@
 package node
 
-import (
-	"fmt"
-	"strings"
-	"time"
+import "time"
 
-	"github.com/seed6c881748/redlock/internal/conn"
-)
-
-// This file is about what a broken connection leaves behind: lock requests that may
-// have run, may still run or never will, and releases that were not answered.
+// This file is about releases that were not answered, or could not be sent: a node is owed them. They go
+// first on its next connection.
 //
-// Two things settle it on the next connection, in this order:
-//
-//   - the tombstone: the node refuses the lock requests and repairs of earlier
-//     connections from then on;
-//   - the releases that are owed, ahead of all other requests.
-//
-// Nothing else is taken away. In particular no key of a token whose release nobody has
-// asked for: it may be held, and an extension or a repair may have made this node a
-// counted vote since. A message that takes such a key away, delivered late or twice,
-// lets in a second holder. So the only messages that delete keys are releases, of
-// tokens that are dead and never used again. That makes exclusion safe from late and
-// duplicated messages of any kind and age, whatever the tombstone does. The tombstone
-// and the order only prevent that a key is left behind: a release that ran before a
-// late lock request would not be the last word.
-//
-// TestUnknownModel… proves both, and finds what goes wrong without each of them.
-
-// MinTombstone is the least life of a tombstone, and for how long something late is
-// reckoned with. A lock request that arrives even later can set its key again, for one
-// ttl.
-const MinTombstone = time.Minute
+// Nothing else is taken away there. In particular no key of a token whose release nobody has asked for: it
+// may be held, and an extension or a repair may have made this node a counted vote since. A message that
+// takes such a key away, delivered late or twice, lets in a second holder. So the only messages that delete
+// keys are releases, of tokens that are dead and never used again. That makes exclusion safe from late and
+// duplicated messages of any kind and age. TestUnknownModel… proves it, and finds what goes wrong otherwise.
 
 // addOwed keeps a release that could not be sent, or was not answered, for the next
 // connection. n.mu is held.
@@ -40,7 +18,7 @@ func (n *Node) addOwed(q *Request) {
 		return // A token that may have left something has its own release, when it comes.
 	}
 	m := &q.Token.marks[q.Index]
-	if *m&MarkSent == 0 || *m&markOwed != 0 {
+	if !q.Token.mayBeOn(q.Index) || *m&markOwed != 0 {
 		return
 	}
 	if *m&markForeign != 0 && !n.hasRoom(q.Token.size) {
@@ -49,7 +27,7 @@ func (n *Node) addOwed(q *Request) {
 	*m |= markOwed
 	ends := q.gone
 	if ends == 0 {
-		ends = n.after(max(q.Token.Longest(), MinTombstone))
+		ends = n.after(q.Token.lateness(true))
 	}
 	n.owed.push(&Request{
 		Task: &Task{
@@ -68,7 +46,7 @@ const MaxForeign = 64 << 20
 // Those of this client's own are bounded by its lock requests; what other processes have
 // locked is not, and a node may be down for days. n.mu is held.
 func (n *Node) hasRoom(size int) bool {
-	full := func() bool { return n.owed.len >= MaxBacklog || n.owed.foreign+size > MaxForeign }
+	full := func() bool { return n.owed.len >= MaxBacklog || n.owed.foreign+n.repeats.foreign+size > MaxForeign }
 	if now := time.Since(n.epoch); full() && now-n.swept >= time.Second {
 		n.swept = now
 		n.forget()
@@ -77,11 +55,14 @@ func (n *Node) hasRoom(size int) bool {
 }
 
 // sendOwed queues the releases that are owed, ahead of everything else, and returns how
-// many there are. n.mu is held.
+// many there are, with those that the connection before had not got as far as to write. n.mu is held.
 func (n *Node) sendOwed() (count int) {
 	count = n.owed.len
 	var rest requestQueue
 	for q := n.queue.pop(); q != nil; q = n.queue.pop() {
+		if q.wasOwed {
+			count++
+		}
 		rest.push(q)
 	}
 	for q := n.owed.pop(); q != nil; q = n.owed.pop() {
@@ -96,19 +77,14 @@ func (n *Node) sendOwed() (count int) {
 
 // noteUnknown notes a lock request or a repair whose outcome will not be known. n.mu is held.
 func (n *Node) noteUnknown(q *Request) {
+	q.Token.marks[q.Index] |= markUnknown
 	n.unknown++
 	n.unknowns++
-	n.life = max(n.life, q.Token.Longest(), MinTombstone)
-	n.late = max(n.late, n.after(n.life))
 }
 
-// forget drops what nothing can be left of, and of which nothing can arrive any more
-// that a tombstone would still refuse. n.mu is held.
+// forget drops what nothing can be left of. n.mu is held.
 func (n *Node) forget() {
 	now := time.Since(n.epoch)
-	if now >= n.late {
-		n.unknown, n.life = 0, 0
-	}
 	for q := n.owed.head; q != nil; {
 		next := q.next
 		if now >= q.gone {
@@ -117,33 +93,6 @@ func (n *Node) forget() {
 		}
 		q = next
 	}
-}
-
-// tombstoneStep puts up the tombstone of generation gen, which is to live for the given
-// time. EVAL, not EVALSHA: the server may not know the script.
-func (n *Node) tombstoneStep(gen int64, life time.Duration) conn.Step {
-	command := []any{"EVAL", Tombstone.Source, 1, n.tombstoneKey, gen, life.Milliseconds() + 1}
-	return conn.Step{Command: command, Check: func(a conn.Answer) error {
-		err := a.Err
-		if err == nil {
-			err = Tombstone.Decode(a.Reply).Err
-		}
-		if err != nil && !isForbiddenKey(err) { // A lock request would have been refused for the same reason.
-			return fmt.Errorf("clean-up: %w", err)
-		}
-		return nil
-	}}
-}
-
-// isForbiddenKey reports whether the server refused a command because of a key
-// in it, by the wording of Redis 6 or that of later ones and Valkey. That the user
-// may not run the command at all is another matter.
-func isForbiddenKey(err error) bool {
-	if conn.ErrorCode(err) != "NOPERM" {
-		return false
-	}
-	s := err.Error()
-	return strings.Contains(s, "to access a key") || strings.Contains(s, "to access one of the keys")
 }
 
 // A settlement is what a connection has to settle of those before it.

@@ -93,7 +93,7 @@ type Scripts struct {
 func Wrap(scripts []*node.Script) (wrapped *Scripts, others []*node.Script) {
 	wrapped = new(Scripts)
 	for _, s := range scripts {
-		if s.Session {
+		if s.Grants {
 			wrapped.granting = append(wrapped.granting, s)
 		} else {
 			others = append(others, s)
@@ -149,10 +149,9 @@ func nameOf(marker string) string {
 	return hex.EncodeToString(sum[:6])
 }
 
-// Grants makes a script one of those that quarantine is about: of a session, since
-// they set keys.
+// Grants makes a script one of those that quarantine is about.
 func Grants(s *node.Script) *node.Script {
-	s.Session = true
+	s.Grants = true
 	s.Decode = decodeWrapped(s.Decode)
 	return s
 }

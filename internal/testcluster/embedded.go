@@ -66,6 +66,7 @@ type embedded struct {
 	life      int        // Counts the stops, to tell what belongs to an earlier life.
 	stopped   bool
 	errMsg    string
+	old       bool // it knows no SET with both NX and GET
 	onCommand func(cmd string, args []string)
 }
 

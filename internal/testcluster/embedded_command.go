@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -82,6 +83,9 @@ func (e *embedded) stops(c *server.Peer, cmd string, args []string) bool {
 		return true
 	case e.errMsg != "":
 		c.WriteError(e.errMsg)
+		return true
+	case e.old && cmd == "SET" && slices.Contains(args, "NX") && slices.Contains(args, "GET"):
+		c.WriteError("ERR syntax error")
 		return true
 	}
 	return false

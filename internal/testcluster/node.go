@@ -139,6 +139,18 @@ func (n *Node) SetError(msg string) error {
 	return nil
 }
 
+// SetOld makes an embedded node refuse SET with both NX and GET, as servers before Redis 7.0 do, or ends it.
+func (n *Node) SetOld(old bool) error {
+	e, ok := n.backend.(*embedded)
+	if !ok {
+		return ErrUnsupported
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.old = old
+	return nil
+}
+
 // OnCommand makes an embedded node call fn before it runs a command, with the
 // command's name in upper case; nil ends that. Commands called by a script and
 // those of this Node's own methods aren't reported.

@@ -1,0 +1,148 @@
+package node
+
+import (
+	"fmt"
+	"runtime"
+	"time"
+)
+
+// This file is about a pipeline's writer.
+
+const (
+	// maxBatch bounds how many requests are written before the flush.
+	maxBatch = 256
+
+	// enoughForAWrite is how many requests the writer has gathered when it stops
+	// waiting for more: shared by so many, a system call costs each of them little.
+	enoughForAWrite = 32
+)
+
+// A wireRequest is a request as the writer sees it: a copy, because the request
+// itself may be answered, and sent again, before the batch is written.
+type wireRequest struct {
+	cmd    Command
+	direct bool
+	eval   bool
+	forgot bool // as the node's
+}
+
+// write is the writer: it ends when the pipeline is over.
+func (p *pipeline) write() {
+	defer close(p.writerDone)
+	var batch []wireRequest
+	var args []any
+	for {
+		var dropped []*Request
+		var more bool
+		if batch, dropped, more = p.next(batch[:0]); !more {
+			return
+		}
+		for _, q := range dropped {
+			q.deliver(Outcome{Err: ErrWithdrawn}, time.Now())
+		}
+		err := error(nil)
+		for _, out := range batch {
+			if args, err = p.send(args[:0], out); err != nil {
+				break
+			}
+		}
+		if err == nil {
+			err = p.wire.Flush()
+		}
+		clear(batch)
+		clear(args)
+		if err != nil {
+			_ = p.abort(fmt.Errorf("writing: %w", err))
+			return
+		}
+	}
+}
+
+// next waits for requests and moves them to the flight; false when the pipeline
+// is over. From here on their outcome is unknown until the reply is read. Those
+// dropped must not be sent any more.
+func (p *pipeline) next(batch []wireRequest) (_ []wireRequest, dropped []*Request, more bool) {
+	n := p.node
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	waited := false
+	for n.queue.len == 0 && !p.over {
+		n.work.Wait()
+		waited = true
+	}
+	// As long as other goroutines queue more, let them: a system call costs as
+	// much as ten requests. With nobody else to run, yielding costs nothing.
+	for seen := 0; waited && n.queue.len > seen && seen < enoughForAWrite; {
+		seen = n.queue.len
+		n.mu.Unlock()
+		runtime.Gosched()
+		n.mu.Lock()
+	}
+	if p.over {
+		return nil, nil, false
+	}
+	now := time.Since(n.epoch)
+	for len(batch) < maxBatch {
+		q := n.queue.pop()
+		if q == nil {
+			break
+		}
+		switch {
+		case q.Token != nil && q.Kind != Release && q.Token.marks[q.Index]&MarkReleased != 0,
+			q.Kind == RepairRequest && now > q.gone:
+			// Its release came first, and is on the wire; or the lock has lapsed.
+			dropped = append(dropped, q)
+			continue
+		}
+		if q.sets() {
+			q.Token.marks[q.Index] |= MarkSent
+		}
+		q.sent, q.direct = now, p.mayBeDirect(q)
+		n.inFlight.push(q)
+		cmd := q.Command
+		if cmd.Timed {
+			cmd = q.Token.owner.ReleaseCommand(time.Now()) // It may have waited.
+		}
+		batch = append(batch, wireRequest{cmd, q.direct, q.Eval, n.forgot})
+	}
+	if p.dozing {
+		p.dozing = false
+		p.watchdog.Reset(WatchInterval)
+	}
+	return batch, dropped, true
+}
+
+// send writes one request into redigo's buffer. args is scratch space.
+func (p *pipeline) send(args []any, out wireRequest) ([]any, error) {
+	if out.cmd.Script == nil {
+		return args, p.wire.Send("PING")
+	}
+	if out.direct {
+		return p.sendDirect(args, &out.cmd)
+	}
+	c, script := &out.cmd, out.cmd.Script
+	dialect := p.dialect
+	if dialect != nil && script.Grants {
+		script = dialect.Script(script, out.eval, out.forgot)
+	} else {
+		dialect = nil
+	}
+	verb, program := "EVALSHA", script.Hash
+	if out.eval {
+		verb, program = "EVAL", script.Source
+	}
+	keys := len(c.Keys)
+	if dialect != nil {
+		keys++
+	}
+	args = append(args, program, keys)
+	args = append(args, c.Keys...)
+	if dialect != nil {
+		args = append(args, dialect.Key())
+	}
+	args = append(args, c.Args...)
+	if dialect != nil {
+		args = append(args, dialect.Args()...)
+	}
+	return args, p.wire.Send(verb, args...)
+}

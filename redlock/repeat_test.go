@@ -1,0 +1,386 @@
+package redlock_test
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
+)
+
+// What may come late is released again and again: 20 ms after the answer to its release, then 40, 80 and
+// so on.
+
+// trip is what a round trip takes where it takes any time.
+const trip = 2 * time.Millisecond
+
+// breakLate has an attempt on "a" fail, as all connections break with its lock requests on their way. They
+// reach the nodes so late after that, which is when it returns.
+func breakLate(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock, late time.Duration) (broke time.Time) {
+	t.Helper()
+	warm(t, r)
+	require.NoError(t, c.Slow(trip/2, trip/2))
+	failed := make(chan error)
+	go func() {
+		_, err := r.TryLock(t.Context(), []string{"a"}, time.Hour)
+		failed <- err
+	}()
+	synctest.Wait()
+	for _, n := range c.Nodes {
+		n.Proxy().LateBytes(late, late)
+		n.Proxy().Reset()
+	}
+	require.ErrorIs(t, <-failed, redlock.ErrNoQuorum)
+	return time.Now()
+}
+
+// What comes late by t is gone by 2 t + 20 ms and two round trips. Who waits for it in another process is
+// told, also though the attempt's own release, which has failed, tells nobody.
+func TestWhatComesLateIsReleasedAgain(t *testing.T) {
+	for _, late := range []time.Duration{10 * time.Millisecond, 100 * time.Millisecond, time.Second, 10 * time.Second, 59 * time.Second} {
+		t.Run(late.String(), func(t *testing.T) {
+			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+				r, other := newRedlock(t, c), newRedlock(t, c)
+				warm(t, other)
+				broke := breakLate(t, c, r, late)
+				time.Sleep(late)
+				synctest.Wait()
+				for _, n := range c.Nodes {
+					require.NotEmpty(t, keys(t, n))
+				}
+				l, err := other.Lock(t.Context(), []string{"a"}, ttl, redlock.WithRetryCount(-1), redlock.WithRetryDelay(time.Hour), redlock.WithRetryJitter(0))
+				require.NoError(t, err)
+				// It is found and released, and the next one is told and asks.
+				assert.LessOrEqual(t, time.Since(broke), 2*late+20*time.Millisecond+2*trip+2*trip)
+				require.NoError(t, l.Unlock(t.Context()))
+				requireReleased(t, c)
+			})
+		})
+	}
+}
+
+// That goes on for a minute, and for as long as the ttl, however long the client could not connect
+// meanwhile.
+func TestWhatIsReckonedToComeLate(t *testing.T) {
+	for _, test := range []struct {
+		name            string
+		ttl, away, late time.Duration
+	}{
+		{"at once", 2 * time.Second, 0, time.Second},
+		{"a ttl below a minute", 30 * time.Second, 0, 59 * time.Second},
+		{"a ttl of an hour", time.Hour, 0, 59 * time.Minute},
+		{"after a time without a connection, longer than the ttl", 50 * time.Second, 55 * time.Second, 65 * time.Second},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+				rn, r := record(t, c)
+				warm(t, r)
+				broke := time.Now()
+				rn.breakALock(t, r, test.ttl, test.away)
+				for !allUp(r) {
+					time.Sleep(time.Millisecond)
+				}
+				up := time.Now() // The release has been answered.
+				time.Sleep(time.Until(broke.Add(test.late)))
+				requireNoKeys(t, c)
+				rn.deliver(t, rn.lockBytes(t))
+				require.NotEmpty(t, keys(t, c.Nodes[0]))
+				next := up
+				for gap := 20 * time.Millisecond; next.Before(time.Now()); gap *= 2 {
+					next = next.Add(gap)
+				}
+				require.Less(t, time.Until(next), test.ttl, "it would not end by itself")
+				time.Sleep(time.Until(next))
+				requireReleased(t, c)
+			})
+		})
+	}
+}
+
+// The last repetition is the first one after that.
+func TestRepetitionsEnd(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		breakLate(t, c, r, 0)
+		time.Sleep(time.Minute)
+		assert.Equal(t, 1, redlock.NodesIn(r)[0].Status().Repeats)
+		time.Sleep(2 * time.Hour) // Its ttl is an hour.
+		looks := countCommands(t, "EVAL", c.Nodes[0])
+		assert.Zero(t, redlock.NodesIn(r)[0].Status().Repeats)
+		time.Sleep(10 * time.Hour)
+		assert.Zero(t, looks.Load())
+	})
+}
+
+// Nothing is repeated of a lock that is held.
+func TestNothingOfAHeldLockIsRepeated(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		l := lockUnheard(t, c, r)
+		asked := countCommands(t, "", c.Nodes[0])
+		time.Sleep(10 * time.Second)
+		assert.Zero(t, asked.Load())
+		assert.Zero(t, redlock.NodesIn(r)[0].Status().Repeats)
+		assert.Equal(t, 3, holders(t, c, l))
+		require.NoError(t, l.Unlock(t.Context()))
+		synctest.Wait()
+		assert.Equal(t, 1, redlock.NodesIn(r)[0].Status().Repeats)
+	})
+}
+
+// lockUnheard gets a lock on "a", which the first node has granted, too, but nobody knows it.
+func lockUnheard(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock, opts ...redlock.Option) *redlock.Lock {
+	t.Helper()
+	warm(t, r)
+	proxy := c.Nodes[0].Proxy()
+	proxy.DropReplies(true)
+	l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute, opts...)
+	require.NoError(t, err)
+	synctest.Wait()
+	proxy.DropReplies(false)
+	proxy.Reset()
+	synctest.Wait()
+	require.True(t, allUp(r))
+	require.Equal(t, 3, holders(t, c, l))
+	return l
+}
+
+// With min hold nothing is repeated before it is over, and the release that leaves the keys is never
+// repeated: it tells a waiter each time.
+func TestAMinHoldIsNotRepeated(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r, other := newRedlock(t, c), newRedlock(t, c)
+		start := time.Now()
+		l := lockUnheard(t, c, r, redlock.WithMinHold(30*time.Second))
+		w := startLock(t, other, t.Context(), []string{"a"}, redlock.WithRetryCount(-1), redlock.WithRetryDelay(time.Hour), redlock.WithRetryJitter(0))
+		require.NoError(t, l.Unlock(t.Context()))
+		synctest.Wait()
+		time.Sleep(time.Second) // The waiter has been told until when, and comes back then.
+		var asked atomic.Int64
+		require.NoError(t, c.Nodes[0].OnCommand(func(cmd string, _ []string) {
+			if cmd != "PING" {
+				asked.Add(1)
+			}
+		}))
+		time.Sleep(time.Until(start.Add(29 * time.Second)))
+		assert.Zero(t, asked.Load(), "requests before the min hold is over")
+		assert.Equal(t, 3, holders(t, c, l))
+		require.NoError(t, w.got(t).Unlock(t.Context()))
+		assert.WithinDuration(t, start.Add(30*time.Second), w.at, time.Second)
+		time.Sleep(2 * time.Minute)
+		requireNoKeys(t, c)
+	})
+}
+
+// What the node has said to a later request says nothing of the one whose outcome is unknown.
+func TestALaterYesDoesNotEndTheRepetitions(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		rn, r := record(t, c)
+		l := lockUnheard(t, c, r)
+		require.NoError(t, l.Extend(t.Context(), time.Hour))
+		synctest.Wait()
+		require.NoError(t, l.Unlock(t.Context()))
+		synctest.Wait()
+		time.Sleep(10 * time.Second)
+		requireNoKeys(t, c)
+		rn.deliver(t, rn.lockBytes(t))
+		require.NotEmpty(t, keys(t, c.Nodes[0]))
+		time.Sleep(10*time.Second + 20*time.Millisecond)
+		requireReleased(t, c)
+	})
+}
+
+// A repair sets keys, too.
+func TestARepairThatComesLateIsReleasedAgain(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		rn, r := record(t, c)
+		warm(t, r)
+		l, err := r.TryLock(t.Context(), []string{"a"}, time.Hour)
+		require.NoError(t, err)
+		synctest.Wait()
+		require.NoError(t, c.Nodes[0].Del("a"))
+		proxy := c.Nodes[0].Proxy()
+		require.NoError(t, c.Nodes[0].OnCommand(func(cmd string, _ []string) {
+			if cmd == "EVAL" {
+				proxy.DropReplies(true)
+			}
+		}))
+		require.NoError(t, l.Extend(t.Context(), time.Hour))
+		synctest.Wait()
+		require.Equal(t, 3, holders(t, c, l))
+		require.NoError(t, c.Nodes[0].OnCommand(nil))
+		proxy.DropReplies(false)
+		proxy.Reset()
+		synctest.Wait()
+		require.NoError(t, l.Unlock(t.Context()))
+		synctest.Wait()
+		time.Sleep(10 * time.Second)
+		requireNoKeys(t, c)
+		rn.deliver(t, slices.DeleteFunc(rn.requests(0), func(q string) bool { return !isA("EVAL")(q) })...)
+		require.NotEmpty(t, keys(t, c.Nodes[0]))
+		time.Sleep(10*time.Second + 20*time.Millisecond)
+		requireReleased(t, c)
+	})
+}
+
+// A repetition without an answer does not count: it is sent at once on the next connection.
+func TestARepetitionWithoutAnAnswerDoesNotCount(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		n := c.Nodes[0]
+		r := newRedlock(t, c)
+		broke := breakLate(t, c, r, 21*time.Second)
+		time.Sleep(time.Until(broke.Add(20 * time.Second)))
+		n.Proxy().DropReplies(true) // That of the repetition after 20.46 s.
+		time.Sleep(time.Until(broke.Add(21*time.Second + trip)))
+		require.NotEmpty(t, keys(t, n))
+		n.Proxy().DropReplies(false)
+		n.Proxy().Reset()
+		time.Sleep(5 * trip)
+		requireNoKeys(t, c)
+	})
+}
+
+// One repetition is under way at a time, for up to 64 keys. Outcomes are unknown just when nodes are slow.
+func TestOneRepetitionIsUnderWayAtATime(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		n := c.Nodes[0]
+		r := newRedlock(t, c, redlock.WithNodeTimeout(time.Second))
+		warm(t, r)
+		n.Proxy().DropReplies(true)
+		var wg sync.WaitGroup
+		for i := range 300 {
+			wg.Go(func() {
+				if l, err := r.TryLock(t.Context(), []string{strconv.Itoa(i)}, time.Hour); err == nil {
+					_ = l.Unlock(t.Context())
+				}
+			})
+		}
+		time.Sleep(time.Millisecond)
+		n.Proxy().DropReplies(false)
+		n.Proxy().Reset()
+		require.NoError(t, n.Slow(100*time.Millisecond, 100*time.Millisecond))
+		var mu sync.Mutex
+		var last time.Time
+		looked := 0
+		require.NoError(t, n.OnCommand(func(cmd string, args []string) {
+			if cmd != "EVAL" {
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			keys, err := strconv.Atoi(args[1])
+			assert.NoError(t, err)
+			assert.LessOrEqual(t, keys, 64)
+			assert.GreaterOrEqual(t, time.Since(last), 200*time.Millisecond)
+			last = time.Now()
+			looked += keys
+		}))
+		wg.Wait()
+		assert.Positive(t, redlock.NodesIn(r)[0].Status().Repeats)
+		time.Sleep(10 * time.Second)
+		mu.Lock()
+		assert.GreaterOrEqual(t, looked, 300)
+		mu.Unlock()
+		assert.Zero(t, r.Stats().Nodes[0].Backlog)
+		require.NoError(t, n.OnCommand(nil))
+		requireNoKeys(t, c)
+	})
+}
+
+// Close makes one round of repetitions within the node timeout, and waits for no more.
+func TestCloseRepeatsOnce(t *testing.T) {
+	for name, hang := range map[string]bool{"in time": false, "a node hangs": true} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+				r := newRedlock(t, c)
+				breakLate(t, c, r, 11*time.Second)
+				time.Sleep(12 * time.Second) // The next repetition comes after 20.46 s.
+				require.NotEmpty(t, keys(t, c.Nodes[0]))
+				if hang {
+					require.NoError(t, c.Nodes[2].Hang())
+				}
+				start := time.Now()
+				err := r.Close(t.Context())
+				took := time.Since(start)
+				for _, n := range c.Nodes[:2] {
+					assert.Empty(t, keys(t, n))
+				}
+				require.NoError(t, err)
+				if hang {
+					assert.LessOrEqual(t, took, redlock.DefaultNodeTimeout)
+					require.NoError(t, c.Nodes[2].Resume())
+					return
+				}
+				assert.LessOrEqual(t, took, 3*trip)
+				assert.Empty(t, keys(t, c.Nodes[2]))
+			})
+		})
+	}
+}
+
+// Two seconds after the last of many locks over bad connections no key is left.
+func TestCyclesOverBadConnectionsLeaveNothing(t *testing.T) {
+	for seed := range uint64(rounds(4, 1)) {
+		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+			rng := rand.New(rand.NewPCG(seed, 1))
+			r := newRedlock(t, c)
+			warm(t, r)
+			for _, n := range c.Nodes {
+				n.Proxy().SetDelay(0, 60*time.Millisecond)
+				n.Proxy().LateBytes(0, 60*time.Millisecond)
+			}
+			got := 0
+			for range 300 {
+				l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
+				if rng.IntN(2) == 0 {
+					c.Nodes[rng.IntN(3)].Proxy().Reset()
+				}
+				if err == nil {
+					got++
+					_ = l.Unlock(t.Context())
+				}
+				time.Sleep(time.Duration(rng.IntN(20)) * time.Millisecond)
+			}
+			time.Sleep(2 * time.Second)
+			assert.Positive(t, got)
+			assert.Positive(t, r.Stats().Nodes[0].Unknown)
+			requireNoKeys(t, c)
+		})
+	}
+}
+
+// The same where another process releases the locks as soon as they are got, while lock requests are under
+// way to the slowest node.
+func TestReleasesByAnotherProcessOverBadConnectionsLeaveNothing(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r, worker := newRedlock(t, c), newRedlock(t, c)
+		warm(t, r)
+		warm(t, worker)
+		for _, n := range c.Nodes {
+			n.Proxy().SetDelay(0, 20*time.Millisecond)
+		}
+		var wg sync.WaitGroup
+		for i := range 634 {
+			wg.Go(func() {
+				time.Sleep(time.Duration(i) * 25 * time.Millisecond) // Or they would share their delays.
+				l, err := r.TryLock(t.Context(), []string{strconv.Itoa(i)}, time.Minute)
+				if assert.NoError(t, err) {
+					_ = worker.Release(t.Context(), l.Resources(), l.Token())
+				}
+			})
+		}
+		wg.Wait()
+		time.Sleep(2 * time.Second)
+		requireNoKeys(t, c)
+		assert.Positive(t, redlock.NodesIn(worker)[0].Status().Repeats)
+	})
+}
