@@ -194,6 +194,10 @@ quickstart-docker: ## the quickstart on three real servers, in containers
 api: ## write down what the packages export, after a change of it that is meant
 	$(GO) test ./internal/apicheck -run TestAPI -update
 
+.PHONY: lua
+lua: ## write docs/scripts, the texts of all scripts, after a change of them that is meant
+	$(GO) test ./redlock -run TestScriptsAreWrittenDown -update-scripts
+
 .PHONY: snippets
 snippets: ## compile and run the Go of the READMEs and docs/, check their links and lines
 	$(GO) test -count=1 ./internal/snippets

@@ -1,0 +1,30 @@
+-- extendScript moves the expiry of every key to the ttl from now, or of none.
+-- It never creates a key and never shortens one's life. With fencing it keeps the
+-- counters, too.
+--
+--    KEYS  the resources' keys; with fencing: and their counters
+--    ARGV  token, ttl in ms; with fencing: and the fence, life of the counters in ms
+--    1     done
+--    0     a key is another's; nothing was changed
+--    -1    a key is missing, and none is another's; nothing was changed
+
+local n, fence, keep, gone = #KEYS, ARGV[3], ARGV[4], false
+if fence then n = n / 2 end
+for i = 1, n do
+  local v = redis.pcall('GET', KEYS[i])
+  if not v then gone = true elseif v ~= ARGV[1] then return 0 end
+end
+if gone then return -1 end
+for i = 1, n do
+  if redis.call('PTTL', KEYS[i]) < tonumber(ARGV[2]) then redis.call('PEXPIRE', KEYS[i], ARGV[2]) end
+end
+if fence then
+  local at = n
+  
+for i = 1, n do
+  redis.call('PEXPIRE', KEYS[at + i], keep)
+  local c = tonumber(redis.pcall('GET', KEYS[at + i]) or 0)
+  if c and c < tonumber(fence) then redis.call('SET', KEYS[at + i], fence, 'PX', keep) end
+end
+end
+return 1

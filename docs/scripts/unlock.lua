@@ -1,0 +1,44 @@
+-- unlockScript deletes the keys that hold the token. After it, none does. Who is
+-- first in line for a resource that it has freed is told.
+--
+--    KEYS  the resources' keys, their bells
+--    ARGV  token
+--    1     every key held the token
+--    0     at least one was gone or another's
+--    {1 or 0, told, …}  the same, and somebody may be in line; see lines.TellLua
+
+local n = #KEYS / 2
+local mine, rung, held = 0, false, 0
+for i = 1, n do
+  if redis.pcall('GET', KEYS[i]) == ARGV[1] then
+    mine = mine + 1
+    if redis.call('DEL', KEYS[i], KEYS[n + i]) == 2 then
+      rung = rung or {}
+      rung[i] = true
+    end
+  end
+end
+if mine == n then held = 1 end
+
+if not rung then return held end
+local answer, name = {held}, string.sub(redis.sha1hex(ARGV[1]), 1, 12)
+for i = 1, n do
+  local told, line = '', KEYS[n + i].. 'l'
+  local whose = rung[i] and redis.pcall('GET', KEYS[n + i].. 'r')
+  if type(whose) == 'string' then told = '=' .. whose end
+  while rung[i] and told == '' do
+    local first = redis.pcall('ZPOPMIN', line)
+    if not first[1] then break end
+    local heard = redis.pcall('PUBLISH', first[1], name .. KEYS[i])
+    if type(heard) ~= 'number' then
+      told = '!'
+    elseif heard > 0 then
+      told = first[1]
+      redis.pcall('SET', KEYS[n + i].. 'r', told, 'PX', 100)
+    end
+  end
+  answer[i + 1] = told
+  local life = redis.pcall('PTTL', line)
+  if rung[i] and type(life) == 'number' and life > 0 then redis.pcall('SET', KEYS[n + i], '1', 'PX', life) end
+end
+return answer
