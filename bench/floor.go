@@ -1,34 +1,35 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"crypto/rand"
+	"crypto/sha1"
 	"encoding/hex"
 	"errors"
+	"fmt"
+	"net"
 	"runtime"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/gomodule/redigo/redis"
 )
 
 // The floor is what a quorum lock costs with nothing around it: one pipelined connection
-// to each node, plain Redlock scripts, return at the quorum, one timer a round. It cleans
-// nothing up, waits for nobody and resolves no split. It keeps none of the promises of a
-// lock, and is only there to be compared with. It is a floor for what goes over the wire and
-// what the servers do, not for the client's processor: redigo encodes its commands.
+// to each node, SET NX PX and a script that compares and deletes, encoded by hand, return at
+// the quorum, one timer a round. It cleans nothing up, waits for nobody, says nothing about
+// who holds what, and resolves no split. It keeps none of the promises of a lock, and is only
+// there to be compared with.
 var floorLibrary = library{
-	name:    "floor",
-	modules: []string{"github.com/gomodule/redigo"},
-	setup:   "no lock: plain Redlock scripts on one pipelined redigo connection a node, return at the quorum, none of the promises",
-	open:    openFloor,
+	name:  "floor",
+	setup: "no lock: SET NX PX and a script that compares and deletes on one pipelined connection a node, encoded by hand, return at the quorum, none of the promises",
+	open:  openFloor,
 }
 
-const (
-	floorLock   = `if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return 1 end return 0`
-	floorUnlock = `if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0`
+const floorUnlock = `if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0`
 
+const (
 	// floorTimeout is how long a round takes at most.
 	floorTimeout = 250 * time.Millisecond
 
@@ -36,7 +37,13 @@ const (
 	floorWindow = 1 << 14
 )
 
-var errFloor = errors.New("floor: no quorum")
+var (
+	errFloor = errors.New("floor: no quorum")
+	floorSHA = func() string {
+		sum := sha1.Sum([]byte(floorUnlock))
+		return hex.EncodeToString(sum[:])
+	}()
+)
 
 func openFloor(name string, o opening) (client, error) {
 	var nodes []*floorNode
@@ -55,33 +62,34 @@ func openFloor(name string, o opening) (client, error) {
 	}
 	return client{
 		name:      name,
-		newWorker: func() worker { return &floorWorker{nodes: nodes, millis: o.ttl.Milliseconds()} },
+		newWorker: func() worker { return &floorWorker{nodes: nodes, millis: strconv.FormatInt(o.ttl.Milliseconds(), 10)} },
 		close:     end,
 	}, nil
 }
 
 type floorWorker struct {
-	nodes      []*floorNode
-	millis     int64
-	key, token string
+	nodes              []*floorNode
+	millis, key, token string
+	command            []byte // the space for one
 }
 
 func (w *floorWorker) lock(_ context.Context, key string) error {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // Never fails.
 	w.key, w.token = key, hex.EncodeToString(b[:])
-	return floorRound(w.nodes, (*floorNode).lockScript, w.key, w.token, w.millis)
+	return w.round("SET", w.key, w.token, "NX", "PX", w.millis)
 }
 
 func (w *floorWorker) unlock(context.Context) error {
-	return floorRound(w.nodes, (*floorNode).unlockScript, w.key, w.token)
+	return w.round("EVALSHA", floorSHA, "1", w.key, w.token)
 }
 
-// floorRound asks all nodes and returns at the quorum.
-func floorRound(nodes []*floorNode, script func(*floorNode) string, args ...any) error {
-	r := &floorVotes{n: len(nodes), need: len(nodes)/2 + 1, done: make(chan struct{}, 2)}
-	for _, n := range nodes {
-		n.send(r, script(n), args)
+// round asks all nodes and returns at the quorum.
+func (w *floorWorker) round(args ...string) error {
+	w.command = appendFloor(w.command[:0], args)
+	r := &floorVotes{n: len(w.nodes), need: len(w.nodes)/2 + 1, done: make(chan struct{}, 2)}
+	for _, n := range w.nodes {
+		n.send(r, w.command)
 	}
 	timer := time.NewTimer(floorTimeout)
 	defer timer.Stop()
@@ -93,6 +101,16 @@ func floorRound(nodes []*floorNode, script func(*floorNode) string, args ...any)
 		return errFloor
 	}
 	return nil
+}
+
+// appendFloor appends a command as the server reads it.
+func appendFloor(b []byte, args []string) []byte {
+	b = append(strconv.AppendInt(append(b, '*'), int64(len(args)), 10), '\r', '\n')
+	for _, a := range args {
+		b = append(strconv.AppendInt(append(b, '$'), int64(len(a)), 10), '\r', '\n')
+		b = append(append(b, a...), '\r', '\n')
+	}
+	return b
 }
 
 // floorVotes are the votes on one operation.
@@ -116,45 +134,48 @@ func (r *floorVotes) add(yes bool) {
 // A floorNode is one server with its connection. A caller writes by itself if nothing else
 // is outstanding; otherwise a writer writes what has gathered.
 type floorNode struct {
-	lockSHA, unlockSHA string
-
 	outstanding chan *floorVotes // in the order of the requests
 	wake        chan struct{}    // wakes the writer
 	ended       sync.WaitGroup   // the writer and the reader
+	conn        net.Conn
 
-	mu    sync.Mutex // of what follows, and of sending
-	conn  redis.Conn
-	dirty bool // something is to be written
+	mu      sync.Mutex // of what follows, and of sending
+	waiting []byte     // to be written
+	dirty   bool       // the writer was woken for it
 }
 
 func dialFloor(addr string) (*floorNode, error) {
-	conn, err := redis.Dial("tcp", addr)
+	conn, err := net.Dial("tcp", addr)
 	if err != nil {
 		return nil, err
 	}
 	n := &floorNode{conn: conn, outstanding: make(chan *floorVotes, floorWindow), wake: make(chan struct{}, 1)}
-	if n.lockSHA, err = redis.String(conn.Do("SCRIPT", "LOAD", floorLock)); err == nil {
-		n.unlockSHA, err = redis.String(conn.Do("SCRIPT", "LOAD", floorUnlock))
+	in := bufio.NewReaderSize(conn, 1<<16)
+	loaded := ""
+	if _, err = conn.Write(appendFloor(nil, []string{"SCRIPT", "LOAD", floorUnlock})); err == nil {
+		if _, err = in.ReadString('\n'); err == nil {
+			loaded, err = in.ReadString('\n')
+		}
+	}
+	if err == nil && loaded != floorSHA+"\r\n" {
+		err = fmt.Errorf("floor: the script was not loaded: %q", loaded)
 	}
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
 	n.ended.Go(n.write)
-	n.ended.Go(n.read)
+	n.ended.Go(func() { n.read(in) })
 	return n, nil
 }
 
-func (n *floorNode) lockScript() string   { return n.lockSHA }
-func (n *floorNode) unlockScript() string { return n.unlockSHA }
-
-func (n *floorNode) send(r *floorVotes, sha string, args []any) {
+func (n *floorNode) send(r *floorVotes, command []byte) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	_ = n.conn.Send("EVALSHA", append([]any{sha, 1}, args...)...)
+	n.waiting = append(n.waiting, command...)
 	n.outstanding <- r
 	switch {
 	case len(n.outstanding) <= 1:
-		_ = n.conn.Flush()
+		n.flushLocked()
 	case !n.dirty:
 		n.dirty = true
 		select {
@@ -164,23 +185,32 @@ func (n *floorNode) send(r *floorVotes, sha string, args []any) {
 	}
 }
 
+// flushLocked writes what waits. n.mu is held.
+func (n *floorNode) flushLocked() {
+	if len(n.waiting) > 0 {
+		_, _ = n.conn.Write(n.waiting)
+		n.waiting = n.waiting[:0]
+	}
+}
+
 func (n *floorNode) write() {
 	for range n.wake {
 		runtime.Gosched() // Others may have more to send.
 		n.mu.Lock()
 		n.dirty = false
-		_ = n.conn.Flush()
+		n.flushLocked()
 		n.mu.Unlock()
 	}
 }
 
-func (n *floorNode) read() {
+// read reads the replies: +OK and :1 are a yes, $-1 and :0 are none. An error ends it.
+func (n *floorNode) read(in *bufio.Reader) {
 	for {
-		yes, err := redis.Int(n.conn.Receive())
-		if err != nil {
+		line, err := in.ReadSlice('\n')
+		if err != nil || line[0] == '-' {
 			return
 		}
-		(<-n.outstanding).add(yes > 0)
+		(<-n.outstanding).add(line[0] == '+' || string(line) == ":1\r\n")
 	}
 }
 
