@@ -127,7 +127,7 @@ func TestOverloadOfSlowNodes(t *testing.T) {
 		const each = 2 * time.Millisecond
 		work(t, each, c.Nodes...)
 		defer work(t, 0, c.Nodes...)
-		l := startLoad(r, rounds(2000, 1000))
+		l := startLoad(r, 1000)
 		time.Sleep(3 * time.Second)
 		before, unlocks := l.got.Load(), l.unlocks.Load()
 		time.Sleep(time.Second)
@@ -145,9 +145,9 @@ func TestOverloadOfShortAndLongTimeouts(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		warm(t, r)
-		work(t, time.Millisecond/2, c.Nodes...)
+		work(t, scenario(time.Millisecond/2, 2*time.Millisecond), c.Nodes...)
 		defer work(t, 0, c.Nodes...)
-		long := startLoad(r, rounds(1500, 600), redlock.WithNodeTimeout(10*time.Second))
+		long := startLoad(r, rounds(1500, 400), redlock.WithNodeTimeout(10*time.Second))
 		short := startLoad(r, 10)
 		time.Sleep(3 * time.Second)
 		long.end()
