@@ -81,6 +81,30 @@ var situations = map[string]situation{
 		s.with(s.nodes[:1], keepingData)
 		s.pass(6 * time.Minute)
 	}},
+	"nodes are restarted in turn, between two looks": {play: func(s *scene) {
+		s.service()
+		s.calls.Go(func() { assert.NoError(s.t, s.do("x", 5*time.Minute)) })
+		for i := range s.nodes {
+			time.Sleep(5 * time.Second)
+			s.with(s.nodes[i:i+1], (*testcluster.Node).Stop)
+			time.Sleep(10 * time.Second)
+			s.with(s.nodes[i:i+1], keepingData)
+			s.pass(time.Minute)
+		}
+		s.pass(6 * time.Minute)
+	}},
+	"a node stalls now and then": {play: func(s *scene) {
+		s.service()
+		s.every(11*time.Second, func() { _ = s.do("x", 20*time.Second) })
+		for range 6 {
+			time.Sleep(7 * time.Second)
+			s.with(s.nodes[:1], (*testcluster.Node).Hang)
+			time.Sleep(8 * time.Second)
+			s.with(s.nodes[:1], (*testcluster.Node).Resume)
+			s.pass(time.Minute)
+		}
+		s.pass(6 * time.Minute)
+	}},
 	"callers give up on a lock that is held": {play: func(s *scene) {
 		s.every(time.Minute, func() { _ = s.do("job:long", time.Hour) })
 		s.every(10*time.Second, func() {
@@ -162,6 +186,16 @@ var situations = map[string]situation{
 	"a node restarts at once, without its data": {play: func(s *scene) {
 		s.calls.Go(func() { assert.NoError(s.t, s.do("x", 5*time.Minute)) })
 		s.pass(time.Minute)
+		s.with(s.nodes[:1], losingData)
+		s.pass(6 * time.Minute)
+	}, fires: []string{"KeysVanish"}},
+	"a node is restarted without its data, which takes a second": {play: func(s *scene) {
+		for i := range 30 {
+			s.every(time.Second, func() { _ = s.do(fmt.Sprint("x:", i), 2*time.Minute) })
+		}
+		s.pass(time.Minute)
+		s.stop(1)
+		time.Sleep(time.Second)
 		s.with(s.nodes[:1], losingData)
 		s.pass(6 * time.Minute)
 	}, fires: []string{"KeysVanish"}},
