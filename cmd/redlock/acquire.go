@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
 
@@ -39,6 +38,9 @@ The token is written to standard output, or to the file of --token-file, which o
 		Args: someResources,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.complete(cmd.Flags().Changed); err != nil {
+				return err
+			}
+			if err := namedTokenFile(cmd, file); err != nil {
 				return err
 			}
 			if f.fence && !t.global.json {
@@ -113,7 +115,7 @@ func (t *tool) handOver(lock *redlock.Lock, to *tokenFile) error {
 			Fence    int64     `json:"fence,omitempty"`
 		}{lock.Resources(), token, lock.Until(), lock.Fence()})
 	case to != nil:
-		printf(t.out, "acquired %s for %s\n", strings.Join(lock.Resources(), " "), shortly(time.Until(lock.Until())))
+		printf(t.out, "acquired %s for %s\n", shown(lock.Resources()), shortly(time.Until(lock.Until())))
 	default:
 		printf(t.out, "%s\n", token)
 	}
@@ -125,6 +127,15 @@ func (t *tool) handOver(lock *redlock.Lock, to *tokenFile) error {
 type tokenFile struct {
 	path string
 	temp *os.File
+}
+
+// namedTokenFile reports a --token-file without a name, which comes of a variable of a script that is
+// empty: the token would go to standard output, and from there to a log.
+func namedTokenFile(cmd *cobra.Command, file string) error {
+	if file == "" && cmd.Flags().Changed("token-file") {
+		return usagef("--token-file: no name")
+	}
+	return nil
 }
 
 // newTokenFile begins one. drop it in the end.

@@ -23,6 +23,17 @@ var suggested = map[string][]string{
 // takesFile are the options whose value is a file: a shell offers those by itself.
 var takesFile = []string{"nodes-file", "password-file", "token-file", "tls-ca", "tls-cert", "tls-key"}
 
+// completionNeedsShell has completion without a shell, or with one that is not known, be a usage error.
+// Cobra writes help then, and whoever loads that as a script does not find out.
+func completionNeedsShell(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		if cmd.Name() == "completion" {
+			cmd.Args, cmd.RunE = noArguments, root.RunE
+		}
+	}
+}
+
 // completeValues says for all commands what a shell offers as values of options and as arguments. It
 // must not offer the names of files where there can be none: behind -- there can, as that is a
 // command's.

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -106,6 +108,28 @@ func TestErrorsOfAHostileNode(t *testing.T) {
 		assertHarmless(t, errOut)
 		assert.Contains(t, out+errOut, `gone \xff`, "%q", args)
 	}
+}
+
+// A script may have a resource's name from elsewhere.
+func TestAcquireAndReleaseSayHostileNames(t *testing.T) {
+	c := testcluster.RunServers(t, 1)
+	file := filepath.Join(t.TempDir(), "token")
+	const name = "x\x1b[2J\u202e\n"
+	for _, args := range [][]string{acquireArgs("--token-file", file, name, "y"), releaseArgs("--token-file", file, name, "y")} {
+		code, out, errOut := execTool(t, c, args...)
+		require.Equal(t, exitOK, code, errOut)
+		assert.Contains(t, out, args[0]+"d \"x\\x1b[2J\\u202e\\n\" y")
+		assert.Equal(t, 1, strings.Count(out, "\n"))
+	}
+}
+
+// A file that is given as a token's may be a device without an end.
+func TestReleaseReadsNoMoreThanAToken(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "token")
+	require.NoError(t, os.WriteFile(file, make([]byte, 1<<20), 0o600))
+	code, _, errOut := execTool(t, nil, "release", "--nodes", "127.0.0.1:1", "--token-file", file, "x")
+	assert.Equal(t, exitUsage, code)
+	assert.Contains(t, errOut, "malformed token of 4096 bytes")
 }
 
 func TestMessagesAreHarmless(t *testing.T) {

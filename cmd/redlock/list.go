@@ -272,6 +272,15 @@ func (l *lister) write(v *view) {
 	printf(w, format, printable(j.Resource), state, ttl, fmt.Sprintf("%d/%d", j.On, len(v.sights)), fence, waiting, owner)
 }
 
+// shown are names that stand in one line.
+func shown(names []string) string {
+	var all []string
+	for _, name := range names {
+		all = append(all, printable(name))
+	}
+	return strings.Join(all, " ")
+}
+
 // printable is a name without what could disturb a terminal: anybody can name a key.
 func printable(name string) string {
 	quoted := fmt.Sprintf("%q", name)

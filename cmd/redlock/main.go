@@ -34,6 +34,7 @@ func execute(ctx context.Context, args []string, in io.Reader, out, errOut io.Wr
 	root.SetIn(in)
 	root.SetOut(t.out)
 	root.SetErr(errOut)
+	completionNeedsShell(root) // It notes where to write.
 	cmd, err := root.ExecuteContextC(ctx)
 	if failed := t.out.failed(); failed != nil {
 		err = failed

@@ -28,6 +28,9 @@ The token comes from a file, or from standard input with --token-file -, or from
   vault read -field=token secret/lock | redlock release --token-file - import/42`,
 		Args: someResources,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := namedTokenFile(cmd, file); err != nil {
+				return err
+			}
 			token, err := t.readToken(file)
 			if err != nil {
 				return err
@@ -49,7 +52,7 @@ The token comes from a file, or from standard input with --token-file -, or from
 				}{args})
 				return nil
 			}
-			printf(t.out, "released %s\n", strings.Join(args, " "))
+			printf(t.out, "released %s\n", shown(args))
 			return nil
 		},
 	}
@@ -61,8 +64,7 @@ The token comes from a file, or from standard input with --token-file -, or from
 
 // readToken reads a token from where the flag says.
 func (t *tool) readToken(file string) (string, error) {
-	var text []byte
-	var err error
+	from := t.in
 	switch file {
 	case "":
 		if token := os.Getenv("REDLOCK_TOKEN"); token != "" {
@@ -70,10 +72,15 @@ func (t *tool) readToken(file string) (string, error) {
 		}
 		return "", usagef("no token: give --token-file or REDLOCK_TOKEN")
 	case "-":
-		text, err = io.ReadAll(io.LimitReader(t.in, 4096))
 	default:
-		text, err = os.ReadFile(file)
+		f, err := os.Open(file)
+		if err != nil {
+			return "", usagef("--token-file: %w", err)
+		}
+		defer func() { _ = f.Close() }()
+		from = f
 	}
+	text, err := io.ReadAll(io.LimitReader(from, 4096))
 	if err != nil {
 		return "", usagef("--token-file: %w", err)
 	}

@@ -153,7 +153,7 @@ func noArguments(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	if !cmd.HasParent() { // It should have been a command.
+	if cmd.HasSubCommands() { // It should have been a command.
 		return unknownCommand(cmd, args[0])
 	}
 	return usagef("unexpected argument %q", args[0])

@@ -136,6 +136,9 @@ func TestUnknownWords(t *testing.T) {
 		{[]string{"break", "--json", "x"}, "--json needs --yes"},
 		{[]string{"break", "x", "y"}, "exactly one"},
 		{[]string{"watch", "--interval", "1ms", "x"}, "--interval 1ms"},
+		{[]string{"completion", "zhs"}, `unknown command: "zhs"; did you mean zsh?`},
+		{[]string{"acquire", "--nodes", "a:1", "--wait", "0", "--token-file", "", "x"}, "--token-file: no name"},
+		{[]string{"release", "--nodes", "a:1", "--token-file", "", "x"}, "--token-file: no name"},
 	}
 	t.Setenv("REDLOCK_NODES", "")
 	for _, tt := range tests {
@@ -161,6 +164,8 @@ func TestCompletion(t *testing.T) {
 			assert.NoError(t, err, "%s: %s", shell, text)
 		}
 	}
+	code, _, _ := execTool(t, nil, "completion")
+	assert.Equal(t, exitUsage, code, "its help is no script")
 	_, out, _ := execTool(t, nil, "__complete", "st")
 	assert.Regexp(t, `(?m)^status\t`, out)
 	_, out, _ = execTool(t, nil, "__complete", "run", "--wa")
