@@ -54,16 +54,21 @@ func (n *Node) handshake(ctx context.Context, w *conn.Wire) (err error) {
 }
 
 // writeProbe is a write that changes nothing. A replica refuses it, and would otherwise
-// count as up until somebody asks it for a lock, again and again. So does a Redis Cluster that has
-// keys with the prefix in several slots: it would carry out a lock, and refuse its release.
+// count as up until somebody asks it for a lock, again and again. So does a server that would carry
+// out a lock and refuse its release, as that has keys of the library's own: a Redis Cluster that has
+// keys with the prefix in several slots, and one whose user may not write them.
 func (n *Node) writeProbe() conn.Step {
 	return conn.Step{
 		Command: []any{"DEL", n.UnusedKey(), n.UnusedKey() + "2"},
 		Check: func(a conn.Answer) error {
-			if conn.ErrorCode(a.Err) == "CROSSSLOT" {
+			switch conn.ErrorCode(a.Err) {
+			case "CROSSSLOT":
 				return fmt.Errorf("a Redis Cluster takes a prefix with a hash tag: %w", a.Err)
+			case "NOPERM":
+				return fmt.Errorf("the user may not delete the library's own keys, so no lock could be released: %w", a.Err)
+			default:
+				return conn.WrongServer(a.Err)
 			}
-			return conn.WrongServer(a.Err)
 		},
 	}
 }
