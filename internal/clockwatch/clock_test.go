@@ -2,6 +2,7 @@ package clockwatch
 
 import (
 	"runtime"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,17 +28,34 @@ func TestADeadline(t *testing.T) {
 
 // clocks are what a machine has besides its monotonic clock.
 type clocks struct {
+	mu          sync.Mutex
 	wall, slept time.Duration
 	tells       bool // how long it has slept
 }
 
 func (c *clocks) clock() *Clock {
-	return newClock(func() time.Duration { return c.wall }, func() (time.Duration, bool) { return c.slept, c.tells })
+	return newClock(func() time.Duration {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.wall
+	}, func() (time.Duration, bool) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.slept, c.tells
+	})
 }
 
-func (c *clocks) set(by time.Duration) { c.wall += by }
+func (c *clocks) set(by time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.wall += by
+}
 
-func (c *clocks) sleep(d time.Duration) { c.wall, c.slept = c.wall+d, c.slept+d }
+func (c *clocks) sleep(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.wall, c.slept = c.wall+d, c.slept+d
+}
 
 func lead(c *Clock) time.Duration {
 	_, lead := c.Now()

@@ -1,6 +1,7 @@
 package clockwatch
 
 import (
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-type hold struct{ looked int }
+type hold struct{ looked atomic.Int32 }
 
-func (h *hold) Jumped()   { h.looked++ }
+func (h *hold) Jumped()   { h.looked.Add(1) }
 func (h *hold) End(error) {}
 
 func TestHoldsLookOnceForEachJump(t *testing.T) {
@@ -23,20 +24,20 @@ func TestHoldsLookOnceForEachJump(t *testing.T) {
 		require.NoError(t, k.Add(h))
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		assert.Zero(t, h.looked, "it began after the sleep")
+		assert.Zero(t, h.looked.Load(), "it began after the sleep")
 		for i := range 3 {
 			m.sleep(time.Second)
 			time.Sleep(tick)
 			synctest.Wait()
-			assert.Equal(t, i+1, h.looked)
+			assert.EqualValues(t, i+1, h.looked.Load())
 			time.Sleep(time.Minute)
 			synctest.Wait()
-			assert.Equal(t, i+1, h.looked)
+			assert.EqualValues(t, i+1, h.looked.Load())
 		}
 		m.set(-time.Hour)
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		assert.Equal(t, 3, h.looked, "no end came nearer")
+		assert.EqualValues(t, 3, h.looked.Load(), "no end came nearer")
 		k.Remove(h)
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // repeating returns a token on one node whose releases are repeated.
@@ -139,32 +140,44 @@ func TestAnAnswerThatNoScriptGivesEndsNoRepetition(t *testing.T) {
 		answer := func(reply any) (q *Request) {
 			t.Helper()
 			synctest.Wait()
-			q = n.queue.pop()
-			if !assert.NotNil(t, q, "nothing is sent") {
-				t.FailNow()
+			n.mu.Lock()
+			if q = n.queue.pop(); q != nil {
+				n.inFlight.push(q)
 			}
-			n.inFlight.push(q)
+			n.mu.Unlock()
+			require.NotNil(t, q, "nothing is sent")
 			p.take(reply, nil, time.Now())
 			return q
+		}
+		state := func() (refused, out, left int) {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			return n.repeats.refused, n.repeats.out, n.repeats.len
+		}
+		requireRefused := func(why string) {
+			t.Helper()
+			refused, out, _ := state()
+			require.Equal(t, 1, refused, why)
+			require.Zero(t, out)
 		}
 		token := new(Token)
 		token.Begin(released{}, 1, time.Hour)
 		token.marks[0] = MarkSent | MarkReleased
 		n.push(&Request{Task: &Task{Kind: Release, Command: released{}.ReleaseCommand(time.Now()), Token: token}})
 		answer("QUEUED")
-		assert.Equal(t, 1, n.repeats.refused)
+		requireRefused("it is not known to be carried out")
 		time.Sleep(firstGap)
 		assert.NotNil(t, answer("QUEUED").look)
-		assert.Equal(t, 1, n.repeats.refused, "whether its key is there is not known")
+		requireRefused("whether its key is there is not known")
 		time.Sleep(2 * firstGap)
 		assert.NotNil(t, answer([]any{int64(1)}).look)
 		assert.NotNil(t, answer("QUEUED").repeat)
-		assert.Equal(t, 1, n.repeats.refused)
-		assert.Zero(t, n.repeats.out)
+		requireRefused("it is not known to be carried out")
 		time.Sleep(4 * firstGap)
 		assert.NotNil(t, answer([]any{int64(1)}).look)
 		assert.NotNil(t, answer(int64(1)).repeat)
-		assert.Zero(t, n.repeats.len)
+		_, _, left := state()
+		assert.Zero(t, left)
 		assert.Zero(t, token.marks[0]&(MarkSent|markRepeated))
 	})
 }
