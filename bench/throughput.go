@@ -49,9 +49,9 @@ func throughput(s settings, out *section) (err error) {
 // loadAims are those at 64 goroutines on five nodes.
 func loadAims(a *aims, r results) {
 	const at = ", 64 goroutines, N = 5"
-	a.atLeast(0.88, "op/s / floor"+at, r.ratios("redlock", "floor", turn.rate))
-	a.atMost(1.15, "client CPU / floor"+at, r.ratios("redlock", "floor", turn.clientCPU))
-	a.atMost(1.2, "servers' CPU / floor"+at, r.ratios("redlock", "floor", turn.serverCPU))
+	a.atLeast(0.80, "op/s / floor"+at, r.ratios("redlock", "floor", turn.rate))
+	a.atMost(1.30, "client CPU / floor"+at, r.ratios("redlock", "floor", turn.clientCPU))
+	a.atMost(1.25, "servers' CPU / floor"+at, r.ratios("redlock", "floor", turn.serverCPU))
 	a.atLeast(5, "op/s / redsync-redigo"+at, r.ratios("redlock", "redsync-redigo", turn.rate))
 	a.atLeast(3.5, "op/s / redsync-rueidis"+at, r.ratios("redlock", "redsync-rueidis", turn.rate))
 	a.atMost(1.0/3, "lock p99 / redsync-redigo"+at, r.ratios("redlock", "redsync-redigo", turn.lockP99))
