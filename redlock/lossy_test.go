@@ -115,7 +115,7 @@ func (s lossy) run(t *testing.T, open bool, seed uint64) (rate float64, turnedAw
 func TestALossyWayIsNoOverload(t *testing.T) {
 	for _, s := range []lossy{
 		{400, 40 * time.Millisecond, 3, 0, 0.03, 60 * time.Millisecond},
-		{300, 10 * time.Millisecond, 3, 1, 0.005, 200 * time.Millisecond},
+		{200, 10 * time.Millisecond, 3, 1, 0.01, 60 * time.Millisecond},
 	}[rounds(0, 1):] {
 		t.Run(s.String(), func(t *testing.T) {
 			rate, away := s.run(t, false, rand.Uint64())
