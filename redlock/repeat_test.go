@@ -28,6 +28,7 @@ const trip = 2 * time.Millisecond
 func breakLate(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock, late time.Duration) (broke time.Time) {
 	t.Helper()
 	warm(t, r)
+	synctest.Wait() // The last node is connected, too.
 	require.NoError(t, c.Slow(trip/2, trip/2))
 	failed := make(chan error)
 	go func() {
@@ -43,6 +44,19 @@ func breakLate(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock, late ti
 	return time.Now()
 }
 
+// requireLate checks that something has come late. On the last node the release of the attempt, which had
+// failed by the others, may have been sent before the connection broke: then it comes late, too.
+func requireLate(t *testing.T, c *testcluster.Cluster) {
+	t.Helper()
+	late := 0
+	for _, n := range c.Nodes {
+		if _, is := keys(t, n)["a"]; is {
+			late++
+		}
+	}
+	require.GreaterOrEqual(t, late, len(c.Nodes)-1)
+}
+
 // What comes late by t is gone by 2 t + 20 ms and two round trips. Who waits for it in another process is
 // told, also though the attempt's own release, which has failed, tells nobody.
 func TestWhatComesLateIsReleasedAgain(t *testing.T) {
@@ -54,9 +68,7 @@ func TestWhatComesLateIsReleasedAgain(t *testing.T) {
 				broke := breakLate(t, c, r, late)
 				time.Sleep(late)
 				synctest.Wait()
-				for _, n := range c.Nodes {
-					require.NotEmpty(t, keys(t, n))
-				}
+				requireLate(t, c)
 				l, err := other.Lock(t.Context(), []string{"a"}, ttl, redlock.WithRetryCount(-1), redlock.WithRetryDelay(time.Hour), redlock.WithRetryJitter(0))
 				require.NoError(t, err)
 				// It is found and released, and the next one is told and asks.
