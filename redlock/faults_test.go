@@ -141,11 +141,15 @@ func TestAYesThatComesLateIsReleased(t *testing.T) {
 		require.NoError(t, c.Slow(150*time.Millisecond, 200*time.Millisecond))
 		_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		late := 0
 		for _, v := range votesOf(t, err) {
-			if v.Err != redlock.ErrPending { //nolint:errorlint // The last one, as it changes nothing.
-				require.ErrorIs(t, v.Err, redlock.ErrNodeTimeout)
+			if errors.Is(v.Err, redlock.ErrNodeTimeout) {
+				late++
+			} else {
+				require.ErrorIs(t, v.Err, redlock.ErrPending, "the last one changes nothing")
 			}
 		}
+		require.GreaterOrEqual(t, late, 2)
 		time.Sleep(200 * time.Millisecond)
 		synctest.Wait()
 		time.Sleep(500 * time.Millisecond)

@@ -75,11 +75,7 @@ func (p *pipeline) take(reply any, err error, now time.Time) (q *Request, out Ou
 	n := p.node
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if p.over {
-		return nil, out, false, false
-	}
-	q = n.inFlight.head
-	if q == nil {
+	if q = n.inFlight.head; p.over || q == nil {
 		return nil, out, false, false
 	}
 	direct := q.direct
@@ -99,15 +95,8 @@ func (p *pipeline) take(reply any, err error, now time.Time) (q *Request, out Ou
 	}
 	switch {
 	case q.Kind == drainKind:
-		if n.queue.len > 0 || n.inFlight.len > 0 {
-			n.sendDrainPing() // A release is still to be answered.
-			return q, out, false, true
-		}
-		if n.repeats.refused > 0 {
-			return q, out, false, true // With the release that is sent again comes another last PING.
-		}
-		p.endLocked(nil) // Here, or a release might still be sent.
-		return q, out, true, false
+		last = p.drained()
+		return q, out, last, !last
 	case q.Command.Script == nil:
 		return q, out, false, false
 	case q.look != nil:
@@ -139,6 +128,20 @@ func (p *pipeline) take(reply any, err error, now time.Time) (q *Request, out Ou
 		n.repeatRelease(q, !released)
 	}
 	return q, out, false, false
+}
+
+// drained ends the pipeline at the answer to its last PING, unless something is left to do. node.mu is held.
+func (p *pipeline) drained() bool {
+	n := p.node
+	switch {
+	case n.queue.len > 0 || n.inFlight.len > 0:
+		n.sendDrainPing() // A release is still to be answered.
+		return false
+	case n.repeats.refused > 0:
+		return false // With the release that is sent again comes another last PING.
+	default:
+		return p.endLocked(nil) // Here, or a release might still be sent.
+	}
 }
 
 // abort ends the pipeline for the reason why, unless it has ended before, and
