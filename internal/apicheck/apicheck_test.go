@@ -22,8 +22,8 @@ import (
 
 	// Go's test cache must know that the result depends on them.
 	_ "github.com/seed6c881748/redlock/redlock"
+	_ "github.com/seed6c881748/redlock/redlock/redlockhttp"
 	_ "github.com/seed6c881748/redlock/redlock/redlocktest"
-	_ "github.com/seed6c881748/redlock/redlockhttp"
 )
 
 var update = flag.Bool("update", false, "write the listings")
@@ -35,7 +35,7 @@ const (
 )
 
 // folders are those of the packages that users import.
-var folders = []string{"redlock", "redlock/redlocktest", "redlockhttp"}
+var folders = []string{"redlock", "redlock/redlockhttp", "redlock/redlocktest"}
 
 func TestAPI(t *testing.T) {
 	load := loader(t)

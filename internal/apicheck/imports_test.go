@@ -37,13 +37,13 @@ var mayImport = map[string][]string{
 		"internal/lines", "internal/node", "internal/quarantine", "internal/tokens", "internal/votes",
 		"internal/waiting",
 	},
-	"redlockhttp": {"redlock"},
+	"redlock/redlockhttp": {"redlock"},
 }
 
 // The compiler sees to it that imports make no circle, and nothing else does that they go down.
 func TestImportsGoDownOnly(t *testing.T) {
 	const format = `{{if not .Standard}}{{.ImportPath}}: {{join .Imports " "}}{{end}}`
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", format, module+"/redlock", module+"/redlockhttp").Output()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", format, module+"/redlock", module+"/redlock/redlockhttp").Output()
 	require.NoError(t, err)
 	found := map[string]bool{}
 	for line := range strings.Lines(string(out)) {

@@ -25,7 +25,7 @@ import (
 
 	"github.com/seed6c881748/redlock/otelredlock"
 	"github.com/seed6c881748/redlock/redlock"
-	"github.com/seed6c881748/redlock/redlockhttp"
+	"github.com/seed6c881748/redlock/redlock/redlockhttp"
 )
 
 func main() {

@@ -8,7 +8,7 @@ import (
 	"net/http/httptest"
 
 	"github.com/seed6c881748/redlock/redlock"
-	"github.com/seed6c881748/redlock/redlockhttp"
+	"github.com/seed6c881748/redlock/redlock/redlockhttp"
 )
 
 // The page is beside those of net/http/pprof, and programs get the same as JSON.

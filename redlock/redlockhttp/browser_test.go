@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
-	"github.com/seed6c881748/redlock/redlockhttp"
+	"github.com/seed6c881748/redlock/redlock/redlockhttp"
 )
 
 // harness shows the page in frames of two widths, and says what it sees in them: a script that a

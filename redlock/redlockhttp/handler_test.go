@@ -18,7 +18,7 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
-	"github.com/seed6c881748/redlock/redlockhttp"
+	"github.com/seed6c881748/redlock/redlock/redlockhttp"
 )
 
 // get asks the handler, and returns what it answers.
