@@ -291,8 +291,7 @@ func (a *acquisition) wait(ctx context.Context) (l *Lock, err error) {
 func (a *acquisition) pace() waiting.Pace {
 	o := a.o
 	return waiting.Pace{
-		Delay: o.delay, Longest: o.retryDelay + o.retryJitter, Grid: o.retryJitter / 2, Born: a.r.clock.Born(),
-		Limit: o.nodeTimeout, MaxWait: maxWait, Counted: o.retryCount >= 0 || o.retryIfSet || o.backoffSet,
+		Delay: o.delay, Limit: o.nodeTimeout, MaxWait: maxWait, Counted: o.retryCount >= 0 || o.retryIfSet || o.backoffSet,
 	}
 }
 

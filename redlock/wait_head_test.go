@@ -3,7 +3,6 @@ package redlock_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -318,38 +317,6 @@ func TestARefusalIsNotShared(t *testing.T) {
 		t.Log(qe.Votes[0].Node, qe.Attempt)
 		assert.NotEqual(t, "mine", qe.Votes[0].Node)
 		<-first
-	})
-}
-
-// Those that wait for many resources do not wake up one by one.
-func TestRetriesOfHeadsAreDueTogether(t *testing.T) {
-	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
-		h := newRedlock(t, c)
-		var mu sync.Mutex
-		instants := map[time.Time]int{}
-		r := newRedlock(t, c, redlock.WithHook(func(_ context.Context, e redlock.Event) {
-			mu.Lock()
-			defer mu.Unlock()
-			if e.Kind == redlock.EventWaiting && e.Took > time.Second {
-				instants[time.Now()]++
-			}
-		}))
-		ctx, cancel := context.WithCancel(t.Context())
-		var all []*waitingLock
-		for i := range 20 {
-			res := []string{fmt.Sprint("x", i)}
-			_, err := h.TryLock(t.Context(), res, time.Hour)
-			require.NoError(t, err)
-			all = append(all, startLock(t, r, ctx, res, redlock.WithRetryCount(-1)))
-		}
-		time.Sleep(4 * time.Second)
-		cancel()
-		for _, w := range all {
-			<-w.done
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		assert.LessOrEqual(t, len(instants), 110, "20 instants a second, in at most 5 s")
 	})
 }
 

@@ -104,7 +104,7 @@ func (t *wakeReader) read(i int, told []string) {
 			t.told.Store(true)
 		}
 		if channel != r.channel {
-			r.queue.GaveWay(keys[k].(string), channel != lines.RefusedToTell)
+			r.queue.GaveWay(keys[k].(string))
 		}
 	}
 }

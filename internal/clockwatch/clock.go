@@ -47,9 +47,6 @@ func newClock(wall func() time.Duration, slept func() (time.Duration, bool)) *Cl
 	return c
 }
 
-// Born is when the clock was made.
-func (c *Clock) Born() time.Time { return c.born }
-
 // Now returns the time and the lead, for a [Deadline].
 func (c *Clock) Now() (now time.Time, lead time.Duration) { return c.At(time.Now()) }
 

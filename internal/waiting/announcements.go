@@ -1,7 +1,6 @@
 package waiting
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -65,36 +64,13 @@ func (w *Waiter) release(at time.Time, more bool) {
 }
 
 // GaveWay notes that a release by this process has woken another one, or could wake nobody:
-// who comes next here is to get in line. If one was woken, its reservation is looked after.
-func (q *Queue) GaveWay(key string, woken bool) {
+// who comes next here is to get in line.
+func (q *Queue) GaveWay(key string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	now := time.Now()
 	q.sweep(now)
-	g := q.of(key, now)
-	g.yield = now.Add(YieldTime)
-	if woken && g.check == nil {
-		g.check = time.AfterFunc(checkAfter, func() { q.look(key, g) })
-	}
-}
-
-// look has the next in line told if a resource is still free some time after a release by this
-// process: whoever was woken by it has hung, or has died, and nobody else knows of the
-// release. While this process goes on releasing the resource, it is the last one that counts.
-func (q *Queue) look(key string, g *resourceQueue) {
-	q.mu.Lock()
-	rest := time.Until(g.yield.Add(checkAfter - YieldTime))
-	if rest > 0 && q.byKey[key] == g {
-		g.check.Reset(rest)
-		q.mu.Unlock()
-		return
-	}
-	g.check = nil
-	q.mu.Unlock()
-	name := fmt.Sprintf("%012x", rand.Uint64N(1<<48)) // Of no release that anybody has heard of.
-	for i := range q.nodes {
-		q.pass(i, key, name, false)
-	}
+	q.of(key, now).yield = now.Add(YieldTime)
 }
 
 // HandOver wakes who waits for the resources here after a release of which no node

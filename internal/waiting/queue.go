@@ -37,7 +37,6 @@ type resourceQueue struct {
 	yield    time.Time     // until then a newcomer asks by turn
 	inLine   bool          // this process may be in line on the nodes
 	heard    announcements // of the last release
-	check    *time.Timer   // looks, after a release by this process, whether the one that it has woken came; nil: none is due
 	told     string        // the release that the waiters here were told of and no attempt has been refused since; "": none
 	used     time.Time
 }
@@ -51,13 +50,10 @@ const (
 	// of this one asks by turn: as long as the resource may be reserved for the other.
 	YieldTime = 100 * time.Millisecond
 
-	// checkAfter is when, after its release has woken another process, this one looks whether
-	// that one came: when the reservation has ended on all nodes.
-	checkAfter = 120 * time.Millisecond
-
 	// KeepTime is for how long a waiter that was told of a release, and cannot use it
 	// because of another of its resources, keeps it from the next in line: the other one
-	// may be released soon, too. It is less than the life of the reservation.
+	// may be released soon, too. It is less than the life of the reservation. Without, a waiter for two
+	// resources that four other processes hold in turns of 10 ms gets none in 5 s, instead of 35.
 	KeepTime = 50 * time.Millisecond
 
 	// grace is how long a waiter waits, for each message that is missing, for the
