@@ -38,8 +38,8 @@ RACERUN := $(GO) run -race ./internal/testrun
 # Tests that wait, for real servers, run beside others that compute.
 PARALLEL ?= 4
 
-# The longest package first: others are compiled while it runs.
-PACKAGES := ./redlock ./...
+# The longest packages first: others are compiled while they run.
+PACKAGES := ./redlock ./test/... ./...
 
 # Nearly all nodes of the tests are in memory and make much garbage.
 test test-race race sim cover full oldest matrix-short: export GOGC = 400
@@ -74,7 +74,7 @@ test: tools ## all tests in small (-short), after installing what they need
 # Those of the documents start other programs, which are not built with it.
 test-race: tools-race ## all tests in small, with the race detector
 	CGO_ENABLED=1 $(RACERUN) -race -short -vet=off -parallel $(PARALLEL) -timeout $(TIMEOUT) $(TESTFLAGS) \
-		./redlock $$($(GO) list ./... | grep -v /internal/snippets)
+		./redlock ./test/... $$($(GO) list ./... | grep -v /internal/snippets)
 
 .PHONY: race
 race: tools-race ## all tests at full size, with the race detector

@@ -19,14 +19,14 @@ func TestRetryBackoff(t *testing.T) {
 			inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 				require.NoError(t, c.Nodes[0].Set("a", "thief", 0)) // No expiry: there is nothing to wait for but the retry.
 				var rec recorder
-				r := newRedlock(t, c, append(opts, redlock.WithHook(rec.hook), redlock.WithRetryCount(5), redlock.WithRetryBackoff(exponential), redlock.WithRetryJitter(0))...)
+				r := newRedlock(t, c, append(opts, redlock.WithHook(rec.Hook), redlock.WithRetryCount(5), redlock.WithRetryBackoff(exponential), redlock.WithRetryJitter(0))...)
 				start := time.Now()
 				_, err := r.Lock(t.Context(), []string{"a"}, ttl)
 				require.ErrorIs(t, err, redlock.ErrTaken)
 				assert.Equal(t, 3100*time.Millisecond, time.Since(start))
 				time.Sleep(time.Second)
 				var at []time.Duration
-				for _, e := range rec.take() {
+				for _, e := range rec.Take() {
 					if e.Kind == redlock.EventDecided && e.Time.After(start) {
 						at = append(at, e.Time.Sub(start))
 					}

@@ -27,10 +27,10 @@ func fillBacklog(t *testing.T, n *node.Node) {
 func TestUnknownOutcomesAreCleanedUpBeforeAnythingElse(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		var rec recorder
-		r := newRedlock(t, c, redlock.WithHook(rec.hook))
+		r := newRedlock(t, c, redlock.WithHook(rec.Hook))
 		warm(t, r)
 		time.Sleep(2 * time.Second)
-		rec.take()
+		rec.Take()
 		// The lock is granted, nobody hears of it, and the connection breaks.
 		proxy := c.Nodes[0].Proxy()
 		proxy.DropReplies(true)
@@ -45,7 +45,7 @@ func TestUnknownOutcomesAreCleanedUpBeforeAnythingElse(t *testing.T) {
 		proxy.Reset()
 		synctest.Wait()
 		requireNoKeys(t, c)
-		events := rec.take()
+		events := rec.Take()
 		require.Len(t, events, 4) // decided, settled, up, cleaned
 		var cleaned redlock.Event
 		for _, e := range events {

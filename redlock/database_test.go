@@ -11,15 +11,6 @@ import (
 	"github.com/seed6c881748/redlock/redlock"
 )
 
-// selecting is what an application does to a connection of the pool.
-func selecting(t *testing.T, p *redis.Pool, database int) {
-	t.Helper()
-	conn := p.Get()
-	_, err := conn.Do("SELECT", database)
-	require.NoError(t, err)
-	require.NoError(t, conn.Close())
-}
-
 // A pool that the application uses, too, hands out a connection on which it has selected
 // another database. Such a connection is not used, and the pool's next one is.
 func TestAConnectionInAnotherDatabaseIsRefused(t *testing.T) {

@@ -22,9 +22,9 @@ import (
 func TestEachCallEndsWithAnEvent(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		var rec recorder
-		r := newRedlock(t, c, redlock.WithHook(rec.hook), redlock.WithFencing(), redlock.WithOwner("me"))
+		r := newRedlock(t, c, redlock.WithHook(rec.Hook), redlock.WithFencing(), redlock.WithOwner("me"))
 		warm(t, r)
-		rec.takeAll()
+		rec.TakeAll()
 		require.NoError(t, c.Slow(5*time.Millisecond, 5*time.Millisecond))
 		start := time.Now()
 		l, err := r.TryLock(t.Context(), []string{"b", "a"}, time.Minute)
@@ -38,7 +38,7 @@ func TestEachCallEndsWithAnEvent(t *testing.T) {
 		require.NoError(t, l.Unlock(t.Context()), "without I/O: no event")
 		require.ErrorIs(t, l.Extend(t.Context(), time.Hour), redlock.ErrLost)
 		synctest.Wait()
-		e := rec.takeLife()
+		e := rec.TakeLife()
 		require.Equal(t, []redlock.EventKind{redlock.EventAcquired, redlock.EventNotAcquired, redlock.EventExtended, redlock.EventReleased, redlock.EventExtended}, kinds(e))
 		for i, op := range []redlock.Op{redlock.OpLock, redlock.OpLock, redlock.OpExtend, redlock.OpUnlock, redlock.OpExtend} {
 			assert.Equal(t, op, e[i].Op)
@@ -69,7 +69,7 @@ func TestEachCallEndsWithAnEvent(t *testing.T) {
 		l, err = r.TryLock(t.Context(), []string{"a"}, time.Minute)
 		require.NoError(t, err)
 		synctest.Wait()
-		rec.takeAll()
+		rec.TakeAll()
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
 		time.AfterFunc(5*time.Second, func() { _ = l.Unlock(context.Background()) })
@@ -80,7 +80,7 @@ func TestEachCallEndsWithAnEvent(t *testing.T) {
 		require.NoError(t, err)
 		took := time.Since(began)
 		synctest.Wait()
-		e = rec.takeLife()
+		e = rec.TakeLife()
 		require.Len(t, e, 3)
 		if e[1].Kind == redlock.EventReleased { // At the same instant.
 			e[1], e[2] = e[2], e[1]
@@ -97,7 +97,7 @@ func TestEachCallEndsWithAnEvent(t *testing.T) {
 		time.Sleep(time.Hour)
 		require.ErrorIs(t, l2.Unlock(t.Context()), redlock.ErrExpired)
 		synctest.Wait()
-		e = rec.takeLife()
+		e = rec.TakeLife()
 		require.Equal(t, []redlock.EventKind{redlock.EventReleased}, kinds(e))
 		require.ErrorIs(t, e[0].Err, redlock.ErrExpired)
 		assert.Equal(t, redlock.Validity(time.Minute, redlock.DefaultDriftFactor), e[0].Held)
@@ -137,7 +137,7 @@ func TestTheEndOfAHoldIsAnEvent(t *testing.T) {
 			var log bytes.Buffer
 			logged := redlock.SlogHook(slog.New(slog.NewTextHandler(&log, nil)))
 			r := newRedlock(t, c, redlock.WithMaxHold(time.Minute), redlock.WithHook(func(ctx context.Context, e redlock.Event) {
-				rec.hook(ctx, e)
+				rec.Hook(ctx, e)
 				if e.Kind == redlock.EventHoldEnded {
 					inCtx = ctx.Value(ctxKey{})
 					logged(ctx, e)
@@ -149,13 +149,13 @@ func TestTheEndOfAHoldIsAnEvent(t *testing.T) {
 			ctx := l.KeepAlive(context.WithValue(t.Context(), ctxKey{}, "v"))
 			time.Sleep(15 * time.Second)
 			assert.Zero(t, r.Stats().HoldsEnded)
-			rec.takeAll()
+			rec.TakeAll()
 			k.end(t, c, r, l)
 			<-ctx.Done()
 			ended := time.Now()
 			synctest.Wait()
 			var e []redlock.Event
-			for _, event := range rec.takeLife() {
+			for _, event := range rec.TakeLife() {
 				if event.Kind == redlock.EventHoldEnded {
 					e = append(e, event)
 				}
@@ -174,7 +174,7 @@ func TestTheEndOfAHoldIsAnEvent(t *testing.T) {
 			assert.NotContains(t, log.String(), l.Token())
 			_ = l.Unlock(t.Context())
 			synctest.Wait()
-			for _, event := range rec.takeLife() {
+			for _, event := range rec.TakeLife() {
 				assert.NotEqual(t, redlock.EventHoldEnded, event.Kind, "once")
 			}
 			assert.Equal(t, k.count, r.Stats().HoldsEnded)
@@ -195,7 +195,7 @@ func TestALossThatTheReleaseFindsIsALoss(t *testing.T) {
 	} {
 		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 			var rec recorder
-			r := newRedlock(t, c, redlock.WithHook(rec.hook))
+			r := newRedlock(t, c, redlock.WithHook(rec.Hook))
 			start := time.Now()
 			l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
 			require.NoError(t, err)
@@ -208,7 +208,7 @@ func TestALossThatTheReleaseFindsIsALoss(t *testing.T) {
 			assert.Equal(t, context.Canceled, context.Cause(ctx), name)
 			_ = l.Unlock(t.Context())
 			synctest.Wait()
-			ends := slices.DeleteFunc(rec.takeLife(), func(e redlock.Event) bool { return e.Kind != redlock.EventHoldEnded })
+			ends := slices.DeleteFunc(rec.TakeLife(), func(e redlock.Event) bool { return e.Kind != redlock.EventHoldEnded })
 			require.Len(t, ends, 1, name)
 			assert.Equal(t, k.cause, ends[0].Err, name)
 			assert.Equal(t, time.Since(start), ends[0].Held, name)
@@ -303,12 +303,12 @@ func TestTracesCanBeMadeFromTheHookAlone(t *testing.T) {
 	})
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) { // A function that panics is no success.
 		var rec recorder
-		r := newRedlock(t, c, redlock.WithHook(rec.hook))
+		r := newRedlock(t, c, redlock.WithHook(rec.Hook))
 		require.Panics(t, func() {
 			_ = r.Do(t.Context(), []string{"a"}, ttl, func(context.Context, *redlock.Lock) error { panic("boom") })
 		})
 		synctest.Wait()
-		e := rec.takeLife()
+		e := rec.TakeLife()
 		require.Equal(t, []redlock.EventKind{redlock.EventAcquired, redlock.EventHoldEnded, redlock.EventReleased, redlock.EventDone}, kinds(e))
 		require.ErrorIs(t, e[3].Err, redlock.ErrNoReturn)
 	})
@@ -318,7 +318,7 @@ func TestTracesCanBeMadeFromTheHookAlone(t *testing.T) {
 func TestACallThatPanicsEndsWithAnEvent(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		var rec recorder
-		r := newRedlock(t, c, redlock.WithHook(rec.hook))
+		r := newRedlock(t, c, redlock.WithHook(rec.Hook))
 		held := lockElsewhere(t, c, "a", time.Hour)
 		warm(t, r)
 		for name, opt := range map[string]redlock.Option{
@@ -333,10 +333,10 @@ func TestACallThatPanicsEndsWithAnEvent(t *testing.T) {
 					},
 				} {
 					synctest.Wait()
-					rec.takeAll()
+					rec.TakeAll()
 					require.PanicsWithValue(t, "a bug in the caller", call)
 					synctest.Wait()
-					e := rec.takeLife()
+					e := rec.TakeLife()
 					require.Equal(t, []redlock.EventKind{redlock.EventNotAcquired}, kinds(e), "%s, %s", op, name)
 					require.ErrorIs(t, e[0].Err, redlock.ErrNotAcquired)
 					require.ErrorContains(t, e[0].Err, "WithRetryIf or WithRetryBackoff has not returned")

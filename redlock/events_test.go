@@ -24,17 +24,17 @@ func TestEventsTellWhatHappened(t *testing.T) {
 		r := newRedlock(t, c, redlock.WithHook(func(ctx context.Context, e redlock.Event) {
 			inCtx = ctx.Value(ctxKey{})
 			assert.NoError(t, ctx.Err()) //nolint:testifylint // Not the test's goroutine.
-			rec.hook(ctx, e)
+			rec.Hook(ctx, e)
 		}))
 		warm(t, r)
-		rec.take()
+		rec.Take()
 		require.NoError(t, c.Nodes[2].Slow(10*time.Millisecond, 10*time.Millisecond))
 		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), ctxKey{}, "v"))
 		l, err := r.TryLock(ctx, []string{"b", "a"}, ttl)
 		require.NoError(t, err)
 		cancel()
 		time.Sleep(time.Second)
-		events := rec.take()
+		events := rec.Take()
 		require.Len(t, events, 2)
 		assert.Equal(t, "v", inCtx)
 		decided, settled := events[0], events[1]
@@ -58,7 +58,7 @@ func TestEventsTellWhatHappened(t *testing.T) {
 		time.Sleep(time.Second)
 		require.NoError(t, l.Unlock(t.Context()))
 		time.Sleep(time.Second)
-		events = rec.take()
+		events = rec.Take()
 		require.Len(t, events, 6)
 		require.ErrorIs(t, events[0].Err, redlock.ErrTaken)
 		assert.Zero(t, events[0].Until)
@@ -70,7 +70,7 @@ func TestEventsTellWhatHappened(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		require.NoError(t, c.Nodes[1].Restart(true))
 		time.Sleep(10 * time.Second)
-		events = rec.take()
+		events = rec.Take()
 		require.Len(t, events, 1, "one loss is one event")
 		assert.Equal(t, redlock.EventNodeDown, events[0].Kind)
 		assert.Equal(t, c.Nodes[1].Name(), events[0].Node)
@@ -81,16 +81,16 @@ func TestEventsTellWhatHappened(t *testing.T) {
 func TestTheEventOfAnExtensionThatCameTooLateSaysSo(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		var rec recorder
-		r := newRedlock(t, c, redlock.WithHook(rec.hook))
+		r := newRedlock(t, c, redlock.WithHook(rec.Hook))
 		warm(t, r)
 		l, err := r.TryLock(t.Context(), []string{"a"}, time.Second)
 		require.NoError(t, err)
 		time.Sleep(time.Until(l.Until()) - 5*time.Millisecond)
-		rec.take()
+		rec.Take()
 		require.NoError(t, c.Slow(4*time.Millisecond, 4*time.Millisecond))
 		require.ErrorIs(t, l.Extend(t.Context(), time.Minute), redlock.ErrExpired)
 		time.Sleep(20 * time.Millisecond)
-		events := rec.take()
+		events := rec.Take()
 		require.Len(t, events, 2)
 		for _, e := range events {
 			assert.Equal(t, redlock.OpExtend, e.Op)
@@ -102,14 +102,14 @@ func TestTheEventOfAnExtensionThatCameTooLateSaysSo(t *testing.T) {
 func TestTheEventOfAShortExtensionHasTheEndOfTheLock(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		var rec recorder
-		r := newRedlock(t, c, redlock.WithHook(rec.hook))
+		r := newRedlock(t, c, redlock.WithHook(rec.Hook))
 		l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
 		require.NoError(t, err)
 		synctest.Wait()
-		rec.take()
+		rec.Take()
 		require.NoError(t, l.Extend(t.Context(), time.Second))
 		synctest.Wait()
-		for _, e := range rec.take() {
+		for _, e := range rec.Take() {
 			assert.Equal(t, l.Until(), e.Until, e.Kind)
 		}
 	})

@@ -1,7 +1,6 @@
 package redlock
 
 import (
-	"sync/atomic"
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/admission"
@@ -13,29 +12,6 @@ import (
 
 // What package redlock_test uses of this package besides its API. A test that looks deeper is in
 // this package itself.
-
-// The set-ups that both packages share: helper_test.go and tap_test.go have their documentation.
-var (
-	NewRedlock     = newRedlock
-	NewOver        = newOver
-	NodesOf        = nodesOf
-	DialerOf       = dialerOf
-	ForbiddenNodes = forbiddenNodes
-	InBubble       = inBubble
-	Keys           = keys
-	RequireNoKeys  = requireNoKeys
-	Holders        = holders
-	Warm           = warm
-	VotesOf        = votesOf
-	Tapped         = tapped
-	Rounds         = rounds
-)
-
-// TTL and RaceEnabled are the constants of the same kind.
-const (
-	TTL         = ttl
-	RaceEnabled = raceEnabled
-)
 
 // The scripts, by which a test tells requests on the wire, or which it runs itself.
 var (
@@ -49,14 +25,8 @@ var (
 	GrantingScripts  = grantingScripts
 )
 
-// MarkerKey is the key of the quarantine's marker, ChannelMark begins the names of the channels.
-const (
-	MarkerKey   = reservedMark + quarantineMark
-	ChannelMark = reservedMark + lines.ChannelMark
-)
-
-// CounterKey is the key of a resource's counter.
-func CounterKey(resource string) string { return reservedMark + fences.Mark + resource }
+// ChannelMark begins the names of the channels.
+const ChannelMark = reservedMark + lines.ChannelMark
 
 // LineKey is the key of a resource's line.
 func LineKey(resource string) string { return lines.Bell("", reservedMark, resource) + "l" }
@@ -82,13 +52,6 @@ var (
 	IsOverload   = isOverload
 )
 
-// Random figures, and those that the environment sets.
-var (
-	Between   = between
-	Magnitude = magnitude
-	EnvNumber = envNumber
-)
-
 // Errors that have no names in the API.
 var (
 	ErrNilContext = errNilContext
@@ -96,9 +59,6 @@ var (
 	ErrNilRedlock = errNilRedlock
 	ErrNoReturn   = errNoReturn
 )
-
-// WallOffset is added to a Redlock's wall clock: the jumps that fake time does not have.
-func WallOffset(r *Redlock) *atomic.Int64 { return &r.wallOffset }
 
 // NodesIn returns the nodes as a Redlock drives them.
 func NodesIn(r *Redlock) []*node.Node { return r.nodes }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/internal/testkit"
 	"github.com/seed6c881748/redlock/redlock"
 )
 
@@ -18,7 +19,7 @@ func countersOf(t *testing.T, c *testcluster.Cluster, resource string) []int64 {
 	t.Helper()
 	all := make([]int64, len(c.Nodes))
 	for i, n := range c.Nodes {
-		text, ok, err := n.Get(redlock.CounterKey(resource))
+		text, ok, err := n.Get(testkit.CounterKey(resource))
 		require.NoError(t, err)
 		all[i] = -1
 		if ok {
@@ -33,7 +34,7 @@ func countersOf(t *testing.T, c *testcluster.Cluster, resource string) []int64 {
 func setCounters(t *testing.T, c *testcluster.Cluster, resource string, values ...int64) {
 	t.Helper()
 	for i, n := range c.Nodes {
-		require.NoError(t, n.Set(redlock.CounterKey(resource), strconv.FormatInt(values[i], 10), time.Hour))
+		require.NoError(t, n.Set(testkit.CounterKey(resource), strconv.FormatInt(values[i], 10), time.Hour))
 	}
 }
 
@@ -65,7 +66,7 @@ func TestRepairsAndExtensionsRestoreCounters(t *testing.T) {
 		require.NoError(t, err)
 		synctest.Wait()
 		require.NoError(t, c.Nodes[0].Flush())
-		require.NoError(t, c.Nodes[1].Del(redlock.CounterKey("y")))
+		require.NoError(t, c.Nodes[1].Del(testkit.CounterKey("y")))
 		require.NoError(t, l.Extend(t.Context(), ttl))
 		time.Sleep(time.Second)
 		for _, res := range []string{"x", "y"} {
@@ -85,7 +86,7 @@ func TestACounterThatIsNoneOrAtItsEndGrantsNothing(t *testing.T) {
 		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 			r := newRedlock(t, c, redlock.WithFencing())
 			for _, n := range c.Nodes[:2] {
-				require.NoError(t, n.Set(redlock.CounterKey("x"), value, time.Hour))
+				require.NoError(t, n.Set(testkit.CounterKey("x"), value, time.Hour))
 			}
 			_, err := r.TryLock(t.Context(), []string{"x"}, ttl)
 			require.ErrorIs(t, err, redlock.ErrNoQuorum, value)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/internal/testkit"
 	"github.com/seed6c881748/redlock/redlock"
 )
 
@@ -45,10 +46,10 @@ func TestFencesGrow(t *testing.T) {
 func TestFencesTakeOneRoundTripWhateverTheClocks(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
 		a, b, wrong := newRedlock(t, c, redlock.WithFencing()), newRedlock(t, c, redlock.WithFencing()), newRedlock(t, c, redlock.WithFencing())
-		redlock.WallOffset(b).Store(int64(200 * time.Millisecond))
-		redlock.WallOffset(wrong).Store(int64(200 * 365 * 24 * time.Hour)) // Its proposals are ignored.
+		testkit.WallOffset(b).Store(int64(200 * time.Millisecond))
+		testkit.WallOffset(wrong).Store(int64(200 * 365 * 24 * time.Hour)) // Its proposals are ignored.
 		late := newRedlock(t, c, redlock.WithFencing())
-		redlock.WallOffset(late).Store(int64(-time.Hour))
+		testkit.WallOffset(late).Store(int64(-time.Hour))
 		last := int64(0)
 		for range 5 {
 			for _, r := range []*redlock.Redlock{a, b, late, b, wrong, a} {
@@ -81,7 +82,7 @@ func TestTheNodesClockStandsInForACounter(t *testing.T) {
 				inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 					time.Sleep(300 * time.Millisecond) // Not at the beginning of a second.
 					r := newRedlock(t, c, redlock.WithFencing())
-					redlock.WallOffset(r).Store(int64(off))
+					testkit.WallOffset(r).Store(int64(off))
 					setCounters(t, c, "y", 7, 7, 7)
 					want := time.Now().Add(off)
 					if !own {
@@ -164,7 +165,7 @@ func TestAClockStandsInForALostCounter(t *testing.T) {
 		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 			a := newRedlock(t, c, redlock.WithFencing(), redlock.WithFenceLife(time.Minute))
 			b := newRedlock(t, c, redlock.WithFencing(), redlock.WithFenceLife(time.Minute))
-			redlock.WallOffset(b).Store(int64(2 * time.Second))
+			testkit.WallOffset(b).Store(int64(2 * time.Second))
 			l, err := a.TryLock(t.Context(), []string{"x"}, ttl)
 			require.NoError(t, err)
 			require.NoError(t, l.Unlock(t.Context()))

@@ -92,23 +92,6 @@ func requireNoKeys(t *testing.T, c *testcluster.Cluster) {
 	}
 }
 
-// holders returns how many nodes store the lock's token for each resource.
-func holders(t *testing.T, c *testcluster.Cluster, l *Lock) int {
-	t.Helper()
-	n := 0
-	for _, node := range c.Nodes {
-		mine := true
-		stored := keys(t, node)
-		for _, res := range l.Resources() {
-			mine = mine && stored[l.r.defaults.prefix+res].Value == l.Token()
-		}
-		if mine {
-			n++
-		}
-	}
-	return n
-}
-
 // rounds is how often a test does what it repeats: usual times, or short times with -short,
 // where every test has to be quick and one round of each kind is what counts.
 func rounds(usual, short int) int {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/internal/testkit"
 	"github.com/seed6c881748/redlock/redlock"
 )
 
@@ -24,7 +25,7 @@ func TestTheContextEndsAtUntil(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
 				var rec recorder
-				r := newRedlock(t, c, redlock.WithHook(rec.hook))
+				r := newRedlock(t, c, redlock.WithHook(rec.Hook))
 				l, ctx := kept(t, r, 2*time.Second, redlock.WithNodeTimeout(time.Minute)) // An extension is on its way at the end.
 				time.Sleep(3 * time.Second)
 				for _, n := range c.Nodes[:3] {
@@ -47,7 +48,7 @@ func TestTheWallClockEndsTheContextToo(t *testing.T) {
 		r := newRedlock(t, c)
 		l, ctx := kept(t, r, time.Minute)
 		time.Sleep(time.Second + 7*time.Millisecond)
-		redlock.WallOffset(r).Store(int64(time.Hour)) // The machine slept.
+		testkit.WallOffset(r).Store(int64(time.Hour)) // The machine slept.
 		woke := time.Now()
 		<-ctx.Done()
 		assert.LessOrEqual(t, time.Since(woke), 100*time.Millisecond)
@@ -59,18 +60,18 @@ func TestTheWallClockEndsTheContextToo(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		l, ctx := kept(t, r, time.Minute)
-		redlock.WallOffset(r).Store(int64(-time.Hour)) // It was set back: the other clock goes on.
+		testkit.WallOffset(r).Store(int64(-time.Hour)) // It was set back: the other clock goes on.
 		time.Sleep(10 * time.Minute)
 		require.NoError(t, ctx.Err())
 		require.NoError(t, c.Stop())
 		<-ctx.Done()
 		assert.Zero(t, time.Since(l.Until()))
-		redlock.WallOffset(r).Store(int64(time.Hour))
+		testkit.WallOffset(r).Store(int64(time.Hour))
 		l2, ctx2 := (*redlock.Lock)(nil), context.Context(nil)
 		require.NoError(t, c.Restart(false))
 		time.Sleep(5 * time.Second)
 		l2, ctx2 = kept(t, r, time.Minute)
-		redlock.WallOffset(r).Add(int64(time.Second)) // Not enough.
+		testkit.WallOffset(r).Add(int64(time.Second)) // Not enough.
 		time.Sleep(time.Minute)
 		require.NoError(t, ctx2.Err())
 		require.NoError(t, l2.Unlock(t.Context()))
@@ -82,10 +83,10 @@ func TestASuspendEndsTheContextAfterTheWallClockWasSetBack(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		l, ctx := kept(t, r, 20*time.Second)
-		redlock.WallOffset(r).Store(int64(-30 * time.Second))
+		testkit.WallOffset(r).Store(int64(-30 * time.Second))
 		time.Sleep(200 * time.Millisecond)
 		require.NoError(t, ctx.Err())
-		redlock.WallOffset(r).Add(int64(25 * time.Second)) // The machine slept.
+		testkit.WallOffset(r).Add(int64(25 * time.Second)) // The machine slept.
 		time.Sleep(100 * time.Millisecond)
 		requireEnded(t, ctx, redlock.ErrExpired)
 		require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrExpired)
@@ -140,7 +141,7 @@ func TestWhoeverSeesTheExpiryFirstSaysSo(t *testing.T) {
 			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 				r := newRedlock(t, c)
 				l, ctx := kept(t, r, time.Minute)
-				redlock.WallOffset(r).Store(int64(time.Hour))
+				testkit.WallOffset(r).Store(int64(time.Hour))
 				see(l)
 				requireEnded(t, ctx, redlock.ErrExpired)
 			})

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/internal/testkit"
 	"github.com/seed6c881748/redlock/redlock"
 )
 
@@ -79,11 +80,11 @@ func TestAJumpOfTheWallClockBringsTheExtensionForward(t *testing.T) {
 		time.Sleep(4 * time.Second) // The next extension is due after 8.9 s at the earliest.
 		extended := r.Stats().Extended
 		for range 40 { // 500 ppm, and more.
-			redlock.WallOffset(r).Add(int64(2 * time.Millisecond))
+			testkit.WallOffset(r).Add(int64(2 * time.Millisecond))
 			time.Sleep(100 * time.Millisecond)
 		}
 		assert.Equal(t, extended, r.Stats().Extended)
-		redlock.WallOffset(r).Add(int64(15 * time.Second))
+		testkit.WallOffset(r).Add(int64(15 * time.Second))
 		time.Sleep(100 * time.Millisecond)
 		assert.Equal(t, extended+1, r.Stats().Extended)
 		time.Sleep(time.Minute)

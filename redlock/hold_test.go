@@ -169,9 +169,9 @@ func TestCloseEndsHoldsAndWaitsForTheirRelease(t *testing.T) {
 func TestAHoldAtRiskIsAnEvent(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		var rec recorder
-		r := newRedlock(t, c, redlock.WithHook(rec.hook))
+		r := newRedlock(t, c, redlock.WithHook(rec.Hook))
 		risks := func() (n int) {
-			for _, e := range rec.take() {
+			for _, e := range rec.Take() {
 				if e.Kind == redlock.EventHoldAtRisk {
 					n++
 					require.ErrorIs(t, e.Err, redlock.ErrNoQuorum)

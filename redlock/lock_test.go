@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/internal/testkit"
 	"github.com/seed6c881748/redlock/redlock"
 )
 
@@ -145,9 +146,9 @@ func TestWallClockAheadOfTheMonotonicOneEndsTheLock(t *testing.T) {
 		r := newRedlock(t, c)
 		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
 		require.NoError(t, err)
-		redlock.WallOffset(r).Store(int64(time.Minute)) // The machine slept.
+		testkit.WallOffset(r).Store(int64(time.Minute)) // The machine slept.
 		require.ErrorIs(t, l.Err(), redlock.ErrExpired)
-		redlock.WallOffset(r).Store(0) // Lost is terminal.
+		testkit.WallOffset(r).Store(0) // Lost is terminal.
 		require.ErrorIs(t, l.Err(), redlock.ErrExpired)
 		require.ErrorIs(t, l.Extend(t.Context(), ttl), redlock.ErrExpired)
 	})

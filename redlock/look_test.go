@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/internal/testkit"
 	"github.com/seed6c881748/redlock/redlock"
 )
 
@@ -67,7 +68,7 @@ func TestALockThatTheWallClockHasEndedIsNotListed(t *testing.T) {
 		r := newRedlock(t, c)
 		_, err := r.Lock(t.Context(), []string{"a"}, ttl)
 		require.NoError(t, err)
-		redlock.WallOffset(r).Store(int64(time.Hour))
+		testkit.WallOffset(r).Store(int64(time.Hour))
 		assert.Zero(t, r.Stats().Held)
 		assert.Empty(t, r.HeldLocks())
 	})

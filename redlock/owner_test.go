@@ -19,9 +19,6 @@ import (
 	"github.com/seed6c881748/redlock/redlock"
 )
 
-// A label with all that could break a Lua pattern, a format or a reply.
-const oddOwner = `host-1/4711 %a+().[x]^$-%% "ü" owner=日本`
-
 func TestARefusalShowsTheHoldersLabel(t *testing.T) {
 	for name, opts := range map[string][]redlock.Option{
 		"plain": nil, "fencing": {redlock.WithFencing()}, "quarantine": {redlock.WithQuarantine(time.Minute)},
@@ -185,7 +182,7 @@ func TestEventsShowWhoseLockTheyAreAbout(t *testing.T) {
 		var rec recorder
 		var out bytes.Buffer
 		log := redlock.SlogHook(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})))
-		r := newRedlock(t, c, redlock.WithOwner("mine"), redlock.WithHook(func(ctx context.Context, e redlock.Event) { rec.hook(ctx, e); log(ctx, e) }))
+		r := newRedlock(t, c, redlock.WithOwner("mine"), redlock.WithHook(func(ctx context.Context, e redlock.Event) { rec.Hook(ctx, e); log(ctx, e) }))
 		other := newRedlock(t, c, redlock.WithOwner("theirs"))
 		l, err := other.TryLock(t.Context(), []string{"a"}, ttl)
 		require.NoError(t, err)
@@ -193,7 +190,7 @@ func TestEventsShowWhoseLockTheyAreAbout(t *testing.T) {
 		require.ErrorIs(t, err, redlock.ErrTaken)
 		synctest.Wait()
 		kinds := map[redlock.EventKind]int{}
-		for _, e := range rec.take() {
+		for _, e := range rec.Take() {
 			if len(e.Resources) == 0 {
 				assert.Empty(t, e.Owner, e.Kind)
 				continue

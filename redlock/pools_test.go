@@ -15,11 +15,6 @@ import (
 	"github.com/seed6c881748/redlock/redlock"
 )
 
-// poolFunc is a Pool made of a function.
-type poolFunc func(ctx context.Context) (redis.Conn, error)
-
-func (p poolFunc) GetContext(ctx context.Context) (redis.Conn, error) { return p(ctx) }
-
 // A gatedConn holds up every Flush while the gate is shut.
 type gatedConn struct {
 	redis.Conn

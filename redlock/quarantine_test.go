@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/quarantine"
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/internal/testkit"
 	"github.com/seed6c881748/redlock/redlock"
 )
 
@@ -138,15 +139,6 @@ func lockOnce(t *testing.T, r *redlock.Redlock) {
 	t.Helper()
 	cycle(t, r, "once", ttl)
 	synctest.Wait()
-}
-
-func markerOf(t *testing.T, n *testcluster.Node) quarantine.Marker {
-	t.Helper()
-	text, _, err := n.Get(redlock.MarkerKey)
-	require.NoError(t, err)
-	m := quarantine.ParseMarker(text)
-	require.NotEmpty(t, m.Run, text)
-	return m
 }
 
 func TestMarkers(t *testing.T) {
@@ -282,7 +274,7 @@ func TestAQuarantineDoesNotOutlastAClockThatIsSetBack(t *testing.T) {
 		for _, n := range c.Nodes {
 			m := markerOf(t, n)
 			text := fmt.Sprintf("%s waits 3 30000 %d", m.Run, m.Since.Add(time.Hour).UnixMilli())
-			require.NoError(t, n.Set(redlock.MarkerKey, text, 0))
+			require.NoError(t, n.Set(testkit.MarkerKey, text, 0))
 		}
 		start := time.Now()
 		l, err := r.Lock(t.Context(), []string{"x"}, ttl, slowly()...)

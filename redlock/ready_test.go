@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed6c881748/redlock/internal/conn"
 	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
@@ -261,7 +260,7 @@ func TestAHandshakeTakesOneRoundTrip(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		nodes := nodesOf(c)
 		for i, n := range c.Nodes {
-			d := dialerOf(n).(*conn.Dialer)
+			d := dialerOf(n)
 			d.Login = [][]any{{"SELECT", 3}}
 			nodes[i].Pool = d
 			require.NoError(t, n.Slow(trip/2, trip/2))
@@ -280,7 +279,7 @@ func TestAHandshakeTakesOneRoundTrip(t *testing.T) {
 func TestALoginThatIsRefusedIsTheVote(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		nodes := nodesOf(c)
-		d := dialerOf(c.Nodes[0]).(*conn.Dialer)
+		d := dialerOf(c.Nodes[0])
 		d.Login = [][]any{{"AUTH", "wrong"}, {"SELECT", 3}}
 		nodes[0].Pool = d
 		r := newOver(t, nodes)

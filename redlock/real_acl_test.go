@@ -89,7 +89,7 @@ func requireLocks(t *testing.T, nodes []redlock.Node) {
 			}
 		}),
 	}
-	a, b := newRealRedlock(t, nodes, opts...), newRealRedlock(t, nodes, opts...)
+	a, b := newPatient(t, nodes, opts...), newPatient(t, nodes, opts...)
 	require.NoError(t, a.Admit(t.Context(), nodes[0].Name, nodes[1].Name, nodes[2].Name))
 	first, err := a.Lock(t.Context(), []string{"x"}, time.Minute)
 	require.NoError(t, err)

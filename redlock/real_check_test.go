@@ -29,7 +29,7 @@ var durable = testcluster.WithArgs("--appendonly", "yes", "--appendfsync", "alwa
 // checked returns what Check says of nodes, and shows it.
 func checked(t *testing.T, nodes []redlock.Node, opts ...redlock.Option) redlock.Report {
 	t.Helper()
-	r := newRealRedlock(t, nodes, opts...)
+	r := newPatient(t, nodes, opts...)
 	report, err := r.Check(t.Context())
 	require.NoError(t, err)
 	require.Len(t, report.Nodes, len(nodes))
@@ -57,9 +57,9 @@ func requireOnly(t *testing.T, r redlock.Report, node string, want map[string]re
 func TestRealCheckFindsNothingOnFiveGoodNodes(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 5, durable)
-	nodes := realNodes(c)
+	nodes := serverNodes(c)
 	nodes[0].Pool = c.Nodes[0].Pool()
-	r := newRealRedlock(t, nodes)
+	r := newPatient(t, nodes)
 	for range 3 {
 		report, err := r.Check(t.Context())
 		require.NoError(t, err)
@@ -139,7 +139,7 @@ func TestRealCheckFindsSettings(t *testing.T) {
 			t.Parallel()
 			good := testcluster.RunServers(t, 2, durable)
 			bad := testcluster.RunServers(t, 1, durable, testcluster.WithArgs(tt.args...))
-			nodes := append(realNodes(good), realNodes(bad)...)
+			nodes := append(serverNodes(good), serverNodes(bad)...)
 			requireOnly(t, checked(t, nodes), nodes[2].Name, tt.want)
 		})
 	}
@@ -152,7 +152,7 @@ func TestRealCheckFindsAReplica(t *testing.T) {
 	host, port, err := net.SplitHostPort(other.DirectAddr())
 	require.NoError(t, err)
 	admin(t, c.Nodes[1], "REPLICAOF", host, port)
-	nodes := realNodes(c)
+	nodes := serverNodes(c)
 	report := checked(t, nodes)
 	assert.Equal(t, redlock.VerdictUnfit, report.Verdict())
 	requireOnly(t, report, nodes[1].Name, map[string]redlock.Verdict{"role": redlock.VerdictUnfit, "writes": redlock.VerdictUnfit})
@@ -177,7 +177,7 @@ func TestRealCheckFindsTheSameServer(t *testing.T) {
 		"":   "it is the same server as ",
 		"/7": "it is another database of the same server as ",
 	} {
-		nodes := append(realNodes(c), redlock.NewNode("redis://localhost:"+port+path))
+		nodes := append(serverNodes(c), redlock.NewNode("redis://localhost:"+port+path))
 		report := checked(t, nodes)
 		for i, j := range map[int]int{1: 2, 2: 1} {
 			f := found(t, report, nodes[i].Name, "same-server")
@@ -247,7 +247,7 @@ func TestRealCheckFindsAClockThatIsOff(t *testing.T) {
 		bad := testcluster.RunServers(t, 1, durable,
 			testcluster.WithEnv("LD_PRELOAD="+lib, fmt.Sprintf("CLOCK_SHIFT=%d", shift)))
 		for _, others := range []int{1, 2, 4} {
-			nodes := append(realNodes(c)[:others], realNodes(bad)...)
+			nodes := append(serverNodes(c)[:others], serverNodes(bad)...)
 			report := checked(t, nodes)
 			last := report.Nodes[others]
 			require.InDelta(t, time.Duration(shift)*time.Second, last.ClockOffset, float64(last.ClockBound+2*time.Microsecond))
@@ -265,7 +265,7 @@ func TestRealCheckFindsAClockThatIsOff(t *testing.T) {
 	}
 	// All agree, so it is the client's that is wrong.
 	same := testcluster.RunServers(t, 3, durable, testcluster.WithEnv("LD_PRELOAD="+lib, "CLOCK_SHIFT=5"))
-	requireOnly(t, checked(t, realNodes(same)), "", map[string]redlock.Verdict{"clock": redlock.VerdictWarning})
+	requireOnly(t, checked(t, serverNodes(same)), "", map[string]redlock.Verdict{"clock": redlock.VerdictWarning})
 }
 
 // allRights are the rules of a user who may lock, wait and be checked, and no more.
@@ -282,7 +282,7 @@ func TestRealCheckFindsMissingRights(t *testing.T) {
 	c := testcluster.RunServers(t, 3, durable)
 	check := func(user string, opts ...redlock.Option) redlock.Report {
 		t.Helper()
-		nodes := realNodes(c)
+		nodes := serverNodes(c)
 		nodes[0] = redlock.NewNode("redis://" + user + ":" + url.QueryEscape(secret) + "@" + c.Nodes[0].DirectAddr())
 		return checked(t, nodes, append([]redlock.Option{redlock.WithPrefix("locks:")}, opts...)...)
 	}
@@ -340,8 +340,8 @@ func TestRealCheckFindsMissingRights(t *testing.T) {
 func TestRealCheckOfNodesThatAreDownOrHang(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3, durable)
-	nodes := realNodes(c)
-	r := newRealRedlock(t, nodes, redlock.WithNodeTimeout(300*time.Millisecond))
+	nodes := serverNodes(c)
+	r := newPatient(t, nodes, redlock.WithNodeTimeout(300*time.Millisecond))
 	require.NoError(t, c.Nodes[0].Stop())
 	require.NoError(t, c.Nodes[1].Hang())
 	start := time.Now()
@@ -369,10 +369,10 @@ func TestRealCheckWithoutAConnectionToSpare(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3, durable)
 	for _, wait := range []bool{false, true} {
-		nodes := realNodes(c)
+		nodes := serverNodes(c)
 		p := &redis.Pool{MaxActive: 1, MaxIdle: 1, Wait: wait, Dial: dialler(c.Nodes[0])}
 		nodes[0].Pool = p
-		r := newRealRedlock(t, nodes, redlock.WithNodeTimeout(time.Second))
+		r := newPatient(t, nodes, redlock.WithNodeTimeout(time.Second))
 		// As long as nothing else uses it, there is one.
 		report, err := r.Check(t.Context())
 		require.NoError(t, err)

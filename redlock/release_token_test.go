@@ -377,14 +377,14 @@ func TestReleaseAndClose(t *testing.T) {
 func TestEventsOfARelease(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		var rec recorder
-		first, worker := newRedlock(t, c), newRedlock(t, c, redlock.WithHook(rec.hook))
+		first, worker := newRedlock(t, c), newRedlock(t, c, redlock.WithHook(rec.Hook))
 		l, err := first.TryLock(t.Context(), []string{"a"}, ttl)
 		require.NoError(t, err)
 		synctest.Wait()
 		require.NoError(t, worker.Release(t.Context(), []string{"a"}, l.Token()))
 		synctest.Wait()
 		kinds := map[redlock.EventKind]int{}
-		for _, e := range rec.take() {
+		for _, e := range rec.Take() {
 			assert.NotContains(t, fmt.Sprintf("%+v", e), l.Token())
 			if e.Op == redlock.OpRelease {
 				kinds[e.Kind]++

@@ -12,80 +12,61 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/internal/testkit"
 	"github.com/seed6c881748/redlock/redlock"
 )
 
-// What these tests share with those of package redlock has the same names here as there.
+// What these tests share with the simulation and with the tests with servers, under short names.
 var (
-	newRedlock     = redlock.NewRedlock
-	newOver        = redlock.NewOver
-	nodesOf        = redlock.NodesOf
-	dialerOf       = redlock.DialerOf
-	forbiddenNodes = redlock.ForbiddenNodes
-	inBubble       = redlock.InBubble
-	keys           = redlock.Keys
-	requireNoKeys  = redlock.RequireNoKeys
-	holders        = redlock.Holders
-	warm           = redlock.Warm
-	votesOf        = redlock.VotesOf
-	tapped         = redlock.Tapped
-	rounds         = redlock.Rounds
-	between        = redlock.Between
-	magnitude      = redlock.Magnitude
-	envNumber      = redlock.EnvNumber
+	newRedlock     = testkit.NewRedlock
+	newOver        = testkit.NewOver
+	nodesOf        = testkit.NodesOf
+	dialerOf       = testkit.DialerOf
+	forbiddenNodes = testkit.ForbiddenNodes
+	inBubble       = testkit.InBubble
+	keys           = testkit.Keys
+	names          = testkit.Names
+	requireNoKeys  = testkit.RequireNoKeys
+	holders        = testkit.Holders
+	warm           = testkit.Warm
+	cycle          = testkit.Cycle
+	votesOf        = testkit.VotesOf
+	connects       = testkit.Connects
+	allUp          = testkit.AllUp
+	markerOf       = testkit.MarkerOf
+	tapped         = testkit.Tapped
+	rounds         = testkit.Rounds
+	scenario       = testkit.Scenario
+	envNumber      = testkit.EnvNumber
+	kinds          = testkit.Kinds
+
+	newPatient  = testkit.NewPatient
+	serverNodes = testkit.ServerNodes
+	await       = testkit.Await
+	awaitAll    = testkit.AwaitAll
+	deafPool    = testkit.DeafPool
+	dialler     = testkit.Dialler
+	selecting   = testkit.Selecting
+	slowly      = testkit.Slowly
+	setUser     = testkit.SetUser
+	heap        = testkit.Heap
+	admin       = testkit.Admin
+	adminConn   = testkit.AdminConn
+	clients     = testkit.Clients
+)
+
+type (
+	recorder = testkit.Recorder
+	poolFunc = testkit.PoolFunc
 )
 
 const (
-	ttl         = redlock.TTL
-	raceEnabled = redlock.RaceEnabled
+	ttl         = testkit.TTL
+	raceEnabled = testkit.RaceEnabled
+	patient     = testkit.Patient
+	secret      = testkit.Secret
+	oddOwner    = testkit.OddOwner
 )
-
-// scenario is how long a scenario runs, in real or in fake time, or a step of it takes;
-// see rounds.
-func scenario(usual, short time.Duration) time.Duration {
-	if testing.Short() {
-		return short
-	}
-	return usual
-}
-
-// connects returns how often the nodes have been connected to.
-func connects(r *redlock.Redlock) (n int64) {
-	for _, s := range r.Stats().Nodes {
-		n += s.Connects
-	}
-	return n
-}
-
-// allUp reports whether all nodes are connected.
-func allUp(r *redlock.Redlock) bool {
-	for _, s := range r.Stats().Nodes {
-		if !s.Up {
-			return false
-		}
-	}
-	return true
-}
-
-// voteOf returns a node's vote in a failed round.
-func voteOf(t *testing.T, err error, node string) redlock.Vote {
-	t.Helper()
-	for _, v := range votesOf(t, err) {
-		if v.Node == node {
-			return v
-		}
-	}
-	require.Failf(t, "no vote", "of %s in %v", node, err)
-	return redlock.Vote{}
-}
-
-// cycle locks a resource, which must be free, and releases it.
-func cycle(t *testing.T, r *redlock.Redlock, resource string, life time.Duration) {
-	t.Helper()
-	l, err := r.TryLock(t.Context(), []string{resource}, life)
-	require.NoError(t, err)
-	require.NoError(t, l.Unlock(t.Context()))
-}
 
 // lockElsewhere has another process lock a resource.
 func lockElsewhere(t *testing.T, c *testcluster.Cluster, resource string, life time.Duration) *redlock.Lock {
@@ -93,15 +74,6 @@ func lockElsewhere(t *testing.T, c *testcluster.Cluster, resource string, life t
 	l, err := newRedlock(t, c).TryLock(t.Context(), []string{resource}, life)
 	require.NoError(t, err)
 	return l
-}
-
-// names returns the names of all nodes.
-func names(c *testcluster.Cluster) []string {
-	all := make([]string, len(c.Nodes))
-	for i, n := range c.Nodes {
-		all[i] = n.Name()
-	}
-	return all
 }
 
 // requireReleased checks that no node has a lock, once all that is on its way has

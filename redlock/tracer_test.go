@@ -157,10 +157,10 @@ func TestATracerGetsWhatItWants(t *testing.T) {
 		assert.Equal(t, []string{"released unlock[x]"}, ended)
 		assert.NotEmpty(t, r.RecentEvents(), "the nodes came up, of which the tracer does not want to hear")
 
-		cycle(newRedlock(t, c, redlock.WithTracer(tr), redlock.WithHook(rec.hook)))
+		cycle(newRedlock(t, c, redlock.WithTracer(tr), redlock.WithHook(rec.Hook)))
 		_, ended = tr.take()
 		assert.Equal(t, []string{"released unlock[x]"}, ended)
-		assert.Contains(t, kinds(rec.takeAll()), redlock.EventDecided, "a hook gets everything")
+		assert.Contains(t, kinds(rec.TakeAll()), redlock.EventDecided, "a hook gets everything")
 
 		_, err := r.TryLock(t.Context(), []string{"x"}, ttl, redlock.WithTracer(tr))
 		require.ErrorContains(t, err, "WithTracer")

@@ -14,11 +14,6 @@ import (
 	"github.com/seed6c881748/redlock/redlock"
 )
 
-// slowly has Lock poll so seldom that a test notices if it had to.
-func slowly() []redlock.Option {
-	return []redlock.Option{redlock.WithRetryCount(-1), redlock.WithRetryDelay(time.Minute), redlock.WithRetryJitter(0)}
-}
-
 // startLock starts a Lock and returns when it waits.
 func startLock(t *testing.T, r *redlock.Redlock, ctx context.Context, resources []string, opts ...redlock.Option) *waitingLock { //nolint:revive // As in the calls that it tests.
 	t.Helper()

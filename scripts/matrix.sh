@@ -29,6 +29,7 @@ fi
 
 build=$PWD/build/matrix
 mkdir -p "$build"
+"$go" test -c -vet=off -o "$build/servers.test" ./test/servers
 "$go" test -c -vet=off -o "$build/redlock.test" ./redlock
 "$go" test -c -vet=off -o "$build/testcluster.test" ./internal/testcluster
 (cd compat && "$go" test -c -vet=off -o "$build/compat.test" .)
@@ -39,7 +40,8 @@ try() { # the server $1, with its results in the file $2
 	status=0
 	# shellcheck disable=SC2086 # words
 	{
-		(cd redlock && "$build/redlock.test" $run -test.parallel=4 -test.run='Real|Server') || status=1
+		(cd test/servers && "$build/servers.test" $run -test.parallel=4) || status=1
+		(cd redlock && "$build/redlock.test" $run -test.run='Real|Server') || status=1
 		(cd internal/testcluster && "$build/testcluster.test" $run -test.run='Real|Server') || status=1
 		(cd compat && "$build/compat.test" $run) || status=1
 	} >"$2" 2>&1

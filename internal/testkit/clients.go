@@ -1,0 +1,156 @@
+package testkit
+
+import (
+	"context"
+	"math"
+	"net"
+	"reflect"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/conn"
+	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
+)
+
+// TTL is that of locks for which any will do.
+const TTL = 10 * time.Second
+
+// InBubble runs fn in a bubble of fake time with n in-memory nodes.
+func InBubble(t *testing.T, n int, fn func(t *testing.T, c *testcluster.Cluster)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { fn(t, testcluster.RunBubble(t, n)) })
+}
+
+// NodesOf returns the nodes of a cluster: every other one with a pool of the user's, the others
+// as NewNode makes them.
+func NodesOf(c *testcluster.Cluster) []redlock.Node {
+	nodes := make([]redlock.Node, len(c.Nodes))
+	for i, n := range c.Nodes {
+		nodes[i] = redlock.Node{Name: n.Name(), Pool: n.Pool()}
+		if i%2 == 1 {
+			nodes[i].Pool = DialerOf(n)
+		}
+	}
+	return nodes
+}
+
+// DialerOf returns what NewNode would, if the node had an address.
+func DialerOf(n *testcluster.Node) *conn.Dialer {
+	return &conn.Dialer{
+		Dial:    func(ctx context.Context, _, _ string) (net.Conn, error) { return n.Dial(ctx) },
+		Network: "tcp", Address: n.Addr(),
+	}
+}
+
+// NewRedlock returns a Redlock over a cluster that ends with the test.
+func NewRedlock(t *testing.T, c *testcluster.Cluster, opts ...redlock.Option) *redlock.Redlock {
+	t.Helper()
+	return NewOver(t, NodesOf(c), opts...)
+}
+
+// NewOver returns a Redlock over nodes that ends with the test.
+func NewOver(tb testing.TB, nodes []redlock.Node, opts ...redlock.Option) *redlock.Redlock {
+	tb.Helper()
+	r, err := redlock.New(nodes, opts...)
+	require.NoError(tb, err)
+	tb.Cleanup(func() { _ = r.Close(context.Background()) })
+	return r
+}
+
+// forbidden is a pool that must not be used.
+type forbidden struct{ t *testing.T }
+
+func (p forbidden) GetContext(context.Context) (redis.Conn, error) {
+	p.t.Error("I/O")
+	return nil, nil //nolint:nilnil // Not reached.
+}
+
+// ForbiddenNodes returns up to three nodes, a to c, that no test must get to.
+func ForbiddenNodes(t *testing.T, n int) []redlock.Node {
+	t.Helper()
+	pool := forbidden{t}
+	return []redlock.Node{{Name: "a", Pool: pool}, {Name: "b", Pool: pool}, {Name: "c", Pool: pool}}[:n]
+}
+
+// Warm makes all connections, so that a test's times are those of requests. It needs a bubble.
+func Warm(t *testing.T, r *redlock.Redlock) {
+	t.Helper()
+	l, err := r.TryLock(t.Context(), []string{"warm"}, TTL)
+	require.NoError(t, err)
+	synctest.Wait()
+	require.NoError(t, l.Unlock(t.Context()))
+	synctest.Wait()
+}
+
+// Cycle locks a resource, which must be free, and releases it.
+func Cycle(t *testing.T, r *redlock.Redlock, resource string, life time.Duration) {
+	t.Helper()
+	l, err := r.TryLock(t.Context(), []string{resource}, life)
+	require.NoError(t, err)
+	require.NoError(t, l.Unlock(t.Context()))
+}
+
+// VotesOf returns the votes of a failed round.
+func VotesOf(t *testing.T, err error) []redlock.Vote {
+	t.Helper()
+	var qe *redlock.QuorumError
+	require.ErrorAs(t, err, &qe)
+	return qe.Votes
+}
+
+// VoteOf returns a node's vote in a failed round.
+func VoteOf(t *testing.T, err error, node string) redlock.Vote {
+	t.Helper()
+	for _, v := range VotesOf(t, err) {
+		if v.Node == node {
+			return v
+		}
+	}
+	require.Failf(t, "no vote", "of %s in %v", node, err)
+	return redlock.Vote{}
+}
+
+// Connects returns how often the nodes have been connected to.
+func Connects(r *redlock.Redlock) (n int64) {
+	for _, s := range r.Stats().Nodes {
+		n += s.Connects
+	}
+	return n
+}
+
+// AllUp reports whether all nodes are connected.
+func AllUp(r *redlock.Redlock) bool {
+	for _, s := range r.Stats().Nodes {
+		if !s.Up {
+			return false
+		}
+	}
+	return true
+}
+
+// WallOffset is added to a Redlock's wall clock: the jumps and differences that the clock of a
+// test does not have. It is the one thing that all kinds of tests need from inside, and users do
+// not.
+func WallOffset(r *redlock.Redlock) *atomic.Int64 {
+	return (*atomic.Int64)(reflect.ValueOf(r).Elem().FieldByName("wallOffset").Addr().UnsafePointer())
+}
+
+// Validity is how long a lock of this ttl lasts from the start of its attempt, with the default
+// drift factor.
+func Validity(ttl time.Duration) time.Duration {
+	return ttl - time.Duration(math.Ceil(float64(ttl)*0.01)) - 2*time.Millisecond
+}
+
+// OddOwner is a label with all that could break a Lua pattern, a format or a reply.
+const OddOwner = `host-1/4711 %a+().[x]^$-%% "ü" owner=日本`
+
+// Slowly has Lock poll so seldom that a test notices if it had to.
+func Slowly() []redlock.Option {
+	return []redlock.Option{redlock.WithRetryCount(-1), redlock.WithRetryDelay(time.Minute), redlock.WithRetryJitter(0)}
+}

@@ -1,0 +1,52 @@
+package testkit
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+)
+
+// A PoolFunc is a Pool made of a function.
+type PoolFunc func(ctx context.Context) (redis.Conn, error)
+
+// GetContext calls it.
+func (p PoolFunc) GetContext(ctx context.Context) (redis.Conn, error) { return p(ctx) }
+
+// DeafPool is what many programs have: its Dial ignores the context, has no
+// timeouts, and asks the server something that may never be answered, as an
+// AUTH or a SELECT does.
+func DeafPool(n *testcluster.Node) *redis.Pool {
+	return &redis.Pool{
+		MaxIdle: 3,
+		Dial: func() (redis.Conn, error) {
+			conn, err := n.Conn(context.Background())
+			if err != nil {
+				return nil, err
+			}
+			if _, err = conn.Do("PING"); err != nil {
+				return nil, errors.Join(err, conn.Close())
+			}
+			return conn, nil
+		},
+	}
+}
+
+// Dialler returns a Dial without contexts and, unless opts have any, without
+// timeouts.
+func Dialler(n *testcluster.Node, opts ...redis.DialOption) func() (redis.Conn, error) {
+	return func() (redis.Conn, error) { return redis.Dial("tcp", n.Addr(), opts...) }
+}
+
+// Selecting is what an application does to a connection of the pool.
+func Selecting(t *testing.T, p *redis.Pool, database int) {
+	t.Helper()
+	conn := p.Get()
+	_, err := conn.Do("SELECT", database)
+	require.NoError(t, err)
+	require.NoError(t, conn.Close())
+}

@@ -1,0 +1,7 @@
+//go:build race
+
+package testkit
+
+// RaceEnabled: the race detector makes everything several times slower, so tests of many rounds
+// make fewer of them.
+const RaceEnabled = true

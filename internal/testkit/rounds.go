@@ -1,0 +1,65 @@
+package testkit
+
+import (
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Rounds is how often a test does what it repeats: usual times, or short times with -short,
+// where every test has to be quick and one round of each kind is what counts.
+func Rounds(usual, short int) int {
+	if testing.Short() {
+		return short
+	}
+	return usual
+}
+
+// Scenario is how long a scenario runs, in real or in fake time, or a step of it takes; see
+// [Rounds].
+func Scenario(usual, short time.Duration) time.Duration {
+	if testing.Short() {
+		return short
+	}
+	return usual
+}
+
+// Between is uniform.
+func Between(rng *rand.Rand, a, b time.Duration) time.Duration {
+	return a + time.Duration(rng.Int64N(int64(b-a)+1))
+}
+
+// Magnitude prefers no order of magnitude.
+func Magnitude(rng *rand.Rand, a, b time.Duration) time.Duration {
+	for {
+		if top := a << rng.IntN(40); top >= a && top < 2*b {
+			return min(b, Between(rng, top, 2*top))
+		}
+	}
+}
+
+// EnvNumber is the number in a variable of the environment, or otherwise.
+func EnvNumber(t *testing.T, name string, otherwise uint64) uint64 {
+	t.Helper()
+	s := os.Getenv(name)
+	if s == "" {
+		return otherwise
+	}
+	n, err := strconv.ParseUint(s, 10, 64)
+	require.NoError(t, err, name)
+	return n
+}
+
+// Heap is how many bytes are allocated and in use.
+func Heap() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}

@@ -1,0 +1,180 @@
+package redlock_test
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/fences"
+	"github.com/seed6c881748/redlock/internal/node"
+	"github.com/seed6c881748/redlock/internal/quarantine"
+	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/internal/testkit"
+	"github.com/seed6c881748/redlock/redlock"
+)
+
+// shortMaxTTL and longMaxTTL are those of the tests of quarantine in test/servers.
+const (
+	shortMaxTTL = 2 * time.Second
+	longMaxTTL  = time.Minute
+)
+
+// The texts of a run are learnt by an EVAL that looks, so that one that comes to another
+// run has corrected the marker; and what a server has forgotten is not taught again.
+func TestRealATextOfAnEarlierRun(t *testing.T) {
+	c := testcluster.RunServers(t, 1)
+	n := c.Nodes[0]
+	r := newPatient(t, nodesOf(c), redlock.WithQuarantine(longMaxTTL))
+	require.NoError(t, r.Admit(t.Context(), names(c)...))
+	cycle(t, r, "warm", time.Second)
+	require.NotNil(t, redlock.NodesIn(r)[0].Speaks().(*quarantine.ConnDialect).Fast(redlock.LockScript))
+	conn := adminConn(t, n)
+	known := func(s *node.Script) bool {
+		found, failed := redis.Ints(conn.Do("SCRIPT", "EXISTS", s.Hash))
+		require.NoError(t, failed)
+		return found[0] == 1
+	}
+	require.True(t, known(redlock.NodesIn(r)[0].Speaks().(*quarantine.ConnDialect).Fast(redlock.LockScript)))
+	require.NoError(t, n.FlushScripts())
+	cycle(t, r, "x", time.Second)
+	assert.False(t, known(redlock.NodesIn(r)[0].Speaks().(*quarantine.ConnDialect).Fast(redlock.LockScript)))
+	assert.True(t, known(redlock.GrantingScripts.Slow(redlock.LockScript)))
+
+	earlier := strings.Repeat("ab", 20)
+	nodes, maxTTL := "1", longMaxTTL.Milliseconds()
+	require.NoError(t, n.Set(testkit.MarkerKey, earlier+" votes "+nodes+" 2000 0", time.Hour))
+	stray := redlock.GrantingScripts.Fast(earlier, testkit.MarkerKey, nodes)[redlock.LockScript]
+	other := redlock.GrantingScripts.Fast(earlier, "p:"+testkit.MarkerKey, nodes)[redlock.LockScript]
+	require.NotEqual(t, stray.Hash, other.Hash, "or it would hide the restart from clients with another prefix")
+	ask := func(verb string, program any, look string) any {
+		reply, failed := conn.Do(verb, program, 3, "x", "stone", testkit.MarkerKey, "token", 1000, 1, look, nodes, maxTTL)
+		require.NoError(t, failed)
+		return reply
+	}
+	for _, look := range []string{"1", "0"} {
+		answer, ok := ask("EVAL", stray.Source, look).([]any)
+		require.True(t, ok)
+		assert.Equal(t, "Q", string(answer[0].([]byte)))
+	}
+	require.Empty(t, keys(t, n))
+	state, _, err := n.Get(testkit.MarkerKey)
+	require.NoError(t, err)
+	assert.NotContains(t, state, earlier)
+}
+
+// A node that hears of a larger maxTTL abstains at once, also if it has forgotten it since
+// the client with it connected; and each client has its way with the texts of the run.
+func TestRealALargerMaxTTLIsHeardOfInEveryRequest(t *testing.T) {
+	c := testcluster.RunServers(t, 1)
+	n := c.Nodes[0]
+	small := newPatient(t, nodesOf(c), redlock.WithPolling(), redlock.WithQuarantine(longMaxTTL))
+	large := newPatient(t, nodesOf(c), redlock.WithPolling(), redlock.WithQuarantine(time.Hour))
+	require.NoError(t, small.Admit(t.Context(), names(c)...))
+	try := func(r *redlock.Redlock) error {
+		l, err := r.TryLock(t.Context(), []string{"x"}, time.Second)
+		if err == nil {
+			err = l.Unlock(t.Context())
+		}
+		return err
+	}
+	for range 3 { // The first time, large connects.
+		require.NoError(t, try(large))
+		require.NotNil(t, redlock.NodesIn(large)[0].Speaks().(*quarantine.ConnDialect).Fast(redlock.LockScript))
+		require.Equal(t, time.Hour, markerOf(t, n).MaxTTL)
+		require.NoError(t, try(small))
+		require.NoError(t, small.Admit(t.Context(), names(c)...))
+		require.Equal(t, longMaxTTL, markerOf(t, n).MaxTTL)
+	}
+	require.NoError(t, n.Flush())
+	require.ErrorContains(t, try(small), "quarantined")
+	require.ErrorContains(t, try(large), "quarantined for another 1h0m")
+	require.ErrorContains(t, try(small), "quarantined for another 1h0m")
+	require.ErrorIs(t, small.Stats().Nodes[0].Abstains, redlock.ErrQuarantined)
+	report, err := small.Check(t.Context())
+	require.NoError(t, err)
+	require.Regexp(t, "^it is in quarantine for another (1h0m|59m)", found(t, report, n.Name(), "quarantine").Text)
+	report, err = newPatient(t, nodesOf(c)).Check(t.Context())
+	require.NoError(t, err)
+	require.Contains(t, found(t, report, n.Name(), "quarantine").Text, "its other clients have quarantine", "a stray one")
+	require.NoError(t, large.Admit(t.Context(), names(c)...))
+	require.NoError(t, try(small))
+	report, err = small.Check(t.Context())
+	require.NoError(t, err)
+	require.Contains(t, found(t, report, n.Name(), "quarantine").Text, "abstains for 1h0m0s after a restart")
+}
+
+// A server that refuses writes does not even cache a text that names a run.
+func TestRealARefusedLookLeavesNoText(t *testing.T) {
+	c := testcluster.RunServers(t, 1)
+	n := c.Nodes[0]
+	conn := adminConn(t, n)
+	text := redlock.GrantingScripts.Fast(strings.Repeat("ab", 20), "marker", "1")[redlock.LockScript]
+	known := func() int {
+		found, err := redis.Ints(conn.Do("SCRIPT", "EXISTS", text.Hash))
+		require.NoError(t, err)
+		return found[0]
+	}
+	for setting, values := range map[string][2]string{"maxmemory": {"1", "0"}, "min-replicas-to-write": {"1", "0"}} {
+		admin(t, n, "CONFIG", "SET", setting, values[0])
+		_, err := conn.Do("EVAL", text.Source, 1, "marker", "1", "1", shortMaxTTL.Milliseconds())
+		require.Error(t, err, setting)
+		assert.Zero(t, known(), setting)
+		admin(t, n, "CONFIG", "SET", setting, values[1])
+	}
+	_, err := conn.Do("REPLICAOF", "127.0.0.1", "1")
+	require.NoError(t, err)
+	_, err = conn.Do("EVAL", text.Source, 1, "marker", "1", "1", shortMaxTTL.Milliseconds())
+	require.ErrorContains(t, err, "READONLY")
+	assert.Zero(t, known())
+	_, err = conn.Do("REPLICAOF", "NO", "ONE")
+	require.NoError(t, err)
+	_, err = conn.Do("EVAL", text.Source, 1, "marker", "1", "1", shortMaxTTL.Milliseconds())
+	require.NoError(t, err)
+	assert.Equal(t, 1, known())
+}
+
+// The raise script on every kind of state, on a real server. It never lowers a
+// counter, and gives those that it sets their life.
+func TestRealRaises(t *testing.T) {
+	c := testcluster.RunServers(t, 1)
+	n := c.Nodes[0]
+	conn := adminConn(t, n)
+	for _, tc := range []struct {
+		token, counter string
+		fence, answer  int64
+	}{
+		{"t", "8", 9, 9},
+		{"t", "9", 9, 9}, // A raise that comes late is harmless.
+		{"t", "9007199254740990", fences.Max, fences.Max},
+		{"t", "1760000000000001", 1760000000000002, 1760000000000002}, // Lua shows 14 digits.
+		{"t", "10", 9, 0},
+		{"t", "x", 9, 0},
+		{"other", "8", 9, 0},
+		{"", "8", 9, 0},
+	} {
+		require.NoError(t, n.Flush())
+		if tc.token != "" {
+			require.NoError(t, n.Set("x", tc.token, time.Minute))
+		}
+		require.NoError(t, n.Set(testkit.CounterKey("x"), tc.counter, time.Minute))
+		answer, err := redis.Int64(conn.Do("EVAL", redlock.RaiseScript.Source, 2, "x", testkit.CounterKey("x"), "t", tc.fence, time.Hour.Milliseconds()))
+		require.NoError(t, err)
+		assert.Equal(t, tc.answer, answer, tc)
+		text, _, err := n.Get(testkit.CounterKey("x"))
+		require.NoError(t, err)
+		left, err := redis.Int64(conn.Do("PTTL", testkit.CounterKey("x")))
+		require.NoError(t, err)
+		if tc.answer == 0 {
+			assert.Equal(t, tc.counter, text, tc)
+			assert.Less(t, left, 2*time.Minute.Milliseconds())
+		} else {
+			assert.Equal(t, strconv.FormatInt(tc.fence, 10), text, tc)
+			assert.Greater(t, left, 59*time.Minute.Milliseconds())
+		}
+	}
+}

@@ -1,0 +1,261 @@
+package servers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
+)
+
+func TestRealServersThatRequireAPassword(t *testing.T) {
+	t.Parallel()
+	c := testcluster.RunServers(t, 3, testcluster.WithArgs("--requirepass", secret))
+	nodes := func(f func(n *testcluster.Node) redlock.Node) (all []redlock.Node) {
+		for _, n := range c.Nodes {
+			all = append(all, f(n))
+		}
+		return all
+	}
+	wrong := map[string][]redlock.Node{
+		// A server without the setting says that in another way.
+		"NOAUTH": nodes(func(n *testcluster.Node) redlock.Node { return redlock.NewNode(n.Addr()) }),
+		"WRONGPASS": nodes(func(n *testcluster.Node) redlock.Node {
+			return redlock.NewNode("redis://:nonsense@" + n.Addr())
+		}),
+	}
+	for says, nodes := range wrong {
+		r := newPatient(t, nodes)
+		_, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		said := 0
+		for _, v := range votesOf(t, err) {
+			if !errors.Is(v.Err, redlock.ErrPending) {
+				said++
+				require.ErrorContains(t, v.Err, says)
+			}
+		}
+		require.GreaterOrEqual(t, said, 2)
+		require.NotContains(t, err.Error(), "nonsense")
+	}
+	right := map[string][]redlock.Node{
+		"AUTH inside of Dial": nodes(func(n *testcluster.Node) redlock.Node {
+			return redlock.Node{Name: n.Name(), Pool: &redis.Pool{Dial: func() (redis.Conn, error) {
+				conn, err := redis.Dial("tcp", n.Addr())
+				if err != nil {
+					return nil, err
+				}
+				if _, err = conn.Do("AUTH", secret); err != nil {
+					return nil, errors.Join(err, conn.Close())
+				}
+				return conn, nil
+			}}}
+		}),
+		"dial option": nodes(func(n *testcluster.Node) redlock.Node {
+			return redlock.NewNode(n.Addr(), redis.DialPassword(secret))
+		}),
+		"password in the address": nodes(func(n *testcluster.Node) redlock.Node {
+			return redlock.NewNode("redis://:" + url.QueryEscape(secret) + "@" + n.Addr())
+		}),
+		"lone password in the address": nodes(func(n *testcluster.Node) redlock.Node {
+			return redlock.NewNode("redis://" + url.QueryEscape(secret) + "@" + n.Addr())
+		}),
+	}
+	var last *redlock.Redlock
+	for name, nodes := range right {
+		r := newPatient(t, nodes)
+		for i := range 10 {
+			l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
+			require.NoError(t, err, name)
+			require.NoError(t, l.Unlock(t.Context()), name)
+			for _, v := range r.Stats().Nodes {
+				require.NotContains(t, v.Node, "@", "%d: a name has no credentials", i)
+			}
+		}
+		last = r
+	}
+	// Without the setting the cluster can look for itself, too.
+	for _, n := range c.Nodes {
+		conn := adminConn(t, n, redis.DialPassword(secret))
+		_, err := conn.Do("CONFIG", "SET", "requirepass", "")
+		require.NoError(t, err)
+	}
+	await(t, 30*time.Second, "all nodes have a lock", func() bool { return lockEverywhere(t, c, last, "a") })
+	awaitNoKeys(t, c, 30*time.Second)
+}
+
+// leastPrivilege is what a user of a server with access control needs at least:
+//
+//	ACL SETUSER locker on >password ~locks:* +evalsha +eval +script|load +get +set +del +pttl +pexpire
+//
+// with WithPrefix("locks:"). A database other than 0 also takes +select. A PING
+// that is not permitted is answered, too, and the answer is all that it is for;
+// +ping keeps the server's ACL LOG clean.
+var leastPrivilege = []string{"+evalsha", "+eval", "+script|load", "+get", "+set", "+del", "+pttl", "+pexpire"}
+
+// everyOperation makes the library use every command that it knows, and returns
+// what failed.
+func everyOperation(t *testing.T, n *testcluster.Node, r *redlock.Redlock) error {
+	t.Helper()
+	ctx := t.Context()
+	require.NoError(t, n.Flush(), "what another user could not remove")
+	l, err := r.TryLock(ctx, []string{"a", "b"}, time.Minute)
+	if err != nil {
+		return err
+	}
+	// Refusals and inspections tell how long the holder's keys live.
+	if _, err = r.TryLock(ctx, []string{"a"}, time.Minute); !errors.Is(err, redlock.ErrTaken) {
+		return fmt.Errorf("refusal: %w", err)
+	}
+	in, err := r.Inspect(ctx, "a")
+	if err = errors.Join(err, in.Nodes[0].Err); err != nil {
+		return fmt.Errorf("inspect: %w", err)
+	}
+	if err = l.Extend(ctx, 2*time.Minute); err != nil {
+		return err
+	}
+	if err = l.Unlock(ctx); err != nil {
+		return err
+	}
+	// A server that has lost its scripts gets them with the request.
+	require.NoError(t, n.FlushScripts())
+	if l, err = r.TryLock(ctx, []string{"a"}, time.Minute); err != nil {
+		return err
+	}
+	if err = l.Unlock(ctx); err != nil {
+		return err
+	}
+	// A request whose reply is lost has to be settled on a new connection.
+	for range 20 {
+		if sent, failed := loseAReply(t, n, r); sent {
+			return failed
+		}
+	}
+	t.Fatal("no request was sent within 50 ms")
+	return nil
+}
+
+// loseAReply has a lock request be carried out, its reply be lost, and the connection break, and
+// returns when that is settled. Its release may be asked for before or after the connection
+// has broken. On a busy machine it may not have been sent in time.
+func loseAReply(t *testing.T, n *testcluster.Node, r *redlock.Redlock) (sent bool, failed error) {
+	t.Helper()
+	before := r.Stats().Nodes[0]
+	n.Proxy().DropReplies(true)
+	_, err := r.TryLock(t.Context(), []string{"a"}, time.Minute, redlock.WithNodeTimeout(50*time.Millisecond))
+	require.ErrorIs(t, err, redlock.ErrNoQuorum)
+	n.Proxy().Refuse(true)
+	n.Proxy().Reset()
+	n.Proxy().DropReplies(false)
+	n.Proxy().Refuse(false)
+	await(t, 30*time.Second, "the lock of unknown outcome is settled", func() bool {
+		s := r.Stats().Nodes[0]
+		if s.Err != nil && strings.Contains(s.Err.Error(), "clean-up") {
+			failed, sent = s.Err, true
+			return true
+		}
+		sent = s.Unknown > before.Unknown
+		return s.Up && s.Connects > before.Connects && len(keys(t, n)) == 0
+	})
+	return sent, failed
+}
+
+func TestRealUserWithTheLeastPrivileges(t *testing.T) {
+	t.Parallel()
+	n := testcluster.RunServers(t, 1, testcluster.WithProxy()).Nodes[0]
+	client := func(user, path string) *redlock.Redlock {
+		node := redlock.NewNode("redis://" + user + ":" + url.QueryEscape(secret) + "@" + n.Addr() + path)
+		return newPatient(t, []redlock.Node{node}, redlock.WithPrefix("locks:"))
+	}
+	setUser(t, n, "locker", append(leastPrivilege, "~locks:*")...)
+	require.NoError(t, everyOperation(t, n, client("locker", "")))
+	require.NoError(t, everyOperation(t, n, client("locker", "/0")))
+
+	setUser(t, n, "selector", append(leastPrivilege, "~locks:*", "+select")...)
+	require.NoError(t, everyOperation(t, n, client("selector", "/7")))
+	require.ErrorContains(t, everyOperation(t, n, client("locker", "/7")), "select")
+
+	// Every rule is needed.
+	for i, rule := range leastPrivilege {
+		user := fmt.Sprint("without", i)
+		setUser(t, n, user, "~locks:*")
+		for j, other := range leastPrivilege {
+			if i != j {
+				admin(t, n, "ACL", "SETUSER", user, other)
+			}
+		}
+		err := everyOperation(t, n, client(user, ""))
+		t.Logf("without %s: %v", rule, err)
+		requireNotPermitted(t, err)
+	}
+	setUser(t, n, "stranger", append(leastPrivilege, "~other:*")...)
+	requireNotPermitted(t, everyOperation(t, n, client("stranger", "")))
+}
+
+// requireNotPermitted checks that err says so, in the words of any version.
+func requireNotPermitted(t *testing.T, err error) {
+	t.Helper()
+	require.Error(t, err)
+	require.Regexp(t, `NOPERM|No permission|can't run this command|ACL failure|can't access`, err.Error())
+}
+
+func TestRealNodesOnUnixSockets(t *testing.T) {
+	t.Parallel()
+	c := testcluster.RunServers(t, 3, testcluster.WithUnixSocket())
+	var nodes []redlock.Node
+	for _, n := range c.Nodes {
+		nodes = append(nodes, redlock.NewNode("unix://"+n.Socket()))
+	}
+	r := newPatient(t, nodes)
+	requireServes(t, c, r)
+	require.Equal(t, c.Nodes[0].Socket(), r.Stats().Nodes[0].Node)
+}
+
+// The password of the servers changes, and the server ends the connections that were made
+// with the old one, as managed services do whose tokens expire. A PoolFunc that looks the
+// password up follows; locks that are held go on.
+func TestRealCredentialsThatChange(t *testing.T) {
+	c := testcluster.RunServers(t, 3)
+	var issued atomic.Int64 // The current password is a function of it.
+	password := func() string { return fmt.Sprintf("token-%d", issued.Load()) }
+	rotate := func() {
+		issued.Add(1)
+		for _, n := range c.Nodes {
+			admin(t, n, "ACL", "SETUSER", "app", "reset", "on", ">"+password(), "~*", "&*", "+@all")
+			conn := adminConn(t, n)
+			_, err := conn.Do("CLIENT", "KILL", "USER", "app")
+			require.NoError(t, err)
+			require.NoError(t, conn.Close())
+		}
+	}
+	nodes := make([]redlock.Node, len(c.Nodes))
+	for i, n := range c.Nodes {
+		nodes[i] = redlock.Node{Name: n.Name(), Pool: redlock.PoolFunc(func(ctx context.Context) (redis.Conn, error) {
+			return redlock.NewNode(n.DirectAddr(), redis.DialUsername("app"), redis.DialPassword(password())).Pool.GetContext(ctx)
+		})}
+	}
+	rotate()
+	r := newPatient(t, nodes)
+	held, err := r.TryLock(t.Context(), []string{"held"}, time.Minute)
+	require.NoError(t, err)
+	for range 5 {
+		rotate()
+		await(t, 30*time.Second, "locks are got with the new password", func() bool {
+			l, lockErr := r.TryLock(t.Context(), []string{"a"}, time.Minute)
+			return lockErr == nil && l.Unlock(t.Context()) == nil
+		})
+		require.NoError(t, held.Extend(t.Context(), time.Minute))
+	}
+	assert.Greater(t, connects(r), int64(5))
+	require.NoError(t, held.Unlock(t.Context()))
+}

@@ -1,0 +1,118 @@
+package servers
+
+import (
+	"context"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/internal/testkit"
+)
+
+// How these tests, which need real servers, are run is in docs/testing.md: what they are for is
+// what a fake server and a fake clock cannot show. All their bounds are generous, since a busy
+// machine is not a failing one.
+
+// What these tests share with the simulation and with those of redlock/, under short names.
+var (
+	newRedlock    = testkit.NewRedlock
+	newOver       = testkit.NewOver
+	nodesOf       = testkit.NodesOf
+	keys          = testkit.Keys
+	names         = testkit.Names
+	requireNoKeys = testkit.RequireNoKeys
+	holders       = testkit.Holders
+	cycle         = testkit.Cycle
+	votesOf       = testkit.VotesOf
+	voteOf        = testkit.VoteOf
+	connects      = testkit.Connects
+	allUp         = testkit.AllUp
+	markerOf      = testkit.MarkerOf
+	rounds        = testkit.Rounds
+	scenario      = testkit.Scenario
+	between       = testkit.Between
+	magnitude     = testkit.Magnitude
+	envNumber     = testkit.EnvNumber
+
+	newPatient     = testkit.NewPatient
+	serverNodes    = testkit.ServerNodes
+	await          = testkit.Await
+	awaitAll       = testkit.AwaitAll
+	release        = testkit.Release
+	lockEverywhere = testkit.LockEverywhere
+	deafPool       = testkit.DeafPool
+	dialler        = testkit.Dialler
+	selecting      = testkit.Selecting
+	slowly         = testkit.Slowly
+	setUser        = testkit.SetUser
+	heap           = testkit.Heap
+	admin          = testkit.Admin
+	adminConn      = testkit.AdminConn
+	clients        = testkit.Clients
+)
+
+type (
+	poolFunc = testkit.PoolFunc
+)
+
+const (
+	ttl         = testkit.TTL
+	raceEnabled = testkit.RaceEnabled
+	patient     = testkit.Patient
+	secret      = testkit.Secret
+	oddOwner    = testkit.OddOwner
+)
+
+// rest waits for a random time that is part of a scenario. It reports false when
+// ctx has ended.
+func rest(ctx context.Context, minimum, maximum time.Duration) bool {
+	t := time.NewTimer(minimum + rand.N(maximum-minimum+1))
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// eventful returns a context for a scenario of this length. On a slow machine it goes on, for a
+// minute at most, until enough has happened to show something.
+func eventful(t *testing.T, length time.Duration, enough func() bool) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), length+time.Minute)
+	t.Cleanup(cancel)
+	go func() {
+		defer cancel()
+		for rest(ctx, length, length); ctx.Err() == nil && !enough(); {
+			rest(ctx, 10*time.Millisecond, 10*time.Millisecond)
+		}
+	}()
+	return ctx
+}
+
+// awaitNoKeys waits until no node stores a lock. On failure it shows what is
+// left.
+func awaitNoKeys(t *testing.T, c *testcluster.Cluster, within time.Duration) time.Duration {
+	t.Helper()
+	left := make(map[string]testcluster.KeyState)
+	start := time.Now()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		clear(left)
+		for _, n := range c.Nodes {
+			for k, s := range keys(t, n) {
+				left[n.Name()+": "+k] = s
+			}
+		}
+		if len(left) == 0 {
+			return time.Since(start)
+		}
+		require.Less(t, time.Since(start), within, "keys left: %v", left)
+		<-tick.C
+	}
+}

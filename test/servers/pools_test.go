@@ -1,0 +1,266 @@
+package servers
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
+)
+
+// tracedConn forwards everything, as the wrappers of tracing libraries do.
+type tracedConn struct {
+	redis.Conn
+	calls *atomic.Int64
+}
+
+func (c tracedConn) DoWithTimeout(d time.Duration, cmd string, args ...any) (any, error) {
+	c.calls.Add(1)
+	return redis.DoWithTimeout(c.Conn, d, cmd, args...)
+}
+
+func (c tracedConn) ReceiveWithTimeout(d time.Duration) (any, error) {
+	c.calls.Add(1)
+	return redis.ReceiveWithTimeout(c.Conn, d)
+}
+
+func (c tracedConn) DoContext(ctx context.Context, cmd string, args ...any) (any, error) {
+	c.calls.Add(1)
+	return redis.DoContext(c.Conn, ctx, cmd, args...)
+}
+
+func (c tracedConn) ReceiveContext(ctx context.Context) (any, error) {
+	c.calls.Add(1)
+	return redis.ReceiveContext(c.Conn, ctx)
+}
+
+// plainConn embeds the interface redis.Conn and nothing else, as a wrapper does
+// that was written before redigo had contexts and timeouts of single calls.
+type plainConn struct{ redis.Conn }
+
+// timedConn lacks only the calls with a context.
+type timedConn struct{ plainConn }
+
+func (c timedConn) DoWithTimeout(d time.Duration, cmd string, args ...any) (any, error) {
+	return redis.DoWithTimeout(c.Conn, d, cmd, args...)
+}
+
+func (c timedConn) ReceiveWithTimeout(d time.Duration) (any, error) {
+	return redis.ReceiveWithTimeout(c.Conn, d)
+}
+
+// ctxConn lacks only the calls with a timeout.
+type ctxConn struct{ plainConn }
+
+func (c ctxConn) DoContext(ctx context.Context, cmd string, args ...any) (any, error) {
+	return redis.DoContext(c.Conn, ctx, cmd, args...)
+}
+
+func (c ctxConn) ReceiveContext(ctx context.Context) (any, error) {
+	return redis.ReceiveContext(c.Conn, ctx)
+}
+
+// requireServes checks every operation, and that a connection that the servers
+// have closed is replaced.
+func requireServes(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+	t.Helper()
+	for round := range 2 {
+		awaitAll(t, c, r, 30*time.Second)
+		for range 20 {
+			l, err := r.Lock(t.Context(), []string{"a", "b"}, time.Minute)
+			require.NoError(t, err)
+			_, err = r.TryLock(t.Context(), []string{"b"}, time.Minute)
+			require.ErrorIs(t, err, redlock.ErrTaken)
+			require.NoError(t, l.Extend(t.Context(), 2*time.Minute))
+			in, err := r.Inspect(t.Context(), "a")
+			require.NoError(t, err)
+			require.True(t, in.Held)
+			require.NoError(t, l.Unlock(t.Context()))
+		}
+		if round == 0 {
+			for _, n := range c.Nodes {
+				admin(t, n, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+			}
+		}
+	}
+	awaitNoKeys(t, c, 30*time.Second)
+}
+
+func TestRealPoolsOfEveryKind(t *testing.T) {
+	t.Parallel()
+	c := testcluster.RunServers(t, 3)
+	var traced, borrowed atomic.Int64
+	kinds := map[string]func(n *testcluster.Node) *redis.Pool{
+		"redigo's defaults": func(n *testcluster.Node) *redis.Pool {
+			return &redis.Pool{Dial: dialler(n)}
+		},
+		"context": func(n *testcluster.Node) *redis.Pool {
+			return &redis.Pool{MaxIdle: 3, DialContext: func(ctx context.Context) (redis.Conn, error) {
+				return redis.DialContext(ctx, "tcp", n.Addr())
+			}}
+		},
+		"test on borrow": func(n *testcluster.Node) *redis.Pool {
+			return &redis.Pool{MaxIdle: 3, Dial: dialler(n), TestOnBorrow: func(conn redis.Conn, _ time.Time) error {
+				borrowed.Add(1)
+				_, err := conn.Do("PING")
+				return err
+			}}
+		},
+		"one connection":             func(n *testcluster.Node) *redis.Pool { return &redis.Pool{MaxActive: 1, MaxIdle: 1, Dial: dialler(n)} },
+		"one connection with a wait": func(n *testcluster.Node) *redis.Pool { return &redis.Pool{MaxActive: 1, Wait: true, Dial: dialler(n)} },
+		"connections that get old at once": func(n *testcluster.Node) *redis.Pool {
+			return &redis.Pool{MaxIdle: 3, IdleTimeout: time.Millisecond, MaxConnLifetime: time.Millisecond, Dial: dialler(n)}
+		},
+		"timeouts": func(n *testcluster.Node) *redis.Pool {
+			const d = 5 * time.Second
+			return &redis.Pool{MaxIdle: 3, Dial: dialler(n, redis.DialConnectTimeout(d), redis.DialReadTimeout(d), redis.DialWriteTimeout(d))}
+		},
+		"wrapped connections": func(n *testcluster.Node) *redis.Pool {
+			return &redis.Pool{MaxIdle: 3, Dial: func() (redis.Conn, error) {
+				conn, err := dialler(n)()
+				return tracedConn{conn, &traced}, err
+			}}
+		},
+	}
+	for name, kind := range kinds {
+		t.Run(name, func(t *testing.T) {
+			var nodes []redlock.Node
+			var pools []*redis.Pool
+			for _, n := range c.Nodes {
+				p := kind(n)
+				t.Cleanup(func() { _ = p.Close() })
+				// The program has used the pool before, and an idle connection is in it
+				// where it keeps any.
+				conn := p.Get()
+				_, err := conn.Do("PING")
+				require.NoError(t, err)
+				require.NoError(t, conn.Close())
+				pools, nodes = append(pools, p), append(nodes, redlock.Node{Name: n.Name(), Pool: p})
+			}
+			r, err := redlock.New(nodes, redlock.WithNodeTimeout(patient))
+			require.NoError(t, err)
+			requireServes(t, c, r)
+			require.NoError(t, r.Close(context.Background()))
+			for _, p := range pools {
+				assert.Equal(t, p.IdleCount(), p.ActiveCount(), "all connections were given back")
+			}
+		})
+	}
+	assert.Positive(t, traced.Load())
+	assert.Positive(t, borrowed.Load())
+}
+
+// A pool's read timeout is about replies that somebody waits for. On a
+// connection on which nobody does it must not count.
+func TestRealIdleConnectionOutlivesTheReadTimeoutOfItsPool(t *testing.T) {
+	t.Parallel()
+	c := testcluster.RunServers(t, 3)
+	var nodes []redlock.Node
+	for _, n := range c.Nodes {
+		p := &redis.Pool{Dial: dialler(n, redis.DialReadTimeout(50*time.Millisecond))}
+		t.Cleanup(func() { _ = p.Close() })
+		nodes = append(nodes, redlock.Node{Name: n.Name(), Pool: p})
+	}
+	r := newOver(t, nodes, redlock.WithNodeTimeout(patient))
+	awaitAll(t, c, r, 30*time.Second)
+	before := connects(r)
+	for range 2 {
+		rest(t.Context(), time.Second, time.Second)
+		cycle(t, r, "a", time.Minute)
+	}
+	require.Equal(t, before, connects(r), "no connection was made since")
+}
+
+// One node's pool is broken in some way. Locks do not need it, and its vote
+// says what is wrong.
+func TestRealBrokenPoolIsOnlyOneNodesVote(t *testing.T) {
+	t.Parallel()
+	c := testcluster.RunServers(t, 3)
+	wrapping := func(wrap func(plainConn) redis.Conn) redlock.Pool {
+		p := c.Nodes[1].Pool()
+		return poolFunc(func(ctx context.Context) (redis.Conn, error) {
+			conn, err := p.GetContext(ctx)
+			return wrap(plainConn{conn}), err
+		})
+	}
+	exhausted := &redis.Pool{MaxActive: 1, Dial: dialler(c.Nodes[1])}
+	conn := exhausted.Get() // The program itself has the only one.
+	t.Cleanup(func() { _ = errors.Join(conn.Close(), exhausted.Close()) })
+	kinds := map[string]struct {
+		pool redlock.Pool
+		says string
+	}{
+		"no calls with context or timeout": {wrapping(func(c plainConn) redis.Conn { return c }), "redis.ConnWithContext"},
+		"no calls with context":            {wrapping(func(c plainConn) redis.Conn { return timedConn{c} }), "redis.ConnWithContext"},
+		"no calls with timeout":            {wrapping(func(c plainConn) redis.Conn { return ctxConn{c} }), "ConnWithTimeout"},
+		"neither connection nor error": {
+			poolFunc(func(context.Context) (redis.Conn, error) { return nil, nil }), "no connection and no error",
+		},
+		"error": {poolFunc(func(context.Context) (redis.Conn, error) {
+			return nil, errors.New("out of order")
+		}), "out of order"},
+		"exhausted": {exhausted, redis.ErrPoolExhausted.Error()},
+	}
+	for name, kind := range kinds {
+		t.Run(name, func(t *testing.T) {
+			nodes := nodesOf(c)
+			nodes[1].Pool = kind.pool
+			r := newOver(t, nodes, redlock.WithNodeTimeout(patient))
+			for range 20 {
+				cycle(t, r, "a", time.Minute)
+			}
+			// Others have it on the healthy nodes, so that the round fails and shows
+			// the votes.
+			for _, i := range []int{0, 2} {
+				require.NoError(t, c.Nodes[i].Set("taken", "somebody", time.Minute))
+			}
+			var vote redlock.Vote
+			await(t, 30*time.Second, "the node has voted", func() bool {
+				_, err := r.TryLock(t.Context(), []string{"taken"}, time.Minute)
+				require.ErrorIs(t, err, redlock.ErrTaken)
+				vote = voteOf(t, err, c.Nodes[1].Name())
+				return !errors.Is(vote.Err, redlock.ErrPending)
+			})
+			t.Logf("%s: %v", name, vote)
+			require.ErrorContains(t, vote.Err, kind.says)
+			require.ErrorContains(t, r.Stats().Nodes[1].Err, kind.says)
+			require.NoError(t, c.Del("taken"))
+			awaitNoKeys(t, c, 30*time.Second)
+		})
+	}
+}
+
+// A pool's GetContext may hang for ever, in a Dial or a wait that knows no
+// context.
+func TestRealPoolThatHangsHoldsUpNobody(t *testing.T) {
+	t.Parallel()
+	c := testcluster.RunServers(t, 3)
+	nodes := nodesOf(c)
+	hung := make(chan struct{})
+	t.Cleanup(func() { close(hung) })
+	nodes[0].Pool = poolFunc(func(context.Context) (redis.Conn, error) {
+		<-hung
+		return nil, errors.New("too late")
+	})
+	const timeout = 2 * time.Second
+	r := newOver(t, nodes, redlock.WithNodeTimeout(timeout))
+	start := time.Now()
+	for range 50 {
+		cycle(t, r, "a", time.Minute)
+	}
+	locks := time.Since(start)
+	assert.Less(t, locks, 50*timeout/2, "nobody waits for the node")
+	start = time.Now()
+	require.NoError(t, r.Close(context.Background()))
+	closing := time.Since(start)
+	assert.Less(t, closing, timeout+2*time.Second)
+	t.Logf("50 cycles in %v, Close in %v", locks, closing)
+	awaitNoKeys(t, c, 30*time.Second)
+}

@@ -1,0 +1,310 @@
+package servers
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/quarantine"
+	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/internal/testkit"
+	"github.com/seed6c881748/redlock/redlock"
+)
+
+// shortMaxTTL is for tests that wait until a quarantine is over, longMaxTTL for those in
+// which it must not be, however slow the machine.
+const (
+	shortMaxTTL = 2 * time.Second
+	longMaxTTL  = time.Minute
+)
+
+// Two of three nodes lose their data while a lock is held: by kill -9 or a flush. With
+// quarantine nobody else gets the lock before it has ended, whatever is between client
+// and server; without it somebody does.
+func TestRealQuarantineKeepsOutASecondHolder(t *testing.T) {
+	for name, tc := range map[string]struct {
+		between func(t *testing.T, c *testcluster.Cluster) []redlock.Node
+		lose    func(n *testcluster.Node) error
+		without bool
+	}{
+		"direct":                 {nodesOfServers, killEmpty, false},
+		"reconnecting proxy":     {proxied, killEmpty, false},
+		"multiplexing proxy":     {multiplexed, killEmpty, false},
+		"flushed":                {nodesOfServers, (*testcluster.Node).Flush, false},
+		"without quarantine":     {nodesOfServers, killEmpty, true},
+		"without, multiplexed":   {multiplexed, killEmpty, true},
+		"without, only a flush":  {nodesOfServers, (*testcluster.Node).Flush, true},
+		"flushed, multiplexed":   {multiplexed, (*testcluster.Node).Flush, false},
+		"restart, multiplexed":   {multiplexed, func(n *testcluster.Node) error { return n.Restart(false) }, false},
+		"restart, with a prefix": {nodesOfServers, killEmpty, false},
+		"snapshot":               {nodesOfServers, killOld, false},
+		"snapshot, multiplexed":  {multiplexed, killOld, false},
+		"without, snapshot":      {multiplexed, killOld, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if testing.Short() && strings.Contains(name, ", multiplexed") {
+				t.Skip("each loss and each proxy once: not all pairs of them")
+			}
+			t.Parallel()
+			c := testcluster.RunServers(t, 3, testcluster.WithProxy(), testcluster.WithSnapshots())
+			opts := []redlock.Option{redlock.WithNodeTimeout(patient), redlock.WithPolling()}
+			if !tc.without {
+				opts = append(opts, redlock.WithQuarantine(shortMaxTTL))
+			}
+			if strings.Contains(name, "prefix") {
+				opts = append(opts, redlock.WithPrefix("p:"))
+			}
+			nodes := tc.between(t, c)
+			holder, other := newPatient(t, nodes, opts...), newPatient(t, nodes, opts...)
+			if !tc.without {
+				require.NoError(t, holder.Admit(t.Context(), names(c)...))
+			}
+			warm, err := other.Lock(t.Context(), []string{"warm"}, shortMaxTTL) // Its scripts are loaded.
+			require.NoError(t, err)
+			_ = warm.Unlock(t.Context()) // It may have lapsed.
+			for _, n := range c.Nodes {
+				_, err = adminConn(t, n).Do("SAVE") // The marker, and no lock.
+				require.NoError(t, err)
+			}
+			life := shortMaxTTL
+			if tc.without {
+				life = longMaxTTL // The violation comes at once, or as soon as the machine is able to.
+			}
+			var held *redlock.Lock
+			await(t, 30*time.Second, "all nodes have the lock", func() bool {
+				if held == nil || held.Extend(t.Context(), life) != nil { // If it has lapsed, the machine is slow.
+					held, err = holder.Lock(t.Context(), []string{"x"}, life, redlock.WithRetryCount(-1))
+					require.NoError(t, err)
+				}
+				return len(keys(t, c.Nodes[0]))*len(keys(t, c.Nodes[1]))*len(keys(t, c.Nodes[2])) == 1
+			})
+			require.NoError(t, tc.lose(c.Nodes[0]))
+			require.NoError(t, tc.lose(c.Nodes[1]))
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			second, err := other.Lock(ctx, []string{"x"}, time.Second, redlock.WithRetryCount(-1), redlock.WithRetryDelay(5*time.Millisecond))
+			require.NoError(t, err)
+			if tc.without {
+				assert.Less(t, second.Until().Add(-testkit.Validity(time.Second)), held.Until(), "the violation")
+			} else {
+				assert.Greater(t, second.Until().Add(-testkit.Validity(time.Second)), held.Until())
+			}
+		})
+	}
+}
+
+func killEmpty(n *testcluster.Node) error {
+	return errors.Join(n.Stop(), n.Restart(false))
+}
+
+// killOld leaves what the last snapshot has.
+func killOld(n *testcluster.Node) error {
+	return errors.Join(n.Stop(), n.Restart(true))
+}
+
+func proxied(_ *testing.T, c *testcluster.Cluster) []redlock.Node { return nodesOf(c) }
+
+// nodesOfServers goes past the proxies.
+func nodesOfServers(t *testing.T, c *testcluster.Cluster) []redlock.Node {
+	t.Helper()
+	nodes := make([]redlock.Node, len(c.Nodes))
+	for i, n := range c.Nodes {
+		nodes[i] = redlock.Node{Name: n.Name(), Pool: redlock.NewNode(n.DirectAddr()).Pool}
+	}
+	return nodes
+}
+
+// A restart that keeps the marker, but an old state of the data, is a restart. The holder's
+// Redlock is closed before that: it would meet the new run before the marker is read here.
+func TestRealAnRDBRestartIsARestart(t *testing.T) {
+	t.Parallel()
+	c := testcluster.RunServers(t, 1, testcluster.WithSnapshots())
+	holder := newPatient(t, nodesOf(c), redlock.WithQuarantine(shortMaxTTL))
+	require.NoError(t, holder.Admit(t.Context(), names(c)...))
+	_, err := adminConn(t, c.Nodes[0]).Do("SAVE")
+	require.NoError(t, err)
+	held, err := holder.TryLock(t.Context(), []string{"x"}, shortMaxTTL)
+	require.NoError(t, err)
+	require.NoError(t, holder.Close(t.Context())) // It keeps what is held.
+	require.NoError(t, killOld(c.Nodes[0]))
+	require.True(t, markerOf(t, c.Nodes[0]).Votes, "the snapshot has the marker")
+	require.Empty(t, keys(t, c.Nodes[0]), "and not the lock")
+	other := newPatient(t, nodesOf(c), redlock.WithQuarantine(shortMaxTTL))
+	second, err := other.Lock(t.Context(), []string{"x"}, time.Second, redlock.WithRetryCount(-1), redlock.WithRetryDelay(5*time.Millisecond))
+	require.NoError(t, err)
+	assert.Greater(t, second.Until().Add(-testkit.Validity(time.Second)), held.Until())
+}
+
+// replicate has replica become one of master, and waits until it has the marker. It returns a
+// connection to the replica.
+func replicate(t *testing.T, master, replica *testcluster.Node) redis.Conn {
+	t.Helper()
+	host, port, err := net.SplitHostPort(master.DirectAddr())
+	require.NoError(t, err)
+	admin(t, master, "CONFIG", "SET", "repl-diskless-sync-delay", "0") // Else it waits 5 s for further replicas.
+	conn := adminConn(t, replica)
+	_, err = conn.Do("REPLICAOF", host, port)
+	require.NoError(t, err)
+	await(t, 30*time.Second, "the replica has the marker", func() bool {
+		_, ok, failed := replica.Get(testkit.MarkerKey)
+		return failed == nil && ok
+	})
+	return conn
+}
+
+// A replica that takes over the address has its master's marker, and another run.
+func TestRealAPromotedReplicaAbstains(t *testing.T) {
+	t.Parallel()
+	c := testcluster.RunServers(t, 2)
+	master, replica := c.Nodes[0], c.Nodes[1]
+	var mu sync.Mutex
+	at := master
+	pool := &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		return at.Conn(ctx)
+	}}
+	r := newPatient(t, []redlock.Node{{Name: "node", Pool: pool}}, redlock.WithQuarantine(shortMaxTTL))
+	require.NoError(t, r.Admit(t.Context(), "node"))
+	conn := replicate(t, master, replica)
+	_, err := conn.Do("REPLICAOF", "NO", "ONE") // From here on it misses what the master gets.
+	require.NoError(t, err)
+	held, err := r.TryLock(t.Context(), []string{"x"}, shortMaxTTL)
+	require.NoError(t, err)
+	mu.Lock()
+	at = replica
+	mu.Unlock()
+	require.NoError(t, master.Stop())
+	second, err := r.Lock(t.Context(), []string{"x"}, time.Second, redlock.WithRetryCount(-1), redlock.WithRetryDelay(5*time.Millisecond))
+	require.NoError(t, err)
+	assert.Greater(t, second.Until().Add(-testkit.Validity(time.Second)), held.Until())
+}
+
+// A user without the right to INFO gets no lock, and is told why.
+func TestRealQuarantineTakesTheRightToInfo(t *testing.T) {
+	c := testcluster.RunServers(t, 1)
+	_, err := adminConn(t, c.Nodes[0]).Do("ACL", "SETUSER", "locker", "on", ">pw", "+@all", "-info", "~*")
+	require.NoError(t, err)
+	r := newPatient(t, []redlock.Node{redlock.NewNode("redis://locker:pw@" + c.Nodes[0].Addr())}, redlock.WithQuarantine(shortMaxTTL))
+	_, err = r.TryLock(t.Context(), []string{"x"}, time.Second)
+	require.ErrorIs(t, err, redlock.ErrNoQuorum)
+	require.ErrorContains(t, err, "the right to INFO")
+	require.Error(t, r.Admit(t.Context(), names(c)...))
+}
+
+// A client of another configuration must not have the next run believe that it is the
+// last one.
+func TestRealARefusedClientDoesNotHideARestart(t *testing.T) {
+	c := testcluster.RunServers(t, 1, testcluster.WithSnapshots())
+	n := c.Nodes[0]
+	node := behindMultiplexer(t, "node", n.DirectAddr)
+	open := func(nodes ...redlock.Node) *redlock.Redlock {
+		return newPatient(t, nodes, redlock.WithPolling(), redlock.WithQuarantine(longMaxTTL))
+	}
+	holder, second := open(node), open(node)
+	alien := open(node, behindMultiplexer(t, "again", n.DirectAddr))
+	require.NoError(t, holder.Admit(t.Context(), "node"))
+	cycle(t, second, "warm", time.Second)
+	_, err := alien.TryLock(t.Context(), []string{"x"}, time.Second)
+	require.ErrorContains(t, err, "set up for clients with 1 node;")
+	_, err = adminConn(t, n).Do("SAVE")
+	require.NoError(t, err)
+	_, err = holder.TryLock(t.Context(), []string{"x"}, longMaxTTL)
+	require.NoError(t, err)
+	require.NoError(t, killOld(n))
+	_, err = alien.TryLock(t.Context(), []string{"x"}, time.Second)
+	require.ErrorContains(t, err, "set up for clients with 1 node;")
+	_, err = second.TryLock(t.Context(), []string{"x"}, time.Second)
+	require.ErrorContains(t, err, "quarantined")
+}
+
+// Nor must a replica that refuses writes, before it is promoted.
+func TestRealAReplicaThatIsAskedTooEarlyAbstains(t *testing.T) {
+	t.Parallel()
+	c := testcluster.RunServers(t, 2)
+	master, replica := c.Nodes[0], c.Nodes[1]
+	var at atomic.Value
+	at.Store(master.DirectAddr())
+	node := behindMultiplexer(t, "node", func() string { return at.Load().(string) })
+	holder := newPatient(t, []redlock.Node{node}, redlock.WithPolling(), redlock.WithQuarantine(longMaxTTL))
+	other := newPatient(t, []redlock.Node{node}, redlock.WithPolling(), redlock.WithQuarantine(longMaxTTL))
+	require.NoError(t, holder.Admit(t.Context(), "node"))
+	cycle(t, other, "warm", time.Second)
+	conn := replicate(t, master, replica)
+	require.NoError(t, master.Stop())
+	at.Store(replica.DirectAddr())
+	_, err := other.TryLock(t.Context(), []string{"y"}, longMaxTTL)
+	require.ErrorContains(t, err, "READONLY")
+	_, err = conn.Do("REPLICAOF", "NO", "ONE")
+	require.NoError(t, err)
+	await(t, 30*time.Second, "it abstains", func() bool {
+		_, err = other.TryLock(t.Context(), []string{"x"}, longMaxTTL)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		return strings.Contains(err.Error(), "quarantined")
+	})
+}
+
+// An Admit that was given up, but is carried out late, is not for the next run.
+func TestRealALateAdmitIsNotForTheNextRun(t *testing.T) {
+	c := testcluster.RunServers(t, 1)
+	n := c.Nodes[0]
+	node := behindMultiplexer(t, "node", n.DirectAddr)
+	r := newPatient(t, []redlock.Node{node}, redlock.WithPolling(), redlock.WithQuarantine(longMaxTTL))
+	require.NoError(t, r.Admit(t.Context(), "node"))
+	require.NoError(t, n.Stop())
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, r.Admit(ctx, "node"), context.DeadlineExceeded)
+	require.NoError(t, n.Restart(false))
+	_, err := r.TryLock(t.Context(), []string{"x"}, time.Second) // Behind it on the connection.
+	require.ErrorContains(t, err, "quarantined")
+
+	conn := adminConn(t, n)
+	stale, err := redis.Int(conn.Do("EVAL", quarantine.AdmitScript.Source, 1, testkit.MarkerKey, strings.Repeat("ab", 20), "1", 2000))
+	require.NoError(t, err)
+	require.Zero(t, stale)
+}
+
+// What quarantine cannot do on a node is no reason not to extend and release there.
+func TestRealQuarantineDoesNotKeepFromExtending(t *testing.T) {
+	for name, harm := range map[string]func(t *testing.T, n *testcluster.Node){
+		"out of memory": func(t *testing.T, n *testcluster.Node) {
+			t.Helper()
+			admin(t, n, "CONFIG", "SET", "maxmemory", "1")
+		},
+		"marker of another type": func(t *testing.T, n *testcluster.Node) {
+			t.Helper()
+			// In one step, as the client connects meanwhile, and writes a marker that is missing.
+			admin(t, n, "EVAL", `redis.call('DEL', KEYS[1]) return redis.call('RPUSH', KEYS[1], 'x')`, 1, testkit.MarkerKey)
+		},
+		"no INFO": func(t *testing.T, n *testcluster.Node) {
+			t.Helper()
+			admin(t, n, "ACL", "SETUSER", "default", "-info")
+		},
+	} {
+		c := testcluster.RunServers(t, 1, testcluster.WithProxy(), testcluster.WithSnapshots())
+		n := c.Nodes[0]
+		r := newRedlock(t, c, redlock.WithNodeTimeout(patient), redlock.WithQuarantine(time.Minute))
+		require.NoError(t, r.Admit(t.Context(), names(c)...))
+		held, err := r.TryLock(t.Context(), []string{"held"}, time.Minute)
+		require.NoError(t, err)
+		_, err = adminConn(t, n).Do("SAVE")
+		require.NoError(t, err)
+		require.NoError(t, killOld(n))
+		harm(t, n)
+		await(t, 30*time.Second, "the node is back", func() bool { return held.Extend(t.Context(), time.Minute) == nil })
+		require.NoError(t, held.Unlock(t.Context()), name)
+		if name == "marker of another type" {
+			require.NoError(t, r.Admit(t.Context(), names(c)...))
+		}
+	}
+}

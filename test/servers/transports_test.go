@@ -1,0 +1,120 @@
+package servers
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
+)
+
+// secureServers are servers that speak TLS themselves, with clients that have a certificate,
+// besides plain text and a Unix socket.
+type secureServers struct {
+	*testcluster.Cluster
+	tlsAddrs []string
+	config   *tls.Config // A client's.
+}
+
+func runSecureServers(t *testing.T, n int) secureServers {
+	t.Helper()
+	cert, trusted := certificate(t)
+	certFile, keyFile := writeCertificate(t, cert)
+	s := secureServers{
+		Cluster: &testcluster.Cluster{},
+		config:  &tls.Config{RootCAs: trusted, Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12},
+	}
+	for range n {
+		node, port := runSecureServer(t, "--tls-cert-file", certFile, "--tls-key-file", keyFile,
+			"--tls-ca-cert-file", certFile, "--tls-auth-clients", "yes")
+		s.Nodes = append(s.Nodes, node)
+		s.tlsAddrs = append(s.tlsAddrs, "127.0.0.1:"+port)
+	}
+	return s
+}
+
+// runSecureServer tries ports until one is free.
+func runSecureServer(t *testing.T, args ...string) (node *testcluster.Node, port string) {
+	t.Helper()
+	const from, to, attempts = 20000, 32000, 5
+	for attempt := range attempts {
+		port = strconv.Itoa(from + rand.N(to-from))
+		c, err := testcluster.StartServers(1, testcluster.WithUnixSocket(), testcluster.WithArgs(append(args, "--tls-port", port)...))
+		if err == nil {
+			t.Cleanup(func() { require.NoError(t, c.Close()) })
+			return c.Nodes[0], port
+		}
+		if os.Getenv("CI") != "true" && (errors.Is(err, testcluster.ErrNoServer) || strings.Contains(err.Error(), "tls-")) {
+			t.Skip("no server with TLS: ", err)
+		}
+		require.Less(t, attempt, attempts-1, "%v", err)
+	}
+	return nil, ""
+}
+
+func writeCertificate(t *testing.T, cert tls.Certificate) (certFile, keyFile string) {
+	t.Helper()
+	key, err := x509.MarshalPKCS8PrivateKey(cert.PrivateKey)
+	require.NoError(t, err)
+	dir := t.TempDir()
+	certFile, keyFile = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	for file, block := range map[string]*pem.Block{
+		certFile: {Type: "CERTIFICATE", Bytes: cert.Certificate[0]}, keyFile: {Type: "PRIVATE KEY", Bytes: key},
+	} {
+		require.NoError(t, os.WriteFile(file, pem.EncodeToMemory(block), 0o600))
+	}
+	return certFile, keyFile
+}
+
+// Whatever the way to the servers is, a pool of the user's and an address serve alike.
+func TestRealEveryWayToTheServers(t *testing.T) {
+	t.Parallel()
+	c := runSecureServers(t, 3)
+	for _, n := range c.Nodes {
+		setUser(t, n, "locker", append(leastPrivilege, "~*")...)
+	}
+	user := []redis.DialOption{redis.DialUsername("locker"), redis.DialPassword(secret)}
+	secure := []redis.DialOption{redis.DialUseTLS(true), redis.DialTLSConfig(c.config)}
+	pool := func(network, addr string, opts ...redis.DialOption) redlock.Pool {
+		p := &redis.Pool{MaxIdle: 3, DialContext: func(ctx context.Context) (redis.Conn, error) {
+			return redis.DialContext(ctx, network, addr, opts...)
+		}}
+		t.Cleanup(func() { _ = p.Close() })
+		return p
+	}
+	for name, way := range map[string]func(i int) redlock.Pool{
+		"address, TLS": func(i int) redlock.Pool {
+			return redlock.NewNode("rediss://"+c.tlsAddrs[i], redis.DialTLSConfig(c.config)).Pool
+		},
+		"address, TLS, user": func(i int) redlock.Pool {
+			return redlock.NewNode("rediss://"+c.tlsAddrs[i], slices.Concat(user, []redis.DialOption{redis.DialTLSConfig(c.config)})...).Pool
+		},
+		"address, socket, user": func(i int) redlock.Pool { return redlock.NewNode("unix://"+c.Nodes[i].Socket(), user...).Pool },
+		"pool, TLS":             func(i int) redlock.Pool { return pool("tcp", c.tlsAddrs[i], secure...) },
+		"pool, TLS, user":       func(i int) redlock.Pool { return pool("tcp", c.tlsAddrs[i], slices.Concat(secure, user)...) },
+		"pool, socket":          func(i int) redlock.Pool { return pool("unix", c.Nodes[i].Socket()) },
+		"pool, socket, user":    func(i int) redlock.Pool { return pool("unix", c.Nodes[i].Socket(), user...) },
+		"pool, user":            func(i int) redlock.Pool { return pool("tcp", c.Nodes[i].Addr(), user...) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var nodes []redlock.Node
+			for i, n := range c.Nodes {
+				nodes = append(nodes, redlock.Node{Name: n.Name() + strconv.Itoa(i), Pool: way(i)})
+			}
+			requireServes(t, c.Cluster, newPatient(t, nodes))
+		})
+	}
+}
