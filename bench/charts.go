@@ -21,19 +21,19 @@ var styles = map[string]plot.Style{
 	"redislock":                {Hue: 2, Marker: 3, Dash: 3},
 	"rueidislock":              {Hue: 6, Marker: 4, Dash: 4},
 	"etcd":                     {Hue: 2, Marker: 5, Dash: 3},
-	"floor":                    {Hue: 5, Marker: 6, Dash: 0},
+	"floor":                    {Hue: 5, Marker: 2, Dash: 0},
 }
 
 func styleOf(client string) plot.Style {
 	if s, ok := styles[client]; ok {
 		return s
 	}
-	return plot.Style{Hue: 5, Marker: 7, Dash: 4}
+	return plot.Style{Hue: 5, Marker: 1, Dash: 4}
 }
 
 // noteOf is the note of a plot that compares the clients.
 func noteOf(better string) string {
-	return "Median of the rounds; " + better + " is better. floor: the bare requests, with nothing around them"
+	return "Median of the rounds; " + better + " is better.\nfloor: not a lock, only the requests that one needs."
 }
 
 // areWide reports whether the values are so far apart that a linear axis would show the
@@ -43,9 +43,9 @@ func areWide(values []float64) bool {
 }
 
 // axisFor returns an axis for the values: from 0 where that shows all of them.
-func axisFor(label, unit string, values []float64) plot.Axis {
+func axisFor(label string, values []float64) plot.Axis {
 	wide := areWide(values)
-	return plot.Axis{Label: label, Unit: unit, Log: wide, Zero: !wide}
+	return plot.Axis{Label: label, Log: wide, Zero: !wide}
 }
 
 // drawContention draws how fast and how fairly a lock goes from hand to hand.
@@ -60,14 +60,14 @@ func drawContention(out *section, rates, shares []plot.Row) error {
 			all = append(all, r.Values[client])
 		}
 	}
-	const rows = "processes × goroutines, and for how long each holds the lock"
+	const rows = "Processes × goroutines, and how long each holds the lock."
 	return errors.Join(
 		out.plot("contention", "Hand-overs per second in each contest", plot.Dots{
-			Title: "Hand-overs of one lock per second", Note: rows + "; more is better",
-			X: axisFor("hand-overs", "1/s", all), Series: series, Rows: rates,
+			Title: "Hand-overs of one lock per second", Note: rows + "\nMore is better.",
+			X: axisFor("hand-overs per second", all), Series: series, Rows: rates,
 		}),
 		out.plot("fairness", "Jain's index of fairness in each contest", plot.Dots{
-			Title: "Fairness between the goroutines", Note: rows + "; 1 is equal shares",
+			Title: "Fairness between the goroutines", Note: rows + "\n1 means equal shares.",
 			X: plot.Axis{Label: "Jain's index", Zero: true}, Series: series, Rows: shares,
 		}),
 	)
@@ -76,10 +76,13 @@ func drawContention(out *section, rates, shares []plot.Row) error {
 // overloadChart has a line for each client.
 func overloadChart(s settings, crowds map[string][]crowd) plot.Chart {
 	chart := plot.Lines{
-		Title: "Throughput under more callers than the nodes can serve",
-		Note:  "Lock+unlock that succeeded, median of the rounds; more is better",
+		Title: "More callers than the nodes can serve",
+		Note:  "Successful lock+unlock, median of the rounds; more is better.",
 		X:     plot.Axis{Label: "callers", Log: true},
-		Y:     plot.Axis{Label: "throughput", Unit: "op/s", Zero: true},
+		Y:     plot.Axis{Label: "throughput (op/s)", Zero: true},
+	}
+	for _, n := range s.callers {
+		chart.X.Ticks = append(chart.X.Ticks, float64(n))
 	}
 	for _, name := range overloadClients {
 		line := plot.Line{Name: name, Style: styleOf(name)}

@@ -72,14 +72,21 @@ func degraded(s settings, out *section) error {
 	if err := errors.Join(out.table(d.phases), out.aside(d.slow.table), out.table(d.back)); err != nil {
 		return err
 	}
-	return out.plot("degraded", "Percentiles of the latency before and after a minority of the nodes fails", plot.Lines{
-		Title:  fmt.Sprintf("%d of %d nodes fail", lost, s.nodes),
-		Note:   fmt.Sprintf("%d callers of redlock, a point each %v; stopped: frozen with SIGSTOP; less is better", degradedCallers, timelineStep(s)),
-		X:      plot.Axis{Label: "time after the fault", Unit: "s"},
-		Y:      plot.Axis{Label: "latency", Unit: "µs", Log: true},
-		Series: d.lines,
+	return out.plot("degraded", "Percentiles of the latency before and after a minority of the nodes fails", degradedChart(lost, s, d.lines))
+}
+
+// degradedChart has lines over time.
+func degradedChart(lost int, s settings, series []plot.Line) plot.Chart {
+	return plot.Lines{
+		Title: fmt.Sprintf("%d of %d nodes fail", lost, s.nodes),
+		Note: fmt.Sprintf("Lock+unlock of %d callers in steps of %v; less is better.\n"+
+			"Half of the calls take at most p50, 99 of 100 at most p99.\n"+
+			"The failed nodes are stopped (SIGSTOP) or killed.", degradedCallers, timelineStep(s)),
+		X:      plot.Axis{Label: "time after the fault (s)"},
+		Y:      plot.Axis{Label: "latency (µs)", Log: true},
+		Series: series,
 		Event:  &plot.Event{At: 0, Name: "the nodes fail"},
-	})
+	}
 }
 
 // A degradation is what was measured of all faults.

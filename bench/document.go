@@ -56,8 +56,10 @@ func (d document) write(s *section, measuredWith string) error {
 		return err
 	}
 	for _, p := range s.plots {
-		if err := replaceFile(filepath.Join(d.folder, plotFolder, p.name+".svg"), p.svg); err != nil {
-			return err
+		for file, svg := range p.svg {
+			if err := replaceFile(filepath.Join(d.folder, plotFolder, file), svg); err != nil {
+				return err
+			}
 		}
 	}
 	path := filepath.Join(d.folder, documentName)

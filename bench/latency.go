@@ -55,28 +55,26 @@ func aloneAims(a *aims, n int, r results) {
 // latencyChart has a row for each client: the percentiles of lock alone. Those of unlock
 // are alike, and in the table.
 func latencyChart(nodes int, r results) plot.Chart {
-	figures := []struct {
-		name string
-		of   func(turn) float64
-	}{{"p50", turn.lockP50}, {"p99", turn.lockP99}}
-	chart := plot.Dots{
+	var rows []plot.Row
+	for i, name := range r.names {
+		rows = append(rows, plot.Row{Name: name, Values: map[string]float64{
+			"p50": median(each(r.turns[i], turn.lockP50)), "p99": median(each(r.turns[i], turn.lockP99)),
+		}})
+	}
+	return latencyPlot(nodes, rows)
+}
+
+func latencyPlot(nodes int, rows []plot.Row) plot.Chart {
+	var all []float64
+	for _, r := range rows {
+		all = append(all, r.Values["p50"], r.Values["p99"])
+	}
+	return plot.Dots{
 		Title:  fmt.Sprintf("Latency of a lock, one caller on %d nodes", nodes),
 		Note:   noteOf("less"),
+		X:      axisFor("latency (µs)", all),
+		Series: []plot.Figure{{Name: "p50", Style: plot.Style{}}, {Name: "p99", Style: plot.Style{Hue: 1, Marker: 1}}},
+		Rows:   rows,
 		Joined: true,
 	}
-	for i, f := range figures {
-		chart.Series = append(chart.Series, plot.Figure{Name: f.name, Style: plot.StyleOf(i)})
-	}
-	var all []float64
-	for i, name := range r.names {
-		row := plot.Row{Name: name, Values: map[string]float64{}}
-		for _, f := range figures {
-			v := median(each(r.turns[i], f.of))
-			row.Values[f.name] = v
-			all = append(all, v)
-		}
-		chart.Rows = append(chart.Rows, row)
-	}
-	chart.X = axisFor("latency", "µs", all)
-	return chart
 }

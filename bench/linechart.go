@@ -43,16 +43,13 @@ func (l *lines) xs() (all []float64) {
 func (l *lines) chart() plot.Chart {
 	chart := plot.Lines{
 		Title: l.title, Note: noteOf("more"),
-		X: plot.Axis{Label: l.x, Log: l.x == "goroutines"},
-	}
-	if !chart.X.Log { // Numbers of nodes: few, and each of them counts.
-		chart.X.Ticks = l.xs()
+		X: plot.Axis{Label: l.x, Log: l.x == "goroutines", Ticks: l.xs()},
 	}
 	var all []float64
 	for _, name := range l.order {
 		chart.Series = append(chart.Series, *l.points[name])
 		all = append(all, l.points[name].Y...)
 	}
-	chart.Y = axisFor("throughput", "op/s", all)
+	chart.Y = axisFor("throughput (op/s)", all)
 	return chart
 }

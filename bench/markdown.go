@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"html"
 	"regexp"
 	"strings"
 	"unicode/utf8"
@@ -15,7 +16,7 @@ const textWidth = 120
 func (s *section) markdown(measuredWith string) string {
 	var b strings.Builder
 	for _, p := range s.plots {
-		fmt.Fprintf(&b, "![%s](%s/%s.svg)\n\n", p.alt, plotFolder, p.name)
+		b.WriteString(p.markdown() + "\n")
 	}
 	for _, t := range s.texts {
 		if t.table == nil {
@@ -26,6 +27,16 @@ func (s *section) markdown(measuredWith string) string {
 	}
 	b.WriteString(wrap("Measured with: " + measuredWith))
 	return b.String() + "\n"
+}
+
+// markdown shows the picture that goes with the page.
+func (p picture) markdown() string {
+	const text = `<picture>
+  <source media="(prefers-color-scheme: dark)" srcset="%s/%s">
+  <img src="%[1]s/%[3]s" alt="%[4]s">
+</picture>
+`
+	return fmt.Sprintf(text, plotFolder, darkFile(p.name), lightFile(p.name), html.EscapeString(p.alt))
 }
 
 // markdown returns the rows as a table. Columns of figures are aligned to the right.

@@ -36,7 +36,10 @@ func reported(t *testing.T, w io.Writer) *section {
 func TestMarkdown(t *testing.T) {
 	got := reported(t, io.Discard).markdown("go1.26; " + strings.Repeat("`make bench` ", 12))
 	want := strings.Join([]string{
-		"![Percentiles](plots/latency.svg)",
+		"<picture>",
+		`  <source media="(prefers-color-scheme: dark)" srcset="plots/latency-dark.svg">`,
+		`  <img src="plots/latency-light.svg" alt="Percentiles">`,
+		"</picture>",
 		"",
 		"Latency | of one caller.",
 		"",
@@ -98,8 +101,10 @@ func TestTheDocumentKeepsWhatIsByHand(t *testing.T) {
 			t.Errorf("got\n%s\nwant\n%s", got, want)
 		}
 	}
-	if svg, err := os.ReadFile(filepath.Join(d.folder, plotFolder, "latency.svg")); err != nil || !bytes.Equal(svg, s.plots[0].svg) {
-		t.Errorf("the plot is %q, %v", svg, err)
+	for _, file := range []string{"latency-light.svg", "latency-dark.svg"} {
+		if svg, err := os.ReadFile(filepath.Join(d.folder, plotFolder, file)); err != nil || !bytes.Equal(svg, s.plots[0].svg[file]) {
+			t.Errorf("%s is %q, %v", file, svg, err)
+		}
 	}
 	if files, err := os.ReadDir(d.folder); err != nil || len(files) != 2 {
 		t.Errorf("%v, %v: want the document and the plots", files, err)

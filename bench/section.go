@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 
@@ -25,9 +26,9 @@ type text struct {
 
 // A picture is a plot that has been drawn.
 type picture struct {
-	name string // of its file, without .svg
-	alt  string // what it shows
-	svg  []byte
+	name string            // of its files, without -light.svg and -dark.svg
+	alt  string            // what it shows
+	svg  map[string][]byte // by the names of their files
 }
 
 // table prints a table, and keeps it for the document. One without rows is left out.
@@ -56,15 +57,20 @@ func (s *section) note(format string, args ...any) error {
 	return err
 }
 
-// plot draws a chart, for a file of this name. The part must have declared it.
+// plot draws a chart, for files of this name. The part must have declared it.
 func (s *section) plot(name, alt string, chart plot.Chart) error {
-	svg, err := chart.SVG()
-	if err != nil {
+	light, err := chart.SVG(plot.Light)
+	dark, e := chart.SVG(plot.Dark)
+	if err = errors.Join(err, e); err != nil {
 		return err
 	}
-	s.plots = append(s.plots, picture{name, alt, svg})
+	s.plots = append(s.plots, picture{name, alt, map[string][]byte{lightFile(name): light, darkFile(name): dark}})
 	return nil
 }
+
+// A plot is drawn twice, for light and for dark pages.
+func lightFile(plot string) string { return plot + "-light.svg" }
+func darkFile(plot string) string  { return plot + "-dark.svg" }
 
 // check reports what a part owes: a table, and the plots that it has declared.
 func (s *section) check(declared []string) error {

@@ -36,7 +36,7 @@ func smoke(s settings, w io.Writer) (err error) {
 	}
 	for _, p := range s.parts {
 		for _, name := range p.plots {
-			err = errors.Join(err, checkPlot(folder, name))
+			err = errors.Join(err, checkPlot(folder, lightFile(name)), checkPlot(folder, darkFile(name)))
 		}
 	}
 	return errors.Join(err, checkLeftovers(docsFolder))
@@ -44,12 +44,12 @@ func smoke(s settings, w io.Writer) (err error) {
 
 // checkPlot reports a plot that was not written, or that the document does not show.
 func checkPlot(folder, name string) error {
-	file := plotFolder + "/" + name + ".svg"
+	file := plotFolder + "/" + name
 	text, err := os.ReadFile(filepath.Join(folder, documentName))
 	if err != nil {
 		return err
 	}
-	if !strings.Contains(string(text), "]("+file+")") {
+	if !strings.Contains(string(text), `"`+file+`"`) {
 		return fmt.Errorf("%s does not show %s", documentName, file)
 	}
 	svg, err := os.ReadFile(filepath.Join(folder, file))
@@ -71,7 +71,7 @@ func checkLeftovers(folder string) (err error) {
 	drawn := map[string]bool{}
 	for _, p := range parts {
 		for _, name := range p.plots {
-			drawn[name+".svg"] = true
+			drawn[lightFile(name)], drawn[darkFile(name)] = true, true
 		}
 	}
 	files, err := os.ReadDir(filepath.Join(folder, plotFolder))

@@ -1,70 +1,84 @@
 package plot
 
 import (
-	"errors"
 	"fmt"
 	"math"
-	"slices"
+	"strconv"
+	"strings"
+
+	"gonum.org/v1/plot"
 )
 
-// An Axis says what is measured along one side of the frame.
-type Axis struct {
-	Label string // what is measured, as in "throughput"
-	Unit  string // in what, as in "op/s"; empty for plain numbers
-	Log   bool   // logarithmic: all values must be above 0
-	Zero  bool   // a linear axis that begins at 0
-
-	// Ticks are where the ticks are. Without them they are at round numbers, of which
-	// the first and the last are the ends of a linear axis.
-	Ticks []float64
-}
-
-func (a Axis) text() string {
-	if a.Unit == "" {
-		return a.Label
+// set makes an axis that knows its values as the chart wants it.
+func (a Axis) set(p *plot.Axis) error {
+	p.Label.Text = a.Label
+	if a.Zero {
+		p.Min, p.Max = min(p.Min, 0), max(p.Max, 0)
 	}
-	return fmt.Sprintf("%s (%s)", a.Label, a.Unit)
-}
-
-// A scale places values between the two ends of an axis.
-type scale struct {
-	from, to float64
-	log      bool
-	ticks    []float64
-}
-
-// newScale returns a scale on which all values have their place.
-func newScale(a Axis, values []float64) (scale, error) {
-	if len(values) == 0 {
-		return scale{}, errors.New("there are no points")
+	switch {
+	case a.Log && p.Min <= 0:
+		return fmt.Errorf("%s: %v has no place on a logarithmic axis", a.Label, p.Min)
+	case a.Log && p.Min == p.Max:
+		p.Min, p.Max = p.Min/2, p.Max*2
+	case p.Min == p.Max:
+		p.Min, p.Max = p.Min-1, p.Max+1
 	}
-	values = slices.Concat(values, a.Ticks)
-	for _, v := range values {
-		switch {
-		case math.IsNaN(v) || math.IsInf(v, 0):
-			return scale{}, fmt.Errorf("%s: %v cannot be drawn", a.Label, v)
-		case a.Log && v <= 0:
-			return scale{}, fmt.Errorf("%s: %v has no place on a logarithmic axis", a.Label, v)
+	if a.Log {
+		p.Scale = plot.LogScale{}
+	}
+	values := a.Ticks
+	switch {
+	case len(values) > 0:
+	case a.Log:
+		values = logTicks(p.Min, p.Max)
+		p.Min, p.Max = values[0], values[len(values)-1]
+	default:
+		for _, t := range (plot.DefaultTicks{}).Ticks(p.Min, p.Max) {
+			if t.Label != "" {
+				values = append(values, t.Value)
+			}
 		}
 	}
-	least, most := slices.Min(values), slices.Max(values)
-	switch {
-	case len(a.Ticks) > 0 && least < most:
-		return scale{from: least, to: most, log: a.Log, ticks: a.Ticks}, nil
-	case a.Log && arePowersOfTwo(values):
-		return powersOfTwo(least, most), nil
-	case a.Log:
-		return decades(least, most), nil
-	case a.Zero:
-		least, most = min(least, 0), max(most, 0)
+	ticks := plot.ConstantTicks{}
+	for _, v := range values {
+		ticks = append(ticks, plot.Tick{Value: v, Label: number(v)})
 	}
-	return linear(least, most), nil
+	p.Tick.Marker = ticks
+	return nil
 }
 
-// at returns where a value is: 0 at the beginning of the axis, 1 at its end.
-func (s scale) at(v float64) float64 {
-	if s.log {
-		return math.Log(v/s.from) / math.Log(s.to/s.from)
+// logTicks returns powers of ten, and 2 and 5 times them where these are few. All values are
+// between the first and the last.
+func logTicks(from, to float64) (ticks []float64) {
+	digits := []float64{1, 2, 5}
+	if to/from > 100 {
+		digits = digits[:1]
 	}
-	return (v - s.from) / (s.to - s.from)
+	for exponent := int(math.Floor(math.Log10(from))); ; exponent++ {
+		for _, d := range digits {
+			v := d * math.Pow10(exponent)
+			if v <= from {
+				ticks = ticks[:0]
+			}
+			ticks = append(ticks, v)
+			if v >= to {
+				return ticks
+			}
+		}
+	}
+}
+
+// number writes a value of a tick, with its thousands apart.
+func number(v float64) string {
+	whole, fraction, found := strings.Cut(strconv.FormatFloat(math.Abs(v), 'f', -1, 64), ".")
+	for i := len(whole) - 3; i > 0; i -= 3 {
+		whole = whole[:i] + " " + whole[i:]
+	}
+	if found {
+		whole += "." + fraction
+	}
+	if v < 0 {
+		return "−" + whole
+	}
+	return whole
 }
