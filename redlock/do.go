@@ -25,7 +25,7 @@ import (
 // to it.
 func (r *Redlock) Do(ctx context.Context, resources []string, ttl time.Duration, fn func(ctx context.Context, lock *Lock) error, opts ...Option) error {
 	if fn == nil {
-		return notAcquiredError{errNilFunc}
+		return &waitError{op: OpLock, cause: errNilFunc}
 	}
 	a, err := r.acquisition(ctx, resources, ttl, opts)
 	if err != nil {
@@ -45,7 +45,7 @@ func (r *Redlock) Do(ctx context.Context, resources []string, ttl time.Duration,
 func DoValue[T any](ctx context.Context, r *Redlock, resources []string, ttl time.Duration, fn func(ctx context.Context, lock *Lock) (T, error), opts ...Option) (T, error) {
 	var value T
 	if fn == nil {
-		return value, notAcquiredError{errNilFunc}
+		return value, &waitError{op: OpLock, cause: errNilFunc}
 	}
 	err := r.Do(ctx, resources, ttl, func(ctx context.Context, lock *Lock) (err error) {
 		value, err = fn(ctx, lock)

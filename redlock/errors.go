@@ -269,7 +269,7 @@ func plain(err error) string { return strings.TrimPrefix(err.Error(), "redlock: 
 // matches both that cause and what the last attempt saw.
 type waitError struct {
 	op        Op
-	resources []string
+	resources []string // nil: an argument was wrong
 	cause     error
 	last      error
 }
@@ -277,6 +277,8 @@ type waitError struct {
 func (e *waitError) Error() string {
 	qe, ok := e.last.(*QuorumError) //nolint:errorlint // Only what it is itself has no more to say.
 	switch {
+	case e.resources == nil:
+		return e.cause.Error()
 	case e.last == nil:
 		return fmt.Sprintf("redlock: %s %s: %s", e.op, named(e.resources, ""), plain(e.cause))
 	case !ok || e.op != qe.Op:
@@ -297,14 +299,6 @@ func (e *waitError) Unwrap() []error {
 	}
 	return []error{e.cause, e.last}
 }
-
-// A notAcquiredError is the error of a Lock, TryLock or Do that failed before it had
-// anything to do with locks.
-type notAcquiredError struct{ error }
-
-func (e notAcquiredError) Is(target error) bool { return target == ErrNotAcquired }
-
-func (e notAcquiredError) Unwrap() error { return e.error }
 
 // orClosed has the error of a lock's round match ErrClosed, too, if nodes were not
 // asked because of Close.

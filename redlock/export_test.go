@@ -48,7 +48,7 @@ const (
 var (
 	Quorum       = quorum
 	Validity     = validity
-	RetryDefault = retryDefault
+	RetryDefault = new(options).retries
 	IsOverload   = isOverload
 )
 

@@ -79,7 +79,6 @@ func New(nodes []Node, opts ...Option) (*Redlock, error) {
 		},
 		done: make(chan struct{}),
 	}
-	r.defaults.newOnly = ""
 	r.events = dispatch.New(listener(o.hook, o.tracer), stamp)
 	if o.quarantine > 0 {
 		r.quarantine = quarantine.New(o.prefix+reservedMark+quarantineMark, len(nodes), o.quarantine, grantingScripts)
@@ -192,7 +191,7 @@ func (r *Redlock) acquisition(ctx context.Context, resources []string, ttl time.
 	a, err := r.prepare(ctx, resources, ttl, opts)
 	switch {
 	case err != nil && !errors.Is(err, ErrNotAcquired):
-		return nil, notAcquiredError{err}
+		return nil, &waitError{op: OpLock, cause: err}
 	case err != nil:
 		return nil, err
 	}
@@ -212,16 +211,17 @@ func (r *Redlock) prepare(ctx context.Context, resources []string, ttl time.Dura
 		a.began = time.Now()
 	}
 	if len(opts) > 0 {
-		var err error
-		if a.o, err = r.callOptions(opts); err != nil {
+		o := r.defaults
+		if err := o.apply(opts); err != nil {
 			return nil, err
 		}
+		a.o = &o
 	}
 	if err := a.o.checkTTL(ttl); err != nil {
 		return nil, err
 	}
-	if err := a.o.checkHold(ttl); err != nil {
-		return nil, err
+	if a.o.minHold > ttl {
+		return nil, fmt.Errorf("redlock: min hold %v: must not exceed the ttl %v", a.o.minHold, ttl)
 	}
 	var err error
 	if a.resources, a.keys, err = keysOf(r.defaults.prefix, resources, &a.space); err != nil {
@@ -237,18 +237,6 @@ func (r *Redlock) prepare(ctx context.Context, resources []string, ttl time.Dura
 		a.fencing = newFencing(r.defaults.prefix, a.resources, a.keys, a.o.fenceLife)
 	}
 	return a, nil
-}
-
-// callOptions returns the defaults with the options of a call.
-func (r *Redlock) callOptions(opts []Option) (*options, error) {
-	o := r.defaults
-	if err := o.apply(opts); err != nil {
-		return nil, err
-	}
-	if o.newOnly != "" {
-		return nil, fmt.Errorf("redlock: %s is an option for New, not for a call", o.newOnly)
-	}
-	return &o, nil
 }
 
 // Close ends the Redlock. It refuses new locks with ErrClosed, ends the waits and attempts of

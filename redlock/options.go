@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -34,10 +35,44 @@ const maxWait = 24 * time.Hour
 //
 // A value that an option does not allow is an error of New or of the call, before any I/O.
 // So is one "for New only" that is given to a call.
-type Option func(*options)
+type Option func(*options) error
+
+// option is an Option that sets something, unless what it was given is wrong.
+func option(wrong error, set func(*options)) Option {
+	return func(o *options) error {
+		if wrong == nil {
+			set(o)
+		}
+		return wrong
+	}
+}
+
+// forNew is an Option that only New takes.
+func forNew(name string, opt Option) Option {
+	return func(o *options) error {
+		if !o.ofNew {
+			return fmt.Errorf("redlock: %s is an option for New, not for a call", name)
+		}
+		return opt(o)
+	}
+}
+
+// wrongIf returns an error with that text if wrong.
+func wrongIf(wrong bool, format string, args ...any) error {
+	if !wrong {
+		return nil
+	}
+	return fmt.Errorf("redlock: "+format, args...)
+}
+
+// outside returns an error about a duration that is negative or longer than maxWait.
+func outside(what string, d time.Duration) error {
+	return cmp.Or(wrongIf(d < 0, what+" %v: must not be negative", d), wrongIf(d > maxWait, what+" %v: must not exceed %v", d, maxWait))
+}
 
 // options are the settings of a Redlock or of one call.
 type options struct {
+	ofNew       bool // they are being set by New
 	retryCount  int
 	retryDelay  time.Duration
 	retryJitter time.Duration // jitter, or retryDelay if that is shorter
@@ -46,45 +81,34 @@ type options struct {
 	// What these options of one call, or of New, have set: a jitter from elsewhere is clipped.
 	delayHere, jitterHere bool
 
-	backoff     func(attempt int) time.Duration // instead of retryDelay; nil: none
-	backoffSet  bool                            // WithRetryBackoff was given
-	retryIf     func(error) bool
-	retryIfSet  bool // WithRetryIf was given
-	polling     bool
-	driftFactor float64
-	nodeTimeout time.Duration
-
+	backoff        func(attempt int) time.Duration // instead of retryDelay; nil: none
+	retryIf        func(error) bool                // nil: retryDefault
+	polling        bool
+	driftFactor    float64
+	nodeTimeout    time.Duration
 	connectTimeout time.Duration
-
-	minHold    time.Duration
-	maxHold    time.Duration // 0: none
-	maxHoldSet bool
-	fencing    bool
-	fenceLife  time.Duration
-	owner      string
-	quarantine time.Duration // the longest ttl; 0: none
-
-	quarantineSet bool
-	prefix        string
-	hook          Hook
-	tracer        Tracer
-
-	newOnly string // the last option given that only New takes
+	minHold        time.Duration
+	maxHold        time.Duration // 0: none
+	fencing        bool
+	fenceLife      time.Duration
+	owner          string
+	quarantine     time.Duration // the longest ttl; 0: none
+	prefix         string
+	hook           Hook
+	tracer         Tracer
 }
 
 func defaultOptions() options {
 	return options{
-		retryCount:  DefaultRetryCount,
-		retryDelay:  DefaultRetryDelay,
-		delayHere:   true,
-		jitter:      DefaultRetryJitter,
-		retryIf:     retryDefault,
-		driftFactor: DefaultDriftFactor,
-		nodeTimeout: DefaultNodeTimeout,
-
+		ofNew:          true,
+		retryCount:     DefaultRetryCount,
+		retryDelay:     DefaultRetryDelay,
+		delayHere:      true,
+		jitter:         DefaultRetryJitter,
+		driftFactor:    DefaultDriftFactor,
+		nodeTimeout:    DefaultNodeTimeout,
 		connectTimeout: DefaultConnectTimeout,
-
-		fenceLife: DefaultFenceLife,
+		fenceLife:      DefaultFenceLife,
 	}
 }
 
@@ -92,19 +116,21 @@ func defaultOptions() options {
 // single attempt, -1 goes on until the context ends. Attempts that a release sets off do not
 // count. TryLock ignores it, as all options about retries. Default 10, which is about 2 s with
 // the default delay.
-func WithRetryCount(n int) Option { return func(o *options) { o.retryCount = n } }
+func WithRetryCount(n int) Option {
+	return option(wrongIf(n < -1, "retry count %d: must be -1 (for ever), 0 or more", n), func(o *options) { o.retryCount = n })
+}
 
 // WithRetryDelay sets the mean time that Lock waits between timed attempts. In an overload it
 // waits for longer; see [Redlock.Lock]. Default 200 ms, at most 24 h.
 func WithRetryDelay(d time.Duration) Option {
-	return func(o *options) { o.retryDelay, o.delayHere = d, true }
+	return option(outside("retry delay", d), func(o *options) { o.retryDelay, o.delayHere = d, true })
 }
 
 // WithRetryJitter sets how far the wait between timed attempts strays from the retry delay: it
 // is uniform in delay ± jitter. Default 100 ms. A jitter that exceeds the delay is an error where
 // New, or one call, sets both; where a call sets only one of them, the jitter is the delay.
 func WithRetryJitter(d time.Duration) Option {
-	return func(o *options) { o.jitter, o.jitterHere = d, true }
+	return option(wrongIf(d < 0, "retry jitter %v: must not be negative", d), func(o *options) { o.jitter, o.jitterHere = d, true })
 }
 
 // WithRetryBackoff has f say how long Lock waits before each timed retry, instead of the retry
@@ -116,7 +142,7 @@ func WithRetryJitter(d time.Duration) Option {
 // that tell nobody: those that died, and clients of other libraries. With delays above 30 s a
 // waiter may lose its place in the nodes' lines, and polls then. Default: none.
 func WithRetryBackoff(f func(attempt int) time.Duration) Option {
-	return func(o *options) { o.backoff, o.backoffSet = f, true }
+	return option(wrongIf(f == nil, "WithRetryBackoff: nil function"), func(o *options) { o.backoff = f })
 }
 
 // WithRetryIf sets which failures of an attempt Lock retries: f gets the *[QuorumError], and
@@ -127,19 +153,22 @@ func WithRetryBackoff(f func(attempt int) time.Duration) Option {
 // want one of its resources may stand behind it. It must not wait for Close, which waits for
 // that call.
 func WithRetryIf(f func(err error) bool) Option {
-	return func(o *options) { o.retryIf, o.retryIfSet = f, true }
+	return option(wrongIf(f == nil, "WithRetryIf: nil function"), func(o *options) { o.retryIf = f })
 }
 
 // WithPolling has Lock wait by polling only: it asks the nodes after every retry delay, and no
 // release wakes it. It stands in no line, so that chance decides who gets a lock. It does not open
 // the connections on which releases are heard of. Default: off.
-func WithPolling() Option { return func(o *options) { o.polling = true } }
+func WithPolling() Option { return option(nil, func(o *options) { o.polling = true }) }
 
 // WithDriftFactor sets the share of the ttl that is given up because clocks run at different
 // rates: the validity is ttl - (f*ttl + 2ms). The 2 ms are for Redis, which counts in whole
 // milliseconds. 0 <= f < 1. Default 0.01, which covers two clocks that are each up to 0.5 %
 // off.
-func WithDriftFactor(f float64) Option { return func(o *options) { o.driftFactor = f } }
+func WithDriftFactor(f float64) Option {
+	wrong := math.IsNaN(f) || f < 0 || f >= 1
+	return option(wrongIf(wrong, "drift factor %v: must be at least 0 and below 1", f), func(o *options) { o.driftFactor = f })
+}
 
 // WithNodeTimeout bounds how long a round waits for a node, everything included: queueing, the
 // network, the script, and connecting where that was not waited for before; see
@@ -153,7 +182,10 @@ func WithDriftFactor(f float64) Option { return func(o *options) { o.driftFactor
 //
 // A connection counts as broken when a request has had no answer for twice the node timeout,
 // at least for 1 s. Default 250 ms, more than 0 and at most 24 h.
-func WithNodeTimeout(d time.Duration) Option { return func(o *options) { o.nodeTimeout = d } }
+func WithNodeTimeout(d time.Duration) Option {
+	wrong := cmp.Or(wrongIf(d <= 0, "node timeout %v: must be positive", d), outside("node timeout", d))
+	return option(wrong, func(o *options) { o.nodeTimeout = d })
+}
 
 // WithConnectTimeout bounds how long an attempt to lock, an Inspect or a Release waits, before it
 // begins, for nodes that are being connected to, if there is no quorum without them: the first one
@@ -164,7 +196,7 @@ func WithNodeTimeout(d time.Duration) Option { return func(o *options) { o.nodeT
 // for. The wait comes off no validity. Attempts to connect go on in the background, each for at
 // least as long. 0 does not wait. For New only. Default 1 s, at most 24 h.
 func WithConnectTimeout(d time.Duration) Option {
-	return func(o *options) { o.connectTimeout, o.newOnly = d, "WithConnectTimeout" }
+	return forNew("WithConnectTimeout", option(outside("connect timeout", d), func(o *options) { o.connectTimeout = d }))
 }
 
 // WithMinHold has Unlock leave the keys until d after the start of the attempt that got the
@@ -172,13 +204,15 @@ func WithConnectTimeout(d time.Duration) Option {
 // durations differ a bit. Until then the resource is taken, also for its former holder. A Do
 // that fails before it has called its function leaves nothing. d must not be negative, nor
 // exceed the ttl. Default 0.
-func WithMinHold(d time.Duration) Option { return func(o *options) { o.minHold = d } }
+func WithMinHold(d time.Duration) Option {
+	return option(wrongIf(d < 0, "min hold %v: must not be negative", d), func(o *options) { o.minHold = d })
+}
 
 // WithMaxHold limits how long KeepAlive and Do hold a lock, counted from the start of the
 // attempt that got it. Then their contexts end with the cause ErrMaxHold, and the lock is not
 // extended any more. d must be positive. Default: no limit.
 func WithMaxHold(d time.Duration) Option {
-	return func(o *options) { o.maxHold, o.maxHoldSet = d, true }
+	return option(wrongIf(d <= 0, "max hold %v: must be positive", d), func(o *options) { o.maxHold = d })
 }
 
 // WithFencing gives every lock a fencing token, [Lock.Fence]: a number that is larger for the
@@ -194,7 +228,7 @@ func WithMaxHold(d time.Duration) Option {
 // unless nodes were missing for a while, attempts have failed, or a node's clock is more than
 // a second behind. Every resource leaves a key for its counter on every node; see
 // [WithFenceLife]. Default: off.
-func WithFencing() Option { return func(o *options) { o.fencing = true } }
+func WithFencing() Option { return option(nil, func(o *options) { o.fencing = true }) }
 
 // WithFenceLife sets for how long nodes keep a resource's counter after the last lock with
 // [WithFencing], or its last extension. All clients of a resource should use the same life, as
@@ -205,7 +239,9 @@ func WithFencing() Option { return func(o *options) { o.fencing = true } }
 // client's clock in µs, or by the node's if the client's is more than a second off it. That
 // holds as long as the nodes' clocks differ by less than the time for which nobody held the
 // lock, less two seconds.
-func WithFenceLife(d time.Duration) Option { return func(o *options) { o.fenceLife = d } }
+func WithFenceLife(d time.Duration) Option {
+	return option(wrongIf(d < time.Millisecond, "fence life %v: must be at least 1ms", d), func(o *options) { o.fenceLife = d })
+}
 
 // WithOwner gives every lock a label that says who holds it, for example the host and the
 // process, or the job. Whoever is refused sees it in [Vote.Owner] and in the text of a
@@ -219,7 +255,9 @@ func WithFenceLife(d time.Duration) Option { return func(o *options) { o.fenceLi
 //
 // At most 128 bytes of printable UTF-8, without line breaks and other control characters.
 // Default "": none.
-func WithOwner(label string) Option { return func(o *options) { o.owner = label } }
+func WithOwner(label string) Option {
+	return option(tokens.CheckLabel(label), func(o *options) { o.owner = label })
+}
 
 // WithPrefix puts p in front of every key. Clients exclude each other only if prefix and
 // resource together are equal. Waiters hear only of releases by clients with the same prefix,
@@ -227,7 +265,8 @@ func WithOwner(label string) Option { return func(o *options) { o.owner = label 
 // the resource itself, as in node-redlock and redsync. A Redis Cluster, which may be the only node,
 // needs a hash tag: WithPrefix("{locks}:").
 func WithPrefix(p string) Option {
-	return func(o *options) { o.prefix, o.newOnly = p, "WithPrefix" }
+	wrong := wrongIf(strings.Contains(p, reservedMark), "prefix %q: %q is reserved", p, reservedMark)
+	return forNew("WithPrefix", option(wrong, func(o *options) { o.prefix = p }))
 }
 
 // WithQuarantine keeps nodes that may have forgotten locks from granting new ones until all
@@ -250,98 +289,51 @@ func WithPrefix(p string) Option {
 // It costs the nodes a few microseconds for each lock, and takes the right to INFO. For New
 // only. maxTTL must be at least 1 ms and at most 30 days. Default: off.
 func WithQuarantine(maxTTL time.Duration) Option {
-	return func(o *options) { o.quarantine, o.quarantineSet, o.newOnly = maxTTL, true, "WithQuarantine" }
+	wrong := wrongIf(maxTTL < time.Millisecond || maxTTL > quarantine.MaxTTL,
+		"quarantine's maxTTL %v: must be at least 1ms and at most %v", maxTTL, quarantine.MaxTTL)
+	return forNew("WithQuarantine", option(wrong, func(o *options) { o.quarantine = maxTTL }))
 }
 
 // WithHook has h called with everything that happens; see [Event] for what and [SlogHook] for
 // a ready one. For New only. Default: none.
 func WithHook(h Hook) Option {
-	return func(o *options) { o.hook, o.newOnly = h, "WithHook" }
+	return forNew("WithHook", option(nil, func(o *options) { o.hook = h }))
 }
 
 // WithTracer has t follow calls from their beginning, and get the events that it wants; see
 // [Tracer]. It may be given besides WithHook. For New only. Default: none.
 func WithTracer(t Tracer) Option {
-	return func(o *options) { o.tracer, o.newOnly = t, "WithTracer" }
+	return forNew("WithTracer", option(nil, func(o *options) { o.tracer = t }))
 }
 
-// apply adds opts to o and checks the result.
+// apply adds opts to o.
 func (o *options) apply(opts []Option) error {
 	for _, opt := range opts {
 		if opt == nil {
 			return errors.New("redlock: nil Option")
 		}
-		opt(o)
+		if err := opt(o); err != nil {
+			return err
+		}
 	}
-	o.retryJitter = o.jitter
-	if !o.delayHere || !o.jitterHere {
-		o.retryJitter = min(o.jitter, o.retryDelay)
-	}
-	o.delayHere, o.jitterHere = false, false // They are not of the next call.
-	return o.validate()
-}
-
-func (o *options) validate() error {
-	switch {
-	case o.retryCount < -1:
-		return fmt.Errorf("redlock: retry count %d: must be -1 (for ever), 0 or more", o.retryCount)
-	case o.retryDelay < 0:
-		return fmt.Errorf("redlock: retry delay %v: must not be negative", o.retryDelay)
-	case o.retryDelay > maxWait:
-		return fmt.Errorf("redlock: retry delay %v: must not exceed %v", o.retryDelay, maxWait)
-	case o.retryJitter < 0:
-		return fmt.Errorf("redlock: retry jitter %v: must not be negative", o.retryJitter)
-	case o.retryJitter > o.retryDelay:
-		return fmt.Errorf("redlock: retry jitter %v: must not exceed the retry delay %v", o.retryJitter, o.retryDelay)
-	case o.backoffSet && o.backoff == nil:
-		return errors.New("redlock: WithRetryBackoff: nil function")
-	case o.retryIf == nil:
-		return errors.New("redlock: WithRetryIf: nil function")
-	case math.IsNaN(o.driftFactor) || o.driftFactor < 0 || o.driftFactor >= 1:
-		return fmt.Errorf("redlock: drift factor %v: must be at least 0 and below 1", o.driftFactor)
-	case o.nodeTimeout <= 0:
-		return fmt.Errorf("redlock: node timeout %v: must be positive", o.nodeTimeout)
-	case o.nodeTimeout > maxWait:
-		return fmt.Errorf("redlock: node timeout %v: must not exceed %v", o.nodeTimeout, maxWait)
-	case o.connectTimeout < 0:
-		return fmt.Errorf("redlock: connect timeout %v: must not be negative", o.connectTimeout)
-	case o.connectTimeout > maxWait:
-		return fmt.Errorf("redlock: connect timeout %v: must not exceed %v", o.connectTimeout, maxWait)
-	case o.minHold < 0:
-		return fmt.Errorf("redlock: min hold %v: must not be negative", o.minHold)
-	case o.maxHold < 0 || o.maxHoldSet && o.maxHold == 0:
-		return fmt.Errorf("redlock: max hold %v: must be positive", o.maxHold)
-	case o.fenceLife < time.Millisecond:
-		return fmt.Errorf("redlock: fence life %v: must be at least 1ms", o.fenceLife)
-	case o.quarantineSet && (o.quarantine < time.Millisecond || o.quarantine > quarantine.MaxTTL):
-		return fmt.Errorf("redlock: quarantine's maxTTL %v: must be at least 1ms and at most %v", o.quarantine, quarantine.MaxTTL)
-	case strings.Contains(o.prefix, reservedMark):
-		return fmt.Errorf("redlock: prefix %q: %q is reserved", o.prefix, reservedMark)
-	}
-	return tokens.CheckLabel(o.owner)
-}
-
-// checkHold reports whether the min hold is too long for a lock of this ttl.
-func (o *options) checkHold(ttl time.Duration) error {
-	if o.minHold > ttl {
-		return fmt.Errorf("redlock: min hold %v: must not exceed the ttl %v", o.minHold, ttl)
-	}
-	return nil
+	o.retryJitter = min(o.jitter, o.retryDelay)
+	both := o.delayHere && o.jitterHere
+	o.ofNew, o.delayHere, o.jitterHere = false, false, false // They are not of the next call.
+	return wrongIf(both && o.jitter > o.retryDelay, "retry jitter %v: must not exceed the retry delay %v", o.jitter, o.retryDelay)
 }
 
 // checkTTL reports what is wrong with a ttl, before any I/O.
 func (o *options) checkTTL(ttl time.Duration) error {
-	if ttl < time.Millisecond {
+	switch {
+	case ttl < time.Millisecond:
 		return fmt.Errorf("redlock: ttl %v: must be at least 1ms", ttl)
-	}
-	if validity(ttl, o.driftFactor) <= 0 {
+	case validity(ttl, o.driftFactor) <= 0:
 		return fmt.Errorf("redlock: ttl %v: nothing is left of it after the drift allowance of %v", ttl, drift(ttl, o.driftFactor))
-	}
-	if o.quarantine > 0 && ttl > o.quarantine {
+	case o.quarantine > 0 && ttl > o.quarantine:
 		return fmt.Errorf("redlock: ttl %v: must not exceed the quarantine's maxTTL %v", ttl, o.quarantine)
-	}
-	if o.fencing && ttl > o.fenceLife {
+	case o.fencing && ttl > o.fenceLife:
 		return fmt.Errorf("redlock: ttl %v: must not exceed the fence life %v", ttl, o.fenceLife)
+	default:
+		return nil
 	}
-	return nil
 }

@@ -13,7 +13,11 @@ import (
 	"github.com/seed6c881748/redlock/internal/waiting"
 )
 
-func retryDefault(err error) bool {
+// retries reports whether a Lock is to retry an attempt that failed with err.
+func (o *options) retries(err error) bool {
+	if o.retryIf != nil {
+		return o.retryIf(err)
+	}
 	return errors.Is(err, ErrTaken) || errors.Is(err, ErrNoQuorum)
 }
 

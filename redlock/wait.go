@@ -28,7 +28,7 @@ func (a *acquisition) run(ctx context.Context) (l *Lock, err error) {
 		if ended := r.calls.Ended(ctx); ended != nil {
 			return nil, a.endedBy(ended, err)
 		}
-		if !a.o.retryIf(err) {
+		if !a.o.retries(err) {
 			return nil, err
 		}
 		attempts = 1
@@ -73,7 +73,7 @@ func (a *acquisition) poll(ctx context.Context) (*Lock, error) {
 			if a.o.isLast(attempt - 1) {
 				return nil, gaveUp(err, attempt-1, began)
 			}
-			if !a.o.retryIf(err) {
+			if !a.o.retries(err) {
 				return nil, err
 			}
 			overload.Note(isOverload(err), true)
@@ -149,7 +149,7 @@ func (w *waiter) wait(ctx context.Context, attempts int, last error) (*Lock, err
 		if why == waiting.ByTick && a.o.isLast(ticks) {
 			return nil, gaveUp(err, ticks, w.queued.Began())
 		}
-		if !more || !a.o.retryIf(err) {
+		if !more || !a.o.retries(err) {
 			return nil, err
 		}
 		p.Note(isOverload(err), why == waiting.ByTick)
@@ -291,7 +291,7 @@ func (a *acquisition) wait(ctx context.Context) (l *Lock, err error) {
 func (a *acquisition) pace() waiting.Pace {
 	o := a.o
 	return waiting.Pace{
-		Delay: o.delay, Limit: o.nodeTimeout, MaxWait: maxWait, Counted: o.retryCount >= 0 || o.retryIfSet || o.backoffSet,
+		Delay: o.delay, Limit: o.nodeTimeout, MaxWait: maxWait, Counted: o.retryCount >= 0 || o.retryIf != nil || o.backoff != nil,
 	}
 }
 
