@@ -21,21 +21,14 @@ type acquisition struct {
 	began     time.Time // the call, for the hook
 	fencing   *fencing  // nil: without
 	space     oneResource
-
-	// Of a Lock that waits, set before each attempt.
-	line   *queueKeys // what it takes to get in line on the nodes; nil: it does not
-	waited time.Time
-	byTurn bool // this attempt gives way to whom a free resource is reserved for
 }
 
-// lockCommand is what the attempt asks the nodes.
-func (a *acquisition) lockCommand(c *claim) node.Command {
-	if a.line == nil {
-		return c.lockCommand()
-	}
-	// A line must outlive the wait until its sessions come back to it.
-	life := max(2*(a.o.retryDelay+a.o.retryJitter), minLine)
-	return queueCommand(a.line.keys, a.r.channel, c.args, c.fencing, time.Since(a.waited), life, a.byTurn)
+// A turn is what an attempt of a Lock that waits says of its place in line. The zero turn is that of
+// an attempt without one.
+type turn struct {
+	line   *queueKeys // nil: it does not get in line
+	began  time.Time  // to wait
+	yields bool       // it gives way to whom a free resource is reserved for
 }
 
 // minLine is the least life of a line, from when somebody last got in.
@@ -54,7 +47,7 @@ func (a *acquisition) endedBy(cause, last error) error {
 // votes keeps them and asks for the rest, the others give theirs back and look
 // again after a random time, within the node timeout. Plain Redlock fails there,
 // for all of them; see split.go.
-func (a *acquisition) attempt(ctx context.Context, number int) (*Lock, error) {
+func (a *acquisition) attempt(ctx context.Context, number int, t turn) (*Lock, error) {
 	if ended := a.r.connected(ctx); ended != nil {
 		return nil, a.unasked(ctx, number, ended)
 	}
@@ -65,7 +58,7 @@ func (a *acquisition) attempt(ctx context.Context, number int) (*Lock, error) {
 	var split *split
 	for {
 		c := a.newCandidate(ctx, number, split)
-		c.admitted, c.waited = split == nil, waited
+		c.turn, c.admitted, c.waited = t, split == nil, waited
 		c.ask()
 		l, err := c.outcome(ctx)
 		if !errors.Is(err, errSplit) {
@@ -192,6 +185,7 @@ type candidate struct {
 	a     *acquisition
 	ctx   context.Context //nolint:containedctx // A candidate lives within one call.
 	claim *claim
+	turn  turn
 	until clockwatch.Deadline
 	start time.Time
 	num   int
@@ -216,10 +210,21 @@ func (a *acquisition) newCandidate(ctx context.Context, number int, s *split) *c
 	}
 }
 
+// lockCommand is what the nodes are asked.
+func (c *candidate) lockCommand() node.Command {
+	t, o := &c.turn, c.a.o
+	if t.line == nil {
+		return c.claim.lockCommand()
+	}
+	// A line must outlive the wait until its sessions come back to it.
+	life := max(2*(o.retryDelay+o.retryJitter), minLine)
+	return queueCommand(t.line.keys, c.a.r.channel, c.claim.args, c.claim.fencing, time.Since(t.began), life, t.yields)
+}
+
 // ask asks all nodes.
 func (c *candidate) ask() {
 	a := c.a
-	rd := a.r.newRound(c.ctx, OpLock, c.claim, a.lockCommand(c.claim), node.LockRequest, decideLock, c.num)
+	rd := a.r.newRound(c.ctx, OpLock, c.claim, c.lockCommand(), node.LockRequest, decideLock, c.num)
 	rd.until = c.until
 	if c.claim.fencing != nil {
 		rd.grants = newGrants(len(rd.ballots))
@@ -236,8 +241,7 @@ func (c *candidate) ask() {
 // askRefused asks those that have refused once more.
 func (c *candidate) askRefused() {
 	c.setLimit()
-	cmd := func() node.Command { return c.a.lockCommand(c.claim) }
-	c.round.again(node.LockRequest, c.limit, cmd, func(_ int, v *ballot) bool { return v.stance == node.No || v.stance == node.Gone })
+	c.round.again(node.LockRequest, c.limit, c.lockCommand, func(_ int, v *ballot) bool { return v.stance == node.No || v.stance == node.Gone })
 }
 
 // setLimit sets what the nodes get to answer: a vote that comes after Until is none.

@@ -151,7 +151,7 @@ func (r *Redlock) TryLock(ctx context.Context, resources []string, ttl time.Dura
 	}
 	defer r.calls.Exit()
 	ctx = r.begin(r.events.Call(ctx), OpLock, a.resources)
-	l, err := a.attempt(ctx, 1)
+	l, err := a.attempt(ctx, 1, turn{})
 	a.tell(ctx, l, err)
 	return l, err
 }

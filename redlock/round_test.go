@@ -66,7 +66,7 @@ func refusedCandidate(t *testing.T, r *Redlock, c *testcluster.Cluster) *candida
 	a, err := r.prepare(t.Context(), []string{"a"}, time.Minute, nil)
 	require.NoError(t, err)
 	cand := a.newCandidate(t.Context(), 1, nil)
-	cand.round = r.newRound(t.Context(), OpLock, cand.claim, a.lockCommand(cand.claim), node.LockRequest, decideLock, 1)
+	cand.round = r.newRound(t.Context(), OpLock, cand.claim, cand.lockCommand(), node.LockRequest, decideLock, 1)
 	cand.round.ask(cand.start, 100*time.Millisecond)
 	<-cand.round.decided
 	v, _ := cand.round.result()

@@ -22,7 +22,7 @@ func (a *acquisition) run(ctx context.Context) (l *Lock, err error) {
 	queued := r.queue.JoinBehind(a.keys, a.o.retryDelay)
 	behind := queued != nil
 	if !behind {
-		if l, err = a.attempt(ctx, 1); err == nil {
+		if l, err = a.attempt(ctx, 1, turn{}); err == nil {
 			return l, nil
 		}
 		if ended := r.calls.Ended(ctx); ended != nil {
@@ -63,7 +63,7 @@ func (a *acquisition) poll(ctx context.Context) (*Lock, error) {
 	var entry waiting.Entry
 	defer a.r.waits.Remove(&entry)
 	for attempt := 1; ; attempt++ {
-		l, err := a.attempt(ctx, attempt)
+		l, err := a.attempt(ctx, attempt, turn{})
 		if err == nil {
 			return l, nil
 		}
@@ -166,30 +166,29 @@ func (w *waiter) wait(ctx context.Context, attempts int, last error) (*Lock, err
 // try makes an attempt, or has one that another waiter has made stand for it.
 func (w *waiter) try(ctx context.Context, why waiting.Reason, s waiting.State, number int) (*Lock, error) {
 	a, q := w.a, w.a.r.queue
-	a.line, a.byTurn = nil, false
 	if !s.Head {
 		if told := q.Answer(w.queued, w.recent(s)); told != nil {
 			return nil, w.share(told, number)
 		}
-		l, err := a.attempt(ctx, number) // Nobody else asks.
+		l, err := a.attempt(ctx, number, turn{}) // Nobody else asks.
 		q.Remember(w.queued, forOthers(err))
 		return l, err
 	}
 	// By turn, it gets in line in any case: if it does not listen yet, it does so soon. Other
 	// attempts do so only if releases are heard of.
-	a.byTurn = why == waiting.ByTurn
-	if a.byTurn || a.r.subscriptions.Open() {
+	t := turn{began: w.queued.Began(), yields: why == waiting.ByTurn}
+	if t.yields || a.r.subscriptions.Open() {
 		if w.line == nil {
 			w.line = a.r.queueKeys(a.resources, a.keys)
 		}
-		a.line, a.waited = w.line, w.queued.Began()
+		t.line = w.line
 	}
-	q.Begin(w.queued, a.line != nil)
+	q.Begin(w.queued, t.line != nil)
 	if why == waiting.ByRelease {
 		a.r.counters.woken.Add(1)
 	}
-	l, err := a.attempt(ctx, number)
-	if err != nil && (!a.byTurn || !gaveWay(err)) {
+	l, err := a.attempt(ctx, number, t)
+	if err != nil && (!t.yields || !gaveWay(err)) {
 		q.Refused(w.queued, forOthers(err), holderOf(refusal(err)))
 	}
 	return l, err
