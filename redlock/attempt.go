@@ -17,7 +17,7 @@ type acquisition struct {
 	o         *options // not changed
 	resources []string
 	keys      []any
-	ttl       time.Duration
+	lease     *lease
 	began     time.Time // the call, for the hook
 	fencing   *fencing  // nil: without
 	space     oneResource
@@ -85,7 +85,7 @@ func (a *acquisition) attempt(ctx context.Context, number int, t turn) (*Lock, e
 // unasked is the error of an attempt that was ended, by cause, before any node was
 // asked.
 func (a *acquisition) unasked(ctx context.Context, number int, cause error) error {
-	c := a.r.newClaim(a.resources, a.keys, a.o.owner, a.ttl)
+	c := a.r.newClaim(a.resources, a.keys, a.o.owner, a.lease)
 	rd := a.r.newRound(ctx, OpLock, c, node.Command{}, node.LockRequest, decideLock, number)
 	for i, n := range a.r.nodes {
 		b := ballot{err: n.Unreached(), stance: node.Silent}
@@ -200,13 +200,13 @@ type candidate struct {
 func (a *acquisition) newCandidate(ctx context.Context, number int, s *split) *candidate {
 	// start is read before the first send, or Until would be too late.
 	start, lead := a.r.clock.Now()
-	c := a.r.newClaim(a.resources, a.keys, a.o.owner, a.ttl)
+	c := a.r.newClaim(a.resources, a.keys, a.o.owner, a.lease)
 	if a.fencing != nil {
 		c.withFencing(a.fencing, start.Add(a.r.wall()))
 	}
 	return &candidate{
 		a: a, ctx: ctx, num: number, split: s, start: start, claim: c,
-		until: clockwatch.NewDeadline(start, validity(a.ttl, a.o.driftFactor), lead),
+		until: clockwatch.NewDeadline(start, a.lease.validity, lead),
 	}
 }
 
@@ -267,7 +267,7 @@ func (c *candidate) outcome(ctx context.Context) (*Lock, error) {
 	case v == granted && !c.until.Passed(r.clock.Now()):
 		// Even if ctx has ended: the caller gets what was won, and can release it.
 		l := &Lock{
-			r: r, o: c.a.o, claim: c.claim, attempts: c.num, ttl: c.a.ttl,
+			r: r, o: c.a.o, claim: c.claim, attempts: c.num, lease: c.a.lease,
 			start: c.start, until: c.until, extended: c.start,
 		}
 		r.held.Add(l)

@@ -33,11 +33,11 @@ type claim struct {
 }
 
 // newClaim makes a claim with a token of its own; owner is its label, empty for none.
-func (r *core) newClaim(resources []string, keys []any, owner string, ttl time.Duration) *claim {
+func (r *core) newClaim(resources []string, keys []any, owner string, le *lease) *claim {
 	token := tokens.WithLabel(tokens.New(), owner)
 	c := &claim{r: r, resources: resources, keys: keys, token: token}
-	c.args = lockArgs(c.space[:0], token, r.millis(ttl))
-	c.Begin(c, len(r.nodes), ttl)
+	c.args = lockArgs(c.space[:0], token, le.ms)
+	c.Begin(c, len(r.nodes), le.ttl)
 	return c
 }
 

@@ -47,23 +47,7 @@ type core struct {
 
 	calls *calls.Group
 
-	lastTTL atomic.Pointer[boxedTTL]
-}
-
-// A boxedTTL is a ttl in ms as commands take it. Most calls of a program have the same.
-type boxedTTL struct {
-	ttl time.Duration
-	ms  any
-}
-
-// millis is the ttl as nodes are told it, boxed.
-func (r *core) millis(ttl time.Duration) any {
-	b := r.lastTTL.Load()
-	if b == nil || b.ttl != ttl {
-		b = &boxedTTL{ttl, serverMillis(ttl)}
-		r.lastTTL.Store(b)
-	}
-	return b.ms
+	lastLease atomic.Pointer[lease]
 }
 
 func (r *core) wall() time.Duration { return time.Duration(r.wallOffset.Load()) }

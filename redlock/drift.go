@@ -28,6 +28,24 @@ func validity(ttl time.Duration, factor float64) time.Duration {
 	return ttl - drift(ttl, factor)
 }
 
+// A lease is a ttl and what follows from it. It is not changed.
+type lease struct {
+	ttl      time.Duration
+	factor   float64       // of the drift
+	validity time.Duration // see above
+	ms       any           // the ttl as nodes are told it, boxed
+}
+
+// lease returns that of a ttl, or what is wrong with it. Most calls of a program have the same.
+func (r *core) lease(ttl time.Duration, o *options) (*lease, error) {
+	le := r.lastLease.Load()
+	if le == nil || le.ttl != ttl || le.factor != o.driftFactor {
+		le = &lease{ttl, o.driftFactor, validity(ttl, o.driftFactor), serverMillis(ttl)}
+		r.lastLease.Store(le)
+	}
+	return le, o.check(le)
+}
+
 // serverMillis is the ttl as a node is told it: whole milliseconds, rounded
 // up. Rounding down would let a key expire before the validity that the client
 // computes from the exact value; a ttl below 1 ms would even become 0.

@@ -35,29 +35,28 @@ func (l *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 	if ctx == nil {
 		return errNilContext
 	}
-	return l.extend(ctx, ttl, nil)
-}
-
-// extend is Extend for a hold, or for a caller if h is nil.
-func (l *Lock) extend(ctx context.Context, ttl time.Duration, h *hold) error {
-	if err := l.o.checkTTL(ttl); err != nil {
+	le, err := l.r.lease(ttl, l.o)
+	if err != nil {
 		return err
 	}
+	return l.extend(l.r.events.Call(ctx), le, nil)
+}
+
+// extend is Extend for a hold, whose extensions belong to the KeepAlive or Do, or for a caller if h
+// is nil.
+func (l *Lock) extend(ctx context.Context, le *lease, h *hold) error {
 	if err := ctx.Err(); err != nil {
 		return &waitError{op: OpExtend, resources: l.claim.resources, cause: err}
 	}
-	if h == nil { // A hold's extensions belong to the KeepAlive or Do.
-		ctx = l.r.events.Call(ctx)
-	}
 	ctx = l.r.begin(ctx, OpExtend, l.claim.resources)
 	began := time.Now()
-	err := l.extendNow(ctx, ttl, h)
+	err := l.extendNow(ctx, le, h)
 	l.tell(ctx, EventExtended, OpExtend, began, err)
 	return err
 }
 
-// extendNow is extend with checked arguments.
-func (l *Lock) extendNow(ctx context.Context, ttl time.Duration, h *hold) error {
+// extendNow is extend without what is told about it.
+func (l *Lock) extendNow(ctx context.Context, le *lease, h *hold) error {
 	start, lead := l.r.clock.Now()
 	l.mu.Lock()
 	lapse, err := l.until, l.errLocked(start)
@@ -66,14 +65,14 @@ func (l *Lock) extendNow(ctx context.Context, ttl time.Duration, h *hold) error 
 		l.lost()
 		return &waitError{op: OpExtend, resources: l.claim.resources, cause: err}
 	}
-	until := clockwatch.NewDeadline(start, validity(ttl, l.o.driftFactor), lead)
-	l.claim.Grow(ttl)
-	rd := l.r.newRound(ctx, OpExtend, l.claim, extendCommand(l.claim.keys, l.claim.token, ttl, l.claim.fencing), node.Ask, decideExtend, 0)
+	until := clockwatch.NewDeadline(start, le.validity, lead)
+	l.claim.Grow(le.ttl)
+	rd := l.r.newRound(ctx, OpExtend, l.claim, extendCommand(l.claim.keys, l.claim.token, le.ms, l.claim.fencing), node.Ask, decideExtend, 0)
 	rd.until = until
-	rd.extension = &extension{lapse: lapse, settle: func(ballots []ballot) { l.repair(ballots, ttl) }}
+	rd.extension = &extension{lapse: lapse, settle: func(ballots []ballot) { l.repair(ballots, le) }}
 	timeout := l.o.nodeTimeout
 	if h != nil {
-		timeout = min(timeout, l.validity()/holdShare)
+		timeout = min(timeout, l.lease.validity/holdShare)
 	}
 	rd.ask(start, timeout)
 	waited := rd.wait(ctx, nil)
@@ -148,7 +147,7 @@ func (l *Lock) lost() {
 // wants.
 
 // repair is called when every node has voted in an extension that succeeded.
-func (l *Lock) repair(ballots []ballot, ttl time.Duration) {
+func (l *Lock) repair(ballots []ballot, le *lease) {
 	for i, b := range ballots {
 		if b.stance != node.Gone {
 			continue
@@ -160,7 +159,7 @@ func (l *Lock) repair(ballots []ballot, ttl time.Duration) {
 		n := l.r.nodes[i]
 		r := &repairer{lock: l}
 		r.task = node.Task{
-			Kind: node.RepairRequest, Command: repairCommand(l.claim.keys, l.claim.token, ttl, l.claim.fencing), Token: &l.claim.Token, Voter: r,
+			Kind: node.RepairRequest, Command: repairCommand(l.claim.keys, l.claim.token, le.ms, l.claim.fencing), Token: &l.claim.Token, Voter: r,
 			Limit: l.o.nodeTimeout,
 		}
 		// EVAL: it is rare, and not sent again if the script has been forgotten.

@@ -156,9 +156,9 @@ func (tw *fenceTwin) keep(k int) {
 	case 0:
 		cmd, want = raiseCommand(c.args, fence, c.fencing), tw.model.raise(token, wants, fence)
 	case 1:
-		cmd, want = repairCommand(c.keys, c.token, time.Hour, c.fencing), tw.model.repair(token, wants, fence)
+		cmd, want = repairCommand(c.keys, c.token, serverMillis(time.Hour), c.fencing), tw.model.repair(token, wants, fence)
 	case 2:
-		cmd, want = extendCommand(c.keys, c.token, time.Hour, c.fencing), tw.model.extend(token, wants, fence)
+		cmd, want = extendCommand(c.keys, c.token, serverMillis(time.Hour), c.fencing), tw.model.extend(token, wants, fence)
 	}
 	reply, err := tw.eval(cmd)
 	require.NoError(tw.t, err)

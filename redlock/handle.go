@@ -18,12 +18,13 @@ import (
 // is safe for concurrent use. Only a Redlock makes one: the methods of a nil or zero Lock fail,
 // with an error or a panic.
 type Lock struct {
+	*lease // what it was taken for
+
 	r        *core
 	o        *options
 	claim    *claim
 	attempts int
-	ttl      time.Duration // what it was taken for
-	start    time.Time     // of the attempt
+	start    time.Time // of the attempt
 
 	mu       sync.Mutex // after that of leases.Set; before a round's and the clock watch's
 	until    clockwatch.Deadline

@@ -206,7 +206,7 @@ func (r *Redlock) prepare(ctx context.Context, resources []string, ttl time.Dura
 	if err := r.misused(ctx); err != nil {
 		return nil, err
 	}
-	a := &acquisition{r: &r.core, o: &r.defaults, ttl: ttl}
+	a := &acquisition{r: &r.core, o: &r.defaults}
 	if r.events.On() {
 		a.began = time.Now()
 	}
@@ -217,13 +217,13 @@ func (r *Redlock) prepare(ctx context.Context, resources []string, ttl time.Dura
 		}
 		a.o = &o
 	}
-	if err := a.o.checkTTL(ttl); err != nil {
+	var err error
+	if a.lease, err = r.lease(ttl, a.o); err != nil {
 		return nil, err
 	}
 	if a.o.minHold > ttl {
 		return nil, fmt.Errorf("redlock: min hold %v: must not exceed the ttl %v", a.o.minHold, ttl)
 	}
-	var err error
 	if a.resources, a.keys, err = keysOf(r.defaults.prefix, resources, &a.space); err != nil {
 		return nil, err
 	}

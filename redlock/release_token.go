@@ -74,7 +74,7 @@ const unknownLife = time.Hour
 // foreignClaim is the claim of a token that another process has made. Any node may have
 // its keys.
 func (r *Redlock) foreignClaim(resources []string, keys []any, token string) *claim {
-	c := &claim{r: &r.core, resources: resources, keys: keys, token: token, args: lockArgs(nil, token, r.millis(unknownLife))}
+	c := &claim{r: &r.core, resources: resources, keys: keys, token: token, args: lockArgs(nil, token, serverMillis(unknownLife))}
 	life := unknownLife
 	if q := r.defaults.quarantine; q > 0 {
 		life = q

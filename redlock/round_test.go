@@ -189,7 +189,7 @@ func TestAnExtensionDoesNotLengthenAMinHold(t *testing.T) {
 		require.NoError(t, err)
 		synctest.Wait()
 		require.NoError(t, l.Unlock(t.Context()))
-		rd := r.newRound(t.Context(), OpExtend, l.claim, extendCommand(l.claim.keys, l.claim.token, time.Hour, nil), node.Ask, decideExtend, 0)
+		rd := r.newRound(t.Context(), OpExtend, l.claim, extendCommand(l.claim.keys, l.claim.token, serverMillis(time.Hour), nil), node.Ask, decideExtend, 0)
 		rd.ask(time.Now(), time.Second)
 		<-rd.decided
 		time.Sleep(time.Until(start.Add(5 * time.Second)))
@@ -201,5 +201,6 @@ func TestAnExtensionDoesNotLengthenAMinHold(t *testing.T) {
 // newClaim makes a claim of a Redlock with so many nodes.
 func newClaim(resources []string, keys []any, owner string, ttl time.Duration, nodes int) *claim {
 	r := &core{nodes: make([]*node.Node, nodes)}
-	return r.newClaim(resources, keys, owner, ttl)
+	le, _ := r.lease(ttl, &options{})
+	return r.newClaim(resources, keys, owner, le)
 }

@@ -1,8 +1,6 @@
 package redlock
 
 import (
-	"time"
-
 	"github.com/seed6c881748/redlock/internal/fences"
 	"github.com/seed6c881748/redlock/internal/lines"
 	"github.com/seed6c881748/redlock/internal/node"
@@ -184,8 +182,8 @@ return 1
 })
 
 // extendCommand extends the lock; f is its fencing, nil without.
-func extendCommand(keys []any, token string, ttl time.Duration, f *fencing) node.Command {
-	return keepFence(node.Command{Script: extendScript, Keys: keys, Args: []any{token, serverMillis(ttl)}}, f)
+func extendCommand(keys []any, token string, ms any, f *fencing) node.Command {
+	return keepFence(node.Command{Script: extendScript, Keys: keys, Args: []any{token, ms}}, f)
 }
 
 // repairScript gives a lock that a quorum holds its missing keys on this node, and
@@ -223,8 +221,8 @@ return 1
 }))
 
 // repairCommand repairs the lock; f is its fencing, nil without.
-func repairCommand(keys []any, token string, ttl time.Duration, f *fencing) node.Command {
-	return keepFence(node.Command{Script: repairScript, Keys: keys, Args: []any{token, serverMillis(ttl)}}, f)
+func repairCommand(keys []any, token string, ms any, f *fencing) node.Command {
+	return keepFence(node.Command{Script: repairScript, Keys: keys, Args: []any{token, ms}}, f)
 }
 
 // unlockScript deletes the keys that hold the token. After it, none does. Who is

@@ -72,9 +72,9 @@ func (tw *unknownTwin) step() {
 	case 2:
 		want, got = tw.model.lock(token, ttl), tw.direct(c)
 	case 3:
-		want, got = tw.model.extend(token, ttl), tw.eval(extendCommand(c.keys, c.token, ticks(ttl), nil))
+		want, got = tw.model.extend(token, ttl), tw.eval(extendCommand(c.keys, c.token, serverMillis(ticks(ttl)), nil))
 	case 4:
-		want, got = tw.model.repair(token, ttl), tw.eval(repairCommand(c.keys, c.token, ticks(ttl), nil))
+		want, got = tw.model.repair(token, ttl), tw.eval(repairCommand(c.keys, c.token, serverMillis(ticks(ttl)), nil))
 	case 5:
 		want, got = tw.model.release(token), tw.eval(undoCommand(c.keys, c.args))
 	case 6:
