@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/admission"
 	"github.com/seed6c881748/redlock/internal/clockwatch"
+	"github.com/seed6c881748/redlock/internal/fences"
 	"github.com/seed6c881748/redlock/internal/node"
 )
 
@@ -227,7 +228,7 @@ func (c *candidate) ask() {
 	rd := a.r.newRound(c.ctx, OpLock, c.claim, c.lockCommand(), node.LockRequest, decideLock, c.num)
 	rd.until = c.until
 	if c.claim.fencing != nil {
-		rd.grants = newGrants(len(rd.ballots))
+		rd.grants = fences.NewGrants(len(rd.ballots))
 	}
 	c.round = rd
 	c.setLimit()

@@ -19,7 +19,7 @@ func TestAGrantAfterTheAgreementIsLeftAlone(t *testing.T) {
 	r, err := New(forbiddenNodes(t, 3), WithFencing())
 	require.NoError(t, err)
 	rd := r.newRound(t.Context(), OpLock, newClaim([]string{"x"}, []any{"x"}, "", ttl, 3), node.Command{}, node.LockRequest, decideLock, 1)
-	rd.grants = newGrants(3)
+	rd.grants = fences.NewGrants(3)
 	rd.requests[2].Task = nil // As again leaves a node that has not answered.
 	for i, fence := range []int64{9, 9, 5} {
 		rd.Vote(i, node.Outcome{Stance: node.Yes, Fence: fence}, time.Now())
@@ -44,7 +44,7 @@ func TestGrantsThatAgreeBeforeARaiseAreEnough(t *testing.T) {
 		require.NoError(t, err)
 		cand := a.newCandidate(t.Context(), 1, nil)
 		rd := r.newRound(t.Context(), OpLock, cand.claim, node.Command{}, node.LockRequest, decideLock, 1)
-		cand.round, rd.grants = rd, newGrants(3)
+		cand.round, rd.grants = rd, fences.NewGrants(3)
 		for i, fence := range []int64{5, 9, 9} {
 			rd.Vote(i, node.Outcome{Stance: node.Yes, Fence: fence}, time.Now())
 		}
@@ -62,8 +62,8 @@ func TestGrantsThatAgreeBeforeARaiseAreEnough(t *testing.T) {
 // A node that was asked to raise its counter, and says that it is lower, is not asked once more
 // for that: it would go on for ever.
 func TestAGrantIsLateOnlyOnce(t *testing.T) {
-	rd := &round{grants: newGrants(3), requests: make([]node.Request, 3)}
-	rd.grants.exact = 9
+	rd := &round{grants: fences.NewGrants(3), requests: make([]node.Request, 3)}
+	rd.grants.Exact = 9
 	low := node.Outcome{Stance: node.Yes, Fence: 5}
 	assert.True(t, rd.isLateGrant(0, low))
 	assert.False(t, rd.isLateGrant(0, node.Outcome{Stance: node.Yes, Fence: 9}))
@@ -73,36 +73,12 @@ func TestAGrantIsLateOnlyOnce(t *testing.T) {
 	assert.False(t, rd.isLateGrant(0, low))
 }
 
-func TestFenceOf(t *testing.T) {
-	for _, tc := range []struct {
-		fences         []int64
-		fence          int64
-		exact, granted int
-	}{
-		{nil, 0, 0, 0},
-		{[]int64{0, 0, 0}, 0, 0, 0},
-		{[]int64{7, 7, 7}, 7, 3, 3},
-		{[]int64{0, 7, 7}, 7, 2, 2},
-		{[]int64{8, 7, 8, 0, 1}, 8, 2, 4},
-		{[]int64{7, 9, 7}, 7, 2, 3}, // A quorum has said 7: it need not be the largest.
-		{[]int64{9, 7, 7, 8, 0}, 7, 2, 4},
-		{[]int64{fences.Max, 1, 0}, fences.Max, 1, 2},
-	} {
-		fence, exact, granted := fenceOf(tc.fences, 2)
-		assert.Equal(t, tc.fence, fence, tc.fences)
-		assert.Equal(t, tc.exact, exact, tc.fences)
-		assert.Equal(t, tc.granted, granted, tc.fences)
-	}
-	assert.True(t, counts(5, 0), "a grant")
-	assert.True(t, counts(5, 5))
-	assert.False(t, counts(6, 5), "another lock may have 6")
-	assert.False(t, counts(4, 5))
-}
-
 func TestTheFenceOfAQuorumThatAgrees(t *testing.T) {
-	rd := &round{r: &core{need: 2}, grants: newGrants(3)}
-	rd.grants.fences = []int64{5, 5, 9} // The last one came after the decision.
-	rd.grants.agree(2)
+	rd := &round{r: &core{need: 2}, grants: fences.NewGrants(3)}
+	for i, fence := range []int64{5, 5, 9} { // The last one came after the decision.
+		rd.grants.Count(i, node.Outcome{Stance: node.Yes, Fence: fence})
+	}
+	rd.grants.Agree(2)
 	fence, granted := rd.fence()
 	assert.EqualValues(t, 5, fence)
 	assert.Equal(t, 3, granted)

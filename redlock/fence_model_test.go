@@ -161,10 +161,10 @@ func (m modelRules) withDefaults() modelRules {
 		m.quorum = quorum(m.nodes)
 	}
 	if m.fenceOf == nil {
-		m.fenceOf = fenceOf
+		m.fenceOf = fences.Of
 	}
 	if m.counts == nil {
-		m.counts = counts
+		m.counts = fences.Counts
 	}
 	if m.lock == nil {
 		m.lock = (*modelNode).lock

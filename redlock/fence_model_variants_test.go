@@ -6,6 +6,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/fences"
 )
 
 // Rules that are wrong, each in one thing, and for each of them a shortest way to two
@@ -54,19 +56,19 @@ func lockLevel(n *modelNode, token uint8, wants []int, proposal int64) int64 {
 }
 
 // largest and smallest take a fence without asking for nodes that hold exactly that.
-func largest(fences []int64, need int) (fence int64, exact, granted int) {
-	_, _, granted = fenceOf(fences, need)
-	fence = slices.Max(fences)
+func largest(counters []int64, need int) (fence int64, exact, granted int) {
+	_, _, granted = fences.Of(counters, need)
+	fence = slices.Max(counters)
 	return fence, granted, granted
 }
 
-func smallest(fences []int64, need int) (fence int64, exact, granted int) {
-	for _, f := range fences {
+func smallest(counters []int64, need int) (fence int64, exact, granted int) {
+	for _, f := range counters {
 		if f != 0 && (fence == 0 || f < fence) {
 			fence = f
 		}
 	}
-	_, _, granted = fenceOf(fences, need)
+	_, _, granted = fences.Of(counters, need)
 	return fence, granted, granted
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/admission"
 	"github.com/seed6c881748/redlock/internal/clockwatch"
+	"github.com/seed6c881748/redlock/internal/fences"
 	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/tokens"
 )
@@ -29,7 +30,7 @@ type round struct {
 	start     time.Time
 	until     clockwatch.Deadline // lock and extend: a quorum that comes later is none
 	extension *extension          // of an extension
-	grants    *grants             // of a lock with fencing
+	grants    *fences.Grants      // of a lock with fencing
 
 	task     node.Task     // of the first requests
 	admitted time.Duration // the call's node timeout while the round has a place; see admission
@@ -150,7 +151,7 @@ func (rd *round) voteOn(task *node.Task, i int, out node.Outcome, at time.Time) 
 			rd.send(req, time.Now())
 			return
 		}
-		out = rd.grants.count(i, out)
+		out = rd.grants.Count(i, out)
 	}
 	rd.count(i, newBallot(out, max(at.Sub(rd.start), 0))) // A server may answer what it has not been asked.
 	rd.r.votes[i].Count(&out)
@@ -184,7 +185,7 @@ func (rd *round) judgeLocked(now time.Time) {
 			rd.verdict = rd.inTimeLocked(now)
 		}
 		if rd.verdict == granted && rd.grants != nil {
-			rd.grants.agree(rd.r.need)
+			rd.grants.Agree(rd.r.need)
 		}
 		if rd.verdict != undecided {
 			rd.decideLocked(rd.verdict.err())
@@ -227,7 +228,7 @@ func (rd *round) decideLocked(err error) {
 }
 
 func (rd *round) eventLocked(kind EventKind, err error) {
-	if !rd.r.wants(rd.ctx, kind, err) || err == nil && rd.grants != nil && rd.grants.fence == 0 {
+	if !rd.r.wants(rd.ctx, kind, err) || err == nil && rd.grants != nil && rd.grants.Fence == 0 {
 		return // Without a fence it is no lock yet; what comes of it is told when nodes have raised their counters.
 	}
 	e := Event{

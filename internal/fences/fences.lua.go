@@ -1,13 +1,12 @@
-// Package fences knows the counters of fencing on a node: how scripts raise them, keep them, and read them. It is
-// Lua, for the scripts of package redlock, and what the scripts' answers say of counters. It does not know what a
-// quorum makes of them.
+// Package fences knows the counters of fencing: how scripts raise them on a node, keep them, and read them; and what
+// fence follows from the counters of a quorum.
 package fences
 
 import "github.com/seed6c881748/redlock/internal/node"
 
 // Mark begins the names of counters. Next to its lock every resource has a counter, a key that outlives the
 // lock. A grant raises the counters of all its resources to one value, which is
-// above all that they have been; see fence.go for what is made of it.
+// above all that they have been; see Grants for what is made of it.
 //
 // Lua's numbers are exact up to 2^53, and its tostring and .. show 14 digits of
 // them: a counter is written with %.0f, and one that has reached the end grants
