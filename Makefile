@@ -141,14 +141,14 @@ tidy-check: ## fail if go mod tidy would change something
 
 .PHONY: deps-check
 deps-check: ## fail if the library depends on what users should not get
-	@set -e; deps=$$($(GO) list -deps -f '{{if not .Standard}}{{.ImportPath}}{{end}}' ./redlock); \
+	@set -e; deps=$$($(GO) list -deps -f '{{if not .Standard}}{{.ImportPath}}{{end}}' ./redlock ./redlock/redlockcheck); \
 	bad=$$(echo "$$deps" | awk -v allowed='$(DEPS) $(MODULE)' -v never='$(MODULE)/internal/testcluster' ' \
 		function under(p, root) { return p == root || index(p, root "/") == 1 } \
 		BEGIN { n = split(allowed, a, " ") } \
 		{ ok = 0; for (i = 1; i <= n; i++) if (under($$0, a[i])) ok = 1; \
 		  if (!ok || under($$0, never)) print }'); \
 	if [ -n "$$bad" ]; then \
-		echo "deps-check: package redlock must not depend on:"; echo "$$bad"; exit 1; \
+		echo "deps-check: the library must not depend on:"; echo "$$bad"; exit 1; \
 	fi; \
 	echo "deps-check: ok:"; echo "$$deps"
 

@@ -128,30 +128,6 @@ func TestThePoolsDatabaseIsRemembered(t *testing.T) {
 	})
 }
 
-// Check looks at a connection of its own, and at what the last one for locks has shown.
-func TestCheckFindsAConnectionInAnotherDatabase(t *testing.T) {
-	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
-		p := c.Nodes[0].Pool()
-		r := newOver(t, []redlock.Node{{Name: "n", Pool: p}})
-		found := func() (database redlock.Finding) {
-			report, err := r.Check(t.Context())
-			require.NoError(t, err)
-			for _, f := range report.Findings {
-				if f.Check == "database" {
-					database = f
-				}
-			}
-			return database
-		}
-		require.Equal(t, redlock.VerdictOK, found().Verdict)
-		selecting(t, p, 1)
-		amiss := found()
-		require.Equal(t, redlock.VerdictUnfit, amiss.Verdict)
-		require.Contains(t, amiss.Text, "in database 1, not 0")
-		require.Equal(t, redlock.VerdictOK, found().Verdict, "the pool's next one")
-	})
-}
-
 func TestInDatabaseChecksItsArguments(t *testing.T) {
 	for want, p := range map[string]redlock.Pool{
 		"database -1: must not be negative": redlock.InDatabase(&redis.Pool{}, -1),

@@ -26,36 +26,6 @@ func ExampleRedlock_Inspect() {
 	// Output: true worker-7 1m0s
 }
 
-// Whether the nodes are fit for Redlock: at the start of a program, or in a health check.
-func ExampleRedlock_Check() {
-	report, err := r.Check(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
-	if report.Verdict() == redlock.VerdictUnfit {
-		log.Fatal(report) // Says which node, why, and what to do.
-	}
-	fmt.Println(len(report.Nodes), "nodes")
-	// Output: 5 nodes
-}
-
-// The worst that was found, with what to do about it.
-func ExampleReport_Verdict() {
-	report := redlock.Report{Findings: []redlock.Finding{
-		{Node: "eu-1", Check: "reachable", Verdict: redlock.VerdictOK},
-		{Node: "eu-2", Check: "eviction", Verdict: redlock.VerdictUnfit, Advice: "Set maxmemory-policy to noeviction."},
-	}}
-	fmt.Println(report.Verdict())
-	for _, f := range report.Findings {
-		if f.Verdict >= redlock.VerdictWarning {
-			fmt.Println(f.Node, f.Check, f.Advice)
-		}
-	}
-	// Output:
-	// unfit
-	// eu-2 eviction Set maxmemory-policy to noeviction.
-}
-
 // Counters and what is going on, for metrics.
 func ExampleRedlock_Stats() {
 	r, err := redlock.New(nodes)

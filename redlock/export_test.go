@@ -72,9 +72,6 @@ func QueueOf(r *Redlock) *waiting.Queue { return r.queue }
 // ChannelOf returns the channel on which a process hears of releases.
 func ChannelOf(r *Redlock) string { return r.channel.(string) }
 
-// CheckKey returns the key with which Check tries what it may do.
-func CheckKey(r *Redlock) string { return r.setup().Key }
-
 // RetryJitter returns the jitter that calls have by default.
 func RetryJitter(r *Redlock) time.Duration { return r.defaults.retryJitter }
 

@@ -81,7 +81,7 @@ func New(nodes []Node, opts ...Option) (*Redlock, error) {
 	}
 	r.events = dispatch.New(listener(o.hook, o.tracer), stamp)
 	if o.quarantine > 0 {
-		r.quarantine = quarantine.New(o.prefix+reservedMark+quarantineMark, len(nodes), o.quarantine, grantingScripts)
+		r.quarantine = quarantine.New(o.prefix+reservedMark+quarantine.Mark, len(nodes), o.quarantine, grantingScripts)
 	}
 	r.clock = clockwatch.NewClock(r.wall)
 	r.watch = clockwatch.New(r.calls.Enter, r.calls.Exit, r.clock)

@@ -26,7 +26,6 @@ func redlockCalls(r *redlock.Redlock) map[string]func(ctx context.Context) error
 			return err
 		},
 		"Inspect": func(ctx context.Context) error { _, err := r.Inspect(ctx, "a"); return err },
-		"Check":   func(ctx context.Context) error { _, err := r.Check(ctx); return err },
 		"Admit":   func(ctx context.Context) error { return r.Admit(ctx, "n") },
 		"Close":   func(ctx context.Context) error { return r.Close(ctx) },
 	}

@@ -11,10 +11,10 @@ import (
 // A Pool hands out connections to one Redis master. *redis.Pool is one.
 //
 // A Redlock borrows one connection, keeps it for as long as it works, and gives it back with
-// Close. Lock calls that wait borrow a second one, and Check another for a moment; if there is
-// none, Lock polls. A connection must implement redis.ConnWithTimeout and redis.ConnWithContext
-// (redigo's own do), and must allow one goroutine to Send and Flush while another one receives.
-// GetContext may block and may ignore its context: it holds up nobody but this node.
+// Close. Lock calls that wait borrow a second one; if there is none, they poll. A connection must
+// implement redis.ConnWithTimeout and redis.ConnWithContext (redigo's own do), and must allow one
+// goroutine to Send and Flush while another one receives. GetContext may block and may ignore its
+// context: it holds up nobody but this node.
 type Pool interface {
 	GetContext(ctx context.Context) (redis.Conn, error)
 }

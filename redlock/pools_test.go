@@ -124,14 +124,13 @@ func TestTheWrappedPoolOfNewNodeLasts(t *testing.T) {
 
 // withOneConnection returns the nodes of a cluster with pools that have one connection each. Who
 // wants another one waits for it, or is refused.
-func withOneConnection(c *testcluster.Cluster, wait bool) ([]redlock.Node, []*redis.Pool) {
-	nodes, pools := make([]redlock.Node, len(c.Nodes)), make([]*redis.Pool, len(c.Nodes))
+func withOneConnection(c *testcluster.Cluster, wait bool) []redlock.Node {
+	nodes := make([]redlock.Node, len(c.Nodes))
 	for i, n := range c.Nodes {
-		pools[i] = &redis.Pool{
+		nodes[i] = redlock.Node{Name: n.Name(), Pool: &redis.Pool{
 			MaxActive: 1, Wait: wait, MaxIdle: 1,
 			DialContext: func(ctx context.Context) (redis.Conn, error) { return n.Conn(ctx) },
-		}
-		nodes[i] = redlock.Node{Name: n.Name(), Pool: pools[i]}
+		}}
 	}
-	return nodes, pools
+	return nodes
 }

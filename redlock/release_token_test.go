@@ -116,7 +116,7 @@ func TestReleaseTakesNobodyElsesLock(t *testing.T) {
 // Who waits in the process that releases the lock, and is in line on no node, has it next.
 func TestAReleaseByTokenWakesItsOwnProcess(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		nodes, _ := withOneConnection(c, false) // Nothing to hear of a release with.
+		nodes := withOneConnection(c, false) // Nothing to hear of a release with.
 		worker := newOver(t, nodes)
 		l := lockElsewhere(t, c, "a", time.Hour)
 		w := startLock(t, worker, t.Context(), []string{"a"}, slowly()...)

@@ -30,9 +30,6 @@ var handshakeScripts = []*node.Script{
 // grantingScripts are those that grant, with quarantine, and otherScripts those that do not.
 var grantingScripts, otherScripts = quarantine.Wrap(handshakeScripts)
 
-// quarantineMark ends the key of the quarantine's marker.
-const quarantineMark = "q"
-
 // lockScript sets every key to the token, or none.
 //
 //	KEYS  the resources' keys

@@ -1,16 +1,13 @@
 package redlock
 
 import (
-	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed6c881748/redlock/internal/fitness"
 	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/internal/tokens"
@@ -79,17 +76,6 @@ func replyOf(t *testing.T, s string) any {
 	require.NoError(t, err)
 	require.NoError(t, c.Close())
 	return reply
-}
-
-// What Check tries is what the scripts call.
-func TestCheckKnowsEveryRight(t *testing.T) {
-	callRE := regexp.MustCompile(`redis\.p?call\('(\w+)'`)
-	tried := append(fitness.Rights(), "info") // Which the configuration takes.
-	for _, s := range handshakeScripts {
-		for _, m := range callRE.FindAllStringSubmatch(s.Source.(string), -1) {
-			assert.Contains(t, tried, strings.ToLower(m[1]), s.Name)
-		}
-	}
 }
 
 // A command is written when its node comes to it, which may be after others have been made

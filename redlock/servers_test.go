@@ -16,6 +16,7 @@ import (
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/internal/testkit"
 	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/redlock/redlockcheck"
 )
 
 // shortMaxTTL and longMaxTTL are those of the tests of quarantine in test/servers.
@@ -95,17 +96,16 @@ func TestRealALargerMaxTTLIsHeardOfInEveryRequest(t *testing.T) {
 	require.ErrorContains(t, try(large), "quarantined for another 1h0m")
 	require.ErrorContains(t, try(small), "quarantined for another 1h0m")
 	require.ErrorIs(t, small.Stats().Nodes[0].Abstains, redlock.ErrQuarantined)
-	report, err := small.Check(t.Context())
-	require.NoError(t, err)
-	require.Regexp(t, "^it is in quarantine for another (1h0m|59m)", found(t, report, n.Name(), "quarantine").Text)
-	report, err = newPatient(t, nodesOf(c)).Check(t.Context())
-	require.NoError(t, err)
-	require.Contains(t, found(t, report, n.Name(), "quarantine").Text, "its other clients have quarantine", "a stray one")
+	says := func(opts ...redlock.Option) string {
+		report, err := redlockcheck.Run(t.Context(), nodesOf(c), opts...)
+		require.NoError(t, err)
+		return report.String()
+	}
+	require.Regexp(t, "quarantine: it is in quarantine for another (1h0m|59m)", says(redlock.WithQuarantine(longMaxTTL)))
+	require.Contains(t, says(), "quarantine: its other clients have quarantine", "a stray one")
 	require.NoError(t, large.Admit(t.Context(), names(c)...))
 	require.NoError(t, try(small))
-	report, err = small.Check(t.Context())
-	require.NoError(t, err)
-	require.Contains(t, found(t, report, n.Name(), "quarantine").Text, "abstains for 1h0m0s after a restart")
+	require.Contains(t, says(redlock.WithQuarantine(longMaxTTL)), "abstains for 1h0m0s after a restart")
 }
 
 // A server that refuses writes does not even cache a text that names a run.

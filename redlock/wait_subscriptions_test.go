@@ -111,7 +111,7 @@ func TestAPoolWithOneConnectionPolls(t *testing.T) {
 			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 				var mu sync.Mutex
 				said := map[string]int{}
-				nodes, _ := withOneConnection(c, wait)
+				nodes := withOneConnection(c, wait)
 				r, err := redlock.New(nodes, redlock.WithHook(func(_ context.Context, e redlock.Event) {
 					mu.Lock()
 					defer mu.Unlock()
@@ -152,7 +152,7 @@ func TestAPoolWithOneConnectionPolls(t *testing.T) {
 // Nobody waits for a subscription.
 func TestAPoolThatBlocksForASecondConnectionHoldsNobodyUp(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		nodes, _ := withOneConnection(c, true)
+		nodes := withOneConnection(c, true)
 		r := newOver(t, nodes, redlock.WithNodeTimeout(5*time.Second))
 		held := lockElsewhere(t, c, "x", time.Hour)
 		start := time.Now()
@@ -172,7 +172,7 @@ func TestAPoolThatBlocksForASecondConnectionHoldsNobodyUp(t *testing.T) {
 // keys end.
 func TestAHolderThatDiesIsNoticedWithoutASubscription(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		nodes, _ := withOneConnection(c, false)
+		nodes := withOneConnection(c, false)
 		r := newOver(t, nodes)
 		died := time.Now()
 		lockElsewhere(t, c, "x", time.Second)

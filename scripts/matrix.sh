@@ -31,6 +31,7 @@ build=$PWD/build/matrix
 mkdir -p "$build"
 "$go" test -c -vet=off -o "$build/servers.test" ./test/servers
 "$go" test -c -vet=off -o "$build/redlock.test" ./redlock
+"$go" test -c -vet=off -o "$build/redlockcheck.test" ./redlock/redlockcheck
 "$go" test -c -vet=off -o "$build/testcluster.test" ./internal/testcluster
 (cd compat && "$go" test -c -vet=off -o "$build/compat.test" .)
 
@@ -42,6 +43,7 @@ try() { # the server $1, with its results in the file $2
 	{
 		(cd test/servers && "$build/servers.test" $run -test.parallel=4) || status=1
 		(cd redlock && "$build/redlock.test" $run -test.run='Real|Server') || status=1
+		(cd redlock/redlockcheck && "$build/redlockcheck.test" $run -test.parallel=4) || status=1
 		(cd internal/testcluster && "$build/testcluster.test" $run -test.run='Real|Server') || status=1
 		(cd compat && "$build/compat.test" $run) || status=1
 	} >"$2" 2>&1

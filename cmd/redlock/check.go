@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/brief"
 	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/redlock/redlockcheck"
 )
 
 const exitCheck = `0    nothing is amiss
@@ -28,24 +29,25 @@ docs/check.md of the library lists the checks, and what to do about them.`,
   redlock check --json | jq '.findings[] | select(.verdict != "ok")'`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			var opts []redlock.Option
-			if fence {
-				opts = append(opts, redlock.WithFencing())
-			}
-			r, _, err := t.global.open(opts...)
+			nodes, err := t.global.nodeList()
 			if err != nil {
 				return err
 			}
-			defer t.close(cmd.Context(), r)
-			report, err := r.Check(cmd.Context())
-			if err != nil {
+			opts := t.global.options()
+			if fence {
+				opts = append(opts, redlock.WithFencing())
+			}
+			report, err := redlockcheck.Run(cmd.Context(), nodes, opts...)
+			if err != nil && cmd.Context().Err() == nil {
+				return asUsage(err)
+			} else if err != nil {
 				return err
 			}
 			t.showReport(report)
 			switch report.Verdict() {
-			case redlock.VerdictOK:
+			case redlockcheck.OK:
 				return nil
-			case redlock.VerdictUnfit:
+			case redlockcheck.Unfit:
 				return ended(exitUnfit)
 			default:
 				return ended(exitNo)
@@ -57,7 +59,7 @@ docs/check.md of the library lists the checks, and what to do about them.`,
 	return cmd
 }
 
-func (t *tool) showReport(report redlock.Report) {
+func (t *tool) showReport(report redlockcheck.Report) {
 	if t.global.json {
 		writeJSON(t.out, reportJSON(report))
 		return
@@ -84,10 +86,10 @@ func (t *tool) showReport(report redlock.Report) {
 }
 
 // quorumLine says whether the nodes that answer are enough, if not all of them do.
-func quorumLine(report redlock.Report) string {
+func quorumLine(report redlockcheck.Report) string {
 	answer := len(report.Nodes)
 	for _, f := range report.Findings {
-		if f.Check == "reachable" && f.Verdict == redlock.VerdictUnfit {
+		if f.Check == "reachable" && f.Verdict == redlockcheck.Unfit {
 			answer--
 		}
 	}
@@ -104,7 +106,7 @@ func quorumLine(report redlock.Report) string {
 }
 
 // reportJSON is a report for programs.
-func reportJSON(report redlock.Report) any {
+func reportJSON(report redlockcheck.Report) any {
 	type node struct {
 		Node          string  `json:"node"`
 		Product       string  `json:"product,omitempty"`

@@ -183,6 +183,15 @@ func (g *globalFlags) open(more ...redlock.Option) (*redlock.Redlock, []redlock.
 	if err != nil {
 		return nil, nil, err
 	}
+	r, err := redlock.New(nodes, append(g.options(), more...)...)
+	if err != nil {
+		return nil, nil, asUsage(err)
+	}
+	return r, nodes, nil
+}
+
+// options are those of the flags.
+func (g *globalFlags) options() []redlock.Option {
 	opts := []redlock.Option{
 		redlock.WithPrefix(g.prefix),
 		redlock.WithNodeTimeout(g.nodeTimeout),
@@ -191,11 +200,7 @@ func (g *globalFlags) open(more ...redlock.Option) (*redlock.Redlock, []redlock.
 	if g.quarantine != 0 {
 		opts = append(opts, redlock.WithQuarantine(g.quarantine))
 	}
-	r, err := redlock.New(nodes, append(opts, more...)...)
-	if err != nil {
-		return nil, nil, asUsage(err)
-	}
-	return r, nodes, nil
+	return opts
 }
 
 // asUsage makes a usage error of what the library says of an argument.

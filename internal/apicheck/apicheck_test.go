@@ -22,6 +22,7 @@ import (
 
 	// Go's test cache must know that the result depends on them.
 	_ "github.com/seed6c881748/redlock/redlock"
+	_ "github.com/seed6c881748/redlock/redlock/redlockcheck"
 	_ "github.com/seed6c881748/redlock/redlock/redlockhttp"
 	_ "github.com/seed6c881748/redlock/redlock/redlocktest"
 )
@@ -35,7 +36,7 @@ const (
 )
 
 // folders are those of the packages that users import.
-var folders = []string{"redlock", "redlock/redlockhttp", "redlock/redlocktest"}
+var folders = []string{"redlock", "redlock/redlockcheck", "redlock/redlockhttp", "redlock/redlocktest"}
 
 func TestAPI(t *testing.T) {
 	load := loader(t)

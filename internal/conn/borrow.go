@@ -84,6 +84,20 @@ func (s *Source) Stuck() int {
 	return s.stuck
 }
 
+// IsSpent reports whether all connections that a *redis.Pool may have are in use.
+func (s *Source) IsSpent() bool {
+	p := s.pool
+	if d, ok := p.(*DatabasePool); ok {
+		p = d.Pool
+	}
+	r, ok := p.(*redis.Pool)
+	if !ok || r.MaxActive <= 0 {
+		return false
+	}
+	stats := r.Stats()
+	return stats.ActiveCount >= r.MaxActive && stats.IdleCount == 0
+}
+
 // A borrowing is what the pool has returned.
 type borrowing struct {
 	conn redis.Conn

@@ -24,6 +24,9 @@ import (
 // what the drift factor does not cover.
 
 const (
+	// Mark ends the marker's key.
+	Mark = "q"
+
 	// Margin is what the quarantine is longer than maxTTL.
 	Margin = time.Second
 

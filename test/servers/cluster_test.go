@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/redlock/redlockcheck"
 )
 
 // Redis Cluster refuses a script whose keys are in several slots, and there is no lock without the
@@ -34,8 +35,8 @@ func TestRealARedisClusterAsTheOnlyNode(t *testing.T) {
 	require.ErrorIs(t, err, redlock.ErrNoQuorum)
 	require.ErrorContains(t, err, "CROSSSLOT")
 	found := checked(t, serverNodes(c)).Findings
-	assert.Contains(t, found, redlock.Finding{
-		Node: n.Addr(), Check: "cluster", Verdict: redlock.VerdictUnfit,
+	assert.Contains(t, found, redlockcheck.Finding{
+		Node: n.Addr(), Check: "cluster", Verdict: redlockcheck.Unfit,
 		Text:   "it is a node of a Redis Cluster, which refuses locks whose keys are in several slots",
 		Advice: `Put all keys into one slot with a hash tag, such as WithPrefix("{locks}:"); or use a master outside of Redis Cluster`,
 	})
@@ -53,14 +54,14 @@ func TestRealARedisClusterAsTheOnlyNode(t *testing.T) {
 	assert.Greater(t, later.Fence(), held.Fence())
 	require.NoError(t, later.Unlock(t.Context()))
 	for _, f := range checked(t, serverNodes(c), opts...).Findings {
-		assert.True(t, f.Verdict == redlock.VerdictOK || f.Check == "node-count", "%+v", f)
+		assert.True(t, f.Verdict == redlockcheck.OK || f.Check == "node-count", "%+v", f)
 	}
 }
 
-// checked returns what Check says of nodes, and shows it.
-func checked(t *testing.T, nodes []redlock.Node, opts ...redlock.Option) redlock.Report {
+// checked returns what a check says of nodes, and shows it.
+func checked(t *testing.T, nodes []redlock.Node, opts ...redlock.Option) redlockcheck.Report {
 	t.Helper()
-	report, err := newPatient(t, nodes, opts...).Check(t.Context())
+	report, err := redlockcheck.Run(t.Context(), nodes, append([]redlock.Option{redlock.WithNodeTimeout(patient)}, opts...)...)
 	require.NoError(t, err)
 	t.Log("\n" + report.String())
 	return report

@@ -1,18 +1,16 @@
-package redlock
+package redlockcheck
 
 import (
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
-
-	"github.com/seed6c881748/redlock/internal/fitness"
 )
 
 func TestReportString(t *testing.T) {
 	unknown := func(check string) Finding {
 		return Finding{
-			Node: "n1", Check: check, Verdict: VerdictUnknown,
+			Node: "n1", Check: check, Verdict: Unknown,
 			Text: `"INFO: NOPERM\r\nno"`, Advice: "Grant the right +info, or look at the server's settings by other means",
 		}
 	}
@@ -33,17 +31,17 @@ func TestReportString(t *testing.T) {
 			{Node: "n0", Check: "reachable", Text: "it answers"},
 			unknown("version"), unknown("role"), unknown("cluster"), unknown("eviction"), unknown("memory"), unknown("persistence"),
 			{
-				Node: "n1", Check: "clock", Verdict: VerdictWarning,
+				Node: "n1", Check: "clock", Verdict: Warning,
 				Text:   "its clock is 5s behind this client's and 5s behind the median of all, give or take 500µs",
 				Advice: "Synchronise the clock of its machine (NTP, slewing rather than stepping), while no locks are held",
 			},
 			unknown("same-server"),
 			{
-				Node: "n2", Check: "reachable", Verdict: VerdictUnfit, Text: "it does not answer: refused",
+				Node: "n2", Check: "reachable", Verdict: Unfit, Text: "it does not answer: refused",
 				Advice: "Look whether it runs, and whether address, network, password and TLS are right",
 			},
 			{
-				Check: "node-count", Verdict: VerdictWarning, Text: "4 nodes tolerate no more failures than 3",
+				Check: "node-count", Verdict: Warning, Text: "4 nodes tolerate no more failures than 3",
 				Advice: "Use three or five nodes that fail independently",
 			},
 		},
@@ -59,12 +57,7 @@ n3: Redis 7.4.1, up 24h0m0s, round trip 1ms, clock +0s ± 500µs
 all nodes:
   warning node-count: 4 nodes tolerate no more failures than 3. Use three or five nodes that fail independently.
 `, r.String())
-	assert.Equal(t, VerdictOK, Report{}.Verdict())
+	assert.Equal(t, OK, Report{}.Verdict())
 	assert.Equal(t, "Verdict(9)", Verdict(9).String())
-	assert.True(t, VerdictOK < VerdictUnknown && VerdictUnknown < VerdictWarning && VerdictWarning < VerdictUnfit)
-	for of, want := range map[fitness.Verdict]Verdict{
-		fitness.OK: VerdictOK, fitness.Unknown: VerdictUnknown, fitness.Warning: VerdictWarning, fitness.Unfit: VerdictUnfit,
-	} {
-		assert.Equal(t, want, reportOf(fitness.Report{Findings: []fitness.Finding{{Verdict: of}}}).Verdict())
-	}
+	assert.True(t, OK < Unknown && Unknown < Warning && Warning < Unfit)
 }

@@ -1,9 +1,13 @@
-package fitness
+package redlockcheck
 
 import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -11,6 +15,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/settings"
 )
 
 // goodFacts are those of a node with which nothing is amiss.
@@ -47,21 +53,9 @@ func marked(f facts, marker string) facts {
 	return f
 }
 
-func goodSetup() *Setup {
-	return &Setup{NodeTimeout: 100 * time.Millisecond, Prefix: "p:", Space: "p:own:", Nodes: 3, Quorum: 2, ParseMarker: parse}
-}
-
-// parse reads a marker: run, votes or waits, nodes, maxTTL and since, both in ms.
-func parse(text string) (m Marker) {
-	words := strings.Fields(text)
-	if len(words) != 5 {
-		return Marker{}
-	}
-	number := func(i int) int64 {
-		n, _ := strconv.ParseInt(words[i], 10, 64)
-		return n
-	}
-	return Marker{words[0], words[1] == "votes", int(number(2)), time.Duration(number(3)) * time.Millisecond, time.UnixMilli(number(4))}
+// goodSurvey has settings with which nothing is amiss either.
+func goodSurvey(nodes ...facts) *survey {
+	return &survey{Settings: settings.Settings{NodeTimeout: 100 * time.Millisecond, Prefix: "p:", Space: "p:own:"}, nodes: nodes}
 }
 
 // texts are those of a report's findings.
@@ -134,14 +128,12 @@ func TestFindingsOfOneNode(t *testing.T) {
 		return m
 	}
 	type set = map[string]Verdict
-	quarantined := func(s *Setup) {
-		s.Quarantine = &Quarantine{MaxTTL: 30 * time.Second, Margin: time.Second}
-	}
+	quarantined := func(s *survey) { s.Quarantine = 30 * time.Second }
 	ago := func(d time.Duration) string { return strconv.FormatInt(time.Now().Add(-d).UnixMilli(), 10) }
 	for name, tt := range map[string]struct {
 		f    facts
 		want set
-		fit  func(*Setup)
+		fit  func(*survey)
 	}{
 		"good":                         {f: good},
 		"good, Valkey":                 {f: good.with("valkey_version", "8.1.1", "redis_mode", "", "server_mode", "standalone")},
@@ -184,20 +176,20 @@ func TestFindingsOfOneNode(t *testing.T) {
 		"closes it late":               {f: closing("30")},
 		"a strange timeout":            {f: closing("soon"), want: set{"timeout": Unknown}},
 		"no undeclared keys":           {f: undeclared, want: set{"undeclared-keys": Warning}},
-		"no undeclared keys, polls":    {f: undeclared, fit: func(s *Setup) { s.Polling = true }},
+		"no undeclared keys, polls":    {f: undeclared, fit: func(s *survey) { s.Polling = true }},
 		"may not use other keys":       {f: outside, want: set{"acl": Unfit}},
 		"slow":                         {f: slow, want: set{"round-trip": Warning}},
 		"too slow":                     {f: slower, want: set{"round-trip": Unfit}},
 		"may not SET":                  {f: denied("set", "publish"), want: set{"acl": Unfit}},
 		"has no SCRIPT LOAD":           {f: denied("script|load"), want: set{"acl": Unfit}},
 		"may not wait":                 {f: denied("publish", "subscribe"), want: set{"acl": Warning}},
-		"may not wait, polls":          {f: denied("publish", "time"), fit: func(s *Setup) { s.Polling = true }},
-		"may not fence":                {f: denied("time"), want: set{"acl": Unfit}, fit: func(s *Setup) { s.Fencing, s.Polling = true, true }},
+		"may not wait, polls":          {f: denied("publish", "time"), fit: func(s *survey) { s.Polling = true }},
+		"may not fence":                {f: denied("time"), want: set{"acl": Unfit}, fit: func(s *survey) { s.Fencing, s.Polling = true, true }},
 		"read-only":                    {f: readOnly, want: set{"writes": Unfit}},
 		"loading":                      {f: loading, want: set{"writes": Unfit, "acl": Unknown}},
 		"a strange answer":             {f: unprobed, want: set{"writes": Unknown, "acl": Unknown}},
 		"down":                         {f: facts{node: "n1", down: no}, want: set{"reachable": Unfit}},
-		"no connection to spare":       {f: facts{node: "n1", down: no, alive: true}, want: set{"reachable": Unknown}},
+		"no connection to spare":       {f: facts{node: "n1", down: no, spent: true}, want: set{"reachable": Unknown}},
 		"admitted":                     {f: marked(good, good.info["run_id"]+" votes 3 30000 0"), fit: quarantined},
 		"another number of nodes":      {f: marked(good, good.info["run_id"]+" votes 5 30000 0"), fit: quarantined, want: set{"quarantine": Unfit}},
 		"a larger maxTTL":              {f: marked(good, good.info["run_id"]+" votes 3 30001 0"), fit: quarantined, want: set{"quarantine": Warning}},
@@ -213,22 +205,20 @@ func TestFindingsOfOneNode(t *testing.T) {
 		"quarantine not told":          {f: marked(good.with("run_id", ""), ""), fit: quarantined, want: set{"quarantine": Unfit, "same-server": Unknown}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			setup := goodSetup()
+			s := goodSurvey(goodFacts(0), tt.f, goodFacts(2))
 			if tt.fit != nil {
-				tt.fit(setup)
+				tt.fit(s)
 			}
 			want := set{}
 			for check, v := range tt.want {
 				want["n1 "+check] = v
 			}
-			nodes := []facts{goodFacts(0), tt.f, goodFacts(2)}
-			for i := range nodes {
-				if setup.Quarantine != nil && nodes[i].marker == "" {
-					nodes[i].marker = nodes[i].info["run_id"] + " votes 3 30000 0"
+			for i := range s.nodes {
+				if f := &s.nodes[i]; s.Quarantine > 0 && f.marker == "" {
+					f.marker = f.info["run_id"] + " votes 3 30000 0"
 				}
 			}
-			r := setup.evaluate(nodes)
-			got := worseThanOK(t, r)
+			got := worseThanOK(t, s.report())
 			assert.Equal(t, want, got)
 		})
 	}
@@ -236,18 +226,17 @@ func TestFindingsOfOneNode(t *testing.T) {
 
 // An operator wants to know for how long, and of which commands and options an advice speaks.
 func TestTextsOfQuarantine(t *testing.T) {
-	s := goodSetup()
+	s := goodSurvey(make([]facts, 3)...)
 	f := marked(goodFacts(1), "abc votes 3 30000 0")
-	found, ok := s.quarantined(&f)
-	assert.True(t, ok)
+	found := s.quarantine(&f)
 	assert.Equal(t, "its other clients have quarantine (with 3 nodes and a maxTTL of 30s), and this one has none: "+
 		"it takes the locks that they hold back after a restart", found.Text)
 	assert.Contains(t, found.Advice, "--quarantine 30s")
-	s.Quarantine = &Quarantine{MaxTTL: 30 * time.Second, Margin: time.Second}
+	s.Quarantine = 30 * time.Second
 	says := func(marker string, want string) {
 		t.Helper()
 		f.marker = marker
-		found, _ := s.quarantined(&f)
+		found := s.quarantine(&f)
 		assert.Regexp(t, want, found.Text)
 		assert.Contains(t, found.Advice, "redlock admit")
 	}
@@ -268,7 +257,7 @@ func TestKeysOfAnotherPrefix(t *testing.T) {
 	} {
 		f := goodFacts(1)
 		f.probed, f.denials = false, []denial{{"evalsha", says}, {"eval", says}, {"subscribe", "NOPERM No permissions to access a channel"}}
-		s := goodSetup()
+		s := goodSurvey()
 		found := s.acl(&f)
 		assert.Equal(t, Unfit, found.Verdict)
 		assert.Equal(t, "locks do not work: the user may not use keys that begin with p: ("+says+")", found.Text)
@@ -290,16 +279,16 @@ func TestTheOnlyNodeMayBeACluster(t *testing.T) {
 		"": Unfit, "locks:": Unfit, "{}:": Unfit, "}{": Unfit, "{locks}:": Warning, "my:{l}": Warning, "{}{l}:": Unfit,
 	} {
 		f := goodFacts(0).with("cluster_enabled", "1")
-		setup := goodSetup()
-		setup.Prefix = prefix
-		assert.Equal(t, Unfit, setup.cluster(&f).Verdict, "one of several: %q", prefix)
-		setup.Nodes, setup.Quorum = 1, 1
-		assert.Equal(t, want, setup.cluster(&f).Verdict, "%q", prefix)
-		setup.Quarantine = &Quarantine{}
+		s := goodSurvey(f, f)
+		s.Prefix = prefix
+		assert.Equal(t, Unfit, s.cluster(&f).Verdict, "one of several: %q", prefix)
+		s.nodes = s.nodes[:1]
+		assert.Equal(t, want, s.cluster(&f).Verdict, "%q", prefix)
+		s.Quarantine = time.Minute
 		if want == Warning {
 			want = OK
 		}
-		assert.Equal(t, want, setup.cluster(&f).Verdict, "quarantine: %q", prefix)
+		assert.Equal(t, want, s.cluster(&f).Verdict, "quarantine: %q", prefix)
 	}
 }
 
@@ -354,9 +343,7 @@ func TestFindingsOfAllNodes(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			setup := goodSetup()
-			setup.Nodes, setup.Quorum = len(tt.nodes), len(tt.nodes)/2+1
-			r := setup.evaluate(tt.nodes)
+			r := goodSurvey(tt.nodes...).report()
 			want := set{}
 			maps.Copy(want, tt.want)
 			assert.Equal(t, want, worseThanOK(t, r))
@@ -367,7 +354,7 @@ func TestFindingsOfAllNodes(t *testing.T) {
 
 // The order of a report is that of the nodes, then of the checks.
 func TestReportOrder(t *testing.T) {
-	r := goodSetup().evaluate([]facts{goodFacts(2), goodFacts(0), goodFacts(1)})
+	r := goodSurvey(goodFacts(2), goodFacts(0), goodFacts(1)).report()
 	require.Empty(t, worseThanOK(t, r))
 	var nodes, checks []string
 	for _, f := range r.Findings {
@@ -390,9 +377,7 @@ func TestFindingsAreSentences(t *testing.T) {
 	noInfo := goodFacts(1)
 	noInfo.info, noInfo.infoErr = nil, errors.New("INFO: NOPERM\r\nno")
 	noInfo.offset = -5 * time.Second
-	setup := goodSetup()
-	setup.Nodes, setup.Quorum = 4, 3
-	r := setup.evaluate([]facts{goodFacts(0), noInfo, {node: "n2", down: errors.New("refused")}, goodFacts(3)})
+	r := goodSurvey(goodFacts(0), noInfo, facts{node: "n2", down: errors.New("refused")}, goodFacts(3)).report()
 	const ms, half = time.Millisecond, 500 * time.Microsecond
 	assert.Equal(t, []NodeReport{
 		{Node: "n0", Product: "Redis", Version: "7.4.1", Uptime: 24 * time.Hour, RTT: ms, ClockBound: half},
@@ -429,11 +414,27 @@ func TestFindingsAreSentences(t *testing.T) {
 
 // What the probe tries is what the library says that it needs.
 func TestTheProbeTriesEveryRight(t *testing.T) {
-	for _, right := range Rights() {
+	for _, right := range slices.Concat(lockRights, waitRights) {
 		switch right {
 		case "evalsha", "eval", "script|load", "subscribe": // No commands of scripts.
 		default:
 			assert.Contains(t, strings.ToLower(probeLua), "try('"+right+"'")
+		}
+	}
+}
+
+// What is tried is what the scripts call.
+func TestRightsAreThoseOfTheScripts(t *testing.T) {
+	texts, err := filepath.Glob("../../docs/scripts/*.lua")
+	require.NoError(t, err)
+	require.NotEmpty(t, texts)
+	callRE := regexp.MustCompile(`redis\.p?call\('(\w+)'`)
+	tried := slices.Concat(lockRights, waitRights, []string{"info"}) // Which the configuration takes.
+	for _, file := range texts {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for _, m := range callRE.FindAllStringSubmatch(string(text), -1) {
+			assert.Contains(t, tried, strings.ToLower(m[1]), file)
 		}
 	}
 }

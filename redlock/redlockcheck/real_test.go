@@ -1,4 +1,4 @@
-package redlock_test
+package redlockcheck
 
 import (
 	"context"
@@ -18,7 +18,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed6c881748/redlock/internal/fitness"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
 )
@@ -26,24 +25,13 @@ import (
 // durable is how a fit server is started.
 var durable = testcluster.WithArgs("--appendonly", "yes", "--appendfsync", "always")
 
-// checked returns what Check says of nodes, and shows it.
-func checked(t *testing.T, nodes []redlock.Node, opts ...redlock.Option) redlock.Report {
-	t.Helper()
-	r := newPatient(t, nodes, opts...)
-	report, err := r.Check(t.Context())
-	require.NoError(t, err)
-	require.Len(t, report.Nodes, len(nodes))
-	t.Log("\n" + report.String())
-	return report
-}
-
 // requireOnly checks that what is amiss are these checks of the node, with their
 // verdicts, and nothing else anywhere. Each says what to do.
-func requireOnly(t *testing.T, r redlock.Report, node string, want map[string]redlock.Verdict) {
+func requireOnly(t *testing.T, r Report, node string, want map[string]Verdict) {
 	t.Helper()
-	got := make(map[string]redlock.Verdict)
+	got := make(map[string]Verdict)
 	for _, f := range r.Findings {
-		if f.Verdict == redlock.VerdictOK {
+		if f.Verdict == OK {
 			assert.Empty(t, f.Advice)
 			continue
 		}
@@ -54,16 +42,14 @@ func requireOnly(t *testing.T, r redlock.Report, node string, want map[string]re
 	require.Equal(t, want, got)
 }
 
-func TestRealCheckFindsNothingOnFiveGoodNodes(t *testing.T) {
+func TestRunFindsNothingOnFiveGoodNodes(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 5, durable)
 	nodes := serverNodes(c)
 	nodes[0].Pool = c.Nodes[0].Pool()
-	r := newPatient(t, nodes)
 	for range 3 {
-		report, err := r.Check(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, redlock.VerdictOK, report.Verdict(), report)
+		report := checkPatiently(t, nodes)
+		require.Equal(t, OK, report.Verdict(), report)
 		require.Len(t, report.Findings, 5*15+1)
 		for i, n := range report.Nodes {
 			require.Equal(t, nodes[i].Name, n.Node)
@@ -72,67 +58,66 @@ func TestRealCheckFindsNothingOnFiveGoodNodes(t *testing.T) {
 			require.Positive(t, n.RTT)
 			require.LessOrEqual(t, n.ClockOffset.Abs(), n.ClockBound+2*time.Microsecond, "it is the same clock")
 		}
-		t.Log("\n" + report.String())
 	}
 	// Nothing is left, on either side: not even of the library's own.
 	for _, n := range c.Nodes {
 		all, err := n.Keys()
 		require.NoError(t, err)
 		require.Empty(t, all)
-		await(t, 30*time.Second, "the connections are gone", func() bool { return clients(t, n) == 0 })
+		await(t, "the connections are gone", func() bool { return clients(t, n) == 0 })
 	}
 }
 
 // What is amiss with one of three nodes, by the settings of its server.
-func TestRealCheckFindsSettings(t *testing.T) {
+func TestRunFindsSettings(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		args []string
-		want map[string]redlock.Verdict
+		want map[string]Verdict
 	}{
 		"evicts any key": {
 			[]string{"--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"},
-			map[string]redlock.Verdict{"eviction": redlock.VerdictUnfit},
+			map[string]Verdict{"eviction": Unfit},
 		},
 		"evicts keys with a ttl": {
 			[]string{"--maxmemory", "100mb", "--maxmemory-policy", "volatile-ttl"},
-			map[string]redlock.Verdict{"eviction": redlock.VerdictUnfit},
+			map[string]Verdict{"eviction": Unfit},
 		},
 		"would evict": {
 			[]string{"--maxmemory-policy", "allkeys-lru"},
-			map[string]redlock.Verdict{"eviction": redlock.VerdictWarning},
+			map[string]Verdict{"eviction": Warning},
 		},
 		"no persistence": {
 			[]string{"--appendonly", "no"},
-			map[string]redlock.Verdict{"persistence": redlock.VerdictWarning},
+			map[string]Verdict{"persistence": Warning},
 		},
 		"fsync every second": {
 			[]string{"--appendfsync", "everysec"},
-			map[string]redlock.Verdict{"persistence": redlock.VerdictWarning},
+			map[string]Verdict{"persistence": Warning},
 		},
 		"no fsync during rewrites": {
 			[]string{"--no-appendfsync-on-rewrite", "yes"},
-			map[string]redlock.Verdict{"persistence": redlock.VerdictWarning},
+			map[string]Verdict{"persistence": Warning},
 		},
 		"timeout": {
 			[]string{"--timeout", "29"},
-			map[string]redlock.Verdict{"timeout": redlock.VerdictWarning},
+			map[string]Verdict{"timeout": Warning},
 		},
 		"out of memory": {
 			[]string{"--maxmemory", "1"},
-			map[string]redlock.Verdict{"memory": redlock.VerdictUnfit, "writes": redlock.VerdictUnfit},
+			map[string]Verdict{"memory": Unfit, "writes": Unfit},
 		},
 		"cluster mode": {
 			[]string{"--cluster-enabled", "yes"},
-			map[string]redlock.Verdict{"cluster": redlock.VerdictUnfit, "writes": redlock.VerdictUnfit, "acl": redlock.VerdictUnknown},
+			map[string]Verdict{"cluster": Unfit, "writes": Unfit, "acl": Unknown},
 		},
 		"a password that we do not have": {
 			[]string{"--requirepass", secret},
-			map[string]redlock.Verdict{"reachable": redlock.VerdictUnfit},
+			map[string]Verdict{"reachable": Unfit},
 		},
 		"too few replicas to write": {
 			[]string{"--min-replicas-to-write", "1"},
-			map[string]redlock.Verdict{"writes": redlock.VerdictUnfit},
+			map[string]Verdict{"writes": Unfit},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -140,12 +125,12 @@ func TestRealCheckFindsSettings(t *testing.T) {
 			good := testcluster.RunServers(t, 2, durable)
 			bad := testcluster.RunServers(t, 1, durable, testcluster.WithArgs(tt.args...))
 			nodes := append(serverNodes(good), serverNodes(bad)...)
-			requireOnly(t, checked(t, nodes), nodes[2].Name, tt.want)
+			requireOnly(t, checkPatiently(t, nodes), nodes[2].Name, tt.want)
 		})
 	}
 }
 
-func TestRealCheckFindsAReplica(t *testing.T) {
+func TestRunFindsAReplica(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3, durable)
 	other := testcluster.RunServers(t, 1, durable).Nodes[0]
@@ -153,22 +138,22 @@ func TestRealCheckFindsAReplica(t *testing.T) {
 	require.NoError(t, err)
 	admin(t, c.Nodes[1], "REPLICAOF", host, port)
 	nodes := serverNodes(c)
-	report := checked(t, nodes)
-	assert.Equal(t, redlock.VerdictUnfit, report.Verdict())
-	requireOnly(t, report, nodes[1].Name, map[string]redlock.Verdict{"role": redlock.VerdictUnfit, "writes": redlock.VerdictUnfit})
+	report := checkPatiently(t, nodes)
+	assert.Equal(t, Unfit, report.Verdict())
+	requireOnly(t, report, nodes[1].Name, map[string]Verdict{"role": Unfit, "writes": Unfit})
 	assert.Contains(t, found(t, report, nodes[1].Name, "role").Text, "replica")
 
 	// Its master may be failed over.
-	await(t, 30*time.Second, "the replica is connected", func() bool {
+	await(t, "the replica is connected", func() bool {
 		info, infoErr := redis.String(admin(t, other, "INFO", "replication"), nil)
 		require.NoError(t, infoErr)
 		return strings.Contains(info, "connected_slaves:1")
 	})
 	nodes[1] = redlock.NewNode(other.DirectAddr())
-	requireOnly(t, checked(t, nodes), nodes[1].Name, map[string]redlock.Verdict{"role": redlock.VerdictWarning})
+	requireOnly(t, checkPatiently(t, nodes), nodes[1].Name, map[string]Verdict{"role": Warning})
 }
 
-func TestRealCheckFindsTheSameServer(t *testing.T) {
+func TestRunFindsTheSameServer(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 2, durable)
 	_, port, err := net.SplitHostPort(c.Nodes[1].DirectAddr())
@@ -178,14 +163,14 @@ func TestRealCheckFindsTheSameServer(t *testing.T) {
 		"/7": "it is another database of the same server as ",
 	} {
 		nodes := append(serverNodes(c), redlock.NewNode("redis://localhost:"+port+path))
-		report := checked(t, nodes)
+		report := checkPatiently(t, nodes)
 		for i, j := range map[int]int{1: 2, 2: 1} {
 			f := found(t, report, nodes[i].Name, "same-server")
-			assert.Equal(t, redlock.VerdictUnfit, f.Verdict)
+			assert.Equal(t, Unfit, f.Verdict)
 			assert.Contains(t, f.Text, says+nodes[j].Name)
 		}
-		assert.Equal(t, redlock.VerdictOK, found(t, report, nodes[0].Name, "same-server").Verdict)
-		bad := slices.DeleteFunc(report.Findings, func(f redlock.Finding) bool { return f.Verdict == redlock.VerdictOK })
+		assert.Equal(t, OK, found(t, report, nodes[0].Name, "same-server").Verdict)
+		bad := slices.DeleteFunc(report.Findings, func(f Finding) bool { return f.Verdict == OK })
 		assert.Len(t, bad, 2)
 	}
 }
@@ -239,7 +224,7 @@ func buildShiftedClock(t *testing.T) string {
 	return lib
 }
 
-func TestRealCheckFindsAClockThatIsOff(t *testing.T) {
+func TestRunFindsAClockThatIsOff(t *testing.T) {
 	t.Parallel()
 	lib := buildShiftedClock(t)
 	c := testcluster.RunServers(t, 4, durable)
@@ -248,58 +233,58 @@ func TestRealCheckFindsAClockThatIsOff(t *testing.T) {
 			testcluster.WithEnv("LD_PRELOAD="+lib, fmt.Sprintf("CLOCK_SHIFT=%d", shift)))
 		for _, others := range []int{1, 2, 4} {
 			nodes := append(serverNodes(c)[:others], serverNodes(bad)...)
-			report := checked(t, nodes)
+			report := checkPatiently(t, nodes)
 			last := report.Nodes[others]
 			require.InDelta(t, time.Duration(shift)*time.Second, last.ClockOffset, float64(last.ClockBound+2*time.Microsecond))
 			for _, n := range nodes {
-				want := redlock.VerdictOK
+				want := OK
 				if n.Name == last.Node {
-					want = redlock.VerdictWarning
+					want = Warning
 				}
 				require.Equal(t, want, found(t, report, n.Name, "clock").Verdict)
 			}
 			if others%2 == 0 {
-				requireOnly(t, report, last.Node, map[string]redlock.Verdict{"clock": redlock.VerdictWarning})
+				requireOnly(t, report, last.Node, map[string]Verdict{"clock": Warning})
 			}
 		}
 	}
 	// All agree, so it is the client's that is wrong.
 	same := testcluster.RunServers(t, 3, durable, testcluster.WithEnv("LD_PRELOAD="+lib, "CLOCK_SHIFT=5"))
-	requireOnly(t, checked(t, serverNodes(same)), "", map[string]redlock.Verdict{"clock": redlock.VerdictWarning})
+	requireOnly(t, checkPatiently(t, serverNodes(same)), "", map[string]Verdict{"clock": Warning})
 }
 
 // allRights are the rules of a user who may lock, wait and be checked, and no more.
 func allRights() []string {
 	rules := []string{"resetchannels", "~locks:*", "&locks:__redlock__:*", "+info", "+client|info", "+config|get", "+ping"}
-	for _, right := range fitness.Rights() {
+	for _, right := range slices.Concat(lockRights, waitRights) {
 		rules = append(rules, "+"+right)
 	}
 	return rules
 }
 
-func TestRealCheckFindsMissingRights(t *testing.T) {
+func TestRunFindsMissingRights(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3, durable)
-	check := func(user string, opts ...redlock.Option) redlock.Report {
+	checked := func(user string, opts ...redlock.Option) Report {
 		t.Helper()
 		nodes := serverNodes(c)
 		nodes[0] = redlock.NewNode("redis://" + user + ":" + url.QueryEscape(secret) + "@" + c.Nodes[0].DirectAddr())
-		return checked(t, nodes, append([]redlock.Option{redlock.WithPrefix("locks:")}, opts...)...)
+		return checkPatiently(t, nodes, append([]redlock.Option{redlock.WithPrefix("locks:")}, opts...)...)
 	}
 	setUser(t, c.Nodes[0], "least", allRights()...)
-	requireOnly(t, check("least"), "", map[string]redlock.Verdict{})
+	requireOnly(t, checked("least"), "", map[string]Verdict{})
 
-	unread := map[string]redlock.Verdict{}
+	unread := map[string]Verdict{}
 	for _, name := range []string{"version", "cluster", "eviction", "memory", "persistence", "same-server", "role"} {
-		unread[name] = redlock.VerdictUnknown
+		unread[name] = Unknown
 	}
-	unfit, warned := map[string]redlock.Verdict{"acl": redlock.VerdictUnfit}, map[string]redlock.Verdict{"acl": redlock.VerdictWarning}
+	unfit, warned := map[string]Verdict{"acl": Unfit}, map[string]Verdict{"acl": Warning}
 	for name, tt := range map[string]struct {
 		rules []string
-		want  map[string]redlock.Verdict
+		want  map[string]Verdict
 		says  string // of the finding "acl"
 	}{
-		"noscripts":  {[]string{"-eval", "-evalsha", "-script|load"}, map[string]redlock.Verdict{"acl": redlock.VerdictUnfit, "writes": redlock.VerdictUnknown}, "EVAL"},
+		"noscripts":  {[]string{"-eval", "-evalsha", "-script|load"}, map[string]Verdict{"acl": Unfit, "writes": Unknown}, "EVAL"},
 		"noeval":     {[]string{"-eval"}, unfit, "refuses EVAL "},
 		"noevalsha":  {[]string{"-evalsha"}, unfit, "refuses EVALSHA "},
 		"noload":     {[]string{"-script|load"}, unfit, "refuses SCRIPT LOAD "},
@@ -309,22 +294,22 @@ func TestRealCheckFindsMissingRights(t *testing.T) {
 		"nosub":      {[]string{"-subscribe"}, warned, "refuses SUBSCRIBE "},
 		"nochannels": {[]string{"resetchannels"}, warned, "refuses SUBSCRIBE, PUBLISH "},
 		"noline":     {[]string{"-zadd", "-zpopmin"}, warned, "refuses ZADD, ZPOPMIN "},
-		"nokeys":     {[]string{"resetkeys", "~other:*"}, map[string]redlock.Verdict{"acl": redlock.VerdictUnfit, "writes": redlock.VerdictUnknown}, "key"},
+		"nokeys":     {[]string{"resetkeys", "~other:*"}, map[string]Verdict{"acl": Unfit, "writes": Unknown}, "key"},
 		"noresource": {[]string{"resetkeys", "~locks:__redlock__:*"}, unfit, "a key outside of those of the library"},
 		"readonly":   {[]string{"resetkeys", "~locks:__redlock__:*", "%R~locks:*"}, unfit, "a key outside of those of the library"},
-		"declared":   {[]string{"resetkeys", "~*[^lr]"}, map[string]redlock.Verdict{"undeclared-keys": redlock.VerdictWarning}, ""},
-		"notime":     {[]string{"-time"}, map[string]redlock.Verdict{"acl": redlock.VerdictWarning, "clock": redlock.VerdictUnknown}, "refuses TIME "},
+		"declared":   {[]string{"resetkeys", "~*[^lr]"}, map[string]Verdict{"undeclared-keys": Warning}, ""},
+		"notime":     {[]string{"-time"}, map[string]Verdict{"acl": Warning, "clock": Unknown}, "refuses TIME "},
 		"noinfo":     {[]string{"-info"}, unread, ""},
-		"noconfig":   {[]string{"-config|get"}, map[string]redlock.Verdict{"persistence": redlock.VerdictWarning}, ""},
-		"noclient":   {[]string{"-client|info"}, map[string]redlock.Verdict{}, ""},
+		"noconfig":   {[]string{"-config|get"}, map[string]Verdict{"persistence": Warning}, ""},
+		"noclient":   {[]string{"-client|info"}, map[string]Verdict{}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			setUser(t, c.Nodes[0], name, append(allRights(), tt.rules...)...)
-			report := check(name)
+			report := checked(name)
 			node := report.Nodes[0].Node
 			requireOnly(t, report, node, tt.want)
 			assert.Contains(t, found(t, report, node, "acl").Text, tt.says)
-			await(t, 30*time.Second, "what DEL did not remove is gone", func() bool {
+			await(t, "what DEL did not remove is gone", func() bool {
 				all, err := c.Nodes[0].Keys()
 				require.NoError(t, err)
 				return len(all) == 0
@@ -332,59 +317,52 @@ func TestRealCheckFindsMissingRights(t *testing.T) {
 		})
 	}
 	// What is needed depends on the options.
-	requireOnly(t, check("nopublish", redlock.WithPolling()), "", map[string]redlock.Verdict{})
-	requireOnly(t, check("notime", redlock.WithFencing()), c.Nodes[0].DirectAddr(),
-		map[string]redlock.Verdict{"acl": redlock.VerdictUnfit, "clock": redlock.VerdictUnknown})
+	requireOnly(t, checked("nopublish", redlock.WithPolling()), "", map[string]Verdict{})
+	requireOnly(t, checked("notime", redlock.WithFencing()), c.Nodes[0].DirectAddr(),
+		map[string]Verdict{"acl": Unfit, "clock": Unknown})
 }
 
-func TestRealCheckOfNodesThatAreDownOrHang(t *testing.T) {
+func TestRunOfNodesThatAreDownOrHang(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3, durable)
 	nodes := serverNodes(c)
-	r := newPatient(t, nodes, redlock.WithNodeTimeout(300*time.Millisecond))
 	require.NoError(t, c.Nodes[0].Stop())
 	require.NoError(t, c.Nodes[1].Hang())
 	start := time.Now()
-	report, err := r.Check(t.Context())
+	report, err := Run(t.Context(), nodes, redlock.WithNodeTimeout(300*time.Millisecond))
 	took := time.Since(start)
 	require.NoError(t, c.Nodes[1].Resume())
 	require.NoError(t, err)
 	assert.Less(t, took, 3*time.Second+time.Second)
-	t.Log("\n" + report.String())
 	for i, says := range []string{"refused", "no reply in time"} {
 		f := found(t, report, nodes[i].Name, "reachable")
-		assert.Equal(t, redlock.VerdictUnfit, f.Verdict)
+		assert.Equal(t, Unfit, f.Verdict)
 		assert.Contains(t, f.Text, says)
 	}
 	require.NoError(t, c.Nodes[0].Restart(false))
-	await(t, 30*time.Second, "all is well again", func() bool {
-		report, err = r.Check(t.Context())
-		require.NoError(t, err)
-		return report.Verdict() == redlock.VerdictOK
+	await(t, "all is well again", func() bool {
+		return checkPatiently(t, nodes).Verdict() == OK
 	})
 }
 
 // A pool that has one connection, which locks use.
-func TestRealCheckWithoutAConnectionToSpare(t *testing.T) {
+func TestRunWithoutAConnectionToSpare(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3, durable)
 	for _, wait := range []bool{false, true} {
 		nodes := serverNodes(c)
-		p := &redis.Pool{MaxActive: 1, MaxIdle: 1, Wait: wait, Dial: dialler(c.Nodes[0])}
+		p := &redis.Pool{MaxActive: 1, MaxIdle: 1, Wait: wait, Dial: func() (redis.Conn, error) { return redis.Dial("tcp", c.Nodes[0].Addr()) }}
 		nodes[0].Pool = p
-		r := newPatient(t, nodes, redlock.WithNodeTimeout(time.Second))
 		// As long as nothing else uses it, there is one.
-		report, err := r.Check(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, redlock.VerdictOK, report.Verdict(), report)
-		awaitAll(t, c, r, 30*time.Second)
-		for range rounds(3, 1) {
-			report, err = r.Check(t.Context())
+		require.Equal(t, OK, checkPatiently(t, nodes).Verdict())
+		r := newPatient(t, nodes)
+		await(t, "the lock's connection is up", func() bool {
+			l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
 			require.NoError(t, err)
-			requireOnly(t, report, nodes[0].Name, map[string]redlock.Verdict{"reachable": redlock.VerdictUnknown})
-		}
-		t.Log("\n" + report.String())
-		awaitAll(t, c, r, 30*time.Second)
+			require.NoError(t, l.Unlock(t.Context()))
+			return r.Stats().Nodes[0].Up
+		})
+		requireOnly(t, check(t, nodes), nodes[0].Name, map[string]Verdict{"reachable": Unknown})
 		require.NoError(t, r.Close(context.Background()))
 		require.Zero(t, p.ActiveCount()-p.IdleCount())
 		require.NoError(t, p.Close())

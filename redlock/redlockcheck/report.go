@@ -1,4 +1,4 @@
-package redlock
+package redlockcheck
 
 import (
 	"fmt"
@@ -13,12 +13,12 @@ import (
 // worse than what is well, and better than what is known to be amiss.
 type Verdict int
 
-// The verdicts of [Redlock.Check].
+// The verdicts.
 const (
-	VerdictOK      Verdict = iota // nothing is amiss
-	VerdictUnknown                // it could not be read; the finding says why
-	VerdictWarning                // locks work, but not under every fault that they might
-	VerdictUnfit                  // the node is of no use as one of Redlock's, or breaks exclusion
+	OK      Verdict = iota // nothing is amiss
+	Unknown                // it could not be read; the finding says why
+	Warning                // locks work, but not under every fault that they might
+	Unfit                  // the node is of no use as one of Redlock's, or breaks exclusion
 )
 
 // String returns "ok", "unknown", "warning" or "unfit".
@@ -87,12 +87,12 @@ func (n NodeReport) String() string {
 	return strings.TrimRight(strings.Join(parts, " "), ",")
 }
 
-// A Report is what [Redlock.Check] has found: a snapshot, of each node at a slightly
-// different instant.
+// A Report is what [Run] has found: a snapshot, of each node at a slightly different
+// instant, for people, dashboards and a program's start. Nothing in package redlock depends on it.
 type Report struct {
-	Nodes []NodeReport // in the order given to New, always all of them
+	Nodes []NodeReport // in the order given to Run, always all of them
 
-	// Findings are those of the nodes, in the order given to New, then those about
+	// Findings are those of the nodes, in the order given to Run, then those about
 	// all nodes together; each in the order of docs/check.md. Of a node that could not be
 	// asked there is only the finding "reachable".
 	Findings []Finding
@@ -100,7 +100,7 @@ type Report struct {
 
 // Verdict returns the worst of the findings' verdicts.
 func (r Report) Verdict() Verdict {
-	worst := VerdictOK
+	worst := OK
 	for _, f := range r.Findings {
 		worst = max(worst, f.Verdict)
 	}
@@ -116,7 +116,7 @@ func (r Report) String() string {
 		b.WriteString(n.String() + "\n")
 		r.write(&b, n.Node)
 	}
-	if slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Node == "" && f.Verdict != VerdictOK }) {
+	if slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Node == "" && f.Verdict != OK }) {
 		b.WriteString("all nodes:\n")
 		r.write(&b, "")
 	}
@@ -129,14 +129,14 @@ func (r Report) write(b *strings.Builder, node string) {
 	unknown := make(map[string]int) // by text: which of lines
 	var lines []Finding
 	for _, f := range r.Findings {
-		if f.Node != node || f.Verdict == VerdictOK {
+		if f.Node != node || f.Verdict == OK {
 			continue
 		}
-		if i, ok := unknown[f.Text]; ok && f.Verdict == VerdictUnknown {
+		if i, ok := unknown[f.Text]; ok && f.Verdict == Unknown {
 			lines[i].Check += ", " + f.Check
 			continue
 		}
-		if f.Verdict == VerdictUnknown {
+		if f.Verdict == Unknown {
 			unknown[f.Text] = len(lines)
 		}
 		lines = append(lines, f)

@@ -1,0 +1,60 @@
+package redlockcheck_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/redlock/redlockcheck"
+)
+
+var ctx = context.Background()
+
+// Whether the nodes are fit, at the start of a program. doc.go has the same.
+func Example() {
+	opts := []redlock.Option{redlock.WithPrefix("locks:"), redlock.WithFencing()}
+	report, err := redlockcheck.Run(ctx, nodes, opts...)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if report.Verdict() == redlockcheck.Unfit {
+		log.Fatal(report) // Says which node, why, and what to do.
+	}
+
+	r, err := redlock.New(nodes, opts...)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer r.Close(ctx)
+	fmt.Println(len(report.Nodes), "nodes")
+	// Output: 3 nodes
+}
+
+// A deployment's script says what is to be done, node by node.
+func ExampleRun() {
+	nodes := []redlock.Node{redlock.NewNode("127.0.0.1:1"), redlock.NewNode("127.0.0.1:2")} // Nothing listens there.
+	report, err := redlockcheck.Run(ctx, nodes)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, found := range report.Findings {
+		if found.Verdict >= redlockcheck.Warning {
+			fmt.Println(found.Node, found.Verdict, found.Check)
+		}
+	}
+	// Output:
+	// 127.0.0.1:1 unfit reachable
+	// 127.0.0.1:2 unfit reachable
+	//  warning node-count
+}
+
+// The verdict is the worst of the findings'.
+func ExampleReport_Verdict() {
+	report := redlockcheck.Report{Findings: []redlockcheck.Finding{
+		{Node: "eu-1", Check: "reachable", Verdict: redlockcheck.OK},
+		{Node: "eu-2", Check: "eviction", Verdict: redlockcheck.Unfit, Advice: "Set maxmemory-policy to noeviction"},
+	}}
+	fmt.Println(report.Verdict())
+	// Output: unfit
+}

@@ -1,0 +1,108 @@
+package redlockcheck
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/seed6c881748/redlock/internal/brief"
+)
+
+// From facts to findings. Nothing here does any I/O.
+
+// checks are those of a node, in the order of the report. One that does not apply finds Finding{}.
+var checks = []struct {
+	name string
+	find func(*survey, *facts) Finding
+}{
+	{"version", (*survey).version},
+	{"role", (*survey).role},
+	{"cluster", (*survey).cluster},
+	{"database", (*survey).database},
+	{"eviction", (*survey).eviction},
+	{"memory", (*survey).memory},
+	{"persistence", (*survey).persistence},
+	{"timeout", (*survey).timeout},
+	{"round-trip", (*survey).roundTrip},
+	{"acl", (*survey).acl},
+	{"writes", (*survey).writes},
+	{"undeclared-keys", (*survey).undeclaredKeys},
+	{"clock", (*survey).clock},
+	{"same-server", (*survey).sameServer},
+	{"quarantine", (*survey).quarantine},
+}
+
+// report says what was found, by what was read of the nodes.
+func (s *survey) report() Report {
+	var r Report
+	add := func(node, check string, found Finding) {
+		if found != (Finding{}) {
+			found.Node, found.Check = node, check
+			r.Findings = append(r.Findings, found)
+		}
+	}
+	for i := range s.nodes {
+		f := &s.nodes[i]
+		add(f.node, "reachable", f.reachable())
+		if f.down != nil {
+			r.Nodes = append(r.Nodes, NodeReport{Node: f.node})
+			continue
+		}
+		r.Nodes = append(r.Nodes, f.report())
+		for _, c := range checks {
+			add(f.node, c.name, c.find(s, f))
+		}
+	}
+	add("", "node-count", s.nodeCount())
+	add("", "clock", s.clientClock())
+	return r
+}
+
+func (f *facts) report() NodeReport {
+	n := NodeReport{Node: f.node, RTT: f.rtt}
+	n.Product, n.Version = f.product()
+	if seconds, ok := f.info.Number("uptime_in_seconds"); ok {
+		n.Uptime = time.Duration(min(max(seconds, 0), math.MaxInt64/int64(time.Second))) * time.Second
+	}
+	if f.timeErr == nil && f.rtt > 0 {
+		n.ClockOffset, n.ClockBound = f.offset, max(f.rtt/2, 1)
+	}
+	return n
+}
+
+func fine(format string, args ...any) Finding {
+	return Finding{Verdict: OK, Text: fmt.Sprintf(format, args...)}
+}
+
+// amiss formats the text only: the advice comes before it.
+func amiss(v Verdict, advice, format string, args ...any) Finding {
+	return Finding{Verdict: v, Text: fmt.Sprintf(format, args...), Advice: advice}
+}
+
+func unknown(why error, advice string) Finding {
+	return Finding{Verdict: Unknown, Text: words(why.Error()), Advice: advice}
+}
+
+// unread is the finding of a check that needs a field of INFO which is missing.
+func (f *facts) unread(field string) Finding {
+	if f.infoErr != nil {
+		return unknown(f.infoErr, "Grant the right +info, or look at the server's settings by other means")
+	}
+	return unknown(errors.New("INFO does not tell "+field), "Look at the server's settings by other means")
+}
+
+// words is a text of the server's, or an error with one, as it may be shown.
+func words(s string) string {
+	const most = 200
+	s = strings.TrimPrefix(s, "redlock: ")
+	if len(s) > most {
+		s = s[:most] + "…"
+	}
+	if !brief.IsPrintable(s) {
+		s = strconv.Quote(s)
+	}
+	return strings.TrimRight(s, ".")
+}

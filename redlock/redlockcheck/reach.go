@@ -1,0 +1,41 @@
+package redlockcheck
+
+import "github.com/seed6c881748/redlock/internal/brief"
+
+// slowShare is the share of the node timeout that a round trip may take: that
+// leaves room for a connection to be made, and for what is slower than the best.
+const slowShare = 4
+
+func (f *facts) reachable() Finding {
+	switch {
+	case f.down == nil:
+		return fine("it answers")
+	case f.spent:
+		return amiss(Unknown, "Let the pool have another connection",
+			"it was not asked, as all connections of its pool are in use: %s", words(f.down.Error()))
+	default:
+		return amiss(Unfit, "Look whether it runs, and whether address, network, password and TLS are right",
+			"it does not answer: %s", words(f.down.Error()))
+	}
+}
+
+func (s *survey) roundTrip(f *facts) Finding {
+	rtt, timeout := brief.Duration(f.rtt), brief.Duration(s.NodeTimeout)
+	const advice = "Raise the node timeout to at least four round trips (WithNodeTimeout, --node-timeout), or use a node that is nearer"
+	switch {
+	case f.rtt > s.NodeTimeout:
+		return amiss(Unfit, advice, "a round trip takes %s, and its votes come after the node timeout of %s", rtt, timeout)
+	case f.rtt > s.NodeTimeout/slowShare:
+		return amiss(Warning, advice, "a round trip takes %s, which is much of the node timeout of %s", rtt, timeout)
+	default:
+		return fine("a round trip takes %s", rtt)
+	}
+}
+
+func (s *survey) database(f *facts) Finding {
+	if f.astray == nil {
+		return fine("its connections are in the database where locks are")
+	}
+	return amiss(Unfit, "Select no database on the pool's connections, or name the pool's database with InDatabase",
+		"%s", words(f.astray.Error()))
+}

@@ -1,0 +1,218 @@
+package redlockcheck
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
+)
+
+// The embedded servers know neither CONFIG nor most of INFO, as a managed Redis may.
+func TestRunOnServersThatTellNothing(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		report := check(t, nodesOf(c))
+		assert.Equal(t, Unknown, report.Verdict(), report)
+		for _, n := range c.Nodes {
+			for _, check := range []string{"version", "cluster", "eviction", "memory", "persistence", "timeout", "same-server"} {
+				assert.Equal(t, Unknown, found(t, report, n.Name(), check).Verdict, check)
+			}
+			for _, check := range []string{"reachable", "round-trip", "acl", "writes", "clock"} {
+				assert.Equal(t, OK, found(t, report, n.Name(), check).Verdict, check)
+			}
+			all, keysErr := n.Keys()
+			require.NoError(t, keysErr)
+			assert.Empty(t, all)
+		}
+		// Locks do not need it.
+		cycle(t, newPatient(t, nodesOf(c)), "a", time.Minute)
+	})
+}
+
+func TestRunIsBounded(t *testing.T) {
+	for name, act := range map[string]func(*testcluster.Node) error{
+		"hung":       (*testcluster.Node).Hang,
+		"black hole": func(n *testcluster.Node) error { n.Proxy().BlackHole(true); return nil },
+		"stopped":    (*testcluster.Node).Stop,
+		"loading":    func(n *testcluster.Node) error { return n.SetError("LOADING the dataset") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+				for _, n := range c.Nodes[1:] {
+					require.NoError(t, act(n))
+				}
+				start := time.Now()
+				report := check(t, nodesOf(c), redlock.WithNodeTimeout(200*time.Millisecond))
+				assert.LessOrEqual(t, time.Since(start), 1600*time.Millisecond)
+				assert.Equal(t, Unfit, report.Verdict())
+				require.Len(t, report.Nodes, 3)
+				assert.Equal(t, OK, found(t, report, c.Nodes[0].Name(), "reachable").Verdict)
+				for _, n := range c.Nodes[1:] {
+					check := "reachable"
+					if name == "loading" {
+						check = "writes"
+						assert.Equal(t, Unknown, found(t, report, n.Name(), "acl").Verdict)
+						assert.Equal(t, Unknown, found(t, report, n.Name(), "clock").Verdict)
+					}
+					assert.Equal(t, Unfit, found(t, report, n.Name(), check).Verdict)
+				}
+			})
+		})
+	}
+}
+
+func TestRunOnSlowNodes(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		for i, d := range []time.Duration{5, 50, 150} {
+			require.NoError(t, c.Nodes[i].Slow(d*time.Millisecond, d*time.Millisecond))
+		}
+		report := check(t, nodesOf(c))
+		for i, want := range []Verdict{OK, Warning, Unfit} {
+			assert.Equal(t, want, found(t, report, c.Nodes[i].Name(), "round-trip").Verdict, report)
+			assert.Equal(t, OK, found(t, report, c.Nodes[i].Name(), "clock").Verdict, report)
+		}
+	})
+}
+
+func TestRunEndsWithItsContext(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, err := Run(ctx, nodesOf(c))
+		require.ErrorIs(t, err, context.Canceled)
+		require.NoError(t, c.Hang())
+		ctx, cancel = context.WithTimeout(t.Context(), 30*time.Millisecond)
+		defer cancel()
+		start := time.Now()
+		_, err = Run(ctx, nodesOf(c))
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.Equal(t, 30*time.Millisecond, time.Since(start))
+	})
+}
+
+// Neither waits for the other, whoever has the only connection, and none is lost. Whether a node with
+// such a pool answers is not known.
+func TestRunOverPoolsOfOneConnection(t *testing.T) {
+	for _, wait := range []bool{false, true} {
+		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+			nodes, pools := nodesOf(c), make([]*redis.Pool, len(c.Nodes))
+			for i, n := range c.Nodes {
+				pools[i] = &redis.Pool{
+					MaxActive: 1, Wait: wait, MaxIdle: 1,
+					DialContext: func(ctx context.Context) (redis.Conn, error) { return n.Conn(ctx) },
+				}
+				nodes[i].Pool = pools[i]
+			}
+			assert.Equal(t, OK, found(t, check(t, nodes), nodes[0].Name, "reachable").Verdict, "nobody else has it")
+			r := newPatient(t, nodes)
+			for range 5 {
+				cycle(t, r, "a", time.Minute)
+				synctest.Wait()
+				report := check(t, nodes)
+				for _, n := range nodes {
+					assert.Equal(t, Unknown, found(t, report, n.Name, "reachable").Verdict)
+				}
+			}
+			require.NoError(t, r.Close(t.Context()))
+			require.NoError(t, c.Nodes[0].Hang())
+			assert.Equal(t, Unfit, found(t, check(t, nodes), nodes[0].Name, "reachable").Verdict)
+			synctest.Wait() // The hung one is not waited for.
+			for _, p := range pools {
+				assert.Zero(t, p.ActiveCount()-p.IdleCount())
+				require.NoError(t, p.Close())
+			}
+		})
+	}
+}
+
+func TestRunOverAPoolThatHangs(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		hung := make(chan struct{})
+		nodes := nodesOf(c)
+		nodes = append(nodes, redlock.Node{Name: "hangs", Pool: redlock.PoolFunc(func(context.Context) (redis.Conn, error) {
+			<-hung
+			return nil, errors.New("too late")
+		})})
+		start := time.Now()
+		report := check(t, nodes)
+		assert.LessOrEqual(t, time.Since(start), time.Second)
+		assert.Contains(t, found(t, report, "hangs", "reachable").Text, "no connection within")
+		assert.Equal(t, OK, found(t, report, nodes[0].Name, "reachable").Verdict)
+		close(hung)
+	})
+}
+
+func TestRunBesideLocks(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newPatient(t, nodesOf(c))
+		var all sync.WaitGroup
+		for range 8 {
+			all.Go(func() {
+				for range 5 {
+					if report, err := Run(t.Context(), nodesOf(c)); assert.NoError(t, err) {
+						assert.Equal(t, Unknown, report.Verdict())
+					}
+				}
+			})
+			all.Go(func() {
+				for range 5 {
+					l, err := r.Lock(t.Context(), []string{"a"}, time.Minute, redlock.WithRetryCount(-1))
+					if assert.NoError(t, err) {
+						assert.NoError(t, l.Unlock(t.Context()))
+					}
+				}
+			})
+		}
+		all.Wait()
+		for _, n := range c.Nodes {
+			stored, err := n.Keys()
+			require.NoError(t, err)
+			assert.NotContains(t, stored, "__redlock__:check")
+		}
+	})
+}
+
+func TestRunFindsAConnectionInAnotherDatabase(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		p := c.Nodes[0].Pool()
+		nodes := []redlock.Node{{Name: "n", Pool: p}}
+		require.Equal(t, OK, found(t, check(t, nodes), "n", "database").Verdict)
+		selected, err := p.GetContext(t.Context())
+		require.NoError(t, err)
+		_, err = selected.Do("SELECT", 1)
+		require.NoError(t, err)
+		require.NoError(t, selected.Close())
+		amiss := found(t, check(t, nodes), "n", "database")
+		require.Equal(t, Unfit, amiss.Verdict)
+		require.Contains(t, amiss.Text, "in database 1, not 0")
+		require.Equal(t, OK, found(t, check(t, nodes), "n", "database").Verdict, "the pool's next one")
+	})
+}
+
+func TestRunRefusesWhatNewDoes(t *testing.T) {
+	_, err := Run(nil, nil) //nolint:staticcheck // That is what is tried.
+	require.ErrorContains(t, err, "nil context")
+	_, err = Run(t.Context(), nil)
+	require.ErrorContains(t, err, "no nodes")
+	_, err = Run(t.Context(), []redlock.Node{redlock.NewNode("redis://x y")})
+	require.ErrorContains(t, err, "malformed address")
+	_, err = Run(t.Context(), []redlock.Node{redlock.NewNode("127.0.0.1:1")}, redlock.WithQuarantine(0))
+	require.ErrorContains(t, err, "maxTTL 0s")
+}
+
+// found returns a node's finding of a check.
+func found(t *testing.T, r Report, node, check string) Finding {
+	t.Helper()
+	i := slices.IndexFunc(r.Findings, func(f Finding) bool { return f.Node == node && f.Check == check })
+	require.GreaterOrEqual(t, i, 0, "no finding %q of %q in %+v", check, node, r.Findings)
+	return r.Findings[i]
+}
