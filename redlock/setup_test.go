@@ -40,24 +40,17 @@ var (
 	envNumber      = testkit.EnvNumber
 	kinds          = testkit.Kinds
 
-	newPatient  = testkit.NewPatient
-	serverNodes = testkit.ServerNodes
-	await       = testkit.Await
-	awaitAll    = testkit.AwaitAll
-	deafPool    = testkit.DeafPool
-	dialler     = testkit.Dialler
-	selecting   = testkit.Selecting
-	slowly      = testkit.Slowly
-	setUser     = testkit.SetUser
-	heap        = testkit.Heap
-	admin       = testkit.Admin
-	adminConn   = testkit.AdminConn
-	clients     = testkit.Clients
+	newPatient = testkit.NewPatient
+	deafPool   = testkit.DeafPool
+	selecting  = testkit.Selecting
+	slowly     = testkit.Slowly
+	heap       = testkit.Heap
+	admin      = testkit.Admin
+	adminConn  = testkit.AdminConn
 )
 
 type (
 	recorder = testkit.Recorder
-	poolFunc = testkit.PoolFunc
 )
 
 const (
