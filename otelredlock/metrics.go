@@ -72,11 +72,11 @@ func newInstruments(m metric.Meter) (*instruments, error) {
 }
 
 // End has a call's durations and counts in the metrics; see [redlock.Tracer].
-func (t *Telemetry) End(ctx context.Context, e redlock.CallEnd) {
+func (t *Telemetry) End(ctx context.Context, e redlock.Event) {
 	in, k, o := t.instruments, t.classes.class(e.Resources), outcomeOf(e.Err)
 	switch e.Op {
 	case redlock.OpLock:
-		k.attempts[o].Add(int64(e.Attempts))
+		k.attempts[o].Add(int64(e.Attempt))
 		in.acquire.Record(ctx, e.Took.Seconds(), k.recorded[o]...)
 		if o == success {
 			in.wait.Record(ctx, e.Waited.Seconds(), k.recorded[o]...)

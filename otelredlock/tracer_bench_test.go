@@ -29,7 +29,7 @@ func BenchmarkTracer(b *testing.B) {
 			for range 2 {
 				_ = tel.Wants(ctx, redlock.EventDecided)
 			}
-			tel.End(ctx, redlock.CallEnd{Op: op, Resources: resources, Attempts: 1, Took: time.Millisecond, Held: time.Millisecond})
+			tel.End(ctx, redlock.Event{Op: op, Resources: resources, Attempt: 1, Took: time.Millisecond, Held: time.Millisecond})
 		}
 	}
 }

@@ -135,44 +135,16 @@ func (a *acquisition) tell(ctx context.Context, l *Lock, err error) {
 
 // tellOf is tell without regard for panics.
 func (a *acquisition) tellOf(ctx context.Context, l *Lock, err error) {
-	kind, took := EventAcquired, time.Duration(0)
-	if err != nil {
-		kind = EventNotAcquired
-	}
+	e := Event{Kind: EventNotAcquired, Op: OpLock, Resources: a.resources, Owner: a.o.owner, Err: err}
 	if !a.began.IsZero() {
-		took = time.Since(a.began)
+		e.Took = time.Since(a.began)
 	}
-	a.end(ctx, l, took, err)
-	if !a.r.wants(ctx, kind, err) {
-		return
-	}
-	if err == nil {
-		l.mu.Lock()
-		e := l.event(kind, OpLock)
-		l.mu.Unlock()
-		e.Attempt, e.Took, e.Waited, e.Fence = l.attempts, took, l.start.Sub(a.began), l.Fence()
-		a.r.send(ctx, e)
-		return
-	}
-	e := Event{Kind: kind, Op: OpLock, Resources: slices.Clone(a.resources), Owner: a.o.owner, Took: took, Err: err}
-	if qe := (*QuorumError)(nil); errors.As(err, &qe) {
-		e.Attempt, e.Votes = qe.Attempt, slices.Clone(qe.Votes)
-	}
-	a.r.send(ctx, e)
-}
-
-// end tells the tracer how the call has ended.
-func (a *acquisition) end(ctx context.Context, l *Lock, took time.Duration, err error) {
-	if a.r.defaults.tracer == nil {
-		return
-	}
-	e := CallEnd{Op: OpLock, Resources: a.resources, Took: took, Err: err}
 	if qe := (*QuorumError)(nil); err == nil {
-		e.Attempts, e.Waited = l.attempts, l.start.Sub(a.began)
+		e.Kind, e.Attempt, e.Waited, e.Fence = EventAcquired, l.attempts, l.start.Sub(a.began), l.Fence()
 	} else if errors.As(err, &qe) {
-		e.Attempts = qe.Attempt
+		e.Attempt, e.Votes = qe.Attempt, qe.Votes
 	}
-	a.r.defaults.tracer.End(ctx, e)
+	a.r.end(ctx, e, l)
 }
 
 // errSplit: the votes are split so that no token is known to have a quorum.

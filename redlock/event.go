@@ -69,7 +69,7 @@ const (
 	EventExtended EventKind = "extended"
 
 	// EventReleased means that Unlock has ended, that of Do included. It sets Op, Resources,
-	// Took, Held (for how long the lock was held), Holder, and Err (what Unlock returned):
+	// Took, Held (for how long the lock was held), Kept, Holder, and Err (what Unlock returned):
 	// one that matches ErrLost if the lock was not held to the end, ErrNoQuorum if the
 	// release was not confirmed. It is sent again for each repetition of Unlock that asked
 	// the nodes again.
@@ -83,7 +83,7 @@ const (
 	EventHoldEnded EventKind = "hold ended"
 
 	// EventDone means that a Do that had got its lock has returned. It sets Op, Resources,
-	// Took (of the whole call), Held, Holder, and Err (what Do returned).
+	// Took (of the whole call), Held, Kept, Holder, and Err (what Do returned).
 	EventDone EventKind = "done"
 
 	// EventHoldAtRisk means that an extension by KeepAlive or Do has failed because of Err,
@@ -138,6 +138,7 @@ type Event struct {
 	Fence  int64         // 0 without WithFencing
 	Waited time.Duration // see EventAcquired
 	Held   time.Duration // counted from the start of the attempt that got the lock
+	Kept   bool          // of EventExtended, EventReleased and EventDone: KeepAlive or Do held it; EventHoldEnded tells the end of that
 
 	// Owner is the label, by [WithOwner], of the lock that the event is about or that was
 	// asked for: this client's own. The label of whoever holds a lock that was refused is
@@ -176,8 +177,9 @@ type Hook func(ctx context.Context, e Event)
 // resources, nor use the Redlock.
 //
 // End is called when what has begun ends, on the same goroutine, and the call waits for it: it must be quick.
-// Metrics are made of it, as no event has to be made and delivered. A Do that gets no lock has the End of its
-// OpLock only. The events of a call may come later.
+// It gets the event of that end, which need not be wanted, without Time, Call, Holder, Until and Fence; its slices
+// must not be changed. Metrics are made of it, as nothing has to be delivered. A Do that gets no lock has the End of
+// its OpLock only. The events of a call may come later.
 //
 // Wants reports whether Event is to be called with an event of this kind and with this context. It is
 // called with locks held, and more than once for an event: it must be quick, and must not use the
@@ -190,21 +192,9 @@ type Hook func(ctx context.Context, e Event)
 // event's slices.
 type Tracer interface {
 	Begin(ctx context.Context, op Op, resources []string) context.Context
-	End(ctx context.Context, e CallEnd)
+	End(ctx context.Context, e Event)
 	Wants(ctx context.Context, kind EventKind) bool
 	Event(ctx context.Context, e Event)
-}
-
-// A CallEnd is how a call has ended, for [Tracer].
-type CallEnd struct {
-	Op        Op
-	Resources []string      // sorted; not to be changed
-	Attempts  int           // of a lock, how many the call has made
-	Took      time.Duration // the call, from its beginning
-	Waited    time.Duration // of that, until the attempt began that got the lock
-	Held      time.Duration // of OpUnlock and OpDo: for how long the lock was held
-	Kept      bool          // of OpUnlock and OpDo: by KeepAlive or Do, whose end EventHoldEnded tells
-	Err       error         // what the call returns
 }
 
 // begin has the tracer begin a call.
@@ -213,6 +203,22 @@ func (r *core) begin(ctx context.Context, op Op, resources []string) context.Con
 		return ctx
 	}
 	return r.defaults.tracer.Begin(ctx, op, resources)
+}
+
+// end tells tracer and hook of the end of a call, with the event of that: l is the call's lock, nil
+// if it has none.
+func (r *core) end(ctx context.Context, e Event, l *Lock) {
+	if t := r.defaults.tracer; t != nil {
+		t.End(ctx, e)
+	}
+	if !r.wants(ctx, e.Kind, e.Err) {
+		return
+	}
+	e.Resources, e.Votes = slices.Clone(e.Resources), slices.Clone(e.Votes)
+	if l != nil {
+		e.Holder, e.Until = l.Holder(), l.Until()
+	}
+	r.send(ctx, e)
 }
 
 // wants reports whether it is worth making an event.

@@ -18,7 +18,7 @@ func (printer) Begin(ctx context.Context, op redlock.Op, resources []string) con
 	return ctx // Or one with a span.
 }
 
-func (printer) End(_ context.Context, e redlock.CallEnd) {
+func (printer) End(_ context.Context, e redlock.Event) {
 	fmt.Println(e.Op, "ends") // After e.Took, with e.Err.
 }
 

@@ -165,23 +165,13 @@ func (l *Lock) heldFor(now time.Time) time.Duration {
 	return min(now.Sub(l.start), l.until.Mono.Sub(l.start))
 }
 
-// tell sends an event about the lock, of a call that began at began and ends with err.
+// tell tells of the end of a call about the lock, which began at began and ends with err.
 func (l *Lock) tell(ctx context.Context, kind EventKind, op Op, began time.Time, err error) {
-	took := time.Since(began)
-	if t := l.r.defaults.tracer; t != nil {
-		l.mu.Lock()
-		e := CallEnd{Op: op, Resources: l.claim.resources, Took: took, Held: l.lasted, Kept: l.hold != nil, Err: err}
-		l.mu.Unlock()
-		t.End(ctx, e)
-	}
-	if !l.r.wants(ctx, kind, err) {
-		return
-	}
+	e := Event{Kind: kind, Op: op, Resources: l.claim.resources, Owner: l.o.owner, Took: time.Since(began), Err: err}
 	l.mu.Lock()
-	e := l.event(kind, op)
+	e.Held, e.Kept = l.lasted, l.hold != nil
 	l.mu.Unlock()
-	e.Took, e.Err = took, err
-	l.r.send(ctx, e)
+	l.r.end(ctx, e, l)
 }
 
 // The String methods are for logs. Without them, fmt would print the fields: the token, by

@@ -24,7 +24,7 @@ type callTracer struct {
 	mu           sync.Mutex
 	begun, ended []string
 	over         []string // by End
-	last         redlock.CallEnd
+	last         redlock.Event
 }
 
 type beganKey struct{}
@@ -45,7 +45,7 @@ func (c *callTracer) Wants(_ context.Context, kind redlock.EventKind) bool {
 	return slices.Contains(c.wants, kind)
 }
 
-func (c *callTracer) End(ctx context.Context, e redlock.CallEnd) {
+func (c *callTracer) End(ctx context.Context, e redlock.Event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.over = append(c.over, fmt.Sprintf("%v%v %v", e.Op, e.Resources, ctx.Value(beganKey{})))
@@ -122,19 +122,22 @@ func TestATracerIsToldHowACallHasEnded(t *testing.T) {
 		held := lockElsewhere(t, c, "x", 1500*time.Millisecond)
 		l, err := r.Lock(t.Context(), []string{"x"}, ttl)
 		require.NoError(t, err)
-		assert.Equal(t, redlock.CallEnd{
-			Op: redlock.OpLock, Resources: []string{"x"}, Attempts: 3, Took: 2 * time.Second, Waited: 2 * time.Second,
+		assert.Equal(t, redlock.Event{
+			Kind: redlock.EventAcquired, Op: redlock.OpLock, Resources: []string{"x"}, Attempt: 3, Took: 2 * time.Second, Waited: 2 * time.Second,
 		}, tr.last)
 		time.Sleep(time.Second)
 		require.NoError(t, l.Unlock(t.Context()))
-		assert.Equal(t, redlock.CallEnd{Op: redlock.OpUnlock, Resources: []string{"x"}, Held: time.Second}, tr.last)
+		assert.Equal(t, redlock.Event{Kind: redlock.EventReleased, Op: redlock.OpUnlock, Resources: []string{"x"}, Held: time.Second}, tr.last)
 		require.ErrorIs(t, held.Unlock(t.Context()), redlock.ErrExpired)
 
 		require.NoError(t, c.Nodes[0].Hang())
 		require.NoError(t, c.Nodes[1].Hang())
 		_, err = r.TryLock(t.Context(), []string{"y"}, ttl)
-		assert.Equal(t, redlock.CallEnd{
-			Op: redlock.OpLock, Resources: []string{"y"}, Attempts: 1, Took: redlock.DefaultNodeTimeout, Err: err,
+		var qe *redlock.QuorumError
+		require.ErrorAs(t, err, &qe)
+		assert.Equal(t, redlock.Event{
+			Kind: redlock.EventNotAcquired, Op: redlock.OpLock, Resources: []string{"y"}, Attempt: 1, Votes: qe.Votes,
+			Took: redlock.DefaultNodeTimeout, Err: err,
 		}, tr.last)
 		require.NoError(t, c.Nodes[0].Resume())
 		require.NoError(t, c.Nodes[1].Resume())
@@ -213,7 +216,7 @@ func (n *reentrant) Begin(ctx context.Context, _ redlock.Op, _ []string) context
 
 func (n *reentrant) Wants(context.Context, redlock.EventKind) bool { return true }
 
-func (n *reentrant) End(context.Context, redlock.CallEnd) { n.look() }
+func (n *reentrant) End(context.Context, redlock.Event) { n.look() }
 
 func (n *reentrant) Event(context.Context, redlock.Event) { n.look() }
 
@@ -273,7 +276,7 @@ func (p *panicky) Begin(ctx context.Context, op redlock.Op, _ []string) context.
 	return ctx
 }
 
-func (p *panicky) End(_ context.Context, e redlock.CallEnd) { p.panicIn("end", e.Op) }
+func (p *panicky) End(_ context.Context, e redlock.Event) { p.panicIn("end", e.Op) }
 
 func (p *panicky) Wants(context.Context, redlock.EventKind) bool {
 	p.panicIn("wants", p.op)

@@ -29,7 +29,7 @@ func (b bubbles) Begin(ctx context.Context, _ redlock.Op, _ []string) context.Co
 	return ctx
 }
 
-func (bubbles) End(context.Context, redlock.CallEnd) {}
+func (bubbles) End(context.Context, redlock.Event) {}
 
 func (bubbles) Wants(context.Context, redlock.EventKind) bool { return false }
 
