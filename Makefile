@@ -29,11 +29,11 @@ CHECKS := test-race fmt-check vet lint tidy-check deps-check cross nested bench-
 # testing/synctest could hang the garbage collector (golang/go#75134).
 OLDEST := go1.25.14
 
-# Says at the end what was run, how long it took, and the slowest tests.
-TESTRUN := $(GO) run ./internal/testrun
-
-# The same, built from what the race detector's tests are: nothing is compiled twice.
-RACERUN := $(GO) run -race ./internal/testrun
+# Says at the end what failed, how many tests ran, how long they took, and which were the slowest.
+# It has a go.mod of its own: users get that of the library. GOTESTSUM_FORMAT=testname shows each test.
+GOTESTSUM := $(GO) tool -modfile=scripts/gotestsum.mod gotestsum
+TESTRUN   := $(GOTESTSUM) --format-hide-empty-pkg --hide-summary skipped --jsonfile-timing-events $(BUILD)/tests.json \
+	--post-run-command '$(GOTESTSUM) tool slowest --num 10 --jsonfile $(BUILD)/tests.json' --
 
 # Tests that wait, for real servers, run beside others that compute.
 PARALLEL ?= 4
@@ -73,7 +73,7 @@ test: tools ## all tests in small (-short), after installing what they need
 .PHONY: test-race
 # Those of the documents start other programs, which are not built with it.
 test-race: tools-race ## all tests in small, with the race detector
-	CGO_ENABLED=1 $(RACERUN) -race -short -vet=off -parallel $(PARALLEL) -timeout $(TIMEOUT) $(TESTFLAGS) \
+	CGO_ENABLED=1 $(TESTRUN) -race -short -vet=off -parallel $(PARALLEL) -timeout $(TIMEOUT) $(TESTFLAGS) \
 		./redlock ./test/... $$($(GO) list ./... | grep -v /internal/snippets)
 
 .PHONY: race
@@ -214,8 +214,9 @@ sim: ## a short simulation, and the models of fencing and of unknown outcomes
 .PHONY: cover
 cover: ## make test with the coverage of the library; fails below COVERMIN %
 	@mkdir -p $(BUILD)
-	@library=$$($(GO) list -deps ./redlock | grep '^$(MODULE)/' | paste -s -d , -) && \
-	$(MAKE) --no-print-directory test TESTFLAGS="$(TESTFLAGS) -coverprofile=$(BUILD)/cover.out -coverpkg=$$library"
+	@$(MAKE) --no-print-directory test \
+		TESTFLAGS="$(TESTFLAGS) -coverprofile=$(BUILD)/all.out -coverpkg=./redlock,./internal/..."
+	@grep -v /internal/testcluster/ $(BUILD)/all.out >$(BUILD)/cover.out
 	@$(GO) tool cover -func=$(BUILD)/cover.out | awk -v min=$(COVERMIN) ' \
 		/^total:/ { sub("%", "", $$3); seen = 1; \
 		  printf "coverage of the library: %s %% (at least %s)\n", $$3, min; if ($$3 + 0 < min + 0) exit 1 } \
