@@ -208,7 +208,8 @@ pictures: ## draw the picture of the READMEs again
 
 .PHONY: sim
 sim: ## a short simulation, and the models of fencing and of unknown outcomes
-	$(TESTRUN) -timeout $(TIMEOUT) $(TESTFLAGS) -run 'Sim|FenceModel|UnknownModel' ./redlock
+	$(TESTRUN) -timeout $(TIMEOUT) $(TESTFLAGS) ./test/simulation
+	$(TESTRUN) -timeout $(TIMEOUT) $(TESTFLAGS) -run Model ./redlock
 
 # The coverage of the library's packages, by all tests. It needs no more than the small ones.
 .PHONY: cover
@@ -229,7 +230,7 @@ full: tools ## all tests at full size, without the race detector
 # Where that Go cannot be had, this says so, and fails if CI=true. The long tests of whole
 # systems are left out: they are about the algorithm, which make cover tries.
 .PHONY: oldest
-oldest: TESTFLAGS += -skip 'Sim|Real|Model'
+oldest: TESTFLAGS += -skip 'Real|Model'
 oldest: OLD_PACKAGES := ./redlock ./redlock/... ./internal/...
 oldest: run-oldest ## the quick tests with the oldest Go that go.mod allows
 

@@ -7,7 +7,6 @@ import (
 	"github.com/seed6c881748/redlock/internal/fences"
 	"github.com/seed6c881748/redlock/internal/lines"
 	"github.com/seed6c881748/redlock/internal/node"
-	"github.com/seed6c881748/redlock/internal/waiting"
 )
 
 // What package redlock_test uses of this package besides its API. A test that looks deeper is in
@@ -65,9 +64,6 @@ func NodesIn(r *Redlock) []*node.Node { return r.nodes }
 
 // Admission returns the gate at which a Redlock's rounds wait for a place.
 func Admission(r *Redlock) *admission.Gate { return r.admission }
-
-// QueueOf returns the lines of those who wait in this process.
-func QueueOf(r *Redlock) *waiting.Queue { return r.queue }
 
 // ChannelOf returns the channel on which a process hears of releases.
 func ChannelOf(r *Redlock) string { return r.channel.(string) }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
 // A fenceSearch is a model that is searched through, under the right rules. Among
@@ -110,7 +112,7 @@ func TestFenceModelOfTwo(t *testing.T) {
 }
 
 func TestFenceModelUsual(t *testing.T) {
-	if raceEnabled || testing.Short() {
+	if testcluster.RaceEnabled || testing.Short() {
 		t.Skip("takes too long")
 	}
 	t.Parallel()

@@ -193,7 +193,7 @@ func (tw *fenceTwin) same() {
 
 func TestFenceModelNodeIsTheScripts(t *testing.T) {
 	steps := rounds(5000, 500)
-	if raceEnabled {
+	if testcluster.RaceEnabled {
 		steps = min(steps, 1000)
 	}
 	for resources := 1; resources <= modelResources; resources++ {

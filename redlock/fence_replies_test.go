@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/fences"
+	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
 // edges are numbers that are no fence, or hardly one; other lies are not numbers.
@@ -169,7 +170,7 @@ func FuzzFence(f *testing.F) {
 // The same without a fuzzer.
 func TestFenceWhateverTheReplies(t *testing.T) {
 	seeds := uint64(rounds(3000, 300))
-	if raceEnabled {
+	if testcluster.RaceEnabled {
 		seeds = min(seeds, 500)
 	}
 	got, raised := 0, int64(0)

@@ -55,7 +55,7 @@ type (
 
 const (
 	ttl         = testkit.TTL
-	raceEnabled = testkit.RaceEnabled
+	raceEnabled = testcluster.RaceEnabled
 	patient     = testkit.Patient
 	secret      = testkit.Secret
 	oddOwner    = testkit.OddOwner

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
 // An unknownSearch is a model that is searched through.
@@ -66,7 +68,7 @@ func searchUnknowns(t *testing.T, searches []unknownSearch) {
 }
 
 func TestUnknownModelUsual(t *testing.T) {
-	if raceEnabled || testing.Short() {
+	if testcluster.RaceEnabled || testing.Short() {
 		t.Skip("takes too long")
 	}
 	t.Parallel()

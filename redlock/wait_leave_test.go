@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/internal/testkit"
 	"github.com/seed6c881748/redlock/redlock"
 )
 
@@ -183,7 +184,7 @@ func TestQueuesAreForgotten(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		cycle(t, a, "z", ttl)
-		known, _ := redlock.QueueOf(a).Len()
+		known, _ := testkit.QueueOf(a).Len()
 		assert.LessOrEqual(t, known, 2, "after an hour")
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/internal/testkit"
 	"github.com/seed6c881748/redlock/internal/tokens"
 	"github.com/seed6c881748/redlock/redlock"
 )
@@ -183,7 +184,7 @@ func TestAReleaseKeepsItsName(t *testing.T) {
 			}))
 			name := tokens.Digest(held.Token())
 			if told {
-				redlock.QueueOf(r).Hear(0, "x", name)
+				testkit.QueueOf(r).Hear(0, "x", name)
 			} else {
 				name = ""
 			}

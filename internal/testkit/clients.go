@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/conn"
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/internal/waiting"
 	"github.com/seed6c881748/redlock/redlock"
 )
 
@@ -134,17 +135,27 @@ func AllUp(r *redlock.Redlock) bool {
 	return true
 }
 
+// The two things from inside that these tests need, and users do not.
+
 // WallOffset is added to a Redlock's wall clock: the jumps and differences that the clock of a
-// test does not have. It is the one thing that all kinds of tests need from inside, and users do
-// not.
+// test does not have.
 func WallOffset(r *redlock.Redlock) *atomic.Int64 {
-	return (*atomic.Int64)(reflect.ValueOf(r).Elem().FieldByName("wallOffset").Addr().UnsafePointer())
+	return (*atomic.Int64)(inside(r, "wallOffset").Addr().UnsafePointer())
+}
+
+// QueueOf returns the lines of those who wait in this process.
+func QueueOf(r *redlock.Redlock) *waiting.Queue {
+	return (*waiting.Queue)(inside(r, "queue").UnsafePointer())
+}
+
+func inside(r *redlock.Redlock, field string) reflect.Value {
+	return reflect.ValueOf(r).Elem().FieldByName(field)
 }
 
 // Validity is how long a lock of this ttl lasts from the start of its attempt, with the default
 // drift factor.
 func Validity(ttl time.Duration) time.Duration {
-	return ttl - time.Duration(math.Ceil(float64(ttl)*0.01)) - 2*time.Millisecond
+	return ttl - time.Duration(math.Ceil(float64(ttl)*redlock.DefaultDriftFactor)) - 2*time.Millisecond
 }
 
 // OddOwner is a label with all that could break a Lua pattern, a format or a reply.

@@ -63,3 +63,6 @@ func Heap() uint64 {
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
 }
+
+// Pick returns one of several values.
+func Pick[T any](rng *rand.Rand, from ...T) T { return from[rng.IntN(len(from))] }

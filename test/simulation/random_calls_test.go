@@ -1,10 +1,13 @@
-package redlock
+package simulation
 
 import (
 	"errors"
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/seed6c881748/redlock/internal/testkit"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 // A randomWorker is one goroutine that uses a client.
@@ -15,7 +18,7 @@ type randomWorker struct {
 
 func (w *randomWorker) run(until time.Time) {
 	for afterClose := 0; afterClose < 3; {
-		time.Sleep(between(w.rng, 0, w.r.plan.think))
+		time.Sleep(testkit.Between(w.rng, 0, w.r.plan.think))
 		if every := w.r.plan.bursts; every > 0 {
 			time.Sleep(every - time.Since(w.s.start)%every)
 		}
@@ -44,12 +47,12 @@ func (w *randomWorker) run(until time.Time) {
 
 func (w *randomWorker) randomTTL() time.Duration {
 	if w.s.late && w.rng.IntN(4) > 0 {
-		return between(w.rng, simMaxTTL*5/6, simMaxTTL) // So that an extension moves Until.
+		return testkit.Between(w.rng, simMaxTTL*5/6, simMaxTTL) // So that an extension moves Until.
 	}
 	if w.r.plan.longTTL && w.rng.IntN(3) > 0 {
-		return between(w.rng, 20*time.Millisecond, simMaxTTL)
+		return testkit.Between(w.rng, 20*time.Millisecond, simMaxTTL)
 	}
-	return magnitude(w.rng, 20*time.Millisecond, time.Second)
+	return testkit.Magnitude(w.rng, 20*time.Millisecond, time.Second)
 }
 
 // lock calls Lock or TryLock; nil if it got none.
@@ -60,12 +63,12 @@ func (w *randomWorker) lock() *simLock {
 		ask.resources = append(ask.resources, w.r.resources[i])
 	}
 	if rng.IntN(8) == 0 {
-		timeout = pick(rng, simTimeouts...)
-		ask.opts = append(ask.opts, WithNodeTimeout(timeout))
+		timeout = testkit.Pick(rng, simTimeouts...)
+		ask.o.timeout = timeout
 	}
 	ask.bound = w.c.timeout + 2*timeout // For connections, and once more for a split vote.
 	if rng.IntN(2) < w.r.plan.fencing {
-		ask.opts = append(ask.opts, WithFencing())
+		ask.o.fencing = true
 		ask.bound += timeout // And for a raise.
 	}
 	if !ask.try {
@@ -80,12 +83,12 @@ func (w *randomWorker) lock() *simLock {
 
 // retry makes the call one of Lock, in line or polling.
 func (w *randomWorker) retry(ask *simAsk) {
-	retries, delay := w.rng.IntN(4), magnitude(w.rng, time.Millisecond, 100*time.Millisecond)
-	ask.opts = append(ask.opts, WithRetryCount(retries), WithRetryDelay(delay))
+	retries, delay := w.rng.IntN(4), testkit.Magnitude(w.rng, time.Millisecond, 100*time.Millisecond)
+	ask.opts = append(ask.opts, redlock.WithRetryCount(retries), redlock.WithRetryDelay(delay))
 	ask.bound = time.Duration(retries+1)*ask.bound + 2*time.Duration(retries)*delay
 	ask.attempts += retries
 	if w.rng.IntN(2) == 0 {
-		ask.opts = append(ask.opts, WithPolling())
+		ask.opts = append(ask.opts, redlock.WithPolling())
 		return
 	}
 	// A release may set off another attempt before each timed one; none of them
@@ -112,19 +115,19 @@ func (w *randomWorker) hold(l *simLock) {
 		w.holdLong(l)
 	}
 	for range rng.IntN(4) {
-		time.Sleep(magnitude(rng, time.Millisecond, 200*time.Millisecond))
+		time.Sleep(testkit.Magnitude(rng, time.Millisecond, 200*time.Millisecond))
 		w.use(l)
 	}
 	if rng.IntN(6) == 0 && !long {
 		// At the last moment.
-		time.Sleep(time.Until(l.Until()) - magnitude(rng, 100*time.Microsecond, 50*time.Millisecond))
+		time.Sleep(time.Until(l.Until()) - testkit.Magnitude(rng, 100*time.Microsecond, 50*time.Millisecond))
 		w.use(l)
 	}
 	switch {
 	case fate < 6 || long && fate < 9:
 		err := w.release(l)
-		for rng.IntN(3) == 0 || errors.Is(err, ErrNoQuorum) && rng.IntN(4) > 0 {
-			time.Sleep(magnitude(rng, time.Millisecond, 2*time.Second))
+		for rng.IntN(3) == 0 || errors.Is(err, redlock.ErrNoQuorum) && rng.IntN(4) > 0 {
+			time.Sleep(testkit.Magnitude(rng, time.Millisecond, 2*time.Second))
 			err = w.release(l)
 		}
 	case fate < 8 && !long:
@@ -144,7 +147,7 @@ func (w *randomWorker) share(l *simLock, releases bool, wg *sync.WaitGroup) {
 	l.shared = true
 	wg.Go(func() {
 		for range 1 + other.rng.IntN(3) {
-			time.Sleep(magnitude(other.rng, time.Millisecond, 200*time.Millisecond))
+			time.Sleep(testkit.Magnitude(other.rng, time.Millisecond, 200*time.Millisecond))
 			other.use(l)
 		}
 		if other.rng.IntN(3) == 0 && releases {
@@ -167,13 +170,13 @@ func (w *randomWorker) extendAtRandom(l *simLock) {
 	if w.rng.IntN(2) == 0 && !w.s.late {
 		life = min(life, time.Second)
 	}
-	ctx, cancel, end := w.context(l.o.nodeTimeout * 3 / 2)
+	ctx, cancel, end := w.context(l.o.timeout * 3 / 2)
 	defer cancel()
 	_ = w.extend(ctx, end, l, life)
 }
 
 func (w *randomWorker) release(l *simLock) error {
-	ctx, cancel, _ := w.context(l.o.nodeTimeout) // It must have no effect.
+	ctx, cancel, _ := w.context(l.o.timeout) // It must have no effect.
 	defer cancel()
 	return w.unlock(ctx, l)
 }
@@ -189,12 +192,12 @@ func (w *randomWorker) expire(l *simLock) {
 			break
 		}
 	}
-	if err := l.check("at its end"); !errors.Is(err, ErrLost) {
+	if err := l.check("at its end"); !errors.Is(err, redlock.ErrLost) {
 		w.s.failf("(4) Err of %s at Until: %v", l.name, err)
 	}
 	w.s.tracef("%s let %s expire", w.name, l.name)
 	start := time.Now()
-	if err := l.Extend(w.s.t.Context(), time.Second); !errors.Is(err, ErrLost) || !time.Now().Equal(start) {
+	if err := l.Extend(w.s.t.Context(), time.Second); !errors.Is(err, redlock.ErrLost) || !time.Now().Equal(start) {
 		w.s.failf("(4) Extend of %s after Until: %v, took %v", l.name, err, time.Since(start))
 	}
 }
@@ -205,14 +208,14 @@ func (w *randomWorker) inspect() {
 	ctx, cancel, end := w.context(w.c.timeout)
 	defer cancel()
 	start := time.Now()
-	in, err := w.c.r.Inspect(ctx, pick(w.rng, w.r.resources...))
+	in, err := w.c.r.Inspect(ctx, testkit.Pick(w.rng, w.r.resources...))
 	w.checkEnd("Inspect", start, 2*w.c.timeout, end, false) // Once more for connections.
 	switch {
 	case err == nil:
 		if len(in.Nodes) != len(s.nodes) {
 			s.failf("(8) Inspect shows %d of %d nodes", len(in.Nodes), len(s.nodes))
 		}
-	case ctx.Err() != nil && errors.Is(err, ctx.Err()), errors.Is(err, ErrClosed) && w.c.isClosed():
+	case ctx.Err() != nil && errors.Is(err, ctx.Err()), errors.Is(err, redlock.ErrClosed) && w.c.isClosed():
 	default:
 		s.failf("(8) Inspect: %v", err)
 	}

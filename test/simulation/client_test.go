@@ -1,6 +1,7 @@
-package redlock
+package simulation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,7 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/conn"
+	"github.com/seed6c881748/redlock/internal/testkit"
 	"github.com/seed6c881748/redlock/internal/tokens"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 const (
@@ -36,10 +39,11 @@ type simClient struct {
 	s       *sim
 	id      int
 	name    string
-	r       *Redlock
+	r       *redlock.Redlock
+	o       simOptions
 	timeout time.Duration
 	pools   []*redis.Pool
-	taps    []*tap // on its connections, if it has any
+	taps    []*testkit.Tap // on its connections, if it has any
 
 	// Guarded by s.mu.
 	closing time.Time // when Close was first called, zero before
@@ -54,15 +58,46 @@ type simJump struct {
 	by time.Duration
 }
 
+// simOptions are the options that the checks have to know.
+type simOptions struct {
+	timeout          time.Duration // of nodes
+	minHold, maxHold time.Duration
+	fencing          bool
+}
+
+// over returns the options of a call of a client that has others of its own.
+func (o simOptions) over(client simOptions) simOptions {
+	return simOptions{
+		timeout: cmp.Or(o.timeout, client.timeout), minHold: cmp.Or(o.minHold, client.minHold),
+		maxHold: cmp.Or(o.maxHold, client.maxHold), fencing: o.fencing || client.fencing,
+	}
+}
+
+func (o simOptions) options() (opts []redlock.Option) {
+	if o.timeout > 0 {
+		opts = append(opts, redlock.WithNodeTimeout(o.timeout))
+	}
+	if o.minHold > 0 {
+		opts = append(opts, redlock.WithMinHold(o.minHold))
+	}
+	if o.maxHold > 0 {
+		opts = append(opts, redlock.WithMaxHold(o.maxHold))
+	}
+	if o.fencing {
+		opts = append(opts, redlock.WithFencing())
+	}
+	return opts
+}
+
 // openClient makes a client. It has pools of its own for every other node.
-func (s *sim) openClient(opts ...Option) *simClient {
+func (s *sim) openClient(o simOptions, opts ...redlock.Option) *simClient {
 	s.t.Helper()
 	c := &simClient{s: s, id: len(s.clients) + 1}
-	nodes := make([]Node, len(s.nodes))
+	nodes := make([]redlock.Node, len(s.nodes))
 	for i, n := range s.nodes {
-		d := dialerOf(n.Node).(*conn.Dialer)
+		d := testkit.DialerOf(n.Node)
 		d.Dial = c.owning(d.Dial)
-		nodes[i] = Node{Name: n.Name(), Pool: d}
+		nodes[i] = redlock.Node{Name: n.Name(), Pool: d}
 		if (c.id+i)%2 != 0 {
 			p := n.Pool()
 			p.DialContext = func(ctx context.Context) (redis.Conn, error) {
@@ -72,30 +107,32 @@ func (s *sim) openClient(opts ...Option) *simClient {
 			nodes[i].Pool = p
 		}
 	}
-	c.open(nodes, opts)
+	c.open(nodes, o, opts)
 	return c
 }
 
 // openTapped makes a client with a tap on every connection.
-func (s *sim) openTapped(opts ...Option) *simClient {
+func (s *sim) openTapped(opts ...redlock.Option) *simClient {
 	s.t.Helper()
 	c := &simClient{s: s, id: len(s.clients) + 1}
-	nodes, taps := tapped(s.c)
+	nodes, taps := testkit.Tapped(s.c)
 	for _, n := range nodes {
 		d := n.Pool.(*conn.Dialer)
 		d.Dial = c.owning(d.Dial)
 	}
 	c.taps = taps
-	c.open(nodes, opts)
+	c.open(nodes, simOptions{}, opts)
 	return c
 }
 
-func (c *simClient) open(nodes []Node, opts []Option) {
+func (c *simClient) open(nodes []redlock.Node, o simOptions, opts []redlock.Option) {
 	s := c.s
 	s.t.Helper()
-	r, err := New(nodes, append(slices.Clone(opts), WithPrefix(s.prefix), WithHook(func(_ context.Context, e Event) { c.onEvent(e) }))...)
+	r, err := redlock.New(nodes, slices.Concat(opts, o.options(), []redlock.Option{redlock.WithPrefix(s.prefix), redlock.WithHook(func(_ context.Context, e redlock.Event) { c.onEvent(e) })})...)
 	require.NoError(s.t, err)
-	c.r, c.name, c.timeout, c.calm = r, fmt.Sprintf("c%d", c.id), r.defaults.nodeTimeout, make([]bool, len(s.nodes))
+	c.r, c.name, c.calm = r, fmt.Sprintf("c%d", c.id), make([]bool, len(s.nodes))
+	c.o = o.over(simOptions{timeout: redlock.DefaultNodeTimeout})
+	c.timeout = c.o.timeout
 	s.clients = append(s.clients, c)
 	s.tracef("client %s: node timeout %v", c.name, c.timeout)
 }
@@ -189,7 +226,7 @@ func (c *simClient) close(limit time.Duration) (took time.Duration, err error, f
 	if (err != nil) != (took >= limit) {
 		s.failf("(7) Close of %s took %v of %v: %v", c.name, took, limit, err)
 	}
-	if _, refused := c.r.TryLock(s.t.Context(), []string{"x"}, 50*time.Millisecond); !errors.Is(refused, ErrClosed) {
+	if _, refused := c.r.TryLock(s.t.Context(), []string{"x"}, 50*time.Millisecond); !errors.Is(refused, redlock.ErrClosed) {
 		s.failf("(7) TryLock after Close of %s: %v", c.name, refused)
 	}
 	return took, err, true
@@ -210,7 +247,7 @@ func (c *simClient) closeIdleWithin(limit time.Duration) {
 func (c *simClient) jump(by time.Duration) {
 	c.s.mu.Lock()
 	c.jumps = append(c.jumps, simJump{time.Now(), by})
-	c.r.wallOffset.Add(int64(by))
+	testkit.WallOffset(c.r).Add(int64(by))
 	c.s.mu.Unlock()
 	c.s.tracef("the wall clock of %s jumps by %v", c.name, by)
 }
@@ -221,9 +258,9 @@ func (c *simClient) jump(by time.Duration) {
 // on them.
 func (c *simClient) sawSplit() bool { return c.splits()+c.raises() > 0 }
 
-func (c *simClient) splits() int64 { return c.r.counters.splits.Load() }
+func (c *simClient) splits() int64 { return c.r.Stats().Splits }
 
-func (c *simClient) raises() int64 { return c.r.counters.raised.Load() }
+func (c *simClient) raises() int64 { return c.r.Stats().Raised }
 
 // checkStats checks that nothing is outstanding while all nodes are well.
 func (c *simClient) checkStats() {

@@ -1,22 +1,28 @@
-package redlock
+package simulation
 
 import (
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/seed6c881748/redlock/internal/testkit"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 // A simLock is a lock that was acquired, with its history. Until is not in it:
 // the handle keeps it.
 type simLock struct {
-	*Lock
+	*redlock.Lock
 	s     *sim
 	c     *simClient
 	name  string
 	token string
 	keys  []string
+	ttl   time.Duration
+	o     simOptions
 	call  time.Time // when it was asked for
+	start time.Time // of the attempt that got it
 	from  time.Time // when it was returned
 
 	mu         sync.Mutex              // guards what follows
@@ -31,9 +37,12 @@ type simLock struct {
 }
 
 // acquired enters a lock that was got, and checks (2), (3) and (4) at its beginning.
-func (c *simClient) acquired(lock *Lock, name string, call time.Time) *simLock {
+func (c *simClient) acquired(lock *redlock.Lock, name string, call time.Time, ask simAsk) *simLock {
 	s, now := c.s, time.Now()
-	l := &simLock{Lock: lock, s: s, c: c, name: name, token: lock.Token(), call: call, from: now, extensions: map[time.Time]time.Time{}}
+	l := &simLock{
+		Lock: lock, s: s, c: c, name: name, token: lock.Token(), ttl: ask.ttl, o: ask.o.over(c.o),
+		call: call, start: lock.Until().Add(-testkit.Validity(ask.ttl)), from: now, extensions: map[time.Time]time.Time{},
+	}
 	for _, res := range lock.Resources() {
 		l.keys = append(l.keys, s.prefix+res)
 	}
@@ -51,7 +60,7 @@ func (c *simClient) acquired(lock *Lock, name string, call time.Time) *simLock {
 		s.failf("(2) %s has fence %d", name, l.Fence())
 	}
 	// It counts from the beginning of an attempt within the call.
-	if began := l.Until().Add(-validity(l.ttl, l.o.driftFactor)); began.Before(call) || began.After(now) {
+	if l.start.Before(call) || l.start.After(now) {
 		s.failf("(3) %s: Until %v after a call at %v with ttl %v", name, s.offset(l.Until()), s.offset(call), l.ttl)
 	}
 	if !l.Until().After(now) {
@@ -71,7 +80,7 @@ func (l *simLock) noteExtension(ttl time.Duration) {
 	start := time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.extensions[start.Add(validity(ttl, l.o.driftFactor))] = start
+	l.extensions[start.Add(testkit.Validity(ttl))] = start
 }
 
 // noteRelease notes that the lock is about to be released: it is not held any more.
@@ -118,7 +127,7 @@ func (l *simLock) jumps(until time.Time) []simJump {
 	if len(jumps) == 0 {
 		return nil
 	}
-	start := until.Add(-validity(l.ttl, l.o.driftFactor))
+	start := until.Add(-testkit.Validity(l.ttl))
 	l.mu.Lock()
 	if other, ok := l.extensions[until]; ok {
 		start = other
@@ -162,11 +171,11 @@ func (l *simLock) observe(when string) error {
 		s.failf("(4) %s, %s, is held after %v", l.name, when, s.offset(before))
 	case err == nil && !released.IsZero() && now.After(released) && !handedOn:
 		s.failf("(4) %s, %s, is held after Unlock at %v", l.name, when, s.offset(released))
-	case same(err, ErrExpired) && now.Before(after):
+	case same(err, redlock.ErrExpired) && now.Before(after):
 		s.failf("(4) %s, %s, has expired before %v", l.name, when, s.offset(after))
-	case same(err, ErrLost) && !s.loss && l.releasedAt().IsZero():
+	case same(err, redlock.ErrLost) && !s.loss && l.releasedAt().IsZero():
 		s.failf("(4) %s, %s, is lost though it was not released", l.name, when)
-	case err != nil && !same(err, ErrLost) && !same(err, ErrExpired):
+	case err != nil && !same(err, redlock.ErrLost) && !same(err, redlock.ErrExpired):
 		s.failf("(4) Err of %s: %v", l.name, err)
 	}
 	if err != nil && known == nil {

@@ -1,11 +1,17 @@
-package redlock
+package simulation
 
 import (
 	"context"
+	"crypto/sha1"
+	"encoding/hex"
+	"errors"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -15,41 +21,74 @@ import (
 
 // A simRequest is a request that is about to run on a node.
 type simRequest struct {
-	script     *node.Script
+	script     string
 	cmd        string // EVAL, EVALSHA, or SET of a lock request without its script
 	args       []string
 	keys, argv []string
 	token      string // if the request is about a token
 }
 
-// simScripts has all scripts, by what they are asked for with.
-var simScripts = func() map[string]*node.Script {
-	by := map[string]*node.Script{}
-	for _, script := range append([]*node.Script{node.Look}, handshakeScripts...) {
-		by[script.Hash.(string)] = script
-		by[script.Source.(string)] = script
+// simTexts has the names of all scripts by their texts, as docs/scripts has them: a test of package
+// redlock sees to it that it has those of the library. Those of quarantine are made for each server.
+var simTexts = sync.OnceValues(func() (map[string]string, error) {
+	files, err := filepath.Glob("../../docs/scripts/*.lua")
+	names := map[string]string{}
+	for _, file := range files {
+		text, failed := os.ReadFile(file)
+		err = errors.Join(err, failed)
+		_, code, _ := strings.Cut(string(text), "\n\n") // Behind the comment.
+		if name := strings.TrimSuffix(filepath.Base(file), ".lua"); !strings.HasPrefix(name, "quarantine-") {
+			names[strings.TrimSpace(code)] = name
+		}
 	}
-	return by
-}()
+	return names, err
+})
+
+// learn notes which script has a text that a node is sent.
+func (s *sim) learn(text string) {
+	names, err := simTexts()
+	s.must(err)
+	name, sum := names[strings.TrimSpace(text)], sha1.Sum([]byte(text))
+	if name == "" {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.scripts[text], s.scripts[hex.EncodeToString(sum[:])] = name, name
+	s.texts[name] = text
+}
+
+// scriptOf returns the name of the script that is asked for by its text or its hash.
+func (s *sim) scriptOf(program string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.scripts[program]
+}
 
 // simLockArgs has how many arguments a lock request has besides its keys.
-var simLockArgs = map[*node.Script]int{lockScript: 4, fencedLockScript: 6, queueScript: 8, fencedQueueScript: 10}
+var simLockArgs = map[string]int{"lock": 4, "fencedLock": 6, "queue": 8, "fencedQueue": 10}
 
 // sets reports whether the request may set a key.
-func (req *simRequest) sets() bool { return simLockArgs[req.script] > 0 || req.script == repairScript }
+func (req *simRequest) sets() bool { return simLockArgs[req.script] > 0 || req.script == "repair" }
 
 // observe sees every command just before it runs on the node.
 func (n *simNode) observe(cmd string, args []string) {
 	s := n.s
 	var req *simRequest
 	switch cmd {
+	case "SCRIPT":
+		s.learn(args[len(args)-1])
+		return
 	case "SET":
 		req = readSet(args)
 	case "EVAL", "EVALSHA":
-		if s.guarded && simScripts[args[0]] == nil {
+		if cmd == "EVAL" {
+			s.learn(args[0])
+		}
+		if s.guarded && s.scriptOf(args[0]) == "" {
 			return // Quarantine has texts of its own.
 		}
-		req = readCall(cmd, args)
+		req = readCall(s.scriptOf(args[0]), cmd, args)
 	default:
 		return
 	}
@@ -68,13 +107,13 @@ func readSet(args []string) *simRequest {
 	if len(args) != 6 || !slices.Equal(args[2:5], []string{"NX", "GET", "PX"}) {
 		return nil
 	}
-	return &simRequest{script: lockScript, cmd: "SET", args: args, keys: args[:1], argv: []string{args[1], args[5]}, token: args[1]}
+	return &simRequest{script: "lock", cmd: "SET", args: args, keys: args[:1], argv: []string{args[1], args[5]}, token: args[1]}
 }
 
 // readCall reads the call of a script; nil if it is malformed.
-func readCall(cmd string, args []string) *simRequest {
-	req := &simRequest{script: simScripts[args[0]], cmd: cmd, args: args}
-	if req.script == nil || len(args) < 2 {
+func readCall(script, cmd string, args []string) *simRequest {
+	req := &simRequest{script: script, cmd: cmd, args: args}
+	if script == "" || len(args) < 2 {
 		return nil
 	}
 	count, err := strconv.Atoi(args[1])
@@ -95,7 +134,7 @@ func (n *simNode) note(req *simRequest) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.verbose {
-		s.traceLocked("    %s <- %s %q", n.Name(), req.script.Name, shorten(req.args[1:]))
+		s.traceLocked("    %s <- %s %q", n.Name(), req.script, shorten(req.args[1:]))
 	}
 	n.noteArrival(req)
 }
@@ -151,7 +190,7 @@ func (q *simRequests) copy(req *simRequest, most int) bool {
 func (n *simNode) noteArrival(req *simRequest) {
 	a := n.requests.of(req.token)
 	switch {
-	case (req.script == unlockScript || req.script == undoScript) && a.released.IsZero():
+	case (req.script == "unlock" || req.script == "undo") && a.released.IsZero():
 		a.released = time.Now()
 	case req.sets() && (!a.released.IsZero() || a.again && !n.s.strangers):
 		a.set = time.Now()
@@ -222,7 +261,7 @@ func (n *simNode) sendAgain(req *simRequest, after time.Duration) {
 			n.requests.of(req.token).again = true
 			s.mu.Unlock()
 		}
-		s.tracef("%s gets a request again: %s", n.Name(), req.script.Name)
+		s.tracef("%s gets a request again: %s", n.Name(), req.script)
 		boxed := make([]any, len(req.args))
 		for i, a := range req.args {
 			boxed[i] = a

@@ -1,6 +1,6 @@
 //go:build !race
 
-package testkit
+package testcluster
 
 // RaceEnabled is false without the race detector.
 const RaceEnabled = false

@@ -1,4 +1,4 @@
-package redlock
+package simulation
 
 import (
 	"fmt"
@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/fences"
+	"github.com/seed6c881748/redlock/internal/testkit"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 // Random calls: clients come and go, and lock, extend and release, while nodes fail. After
@@ -88,19 +90,19 @@ func (r *randomSim) prepare() {
 	r.resources = []string{"a", "b", "c"}[:1+rng.IntN(3)]
 	r.plan = randomPlan{
 		phases:   1 + rng.IntN(3),
-		length:   between(rng, 300*time.Millisecond, 2*time.Second),
+		length:   testkit.Between(rng, 300*time.Millisecond, 2*time.Second),
 		clients:  2 + rng.IntN(3),
 		workers:  1 + rng.IntN(3),
-		think:    pick(rng, 10*time.Millisecond, 50*time.Millisecond, 200*time.Millisecond),
+		think:    testkit.Pick(rng, 10*time.Millisecond, 50*time.Millisecond, 200*time.Millisecond),
 		longTTL:  rng.IntN(3) > 0,
 		wipe:     rng.IntN(3) == 0,
-		maxFault: pick(rng, 30*time.Millisecond, 200*time.Millisecond, time.Second, 3*time.Second),
-		maxQuiet: pick(rng, 30*time.Millisecond, 200*time.Millisecond, time.Second),
+		maxFault: testkit.Pick(rng, 30*time.Millisecond, 200*time.Millisecond, time.Second, 3*time.Second),
+		maxQuiet: testkit.Pick(rng, 30*time.Millisecond, 200*time.Millisecond, time.Second),
 		storms:   1 + rng.IntN(2),
 		closing:  rng.IntN(3) == 0,
-		bursts:   pick(rng, 0, 0, 20*time.Millisecond, 100*time.Millisecond),
+		bursts:   testkit.Pick(rng, 0, 0, 20*time.Millisecond, 100*time.Millisecond),
 		fencing:  rng.IntN(3),
-		skew:     pick(rng, 0, 200*time.Millisecond, 5*time.Second, 10*365*24*time.Hour),
+		skew:     testkit.Pick(rng, 0, 200*time.Millisecond, 5*time.Second, 10*365*24*time.Hour),
 		flushing: rng.IntN(3) == 0,
 	}
 	if rng.IntN(3) == 0 {
@@ -123,19 +125,19 @@ func (r *randomSim) prepare() {
 // succeeds, but that is where attempts fail in all ways and leave things behind.
 func (r *randomSim) prepareNodes() {
 	s, rng := r.sim, r.rng
-	slowest := pick(rng, 0, time.Millisecond, time.Millisecond, 2*time.Millisecond, 10*time.Millisecond, 60*time.Millisecond)
+	slowest := testkit.Pick(rng, 0, time.Millisecond, time.Millisecond, 2*time.Millisecond, 10*time.Millisecond, 60*time.Millisecond)
 	late := rng.IntN(3) > 0
 	for _, n := range s.nodes {
-		n.delays = [2]time.Duration{between(rng, 0, slowest), between(rng, 0, slowest)}
+		n.delays = [2]time.Duration{testkit.Between(rng, 0, slowest), testkit.Between(rng, 0, slowest)}
 		switch {
 		case s.late:
 			n.Proxy().LateBytes(0, randomLate)
 		case late:
-			n.Proxy().LateBytes(0, magnitude(rng, 10*time.Millisecond, simMaxLate))
+			n.Proxy().LateBytes(0, testkit.Magnitude(rng, 10*time.Millisecond, simMaxLate))
 		}
 	}
 	minority := len(s.nodes) - s.need
-	faulty := pick(rng, minority, rng.IntN(len(s.nodes)+1))
+	faulty := testkit.Pick(rng, minority, rng.IntN(len(s.nodes)+1))
 	if s.late {
 		faulty = minority // The workers disturb each node in its turn.
 	}
@@ -146,9 +148,9 @@ func (r *randomSim) prepareNodes() {
 func (r *randomSim) phase() {
 	s, until := r.sim, time.Now().Add(r.plan.length)
 	for len(s.open()) < r.plan.clients {
-		timeout := pick(s.rng, simTimeouts...)
-		c := s.openClient(WithNodeTimeout(timeout), WithConnectTimeout(timeout))
-		c.r.wallOffset.Store(int64(between(s.rng, -r.plan.skew, r.plan.skew)))
+		timeout := testkit.Pick(s.rng, simTimeouts...)
+		c := s.openClient(simOptions{timeout: timeout}, redlock.WithConnectTimeout(timeout))
+		testkit.WallOffset(c.r).Store(int64(testkit.Between(s.rng, -r.plan.skew, r.plan.skew)))
 	}
 	r.setRepeating(true)
 	var wg sync.WaitGroup
@@ -192,11 +194,11 @@ func (r *randomSim) weather(until time.Time) simWeather {
 // counters run ahead of the others'. That is always allowed.
 func (r *randomSim) raiseCounters(n *simNode, rng *rand.Rand, until time.Time) {
 	for {
-		time.Sleep(magnitude(rng, 10*time.Millisecond, max(time.Second, r.plan.maxQuiet)))
+		time.Sleep(testkit.Magnitude(rng, 10*time.Millisecond, max(time.Second, r.plan.maxQuiet)))
 		if !time.Now().Before(until) {
 			return
 		}
-		key := r.prefix + reservedMark + fences.Mark + pick(rng, r.resources...)
+		key := r.prefix + testkit.Reserved + fences.Mark + testkit.Pick(rng, r.resources...)
 		n.send(time.Second, "INCRBY", key, 1+rng.IntN(3))
 	}
 }
@@ -204,9 +206,9 @@ func (r *randomSim) raiseCounters(n *simNode, rng *rand.Rand, until time.Time) {
 func (r *randomSim) closeAtRandom(c *simClient, rng *rand.Rand, until time.Time) {
 	limit := simUnhurried
 	if rng.IntN(3) == 0 {
-		limit = between(rng, 0, 2*c.timeout)
+		limit = testkit.Between(rng, 0, 2*c.timeout)
 	}
-	time.Sleep(between(rng, 0, time.Until(until)))
+	time.Sleep(testkit.Between(rng, 0, time.Until(until)))
 	c.closeIdleWithin(limit)
 }
 

@@ -1,4 +1,4 @@
-package redlock
+package simulation
 
 import (
 	"slices"
@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+
+	"github.com/seed6c881748/redlock/internal/testkit"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 // Quarantine: nodes lose their data all the time, by restarts and by flushes, any number
@@ -20,13 +23,14 @@ type quarantineSim struct {
 	maxTTL time.Duration // the smallest
 	raised bool          // clients with a larger maxTTL lock for as long as that
 	until  time.Time
-	opts   []Option
+	o      simOptions
+	opts   []redlock.Option // others
 }
 
 // TestSimQuarantineIsNeeded: without it some locks overlap, and the simulation sees it.
 func TestSimQuarantineIsNeeded(t *testing.T) {
 	broken := 0
-	first, seeds := rounds(1, 6), rounds(15, 2)
+	first, seeds := testkit.Rounds(1, 6), testkit.Rounds(15, 2)
 	for seed := first; seed < first+seeds; seed++ {
 		inSim(t, uint64(seed), func(s *sim) {
 			runQuarantine(s, false)
@@ -41,17 +45,15 @@ func TestSimQuarantineIsNeeded(t *testing.T) {
 
 func runQuarantine(s *sim, guarded bool) {
 	rng := s.rng
-	s.cluster(pick(rng, 1, 2, 3, 3, 3, 4, 5), pick(rng, 0, 200*time.Microsecond, 2*time.Millisecond))
+	s.cluster(testkit.Pick(rng, 1, 2, 3, 3, 3, 4, 5), testkit.Pick(rng, 0, 200*time.Microsecond, 2*time.Millisecond))
 	s.loss, s.guarded = true, guarded
-	q := &quarantineSim{sim: s, maxTTL: magnitude(rng, 100*time.Millisecond, 10*time.Second), opts: []Option{WithRetryCount(3)}}
+	q := &quarantineSim{sim: s, maxTTL: testkit.Magnitude(rng, 100*time.Millisecond, 10*time.Second), opts: []redlock.Option{redlock.WithRetryCount(3)}}
 	q.until = s.start.Add(12 * q.maxTTL)
 	losses := simWeather{
 		faults: simDataLosses, end: q.until,
-		quiet: [2]time.Duration{q.maxTTL / 10, magnitude(rng, q.maxTTL, 20*q.maxTTL)}, length: [2]time.Duration{time.Millisecond, q.maxTTL / 4},
+		quiet: [2]time.Duration{q.maxTTL / 10, testkit.Magnitude(rng, q.maxTTL, 20*q.maxTTL)}, length: [2]time.Duration{time.Millisecond, q.maxTTL / 4},
 	}
-	if rng.IntN(2) == 0 {
-		q.opts = append(q.opts, WithFencing())
-	}
+	q.o.fencing = rng.IntN(2) == 0
 	q.raised = rng.IntN(2) == 0
 	s.tracef("%d nodes, maxTTL %v, losses %v, raised %v", len(s.nodes), q.maxTTL, losses.quiet, q.raised)
 	for _, n := range s.nodes {
@@ -70,15 +72,15 @@ func (q *quarantineSim) begin(i int) {
 	if s.guarded {
 		maxTTL := q.maxTTL
 		if i > 0 {
-			maxTTL = between(s.rng, q.maxTTL, 3*q.maxTTL)
+			maxTTL = testkit.Between(s.rng, q.maxTTL, 3*q.maxTTL)
 		}
 		if q.raised {
 			life = maxTTL
 		}
-		mine = append(slices.Clone(mine), WithQuarantine(maxTTL))
+		mine = append(slices.Clone(mine), redlock.WithQuarantine(maxTTL))
 		s.tracef("the next client has maxTTL %v, and locks for %v", maxTTL, life)
 	}
-	c := s.openClient(mine...)
+	c := s.openClient(q.o, mine...)
 	if life > q.maxTTL {
 		s.wg.Go(func() { q.beHeard(c) })
 	}
@@ -100,14 +102,14 @@ func (q *quarantineSim) beHeard(c *simClient) {
 func (q *quarantineSim) work(w *simCaller, longest time.Duration) {
 	ctx, rng := q.t.Context(), w.rng
 	for time.Now().Before(q.until) {
-		time.Sleep(between(rng, 0, q.maxTTL/4))
-		life := between(rng, longest/2, longest)
+		time.Sleep(testkit.Between(rng, 0, q.maxTTL/4))
+		life := testkit.Between(rng, longest/2, longest)
 		l, err := w.acquire(ctx, simAsk{resources: []string{"x"}, ttl: life})
 		if err != nil {
 			continue
 		}
 		for rng.IntN(3) > 0 {
-			time.Sleep(magnitude(rng, time.Millisecond, q.maxTTL/2))
+			time.Sleep(testkit.Magnitude(rng, time.Millisecond, q.maxTTL/2))
 			if w.extend(ctx, time.Time{}, l, life) != nil {
 				break
 			}

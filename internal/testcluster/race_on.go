@@ -1,6 +1,6 @@
 //go:build race
 
-package testkit
+package testcluster
 
 // RaceEnabled: the race detector makes everything several times slower, so tests of many rounds
 // make fewer of them.

@@ -1,4 +1,4 @@
-package redlock
+package simulation
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/fences"
 	"github.com/seed6c881748/redlock/internal/node"
+	"github.com/seed6c881748/redlock/internal/testkit"
 )
 
 const (
@@ -50,7 +51,7 @@ func (c *simClient) checkAlive() {
 		s.failf("(6) %s cannot lock after the faults: %v", c.name, err)
 		return
 	}
-	l := c.acquired(lock, res, start)
+	l := c.acquired(lock, res, start, simAsk{ttl: time.Minute})
 	synctest.Wait()
 	for _, n := range s.nodes {
 		if why := n.lacks(l, l.Until()); why != "" {
@@ -123,7 +124,7 @@ func (s *sim) checkNothingStays() {
 		left, err := n.Keys()
 		s.must(err)
 		for key := range left {
-			if strings.Contains(key, reservedMark+fences.Mark) { // It has a life of its own.
+			if strings.Contains(key, testkit.Reserved+fences.Mark) { // It has a life of its own.
 				delete(left, key)
 			}
 		}

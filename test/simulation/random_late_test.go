@@ -1,6 +1,10 @@
-package redlock
+package simulation
 
-import "time"
+import (
+	"time"
+
+	"github.com/seed6c881748/redlock/internal/testkit"
+)
 
 // In a share of the random seeds nothing that was ever sent can be relied on to
 // be over: what a broken connection still delivers comes up to randomLate later, and
@@ -27,10 +31,10 @@ func (r *randomSim) beLate() {
 	p, rng := &r.plan, r.rng
 	r.late, p.wipe, p.longTTL = true, false, true
 	p.phases, p.clients, p.workers = 1, 2, 1+rng.IntN(2)
-	p.length, p.storms = between(rng, randomLate, 2*randomLate), 1
-	p.think = pick(rng, time.Second, 10*time.Second)
-	p.maxQuiet = pick(rng, 5*time.Second, 15*time.Second)
-	p.maxFault = pick(rng, time.Second, 3*time.Second)
+	p.length, p.storms = testkit.Between(rng, randomLate, 2*randomLate), 1
+	p.think = testkit.Pick(rng, time.Second, 10*time.Second)
+	p.maxQuiet = testkit.Pick(rng, 5*time.Second, 15*time.Second)
+	p.maxFault = testkit.Pick(rng, time.Second, 3*time.Second)
 	p.bursts = 0
 	if rng.IntN(2) == 0 {
 		p.usual = &simCutOff
@@ -57,7 +61,7 @@ func (r *randomSim) repeatAtRandom(n *simNode, req *simRequest) {
 	if !r.repeating || rng.IntN(share) > 0 || !n.requests.copy(req, randomCopies) {
 		return
 	}
-	n.sendAgain(req, pick(rng, between(rng, time.Millisecond, randomLate), magnitude(rng, time.Millisecond, randomLate)))
+	n.sendAgain(req, testkit.Pick(rng, testkit.Between(rng, time.Millisecond, randomLate), testkit.Magnitude(rng, time.Millisecond, randomLate)))
 }
 
 // disturb has a node fail, in most cases, until end is called: while a lock is
@@ -68,13 +72,13 @@ func (w *randomWorker) disturb(fault simFault) (end func()) {
 	if !s.late || rng.IntN(4) == 0 {
 		return func() {}
 	}
-	return pick(rng, s.nodes...).suffer(fault, rng)
+	return testkit.Pick(rng, s.nodes...).suffer(fault, rng)
 }
 
 // holdLong extends the lock while things that are late arrive, and looks at it.
 func (w *randomWorker) holdLong(l *simLock) {
 	for range 2 + w.rng.IntN(14) {
-		time.Sleep(between(w.rng, 0, 10*time.Second))
+		time.Sleep(testkit.Between(w.rng, 0, 10*time.Second))
 		if l.check("held for long") != nil {
 			return
 		}

@@ -1,11 +1,15 @@
-package redlock
+package simulation
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
+
+	"github.com/seed6c881748/redlock/internal/testkit"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 // A simCaller is one goroutine that uses a client.
@@ -20,7 +24,7 @@ type simCaller struct {
 // context returns a context that in some cases ends within the limit, and when: a zero
 // time is never.
 func (w *simCaller) context(limit time.Duration) (ctx context.Context, cancel context.CancelFunc, end time.Time) {
-	end = time.Now().Add(between(w.rng, 0, limit))
+	end = time.Now().Add(testkit.Between(w.rng, 0, limit))
 	switch w.rng.IntN(6) {
 	case 0:
 		ctx, cancel := context.WithDeadline(w.s.t.Context(), end)
@@ -39,11 +43,14 @@ type simAsk struct {
 	try       bool
 	resources []string
 	ttl       time.Duration
-	opts      []Option
-	end       time.Time     // of the call's context, zero if it has none
-	bound     time.Duration // of the call; 0: it has none
-	attempts  int           // at most; 0: any number
+	o         simOptions
+	opts      []redlock.Option // others
+	end       time.Time        // of the call's context, zero if it has none
+	bound     time.Duration    // of the call; 0: it has none
+	attempts  int              // at most; 0: any number
 }
+
+func (a simAsk) options() []redlock.Option { return slices.Concat(a.opts, a.o.options()) }
 
 // acquire calls Lock or TryLock and checks how it ends.
 func (w *simCaller) acquire(ctx context.Context, ask simAsk) (*simLock, error) {
@@ -53,7 +60,7 @@ func (w *simCaller) acquire(ctx context.Context, ask simAsk) (*simLock, error) {
 	}
 	s.tracef("%s %s %q ttl %v, within %v, context until %v", w.name, what, ask.resources, ask.ttl, ask.bound, s.offset(ask.end))
 	start := time.Now()
-	lock, err := call(ctx, ask.resources, ask.ttl, ask.opts...)
+	lock, err := call(ctx, ask.resources, ask.ttl, ask.options()...)
 	w.checkEnd(what, start, ask.bound, ask.end, true)
 	if err != nil {
 		s.tracef("%s %s: %v", w.name, what, err)
@@ -61,7 +68,7 @@ func (w *simCaller) acquire(ctx context.Context, ask simAsk) (*simLock, error) {
 		return nil, err
 	}
 	w.made++
-	l := w.c.acquired(lock, fmt.Sprintf("%s#%d", w.name, w.made), start)
+	l := w.c.acquired(lock, fmt.Sprintf("%s#%d", w.name, w.made), start, ask)
 	_ = l.check("acquired")
 	return l, nil
 }
@@ -98,9 +105,9 @@ func (w *simCaller) extend(ctx context.Context, end time.Time, l *simLock, ttl t
 	start, before := time.Now(), l.Until()
 	err := l.Extend(ctx, ttl)
 	now, until, released := time.Now(), l.Until(), l.releasedAt()
-	least := start.Add(validity(ttl, l.o.driftFactor))
+	least := start.Add(testkit.Validity(ttl))
 	s.tracef("%s Extend %s: %v, until %v", w.name, l.name, err, s.offset(until))
-	w.checkEnd("Extend", start, l.o.nodeTimeout, end, false)
+	w.checkEnd("Extend", start, l.o.timeout, end, false)
 	switch {
 	case until.Before(before):
 		s.failf("(3) Extend of %s shortened it from %v to %v", l.name, s.offset(before), s.offset(until))
@@ -126,7 +133,7 @@ func (w *simCaller) unlock(ctx context.Context, l *simLock) error {
 	err := l.Unlock(ctx)
 	s.tracef("%s Unlock %s: %v", w.name, l.name, err)
 	l.noteUnlocked(err)
-	w.checkEnd("Unlock", start, l.o.nodeTimeout, time.Time{}, false)
+	w.checkEnd("Unlock", start, l.o.timeout, time.Time{}, false)
 	w.checkUnlock(l, err, late)
 	_ = l.check("released")
 	return err
@@ -145,7 +152,7 @@ func (l *simLock) noteUnlocked(err error) {
 // had ended before.
 func (w *simCaller) checkUnlock(l *simLock, err error, late bool) {
 	s := w.s
-	_, reason := w.quorumError("Unlock", err, OpUnlock, l.Resources(), 0)
+	_, reason := w.quorumError("Unlock", err, redlock.OpUnlock, l.Resources(), 0)
 	left := 0
 	for _, n := range s.nodes {
 		if l.o.minHold == 0 && n.hasAny(l) && !n.mayHave(l.token) {
@@ -157,14 +164,14 @@ func (w *simCaller) checkUnlock(l *simLock, err error, late bool) {
 		s.failf("(5) Unlock of %s succeeded but %d nodes have its keys", l.name, left)
 	case err != nil && reason == nil:
 		s.failf("(8) Unlock of %s fails without a reason: %v", l.name, err)
-	case errors.Is(err, ErrExpired):
+	case errors.Is(err, redlock.ErrExpired):
 		if !late {
 			s.failf("(4) Unlock of %s before %v: %v", l.name, s.offset(l.lapse(l.Until())), err)
 		}
-	case errors.Is(reason, ErrLost) && !s.loss && time.Now().Before(l.lapse(l.Until())):
+	case errors.Is(reason, redlock.ErrLost) && !s.loss && time.Now().Before(l.lapse(l.Until())):
 		// Until then its keys were there, and this holder has released it.
 		s.failf("(4) Unlock of %s, which nobody can have taken away: %v", l.name, err)
-	case errors.Is(reason, ErrTaken):
+	case errors.Is(reason, redlock.ErrTaken):
 		s.failf("(8) Unlock of %s: %v", l.name, err)
 	}
 }

@@ -1,4 +1,4 @@
-package redlock
+package simulation
 
 import (
 	"fmt"
@@ -16,16 +16,16 @@ import (
 
 // A sim is one run of a seed. The engine is in these files:
 //
-//	sim_run_test.go        random numbers, what is noted, the report
-//	sim_node_test.go       nodes: what they store and what they lose
-//	sim_faults_test.go     the faults, and when nodes suffer them
-//	sim_requests_test.go   what reaches nodes; requests that come late or again
-//	sim_client_test.go     clients, and how they are closed
-//	sim_caller_test.go     goroutines that use a client: Lock, Extend, Unlock
-//	sim_lock_test.go       locks with their history
-//	sim_votes_test.go      what errors and events say of the votes
-//	sim_history_test.go    overlaps and fences
-//	sim_left_test.go       what is left when the faults have ended
+//	engine_test.go      random numbers, what is noted, the report
+//	node_test.go        nodes: what they store and what they lose
+//	faults_test.go      the faults, and when nodes suffer them
+//	requests_test.go    what reaches nodes; requests that come late or again
+//	client_test.go      clients, and how they are closed
+//	caller_test.go      goroutines that use a client: Lock, Extend, Unlock
+//	lock_test.go        locks with their history
+//	votes_test.go       what errors and events say of the votes
+//	history_test.go     overlaps and fences
+//	left_test.go        what is left when the faults have ended
 //
 // A profile is a function that makes a cluster, opens clients, starts what happens, and
 // waits for its end.
@@ -61,6 +61,8 @@ type sim struct {
 	checked  int // so many of the locks have fences that say nothing about later ones
 	byToken  map[string]*simLock
 	owners   map[string]*simClient // by token, learnt from what clients write
+	scripts  map[string]string     // their names, by text and by hash
+	texts    map[string]string     // their texts, by name
 }
 
 func newSim(t *testing.T, seed uint64) *sim {
@@ -68,7 +70,7 @@ func newSim(t *testing.T, seed uint64) *sim {
 	s := &sim{
 		t: t, seed: seed, verbose: os.Getenv("SIM_SEED") != "", start: time.Now(),
 		slowest: []time.Duration{5 * time.Millisecond, 30 * time.Millisecond, 120 * time.Millisecond, 500 * time.Millisecond},
-		byToken: map[string]*simLock{}, owners: map[string]*simClient{},
+		byToken: map[string]*simLock{}, owners: map[string]*simClient{}, scripts: map[string]string{}, texts: map[string]string{},
 	}
 	s.rng = s.newRand()
 	return s

@@ -1,4 +1,4 @@
-package redlock
+package simulation
 
 import (
 	"context"
@@ -7,6 +7,9 @@ import (
 	"math/rand/v2"
 	"testing/synctest"
 	"time"
+
+	"github.com/seed6c881748/redlock/internal/testkit"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 // Waiting: clients with several goroutines each want the same few resources, while
@@ -42,7 +45,7 @@ type waitingResource struct {
 const (
 	// waitingSlack is what a wait may take beside the retry delay: two attempts, since one
 	// may just have begun, and time for a split vote in each.
-	waitingSlack = 4*DefaultNodeTimeout + 10*time.Millisecond
+	waitingSlack = 4*redlock.DefaultNodeTimeout + 10*time.Millisecond
 
 	// wakeable is a time in which one that has been refused is in line on the nodes, and
 	// in which a hand-over ends, even if it has to be passed on.
@@ -55,7 +58,7 @@ func runWaiting(s *sim) {
 	s.tracef("%d nodes, sets %v, delay %v ± %v, hold %v, ttl %v, faults %v",
 		len(s.nodes), ws.sets, ws.delay, ws.jitter, ws.hold, ws.ttl, ws.faults)
 	for range 1 + s.rng.IntN(4) {
-		s.openTapped(WithRetryDelay(ws.delay), WithRetryJitter(ws.jitter))
+		s.openTapped(redlock.WithRetryDelay(ws.delay), redlock.WithRetryJitter(ws.jitter))
 	}
 	for _, c := range s.clients {
 		for i := range 1 + s.rng.IntN(4) {
@@ -79,13 +82,13 @@ func runWaiting(s *sim) {
 
 func (ws *waitingSim) prepare() {
 	s, rng := ws.sim, ws.rng
-	s.cluster(pick(rng, 1, 2, 3, 3, 3, 4, 5, 5), pick(rng, 0, 0, 200*time.Microsecond, 2*time.Millisecond))
-	ws.delay = pick(rng, 20*time.Millisecond, 200*time.Millisecond, time.Second)
-	ws.jitter = pick(rng, 0, ws.delay/2, ws.delay)
-	ws.hold = pick(rng, time.Millisecond, 30*time.Millisecond)
+	s.cluster(testkit.Pick(rng, 1, 2, 3, 3, 3, 4, 5, 5), testkit.Pick(rng, 0, 0, 200*time.Microsecond, 2*time.Millisecond))
+	ws.delay = testkit.Pick(rng, 20*time.Millisecond, 200*time.Millisecond, time.Second)
+	ws.jitter = testkit.Pick(rng, 0, ws.delay/2, ws.delay)
+	ws.hold = testkit.Pick(rng, time.Millisecond, 30*time.Millisecond)
 	ws.turns = 1 + rng.IntN(15)
-	ws.ttl = pick(rng, 200*time.Millisecond, time.Second, 5*time.Second)
-	ws.until = s.start.Add(between(rng, 100*time.Millisecond, 2*time.Second))
+	ws.ttl = testkit.Pick(rng, 200*time.Millisecond, time.Second, 5*time.Second)
+	ws.until = s.start.Add(testkit.Between(rng, 100*time.Millisecond, 2*time.Second))
 	ws.single = rng.IntN(3) > 0
 	ws.sets = [][]string{{"a"}}
 	if rng.IntN(2) == 0 {
@@ -116,19 +119,19 @@ func (ws *waitingSim) work(w *simCaller) {
 		if !time.Now().Before(ws.until) || s.failed() {
 			return
 		}
-		time.Sleep(pick(rng, 0, 0, magnitude(rng, time.Microsecond, 50*time.Millisecond)))
-		set, limit := pick(rng, ws.sets...), time.Duration(0)
+		time.Sleep(testkit.Pick(rng, 0, 0, testkit.Magnitude(rng, time.Microsecond, 50*time.Millisecond)))
+		set, limit := testkit.Pick(rng, ws.sets...), time.Duration(0)
 		if rng.IntN(5) == 0 {
-			limit = magnitude(rng, 10*time.Microsecond, ws.delay)
+			limit = testkit.Magnitude(rng, 10*time.Microsecond, ws.delay)
 		}
-		l, err := ws.lock(w, set, limit, pick(rng, -1, -1, 1000))
+		l, err := ws.lock(w, set, limit, testkit.Pick(rng, -1, -1, 1000))
 		if err != nil {
 			if limit == 0 || !errors.Is(err, context.DeadlineExceeded) {
 				s.failf("(7) %s: %v, limit %v", w.name, err, limit)
 			}
 			continue
 		}
-		time.Sleep(between(rng, 0, ws.hold))
+		time.Sleep(testkit.Between(rng, 0, ws.hold))
 		if rng.IntN(30) == 0 {
 			s.tracef("%s vanishes with %v, until %v", w.name, set, s.offset(l.Until()))
 			ws.free(l, l.start.Add(l.ttl+2*time.Millisecond)) // When its keys have expired.
@@ -144,9 +147,9 @@ func (ws *waitingSim) work(w *simCaller) {
 // interfere starts an attempt that is cut short about when somebody is told of a release.
 func (ws *waitingSim) interfere(set []string, by *simCaller) {
 	rng := by.rng
-	w := &simCaller{s: ws.sim, c: pick(rng, ws.clients...), rng: rng, name: by.name + "'"}
-	count, delay := pick(rng, 0, -1), magnitude(rng, 10*time.Microsecond, 5*time.Millisecond)
-	limit := magnitude(rng, 10*time.Microsecond, 5*time.Millisecond)
+	w := &simCaller{s: ws.sim, c: testkit.Pick(rng, ws.clients...), rng: rng, name: by.name + "'"}
+	count, delay := testkit.Pick(rng, 0, -1), testkit.Magnitude(rng, 10*time.Microsecond, 5*time.Millisecond)
+	limit := testkit.Magnitude(rng, 10*time.Microsecond, 5*time.Millisecond)
 	ws.wg.Go(func() {
 		time.Sleep(delay)
 		if l, err := ws.lock(w, set, limit, count); err == nil {
@@ -165,7 +168,7 @@ func (ws *waitingSim) lock(w *simCaller, set []string, limit time.Duration, retr
 		ctx, cancel = context.WithDeadline(ctx, end)
 		defer cancel()
 	}
-	l, err := w.acquire(ctx, simAsk{resources: set, ttl: ws.ttl, end: end, opts: []Option{WithRetryCount(retries)}})
+	l, err := w.acquire(ctx, simAsk{resources: set, ttl: ws.ttl, end: end, opts: []redlock.Option{redlock.WithRetryCount(retries)}})
 	if err != nil {
 		return nil, err
 	}
@@ -179,7 +182,7 @@ func (ws *waitingSim) lock(w *simCaller, set []string, limit time.Duration, retr
 		st, waited := ws.state[res], time.Since(ws.state[res].free)
 		limit := wakeable
 		if splits > st.splits {
-			limit += DefaultNodeTimeout // Newcomers have split the votes; that is resolved within it.
+			limit += redlock.DefaultNodeTimeout // Newcomers have split the votes; that is resolved within it.
 		}
 		if long := min(waited, time.Since(since)); ws.single && long > ws.delay+ws.jitter+waitingSlack {
 			s.failLocked("(9) %s has got %s %v after it was free", w.name, res, long)
@@ -211,10 +214,10 @@ func (ws *waitingSim) free(l *simLock, from time.Time) {
 // disturb does to a client's subscriptions what networks do.
 func (ws *waitingSim) disturb(c *simClient, rng *rand.Rand) {
 	for time.Now().Before(ws.until) {
-		time.Sleep(magnitude(rng, 100*time.Microsecond, 300*time.Millisecond))
-		tp := pick(rng, c.taps...)
+		time.Sleep(testkit.Magnitude(rng, 100*time.Microsecond, 300*time.Millisecond))
+		tp := testkit.Pick(rng, c.taps...)
 		all := rng.IntN(3) == 0
-		mute, length := rng.IntN(2) == 0, magnitude(rng, time.Millisecond, 500*time.Millisecond)
+		mute, length := rng.IntN(2) == 0, testkit.Magnitude(rng, time.Millisecond, 500*time.Millisecond)
 		for _, other := range c.taps {
 			switch {
 			case other != tp && !all:
@@ -242,7 +245,7 @@ func (ws *waitingSim) finish() {
 		if st := c.r.Stats(); st.Waiting != 0 {
 			s.failf("(9) %d calls of %s still wait", st.Waiting, c.name)
 		}
-		if _, left := c.r.queue.Len(); left > 0 {
+		if _, left := testkit.QueueOf(c.r).Len(); left > 0 {
 			s.failf("(9) %d places in the lines at %s are taken", left, c.name)
 		}
 	}

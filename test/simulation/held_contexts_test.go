@@ -1,4 +1,4 @@
-package redlock
+package simulation
 
 import (
 	"context"
@@ -7,6 +7,9 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/seed6c881748/redlock/internal/testkit"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 // A heldContext is a context that KeepAlive or Do has made.
@@ -47,7 +50,7 @@ func (a *heldActor) newParent(limit time.Duration) *heldParent {
 	p := &heldParent{why: fmt.Errorf("the caller of %s has ended", a.name)}
 	p.ctx, p.cancel = context.WithCancelCause(a.s.t.Context())
 	if a.rng.IntN(3) == 0 {
-		after := between(a.rng, 0, limit)
+		after := testkit.Between(a.rng, 0, limit)
 		time.AfterFunc(after, func() {
 			a.s.tracef("%v", p.why)
 			p.end()
@@ -68,7 +71,7 @@ func (l *heldLock) keepAlive(p *heldParent) {
 // watch looks at the end of a hold context that was just made.
 func (l *heldLock) watch(ctx context.Context, p *heldParent) {
 	c := &heldContext{l: l, ctx: ctx, parent: p, called: time.Now()}
-	if got, ok := FromContext(ctx); !ok || got != l.Lock {
+	if got, ok := redlock.FromContext(ctx); !ok || got != l.Lock {
 		l.s.failf("(4) FromContext of %s: %v", l.name, got)
 	}
 	l.mu.Lock()
@@ -131,11 +134,11 @@ func (c *heldContext) ended() {
 		l.checkMoves(until, now)
 	}
 	l.mu.Lock()
-	if same(cause, ErrMaxHold) || same(cause, ErrClosed) {
+	if same(cause, redlock.ErrMaxHold) || same(cause, redlock.ErrClosed) {
 		l.stopped = now
 	}
 	l.mu.Unlock()
-	if errors.Is(cause, ErrLost) {
+	if errors.Is(cause, redlock.ErrLost) {
 		l.noteEnd(until)
 	}
 }
@@ -181,25 +184,25 @@ func (c *heldContext) checkCause(now, until time.Time, cause error) {
 	released, lapse, secure := l.releasedAt(), l.lapse(until), l.isSecure()
 	before := func(t time.Time) bool { return t.IsZero() || now.Before(t) }
 	switch {
-	case same(cause, ErrExpired):
+	case same(cause, redlock.ErrExpired):
 		if now.Before(lapse) {
 			s.failf("(4) %s has not expired before %v", l.name, s.offset(lapse))
 		}
 		if c == l.firstContext() && secure && l.wasKept() && !lapse.Before(until) && !l.isOutage(until) {
 			s.failf("(6) %s has expired though a quorum of nodes is well", l.name)
 		}
-	case same(cause, ErrLost):
+	case same(cause, redlock.ErrLost):
 		if hurt := l.hurt(); hurt <= len(s.nodes)-s.need && before(released) {
 			s.failf("(4) %s is lost, but only %d of %d nodes can have lost it", l.name, hurt, len(s.nodes))
 		}
 		if secure && before(released) {
 			s.failf("(6) %s is lost though a quorum of nodes is well", l.name)
 		}
-	case same(cause, ErrMaxHold):
+	case same(cause, redlock.ErrMaxHold):
 		if before(l.limit()) {
 			s.failf("(4) the max hold of %s ends at %v", l.name, s.offset(l.limit()))
 		}
-	case same(cause, ErrClosed):
+	case same(cause, redlock.ErrClosed):
 		if before(l.c.closedAt()) {
 			s.failf("(4) %s was not closed", l.c.name)
 		}
@@ -246,7 +249,7 @@ func (l *heldLock) wasKept() bool {
 // nodes hung.
 func (l *heldLock) isOutage(t time.Time) bool {
 	o := l.h.outage
-	return o.overlaps(l.start, t) && t.Before(o.to.Add(l.o.nodeTimeout+min(l.ttl/20, time.Second)+l.h.settle))
+	return o.overlaps(l.start, t) && t.Before(o.to.Add(l.o.timeout+min(l.ttl/20, time.Second)+l.h.settle))
 }
 
 // checkMoves checks (6): while a quorum of nodes is well, Until keeps moving.

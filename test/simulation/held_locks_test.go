@@ -1,4 +1,4 @@
-package redlock
+package simulation
 
 import (
 	"context"
@@ -6,6 +6,9 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"github.com/seed6c881748/redlock/internal/testkit"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 // A heldActor takes one lock and does things with it.
@@ -36,23 +39,23 @@ type heldLock struct {
 
 func (a *heldActor) run() {
 	h, rng := a.h, a.rng
-	time.Sleep(between(rng, 0, h.span/4))
-	ask := simAsk{resources: []string{a.name}, ttl: between(rng, h.ttl, 2*h.ttl)}
-	ask.opts = []Option{WithRetryCount(3), WithRetryDelay(h.ttl / 3)}
+	time.Sleep(testkit.Between(rng, 0, h.span/4))
+	ask := simAsk{resources: []string{a.name}, ttl: testkit.Between(rng, h.ttl, 2*h.ttl)}
+	ask.opts = []redlock.Option{redlock.WithRetryCount(3), redlock.WithRetryDelay(h.ttl / 3)}
 	if rng.IntN(5) == 0 {
-		ask.opts = append(ask.opts, WithMaxHold(magnitude(rng, h.ttl/2, h.span)))
+		ask.o.maxHold = testkit.Magnitude(rng, h.ttl/2, h.span)
 	}
 	if rng.IntN(4) == 0 {
-		ask.opts = append(ask.opts, WithMinHold(between(rng, 1, ask.ttl)))
+		ask.o.minHold = testkit.Between(rng, 1, ask.ttl)
 	}
 	if h.seed%2 == 0 { // Extensions and repairs keep counters, too.
-		ask.opts = append(ask.opts, WithFencing())
+		ask.o.fencing = true
 	}
 	if h.shared {
 		ask.resources = []string{"a"}
 	}
 	if rng.IntN(4) == 0 {
-		ask.resources = append(ask.resources, pick(rng, "a", "b"))
+		ask.resources = append(ask.resources, testkit.Pick(rng, "a", "b"))
 	}
 	if rng.IntN(2) == 0 {
 		a.do(ask)
@@ -75,7 +78,7 @@ func (a *heldActor) run() {
 	if rng.IntN(6) == 0 {
 		// At the same instant as an extension, or while it is on its way.
 		h.wg.Go(func() { _ = a.extend(h.t.Context(), time.Time{}, lock, ask.ttl) })
-		time.Sleep(between(rng, 0, h.nodes[0].delays[0]))
+		time.Sleep(testkit.Between(rng, 0, h.nodes[0].delays[0]))
 	}
 	a.release(l)
 }
@@ -84,11 +87,11 @@ func (a *heldActor) run() {
 func (a *heldActor) do(ask simAsk) {
 	h, start := a.h, time.Now()
 	parent := a.newParent(h.span)
-	failure := pick(a.rng, nil, errors.New("failure of the work"))
+	failure := testkit.Pick(a.rng, nil, errors.New("failure of the work"))
 	var l *heldLock
 	var keepers []*simNode // at the end of its function
-	err := a.c.r.Do(parent.ctx, ask.resources, ask.ttl, func(ctx context.Context, lock *Lock) error {
-		l = a.keep(a.c.acquired(lock, a.name+" of Do", start))
+	err := a.c.r.Do(parent.ctx, ask.resources, ask.ttl, func(ctx context.Context, lock *redlock.Lock) error {
+		l = a.keep(a.c.acquired(lock, a.name+" of Do", start, ask))
 		l.doing = true
 		l.watch(ctx, parent)
 		a.live(l) //nolint:contextcheck // What it does has callers of its own.
@@ -98,7 +101,7 @@ func (a *heldActor) do(ask simAsk) {
 		keepers = l.keepers()
 		l.noteRelease()
 		return failure
-	}, ask.opts...)
+	}, ask.options()...)
 	h.tracef("%s Do: %v", a.name, err)
 	if l == nil {
 		if ended := parent.endedAt(); ended.IsZero() || !errors.Is(err, parent.ctx.Err()) && !errors.Is(err, parent.why) {
@@ -122,7 +125,7 @@ func (a *heldActor) keep(lock *simLock) *heldLock {
 	h := a.h
 	l := &heldLock{simLock: lock, h: h, w: &a.simCaller, hadQuorum: lock.from}
 	l.shared = true
-	l.expected = validity(l.ttl, l.o.driftFactor) - l.ttl/3 - h.settle
+	l.expected = testkit.Validity(l.ttl) - l.ttl/3 - h.settle
 	h.mu.Lock()
 	h.held[l.token] = l
 	h.mu.Unlock()
@@ -149,7 +152,7 @@ func (l *heldLock) settled() {
 // live does things with the lock for a time.
 func (a *heldActor) live(l *heldLock) {
 	h, rng := a.h, a.rng
-	end := time.NewTimer(between(rng, 0, h.span))
+	end := time.NewTimer(testkit.Between(rng, 0, h.span))
 	defer end.Stop()
 	ended := make(<-chan struct{})
 	if c := l.firstContext(); c != nil && rng.IntN(4) > 0 {
@@ -163,28 +166,28 @@ func (a *heldActor) live(l *heldLock) {
 		select {
 		case <-ended:
 			if rng.IntN(2) == 0 {
-				time.Sleep(magnitude(rng, 1, h.ttl)) // The work takes a while to stop.
+				time.Sleep(testkit.Magnitude(rng, 1, h.ttl)) // The work takes a while to stop.
 			}
 			return
 		case <-end.C:
 			return
 		case <-trigger:
 			return
-		case <-time.After(magnitude(rng, time.Millisecond, h.span)):
+		case <-time.After(testkit.Magnitude(rng, time.Millisecond, h.span)):
 		}
 		l.checkUse()
 		switch rng.IntN(12) {
 		case 0, 1, 2:
 			l.keepAlive(a.newParent(h.span / 2))
 		case 3:
-			life := between(rng, h.ttl/2, 2*h.ttl)
+			life := testkit.Between(rng, h.ttl/2, 2*h.ttl)
 			h.wg.Go(func() { _ = a.extend(h.t.Context(), time.Time{}, l.simLock, life) })
 		case 4:
 			if h.loss {
 				l.rob(rng)
 			}
 		case 5:
-			time.Sleep(time.Until(l.Until()) - magnitude(rng, 1, time.Millisecond))
+			time.Sleep(time.Until(l.Until()) - testkit.Magnitude(rng, 1, time.Millisecond))
 			return
 		case 6, 7:
 			a.ambush(l)
@@ -193,7 +196,7 @@ func (a *heldActor) live(l *heldLock) {
 			case <-end.C:
 			case <-ended:
 			case <-trigger:
-				time.Sleep(between(rng, 0, h.nodes[0].delays[0]))
+				time.Sleep(testkit.Between(rng, 0, h.nodes[0].delays[0]))
 			}
 			return
 		}
@@ -211,13 +214,13 @@ func (a *heldActor) ambush(l *heldLock) {
 	h := a.h
 	if h.outage.isNone() && a.rng.IntN(2) == 0 {
 		for _, n := range h.healthy() {
-			n.forget(unlockScript, leaveScript, undoScript)
+			n.forget("unlock", "leave", "undo")
 		}
 	}
 	if !h.loss || a.rng.IntN(3) == 0 {
 		return
 	}
-	n := pick(a.rng, h.nodes...)
+	n := testkit.Pick(a.rng, h.nodes...)
 	h.tracef("%s loses the keys of %s", n.Name(), l.name)
 	if !n.faulty {
 		l.doubt()
@@ -300,9 +303,9 @@ func (a *heldActor) release(l *heldLock) {
 			l.checkReleased()
 			return
 		}
-		if !errors.Is(err, ErrNoQuorum) || a.rng.IntN(2) == 0 {
+		if !errors.Is(err, redlock.ErrNoQuorum) || a.rng.IntN(2) == 0 {
 			return
 		}
-		time.Sleep(magnitude(a.rng, time.Millisecond, h.ttl))
+		time.Sleep(testkit.Magnitude(a.rng, time.Millisecond, h.ttl))
 	}
 }

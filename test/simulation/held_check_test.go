@@ -1,10 +1,13 @@
-package redlock
+package simulation
 
 import (
 	"context"
 	"errors"
 	"slices"
 	"time"
+
+	"github.com/seed6c881748/redlock/internal/testkit"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 // checkUse looks at a lock in use.
@@ -40,7 +43,7 @@ func (l *heldLock) checkRepair(n *simNode) {
 	l.mu.Lock()
 	ago := time.Since(l.hadQuorum)
 	l.mu.Unlock()
-	if l.s.loss && l.h.outage.isNone() && !n.isStalled() && ago > l.o.nodeTimeout+l.h.settle {
+	if l.s.loss && l.h.outage.isNone() && !n.isStalled() && ago > l.o.timeout+l.h.settle {
 		l.s.failf("(4) %s repairs %s, which had no quorum for %v", n.Name(), l.name, ago)
 	}
 }
@@ -49,9 +52,9 @@ func (l *heldLock) checkRepair(n *simNode) {
 func (a *heldActor) checkRefused(err error) {
 	closed := a.c.isClosed()
 	switch {
-	case errors.Is(err, ErrTaken), errors.Is(err, ErrNoQuorum):
-	case errors.Is(err, ErrClosed) && closed:
-	case errors.Is(err, ErrMaxHold): // The lock took so long that it was over at once.
+	case errors.Is(err, redlock.ErrTaken), errors.Is(err, redlock.ErrNoQuorum):
+	case errors.Is(err, redlock.ErrClosed) && closed:
+	case errors.Is(err, redlock.ErrMaxHold): // The lock took so long that it was over at once.
 	default:
 		a.s.failf("(8) %s could not lock: %v", a.name, err)
 	}
@@ -59,7 +62,7 @@ func (a *heldActor) checkRefused(err error) {
 
 // keepers returns the nodes that store a lock for longer than its release will take.
 func (l *heldLock) keepers() []*simNode {
-	end := time.Now().Add(2 * l.o.nodeTimeout)
+	end := time.Now().Add(2 * l.o.timeout)
 	return slices.DeleteFunc(slices.Clone(l.s.nodes), func(n *simNode) bool { return n.lacks(l.simLock, end) != "" })
 }
 
@@ -71,13 +74,13 @@ func (l *heldLock) checkDo(err, failure error, keepers []*simNode) {
 	switch {
 	case failure != nil && !errors.Is(err, failure):
 		s.failf("(8) Do of %s does not return its function's error: %v", l.name, err)
-	case errors.Is(cause, ErrLost) && !errors.Is(err, cause):
+	case errors.Is(cause, redlock.ErrLost) && !errors.Is(err, cause):
 		s.failf("(4) Do of %s ended with %v, but returned %v", l.name, cause, err)
-	case errors.Is(err, ErrExpired) && now.Before(lapse):
+	case errors.Is(err, redlock.ErrExpired) && now.Before(lapse):
 		s.failf("(4) Do of %s: expired before %v", l.name, s.offset(lapse))
-	case errors.Is(err, ErrLost) && !errors.Is(err, ErrExpired) && len(keepers) >= s.need:
+	case errors.Is(err, redlock.ErrLost) && !errors.Is(err, redlock.ErrExpired) && len(keepers) >= s.need:
 		s.failf("(4) Do of %s: %v, but %d nodes had it", l.name, err, len(keepers))
-	case errors.Is(err, ErrMaxHold) && !same(cause, ErrMaxHold), errors.Is(err, ErrClosed) && !same(cause, ErrClosed):
+	case errors.Is(err, redlock.ErrMaxHold) && !same(cause, redlock.ErrMaxHold), errors.Is(err, redlock.ErrClosed) && !same(cause, redlock.ErrClosed):
 		s.failf("(4) Do of %s: %v, but its context ended with %v", l.name, err, cause)
 	}
 }
@@ -137,7 +140,7 @@ func (h *heldSim) checkClosed(c *simClient, start time.Time, err error) {
 		l.mu.Lock()
 		kept, doing, left := len(l.parents) > 0, l.doing, l.left
 		l.mu.Unlock()
-		lapse, lost := l.lapse(l.Until()), same(l.Err(), ErrLost)
+		lapse, lost := l.lapse(l.Until()), same(l.Err(), redlock.ErrLost)
 		if err == nil && kept && left.IsZero() && (doing || now.Before(lapse) && !lost) {
 			h.failf("(7) Close of %s did not wait for %s, which is held until %v", c.name, l.name, h.offset(lapse))
 		}
@@ -165,7 +168,7 @@ func (l *heldLock) checkEnded() {
 	l.mu.Lock()
 	first, stopped, more := l.first, l.stopped, len(l.extensions)
 	l.mu.Unlock()
-	if !stopped.IsZero() && more == 0 && l.Until().After(stopped.Add(validity(l.ttl, l.o.driftFactor))) {
+	if !stopped.IsZero() && more == 0 && l.Until().After(stopped.Add(testkit.Validity(l.ttl))) {
 		s.failf("(4) %s was extended to %v after its contexts had ended at %v", l.name, s.offset(l.Until()), s.offset(stopped))
 	}
 	if first != nil && first.ctx.Err() == nil {

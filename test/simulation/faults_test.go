@@ -1,11 +1,11 @@
-package redlock
+package simulation
 
 import (
 	"math/rand/v2"
 	"slices"
 	"time"
 
-	"github.com/seed6c881748/redlock/internal/node"
+	"github.com/seed6c881748/redlock/internal/testkit"
 )
 
 // A simFault is one way in which a node fails. start returns what ends it. A new one goes
@@ -19,10 +19,10 @@ type simFault struct {
 // simFaults are the faults in which no key is lost.
 var simFaults = []simFault{
 	{"slow", true, func(n *simNode, rng *rand.Rand) func() {
-		limit := pick(rng, n.s.slowest...)
+		limit := testkit.Pick(rng, n.s.slowest...)
 		var d [4]time.Duration
 		for i := range d {
-			d[i] = between(rng, 0, limit)
+			d[i] = testkit.Between(rng, 0, limit)
 		}
 		if rng.IntN(3) == 0 {
 			d[0], d[1] = 0, 0
@@ -70,7 +70,7 @@ var simFaults = []simFault{
 		return func() {}
 	}},
 	{"erring", false, func(n *simNode, rng *rand.Rand) func() {
-		n.s.must(n.SetError(pick(rng,
+		n.s.must(n.SetError(testkit.Pick(rng,
 			"LOADING Redis is loading the dataset in memory",
 			"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
 			"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.")))
@@ -82,7 +82,7 @@ var simFaults = []simFault{
 var (
 	simCutOff = simFault{"cut off", true, func(n *simNode, rng *rand.Rand) func() {
 		// With requests on their way, which may be delivered late.
-		delay := between(rng, 50*time.Millisecond, 900*time.Millisecond)
+		delay := testkit.Between(rng, 50*time.Millisecond, 900*time.Millisecond)
 		n.Proxy().SetDelays(delay/2, delay, 0, n.delays[1])
 		return func() {
 			n.Proxy().Reset()
@@ -140,7 +140,7 @@ var simKeyLosses = []simFault{
 	}},
 	{"robbed", false, func(n *simNode, rng *rand.Rand) func() {
 		for _, key := range n.sortedKeys() {
-			n.rob(key, magnitude(rng, time.Millisecond, slices.Max(n.s.slowest)))
+			n.rob(key, testkit.Magnitude(rng, time.Millisecond, slices.Max(n.s.slowest)))
 		}
 		return func() {}
 	}},
@@ -170,8 +170,8 @@ type simWeather struct {
 
 func (n *simNode) endure(w simWeather, rng *rand.Rand) {
 	for i := 0; w.times == 0 || i < w.times; i++ {
-		quiet, length := magnitude(rng, w.quiet[0], w.quiet[1]), magnitude(rng, w.length[0], w.length[1])
-		fault := pick(rng, w.faults...)
+		quiet, length := testkit.Magnitude(rng, w.quiet[0], w.quiet[1]), testkit.Magnitude(rng, w.length[0], w.length[1])
+		fault := testkit.Pick(rng, w.faults...)
 		if w.usual != nil && rng.IntN(2) == 0 {
 			fault = *w.usual
 		}
@@ -187,7 +187,7 @@ func (n *simNode) endure(w simWeather, rng *rand.Rand) {
 
 // forget has the node forget its scripts, all but those that are kept. That is no fault:
 // no client may notice.
-func (n *simNode) forget(kept ...*node.Script) {
+func (n *simNode) forget(kept ...string) {
 	s := n.s
 	s.tracef("%s forgets its scripts, all but %d", n.Name(), len(kept))
 	s.must(n.FlushScripts())
@@ -200,8 +200,13 @@ func (n *simNode) forget(kept ...*node.Script) {
 		return
 	}
 	for _, script := range kept {
-		_, err := conn.Do("SCRIPT", "LOAD", script.Source)
-		s.must(err)
+		s.mu.Lock()
+		text, known := s.texts[script]
+		s.mu.Unlock()
+		if known {
+			_, err = conn.Do("SCRIPT", "LOAD", text)
+			s.must(err)
+		}
 	}
 	s.must(conn.Close())
 }
@@ -209,7 +214,7 @@ func (n *simNode) forget(kept ...*node.Script) {
 // forgetAtRandom does so at random moments.
 func (n *simNode) forgetAtRandom(rng *rand.Rand, longest time.Duration, end time.Time) {
 	for {
-		time.Sleep(magnitude(rng, time.Millisecond, longest))
+		time.Sleep(testkit.Magnitude(rng, time.Millisecond, longest))
 		if !time.Now().Before(end) {
 			return
 		}

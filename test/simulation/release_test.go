@@ -1,4 +1,4 @@
-package redlock
+package simulation
 
 import (
 	"context"
@@ -8,7 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/seed6c881748/redlock/internal/node"
+	"github.com/seed6c881748/redlock/internal/testkit"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 // Releases by another process: one process takes a lock and hands it on, another one
@@ -40,12 +41,12 @@ const (
 
 func runRelease(s *sim) {
 	rng := s.rng
-	s.cluster(pick(rng, 1, 3, 3, 3, 4, 5, 5), pick(rng, 0, time.Millisecond, 5*time.Millisecond, 20*time.Millisecond))
-	r := &releaseSim{sim: s, calm: rng.IntN(4) == 0, life: magnitude(rng, 5*time.Second, 2*time.Minute), copies: make([]int, len(s.nodes)), token: "none yet"}
+	s.cluster(testkit.Pick(rng, 1, 3, 3, 3, 4, 5, 5), testkit.Pick(rng, 0, time.Millisecond, 5*time.Millisecond, 20*time.Millisecond))
+	r := &releaseSim{sim: s, calm: rng.IntN(4) == 0, life: testkit.Magnitude(rng, 5*time.Second, 2*time.Minute), copies: make([]int, len(s.nodes)), token: "none yet"}
 	s.strangers, s.onRequest = true, r.repeatAtRandom
 	if !r.calm {
 		for _, n := range s.nodes {
-			n.Proxy().LateBytes(0, magnitude(rng, 10*time.Millisecond, releaseLate))
+			n.Proxy().LateBytes(0, testkit.Magnitude(rng, 10*time.Millisecond, releaseLate))
 		}
 	}
 	if !r.handOn() {
@@ -53,7 +54,7 @@ func runRelease(s *sim) {
 	}
 	var wg, faults sync.WaitGroup
 	for range 2 {
-		c := s.openClient(WithRetryCount(-1), WithRetryDelay(2*time.Second), WithRetryJitter(0))
+		c := s.openClient(simOptions{}, redlock.WithRetryCount(-1), redlock.WithRetryDelay(2*time.Second), redlock.WithRetryJitter(0))
 		wg.Go(func() { r.contend(&simCaller{s: s, c: c, rng: s.rng, name: c.name}) })
 	}
 	r.disturb(&faults)
@@ -85,10 +86,15 @@ func runRelease(s *sim) {
 // handOn has the first process take the lock, and makes the one that is to release it.
 func (r *releaseSim) handOn() bool {
 	s, rng := r.sim, r.rng
-	r.first = s.openClient(pick(rng, nil, []Option{WithFencing()}, []Option{WithOwner("api")})...)
-	worker := s.openClient()
+	kind := testkit.Pick(rng, "plain", "fencing", "owner")
+	var opts []redlock.Option
+	if kind == "owner" {
+		opts = append(opts, redlock.WithOwner("api"))
+	}
+	r.first = s.openClient(simOptions{fencing: kind == "fencing"}, opts...)
+	worker := s.openClient(simOptions{})
 	if rng.IntN(2) == 0 || r.calm {
-		warm(s.t, worker.r)
+		testkit.Warm(s.t, worker.r)
 	}
 	s.mu.Lock()
 	r.token = ""
@@ -99,7 +105,7 @@ func (r *releaseSim) handOn() bool {
 		s.failf("(6) nothing is wrong yet: %v", err)
 		return false
 	}
-	r.l = r.first.acquired(lock, "the lock", start)
+	r.l = r.first.acquired(lock, "the lock", start, simAsk{ttl: r.life})
 	r.l.shared = true
 	return true
 }
@@ -109,16 +115,16 @@ func (r *releaseSim) handOn() bool {
 func (r *releaseSim) repeatAtRandom(n *simNode, req *simRequest) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.token == "" && slices.Contains([]*node.Script{lockScript, fencedLockScript}, req.script) {
+	if r.token == "" && slices.Contains([]string{"lock", "fencedLock"}, req.script) {
 		r.token = req.token // The first that anybody asks for is the one that is handed on.
 	}
-	about := []*node.Script{lockScript, fencedLockScript, repairScript, unlockScript, extendScript, raiseScript}
+	about := []string{"lock", "fencedLock", "repair", "unlock", "extend", "raise"}
 	if r.calm || req.token != r.token || !slices.Contains(about, req.script) {
 		return
 	}
 	if rng := n.requestRand(); r.copies[n.index] < 4 && rng.IntN(3) == 0 {
 		r.copies[n.index]++
-		n.sendAgain(req, magnitude(rng, time.Millisecond, releaseLate))
+		n.sendAgain(req, testkit.Magnitude(rng, time.Millisecond, releaseLate))
 	}
 }
 
@@ -140,7 +146,7 @@ func (r *releaseSim) disturb(faults *sync.WaitGroup) {
 			faults.Go(func() { n.endure(w, rng) })
 		}
 	}
-	time.Sleep(magnitude(s.rng, time.Millisecond, time.Second))
+	time.Sleep(testkit.Magnitude(s.rng, time.Millisecond, time.Second))
 }
 
 // release releases the lock as a worker does: until it knows the result.
@@ -156,26 +162,26 @@ func (r *releaseSim) release() {
 		err := worker.r.Release(ctx, l.Resources(), l.token)
 		cancel()
 		s.tracef("Release: %v", err)
-		if took := time.Since(start); took > DefaultConnectTimeout+DefaultNodeTimeout {
+		if took := time.Since(start); took > redlock.DefaultConnectTimeout+redlock.DefaultNodeTimeout {
 			s.failf("(7) Release took %v", took)
 		}
 		switch {
 		case err == nil:
 			return
-		case errors.Is(err, ErrLost):
+		case errors.Is(err, redlock.ErrLost):
 			// Repeated, it may say so of a lock that an earlier call has released.
 			if first && time.Now().Before(l.Until()) {
 				s.failf("(3) the lock was there until %v: %v", s.offset(l.Until()), err)
 			}
 			return
-		case !errors.Is(err, ErrNoQuorum):
+		case !errors.Is(err, redlock.ErrNoQuorum):
 			s.failf("(8) Release: %v", err)
 			return
 		case r.calm:
 			s.failf("(6) nothing is wrong: %v", err)
 			return
 		}
-		time.Sleep(magnitude(s.rng, time.Millisecond, time.Second))
+		time.Sleep(testkit.Magnitude(s.rng, time.Millisecond, time.Second))
 	}
 }
 

@@ -1,4 +1,4 @@
-package redlock
+package simulation
 
 import (
 	"context"
@@ -6,20 +6,22 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seed6c881748/redlock/internal/testkit"
 	"github.com/seed6c881748/redlock/internal/waiting"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 // A simTally counts votes as the documentation does.
 type simTally struct{ yes, no, unanswered, pending int }
 
-func tallyVotes(votes []Vote) (t simTally) {
+func tallyVotes(votes []redlock.Vote) (t simTally) {
 	for _, v := range votes {
 		switch {
 		case v.Err == nil:
 			t.yes++
-		case errors.Is(v.Err, ErrTaken), errors.Is(v.Err, ErrLost):
+		case errors.Is(v.Err, redlock.ErrTaken), errors.Is(v.Err, redlock.ErrLost):
 			t.no++
-		case errors.Is(v.Err, ErrPending):
+		case errors.Is(v.Err, redlock.ErrPending):
 			t.pending++
 		default:
 			t.unanswered++
@@ -30,74 +32,74 @@ func tallyVotes(votes []Vote) (t simTally) {
 
 // verdict is what votes amount to at the decision; nil, false: nothing yet. An extension does not fail for
 // want of a quorum as long as those that are out may prove a loss.
-func (t simTally) verdict(op Op, need, n int) (reason error, decided bool) {
+func (t simTally) verdict(op redlock.Op, need, n int) (reason error, decided bool) {
 	spare := n - need
-	release := op == OpUnlock || op == OpRelease
+	release := op == redlock.OpUnlock || op == redlock.OpRelease
 	switch {
-	case op != OpLock && t.no > spare:
-		return ErrLost, true
+	case op != redlock.OpLock && t.no > spare:
+		return redlock.ErrLost, true
 	case t.yes >= need:
 		return nil, true
 	case release && t.yes+t.no >= need && t.no+t.pending <= spare:
 		return nil, true
-	case op == OpExtend && t.no+t.pending > spare:
+	case op == redlock.OpExtend && t.no+t.pending > spare:
 		return nil, false
 	case t.unanswered > spare:
-		return ErrNoQuorum, true
-	case op == OpLock && t.no+t.unanswered > spare:
-		return ErrTaken, true
-	case op == OpExtend && t.no+t.unanswered > spare:
-		return ErrNoQuorum, true
+		return redlock.ErrNoQuorum, true
+	case op == redlock.OpLock && t.no+t.unanswered > spare:
+		return redlock.ErrTaken, true
+	case op == redlock.OpExtend && t.no+t.unanswered > spare:
+		return redlock.ErrNoQuorum, true
 	}
 	return nil, false
 }
 
 // onEvent is the clients' hook. It checks (8) where it can be exact: the event of a
 // decision has the votes as they were.
-func (c *simClient) onEvent(e Event) {
+func (c *simClient) onEvent(e redlock.Event) {
 	s := c.s
 	if s.verbose {
 		s.tracef("  %s: %s %s %q, %v, votes %v, until %v", c.name, e.Kind, e.Op, e.Resources, e.Err, e.Votes, s.offset(e.Until))
 	}
-	if e.Kind != EventDecided && e.Kind != EventSettled {
+	if e.Kind != redlock.EventDecided && e.Kind != redlock.EventSettled {
 		return
 	}
 	c.checkVotes("an event of "+c.name, e.Votes, e.Op)
 	t := tallyVotes(e.Votes)
-	if e.Kind == EventSettled {
-		if t.pending > 0 && (e.Op != OpLock || !c.sawSplit()) {
+	if e.Kind == redlock.EventSettled {
+		if t.pending > 0 && (e.Op != redlock.OpLock || !c.sawSplit()) {
 			s.failf("(8) %s: settled with votes pending: %v", c.name, e.Votes)
 		}
 		return
 	}
 	want, decided := t.verdict(e.Op, s.need, len(s.nodes))
-	for !decided && t.pending > 0 && e.Op == OpLock && c.sawSplit() {
+	for !decided && t.pending > 0 && e.Op == redlock.OpLock && c.sawSplit() {
 		t.unanswered, t.pending = t.unanswered+1, t.pending-1
 		if want, decided = t.verdict(e.Op, s.need, len(s.nodes)); !same(want, e.Err) {
 			want, decided = nil, false
 		}
 	}
-	late := want == nil && (errors.Is(e.Err, ErrNoQuorum) || e.Op == OpExtend && errors.Is(e.Err, ErrExpired))
+	late := want == nil && (errors.Is(e.Err, redlock.ErrNoQuorum) || e.Op == redlock.OpExtend && errors.Is(e.Err, redlock.ErrExpired))
 	switch {
-	case decided && late && (e.Op == OpLock || e.Op == OpExtend): // A quorum, but too late; checked with the call's result.
+	case decided && late && (e.Op == redlock.OpLock || e.Op == redlock.OpExtend): // A quorum, but too late; checked with the call's result.
 	case decided && !same(e.Err, want):
 		s.failf("(8) %s: %s %q was decided as %v, but by the votes as %v: %v", c.name, e.Op, e.Resources, e.Err, want, e.Votes)
-	case !decided && (e.Err == nil || errors.Is(e.Err, ErrTaken) || errors.Is(e.Err, ErrNoQuorum) || errors.Is(e.Err, ErrLost)):
+	case !decided && (e.Err == nil || errors.Is(e.Err, redlock.ErrTaken) || errors.Is(e.Err, redlock.ErrNoQuorum) || errors.Is(e.Err, redlock.ErrLost)):
 		s.failf("(8) %s: %s %q was decided as %v, but the votes decide nothing: %v", c.name, e.Op, e.Resources, e.Err, e.Votes)
 	}
 }
 
 // checkVotes checks that all nodes are there, in order, with plausible votes.
-func (c *simClient) checkVotes(what string, votes []Vote, op Op) {
+func (c *simClient) checkVotes(what string, votes []redlock.Vote, op redlock.Op) {
 	s := c.s
 	longest := 2 * max(c.timeout, slices.Max(simTimeouts))
 	names := make([]string, len(votes))
 	for i, v := range votes {
 		names[i] = v.Node
 		switch {
-		case errors.Is(v.Err, ErrTaken) && (op != OpLock || v.Holder == "" && v.HolderTTL > waiting.YieldTime):
+		case errors.Is(v.Err, redlock.ErrTaken) && (op != redlock.OpLock || v.Holder == "" && v.HolderTTL > waiting.YieldTime):
 			s.failf("(8) %s: %s vote of %s: taken by %q", what, op, v.Node, v.Holder)
-		case errors.Is(v.Err, ErrLost) && op == OpLock:
+		case errors.Is(v.Err, redlock.ErrLost) && op == redlock.OpLock:
 			s.failf("(8) %s: lock vote of %s: lost", what, v.Node)
 		case v.Took < 0 || v.Took > longest:
 			s.failf("(8) %s: vote of %s took %v", what, v.Node, v.Took)
@@ -113,11 +115,11 @@ func (c *simClient) checkVotes(what string, votes []Vote, op Op) {
 
 // quorumError checks the form of an error (8) and returns its reason, nil if it
 // has no *QuorumError.
-func (w *simCaller) quorumError(what string, err error, op Op, resources []string, attempts int) (*QuorumError, error) {
+func (w *simCaller) quorumError(what string, err error, op redlock.Op, resources []string, attempts int) (*redlock.QuorumError, error) {
 	s := w.s
-	var qe *QuorumError
+	var qe *redlock.QuorumError
 	if !errors.As(err, &qe) {
-		for _, reason := range []error{ErrTaken, ErrNoQuorum} {
+		for _, reason := range []error{redlock.ErrTaken, redlock.ErrNoQuorum} {
 			if errors.Is(err, reason) {
 				s.failf("(8) %s of %s: %v without votes", what, w.name, err)
 			}
@@ -125,7 +127,7 @@ func (w *simCaller) quorumError(what string, err error, op Op, resources []strin
 		return nil, nil
 	}
 	var reasons []error
-	for _, reason := range []error{ErrTaken, ErrNoQuorum, ErrLost} {
+	for _, reason := range []error{redlock.ErrTaken, redlock.ErrNoQuorum, redlock.ErrLost} {
 		if errors.Is(err, reason) {
 			reasons = append(reasons, reason)
 		}
@@ -138,7 +140,7 @@ func (w *simCaller) quorumError(what string, err error, op Op, resources []strin
 	if qe.Op != op || qe.Need != s.need || !slices.Equal(qe.Resources, resources) {
 		s.failf("(8) %s of %s: op %s, need %d, resources %q", what, w.name, qe.Op, qe.Need, qe.Resources)
 	}
-	if op == OpLock && (qe.Attempt < 1 || attempts > 0 && qe.Attempt > attempts) || op != OpLock && qe.Attempt != 0 {
+	if op == redlock.OpLock && (qe.Attempt < 1 || attempts > 0 && qe.Attempt > attempts) || op != redlock.OpLock && qe.Attempt != 0 {
 		s.failf("(8) %s of %s: attempt %d of %d", what, w.name, qe.Attempt, attempts)
 	}
 	return qe, reasons[0]
@@ -149,8 +151,8 @@ func (w *simCaller) checkLockError(ctx context.Context, what string, err error, 
 	s := w.s
 	n := len(s.nodes)
 	ended := ctx.Err() != nil && errors.Is(err, ctx.Err())
-	closed := errors.Is(err, ErrClosed)
-	qe, reason := w.quorumError(what, err, OpLock, slices.Compact(slices.Sorted(slices.Values(ask.resources))), ask.attempts)
+	closed := errors.Is(err, redlock.ErrClosed)
+	qe, reason := w.quorumError(what, err, redlock.OpLock, slices.Compact(slices.Sorted(slices.Values(ask.resources))), ask.attempts)
 	switch {
 	case closed && !w.c.isClosed():
 		s.failf("%s of %s: %v", what, w.name, err)
@@ -166,7 +168,7 @@ func (w *simCaller) checkLockError(ctx context.Context, what string, err error, 
 		if now := time.Now(); now.After(start.Add(patience)) {
 			s.failf("(8) %s of %s has no votes after %v: %v", what, w.name, now.Sub(start), err)
 		}
-	case errors.Is(reason, ErrLost):
+	case errors.Is(reason, redlock.ErrLost):
 		s.failf("(8) %s of %s: %v", what, w.name, err)
 	}
 	if qe == nil {
@@ -180,11 +182,11 @@ func (w *simCaller) checkLockError(ctx context.Context, what string, err error, 
 		unheard = t.pending
 	}
 	switch {
-	case errors.Is(reason, ErrTaken) && (t.no == 0 || t.no+t.unanswered+t.pending <= n-s.need):
+	case errors.Is(reason, redlock.ErrTaken) && (t.no == 0 || t.no+t.unanswered+t.pending <= n-s.need):
 		s.failf("(8) %s of %s is taken by these votes: %v", what, w.name, err)
-	case errors.Is(reason, ErrNoQuorum) && !ended && !closed && t.unanswered+unheard <= n-s.need:
+	case errors.Is(reason, redlock.ErrNoQuorum) && !ended && !closed && t.unanswered+unheard <= n-s.need:
 		// Or the quorum came too late.
-		if t.yes < s.need || time.Since(start) < validity(ask.ttl, DefaultDriftFactor) {
+		if t.yes < s.need || time.Since(start) < testkit.Validity(ask.ttl) {
 			s.failf("(8) %s of %s has no quorum by these votes: %v", what, w.name, err)
 		}
 	}
@@ -193,11 +195,11 @@ func (w *simCaller) checkLockError(ctx context.Context, what string, err error, 
 // checkExtendError checks what an extension can fail with.
 func (w *simCaller) checkExtendError(ctx context.Context, l *simLock, err error, before, start time.Time) {
 	s := w.s
-	qe, reason := w.quorumError("Extend", err, OpExtend, l.Resources(), 0)
-	lost := errors.Is(err, ErrLost)
+	qe, reason := w.quorumError("Extend", err, redlock.OpExtend, l.Resources(), 0)
+	lost := errors.Is(err, redlock.ErrLost)
 	now := time.Now()
 	switch {
-	case errors.Is(err, ErrExpired):
+	case errors.Is(err, redlock.ErrExpired):
 		if now.Before(l.lapse(before)) {
 			s.failf("(4) Extend of %s before Until: %v", l.name, err)
 		}
@@ -207,7 +209,7 @@ func (w *simCaller) checkExtendError(ctx context.Context, l *simLock, err error,
 		s.failf("(8) Extend of %s fails without a reason: %v", l.name, err)
 	case qe == nil && now.After(start):
 		s.failf("(8) Extend of %s has no votes after %v: %v", l.name, now.Sub(start), err)
-	case errors.Is(reason, ErrTaken):
+	case errors.Is(reason, redlock.ErrTaken):
 		s.failf("(8) Extend of %s: %v", l.name, err)
 	}
 }

@@ -1,4 +1,4 @@
-package redlock
+package simulation
 
 import (
 	"fmt"
@@ -6,11 +6,14 @@ import (
 	"runtime"
 	"testing"
 	"testing/synctest"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/internal/testkit"
 )
 
 // The simulation has clients use locks at random over nodes that fail at random, and
 // checks all the time what the library promises. Time is fake, so that the checks of
-// times are exact and a minute costs nothing. There is one engine (sim_run_test.go is its
+// times are exact and a minute costs nothing. There is one engine (engine_test.go is its
 // beginning), and each test below is a profile: what the clients do, which faults there
 // are, and what is checked beside what is checked in all of them.
 //
@@ -70,18 +73,18 @@ type simSeeds struct{ short, race, full, long int }
 // span returns the first and the last seed.
 func (n simSeeds) span(t *testing.T) (first, last uint64) {
 	t.Helper()
-	if seed := envNumber(t, "SIM_SEED", 0); seed > 0 {
+	if seed := testkit.EnvNumber(t, "SIM_SEED", 0); seed > 0 {
 		return seed, seed
 	}
-	first = envNumber(t, "SIM_FIRST", 1)
-	count := uint64(rounds(n.full, n.short))
-	if raceEnabled {
+	first = testkit.EnvNumber(t, "SIM_FIRST", 1)
+	count := uint64(testkit.Rounds(n.full, n.short))
+	if testcluster.RaceEnabled {
 		count = min(count, uint64(n.race))
 	}
 	if os.Getenv("SIM_SEEDS") == "long" {
 		count = uint64(n.long)
 	} else {
-		count = envNumber(t, "SIM_SEEDS", count)
+		count = testkit.EnvNumber(t, "SIM_SEEDS", count)
 	}
 	return first, first + count - 1
 }

@@ -1,12 +1,14 @@
-package redlock
+package simulation
 
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/internal/testkit"
 )
 
 // A simNode is a node, with what has happened to it.
@@ -127,7 +129,7 @@ func (n *simNode) lockKeys() map[string]testcluster.KeyState {
 	all, err := n.Keys()
 	n.s.must(err)
 	for k := range all {
-		if isReserved(k) {
+		if strings.Contains(k, testkit.Reserved) {
 			delete(all, k)
 		}
 	}

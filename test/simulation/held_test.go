@@ -1,4 +1,4 @@
-package redlock
+package simulation
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/node"
+	"github.com/seed6c881748/redlock/internal/testkit"
 )
 
 // Held locks: a few locks are kept by KeepAlive and by Do while nodes hang, die, come
@@ -43,8 +44,8 @@ func runHeld(s *sim) {
 	h.prepare()
 	s.tracef("%d nodes, ttl %v, timeout %v, settle %v, span %v, loss %v, shared %v",
 		len(s.nodes), h.ttl, h.timeout, h.settle, h.span, s.loss, h.shared)
-	for i := range pick(s.rng, 1, 1, 2, 3) {
-		a := &heldActor{simCaller{s: s, c: pick(s.rng, s.clients...), rng: s.newRand(), name: fmt.Sprintf("lock%d", i+1)}, h}
+	for i := range testkit.Pick(s.rng, 1, 1, 2, 3) {
+		a := &heldActor{simCaller{s: s, c: testkit.Pick(s.rng, s.clients...), rng: s.newRand(), name: fmt.Sprintf("lock%d", i+1)}, h}
 		s.wg.Go(a.run)
 	}
 	for _, c := range s.clients {
@@ -60,23 +61,23 @@ func runHeld(s *sim) {
 
 func (h *heldSim) prepare() {
 	s, rng := h.sim, h.rng
-	n := pick(rng, 3, 3, 3, 5, 5, 1, 2, 4)
-	h.ttl = magnitude(rng, 30*time.Millisecond, 5*time.Second)
-	h.timeout = pick(rng, 20*time.Millisecond, 50*time.Millisecond, 100*time.Millisecond)
+	n := testkit.Pick(rng, 3, 3, 3, 5, 5, 1, 2, 4)
+	h.ttl = testkit.Magnitude(rng, 30*time.Millisecond, 5*time.Second)
+	h.timeout = testkit.Pick(rng, 20*time.Millisecond, 50*time.Millisecond, 100*time.Millisecond)
 	hang := rng.IntN(4) == 0
 	if hang && rng.IntN(2) == 0 {
-		h.ttl = between(rng, 30*time.Millisecond, 3*h.timeout) // So that extensions are on their way when it ends.
+		h.ttl = testkit.Between(rng, 30*time.Millisecond, 3*h.timeout) // So that extensions are on their way when it ends.
 	}
-	s.cluster(n, pick(rng, 0, min(h.ttl/60, h.timeout/20)))
+	s.cluster(n, testkit.Pick(rng, 0, min(h.ttl/60, h.timeout/20)))
 	h.settle = s.nodes[0].settle()
-	h.span = between(rng, h.ttl, 4*h.ttl)
+	h.span = testkit.Between(rng, h.ttl, 4*h.ttl)
 	h.shared = rng.IntN(2) == 0
 	s.loss = rng.IntN(2) == 0
 	s.excuse = true
 	s.slowest = []time.Duration{h.ttl / 100, h.ttl / 10, h.ttl}
 	s.onRequest = h.onRequest
 	spare := n - s.need
-	faulty := pick(rng, 0, rng.IntN(spare+1), rng.IntN(spare+1), spare, rng.IntN(n+1))
+	faulty := testkit.Pick(rng, 0, rng.IntN(spare+1), rng.IntN(spare+1), spare, rng.IntN(n+1))
 	if hang {
 		faulty = 0 // All hang at the same time, and have no other faults.
 		h.planOutage()
@@ -89,8 +90,8 @@ func (h *heldSim) prepare() {
 			}
 		}
 	}
-	for range pick(rng, 1, 1, 2) {
-		s.openClient(WithNodeTimeout(pick(rng, h.timeout, h.timeout, 2*h.timeout)))
+	for range testkit.Pick(rng, 1, 1, 2) {
+		s.openClient(simOptions{timeout: testkit.Pick(rng, h.timeout, h.timeout, 2*h.timeout)})
 	}
 }
 
@@ -109,8 +110,8 @@ func (o heldOutage) overlaps(from, to time.Time) bool {
 
 // planOutage has all nodes hang once.
 func (h *heldSim) planOutage() {
-	h.outage.from = h.start.Add(between(h.rng, h.ttl/2, h.span))
-	h.outage.to = h.outage.from.Add(magnitude(h.rng, time.Millisecond, 2*h.ttl))
+	h.outage.from = h.start.Add(testkit.Between(h.rng, h.ttl/2, h.span))
+	h.outage.to = h.outage.from.Add(testkit.Magnitude(h.rng, time.Millisecond, 2*h.ttl))
 	h.wg.Go(func() {
 		time.Sleep(time.Until(h.outage.from))
 		var ends []func()
@@ -128,7 +129,7 @@ func (h *heldSim) planOutage() {
 func (h *heldSim) failAtRandom(n *simNode, rng *rand.Rand) {
 	if !n.faulty {
 		if h.outage.isNone() && rng.IntN(3) == 0 {
-			time.Sleep(between(rng, 0, h.span))
+			time.Sleep(testkit.Between(rng, 0, h.span))
 			n.forget()
 		}
 		return
@@ -146,7 +147,7 @@ func (h *heldSim) failAtRandom(n *simNode, rng *rand.Rand) {
 // happen has things happen to the client at random moments.
 func (h *heldSim) happen(c *simClient, rng *rand.Rand) {
 	if rng.IntN(4) == 0 {
-		at, limit := between(rng, 0, h.span), pick(rng, magnitude(rng, time.Millisecond, h.span), simUnhurried)
+		at, limit := testkit.Between(rng, 0, h.span), testkit.Pick(rng, testkit.Magnitude(rng, time.Millisecond, h.span), simUnhurried)
 		h.wg.Go(func() {
 			time.Sleep(at)
 			start := time.Now()
@@ -157,7 +158,7 @@ func (h *heldSim) happen(c *simClient, rng *rand.Rand) {
 	}
 	if rng.IntN(4) == 0 {
 		for range 1 + rng.IntN(2) {
-			at, by := between(rng, 0, h.span), magnitude(rng, 2*time.Millisecond, 2*h.ttl)
+			at, by := testkit.Between(rng, 0, h.span), testkit.Magnitude(rng, 2*time.Millisecond, 2*h.ttl)
 			h.wg.Go(func() {
 				time.Sleep(at)
 				c.jump(by)
@@ -168,7 +169,7 @@ func (h *heldSim) happen(c *simClient, rng *rand.Rand) {
 
 // onRequest looks at extensions and repairs that are about to run.
 func (h *heldSim) onRequest(n *simNode, req *simRequest) {
-	if req.script != extendScript && req.script != repairScript {
+	if req.script != "extend" && req.script != "repair" {
 		return
 	}
 	h.mu.Lock()
@@ -176,7 +177,7 @@ func (h *heldSim) onRequest(n *simNode, req *simRequest) {
 	h.mu.Unlock()
 	switch {
 	case l == nil:
-	case req.script == extendScript:
+	case req.script == "extend":
 		l.extensionArrived()
 	default:
 		h.tracef("%s repairs %s", n.Name(), l.name)
