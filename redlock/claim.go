@@ -69,13 +69,6 @@ func (c *claim) Keys() []any { return c.keys }
 // Value is the token, boxed.
 func (c *claim) Value() any { return c.args[0] }
 
-// ReleaseLate is the release of what has come late. It tells those who wait, also where the claim's own
-// release did not: they have been refused because of it.
-func (c *claim) ReleaseLate() (node.Command, node.Voter) {
-	w := c.r.queueKeys(c.resources, c.keys)
-	return unlockCommand(w.keys, c.args), &wakeReader{wake: w}
-}
-
 // leaveMillis is for how long a release leaves the keys from now on.
 func (c *claim) leaveMillis(now time.Time) int64 {
 	left := c.KeptUntil().Sub(now)
@@ -92,22 +85,23 @@ func (c *claim) lockCommand() node.Command {
 	return lockCommand(c.keys, c.args)
 }
 
-// ReleaseVoter reads from the answer to a release for which no round waits who was told of it.
-func (c *claim) ReleaseVoter() node.Voter {
-	if c.wake == nil {
-		return nil
+// Release is the release of a lock or of an attempt that was cut short, which tell the next in line, or of one
+// that has failed, which does not. Sent again, it tells them in any case. The voter reads who was told.
+func (c *claim) Release(now time.Time, again bool) (node.Command, node.Voter) {
+	w := c.wake
+	switch {
+	case w == nil && !again:
+		return undoCommand(c.keys, c.args), nil
+	case w == nil:
+		w = c.r.queueKeys(c.resources, c.keys)
 	}
-	return &wakeReader{wake: c.wake}
+	return c.releaseTelling(w, now), &wakeReader{wake: w}
 }
 
-// ReleaseCommand is the release of a lock or of an attempt that was cut short, which
-// tell the next in line, or of one that has failed.
-func (c *claim) ReleaseCommand(now time.Time) node.Command {
-	if c.wake == nil {
-		return undoCommand(c.keys, c.args)
-	}
+// releaseTelling is the release that tells the next in line.
+func (c *claim) releaseTelling(w *queueKeys, now time.Time) node.Command {
 	if ms := c.leaveMillis(now); ms > 0 {
-		return leaveCommand(c.wake.keys, c.token, ms)
+		return leaveCommand(w.keys, c.token, ms)
 	}
-	return unlockCommand(c.wake.keys, c.args)
+	return unlockCommand(w.keys, c.args)
 }

@@ -157,7 +157,7 @@ func (l *Lock) repair(ballots []ballot, le *lease) {
 			continue
 		}
 		n := l.r.nodes[i]
-		r := &repairer{lock: l}
+		r := &repairer{lock: l, loss: n.Has(&l.claim.Token, i, node.MarkHeld)}
 		r.task = node.Task{
 			Kind: node.RepairRequest, Command: repairCommand(l.claim.keys, l.claim.token, le.ms, l.claim.fencing), Token: &l.claim.Token, Voter: r,
 			Limit: l.o.nodeTimeout,
@@ -190,6 +190,7 @@ func (l *Lock) mayRepair(i int) (left time.Duration, may bool) {
 // A repairer is a repair on its way.
 type repairer struct {
 	lock    *Lock
+	loss    bool // the node had the keys before
 	task    node.Task
 	request node.Request
 }
@@ -198,7 +199,7 @@ func (r *repairer) Vote(i int, out node.Outcome, _ time.Time) {
 	r.lock.mu.Lock()
 	defer r.lock.mu.Unlock()
 	r.lock.repairs[i] = false
-	if out.Stance == node.Yes {
+	if r.loss && out.Stance == node.Yes {
 		r.lock.r.counters.repaired.Add(1)
 	}
 }

@@ -94,7 +94,7 @@ func (r *Redlock) releaseForeign(ctx context.Context, resources []string, keys [
 	c := r.foreignClaim(resources, keys, token)
 	t := r.wakeReader(c)
 	now := time.Now()
-	rd := r.newRound(ctx, OpRelease, c, c.ReleaseCommand(now), node.Release, decideRelease, 0)
+	rd := r.newRound(ctx, OpRelease, c, c.releaseTelling(c.wake, now), node.Release, decideRelease, 0)
 	t.next, rd.task.Voter = rd, t
 	rd.ask(now, r.defaults.nodeTimeout)
 	<-rd.decided

@@ -48,6 +48,26 @@ func TestNodesThatLostTheKeyAreRepaired(t *testing.T) {
 	})
 }
 
+// A node that was away when the lock was taken gets the keys, too, but has not lost them.
+func TestRepairsThatAreCountedAreLosses(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		n := c.Nodes[0]
+		require.NoError(t, n.Stop())
+		l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
+		require.NoError(t, err)
+		require.NoError(t, n.Restart(true))
+		for _, want := range []int64{0, 1} {
+			time.Sleep(5 * time.Second)
+			require.NoError(t, l.Extend(t.Context(), time.Minute))
+			synctest.Wait()
+			require.Equal(t, 3, holders(t, c, l))
+			assert.Equal(t, want, r.Stats().Repaired)
+			require.NoError(t, n.Flush())
+		}
+	})
+}
+
 func TestALockThatHasEndedIsNotRepaired(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) { // It has lapsed.
 		r := newRedlock(t, c, redlock.WithNodeTimeout(10*time.Second))

@@ -261,6 +261,35 @@ func TestARepetitionWithoutAnAnswerDoesNotCount(t *testing.T) {
 	})
 }
 
+// A node that refuses to look, or to release what it has found, is asked again soon.
+func TestARepetitionThatIsRefusedIsSentAgainSoon(t *testing.T) {
+	for name, refuse := range map[string]string{"look": "EVAL", "release": "EVALSHA"} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+				n := c.Nodes[0]
+				r := newRedlock(t, c)
+				broke := breakLate(t, c, r, 20*time.Second)
+				var once sync.Once
+				require.NoError(t, n.OnCommand(func(cmd string, _ []string) {
+					if cmd == refuse && time.Since(broke) > 20*time.Second {
+						once.Do(func() { assert.NoError(t, n.SetError("BUSY x")) })
+					}
+				}))
+				time.Sleep(time.Until(broke.Add(20*time.Second + 400*time.Millisecond)))
+				requireLate(t, c)
+				time.Sleep(200 * time.Millisecond) // The next repetition came after 20.46 s.
+				requireLate(t, c)
+				assert.Equal(t, 1, r.Stats().Nodes[0].PendingReleases)
+				require.NoError(t, n.SetError(""))
+				time.Sleep(time.Second)
+				requireNoKeys(t, c)
+				assert.Zero(t, r.Stats().Nodes[0].PendingReleases)
+				assert.Equal(t, 1, r.Stats().Nodes[0].Repeats, "something may still come late")
+			})
+		})
+	}
+}
+
 // One repetition is under way at a time, for up to 64 keys. Outcomes are unknown just when nodes are slow.
 func TestOneRepetitionIsUnderWayAtATime(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
@@ -295,9 +324,10 @@ func TestOneRepetitionIsUnderWayAtATime(t *testing.T) {
 			assert.GreaterOrEqual(t, time.Since(last), 200*time.Millisecond)
 			last = time.Now()
 			looked += keys
+			state := r.Stats().Nodes[0]
+			assert.EqualValues(t, state.Unknown, state.Repeats, "with those on their way")
 		}))
 		wg.Wait()
-		assert.Positive(t, redlock.NodesIn(r)[0].Status().Repeats)
 		time.Sleep(10 * time.Second)
 		mu.Lock()
 		assert.GreaterOrEqual(t, looked, 300)

@@ -93,11 +93,11 @@ func TestTheArgumentsOfALockRequestStayWhatTheyAre(t *testing.T) {
 		}
 		lock := c.lockCommand()
 		_ = queueCommand(queue.keys, "channel", c.args, c.fencing, time.Second, time.Minute, true)
-		_ = c.ReleaseCommand(time.Now())
+		_, _ = c.Release(time.Now(), false)
 		c.wake = queue
-		unlock := c.ReleaseCommand(time.Now())
+		unlock, _ := c.Release(time.Now(), false)
 		c.leaveUntil(time.Now().Add(time.Second))
-		_ = c.ReleaseCommand(time.Now())
+		_, _ = c.Release(time.Now(), false)
 		other := newClaim(resources, keys, "", time.Hour, 3)
 		other.withFencing(newFencing("", resources, keys, time.Minute), time.UnixMicro(6))
 		require.Equal(t, want, lock.Args)

@@ -58,7 +58,7 @@ func scriptComments(t *testing.T) map[string]string {
 	t.Helper()
 	comments := map[string]string{}
 	var files []string
-	for _, pattern := range []string{"scripts*.lua.go", "../internal/quarantine/scripts.lua.go", "../internal/node/repeats.go"} {
+	for _, pattern := range []string{"scripts*.lua.go", "../internal/quarantine/scripts.lua.go", "../internal/node/look.lua.go"} {
 		found, err := filepath.Glob(pattern)
 		require.NoError(t, err)
 		files = append(files, found...)

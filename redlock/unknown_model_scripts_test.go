@@ -78,7 +78,7 @@ func (tw *unknownTwin) step() {
 	case 5:
 		want, got = tw.model.release(token), tw.eval(undoCommand(c.keys, c.args))
 	case 6:
-		late, _ := c.ReleaseLate()
+		late, _ := c.Release(time.Now(), true)
 		want, got = tw.model.release(token), tw.eval(late)
 	case 7:
 		require.Equal(tw.t, tw.model.token == token, tw.look(token))

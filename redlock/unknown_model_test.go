@@ -162,7 +162,7 @@ func (n *unknownNode) mayBeOn() bool { return n.mark&node.MarkSent != 0 || n.unk
 
 // word has all of it.
 func (n *unknownNode) word() uint64 {
-	w := uint64(n.onItsWay) | uint64(n.mark)<<27 | uint64(n.waiting)<<28
+	w := uint64(n.onItsWay) | uint64(n.mark&node.MarkSent)<<27 | uint64(n.waiting)<<28
 	w |= uint64(n.token)<<36 | uint64(n.left)<<38 | uint64(n.gen)<<40 | uint64(n.answer)<<42
 	flags := [...]bool{n.down, n.unknown, n.owed, n.repeating, n.minute, n.last, n.yes, n.gone, n.repairable, n.bYes}
 	for i, b := range flags {

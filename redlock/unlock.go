@@ -118,12 +118,12 @@ func (l *Lock) release(ctx context.Context, now time.Time) (*round, verdict) {
 	if l.o.minHold > 0 && !l.idle {
 		l.claim.leaveUntil(l.start.Add(l.o.minHold))
 	}
-	rd := l.r.newRound(ctx, OpUnlock, l.claim, l.claim.ReleaseCommand(now), node.Release, decideUnlock, 0)
+	rd := l.r.newRound(ctx, OpUnlock, l.claim, l.claim.releaseTelling(l.claim.wake, now), node.Release, decideUnlock, 0)
 	t.next, rd.task.Voter = rd, t
 	for i, n := range l.r.nodes {
 		// When a release is repeated: asked again, a node that has already removed
 		// the key would seem to have lost it.
-		if n.Confirmed(&l.claim.Token, i) {
+		if n.Has(&l.claim.Token, i, node.MarkConfirmed) {
 			rd.skip(i, ballot{stance: node.Yes})
 		}
 	}

@@ -52,10 +52,13 @@ func (n *Node) putToWork(w *conn.Wire) *pipeline {
 	n.failed = false
 	n.readiness.add(1)
 	n.observer.Up()
-	p.settles.begin(n, n.unknown, n.sendOwed())
-	n.unknown = 0
-	n.sendRepeats(n.closing)
-	n.sendDrainPing()
+	waiting := n.queue
+	n.queue = requestQueue{}
+	n.sendReleases() // First of all.
+	n.queue.append(waiting)
+	if n.releases.owed == 0 {
+		n.settle()
+	}
 	go p.write()
 	return p
 }

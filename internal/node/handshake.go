@@ -15,9 +15,6 @@ func (n *Node) handshake(ctx context.Context, w *conn.Wire) (err error) {
 	if err = w.Abortable(ctx); err != nil {
 		return err
 	}
-	n.mu.Lock()
-	n.forget()
-	n.mu.Unlock()
 	steps := append([]conn.Step{n.writeProbe()}, n.scriptSteps()...)
 	elsewhere := false
 	if question, asks := n.Source.DatabaseQuestion(w, n.UnusedKey()); asks {

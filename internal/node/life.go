@@ -24,7 +24,7 @@ func (n *Node) run() {
 				n.fail(nodeClosed, ErrClosed)
 				return
 			}
-			wait = redial.after(p, began, time.Now())
+			wait = redial.after(p.served, p.wrongServer != nil, time.Since(began), time.Now())
 		} else {
 			wait = redial.failed()
 		}
@@ -59,7 +59,7 @@ func (n *Node) rest(why error, backoff time.Duration) bool {
 func (n *Node) mayEnd() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.closing && n.owed.len == 0 && n.queue.len == 0 && n.repeats.refused == 0
+	return n.closing && n.queue.len == 0 && n.releases.open == 0
 }
 
 // fail enters a state in which nothing can be sent, and answers what is queued.
@@ -73,10 +73,8 @@ func (n *Node) fail(s nodeState, why error) {
 	}
 	var failed []*Request
 	for q := n.queue.pop(); q != nil; q = n.queue.pop() {
-		if !n.breakRepeat(q) {
-			n.addOwed(q)
-			failed = append(failed, q)
-		}
+		n.owe(q)
+		failed = append(failed, q)
 	}
 	n.mu.Unlock()
 	for _, q := range failed {
@@ -104,6 +102,7 @@ func (n *Node) endPipeline(p *pipeline, why error) {
 	if why != nil {
 		n.reportLoss(why)
 	}
+	n.settle()
 	var failed []*Request
 	for q := n.inFlight.pop(); q != nil; q = n.inFlight.pop() {
 		switch q.Kind {
@@ -113,17 +112,20 @@ func (n *Node) endPipeline(p *pipeline, why error) {
 			q.Token.marks[q.Index] |= markUnheard
 		case Ask, pingKind, drainKind, lookKind:
 		}
-		if !n.breakRepeat(q) {
-			n.addOwed(q)
+		if !n.takeBack(q) {
+			n.owe(q)
 			failed = append(failed, q)
 		}
 	}
-	p.settles.end(n)
-	if n.repeats.timer != nil {
-		n.repeats.timer.Stop() // The next connection sets it.
+	for q := n.queue.head; q != nil; {
+		next := q.next
+		if n.takeBack(q) || q == &n.drainPing { // The next connection gets its own.
+			n.queue.remove(q)
+		}
+		q = next
 	}
-	if n.drainPing.queue != nil {
-		n.queue.remove(&n.drainPing) // It was this connection's; the next one gets its own.
+	if n.releases.timer != nil {
+		n.releases.timer.Stop() // The next connection sets it.
 	}
 	n.mu.Unlock()
 	for _, q := range failed {
@@ -142,13 +144,15 @@ func (n *Node) endPipeline(p *pipeline, why error) {
 func (n *Node) Close(ctx context.Context) {
 	n.mu.Lock()
 	n.closing = true
+	n.releases.hurry() // There is no time to wait any more.
 	switch {
 	case n.state == nodeIdle:
 		n.state = nodeClosed
 		close(n.done)
 	case n.state == nodeUp:
-		n.sendRepeats(true) // There is no time to wait any more.
-	case n.owed.len == 0 && n.queue.len == 0 && n.repeats.refused == 0:
+		n.sendReleases()
+		n.sendDrainPing()
+	case n.queue.len == 0 && n.releases.open == 0:
 		n.cancel() // Nothing to wait for.
 	}
 	n.mu.Unlock()

@@ -68,8 +68,7 @@ type Node struct {
 	down               error // why it is not up
 	queue              requestQueue
 	inFlight           requestQueue // written, not answered, in order
-	repeats            repeats
-	owed               requestQueue // releases that go first on the next connection; while not up
+	releases           dueReleases  // those that are to be sent again
 	drainPing          Request      // the last one of a connection that is being closed
 	pipeline           *pipeline    // while up
 	closing            bool
@@ -79,8 +78,8 @@ type Node struct {
 	scriptsOnly        bool // a value was too long to be read; see direct.go
 	lost               bool // a loss was reported and no return yet
 
-	unknown  int           // lock requests and repairs of unknown outcome since the latest connection
-	swept    time.Duration // when the releases that are owed were last looked through for room, since the node's epoch
+	unknown  int           // lock requests and repairs of unknown outcome of which the observer was not told
+	settled  int           // releases that were owed, have been carried out, and the same
 	rtt      time.Duration // smoothed, from a request's writing to its reply; 0 before the first reply
 	cleaned  int64         // counter: releases that were owed and have been carried out
 	unknowns int64         // counter: unknown outcomes ever
@@ -131,7 +130,7 @@ func (n *Node) Enqueue(q *Request, now time.Time) error {
 	case n.state == nodeClosed || n.closing && !release:
 		return ErrClosed
 	case n.state == nodeBackoff:
-		n.addOwed(q)
+		n.owe(q)
 		return n.down
 	case release && n.state == nodeConnecting && !q.Token.mayBeOn(q.Index):
 		return ErrUnreached
@@ -140,7 +139,7 @@ func (n *Node) Enqueue(q *Request, now time.Time) error {
 		return ErrSilent
 	case n.isCrowded() && (q.Kind == LockRequest || release && !q.Token.mayBeOn(q.Index)):
 		return errCrowded
-	case (!release || q.Token.marks[q.Index]&markForeign != 0) && n.backlog() >= MaxBacklog:
+	case (!release || q.Token.size > 0) && n.backlog() >= MaxBacklog:
 		return ErrBacklog
 	case n.state == nodeIdle:
 		n.state = nodeConnecting
@@ -186,8 +185,8 @@ func (n *Node) Release(t *Token, index int) {
 	n.mu.Unlock()
 	if sent {
 		now := time.Now()
-		release := &Task{Kind: Release, Command: t.owner.ReleaseCommand(now), Token: t, Limit: n.Timeout, Voter: t.owner.ReleaseVoter()}
-		_ = n.Enqueue(&Request{Task: release, Index: uint16(index)}, now)
+		cmd, voter := t.owner.Release(now, false)
+		_ = n.Enqueue(&Request{Task: &Task{Kind: Release, Command: cmd, Token: t, Limit: n.Timeout, Voter: voter}, Index: uint16(index)}, now)
 	}
 }
 
@@ -235,11 +234,11 @@ func (n *Node) Unreached() error {
 	}
 }
 
-// Confirmed reports whether a release has removed the token from this node.
-func (n *Node) Confirmed(t *Token, index int) bool {
+// Has reports whether the token has that mark of this node.
+func (n *Node) Has(t *Token, index int, m Mark) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return t.marks[index]&markConfirmed != 0
+	return t.marks[index]&m != 0
 }
 
 // Withdraw takes back a request that has not been written. Releases stay.
@@ -265,7 +264,7 @@ func (n *Node) sendDrainPing() {
 // Repair hands a repair to the node, which drops it unless it can be sent within the given
 // time. It is not kept for a node that is not up.
 func (n *Node) Repair(q *Request, within time.Duration) error {
-	q.gone = n.after(within)
+	q.gone = after(time.Since(n.epoch), within)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	switch {
@@ -291,7 +290,7 @@ type Status struct {
 	Backlog  int   // requests queued or unanswered
 	Unknown  int64 // requests whose outcome a broken connection has left unknown
 	Released int64 // releases that were owed and have been carried out
-	Owed     int   // releases that wait for the next connection, or that the node has refused so far
+	Owed     int   // releases that were not carried out: the node is away, or has refused them
 	Repeats  int   // releases that are sent again, as something may come late
 	Dropped  int64 // releases that were not, for want of room
 	Connects int64 // attempts to connect
@@ -305,8 +304,8 @@ func (n *Node) Status() Status {
 	defer n.mu.Unlock()
 	s := Status{
 		Up: n.state == nodeUp, Listens: listens, Down: n.down, Backlog: n.backlog(),
-		Unknown: n.unknowns, Released: n.cleaned, Owed: n.owed.len + n.repeats.refused, Connects: n.connects, RTT: n.rtt,
-		Repeats: n.repeats.len - n.repeats.refused, Dropped: n.repeats.dropped,
+		Unknown: n.unknowns, Released: n.cleaned, Owed: n.releases.open, Connects: n.connects, RTT: n.rtt,
+		Repeats: n.releases.len - n.releases.open, Dropped: n.releases.dropped,
 	}
 	if n.pipeline != nil && n.pipeline.dialect != nil {
 		s.Abstains = n.pipeline.dialect.Abstains(time.Now())

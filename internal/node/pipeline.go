@@ -7,11 +7,6 @@ import (
 	"github.com/seed6c881748/redlock/internal/conn"
 )
 
-// MaxBacklog bounds the requests that a node may have queued or unanswered.
-// A full backlog refuses new locks, extensions and inspections, never a
-// release: those are bounded by the locks that were let in before.
-const MaxBacklog = 1 << 15
-
 // A pipeline is one connection to a node that all callers share. Its writer
 // moves requests from the node's queue to its flight and onto the wire, its
 // reader matches the replies to the flight in order; neither waits for the
@@ -41,7 +36,6 @@ type pipeline struct {
 	unanswered bool      // the watchdog has ended it, for silence
 	lastReply  time.Time // or when the connection was made
 	dozing     bool      // the watchdog sleeps until the next PING is due
-	settles    settlement
 
 	scriptsOnly bool // the server does not know what direct requests take
 }
@@ -104,9 +98,6 @@ func (p *pipeline) take(reply any, err error, now time.Time) (q *Request, out Ou
 		return q, out, false, true
 	case err != nil:
 		out.Err, again = n.refused(q, err)
-		if q.wasOwed && !again {
-			p.settles.answered(n, false)
-		}
 		return q, out, false, again
 	}
 	if !direct {
@@ -115,17 +106,14 @@ func (p *pipeline) take(reply any, err error, now time.Time) (q *Request, out Ou
 	if p.dialect != nil && q.Command.Script.Grants {
 		p.dialect.Heard(out, now)
 	}
-	released := q.Kind == Release && out.Stance != Silent
 	if q.Token != nil {
 		m := &q.Token.marks[q.Index]
 		*m = m.Heard(q.Kind, out)
 	}
-	if q.wasOwed {
-		p.settles.answered(n, released)
-	}
 	if q.Kind == Release {
+		carriedOut := out.Stance != Silent
 		out = q.Token.releasedLocked(int(q.Index), out)
-		n.repeatRelease(q, !released)
+		n.released(q, carriedOut)
 	}
 	return q, out, false, false
 }
@@ -137,7 +125,7 @@ func (p *pipeline) drained() bool {
 	case n.queue.len > 0 || n.inFlight.len > 0:
 		n.sendDrainPing() // A release is still to be answered.
 		return false
-	case n.repeats.refused > 0:
+	case n.releases.open > 0:
 		return false // With the release that is sent again comes another last PING.
 	default:
 		return p.endLocked(nil) // Here, or a release might still be sent.

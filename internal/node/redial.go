@@ -30,13 +30,13 @@ type redialer struct {
 	free    time.Time     // when the next attempt at once has its turn, but for redials of them
 }
 
-// after returns how long to wait when the connection p, made at began, has ended.
-func (d *redialer) after(p *pipeline, began, now time.Time) time.Duration {
-	worked := now.Sub(began) >= lasting || p.served && p.wrongServer == nil
+// after returns how long to wait when a connection has ended now that has lasted for so long.
+func (d *redialer) after(served, wrongServer bool, lasted time.Duration, now time.Time) time.Duration {
+	worked := lasted >= lasting || served && !wrongServer
 	if worked {
 		d.backoff = 0
 	}
-	if !worked || p.wrongServer != nil {
+	if !worked || wrongServer {
 		return d.failed()
 	}
 	if d.free.Before(now) {

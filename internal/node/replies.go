@@ -1,11 +1,6 @@
 package node
 
-import (
-	"math"
-	"time"
-
-	"github.com/seed6c881748/redlock/internal/conn"
-)
+import "github.com/seed6c881748/redlock/internal/conn"
 
 // This file is about error replies: which of them leave something to do.
 
@@ -35,7 +30,7 @@ func (n *Node) refused(q *Request, err error) (error, bool) {
 		}
 		q.Token.marks[q.Index] &^= MarkSent
 	case q.Kind == Release:
-		n.repeatRelease(q, true)
+		n.released(q, false)
 	case q.Kind == LockRequest && refusals[code]:
 		q.Token.marks[q.Index] &^= MarkSent
 	case q.sets() && !refusals[code]:
@@ -49,11 +44,4 @@ func (n *Node) refused(q *Request, err error) (error, bool) {
 var refusals = map[string]bool{
 	"NOPERM": true, "NOAUTH": true, "WRONGTYPE": true, "OOM": true, "MISCONF": true, "READONLY": true,
 	"LOADING": true, "BUSY": true, "NOREPLICAS": true, "MASTERDOWN": true, "CLUSTERDOWN": true, "MOVED": true, "ASK": true, "CROSSSLOT": true,
-}
-
-// after is the instant d from now, since the epoch; the end of time if that is
-// beyond it.
-func (n *Node) after(d time.Duration) time.Duration {
-	now := time.Since(n.epoch)
-	return now + min(d, math.MaxInt64-now)
 }

@@ -2,6 +2,11 @@ package node
 
 import "time"
 
+// MaxBacklog bounds the requests that a node may have queued or unanswered.
+// A full backlog refuses new locks, extensions and inspections, never a
+// release: those are bounded by the locks that were let in before.
+const MaxBacklog = 1 << 15
+
 // A Kind decides what happens to a request that cannot be carried out.
 type Kind uint8
 
@@ -37,11 +42,8 @@ type Task struct {
 	Voter   Voter         // nil: nobody waits for the answer
 	Limit   time.Duration // the node timeout; silence is judged by it too
 
-	// gone is an instant since the node's epoch: of a release that is owed, when nothing of its
-	// keys can be left (0: it was not); of a repair, when the lock has lapsed.
-	gone time.Duration
-
-	look *lookTask // of lookKind
+	gone time.Duration // of a repair: when the lock has lapsed, since the node's epoch
+	look *lookTask     // of lookKind
 }
 
 // A Request is a task for one node. Its fields below the task are guarded by
@@ -53,10 +55,9 @@ type Request struct {
 	queue      *requestQueue // the one it is in
 	sent       time.Duration // when it was written, since the node's epoch
 	Index      uint16        // the node's place in the round; constant
-	repeat     *repeat       // of a release that is sent again
+	due        *dueRelease   // of a release that is sent again; nil: it is the first
 	Eval       bool          // the server did not know the script's hash
 	direct     bool          // it was sent without the script; see direct.go
-	wasOwed    bool          // a release that an earlier connection has not carried out
 }
 
 // sets reports whether the request sets keys, so that it must not be carried out
@@ -84,7 +85,6 @@ type requestQueue struct {
 	head, tail *Request
 	len        int
 	locks      int // how many of them are lock requests
-	foreign    int // bytes that are kept for other processes' tokens
 }
 
 func (l *requestQueue) push(q *Request) {
@@ -96,12 +96,8 @@ func (l *requestQueue) push(q *Request) {
 	}
 	l.tail = q
 	l.len++
-	switch q.Kind {
-	case LockRequest:
+	if q.Kind == LockRequest {
 		l.locks++
-	case Release:
-		l.foreign += q.Token.size
-	case Ask, RepairRequest, pingKind, drainKind, lookKind:
 	}
 }
 
@@ -118,12 +114,8 @@ func (l *requestQueue) remove(q *Request) {
 	}
 	q.queue, q.prev, q.next = nil, nil, nil
 	l.len--
-	switch q.Kind {
-	case LockRequest:
+	if q.Kind == LockRequest {
 		l.locks--
-	case Release:
-		l.foreign -= q.Token.size
-	case Ask, RepairRequest, pingKind, drainKind, lookKind:
 	}
 }
 
@@ -133,4 +125,17 @@ func (l *requestQueue) pop() *Request {
 		l.remove(q)
 	}
 	return q
+}
+
+// append adds another queue's requests, which must have been in this one before.
+func (l *requestQueue) append(more requestQueue) {
+	if l.tail == nil {
+		*l = more
+		return
+	}
+	if more.head != nil {
+		l.tail.next, more.head.prev = more.head, l.tail
+		l.tail = more.tail
+		l.len, l.locks = l.len+more.len, l.locks+more.locks
+	}
 }

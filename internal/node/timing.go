@@ -1,6 +1,9 @@
 package node
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // The limits of time of a connection. What a connection takes has nothing to do with what
 // a request on it takes.
@@ -43,3 +46,6 @@ func smoothed(rtt, sample time.Duration) time.Duration {
 	}
 	return rtt + (sample-rtt)/8
 }
+
+// after is the instant d after now; the end of time if that is beyond it.
+func after(now, d time.Duration) time.Duration { return now + min(d, math.MaxInt64-now) }

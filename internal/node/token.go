@@ -12,21 +12,16 @@ type Token struct {
 	owner TokenOwner
 	life  atomic.Int64 // the ttl in ns, the longest one after extensions
 	marks []Mark       // by node; marks[i] is guarded by the mutex of node i
-	size  int          // of another process's token: about the bytes that are kept for it; constant
+	size  int          // of another process's token, by Release: about the bytes that are kept for it; else 0
 	small [8]Mark      // room for the marks of the usual numbers of nodes
 }
 
 // A TokenOwner says how its token is released. It is called from any goroutine, also under a
 // node's mutex, so it must not wait, and not call a node.
 type TokenOwner interface {
-	// ReleaseCommand is the release to send at the time now.
-	ReleaseCommand(now time.Time) Command
-
-	// ReleaseVoter gets the answer to a release for which no round waits; nil: nobody does.
-	ReleaseVoter() Voter
-
-	// ReleaseLate is the release of what a request that came late has set, and who gets the answer.
-	ReleaseLate() (Command, Voter)
+	// Release is the release to send at the time now, and who gets the answer if no round waits for it;
+	// nil: nobody. It is told whether it is sent again: what it finds then, others have been refused for.
+	Release(now time.Time, again bool) (Command, Voter)
 
 	// KeptUntil is until when the release is to leave the keys; zero: it deletes them.
 	KeptUntil() time.Time
@@ -58,26 +53,22 @@ const (
 	// that is still to be sent must not be.
 	MarkReleased
 
-	// markOwed: the token's release is among those that the node is owed.
-	markOwed
+	// MarkConfirmed: a release has removed the token from the node.
+	MarkConfirmed
 
-	// markConfirmed: a release has removed the token from the node.
-	markConfirmed
+	// MarkHeld: the node has said that it had the token's keys.
+	MarkHeld
 
 	// markUnheard: the answer to a release was lost with its connection, so the
 	// token may have been removed by it.
 	markUnheard
 
-	// markForeign: the token is another process's, by Release. So no lock request of
-	// this client has bounded what the node is to be told, and a full backlog refuses it.
-	markForeign
-
 	// markUnknown: the outcome of a lock request or a repair is unknown, so that it may come late. It is
 	// never taken away: a later yes or no, or an answered release, says nothing about that request.
 	markUnknown
 
-	// markRepeated: the token's release is among those that are sent again.
-	markRepeated
+	// markDue: the token's release is among those that are to be sent again.
+	markDue
 )
 
 // mayBeOn reports whether node i may have, or get, keys of the token. The node's mu is held.
@@ -91,8 +82,8 @@ func (t *Token) releasedLocked(i int, out Outcome) Outcome {
 	if out.Stance == Silent {
 		return out
 	}
-	if out.Stance == Yes || *m&(markConfirmed|markUnheard) != 0 {
-		*m |= markConfirmed
+	if out.Stance == Yes || *m&(MarkConfirmed|markUnheard) != 0 {
+		*m |= MarkConfirmed
 		out.Stance, out.Err = Yes, nil
 	}
 	*m &^= markUnheard
@@ -105,7 +96,7 @@ func (t *Token) BeginForeign(owner TokenOwner, nodes int, ttl time.Duration, siz
 	t.Begin(owner, nodes, ttl)
 	t.size = size
 	for i := range t.marks {
-		t.marks[i] = MarkSent | markForeign | markUnknown // Another process may have sent something just now.
+		t.marks[i] = MarkSent | markUnknown // Another process may have sent something just now.
 	}
 }
 
@@ -117,7 +108,7 @@ func (m Mark) Heard(kind Kind, out Outcome) Mark {
 	case refused || released:
 		return m &^ MarkSent // Nothing of the token is on the node.
 	case out.Stance == Yes:
-		return m | MarkSent // Also if its lock request was once refused there: it has run again.
+		return m | MarkSent | MarkHeld // Also if its lock request was once refused there: it has run again.
 	}
 	return m
 }

@@ -101,7 +101,7 @@ func (p *pipeline) next(batch []wireRequest) (_ []wireRequest, dropped []*Reques
 		n.inFlight.push(q)
 		cmd := q.Command
 		if cmd.Timed {
-			cmd = q.Token.owner.ReleaseCommand(time.Now()) // It may have waited.
+			cmd, _ = q.Token.owner.Release(time.Now(), q.due != nil) // It may have waited.
 		}
 		batch = append(batch, wireRequest{cmd, q.direct, q.Eval, n.forgot})
 	}

@@ -1,0 +1,173 @@
+package node
+
+import "time"
+
+// This file is about releases that are to be sent again. There are three reasons:
+//
+//   - One was not answered, or could not be sent: the node is owed it. It goes first on the next connection.
+//   - The node has refused one (BUSY, a full disk). It is sent again 20 ms later, then 40, 80 and so on, up to
+//     about a second.
+//   - Something may come late: when a connection ends, each lock request in flight may have run, may still run,
+//     or never will. A buffer or a proxy may deliver it a minute later, and its key would stay for the ttl. So
+//     the release is repeated after it was carried out: 20 ms later, then 40, 80 and so on. What comes late by t
+//     is gone by about 2t.
+//
+// A release deletes only keys that hold its own token, which is dead and never used again. So it may be sent as
+// often as one likes, and exclusion does not depend on it. Nothing else is taken away, in particular no key of a
+// token whose release nobody has asked for: it may be held, and an extension or a repair may have made this node
+// a counted vote since. TestUnknownModel… proves it, and finds what goes wrong otherwise. The tempting
+// alternative is to have the node refuse what comes late: every lock request would have to look at one more key.
+
+const (
+	// firstGap is between the answer to a release and the next one. Each further gap is twice the one before.
+	firstGap = 20 * time.Millisecond
+
+	// maxStep is where the gaps stop growing: beyond the longest life of any lock. For releases that were
+	// refused it is maxOpenStep, about a second: the key is there, and the node will change its mind.
+	maxStep, maxOpenStep = 32, 7
+
+	// MinLate is for how long something late is reckoned with, at least. What comes even later can set
+	// its key again, for one ttl.
+	MinLate = time.Minute
+
+	// maxLook bounds the keys in one look, but for those of a single token.
+	maxLook = 64
+
+	// MaxForeign bounds the bytes that are kept for other processes' tokens: the keys of one may be half a
+	// megabyte, and a node may be down for days.
+	MaxForeign = 64 << 20
+)
+
+// A dueRelease is a release that is to be sent again to one node.
+type dueRelease struct {
+	next  *dueRelease
+	token *Token
+	index uint16
+	step  uint8         // how many gaps there were; 0: the node is owed it
+	open  bool          // it was not carried out yet
+	at    time.Duration // since the node's epoch: when it is due; on its way, when it was sent
+	last  time.Duration // the same: nothing is left of the keys then, or can come any more
+}
+
+// dueReleases are those to one node. They are guarded by the node's mu.
+type dueReleases struct {
+	queues [maxStep + 1]struct{ head, tail *dueRelease } // by step, and so each in the order in which they are due
+
+	// These count those on their way, too.
+	len, open int
+	owed      int // those with step 0
+	foreign   int // bytes that are kept for other processes' tokens
+
+	out     int           // requests on their way
+	timer   *time.Timer   // nil before the first one
+	swept   time.Duration // when there was last no room, since the node's epoch
+	dropped int64         // counter: those for which there was no room
+}
+
+// push appends e to the queue of its step.
+func (r *dueReleases) push(e *dueRelease) {
+	l := &r.queues[e.step]
+	if l.head == nil {
+		l.head = e
+	} else {
+		l.tail.next = e
+	}
+	e.next, l.tail = nil, e
+}
+
+// pushNow has e be due at once, ahead of those of its step.
+func (r *dueReleases) pushNow(e *dueRelease) {
+	l := &r.queues[e.step]
+	if l.head == nil {
+		l.tail = e
+	}
+	e.at, e.next, l.head = 0, l.head, e
+}
+
+func (r *dueReleases) pop(step uint8) *dueRelease {
+	e := r.queues[step].head
+	if e != nil {
+		r.queues[step].head = e.next
+	}
+	return e
+}
+
+// first is the one that is due first, nil if there is none.
+func (r *dueReleases) first() (first *dueRelease) {
+	for i := range r.queues {
+		if e := r.queues[i].head; e != nil && (first == nil || e.at < first.at) {
+			first = e
+		}
+	}
+	return first
+}
+
+// add makes an entry for a release that was not carried out yet; nil if there is no room. Of this client's own,
+// those have room in any case: they are bounded by its lock requests. Otherwise the ones go that were repeated
+// most often.
+func (r *dueReleases) add(t *Token, index uint16, now time.Duration) *dueRelease {
+	full := func() bool { return r.len >= MaxBacklog || t.size > 0 && r.foreign+t.size > MaxForeign }
+	if full() && now-r.swept >= time.Second {
+		r.swept = now
+		r.sweep(now)
+	}
+	for step := uint8(maxStep); r.len >= MaxBacklog && step > 0; {
+		if e := r.pop(step); e != nil {
+			r.forget(e)
+			r.dropped++
+		} else {
+			step--
+		}
+	}
+	if t.size > 0 && full() {
+		r.dropped++
+		return nil
+	}
+	t.marks[index] |= markDue
+	r.len++
+	r.open++
+	r.owed++
+	r.foreign += t.size
+	return &dueRelease{token: t, index: index, open: true, last: after(now, t.lateness(true))}
+}
+
+// sweep forgets those that nothing is left of.
+func (r *dueReleases) sweep(now time.Duration) {
+	for step := range r.queues {
+		e := r.queues[step].head
+		for r.queues[step].head = nil; e != nil; {
+			next := e.next
+			if e.isOver(now) {
+				r.forget(e)
+			} else {
+				r.push(e)
+			}
+			e = next
+		}
+	}
+}
+
+// isOver reports whether nothing can be left of the keys, though the release was not carried out.
+func (e *dueRelease) isOver(now time.Duration) bool { return e.open && now >= e.last }
+
+// forget ends e, which is in no queue.
+func (r *dueReleases) forget(e *dueRelease) {
+	e.token.marks[e.index] &^= markDue
+	r.len--
+	r.foreign -= e.token.size
+	if e.step == 0 {
+		r.owed--
+	}
+	if e.open {
+		r.open--
+	}
+}
+
+// hurry has all be due at once.
+func (r *dueReleases) hurry() {
+	for i := range r.queues {
+		for e := r.queues[i].head; e != nil; e = e.next {
+			e.at = 0
+		}
+	}
+}

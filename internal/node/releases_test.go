@@ -1,0 +1,198 @@
+package node
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// repeating has the release of a token of so many bytes be repeated so often.
+func repeating(n *Node, size int, step uint8) (*Token, *dueRelease) {
+	token := new(Token)
+	token.BeginForeign(released{}, 1, time.Hour, size)
+	e := n.releases.add(token, 0, 0)
+	if e != nil {
+		e.open = false
+		n.releases.open--
+		n.delay(e, step)
+	}
+	return token, e
+}
+
+// isDue reports whether a release of the token is to be sent again.
+func isDue(token *Token) bool { return token.marks[0]&markDue != 0 }
+
+// Where there is no room for one more release, the one goes that was repeated most often; but none that is owed.
+func TestTheReleaseThatWasRepeatedMostOftenGivesWay(t *testing.T) {
+	n := &Node{epoch: time.Now()}
+	often, _ := repeating(n, 0, 8)
+	oftenToo, _ := repeating(n, 0, 8)
+	_, onItsWay := repeating(n, 0, 32)
+	n.releases.pop(32)
+	for range MaxBacklog - 3 {
+		repeating(n, 0, 4)
+	}
+	assert.Zero(t, n.releases.dropped)
+	one, _ := repeating(n, 0, 1)
+	assert.Equal(t, MaxBacklog, n.releases.len)
+	assert.EqualValues(t, 1, n.releases.dropped)
+	assert.False(t, isDue(often), "the first of those is the one that waits for the longest time")
+	assert.True(t, isDue(oftenToo))
+	assert.True(t, isDue(one))
+	assert.True(t, isDue(onItsWay.token))
+
+	owe := func(size int) *Token {
+		token := new(Token)
+		token.BeginForeign(released{}, 1, time.Hour, size)
+		n.owe(&Request{Task: &Task{Kind: Release, Token: token}})
+		return token
+	}
+	for range MaxBacklog + 10 {
+		assert.True(t, isDue(owe(0)))
+	}
+	assert.Equal(t, MaxBacklog+11, n.releases.len, "with that on its way")
+	assert.EqualValues(t, MaxBacklog, n.releases.dropped)
+	assert.False(t, isDue(owe(1)), "another process's")
+	assert.EqualValues(t, MaxBacklog+1, n.releases.dropped)
+}
+
+// Those of other processes' tokens are bounded by what they take, too.
+func TestReleasesOfOtherProcessesAreBounded(t *testing.T) {
+	n := &Node{epoch: time.Now()}
+	for range 4 {
+		repeating(n, MaxForeign/4, 1)
+	}
+	more, e := repeating(n, 1, 1)
+	assert.Nil(t, e)
+	assert.False(t, isDue(more))
+	own, _ := repeating(n, 0, 1)
+	assert.True(t, isDue(own))
+	assert.Equal(t, 5, n.releases.len)
+	assert.EqualValues(t, 1, n.releases.dropped)
+	for range 4 {
+		n.releases.forget(n.releases.pop(1))
+	}
+	assert.Zero(t, n.releases.foreign)
+}
+
+// The last gap is beyond the longest life of any lock.
+func TestGapsDouble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &Node{epoch: time.Now()}
+		_, e := repeating(n, 0, 1)
+		for step := range uint8(maxStep + 2) {
+			assert.Equal(t, firstGap<<min(step, maxStep-1), e.at)
+			assert.Equal(t, e, n.releases.pop(e.step))
+			n.delay(e, e.step+1)
+		}
+		assert.Greater(t, e.at, 400*24*time.Hour)
+	})
+}
+
+// They are sent in the order in which they are due, however often they were repeated.
+func TestReleasesAreSentInTheOrderInWhichTheyAreDue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &Node{epoch: time.Now()}
+		_, seldom := repeating(n, 0, 1)
+		time.Sleep(firstGap)
+		_, often := repeating(n, 0, 2)
+		time.Sleep(firstGap)
+		_, once := repeating(n, 0, 1)
+		_, lost := repeating(n, 0, 8)
+		n.releases.pop(8)
+		n.releases.pushNow(lost)
+		for _, want := range []*dueRelease{lost, seldom, once, often, nil} {
+			first := n.releases.first()
+			assert.Equal(t, want, first)
+			if first != nil {
+				n.releases.pop(first.step)
+			}
+		}
+	})
+}
+
+// released owns a token on one key whose release is answered with what it should be.
+type released struct{}
+
+func (released) Release(time.Time, bool) (Command, Voter) {
+	return Command{Script: NewScript("release", "", func(reply any) Outcome {
+		if reply == int64(1) {
+			return Outcome{Stance: Yes}
+		}
+		return Unexpected("release", reply)
+	})}, nil
+}
+func (released) KeptUntil() time.Time { return time.Time{} }
+func (released) Keys() []any          { return []any{"a"} }
+func (released) Value() any           { return "token" }
+
+// A look may be answered with places that there are not, also of 64 bits where an int has 32.
+func TestALookWithPlacesThatThereAreNot(t *testing.T) {
+	n := &Node{epoch: time.Now()}
+	n.work.L = &n.mu
+	token, e := repeating(n, 0, 1)
+	var look lookTask
+	look.add(n.releases.pop(1))
+	n.looked(&look, []any{int64(-1), int64(0), int64(2), int64(1<<32 + 1), "1", nil}, nil)
+	assert.Zero(t, n.queue.len, "nothing was found")
+	assert.True(t, isDue(token))
+	assert.EqualValues(t, 2, e.step)
+}
+
+// An answer that no script gives says nothing: the release is sent again until there is one, and holds up no other.
+func TestAnAnswerThatNoScriptGivesEndsNoRepetition(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &Node{epoch: time.Now(), state: nodeUp, Timeout: time.Second}
+		n.work.L = &n.mu
+		p := &pipeline{node: n}
+		answer := func(reply any) (q *Request) {
+			t.Helper()
+			synctest.Wait()
+			n.mu.Lock()
+			if q = n.queue.pop(); q != nil {
+				n.inFlight.push(q)
+			}
+			n.mu.Unlock()
+			require.NotNil(t, q, "nothing is sent")
+			p.take(reply, nil, time.Now())
+			return q
+		}
+		requireOpen := func(open int, why string) {
+			t.Helper()
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			require.Equal(t, 1, n.releases.len, why)
+			require.Equal(t, open, n.releases.open, why)
+		}
+		token := new(Token)
+		token.Begin(released{}, 1, time.Hour)
+		token.marks[0] = MarkSent | MarkReleased | markUnknown
+		cmd, _ := released{}.Release(time.Now(), false)
+		n.push(&Request{Task: &Task{Kind: Release, Command: cmd, Token: token}})
+		for gap := firstGap; gap < 4*firstGap; gap *= 2 {
+			answer("QUEUED")
+			requireOpen(1, "it is not known to be carried out")
+			time.Sleep(gap)
+		}
+		answer(int64(1))
+		requireOpen(0, "something may come late")
+		time.Sleep(firstGap)
+		assert.NotNil(t, answer("QUEUED").look)
+		requireOpen(1, "whether its key is there is not known")
+		time.Sleep(firstGap)
+		assert.NotNil(t, answer(int64(1)).due)
+		time.Sleep(firstGap)
+		assert.NotNil(t, answer([]any{int64(1)}).look)
+		assert.NotNil(t, answer("QUEUED").due)
+		requireOpen(1, "it is not known to be carried out")
+		time.Sleep(firstGap)
+		assert.NotNil(t, answer(int64(1)).due)
+		requireOpen(0, "something may still come late")
+		time.Sleep(firstGap)
+		assert.NotNil(t, answer([]any{}).look)
+		requireOpen(0, "it is repeated for an hour")
+	})
+}

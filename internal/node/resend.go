@@ -1,0 +1,205 @@
+package node
+
+import (
+	"time"
+
+	"github.com/seed6c881748/redlock/internal/conn"
+)
+
+// This file is about when a node's releases are sent again. Those that are owed go all at once. Of the others
+// some are on their way at a time, and no more until these are answered: outcomes are unknown just when nodes
+// are slow.
+
+// owe keeps a release that could not be sent, or was not answered, for the next connection. n.mu is held.
+func (n *Node) owe(q *Request) {
+	if q.Kind != Release || !q.Token.mayBeOn(q.Index) || q.Token.marks[q.Index]&markDue != 0 {
+		return // A token that may have left something has its own release, when it comes.
+	}
+	if e := n.releases.add(q.Token, q.Index, time.Since(n.epoch)); e != nil {
+		n.releases.pushNow(e)
+	}
+}
+
+// released takes the answer to a release: it was carried out, or was not. n.mu is held.
+func (n *Node) released(q *Request, done bool) {
+	r, m := &n.releases, q.Token.marks[q.Index]
+	if e := q.due; e != nil {
+		wasOwed := e.step == 0
+		if wasOwed && done {
+			n.cleaned++
+			n.settled++
+		}
+		n.sendLater(e, done)
+		if wasOwed && r.owed == 0 {
+			n.settle()
+		}
+		r.out--
+		n.sendReleases()
+		return
+	}
+	late, left := done && m&markUnknown != 0 && !n.closing, !done && q.Token.mayBeOn(q.Index)
+	if (late || left) && m&markDue == 0 {
+		if e := r.add(q.Token, q.Index, time.Since(n.epoch)); e != nil {
+			n.sendLater(e, done)
+		}
+	}
+}
+
+// sendLater has e be sent again after an answer: nothing is left now, or the node has refused. n.mu is held.
+func (n *Node) sendLater(e *dueRelease, done bool) {
+	r, step := &n.releases, e.step+1
+	switch unknown := e.token.marks[e.index]&markUnknown != 0; {
+	case done && (!unknown || n.closing || !e.open && e.at >= e.last):
+		r.forget(e)
+		return
+	case done && e.open:
+		r.open--
+	case !done && !e.open:
+		r.open++
+	}
+	if e.open == done {
+		e.open, e.last, step = !done, after(time.Since(n.epoch), e.token.lateness(!done)), 1
+	}
+	n.delay(e, step)
+}
+
+// delay puts e off by the gap of that step. n.mu is held.
+func (n *Node) delay(e *dueRelease, step uint8) {
+	r := &n.releases
+	if n.closing && !e.open {
+		r.forget(e)
+		return
+	}
+	if e.step == 0 {
+		r.owed--
+	}
+	e.step = min(step, maxStep)
+	if e.open {
+		e.step = min(step, maxOpenStep)
+	}
+	gap := firstGap << (e.step - 1)
+	if n.closing {
+		gap = n.Timeout / 8 // Close waits for those that were refused, but not longer than the node timeout.
+	}
+	e.at = after(time.Since(n.epoch), gap)
+	r.push(e)
+	n.armReleases()
+}
+
+// armReleases sets the timer to when the next one is due. n.mu is held.
+func (n *Node) armReleases() {
+	r := &n.releases
+	e := r.first()
+	if e == nil || n.state != nodeUp || r.out > 0 {
+		return // When that changes, sendReleases is called.
+	}
+	wait := max(e.at-time.Since(n.epoch), 0)
+	if r.timer != nil {
+		r.timer.Reset(wait)
+		return
+	}
+	r.timer = time.AfterFunc(wait, func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.sendReleases()
+	})
+}
+
+// sendReleases sends those that are due: what is owed, and of the others about maxLook keys, or all if the node
+// is being closed. n.mu is held.
+func (n *Node) sendReleases() {
+	r := &n.releases
+	if n.state != nodeUp || r.out > 0 {
+		return
+	}
+	var look lookTask
+	clock := time.Now()
+	now, sent := clock.Sub(n.epoch), 0
+	for e := r.first(); e != nil && e.at <= now && (e.step == 0 || sent < maxLook || n.closing); e = r.first() {
+		r.pop(e.step)
+		e.at = now
+		switch {
+		case e.isOver(now):
+			r.forget(e)
+		case e.open:
+			sent++
+			n.pushRelease(e, clock)
+		case clock.Before(e.token.owner.KeptUntil()):
+			n.delay(e, e.step+1) // Nothing is to be released before.
+		default:
+			sent += len(e.token.owner.Keys())
+			look.add(e)
+		}
+		if len(look.keys) >= maxLook {
+			n.pushLook(look)
+			look = lookTask{}
+		}
+	}
+	if len(look.keys) > 0 {
+		n.pushLook(look)
+	}
+	n.sendDrainPing()
+	n.armReleases()
+}
+
+// pushRelease queues the release of e. n.mu is held.
+func (n *Node) pushRelease(e *dueRelease, now time.Time) {
+	n.releases.out++
+	cmd, voter := e.token.owner.Release(now, true)
+	n.push(&Request{Task: &Task{Kind: Release, Command: cmd, Token: e.token, Voter: voter, Limit: n.Timeout}, Index: e.index, due: e})
+}
+
+// pushLook queues a look. By EVAL: it is rare, and a server that does not know it has not forgotten the
+// other scripts. n.mu is held.
+func (n *Node) pushLook(l lookTask) {
+	n.releases.out++
+	n.push(&Request{Task: &Task{Kind: lookKind, Command: Command{Script: Look, Keys: l.keys, Args: l.tokens}, Limit: n.Timeout, look: &l}, Eval: true})
+}
+
+// looked takes the answer to a look: what has come late is released, and who waits for it is told. One
+// key that the user may not read has the whole look refused, so then each token is released. n.mu is held.
+func (n *Node) looked(look *lookTask, reply any, err error) {
+	held, said := reply.([]any)
+	found := look.found(held)
+	for i, e := range look.releases {
+		if found[i] || conn.ErrorCode(err) == "NOPERM" {
+			n.pushRelease(e, time.Now())
+		} else {
+			n.sendLater(e, said)
+		}
+	}
+	n.releases.out--
+	n.sendReleases()
+}
+
+// takeBack takes a request from a connection that has ended, and says whether it was one of those sent again.
+// It does not count, and is due at once on the next connection. n.mu is held.
+func (n *Node) takeBack(q *Request) bool {
+	switch {
+	case q.look != nil:
+		for _, e := range q.look.releases {
+			n.releases.pushNow(e)
+		}
+	case q.due != nil:
+		n.releases.pushNow(q.due)
+	default:
+		return false
+	}
+	n.releases.out--
+	return true
+}
+
+// noteUnknown notes a lock request or a repair whose outcome will not be known. n.mu is held.
+func (n *Node) noteUnknown(q *Request) {
+	q.Token.marks[q.Index] |= markUnknown
+	n.unknown++
+	n.unknowns++
+}
+
+// settle tells the observer, when nothing is owed any more or the connection has ended. n.mu is held.
+func (n *Node) settle() {
+	if n.unknown > 0 || n.settled > 0 {
+		n.observer.Settled(n.unknown, n.settled)
+	}
+	n.unknown, n.settled = 0, 0
+}
