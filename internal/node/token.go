@@ -53,10 +53,10 @@ const (
 	// that is still to be sent must not be.
 	MarkReleased
 
-	// MarkConfirmed: a release has removed the token from the node.
+	// MarkConfirmed says that a release has removed the token from the node.
 	MarkConfirmed
 
-	// MarkHeld: the node has said that it had the token's keys.
+	// MarkHeld says that the node has said that it had the token's keys.
 	MarkHeld
 
 	// markUnheard: the answer to a release was lost with its connection, so the
