@@ -243,7 +243,7 @@ func (c *candidate) outcome(ctx context.Context) (*Lock, error) {
 			r: r, o: c.a.o, claim: c.claim, attempts: c.num, lease: c.a.lease,
 			start: c.start, until: c.until, extended: c.start,
 		}
-		r.held.Add(l)
+		r.watch.Add(l)
 		r.counters.acquired.Add(1)
 		return l, nil
 	case v == granted:

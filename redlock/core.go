@@ -10,10 +10,8 @@ import (
 	"github.com/seed6c881748/redlock/internal/calls"
 	"github.com/seed6c881748/redlock/internal/clockwatch"
 	"github.com/seed6c881748/redlock/internal/dispatch"
-	"github.com/seed6c881748/redlock/internal/leases"
 	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/quarantine"
-	"github.com/seed6c881748/redlock/internal/votes"
 	"github.com/seed6c881748/redlock/internal/waiting"
 )
 
@@ -27,9 +25,7 @@ type core struct {
 	recentNodes   dispatch.Recent[Event] // apart, as a node's loss is followed by many events of calls
 	recentCalls   dispatch.Recent[Event]
 	waits         waiting.Calls
-	votes         []votes.Counters // by node
 	counters      counters
-	held          leases.Set
 	clock         *clockwatch.Clock
 	watch         *clockwatch.Watch
 	queue         *waiting.Queue

@@ -72,7 +72,7 @@ func ChannelOf(r *Redlock) string { return r.channel.(string) }
 func RetryJitter(r *Redlock) time.Duration { return r.defaults.retryJitter }
 
 // Remembered returns how many locks the registry of held ones has, of which some may have expired.
-func Remembered(r *Redlock) int { return r.held.Size() }
+func Remembered(r *Redlock) int { return r.watch.Size() }
 
 // StartOf returns when the attempt began that got the lock.
 func StartOf(l *Lock) time.Time { return l.start }

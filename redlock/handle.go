@@ -26,7 +26,7 @@ type Lock struct {
 	attempts int
 	start    time.Time // of the attempt
 
-	mu       sync.Mutex // after that of leases.Set; before a round's and the clock watch's
+	mu       sync.Mutex // before a round's and the clock watch's
 	until    clockwatch.Deadline
 	extended time.Time     // start of the last extension that succeeded, or of the attempt
 	lasted   time.Duration // for how long it was held; set with ended

@@ -132,7 +132,7 @@ func (l *Lock) keep(ctx context.Context, cancel context.CancelCauseFunc) error {
 				return ErrMaxHold
 			}
 		}
-		if err := l.r.watch.Add(h); err != nil {
+		if err := l.r.watch.Keep(h); err != nil {
 			return err
 		}
 		l.hold = h
@@ -339,6 +339,6 @@ func (h *hold) leave() {
 	h.expiry.Stop()
 	h.lock.mu.Unlock()
 	if !left {
-		h.lock.r.watch.Remove(h)
+		h.lock.r.watch.Leave(h)
 	}
 }

@@ -18,7 +18,6 @@ import (
 	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/quarantine"
 	"github.com/seed6c881748/redlock/internal/tokens"
-	"github.com/seed6c881748/redlock/internal/votes"
 	"github.com/seed6c881748/redlock/internal/waiting"
 )
 
@@ -116,7 +115,6 @@ func New(nodes []Node, opts ...Option) (*Redlock, error) {
 		r.subscriptions.Add(nd)
 		r.nodes = append(r.nodes, nd)
 	}
-	r.votes = make([]votes.Counters, len(nodes))
 	return r, nil
 }
 

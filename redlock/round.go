@@ -154,7 +154,7 @@ func (rd *round) voteOn(task *node.Task, i int, out node.Outcome, at time.Time) 
 		out = rd.grants.Count(i, out)
 	}
 	rd.count(i, newBallot(out, max(at.Sub(rd.start), 0))) // A server may answer what it has not been asked.
-	rd.r.votes[i].Count(&out)
+	rd.r.nodes[i].Votes.Count(&out)
 	rd.judgeLocked(at)
 	settled := rd.extension != nil && rd.pending == 0 && rd.verdict == granted
 	rd.mu.Unlock()

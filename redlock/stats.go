@@ -12,7 +12,6 @@ import (
 	"github.com/seed6c881748/redlock/internal/brief"
 	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/tokens"
-	"github.com/seed6c881748/redlock/internal/votes"
 )
 
 // Stats is a snapshot of a Redlock's state and counters. It belongs to the caller.
@@ -91,8 +90,8 @@ type VoteCounts struct {
 func (r *Redlock) Stats() Stats {
 	must(r.invalid())
 	s := Stats{
-		Held:          r.held.Held(),
-		Kept:          r.watch.Count(),
+		Held:          len(r.watch.Held()),
+		Kept:          r.watch.Kept(),
 		Waiting:       int(r.counters.waiting.Load()),
 		Acquired:      r.counters.acquired.Load(),
 		Extended:      r.counters.extended.Load(),
@@ -110,18 +109,18 @@ func (r *Redlock) Stats() Stats {
 	ends := &r.counters.holds
 	s.HoldsEnded = HoldsEnded{ends.released.Load(), ends.expired.Load(), ends.lost.Load(), ends.maxHold.Load(), ends.closed.Load()}
 	s.Asking, s.Queued, s.Window = r.admission.Stats()
-	for i, n := range r.nodes {
-		s.Nodes = append(s.Nodes, nodeStats(n, &r.votes[i]))
+	for _, n := range r.nodes {
+		s.Nodes = append(s.Nodes, nodeStats(n))
 	}
 	return s
 }
 
 // nodeStats is the state of the node as Stats shows it.
-func nodeStats(n *node.Node, v *votes.Counters) NodeStats {
+func nodeStats(n *node.Node) NodeStats {
 	s := n.Status()
 	return NodeStats{
 		Node: n.Name, Up: s.Up, Err: s.Down, Abstains: s.Abstains, Backlog: s.Backlog, Listens: s.Listens,
-		Unknown: s.Unknown, Cleaned: s.Released, PendingReleases: s.Owed, Repeats: s.Repeats, RepeatsDropped: s.Dropped, Connects: s.Connects, RTT: s.RTT, Votes: VoteCounts(v.Counts()),
+		Unknown: s.Unknown, Cleaned: s.Released, PendingReleases: s.Owed, Repeats: s.Repeats, RepeatsDropped: s.Dropped, Connects: s.Connects, RTT: s.RTT, Votes: VoteCounts(n.Votes.Counts()),
 	}
 }
 
@@ -142,7 +141,7 @@ type HeldLock struct {
 // What it returns belongs to the caller.
 func (r *Redlock) HeldLocks() []HeldLock {
 	must(r.invalid())
-	leases := r.held.All()
+	leases := r.watch.Held()
 	locks := make([]HeldLock, 0, len(leases))
 	for _, l := range leases {
 		if h, held := l.(*Lock).look(); held {

@@ -1,30 +1,42 @@
-// Package clockwatch says when a deadline has passed, though the machine may have slept, and has
-// locks look at their end again then. It knows the clocks, and which holds there are. What a hold
-// does then, and when its lock ends, it does not know.
+// Package clockwatch knows which locks are held and which of them are kept. It says when a deadline has
+// passed, though the machine may have slept, and has holds look at their end again then. What a hold does
+// then, and when its lock ends, it does not know.
 package clockwatch
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"time"
 )
 
-// tick is how often the clock is looked at while locks are kept.
-const tick = 50 * time.Millisecond
+const (
+	// tick is how often the clock is looked at while locks are kept.
+	tick = 50 * time.Millisecond
 
-// A Watch knows the holds of a Redlock. The timers of the holds run on the
-// monotonic clock, which may stand still while the machine sleeps; so the watch
-// looks at the clock's lead, for all holds together, and has them look at their
-// end again when it has grown.
+	// MinSweep is the least number of locks at which those that have ended are swept out.
+	MinSweep = 64
+)
+
+// A Watch knows the locks of a Redlock and the holds that keep some of them. The timers
+// of the holds run on the monotonic clock, which may stand still while the machine
+// sleeps; so the watch looks at the clock's lead, for all holds together, and has them
+// look at their end again when it has grown.
 type Watch struct {
 	enter func() error // counts a hold as a running call
 	exit  func()
 	clock *Clock
 
-	mu     sync.Mutex // after a Lock's; enter is called with it, holds never
+	mu     sync.Mutex // after a Lock's; enter is called with it, locks and holds never
+	locks  map[Lock]struct{}
+	sweep  int // more locks than this are swept
 	holds  map[Hold]struct{}
 	ticker *time.Timer
 	lead   time.Duration // the clock's, at the last look
 }
+
+// A Lock says why it has ended, nil while it is held.
+type Lock interface{ Err() error }
 
 // A Hold is a lock whose end is watched.
 type Hold interface {
@@ -32,23 +44,68 @@ type Hold interface {
 	End(cause error) // the contexts are to end
 }
 
-// New returns a watch without holds. enter counts a hold as a running call until exit, or says
+// New returns a watch without locks. enter counts a hold as a running call until exit, or says
 // why there may be none any more.
 func New(enter func() error, exit func(), clock *Clock) *Watch {
-	return &Watch{enter: enter, exit: exit, clock: clock}
+	return &Watch{
+		enter: enter, exit: exit, clock: clock, sweep: MinSweep, locks: make(map[Lock]struct{}), holds: make(map[Hold]struct{}),
+	}
 }
 
-// Add enters a hold as a running call; if there may be none any more, it returns why.
-func (k *Watch) Add(h Hold) error {
+// Add adds a lock. One that is never removed stays until it has ended and their number has
+// doubled: sweeping then costs each lock a constant.
+func (k *Watch) Add(l Lock) {
+	k.mu.Lock()
+	k.locks[l] = struct{}{}
+	full := len(k.locks) > k.sweep
+	if full {
+		k.sweep = 2 * len(k.locks) // One caller sweeps.
+	}
+	k.mu.Unlock()
+	if full {
+		held := len(k.Held())
+		k.mu.Lock()
+		k.sweep = max(MinSweep, 2*held)
+		k.mu.Unlock()
+	}
+}
+
+// Remove removes a lock, if it is there.
+func (k *Watch) Remove(l Lock) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.locks, l)
+}
+
+// Held returns the locks that are held now, in no order, and forgets those that have ended.
+func (k *Watch) Held() []Lock {
+	k.mu.Lock()
+	all := slices.Collect(maps.Keys(k.locks))
+	k.mu.Unlock()
+	return slices.DeleteFunc(all, func(l Lock) bool {
+		ended := l.Err() != nil
+		if ended {
+			k.Remove(l)
+		}
+		return ended
+	})
+}
+
+// Size returns how many locks the watch knows, those that have ended included.
+func (k *Watch) Size() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.locks)
+}
+
+// Keep enters a hold as a running call; if there may be none any more, it returns why.
+func (k *Watch) Keep(h Hold) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	// Under mu, so that Close, which asks for all holds after it has closed, gets
 	// this one or lets it not be added.
 	if err := k.enter(); err != nil {
 		return err
-	}
-	if k.holds == nil {
-		k.holds = make(map[Hold]struct{})
 	}
 	if len(k.holds) == 0 {
 		_, k.lead = k.clock.Now()
@@ -62,8 +119,8 @@ func (k *Watch) Add(h Hold) error {
 	return nil
 }
 
-// Remove forgets a hold, which was added.
-func (k *Watch) Remove(h Hold) {
+// Leave forgets a hold, which was entered.
+func (k *Watch) Leave(h Hold) {
 	k.mu.Lock()
 	delete(k.holds, h)
 	if len(k.holds) == 0 {
@@ -73,21 +130,17 @@ func (k *Watch) Remove(h Hold) {
 	k.exit()
 }
 
-func (k *Watch) all() []Hold {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	all := make([]Hold, 0, len(k.holds))
-	for h := range k.holds {
-		all = append(all, h)
-	}
-	return all
-}
-
-// Count returns how many holds there are.
-func (k *Watch) Count() int {
+// Kept returns how many holds there are.
+func (k *Watch) Kept() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return len(k.holds)
+}
+
+func (k *Watch) all() []Hold {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Collect(maps.Keys(k.holds))
 }
 
 // look is the ticker.

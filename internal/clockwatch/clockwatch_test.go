@@ -21,7 +21,7 @@ func TestHoldsLookOnceForEachJump(t *testing.T) {
 		k := New(func() error { return nil }, func() {}, m.clock())
 		m.sleep(time.Hour)
 		h := new(hold)
-		require.NoError(t, k.Add(h))
+		require.NoError(t, k.Keep(h))
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		assert.Zero(t, h.looked.Load(), "it began after the sleep")
@@ -38,6 +38,6 @@ func TestHoldsLookOnceForEachJump(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		assert.EqualValues(t, 3, h.looked.Load(), "no end came nearer")
-		k.Remove(h)
+		k.Leave(h)
 	})
 }

@@ -84,6 +84,8 @@ type Node struct {
 	cleaned  int64         // counter: releases that were owed and have been carried out
 	unknowns int64         // counter: unknown outcomes ever
 	connects int64         // counter: attempts to connect
+
+	Votes Votes
 }
 
 // A Config says what a node is made of.

@@ -1,4 +1,4 @@
-package leases
+package clockwatch
 
 import (
 	"errors"
@@ -18,10 +18,10 @@ func (l *lease) Err() error {
 	return errors.New("ended")
 }
 
-func TestASetForgetsWhatHasEnded(t *testing.T) {
+func TestHeldForgetsWhatHasEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var s Set
-		assert.Zero(t, s.Held())
+		s := New(nil, nil, nil)
+		assert.Empty(t, s.Held())
 		long := &lease{time.Now().Add(time.Hour)}
 		s.Add(long)
 		for range 1000 {
@@ -30,13 +30,13 @@ func TestASetForgetsWhatHasEnded(t *testing.T) {
 		}
 		assert.LessOrEqual(t, s.Size(), MinSweep+1)
 		time.Sleep(time.Second)
-		assert.Equal(t, 1, s.Held())
+		assert.Len(t, s.Held(), 1)
 		assert.Equal(t, 1, s.Size())
 		s.Add(&lease{time.Now().Add(time.Second)})
 		time.Sleep(time.Second)
-		assert.Equal(t, 1, s.Held(), "not at its end any more")
+		assert.Len(t, s.Held(), 1, "not at its end any more")
 		s.Remove(long)
 		s.Remove(long)
-		assert.Zero(t, s.Held())
+		assert.Empty(t, s.Held())
 	})
 }

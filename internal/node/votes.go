@@ -1,0 +1,44 @@
+package node
+
+import (
+	"errors"
+	"sync/atomic"
+)
+
+// VoteCounts are how many of a node's votes said what.
+type VoteCounts struct{ Yes, Taken, Lost, Timeout, Overloaded, Quarantined, Failed int64 }
+
+// Votes counts the votes of a node by what they said.
+type Votes struct {
+	yes, taken, lost, timeout, overloaded, quarantined, failed atomic.Int64
+}
+
+// Count counts a vote. A request that was withdrawn before it was sent is none: nobody has asked
+// the node.
+func (v *Votes) Count(out *Outcome) {
+	switch {
+	case out.Stance == Yes:
+		v.yes.Add(1)
+	case out.Stance == No:
+		v.taken.Add(1)
+	case out.Stance == Gone:
+		v.lost.Add(1)
+	case errors.Is(out.Err, ErrWithdrawn):
+	case errors.Is(out.Err, ErrTimeout):
+		v.timeout.Add(1)
+	case errors.Is(out.Err, ErrOverloaded):
+		v.overloaded.Add(1)
+	case out.Abstained:
+		v.quarantined.Add(1)
+	default:
+		v.failed.Add(1)
+	}
+}
+
+// Counts returns how many votes have been counted.
+func (v *Votes) Counts() VoteCounts {
+	return VoteCounts{
+		Yes: v.yes.Load(), Taken: v.taken.Load(), Lost: v.lost.Load(), Timeout: v.timeout.Load(),
+		Overloaded: v.overloaded.Load(), Quarantined: v.quarantined.Load(), Failed: v.failed.Load(),
+	}
+}
