@@ -205,22 +205,6 @@ func (r *core) begin(ctx context.Context, op Op, resources []string) context.Con
 	return r.defaults.tracer.Begin(ctx, op, resources)
 }
 
-// end tells tracer and hook of the end of a call, with the event of that: l is the call's lock, nil
-// if it has none.
-func (r *core) end(ctx context.Context, e Event, l *Lock) {
-	if t := r.defaults.tracer; t != nil {
-		t.End(ctx, e)
-	}
-	if !r.wants(ctx, e.Kind, e.Err) {
-		return
-	}
-	e.Resources, e.Votes = slices.Clone(e.Resources), slices.Clone(e.Votes)
-	if l != nil {
-		e.Holder, e.Until = l.Holder(), l.Until()
-	}
-	r.send(ctx, e)
-}
-
 // wants reports whether it is worth making an event.
 func (r *core) wants(ctx context.Context, kind EventKind, err error) bool {
 	return isNotable(kind, err) || r.hasListener(ctx, kind)

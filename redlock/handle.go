@@ -174,6 +174,22 @@ func (l *Lock) tell(ctx context.Context, kind EventKind, op Op, began time.Time,
 	l.r.end(ctx, e, l)
 }
 
+// end tells tracer and hook of the end of a call, with the event of that: l is the call's lock, nil
+// if it has none.
+func (r *core) end(ctx context.Context, e Event, l *Lock) {
+	if t := r.defaults.tracer; t != nil {
+		t.End(ctx, e)
+	}
+	if !r.wants(ctx, e.Kind, e.Err) {
+		return
+	}
+	e.Resources, e.Votes = slices.Clone(e.Resources), slices.Clone(e.Votes)
+	if l != nil {
+		e.Holder, e.Until = l.Holder(), l.Until()
+	}
+	r.send(ctx, e)
+}
+
 // The String methods are for logs. Without them, fmt would print the fields: the token, by
 // which anybody can release the lock, and what a pool keeps.
 

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/seed6c881748/redlock/internal/node"
+	"github.com/seed6c881748/redlock/internal/settings"
 	"github.com/seed6c881748/redlock/internal/tokens"
 )
 
@@ -184,4 +185,15 @@ func needed(ttls []time.Duration, need int) time.Duration {
 		return cmp.Compare(uint64(b), uint64(a))
 	})
 	return ttls[need-1]
+}
+
+// Package redlockcheck reads the options so.
+func init() {
+	settings.Of = func(r any) settings.Settings {
+		o := &r.(*Redlock).defaults
+		return settings.Settings{
+			Prefix: o.prefix, Space: o.prefix + reservedMark, NodeTimeout: o.nodeTimeout,
+			Quarantine: o.quarantine, Fencing: o.fencing, Polling: o.polling,
+		}
+	}
 }

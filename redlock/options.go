@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/quarantine"
-	"github.com/seed6c881748/redlock/internal/settings"
 	"github.com/seed6c881748/redlock/internal/tokens"
 )
 
@@ -110,16 +109,6 @@ func defaultOptions() options {
 		nodeTimeout:    DefaultNodeTimeout,
 		connectTimeout: DefaultConnectTimeout,
 		fenceLife:      DefaultFenceLife,
-	}
-}
-
-func init() {
-	settings.Of = func(r any) settings.Settings {
-		o := &r.(*Redlock).defaults
-		return settings.Settings{
-			Prefix: o.prefix, Space: o.prefix + reservedMark, NodeTimeout: o.nodeTimeout,
-			Quarantine: o.quarantine, Fencing: o.fencing, Polling: o.polling,
-		}
 	}
 }
 

@@ -149,3 +149,13 @@ func isOverload(err error) bool {
 	}
 	return unasked > len(no.Votes)-no.Need
 }
+
+// isForAnother reports whether a node said no only because the resource, which is free, is
+// reserved for another client.
+func isForAnother(v Vote) bool { return v.Err == errReserved } //nolint:errorlint // Not what wraps it.
+
+// gaveWay reports whether an attempt by turn has found the resource reserved.
+func gaveWay(err error) bool {
+	no := refusal(err)
+	return no != nil && slices.ContainsFunc(no.Votes, isForAnother)
+}

@@ -225,16 +225,6 @@ func holderOf(no *QuorumError) (holder string) {
 	return holder
 }
 
-// isForAnother reports whether a node said no only because the resource, which is free, is
-// reserved for another client.
-func isForAnother(v Vote) bool { return v.Err == errReserved } //nolint:errorlint // Not what wraps it.
-
-// gaveWay reports whether an attempt by turn has found the resource reserved.
-func gaveWay(err error) bool {
-	no := refusal(err)
-	return no != nil && slices.ContainsFunc(no.Votes, isForAnother)
-}
-
 // share is the error for w when another waiter was told so.
 func (w *waiter) share(told error, number int) error {
 	e := refusal(told).clone()
