@@ -1,6 +1,9 @@
 package redlock
 
-import "errors"
+import (
+	"errors"
+	"slices"
+)
 
 // quorum is how many votes are needed: a strict majority of the nodes that were configured, not
 // of those that answer.
