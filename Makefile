@@ -195,8 +195,8 @@ api: ## write down what the packages export, after a change of it that is meant
 	$(GO) test ./internal/apicheck -run TestAPI -update
 
 .PHONY: lua
-lua: ## write docs/scripts, the texts of all scripts, after a change of them that is meant
-	$(GO) test ./redlock -run TestScriptsAreWrittenDown -update-scripts
+lua: ## write docs/scripts, the scripts with quarantine, after a change of one that is meant
+	$(GO) test ./redlock -run TestScriptsThatAreComposed -update-scripts
 
 .PHONY: snippets
 snippets: ## compile and run the Go of the READMEs and docs/, check their links and lines

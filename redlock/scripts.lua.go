@@ -1,6 +1,10 @@
 package redlock
 
 import (
+	"embed"
+	"slices"
+	"time"
+
 	"github.com/seed6c881748/redlock/internal/fences"
 	"github.com/seed6c881748/redlock/internal/lines"
 	"github.com/seed6c881748/redlock/internal/node"
@@ -8,13 +12,23 @@ import (
 	"github.com/seed6c881748/redlock/internal/tokens"
 )
 
-// This file and its sisters, scripts_*.lua.go, are the only ones here that know Lua and what the
-// scripts answer.
+// This file is the only one here that knows the scripts and what they answer. Their texts are the
+// files of scripts/, which also say what their keys, arguments and answers are.
 //
 // A lock is one string key per resource, prefix+resource, whose value is the
 // token: the layout of node-redlock and redsync, so that fleets that mix them
 // with this library exclude each other. Everything else that the library
 // stores has reservedMark in its key.
+
+//go:embed scripts/*.lua
+var scriptFiles embed.FS
+
+// script returns the script in the file of that name, without its comments. decode reads its replies.
+func script(name string, decode func(reply any) node.Outcome) *node.Script {
+	text, err := scriptFiles.ReadFile("scripts/" + name + ".lua")
+	must(err)
+	return node.NewScript(name, node.Code(string(text)), decode)
+}
 
 // Keys of another type: GET fails for them. Where a script asks whether a key
 // holds its token it uses pcall, and the answer is no: with call, one such key
@@ -31,54 +45,13 @@ var handshakeScripts = []*node.Script{
 var grantingScripts, otherScripts = quarantine.Wrap(handshakeScripts)
 
 // lockScript sets every key to the token, or none.
-//
-//	KEYS  the resources' keys
-//	ARGV  token, ttl in ms
-//	1               all keys hold my token: set now, or they did already (then nothing
-//	                is changed: a request that runs twice is harmless)
-//	{pttl, digest, owner}
-//	                refused: how long the key that is kept longest still lives, -1: no
-//	                expiry; and who holds the first resource that is taken: a digest of
-//	                its token, and its label, empty if it has none
-//
-// A request that runs again, late, sets only the keys that are missing: an extension
-// may have given the others a longer life since, and been counted.
-//
-// One resource, the common case, takes two calls. SET NX rather than MGET and
-// SET: MGET shows a key of another type as missing, and SET would overwrite it.
-var lockScript = alsoDirect(quarantine.Grants(node.NewScript("lock", `
-local n = #KEYS
-if n == 1 and redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return 1 end
-`+lookLua+`
-if longest then return {longest, holder, owner} end
-`+grantLua+`
-return 1
-`, decodeLock)))
+var lockScript = alsoDirect(quarantine.Grants(script("lock", decodeLock)))
 
 // alsoDirect has a script for one resource be sent as commands of the server's own where that is possible.
 func alsoDirect(s *node.Script) *node.Script {
 	s.Direct = decodeDirect
 	return s
 }
-
-// lookLua counts the resources that hold the token, lists those that hold another
-// one, and finds out for how long the longest of these is kept, and who holds the first. The
-// first, as that is the same one on all nodes: which of two holders keeps its key longest may
-// differ by a round trip from node to node, and a lock that is taken would look like a split
-// vote, which is contended for.
-var lookLua = `
-local mine, taken, longest, holder, owner = 0, {}, false, '', ''
-for i = 1, n do
-  local v = redis.call('GET', KEYS[i])
-  if v == ARGV[1] then
-    mine = mine + 1
-  elseif v then
-    taken[#taken + 1] = i
-    local left = redis.call('PTTL', KEYS[i])
-    if #taken == 1 then holder, owner = ` + tokens.DigestLua + `, ` + tokens.LabelLua + ` end
-    if not longest or left < 0 or (longest >= 0 and left > longest) then longest = left end
-  end
-end`
 
 // lockArgs appends the arguments of the lock script, boxed once for all nodes. The first is the
 // token, and all that the release of a failed attempt takes; the other the ttl in ms.
@@ -87,11 +60,6 @@ func lockArgs(space []any, token string, ms any) []any { return append(space, to
 func lockCommand(keys, args []any) node.Command {
 	return node.Command{Script: lockScript, Keys: keys, Args: args}
 }
-
-const grantLua = `
-if mine < n then
-  for i = 1, n do redis.call('SET', KEYS[i], ARGV[1], 'NX', 'PX', ARGV[2]) end
-end`
 
 func decodeLock(reply any) node.Outcome {
 	switch r := reply.(type) {
@@ -147,31 +115,7 @@ func decodeOwner(end []any) (owner string, ok bool) {
 }
 
 // extendScript moves the expiry of every key to the ttl from now, or of none.
-// It never creates a key and never shortens one's life. With fencing it keeps the
-// counters, too.
-//
-//	KEYS  the resources' keys; with fencing: and their counters
-//	ARGV  token, ttl in ms; with fencing: and the fence, life of the counters in ms
-//	1     done
-//	0     a key is another's; nothing was changed
-//	-1    a key is missing, and none is another's; nothing was changed
-var extendScript = node.NewScript("extend", `
-local n, fence, keep, gone = #KEYS, ARGV[3], ARGV[4], false
-if fence then n = n / 2 end
-for i = 1, n do
-  local v = redis.pcall('GET', KEYS[i])
-  if not v then gone = true elseif v ~= ARGV[1] then return 0 end
-end
-if gone then return -1 end
-for i = 1, n do
-  if redis.call('PTTL', KEYS[i]) < tonumber(ARGV[2]) then redis.call('PEXPIRE', KEYS[i], ARGV[2]) end
-end
-if fence then
-  local at = n
-  `+fences.KeepLua+`
-end
-return 1
-`, func(reply any) node.Outcome {
+var extendScript = script("extend", func(reply any) node.Outcome {
 	if reply == int64(-1) {
 		return node.Outcome{Stance: node.Gone, Err: ErrLost}
 	}
@@ -183,31 +127,8 @@ func extendCommand(keys []any, token string, ms any, f *fencing) node.Command {
 	return keepFence(node.Command{Script: extendScript, Keys: keys, Args: []any{token, ms}}, f)
 }
 
-// repairScript gives a lock that a quorum holds its missing keys on this node, and
-// the new ttl to the others. It never shortens a key's life.
-//
-//	KEYS  the resources' keys; with fencing: their counters
-//	ARGV  token, ttl in ms; with fencing: the fence, life of the counters in ms
-//	1     all keys hold the token
-//	-1    refused: a key is another's; nothing was changed
-var repairScript = quarantine.Grants(node.NewScript("repair", `
-local n, fence, keep = #KEYS, ARGV[3], ARGV[4]
-if fence then n = n / 2 end
-for i = 1, n do
-  local v = redis.pcall('GET', KEYS[i])
-  if v and v ~= ARGV[1] then return -1 end
-end
-for i = 1, n do
-  if not redis.call('SET', KEYS[i], ARGV[1], 'NX', 'PX', ARGV[2]) and redis.call('PTTL', KEYS[i]) < tonumber(ARGV[2]) then
-    redis.call('PEXPIRE', KEYS[i], ARGV[2])
-  end
-end
-if fence then
-  local at = n
-  `+fences.KeepLua+`
-end
-return 1
-`, func(reply any) node.Outcome {
+// repairScript gives a lock that a quorum holds its missing keys on this node.
+var repairScript = quarantine.Grants(script("repair", func(reply any) node.Outcome {
 	switch reply {
 	case int64(1):
 		return node.Outcome{Stance: node.Yes}
@@ -222,34 +143,8 @@ func repairCommand(keys []any, token string, ms any, f *fencing) node.Command {
 	return keepFence(node.Command{Script: repairScript, Keys: keys, Args: []any{token, ms}}, f)
 }
 
-// unlockScript deletes the keys that hold the token. After it, none does. Who is
-// first in line for a resource that it has freed is told.
-//
-//	KEYS  the resources' keys, their bells
-//	ARGV  token
-//	1     every key held the token
-//	0     at least one was gone or another's
-//	{1 or 0, told, …}  the same, and somebody may be in line; see lines.TellLua
-var unlockScript = releaseScript("unlock", `
-    if redis.call('DEL', KEYS[i], KEYS[n + i]) == 2 then`)
-
-// releaseScript returns a script that, for every key that holds the token, carries out free,
-// which ends with the condition that the bell was there.
-func releaseScript(name, free string) *node.Script {
-	return node.NewScript(name, `
-local n = #KEYS / 2
-local mine, rung, held = 0, false, 0
-for i = 1, n do
-  if redis.pcall('GET', KEYS[i]) == ARGV[1] then
-    mine = mine + 1`+free+`
-      rung = rung or {}
-      rung[i] = true
-    end
-  end
-end
-if mine == n then held = 1 end
-`+lines.TellLua(lines.ReleaseNameLua), lines.DecodeTold(name, decodeHeld(name)))
-}
+// unlockScript deletes the keys that hold the token, and tells who is first in line.
+var unlockScript = script("unlock", lines.DecodeTold("unlock", decodeHeld("unlock")))
 
 // unlockCommand releases a lock. keys are the resources' and their bells; args are the lock
 // request's.
@@ -257,42 +152,16 @@ func unlockCommand(keys, args []any) node.Command {
 	return node.Command{Script: unlockScript, Keys: keys, Args: args[:1]}
 }
 
-// leaveScript is a release that leaves the keys for a time, so that nobody gets
-// the lock before it is over. It never lengthens a key's life. Who is first in line
-// is told all the same: refused once more, it knows when to come back.
-//
-//	KEYS  the resources' keys, their bells
-//	ARGV  token, time in ms
-//
-// It answers as the unlock script does.
-var leaveScript = releaseScript("leave", `
-    if redis.call('PTTL', KEYS[i]) > tonumber(ARGV[2]) then redis.call('PEXPIRE', KEYS[i], ARGV[2]) end
-    if redis.call('DEL', KEYS[n + i]) == 1 then`)
+// leaveScript is a release that leaves the keys for a time.
+var leaveScript = script("leave", lines.DecodeTold("leave", decodeHeld("leave")))
 
 // leaveCommand is unlockCommand, but leaves the keys for so long.
 func leaveCommand(keys []any, token string, ms int64) node.Command {
 	return node.Command{Script: leaveScript, Keys: keys, Args: []any{token, ms}, Timed: true}
 }
 
-// undoScript is the release of an attempt that failed: it deletes the keys that
-// hold the token, and tells nobody. If it did, every failure in a contest would
-// set off the next.
-//
-//	KEYS  the resources' keys
-//	ARGV  token
-//	1     every key held it
-//	0     at least one was gone or another's
-var undoScript = node.NewScript("undo", `
-local mine = 0
-for i = 1, #KEYS do
-  if redis.pcall('GET', KEYS[i]) == ARGV[1] then
-    redis.call('DEL', KEYS[i])
-    mine = mine + 1
-  end
-end
-if mine == #KEYS then return 1 end
-return 0
-`, decodeHeld("undo"))
+// undoScript is the release of an attempt that failed: it tells nobody.
+var undoScript = script("undo", decodeHeld("undo"))
 
 // undoCommand gives back what a failed attempt has won. args are the lock request's.
 func undoCommand(keys, args []any) node.Command {
@@ -311,4 +180,123 @@ func decodeHeld(name string) func(any) node.Outcome {
 		}
 		return node.Unexpected(name, reply)
 	}
+}
+
+// A fencing is what an attempt with fencing needs besides its claim. All attempts of a
+// call share it.
+type fencing struct {
+	keys     []any // the resources' keys, then their counters
+	counters []any // the latter
+	life     any   // of the counters in ms, boxed
+	fence    int64 // the lock's, once there is one
+}
+
+// fencedLockScript is the lock script with fencing.
+var fencedLockScript = quarantine.Grants(script("fencedLock", fences.Decode(decodeLock)))
+
+// newFencing returns the fencing of a lock on these resources, whose counters live for so
+// long.
+func newFencing(prefix string, resources []string, keys []any, life time.Duration) *fencing {
+	f := &fencing{life: serverMillis(life)}
+	f.keys, f.counters = counterKeys(prefix, resources, keys)
+	return f
+}
+
+// counterKeys returns the resources' keys with their counters behind them, and the latter
+// alone.
+func counterKeys(prefix string, resources []string, keys []any) (all, counters []any) {
+	all = make([]any, 2*len(keys))
+	copy(all, keys)
+	counters = all[len(keys):]
+	for i, res := range resources {
+		counters[i] = prefix + reservedMark + fences.Mark + res
+	}
+	return all, counters
+}
+
+// fencedLockArgs has the arguments of a lock request, before it is sent, go on with what
+// fencing takes.
+func fencedLockArgs(args []any, proposal int64, f *fencing) []any {
+	return append(args, proposal, f.life)
+}
+
+func fencedLockCommand(args []any, f *fencing) node.Command {
+	return node.Command{Script: fencedLockScript, Keys: f.keys, Args: args}
+}
+
+// raiseScript sets the counters of a lock to a fence that is not below them.
+var raiseScript = script("raise", fences.Decode(func(reply any) node.Outcome {
+	if reply == int64(0) {
+		return node.Outcome{Stance: node.No, Err: errNotRaised}
+	}
+	return node.Unexpected("raise", reply)
+}))
+
+// raiseCommand raises the counters to a fence. args are the lock request's.
+func raiseCommand(args []any, fence int64, f *fencing) node.Command {
+	return node.Command{Script: raiseScript, Keys: f.keys, Args: []any{args[0], fence, f.life}}
+}
+
+// keepFence has an extension or a repair keep the counters, too; f is nil without fencing.
+func keepFence(cmd node.Command, f *fencing) node.Command {
+	if f != nil {
+		cmd.Keys, cmd.Args = f.keys, append(cmd.Args, f.fence, f.life)
+	}
+	return cmd
+}
+
+// queueScript is the lock script for a client that waits, and fencedQueueScript is that with fencing.
+var (
+	queueScript       = quarantine.Grants(script("queue", lines.DecodeQueue(decodeLock)))
+	fencedQueueScript = quarantine.Grants(script("fencedQueue", lines.DecodeQueue(fences.Decode(decodeLock))))
+)
+
+// queueCommand is the lock command of a client that has waited for some time, and goes on
+// if it is refused. keys are the resources' and their bells; channel is the client's; args are the lock request's;
+// f is nil without fencing.
+func queueCommand(keys []any, channel any, args []any, f *fencing, waited, life time.Duration, byTurn bool) node.Command {
+	argv := []any{args[0], args[1], channel, waited.Microseconds(), serverMillis(life), byTurn}
+	if f == nil {
+		return node.Command{Script: queueScript, Keys: keys, Args: argv}
+	}
+	return node.Command{Script: fencedQueueScript, Keys: slices.Concat(keys, f.counters), Args: append(argv, args[2:]...)}
+}
+
+// passScript is for a client that has no use for a release, or waits no more.
+var passScript = script("pass", lines.DecodeTold("pass", decodeHeld("pass")))
+
+// passCommand is for one resource; its release has the name, the digest of the token.
+func passCommand(keys []any, channel any, name string, leave bool) node.Command {
+	return node.Command{Script: passScript, Keys: keys, Args: []any{name, channel, leave}}
+}
+
+// inspectScript reads who holds one resource.
+var inspectScript = script("inspect", func(reply any) node.Outcome {
+	if reply == int64(0) {
+		return node.Outcome{Stance: node.Yes}
+	}
+	if r, ok := reply.([]any); ok && (len(r) == 3 || len(r) == 4) {
+		value, ok1 := r[0].([]byte)
+		left, ok2 := r[1].(int64)
+		holder, ok3 := r[2].([]byte)
+		owner, ok4 := decodeOwner(r[3:])
+		if ok1 && ok2 && ok3 && ok4 {
+			return node.Outcome{Stance: node.Yes, Value: string(value), Holder: tokens.ShownDigest(string(holder)), Owner: owner, HolderTTL: millis(left)}
+		}
+	}
+	return node.Unexpected("inspect", reply)
+})
+
+func inspectCommand(key any) node.Command {
+	return node.Command{Script: inspectScript, Keys: []any{key}}
+}
+
+func millis(ms int64) time.Duration {
+	if ms < 0 {
+		return -1
+	}
+	if ms > int64(maxDuration/time.Millisecond) {
+		return maxDuration
+	}
+	return time.Duration(ms) * time.Millisecond
 }

@@ -2,88 +2,78 @@ package redlock
 
 import (
 	"flag"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/seed6c881748/redlock/internal/node"
 )
 
 var updateScripts = flag.Bool("update-scripts", false, "write docs/scripts")
 
-// scriptsFolder has the text of every script, so that a change of what is on the wire is seen in review.
-const scriptsFolder = "../docs/scripts"
+// composedFolder has the texts of the scripts that are composed in Go, so that a change of what is on
+// the wire is seen in review.
+const composedFolder = "../docs/scripts"
 
-func TestScriptsAreWrittenDown(t *testing.T) {
+func TestScriptsThatAreComposedAreWrittenDown(t *testing.T) {
 	const run = "0123456789abcdef0123456789abcdef01234567"
 	texts := map[string]string{}
-	comments := scriptComments(t)
-	for _, s := range append([]*node.Script{node.Look}, handshakeScripts...) {
-		require.Contains(t, comments, s.Name)
-		texts[s.Name] = comments[s.Name] + "\n" + strings.TrimSpace(s.Source.(string)) + "\n"
+	add := func(name, comment string, source any) {
+		texts[name+".lua"] = "-- " + comment + "\n\n" + strings.TrimSpace(source.(string)) + "\n"
+	}
+	for _, s := range handshakeScripts {
 		if s.Grants {
-			texts["quarantine-"+s.Name] = "-- The same with quarantine: KEYS end with the marker, and ARGV with 0, the number of nodes and maxTTL in ms.\n\n" +
-				strings.TrimSpace(grantingScripts.Slow(s).Source.(string)) + "\n"
+			add("quarantine-"+s.Name, s.Name+" with quarantine: KEYS end with the marker, and ARGV with 0, the number of nodes and maxTTL in ms.",
+				grantingScripts.Slow(s).Source)
 		}
 	}
-	fast := grantingScripts.Fast(run, "the marker", "3")[lockScript].Source.(string)
-	texts["quarantine-lock-fast"] = "-- quarantine-lock for a server in a run, here " + run + ", and clients with 3 nodes.\n\n" + strings.TrimSpace(fast) + "\n"
+	add("quarantine-lock-fast", "quarantine-lock for a server in a run, here "+run+", and clients with 3 nodes.",
+		grantingScripts.Fast(run, "the marker", "3")[lockScript].Source)
 
 	if *updateScripts {
-		require.NoError(t, os.RemoveAll(scriptsFolder))
-		require.NoError(t, os.MkdirAll(scriptsFolder, 0o755))
+		require.NoError(t, os.RemoveAll(composedFolder))
+		require.NoError(t, os.MkdirAll(composedFolder, 0o755))
 		for name, text := range texts {
-			require.NoError(t, os.WriteFile(filepath.Join(scriptsFolder, name+".lua"), []byte(text), 0o600))
+			require.NoError(t, os.WriteFile(filepath.Join(composedFolder, name), []byte(text), 0o600))
 		}
 	}
-	files, err := filepath.Glob(scriptsFolder + "/*.lua")
+	files, err := filepath.Glob(composedFolder + "/*.lua")
 	require.NoError(t, err)
 	assert.Len(t, files, len(texts), "make lua removes what is too much")
 	for name, want := range texts {
-		got, err := os.ReadFile(filepath.Join(scriptsFolder, name+".lua"))
+		got, err := os.ReadFile(filepath.Join(composedFolder, name))
 		require.NoError(t, err, "make lua writes it")
-		assert.Equal(t, want, string(got), "%s.lua: make lua writes it, after a change that is meant", name)
+		assert.Equal(t, want, string(got), "%s: make lua writes it, after a change that is meant", name)
 	}
 }
 
-// scriptComments returns what Go's comments say of each script, as Lua's.
-func scriptComments(t *testing.T) map[string]string {
-	t.Helper()
-	comments := map[string]string{}
-	var files []string
-	for _, pattern := range []string{"scripts*.lua.go", "../internal/quarantine/scripts.lua.go", "../internal/node/look.lua.go"} {
-		found, err := filepath.Glob(pattern)
+// What several scripts do stands in each of them, so that each can be read alone. It must stay the same.
+func TestScriptsSayTheSameInTheSameWords(t *testing.T) {
+	files, err := filepath.Glob("scripts/*.lua")
+	require.NoError(t, err)
+	others, err := filepath.Glob("../internal/*/*.lua")
+	require.NoError(t, err)
+	files = append(files, others...)
+	assert.Len(t, files, 16)
+	section := regexp.MustCompile(`(?ms)^-- begin (\w+).*?^-- end [^\n]*$`)
+	seen := map[string]string{}
+	times := 0
+	for _, f := range files {
+		text, err := os.ReadFile(f)
 		require.NoError(t, err)
-		files = append(files, found...)
-	}
-	for _, file := range files {
-		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
-		require.NoError(t, err)
-		for _, d := range f.Decls {
-			g, ok := d.(*ast.GenDecl)
-			if !ok || g.Tok != token.VAR || g.Doc == nil {
+		for _, m := range section.FindAllStringSubmatch(string(text), -1) {
+			first, ok := seen[m[1]]
+			if !ok {
+				seen[m[1]] = m[0]
 				continue
 			}
-			ast.Inspect(g, func(n ast.Node) bool {
-				if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING && !strings.Contains(lit.Value, "`") {
-					name := strings.Trim(lit.Value, `"`)
-					if comments[name] == "" {
-						comments[name] = "-- " + strings.ReplaceAll(strings.TrimSpace(g.Doc.Text()), "\n", "\n-- ") + "\n"
-					}
-				}
-				return true
-			})
+			times++
+			assert.Equal(t, first, m[0], f)
 		}
 	}
-	for name, c := range comments {
-		comments[name] = strings.NewReplacer("-- \n", "--\n", "-- \t", "--    ").Replace(c)
-	}
-	return comments
+	assert.Len(t, seen, 9)
+	assert.Equal(t, 13, times)
 }

@@ -9,54 +9,52 @@ KEYS[k], ARGV[a], ARGV[a - 1], ARGV[a - 2] = nil, nil, nil, nil
 local state = redis.pcall('GET', marker)
 local longest = state and not state.err and string.match(state, '^0123456789abcdef0123456789abcdef01234567 votes 3 (%d+) ')
 if look == '1' or not longest or longest - maxTTL < 0 then
-
 local info = redis.pcall('INFO', 'server')
 local run = type(info) == 'string' and string.match(info, 'run_id:([0-9a-f]+)')
 if not run or #run ~= 40 or run == string.rep(string.sub(run, 1, 1), 40) then
-  return redis.error_reply('NOPERM quarantine takes the right to INFO, and a server that shows its run_id')
+return redis.error_reply('NOPERM quarantine takes the right to INFO, and a server that shows its run_id')
 end
-
-  local state = redis.pcall('GET', marker)
-  if type(state) == 'table' and not string.find(state.err, 'WRONGTYPE', 1, true) then return state end
-  if type(state) ~= 'string' then state = '' end
-  local seen, may, setup, longest, since = string.match(state, '^([0-9a-f]+) (%l+) (%d+) (%d+) (%d+)$')
-  local votes = seen == run and may == 'votes'
-  setup, longest, since, maxTTL = setup or nodes, tonumber(longest or 0), tonumber(since), tonumber(maxTTL)
-  if setup == nodes and longest < maxTTL then longest, votes = maxTTL, false end
-  local left = 0
-  if not votes then
-    local time = redis.call('TIME')
-    local now = time[1] * 1000 + math.floor(time[2] / 1000)
-    if seen ~= run or since > now then since = now end
-    left = since + longest + 1000 - now
-    votes = left <= 0
-  end
-  local text = string.format('%s %s %s %.0f %.0f', run, votes and 'votes' or 'waits', setup, longest, since)
-  if text ~= state then redis.call('SET', marker, text) end
-  if setup ~= nodes then return {'F', tonumber(setup)} end
-  if not votes then return {'Q', left} end
+local state = redis.pcall('GET', marker)
+if type(state) == 'table' and not string.find(state.err, 'WRONGTYPE', 1, true) then return state end
+if type(state) ~= 'string' then state = '' end
+local seen, may, setup, longest, since = string.match(state, '^([0-9a-f]+) (%l+) (%d+) (%d+) (%d+)$')
+local votes = seen == run and may == 'votes'
+setup, longest, since, maxTTL = setup or nodes, tonumber(longest or 0), tonumber(since), tonumber(maxTTL)
+if setup == nodes and longest < maxTTL then longest, votes = maxTTL, false end
+local left = 0
+if not votes then
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+if seen ~= run or since > now then since = now end
+left = since + longest + 1000 - now
+votes = left <= 0
+end
+local text = string.format('%s %s %s %.0f %.0f', run, votes and 'votes' or 'waits', setup, longest, since)
+if text ~= state then redis.call('SET', marker, text) end
+if setup ~= nodes then return {'F', tonumber(setup)} end
+if not votes then return {'Q', left} end
 
 if look == '1' then return 1 end
 end
-
 local n = #KEYS
 if n == 1 and redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return 1 end
-
 local mine, taken, longest, holder, owner = 0, {}, false, '', ''
 for i = 1, n do
-  local v = redis.call('GET', KEYS[i])
-  if v == ARGV[1] then
-    mine = mine + 1
-  elseif v then
-    taken[#taken + 1] = i
-    local left = redis.call('PTTL', KEYS[i])
-    if #taken == 1 then holder, owner = string.sub(redis.sha1hex(v), 1, 12), (#v <= 167 and string.match(v, '^[0-9a-f]+() owner=.') == 33 and string.sub(v, 40) or '') end
-    if not longest or left < 0 or (longest >= 0 and left > longest) then longest = left end
-  end
+local v = redis.call('GET', KEYS[i])
+if v == ARGV[1] then
+mine = mine + 1
+elseif v then
+taken[#taken + 1] = i
+local left = redis.call('PTTL', KEYS[i])
+if #taken == 1 then
+holder = string.sub(redis.sha1hex(v), 1, 12)
+owner = #v <= 167 and string.match(v, '^[0-9a-f]+() owner=.') == 33 and string.sub(v, 40) or ''
+end
+if not longest or left < 0 or (longest >= 0 and left > longest) then longest = left end
+end
 end
 if longest then return {longest, holder, owner} end
-
 if mine < n then
-  for i = 1, n do redis.call('SET', KEYS[i], ARGV[1], 'NX', 'PX', ARGV[2]) end
+for i = 1, n do redis.call('SET', KEYS[i], ARGV[1], 'NX', 'PX', ARGV[2]) end
 end
 return 1

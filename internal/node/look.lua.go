@@ -1,5 +1,7 @@
 package node
 
+import _ "embed"
+
 // A lookTask asks which of some tokens have keys on the node.
 type lookTask struct {
 	keys, tokens []any
@@ -25,18 +27,11 @@ func (l *lookTask) found(held []any) []bool {
 	return found
 }
 
+//go:embed look.lua
+var lookText string
+
 // Look tells which keys still hold a token.
-//
-//	KEYS  keys, maybe of several tokens
-//	ARGV  the token of each
-//	{i, …}  the places of the keys that hold it
-var Look = NewScript("look", `
-local held = {}
-for i, key in ipairs(KEYS) do
-  if redis.pcall('GET', key) == ARGV[i] then held[#held + 1] = i end
-end
-return held
-`, func(reply any) Outcome {
+var Look = NewScript("look", Code(lookText), func(reply any) Outcome {
 	if _, ok := reply.([]any); ok {
 		return Outcome{Stance: Yes}
 	}

@@ -4,6 +4,7 @@ import (
 	"crypto/sha1"
 	"encoding/hex"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -40,6 +41,17 @@ func NewScript(name, source string, decode func(any) Outcome) *Script {
 	sum := sha1.Sum([]byte(source))
 	sha := hex.EncodeToString(sum[:])
 	return &Script{Name: name, Hash: sha, Source: source, Decode: decode}
+}
+
+// Code returns the text of a script's file without its comments.
+func Code(text string) string {
+	var code strings.Builder
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "--") {
+			code.WriteString(line + "\n")
+		}
+	}
+	return code.String()
 }
 
 // A Stance is what a vote counts as. It spares the hot path the comparison of

@@ -15,7 +15,7 @@ import (
 // A node that restarts without its data votes again, for a second holder while the first
 // one still counts on it. So with WithQuarantine it abstains until every lock that it may
 // have forgotten has ended. The node itself sees to that, in the scripts that grant, with
-// a marker that names the run of the server; see quarantineLua. Extensions and releases
+// a marker that names the run of the server; see check.lua. Extensions and releases
 // do not abstain: they create nothing.
 //
 // For how long: a lock's Until lies at most maxTTL after its last extension was sent,

@@ -2,6 +2,7 @@ package quarantine
 
 import (
 	"crypto/sha1"
+	_ "embed"
 	"encoding/hex"
 	"errors"
 	"math"
@@ -13,58 +14,17 @@ import (
 	"github.com/seed6c881748/redlock/internal/node"
 )
 
-// The marker of a node says in which run of the server it was written, whether the node
-// votes, with how many nodes its clients work, and the largest maxTTL of a client that
-// has asked this node for a lock:
-//
-//	run_id votes|waits nodes maxTTL since    maxTTL in ms; since: when the run was first
-//	                                         seen, by the node's clock in ms; 0: admitted
-//
-// quarantineLua comes before a script that grants. Without its marker the node is new or has
-// lost its data, with the one of another run it has restarted: then it does not grant
-// until the time of quarantine is over. It must be looked up where the lock is granted:
-// what is looked up once per connection fails behind a proxy that changes the server
-// under its clients.
-//
-// A client with a larger maxTTL than the marker's raises it, before it gets a lock. The
-// quarantine then lasts for the larger one, also if the smaller one's is over: so since stays
-// in the marker when the node votes. It counts from since, not from when that client came:
-// a lock that was forgotten was granted before since. What clients of the larger maxTTL
-// have been granted later, they were granted by other nodes, or with this marker. A
-// smaller maxTTL changes nothing, and neither does a client with another number of nodes.
-//
-// The node's clock may have been set back: then the time of quarantine begins again, or it
-// would last as much longer.
-//
-//	KEYS  …, the marker
-//	ARGV  …, '1' to do no more than look, the number of nodes, maxTTL in ms
-//	{'Q', ms}     abstained, for so long
-//	{'F', nodes}  refused: the node has been set up for clients with so many nodes
-//	1             after a look
-const quarantineLua = runLua + `
-  local state = redis.pcall('GET', marker)
-  if type(state) == 'table' and not string.find(state.err, 'WRONGTYPE', 1, true) then return state end
-  if type(state) ~= 'string' then state = '' end
-  local seen, may, setup, longest, since = string.match(state, '^([0-9a-f]+) (%l+) (%d+) (%d+) (%d+)$')
-  local votes = seen == run and may == 'votes'
-  setup, longest, since, maxTTL = setup or nodes, tonumber(longest or 0), tonumber(since), tonumber(maxTTL)
-  if setup == nodes and longest < maxTTL then longest, votes = maxTTL, false end
-  local left = 0
-  if not votes then
-    local time = redis.call('TIME')
-    local now = time[1] * 1000 + math.floor(time[2] / 1000)
-    if seen ~= run or since > now then since = now end
-    left = since + longest + ` + quarantineMarginLua + ` - now
-    votes = left <= 0
-  end
-  local text = string.format('%s %s %s %.0f %.0f', run, votes and 'votes' or 'waits', setup, longest, since)
-  if text ~= state then redis.call('SET', marker, text) end
-  if setup ~= nodes then return {'F', tonumber(setup)} end
-  if not votes then return {'Q', left} end
-`
+// The texts of the scripts are the .lua files here. checkText comes before a script that grants.
+var (
+	//go:embed check.lua
+	checkText string
 
-// quarantineMarginLua is Margin in ms.
-const quarantineMarginLua = `1000`
+	//go:embed run.lua
+	runText string
+
+	//go:embed admit.lua
+	admitText string
+)
 
 // grantArgs come last of the arguments of a script that grants.
 func grantArgs(d *Dialect) []any { return []any{"0", d.nodes, d.maxTTL} }
@@ -99,7 +59,7 @@ func Wrap(scripts []*node.Script) (wrapped *Scripts, others []*node.Script) {
 			others = append(others, s)
 		}
 	}
-	wrapped.slow = wrapped.with(takeLua + quarantineLua + `
+	wrapped.slow = wrapped.with(takeLua + node.Code(checkText) + `
 if look == '1' then return 1 end
 `)
 	return wrapped, others
@@ -129,7 +89,7 @@ func (s *Scripts) Fast(run, marker, nodes string) map[*node.Script]*node.Script 
 local state = redis.pcall('GET', marker)
 local longest = state and not state.err and string.match(state, '^` + run + ` votes ` + nodes + ` (%d+) ')
 if look == '1' or not longest or longest - maxTTL < 0 then
-` + quarantineLua + `
+` + node.Code(checkText) + `
 if look == '1' then return 1 end
 end
 `)
@@ -174,18 +134,8 @@ func decodeWrapped(decode func(any) node.Outcome) func(any) node.Outcome {
 	}
 }
 
-const runLua = `
-local info = redis.pcall('INFO', 'server')
-local run = type(info) == 'string' and string.match(info, 'run_id:([0-9a-f]+)')
-if not run or #run ~= 40 or run == string.rep(string.sub(run, 1, 1), 40) then
-  return redis.error_reply('NOPERM quarantine takes the right to INFO, and a server that shows its run_id')
-end
-`
-
 // RunScript answers the run_id.
-var RunScript = node.NewScript("run", runLua+`
-return run
-`, func(reply any) node.Outcome {
+var RunScript = node.NewScript("run", node.Code(runText), func(reply any) node.Outcome {
 	if run, ok := reply.([]byte); ok && conn.IsRun(string(run)) {
 		return node.Outcome{Stance: node.Yes, Value: string(run)}
 	}
@@ -194,18 +144,8 @@ return run
 
 func runCommand() node.Command { return node.Command{Script: RunScript} }
 
-// AdmitScript ends the quarantine of a run, and adopts the configuration: also a smaller
-// maxTTL. No lock that was granted before the run matters any more, to whatever client.
-//
-//	KEYS  the marker
-//	ARGV  run_id, number of nodes, maxTTL in ms
-//	1     done
-//	0     refused: it is another run
-var AdmitScript = node.NewScript("admit", runLua+`
-if run ~= ARGV[1] then return 0 end
-redis.call('SET', KEYS[1], run .. ' votes ' .. ARGV[2] .. ' ' .. ARGV[3] .. ' 0')
-return 1
-`, func(reply any) node.Outcome {
+// AdmitScript ends the quarantine of a run, and adopts the configuration.
+var AdmitScript = node.NewScript("admit", node.Code(admitText), func(reply any) node.Outcome {
 	switch reply {
 	case int64(1):
 		return node.Outcome{Stance: node.Yes}
@@ -222,7 +162,7 @@ func admitCommand(d *Dialect, run string) node.Command {
 
 var markerRE = regexp.MustCompile(`^([0-9a-f]+) ([a-z]+) ([0-9]{1,9}) ([0-9]{1,12}) ([0-9]{1,15})$`)
 
-// A Marker is what quarantineLua stores. The zero value stands for none, and for one that is
+// A Marker is what check.lua stores. The zero value stands for none, and for one that is
 // not to be understood.
 type Marker struct {
 	Run    string // the run_id of the server that it was written in
@@ -232,7 +172,7 @@ type Marker struct {
 	Since  time.Time     // by the node's clock
 }
 
-// ParseMarker reads what quarantineLua stores.
+// ParseMarker reads what check.lua stores.
 func ParseMarker(text string) Marker {
 	parts := markerRE.FindStringSubmatch(text)
 	if parts == nil {

@@ -1,6 +1,5 @@
 // Package tokens makes the values of locks' keys: 128 random bits, and behind them a label that
-// says to people who holds the lock. It knows how a token is made, read, shortened and shown, in
-// Go and in Lua. It does not know where tokens are stored, nor what locks and releases do.
+// says to people who holds the lock. It knows how a token is made, read, shortened and shown. It does not know where tokens are stored, nor what locks and releases do.
 package tokens
 
 import (
@@ -9,7 +8,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -49,8 +47,8 @@ func CheckLabel(label string) error {
 	return nil
 }
 
-// LabelOf returns the label in a token, empty if there is none. LabelLua is its twin, but
-// for what is in the label: a value that is none of this library's may have any bytes
+// LabelOf returns the label in a token, empty if there is none. Scripts find it, too, but
+// not what is in the label: a value that is none of this library's may have any bytes
 // there.
 func LabelOf(token string) string {
 	if len(token) <= Length || !isHex(token[:Length]) {
@@ -73,12 +71,6 @@ func ShownLabel(label string) string {
 
 func isHex(s string) bool { return strings.Trim(s, "0123456789abcdef") == "" }
 
-// LabelLua is the label in the value v: empty if v has no label, or is longer than any
-// token of this library. The pattern tells at which place the mark begins.
-var LabelLua = `(#v <= ` + strconv.Itoa(Length+len(LabelMark)+MaxLabel) +
-	` and string.match(v, '^[0-9a-f]+()` + LabelMark + `.') == ` + strconv.Itoa(Length+1) +
-	` and string.sub(v, ` + strconv.Itoa(Length+len(LabelMark)+1) + `) or '')`
-
 // New returns 128 random bits in hexadecimal.
 func New() string {
 	var b [16]byte
@@ -98,15 +90,11 @@ func Short(token string) string {
 	return token[:shown] + "…"
 }
 
-// Digest is what a refusal shows of a token; DigestLua is its twin.
+// Digest is what may be shown of a token, which is what it takes to release a lock. Scripts make it, too.
 func Digest(token string) string {
 	sum := sha1.Sum([]byte(token))
 	return hex.EncodeToString(sum[:6])
 }
-
-// DigestLua shortens a token to what may be shown to others: a token is what
-// it takes to release a lock. Digest is its twin.
-const DigestLua = `string.sub(redis.sha1hex(v), 1, 12)`
 
 // ShownDigest is a digest as a node has answered it; "?" if it is none, as no node of this library's says.
 func ShownDigest(digest string) string {
@@ -116,7 +104,7 @@ func ShownDigest(digest string) string {
 	return digest
 }
 
-// DigestLen is the length of what DigestLua leaves of a token.
+// DigestLen is the length of a Digest.
 const DigestLen = 12
 
 // Check reports whether a token is none that this library has made. It does not show

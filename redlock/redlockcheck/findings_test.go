@@ -425,9 +425,12 @@ func TestTheProbeTriesEveryRight(t *testing.T) {
 
 // What is tried is what the scripts call.
 func TestRightsAreThoseOfTheScripts(t *testing.T) {
-	texts, err := filepath.Glob("../../docs/scripts/*.lua")
+	texts, err := filepath.Glob("../scripts/*.lua")
 	require.NoError(t, err)
-	require.NotEmpty(t, texts)
+	others, err := filepath.Glob("../../internal/*/*.lua")
+	require.NoError(t, err)
+	texts = append(texts, others...)
+	require.Len(t, texts, 16)
 	callRE := regexp.MustCompile(`redis\.p?call\('(\w+)'`)
 	tried := slices.Concat(lockRights, waitRights, []string{"info"}) // Which the configuration takes.
 	for _, file := range texts {

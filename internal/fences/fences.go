@@ -1,3 +1,5 @@
+// Package fences knows the counters of fencing, and what fence follows from those of a quorum. How scripts raise and
+// keep them is package redlock's.
 package fences
 
 import (
@@ -22,6 +24,23 @@ import (
 // "Exactly" is what matters. A counter that is above F, though the node holds the
 // token, may have got there by a grant that came after another lock's instant; to
 // count it lets both locks have the same F.
+
+// Mark begins the names of counters. Next to its lock every resource has a counter, a key that outlives the
+// lock. A grant raises the counters of all its resources to one value, which is above all that they have been.
+const Mark = "f:"
+
+// Max is the largest fence, the largest number up to which Lua's are exact. A counter that has reached it grants nothing.
+const Max = 1<<53 - 1
+
+// Decode reads the fence of a grant; decode reads the other answers.
+func Decode(decode func(any) node.Outcome) func(any) node.Outcome {
+	return func(reply any) node.Outcome {
+		if fence, ok := reply.(int64); ok && fence > 0 && fence <= Max {
+			return node.Outcome{Stance: node.Yes, Fence: fence}
+		}
+		return decode(reply)
+	}
+}
 
 // Grants are the answers to a round of a lock with fencing. They are not safe for concurrent use.
 type Grants struct {

@@ -1,6 +1,5 @@
--- undoScript is the release of an attempt that failed: it deletes the keys that
--- hold the token, and tells nobody. If it did, every failure in a contest would
--- set off the next.
+-- undo is the release of an attempt that failed: it deletes the keys that hold the token, and tells nobody. If it did,
+-- every failure in a contest would set off the next.
 --
 --    KEYS  the resources' keys
 --    ARGV  token

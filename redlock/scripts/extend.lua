@@ -1,6 +1,5 @@
--- extendScript moves the expiry of every key to the ttl from now, or of none.
--- It never creates a key and never shortens one's life. With fencing it keeps the
--- counters, too.
+-- extend moves the expiry of every key to the ttl from now, or of none. It never creates a key and never shortens one's
+-- life. With fencing it keeps the counters, too.
 --
 --    KEYS  the resources' keys; with fencing: and their counters
 --    ARGV  token, ttl in ms; with fencing: and the fence, life of the counters in ms
@@ -18,13 +17,14 @@ if gone then return -1 end
 for i = 1, n do
   if redis.call('PTTL', KEYS[i]) < tonumber(ARGV[2]) then redis.call('PEXPIRE', KEYS[i], ARGV[2]) end
 end
+-- begin keep the counters, and set those that are below the fence to it, or have been lost. The PEXPIRE comes first: a
+-- server that is out of memory refuses a script's SET, unless a write that needs no memory went before it.
 if fence then
-  local at = n
-  
-for i = 1, n do
-  redis.call('PEXPIRE', KEYS[at + i], keep)
-  local c = tonumber(redis.pcall('GET', KEYS[at + i]) or 0)
-  if c and c < tonumber(fence) then redis.call('SET', KEYS[at + i], fence, 'PX', keep) end
+  for i = 1, n do
+    redis.call('PEXPIRE', KEYS[n + i], keep)
+    local c = tonumber(redis.pcall('GET', KEYS[n + i]) or 0)
+    if c and c < tonumber(fence) then redis.call('SET', KEYS[n + i], fence, 'PX', keep) end
+  end
 end
-end
+-- end keep
 return 1

@@ -1,8 +1,9 @@
--- Look tells which keys still hold a token.
+-- look tells which keys still hold a token.
 --
 --    KEYS  keys, maybe of several tokens
 --    ARGV  the token of each
---    {i, …}  the places of the keys that hold it
+--    {i, ...}
+--          the places of the keys that hold it
 
 local held = {}
 for i, key in ipairs(KEYS) do

@@ -1,10 +1,9 @@
--- raiseScript sets the counters of a lock to a fence that is not below them.
+-- raise sets the counters of a lock to a fence that is not below them.
 --
 --    KEYS  the resources' keys, their counters
 --    ARGV  token, fence, life of the counters in ms
---    n     all keys hold my token, and all counters are n, the fence
---    0     refused: a key does not hold my token, or a counter is above the fence;
---          nothing was changed
+--    n     all keys hold the token, and all counters are n, the fence
+--    0     refused: a key does not hold the token, or a counter is above the fence; nothing was changed
 
 local n = #KEYS / 2
 for i = 1, n do

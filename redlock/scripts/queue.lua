@@ -1,0 +1,97 @@
+-- queue is lock for a client that waits: what is refused is put in line for the resources that another token holds, in
+-- the same step, so that no release can come between; what is granted leaves the line. A client that asks by turn is
+-- also refused, and put in line, while a free resource is reserved for another.
+--
+--    KEYS  the resources' keys, their bells
+--    ARGV  token, ttl in ms, the client's channel, for how long it has waited in µs, life of the line in ms, "1" if it
+--          asks by turn
+--
+-- It answers as lock does, and
+--
+--    {pttl, "", ""}                free, but reserved for so long for another client
+--    {pttl, digest, owner, error}  refused, and not in line, because of the error
+--
+-- The place in line is the node's time less the time waited: all nodes agree on the order up to the differences between
+-- network delays, though no two of the clocks involved need agree.
+
+local n = #KEYS / 2
+
+-- begin look: how many resources hold the token, which hold another one, for how long the longest of these is
+-- kept, and who holds the first. The first, as that is the same one on all nodes: which of two holders keeps its key
+-- longest may differ by a round trip from node to node, and a lock that is taken would look like a split vote, which
+-- is contended for. A holder is shown by a digest of its token, which is what it takes to release the lock, and by the
+-- label in it; tokens.Digest and tokens.LabelOf are the same in Go.
+local mine, taken, longest, holder, owner = 0, {}, false, '', ''
+for i = 1, n do
+  local v = redis.call('GET', KEYS[i])
+  if v == ARGV[1] then
+    mine = mine + 1
+  elseif v then
+    taken[#taken + 1] = i
+    local left = redis.call('PTTL', KEYS[i])
+    if #taken == 1 then
+      holder = string.sub(redis.sha1hex(v), 1, 12)
+      owner = #v <= 167 and string.match(v, '^[0-9a-f]+() owner=.') == 33 and string.sub(v, 40) or ''
+    end
+    if not longest or left < 0 or (longest >= 0 and left > longest) then longest = left end
+  end
+end
+-- end look
+-- begin reserved: who asks by turn gives way to whom a free resource is reserved for.
+if not longest and mine < n and ARGV[6] == '1' then
+  for i = 1, n do
+    local reservation = KEYS[n + i] .. 'r'
+    local whose = redis.pcall('GET', reservation)
+    if type(whose) == 'string' and whose ~= ARGV[3] then
+      taken[#taken + 1] = i
+      longest = math.max(longest or 0, redis.call('PTTL', reservation))
+    end
+  end
+end
+-- end reserved
+-- begin get in line. A line is bounded: in it, dead processes stay until a release finds that they do not listen.
+-- Of a line that is full only the first 900 stay: whoever has waited longest must not be dropped because of those that
+-- came later. They are taken out and put back, since a command that drops the last would be one more right that a user
+-- needs; and a hundred at a time, so that this is done once for a hundred.
+if longest then
+  local queued, why = pcall(function()
+    local now = redis.call('TIME')
+    local place = string.format('%.0f', now[1] * 1000000 + now[2] - ARGV[4])
+    for _, i in ipairs(taken) do
+      local bell, line = KEYS[n + i], KEYS[n + i] .. 'l'
+      if redis.pcall('GET', KEYS[n + i] .. 'r') == ARGV[3] then redis.call('DEL', KEYS[n + i] .. 'r') end
+      redis.call('ZADD', line, place, ARGV[3])
+      local life, dropped = math.max(redis.call('PTTL', line), tonumber(ARGV[5])), false
+      if redis.call('ZCARD', line) > 1000 then
+        local all, kept = redis.call('ZPOPMIN', line, 1000), {}
+        redis.call('DEL', line)
+        dropped = true
+        for j = 1, 2 * 900, 2 do
+          kept[j], kept[j + 1] = all[j + 1], all[j]
+          if all[j] == ARGV[3] then dropped = false end
+        end
+        redis.call('ZADD', line, unpack(kept))
+      end
+      redis.call('PEXPIRE', line, life)
+      redis.call('SET', bell, '1', 'PX', life)
+      if dropped then error('the line is full') end
+    end
+  end)
+  if queued then return {longest, holder, owner} end
+  if type(why) == 'table' then why = why.err end
+  return {longest, holder, owner, tostring(why)}
+end
+-- end get in line
+-- begin leave the lines: it has come, so what was reserved for it is not any more. Where a server refuses scripts
+-- keys that they were not given, there are no lines: whoever waits polls, and must not be kept from its lock.
+for i = 1, n do
+  redis.pcall('ZREM', KEYS[n + i] .. 'l', ARGV[3])
+  if redis.pcall('GET', KEYS[n + i] .. 'r') == ARGV[3] then redis.call('DEL', KEYS[n + i] .. 'r') end
+end
+-- end leave the lines
+-- begin grant
+if mine < n then
+  for i = 1, n do redis.call('SET', KEYS[i], ARGV[1], 'NX', 'PX', ARGV[2]) end
+end
+-- end grant
+return 1
