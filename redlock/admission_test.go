@@ -28,7 +28,7 @@ func fillAdmission(t *testing.T, r *redlock.Redlock) int {
 
 // A TryLock that waits for its turn still ends within the node timeout, and its lock
 // counts from when it asked: waiting uses up no validity.
-func TestWaitingForAdmissionTakesNoneOfTheLock(t *testing.T) {
+func TestOverloadWaitTakesNoneOfTheLock(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c, redlock.WithNodeTimeout(250*time.Millisecond))
 		warm(t, r)
@@ -53,7 +53,7 @@ func TestWaitingForAdmissionTakesNoneOfTheLock(t *testing.T) {
 	})
 }
 
-func TestTurnedAway(t *testing.T) {
+func TestOverloadTurnsAway(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		var events []redlock.Event
 		r := newRedlock(t, c, redlock.WithNodeTimeout(200*time.Millisecond), redlock.WithHook(func(_ context.Context, e redlock.Event) {
@@ -101,7 +101,7 @@ func TestTurnedAway(t *testing.T) {
 
 // A round keeps its place until its votes decide it, whatever its caller does, or
 // callers that end early would overload the nodes.
-func TestCallersThatEndEarlyKeepTheirPlaces(t *testing.T) {
+func TestOverloadCallersThatEndEarlyKeepTheirPlaces(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c, redlock.WithNodeTimeout(250*time.Millisecond))
 		places := r.Stats().Window
@@ -129,7 +129,7 @@ func TestCallersThatEndEarlyKeepTheirPlaces(t *testing.T) {
 	})
 }
 
-func TestPlacesAreFreeAgain(t *testing.T) {
+func TestOverloadPlacesAreFreeAgain(t *testing.T) {
 	for name, run := range map[string]func(t *testing.T, r *redlock.Redlock, c *testcluster.Cluster){
 		"granted and refused": func(t *testing.T, r *redlock.Redlock, _ *testcluster.Cluster) {
 			l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
@@ -201,7 +201,7 @@ func TestPlacesAreFreeAgain(t *testing.T) {
 }
 
 // Lock comes back ever later when it is turned away, and each time counts as a timed retry.
-func TestLockBacksOffInAnOverload(t *testing.T) {
+func TestOverloadHasLockBackOff(t *testing.T) {
 	for name, opts := range map[string][]redlock.Option{"waiting": nil, "polling": {redlock.WithPolling()}} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
@@ -226,7 +226,7 @@ func TestLockBacksOffInAnOverload(t *testing.T) {
 
 // A waiter that was turned away when it was told of a release looks again after the
 // backoff, not only after its retry delay.
-func TestAWaiterThatWasTurnedAwayLooksAgain(t *testing.T) {
+func TestOverloadedWaiterLooksAgain(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c, redlock.WithRetryDelay(time.Hour), redlock.WithNodeTimeout(200*time.Millisecond))
 		warm(t, r)

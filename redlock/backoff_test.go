@@ -39,7 +39,7 @@ func TestRetryBackoff(t *testing.T) {
 }
 
 // As github.com/cenkalti/backoff's Stop does.
-func TestANegativeBackoffEndsTheWait(t *testing.T) {
+func TestRetryBackoffThatIsNegativeEndsTheWait(t *testing.T) {
 	for name, opts := range map[string][]redlock.Option{"in line": nil, "polling": {redlock.WithPolling()}} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
@@ -75,7 +75,7 @@ func TestANegativeBackoffEndsTheWait(t *testing.T) {
 	}
 }
 
-func TestALockThatGivesUpSaysSo(t *testing.T) {
+func TestRetriesThatAreUsedUpAreNamed(t *testing.T) {
 	for name, opts := range map[string][]redlock.Option{"in line": nil, "polling": {redlock.WithPolling()}} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
@@ -105,7 +105,7 @@ func TestALockThatGivesUpSaysSo(t *testing.T) {
 }
 
 // A function of the user's that panics leaves nothing behind.
-func TestABackoffThatPanicsIsNotCountedAsWaiting(t *testing.T) {
+func TestRetryBackoffThatPanicsIsNotCountedAsWaiting(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)

@@ -55,7 +55,7 @@ func (c *strangeConn) Close() error {
 }
 
 // What a Pool of the user's does wrong is the vote of its node, and nobody else's harm.
-func TestAPoolThatMisbehavesIsItsNodesVote(t *testing.T) {
+func TestPoolThatMisbehavesIsItsNodesVote(t *testing.T) {
 	strange := func(in string) func(*testcluster.Node) redlock.Pool {
 		return func(n *testcluster.Node) redlock.Pool {
 			return redlock.PoolFunc(func(ctx context.Context) (redis.Conn, error) {
@@ -114,7 +114,7 @@ func TestAPoolThatMisbehavesIsItsNodesVote(t *testing.T) {
 	}
 }
 
-func TestAPanicWhenAConnectionIsGivenBackHarmsNobody(t *testing.T) {
+func TestPoolThatPanicsWhenAConnectionIsGivenBackHarmsNobody(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		nodes := nodesOf(c)
 		nodes[0].Pool = redlock.PoolFunc(func(ctx context.Context) (redis.Conn, error) {
@@ -146,7 +146,7 @@ func (l *latePool) GetContext(context.Context) (redis.Conn, error) {
 	return l.Get(), nil
 }
 
-func TestWhatAPoolReturnsLateIsGivenBack(t *testing.T) {
+func TestPoolGetsBackWhatItReturnedLate(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		pool := c.Nodes[0].Pool()
 		r, err := redlock.New([]redlock.Node{{Name: "n", Pool: &latePool{pool, 3 * time.Second}}})
@@ -174,7 +174,7 @@ func (c *slowConn) Close() error {
 }
 
 // A node whose pool does not take its connection back cannot come up, and no call waits for that.
-func TestAPoolThatHangsInCloseIsNotWaitedFor(t *testing.T) {
+func TestPoolThatHangsInCloseIsNotWaitedFor(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		release := make(chan struct{})
 		nodes := nodesOf(c)

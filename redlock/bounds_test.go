@@ -25,7 +25,7 @@ func many(n, length int) []string {
 	return s
 }
 
-func TestTheResourcesOfALockAreBounded(t *testing.T) {
+func TestLockResourcesAreBounded(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c, redlock.WithPrefix("p:"))
 		for want, resources := range map[string][]string{
@@ -54,7 +54,7 @@ func TestTheResourcesOfALockAreBounded(t *testing.T) {
 
 // The largest locks, with somebody in line for every resource of theirs: no answer of a
 // node and no message is too long for the connections.
-func TestNoReplyIsTooLongForTheLargestLocks(t *testing.T) {
+func TestLockOfTheLargestSizeGetsNoReplyThatIsTooLong(t *testing.T) {
 	for name, k := range map[string]struct {
 		resources []string
 		opts      []redlock.Option
@@ -96,7 +96,7 @@ func TestNoReplyIsTooLongForTheLargestLocks(t *testing.T) {
 }
 
 // The releases of the largest locks can be owed.
-func TestReleasesOfTheLargestLocksAreOwed(t *testing.T) {
+func TestUnlockOfTheLargestLocksIsOwed(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		warm(t, r)

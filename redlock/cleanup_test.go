@@ -24,7 +24,7 @@ func fillBacklog(t *testing.T, n *node.Node) {
 	}
 }
 
-func TestUnknownOutcomesAreCleanedUpBeforeAnythingElse(t *testing.T) {
+func TestUnlockCleansUpUnknownOutcomesBeforeAnythingElse(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		var rec recorder
 		r := newRedlock(t, c, redlock.WithHook(rec.Hook))
@@ -67,7 +67,7 @@ func TestUnknownOutcomesAreCleanedUpBeforeAnythingElse(t *testing.T) {
 }
 
 // However many releases are owed: a connection that takes them is not given up for it.
-func TestManyReleasesAreOwed(t *testing.T) {
+func TestUnlockOwesManyReleases(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		warm(t, r)
@@ -98,7 +98,7 @@ func TestManyReleasesAreOwed(t *testing.T) {
 	})
 }
 
-func TestAFullBacklogRefusesLocksButNotReleases(t *testing.T) {
+func TestUnlockIsNotRefusedByAFullBacklog(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
@@ -125,7 +125,7 @@ func TestAFullBacklogRefusesLocksButNotReleases(t *testing.T) {
 }
 
 // What settles the requests of a lock that is held must not look at what Unlock writes.
-func TestASettlementBesideAHeldLock(t *testing.T) {
+func TestUnlockSettlesBesideAHeldLock(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		for range 3 {

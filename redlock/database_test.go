@@ -13,7 +13,7 @@ import (
 
 // A pool that the application uses, too, hands out a connection on which it has selected
 // another database. Such a connection is not used, and the pool's next one is.
-func TestAConnectionInAnotherDatabaseIsRefused(t *testing.T) {
+func TestPoolConnectionInAnotherDatabaseIsRefused(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		nodes := make([]redlock.Node, 3)
 		for i, n := range c.Nodes {
@@ -37,7 +37,7 @@ func TestAConnectionInAnotherDatabaseIsRefused(t *testing.T) {
 	})
 }
 
-func TestTheDatabaseOfAPool(t *testing.T) {
+func TestPoolHasADatabase(t *testing.T) {
 	for name, c := range map[string]struct {
 		pool func(t *testing.T, n *testcluster.Node) redlock.Pool
 		in   string // "": refused
@@ -102,7 +102,7 @@ func TestTheDatabaseOfAPool(t *testing.T) {
 }
 
 // Once the database of a pool is known, a connection in database 0 is as wrong as others.
-func TestThePoolsDatabaseIsRemembered(t *testing.T) {
+func TestPoolsDatabaseIsRemembered(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		p := c.Nodes[0].Pool(redis.DialDatabase(3))
 		r := newOver(t, []redlock.Node{{Name: "a", Pool: p}})
@@ -128,7 +128,7 @@ func TestThePoolsDatabaseIsRemembered(t *testing.T) {
 	})
 }
 
-func TestInDatabaseChecksItsArguments(t *testing.T) {
+func TestPoolInDatabaseChecksItsArguments(t *testing.T) {
 	for want, p := range map[string]redlock.Pool{
 		"database -1: must not be negative": redlock.InDatabase(&redis.Pool{}, -1),
 		"nil Pool":                          redlock.InDatabase(nil, 0),

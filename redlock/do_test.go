@@ -125,7 +125,7 @@ func TestDoWithADoneContext(t *testing.T) {
 	})
 }
 
-func TestFromContextOfNothing(t *testing.T) {
+func TestDoFromContextOfNothing(t *testing.T) {
 	_, ok := redlock.FromContext(t.Context())
 	assert.False(t, ok)
 }
@@ -176,7 +176,7 @@ func TestDoReportsALossThatNobodyHasHandledYet(t *testing.T) {
 	})
 }
 
-func TestANestedDoReportsItsOwnLockOnly(t *testing.T) {
+func TestDoThatIsNestedReportsItsOwnLockOnly(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		var inner error
@@ -221,7 +221,7 @@ func (e nosyError) Is(error) bool {
 }
 
 // What the function returns is the user's code, too: it may use the lock.
-func TestAnErrorOfTheFunctionMayLookAtTheLock(t *testing.T) {
+func TestDoErrorOfTheFunctionMayLookAtTheLock(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		err := r.Do(t.Context(), []string{"a"}, 200*time.Millisecond, func(ctx context.Context, l *redlock.Lock) error {

@@ -19,7 +19,7 @@ import (
 	"github.com/seed6c881748/redlock/redlock"
 )
 
-func TestEachCallEndsWithAnEvent(t *testing.T) {
+func TestEventEndsEachCall(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		var rec recorder
 		r := newRedlock(t, c, redlock.WithHook(rec.Hook), redlock.WithFencing(), redlock.WithOwner("me"))
@@ -105,7 +105,7 @@ func TestEachCallEndsWithAnEvent(t *testing.T) {
 }
 
 // The end of a hold is told when it happens, with its cause, and counted.
-func TestTheEndOfAHoldIsAnEvent(t *testing.T) {
+func TestEventTellsTheEndOfAHold(t *testing.T) {
 	each := func(t *testing.T, c *testcluster.Cluster, f func(n *testcluster.Node) error) {
 		t.Helper()
 		for _, n := range c.Nodes {
@@ -183,7 +183,7 @@ func TestTheEndOfAHoldIsAnEvent(t *testing.T) {
 }
 
 // That the keys were gone may show at the release only. Then a hold was lost, whatever its caller says.
-func TestALossThatTheReleaseFindsIsALoss(t *testing.T) {
+func TestEventTellsALossThatTheReleaseFinds(t *testing.T) {
 	for name, k := range map[string]struct {
 		before func(n *testcluster.Node) error
 		result error
@@ -259,7 +259,7 @@ func (tr *tracer) hook(ctx context.Context, e redlock.Event) {
 	}
 }
 
-func TestTracesCanBeMadeFromTheHookAlone(t *testing.T) {
+func TestEventsAreEnoughForTraces(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		tr := &tracer{open: make(map[uint64]*span)}
 		r := newRedlock(t, c, redlock.WithHook(tr.hook))
@@ -315,7 +315,7 @@ func TestTracesCanBeMadeFromTheHookAlone(t *testing.T) {
 }
 
 // A call that ends by a panic in a user's function ends with an event, too.
-func TestACallThatPanicsEndsWithAnEvent(t *testing.T) {
+func TestEventEndsACallThatPanics(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		var rec recorder
 		r := newRedlock(t, c, redlock.WithHook(rec.Hook))

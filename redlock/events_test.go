@@ -78,7 +78,7 @@ func TestEventsTellWhatHappened(t *testing.T) {
 	})
 }
 
-func TestTheEventOfAnExtensionThatCameTooLateSaysSo(t *testing.T) {
+func TestEventOfAnExtensionThatCameTooLateSaysSo(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		var rec recorder
 		r := newRedlock(t, c, redlock.WithHook(rec.Hook))
@@ -99,7 +99,7 @@ func TestTheEventOfAnExtensionThatCameTooLateSaysSo(t *testing.T) {
 	})
 }
 
-func TestTheEventOfAShortExtensionHasTheEndOfTheLock(t *testing.T) {
+func TestEventOfAShortExtensionHasTheEndOfTheLock(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		var rec recorder
 		r := newRedlock(t, c, redlock.WithHook(rec.Hook))
@@ -115,7 +115,7 @@ func TestTheEventOfAShortExtensionHasTheEndOfTheLock(t *testing.T) {
 	})
 }
 
-func TestASlowHookDropsEventsAndDelaysNothing(t *testing.T) {
+func TestEventHookThatIsSlowDropsEventsAndDelaysNothing(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		block := make(chan struct{})
 		r := newRedlock(t, c, redlock.WithHook(func(context.Context, redlock.Event) { <-block }))
@@ -129,7 +129,7 @@ func TestASlowHookDropsEventsAndDelaysNothing(t *testing.T) {
 	})
 }
 
-func TestAHookMayUseTheRedlock(t *testing.T) {
+func TestEventHookMayUseTheRedlock(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		var r *redlock.Redlock
 		used := false
@@ -146,7 +146,7 @@ func TestAHookMayUseTheRedlock(t *testing.T) {
 	})
 }
 
-func TestAHookMayEndItsGoroutine(t *testing.T) {
+func TestEventHookMayEndItsGoroutine(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		var heard atomic.Int64
 		r, err := redlock.New(nodesOf(c), redlock.WithHook(func(context.Context, redlock.Event) {
@@ -160,7 +160,7 @@ func TestAHookMayEndItsGoroutine(t *testing.T) {
 	})
 }
 
-func TestCloseDeliversTheEventsThatWait(t *testing.T) {
+func TestEventsThatWaitAreDeliveredByClose(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		events := 0
 		r := newRedlock(t, c, redlock.WithHook(func(context.Context, redlock.Event) {

@@ -64,7 +64,7 @@ func TestExtendOfALockThatAQuorumDoesNotKnow(t *testing.T) {
 
 // A node that refuses, and one that has lost the lock, make the extension fail; that the next one has
 // lost it, too, makes it a loss, of which a hold must hear.
-func TestALossIsFoundWhileAnotherNodeIsDown(t *testing.T) {
+func TestExtendFindsALossWhileAnotherNodeIsDown(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
@@ -111,7 +111,7 @@ func TestExtendWithoutQuorumLeavesTheLockHeld(t *testing.T) {
 	})
 }
 
-func TestAnExtensionInFlightCannotReviveAReleasedLock(t *testing.T) {
+func TestExtendInFlightCannotReviveAReleasedLock(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
@@ -130,7 +130,7 @@ func TestAnExtensionInFlightCannotReviveAReleasedLock(t *testing.T) {
 	})
 }
 
-func TestAnExtensionWithoutAnswersLengthensWhatIsCleanedUp(t *testing.T) {
+func TestExtendWithoutAnswersLengthensWhatIsCleanedUp(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		l, err := r.TryLock(t.Context(), []string{"a"}, time.Second)

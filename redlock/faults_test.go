@@ -15,7 +15,7 @@ import (
 	"github.com/seed6c881748/redlock/redlock"
 )
 
-func TestAMinorityCostsNothingWhateverItsFault(t *testing.T) {
+func TestLockWithAFaultyMinorityCostsNothing(t *testing.T) {
 	faults := map[string]func(n *testcluster.Node) error{
 		"hung":       (*testcluster.Node).Hang,
 		"dead":       (*testcluster.Node).Stop,
@@ -50,7 +50,7 @@ func TestAMinorityCostsNothingWhateverItsFault(t *testing.T) {
 	}
 }
 
-func TestSilentMajorityIsNoQuorumWithinTheNodeTimeout(t *testing.T) {
+func TestLockWithASilentMajorityEndsWithinTheNodeTimeout(t *testing.T) {
 	for _, connected := range []bool{true, false} {
 		inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
 			r := newRedlock(t, c)
@@ -97,7 +97,7 @@ func TestSilentMajorityIsNoQuorumWithinTheNodeTimeout(t *testing.T) {
 	}
 }
 
-func TestTakenAndUnreachableAreToldApart(t *testing.T) {
+func TestLockTellsTakenFromUnreachable(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		warm(t, r)
@@ -133,7 +133,7 @@ func TestTakenAndUnreachableAreToldApart(t *testing.T) {
 	})
 }
 
-func TestAYesThatComesLateIsReleased(t *testing.T) {
+func TestLockReleasesAYesThatComesLate(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		warm(t, r)
@@ -157,7 +157,7 @@ func TestAYesThatComesLateIsReleased(t *testing.T) {
 	})
 }
 
-func TestACancelledAttemptLeavesNothing(t *testing.T) {
+func TestLockThatIsCancelledLeavesNothing(t *testing.T) {
 	for _, delay := range []time.Duration{0, 5 * time.Millisecond, 15 * time.Millisecond, 25 * time.Millisecond, 60 * time.Millisecond} {
 		inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
 			r := newRedlock(t, c)
@@ -180,7 +180,7 @@ func TestACancelledAttemptLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestErrorsOfNodesAreNotInTheChain(t *testing.T) {
+func TestLockErrorHasNoErrorsOfNodesInItsChain(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		require.NoError(t, c.Nodes[0].Stop())

@@ -15,7 +15,7 @@ import (
 // A grant that comes when a quorum has agreed is a yes, and nothing is asked of its
 // node: when nodes are asked again in a split vote, and this one had not answered the first
 // request, it would be a second lock request.
-func TestAGrantAfterTheAgreementIsLeftAlone(t *testing.T) {
+func TestFenceGrantAfterTheAgreementIsLeftAlone(t *testing.T) {
 	r, err := New(forbiddenNodes(t, 3), WithFencing())
 	require.NoError(t, err)
 	rd := r.newRound(t.Context(), OpLock, newClaim([]string{"x"}, []any{"x"}, "", ttl, 3), node.Command{}, node.LockRequest, decideLock, 1)
@@ -35,7 +35,7 @@ func TestAGrantAfterTheAgreementIsLeftAlone(t *testing.T) {
 
 // A quorum agrees by a grant that came after the decision and before the raise: the fence is
 // there, whatever those answer that are asked to raise.
-func TestGrantsThatAgreeBeforeARaiseAreEnough(t *testing.T) {
+func TestFenceGrantsThatAgreeBeforeARaiseAreEnough(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c, WithFencing())
 		warm(t, r)
@@ -61,7 +61,7 @@ func TestGrantsThatAgreeBeforeARaiseAreEnough(t *testing.T) {
 
 // A node that was asked to raise its counter, and says that it is lower, is not asked once more
 // for that: it would go on for ever.
-func TestAGrantIsLateOnlyOnce(t *testing.T) {
+func TestFenceGrantIsLateOnlyOnce(t *testing.T) {
 	rd := &round{grants: fences.NewGrants(3), requests: make([]node.Request, 3)}
 	rd.grants.Exact = 9
 	low := node.Outcome{Stance: node.Yes, Fence: 5}
@@ -73,7 +73,7 @@ func TestAGrantIsLateOnlyOnce(t *testing.T) {
 	assert.False(t, rd.isLateGrant(0, low))
 }
 
-func TestTheFenceOfAQuorumThatAgrees(t *testing.T) {
+func TestFenceOfAQuorumThatAgrees(t *testing.T) {
 	rd := &round{r: &core{need: 2}, grants: fences.NewGrants(3)}
 	for i, fence := range []int64{5, 5, 9} { // The last one came after the decision.
 		rd.grants.Count(i, node.Outcome{Stance: node.Yes, Fence: fence})

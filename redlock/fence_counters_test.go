@@ -41,7 +41,7 @@ func setCounters(t *testing.T, c *testcluster.Cluster, resource string, values .
 // ahead is a counter that is ahead of all clocks.
 func ahead() int64 { return time.Now().Add(24 * time.Hour).UnixMicro() }
 
-func TestCountersOutliveTheLock(t *testing.T) {
+func TestFenceCountersOutliveTheLock(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		const life = time.Minute
 		r := newRedlock(t, c, redlock.WithFencing(), redlock.WithFenceLife(life))
@@ -59,7 +59,7 @@ func TestCountersOutliveTheLock(t *testing.T) {
 	})
 }
 
-func TestRepairsAndExtensionsRestoreCounters(t *testing.T) {
+func TestFenceCountersAreRestoredByRepairsAndExtensions(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c, redlock.WithFencing())
 		l, err := r.TryLock(t.Context(), []string{"x", "y"}, ttl)
@@ -81,7 +81,7 @@ func TestRepairsAndExtensionsRestoreCounters(t *testing.T) {
 	})
 }
 
-func TestACounterThatIsNoneOrAtItsEndGrantsNothing(t *testing.T) {
+func TestFenceCounterThatIsNoneOrAtItsEndGrantsNothing(t *testing.T) {
 	for _, value := range []string{"9007199254740991", "9007199254740992", "1e300", "nan", "x", ""} {
 		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 			r := newRedlock(t, c, redlock.WithFencing())

@@ -25,7 +25,7 @@ func takeAway(t *testing.T, n *testcluster.Node) {
 	}
 }
 
-func TestDifferentCountersAreRaised(t *testing.T) {
+func TestFenceCountersThatDifferAreRaised(t *testing.T) {
 	for _, given := range [][]int64{{5, 0, 3}, {1, 2, 3}, {3, 3, 9}, {0, 0, 0}, {9, 2, 2}} {
 		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 			r := newRedlock(t, c, redlock.WithFencing())
@@ -50,7 +50,7 @@ func TestDifferentCountersAreRaised(t *testing.T) {
 }
 
 // A raise that finds another's key, or none, does not count, and the lock is not got.
-func TestARaiseNeedsTheToken(t *testing.T) {
+func TestFenceRaiseNeedsTheToken(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c, redlock.WithFencing())
 		base := ahead()
@@ -76,7 +76,7 @@ func TestARaiseNeedsTheToken(t *testing.T) {
 
 // One node loses the key while it is asked to raise; another one has granted it late,
 // with the right counter or with one that has to be raised.
-func TestALateGrantStandsInForOneThatWasLost(t *testing.T) {
+func TestFenceGrantThatIsLateStandsInForOneThatWasLost(t *testing.T) {
 	for _, third := range []int64{0, 10, 3, 20} {
 		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 			r := newRedlock(t, c, redlock.WithFencing())
@@ -104,7 +104,7 @@ func TestALateGrantStandsInForOneThatWasLost(t *testing.T) {
 
 // A raise is on its way to a node when the fence has become a larger one. What the node answers
 // is a grant that came late: it is raised once more, and counts.
-func TestANodeIsRaisedOnceMoreWhenTheFenceHasGrown(t *testing.T) {
+func TestFenceRaiseIsRepeatedWhenTheFenceHasGrown(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c, redlock.WithFencing())
 		warm(t, r)
@@ -131,7 +131,7 @@ func TestANodeIsRaisedOnceMoreWhenTheFenceHasGrown(t *testing.T) {
 
 // A raise waits for a silent node no longer than the node timeout, and a cancelled
 // context ends it at once; nothing is left then.
-func TestARaiseEnds(t *testing.T) {
+func TestFenceRaiseEnds(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c, redlock.WithFencing())
 		base := ahead()
@@ -163,7 +163,7 @@ func TestARaiseEnds(t *testing.T) {
 }
 
 // Raises, one after the other, take one node timeout together.
-func TestRaisesShareOneNodeTimeout(t *testing.T) {
+func TestFenceRaisesShareOneNodeTimeout(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c, redlock.WithFencing())
 		warm(t, r)
@@ -190,7 +190,7 @@ func TestRaisesShareOneNodeTimeout(t *testing.T) {
 
 // A quorum that has said the same is enough, whatever others say before the caller
 // has woken up.
-func TestAQuorumThatAgreesIsNotRaised(t *testing.T) {
+func TestFenceRaiseIsNotNeededByAQuorumThatAgrees(t *testing.T) {
 	for range 30 {
 		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 			r := newRedlock(t, c, redlock.WithFencing())
@@ -213,7 +213,7 @@ func TestAQuorumThatAgreesIsNotRaised(t *testing.T) {
 
 // A minority that hangs after its grant must not fail the raise: who comes late is asked
 // at once.
-func TestAHungMinorityDoesNotFailARaise(t *testing.T) {
+func TestFenceRaiseSurvivesAHungMinority(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c, redlock.WithFencing())
 		base := ahead()
@@ -230,7 +230,7 @@ func TestAHungMinorityDoesNotFailARaise(t *testing.T) {
 }
 
 // Events tell of the lock once: when it has its fence, or none comes of it.
-func TestEventsOfARaise(t *testing.T) {
+func TestFenceRaiseHasEvents(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 			var mu sync.Mutex
@@ -272,7 +272,7 @@ func TestEventsOfARaise(t *testing.T) {
 
 // A split vote and raises that go on: a call still ends within three node timeouts, and
 // leaves nothing.
-func TestContestsWithRaisesEndInTime(t *testing.T) {
+func TestFenceContestsWithRaisesEndInTime(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
 		require.NoError(t, c.Slow(0, 2*time.Millisecond))
 		for i := range int64(rounds(30, 8)) {
@@ -299,7 +299,7 @@ func TestContestsWithRaisesEndInTime(t *testing.T) {
 	})
 }
 
-func TestCloseDuringARaiseLeavesNothing(t *testing.T) {
+func TestFenceRaiseDuringCloseLeavesNothing(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c, redlock.WithFencing(), redlock.WithMinHold(ttl))
 		base := ahead()

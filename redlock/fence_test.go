@@ -72,7 +72,7 @@ func TestFencesTakeOneRoundTripWhateverTheClocks(t *testing.T) {
 
 // Where a counter is missing, it may have been there. What stands in for it is a clock, but
 // none that is more than a second off the node's: neither ahead nor behind.
-func TestTheNodesClockStandsInForACounter(t *testing.T) {
+func TestFenceFromTheNodesClockStandsInForACounter(t *testing.T) {
 	for off, own := range map[time.Duration]bool{
 		-time.Hour: false, -1100 * time.Millisecond: false, -900 * time.Millisecond: true, 0: true,
 		900 * time.Millisecond: true, 1100 * time.Millisecond: false, 1000 * time.Hour: false,
@@ -98,7 +98,7 @@ func TestTheNodesClockStandsInForACounter(t *testing.T) {
 	}
 }
 
-func TestOneFenceServesAllResources(t *testing.T) {
+func TestFenceServesAllResources(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c, redlock.WithFencing())
 		base := ahead()
@@ -120,7 +120,7 @@ func TestOneFenceServesAllResources(t *testing.T) {
 	})
 }
 
-func TestWaitersGetFences(t *testing.T) {
+func TestFencesAreGivenToWaiters(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		a, b := newRedlock(t, c, redlock.WithFencing()), newRedlock(t, c)
 		held, err := a.TryLock(t.Context(), []string{"x", "y"}, ttl)
@@ -137,7 +137,7 @@ func TestWaitersGetFences(t *testing.T) {
 	})
 }
 
-func TestFencingChecksItsOptions(t *testing.T) {
+func TestFenceOptionsAreChecked(t *testing.T) {
 	nodes := forbiddenNodes(t, 1)
 	_, err := redlock.New(nodes, redlock.WithFenceLife(0))
 	require.ErrorContains(t, err, "fence life 0s")
@@ -152,7 +152,7 @@ func TestFencingChecksItsOptions(t *testing.T) {
 
 // What stands in for a counter that is lost is a clock, also where the client's is too
 // far ahead to be believed.
-func TestAClockStandsInForALostCounter(t *testing.T) {
+func TestFenceFromAClockStandsInForALostCounter(t *testing.T) {
 	for what, lose := range map[string]func(c *testcluster.Cluster) error{
 		"expired": func(*testcluster.Cluster) error { return nil },
 		"one node's data": func(c *testcluster.Cluster) error {
@@ -181,7 +181,7 @@ func TestAClockStandsInForALostCounter(t *testing.T) {
 }
 
 // A clock behind the end of the counters proposes nothing.
-func TestAProposalBeyondTheEndIsNone(t *testing.T) {
+func TestFenceProposalBeyondTheEndIsNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(260 * 365 * 24 * time.Hour)
 		c := testcluster.RunBubble(t, 3)

@@ -133,7 +133,7 @@ func tryHostile(t *testing.T, h hostile) {
 	})
 }
 
-func FuzzHostileReplies(f *testing.F) {
+func FuzzReplies(f *testing.F) {
 	for _, s := range []string{
 		"", ":1\r\n", ":1\r\n\xff:1\r\n\xff:1\r\n", ":1\r\n:1\r\n:1\r\n", ":0\r\n", ":-1\r\n", ":2\r\n", "+OK\r\n",
 		"-NOSCRIPT No matching script.\r\n", "-NOSCRIPT x\r\n\xff-NOSCRIPT x\r\n\xff:1\r\n", "-ERR\r\n", "-\r\n",
@@ -154,7 +154,7 @@ func FuzzHostileReplies(f *testing.F) {
 
 // redigo panics at such a length; that must cost the node's vote, not the
 // process.
-func TestAReplyOfAbsurdLengthIsOnlyALostVote(t *testing.T) {
+func TestReplyOfAbsurdLengthIsOnlyALostVote(t *testing.T) {
 	for _, s := range []string{"$9223372036854775807\r\n", "*9223372036854775807\r\n", "$99999999999999999999999\r\n"} {
 		for _, polite := range []bool{true, false} {
 			tryHostile(t, hostile{polite, []byte(s)})

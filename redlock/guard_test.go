@@ -12,7 +12,7 @@ import (
 	"github.com/seed6c881748/redlock/redlock"
 )
 
-func TestAGuardRefusesEarlierHolders(t *testing.T) {
+func TestGuardRefusesEarlierHolders(t *testing.T) {
 	var g redlock.Guard
 	ran := 0
 	write := func() error { ran++; return nil }
@@ -37,7 +37,7 @@ func TestAGuardRefusesEarlierHolders(t *testing.T) {
 	require.ErrorIs(t, redlock.NewGuard(5).Do(4, write), redlock.ErrFenced)
 }
 
-func TestAGuardLetsNothingOverlapOrGoBack(t *testing.T) {
+func TestGuardLetsNothingOverlapOrGoBack(t *testing.T) {
 	var g redlock.Guard
 	var wg sync.WaitGroup
 	last, inside := int64(0), 0

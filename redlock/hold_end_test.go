@@ -13,7 +13,7 @@ import (
 	"github.com/seed6c881748/redlock/redlock"
 )
 
-func TestTheContextEndsAtUntil(t *testing.T) {
+func TestHoldEndsItsContextAtUntil(t *testing.T) {
 	faults := map[string]func(n *testcluster.Node) error{
 		"hung":       (*testcluster.Node).Hang,
 		"dead":       (*testcluster.Node).Stop,
@@ -43,7 +43,7 @@ func TestTheContextEndsAtUntil(t *testing.T) {
 	}
 }
 
-func TestTheWallClockEndsTheContextToo(t *testing.T) {
+func TestHoldEndsItsContextByTheWallClockToo(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		l, ctx := kept(t, r, time.Minute)
@@ -79,7 +79,7 @@ func TestTheWallClockEndsTheContextToo(t *testing.T) {
 }
 
 // Of a wall clock that was set back, only what it gains from then on tells of a sleep.
-func TestASuspendEndsTheContextAfterTheWallClockWasSetBack(t *testing.T) {
+func TestHoldEndsItsContextAfterASuspendThoughTheWallClockWasSetBack(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		l, ctx := kept(t, r, 20*time.Second)
@@ -93,7 +93,7 @@ func TestASuspendEndsTheContextAfterTheWallClockWasSetBack(t *testing.T) {
 	})
 }
 
-func TestAStolenLockEndsTheContextBeforeUntil(t *testing.T) {
+func TestHoldOfAStolenLockEndsItsContextBeforeUntil(t *testing.T) {
 	for name, steal := range map[string]func(n *testcluster.Node) error{
 		"gone":      func(n *testcluster.Node) error { return n.Del("a") },
 		"another's": func(n *testcluster.Node) error { return n.Set("a", "thief", time.Hour) },
@@ -122,7 +122,7 @@ func TestAStolenLockEndsTheContextBeforeUntil(t *testing.T) {
 	}
 }
 
-func TestAnExtensionByHandFindsTheLossForTheContextToo(t *testing.T) {
+func TestHoldEndsItsContextWhenAnExtensionByHandFindsTheLoss(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		l, ctx := kept(t, newRedlock(t, c), time.Hour)
 		require.NoError(t, c.Del("a"))
@@ -132,7 +132,7 @@ func TestAnExtensionByHandFindsTheLossForTheContextToo(t *testing.T) {
 }
 
 // An expiry that an extension or the release is the first to see has its cause.
-func TestWhoeverSeesTheExpiryFirstSaysSo(t *testing.T) {
+func TestHoldExpiryIsToldByWhoeverSeesItFirst(t *testing.T) {
 	for name, see := range map[string]func(l *redlock.Lock){
 		"extension": func(l *redlock.Lock) { _ = l.Extend(context.Background(), time.Minute) },
 		"release":   func(l *redlock.Lock) { _ = l.Unlock(context.Background()) },

@@ -14,7 +14,7 @@ import (
 )
 
 // A failed extension is repeated soon, not a third of the ttl later.
-func TestAFailedExtensionIsRepeatedSoon(t *testing.T) {
+func TestHoldRepeatsAFailedExtensionSoon(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		l, ctx := kept(t, r, 10*time.Second)
@@ -30,7 +30,7 @@ func TestAFailedExtensionIsRepeatedSoon(t *testing.T) {
 
 // Extensions that are refused at once are tried again soon, not when the next one
 // would have been due.
-func TestAFailedExtensionWaitsNoWholePace(t *testing.T) {
+func TestHoldWaitsNoWholePaceAfterAFailedExtension(t *testing.T) {
 	const ttl = 3 * time.Second
 	validity := redlock.Validity(ttl, redlock.DefaultDriftFactor)
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
@@ -53,7 +53,7 @@ func TestAFailedExtensionWaitsNoWholePace(t *testing.T) {
 
 // The first extension of a hold meets nodes that hang for a while. It gives up early
 // enough for others, and those come soon after another: the lock is not lost.
-func TestAHoldHasTimeForFurtherExtensions(t *testing.T) {
+func TestHoldHasTimeForFurtherExtensions(t *testing.T) {
 	const ttl = 600 * time.Millisecond
 	validity := redlock.Validity(ttl, redlock.DefaultDriftFactor)
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
@@ -73,7 +73,7 @@ func TestAHoldHasTimeForFurtherExtensions(t *testing.T) {
 
 // A jump that leaves a part of the validity brings the next extension forward;
 // slewing does not.
-func TestAJumpOfTheWallClockBringsTheExtensionForward(t *testing.T) {
+func TestHoldExtendsEarlierAfterAJumpOfTheWallClock(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		l, ctx := kept(t, r, 30*time.Second)
@@ -94,7 +94,7 @@ func TestAJumpOfTheWallClockBringsTheExtensionForward(t *testing.T) {
 }
 
 // An Extend by a short ttl leaves Until where it was, or nearly so: the next extension is due before it.
-func TestKeepAliveAfterAShortExtend(t *testing.T) {
+func TestHoldAfterAShortExtend(t *testing.T) {
 	for _, short := range []time.Duration{time.Second, 6 * time.Second} {
 		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 			r := newRedlock(t, c)
@@ -110,7 +110,7 @@ func TestKeepAliveAfterAShortExtend(t *testing.T) {
 }
 
 // The same while KeepAlive goes on.
-func TestKeepAliveBesideShortExtends(t *testing.T) {
+func TestHoldBesideShortExtends(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		l, err := r.TryLock(t.Context(), []string{"a"}, 30*time.Second)

@@ -29,7 +29,7 @@ func requireEnded(t *testing.T, ctx context.Context, cause error) {
 	require.Equal(t, cause, context.Cause(ctx))
 }
 
-func TestKeepAliveExtendsUntilUnlock(t *testing.T) {
+func TestHoldExtendsUntilUnlock(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		l, ctx := kept(t, r, 2*time.Second)
@@ -53,7 +53,7 @@ func TestKeepAliveExtendsUntilUnlock(t *testing.T) {
 	})
 }
 
-func TestKeepAliveOnWhatHasEnded(t *testing.T) {
+func TestHoldOfWhatHasEnded(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		lock := func() *redlock.Lock {
@@ -84,7 +84,7 @@ func TestKeepAliveOnWhatHasEnded(t *testing.T) {
 	})
 }
 
-func TestKeepAliveTwice(t *testing.T) {
+func TestHoldTwice(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		l, err := r.TryLock(t.Context(), []string{"a"}, time.Second)
@@ -103,7 +103,7 @@ func TestKeepAliveTwice(t *testing.T) {
 	})
 }
 
-func TestTheEndOfTheCallersContextEndsTheExtensionsOnly(t *testing.T) {
+func TestHoldEndsOnlyItsExtensionsWithTheCallersContext(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		l, err := r.TryLock(t.Context(), []string{"a"}, 10*time.Second)
@@ -129,7 +129,7 @@ func TestTheEndOfTheCallersContextEndsTheExtensionsOnly(t *testing.T) {
 	})
 }
 
-func TestCloseEndsHoldsAndWaitsForTheirRelease(t *testing.T) {
+func TestHoldIsEndedByCloseWhichWaitsForItsRelease(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		l, ctx := kept(t, r, time.Minute)
@@ -166,7 +166,7 @@ func TestCloseEndsHoldsAndWaitsForTheirRelease(t *testing.T) {
 	})
 }
 
-func TestAHoldAtRiskIsAnEvent(t *testing.T) {
+func TestHoldAtRiskIsAnEvent(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		var rec recorder
 		r := newRedlock(t, c, redlock.WithHook(rec.Hook))
@@ -203,7 +203,7 @@ func TestAHoldAtRiskIsAnEvent(t *testing.T) {
 	})
 }
 
-func TestKeepAliveWithALargeDriftFactor(t *testing.T) {
+func TestHoldWithALargeDriftFactor(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		l, ctx := kept(t, r, 10*time.Second, redlock.WithDriftFactor(0.75))
@@ -229,7 +229,7 @@ func TestKeepAliveWithALargeDriftFactor(t *testing.T) {
 }
 
 // The extension that the release overtakes must not count the hold out.
-func TestCloseWaitsForAnUnlockBesideAnExtension(t *testing.T) {
+func TestHoldHasCloseWaitForAnUnlockBesideAnExtension(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		l, _ := kept(t, r, 30*time.Second, redlock.WithNodeTimeout(5*time.Second))

@@ -16,7 +16,7 @@ import (
 )
 
 // The handler of the example says with 503 and 409 that nothing was done, and only then.
-func TestHTTPHandlerOfTheExample(t *testing.T) {
+func TestExampleOfAnHTTPHandler(t *testing.T) {
 	t.Parallel()
 	c := redlocktest.New(t, 3, redlock.WithNodeTimeout(10*time.Second))
 	post := func(work func(ctx context.Context) error) (code int, retryAfter string) {

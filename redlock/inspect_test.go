@@ -56,7 +56,7 @@ func TestInspectShowsWhoHoldsAResource(t *testing.T) {
 	})
 }
 
-func TestNodeInspectionsReadWell(t *testing.T) {
+func TestInspectReadsWell(t *testing.T) {
 	for want, n := range map[string]redlock.NodeInspection{
 		"n: free":                       {Node: "n"},
 		"n: held by abc for 1s":         {Node: "n", Holder: "abc", TTL: time.Second},

@@ -44,7 +44,7 @@ func talker(t *testing.T, talk func(conn net.Conn)) string {
 }
 
 // The first thing that goes wrong with a new installation is the address.
-func TestAPortThatSpeaksSomethingElseIsNamed(t *testing.T) {
+func TestErrorNamesAPortThatSpeaksSomethingElse(t *testing.T) {
 	web := httptest.NewServer(http.NotFoundHandler())
 	defer web.Close()
 	secure := httptest.NewTLSServer(http.NotFoundHandler())
@@ -90,7 +90,7 @@ func TestAPortThatSpeaksSomethingElseIsNamed(t *testing.T) {
 	}
 }
 
-func TestCredentialsWithoutASchemeAreNamed(t *testing.T) {
+func TestErrorNamesCredentialsWithoutAScheme(t *testing.T) {
 	for _, addr := range []string{"user:secret@10.0.0.1:6379", ":secret@10.0.0.1:6379", "secret@10.0.0.1:6379"} {
 		_, err := redlock.New([]redlock.Node{redlock.NewNode(addr)})
 		require.ErrorContains(t, err, "credentials need a URL: redis://user:password@host:port")

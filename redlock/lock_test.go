@@ -98,7 +98,7 @@ func TestLockReturnsAContextErrorAndWhatItSaw(t *testing.T) {
 
 // Wherever in an attempt or between two the context ends: the error says so, and
 // a lock that is taken is not reported as unreachable nodes.
-func TestAWaitThatIsCutShortSaysWhyAndWhatItSaw(t *testing.T) {
+func TestLockWhoseWaitIsCutShortSaysWhyAndWhatItSaw(t *testing.T) {
 	for d := 61 * time.Millisecond; d < time.Second; d += scenario(7*time.Millisecond, 67*time.Millisecond) {
 		inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
 			r := newRedlock(t, c, redlock.WithRetryCount(-1))
@@ -119,7 +119,7 @@ func TestAWaitThatIsCutShortSaysWhyAndWhatItSaw(t *testing.T) {
 	}
 }
 
-func TestAQuorumAfterUntilIsNone(t *testing.T) {
+func TestLockGetsNothingFromAQuorumAfterUntil(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		warm(t, r)
@@ -141,7 +141,7 @@ func TestAQuorumAfterUntilIsNone(t *testing.T) {
 	})
 }
 
-func TestWallClockAheadOfTheMonotonicOneEndsTheLock(t *testing.T) {
+func TestLockEndsWhenTheWallClockIsAheadOfTheMonotonicOne(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
@@ -154,7 +154,7 @@ func TestWallClockAheadOfTheMonotonicOneEndsTheLock(t *testing.T) {
 	})
 }
 
-func TestAKeyOfAnotherTypeIsNotOverwritten(t *testing.T) {
+func TestLockDoesNotOverwriteAKeyOfAnotherType(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		for _, n := range c.Nodes {
@@ -176,7 +176,7 @@ func TestAKeyOfAnotherTypeIsNotOverwritten(t *testing.T) {
 	})
 }
 
-func TestAForeignKeyWithoutExpiry(t *testing.T) {
+func TestLockOnAForeignKeyWithoutExpiry(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		require.NoError(t, c.Set("a", "for ever", 0))

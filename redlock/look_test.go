@@ -14,7 +14,7 @@ import (
 	"github.com/seed6c881748/redlock/redlock"
 )
 
-func TestHeldLocksAreListed(t *testing.T) {
+func TestStatsListHeldLocks(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c, redlock.WithOwner("me"))
 		assert.Empty(t, r.HeldLocks())
@@ -63,7 +63,7 @@ func TestHeldLocksAreListed(t *testing.T) {
 }
 
 // A clock that jumped forward during a suspend ends locks that the registry has not swept yet.
-func TestALockThatTheWallClockHasEndedIsNotListed(t *testing.T) {
+func TestStatsListNoLockThatTheWallClockHasEnded(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		_, err := r.Lock(t.Context(), []string{"a"}, ttl)
@@ -74,7 +74,7 @@ func TestALockThatTheWallClockHasEndedIsNotListed(t *testing.T) {
 	})
 }
 
-func TestWaitingCallsAreListed(t *testing.T) {
+func TestStatsListWaitingCalls(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c, redlock.WithRetryCount(-1), redlock.WithRetryDelay(time.Second), redlock.WithRetryJitter(0))
 		other := newRedlock(t, c, redlock.WithOwner("them"))
@@ -119,7 +119,7 @@ func TestWaitingCallsAreListed(t *testing.T) {
 	})
 }
 
-func TestTheRoundTripTimeIsMeasured(t *testing.T) {
+func TestStatsMeasureTheRoundTripTime(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		assert.Zero(t, r.Stats().Nodes[0].RTT, "nothing was asked yet")

@@ -112,7 +112,7 @@ func (s lossy) run(t *testing.T, open bool, seed uint64) (rate float64, turnedAw
 }
 
 // Packets that are lost are no overload: hardly anybody is turned away for them.
-func TestALossyWayIsNoOverload(t *testing.T) {
+func TestOverloadIsNotSeenInALossyWay(t *testing.T) {
 	for _, s := range []lossy{
 		{400, 40 * time.Millisecond, 3, 0, 0.03, 60 * time.Millisecond},
 		{200, 10 * time.Millisecond, 3, 1, 0.01, 60 * time.Millisecond},

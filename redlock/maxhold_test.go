@@ -13,7 +13,7 @@ import (
 	"github.com/seed6c881748/redlock/redlock"
 )
 
-func TestMaxHold(t *testing.T) {
+func TestHoldWithMaxHold(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		start := time.Now()
@@ -35,7 +35,7 @@ func TestMaxHold(t *testing.T) {
 	})
 }
 
-func TestKeepAliveAfterMaxHoldIsDone(t *testing.T) {
+func TestHoldAfterMaxHoldIsDone(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		l, err := r.TryLock(t.Context(), []string{"a"}, 10*time.Second, redlock.WithMaxHold(time.Second))
@@ -49,7 +49,7 @@ func TestKeepAliveAfterMaxHoldIsDone(t *testing.T) {
 	})
 }
 
-func TestMaxHoldMovesUntilNoMore(t *testing.T) {
+func TestHoldWithMaxHoldMovesUntilNoMore(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c, redlock.WithNodeTimeout(time.Second))
 		l, ctx := kept(t, r, 10*time.Second, redlock.WithMaxHold(3500*time.Millisecond))

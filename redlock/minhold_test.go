@@ -13,7 +13,7 @@ import (
 	"github.com/seed6c881748/redlock/redlock"
 )
 
-func TestMinHold(t *testing.T) {
+func TestHoldWithMinHold(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		start := time.Now()
@@ -52,7 +52,7 @@ func TestMinHold(t *testing.T) {
 }
 
 // The clean-up on a new connection leaves the keys, too, and no longer.
-func TestMinHoldOutlivesABrokenConnection(t *testing.T) {
+func TestHoldWithMinHoldOutlivesABrokenConnection(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		start := time.Now()
@@ -74,7 +74,7 @@ func TestMinHoldOutlivesABrokenConnection(t *testing.T) {
 }
 
 // A release that the server takes late leaves the keys for what is left then.
-func TestAMinHoldIsNotLongerForALateRelease(t *testing.T) {
+func TestHoldWithMinHoldIsNotLongerForALateRelease(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		start := time.Now()
@@ -93,7 +93,7 @@ func TestAMinHoldIsNotLongerForALateRelease(t *testing.T) {
 	})
 }
 
-func TestAMinHoldIsNotLongerForARefusedRelease(t *testing.T) {
+func TestHoldWithMinHoldIsNotLongerForARefusedRelease(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		start := time.Now()
@@ -112,7 +112,7 @@ func TestAMinHoldIsNotLongerForARefusedRelease(t *testing.T) {
 	})
 }
 
-func TestAMinHoldIsNotLongerForAQueuedRelease(t *testing.T) {
+func TestHoldWithMinHoldIsNotLongerForAQueuedRelease(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		start := time.Now()
@@ -131,7 +131,7 @@ func TestAMinHoldIsNotLongerForAQueuedRelease(t *testing.T) {
 }
 
 // WithMinHold is for a job that has run: one that has not is not kept from running elsewhere.
-func TestAJobThatHasNotBegunLeavesNoMinHold(t *testing.T) {
+func TestHoldWithMinHoldLeavesNothingOfAJobThatHasNotBegun(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		warm(t, r)

@@ -31,7 +31,7 @@ func redlockCalls(r *redlock.Redlock) map[string]func(ctx context.Context) error
 	}
 }
 
-func TestARedlockThatIsNone(t *testing.T) {
+func TestArgumentOfARedlockThatIsNone(t *testing.T) {
 	for want, r := range map[string]*redlock.Redlock{
 		"redlock: nil *Redlock: did New return an error?":         nil,
 		"redlock: this Redlock is a zero value: make it with New": {},
@@ -43,7 +43,7 @@ func TestARedlockThatIsNone(t *testing.T) {
 	}
 }
 
-func TestALockThatIsNone(t *testing.T) {
+func TestArgumentOfALockThatIsNone(t *testing.T) {
 	for want, l := range map[string]*redlock.Lock{
 		"redlock: nil *Lock: did the call that should have made it return an error?": nil,
 		"redlock: this Lock is a zero value: only a Redlock makes locks":             {},
@@ -71,7 +71,7 @@ func TestALockThatIsNone(t *testing.T) {
 // noContext is what a caller passes by mistake.
 var noContext context.Context
 
-func TestANilContext(t *testing.T) {
+func TestArgumentOfANilContext(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c, redlock.WithQuarantine(time.Minute))
 		for name, call := range redlockCalls(r) {
@@ -94,7 +94,7 @@ func TestANilContext(t *testing.T) {
 	})
 }
 
-func TestAGuardThatIsNone(t *testing.T) {
+func TestArgumentOfAGuardThatIsNone(t *testing.T) {
 	var g *redlock.Guard
 	require.EqualError(t, g.Do(1, func() error { return nil }), "redlock: nil *Guard")
 	require.PanicsWithError(t, "redlock: nil *Guard", func() { g.Seen() })

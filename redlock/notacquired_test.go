@@ -16,7 +16,7 @@ import (
 
 // Whatever it is for which there is no lock, it is the one error to test for, and what
 // it says besides stays.
-func TestNotAcquired(t *testing.T) {
+func TestErrorNotAcquired(t *testing.T) {
 	never := func(t *testing.T) func(context.Context, *redlock.Lock) error {
 		t.Helper()
 		return func(context.Context, *redlock.Lock) error { t.Error("called without the lock"); return nil }
@@ -76,7 +76,7 @@ func TestNotAcquired(t *testing.T) {
 }
 
 // What there was a lock for does not match: extensions, releases, holds.
-func TestAcquiredIsNotNotAcquired(t *testing.T) {
+func TestErrorAfterALockWasAcquiredIsNotNotAcquired(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		l, ctx := kept(t, r, ttl)
@@ -93,7 +93,7 @@ func TestAcquiredIsNotNotAcquired(t *testing.T) {
 }
 
 // Do's own failure is told from its function's, also if that is of the same kind.
-func TestDoTellsItsOwnFailureFromItsFunctions(t *testing.T) {
+func TestErrorOfDoTellsItsOwnFailureFromItsFunctions(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		require.NoError(t, c.Set("taken", "thief", time.Hour))
@@ -155,7 +155,7 @@ func TestDoTellsItsOwnFailureFromItsFunctions(t *testing.T) {
 }
 
 // A lock that the context's own lock holds would be waited for for ever.
-func TestALockOfWhatTheContextsLockHoldsFailsAtOnce(t *testing.T) {
+func TestErrorOfALockOfWhatTheContextsLockHoldsComesAtOnce(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c, redlock.WithPrefix("p:"), redlock.WithRetryCount(-1))
 		other := newRedlock(t, c, redlock.WithPrefix("q:"))

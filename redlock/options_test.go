@@ -13,7 +13,7 @@ import (
 	"github.com/seed6c881748/redlock/redlock"
 )
 
-func TestNewChecksItsArguments(t *testing.T) {
+func TestArgumentsOfNewAreChecked(t *testing.T) {
 	good := forbiddenNodes(t, 3)
 	pool := good[0].Pool
 	for want, f := range map[string]func() (*redlock.Redlock, error){
@@ -62,7 +62,7 @@ func TestNewChecksItsArguments(t *testing.T) {
 	require.NoError(t, r.Close(t.Context()))
 }
 
-func TestCallsCheckTheirArgumentsBeforeAnyIO(t *testing.T) {
+func TestArgumentsOfCallsAreCheckedBeforeAnyIO(t *testing.T) {
 	r, err := redlock.New(forbiddenNodes(t, 3), redlock.WithPrefix("p:"))
 	require.NoError(t, err)
 	ok := []string{"x"}
@@ -112,7 +112,7 @@ func TestCallsCheckTheirArgumentsBeforeAnyIO(t *testing.T) {
 	require.ErrorIs(t, err, redlock.ErrClosed)
 }
 
-func TestMalformedAddresses(t *testing.T) {
+func TestAddressThatIsMalformed(t *testing.T) {
 	for _, addr := range []string{
 		"", "h", "h:", "h:0", "h:65536", "h:x", "a:b:c", "http://h:1", "redis://h:1/x", "redis://h:1/-1", "redis://h:1?x=y",
 		"unix://h/p", "unix://", "unix:///p?db=x", "redis://h:99999", "redis://u:secret@h:x", "redis://u:secret@h:1/x", "u:secret@h:1:2",
@@ -124,7 +124,7 @@ func TestMalformedAddresses(t *testing.T) {
 	}
 }
 
-func TestMalformedAddressesShowNoPassword(t *testing.T) {
+func TestAddressThatIsMalformedShowsNoPassword(t *testing.T) {
 	for _, addr := range []string{
 		"redis://host:6379?password=s3cret", "redis://:s3cret", "redis://:1234567", "redis://u:1234567",
 		"redis://:12/s3cret@host:6379", "redis://u:99999s3cret/x@h:1", "redis://host:6379/s3cret", "redis://h#s3cret",
@@ -144,19 +144,19 @@ type lostPool struct{}
 
 func (*lostPool) GetContext(context.Context) (redis.Conn, error) { return nil, errors.New("x") }
 
-func TestANilPointerIsNoPool(t *testing.T) {
+func TestArgumentThatIsANilPointerIsNoPool(t *testing.T) {
 	_, err := redlock.New([]redlock.Node{{"a", (*lostPool)(nil)}})
 	require.ErrorContains(t, err, "nil Pool")
 	_, err = redlock.New([]redlock.Node{{"a", &lostPool{}}})
 	require.NoError(t, err)
 }
 
-func TestANilPoolFuncIsRefused(t *testing.T) {
+func TestArgumentThatIsANilPoolFuncIsRefused(t *testing.T) {
 	_, err := redlock.New([]redlock.Node{{Name: "a", Pool: redlock.PoolFunc(nil)}})
 	require.ErrorContains(t, err, "nil Pool")
 }
 
-func TestAHostWithAnAtIsNone(t *testing.T) {
+func TestAddressWithAnAtInItsHostIsNone(t *testing.T) {
 	for _, addr := range []string{"s3cret@redis.invalid:6379", "u:s3cret@redis.invalid:6379", "redis://h%40s3cret:1"} {
 		_, err := redlock.New([]redlock.Node{redlock.NewNode(addr)})
 		require.ErrorContains(t, err, "malformed address", addr)

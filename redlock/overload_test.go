@@ -163,7 +163,7 @@ func TestOverloadOfShortAndLongTimeouts(t *testing.T) {
 }
 
 // A slow minority is not asked for more than it answers: it would gather seconds of work.
-func TestASlowMinoritysBacklogIsBounded(t *testing.T) {
+func TestOverloadBoundsTheBacklogOfASlowMinority(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c, redlock.WithNodeTimeout(250*time.Millisecond))
 		places := r.Stats().Window
@@ -226,7 +226,7 @@ func TestOverloadEndsAfterAHungMajority(t *testing.T) {
 }
 
 // The scripts come back under full load.
-func TestScriptFlushUnderOverload(t *testing.T) {
+func TestOverloadWithAScriptFlush(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c, redlock.WithNodeTimeout(250*time.Millisecond))
 		warm(t, r)
@@ -248,7 +248,7 @@ func TestScriptFlushUnderOverload(t *testing.T) {
 
 // Where the way takes most of the node timeout, attempts are not turned away for that, and one
 // that waits for its turn keeps the time that its round needs.
-func TestALongWayIsNoOverload(t *testing.T) {
+func TestOverloadIsNotSeenInALongWay(t *testing.T) {
 	for _, trip := range []time.Duration{160 * time.Millisecond, 200 * time.Millisecond}[rounds(0, 1):] {
 		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 			r := newRedlock(t, c, redlock.WithNodeTimeout(250*time.Millisecond))
@@ -265,7 +265,7 @@ func TestALongWayIsNoOverload(t *testing.T) {
 
 // Calls with a long node timeout that have all places keep a dead connection no longer than
 // it takes to find out that it is dead: the others, which are turned away, are told of no silence.
-func TestLongTimeoutsOnADeadConnectionHoldUpNobody(t *testing.T) {
+func TestOverloadOfLongTimeoutsOnADeadConnectionHoldsUpNobody(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		places := r.Stats().Window

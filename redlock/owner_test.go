@@ -19,7 +19,7 @@ import (
 	"github.com/seed6c881748/redlock/redlock"
 )
 
-func TestARefusalShowsTheHoldersLabel(t *testing.T) {
+func TestOwnerIsShownByARefusal(t *testing.T) {
 	for name, opts := range map[string][]redlock.Option{
 		"plain": nil, "fencing": {redlock.WithFencing()}, "quarantine": {redlock.WithQuarantine(time.Minute)},
 		"fencing, quarantine": {redlock.WithFencing(), redlock.WithQuarantine(time.Minute)},
@@ -82,7 +82,7 @@ func TestARefusalShowsTheHoldersLabel(t *testing.T) {
 
 // Where several resources are taken, the holder of the first one in sorted order is shown, with
 // its own label.
-func TestTheHolderOfTheFirstResourceIsShown(t *testing.T) {
+func TestOwnerOfTheFirstResourceIsShown(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		first, err := r.TryLock(t.Context(), []string{"a"}, time.Second, redlock.WithOwner("first"))
@@ -104,7 +104,7 @@ func TestTheHolderOfTheFirstResourceIsShown(t *testing.T) {
 
 // Of a value that is no token of this library with a label, nothing is shown but its
 // digest, and the beginning that Inspect shows of every value.
-func TestAForeignTokenIsNotTakenForALabel(t *testing.T) {
+func TestOwnerIsNotReadFromAForeignToken(t *testing.T) {
 	hexes := strings.Repeat("0123456789abcdef", 4)
 	foreign := map[string]string{
 		"redsync":              "zYJ3P2q0o6vGm2xYw3mD8l5k0eA=",
@@ -158,7 +158,7 @@ func TestAForeignTokenIsNotTakenForALabel(t *testing.T) {
 	})
 }
 
-func TestALabelIsCheckedBeforeAnyIO(t *testing.T) {
+func TestOwnerIsCheckedBeforeAnyIO(t *testing.T) {
 	nodes := forbiddenNodes(t, 3)
 	r, err := redlock.New(nodes)
 	require.NoError(t, err)
@@ -177,7 +177,7 @@ func TestALabelIsCheckedBeforeAnyIO(t *testing.T) {
 	require.NoError(t, tokens.CheckLabel(""))
 }
 
-func TestEventsShowWhoseLockTheyAreAbout(t *testing.T) {
+func TestOwnerIsShownByEvents(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		var rec recorder
 		var out bytes.Buffer

@@ -43,7 +43,7 @@ func (c gatedConn) ReceiveContext(ctx context.Context) (any, error) {
 	return redis.ReceiveContext(c.Conn, ctx)
 }
 
-func TestAWrappedConnectionIsAborted(t *testing.T) {
+func TestPoolsWrappedConnectionIsAborted(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		pool := testcluster.WrapPool(c.Nodes[0].Pool(), func(conn redis.Conn) redis.Conn { return gatedConn{conn, func() {}} })
 		r, err := redlock.New([]redlock.Node{{Name: "n", Pool: pool}})
@@ -65,7 +65,7 @@ type getPool struct{ *redis.Pool }
 
 func (p getPool) GetContext(context.Context) (redis.Conn, error) { return p.Get(), nil }
 
-func TestThePoolsErrorConnectionIsTheVote(t *testing.T) {
+func TestPoolsErrorConnectionIsTheVote(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		require.NoError(t, c.Nodes[0].Stop())
 		r, err := redlock.New([]redlock.Node{{Name: "a", Pool: getPool{c.Nodes[0].Pool()}}})
@@ -88,7 +88,7 @@ func (c wrapErrors) ReceiveWithTimeout(d time.Duration) (any, error) {
 	return reply, err
 }
 
-func TestANoScriptInAWrappedErrorIsRecognised(t *testing.T) {
+func TestPoolsWrappedNoScriptIsRecognised(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		var nodes []redlock.Node
 		for _, n := range c.Nodes {
@@ -104,7 +104,7 @@ func TestANoScriptInAWrappedErrorIsRecognised(t *testing.T) {
 }
 
 // The Pool of NewNode is exported, so somebody may wrap it.
-func TestTheWrappedPoolOfNewNodeLasts(t *testing.T) {
+func TestPoolOfNewNodeLastsThoughItIsWrapped(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		r, err := redlock.New([]redlock.Node{{Name: "a", Pool: testcluster.WrapPool(dialerOf(c.Nodes[0]), func(conn redis.Conn) redis.Conn { return wrapErrors{conn.(testcluster.FullConn)} })}})
 		require.NoError(t, err)

@@ -28,7 +28,7 @@ func admitted(t *testing.T, c *testcluster.Cluster, opts ...redlock.Option) *red
 	return r
 }
 
-func TestANewClusterIsQuarantinedOnce(t *testing.T) {
+func TestQuarantineOfANewClusterComesOnce(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c, redlock.WithQuarantine(maxTTL))
 		_, err := r.TryLock(t.Context(), []string{"x"}, ttl)
@@ -63,7 +63,7 @@ func TestANewClusterIsQuarantinedOnce(t *testing.T) {
 
 // A node that has lost its data, or only restarted, grants nothing for a while, in any
 // of the ways to be asked. Locks that are held go on.
-func TestARestartedNodeAbstains(t *testing.T) {
+func TestQuarantineHasARestartedNodeAbstain(t *testing.T) {
 	for _, lose := range []func(n *testcluster.Node) error{
 		func(n *testcluster.Node) error { return n.Restart(false) },
 		func(n *testcluster.Node) error { return n.Restart(true) },
@@ -106,7 +106,7 @@ func TestARestartedNodeAbstains(t *testing.T) {
 	}
 }
 
-func TestAnotherNumberOfNodesIsRefusedUntilItIsAdmitted(t *testing.T) {
+func TestQuarantineRefusesAnotherNumberOfNodesUntilItIsAdmitted(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		slowDown(t, c)
 		three := admitted(t, c)
@@ -141,7 +141,7 @@ func lockOnce(t *testing.T, r *redlock.Redlock) {
 	synctest.Wait()
 }
 
-func TestMarkers(t *testing.T) {
+func TestQuarantineMarkers(t *testing.T) {
 	run := strings.Repeat("a0", 20)
 	assert.Equal(t, quarantine.Marker{Run: run, Votes: true, Nodes: 3, MaxTTL: 30 * time.Second, Since: time.UnixMilli(5)},
 		quarantine.ParseMarker(run+" votes 3 30000 5"))
@@ -154,7 +154,7 @@ func TestMarkers(t *testing.T) {
 // A client with a larger maxTTL has its locks at once, as do those with the smaller one,
 // where the nodes have been up for as long as the larger one. From then on the nodes
 // abstain for the larger one, until Admit.
-func TestARollingRaiseOfMaxTTLTakesNoStep(t *testing.T) {
+func TestQuarantineTakesNoStepForARollingRaiseOfMaxTTL(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		slowDown(t, c)
 		small := newRedlock(t, c, redlock.WithQuarantine(maxTTL))
@@ -191,7 +191,7 @@ func TestARollingRaiseOfMaxTTLTakesNoStep(t *testing.T) {
 
 // A node that is met by the smaller maxTTL first abstains for the larger one from when
 // that is heard of, also if it has voted meanwhile: counted from when the run was first seen.
-func TestALargerMaxTTLCountsFromWhenTheRunWasFirstSeen(t *testing.T) {
+func TestQuarantineCountsALargerMaxTTLFromWhenTheRunWasFirstSeen(t *testing.T) {
 	for _, later := range []time.Duration{maxTTL / 2, maxTTL + 10*time.Second} {
 		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 			slowDown(t, c)
@@ -221,7 +221,7 @@ func TestALargerMaxTTLCountsFromWhenTheRunWasFirstSeen(t *testing.T) {
 
 // A node that loses its data, but not the marker, knows of the larger maxTTL though only
 // a client with the smaller one asks it; also if it restarts again before it votes.
-func TestARestartKeepsTheLargestMaxTTL(t *testing.T) {
+func TestQuarantineKeepsTheLargestMaxTTLAfterARestart(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		small, large := admitted(t, c), newRedlock(t, c, redlock.WithQuarantine(2*maxTTL))
 		lockOnce(t, large)
@@ -240,7 +240,7 @@ func TestARestartKeepsTheLargestMaxTTL(t *testing.T) {
 // Who is not heard of by the restarted node itself, but holds its locks through others,
 // needs nothing of it: they refuse. And the node is asked for what it lost as soon as its
 // holder extends it.
-func TestALargerMaxTTLIsHeardOfInARepair(t *testing.T) {
+func TestQuarantineHearsOfALargerMaxTTLInARepair(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		slowDown(t, c)
 		small, large := admitted(t, c), newRedlock(t, c, redlock.WithQuarantine(4*maxTTL))
@@ -265,7 +265,7 @@ func TestALargerMaxTTLIsHeardOfInARepair(t *testing.T) {
 }
 
 // A node's clock that is set back does not prolong the quarantine by as much.
-func TestAQuarantineDoesNotOutlastAClockThatIsSetBack(t *testing.T) {
+func TestQuarantineDoesNotOutlastAClockThatIsSetBack(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c, redlock.WithQuarantine(maxTTL))
 		_, err := r.TryLock(t.Context(), []string{"x"}, ttl)
@@ -307,7 +307,7 @@ func TestQuarantineChecksItsArguments(t *testing.T) {
 }
 
 // When its quarantine is over, a node gets back the locks that are held, with their fences.
-func TestRepairsGoOnAfterQuarantine(t *testing.T) {
+func TestQuarantineIsFollowedByRepairs(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := admitted(t, c, redlock.WithFencing())
 		held, err := r.TryLock(t.Context(), []string{"x", "y"}, ttl)

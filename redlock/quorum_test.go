@@ -199,7 +199,7 @@ func FuzzDrift(f *testing.F) {
 	})
 }
 
-func TestLimits(t *testing.T) {
+func TestValidityLimits(t *testing.T) {
 	const ms = time.Millisecond
 	for _, c := range []struct{ timeout, pace, want time.Duration }{
 		{250 * ms, ms, 100 * ms},
@@ -213,6 +213,6 @@ func TestLimits(t *testing.T) {
 }
 
 // For how long a quorum of keys lives, of which one has no expiry.
-func TestForHowLongAQuorumOfKeysLives(t *testing.T) {
+func TestQuorumOfKeysHasALife(t *testing.T) {
 	assert.Equal(t, 2*time.Second, needed([]time.Duration{time.Second, -1, 2 * time.Second}, 2))
 }

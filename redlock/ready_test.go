@@ -32,7 +32,7 @@ func farNodes(t *testing.T, c *testcluster.Cluster, trip time.Duration, exchange
 	return nodes
 }
 
-func TestTheFirstLockOfAProcessWaitsForConnections(t *testing.T) {
+func TestConnectingIsWaitedForByTheFirstLock(t *testing.T) {
 	const ms = time.Millisecond
 	calls := map[string]func(t *testing.T, r *redlock.Redlock) error{
 		"TryLock": func(t *testing.T, r *redlock.Redlock) error {
@@ -66,7 +66,7 @@ func TestTheFirstLockOfAProcessWaitsForConnections(t *testing.T) {
 	}
 }
 
-func TestAReleaseByTokenWaitsForConnections(t *testing.T) {
+func TestConnectingIsWaitedForByAReleaseByToken(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		holder := newRedlock(t, c)
 		l, err := holder.TryLock(t.Context(), []string{"a"}, time.Minute)
@@ -79,7 +79,7 @@ func TestAReleaseByTokenWaitsForConnections(t *testing.T) {
 }
 
 // A majority that hangs costs the connect timeout once, and no more when it is known.
-func TestAHungMajorityCostsTheConnectTimeoutOnce(t *testing.T) {
+func TestConnectTimeoutIsPaidOnceForAHungMajority(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		for _, n := range c.Nodes[:3] {
@@ -100,7 +100,7 @@ func TestAHungMajorityCostsTheConnectTimeoutOnce(t *testing.T) {
 }
 
 // Nor does it when it hangs after it has been connected to.
-func TestAMajorityThatFallsSilentCostsNoConnectTimeout(t *testing.T) {
+func TestConnectTimeoutIsNotPaidForAMajorityThatFallsSilent(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		warm(t, r)
@@ -122,7 +122,7 @@ func TestAMajorityThatFallsSilentCostsNoConnectTimeout(t *testing.T) {
 }
 
 // A minority that hangs, is dead or slow to connect to costs nothing, from the first call on.
-func TestAMinorityCostsTheFirstCallNothing(t *testing.T) {
+func TestConnectingOfAMinorityCostsTheFirstCallNothing(t *testing.T) {
 	for name, fault := range map[string]func(n *testcluster.Node) error{
 		"hung":       (*testcluster.Node).Hang,
 		"dead":       (*testcluster.Node).Stop,
@@ -144,7 +144,7 @@ func TestAMinorityCostsTheFirstCallNothing(t *testing.T) {
 }
 
 // A majority that is dead fails the first call at once.
-func TestADeadMajorityIsNotWaitedFor(t *testing.T) {
+func TestConnectingIsNotWaitedForWithADeadMajority(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		for _, n := range c.Nodes[:2] {
@@ -158,7 +158,7 @@ func TestADeadMajorityIsNotWaitedFor(t *testing.T) {
 }
 
 // Nor is one longer than until it fails, when the others are connected already.
-func TestAMajorityThatFailsToConnectEndsTheWait(t *testing.T) {
+func TestConnectingIsNotWaitedForOnceAMajorityHasFailed(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		nodes := nodesOf(c)
 		for i := range nodes[:2] {
@@ -177,7 +177,7 @@ func TestAMajorityThatFailsToConnectEndsTheWait(t *testing.T) {
 }
 
 // Connections that have broken, and are being made again, are waited for as the first ones.
-func TestALockAfterABreakWaitsForConnections(t *testing.T) {
+func TestConnectingIsWaitedForByALockAfterABreak(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newOver(t, farNodes(t, c, 80*time.Millisecond, 3))
 		warm(t, r)
@@ -193,7 +193,7 @@ func TestALockAfterABreakWaitsForConnections(t *testing.T) {
 	})
 }
 
-func TestAWaitForConnectionsEndsWithItsCall(t *testing.T) {
+func TestConnectingIsWaitedForNoLongerThanTheCall(t *testing.T) {
 	for name, c := range map[string]struct {
 		end  func(cancel context.CancelFunc, r *redlock.Redlock)
 		want error
@@ -229,7 +229,7 @@ func TestAWaitForConnectionsEndsWithItsCall(t *testing.T) {
 	}
 }
 
-func TestAConnectTimeoutOfZeroDoesNotWait(t *testing.T) {
+func TestConnectTimeoutOfZeroDoesNotWait(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r, err := redlock.New(farNodes(t, c, 100*time.Millisecond, 3), redlock.WithConnectTimeout(0))
 		require.NoError(t, err)
@@ -244,7 +244,7 @@ func TestAConnectTimeoutOfZeroDoesNotWait(t *testing.T) {
 }
 
 // The connect timeout is also the least that an attempt to connect gets.
-func TestALongConnectTimeoutLetsConnectingTakeThatLong(t *testing.T) {
+func TestConnectTimeoutThatIsLongLetsConnectingTakeThatLong(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r, err := redlock.New(farNodes(t, c, 200*time.Millisecond, 10), redlock.WithConnectTimeout(5*time.Second))
 		require.NoError(t, err)
@@ -255,7 +255,7 @@ func TestALongConnectTimeoutLetsConnectingTakeThatLong(t *testing.T) {
 
 // Connecting takes one round trip besides those of the network and of TLS: the login and the
 // scripts go together.
-func TestAHandshakeTakesOneRoundTrip(t *testing.T) {
+func TestConnectHandshakeTakesOneRoundTrip(t *testing.T) {
 	const trip = 100 * time.Millisecond
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		nodes := nodesOf(c)
@@ -276,7 +276,7 @@ func TestAHandshakeTakesOneRoundTrip(t *testing.T) {
 	})
 }
 
-func TestALoginThatIsRefusedIsTheVote(t *testing.T) {
+func TestConnectLoginThatIsRefusedIsTheVote(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		nodes := nodesOf(c)
 		d := dialerOf(c.Nodes[0])

@@ -8,7 +8,7 @@ import (
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
-func TestRealFenceModelNodeIsTheScripts(t *testing.T) {
+func TestFenceModelNodeIsTheScriptsOnAServer(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the same as on a node in memory, on a server")
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/seed6c881748/redlock/redlock"
 )
 
-func TestRecentEventsAreKeptWithoutAHook(t *testing.T) {
+func TestEventsThatAreRecentAreKeptWithoutAHook(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c, redlock.WithRetryCount(0))
 		warm(t, r)
@@ -63,7 +63,7 @@ func TestRecentEventsAreKeptWithoutAHook(t *testing.T) {
 }
 
 // Losses of locks come in crowds, and must not drive out what has caused them.
-func TestRecentEventsAreBounded(t *testing.T) {
+func TestEventsThatAreRecentAreBounded(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		for range 200 {
@@ -83,7 +83,7 @@ func TestRecentEventsAreBounded(t *testing.T) {
 }
 
 // An event that is kept and one that the hook gets share nothing that either may change.
-func TestRecentEventsAreNotTheHooks(t *testing.T) {
+func TestEventsThatAreRecentAreNotTheHooks(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c, redlock.WithHook(func(_ context.Context, e redlock.Event) {
 			for i := range e.Resources {

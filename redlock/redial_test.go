@@ -33,7 +33,7 @@ func movable(moved *atomic.Bool, from, to *testcluster.Node) redlock.Pool {
 
 // The addresses of nodes 1 and 2 lead to other, healthy masters from now on (a name or a
 // virtual IP after a failover); the old ones answer errors, and keep their connections.
-func TestAFailoverBehindAnAddressIsFollowed(t *testing.T) {
+func TestConnectFollowsAFailoverBehindAnAddress(t *testing.T) {
 	for _, msg := range []string{
 		"READONLY You can't write against a read only replica.",
 		"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
@@ -85,7 +85,7 @@ func TestAFailoverBehindAnAddressIsFollowed(t *testing.T) {
 }
 
 // A release that is refused so is given to the next server.
-func TestAReleaseThatMeetsTheWrongServerIsNotLost(t *testing.T) {
+func TestConnectToTheWrongServerLosesNoRelease(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		warm(t, r)
@@ -103,7 +103,7 @@ func TestAReleaseThatMeetsTheWrongServerIsNotLost(t *testing.T) {
 
 // An attempt waits for connections that are being made, but not to nodes that were the wrong server:
 // they count as down.
-func TestAWrongServerIsNotWaitedFor(t *testing.T) {
+func TestConnectToAWrongServerIsNotWaitedFor(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		warm(t, r)
@@ -120,7 +120,7 @@ func TestAWrongServerIsNotWaitedFor(t *testing.T) {
 }
 
 // A replica is backed off from, and its state can be seen.
-func TestAReplicaIsNotDialledInALoop(t *testing.T) {
+func TestConnectDoesNotDialAReplicaInALoop(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		warm(t, r)
@@ -178,7 +178,7 @@ func TestConnectionsThatAreResetAreMadeAgainAtOnce(t *testing.T) {
 
 // A server that accepts and hangs up is backed off from, also if it answers something
 // each time.
-func TestALoopOfShortConnectionsIsBounded(t *testing.T) {
+func TestConnectionsThatAreShortComeInABoundedLoop(t *testing.T) {
 	for name, c := range map[string]struct {
 		hangUp string // upon this command
 		most   int64  // connections in 10 s

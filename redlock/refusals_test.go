@@ -15,7 +15,7 @@ import (
 
 // A lock request that the server has refused has left nothing, so that there is
 // nothing to release, to repeat, or to owe.
-func TestARefusedLockLeavesNothingToDo(t *testing.T) {
+func TestUnlockHasNothingToDoAfterARefusal(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		warm(t, r)
@@ -36,7 +36,7 @@ func TestARefusedLockLeavesNothingToDo(t *testing.T) {
 }
 
 // Behind another error, such as a proxy's, it may have been carried out.
-func TestAnErrorOfUnknownOriginIsNoRefusal(t *testing.T) {
+func TestUnlockFollowsAnErrorOfUnknownOrigin(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		warm(t, r)
@@ -52,7 +52,7 @@ func TestAnErrorOfUnknownOriginIsNoRefusal(t *testing.T) {
 	})
 }
 
-func TestTheEndOfALongTTLIsReckonedRight(t *testing.T) {
+func TestUnlockReckonsTheEndOfALongTTLRight(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		l, err := r.TryLock(t.Context(), []string{"a"}, 20*time.Hour)
@@ -68,7 +68,7 @@ func TestTheEndOfALongTTLIsReckonedRight(t *testing.T) {
 }
 
 // A node that was away for longer than anything can have lasted owes nothing.
-func TestPendingReleasesEndWithTheKeys(t *testing.T) {
+func TestUnlockIsPendingUntilTheKeysEnd(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		l, err := r.TryLock(t.Context(), []string{"a"}, 5*time.Minute)

@@ -57,7 +57,7 @@ func TestReleaseByAnotherProcess(t *testing.T) {
 	}
 }
 
-func TestTheFirstProcessFindsOutThatItsLockWasReleased(t *testing.T) {
+func TestReleaseIsFoundOutByTheFirstProcess(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		first, worker := newRedlock(t, c), newRedlock(t, c)
 		l, err := first.TryLock(t.Context(), []string{"a"}, ttl)
@@ -114,7 +114,7 @@ func TestReleaseTakesNobodyElsesLock(t *testing.T) {
 }
 
 // Who waits in the process that releases the lock, and is in line on no node, has it next.
-func TestAReleaseByTokenWakesItsOwnProcess(t *testing.T) {
+func TestReleaseWakesItsOwnProcess(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		nodes := withOneConnection(c, false) // Nothing to hear of a release with.
 		worker := newOver(t, nodes)
@@ -334,7 +334,7 @@ func TestReleaseCountsNoNodeThatDidNotHaveTheLock(t *testing.T) {
 	})
 }
 
-func TestAFullBacklogRefusesReleasesOfForeignTokens(t *testing.T) {
+func TestReleaseOfAForeignTokenIsRefusedByAFullBacklog(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		worker := newRedlock(t, c)
 		warm(t, worker)
@@ -374,7 +374,7 @@ func TestReleaseAndClose(t *testing.T) {
 	})
 }
 
-func TestEventsOfARelease(t *testing.T) {
+func TestReleaseHasEvents(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		var rec recorder
 		first, worker := newRedlock(t, c), newRedlock(t, c, redlock.WithHook(rec.Hook))

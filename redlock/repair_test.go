@@ -13,7 +13,7 @@ import (
 	"github.com/seed6c881748/redlock/redlock"
 )
 
-func TestNodesThatLostTheKeyAreRepaired(t *testing.T) {
+func TestRepairOfNodesThatLostTheKey(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		l, err := r.TryLock(t.Context(), []string{"a", "b"}, 10*time.Second)
@@ -68,7 +68,7 @@ func TestRepairsThatAreCountedAreLosses(t *testing.T) {
 	})
 }
 
-func TestALockThatHasEndedIsNotRepaired(t *testing.T) {
+func TestRepairOfALockThatHasEndedIsNotMade(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) { // It has lapsed.
 		r := newRedlock(t, c, redlock.WithNodeTimeout(10*time.Second))
 		l, err := r.TryLock(t.Context(), []string{"a"}, time.Second)
@@ -100,7 +100,7 @@ func TestALockThatHasEndedIsNotRepaired(t *testing.T) {
 	})
 }
 
-func TestALapsedLockIsNotRepairedByALateConnection(t *testing.T) {
+func TestRepairOfALapsedLockIsNotMadeByALateConnection(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		l, err := r.TryLock(t.Context(), []string{"a"}, 10*time.Second)
@@ -129,7 +129,7 @@ func TestALapsedLockIsNotRepairedByALateConnection(t *testing.T) {
 // Two extensions that are not settled yet both know of a missing key. When the
 // second one settles, the key has been repaired, and counted: nothing must be done
 // about it that could end in a clean-up.
-func TestARepairOnOldNewsTakesNoVoteAway(t *testing.T) {
+func TestRepairOnOldNewsTakesNoVoteAway(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c, redlock.WithNodeTimeout(5*time.Second))
 		a, err := r.TryLock(t.Context(), []string{"a"}, 30*time.Second)

@@ -16,7 +16,7 @@ import (
 
 // Those of other processes' locks are sent again for as long as a node that is away is owed them. The
 // minute in which something may come late begins when the node has carried one out.
-func TestARefusedReleaseByAnotherProcessIsRepeatedForAnHour(t *testing.T) {
+func TestRepeatOfARefusedReleaseByAnotherProcessGoesOnForAnHour(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		n := c.Nodes[0]
 		first, worker := newRedlock(t, c), newRedlock(t, c)
@@ -43,7 +43,7 @@ func TestARefusedReleaseByAnotherProcessIsRepeatedForAnHour(t *testing.T) {
 }
 
 // The answer to a release that was sent again is lost. What the next Unlock finds is no loss.
-func TestARepeatedUnlockAfterARepetitionWithoutAnswerIsNoLoss(t *testing.T) {
+func TestRepeatWithoutAnswerBeforeARepeatedUnlockIsNoLoss(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		n := c.Nodes[0]
 		r := newRedlock(t, c)
@@ -69,7 +69,7 @@ func TestARepeatedUnlockAfterARepetitionWithoutAnswerIsNoLoss(t *testing.T) {
 }
 
 // A node that is being connected to, and has to be told something, gets its round when it is up.
-func TestCloseRepeatsOnceOnTheNextConnection(t *testing.T) {
+func TestRepeatByCloseGoesOnTheNextConnection(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		l, err := r.TryLock(t.Context(), []string{"b"}, time.Hour)

@@ -59,7 +59,7 @@ func requireLate(t *testing.T, c *testcluster.Cluster) {
 
 // What comes late by t is gone by 2 t + 20 ms and two round trips. Who waits for it in another process is
 // told, also though the attempt's own release, which has failed, tells nobody.
-func TestWhatComesLateIsReleasedAgain(t *testing.T) {
+func TestRepeatReleasesWhatComesLate(t *testing.T) {
 	for _, late := range []time.Duration{10 * time.Millisecond, 100 * time.Millisecond, time.Second, 10 * time.Second, 59 * time.Second} {
 		t.Run(late.String(), func(t *testing.T) {
 			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
@@ -82,7 +82,7 @@ func TestWhatComesLateIsReleasedAgain(t *testing.T) {
 
 // That goes on for a minute, and for as long as the ttl, however long the client could not connect
 // meanwhile.
-func TestWhatIsReckonedToComeLate(t *testing.T) {
+func TestRepeatReckonsWhatComesLate(t *testing.T) {
 	for _, test := range []struct {
 		name            string
 		ttl, away, late time.Duration
@@ -119,7 +119,7 @@ func TestWhatIsReckonedToComeLate(t *testing.T) {
 }
 
 // The last repetition is the first one after that.
-func TestRepetitionsEnd(t *testing.T) {
+func TestRepeatsEnd(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		breakLate(t, c, r, 0)
@@ -134,7 +134,7 @@ func TestRepetitionsEnd(t *testing.T) {
 }
 
 // Nothing is repeated of a lock that is held.
-func TestNothingOfAHeldLockIsRepeated(t *testing.T) {
+func TestRepeatIsNotMadeOfAHeldLock(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		l := lockUnheard(t, c, r)
@@ -168,7 +168,7 @@ func lockUnheard(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock, opts 
 
 // With min hold nothing is repeated before it is over, and the release that leaves the keys is never
 // repeated: it tells a waiter each time.
-func TestAMinHoldIsNotRepeated(t *testing.T) {
+func TestRepeatIsNotMadeOfAMinHold(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r, other := newRedlock(t, c), newRedlock(t, c)
 		start := time.Now()
@@ -194,7 +194,7 @@ func TestAMinHoldIsNotRepeated(t *testing.T) {
 }
 
 // What the node has said to a later request says nothing of the one whose outcome is unknown.
-func TestALaterYesDoesNotEndTheRepetitions(t *testing.T) {
+func TestRepeatsAreNotEndedByALaterYes(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		rn, r := record(t, c)
 		l := lockUnheard(t, c, r)
@@ -212,7 +212,7 @@ func TestALaterYesDoesNotEndTheRepetitions(t *testing.T) {
 }
 
 // A repair sets keys, too.
-func TestARepairThatComesLateIsReleasedAgain(t *testing.T) {
+func TestRepeatReleasesARepairThatComesLate(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		rn, r := record(t, c)
 		warm(t, r)
@@ -245,7 +245,7 @@ func TestARepairThatComesLateIsReleasedAgain(t *testing.T) {
 }
 
 // A repetition without an answer does not count: it is sent at once on the next connection.
-func TestARepetitionWithoutAnAnswerDoesNotCount(t *testing.T) {
+func TestRepeatWithoutAnAnswerDoesNotCount(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		n := c.Nodes[0]
 		r := newRedlock(t, c)
@@ -262,7 +262,7 @@ func TestARepetitionWithoutAnAnswerDoesNotCount(t *testing.T) {
 }
 
 // A node that refuses to look, or to release what it has found, is asked again soon.
-func TestARepetitionThatIsRefusedIsSentAgainSoon(t *testing.T) {
+func TestRepeatThatIsRefusedIsSentAgainSoon(t *testing.T) {
 	for name, refuse := range map[string]string{"look": "EVAL", "release": "EVALSHA"} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
@@ -291,7 +291,7 @@ func TestARepetitionThatIsRefusedIsSentAgainSoon(t *testing.T) {
 }
 
 // One repetition is under way at a time, for up to 64 keys. Outcomes are unknown just when nodes are slow.
-func TestOneRepetitionIsUnderWayAtATime(t *testing.T) {
+func TestRepeatsAreUnderWayOneAtATime(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		n := c.Nodes[0]
 		r := newRedlock(t, c, redlock.WithNodeTimeout(time.Second))
@@ -339,7 +339,7 @@ func TestOneRepetitionIsUnderWayAtATime(t *testing.T) {
 }
 
 // Close makes one round of repetitions within the node timeout, and waits for no more.
-func TestCloseRepeatsOnce(t *testing.T) {
+func TestRepeatIsMadeOnceByClose(t *testing.T) {
 	for name, hang := range map[string]bool{"in time": false, "a node hangs": true} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
@@ -370,7 +370,7 @@ func TestCloseRepeatsOnce(t *testing.T) {
 }
 
 // Two seconds after the last of many locks over bad connections no key is left.
-func TestCyclesOverBadConnectionsLeaveNothing(t *testing.T) {
+func TestRepeatLeavesNothingOfCyclesOverBadConnections(t *testing.T) {
 	for seed := range uint64(rounds(4, 1)) {
 		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 			rng := rand.New(rand.NewPCG(seed, 1))
@@ -402,7 +402,7 @@ func TestCyclesOverBadConnectionsLeaveNothing(t *testing.T) {
 
 // The same where another process releases the locks as soon as they are got, while lock requests are under
 // way to the slowest node.
-func TestReleasesByAnotherProcessOverBadConnectionsLeaveNothing(t *testing.T) {
+func TestRepeatLeavesNothingOfReleasesByAnotherProcessOverBadConnections(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r, worker := newRedlock(t, c), newRedlock(t, c)
 		warm(t, r)

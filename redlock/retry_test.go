@@ -13,7 +13,7 @@ import (
 
 // A delay is at least 1 ms and never longer than all that options may set, and its jitter is at
 // most the delay. A negative one ends the wait.
-func TestBackoffDelays(t *testing.T) {
+func TestRetryBackoffDelays(t *testing.T) {
 	exponential := func(attempt int) time.Duration { return 100 * time.Millisecond << (attempt - 1) }
 	o := defaultOptions()
 	require.EqualError(t, o.apply([]Option{WithRetryBackoff(nil)}), "redlock: WithRetryBackoff: nil function")
@@ -39,7 +39,7 @@ func TestBackoffDelays(t *testing.T) {
 
 // Of a delay and a jitter that do not go together, the jitter yields, but where both come from one
 // call.
-func TestTheJitterOfAnotherCallIsClipped(t *testing.T) {
+func TestRetryJitterOfAnotherCallIsClipped(t *testing.T) {
 	const ms = time.Millisecond
 	set := func(defaults options, opts ...Option) options {
 		require.NoError(t, defaults.apply(opts))
@@ -75,7 +75,7 @@ func TestRetryDelayIsUniformAroundTheDelay(t *testing.T) {
 	assert.Zero(t, waiting.Jitter(0, 0))
 }
 
-func TestFreeIn(t *testing.T) {
+func TestRetryFreeIn(t *testing.T) {
 	const never = time.Duration(-1)
 	taken := func(d time.Duration) Vote { return Vote{stance: node.No, Err: ErrTaken, HolderTTL: d} }
 	for _, c := range []struct {

@@ -16,7 +16,7 @@ import (
 
 // A lock request whose release has overtaken it in the caller's mind, though not
 // on the wire: it is dropped, and the round hears of it at once.
-func TestALockRequestThatWasGivenUpIsNotSent(t *testing.T) {
+func TestRoundThatWasGivenUpSendsNoLockRequest(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		warm(t, r)
@@ -32,7 +32,7 @@ func TestALockRequestThatWasGivenUpIsNotSent(t *testing.T) {
 
 // What the hook was told is what the call returns, even if a quorum says yes
 // between the end of the waiting and the look at the votes.
-func TestAQuorumAfterTheCallWasCutShortIsNone(t *testing.T) {
+func TestRoundHasNoQuorumAfterTheCallWasCutShort(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		told := make(chan Event, 10)
 		r := newRedlock(t, c, WithHook(func(_ context.Context, e Event) {
@@ -79,7 +79,7 @@ func refusedCandidate(t *testing.T, r *Redlock, c *testcluster.Cluster) *candida
 
 // The time limit of the first requests is not that of later ones, nor that of a vote that is
 // still out: whatever comes before the later limit counts.
-func TestNodesThatAreAskedAgainHaveTheirOwnTime(t *testing.T) {
+func TestRoundGivesNodesThatAreAskedAgainTheirOwnTime(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c, WithNodeTimeout(200*time.Millisecond))
 		warm(t, r)
@@ -110,7 +110,7 @@ func TestNodesThatAreAskedAgainHaveTheirOwnTime(t *testing.T) {
 
 // A node that has not answered in time is not asked again: its first request may still be on the
 // way, and of one claim a node never has two.
-func TestASilentNodeIsNotAskedAgain(t *testing.T) {
+func TestRoundDoesNotAskASilentNodeAgain(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		warm(t, r)
@@ -126,7 +126,7 @@ func TestASilentNodeIsNotAskedAgain(t *testing.T) {
 }
 
 // A round that asks again has an event for each decision, and one when all have voted.
-func TestEventsOfARoundThatAsksAgain(t *testing.T) {
+func TestRoundThatAsksAgainHasEvents(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		var told []Event
 		r := newRedlock(t, c, WithHook(func(_ context.Context, e Event) {
@@ -156,7 +156,7 @@ func TestEventsOfARoundThatAsksAgain(t *testing.T) {
 
 // A lock request that waits for a connection is withdrawn when its time is over, also if other
 // nodes were asked again meanwhile: it could set the key when the lock has ended.
-func TestARequestThatWaitsIsWithdrawnThoughOthersAreAskedAgain(t *testing.T) {
+func TestRoundWithdrawsARequestThatWaitsThoughOthersAreAskedAgain(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		nodes := nodesOf(c)
 		nodes[2].Pool = PoolFunc(func(ctx context.Context) (redis.Conn, error) {
@@ -181,7 +181,7 @@ func TestARequestThatWaitsIsWithdrawnThoughOthersAreAskedAgain(t *testing.T) {
 
 // An extension that passed its checks just before the release must not give the
 // keys that are left a new life.
-func TestAnExtensionDoesNotLengthenAMinHold(t *testing.T) {
+func TestRoundOfAnExtensionDoesNotLengthenAMinHold(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		start := time.Now()

@@ -80,7 +80,7 @@ func loadScripts(t *testing.T, n *testcluster.Node, sources ...any) {
 
 // Otherwise a node that always answers last would never get a script back that
 // it has lost, and the lock would have no spare node.
-func TestANodeThatAnswersLastGetsItsScriptsBack(t *testing.T) {
+func TestScriptFlushOfANodeThatAnswersLastIsMended(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		warm(t, r)

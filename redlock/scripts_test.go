@@ -15,7 +15,7 @@ import (
 
 // The answers of a node whose scripts are others, or that is none, are what they are
 // worth.
-func TestAnswersWithoutALabel(t *testing.T) {
+func TestScriptAnswersWithoutALabel(t *testing.T) {
 	d := []byte("0a1b2c3d4e5f")
 	for _, s := range []*node.Script{lockScript, fencedLockScript, queueScript, fencedQueueScript} {
 		out := s.Decode([]any{int64(5), d})
@@ -40,7 +40,7 @@ func TestAnswersWithoutALabel(t *testing.T) {
 	require.Error(t, inspectScript.Decode([]any{d, int64(5), d, int64(1)}).Err)
 }
 
-func FuzzOwnerOf(f *testing.F) {
+func FuzzScriptOwnerOf(f *testing.F) {
 	odd := `host-1/4711 %a+().[x]^$-%% "ü" owner=日本`
 	for _, s := range []string{"", odd, strings.Repeat("a", 32) + tokens.LabelMark + odd, strings.Repeat("a", 40)} {
 		f.Add(s)
@@ -56,7 +56,7 @@ func FuzzOwnerOf(f *testing.F) {
 	})
 }
 
-func TestAYesForANoScriptIsNoVote(t *testing.T) {
+func TestScriptYesAfterANoScriptIsNoVote(t *testing.T) {
 	for _, s := range []string{":2\r\n", "+OK\r\n", "$1\r\n1\r\n", "*0\r\n", ":-1\r\n", "*2\r\n:1\r\n:1\r\n", "$-1\r\n"} {
 		out := lockScript.Decode(replyOf(t, s))
 		require.Error(t, out.Err, s)
@@ -80,7 +80,7 @@ func replyOf(t *testing.T, s string) any {
 
 // A command is written when its node comes to it, which may be after others have been made
 // for the same claim, and after claims of other calls have come and gone.
-func TestTheArgumentsOfALockRequestStayWhatTheyAre(t *testing.T) {
+func TestScriptArgumentsOfALockRequestStayWhatTheyAre(t *testing.T) {
 	resources, keys := []string{"a"}, []any{"a"}
 	queue := &queueKeys{keys: []any{"a", "bell"}}
 	for _, fenced := range []bool{false, true} {

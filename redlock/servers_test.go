@@ -27,7 +27,7 @@ const (
 
 // The texts of a run are learnt by an EVAL that looks, so that one that comes to another
 // run has corrected the marker; and what a server has forgotten is not taught again.
-func TestRealATextOfAnEarlierRun(t *testing.T) {
+func TestQuarantineTextOfAnEarlierRunOnAServer(t *testing.T) {
 	c := testcluster.RunServers(t, 1)
 	n := c.Nodes[0]
 	r := newPatient(t, nodesOf(c), redlock.WithQuarantine(longMaxTTL))
@@ -70,7 +70,7 @@ func TestRealATextOfAnEarlierRun(t *testing.T) {
 
 // A node that hears of a larger maxTTL abstains at once, also if it has forgotten it since
 // the client with it connected; and each client has its way with the texts of the run.
-func TestRealALargerMaxTTLIsHeardOfInEveryRequest(t *testing.T) {
+func TestQuarantineHearsOfALargerMaxTTLInEveryRequestOnAServer(t *testing.T) {
 	c := testcluster.RunServers(t, 1)
 	n := c.Nodes[0]
 	small := newPatient(t, nodesOf(c), redlock.WithPolling(), redlock.WithQuarantine(longMaxTTL))
@@ -109,7 +109,7 @@ func TestRealALargerMaxTTLIsHeardOfInEveryRequest(t *testing.T) {
 }
 
 // A server that refuses writes does not even cache a text that names a run.
-func TestRealARefusedLookLeavesNoText(t *testing.T) {
+func TestQuarantineLookThatIsRefusedLeavesNoTextOnAServer(t *testing.T) {
 	c := testcluster.RunServers(t, 1)
 	n := c.Nodes[0]
 	conn := adminConn(t, n)
@@ -140,7 +140,7 @@ func TestRealARefusedLookLeavesNoText(t *testing.T) {
 
 // The raise script on every kind of state, on a real server. It never lowers a
 // counter, and gives those that it sets their life.
-func TestRealRaises(t *testing.T) {
+func TestFenceRaisesOnAServer(t *testing.T) {
 	c := testcluster.RunServers(t, 1)
 	n := c.Nodes[0]
 	conn := adminConn(t, n)

@@ -16,7 +16,7 @@ import (
 	"github.com/seed6c881748/redlock/redlock"
 )
 
-func TestOneCallersShortTimeoutDoesNotFailOthers(t *testing.T) {
+func TestConnectionIsNotFailedByOneCallersShortTimeout(t *testing.T) {
 	for name, short := range map[string]func(r *redlock.Redlock) (*redlock.Lock, error){
 		"node timeout": func(r *redlock.Redlock) (*redlock.Lock, error) {
 			return r.TryLock(context.Background(), []string{"x"}, ttl, redlock.WithNodeTimeout(time.Millisecond))
@@ -41,7 +41,7 @@ func TestOneCallersShortTimeoutDoesNotFailOthers(t *testing.T) {
 	}
 }
 
-func TestOneCallersLongTimeoutKeepsNoDeadConnection(t *testing.T) {
+func TestConnectionThatIsDeadIsNotKeptByOneCallersLongTimeout(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		warm(t, r)
@@ -65,7 +65,7 @@ func TestOneCallersLongTimeoutKeepsNoDeadConnection(t *testing.T) {
 	})
 }
 
-func TestALongTimeoutIsWaitedFor(t *testing.T) {
+func TestConnectionWithALongTimeoutIsWaitedFor(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		warm(t, r)
@@ -76,7 +76,7 @@ func TestALongTimeoutIsWaitedFor(t *testing.T) {
 	})
 }
 
-func TestAnIdleConnectionIsKeptAlive(t *testing.T) {
+func TestConnectionThatIsIdleIsKeptAlive(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		warm(t, r)
@@ -94,7 +94,7 @@ func TestAnIdleConnectionIsKeptAlive(t *testing.T) {
 	})
 }
 
-func TestADeadConnectionIsFoundWithinAboutASecond(t *testing.T) {
+func TestConnectionThatIsDeadIsFoundWithinAboutASecond(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		warm(t, r)
@@ -112,7 +112,7 @@ func TestADeadConnectionIsFoundWithinAboutASecond(t *testing.T) {
 
 // One that asks when the oldest request has been unanswered for the node timeout
 // would only time out, too.
-func TestASilentNodeIsNotAskedOnceTheNodeTimeoutIsOver(t *testing.T) {
+func TestConnectionThatIsSilentIsNotAskedOnceTheNodeTimeoutIsOver(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		warm(t, r)
@@ -132,7 +132,7 @@ func TestASilentNodeIsNotAskedOnceTheNodeTimeoutIsOver(t *testing.T) {
 	})
 }
 
-func TestABlackHoleOf60sHealsWithin3s(t *testing.T) {
+func TestConnectionHealsWithin3sAfterABlackHoleOf60s(t *testing.T) {
 	pools := map[string]func(t *testing.T, c *testcluster.Cluster, n *testcluster.Node) redlock.Node{
 		"NewNode": func(_ *testing.T, c *testcluster.Cluster, n *testcluster.Node) redlock.Node {
 			return redlock.NewNode(n.Addr(), redis.DialContextFunc(c.DialContext))
@@ -181,7 +181,7 @@ func TestABlackHoleOf60sHealsWithin3s(t *testing.T) {
 }
 
 // A pool whose calls hang for good must not keep its node away for good.
-func TestANodeComesBackFromAHoleOfAnyLength(t *testing.T) {
+func TestConnectionComesBackFromAHoleOfAnyLength(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		n := c.Nodes[0]
 		pool := deafPool(n)

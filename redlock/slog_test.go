@@ -15,7 +15,7 @@ import (
 	"github.com/seed6c881748/redlock/redlock"
 )
 
-func TestSlogHookIsQuiet(t *testing.T) {
+func TestEventSlogHookIsQuiet(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		var out bytes.Buffer
 		r := newRedlock(t, c, redlock.WithHook(redlock.SlogHook(slog.New(slog.NewTextHandler(&out, nil)))))
@@ -52,7 +52,7 @@ func TestSlogHookIsQuiet(t *testing.T) {
 	require.NotNil(t, redlock.SlogHook(nil))
 }
 
-func TestSlogHookTellsOfReleasesThatCameTooLate(t *testing.T) {
+func TestEventSlogHookTellsOfReleasesThatCameTooLate(t *testing.T) {
 	for name, late := range map[string]func(t *testing.T, c *testcluster.Cluster, l *redlock.Lock){
 		"expired": func(_ *testing.T, _ *testcluster.Cluster, l *redlock.Lock) { time.Sleep(time.Until(l.Until())) },
 		"stolen": func(t *testing.T, c *testcluster.Cluster, _ *redlock.Lock) {

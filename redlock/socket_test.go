@@ -16,7 +16,7 @@ import (
 
 // redigo reads nested arrays recursively. Without a bound, the stack overflows,
 // and that ends the process.
-func TestAnEndlessReplyCostsTheConnectionOnly(t *testing.T) {
+func TestPoolLosesOnlyTheConnectionWithAnEndlessReply(t *testing.T) {
 	for _, chunk := range []string{strings.Repeat("*1\r\n", 1<<12), strings.Repeat("+x", 1<<13), "$100000000\r\n" + strings.Repeat("x", 1<<14)} {
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
 		require.NoError(t, err)
@@ -44,7 +44,7 @@ func TestAnEndlessReplyCostsTheConnectionOnly(t *testing.T) {
 	}
 }
 
-func TestDialOptionsMayBringTheSocket(t *testing.T) {
+func TestPoolDialOptionsMayBringTheSocket(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		var nodes []redlock.Node
 		for _, n := range c.Nodes {

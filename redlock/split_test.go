@@ -17,7 +17,7 @@ import (
 
 // Clients that start at once, each with a delay of its own to every node: plain
 // Redlock has no winner in about 20 to 70 % of these rounds.
-func TestOneOfSeveralThatStartTogetherWins(t *testing.T) {
+func TestSplitVoteIsWonByOneOfSeveralThatStartTogether(t *testing.T) {
 	times := rounds(1000, 12)
 	if raceEnabled {
 		times = min(times, 100)
@@ -93,7 +93,7 @@ func startTogether(t *testing.T, rs []*redlock.Redlock, resource string) *redloc
 }
 
 // Whatever the votes, an attempt is over two node timeouts after its start.
-func TestASplitVoteTakesOneMoreNodeTimeout(t *testing.T) {
+func TestSplitVoteTakesOneMoreNodeTimeout(t *testing.T) {
 	for delay := 20 * time.Millisecond; delay < 50*time.Millisecond; delay += scenario(time.Millisecond, 6*time.Millisecond) {
 		for _, n := range []int{3, 4, 5} {
 			inBubble(t, n, func(t *testing.T, c *testcluster.Cluster) {
@@ -117,7 +117,7 @@ func TestASplitVoteTakesOneMoreNodeTimeout(t *testing.T) {
 
 // The nodes that are asked again get what is left of the time for the split, not a node timeout
 // of their own.
-func TestThoseThatAreAskedAgainGetTheRestOfTheTime(t *testing.T) {
+func TestSplitVoteLeavesThoseThatAreAskedAgainTheRestOfTheTime(t *testing.T) {
 	inBubble(t, 4, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		warm(t, r)
@@ -144,7 +144,7 @@ func TestThoseThatAreAskedAgainGetTheRestOfTheTime(t *testing.T) {
 }
 
 // The leader's vote of a slow node comes while it asks the others again.
-func TestALateVoteCountsInTheNextRound(t *testing.T) {
+func TestSplitVoteCountsALateVoteInTheNextRound(t *testing.T) {
 	for range rounds(20, 5) {
 		inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
 			r := newRedlock(t, c)
@@ -180,7 +180,7 @@ func TestALateVoteCountsInTheNextRound(t *testing.T) {
 	}
 }
 
-func TestASlowVoteIsNoSilence(t *testing.T) {
+func TestSplitVoteThatIsSlowIsNoSilence(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		warm(t, r)
@@ -196,7 +196,7 @@ func TestASlowVoteIsNoSilence(t *testing.T) {
 }
 
 // Two of five nodes are dead: one of those who start together still wins.
-func TestOneWinsOnTheNodesThatAreLeft(t *testing.T) {
+func TestSplitVoteIsWonOnTheNodesThatAreLeft(t *testing.T) {
 	for _, clients := range []int{2, 3, 5} {
 		inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
 			rs := make([]*redlock.Redlock, clients)
@@ -225,7 +225,7 @@ func TestOneWinsOnTheNodesThatAreLeft(t *testing.T) {
 // Where several hold the resources that are asked for together, all nodes name the same one,
 // whoever's keys end last there: a refusal would look like a split vote, which is contended for,
 // and somebody has had each resource for long.
-func TestResourcesOfSeveralHoldersAreNoSplitVote(t *testing.T) {
+func TestSplitVoteIsNotTakenFromResourcesOfSeveralHolders(t *testing.T) {
 	for _, n := range []int{3, 4, 5} {
 		inBubble(t, n, func(t *testing.T, c *testcluster.Cluster) {
 			c.SetSeed(uint64(n))
@@ -260,7 +260,7 @@ func TestResourcesOfSeveralHoldersAreNoSplitVote(t *testing.T) {
 	}
 }
 
-func TestNoWinnerOnASplitThatStaysEndsInTime(t *testing.T) {
+func TestSplitVoteThatStaysEndsInTime(t *testing.T) {
 	for _, n := range []int{2, 4} {
 		inBubble(t, n, func(t *testing.T, c *testcluster.Cluster) {
 			r := newRedlock(t, c)

@@ -62,7 +62,7 @@ func TestStatsCountWhatIsHeldAndWaiting(t *testing.T) {
 	})
 }
 
-func TestWaitingIsVisible(t *testing.T) {
+func TestStatsShowWaiting(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		var mu sync.Mutex
 		var events []redlock.Event

@@ -67,7 +67,7 @@ func TestErrorTexts(t *testing.T) {
 }
 
 // Whatever prints a Lock or a Redlock shows what is of use, and no token.
-func TestLocksAndRedlocksPrintThemselves(t *testing.T) {
+func TestTextsOfLocksAndRedlocks(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c, WithPrefix("p:"))
 		require.Equal(t, "redlock over 3 nodes, quorum 2 (node1 not connected yet, node2 not connected yet, node3 not connected yet): 0 held, 0 waiting", fmt.Sprint(r))
@@ -128,7 +128,7 @@ func TestErrorsOfManyResourcesAreShort(t *testing.T) {
 	})
 }
 
-func TestRetryAfter(t *testing.T) {
+func TestErrorRetryAfter(t *testing.T) {
 	held := func(d time.Duration) Vote { return Vote{Err: ErrTaken, Holder: "x", HolderTTL: d, stance: node.No} }
 	silence := Vote{Err: ErrNodeTimeout}
 	for name, k := range map[string]struct {
@@ -166,7 +166,7 @@ func TestRetryAfter(t *testing.T) {
 }
 
 // What a node says of the holder goes into errors and logs: no more than a digest, and what a terminal may show.
-func TestTheHolderThatANodeNamesIsBounded(t *testing.T) {
+func TestErrorBoundsTheHolderThatANodeNames(t *testing.T) {
 	for _, name := range []string{"x\n\x1b[31m", strings.Repeat("A", 1<<19), strings.Repeat("a", 13), "\xff"} {
 		out := decodeLock([]any{int64(5), []byte(name), []byte("")})
 		assert.Equal(t, "n: held by ? for 5ms", newBallot(out, 0).vote("n").String())

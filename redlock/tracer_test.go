@@ -72,7 +72,7 @@ var ends = []redlock.EventKind{
 	redlock.EventAcquired, redlock.EventNotAcquired, redlock.EventExtended, redlock.EventReleased, redlock.EventDone, redlock.EventHoldEnded,
 }
 
-func TestWhatATracerBeginsEnds(t *testing.T) {
+func TestTracerEndsWhatItBegins(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		tr := &callTracer{wants: ends}
 		r := newRedlock(t, c, redlock.WithTracer(tr), redlock.WithRetryCount(0))
@@ -115,7 +115,7 @@ func TestWhatATracerBeginsEnds(t *testing.T) {
 }
 
 // Metrics are made of End alone.
-func TestATracerIsToldHowACallHasEnded(t *testing.T) {
+func TestTracerIsToldHowACallHasEnded(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		tr := &callTracer{}
 		r := newRedlock(t, c, redlock.WithTracer(tr), redlock.WithRetryDelay(time.Second), redlock.WithRetryJitter(0), redlock.WithPolling())
@@ -145,7 +145,7 @@ func TestATracerIsToldHowACallHasEnded(t *testing.T) {
 }
 
 // What nobody wants is not made.
-func TestATracerGetsWhatItWants(t *testing.T) {
+func TestTracerGetsWhatItWants(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		tr, rec := &callTracer{wants: []redlock.EventKind{redlock.EventReleased}}, &recorder{}
 		cycle := func(r *redlock.Redlock) {
@@ -170,7 +170,7 @@ func TestATracerGetsWhatItWants(t *testing.T) {
 	})
 }
 
-func TestVotesAreCountedByNode(t *testing.T) {
+func TestStatsCountVotesByNode(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c, redlock.WithRetryCount(0))
 		warm(t, r)
@@ -230,7 +230,7 @@ func (n *reentrant) look() {
 
 // End and Event are called without locks of the library's: what a tracer looks at does not wait for the
 // call that it is told of.
-func TestATracerMayLookAtTheRedlock(t *testing.T) {
+func TestTracerMayLookAtTheRedlock(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		tracer := &reentrant{}
 		r := newRedlock(t, c, redlock.WithTracer(tracer), redlock.WithRetryCount(-1))

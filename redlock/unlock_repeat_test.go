@@ -13,7 +13,7 @@ import (
 	"github.com/seed6c881748/redlock/redlock"
 )
 
-func TestARepeatedUnlockIsNotTakenForALoss(t *testing.T) {
+func TestUnlockThatIsRepeatedIsNotTakenForALoss(t *testing.T) {
 	t.Run("the first release is still on its way", func(t *testing.T) {
 		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 			r := newRedlock(t, c)
@@ -72,7 +72,7 @@ func TestARepeatedUnlockIsNotTakenForALoss(t *testing.T) {
 
 // What has gone wrong twice, a release without an answer, and its repetition without
 // one, is still no loss.
-func TestARepeatedUnlockAfterAnOwedReleaseWithoutAnswerIsNoLoss(t *testing.T) {
+func TestUnlockThatIsRepeatedAfterAnOwedReleaseWithoutAnswerIsNoLoss(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
@@ -96,7 +96,7 @@ func TestARepeatedUnlockAfterAnOwedReleaseWithoutAnswerIsNoLoss(t *testing.T) {
 	})
 }
 
-func TestARepeatedUnlockStillShowsALoss(t *testing.T) {
+func TestUnlockThatIsRepeatedStillShowsALoss(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		l, err := r.TryLock(t.Context(), []string{"a"}, 10*time.Second)
@@ -119,7 +119,7 @@ func TestARepeatedUnlockStillShowsALoss(t *testing.T) {
 	})
 }
 
-func TestARepeatedUnlockAfterUntilSaysExpired(t *testing.T) {
+func TestUnlockThatIsRepeatedAfterUntilSaysExpired(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		l, err := r.TryLock(t.Context(), []string{"a"}, 3*time.Second)
@@ -133,7 +133,7 @@ func TestARepeatedUnlockAfterUntilSaysExpired(t *testing.T) {
 	})
 }
 
-func TestARefusedReleaseIsRepeatedForAsLongAsTheKeyLives(t *testing.T) {
+func TestUnlockThatIsRefusedIsRepeatedForAsLongAsTheKeyLives(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		l, err := r.TryLock(t.Context(), []string{"a"}, 3900*time.Millisecond)
@@ -147,7 +147,7 @@ func TestARefusedReleaseIsRepeatedForAsLongAsTheKeyLives(t *testing.T) {
 	})
 }
 
-func TestARefusedReleaseIsGivenUpWhenTheKeyMustHaveExpired(t *testing.T) {
+func TestUnlockThatIsRefusedIsGivenUpWhenTheKeyMustHaveExpired(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		l, err := r.TryLock(t.Context(), []string{"a"}, time.Second)
@@ -159,7 +159,7 @@ func TestARefusedReleaseIsGivenUpWhenTheKeyMustHaveExpired(t *testing.T) {
 	})
 }
 
-func TestCloseWaitsForARefusedReleaseToBeRepeated(t *testing.T) {
+func TestUnlockThatIsRefusedIsRepeatedBeforeCloseEnds(t *testing.T) {
 	for name, refusing := range map[string]time.Duration{"accepted at once": 0, "accepted a bit later": redlock.DefaultNodeTimeout / 2} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
@@ -211,7 +211,7 @@ func TestUnlockWithoutQuorumMayBeRepeated(t *testing.T) {
 	}
 }
 
-func TestAReleaseThatIsAnsweredWithAnErrorIsSentAgain(t *testing.T) {
+func TestUnlockThatIsAnsweredWithAnErrorIsSentAgain(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)

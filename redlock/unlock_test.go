@@ -184,7 +184,7 @@ func TestUnlockOfAStolenLock(t *testing.T) {
 	}
 }
 
-func TestConcurrentUnlocksAreOneRelease(t *testing.T) {
+func TestUnlocksThatAreConcurrentAreOneRelease(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		warm(t, r)

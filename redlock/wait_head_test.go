@@ -85,7 +85,7 @@ func TestWaitersOfAProcessAreServedInTheOrderOfTheirArrival(t *testing.T) {
 }
 
 // Only the first in line asks the nodes, once in a retry delay, however many wait.
-func TestOnlyTheHeadAsksTheNodes(t *testing.T) {
+func TestWaitersAskTheNodesByTheirHeadOnly(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		a, b := newRedlock(t, c), newRedlock(t, c)
 		_, err := a.TryLock(t.Context(), []string{"x"}, time.Hour)
@@ -120,7 +120,7 @@ func TestOnlyTheHeadAsksTheNodes(t *testing.T) {
 }
 
 // A waiter that polls seldom must not hold up those behind it that poll often, if no release is heard of.
-func TestAWaiterAsksForItselfBehindOneThatPollsSeldom(t *testing.T) {
+func TestWaiterAsksForItselfBehindOneThatPollsSeldom(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		nodes, taps := tapped(c)
 		r := newOver(t, nodes)
@@ -142,7 +142,7 @@ func TestAWaiterAsksForItselfBehindOneThatPollsSeldom(t *testing.T) {
 
 // One that has no timer of its own, since the first in its line asks, gets one when that one
 // has left and the next is no head.
-func TestThoseBehindOneThatIsNoHeadAskThemselves(t *testing.T) {
+func TestWaitersBehindOneThatIsNoHeadAskThemselves(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		nodes, taps := tapped(c)
 		r := newOver(t, nodes)
@@ -179,7 +179,7 @@ func TestThoseBehindOneThatIsNoHeadAskThemselves(t *testing.T) {
 }
 
 // A waiter that is behind one that nobody can help asks for itself: an old answer is none.
-func TestNoAnswerStandsForLong(t *testing.T) {
+func TestWaitersShareNoAnswerForLong(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		h, r := newRedlock(t, c), newRedlock(t, c)
 		_, err := h.TryLock(t.Context(), []string{"x"}, time.Hour)
@@ -209,7 +209,7 @@ func TestNoAnswerStandsForLong(t *testing.T) {
 	})
 }
 
-func TestTimedRetriesAreCountedInLine(t *testing.T) {
+func TestWaitCountsTimedRetriesInLine(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		a, b := newRedlock(t, c), newRedlock(t, c)
 		_, err := a.TryLock(t.Context(), []string{"x"}, time.Hour)
@@ -252,7 +252,7 @@ func TestTimedRetriesAreCountedInLine(t *testing.T) {
 	})
 }
 
-func TestRetryIfEndsAWaitInLine(t *testing.T) {
+func TestWaitInLineIsEndedByRetryIf(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		lockElsewhere(t, c, "x", time.Hour)
@@ -268,7 +268,7 @@ func TestRetryIfEndsAWaitInLine(t *testing.T) {
 }
 
 // What callers do with their errors must not race with those that share the answer.
-func TestARefusalBelongsToItsCaller(t *testing.T) {
+func TestWaitersKeepTheirOwnRefusals(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		lockElsewhere(t, c, "x", time.Hour)
@@ -294,7 +294,7 @@ func TestARefusalBelongsToItsCaller(t *testing.T) {
 }
 
 // Nor be seen by them.
-func TestARefusalIsNotShared(t *testing.T) {
+func TestWaitersDoNotShareARefusal(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		lockElsewhere(t, c, "x", time.Hour)
@@ -321,7 +321,7 @@ func TestARefusalIsNotShared(t *testing.T) {
 }
 
 // Whoever gives way for a moment does not report that as taken.
-func TestAFreeLockThatWasLeftToOthersIsNotTaken(t *testing.T) {
+func TestWaiterDoesNotTakeAFreeLockThatWasLeftToOthers(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		a, b := newRedlock(t, c), newRedlock(t, c)
 		held, err := a.TryLock(t.Context(), []string{"x"}, ttl)

@@ -30,7 +30,7 @@ func slowDown(t *testing.T, c *testcluster.Cluster) {
 
 // A waiter for a and b that was told of a, while b is held, keeps a for a moment: if b is
 // released meanwhile, it has both.
-func TestAWaiterForSeveralKeepsWhatItWasToldOf(t *testing.T) {
+func TestWaitLineOneForSeveralKeepsWhatItWasToldOf(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		a, b := holdBoth(t, c)
 		both := startLock(t, newRedlock(t, c), t.Context(), []string{"a", "b"}, slowly()...)
@@ -50,7 +50,7 @@ func TestAWaiterForSeveralKeepsWhatItWasToldOf(t *testing.T) {
 
 // It does so once for each holder of b. The next time that it is told of a, it passes that on at
 // once.
-func TestAWaiterForSeveralKeepsOnceForAHolder(t *testing.T) {
+func TestWaitLineOneForSeveralKeepsOnceForAHolder(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		a, b := holdBoth(t, c)
 		opts := []redlock.Option{redlock.WithRetryCount(-1), redlock.WithRetryDelay(time.Second), redlock.WithRetryJitter(0)}
@@ -73,7 +73,7 @@ func TestAWaiterForSeveralKeepsOnceForAHolder(t *testing.T) {
 }
 
 // Waiters that take each other's place in a process do not keep a one after the other.
-func TestKeepingIsNotProlongedByThoseThatTakeThePlace(t *testing.T) {
+func TestWaitLineKeepingIsNotProlongedByThoseThatTakeThePlace(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		a, b := holdBoth(t, c)
 		r := newRedlock(t, c)
@@ -104,7 +104,7 @@ func TestKeepingIsNotProlongedByThoseThatTakeThePlace(t *testing.T) {
 
 // A waiter that takes the place of one that has given up does not run ahead of another process
 // that was told and is on its way.
-func TestWhoTakesAPlaceInLineGivesWay(t *testing.T) {
+func TestWaitLineGivesWayToWhoTakesAPlace(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		slowDown(t, c)
 		distant := newOver(t, far(t, c), redlock.WithNodeTimeout(time.Second))

@@ -15,7 +15,7 @@ import (
 	"github.com/seed6c881748/redlock/redlock"
 )
 
-func TestACancelledWaiterLeavesAtOnce(t *testing.T) {
+func TestWaiterThatIsCancelledLeavesAtOnce(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		a, b := newRedlock(t, c), newRedlock(t, c)
 		held, err := a.TryLock(t.Context(), []string{"x"}, time.Hour)
@@ -50,7 +50,7 @@ func TestACancelledWaiterLeavesAtOnce(t *testing.T) {
 }
 
 // A panic in the caller's function, which net/http would recover from, takes the waiter out of its line.
-func TestAPanicInRetryIfLeavesTheLine(t *testing.T) {
+func TestWaiterThatPanicsInRetryIfLeavesTheLine(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		held := lockElsewhere(t, c, "x", time.Hour)
@@ -73,7 +73,7 @@ func TestAPanicInRetryIfLeavesTheLine(t *testing.T) {
 }
 
 // A process that gives up does not stay in line on the nodes.
-func TestProcessesThatGiveUpLeaveTheLine(t *testing.T) {
+func TestWaitIsLeftByProcessesThatGiveUp(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		held := lockElsewhere(t, c, "x", 1000*time.Hour)
 		for range 60 { // One a minute, as a cron job.
@@ -153,7 +153,7 @@ func TestWaitersCancelledAtAnyMoment(t *testing.T) {
 }
 
 // Whoever polls often has nobody else do so once it has left.
-func TestOneThatPolledOftenAndLeftCostsNothing(t *testing.T) {
+func TestWaiterThatPolledOftenAndLeftCostsNothing(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		require.NoError(t, c.Slow(500*time.Microsecond, 500*time.Microsecond))
 		r := newRedlock(t, c)
@@ -171,7 +171,7 @@ func TestOneThatPolledOftenAndLeftCostsNothing(t *testing.T) {
 }
 
 // What is remembered of a resource goes, also in a process that never waits.
-func TestQueuesAreForgotten(t *testing.T) {
+func TestWaitQueuesAreForgotten(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		a, b := newRedlock(t, c), newRedlock(t, c)
 		for i := range 50 {
@@ -189,7 +189,7 @@ func TestQueuesAreForgotten(t *testing.T) {
 	})
 }
 
-func TestCloseEndsWaits(t *testing.T) {
+func TestWaitsEndWithClose(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		lockElsewhere(t, c, "x", time.Hour)

@@ -18,7 +18,7 @@ import (
 )
 
 // A place in line does not change when its owner asks again.
-func TestAPlaceInLineIsKept(t *testing.T) {
+func TestWaitLineKeepsAPlace(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		held := lockElsewhere(t, c, "x", time.Hour)
 		first := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, redlock.WithRetryCount(-1), redlock.WithRetryDelay(100*time.Millisecond), redlock.WithRetryJitter(0))
@@ -34,7 +34,7 @@ func TestAPlaceInLineIsKept(t *testing.T) {
 }
 
 // A newcomer that gives way is in line from then on, by when it began.
-func TestANewcomerThatGivesWayHasAPlaceInLine(t *testing.T) {
+func TestWaitLineHasAPlaceForANewcomerThatGivesWay(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		a := newRedlock(t, c)
 		held, err := a.TryLock(t.Context(), []string{"x"}, time.Hour)
@@ -60,7 +60,7 @@ func TestANewcomerThatGivesWayHasAPlaceInLine(t *testing.T) {
 
 // Somebody who polls often does not make the line end before those in it come back that do so
 // seldom.
-func TestALinesLifeDoesNotShrink(t *testing.T) {
+func TestWaitLinesLifeDoesNotShrink(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		held := lockElsewhere(t, c, "x", 10*time.Hour)
 		seldom := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, redlock.WithRetryCount(-1), redlock.WithRetryDelay(time.Hour), redlock.WithRetryJitter(0))
@@ -92,7 +92,7 @@ func fill(t *testing.T, c *testcluster.Cluster, resource string, strangers int, 
 }
 
 // A line that is full of those that came later has room for whoever has waited longer.
-func TestAFullLineDropsTheLast(t *testing.T) {
+func TestWaitLineThatIsFullDropsTheLast(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		slowDown(t, c)
 		for i, strangers := range []int{1000, 999, 1500}[:rounds(3, 1)] {
@@ -116,7 +116,7 @@ func TestAFullLineDropsTheLast(t *testing.T) {
 }
 
 // One that comes after them polls, and says so; the line does not grow.
-func TestAFullLineDoesNotGrow(t *testing.T) {
+func TestWaitLineThatIsFullDoesNotGrow(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		held := lockElsewhere(t, c, "x", time.Hour)
 		slowDown(t, c)
@@ -148,7 +148,7 @@ func TestAFullLineDoesNotGrow(t *testing.T) {
 
 // Whoever was told and does not come is waited for until the reservation ends, not for a
 // retry delay; and only by those that ask by turn.
-func TestAReservationEnds(t *testing.T) {
+func TestWaitLineReservationEnds(t *testing.T) {
 	for _, try := range []bool{false, true} {
 		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 			nodes, taps := tapped(c)
@@ -201,7 +201,7 @@ func TestAReservationEnds(t *testing.T) {
 // A node that grants a lock ends what was reserved there for its holder. One that was asked
 // before the release had reached it has refused, and reserves what nobody comes for; that
 // ends by itself.
-func TestAGrantEndsTheReservation(t *testing.T) {
+func TestWaitLineReservationEndsWithAGrant(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		held := lockElsewhere(t, c, "x", time.Hour)
 		w := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
@@ -225,7 +225,7 @@ func TestAGrantEndsTheReservation(t *testing.T) {
 }
 
 // One that was told and has hung costs the others their retry delay.
-func TestWhoeverIsToldAndHangsCostsTheOthersTheirRetryDelay(t *testing.T) {
+func TestWaitLineWhoIsToldAndHangsCostsTheOthersTheirRetryDelay(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		held, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, time.Hour)
 		require.NoError(t, err)

@@ -17,7 +17,7 @@ import (
 )
 
 // Whoever is told of a release and does not want it any more tells the next.
-func TestAProcessThatHasNoUseForAReleasePassesItOn(t *testing.T) {
+func TestWaitLinePassesOnAReleaseThatAProcessHasNoUseFor(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		holder := newRedlock(t, c)
 		held, err := holder.TryLock(t.Context(), []string{"x"}, time.Hour)
@@ -35,7 +35,7 @@ func TestAProcessThatHasNoUseForAReleasePassesItOn(t *testing.T) {
 }
 
 // One that has been told, and is cancelled before it has the lock, does so too.
-func TestAWaiterCancelledInItsAttemptPassesTheReleaseOn(t *testing.T) {
+func TestWaitLinePassesOnAReleaseOfAWaiterCancelledInItsAttempt(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		held := lockElsewhere(t, c, "x", time.Hour)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -56,7 +56,7 @@ func TestAWaiterCancelledInItsAttemptPassesTheReleaseOn(t *testing.T) {
 }
 
 // A process that has died without a word is passed over.
-func TestADeadWaiterIsPassedOver(t *testing.T) {
+func TestWaitLinePassesOverADeadWaiter(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		held := lockElsewhere(t, c, "x", time.Hour)
 		nodes, taps := tapped(c)
@@ -81,7 +81,7 @@ func TestADeadWaiterIsPassedOver(t *testing.T) {
 }
 
 // One that was told that x is free, and cannot have it because of y, tells the next.
-func TestAReleaseThatAWaiterForSeveralCannotUseIsPassedOn(t *testing.T) {
+func TestWaitLinePassesOnAReleaseThatAWaiterForSeveralCannotUse(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		h := newRedlock(t, c)
 		x, err := h.TryLock(t.Context(), []string{"x"}, time.Hour)
@@ -102,7 +102,7 @@ func TestAReleaseThatAWaiterForSeveralCannotUseIsPassedOn(t *testing.T) {
 }
 
 // A release that a process tells itself of, and cannot use, is not lost for others.
-func TestALocalReleaseThatAWaiterForSeveralCannotUseIsPassedOn(t *testing.T) {
+func TestWaitLinePassesOnALocalReleaseThatAWaiterForSeveralCannotUse(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		a := newRedlock(t, c)
 		x, err := a.TryLock(t.Context(), []string{"x"}, time.Hour)
@@ -123,7 +123,7 @@ func TestALocalReleaseThatAWaiterForSeveralCannotUseIsPassedOn(t *testing.T) {
 }
 
 // However many have given up, the one that waits is told at once.
-func TestAReleaseIsNotPassedThroughThoseThatHaveGivenUp(t *testing.T) {
+func TestWaitLinePassesNoReleaseThroughThoseThatHaveGivenUp(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		held := lockElsewhere(t, c, "x", 1000*time.Hour)
 		for range rounds(40, 25) {
@@ -144,7 +144,7 @@ func TestAReleaseIsNotPassedThroughThoseThatHaveGivenUp(t *testing.T) {
 
 // All messages that a process has no use for are passed on, not only the first: the next one
 // does not have to wait for those that are missing.
-func TestEveryMessageIsPassedOn(t *testing.T) {
+func TestWaitLinePassesOnEveryMessage(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
 		held := lockElsewhere(t, c, "x", time.Hour)
 		idle := newRedlock(t, c)
@@ -166,7 +166,7 @@ func TestEveryMessageIsPassedOn(t *testing.T) {
 
 // Whoever leaves after it was told passes the release on under its name, by which the next
 // one counts the messages about it; whoever was not told only leaves.
-func TestAReleaseKeepsItsName(t *testing.T) {
+func TestWaitLineReleaseKeepsItsName(t *testing.T) {
 	for _, told := range []bool{true, false} {
 		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 			held := lockElsewhere(t, c, "x", time.Hour)
@@ -201,7 +201,7 @@ func TestAReleaseKeepsItsName(t *testing.T) {
 
 // Somebody is told, and refused because of an attempt of a third client, which is cancelled or
 // takes too long: when that one gives its votes back, it is told again.
-func TestAnAttemptThatIsCutShortSwallowsNoWakeUp(t *testing.T) {
+func TestWaitLineAttemptThatIsCutShortSwallowsNoWakeUp(t *testing.T) {
 	for name, try := range map[string]func(t *testing.T, r *redlock.Redlock) error{
 		"TryLock cancelled": func(t *testing.T, r *redlock.Redlock) error {
 			ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Microsecond)

@@ -19,7 +19,7 @@ import (
 	"github.com/seed6c881748/redlock/redlock"
 )
 
-func TestPollingOpensNoSubscription(t *testing.T) {
+func TestWaitSubscriptionIsNotOpenedForPolling(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		nodes, taps := tapped(c)
 		r := newOver(t, nodes)
@@ -44,7 +44,7 @@ func TestPollingOpensNoSubscription(t *testing.T) {
 
 // The connections on which releases are heard are there while somebody waits, and
 // for a while after.
-func TestSubscriptionsEndWhenNobodyWaits(t *testing.T) {
+func TestWaitSubscriptionsEndWhenNobodyWaits(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		nodes, taps := tapped(c)
 		r, err := redlock.New(nodes)
@@ -85,7 +85,7 @@ func TestSubscriptionsEndWhenNobodyWaits(t *testing.T) {
 	})
 }
 
-func TestABrokenSubscriptionComesBack(t *testing.T) {
+func TestWaitSubscriptionThatBrokeComesBack(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		nodes, taps := tapped(c)
 		r := newOver(t, nodes)
@@ -105,7 +105,7 @@ func TestABrokenSubscriptionComesBack(t *testing.T) {
 }
 
 // A pool that has only one connection to give leaves none to listen on.
-func TestAPoolWithOneConnectionPolls(t *testing.T) {
+func TestWaitSubscriptionIsDoneWithoutIfThePoolHasOneConnection(t *testing.T) {
 	for _, wait := range []bool{false, true} {
 		t.Run(fmt.Sprintf("wait=%v", wait), func(t *testing.T) {
 			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
@@ -150,7 +150,7 @@ func TestAPoolWithOneConnectionPolls(t *testing.T) {
 }
 
 // Nobody waits for a subscription.
-func TestAPoolThatBlocksForASecondConnectionHoldsNobodyUp(t *testing.T) {
+func TestWaitSubscriptionOfAPoolThatBlocksHoldsNobodyUp(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		nodes := withOneConnection(c, true)
 		r := newOver(t, nodes, redlock.WithNodeTimeout(5*time.Second))
@@ -170,7 +170,7 @@ func TestAPoolThatBlocksForASecondConnectionHoldsNobodyUp(t *testing.T) {
 
 // Without a connection to listen on, a waiter knows from its first refusal when the holder's
 // keys end.
-func TestAHolderThatDiesIsNoticedWithoutASubscription(t *testing.T) {
+func TestWaitSubscriptionIsNotNeededToNoticeAHolderThatDies(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		nodes := withOneConnection(c, false)
 		r := newOver(t, nodes)
@@ -184,7 +184,7 @@ func TestAHolderThatDiesIsNoticedWithoutASubscription(t *testing.T) {
 }
 
 // A node that hangs while it is subscribed to is down, and reported as that only.
-func TestANodeThatIsDownIsNotSaidToBePolled(t *testing.T) {
+func TestWaitSubscriptionOfANodeThatIsDownIsNotSaidToBePolled(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		var mu sync.Mutex
 		var events []string
@@ -219,7 +219,7 @@ func TestANodeThatIsDownIsNotSaidToBePolled(t *testing.T) {
 }
 
 // Close does not wait for a pool that hangs, even if it is called twice.
-func TestCloseWhileASubscriptionIsBorrowed(t *testing.T) {
+func TestWaitSubscriptionThatIsBorrowedWhileClosing(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		nodes := nodesOf(c)
 		quit := make(chan struct{})

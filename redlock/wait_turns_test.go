@@ -60,7 +60,7 @@ type contender struct {
 
 // Also with several callers in each, of whom the next one asks right behind the release of
 // the last one.
-func TestProcessesThatHoldForNoTimeTakeTurns(t *testing.T) {
+func TestWaitTurnsOfProcessesThatHoldForNoTime(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		require.NoError(t, c.Slow(50*time.Microsecond, 200*time.Microsecond))
 		var clients []contender
@@ -75,7 +75,7 @@ func TestProcessesThatHoldForNoTimeTakeTurns(t *testing.T) {
 }
 
 // Whoever has just woken another process does not run ahead of it.
-func TestALockRightAfterAnUnlockComesAfterWhoWasTold(t *testing.T) {
+func TestWaitTurnsOfALockRightAfterAnUnlock(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		a := newRedlock(t, c)
 		distant := newOver(t, far(t, c), redlock.WithNodeTimeout(time.Second))
@@ -99,7 +99,7 @@ func TestALockRightAfterAnUnlockComesAfterWhoWasTold(t *testing.T) {
 
 // Somebody who wants two resources has its turn beside those that use either of them all the
 // time.
-func TestAWaiterForSeveralHasItsTurn(t *testing.T) {
+func TestWaitTurnsOfAWaiterForSeveral(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		require.NoError(t, c.Slow(50*time.Microsecond, 200*time.Microsecond))
 		hold := time.Millisecond
@@ -114,7 +114,7 @@ func TestAWaiterForSeveralHasItsTurn(t *testing.T) {
 }
 
 // It does not hold the others up for long while one of its resources is not to be had.
-func TestAWaiterForSeveralHoldsNobodyUpForLong(t *testing.T) {
+func TestWaiterForSeveralHoldsNobodyUpForLong(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		require.NoError(t, c.Slow(50*time.Microsecond, 200*time.Microsecond))
 		users := []contender{{newRedlock(t, c), 4, []string{"a"}, time.Millisecond}, {newRedlock(t, c), 4, []string{"a"}, time.Millisecond}}
@@ -149,7 +149,7 @@ func far(t *testing.T, c *testcluster.Cluster) []redlock.Node {
 }
 
 // A process far away is not passed over because it comes late.
-func TestAFarProcessHasItsTurns(t *testing.T) {
+func TestWaitTurnsOfAFarProcess(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		require.NoError(t, c.Slow(50*time.Microsecond, 100*time.Microsecond))
 		distant := newOver(t, far(t, c), redlock.WithNodeTimeout(time.Second))
@@ -162,7 +162,7 @@ func TestAFarProcessHasItsTurns(t *testing.T) {
 
 // Somebody who does not look at the reservation has the lock while the one that was told is on
 // its way. That one still has its turn before those that have come later.
-func TestALockInBetweenDoesNotCostTheTurn(t *testing.T) {
+func TestWaitTurnsAreNotCostByALockInBetween(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		distant := newOver(t, far(t, c), redlock.WithNodeTimeout(time.Second))
 		a := newRedlock(t, c)
@@ -183,7 +183,7 @@ func TestALockInBetweenDoesNotCostTheTurn(t *testing.T) {
 }
 
 // A holder that unlocks and locks again at once takes turns with those who wait.
-func TestAHolderThatLocksAgainAtOnceDoesNotStarveOthers(t *testing.T) {
+func TestWaitTurnsAreNotTakenByAHolderThatLocksAgainAtOnce(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		require.NoError(t, c.Slow(0, 200*time.Microsecond))
 		turns := make([]int, 3)
@@ -211,7 +211,7 @@ func TestAHolderThatLocksAgainAtOnceDoesNotStarveOthers(t *testing.T) {
 	})
 }
 
-func TestOverlappingResourcesDoNotDeadlock(t *testing.T) {
+func TestWaitersForOverlappingResourcesDoNotDeadlock(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		clients := []*redlock.Redlock{newRedlock(t, c), newRedlock(t, c)}
 		sets := [][]string{{"a", "b"}, {"b", "c"}, {"c", "a"}, {"a"}, {"a", "b", "c"}}

@@ -12,7 +12,7 @@ import (
 	"github.com/seed6c881748/redlock/redlock"
 )
 
-func TestAReleaseWakesAWaiterOfAnotherProcess(t *testing.T) {
+func TestWaiterOfAnotherProcessIsWokenByARelease(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 5} {
 		inBubble(t, n, func(t *testing.T, c *testcluster.Cluster) {
 			slowDown(t, c) // One of two nodes alone may refuse; in line there only, it waits for the other's message.
@@ -33,7 +33,7 @@ func TestAReleaseWakesAWaiterOfAnotherProcess(t *testing.T) {
 	}
 }
 
-func TestLostMessagesCostARetryDelay(t *testing.T) {
+func TestWaitTakesARetryDelayForLostMessages(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		nodes, taps := tapped(c)
 		r := newOver(t, nodes)
@@ -52,7 +52,7 @@ func TestLostMessagesCostARetryDelay(t *testing.T) {
 	})
 }
 
-func TestWhenTheHolderDiesTheKeysExpiryWakesTheWaiters(t *testing.T) {
+func TestWaitersAreWokenByTheKeysExpiryWhenTheHolderDies(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
 		for i := 0; i < 20; i += rounds(1, 4) {
 			life := 100*time.Millisecond + time.Duration(i)*77*time.Millisecond
@@ -67,7 +67,7 @@ func TestWhenTheHolderDiesTheKeysExpiryWakesTheWaiters(t *testing.T) {
 	})
 }
 
-func TestAMinHoldEndsForWaitersWhenItIsOver(t *testing.T) {
+func TestWaitersForAMinHoldAreWokenWhenItIsOver(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		start := time.Now()
 		held, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, time.Hour, redlock.WithMinHold(5*time.Second))
@@ -80,7 +80,7 @@ func TestAMinHoldEndsForWaitersWhenItIsOver(t *testing.T) {
 }
 
 // A release that the servers have refused, and that is sent again, wakes waiters, too.
-func TestARepeatedReleaseWakesWaiters(t *testing.T) {
+func TestWaitersAreWokenByARepeatedRelease(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		held, err := r.TryLock(t.Context(), []string{"x"}, time.Hour)
@@ -99,7 +99,7 @@ func TestARepeatedReleaseWakesWaiters(t *testing.T) {
 }
 
 // After SCRIPT FLUSH the release is sent again, behind the request that it was to make room for.
-func TestAHandOverAfterAScriptFlush(t *testing.T) {
+func TestWaitEndsThoughAScriptFlush(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		a := newRedlock(t, c)
 		x, err := a.TryLock(t.Context(), []string{"x"}, time.Hour)
@@ -124,7 +124,7 @@ func TestAHandOverAfterAScriptFlush(t *testing.T) {
 }
 
 // The attempt that a release has set off fails before the nodes have answered.
-func TestAHandOverWhoseAttemptTimesOut(t *testing.T) {
+func TestWaitGoesOnIfTheAttemptOfAHandOverTimesOut(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		a := newRedlock(t, c, redlock.WithNodeTimeout(time.Second))
 		x, err := a.TryLock(t.Context(), []string{"x"}, time.Hour)
@@ -145,7 +145,7 @@ func TestAHandOverWhoseAttemptTimesOut(t *testing.T) {
 }
 
 // The entry of a session that has ended must not keep the release from the waiters of this process.
-func TestADeadSessionInLineDoesNotStopAHandOver(t *testing.T) {
+func TestWaitEndsThoughADeadSessionIsInLine(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		nodes := nodesOf(c)
 		for i := range nodes {
@@ -174,7 +174,7 @@ func TestADeadSessionInLineDoesNotStopAHandOver(t *testing.T) {
 	})
 }
 
-func TestMessagesOfOthersAreIgnored(t *testing.T) {
+func TestWaitIgnoresMessagesOfOthers(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c, redlock.WithPrefix("p:"))
 		held, err := newRedlock(t, c, redlock.WithPrefix("p:")).TryLock(t.Context(), []string{"x"}, time.Hour)
@@ -197,7 +197,7 @@ func TestMessagesOfOthersAreIgnored(t *testing.T) {
 }
 
 // A holder that keeps a short lock refutes every guess when it ends.
-func TestAKeptShortLockIsNotAskedAfterAllTheTime(t *testing.T) {
+func TestWaitForAKeptShortLockDoesNotAskAllTheTime(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		h, r := newRedlock(t, c), newRedlock(t, c)
 		held, err := h.TryLock(t.Context(), []string{"x"}, 100*time.Millisecond)

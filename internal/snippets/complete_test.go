@@ -1,9 +1,11 @@
 package snippets
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -60,4 +62,50 @@ func TestTheIndexHasAllDocuments(t *testing.T) {
 			t.Errorf("docs/README.md does not lead to %s", name)
 		}
 	}
+}
+
+// testName is the name of a test, after that of its package where that is said; with … it is the
+// beginning of several.
+var testName = regexp.MustCompile(`(?:\b([a-z]+)\.)?\b((?:Test|Fuzz|Benchmark)[A-Z]\w+)(…?)`)
+
+func TestAllTestsThatAreNamedExist(t *testing.T) {
+	tests := testsByFolder(t)
+	for name := range pages(t) {
+		text, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range testName.FindAllStringSubmatch(string(text), -1) {
+			is := func(test string) bool { return test == m[2] || m[3] != "" && strings.HasPrefix(test, m[2]) }
+			found := m[2] == "TestOnBorrow" // A field of redigo's pools.
+			for folder, names := range tests {
+				found = found || (m[1] == "" || m[1] == folder) && slices.ContainsFunc(names, is)
+			}
+			if !found {
+				t.Errorf("%s: there is no %s", name, m[0])
+			}
+		}
+	}
+}
+
+// testsByFolder returns the names of all tests of the repository, by the last part of their folder.
+func testsByFolder(t *testing.T) map[string][]string {
+	t.Helper()
+	tests := map[string][]string{}
+	declared := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)\w+)\(`)
+	err := filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		folder := filepath.Base(filepath.Dir(path))
+		for _, m := range declared.FindAllStringSubmatch(string(text), -1) {
+			tests[folder] = append(tests[folder], m[1])
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tests
 }

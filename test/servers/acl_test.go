@@ -36,7 +36,7 @@ func documentedACL(t *testing.T) string {
 
 // A real server loads what the documents show, however it is given to it, and the user that it
 // makes may do all that the library does. Check has an answer for it: it does not end in "unknown".
-func TestRealServersLoadTheDocumentedACL(t *testing.T) {
+func TestACLOfTheDocumentsIsLoaded(t *testing.T) {
 	t.Parallel()
 	line := documentedACL(t)
 	file := filepath.Join(t.TempDir(), "acl")

@@ -18,7 +18,7 @@ import (
 	"github.com/seed6c881748/redlock/redlock"
 )
 
-func TestRealServersThatRequireAPassword(t *testing.T) {
+func TestAuthOfServersThatRequireAPassword(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3, testcluster.WithArgs("--requirepass", secret))
 	nodes := func(f func(n *testcluster.Node) redlock.Node) (all []redlock.Node) {
@@ -170,7 +170,7 @@ func loseAReply(t *testing.T, n *testcluster.Node, r *redlock.Redlock) (sent boo
 	return sent, failed
 }
 
-func TestRealUserWithTheLeastPrivileges(t *testing.T) {
+func TestAuthOfAUserWithTheLeastPrivileges(t *testing.T) {
 	t.Parallel()
 	n := testcluster.RunServers(t, 1, testcluster.WithProxy()).Nodes[0]
 	client := func(user, path string) *redlock.Redlock {
@@ -209,7 +209,7 @@ func requireNotPermitted(t *testing.T, err error) {
 	require.Regexp(t, `NOPERM|No permission|can't run this command|ACL failure|can't access`, err.Error())
 }
 
-func TestRealNodesOnUnixSockets(t *testing.T) {
+func TestConnectionsToUnixSockets(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3, testcluster.WithUnixSocket())
 	var nodes []redlock.Node
@@ -224,7 +224,7 @@ func TestRealNodesOnUnixSockets(t *testing.T) {
 // The password of the servers changes, and the server ends the connections that were made
 // with the old one, as managed services do whose tokens expire. A PoolFunc that looks the
 // password up follows; locks that are held go on.
-func TestRealCredentialsThatChange(t *testing.T) {
+func TestAuthWithCredentialsThatChange(t *testing.T) {
 	c := testcluster.RunServers(t, 3)
 	var issued atomic.Int64 // The current password is a function of it.
 	password := func() string { return fmt.Sprintf("token-%d", issued.Load()) }

@@ -11,9 +11,9 @@ import (
 	"github.com/seed6c881748/redlock/redlock"
 )
 
-// BenchmarkRealLockUnlock is a lock and its release on five real servers, every
+// BenchmarkLockUnlock is a lock and its release on five real servers, every
 // goroutine with a key of its own. bench/ compares with other libraries.
-func BenchmarkRealLockUnlock(b *testing.B) {
+func BenchmarkLockUnlock(b *testing.B) {
 	c := testcluster.RunServers(b, 5)
 	for _, goroutines := range []int{1, 8, 64} {
 		b.Run(fmt.Sprintf("goroutines=%d", goroutines), func(b *testing.B) {

@@ -13,7 +13,7 @@ import (
 
 // Packets to one node vanish; connections that were opened meanwhile, or have
 // lost any, stay dead.
-func TestRealBlackHoleHealsSoonAfterItsEnd(t *testing.T) {
+func TestConnectionsHealSoonAfterABlackHole(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3, testcluster.WithProxy())
 	pools := map[string]func(i int) redlock.Node{

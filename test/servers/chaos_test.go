@@ -83,7 +83,7 @@ func figures(clients ...*redlock.Redlock) (text string, unknown, cleaned int64) 
 
 // The ttl outlives the test by far, so whatever is gone at the end was removed
 // by its owner.
-func TestRealChaosLeavesNothing(t *testing.T) {
+func TestChaosLeavesNothing(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3, testcluster.WithProxy())
 	clients := []*redlock.Redlock{newRedlock(t, c), newRedlock(t, c)}

@@ -16,7 +16,7 @@ import (
 // Redis Cluster refuses a script whose keys are in several slots, and there is no lock without the
 // library's own keys. A hash tag in the prefix puts all of them into one, also those that
 // scripts make up.
-func TestRealARedisClusterAsTheOnlyNode(t *testing.T) {
+func TestRedisClusterAsTheOnlyNode(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 1, testcluster.WithArgs("--cluster-enabled", "yes"))
 	n := c.Nodes[0]

@@ -13,7 +13,7 @@ import (
 // One node lags behind all the time: its votes never count and its requests
 // pile up, in the order in which they were made. A release that overtook its lock
 // there would leave a key for a minute.
-func TestRealCyclesWithASlowNodeLeaveNothing(t *testing.T) {
+func TestUnlockInCyclesWithASlowNodeLeavesNothing(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3, testcluster.WithProxy())
 	r := newRedlock(t, c, redlock.WithNodeTimeout(patient))

@@ -14,7 +14,7 @@ import (
 
 // What real servers answer: the wrong database is found; a user who may not MOVE, so that
 // it is not known, is let in.
-func TestRealTheDatabaseOfAPool(t *testing.T) {
+func TestDatabaseOfAPool(t *testing.T) {
 	c := testcluster.RunServers(t, 1)
 	n := c.Nodes[0]
 	p := n.Pool()
@@ -34,7 +34,7 @@ func TestRealTheDatabaseOfAPool(t *testing.T) {
 }
 
 // The database is part of the address and of the name.
-func TestRealNodesInADatabaseOfTheirOwn(t *testing.T) {
+func TestDatabaseOfEachNode(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3, testcluster.WithUnixSocket())
 	inDB := func(n *testcluster.Node, key string) string {

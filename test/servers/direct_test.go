@@ -17,7 +17,7 @@ import (
 
 // Somebody has stored something large under the key of a lock. It is an answer like any other: the
 // connection that all callers share goes on, and the node is asked for no such value again.
-func TestRealLargeValueAtALocksKeyBreaksNothing(t *testing.T) {
+func TestLockOnALargeValueBreaksNothing(t *testing.T) {
 	t.Parallel()
 	cert, trusted := certificate(t)
 	for name, c := range map[string]struct {
@@ -62,7 +62,7 @@ func TestRealLargeValueAtALocksKeyBreaksNothing(t *testing.T) {
 }
 
 // What a lock and its release are on the wire.
-func TestRealLockIsACommandOfTheServer(t *testing.T) {
+func TestLockIsACommandOfTheServer(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 1)
 	n := c.Nodes[0]

@@ -13,7 +13,7 @@ import (
 )
 
 // A user that may read the counters but not write them gets no lock, and no key is left.
-func TestRealCountersThatMayNotBeWritten(t *testing.T) {
+func TestFenceCountersThatMayNotBeWritten(t *testing.T) {
 	c := testcluster.RunServers(t, 3)
 	nodes := make([]redlock.Node, len(c.Nodes))
 	for i, n := range c.Nodes {
@@ -33,7 +33,7 @@ func TestRealCountersThatMayNotBeWritten(t *testing.T) {
 }
 
 // A server that is out of memory keeps a lock and its counters.
-func TestRealServersOutOfMemoryKeepFences(t *testing.T) {
+func TestFencesAreKeptByServersOutOfMemory(t *testing.T) {
 	c := testcluster.RunServers(t, 3)
 	r := newPatient(t, nodesOf(c), redlock.WithFencing())
 	l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)

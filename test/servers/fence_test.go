@@ -257,7 +257,7 @@ func (s *fenceRun) requireFences(t *testing.T) (overlaps int) {
 // deletes meanwhile, so that there are several holders at once: their fences differ,
 // and have the order of their locks. FENCE_ACQUIRES is the number of locks, FENCE_SEED
 // where the random numbers begin.
-func TestRealFencesUnderAnAdversary(t *testing.T) {
+func TestFencesUnderAnAdversary(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes too long")
 	}

@@ -15,7 +15,7 @@ import (
 
 // Somebody empties the servers' script caches all the time, so that a request's
 // script is often unknown. Nobody may notice.
-func TestRealScriptFlushInALoopIsNotNoticed(t *testing.T) {
+func TestScriptFlushInALoopIsNotNoticed(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3)
 	r := newPatient(t, nodesOf(c))

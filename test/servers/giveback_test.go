@@ -31,7 +31,7 @@ func awaitGoroutines(t *testing.T, most int) {
 	await(t, 30*time.Second, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= most })
 }
 
-func TestRealPoolGetsItsConnectionsBackFromClose(t *testing.T) {
+func TestPoolGetsItsConnectionsBackFromClose(t *testing.T) {
 	c := testcluster.RunServers(t, 3)
 	var nodes []redlock.Node
 	var pools []*redis.Pool
@@ -70,7 +70,7 @@ func TestRealPoolGetsItsConnectionsBackFromClose(t *testing.T) {
 
 // A connection that broke, or that a hung node does not answer on, must go back
 // too: a pool with a limit would run dry otherwise.
-func TestRealPoolGetsBrokenConnectionsBack(t *testing.T) {
+func TestPoolGetsBrokenConnectionsBack(t *testing.T) {
 	c := testcluster.RunServers(t, 3, testcluster.WithProxy())
 	var nodes []redlock.Node
 	var pools []*redis.Pool
@@ -108,7 +108,7 @@ func TestRealPoolGetsBrokenConnectionsBack(t *testing.T) {
 	awaitGoroutines(t, before)
 }
 
-func TestRealCloseClosesThePoolsOfNewNode(t *testing.T) {
+func TestPoolsOfNewNodeAreClosedByClose(t *testing.T) {
 	c := testcluster.RunServers(t, 3)
 	var nodes []redlock.Node
 	for _, n := range c.Nodes {

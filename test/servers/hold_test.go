@@ -14,7 +14,7 @@ import (
 
 // A majority that is frozen: the holder hears of it at Until, however silent the
 // nodes are. How late a bare timer of this process is comes on top.
-func TestRealTheContextEndsAtUntilWhenNodesFreeze(t *testing.T) {
+func TestHoldEndsItsContextAtUntilWhenNodesFreeze(t *testing.T) {
 	c := testcluster.RunServers(t, 5)
 	r := newRedlock(t, c)
 	for range rounds(3, 1) {
@@ -43,7 +43,7 @@ func TestRealTheContextEndsAtUntilWhenNodesFreeze(t *testing.T) {
 	}
 }
 
-func TestRealAStolenLockIsNoticedBeforeUntil(t *testing.T) {
+func TestHoldNoticesAStolenLockBeforeUntil(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3)
 	r := newPatient(t, nodesOf(c))
@@ -66,7 +66,7 @@ func TestRealAStolenLockIsNoticedBeforeUntil(t *testing.T) {
 
 // A lock that is held for long, while one node after the other restarts without
 // its data, is repaired each time.
-func TestRealARestartedNodeIsRepaired(t *testing.T) {
+func TestRepairOfARestartedNode(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3)
 	r := newPatient(t, nodesOf(c))
@@ -86,7 +86,7 @@ func TestRealARestartedNodeIsRepaired(t *testing.T) {
 }
 
 // Min hold on real servers: the keys stay, and are gone at the time.
-func TestRealMinHold(t *testing.T) {
+func TestHoldWithMinHold(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3)
 	r := newPatient(t, nodesOf(c))

@@ -16,7 +16,7 @@ import (
 // The servers hang up on clients that say nothing for a second. Clients with
 // idle times of all kinds, so also ones that end while the server hangs up,
 // get their next lock all the same.
-func TestRealServersThatCloseIdleConnections(t *testing.T) {
+func TestConnectionsThatAreIdleAndClosedByServers(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3, testcluster.WithArgs("--timeout", "1"))
 	const total = 12

@@ -27,7 +27,7 @@ func foreignLock(t *testing.T, n *testcluster.Node, resource string, life time.D
 	return admin(t, n, "SET", resource, foreignToken, "NX", "PX", life.Milliseconds()) == "OK"
 }
 
-func TestRealForeignLocksExcludeOurs(t *testing.T) {
+func TestInteropForeignLocksExcludeOurs(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3)
 	r := newPatient(t, nodesOf(c))
@@ -70,7 +70,7 @@ func TestRealForeignLocksExcludeOurs(t *testing.T) {
 	awaitNoKeys(t, c, 30*time.Second)
 }
 
-func TestRealOurLocksExcludeForeignOnes(t *testing.T) {
+func TestInteropOurLocksExcludeForeignOnes(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3)
 	r := newPatient(t, nodesOf(c))

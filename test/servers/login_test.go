@@ -24,7 +24,7 @@ type fullConn interface {
 
 // What a node of NewNode hands out is an ordinary connection, also to a PoolFunc that uses it
 // or wraps it before it returns it.
-func TestRealLoginOfAPoolFunc(t *testing.T) {
+func TestAuthOfAPoolFunc(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3, testcluster.WithArgs("--requirepass", secret))
 	for name, f := range map[string]func(redis.Conn) (redis.Conn, error){

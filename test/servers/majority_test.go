@@ -75,7 +75,7 @@ func requireHealed(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock, how
 	t.Logf("3 of 5 %s: locks on all nodes %v after the end, no key left %v later", how, took, clean)
 }
 
-func TestRealFrozenMajorityIsNoQuorumAndHeals(t *testing.T) {
+func TestMajorityThatIsFrozenIsNoQuorumAndHeals(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("there is no signal to freeze a process")
 	}
@@ -93,7 +93,7 @@ func TestRealFrozenMajorityIsNoQuorumAndHeals(t *testing.T) {
 	requireHealed(t, c, r, "frozen")
 }
 
-func TestRealDeadMajorityIsNoQuorumAndHeals(t *testing.T) {
+func TestMajorityThatIsDeadIsNoQuorumAndHeals(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 5)
 	r := newRedlock(t, c)
@@ -109,7 +109,7 @@ func TestRealDeadMajorityIsNoQuorumAndHeals(t *testing.T) {
 }
 
 // A minority dies and comes back empty while others lock and unlock.
-func TestRealLocksGoOnWhileAMinorityRestarts(t *testing.T) {
+func TestMinorityThatRestartsLetsLocksGoOn(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 5)
 	r := newRedlock(t, c, redlock.WithNodeTimeout(patient))

@@ -13,7 +13,7 @@ import (
 
 // A server that is out of memory gives no new locks. But the connection to it
 // can be made again, clean-up included, and held locks be extended and released.
-func TestRealServerOutOfMemoryStillKeepsAndReleases(t *testing.T) {
+func TestMemoryThatIsFullStillLetsLocksBeKeptAndReleased(t *testing.T) {
 	c := testcluster.RunServers(t, 1, testcluster.WithProxy())
 	n := c.Nodes[0]
 	r := newPatient(t, nodesOf(c))

@@ -15,7 +15,7 @@ import (
 
 // A lock with a label excludes clients that know nothing of labels, and shows its label to
 // those that do.
-func TestRealALockWithALabel(t *testing.T) {
+func TestOwnerOfALock(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3)
 	r, other := newPatient(t, nodesOf(c)), newPatient(t, nodesOf(c))

@@ -93,7 +93,7 @@ func requireServes(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 	awaitNoKeys(t, c, 30*time.Second)
 }
 
-func TestRealPoolsOfEveryKind(t *testing.T) {
+func TestPoolsOfEveryKind(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3)
 	var traced, borrowed atomic.Int64
@@ -159,7 +159,7 @@ func TestRealPoolsOfEveryKind(t *testing.T) {
 
 // A pool's read timeout is about replies that somebody waits for. On a
 // connection on which nobody does it must not count.
-func TestRealIdleConnectionOutlivesTheReadTimeoutOfItsPool(t *testing.T) {
+func TestPoolConnectionThatIsIdleOutlivesTheReadTimeout(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3)
 	var nodes []redlock.Node
@@ -180,7 +180,7 @@ func TestRealIdleConnectionOutlivesTheReadTimeoutOfItsPool(t *testing.T) {
 
 // One node's pool is broken in some way. Locks do not need it, and its vote
 // says what is wrong.
-func TestRealBrokenPoolIsOnlyOneNodesVote(t *testing.T) {
+func TestPoolThatIsBrokenIsOnlyOneNodesVote(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3)
 	wrapping := func(wrap func(plainConn) redis.Conn) redlock.Pool {
@@ -239,7 +239,7 @@ func TestRealBrokenPoolIsOnlyOneNodesVote(t *testing.T) {
 
 // A pool's GetContext may hang for ever, in a Dial or a wait that knows no
 // context.
-func TestRealPoolThatHangsHoldsUpNobody(t *testing.T) {
+func TestPoolThatHangsHoldsUpNobody(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3)
 	nodes := nodesOf(c)

@@ -30,7 +30,7 @@ const (
 // Two of three nodes lose their data while a lock is held: by kill -9 or a flush. With
 // quarantine nobody else gets the lock before it has ended, whatever is between client
 // and server; without it somebody does.
-func TestRealQuarantineKeepsOutASecondHolder(t *testing.T) {
+func TestQuarantineKeepsOutASecondHolder(t *testing.T) {
 	for name, tc := range map[string]struct {
 		between func(t *testing.T, c *testcluster.Cluster) []redlock.Node
 		lose    func(n *testcluster.Node) error
@@ -125,7 +125,7 @@ func nodesOfServers(t *testing.T, c *testcluster.Cluster) []redlock.Node {
 
 // A restart that keeps the marker, but an old state of the data, is a restart. The holder's
 // Redlock is closed before that: it would meet the new run before the marker is read here.
-func TestRealAnRDBRestartIsARestart(t *testing.T) {
+func TestQuarantineAfterAnRDBRestart(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 1, testcluster.WithSnapshots())
 	holder := newPatient(t, nodesOf(c), redlock.WithQuarantine(shortMaxTTL))
@@ -162,7 +162,7 @@ func replicate(t *testing.T, master, replica *testcluster.Node) redis.Conn {
 }
 
 // A replica that takes over the address has its master's marker, and another run.
-func TestRealAPromotedReplicaAbstains(t *testing.T) {
+func TestQuarantineHasAPromotedReplicaAbstain(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 2)
 	master, replica := c.Nodes[0], c.Nodes[1]
@@ -190,7 +190,7 @@ func TestRealAPromotedReplicaAbstains(t *testing.T) {
 }
 
 // A user without the right to INFO gets no lock, and is told why.
-func TestRealQuarantineTakesTheRightToInfo(t *testing.T) {
+func TestQuarantineTakesTheRightToInfo(t *testing.T) {
 	c := testcluster.RunServers(t, 1)
 	_, err := adminConn(t, c.Nodes[0]).Do("ACL", "SETUSER", "locker", "on", ">pw", "+@all", "-info", "~*")
 	require.NoError(t, err)
@@ -203,7 +203,7 @@ func TestRealQuarantineTakesTheRightToInfo(t *testing.T) {
 
 // A client of another configuration must not have the next run believe that it is the
 // last one.
-func TestRealARefusedClientDoesNotHideARestart(t *testing.T) {
+func TestQuarantineSeesARestartThoughAClientWasRefused(t *testing.T) {
 	c := testcluster.RunServers(t, 1, testcluster.WithSnapshots())
 	n := c.Nodes[0]
 	node := behindMultiplexer(t, "node", n.DirectAddr)
@@ -228,7 +228,7 @@ func TestRealARefusedClientDoesNotHideARestart(t *testing.T) {
 }
 
 // Nor must a replica that refuses writes, before it is promoted.
-func TestRealAReplicaThatIsAskedTooEarlyAbstains(t *testing.T) {
+func TestQuarantineHasAReplicaThatIsAskedTooEarlyAbstain(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 2)
 	master, replica := c.Nodes[0], c.Nodes[1]
@@ -254,7 +254,7 @@ func TestRealAReplicaThatIsAskedTooEarlyAbstains(t *testing.T) {
 }
 
 // An Admit that was given up, but is carried out late, is not for the next run.
-func TestRealALateAdmitIsNotForTheNextRun(t *testing.T) {
+func TestQuarantineLateAdmitIsNotForTheNextRun(t *testing.T) {
 	c := testcluster.RunServers(t, 1)
 	n := c.Nodes[0]
 	node := behindMultiplexer(t, "node", n.DirectAddr)
@@ -275,7 +275,7 @@ func TestRealALateAdmitIsNotForTheNextRun(t *testing.T) {
 }
 
 // What quarantine cannot do on a node is no reason not to extend and release there.
-func TestRealQuarantineDoesNotKeepFromExtending(t *testing.T) {
+func TestQuarantineDoesNotKeepFromExtending(t *testing.T) {
 	for name, harm := range map[string]func(t *testing.T, n *testcluster.Node){
 		"out of memory": func(t *testing.T, n *testcluster.Node) {
 			t.Helper()

@@ -13,7 +13,7 @@ import (
 
 // One mistaken call, of a resource whose key is something else, must not take a
 // node out for everybody when its connection breaks.
-func TestRealAKeyOfAnotherTypeHarmsNobodyElse(t *testing.T) {
+func TestRefusalForAKeyOfAnotherTypeHarmsNobodyElse(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3, testcluster.WithProxy())
 	r := newPatient(t, nodesOf(c))
@@ -37,7 +37,7 @@ func TestRealAKeyOfAnotherTypeHarmsNobodyElse(t *testing.T) {
 	}
 }
 
-func TestRealALockWhoseKeyBecomesAnotherTypeIsLost(t *testing.T) {
+func TestRefusalForALockWhoseKeyBecomesAnotherTypeIsALoss(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3)
 	r := newPatient(t, nodesOf(c))
@@ -60,7 +60,7 @@ func TestRealALockWhoseKeyBecomesAnotherTypeIsLost(t *testing.T) {
 }
 
 // The same with a resource that the user of the servers may not touch.
-func TestRealAForbiddenKeyHarmsNobodyElse(t *testing.T) {
+func TestRefusalForAForbiddenKeyHarmsNobodyElse(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3, testcluster.WithProxy())
 	var nodes []redlock.Node

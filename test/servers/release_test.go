@@ -17,7 +17,7 @@ import (
 )
 
 // One process takes the lock, another one releases it, a third one waits for it.
-func TestRealReleaseByAnotherProcess(t *testing.T) {
+func TestReleaseByAnotherProcess(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3)
 	first, worker, other := newPatient(t, nodesOf(c)), newPatient(t, nodesOf(c)), newPatient(t, nodesOf(c))
@@ -47,7 +47,7 @@ func TestRealReleaseByAnotherProcess(t *testing.T) {
 // The lock is released in the end, whatever happens to the connections of both processes
 // meanwhile, and nobody else gets it before. No key is left, also of a lock request of the
 // first process that reaches a node after the release.
-func TestRealReleaseByAnotherProcessThroughFaults(t *testing.T) {
+func TestReleaseByAnotherProcessThroughFaults(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3, testcluster.WithProxy())
 	first, worker, other := newPatient(t, nodesOf(c)), newPatient(t, nodesOf(c)), newPatient(t, nodesOf(c))

@@ -16,7 +16,7 @@ import (
 
 // A node that has become a replica keeps its connections. It is seen to be down, for that
 // reason, and is not up and down in turn while it is one; later it comes back by itself.
-func TestRealANodeThatBecomesAReplicaIsDown(t *testing.T) {
+func TestReplicaThatWasAMasterIsDown(t *testing.T) {
 	c := testcluster.RunServers(t, 3)
 	var ups atomic.Int32
 	r := newPatient(t, nodesOf(c), redlock.WithNodeTimeout(patient), redlock.WithHook(func(_ context.Context, e redlock.Event) {

@@ -54,7 +54,7 @@ func startSentinel(t *testing.T, master *testcluster.Node) string {
 }
 
 // Its address is what other clients are given, and so the first that many try.
-func TestRealASentinelIsNamed(t *testing.T) {
+func TestSentinelIsNamed(t *testing.T) {
 	t.Parallel()
 	addr := startSentinel(t, testcluster.RunServers(t, 1).Nodes[0])
 	for name, tt := range map[string]struct {

@@ -75,7 +75,7 @@ func terminateTLS(t *testing.T, n *testcluster.Node, cert tls.Certificate) strin
 	return ln.Addr().String()
 }
 
-func TestRealNodesBehindTLS(t *testing.T) {
+func TestTLSInFrontOfNodes(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3)
 	cert, trusted := certificate(t)
@@ -106,7 +106,7 @@ func TestRealNodesBehindTLS(t *testing.T) {
 }
 
 // TLS in front of a server, spoken to in plain text.
-func TestRealAPortThatWantsTLSIsNamed(t *testing.T) {
+func TestTLSThatAPortWantsIsNamed(t *testing.T) {
 	c := testcluster.RunServers(t, 1)
 	cert, _ := certificate(t)
 	r := newPatient(t, []redlock.Node{redlock.NewNode(terminateTLS(t, c.Nodes[0], cert))})

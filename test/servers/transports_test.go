@@ -80,7 +80,7 @@ func writeCertificate(t *testing.T, cert tls.Certificate) (certFile, keyFile str
 }
 
 // Whatever the way to the servers is, a pool of the user's and an address serve alike.
-func TestRealEveryWayToTheServers(t *testing.T) {
+func TestConnectionsOfEveryKind(t *testing.T) {
 	t.Parallel()
 	c := runSecureServers(t, 3)
 	for _, n := range c.Nodes {

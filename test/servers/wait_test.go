@@ -35,7 +35,7 @@ const leastRights = "-@all +ping +evalsha +eval +script|load +get +set +del +exi
 	"+zadd +zrem +zcard +zpopmin +publish +subscribe &locks:__redlock__:* ~locks:*"
 
 // Whatever a user may not do, waiting works: by polling, and that is said once.
-func TestRealWaitingWithRights(t *testing.T) {
+func TestWaitingWithRights(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		rights string
@@ -116,7 +116,7 @@ func handOver(t *testing.T, held *redlock.Lock, other *redlock.Redlock, resource
 }
 
 // Names with any bytes are told to others as they are.
-func TestRealWaitingForOddNames(t *testing.T) {
+func TestWaitingForOddNames(t *testing.T) {
 	cluster := testcluster.RunServers(t, 3)
 	a := newPatient(t, serverNodes(cluster), redlock.WithPrefix("p \x00\n"))
 	b := newPatient(t, serverNodes(cluster), redlock.WithPrefix("p \x00\n"))
@@ -129,7 +129,7 @@ func TestRealWaitingForOddNames(t *testing.T) {
 
 // A subscription that a server has ended comes back, and what was released
 // meanwhile is noticed then.
-func TestRealSubscriptionsComeBack(t *testing.T) {
+func TestWaitSubscriptionsComeBack(t *testing.T) {
 	cluster := testcluster.RunServers(t, 3)
 	a, b := newPatient(t, serverNodes(cluster)), newPatient(t, serverNodes(cluster))
 	for range 3 {
@@ -166,7 +166,7 @@ func listens(r *redlock.Redlock) bool {
 }
 
 // A holder whose process is gone: the next has the lock soon after the keys expire.
-func TestRealTheExpiryOfADeadHolderWakesAWaiter(t *testing.T) {
+func TestWaiterIsWokenByTheExpiryOfADeadHolder(t *testing.T) {
 	t.Parallel()
 	cluster := testcluster.RunServers(t, 5)
 	b := newPatient(t, serverNodes(cluster))
