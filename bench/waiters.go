@@ -17,7 +17,10 @@ import (
 
 // waiters measures what it costs that many callers wait for held locks.
 func waiters(s settings, out *section) (err error) {
-	const resources = 100
+	const (
+		resources  = 100
+		retryDelay = 200 * time.Millisecond // the default
+	)
 	calls := s.waiters
 	cluster, err := testcluster.StartServers(s.nodes)
 	if err != nil {
@@ -55,9 +58,9 @@ func waiters(s settings, out *section) (err error) {
 	cancel()
 	wg.Wait()
 	t := newTable(fmt.Sprintf("%d calls of Lock that wait for %d held resources, for %v", calls, resources, s.waitTime),
-		"client CPU, share of a core", "requests per second, node and resource", "the same per retry delay of 200ms")
+		"client CPU, share of a core", "requests per second, node and resource", "the same per retry delay of "+retryDelay.String())
 	rate := float64(sent) / elapsed / float64(s.nodes) / resources
-	t.add(fmt.Sprintf("%.3f", used/elapsed), fmt.Sprintf("%.2f", rate), fmt.Sprintf("%.2f", rate*redlock.DefaultRetryDelay.Seconds()))
+	t.add(fmt.Sprintf("%.3f", used/elapsed), fmt.Sprintf("%.2f", rate), fmt.Sprintf("%.2f", rate*retryDelay.Seconds()))
 	return errors.Join(out.table(t), r.Close(context.Background()))
 }
 

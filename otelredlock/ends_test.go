@@ -19,7 +19,7 @@ import (
 // allEnded fails if a span has begun and not ended.
 func (r *rig) allEnded(t *testing.T) {
 	t.Helper()
-	time.Sleep(2 * redlock.DefaultNodeTimeout)
+	time.Sleep(2 * defaultNodeTimeout)
 	synctest.Wait()
 	ended := map[any]bool{}
 	for _, s := range r.spans.Ended() {

@@ -19,6 +19,9 @@ import (
 	"github.com/seed6c881748/redlock/redlock/redlocktest"
 )
 
+// defaultNodeTimeout is that of package redlock.
+const defaultNodeTimeout = 250 * time.Millisecond
+
 const ttl = 9 * time.Second
 
 // A rig is a Redlock on nodes in memory whose spans and metrics can be looked at.
@@ -70,7 +73,7 @@ func inBubble(t *testing.T, with setup, f func(t *testing.T, r *rig)) {
 
 // ended returns the spans that have ended, and forgets them.
 func (r *rig) ended() []sdktrace.ReadOnlySpan {
-	time.Sleep(2 * redlock.DefaultNodeTimeout) // The last votes of the last round.
+	time.Sleep(2 * defaultNodeTimeout) // The last votes of the last round.
 	synctest.Wait()
 	spans := r.spans.Ended()
 	r.spans.Reset()

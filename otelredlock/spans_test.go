@@ -32,7 +32,7 @@ func TestSpansOfALock(t *testing.T) {
 			assert.Equal(t, trace.SpanKindInternal, s.SpanKind())
 			assert.Equal(t, "invoice", values(s.Attributes())["redlock.resource.class"])
 			assert.NotContains(t, values(s.Attributes()), "redlock.resources")
-			assert.Less(t, s.EndTime().Sub(s.StartTime()), redlock.DefaultNodeTimeout, "ends with its call, not with the last vote")
+			assert.Less(t, s.EndTime().Sub(s.StartTime()), defaultNodeTimeout, "ends with its call, not with the last vote")
 			require.Len(t, events(s, "redlock.attempt"), 1)
 			votes := events(s, "redlock.vote")
 			require.Len(t, votes, 3, "of all nodes")

@@ -12,12 +12,12 @@ import (
 const reservedMark = "__redlock__:"
 
 const (
-	// MaxResources is how many resources one lock may have. A node carries out a
+	// maxResources is how many resources one lock may have. A node carries out a
 	// script without interruption, so that a larger lock would keep everybody else
 	// waiting there.
-	MaxResources = 4096
+	maxResources = 4096
 
-	// maxKeyBytes bounds the keys of a lock together. With MaxResources, it keeps the
+	// maxKeyBytes bounds the keys of a lock together. With maxResources, it keeps the
 	// answer to every script far below what a connection reads of one reply (1 MiB): the longest one is that of a release,
 	// which names a channel, of about the length of a key, for each of them.
 	maxKeyBytes = 512 << 10
@@ -39,8 +39,8 @@ func keysOf(prefix string, resources []string, space *oneResource) ([]string, []
 	resources = append(space.resources[:0], resources...)
 	slices.Sort(resources)
 	resources = slices.Compact(resources)
-	if len(resources) > MaxResources {
-		return nil, nil, fmt.Errorf("redlock: %d resources: at most %d can be locked together", len(resources), MaxResources)
+	if len(resources) > maxResources {
+		return nil, nil, fmt.Errorf("redlock: %d resources: at most %d can be locked together", len(resources), maxResources)
 	}
 	keys, bytes := space.keys[:0], 0
 	for _, res := range resources {

@@ -40,20 +40,6 @@ func (r *Redlock) Do(ctx context.Context, resources []string, ttl time.Duration,
 	return l.runHeld(ctx, a.began, fn)
 }
 
-// DoValue is [Redlock.Do] for a function that returns a value. The value is what fn returned,
-// also beside an error; it is zero if fn was not called.
-func DoValue[T any](ctx context.Context, r *Redlock, resources []string, ttl time.Duration, fn func(ctx context.Context, lock *Lock) (T, error), opts ...Option) (T, error) {
-	var value T
-	if fn == nil {
-		return value, &waitError{op: OpLock, cause: errNilFunc}
-	}
-	err := r.Do(ctx, resources, ttl, func(ctx context.Context, lock *Lock) (err error) {
-		value, err = fn(ctx, lock)
-		return err
-	}, opts...)
-	return value, err
-}
-
 // errNoReturn is the error in the event of a Do whose function has panicked or ended
 // its goroutine.
 var errNoReturn = errors.New("redlock: the function has not returned")

@@ -76,15 +76,6 @@ func TestDo(t *testing.T) {
 	})
 }
 
-func TestDoValue(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
-		n, err := redlock.DoValue(t.Context(), r, []string{"a"}, time.Second, func(context.Context, *redlock.Lock) (int, error) { return 42, assert.AnError })
-		assert.Equal(t, 42, n)
-		require.ErrorIs(t, err, assert.AnError)
-	})
-}
-
 func TestDoAndClose(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)

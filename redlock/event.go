@@ -19,7 +19,7 @@ const (
 	OpUnlock  Op = "unlock"  // Unlock, that of Do included
 	OpRelease Op = "release" // Release, of a lock that another process took
 	OpDo      Op = "do"      // Do as a whole; only in events
-	OpInspect Op = "inspect" // Inspect; only in errors
+	opInspect Op = "inspect" // Inspect; only in errors
 )
 
 // An EventKind says what happened.

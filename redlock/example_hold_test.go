@@ -51,10 +51,13 @@ func ExampleRedlock_Do_notAcquired() {
 	// Output: true true
 }
 
-// A function that returns a value.
-func ExampleDoValue() {
-	balance, err := redlock.DoValue(ctx, r, []string{"account:7"}, 10*time.Second,
-		func(context.Context, *redlock.Lock) (int, error) { return 100 - 30, nil })
+// A value leaves the function by a variable.
+func ExampleRedlock_Do_value() {
+	var balance int
+	err := r.Do(ctx, []string{"account:7"}, 10*time.Second, func(context.Context, *redlock.Lock) error {
+		balance = 100 - 30
+		return nil
+	})
 	fmt.Println(balance, err)
 	// Output: 70 <nil>
 }

@@ -186,16 +186,6 @@ func ExampleLock_Holder() {
 	// Output: true
 }
 
-func ExampleLock_Owner() {
-	lock, err := r.TryLock(ctx, []string{"report:dave"}, time.Minute, redlock.WithOwner("nightly job"))
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer lock.Unlock(ctx)
-	fmt.Println(lock.Owner())
-	// Output: nightly job
-}
-
 // The token releases the lock in whatever process: it is a secret.
 func ExampleLock_Token() {
 	lock, err := r.TryLock(ctx, []string{"report:bob"}, time.Minute)

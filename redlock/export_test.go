@@ -24,6 +24,23 @@ var (
 	GrantingScripts  = grantingScripts
 )
 
+// The defaults of options, and how many resources a lock may have.
+var (
+	DefaultRetryDelay     = defaultOptions().retryDelay
+	DefaultRetryJitter    = defaultOptions().jitter
+	DefaultDriftFactor    = defaultOptions().driftFactor
+	DefaultNodeTimeout    = defaultOptions().nodeTimeout
+	DefaultConnectTimeout = defaultOptions().connectTimeout
+)
+
+const MaxResources = maxResources
+
+// HoldsEnded and VoteCounts are the types of fields of Stats.
+type (
+	HoldsEnded = struct{ Released, Expired, Lost, MaxHold, Closed int64 }
+	VoteCounts = struct{ Yes, Taken, Lost, Timeout, Overloaded, Quarantined, Failed int64 }
+)
+
 // ChannelMark begins the names of the channels.
 const ChannelMark = reservedMark + lines.ChannelMark
 

@@ -77,12 +77,6 @@ func (l *Lock) Holder() string {
 	return tokens.Digest(l.claim.token)
 }
 
-// Owner returns the label of [WithOwner] that the lock has, empty without one.
-func (l *Lock) Owner() string {
-	must(l.invalid())
-	return l.o.owner
-}
-
 // Fence returns the lock's fencing token, by which the resource can refuse writes of earlier
 // holders: at least 1 and below 2^53, or 0 without [WithFencing].
 //
@@ -190,11 +184,8 @@ func (r *core) end(ctx context.Context, e Event, l *Lock) {
 	r.send(ctx, e)
 }
 
-// The String methods are for logs. Without them, fmt would print the fields: the token, by
-// which anybody can release the lock, and what a pool keeps.
-
-// String returns which resources are locked and for how long, without the token.
-func (l *Lock) String() string {
+// text says which resources are locked and for how long, without the token.
+func (l *Lock) text() string {
 	if err := l.invalid(); err != nil {
 		return plain(err)
 	}
@@ -212,5 +203,6 @@ func (l *Lock) String() string {
 	}
 }
 
-// Format prints what String returns, whatever the verb, so that no verb prints the token.
-func (l *Lock) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, l.String()) }
+// Format prints, whatever the verb, which resources are locked and for how long. Without it, fmt would print
+// the fields: the token, by which anybody can release the lock.
+func (l *Lock) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, l.text()) }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -102,18 +101,6 @@ type NodeInspection struct {
 	TTL        time.Duration // how long the key still lives; negative: it does not expire
 }
 
-// String returns in a few words what the node stores.
-func (n NodeInspection) String() string {
-	switch {
-	case n.Err != nil:
-		return n.Node + ": " + strings.TrimPrefix(n.Err.Error(), "redlock: ")
-	case n.Holder == "":
-		return n.Node + ": free"
-	default:
-		return n.Node + ": " + heldBy(n.Holder, n.Owner, n.TTL)
-	}
-}
-
 // Inspect asks every node who holds resource. It waits for all of them, but no longer than the
 // node timeout, and before that the connect timeout if no quorum is connected yet. The error is
 // nil unless resource is malformed, the Redlock is closed or ctx ends first: nodes that do not
@@ -127,7 +114,7 @@ func (r *Redlock) Inspect(ctx context.Context, resource string) (Inspection, err
 		return Inspection{}, err
 	}
 	if err := ctx.Err(); err != nil {
-		return Inspection{}, &waitError{op: OpInspect, resources: []string{resource}, cause: err}
+		return Inspection{}, &waitError{op: opInspect, resources: []string{resource}, cause: err}
 	}
 	if err := r.calls.Enter(); err != nil {
 		return Inspection{}, err
@@ -135,7 +122,7 @@ func (r *Redlock) Inspect(ctx context.Context, resource string) (Inspection, err
 	defer r.calls.Exit()
 
 	if ended := r.connected(ctx); ended != nil {
-		return Inspection{}, &waitError{op: OpInspect, resources: []string{resource}, cause: ended}
+		return Inspection{}, &waitError{op: opInspect, resources: []string{resource}, cause: ended}
 	}
 	in := Inspection{Resource: resource, Need: r.need, Nodes: make([]NodeInspection, len(r.nodes))}
 	cmd := inspectCommand(keys[0])
@@ -153,7 +140,7 @@ func (r *Redlock) Inspect(ctx context.Context, resource string) (Inspection, err
 	}
 	_ = g.Wait()
 	if err := ctx.Err(); err != nil {
-		return Inspection{}, &waitError{op: OpInspect, resources: []string{resource}, cause: err}
+		return Inspection{}, &waitError{op: opInspect, resources: []string{resource}, cause: err}
 	}
 	in.findHolder()
 	return in, nil

@@ -55,14 +55,3 @@ func TestInspectShowsWhoHoldsAResource(t *testing.T) {
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 	})
 }
-
-func TestInspectReadsWell(t *testing.T) {
-	for want, n := range map[string]redlock.NodeInspection{
-		"n: free":                       {Node: "n"},
-		"n: held by abc for 1s":         {Node: "n", Holder: "abc", TTL: time.Second},
-		"n: held by abc without expiry": {Node: "n", Holder: "abc", TTL: -1},
-		"n: node timeout":               {Node: "n", Err: redlock.ErrNodeTimeout},
-	} {
-		assert.Equal(t, want, n.String())
-	}
-}

@@ -140,7 +140,7 @@ func New(nodes []Node, opts ...Option) (*Redlock, error) {
 // asked, and all votes are ErrOverloaded.
 //
 // The lock on several resources is all or nothing. A resource given twice is locked once. There
-// may be [MaxResources] of them at most, and their keys may have 512 KiB together. ttl is at
+// may be 4 096 of them at most, and their keys may have 512 KiB together. ttl is at
 // least 1 ms, and long enough that the drift allowance leaves something of it.
 func (r *Redlock) TryLock(ctx context.Context, resources []string, ttl time.Duration, opts ...Option) (*Lock, error) {
 	a, err := r.acquisition(ctx, resources, ttl, opts)

@@ -21,10 +21,6 @@ func redlockCalls(r *redlock.Redlock) map[string]func(ctx context.Context) error
 		"Do": func(ctx context.Context) error {
 			return r.Do(ctx, one, ttl, func(context.Context, *redlock.Lock) error { return nil })
 		},
-		"DoValue": func(ctx context.Context) error {
-			_, err := redlock.DoValue(ctx, r, one, ttl, func(context.Context, *redlock.Lock) (int, error) { return 1, nil })
-			return err
-		},
 		"Inspect": func(ctx context.Context) error { _, err := r.Inspect(ctx, "a"); return err },
 		"Admit":   func(ctx context.Context) error { return r.Admit(ctx, "n") },
 		"Close":   func(ctx context.Context) error { return r.Close(ctx) },

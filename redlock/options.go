@@ -12,18 +12,6 @@ import (
 	"github.com/seed6c881748/redlock/internal/tokens"
 )
 
-// The defaults of the options. Retry count, delay, jitter and drift factor are those of
-// node-redlock, so that mixed fleets behave alike.
-const (
-	DefaultRetryCount     = 10                     // see [WithRetryCount]
-	DefaultRetryDelay     = 200 * time.Millisecond // see [WithRetryDelay]
-	DefaultRetryJitter    = 100 * time.Millisecond // see [WithRetryJitter]
-	DefaultDriftFactor    = 0.01                   // see [WithDriftFactor]
-	DefaultNodeTimeout    = 250 * time.Millisecond // see [WithNodeTimeout]
-	DefaultConnectTimeout = time.Second            // see [WithConnectTimeout]
-	DefaultFenceLife      = 7 * 24 * time.Hour     // see [WithFenceLife]
-)
-
 // maxWait bounds the durations that options set: what is longer is a mistake of
 // units, and sums of them must not overflow.
 const maxWait = 24 * time.Hour
@@ -98,17 +86,19 @@ type options struct {
 	tracer         Tracer
 }
 
+// defaultOptions are what holds without any option. Retry count, delay, jitter and drift factor are
+// those of node-redlock, so that mixed fleets behave alike.
 func defaultOptions() options {
 	return options{
 		ofNew:          true,
-		retryCount:     DefaultRetryCount,
-		retryDelay:     DefaultRetryDelay,
+		retryCount:     10,
+		retryDelay:     200 * time.Millisecond,
 		delayHere:      true,
-		jitter:         DefaultRetryJitter,
-		driftFactor:    DefaultDriftFactor,
-		nodeTimeout:    DefaultNodeTimeout,
-		connectTimeout: DefaultConnectTimeout,
-		fenceLife:      DefaultFenceLife,
+		jitter:         100 * time.Millisecond,
+		driftFactor:    0.01,
+		nodeTimeout:    250 * time.Millisecond,
+		connectTimeout: time.Second,
+		fenceLife:      7 * 24 * time.Hour,
 	}
 }
 

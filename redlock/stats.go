@@ -38,17 +38,15 @@ type Stats struct {
 	Woken         int64 // attempts that a release set off
 	EventsDropped int64 // events that were dropped because the hook was too slow
 
-	HoldsEnded HoldsEnded // ends of what KeepAlive and Do held, by cause
-}
-
-// HoldsEnded counts why holds by KeepAlive and Do have ended, as the causes of their contexts
-// say. Lost and Expired are losses: work may have gone on without a lock.
-type HoldsEnded struct {
-	Released int64 // Unlock was called, by Do included, and has not found the lock lost
-	Expired  int64 // ErrExpired
-	Lost     int64 // ErrLost, also where only the release has shown it
-	MaxHold  int64 // ErrMaxHold
-	Closed   int64 // ErrClosed
+	// HoldsEnded counts why holds by KeepAlive and Do have ended, as the causes of their contexts
+	// say. Lost and Expired are losses: work may have gone on without a lock.
+	HoldsEnded struct {
+		Released int64 // Unlock was called, by Do included, and has not found the lock lost
+		Expired  int64 // ErrExpired
+		Lost     int64 // ErrLost, also where only the release has shown it
+		MaxHold  int64 // ErrMaxHold
+		Closed   int64 // ErrClosed
+	}
 }
 
 // NodeStats is the state of the connection to one node, and its counters since New.
@@ -70,19 +68,17 @@ type NodeStats struct {
 	// about the last ten; 0 before the first reply. It stays as it was while the node is silent.
 	RTT time.Duration
 
-	Votes VoteCounts // counters: what the node has answered in rounds of all operations
-}
-
-// VoteCounts counts the votes of a node by what they said. A vote that came after its round was over is
-// not counted, nor is a request that was withdrawn before it was sent.
-type VoteCounts struct {
-	Yes         int64
-	Taken       int64 // another token held a resource
-	Lost        int64 // the key was gone or another's
-	Timeout     int64 // ErrNodeTimeout
-	Overloaded  int64 // ErrOverloaded; of attempts that asked other nodes
-	Quarantined int64 // ErrQuarantined and ErrConfigMismatch
-	Failed      int64 // not connected, an error reply, or any other reason for no answer
+	// Votes counts what the node has answered in rounds of all operations. A vote that came after its
+	// round was over is not counted, nor is a request that was withdrawn before it was sent.
+	Votes struct {
+		Yes         int64
+		Taken       int64 // another token held a resource
+		Lost        int64 // the key was gone or another's
+		Timeout     int64 // ErrNodeTimeout
+		Overloaded  int64 // ErrOverloaded; of attempts that asked other nodes
+		Quarantined int64 // ErrQuarantined and ErrConfigMismatch
+		Failed      int64 // not connected, an error reply, or any other reason for no answer
+	}
 }
 
 // Stats returns a snapshot of what is going on. It does no I/O and may be called at any time,
@@ -107,7 +103,8 @@ func (r *Redlock) Stats() Stats {
 		EventsDropped: r.events.Dropped(),
 	}
 	ends := &r.counters.holds
-	s.HoldsEnded = HoldsEnded{ends.released.Load(), ends.expired.Load(), ends.lost.Load(), ends.maxHold.Load(), ends.closed.Load()}
+	s.HoldsEnded.Released, s.HoldsEnded.Expired, s.HoldsEnded.Lost = ends.released.Load(), ends.expired.Load(), ends.lost.Load()
+	s.HoldsEnded.MaxHold, s.HoldsEnded.Closed = ends.maxHold.Load(), ends.closed.Load()
 	s.Asking, s.Queued, s.Window = r.admission.Stats()
 	for _, n := range r.nodes {
 		s.Nodes = append(s.Nodes, nodeStats(n))
@@ -120,7 +117,7 @@ func nodeStats(n *node.Node) NodeStats {
 	s := n.Status()
 	return NodeStats{
 		Node: n.Name, Up: s.Up, Err: s.Down, Abstains: s.Abstains, Backlog: s.Backlog, Listens: s.Listens,
-		Unknown: s.Unknown, Cleaned: s.Released, PendingReleases: s.Owed, Repeats: s.Repeats, RepeatsDropped: s.Dropped, Connects: s.Connects, RTT: s.RTT, Votes: VoteCounts(n.Votes.Counts()),
+		Unknown: s.Unknown, Cleaned: s.Released, PendingReleases: s.Owed, Repeats: s.Repeats, RepeatsDropped: s.Dropped, Connects: s.Connects, RTT: s.RTT, Votes: n.Votes.Counts(),
 	}
 }
 
@@ -215,8 +212,8 @@ func (r *Redlock) RecentEvents() []Event {
 	return events
 }
 
-// String returns which nodes are up and how many locks there are. It does no I/O.
-func (r *Redlock) String() string {
+// text says which nodes are up and how many locks there are.
+func (r *Redlock) text() string {
 	if err := r.invalid(); err != nil {
 		return plain(err)
 	}
@@ -236,8 +233,8 @@ func (r *Redlock) String() string {
 		brief.Count(len(nodes), "node"), r.need, strings.Join(nodes, ", "), stats.Held, stats.Waiting)
 }
 
-// Format prints what String returns, whatever the verb.
-func (r *Redlock) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, r.String()) }
+// Format prints, whatever the verb, which nodes are up and how many locks there are. It does no I/O.
+func (r *Redlock) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, r.text()) }
 
 // MarshalJSON returns the fields by their names, as usual, but for Err and Abstains, which are
 // their texts, empty for none.

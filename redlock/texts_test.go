@@ -81,18 +81,18 @@ func TestTextsOfLocksAndRedlocks(t *testing.T) {
 			assert.Equal(t, "redlock over 3 nodes, quorum 2 (node1 up, node2 up, node3 down): 1 held, 0 waiting", fmt.Sprintf(verb, r), verb)
 		}
 		require.NoError(t, l.Unlock(t.Context()))
-		assert.Equal(t, `lock ["a"] (key "p:a"): released`, l.String())
+		assert.Equal(t, `lock ["a"] (key "p:a"): released`, fmt.Sprint(l))
 		l, err = r.TryLock(t.Context(), []string{"a"}, ttl)
 		require.NoError(t, err)
 		time.Sleep(ttl)
-		assert.Equal(t, `lock ["a"] (key "p:a"): expired`, l.String())
+		assert.Equal(t, `lock ["a"] (key "p:a"): expired`, fmt.Sprint(l))
 	})
 	var l *Lock
 	var r *Redlock
 	assert.Equal(t, plain(errNilLock), fmt.Sprint(l))
 	assert.Equal(t, plain(errNilRedlock), fmt.Sprint(r))
-	assert.Equal(t, plain(errZeroLock), new(Lock).String())
-	assert.Equal(t, plain(errZeroRedlock), new(Redlock).String())
+	assert.Equal(t, plain(errZeroLock), fmt.Sprint(new(Lock)))
+	assert.Equal(t, plain(errZeroRedlock), fmt.Sprint(new(Redlock)))
 }
 
 func TestErrorsSayWhatIsNeeded(t *testing.T) {

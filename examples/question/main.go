@@ -33,22 +33,22 @@ func (d *dealer) question(ctx context.Context, round string) (string, error) {
 		return q, err
 	}
 	// Lock.
-	return redlock.DoValue(ctx, d.r, []string{"round:" + round}, ttl, func(ctx context.Context, lock *redlock.Lock) (string, error) {
+	err = d.r.Do(ctx, []string{"round:" + round}, ttl, func(ctx context.Context, lock *redlock.Lock) (err error) {
 		// Read again: what was read before the lock may be old. While this player
 		// waited for the lock, the other one has drawn.
-		q, err := d.questions.Get(ctx, round)
-		if err != nil || q != "" {
-			return q, err
+		if q, err = d.questions.Get(ctx, round); err != nil || q != "" {
+			return err
 		}
 		q = d.draw()
 		// Store, if the lock is still held: drawing may have taken long, or the process
 		// may have been suspended. That can happen after this line, too: a store that
 		// can do so should insert only where nothing is (INSERT … ON CONFLICT DO NOTHING).
 		if err := lock.Err(); err != nil {
-			return "", err
+			return err
 		}
-		return q, d.questions.Set(ctx, round, q)
+		return d.questions.Set(ctx, round, q)
 	})
+	return q, err
 }
 
 // withoutLock is what goes wrong.

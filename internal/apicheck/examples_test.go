@@ -23,15 +23,12 @@ import (
 var withoutExample = map[string]map[string]string{
 	"redlock": {
 		"Lock_Format":           "fmt calls it",
-		"Lock_String":           "fmt calls it",
-		"NodeInspection_String": "fmt calls it",
 		"NodeStats_MarshalJSON": "encoding/json calls it",
 		"PoolFunc_GetContext":   "the library calls it; see ExamplePoolFunc",
 		"QuorumError_Error":     "fmt calls it",
 		"QuorumError_Is":        "errors.Is calls it",
 		"QuorumError_Unwrap":    "errors.Is calls it",
 		"Redlock_Format":        "fmt calls it",
-		"Redlock_String":        "fmt calls it",
 		"Vote_String":           "fmt calls it",
 	},
 	"redlock/redlockcheck": {

@@ -155,7 +155,7 @@ func inside(r *redlock.Redlock, field string) reflect.Value {
 // Validity is how long a lock of this ttl lasts from the start of its attempt, with the default
 // drift factor.
 func Validity(ttl time.Duration) time.Duration {
-	return ttl - time.Duration(math.Ceil(float64(ttl)*redlock.DefaultDriftFactor)) - 2*time.Millisecond
+	return ttl - time.Duration(math.Ceil(float64(ttl)*DefaultDriftFactor)) - 2*time.Millisecond
 }
 
 // OddOwner is a label with all that could break a Lua pattern, a format or a reply.

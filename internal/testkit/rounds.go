@@ -66,3 +66,10 @@ func Heap() uint64 {
 
 // Pick returns one of several values.
 func Pick[T any](rng *rand.Rand, from ...T) T { return from[rng.IntN(len(from))] }
+
+// The defaults of options, as documented.
+const (
+	DefaultDriftFactor    = 0.01
+	DefaultNodeTimeout    = 250 * time.Millisecond
+	DefaultConnectTimeout = time.Second
+)

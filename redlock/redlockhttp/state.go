@@ -52,7 +52,7 @@ type Node struct {
 	Votes Votes `json:"votes"`
 }
 
-// Votes are the figures of [redlock.VoteCounts].
+// Votes are the figures of the field Votes of [redlock.NodeStats].
 type Votes struct {
 	Yes         int64 `json:"yes"`
 	Taken       int64 `json:"taken"`

@@ -137,7 +137,7 @@ func TestSlow(t *testing.T) {
 func TestNodeTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := New(t, 3)
-		impatient := c.NewRedlock(redlock.WithNodeTimeout(redlock.DefaultNodeTimeout))
+		impatient := c.NewRedlock(redlock.WithNodeTimeout(250 * time.Millisecond))
 		tryLock(t, c.Redlock, "a")
 		tryLock(t, impatient, "b")
 		c.Slow(time.Second)

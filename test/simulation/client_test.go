@@ -131,7 +131,7 @@ func (c *simClient) open(nodes []redlock.Node, o simOptions, opts []redlock.Opti
 	r, err := redlock.New(nodes, slices.Concat(opts, o.options(), []redlock.Option{redlock.WithPrefix(s.prefix), redlock.WithHook(func(_ context.Context, e redlock.Event) { c.onEvent(e) })})...)
 	require.NoError(s.t, err)
 	c.r, c.name, c.calm = r, fmt.Sprintf("c%d", c.id), make([]bool, len(s.nodes))
-	c.o = o.over(simOptions{timeout: redlock.DefaultNodeTimeout})
+	c.o = o.over(simOptions{timeout: testkit.DefaultNodeTimeout})
 	c.timeout = c.o.timeout
 	s.clients = append(s.clients, c)
 	s.tracef("client %s: node timeout %v", c.name, c.timeout)

@@ -162,7 +162,7 @@ func (r *releaseSim) release() {
 		err := worker.r.Release(ctx, l.Resources(), l.token)
 		cancel()
 		s.tracef("Release: %v", err)
-		if took := time.Since(start); took > redlock.DefaultConnectTimeout+redlock.DefaultNodeTimeout {
+		if took := time.Since(start); took > testkit.DefaultConnectTimeout+testkit.DefaultNodeTimeout {
 			s.failf("(7) Release took %v", took)
 		}
 		switch {

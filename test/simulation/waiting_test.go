@@ -45,7 +45,7 @@ type waitingResource struct {
 const (
 	// waitingSlack is what a wait may take beside the retry delay: two attempts, since one
 	// may just have begun, and time for a split vote in each.
-	waitingSlack = 4*redlock.DefaultNodeTimeout + 10*time.Millisecond
+	waitingSlack = 4*testkit.DefaultNodeTimeout + 10*time.Millisecond
 
 	// wakeable is a time in which one that has been refused is in line on the nodes, and
 	// in which a hand-over ends, even if it has to be passed on.
@@ -182,7 +182,7 @@ func (ws *waitingSim) lock(w *simCaller, set []string, limit time.Duration, retr
 		st, waited := ws.state[res], time.Since(ws.state[res].free)
 		limit := wakeable
 		if splits > st.splits {
-			limit += redlock.DefaultNodeTimeout // Newcomers have split the votes; that is resolved within it.
+			limit += testkit.DefaultNodeTimeout // Newcomers have split the votes; that is resolved within it.
 		}
 		if long := min(waited, time.Since(since)); ws.single && long > ws.delay+ws.jitter+waitingSlack {
 			s.failLocked("(9) %s has got %s %v after it was free", w.name, res, long)
