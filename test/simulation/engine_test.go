@@ -61,8 +61,6 @@ type sim struct {
 	checked  int // so many of the locks have fences that say nothing about later ones
 	byToken  map[string]*simLock
 	owners   map[string]*simClient // by token, learnt from what clients write
-	scripts  map[string]string     // their names, by text and by hash
-	texts    map[string]string     // their texts, by name
 }
 
 func newSim(t *testing.T, seed uint64) *sim {
@@ -70,7 +68,7 @@ func newSim(t *testing.T, seed uint64) *sim {
 	s := &sim{
 		t: t, seed: seed, verbose: os.Getenv("SIM_SEED") != "", start: time.Now(),
 		slowest: []time.Duration{5 * time.Millisecond, 30 * time.Millisecond, 120 * time.Millisecond, 500 * time.Millisecond},
-		byToken: map[string]*simLock{}, owners: map[string]*simClient{}, scripts: map[string]string{}, texts: map[string]string{},
+		byToken: map[string]*simLock{}, owners: map[string]*simClient{},
 	}
 	s.rng = s.newRand()
 	return s

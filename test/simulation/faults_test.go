@@ -200,13 +200,8 @@ func (n *simNode) forget(kept ...string) {
 		return
 	}
 	for _, script := range kept {
-		s.mu.Lock()
-		text, known := s.texts[script]
-		s.mu.Unlock()
-		if known {
-			_, err = conn.Do("SCRIPT", "LOAD", text)
-			s.must(err)
-		}
+		_, err := conn.Do("SCRIPT", "LOAD", simScripts[script].Source)
+		s.must(err)
 	}
 	s.must(conn.Close())
 }

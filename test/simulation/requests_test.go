@@ -2,21 +2,20 @@ package simulation
 
 import (
 	"context"
-	"crypto/sha1"
-	"encoding/hex"
 	"errors"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/seed6c881748/redlock/internal/node"
+	"github.com/seed6c881748/redlock/internal/quarantine"
 )
 
 // A simRequest is a request that is about to run on a node.
@@ -28,41 +27,31 @@ type simRequest struct {
 	token      string // if the request is about a token
 }
 
-// simTexts has the names of all scripts by their texts, as docs/scripts has them: a test of package
-// redlock sees to it that it has those of the library. Those of quarantine are made for each server.
-var simTexts = sync.OnceValues(func() (map[string]string, error) {
-	files, err := filepath.Glob("../../docs/scripts/*.lua")
-	names := map[string]string{}
+// simScripts has all scripts, by name, and by what they are asked for with.
+var simScripts = func() map[string]*node.Script {
+	by := map[string]*node.Script{"look": node.Look, "run": quarantine.RunScript, "admit": quarantine.AdmitScript}
+	files, err := filepath.Glob("../../redlock/scripts/*.lua")
 	for _, file := range files {
 		text, failed := os.ReadFile(file)
 		err = errors.Join(err, failed)
-		_, code, _ := strings.Cut(string(text), "\n\n") // Behind the comment.
-		if name := strings.TrimSuffix(filepath.Base(file), ".lua"); !strings.HasPrefix(name, "quarantine-") {
-			names[strings.TrimSpace(code)] = name
-		}
+		name := strings.TrimSuffix(filepath.Base(file), ".lua")
+		by[name] = node.NewScript(name, node.Code(string(text)), nil)
 	}
-	return names, err
-})
-
-// learn notes which script has a text that a node is sent.
-func (s *sim) learn(text string) {
-	names, err := simTexts()
-	s.must(err)
-	name, sum := names[strings.TrimSpace(text)], sha1.Sum([]byte(text))
-	if name == "" {
-		return
+	if err != nil {
+		panic(err)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.scripts[text], s.scripts[hex.EncodeToString(sum[:])] = name, name
-	s.texts[name] = text
-}
+	for _, script := range slices.Collect(maps.Values(by)) {
+		by[script.Hash.(string)], by[script.Source.(string)] = script, script
+	}
+	return by
+}()
 
 // scriptOf returns the name of the script that is asked for by its text or its hash.
-func (s *sim) scriptOf(program string) string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.scripts[program]
+func scriptOf(program string) string {
+	if script := simScripts[program]; script != nil {
+		return script.Name
+	}
+	return ""
 }
 
 // simLockArgs has how many arguments a lock request has besides its keys.
@@ -76,19 +65,13 @@ func (n *simNode) observe(cmd string, args []string) {
 	s := n.s
 	var req *simRequest
 	switch cmd {
-	case "SCRIPT":
-		s.learn(args[len(args)-1])
-		return
 	case "SET":
 		req = readSet(args)
 	case "EVAL", "EVALSHA":
-		if cmd == "EVAL" {
-			s.learn(args[0])
-		}
-		if s.guarded && s.scriptOf(args[0]) == "" {
+		if s.guarded && scriptOf(args[0]) == "" {
 			return // Quarantine has texts of its own.
 		}
-		req = readCall(s.scriptOf(args[0]), cmd, args)
+		req = readCall(scriptOf(args[0]), cmd, args)
 	default:
 		return
 	}
