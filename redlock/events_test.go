@@ -1,8 +1,13 @@
 package redlock_test
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"log/slog"
 	"runtime"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -12,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/internal/tokens"
 	"github.com/seed6c881748/redlock/redlock"
 )
 
@@ -180,4 +186,486 @@ func TestEventsThatWaitAreDeliveredByClose(t *testing.T) {
 		assert.Equal(t, time.Second, time.Since(start))
 		time.Sleep(time.Hour) // Until the hook is through.
 	})
+}
+
+func TestEventEndsEachCall(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		var rec recorder
+		r := newRedlock(t, c, redlock.WithHook(rec.Hook), redlock.WithFencing(), redlock.WithOwner("me"))
+		warm(t, r)
+		rec.TakeAll()
+		require.NoError(t, c.Slow(5*time.Millisecond, 5*time.Millisecond))
+		start := time.Now()
+		l, err := r.TryLock(t.Context(), []string{"b", "a"}, time.Minute)
+		require.NoError(t, err)
+		_, refused := r.TryLock(t.Context(), []string{"a"}, time.Minute)
+		require.ErrorIs(t, refused, redlock.ErrTaken)
+		require.NoError(t, l.Extend(t.Context(), time.Hour))
+		time.Sleep(time.Second)
+		held := time.Since(start)
+		require.NoError(t, l.Unlock(t.Context()))
+		require.NoError(t, l.Unlock(t.Context()), "without I/O: no event")
+		require.ErrorIs(t, l.Extend(t.Context(), time.Hour), redlock.ErrLost)
+		synctest.Wait()
+		e := rec.TakeLife()
+		require.Equal(t, []redlock.EventKind{redlock.EventAcquired, redlock.EventNotAcquired, redlock.EventExtended, redlock.EventReleased, redlock.EventExtended}, kinds(e))
+		for i, op := range []redlock.Op{redlock.OpLock, redlock.OpLock, redlock.OpExtend, redlock.OpUnlock, redlock.OpExtend} {
+			assert.Equal(t, op, e[i].Op)
+			assert.Equal(t, "me", e[i].Owner)
+			if i != 1 {
+				assert.Equal(t, tokens.Digest(l.Token()), e[i].Holder)
+				assert.Equal(t, []string{"a", "b"}, e[i].Resources)
+			}
+		}
+		acquired, no, extended, released, late := e[0], e[1], e[2], e[3], e[4]
+		assert.Equal(t, 10*time.Millisecond, acquired.Took)
+		assert.Zero(t, acquired.Waited)
+		assert.Equal(t, 1, acquired.Attempt)
+		assert.Equal(t, l.Fence(), acquired.Fence)
+		assert.Equal(t, start.Add(redlock.Validity(time.Minute, redlock.DefaultDriftFactor)), acquired.Until)
+		assert.Equal(t, refused, no.Err)
+		require.Len(t, no.Votes, 3)
+		assert.Equal(t, acquired.Holder, cmp.Or(no.Votes[0].Holder, no.Votes[1].Holder), "who keeps it out can be told")
+		assert.Equal(t, 1, no.Attempt)
+		require.NoError(t, extended.Err)
+		assert.Equal(t, l.Until(), extended.Until)
+		assert.Equal(t, held, released.Held)
+		assert.Equal(t, 10*time.Millisecond, released.Took)
+		require.NoError(t, released.Err)
+		require.ErrorIs(t, late.Err, redlock.ErrLost)
+
+		// A call that waits, and one that gives up.
+		l, err = r.TryLock(t.Context(), []string{"a"}, time.Minute)
+		require.NoError(t, err)
+		synctest.Wait()
+		rec.TakeAll()
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		time.AfterFunc(5*time.Second, func() { _ = l.Unlock(context.Background()) })
+		_, gaveUp := r.Lock(ctx, []string{"a"}, time.Minute, redlock.WithRetryCount(-1))
+		require.ErrorIs(t, gaveUp, context.DeadlineExceeded)
+		began := time.Now()
+		l2, err := r.Lock(t.Context(), []string{"a"}, time.Minute, redlock.WithRetryCount(-1))
+		require.NoError(t, err)
+		took := time.Since(began)
+		synctest.Wait()
+		e = rec.TakeLife()
+		require.Len(t, e, 3)
+		if e[1].Kind == redlock.EventReleased { // At the same instant.
+			e[1], e[2] = e[2], e[1]
+		}
+		require.Equal(t, []redlock.EventKind{redlock.EventNotAcquired, redlock.EventAcquired, redlock.EventReleased}, kinds(e))
+		assert.Equal(t, gaveUp, e[0].Err)
+		assert.Equal(t, 3*time.Second, e[0].Took)
+		assert.Greater(t, e[0].Attempt, 1)
+		assert.Equal(t, took, e[1].Took)
+		assert.Equal(t, took-10*time.Millisecond, e[1].Waited)
+		assert.Equal(t, l2.Attempts(), e[1].Attempt)
+
+		// Expired: for how long it was held, and not until somebody noticed.
+		time.Sleep(time.Hour)
+		require.ErrorIs(t, l2.Unlock(t.Context()), redlock.ErrExpired)
+		synctest.Wait()
+		e = rec.TakeLife()
+		require.Equal(t, []redlock.EventKind{redlock.EventReleased}, kinds(e))
+		require.ErrorIs(t, e[0].Err, redlock.ErrExpired)
+		assert.Equal(t, redlock.Validity(time.Minute, redlock.DefaultDriftFactor), e[0].Held)
+	})
+}
+
+// The end of a hold is told when it happens, with its cause, and counted.
+func TestEventTellsTheEndOfAHold(t *testing.T) {
+	each := func(t *testing.T, c *testcluster.Cluster, f func(n *testcluster.Node) error) {
+		t.Helper()
+		for _, n := range c.Nodes {
+			require.NoError(t, f(n))
+		}
+	}
+	for cause, k := range map[error]struct {
+		end   func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock, l *redlock.Lock)
+		count redlock.HoldsEnded
+		log   string // at the level of warnings
+	}{
+		redlock.ErrExpired: {func(t *testing.T, c *testcluster.Cluster, _ *redlock.Redlock, _ *redlock.Lock) {
+			each(t, c, (*testcluster.Node).Stop)
+		}, redlock.HoldsEnded{Expired: 1}, "lost"},
+		redlock.ErrLost: {func(t *testing.T, c *testcluster.Cluster, _ *redlock.Redlock, _ *redlock.Lock) {
+			each(t, c, func(n *testcluster.Node) error { return n.Del("a") })
+		}, redlock.HoldsEnded{Lost: 1}, "lost"},
+		redlock.ErrMaxHold: {func(*testing.T, *testcluster.Cluster, *redlock.Redlock, *redlock.Lock) {}, redlock.HoldsEnded{MaxHold: 1}, ""},
+		redlock.ErrClosed: {func(_ *testing.T, _ *testcluster.Cluster, r *redlock.Redlock, l *redlock.Lock) {
+			go func() { _ = r.Close(context.Background()) }()
+		}, redlock.HoldsEnded{Closed: 1}, ""},
+		nil: {func(t *testing.T, _ *testcluster.Cluster, _ *redlock.Redlock, l *redlock.Lock) {
+			require.NoError(t, l.Unlock(t.Context()))
+		}, redlock.HoldsEnded{Released: 1}, ""},
+	} {
+		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+			var rec recorder
+			var inCtx any
+			var log bytes.Buffer
+			logged := redlock.SlogHook(slog.New(slog.NewTextHandler(&log, nil)))
+			r := newRedlock(t, c, redlock.WithMaxHold(time.Minute), redlock.WithHook(func(ctx context.Context, e redlock.Event) {
+				rec.Hook(ctx, e)
+				if e.Kind == redlock.EventHoldEnded {
+					inCtx = ctx.Value(ctxKey{})
+					logged(ctx, e)
+				}
+			}))
+			start := time.Now()
+			l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+			require.NoError(t, err)
+			ctx := l.KeepAlive(context.WithValue(t.Context(), ctxKey{}, "v"))
+			time.Sleep(15 * time.Second)
+			assert.Zero(t, r.Stats().HoldsEnded)
+			rec.TakeAll()
+			k.end(t, c, r, l)
+			<-ctx.Done()
+			ended := time.Now()
+			synctest.Wait()
+			var e []redlock.Event
+			for _, event := range rec.TakeLife() {
+				if event.Kind == redlock.EventHoldEnded {
+					e = append(e, event)
+				}
+			}
+			require.Len(t, e, 1, "at once")
+			assert.Equal(t, cause, e[0].Err)
+			assert.Equal(t, ended, e[0].Time)
+			assert.Equal(t, ended.Sub(start), e[0].Held)
+			assert.Equal(t, []string{"a"}, e[0].Resources)
+			assert.Equal(t, tokens.Digest(l.Token()), e[0].Holder)
+			assert.Equal(t, l.Until(), e[0].Until)
+			assert.Equal(t, "v", inCtx)
+			assert.Equal(t, k.count, r.Stats().HoldsEnded)
+			assert.Equal(t, k.log != "", strings.Contains(log.String(), "level=WARN"), log.String())
+			assert.Contains(t, log.String(), k.log)
+			assert.NotContains(t, log.String(), l.Token())
+			_ = l.Unlock(t.Context())
+			synctest.Wait()
+			for _, event := range rec.TakeLife() {
+				assert.NotEqual(t, redlock.EventHoldEnded, event.Kind, "once")
+			}
+			assert.Equal(t, k.count, r.Stats().HoldsEnded)
+		})
+	}
+}
+
+// That the keys were gone may show at the release only. Then a hold was lost, whatever its caller says.
+func TestEventTellsALossThatTheReleaseFinds(t *testing.T) {
+	for name, k := range map[string]struct {
+		before func(n *testcluster.Node) error
+		result error
+		cause  error
+		count  redlock.HoldsEnded
+	}{
+		"keys gone":     {(*testcluster.Node).Flush, redlock.ErrLost, redlock.ErrLost, redlock.HoldsEnded{Lost: 1}},
+		"not confirmed": {(*testcluster.Node).Stop, redlock.ErrNoQuorum, nil, redlock.HoldsEnded{Released: 1}},
+	} {
+		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+			var rec recorder
+			r := newRedlock(t, c, redlock.WithHook(rec.Hook))
+			start := time.Now()
+			l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+			require.NoError(t, err)
+			ctx := l.KeepAlive(t.Context())
+			time.Sleep(time.Second)
+			for _, n := range c.Nodes {
+				require.NoError(t, k.before(n))
+			}
+			require.ErrorIs(t, l.Unlock(t.Context()), k.result, name)
+			assert.Equal(t, context.Canceled, context.Cause(ctx), name)
+			_ = l.Unlock(t.Context())
+			synctest.Wait()
+			ends := slices.DeleteFunc(rec.TakeLife(), func(e redlock.Event) bool { return e.Kind != redlock.EventHoldEnded })
+			require.Len(t, ends, 1, name)
+			assert.Equal(t, k.cause, ends[0].Err, name)
+			assert.Equal(t, time.Since(start), ends[0].Held, name)
+			assert.Equal(t, k.count, r.Stats().HoldsEnded, name)
+		})
+	}
+}
+
+// A span is what an adapter for OpenTelemetry would make of a call, or of a part of a Do.
+type span struct {
+	name       string
+	start, end time.Time
+	resources  []string
+	rounds     []redlock.Op
+	votes      int
+	err, lost  error
+	held       time.Duration
+	parent     any
+}
+
+// tracer makes spans from events, and from nothing else.
+type tracer struct {
+	open  map[uint64]*span // by call; that of a Do until it is done
+	spans []span
+}
+
+func (tr *tracer) hook(ctx context.Context, e redlock.Event) {
+	if e.Call == 0 {
+		return
+	}
+	call := tr.open[e.Call]
+	if call == nil {
+		call = &span{parent: ctx.Value(ctxKey{})}
+		tr.open[e.Call] = call
+	}
+	name, ends := map[redlock.EventKind]string{
+		redlock.EventAcquired: "lock", redlock.EventNotAcquired: "lock", redlock.EventExtended: "extend", redlock.EventReleased: "unlock", redlock.EventDone: "do",
+	}[e.Kind]
+	switch {
+	case e.Kind == redlock.EventDecided:
+		call.rounds, call.votes = append(call.rounds, e.Op), call.votes+len(e.Votes)
+	case e.Kind == redlock.EventHoldEnded:
+		call.lost = e.Err
+	case ends:
+		s := *call
+		s.name, s.start, s.end, s.resources, s.err, s.held = name, e.Time.Add(-e.Took), e.Time, e.Resources, e.Err, e.Held
+		tr.spans = append(tr.spans, s)
+	}
+}
+
+func TestEventsAreEnoughForTraces(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		tr := &tracer{open: make(map[uint64]*span)}
+		r := newRedlock(t, c, redlock.WithHook(tr.hook))
+		start := time.Now()
+		ctx := context.WithValue(t.Context(), ctxKey{}, "request 1")
+		err := r.Do(ctx, []string{"a"}, ttl, func(ctx context.Context, _ *redlock.Lock) error {
+			l, err := r.Lock(context.WithValue(ctx, ctxKey{}, "inner"), []string{"b"}, ttl)
+			require.NoError(t, err)
+			require.NoError(t, l.Unlock(ctx))
+			time.Sleep(5 * time.Second)
+			require.NoError(t, c.Del("a"))
+			<-ctx.Done()
+			return assert.AnError
+		})
+		require.ErrorIs(t, err, redlock.ErrLost)
+		synctest.Wait()
+		byName := make(map[string][]span)
+		for _, s := range tr.spans {
+			byName[s.name+s.resources[0]] = append(byName[s.name+s.resources[0]], s)
+		}
+		require.Len(t, byName["doa"], 1)
+		require.Len(t, byName["locka"], 1)
+		require.Len(t, byName["extenda"], 2)
+		require.NoError(t, byName["extenda"][0].err)
+		require.ErrorIs(t, byName["extenda"][1].err, redlock.ErrLost)
+		require.ErrorIs(t, byName["unlocka"][0].err, redlock.ErrLost)
+		do := byName["doa"][0]
+		assert.Equal(t, "request 1", do.parent)
+		assert.Equal(t, err, do.err)
+		assert.Equal(t, redlock.ErrLost, do.lost, "the loss is on the span of Do")
+		assert.Equal(t, start, do.start)
+		assert.Equal(t, time.Now(), do.end)
+		assert.Equal(t, time.Since(start), do.held)
+		assert.Equal(t, []redlock.Op{redlock.OpLock, redlock.OpExtend, redlock.OpExtend, redlock.OpUnlock}, do.rounds, "its attempts, extensions and release")
+		assert.Equal(t, 12, do.votes)
+		require.Len(t, byName["lockb"], 1)
+		assert.Equal(t, "inner", byName["lockb"][0].parent)
+		assert.Equal(t, []redlock.Op{redlock.OpLock}, byName["lockb"][0].rounds, "another call")
+		require.Len(t, byName["unlockb"], 1)
+		require.NoError(t, byName["unlockb"][0].err)
+	})
+	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) { // A function that panics is no success.
+		var rec recorder
+		r := newRedlock(t, c, redlock.WithHook(rec.Hook))
+		require.Panics(t, func() {
+			_ = r.Do(t.Context(), []string{"a"}, ttl, func(context.Context, *redlock.Lock) error { panic("boom") })
+		})
+		synctest.Wait()
+		e := rec.TakeLife()
+		require.Equal(t, []redlock.EventKind{redlock.EventAcquired, redlock.EventHoldEnded, redlock.EventReleased, redlock.EventDone}, kinds(e))
+		require.ErrorIs(t, e[3].Err, redlock.ErrNoReturn)
+	})
+}
+
+// A call that ends by a panic in a user's function ends with an event, too.
+func TestEventEndsACallThatPanics(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		var rec recorder
+		r := newRedlock(t, c, redlock.WithHook(rec.Hook))
+		held := lockElsewhere(t, c, "a", time.Hour)
+		warm(t, r)
+		for name, opt := range map[string]redlock.Option{
+			"retry if": redlock.WithRetryIf(func(error) bool { panic("a bug in the caller") }),
+			"backoff":  redlock.WithRetryBackoff(func(int) time.Duration { panic("a bug in the caller") }),
+		} {
+			for _, opts := range [][]redlock.Option{{opt}, {opt, redlock.WithPolling()}} {
+				for op, call := range map[string]func(){
+					"Lock": func() { _, _ = r.Lock(t.Context(), []string{"a"}, ttl, opts...) },
+					"Do": func() {
+						_ = r.Do(t.Context(), []string{"a"}, ttl, func(context.Context, *redlock.Lock) error { return nil }, opts...)
+					},
+				} {
+					synctest.Wait()
+					rec.TakeAll()
+					require.PanicsWithValue(t, "a bug in the caller", call)
+					synctest.Wait()
+					e := rec.TakeLife()
+					require.Equal(t, []redlock.EventKind{redlock.EventNotAcquired}, kinds(e), "%s, %s", op, name)
+					require.ErrorIs(t, e[0].Err, redlock.ErrNotAcquired)
+					require.ErrorContains(t, e[0].Err, "WithRetryIf or WithRetryBackoff has not returned")
+				}
+			}
+		}
+		require.NoError(t, held.Unlock(t.Context()))
+	})
+}
+
+func TestEventsThatAreRecentAreKeptWithoutAHook(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c, redlock.WithRetryCount(0))
+		warm(t, r)
+		assert.Equal(t, []redlock.EventKind{redlock.EventNodeUp, redlock.EventNodeUp, redlock.EventNodeUp}, kinds(r.RecentEvents()),
+			"a lock that is got and released is nothing out of the ordinary")
+
+		held := lockElsewhere(t, c, "x", time.Minute)
+		_, err := r.Lock(t.Context(), []string{"x"}, ttl)
+		require.ErrorIs(t, err, redlock.ErrTaken)
+		require.NoError(t, held.Unlock(t.Context()))
+		assert.Len(t, r.RecentEvents(), 3, "nor is one that is taken")
+
+		lock, err := r.Lock(t.Context(), []string{"job"}, 3*time.Second, redlock.WithOwner("me"))
+		require.NoError(t, err)
+		ctx := lock.KeepAlive(t.Context())
+		for _, n := range c.Nodes[1:] {
+			require.NoError(t, n.Stop())
+		}
+		for range 5 {
+			_, err = r.Lock(t.Context(), []string{"other"}, ttl)
+			require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		}
+		<-ctx.Done()
+		require.ErrorIs(t, lock.Unlock(t.Context()), redlock.ErrExpired)
+		synctest.Wait()
+
+		seen := map[redlock.EventKind]int{}
+		events := r.RecentEvents()
+		for i, e := range events {
+			seen[e.Kind]++
+			assert.True(t, i == 0 || !e.Time.Before(events[i-1].Time), "in order")
+			if e.Kind == redlock.EventHoldEnded {
+				require.ErrorIs(t, e.Err, redlock.ErrExpired)
+				assert.Equal(t, []string{"job"}, e.Resources)
+				assert.Equal(t, "me", e.Owner)
+			}
+		}
+		assert.Equal(t, 2, seen[redlock.EventNodeDown])
+		assert.Equal(t, 1, seen[redlock.EventHoldAtRisk])
+		assert.Equal(t, 1, seen[redlock.EventHoldEnded])
+		assert.Equal(t, 1, seen[redlock.EventReleased])
+		assert.Equal(t, 1, seen[redlock.EventNotAcquired], "one a second")
+		assert.Positive(t, seen[redlock.EventExtended])
+		assert.LessOrEqual(t, seen[redlock.EventExtended], 4, "one a second")
+		assert.Zero(t, seen[redlock.EventAcquired]+seen[redlock.EventDecided]+seen[redlock.EventSettled])
+	})
+}
+
+// Losses of locks come in crowds, and must not drive out what has caused them.
+func TestEventsThatAreRecentAreBounded(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		for range 200 {
+			l, err := r.Lock(t.Context(), []string{"x"}, 10*time.Millisecond)
+			require.NoError(t, err)
+			time.Sleep(10 * time.Millisecond)
+			require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrExpired)
+		}
+		events := r.RecentEvents()
+		require.Len(t, events, 1+64)
+		assert.Equal(t, redlock.EventNodeUp, events[0].Kind)
+		last := events[len(events)-1]
+		assert.WithinDuration(t, time.Now(), last.Time, 5*time.Millisecond, "the latest ones")
+		last.Resources[0] = "changed"
+		assert.Equal(t, []string{"x"}, r.RecentEvents()[64].Resources)
+	})
+}
+
+// An event that is kept and one that the hook gets share nothing that either may change.
+func TestEventsThatAreRecentAreNotTheHooks(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c, redlock.WithHook(func(_ context.Context, e redlock.Event) {
+			for i := range e.Resources {
+				e.Resources[i] = "the hook's"
+			}
+			for i := range e.Votes {
+				e.Votes[i].Node = "the hook's"
+			}
+		}))
+		require.NoError(t, c.Nodes[0].Stop())
+		_, err := r.TryLock(t.Context(), []string{"x"}, ttl)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		synctest.Wait()
+		events := r.RecentEvents()
+		e := events[len(events)-1]
+		require.Equal(t, redlock.EventNotAcquired, e.Kind)
+		assert.Equal(t, []string{"x"}, e.Resources)
+		assert.Equal(t, c.Nodes[0].Name(), e.Votes[0].Node)
+		assert.NotZero(t, e.Call)
+	})
+}
+
+func TestEventSlogHookIsQuiet(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		var out bytes.Buffer
+		r := newRedlock(t, c, redlock.WithHook(redlock.SlogHook(slog.New(slog.NewTextHandler(&out, nil)))))
+		warm(t, r)
+		l, err := r.TryLock(t.Context(), []string{"a"}, time.Hour)
+		require.NoError(t, err)
+		_, err = r.TryLock(t.Context(), []string{"a"}, ttl)
+		require.ErrorIs(t, err, redlock.ErrTaken)
+		synctest.Wait()
+		assert.Empty(t, out.String(), "nothing is wrong")
+
+		require.NoError(t, c.Nodes[0].Stop())
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		assert.Equal(t, 1, strings.Count(out.String(), "\n"), out.String())
+		assert.Contains(t, out.String(), "node lost")
+		require.NoError(t, c.Nodes[0].Restart(true))
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		assert.Equal(t, 2, strings.Count(out.String(), "\n"), out.String())
+		assert.Contains(t, out.String(), "node is back")
+
+		out.Reset()
+		require.NoError(t, c.SetError("LOADING x"))
+		for range 100 {
+			require.ErrorIs(t, l.Extend(t.Context(), time.Hour), redlock.ErrNoQuorum)
+			time.Sleep(15 * time.Millisecond)
+		}
+		synctest.Wait()
+		assert.Equal(t, 2, strings.Count(out.String(), "\n"), out.String())
+		assert.Contains(t, out.String(), "left_out=")
+		assert.NotContains(t, out.String(), l.Token())
+	})
+	require.NotNil(t, redlock.SlogHook(nil))
+}
+
+func TestEventSlogHookTellsOfReleasesThatCameTooLate(t *testing.T) {
+	for name, late := range map[string]func(t *testing.T, c *testcluster.Cluster, l *redlock.Lock){
+		"expired": func(_ *testing.T, _ *testcluster.Cluster, l *redlock.Lock) { time.Sleep(time.Until(l.Until())) },
+		"stolen": func(t *testing.T, c *testcluster.Cluster, _ *redlock.Lock) {
+			require.NoError(t, c.Del("a"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+				var out bytes.Buffer
+				r := newRedlock(t, c, redlock.WithHook(redlock.SlogHook(slog.New(slog.NewTextHandler(&out, nil)))))
+				l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+				require.NoError(t, err)
+				synctest.Wait()
+				late(t, c, l)
+				require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrLost)
+				synctest.Wait()
+				assert.Equal(t, 1, strings.Count(out.String(), "\n"), out.String())
+				assert.Contains(t, out.String(), "level=WARN msg=\"redlock: a lock was not held to its release\"")
+			})
+		})
+	}
 }

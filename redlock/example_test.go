@@ -5,9 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"net/http"
+	"net/http/httptest"
+	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/redlock/redlocktest"
 )
 
 // A job that only one process may do at a time. doc.go has the same.
@@ -60,4 +67,80 @@ func Example_errors() {
 		fmt.Println("locked")
 	}
 	// Output: locked
+}
+
+// What the examples use and do not make themselves. It is in a file of its own, as godoc would
+// otherwise show it with each of them.
+var (
+	ctx = context.Background()
+
+	// cluster has five Redis servers in memory. A program has addresses of real ones. On a busy
+	// machine they may take long to answer.
+	cluster = redlocktest.New(exampleTB{}, 5, redlock.WithNodeTimeout(10*time.Second))
+
+	// nodes are those of the cluster; see ExampleNewNode for others.
+	nodes = cluster.Nodes()
+
+	// r is a Redlock over the nodes, as New returns it; other is that of another process.
+	r, other = cluster.Redlock, cluster.NewRedlock()
+)
+
+// exampleTB is what redlocktest.New needs of a test. It ends with the process: so does the cluster.
+type exampleTB struct{ testing.TB }
+
+func (exampleTB) Helper() {}
+
+func (exampleTB) Cleanup(func()) {}
+
+func (exampleTB) Context() context.Context { return context.Background() }
+
+func (exampleTB) Errorf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
+
+func (exampleTB) Fatalf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
+
+// The handler of the example says with 503 and 409 that nothing was done, and only then.
+func TestExampleOfAnHTTPHandler(t *testing.T) {
+	t.Parallel()
+	c := redlocktest.New(t, 3, redlock.WithNodeTimeout(10*time.Second))
+	post := func(work func(ctx context.Context) error) (code int, retryAfter string) {
+		answer := httptest.NewRecorder()
+		(&reports{r: c.Redlock, make: work}).ServeHTTP(answer, httptest.NewRequest(http.MethodPost, "/report", nil))
+		return answer.Code, answer.Header().Get("Retry-After")
+	}
+	never := func(context.Context) error { t.Error("called without a lock"); return nil }
+
+	code, after := post(func(context.Context) error { return nil })
+	assert.Equal(t, http.StatusOK, code)
+	assert.Empty(t, after)
+
+	release := c.Take("report", time.Minute)
+	code, after = post(never)
+	assert.Equal(t, http.StatusConflict, code)
+	assert.Regexp(t, "^(60|5[0-9]|[1-4][0-9])$", after)
+	release()
+
+	for name, work := range map[string]func(ctx context.Context) error{
+		"its own error": func(context.Context) error { return errors.New("no paper") },
+		"another lock's error": func(ctx context.Context) error {
+			defer c.Take("paper", time.Minute)()
+			_, err := c.Redlock.TryLock(ctx, []string{"paper"}, time.Second)
+			assert.ErrorIs(t, err, redlock.ErrTaken)
+			return err
+		},
+		"done, but the lock was lost": func(ctx context.Context) error {
+			lock, ok := redlock.FromContext(ctx)
+			require.True(t, ok)
+			c.Lose(lock)
+			return nil
+		},
+	} {
+		code, after = post(work)
+		assert.Equal(t, http.StatusInternalServerError, code, name)
+		assert.Empty(t, after, name)
+	}
+
+	c.StopMajority()
+	code, after = post(never)
+	assert.Equal(t, http.StatusServiceUnavailable, code)
+	assert.Equal(t, "1", after)
 }

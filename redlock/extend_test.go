@@ -150,3 +150,213 @@ func TestExtendWithoutAnswersLengthensWhatIsCleanedUp(t *testing.T) {
 		requireNoKeys(t, c)
 	})
 }
+
+func TestRepairOfNodesThatLostTheKey(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		l, err := r.TryLock(t.Context(), []string{"a", "b"}, 10*time.Second)
+		require.NoError(t, err)
+		ctx := l.KeepAlive(t.Context())
+		time.Sleep(time.Second)
+		// One node after the other loses its data: more than a quorum in all.
+		for i, n := range c.Nodes {
+			require.NoError(t, n.Stop())
+			require.NoError(t, n.Restart(false))
+			if i%2 == 0 { // A part of it only.
+				require.NoError(t, n.Set("a", l.Token(), time.Minute))
+			}
+			time.Sleep(10 * time.Second)
+			require.Equal(t, 5, holders(t, c, l))
+			require.NoError(t, ctx.Err())
+		}
+		assert.GreaterOrEqual(t, r.Stats().Repaired, int64(5))
+		// What is another's is left alone.
+		require.NoError(t, c.Nodes[0].Set("b", "x", time.Hour))
+		require.NoError(t, c.Nodes[1].Del("a"))
+		require.NoError(t, c.Nodes[1].Set("b", "x", time.Hour))
+		time.Sleep(10 * time.Second)
+		assert.Equal(t, "x", keys(t, c.Nodes[0])["b"].Value)
+		assert.NotContains(t, keys(t, c.Nodes[1]), "a")
+		require.NoError(t, ctx.Err())
+		require.NoError(t, l.Unlock(t.Context()))
+		synctest.Wait()
+		require.NoError(t, c.Nodes[0].Del("b"))
+		require.NoError(t, c.Nodes[1].Del("b"))
+		requireReleased(t, c)
+	})
+}
+
+// A node that was away when the lock was taken gets the keys, too, but has not lost them.
+func TestRepairsThatAreCountedAreLosses(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		n := c.Nodes[0]
+		require.NoError(t, n.Stop())
+		l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
+		require.NoError(t, err)
+		require.NoError(t, n.Restart(true))
+		for _, want := range []int64{0, 1} {
+			time.Sleep(5 * time.Second)
+			require.NoError(t, l.Extend(t.Context(), time.Minute))
+			synctest.Wait()
+			require.Equal(t, 3, holders(t, c, l))
+			assert.Equal(t, want, r.Stats().Repaired)
+			require.NoError(t, n.Flush())
+		}
+	})
+}
+
+func TestRepairOfALockThatHasEndedIsNotMade(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) { // It has lapsed.
+		r := newRedlock(t, c, redlock.WithNodeTimeout(10*time.Second))
+		l, err := r.TryLock(t.Context(), []string{"a"}, time.Second)
+		require.NoError(t, err)
+		synctest.Wait()
+		require.NoError(t, c.Nodes[2].Del("a"))
+		require.NoError(t, c.Nodes[2].Hang())
+		require.NoError(t, l.Extend(t.Context(), time.Second))
+		time.Sleep(2 * time.Second)
+		require.NoError(t, c.Nodes[2].Resume())
+		time.Sleep(5 * time.Second)
+		requireReleased(t, c)
+		assert.Zero(t, r.Stats().Repaired)
+	})
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		l, err := r.TryLock(t.Context(), []string{"a"}, time.Second)
+		require.NoError(t, err)
+		synctest.Wait()
+		require.NoError(t, c.Nodes[2].Del("a"))
+		require.NoError(t, c.Nodes[2].Hang()) // Its answer comes when the lock is over.
+		require.NoError(t, l.Extend(t.Context(), time.Second))
+		time.Sleep(50 * time.Millisecond)
+		require.NoError(t, l.Unlock(t.Context()))
+		require.NoError(t, c.Nodes[2].Resume())
+		time.Sleep(5 * time.Second)
+		requireReleased(t, c)
+		assert.Zero(t, r.Stats().Repaired)
+	})
+}
+
+func TestRepairOfALapsedLockIsNotMadeByALateConnection(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		l, err := r.TryLock(t.Context(), []string{"a"}, 10*time.Second)
+		require.NoError(t, err)
+		time.Sleep(9 * time.Second)
+		require.NoError(t, c.Nodes[2].Del("a"))
+		c.Nodes[1].Proxy().SetDelays(0, 0, 90*time.Millisecond, 90*time.Millisecond)
+		done := make(chan error, 1)
+		go func() { done <- l.Extend(t.Context(), 850*time.Millisecond) }()
+		time.Sleep(50 * time.Millisecond)
+		require.NoError(t, c.Nodes[2].Hang())
+		c.Nodes[2].Proxy().Kill()
+		require.NoError(t, <-done)
+		// until is max(10-.., 9+1.2-..)
+		require.NoError(t, c.Nodes[0].Hang())
+		time.Sleep(time.Until(l.Until().Add(100 * time.Millisecond)))
+		_ = c.Nodes[2].Resume()
+		_ = c.Nodes[0].Resume()
+		time.Sleep(100 * time.Millisecond)
+		require.ErrorIs(t, l.Err(), redlock.ErrExpired)
+		_, ok, _ := c.Nodes[2].Get("a")
+		assert.False(t, ok, "a lapsed lock got its key again")
+	})
+}
+
+// Two extensions that are not settled yet both know of a missing key. When the
+// second one settles, the key has been repaired, and counted: nothing must be done
+// about it that could end in a clean-up.
+func TestRepairOnOldNewsTakesNoVoteAway(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c, redlock.WithNodeTimeout(5*time.Second))
+		a, err := r.TryLock(t.Context(), []string{"a"}, 30*time.Second)
+		require.NoError(t, err)
+		time.Sleep(2 * time.Second)
+		require.NoError(t, c.Nodes[3].Del("a")) // data loss 1 (repaired below)
+		require.NoError(t, c.Nodes[4].Hang())
+		require.NoError(t, a.Extend(t.Context(), 30*time.Second)) // E1: 3 gone, 4 pending, settles at 5 s
+		time.Sleep(2 * time.Second)
+		require.NoError(t, a.Extend(t.Context(), 30*time.Second)) // E2: the same, settles at 7 s
+		time.Sleep(3*time.Second + 500*time.Millisecond)
+		require.Equal(t, 5, holders(t, c, a), "E1's repair")
+		require.NoError(t, c.Nodes[2].Hang())
+		require.NoError(t, a.Extend(t.Context(), 30*time.Second)) // E3: quorum 0, 1, 3
+		c.Nodes[3].Proxy().Refuse(true)
+		c.Nodes[3].Proxy().Kill()
+		time.Sleep(1700 * time.Millisecond) // E2 settles: a second repair of node 3
+		c.Nodes[3].Proxy().Refuse(false)
+		for range 200 { // until the clean-up of node 3
+			if _, ok, _ := c.Nodes[3].Get("a"); !ok {
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		for _, i := range []int{2, 4} { // a minority loses its data
+			require.NoError(t, c.Nodes[i].Stop())
+			require.NoError(t, c.Nodes[i].Restart(false))
+			require.NoError(t, c.Nodes[i].Resume())
+		}
+		_, ok, _ := c.Nodes[3].Get("a")
+		assert.True(t, ok, "the key on node 3, counted by E3, was taken away")
+		b, err := newRedlock(t, c).TryLock(t.Context(), []string{"a"}, 30*time.Second)
+		if err == nil && a.Err() == nil {
+			t.Error("TWO HOLDERS: a until", time.Until(a.Until()), "b until", time.Until(b.Until()))
+		}
+	})
+}
+
+// The same with nothing but KeepAlive, and a node timeout beyond a third of the ttl.
+func TestRepairsUnderKeepAliveTakeNoVoteAway(t *testing.T) {
+	bad := 0
+	for range rounds(20, 5) {
+		inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
+			r := newRedlock(t, c, redlock.WithNodeTimeout(1900*time.Millisecond))
+			a, err := r.TryLock(t.Context(), []string{"a"}, 3*time.Second)
+			require.NoError(t, err)
+			ctx := a.KeepAlive(t.Context())
+			time.Sleep(2500 * time.Millisecond)
+			require.NoError(t, c.Nodes[3].Del("a"))
+			require.NoError(t, c.Nodes[4].Hang())
+			for i := 0; i < 1000; i++ {
+				time.Sleep(10 * time.Millisecond)
+				if _, ok, _ := c.Nodes[3].Get("a"); ok {
+					break
+				}
+			}
+			time.Sleep(1100 * time.Millisecond)
+			ext := a.Until() // counted since, with node 3
+			c.Nodes[3].Proxy().Refuse(true)
+			c.Nodes[3].Proxy().Kill()
+			time.Sleep(900 * time.Millisecond)
+			c.Nodes[3].Proxy().Refuse(false)
+			for range 100 {
+				time.Sleep(10 * time.Millisecond)
+				if _, ok, _ := c.Nodes[3].Get("a"); !ok && time.Now().Before(ext) && ctx.Err() == nil {
+					bad++
+					break
+				}
+			}
+			_ = a.Unlock(t.Context())
+			_ = c.Nodes[4].Resume()
+		})
+	}
+	assert.Zero(t, bad, "runs in which a key was deleted under a held lock")
+}
+
+func TestRepairsOutliveAScriptFlush(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		l, ctx := kept(t, r, 10*time.Second)
+		time.Sleep(time.Second)
+		require.NoError(t, c.FlushScripts())
+		for _, n := range c.Nodes { // one after the other
+			require.NoError(t, n.Del("a"))
+			time.Sleep(scenario(10*time.Minute, time.Minute))
+		}
+		require.NoError(t, context.Cause(ctx))
+		assert.Equal(t, 5, holders(t, c, l))
+		t.Logf("repaired %d", r.Stats().Repaired)
+		_ = l.Unlock(t.Context())
+	})
+}

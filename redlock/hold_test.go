@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/internal/testkit"
 	"github.com/seed6c881748/redlock/redlock"
 )
 
@@ -244,6 +245,437 @@ func TestHoldHasCloseWaitForAnUnlockBesideAnExtension(t *testing.T) {
 		cl := r.Close(context.Background())
 		t.Logf("Close %v after %v", cl, time.Since(start))
 		require.NoError(t, <-res, "Close must wait for the release")
+		requireReleased(t, c)
+	})
+}
+
+func TestHoldEndsItsContextAtUntil(t *testing.T) {
+	faults := map[string]func(n *testcluster.Node) error{
+		"hung":       (*testcluster.Node).Hang,
+		"dead":       (*testcluster.Node).Stop,
+		"black hole": func(n *testcluster.Node) error { n.Proxy().BlackHole(true); return nil },
+		"loading":    func(n *testcluster.Node) error { return n.SetError("LOADING x") },
+		"slow":       func(n *testcluster.Node) error { return n.Slow(10*time.Second, 10*time.Second) },
+	}
+	for name, fault := range faults {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
+				var rec recorder
+				r := newRedlock(t, c, redlock.WithHook(rec.Hook))
+				l, ctx := kept(t, r, 2*time.Second, redlock.WithNodeTimeout(time.Minute)) // An extension is on its way at the end.
+				time.Sleep(3 * time.Second)
+				for _, n := range c.Nodes[:3] {
+					require.NoError(t, fault(n))
+				}
+				<-ctx.Done()
+				assert.Zero(t, time.Since(l.Until()), "neither earlier nor later")
+				requireEnded(t, ctx, redlock.ErrExpired)
+				require.ErrorIs(t, l.Err(), redlock.ErrExpired)
+				for _, n := range c.Nodes[:3] {
+					_ = n.Resume()
+				}
+			})
+		})
+	}
+}
+
+func TestHoldEndsItsContextByTheWallClockToo(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		l, ctx := kept(t, r, time.Minute)
+		time.Sleep(time.Second + 7*time.Millisecond)
+		testkit.WallOffset(r).Store(int64(time.Hour)) // The machine slept.
+		woke := time.Now()
+		<-ctx.Done()
+		assert.LessOrEqual(t, time.Since(woke), 100*time.Millisecond)
+		requireEnded(t, ctx, redlock.ErrExpired)
+		require.ErrorIs(t, l.Err(), redlock.ErrExpired)
+		require.ErrorIs(t, l.Extend(t.Context(), time.Minute), redlock.ErrExpired)
+		require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrExpired, "though the keys were still there")
+	})
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		l, ctx := kept(t, r, time.Minute)
+		testkit.WallOffset(r).Store(int64(-time.Hour)) // It was set back: the other clock goes on.
+		time.Sleep(10 * time.Minute)
+		require.NoError(t, ctx.Err())
+		require.NoError(t, c.Stop())
+		<-ctx.Done()
+		assert.Zero(t, time.Since(l.Until()))
+		testkit.WallOffset(r).Store(int64(time.Hour))
+		l2, ctx2 := (*redlock.Lock)(nil), context.Context(nil)
+		require.NoError(t, c.Restart(false))
+		time.Sleep(5 * time.Second)
+		l2, ctx2 = kept(t, r, time.Minute)
+		testkit.WallOffset(r).Add(int64(time.Second)) // Not enough.
+		time.Sleep(time.Minute)
+		require.NoError(t, ctx2.Err())
+		require.NoError(t, l2.Unlock(t.Context()))
+	})
+}
+
+// Of a wall clock that was set back, only what it gains from then on tells of a sleep.
+func TestHoldEndsItsContextAfterASuspendThoughTheWallClockWasSetBack(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		l, ctx := kept(t, r, 20*time.Second)
+		testkit.WallOffset(r).Store(int64(-30 * time.Second))
+		time.Sleep(200 * time.Millisecond)
+		require.NoError(t, ctx.Err())
+		testkit.WallOffset(r).Add(int64(25 * time.Second)) // The machine slept.
+		time.Sleep(100 * time.Millisecond)
+		requireEnded(t, ctx, redlock.ErrExpired)
+		require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrExpired)
+	})
+}
+
+func TestHoldOfAStolenLockEndsItsContextBeforeUntil(t *testing.T) {
+	for name, steal := range map[string]func(n *testcluster.Node) error{
+		"gone":      func(n *testcluster.Node) error { return n.Del("a") },
+		"another's": func(n *testcluster.Node) error { return n.Set("a", "thief", time.Hour) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
+				r := newRedlock(t, c)
+				l, ctx := kept(t, r, 30*time.Second)
+				time.Sleep(time.Minute)
+				for _, n := range c.Nodes[:3] {
+					require.NoError(t, steal(n))
+				}
+				stolen := time.Now()
+				<-ctx.Done()
+				assert.LessOrEqual(t, time.Since(stolen), 10*time.Second+time.Millisecond, "with the next extension")
+				requireEnded(t, ctx, redlock.ErrLost)
+				require.ErrorIs(t, l.Err(), redlock.ErrLost)
+				assert.Zero(t, r.Stats().Kept)
+				assert.Zero(t, r.Stats().Held)
+				assert.Empty(t, r.HeldLocks())
+				until := l.Until()
+				time.Sleep(time.Minute)
+				assert.Equal(t, until, l.Until())
+			})
+		})
+	}
+}
+
+func TestHoldEndsItsContextWhenAnExtensionByHandFindsTheLoss(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		l, ctx := kept(t, newRedlock(t, c), time.Hour)
+		require.NoError(t, c.Del("a"))
+		require.ErrorIs(t, l.Extend(t.Context(), time.Hour), redlock.ErrLost)
+		requireEnded(t, ctx, redlock.ErrLost)
+	})
+}
+
+// An expiry that an extension or the release is the first to see has its cause.
+func TestHoldExpiryIsToldByWhoeverSeesItFirst(t *testing.T) {
+	for name, see := range map[string]func(l *redlock.Lock){
+		"extension": func(l *redlock.Lock) { _ = l.Extend(context.Background(), time.Minute) },
+		"release":   func(l *redlock.Lock) { _ = l.Unlock(context.Background()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+				r := newRedlock(t, c)
+				l, ctx := kept(t, r, time.Minute)
+				testkit.WallOffset(r).Store(int64(time.Hour))
+				see(l)
+				requireEnded(t, ctx, redlock.ErrExpired)
+			})
+		})
+	}
+}
+
+// A failed extension is repeated soon, not a third of the ttl later.
+func TestHoldRepeatsAFailedExtensionSoon(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		l, ctx := kept(t, r, 10*time.Second)
+		time.Sleep(2500 * time.Millisecond)
+		require.NoError(t, c.SetError("LOADING x"))
+		time.Sleep(6 * time.Second)
+		require.NoError(t, c.SetError(""))
+		time.Sleep(time.Minute)
+		require.NoError(t, ctx.Err())
+		require.NoError(t, l.Unlock(t.Context()))
+	})
+}
+
+// Extensions that are refused at once are tried again soon, not when the next one
+// would have been due.
+func TestHoldWaitsNoWholePaceAfterAFailedExtension(t *testing.T) {
+	const ttl = 3 * time.Second
+	validity := redlock.Validity(ttl, redlock.DefaultDriftFactor)
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		warm(t, r)
+		start := time.Now()
+		l, ctx := kept(t, r, ttl)
+		require.NoError(t, c.SetError("BUSY a script runs"))
+		time.Sleep(validity / 2)
+		failed := r.Stats().NoQuorum
+		assert.GreaterOrEqual(t, failed, int64(3), "a sixth of the validity has room for three")
+		require.NoError(t, c.SetError(""))
+		time.Sleep(validity/20 + time.Millisecond)
+		require.EqualValues(t, 1, r.Stats().Extended)
+		time.Sleep(time.Until(start.Add(validity + time.Millisecond)))
+		require.NoError(t, ctx.Err())
+		require.NoError(t, l.Unlock(t.Context()))
+	})
+}
+
+// The first extension of a hold meets nodes that hang for a while. It gives up early
+// enough for others, and those come soon after another: the lock is not lost.
+func TestHoldHasTimeForFurtherExtensions(t *testing.T) {
+	const ttl = 600 * time.Millisecond
+	validity := redlock.Validity(ttl, redlock.DefaultDriftFactor)
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c, redlock.WithNodeTimeout(10*time.Second))
+		warm(t, r)
+		start := time.Now()
+		l, ctx := kept(t, r, ttl)
+		require.NoError(t, c.Hang())
+		time.Sleep(validity * 7 / 10) // From a third on, an extension waits for a third.
+		require.NoError(t, c.Resume())
+		time.Sleep(time.Until(start.Add(validity + time.Millisecond)))
+		require.NoError(t, ctx.Err())
+		require.EqualValues(t, 1, r.Stats().NoQuorum, "the extension that waited for a third")
+		require.NoError(t, l.Unlock(t.Context()))
+	})
+}
+
+// A jump that leaves a part of the validity brings the next extension forward;
+// slewing does not.
+func TestHoldExtendsEarlierAfterAJumpOfTheWallClock(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		l, ctx := kept(t, r, 30*time.Second)
+		time.Sleep(4 * time.Second) // The next extension is due after 8.9 s at the earliest.
+		extended := r.Stats().Extended
+		for range 40 { // 500 ppm, and more.
+			testkit.WallOffset(r).Add(int64(2 * time.Millisecond))
+			time.Sleep(100 * time.Millisecond)
+		}
+		assert.Equal(t, extended, r.Stats().Extended)
+		testkit.WallOffset(r).Add(int64(15 * time.Second))
+		time.Sleep(100 * time.Millisecond)
+		assert.Equal(t, extended+1, r.Stats().Extended)
+		time.Sleep(time.Minute)
+		require.NoError(t, ctx.Err())
+		require.NoError(t, l.Unlock(t.Context()))
+	})
+}
+
+// An Extend by a short ttl leaves Until where it was, or nearly so: the next extension is due before it.
+func TestHoldAfterAShortExtend(t *testing.T) {
+	for _, short := range []time.Duration{time.Second, 6 * time.Second} {
+		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+			r := newRedlock(t, c)
+			l, err := r.TryLock(t.Context(), []string{"a"}, 30*time.Second)
+			require.NoError(t, err)
+			time.Sleep(25 * time.Second)
+			require.NoError(t, l.Extend(t.Context(), short))
+			ctx := l.KeepAlive(t.Context())
+			time.Sleep(20 * time.Second)
+			require.NoError(t, ctx.Err(), "%v", context.Cause(ctx))
+		})
+	}
+}
+
+// The same while KeepAlive goes on.
+func TestHoldBesideShortExtends(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		l, err := r.TryLock(t.Context(), []string{"a"}, 30*time.Second)
+		require.NoError(t, err)
+		ctx := l.KeepAlive(t.Context())
+		for range 100 {
+			time.Sleep(3 * time.Second)
+			require.NoError(t, l.Extend(t.Context(), time.Second))
+			require.NoError(t, ctx.Err(), "%v", context.Cause(ctx))
+		}
+	})
+}
+
+func TestHoldWithMaxHold(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		start := time.Now()
+		l, ctx := kept(t, r, 10*time.Second, redlock.WithMaxHold(25*time.Second))
+		<-ctx.Done()
+		assert.Equal(t, 25*time.Second, time.Since(start))
+		requireEnded(t, ctx, redlock.ErrMaxHold)
+		require.NoError(t, l.Err(), "time to bring the work to an end")
+		requireEnded(t, l.KeepAlive(t.Context()), redlock.ErrMaxHold)
+		require.NoError(t, l.Unlock(t.Context()))
+
+		l, ctx = kept(t, r, 10*time.Second, redlock.WithMaxHold(time.Second)) // Shorter than the ttl.
+		<-ctx.Done()
+		requireEnded(t, ctx, redlock.ErrMaxHold)
+		assert.Equal(t, 1, r.Stats().Kept, "Close waits for its release")
+		time.Sleep(10 * time.Second)
+		require.ErrorIs(t, l.Err(), redlock.ErrExpired)
+		assert.Zero(t, r.Stats().Kept)
+	})
+}
+
+func TestHoldAfterMaxHoldIsDone(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		l, err := r.TryLock(t.Context(), []string{"a"}, 10*time.Second, redlock.WithMaxHold(time.Second))
+		require.NoError(t, err)
+		time.Sleep(5 * time.Second)
+		until := l.Until()
+		ctx := l.KeepAlive(t.Context())
+		require.ErrorIs(t, context.Cause(ctx), redlock.ErrMaxHold, "done from the start")
+		synctest.Wait()
+		assert.Equal(t, until, l.Until(), "extended after max hold")
+	})
+}
+
+func TestHoldWithMaxHoldMovesUntilNoMore(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c, redlock.WithNodeTimeout(time.Second))
+		l, ctx := kept(t, r, 10*time.Second, redlock.WithMaxHold(3500*time.Millisecond))
+		require.NoError(t, c.Slow(400*time.Millisecond, 400*time.Millisecond))
+		<-ctx.Done()
+		until := l.Until()
+		time.Sleep(2 * time.Second)
+		assert.Equal(t, until, l.Until(), "not extended any more after ErrMaxHold")
+		require.NoError(t, c.Slow(0, 0))
+		_ = l.Unlock(t.Context())
+	})
+}
+
+func TestHoldWithMinHold(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		start := time.Now()
+		l, ctx := kept(t, r, 10*time.Second, redlock.WithMinHold(8*time.Second))
+		time.Sleep(time.Second)
+		require.NoError(t, l.Unlock(t.Context()))
+		requireEnded(t, ctx, context.Canceled)
+		require.ErrorIs(t, l.Err(), redlock.ErrLost)
+		require.NoError(t, l.Unlock(t.Context()))
+		synctest.Wait()
+		assert.Equal(t, 3, holders(t, c, l))
+		_, err := r.TryLock(t.Context(), []string{"a"}, time.Second)
+		require.ErrorIs(t, err, redlock.ErrTaken)
+		time.Sleep(time.Until(start.Add(8*time.Second - time.Millisecond)))
+		assert.Equal(t, 3, holders(t, c, l))
+		time.Sleep(time.Millisecond)
+		requireReleased(t, c)
+
+		// Over already: released at once.
+		l, ctx = kept(t, r, 10*time.Second, redlock.WithMinHold(8*time.Second))
+		time.Sleep(time.Minute)
+		require.NoError(t, ctx.Err())
+		require.NoError(t, l.Unlock(t.Context()))
+		requireReleased(t, c)
+
+		// A failed attempt leaves nothing, min hold or not.
+		require.NoError(t, c.Nodes[0].Set("a", "x", time.Second))
+		require.NoError(t, c.Nodes[1].Set("a", "x", time.Second))
+		_, err = r.TryLock(t.Context(), []string{"a"}, 10*time.Second, redlock.WithMinHold(8*time.Second))
+		require.ErrorIs(t, err, redlock.ErrTaken)
+		time.Sleep(time.Second)
+		requireReleased(t, c)
+		_, err = r.TryLock(t.Context(), []string{"a"}, time.Second, redlock.WithMinHold(time.Second+1))
+		require.EqualError(t, err, "redlock: min hold 1.000000001s: must not exceed the ttl 1s")
+	})
+}
+
+// The clean-up on a new connection leaves the keys, too, and no longer.
+func TestHoldWithMinHoldOutlivesABrokenConnection(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		start := time.Now()
+		l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute, redlock.WithMinHold(30*time.Second))
+		require.NoError(t, err)
+		time.Sleep(2 * time.Second)
+		require.NoError(t, c.Hang())
+		require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrNoQuorum)
+		for _, n := range c.Nodes {
+			n.Proxy().Kill()
+			require.NoError(t, n.Resume())
+		}
+		time.Sleep(5 * time.Second)
+		assert.Equal(t, 3, holders(t, c, l))
+		require.NoError(t, l.Unlock(t.Context()))
+		time.Sleep(time.Until(start.Add(30 * time.Second)))
+		requireReleased(t, c)
+	})
+}
+
+// A release that the server takes late leaves the keys for what is left then.
+func TestHoldWithMinHoldIsNotLongerForALateRelease(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		start := time.Now()
+		l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute, redlock.WithMinHold(5*time.Second))
+		require.NoError(t, err)
+		synctest.Wait()
+		time.Sleep(4200 * time.Millisecond)
+		require.NoError(t, c.SetError("BUSY x"))
+		require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrNoQuorum)
+		time.Sleep(200 * time.Millisecond)
+		require.NoError(t, c.SetError(""))
+		time.Sleep(time.Until(start.Add(5*time.Second - time.Millisecond)))
+		assert.Equal(t, 3, holders(t, c, l))
+		time.Sleep(time.Millisecond)
+		requireReleased(t, c)
+	})
+}
+
+func TestHoldWithMinHoldIsNotLongerForARefusedRelease(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		start := time.Now()
+		l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute, redlock.WithMinHold(8*time.Second))
+		require.NoError(t, err)
+		time.Sleep(time.Second)
+		require.NoError(t, c.Nodes[2].SetError("BUSY x"))
+		require.NoError(t, l.Unlock(t.Context()))
+		time.Sleep(6 * time.Second)
+		require.NoError(t, c.Nodes[2].SetError(""))
+		time.Sleep(time.Until(start.Add(9 * time.Second)))
+		for i, n := range c.Nodes {
+			k := keys(t, n)["a"]
+			assert.Empty(t, k.Value, "node %d still has the key, for %v", i, k)
+		}
+	})
+}
+
+func TestHoldWithMinHoldIsNotLongerForAQueuedRelease(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		start := time.Now()
+		l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute, redlock.WithMinHold(8*time.Second))
+		require.NoError(t, err)
+		time.Sleep(7 * time.Second)
+		require.NoError(t, c.Nodes[2].Hang())
+		c.Nodes[2].Proxy().Kill()
+		synctest.Wait()
+		require.NoError(t, l.Unlock(t.Context()))
+		time.Sleep(900 * time.Millisecond)
+		_ = c.Nodes[2].Resume()
+		time.Sleep(time.Until(start.Add(8*time.Second + 300*time.Millisecond)))
+		assert.Empty(t, keys(t, c.Nodes[2])["a"].Value)
+	})
+}
+
+// WithMinHold is for a job that has run: one that has not is not kept from running elsewhere.
+func TestHoldWithMinHoldLeavesNothingOfAJobThatHasNotBegun(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		warm(t, r)
+		require.NoError(t, c.Slow(10*time.Millisecond, 10*time.Millisecond))
+		err := r.Do(t.Context(), []string{"a"}, time.Minute, func(context.Context, *redlock.Lock) error {
+			t.Error("called")
+			return nil
+		}, redlock.WithMaxHold(5*time.Millisecond), redlock.WithMinHold(30*time.Second))
+		require.ErrorIs(t, err, redlock.ErrNotAcquired)
+		require.ErrorIs(t, err, redlock.ErrMaxHold)
+		time.Sleep(time.Second)
 		requireReleased(t, c)
 	})
 }

@@ -3,6 +3,10 @@ package redlock_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +16,7 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/internal/testkit"
+	"github.com/seed6c881748/redlock/internal/tokens"
 	"github.com/seed6c881748/redlock/redlock"
 )
 
@@ -188,5 +193,556 @@ func TestLockOnAForeignKeyWithoutExpiry(t *testing.T) {
 			}
 		}
 		assert.Contains(t, err.Error(), "without expiry")
+	})
+}
+
+// commandsOf collects the names of a node's commands from now on, of EVALSHA and EVAL the script's.
+func commandsOf(t *testing.T, n *testcluster.Node) (take func() string) {
+	t.Helper()
+	var mu sync.Mutex
+	var names []string
+	require.NoError(t, n.OnCommand(func(cmd string, args []string) {
+		mu.Lock()
+		defer mu.Unlock()
+		if strings.HasPrefix(cmd, "EVAL") {
+			for _, s := range redlock.Scripts() {
+				if args[0] == s.Hash || args[0] == s.Source {
+					cmd = s.Name
+				}
+			}
+		}
+		names = append(names, cmd)
+	}))
+	return func() string {
+		mu.Lock()
+		defer mu.Unlock()
+		all := strings.Join(names, " ")
+		names = nil
+		return all
+	}
+}
+
+func TestLockOnOneResourceTakesNoScript(t *testing.T) {
+	for name, c := range map[string]struct {
+		resources []string
+		opts      []redlock.Option
+		want      string
+	}{
+		"one resource": {[]string{"a"}, nil, "SET PTTL unlock"},
+		"two":          {[]string{"a", "b"}, nil, "lock unlock"},
+		"fencing":      {[]string{"a"}, []redlock.Option{redlock.WithFencing()}, "fencedLock unlock"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 3, func(t *testing.T, cl *testcluster.Cluster) {
+				r := newRedlock(t, cl, c.opts...)
+				warm(t, r)
+				synctest.Wait()
+				take := commandsOf(t, cl.Nodes[0])
+				l, err := r.TryLock(t.Context(), c.resources, ttl)
+				require.NoError(t, err)
+				synctest.Wait()
+				require.NoError(t, l.Unlock(t.Context()))
+				synctest.Wait()
+				assert.Equal(t, c.want, take())
+			})
+		})
+	}
+}
+
+// A refusal says as much as that of the script: who, with which label, and for how long.
+func TestLockWithoutAScriptIsRefusedAsWithIt(t *testing.T) {
+	for _, old := range []bool{false, true} {
+		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+			for _, n := range c.Nodes {
+				require.NoError(t, n.SetOld(old))
+			}
+			r, other := newRedlock(t, c, redlock.WithOwner("api-1")), newRedlock(t, c)
+			l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
+			require.NoError(t, err)
+			synctest.Wait()
+			time.Sleep(10 * time.Second)
+			_, err = other.TryLock(t.Context(), []string{"a"}, time.Minute)
+			require.ErrorIs(t, err, redlock.ErrTaken)
+			refusals := 0
+			for _, v := range votesOf(t, err) {
+				if v.Err == redlock.ErrPending { //nolint:errorlint // Not waited for.
+					continue
+				}
+				refusals++
+				assert.Equal(t, "api-1", v.Owner)
+				assert.Equal(t, tokens.Digest(l.Token()), v.Holder)
+				assert.Equal(t, 50*time.Second, v.HolderTTL)
+			}
+			assert.GreaterOrEqual(t, refusals, 2)
+			require.NoError(t, l.Unlock(t.Context()))
+			synctest.Wait()
+			for i, key := range []struct {
+				value string
+				ttl   time.Duration
+				want  time.Duration
+			}{{"somebody's", 0, -1}, {"somebody's", time.Second, time.Second}} {
+				for _, n := range c.Nodes {
+					require.NoError(t, n.Set(fmt.Sprint("b", i), key.value, key.ttl))
+				}
+				_, err = other.TryLock(t.Context(), []string{fmt.Sprint("b", i)}, ttl)
+				require.ErrorIs(t, err, redlock.ErrTaken)
+				assert.Contains(t, ttlsOf(votesOf(t, err)), key.want)
+			}
+		})
+	}
+}
+
+// A server before Redis 7.0 refuses NX with GET. Its connection goes on with the script; the next one asks again, as
+// the server may be a newer one by then.
+func TestLockOnAnOldServerFallsBackToTheScript(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		n := c.Nodes[0]
+		require.NoError(t, n.SetOld(true))
+		r := newRedlock(t, c)
+		take := commandsOf(t, n)
+		lock := func() {
+			l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+			require.NoError(t, err)
+			require.NoError(t, l.Unlock(t.Context()))
+			synctest.Wait()
+		}
+		lock()
+		assert.True(t, strings.HasSuffix(take(), "SET PTTL lock unlock"))
+		lock()
+		assert.Equal(t, "lock unlock", take())
+		require.NoError(t, n.SetOld(false))
+		n.Proxy().Reset()
+		time.Sleep(time.Second)
+		take()
+		lock()
+		assert.Equal(t, "SET PTTL unlock", take())
+	})
+}
+
+// Refused for its form, and given up meanwhile: sent again behind its release, it would leave a key.
+func TestLockOnAnOldServerIsNotSentAgainBehindItsRelease(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		n := c.Nodes[0]
+		require.NoError(t, n.SetOld(true))
+		r := newRedlock(t, c)
+		_, err := r.Inspect(t.Context(), "a")
+		require.NoError(t, err)
+		require.NoError(t, n.Slow(5*time.Millisecond, 5*time.Millisecond))
+		ctx, cancel := context.WithTimeout(t.Context(), 7*time.Millisecond)
+		defer cancel()
+		_, err = r.TryLock(ctx, []string{"a"}, time.Hour)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		time.Sleep(time.Second)
+		requireNoKeys(t, c)
+	})
+}
+
+// A connection that ends between the two replies leaves the outcome unknown, as if there were none.
+func TestLockWhoseSecondReplyIsLostLeavesNothing(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		n := c.Nodes[0]
+		r := newRedlock(t, c)
+		warm(t, r)
+		synctest.Wait()
+		require.NoError(t, n.OnCommand(func(cmd string, _ []string) {
+			if cmd == "PTTL" {
+				n.Proxy().Reset()
+			}
+		}))
+		_, err := r.TryLock(t.Context(), []string{"a"}, time.Hour)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		require.NoError(t, n.OnCommand(nil))
+		time.Sleep(5 * time.Second)
+		requireNoKeys(t, c)
+		assert.Equal(t, int64(1), r.Stats().Nodes[0].Unknown)
+	})
+}
+
+// ttlsOf returns for how long the votes say that the holder has the key.
+func ttlsOf(votes []redlock.Vote) (all []time.Duration) {
+	for _, v := range votes {
+		if errors.Is(v.Err, redlock.ErrTaken) {
+			all = append(all, v.HolderTTL)
+		}
+	}
+	return all
+}
+
+// many returns n resources with names of the given length.
+func many(n, length int) []string {
+	s := make([]string, n)
+	for i := range s {
+		s[i] = strings.Repeat("x", max(0, length-6)) + fmt.Sprintf("%0*d", min(length, 6), i)
+	}
+	return s
+}
+
+func TestLockResourcesAreBounded(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c, redlock.WithPrefix("p:"))
+		for want, resources := range map[string][]string{
+			"redlock: 4097 resources: at most 4096 can be locked together":                      many(redlock.MaxResources+1, 4),
+			"redlock: 100000 resources: at most 4096 can be locked together":                    many(100_000, 6),
+			"redlock: the keys of 2 resources have 600004 bytes: at most 524288 are allowed":    many(2, 300_000),
+			"redlock: the keys of 4096 resources have 528384 bytes: at most 524288 are allowed": many(redlock.MaxResources, 127),
+			"redlock: the keys of 1 resources have 524289 bytes: at most 524288 are allowed":    many(1, redlock.MaxKeyBytes-1),
+			"redlock: the keys of 1 resources have 10000002 bytes: at most 524288 are allowed":  many(1, 10_000_000),
+		} {
+			_, err := r.TryLock(t.Context(), resources, ttl)
+			require.EqualError(t, err, want)
+		}
+		assert.Zero(t, r.Stats().Nodes[0].Connects, "before any I/O")
+		for _, resources := range [][]string{
+			append(many(redlock.MaxResources, 8), many(redlock.MaxResources, 8)...), // Each counts once.
+			many(redlock.MaxResources, 126),
+			many(1, redlock.MaxKeyBytes-2),
+		} {
+			l, err := r.TryLock(t.Context(), resources, ttl, redlock.WithNodeTimeout(time.Minute))
+			require.NoError(t, err)
+			require.NoError(t, l.Unlock(t.Context()))
+		}
+	})
+}
+
+// The largest locks, with somebody in line for every resource of theirs: no answer of a
+// node and no message is too long for the connections.
+func TestLockOfTheLargestSizeGetsNoReplyThatIsTooLong(t *testing.T) {
+	for name, k := range map[string]struct {
+		resources []string
+		opts      []redlock.Option
+	}{
+		"with fencing":         {many(redlock.MaxResources, 8), []redlock.Option{redlock.WithFencing()}},
+		"with a long prefix":   {many(redlock.MaxResources, 5), []redlock.Option{redlock.WithPrefix(strings.Repeat("p", 123))}},
+		"one with a long name": {many(1, redlock.MaxKeyBytes), nil},
+		"a prefix as long":     {many(1, 8), []redlock.Option{redlock.WithPrefix(strings.Repeat("p", redlock.MaxKeyBytes-8))}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if testing.Short() && name == "with a long prefix" {
+				t.Skip("takes as long as the one with fencing")
+			}
+			inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+				opts := append(k.opts, redlock.WithNodeTimeout(10*time.Second))
+				holder, waiter := newRedlock(t, c, opts...), newRedlock(t, c, opts...)
+				l, err := holder.TryLock(t.Context(), k.resources, time.Hour)
+				require.NoError(t, err)
+				done := make(chan error, 1)
+				go func() {
+					next, failed := waiter.Lock(t.Context(), k.resources, time.Hour, redlock.WithRetryDelay(time.Minute))
+					if failed == nil {
+						failed = next.Unlock(context.Background())
+					}
+					done <- failed
+				}()
+				time.Sleep(3 * time.Second)
+				synctest.Wait()
+				before := connects(holder) + connects(waiter)
+				start := time.Now()
+				require.NoError(t, l.Unlock(t.Context()))
+				require.NoError(t, <-done)
+				assert.Less(t, time.Since(start), 10*time.Second, "it was told")
+				assert.Equal(t, before, connects(holder)+connects(waiter), "no connection broke")
+				requireReleased(t, c)
+			})
+		})
+	}
+}
+
+// The releases of the largest locks can be owed.
+func TestUnlockOfTheLargestLocksIsOwed(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		warm(t, r)
+		var locks []*redlock.Lock
+		for _, initial := range []string{"a", "b"} {
+			resources := many(redlock.MaxResources, 8)
+			for i := range resources {
+				resources[i] = initial + resources[i]
+			}
+			l, err := r.TryLock(t.Context(), resources, time.Hour, redlock.WithNodeTimeout(10*time.Second))
+			require.NoError(t, err)
+			locks = append(locks, l)
+		}
+		synctest.Wait()
+		require.NoError(t, c.Hang())
+		for _, l := range locks {
+			require.Error(t, l.Unlock(t.Context()))
+		}
+		var longest atomic.Int64
+		for _, n := range c.Nodes {
+			n.Proxy().Kill()
+			require.NoError(t, n.OnCommand(func(_ string, args []string) {
+				for seen := longest.Load(); int64(len(args)) > seen && !longest.CompareAndSwap(seen, int64(len(args))); {
+					seen = longest.Load()
+				}
+			}))
+			require.NoError(t, n.Resume())
+		}
+		time.Sleep(30 * time.Second)
+		assert.Less(t, longest.Load(), int64(3*redlock.MaxResources+10), "one at a time")
+		assert.Greater(t, longest.Load(), int64(redlock.MaxResources))
+		for i, n := range r.Stats().Nodes {
+			require.True(t, n.Up, n.Err)
+			require.Zero(t, n.PendingReleases)
+			require.Empty(t, keys(t, c.Nodes[i]))
+		}
+	})
+}
+
+func TestLockWithAFaultyMinorityCostsNothing(t *testing.T) {
+	faults := map[string]func(n *testcluster.Node) error{
+		"hung":       (*testcluster.Node).Hang,
+		"dead":       (*testcluster.Node).Stop,
+		"black hole": func(n *testcluster.Node) error { n.Proxy().BlackHole(true); return nil },
+		"mute":       func(n *testcluster.Node) error { n.Proxy().DropReplies(true); return nil },
+		"refusing":   func(n *testcluster.Node) error { n.Proxy().Refuse(true); return nil },
+		"loading":    func(n *testcluster.Node) error { return n.SetError("LOADING Redis is loading the dataset in memory") },
+		"slow":       func(n *testcluster.Node) error { return n.Slow(90*time.Millisecond, 300*time.Millisecond) },
+	}
+	for name, fault := range faults {
+		for _, connected := range []bool{true, false} {
+			t.Run(name, func(t *testing.T) {
+				inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
+					r := newRedlock(t, c)
+					if connected {
+						warm(t, r)
+					}
+					require.NoError(t, fault(c.Nodes[1]))
+					require.NoError(t, fault(c.Nodes[4]))
+					for range rounds(30, 6) {
+						start := time.Now()
+						l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+						require.NoError(t, err)
+						require.NoError(t, l.Extend(t.Context(), 2*ttl))
+						require.NoError(t, l.Unlock(t.Context()))
+						require.Zero(t, time.Since(start), "fake time: the healthy nodes need none")
+						time.Sleep(77 * time.Millisecond)
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestLockWithASilentMajorityEndsWithinTheNodeTimeout(t *testing.T) {
+	for _, connected := range []bool{true, false} {
+		inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
+			r := newRedlock(t, c)
+			if connected {
+				warm(t, r)
+			}
+			for _, n := range c.Nodes[:3] {
+				require.NoError(t, n.Hang())
+			}
+			for i := range 20 {
+				start := time.Now()
+				_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+				require.ErrorIs(t, err, redlock.ErrNoQuorum)
+				require.NotErrorIs(t, err, redlock.ErrTaken)
+				require.NotErrorIs(t, err, context.DeadlineExceeded)
+				limit := redlock.DefaultNodeTimeout
+				if i == 0 && !connected { // It is not known yet that they hang.
+					limit += redlock.DefaultConnectTimeout
+				}
+				require.LessOrEqual(t, time.Since(start), limit)
+				votes := votesOf(t, err)
+				require.Len(t, votes, 5)
+				for i, v := range votes {
+					assert.Equal(t, c.Nodes[i].Name(), v.Node)
+					if i < 3 {
+						require.Error(t, v.Err)
+					} else if v.Err != nil {
+						require.ErrorIs(t, v.Err, redlock.ErrPending)
+					}
+				}
+				time.Sleep(100 * time.Millisecond)
+			}
+			for _, n := range c.Nodes[:3] {
+				require.NoError(t, n.Resume())
+			}
+			time.Sleep(3 * time.Second)
+			requireNoKeys(t, c)
+			l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+			require.NoError(t, err)
+			synctest.Wait()
+			assert.Equal(t, 5, holders(t, c, l), "all nodes are back")
+			require.NoError(t, l.Unlock(t.Context()))
+		})
+	}
+}
+
+func TestLockTellsTakenFromUnreachable(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		warm(t, r)
+		// Two nodes down and another's key on the others: silence alone does not
+		// prevent a quorum, the holder does.
+		require.NoError(t, c.Nodes[0].Stop())
+		require.NoError(t, c.Nodes[1].Hang())
+		for _, n := range c.Nodes[2:] {
+			require.NoError(t, n.Set("a", "somebody", ttl))
+		}
+		_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+		require.ErrorIs(t, err, redlock.ErrTaken)
+		require.NotErrorIs(t, err, redlock.ErrNoQuorum)
+		votes := votesOf(t, err)
+		refusals := 0
+		for _, v := range votes[2:] {
+			if errors.Is(v.Err, redlock.ErrTaken) {
+				refusals++
+				assert.Equal(t, tokens.Digest("somebody"), v.Holder)
+				assert.InDelta(t, ttl, v.HolderTTL, float64(time.Millisecond))
+			}
+		}
+		assert.GreaterOrEqual(t, refusals, 2, "beside a node that is down, two refusals decide")
+		require.Error(t, votes[0].Err)
+		require.Error(t, votes[1].Err)
+
+		require.NoError(t, c.Nodes[1].Stop())
+		require.NoError(t, c.Nodes[2].Stop())
+		time.Sleep(2 * time.Second) // The hung connection has been given up.
+		_, err = r.TryLock(t.Context(), []string{"a"}, ttl)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		require.NotErrorIs(t, err, redlock.ErrTaken)
+	})
+}
+
+func TestLockReleasesAYesThatComesLate(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		warm(t, r)
+		synctest.Wait() // The last node is connected, too.
+		require.NoError(t, c.Slow(150*time.Millisecond, 200*time.Millisecond))
+		_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		late := 0
+		for _, v := range votesOf(t, err) {
+			if errors.Is(v.Err, redlock.ErrNodeTimeout) {
+				late++
+			} else {
+				require.ErrorIs(t, v.Err, redlock.ErrPending, "the last one changes nothing")
+			}
+		}
+		require.GreaterOrEqual(t, late, 2)
+		time.Sleep(200 * time.Millisecond)
+		synctest.Wait()
+		time.Sleep(500 * time.Millisecond)
+		requireNoKeys(t, c)
+	})
+}
+
+func TestLockThatIsCancelledLeavesNothing(t *testing.T) {
+	for _, delay := range []time.Duration{0, 5 * time.Millisecond, 15 * time.Millisecond, 25 * time.Millisecond, 60 * time.Millisecond} {
+		inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
+			r := newRedlock(t, c)
+			warm(t, r)
+			for _, n := range c.Nodes[:3] {
+				require.NoError(t, n.Slow(20*time.Millisecond, 30*time.Millisecond))
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), delay)
+			defer cancel()
+			l, err := r.TryLock(ctx, []string{"a"}, time.Minute)
+			if delay < 50*time.Millisecond {
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				time.Sleep(time.Second)
+				requireNoKeys(t, c)
+				return
+			}
+			require.NoError(t, err)
+			require.NoError(t, l.Unlock(ctx))
+		})
+	}
+}
+
+func TestLockErrorHasNoErrorsOfNodesInItsChain(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		require.NoError(t, c.Nodes[0].Stop())
+		_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		vote := votesOf(t, err)[0]
+		require.Error(t, vote.Err)
+		require.NotErrorIs(t, err, vote.Err)
+	})
+}
+
+func TestScriptFlushAtAnyMoment(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		flush := func() {
+			require.NoError(t, c.FlushScripts())
+		}
+		r := newRedlock(t, c)
+		warm(t, r)
+		flush()
+		l, err := r.TryLock(t.Context(), []string{"a", "b"}, ttl)
+		require.NoError(t, err)
+		flush()
+		require.NoError(t, l.Extend(t.Context(), ttl))
+		flush()
+		require.NoError(t, l.Unlock(t.Context()))
+		synctest.Wait()
+		requireNoKeys(t, c)
+		flush()
+		in, err := r.Inspect(t.Context(), "a")
+		require.NoError(t, err)
+		for _, n := range in.Nodes {
+			require.NoError(t, n.Err)
+		}
+	})
+}
+
+// A lock that is answered NOSCRIPT and sent again after its release would leave
+// an orphan: also where another client has brought back the scripts of a release.
+func TestScriptFlushDuringACancelledAttemptLeavesNothing(t *testing.T) {
+	for i := range 24 {
+		ms, releases := i/2, i%2 == 1
+		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+			r := newRedlock(t, c)
+			warm(t, r)
+			for _, n := range c.Nodes {
+				require.NoError(t, n.FlushScripts())
+				if releases {
+					loadScripts(t, n, redlock.UndoScript.Source, redlock.UnlockScript.Source)
+				}
+				require.NoError(t, n.Slow(2*time.Millisecond, 3*time.Millisecond))
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(ms)*time.Millisecond)
+			defer cancel()
+			_, err := r.TryLock(ctx, []string{"a", "b"}, time.Minute) // One resource would need no script.
+			if ms < 8 {
+				require.Error(t, err)
+			}
+			if err != nil {
+				time.Sleep(time.Second)
+				requireNoKeys(t, c)
+			}
+		})
+	}
+}
+
+// loadScripts has a node know scripts.
+func loadScripts(t *testing.T, n *testcluster.Node, sources ...any) {
+	t.Helper()
+	cn, err := n.Conn(t.Context())
+	require.NoError(t, err)
+	for _, source := range sources {
+		_, err := cn.Do("SCRIPT", "LOAD", source)
+		require.NoError(t, err)
+	}
+	require.NoError(t, cn.Close())
+}
+
+// Otherwise a node that always answers last would never get a script back that
+// it has lost, and the lock would have no spare node.
+func TestScriptFlushOfANodeThatAnswersLastIsMended(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		warm(t, r)
+		require.NoError(t, c.Nodes[2].Slow(time.Millisecond, time.Millisecond))
+		require.NoError(t, c.Nodes[2].FlushScripts())
+		l, err := r.TryLock(t.Context(), []string{"a", "b"}, ttl)
+		require.NoError(t, err)
+		time.Sleep(time.Second)
+		require.Equal(t, 3, holders(t, c, l))
+		require.NoError(t, l.Unlock(t.Context()))
 	})
 }

@@ -3,6 +3,8 @@ package redlock_test
 import (
 	"context"
 	"fmt"
+	"net"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -11,8 +13,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/redlock/redlockcheck"
 )
 
 // A gatedConn holds up every Flush while the gate is shut.
@@ -133,4 +137,364 @@ func withOneConnection(c *testcluster.Cluster, wait bool) []redlock.Node {
 		}}
 	}
 	return nodes
+}
+
+// A strangeConn is a connection that panics in one of its methods.
+type strangeConn struct {
+	testcluster.FullConn
+
+	in string
+}
+
+func (c *strangeConn) panics(in string) {
+	if c.in == in {
+		panic("a bug in " + in)
+	}
+}
+
+func (c *strangeConn) Err() error {
+	c.panics("Err")
+	return c.FullConn.Err()
+}
+
+func (c *strangeConn) Send(command string, args ...any) error {
+	c.panics("Send")
+	return c.FullConn.Send(command, args...)
+}
+
+func (c *strangeConn) Flush() error {
+	c.panics("Flush")
+	return c.FullConn.Flush()
+}
+
+func (c *strangeConn) ReceiveWithTimeout(d time.Duration) (any, error) {
+	c.panics("Receive")
+	return c.FullConn.ReceiveWithTimeout(d)
+}
+
+func (c *strangeConn) Close() error {
+	defer c.panics("Close")
+	return c.FullConn.Close()
+}
+
+// What a Pool of the user's does wrong is the vote of its node, and nobody else's harm.
+func TestPoolThatMisbehavesIsItsNodesVote(t *testing.T) {
+	strange := func(in string) func(*testcluster.Node) redlock.Pool {
+		return func(n *testcluster.Node) redlock.Pool {
+			return redlock.PoolFunc(func(ctx context.Context) (redis.Conn, error) {
+				conn, err := n.Conn(ctx)
+				if err != nil {
+					return nil, err
+				}
+				return &strangeConn{conn.(testcluster.FullConn), in}, nil
+			})
+		}
+	}
+	for name, c := range map[string]struct {
+		pool func(*testcluster.Node) redlock.Pool
+		vote string
+	}{
+		"a panic": {func(*testcluster.Node) redlock.Pool {
+			return redlock.PoolFunc(func(context.Context) (redis.Conn, error) { panic("a bug") })
+		}, "the pool's GetContext panicked: a bug (at "},
+		"a nil pointer": {func(*testcluster.Node) redlock.Pool {
+			return redlock.PoolFunc(func(context.Context) (redis.Conn, error) {
+				var p *redis.Pool
+				return p.Get(), nil
+			})
+		}, "the pool's GetContext panicked: runtime error: invalid memory address"},
+		"the end of its goroutine": {func(*testcluster.Node) redlock.Pool {
+			return redlock.PoolFunc(func(context.Context) (redis.Conn, error) {
+				runtime.Goexit()
+				return nil, nil
+			})
+		}, "the pool's GetContext ended its goroutine"},
+		"nothing": {func(*testcluster.Node) redlock.Pool {
+			return redlock.PoolFunc(func(context.Context) (redis.Conn, error) { return nil, nil })
+		}, "the pool returned no connection and no error"},
+		"a connection that is a nil pointer": {func(*testcluster.Node) redlock.Pool {
+			return redlock.PoolFunc(func(context.Context) (redis.Conn, error) { return (*strangeConn)(nil), nil })
+		}, "the pool's connection panicked: runtime error: invalid memory address"},
+		"a panic in Err":     {strange("Err"), "the pool's connection panicked: a bug in Err (at "},
+		"a panic in Send":    {strange("Send"), "the pool's connection panicked: a bug in Send (at "},
+		"a panic in Flush":   {strange("Flush"), "the pool's connection panicked: a bug in Flush (at "},
+		"a panic in Receive": {strange("Receive"), "a bug in Receive"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 3, func(t *testing.T, cl *testcluster.Cluster) {
+				nodes := nodesOf(cl)
+				nodes[0].Pool = c.pool(cl.Nodes[0])
+				r := newOver(t, nodes)
+				cycle(t, r, "a", ttl)
+				in, err := r.Inspect(t.Context(), "a")
+				require.NoError(t, err)
+				require.ErrorContains(t, in.Nodes[0].Err, c.vote)
+				report, err := redlockcheck.Run(t.Context(), nodes)
+				require.NoError(t, err)
+				assert.Contains(t, report.String(), "unfit reachable: ")
+			})
+		})
+	}
+}
+
+func TestPoolThatPanicsWhenAConnectionIsGivenBackHarmsNobody(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		nodes := nodesOf(c)
+		nodes[0].Pool = redlock.PoolFunc(func(ctx context.Context) (redis.Conn, error) {
+			conn, err := c.Nodes[0].Conn(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return &strangeConn{conn.(testcluster.FullConn), "Close"}, nil
+		})
+		r, err := redlock.New(nodes)
+		require.NoError(t, err)
+		warm(t, r)
+		c.Nodes[0].Proxy().Reset()
+		time.Sleep(5 * time.Second)
+		warm(t, r)
+		require.NoError(t, r.Close(t.Context()))
+	})
+}
+
+// A pool that takes its time, and ignores its context.
+type latePool struct {
+	*redis.Pool
+
+	delay time.Duration
+}
+
+func (l *latePool) GetContext(context.Context) (redis.Conn, error) {
+	time.Sleep(l.delay)
+	return l.Get(), nil
+}
+
+func TestPoolGetsBackWhatItReturnedLate(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		pool := c.Nodes[0].Pool()
+		r, err := redlock.New([]redlock.Node{{Name: "n", Pool: &latePool{pool, 3 * time.Second}}})
+		require.NoError(t, err)
+		_, err = r.TryLock(t.Context(), []string{"a"}, ttl)
+		require.Error(t, err)
+		time.Sleep(20 * time.Second)
+		require.NoError(t, r.Close(t.Context()))
+		time.Sleep(10 * time.Second)
+		require.Greater(t, r.Stats().Nodes[0].Connects, int64(5))
+		require.Zero(t, pool.ActiveCount()-pool.IdleCount(), "connections that were not given back")
+	})
+}
+
+// A slowConn is a connection whose Close waits for the test.
+type slowConn struct {
+	testcluster.FullConn
+
+	release <-chan struct{}
+}
+
+func (c *slowConn) Close() error {
+	<-c.release
+	return c.FullConn.Close()
+}
+
+// A node whose pool does not take its connection back cannot come up, and no call waits for that.
+func TestPoolThatHangsInCloseIsNotWaitedFor(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		release := make(chan struct{})
+		nodes := nodesOf(c)
+		for i, n := range c.Nodes[:2] {
+			nodes[i].Pool = redlock.PoolFunc(func(ctx context.Context) (redis.Conn, error) {
+				conn, err := n.Conn(ctx)
+				if err != nil {
+					return nil, err
+				}
+				return &slowConn{conn.(testcluster.FullConn), release}, nil
+			})
+		}
+		r := newOver(t, nodes)
+		warm(t, r)
+		for _, n := range c.Nodes[:2] {
+			n.Proxy().Reset()
+		}
+		time.Sleep(node.ConnectLimit(redlock.DefaultNodeTimeout) + time.Millisecond)
+		start := time.Now()
+		_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		assert.LessOrEqual(t, time.Since(start), redlock.DefaultNodeTimeout)
+		close(release)
+		time.Sleep(time.Second)
+		warm(t, r)
+	})
+}
+
+// A pool that the application uses, too, hands out a connection on which it has selected
+// another database. Such a connection is not used, and the pool's next one is.
+func TestPoolConnectionInAnotherDatabaseIsRefused(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		nodes := make([]redlock.Node, 3)
+		for i, n := range c.Nodes {
+			p := n.Pool()
+			nodes[i] = redlock.Node{Name: n.Name(), Pool: p}
+			selecting(t, p, 1)
+		}
+		r1 := newOver(t, nodes)
+		r2 := newRedlock(t, c)
+		_, err := r1.TryLock(t.Context(), []string{"x"}, ttl)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		require.ErrorContains(t, err, "the pool's connection is in database 1, not 0")
+		time.Sleep(time.Second)
+		l2, err := r2.TryLock(t.Context(), []string{"x"}, ttl)
+		require.NoError(t, err)
+		_, err = r1.TryLock(t.Context(), []string{"x"}, ttl)
+		require.ErrorIs(t, err, redlock.ErrTaken)
+		require.NoError(t, l2.Unlock(t.Context()))
+		cycle(t, r1, "x", ttl)
+		time.Sleep(time.Second)
+	})
+}
+
+func TestPoolHasADatabase(t *testing.T) {
+	for name, c := range map[string]struct {
+		pool func(t *testing.T, n *testcluster.Node) redlock.Pool
+		in   string // "": refused
+	}{
+		"database 0": {func(_ *testing.T, n *testcluster.Node) redlock.Pool { return n.Pool() }, "0"},
+		"a pool that dials another database": {func(_ *testing.T, n *testcluster.Node) redlock.Pool {
+			return n.Pool(redis.DialDatabase(3))
+		}, "3"},
+		"the same, with one selected": {func(t *testing.T, n *testcluster.Node) redlock.Pool {
+			t.Helper()
+			p := n.Pool(redis.DialDatabase(3))
+			selecting(t, p, 4)
+			return p
+		}, ""},
+		"named": {func(_ *testing.T, n *testcluster.Node) redlock.Pool {
+			return redlock.InDatabase(n.Pool(redis.DialDatabase(3)), 3)
+		}, "3"},
+		"named, database 0 selected": {func(t *testing.T, n *testcluster.Node) redlock.Pool {
+			t.Helper()
+			p := n.Pool(redis.DialDatabase(3))
+			selecting(t, p, 0)
+			return redlock.InDatabase(p, 3)
+		}, ""},
+		"another one named": {func(_ *testing.T, n *testcluster.Node) redlock.Pool {
+			return redlock.InDatabase(n.Pool(redis.DialDatabase(3)), 4)
+		}, ""},
+		"a pool that cannot be dialled past": {func(_ *testing.T, n *testcluster.Node) redlock.Pool {
+			return redlock.PoolFunc(n.Pool(redis.DialDatabase(3)).GetContext)
+		}, ""},
+		"the same, named": {func(_ *testing.T, n *testcluster.Node) redlock.Pool {
+			return redlock.InDatabase(redlock.PoolFunc(n.Pool(redis.DialDatabase(3)).GetContext), 3)
+		}, "3"},
+		"beyond those that are tried": {func(_ *testing.T, n *testcluster.Node) redlock.Pool {
+			return n.Pool(redis.DialDatabase(100))
+		}, ""},
+		"that one named": {func(_ *testing.T, n *testcluster.Node) redlock.Pool {
+			return redlock.InDatabase(n.Pool(redis.DialDatabase(100)), 100)
+		}, "100"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 1, func(t *testing.T, cl *testcluster.Cluster) {
+				n := cl.Nodes[0]
+				r := newOver(t, []redlock.Node{{Name: "a", Pool: c.pool(t, n)}})
+				l, err := r.TryLock(t.Context(), []string{"x"}, ttl)
+				if c.in == "" {
+					require.ErrorContains(t, err, "locks would exclude nobody")
+					return
+				}
+				require.NoError(t, err)
+				conn, err := n.Conn(t.Context())
+				require.NoError(t, err)
+				_, err = conn.Do("SELECT", c.in)
+				require.NoError(t, err)
+				token, err := redis.String(conn.Do("GET", "x"))
+				require.NoError(t, err)
+				require.NoError(t, conn.Close())
+				require.Equal(t, l.Token(), token)
+				require.NoError(t, l.Unlock(t.Context()))
+			})
+		})
+	}
+}
+
+// Once the database of a pool is known, a connection in database 0 is as wrong as others.
+func TestPoolsDatabaseIsRemembered(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		p := c.Nodes[0].Pool(redis.DialDatabase(3))
+		r := newOver(t, []redlock.Node{{Name: "a", Pool: p}})
+		warm(t, r)
+		c.Nodes[0].Proxy().Refuse(true)
+		c.Nodes[0].Proxy().Reset()
+		time.Sleep(time.Second)
+		c.Nodes[0].Proxy().Refuse(false)
+		selecting(t, p, 0) // The application is faster.
+		for begin := time.Now(); r.Stats().Nodes[0].Connects == 0 || r.Stats().Nodes[0].Err == nil; time.Sleep(time.Millisecond) {
+			require.Less(t, time.Since(begin), time.Minute)
+		}
+		time.Sleep(10 * time.Second)
+		l, err := r.TryLock(t.Context(), []string{"x"}, ttl)
+		require.NoError(t, err)
+		conn, err := c.Nodes[0].Conn(t.Context(), redis.DialDatabase(3))
+		require.NoError(t, err)
+		token, err := redis.String(conn.Do("GET", "x"))
+		require.NoError(t, err)
+		require.NoError(t, conn.Close())
+		require.Equal(t, l.Token(), token)
+		require.NoError(t, l.Unlock(t.Context()))
+	})
+}
+
+func TestPoolInDatabaseChecksItsArguments(t *testing.T) {
+	for want, p := range map[string]redlock.Pool{
+		"database -1: must not be negative": redlock.InDatabase(&redis.Pool{}, -1),
+		"nil Pool":                          redlock.InDatabase(nil, 0),
+	} {
+		_, err := redlock.New([]redlock.Node{{Name: "a", Pool: p}})
+		require.ErrorContains(t, err, want)
+	}
+}
+
+// redigo reads nested arrays recursively. Without a bound, the stack overflows,
+// and that ends the process.
+func TestPoolLosesOnlyTheConnectionWithAnEndlessReply(t *testing.T) {
+	for _, chunk := range []string{strings.Repeat("*1\r\n", 1<<12), strings.Repeat("+x", 1<<13), "$100000000\r\n" + strings.Repeat("x", 1<<14)} {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		go func() {
+			for {
+				conn, ended := ln.Accept()
+				if ended != nil {
+					return
+				}
+				go func() {
+					for ended == nil {
+						_, ended = conn.Write([]byte(chunk))
+					}
+					_ = conn.Close()
+				}()
+			}
+		}()
+		r, err := redlock.New([]redlock.Node{redlock.NewNode(ln.Addr().String())}, redlock.WithNodeTimeout(10*time.Second))
+		require.NoError(t, err)
+		_, err = r.TryLock(t.Context(), []string{"a"}, time.Minute)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		require.ErrorContains(t, err, "the server's reply is too long")
+		require.NoError(t, r.Close(t.Context()))
+		require.NoError(t, ln.Close())
+	}
+}
+
+func TestPoolDialOptionsMayBringTheSocket(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		var nodes []redlock.Node
+		for _, n := range c.Nodes {
+			nodes = append(nodes, redlock.NewNode("redis.invalid:1", redis.DialContextFunc(
+				func(ctx context.Context, _, _ string) (net.Conn, error) { return n.Dial(ctx) })))
+			nodes[len(nodes)-1].Name = n.Name()
+		}
+		r, err := redlock.New(nodes)
+		require.NoError(t, err)
+		cycle(t, r, "a", ttl)
+		require.NoError(t, r.Close(t.Context()))
+		requireNoKeys(t, c)
+	})
 }

@@ -3,8 +3,11 @@ package redlock_test
 import (
 	"context"
 	"fmt"
+	"net"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,7 +16,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed6c881748/redlock/internal/conn"
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/internal/testkit"
+	"github.com/seed6c881748/redlock/internal/tokens"
+	"github.com/seed6c881748/redlock/internal/waiting"
 	"github.com/seed6c881748/redlock/redlock"
 )
 
@@ -244,5 +251,565 @@ func TestWaitLineWhoIsToldAndHangsCostsTheOthersTheirRetryDelay(t *testing.T) {
 		require.NoError(t, l.Unlock(t.Context()))
 		cancel()
 		<-hung.done
+	})
+}
+
+// Whoever is told of a release and does not want it any more tells the next.
+func TestWaitLinePassesOnAReleaseThatAProcessHasNoUseFor(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		holder := newRedlock(t, c)
+		held, err := holder.TryLock(t.Context(), []string{"x"}, time.Hour)
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		first := startLock(t, newRedlock(t, c), ctx, []string{"x"}, slowly()...)
+		second := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
+		cancel()
+		<-first.done
+		released := time.Now()
+		require.NoError(t, held.Unlock(t.Context()))
+		require.NoError(t, second.got(t).Unlock(t.Context()))
+		assert.Less(t, second.at.Sub(released), 10*time.Millisecond)
+	})
+}
+
+// One that has been told, and is cancelled before it has the lock, does so too.
+func TestWaitLinePassesOnAReleaseOfAWaiterCancelledInItsAttempt(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		held := lockElsewhere(t, c, "x", time.Hour)
+		ctx, cancel := context.WithCancel(t.Context())
+		first := startLock(t, newRedlock(t, c), ctx, []string{"x"}, slowly()...)
+		second := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
+		require.NoError(t, c.Slow(time.Millisecond, time.Millisecond))
+		released := time.Now()
+		require.NoError(t, held.Unlock(t.Context())) // 2 ms
+		time.Sleep(1500 * time.Microsecond)          // The first one's requests are on their way.
+		cancel()
+		<-first.done
+		require.ErrorIs(t, first.err, context.Canceled)
+		require.NoError(t, second.got(t).Unlock(t.Context()))
+		assert.Less(t, second.at.Sub(released), 50*time.Millisecond)
+		time.Sleep(time.Second)
+		requireNoKeys(t, c)
+	})
+}
+
+// A process that has died without a word is passed over.
+func TestWaitLinePassesOverADeadWaiter(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		held := lockElsewhere(t, c, "x", time.Hour)
+		nodes, taps := tapped(c)
+		r, err := redlock.New(nodes)
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		first := startLock(t, r, ctx, []string{"x"}, slowly()...)
+		second := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
+		for _, tp := range taps {
+			tp.Cut()
+		}
+		synctest.Wait()
+		released := time.Now()
+		require.NoError(t, held.Unlock(t.Context()))
+		l := second.got(t)
+		assert.Less(t, second.at.Sub(released), 10*time.Millisecond)
+		cancel()
+		<-first.done
+		require.NoError(t, l.Unlock(t.Context()))
+		require.NoError(t, r.Close(t.Context()))
+	})
+}
+
+// One that was told that x is free, and cannot have it because of y, tells the next.
+func TestWaitLinePassesOnAReleaseThatAWaiterForSeveralCannotUse(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		h := newRedlock(t, c)
+		x, err := h.TryLock(t.Context(), []string{"x"}, time.Hour)
+		require.NoError(t, err)
+		_, err = h.TryLock(t.Context(), []string{"y"}, time.Hour)
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		both := startLock(t, newRedlock(t, c), ctx, []string{"x", "y"}, slowly()...)
+		one := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
+		released := time.Now()
+		require.NoError(t, x.Unlock(t.Context()))
+		l := one.got(t)
+		assert.Less(t, one.at.Sub(released), time.Second, "x was free all the time, no message was lost")
+		cancel()
+		<-both.done
+		require.NoError(t, l.Unlock(t.Context()))
+	})
+}
+
+// A release that a process tells itself of, and cannot use, is not lost for others.
+func TestWaitLinePassesOnALocalReleaseThatAWaiterForSeveralCannotUse(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		a := newRedlock(t, c)
+		x, err := a.TryLock(t.Context(), []string{"x"}, time.Hour)
+		require.NoError(t, err)
+		lockElsewhere(t, c, "y", time.Hour)
+		ctx, cancel := context.WithCancel(t.Context())
+		both := startLock(t, a, ctx, []string{"x", "y"}, slowly()...)
+		one := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
+		time.Sleep(5 * time.Second)
+		released := time.Now()
+		require.NoError(t, x.Unlock(t.Context()))
+		l := one.got(t)
+		assert.Less(t, one.at.Sub(released), time.Second, "x was free all the time, no message was lost")
+		cancel()
+		<-both.done
+		require.NoError(t, l.Unlock(t.Context()))
+	})
+}
+
+// However many have given up, the one that waits is told at once.
+func TestWaitLinePassesNoReleaseThroughThoseThatHaveGivenUp(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		held := lockElsewhere(t, c, "x", 1000*time.Hour)
+		for range rounds(40, 25) {
+			ctx, cancel := context.WithCancel(t.Context())
+			w := startLock(t, newRedlock(t, c), ctx, []string{"x"}, slowly()...)
+			cancel()
+			<-w.done
+		}
+		w := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
+		require.NoError(t, c.Slow(500*time.Microsecond, 500*time.Microsecond))
+		released := time.Now()
+		require.NoError(t, held.Unlock(t.Context()))
+		l := w.got(t)
+		assert.Less(t, w.at.Sub(released), 10*time.Millisecond, "round trip 1 ms")
+		require.NoError(t, l.Unlock(t.Context()))
+	})
+}
+
+// All messages that a process has no use for are passed on, not only the first: the next one
+// does not have to wait for those that are missing.
+func TestWaitLinePassesOnEveryMessage(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
+		held := lockElsewhere(t, c, "x", time.Hour)
+		idle := newRedlock(t, c)
+		ctx, cancel := context.WithCancel(t.Context())
+		gone := startLock(t, idle, ctx, []string{"x"}, slowly()...)
+		cancel()
+		<-gone.done
+		w := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
+		for _, n := range c.Nodes { // As if the one that has gone had not left the lines.
+			do(t, n, "ZADD", redlock.LineKey("x"), 1, redlock.ChannelOf(idle))
+		}
+		released := time.Now()
+		require.NoError(t, held.Unlock(t.Context()))
+		l := w.got(t)
+		assert.Equal(t, released, w.at)
+		require.NoError(t, l.Unlock(t.Context()))
+	})
+}
+
+// Whoever leaves after it was told passes the release on under its name, by which the next
+// one counts the messages about it; whoever was not told only leaves.
+func TestWaitLineReleaseKeepsItsName(t *testing.T) {
+	for _, told := range []bool{true, false} {
+		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+			held := lockElsewhere(t, c, "x", time.Hour)
+			r := newRedlock(t, c)
+			ctx, cancel := context.WithCancel(t.Context())
+			w := startLock(t, r, ctx, []string{"x"}, slowly()...)
+			var mu sync.Mutex
+			var names []string
+			require.NoError(t, c.Nodes[1].OnCommand(func(_ string, args []string) {
+				mu.Lock()
+				defer mu.Unlock()
+				if len(args) > 4 && args[0] == redlock.PassScript.Hash.(string) {
+					names = append(names, args[4])
+				}
+			}))
+			name := tokens.Digest(held.Token())
+			if told {
+				testkit.QueueOf(r).Hear(0, "x", name)
+			} else {
+				name = ""
+			}
+			cancel()
+			<-w.done
+			synctest.Wait()
+			mu.Lock()
+			assert.Equal(t, []string{name}, names)
+			mu.Unlock()
+			require.NoError(t, held.Unlock(t.Context()))
+		})
+	}
+}
+
+// Somebody is told, and refused because of an attempt of a third client, which is cancelled or
+// takes too long: when that one gives its votes back, it is told again.
+func TestWaitLineAttemptThatIsCutShortSwallowsNoWakeUp(t *testing.T) {
+	for name, try := range map[string]func(t *testing.T, r *redlock.Redlock) error{
+		"TryLock cancelled": func(t *testing.T, r *redlock.Redlock) error {
+			ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Microsecond)
+			defer cancel()
+			_, err := r.TryLock(ctx, []string{"x"}, time.Minute)
+			return err
+		},
+		"Lock cancelled": func(t *testing.T, r *redlock.Redlock) error {
+			ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Microsecond)
+			defer cancel()
+			_, err := r.Lock(ctx, []string{"x"}, time.Minute)
+			return err
+		},
+		"timed out": func(t *testing.T, r *redlock.Redlock) error {
+			_, err := r.TryLock(t.Context(), []string{"x"}, time.Minute, redlock.WithNodeTimeout(1500*time.Microsecond))
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+				h, third := newRedlock(t, c), newRedlock(t, c)
+				_, err := third.TryLock(t.Context(), []string{"other"}, time.Second) // It is connected.
+				require.NoError(t, err)
+				held, err := h.TryLock(t.Context(), []string{"x"}, time.Hour)
+				require.NoError(t, err)
+				w := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
+				require.NoError(t, c.Slow(time.Millisecond, time.Millisecond))
+				released := time.Now()
+				go func() { assert.NoError(t, held.Unlock(t.Context())) }() // Arrives after 1 ms; w asks 2 ms later.
+				time.Sleep(time.Millisecond)
+				require.Error(t, try(t, third)) // Arrives at 2 ms, gives up at 2.5.
+				l := w.got(t)
+				assert.Less(t, w.at.Sub(released), 50*time.Millisecond)
+				require.NoError(t, l.Unlock(t.Context()))
+				time.Sleep(2 * time.Second)
+				requireNoKeys(t, c)
+			})
+		})
+	}
+}
+
+// holdBoth has two clients lock a and b, which end at different times: all nodes name the same
+// holder to whoever wants both.
+func holdBoth(t *testing.T, c *testcluster.Cluster) (a, b *redlock.Lock) {
+	t.Helper()
+	slowDown(t, c)
+	return lockElsewhere(t, c, "a", time.Hour), lockElsewhere(t, c, "b", 2*time.Hour)
+}
+
+// slowDown has every answer take a moment. Without, a call may be refused by a quorum before the
+// last node has been asked, which it is not any more then: it is not in line there.
+func slowDown(t *testing.T, c *testcluster.Cluster) {
+	t.Helper()
+	require.NoError(t, c.Slow(100*time.Microsecond, 100*time.Microsecond))
+}
+
+// A waiter for a and b that was told of a, while b is held, keeps a for a moment: if b is
+// released meanwhile, it has both.
+func TestWaitLineOneForSeveralKeepsWhatItWasToldOf(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		a, b := holdBoth(t, c)
+		both := startLock(t, newRedlock(t, c), t.Context(), []string{"a", "b"}, slowly()...)
+		one := startLock(t, newRedlock(t, c), t.Context(), []string{"a"}, slowly()...)
+		require.NoError(t, a.Unlock(t.Context()))
+		time.Sleep(waiting.KeepTime * 4 / 5)
+		released := time.Now()
+		require.NoError(t, b.Unlock(t.Context()))
+		l := both.got(t)
+		assert.Less(t, both.at.Sub(released), 10*time.Millisecond)
+		time.Sleep(time.Millisecond)
+		require.NoError(t, l.Unlock(t.Context()))
+		require.NoError(t, one.got(t).Unlock(t.Context()))
+		assert.True(t, both.at.Before(one.at))
+	})
+}
+
+// It does so once for each holder of b. The next time that it is told of a, it passes that on at
+// once.
+func TestWaitLineOneForSeveralKeepsOnceForAHolder(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		a, b := holdBoth(t, c)
+		opts := []redlock.Option{redlock.WithRetryCount(-1), redlock.WithRetryDelay(time.Second), redlock.WithRetryJitter(0)}
+		both := startLock(t, newRedlock(t, c), t.Context(), []string{"a", "b"}, opts...)
+		one := startLock(t, newRedlock(t, c), t.Context(), []string{"a"}, slowly()...)
+		other := startLock(t, newRedlock(t, c), t.Context(), []string{"a"}, slowly()...)
+		told := time.Now()
+		require.NoError(t, a.Unlock(t.Context()))
+		a = one.got(t)
+		assert.InDelta(t, waiting.KeepTime, one.at.Sub(told), float64(10*time.Millisecond), "the first time")
+		time.Sleep(time.Second) // The waiter for both has asked: it is in line for a again, as the first.
+		told = time.Now()
+		require.NoError(t, a.Unlock(t.Context()))
+		a = other.got(t)
+		assert.Less(t, other.at.Sub(told), waiting.KeepTime/2, "the second time")
+		require.NoError(t, a.Unlock(t.Context()))
+		require.NoError(t, b.Unlock(t.Context()))
+		require.NoError(t, both.got(t).Unlock(t.Context()))
+	})
+}
+
+// Waiters that take each other's place in a process do not keep a one after the other.
+func TestWaitLineKeepingIsNotProlongedByThoseThatTakeThePlace(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		a, b := holdBoth(t, c)
+		r := newRedlock(t, c)
+		var all []*waitingLock
+		var cancels []context.CancelFunc
+		for range 3 {
+			ctx, cancel := context.WithCancel(t.Context())
+			cancels = append(cancels, cancel)
+			all = append(all, startLock(t, r, ctx, []string{"a", "b"}, slowly()...))
+		}
+		one := startLock(t, newRedlock(t, c), t.Context(), []string{"a"}, slowly()...)
+		told := time.Now()
+		require.NoError(t, a.Unlock(t.Context()))
+		for _, cancel := range cancels[:2] {
+			time.Sleep(waiting.KeepTime * 2 / 5)
+			cancel()
+		}
+		l := one.got(t)
+		assert.InDelta(t, waiting.KeepTime, one.at.Sub(told), float64(10*time.Millisecond))
+		cancels[2]()
+		for _, w := range all {
+			<-w.done
+		}
+		require.NoError(t, l.Unlock(t.Context()))
+		require.NoError(t, b.Unlock(t.Context()))
+	})
+}
+
+// A waiter that takes the place of one that has given up does not run ahead of another process
+// that was told and is on its way.
+func TestWaitLineGivesWayToWhoTakesAPlace(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		slowDown(t, c)
+		distant := newOver(t, far(t, c), redlock.WithNodeTimeout(time.Second))
+		held := lockElsewhere(t, c, "x", time.Hour)
+		told := startLock(t, distant, t.Context(), []string{"x"}, slowly()...)
+		time.Sleep(time.Second)
+		r := newRedlock(t, c)
+		ctx, cancel := context.WithCancel(t.Context())
+		first := startLock(t, r, ctx, []string{"x"}, slowly()...)
+		second := startLock(t, r, t.Context(), []string{"x"}, slowly()...)
+		require.NoError(t, held.Unlock(t.Context()))
+		time.Sleep(10 * time.Millisecond)
+		cancel() // The second one is the first in its line now, and x is free.
+		<-first.done
+		l := told.got(t)
+		time.Sleep(time.Millisecond)
+		require.NoError(t, l.Unlock(t.Context()))
+		require.NoError(t, second.got(t).Unlock(t.Context()))
+		assert.True(t, told.at.Before(second.at))
+	})
+}
+
+// takeTurns has each client lock, hold and unlock again and again until end. It returns how
+// often each one had its lock, and the longest that it waited. The first quarter of the time
+// does not count: until all are in line, those that are first have all the turns.
+func takeTurns(t *testing.T, clients []contender, length time.Duration) (turns []int, longest []time.Duration) {
+	t.Helper()
+	turns, longest = make([]int, len(clients)), make([]time.Duration, len(clients))
+	begin, end := time.Now().Add(length/4), time.Now().Add(length)
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for i, c := range clients {
+		for range c.goroutines {
+			wg.Go(func() {
+				for time.Now().Before(end) {
+					asked := time.Now()
+					l, err := c.r.Lock(t.Context(), c.resources, ttl, redlock.WithRetryCount(-1))
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if asked.After(begin) {
+						mu.Lock()
+						turns[i]++
+						longest[i] = max(longest[i], time.Since(asked))
+						mu.Unlock()
+					}
+					time.Sleep(c.hold)
+					assert.NoError(t, l.Unlock(t.Context()))
+				}
+			})
+		}
+	}
+	wg.Wait()
+	return turns, longest
+}
+
+type contender struct {
+	r          *redlock.Redlock
+	goroutines int
+	resources  []string
+	hold       time.Duration
+}
+
+// Also with several callers in each, of whom the next one asks right behind the release of
+// the last one.
+func TestWaitTurnsOfProcessesThatHoldForNoTime(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		require.NoError(t, c.Slow(50*time.Microsecond, 200*time.Microsecond))
+		var clients []contender
+		for range 4 {
+			clients = append(clients, contender{newRedlock(t, c), 4, []string{"x"}, 0})
+		}
+		turns, longest := takeTurns(t, clients, scenario(500*time.Millisecond, 160*time.Millisecond))
+		assert.Greater(t, slices.Min(turns), slices.Max(turns)*3/4, "turns %v", turns)
+		assert.Less(t, slices.Max(longest), 300*time.Millisecond)
+		assert.Greater(t, slices.Min(turns), rounds(25, 7))
+	})
+}
+
+// Whoever has just woken another process does not run ahead of it.
+func TestWaitTurnsOfALockRightAfterAnUnlock(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		a := newRedlock(t, c)
+		distant := newOver(t, far(t, c), redlock.WithNodeTimeout(time.Second))
+		held, err := a.TryLock(t.Context(), []string{"x"}, time.Hour)
+		require.NoError(t, err)
+		w := startLock(t, distant, t.Context(), []string{"x"}, slowly()...)
+		time.Sleep(time.Second)
+		require.NoError(t, held.Unlock(t.Context()))
+		go func() { assert.NoError(t, w.got(t).Unlock(t.Context())) }()
+		again, err := a.Lock(t.Context(), []string{"x"}, ttl, slowly()...)
+		require.NoError(t, err)
+		select {
+		case <-w.done:
+		default:
+			t.Error("it ran ahead")
+		}
+		assert.Equal(t, 2, again.Attempts(), "the first, which gave way, and the one that the release set off")
+		require.NoError(t, again.Unlock(t.Context()))
+	})
+}
+
+// Somebody who wants two resources has its turn beside those that use either of them all the
+// time.
+func TestWaitTurnsOfAWaiterForSeveral(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		require.NoError(t, c.Slow(50*time.Microsecond, 200*time.Microsecond))
+		hold := time.Millisecond
+		turns, longest := takeTurns(t, []contender{
+			{newRedlock(t, c), 4, []string{"a"}, hold}, {newRedlock(t, c), 4, []string{"b"}, hold}, {newRedlock(t, c), 1, []string{"a", "b"}, hold},
+		}, scenario(600*time.Millisecond, 300*time.Millisecond))
+		t.Log(turns, longest)
+		assert.Less(t, longest[2], 3*max(longest[0], longest[1]))
+		assert.Less(t, longest[2], 200*time.Millisecond)
+		assert.Greater(t, turns[2], rounds(20, 10))
+	})
+}
+
+// It does not hold the others up for long while one of its resources is not to be had.
+func TestWaiterForSeveralHoldsNobodyUpForLong(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		require.NoError(t, c.Slow(50*time.Microsecond, 200*time.Microsecond))
+		users := []contender{{newRedlock(t, c), 4, []string{"a"}, time.Millisecond}, {newRedlock(t, c), 4, []string{"a"}, time.Millisecond}}
+		alone, _ := takeTurns(t, users, scenario(600*time.Millisecond, 400*time.Millisecond))
+		lockElsewhere(t, c, "b", time.Hour)
+		ctx, cancel := context.WithCancel(t.Context())
+		// It gets in the way for 60 ms each time it tries: how often is not left to chance.
+		w := startLock(t, newRedlock(t, c), ctx, []string{"a", "b"},
+			redlock.WithRetryCount(-1), redlock.WithRetryDelay(400*time.Millisecond), redlock.WithRetryJitter(0))
+		beside, longest := takeTurns(t, users, scenario(600*time.Millisecond, 400*time.Millisecond))
+		t.Log(alone, beside, longest)
+		assert.Greater(t, beside[0]+beside[1], (alone[0]+alone[1])*3/4)
+		assert.Less(t, slices.Max(longest), 300*time.Millisecond)
+		cancel()
+		<-w.done
+	})
+}
+
+// far returns the nodes of a cluster for a client that is 20 ms from them, one way.
+func far(t *testing.T, c *testcluster.Cluster) []redlock.Node {
+	t.Helper()
+	nodes := make([]redlock.Node, len(c.Nodes))
+	for i, n := range c.Nodes {
+		p := testcluster.NewProxy(n.Dial)
+		t.Cleanup(p.Close)
+		p.SetDelay(20*time.Millisecond, 20*time.Millisecond)
+		nodes[i] = redlock.Node{Name: n.Name(), Pool: &conn.Dialer{
+			Dial: func(ctx context.Context, _, _ string) (net.Conn, error) { return p.Dial(ctx) }, Network: "tcp", Address: n.Addr(),
+		}}
+	}
+	return nodes
+}
+
+// A process far away is not passed over because it comes late.
+func TestWaitTurnsOfAFarProcess(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		require.NoError(t, c.Slow(50*time.Microsecond, 100*time.Microsecond))
+		distant := newOver(t, far(t, c), redlock.WithNodeTimeout(time.Second))
+		both := []contender{{newRedlock(t, c), 4, []string{"x"}, time.Millisecond}, {distant, 4, []string{"x"}, time.Millisecond}}
+		turns, longest := takeTurns(t, both, 4*time.Second)
+		t.Log(turns, longest)
+		assert.Greater(t, 10*turns[1], 7*turns[0], "three for four; where it is passed over, one for six")
+	})
+}
+
+// Somebody who does not look at the reservation has the lock while the one that was told is on
+// its way. That one still has its turn before those that have come later.
+func TestWaitTurnsAreNotCostByALockInBetween(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		distant := newOver(t, far(t, c), redlock.WithNodeTimeout(time.Second))
+		a := newRedlock(t, c)
+		held, err := a.TryLock(t.Context(), []string{"x"}, time.Hour)
+		require.NoError(t, err)
+		first := startLock(t, distant, t.Context(), []string{"x"}, slowly()...)
+		time.Sleep(time.Second)
+		second := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
+		require.NoError(t, held.Unlock(t.Context()))
+		cycle(t, a, "x", time.Hour)
+		l := first.got(t)
+		time.Sleep(time.Millisecond)
+		require.NoError(t, l.Unlock(t.Context()))
+		require.NoError(t, second.got(t).Unlock(t.Context()))
+		assert.True(t, first.at.Before(second.at))
+		assert.Less(t, second.at.Sub(first.at), 100*time.Millisecond)
+	})
+}
+
+// A holder that unlocks and locks again at once takes turns with those who wait.
+func TestWaitTurnsAreNotTakenByAHolderThatLocksAgainAtOnce(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		require.NoError(t, c.Slow(0, 200*time.Microsecond))
+		turns := make([]int, 3)
+		length := scenario(3*time.Second, 300*time.Millisecond)
+		end := time.Now().Add(length)
+		var wg sync.WaitGroup
+		for i := range turns {
+			r := newRedlock(t, c)
+			wg.Go(func() {
+				for time.Now().Before(end) {
+					l, err := r.Lock(t.Context(), []string{"x"}, ttl, redlock.WithRetryCount(-1))
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					turns[i]++
+					time.Sleep(time.Millisecond)
+					assert.NoError(t, l.Unlock(t.Context()))
+				}
+			})
+		}
+		wg.Wait()
+		assert.Greater(t, slices.Min(turns), slices.Max(turns)*3/4, "turns %v", turns)
+		assert.Greater(t, slices.Max(turns), int(length/(15*time.Millisecond)))
+	})
+}
+
+func TestWaitersForOverlappingResourcesDoNotDeadlock(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		clients := []*redlock.Redlock{newRedlock(t, c), newRedlock(t, c)}
+		sets := [][]string{{"a", "b"}, {"b", "c"}, {"c", "a"}, {"a"}, {"a", "b", "c"}}
+		start := time.Now()
+		var wg sync.WaitGroup
+		for i := range 40 {
+			wg.Go(func() {
+				for range rounds(5, 2) {
+					l, err := clients[i%2].Lock(t.Context(), sets[i%len(sets)], ttl, redlock.WithRetryCount(-1))
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					time.Sleep(time.Millisecond)
+					assert.NoError(t, l.Unlock(t.Context()))
+				}
+			})
+		}
+		wg.Wait()
+		assert.Less(t, time.Since(start), 5*time.Second)
 	})
 }

@@ -1,0 +1,673 @@
+package redlock_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/conn"
+	"github.com/seed6c881748/redlock/internal/node"
+	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
+)
+
+// farNodes returns the nodes of a cluster with a round trip to them, which making a
+// connection takes, too, and one more for each of so many exchanges (TLS, AUTH) before
+// the handshake.
+func farNodes(t *testing.T, c *testcluster.Cluster, trip time.Duration, exchanges int) []redlock.Node {
+	t.Helper()
+	nodes := make([]redlock.Node, len(c.Nodes))
+	for i, n := range c.Nodes {
+		require.NoError(t, n.Slow(trip/2, trip/2))
+		nodes[i] = redlock.Node{Name: n.Name(), Pool: redlock.PoolFunc(func(ctx context.Context) (redis.Conn, error) {
+			time.Sleep(time.Duration(1+exchanges) * trip)
+			return dialerOf(n).GetContext(ctx)
+		})}
+	}
+	return nodes
+}
+
+func TestConnectingIsWaitedForByTheFirstLock(t *testing.T) {
+	const ms = time.Millisecond
+	calls := map[string]func(t *testing.T, r *redlock.Redlock) error{
+		"TryLock": func(t *testing.T, r *redlock.Redlock) error {
+			l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+			if err == nil {
+				assert.Greater(t, time.Until(l.Until()), ttl*98/100, "the wait has used up no validity")
+				err = l.Unlock(t.Context())
+			}
+			return err
+		},
+		"Do": func(t *testing.T, r *redlock.Redlock) error {
+			return r.Do(t.Context(), []string{"a"}, ttl, func(context.Context, *redlock.Lock) error { return nil }, redlock.WithRetryCount(0))
+		},
+		"Inspect": func(t *testing.T, r *redlock.Redlock) error {
+			in, err := r.Inspect(t.Context(), "a")
+			for _, n := range in.Nodes {
+				err = errors.Join(err, n.Err)
+			}
+			return err
+		},
+	}
+	for name, call := range calls {
+		for _, trip := range []time.Duration{0, ms, 20 * ms, 40 * ms, 80 * ms} {
+			for _, n := range []int{1, 3, 5} {
+				inBubble(t, n, func(t *testing.T, c *testcluster.Cluster) {
+					r := newOver(t, farNodes(t, c, trip, 3))
+					require.NoError(t, call(t, r), "%s, round trip %v, %d nodes", name, trip, n)
+				})
+			}
+		}
+	}
+}
+
+func TestConnectingIsWaitedForByAReleaseByToken(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		holder := newRedlock(t, c)
+		l, err := holder.TryLock(t.Context(), []string{"a"}, time.Minute)
+		require.NoError(t, err)
+		r := newOver(t, farNodes(t, c, 80*time.Millisecond, 3))
+		ended, cancel := context.WithCancel(t.Context())
+		cancel() // It does not matter.
+		require.NoError(t, r.Release(ended, []string{"a"}, l.Token()))
+	})
+}
+
+// A majority that hangs costs the connect timeout once, and no more when it is known.
+func TestConnectTimeoutIsPaidOnceForAHungMajority(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		for _, n := range c.Nodes[:3] {
+			require.NoError(t, n.Hang())
+		}
+		for i, limit := range []time.Duration{redlock.DefaultConnectTimeout + redlock.DefaultNodeTimeout, redlock.DefaultNodeTimeout, redlock.DefaultNodeTimeout} {
+			start := time.Now()
+			_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+			require.ErrorIs(t, err, redlock.ErrNoQuorum)
+			assert.LessOrEqual(t, time.Since(start), limit, "call %d", i)
+		}
+		for _, n := range c.Nodes[:3] {
+			require.NoError(t, n.Resume())
+		}
+		time.Sleep(5 * time.Second)
+		warm(t, r)
+	})
+}
+
+// Nor does it when it hangs after it has been connected to.
+func TestConnectTimeoutIsNotPaidForAMajorityThatFallsSilent(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		warm(t, r)
+		for _, n := range c.Nodes[:3] {
+			require.NoError(t, n.Hang())
+		}
+		for range 100 {
+			start := time.Now()
+			_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+			require.ErrorIs(t, err, redlock.ErrNoQuorum)
+			require.LessOrEqual(t, time.Since(start), redlock.DefaultNodeTimeout)
+			time.Sleep(50 * time.Millisecond)
+		}
+		for _, n := range c.Nodes[:3] {
+			require.NoError(t, n.Resume())
+		}
+		time.Sleep(5 * time.Second)
+	})
+}
+
+// A minority that hangs, is dead or slow to connect to costs nothing, from the first call on.
+func TestConnectingOfAMinorityCostsTheFirstCallNothing(t *testing.T) {
+	for name, fault := range map[string]func(n *testcluster.Node) error{
+		"hung":       (*testcluster.Node).Hang,
+		"dead":       (*testcluster.Node).Stop,
+		"black hole": func(n *testcluster.Node) error { n.Proxy().BlackHole(true); return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
+				r := newRedlock(t, c)
+				for _, n := range c.Nodes[:2] {
+					require.NoError(t, fault(n))
+				}
+				start := time.Now()
+				cycle(t, r, "a", ttl)
+				assert.Less(t, time.Since(start), 10*time.Millisecond)
+				require.NoError(t, r.Close(t.Context()))
+			})
+		})
+	}
+}
+
+// A majority that is dead fails the first call at once.
+func TestConnectingIsNotWaitedForWithADeadMajority(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		for _, n := range c.Nodes[:2] {
+			require.NoError(t, n.Stop())
+		}
+		start := time.Now()
+		_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		assert.Less(t, time.Since(start), 10*time.Millisecond)
+	})
+}
+
+// Nor is one longer than until it fails, when the others are connected already.
+func TestConnectingIsNotWaitedForOnceAMajorityHasFailed(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		nodes := nodesOf(c)
+		for i := range nodes[:2] {
+			nodes[i].Pool = redlock.PoolFunc(func(context.Context) (redis.Conn, error) {
+				time.Sleep(100 * time.Millisecond)
+				return nil, errors.New("no route to host")
+			})
+		}
+		r := newOver(t, nodes)
+		start := time.Now()
+		_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		assert.Equal(t, 100*time.Millisecond, time.Since(start))
+		require.NoError(t, r.Close(t.Context()))
+	})
+}
+
+// Connections that have broken, and are being made again, are waited for as the first ones.
+func TestConnectingIsWaitedForByALockAfterABreak(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newOver(t, farNodes(t, c, 80*time.Millisecond, 3))
+		warm(t, r)
+		time.Sleep(time.Second)
+		for _, n := range c.Nodes {
+			n.Proxy().Reset()
+		}
+		synctest.Wait()
+		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+		require.NoError(t, err)
+		require.NoError(t, l.Unlock(t.Context()))
+		time.Sleep(time.Second)
+	})
+}
+
+func TestConnectingIsWaitedForNoLongerThanTheCall(t *testing.T) {
+	for name, c := range map[string]struct {
+		end  func(cancel context.CancelFunc, r *redlock.Redlock)
+		want error
+	}{
+		"cancel": {func(cancel context.CancelFunc, _ *redlock.Redlock) { cancel() }, context.Canceled},
+		"Close":  {func(_ context.CancelFunc, r *redlock.Redlock) { _ = r.Close(context.Background()) }, redlock.ErrClosed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 3, func(t *testing.T, cl *testcluster.Cluster) {
+				asked := countCommands(t, "SET", cl.Nodes...)
+				r, err := redlock.New(farNodes(t, cl, 100*time.Millisecond, 3))
+				require.NoError(t, err)
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				start := time.Now()
+				time.AfterFunc(150*time.Millisecond, func() { c.end(cancel, r) })
+				_, err = r.TryLock(ctx, []string{"a"}, ttl)
+				require.ErrorIs(t, err, c.want)
+				require.ErrorIs(t, err, redlock.ErrNoQuorum)
+				assert.Equal(t, 150*time.Millisecond, time.Since(start))
+				var no *redlock.QuorumError
+				require.ErrorAs(t, err, &no)
+				require.Len(t, no.Votes, 3)
+				for _, v := range no.Votes {
+					require.ErrorIs(t, v.Err, node.ErrUnreached)
+				}
+				time.Sleep(5 * time.Second)
+				require.NoError(t, r.Close(context.Background()))
+				synctest.Wait()
+				assert.Zero(t, asked.Load(), "no node was asked")
+			})
+		})
+	}
+}
+
+func TestConnectTimeoutOfZeroDoesNotWait(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r, err := redlock.New(farNodes(t, c, 100*time.Millisecond, 3), redlock.WithConnectTimeout(0))
+		require.NoError(t, err)
+		start := time.Now()
+		_, err = r.TryLock(t.Context(), []string{"a"}, ttl)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		assert.Equal(t, redlock.DefaultNodeTimeout, time.Since(start))
+		time.Sleep(time.Second)
+		cycle(t, r, "a", ttl)
+		require.NoError(t, r.Close(t.Context()))
+	})
+}
+
+// The connect timeout is also the least that an attempt to connect gets.
+func TestConnectTimeoutThatIsLongLetsConnectingTakeThatLong(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r, err := redlock.New(farNodes(t, c, 200*time.Millisecond, 10), redlock.WithConnectTimeout(5*time.Second))
+		require.NoError(t, err)
+		cycle(t, r, "a", ttl)
+		require.NoError(t, r.Close(t.Context()))
+	})
+}
+
+// Connecting takes one round trip besides those of the network and of TLS: the login and the
+// scripts go together.
+func TestConnectHandshakeTakesOneRoundTrip(t *testing.T) {
+	const trip = 100 * time.Millisecond
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		nodes := nodesOf(c)
+		for i, n := range c.Nodes {
+			d := dialerOf(n)
+			d.Login = [][]any{{"SELECT", 3}}
+			nodes[i].Pool = d
+			require.NoError(t, n.Slow(trip/2, trip/2))
+		}
+		r := newOver(t, nodes)
+		start := time.Now()
+		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+		require.NoError(t, err)
+		assert.Equal(t, 2*trip, time.Since(start))
+		requireNoKeys(t, c) // Those of database 0.
+		require.NoError(t, l.Unlock(t.Context()))
+		time.Sleep(time.Second)
+	})
+}
+
+func TestConnectLoginThatIsRefusedIsTheVote(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		nodes := nodesOf(c)
+		d := dialerOf(c.Nodes[0])
+		d.Login = [][]any{{"AUTH", "wrong"}, {"SELECT", 3}}
+		nodes[0].Pool = d
+		r := newOver(t, nodes)
+		cycle(t, r, "a", ttl)
+		synctest.Wait()
+		s := r.Stats().Nodes[0]
+		require.False(t, s.Up)
+		require.ErrorContains(t, s.Err, "AUTH")
+		require.NotContains(t, s.Err.Error(), "wrong")
+	})
+}
+
+// movable is a node whose address leads to the second of two servers once moved.
+func movable(moved *atomic.Bool, from, to *testcluster.Node) redlock.Pool {
+	return &conn.Dialer{
+		Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			if moved.Load() {
+				return to.Dial(ctx)
+			}
+			return from.Dial(ctx)
+		},
+		Network: "tcp", Address: "name:6379",
+	}
+}
+
+// The addresses of nodes 1 and 2 lead to other, healthy masters from now on (a name or a
+// virtual IP after a failover); the old ones answer errors, and keep their connections.
+func TestConnectFollowsAFailoverBehindAnAddress(t *testing.T) {
+	for _, msg := range []string{
+		"READONLY You can't write against a read only replica.",
+		"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+		"NOAUTH Authentication required.",
+	} {
+		t.Run(msg[:7], func(t *testing.T) {
+			inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
+				var moved atomic.Bool
+				nodes := nodesOf(c)[:3]
+				nodes[0].Pool = movable(&moved, c.Nodes[0], c.Nodes[3])
+				nodes[1].Pool = movable(&moved, c.Nodes[1], c.Nodes[4])
+				var mu sync.Mutex
+				var downs []redlock.Event
+				r, err := redlock.New(nodes, redlock.WithHook(func(_ context.Context, e redlock.Event) {
+					mu.Lock()
+					defer mu.Unlock()
+					if e.Kind == redlock.EventNodeDown {
+						downs = append(downs, e)
+					}
+				}))
+				require.NoError(t, err)
+				defer func() { _ = r.Close(context.Background()) }()
+				warm(t, r)
+				l, err := r.TryLock(t.Context(), []string{"held"}, time.Minute)
+				require.NoError(t, err)
+				synctest.Wait()
+				moved.Store(true)
+				for i := range 2 {
+					require.NoError(t, c.Nodes[3+i].Set("held", l.Token(), time.Minute)) // It was replicated.
+					require.NoError(t, c.Nodes[i].SetError(msg))
+				}
+				_, err = r.TryLock(t.Context(), []string{"x"}, ttl)
+				require.ErrorIs(t, err, redlock.ErrNoQuorum)
+				require.ErrorContains(t, err, msg, "the one that got the reply has it as its vote")
+				time.Sleep(2 * node.MinBackoff)
+				cycle(t, r, "x", ttl)
+				require.NoError(t, l.Extend(t.Context(), time.Minute))
+				require.NoError(t, l.Unlock(t.Context()))
+				synctest.Wait()
+				mu.Lock()
+				defer mu.Unlock()
+				require.Len(t, downs, 2)
+				for _, e := range downs {
+					require.ErrorContains(t, e.Err, msg)
+				}
+			})
+		})
+	}
+}
+
+// A release that is refused so is given to the next server.
+func TestConnectToTheWrongServerLosesNoRelease(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		warm(t, r)
+		l, err := r.TryLock(t.Context(), []string{"a"}, time.Hour)
+		require.NoError(t, err)
+		synctest.Wait()
+		require.NoError(t, c.SetError("READONLY You can't write against a read only replica."))
+		require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrNoQuorum)
+		time.Sleep(time.Minute)
+		require.NoError(t, c.SetError(""))
+		time.Sleep(2 * node.MaxBackoff)
+		requireReleased(t, c)
+	})
+}
+
+// An attempt waits for connections that are being made, but not to nodes that were the wrong server:
+// they count as down.
+func TestConnectToAWrongServerIsNotWaitedFor(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		warm(t, r)
+		const msg = "READONLY You can't write against a read only replica."
+		require.NoError(t, c.SetError(msg))
+		_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+		require.ErrorContains(t, err, msg)
+		synctest.Wait()
+		start := time.Now()
+		_, err = r.TryLock(t.Context(), []string{"a"}, ttl)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		assert.Zero(t, time.Since(start))
+	})
+}
+
+// A replica is backed off from, and its state can be seen.
+func TestConnectDoesNotDialAReplicaInALoop(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		warm(t, r)
+		require.NoError(t, c.Nodes[0].SetError("READONLY You can't write."))
+		for range 600 {
+			cycle(t, r, "a", ttl)
+			time.Sleep(100 * time.Millisecond)
+		}
+		s := r.Stats().Nodes[0]
+		assert.False(t, s.Up)
+		require.ErrorContains(t, s.Err, "READONLY You can't write.")
+		assert.Less(t, s.Connects, int64(100), "in a minute")
+	})
+}
+
+// repeatedly cuts a node's connections after a random time, again and again.
+func repeatedly(ctx context.Context, n *testcluster.Node, atLeast, atMost time.Duration) {
+	for i := 0; ctx.Err() == nil; i++ {
+		time.Sleep(atLeast + time.Duration(i*7919%1000)*(atMost-atLeast)/1000)
+		n.Proxy().Reset()
+	}
+}
+
+// Each node's connections are reset every 0.3 to 0.7 s. That costs what is on its way at
+// that moment, and nothing else.
+func TestConnectionsThatAreResetAreMadeAgainAtOnce(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		require.NoError(t, c.Slow(time.Millisecond, time.Millisecond))
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		for i, n := range c.Nodes {
+			go func() {
+				time.Sleep(time.Duration(i) * 100 * time.Millisecond)
+				repeatedly(ctx, n, 300*time.Millisecond, 700*time.Millisecond)
+			}()
+		}
+		attempts := rounds(2000, 400)
+		failed := 0
+		for range attempts {
+			l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+			if err != nil {
+				failed++
+			} else {
+				_ = l.Unlock(t.Context())
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		assert.Less(t, failed, attempts/100)
+		assert.Greater(t, r.Stats().Nodes[0].Connects, int64(attempts/40))
+		cancel()
+		time.Sleep(2 * time.Second)
+	})
+}
+
+// A server that accepts and hangs up is backed off from, also if it answers something
+// each time.
+func TestConnectionsThatAreShortComeInABoundedLoop(t *testing.T) {
+	for name, c := range map[string]struct {
+		hangUp string // upon this command
+		most   int64  // connections in 10 s
+	}{
+		"before an answer": {"SET", 30},
+		"in the handshake": {"SCRIPT", 30},
+		"after an answer":  {"GET", 10*10 + node.Redials + 40},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 3, func(t *testing.T, cl *testcluster.Cluster) {
+				r := newRedlock(t, cl)
+				warm(t, r)
+				n := cl.Nodes[0]
+				served := 0
+				require.NoError(t, n.OnCommand(func(cmd string, _ []string) {
+					if cmd != "SET" && cmd != "EVALSHA" && cmd != c.hangUp {
+						return
+					}
+					if served++; c.hangUp == "GET" && served%2 == 1 {
+						return // Every other request of a connection is answered.
+					}
+					n.Proxy().Kill()
+				}))
+				for start := time.Now(); time.Since(start) < 10*time.Second; time.Sleep(scenario(5*time.Millisecond, 40*time.Millisecond)) {
+					cycle(t, r, "a", ttl)
+				}
+				assert.Less(t, r.Stats().Nodes[0].Connects, c.most)
+				require.NoError(t, n.OnCommand(nil))
+				time.Sleep(2 * node.MaxBackoff)
+			})
+		})
+	}
+}
+
+func TestConnectionIsNotFailedByOneCallersShortTimeout(t *testing.T) {
+	for name, short := range map[string]func(r *redlock.Redlock) (*redlock.Lock, error){
+		"node timeout": func(r *redlock.Redlock) (*redlock.Lock, error) {
+			return r.TryLock(context.Background(), []string{"x"}, ttl, redlock.WithNodeTimeout(time.Millisecond))
+		},
+		"ttl": func(r *redlock.Redlock) (*redlock.Lock, error) {
+			return r.TryLock(context.Background(), []string{"x"}, 5*time.Millisecond)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+				r := newRedlock(t, c)
+				warm(t, r)
+				require.NoError(t, c.Slow(10*time.Millisecond, 10*time.Millisecond))
+				go func() {
+					_, err := short(r)
+					assert.ErrorIs(t, err, redlock.ErrNoQuorum)
+				}()
+				time.Sleep(15 * time.Millisecond)
+				cycle(t, r, "a", ttl)
+			})
+		})
+	}
+}
+
+func TestConnectionThatIsDeadIsNotKeptByOneCallersLongTimeout(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		warm(t, r)
+		c.Nodes[0].Proxy().BlackHole(true)
+		l, err := r.TryLock(t.Context(), []string{"a"}, time.Hour, redlock.WithNodeTimeout(time.Minute))
+		require.NoError(t, err)
+		time.Sleep(2 * time.Second)
+		assert.True(t, r.Stats().Nodes[0].Up, "nobody else has asked")
+		c.Nodes[0].Proxy().BlackHole(false)
+		start := time.Now()
+		for {
+			in, err := r.Inspect(t.Context(), "b")
+			require.NoError(t, err)
+			if in.Nodes[0].Err == nil {
+				break
+			}
+			require.Less(t, time.Since(start), 3*time.Second)
+			time.Sleep(50 * time.Millisecond)
+		}
+		require.NoError(t, l.Unlock(t.Context()))
+	})
+}
+
+func TestConnectionWithALongTimeoutIsWaitedFor(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		warm(t, r)
+		require.NoError(t, c.Nodes[0].Slow(2*time.Second, 2*time.Second))
+		l, err := r.TryLock(t.Context(), []string{"a"}, time.Hour, redlock.WithNodeTimeout(10*time.Second))
+		require.NoError(t, err)
+		require.NoError(t, l.Unlock(t.Context()))
+	})
+}
+
+func TestConnectionThatIsIdleIsKeptAlive(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		warm(t, r)
+		pings := countCommands(t, "PING", c.Nodes[0])
+		time.Sleep(10 * time.Minute)
+		assert.InDelta(t, 40, pings.Load(), 2)
+		assert.Equal(t, int64(1), r.Stats().Nodes[0].Connects)
+		// A black hole is noticed although nobody asks for anything.
+		c.Nodes[0].Proxy().BlackHole(true)
+		time.Sleep(time.Minute)
+		assert.False(t, r.Stats().Nodes[0].Up)
+		c.Nodes[0].Proxy().BlackHole(false)
+		time.Sleep(3 * time.Second)
+		assert.True(t, r.Stats().Nodes[0].Up)
+	})
+}
+
+func TestConnectionThatIsDeadIsFoundWithinAboutASecond(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		warm(t, r)
+		c.Nodes[0].Proxy().BlackHole(true)
+		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+		require.NoError(t, err)
+		synctest.Wait()                     // The request to the node, for which nobody waits, is swallowed.
+		c.Nodes[0].Proxy().BlackHole(false) // Only for connections made from now on.
+		time.Sleep(1300 * time.Millisecond)
+		require.True(t, r.Stats().Nodes[0].Up)
+		require.EqualValues(t, 2, r.Stats().Nodes[0].Connects)
+		require.NoError(t, l.Unlock(t.Context()))
+	})
+}
+
+// One that asks when the oldest request has been unanswered for the node timeout
+// would only time out, too.
+func TestConnectionThatIsSilentIsNotAskedOnceTheNodeTimeoutIsOver(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		warm(t, r)
+		require.NoError(t, c.Nodes[0].Hang())
+		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+		require.NoError(t, err)
+		vote := func() error {
+			in, err := r.Inspect(t.Context(), "b")
+			require.NoError(t, err)
+			return in.Nodes[0].Err
+		}
+		time.Sleep(time.Millisecond)
+		require.ErrorIs(t, vote(), redlock.ErrNodeTimeout, "it was asked: it was not late yet")
+		require.ErrorIs(t, vote(), node.ErrSilent)
+		require.NoError(t, c.Nodes[0].Resume())
+		require.NoError(t, l.Unlock(t.Context()))
+	})
+}
+
+func TestConnectionHealsWithin3sAfterABlackHoleOf60s(t *testing.T) {
+	pools := map[string]func(t *testing.T, c *testcluster.Cluster, n *testcluster.Node) redlock.Node{
+		"NewNode": func(_ *testing.T, c *testcluster.Cluster, n *testcluster.Node) redlock.Node {
+			return redlock.NewNode(n.Addr(), redis.DialContextFunc(c.DialContext))
+		},
+		"deaf pool": func(t *testing.T, _ *testcluster.Cluster, n *testcluster.Node) redlock.Node {
+			pool := deafPool(n)
+			t.Cleanup(func() { _ = pool.Close() })
+			return redlock.Node{Name: n.Name(), Pool: pool}
+		},
+	}
+	for name, node := range pools {
+		for _, connected := range []bool{true, false} {
+			t.Run(name, func(t *testing.T) {
+				// Several holes, as the waits between the attempts are random.
+				for range rounds(5, 1) {
+					inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+						var nodes []redlock.Node
+						for _, n := range c.Nodes {
+							nodes = append(nodes, node(t, c, n))
+						}
+						r := newOver(t, nodes)
+						if connected {
+							warm(t, r)
+						}
+						c.Nodes[0].Proxy().BlackHole(true)
+						for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(time.Second) {
+							l, lockErr := r.TryLock(t.Context(), []string{"a"}, time.Minute)
+							require.NoError(t, lockErr)
+							require.NoError(t, l.Unlock(t.Context()))
+						}
+						c.Nodes[0].Proxy().BlackHole(false)
+						time.Sleep(3 * time.Second)
+						synctest.Wait()
+						l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
+						require.NoError(t, err)
+						synctest.Wait()
+						require.Equal(t, 3, holders(t, c, l), "%v", r.Stats().Nodes[0])
+						require.NoError(t, l.Unlock(t.Context()))
+						synctest.Wait()
+						requireNoKeys(t, c)
+					})
+				}
+			})
+		}
+	}
+}
+
+// A pool whose calls hang for good must not keep its node away for good.
+func TestConnectionComesBackFromAHoleOfAnyLength(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		n := c.Nodes[0]
+		pool := deafPool(n)
+		defer func() { _ = pool.Close() }()
+		r := newOver(t, []redlock.Node{{n.Name(), pool}})
+		warm(t, r)
+		n.Proxy().BlackHole(true)
+		time.Sleep(time.Hour)
+		require.Less(t, redlock.NodesIn(r)[0].Source.Stuck(), conn.MaxStuck+130, "one more every StuckPause")
+		n.Proxy().BlackHole(false)
+		time.Sleep(conn.StuckPause + 3*time.Second)
+		cycle(t, r, "a", ttl)
+	})
+}

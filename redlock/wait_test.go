@@ -1,0 +1,797 @@
+package redlock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/internal/testkit"
+	"github.com/seed6c881748/redlock/redlock"
+)
+
+// An askedAt has the lock requests that nodes have got, by when.
+type askedAt struct {
+	mu    sync.Mutex
+	nodes map[time.Duration][]int
+}
+
+// take returns the nodes that have got a lock request at this time, and forgets them.
+func (a *askedAt) take(after time.Duration) []int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	defer delete(a.nodes, after)
+	return a.nodes[after]
+}
+
+// rest is how many have not been taken.
+func (a *askedAt) rest() (requests int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, nodes := range a.nodes {
+		requests += len(nodes)
+	}
+	return requests
+}
+
+// lockRequests records from now on which nodes get a lock request, and after how long.
+func lockRequests(t *testing.T, c *testcluster.Cluster) *askedAt {
+	t.Helper()
+	a, start := &askedAt{nodes: map[time.Duration][]int{}}, time.Now()
+	for i, n := range c.Nodes {
+		require.NoError(t, n.OnCommand(func(cmd string, args []string) {
+			if isLockRequest(cmd, args) {
+				a.mu.Lock()
+				defer a.mu.Unlock()
+				after := time.Since(start)
+				a.nodes[after] = append(a.nodes[after], i)
+			}
+		}))
+	}
+	return a
+}
+
+func TestWaitersOfAProcessAreServedInTheOrderOfTheirArrival(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		a, b := newRedlock(t, c), newRedlock(t, c)
+		held, err := a.TryLock(t.Context(), []string{"x"}, ttl)
+		require.NoError(t, err)
+		var mu sync.Mutex
+		var order []int
+		var wg sync.WaitGroup
+		for i := range 10 {
+			w := startLock(t, b, t.Context(), []string{"x"}, slowly()...)
+			wg.Go(func() {
+				l := w.got(t)
+				mu.Lock()
+				order = append(order, i)
+				mu.Unlock()
+				time.Sleep(time.Millisecond)
+				assert.NoError(t, l.Unlock(t.Context()))
+			})
+		}
+		assert.Equal(t, 10, b.Stats().Waiting)
+		start := time.Now()
+		require.NoError(t, held.Unlock(t.Context()))
+		wg.Wait()
+		assert.Less(t, time.Since(start), 20*time.Millisecond)
+		assert.Equal(t, []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, order)
+	})
+}
+
+// Only the first in line asks the nodes, once in a retry delay, however many wait.
+func TestWaitersAskTheNodesByTheirHeadOnly(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		a, b := newRedlock(t, c), newRedlock(t, c)
+		_, err := a.TryLock(t.Context(), []string{"x"}, time.Hour)
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		var all []*waitingLock
+		for i := range 20 {
+			count := -1
+			if i%2 == 1 {
+				count = 1 << 20 // Their retries are counted.
+			}
+			all = append(all, startLock(t, b, ctx, []string{"x"}, redlock.WithRetryCount(count), redlock.WithRetryDelay(100*time.Millisecond), redlock.WithRetryJitter(0)))
+		}
+		asked := lockRequests(t, c)
+		time.Sleep(10*time.Second + 50*time.Millisecond) // The last retry is not to race with this.
+		for retry := range 100 {
+			at := time.Duration(retry+1) * 100 * time.Millisecond
+			nodes := asked.take(at)
+			assert.GreaterOrEqual(t, len(nodes), 2, "a quorum is asked, after %v", at) // A release may overtake what is left.
+			slices.Sort(nodes)
+			assert.Len(t, slices.Compact(slices.Clone(nodes)), len(nodes), "once each, after %v: %v", at, nodes)
+		}
+		assert.Zero(t, asked.rest(), "requests between the retries of the head")
+		cancel()
+		for _, w := range all {
+			<-w.done
+			require.ErrorIs(t, w.err, context.Canceled)
+			require.ErrorIs(t, w.err, redlock.ErrTaken, "what the head was told")
+		}
+		assert.Zero(t, b.Stats().Waiting)
+	})
+}
+
+// A waiter that polls seldom must not hold up those behind it that poll often, if no release is heard of.
+func TestWaiterAsksForItselfBehindOneThatPollsSeldom(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		nodes, taps := tapped(c)
+		r := newOver(t, nodes)
+		held := lockElsewhere(t, c, "x", time.Hour)
+		for _, tp := range taps {
+			tp.SetMute(true)
+		}
+		head := startLock(t, r, t.Context(), []string{"x"}, redlock.WithRetryCount(-1), redlock.WithRetryDelay(time.Hour), redlock.WithRetryJitter(0))
+		second := startLock(t, r, t.Context(), []string{"x"}, redlock.WithRetryCount(-1), redlock.WithRetryDelay(100*time.Millisecond))
+		time.Sleep(time.Second)
+		released := time.Now()
+		require.NoError(t, held.Unlock(t.Context()))
+		l := second.got(t)
+		assert.LessOrEqual(t, second.at.Sub(released), 200*time.Millisecond)
+		require.NoError(t, l.Unlock(t.Context()))
+		require.NoError(t, head.got(t).Unlock(t.Context()))
+	})
+}
+
+// One that has no timer of its own, since the first in its line asks, gets one when that one
+// has left and the next is no head.
+func TestWaitersBehindOneThatIsNoHeadAskThemselves(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		nodes, taps := tapped(c)
+		r := newOver(t, nodes)
+		h := newRedlock(t, c)
+		x, err := h.TryLock(t.Context(), []string{"x"}, time.Hour)
+		require.NoError(t, err)
+		_, err = h.TryLock(t.Context(), []string{"y"}, time.Hour)
+		require.NoError(t, err)
+		for _, tp := range taps {
+			tp.SetMute(true)
+		}
+		opts := []redlock.Option{redlock.WithRetryCount(-1), redlock.WithRetryJitter(0)}
+		ctx, cancel := context.WithCancel(t.Context())
+		first, firstEnds := context.WithCancel(t.Context())
+		all := []*waitingLock{
+			startLock(t, r, first, []string{"x"}, opts...),
+			startLock(t, r, ctx, []string{"y"}, opts...),
+			startLock(t, r, ctx, []string{"x", "y"}, opts...), // No head: it is not the first for y.
+		}
+		w := startLock(t, r, t.Context(), []string{"x"}, opts...)
+		firstEnds()
+		<-all[0].done
+		time.Sleep(time.Second)
+		released := time.Now()
+		require.NoError(t, x.Unlock(t.Context()))
+		l := w.got(t)
+		assert.LessOrEqual(t, w.at.Sub(released), 2*redlock.DefaultRetryDelay)
+		cancel()
+		for _, w := range all {
+			<-w.done
+		}
+		require.NoError(t, l.Unlock(t.Context()))
+	})
+}
+
+// A waiter that is behind one that nobody can help asks for itself: an old answer is none.
+func TestWaitersShareNoAnswerForLong(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		h, r := newRedlock(t, c), newRedlock(t, c)
+		_, err := h.TryLock(t.Context(), []string{"x"}, time.Hour)
+		require.NoError(t, err)
+		y, err := h.TryLock(t.Context(), []string{"y"}, time.Hour)
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		var all []*waitingLock
+		yctx, ycancel := context.WithCancel(t.Context())
+		all = append(all, startLock(t, r, ctx, []string{"x"}, slowly()...))
+		all = append(all, startLock(t, r, yctx, []string{"y"}, slowly()...))
+		all = append(all, startLock(t, r, ctx, []string{"x", "y"}, slowly()...))
+		ycancel()
+		require.NoError(t, y.Unlock(t.Context()))
+		time.Sleep(time.Hour / 2)
+		_, err = r.Lock(t.Context(), []string{"y"}, ttl)
+		if err != nil {
+			var qe *redlock.QuorumError
+			require.ErrorAs(t, err, &qe)
+			t.Log(err)
+		}
+		require.NoError(t, err, "y has been free for half an hour")
+		cancel()
+		for _, w := range all {
+			<-w.done
+		}
+	})
+}
+
+func TestWaitCountsTimedRetriesInLine(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		a, b := newRedlock(t, c), newRedlock(t, c)
+		_, err := a.TryLock(t.Context(), []string{"x"}, time.Hour)
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		head := startLock(t, b, ctx, []string{"x"}, redlock.WithRetryCount(-1))
+		asked := 0
+		start := time.Now()
+		_, err = b.Lock(t.Context(), []string{"x", "y"}, ttl, redlock.WithRetryCount(3), redlock.WithRetryDelay(time.Second), redlock.WithRetryJitter(0),
+			redlock.WithRetryIf(func(err error) bool { asked++; return redlock.RetryDefault(err) }))
+		assert.Equal(t, 3*time.Second, time.Since(start))
+		require.ErrorIs(t, err, redlock.ErrTaken)
+		var qe *redlock.QuorumError
+		require.ErrorAs(t, err, &qe)
+		assert.Equal(t, []string{"x", "y"}, qe.Resources)
+		assert.Equal(t, 3, qe.Attempt)
+		assert.Equal(t, 2, asked, "the last one is not asked about")
+		holders := 0
+		for _, v := range qe.Votes {
+			if v.Holder != "" {
+				holders++
+			}
+		}
+		assert.GreaterOrEqual(t, holders, 2, "two refusals decide, the third may come late")
+
+		// As it is for one that is first: the attempt at the beginning, and the timed ones.
+		cancel()
+		<-head.done
+		start = time.Now()
+		_, err = b.Lock(t.Context(), []string{"x"}, ttl, redlock.WithRetryCount(3), redlock.WithRetryDelay(time.Second), redlock.WithRetryJitter(0))
+		assert.Equal(t, 3*time.Second, time.Since(start))
+		require.ErrorAs(t, err, &qe)
+		assert.Equal(t, 4, qe.Attempt)
+
+		// And for one that no retry delay slows down.
+		start = time.Now()
+		_, err = b.Lock(t.Context(), []string{"x"}, ttl, redlock.WithRetryCount(3), redlock.WithRetryDelay(0))
+		require.ErrorIs(t, err, redlock.ErrTaken)
+		assert.Less(t, time.Since(start), 50*time.Millisecond)
+	})
+}
+
+func TestWaitInLineIsEndedByRetryIf(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		lockElsewhere(t, c, "x", time.Hour)
+		ctx, cancel := context.WithCancel(t.Context())
+		head := startLock(t, r, ctx, []string{"x"}, redlock.WithRetryCount(-1))
+		calls := 0
+		_, err := r.Lock(t.Context(), []string{"x"}, ttl, redlock.WithRetryCount(-1), redlock.WithRetryIf(func(error) bool { calls++; return calls < 5 }))
+		require.ErrorIs(t, err, redlock.ErrTaken)
+		assert.Equal(t, 5, calls)
+		cancel()
+		<-head.done
+	})
+}
+
+// What callers do with their errors must not race with those that share the answer.
+func TestWaitersKeepTheirOwnRefusals(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		lockElsewhere(t, c, "x", time.Hour)
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		for i := range 4 {
+			wg.Go(func() {
+				for ctx.Err() == nil {
+					_, err := r.Lock(ctx, []string{"x"}, ttl, redlock.WithRetryCount(1+i), redlock.WithRetryDelay(5*time.Millisecond))
+					var qe *redlock.QuorumError
+					if errors.As(err, &qe) {
+						slices.SortFunc(qe.Votes, func(a, b redlock.Vote) int { return int(b.Took - a.Took) })
+						qe.Votes[0].Node = "mine"
+						qe.Resources[0] = "mine"
+					}
+				}
+			})
+		}
+		time.Sleep(200 * time.Millisecond)
+		cancel()
+		wg.Wait()
+	})
+}
+
+// Nor be seen by them.
+func TestWaitersDoNotShareARefusal(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		lockElsewhere(t, c, "x", time.Hour)
+		first := make(chan struct{})
+		go func() {
+			defer close(first)
+			_, refused := r.Lock(t.Context(), []string{"x"}, ttl, redlock.WithRetryCount(1), redlock.WithRetryDelay(time.Second), redlock.WithRetryJitter(0),
+				redlock.WithRetryIf(func(refused error) bool {
+					var qe *redlock.QuorumError
+					errors.As(refused, &qe)
+					qe.Votes[0].Node = "mine"
+					return true
+				}))
+			assert.ErrorIs(t, refused, redlock.ErrTaken)
+		}()
+		time.Sleep(10 * time.Millisecond)
+		_, err := r.Lock(t.Context(), []string{"x"}, ttl, redlock.WithRetryCount(1), redlock.WithRetryDelay(100*time.Millisecond), redlock.WithRetryJitter(0))
+		var qe *redlock.QuorumError
+		require.ErrorAs(t, err, &qe)
+		t.Log(qe.Votes[0].Node, qe.Attempt)
+		assert.NotEqual(t, "mine", qe.Votes[0].Node)
+		<-first
+	})
+}
+
+// Whoever gives way for a moment does not report that as taken.
+func TestWaiterDoesNotTakeAFreeLockThatWasLeftToOthers(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		a, b := newRedlock(t, c), newRedlock(t, c)
+		held, err := a.TryLock(t.Context(), []string{"x"}, ttl)
+		require.NoError(t, err)
+		w := startLock(t, b, t.Context(), []string{"x"}, slowly()...)
+		require.NoError(t, held.Unlock(t.Context()))
+		require.NoError(t, w.got(t).Unlock(t.Context()))
+		time.Sleep(5 * time.Millisecond)
+		requireNoKeys(t, c) // Nobody has it, nobody waits for it.
+		l, err := a.Lock(t.Context(), []string{"x"}, ttl, redlock.WithRetryIf(func(err error) bool { return errors.Is(err, redlock.ErrNoQuorum) }))
+		require.NoError(t, err)
+		assert.Equal(t, 1, l.Attempts())
+		require.NoError(t, l.Unlock(t.Context()))
+	})
+}
+
+func TestWaiterOfAnotherProcessIsWokenByARelease(t *testing.T) {
+	for _, n := range []int{1, 2, 3, 5} {
+		inBubble(t, n, func(t *testing.T, c *testcluster.Cluster) {
+			slowDown(t, c) // One of two nodes alone may refuse; in line there only, it waits for the other's message.
+			a := newRedlock(t, c, redlock.WithPrefix("p:"))
+			b := newRedlock(t, c, redlock.WithPrefix("p:"))
+			held, err := a.TryLock(t.Context(), []string{"x", "y"}, ttl)
+			require.NoError(t, err)
+			w := startLock(t, b, t.Context(), []string{"y"}, slowly()...)
+			released := time.Now()
+			require.NoError(t, held.Unlock(t.Context()))
+			l := w.got(t)
+			assert.LessOrEqual(t, w.at.Sub(released), time.Millisecond, "five round trips")
+			assert.Equal(t, 2, l.Attempts())
+			assert.Equal(t, int64(1), b.Stats().Woken)
+			assert.True(t, b.Stats().Nodes[0].Listens)
+			require.NoError(t, l.Unlock(t.Context()))
+		})
+	}
+}
+
+func TestWaitTakesARetryDelayForLostMessages(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		nodes, taps := tapped(c)
+		r := newOver(t, nodes)
+		for _, tp := range taps {
+			tp.SetMute(true)
+		}
+		for range 20 {
+			held := lockElsewhere(t, c, "x", time.Hour)
+			w := startLock(t, r, t.Context(), []string{"x"})
+			time.Sleep(300 * time.Millisecond)
+			released := time.Now()
+			require.NoError(t, held.Unlock(t.Context()))
+			require.NoError(t, w.got(t).Unlock(t.Context()))
+			assert.LessOrEqual(t, w.at.Sub(released), redlock.DefaultRetryDelay+redlock.DefaultRetryJitter)
+		}
+	})
+}
+
+func TestWaitersAreWokenByTheKeysExpiryWhenTheHolderDies(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
+		for i := 0; i < 20; i += rounds(1, 4) {
+			life := 100*time.Millisecond + time.Duration(i)*77*time.Millisecond
+			died := time.Now()
+			lockElsewhere(t, c, "x", life)
+			w := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
+			require.NoError(t, w.got(t).Unlock(t.Context()))
+			late := w.at.Sub(died.Add(life))
+			assert.Positive(t, late)
+			assert.Less(t, late, 10*time.Millisecond)
+		}
+	})
+}
+
+func TestWaitersForAMinHoldAreWokenWhenItIsOver(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		start := time.Now()
+		held, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, time.Hour, redlock.WithMinHold(5*time.Second))
+		require.NoError(t, err)
+		w := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
+		require.NoError(t, held.Unlock(t.Context()))
+		require.NoError(t, w.got(t).Unlock(t.Context()))
+		assert.InDelta(t, 5, w.at.Sub(start).Seconds(), 0.02)
+	})
+}
+
+// A release that the servers have refused, and that is sent again, wakes waiters, too.
+func TestWaitersAreWokenByARepeatedRelease(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		held, err := r.TryLock(t.Context(), []string{"x"}, time.Hour)
+		require.NoError(t, err)
+		w := startLock(t, r, t.Context(), []string{"x"}, slowly()...)
+		other := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
+		require.NoError(t, c.SetError("BUSY running a script"))
+		require.ErrorIs(t, held.Unlock(t.Context()), redlock.ErrNoQuorum)
+		require.NoError(t, c.SetError(""))
+		free := time.Now()
+		l := w.got(t)
+		assert.Less(t, w.at.Sub(free), 2*time.Second, "the lock is free, two processes wait")
+		require.NoError(t, l.Unlock(t.Context()))
+		require.NoError(t, other.got(t).Unlock(t.Context()))
+	})
+}
+
+// After SCRIPT FLUSH the release is sent again, behind the request that it was to make room for.
+func TestWaitEndsThoughAScriptFlush(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		a := newRedlock(t, c)
+		x, err := a.TryLock(t.Context(), []string{"x"}, time.Hour)
+		require.NoError(t, err)
+		w := startLock(t, a, t.Context(), []string{"x"}, slowly()...)
+		for _, n := range c.Nodes {
+			conn, err := n.Conn(t.Context())
+			require.NoError(t, err)
+			_, err = conn.Do("SCRIPT", "FLUSH")
+			require.NoError(t, err)
+			_, err = conn.Do("SCRIPT", "LOAD", redlock.QueueScript.Source)
+			require.NoError(t, err)
+			_ = conn.Close()
+			require.NoError(t, n.Slow(time.Millisecond, time.Millisecond))
+		}
+		time.Sleep(5 * time.Second)
+		released := time.Now()
+		require.NoError(t, x.Unlock(t.Context()))
+		w.got(t)
+		assert.Less(t, w.at.Sub(released), time.Second)
+	})
+}
+
+// The attempt that a release has set off fails before the nodes have answered.
+func TestWaitGoesOnIfTheAttemptOfAHandOverTimesOut(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		a := newRedlock(t, c, redlock.WithNodeTimeout(time.Second))
+		x, err := a.TryLock(t.Context(), []string{"x"}, time.Hour)
+		require.NoError(t, err)
+		w := startLock(t, a, t.Context(), []string{"x"}, append(slowly(), redlock.WithNodeTimeout(10*time.Millisecond))...)
+		time.Sleep(5 * time.Second)
+		require.NoError(t, c.Hang()) // A pause of all nodes, of 30 ms
+		time.AfterFunc(30*time.Millisecond, func() {
+			for _, n := range c.Nodes {
+				_ = n.Resume()
+			}
+		})
+		released := time.Now()
+		require.NoError(t, x.Unlock(t.Context()))
+		w.got(t)
+		assert.Less(t, w.at.Sub(released), time.Second)
+	})
+}
+
+// The entry of a session that has ended must not keep the release from the waiters of this process.
+func TestWaitEndsThoughADeadSessionIsInLine(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		nodes := nodesOf(c)
+		for i := range nodes {
+			nodes[i].Pool = &secondPool{Pool: nodes[i].Pool, fail: func() error { return assert.AnError }}
+		}
+		r := newOver(t, nodes)
+		for _, dead := range []bool{false, true} {
+			held, err := r.TryLock(t.Context(), []string{"x"}, time.Hour)
+			require.NoError(t, err)
+			if dead {
+				ctx, cancel := context.WithCancel(t.Context())
+				d, err := redlock.New(nodesOf(c))
+				require.NoError(t, err)
+				w := startLock(t, d, ctx, []string{"x"}, slowly()...)
+				cancel()
+				<-w.done
+				require.NoError(t, d.Close(t.Context()))
+			}
+			w := startLock(t, r, t.Context(), []string{"x"}, slowly()...)
+			released := time.Now()
+			require.NoError(t, held.Unlock(t.Context()))
+			l := w.got(t)
+			assert.Less(t, w.at.Sub(released), time.Second, "dead: %v", dead)
+			require.NoError(t, l.Unlock(t.Context()))
+		}
+	})
+}
+
+func TestWaitIgnoresMessagesOfOthers(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c, redlock.WithPrefix("p:"))
+		held, err := newRedlock(t, c, redlock.WithPrefix("p:")).TryLock(t.Context(), []string{"x"}, time.Hour)
+		require.NoError(t, err)
+		w := startLock(t, r, t.Context(), []string{"x"}, slowly()...)
+		channel := redlock.ChannelOf(r)
+		for _, n := range c.Nodes {
+			conn, err := n.Conn(t.Context())
+			require.NoError(t, err)
+			for _, payload := range []string{"", "short", "123456789012", "123456789012q", "123456789012p:nobody waits for it", "123456789012p:x"} {
+				_, err := conn.Do("PUBLISH", channel, payload)
+				require.NoError(t, err)
+			}
+			require.NoError(t, conn.Close())
+		}
+		time.Sleep(time.Second)
+		require.NoError(t, held.Unlock(t.Context()))
+		require.NoError(t, w.got(t).Unlock(t.Context()))
+	})
+}
+
+// A holder that keeps a short lock refutes every guess when it ends.
+func TestWaitForAKeptShortLockDoesNotAskAllTheTime(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		h, r := newRedlock(t, c), newRedlock(t, c)
+		held, err := h.TryLock(t.Context(), []string{"x"}, 100*time.Millisecond)
+		require.NoError(t, err)
+		held.KeepAlive(t.Context())
+		ctx, cancel := context.WithCancel(t.Context())
+		w := startLock(t, r, ctx, []string{"x"}, redlock.WithRetryCount(-1), redlock.WithRetryDelay(10*time.Second), redlock.WithRetryJitter(0))
+		asked := countCommands(t, redlock.QueueScript.Hash.(string), c.Nodes[0])
+		time.Sleep(10 * time.Second)
+		assert.Less(t, asked.Load(), int64(20), "in one retry delay of 10 s")
+		cancel()
+		<-w.done
+		require.NoError(t, held.Unlock(t.Context()))
+	})
+}
+
+func TestWaiterThatIsCancelledLeavesAtOnce(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		a, b := newRedlock(t, c), newRedlock(t, c)
+		held, err := a.TryLock(t.Context(), []string{"x"}, time.Hour)
+		require.NoError(t, err)
+		type call struct {
+			*waitingLock
+
+			cancel context.CancelFunc
+		}
+		var calls []call
+		for range 4 {
+			ctx, cancel := context.WithCancel(t.Context())
+			calls = append(calls, call{startLock(t, b, ctx, []string{"x"}, slowly()...), cancel})
+		}
+		for _, i := range []int{2, 0} { // From the middle, and the head.
+			at := time.Now()
+			calls[i].cancel()
+			<-calls[i].done
+			require.ErrorIs(t, calls[i].err, context.Canceled)
+			require.ErrorIs(t, calls[i].err, redlock.ErrTaken)
+			assert.Equal(t, at, calls[i].at)
+		}
+		time.Sleep(10 * time.Millisecond)
+		released := time.Now()
+		require.NoError(t, held.Unlock(t.Context()))
+		for _, i := range []int{1, 3} {
+			require.NoError(t, calls[i].got(t).Unlock(t.Context()))
+			calls[i].cancel()
+		}
+		assert.Less(t, time.Since(released), 10*time.Millisecond)
+	})
+}
+
+// A panic in the caller's function, which net/http would recover from, takes the waiter out of its line.
+func TestWaiterThatPanicsInRetryIfLeavesTheLine(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		held := lockElsewhere(t, c, "x", time.Hour)
+		calls := 0
+		func() {
+			defer func() { _ = recover() }() // As net/http does around a handler.
+			_, _ = r.Lock(t.Context(), []string{"x"}, ttl, redlock.WithRetryIf(func(error) bool {
+				if calls++; calls == 2 {
+					panic("in the user's function")
+				}
+				return true
+			}))
+		}()
+		require.NoError(t, held.Unlock(t.Context()))
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer cancel()
+		_, err := r.Lock(ctx, []string{"x"}, ttl, redlock.WithRetryCount(-1))
+		assert.NoError(t, err, "x has been free for 10 minutes")
+	})
+}
+
+// A process that gives up does not stay in line on the nodes.
+func TestWaitIsLeftByProcessesThatGiveUp(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		held := lockElsewhere(t, c, "x", 1000*time.Hour)
+		for range 60 { // One a minute, as a cron job.
+			r := newRedlock(t, c)
+			_, err := r.Lock(t.Context(), []string{"x"}, ttl)
+			require.ErrorIs(t, err, redlock.ErrTaken)
+			require.NoError(t, r.Close(t.Context()))
+			time.Sleep(50 * time.Second)
+		}
+		conn, err := c.Nodes[0].Conn(t.Context())
+		require.NoError(t, err)
+		n, err := redis.Int(conn.Do("ZCARD", redlock.LineKey("x")))
+		require.NoError(t, err)
+		_ = conn.Close()
+		assert.LessOrEqual(t, n, 5, "sessions in line; all of them have ended")
+		require.NoError(t, held.Unlock(t.Context()))
+	})
+}
+
+// Also when the next head is cancelled before it has tried.
+func TestWaitersThatGiveUpTogetherLeaveTheLine(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		lockElsewhere(t, c, "x", time.Hour)
+		for range 20 {
+			a := newRedlock(t, c)
+			ctx, cancel := context.WithCancel(t.Context())
+			w1 := startLock(t, a, ctx, []string{"x"}, slowly()...)
+			w2 := startLock(t, a, ctx, []string{"x"}, slowly()...)
+			cancel()
+			<-w1.done
+			<-w2.done
+		}
+		time.Sleep(time.Second)
+		conn, err := c.Nodes[0].Conn(t.Context())
+		require.NoError(t, err)
+		n, err := conn.Do("ZCARD", redlock.LineKey("x"))
+		require.NoError(t, err)
+		_ = conn.Close()
+		assert.EqualValues(t, 0, n)
+	})
+}
+
+// Two waiters that are cancelled at any moment around a release leave nobody asleep.
+func TestWaitersCancelledAtAnyMoment(t *testing.T) {
+	for i := 0; i < 150; i += rounds(1, 20) {
+		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+			h := newRedlock(t, c)
+			x, err := h.TryLock(t.Context(), []string{"x"}, time.Hour)
+			require.NoError(t, err)
+			a, b := newRedlock(t, c), newRedlock(t, c)
+			ctx, cancel := context.WithCancel(t.Context())
+			w1 := startLock(t, a, ctx, []string{"x"}, slowly()...)
+			w2 := startLock(t, a, ctx, []string{"x"}, slowly()...)
+			w3 := startLock(t, b, t.Context(), []string{"x"}, slowly()...)
+			for j, n := range c.Nodes {
+				require.NoError(t, n.Slow(time.Duration(1+(i+j)%3)*time.Millisecond, 3*time.Millisecond))
+			}
+			released := time.Now()
+			go func() { _ = x.Unlock(t.Context()) }()
+			time.Sleep(time.Duration(i) * 200 * time.Microsecond)
+			cancel()
+			<-w1.done
+			<-w2.done
+			for _, w := range []*waitingLock{w1, w2} {
+				if w.lock != nil {
+					released = time.Now()
+					require.NoError(t, w.lock.Unlock(t.Context()))
+				}
+			}
+			l := w3.got(t)
+			assert.Less(t, w3.at.Sub(released), time.Second)
+			require.NoError(t, l.Unlock(t.Context()))
+			time.Sleep(100 * time.Millisecond)
+			requireNoKeys(t, c)
+		})
+	}
+}
+
+// Whoever polls often has nobody else do so once it has left.
+func TestWaiterThatPolledOftenAndLeftCostsNothing(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		require.NoError(t, c.Slow(500*time.Microsecond, 500*time.Microsecond))
+		r := newRedlock(t, c)
+		lockElsewhere(t, c, "x", 24*time.Hour)
+		ctx, cancel := context.WithCancel(t.Context())
+		head := startLock(t, r, ctx, []string{"x"}, redlock.WithRetryCount(-1), redlock.WithRetryDelay(time.Second), redlock.WithRetryJitter(0))
+		_, err := r.Lock(t.Context(), []string{"x"}, ttl, redlock.WithRetryCount(3), redlock.WithRetryDelay(0))
+		require.ErrorIs(t, err, redlock.ErrTaken)
+		asked := countCommands(t, redlock.QueueScript.Hash.(string), c.Nodes[0])
+		time.Sleep(10 * time.Second)
+		assert.LessOrEqual(t, asked.Load(), int64(12), "requests in 10 s of one waiter with a retry delay of 1 s")
+		cancel()
+		<-head.done
+	})
+}
+
+// What is remembered of a resource goes, also in a process that never waits.
+func TestWaitQueuesAreForgotten(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		a, b := newRedlock(t, c), newRedlock(t, c)
+		for i := range 50 {
+			res := []string{fmt.Sprintf("job:%d", i)}
+			held, err := a.TryLock(t.Context(), res, ttl)
+			require.NoError(t, err)
+			w := startLock(t, b, t.Context(), res, slowly()...)
+			require.NoError(t, held.Unlock(t.Context()))
+			require.NoError(t, w.got(t).Unlock(t.Context()))
+		}
+		time.Sleep(time.Hour)
+		cycle(t, a, "z", ttl)
+		known, _ := testkit.QueueOf(a).Len()
+		assert.LessOrEqual(t, known, 2, "after an hour")
+	})
+}
+
+func TestWaitsEndWithClose(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		lockElsewhere(t, c, "x", time.Hour)
+		first := startLock(t, r, t.Context(), []string{"x"}, slowly()...)
+		second := startLock(t, r, t.Context(), []string{"x"}, slowly()...)
+		at := time.Now()
+		require.NoError(t, r.Close(t.Context()))
+		for _, w := range []*waitingLock{first, second} {
+			<-w.done
+			require.ErrorIs(t, w.err, redlock.ErrClosed)
+			assert.Equal(t, at, w.at)
+		}
+	})
+}
+
+// startLock starts a Lock and returns when it waits.
+func startLock(t *testing.T, r *redlock.Redlock, ctx context.Context, resources []string, opts ...redlock.Option) *waitingLock { //nolint:revive // As in the calls that it tests.
+	t.Helper()
+	w := &waitingLock{done: make(chan struct{})}
+	go func() {
+		defer close(w.done)
+		w.lock, w.err = r.Lock(ctx, resources, ttl, opts...)
+		w.at = time.Now()
+	}()
+	synctest.Wait()
+	time.Sleep(50 * time.Millisecond) // It listens, and has looked again.
+	synctest.Wait()
+	return w
+}
+
+type waitingLock struct {
+	done chan struct{}
+	lock *redlock.Lock
+	err  error
+	at   time.Time
+}
+
+// got waits for the lock.
+func (w *waitingLock) got(t *testing.T) *redlock.Lock {
+	t.Helper()
+	<-w.done
+	require.NoError(t, w.err)
+	return w.lock
+}
+
+// do runs a command on a node.
+func do(t *testing.T, n *testcluster.Node, command string, args ...any) any {
+	t.Helper()
+	conn, err := n.Conn(context.Background())
+	require.NoError(t, err)
+	defer func() { _ = conn.Close() }()
+	reply, err := conn.Do(command, args...)
+	require.NoError(t, err)
+	return reply
+}
+
+// A secondPool fails at every connection but the first one.
+type secondPool struct {
+	redlock.Pool
+
+	fail func() error
+
+	mu sync.Mutex
+	n  int
+}
+
+func (p *secondPool) GetContext(ctx context.Context) (redis.Conn, error) {
+	p.mu.Lock()
+	p.n++
+	first := p.n == 1
+	p.mu.Unlock()
+	if !first {
+		return nil, p.fail()
+	}
+	return p.Pool.GetContext(ctx)
+}
