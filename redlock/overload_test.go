@@ -291,3 +291,374 @@ func TestOverloadOfLongTimeoutsOnADeadConnectionHoldsUpNobody(t *testing.T) {
 		long.Wait()
 	})
 }
+
+// fillAdmission takes all places of the admission that are free, and returns how many.
+func fillAdmission(t *testing.T, r *redlock.Redlock) int {
+	t.Helper()
+	busy, _, limit := redlock.Admission(r).Stats()
+	for range limit - busy {
+		_, err := redlock.Admission(r).Enter(t.Context(), time.Minute)
+		require.NoError(t, err)
+	}
+	return limit - busy
+}
+
+// A TryLock that waits for its turn still ends within the node timeout, and its lock
+// counts from when it asked: waiting uses up no validity.
+func TestOverloadWaitTakesNoneOfTheLock(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c, redlock.WithNodeTimeout(250*time.Millisecond))
+		warm(t, r)
+		fillAdmission(t, r)
+		time.AfterFunc(150*time.Millisecond, redlock.Admission(r).GiveBack)
+		start := time.Now()
+		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+		require.NoError(t, err)
+		require.Equal(t, 150*time.Millisecond, time.Since(start))
+		require.Equal(t, start.Add(150*time.Millisecond+redlock.Validity(ttl, redlock.DefaultDriftFactor)), l.Until())
+
+		fillAdmission(t, r) // The place is free again.
+		for _, n := range c.Nodes {
+			n.Proxy().BlackHole(true)
+		}
+		time.AfterFunc(150*time.Millisecond, redlock.Admission(r).GiveBack)
+		start = time.Now()
+		_, err = r.TryLock(t.Context(), []string{"b"}, ttl)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		require.False(t, redlock.IsOverload(err))
+		require.Equal(t, 250*time.Millisecond, time.Since(start))
+	})
+}
+
+func TestOverloadTurnsAway(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		var events []redlock.Event
+		r := newRedlock(t, c, redlock.WithNodeTimeout(200*time.Millisecond), redlock.WithHook(func(_ context.Context, e redlock.Event) {
+			if e.Kind == redlock.EventOverloaded {
+				events = append(events, e)
+			}
+		}))
+		warm(t, r)
+		fillAdmission(t, r)
+		asked := countCommands(t, "", c.Nodes...)
+		start := time.Now()
+		_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+		assert.InDelta(t, 150*time.Millisecond, time.Since(start), float64(6*time.Millisecond))
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		require.True(t, redlock.IsOverload(err))
+		for _, v := range votesOf(t, err) {
+			require.Equal(t, redlock.ErrOverloaded, v.Err)
+		}
+		require.NotErrorIs(t, err, redlock.ErrOverloaded, "as all errors of nodes")
+		require.Zero(t, asked.Load(), "nodes were asked")
+
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		_, err = r.TryLock(ctx, []string{"a"}, ttl)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+
+		for range 19 { // In three seconds.
+			_, err = r.TryLock(t.Context(), []string{"a"}, ttl)
+			require.True(t, redlock.IsOverload(err))
+		}
+		synctest.Wait()
+		require.EqualValues(t, 20, r.Stats().Overloaded)
+		require.Zero(t, r.Stats().NoQuorum)
+		require.Len(t, events, 3, "one a second")
+		require.Equal(t, 1, events[0].TurnedAway)
+		require.Equal(t, 7, events[1].TurnedAway)
+		require.ErrorIs(t, events[2].Err, redlock.ErrNoQuorum)
+
+		time.AfterFunc(50*time.Millisecond, func() { _ = r.Close(context.Background()) })
+		_, err = r.TryLock(t.Context(), []string{"a"}, ttl)
+		require.ErrorIs(t, err, redlock.ErrClosed)
+	})
+}
+
+// A round keeps its place until its votes decide it, whatever its caller does, or
+// callers that end early would overload the nodes.
+func TestOverloadCallersThatEndEarlyKeepTheirPlaces(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c, redlock.WithNodeTimeout(250*time.Millisecond))
+		places := r.Stats().Window
+		warm(t, r)
+		work(t, 2*time.Millisecond, c.Nodes...)
+		defer work(t, 0, c.Nodes...)
+		var wg sync.WaitGroup
+		for i := range 1000 {
+			wg.Go(func() {
+				for range 10 {
+					ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+					_, err := r.TryLock(ctx, []string{strconv.Itoa(i)}, ttl)
+					cancel()
+					for _, n := range r.Stats().Nodes {
+						assert.LessOrEqual(t, n.Backlog, 4*places)
+					}
+					assert.ErrorIs(t, err, context.DeadlineExceeded)
+				}
+			})
+		}
+		wg.Wait()
+		time.Sleep(2 * time.Second)
+		require.Zero(t, r.Stats().Asking)
+		requireNoKeys(t, c)
+	})
+}
+
+func TestOverloadPlacesAreFreeAgain(t *testing.T) {
+	for name, run := range map[string]func(t *testing.T, r *redlock.Redlock, c *testcluster.Cluster){
+		"granted and refused": func(t *testing.T, r *redlock.Redlock, _ *testcluster.Cluster) {
+			l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+			require.NoError(t, err)
+			_, err = r.TryLock(t.Context(), []string{"a"}, ttl)
+			require.ErrorIs(t, err, redlock.ErrTaken)
+			require.NoError(t, l.Unlock(t.Context()))
+		},
+		"with a fence": func(t *testing.T, r *redlock.Redlock, c *testcluster.Cluster) {
+			require.NoError(t, c.Nodes[0].Stop())
+			_, err := r.TryLock(t.Context(), []string{"a"}, ttl, redlock.WithFencing())
+			require.NoError(t, err)
+			require.NoError(t, c.Nodes[0].Restart(false))
+			require.NoError(t, c.Nodes[1].Stop())
+			time.Sleep(3 * time.Second)
+			_, err = r.TryLock(t.Context(), []string{"b", "a"}, ttl, redlock.WithFencing())
+			require.Error(t, err)
+		},
+		"split": func(t *testing.T, r *redlock.Redlock, c *testcluster.Cluster) {
+			for _, n := range c.Nodes {
+				n.Proxy().SetDelay(0, 2*time.Millisecond)
+			}
+			var wg sync.WaitGroup
+			for range 5 {
+				wg.Go(func() { _, _ = r.TryLock(context.Background(), []string{"a"}, ttl) })
+			}
+			wg.Wait()
+		},
+		"silent": func(t *testing.T, r *redlock.Redlock, c *testcluster.Cluster) {
+			for _, n := range c.Nodes {
+				n.Proxy().BlackHole(true)
+			}
+			_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+			require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		},
+		"down": func(t *testing.T, r *redlock.Redlock, c *testcluster.Cluster) {
+			require.NoError(t, c.Stop())
+			_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+			require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		},
+		"cancelled": func(t *testing.T, r *redlock.Redlock, c *testcluster.Cluster) {
+			c.Nodes[0].Proxy().BlackHole(true)
+			c.Nodes[1].Proxy().BlackHole(true)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			defer cancel()
+			_, err := r.TryLock(ctx, []string{"a"}, ttl)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.Equal(t, 1, r.Stats().Asking)
+		},
+		"closed": func(t *testing.T, r *redlock.Redlock, c *testcluster.Cluster) {
+			for _, n := range c.Nodes {
+				n.Proxy().BlackHole(true)
+			}
+			time.AfterFunc(time.Millisecond, func() { _ = r.Close(context.Background()) })
+			_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+			require.ErrorIs(t, err, redlock.ErrClosed)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+				r := newRedlock(t, c)
+				warm(t, r)
+				run(t, r, c)
+				time.Sleep(time.Second)
+				require.Zero(t, r.Stats().Asking)
+			})
+		})
+	}
+}
+
+// Lock comes back ever later when it is turned away, and each time counts as a timed retry.
+func TestOverloadHasLockBackOff(t *testing.T) {
+	for name, opts := range map[string][]redlock.Option{"waiting": nil, "polling": {redlock.WithPolling()}} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+				r := newRedlock(t, c, redlock.WithNodeTimeout(200*time.Millisecond), redlock.WithRetryDelay(20*time.Millisecond))
+				fillAdmission(t, r)
+				start := time.Now()
+				_, err := r.Lock(t.Context(), []string{"a"}, ttl, append(opts, redlock.WithRetryCount(6))...)
+				require.True(t, redlock.IsOverload(err))
+				var qe *redlock.QuorumError
+				require.ErrorAs(t, err, &qe)
+				require.Equal(t, 7, qe.Attempt)
+				// Seven waits of 150 ms, and 200 ms doubled up to 5 s, ± 50 %.
+				require.Greater(t, time.Since(start), 6*time.Second)
+				require.Less(t, time.Since(start), 20*time.Second)
+				// One that waits in line takes a second look now and then, which is no retry.
+				require.GreaterOrEqual(t, r.Stats().Overloaded, int64(7))
+				require.LessOrEqual(t, r.Stats().Overloaded, int64(10))
+			})
+		})
+	}
+}
+
+// A waiter that was turned away when it was told of a release looks again after the
+// backoff, not only after its retry delay.
+func TestOverloadedWaiterLooksAgain(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c, redlock.WithRetryDelay(time.Hour), redlock.WithNodeTimeout(200*time.Millisecond))
+		warm(t, r)
+		l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
+		require.NoError(t, err)
+		got := make(chan *redlock.Lock)
+		go func() {
+			next, failed := r.Lock(context.Background(), []string{"a"}, ttl)
+			assert.NoError(t, failed)
+			got <- next
+		}()
+		time.Sleep(time.Second)
+		taken := fillAdmission(t, r)
+		require.NoError(t, l.Unlock(t.Context()))
+		time.Sleep(170 * time.Millisecond)
+		for range taken {
+			redlock.Admission(r).GiveBack()
+		}
+		start := time.Now()
+		l = <-got
+		require.Less(t, time.Since(start), time.Second)
+		require.NoError(t, l.Unlock(t.Context()))
+	})
+}
+
+// A lossy is a setting in which some of what is sent comes later, as TCP sends lost packets
+// again: that is no load, and fewer rounds would not make it rarer.
+type lossy struct {
+	callers     int
+	trip        time.Duration
+	nodes, down int
+	share       float64 // of what is sent
+	lag         time.Duration
+}
+
+func (s lossy) String() string {
+	return fmt.Sprintf("%d callers, %v, %d of %d down, %.1f%% %v later", s.callers, s.trip, s.down, s.nodes, 100*s.share, s.lag)
+}
+
+// lossyGrid is all settings in which the admission is compared with none.
+func lossyGrid() (all []lossy) {
+	type loss struct {
+		share float64
+		lag   time.Duration
+	}
+	const little, long = 60 * time.Millisecond, 200 * time.Millisecond
+	for _, l := range []loss{{0.001, little}, {0.01, little}, {0.03, little}, {0.001, long}, {0.003, long}, {0.01, long}} {
+		for _, nodes := range [][2]int{{3, 0}, {3, 1}, {5, 2}} {
+			for _, trip := range []time.Duration{time.Millisecond, 10 * time.Millisecond, 40 * time.Millisecond} {
+				for _, callers := range []int{100, 200, 400, 800} {
+					all = append(all, lossy{callers, trip, nodes[0], nodes[1], l.share, l.lag})
+				}
+			}
+		}
+	}
+	return all
+}
+
+// A measurement leaves out the first round trips, in which an admission learns how many callers
+// may ask the nodes. It ends after so many round trips, if there were enough locks by then, and
+// in any case when there were losses enough.
+const (
+	firstTrips   = 10
+	leastTrips   = 50
+	enoughLocks  = 10_000
+	enoughLosses = 2 * time.Second
+)
+
+// run returns how many locks the callers get in a second, after the first round trips, and how
+// many calls were turned away, these included. With open it is as without an admission.
+func (s lossy) run(t *testing.T, open bool, seed uint64) (rate float64, turnedAway int64) {
+	t.Helper()
+	inBubble(t, s.nodes, func(t *testing.T, c *testcluster.Cluster) {
+		c.SetSeed(seed)
+		r := newRedlock(t, c)
+		for _, n := range c.Nodes {
+			n.Proxy().SetDelay(s.trip/2, s.trip/2)
+		}
+		warm(t, r)
+		for i, n := range c.Nodes {
+			n.Proxy().Lag(s.share, s.lag)
+			if i < s.down {
+				_ = n.Stop()
+			}
+		}
+		if open {
+			redlock.Admission(r).Open()
+		}
+		var got, away atomic.Int64
+		var stop atomic.Bool
+		var wg sync.WaitGroup
+		for i := range s.callers {
+			wg.Go(func() {
+				for !stop.Load() {
+					l, err := r.TryLock(context.Background(), []string{strconv.Itoa(i)}, time.Minute)
+					if err == nil {
+						got.Add(1)
+						_ = l.Unlock(context.Background())
+						continue
+					}
+					if redlock.IsOverload(err) {
+						away.Add(1)
+					}
+					time.Sleep(s.trip) // One that fails at once would not let the fake time go on.
+				}
+			})
+		}
+		time.Sleep(firstTrips * s.trip)
+		before, start := got.Load(), time.Now()
+		for time.Since(start) < enoughLosses && (got.Load()-before < enoughLocks || time.Since(start) < leastTrips*s.trip) {
+			time.Sleep(s.trip)
+		}
+		rate, turnedAway = float64(got.Load()-before)/time.Since(start).Seconds(), away.Load()
+		stop.Store(true)
+		wg.Wait()
+	})
+	return rate, turnedAway
+}
+
+// Packets that are lost are no overload: hardly anybody is turned away for them.
+func TestOverloadIsNotSeenInALossyWay(t *testing.T) {
+	for _, s := range []lossy{
+		{400, 40 * time.Millisecond, 3, 0, 0.03, 60 * time.Millisecond},
+		{200, 10 * time.Millisecond, 3, 1, 0.01, 60 * time.Millisecond},
+	}[rounds(0, 1):] {
+		t.Run(s.String(), func(t *testing.T) {
+			rate, away := s.run(t, false, rand.Uint64())
+			t.Logf("%.0f/s", rate)
+			assert.LessOrEqual(t, away, int64(s.callers/10))
+		})
+	}
+	// See docs/testing.md.
+	if every := int(envNumber(t, "REDLOCK_LOSSY", 0)); every > 0 {
+		measureLossy(t, every)
+	}
+}
+
+// measureLossy compares the throughput in one setting of so many, drawn by chance, with that
+// without an admission.
+func measureLossy(t *testing.T, every int) {
+	t.Helper()
+	var shares []float64
+	turned := 0
+	grid := lossyGrid()
+	for _, i := range rand.Perm(len(grid))[:max(len(grid)/every, 1)] {
+		s, seed := grid[i], rand.Uint64()
+		none, _ := s.run(t, true, seed)
+		rate, away := s.run(t, false, seed+1)
+		shares = append(shares, rate/none)
+		if away > 0 {
+			turned++
+		}
+		t.Logf("%.2f of %.0f/s, %d turned away: %v", rate/none, none, away, s)
+	}
+	slices.Sort(shares)
+	t.Logf("%d settings: least %.2f, a tenth below %.2f, median %.2f; turned away in %d",
+		len(shares), shares[0], shares[len(shares)/10], shares[len(shares)/2], turned)
+}
