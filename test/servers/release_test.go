@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/internal/testkit"
 	"github.com/seed6c881748/redlock/redlock"
 )
 
@@ -58,9 +59,11 @@ func TestReleaseByAnotherProcessThroughFaults(t *testing.T) {
 	defer wg.Wait()
 	var handed atomic.Int64
 	ctx := eventful(t, scenario(4*time.Second, time.Second), func() bool { return handed.Load() > 0 })
-	wg.Go(func() { // One node's connections at a time: a quorum is there.
+	wg.Go(func() { // One node's connections at a time, and when all were there: a quorum is.
 		for rest(ctx, 0, 20*time.Millisecond) {
-			c.Nodes[rand.IntN(len(c.Nodes))].Proxy().Reset()
+			if testkit.AllUp(first) && testkit.AllUp(worker) && testkit.AllUp(other) {
+				c.Nodes[rand.IntN(len(c.Nodes))].Proxy().Reset()
+			}
 		}
 	})
 	lost := 0
