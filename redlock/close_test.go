@@ -182,3 +182,56 @@ func TestCloseSaysByeOnce(t *testing.T) {
 		requireNoKeys(t, c)
 	})
 }
+
+// Close makes one round of repetitions within the node timeout, and waits for no more.
+func TestCloseRepeatsOnce(t *testing.T) {
+	for name, hang := range map[string]bool{"in time": false, "a node hangs": true} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+				r := newRedlock(t, c)
+				breakLate(t, c, r, 11*time.Second)
+				time.Sleep(12 * time.Second) // The next repetition comes after 20.46 s.
+				require.NotEmpty(t, keys(t, c.Nodes[0]))
+				if hang {
+					require.NoError(t, c.Nodes[2].Hang())
+				}
+				start := time.Now()
+				err := r.Close(t.Context())
+				took := time.Since(start)
+				for _, n := range c.Nodes[:2] {
+					assert.Empty(t, keys(t, n))
+				}
+				require.NoError(t, err)
+				if hang {
+					assert.LessOrEqual(t, took, redlock.DefaultNodeTimeout)
+					require.NoError(t, c.Nodes[2].Resume())
+					return
+				}
+				assert.LessOrEqual(t, took, 3*trip)
+				assert.Empty(t, keys(t, c.Nodes[2]))
+			})
+		})
+	}
+}
+
+// A node that is being connected to, and has to be told something, gets its round when it is up.
+func TestCloseRepeatsOnceOnTheNextConnection(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		l, err := r.TryLock(t.Context(), []string{"b"}, time.Hour)
+		require.NoError(t, err)
+		synctest.Wait()
+		breakLate(t, c, r, 11*time.Second)
+		time.Sleep(12 * time.Second) // The next repetition comes after 20.46 s.
+		requireLate(t, c)
+		for _, n := range c.Nodes {
+			n.Proxy().SetConnectDelay(10 * time.Millisecond)
+			n.Proxy().Reset()
+		}
+		synctest.Wait()
+		time.AfterFunc(time.Millisecond, func() { assert.NoError(t, r.Close(t.Context())) })
+		require.NoError(t, l.Unlock(t.Context()))
+		time.Sleep(redlock.DefaultNodeTimeout)
+		requireNoKeys(t, c)
+	})
+}

@@ -88,3 +88,31 @@ func TestUnlockIsPendingUntilTheKeysEnd(t *testing.T) {
 		assert.Zero(t, cleaned.Load())
 	})
 }
+
+// Those of other processes' locks are sent again for as long as a node that is away is owed them. The
+// minute in which something may come late begins when the node has carried one out.
+func TestReleaseByAnotherProcessThatIsRefusedIsRepeatedForAnHour(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		n := c.Nodes[0]
+		first, worker := newRedlock(t, c), newRedlock(t, c)
+		warm(t, worker)
+		l, err := first.TryLock(t.Context(), []string{"a"}, 10*time.Hour)
+		require.NoError(t, err)
+		synctest.Wait()
+		require.NoError(t, n.SetError("MISCONF Errors writing to the AOF file"))
+		require.NoError(t, worker.Release(t.Context(), []string{"a"}, l.Token()))
+		time.Sleep(redlock.UnknownLife - time.Minute)
+		synctest.Wait()
+		require.Equal(t, 1, worker.Stats().Nodes[0].PendingReleases)
+		require.NoError(t, n.SetError(""))
+		time.Sleep(2 * time.Second)
+		requireNoKeys(t, c)
+		assert.Zero(t, worker.Stats().Nodes[0].PendingReleases)
+		time.Sleep(20 * time.Second)
+		require.NoError(t, n.Set("a", l.Token(), time.Hour))
+		time.Sleep(25 * time.Second)
+		requireNoKeys(t, c)
+		time.Sleep(2 * time.Minute)
+		assert.Zero(t, worker.Stats().Nodes[0].Repeats)
+	})
+}

@@ -2,7 +2,6 @@ package redlock_test
 
 import (
 	"math/rand/v2"
-	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -104,7 +103,7 @@ func TestRepeatReckonsWhatComesLate(t *testing.T) {
 				up := time.Now() // The release has been answered.
 				time.Sleep(time.Until(broke.Add(test.late)))
 				requireNoKeys(t, c)
-				rn.deliver(t, rn.lockBytes(t))
+				rn.deliver(t, rn.request(t, "SET"))
 				require.NotEmpty(t, keys(t, c.Nodes[0]))
 				next := up
 				for gap := 20 * time.Millisecond; next.Before(time.Now()); gap *= 2 {
@@ -193,55 +192,56 @@ func TestRepeatIsNotMadeOfAMinHold(t *testing.T) {
 	})
 }
 
-// What the node has said to a later request says nothing of the one whose outcome is unknown.
-func TestRepeatsAreNotEndedByALaterYes(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		rn, r := record(t, c)
-		l := lockUnheard(t, c, r)
-		require.NoError(t, l.Extend(t.Context(), time.Hour))
-		synctest.Wait()
-		require.NoError(t, l.Unlock(t.Context()))
-		synctest.Wait()
-		time.Sleep(10 * time.Second)
-		requireNoKeys(t, c)
-		rn.deliver(t, rn.lockBytes(t))
-		require.NotEmpty(t, keys(t, c.Nodes[0]))
-		time.Sleep(10*time.Second + 20*time.Millisecond)
-		requireReleased(t, c)
-	})
+// A lock request, or a repair, comes late though the node has answered a later request.
+func TestRepeatsAreNotEndedByALaterAnswer(t *testing.T) {
+	for name, test := range map[string]struct {
+		lock func(*testing.T, *testcluster.Cluster, *redlock.Redlock, ...redlock.Option) *redlock.Lock
+		verb string
+	}{
+		"a lock request": {lockUnheard, "SET"},
+		"a repair":       {repairUnheard, "EVAL"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+				rn, r := record(t, c)
+				l := test.lock(t, c, r)
+				require.NoError(t, l.Extend(t.Context(), time.Hour))
+				synctest.Wait()
+				require.NoError(t, l.Unlock(t.Context()))
+				synctest.Wait()
+				time.Sleep(10 * time.Second)
+				requireNoKeys(t, c)
+				rn.deliver(t, rn.request(t, test.verb))
+				require.NotEmpty(t, keys(t, c.Nodes[0]))
+				time.Sleep(10*time.Second + 20*time.Millisecond)
+				requireReleased(t, c)
+			})
+		})
+	}
 }
 
-// A repair sets keys, too.
-func TestRepeatReleasesARepairThatComesLate(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		rn, r := record(t, c)
-		warm(t, r)
-		l, err := r.TryLock(t.Context(), []string{"a"}, time.Hour)
-		require.NoError(t, err)
-		synctest.Wait()
-		require.NoError(t, c.Nodes[0].Del("a"))
-		proxy := c.Nodes[0].Proxy()
-		require.NoError(t, c.Nodes[0].OnCommand(func(cmd string, _ []string) {
-			if cmd == "EVAL" {
-				proxy.DropReplies(true)
-			}
-		}))
-		require.NoError(t, l.Extend(t.Context(), time.Hour))
-		synctest.Wait()
-		require.Equal(t, 3, holders(t, c, l))
-		require.NoError(t, c.Nodes[0].OnCommand(nil))
-		proxy.DropReplies(false)
-		proxy.Reset()
-		synctest.Wait()
-		require.NoError(t, l.Unlock(t.Context()))
-		synctest.Wait()
-		time.Sleep(10 * time.Second)
-		requireNoKeys(t, c)
-		rn.deliver(t, slices.DeleteFunc(rn.requests(0), func(q string) bool { return !isA("EVAL")(q) })...)
-		require.NotEmpty(t, keys(t, c.Nodes[0]))
-		time.Sleep(10*time.Second + 20*time.Millisecond)
-		requireReleased(t, c)
-	})
+// repairUnheard gets a lock on "a", and has the first node repaired, but nobody knows it.
+func repairUnheard(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock, opts ...redlock.Option) *redlock.Lock {
+	t.Helper()
+	warm(t, r)
+	l, err := r.TryLock(t.Context(), []string{"a"}, time.Hour, opts...)
+	require.NoError(t, err)
+	synctest.Wait()
+	require.NoError(t, c.Nodes[0].Del("a"))
+	proxy := c.Nodes[0].Proxy()
+	require.NoError(t, c.Nodes[0].OnCommand(func(cmd string, _ []string) {
+		if cmd == "EVAL" {
+			proxy.DropReplies(true)
+		}
+	}))
+	require.NoError(t, l.Extend(t.Context(), time.Hour))
+	synctest.Wait()
+	require.Equal(t, 3, holders(t, c, l))
+	require.NoError(t, c.Nodes[0].OnCommand(nil))
+	proxy.DropReplies(false)
+	proxy.Reset()
+	synctest.Wait()
+	return l
 }
 
 // A repetition without an answer does not count: it is sent at once on the next connection.
@@ -336,37 +336,6 @@ func TestRepeatsAreUnderWayOneAtATime(t *testing.T) {
 		require.NoError(t, n.OnCommand(nil))
 		requireNoKeys(t, c)
 	})
-}
-
-// Close makes one round of repetitions within the node timeout, and waits for no more.
-func TestRepeatIsMadeOnceByClose(t *testing.T) {
-	for name, hang := range map[string]bool{"in time": false, "a node hangs": true} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-				r := newRedlock(t, c)
-				breakLate(t, c, r, 11*time.Second)
-				time.Sleep(12 * time.Second) // The next repetition comes after 20.46 s.
-				require.NotEmpty(t, keys(t, c.Nodes[0]))
-				if hang {
-					require.NoError(t, c.Nodes[2].Hang())
-				}
-				start := time.Now()
-				err := r.Close(t.Context())
-				took := time.Since(start)
-				for _, n := range c.Nodes[:2] {
-					assert.Empty(t, keys(t, n))
-				}
-				require.NoError(t, err)
-				if hang {
-					assert.LessOrEqual(t, took, redlock.DefaultNodeTimeout)
-					require.NoError(t, c.Nodes[2].Resume())
-					return
-				}
-				assert.LessOrEqual(t, took, 3*trip)
-				assert.Empty(t, keys(t, c.Nodes[2]))
-			})
-		})
-	}
 }
 
 // Two seconds after the last of many locks over bad connections no key is left.

@@ -70,30 +70,38 @@ func TestUnlockThatIsRepeatedIsNotTakenForALoss(t *testing.T) {
 	})
 }
 
-// What has gone wrong twice, a release without an answer, and its repetition without
-// one, is still no loss.
-func TestUnlockThatIsRepeatedAfterAnOwedReleaseWithoutAnswerIsNoLoss(t *testing.T) {
-	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
-		l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
-		require.NoError(t, err)
-		time.Sleep(2 * time.Second)
-		n := c.Nodes[0]
-		require.NoError(t, n.Stop())
-		require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrNoQuorum)
-		var once sync.Once
-		require.NoError(t, n.OnCommand(func(cmd string, _ []string) {
-			if cmd == "EVALSHA" { // The release that is owed: its answer will not arrive.
-				once.Do(func() { n.Proxy().DropReplies(true) })
-			}
-		}))
-		require.NoError(t, n.Restart(true))
-		time.Sleep(5 * time.Second)
-		requireNoKeys(t, c)
-		n.Proxy().DropReplies(false)
-		time.Sleep(5 * time.Second)
-		require.NoError(t, l.Unlock(t.Context()))
-	})
+// What has gone wrong twice, a release that failed, and the next one without an answer, is still no loss.
+func TestUnlockThatIsRepeatedAfterAReleaseWithoutAnswerIsNoLoss(t *testing.T) {
+	for name, fault := range map[string]struct {
+		begin, end func(n *testcluster.Node) error
+	}{
+		"owed":    {(*testcluster.Node).Stop, func(n *testcluster.Node) error { return n.Restart(true) }},
+		"refused": {func(n *testcluster.Node) error { return n.SetError("BUSY x") }, func(n *testcluster.Node) error { return n.SetError("") }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+				n := c.Nodes[0]
+				r := newRedlock(t, c)
+				l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
+				require.NoError(t, err)
+				time.Sleep(2 * time.Second)
+				require.NoError(t, fault.begin(n))
+				require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrNoQuorum)
+				var once sync.Once
+				require.NoError(t, n.OnCommand(func(cmd string, _ []string) {
+					if cmd == "EVALSHA" { // The release: its answer will not arrive.
+						once.Do(func() { n.Proxy().DropReplies(true) })
+					}
+				}))
+				require.NoError(t, fault.end(n))
+				time.Sleep(5 * time.Second)
+				requireNoKeys(t, c)
+				n.Proxy().DropReplies(false)
+				time.Sleep(5 * time.Second)
+				require.NoError(t, l.Unlock(t.Context()))
+			})
+		})
+	}
 }
 
 func TestUnlockThatIsRepeatedStillShowsALoss(t *testing.T) {
@@ -130,32 +138,6 @@ func TestUnlockThatIsRepeatedAfterUntilSaysExpired(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		require.NoError(t, c.SetError(""))
 		require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrExpired)
-	})
-}
-
-func TestUnlockThatIsRefusedIsRepeatedForAsLongAsTheKeyLives(t *testing.T) {
-	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
-		l, err := r.TryLock(t.Context(), []string{"a"}, 3900*time.Millisecond)
-		require.NoError(t, err)
-		require.NoError(t, c.Nodes[0].SetError("BUSY x"))
-		require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrNoQuorum)
-		time.Sleep(1600 * time.Millisecond)
-		require.NoError(t, c.Nodes[0].SetError(""))
-		time.Sleep(1500 * time.Millisecond)
-		requireNoKeys(t, c)
-	})
-}
-
-func TestUnlockThatIsRefusedIsGivenUpWhenTheKeyMustHaveExpired(t *testing.T) {
-	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
-		l, err := r.TryLock(t.Context(), []string{"a"}, time.Second)
-		require.NoError(t, err)
-		require.NoError(t, c.Nodes[0].SetError("BUSY x"))
-		require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrNoQuorum)
-		time.Sleep(3 * time.Second)
-		assert.Zero(t, r.Stats().Nodes[0].Backlog)
 	})
 }
 
@@ -212,18 +194,21 @@ func TestUnlockWithoutQuorumMayBeRepeated(t *testing.T) {
 }
 
 func TestUnlockThatIsAnsweredWithAnErrorIsSentAgain(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
-		l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
-		require.NoError(t, err)
-		synctest.Wait()
-		require.NoError(t, c.SetError("BUSY Redis is busy running a script."))
-		err = l.Unlock(t.Context())
-		require.ErrorIs(t, err, redlock.ErrNoQuorum)
-		assert.Contains(t, err.Error(), "BUSY")
-		require.NoError(t, c.SetError(""))
-		time.Sleep(2 * time.Second)
-		requireNoKeys(t, c)
-		require.NoError(t, l.Unlock(t.Context()))
-	})
+	for _, refused := range []time.Duration{0, 1600 * time.Millisecond} {
+		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+			r := newRedlock(t, c)
+			l, err := r.TryLock(t.Context(), []string{"a"}, 3900*time.Millisecond)
+			require.NoError(t, err)
+			synctest.Wait()
+			require.NoError(t, c.SetError("BUSY Redis is busy running a script."))
+			err = l.Unlock(t.Context())
+			require.ErrorIs(t, err, redlock.ErrNoQuorum)
+			assert.Contains(t, err.Error(), "BUSY")
+			time.Sleep(refused)
+			require.NoError(t, c.SetError(""))
+			time.Sleep(1500 * time.Millisecond)
+			requireNoKeys(t, c)
+			require.NoError(t, l.Unlock(t.Context()))
+		})
+	}
 }

@@ -174,15 +174,15 @@ func (rn *recordingNet) setCut(on bool) {
 	rn.cut = on
 }
 
-// lockBytes are the lock request of breakALock, as it was sent on the first connection.
-func (rn *recordingNet) lockBytes(t *testing.T) string {
+// request is what was sent about "a" by that command on the first connection.
+func (rn *recordingNet) request(t *testing.T, verb string) string {
 	t.Helper()
 	for _, q := range rn.requests(0) {
-		if isA("SET")(q) && strings.Contains(q, "\r\na\r\n") {
+		if isA(verb)(q) && strings.Contains(q, "\r\na\r\n") {
 			return q
 		}
 	}
-	t.Fatal("no lock request was sent")
+	t.Fatalf("no %s was sent", verb)
 	return ""
 }
 
@@ -194,7 +194,7 @@ func TestUnsettledReleaseIsOwedForAMinute(t *testing.T) {
 		warm(t, r)
 		time.AfterFunc(25*time.Second, func() {
 			assert.Empty(t, keys(t, c.Nodes[0]))
-			rn.deliver(t, rn.lockBytes(t))
+			rn.deliver(t, rn.request(t, "SET"))
 			assert.NotEmpty(t, keys(t, c.Nodes[0]))
 		})
 		rn.breakALock(t, r, 10*time.Second, 30*time.Second)
@@ -235,7 +235,7 @@ func TestUnsettledKeyThatAnExtensionHasFoundIsReleased(t *testing.T) {
 		l, err := r.TryLock(t.Context(), []string{"a"}, time.Hour)
 		require.NoError(t, err)
 		time.Sleep(2 * time.Second)
-		rn.deliver(t, rn.lockBytes(t))
+		rn.deliver(t, rn.request(t, "SET"))
 		require.NoError(t, l.Extend(t.Context(), time.Hour))
 		synctest.Wait()
 		require.Equal(t, 3, holders(t, c, l))
