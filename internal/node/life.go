@@ -102,8 +102,24 @@ func (n *Node) endPipeline(p *pipeline, why error) {
 	if why != nil {
 		n.reportLoss(why)
 	}
+	failed := n.leaveOpen()
+	if n.releases.timer != nil {
+		n.releases.timer.Stop() // The next connection sets it.
+	}
+	n.mu.Unlock()
+	for _, q := range failed {
+		q.deliver(Outcome{Err: why}, time.Now())
+	}
+	n.subscription.drop()
+	late := time.AfterFunc(n.connectLimit, n.notComing)
+	defer late.Stop()
+	<-p.writerDone
+	p.wire.GiveBack()
+}
+
+// leaveOpen takes all requests from a connection that has ended, and returns those that have failed. n.mu is held.
+func (n *Node) leaveOpen() (failed []*Request) {
 	n.settle()
-	var failed []*Request
 	for q := n.inFlight.pop(); q != nil; q = n.inFlight.pop() {
 		switch q.Kind {
 		case LockRequest, RepairRequest:
@@ -124,18 +140,7 @@ func (n *Node) endPipeline(p *pipeline, why error) {
 		}
 		q = next
 	}
-	if n.releases.timer != nil {
-		n.releases.timer.Stop() // The next connection sets it.
-	}
-	n.mu.Unlock()
-	for _, q := range failed {
-		q.deliver(Outcome{Err: why}, time.Now())
-	}
-	n.subscription.drop()
-	late := time.AfterFunc(n.connectLimit, n.notComing)
-	defer late.Stop()
-	<-p.writerDone
-	p.wire.GiveBack()
+	return failed
 }
 
 // Close refuses new requests, lets what is queued and in flight end, and ends
