@@ -36,7 +36,7 @@ var mayImport = map[string][]string{
 		"internal/waiting",
 	},
 	"redlock/redlockcheck": {
-		"internal/brief", "internal/conn", "internal/lines", "internal/quarantine", "internal/settings", "internal/tokens", "redlock",
+		"internal/brief", "internal/conn", "internal/lines", "internal/node", "internal/quarantine", "internal/settings", "internal/tokens", "redlock",
 	},
 	"redlock/redlockhttp": {"redlock"},
 }

@@ -418,7 +418,7 @@ func TestTheProbeTriesEveryRight(t *testing.T) {
 		switch right {
 		case "evalsha", "eval", "script|load", "subscribe": // No commands of scripts.
 		default:
-			assert.Contains(t, strings.ToLower(probeLua), "try('"+right+"'")
+			assert.Contains(t, strings.ToLower(probeText), "try('"+right+"'")
 		}
 	}
 }

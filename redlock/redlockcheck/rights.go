@@ -1,11 +1,13 @@
 package redlockcheck
 
 import (
+	_ "embed"
 	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/seed6c881748/redlock/internal/conn"
+	"github.com/seed6c881748/redlock/internal/node"
 )
 
 // What the library needs is tried out: a server that forbids a command may forbid
@@ -16,6 +18,18 @@ import (
 var (
 	lockRights = []string{"evalsha", "eval", "script|load", "get", "set", "del", "pttl", "pexpire"}
 	waitRights = []string{"exists", "time", "zadd", "zrem", "zcard", "zpopmin", "publish", "subscribe"}
+)
+
+//go:embed probe.lua
+var probeText string
+
+//go:embed undeclared.lua
+var undeclaredText string
+
+// The scripts that are tried. Their files say what they are given and what they answer.
+var (
+	probe      = node.NewScript("probe", node.Code(probeText), nil)
+	undeclared = node.NewScript("undeclared", node.Code(undeclaredText), nil)
 )
 
 // A denial is a command that the server does not run for this client, as an ACL
@@ -40,10 +54,10 @@ func (d denial) isPassing() bool { return passingRE.MatchString(d.says) }
 // rights finds out what the connection's user may do. It ends with a subscription.
 func (f *facts) rights(q *questions, key, channel, resourceKey string) {
 	answers := q.ask(
-		[]any{"SCRIPT", "LOAD", probeLua},
-		[]any{"EVALSHA", probeSHA, 1, key, channel},
-		[]any{"EVAL", probeLua, 1, key, channel},
-		[]any{"EVALSHA", probeSHA, 1, resourceKey, channel},
+		[]any{"SCRIPT", "LOAD", probe.Source},
+		[]any{"EVALSHA", probe.Hash, 1, key, channel},
+		[]any{"EVAL", probe.Source, 1, key, channel},
+		[]any{"EVALSHA", probe.Hash, 1, resourceKey, channel},
 		[]any{"SUBSCRIBE", channel},
 	)
 	if answers == nil {
@@ -92,7 +106,7 @@ func probed(a conn.Answer) (failed []denial, ok bool) {
 // internal/lines, and some servers that are like Redis refuse it, Dragonfly for one. What refuses the
 // script itself is in the way of more than lines, and other checks say so.
 func (f *facts) undeclared(q *questions, key string) {
-	if answers := q.ask([]any{"EVAL", undeclaredLua, 1, key}); answers != nil && !conn.IsReply(answers[0].Err) {
+	if answers := q.ask([]any{"EVAL", undeclared.Source, 1, key}); answers != nil && !conn.IsReply(answers[0].Err) {
 		f.undeclaredKeys, _ = answers[0].Text()
 	}
 }
