@@ -6,6 +6,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
+
+	"github.com/seed6c881748/redlock/internal/fences"
+	"github.com/seed6c881748/redlock/internal/lines"
 )
 
 // reservedMark is in every key that the library keeps things of its own under.
@@ -23,41 +27,74 @@ const (
 	maxKeyBytes = 512 << 10
 )
 
-// oneResource is space for a resource and its key: most locks have one, and then it is part of what the
-// call allocates anyway.
-type oneResource struct {
-	resources [1]string
-	keys      [1]any
+// A target is what a call is about: the resources, and the keys that nodes have of them. It is made
+// once for the call, and all its claims share it.
+type target struct {
+	prefix    string
+	resources []string // sorted, each once
+	keys      []any    // prefix + resource, boxed
+
+	counters []any // of fencing; nil: without
+	counted  []any // the keys, then the counters
+
+	ringing sync.Once
+	rung    []any // the keys, then their bells, once they are needed
+
+	// Space for one resource: most locks have one, and then it is part of what the call allocates anyway.
+	oneResource [1]string
+	oneKey      [1]any
+	oneRung     [2]any
 }
 
-// keysOf checks the resources and returns them sorted, each once, with their
-// boxed keys, in the given space if there is one.
-func keysOf(prefix string, resources []string, space *oneResource) ([]string, []any, error) {
+// aim checks the resources, and has the target be them.
+func (t *target) aim(prefix string, resources []string) error {
 	if len(resources) == 0 {
-		return nil, nil, errors.New("redlock: no resources")
+		return errors.New("redlock: no resources")
 	}
-	resources = append(space.resources[:0], resources...)
+	resources = append(t.oneResource[:0], resources...)
 	slices.Sort(resources)
 	resources = slices.Compact(resources)
 	if len(resources) > maxResources {
-		return nil, nil, fmt.Errorf("redlock: %d resources: at most %d can be locked together", len(resources), maxResources)
+		return fmt.Errorf("redlock: %d resources: at most %d can be locked together", len(resources), maxResources)
 	}
-	keys, bytes := space.keys[:0], 0
+	keys, bytes := t.oneKey[:0], 0
 	for _, res := range resources {
 		if res == "" {
-			return nil, nil, fmt.Errorf("redlock: empty resource in %q", resources)
+			return fmt.Errorf("redlock: empty resource in %q", resources)
 		}
 		key := prefix + res
 		if isReserved(key) {
-			return nil, nil, fmt.Errorf("redlock: resource %q: keys with %q are reserved", res, reservedMark)
+			return fmt.Errorf("redlock: resource %q: keys with %q are reserved", res, reservedMark)
 		}
 		keys = append(keys, key)
 		bytes += len(key)
 	}
 	if bytes > maxKeyBytes {
-		return nil, nil, fmt.Errorf("redlock: the keys of %d resources have %d bytes: at most %d are allowed", len(resources), bytes, maxKeyBytes)
+		return fmt.Errorf("redlock: the keys of %d resources have %d bytes: at most %d are allowed", len(resources), bytes, maxKeyBytes)
 	}
-	return resources, keys, nil
+	t.prefix, t.resources, t.keys = prefix, resources, keys
+	return nil
+}
+
+// addCounters gives the target counters.
+func (t *target) addCounters() {
+	t.counted = slices.Concat(t.keys, t.keys)
+	t.counters = t.counted[len(t.keys):]
+	for i, res := range t.resources {
+		t.counters[i] = t.prefix + reservedMark + fences.Mark + res
+	}
+}
+
+// withBells returns the keys with their bells behind them, which it takes to get in line, and to tell
+// those in line.
+func (t *target) withBells() []any {
+	t.ringing.Do(func() {
+		t.rung = append(append(t.oneRung[:0], t.keys...), t.keys...)
+		for i, res := range t.resources {
+			t.rung[len(t.keys)+i] = lines.Bell(t.prefix, reservedMark, res)
+		}
+	})
+	return t.rung
 }
 
 // isReserved reports whether a key lies where the library keeps things of its

@@ -14,22 +14,19 @@ import (
 
 // An acquisition is one call of Lock or TryLock.
 type acquisition struct {
-	r         *core
-	o         *options // not changed
-	resources []string
-	keys      []any
-	lease     *lease
-	began     time.Time // the call, for the hook
-	fencing   *fencing  // nil: without
-	space     oneResource
+	r *core
+	o *options // not changed
+	target
+	lease *lease
+	began time.Time // the call, for the hook
 }
 
 // A turn is what an attempt of a Lock that waits says of its place in line. The zero turn is that of
 // an attempt without one.
 type turn struct {
-	line   *queueKeys // nil: it does not get in line
-	began  time.Time  // to wait
-	yields bool       // it gives way to whom a free resource is reserved for
+	inLine bool      // it gets in line if it is refused
+	began  time.Time // to wait
+	yields bool      // it gives way to whom a free resource is reserved for
 }
 
 // minLine is the least life of a line, from when somebody last got in.
@@ -86,7 +83,7 @@ func (a *acquisition) attempt(ctx context.Context, number int, t turn) (*Lock, e
 // unasked is the error of an attempt that was ended, by cause, before any node was
 // asked.
 func (a *acquisition) unasked(ctx context.Context, number int, cause error) error {
-	c := a.r.newClaim(a.resources, a.keys, a.o.owner, a.lease)
+	c := a.r.newClaim(&a.target, a.o.owner, a.lease)
 	rd := a.r.newRound(ctx, OpLock, c, node.Command{}, node.LockRequest, decideLock, number)
 	for i, n := range a.r.nodes {
 		b := ballot{err: n.Unreached(), stance: node.Silent}
@@ -173,9 +170,9 @@ type candidate struct {
 func (a *acquisition) newCandidate(ctx context.Context, number int, s *split) *candidate {
 	// start is read before the first send, or Until would be too late.
 	start, lead := a.r.clock.Now()
-	c := a.r.newClaim(a.resources, a.keys, a.o.owner, a.lease)
-	if a.fencing != nil {
-		c.withFencing(a.fencing, start.Add(a.r.wall()))
+	c := a.r.newClaim(&a.target, a.o.owner, a.lease)
+	if a.counters != nil {
+		c.askFence(start.Add(a.r.wall()), a.o.fenceLife)
 	}
 	return &candidate{
 		a: a, ctx: ctx, num: number, split: s, start: start, claim: c,
@@ -186,12 +183,12 @@ func (a *acquisition) newCandidate(ctx context.Context, number int, s *split) *c
 // lockCommand is what the nodes are asked.
 func (c *candidate) lockCommand() node.Command {
 	t, o := &c.turn, c.a.o
-	if t.line == nil {
-		return c.claim.lockCommand()
+	if !t.inLine {
+		return lockCommand(c.claim)
 	}
 	// A line must outlive the wait until its sessions come back to it.
 	life := max(2*(o.retryDelay+o.retryJitter), minLine)
-	return queueCommand(t.line.keys, c.a.r.channel, c.claim.args, c.claim.fencing, time.Since(t.began), life, t.yields)
+	return queueCommand(c.claim, c.a.r.channel, time.Since(t.began), life, t.yields)
 }
 
 // ask asks all nodes.
@@ -199,7 +196,7 @@ func (c *candidate) ask() {
 	a := c.a
 	rd := a.r.newRound(c.ctx, OpLock, c.claim, c.lockCommand(), node.LockRequest, decideLock, c.num)
 	rd.until = c.until
-	if c.claim.fencing != nil {
+	if c.claim.counters != nil {
 		rd.grants = fences.NewGrants(len(rd.ballots))
 	}
 	c.round = rd
@@ -232,7 +229,7 @@ func (c *candidate) outcome(ctx context.Context) (*Lock, error) {
 	waited := c.round.wait(ctx, r.calls.Closing)
 	v, t := c.round.result()
 	raised := false
-	if v == granted && c.claim.fencing != nil {
+	if v == granted && c.claim.counters != nil {
 		v, raised, waited = c.fence(ctx)
 		_, t = c.round.result()
 	}
@@ -305,7 +302,7 @@ func (c *candidate) fail(reason error) error {
 // tell: if each one that fails in a contest did, each would set off the next.
 func (c *candidate) release(tell bool) {
 	if tell {
-		c.claim.wake = c.a.r.queueKeys(c.claim.resources, c.claim.keys)
+		c.claim.tellOthers()
 	}
 	for i, n := range c.a.r.nodes {
 		n.Release(&c.claim.Token, i)

@@ -9,47 +9,52 @@ import (
 	"github.com/seed6c881748/redlock/internal/tokens"
 )
 
-// A claim is one attempt's token on a set of resources, and what is known of
+// A claim is one attempt's token on a target, and what is known of
 // its traces on every node. A token is made for one attempt and never used
 // again: with one token over several attempts, what is late of an earlier
 // attempt would act on a later one.
 type claim struct {
 	node.Token
+	*target
 
-	r         *core
-	resources []string // sorted, each once
-	keys      []any    // prefix+resource, boxed
-	token     string
-	args      []any                     // of its lock request, boxed
-	left      atomic.Pointer[time.Time] // a release leaves the keys until then; nil: it deletes them
-	fencing   *fencing                  // nil: without
-	space     [2]any                    // for args
+	r     *core
+	args  []any                     // of its lock request, boxed; the first is the token
+	left  atomic.Pointer[time.Time] // a release leaves the keys until then; nil: it deletes them
+	fence int64                     // of the lock, once there is one
+	space [2]any                    // for args
 
-	// wake is how the claim's release tells those who wait; nil: it does not, or there is
-	// none yet. It has no lock: it is set before the first release is handed to a node, and
-	// never after that. A node's goroutines look at it for a release only, which has come to
-	// them through the node's mutex.
-	wake *queueKeys
+	// tells is whether the claim's release tells those who wait. It has no lock: it is set before the first
+	// release is handed to a node, and never after that. A node's goroutines look at it for a release only,
+	// which has come to them through the node's mutex.
+	tells bool
 }
 
 // newClaim makes a claim with a token of its own; owner is its label, empty for none.
-func (r *core) newClaim(resources []string, keys []any, owner string, le *lease) *claim {
-	token := tokens.WithLabel(tokens.New(), owner)
-	c := &claim{r: r, resources: resources, keys: keys, token: token}
-	c.args = lockArgs(c.space[:0], token, le.ms)
+func (r *core) newClaim(t *target, owner string, le *lease) *claim {
+	c := &claim{r: r, target: t}
+	c.args = append(c.space[:0], tokens.WithLabel(tokens.New(), owner), le.ms)
 	c.Begin(c, len(r.nodes), le.ttl)
 	return c
 }
 
-// withFencing has the lock request ask for a fence. What it proposes is the client's clock
-// in µs.
-func (c *claim) withFencing(f *fencing, now time.Time) {
-	c.fencing = f
+// askFence has the lock request ask for a fence, of counters that live for so long. What it proposes
+// is the client's clock in µs.
+func (c *claim) askFence(now time.Time, life time.Duration) {
 	proposal := now.UnixMicro()
 	if proposal > fences.Max {
 		proposal = 0
 	}
-	c.args = fencedLockArgs(c.args, proposal, f)
+	c.args = append(c.args, proposal, serverMillis(life))
+}
+
+// token is the value of the claim's keys.
+func (c *claim) token() string { return c.args[0].(string) }
+
+// tellOthers has the claim's releases tell those who wait, from the first one on.
+func (c *claim) tellOthers() {
+	if !c.tells {
+		c.tells = true
+	}
 }
 
 // leaveUntil notes that a release is to leave the keys until t.
@@ -78,30 +83,19 @@ func (c *claim) leaveMillis(now time.Time) int64 {
 	return serverMillis(left)
 }
 
-func (c *claim) lockCommand() node.Command {
-	if c.fencing != nil {
-		return fencedLockCommand(c.args, c.fencing)
-	}
-	return lockCommand(c.keys, c.args)
-}
-
 // Release is the release of a lock or of an attempt that was cut short, which tell the next in line, or of one
 // that has failed, which does not. Sent again, it tells them in any case. The voter reads who was told.
 func (c *claim) Release(now time.Time, again bool) (node.Command, node.Voter) {
-	w := c.wake
-	switch {
-	case w == nil && !again:
-		return undoCommand(c.keys, c.args), nil
-	case w == nil:
-		w = c.r.queueKeys(c.resources, c.keys)
+	if !c.tells && !again {
+		return undoCommand(c), nil
 	}
-	return c.releaseTelling(w, now), &wakeReader{wake: w}
+	return c.releaseTelling(now), &wakeReader{r: c.r, on: c.target}
 }
 
 // releaseTelling is the release that tells the next in line.
-func (c *claim) releaseTelling(w *queueKeys, now time.Time) node.Command {
+func (c *claim) releaseTelling(now time.Time) node.Command {
 	if ms := c.leaveMillis(now); ms > 0 {
-		return leaveCommand(w.keys, c.token, ms)
+		return leaveCommand(c, ms)
 	}
-	return unlockCommand(w.keys, c.args)
+	return unlockCommand(c)
 }

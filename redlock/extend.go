@@ -67,7 +67,7 @@ func (l *Lock) extendNow(ctx context.Context, le *lease, h *hold) error {
 	}
 	until := clockwatch.NewDeadline(start, le.validity, lead)
 	l.claim.Grow(le.ttl)
-	rd := l.r.newRound(ctx, OpExtend, l.claim, extendCommand(l.claim.keys, l.claim.token, le.ms, l.claim.fencing), node.Ask, decideExtend, 0)
+	rd := l.r.newRound(ctx, OpExtend, l.claim, extendCommand(l.claim, le.ms), node.Ask, decideExtend, 0)
 	rd.until = until
 	rd.extension = &extension{lapse: lapse, settle: func(ballots []ballot) { l.repair(ballots, le) }}
 	timeout := l.o.nodeTimeout
@@ -159,7 +159,7 @@ func (l *Lock) repair(ballots []ballot, le *lease) {
 		n := l.r.nodes[i]
 		r := &repairer{lock: l, loss: n.Has(&l.claim.Token, i, node.MarkHeld)}
 		r.task = node.Task{
-			Kind: node.RepairRequest, Command: repairCommand(l.claim.keys, l.claim.token, le.ms, l.claim.fencing), Token: &l.claim.Token, Voter: r,
+			Kind: node.RepairRequest, Command: repairCommand(l.claim, le.ms), Token: &l.claim.Token, Voter: r,
 			Limit: l.o.nodeTimeout,
 		}
 		// EVAL: it is rare, and not sent again if the script has been forgotten.

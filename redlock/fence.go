@@ -22,7 +22,7 @@ func (rd *round) fence() (fence int64, granted int) {
 // lost the key meanwhile, others that came late may still do.
 func (c *candidate) fence(ctx context.Context) (v verdict, raised bool, waited error) {
 	r := c.a.r
-	if c.claim.fencing.fence, _ = c.round.fence(); c.claim.fencing.fence != 0 {
+	if c.claim.fence, _ = c.round.fence(); c.claim.fence != 0 {
 		return granted, false, nil
 	}
 	r.counters.raised.Add(1)
@@ -34,7 +34,7 @@ func (c *candidate) fence(ctx context.Context) (v verdict, raised bool, waited e
 		fence, left := c.round.fence()
 		switch {
 		case v == granted:
-			c.claim.fencing.fence = fence
+			c.claim.fence = fence
 			return v, true, nil
 		case v == undecided, left < r.need, !time.Now().Before(until):
 			return v, true, waited
@@ -49,7 +49,7 @@ func (c *candidate) raise(timeout time.Duration) {
 	rd := c.round
 	aim := func() node.Command {
 		rd.grants.Exact, _, _ = rd.grants.Of(rd.r.need)
-		return raiseCommand(rd.claim.args, rd.grants.Exact, rd.claim.fencing)
+		return raiseCommand(rd.claim, rd.grants.Exact)
 	}
 	rd.again(node.Ask, min(timeout, time.Until(c.until.Mono)), aim, func(i int, b *ballot) bool {
 		more, out := rd.grants.Recount(i, node.Outcome{Stance: b.stance, Err: b.err})

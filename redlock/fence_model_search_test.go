@@ -365,7 +365,8 @@ func newFenceTwin(t *testing.T, n *testcluster.Node, resources int) *fenceTwin {
 		}
 		for range 2 {
 			c := newClaim(names, keys, "", time.Hour, 1)
-			c.withFencing(newFencing("", names, keys, time.Hour), time.UnixMicro(0))
+			c.addCounters()
+			c.askFence(time.UnixMicro(0), time.Hour)
 			tw.claims, tw.wants = append(tw.claims, c), append(tw.wants, wants)
 		}
 	}
@@ -432,9 +433,9 @@ func (tw *fenceTwin) lock(k int) {
 	if tw.rand.IntN(4) == 0 {
 		c.args[twinProposal], proposal = time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro(), 0
 	}
-	cmd := c.lockCommand()
+	cmd := lockCommand(c)
 	if tw.rand.IntN(2) == 0 {
-		cmd = queueCommand((&core{channel: "c"}).queueKeys(c.resources, c.keys).keys, "c", c.args, c.fencing, 0, time.Hour, false)
+		cmd = queueCommand(c, "c", 0, time.Hour, false)
 	}
 	before := time.Now()
 	reply, err := tw.eval(cmd)
@@ -467,16 +468,16 @@ func (tw *fenceTwin) keep(k int) {
 	tw.t.Helper()
 	c, token, wants := tw.claims[k], uint8(k+1), tw.wants[k]
 	fence := tw.number(k)
-	c.fencing.fence = fence
+	c.fence = fence
 	var cmd node.Command
 	var want int64
 	switch tw.rand.IntN(3) {
 	case 0:
-		cmd, want = raiseCommand(c.args, fence, c.fencing), tw.model.raise(token, wants, fence)
+		cmd, want = raiseCommand(c, fence), tw.model.raise(token, wants, fence)
 	case 1:
-		cmd, want = repairCommand(c.keys, c.token, serverMillis(time.Hour), c.fencing), tw.model.repair(token, wants, fence)
+		cmd, want = repairCommand(c, serverMillis(time.Hour)), tw.model.repair(token, wants, fence)
 	case 2:
-		cmd, want = extendCommand(c.keys, c.token, serverMillis(time.Hour), c.fencing), tw.model.extend(token, wants, fence)
+		cmd, want = extendCommand(c, serverMillis(time.Hour)), tw.model.extend(token, wants, fence)
 	}
 	reply, err := tw.eval(cmd)
 	require.NoError(tw.t, err)
@@ -494,7 +495,7 @@ func (tw *fenceTwin) same() {
 		token, held, err := tw.node.Get(twinName(r))
 		require.NoError(tw.t, err)
 		for k, c := range tw.claims {
-			if held && c.token == token {
+			if held && c.token() == token {
 				stored.token[r] = uint8(k + 1)
 			}
 		}

@@ -67,14 +67,14 @@ func (l *Lock) Resources() []string {
 // release the lock, as another process does with [Redlock.Release]: do not show it to others.
 func (l *Lock) Token() string {
 	must(l.invalid())
-	return l.claim.token
+	return l.claim.token()
 }
 
 // Holder returns a digest of the token, for logs: what others see of this lock in [Vote.Holder],
 // [Inspection], [WaitingCall] and [Event]. Nothing can be released with it.
 func (l *Lock) Holder() string {
 	must(l.invalid())
-	return tokens.Digest(l.claim.token)
+	return tokens.Digest(l.claim.token())
 }
 
 // Fence returns the lock's fencing token, by which the resource can refuse writes of earlier
@@ -87,10 +87,7 @@ func (l *Lock) Holder() string {
 // nothing about each other.
 func (l *Lock) Fence() int64 {
 	must(l.invalid())
-	if l.claim.fencing == nil {
-		return 0
-	}
-	return l.claim.fencing.fence
+	return l.claim.fence
 }
 
 // Attempts returns how many attempts the call made to get the lock, at least 1: the first one,
@@ -140,7 +137,7 @@ func (l *Lock) errLocked(now time.Time) error {
 func (l *Lock) event(kind EventKind, op Op) Event {
 	return Event{
 		Kind: kind, Op: op, Resources: slices.Clone(l.claim.resources), Owner: l.o.owner,
-		Holder: tokens.Digest(l.claim.token), Until: l.until.Mono, Held: l.lasted,
+		Holder: tokens.Digest(l.claim.token()), Until: l.until.Mono, Held: l.lasted,
 	}
 }
 

@@ -109,8 +109,8 @@ func (r *Redlock) Inspect(ctx context.Context, resource string) (Inspection, err
 	if err := r.misused(ctx); err != nil {
 		return Inspection{}, err
 	}
-	_, keys, err := keysOf(r.defaults.prefix, []string{resource}, new(oneResource))
-	if err != nil {
+	var on target
+	if err := on.aim(r.defaults.prefix, []string{resource}); err != nil {
 		return Inspection{}, err
 	}
 	if err := ctx.Err(); err != nil {
@@ -125,7 +125,7 @@ func (r *Redlock) Inspect(ctx context.Context, resource string) (Inspection, err
 		return Inspection{}, &waitError{op: opInspect, resources: []string{resource}, cause: ended}
 	}
 	in := Inspection{Resource: resource, Need: r.need, Nodes: make([]NodeInspection, len(r.nodes))}
-	cmd := inspectCommand(keys[0])
+	cmd := inspectCommand(on.keys[0])
 	var g errgroup.Group
 	for i, n := range r.nodes {
 		g.Go(func() error {

@@ -222,7 +222,7 @@ func (r *Redlock) prepare(ctx context.Context, resources []string, ttl time.Dura
 	if a.o.minHold > ttl {
 		return nil, fmt.Errorf("redlock: min hold %v: must not exceed the ttl %v", a.o.minHold, ttl)
 	}
-	if a.resources, a.keys, err = keysOf(r.defaults.prefix, resources, &a.space); err != nil {
+	if err = a.aim(r.defaults.prefix, resources); err != nil {
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
@@ -232,7 +232,7 @@ func (r *Redlock) prepare(ctx context.Context, resources []string, ttl time.Dura
 		return nil, &waitError{op: OpLock, resources: a.resources, cause: fmt.Errorf("%w: %q", ErrAlreadyHeld, resource)}
 	}
 	if a.o.fencing {
-		a.fencing = newFencing(r.defaults.prefix, a.resources, a.keys, a.o.fenceLife)
+		a.addCounters()
 	}
 	return a, nil
 }

@@ -54,16 +54,16 @@ func (r *Redlock) Release(ctx context.Context, resources []string, token string)
 	if err := tokens.Check(token); err != nil {
 		return err
 	}
-	resources, keys, err := keysOf(r.defaults.prefix, resources, new(oneResource))
-	if err != nil {
+	on := new(target)
+	if err := on.aim(r.defaults.prefix, resources); err != nil {
 		return err
 	}
-	if err = r.calls.Enter(); err != nil {
+	if err := r.calls.Enter(); err != nil {
 		return err
 	}
 	defer r.calls.Exit()
-	same := fmt.Sprintf("%q %s", resources, token) // Others of the token's resources are another release.
-	_, err, _ = r.releasing.Do(same, func() (any, error) { return nil, r.releaseForeign(ctx, resources, keys, token) })
+	same := fmt.Sprintf("%q %s", on.resources, token) // Others of the token's resources are another release.
+	_, err, _ := r.releasing.Do(same, func() (any, error) { return nil, r.releaseForeign(ctx, on, token) })
 	return err
 }
 
@@ -73,15 +73,15 @@ const unknownLife = time.Hour
 
 // foreignClaim is the claim of a token that another process has made. Any node may have
 // its keys.
-func (r *Redlock) foreignClaim(resources []string, keys []any, token string) *claim {
-	c := &claim{r: &r.core, resources: resources, keys: keys, token: token, args: lockArgs(nil, token, serverMillis(unknownLife))}
+func (r *Redlock) foreignClaim(on *target, token string) *claim {
+	c := &claim{r: &r.core, target: on, args: []any{token}, tells: true}
 	life := unknownLife
 	if q := r.defaults.quarantine; q > 0 {
 		life = q
 	}
 	// The resource, its key, its bell and the name of the release, and what has pointers to them.
 	size := 1 << 10
-	for _, res := range resources {
+	for _, res := range on.resources {
 		size += 4*len(res) + 1<<7
 	}
 	c.BeginForeign(c, len(r.nodes), life, size)
@@ -89,12 +89,12 @@ func (r *Redlock) foreignClaim(resources []string, keys []any, token string) *cl
 }
 
 // releaseForeign asks all nodes to release the lock of that token.
-func (r *Redlock) releaseForeign(ctx context.Context, resources []string, keys []any, token string) error {
+func (r *Redlock) releaseForeign(ctx context.Context, on *target, token string) error {
 	_ = r.connected(context.WithoutCancel(ctx)) // What the end of the Redlock comes to, the nodes say.
-	c := r.foreignClaim(resources, keys, token)
-	t := r.wakeReader(c)
+	c := r.foreignClaim(on, token)
+	t := &wakeReader{r: &r.core, on: on}
 	now := time.Now()
-	rd := r.newRound(ctx, OpRelease, c, c.releaseTelling(c.wake, now), node.Release, decideRelease, 0)
+	rd := r.newRound(ctx, OpRelease, c, c.releaseTelling(now), node.Release, decideRelease, 0)
 	t.next, rd.task.Voter = rd, t
 	rd.ask(now, r.defaults.nodeTimeout)
 	<-rd.decided

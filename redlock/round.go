@@ -233,7 +233,7 @@ func (rd *round) eventLocked(kind EventKind, err error) {
 	}
 	e := Event{
 		Kind: kind, Op: rd.op, Resources: append([]string(nil), rd.claim.resources...), Attempt: rd.attempt,
-		Votes: rd.votesLocked(), Took: time.Since(rd.start), Err: err, Owner: tokens.LabelOf(rd.claim.token),
+		Votes: rd.votesLocked(), Took: time.Since(rd.start), Err: err, Owner: tokens.LabelOf(rd.claim.token()),
 	}
 	if err == nil {
 		e.Until = rd.until.Mono

@@ -23,7 +23,7 @@ func TestRoundThatWasGivenUpSendsNoLockRequest(t *testing.T) {
 		r := newRedlock(t, c)
 		warm(t, r)
 		cl := newClaim([]string{"a"}, []any{"a"}, "", time.Minute, 1)
-		rd := r.newRound(t.Context(), OpLock, cl, cl.lockCommand(), node.LockRequest, decideLock, 1)
+		rd := r.newRound(t.Context(), OpLock, cl, lockCommand(cl), node.LockRequest, decideLock, 1)
 		r.nodes[0].Release(&cl.Token, 0)
 		rd.ask(time.Now(), time.Second)
 		<-rd.decided
@@ -45,7 +45,7 @@ func TestRoundHasNoQuorumAfterTheCallWasCutShort(t *testing.T) {
 		warm(t, r)
 		require.NoError(t, c.Slow(time.Millisecond, time.Millisecond))
 		cl := newClaim([]string{"a"}, []any{"a"}, "", time.Minute, 3)
-		rd := r.newRound(t.Context(), OpLock, cl, cl.lockCommand(), node.LockRequest, decideLock, 1)
+		rd := r.newRound(t.Context(), OpLock, cl, lockCommand(cl), node.LockRequest, decideLock, 1)
 		rd.ask(time.Now(), 100*time.Millisecond)
 		rd.giveUp(context.Canceled)
 		time.Sleep(10 * time.Millisecond)
@@ -191,7 +191,7 @@ func TestRoundOfAnExtensionDoesNotLengthenAMinHold(t *testing.T) {
 		require.NoError(t, err)
 		synctest.Wait()
 		require.NoError(t, l.Unlock(t.Context()))
-		rd := r.newRound(t.Context(), OpExtend, l.claim, extendCommand(l.claim.keys, l.claim.token, serverMillis(time.Hour), nil), node.Ask, decideExtend, 0)
+		rd := r.newRound(t.Context(), OpExtend, l.claim, extendCommand(l.claim, serverMillis(time.Hour)), node.Ask, decideExtend, 0)
 		rd.ask(time.Now(), time.Second)
 		<-rd.decided
 		time.Sleep(time.Until(start.Add(5 * time.Second)))
@@ -204,7 +204,7 @@ func TestRoundOfAnExtensionDoesNotLengthenAMinHold(t *testing.T) {
 func newClaim(resources []string, keys []any, owner string, ttl time.Duration, nodes int) *claim {
 	r := &core{nodes: make([]*node.Node, nodes)}
 	le, _ := r.lease(ttl, &options{})
-	return r.newClaim(resources, keys, owner, le)
+	return r.newClaim(&target{resources: resources, keys: keys}, owner, le)
 }
 
 func TestQuorumIsAStrictMajorityOfTheConfiguredNodes(t *testing.T) {

@@ -53,12 +53,12 @@ func alsoDirect(s *node.Script) *node.Script {
 	return s
 }
 
-// lockArgs appends the arguments of the lock script, boxed once for all nodes. The first is the
-// token, and all that the release of a failed attempt takes; the other the ttl in ms.
-func lockArgs(space []any, token string, ms any) []any { return append(space, token, ms) }
-
-func lockCommand(keys, args []any) node.Command {
-	return node.Command{Script: lockScript, Keys: keys, Args: args}
+// lockCommand is the lock request of a claim that does not get in line.
+func lockCommand(c *claim) node.Command {
+	if c.counters != nil {
+		return node.Command{Script: fencedLockScript, Keys: c.counted, Args: c.args}
+	}
+	return node.Command{Script: lockScript, Keys: c.keys, Args: c.args}
 }
 
 func decodeLock(reply any) node.Outcome {
@@ -122,10 +122,7 @@ var extendScript = script("extend", func(reply any) node.Outcome {
 	return decodeHeld("extend")(reply)
 })
 
-// extendCommand extends the lock; f is its fencing, nil without.
-func extendCommand(keys []any, token string, ms any, f *fencing) node.Command {
-	return keepFence(node.Command{Script: extendScript, Keys: keys, Args: []any{token, ms}}, f)
-}
+func extendCommand(c *claim, ms any) node.Command { return keepCommand(extendScript, c, ms) }
 
 // repairScript gives a lock that a quorum holds its missing keys on this node.
 var repairScript = quarantine.Grants(script("repair", func(reply any) node.Outcome {
@@ -138,34 +135,35 @@ var repairScript = quarantine.Grants(script("repair", func(reply any) node.Outco
 	return node.Unexpected("repair", reply)
 }))
 
-// repairCommand repairs the lock; f is its fencing, nil without.
-func repairCommand(keys []any, token string, ms any, f *fencing) node.Command {
-	return keepFence(node.Command{Script: repairScript, Keys: keys, Args: []any{token, ms}}, f)
+func repairCommand(c *claim, ms any) node.Command { return keepCommand(repairScript, c, ms) }
+
+// keepCommand has the lock and, with fencing, its counters live on.
+func keepCommand(s *node.Script, c *claim, ms any) node.Command {
+	if c.counters != nil {
+		return node.Command{Script: s, Keys: c.counted, Args: []any{c.args[0], ms, c.fence, c.args[3]}}
+	}
+	return node.Command{Script: s, Keys: c.keys, Args: []any{c.args[0], ms}}
 }
 
 // unlockScript deletes the keys that hold the token, and tells who is first in line.
 var unlockScript = script("unlock", lines.DecodeTold("unlock", decodeHeld("unlock")))
 
-// unlockCommand releases a lock. keys are the resources' and their bells; args are the lock
-// request's.
-func unlockCommand(keys, args []any) node.Command {
-	return node.Command{Script: unlockScript, Keys: keys, Args: args[:1]}
+func unlockCommand(c *claim) node.Command {
+	return node.Command{Script: unlockScript, Keys: c.withBells(), Args: c.args[:1]}
 }
 
 // leaveScript is a release that leaves the keys for a time.
 var leaveScript = script("leave", lines.DecodeTold("leave", decodeHeld("leave")))
 
-// leaveCommand is unlockCommand, but leaves the keys for so long.
-func leaveCommand(keys []any, token string, ms int64) node.Command {
-	return node.Command{Script: leaveScript, Keys: keys, Args: []any{token, ms}, Timed: true}
+func leaveCommand(c *claim, ms int64) node.Command {
+	return node.Command{Script: leaveScript, Keys: c.withBells(), Args: []any{c.args[0], ms}, Timed: true}
 }
 
 // undoScript is the release of an attempt that failed: it tells nobody.
 var undoScript = script("undo", decodeHeld("undo"))
 
-// undoCommand gives back what a failed attempt has won. args are the lock request's.
-func undoCommand(keys, args []any) node.Command {
-	return node.Command{Script: undoScript, Keys: keys, Args: args[:1]}
+func undoCommand(c *claim) node.Command {
+	return node.Command{Script: undoScript, Keys: c.keys, Args: c.args[:1]}
 }
 
 // decodeHeld reads the 1 of a script that found its token and the 0 of one
@@ -182,47 +180,8 @@ func decodeHeld(name string) func(any) node.Outcome {
 	}
 }
 
-// A fencing is what an attempt with fencing needs besides its claim. All attempts of a
-// call share it.
-type fencing struct {
-	keys     []any // the resources' keys, then their counters
-	counters []any // the latter
-	life     any   // of the counters in ms, boxed
-	fence    int64 // the lock's, once there is one
-}
-
 // fencedLockScript is the lock script with fencing.
 var fencedLockScript = quarantine.Grants(script("fencedLock", fences.Decode(decodeLock)))
-
-// newFencing returns the fencing of a lock on these resources, whose counters live for so
-// long.
-func newFencing(prefix string, resources []string, keys []any, life time.Duration) *fencing {
-	f := &fencing{life: serverMillis(life)}
-	f.keys, f.counters = counterKeys(prefix, resources, keys)
-	return f
-}
-
-// counterKeys returns the resources' keys with their counters behind them, and the latter
-// alone.
-func counterKeys(prefix string, resources []string, keys []any) (all, counters []any) {
-	all = make([]any, 2*len(keys))
-	copy(all, keys)
-	counters = all[len(keys):]
-	for i, res := range resources {
-		counters[i] = prefix + reservedMark + fences.Mark + res
-	}
-	return all, counters
-}
-
-// fencedLockArgs has the arguments of a lock request, before it is sent, go on with what
-// fencing takes.
-func fencedLockArgs(args []any, proposal int64, f *fencing) []any {
-	return append(args, proposal, f.life)
-}
-
-func fencedLockCommand(args []any, f *fencing) node.Command {
-	return node.Command{Script: fencedLockScript, Keys: f.keys, Args: args}
-}
 
 // raiseScript sets the counters of a lock to a fence that is not below them.
 var raiseScript = script("raise", fences.Decode(func(reply any) node.Outcome {
@@ -232,17 +191,9 @@ var raiseScript = script("raise", fences.Decode(func(reply any) node.Outcome {
 	return node.Unexpected("raise", reply)
 }))
 
-// raiseCommand raises the counters to a fence. args are the lock request's.
-func raiseCommand(args []any, fence int64, f *fencing) node.Command {
-	return node.Command{Script: raiseScript, Keys: f.keys, Args: []any{args[0], fence, f.life}}
-}
-
-// keepFence has an extension or a repair keep the counters, too; f is nil without fencing.
-func keepFence(cmd node.Command, f *fencing) node.Command {
-	if f != nil {
-		cmd.Keys, cmd.Args = f.keys, append(cmd.Args, f.fence, f.life)
-	}
-	return cmd
+// raiseCommand raises the counters to a fence.
+func raiseCommand(c *claim, fence int64) node.Command {
+	return node.Command{Script: raiseScript, Keys: c.counted, Args: []any{c.args[0], fence, c.args[3]}}
 }
 
 // queueScript is the lock script for a client that waits, and fencedQueueScript is that with fencing.
@@ -251,23 +202,22 @@ var (
 	fencedQueueScript = quarantine.Grants(script("fencedQueue", lines.DecodeQueue(fences.Decode(decodeLock))))
 )
 
-// queueCommand is the lock command of a client that has waited for some time, and goes on
-// if it is refused. keys are the resources' and their bells; channel is the client's; args are the lock request's;
-// f is nil without fencing.
-func queueCommand(keys []any, channel any, args []any, f *fencing, waited, life time.Duration, byTurn bool) node.Command {
-	argv := []any{args[0], args[1], channel, waited.Microseconds(), serverMillis(life), byTurn}
-	if f == nil {
-		return node.Command{Script: queueScript, Keys: keys, Args: argv}
+// queueCommand is the lock request of a client that has waited for some time, and goes on
+// if it is refused. channel is the client's.
+func queueCommand(c *claim, channel any, waited, life time.Duration, byTurn bool) node.Command {
+	args := []any{c.args[0], c.args[1], channel, waited.Microseconds(), serverMillis(life), byTurn}
+	if c.counters == nil {
+		return node.Command{Script: queueScript, Keys: c.withBells(), Args: args}
 	}
-	return node.Command{Script: fencedQueueScript, Keys: slices.Concat(keys, f.counters), Args: append(argv, args[2:]...)}
+	return node.Command{Script: fencedQueueScript, Keys: slices.Concat(c.withBells(), c.counters), Args: append(args, c.args[2:]...)}
 }
 
 // passScript is for a client that has no use for a release, or waits no more.
 var passScript = script("pass", lines.DecodeTold("pass", decodeHeld("pass")))
 
 // passCommand is for one resource; its release has the name, the digest of the token.
-func passCommand(keys []any, channel any, name string, leave bool) node.Command {
-	return node.Command{Script: passScript, Keys: keys, Args: []any{name, channel, leave}}
+func passCommand(on *target, channel any, name string, leave bool) node.Command {
+	return node.Command{Script: passScript, Keys: on.withBells(), Args: []any{name, channel, leave}}
 }
 
 // inspectScript reads who holds one resource.

@@ -56,7 +56,7 @@ func FuzzScriptOwnerOf(f *testing.F) {
 			require.Equal(t, s[:tokens.Length]+tokens.LabelMark+label, s)
 		}
 		if tokens.CheckLabel(s) == nil {
-			require.Equal(t, s, tokens.LabelOf(newClaim(nil, nil, s, ttl, 1).token))
+			require.Equal(t, s, tokens.LabelOf(newClaim(nil, nil, s, ttl, 1).token()))
 		}
 	})
 }
@@ -86,27 +86,27 @@ func replyOf(t *testing.T, s string) any {
 // A command is written when its node comes to it, which may be after others have been made
 // for the same claim, and after claims of other calls have come and gone.
 func TestScriptArgumentsOfALockRequestStayWhatTheyAre(t *testing.T) {
-	resources, keys := []string{"a"}, []any{"a"}
-	queue := &queueKeys{keys: []any{"a", "bell"}}
 	for _, fenced := range []bool{false, true} {
-		c := newClaim(resources, keys, "", time.Minute, 3)
-		want := []any{c.token, int64(60_000)}
+		c := newClaim([]string{"a"}, []any{"a"}, "", time.Minute, 3)
+		want := []any{c.token(), int64(60_000)}
 		if fenced {
-			c.withFencing(newFencing("", resources, keys, time.Hour), time.UnixMicro(5))
+			c.addCounters()
+			c.askFence(time.UnixMicro(5), time.Hour)
 			want = append(want, int64(5), int64(3_600_000))
-			_ = raiseCommand(c.args, 7, c.fencing)
+			_ = raiseCommand(c, 7)
 		}
-		lock := c.lockCommand()
-		_ = queueCommand(queue.keys, "channel", c.args, c.fencing, time.Second, time.Minute, true)
+		lock := lockCommand(c)
+		_ = queueCommand(c, "channel", time.Second, time.Minute, true)
 		_, _ = c.Release(time.Now(), false)
-		c.wake = queue
+		c.tellOthers()
 		unlock, _ := c.Release(time.Now(), false)
 		c.leaveUntil(time.Now().Add(time.Second))
 		_, _ = c.Release(time.Now(), false)
-		other := newClaim(resources, keys, "", time.Hour, 3)
-		other.withFencing(newFencing("", resources, keys, time.Minute), time.UnixMicro(6))
+		other := newClaim([]string{"a"}, []any{"a"}, "", time.Hour, 3)
+		other.addCounters()
+		other.askFence(time.UnixMicro(6), time.Minute)
 		require.Equal(t, want, lock.Args)
-		require.Equal(t, want, c.lockCommand().Args)
+		require.Equal(t, want, lockCommand(c).Args)
 		require.Equal(t, want[:1], unlock.Args)
 	}
 }

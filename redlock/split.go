@@ -71,7 +71,7 @@ func (s *split) contend(ctx context.Context, c *candidate) (*Lock, error) {
 			s.counted = true
 			c.a.r.counters.splits.Add(1)
 		}
-		if !leads(tokens.Digest(c.claim.token), votes) {
+		if !leads(tokens.Digest(c.claim.token()), votes) {
 			c.release(false)
 			return nil, errSplit
 		}

@@ -160,7 +160,7 @@ func (l *Lock) look() (h HeldLock, held bool) {
 	}
 	return HeldLock{
 		Resources: slices.Clone(l.claim.resources), Since: l.start, Extended: l.extended, Until: l.until.Mono,
-		Fence: l.Fence(), Owner: l.o.owner, Holder: tokens.Digest(l.claim.token), Kept: l.hold != nil && !l.hold.over,
+		Fence: l.Fence(), Owner: l.o.owner, Holder: tokens.Digest(l.claim.token()), Kept: l.hold != nil && !l.hold.over,
 	}, true
 }
 

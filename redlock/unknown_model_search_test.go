@@ -212,7 +212,7 @@ func (tw *unknownTwin) direct(c *claim) node.Stance {
 	require.NoError(tw.t, err)
 	left, err := redis.Int64(tw.conn.Do("PTTL", c.keys[0]))
 	require.NoError(tw.t, err)
-	return c.lockCommand().Script.Direct(c.args[0], value, left).Stance
+	return lockCommand(c).Script.Direct(c.args[0], value, left).Stance
 }
 
 // look asks for both tokens, and says whether this one is there.
@@ -239,15 +239,15 @@ func (tw *unknownTwin) step() {
 		time.Sleep(time.Second)
 		tw.model.tick()
 	case 1:
-		want, got = tw.model.lock(token, ttl), tw.eval(c.lockCommand())
+		want, got = tw.model.lock(token, ttl), tw.eval(lockCommand(c))
 	case 2:
 		want, got = tw.model.lock(token, ttl), tw.direct(c)
 	case 3:
-		want, got = tw.model.extend(token, ttl), tw.eval(extendCommand(c.keys, c.token, serverMillis(ticks(ttl)), nil))
+		want, got = tw.model.extend(token, ttl), tw.eval(extendCommand(c, serverMillis(ticks(ttl))))
 	case 4:
-		want, got = tw.model.repair(token, ttl), tw.eval(repairCommand(c.keys, c.token, serverMillis(ticks(ttl)), nil))
+		want, got = tw.model.repair(token, ttl), tw.eval(repairCommand(c, serverMillis(ticks(ttl))))
 	case 5:
-		want, got = tw.model.release(token), tw.eval(undoCommand(c.keys, c.args))
+		want, got = tw.model.release(token), tw.eval(undoCommand(c))
 	case 6:
 		late, _ := c.Release(time.Now(), true)
 		want, got = tw.model.release(token), tw.eval(late)
@@ -265,7 +265,7 @@ func (tw *unknownTwin) stored() (n serverModel) {
 	for _, state := range all {
 		n.left = uint8((state.TTL + time.Second - 1) / time.Second)
 		for i, c := range tw.claims {
-			if c != nil && c.token == state.Value {
+			if c != nil && c.token() == state.Value {
 				n.token = uint8(i)
 			}
 		}

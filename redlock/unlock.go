@@ -114,11 +114,12 @@ func (l *Lock) beginUnlock(now time.Time) (late bool, end func()) {
 // release asks all nodes to release the lock, and wakes a waiter of this process if
 // there is nobody else to wake.
 func (l *Lock) release(ctx context.Context, now time.Time) (*round, verdict) {
-	t := l.r.wakeReader(l.claim)
+	l.claim.tellOthers()
+	t := &wakeReader{r: l.r, on: l.claim.target}
 	if l.o.minHold > 0 && !l.idle {
 		l.claim.leaveUntil(l.start.Add(l.o.minHold))
 	}
-	rd := l.r.newRound(ctx, OpUnlock, l.claim, l.claim.releaseTelling(l.claim.wake, now), node.Release, decideUnlock, 0)
+	rd := l.r.newRound(ctx, OpUnlock, l.claim, l.claim.releaseTelling(now), node.Release, decideUnlock, 0)
 	t.next, rd.task.Voter = rd, t
 	for i, n := range l.r.nodes {
 		// When a release is repeated: asked again, a node that has already removed

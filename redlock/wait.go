@@ -51,7 +51,6 @@ func (a *acquisition) run(ctx context.Context) (l *Lock, err error) {
 type waiter struct {
 	a      *acquisition
 	queued *waiting.Waiter
-	line   *queueKeys // made when it first gets in line on the nodes
 	entry  waiting.Entry
 }
 
@@ -177,13 +176,8 @@ func (w *waiter) try(ctx context.Context, why waiting.Reason, s waiting.State, n
 	// By turn, it gets in line in any case: if it does not listen yet, it does so soon. Other
 	// attempts do so only if releases are heard of.
 	t := turn{began: w.queued.Began(), yields: why == waiting.ByTurn}
-	if t.yields || a.r.subscriptions.Open() {
-		if w.line == nil {
-			w.line = a.r.queueKeys(a.resources, a.keys)
-		}
-		t.line = w.line
-	}
-	q.Begin(w.queued, t.line != nil)
+	t.inLine = t.yields || a.r.subscriptions.Open()
+	q.Begin(w.queued, t.inLine)
 	if why == waiting.ByRelease {
 		a.r.counters.woken.Add(1)
 	}

@@ -53,14 +53,6 @@ const (
 	StillReserved = "="
 )
 
-// AddBells puts the resources' keys and their bells into space, which has room for them.
-func AddBells(space []any, prefix, reserved string, resources []string, keys []any) {
-	copy(space, keys)
-	for i, res := range resources {
-		space[len(keys)+i] = Bell(prefix, reserved, res)
-	}
-}
-
 // Bell returns the key of a resource's bell: with the prefix, in the key space that reserved marks.
 func Bell(prefix, reserved, resource string) string {
 	return prefix + reserved + bellMark + resource + bellEnd
