@@ -161,9 +161,10 @@ func TestRoundThatAsksAgainHasEvents(t *testing.T) {
 func TestRoundWithdrawsARequestThatWaitsThoughOthersAreAskedAgain(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		nodes := nodesOf(c)
+		third := nodes[2].Pool
 		nodes[2].Pool = PoolFunc(func(ctx context.Context) (redis.Conn, error) {
 			time.Sleep(time.Second)
-			return dialerOf(c.Nodes[2]).GetContext(ctx)
+			return third.GetContext(ctx)
 		})
 		r := newOver(t, nodes, WithConnectTimeout(5*time.Second))
 		warm(t, r)

@@ -6,15 +6,19 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
@@ -117,4 +121,93 @@ func TestConnectionsOfEveryKind(t *testing.T) {
 			requireServes(t, c.Cluster, newPatient(t, nodes))
 		})
 	}
+}
+
+// Packets to one node vanish; connections that were opened meanwhile, or have
+// lost any, stay dead.
+func TestConnectionsHealSoonAfterABlackHole(t *testing.T) {
+	t.Parallel()
+	c := testcluster.RunServers(t, 3, testcluster.WithProxy())
+	pools := map[string]func(i int) redlock.Node{
+		"NewNode":   func(i int) redlock.Node { return redlock.NewNode(c.Nodes[i].Addr()) },
+		"deaf pool": func(i int) redlock.Node { return redlock.Node{Name: c.Nodes[i].Name(), Pool: deafPool(c.Nodes[i])} },
+	}
+	clients := make(map[string]*redlock.Redlock)
+	for name, node := range pools {
+		r := newOver(t, []redlock.Node{node(0), node(1), node(2)}, redlock.WithPrefix(name+":"))
+		awaitAll(t, c, r, 30*time.Second)
+		clients[name] = r
+	}
+	c.Nodes[2].Proxy().BlackHole(true)
+	ctx, cancel := context.WithTimeout(t.Context(), scenario(5*time.Second, 2*time.Second))
+	defer cancel()
+	cycles := 0
+	for rest(ctx, 10*time.Millisecond, 10*time.Millisecond) {
+		for name, r := range clients {
+			l, err := r.Lock(t.Context(), []string{"a"}, time.Minute)
+			require.NoError(t, err, name)
+			release(t, l)
+			cycles++
+		}
+	}
+	c.Nodes[2].Proxy().BlackHole(false)
+	const promise, slack = 3 * time.Second, 3 * time.Second
+	for name, r := range clients {
+		t.Logf("%s: locks on all nodes %v after the hole's end", name, awaitAll(t, c, r, promise+slack))
+	}
+	awaitNoKeys(t, c, 30*time.Second)
+	t.Logf("%d cycles meanwhile", cycles)
+}
+
+// The servers hang up on clients that say nothing for a second. Clients with
+// idle times of all kinds, so also ones that end while the server hangs up,
+// get their next lock all the same.
+func TestConnectionsThatAreIdleAndClosedByServers(t *testing.T) {
+	t.Parallel()
+	c := testcluster.RunServers(t, 3, testcluster.WithArgs("--timeout", "1"))
+	const total = 12
+	rounds := 3
+	if testing.Short() {
+		rounds = 2
+	}
+	var users sync.WaitGroup
+	failed := make(chan error, total*rounds)
+	var mu sync.Mutex
+	attempts := make(map[int]int)
+	var made int64
+	for i := range total {
+		r := newRedlock(t, c, redlock.WithNodeTimeout(patient))
+		idle := 1500*time.Millisecond + time.Duration(i)*100*time.Millisecond
+		users.Go(func() {
+			for round := range rounds {
+				if round > 0 {
+					rest(t.Context(), idle, idle)
+				}
+				l, err := r.Lock(t.Context(), []string{fmt.Sprint("r", i)}, time.Minute, redlock.WithRetryCount(1), redlock.WithRetryDelay(50*time.Millisecond))
+				if err != nil {
+					failed <- err
+					return
+				}
+				// Some lose their connections in this very moment, but the first retry
+				// works.
+				if l.Unlock(t.Context()) != nil {
+					failed <- l.Unlock(t.Context())
+				}
+				mu.Lock()
+				attempts[l.Attempts()]++
+				mu.Unlock()
+			}
+			mu.Lock()
+			made += connects(r)
+			mu.Unlock()
+		})
+	}
+	users.Wait()
+	close(failed)
+	for err := range failed {
+		require.NoError(t, err)
+	}
+	assert.Greater(t, made, int64(len(c.Nodes)*total), "servers have hung up")
+	t.Logf("locks by number of attempts: %v; %d connections", attempts, made)
+	awaitNoKeys(t, c, 30*time.Second)
 }

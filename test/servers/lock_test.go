@@ -1,0 +1,346 @@
+package servers
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/internal/tokens"
+	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/redlock/redlockcheck"
+)
+
+// Somebody has stored something large under the key of a lock. It is an answer like any other: the
+// connection that all callers share goes on, and the node is asked for no such value again.
+func TestLockOnALargeValueBreaksNothing(t *testing.T) {
+	t.Parallel()
+	cert, trusted := certificate(t)
+	for name, c := range map[string]struct {
+		node func(t *testing.T, n *testcluster.Node) redlock.Node
+		size int
+		ends int64 // connections that end because of it
+	}{
+		"own connection":       {func(_ *testing.T, n *testcluster.Node) redlock.Node { return redlock.NewNode(n.Addr()) }, 2 << 20, 0},
+		"own connection, huge": {func(_ *testing.T, n *testcluster.Node) redlock.Node { return redlock.NewNode(n.Addr()) }, 40 << 20, 1},
+		"TLS": {func(t *testing.T, n *testcluster.Node) redlock.Node {
+			t.Helper()
+			return redlock.NewNode("rediss://"+terminateTLS(t, n, cert), redis.DialTLSConfig(&tls.Config{RootCAs: trusted, MinVersion: tls.VersionTLS12}))
+		}, 2 << 20, 0},
+		"a pool": {func(_ *testing.T, n *testcluster.Node) redlock.Node {
+			return redlock.Node{Name: n.Addr(), Pool: n.Pool()}
+		}, 2 << 20, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := testcluster.RunServers(t, 1)
+			n := server.Nodes[0]
+			r := newPatient(t, []redlock.Node{c.node(t, n)}, redlock.WithNodeTimeout(20*time.Second), redlock.WithConnectTimeout(20*time.Second))
+			require.True(t, lockEverywhere(t, server, r, "other"))
+			admin(t, n, "SETRANGE", "a", c.size-1, "x")
+			l, err := r.TryLock(t.Context(), []string{"b"}, time.Minute)
+			require.NoError(t, err)
+			before := r.Stats().Nodes[0].Connects
+			for range 3 {
+				_, err = r.TryLock(context.Background(), []string{"a"}, time.Minute)
+				require.Error(t, err)
+			}
+			require.ErrorIs(t, err, redlock.ErrTaken, "in the end it is told")
+			require.NoError(t, l.Extend(t.Context(), time.Minute))
+			require.NoError(t, l.Unlock(t.Context()))
+			assert.Equal(t, before+c.ends, r.Stats().Nodes[0].Connects)
+			stats, err := redis.String(admin(t, n, "INFO", "commandstats"), nil)
+			require.NoError(t, err)
+			assert.Contains(t, stats, "cmdstat_evalsha", "once it was seen, the script is sent")
+			assert.LessOrEqual(t, strings.Count(stats, "cmdstat_set:"), 1)
+		})
+	}
+}
+
+// What a lock and its release are on the wire.
+func TestLockIsACommandOfTheServer(t *testing.T) {
+	t.Parallel()
+	c := testcluster.RunServers(t, 1)
+	n := c.Nodes[0]
+	r := newPatient(t, nodesOf(c))
+	require.True(t, lockEverywhere(t, c, r, "first"))
+	admin(t, n, "CONFIG", "RESETSTAT")
+	for range 10 {
+		l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
+		require.NoError(t, err)
+		_, err = r.TryLock(t.Context(), []string{"a"}, time.Minute)
+		require.ErrorIs(t, err, redlock.ErrTaken)
+		require.NoError(t, l.Unlock(t.Context()))
+	}
+	stats, err := redis.String(admin(t, n, "INFO", "commandstats"), nil)
+	require.NoError(t, err)
+	assert.Contains(t, stats, "cmdstat_set:calls=20,")
+	assert.Contains(t, stats, "cmdstat_pttl:calls=20,")
+	assert.Contains(t, stats, "cmdstat_evalsha:calls=10,", "the releases")
+	for range 3 { // Another type at the key is this node's vote, and no other one's business.
+		admin(t, n, "LPUSH", "list", "x")
+		_, err = r.TryLock(t.Context(), []string{"list"}, time.Minute)
+		require.ErrorContains(t, err, "WRONGTYPE")
+	}
+	assert.Equal(t, int64(1), r.Stats().Nodes[0].Connects)
+}
+
+// One mistaken call, of a resource whose key is something else, must not take a
+// node out for everybody when its connection breaks.
+func TestRefusalForAKeyOfAnotherTypeHarmsNobodyElse(t *testing.T) {
+	t.Parallel()
+	c := testcluster.RunServers(t, 3, testcluster.WithProxy())
+	r := newPatient(t, nodesOf(c))
+	await(t, 30*time.Second, "all nodes have a lock", func() bool { return lockEverywhere(t, c, r, "fine") })
+	for _, n := range c.Nodes {
+		admin(t, n, "RPUSH", "jobs", "x")
+		n.Proxy().DropReplies(true) // The outcome is left unknown.
+	}
+	_, err := r.TryLock(t.Context(), []string{"jobs"}, time.Hour, redlock.WithNodeTimeout(50*time.Millisecond))
+	require.ErrorIs(t, err, redlock.ErrNoQuorum)
+	for _, n := range c.Nodes {
+		n.Proxy().DropReplies(false)
+		n.Proxy().Reset()
+	}
+	await(t, 30*time.Second, "all nodes have a lock", func() bool { return lockEverywhere(t, c, r, "fine") })
+	_, err = r.TryLock(t.Context(), []string{"jobs"}, time.Hour)
+	require.ErrorIs(t, err, redlock.ErrNoQuorum)
+	require.ErrorContains(t, err, "WRONGTYPE")
+	for _, n := range c.Nodes {
+		admin(t, n, "DEL", "jobs")
+	}
+}
+
+func TestRefusalForALockWhoseKeyBecomesAnotherTypeIsALoss(t *testing.T) {
+	t.Parallel()
+	c := testcluster.RunServers(t, 3)
+	r := newPatient(t, nodesOf(c))
+	for _, stolen := range []string{"a", "b"} {
+		await(t, 30*time.Second, "all nodes have a lock", func() bool { return lockEverywhere(t, c, r, "fine") })
+		l, err := r.TryLock(t.Context(), []string{"a", "b"}, time.Hour)
+		require.NoError(t, err)
+		await(t, 30*time.Second, "all nodes have it", func() bool { return holders(t, c, l) == 3 })
+		for _, n := range c.Nodes {
+			admin(t, n, "DEL", stolen)
+			admin(t, n, "RPUSH", stolen, "x")
+		}
+		require.ErrorIs(t, l.Extend(t.Context(), time.Hour), redlock.ErrLost)
+		require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrLost)
+		for _, n := range c.Nodes {
+			admin(t, n, "DEL", stolen)
+		}
+		awaitNoKeys(t, c, 30*time.Second)
+	}
+}
+
+// The same with a resource that the user of the servers may not touch.
+func TestRefusalForAForbiddenKeyHarmsNobodyElse(t *testing.T) {
+	t.Parallel()
+	c := testcluster.RunServers(t, 3, testcluster.WithProxy())
+	var nodes []redlock.Node
+	for _, n := range c.Nodes {
+		setUser(t, n, "locker", append([]string{"~app:*", "~__redlock__:*"}, leastPrivilege...)...)
+		nodes = append(nodes, redlock.NewNode("redis://locker:"+url.QueryEscape(secret)+"@"+n.Addr()))
+	}
+	r := newPatient(t, nodes)
+	await(t, 30*time.Second, "all nodes have a lock", func() bool { return lockEverywhere(t, c, r, "app:fine") })
+	for _, n := range c.Nodes {
+		n.Proxy().DropReplies(true)
+	}
+	for _, resource := range []string{"other", "app:fine"} {
+		_, err := r.TryLock(t.Context(), []string{resource}, time.Hour, redlock.WithNodeTimeout(50*time.Millisecond))
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+	}
+	for _, n := range c.Nodes {
+		n.Proxy().DropReplies(false)
+		n.Proxy().Reset()
+	}
+	await(t, 30*time.Second, "all nodes have a lock", func() bool { return lockEverywhere(t, c, r, "app:fine") })
+}
+
+// A server that is out of memory gives no new locks. But the connection to it
+// can be made again, clean-up included, and held locks be extended and released.
+func TestMemoryThatIsFullStillLetsLocksBeKeptAndReleased(t *testing.T) {
+	c := testcluster.RunServers(t, 1, testcluster.WithProxy())
+	n := c.Nodes[0]
+	r := newPatient(t, nodesOf(c))
+	held, err := r.TryLock(t.Context(), []string{"held"}, time.Minute)
+	require.NoError(t, err)
+	n.Proxy().DropReplies(true)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error)
+	go func() {
+		_, lockErr := r.TryLock(ctx, []string{"unknown"}, time.Minute)
+		ended <- lockErr
+	}()
+	await(t, 30*time.Second, "the server has carried it out", func() bool { return keys(t, n)["unknown"].Value != "" })
+	cancel()
+	require.Error(t, <-ended)
+	admin(t, n, "CONFIG", "SET", "maxmemory", "1")
+	n.Proxy().DropReplies(false)
+	n.Proxy().Reset()
+	await(t, 30*time.Second, "it is cleaned up", func() bool { return r.Stats().Nodes[0].Cleaned == 1 })
+	_, err = r.TryLock(t.Context(), []string{"new"}, time.Minute)
+	require.ErrorIs(t, err, redlock.ErrNoQuorum)
+	require.ErrorContains(t, err, "OOM")
+	require.NoError(t, held.Extend(t.Context(), time.Minute))
+	require.NoError(t, held.Unlock(t.Context()))
+	requireNoKeys(t, c)
+}
+
+// A lock with a label excludes clients that know nothing of labels, and shows its label to
+// those that do.
+func TestOwnerOfALock(t *testing.T) {
+	t.Parallel()
+	c := testcluster.RunServers(t, 3)
+	r, other := newPatient(t, nodesOf(c)), newPatient(t, nodesOf(c))
+	for _, opts := range [][]redlock.Option{nil, {redlock.WithFencing()}} {
+		var l *redlock.Lock
+		await(t, 30*time.Second, "all nodes have the lock", func() bool {
+			var err error
+			l, err = r.TryLock(t.Context(), []string{"a", "b"}, time.Minute, append(opts, redlock.WithOwner(oddOwner))...)
+			require.NoError(t, err)
+			if holders(t, c, l) == 3 {
+				return true
+			}
+			require.NoError(t, l.Unlock(t.Context()))
+			return false
+		})
+		for _, n := range c.Nodes {
+			assert.Equal(t, "string", admin(t, n, "TYPE", "a"))
+			assert.False(t, foreignLock(t, n, "a", time.Minute))
+			for _, script := range []string{foreignUnlock, foreignExtend} {
+				assert.Equal(t, int64(0), admin(t, n, "EVAL", script, 1, "a", l.Token()[:tokens.Length], 1))
+			}
+		}
+		_, try := other.TryLock(t.Context(), []string{"a"}, time.Minute, opts...)
+		_, wait := other.Lock(t.Context(), []string{"b"}, time.Minute, append(opts, redlock.WithRetryCount(1))...)
+		for _, err := range []error{try, wait} {
+			require.ErrorIs(t, err, redlock.ErrTaken)
+			for _, v := range votesOf(t, err) {
+				if errors.Is(v.Err, redlock.ErrTaken) {
+					assert.Equal(t, oddOwner, v.Owner)
+				}
+			}
+		}
+		in, err := other.Inspect(t.Context(), "b")
+		require.NoError(t, err)
+		assert.Equal(t, oddOwner, in.Owner)
+		require.NoError(t, l.Extend(t.Context(), time.Minute))
+		require.NoError(t, l.Unlock(t.Context()))
+		awaitNoKeys(t, c, 30*time.Second)
+	}
+	// What others store is theirs.
+	for _, n := range c.Nodes {
+		require.True(t, foreignLock(t, n, "a", time.Minute))
+	}
+	in, err := r.Inspect(t.Context(), "a")
+	require.NoError(t, err)
+	assert.True(t, in.Held)
+	assert.Empty(t, in.Owner)
+}
+
+// Redis Cluster refuses a script whose keys are in several slots, and there is no lock without the
+// library's own keys. A hash tag in the prefix puts all of them into one, also those that
+// scripts make up.
+func TestRedisClusterAsTheOnlyNode(t *testing.T) {
+	t.Parallel()
+	c := testcluster.RunServers(t, 1, testcluster.WithArgs("--cluster-enabled", "yes"))
+	n := c.Nodes[0]
+	const slots = 16384
+	all := []any{"ADDSLOTS"}
+	for slot := range slots {
+		all = append(all, slot)
+	}
+	admin(t, n, "CLUSTER", all...)
+	await(t, 30*time.Second, "the cluster is up", func() bool {
+		info, ok := admin(t, n, "CLUSTER", "INFO").([]byte)
+		return ok && strings.Contains(string(info), "cluster_state:ok")
+	})
+
+	_, err := newPatient(t, serverNodes(c)).TryLock(t.Context(), []string{"a"}, time.Minute)
+	require.ErrorIs(t, err, redlock.ErrNoQuorum)
+	require.ErrorContains(t, err, "CROSSSLOT")
+	found := checked(t, serverNodes(c)).Findings
+	assert.Contains(t, found, redlockcheck.Finding{
+		Node: n.Addr(), Check: "cluster", Verdict: redlockcheck.Unfit,
+		Text:   "it is a node of a Redis Cluster, which refuses locks whose keys are in several slots",
+		Advice: `Put all keys into one slot with a hash tag, such as WithPrefix("{locks}:"); or use a master outside of Redis Cluster`,
+	})
+
+	opts := []redlock.Option{redlock.WithPrefix("{locks}:"), redlock.WithQuarantine(time.Hour), redlock.WithFencing()}
+	a, b := newPatient(t, serverNodes(c), opts...), newPatient(t, serverNodes(c), opts...)
+	require.NoError(t, a.Admit(t.Context(), serverNodes(c)[0].Name))
+	held, err := a.TryLock(t.Context(), []string{"a", "b"}, time.Minute)
+	require.NoError(t, err)
+	require.NoError(t, held.Extend(t.Context(), 2*time.Minute))
+	took := handOver(t, held, b, "b", redlock.WithRetryDelay(time.Minute))
+	assert.Less(t, took, 30*time.Second, "it was told of the release, and has not polled")
+	later, err := b.TryLock(t.Context(), []string{"b"}, time.Minute)
+	require.NoError(t, err)
+	assert.Greater(t, later.Fence(), held.Fence())
+	require.NoError(t, later.Unlock(t.Context()))
+	for _, f := range checked(t, serverNodes(c), opts...).Findings {
+		assert.True(t, f.Verdict == redlockcheck.OK || f.Check == "node-count", "%+v", f)
+	}
+}
+
+// checked returns what a check says of nodes, and shows it.
+func checked(t *testing.T, nodes []redlock.Node, opts ...redlock.Option) redlockcheck.Report {
+	t.Helper()
+	report, err := redlockcheck.Run(t.Context(), nodes, append([]redlock.Option{redlock.WithNodeTimeout(patient)}, opts...)...)
+	require.NoError(t, err)
+	t.Log("\n" + report.String())
+	return report
+}
+
+// Somebody empties the servers' script caches all the time, so that a request's
+// script is often unknown. Nobody may notice.
+func TestScriptFlushInALoopIsNotNoticed(t *testing.T) {
+	t.Parallel()
+	c := testcluster.RunServers(t, 3)
+	r := newPatient(t, nodesOf(c))
+	end := time.Now().Add(scenario(2*time.Second, 500*time.Millisecond))
+	var all sync.WaitGroup
+	var flushes, cycles atomic.Int64
+	for _, n := range c.Nodes {
+		conn := adminConn(t, n)
+		all.Go(func() {
+			for time.Now().Before(end) {
+				if _, err := conn.Do("SCRIPT", "FLUSH"); !assert.NoError(t, err) {
+					return
+				}
+				flushes.Add(1)
+			}
+		})
+	}
+	for i := range 4 {
+		all.Go(func() {
+			for time.Now().Before(end) {
+				l, err := r.TryLock(t.Context(), []string{fmt.Sprint("r", i), fmt.Sprint("s", i)}, time.Minute)
+				if !assert.NoError(t, err) {
+					return
+				}
+				assert.NoError(t, l.Extend(t.Context(), time.Minute))
+				assert.NoError(t, l.Unlock(t.Context()))
+				cycles.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	require.Positive(t, cycles.Load())
+	took := awaitNoKeys(t, c, 30*time.Second)
+	t.Logf("%d cycles among %d flushes; no key left %v later", cycles.Load(), flushes.Load(), took)
+}
