@@ -50,7 +50,7 @@ func (l *Lock) runHeld(ctx context.Context, began time.Time, fn func(ctx context
 	returned := false
 	defer func() {
 		l.mu.Lock()
-		begun := l.begun
+		begun := l.released.stage != unreleased
 		l.mu.Unlock()
 		released := l.unlock(ctx)
 		if begun { // By fn, which knows the result.
@@ -97,7 +97,7 @@ func (e fnError) As(target any) bool { return errors.As(e.err, target) }
 // error does when it is compared may use the lock.
 func (l *Lock) joinEnd(err, cause, released error) error {
 	l.mu.Lock()
-	before, held := l.before, error(nil)
+	before, held := l.released.before, error(nil)
 	if l.hold != nil {
 		held = l.hold.cause
 	}

@@ -32,15 +32,10 @@ type Lock struct {
 	lasted   time.Duration // for how long it was held; set with ended
 	ended    error         // ErrLost once the lock was lost or its release has begun; terminal
 	hold     *hold         // nil before the first KeepAlive
-	before   error         // how the lock had ended when a release began: ErrLost, ErrExpired, or nil
 	repairs  []bool        // by node: a repair is on its way there; nil before the first one
 
-	// A release has begun; one is running; one has come to a final result.
-	begun, unlocking, unlocked bool
-
-	idle   bool          // its Do has not called the function: WithMinHold does not bind
-	ready  chan struct{} // closed when the release that is running ends; nil while nobody waits for that
-	result error         // of the last one that ended
+	released release // how far its release has come
+	idle     bool    // its Do has not called the function: WithMinHold does not bind
 }
 
 // invalid says why l is no Lock, nil if it is one.
@@ -193,7 +188,7 @@ func (l *Lock) text() string {
 	switch ended := l.errLocked(now); {
 	case ended == nil:
 		return s + fmt.Sprintf(": held for another %s", brief.Duration(l.until.Remaining(l.r.clock.At(now))))
-	case l.begun && l.before == nil:
+	case l.released.stage != unreleased && l.released.before == nil:
 		return s + ": released"
 	default:
 		return s + ": " + strings.TrimPrefix(plain(ended), "lock ")

@@ -262,7 +262,7 @@ func (h *hold) look() {
 	if err == nil && !h.left {
 		h.expiry.Reset(h.remaining(now))
 	}
-	leave := err != nil && !l.unlocking // A release that is running leaves when it is through.
+	leave := err != nil && l.released.stage != releasing // A release that is running leaves when it is through.
 	l.mu.Unlock()
 	end()
 	if leave {
@@ -298,7 +298,7 @@ func (h *hold) endLocked(cause error, now time.Time) func() {
 		return func() {}
 	}
 	h.over, h.cause = true, cause
-	if !h.lock.unlocking { // endUnlock tells the end by a release, whose votes may show a loss.
+	if h.lock.released.stage != releasing { // endUnlock tells the end by a release, whose votes may show a loss.
 		h.tell(cause, now)
 	}
 	if h.next != nil && h.next.Stop() {

@@ -8,6 +8,23 @@ import (
 	"github.com/seed6c881748/redlock/internal/node"
 )
 
+// A release is how far the release of a lock has come. It is guarded by the lock's mu.
+type release struct {
+	stage  releaseStage
+	before error         // how the lock had ended when it began: ErrLost, ErrExpired, or nil
+	done   chan struct{} // closed when the Unlock that is running ends; nil while nobody waits for that
+	result error         // of the last Unlock that ended
+}
+
+type releaseStage uint8
+
+const (
+	unreleased  releaseStage = iota
+	releasing                // an Unlock is running
+	unconfirmed              // one has ended without an answer from a quorum: it may be repeated
+	released                 // one has come to a final result
+)
+
 // Unlock releases the lock. From the call on it is not held any more, whatever the result.
 // Unlock ignores the cancellation of ctx, whose values the hook gets, and takes at most the node
 // timeout.
@@ -52,11 +69,11 @@ func (l *Lock) Unlock(ctx context.Context) error { //nolint:contextcheck // It i
 func (l *Lock) unlock(ctx context.Context) error {
 	l.mu.Lock()
 	switch {
-	case l.unlocking:
+	case l.released.stage == releasing:
 		return l.sameUnlock()
-	case l.unlocked:
+	case l.released.stage == released:
 		defer l.mu.Unlock()
-		return l.result
+		return l.released.result
 	}
 	now := time.Now()
 	late, end := l.beginUnlock(now)
@@ -84,31 +101,32 @@ func (l *Lock) unlock(ctx context.Context) error {
 // sameUnlock waits for the Unlock that is running: its result is this call's, too.
 // l.mu is held, and is not any more after it.
 func (l *Lock) sameUnlock() error {
-	if l.ready == nil {
-		l.ready = make(chan struct{})
+	if l.released.done == nil {
+		l.released.done = make(chan struct{})
 	}
-	ready := l.ready
+	ready := l.released.done
 	l.mu.Unlock()
 	<-ready
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.result
+	return l.released.result
 }
 
 // beginUnlock ends the lock, and says whether Until has passed. end is to be called
 // without l.mu, which is held here.
 func (l *Lock) beginUnlock(now time.Time) (late bool, end func()) {
-	l.unlocking = true
+	first := l.released.stage == unreleased
+	l.released.stage = releasing
 	prior := l.errLocked(now)
 	late = errors.Is(prior, ErrExpired) || l.until.Passed(l.r.clock.At(now))
-	if !l.begun {
-		l.begun, l.before = true, prior
+	if first {
+		l.released.before = prior
 	}
 	l.end(ErrLost, now)
 	if l.hold == nil {
 		return late, func() {}
 	}
-	return late, l.hold.endLocked(l.before, now)
+	return late, l.hold.endLocked(l.released.before, now)
 }
 
 // release asks all nodes to release the lock, and wakes a waiter of this process if
@@ -141,22 +159,24 @@ func (l *Lock) release(ctx context.Context, now time.Time) (*round, verdict) {
 func (l *Lock) endUnlock(rd *round, v verdict, late bool) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.unlocked, l.result = v != noQuorum, nil
+	l.released.stage, l.released.result = released, nil
+	if v == noQuorum {
+		l.released.stage = unconfirmed
+	}
 	reason := l.unlockReason(v, late)
 	if reason != nil {
-		l.result = orClosed(rd.fail(reason))
+		l.released.result = orClosed(rd.fail(reason))
 	} else {
 		l.r.counters.unlocked.Add(1)
 	}
 	if l.hold != nil && !l.hold.told {
 		l.hold.tell(reason, time.Now())
 	}
-	l.unlocking = false
-	if l.ready != nil {
-		close(l.ready)
-		l.ready = nil
+	if l.released.done != nil {
+		close(l.released.done)
+		l.released.done = nil
 	}
-	return l.result
+	return l.released.result
 }
 
 // unlockReason is why an Unlock fails on which the nodes' verdict is v, nil if it does
@@ -165,8 +185,8 @@ func (l *Lock) endUnlock(rd *round, v verdict, late bool) error {
 // make a lock that had ended look like one that was held to the end. l.mu is held.
 func (l *Lock) unlockReason(v verdict, late bool) error {
 	switch {
-	case l.before != nil:
-		return l.before
+	case l.released.before != nil:
+		return l.released.before
 	case v == granted:
 		return nil
 	case v == lost && late:
