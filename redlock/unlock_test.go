@@ -2,6 +2,9 @@ package redlock_test
 
 import (
 	"context"
+	"fmt"
+	"math"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -10,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
 )
@@ -217,5 +221,408 @@ func TestUnlocksAtTheSameTimeAreOne(t *testing.T) {
 		}
 		wg.Wait()
 		assert.LessOrEqual(t, time.Since(start), redlock.DefaultNodeTimeout)
+	})
+}
+
+func TestUnlockThatIsRepeatedIsNotTakenForALoss(t *testing.T) {
+	t.Run("the first release is still on its way", func(t *testing.T) {
+		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+			r := newRedlock(t, c)
+			l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
+			require.NoError(t, err)
+			synctest.Wait()
+			require.NoError(t, c.Hang())
+			require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrNoQuorum)
+			time.AfterFunc(20*time.Millisecond, func() {
+				for _, n := range c.Nodes {
+					assert.NoError(t, n.Resume())
+				}
+			})
+			require.NoError(t, l.Unlock(t.Context()))
+			synctest.Wait() // Unlock returns at the decision: the third node may answer later.
+			requireNoKeys(t, c)
+		})
+	})
+	t.Run("the first release was pending", func(t *testing.T) {
+		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+			r := newRedlock(t, c)
+			l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
+			require.NoError(t, err)
+			time.Sleep(2 * time.Second) // A connection that did not last is not made again at once.
+			require.NoError(t, c.Hang())
+			require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrNoQuorum)
+			for _, n := range c.Nodes {
+				n.Proxy().Kill()
+				require.NoError(t, n.Resume())
+				require.NoError(t, n.Slow(5*time.Millisecond, 5*time.Millisecond))
+			}
+			synctest.Wait() // They are connecting.
+			require.NoError(t, l.Unlock(t.Context()))
+		})
+	})
+	t.Run("the answers to the first release were lost", func(t *testing.T) {
+		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+			r := newRedlock(t, c)
+			l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
+			require.NoError(t, err)
+			time.Sleep(2 * time.Second)
+			for _, n := range c.Nodes {
+				n.Proxy().DropReplies(true)
+			}
+			require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrNoQuorum)
+			requireNoKeys(t, c)
+			for _, n := range c.Nodes {
+				n.Proxy().DropReplies(false)
+				n.Proxy().Reset()
+			}
+			synctest.Wait() // Or this one may be written before they notice.
+			require.NoError(t, l.Unlock(t.Context()))
+		})
+	})
+}
+
+// What has gone wrong twice, a release that failed, and the next one without an answer, is still no loss.
+func TestUnlockThatIsRepeatedAfterAReleaseWithoutAnswerIsNoLoss(t *testing.T) {
+	for name, fault := range map[string]struct {
+		begin, end func(n *testcluster.Node) error
+	}{
+		"owed":    {(*testcluster.Node).Stop, func(n *testcluster.Node) error { return n.Restart(true) }},
+		"refused": {func(n *testcluster.Node) error { return n.SetError("BUSY x") }, func(n *testcluster.Node) error { return n.SetError("") }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+				n := c.Nodes[0]
+				r := newRedlock(t, c)
+				l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
+				require.NoError(t, err)
+				time.Sleep(2 * time.Second)
+				require.NoError(t, fault.begin(n))
+				require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrNoQuorum)
+				var once sync.Once
+				require.NoError(t, n.OnCommand(func(cmd string, _ []string) {
+					if cmd == "EVALSHA" { // The release: its answer will not arrive.
+						once.Do(func() { n.Proxy().DropReplies(true) })
+					}
+				}))
+				require.NoError(t, fault.end(n))
+				time.Sleep(5 * time.Second)
+				requireNoKeys(t, c)
+				n.Proxy().DropReplies(false)
+				time.Sleep(5 * time.Second)
+				require.NoError(t, l.Unlock(t.Context()))
+			})
+		})
+	}
+}
+
+func TestUnlockThatIsRepeatedStillShowsALoss(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		l, err := r.TryLock(t.Context(), []string{"a"}, 10*time.Second)
+		require.NoError(t, err)
+		time.Sleep(2 * time.Second)
+		for _, n := range c.Nodes {
+			require.NoError(t, n.Stop())
+			require.NoError(t, n.Set("a", "thief", time.Hour))
+		}
+		time.Sleep(time.Second)
+		require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrNoQuorum)
+		require.NoError(t, c.Restart(true))
+		time.Sleep(5 * time.Second) // The releases that were owed have found nothing of this lock's.
+		err = l.Unlock(t.Context())
+		require.ErrorIs(t, err, redlock.ErrLost)
+		require.NotErrorIs(t, err, redlock.ErrExpired)
+		for _, n := range c.Nodes {
+			require.Equal(t, "thief", keys(t, n)["a"].Value)
+		}
+	})
+}
+
+func TestUnlockThatIsRepeatedAfterUntilSaysExpired(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		l, err := r.TryLock(t.Context(), []string{"a"}, 3*time.Second)
+		require.NoError(t, err)
+		synctest.Wait()
+		require.NoError(t, c.SetError("BUSY x"))
+		require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrNoQuorum)
+		time.Sleep(10 * time.Second)
+		require.NoError(t, c.SetError(""))
+		require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrExpired)
+	})
+}
+
+func TestUnlockThatIsRefusedIsRepeatedBeforeCloseEnds(t *testing.T) {
+	for name, refusing := range map[string]time.Duration{"accepted at once": 0, "accepted a bit later": redlock.DefaultNodeTimeout / 2} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+				r := newRedlock(t, c)
+				l, err := r.TryLock(t.Context(), []string{"a"}, time.Hour)
+				require.NoError(t, err)
+				synctest.Wait()
+				require.NoError(t, c.SetError("BUSY x"))
+				require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrNoQuorum)
+				time.AfterFunc(refusing, func() {
+					for _, n := range c.Nodes {
+						assert.NoError(t, n.SetError(""))
+					}
+				})
+				start := time.Now()
+				if refusing == 0 {
+					synctest.Wait()
+				}
+				require.NoError(t, r.Close(t.Context()))
+				assert.Less(t, time.Since(start), redlock.DefaultNodeTimeout)
+				requireNoKeys(t, c)
+			})
+		})
+	}
+}
+
+func TestUnlockWithoutQuorumMayBeRepeated(t *testing.T) {
+	for name, back := range map[string]time.Duration{"soon": 50 * time.Millisecond, "after a reconnect": 5 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
+				r := newRedlock(t, c)
+				l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
+				require.NoError(t, err)
+				synctest.Wait()
+				for _, n := range c.Nodes[:3] {
+					require.NoError(t, n.Hang())
+				}
+				require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrNoQuorum)
+				require.ErrorIs(t, l.Err(), redlock.ErrLost)
+				time.Sleep(back)
+				for _, n := range c.Nodes[:3] {
+					require.NoError(t, n.Resume())
+				}
+				time.Sleep(3 * time.Second)
+				requireNoKeys(t, c) // Told in the background.
+				require.NoError(t, l.Unlock(t.Context()))
+			})
+		})
+	}
+}
+
+func TestUnlockThatIsAnsweredWithAnErrorIsSentAgain(t *testing.T) {
+	for _, refused := range []time.Duration{0, 1600 * time.Millisecond} {
+		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+			r := newRedlock(t, c)
+			l, err := r.TryLock(t.Context(), []string{"a"}, 3900*time.Millisecond)
+			require.NoError(t, err)
+			synctest.Wait()
+			require.NoError(t, c.SetError("BUSY Redis is busy running a script."))
+			err = l.Unlock(t.Context())
+			require.ErrorIs(t, err, redlock.ErrNoQuorum)
+			assert.Contains(t, err.Error(), "BUSY")
+			time.Sleep(refused)
+			require.NoError(t, c.SetError(""))
+			time.Sleep(1500 * time.Millisecond)
+			requireNoKeys(t, c)
+			require.NoError(t, l.Unlock(t.Context()))
+		})
+	}
+}
+
+// A lock request that the server has refused has left nothing, so that there is
+// nothing to release, to repeat, or to owe.
+func TestUnlockHasNothingToDoAfterARefusal(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		warm(t, r)
+		require.NoError(t, c.SetError("MISCONF x"))
+		for range 100 {
+			_, err := r.TryLock(t.Context(), []string{"a"}, time.Hour)
+			require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		}
+		synctest.Wait()
+		commands := countCommands(t, "", c.Nodes...)
+		for _, n := range r.Stats().Nodes {
+			assert.Zero(t, n.Backlog+n.PendingReleases)
+		}
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		assert.Zero(t, commands.Load())
+	})
+}
+
+// Behind another error, such as a proxy's, it may have been carried out.
+func TestUnlockFollowsAnErrorOfUnknownOrigin(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		warm(t, r)
+		require.NoError(t, c.Nodes[0].SetError("ERR upstream timeout"))
+		_, err := r.TryLock(t.Context(), []string{"a"}, time.Hour)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		synctest.Wait()
+		assert.Equal(t, 1, r.Stats().Nodes[0].PendingReleases, "its release is to be repeated")
+		require.NoError(t, c.Nodes[0].SetError(""))
+		time.Sleep(time.Second)
+		synctest.Wait()
+		assert.Zero(t, r.Stats().Nodes[0].PendingReleases)
+	})
+}
+
+func TestUnlockReckonsTheEndOfALongTTLRight(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		l, err := r.TryLock(t.Context(), []string{"a"}, 20*time.Hour)
+		require.NoError(t, err)
+		require.NoError(t, c.Nodes[0].SetError("MISCONF"))
+		require.Error(t, l.Unlock(t.Context()))
+		time.Sleep(21 * time.Hour)
+		synctest.Wait()
+		assert.Zero(t, r.Stats().Nodes[0].PendingReleases)
+		require.NoError(t, c.Nodes[0].SetError(""))
+		cycle(t, r, "b", math.MaxInt64/2)
+	})
+}
+
+// A node that was away for longer than anything can have lasted owes nothing.
+func TestUnlockIsPendingUntilTheKeysEnd(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		l, err := r.TryLock(t.Context(), []string{"a"}, 5*time.Minute)
+		require.NoError(t, err)
+		synctest.Wait()
+		require.NoError(t, c.Nodes[0].Stop())
+		time.Sleep(2 * time.Second)
+		require.NoError(t, l.Unlock(t.Context()))
+		time.Sleep(4 * time.Minute)
+		assert.Equal(t, 1, r.Stats().Nodes[0].PendingReleases)
+		time.Sleep(2 * time.Minute)
+		cleaned := countCommands(t, "EVALSHA", c.Nodes[0])
+		require.NoError(t, c.Nodes[0].Restart(true))
+		time.Sleep(5 * time.Second)
+		assert.True(t, r.Stats().Nodes[0].Up)
+		assert.Zero(t, r.Stats().Nodes[0].PendingReleases)
+		assert.Zero(t, cleaned.Load())
+	})
+}
+
+// fillBacklog has a node that hangs owe as many answers as it may.
+func fillBacklog(t *testing.T, n *node.Node) {
+	t.Helper()
+	for n.Status().Backlog < node.MaxBacklog {
+		require.NoError(t, n.Enqueue(&node.Request{Task: &node.Task{Kind: node.Ask, Limit: n.Timeout}}, time.Now()))
+	}
+}
+
+func TestUnlockCleansUpUnknownOutcomesBeforeAnythingElse(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		var rec recorder
+		r := newRedlock(t, c, redlock.WithHook(rec.Hook))
+		warm(t, r)
+		time.Sleep(2 * time.Second)
+		rec.Take()
+		// The lock is granted, nobody hears of it, and the connection breaks.
+		proxy := c.Nodes[0].Proxy()
+		proxy.DropReplies(true)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		_, err := r.TryLock(ctx, []string{"a"}, time.Minute)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		synctest.Wait()
+		proxy.DropReplies(false)
+		var commands []string
+		require.NoError(t, c.Nodes[0].OnCommand(func(cmd string, args []string) { commands = append(commands, cmd) }))
+		proxy.Reset()
+		synctest.Wait()
+		requireNoKeys(t, c)
+		events := rec.Take()
+		require.Len(t, events, 4) // decided, settled, up, cleaned
+		var cleaned redlock.Event
+		for _, e := range events {
+			if e.Kind == redlock.EventNodeCleaned {
+				cleaned = e
+			}
+		}
+		assert.Equal(t, 1, cleaned.Unknown)
+		assert.Equal(t, 1, cleaned.Cleaned)
+		// The scripts, then the release, and no other request.
+		asked := strings.Join(commands, " ")
+		assert.Regexp(t, "SCRIPT .* EVALSHA$", asked)
+		assert.Equal(t, 1, strings.Count(asked, "EVAL"))
+		s := r.Stats().Nodes[0]
+		assert.Equal(t, int64(1), s.Unknown)
+		assert.Equal(t, int64(1), s.Cleaned)
+		assert.Zero(t, s.PendingReleases)
+	})
+}
+
+// However many releases are owed: a connection that takes them is not given up for it.
+func TestUnlockOwesManyReleases(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		warm(t, r)
+		var locks []*redlock.Lock
+		for i := range rounds(150, 15) {
+			var res []string
+			for j := range 200 {
+				res = append(res, fmt.Sprint(i, "/", j))
+			}
+			l, err := r.TryLock(t.Context(), res, time.Hour)
+			require.NoError(t, err)
+			locks = append(locks, l)
+		}
+		synctest.Wait()
+		require.NoError(t, c.Nodes[0].Slow(10*time.Millisecond, 10*time.Millisecond))
+		require.NoError(t, c.Nodes[0].Stop())
+		time.Sleep(3 * time.Second)
+		for _, l := range locks {
+			require.NoError(t, l.Unlock(t.Context()))
+		}
+		require.Equal(t, len(locks), r.Stats().Nodes[0].PendingReleases)
+		require.NoError(t, c.Nodes[0].Restart(true))
+		time.Sleep(10 * time.Second)
+		s := r.Stats().Nodes[0]
+		assert.True(t, s.Up, "%+v", s)
+		assert.Equal(t, int64(len(locks)), s.Cleaned)
+		requireNoKeys(t, c)
+	})
+}
+
+func TestUnlockIsNotRefusedByAFullBacklog(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
+		require.NoError(t, err)
+		require.NoError(t, c.Nodes[0].Hang())
+		ctx, cancel := context.WithCancel(t.Context())
+		givenUp := make(chan error)
+		go func() {
+			_, cancelled := r.TryLock(ctx, []string{"given up"}, time.Minute)
+			givenUp <- cancelled
+		}()
+		synctest.Wait()
+		fillBacklog(t, redlock.NodesIn(r)[0])
+		_, err = r.TryLock(t.Context(), []string{"b"}, ttl)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		assert.Equal(t, node.ErrBacklog, votesOf(t, err)[0].Err)
+		cancel()
+		require.ErrorIs(t, <-givenUp, context.Canceled)
+		time.AfterFunc(10*time.Millisecond, func() { assert.NoError(t, c.Nodes[0].Resume()) })
+		require.Greater(t, r.Stats().Nodes[0].Backlog, node.MaxBacklog)
+		require.NoError(t, l.Unlock(t.Context()), "all of them wait, and it waits behind them")
+		requireNoKeys(t, c)
+	})
+}
+
+// What settles the requests of a lock that is held must not look at what Unlock writes.
+func TestUnlockSettlesBesideAHeldLock(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		for range 3 {
+			cycle(t, r, "warm", ttl)
+			time.Sleep(20 * time.Millisecond)
+			require.NoError(t, c.Nodes[2].Slow(20*time.Millisecond, 20*time.Millisecond))
+			l, err := r.TryLock(t.Context(), []string{"x"}, ttl)
+			require.NoError(t, err)
+			time.Sleep(5 * time.Millisecond)
+			c.Nodes[2].Proxy().Reset()
+			require.NoError(t, c.Nodes[2].Slow(0, 0))
+			time.Sleep(300 * time.Millisecond)
+			require.NoError(t, l.Unlock(t.Context()))
+		}
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -392,5 +393,82 @@ func TestReleaseHasEvents(t *testing.T) {
 			}
 		}
 		assert.Equal(t, map[redlock.EventKind]int{redlock.EventDecided: 1, redlock.EventSettled: 1}, kinds)
+	})
+}
+
+func TestReleasesAtTheSameTimeAreOne(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		first, worker := newRedlock(t, c), newRedlock(t, c)
+		require.NoError(t, c.Slow(5*time.Millisecond, 5*time.Millisecond))
+		warm(t, worker)
+		l, err := first.TryLock(t.Context(), []string{"a"}, ttl)
+		require.NoError(t, err)
+		time.Sleep(time.Second)
+		var wg sync.WaitGroup
+		start := time.Now()
+		for range 10 {
+			wg.Go(func() {
+				err := worker.Release(context.Background(), []string{"a"}, l.Token())
+				assert.Equal(t, 10*time.Millisecond, time.Since(start), "not before the result is there")
+				assert.NoError(t, err)
+			})
+		}
+		wg.Wait()
+		assert.Equal(t, int64(2), worker.Stats().Unlocked, "with that of warm")
+	})
+}
+
+// The keys of what other processes have locked take a bounded amount of memory, however large
+// they are and however long a node is down.
+func TestReleasesOfLargeLocksTakeBoundedMemory(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		worker := newRedlock(t, c)
+		require.NoError(t, c.Nodes[0].Stop())
+		large := strings.Repeat("x", 500<<10)
+		const most = 32 // What is kept for each counts as four times its name, and 64 MiB may be kept.
+		before := heap()
+		check := func(from int) {
+			for i := range most + 10 {
+				err := worker.Release(t.Context(), []string{strings.Clone(large)}, fmt.Sprintf("%032x", from+i))
+				require.ErrorIs(t, err, redlock.ErrNoQuorum)
+			}
+			assert.InDelta(t, most, worker.Stats().Nodes[0].PendingReleases, 1)
+			assert.LessOrEqual(t, heap(), before+node.MaxForeign)
+		}
+		check(0)
+		time.Sleep(redlock.UnknownLife + time.Second) // All that is kept is of no use any more.
+		check(1000)
+		time.Sleep(redlock.UnknownLife + time.Second)
+		require.NoError(t, c.Nodes[0].Restart(true))
+		time.Sleep(10 * time.Second)
+		assert.Zero(t, worker.Stats().Nodes[0].PendingReleases)
+	})
+}
+
+// Those of other processes' locks are sent again for as long as a node that is away is owed them. The
+// minute in which something may come late begins when the node has carried one out.
+func TestReleaseByAnotherProcessThatIsRefusedIsRepeatedForAnHour(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		n := c.Nodes[0]
+		first, worker := newRedlock(t, c), newRedlock(t, c)
+		warm(t, worker)
+		l, err := first.TryLock(t.Context(), []string{"a"}, 10*time.Hour)
+		require.NoError(t, err)
+		synctest.Wait()
+		require.NoError(t, n.SetError("MISCONF Errors writing to the AOF file"))
+		require.NoError(t, worker.Release(t.Context(), []string{"a"}, l.Token()))
+		time.Sleep(redlock.UnknownLife - time.Minute)
+		synctest.Wait()
+		require.Equal(t, 1, worker.Stats().Nodes[0].PendingReleases)
+		require.NoError(t, n.SetError(""))
+		time.Sleep(2 * time.Second)
+		requireNoKeys(t, c)
+		assert.Zero(t, worker.Stats().Nodes[0].PendingReleases)
+		time.Sleep(20 * time.Second)
+		require.NoError(t, n.Set("a", l.Token(), time.Hour))
+		time.Sleep(25 * time.Second)
+		requireNoKeys(t, c)
+		time.Sleep(2 * time.Minute)
+		assert.Zero(t, worker.Stats().Nodes[0].Repeats)
 	})
 }
