@@ -72,7 +72,7 @@ func (l *Lock) extendNow(ctx context.Context, le *lease, h *hold) error {
 	rd.extension = &extension{lapse: lapse, settle: func(ballots []ballot) { l.repair(ballots, le) }}
 	timeout := l.o.nodeTimeout
 	if h != nil {
-		timeout = min(timeout, l.lease.validity/holdShare)
+		timeout = min(timeout, l.validity/holdShare)
 	}
 	rd.ask(start, timeout)
 	waited := rd.wait(ctx, nil)

@@ -150,7 +150,7 @@ func (l *Lock) keep(ctx context.Context, cancel context.CancelCauseFunc) error {
 // a third of the validity that one gives, and not the same for all locks, so that
 // those that were taken together are not extended together for ever.
 func (h *hold) pace() time.Duration {
-	third := h.lock.lease.validity / 3
+	third := h.lock.validity / 3
 	return third - rand.N(third/10+1)
 }
 
@@ -159,7 +159,7 @@ func (h *hold) pace() time.Duration {
 // beyond Until. lock.mu is held.
 func (h *hold) due() time.Time {
 	l, pace := h.lock, h.pace()
-	after, before := l.extended.Add(pace), l.until.Mono.Add(pace-l.lease.validity)
+	after, before := l.extended.Add(pace), l.until.Mono.Add(pace-l.validity)
 	if before.Before(after) {
 		return before
 	}
@@ -167,7 +167,7 @@ func (h *hold) due() time.Time {
 }
 
 // retry is how long after a failed extension the next one begins.
-func (h *hold) retry() time.Duration { return min(h.lock.lease.validity/20, time.Second) }
+func (h *hold) retry() time.Duration { return min(h.lock.validity/20, time.Second) }
 
 // schedule has the next extension begin after d, unless one is planned or on its
 // way. lock.mu is held.
@@ -215,7 +215,7 @@ func (h *hold) extend() {
 		return
 	}
 	left := l.until.Remaining(l.r.clock.At(now))
-	if !h.warned && left < l.lease.validity/2 {
+	if !h.warned && left < l.validity/2 {
 		h.warned = true
 		e := l.event(EventHoldAtRisk, OpExtend)
 		e.Err, e.Held = err, l.heldFor(now)
@@ -277,7 +277,7 @@ func (h *hold) Jumped() {
 	l := h.lock
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	overdue := l.until.Remaining(l.r.clock.Now()) < l.lease.validity*3/5
+	overdue := l.until.Remaining(l.r.clock.Now()) < l.validity*3/5
 	if overdue && !h.over && h.busy && h.next.Stop() {
 		h.next.Reset(0)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-func TestADeadline(t *testing.T) {
+func TestDeadline(t *testing.T) {
 	start := time.Now()
 	d := NewDeadline(start, time.Second, time.Hour)
 	assert.False(t, d.IsZero())
@@ -62,7 +62,7 @@ func lead(c *Clock) time.Duration {
 	return lead
 }
 
-func TestTheLeadIsWhatAnyOtherClockHasGained(t *testing.T) {
+func TestLeadIsWhatAnyOtherClockHasGained(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, tells := range []bool{true, false} {
 			m := clocks{slept: 5 * time.Hour, tells: tells}
@@ -86,7 +86,7 @@ func TestTheLeadIsWhatAnyOtherClockHasGained(t *testing.T) {
 }
 
 // What happens between two looks is seen where the system says how long it has slept.
-func TestASleepCountsThoughTheWallClockWasSetBackBefore(t *testing.T) {
+func TestLeadGrowsThoughTheWallClockWasSetBackBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := clocks{tells: true}
 		c := m.clock()
@@ -98,7 +98,7 @@ func TestASleepCountsThoughTheWallClockWasSetBackBefore(t *testing.T) {
 	})
 }
 
-func TestATimeOfBeforeASleepHasNoLeadOfAfterIt(t *testing.T) {
+func TestLeadOfATimeBeforeASleepIsNotThatAfterIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var m clocks
 		c := m.clock()
@@ -111,7 +111,7 @@ func TestATimeOfBeforeASleepHasNoLeadOfAfterIt(t *testing.T) {
 	})
 }
 
-func TestTheMachineSaysHowLongItHasSlept(t *testing.T) {
+func TestSleptIsWhatTheMachineSays(t *testing.T) {
 	first, ok := slept()
 	if assert.Equal(t, runtime.GOOS == "linux", ok); !ok {
 		return

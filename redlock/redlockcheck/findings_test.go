@@ -225,7 +225,7 @@ func TestFindingsOfOneNode(t *testing.T) {
 }
 
 // An operator wants to know for how long, and of which commands and options an advice speaks.
-func TestTextsOfQuarantine(t *testing.T) {
+func TestQuarantineSaysForHowLong(t *testing.T) {
 	s := goodSurvey(make([]facts, 3)...)
 	f := marked(goodFacts(1), "abc votes 3 30000 0")
 	found := s.quarantine(&f)
@@ -250,7 +250,7 @@ func TestTextsOfQuarantine(t *testing.T) {
 }
 
 // A user of other keys takes another prefix, and not the rights to all keys.
-func TestKeysOfAnotherPrefix(t *testing.T) {
+func TestACLOfAnotherPrefix(t *testing.T) {
 	for _, says := range []string{
 		"NOPERM No permissions to access a key",
 		"NOPERM this user has no permissions to access one of the keys used as arguments",
@@ -274,7 +274,7 @@ func TestKeysOfAnotherPrefix(t *testing.T) {
 }
 
 // A Redis Cluster may be the only node, if all keys are in one slot and a failover is bridged.
-func TestTheOnlyNodeMayBeACluster(t *testing.T) {
+func TestClusterMayBeTheOnlyNode(t *testing.T) {
 	for prefix, want := range map[string]Verdict{
 		"": Unfit, "locks:": Unfit, "{}:": Unfit, "}{": Unfit, "{locks}:": Warning, "my:{l}": Warning, "{}{l}:": Unfit,
 	} {
@@ -413,7 +413,7 @@ func TestFindingsAreSentences(t *testing.T) {
 }
 
 // What the probe tries is what the library says that it needs.
-func TestTheProbeTriesEveryRight(t *testing.T) {
+func TestProbeTriesEveryRight(t *testing.T) {
 	for _, right := range slices.Concat(lockRights, waitRights) {
 		switch right {
 		case "evalsha", "eval", "script|load", "subscribe": // No commands of scripts.
