@@ -171,6 +171,16 @@ func ExampleRedlock_Release() {
 }
 
 // Holder says which lock an inspection, or the vote of a refusal, is about.
+func ExampleLock_Owner() {
+	lock, err := r.TryLock(ctx, []string{"report:dan"}, time.Minute, redlock.WithOwner("report/worker-1"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer lock.Unlock(ctx)
+	fmt.Println(lock.Owner())
+	// Output: report/worker-1
+}
+
 func ExampleLock_Holder() {
 	lock, err := r.TryLock(ctx, []string{"report:carol"}, time.Minute)
 	if err != nil {

@@ -72,6 +72,12 @@ func (l *Lock) Holder() string {
 	return tokens.Digest(l.claim.token())
 }
 
+// Owner returns the label of [WithOwner] that the lock has, empty without one.
+func (l *Lock) Owner() string {
+	must(l.invalid())
+	return l.o.owner
+}
+
 // Fence returns the lock's fencing token, by which the resource can refuse writes of earlier
 // holders: at least 1 and below 2^53, or 0 without [WithFencing].
 //

@@ -356,6 +356,7 @@ func TestOwnerIsShownByARefusal(t *testing.T) {
 				require.NoError(t, err)
 				assert.True(t, in.Held)
 				assert.Equal(t, oddOwner, in.Owner)
+				assert.Equal(t, oddOwner, l.Owner())
 				assert.Equal(t, l.Holder(), in.Holder)
 				for _, n := range in.Nodes {
 					assert.Equal(t, oddOwner, n.Owner)
