@@ -142,14 +142,26 @@ func (v Vote) String() string {
 	case v.Err == nil:
 		return v.Node + ": yes"
 	case v.Holder != "":
-		return v.Node + ": " + heldBy(v.Holder, v.Owner, v.HolderTTL)
+		return v.Node + ": held by " + v.holder()
 	case v.Err == errReserved: //nolint:errorlint // Not what wraps it.
 		return fmt.Sprintf("%s: left to another waiter for %v", v.Node, v.HolderTTL)
 	case v.Err == ErrNodeTimeout && v.Took > 0: //nolint:errorlint // As above.
 		return fmt.Sprintf("%s: node timeout after %s", v.Node, brief.Duration(v.Took))
 	default:
-		return v.Node + ": " + strings.TrimPrefix(v.Err.Error(), "redlock: ")
+		return v.Node + ": " + plain(v.Err)
 	}
+}
+
+// holder says in a few words who holds a resource on the node, and for how long.
+func (v Vote) holder() string {
+	who := v.Holder
+	if v.Owner != "" {
+		who = fmt.Sprintf("%q (%s)", v.Owner, v.Holder)
+	}
+	if v.HolderTTL < 0 {
+		return who + " without expiry"
+	}
+	return fmt.Sprintf("%s for %v", who, v.HolderTTL)
 }
 
 // A QuorumError says why a round over the nodes failed. errors.Is finds exactly one of ErrTaken,
@@ -307,16 +319,4 @@ func orClosed(err *QuorumError) error {
 		return &waitError{op: err.Op, resources: err.Resources, cause: ErrClosed, last: err}
 	}
 	return err
-}
-
-// heldBy says in a few words who holds a resource on a node: its label, if it has one,
-// and the digest of its token.
-func heldBy(holder, owner string, ttl time.Duration) string {
-	if owner != "" {
-		holder = fmt.Sprintf("%q (%s)", owner, holder)
-	}
-	if ttl < 0 {
-		return fmt.Sprintf("held by %s without expiry", holder)
-	}
-	return fmt.Sprintf("held by %s for %v", holder, ttl)
 }

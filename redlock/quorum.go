@@ -25,27 +25,16 @@ type verdict int
 
 const (
 	undecided verdict = iota
-	granted           // yes
-	taken             // no: ErrTaken
-	noQuorum          // no: ErrNoQuorum
-	lost              // no: ErrLost
-	expired           // no: ErrExpired
+	granted
+	taken
+	noQuorum
+	lost
+	expired
 )
 
 // err is the error that a verdict stands for, nil for a yes.
 func (v verdict) err() error {
-	switch v {
-	case taken:
-		return ErrTaken
-	case noQuorum:
-		return ErrNoQuorum
-	case lost:
-		return ErrLost
-	case expired:
-		return ErrExpired
-	case undecided, granted:
-	}
-	return nil
+	return [...]error{taken: ErrTaken, noQuorum: ErrNoQuorum, lost: ErrLost, expired: ErrExpired}[v]
 }
 
 // decide is the verdict on a round of n nodes, of which need must say yes.

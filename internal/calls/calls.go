@@ -85,17 +85,3 @@ func (g *Group) Sleep(ctx context.Context, d time.Duration) error {
 		return g.end
 	}
 }
-
-// Context returns a context that ends with ctx, with Close, and with the returned function,
-// which must be called.
-func (g *Group) Context(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(ctx)
-	go func() {
-		select {
-		case <-g.Closing:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, cancel
-}

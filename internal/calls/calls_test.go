@@ -57,11 +57,8 @@ func TestWaitsEndWithTheContextAndWithClose(t *testing.T) {
 		time.AfterFunc(time.Second, cancel)
 		require.Equal(t, context.Canceled, g.Sleep(ctx, time.Hour))
 		require.Equal(t, context.Canceled, g.Ended(ctx))
-		joint, end := g.Context(t.Context())
-		defer end()
 		time.AfterFunc(time.Second, func() { g.Close() })
 		require.Equal(t, errEnd, g.Sleep(t.Context(), time.Hour))
 		require.Equal(t, errEnd, g.Ended(ctx), "before the context's")
-		<-joint.Done()
 	})
 }

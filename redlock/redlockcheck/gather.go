@@ -63,7 +63,12 @@ func (s *survey) gather(ctx context.Context, n redlock.Node) facts {
 	defer cancel()
 	source := conn.NewSource(n.Pool)
 	f := facts{node: n.Name, spent: source.IsSpent()}
-	w, err := spare(ctx, source, limit/2)
+	borrowing, stop := context.WithTimeout(ctx, limit/2) // So that time remains for answers.
+	defer stop()
+	w, err := source.Borrow(borrowing)
+	if err != nil && borrowing.Err() != nil {
+		err = fmt.Errorf("no connection within %v", brief.Duration(limit/2))
+	}
 	if err != nil {
 		f.down = err
 		return f
@@ -91,17 +96,6 @@ func (s *survey) gather(ctx context.Context, n redlock.Node) facts {
 	f.rights(q, s.key(), s.channel(), s.Prefix+"redlock-check:"+tokens.New())
 	f.down = q.broken
 	return f
-}
-
-// spare borrows a connection within a limit that leaves time for answers.
-func spare(ctx context.Context, from *conn.Source, limit time.Duration) (*conn.Wire, error) {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	w, err := from.Borrow(ctx)
-	if err != nil && ctx.Err() != nil {
-		err = fmt.Errorf("no connection within %v", brief.Duration(limit))
-	}
-	return w, err
 }
 
 // questions asks on a borrowed connection until it breaks.
