@@ -76,7 +76,6 @@ func (t *target) aim(prefix string, resources []string) error {
 	return nil
 }
 
-// addCounters gives the target counters.
 func (t *target) addCounters() {
 	t.counted = slices.Concat(t.keys, t.keys)
 	t.counters = t.counted[len(t.keys):]
@@ -114,14 +113,12 @@ var (
 	errNilGuard    = errors.New("redlock: nil *Guard")
 )
 
-// must panics with err if it is not nil.
 func must(err error) {
 	if err != nil {
 		panic(err)
 	}
 }
 
-// mustHaveContext panics if ctx is nil.
 func mustHaveContext(ctx context.Context) {
 	if ctx == nil {
 		panic(errNilContext)

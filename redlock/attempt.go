@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -47,7 +48,7 @@ func (a *acquisition) endedBy(cause, last error) error {
 // for all of them; see split.go.
 func (a *acquisition) attempt(ctx context.Context, number int, t turn) (*Lock, error) {
 	if ended := a.r.connected(ctx); ended != nil {
-		return nil, a.unasked(ctx, number, ended)
+		return nil, a.unconnected(number, ended)
 	}
 	waited, err := a.r.admission.Enter(ctx, a.o.nodeTimeout)
 	if err != nil {
@@ -80,31 +81,29 @@ func (a *acquisition) attempt(ctx context.Context, number int, t turn) (*Lock, e
 	}
 }
 
-// unasked is the error of an attempt that was ended, by cause, before any node was
-// asked.
-func (a *acquisition) unasked(ctx context.Context, number int, cause error) error {
-	c := a.r.newClaim(&a.target, a.o.owner, a.lease)
-	rd := a.r.newRound(ctx, OpLock, c, node.Command{}, node.LockRequest, decideLock, number)
-	for i, n := range a.r.nodes {
-		b := ballot{err: n.Unreached(), stance: node.Silent}
-		if b.err == nil {
-			b.err = ErrPending
-		}
-		rd.skip(i, b)
+// unasked is the error of an attempt of which no node was asked; why says so for each.
+func (a *acquisition) unasked(number int, why func(n *node.Node) error) *QuorumError {
+	e := &QuorumError{
+		Op: OpLock, Resources: slices.Clone(a.resources), Need: a.r.need, Attempt: number,
+		Votes: make([]Vote, len(a.r.nodes)), reason: ErrNoQuorum, prefix: a.prefix,
 	}
-	return a.endedBy(cause, rd.quorumError(ErrNoQuorum))
+	for i, n := range a.r.nodes {
+		e.Votes[i] = Vote{Node: n.Name, Err: why(n), stance: node.Silent}
+	}
+	return e
+}
+
+// unconnected is the error of an attempt that cause has ended before there was a quorum of connections.
+func (a *acquisition) unconnected(number int, cause error) error {
+	e := a.unasked(number, func(n *node.Node) error { return cmp.Or(n.Unreached(), ErrPending) })
+	e.cut = true
+	return a.endedBy(cause, e)
 }
 
 // turnedAway returns the error of an attempt that was not made because of why: it was
 // turned away, or its context or Close ended its wait. Nothing was asked of any node.
 func (a *acquisition) turnedAway(ctx context.Context, why error, number int) error {
-	e := &QuorumError{
-		Op: OpLock, Resources: slices.Clone(a.resources), Need: a.r.need, Attempt: number,
-		Votes: make([]Vote, len(a.r.nodes)), reason: ErrNoQuorum, prefix: a.r.defaults.prefix,
-	}
-	for i, n := range a.r.nodes {
-		e.Votes[i] = Vote{Node: n.Name, Err: ErrOverloaded, stance: node.Silent}
-	}
+	e := a.unasked(number, func(*node.Node) error { return ErrOverloaded })
 	if !errors.Is(why, admission.ErrTurnedAway) {
 		return a.endedBy(why, e)
 	}
@@ -126,12 +125,6 @@ func (a *acquisition) tell(ctx context.Context, l *Lock, err error) {
 			_ = l.unlock(ctx)
 		}
 	}()
-	a.tellOf(ctx, l, err)
-	told = true
-}
-
-// tellOf is tell without regard for panics.
-func (a *acquisition) tellOf(ctx context.Context, l *Lock, err error) {
 	e := Event{Kind: EventNotAcquired, Op: OpLock, Resources: a.resources, Owner: a.o.owner, Err: err}
 	if !a.began.IsZero() {
 		e.Took = time.Since(a.began)
@@ -142,6 +135,7 @@ func (a *acquisition) tellOf(ctx context.Context, l *Lock, err error) {
 		e.Attempt, e.Votes = qe.Attempt, qe.Votes
 	}
 	a.r.end(ctx, e, l)
+	told = true
 }
 
 // errSplit: the votes are split so that no token is known to have a quorum.
@@ -180,7 +174,6 @@ func (a *acquisition) newCandidate(ctx context.Context, number int, s *split) *c
 	}
 }
 
-// lockCommand is what the nodes are asked.
 func (c *candidate) lockCommand() node.Command {
 	t, o := &c.turn, c.a.o
 	if !t.inLine {
@@ -191,7 +184,6 @@ func (c *candidate) lockCommand() node.Command {
 	return queueCommand(c.claim, c.a.r.channel, time.Since(t.began), life, t.yields)
 }
 
-// ask asks all nodes.
 func (c *candidate) ask() {
 	a := c.a
 	rd := a.r.newRound(c.ctx, OpLock, c.claim, c.lockCommand(), node.LockRequest, decideLock, c.num)
@@ -208,7 +200,6 @@ func (c *candidate) ask() {
 	rd.ask(c.start, c.limit)
 }
 
-// askRefused asks those that have refused once more.
 func (c *candidate) askRefused() {
 	c.setLimit()
 	c.round.again(node.LockRequest, c.limit, c.lockCommand, func(_ int, v *ballot) bool { return v.stance == node.No || v.stance == node.Gone })
@@ -285,7 +276,6 @@ func (c *candidate) cut(cause, reason error) error {
 	return c.a.endedBy(cause, err)
 }
 
-// fail gives the claim up and returns the error for it.
 func (c *candidate) fail(reason error) error {
 	err := c.round.fail(reason) // As above.
 	c.release(errors.Is(reason, ErrNoQuorum) && time.Since(c.round.start) >= c.limit)

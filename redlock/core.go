@@ -98,7 +98,6 @@ func (c *holdCounters) count(cause error) {
 	}
 }
 
-// failed counts a failed round by its reason.
 func (c *counters) failed(reason error) {
 	switch {
 	case errors.Is(reason, ErrTaken):

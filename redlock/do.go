@@ -115,7 +115,6 @@ func (l *Lock) joinEnd(err, cause, released error) error {
 	return err
 }
 
-// join joins err and cause, unless err says cause already.
 func join(err, cause error) error {
 	if errors.Is(err, cause) {
 		return err

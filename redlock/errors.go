@@ -190,7 +190,6 @@ func (e *QuorumError) Error() string {
 	return fmt.Sprintf("redlock: %s %s: %s", e.Op, named(e.Resources, e.prefix), e.detail())
 }
 
-// detail is the reason and the votes.
 func (e *QuorumError) detail() string {
 	var b strings.Builder
 	b.WriteString(plain(e.reason) + " (" + e.summary())
@@ -225,7 +224,6 @@ func (e *QuorumError) summary() string {
 	}
 }
 
-// clone returns a copy that shares nothing.
 func (e *QuorumError) clone() *QuorumError {
 	c := *e
 	c.Resources, c.Votes = slices.Clone(e.Resources), slices.Clone(e.Votes)
