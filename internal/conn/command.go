@@ -5,9 +5,9 @@ import (
 	"strconv"
 )
 
-// appendCommand appends a command as the server reads it: an array of bulk strings. redigo
+// AppendCommand appends a command as the server reads it: an array of bulk strings. redigo
 // would take three times as long, which counts where a command goes to every node.
-func appendCommand(b []byte, name string, args []any) []byte {
+func AppendCommand(b []byte, name string, args []any) []byte {
 	b = appendHead(b, '*', 1+len(args))
 	b = appendBulk(b, name)
 	for _, arg := range args {

@@ -24,7 +24,7 @@ func TestACommandIsWrittenAsRedigoDoes(t *testing.T) {
 		{true, false},
 		{uint8(7), int32(-7), 1.5},
 	} {
-		require.Equal(t, redigoWrites(t, "EVALSHA", args), string(appendCommand(nil, "EVALSHA", args)), "%v", args)
+		require.Equal(t, redigoWrites(t, "EVALSHA", args), string(AppendCommand(nil, "EVALSHA", args)), "%v", args)
 	}
 }
 
@@ -50,6 +50,6 @@ func BenchmarkAppendCommand(b *testing.B) {
 	var buf []byte
 	b.ReportAllocs()
 	for b.Loop() {
-		buf = appendCommand(buf[:0], "EVALSHA", args)
+		buf = AppendCommand(buf[:0], "EVALSHA", args)
 	}
 }

@@ -80,7 +80,7 @@ func (d *Dialer) dial(ctx context.Context) (*socketConn, error) {
 			if err != nil {
 				return nil, err
 			}
-			s = &socket{Conn: c}
+			s = newSocket(c)
 			return s, nil
 		}),
 		// What redigo does not put under ctx.

@@ -86,9 +86,9 @@ func isHungUp(err error) bool {
 		errors.Is(err, syscall.EPIPE)
 }
 
-// isProtocolError reports whether redigo could not read what came.
+// isProtocolError reports whether what came could not be read.
 func isProtocolError(err error) bool {
-	return errors.Is(err, ErrLongReply) || strings.Contains(err.Error(), "possible server error")
+	return errors.Is(err, ErrLongReply) || errors.Is(err, errNoReply) || strings.Contains(err.Error(), "possible server error")
 }
 
 // explainUnknown adds what the server is to an error that may say that it does not know a

@@ -1,8 +1,13 @@
 package conn
 
 import (
+	"bufio"
+	"bytes"
 	"errors"
-	"math"
+	"io"
+	"strconv"
+
+	"github.com/gomodule/redigo/redis"
 )
 
 const (
@@ -19,82 +24,112 @@ const (
 	maxValues = 1 << 16
 )
 
-// ErrLongReply ends a connection.
-var ErrLongReply = errors.New("the server's reply is too long")
+var (
+	// ErrLongReply ends a connection.
+	ErrLongReply = errors.New("the server's reply is too long")
 
-// A replyLimit follows the server's replies, ahead of redigo, and says when one is
-// larger than any that the library asks for. redigo allocates what a reply
-// announces before it has arrived, and reads nested arrays recursively: a few
-// bytes could exhaust the memory or the stack, and neither can be recovered from.
-//
-// It reads what the protocol (RESP2) has in common for all types: a value begins
-// with its type; a string ($) and an array (*) then have their length.
-type replyLimit struct {
-	kind   byte // of the value that is being read; 0: none
-	alone  bool // it is a string, and the whole reply
-	length int  // what its header has announced so far
-	body   int  // bytes of a string that are still to come, its end included
-	todo   int  // values of the reply that are still to come; 0: a new one begins
-	size   int  // bytes of the reply so far
-	values int  // values that the reply has announced
+	errNoReply = errors.New("what the server sent is no reply")
+)
+
+// A replyReader reads the server's replies (RESP2) into the same values as redigo, but in half the time, and
+// none that is larger than any that the library asks for. redigo allocates what a reply announces before it
+// has arrived, and reads nested arrays recursively: a few bytes could exhaust the memory or the stack, and
+// neither can be recovered from.
+type replyReader struct {
+	in            *bufio.Reader
+	bytes, values int64 // that the reply may still have
+	number        any   // the latest, boxed: it is mostly the same, the ttl of all locks
+	copies        bool
+	copied        []byte // if it copies: what was read
 }
 
-// follow reads the next bytes.
-func (l *replyLimit) follow(b []byte) error {
-	for len(b) > 0 {
-		n := 1
-		if l.body > 0 {
-			n = min(l.body, len(b))
-			if l.body -= n; l.body == 0 {
-				l.todo--
-			}
-		} else {
-			l.header(b[0])
-		}
-		b = b[n:]
-		most := maxReply
-		if l.alone {
-			most = maxString
-		}
-		if l.size += n; l.size > most || l.values > maxValues || l.length > most {
-			return ErrLongReply
-		}
-		if l.kind == 0 && l.todo == 0 {
-			l.size, l.values = 0, 0
-		}
+// next reads a reply. An error of the server's is a value, of type redis.Error.
+func (r *replyReader) next() (any, error) {
+	r.bytes, r.values = maxReply, maxValues
+	return r.value(maxString)
+}
+
+// value reads a value. If it is a string, it has at most so many bytes.
+func (r *replyReader) value(longest int64) (any, error) {
+	line, err := r.line()
+	if err != nil {
+		return nil, err
 	}
-	return nil
-}
-
-// header reads a byte that is not a string's.
-func (l *replyLimit) header(c byte) {
+	kind, text := line[0], line[1:]
+	n, err := strconv.ParseInt(string(text), 10, 64) // One that is out of range is the largest there is.
 	switch {
-	case l.kind == 0:
-		if l.alone = l.todo == 0 && c == '$'; l.todo == 0 {
-			l.todo = 1
+	case kind == '+':
+		return string(text), nil
+	case kind == '-':
+		return redis.Error(text), nil
+	case err != nil && !errors.Is(err, strconv.ErrRange):
+		return nil, errNoReply
+	case kind == ':':
+		if last, ok := r.number.(int64); !ok || last != n {
+			r.number = n
 		}
-		l.kind, l.length = c, 0
-	case c == '\n':
-		l.end()
-	case l.kind != '$' && l.kind != '*':
-	case c == '-':
-		l.length = math.MinInt // Nothing follows: null.
-	case c >= '0' && c <= '9' && l.length >= 0:
-		l.length = 10*l.length + int(c-'0') // No more than ten times maxReply: it ends there.
+		return r.number, nil
+	case kind == '$' && n >= 0:
+		return r.text(n, longest)
+	case kind == '*' && n >= 0:
+		return r.array(n)
+	case kind == '$' || kind == '*':
+		return nil, nil
+	default:
+		return nil, errNoReply
 	}
 }
 
-// end is the end of a header's line, which is all of most values.
-func (l *replyLimit) end() {
-	kind, length := l.kind, l.length
-	l.kind, l.length = 0, 0
-	switch {
-	case kind == '$' && length >= 0:
-		l.body = length + len("\r\n")
-		return
-	case kind == '*' && length > 0:
-		l.values += length
-		l.todo += length
+// line reads a line, of which it returns at least a byte, and not the end.
+func (r *replyReader) line() ([]byte, error) {
+	line, err := r.in.ReadSlice('\n')
+	if errors.Is(err, bufio.ErrBufferFull) {
+		long := []byte(nil)
+		for ; errors.Is(err, bufio.ErrBufferFull) && int64(len(long)) <= r.bytes; line, err = r.in.ReadSlice('\n') {
+			long = append(long, line...)
+		}
+		line = append(long, line...)
 	}
-	l.todo--
+	r.bytes -= int64(len(line))
+	r.copy(line)
+	line, ok := bytes.CutSuffix(line, []byte("\r\n"))
+	switch {
+	case r.bytes < 0:
+		return nil, ErrLongReply
+	case err == nil && (!ok || len(line) == 0):
+		return nil, errNoReply
+	}
+	return line, err
+}
+
+// text reads a string of n bytes.
+func (r *replyReader) text(n, longest int64) (any, error) {
+	if r.bytes = max(r.bytes, longest) - n - 2; r.bytes < 0 {
+		return nil, ErrLongReply
+	}
+	b := make([]byte, n+2)
+	_, err := io.ReadFull(r.in, b)
+	r.copy(b)
+	if err == nil && string(b[n:]) != "\r\n" {
+		err = errNoReply
+	}
+	return b[:n], err
+}
+
+// array reads n values.
+func (r *replyReader) array(n int64) (any, error) {
+	if r.values -= n; r.values < 0 {
+		return nil, ErrLongReply
+	}
+	array, err := make([]any, n), error(nil)
+	for i := 0; i < len(array) && err == nil; i++ {
+		array[i], err = r.value(0)
+	}
+	return array, err
+}
+
+func (r *replyReader) copy(b []byte) {
+	if r.copies {
+		r.copied = append(r.copied, b...)
+	}
 }

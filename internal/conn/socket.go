@@ -1,6 +1,7 @@
 package conn
 
 import (
+	"bufio"
 	"net"
 	"time"
 
@@ -17,7 +18,7 @@ const (
 
 // A socket is the network connection below redigo's, of a connection that a Dialer makes.
 // It saves system calls: redigo hands over at most 4096 bytes at a time, and sets
-// the read deadline for every reply.
+// the read deadline for every reply. Without TLS replies are read here, not by redigo.
 //
 // As any connection it may be read by one goroutine, written by another one, and
 // closed from anywhere.
@@ -33,9 +34,19 @@ type socket struct {
 	// The reader's.
 	first    string    // what the server has sent first, a few bytes of it
 	came     time.Time // when what was read last came in
-	limit    replyLimit
+	replies  replyReader
 	deadline bool // one is set
 }
+
+func newSocket(c net.Conn) *socket {
+	s := &socket{Conn: c}
+	s.replies.in = bufio.NewReader(readerFunc(s.read))
+	return s
+}
+
+type readerFunc func(b []byte) (int, error)
+
+func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
 
 // Write writes b, now or at the next push. Under TLS, which writes on other
 // goroutines, too, it is always now.
@@ -68,18 +79,43 @@ func (s *socket) push() error {
 	return err
 }
 
+// Read is redigo's: in its handshake, under TLS, and where a pool of the user's wraps the connection.
+// Without TLS it gets a reply only once that has been found to be harmless.
 func (s *socket) Read(b []byte) (int, error) {
+	if !s.plain {
+		return s.read(b)
+	}
+	r := &s.replies
+	if len(r.copied) == 0 {
+		r.copies = true
+		_, err := r.next()
+		if r.copies = false; err != nil {
+			return 0, err
+		}
+	}
+	n := copy(b, r.copied)
+	r.copied = r.copied[n:]
+	return n, nil
+}
+
+// read reads from the network.
+func (s *socket) read(b []byte) (int, error) {
 	n, err := s.Conn.Read(b)
 	s.came = time.Now()
 	if s.first == "" && n > 0 {
 		s.first = string(b[:min(n, maxFirst)])
 	}
-	if s.plain && n > 0 {
-		if long := s.limit.follow(b[:n]); long != nil {
-			return 0, long
-		}
-	}
 	return n, err
+}
+
+// reply reads a reply; a timeout of 0 is none.
+func (s *socket) reply(timeout time.Duration) (any, error) {
+	deadline := time.Time{}
+	if timeout != 0 {
+		deadline = time.Now().Add(timeout)
+	}
+	_ = s.SetReadDeadline(deadline) // If it fails, so does the reading.
+	return s.replies.next()
 }
 
 // SetReadDeadline does nothing where there is no deadline and none is to be set.

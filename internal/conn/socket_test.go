@@ -29,7 +29,7 @@ func TestASocketWritesABatchAtOnce(t *testing.T) {
 	client, server := testcluster.Pipe()
 	defer func() { _ = server.Close() }()
 	var writes atomic.Int64
-	s := &socket{Conn: countingConn{client, &writes}}
+	s := newSocket(countingConn{client, &writes})
 	w := newWire(&socketConn{fullConn: redis.NewConn(s, 0, 0).(fullConn), socket: s})
 	var want strings.Builder
 	for range 1000 {

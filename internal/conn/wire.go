@@ -53,8 +53,20 @@ func (w *Wire) Send(command string, args ...any) (err error) {
 	if !w.direct {
 		return w.conn.Send(command, args...)
 	}
-	w.socket.held = appendCommand(w.socket.held, command, args)
-	if len(w.socket.held) > maxHeld {
+	return w.hold(AppendCommand(w.socket.held, command, args))
+}
+
+// SendEncoded queues what AppendCommand has made, if that need not go through redigo.
+func (w *Wire) SendEncoded(commands []byte) (sent bool, err error) {
+	if !w.direct || len(commands) == 0 {
+		return false, nil
+	}
+	return true, w.hold(append(w.socket.held, commands...))
+}
+
+// hold has the socket hold back b, or writes it if that is much.
+func (w *Wire) hold(b []byte) error {
+	if w.socket.held = b; len(b) > maxHeld {
 		return w.Flush()
 	}
 	return nil
@@ -96,24 +108,42 @@ func (w *Wire) Abort() {
 	}
 }
 
-// Receive reads one reply; a timeout of 0 is none. It is not redigo's Receive, as an idle
-// connection would die of the pool's read timeout, and not ReceiveContext, as
-// that reads on another goroutine, where a panic could not be caught: redigo
-// panics at a reply that announces an absurd length.
+// Receive reads one reply; a timeout of 0 is none.
 func (w *Wire) Receive(timeout time.Duration) (reply any, err error) {
+	for ; w.login > 0; w.login-- {
+		if _, err = w.receive(timeout); IsReply(err) {
+			return nil, &loginError{WithoutArguments(err).Error()}
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	return w.receive(timeout)
+}
+
+func (w *Wire) receive(timeout time.Duration) (reply any, err error) {
+	if w.socket == nil || !w.socket.plain {
+		return w.receiveByRedigo(timeout)
+	}
+	if reply, err = w.socket.reply(timeout); err != nil {
+		w.Abort()
+		return nil, err
+	}
+	if refused, ok := reply.(redis.Error); ok {
+		return nil, refused
+	}
+	return reply, nil
+}
+
+// receiveByRedigo does not take redigo's Receive, as an idle connection would die of the pool's read
+// timeout, and not ReceiveContext, as that reads on another goroutine, where a panic could not be
+// caught: redigo panics at a reply that announces an absurd length.
+func (w *Wire) receiveByRedigo(timeout time.Duration) (reply any, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			w.Abort()
 			reply, err = nil, fmt.Errorf("malformed reply: %v", p)
 		}
 	}()
-	for ; w.login > 0; w.login-- {
-		if reply, err = redis.ReceiveWithTimeout(w.conn, timeout); IsReply(err) {
-			return nil, &loginError{WithoutArguments(err).Error()}
-		} else if err != nil {
-			return nil, err
-		}
-	}
 	return redis.ReceiveWithTimeout(w.conn, timeout)
 }
 
