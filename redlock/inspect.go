@@ -12,7 +12,6 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/settings"
-	"github.com/seed6c881748/redlock/internal/tokens"
 )
 
 // Admit ends the quarantine of the named nodes and has them adopt this client's number of nodes
@@ -131,9 +130,9 @@ func (r *Redlock) Inspect(ctx context.Context, resource string) (Inspection, err
 		g.Go(func() error {
 			start := time.Now()
 			out := n.Call(ctx, cmd, r.defaults.nodeTimeout)
-			in.Nodes[i] = NodeInspection{
-				Node: n.Name, Took: time.Since(start), Err: out.Err,
-				Holder: out.Holder, Owner: out.Owner, TokenStart: tokens.Short(out.Value), TTL: out.HolderTTL,
+			in.Nodes[i] = NodeInspection{Node: n.Name, Took: time.Since(start), Err: out.Err}
+			if h := out.Holder; h != nil {
+				in.Nodes[i].Holder, in.Nodes[i].Owner, in.Nodes[i].TokenStart, in.Nodes[i].TTL = h.Digest, h.Owner, h.Token, h.TTL
 			}
 			return nil
 		})

@@ -67,34 +67,23 @@ type smallRound struct {
 	ballots  [smallNodes]ballot
 }
 
-// A ballot is a vote as a round keeps it: a Vote without the node's name, and with what a
-// refusal says apart, as most votes are none.
+// A ballot is a vote as a round keeps it: a Vote without the node's name.
 type ballot struct {
 	took   time.Duration
 	err    error
-	holder *holder // nil: the node has named none
+	holder *node.Holder // nil: the node has named none
 	stance node.Stance
 }
 
-// A holder is who holds a resource on a node, as in a Vote.
-type holder struct {
-	digest, owner string
-	ttl           time.Duration
-}
-
 func newBallot(out node.Outcome, took time.Duration) ballot {
-	b := ballot{took: took, err: out.Err, stance: out.Stance}
-	if out.Holder != "" || out.HolderTTL != 0 {
-		b.holder = &holder{out.Holder, out.Owner, out.HolderTTL}
-	}
-	return b
+	return ballot{took: took, err: out.Err, holder: out.Holder, stance: out.Stance}
 }
 
 // vote returns the ballot as a Vote of the named node.
 func (b ballot) vote(node string) Vote {
 	v := Vote{Node: node, Took: b.took, Err: b.err, stance: b.stance}
 	if b.holder != nil {
-		v.Holder, v.Owner, v.HolderTTL = b.holder.digest, b.holder.owner, b.holder.ttl
+		v.Holder, v.Owner, v.HolderTTL = b.holder.Digest, b.holder.Owner, b.holder.TTL
 	}
 	return v
 }

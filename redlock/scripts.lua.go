@@ -77,7 +77,8 @@ func decodeLock(reply any) node.Outcome {
 		if !ok1 || !ok2 || !ok3 {
 			break
 		}
-		out := node.Outcome{Stance: node.No, Err: ErrTaken, Holder: tokens.ShownDigest(string(holder)), Owner: owner, HolderTTL: millis(left)}
+		held := &node.Holder{Digest: tokens.ShownDigest(string(holder)), Owner: owner, TTL: millis(left)}
+		out := node.Outcome{Stance: node.No, Err: ErrTaken, Holder: held}
 		if len(holder) == 0 {
 			out.Err = errReserved
 		}
@@ -98,8 +99,8 @@ func decodeDirect(token, value any, left int64) node.Outcome {
 		if left == -2 {
 			left = 0 // It has expired in between.
 		}
-		held := string(v)
-		return node.Outcome{Stance: node.No, Err: ErrTaken, Holder: tokens.Digest(held), Owner: tokens.LabelOf(held), HolderTTL: millis(left)}
+		held := &node.Holder{Digest: tokens.Digest(string(v)), Owner: tokens.LabelOf(string(v)), TTL: millis(left)}
+		return node.Outcome{Stance: node.No, Err: ErrTaken, Holder: held}
 	}
 	return node.Unexpected("SET", value)
 }
@@ -231,7 +232,8 @@ var inspectScript = script("inspect", func(reply any) node.Outcome {
 		holder, ok3 := r[2].([]byte)
 		owner, ok4 := decodeOwner(r[3:])
 		if ok1 && ok2 && ok3 && ok4 {
-			return node.Outcome{Stance: node.Yes, Value: string(value), Holder: tokens.ShownDigest(string(holder)), Owner: owner, HolderTTL: millis(left)}
+			held := &node.Holder{Digest: tokens.ShownDigest(string(holder)), Owner: owner, Token: tokens.Short(string(value)), TTL: millis(left)}
+			return node.Outcome{Stance: node.Yes, Holder: held}
 		}
 	}
 	return node.Unexpected("inspect", reply)

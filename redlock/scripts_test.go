@@ -24,13 +24,13 @@ func TestScriptAnswersWithoutALabel(t *testing.T) {
 	d := []byte("0a1b2c3d4e5f")
 	for _, s := range []*node.Script{lockScript, fencedLockScript, queueScript, fencedQueueScript} {
 		out := s.Decode([]any{int64(5), d})
-		require.Equal(t, node.Outcome{Stance: node.No, Err: ErrTaken, Holder: string(d), HolderTTL: 5 * time.Millisecond}, out, s.Name)
+		require.Equal(t, node.Outcome{Stance: node.No, Err: ErrTaken, Holder: &node.Holder{Digest: string(d), TTL: 5 * time.Millisecond}}, out, s.Name)
 		out = s.Decode([]any{int64(5), d, []byte("me")})
-		require.Equal(t, node.Outcome{Stance: node.No, Err: ErrTaken, Holder: string(d), Owner: "me", HolderTTL: 5 * time.Millisecond}, out, s.Name)
+		require.Equal(t, node.Outcome{Stance: node.No, Err: ErrTaken, Holder: &node.Holder{Digest: string(d), Owner: "me", TTL: 5 * time.Millisecond}}, out, s.Name)
 		for _, label := range []string{"", "x\ny", "\xff", strings.Repeat("x", tokens.MaxLabel+1)} {
 			out = s.Decode([]any{int64(5), d, []byte(label)})
 			require.ErrorIs(t, out.Err, ErrTaken)
-			require.Empty(t, out.Owner, "what is no label is not shown")
+			require.Empty(t, out.Holder.Owner, "what is no label is not shown")
 		}
 		for _, bad := range [][]any{{int64(5), d, int64(1)}, {int64(5), d, nil}, {int64(5), d, d, d, d}, {int64(5)}, {d, int64(5), d}} {
 			require.NotErrorIs(t, s.Decode(bad).Err, ErrTaken, "%s %v", s.Name, bad)
@@ -38,10 +38,10 @@ func TestScriptAnswersWithoutALabel(t *testing.T) {
 		}
 	}
 	out := queueScript.Decode([]any{int64(5), d, []byte("me"), []byte("why")})
-	require.Equal(t, "me", out.Owner)
+	require.Equal(t, "me", out.Holder.Owner)
 	require.Equal(t, "why", out.Unqueued)
-	require.Equal(t, "me", inspectScript.Decode([]any{d, int64(5), d, []byte("me")}).Owner)
-	require.Empty(t, inspectScript.Decode([]any{d, int64(5), d}).Owner)
+	require.Equal(t, "me", inspectScript.Decode([]any{d, int64(5), d, []byte("me")}).Holder.Owner)
+	require.Empty(t, inspectScript.Decode([]any{d, int64(5), d}).Holder.Owner)
 	require.Error(t, inspectScript.Decode([]any{d, int64(5), d, int64(1)}).Err)
 }
 

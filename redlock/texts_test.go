@@ -171,10 +171,10 @@ func TestErrorBoundsTheHolderThatANodeNames(t *testing.T) {
 		out := decodeLock([]any{int64(5), []byte(name), []byte("")})
 		assert.Equal(t, "n: held by ? for 5ms", newBallot(out, 0).vote("n").String())
 		out = inspectScript.Decode([]any{[]byte("v"), int64(5), []byte(name), []byte("")})
-		assert.Equal(t, "?", out.Holder)
+		assert.Equal(t, "?", out.Holder.Digest)
 	}
 	out := decodeLock([]any{int64(5), []byte("0123456789ab"), []byte("")})
-	assert.Equal(t, "0123456789ab", out.Holder)
+	assert.Equal(t, "0123456789ab", out.Holder.Digest)
 	out = decodeLock([]any{int64(5), []byte{}, []byte{}})
 	assert.Equal(t, "n: left to another waiter for 5ms", newBallot(out, 0).vote("n").String())
 }

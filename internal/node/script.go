@@ -25,15 +25,20 @@ type Script struct {
 // An Outcome is what a reply to a script means for the round.
 type Outcome struct {
 	Stance    Stance
-	Err       error // nil for a yes; ErrTaken or ErrLost for a no; else why there is no answer
-	Abstained bool  // the script did nothing, because of the quarantine
-	Holder    string
-	Owner     string
-	HolderTTL time.Duration
-	Value     string   // inspect: the token's beginning
+	Abstained bool     // the script did nothing, because of the quarantine
+	Err       error    // nil for a yes; ErrTaken or ErrLost for a no; else why there is no answer
+	Holder    *Holder  // nil: the node has named none
 	Fence     int64    // fencedLock, fencedQueue, raise: of a yes, what the counters are exactly
 	Told      []string // unlock, leave, pass: by resource, who was told; nil: nobody is in line
 	Unqueued  string   // queue: why the waiter was not put in line
+	Value     string   // run: the server's run_id
+}
+
+// A Holder is who holds a resource on a node. It is apart, as most votes name none.
+type Holder struct {
+	Digest, Owner string
+	Token         string        // inspect: its beginning
+	TTL           time.Duration // also of an abstention: how long it lasts
 }
 
 // NewScript returns the script of that source; decode reads its replies.

@@ -141,7 +141,7 @@ func (d *Dialect) Learn(ctx context.Context, w *conn.Wire, answers []conn.Answer
 func (d *ConnDialect) Heard(out node.Outcome, now time.Time) {
 	switch {
 	case out.Abstained:
-		d.abstained, d.until = out.Err, now.Add(out.HolderTTL)
+		d.abstained, d.until = out.Err, now.Add(out.Holder.TTL)
 	case out.Stance != node.Silent:
 		d.abstained = nil
 	}

@@ -124,9 +124,9 @@ func decodeWrapped(decode func(any) node.Outcome) func(any) node.Outcome {
 				switch string(why) {
 				case "Q":
 					left := time.Duration(min(detail, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
-					return node.Outcome{Err: &quarantineError{left}, HolderTTL: left, Abstained: true}
+					return node.Outcome{Err: &quarantineError{left}, Holder: &node.Holder{TTL: left}, Abstained: true}
 				case "F":
-					return node.Outcome{Err: &mismatchError{detail}, Abstained: true}
+					return node.Outcome{Err: &mismatchError{detail}, Holder: new(node.Holder), Abstained: true}
 				}
 			}
 		}
