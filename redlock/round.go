@@ -52,19 +52,20 @@ type round struct {
 }
 
 // An extension is what a round has besides that extends a lock. It is apart to keep
-// a round in 1 KiB.
+// a round small.
 type extension struct {
 	lapse  clockwatch.Deadline    // the end of the lock's validity, before which the quorum must come, too
 	settle func(ballots []ballot) // called once when no vote is pending and the verdict was a yes
 }
 
-// A smallRound is a round with room for its requests and votes: one allocation
+// A smallRound is a round with room for its requests, their encoding and votes: one allocation
 // for the usual numbers of nodes.
 type smallRound struct {
 	round
 
 	requests [smallNodes]node.Request
 	ballots  [smallNodes]ballot
+	encoded  [184]byte // Enough for most commands.
 }
 
 // A ballot is a vote as a round keeps it: a Vote without the node's name.
@@ -103,6 +104,9 @@ func (r *core) newRound(ctx context.Context, op Op, c *claim, cmd node.Command, 
 	rd.requests, rd.ballots = rd.requests[:n], rd.ballots[:n]
 	rd.task.Kind, rd.task.Command, rd.task.Token, rd.task.Voter = kind, cmd, &c.Token, rd
 	rd.latest = &rd.task
+	if cmd.Script != nil {
+		rd.task.Command.Encode(small.encoded[:0])
+	}
 	for i := range rd.ballots {
 		rd.ballots[i].stance, rd.ballots[i].err = node.Pending, ErrPending
 		rd.requests[i].Task, rd.requests[i].Index = &rd.task, uint16(i)

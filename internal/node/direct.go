@@ -21,17 +21,17 @@ const maxDirect = 1 << 20
 
 // mayBeDirect reports whether the request is to be sent without its script. n.mu is held.
 func (p *pipeline) mayBeDirect(q *Request) bool {
-	return q.Command.Script != nil && q.Command.Script.Direct != nil && len(q.Command.Keys) == 1 &&
-		!q.Eval && p.dialect == nil && !p.scriptsOnly && !p.node.scriptsOnly
+	return q.Command.isDirect() && !q.Eval && p.dialect == nil && !p.scriptsOnly && !p.node.scriptsOnly
 }
 
-// sendDirect writes a lock request as commands of the server's own. args is scratch space.
-func (p *pipeline) sendDirect(args []any, c *Command) ([]any, error) {
-	args = append(args, c.Keys[0], c.Args[0], "NX", "GET", "PX", c.Args[1])
-	if err := p.wire.Send("SET", args...); err != nil {
-		return args, err
-	}
-	return args, p.wire.Send("PTTL", args[:1]...)
+// isDirect reports whether the command can be sent without its script.
+func (c *Command) isDirect() bool {
+	return c.Script != nil && c.Script.Direct != nil && len(c.Keys) == 1
+}
+
+// directArgs appends the arguments of the SET of a lock request. The first is all that PTTL takes.
+func (c *Command) directArgs(args []any) []any {
+	return append(args, c.Keys[0], c.Args[0], "NX", "GET", "PX", c.Args[1])
 }
 
 // A directReply is the reply to a SET whose PTTL is still to be answered.

@@ -28,6 +28,8 @@ type Command struct {
 	Keys   []any
 	Args   []any
 
+	encoded []byte // see Encode; nil: it is encoded for each node
+
 	// Timed: what it says depends on when it is sent. It is of a release, which is made
 	// anew when it is written.
 	Timed bool

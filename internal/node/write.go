@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"runtime"
 	"time"
+
+	"github.com/seed6c881748/redlock/internal/conn"
 )
 
 // This file is about a pipeline's writer.
@@ -11,6 +13,9 @@ import (
 const (
 	// maxBatch bounds how many requests are written before the flush.
 	maxBatch = 256
+
+	// maxEncoded bounds the bytes of a command that is encoded once for all nodes.
+	maxEncoded = 4 << 10
 
 	// enoughForAWrite is how many requests the writer has gathered when it stops
 	// waiting for more: shared by so many, a system call costs each of them little.
@@ -41,8 +46,8 @@ func (p *pipeline) write() {
 			q.deliver(Outcome{Err: ErrWithdrawn}, time.Now())
 		}
 		err := error(nil)
-		for _, out := range batch {
-			if args, err = p.send(args[:0], out); err != nil {
+		for i := range batch {
+			if args, err = p.send(args[:0], &batch[i]); err != nil {
 				break
 			}
 		}
@@ -112,28 +117,59 @@ func (p *pipeline) next(batch []wireRequest) (_ []wireRequest, dropped []*Reques
 	return batch, dropped, true
 }
 
-// send writes one request into redigo's buffer. args is scratch space.
-func (p *pipeline) send(args []any, out wireRequest) ([]any, error) {
-	if out.cmd.Script == nil {
+// Encode encodes the command into b as most nodes are sent it, once for all of them, unless it is so large
+// that it should not be kept for as long as its round.
+func (c *Command) Encode(b []byte) {
+	var space [8]any
+	if c.isDirect() {
+		args := c.directArgs(space[:0])
+		b = conn.AppendCommand(conn.AppendCommand(b, "SET", args), "PTTL", args[:1])
+	} else {
+		verb, args := (&wireRequest{cmd: *c}).script(space[:0], nil)
+		b = conn.AppendCommand(b, verb, args)
+	}
+	if len(b) <= maxEncoded {
+		c.encoded = b
+	}
+}
+
+// send writes one request into redigo's buffer, or the socket's. args is scratch space.
+func (p *pipeline) send(args []any, out *wireRequest) ([]any, error) {
+	script, dialect := out.cmd.Script, p.dialect
+	if script == nil {
 		return args, p.wire.Send("PING")
 	}
-	if out.direct {
-		return p.sendDirect(args, &out.cmd)
-	}
-	c, script := &out.cmd, out.cmd.Script
-	dialect := p.dialect
-	if dialect != nil && script.Grants {
-		script = dialect.Script(script, out.eval, out.forgot)
-	} else {
+	if !script.Grants {
 		dialect = nil
+	}
+	if dialect == nil && !out.eval && out.direct == out.cmd.isDirect() {
+		if sent, err := p.wire.SendEncoded(out.cmd.encoded); sent {
+			return args, err
+		}
+	}
+	if out.direct {
+		args = out.cmd.directArgs(args)
+		if err := p.wire.Send("SET", args...); err != nil {
+			return args, err
+		}
+		return args, p.wire.Send("PTTL", args[:1]...)
+	}
+	verb, args := out.script(args, dialect)
+	return args, p.wire.Send(verb, args...)
+}
+
+// script returns the request as a command that runs its script, and appends the arguments. The dialect
+// is nil if it has nothing to say about the script.
+func (out *wireRequest) script(args []any, dialect ConnDialect) (verb string, _ []any) {
+	c, script := &out.cmd, out.cmd.Script
+	keys := len(c.Keys)
+	if dialect != nil {
+		script = dialect.Script(script, out.eval, out.forgot)
+		keys++
 	}
 	verb, program := "EVALSHA", script.Hash
 	if out.eval {
 		verb, program = "EVAL", script.Source
-	}
-	keys := len(c.Keys)
-	if dialect != nil {
-		keys++
 	}
 	args = append(args, program, keys)
 	args = append(args, c.Keys...)
@@ -144,5 +180,5 @@ func (p *pipeline) send(args []any, out wireRequest) ([]any, error) {
 	if dialect != nil {
 		args = append(args, dialect.Args()...)
 	}
-	return args, p.wire.Send(verb, args...)
+	return verb, args
 }
