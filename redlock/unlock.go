@@ -76,6 +76,7 @@ func (l *Lock) unlock(ctx context.Context) error {
 		return l.released.result
 	}
 	now := time.Now()
+	repeated := l.released.stage != unreleased
 	late, end := l.beginUnlock(now)
 	h := l.hold
 	l.mu.Unlock()
@@ -85,7 +86,7 @@ func (l *Lock) unlock(ctx context.Context) error {
 		// Deferred, as the tracer is the user's: if it panics, whoever else unlocks, and Close, wait
 		// for this release all the same.
 		defer func() {
-			rd, v := l.release(ctx, now)
+			rd, v := l.release(ctx, now, repeated)
 			if h != nil {
 				h.leave()
 			}
@@ -131,7 +132,7 @@ func (l *Lock) beginUnlock(now time.Time) (late bool, end func()) {
 
 // release asks all nodes to release the lock, and wakes a waiter of this process if
 // there is nobody else to wake.
-func (l *Lock) release(ctx context.Context, now time.Time) (*round, verdict) {
+func (l *Lock) release(ctx context.Context, now time.Time, repeated bool) (*round, verdict) {
 	l.claim.tellOthers()
 	t := &wakeReader{r: l.r, on: l.claim.target}
 	if l.o.minHold > 0 && !l.idle {
@@ -140,9 +141,8 @@ func (l *Lock) release(ctx context.Context, now time.Time) (*round, verdict) {
 	rd := l.r.newRound(ctx, OpUnlock, l.claim, l.claim.releaseTelling(now), node.Release, decideUnlock, 0)
 	t.next, rd.task.Voter = rd, t
 	for i, n := range l.r.nodes {
-		// When a release is repeated: asked again, a node that has already removed
-		// the key would seem to have lost it.
-		if n.Has(&l.claim.Token, i, node.MarkConfirmed) {
+		// Asked again, a node that has already removed the key would seem to have lost it.
+		if repeated && n.Has(&l.claim.Token, i, node.MarkConfirmed) {
 			rd.skip(i, ballot{stance: node.Yes})
 		}
 	}
