@@ -10,7 +10,7 @@ import (
 
 // connect borrows a connection and prepares it. Only then do requests flow.
 func (n *Node) connect() (*pipeline, error) {
-	limit := n.connectLimit
+	limit := n.ConnectTimeout
 	ctx, cancel := context.WithTimeout(n.ctx, limit)
 	defer cancel()
 	n.mu.Lock()
@@ -21,7 +21,7 @@ func (n *Node) connect() (*pipeline, error) {
 		return nil, conn.Explain(err)
 	}
 	stop := context.AfterFunc(ctx, w.Abort)
-	err = n.handshake(ctx, w)
+	spoken, err := n.handshake(ctx, w)
 	if !stop() && err == nil {
 		err = fmt.Errorf("handshake took over %v", limit)
 	}
@@ -30,7 +30,7 @@ func (n *Node) connect() (*pipeline, error) {
 		w.GiveBack()
 		return nil, w.Explain(err)
 	}
-	p := n.putToWork(w)
+	p := n.putToWork(w, spoken)
 	if p == nil {
 		w.Abort()
 		w.GiveBack()
@@ -40,18 +40,18 @@ func (n *Node) connect() (*pipeline, error) {
 }
 
 // putToWork puts a prepared connection to work; nil if the node was killed.
-func (n *Node) putToWork(w *conn.Wire) *pipeline {
+func (n *Node) putToWork(w *conn.Wire, spoken ConnDialect) *pipeline {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.ctx.Err() != nil {
 		return nil
 	}
-	p := &pipeline{node: n, wire: w, dialect: n.spoken, writerDone: make(chan struct{}), lastReply: time.Now()}
+	p := &pipeline{node: n, wire: w, dialect: spoken, writerDone: make(chan struct{}), lastReply: time.Now()}
 	p.watchdog = time.AfterFunc(WatchInterval, p.watch)
 	n.state, n.pipeline, n.down, n.lost, n.forgot = nodeUp, p, nil, false, false
 	n.failed = false
-	n.readiness.add(1)
-	n.observer.Up()
+	n.Readiness.add(1)
+	n.Observer.Up()
 	waiting := n.queue
 	n.queue = requestQueue{}
 	n.sendReleases() // First of all.
@@ -70,6 +70,6 @@ func (n *Node) notComing() {
 	defer n.mu.Unlock()
 	if n.state == nodeConnecting {
 		n.failed = true
-		n.readiness.add(0)
+		n.Readiness.add(0)
 	}
 }

@@ -7,47 +7,43 @@ import (
 	"github.com/seed6c881748/redlock/internal/conn"
 )
 
-// handshake loads the scripts, and looks at what the server is.
-func (n *Node) handshake(ctx context.Context, w *conn.Wire) (err error) {
+// handshake loads the scripts, and looks at what the server is. Without a dialect spoken is nil.
+func (n *Node) handshake(ctx context.Context, w *conn.Wire) (spoken ConnDialect, err error) {
 	if err = w.Err(); err != nil {
-		return err // A Pool around redigo's Get has no other way to say so.
+		return nil, err // A Pool around redigo's Get has no other way to say so.
 	}
 	if err = w.Abortable(ctx); err != nil {
-		return err
+		return nil, err
 	}
 	steps := append([]conn.Step{n.writeProbe()}, n.scriptSteps()...)
 	elsewhere := false
-	if question, asks := n.Source.DatabaseQuestion(w, n.UnusedKey()); asks {
+	if question, asks := n.Source.DatabaseQuestion(w, n.UnusedKey); asks {
 		steps = append(steps, conn.Step{Command: question, Check: func(a conn.Answer) error {
 			elsewhere = conn.IsElsewhere(a)
 			return nil
 		}})
 	}
 	var looks []conn.Answer
-	for _, c := range n.dialectCommands() {
-		steps = append(steps, conn.Step{Command: c, Check: func(a conn.Answer) error {
-			looks = append(looks, a)
-			return nil
-		}})
+	if n.Dialect != nil {
+		for _, c := range n.Dialect.Questions() {
+			steps = append(steps, conn.Step{Command: c, Check: func(a conn.Answer) error {
+				looks = append(looks, a)
+				return nil
+			}})
+		}
 	}
 	if err = w.Run(ctx, steps); err != nil {
-		return err
+		return nil, err
 	}
 	if elsewhere {
-		if err = n.Source.Misplaced(ctx, w, n.UnusedKey()); err != nil {
-			return err
+		if err = n.Source.Misplaced(ctx, w, n.UnusedKey); err != nil {
+			return nil, err
 		}
 	}
-	var spoken ConnDialect
-	if n.dialect != nil {
-		if spoken, err = n.dialect.Learn(ctx, w, looks); err != nil {
-			return err
-		}
+	if n.Dialect != nil {
+		spoken, err = n.Dialect.Learn(ctx, w, looks)
 	}
-	n.mu.Lock()
-	n.spoken = spoken
-	n.mu.Unlock()
-	return nil
+	return spoken, err
 }
 
 // writeProbe is a write that changes nothing. A replica refuses it, and would otherwise
@@ -56,7 +52,7 @@ func (n *Node) handshake(ctx context.Context, w *conn.Wire) (err error) {
 // keys with the prefix in several slots, and one whose user may not write them.
 func (n *Node) writeProbe() conn.Step {
 	return conn.Step{
-		Command: []any{"DEL", n.UnusedKey(), n.UnusedKey() + "2"},
+		Command: []any{"DEL", n.UnusedKey, n.UnusedKey + "2"},
 		Check: func(a conn.Answer) error {
 			switch conn.ErrorCode(a.Err) {
 			case "CROSSSLOT":
@@ -70,18 +66,10 @@ func (n *Node) writeProbe() conn.Step {
 	}
 }
 
-// dialectCommands are what the dialect asks in the handshake, together with the rest.
-func (n *Node) dialectCommands() [][]any {
-	if n.dialect == nil {
-		return nil
-	}
-	return n.dialect.Questions()
-}
-
 // scriptSteps have the server know the scripts.
 func (n *Node) scriptSteps() []conn.Step {
-	steps := make([]conn.Step, len(n.scripts))
-	for i, s := range n.scripts {
+	steps := make([]conn.Step, len(n.Scripts))
+	for i, s := range n.Scripts {
 		steps[i] = conn.Step{Command: []any{"SCRIPT", "LOAD", s.Source}, Check: func(a conn.Answer) error {
 			if a.Err != nil {
 				return fmt.Errorf("loading the %s script: %w", s.Name, a.Err)

@@ -67,7 +67,7 @@ func (n *Node) fail(s nodeState, why error) {
 	n.mu.Lock()
 	n.state, n.down = s, why
 	n.failed = true
-	n.readiness.add(0)
+	n.Readiness.add(0)
 	if s == nodeBackoff {
 		n.reportLoss(why)
 	}
@@ -86,7 +86,7 @@ func (n *Node) fail(s nodeState, why error) {
 func (n *Node) reportLoss(why error) {
 	if !n.lost && !n.closing {
 		n.lost = true
-		n.observer.Lost(why)
+		n.Observer.Lost(why)
 	}
 }
 
@@ -98,7 +98,7 @@ func (n *Node) endPipeline(p *pipeline, why error) {
 	n.state, n.pipeline, n.refusedWhileSilent = nodeConnecting, nil, false
 	n.failed = p.unanswered // After a wrong server, rest sets it.
 	n.noteLongReply(why)
-	n.readiness.add(-1)
+	n.Readiness.add(-1)
 	if why != nil {
 		n.reportLoss(why)
 	}
@@ -111,7 +111,7 @@ func (n *Node) endPipeline(p *pipeline, why error) {
 		q.deliver(Outcome{Err: why}, time.Now())
 	}
 	n.subscription.drop()
-	late := time.AfterFunc(n.connectLimit, n.notComing)
+	late := time.AfterFunc(n.ConnectTimeout, n.notComing)
 	defer late.Stop()
 	<-p.writerDone
 	p.wire.GiveBack()
@@ -126,7 +126,7 @@ func (n *Node) leaveOpen() (failed []*Request) {
 			n.noteUnknown(q)
 		case Release:
 			q.Token.marks[q.Index] |= markUnheard
-		case Ask, pingKind, drainKind, lookKind:
+		case Ask:
 		}
 		if !n.takeBack(q) {
 			n.owe(q)

@@ -39,22 +39,13 @@ type Observer interface {
 // A Node is one Redis master with the pipeline to it. It is safe for concurrent
 // use. Its goroutine starts when the node is first needed and ends with Close.
 type Node struct {
-	Name    string
-	Source  *conn.Source  // of its connections
-	Timeout time.Duration // the Redlock's node timeout
-	crowd   *atomic.Int64 // how many locks may be unanswered before one more is refused
+	Config
+	Votes Votes
 
-	connectLimit time.Duration // of an attempt to connect
+	Source *conn.Source // of its connections
 
 	epoch        time.Time // what requests' times are counted from
-	observer     Observer
-	readiness    *Readiness
 	subscription *subscription
-	scripts      []*Script   // those that a handshake loads
-	dialect      Dialect     // nil: requests are sent as they are given
-	spoken       ConnDialect // what the last handshake has learnt; nil without a dialect
-
-	unusedKey string // a key that never exists
 
 	ctx    context.Context //nolint:containedctx // Ends with the node; borrowings derive from it.
 	cancel context.CancelFunc
@@ -84,8 +75,6 @@ type Node struct {
 	cleaned  int64         // counter: releases that were owed and have been carried out
 	unknowns int64         // counter: unknown outcomes ever
 	connects int64         // counter: attempts to connect
-
-	Votes Votes
 }
 
 // A Config says what a node is made of.
@@ -93,11 +82,11 @@ type Config struct {
 	Name           string
 	Pool           conn.Pool
 	UnusedKey      string        // a key that never exists
-	Timeout        time.Duration // the node timeout
-	ConnectTimeout time.Duration
-	Crowd          *atomic.Int64
-	Scripts        []*Script
-	Dialect        Dialect // nil: none
+	Timeout        time.Duration // the Redlock's node timeout
+	ConnectTimeout time.Duration // of an attempt to connect, if it is longer than what that takes at least
+	Crowd          *atomic.Int64 // how many locks may be unanswered before one more is refused
+	Scripts        []*Script     // those that a handshake loads
+	Dialect        Dialect       // nil: requests are sent as they are given
 	Observer       Observer
 	Readiness      *Readiness
 }
@@ -105,15 +94,12 @@ type Config struct {
 // New returns a node that has not been connected to yet. Before it is used, it must be added to
 // Subscriptions.
 func New(c Config) *Node {
-	nd := &Node{
-		Name: c.Name, Source: conn.NewSource(c.Pool), Timeout: c.Timeout, epoch: time.Now(), observer: c.Observer, readiness: c.Readiness, unusedKey: c.UnusedKey, crowd: c.Crowd,
-		scripts: c.Scripts, dialect: c.Dialect, done: make(chan struct{}),
-	}
-	nd.work.L = &nd.mu
-	nd.connectLimit = max(ConnectLimit(c.Timeout), c.ConnectTimeout)
-	nd.drainPing.Task = &Task{Kind: drainKind, Limit: c.Timeout}
-	nd.ctx, nd.cancel = context.WithCancel(context.Background())
-	return nd
+	c.ConnectTimeout = max(ConnectLimit(c.Timeout), c.ConnectTimeout)
+	n := &Node{Config: c, Source: conn.NewSource(c.Pool), epoch: time.Now(), done: make(chan struct{})}
+	n.work.L = &n.mu
+	n.drainPing.Task = &Task{Limit: c.Timeout}
+	n.ctx, n.cancel = context.WithCancel(context.Background())
+	return n
 }
 
 // Enqueue hands a request to the node. An error is the node's vote; the
@@ -166,7 +152,7 @@ func (n *Node) isSilent(now time.Time, patience time.Duration) bool {
 // gather seconds of work, in which it answers extensions and releases too late.
 // There is no waiting for it. n.mu is held.
 func (n *Node) isCrowded() bool {
-	return int64(n.queue.locks+n.inFlight.locks) >= n.crowd.Load()
+	return int64(n.queue.locks+n.inFlight.locks) >= n.Crowd.Load()
 }
 
 // backlog is how many requests are queued or unanswered. n.mu is held.
@@ -192,21 +178,14 @@ func (n *Node) Release(t *Token, index int) {
 	}
 }
 
-// UnusedKey is a key that never exists.
-func (n *Node) UnusedKey() string { return n.unusedKey }
-
-// Speaks is the dialect that the latest handshake has learnt; nil without one.
+// Speaks is the dialect on the node's connection; nil without one.
 func (n *Node) Speaks() ConnDialect {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.spoken
-}
-
-// IsUp reports whether the node is connected.
-func (n *Node) IsUp() bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.state == nodeUp
+	if n.pipeline == nil {
+		return nil
+	}
+	return n.pipeline.dialect
 }
 
 // coming says whether the node is up, or is being connected to without a failure since

@@ -68,7 +68,7 @@ func (*settled) Deaf(error)             {}
 // The observer is told of the releases that were owed when the last one has been answered, or the connection ends.
 func TestReleasesThatAreOwedAreToldTogether(t *testing.T) {
 	var told settled
-	n := &Node{epoch: time.Now(), observer: &told, state: nodeUp}
+	n := &Node{Config: Config{Observer: &told}, epoch: time.Now(), state: nodeUp}
 	n.work.L = &n.mu
 	for range 3 {
 		token := new(Token)

@@ -88,7 +88,7 @@ func (p *pipeline) take(reply any, err error, now time.Time) (q *Request, out Ou
 		p.wrongServer = conn.WrongServer(err)
 	}
 	switch {
-	case q.Kind == drainKind:
+	case q == &n.drainPing:
 		last = p.drained()
 		return q, out, last, !last
 	case q.Command.Script == nil:
@@ -195,7 +195,7 @@ func (p *pipeline) watch() {
 	case n.inFlight.len > 0 || n.queue.len > 0 || idle < WatchInterval:
 		p.watchdog.Reset(WatchInterval)
 	case idle >= conn.IdlePing:
-		n.push(&Request{Task: &Task{Kind: pingKind, Limit: n.Timeout}})
+		n.push(&Request{Task: &Task{Limit: n.Timeout}})
 		p.watchdog.Reset(WatchInterval)
 	default:
 		p.dozing = true

@@ -145,7 +145,7 @@ func TestALookWithPlacesThatThereAreNot(t *testing.T) {
 // An answer that no script gives says nothing: the release is sent again until there is one, and holds up no other.
 func TestAnAnswerThatNoScriptGivesEndsNoRepetition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := &Node{epoch: time.Now(), state: nodeUp, Timeout: time.Second}
+		n := &Node{Config: Config{Timeout: time.Second}, epoch: time.Now(), state: nodeUp}
 		n.work.L = &n.mu
 		p := &pipeline{node: n}
 		answer := func(reply any) (q *Request) {

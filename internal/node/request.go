@@ -12,13 +12,10 @@ type Kind uint8
 
 // The kinds of requests.
 const (
-	Ask           Kind = iota // extend, inspect: may be dropped at any time
+	Ask           Kind = iota // extend, inspect, a PING: may be dropped at any time
 	LockRequest               // once written, its outcome must be settled
 	RepairRequest             // as a LockRequest, but never sent twice
 	Release                   // is never dropped: if it cannot be sent, it is owed
-	pingKind
-	drainKind // the last PING of a connection that is being closed
-	lookKind  // whether something has come late
 )
 
 // A Command is a script with its arguments, boxed for redigo once rather than
@@ -45,7 +42,7 @@ type Task struct {
 	Limit   time.Duration // the node timeout; silence is judged by it too
 
 	gone time.Duration // of a repair: when the lock has lapsed, since the node's epoch
-	look *lookTask     // of lookKind
+	look *lookTask     // of a look, whether something has come late
 }
 
 // A Request is a task for one node. Its fields below the task are guarded by

@@ -153,7 +153,7 @@ func (n *Node) pushRelease(e *dueRelease, now time.Time) {
 // other scripts. n.mu is held.
 func (n *Node) pushLook(l lookTask) {
 	n.releases.out++
-	n.push(&Request{Task: &Task{Kind: lookKind, Command: Command{Script: Look, Keys: l.keys, Args: l.tokens}, Limit: n.Timeout, look: &l}, Eval: true})
+	n.push(&Request{Task: &Task{Command: Command{Script: Look, Keys: l.keys, Args: l.tokens}, Limit: n.Timeout, look: &l}, Eval: true})
 }
 
 // looked takes the answer to a look: what has come late is released, and who waits for it is told. One
@@ -199,7 +199,7 @@ func (n *Node) noteUnknown(q *Request) {
 // settle tells the observer, when nothing is owed any more or the connection has ended. n.mu is held.
 func (n *Node) settle() {
 	if n.unknown > 0 || n.settled > 0 {
-		n.observer.Settled(n.unknown, n.settled)
+		n.Observer.Settled(n.unknown, n.settled)
 	}
 	n.unknown, n.settled = 0, 0
 }

@@ -25,10 +25,7 @@ const (
 	minRelisten = 50 * time.Millisecond
 )
 
-var (
-	errNotUp     = errors.New("the node is not connected")
-	errNotPushed = errors.New("not a message of a subscription")
-)
+var errNotPushed = errors.New("not a message of a subscription")
 
 // Subscriptions are those of several nodes, one for each, to one channel.
 type Subscriptions struct {
@@ -221,7 +218,7 @@ func (s *subscription) run(ctx context.Context, last <-chan struct{}, done chan<
 		// What has worked and broken comes back, or fails the next time. What looks like
 		// a failure of the network may be one of the node, of which there is an event
 		// of its own soon.
-		if !worked && s.node.IsUp() && (again || conn.IsReply(err) || errors.Is(err, errNotPushed)) {
+		if !worked && s.node.Unreached() == nil && (again || conn.IsReply(err) || errors.Is(err, errNotPushed)) {
 			s.complain(noSubscription, err)
 		}
 		t := time.NewTimer(pause)
@@ -243,7 +240,7 @@ func (s *subscription) complain(c Complaint, why error) {
 	defer s.all.mu.Unlock()
 	if !s.said[c] && !s.all.closed {
 		s.said[c] = true
-		s.node.observer.Deaf(why)
+		s.node.Observer.Deaf(why)
 	}
 }
 
@@ -254,10 +251,10 @@ func (s *subscription) listen(ctx context.Context) error {
 	s.all.mu.Lock()
 	s.endConn = cancel
 	s.all.mu.Unlock()
-	if !s.node.IsUp() { // After endConn is set: or its end might go unnoticed.
-		return errNotUp
+	if err := s.node.Unreached(); err != nil { // After endConn is set: or its end might go unnoticed.
+		return err
 	}
-	limit := s.node.connectLimit
+	limit := s.node.ConnectTimeout
 	borrowing, stop := context.WithTimeout(ctx, limit)
 	w, err := s.node.Source.Borrow(borrowing)
 	stop()
