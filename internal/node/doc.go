@@ -7,9 +7,4 @@
 // [Voter] gets the answer to a request, an [Observer] hears what becomes of the connection, a
 // [TokenOwner] says how its token is released, and a [Dialect] changes how scripts are
 // sent. [Subscriptions] bring messages.
-//
-// The mutexes: a node's and that of Subscriptions are never held together, nor are those of
-// two nodes. Observers, token owners and dialects are called with one of them held, so they
-// must not wait, and not call a node. Voters are called with none. docs/code.md has the order
-// of all mutexes.
 package node

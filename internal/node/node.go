@@ -106,7 +106,8 @@ func New(c Config) *Node {
 // request was not taken then. A release is always taken: if it cannot be sent
 // it is owed, and the error is only for the vote. One for a token of which
 // nothing was sent to this node is answered at once where the node is not
-// answering: its lock request, if it waits in the queue, will not be sent.
+// answering: its lock request, if it waits in the queue, will not be sent. A repair
+// is not kept for a node that is not up.
 func (n *Node) Enqueue(q *Request, now time.Time) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -120,7 +121,7 @@ func (n *Node) Enqueue(q *Request, now time.Time) error {
 	case n.state == nodeBackoff:
 		n.owe(q)
 		return n.down
-	case release && n.state == nodeConnecting && !q.Token.mayBeOn(q.Index):
+	case n.state != nodeUp && q.Kind == RepairRequest, n.state == nodeConnecting && release && !q.Token.mayBeOn(q.Index):
 		return ErrUnreached
 	case n.isSilent(now, q.Limit) && (!release || !q.Token.mayBeOn(q.Index)):
 		n.refusedWhileSilent = true
@@ -242,24 +243,10 @@ func (n *Node) sendDrainPing() {
 	}
 }
 
-// Repair hands a repair to the node, which drops it unless it can be sent within the given
-// time. It is not kept for a node that is not up.
+// Repair is Enqueue for a repair, which is dropped unless it can be sent within the given time.
 func (n *Node) Repair(q *Request, within time.Duration) error {
 	q.gone = after(time.Since(n.epoch), within)
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	switch {
-	case n.state != nodeUp || n.closing:
-		return ErrUnreached
-	case q.Token.marks[q.Index]&MarkReleased != 0:
-		return ErrWithdrawn
-	case n.isSilent(time.Now(), q.Limit):
-		return ErrSilent
-	case n.backlog() >= MaxBacklog:
-		return ErrBacklog
-	}
-	n.push(q)
-	return nil
+	return n.Enqueue(q, time.Now())
 }
 
 // A Status is the state of a node, and what it has counted.
