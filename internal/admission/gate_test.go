@@ -57,7 +57,7 @@ func TestGateIsFirstComeFirstServed(t *testing.T) {
 
 // The place of a round that shows that there may be more of them goes on to the callers that
 // wait, and with it the new ones: if nobody else came, they would wait for another round.
-func TestAPlaceMoreIsUsedAtOnce(t *testing.T) {
+func TestGateUsesAPlaceMoreAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := fullGate(t)
 		var inside atomic.Int64
@@ -122,7 +122,7 @@ func TestGateTurnsEachAwayInItsTime(t *testing.T) {
 	})
 }
 
-func TestTheWaitOfOneWhoseContextEnds(t *testing.T) {
+func TestGateEndsTheWaitOfOneWhoseContextEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := fullGate(t)
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)

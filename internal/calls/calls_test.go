@@ -22,7 +22,7 @@ func closed(c <-chan struct{}) bool {
 	}
 }
 
-func TestCloseWaitsForWhatIsRunning(t *testing.T) {
+func TestGroupCloseWaitsForWhatIsRunning(t *testing.T) {
 	g := New(errEnd)
 	require.NoError(t, g.Enter())
 	require.NoError(t, g.Enter())
@@ -37,7 +37,7 @@ func TestCloseWaitsForWhatIsRunning(t *testing.T) {
 	assert.True(t, closed(g.Quiet))
 }
 
-func TestAGroupWithoutCallsIsQuietAtOnce(t *testing.T) {
+func TestGroupWithoutCallsIsQuietAtOnce(t *testing.T) {
 	g := New(errEnd)
 	require.NoError(t, g.Enter())
 	g.Exit()
@@ -46,7 +46,7 @@ func TestAGroupWithoutCallsIsQuietAtOnce(t *testing.T) {
 	assert.True(t, closed(g.Quiet))
 }
 
-func TestWaitsEndWithTheContextAndWithClose(t *testing.T) {
+func TestGroupWaitsEndWithTheContextAndWithClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := New(errEnd)
 		ctx, cancel := context.WithCancel(t.Context())

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestWhichErrorsEndAConnection(t *testing.T) {
+func TestErrorsThatEndAConnection(t *testing.T) {
 	for _, s := range []string{
 		"READONLY You can't write against a read only replica.",
 		"READONLY You can't write against a read only replica. script: 5cb4, on @user_script:1.",

@@ -19,7 +19,7 @@ type poolFunc func(ctx context.Context) (redis.Conn, error)
 
 func (f poolFunc) GetContext(ctx context.Context) (redis.Conn, error) { return f(ctx) }
 
-func TestWhatAPoolDoesWrongIsAnError(t *testing.T) {
+func TestPoolsMistakesAreErrors(t *testing.T) {
 	for want, p := range map[string]poolFunc{
 		"the pool's GetContext panicked: a bug (at ":   func(context.Context) (redis.Conn, error) { panic("a bug") },
 		"the pool returned no connection and no error": func(context.Context) (redis.Conn, error) { return nil, nil },
@@ -35,7 +35,7 @@ func TestWhatAPoolDoesWrongIsAnError(t *testing.T) {
 
 // Each call that hangs is a goroutine, so that there must not be more and more of them; and
 // the pool must be called again at times, or its node would be away for good.
-func TestCallsOfAPoolThatHangsAreBounded(t *testing.T) {
+func TestPoolThatHangsIsCalledABoundedNumberOfTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hung := make(chan struct{})
 		s := NewSource(poolFunc(func(context.Context) (redis.Conn, error) {
@@ -63,7 +63,7 @@ func TestCallsOfAPoolThatHangsAreBounded(t *testing.T) {
 	})
 }
 
-func TestAConnectionThatComesLateIsGivenBack(t *testing.T) {
+func TestPoolGetsBackAConnectionThatComesLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pool := testcluster.RunBubble(t, 1).Nodes[0].Pool()
 		s := NewSource(poolFunc(func(context.Context) (redis.Conn, error) {

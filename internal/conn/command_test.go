@@ -13,7 +13,7 @@ import (
 )
 
 // What is sent without redigo is what redigo would send.
-func TestACommandIsWrittenAsRedigoDoes(t *testing.T) {
+func TestCommandIsWrittenAsRedigoDoes(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]any{
 		nil,

@@ -18,7 +18,7 @@ func TestParseInfo(t *testing.T) {
 	assert.False(t, ok)
 }
 
-func TestARunIsOneThatTheServerTellsTheTruthAbout(t *testing.T) {
+func TestInfoHasARunThatTheServerTellsTheTruthAbout(t *testing.T) {
 	id := strings.Repeat("a0", 20)
 	assert.Equal(t, id, Info{"run_id": id}.Run())
 	for _, lie := range []string{"", "abc", strings.Repeat("0", 40), strings.Repeat("A0", 20), id + "0"} {
@@ -26,7 +26,7 @@ func TestARunIsOneThatTheServerTellsTheTruthAbout(t *testing.T) {
 	}
 }
 
-func TestMajor(t *testing.T) {
+func TestInfoHasAMajorVersion(t *testing.T) {
 	for version, want := range map[string]int{"7.4.1": 7, "v1.24.0": 1, "10": 10} {
 		got, ok := Major(version)
 		assert.True(t, ok, version)

@@ -10,7 +10,7 @@ import (
 )
 
 // The likely cause comes before the error, which stays what it is.
-func TestALikelyCauseIsAddedOnce(t *testing.T) {
+func TestLikelyCauseIsAddedOnce(t *testing.T) {
 	for first, want := range map[string]string{
 		"":             "the server hung up before it answered anything",
 		"\x15\x03\x01": "the port speaks TLS",
@@ -29,7 +29,7 @@ func TestALikelyCauseIsAddedOnce(t *testing.T) {
 }
 
 // What a server does not know it repeats with all arguments, which may be a script.
-func TestAnUnknownCommandIsToldWithoutItsArguments(t *testing.T) {
+func TestLikelyCauseOfAnUnknownCommandIsToldWithoutItsArguments(t *testing.T) {
 	for says, want := range map[string]string{
 		"ERR unknown command 'SCRIPT', with args beginning with: 'LOAD' 'local n' ":   "ERR unknown command 'SCRIPT'",
 		"ERR unknown command `SCRIPT`, with args beginning with: `LOAD`, `local n`, ": "ERR unknown command `SCRIPT`",

@@ -25,7 +25,7 @@ func (c countingConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-func TestASocketWritesABatchAtOnce(t *testing.T) {
+func TestSocketWritesABatchAtOnce(t *testing.T) {
 	client, server := testcluster.Pipe()
 	defer func() { _ = server.Close() }()
 	var writes atomic.Int64

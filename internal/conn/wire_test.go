@@ -28,7 +28,7 @@ func wireOver(t *testing.T, end net.Conn, login [][]any, options ...redis.DialOp
 
 // Nothing overtakes: neither what redigo holds when the first command is sent without it,
 // nor what is written because it is too long to be held back.
-func TestCommandsAreWrittenInTheOrderInWhichTheyWereSent(t *testing.T) {
+func TestWireWritesCommandsInTheOrderInWhichTheyWereSent(t *testing.T) {
 	t.Parallel()
 	near, far := testcluster.Pipe()
 	w := wireOver(t, near, [][]any{{"AUTH", "secret"}})
@@ -69,7 +69,7 @@ func (c writeDeadlines) SetWriteDeadline(d time.Time) error {
 }
 
 // A dial option's limit for writes holds for what is written without redigo, too.
-func TestEveryWriteHasTheDeadlineOfTheDialOptions(t *testing.T) {
+func TestWiresWritesHaveTheDeadlineOfTheDialOptions(t *testing.T) {
 	t.Parallel()
 	near, far := testcluster.Pipe()
 	defer func() { _ = far.Close() }()
@@ -86,7 +86,7 @@ func TestEveryWriteHasTheDeadlineOfTheDialOptions(t *testing.T) {
 
 // When a reply came counts for all that is reckoned from it: how long a node took, and for
 // how long it has been silent.
-func TestCameIsWhenTheLastReplyCame(t *testing.T) {
+func TestWireCameIsWhenTheLastReplyCame(t *testing.T) {
 	for name, pool := range map[string]func(n *testcluster.Node) Pool{
 		"a pool's": func(n *testcluster.Node) Pool { return poolFunc(n.Pool().GetContext) },
 		"a dialer's": func(n *testcluster.Node) Pool {

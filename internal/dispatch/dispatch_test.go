@@ -12,7 +12,7 @@ import (
 )
 
 // A hook that ends its goroutine, as testing's FailNow does, loses its own event and no order.
-func TestAHookThatEndsItsGoroutineChangesNoOrder(t *testing.T) {
+func TestHookThatEndsItsGoroutineChangesNoOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var got []int
 		var d *Dispatcher[int]

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-func TestOneEventStandsForThoseBeforeIt(t *testing.T) {
+func TestLimiterHasOneEventStandForThoseBeforeIt(t *testing.T) {
 	var l Limiter
 	start := time.Now()
 	before, pass := l.Pass(start, time.Second)

@@ -37,14 +37,14 @@ func TestLimits(t *testing.T) {
 	assert.Equal(t, 4*time.Second, ConnectLimit(2*time.Second))
 }
 
-func TestTheEndOfALongTTLIsReckonedRight(t *testing.T) {
+func TestTokensEndIsReckonedRightForALongTTL(t *testing.T) {
 	assert.Equal(t, time.Duration(math.MaxInt64), after(0, math.MaxInt64))
 	assert.Equal(t, time.Duration(math.MaxInt64), after(time.Second, math.MaxInt64))
 	assert.Equal(t, time.Minute+time.Second, after(time.Second, time.Minute))
 }
 
 // The marks of few nodes are in the token itself, those of many are not.
-func TestEachTokenHasMarksForAllNodes(t *testing.T) {
+func TestTokenHasMarksForAllNodes(t *testing.T) {
 	for _, nodes := range []int{1, 7, 8, 9, 100} {
 		var foreign, own Token
 		foreign.BeginForeign(nil, nodes, time.Minute, 0)

@@ -26,7 +26,7 @@ func repeating(n *Node, size int, step uint8) (*Token, *dueRelease) {
 func isDue(token *Token) bool { return token.marks[0]&markDue != 0 }
 
 // Where there is no room for one more release, the one goes that was repeated most often; but none that is owed.
-func TestTheReleaseThatWasRepeatedMostOftenGivesWay(t *testing.T) {
+func TestReleaseThatWasRepeatedMostOftenGivesWay(t *testing.T) {
 	n := &Node{epoch: time.Now()}
 	often, _ := repeating(n, 0, 8)
 	oftenToo, _ := repeating(n, 0, 8)
@@ -79,7 +79,7 @@ func TestReleasesOfOtherProcessesAreBounded(t *testing.T) {
 }
 
 // The last gap is beyond the longest life of any lock.
-func TestGapsDouble(t *testing.T) {
+func TestReleasesAreRepeatedInGapsThatDouble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &Node{epoch: time.Now()}
 		_, e := repeating(n, 0, 1)
@@ -130,7 +130,7 @@ func (released) Keys() []any          { return []any{"a"} }
 func (released) Value() any           { return "token" }
 
 // A look may be answered with places that there are not, also of 64 bits where an int has 32.
-func TestALookWithPlacesThatThereAreNot(t *testing.T) {
+func TestLookWithPlacesThatThereAreNot(t *testing.T) {
 	n := &Node{epoch: time.Now()}
 	n.work.L = &n.mu
 	token, e := repeating(n, 0, 1)
@@ -143,7 +143,7 @@ func TestALookWithPlacesThatThereAreNot(t *testing.T) {
 }
 
 // An answer that no script gives says nothing: the release is sent again until there is one, and holds up no other.
-func TestAnAnswerThatNoScriptGivesEndsNoRepetition(t *testing.T) {
+func TestLookWithAnAnswerThatNoScriptGivesEndsNoRepetition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &Node{Config: Config{Timeout: time.Second}, epoch: time.Now(), state: nodeUp}
 		n.work.L = &n.mu

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestWhatAClusterDoesItsNodesDo(t *testing.T) {
+func TestClusterHasItsNodesDoWhatItDoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := RunBubble(t, 3)
 		require.NoError(t, c.Set("k", "v", time.Minute))

@@ -12,7 +12,7 @@ import (
 
 // What a waiter was told of goes with the lock that it gets: the next one here keeps no place for it,
 // and tells nobody of it.
-func TestWhatAWaiterWasToldOfEndsWithTheLockThatItGot(t *testing.T) {
+func TestQueueForgetsWhatAWaiterWasToldOfWhenItGetsTheLock(t *testing.T) {
 	var told []string
 	q := NewQueue(3, 2, func(_ int, _, digest string, _ bool) { told = append(told, digest) })
 	first, next := NewWaiter([]any{"x"}, time.Minute), NewWaiter([]any{"x", "y"}, time.Minute)
@@ -32,7 +32,7 @@ func TestWhatAWaiterWasToldOfEndsWithTheLockThatItGot(t *testing.T) {
 }
 
 // A release that is passed on by another process is news, though this one has heard of it before.
-func TestAPassedReleaseIsNews(t *testing.T) {
+func TestQueueTakesAPassedReleaseForNews(t *testing.T) {
 	q := NewQueue(3, 2, func(int, string, string, bool) {})
 	w := NewWaiter([]any{"x"}, time.Minute)
 	q.Join(w)

@@ -10,7 +10,7 @@ import (
 
 // A guess that was too early, as two of five nodes had not been waited for and a third had a
 // short reservation, does not make the next one late, which is made of what all say.
-func TestAGuessThatCameTooEarlyIsMadeGood(t *testing.T) {
+func TestTimerMakesGoodAGuessThatCameTooEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := timerOf(t)
 		ends := time.Now().Add(870 * time.Millisecond)
@@ -25,7 +25,7 @@ func TestAGuessThatCameTooEarlyIsMadeGood(t *testing.T) {
 
 // A holder that is extended again and again is asked after less and less often, until a timed
 // retry has asked, or there is another holder.
-func TestAHolderThatIsExtendedIsAskedAfterLessOften(t *testing.T) {
+func TestTimerAsksLessOftenAfterAHolderThatIsExtended(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := timerOf(t)
 		kept := func(why Reason, holder string, times time.Duration) {
