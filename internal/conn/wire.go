@@ -108,6 +108,17 @@ func (w *Wire) Abort() {
 	}
 }
 
+// Forget has the kernel drop what it has not delivered yet when the connection is closed. It would deliver
+// that once the network is back, after a cut of any length.
+func (w *Wire) Forget() {
+	if w.socket == nil {
+		return
+	}
+	if tcp, ok := w.socket.Conn.(interface{ SetLinger(seconds int) error }); ok {
+		_ = tcp.SetLinger(0)
+	}
+}
+
 // Receive reads one reply; a timeout of 0 is none.
 func (w *Wire) Receive(timeout time.Duration) (reply any, err error) {
 	for ; w.login > 0; w.login-- {

@@ -108,3 +108,28 @@ func TestWireCameIsWhenTheLastReplyCame(t *testing.T) {
 		})
 	}
 }
+
+// A lingerConn notes for how long its kernel goes on to deliver.
+type lingerConn struct {
+	net.Conn
+
+	linger *atomic.Int64
+}
+
+func (c lingerConn) SetLinger(seconds int) error {
+	c.linger.Store(int64(seconds))
+	return nil
+}
+
+// What a connection that is given up has not delivered must not come late.
+func TestAConnectionThatIsForgottenDeliversNothingMore(t *testing.T) {
+	t.Parallel()
+	near, far := testcluster.Pipe()
+	defer func() { _ = far.Close() }()
+	var linger atomic.Int64
+	linger.Store(-1)
+	w := wireOver(t, lingerConn{near, &linger}, nil)
+	w.Forget()
+	assert.Zero(t, linger.Load())
+	w.Abort()
+}

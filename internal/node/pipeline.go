@@ -139,8 +139,12 @@ func (p *pipeline) abort(why error) error {
 	p.node.mu.Lock()
 	first := p.endLocked(why)
 	why = p.why
+	stays := !p.node.closing // If not, nobody sends again what the kernel does not deliver.
 	p.node.mu.Unlock()
 	if first && why != nil {
+		if stays {
+			p.wire.Forget()
+		}
 		p.wire.Abort()
 	}
 	return why
