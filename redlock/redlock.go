@@ -1,0 +1,299 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/singleflight"
+
+	"github.com/seed6c881748/redlock/internal/admission"
+	"github.com/seed6c881748/redlock/internal/calls"
+	"github.com/seed6c881748/redlock/internal/clockwatch"
+	"github.com/seed6c881748/redlock/internal/conn"
+	"github.com/seed6c881748/redlock/internal/dispatch"
+	"github.com/seed6c881748/redlock/internal/lines"
+	"github.com/seed6c881748/redlock/internal/node"
+	"github.com/seed6c881748/redlock/internal/quarantine"
+	"github.com/seed6c881748/redlock/internal/tokens"
+	"github.com/seed6c881748/redlock/internal/waiting"
+)
+
+// A Redlock locks resources over its nodes. It is safe for concurrent use. A process needs one
+// for each set of nodes, as all callers share its connections. Only [New] makes one: the methods
+// of a nil or zero Redlock fail, with an error or a panic.
+type Redlock struct {
+	core
+
+	releasing singleflight.Group // calls of Release, by what they release
+	done      chan struct{}      // closed when Close has finished
+}
+
+// misused says why r cannot be used with ctx, nil if it can.
+func (r *Redlock) misused(ctx context.Context) error {
+	if err := r.invalid(); err != nil {
+		return err
+	}
+	if ctx == nil {
+		return errNilContext
+	}
+	return nil
+}
+
+// invalid says why r is no Redlock, nil if it is one.
+func (r *Redlock) invalid() error {
+	switch {
+	case r == nil:
+		return errNilRedlock
+	case r.need == 0:
+		return errZeroRedlock
+	default:
+		return nil
+	}
+}
+
+// New returns a Redlock over nodes, in the order in which votes are reported. It checks its
+// arguments and does no I/O: nodes are connected to when they are first needed, and may be
+// down. opts become the defaults of every call. The error names the node or the value that is
+// wrong. Whoever calls New calls [Redlock.Close] in the end.
+//
+// All clients of a resource must be given the same nodes. The quorum is more than half of them.
+// Three or five are usual; an even number works, but tolerates no more failures than one less.
+func New(nodes []Node, opts ...Option) (*Redlock, error) {
+	o := defaultOptions()
+	if err := o.apply(opts); err != nil {
+		return nil, err
+	}
+	if len(nodes) == 0 {
+		return nil, errors.New("redlock: no nodes")
+	}
+	r := &Redlock{
+		core: core{
+			need:      quorum(len(nodes)),
+			defaults:  o,
+			admission: admission.New(),
+			calls:     calls.New(ErrClosed),
+		},
+		done: make(chan struct{}),
+	}
+	r.events = dispatch.New(listener(o.hook, o.tracer), stamp)
+	if o.quarantine > 0 {
+		r.quarantine = quarantine.New(o.prefix+reservedMark+quarantine.Mark, len(nodes), o.quarantine, grantingScripts)
+	}
+	r.clock = clockwatch.NewClock(r.wall)
+	r.watch = clockwatch.New(r.calls.Enter, r.calls.Exit, r.clock)
+	r.queue = waiting.NewQueue(len(nodes), r.need, r.pass)
+	r.channel = o.prefix + reservedMark + lines.ChannelMark + tokens.New()[:16]
+	r.subscriptions = node.Subscriptions{Need: r.need, Channel: r.channel, Message: r.message, Changed: r.queue.Listening}
+	seen := make(map[string]int, len(nodes))
+	for i, n := range nodes {
+		if d, ok := n.Pool.(*conn.Dialer); ok && d.Err != nil {
+			return nil, fmt.Errorf("redlock: node %d: malformed address %q: %w", i, n.Name, d.Err)
+		}
+		if n.Name == "" {
+			return nil, fmt.Errorf("redlock: node %d has no name", i)
+		}
+		if err := conn.CheckPool(n.Pool); err != nil {
+			return nil, fmt.Errorf("redlock: node %d (%s): %w", i, n.Name, err)
+		}
+		if j, ok := seen[n.Name]; ok {
+			return nil, fmt.Errorf("redlock: nodes %d and %d are both named %q", j, i, n.Name)
+		}
+		seen[n.Name] = i
+		c := node.Config{
+			Name: n.Name, Pool: n.Pool, UnusedKey: o.prefix + reservedMark + "none:" + tokens.New()[:16],
+			Timeout: o.nodeTimeout, ConnectTimeout: o.connectTimeout,
+			Crowd: r.admission.UnansweredLimit(), Scripts: handshakeScripts, Observer: &nodeObserver{&r.core, n.Name},
+			Readiness: &r.ready,
+		}
+		if r.quarantine != nil {
+			c.Dialect, c.Scripts = r.quarantine, otherScripts
+		}
+		nd := node.New(c)
+		r.subscriptions.Add(nd)
+		r.nodes = append(r.nodes, nd)
+	}
+	return r, nil
+}
+
+// TryLock makes one attempt to lock all resources together for ttl. It does not wait for a
+// holder: if somebody else has any of the resources, it fails.
+//
+// After success the lock is held until [Lock.Until], which is ttl less the drift allowance
+// after the start of the attempt, unless it is extended or released before. After an error
+// nothing is held, and what the attempt has left on nodes is being removed in the background.
+//
+// Every error matches ErrNotAcquired. It is a *[QuorumError] that matches ErrTaken or
+// ErrNoQuorum; or the context's error if ctx ended first, which also matches what the votes
+// amounted to by then; or ErrAlreadyHeld or ErrClosed; or it says what is wrong with an
+// argument. Nothing was sent if an argument is wrong or ctx had ended before the call.
+//
+// A call takes at most the node timeout, and before that the connect timeout if no quorum is
+// connected yet. It takes the node timeout once more if several clients began at the same time
+// and none reached a quorum at first: the attempt resolves that, so that one of them wins. With
+// [WithFencing] it may take it a third time, where the nodes' counters differ.
+//
+// When more is asked for than the nodes can answer in time, the attempt waits for its turn for
+// a part of the node timeout. If its turn does not come, it fails with ErrNoQuorum, no node was
+// asked, and all votes are ErrOverloaded.
+//
+// The lock on several resources is all or nothing. A resource given twice is locked once. There
+// may be 4 096 of them at most, and their keys may have 512 KiB together. ttl is at
+// least 1 ms, and long enough that the drift allowance leaves something of it.
+func (r *Redlock) TryLock(ctx context.Context, resources []string, ttl time.Duration, opts ...Option) (*Lock, error) {
+	a, err := r.acquisition(ctx, resources, ttl, opts)
+	if err != nil {
+		return nil, err
+	}
+	defer r.calls.Exit()
+	ctx = r.begin(r.events.Call(ctx), OpLock, a.resources)
+	l, err := a.attempt(ctx, 1, turn{})
+	a.tell(ctx, l, err)
+	return l, err
+}
+
+// Lock locks all resources together for ttl as [Redlock.TryLock] does, and retries a failed
+// attempt after the retry delay, as often as the retry count says: by default ten times, which is
+// about 2 s. With WithRetryCount(-1) it waits until ctx ends.
+//
+// The error is that of the last attempt, and matches ErrNotAcquired. If ctx or the Redlock ends
+// first, it matches both the context's error or ErrClosed, and what the last attempt saw that
+// was not cut short.
+//
+// A release by another client of this package wakes a Lock that waits, in about the order in
+// which the callers came, in this process and across processes. A message that is lost, or a
+// holder that dies, costs a waiter at most a retry delay, since it polls all the same. In a
+// process, those that wait for a common resource stand in one line, and only the first talks to
+// the nodes: a call that waits for several resources holds up those behind it that want only one
+// of them. See docs/waiting.md, and [WithPolling].
+//
+// After an attempt that was turned away because of an overload (see TryLock), Lock waits for
+// longer: at least the node timeout, doubled each time up to 5 s, ± 50 %.
+//
+// ctx limits the call only. Give the work under the lock a context of its own, for example one
+// with the deadline [Lock.Until] if the lock is not extended.
+func (r *Redlock) Lock(ctx context.Context, resources []string, ttl time.Duration, opts ...Option) (*Lock, error) {
+	a, err := r.acquisition(ctx, resources, ttl, opts)
+	if err != nil {
+		return nil, err
+	}
+	defer r.calls.Exit()
+	return a.wait(r.events.Call(ctx))
+}
+
+// acquisition checks the arguments of a Lock or TryLock and enters the call.
+// The caller must exit after it. The error matches ErrNotAcquired.
+func (r *Redlock) acquisition(ctx context.Context, resources []string, ttl time.Duration, opts []Option) (*acquisition, error) {
+	a, err := r.prepare(ctx, resources, ttl, opts)
+	switch {
+	case err != nil && !errors.Is(err, ErrNotAcquired):
+		return nil, &waitError{op: OpLock, cause: err}
+	case err != nil:
+		return nil, err
+	}
+	if err := r.calls.Enter(); err != nil {
+		return nil, &waitError{op: OpLock, resources: a.resources, cause: err}
+	}
+	return a, nil
+}
+
+// prepare checks the arguments.
+func (r *Redlock) prepare(ctx context.Context, resources []string, ttl time.Duration, opts []Option) (*acquisition, error) {
+	if err := r.misused(ctx); err != nil {
+		return nil, err
+	}
+	a := &acquisition{r: &r.core, o: &r.defaults}
+	if r.events.On() {
+		a.began = time.Now()
+	}
+	if len(opts) > 0 {
+		o := r.defaults
+		if err := o.apply(opts); err != nil {
+			return nil, err
+		}
+		a.o = &o
+	}
+	var err error
+	if a.lease, err = r.lease(ttl, a.o); err != nil {
+		return nil, err
+	}
+	if a.o.minHold > ttl {
+		return nil, fmt.Errorf("redlock: min hold %v: must not exceed the ttl %v", a.o.minHold, ttl)
+	}
+	if err = a.aim(r.defaults.prefix, resources); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, &waitError{op: OpLock, resources: a.resources, cause: err}
+	}
+	if resource, ok := r.holds(ctx, a.resources); ok {
+		return nil, &waitError{op: OpLock, resources: a.resources, cause: fmt.Errorf("%w: %q", ErrAlreadyHeld, resource)}
+	}
+	if a.o.fencing {
+		a.addCounters()
+	}
+	return a, nil
+}
+
+// Close ends the Redlock. It refuses new locks with ErrClosed, ends the waits and attempts of
+// running calls, and ends the contexts of Do and KeepAlive with the cause ErrClosed. Then it
+// waits until Do has returned and the locks of KeepAlive have been unlocked or have ended, lets
+// releases that run in the background finish, and closes the connections: those from pools go
+// back to them.
+//
+// It never releases a lock that is held, and does not wait for one that is held without
+// KeepAlive: unlock first. Once the connections are closed, Unlock and Extend fail with
+// ErrNoQuorum, and match ErrClosed, too; the keys end with their ttl.
+//
+// It waits at most for the node timeout for nodes that hang, or that are down and have releases
+// pending, and for nothing after ctx has ended. The error is that of ctx, if it ended before
+// everything was done. nil means that what could be reached was told, not that every key is
+// gone. Close may be called again: it waits for the first call to end.
+//
+// A process that exits right after an Unlock or a failed attempt needs Close first, or releases
+// that are still on their way are cut off.
+func (r *Redlock) Close(ctx context.Context) error {
+	if err := r.misused(ctx); err != nil {
+		return err
+	}
+	if !r.calls.Close() {
+		select {
+		case <-r.done:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	defer close(r.done)
+	r.admission.Close(ErrClosed)
+	r.watch.Close(ErrClosed)
+	select {
+	case <-r.calls.Quiet:
+	case <-ctx.Done():
+	}
+	r.disconnect(ctx)
+	r.events.Drain(ctx)
+	return ctx.Err()
+}
+
+// disconnect closes the connections, those on which releases are heard of and
+// those of the nodes at the same time, so that one that hangs costs the node
+// timeout once.
+func (r *Redlock) disconnect(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, r.defaults.nodeTimeout)
+	defer cancel()
+	var g errgroup.Group
+	g.Go(func() error {
+		r.subscriptions.Close(ctx)
+		return nil
+	})
+	for _, n := range r.nodes {
+		g.Go(func() error {
+			n.Close(ctx)
+			return nil
+		})
+	}
+	_ = g.Wait()
+}
