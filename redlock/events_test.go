@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/internal/testkit"
 	"github.com/seed6c881748/redlock/internal/tokens"
 	"github.com/seed6c881748/redlock/redlock"
 )
@@ -222,7 +223,7 @@ func TestEventEndsEachCall(t *testing.T) {
 		assert.Zero(t, acquired.Waited)
 		assert.Equal(t, 1, acquired.Attempt)
 		assert.Equal(t, l.Fence(), acquired.Fence)
-		assert.Equal(t, start.Add(redlock.Validity(time.Minute, redlock.DefaultDriftFactor)), acquired.Until)
+		assert.Equal(t, start.Add(testkit.Validity(time.Minute)), acquired.Until)
 		assert.Equal(t, refused, no.Err)
 		require.Len(t, no.Votes, 3)
 		assert.Equal(t, acquired.Holder, cmp.Or(no.Votes[0].Holder, no.Votes[1].Holder), "who keeps it out can be told")
@@ -269,7 +270,7 @@ func TestEventEndsEachCall(t *testing.T) {
 		e = rec.TakeLife()
 		require.Equal(t, []redlock.EventKind{redlock.EventReleased}, kinds(e))
 		require.ErrorIs(t, e[0].Err, redlock.ErrExpired)
-		assert.Equal(t, redlock.Validity(time.Minute, redlock.DefaultDriftFactor), e[0].Held)
+		assert.Equal(t, testkit.Validity(time.Minute), e[0].Held)
 	})
 }
 

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/admission"
-	"github.com/seed6c881748/redlock/internal/fences"
 	"github.com/seed6c881748/redlock/internal/lines"
 	"github.com/seed6c881748/redlock/internal/node"
 )
@@ -54,7 +53,6 @@ func ReservationKey(resource string) string {
 
 // Limits.
 const (
-	MaxFence    = fences.Max
 	MaxKeyBytes = maxKeyBytes
 	MaxWait     = maxWait
 	UnknownLife = unknownLife
@@ -63,7 +61,6 @@ const (
 // Decisions.
 var (
 	Quorum       = quorum
-	Validity     = validity
 	RetryDefault = new(options).retries
 	IsOverload   = isOverload
 )

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/internal/testkit"
 	"github.com/seed6c881748/redlock/redlock"
 )
 
@@ -24,7 +25,7 @@ func TestExtendMovesUntilAndTheKeys(t *testing.T) {
 		assert.Equal(t, before, l.Until(), "never shortens")
 		require.NoError(t, l.Extend(t.Context(), ttl))
 		synctest.Wait()
-		assert.Equal(t, time.Now().Add(redlock.Validity(ttl, redlock.DefaultDriftFactor)), l.Until())
+		assert.Equal(t, time.Now().Add(testkit.Validity(ttl)), l.Until())
 		for _, n := range c.Nodes {
 			for key, state := range keys(t, n) {
 				assert.Equal(t, ttl, state.TTL, "%s on %s", key, n.Name())

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed6c881748/redlock/internal/fences"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/internal/testkit"
 	"github.com/seed6c881748/redlock/redlock"
@@ -285,10 +286,10 @@ func TestFenceCounterThatIsNoneOrAtItsEndGrantsNothing(t *testing.T) {
 	}
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c, redlock.WithFencing())
-		setCounters(t, c, "x", redlock.MaxFence-1, redlock.MaxFence-1, redlock.MaxFence-1)
+		setCounters(t, c, "x", fences.Max-1, fences.Max-1, fences.Max-1)
 		l, err := r.TryLock(t.Context(), []string{"x"}, ttl)
 		require.NoError(t, err)
-		assert.EqualValues(t, redlock.MaxFence, l.Fence(), "the last one")
+		assert.EqualValues(t, fences.Max, l.Fence(), "the last one")
 	})
 }
 

@@ -404,7 +404,7 @@ func TestHoldRepeatsAFailedExtensionSoon(t *testing.T) {
 // would have been due.
 func TestHoldWaitsNoWholePaceAfterAFailedExtension(t *testing.T) {
 	const ttl = 3 * time.Second
-	validity := redlock.Validity(ttl, redlock.DefaultDriftFactor)
+	validity := testkit.Validity(ttl)
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		warm(t, r)
@@ -427,7 +427,7 @@ func TestHoldWaitsNoWholePaceAfterAFailedExtension(t *testing.T) {
 // enough for others, and those come soon after another: the lock is not lost.
 func TestHoldHasTimeForFurtherExtensions(t *testing.T) {
 	const ttl = 600 * time.Millisecond
-	validity := redlock.Validity(ttl, redlock.DefaultDriftFactor)
+	validity := testkit.Validity(ttl)
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c, redlock.WithNodeTimeout(10*time.Second))
 		warm(t, r)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/internal/testkit"
 	"github.com/seed6c881748/redlock/redlock"
 )
 
@@ -315,7 +316,7 @@ func TestOverloadWaitTakesNoneOfTheLock(t *testing.T) {
 		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
 		require.NoError(t, err)
 		require.Equal(t, 150*time.Millisecond, time.Since(start))
-		require.Equal(t, start.Add(150*time.Millisecond+redlock.Validity(ttl, redlock.DefaultDriftFactor)), l.Until())
+		require.Equal(t, start.Add(150*time.Millisecond+testkit.Validity(ttl)), l.Until())
 
 		fillAdmission(t, r) // The place is free again.
 		for _, n := range c.Nodes {
