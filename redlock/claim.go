@@ -17,11 +17,11 @@ type claim struct {
 	node.Token
 	*target
 
-	r     *core
-	args  []any                     // of its lock request, boxed; the first is the token
-	left  atomic.Pointer[time.Time] // a release leaves the keys until then; nil: it deletes them
-	fence int64                     // of the lock, once there is one
-	space [2]any                    // for args
+	r         *core
+	args      []any                     // of its lock request, boxed; the first is the token
+	keptUntil atomic.Pointer[time.Time] // a release leaves the keys until then; nil: it deletes them
+	fence     int64                     // of the lock, once there is one
+	space     [2]any                    // for args
 
 	// tells is whether the claim's release tells those who wait. It has no lock: it is set before the first
 	// release is handed to a node, and never after that. A node's goroutines look at it for a release only,
@@ -30,10 +30,10 @@ type claim struct {
 }
 
 // newClaim makes a claim with a token of its own; owner is its label, empty for none.
-func (r *core) newClaim(t *target, owner string, le *lease) *claim {
-	c := &claim{r: r, target: t}
+func (co *core) newClaim(t *target, owner string, le *lease) *claim {
+	c := &claim{r: co, target: t}
 	c.args = append(c.space[:0], tokens.WithLabel(tokens.New(), owner), le.ms)
-	c.Begin(c, len(r.nodes), le.ttl)
+	c.Begin(c, len(co.nodes), le.ttl)
 	return c
 }
 
@@ -58,11 +58,11 @@ func (c *claim) tellOthers() {
 }
 
 // leaveUntil notes that a release is to leave the keys until t.
-func (c *claim) leaveUntil(t time.Time) { c.left.Store(&t) }
+func (c *claim) leaveUntil(t time.Time) { c.keptUntil.Store(&t) }
 
 // KeptUntil is until when a release leaves the keys; zero: it deletes them.
 func (c *claim) KeptUntil() time.Time {
-	if t := c.left.Load(); t != nil {
+	if t := c.keptUntil.Load(); t != nil {
 		return *t
 	}
 	return time.Time{}

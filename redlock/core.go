@@ -46,11 +46,11 @@ type core struct {
 	lastLease atomic.Pointer[lease]
 }
 
-func (r *core) wall() time.Duration { return time.Duration(r.wallOffset.Load()) }
+func (co *core) wall() time.Duration { return time.Duration(co.wallOffset.Load()) }
 
 // connected waits for a quorum of connections; see [node.Readiness].
-func (r *core) connected(ctx context.Context) error {
-	return r.ready.Wait(ctx, r.nodes, r.need, r.defaults.connectTimeout, r.calls.Closing)
+func (co *core) connected(ctx context.Context) error {
+	return co.ready.Wait(ctx, co.nodes, co.need, co.defaults.connectTimeout, co.calls.Closing)
 }
 
 // A nodeObserver makes events of what becomes of a node's connection.

@@ -33,7 +33,7 @@ func (r *Redlock) Do(ctx context.Context, resources []string, ttl time.Duration,
 	}
 	defer r.calls.Exit()
 	ctx = r.begin(r.events.Call(ctx), OpDo, a.resources)
-	l, err := a.wait(ctx)
+	l, err := a.lock(ctx)
 	if err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func (l *Lock) runHeld(ctx context.Context, began time.Time, fn func(ctx context
 			cause = ctx.Err()
 		}
 		// The job has not run, so nothing is to keep it from running elsewhere.
-		l.idle, returned = true, true
+		l.unused, returned = true, true
 		return &waitError{op: OpLock, resources: l.claim.resources, cause: cause}
 	}
 	err = fn(kept, l)
@@ -97,7 +97,7 @@ func (e fnError) As(target any) bool { return errors.As(e.err, target) }
 // error does when it is compared may use the lock.
 func (l *Lock) joinEnd(err, cause, released error) error {
 	l.mu.Lock()
-	before, held := l.released.before, error(nil)
+	before, held := l.released.endedBefore, error(nil)
 	if l.hold != nil {
 		held = l.hold.cause
 	}

@@ -37,11 +37,11 @@ type lease struct {
 }
 
 // lease returns that of a ttl, or what is wrong with it. Most calls of a program have the same.
-func (r *core) lease(ttl time.Duration, o *options) (*lease, error) {
-	le := r.lastLease.Load()
+func (co *core) lease(ttl time.Duration, o *options) (*lease, error) {
+	le := co.lastLease.Load()
 	if le == nil || le.ttl != ttl || le.factor != o.driftFactor {
 		le = &lease{ttl, o.driftFactor, validity(ttl, o.driftFactor), serverMillis(ttl)}
-		r.lastLease.Store(le)
+		co.lastLease.Store(le)
 	}
 	return le, o.check(le)
 }

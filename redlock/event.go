@@ -198,21 +198,21 @@ type Tracer interface {
 }
 
 // begin has the tracer begin a call.
-func (r *core) begin(ctx context.Context, op Op, resources []string) context.Context {
-	if r.defaults.tracer == nil {
+func (co *core) begin(ctx context.Context, op Op, resources []string) context.Context {
+	if co.defaults.tracer == nil {
 		return ctx
 	}
-	return r.defaults.tracer.Begin(ctx, op, resources)
+	return co.defaults.tracer.Begin(ctx, op, resources)
 }
 
 // wants reports whether it is worth making an event.
-func (r *core) wants(ctx context.Context, kind EventKind, err error) bool {
-	return isNotable(kind, err) || r.hasListener(ctx, kind)
+func (co *core) wants(ctx context.Context, kind EventKind, err error) bool {
+	return isNotable(kind, err) || co.hasListener(ctx, kind)
 }
 
 // hasListener reports whether hook or tracer is to be told of such an event.
-func (r *core) hasListener(ctx context.Context, kind EventKind) bool {
-	return r.defaults.hook != nil || r.defaults.tracer != nil && tracerWants(ctx, r.defaults.tracer, kind)
+func (co *core) hasListener(ctx context.Context, kind EventKind) bool {
+	return co.defaults.hook != nil || co.defaults.tracer != nil && tracerWants(ctx, co.defaults.tracer, kind)
 }
 
 // tracerWants survives a panic of the user's code, under which mutexes are held.
@@ -245,9 +245,9 @@ func listener(hook Hook, tracer Tracer) Hook {
 const overloadEvery = time.Second
 
 // tellOverload sends such an event, unless one has been sent a moment ago.
-func (r *core) tellOverload(ctx context.Context, e *QuorumError) {
-	if before, pass := r.overloads.Pass(time.Now(), overloadEvery); pass {
-		r.send(ctx, Event{
+func (co *core) tellOverload(ctx context.Context, e *QuorumError) {
+	if before, pass := co.overloads.Pass(time.Now(), overloadEvery); pass {
+		co.send(ctx, Event{
 			Kind: EventOverloaded, Op: e.Op, Resources: slices.Clone(e.Resources), Attempt: e.Attempt,
 			Votes: slices.Clone(e.Votes), Err: e.clone(), TurnedAway: before + 1,
 		})
@@ -273,26 +273,26 @@ func isNotable(kind EventKind, err error) bool {
 }
 
 // send has hook and tracer told of an event, and keeps a copy of one that is notable.
-func (r *core) send(ctx context.Context, e Event) {
+func (co *core) send(ctx context.Context, e Event) {
 	if isNotable(e.Kind, e.Err) {
 		c := e.clone()
 		stamp(&c, time.Now(), dispatch.CallOf(ctx))
-		r.keep(c)
+		co.keep(c)
 	}
-	if r.hasListener(ctx, e.Kind) {
-		r.events.Send(ctx, e)
+	if co.hasListener(ctx, e.Kind) {
+		co.events.Send(ctx, e)
 	}
 }
 
 // keep keeps a notable event. Of what comes in thousands while nodes are away, it keeps one a second; the losses of
 // locks, which may do so, too, are worth showing.
-func (r *core) keep(e Event) {
+func (co *core) keep(e Event) {
 	switch many := e.Kind == EventNotAcquired || e.Kind == EventExtended; {
-	case many && !r.recentCalls.IsDue(string(e.Kind), e.Time, time.Second):
+	case many && !co.recentCalls.IsDue(string(e.Kind), e.Time, time.Second):
 	case e.Node != "":
-		r.recentNodes.Add(e)
+		co.recentNodes.Add(e)
 	default:
-		r.recentCalls.Add(e)
+		co.recentCalls.Add(e)
 	}
 }
 

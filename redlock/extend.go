@@ -59,7 +59,7 @@ func (l *Lock) extend(ctx context.Context, le *lease, h *hold) error {
 func (l *Lock) extendNow(ctx context.Context, le *lease, h *hold) error {
 	start, lead := l.r.clock.Now()
 	l.mu.Lock()
-	lapse, err := l.until, l.errLocked(start)
+	validUntil, err := l.until, l.errLocked(start)
 	l.mu.Unlock()
 	if err != nil {
 		l.lost()
@@ -69,7 +69,7 @@ func (l *Lock) extendNow(ctx context.Context, le *lease, h *hold) error {
 	l.claim.Grow(le.ttl)
 	rd := l.r.newRound(ctx, OpExtend, l.claim, extendCommand(l.claim, le.ms), node.Ask, decideExtend, 0)
 	rd.until = until
-	rd.extension = &extension{lapse: lapse, settle: func(ballots []ballot) { l.repair(ballots, le) }}
+	rd.extension = &extension{validUntil: validUntil, settle: func(ballots []ballot) { l.repair(ballots, le) }}
 	timeout := l.o.nodeTimeout
 	if h != nil {
 		timeout = min(timeout, l.validity/holdShare)
@@ -131,7 +131,7 @@ func (l *Lock) lost() {
 	h := l.hold
 	l.mu.Unlock()
 	if h != nil {
-		h.look()
+		h.check()
 	}
 }
 

@@ -71,11 +71,11 @@ func FromContext(ctx context.Context) (*Lock, bool) {
 
 // holds returns the first of the resources that a lock in ctx holds. To wait for it
 // would be to wait for oneself.
-func (r *core) holds(ctx context.Context, resources []string) (resource string, found bool) {
+func (co *core) holds(ctx context.Context, resources []string) (resource string, found bool) {
 	locks, _ := ctx.Value(locksKey{}).(*contextLocks)
 	for ; locks != nil; locks = locks.outer {
 		l := locks.lock
-		if l.r != r || l.Err() != nil {
+		if l.r != co || l.Err() != nil {
 			continue
 		}
 		for _, res := range resources {
@@ -136,7 +136,7 @@ func (l *Lock) keep(ctx context.Context, cancel context.CancelCauseFunc) error {
 			return err
 		}
 		l.hold = h
-		h.expiry = time.AfterFunc(h.remaining(time.Now()), h.look)
+		h.expiry = time.AfterFunc(h.remaining(time.Now()), h.check)
 	}
 	if h.over {
 		return h.cause
@@ -245,9 +245,9 @@ func (h *hold) wanted() (context.Context, bool) {
 	return context.WithoutCancel(alive[0].ctx), true
 }
 
-// look is the expiry timer, and runs when a clock has jumped: it ends the contexts
+// check is the expiry timer, and runs when a clock has jumped: it ends the contexts
 // if it is time, and comes back otherwise.
-func (h *hold) look() {
+func (h *hold) check() {
 	l := h.lock
 	l.mu.Lock()
 	now := time.Now()
@@ -273,7 +273,7 @@ func (h *hold) look() {
 // Jumped is called when the clock's lead has grown, be it by slewing: the end may have
 // come, or be so near that the next extension is overdue.
 func (h *hold) Jumped() {
-	h.look()
+	h.check()
 	l := h.lock
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -35,7 +35,7 @@ type Lock struct {
 	repairs  []bool        // by node: a repair is on its way there; nil before the first one
 
 	released release // how far its release has come
-	idle     bool    // its Do has not called the function: WithMinHold does not bind
+	unused   bool    // its Do has not called the function: WithMinHold does not bind
 }
 
 // invalid says why l is no Lock, nil if it is one.
@@ -168,18 +168,18 @@ func (l *Lock) tell(ctx context.Context, kind EventKind, op Op, began time.Time,
 
 // end tells tracer and hook of the end of a call, with the event of that: l is the call's lock, nil
 // if it has none.
-func (r *core) end(ctx context.Context, e Event, l *Lock) {
-	if t := r.defaults.tracer; t != nil {
+func (co *core) end(ctx context.Context, e Event, l *Lock) {
+	if t := co.defaults.tracer; t != nil {
 		t.End(ctx, e)
 	}
-	if !r.wants(ctx, e.Kind, e.Err) {
+	if !co.wants(ctx, e.Kind, e.Err) {
 		return
 	}
 	e.Resources, e.Votes = slices.Clone(e.Resources), slices.Clone(e.Votes)
 	if l != nil {
 		e.Holder, e.Until = l.Holder(), l.Until()
 	}
-	r.send(ctx, e)
+	co.send(ctx, e)
 }
 
 // text says which resources are locked and for how long, without the token.
@@ -194,7 +194,7 @@ func (l *Lock) text() string {
 	switch ended := l.errLocked(now); {
 	case ended == nil:
 		return s + fmt.Sprintf(": held for another %s", brief.Duration(l.until.Remaining(l.r.clock.At(now))))
-	case l.released.stage != unreleased && l.released.before == nil:
+	case l.released.stage != unreleased && l.released.endedBefore == nil:
 		return s + ": released"
 	default:
 		return s + ": " + strings.TrimPrefix(plain(ended), "lock ")

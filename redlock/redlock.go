@@ -105,7 +105,7 @@ func New(nodes []Node, opts ...Option) (*Redlock, error) {
 		c := node.Config{
 			Name: n.Name, Pool: n.Pool, UnusedKey: o.prefix + reservedMark + "none:" + tokens.New()[:16],
 			Timeout: o.nodeTimeout, ConnectTimeout: o.connectTimeout,
-			Crowd: r.admission.UnansweredLimit(), Scripts: handshakeScripts, Observer: &nodeObserver{&r.core, n.Name},
+			MaxUnanswered: r.admission.UnansweredLimit(), Scripts: handshakeScripts, Observer: &nodeObserver{&r.core, n.Name},
 			Readiness: &r.ready,
 		}
 		if r.quarantine != nil {
@@ -180,7 +180,7 @@ func (r *Redlock) Lock(ctx context.Context, resources []string, ttl time.Duratio
 		return nil, err
 	}
 	defer r.calls.Exit()
-	return a.wait(r.events.Call(ctx))
+	return a.lock(r.events.Call(ctx))
 }
 
 // acquisition checks the arguments of a Lock or TryLock and enters the call.

@@ -44,7 +44,7 @@ func (rd *round) again(kind node.Kind, timeout time.Duration, command func() nod
 			*b = ballot{err: ErrPending, stance: node.Pending}
 			asked = append(asked, rd.requestLocked(i))
 		default:
-			rd.count(i, *b)
+			rd.enter(i, *b)
 		}
 	}
 	now := rd.beginLocked(timeout)

@@ -54,8 +54,8 @@ type round struct {
 // An extension is what a round has besides that extends a lock. It is apart to keep
 // a round small.
 type extension struct {
-	lapse  clockwatch.Deadline    // the end of the lock's validity, before which the quorum must come, too
-	settle func(ballots []ballot) // called once when no vote is pending and the verdict was a yes
+	validUntil clockwatch.Deadline    // the end of the lock's validity, before which the quorum must come, too
+	settle     func(ballots []ballot) // called once when no vote is pending and the verdict was a yes
 }
 
 // A smallRound is a round with room for its requests, their encoding and votes: one allocation
@@ -91,11 +91,11 @@ func (b ballot) vote(node string) Vote {
 
 // newRound prepares a round in which every node is asked cmd. The caller may
 // preset votes with skip before it calls ask.
-func (r *core) newRound(ctx context.Context, op Op, c *claim, cmd node.Command, kind node.Kind, judge func(tally, int, int) verdict, attempt int) *round {
-	n := len(r.nodes)
+func (co *core) newRound(ctx context.Context, op Op, c *claim, cmd node.Command, kind node.Kind, judge func(tally, int, int) verdict, attempt int) *round {
+	n := len(co.nodes)
 	small := new(smallRound)
 	rd := &small.round
-	rd.r, rd.ctx, rd.op, rd.claim, rd.attempt, rd.judge = r, ctx, op, c, attempt, judge
+	rd.r, rd.ctx, rd.op, rd.claim, rd.attempt, rd.judge = co, ctx, op, c, attempt, judge
 	rd.pending, rd.decided = n, make(chan struct{})
 	rd.requests, rd.ballots = small.requests[:], small.ballots[:]
 	if n > smallNodes {
@@ -117,7 +117,7 @@ func (r *core) newRound(ctx context.Context, op Op, c *claim, cmd node.Command, 
 // skip presets the vote of a node that is not to be asked. Before ask only.
 func (rd *round) skip(i int, b ballot) {
 	rd.requests[i].Task = nil
-	rd.count(i, b)
+	rd.enter(i, b)
 }
 
 // Vote counts node i's answer. Later ones, and those after the timer, are
@@ -144,10 +144,10 @@ func (rd *round) voteOn(task *node.Task, i int, out node.Outcome, at time.Time) 
 			rd.send(req, time.Now())
 			return
 		}
-		out = rd.grants.Count(i, out)
+		out = rd.grants.Weigh(i, out)
 	}
-	rd.count(i, newBallot(out, max(at.Sub(rd.start), 0))) // A server may answer what it has not been asked.
-	rd.r.nodes[i].Votes.Count(&out)
+	rd.enter(i, newBallot(out, max(at.Sub(rd.start), 0))) // A server may answer what it has not been asked.
+	rd.r.nodes[i].Votes.Add(&out)
 	rd.judgeLocked(at)
 	settled := rd.extension != nil && rd.pending == 0 && rd.verdict == granted
 	rd.mu.Unlock()
@@ -156,8 +156,8 @@ func (rd *round) voteOn(task *node.Task, i int, out node.Outcome, at time.Time) 
 	}
 }
 
-// count enters a vote for a node that is pending.
-func (rd *round) count(i int, b ballot) {
+// enter enters a vote for a node that is pending.
+func (rd *round) enter(i int, b ballot) {
 	rd.ballots[i] = b
 	rd.pending--
 	switch b.stance {
@@ -202,7 +202,7 @@ func (rd *round) judgeLocked(now time.Time) {
 func (rd *round) inTimeLocked(now time.Time) verdict {
 	now, lead := rd.r.clock.At(now)
 	switch {
-	case rd.extension != nil && rd.extension.lapse.Passed(now, lead):
+	case rd.extension != nil && rd.extension.validUntil.Passed(now, lead):
 		return expired
 	case !rd.until.IsZero() && rd.until.Passed(now, lead):
 		return noQuorum
@@ -231,7 +231,7 @@ func (rd *round) eventLocked(kind EventKind, err error) {
 	if err == nil {
 		e.Until = rd.until.Mono
 		if rd.extension != nil {
-			e.Until = rd.extension.lapse.Later(rd.until).Mono // An extension never shortens.
+			e.Until = rd.extension.validUntil.Later(rd.until).Mono // An extension never shortens.
 		}
 	}
 	rd.r.send(rd.ctx, e)

@@ -480,7 +480,7 @@ func TestFenceGrantIsLateOnlyOnce(t *testing.T) {
 func TestFenceOfAQuorumThatAgrees(t *testing.T) {
 	rd := &round{r: &core{need: 2}, grants: fences.NewGrants(3)}
 	for i, fence := range []int64{5, 5, 9} { // The last one came after the decision.
-		rd.grants.Count(i, node.Outcome{Stance: node.Yes, Fence: fence})
+		rd.grants.Weigh(i, node.Outcome{Stance: node.Yes, Fence: fence})
 	}
 	rd.grants.Agree(2)
 	fence, granted := rd.fence()

@@ -141,7 +141,7 @@ func (r *Redlock) HeldLocks() []HeldLock {
 	leases := r.watch.Held()
 	locks := make([]HeldLock, 0, len(leases))
 	for _, l := range leases {
-		if h, held := l.(*Lock).look(); held {
+		if h, held := l.(*Lock).describe(); held {
 			locks = append(locks, h)
 		}
 	}
@@ -151,8 +151,8 @@ func (r *Redlock) HeldLocks() []HeldLock {
 	return locks
 }
 
-// look describes the lock, if it is held.
-func (l *Lock) look() (h HeldLock, held bool) {
+// describe describes the lock, if it is held.
+func (l *Lock) describe() (h HeldLock, held bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.errLocked(time.Now()) != nil {

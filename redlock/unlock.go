@@ -10,10 +10,10 @@ import (
 
 // A release is how far the release of a lock has come. It is guarded by the lock's mu.
 type release struct {
-	stage  releaseStage
-	before error         // how the lock had ended when it began: ErrLost, ErrExpired, or nil
-	done   chan struct{} // closed when the Unlock that is running ends; nil while nobody waits for that
-	result error         // of the last Unlock that ended
+	stage       releaseStage
+	endedBefore error         // how the lock had ended when it began: ErrLost, ErrExpired, or nil
+	done        chan struct{} // closed when the Unlock that is running ends; nil while nobody waits for that
+	result      error         // of the last Unlock that ended
 }
 
 type releaseStage uint8
@@ -121,13 +121,13 @@ func (l *Lock) beginUnlock(now time.Time) (late bool, end func()) {
 	prior := l.errLocked(now)
 	late = errors.Is(prior, ErrExpired) || l.until.Passed(l.r.clock.At(now))
 	if first {
-		l.released.before = prior
+		l.released.endedBefore = prior
 	}
 	l.end(ErrLost, now)
 	if l.hold == nil {
 		return late, func() {}
 	}
-	return late, l.hold.endLocked(l.released.before, now)
+	return late, l.hold.endLocked(l.released.endedBefore, now)
 }
 
 // release asks all nodes to release the lock, and wakes a waiter of this process if
@@ -135,7 +135,7 @@ func (l *Lock) beginUnlock(now time.Time) (late bool, end func()) {
 func (l *Lock) release(ctx context.Context, now time.Time, repeated bool) (*round, verdict) {
 	l.claim.tellOthers()
 	t := &wakeReader{r: l.r, on: l.claim.target}
-	if l.o.minHold > 0 && !l.idle {
+	if l.o.minHold > 0 && !l.unused {
 		l.claim.leaveUntil(l.start.Add(l.o.minHold))
 	}
 	rd := l.r.newRound(ctx, OpUnlock, l.claim, l.claim.releaseTelling(now), node.Release, decideUnlock, 0)
@@ -185,8 +185,8 @@ func (l *Lock) endUnlock(rd *round, v verdict, late bool) error {
 // make a lock that had ended look like one that was held to the end. l.mu is held.
 func (l *Lock) unlockReason(v verdict, late bool) error {
 	switch {
-	case l.released.before != nil:
-		return l.released.before
+	case l.released.endedBefore != nil:
+		return l.released.endedBefore
 	case v == granted:
 		return nil
 	case v == lost && late:

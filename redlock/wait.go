@@ -11,14 +11,14 @@ import (
 	"github.com/seed6c881748/redlock/internal/waiting"
 )
 
-// run makes attempts until one succeeds or is not worth repeating. Whoever is
+// attempts makes attempts until one succeeds or is not worth repeating. Whoever is
 // refused waits; see package waiting for in which order, and node.Subscriptions for how a
 // release is heard of.
-func (a *acquisition) run(ctx context.Context) (l *Lock, err error) {
+func (a *acquisition) attempts(ctx context.Context) (l *Lock, err error) {
 	if a.o.polling || a.o.retryCount == 0 {
 		return a.poll(ctx)
 	}
-	r, attempts := a.r, 0
+	r, made := a.r, 0
 	queued := r.queue.JoinBehind(a.keys, a.o.retryDelay)
 	behind := queued != nil
 	if !behind {
@@ -31,7 +31,7 @@ func (a *acquisition) run(ctx context.Context) (l *Lock, err error) {
 		if !a.o.retries(err) {
 			return nil, err
 		}
-		attempts = 1
+		made = 1
 		queued = waiting.NewWaiter(a.keys, a.o.retryDelay)
 		r.queue.Join(queued)
 	}
@@ -44,7 +44,7 @@ func (a *acquisition) run(ctx context.Context) (l *Lock, err error) {
 	}
 	w := &waiter{a: a, queued: queued, entry: waiting.Entry{Queued: queued}}
 	defer r.waits.Remove(&w.entry)
-	return w.wait(ctx, attempts, err)
+	return w.waitInLine(ctx, made, err)
 }
 
 // A waiter is a call of Lock that waits.
@@ -54,7 +54,7 @@ type waiter struct {
 	entry  waiting.Entry
 }
 
-// poll is run without waiting in line, neither here nor on the nodes.
+// poll is attempts without waiting in line, neither here nor on the nodes.
 func (a *acquisition) poll(ctx context.Context) (*Lock, error) {
 	var last error
 	began := time.Now()
@@ -101,15 +101,15 @@ func worse(last, err error) error {
 	return err
 }
 
-// wait has the waiter in line until it has the lock or gives up. last is what its
+// waitInLine has the waiter in line until it has the lock or gives up. last is what its
 // attempts have seen so far.
-func (w *waiter) wait(ctx context.Context, attempts int, last error) (*Lock, error) {
+func (w *waiter) waitInLine(ctx context.Context, attempts int, last error) (*Lock, error) {
 	a := w.a
 	a.r.counters.waiting.Add(1)
 	defer a.r.counters.waiting.Add(-1)
 	p := waiting.NewTimer(a.r.queue, w.queued, a.pace())
 	p.Note(isOverload(last), true)
-	more := p.Rearm(false, 1)
+	more := p.SetTick(false, 1)
 	if !more && last != nil {
 		return nil, last
 	}
@@ -131,9 +131,9 @@ func (w *waiter) wait(ctx context.Context, attempts int, last error) (*Lock, err
 			ticks++
 		}
 		if why == waiting.ByTick || why == waiting.ByRelease || attempts == 0 {
-			attempts++ // By turn and by lapse it takes a second look, which is not counted.
+			attempts++ // By turn and by expiry it takes a second look, which is not counted.
 		}
-		l, err := w.try(ctx, why, s, attempts)
+		l, err := w.attempt(ctx, why, s, attempts)
 		if err == nil {
 			return l, nil
 		}
@@ -153,7 +153,7 @@ func (w *waiter) wait(ctx context.Context, attempts int, last error) (*Lock, err
 		}
 		p.Note(isOverload(err), why == waiting.ByTick)
 		if why == waiting.ByTick || why == waiting.ByTurn && !p.Ticks(s) {
-			if more = p.Rearm(s.Head, ticks+1); !more {
+			if more = p.SetTick(s.Head, ticks+1); !more {
 				return nil, err
 			}
 		}
@@ -162,8 +162,8 @@ func (w *waiter) wait(ctx context.Context, attempts int, last error) (*Lock, err
 	}
 }
 
-// try makes an attempt, or has one that another waiter has made stand for it.
-func (w *waiter) try(ctx context.Context, why waiting.Reason, s waiting.State, number int) (*Lock, error) {
+// attempt makes an attempt, or has one that another waiter has made stand for it.
+func (w *waiter) attempt(ctx context.Context, why waiting.Reason, s waiting.State, number int) (*Lock, error) {
 	a, q := w.a, w.a.r.queue
 	if !s.Head {
 		if told := q.Answer(w.queued, w.recent(s)); told != nil {
@@ -261,12 +261,12 @@ func (a *acquisition) waitingCall(attempts int, err error) waiting.Call {
 // panic or with its goroutine.
 var errNoRetry = errors.New("a function of WithRetryIf or WithRetryBackoff has not returned")
 
-// wait is run, and sends the event of the call's end, also if a user's function panics.
-func (a *acquisition) wait(ctx context.Context) (l *Lock, err error) {
+// lock makes the attempts, and sends the event of the call's end, also if a user's function panics.
+func (a *acquisition) lock(ctx context.Context) (l *Lock, err error) {
 	ctx = a.r.begin(ctx, OpLock, a.resources)
 	err = &waitError{op: OpLock, resources: a.resources, cause: errNoRetry}
 	defer func() { a.tell(ctx, l, err) }()
-	l, err = a.run(ctx)
+	l, err = a.attempts(ctx)
 	return l, err
 }
 
@@ -285,7 +285,7 @@ func expect(p *waiting.Timer, why waiting.Reason, err error) {
 		p.ExpectNothing()
 		return
 	}
-	o := waiting.Outlook{Holder: holderOf(no)}
+	o := waiting.Refusal{Holder: holderOf(no)}
 	for _, v := range no.Votes {
 		if v.Holder == o.Holder {
 			o.Left = max(o.Left, v.HolderTTL)

@@ -13,24 +13,24 @@ import (
 var errNoPublish = errors.New("the server refuses PUBLISH")
 
 // message gets what has been published to this process's channel on node i.
-func (r *core) message(i int, payload string) {
+func (co *core) message(i int, payload string) {
 	if key, digest, ok := lines.DecodeMessage(payload); ok {
-		r.queue.Hear(i, key, digest)
+		co.queue.Hear(i, key, digest)
 	}
 }
 
 // pass has the next in line for a key at node i told, if the resource is free, of the
 // release that digest names. If this process does not wait any more, it leaves the
 // line.
-func (r *core) pass(i int, key, digest string, leave bool) {
-	resource, ok := strings.CutPrefix(key, r.defaults.prefix)
+func (co *core) pass(i int, key, digest string, leave bool) {
+	resource, ok := strings.CutPrefix(key, co.defaults.prefix)
 	if !ok {
 		return // No message of ours.
 	}
-	on := &target{prefix: r.defaults.prefix, resources: []string{resource}, keys: []any{key}}
-	cmd := passCommand(on, r.channel, digest, leave)
-	t := &node.Task{Kind: node.Ask, Command: cmd, Limit: r.defaults.nodeTimeout, Voter: &wakeReader{r: r, on: on}}
-	_ = r.nodes[i].Enqueue(&node.Request{Task: t, Index: uint16(i)}, time.Now()) // If not, they poll.
+	on := &target{prefix: co.defaults.prefix, resources: []string{resource}, keys: []any{key}}
+	cmd := passCommand(on, co.channel, digest, leave)
+	t := &node.Task{Kind: node.Ask, Command: cmd, Limit: co.defaults.nodeTimeout, Voter: &wakeReader{r: co, on: on}}
+	_ = co.nodes[i].Enqueue(&node.Request{Task: t, Index: uint16(i)}, time.Now()) // If not, they poll.
 }
 
 // A wakeReader is a voter that reads from the answers to releases who was told.

@@ -65,8 +65,8 @@ func NewGrants(n int) *Grants {
 // asked to raise their counters, with a counter above theirs.
 var errOther = errors.New("granted with another fence, too late for it to count")
 
-// Count notes the answer of node i, and returns what it is worth.
-func (g *Grants) Count(i int, out node.Outcome) node.Outcome {
+// Weigh notes the answer of node i, and returns what it is worth.
+func (g *Grants) Weigh(i int, out node.Outcome) node.Outcome {
 	g.counters[i] = out.Fence
 	if out.Stance == node.Yes && !Counts(out.Fence, g.Exact) {
 		out.Stance, out.Err = node.Silent, errOther

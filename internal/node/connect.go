@@ -21,7 +21,7 @@ func (n *Node) connect() (*pipeline, error) {
 		return nil, conn.Explain(err)
 	}
 	stop := context.AfterFunc(ctx, w.Abort)
-	spoken, err := n.handshake(ctx, w)
+	dialect, err := n.handshake(ctx, w)
 	if !stop() && err == nil {
 		err = fmt.Errorf("handshake took over %v", limit)
 	}
@@ -30,7 +30,7 @@ func (n *Node) connect() (*pipeline, error) {
 		w.GiveBack()
 		return nil, w.Explain(err)
 	}
-	p := n.putToWork(w, spoken)
+	p := n.putToWork(w, dialect)
 	if p == nil {
 		w.Abort()
 		w.GiveBack()
@@ -40,13 +40,13 @@ func (n *Node) connect() (*pipeline, error) {
 }
 
 // putToWork puts a prepared connection to work; nil if the node was killed.
-func (n *Node) putToWork(w *conn.Wire, spoken ConnDialect) *pipeline {
+func (n *Node) putToWork(w *conn.Wire, dialect ConnDialect) *pipeline {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.ctx.Err() != nil {
 		return nil
 	}
-	p := &pipeline{node: n, wire: w, dialect: spoken, writerDone: make(chan struct{}), lastReply: time.Now()}
+	p := &pipeline{node: n, wire: w, dialect: dialect, writerDone: make(chan struct{}), lastReply: time.Now()}
 	p.watchdog = time.AfterFunc(WatchInterval, p.watch)
 	n.state, n.pipeline, n.down, n.lost, n.forgot = nodeUp, p, nil, false, false
 	n.failed = false
@@ -63,9 +63,9 @@ func (n *Node) putToWork(w *conn.Wire, spoken ConnDialect) *pipeline {
 	return p
 }
 
-// notComing notes that what the pool handed out does not let go of the node, so that no call
+// stopWaitingForPool notes that what the pool handed out does not let go of the node, so that no call
 // waits for the next connection.
-func (n *Node) notComing() {
+func (n *Node) stopWaitingForPool() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.state == nodeConnecting {

@@ -7,8 +7,8 @@ import (
 	"github.com/seed6c881748/redlock/internal/conn"
 )
 
-// handshake loads the scripts, and looks at what the server is. Without a dialect spoken is nil.
-func (n *Node) handshake(ctx context.Context, w *conn.Wire) (spoken ConnDialect, err error) {
+// handshake loads the scripts, and looks at what the server is. Without a Dialect it returns nil.
+func (n *Node) handshake(ctx context.Context, w *conn.Wire) (dialect ConnDialect, err error) {
 	if err = w.Err(); err != nil {
 		return nil, err // A Pool around redigo's Get has no other way to say so.
 	}
@@ -41,9 +41,9 @@ func (n *Node) handshake(ctx context.Context, w *conn.Wire) (spoken ConnDialect,
 		}
 	}
 	if n.Dialect != nil {
-		spoken, err = n.Dialect.Learn(ctx, w, looks)
+		dialect, err = n.Dialect.Learn(ctx, w, looks)
 	}
-	return spoken, err
+	return dialect, err
 }
 
 // writeProbe is a write that changes nothing. A replica refuses it, and would otherwise

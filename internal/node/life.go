@@ -111,7 +111,7 @@ func (n *Node) endPipeline(p *pipeline, why error) {
 		q.deliver(Outcome{Err: why}, time.Now())
 	}
 	n.subscription.drop()
-	late := time.AfterFunc(n.ConnectTimeout, n.notComing)
+	late := time.AfterFunc(n.ConnectTimeout, n.stopWaitingForPool)
 	defer late.Stop()
 	<-p.writerDone
 	p.wire.GiveBack()

@@ -84,7 +84,7 @@ type Config struct {
 	UnusedKey      string        // a key that never exists
 	Timeout        time.Duration // the Redlock's node timeout
 	ConnectTimeout time.Duration // of an attempt to connect, if it is longer than what that takes at least
-	Crowd          *atomic.Int64 // how many locks may be unanswered before one more is refused
+	MaxUnanswered  *atomic.Int64 // how many locks may be unanswered before one more is refused
 	Scripts        []*Script     // those that a handshake loads
 	Dialect        Dialect       // nil: requests are sent as they are given
 	Observer       Observer
@@ -126,8 +126,8 @@ func (n *Node) Enqueue(q *Request, now time.Time) error {
 	case n.isSilent(now, q.Limit) && (!release || !q.Token.mayBeOn(q.Index)):
 		n.refusedWhileSilent = true
 		return ErrSilent
-	case n.isCrowded() && (q.Kind == LockRequest || release && !q.Token.mayBeOn(q.Index)):
-		return errCrowded
+	case n.hasTooManyUnanswered() && (q.Kind == LockRequest || release && !q.Token.mayBeOn(q.Index)):
+		return errTooManyUnanswered
 	case (!release || q.Token.size > 0) && n.backlog() >= MaxBacklog:
 		return ErrBacklog
 	case n.state == nodeIdle:
@@ -148,12 +148,12 @@ func (n *Node) isSilent(now time.Time, patience time.Duration) bool {
 	return q != nil && now.Sub(n.epoch)-q.sent > max(patience, n.Timeout)
 }
 
-// isCrowded reports whether so many locks are unanswered that one more is not to be
+// hasTooManyUnanswered reports whether so many locks are unanswered that one more is not to be
 // asked. Such a node is slower than a quorum of the others, which decide without it; it would
 // gather seconds of work, in which it answers extensions and releases too late.
 // There is no waiting for it. n.mu is held.
-func (n *Node) isCrowded() bool {
-	return int64(n.queue.locks+n.inFlight.locks) >= n.Crowd.Load()
+func (n *Node) hasTooManyUnanswered() bool {
+	return int64(n.queue.locks+n.inFlight.locks) >= n.MaxUnanswered.Load()
 }
 
 // backlog is how many requests are queued or unanswered. n.mu is held.
@@ -191,7 +191,7 @@ func (n *Node) Speaks() ConnDialect {
 
 // coming says whether the node is up, or is being connected to without a failure since
 // it was up; it begins to connect if nobody has needed the node yet.
-func (n *Node) coming() (up, coming bool) {
+func (n *Node) reachability() (up, connecting bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.state == nodeIdle && !n.closing {

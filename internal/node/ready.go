@@ -57,16 +57,16 @@ func (r *Readiness) Wait(ctx context.Context, nodes []*Node, need int, limit tim
 	defer timer.Stop()
 	for {
 		changed := r.next() // Before the look, or a change in between would be missed.
-		ups, comings := 0, 0
+		ups, connecting := 0, 0
 		for _, n := range nodes {
-			switch up, coming := n.coming(); {
+			switch up, isConnecting := n.reachability(); {
 			case up:
 				ups++
-			case coming:
-				comings++
+			case isConnecting:
+				connecting++
 			}
 		}
-		if ups >= need || ups+comings < need {
+		if ups >= need || ups+connecting < need {
 			return nil
 		}
 		select {

@@ -13,9 +13,9 @@ type Votes struct {
 	yes, taken, lost, timeout, overloaded, quarantined, failed atomic.Int64
 }
 
-// Count counts a vote. A request that was withdrawn before it was sent is none: nobody has asked
+// Add counts a vote. A request that was withdrawn before it was sent is none: nobody has asked
 // the node.
-func (v *Votes) Count(out *Outcome) {
+func (v *Votes) Add(out *Outcome) {
 	switch {
 	case out.Stance == Yes:
 		v.yes.Add(1)

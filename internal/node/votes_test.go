@@ -20,7 +20,7 @@ func TestVotesAreCountedByWhatTheySay(t *testing.T) {
 		{Stance: Silent, Err: errors.New("quarantined"), Abstained: true},
 		{Stance: Silent, Err: errors.New("ERR something")},
 	} {
-		c.Count(&out)
+		c.Add(&out)
 	}
 	assert.Equal(t, VoteCounts{Yes: 1, Taken: 1, Lost: 1, Timeout: 1, Overloaded: 1, Quarantined: 1, Failed: 1}, c.Counts())
 }

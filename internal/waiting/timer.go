@@ -15,7 +15,7 @@ type Reason int
 const (
 	ByTurn    Reason = iota // it has become head, or can get in line now
 	ByRelease               // it was told of a release
-	ByLapse                 // the holder's keys, or a reservation, should have expired
+	ByExpiry                // the holder's keys, or a reservation, should have expired
 	ByKeep                  // no attempt: it has kept what it was told of for long enough
 	ByTick                  // its retry delay is over: a timed retry
 )
@@ -30,14 +30,14 @@ type Pace struct {
 
 // A Timer is a waiter's sleep between two attempts. It is not safe for concurrent use.
 type Timer struct {
-	q     *Queue
-	w     *Waiter
-	pace  Pace
-	tick  time.Time // when the next timed retry is due
-	lapse time.Time // when the holder's keys should have expired; zero: not known
-	vain  int       // how often they had not, since the last timed retry
-	after string    // digest of the holder that was waited for
-	ends  time.Time // when its keys were to expire
+	q        *Queue
+	w        *Waiter
+	pace     Pace
+	tick     time.Time // when the next timed retry is due
+	expiry   time.Time // when the holder's keys should have expired; zero: not known
+	extended int       // how often they had not expired by then, since the last timed retry
+	after    string    // digest of the holder that was waited for
+	ends     time.Time // when its keys were to expire
 
 	overload admission.Backoff
 }
@@ -53,9 +53,9 @@ func (p *Timer) Note(overload, timed bool) { p.overload.Note(overload, timed) }
 // head, which costs no round trip that would slow it down.
 const MinTick = time.Millisecond
 
-// Rearm sets when the next timed retry is due, by its number, or at once and false if there is to be
+// SetTick sets when the next timed retry is due, by its number, or at once and false if there is to be
 // none.
-func (p *Timer) Rearm(head bool, number int) (more bool) {
+func (p *Timer) SetTick(head bool, number int) (more bool) {
 	d := p.pace.Delay(number)
 	if d < 0 {
 		p.tick = time.Now()
@@ -119,18 +119,18 @@ func (p *Timer) due(s State) (why Reason, at time.Time) {
 	}
 	if s.Head {
 		earliest(ByRelease, s.TryAt)
-		earliest(ByLapse, p.lapse)
+		earliest(ByExpiry, p.expiry)
 		earliest(ByKeep, s.KeepUntil)
 	}
 	return why, at
 }
 
-// lapseMargin is added to the expiry of a holder's keys, or of a reservation: Redis counts
+// expiryMargin is added to the expiry of a holder's keys, or of a reservation: Redis counts
 // in whole milliseconds, and others may come, too.
-const lapseMargin = 2 * time.Millisecond
+const expiryMargin = 2 * time.Millisecond
 
-// An Outlook is what the refusal of an attempt says of how long the resources are taken.
-type Outlook struct {
+// A Refusal says for how long the resources of an attempt are taken.
+type Refusal struct {
 	Holder string        // digest of a holder; empty: none was named
 	Left   time.Duration // how long its keys live
 	Free   time.Duration // after which enough nodes may grant the lock; those that were not waited for may do so now
@@ -141,30 +141,30 @@ type Outlook struct {
 // that is known. If it was extended instead, and again, the next guess is later each time: a
 // holder that keeps a short lock is not to be asked after all the time. A guess that came too
 // early, because not all nodes had been waited for, is no sign of an extension.
-func (p *Timer) Expect(why Reason, o Outlook) {
+func (p *Timer) Expect(why Reason, no Refusal) {
 	now := time.Now()
 	p.ExpectNothing()
 	if why != ByTick && p.overload.Overloaded() {
 		// It was told of something, and could not look: it is to, without being counted.
-		p.lapse = now.Add(p.overload.Look(p.pace.Limit))
+		p.expiry = now.Add(p.overload.Look(p.pace.Limit))
 		return
 	}
-	ends := now.Add(o.Left)
+	ends := now.Add(no.Left)
 	switch {
-	case why == ByTick, o.Holder != p.after:
-		p.vain = 0
-	case why == ByLapse && ends.After(p.ends.Add(lapseMargin)):
-		p.vain = min(p.vain+1, 10)
+	case why == ByTick, no.Holder != p.after:
+		p.extended = 0
+	case why == ByExpiry && ends.After(p.ends.Add(expiryMargin)):
+		p.extended = min(p.extended+1, 10)
 	}
-	p.after, p.ends = o.Holder, ends
-	if o.Known && o.Free <= p.pace.MaxWait {
-		wait := (o.Free + lapseMargin + rand.N(2*lapseMargin)) << p.vain
-		p.lapse = now.Add(min(wait, p.pace.MaxWait))
+	p.after, p.ends = no.Holder, ends
+	if no.Known && no.Free <= p.pace.MaxWait {
+		wait := (no.Free + expiryMargin + rand.N(2*expiryMargin)) << p.extended
+		p.expiry = now.Add(min(wait, p.pace.MaxWait))
 	}
 }
 
 // ExpectNothing is Expect after an attempt that was cut short.
-func (p *Timer) ExpectNothing() { p.lapse = time.Time{} }
+func (p *Timer) ExpectNothing() { p.expiry = time.Time{} }
 
 // Jitter returns a time that is uniform in delay ± jitter.
 func Jitter(delay, jitter time.Duration) time.Duration {

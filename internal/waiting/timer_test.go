@@ -14,11 +14,11 @@ func TestTimerMakesGoodAGuessThatCameTooEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := timerOf(t)
 		ends := time.Now().Add(870 * time.Millisecond)
-		p.Expect(ByTurn, Outlook{Holder: "h", Left: time.Until(ends), Free: 100 * time.Millisecond, Known: true})
+		p.Expect(ByTurn, Refusal{Holder: "h", Left: time.Until(ends), Free: 100 * time.Millisecond, Known: true})
 		p.requireLapse(t, 100*time.Millisecond)
-		time.Sleep(time.Until(p.lapse))
+		time.Sleep(time.Until(p.expiry))
 		left := time.Until(ends)
-		p.Expect(ByLapse, Outlook{Holder: "h", Left: left, Free: left, Known: true})
+		p.Expect(ByExpiry, Refusal{Holder: "h", Left: left, Free: left, Known: true})
 		p.requireLapse(t, left)
 	})
 }
@@ -30,19 +30,19 @@ func TestTimerAsksLessOftenAfterAHolderThatIsExtended(t *testing.T) {
 		p := timerOf(t)
 		kept := func(why Reason, holder string, times time.Duration) {
 			t.Helper()
-			p.Expect(why, Outlook{Holder: holder, Left: 100 * time.Millisecond, Free: 100 * time.Millisecond, Known: true})
-			wait := time.Until(p.lapse)
-			assert.GreaterOrEqual(t, wait, times*(100*time.Millisecond+lapseMargin))
-			assert.LessOrEqual(t, wait, times*(100*time.Millisecond+3*lapseMargin))
+			p.Expect(why, Refusal{Holder: holder, Left: 100 * time.Millisecond, Free: 100 * time.Millisecond, Known: true})
+			wait := time.Until(p.expiry)
+			assert.GreaterOrEqual(t, wait, times*(100*time.Millisecond+expiryMargin))
+			assert.LessOrEqual(t, wait, times*(100*time.Millisecond+3*expiryMargin))
 			time.Sleep(wait)
 		}
 		kept(ByTurn, "h", 1)
-		kept(ByLapse, "h", 2)
-		kept(ByLapse, "h", 4)
-		kept(ByLapse, "other", 1)
-		kept(ByLapse, "other", 2)
+		kept(ByExpiry, "h", 2)
+		kept(ByExpiry, "h", 4)
+		kept(ByExpiry, "other", 1)
+		kept(ByExpiry, "other", 2)
 		kept(ByTick, "other", 1)
-		kept(ByLapse, "other", 2)
+		kept(ByExpiry, "other", 2)
 	})
 }
 
@@ -57,7 +57,7 @@ func timerOf(t *testing.T) *Timer {
 // requireLapse checks that the holder's keys are awaited to expire in free.
 func (p *Timer) requireLapse(t *testing.T, free time.Duration) {
 	t.Helper()
-	wait := time.Until(p.lapse)
-	assert.GreaterOrEqual(t, wait, free+lapseMargin)
-	assert.LessOrEqual(t, wait, free+3*lapseMargin)
+	wait := time.Until(p.expiry)
+	assert.GreaterOrEqual(t, wait, free+expiryMargin)
+	assert.LessOrEqual(t, wait, free+3*expiryMargin)
 }
