@@ -16,8 +16,8 @@ import (
 // scope is the name of the instrumentation.
 const scope = "github.com/seed6c881748/redlock/otelredlock"
 
-// A Telemetry makes traces and metrics of one Redlock. It is given to [redlock.WithTracer], and to
-// Observe the Redlock that came of it. Only [New] makes one. It is safe for concurrent use.
+// A Telemetry makes traces and metrics of one Redlock. Give it to [redlock.WithTracer], and then
+// give the new Redlock to Observe. Only [New] makes one. It is safe for concurrent use.
 type Telemetry struct {
 	tracer        trace.Tracer
 	classes       classes

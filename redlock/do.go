@@ -11,16 +11,16 @@ import (
 // the lock does: fn must then stop what needs the lock. fn runs on the caller's goroutine. It
 // may call Unlock itself.
 //
-// If fn was not called, the error matches ErrNotAcquired. It is that of Lock if there was no
-// lock; otherwise it says whether ctx, WithMaxHold or Close has ended the hold before it began.
+// If fn was not called, the error matches ErrNotAcquired. It is the error of Lock if there was
+// no lock. Otherwise it says whether ctx, WithMaxHold or Close ended the hold before it began.
 //
 // If fn was called, the error is fn's, joined with ErrLost or ErrExpired if the lock was lost
 // before its release, even if fn succeeded: then somebody else may have had it meanwhile. If fn
 // fails after WithMaxHold or Close has ended its context, the error matches ErrMaxHold or
-// ErrClosed, too. A release that could not be confirmed is no failure of the work; only the
+// ErrClosed, too. A release that could not be confirmed is not a failure of the work; only the
 // hook hears of it.
 //
-// An error of fn's never matches ErrNotAcquired, even if it is that of another Lock or Do.
+// fn's error never matches ErrNotAcquired, even if it is the error of another Lock or Do.
 // errors.Is and errors.As find everything else that it matches, but errors.Unwrap does not lead
 // to it.
 func (r *Redlock) Do(ctx context.Context, resources []string, ttl time.Duration, fn func(ctx context.Context, lock *Lock) error, opts ...Option) error {

@@ -49,10 +49,11 @@
 //		log.Fatal(err)
 //	}
 //
-// Where a function does not fit, [Redlock.Lock] waits for a lock and [Redlock.TryLock] does not,
-// [Lock.KeepAlive] extends it and [Lock.Extend] does so once, and [Lock.Unlock] releases it.
+// If a function does not fit, use the calls that Do is made of. [Redlock.Lock] waits for a
+// lock, and [Redlock.TryLock] does not. [Lock.KeepAlive] extends a lock again and again, and
+// [Lock.Extend] does so once. [Lock.Unlock] releases it.
 //
-// Unlock's error says whether the lock was still held when the work was done: it
-// matches ErrLost if not, also where the nodes have confirmed the release. A job that
-// must not run twice should look at it.
+// Unlock's error says whether the lock was still held when the work was done: it matches
+// ErrLost if not, even if the nodes have confirmed the release. A job that must not run twice
+// should look at that error.
 package redlock

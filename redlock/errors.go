@@ -21,24 +21,23 @@ var (
 	// several clients tried at the same time and another one won.
 	ErrTaken = errors.New("redlock: taken")
 
-	// ErrNoQuorum means that so many nodes gave no vote (they were down, too slow or in
-	// quarantine, or answered with an error) that no quorum was possible, whoever holds the
-	// resource; or that the quorum came too late to be worth anything.
+	// ErrNoQuorum means that no quorum was possible, whoever holds the resource, because too
+	// many nodes gave no vote: they were down, too slow or in quarantine, or answered with an
+	// error. Or the quorum came too late to count.
 	ErrNoQuorum = errors.New("redlock: no quorum")
 
-	// ErrLost means that the lock is not held any more, or that its keys are gone or
-	// another's on so many nodes that no quorum can be left. A lost lock is never held
-	// again.
+	// ErrLost means that the lock is no longer held, or that its keys are gone or another's on
+	// so many nodes that no quorum can be left. A lost lock is never held again.
 	ErrLost = errors.New("redlock: lock lost")
 
 	// ErrExpired means that the lock's validity has ended. It also matches ErrLost.
 	ErrExpired error = &caseError{"redlock: lock expired", ErrLost}
 
-	// ErrNotAcquired means that Lock, TryLock or Do has got no lock, for whatever reason:
-	// the lock is taken, nodes do not answer, the context ended, an argument is wrong. Every
-	// such error matches it besides what else it matches. An error of Do matches it if and
-	// only if the function was not called: an error that the function has returned does
-	// not, even if it is that of another Lock.
+	// ErrNotAcquired means that Lock, TryLock or Do has got no lock, for whatever reason: the
+	// lock is taken, nodes do not answer, the context ended, an argument is wrong. Every such
+	// error matches it, besides other errors. An error of Do matches it if and only if the
+	// function was not called. An error that the function has returned does not match it, even
+	// if it is the error of another Lock.
 	ErrNotAcquired = errors.New("redlock: not acquired")
 
 	// ErrAlreadyHeld means that a lock in the context of the call (see [FromContext]) holds
@@ -57,17 +56,17 @@ var (
 // The errors of single nodes, in [Vote.Err], besides the errors above and those that a node
 // has answered with. They are never in the chain of a call's error.
 var (
-	// ErrPending means that the round was decided, or the call ended, before the node
-	// answered. It is no failure of the node.
+	// ErrPending means that the round was decided, or the call ended, before the node answered.
+	// It is not a failure of the node.
 	ErrPending = errors.New("redlock: not waited for")
 
 	// ErrNodeTimeout means that the node did not answer within the node timeout, or not
 	// before its answer would have been too late to count.
 	ErrNodeTimeout = node.ErrTimeout
 
-	// ErrOverloaded means that the node was not asked, because more was asked for than the
-	// nodes can answer in time: the attempt was turned away after waiting for its turn, or
-	// this node has left too many requests unanswered. Try again later; [Redlock.Lock] does.
+	// ErrOverloaded means that the node was not asked, because callers ask for more than the
+	// nodes can answer in time. The attempt was turned away after waiting for its turn, or this
+	// node has left too many requests unanswered. Try again later; [Redlock.Lock] does.
 	ErrOverloaded = node.ErrOverloaded
 
 	// ErrQuarantined means that the node may have forgotten locks that are still held. It
@@ -117,11 +116,12 @@ type Vote struct {
 	Err error
 
 	// Holder is, with ErrTaken, a digest of the token that holds the resource on this node:
-	// nodes that show the same digest are held by the same lock. Where several resources are
+	// nodes that show the same digest are held by the same lock. If several resources are
 	// taken, it is that of the first in sorted order. Unlike the token it may be logged; see
-	// [Lock.Token]. It is empty if nobody has the resource and it is reserved, for the time in
-	// HolderTTL, for another waiter that was told of the release; and if the node, with
-	// fencing, had granted the lock and lost it to another one before the fence was agreed on.
+	// [Lock.Token]. It is empty if nobody has the resource, but it is reserved, for the time in
+	// HolderTTL, for another waiter that was told of the release. It is also empty if the node,
+	// with fencing, had granted the lock and lost it to another one before the fence was agreed
+	// on.
 	Holder string
 
 	// Owner is, with ErrTaken, the label that the holder has given itself with [WithOwner];
@@ -169,8 +169,8 @@ func (v Vote) holder() string {
 // errors are in Votes and deliberately not in the chain: one slow node must not make
 // errors.Is(err, context.DeadlineExceeded) true.
 //
-// It belongs to the caller, who must not change it where Unlock has returned it: repeated and
-// simultaneous calls of Unlock return the same one.
+// It belongs to the caller. But the caller must not change one that Unlock has returned:
+// repeated and simultaneous calls of Unlock return the same one.
 type QuorumError struct {
 	Op        Op       // the operation
 	Resources []string // sorted
@@ -238,10 +238,10 @@ func (e *QuorumError) Unwrap() error { return e.reason }
 func (e *QuorumError) Is(target error) bool { return target == ErrNotAcquired && e.Op == OpLock }
 
 // RetryAfter returns how long it takes until a quorum of nodes may grant the lock, by what the
-// votes say of the holder's keys and of quarantines: for a Retry-After header, or to come back
-// when it is worth it. It is 0 if the votes do not say, as where nodes gave no answer or several
-// clients split the votes. The lock may be free earlier, as it may be released, and later, as it
-// may be extended.
+// votes say of the holder's keys and of quarantines. Use it for a Retry-After header, or to
+// decide when to try again. It is 0 if the votes do not say, as when nodes gave no answer or
+// several clients split the votes. The lock may be free earlier, as it may be released, or
+// later, as it may be extended.
 func (e *QuorumError) RetryAfter() time.Duration {
 	if e.Op != OpLock || e.Need < 1 || len(e.Votes) < e.Need {
 		return 0

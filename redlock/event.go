@@ -28,12 +28,12 @@ type EventKind string
 // The kinds of events, with the fields that each one sets besides Kind, Time and Call. Owner
 // is set wherever Resources are.
 const (
-	// EventDecided means that a round was decided, and its call went on. It sets Op,
-	// Resources, Attempt, Votes (a node not yet heard has ErrPending), Took, and Err or,
-	// for a lock and an extension that succeeded, Until. That is what the votes amounted
-	// to at that moment: an extension that is overtaken by an Unlock, or whose caller is
-	// suspended until after Until, fails all the same. A round in which some nodes are asked
-	// again, because votes are split or for a fence, is decided once more.
+	// EventDecided means that a round was decided, and its call went on. It sets Op, Resources,
+	// Attempt, Votes (a node not yet heard has ErrPending), Took, and Err or, for a lock and an
+	// extension that succeeded, Until. That is the result of the votes at that moment: an
+	// extension still fails if an Unlock overtakes it, or if its caller is suspended until
+	// after Until. If some nodes are asked again, because votes are split or for a fence, the
+	// round is decided once more.
 	EventDecided EventKind = "decided"
 
 	// EventSettled means that the last node of a round has answered or timed out, which may
@@ -48,9 +48,9 @@ const (
 	// of Err. It is sent once for each loss: further attempts that fail are no events.
 	EventNodeDown EventKind = "node down"
 
-	// EventNodeCleaned means that a new connection to Node has settled what the broken one
-	// had left open: Cleaned releases were carried out. Unknown requests of unknown outcome may
-	// still arrive; the release of such a lock is repeated for a while.
+	// EventNodeCleaned means that a new connection to Node has settled what the broken one had
+	// left open: Cleaned releases were carried out. Unknown is how many requests of unknown
+	// outcome may still arrive; the releases of their locks are repeated for a while.
 	EventNodeCleaned EventKind = "node cleaned"
 
 	// EventAcquired means that TryLock, Lock or Do has got a lock. It sets Op, Resources,
@@ -68,18 +68,18 @@ const (
 	// Op, Resources, Took, Until (as it is now), Holder, and Err if it failed.
 	EventExtended EventKind = "extended"
 
-	// EventReleased means that Unlock has ended, that of Do included. It sets Op, Resources,
-	// Took, Held (for how long the lock was held), Kept, Holder, and Err (what Unlock returned):
-	// one that matches ErrLost if the lock was not held to the end, ErrNoQuorum if the
-	// release was not confirmed. It is sent again for each repetition of Unlock that asked
-	// the nodes again.
+	// EventReleased means that an Unlock has ended, including that of a Do. It sets Op,
+	// Resources, Took, Held (for how long the lock was held), Kept, Holder, and Err (what Unlock
+	// returned): it matches ErrLost if the lock was not held to the end, and ErrNoQuorum if the
+	// release was not confirmed. It is sent again whenever a repeated Unlock has asked the nodes
+	// again.
 	EventReleased EventKind = "released"
 
-	// EventHoldEnded means that KeepAlive and Do do not keep a lock any more, and that their
-	// contexts have ended. It is sent when that happens, not when somebody notices; for a
-	// release, when the nodes have answered. It sets Op (OpExtend), Resources, Held (for how
-	// long the lock has been held), Until, Holder, and Err, the cause: ErrExpired or ErrLost for
-	// a loss, also one that only the release has shown; ErrMaxHold, ErrClosed; nil for a release.
+	// EventHoldEnded means that KeepAlive and Do no longer keep a lock, and that their contexts
+	// have ended. It is sent when that happens, not when somebody notices; for a release, when
+	// the nodes have answered. It sets Op (OpExtend), Resources, Held (for how long the lock has
+	// been held), Until, Holder, and Err, the cause: ErrExpired or ErrLost for a loss, even if
+	// only the release has shown it; ErrMaxHold, ErrClosed; nil for a release.
 	EventHoldEnded EventKind = "hold ended"
 
 	// EventDone means that a Do that had got its lock has returned. It sets Op, Resources,
@@ -118,10 +118,10 @@ type Event struct {
 	Kind EventKind
 	Time time.Time // when it happened
 
-	// Call is the same in all events of one call of TryLock, Lock, Do, Extend, KeepAlive
-	// or Unlock on this Redlock, and only in those; 0 in events of nodes. What happens
-	// within a Do or because of a KeepAlive belongs to that call: the attempts, the
-	// extensions, the release of Do; but not what the function of Do calls itself.
+	// Call is the same in all events of one call of TryLock, Lock, Do, Extend, KeepAlive or
+	// Unlock on this Redlock, and only in those; 0 in events of nodes. Attempts, extensions and
+	// the release within a Do, or because of a KeepAlive, belong to that call. What the
+	// function of Do calls itself does not.
 	Call uint64
 
 	Op        Op
@@ -153,9 +153,9 @@ type Event struct {
 	Cleaned int    // see EventNodeCleaned
 }
 
-// A Hook is told what happens. It is called on a goroutine of its own, with one event at a
-// time, in the order in which things happened: it may block, and need not be safe for
-// concurrent use. It may use the Redlock, but must not wait for Close, which waits for it.
+// A Hook receives events. It is called on a goroutine of its own, with one event at a time, in
+// the order in which things happened. It may block, and need not be safe for concurrent use. It
+// may use the Redlock, but must not wait for Close, which waits for it.
 //
 // A slow hook delays only later events. When 4096 events wait, besides those that are being
 // delivered, further ones are dropped and counted in [Stats]. Close delivers what is waiting,
@@ -166,8 +166,8 @@ type Event struct {
 type Hook func(ctx context.Context, e Event)
 
 // A Tracer follows calls from their beginning to their end, as tracing needs it: it gives each call
-// a context of its own, and says which events it wants. What nobody wants is not made, so that a
-// tracer that leaves most calls alone costs them little. Its methods are safe for concurrent use.
+// a context of its own, and says which events it wants. Events that nobody wants are not made, so a
+// tracer that ignores most calls costs them little. Its methods are safe for concurrent use.
 //
 // Begin is called when TryLock, Lock, Do, Extend or Unlock begins, on the caller's goroutine, once
 // its arguments have been checked; with OpLock, OpDo, OpExtend or OpUnlock. A Do begins once with OpDo
@@ -176,17 +176,18 @@ type Hook func(ctx context.Context, e Event)
 // its events carry its values, and so does the context of Do's function. It must not change
 // resources, nor use the Redlock.
 //
-// End is called when what has begun ends, on the same goroutine, and the call waits for it: it must be quick.
-// It gets the event of that end, which need not be wanted, without Time, Call, Holder, Until and Fence; its slices
-// must not be changed. Metrics are made of it, as nothing has to be delivered. A Do that gets no lock has the End of
-// its OpLock only. The events of a call may come later.
+// End is called when an operation that Begin was called for ends, on the same goroutine. The call waits
+// for it, so it must be quick. It gets the event of that end, even if Wants refuses that event, without
+// Time, Call, Holder, Until and Fence. It must not change the event's slices. Metrics are best made in
+// End, as it needs no delivery of events. A Do that gets no lock has only the End of its OpLock. The
+// events of a call may come later.
 //
 // Wants reports whether Event is to be called with an event of this kind and with this context. It is
 // called with locks held, and more than once for an event: it must be quick, and must not use the
 // Redlock. If it panics, the event is not wanted.
 //
-// If Begin or End panics, the call does with the lock what it would have done, so that nothing
-// hangs and no key is left behind: a lock that the caller does not get is released.
+// If Begin or End panics, the call still finishes its work on the lock, so that nothing hangs
+// and no key is left behind: a lock that the caller does not get is released.
 //
 // Event is called as a [Hook] is, on the same goroutine, before the hook. It must not change the
 // event's slices.

@@ -16,8 +16,8 @@ import (
 // After an error Until is as it was, nothing was deleted, and the lock is still held if it was
 // and the error does not match ErrLost. The error is
 //
-//   - a *[QuorumError] with ErrNoQuorum: too few nodes answered, or so late that nothing is
-//     left of the new ttl. Try again while the validity lasts;
+//   - a *[QuorumError] with ErrNoQuorum: too few nodes answered, or they answered so late that
+//     nothing is left of the new ttl. Try again while the validity lasts;
 //   - a *QuorumError with ErrLost: so many nodes said that their key is gone or another's that
 //     no quorum is left. The lock is over;
 //   - ErrExpired: Until has passed, or passed before the quorum came;
@@ -25,9 +25,9 @@ import (
 //   - the context's error, if ctx ended first, without I/O if before the call;
 //   - an error that names ttl, before any I/O, if it is not allowed.
 //
-// A lock that has ended is never extended again. Nodes that have lost the key (a restart
-// without data, a flush) get it again in the background after a successful extension, so that a
-// lock that is held for long does not decay.
+// A lock that has ended is never extended again. Nodes that have lost the key (by a restart
+// without data or a flush) get it again in the background after a successful extension, so that
+// a long-held lock does not decay.
 func (l *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 	if err := l.invalid(); err != nil {
 		return err

@@ -16,8 +16,8 @@ var ErrFenced = errors.New("redlock: fenced: a later holder has been here")
 // process must check by itself; see docs/fencing.md.
 //
 // One Guard is for one resource and the locks on it, as fences of other locks say nothing about
-// these. It remembers nothing beyond its process: see [NewGuard] for one that goes on where an
-// earlier one has ended. The zero value is ready for use. A Guard is safe for concurrent use.
+// these. It remembers nothing beyond its process: use [NewGuard] to go on where an earlier
+// Guard has ended. The zero value is ready for use. A Guard is safe for concurrent use.
 type Guard struct {
 	mu   sync.Mutex // before all others: Do calls fn with it
 	seen int64
@@ -32,9 +32,9 @@ func NewGuard(seen int64) *Guard { return &Guard{seen: seen} }
 // as that of a lock without [WithFencing], is another error. The fence counts as seen even if fn
 // fails or panics.
 //
-// Calls of fn do not overlap: to check first and write then would let a later holder's write
-// slip in between. For the same reason a holder that writes what it computes from what it reads
-// calls Do for the read, too. fn must not call the Guard.
+// Calls of fn do not overlap: if the check and the write were separate, a later holder's write
+// could slip in between. For the same reason, a holder whose writes depend on what it reads
+// must also call Do for the read. fn must not call the Guard.
 func (g *Guard) Do(fence int64, fn func() error) error {
 	if g == nil {
 		return errNilGuard

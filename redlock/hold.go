@@ -20,19 +20,18 @@ import (
 //
 // or is that of ctx, if that one ended first.
 //
-// The context ends at Until at the latest, whatever an extension on its way is doing. (After a
-// suspend of the machine it ends at most 100 ms after the machine woke up.) A minority of nodes
-// that fails never ends it.
+// The context ends at Until at the latest, whatever an extension that is under way is doing.
+// (After a suspend of the machine it ends at most 100 ms after the machine woke up.) A minority
+// of nodes that fails never ends it.
 //
 // After ErrMaxHold and ErrClosed the lock is still held until Until, so that the work can be
-// brought to an end. KeepAlive does not extend it any more; Extend does, and Close waits for
-// that, too. Unlock it then, as always. The end of ctx ends the extensions, but releases
-// nothing.
+// finished. KeepAlive no longer extends it; Extend does, and Close waits for that, too. Unlock
+// it when you are done, as always. The end of ctx ends the extensions, but releases nothing.
 //
 // Called again, KeepAlive returns a further context of the same kind: the lock is extended as
 // long as one of them has not ended. On a lock that has ended, after Close, and with a ctx that
-// is done, the context is done from the start, with the cause from above; after Unlock the cause
-// is ErrLost. KeepAlive panics if ctx is nil.
+// is done, the context is done from the start, with the cause given above; after Unlock the
+// cause is ErrLost. KeepAlive panics if ctx is nil.
 func (l *Lock) KeepAlive(ctx context.Context) context.Context {
 	must(l.invalid())
 	mustHaveContext(ctx)

@@ -18,17 +18,17 @@ import (
 // and maxTTL, also a maxTTL that is smaller than what they have heard of. From then on they
 // grant locks. It is for an operator who knows that no lock is held that those nodes have
 // forgotten: for a new cluster, after a restart of a node that keeps its data, or after a change
-// of the number of nodes; see docs/operations.md. Admitted too early, a node can let a second
-// holder in. A larger maxTTL takes no Admit.
+// of the number of nodes; see docs/operations.md. A node that is admitted too early can let a
+// second holder in. A larger maxTTL needs no Admit.
 //
 // The nodes are given by their names; there is no way to say "all". The call fails before any
 // I/O if a name is none of New's, if none is given, or without WithQuarantine. Otherwise it asks
 // every named node, and waits up to twice the node timeout.
 //
-// nil means that all of them have done it. The error names those that have not, or that did not
-// say so; the call may be repeated. It also matches the context's error, if that ended first; it
-// is ErrClosed after Close. A node is admitted only in the run of its server in which Admit has
-// met it, also if the node carries out the request late.
+// nil means that all of them have done it. The error names the nodes that have not, or have not
+// said so; the call may be repeated. It also matches the context's error, if that ended first;
+// it is ErrClosed after Close. A node is admitted only in the run of its server in which Admit
+// has met it, even if the node carries out the request late.
 func (r *Redlock) Admit(ctx context.Context, nodes ...string) error {
 	if err := r.misused(ctx); err != nil {
 		return err

@@ -65,14 +65,14 @@ func (l *Lock) Token() string {
 	return l.claim.token()
 }
 
-// Holder returns a digest of the token, for logs: what others see of this lock in [Vote.Holder],
-// [Inspection], [WaitingCall] and [Event]. Nothing can be released with it.
+// Holder returns a digest of the token, for logs. [Vote.Holder], [Inspection], [WaitingCall] and
+// [Event] show others the same digest. It cannot be used to release the lock.
 func (l *Lock) Holder() string {
 	must(l.invalid())
 	return tokens.Digest(l.claim.token())
 }
 
-// Owner returns the label of [WithOwner] that the lock has, empty without one.
+// Owner returns the lock's label of [WithOwner], or "" if it has none.
 func (l *Lock) Owner() string {
 	must(l.invalid())
 	return l.o.owner
@@ -82,18 +82,18 @@ func (l *Lock) Owner() string {
 // holders: at least 1 and below 2^53, or 0 without [WithFencing].
 //
 // It is larger than the fence of every lock on one of the same resources that was acquired
-// before this lock was asked for, and no two such locks have the same one, whatever clocks,
-// pauses and the network do, as long as no node loses its counters; see [WithFenceLife] and
-// docs/safety.md. Extensions keep it. Fences of locks that have no resource in common say
-// nothing about each other.
+// before this lock was asked for, and no two such locks have the same fence. That holds
+// whatever clocks, pauses and the network do, as long as no node loses its counters; see
+// [WithFenceLife] and docs/safety.md. Extensions keep it. Fences of locks that have no resource
+// in common say nothing about each other.
 func (l *Lock) Fence() int64 {
 	must(l.invalid())
 	return l.claim.fence
 }
 
 // Attempts returns how many attempts the call made to get the lock, at least 1: the first one,
-// timed retries (also those that it stood in line for), and those that a release set off. What
-// it took to resolve a split vote, or to get in line, is part of its attempt.
+// timed retries (including those made in line), and those that a release set off. Resolving a
+// split vote, or getting in line, is part of its attempt.
 func (l *Lock) Attempts() int {
 	must(l.invalid())
 	return l.attempts
@@ -114,8 +114,8 @@ func (l *Lock) Until() time.Time {
 // does no I/O: a lock whose keys were deleted counts as held until an extension or the end of its
 // validity shows it.
 //
-// A nil may be out of date when it is returned: the process may be suspended between this call
-// and what it does next.
+// A nil may be out of date when Err returns it: the process may be suspended between this call
+// and its next step.
 func (l *Lock) Err() error {
 	if err := l.invalid(); err != nil {
 		return err
@@ -201,6 +201,6 @@ func (l *Lock) text() string {
 	}
 }
 
-// Format prints, whatever the verb, which resources are locked and for how long. Without it, fmt would print
-// the fields: the token, by which anybody can release the lock.
+// Format prints, whatever the verb, which resources are locked and for how long. Without it, fmt would
+// print the fields, including the token, with which anybody can release the lock.
 func (l *Lock) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, l.text()) }

@@ -16,13 +16,13 @@ import (
 // units, and sums of them must not overflow.
 const maxWait = 24 * time.Hour
 
-// An Option changes a setting. Options given to New are the defaults of that Redlock.
-// Options given to a call override them for that call and, where they bind Extend and Unlock,
-// for the lock that it returns. A zero is a real zero, never "use the default": leave an
-// option out for that.
+// An Option changes a setting. Options given to New are the defaults of that Redlock. Options
+// given to a call override them for that call and, where they affect Extend and Unlock, for the
+// lock that it returns. A zero is a real zero, never "use the default": to use the default,
+// leave the option out.
 //
-// A value that an option does not allow is an error of New or of the call, before any I/O.
-// So is one "for New only" that is given to a call.
+// New or the call returns an error, before any I/O, for a value that an option does not allow.
+// A call does so, too, for an option that is "for New only".
 type Option func(*options) error
 
 // option is an Option that sets something, unless what it was given is wrong.
@@ -104,21 +104,22 @@ func defaultOptions() options {
 
 // WithRetryCount sets how many timed attempts Lock and Do make after the first one: 0 is a
 // single attempt, -1 goes on until the context ends. Attempts that a release sets off do not
-// count. TryLock ignores it, as all options about retries. Default 10, which is about 2 s with
-// the default delay.
+// count. TryLock ignores it, like all options about retries. Default 10, which is about 2 s
+// with the default delay.
 func WithRetryCount(n int) Option {
 	return option(wrongIf(n < -1, "retry count %d: must be -1 (for ever), 0 or more", n), func(o *options) { o.retryCount = n })
 }
 
 // WithRetryDelay sets the mean time that Lock waits between timed attempts. In an overload it
-// waits for longer; see [Redlock.Lock]. Default 200 ms, at most 24 h.
+// waits longer; see [Redlock.Lock]. Default 200 ms, at most 24 h.
 func WithRetryDelay(d time.Duration) Option {
 	return option(outside("retry delay", d), func(o *options) { o.retryDelay, o.delayHere = d, true })
 }
 
-// WithRetryJitter sets how far the wait between timed attempts strays from the retry delay: it
-// is uniform in delay ± jitter. Default 100 ms. A jitter that exceeds the delay is an error where
-// New, or one call, sets both; where a call sets only one of them, the jitter is the delay.
+// WithRetryJitter sets how far the wait between timed attempts strays from the retry delay: it is
+// uniform in delay ± jitter. Default 100 ms. A jitter that exceeds the delay is an error if New,
+// or one call, sets both. If a call sets only one of them, the jitter is then as long as the
+// delay.
 func WithRetryJitter(d time.Duration) Option {
 	return option(wrongIf(d < 0, "retry jitter %v: must not be negative", d), func(o *options) { o.jitter, o.jitterHere = d, true })
 }
@@ -128,9 +129,9 @@ func WithRetryJitter(d time.Duration) Option {
 // count is used up; any other counts as at least 1 ms and at most 24 h. The jitter stays, and is
 // at most what f returns. f is called on the goroutine that called Lock.
 //
-// A release wakes a waiter all the same. So this is for nodes that are down and for holders
-// that tell nobody: those that died, and clients of other libraries. With delays above 30 s a
-// waiter may lose its place in the nodes' lines, and polls then. Default: none.
+// A release still wakes a waiter. So this is for nodes that are down, and for holders whose
+// release nobody hears of: those that died, and clients of other libraries. With delays above
+// 30 s a waiter may lose its place in the nodes' lines, and then polls. Default: none.
 func WithRetryBackoff(f func(attempt int) time.Duration) Option {
 	return option(wrongIf(f == nil, "WithRetryBackoff: nil function"), func(o *options) { o.backoff = f })
 }
@@ -147,8 +148,8 @@ func WithRetryIf(f func(err error) bool) Option {
 }
 
 // WithPolling has Lock wait by polling only: it asks the nodes after every retry delay, and no
-// release wakes it. It stands in no line, so that chance decides who gets a lock. It does not open
-// the connections on which releases are heard of. Default: off.
+// release wakes it. It stands in no line, so chance decides who gets a lock. It does not open the
+// connections on which waiters hear of releases. Default: off.
 func WithPolling() Option { return option(nil, func(o *options) { o.polling = true }) }
 
 // WithDriftFactor sets the share of the ttl that is given up because clocks run at different
@@ -161,46 +162,46 @@ func WithDriftFactor(f float64) Option {
 }
 
 // WithNodeTimeout bounds how long a round waits for a node, everything included: queueing, the
-// network, the script, and connecting where that was not waited for before; see
+// network, the script, and connecting if the call has not waited for that before; see
 // [WithConnectTimeout]. A call ends within it even when all nodes are silent. Lock does so for
 // each attempt; an attempt may take it once more to resolve a split vote, and once more to
 // raise counters for a fence.
 //
-// Keep it small against the ttl, as what a round takes comes off the validity. But less than
-// the default fails attempts on healthy nodes: a packet that is lost costs 200 ms on Linux,
-// the least time after which TCP sends it again.
+// Keep it small against the ttl, as the time of a round comes off the validity. But with less
+// than the default, attempts fail on healthy nodes: a lost packet costs 200 ms on Linux, the
+// least time after which TCP sends it again.
 //
 // A connection counts as broken when a request has had no answer for twice the node timeout,
-// at least for 1 s. Default 250 ms, more than 0 and at most 24 h.
+// but at least for 1 s. Default 250 ms, more than 0 and at most 24 h.
 func WithNodeTimeout(d time.Duration) Option {
 	wrong := cmp.Or(wrongIf(d <= 0, "node timeout %v: must be positive", d), outside("node timeout", d))
 	return option(wrong, func(o *options) { o.nodeTimeout = d })
 }
 
 // WithConnectTimeout bounds how long an attempt to lock, an Inspect or a Release waits, before it
-// begins, for nodes that are being connected to, if there is no quorum without them: the first one
-// of a process, or one after the connections have broken. It is apart from the node timeout since
-// connecting to a far node with TLS and a password takes several round trips.
+// begins, for nodes that are being connected to, if there is no quorum without them. That concerns
+// the first one of a process, and those after connections have broken. It is separate from the
+// node timeout, since connecting to a far node with TLS and a password takes several round trips.
 //
-// Nodes whose last attempt to connect has failed, or that were given up as silent, are not waited
-// for. The wait comes off no validity. Attempts to connect go on in the background, each for at
-// least as long. 0 does not wait. For New only. Default 1 s, at most 24 h.
+// It does not wait for nodes whose last attempt to connect has failed, or that were given up as
+// silent. The wait does not shorten the validity. Attempts to connect go on in the background,
+// each for at least as long. With 0 there is no wait. For New only. Default 1 s, at most 24 h.
 func WithConnectTimeout(d time.Duration) Option {
 	return forNew("WithConnectTimeout", option(outside("connect timeout", d), func(o *options) { o.connectTimeout = d }))
 }
 
 // WithMinHold has Unlock leave the keys until d after the start of the attempt that got the
 // lock. It is for a job that must not run twice within d, on machines whose clocks and
-// durations differ a bit. Until then the resource is taken, also for its former holder. A Do
-// that fails before it has called its function leaves nothing. d must not be negative, nor
+// durations differ a bit. Until then the resource is taken, even for its former holder. A Do
+// that fails before it has called its function leaves no keys. d must not be negative, nor
 // exceed the ttl. Default 0.
 func WithMinHold(d time.Duration) Option {
 	return option(wrongIf(d < 0, "min hold %v: must not be negative", d), func(o *options) { o.minHold = d })
 }
 
 // WithMaxHold limits how long KeepAlive and Do hold a lock, counted from the start of the
-// attempt that got it. Then their contexts end with the cause ErrMaxHold, and the lock is not
-// extended any more. d must be positive. Default: no limit.
+// attempt that got it. Then their contexts end with the cause ErrMaxHold, and the lock is no
+// longer extended. d must be positive. Default: no limit.
 func WithMaxHold(d time.Duration) Option {
 	return option(wrongIf(d <= 0, "max hold %v: must be positive", d), func(o *options) { o.maxHold = d })
 }
@@ -208,11 +209,11 @@ func WithMaxHold(d time.Duration) Option {
 // WithFencing gives every lock a fencing token, [Lock.Fence]: a number that is larger for the
 // later of two locks on a resource, whatever clocks, pauses and expiries do. A holder sends it
 // with every write, and the resource refuses writes with a smaller one than it has seen. So
-// work is safe even when a holder goes on after its lock has ended, provided that the resource
+// work is safe even if a holder goes on after its lock has ended, provided that the resource
 // checks; see docs/fencing.md and [Guard].
 //
-// All holders of a resource that write to it need the option. Clients without it and with it
-// exclude each other, but those without have no fence.
+// All holders that write to the resource need the option. Clients with and without it exclude
+// each other, but those without it have no fence.
 //
 // It takes no further round trip as long as a quorum of the nodes' counters agrees. They do
 // unless nodes were missing for a while, attempts have failed, or a node's clock is more than
@@ -222,11 +223,11 @@ func WithFencing() Option { return option(nil, func(o *options) { o.fencing = tr
 
 // WithFenceLife sets for how long nodes keep a resource's counter after the last lock with
 // [WithFencing], or its last extension. All clients of a resource should use the same life, as
-// the last client's counts. d must be at least the ttl. Default 7 days; for resources whose
-// holders must never be confused, take years.
+// the last client's counts. d must be at least the ttl. Default 7 days. If holders of a
+// resource must never be confused, use years.
 //
-// A counter that has expired is lost data. After that, fences still grow with time: by the
-// client's clock in µs, or by the node's if the client's is more than a second off it. That
+// A counter that has expired is lost data. After that, fences still grow with time: with the
+// client's clock in µs, or with the node's if the client's is more than a second off it. That
 // holds as long as the nodes' clocks differ by less than the time for which nobody held the
 // lock, less two seconds.
 func WithFenceLife(d time.Duration) Option {
@@ -236,11 +237,11 @@ func WithFenceLife(d time.Duration) Option {
 // WithOwner gives every lock a label that says who holds it, for example the host and the
 // process, or the job. Whoever is refused sees it in [Vote.Owner] and in the text of a
 // *[QuorumError]; [Redlock.Inspect] and events show it, too. It means nothing to the library:
-// two locks with the same label exclude each other as any others.
+// two locks with the same label exclude each other like any others.
 //
-// The label is stored with the lock, as a part of its token, so that every client of the nodes
-// can read it: put no secret into it. The part of the token that is needed to release the lock
-// is not shown. Clients that know nothing of labels exclude these locks as any others. A label
+// The label is stored with the lock, as a part of its token, so every client of the nodes can
+// read it: put no secret into it. The part of the token that is needed to release the lock is
+// not shown. Clients that know nothing of labels exclude these locks like any others. A label
 // makes every request about the lock longer.
 //
 // At most 128 bytes of printable UTF-8, without line breaks and other control characters.
@@ -249,11 +250,11 @@ func WithOwner(label string) Option {
 	return option(tokens.CheckLabel(label), func(o *options) { o.owner = label })
 }
 
-// WithPrefix puts p in front of every key. Clients exclude each other only if prefix and
-// resource together are equal. Waiters hear only of releases by clients with the same prefix,
-// and only fences of locks with the same prefix compare. For New only. Default "": the key is
-// the resource itself, as in node-redlock and redsync. A Redis Cluster, which may be the only node,
-// needs a hash tag: WithPrefix("{locks}:").
+// WithPrefix puts p in front of every key. Clients exclude each other only if prefix and resource
+// together are equal. Waiters hear only of releases by clients with the same prefix. Only fences of
+// locks with the same prefix can be compared. For New only. Default "": the key is the resource
+// itself, as in node-redlock and redsync. A Redis Cluster, which may be the only node, needs a hash
+// tag: WithPrefix("{locks}:").
 func WithPrefix(p string) Option {
 	wrong := wrongIf(strings.Contains(p, reservedMark), "prefix %q: %q is reserved", p, reservedMark)
 	return forNew("WithPrefix", option(wrong, func(o *options) { o.prefix = p }))
@@ -261,20 +262,21 @@ func WithPrefix(p string) Option {
 
 // WithQuarantine keeps nodes that may have forgotten locks from granting new ones until all
 // locks that they may have forgotten have ended: for maxTTL and a second, counted from when a
-// client first meets the node so. That is a node that is new, has restarted, was emptied, or
+// client first meets the node in that state. Such a node is new, has restarted, was emptied, or
 // has taken over another's address. (The Redis documentation calls it delayed restarts.)
 // Without it, and without appendfsync always, one restart can let a second holder in.
 //
 // Such a node's vote is ErrQuarantined, with the time left in HolderTTL. Lock waits for that
-// as for a holder; with WithPolling, for the next attempt. Extend and Unlock go on as always.
-// A new cluster grants its first lock after maxTTL, or when [Redlock.Admit] says that it may.
+// time as for a holder; with WithPolling, it waits for its next attempt. Extend and Unlock go
+// on as always. A new cluster grants its first lock after maxTTL, or when [Redlock.Admit] says
+// that it may.
 //
 // maxTTL is the longest ttl that a client may lock or extend for: more is an error before any
 // I/O. Nodes remember the largest maxTTL of the clients that have asked them, and abstain for
 // that long; so it can be raised client by client, and only [Redlock.Admit] lowers it. Nodes
 // also remember for how many nodes they are set up, and grant nothing to a client with another
 // number (ErrConfigMismatch). docs/operations.md says how to change either. A client without
-// the option is not kept from anything.
+// the option is not held back by any of this.
 //
 // It costs the nodes a few microseconds for each lock, and takes the right to INFO. For New
 // only. maxTTL must be at least 1 ms and at most 30 days. Default: off.
@@ -284,8 +286,8 @@ func WithQuarantine(maxTTL time.Duration) Option {
 	return forNew("WithQuarantine", option(wrong, func(o *options) { o.quarantine = maxTTL }))
 }
 
-// WithHook has h called with everything that happens; see [Event] for what and [SlogHook] for
-// a ready one. For New only. Default: none.
+// WithHook has h called with every [Event]; [SlogHook] returns a ready hook. For New only.
+// Default: none.
 func WithHook(h Hook) Option {
 	return forNew("WithHook", option(nil, func(o *options) { o.hook = h }))
 }

@@ -14,15 +14,16 @@ import (
 // Close. Lock calls that wait borrow a second one; if there is none, they poll. A connection must
 // implement redis.ConnWithTimeout and redis.ConnWithContext (redigo's own do), and must allow one
 // goroutine to Send and Flush while another one receives. GetContext may block and may ignore its
-// context: it holds up nobody but this node.
+// context: it holds up only this node.
 type Pool interface {
 	GetContext(ctx context.Context) (redis.Conn, error)
 }
 
-// A PoolFunc is a Pool made of a function that makes a new connection each time. It is the way
-// to credentials that change: the function looks them up, and is called for each connection,
-// also when the server has ended one because its credentials have expired. It may return what
-// the Pool of a node of [NewNode] returns, also after it has used or wrapped it.
+// A PoolFunc is a Pool made of a function that makes a new connection each time. Use it for
+// credentials that change: the function looks them up, and is called for each connection, even
+// when the server has ended one because its credentials have expired. It may return a
+// connection of the Pool of a node of [NewNode], even after it has used or wrapped that
+// connection.
 type PoolFunc func(ctx context.Context) (redis.Conn, error)
 
 // GetContext calls f.
@@ -51,8 +52,8 @@ func NewNode(addr string, opts ...redis.DialOption) Node {
 
 // InDatabase returns a Pool for a [Node] that hands out p's connections, all of which must be in
 // the given database: a connection in another one is refused, and that is the node's vote.
-// Without InDatabase, the connections of a Pool must be in database 0, or, of a *redis.Pool, in
-// the one where a new connection is. It selects no database; the pool's Dial does that
+// Without InDatabase, the connections of a Pool must be in database 0 or, for a *redis.Pool, in
+// the database of a new connection. InDatabase selects no database; the pool's Dial does that
 // (redis.DialDatabase).
 func InDatabase(p Pool, database int) Pool {
 	return &conn.DatabasePool{Pool: p, Database: database}

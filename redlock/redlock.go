@@ -57,7 +57,7 @@ func (r *Redlock) invalid() error {
 // New returns a Redlock over nodes, in the order in which votes are reported. It checks its
 // arguments and does no I/O: nodes are connected to when they are first needed, and may be
 // down. opts become the defaults of every call. The error names the node or the value that is
-// wrong. Whoever calls New calls [Redlock.Close] in the end.
+// wrong. Call [Redlock.Close] when you no longer need the Redlock.
 //
 // All clients of a resource must be given the same nodes. The quorum is more than half of them.
 // Three or five are usual; an even number works, but tolerates no more failures than one less.
@@ -123,24 +123,25 @@ func New(nodes []Node, opts ...Option) (*Redlock, error) {
 //
 // After success the lock is held until [Lock.Until], which is ttl less the drift allowance
 // after the start of the attempt, unless it is extended or released before. After an error
-// nothing is held, and what the attempt has left on nodes is being removed in the background.
+// nothing is held, and keys that the attempt has left on nodes are being removed in the
+// background.
 //
 // Every error matches ErrNotAcquired. It is a *[QuorumError] that matches ErrTaken or
-// ErrNoQuorum; or the context's error if ctx ended first, which also matches what the votes
-// amounted to by then; or ErrAlreadyHeld or ErrClosed; or it says what is wrong with an
-// argument. Nothing was sent if an argument is wrong or ctx had ended before the call.
+// ErrNoQuorum; or the context's error if ctx ended first, which also matches the result of the
+// votes until then; or ErrAlreadyHeld or ErrClosed; or it says what is wrong with an argument.
+// Nothing was sent if an argument is wrong or ctx had ended before the call.
 //
 // A call takes at most the node timeout, and before that the connect timeout if no quorum is
 // connected yet. It takes the node timeout once more if several clients began at the same time
 // and none reached a quorum at first: the attempt resolves that, so that one of them wins. With
-// [WithFencing] it may take it a third time, where the nodes' counters differ.
+// [WithFencing] it may take it a third time, if the nodes' counters differ.
 //
-// When more is asked for than the nodes can answer in time, the attempt waits for its turn for
+// If callers ask for more than the nodes can answer in time, the attempt waits for its turn for
 // a part of the node timeout. If its turn does not come, it fails with ErrNoQuorum, no node was
 // asked, and all votes are ErrOverloaded.
 //
-// The lock on several resources is all or nothing. A resource given twice is locked once. There
-// may be 4 096 of them at most, and their keys may have 512 KiB together. ttl is at
+// A lock on several resources is all or nothing. A resource given twice is locked once. There
+// may be at most 4 096 resources, and their keys may have at most 512 KiB together. ttl is at
 // least 1 ms, and long enough that the drift allowance leaves something of it.
 func (r *Redlock) TryLock(ctx context.Context, resources []string, ttl time.Duration, opts ...Option) (*Lock, error) {
 	a, err := r.acquisition(ctx, resources, ttl, opts)
@@ -159,17 +160,17 @@ func (r *Redlock) TryLock(ctx context.Context, resources []string, ttl time.Dura
 // about 2 s. With WithRetryCount(-1) it waits until ctx ends.
 //
 // The error is that of the last attempt, and matches ErrNotAcquired. If ctx or the Redlock ends
-// first, it matches both the context's error or ErrClosed, and what the last attempt saw that
-// was not cut short.
+// first, it matches the context's error or ErrClosed, and also the result of the last attempt
+// that was not cut short.
 //
 // A release by another client of this package wakes a Lock that waits, in about the order in
-// which the callers came, in this process and across processes. A message that is lost, or a
-// holder that dies, costs a waiter at most a retry delay, since it polls all the same. In a
-// process, those that wait for a common resource stand in one line, and only the first talks to
-// the nodes: a call that waits for several resources holds up those behind it that want only one
-// of them. See docs/waiting.md, and [WithPolling].
+// which the callers came, in this process and across processes. A lost message, or a holder that
+// dies, costs a waiter at most a retry delay, since it polls all the same. In a process, calls
+// that wait for a common resource stand in one line, and only the first talks to the nodes. So a
+// call that waits for several resources holds up those behind it that want only one of them. See
+// docs/waiting.md, and [WithPolling].
 //
-// After an attempt that was turned away because of an overload (see TryLock), Lock waits for
+// After an attempt that was turned away because of an overload (see TryLock), Lock waits
 // longer: at least the node timeout, doubled each time up to 5 s, ± 50 %.
 //
 // ctx limits the call only. Give the work under the lock a context of its own, for example one
@@ -247,13 +248,13 @@ func (r *Redlock) prepare(ctx context.Context, resources []string, ttl time.Dura
 // KeepAlive: unlock first. Once the connections are closed, Unlock and Extend fail with
 // ErrNoQuorum, and match ErrClosed, too; the keys end with their ttl.
 //
-// It waits at most for the node timeout for nodes that hang, or that are down and have releases
-// pending, and for nothing after ctx has ended. The error is that of ctx, if it ended before
-// everything was done. nil means that what could be reached was told, not that every key is
-// gone. Close may be called again: it waits for the first call to end.
+// It waits at most the node timeout for nodes that hang, or that are down and have releases
+// pending, and for nothing after ctx has ended. The error is that of ctx, if ctx ended before
+// everything was done. nil means that all nodes that could be reached were told, not that every
+// key is gone. Close may be called again: it waits for the first call to end.
 //
-// A process that exits right after an Unlock or a failed attempt needs Close first, or releases
-// that are still on their way are cut off.
+// A process that exits right after an Unlock or a failed attempt must call Close first.
+// Otherwise releases that are still on their way are cut off.
 func (r *Redlock) Close(ctx context.Context) error {
 	if err := r.misused(ctx); err != nil {
 		return err

@@ -9,44 +9,44 @@ import (
 	"github.com/seed6c881748/redlock/internal/tokens"
 )
 
-// Release releases a lock that another process took, as an API does whose worker finishes the job.
-// resources and token are what [Lock.Resources] and [Lock.Token] of its handle say. Whoever has the
-// handle calls [Lock.Unlock] instead.
+// Release releases a lock that another process took. For example, an API takes the lock, and the
+// worker that finishes the job releases it. resources and token are those of [Lock.Resources] and
+// [Lock.Token] of the handle. Whoever has the handle calls [Lock.Unlock] instead.
 //
-// The lock is handed on with its token. From then on the first process must neither work under
-// it nor extend it, and may drop the handle, which does not hear of the release. Nobody else can
-// extend the lock (docs/faq.md says why). So hand Until on as well: whoever does the work must be
+// The lock is handed on with its token. From then on the first process must neither work under it
+// nor extend it. It may drop the handle, which does not hear of the release. Nobody else can
+// extend the lock (docs/faq.md says why). So hand on Until as well: whoever does the work must be
 // done by then, or have the resource check the fence. A token is a secret: whoever has it and
 // reaches the nodes can release the lock.
 //
-// Release does what Unlock does, and wakes those who wait. It ignores the cancellation of ctx,
-// whose values the hook gets. It takes at most the node timeout, and before that the connect
-// timeout if no quorum is connected yet. resources must be all of the lock's: those left out
-// stay locked until the ttl ends. [WithMinHold] does not count: the keys are deleted.
+// Release does what Unlock does, and wakes those who wait. It ignores the cancellation of ctx;
+// the hook gets the values of ctx. It takes at most the node timeout, and before that the
+// connect timeout if no quorum is connected yet. resources must be all of the lock's: those
+// left out stay locked until the ttl ends. [WithMinHold] does not count: the keys are deleted.
 //
 // Nodes that cannot be reached are told when they are back, in the background, for an hour or for
 // WithQuarantine's maxTTL. On a node that is away for longer, the keys of a lock with a longer ttl
-// end with that.
+// end with that ttl.
 //
 // nil means that a quorum of nodes still had the lock's keys, and has confirmed that they are gone
-// now. Unlike Unlock, Release does not know when the lock ends: a node that did not have them is
-// never counted. An error from the nodes is a *[QuorumError] that matches
+// now. Unlike Unlock, Release does not know when the lock ends, so it never counts a node that did
+// not have them. An error from the nodes is a *[QuorumError] that matches
 //
 //   - ErrLost if the keys were gone or another's on so many nodes that no quorum can have had
 //     them. The lock had ended, so that somebody else may have had it while the work went on; or
 //     an earlier call that ended with ErrNoQuorum has released it;
-//   - ErrNoQuorum if the nodes that did not answer may make it either. The release goes on in the
-//     background, and may be repeated. The error also matches ErrClosed if Close had closed the
-//     connections meanwhile.
+//   - ErrNoQuorum if the nodes that did not answer could make it a success or a loss. The release
+//     goes on in the background, and may be repeated. The error also matches ErrClosed if Close had
+//     closed the connections meanwhile.
 //
 // Otherwise the error is ErrClosed after Close, or says, before any I/O, what is wrong with an
 // argument. The token is in no error and no event. Simultaneous calls for the same lock are one
 // release.
 //
-// What the first process sent before, a lock request that is still under way to a node or a repair
-// after an extension, may arrive after the release and set a key again. It lets in no second holder. So
-// the release is repeated for a minute, as long as the Redlock is open: what arrives t after it is gone
-// by about 2t. What arrives even later stays for one ttl.
+// A request of the first process may still be under way to a node: a lock request, or a repair after an
+// extension. It may arrive after the release and set a key again. That lets in no second holder, but
+// blocks the node. So the release is repeated for a minute, as long as the Redlock is open: a key that
+// is set t after it is gone by about 2t. A key that is set even later stays for one ttl.
 func (r *Redlock) Release(ctx context.Context, resources []string, token string) error {
 	if err := r.misused(ctx); err != nil {
 		return err

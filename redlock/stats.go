@@ -190,14 +190,14 @@ func (r *Redlock) WaitingCalls() []WaitingCall {
 	return calls
 }
 
-// RecentEvents returns the latest events that tell of something out of the ordinary, at most 64 of
-// nodes and 64 of calls, in the order in which they happened. They are kept whether there is a hook
-// or not, so that whoever comes to look after something went wrong finds what it was. They are
+// RecentEvents returns the latest unusual events, at most 64 of nodes and 64 of calls, in the order
+// in which they happened. They are kept even without a hook, so that you can find out later what
+// went wrong. They are
 //
 //   - all events of nodes, EventOverloaded and EventHoldAtRisk;
 //   - EventHoldEnded, EventReleased and EventExtended with an error;
-//   - EventNotAcquired for lack of a quorum; not for a lock that was taken, nor for a call that was
-//     turned away.
+//   - EventNotAcquired for lack of a quorum, but not for a taken lock or for a call that was turned
+//     away.
 //
 // Of EventNotAcquired and of EventExtended, there is one a second at most. Without a hook, Call is 0
 // in all of them, and Took is 0 in EventNotAcquired. RecentEvents does no I/O, and may also be called

@@ -25,26 +25,25 @@ const (
 	released                 // one has come to a final result
 )
 
-// Unlock releases the lock. From the call on it is not held any more, whatever the result.
-// Unlock ignores the cancellation of ctx, whose values the hook gets, and takes at most the node
-// timeout.
+// Unlock releases the lock. From the call on, the lock is no longer held, whatever the result.
+// Unlock ignores the cancellation of ctx, and takes at most the node timeout. The hook gets the
+// values of ctx.
 //
 // It stops KeepAlive first: an extension that is on its way can neither revive the lock nor
 // delay the release. With [WithMinHold], keys whose time is not over yet are not deleted, but
-// set to expire then; the rest is the same.
+// set to expire at that time; everything else is the same.
 //
 // nil means that the lock was held when the call began, by this holder's clocks, and that a
 // quorum of nodes has confirmed that its keys are gone. After a success, further calls return
 // nil without I/O.
 //
 // An error that matches ErrLost means that the lock was not held to the end, so that somebody
-// else may have had it while the work went on. The keys that were left are released all the
-// same. It is
+// else may have had it while the work went on. The remaining keys are still released. It is
 //
 //   - ErrExpired if Until had passed when the call began, and ErrLost if the lock had been found
 //     lost before, whatever the nodes answer now;
-//   - ErrLost if the nodes say so now: the key was gone or another's on so many of them that no
-//     quorum held it (ErrExpired if Until has passed in a repeated call).
+//   - ErrLost if the nodes say so now: the key was gone or another's on so many nodes that no
+//     quorum held it. (In a repeated call it is ErrExpired if Until has passed.)
 //
 // Every other error matches ErrNoQuorum: too few nodes answered. Such a release may be repeated;
 // nodes that come back within the keys' life are told in the background in any case, while the

@@ -9,16 +9,16 @@ import (
 	"github.com/seed6c881748/redlock/internal/brief"
 )
 
-// A Verdict says how fit for Redlock something is. The larger, the worse: what is not known is
-// worse than what is well, and better than what is known to be amiss.
+// A Verdict says how fit for Redlock something is. The larger, the worse: unknown is worse than
+// well, and better than known to be wrong.
 type Verdict int
 
 // The verdicts.
 const (
-	OK      Verdict = iota // nothing is amiss
+	OK      Verdict = iota // nothing is wrong
 	Unknown                // it could not be read; the finding says why
-	Warning                // locks work, but not under every fault that they might
-	Unfit                  // the node is of no use as one of Redlock's, or breaks exclusion
+	Warning                // locks work, but not under every fault that they could survive
+	Unfit                  // the node cannot be used for Redlock, or breaks exclusion
 )
 
 // String returns "ok", "unknown", "warning" or "unfit".

@@ -12,15 +12,15 @@ import (
 	"github.com/seed6c881748/redlock/redlock"
 )
 
-// Run checks the nodes for clients that are made with the same nodes and options. Of the
-// options, prefix, node timeout, fencing, polling and quarantine matter; the others may be given.
+// Run checks the nodes for clients that are made with the same nodes and options. Of the options,
+// only prefix, node timeout, fencing, polling and quarantine matter; others are allowed.
 //
-// It asks every node, on a connection that it borrows for the purpose and that the node's pool
-// must have to spare. It waits for all of them, but no longer than eight node timeouts or one
-// second, whichever is more. It takes no lock. To find out what the user may do it sets two keys
-// and deletes them in the same script: one in the reserved key space, and one outside of it with
-// a random name, as a resource's is. What a server does not tell this client is unknown, not an
-// error; a server with ACLs may log the refusal.
+// It asks every node, on a connection that it borrows; the node's pool must have one to spare.
+// It waits for all of them, but no longer than eight node timeouts or one second, whichever is
+// more. It takes no lock. To find out what the user may do it sets two keys and deletes them in
+// the same script: one in the reserved key space, and one outside of it with a random name, as a
+// resource's is. What a server does not tell this client is unknown, not an error; a server with
+// ACLs may log the refusal.
 //
 // The error is nil unless New would refuse the nodes or the options, or ctx ends first: nodes that
 // cannot be reached are in the report.

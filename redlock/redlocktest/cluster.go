@@ -44,12 +44,12 @@ type Cluster struct {
 	slow     bool               // Slow was used since the last Recover
 }
 
-// New returns a Cluster of n nodes, each an empty server in memory, and a Redlock
-// over them with the options opts. It uses no sockets and no files. Where n is
-// less than 1, or redlock.New does not accept opts, it fails the test at once.
+// New returns a Cluster of n nodes, each an empty server in memory, and a Redlock over them
+// with the options opts. It uses no sockets and no files. If n is less than 1, or redlock.New
+// does not accept opts, it fails the test at once.
 //
-// The node timeout is 2 s, unless opts say otherwise, and not 250 ms as that of package
-// redlock: a test is to pass also where a busy machine stands still for a moment.
+// The node timeout is 2 s, unless opts say otherwise, instead of the 250 ms of package redlock:
+// a test should pass even if a busy machine stands still for a moment.
 //
 // When the test and its subtests are over, faults are ended, then the Redlock is
 // closed, then the nodes. A Do that is then still running, or a lock of KeepAlive
@@ -85,10 +85,10 @@ func New(tb testing.TB, n int, opts ...redlock.Option) *Cluster {
 	return c
 }
 
-// NewRedlock returns a further Redlock over the same nodes, as another process
-// has it: it shares nothing with the others. Its options are those given to New,
-// overridden by opts; but the Cluster goes on to use the prefix given to New. It ends
-// as c.Redlock does, unless it was closed before.
+// NewRedlock returns a further Redlock over the same nodes, like that of another process: it
+// shares nothing with the others. Its options are those given to New, overridden by opts; but
+// the Cluster goes on to use the prefix given to New. It ends as c.Redlock does, unless it was
+// closed before.
 func (c *Cluster) NewRedlock(opts ...redlock.Option) *redlock.Redlock {
 	c.tb.Helper()
 	c.made.check()

@@ -1,18 +1,17 @@
-// Package redlocktest is for tests of code that uses package redlock: a Redlock
-// over nodes in memory, and handles for what happens in production only. No
-// server is needed. It takes a module that the library does without, and so a
-// go get github.com/seed6c881748/redlock/redlock/redlocktest of its own.
+// Package redlocktest is for tests of code that uses package redlock: a Redlock over nodes in
+// memory, and ways to cause what otherwise happens only in production. No server is needed. It
+// depends on a module that the library does not need, so it takes a go get
+// github.com/seed6c881748/redlock/redlock/redlocktest of its own.
 //
-// [New] makes a [Cluster]: its field Redlock is for the code under test, its
-// methods make a resource taken ([Cluster.Take]), a held lock lost
-// ([Cluster.Lose], [Cluster.Forget]), a quorum impossible ([Cluster.HangMajority],
-// [Cluster.StopMajority]) and the nodes slow ([Cluster.Slow]); [Cluster.Holder],
-// [Cluster.Held] and [Cluster.AssertFree] show what came of it.
+// [New] makes a [Cluster]: its field Redlock is for the code under test, its methods make a
+// resource taken ([Cluster.Take]), a held lock lost ([Cluster.Lose], [Cluster.Forget]), a
+// quorum impossible ([Cluster.HangMajority], [Cluster.StopMajority]) and the nodes slow
+// ([Cluster.Slow]); [Cluster.Holder], [Cluster.Held] and [Cluster.AssertFree] show the result.
 //
 // # Example
 //
-// A job that several machines must not do at once, here with a fake for what it
-// does:
+// This is a job that several machines must not do at once, here with a fake for the work
+// itself:
 //
 //	type reporter struct {
 //		locks *redlock.Redlock
@@ -60,11 +59,10 @@
 //
 // # Time
 //
-// Inside a bubble of [testing/synctest] everything waits by the bubble's fake
-// clock: retries, ttls, the expiry of keys. The first of the tests above would
-// otherwise take 2 s, the default of Lock's retries. The Cluster must be made
-// inside the bubble: not in TestMain, nor in a set-up function that gets the T
-// of the test around it. Outside of one it waits in real time, as with real
-// servers: give the code under test a short ttl, or New options such as
-// redlock.WithRetryCount(0).
+// Inside a bubble of [testing/synctest] everything waits by the bubble's fake clock: retries,
+// ttls, the expiry of keys. The first of the tests above would otherwise take 2 s, the default
+// of Lock's retries. The Cluster must be made inside the bubble: not in TestMain, nor in a
+// set-up function that gets the T of the test around it. Outside of a bubble everything waits
+// in real time, as with real servers: give the code under test a short ttl, or give New options
+// such as redlock.WithRetryCount(0).
 package redlocktest

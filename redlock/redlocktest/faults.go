@@ -15,7 +15,7 @@ import (
 // by default); Lock retries. Contexts of Do and KeepAlive end at the lock's Until,
 // with the cause redlock.ErrExpired.
 //
-// What was sent to a node that hangs is carried out after Recover.
+// A node that hangs carries out what was sent to it after Recover.
 func (c *Cluster) HangMajority() {
 	c.tb.Helper()
 	for _, n := range c.nodes[:c.need()] {
@@ -41,9 +41,9 @@ func (c *Cluster) StopMajority() {
 // the way to the node and half of it on the way back. The first call on a new
 // connection takes twice that, as a handshake comes before it. 0 ends it.
 //
-// A node that is slower than the node timeout (2 s by default) is as good as one
-// that hangs: calls fail with redlock.ErrNoQuorum. What is on its way stays slow,
-// also after another Slow; see Recover for an end to that, too.
+// A node that is slower than the node timeout (2 s by default) is like one that hangs: calls
+// fail with redlock.ErrNoQuorum. Messages on their way stay slow, even after another Slow;
+// Recover ends that, too.
 func (c *Cluster) Slow(d time.Duration) {
 	c.tb.Helper()
 	if d < 0 {
@@ -61,9 +61,9 @@ func (c *Cluster) Slow(d time.Duration) {
 // recovery bounds the wait of Recover; see there for what it takes.
 const recovery = 30 * time.Second
 
-// Recover ends HangMajority, StopMajority and Slow. Where Slow was used it breaks
-// the connections, so that nothing slow is left on its way: calls in progress then
-// miss answers. Use Slow(0) to leave them alone.
+// Recover ends HangMajority, StopMajority and Slow. If Slow was used, it breaks the
+// connections, so that nothing slow is left on its way. Calls in progress then miss answers;
+// use Slow(0) to leave them alone.
 //
 // It waits until c.Redlock, and others that NewRedlock has made, have heard from
 // every node again: after that, their calls meet healthy nodes. That takes

@@ -9,9 +9,9 @@ import (
 // reserved marks the keys that are the library's own and no locks.
 const reserved = "__redlock__:"
 
-// Holder returns the token that more than half of the nodes store for resource,
-// "" if there is none. It is the Token of the lock that has the resource, or a
-// foreign one after [Cluster.Take].
+// Holder returns the token that more than half of the nodes store for resource, or "" if there
+// is none. It is the Token of the lock that has the resource, or a foreign token after
+// [Cluster.Take].
 func (c *Cluster) Holder(resource string) string {
 	c.tb.Helper()
 	seen := make(map[string]int)
@@ -47,9 +47,8 @@ func (c *Cluster) Held() []string {
 	return slices.Compact(held)
 }
 
-// AssertFree reports an error unless all locks were released. It waits for what
-// is being released in the background, at most 5 s. The nodes must answer: call
-// Recover before, if they do not.
+// AssertFree reports an error unless all locks were released. It waits for releases in the
+// background, at most 5 s. The nodes must answer: call Recover before, if they do not.
 func (c *Cluster) AssertFree() {
 	c.tb.Helper()
 	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {

@@ -7,12 +7,11 @@ import (
 	"github.com/seed6c881748/redlock/redlock"
 )
 
-// Lose makes a held lock lost: its keys are deleted on every node, and it is made
-// to find out now, so that no time has to pass, however long its ttl is. After
-// the call lock.Err is redlock.ErrLost, the contexts of Do and KeepAlive for it end
-// with that cause, and its resources are free. In the function that Do calls,
-// lock is the argument; elsewhere [redlock.FromContext] has it. For a loss to
-// somebody else, call Take after it.
+// Lose makes a held lock lost: it deletes the lock's keys on every node, and makes the lock
+// find out now. So no time has to pass, however long the ttl is. After the call lock.Err is
+// redlock.ErrLost, the contexts of Do and KeepAlive for it end with that cause, and its
+// resources are free. In the function that Do calls, lock is the argument; elsewhere
+// [redlock.FromContext] has it. For a loss to somebody else, call Take after it.
 //
 // A quorum of nodes must answer, or the test fails: without one the lock cannot
 // know. A lock that has ended before stays as it is.

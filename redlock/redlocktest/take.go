@@ -5,16 +5,14 @@ import (
 	"time"
 )
 
-// Take has somebody else take resource: after it, every node stores a foreign
-// token for it, for ttl, rounded up to milliseconds; a ttl of 0 has no end. TryLock
-// of it then fails with redlock.ErrTaken, and Lock waits. Take also works while
-// nodes hang or are stopped. Whoever had the resource before has lost it, and
-// finds out as after [Cluster.Forget].
+// Take has somebody else take resource: after it, every node stores a foreign token for the
+// resource, for ttl, rounded up to milliseconds; a ttl of 0 has no end. TryLock of it then
+// fails with redlock.ErrTaken, and Lock waits. Take also works while nodes hang or are stopped.
+// A previous holder has lost the resource, and finds out as after [Cluster.Forget].
 //
-// The returned function lets go again: after it no node stores that token any
-// more. It does no harm to whoever has the resource by then, and may be called
-// again, or never. A Lock that waits gets the resource after a retry delay, 200 ms
-// by default.
+// The returned function releases it: after that, no node stores that token. It does no harm to
+// whoever has the resource by then, and may be called again, or never. A Lock that waits gets
+// the resource after a retry delay, 200 ms by default.
 func (c *Cluster) Take(resource string, ttl time.Duration) (release func()) {
 	c.tb.Helper()
 	if resource == "" || ttl < 0 {
@@ -35,11 +33,10 @@ func (c *Cluster) Take(resource string, ttl time.Duration) (release func()) {
 // Forget deletes the key of resource on every node, whoever has it, as if all of
 // them had lost their data. The resource is free then.
 //
-// Who held it finds out from the nodes, not from this call: the contexts of Do
-// and KeepAlive end with the cause redlock.ErrLost at their next extension, at
-// most a third of their ttl and a node timeout later; Extend and Unlock fail with
-// redlock.ErrLost. In a bubble that wait takes no real time; where it does, take
-// a short ttl, or use [Cluster.Lose].
+// The holder finds out from the nodes, not from this call: the contexts of Do and KeepAlive end
+// with the cause redlock.ErrLost at their next extension, at most a third of their ttl and a
+// node timeout later; Extend and Unlock fail with redlock.ErrLost. In a bubble that wait takes
+// no real time; elsewhere use a short ttl, or [Cluster.Lose].
 func (c *Cluster) Forget(resource string) {
 	c.tb.Helper()
 	c.settle() // Or a node could store it yet.
