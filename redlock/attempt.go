@@ -295,6 +295,6 @@ func (c *candidate) release(tell bool) {
 		c.claim.tellOthers()
 	}
 	for i, n := range c.a.r.nodes {
-		n.Release(&c.claim.Token, i)
+		n.Release(&c.claim.Trace, i)
 	}
 }

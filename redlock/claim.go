@@ -14,7 +14,7 @@ import (
 // again: with one token over several attempts, what is late of an earlier
 // attempt would act on a later one.
 type claim struct {
-	node.Token
+	node.Trace
 	*target
 
 	r         *core

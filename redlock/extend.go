@@ -157,9 +157,9 @@ func (l *Lock) repair(ballots []ballot, le *lease) {
 			continue
 		}
 		n := l.r.nodes[i]
-		r := &repairer{lock: l, loss: n.Has(&l.claim.Token, i, node.MarkHeld)}
+		r := &repairer{lock: l, loss: n.Has(&l.claim.Trace, i, node.MarkHeld)}
 		r.task = node.Task{
-			Kind: node.RepairRequest, Command: repairCommand(l.claim, le.ms), Token: &l.claim.Token, Voter: r,
+			Kind: node.RepairRequest, Command: repairCommand(l.claim, le.ms), Trace: &l.claim.Trace, Voter: r,
 			Limit: l.o.nodeTimeout,
 		}
 		// EVAL: it is rare, and not sent again if the script has been forgotten.

@@ -32,7 +32,7 @@ func (rd *round) ask(start time.Time, timeout time.Duration) {
 func (rd *round) again(kind node.Kind, timeout time.Duration, command func() node.Command, more func(i int, b *ballot) bool) {
 	rd.mu.Lock()
 	n := len(rd.ballots)
-	rd.latest = &node.Task{Kind: kind, Command: command(), Token: rd.task.Token, Voter: rd, Limit: timeout}
+	rd.latest = &node.Task{Kind: kind, Command: command(), Trace: rd.task.Trace, Voter: rd, Limit: timeout}
 	rd.requests, rd.pending, rd.tally = make([]node.Request, n), n, tally{}
 	rd.decided, rd.over, rd.verdict, rd.err, rd.settled = make(chan struct{}), false, undecided, nil, nil
 	asked := make([]*node.Request, 0, n)

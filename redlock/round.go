@@ -102,7 +102,7 @@ func (co *core) newRound(ctx context.Context, op Op, c *claim, cmd node.Command,
 		rd.requests, rd.ballots = make([]node.Request, n), make([]ballot, n)
 	}
 	rd.requests, rd.ballots = rd.requests[:n], rd.ballots[:n]
-	rd.task.Kind, rd.task.Command, rd.task.Token, rd.task.Voter = kind, cmd, &c.Token, rd
+	rd.task.Kind, rd.task.Command, rd.task.Trace, rd.task.Voter = kind, cmd, &c.Trace, rd
 	rd.latest = &rd.task
 	if cmd.Script != nil {
 		rd.task.Command.Encode(small.encoded[:0])

@@ -24,7 +24,7 @@ func TestRoundThatWasGivenUpSendsNoLockRequest(t *testing.T) {
 		warm(t, r)
 		cl := newClaim([]string{"a"}, []any{"a"}, "", time.Minute, 1)
 		rd := r.newRound(t.Context(), OpLock, cl, lockCommand(cl), node.LockRequest, decideLock, 1)
-		r.nodes[0].Release(&cl.Token, 0)
+		r.nodes[0].Release(&cl.Trace, 0)
 		rd.ask(time.Now(), time.Second)
 		<-rd.decided
 		assert.Equal(t, node.ErrWithdrawn, rd.copyVotes()[0].Err)

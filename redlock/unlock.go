@@ -141,7 +141,7 @@ func (l *Lock) release(ctx context.Context, now time.Time, repeated bool) (*roun
 	t.next, rd.task.Voter = rd, t
 	for i, n := range l.r.nodes {
 		// Asked again, a node that has already removed the key would seem to have lost it.
-		if repeated && n.Has(&l.claim.Token, i, node.MarkConfirmed) {
+		if repeated && n.Has(&l.claim.Trace, i, node.MarkConfirmed) {
 			rd.skip(i, ballot{stance: node.Yes})
 		}
 	}

@@ -125,7 +125,7 @@ func (n *Node) leaveOpen() (failed []*Request) {
 		case LockRequest, RepairRequest:
 			n.noteUnknown(q)
 		case Release:
-			q.Token.marks[q.Index] |= markUnheard
+			q.Trace.marks[q.Index] |= markUnheard
 		case Ask:
 		}
 		if !n.takeBack(q) {

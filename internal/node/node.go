@@ -113,7 +113,7 @@ func (n *Node) Enqueue(q *Request, now time.Time) error {
 	defer n.mu.Unlock()
 	release := q.Kind == Release
 	if release {
-		q.Token.marks[q.Index] |= MarkReleased
+		q.Trace.marks[q.Index] |= MarkReleased
 	}
 	switch {
 	case n.state == nodeClosed || n.closing && !release:
@@ -121,14 +121,14 @@ func (n *Node) Enqueue(q *Request, now time.Time) error {
 	case n.state == nodeBackoff:
 		n.owe(q)
 		return n.down
-	case n.state != nodeUp && q.Kind == RepairRequest, n.state == nodeConnecting && release && !q.Token.mayBeOn(q.Index):
+	case n.state != nodeUp && q.Kind == RepairRequest, n.state == nodeConnecting && release && !q.Trace.mayBeOn(q.Index):
 		return ErrUnreached
-	case n.isSilent(now, q.Limit) && (!release || !q.Token.mayBeOn(q.Index)):
+	case n.isSilent(now, q.Limit) && (!release || !q.Trace.mayBeOn(q.Index)):
 		n.refusedWhileSilent = true
 		return ErrSilent
-	case n.hasTooManyUnanswered() && (q.Kind == LockRequest || release && !q.Token.mayBeOn(q.Index)):
+	case n.hasTooManyUnanswered() && (q.Kind == LockRequest || release && !q.Trace.mayBeOn(q.Index)):
 		return errTooManyUnanswered
-	case (!release || q.Token.size > 0) && n.backlog() >= MaxBacklog:
+	case (!release || q.Trace.size > 0) && n.backlog() >= MaxBacklog:
 		return ErrBacklog
 	case n.state == nodeIdle:
 		n.state = nodeConnecting
@@ -167,7 +167,7 @@ func (n *Node) push(q *Request) {
 
 // Release gives up the token on this node in the background. Nothing is sent
 // where nothing can have been left.
-func (n *Node) Release(t *Token, index int) {
+func (n *Node) Release(t *Trace, index int) {
 	n.mu.Lock()
 	t.marks[index] |= MarkReleased
 	sent := t.mayBeOn(uint16(index))
@@ -175,7 +175,7 @@ func (n *Node) Release(t *Token, index int) {
 	if sent {
 		now := time.Now()
 		cmd, voter := t.owner.Release(now, false)
-		_ = n.Enqueue(&Request{Task: &Task{Kind: Release, Command: cmd, Token: t, Limit: n.Timeout, Voter: voter}, Index: uint16(index)}, now)
+		_ = n.Enqueue(&Request{Task: &Task{Kind: Release, Command: cmd, Trace: t, Limit: n.Timeout, Voter: voter}, Index: uint16(index)}, now)
 	}
 }
 
@@ -217,7 +217,7 @@ func (n *Node) Unreached() error {
 }
 
 // Has reports whether the token has that mark of this node.
-func (n *Node) Has(t *Token, index int, m Mark) bool {
+func (n *Node) Has(t *Trace, index int, m Mark) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return t.marks[index]&m != 0

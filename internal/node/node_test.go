@@ -46,7 +46,7 @@ func TestTokensEndIsReckonedRightForALongTTL(t *testing.T) {
 // The marks of few nodes are in the token itself, those of many are not.
 func TestTokenHasMarksForAllNodes(t *testing.T) {
 	for _, nodes := range []int{1, 7, 8, 9, 100} {
-		var foreign, own Token
+		var foreign, own Trace
 		foreign.BeginForeign(nil, nodes, time.Minute, 0)
 		own.Begin(nil, nodes, time.Minute)
 		assert.Equal(t, make([]Mark, nodes), own.marks)
@@ -71,10 +71,10 @@ func TestReleasesThatAreOwedAreToldTogether(t *testing.T) {
 	n := &Node{Config: Config{Observer: &told}, epoch: time.Now(), state: nodeUp}
 	n.work.L = &n.mu
 	for range 3 {
-		token := new(Token)
+		token := new(Trace)
 		token.Begin(released{}, 1, time.Minute)
 		token.marks[0] = MarkSent
-		n.owe(&Request{Task: &Task{Kind: Release, Token: token}})
+		n.owe(&Request{Task: &Task{Kind: Release, Trace: token}})
 	}
 	n.sendReleases()
 	n.released(n.queue.pop(), true)

@@ -106,13 +106,13 @@ func (p *pipeline) take(reply any, err error, now time.Time) (q *Request, out Ou
 	if p.dialect != nil && q.Command.Script.Grants {
 		p.dialect.Heard(out, now)
 	}
-	if q.Token != nil {
-		m := &q.Token.marks[q.Index]
+	if q.Trace != nil {
+		m := &q.Trace.marks[q.Index]
 		*m = m.Heard(q.Kind, out)
 	}
 	if q.Kind == Release {
 		carriedOut := out.Stance != Silent
-		out = q.Token.releasedLocked(int(q.Index), out)
+		out = q.Trace.releasedLocked(int(q.Index), out)
 		n.released(q, carriedOut)
 	}
 	return q, out, false, false

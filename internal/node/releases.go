@@ -41,7 +41,7 @@ const (
 // A dueRelease is a release that is to be sent again to one node.
 type dueRelease struct {
 	next  *dueRelease
-	token *Token
+	token *Trace
 	index uint16
 	step  uint8         // how many gaps there were; 0: the node is owed it
 	open  bool          // it was not carried out yet
@@ -105,7 +105,7 @@ func (r *dueReleases) first() (first *dueRelease) {
 // add makes an entry for a release that was not carried out yet; nil if there is no room. Of this client's own,
 // those have room in any case: they are bounded by its lock requests. Otherwise the ones go that were repeated
 // most often.
-func (r *dueReleases) add(t *Token, index uint16, now time.Duration) *dueRelease {
+func (r *dueReleases) add(t *Trace, index uint16, now time.Duration) *dueRelease {
 	full := func() bool { return r.len >= MaxBacklog || t.size > 0 && r.foreign+t.size > MaxForeign }
 	if full() && now-r.swept >= time.Second {
 		r.swept = now

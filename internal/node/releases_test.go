@@ -10,8 +10,8 @@ import (
 )
 
 // repeating has the release of a token of so many bytes be repeated so often.
-func repeating(n *Node, size int, step uint8) (*Token, *dueRelease) {
-	token := new(Token)
+func repeating(n *Node, size int, step uint8) (*Trace, *dueRelease) {
+	token := new(Trace)
 	token.BeginForeign(released{}, 1, time.Hour, size)
 	e := n.releases.add(token, 0, 0)
 	if e != nil {
@@ -23,7 +23,7 @@ func repeating(n *Node, size int, step uint8) (*Token, *dueRelease) {
 }
 
 // isDue reports whether a release of the token is to be sent again.
-func isDue(token *Token) bool { return token.marks[0]&markDue != 0 }
+func isDue(token *Trace) bool { return token.marks[0]&markDue != 0 }
 
 // Where there is no room for one more release, the one goes that was repeated most often; but none that is owed.
 func TestReleaseThatWasRepeatedMostOftenGivesWay(t *testing.T) {
@@ -44,10 +44,10 @@ func TestReleaseThatWasRepeatedMostOftenGivesWay(t *testing.T) {
 	assert.True(t, isDue(one))
 	assert.True(t, isDue(onItsWay.token))
 
-	owe := func(size int) *Token {
-		token := new(Token)
+	owe := func(size int) *Trace {
+		token := new(Trace)
 		token.BeginForeign(released{}, 1, time.Hour, size)
-		n.owe(&Request{Task: &Task{Kind: Release, Token: token}})
+		n.owe(&Request{Task: &Task{Kind: Release, Trace: token}})
 		return token
 	}
 	for range MaxBacklog + 10 {
@@ -167,11 +167,11 @@ func TestLookWithAnAnswerThatNoScriptGivesEndsNoRepetition(t *testing.T) {
 			require.Equal(t, 1, n.releases.len, why)
 			require.Equal(t, open, n.releases.open, why)
 		}
-		token := new(Token)
+		token := new(Trace)
 		token.Begin(released{}, 1, time.Hour)
 		token.marks[0] = MarkSent | MarkReleased | markUnknown
 		cmd, _ := released{}.Release(time.Now(), false)
-		n.push(&Request{Task: &Task{Kind: Release, Command: cmd, Token: token}})
+		n.push(&Request{Task: &Task{Kind: Release, Command: cmd, Trace: token}})
 		for gap := firstGap; gap < 4*firstGap; gap *= 2 {
 			answer("QUEUED")
 			requireOpen(1, "it is not known to be carried out")

@@ -13,8 +13,8 @@ func (n *Node) refused(q *Request, err error) (error, bool) {
 		// sent again only ahead of its release: behind it, it would leave an orphan.
 		// It is sent again even if its round has been decided: on a node that is
 		// always the last to answer, nothing else would bring the script back.
-		if q.Kind == LockRequest && q.Token.marks[q.Index]&MarkReleased != 0 {
-			q.Token.marks[q.Index] &^= MarkSent
+		if q.Kind == LockRequest && q.Trace.marks[q.Index]&MarkReleased != 0 {
+			q.Trace.marks[q.Index] &^= MarkSent
 			return err, false
 		}
 		q.Eval, n.forgot = true, true
@@ -24,17 +24,17 @@ func (n *Node) refused(q *Request, err error) (error, bool) {
 	switch {
 	case isUnknownForm(q, err):
 		n.pipeline.scriptsOnly = true
-		if q.Token.marks[q.Index]&MarkReleased == 0 {
+		if q.Trace.marks[q.Index]&MarkReleased == 0 {
 			n.push(q)
 			return nil, true
 		}
-		q.Token.marks[q.Index] &^= MarkSent
+		q.Trace.marks[q.Index] &^= MarkSent
 	case q.Kind == Release:
 		n.released(q, false)
 	case q.Kind == LockRequest && refusals[code]:
-		q.Token.marks[q.Index] &^= MarkSent
+		q.Trace.marks[q.Index] &^= MarkSent
 	case q.sets() && !refusals[code]:
-		q.Token.marks[q.Index] |= markUnknown // A proxy that has given up may still deliver it.
+		q.Trace.marks[q.Index] |= markUnknown // A proxy that has given up may still deliver it.
 	}
 	return err, false
 }

@@ -37,7 +37,7 @@ type Command struct {
 type Task struct {
 	Kind    Kind
 	Command Command
-	Token   *Token        // lock, repair, extend, release
+	Trace   *Trace        // lock, repair, extend, release
 	Voter   Voter         // nil: nobody waits for the answer
 	Limit   time.Duration // the node timeout; silence is judged by it too
 

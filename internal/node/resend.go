@@ -12,17 +12,17 @@ import (
 
 // owe keeps a release that could not be sent, or was not answered, for the next connection. n.mu is held.
 func (n *Node) owe(q *Request) {
-	if q.Kind != Release || !q.Token.mayBeOn(q.Index) || q.Token.marks[q.Index]&markDue != 0 {
+	if q.Kind != Release || !q.Trace.mayBeOn(q.Index) || q.Trace.marks[q.Index]&markDue != 0 {
 		return // A token that may have left something has its own release, when it comes.
 	}
-	if e := n.releases.add(q.Token, q.Index, time.Since(n.epoch)); e != nil {
+	if e := n.releases.add(q.Trace, q.Index, time.Since(n.epoch)); e != nil {
 		n.releases.pushNow(e)
 	}
 }
 
 // released takes the answer to a release: it was carried out, or was not. n.mu is held.
 func (n *Node) released(q *Request, done bool) {
-	r, m := &n.releases, q.Token.marks[q.Index]
+	r, m := &n.releases, q.Trace.marks[q.Index]
 	if e := q.due; e != nil {
 		wasOwed := e.step == 0
 		if wasOwed && done {
@@ -37,9 +37,9 @@ func (n *Node) released(q *Request, done bool) {
 		n.sendReleases()
 		return
 	}
-	late, left := done && m&markUnknown != 0 && !n.closing, !done && q.Token.mayBeOn(q.Index)
+	late, left := done && m&markUnknown != 0 && !n.closing, !done && q.Trace.mayBeOn(q.Index)
 	if (late || left) && m&markDue == 0 {
-		if e := r.add(q.Token, q.Index, time.Since(n.epoch)); e != nil {
+		if e := r.add(q.Trace, q.Index, time.Since(n.epoch)); e != nil {
 			n.sendLater(e, done)
 		}
 	}
@@ -146,7 +146,7 @@ func (n *Node) sendReleases() {
 func (n *Node) pushRelease(e *dueRelease, now time.Time) {
 	n.releases.out++
 	cmd, voter := e.token.owner.Release(now, true)
-	n.push(&Request{Task: &Task{Kind: Release, Command: cmd, Token: e.token, Voter: voter, Limit: n.Timeout}, Index: e.index, due: e})
+	n.push(&Request{Task: &Task{Kind: Release, Command: cmd, Trace: e.token, Voter: voter, Limit: n.Timeout}, Index: e.index, due: e})
 }
 
 // pushLook queues a look. By EVAL: it is rare, and a server that does not know it has not forgotten the
@@ -191,7 +191,7 @@ func (n *Node) takeBack(q *Request) bool {
 
 // noteUnknown notes a lock request or a repair whose outcome will not be known. n.mu is held.
 func (n *Node) noteUnknown(q *Request) {
-	q.Token.marks[q.Index] |= markUnknown
+	q.Trace.marks[q.Index] |= markUnknown
 	n.unknown++
 	n.unknowns++
 }

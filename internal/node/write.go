@@ -93,20 +93,20 @@ func (p *pipeline) next(batch []wireRequest) (_ []wireRequest, dropped []*Reques
 			break
 		}
 		switch {
-		case q.Token != nil && q.Kind != Release && q.Token.marks[q.Index]&MarkReleased != 0,
+		case q.Trace != nil && q.Kind != Release && q.Trace.marks[q.Index]&MarkReleased != 0,
 			q.Kind == RepairRequest && now > q.gone:
 			// Its release came first, and is on the wire; or the lock has lapsed.
 			dropped = append(dropped, q)
 			continue
 		}
 		if q.sets() {
-			q.Token.marks[q.Index] |= MarkSent
+			q.Trace.marks[q.Index] |= MarkSent
 		}
 		q.sent, q.direct = now, p.mayBeDirect(q)
 		n.inFlight.push(q)
 		cmd := q.Command
 		if cmd.Timed {
-			cmd, _ = q.Token.owner.Release(time.Now(), q.due != nil) // It may have waited.
+			cmd, _ = q.Trace.owner.Release(time.Now(), q.due != nil) // It may have waited.
 		}
 		batch = append(batch, wireRequest{cmd, q.direct, q.Eval, n.forgot})
 	}

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// A Token is what is known of the traces that a token has left on every node. A
+// A Trace is what is known of what a token has left on every node. A
 // token is made for one attempt and never used again: with one token over several
 // attempts, what is late of an earlier attempt would act on a later one.
-type Token struct {
+type Trace struct {
 	owner TokenOwner
 	life  atomic.Int64 // the ttl in ns, the longest one after extensions
 	marks []Mark       // by node; marks[i] is guarded by the mutex of node i
@@ -31,7 +31,7 @@ type TokenOwner interface {
 }
 
 // Begin sets up the state of a token that is to live for ttl on so many nodes.
-func (t *Token) Begin(owner TokenOwner, nodes int, ttl time.Duration) {
+func (t *Trace) Begin(owner TokenOwner, nodes int, ttl time.Duration) {
 	t.owner, t.marks = owner, t.small[:]
 	if nodes > len(t.small) {
 		t.marks = make([]Mark, nodes)
@@ -72,12 +72,12 @@ const (
 )
 
 // mayBeOn reports whether node i may have, or get, keys of the token. The node's mu is held.
-func (t *Token) mayBeOn(i uint16) bool { return t.marks[i]&(MarkSent|markUnknown) != 0 }
+func (t *Trace) mayBeOn(i uint16) bool { return t.marks[i]&(MarkSent|markUnknown) != 0 }
 
 // releasedLocked notes the answer of node i to a release, and returns what it
 // counts as: a release that finds nothing after an earlier one of the same token
 // only repeats that one. The node's mu is held.
-func (t *Token) releasedLocked(i int, out Outcome) Outcome {
+func (t *Trace) releasedLocked(i int, out Outcome) Outcome {
 	m := &t.marks[i]
 	if out.Stance == Silent {
 		return out
@@ -92,7 +92,7 @@ func (t *Token) releasedLocked(i int, out Outcome) Outcome {
 
 // BeginForeign is Begin for a token that another process has made, for which about size
 // bytes are kept: any node may have its keys. For the life of ttl they are reckoned with.
-func (t *Token) BeginForeign(owner TokenOwner, nodes int, ttl time.Duration, size int) {
+func (t *Trace) BeginForeign(owner TokenOwner, nodes int, ttl time.Duration, size int) {
 	t.Begin(owner, nodes, ttl)
 	t.size = size
 	for i := range t.marks {
@@ -115,7 +115,7 @@ func (m Mark) Heard(kind Kind, out Outcome) Mark {
 
 // Grow notes that the token's keys may have been given ttl to live. Before the
 // request is sent: it counts even if no answer comes.
-func (t *Token) Grow(ttl time.Duration) {
+func (t *Trace) Grow(ttl time.Duration) {
 	for {
 		life := t.life.Load()
 		if life >= int64(ttl) || t.life.CompareAndSwap(life, int64(ttl)) {
@@ -127,7 +127,7 @@ func (t *Token) Grow(ttl time.Duration) {
 // lateness is for how long something late of the token is reckoned with: a minute at least, and its ttl. That of
 // another process's is not known, and those may be many: only one whose release is refused is sent again for as
 // long as a node that is away would be owed it.
-func (t *Token) lateness(refused bool) time.Duration {
+func (t *Trace) lateness(refused bool) time.Duration {
 	if t.size > 0 && !refused {
 		return MinLate
 	}
@@ -135,4 +135,4 @@ func (t *Token) lateness(refused bool) time.Duration {
 }
 
 // Longest is the longest ttl that the token's keys may have been given.
-func (t *Token) Longest() time.Duration { return time.Duration(t.life.Load()) }
+func (t *Trace) Longest() time.Duration { return time.Duration(t.life.Load()) }
