@@ -54,8 +54,8 @@ func contests() (all []contest) {
 
 // contention measures how a lock goes from hand to hand, and how evenly, in many settings.
 func contention(s settings, out *section) error {
-	t := newTable(fmt.Sprintf("Processes that lock, hold and unlock again and again, for %v after %v that are not counted: "+
-		"until all are in line, those that are first have all the turns. Fairness is Jain's index over the processes' turns", s.contentionTime, s.warmUp),
+	t := newTable(fmt.Sprintf("Processes lock, hold and unlock again and again for %v. The %v before that is not counted: "+
+		"until all processes are in line, the first ones have all the turns. Fairness is Jain's index over the processes' turns", s.contentionTime, s.warmUp),
 		"contest", "hold", "of", "hand-overs/s", "turns/s", "fairness", "wait p50 ms", "longest wait ms", "overlaps")
 	for _, c := range contests() {
 		if !s.contests.MatchString(fmt.Sprint(c.name, ", ", c.hold)) {

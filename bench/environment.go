@@ -24,7 +24,7 @@ func environment(s settings) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%s %s/%s, GOMAXPROCS %d on %d cores that clients and servers share; %s on loopback TCP, %d nodes where nothing else is said; "+
+	return fmt.Sprintf("%s %s/%s, GOMAXPROCS %d on %d cores that clients and servers share; %s on loopback TCP, %d nodes unless stated otherwise; "+
 		"%s; ttl %v; `%s`.", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0), runtime.NumCPU(),
 		server, s.nodes, strings.Join(libraryVersions(), ", "), s.ttl, s.command()), nil
 }

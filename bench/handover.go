@@ -55,7 +55,7 @@ var contendClients = []string{"redlock", "redsync"}
 
 // handover measures how fast and how fairly a lock goes from hand to hand.
 func handover(s settings, out *section) error {
-	t := newTable(fmt.Sprintf("One key that processes contend for, for %v. A turn is one time that somebody has it; a hand-over is a turn after somebody else's. "+
+	t := newTable(fmt.Sprintf("Processes contend for one key for %v. A turn is one possession of the key; a hand-over is a turn after somebody else's. "+
 		"Fairness is Jain's index over the goroutines' turns: 1 is equal shares", s.contendTime),
 		"processes x goroutines", "hold", "client", "hand-overs/s", "turns/s", "fairness", "wait p50 ms", "wait p99 ms", "longest wait ms", "overlaps")
 	var rates, shares []plot.Row

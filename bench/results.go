@@ -47,7 +47,8 @@ func newRatiosTable(first string, lead ...string) *table {
 	for _, f := range comparedFigures {
 		columns = append(columns, f.name)
 	}
-	return newTable("What "+first+" has, divided by what its peer has: medians of the rounds' ratios. Of op/s more is better, of all else less", columns...)
+	return newTable("Figures of \""+first+"\", divided by those of its peer: medians of the rounds' ratios. "+
+		"More op/s is better; less is better for everything else", columns...)
 }
 
 // addMultiples adds a row for each entrant that has a base: its figures, divided by those
