@@ -67,12 +67,13 @@ func (l *Lock) Unlock(ctx context.Context) error { //nolint:contextcheck // It i
 // unlock is Unlock for a call that has a name already, as that of Do.
 func (l *Lock) unlock(ctx context.Context) error {
 	l.mu.Lock()
-	switch {
-	case l.released.stage == releasing:
+	switch l.released.stage {
+	case releasing:
 		return l.sameUnlock()
-	case l.released.stage == released:
+	case released:
 		defer l.mu.Unlock()
 		return l.released.result
+	case unreleased, unconfirmed:
 	}
 	now := time.Now()
 	repeated := l.released.stage != unreleased
