@@ -239,7 +239,9 @@ func TestArgumentOfANilContext(t *testing.T) {
 		require.PanicsWithError(t, "redlock: nil context", func() { l.KeepAlive(noContext) })
 		require.PanicsWithError(t, "redlock: nil context", func() { redlock.FromContext(noContext) })
 		require.NoError(t, l.Err(), "nothing was done to it")
-		require.NoError(t, l.Unlock(noContext), "it does not look at the context, and a release is never refused")
+		require.EqualError(t, l.Unlock(noContext), "redlock: nil context")
+		require.NoError(t, l.Err(), "it is still held")
+		require.NoError(t, l.Unlock(t.Context()))
 		requireReleased(t, c)
 	})
 }

@@ -54,12 +54,12 @@ const (
 //
 // Unlock returns when the votes have decided; the release of the other nodes goes on in the
 // background. Call Close before the process exits.
-func (l *Lock) Unlock(ctx context.Context) error { //nolint:contextcheck // It is ignored but for its values.
+func (l *Lock) Unlock(ctx context.Context) error {
 	if err := l.invalid(); err != nil {
 		return err
 	}
 	if ctx == nil {
-		ctx = context.Background() // Or a node's goroutine would panic.
+		return errNilContext
 	}
 	return l.unlock(l.r.events.Call(ctx))
 }

@@ -140,17 +140,6 @@ func TestUnlockIgnoresACancelledContext(t *testing.T) {
 	})
 }
 
-func TestUnlockTakesNoContextForGranted(t *testing.T) {
-	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
-		var rec recorder
-		r := newRedlock(t, c, redlock.WithHook(rec.Hook))
-		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-		require.NoError(t, err)
-		var none context.Context
-		require.NoError(t, l.Unlock(none))
-	})
-}
-
 func TestUnlockOfAStolenLock(t *testing.T) {
 	for stolen := range 6 {
 		for _, expired := range []bool{false, true} {
