@@ -6,9 +6,9 @@
 //	...
 //	err = tel.Observe(r)
 //
-// There is a span for each TryLock, Lock, Do, Extend and Unlock, those within a Do as its children. Its
-// events are the attempts and the nodes' votes; the loss of a hold is an event, and the error, of the
-// span of its Do. What Do's function does with its context is within that span, too.
+// Each TryLock, Lock, Do, Extend and Unlock has a span; those within a Do are children of its span. The
+// events of a span are the attempts and the nodes' votes. The loss of a hold is an event, and the
+// error, of the span of its Do. What Do's function does with its context is within that span, too.
 //
 // A resource is never an attribute of a metric, as there may be any number of them: [WithClass] maps
 // them to a few classes. docs/telemetry.md in the repository lists spans, metrics and attributes, and

@@ -46,16 +46,15 @@ func WithTracerProvider(p trace.TracerProvider) Option { return func(s *settings
 // WithMeterProvider has metrics made by p. Default: the global one, as it is when New is called.
 func WithMeterProvider(p metric.MeterProvider) Option { return func(s *settings) { s.meters = p } }
 
-// WithClass has f say which class a resource is of: the attribute redlock.resource.class of spans and
+// WithClass has f return the class of a resource: the attribute redlock.resource.class of spans and
 // metrics. There should be few classes: "invoice" for "invoice:2026-11-4711". After the first 100, all
-// further ones are "_OTHER". A lock of resources of several classes has the class "mixed". An empty
-// class is no attribute; where f panics, the class is "_OTHER", and what is not UTF-8 is replaced. f is
-// called on callers' goroutines, by several at a time, and must be quick.
-// Default: no classes.
+// further ones are "_OTHER". A lock on resources of several classes has the class "mixed". An empty
+// class adds no attribute. If f panics, the class is "_OTHER". Bytes that are not UTF-8 are replaced. f
+// is called on callers' goroutines, by several at a time, and must be quick. Default: no classes.
 func WithClass(f func(resource string) string) Option { return func(s *settings) { s.class = f } }
 
 // WithSpanResources has spans show the resources themselves, as redlock.resources, and the texts of
-// errors, in which they may be. Metrics never do. Default: they do not.
+// errors, which may contain them. Metrics never show either. Default: spans do not show them.
 func WithSpanResources() Option { return func(s *settings) { s.showResources = true } }
 
 // New returns a Telemetry. The error is that of the meter provider.
@@ -81,7 +80,7 @@ func New(opts ...Option) (*Telemetry, error) {
 
 // Observe has the metrics show the state and the counters of r, the Redlock that t was given to. They
 // end with [Telemetry.Close]. The error is that of the meter provider, or says that t observes another
-// Redlock: each has a Telemetry of its own, or their figures would be mixed up.
+// Redlock: each Redlock needs a Telemetry of its own, or their figures would be mixed up.
 func (t *Telemetry) Observe(r *redlock.Redlock) error {
 	if r == nil {
 		return errors.New("otelredlock: nil Redlock")
@@ -112,8 +111,8 @@ func (t *Telemetry) Close() error {
 	return err
 }
 
-// Wants says which events are to be made; see [redlock.Tracer]. Those of rounds are many, and only
-// for spans.
+// Wants says which events are needed; see [redlock.Tracer]. Events of rounds are many, and only
+// spans need them.
 func (t *Telemetry) Wants(ctx context.Context, kind redlock.EventKind) bool {
 	switch kind {
 	case redlock.EventHoldEnded:

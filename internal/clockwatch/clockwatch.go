@@ -1,6 +1,6 @@
 // Package clockwatch knows which locks are held and which of them are kept. It says when a deadline has
-// passed, though the machine may have slept, and has holds look at their end again then. What a hold does
-// then, and when its lock ends, it does not know.
+// passed, even if the machine has slept, and then has holds look at their end again. It does not know
+// what a hold does then, or when its lock ends.
 package clockwatch
 
 import (
@@ -52,8 +52,8 @@ func New(enter func() error, exit func(), clock *Clock) *Watch {
 	}
 }
 
-// Add adds a lock. One that is never removed stays until it has ended and their number has
-// doubled: sweeping then costs each lock a constant.
+// Add adds a lock. A lock that is never removed stays until it has ended and the number of
+// locks has doubled, so that sweeping costs each lock a constant.
 func (k *Watch) Add(l Lock) {
 	k.mu.Lock()
 	k.locks[l] = struct{}{}
@@ -98,7 +98,7 @@ func (k *Watch) Size() int {
 	return len(k.locks)
 }
 
-// Keep enters a hold as a running call; if there may be none any more, it returns why.
+// Keep enters a hold as a running call. If no more holds are allowed, it returns why.
 func (k *Watch) Keep(h Hold) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()

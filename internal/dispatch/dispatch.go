@@ -1,6 +1,6 @@
 // Package dispatch calls a hook with events, one at a time and in order, on a goroutine of its
 // own, so that whoever sends one is never held up. It knows that events belong to calls, which it
-// numbers. What is in an event, it does not know: a function that it is given completes them.
+// numbers. It does not know what is in an event: a function that it is given completes events.
 package dispatch
 
 import (

@@ -1,5 +1,5 @@
-// Package fences knows the counters of fencing, and what fence follows from those of a quorum. How scripts raise and
-// keep them is package redlock's.
+// Package fences knows the counters of fencing, and which fence follows from the counters of a quorum.
+// The scripts that raise and keep counters are in package redlock.
 package fences
 
 import (
@@ -29,7 +29,8 @@ import (
 // lock. A grant raises the counters of all its resources to one value, which is above all that they have been.
 const Mark = "f:"
 
-// Max is the largest fence, the largest number up to which Lua's are exact. A counter that has reached it grants nothing.
+// Max is the largest fence: up to it, Lua's numbers are exact. A counter that has reached it grants
+// nothing.
 const Max = 1<<53 - 1
 
 // Decode reads the fence of a grant; decode reads the other answers.
@@ -74,8 +75,8 @@ func (g *Grants) Weigh(i int, out node.Outcome) node.Outcome {
 	return out
 }
 
-// Counts reports whether a node that holds the token with this counter counts for the
-// fence; without one it counts as a grant.
+// Counts reports whether a node that holds the token with this counter counts for the fence.
+// Without a fence, it counts as a grant.
 func Counts(counter, fence int64) bool { return fence == 0 || counter == fence }
 
 // Recount reports whether node i is to raise its counter to Exact, and otherwise returns what its
@@ -104,8 +105,9 @@ func (g *Grants) Agree(need int) {
 // Of returns the fence for these grants; see the function.
 func (g *Grants) Of(need int) (fence int64, exact, granted int) { return Of(g.counters, need) }
 
-// Of returns the fence for grants with these counters, 0 for none: what need of them have said, and
-// otherwise the largest; how many have said exactly that; and how many grants there are.
+// Of returns the fence for grants with these counters, 0 for none. The fence is the number that
+// need of them have said, or else the largest. exact is how many have said exactly that number, and
+// granted is how many grants there are.
 func Of(counters []int64, need int) (fence int64, exact, granted int) {
 	for _, c := range counters {
 		if c == 0 {

@@ -42,8 +42,8 @@ var (
 	ErrConfigMismatch = errors.New("redlock: node set up for another number of nodes")
 )
 
-// A Dialect is what the scripts that grant are given of the quarantine: a [node.Dialect].
-// Boxed, for redigo.
+// A Dialect is what quarantine gives to the scripts that grant: a [node.Dialect]. Boxed, for
+// redigo.
 type Dialect struct {
 	marker, nodes, maxTTL any
 
@@ -85,8 +85,8 @@ func (d *ConnDialect) Key() any { return d.marker }
 // Args are those of a script that grants.
 func (d *ConnDialect) Args() []any { return d.last }
 
-// Script is the one to send: by its source if eval, and then, or if the server has
-// forgotten its scripts, one that looks at the run.
+// Script is the script to send. It is sent by its source if eval. Then, or if the server has
+// forgotten its scripts, it is the form that looks at the run.
 func (d *ConnDialect) Script(s *node.Script, eval, forgot bool) *node.Script {
 	if d.fast == nil || eval || forgot {
 		return d.scripts.Slow(s)
@@ -176,8 +176,8 @@ func (e *mismatchError) Error() string {
 
 func (e *mismatchError) Is(target error) bool { return target == ErrConfigMismatch }
 
-// Admit ends the quarantine of a node. It is for the run that the node is in now: a request that is
-// delivered late, when the caller has been told that it failed, must not admit a later one.
+// Admit ends the quarantine of a node. It is for the run that the node is in now: a request may be
+// delivered late, when the caller has been told that it failed, and must not admit a later run.
 func (d *Dialect) Admit(ctx context.Context, n *node.Node, timeout time.Duration) error {
 	run := n.Call(ctx, runCommand(), timeout)
 	if run.Err != nil {

@@ -47,9 +47,8 @@ func CheckLabel(label string) error {
 	return nil
 }
 
-// LabelOf returns the label in a token, empty if there is none. Scripts find it, too, but
-// not what is in the label: a value that is none of this library's may have any bytes
-// there.
+// LabelOf returns the label in a token, empty if there is none. Scripts find it, too, but do
+// not check its content: a value that is not this library's may have any bytes there.
 func LabelOf(token string) string {
 	if len(token) <= Length || !isHex(token[:Length]) {
 		return ""
@@ -61,7 +60,7 @@ func LabelOf(token string) string {
 	return ShownLabel(label)
 }
 
-// ShownLabel is a label as a node has answered it; empty if it is none.
+// ShownLabel is a label as a node has answered it. It is empty if that is not a label.
 func ShownLabel(label string) string {
 	if len(label) > MaxLabel || !utf8.ValidString(label) || !brief.IsPrintable(label) {
 		return ""
@@ -90,13 +89,15 @@ func Short(token string) string {
 	return token[:shown] + "…"
 }
 
-// Digest is what may be shown of a token, which is what it takes to release a lock. Scripts make it, too.
+// Digest returns a digest of a token, which may be shown: whoever has the token itself can release
+// the lock. Scripts make digests, too.
 func Digest(token string) string {
 	sum := sha1.Sum([]byte(token))
 	return hex.EncodeToString(sum[:6])
 }
 
-// ShownDigest is a digest as a node has answered it; "?" if it is none, as no node of this library's says.
+// ShownDigest is a digest as a node has answered it. It is "?" if that is not a digest, which a node
+// with this library's scripts never answers.
 func ShownDigest(digest string) string {
 	if len(digest) > DigestLen || !isHex(digest) {
 		return "?"
@@ -107,8 +108,8 @@ func ShownDigest(digest string) string {
 // DigestLen is the length of a Digest.
 const DigestLen = 12
 
-// Check reports whether a token is none that this library has made. It does not show
-// it: what is no token may be another secret.
+// Check returns an error if token does not have the form of this library's tokens. The error
+// does not show it: a value that is not a token may be another secret.
 func Check(token string) error {
 	switch {
 	case token == "":
