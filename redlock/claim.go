@@ -57,9 +57,6 @@ func (c *claim) tellOthers() {
 	}
 }
 
-// leaveUntil notes that a release is to leave the keys until t.
-func (c *claim) leaveUntil(t time.Time) { c.keptUntil.Store(&t) }
-
 // KeptUntil is until when a release leaves the keys; zero: it deletes them.
 func (c *claim) KeptUntil() time.Time {
 	if t := c.keptUntil.Load(); t != nil {
@@ -74,15 +71,6 @@ func (c *claim) Keys() []any { return c.keys }
 // Value is the token, boxed.
 func (c *claim) Value() any { return c.args[0] }
 
-// leaveMillis is for how long a release leaves the keys from now on.
-func (c *claim) leaveMillis(now time.Time) int64 {
-	left := c.KeptUntil().Sub(now)
-	if left <= 0 {
-		return 0
-	}
-	return serverMillis(left)
-}
-
 // Release is the release of a lock or of an attempt that was cut short, which tell the next in line, or of one
 // that has failed, which does not. Sent again, it tells them in any case. The voter reads who was told.
 func (c *claim) Release(now time.Time, again bool) (node.Command, node.Voter) {
@@ -94,8 +82,8 @@ func (c *claim) Release(now time.Time, again bool) (node.Command, node.Voter) {
 
 // releaseTelling is the release that tells the next in line.
 func (c *claim) releaseTelling(now time.Time) node.Command {
-	if ms := c.leaveMillis(now); ms > 0 {
-		return leaveCommand(c, ms)
+	if left := c.KeptUntil().Sub(now); left > 0 {
+		return leaveCommand(c, serverMillis(left))
 	}
 	return unlockCommand(c)
 }

@@ -246,10 +246,7 @@ func (e *QuorumError) RetryAfter() time.Duration {
 	if e.Op != OpLock || e.Need < 1 || len(e.Votes) < e.Need {
 		return 0
 	}
-	left, known := freeIn(e.Votes, e.Need)
-	if !known {
-		return 0
-	}
+	left, _ := freeIn(e.Votes, e.Need)
 	return left
 }
 

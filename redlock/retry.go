@@ -1,7 +1,6 @@
 package redlock
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -84,7 +83,9 @@ func freeIn(votes []Vote, need int) (time.Duration, bool) {
 			lefts = append(lefts, never)
 		}
 	}
-	slices.SortFunc(lefts, func(a, b time.Duration) int { return cmp.Compare(a, b) })
-	left := lefts[need-1]
-	return left, left != never
+	slices.Sort(lefts)
+	if left := lefts[need-1]; left != never {
+		return left, true
+	}
+	return 0, false
 }

@@ -170,7 +170,7 @@ func (rd *round) enter(i int, b ballot) {
 	}
 }
 
-// judgeLocked draws the consequences of the votes. After giveUp there is no
+// judgeLocked draws the consequences of the votes. After a wait that was cut short there is no
 // verdict any more: the call has reported something else. rd.mu is held.
 func (rd *round) judgeLocked(now time.Time) {
 	if !rd.over {
@@ -237,17 +237,9 @@ func (rd *round) eventLocked(kind EventKind, err error) {
 	rd.r.send(rd.ctx, e)
 }
 
-// giveUp ends the waiting for a decision because of err. Votes still come in
-// until the round settles.
-func (rd *round) giveUp(err error) {
-	rd.mu.Lock()
-	defer rd.mu.Unlock()
-	rd.decideLocked(err)
-}
-
-// wait returns at the decision, or with an error when ctx or the Redlock ended
-// first.
-func (rd *round) wait(ctx context.Context, closing <-chan struct{}) error {
+// wait returns at the decision, or with an error when ctx or the Redlock ended first. Votes still
+// come in then, until the round settles.
+func (rd *round) wait(ctx context.Context, closing <-chan struct{}) (ended error) {
 	select {
 	case <-rd.decided:
 		return nil
@@ -257,12 +249,14 @@ func (rd *round) wait(ctx context.Context, closing <-chan struct{}) error {
 	case <-rd.decided:
 		return nil
 	case <-ctx.Done():
-		rd.giveUp(ctx.Err())
-		return ctx.Err()
+		ended = ctx.Err()
 	case <-closing:
-		rd.giveUp(ErrClosed)
-		return ErrClosed
+		ended = ErrClosed
 	}
+	rd.mu.Lock()
+	defer rd.mu.Unlock()
+	rd.decideLocked(ended)
+	return ended
 }
 
 // allVoted returns a channel that is closed when no vote is pending.

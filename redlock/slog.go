@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -29,7 +30,7 @@ func SlogHook(logger *slog.Logger) Hook {
 	if logger == nil {
 		logger = slog.Default()
 	}
-	h := &slogHook{logger: logger, down: make(map[string]bool), rounds: make(map[roundKind]*dispatch.Limiter)}
+	h := &slogHook{logger: logger, down: make(map[string]bool), rounds: make(map[string]*dispatch.Limiter)}
 	return h.log
 }
 
@@ -38,12 +39,7 @@ type slogHook struct {
 
 	mu     sync.Mutex // one hook may be given to several Redlocks; the logger is called with it
 	down   map[string]bool
-	rounds map[roundKind]*dispatch.Limiter
-}
-
-type roundKind struct {
-	op     Op
-	reason error
+	rounds map[string]*dispatch.Limiter // by operation and reason
 }
 
 func (h *slogHook) log(ctx context.Context, e Event) {
@@ -103,7 +99,7 @@ func (h *slogHook) failed(ctx context.Context, e Event, text string) {
 	if !h.logger.Enabled(ctx, level) {
 		return
 	}
-	k := roundKind{e.Op, reason}
+	k := fmt.Sprint(e.Op, reason)
 	l := h.rounds[k]
 	if l == nil {
 		l = new(dispatch.Limiter)

@@ -43,6 +43,12 @@ func newSplit(nodeTimeout, took time.Duration) *split {
 	return &split{until: time.Now().Add(splitLimit(nodeTimeout, pace)), pace: pace}
 }
 
+// splitLimit is how long a split vote may take to be resolved, where a round trip takes pace:
+// eight of them, or 100 ms if that is more, within the node timeout.
+func splitLimit(nodeTimeout, pace time.Duration) time.Duration {
+	return min(nodeTimeout, max(100*time.Millisecond, 8*pace))
+}
+
 const (
 	minPace  = 200 * time.Microsecond
 	maxPause = 20 * time.Millisecond
@@ -161,17 +167,4 @@ func leads(digest string, votes []Vote) bool {
 		}
 	}
 	return mine > 0
-}
-
-const (
-	// minSplit is the least time that a split vote gets, if the node timeout
-	// allows it; splitPaces is how many round trips it gets where those take long.
-	minSplit   = 100 * time.Millisecond
-	splitPaces = 8
-)
-
-// splitLimit is how long a split vote may take to be resolved, where a round
-// trip takes pace.
-func splitLimit(nodeTimeout, pace time.Duration) time.Duration {
-	return min(nodeTimeout, max(minSplit, splitPaces*pace))
 }

@@ -136,7 +136,8 @@ func (l *Lock) release(ctx context.Context, now time.Time, repeated bool) (*roun
 	l.claim.tellOthers()
 	t := &wakeReader{r: l.r, on: l.claim.target}
 	if l.o.minHold > 0 && !l.unused {
-		l.claim.leaveUntil(l.start.Add(l.o.minHold))
+		until := l.start.Add(l.o.minHold)
+		l.claim.keptUntil.Store(&until)
 	}
 	rd := l.r.newRound(ctx, OpUnlock, l.claim, l.claim.releaseTelling(now), node.Release, decideUnlock, 0)
 	t.next, rd.task.Voter = rd, t

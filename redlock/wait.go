@@ -1,7 +1,6 @@
 package redlock
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -183,7 +182,8 @@ func (w *waiter) attempt(ctx context.Context, why waiting.Reason, s waiting.Stat
 	}
 	l, err := a.attempt(ctx, number, t)
 	if err != nil && (!t.yields || !gaveWay(err)) {
-		q.Refused(w.queued, forOthers(err), holderOf(refusal(err)))
+		holder, _ := holderOf(refusal(err))
+		q.Refused(w.queued, forOthers(err), holder)
 	}
 	return l, err
 }
@@ -209,14 +209,16 @@ func forOthers(err error) error {
 	return nil
 }
 
-// holderOf returns a holder that a refusal names; empty if it names none.
-func holderOf(no *QuorumError) (holder string) {
+// holderOf returns a holder that a refusal names, by digest and label; empty if it names none.
+func holderOf(no *QuorumError) (holder, owner string) {
 	if no != nil {
 		for _, v := range no.Votes {
-			holder = cmp.Or(holder, v.Holder)
+			if v.Holder != "" {
+				return v.Holder, v.Owner
+			}
 		}
 	}
-	return holder
+	return "", ""
 }
 
 // share is the error for w when another waiter was told so.
@@ -247,13 +249,7 @@ func (a *acquisition) waitingCall(attempts int, err error) waiting.Call {
 	if qe := (*QuorumError)(nil); errors.As(err, &qe) {
 		c.Err = qe.reason
 	}
-	if no := refusal(err); no != nil {
-		for _, v := range slices.Backward(no.Votes) {
-			if v.Holder != "" {
-				c.Holder, c.HolderOwner = v.Holder, v.Owner
-			}
-		}
-	}
+	c.Holder, c.HolderOwner = holderOf(refusal(err))
 	return c
 }
 
@@ -285,7 +281,8 @@ func expect(p *waiting.Timer, why waiting.Reason, err error) {
 		p.ExpectNothing()
 		return
 	}
-	o := waiting.Refusal{Holder: holderOf(no)}
+	var o waiting.Refusal
+	o.Holder, _ = holderOf(no)
 	for _, v := range no.Votes {
 		if v.Holder == o.Holder {
 			o.Left = max(o.Left, v.HolderTTL)
