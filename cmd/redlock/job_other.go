@@ -73,8 +73,3 @@ func watchSignals() chan os.Signal {
 }
 
 func endsWait(os.Signal) bool { return true }
-
-func fileIsTerminal(f *os.File) bool {
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
-}

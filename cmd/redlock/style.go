@@ -3,6 +3,8 @@ package main
 import (
 	"io"
 	"os"
+
+	"golang.org/x/term"
 )
 
 // A style colours text, or leaves it as it is.
@@ -39,5 +41,5 @@ func isTerminal(w any) bool {
 		w = o.w
 	}
 	f, ok := w.(*os.File)
-	return ok && fileIsTerminal(f)
+	return ok && term.IsTerminal(int(f.Fd()))
 }

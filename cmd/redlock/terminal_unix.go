@@ -26,7 +26,7 @@ func openTerminal() *terminal {
 	if err != nil {
 		return nil
 	}
-	may := fileIsTerminal(os.Stdin) && !isPipe(os.Stdout) && !isPipe(os.Stderr)
+	may := isTerminal(os.Stdin) && !isPipe(os.Stdout) && !isPipe(os.Stderr)
 	return &terminal{file: file, own: syscall.Getpgrp(), may: may}
 }
 
@@ -95,16 +95,6 @@ func orphaned() bool {
 	}
 	parents, err := unix.Getsid(os.Getppid())
 	return err != nil || session != parents || session == syscall.Getpgrp()
-}
-
-// fileIsTerminal reports whether a file is a terminal.
-func fileIsTerminal(f *os.File) bool {
-	_, err := unix.IoctlGetInt(int(f.Fd()), unix.TIOCGPGRP)
-	if err == nil {
-		return true
-	}
-	_, err = unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ) // Of a terminal that is not the controlling one.
-	return err == nil
 }
 
 func isPipe(f *os.File) bool {
