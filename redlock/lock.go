@@ -34,8 +34,8 @@ type Lock struct {
 	hold     *hold         // nil before the first KeepAlive
 	repairs  []bool        // by node: a repair is on its way there; nil before the first one
 
-	released release // how far its release has come
-	unused   bool    // its Do has not called the function: WithMinHold does not bind
+	released releaseState
+	unused   bool // its Do has not called the function: WithMinHold does not bind
 }
 
 // invalid says why l is no Lock, nil if it is one.

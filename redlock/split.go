@@ -61,7 +61,7 @@ func (s *split) contend(ctx context.Context, c *candidate) (*Lock, error) {
 	for {
 		votes := s.gather(ctx, c)
 		s.votes = votes
-		mine, _ := count(votes)
+		mine, _ := countHolders(votes)
 		ended := c.a.r.calls.Ended(ctx)
 		switch {
 		case top(votes) >= c.a.r.need, ended == nil && s.over():
@@ -132,8 +132,8 @@ func (s *split) atMost(d time.Duration) time.Duration {
 	return max(0, min(d/2+rand.N(d+1), time.Until(s.until)))
 }
 
-// count returns how many votes this candidate has, and how many each other digest.
-func count(votes []Vote) (mine int, others map[string]int) {
+// countHolders returns how many votes this candidate has, and how many each other digest.
+func countHolders(votes []Vote) (mine int, others map[string]int) {
 	others = make(map[string]int, len(votes))
 	for _, v := range votes {
 		switch v.stance {
@@ -149,7 +149,7 @@ func count(votes []Vote) (mine int, others map[string]int) {
 
 // top returns on how many nodes the most successful other token was seen.
 func top(votes []Vote) int {
-	_, others := count(votes)
+	_, others := countHolders(votes)
 	most := 0
 	for _, n := range others {
 		most = max(most, n)
@@ -160,7 +160,7 @@ func top(votes []Vote) int {
 // leads reports whether the candidate with this digest has the most of the votes; of
 // equals the smallest digest leads.
 func leads(digest string, votes []Vote) bool {
-	mine, others := count(votes)
+	mine, others := countHolders(votes)
 	for holder, n := range others {
 		if n > mine || n == mine && holder < digest {
 			return false

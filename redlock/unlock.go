@@ -8,8 +8,8 @@ import (
 	"github.com/seed6c881748/redlock/internal/node"
 )
 
-// A release is how far the release of a lock has come. It is guarded by the lock's mu.
-type release struct {
+// A releaseState is how far the release of a lock has come. It is guarded by the lock's mu.
+type releaseState struct {
 	stage       releaseStage
 	endedBefore error         // how the lock had ended when it began: ErrLost, ErrExpired, or nil
 	done        chan struct{} // closed when the Unlock that is running ends; nil while nobody waits for that

@@ -41,19 +41,19 @@ type wakeReader struct {
 	told atomic.Bool // a node has told somebody
 }
 
-func (t *wakeReader) Vote(i int, out node.Outcome, at time.Time) {
+func (w *wakeReader) Vote(i int, out node.Outcome, at time.Time) {
 	if len(out.Told) > 0 {
-		t.read(i, out.Told)
+		w.read(i, out.Told)
 	}
-	if t.next != nil {
-		t.next.Vote(i, out, at)
+	if w.next != nil {
+		w.next.Vote(i, out, at)
 	}
 }
 
 // read reads what a release has answered. If it was this process that was told, there
 // is a message. One that could not be told polls: it gets a chance, too.
-func (t *wakeReader) read(i int, told []string) {
-	r, keys := t.r, t.on.keys
+func (w *wakeReader) read(i int, told []string) {
+	r, keys := w.r, w.on.keys
 	for k, channel := range told[:min(len(told), len(keys))] {
 		reserved, late := strings.CutPrefix(channel, lines.StillReserved)
 		switch {
@@ -62,7 +62,7 @@ func (t *wakeReader) read(i int, told []string) {
 		case channel == lines.RefusedToTell:
 			r.subscriptions.Complain(i, node.NoPublish, errNoPublish)
 		default:
-			t.told.Store(true)
+			w.told.Store(true)
 		}
 		if channel != r.channel {
 			r.queue.GaveWay(keys[k].(string))

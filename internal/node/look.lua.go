@@ -10,8 +10,8 @@ type lookTask struct {
 }
 
 func (l *lookTask) add(e *dueRelease) {
-	for _, key := range e.token.owner.Keys() {
-		l.keys, l.tokens, l.of = append(l.keys, key), append(l.tokens, e.token.owner.Value()), append(l.of, len(l.releases))
+	for _, key := range e.trace.owner.Keys() {
+		l.keys, l.tokens, l.of = append(l.keys, key), append(l.tokens, e.trace.owner.Value()), append(l.of, len(l.releases))
 	}
 	l.releases = append(l.releases, e)
 }

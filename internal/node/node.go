@@ -189,7 +189,7 @@ func (n *Node) Speaks() ConnDialect {
 	return n.pipeline.dialect
 }
 
-// coming says whether the node is up, or is being connected to without a failure since
+// reachability says whether the node is up, or is being connected to without a failure since
 // it was up; it begins to connect if nobody has needed the node yet.
 func (n *Node) reachability() (up, connecting bool) {
 	n.mu.Lock()

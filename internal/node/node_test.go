@@ -37,14 +37,14 @@ func TestLimits(t *testing.T) {
 	assert.Equal(t, 4*time.Second, ConnectLimit(2*time.Second))
 }
 
-func TestTokensEndIsReckonedRightForALongTTL(t *testing.T) {
+func TestTracesEndIsReckonedRightForALongTTL(t *testing.T) {
 	assert.Equal(t, time.Duration(math.MaxInt64), after(0, math.MaxInt64))
 	assert.Equal(t, time.Duration(math.MaxInt64), after(time.Second, math.MaxInt64))
 	assert.Equal(t, time.Minute+time.Second, after(time.Second, time.Minute))
 }
 
-// The marks of few nodes are in the token itself, those of many are not.
-func TestTokenHasMarksForAllNodes(t *testing.T) {
+// The marks of few nodes are in the trace itself, those of many are not.
+func TestTraceHasMarksForAllNodes(t *testing.T) {
 	for _, nodes := range []int{1, 7, 8, 9, 100} {
 		var foreign, own Trace
 		foreign.BeginForeign(nil, nodes, time.Minute, 0)
@@ -71,10 +71,10 @@ func TestReleasesThatAreOwedAreToldTogether(t *testing.T) {
 	n := &Node{Config: Config{Observer: &told}, epoch: time.Now(), state: nodeUp}
 	n.work.L = &n.mu
 	for range 3 {
-		token := new(Trace)
-		token.Begin(released{}, 1, time.Minute)
-		token.marks[0] = MarkSent
-		n.owe(&Request{Task: &Task{Kind: Release, Trace: token}})
+		trace := new(Trace)
+		trace.Begin(released{}, 1, time.Minute)
+		trace.marks[0] = MarkSent
+		n.owe(&Request{Task: &Task{Kind: Release, Trace: trace}})
 	}
 	n.sendReleases()
 	n.released(n.queue.pop(), true)

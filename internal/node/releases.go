@@ -41,7 +41,7 @@ const (
 // A dueRelease is a release that is to be sent again to one node.
 type dueRelease struct {
 	next  *dueRelease
-	token *Trace
+	trace *Trace
 	index uint16
 	step  uint8         // how many gaps there were; 0: the node is owed it
 	open  bool          // it was not carried out yet
@@ -128,7 +128,7 @@ func (r *dueReleases) add(t *Trace, index uint16, now time.Duration) *dueRelease
 	r.open++
 	r.owed++
 	r.foreign += t.size
-	return &dueRelease{token: t, index: index, open: true, last: after(now, t.lateness(true))}
+	return &dueRelease{trace: t, index: index, open: true, last: after(now, t.lateness(true))}
 }
 
 // sweep forgets those that nothing is left of.
@@ -152,9 +152,9 @@ func (e *dueRelease) isOver(now time.Duration) bool { return e.open && now >= e.
 
 // forget ends e, which is in no queue.
 func (r *dueReleases) forget(e *dueRelease) {
-	e.token.marks[e.index] &^= markDue
+	e.trace.marks[e.index] &^= markDue
 	r.len--
-	r.foreign -= e.token.size
+	r.foreign -= e.trace.size
 	if e.step == 0 {
 		r.owed--
 	}

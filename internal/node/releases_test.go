@@ -11,19 +11,19 @@ import (
 
 // repeating has the release of a token of so many bytes be repeated so often.
 func repeating(n *Node, size int, step uint8) (*Trace, *dueRelease) {
-	token := new(Trace)
-	token.BeginForeign(released{}, 1, time.Hour, size)
-	e := n.releases.add(token, 0, 0)
+	trace := new(Trace)
+	trace.BeginForeign(released{}, 1, time.Hour, size)
+	e := n.releases.add(trace, 0, 0)
 	if e != nil {
 		e.open = false
 		n.releases.open--
 		n.delay(e, step)
 	}
-	return token, e
+	return trace, e
 }
 
 // isDue reports whether a release of the token is to be sent again.
-func isDue(token *Trace) bool { return token.marks[0]&markDue != 0 }
+func isDue(trace *Trace) bool { return trace.marks[0]&markDue != 0 }
 
 // Where there is no room for one more release, the one goes that was repeated most often; but none that is owed.
 func TestReleaseThatWasRepeatedMostOftenGivesWay(t *testing.T) {
@@ -42,13 +42,13 @@ func TestReleaseThatWasRepeatedMostOftenGivesWay(t *testing.T) {
 	assert.False(t, isDue(often), "the first of those is the one that waits for the longest time")
 	assert.True(t, isDue(oftenToo))
 	assert.True(t, isDue(one))
-	assert.True(t, isDue(onItsWay.token))
+	assert.True(t, isDue(onItsWay.trace))
 
 	owe := func(size int) *Trace {
-		token := new(Trace)
-		token.BeginForeign(released{}, 1, time.Hour, size)
-		n.owe(&Request{Task: &Task{Kind: Release, Trace: token}})
-		return token
+		trace := new(Trace)
+		trace.BeginForeign(released{}, 1, time.Hour, size)
+		n.owe(&Request{Task: &Task{Kind: Release, Trace: trace}})
+		return trace
 	}
 	for range MaxBacklog + 10 {
 		assert.True(t, isDue(owe(0)))
@@ -133,12 +133,12 @@ func (released) Value() any           { return "token" }
 func TestLookWithPlacesThatThereAreNot(t *testing.T) {
 	n := &Node{epoch: time.Now()}
 	n.work.L = &n.mu
-	token, e := repeating(n, 0, 1)
+	trace, e := repeating(n, 0, 1)
 	var look lookTask
 	look.add(n.releases.pop(1))
 	n.looked(&look, []any{int64(-1), int64(0), int64(2), int64(1<<32 + 1), "1", nil}, nil)
 	assert.Zero(t, n.queue.len, "nothing was found")
-	assert.True(t, isDue(token))
+	assert.True(t, isDue(trace))
 	assert.EqualValues(t, 2, e.step)
 }
 
@@ -167,11 +167,11 @@ func TestLookWithAnAnswerThatNoScriptGivesEndsNoRepetition(t *testing.T) {
 			require.Equal(t, 1, n.releases.len, why)
 			require.Equal(t, open, n.releases.open, why)
 		}
-		token := new(Trace)
-		token.Begin(released{}, 1, time.Hour)
-		token.marks[0] = MarkSent | MarkReleased | markUnknown
+		trace := new(Trace)
+		trace.Begin(released{}, 1, time.Hour)
+		trace.marks[0] = MarkSent | MarkReleased | markUnknown
 		cmd, _ := released{}.Release(time.Now(), false)
-		n.push(&Request{Task: &Task{Kind: Release, Command: cmd, Trace: token}})
+		n.push(&Request{Task: &Task{Kind: Release, Command: cmd, Trace: trace}})
 		for gap := firstGap; gap < 4*firstGap; gap *= 2 {
 			answer("QUEUED")
 			requireOpen(1, "it is not known to be carried out")

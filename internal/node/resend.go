@@ -48,7 +48,7 @@ func (n *Node) released(q *Request, done bool) {
 // sendLater has e be sent again after an answer: nothing is left now, or the node has refused. n.mu is held.
 func (n *Node) sendLater(e *dueRelease, done bool) {
 	r, step := &n.releases, e.step+1
-	switch unknown := e.token.marks[e.index]&markUnknown != 0; {
+	switch unknown := e.trace.marks[e.index]&markUnknown != 0; {
 	case done && (!unknown || n.closing || !e.open && e.at >= e.last):
 		r.forget(e)
 		return
@@ -58,7 +58,7 @@ func (n *Node) sendLater(e *dueRelease, done bool) {
 		r.open++
 	}
 	if e.open == done {
-		e.open, e.last, step = !done, after(time.Since(n.epoch), e.token.lateness(!done)), 1
+		e.open, e.last, step = !done, after(time.Since(n.epoch), e.trace.lateness(!done)), 1
 	}
 	n.delay(e, step)
 }
@@ -124,10 +124,10 @@ func (n *Node) sendReleases() {
 		case e.open:
 			sent++
 			n.pushRelease(e, clock)
-		case clock.Before(e.token.owner.KeptUntil()):
+		case clock.Before(e.trace.owner.KeptUntil()):
 			n.delay(e, e.step+1) // Nothing is to be released before.
 		default:
-			sent += len(e.token.owner.Keys())
+			sent += len(e.trace.owner.Keys())
 			look.add(e)
 		}
 		if len(look.keys) >= maxLook {
@@ -145,8 +145,8 @@ func (n *Node) sendReleases() {
 // pushRelease queues the release of e. n.mu is held.
 func (n *Node) pushRelease(e *dueRelease, now time.Time) {
 	n.releases.out++
-	cmd, voter := e.token.owner.Release(now, true)
-	n.push(&Request{Task: &Task{Kind: Release, Command: cmd, Trace: e.token, Voter: voter, Limit: n.Timeout}, Index: e.index, due: e})
+	cmd, voter := e.trace.owner.Release(now, true)
+	n.push(&Request{Task: &Task{Kind: Release, Command: cmd, Trace: e.trace, Voter: voter, Limit: n.Timeout}, Index: e.index, due: e})
 }
 
 // pushLook queues a look. By EVAL: it is rare, and a server that does not know it has not forgotten the

@@ -9,16 +9,16 @@ import (
 // token is made for one attempt and never used again: with one token over several
 // attempts, what is late of an earlier attempt would act on a later one.
 type Trace struct {
-	owner TokenOwner
+	owner TraceOwner
 	life  atomic.Int64 // the ttl in ns, the longest one after extensions
 	marks []Mark       // by node; marks[i] is guarded by the mutex of node i
 	size  int          // of another process's token, by Release: about the bytes that are kept for it; else 0
 	small [8]Mark      // room for the marks of the usual numbers of nodes
 }
 
-// A TokenOwner says how its token is released. It is called from any goroutine, also under a
+// A TraceOwner says how its token is released. It is called from any goroutine, also under a
 // node's mutex, so it must not wait, and not call a node.
-type TokenOwner interface {
+type TraceOwner interface {
 	// Release is the release to send at the time now, and who gets the answer if no round waits for it;
 	// nil: nobody. It is told whether it is sent again: what it finds then, others have been refused for.
 	Release(now time.Time, again bool) (Command, Voter)
@@ -31,7 +31,7 @@ type TokenOwner interface {
 }
 
 // Begin sets up the state of a token that is to live for ttl on so many nodes.
-func (t *Trace) Begin(owner TokenOwner, nodes int, ttl time.Duration) {
+func (t *Trace) Begin(owner TraceOwner, nodes int, ttl time.Duration) {
 	t.owner, t.marks = owner, t.small[:]
 	if nodes > len(t.small) {
 		t.marks = make([]Mark, nodes)
@@ -92,7 +92,7 @@ func (t *Trace) releasedLocked(i int, out Outcome) Outcome {
 
 // BeginForeign is Begin for a token that another process has made, for which about size
 // bytes are kept: any node may have its keys. For the life of ttl they are reckoned with.
-func (t *Trace) BeginForeign(owner TokenOwner, nodes int, ttl time.Duration, size int) {
+func (t *Trace) BeginForeign(owner TraceOwner, nodes int, ttl time.Duration, size int) {
 	t.Begin(owner, nodes, ttl)
 	t.size = size
 	for i := range t.marks {

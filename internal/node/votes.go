@@ -8,7 +8,8 @@ import (
 // VoteCounts are how many of a node's votes said what.
 type VoteCounts struct{ Yes, Taken, Lost, Timeout, Overloaded, Quarantined, Failed int64 }
 
-// Votes counts the votes of a node by what they said.
+// Votes counts the votes of a node by what they said, for Stats. The tally that decides a round is in
+// redlock/quorum.go.
 type Votes struct {
 	yes, taken, lost, timeout, overloaded, quarantined, failed atomic.Int64
 }

@@ -17,13 +17,13 @@ type announcements struct {
 // add counts a message of node i, of n, and returns from how many nodes there have been
 // some about this release. A message about another one, or a second one of the same
 // node, which was passed on, begins another count.
-func (s *announcements) add(digest string, i, n int) int {
-	if s.digest != digest || s.from[i] {
-		*s = announcements{digest: digest, from: make([]bool, n)}
+func (a *announcements) add(digest string, i, n int) int {
+	if a.digest != digest || a.from[i] {
+		*a = announcements{digest: digest, from: make([]bool, n)}
 	}
-	s.from[i] = true
-	s.nodes++
-	return s.nodes
+	a.from[i] = true
+	a.nodes++
+	return a.nodes
 }
 
 // Hear is told that node i has freed the resource, in the release that digest
@@ -43,7 +43,7 @@ func (q *Queue) Hear(i int, key, digest string) {
 	pass := !use && (g == nil || !g.heard.used)
 	if use {
 		g.heard.used, g.told = true, digest
-		w.release(now.Add(grace*time.Duration(need-count)), count < need)
+		w.wakeAt(now.Add(grace*time.Duration(need-count)), count < need)
 	}
 	q.mu.Unlock()
 	if pass {
@@ -51,9 +51,9 @@ func (q *Queue) Hear(i int, key, digest string) {
 	}
 }
 
-// release has w try at the given time because of a release; if there may be more
+// wakeAt has w try at the given time because of a release; if there may be more
 // news by then, not exactly then, or several would meet. Queue.mu is held.
-func (w *Waiter) release(at time.Time, more bool) {
+func (w *Waiter) wakeAt(at time.Time, more bool) {
 	if more {
 		at = at.Add(rand.N(grace))
 	}
@@ -92,7 +92,7 @@ func (q *Queue) HandOver(keys []any) {
 		if w == nil || !w.head {
 			continue
 		}
-		w.release(now, false)
+		w.wakeAt(now, false)
 	}
 }
 

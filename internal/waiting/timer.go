@@ -47,7 +47,7 @@ func NewTimer(q *Queue, w *Waiter, p Pace) *Timer { return &Timer{q: q, w: w, pa
 
 // Note takes in whether an attempt has failed because of an overload, and whether it was a timed
 // one; see [admission.Backoff].
-func (p *Timer) Note(overload, timed bool) { p.overload.Note(overload, timed) }
+func (t *Timer) Note(overload, timed bool) { t.overload.Note(overload, timed) }
 
 // MinTick is the least time between two timed retries of a waiter that is not
 // head, which costs no round trip that would slow it down.
@@ -55,71 +55,71 @@ const MinTick = time.Millisecond
 
 // SetTick sets when the next timed retry is due, by its number, or at once and false if there is to be
 // none.
-func (p *Timer) SetTick(head bool, number int) (more bool) {
-	d := p.pace.Delay(number)
+func (t *Timer) SetTick(head bool, number int) (more bool) {
+	d := t.pace.Delay(number)
 	if d < 0 {
-		p.tick = time.Now()
+		t.tick = time.Now()
 		return false
 	}
-	d = p.overload.Delay(d, p.pace.Limit)
+	d = t.overload.Delay(d, t.pace.Limit)
 	if !head {
 		d = max(d, MinTick)
 	}
-	p.tick = time.Now().Add(d)
+	t.tick = time.Now().Add(d)
 	return true
 }
 
 // Ticks reports whether a waiter that is not head needs a timer: its retries have to
 // be counted, or nobody asks for it.
-func (p *Timer) Ticks(s State) bool {
-	return p.pace.Counted || s.Alone
+func (t *Timer) Ticks(s State) bool {
+	return t.pace.Counted || s.Alone
 }
 
 // Sleep returns when an attempt is due. It also returns when ctx or closing has ended, with the
 // error that ended returns then.
-func (p *Timer) Sleep(ctx context.Context, closing <-chan struct{}, ended func() error) (why Reason, s State, err error) {
+func (t *Timer) Sleep(ctx context.Context, closing <-chan struct{}, ended func() error) (why Reason, s State, err error) {
 	for {
 		now := time.Now()
-		s = p.q.State(p.w)
-		why, at := p.due(s)
+		s = t.q.State(t.w)
+		why, at := t.due(s)
 		if err := ended(); err != nil || !at.IsZero() && !at.After(now) {
 			return why, s, err
 		}
 		var alarm <-chan time.Time
-		var t *time.Timer
+		var timer *time.Timer
 		if !at.IsZero() {
-			t = time.NewTimer(at.Sub(now))
-			alarm = t.C
+			timer = time.NewTimer(at.Sub(now))
+			alarm = timer.C
 		}
 		select {
-		case <-p.w.signal:
+		case <-t.w.signal:
 		case <-alarm:
 		case <-ctx.Done():
 		case <-closing:
 		}
-		if t != nil {
-			t.Stop()
+		if timer != nil {
+			timer.Stop()
 		}
 	}
 }
 
 // due is the next reason for an attempt, and when it is due; zero: not before a
 // signal.
-func (p *Timer) due(s State) (why Reason, at time.Time) {
+func (t *Timer) due(s State) (why Reason, at time.Time) {
 	if s.Turn {
-		return ByTurn, p.w.began
+		return ByTurn, t.w.began
 	}
-	earliest := func(w Reason, t time.Time) {
-		if !t.IsZero() && (at.IsZero() || t.Before(at)) {
-			why, at = w, t
+	earliest := func(r Reason, then time.Time) {
+		if !then.IsZero() && (at.IsZero() || then.Before(at)) {
+			why, at = r, then
 		}
 	}
-	if s.Head || p.Ticks(s) {
-		earliest(ByTick, p.tick)
+	if s.Head || t.Ticks(s) {
+		earliest(ByTick, t.tick)
 	}
 	if s.Head {
 		earliest(ByRelease, s.TryAt)
-		earliest(ByExpiry, p.expiry)
+		earliest(ByExpiry, t.expiry)
 		earliest(ByKeep, s.KeepUntil)
 	}
 	return why, at
@@ -141,30 +141,30 @@ type Refusal struct {
 // that is known. If it was extended instead, and again, the next guess is later each time: a
 // holder that keeps a short lock is not to be asked after all the time. A guess that came too
 // early, because not all nodes had been waited for, is no sign of an extension.
-func (p *Timer) Expect(why Reason, no Refusal) {
+func (t *Timer) Expect(why Reason, no Refusal) {
 	now := time.Now()
-	p.ExpectNothing()
-	if why != ByTick && p.overload.Overloaded() {
+	t.ExpectNothing()
+	if why != ByTick && t.overload.Overloaded() {
 		// It was told of something, and could not look: it is to, without being counted.
-		p.expiry = now.Add(p.overload.Look(p.pace.Limit))
+		t.expiry = now.Add(t.overload.Look(t.pace.Limit))
 		return
 	}
 	ends := now.Add(no.Left)
 	switch {
-	case why == ByTick, no.Holder != p.after:
-		p.extended = 0
-	case why == ByExpiry && ends.After(p.ends.Add(expiryMargin)):
-		p.extended = min(p.extended+1, 10)
+	case why == ByTick, no.Holder != t.after:
+		t.extended = 0
+	case why == ByExpiry && ends.After(t.ends.Add(expiryMargin)):
+		t.extended = min(t.extended+1, 10)
 	}
-	p.after, p.ends = no.Holder, ends
-	if no.Known && no.Free <= p.pace.MaxWait {
-		wait := (no.Free + expiryMargin + rand.N(2*expiryMargin)) << p.extended
-		p.expiry = now.Add(min(wait, p.pace.MaxWait))
+	t.after, t.ends = no.Holder, ends
+	if no.Known && no.Free <= t.pace.MaxWait {
+		wait := (no.Free + expiryMargin + rand.N(2*expiryMargin)) << t.extended
+		t.expiry = now.Add(min(wait, t.pace.MaxWait))
 	}
 }
 
 // ExpectNothing is Expect after an attempt that was cut short.
-func (p *Timer) ExpectNothing() { p.expiry = time.Time{} }
+func (t *Timer) ExpectNothing() { t.expiry = time.Time{} }
 
 // Jitter returns a time that is uniform in delay ± jitter.
 func Jitter(delay, jitter time.Duration) time.Duration {

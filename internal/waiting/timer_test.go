@@ -12,14 +12,14 @@ import (
 // short reservation, does not make the next one late, which is made of what all say.
 func TestTimerMakesGoodAGuessThatCameTooEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := timerOf(t)
+		timer := timerOf(t)
 		ends := time.Now().Add(870 * time.Millisecond)
-		p.Expect(ByTurn, Refusal{Holder: "h", Left: time.Until(ends), Free: 100 * time.Millisecond, Known: true})
-		p.requireLapse(t, 100*time.Millisecond)
-		time.Sleep(time.Until(p.expiry))
+		timer.Expect(ByTurn, Refusal{Holder: "h", Left: time.Until(ends), Free: 100 * time.Millisecond, Known: true})
+		requireExpiry(t, timer, 100*time.Millisecond)
+		time.Sleep(time.Until(timer.expiry))
 		left := time.Until(ends)
-		p.Expect(ByExpiry, Refusal{Holder: "h", Left: left, Free: left, Known: true})
-		p.requireLapse(t, left)
+		timer.Expect(ByExpiry, Refusal{Holder: "h", Left: left, Free: left, Known: true})
+		requireExpiry(t, timer, left)
 	})
 }
 
@@ -27,11 +27,11 @@ func TestTimerMakesGoodAGuessThatCameTooEarly(t *testing.T) {
 // retry has asked, or there is another holder.
 func TestTimerAsksLessOftenAfterAHolderThatIsExtended(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := timerOf(t)
+		timer := timerOf(t)
 		kept := func(why Reason, holder string, times time.Duration) {
 			t.Helper()
-			p.Expect(why, Refusal{Holder: holder, Left: 100 * time.Millisecond, Free: 100 * time.Millisecond, Known: true})
-			wait := time.Until(p.expiry)
+			timer.Expect(why, Refusal{Holder: holder, Left: 100 * time.Millisecond, Free: 100 * time.Millisecond, Known: true})
+			wait := time.Until(timer.expiry)
 			assert.GreaterOrEqual(t, wait, times*(100*time.Millisecond+expiryMargin))
 			assert.LessOrEqual(t, wait, times*(100*time.Millisecond+3*expiryMargin))
 			time.Sleep(wait)
@@ -54,10 +54,10 @@ func timerOf(t *testing.T) *Timer {
 	return NewTimer(q, w, Pace{MaxWait: time.Minute})
 }
 
-// requireLapse checks that the holder's keys are awaited to expire in free.
-func (p *Timer) requireLapse(t *testing.T, free time.Duration) {
+// requireExpiry checks that the holder's keys are awaited to expire in free.
+func requireExpiry(t *testing.T, timer *Timer, free time.Duration) {
 	t.Helper()
-	wait := time.Until(p.expiry)
+	wait := time.Until(timer.expiry)
 	assert.GreaterOrEqual(t, wait, free+expiryMargin)
 	assert.LessOrEqual(t, wait, free+3*expiryMargin)
 }

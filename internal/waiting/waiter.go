@@ -34,9 +34,6 @@ func NewWaiter(keys []any, delay time.Duration) *Waiter {
 // Began is when the waiter was made.
 func (w *Waiter) Began() time.Time { return w.began }
 
-// Signal returns a channel that gets a value when the waiter is to look at its State.
-func (w *Waiter) Signal() <-chan struct{} { return w.signal }
-
 // notify has the waiter look at its fields. Queue.mu is held.
 func (w *Waiter) notify() {
 	select {
