@@ -61,6 +61,7 @@ const (
 // Decisions.
 var (
 	Quorum       = quorum
+	SplitLimit   = splitLimit
 	RetryDefault = new(options).retries
 	IsOverload   = isOverload
 )

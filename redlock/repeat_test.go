@@ -530,7 +530,7 @@ func testLateRequests(t *testing.T, wait time.Duration) {
 	})
 }
 
-func TestUnsettledRequestThatIsLateTakesNoVoteAway(t *testing.T) {
+func TestUnknownRequestThatIsLateTakesNoVoteAway(t *testing.T) {
 	t.Run("at once", func(t *testing.T) { testLateRequests(t, 0) })
 	t.Run("after more than a minute", func(t *testing.T) { testLateRequests(t, 75*time.Second) })
 }
@@ -571,7 +571,7 @@ func (rn *recordingNet) request(t *testing.T, verb string) string {
 
 // Within a minute a lock request may also arrive while its client cannot get through,
 // after the ttl. Then it is the release's turn.
-func TestUnsettledReleaseIsOwedForAMinute(t *testing.T) {
+func TestOwedReleaseIsKeptForAMinute(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		rn, r := record(t, c)
 		warm(t, r)
@@ -588,7 +588,7 @@ func TestUnsettledReleaseIsOwedForAMinute(t *testing.T) {
 
 // A request that runs again sets only the keys that are missing: an extension may have
 // been counted since on the others.
-func TestUnsettledLockRequestThatRunsAgainShortensNoLife(t *testing.T) {
+func TestUnknownLockRequestThatRunsAgainShortensNoLife(t *testing.T) {
 	for _, opts := range [][]redlock.Option{nil, {redlock.WithFencing()}} {
 		inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 			rn, r := record(t, c)
@@ -610,7 +610,7 @@ func TestUnsettledLockRequestThatRunsAgainShortensNoLife(t *testing.T) {
 
 // A node whose refusal was heard may have the key all the same, if the lock request
 // runs a second time. When an extension finds it there, it is to be released.
-func TestUnsettledKeyThatAnExtensionHasFoundIsReleased(t *testing.T) {
+func TestOwedReleaseOfAKeyThatAnExtensionHasFound(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		rn, r := record(t, c)
 		warm(t, r)
@@ -634,7 +634,7 @@ func TestUnsettledKeyThatAnExtensionHasFoundIsReleased(t *testing.T) {
 
 // An extension that settles late asks for a repair of a node that has been repaired
 // since. Such a repair, and what becomes of it, must not harm a key that counts.
-func TestUnsettledRepairOnOldNewsWhileTheNodeIsUp(t *testing.T) {
+func TestUnknownRepairOnOldNewsWhileTheNodeIsUp(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c, redlock.WithNodeTimeout(5*time.Second))
 		l, err := r.TryLock(t.Context(), []string{"a"}, 30*time.Second)

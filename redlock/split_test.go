@@ -279,3 +279,16 @@ func TestSplitVoteThatStaysEndsInTime(t *testing.T) {
 		})
 	}
 }
+
+func TestSplitLimit(t *testing.T) {
+	const ms = time.Millisecond
+	for _, c := range []struct{ timeout, pace, want time.Duration }{
+		{250 * ms, ms, 100 * ms},
+		{250 * ms, 20 * ms, 160 * ms},
+		{250 * ms, 100 * ms, 250 * ms},
+		{50 * ms, 20 * ms, 50 * ms},
+		{time.Minute, 20 * ms, 160 * ms},
+	} {
+		assert.Equal(t, c.want, redlock.SplitLimit(c.timeout, c.pace), "node timeout %v, pace %v", c.timeout, c.pace)
+	}
+}

@@ -1,0 +1,40 @@
+package redlock
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestDrift(t *testing.T) {
+	assert.Equal(t, 102*time.Millisecond, drift(10*time.Second, 0.01))
+	assert.Equal(t, 2*time.Millisecond, drift(10*time.Second, 0))
+	assert.Equal(t, 9898*time.Millisecond, validity(10*time.Second, 0.01))
+	assert.Equal(t, int64(1), serverMillis(time.Millisecond))
+	assert.Equal(t, int64(2), serverMillis(time.Millisecond+1))
+	assert.Equal(t, int64(2), serverMillis(2*time.Millisecond))
+}
+
+// The validity never exceeds what the node was told, with any clocks whose
+// rates differ by less than the factor.
+func FuzzDrift(f *testing.F) {
+	f.Add(int64(10*time.Second), 0.01)
+	f.Add(int64(math.MaxInt64), 0.999)
+	f.Fuzz(func(t *testing.T, ns int64, factor float64) {
+		d := time.Duration(ns)
+		if d < time.Millisecond || math.IsNaN(factor) || factor < 0 || factor >= 1 {
+			return
+		}
+		v := validity(d, factor)
+		require.Less(t, v, d)
+		ms := serverMillis(d)
+		require.GreaterOrEqual(t, ms, int64(d/time.Millisecond))
+		require.LessOrEqual(t, ms-int64(d/time.Millisecond), int64(1))
+		if v > 0 {
+			require.LessOrEqual(t, float64(v), float64(d)*(1-factor)+1)
+		}
+	})
+}
