@@ -122,7 +122,7 @@ func TestScriptsThatAreComposedAreWrittenDown(t *testing.T) {
 	const run = "0123456789abcdef0123456789abcdef01234567"
 	texts := map[string]string{}
 	add := func(name, comment string, source any) {
-		texts[name+".lua"] = "-- " + comment + "\n\n" + strings.TrimSpace(source.(string)) + "\n"
+		texts[name+".lua"] = "-- Written by make lua, not by hand.\n-- " + comment + "\n\n" + strings.TrimSpace(source.(string)) + "\n"
 	}
 	for _, s := range handshakeScripts {
 		if s.Grants {

@@ -1,3 +1,4 @@
+-- Written by make lua, not by hand.
 -- fencedQueue with quarantine: KEYS end with the marker, and ARGV with 0, the number of nodes and maxTTL in ms.
 
 local k, a = #KEYS, #ARGV

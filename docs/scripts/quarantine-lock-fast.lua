@@ -1,3 +1,4 @@
+-- Written by make lua, not by hand.
 -- quarantine-lock for a server in a run, here 0123456789abcdef0123456789abcdef01234567, and clients with 3 nodes.
 
 #!lua
