@@ -266,7 +266,7 @@ matrix-short: tools ## the same in small, on newer servers only
 
 .PHONY: footprint
 footprint: tools ## write docs/footprint.md: what a program gets with the library
-	cd internal/release && $(GO) test -count=1 -run Footprint -update .
+	cd internal/publish && $(GO) test -count=1 -run Footprint -update .
 
 .PHONY: bench
 bench: tools ## the benchmarks: writes docs/benchmarks.md and docs/plots; BENCHFLAGS="-parts latency" for some of them

@@ -18,7 +18,7 @@ set -eu
 cd "$(dirname "$0")/.."
 
 module=github.com/seed6c881748/redlock
-released="cmd/redlock otelredlock" # As in internal/release.
+released="cmd/redlock otelredlock" # As in internal/publish.
 version=${1:-}
 
 die() {
@@ -73,7 +73,7 @@ released_go() { # Without GONOPROXY, with which go install overlooks modules tha
 }
 proxy() { # of the commit HEAD
 	rm -rf "$work/proxy" "$work/cache"
-	(cd internal/release && GOWORK=off go run . -repo ../.. -commit HEAD -version "$version" -proxy "$work/proxy")
+	(cd internal/publish && GOWORK=off go run . -repo ../.. -commit HEAD -version "$version" -proxy "$work/proxy")
 }
 
 # The library first: the go.sum of the other modules has its hash, which their files are no part of.

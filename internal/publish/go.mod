@@ -1,4 +1,4 @@
-module github.com/seed6c881748/redlock/internal/release
+module github.com/seed6c881748/redlock/internal/publish
 
 go 1.25.0
 

@@ -1,4 +1,4 @@
-// Command release writes a version of the library, and of its modules that users get, into a
+// Command publish writes a version of the library, and of its modules that users get, into a
 // folder that serves as a module proxy, as the version would be if a commit got its tags:
 //
 //	go run . -repo ../.. -commit HEAD -version v0.1.0 -proxy /tmp/proxy
