@@ -16,9 +16,9 @@ import (
 // tool.
 const gateArg = "__gate"
 
-// A gate holds the command back until the guard knows its group. A command that was started at
-// once could run on without a lock, and with nobody who knows of it, if redlock were killed before
-// it could name the group.
+// A gate holds the command back until the guard is ready and knows its group. A command that was
+// started at once could run on without a lock, and with nobody who knows of it, if redlock were
+// killed before it could name the group.
 //
 // The process of the command is this program at first, which waits for a byte on one pipe, and
 // then becomes the command. If redlock is gone instead, so is the process. Over another pipe it

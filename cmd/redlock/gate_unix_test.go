@@ -3,6 +3,7 @@
 package main
 
 import (
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,27 +20,25 @@ import (
 )
 
 // A command of which the guard does not know would run on without a lock if redlock were killed: it
-// is not started before the guard knows of it.
+// is not started before the guard knows of it, and could not be killed by a signal to all of a service.
 func TestRunNothingThatNobodyGuards(t *testing.T) {
 	t.Parallel()
-	c := testcluster.RunServers(t, 3)
-	lock := hold(t, c, "x")
-	file := filepath.Join(t.TempDir(), "ran")
-	read, write, err := os.Pipe()
-	require.NoError(t, err)
-	require.NoError(t, read.Close(), "as if the guard were gone")
-	sh, err := lookUp("sh")
-	require.NoError(t, err)
-	j := &job{
-		lock: lock, kept: lock.KeepAlive(t.Context()), margin: time.Second, killAfter: time.Second,
-		path: sh, args: []string{"sh", "-c", "echo ran >" + file}, env: os.Environ(), guard: &guard{pipe: write},
+	for name, end := range map[string]func(hears, says *os.File) error{
+		"the guard is gone":              func(hears, _ *os.File) error { return hears.Close() },
+		"the guard was killed too early": func(_, says *os.File) error { return says.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j, hears, says := jobOver(t, startHearer(t))
+			require.NoError(t, end(hears, says))
+			file := j.writes(t)
+			require.ErrorContains(t, j.start(), "guards")
+			var status syscall.WaitStatus
+			_, err := syscall.Wait4(j.group, &status, 0, nil)
+			require.NoError(t, err)
+			assert.NoFileExists(t, file)
+		})
 	}
-	require.ErrorContains(t, j.start(), "guards")
-	var status syscall.WaitStatus
-	_, err = syscall.Wait4(j.group, &status, 0, nil)
-	require.NoError(t, err)
-	assert.NoFileExists(t, file)
-	require.NoError(t, lock.Unlock(t.Context()))
 }
 
 // The process that becomes the command ends with redlock, whenever that ends.
@@ -135,24 +134,19 @@ func TestGuardIsToldAgain(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { _ = read.Close() }()
 	g := &guard{pipe: write}
-	fill := []byte(strings.Repeat("x", 1<<16))
-	for err == nil {
-		require.NoError(t, write.SetWriteDeadline(time.Now().Add(time.Second)))
-		_, err = write.Write(fill)
+	for err == nil { // A line after the other, which the guard does not read.
+		err = g.write(strings.Repeat("x", 1<<12))
 	}
+	require.ErrorIs(t, err, syscall.EAGAIN, "it does not hold up redlock")
 	at := time.Now().Add(time.Minute)
 	g.killAt(at)
 	full := make([]byte, 1<<22)
 	n, err := read.Read(full)
 	require.NoError(t, err)
 	require.Positive(t, n)
-	require.NoError(t, write.SetWriteDeadline(time.Time{}))
 	g.killAt(at)
 	require.NoError(t, write.Close())
-	var rest []byte
-	for err == nil {
-		n, err = read.Read(full)
-		rest = append(rest, full[:n]...)
-	}
+	rest, err := io.ReadAll(read)
+	require.NoError(t, err)
 	assert.Equal(t, 1, strings.Count(string(rest), "kill "))
 }

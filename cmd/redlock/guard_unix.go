@@ -32,9 +32,10 @@ const guardName = "redlock-guard"
 //	told: redlock has sent SIGTERM, which the group is not to get twice
 //	done
 type guard struct {
-	pid  int
-	pipe *os.File
-	last time.Time // what it was told last
+	pid   int
+	pipe  *os.File
+	ready *os.File  // a byte comes when no signal of others ends it any more
+	last  time.Time // what it was told last
 }
 
 // startGuard starts the process.
@@ -48,24 +49,31 @@ func startGuard(killAfter time.Duration) (*guard, error) {
 		return nil, err
 	}
 	defer func() { _ = read.Close() }()
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	ready, says, err := os.Pipe()
 	if err != nil {
 		_ = write.Close()
+		return nil, err
+	}
+	defer func() { _ = says.Close() }()
+	g := &guard{pipe: write, ready: ready}
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		g.close()
 		return nil, err
 	}
 	defer func() { _ = null.Close() }()
 	// Without the environment, which may have secrets; and without redlock's output, whose
 	// reader would wait for the guard, too.
-	pid, err := syscall.ForkExec(self, []string{guardName, guardArg, killAfter.String()}, &syscall.ProcAttr{
+	g.pid, err = syscall.ForkExec(self, []string{guardName, guardArg, killAfter.String()}, &syscall.ProcAttr{
 		Dir:   "/",
-		Files: []uintptr{read.Fd(), null.Fd(), null.Fd()},
+		Files: []uintptr{read.Fd(), says.Fd(), null.Fd()},
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	})
 	if err != nil {
-		_ = write.Close()
+		g.close()
 		return nil, fmt.Errorf("the process that guards the command: %w", err)
 	}
-	return &guard{pid: pid, pipe: write}, nil
+	return g, nil
 }
 
 // ownProgram is the file of this program. Where the system can say it, it is the one that runs,
@@ -80,27 +88,39 @@ func ownProgram() (string, error) {
 
 // watch names the group, and when it must be gone. Nothing may run that the guard does not know of.
 func (g *guard) watch(group int, at time.Time) error {
-	return g.write(killLine(at)+fmt.Sprintf("group %d\n", group), time.Second)
+	return g.write(killLine(at) + fmt.Sprintf("group %d\n", group))
 }
 
-// write sends lines. A guard that cannot be written to is gone, or stopped, and must not hold up
-// redlock, which then sees to the group alone. They are so short that they are written as a whole
-// or not at all.
-func (g *guard) write(lines string, patience time.Duration) error {
-	_ = g.pipe.SetWriteDeadline(time.Now().Add(patience))
-	_, err := g.pipe.WriteString(lines)
+// awaitReady waits until the guard is ready, at most until a time. A guard that is killed while it starts
+// is an error: a signal to all processes of a service could end redlock, too, and leave the command alone.
+func (g *guard) awaitReady(until time.Time) error {
+	_ = g.ready.SetReadDeadline(until)
+	_, err := g.ready.Read(make([]byte, 1))
 	return err
 }
 
-// linePatience is how long redlock waits for a guard that does not read.
-const linePatience = 10 * time.Millisecond
+// write sends lines, or fails at once: a guard whose pipe is full is stopped, and must not hold up
+// redlock, which then sees to the group alone. The lines are so short that they are written as a whole
+// or not at all.
+func (g *guard) write(lines string) error {
+	pipe, err := g.pipe.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var failed error
+	err = pipe.Write(func(fd uintptr) bool {
+		_, failed = syscall.Write(int(fd), []byte(lines))
+		return true
+	})
+	return errors.Join(err, failed)
+}
 
 // killAt says when the group must be gone.
 func (g *guard) killAt(at time.Time) {
 	if d := at.Sub(g.last); d > -time.Millisecond && d < time.Millisecond {
 		return // The same, but for the rounding.
 	}
-	if g.write(killLine(at), linePatience) == nil {
+	if g.write(killLine(at)) == nil {
 		g.last = at // It is repeated otherwise: by an older time the guard would end a command that has its lock.
 	}
 }
@@ -112,13 +132,16 @@ func killLine(at time.Time) string {
 }
 
 // told says that the group has been told to end.
-func (g *guard) told() { _ = g.write("told\n", linePatience) }
+func (g *guard) told() { _ = g.write("told\n") }
 
 // done ends the guard.
 func (g *guard) done() {
-	_ = g.write("done\n", linePatience)
-	_ = g.pipe.Close()
+	_ = g.write("done\n")
+	g.close()
 }
+
+// close ends the guard, unless it knows of a group.
+func (g *guard) close() { _, _ = g.pipe.Close(), g.ready.Close() }
 
 // guardMain is the process.
 func guardMain(args []string) int {
@@ -129,7 +152,9 @@ func guardMain(args []string) int {
 	nameProcess(guardName)
 	// It ends with redlock, not before: also where a signal goes to all processes of a service, or
 	// to all of a name.
-	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2)
+	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGPIPE)
+	_, _ = os.Stdout.Write([]byte{1}) // It is ready. Redlock may be gone already.
+	_ = os.Stdout.Close()
 	lines := make(chan string)
 	go func() {
 		defer close(lines)

@@ -82,11 +82,17 @@ func (j *job) start() error {
 		return fmt.Errorf("%s: %w", j.args[0], err)
 	}
 	j.group = gate.group
-	if err = j.guard.watch(j.group, j.deadline().Add(j.margin/2)); err != nil {
-		gate.close()
-		return fmt.Errorf("the process that guards the command: %w", err)
+	err = j.guard.watch(j.group, j.deadline().Add(j.margin/2))
+	if err == nil {
+		err = j.guard.awaitReady(j.deadline().Add(-j.killAfter))
 	}
-	if err = j.late(); err != nil {
+	if err != nil {
+		err = fmt.Errorf("the process that guards the command: %w", err)
+	}
+	if late := j.late(); late != nil {
+		err = late
+	}
+	if err != nil {
 		gate.close()
 		return err
 	}

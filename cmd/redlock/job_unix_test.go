@@ -63,25 +63,41 @@ func (g *hearer) terms() int {
 	return strings.Count(string(text), "term")
 }
 
-// jobOver returns a job whose command is a group, and what its guard hears.
-func jobOver(t *testing.T, g *hearer) (j *job, hears *os.File) {
+// jobOver returns a job whose command is a group, what its guard hears, and where that says that it is ready.
+func jobOver(t *testing.T, g *hearer) (j *job, hears, says *os.File) {
 	t.Helper()
 	lock := hold(t, testcluster.RunServers(t, 3), "x")
 	t.Cleanup(func() { _ = lock.Unlock(context.Background()) }) // Or Close waits for its end.
 	hears, write, err := os.Pipe()
 	require.NoError(t, err)
-	t.Cleanup(func() { _, _ = hears.Close(), write.Close() })
+	ready, says, err := os.Pipe()
+	require.NoError(t, err)
+	guard := &guard{pipe: write, ready: ready}
+	t.Cleanup(func() {
+		guard.close()
+		_, _ = hears.Close(), says.Close()
+	})
 	return &job{
 		tool: &tool{errOut: io.Discard}, lock: lock, kept: lock.KeepAlive(t.Context()),
-		group: g.cmd.Process.Pid, guard: &guard{pipe: write}, margin: time.Second, killAfter: time.Second,
-	}, hears
+		group: g.cmd.Process.Pid, guard: guard, margin: time.Second, killAfter: time.Second,
+	}, hears, says
+}
+
+// writes has the job's command write a file, and returns that.
+func (j *job) writes(t *testing.T) (file string) {
+	t.Helper()
+	file = filepath.Join(t.TempDir(), "ran")
+	sh, err := lookUp("sh")
+	require.NoError(t, err)
+	j.path, j.args, j.env = sh, []string{"sh", "-c", "echo ran >" + file}, os.Environ()
+	return file
 }
 
 // A second SIGTERM means to many programs that there is no time to tidy up.
 func TestJobTellsOnce(t *testing.T) {
 	t.Parallel()
 	g := startHearer(t)
-	j, hears := jobOver(t, g)
+	j, hears, _ := jobOver(t, g)
 	j.look()
 	assert.False(t, j.told, "the lock is held")
 	j.killAfter = time.Hour // So it is time.
@@ -120,7 +136,7 @@ func TestGuardTellsOnce(t *testing.T) {
 func TestKillAfterIsCapped(t *testing.T) {
 	t.Parallel()
 	g := startHearer(t)
-	j, _ := jobOver(t, g)
+	j, _, _ := jobOver(t, g)
 	j.killAfter = time.Hour
 	j.look()
 	require.True(t, j.told)
@@ -148,13 +164,10 @@ func TestKillAfterIsCapped(t *testing.T) {
 // A redlock that was stopped after it got the lock, and goes on when that has ended, starts nothing.
 func TestJobStartsNothingTooLate(t *testing.T) {
 	t.Parallel()
-	j, _ := jobOver(t, startHearer(t))
-	file := filepath.Join(t.TempDir(), "ran")
-	sh, err := lookUp("sh")
-	require.NoError(t, err)
-	j.path, j.args, j.env = sh, []string{"sh", "-c", "echo ran >" + file}, os.Environ()
+	j, _, _ := jobOver(t, startHearer(t))
+	file := j.writes(t)
 	j.margin = time.Hour // As if the lock ended now.
-	err = j.start()
+	err := j.start()
 	code, _ := classify(err)
 	assert.Equal(t, exitLost, code, "%v", err)
 	var status syscall.WaitStatus
