@@ -138,7 +138,8 @@ func TestTmux(t *testing.T) {
 		p := openPane(t, c)
 		p.typeLine("stty tostop")
 		p.typeLine(terminalRun + `60s y -- sh -c 'echo wri""tten; exit 8' &`)
-		eventually(t, func() bool { return holders(t, c, "y") == 3 }, "the lock")
+		// A quorum: redlock stops at once, and asks no node that was late again.
+		eventually(t, func() bool { return holders(t, c, "y") >= 2 }, "the lock")
 		p.typeLine(`until jobs | grep -q Stopped; do sleep 0.1; done; echo it "sto"pped`)
 		p.see("it stopped")
 		p.typeLine("fg")
