@@ -102,7 +102,7 @@ func startCommand(t *testing.T, cmd *exec.Cmd) *process {
 	p := &process{t: t, cmd: cmd, out: &buffer{}, errOut: &buffer{}, ended: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = p.out, p.errOut
 	// What a command has left behind must not hold up a test that fails.
-	cmd.WaitDelay = time.Second
+	cmd.WaitDelay = 10 * time.Second
 	require.NoError(t, cmd.Start())
 	go func() {
 		defer close(p.ended)

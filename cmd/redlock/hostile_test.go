@@ -95,6 +95,7 @@ func TestErrorsOfAHostileNode(t *testing.T) {
 		}
 	}()
 	t.Setenv("REDLOCK_NODES", l.Addr().String())
+	t.Setenv("REDLOCK_NODE_TIMEOUT", "5s")
 	for _, args := range [][]string{
 		{"status", "x"},
 		{"list"},

@@ -26,7 +26,7 @@ import (
 const stubborn = `trap '' TERM; sleep 600 & echo group $$; while :; do sleep 600; done`
 
 // shortTTL is the ttl of tests that wait for the end of a lock.
-const shortTTL = 4 * time.Second
+const shortTTL = 10 * time.Second
 
 // groupOf waits until a command has said which group it is.
 func groupOf(t *testing.T, p *process) int {
@@ -241,7 +241,7 @@ func TestRunTellsTheCommandFirst(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3)
 	script := `trap 'echo told; sleep 0.2; echo tidy; exit 0' TERM; echo group $$; while :; do sleep 0.05; done`
-	p := start(t, c, runArgs("--ttl", "6s", "--kill-after", "3s", "x", "--", "sh", "-c", script)...)
+	p := start(t, c, "run", "--node-timeout", "2s", "--connect-timeout", "20s", "--ttl", "20s", "--kill-after", "10s", "x", "--", "sh", "-c", script)
 	groupOf(t, p)
 	freeze(t, c)
 	assert.Equal(t, exitLost, p.wait(), "%s", p.errOut)
@@ -252,7 +252,7 @@ func TestRunTellsTheCommandFirst(t *testing.T) {
 func TestRunMinorityFrozen(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3)
-	p := start(t, c, runArgs("--ttl", "2s", "x", "--", "sh", "-c", `echo group $$; sleep 5`)...)
+	p := start(t, c, runArgs("--ttl", shortTTL.String(), "x", "--", "sh", "-c", `echo group $$; sleep 15`)...)
 	groupOf(t, p)
 	require.NoError(t, c.Nodes[2].Hang())
 	assert.Equal(t, 0, p.wait(), "%s", p.errOut)

@@ -36,7 +36,7 @@ func TestRunTellsThatItWaits(t *testing.T) {
 	})
 	t.Run("quietly", func(t *testing.T) {
 		t.Parallel()
-		p := start(t, c, runArgs("--quiet", "--wait", "3s", "n2", "--", "true")...)
+		p := start(t, c, runArgs("--quiet", "--wait", "10s", "n2", "--", "true")...)
 		assert.Equal(t, exitTaken, p.wait())
 		assert.Empty(t, p.errOut.String())
 	})
@@ -47,7 +47,7 @@ func TestRunTellsThatItWaitsForNodes(t *testing.T) {
 	c := testcluster.RunServers(t, 3)
 	require.NoError(t, c.Nodes[0].Stop())
 	require.NoError(t, c.Nodes[1].Stop())
-	p := start(t, c, "run", "x", "--", "true")
+	p := start(t, c, runArgs("x", "--", "true")...)
 	eventually(t, func() bool { return strings.Contains(p.errOut.String(), "quorum") }, "a word")
 	assert.Contains(t, p.errOut.String(), "redlock: waiting: no quorum for x: 2 of 3 nodes failed: ")
 }
@@ -68,6 +68,7 @@ func TestRunWaitsForItself(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cmd := command(t, c, append(runArgs(tt.command...), "")...)
 			cmd.Args[len(cmd.Args)-1] = cmd.Path
+			cmd.Env = append(cmd.Env, "REDLOCK_NODE_TIMEOUT=5s", "REDLOCK_CONNECT_TIMEOUT=20s") // Of those within, too.
 			p := startCommand(t, cmd)
 			assert.Equal(t, exitTaken, p.wait())
 			assert.Contains(t, p.errOut.String(), tt.want)
