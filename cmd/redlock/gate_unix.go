@@ -76,6 +76,12 @@ func (g *gate) pass() error {
 		return fmt.Errorf("its process has ended: %w", err)
 	}
 	_ = g.open.Close()
+	said := []unix.PollFd{{Fd: int32(g.fails.Fd()), Events: unix.POLLIN}}
+	for said[0].Revents == 0 {
+		if n, err := unix.Poll(said, 100); n == 0 && err == nil {
+			_ = syscall.Kill(-g.group, syscall.SIGCONT) // A Ctrl-Z may have stopped it, of which nobody hears yet.
+		}
+	}
 	var says [4]byte
 	n, _ := g.fails.Read(says[:])
 	if n == 0 {

@@ -62,11 +62,10 @@ func (j *job) run(ctx context.Context) (ending, error) {
 	outliveThreads()
 	j.terminal = openTerminal()
 	defer j.terminal.close()
+	defer j.terminal.takeBack()
 	if err = j.start(); err != nil {
 		return ending{}, fmt.Errorf("%w: %w", errNotStarted, err)
 	}
-	j.terminal.give(j.group)
-	defer j.terminal.takeBack()
 	children := make(chan child, 16)
 	go waitForChildren(children)
 	for !j.gone() {
@@ -96,6 +95,7 @@ func (j *job) start() error {
 		gate.close()
 		return err
 	}
+	j.terminal.give(j.group) // Before it runs: top, which uses the terminal at once, would stop.
 	if err = gate.pass(); err != nil {
 		return fmt.Errorf("%s: %w", j.args[0], err)
 	}

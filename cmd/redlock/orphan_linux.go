@@ -11,7 +11,8 @@ import (
 
 // endWithRedlock has the kernel send SIGTERM to this process, and to the command that it becomes, when
 // redlock ends: the guard may be killed with it. The kernel forgets it for a command that changes its
-// user.
+// user. It may send it again for each of redlock's threads: it gives the children of one that has ended to
+// one that has not yet.
 func endWithRedlock() {
 	runtime.LockOSThread() // It is the thread's, and must be that which becomes the command.
 	_ = unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(syscall.SIGTERM), 0, 0, 0)

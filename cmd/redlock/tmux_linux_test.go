@@ -34,7 +34,7 @@ func openPane(t *testing.T, c *testcluster.Cluster) *pane {
 	p := &pane{t: t, path: path, sock: filepath.Join(dir, "s")}
 	self, err := os.Executable()
 	require.NoError(t, err)
-	cmd := p.command("-f", "/dev/null", "new-session", "-d", "-x", "250", "-y", "50", `exec bash --norc --noprofile -i`)
+	cmd := p.command("-f", "/dev/null", "new-session", "-d", "-x", "250", "-y", "50", `exec env PS1="pane> " bash --norc --noprofile -i`)
 	cmd.Env = append(os.Environ(), asTool+"=1", "REDLOCK_NODES="+strings.Join(c.Addrs(), ","), "TOOL="+self, "TMUX=", "TERM=xterm")
 	text, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", text)
@@ -123,6 +123,8 @@ func TestTmux(t *testing.T) {
 		p.typeLine("fg")
 		p.see("PID")
 		p.press("q")
+		// top throws away what was typed before its end.
+		eventually(t, func() bool { return strings.HasSuffix(strings.TrimSpace(p.text()), "pane>") }, "the prompt")
 		p.typeLine(`echo "then $?"`)
 		p.see("then 0")
 	})
