@@ -298,6 +298,32 @@ func TestRepeatThatIsRefusedIsSentAgainSoon(t *testing.T) {
 	}
 }
 
+// Where EVAL is not allowed at all, each repetition is a release, and there are no more of them.
+func TestRepeatsEndWhereNoLookIsAllowed(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		n := c.Nodes[0]
+		r := newRedlock(t, c)
+		broke := breakLate(t, c, r, 20*time.Second)
+		var looks atomic.Int64
+		require.NoError(t, n.OnCommand(func(cmd string, _ []string) {
+			refusal := ""
+			if cmd == "EVAL" {
+				looks.Add(1)
+				refusal = "ERR unknown command 'EVAL'"
+			}
+			assert.NoError(t, n.SetError(refusal))
+		}))
+		time.Sleep(time.Until(broke.Add(20 * time.Second)))
+		requireLate(t, c)
+		time.Sleep(20*time.Second + 100*time.Millisecond)
+		requireNoKeys(t, c)
+		time.Sleep(3 * time.Hour) // Its ttl is an hour.
+		assert.LessOrEqual(t, looks.Load(), int64(20))
+		assert.Zero(t, r.Stats().Nodes[0].Repeats)
+		assert.Zero(t, r.Stats().Nodes[0].PendingReleases)
+	})
+}
+
 // One repetition is under way at a time, for up to 64 keys. Outcomes are unknown just when nodes are slow.
 func TestRepeatsAreUnderWayOneAtATime(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {

@@ -1,10 +1,6 @@
 package node
 
-import (
-	"time"
-
-	"github.com/seed6c881748/redlock/internal/conn"
-)
+import "time"
 
 // This file is about when a node's releases are sent again. Those that are owed go all at once. Of the others
 // some are on their way at a time, and no more until these are answered: outcomes are unknown just when nodes
@@ -156,13 +152,14 @@ func (n *Node) pushLook(l lookTask) {
 	n.push(&Request{Task: &Task{Command: Command{Script: Look, Keys: l.keys, Args: l.tokens}, Limit: n.Timeout, look: &l}, Eval: true})
 }
 
-// looked takes the answer to a look: what has come late is released, and who waits for it is told. One
-// key that the user may not read has the whole look refused, so then each token is released. n.mu is held.
+// looked takes the answer to a look: what has come late is released, and who waits for it is told. If the server
+// refuses the look, as it does where the user may not read one of the keys or may not use EVAL, each token is
+// released: to look again would be refused again, and nothing of it would count. n.mu is held.
 func (n *Node) looked(look *lookTask, reply any, err error) {
 	held, said := reply.([]any)
 	found := look.found(held)
 	for i, e := range look.releases {
-		if found[i] || conn.ErrorCode(err) == "NOPERM" {
+		if found[i] || err != nil {
 			n.pushRelease(e, time.Now())
 		} else {
 			n.sendLater(e, said)
