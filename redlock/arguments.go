@@ -46,7 +46,6 @@ type target struct {
 	oneRung     [2]any
 }
 
-// aim checks the resources, and has the target be them.
 func (t *target) aim(prefix string, resources []string) error {
 	if len(resources) == 0 {
 		return errors.New("redlock: no resources")

@@ -47,7 +47,6 @@ func (c *claim) askFence(now time.Time, life time.Duration) {
 	c.args = append(c.args, proposal, serverMillis(life))
 }
 
-// token is the value of the claim's keys.
 func (c *claim) token() string { return c.args[0].(string) }
 
 // tellOthers has the claim's releases tell those who wait, from the first one on.
@@ -80,7 +79,6 @@ func (c *claim) Release(now time.Time, again bool) (node.Command, node.Voter) {
 	return c.releaseTelling(now), &wakeReader{r: c.r, on: c.target}
 }
 
-// releaseTelling is the release that tells the next in line.
 func (c *claim) releaseTelling(now time.Time) node.Command {
 	if left := c.KeptUntil().Sub(now); left > 0 {
 		return leaveCommand(c, serverMillis(left))

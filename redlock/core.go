@@ -80,7 +80,6 @@ type counters struct {
 	waiting, acquired, extended, repaired, unlocked, taken, noQuorum, lost, splits, raised, woken, overloaded atomic.Int64
 }
 
-// holdCounters count why holds have ended.
 type holdCounters struct{ released, expired, lost, maxHold, closed atomic.Int64 }
 
 func (c *holdCounters) count(cause error) {

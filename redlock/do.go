@@ -11,13 +11,13 @@ import (
 // the lock does: fn must then stop what needs the lock. fn runs on the caller's goroutine. It
 // may call Unlock itself.
 //
-// If fn was not called, the error matches ErrNotAcquired. It is the error of Lock if there was
-// no lock. Otherwise it says whether ctx, WithMaxHold or Close ended the hold before it began.
+// If fn was not called, the error matches ErrNotAcquired. It is Lock's error, or says that ctx,
+// WithMaxHold or Close ended the hold before fn could begin.
 //
-// If fn was called, the error is fn's, joined with ErrLost or ErrExpired if the lock was lost
-// before its release, even if fn succeeded: then somebody else may have had it meanwhile. If fn
-// fails after WithMaxHold or Close has ended its context, the error matches ErrMaxHold or
-// ErrClosed, too. A release that could not be confirmed is not a failure of the work; only the
+// If fn was called, Do returns its error. ErrLost or ErrExpired is joined to it if the lock was
+// lost before its release, even if fn succeeded: somebody else may have had the lock meanwhile.
+// If fn fails after WithMaxHold or Close has ended its context, the error matches ErrMaxHold or
+// ErrClosed, too. A release that could not be confirmed is not a failure of the work: only the
 // hook hears of it.
 //
 // fn's error never matches ErrNotAcquired, even if it is the error of another Lock or Do.
@@ -44,7 +44,6 @@ func (r *Redlock) Do(ctx context.Context, resources []string, ttl time.Duration,
 // its goroutine.
 var errNoReturn = errors.New("redlock: the function has not returned")
 
-// runHeld calls fn while the lock is kept, and releases it.
 func (l *Lock) runHeld(ctx context.Context, began time.Time, fn func(ctx context.Context, lock *Lock) error) (err error) {
 	kept := l.keepAlive(ctx)
 	returned := false

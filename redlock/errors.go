@@ -26,8 +26,8 @@ var (
 	// error. Or the quorum came too late to count.
 	ErrNoQuorum = errors.New("redlock: no quorum")
 
-	// ErrLost means that the lock is no longer held, or that its keys are gone or another's on
-	// so many nodes that no quorum can be left. A lost lock is never held again.
+	// ErrLost means that the lock is no longer held: its release has begun, or its keys are gone
+	// or another's on so many nodes that no quorum can be left. It is never held again.
 	ErrLost = errors.New("redlock: lock lost")
 
 	// ErrExpired means that the lock's validity has ended. It also matches ErrLost.

@@ -105,10 +105,9 @@ const (
 	// most once a second. Those attempts have neither EventDecided nor EventSettled.
 	EventOverloaded EventKind = "overloaded"
 
-	// EventPolling means that Lock calls that wait poll, as they hear of no releases from
-	// Node because of Err: the pool has no second connection to give, or the server's ACL
-	// forbids SUBSCRIBE or PUBLISH. It is sent once, until that works again, and not while
-	// the node is down.
+	// EventPolling means that Node sends no wake-ups, because of Err: the pool has no second
+	// connection to give, or the server's ACL forbids SUBSCRIBE or PUBLISH. Waiting Lock calls
+	// therefore poll it. It is sent once, until that works again, and not while the node is down.
 	EventPolling EventKind = "polling"
 )
 
@@ -169,36 +168,34 @@ type Hook func(ctx context.Context, e Event)
 // a context of its own, and says which events it wants. Events that nobody wants are not made, so a
 // tracer that ignores most calls costs them little. Its methods are safe for concurrent use.
 //
-// Begin is called when TryLock, Lock, Do, Extend or Unlock begins, on the caller's goroutine, once
-// its arguments have been checked; with OpLock, OpDo, OpExtend or OpUnlock. A Do begins once with OpDo
-// and, within that, with OpLock, with OpExtend for each extension and with OpUnlock; a KeepAlive has
-// its extensions only. Begin returns ctx or a context derived from it: the call goes on with that,
-// its events carry its values, and so does the context of Do's function. It must not change
-// resources, nor use the Redlock.
-//
-// End is called when an operation that Begin was called for ends, on the same goroutine. The call waits
-// for it, so it must be quick. It gets the event of that end, even if Wants refuses that event, without
-// Time, Call, Holder, Until and Fence. It must not change the event's slices. Metrics are best made in
-// End, as it needs no delivery of events. A Do that gets no lock has only the End of its OpLock. The
-// events of a call may come later.
-//
-// Wants reports whether Event is to be called with an event of this kind and with this context. It is
-// called with locks held, and more than once for an event: it must be quick, and must not use the
-// Redlock. If it panics, the event is not wanted.
-//
 // If Begin or End panics, the call still finishes its work on the lock, so that nothing hangs
 // and no key is left behind: a lock that the caller does not get is released.
-//
-// Event is called as a [Hook] is, on the same goroutine, before the hook. It must not change the
-// event's slices.
 type Tracer interface {
+	// Begin is called when TryLock, Lock, Do, Extend or Unlock begins, on the caller's goroutine, once
+	// its arguments have been checked; with OpLock, OpDo, OpExtend or OpUnlock. A Do begins once with
+	// OpDo and, within that, with OpLock, with OpExtend for each extension and with OpUnlock; a KeepAlive
+	// has its extensions only. Begin returns ctx or a context derived from it: the call goes on with
+	// that, its events carry its values, and so does the context of Do's function. It must not change
+	// resources, nor use the Redlock.
 	Begin(ctx context.Context, op Op, resources []string) context.Context
+
+	// End is called when an operation ends for which Begin was called, on the same goroutine. The call
+	// waits for it, so it must be quick. It gets the event of that end, without Time, Call, Holder, Until
+	// and Fence, even if Wants refuses that event. It must not change the event's slices. Metrics are
+	// best made in End, as it needs no delivery of events. A Do that gets no lock has only the End of its
+	// OpLock. The events of a call may come after its End.
 	End(ctx context.Context, e Event)
+
+	// Wants reports whether Event is to be called with an event of this kind and with this context. It
+	// is called with locks held, and more than once for an event: it must be quick, and must not use the
+	// Redlock. If it panics, the event is not wanted.
 	Wants(ctx context.Context, kind EventKind) bool
+
+	// Event is called as a [Hook] is, on the same goroutine, before the hook. It must not change the
+	// event's slices.
 	Event(ctx context.Context, e Event)
 }
 
-// begin has the tracer begin a call.
 func (co *core) begin(ctx context.Context, op Op, resources []string) context.Context {
 	if co.defaults.tracer == nil {
 		return ctx
@@ -211,7 +208,6 @@ func (co *core) wants(ctx context.Context, kind EventKind, err error) bool {
 	return isNotable(kind, err) || co.hasListener(ctx, kind)
 }
 
-// hasListener reports whether hook or tracer is to be told of such an event.
 func (co *core) hasListener(ctx context.Context, kind EventKind) bool {
 	return co.defaults.hook != nil || co.defaults.tracer != nil && tracerWants(ctx, co.defaults.tracer, kind)
 }

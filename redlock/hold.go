@@ -25,8 +25,9 @@ import (
 // of nodes that fails never ends it.
 //
 // After ErrMaxHold and ErrClosed the lock is still held until Until, so that the work can be
-// finished. KeepAlive no longer extends it; Extend does, and Close waits for that, too. Unlock
-// it when you are done, as always. The end of ctx ends the extensions, but releases nothing.
+// finished. KeepAlive stops extending, but Extend still works. Close waits until the lock is
+// unlocked or has ended. Unlock it when you are done, as always. The end of ctx ends the
+// extensions, but releases nothing.
 //
 // Called again, KeepAlive returns a further context of the same kind: the lock is extended as
 // long as one of them has not ended. On a lock that has ended, after Close, and with a ctx that

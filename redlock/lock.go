@@ -182,7 +182,6 @@ func (co *core) end(ctx context.Context, e Event, l *Lock) {
 	co.send(ctx, e)
 }
 
-// text says which resources are locked and for how long, without the token.
 func (l *Lock) text() string {
 	if err := l.invalid(); err != nil {
 		return plain(err)

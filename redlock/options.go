@@ -124,14 +124,14 @@ func WithRetryJitter(d time.Duration) Option {
 	return option(wrongIf(d < 0, "retry jitter %v: must not be negative", d), func(o *options) { o.jitter, o.jitterHere = d, true })
 }
 
-// WithRetryBackoff has f say how long Lock waits before each timed retry, instead of the retry
-// delay. attempt is 1 before the first retry. A negative result ends the wait, as when the retry
-// count is used up; any other counts as at least 1 ms and at most 24 h. The jitter stays, and is
+// WithRetryBackoff replaces the retry delay: f returns how long Lock waits before each timed
+// retry. attempt is 1 before the first one. A negative result ends the wait, as when the retry
+// count is used up; any other is raised to 1 ms or cut to 24 h. The jitter still applies, and is
 // at most what f returns. f is called on the goroutine that called Lock.
 //
-// A release still wakes a waiter. So this is for nodes that are down, and for holders whose
-// release nobody hears of: those that died, and clients of other libraries. With delays above
-// 30 s a waiter may lose its place in the nodes' lines, and then polls. Default: none.
+// A release wakes a waiter all the same. So f matters when nodes are down, and when nobody hears
+// of a release: the holder died, or uses another library. With delays above 30 s a waiter may
+// lose its place in the nodes' lines, and then polls. Default: none.
 func WithRetryBackoff(f func(attempt int) time.Duration) Option {
 	return option(wrongIf(f == nil, "WithRetryBackoff: nil function"), func(o *options) { o.backoff = f })
 }
@@ -178,14 +178,14 @@ func WithNodeTimeout(d time.Duration) Option {
 	return option(wrong, func(o *options) { o.nodeTimeout = d })
 }
 
-// WithConnectTimeout bounds how long an attempt to lock, an Inspect or a Release waits, before it
-// begins, for nodes that are being connected to, if there is no quorum without them. That concerns
-// the first one of a process, and those after connections have broken. It is separate from the
-// node timeout, since connecting to a far node with TLS and a password takes several round trips.
+// WithConnectTimeout bounds how long an attempt to lock, an Inspect or a Release waits for
+// connections before it begins. It waits only while no quorum is connected, as in the first call
+// of a process and after connections have broken. This is separate from the node timeout, since
+// connecting to a far node with TLS and a password takes several round trips.
 //
-// It does not wait for nodes whose last attempt to connect has failed, or that were given up as
-// silent. The wait does not shorten the validity. Attempts to connect go on in the background,
-// each for at least as long. With 0 there is no wait. For New only. Default 1 s, at most 24 h.
+// No call waits for nodes whose last attempt to connect has failed, or that were given up as
+// silent. The wait does not shorten the validity. An attempt to connect goes on in the background,
+// for at least d. With 0 there is no wait. For New only. Default 1 s, at most 24 h.
 func WithConnectTimeout(d time.Duration) Option {
 	return forNew("WithConnectTimeout", option(outside("connect timeout", d), func(o *options) { o.connectTimeout = d }))
 }
@@ -222,9 +222,9 @@ func WithMaxHold(d time.Duration) Option {
 func WithFencing() Option { return option(nil, func(o *options) { o.fencing = true }) }
 
 // WithFenceLife sets for how long nodes keep a resource's counter after the last lock with
-// [WithFencing], or its last extension. All clients of a resource should use the same life, as
-// the last client's counts. d must be at least the ttl. Default 7 days. If holders of a
-// resource must never be confused, use years.
+// [WithFencing], or its last extension. The most recent client's setting applies, so all
+// clients of a resource should use the same. d must be at least the ttl. Default 7 days. If
+// holders of a resource must never be confused, use years.
 //
 // A counter that has expired is lost data. After that, fences still grow with time: with the
 // client's clock in µs, or with the node's if the client's is more than a second off it. That
@@ -260,11 +260,11 @@ func WithPrefix(p string) Option {
 	return forNew("WithPrefix", option(wrong, func(o *options) { o.prefix = p }))
 }
 
-// WithQuarantine keeps nodes that may have forgotten locks from granting new ones until all
-// locks that they may have forgotten have ended: for maxTTL and a second, counted from when a
-// client first meets the node in that state. Such a node is new, has restarted, was emptied, or
-// has taken over another's address. (The Redis documentation calls it delayed restarts.)
-// Without it, and without appendfsync always, one restart can let a second holder in.
+// WithQuarantine keeps out second holders when nodes lose data. A node that may have forgotten
+// locks grants none for maxTTL + 1 s, counted from when a client first sees it so. By then every
+// forgotten lock has ended. Such a node is new, has restarted, was emptied, or has taken over
+// another's address. (The Redis documentation calls it delayed restarts.) Without it, and
+// without appendfsync always, one restart can let a second holder in.
 //
 // Such a node's vote is ErrQuarantined, with the time left in HolderTTL. Lock waits for that
 // time as for a holder; with WithPolling, it waits for its next attempt. Extend and Unlock go
@@ -298,7 +298,6 @@ func WithTracer(t Tracer) Option {
 	return forNew("WithTracer", option(nil, func(o *options) { o.tracer = t }))
 }
 
-// apply adds opts to o.
 func (o *options) apply(opts []Option) error {
 	for _, opt := range opts {
 		if opt == nil {

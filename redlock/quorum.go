@@ -13,14 +13,12 @@ func quorum(n int) int { return n/2 + 1 }
 // of its own.
 const smallNodes = 5
 
-// A tally counts the votes of a round.
 type tally struct {
 	yes        int
 	no         int // answered, and said no
 	unanswered int // gave no answer: an error or a timeout
 }
 
-// A verdict is what a tally amounts to.
 type verdict int
 
 const (
@@ -32,7 +30,6 @@ const (
 	expired
 )
 
-// err is the error that a verdict stands for, nil for a yes.
 func (v verdict) err() error {
 	return [...]error{taken: ErrTaken, noQuorum: ErrNoQuorum, lost: ErrLost, expired: ErrExpired}[v]
 }

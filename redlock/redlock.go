@@ -200,7 +200,6 @@ func (r *Redlock) acquisition(ctx context.Context, resources []string, ttl time.
 	return a, nil
 }
 
-// prepare checks the arguments.
 func (r *Redlock) prepare(ctx context.Context, resources []string, ttl time.Duration, opts []Option) (*acquisition, error) {
 	if err := r.misused(ctx); err != nil {
 		return nil, err

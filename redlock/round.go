@@ -272,7 +272,6 @@ func (rd *round) allVoted() <-chan struct{} {
 	return rd.settled
 }
 
-// result returns the verdict and the tally as they are now.
 func (rd *round) result() (verdict, tally) {
 	rd.mu.Lock()
 	defer rd.mu.Unlock()
@@ -286,7 +285,6 @@ func (rd *round) copyVotes() []Vote {
 	return rd.votesLocked()
 }
 
-// votesLocked is copyVotes with rd.mu held.
 func (rd *round) votesLocked() []Vote {
 	votes := make([]Vote, len(rd.ballots))
 	for i, b := range rd.ballots {

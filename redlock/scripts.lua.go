@@ -181,7 +181,6 @@ func decodeHeld(name string) func(any) node.Outcome {
 	}
 }
 
-// fencedLockScript is the lock script with fencing.
 var fencedLockScript = quarantine.Grants(script("fencedLock", fences.Decode(decodeLock)))
 
 // raiseScript sets the counters of a lock to a fence that is not below them.
@@ -192,7 +191,6 @@ var raiseScript = script("raise", fences.Decode(func(reply any) node.Outcome {
 	return node.Unexpected("raise", reply)
 }))
 
-// raiseCommand raises the counters to a fence.
 func raiseCommand(c *claim, fence int64) node.Command {
 	return node.Command{Script: raiseScript, Keys: c.counted, Args: []any{c.args[0], fence, c.args[3]}}
 }
@@ -221,7 +219,6 @@ func passCommand(on *target, channel any, name string, leave bool) node.Command 
 	return node.Command{Script: passScript, Keys: on.withBells(), Args: []any{name, channel, leave}}
 }
 
-// inspectScript reads who holds one resource.
 var inspectScript = script("inspect", func(reply any) node.Outcome {
 	if reply == int64(0) {
 		return node.Outcome{Stance: node.Yes}

@@ -37,7 +37,6 @@ type split struct {
 	counted bool // in Stats
 }
 
-// newSplit begins the resolution of a split that took so long to come about.
 func newSplit(nodeTimeout, took time.Duration) *split {
 	pace := max(took, minPace)
 	return &split{until: time.Now().Add(splitLimit(nodeTimeout, pace)), pace: pace}

@@ -20,7 +20,7 @@ type Stats struct {
 	Held    int         // locks that were acquired and are neither released, lost nor expired
 	Kept    int         // of those, the locks that KeepAlive or Do extend
 	Asking  int         // attempts whose requests are with the nodes and undecided
-	Queued  int         // attempts that wait for their turn, as Window attempts are asking
+	Queued  int         // attempts that wait for a place, because Window attempts are asking
 	Window  int         // how many attempts may ask at the same time; follows how soon the nodes answer
 	Waiting int         // Lock calls that wait: refused, or behind others of this process
 
@@ -61,7 +61,7 @@ type NodeStats struct {
 	Cleaned         int64  // counter: releases that a broken connection left open and a later connection carried out
 	PendingReleases int    // releases that the node has not carried out: it is away, or has refused them
 	Repeats         int    // releases that are sent again for a while, as something of their lock may arrive late
-	RepeatsDropped  int64  // those that were given up because there were too many
+	RepeatsDropped  int64  // releases that were dropped because too many were to be repeated
 	Connects        int64  // counter: attempts to connect
 
 	// RTT is how long a request takes from its writing to its reply, as a moving average over
@@ -112,7 +112,6 @@ func (r *Redlock) Stats() Stats {
 	return s
 }
 
-// nodeStats is the state of the node as Stats shows it.
 func nodeStats(n *node.Node) NodeStats {
 	s := n.Status()
 	return NodeStats{
@@ -151,7 +150,6 @@ func (r *Redlock) HeldLocks() []HeldLock {
 	return locks
 }
 
-// describe describes the lock, if it is held.
 func (l *Lock) describe() (h HeldLock, held bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -212,7 +210,6 @@ func (r *Redlock) RecentEvents() []Event {
 	return events
 }
 
-// text says which nodes are up and how many locks there are.
 func (r *Redlock) text() string {
 	if err := r.invalid(); err != nil {
 		return plain(err)
@@ -247,7 +244,6 @@ func (n NodeStats) MarshalJSON() ([]byte, error) {
 	}{fields(n), textOf(n.Err), textOf(n.Abstains)})
 }
 
-// textOf is the text of an error, empty for none.
 func textOf(err error) string {
 	if err == nil {
 		return ""

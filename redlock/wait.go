@@ -266,7 +266,6 @@ func (a *acquisition) lock(ctx context.Context) (l *Lock, err error) {
 	return l, err
 }
 
-// pace is how often the call tries by itself.
 func (a *acquisition) pace() waiting.Pace {
 	o := a.o
 	return waiting.Pace{
