@@ -93,7 +93,7 @@ func (c consumer) size(flags ...string) int64 {
 var (
 	programRE  = regexp.MustCompile("(?s)```go\n(package main\n.*?)```")
 	commandsRE = regexp.MustCompile("(?s)```\n(go mod init .*?)```")
-	getRE      = regexp.MustCompile(`(?m)^// (go get \S+)`)
+	getRE      = regexp.MustCompile(`(?m)^//\s(go get \S+)`)
 	addressRE  = regexp.MustCompile(`"[\w.-]+:6379"`)
 	moduleRE   = regexp.MustCompile(`(?m)^\tdep\t(\S+)`)
 )

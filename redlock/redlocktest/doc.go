@@ -1,7 +1,8 @@
 // Package redlocktest is for tests of code that uses package redlock: a Redlock over nodes in
 // memory, and ways to cause what otherwise happens only in production. No server is needed. It
-// depends on a module that the library does not need, so it takes a go get
-// github.com/seed6c881748/redlock/redlock/redlocktest of its own.
+// depends on a module that the library does not need, so it takes a command of its own:
+//
+//	go get github.com/seed6c881748/redlock/redlock/redlocktest
 //
 // [New] makes a [Cluster]: its field Redlock is for the code under test, its methods make a
 // resource taken ([Cluster.Take]), a held lock lost ([Cluster.Lose], [Cluster.Forget]), a
