@@ -51,7 +51,7 @@ type Node struct {
 	cancel context.CancelFunc
 	done   chan struct{} // closed when the node's goroutine has ended
 
-	// Never taken with a Lock's, a round's or another node's. Observer, token owners and dialect
+	// Never taken with a Lock's, a round's or another node's. Observer, trace owners and dialect
 	// are called with it held, voters never.
 	mu                 sync.Mutex
 	work               sync.Cond // the writer waits for it: something is queued, or the end
