@@ -122,6 +122,9 @@ func TestRedigoDoesNotGetALongReply(t *testing.T) {
 	s.plain = true
 	_, err := redis.NewConn(s, 0, 0).Receive()
 	require.ErrorIs(t, err, ErrLongReply)
+	n, err := s.Read(make([]byte, 64)) // A *redis.Pool that takes the connection back reads on.
+	require.ErrorIs(t, err, io.EOF)
+	require.Zero(t, n)
 }
 
 // A readConn is a connection of which only reads are used.

@@ -90,6 +90,7 @@ func (s *socket) Read(b []byte) (int, error) {
 		r.copies = true
 		_, err := r.next()
 		if r.copies = false; err != nil {
+			r.copied = nil // redigo, or a pool that takes the connection back, may read on after an error.
 			return 0, err
 		}
 	}
