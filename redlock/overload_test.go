@@ -643,23 +643,33 @@ func TestOverloadIsNotSeenInALossyWay(t *testing.T) {
 }
 
 // measureLossy compares the throughput in one setting of so many, drawn by chance, with that
-// without an admission.
+// without an admission, and the latter with itself: so much is chance.
 func measureLossy(t *testing.T, every int) {
 	t.Helper()
-	var shares []float64
+	var shares, noise []float64
 	turned := 0
 	grid := lossyGrid()
 	for _, i := range rand.Perm(len(grid))[:max(len(grid)/every, 1)] {
-		s, seed := grid[i], rand.Uint64()
-		none, _ := s.run(t, true, seed)
-		rate, away := s.run(t, false, seed+1)
-		shares = append(shares, rate/none)
+		s := grid[i]
+		three := func(open bool) (rate float64, turnedAway int64) {
+			for range 3 {
+				r, away := s.run(t, open, rand.Uint64())
+				rate, turnedAway = rate+r/3, turnedAway+away
+			}
+			return rate, turnedAway
+		}
+		none, _ := three(true)
+		again, _ := three(true)
+		rate, away := three(false)
+		shares, noise = append(shares, rate/none), append(noise, again/none)
 		if away > 0 {
 			turned++
 		}
-		t.Logf("%.2f of %.0f/s, %d turned away: %v", rate/none, none, away, s)
+		t.Logf("%.2f (%.2f) of %.0f/s, %d turned away: %v", rate/none, again/none, none, away, s)
 	}
-	slices.Sort(shares)
-	t.Logf("%d settings: least %.2f, a tenth below %.2f, median %.2f; turned away in %d",
-		len(shares), shares[0], shares[len(shares)/10], shares[len(shares)/2], turned)
+	for _, all := range [][]float64{shares, noise} {
+		slices.Sort(all)
+		t.Logf("%d settings: least %.2f, a tenth below %.2f, median %.2f", len(all), all[0], all[len(all)/10], all[len(all)/2])
+	}
+	t.Logf("turned away in %d", turned)
 }

@@ -2,18 +2,21 @@ package admission
 
 import "time"
 
-// A window says how many lock rounds may be under way at the same time. It learns that
-// from how long they take. A node queues what it cannot carry out yet, and a queue that stays
-// makes all rounds late. What makes only some of them late is something else, such as a lost
-// packet, and fewer rounds would not make that rarer.
+// A window says how many lock rounds may be under way at the same time. It learns that from
+// how long they take. Nodes that are asked too much answer all the time, and all rounds late.
+// A silence after which everything is answered at once is something else, such as a lost packet:
+// fewer rounds would not make it rarer.
 //
 // It is arithmetic only. The zero value is not ready; see newWindow.
 type window struct {
-	size float64
-	slow float64       // how far rounds that were not soon outweigh those that were
-	best time.Duration // how long a round takes that need not queue; 0: not known yet
-	aged time.Time     // when best was last raised
-	cut  time.Time     // when size was last reduced
+	size     float64
+	slow     int           // how many rounds in a row were not soon
+	silent   int           // how many in a row were so only for a silence
+	best     time.Duration // how long a round takes that need not queue; 0: not known yet
+	aged     time.Time     // when best was last raised
+	cut      time.Time     // when size was last reduced
+	answered time.Time     // when a round was last answered
+	resumed  time.Time     // the same for the first after the last silence
 }
 
 const (
@@ -24,19 +27,9 @@ const (
 	// Beyond that it grows only while rounds show no queue at the nodes.
 	easyWindow = 128
 
-	// clearWeight is that of the rounds that tell most, in others: one that is soon speaks
-	// against a queue, one that is not answered in its time for one.
-	clearWeight = 8
-
-	// tolerance is how far slow rounds have to outweigh the others, in sizes of the window,
-	// until there are too many of them. One lost packet delays up to one size of them.
-	tolerance = 2
-
-	// shortTarget is enough to keep any node busy, also if calls would wait for longer.
-	shortTarget = 50 * time.Millisecond
-
-	// shortRound is the least value of best: queues that are shorter do not matter.
-	shortRound = 500 * time.Microsecond
+	shortTarget = 50 * time.Millisecond  // enough to keep any node busy, also if calls would wait for longer
+	shortRound  = 500 * time.Microsecond // the least value of best: queues that are shorter do not matter
+	silence     = 25 * time.Millisecond  // for how long no round is answered if that is no queue's doing
 )
 
 func newWindow() window { return window{size: easyWindow} }
@@ -68,23 +61,25 @@ func (w *window) patience(timeout time.Duration) time.Duration {
 	return patience
 }
 
-// observe adapts the size to what a round has shown. busy is how many rounds were under
-// way, itself included.
+// observe adapts the size to what a round has shown. busy is how many rounds were under way,
+// itself included. Of a round that was under way in a silence, the time since then tells of queues.
 func (w *window) observe(s Sample, busy int, now time.Time) {
 	idle := 2*busy < w.limit() // It is not the window that limits.
 	w.learn(s, idle, now)
+	soon, queued := max(w.target(s.Timeout), w.best*5/4), min(s.Took, now.Sub(w.resumed)+w.best)
 	switch {
-	case idle, !s.Answered && !s.Late, s.Late && s.Timeout < w.best*5/4:
+	case !s.Late && (idle || !s.Answered), s.Late && s.Timeout < w.best*5/4:
 		// The window does not limit, nodes are down, or no node could answer in that time.
-	case !s.Late && s.Took <= max(w.target(s.Timeout), w.best*5/4):
-		w.slow = max(w.slow-clearWeight, 0)
+	case s.Answered && s.Took <= soon:
+		w.slow, w.silent = 0, 0
 		w.size = min(w.size+w.growth(s), maxWindow)
-	case now.Add(-s.Took).After(w.cut): // Rounds that began before the last cut tell nothing new.
-		w.slow++
-		if s.Late {
-			w.slow += clearWeight - 1
+	case s.Answered && queued <= soon:
+		w.slow = 0
+		if w.silent++; w.silent > 8*w.limit() { // That is no packet, but the way.
+			w.silent, w.best = 0, 2*w.best
 		}
-		if w.slow > tolerance*w.size {
+	case now.Add(-s.Took).After(w.cut): // Rounds that began before the last cut tell nothing new.
+		if w.slow++; w.slow > w.limit() {
 			w.size, w.slow, w.cut = max(w.size/2, minWindow), 0, now
 		}
 	}
@@ -92,7 +87,7 @@ func (w *window) observe(s Sample, busy int, now time.Time) {
 
 // growth is what a round that was soon adds to the size, if there is no queue at the nodes, and
 // less the longer it is: a place, which doubles the size in a round trip. Once there were too
-// many, it is half a place.
+// many, it is half a place. Silences count: a client that gets no processor makes them, too.
 func (w *window) growth(s Sample) float64 {
 	most := 1.0
 	if !w.cut.IsZero() {
@@ -104,17 +99,22 @@ func (w *window) growth(s Sample) float64 {
 	return max(0, min(1, 3-2*float64(s.Took)/float64(w.best))) * most
 }
 
-// learn keeps best up to date. It rises only when no queue of this client's can be at the
-// nodes. The least of the last seconds would follow a queue that does not end, and the
+// learn keeps best and resumed up to date. best rises only when no queue of this client's can be
+// at the nodes. The least of the last seconds would follow a queue that does not end, and the
 // target would follow it, until all rounds are too late.
 func (w *window) learn(s Sample, idle bool, now time.Time) {
 	if idle && now.Sub(w.aged) > time.Second {
 		w.aged = now
 		w.best += w.best / 8 // The way may have become longer.
 	}
-	switch {
-	case !s.Answered:
-	case w.best == 0, s.Took < w.best, w.size == minWindow && s.Took > w.target(s.Timeout):
+	if !s.Answered {
+		return
+	}
+	if now.Sub(w.answered) > silence {
+		w.resumed = now
+	}
+	w.answered = now
+	if w.best == 0 || s.Took < w.best || w.size == minWindow && s.Took > w.target(s.Timeout) {
 		w.best = max(s.Took, shortRound)
 	}
 }

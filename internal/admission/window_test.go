@@ -16,10 +16,11 @@ func TestWindowObserve(t *testing.T) {
 		change(&s)
 		return s
 	}
-	// One more that is not soon is too many.
-	known := func(size float64) window {
-		return window{size: size, slow: tolerance * size, best: time.Millisecond, aged: start}
+	// There was no silence lately, and one more that is not soon is too many.
+	learned := func(size float64, best time.Duration) window {
+		return window{size: size, slow: int(size), best: best, aged: start, answered: start, resumed: start.Add(-time.Minute)}
 	}
+	known := func(size float64) window { return learned(size, time.Millisecond) }
 	for name, c := range map[string]struct {
 		before window
 		sample Sample
@@ -42,15 +43,15 @@ func TestWindowObserve(t *testing.T) {
 			known(100), with(func(s *Sample) { s.Took = 51 * time.Millisecond }), 100, 50, time.Millisecond,
 		},
 		"not if the way is long": {
-			window{size: 128, slow: 256, best: 40 * time.Millisecond, aged: start},
+			learned(128, 40*time.Millisecond),
 			with(func(s *Sample) { s.Took = 79 * time.Millisecond }), 100, 128, 40 * time.Millisecond,
 		},
 		"not if no round is sooner": {
-			window{size: 128, slow: 256, best: 160 * time.Millisecond, aged: start},
+			learned(128, 160*time.Millisecond),
 			with(func(s *Sample) { s.Took = 199 * time.Millisecond }), 100, 128.5125, 160 * time.Millisecond,
 		},
 		"less if rounds queue on a way that is as long": {
-			window{size: 100, slow: 200, best: 160 * time.Millisecond, aged: start},
+			learned(100, 160*time.Millisecond),
 			with(func(s *Sample) { s.Took = 201 * time.Millisecond }), 100, 50, 160 * time.Millisecond,
 		},
 		"less if a round is too late": {
@@ -81,7 +82,7 @@ func TestWindowObserve(t *testing.T) {
 
 func TestWindowShrinksIfNoRoundIsSoon(t *testing.T) {
 	now := time.Now()
-	w := window{size: 100, best: time.Millisecond, aged: now}
+	w := window{size: 100, best: time.Millisecond, aged: now, answered: now, resumed: now.Add(-time.Minute)}
 	rounds := func(n int, took time.Duration) {
 		for range n {
 			now = now.Add(100 * time.Microsecond)
@@ -93,32 +94,91 @@ func TestWindowShrinksIfNoRoundIsSoon(t *testing.T) {
 		rounds(1, 30*time.Millisecond)
 	}
 	assert.Equal(t, 100, w.limit())
-	rounds(200, 60*time.Millisecond)
+	rounds(100, 60*time.Millisecond)
 	assert.Equal(t, 100, w.limit())
-	rounds(8, 60*time.Millisecond)
+	rounds(1, 60*time.Millisecond)
 	assert.Equal(t, 50, w.limit())
-	rounds(590, 60*time.Millisecond) // They began before.
+	rounds(600, 60*time.Millisecond) // They began before.
 	assert.Equal(t, 50, w.limit())
-	rounds(110, 60*time.Millisecond)
+	rounds(51, 60*time.Millisecond)
 	assert.Equal(t, 25, w.limit())
 }
 
-// Rounds that fail tell more than slow ones: nodes that are so slow that rounds fail answer the
-// first of them soon, again and again, when their queue has run empty.
-func TestWindowShrinksIfRoundsFail(t *testing.T) {
+// A bursts is a window in use, of which rounds are answered after each other.
+type bursts struct {
+	window
+
+	now time.Time
+}
+
+func newBursts() *bursts {
 	now := time.Now()
-	w := window{size: 128, best: time.Millisecond, aged: now}
-	for range 2 {
-		for i := range 128 {
-			s := Sample{Took: time.Duration(i) * 4 * time.Millisecond, Timeout: 250 * time.Millisecond, Answered: true}
-			if s.Took > s.Timeout {
-				s.Took, s.Answered, s.Late = s.Timeout, false, true
-			}
-			w.observe(s, 128, now.Add(s.Took))
-		}
-		now = now.Add(time.Second)
+	return &bursts{window{size: 100, best: time.Millisecond, aged: now, answered: now}, now}
+}
+
+// answer has n rounds answered that have all begun pause ago, the first now, and the others one each.
+func (b *bursts) answer(n int, pause, each time.Duration) {
+	b.now = b.now.Add(pause)
+	for i := range n {
+		took := pause + time.Duration(i)*each
+		b.observe(Sample{Took: took, Timeout: 500 * time.Millisecond, Answered: true}, b.limit(), b.now)
+		b.now = b.now.Add(each)
 	}
-	assert.LessOrEqual(t, w.limit(), 64)
+}
+
+// Nodes that answer nothing for a while, and then all at once, have no queue. What takes long after
+// that is one. In either case there are not more places: it may be the client that was silent.
+func TestWindowDoesNotShrinkForASilence(t *testing.T) {
+	const lag = 200 * time.Millisecond
+	b := newBursts()
+	for range 20 {
+		for range 3 {
+			b.answer(100, lag, 10*time.Microsecond)
+		}
+		assert.Equal(t, time.Millisecond, b.best)
+		b.answer(1, 30*time.Millisecond, 0) // So the way is not longer.
+	}
+	assert.Equal(t, 100, b.limit())
+	b.answer(150, lag, 2*time.Millisecond)
+	assert.Equal(t, 50, b.limit())
+}
+
+// What is late for a silence ends a row of late rounds: nodes that are idle when answers come
+// again have no queue that stays.
+func TestWindowShrinksForARowThatNoSilenceEnds(t *testing.T) {
+	late := Sample{Took: 250 * time.Millisecond, Timeout: 250 * time.Millisecond, Late: true}
+	b := newBursts()
+	for range 10 {
+		for range 60 {
+			b.observe(late, 100, b.now)
+		}
+		b.answer(1, 200*time.Millisecond, 0)
+	}
+	assert.Equal(t, 100, b.limit())
+}
+
+// Answers that come one after the other, be it slowly, are no silence.
+func TestWindowShrinksIfAnswersComeSlowly(t *testing.T) {
+	b := newBursts()
+	b.resumed = b.now.Add(-time.Minute)
+	for range 101 {
+		b.now = b.now.Add(20 * time.Millisecond)
+		b.observe(Sample{Took: 300 * time.Millisecond, Timeout: 500 * time.Millisecond, Answered: true}, 100, b.now)
+	}
+	assert.Equal(t, 50, b.limit())
+}
+
+// A node that leaves too much unanswered is not asked, and such rounds are over at once. So few
+// are under way while those that are asked fail.
+func TestWindowShrinksIfTheFewThatAreAskedFail(t *testing.T) {
+	now := time.Now()
+	w := window{size: 100, best: time.Millisecond, aged: now}
+	for range 101 {
+		now = now.Add(time.Millisecond)
+		w.observe(Sample{Timeout: 250 * time.Millisecond}, 2, now)
+		w.observe(Sample{Took: 250 * time.Millisecond, Timeout: 250 * time.Millisecond, Late: true}, 1, now)
+	}
+	assert.Equal(t, 50, w.limit())
 }
 
 func TestWindowIsPatientForThreeQuartersAtMost(t *testing.T) {

@@ -1,0 +1,186 @@
+package admission
+
+import (
+	"container/heap"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// A lossyWay is callers in closed loops that lock and unlock on nodes that can carry out any
+// number of requests at once. What is sent at the same time goes together, in some pieces, a
+// share of which comes later by lag. What comes behind such a piece waits for it.
+type lossyWay struct {
+	callers  int
+	trip     time.Duration
+	up, need int // nodes
+	share    float64
+	lag      time.Duration
+}
+
+func (l lossyWay) String() string {
+	return fmt.Sprintf("%d callers, %v, %d of %d nodes, %.1f%% %v later", l.callers, l.trip, l.need, l.up, 100*l.share, l.lag)
+}
+
+// A lane is one direction of a connection.
+type lane struct{ sent, due time.Duration }
+
+// A lossyModel plays a lossyWay in simulated time, with the places of a window, or without a
+// limit if there is none.
+type lossyModel struct {
+	lossyWay
+
+	w               *window
+	rng             *rand.Rand
+	now             time.Duration
+	events          steps
+	there, back     []lane
+	busy            int
+	waiting         []time.Duration // since when
+	got, turnedAway int
+}
+
+func (m *lossyModel) after(d time.Duration, do func()) { heap.Push(&m.events, step{m.now + d, do}) }
+
+// pass returns when what is sent at a time arrives.
+func (m *lossyModel) pass(l *lane, at time.Duration) time.Duration {
+	if l.sent == at && m.rng.Float64() > 0.03 {
+		return l.due
+	}
+	due := at + m.trip/2
+	if m.rng.Float64() < m.share {
+		due += m.lag
+	}
+	l.sent, l.due = at, max(l.due, due)
+	return l.due
+}
+
+// request asks all nodes, and returns how long a quorum takes to answer.
+func (m *lossyModel) request() time.Duration {
+	answers := make([]time.Duration, m.up)
+	for i := range answers {
+		answers[i] = m.pass(&m.back[i], m.pass(&m.there[i], m.now))
+	}
+	slices.Sort(answers)
+	return answers[m.need-1] - m.now
+}
+
+const lossyTimeout = 250 * time.Millisecond
+
+// call is one attempt of a caller.
+func (m *lossyModel) call() {
+	if m.w == nil || m.busy < m.w.limit() && len(m.waiting) == 0 {
+		m.round(lossyTimeout)
+		return
+	}
+	came := m.now
+	m.waiting = append(m.waiting, came)
+	m.after(m.w.patience(lossyTimeout), func() {
+		if len(m.waiting) > 0 && m.waiting[0] <= came {
+			m.waiting = m.waiting[1:]
+			m.turnedAway++
+			m.after(m.trip, m.call)
+		}
+	})
+}
+
+func (m *lossyModel) round(limit time.Duration) {
+	m.busy++
+	took := m.request()
+	late := took > limit
+	took = min(took, limit)
+	m.after(took, func() {
+		if m.w != nil {
+			m.w.observe(Sample{Took: took, Timeout: lossyTimeout, Answered: !late, Late: late}, m.busy, time.Unix(0, 0).Add(m.now))
+		}
+		m.busy--
+		for len(m.waiting) > 0 && m.busy < m.w.limit() {
+			came := m.waiting[0]
+			m.waiting = m.waiting[1:]
+			m.round(lossyTimeout - (m.now - came))
+		}
+		released := min(m.request(), lossyTimeout)
+		if late {
+			released = m.trip
+		} else {
+			m.got++
+		}
+		m.after(released, m.call)
+	})
+}
+
+// play returns how many locks there were, and how many calls were turned away, after the first
+// half second.
+func (l lossyWay) play(w *window, seed uint64, length time.Duration) (got, turnedAway int) {
+	m := &lossyModel{
+		lossyWay: l, now: 1, w: w, rng: rand.New(rand.NewPCG(seed, 0)), there: make([]lane, l.up), back: make([]lane, l.up),
+	}
+	for range l.callers {
+		m.after(0, m.call)
+	}
+	m.after(time.Second/2, func() { m.got, m.turnedAway = 0, 0 })
+	for m.now < length {
+		next := heap.Pop(&m.events).(step)
+		m.now = next.at
+		next.do()
+	}
+	return m.got, m.turnedAway
+}
+
+// A step is something that happens at a time.
+type step struct {
+	at time.Duration
+	do func()
+}
+
+type steps []step
+
+// Len implements [heap.Interface].
+func (s steps) Len() int { return len(s) }
+
+// Less implements [heap.Interface].
+func (s steps) Less(i, j int) bool { return s[i].at < s[j].at }
+
+// Swap implements [heap.Interface].
+func (s steps) Swap(i, j int) { s[i], s[j] = s[j], s[i] }
+
+// Push implements [heap.Interface].
+func (s *steps) Push(x any) { *s = append(*s, x.(step)) }
+
+// Pop implements [heap.Interface].
+func (s *steps) Pop() any {
+	last := len(*s) - 1
+	x := (*s)[last]
+	(*s)[last] = step{}
+	*s = (*s)[:last]
+	return x
+}
+
+// Where packets are lost, a window costs next to nothing, and hardly anybody is turned away: in these
+// settings a rule that took lost packets for a queue did worst.
+func TestWindowOnLossyWays(t *testing.T) {
+	const little, long = 60 * time.Millisecond, 200 * time.Millisecond
+	for _, l := range []lossyWay{
+		{800, 10 * time.Millisecond, 2, 2, 0.01, long},
+		{800, 10 * time.Millisecond, 3, 3, 0.01, long},
+		{800, 40 * time.Millisecond, 3, 3, 0.03, little},
+		{800, 10 * time.Millisecond, 3, 3, 0.03, little},
+		{400, 40 * time.Millisecond, 3, 2, 0.01, little},
+	} {
+		t.Run(l.String(), func(t *testing.T) {
+			t.Parallel()
+			const length = 20 * time.Second
+			w := newWindow()
+			seed := rand.Uint64()
+			none, _ := l.play(nil, seed, length)
+			got, turnedAway := l.play(&w, seed+1, length)
+			t.Logf("%d, %.2f of that without a limit; %d turned away", got, float64(got)/float64(none), turnedAway)
+			assert.Greater(t, float64(got), 0.75*float64(none))
+			assert.LessOrEqual(t, turnedAway, got/10)
+		})
+	}
+}
