@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A Trace is what is known of what a token has left on every node. A
-// token is made for one attempt and never used again: with one token over several
+// A Trace is what is known of what a token has left on every node. (A redlock.Tracer is something
+// else.) A token is made for one attempt and never used again: with one token over several
 // attempts, what is late of an earlier attempt would act on a later one.
 type Trace struct {
 	owner TraceOwner
