@@ -11,6 +11,7 @@ local reservation = KEYS[2] .. 'r'
 if redis.pcall('GET', reservation) == ARGV[2] then redis.call('DEL', reservation) end
 if ARGV[3] == '1' then redis.pcall('ZREM', KEYS[2] .. 'l', ARGV[2]) end
 if name ~= '' and redis.call('EXISTS', KEYS[1]) == 0 and redis.call('DEL', KEYS[2]) == 1 then rung = {true} end
+if not rung then return held end
 -- begin tell: the first in line for each resource that is free now, and whose bell was rung, is told by a message of
 -- the release's name and the key, and the resource is reserved for it for 100 ms: longer than a round trip from far
 -- away. One that does not listen any more is passed over. The answer becomes {held, told, ...}: for every resource the
@@ -18,7 +19,6 @@ if name ~= '' and redis.call('EXISTS', KEYS[1]) == 0 and redis.call('DEL', KEYS[
 -- and a channel if the resource is still reserved for that one: it was told of an earlier release and is on its way,
 -- while another client, which did not give way, has had the lock. To tell the next one now would pass over those that
 -- are far away.
-if not rung then return held end
 local answer = {held}
 for i = 1, n do
   local told, line = '', KEYS[n + i] .. 'l'
