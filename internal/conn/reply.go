@@ -65,6 +65,9 @@ func (r *replyReader) value(longest int64) (any, error) {
 	case err != nil && !errors.Is(err, strconv.ErrRange):
 		return nil, errNoReply
 	case kind == ':':
+		if n >= 0 && n < 256 { // Go boxes these without an allocation.
+			return n, nil
+		}
 		if last, ok := r.number.(int64); !ok || last != n {
 			r.number = n
 		}
