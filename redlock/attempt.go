@@ -119,6 +119,9 @@ func (a *acquisition) turnedAway(ctx context.Context, why error, number int) err
 // tell sends the event of a call that has asked for a lock. If the tracer panics, the caller does
 // not get the lock, so it is released.
 func (a *acquisition) tell(ctx context.Context, l *Lock, err error) {
+	if err == nil && !a.r.events.On() {
+		return // As in Lock.tell.
+	}
 	told := false
 	defer func() {
 		if !told && l != nil {

@@ -159,6 +159,9 @@ func (l *Lock) heldFor(now time.Time) time.Duration {
 
 // tell tells of the end of a call about the lock, which began at began and ends with err.
 func (l *Lock) tell(ctx context.Context, kind EventKind, op Op, began time.Time, err error) {
+	if err == nil && !l.r.events.On() {
+		return // Nobody listens, and a success is nothing that is kept.
+	}
 	e := Event{Kind: kind, Op: op, Resources: l.claim.resources, Owner: l.o.owner, Took: time.Since(began), Err: err}
 	l.mu.Lock()
 	e.Held, e.Kept = l.lasted, l.hold != nil
