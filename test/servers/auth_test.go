@@ -112,7 +112,6 @@ var leastPrivilege = []string{"+evalsha", "+eval", "+script|load", "+get", "+set
 func everyOperation(t *testing.T, n *testcluster.Node, r *redlock.Redlock) error {
 	t.Helper()
 	ctx := t.Context()
-	require.NoError(t, n.Flush(), "what another user could not remove")
 	l, err := r.TryLock(ctx, []string{"a", "b"}, time.Minute)
 	if err != nil {
 		return err
@@ -176,34 +175,26 @@ func loseAReply(t *testing.T, n *testcluster.Node, r *redlock.Redlock) (sent boo
 
 func TestAuthOfAUserWithTheLeastPrivileges(t *testing.T) {
 	t.Parallel()
-	n := testcluster.RunServers(t, 1, testcluster.WithProxy()).Nodes[0]
-	client := func(user, path string) *redlock.Redlock {
-		node := redlock.NewNode("redis://" + user + ":" + url.QueryEscape(secret) + "@" + n.Addr() + path)
-		return newPatient(t, []redlock.Node{node}, redlock.WithPrefix("locks:"))
+	// Each user has a server of its own: another client that connects loads the scripts that were flushed.
+	as := func(path string, rules ...string) error {
+		n := testcluster.RunServers(t, 1, testcluster.WithProxy()).Nodes[0]
+		setUser(t, n, "locker", rules...)
+		node := redlock.NewNode("redis://locker:" + url.QueryEscape(secret) + "@" + n.Addr() + path)
+		return everyOperation(t, n, newPatient(t, []redlock.Node{node}, redlock.WithPrefix("locks:")))
 	}
-	setUser(t, n, "locker", append(leastPrivilege, "~locks:*")...)
-	require.NoError(t, everyOperation(t, n, client("locker", "")))
-	require.NoError(t, everyOperation(t, n, client("locker", "/0")))
-
-	setUser(t, n, "selector", append(leastPrivilege, "~locks:*", "+select")...)
-	require.NoError(t, everyOperation(t, n, client("selector", "/7")))
-	require.ErrorContains(t, everyOperation(t, n, client("locker", "/7")), "select")
+	least := append(slices.Clone(leastPrivilege), "~locks:*")
+	require.NoError(t, as("", least...))
+	require.NoError(t, as("/0", least...))
+	require.NoError(t, as("/7", append(slices.Clone(least), "+select")...))
+	require.ErrorContains(t, as("/7", least...), "select")
 
 	// Every rule is needed.
 	for i, rule := range leastPrivilege {
-		user := fmt.Sprint("without", i)
-		setUser(t, n, user, "~locks:*")
-		for j, other := range leastPrivilege {
-			if i != j {
-				admin(t, n, "ACL", "SETUSER", user, other)
-			}
-		}
-		err := everyOperation(t, n, client(user, ""))
+		err := as("", slices.Delete(slices.Clone(least), i, i+1)...)
 		t.Logf("without %s: %v", rule, err)
 		requireNotPermitted(t, err)
 	}
-	setUser(t, n, "stranger", append(leastPrivilege, "~other:*")...)
-	requireNotPermitted(t, everyOperation(t, n, client("stranger", "")))
+	requireNotPermitted(t, as("", append(slices.Clone(leastPrivilege), "~other:*")...))
 }
 
 // requireNotPermitted checks that err says so, in the words of any version.
