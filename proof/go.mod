@@ -1,0 +1,5 @@
+module github.com/seed6c881748/redlock/proof
+
+go 1.25.0
+
+replace github.com/seed6c881748/redlock => ../

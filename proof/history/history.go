@@ -1,0 +1,154 @@
+// Package history is what a run leaves: one event a line, as JSON, in the order in which the observer got them.
+// The judge, the timeline and the report read nothing else, so a run can be judged again at any time.
+//
+// All times are nanoseconds of the machine's CLOCK_MONOTONIC since the start of the run, which all processes of one
+// machine share, whatever their language: no clock that a fault steps, and none of the library's.
+package history
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+)
+
+// Kind says what an event tells.
+type Kind string
+
+// The kinds of events, and the fields that they have besides At, Kind and (from clients) Client.
+const (
+	// Run is the first line: Run.
+	Run Kind = "run"
+
+	// Call begins a call of the library: Op, Call, Resources, TTL, Bound, and Lock for a call on a lock.
+	// It is written before the call is made.
+	Call Kind = "call"
+	// Return ends it: Op, Call, OK, Err, Outcome, and after an acquisition or extension that succeeded Until,
+	// Fence and Token. It is written as soon as the call has returned. A process that was killed has calls
+	// without a Return.
+	Return Kind = "return"
+	// Votes is what the nodes said to an attempt of Call: Votes. It may come after Return.
+	Votes Kind = "votes"
+	// Lost is the loss signal of a lock that is kept alive, or of Do: Lock, Err. At is when the context ended.
+	Lost Kind = "lost"
+	// Wait says that a call of Lock was refused and now waits: Call. Once for each call.
+	Wait Kind = "wait"
+
+	// Enter and Leave are the ends of a critical section: Lock, Resources. Enter is written before the first thing
+	// that the section does, Leave after the last one.
+	Enter Kind = "enter"
+	Leave Kind = "leave"
+
+	// Read and Write are operations of a section on the observer's register for a resource, which is guarded by
+	// fences: Lock, Resources (one), Fence, Value, OK; At is when it was asked for, End when it was answered.
+	// OK is false where the fence was behind one that the register has seen.
+	Read  Kind = "read"
+	Write Kind = "write"
+
+	// FaultBegin and FaultEnd are the conductor's: Fault, Node or Client, Detail; a fault of an instant has no end.
+	FaultBegin Kind = "fault"
+	FaultEnd   Kind = "fault end"
+
+	// Up and Down are the beginning and the end of a client's process, Down with what ended it in Err.
+	Up   Kind = "up"
+	Down Kind = "down"
+
+	// Keys is what a node had left when the run was over and everything had expired or been released: Node, Keys.
+	Keys Kind = "keys"
+	// Register is what the observer's register held in the end: Resources (one), Value, Fence.
+	Register Kind = "register"
+	// End is the last line. A history without it was cut short.
+	End Kind = "end"
+)
+
+// What a call was, and how it ended.
+const (
+	OpLock    = "lock"
+	OpTryLock = "trylock"
+	OpExtend  = "extend"
+	OpUnlock  = "unlock"
+	OpRelease = "release" // By token, by a process that need not be the holder.
+
+	// Outcomes of calls that failed, for the rules that depend on it. Others have none.
+	OutcomeTaken     = "taken"     // Somebody else holds it.
+	OutcomeNoQuorum  = "no quorum" // Too few nodes said yes or no; what was asked for may have been done.
+	OutcomeLost      = "lost"      // A quorum says that the lock is not there any more.
+	OutcomeCancelled = "cancelled" // The caller's context ended, or the client was closed.
+)
+
+// An Event is one line. Fields that a kind does not have are left out.
+type Event struct {
+	At     int64  `json:"at"`
+	Kind   Kind   `json:"kind"`
+	Client string `json:"client,omitempty"` // The process: "c1", after a restart "c1.2".
+
+	Op        string   `json:"op,omitempty"`
+	Call      int      `json:"call,omitempty"`  // Counts the calls of a client, from 1 on.
+	Lock      int      `json:"lock,omitempty"`  // The Call that acquired the lock which this is about.
+	Owner     string   `json:"owner,omitempty"` // The client that acquired Lock, where it is another one.
+	Resources []string `json:"resources,omitempty"`
+	TTL       int64    `json:"ttl,omitempty"`
+	Bound     int64    `json:"bound,omitempty"` // When the call must have returned, 0 if there is no bound.
+
+	OK      bool   `json:"ok,omitempty"`
+	Outcome string `json:"outcome,omitempty"`
+	Err     string `json:"err,omitempty"`
+	Until   int64  `json:"until,omitempty"`
+	Fence   int64  `json:"fence,omitempty"`
+	Token   string `json:"token,omitempty"`
+	Votes   []Vote `json:"votes,omitempty"`
+
+	Value int64 `json:"value,omitempty"`
+	End   int64 `json:"end,omitempty"`
+
+	Fault  string   `json:"fault,omitempty"`
+	Node   *int     `json:"node,omitempty"` // From 0 on.
+	Detail string   `json:"detail,omitempty"`
+	Keys   []string `json:"keys,omitempty"`
+
+	Run *Header `json:"run,omitempty"`
+}
+
+// A Vote is what one node said, and when.
+type Vote struct {
+	Node int    `json:"node"`
+	At   int64  `json:"at,omitempty"`
+	Says string `json:"says"` // "yes", "taken", "timeout", or the error.
+}
+
+// A Header says what was run.
+type Header struct {
+	Seed     uint64            `json:"seed"`
+	Course   string            `json:"course"`           // The name of the schedule's kind, "all" or one fault.
+	Broken   string            `json:"broken,omitempty"` // What was broken on purpose: this run must show it.
+	Library  string            `json:"library"`          // "redlock", "redsync/redigo", ...
+	Commit   string            `json:"commit"`
+	Versions map[string]string `json:"versions"` // Of Go, the server, the library, the system.
+	Started  string            `json:"started"`  // RFC 3339, by the wall clock.
+	Command  string            `json:"command"`  // Replays the schedule.
+	Nodes    int               `json:"nodes"`
+	Clients  int               `json:"clients"`
+	Settings map[string]string `json:"settings"` // ttl, node timeout, ...
+	// Fences is whether locks have fences; LeftAfter how long after the last call keys may still be there.
+	Fences    bool  `json:"fences"`
+	LeftAfter int64 `json:"leftAfter"`
+	// SignalSlack is by how much a loss signal may come after Until on a machine that is busy, and OverlapSlack by how
+	// much two locks' times may overlap: what clocks that are allowed to drift account for.
+	SignalSlack  int64 `json:"signalSlack"`
+	OverlapSlack int64 `json:"overlapSlack"`
+}
+
+// Parse reads the events of a history.
+func Parse(r io.Reader) ([]Event, error) {
+	var events []Event
+	lines := bufio.NewScanner(r)
+	lines.Buffer(make([]byte, 0, 1<<16), 1<<26)
+	for n := 1; lines.Scan(); n++ {
+		var e Event
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			return nil, fmt.Errorf("history: line %d: %w", n, err)
+		}
+		events = append(events, e)
+	}
+	return events, lines.Err()
+}
