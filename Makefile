@@ -93,7 +93,7 @@ check: cover check-rest ## everything that CI runs
 
 # The numbers of seeds, rounds and servers that make check leaves out.
 .PHONY: nightly
-nightly: full race oldest-all matrix ## all tests at full size, and all servers
+nightly: full race oldest-all matrix soak ## all tests at full size, and all servers
 
 # Runs all of CHECKS even when one fails, and says which did.
 .PHONY: check-rest
@@ -263,6 +263,13 @@ matrix: tools ## the tests with servers on the system's and newer ones, or on RE
 .PHONY: matrix-short
 matrix-short: tools ## the same in small, on newer servers only
 	GO='$(GO)' sh scripts/matrix.sh -short
+
+# How long make soak and make chaos take, in the words of Go: 2h, 5m.
+TIME ?= 5m
+
+.PHONY: soak
+soak: tools ## a busy client over failing servers for TIME=5m: does anything grow? Writes build/soak
+	cd proof && $(GO) run ./soak -time $(TIME) -out $(CURDIR)/$(BUILD)/soak
 
 .PHONY: footprint
 footprint: tools ## write docs/footprint.md: what a program gets with the library
