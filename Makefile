@@ -211,6 +211,16 @@ sim: ## a short simulation, and the models of fencing and of unknown outcomes
 	$(TESTRUN) -timeout $(TIMEOUT) $(TESTFLAGS) ./test/simulation
 	$(TESTRUN) -timeout $(TIMEOUT) $(TESTFLAGS) -run Model ./redlock
 
+.PHONY: mutants
+mutants: tools ## break the code in each way that a test must notice; fails if none does
+	@mkdir -p $(BUILD)
+	cd proof && $(GO) run ./mutants -json $(CURDIR)/$(BUILD)/mutants.json
+
+.PHONY: mutants-short
+mutants-short: tools ## the same with a part of them
+	@mkdir -p $(BUILD)
+	cd proof && $(GO) run ./mutants -subset -json $(CURDIR)/$(BUILD)/mutants.json
+
 # The coverage of the library's packages, by all tests. It needs no more than the small ones.
 .PHONY: cover
 cover: ## make test with the coverage of the library; fails below COVERMIN %

@@ -1,0 +1,177 @@
+// Command mutants shows that the tests notice when the code is wrong: it breaks the code as each of the patches in
+// patches/ says, one at a time, and runs the tests that must fail then.
+//
+//	go run ./mutants                          # in proof/: all mutants
+//	go run ./mutants -subset                  # those that CI runs
+//	go run ./mutants -run 'fences/|quorum'    # those whose names match
+//	go run ./mutants -list                    # their names, and what they break
+//	go run ./mutants -write ../docs/testing.md
+//
+// A mutant that no test notices, that does not apply or does not compile makes it fail; so does a test that fails
+// on the code as it is. README.md describes the patches.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "mutants:", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string, w io.Writer) error {
+	flags := flag.NewFlagSet("mutants", flag.ContinueOnError)
+	var (
+		only    = flags.String("run", "", "only mutants whose name matches this regular expression")
+		subset  = flags.Bool("subset", false, "only those that CI runs")
+		list    = flags.Bool("list", false, "list them, and run nothing")
+		jobs    = flags.Int("j", 2, "how many to try at a time")
+		timeout = flags.Duration("timeout", 5*time.Minute, "of the tests of one package")
+		report  = flags.String("json", "", "write the kill list to this file as JSON")
+		write   = flags.String("write", "", "write the tables of this document from the patches, and run nothing")
+	)
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	root, err := findRoot()
+	if err != nil {
+		return err
+	}
+	all, err := readAll(filepath.Join(root, "proof", "mutants", "patches"))
+	if err != nil {
+		return err
+	}
+	if *write != "" {
+		return writeTables(*write, all)
+	}
+	pattern, err := regexp.Compile(*only)
+	if err != nil {
+		return err
+	}
+	var chosen []*mutant
+	for _, m := range all {
+		if pattern.MatchString(m.Name) && (m.Subset || !*subset) {
+			chosen = append(chosen, m)
+		}
+	}
+	if *list {
+		for _, m := range chosen {
+			say(w, "%-50s %s\n", m.Name, m.What)
+		}
+		return nil
+	}
+	scratch, err := os.MkdirTemp("", "mutants")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(scratch) }()
+	return judge(ctx, &runner{root, scratch, *timeout}, chosen, *jobs, w, *report)
+}
+
+// findRoot returns the root of the repository, from any folder in it.
+func findRoot() (string, error) {
+	out, err := exec.Command("go", "env", "GOMOD").Output()
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Dir(strings.TrimSpace(string(out)))
+	if filepath.Base(dir) != "proof" {
+		return "", fmt.Errorf("%s is not proof/, where this is to be run", dir)
+	}
+	return filepath.Dir(dir), nil
+}
+
+// judge tries the mutants, prints the kill list as it grows, and returns an error if one is not killed or explained.
+func judge(ctx context.Context, r *runner, chosen []*mutant, jobs int, w io.Writer, report string) error {
+	began := time.Now()
+	if err := r.unmutated(ctx, chosen, jobs, w); err != nil {
+		return err
+	}
+	results := make([]result, 0, len(chosen))
+	count := map[outcome]int{}
+	var bad []string
+	parallel(chosen, jobs, func(m *mutant) result { return r.try(ctx, m) }, func(res result) {
+		results = append(results, res)
+		count[res.Outcome]++
+		if res.Outcome == survived || res.Outcome == broken {
+			bad = append(bad, res.Name)
+		}
+		say(w, "%s", res.text())
+	})
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	took := time.Since(began).Round(time.Second)
+	say(w, "\n%d mutants: %d killed, %d explained, %d survived, %d broken; %v\n",
+		len(chosen), count[killed], count[explained], count[survived], count[broken], took)
+	if report != "" {
+		text, err := json.MarshalIndent(struct {
+			Seconds float64  `json:"seconds"`
+			Mutants []result `json:"mutants"`
+		}{took.Seconds(), results}, "", "  ")
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(report, append(text, '\n'), 0o600); err != nil {
+			return err
+		}
+	}
+	if len(bad) > 0 {
+		return fmt.Errorf("not killed: %s", strings.Join(bad, ", "))
+	}
+	return nil
+}
+
+func say(w io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(w, format, args...) }
+
+// text is the result's line of the kill list.
+func (res *result) text() string {
+	by := strings.Join(res.Failed, ", ")
+	switch res.Outcome {
+	case killed:
+		by += ": " + res.Failure
+	case survived:
+		by = "by " + strings.Join(res.Tests, ", ")
+	case explained, broken:
+		by = res.Failure
+	}
+	return fmt.Sprintf("%-9s %s (%.1f s): %s\n          %s\n", res.Outcome, res.Name, res.Seconds, res.What, by)
+}
+
+// parallel calls work for each item, so many at a time, and done with each result, one at a time.
+func parallel[T, R any](items []T, jobs int, work func(T) R, done func(R)) {
+	todo, results := make(chan T), make(chan R)
+	for range jobs {
+		go func() {
+			for item := range todo {
+				results <- work(item)
+			}
+		}()
+	}
+	go func() {
+		defer close(todo)
+		for _, item := range items {
+			todo <- item
+		}
+	}()
+	for range items {
+		done(<-results)
+	}
+}

@@ -1,0 +1,251 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A result is what became of one mutant.
+type result struct {
+	Name    string   `json:"name"`
+	What    string   `json:"mutant"`
+	Found   string   `json:"found,omitempty"`
+	Outcome outcome  `json:"outcome"`
+	Tests   []string `json:"tests,omitempty"`   // that were to notice it
+	Failed  []string `json:"failed,omitempty"`  // those of them that have
+	Failure string   `json:"failure,omitempty"` // its first line; or why the mutant could not be tried
+	Seconds float64  `json:"seconds"`
+}
+
+type outcome string
+
+const (
+	killed    outcome = "killed"    // a test that it names has failed
+	survived  outcome = "survived"  // none has
+	explained outcome = "explained" // it says why no test notices it, and compiles
+	broken    outcome = "broken"    // it does not apply, or does not compile
+)
+
+// A runner tries mutants on the tree at root, and leaves that as it is: the go command gets the changed files as an
+// overlay, so nothing is compiled again but what depends on them.
+type runner struct {
+	root, scratch string
+	timeout       time.Duration // of the tests of one package
+}
+
+// try runs the tests that must notice the mutant, package by package, until one fails.
+func (r *runner) try(ctx context.Context, m *mutant) result {
+	began := time.Now()
+	res := result{Name: m.Name, What: m.What, Found: m.Found, Outcome: survived}
+	for _, t := range m.Tests {
+		res.Tests = append(res.Tests, t.shown(m.Module)...)
+	}
+	r.tryIn(ctx, m, &res)
+	res.Seconds = time.Since(began).Round(time.Millisecond).Seconds()
+	return res
+}
+
+func (r *runner) tryIn(ctx context.Context, m *mutant, res *result) {
+	dir := filepath.Join(r.scratch, strings.ReplaceAll(m.Name, "/", "-"))
+	defer func() { _ = os.RemoveAll(dir) }()
+	root, args, err := r.prepare(m, dir)
+	if err != nil {
+		res.Outcome, res.Failure = broken, err.Error()
+		return
+	}
+	if m.Survives != "" {
+		res.Outcome, res.Failure = explained, m.Survives
+		if out, err := r.build(ctx, filepath.Join(root, m.Module), args); err != nil {
+			res.Outcome, res.Failure = broken, out
+		}
+		return
+	}
+	for _, t := range m.Tests {
+		got := r.test(ctx, filepath.Join(root, m.Module), t, m.Env, args)
+		switch {
+		case got.broken != "":
+			res.Outcome, res.Failure = broken, got.broken
+			return
+		case len(got.failed) > 0:
+			res.Outcome, res.Failed, res.Failure = killed, got.failed, got.line
+			return
+		}
+	}
+}
+
+// prepare writes the changed files into dir, or a copy of the whole tree if the tests read them themselves. It
+// returns the root in which to run the go command, and the arguments that it takes.
+func (r *runner) prepare(m *mutant, dir string) (root string, args []string, err error) {
+	texts, err := m.changed(r.root)
+	if err != nil {
+		return "", nil, err
+	}
+	root = r.root
+	if m.Copied {
+		root = dir
+		if err = copyTree(r.root, dir); err != nil {
+			return "", nil, err
+		}
+	}
+	overlay := map[string]map[string]string{"Replace": {}}
+	for path, text := range texts {
+		to := filepath.Join(dir, path)
+		overlay["Replace"][filepath.Join(r.root, path)] = to
+		if err = os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+			return "", nil, err
+		}
+		if err = os.WriteFile(to, []byte(text), 0o600); err != nil {
+			return "", nil, err
+		}
+	}
+	if m.Copied {
+		return root, nil, nil
+	}
+	file := filepath.Join(dir, "overlay.json")
+	list, _ := json.Marshal(overlay)
+	return root, []string{"-overlay=" + file}, os.WriteFile(file, list, 0o600)
+}
+
+// copyTree copies what git knows of a tree, and what it would not ignore.
+func copyTree(from, to string) error {
+	cmd := exec.Command("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+	cmd.Dir = from
+	list, err := cmd.Output()
+	if err != nil {
+		return fmt.Errorf("git ls-files: %w", err)
+	}
+	for path := range strings.SplitSeq(strings.TrimSuffix(string(list), "\x00"), "\x00") {
+		info, err := os.Stat(filepath.Join(from, path))
+		if err != nil {
+			continue // Deleted, and not committed yet.
+		}
+		text, err := os.ReadFile(filepath.Join(from, path))
+		if err != nil {
+			return err
+		}
+		if err = os.MkdirAll(filepath.Join(to, filepath.Dir(path)), 0o700); err != nil {
+			return err
+		}
+		if err = os.WriteFile(filepath.Join(to, path), text, info.Mode().Perm()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *runner) build(ctx context.Context, module string, args []string) (string, error) {
+	cmd := exec.CommandContext(ctx, "go", append(append([]string{"build"}, args...), "./...")...)
+	cmd.Dir = module
+	out, err := cmd.CombinedOutput()
+	return strings.TrimSpace(string(out)), err
+}
+
+// A verdict is what a run of tests came to.
+type verdict struct {
+	failed []string // the tests that have failed, without subtests
+	line   string   // the first one of the failure
+	passed int
+	broken string // why there was no run
+}
+
+// test runs some tests of one package. A test that hangs until the timeout has failed.
+func (r *runner) test(ctx context.Context, module string, t tests, env, args []string) verdict {
+	run := []string{
+		"test", "-json", "-short", "-count=1", "-vet=off", "-ldflags=-s -w", "-timeout=" + r.timeout.String(),
+		"-run=^(" + strings.Join(t.Names, "|") + ")$",
+	}
+	cmd := exec.CommandContext(ctx, "go", append(append(run, args...), t.Package)...)
+	cmd.Dir, cmd.Env = module, append(os.Environ(), env...)
+	cmd.WaitDelay = 10 * time.Second
+	out, err := cmd.Output()
+	v, rest := read(out)
+	if len(v.failed) > 0 {
+		return v
+	}
+	if exit := (*exec.ExitError)(nil); err != nil {
+		why := strings.Join(rest, "\n")
+		if errors.As(err, &exit) {
+			why += string(exit.Stderr)
+		}
+		v.broken = strings.TrimSpace(why + "\n" + err.Error())
+	} else if v.passed < len(t.Names) {
+		v.broken = fmt.Sprintf("%s: %d of %d tests were run: %s", t.Package, v.passed, len(t.Names), strings.Join(t.Names, " "))
+	}
+	return v
+}
+
+// read reads what go test -json has written.
+func read(out []byte) (v verdict, rest []string) {
+	texts := map[string][]string{}
+	lines := bufio.NewScanner(bytes.NewReader(out))
+	lines.Buffer(nil, 1<<26)
+	for lines.Scan() {
+		var e struct{ Action, Test, Output string }
+		if json.Unmarshal(lines.Bytes(), &e) != nil {
+			continue
+		}
+		test, _, _ := strings.Cut(e.Test, "/")
+		switch {
+		case e.Output != "" && test != "":
+			texts[test] = append(texts[test], e.Output)
+		case e.Output != "":
+			rest = append(rest, strings.TrimRight(e.Output, "\n"))
+		case e.Action == "fail" && test != "" && !slices.Contains(v.failed, test):
+			v.failed = append(v.failed, test)
+		case (e.Action == "pass" || e.Action == "skip") && e.Test != "" && test == e.Test:
+			v.passed++
+		}
+	}
+	if len(v.failed) > 0 {
+		v.line = failure(texts[v.failed[0]])
+	}
+	return v, rest
+}
+
+var (
+	noise = regexp.MustCompile(`^\s*(===|---|Error Trace:|Error:|Test:|/|goroutine|$)`)
+	label = regexp.MustCompile(`^\s*(Error:|Messages:)?\s*`)
+)
+
+// failure returns the line of a failed test's output that says most.
+func failure(output []string) string {
+	where, what := "", ""
+	for _, line := range strings.Split(strings.Join(output, ""), "\n") {
+		line = strings.TrimSpace(line)
+		switch {
+		case strings.HasPrefix(line, "panic: "):
+			return cut(line)
+		case where == "" && regexp.MustCompile(`^\w+_test\.go:\d+:`).MatchString(line):
+			where = line
+		case strings.HasPrefix(line, "Error:") && what == "", strings.HasPrefix(line, "Messages:"):
+			what = strings.TrimSpace(what + " " + label.ReplaceAllString(line, ""))
+		}
+	}
+	if what == "" && where == "" {
+		for _, line := range output {
+			if !noise.MatchString(line) {
+				return cut(strings.TrimSpace(line))
+			}
+		}
+	}
+	return cut(strings.TrimSpace(where + " " + what))
+}
+
+func cut(s string) string {
+	s = strings.Join(strings.Fields(s), " ")
+	if r := []rune(s); len(r) > 160 {
+		return string(r[:160]) + "…"
+	}
+	return s
+}
