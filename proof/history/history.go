@@ -29,7 +29,11 @@ const (
 	Return Kind = "return"
 	// Votes is what the nodes said to an attempt of Call: Votes. It may come after Return.
 	Votes Kind = "votes"
-	// Lost is the loss signal of a lock that is kept alive, or of Do: Lock, Err. At is when the context ended.
+	// Keep says that a lock is kept alive from here on, by KeepAlive or Do: Lock.
+	Keep Kind = "keep"
+	// Lost is the loss signal of a lock that is kept alive: Lock, Err, and Outcome: OutcomeLost where the lock was lost or
+	// had expired, OutcomeCancelled where the hold ended for another reason. At is when the context ended. What ends
+	// because of Unlock is not written.
 	Lost Kind = "lost"
 	// Wait says that a call of Lock was refused and now waits: Call. Once for each call.
 	Wait Kind = "wait"
@@ -46,6 +50,7 @@ const (
 	Write Kind = "write"
 
 	// FaultBegin and FaultEnd are the conductor's: Fault, Node or Client, Detail; a fault of an instant has no end.
+	// FaultBegin is written before the fault is made, FaultEnd after it was undone.
 	FaultBegin Kind = "fault"
 	FaultEnd   Kind = "fault end"
 
@@ -76,6 +81,9 @@ const (
 	OutcomeCancelled = "cancelled" // The caller's context ended, or the client was closed.
 )
 
+// Freeze is the fault of a process, a client's or a node's, that is stopped for a while. Rules about time except it.
+const Freeze = "freeze"
+
 // An Event is one line. Fields that a kind does not have are left out.
 type Event struct {
 	At     int64  `json:"at"`
@@ -93,10 +101,12 @@ type Event struct {
 	OK      bool   `json:"ok,omitempty"`
 	Outcome string `json:"outcome,omitempty"`
 	Err     string `json:"err,omitempty"`
-	Until   int64  `json:"until,omitempty"`
-	Fence   int64  `json:"fence,omitempty"`
-	Token   string `json:"token,omitempty"`
-	Votes   []Vote `json:"votes,omitempty"`
+	// Until is when the lock ends, as its holder saw it then. Of a lock that is kept alive, whose extensions are no
+	// calls, any event of its holder tells it: Lost and the Call of an Unlock do, or rules have to leave the lock out.
+	Until int64  `json:"until,omitempty"`
+	Fence int64  `json:"fence,omitempty"`
+	Token string `json:"token,omitempty"`
+	Votes []Vote `json:"votes,omitempty"`
 
 	Value int64 `json:"value,omitempty"`
 	End   int64 `json:"end,omitempty"`
@@ -132,10 +142,12 @@ type Header struct {
 	// Fences is whether locks have fences; LeftAfter how long after the last call keys may still be there.
 	Fences    bool  `json:"fences"`
 	LeftAfter int64 `json:"leftAfter"`
-	// SignalSlack is by how much a loss signal may come after Until on a machine that is busy, and OverlapSlack by how
-	// much two locks' times may overlap: what clocks that are allowed to drift account for.
+	// SignalSlack is by how much a loss signal may come after Until, or a call after its bound, on a busy machine;
+	// OverlapSlack by how much two locks' times may overlap: what clocks that are allowed to drift account for.
 	SignalSlack  int64 `json:"signalSlack"`
 	OverlapSlack int64 `json:"overlapSlack"`
+	// Without names rules of the judge that this library does not promise, or that this course excepts.
+	Without []string `json:"without,omitempty"`
 }
 
 // Parse reads the events of a history.
