@@ -9,6 +9,7 @@ require (
 	github.com/seed6c881748/redlock v0.0.0
 	github.com/seed6c881748/redlock/bench v0.0.0
 	github.com/stretchr/testify v1.12.1
+	golang.org/x/sys v0.45.0
 )
 
 require (

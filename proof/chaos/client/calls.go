@@ -1,0 +1,122 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/seed6c881748/redlock/proof/chaos/protocol"
+	"github.com/seed6c881748/redlock/proof/history"
+	"github.com/seed6c881748/redlock/redlock"
+)
+
+// connect is the library's default for how long an attempt may wait for connections.
+const connect = time.Second
+
+// A held lock, and the call that acquired it.
+type held struct {
+	*redlock.Lock
+	call int
+	kept context.Context // Ends with the lock; nil if nothing keeps it alive.
+}
+
+// An attempt is a call of Lock or TryLock.
+type attempt func(ctx context.Context, resources []string, ttl time.Duration, opts ...redlock.Option) (*redlock.Lock, error)
+
+// begin logs a call that is about to be made. It has to return within the given time.
+func (c *client) begin(op string, within time.Duration, e history.Event) history.Event {
+	e.Kind, e.Op, e.Call = history.Call, op, c.nextCall()
+	e.At = c.rec.clock.Now()
+	e.Bound = e.At + int64(within+slack)
+	c.rec.log(e)
+	return e
+}
+
+// end logs that the call has returned, now.
+func (c *client) end(e history.Event, err error) {
+	e.At, e.Kind, e.Bound, e.TTL, e.Detail = c.rec.clock.Now(), history.Return, 0, 0, ""
+	setResult(&e, err)
+	c.rec.log(e)
+}
+
+// acquired logs that the call has got the lock.
+func (c *client) acquired(e history.Event, lock *redlock.Lock) *held {
+	e.Until, e.Fence, e.Token = c.rec.clock.Of(lock.Until()), lock.Fence(), lock.Token()
+	c.end(e, nil)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.holder[lock.Holder()] = e.Call
+	return &held{Lock: lock, call: e.Call}
+}
+
+// acquire makes an attempt that may take a time, and returns nil if it failed. The detail says what the lock is for.
+func (c *client) acquire(ctx context.Context, op string, do attempt, resources []string, within time.Duration, detail string) *held {
+	e := c.begin(op, within, history.Event{Resources: resources, TTL: c.cfg.TTL, Detail: detail})
+	lock, err := do(context.WithValue(ctx, callKey{}, e.Call), resources, c.ttl, redlock.WithRetryCount(-1))
+	if err != nil {
+		c.end(e, err)
+		return nil
+	}
+	return c.acquired(e, lock)
+}
+
+// tryLock makes one attempt.
+func (c *client) tryLock(ctx context.Context, resources []string, detail string) *held {
+	return c.acquire(ctx, history.OpTryLock, c.lib.TryLock, resources, connect+3*c.nodeTimeout(), detail)
+}
+
+// lock waits for the lock for a while.
+func (c *client) lock(ctx context.Context, resources []string, patience time.Duration, detail string) *held {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return c.acquire(ctx, history.OpLock, c.lib.Lock, resources, patience, detail)
+}
+
+func (c *client) extend(h *held) bool {
+	e := c.begin(history.OpExtend, c.nodeTimeout(), history.Event{Lock: h.call, Resources: h.Resources(), TTL: c.cfg.TTL})
+	err := h.Extend(context.Background(), c.ttl)
+	if err == nil {
+		e.Until = c.rec.clock.Of(h.Until())
+	}
+	c.end(e, err)
+	return err == nil
+}
+
+func (c *client) unlock(h *held) {
+	e := c.begin(history.OpUnlock, c.nodeTimeout(), history.Event{Lock: h.call, Resources: h.Resources()})
+	err := h.Unlock(context.Background())
+	c.end(e, err)
+	c.forget(h)
+}
+
+func (c *client) forget(h *held) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.holder, h.Holder())
+	delete(c.waiting, h.call)
+}
+
+// releaseForeign releases a lock that another process took.
+func (c *client) releaseForeign(cmd protocol.Command) {
+	e := c.begin(history.OpRelease, connect+c.nodeTimeout(), history.Event{Lock: cmd.Lock, Owner: cmd.Owner, Resources: cmd.Resources})
+	c.end(e, c.lib.Release(context.Background(), cmd.Resources, cmd.Token))
+}
+
+// setResult says how a call ended.
+func setResult(e *history.Event, err error) {
+	if err == nil {
+		e.OK = true
+		return
+	}
+	e.Err = err.Error()
+	switch {
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), errors.Is(err, redlock.ErrClosed):
+		e.Outcome = history.OutcomeCancelled
+	case errors.Is(err, redlock.ErrTaken):
+		e.Outcome = history.OutcomeTaken
+	case errors.Is(err, redlock.ErrLost):
+		e.Outcome = history.OutcomeLost
+	case errors.Is(err, redlock.ErrNoQuorum):
+		e.Outcome = history.OutcomeNoQuorum
+	}
+}

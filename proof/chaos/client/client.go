@@ -1,0 +1,209 @@
+// Package client is a process that uses the library as its users do, at random, and tells the observer of all it does.
+package client
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed6c881748/redlock/proof/chaos/protocol"
+	"github.com/seed6c881748/redlock/proof/history"
+	"github.com/seed6c881748/redlock/redlock"
+)
+
+// slack is what a busy machine may add to any call.
+const slack = 3 * time.Second
+
+type client struct {
+	cfg protocol.Config
+	rec *recorder
+	lib *redlock.Redlock
+	ttl time.Duration
+
+	long *redlock.Redlock // Of workLong.
+
+	calls atomic.Int64
+
+	mu      sync.Mutex
+	holder  map[string]int // The calls that acquired the locks that are held, by the digest of their tokens.
+	waiting map[int]bool   // The calls that are known to wait.
+}
+
+// Run works as the configuration on stdin says, until stdin ends.
+func Run(stdin io.Reader, stdout io.Writer) error {
+	lines := bufio.NewScanner(stdin)
+	lines.Buffer(nil, 1<<20)
+	var cfg protocol.Config
+	if !lines.Scan() {
+		return errors.New("client: no configuration")
+	}
+	if err := json.Unmarshal(lines.Bytes(), &cfg); err != nil {
+		return fmt.Errorf("client: configuration: %w", err)
+	}
+	c, err := newClient(cfg)
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	var workers sync.WaitGroup
+	for i := range cfg.Workers {
+		workers.Go(func() { c.work(ctx, rand.New(rand.NewPCG(cfg.Seed, uint64(i)))) })
+	}
+	if cfg.Long {
+		workers.Go(func() { c.workLong(ctx) })
+	}
+	if _, err := fmt.Fprintln(stdout, protocol.Ready); err != nil {
+		return err
+	}
+	for lines.Scan() {
+		var cmd protocol.Command
+		if err := json.Unmarshal(lines.Bytes(), &cmd); err != nil {
+			return fmt.Errorf("client: command: %w", err)
+		}
+		switch cmd.Do {
+		case protocol.Stop:
+			stop()
+			go func() {
+				workers.Wait()
+				_, _ = fmt.Fprintln(stdout, protocol.Done)
+			}()
+		case protocol.Release:
+			workers.Go(func() { c.releaseForeign(cmd) })
+		case protocol.Admit:
+			go func() {
+				c.admit(cmd.Node)
+				_, _ = fmt.Fprintln(stdout, protocol.Admitted(cmd.Node))
+			}()
+		}
+	}
+	stop()
+	workers.Wait()
+	return errors.Join(c.lib.Close(context.Background()), c.long.Close(context.Background()))
+}
+
+func newClient(cfg protocol.Config) (*client, error) {
+	rec, err := newRecorder(cfg)
+	if err != nil {
+		return nil, err
+	}
+	c := &client{
+		cfg: cfg, rec: rec, ttl: time.Duration(cfg.TTL),
+		holder: make(map[string]int), waiting: make(map[int]bool),
+	}
+	opts := []redlock.Option{redlock.WithFencing(), redlock.WithOwner(cfg.Client), redlock.WithHook(c.hook)}
+	if cfg.MaxTTL > 0 {
+		opts = append(opts, redlock.WithQuarantine(time.Duration(cfg.MaxTTL)))
+	}
+	if c.lib, err = c.open(opts...); err != nil {
+		return nil, err
+	}
+	c.long, err = c.open(redlock.WithPrefix("long:"))
+	return c, err
+}
+
+// open returns a Redlock on the run's nodes.
+func (c *client) open(opts ...redlock.Option) (*redlock.Redlock, error) {
+	nodes := make([]redlock.Node, len(c.cfg.Nodes))
+	for i, addr := range c.cfg.Nodes {
+		nodes[i] = redlock.NewNode(addr)
+	}
+	return redlock.New(nodes, append(opts, redlock.WithNodeTimeout(c.nodeTimeout()))...)
+}
+
+func (c *client) nodeTimeout() time.Duration { return time.Duration(c.cfg.NodeTimeout) }
+
+func (c *client) admit(node int) {
+	for range 20 {
+		if c.lib.Admit(context.Background(), c.cfg.Nodes[node]) == nil {
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// callKey is the key of a call's number in its context, which the hook gets.
+type callKey struct{}
+
+// hook tells what calls do not return: how nodes voted, who waits, and the extensions of KeepAlive.
+func (c *client) hook(ctx context.Context, e redlock.Event) {
+	call, _ := ctx.Value(callKey{}).(int)
+	at := c.rec.clock.Of(e.Time)
+	switch {
+	case e.Kind == redlock.EventSettled && e.Op == redlock.OpLock && call > 0:
+		c.rec.log(history.Event{At: at, Kind: history.Votes, Call: call, Votes: votes(e, at)})
+	case e.Kind == redlock.EventWaiting && call > 0 && c.waitsNow(call):
+		c.rec.log(history.Event{At: at, Kind: history.Wait, Call: call})
+	case e.Kind == redlock.EventExtended && e.Kept:
+		c.logExtension(e, at)
+	}
+}
+
+// waitsNow reports whether this is the first that is heard of the call's waiting.
+func (c *client) waitsNow(call int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	first := !c.waiting[call]
+	c.waiting[call] = true
+	return first
+}
+
+func (c *client) logExtension(e redlock.Event, at int64) {
+	c.mu.Lock()
+	lock := c.holder[e.Holder]
+	c.mu.Unlock()
+	if lock == 0 {
+		return
+	}
+	call := c.nextCall()
+	x := history.Event{
+		At: at - int64(e.Took), Kind: history.Call, Op: history.OpExtend, Call: call, Lock: lock,
+		Resources: e.Resources, TTL: c.cfg.TTL, Detail: "keep alive",
+	}
+	c.rec.log(x)
+	x.At, x.Kind, x.TTL = at, history.Return, 0
+	setResult(&x, e.Err)
+	if x.OK {
+		x.Until = c.rec.clock.Of(e.Until)
+	}
+	c.rec.log(x)
+}
+
+// votes are those of an event that happened at a time.
+func votes(e redlock.Event, at int64) []history.Vote {
+	all := make([]history.Vote, len(e.Votes))
+	for i, v := range e.Votes {
+		all[i] = history.Vote{Node: i, Says: says(v.Err)}
+		if v.Took > 0 {
+			all[i].At = at - int64(e.Took) + int64(v.Took)
+		}
+	}
+	return all
+}
+
+func says(err error) string {
+	switch {
+	case err == nil:
+		return "yes"
+	case errors.Is(err, redlock.ErrTaken):
+		return "taken"
+	case errors.Is(err, redlock.ErrNodeTimeout):
+		return "timeout"
+	case errors.Is(err, redlock.ErrQuarantined):
+		return "quarantined"
+	case errors.Is(err, redlock.ErrOverloaded):
+		return "overloaded"
+	case errors.Is(err, redlock.ErrPending):
+		return "not waited for"
+	}
+	return err.Error()
+}
+
+func (c *client) nextCall() int { return int(c.calls.Add(1)) }

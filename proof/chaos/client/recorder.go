@@ -1,0 +1,96 @@
+package client
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+
+	"github.com/seed6c881748/redlock/proof/chaos/monotime"
+	"github.com/seed6c881748/redlock/proof/chaos/protocol"
+	"github.com/seed6c881748/redlock/proof/history"
+)
+
+// A recorder tells the observer what happens. It writes each event at once, so that what was told is known even if
+// the process is killed.
+type recorder struct {
+	client string
+	clock  monotime.Clock
+
+	mu      sync.Mutex
+	conn    net.Conn
+	answers []chan history.Event // In the order of the requests.
+	err     error
+}
+
+func newRecorder(cfg protocol.Config) (*recorder, error) {
+	network := "tcp"
+	if strings.HasPrefix(cfg.Observer, "/") {
+		network = "unix"
+	}
+	conn, err := net.Dial(network, cfg.Observer)
+	if err != nil {
+		return nil, fmt.Errorf("client: no observer: %w", err)
+	}
+	r := &recorder{client: cfg.Client, clock: monotime.Since(cfg.Start), conn: conn}
+	go r.receive()
+	return r, nil
+}
+
+// log tells of an event, as of now if it has no time.
+func (r *recorder) log(e history.Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.send(e)
+}
+
+// send needs the lock.
+func (r *recorder) send(e history.Event) {
+	e.Client = r.client
+	if e.At == 0 {
+		e.At = r.clock.Now()
+	}
+	if _, err := r.conn.Write(protocol.Line(e)); err != nil {
+		r.err = err
+	}
+}
+
+// ask has the observer carry out an operation on a register, and returns it with the answer. It is not OK if there
+// is no observer any more.
+func (r *recorder) ask(e history.Event) history.Event {
+	answer := make(chan history.Event, 1)
+	r.mu.Lock()
+	if r.err != nil {
+		r.mu.Unlock()
+		return e
+	}
+	r.answers = append(r.answers, answer)
+	r.send(e)
+	r.mu.Unlock()
+	return <-answer
+}
+
+// receive hands out the answers until the connection ends.
+func (r *recorder) receive() {
+	lines := bufio.NewScanner(r.conn)
+	for lines.Scan() {
+		var e history.Event
+		if json.Unmarshal(lines.Bytes(), &e) != nil {
+			break
+		}
+		r.mu.Lock()
+		to := r.answers[0]
+		r.answers = r.answers[1:]
+		r.mu.Unlock()
+		to <- e
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.err = net.ErrClosed
+	for _, to := range r.answers {
+		to <- history.Event{}
+	}
+	r.answers = nil
+}

@@ -1,0 +1,75 @@
+package client
+
+import (
+	"context"
+	"time"
+
+	"github.com/seed6c881748/redlock/proof/history"
+)
+
+// section adds 1 to the register of each resource, in a read and a write with a pause between them. If handOn is
+// the lock's token, the lock is another process's to release once the section is over.
+func (c *client) section(ctx context.Context, h *held, pause time.Duration, handOn string) {
+	resources := h.Resources()
+	if h.Err() != nil {
+		return
+	}
+	c.rec.log(history.Event{Kind: history.Enter, Lock: h.call, Resources: resources})
+	values := make([]int64, len(resources))
+	granted := true
+	for i, res := range resources {
+		var e history.Event
+		if granted && h.Err() == nil {
+			e = c.register(history.Read, h, res, 0)
+		}
+		values[i], granted = e.Value, e.OK
+	}
+	c.pause(ctx, h, pause)
+	for i, res := range resources {
+		// As far as it is known the lock is still held. If that is wrong, the fence says so.
+		if granted && h.Err() == nil {
+			granted = c.register(history.Write, h, res, values[i]+1).OK
+		}
+	}
+	leave := history.Event{Kind: history.Leave, Lock: h.call, Resources: resources}
+	if handOn != "" {
+		leave.Token, leave.Detail = handOn, "hand on"
+	}
+	c.rec.log(leave)
+}
+
+func (c *client) register(kind history.Kind, h *held, resource string, value int64) history.Event {
+	return c.rec.ask(history.Event{
+		Kind: kind, Lock: h.call, Resources: []string{resource}, Fence: h.Fence(), Value: value,
+	})
+}
+
+// pause works for a while, but not beyond the lock.
+func (c *client) pause(ctx context.Context, h *held, d time.Duration) {
+	lock := h.kept
+	if lock == nil {
+		var cancel context.CancelFunc
+		lock, cancel = context.WithDeadline(context.Background(), h.Until())
+		defer cancel()
+	}
+	lock, cancel := context.WithCancel(lock)
+	defer cancel()
+	defer context.AfterFunc(ctx, cancel)() // The run is over.
+	rest(lock, d)
+}
+
+// workLong takes and releases locks that would outlive the run by far: what is left of them was left behind. Nodes
+// that lose their keys make no difference to it, as nobody else wants its resource.
+func (c *client) workLong(ctx context.Context) {
+	const long = 10 * time.Minute
+	resources := []string{"long/" + c.cfg.Client}
+	for rest(ctx, 100*time.Millisecond) {
+		e := c.begin(history.OpTryLock, connect+2*c.nodeTimeout(), history.Event{Resources: resources, TTL: int64(long)})
+		lock, err := c.long.TryLock(ctx, resources, long)
+		if err != nil {
+			c.end(e, err)
+			continue
+		}
+		c.unlock(c.acquired(e, lock))
+	}
+}

@@ -1,0 +1,181 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/seed6c881748/redlock/proof/history"
+	"github.com/seed6c881748/redlock/redlock"
+)
+
+// What a worker does next, and how often in a hundred times.
+var activities = []struct {
+	share int
+	do    func(c *client, ctx context.Context, rng *rand.Rand, resources []string)
+}{
+	{22, (*client).tries},
+	{40, (*client).waits},
+	{6, (*client).keeps},
+	{8, (*client).does},
+	{8, (*client).extends},
+	{7, (*client).handsOn},
+	{2, (*client).abandons},
+	{7, (*client).givesUp},
+}
+
+// work does one thing after another until ctx ends.
+func (c *client) work(ctx context.Context, rng *rand.Rand) {
+	for rest(ctx, between(rng, 5*time.Millisecond, 150*time.Millisecond)) {
+		lot := rng.IntN(100)
+		for _, a := range activities {
+			if lot -= a.share; lot < 0 {
+				a.do(c, ctx, rng, c.draw(rng))
+				break
+			}
+		}
+	}
+}
+
+// draw picks what to lock: one resource, or sometimes two.
+func (c *client) draw(rng *rand.Rand) []string {
+	order := rng.Perm(len(c.cfg.Resources))
+	some := []string{c.cfg.Resources[order[0]]}
+	if len(order) > 1 && rng.IntN(6) == 0 {
+		some = append(some, c.cfg.Resources[order[1]])
+	}
+	return some
+}
+
+// tries takes what is free, and does not wait.
+func (c *client) tries(ctx context.Context, rng *rand.Rand, resources []string) {
+	if h := c.tryLock(ctx, resources, ""); h != nil {
+		c.section(ctx, h, short(rng), "")
+		c.unlock(h)
+	}
+}
+
+// waits waits for a lock.
+func (c *client) waits(ctx context.Context, rng *rand.Rand, resources []string) {
+	if h := c.lock(ctx, resources, between(rng, 500*time.Millisecond, 3*time.Second), ""); h != nil {
+		c.section(ctx, h, short(rng), "")
+		c.unlock(h)
+	}
+}
+
+// keeps holds a lock for about its ttl, by KeepAlive.
+func (c *client) keeps(ctx context.Context, rng *rand.Rand, resources []string) {
+	if h := c.lock(ctx, resources, 2*time.Second, detailKept); h != nil {
+		h.kept = h.KeepAlive(context.Background())
+		done := c.watch(h)
+		c.section(ctx, h, between(rng, c.ttl/2, c.ttl*3/2), "")
+		c.unlock(h)
+		done()
+	}
+}
+
+// detailKept marks a lock that is kept alive, so that its loss must be signalled.
+const detailKept = "kept"
+
+// does does the same by Do, which locks and unlocks by itself.
+func (c *client) does(ctx context.Context, rng *rand.Rand, resources []string) {
+	const patience = 2 * time.Second
+	work := between(rng, 0, c.ttl/2)
+	e := c.begin(history.OpLock, patience, history.Event{Resources: resources, TTL: c.cfg.TTL, Detail: detailKept})
+	var unlock history.Event
+	var h *held
+	var done func()
+	limited, cancel := context.WithTimeout(context.WithValue(ctx, callKey{}, e.Call), patience)
+	defer cancel()
+	err := c.lib.Do(limited, resources, c.ttl, func(kept context.Context, lock *redlock.Lock) error {
+		h = c.acquired(e, lock)
+		h.kept = kept
+		done = c.watch(h)
+		c.section(ctx, h, work, "")
+		unlock = c.begin(history.OpUnlock, c.nodeTimeout(), history.Event{Lock: h.call, Resources: resources})
+		return nil
+	}, redlock.WithRetryCount(-1))
+	if h == nil {
+		c.end(e, err)
+		return
+	}
+	c.end(unlock, err)
+	c.forget(h)
+	done()
+}
+
+// extends holds a lock for longer by asking for it.
+func (c *client) extends(ctx context.Context, rng *rand.Rand, resources []string) {
+	if h := c.lock(ctx, resources, time.Second, ""); h != nil {
+		for range 1 + rng.IntN(2) {
+			c.section(ctx, h, between(rng, 0, c.ttl/4), "")
+			if !c.extend(h) {
+				break
+			}
+		}
+		c.section(ctx, h, short(rng), "")
+		c.unlock(h)
+	}
+}
+
+// handsOn leaves the release to another process.
+func (c *client) handsOn(ctx context.Context, rng *rand.Rand, resources []string) {
+	if !c.cfg.HandOn {
+		c.tries(ctx, rng, resources)
+		return
+	}
+	if h := c.lock(ctx, resources, time.Second, ""); h != nil {
+		c.section(ctx, h, short(rng), h.Token())
+		c.forget(h)
+	}
+}
+
+// abandons leaves a lock to expire.
+func (c *client) abandons(ctx context.Context, rng *rand.Rand, resources []string) {
+	if h := c.tryLock(ctx, resources, ""); h != nil {
+		c.section(ctx, h, short(rng), "")
+		c.forget(h)
+	}
+}
+
+// givesUp ends attempts at any moment.
+func (c *client) givesUp(ctx context.Context, rng *rand.Rand, resources []string) {
+	if h := c.lock(ctx, resources, between(rng, 0, 20*time.Millisecond), ""); h != nil {
+		c.section(ctx, h, short(rng), "")
+		c.unlock(h)
+	}
+}
+
+// watch tells when the lock's context has ended with a loss. The result waits for that to be told.
+func (c *client) watch(h *held) (done func()) {
+	told := make(chan struct{})
+	go func() {
+		defer close(told)
+		<-h.kept.Done()
+		at := c.rec.clock.Now()
+		if cause := context.Cause(h.kept); errors.Is(cause, redlock.ErrLost) {
+			c.rec.log(history.Event{At: at, Kind: history.Lost, Lock: h.call, Resources: h.Resources(), Err: cause.Error()})
+		}
+	}()
+	return func() { <-told }
+}
+
+// short is the time that most sections take.
+func short(rng *rand.Rand) time.Duration { return between(rng, 0, 30*time.Millisecond) }
+
+func between(rng *rand.Rand, from, to time.Duration) time.Duration {
+	return from + time.Duration(rng.Int64N(int64(to-from)+1))
+}
+
+// rest waits, and reports whether ctx has not ended.
+func rest(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,157 @@
+package course
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/seed6c881748/redlock/proof/chaos/plan"
+	"github.com/seed6c881748/redlock/proof/history"
+)
+
+// strikeAll makes the plan's faults happen, and returns when its time is over.
+func (r *run) strikeAll() {
+	var faults sync.WaitGroup
+	for _, f := range r.Plan.Faults {
+		faults.Go(func() {
+			if r.until(f.At) {
+				r.strike(f)
+			}
+		})
+	}
+	r.until(r.Plan.Duration)
+	faults.Wait()
+}
+
+// strike makes a fault happen, and undoes it.
+func (r *run) strike(f plan.Fault) {
+	switch {
+	case f.Node >= 0:
+		n := r.nodes[f.Node]
+		n.busy.Lock()
+		defer n.busy.Unlock()
+		r.begin(f, "")
+		r.fail(n.suffer(f))
+		if f.For > 0 {
+			r.rest(f.For)
+		}
+		r.fail(n.recover(f))
+		r.end(f, "")
+	case f.Kind == plan.Most:
+		r.freezeMost(f)
+	case f.Kind == plan.Rolling:
+		r.roll(f)
+	case f.Kind == plan.Raise:
+		r.raise(f)
+	case f.Client > 0:
+		c := r.clients[f.Client-1]
+		c.busy.Lock()
+		defer c.busy.Unlock()
+		switch f.Kind {
+		case plan.Crash:
+			r.crash(f)
+		case plan.Pause:
+			r.pause(f)
+		}
+	}
+}
+
+// begin and end log a fault. Faults of an instant have no end.
+func (r *run) begin(f plan.Fault, client string) { r.logFault(history.FaultBegin, f, client) }
+
+func (r *run) end(f plan.Fault, client string) {
+	if f.For > 0 {
+		r.logFault(history.FaultEnd, f, client)
+	}
+}
+
+func (r *run) logFault(kind history.Kind, f plan.Fault, client string) {
+	e := history.Event{Kind: kind, Fault: f.Kind, Client: client, Detail: f.String()}
+	if f.Node >= 0 {
+		e.Node = &f.Node
+	}
+	r.observer.Log(e)
+}
+
+// suffer makes a fault of one node begin.
+func (n *node) suffer(f plan.Fault) error {
+	switch p := n.Proxy(); f.Kind {
+	case plan.Kill, plan.Empty:
+		return n.Stop()
+	case plan.Freeze:
+		return n.Hang()
+	case plan.Reset:
+		p.Reset()
+	case plan.Cut:
+		p.Kill()
+	case plan.Drop:
+		p.DropReplies(true)
+	case plan.Slow:
+		p.SetDelay(0, 60*time.Millisecond)
+	case plan.Refuse:
+		p.Refuse(true)
+		p.Reset()
+	case plan.Hole:
+		p.BlackHole(true)
+	}
+	return nil
+}
+
+// recover makes it end.
+func (n *node) recover(f plan.Fault) error {
+	switch p := n.Proxy(); f.Kind {
+	case plan.Kill, plan.Empty:
+		return n.Restart(f.Kind == plan.Kill)
+	case plan.Freeze:
+		return n.Resume()
+	case plan.Drop:
+		// The connections must not survive it: TCP may end, but never delivers what comes after bytes it has lost.
+		p.Refuse(true)
+		p.Reset()
+		p.DropReplies(false)
+		p.Refuse(false)
+	case plan.Slow:
+		p.Reset()
+		n.calm()
+	case plan.Refuse:
+		p.Refuse(false)
+	case plan.Hole:
+		p.BlackHole(false)
+	}
+	return nil
+}
+
+// freezeMost stops a majority of the servers at once.
+func (r *run) freezeMost(f plan.Fault) {
+	most := r.nodes[:len(r.nodes)/2+1]
+	var errs []error
+	for i, n := range most {
+		n.busy.Lock()
+		f.Node = i
+		r.begin(f, "")
+		errs = append(errs, n.Hang())
+	}
+	r.rest(f.For)
+	for i, n := range most {
+		f.Node = i
+		errs = append(errs, n.Resume())
+		r.end(f, "")
+		n.busy.Unlock()
+	}
+	r.fail(errors.Join(errs...))
+}
+
+// roll restarts all servers one by one, about one a second.
+func (r *run) roll(f plan.Fault) {
+	begin := time.Duration(r.observer.Now())
+	for i, n := range r.nodes {
+		n.busy.Lock()
+		f.Node = i
+		r.begin(f, "")
+		r.fail(n.Restart(true))
+		r.admit(i)
+		r.end(f, "")
+		n.busy.Unlock()
+		r.until(begin + time.Duration(i+1)*time.Second)
+	}
+}

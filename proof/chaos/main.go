@@ -1,0 +1,132 @@
+// Command chaos runs real servers and several client processes of the library under faults that are drawn from a
+// seed, writes down everything that happens, and judges it.
+//
+//	go run ./chaos -time 1m -seed 7 -out ../build/chaos
+//	go run ./chaos -time 1m -seed 7 -print                 # the schedule only
+//	go run ./chaos -judge ../build/chaos/history.jsonl     # judges an earlier run again
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/proof/chaos/client"
+	"github.com/seed6c881748/redlock/proof/chaos/course"
+	"github.com/seed6c881748/redlock/proof/chaos/plan"
+	"github.com/seed6c881748/redlock/proof/history"
+)
+
+type flags struct {
+	time   time.Duration
+	seed   uint64
+	out    string
+	course string
+	broken string
+	print  bool
+	client bool
+}
+
+func main() {
+	var f flags
+	flag.DurationVar(&f.time, "time", time.Minute, "how long faults go on")
+	flag.Uint64Var(&f.seed, "seed", 1, "what the schedule is drawn from")
+	flag.StringVar(&f.out, "out", filepath.Join("..", "build", "chaos"), "the folder for what the run leaves")
+	flag.StringVar(&f.course, "course", "all", "which faults: "+strings.Join(plan.Names(), ", "))
+	flag.StringVar(&f.broken, "broken", "", "what to break on purpose")
+	flag.BoolVar(&f.print, "print", false, "print the schedule, and run nothing")
+	flag.BoolVar(&f.client, "client", false, "be a client process of a run")
+	flag.Parse()
+	if err := run(f); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run(f flags) error {
+	if f.client {
+		return client.Run(os.Stdin, os.Stdout)
+	}
+	p, err := plan.Draw(f.seed, f.course, f.time, available)
+	if err != nil {
+		return err
+	}
+	if f.print {
+		p.Print(os.Stdout)
+		return nil
+	}
+	return play(f, p)
+}
+
+// play runs the plan and reports.
+func play(f flags, p *plan.Plan) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	if err = os.MkdirAll(f.out, 0o755); err != nil {
+		return err
+	}
+	out, err := os.Create(filepath.Join(f.out, "history.jsonl"))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = out.Close() }()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	events, err := course.Run(ctx, course.Options{
+		Plan: p, Command: []string{self, "-client"}, HandOn: true, History: out,
+		Header: history.Header{
+			Broken: f.broken, Library: "redlock", Commit: commit(), Versions: versions(), Fences: true, Command: command(f),
+		},
+	})
+	if err != nil {
+		return err
+	}
+	return report(os.Stdout, f, p, events)
+}
+
+// command is what replays the schedule.
+func command(f flags) string {
+	s := fmt.Sprintf("go run ./chaos -time %v -seed %d -course %s", f.time, f.seed, f.course)
+	if f.broken != "" {
+		s += " -broken " + f.broken
+	}
+	return s
+}
+
+// available reports whether this machine can have such a fault.
+func available(kind string) bool {
+	switch kind {
+	case plan.Clock, plan.Crowd, plan.Netns:
+		return false
+	}
+	return true
+}
+
+func commit() string { return output("git", "describe", "--always", "--dirty") }
+
+func versions() map[string]string {
+	v := map[string]string{"go": runtime.Version(), "system": runtime.GOOS + "/" + runtime.GOARCH}
+	if bin, err := testcluster.ServerBinary(); err == nil {
+		v["server"] = output(bin, "--version")
+	}
+	return v
+}
+
+// output is what a program says, or nothing.
+func output(name string, args ...string) string {
+	out, err := exec.Command(name, args...).Output()
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(out))
+}

@@ -1,0 +1,190 @@
+// Package observer writes the history of a run, and keeps the register that critical sections write.
+// It knows nothing of the library: it gets lines of JSON from whoever connects.
+package observer
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/seed6c881748/redlock/proof/chaos/monotime"
+	"github.com/seed6c881748/redlock/proof/chaos/protocol"
+	"github.com/seed6c881748/redlock/proof/history"
+)
+
+// An Observer gets events over TCP or a Unix socket, and writes them as they come.
+type Observer struct {
+	clock monotime.Clock
+	seen  func(history.Event)
+
+	mu        sync.Mutex
+	out       *bufio.Writer
+	registers map[string]*register
+	conns     map[net.Conn]struct{}
+	closed    bool
+	err       error
+
+	listeners []net.Listener
+	wg        sync.WaitGroup
+}
+
+// A register has a value and the highest fence that it has seen.
+type register struct{ value, fence int64 }
+
+// New returns an observer of a run that began at start, by CLOCK_MONOTONIC. It writes to w, and calls seen with
+// each event, one at a time.
+func New(w io.Writer, start int64, seen func(history.Event)) *Observer {
+	return &Observer{
+		clock: monotime.Since(start), seen: seen, out: bufio.NewWriter(w),
+		registers: make(map[string]*register), conns: make(map[net.Conn]struct{}),
+	}
+}
+
+// Listen accepts clients on an address of a network, "tcp" or "unix", and returns where.
+func (o *Observer) Listen(network, addr string) (string, error) {
+	ln, err := net.Listen(network, addr)
+	if err != nil {
+		return "", fmt.Errorf("observer: %w", err)
+	}
+	o.listeners = append(o.listeners, ln)
+	o.wg.Go(func() {
+		for {
+			conn, err := ln.Accept()
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+			if err != nil {
+				time.Sleep(time.Millisecond) // No file descriptors are left for now.
+				continue
+			}
+			o.wg.Go(func() { o.serve(conn) })
+		}
+	})
+	return ln.Addr().String(), nil
+}
+
+// Now is the present moment of the run.
+func (o *Observer) Now() int64 { return o.clock.Now() }
+
+// Log writes an event of the conductor's own, and stamps it if it has no time.
+func (o *Observer) Log(e history.Event) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if e.At == 0 {
+		e.At = o.clock.Now()
+	}
+	o.write(e)
+}
+
+// write needs the lock.
+func (o *Observer) write(e history.Event) {
+	if _, err := o.out.Write(protocol.Line(e)); err != nil && o.err == nil {
+		o.err = fmt.Errorf("observer: %w", err)
+	}
+	o.seen(e)
+}
+
+// serve takes the events of one client until its connection ends.
+func (o *Observer) serve(conn net.Conn) {
+	defer func() { _ = conn.Close() }()
+	if !o.keep(conn) {
+		return
+	}
+	lines := bufio.NewScanner(conn)
+	lines.Buffer(make([]byte, 0, 1<<16), 1<<22)
+	for lines.Scan() {
+		var e history.Event
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			// The last line of a process that was killed may be half of one: that is none.
+			continue
+		}
+		if answer := o.take(e); answer != nil {
+			if _, err := conn.Write(answer); err != nil {
+				return
+			}
+		}
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.conns, conn)
+}
+
+func (o *Observer) keep(conn net.Conn) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.conns[conn] = struct{}{}
+	return !o.closed
+}
+
+// take logs an event of a client, and returns the answer to one that is a request.
+func (o *Observer) take(e history.Event) []byte {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed {
+		return nil
+	}
+	if e.Kind != history.Read && e.Kind != history.Write {
+		o.write(e)
+		return nil
+	}
+	o.operate(&e)
+	o.write(e)
+	return protocol.Line(e)
+}
+
+// operate reads or writes the register of the event's resource, if its fence is not behind.
+func (o *Observer) operate(e *history.Event) {
+	if len(e.Resources) != 1 {
+		return
+	}
+	r := o.registers[e.Resources[0]]
+	if r == nil {
+		r = &register{}
+		o.registers[e.Resources[0]] = r
+	}
+	if e.OK = e.Fence == 0 || e.Fence >= r.fence; e.OK {
+		r.fence = max(r.fence, e.Fence)
+		if e.Kind == history.Write {
+			r.value = e.Value
+		}
+		e.Value = r.value
+	}
+	e.End = o.clock.Now()
+}
+
+// LogRegisters writes what all registers hold.
+func (o *Observer) LogRegisters() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var names []string
+	for name := range o.registers {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		r := o.registers[name]
+		o.write(history.Event{At: o.clock.Now(), Kind: history.Register, Resources: []string{name}, Value: r.value, Fence: r.fence})
+	}
+}
+
+// Close ends all connections and flushes what was written. The error is the first one of all writes.
+func (o *Observer) Close() error {
+	for _, ln := range o.listeners {
+		_ = ln.Close()
+	}
+	o.mu.Lock()
+	o.closed = true
+	for conn := range o.conns {
+		_ = conn.Close()
+	}
+	err := errors.Join(o.err, o.out.Flush())
+	o.mu.Unlock()
+	o.wg.Wait()
+	return err
+}

@@ -1,0 +1,205 @@
+package plan
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// A drawing is a plan that is being drawn. Each series of faults has a random sequence of its own, so that a kind that
+// cannot be had here changes as little as possible of the others.
+type drawing struct {
+	p     *Plan
+	kinds []string
+	busy  [][]Fault // Of each node.
+	whole []Fault   // Those that strike more than a minority.
+}
+
+const (
+	// warmup is the time in which clients get their first locks.
+	warmup = time.Second
+	// readable is what times are rounded to.
+	readable = 10 * time.Millisecond
+)
+
+func (d *drawing) draw() {
+	d.busy = make([][]Fault, d.p.Nodes)
+	d.drawWhole()
+	for i := range (d.p.Nodes - 1) / 2 {
+		d.drawNodes(uint64(100+i), Kill, Empty, Freeze, Reset, Cut, Drop, Slow, Refuse, Hole, Clock)
+	}
+	d.drawClients()
+	d.drawSeldom(Crowd, 20*time.Second, 2*time.Second, 300)
+	d.drawSeldom(Netns, 15*time.Second, 2500*time.Millisecond, 301)
+}
+
+func (d *drawing) has(kind string) bool { return slices.Contains(d.kinds, kind) }
+
+func (d *drawing) only(kinds []string) []string {
+	return slices.DeleteFunc(kinds, func(k string) bool { return !d.has(k) })
+}
+
+// lot is the random sequence of a series.
+func (d *drawing) lot(series uint64) *rand.Rand { return rand.New(rand.NewPCG(d.p.Seed, series)) }
+
+func (d *drawing) add(f Fault) {
+	d.p.Faults = append(d.p.Faults, f)
+	if f.Node >= 0 {
+		d.busy[f.Node] = append(d.busy[f.Node], f)
+	}
+}
+
+// after is how long a node needs once the fault is over until it votes again.
+func (d *drawing) after(f Fault) time.Duration {
+	if d.p.MaxTTL > 0 && slices.Contains([]string{Kill, Empty, Clock}, f.Kind) {
+		return d.p.MaxTTL + 1500*time.Millisecond
+	}
+	return 200 * time.Millisecond
+}
+
+// free reports whether nothing else is planned for the time of a fault in faults.
+func (d *drawing) free(f Fault, faults []Fault) bool {
+	return !slices.ContainsFunc(faults, func(g Fault) bool {
+		return f.At < g.At+g.For+d.after(g) && g.At < f.At+f.For+d.after(f)
+	})
+}
+
+// drawWhole draws the faults for which no node may have another one: they come first, once or twice a minute.
+func (d *drawing) drawWhole() {
+	rng := d.lot(1)
+	var events []Fault
+	if d.has(Most) {
+		events = append(events, Fault{Kind: Most, For: d.p.TTL * 2})
+	}
+	if d.has(Rolling) {
+		events = append(events, Fault{Kind: Rolling, For: time.Duration(d.p.Nodes) * time.Second})
+	}
+	if d.has(Raise) {
+		events = append(events, Fault{Kind: Raise, For: time.Duration(d.p.Clients) * 500 * time.Millisecond})
+	}
+	if len(events) == 0 {
+		return
+	}
+	maxTTL := d.p.MaxTTL
+	for at := between(rng, 3*time.Second, 8*time.Second); ; at += between(rng, 12*time.Second, 20*time.Second) {
+		f := events[0]
+		events = append(events[1:], f) // In turn.
+		f.At, f.Node = at, -1
+		if at+f.For+time.Second > d.p.Duration {
+			return
+		}
+		switch f.Kind {
+		case Most:
+			f.For = between(rng, 300*time.Millisecond, f.For)
+		case Raise:
+			// A node abstains for as long as the largest maxTTL, so it must not grow without end.
+			if maxTTL >= 4*time.Second {
+				continue
+			}
+			maxTTL += 500 * time.Millisecond
+			f.Amount = maxTTL
+		}
+		d.whole = append(d.whole, f)
+		d.p.Faults = append(d.p.Faults, f)
+	}
+}
+
+// drawNodes draws a series of faults of single nodes, one after the other.
+func (d *drawing) drawNodes(series uint64, kinds ...string) {
+	kinds = d.only(kinds)
+	if len(kinds) == 0 {
+		return
+	}
+	rng := d.lot(series)
+	for at := warmup; ; at += between(rng, 100*time.Millisecond, 900*time.Millisecond) {
+		f := Fault{At: at, Kind: kinds[rng.IntN(len(kinds))], Node: rng.IntN(d.p.Nodes)}
+		f.For = lasts(rng, f.Kind)
+		if f.Kind == Clock {
+			f.Amount = between(rng, 100*time.Millisecond, 20*time.Second)
+		}
+		if f.At+f.For+time.Second > d.p.Duration {
+			return
+		}
+		if d.suits(f) {
+			d.add(f)
+			at += f.For + d.after(f)
+		}
+	}
+}
+
+// suits reports whether the fault may be, as the promises are: no node has two at once, and one whose clock was set
+// back never loses its data, as its clock stands in for lost counters of fences.
+func (d *drawing) suits(f Fault) bool {
+	last := d.p.Nodes - 1
+	if f.Kind == Clock && f.Node != last || f.Kind == Empty && f.Node == last {
+		return false
+	}
+	return d.free(f, d.busy[f.Node]) && d.free(f, d.whole)
+}
+
+// lasts draws how long a fault of a node is.
+func lasts(rng *rand.Rand, kind string) time.Duration {
+	switch kind {
+	case Kill, Empty, Refuse:
+		return between(rng, 50*time.Millisecond, time.Second)
+	case Freeze:
+		return between(rng, 200*time.Millisecond, 2500*time.Millisecond)
+	case Drop, Hole, Slow:
+		return between(rng, 50*time.Millisecond, 1500*time.Millisecond)
+	}
+	return 0
+}
+
+// drawClients draws a series of faults of clients, one after the other. The first one is spared from being killed:
+// it must release all that it has taken.
+func (d *drawing) drawClients() {
+	kinds := d.only([]string{Pause, Crash})
+	if len(kinds) == 0 {
+		return
+	}
+	rng := d.lot(200)
+	for at := 2 * warmup; ; at += between(rng, 300*time.Millisecond, 2*time.Second) {
+		f := Fault{At: at, Kind: kinds[rng.IntN(len(kinds))], Node: -1, Client: 1 + rng.IntN(d.p.Clients)}
+		f.For = between(rng, 100*time.Millisecond, time.Second)
+		if f.Kind == Pause {
+			f.For = between(rng, d.p.TTL/2, d.p.TTL+time.Second)
+		}
+		if f.At+f.For+time.Second > d.p.Duration {
+			return
+		}
+		if f.Kind == Crash && f.Client == 1 || !d.free(f, d.raises()) {
+			continue
+		}
+		d.add(f)
+		at += f.For
+	}
+}
+
+// raises are the times in which clients are restarted anyway.
+func (d *drawing) raises() []Fault {
+	return slices.DeleteFunc(slices.Clone(d.whole), func(f Fault) bool { return f.Kind != Raise })
+}
+
+// drawSeldom draws a kind that comes about once in a time.
+func (d *drawing) drawSeldom(kind string, every, longest time.Duration, series uint64) {
+	if !d.has(kind) {
+		return
+	}
+	rng := d.lot(series)
+	for at := between(rng, 2*warmup, every); ; at += between(rng, every/2, every*3/2) {
+		f := Fault{At: at, Kind: kind, Node: -1, For: between(rng, longest/4, longest)}
+		if kind == Netns {
+			f.Client = d.p.Clients
+		}
+		if f.At+f.For+time.Second > d.p.Duration {
+			return
+		}
+		if d.free(f, d.raises()) {
+			d.add(f)
+		}
+	}
+}
+
+func between(rng *rand.Rand, from, to time.Duration) time.Duration {
+	return (from + time.Duration(rng.Int64N(int64(to-from)+1))).Round(readable)
+}

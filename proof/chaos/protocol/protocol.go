@@ -1,0 +1,71 @@
+// Package protocol is what the conductor and a client process say to each other, whatever language the client is in.
+//
+// A client reads its Config from stdin, one line of JSON, and then Commands, one a line, until stdin ends. It connects
+// to Config.Observer (TCP, or a Unix socket for a path) and sends history events, one a line: it stamps at, and says
+// who it is. The observer logs them as they are, except for read and write, which it carries out, logs and sends back
+// with value, ok and end. Answers come in the order of the requests.
+package protocol
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// A Config says what a client is to do. Durations are nanoseconds.
+type Config struct {
+	Client   string `json:"client"`   // The name in its events: "c1", "c1.2".
+	Observer string `json:"observer"` // host:port, or the path of a socket.
+	Start    int64  `json:"start"`    // The run's start by CLOCK_MONOTONIC.
+	Seed     uint64 `json:"seed"`     // Of all that the client draws by lot.
+
+	Nodes       []string `json:"nodes"` // host:port
+	Resources   []string `json:"resources"`
+	Workers     int      `json:"workers"`
+	TTL         int64    `json:"ttl"`
+	NodeTimeout int64    `json:"nodeTimeout"`
+	MaxTTL      int64    `json:"maxTTL,omitempty"` // 0: no quarantine.
+
+	// HandOn has the client leave the release of some locks to another one: the conductor passes them on.
+	HandOn bool `json:"handOn,omitempty"`
+	// Long has it take locks that outlive the run, on a resource of its own, and release them all.
+	Long   bool   `json:"long,omitempty"`
+	Broken string `json:"broken,omitempty"` // What it does wrong on purpose.
+}
+
+// A Command is one of the conductor's orders.
+type Command struct {
+	Do string `json:"do"` // The constants below.
+
+	// Of Release: the lock that Owner took in its call Lock.
+	Owner     string   `json:"owner,omitempty"`
+	Lock      int      `json:"lock,omitempty"`
+	Resources []string `json:"resources,omitempty"`
+	Token     string   `json:"token,omitempty"`
+
+	Node int `json:"node,omitempty"` // Of Admit, from 0 on.
+}
+
+// What a client is told to do.
+const (
+	Stop    = "stop"    // Finish what is under way, release all locks, say that it is Done.
+	Release = "release" // Release a lock that another process took.
+	Admit   = "admit"   // End the quarantine of a node.
+)
+
+// Duties are what a client says to the conductor on stdout, one word a line.
+const (
+	Ready = "ready" // Its first lines: connected to the observer.
+	Done  = "done"  // After Stop: nothing is held. It stays until stdin ends, so that releases can be repeated.
+)
+
+// Line is v as one line of JSON.
+func Line(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("protocol: %v", err)) // All types that are sent can be.
+	}
+	return append(b, '\n')
+}
+
+// Admitted is what a client says when it has done with Admit, whether it succeeded or not.
+func Admitted(node int) string { return fmt.Sprint("admitted ", node) }
