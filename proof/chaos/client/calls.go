@@ -17,7 +17,7 @@ const connect = time.Second
 type held struct {
 	*redlock.Lock
 	call int
-	kept context.Context // Ends with the lock; nil if nothing keeps it alive.
+	kept context.Context //nolint:containedctx // It ends with the lock; nil if nothing keeps that alive.
 }
 
 // An attempt is a call of Lock or TryLock.
@@ -72,9 +72,9 @@ func (c *client) lock(ctx context.Context, resources []string, patience time.Dur
 	return c.acquire(ctx, history.OpLock, c.lib.Lock, resources, patience, detail)
 }
 
-func (c *client) extend(h *held) bool {
+func (c *client) extend(ctx context.Context, h *held) bool {
 	e := c.begin(history.OpExtend, c.nodeTimeout(), history.Event{Lock: h.call, Resources: h.Resources(), TTL: c.cfg.TTL})
-	err := h.Extend(context.Background(), c.ttl)
+	err := h.Extend(context.WithoutCancel(ctx), c.ttl)
 	if err == nil {
 		e.Until = c.rec.clock.Of(h.Until())
 	}
@@ -82,9 +82,9 @@ func (c *client) extend(h *held) bool {
 	return err == nil
 }
 
-func (c *client) unlock(h *held) {
+func (c *client) unlock(ctx context.Context, h *held) {
 	e := c.begin(history.OpUnlock, c.nodeTimeout(), history.Event{Lock: h.call, Resources: h.Resources()})
-	err := h.Unlock(context.Background())
+	err := h.Unlock(ctx)
 	c.end(e, err)
 	c.forget(h)
 }

@@ -44,18 +44,21 @@ func (c *client) register(kind history.Kind, h *held, resource string, value int
 	})
 }
 
-// pause works for a while, but not beyond the lock.
+// pause works for a while, but neither beyond the lock nor beyond the run.
 func (c *client) pause(ctx context.Context, h *held, d time.Duration) {
-	lock := h.kept
-	if lock == nil {
-		var cancel context.CancelFunc
-		lock, cancel = context.WithDeadline(context.Background(), h.Until())
-		defer cancel()
+	var lost <-chan struct{}
+	if h.kept != nil {
+		lost = h.kept.Done()
+	} else {
+		d = min(d, time.Until(h.Until()))
 	}
-	lock, cancel := context.WithCancel(lock)
-	defer cancel()
-	defer context.AfterFunc(ctx, cancel)() // The run is over.
-	rest(lock, d)
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-lost:
+	case <-ctx.Done():
+	}
 }
 
 // workLong takes and releases locks that would outlive the run by far: what is left of them was left behind. Nodes
@@ -70,6 +73,6 @@ func (c *client) workLong(ctx context.Context) {
 			c.end(e, err)
 			continue
 		}
-		c.unlock(c.acquired(e, lock))
+		c.unlock(ctx, c.acquired(e, lock))
 	}
 }

@@ -52,7 +52,7 @@ func (c *client) draw(rng *rand.Rand) []string {
 func (c *client) tries(ctx context.Context, rng *rand.Rand, resources []string) {
 	if h := c.tryLock(ctx, resources, ""); h != nil {
 		c.section(ctx, h, short(rng), "")
-		c.unlock(h)
+		c.unlock(ctx, h)
 	}
 }
 
@@ -60,17 +60,17 @@ func (c *client) tries(ctx context.Context, rng *rand.Rand, resources []string) 
 func (c *client) waits(ctx context.Context, rng *rand.Rand, resources []string) {
 	if h := c.lock(ctx, resources, between(rng, 500*time.Millisecond, 3*time.Second), ""); h != nil {
 		c.section(ctx, h, short(rng), "")
-		c.unlock(h)
+		c.unlock(ctx, h)
 	}
 }
 
 // keeps holds a lock for about its ttl, by KeepAlive.
 func (c *client) keeps(ctx context.Context, rng *rand.Rand, resources []string) {
 	if h := c.lock(ctx, resources, 2*time.Second, detailKept); h != nil {
-		h.kept = h.KeepAlive(context.Background())
+		h.kept = h.KeepAlive(context.WithoutCancel(ctx))
 		done := c.watch(h)
 		c.section(ctx, h, between(rng, c.ttl/2, c.ttl*3/2), "")
-		c.unlock(h)
+		c.unlock(ctx, h)
 		done()
 	}
 }
@@ -110,12 +110,12 @@ func (c *client) extends(ctx context.Context, rng *rand.Rand, resources []string
 	if h := c.lock(ctx, resources, time.Second, ""); h != nil {
 		for range 1 + rng.IntN(2) {
 			c.section(ctx, h, between(rng, 0, c.ttl/4), "")
-			if !c.extend(h) {
+			if !c.extend(ctx, h) {
 				break
 			}
 		}
 		c.section(ctx, h, short(rng), "")
-		c.unlock(h)
+		c.unlock(ctx, h)
 	}
 }
 
@@ -143,7 +143,7 @@ func (c *client) abandons(ctx context.Context, rng *rand.Rand, resources []strin
 func (c *client) givesUp(ctx context.Context, rng *rand.Rand, resources []string) {
 	if h := c.lock(ctx, resources, between(rng, 0, 20*time.Millisecond), ""); h != nil {
 		c.section(ctx, h, short(rng), "")
-		c.unlock(h)
+		c.unlock(ctx, h)
 	}
 }
 

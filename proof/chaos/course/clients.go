@@ -64,7 +64,7 @@ func (r *run) launch(c *client) error {
 		return err
 	}
 	r.observer.Log(history.Event{Kind: history.Up, Client: name})
-	if !p.hears(protocol.Ready, r.timeout(hang)) {
+	if !p.hears(protocol.Ready, r.givenUp()) {
 		p.kill()
 		return fmt.Errorf("course: client %s is not ready: %w", name, p.err)
 	}
@@ -72,11 +72,11 @@ func (r *run) launch(c *client) error {
 	return nil
 }
 
-// timeout is closed after a time, and when the run is cut short.
-func (r *run) timeout(d time.Duration) <-chan struct{} {
+// givenUp is closed when a client has taken too long, and when the run is cut short.
+func (r *run) givenUp() <-chan struct{} {
 	end := make(chan struct{})
 	go func() {
-		r.rest(d)
+		r.rest(hang)
 		close(end)
 	}()
 	return end
@@ -90,7 +90,7 @@ func (r *run) admit(node int) {
 	defer c.busy.Unlock()
 	if p := c.process(); p != nil && r.Plan.MaxTTL > 0 {
 		if p.tell(protocol.Command{Do: protocol.Admit, Node: node}) == nil {
-			p.hears(protocol.Admitted(node), r.timeout(hang))
+			p.hears(protocol.Admitted(node), r.givenUp())
 		}
 	}
 }
@@ -138,7 +138,7 @@ func (r *run) raise(f plan.Fault) {
 
 // stop has the client finish its work.
 func (r *run) stop(p *process) {
-	if p.tell(protocol.Command{Do: protocol.Stop}) != nil || !p.hears(protocol.Done, r.timeout(hang)) {
+	if p.tell(protocol.Command{Do: protocol.Stop}) != nil || !p.hears(protocol.Done, r.givenUp()) {
 		r.fail(fmt.Errorf("course: client %s does not stop", p.name))
 	}
 }
@@ -148,7 +148,7 @@ func (r *run) quit(p *process) {
 	_ = p.stdin.Close()
 	select {
 	case <-p.gone:
-	case <-r.timeout(hang):
+	case <-r.givenUp():
 		r.fail(fmt.Errorf("course: client %s does not exit", p.name))
 		p.kill()
 	}

@@ -89,7 +89,7 @@ func Run(ctx context.Context, opts Options) ([]history.Event, error) {
 	}
 	defer r.close()
 	r.logHeader()
-	if err = r.startNodes(); err != nil {
+	if err = r.startNodes(); err != nil { //nolint:contextcheck // Servers end with close.
 		return nil, err
 	}
 	if err = r.startClients(); err != nil {
