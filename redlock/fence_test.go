@@ -117,6 +117,7 @@ func TestFenceServesAllResources(t *testing.T) {
 			assert.Subset(t, countersOf(t, c, res), []int64{l.Fence()}, res)
 		}
 		both := l.Fence()
+		assert.Greater(t, both, base+5, "above what a quorum had for each of them")
 		require.NoError(t, l.Unlock(t.Context()))
 		for _, res := range []string{"z", "y", "x"} {
 			l, err = r.TryLock(t.Context(), []string{res}, ttl)

@@ -418,6 +418,25 @@ func TestReleasesAtTheSameTimeAreOne(t *testing.T) {
 	})
 }
 
+// Each part of a lock's resources is a release of its own, also if another one is under way.
+func TestReleasesOfOtherResourcesAtTheSameTimeAreOthers(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		first, worker := newRedlock(t, c), newRedlock(t, c)
+		require.NoError(t, c.Slow(5*time.Millisecond, 5*time.Millisecond))
+		warm(t, worker)
+		l, err := first.TryLock(t.Context(), []string{"a", "b"}, ttl)
+		require.NoError(t, err)
+		time.Sleep(time.Second)
+		var wg sync.WaitGroup
+		for _, res := range l.Resources() {
+			wg.Go(func() { assert.NoError(t, worker.Release(context.Background(), []string{res}, l.Token())) })
+		}
+		wg.Wait()
+		time.Sleep(time.Second)
+		requireNoKeys(t, c)
+	})
+}
+
 // The keys of what other processes have locked take a bounded amount of memory, however large
 // they are and however long a node is down.
 func TestReleasesOfLargeLocksTakeBoundedMemory(t *testing.T) {
