@@ -208,7 +208,9 @@ pictures: ## draw the picture of the READMEs again
 
 .PHONY: sim
 sim: ## a short simulation, and the models of fencing and of unknown outcomes
-	$(TESTRUN) -timeout $(TIMEOUT) $(TESTFLAGS) ./test/simulation
+	@mkdir -p $(BUILD) && rm -f $(BUILD)/sim.txt
+	SIM_REPORT=$(abspath $(BUILD))/sim.txt $(TESTRUN) -timeout $(TIMEOUT) $(TESTFLAGS) ./test/simulation
+	@cat $(BUILD)/sim.txt
 	$(TESTRUN) -timeout $(TIMEOUT) $(TESTFLAGS) -run Model ./redlock
 
 .PHONY: mutants

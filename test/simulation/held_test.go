@@ -61,7 +61,7 @@ func runHeld(s *sim) {
 
 func (h *heldSim) prepare() {
 	s, rng := h.sim, h.rng
-	n := testkit.Pick(rng, 3, 3, 3, 5, 5, 1, 2, 4)
+	n := testkit.Pick(rng, 3, 3, 3, 3, 5, 5, 5, 1, 2, 4, 6, 7, 9)
 	h.ttl = testkit.Magnitude(rng, 30*time.Millisecond, 5*time.Second)
 	h.timeout = testkit.Pick(rng, 20*time.Millisecond, 50*time.Millisecond, 100*time.Millisecond)
 	hang := rng.IntN(4) == 0

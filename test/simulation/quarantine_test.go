@@ -45,7 +45,7 @@ func TestSimQuarantineIsNeeded(t *testing.T) {
 
 func runQuarantine(s *sim, guarded bool) {
 	rng := s.rng
-	s.cluster(testkit.Pick(rng, 1, 2, 3, 3, 3, 4, 5), testkit.Pick(rng, 0, 200*time.Microsecond, 2*time.Millisecond))
+	s.cluster(testkit.Pick(rng, 1, 2, 3, 3, 3, 4, 5, 6, 7, 9), testkit.Pick(rng, 0, 200*time.Microsecond, 2*time.Millisecond))
 	s.loss, s.guarded = true, guarded
 	q := &quarantineSim{sim: s, maxTTL: testkit.Magnitude(rng, 100*time.Millisecond, 10*time.Second), opts: []redlock.Option{redlock.WithRetryCount(3)}}
 	q.until = s.start.Add(12 * q.maxTTL)

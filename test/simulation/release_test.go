@@ -41,7 +41,7 @@ const (
 
 func runRelease(s *sim) {
 	rng := s.rng
-	s.cluster(testkit.Pick(rng, 1, 3, 3, 3, 4, 5, 5), testkit.Pick(rng, 0, time.Millisecond, 5*time.Millisecond, 20*time.Millisecond))
+	s.cluster(testkit.Pick(rng, 1, 2, 3, 3, 3, 4, 5, 5, 6, 7, 9), testkit.Pick(rng, 0, time.Millisecond, 5*time.Millisecond, 20*time.Millisecond))
 	r := &releaseSim{sim: s, calm: rng.IntN(4) == 0, life: testkit.Magnitude(rng, 5*time.Second, 2*time.Minute), copies: make([]int, len(s.nodes)), token: "none yet"}
 	s.strangers, s.onRequest = true, r.repeatAtRandom
 	if !r.calm {

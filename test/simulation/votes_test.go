@@ -31,16 +31,20 @@ func tallyVotes(votes []redlock.Vote) (t simTally) {
 }
 
 // verdict is what votes amount to at the decision; nil, false: nothing yet. An extension does not fail for
-// want of a quorum as long as those that are out may prove a loss.
+// want of a quorum as long as those that are out may prove a loss. A release by token alone counts only nodes
+// that had the keys.
 func (t simTally) verdict(op redlock.Op, need, n int) (reason error, decided bool) {
 	spare := n - need
-	release := op == redlock.OpUnlock || op == redlock.OpRelease
 	switch {
 	case op != redlock.OpLock && t.no > spare:
 		return redlock.ErrLost, true
 	case t.yes >= need:
 		return nil, true
-	case release && t.yes+t.no >= need && t.no+t.pending <= spare:
+	case op == redlock.OpRelease && (t.yes+t.pending >= need || t.no+t.pending > spare):
+		return nil, false
+	case op == redlock.OpRelease:
+		return redlock.ErrNoQuorum, true
+	case op == redlock.OpUnlock && t.yes+t.no >= need && t.no+t.pending <= spare:
 		return nil, true
 	case op == redlock.OpExtend && t.no+t.pending > spare:
 		return nil, false
