@@ -97,6 +97,7 @@ func (s *sim) end() {
 	for _, c := range s.open() {
 		c.closeIdle()
 	}
+	s.again.Wait()
 	synctest.Wait()
 	s.checkConnections()
 }

@@ -46,17 +46,7 @@ var simFaults = []simFault{
 		return func() { n.Proxy().Refuse(false) }
 	}},
 	simBlackHole,
-	{"mute", false, func(n *simNode, _ *rand.Rand) func() {
-		n.Proxy().DropReplies(true)
-		return func() {
-			// A connection that has lost replies in the middle and delivers later
-			// ones does not exist: TCP would have broken it.
-			n.Proxy().Refuse(true)
-			n.Proxy().Reset()
-			n.Proxy().DropReplies(false)
-			n.Proxy().Refuse(false)
-		}
-	}},
+	simMute,
 	{"dead", false, func(n *simNode, _ *rand.Rand) func() {
 		n.s.must(n.Stop())
 		return func() { n.s.must(n.Restart(true)) }
@@ -92,6 +82,17 @@ var (
 	simHung = simFault{"hung", true, func(n *simNode, _ *rand.Rand) func() {
 		n.s.must(n.Hang())
 		return func() { n.s.must(n.Resume()) }
+	}}
+	simMute = simFault{"mute", false, func(n *simNode, _ *rand.Rand) func() {
+		n.Proxy().DropReplies(true)
+		return func() {
+			// A connection that has lost replies in the middle and delivers later
+			// ones does not exist: TCP would have broken it.
+			n.Proxy().Refuse(true)
+			n.Proxy().Reset()
+			n.Proxy().DropReplies(false)
+			n.Proxy().Refuse(false)
+		}
 	}}
 	simBlackHole = simFault{"black hole", false, func(n *simNode, _ *rand.Rand) func() {
 		n.Proxy().BlackHole(true)

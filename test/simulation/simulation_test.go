@@ -66,6 +66,11 @@ func TestSimReleaseByAnotherProcess(t *testing.T) {
 	simulate(t, simSeeds{short: 4, race: 60, full: 300, long: 1000}, runRelease)
 }
 
+// Several release the same lock by its token, while the nodes' answers are lost.
+func TestSimLostReleases(t *testing.T) {
+	simulate(t, simSeeds{short: 5, race: 50, full: 400, long: 1500}, runLostAnswers)
+}
+
 // Locks are kept by KeepAlive and by Do, while nodes fail and lose keys, and are ended by
 // Unlock, Close, the caller's context, the max hold or a jump of the wall clock.
 func TestSimHeldLocks(t *testing.T) {
