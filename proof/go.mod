@@ -5,6 +5,7 @@ go 1.25.0
 replace github.com/seed6c881748/redlock => ../
 
 require (
+	github.com/anishathalye/porcupine v1.3.1
 	github.com/gomodule/redigo v1.9.3
 	github.com/seed6c881748/redlock v0.0.0
 	github.com/seed6c881748/redlock/bench v0.0.0

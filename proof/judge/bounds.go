@@ -1,0 +1,32 @@
+package judge
+
+// bounds looks at every call that has a bound. A call of a process that stood still has as much time again when the
+// process runs.
+func bounds(r *run, f *findings) {
+	for _, c := range r.inOrder {
+		if c.begin.Bound == 0 {
+			continue
+		}
+		due := c.begin.Bound + r.header.SignalSlack
+		due = r.excused(c.client, c.begin.At, due, due-c.begin.At)
+		p := place{from: c.begin.At, to: c.returned(r), clients: []string{c.client}}
+		if len(c.begin.Resources) > 0 {
+			p.resource = c.begin.Resources[0]
+		}
+		if c.end != nil {
+			f.facts++
+			if c.end.At > due {
+				f.violation(p, "%s had to return by %s, and returned at %s", c, at(due), at(c.end.At))
+			}
+			continue
+		}
+		ended, died := r.down[c.client]
+		if !died {
+			ended = r.end
+		}
+		if ended > due {
+			f.facts++
+			f.violation(p, "%s had to return by %s, and had not at %s", c, at(due), at(ended))
+		}
+	}
+}

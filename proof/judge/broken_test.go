@@ -1,0 +1,206 @@
+package judge
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/proof/history"
+)
+
+// Each of these histories breaks the rules that are named, and no others.
+var broken = []struct {
+	name  string
+	rules []string
+	tell  func(s *story)
+}{
+	{"two have it", []string{"overlap", "lease model"}, func(s *story) {
+		s.lock("c1", 0, 5, 1, "a")
+		s.lock("c2", 10, 15, 2, "a")
+	}},
+	{"two have one of two resources", []string{"overlap", "lease model"}, func(s *story) {
+		s.lock("c1", 0, 5, 1, "a", "b")
+		s.lock("c2", 10, 15, 2, "b", "c")
+	}},
+	{"it is got again while it is extended", []string{"overlap", "lease model"}, func(s *story) {
+		n := s.lock("c1", 0, 5, 1, "a")
+		s.extend("c1", n, 300, 310, 1299)
+		s.lock("c2", 1100, 1110, 2, "a")
+	}},
+	{"a kept lock, and Until is told with its Unlock", []string{"overlap", "lease model"}, func(s *story) {
+		n := s.lock("c1", 0, 5, 1, "a")
+		s.keep("c1", n, 6)
+		s.unlock("c1", n, 3000, 3005)
+		s.events[len(s.events)-2].Until = ms(3500)
+		s.lock("c2", 2000, 2010, 2, "a")
+	}},
+	{"Lock returns after Until, and was impossible before", []string{"lease model"}, func(s *story) {
+		n := s.lock("c1", 0, 5, 1, "a")
+		s.extend("c1", n, 500, 505, 1499)
+		s.extend("c1", n, 1400, 1405, 2399)
+		late := s.ask("c2", 10, "a")
+		s.got("c2", late, 2500, 1009, 2)
+	}},
+	{"an extension of a lock that was released", []string{"lease model"}, func(s *story) {
+		n := s.lock("c1", 0, 5, 1, "a")
+		s.unlock("c1", n, 10, 15)
+		s.extend("c1", n, 20, 25, 900)
+	}},
+	{"an extension of a lock that was lost", []string{"lease model"}, func(s *story) {
+		n := s.lock("c1", 0, 5, 1, "a")
+		s.on("c1", history.OpExtend, n, 10, 15, history.OutcomeLost)
+		s.extend("c1", n, 20, 25, 900)
+	}},
+	{"two locks with one fence", []string{"fence order", "lease model"}, func(s *story) {
+		s.unlock("c1", s.lock("c1", 0, 5, 7, "a"), 10, 15)
+		s.unlock("c2", s.lock("c2", 20, 25, 7, "a"), 30, 35)
+	}},
+	{"a fence that falls", []string{"fence order", "lease model"}, func(s *story) {
+		s.unlock("c1", s.lock("c1", 0, 5, 7, "a"), 10, 15)
+		s.unlock("c2", s.lock("c2", 20, 25, 6, "a"), 30, 35)
+	}},
+	{"the fence of a call that waited for the other's release", []string{"lease model"}, func(s *story) {
+		first := s.lock("c1", 0, 5, 7, "a")
+		n := s.ask("c2", 1, "a")
+		s.unlock("c1", first, 10, 15)
+		s.got("c2", n, 20, 900, 6) // Which fences alone do not show, as both were asked for at one time.
+	}},
+	{"no fence", []string{"fence order"}, func(s *story) { s.lock("c1", 0, 5, 0, "a") }},
+	{"a write that is lost", []string{"register", "register model"}, func(s *story) {
+		one, two := s.lock("c1", 0, 5, 1, "a"), 0
+		s.section("c1", one, "a", 10, 0)
+		s.unlock("c1", one, 20, 25)
+		two = s.lock("c2", 30, 35, 2, "a")
+		s.section("c2", two, "a", 40, 0)
+	}},
+	{"a value that nobody wrote", []string{"register model"}, func(s *story) {
+		s.operate(history.Read, "c1", s.lock("c1", 0, 5, 1, "a"), "a", 10, 11, 5, true)
+	}},
+	{"a stale write is granted", []string{"register", "register model"}, func(s *story) {
+		one := s.lock("c1", 0, 5, 1, "a")
+		two := s.lock("c2", 1000, 1005, 2, "a")
+		s.section("c2", two, "a", 1010, 0)
+		s.operate(history.Write, "c1", one, "a", 1020, 1021, 2, true)
+	}},
+	{"a stale read is granted", []string{"register", "register model"}, func(s *story) {
+		one := s.lock("c1", 0, 5, 1, "a")
+		two := s.lock("c2", 1000, 1005, 2, "a")
+		s.section("c2", two, "a", 1010, 0)
+		s.operate(history.Read, "c1", one, "a", 1020, 1021, 1, true)
+	}},
+	{"a holder is refused", []string{"register", "register model"}, func(s *story) {
+		s.operate(history.Write, "c1", s.lock("c1", 0, 5, 1, "a"), "a", 10, 11, 1, false)
+	}},
+	{"a holder is refused by the fence of a lock that nobody knows", []string{"register", "complete"}, func(s *story) {
+		one := s.lock("c1", 0, 5, 1, "a")
+		s.fences[id{"c2", 9}] = 2
+		s.section("c2", 9, "a", 10, 0)
+		s.operate(history.Write, "c1", one, "a", 20, 21, 1, false)
+	}},
+	{"the later waiter is first", []string{"waiters"}, func(s *story) {
+		has := s.lock("c2", 0, 5, 1, "a")
+		first := s.ask("c1", 10, "a")
+		s.wait("c1", first, 12)
+		second := s.ask("c1", 20, "a")
+		s.wait("c1", second, 22)
+		s.unlock("c2", has, 30, 32)
+		s.got("c1", second, 40, 1030, 2)
+		s.unlock("c1", second, 50, 52)
+		s.got("c1", first, 60, 1050, 3)
+	}},
+	{"a loss signal that is late", []string{"loss signal"}, func(s *story) {
+		n := s.lock("c1", 0, 5, 1, "a")
+		s.keep("c1", n, 6)
+		s.lost("c1", n, 1099, 999)
+	}},
+	{"no loss signal", []string{"loss signal"}, func(s *story) { s.keep("c1", s.lock("c1", 0, 5, 1, "a"), 6) }},
+	{"no loss signal before an Unlock that fails", []string{"loss signal"}, func(s *story) {
+		n := s.lock("c1", 0, 5, 1, "a")
+		s.keep("c1", n, 6)
+		s.on("c1", history.OpUnlock, n, 2000, 2005, history.OutcomeLost)
+		s.events[len(s.events)-2].Until = ms(999)
+	}},
+	{"Unlock is nil after Until", []string{"release outcome", "lease model"}, func(s *story) {
+		s.unlock("c1", s.lock("c1", 0, 5, 1, "a"), 1000, 1005)
+	}},
+	{"Unlock is nil after the loss signal", []string{"release outcome", "lease model"}, func(s *story) {
+		n := s.lock("c1", 0, 5, 1, "a")
+		s.keep("c1", n, 6)
+		s.lost("c1", n, 500, 999)
+		s.unlock("c1", n, 600, 605)
+	}},
+	{"Unlock is nil after an extension that said the lock was lost", []string{"release outcome", "lease model"}, func(s *story) {
+		n := s.lock("c1", 0, 5, 1, "a")
+		s.on("c1", history.OpExtend, n, 10, 15, history.OutcomeLost)
+		s.unlock("c1", n, 20, 25)
+	}},
+	{"Release is nil for a lock that was succeeded", []string{"release outcome", "lease model"}, func(s *story) {
+		n := s.lock("c1", 0, 5, 1, "a")
+		s.lock("c2", 1000, 1005, 2, "a")
+		s.release("c3", "c1", n, 1010, 1015, "")
+	}},
+	{"Release is nil for a lock that was released", []string{"release outcome", "lease model"}, func(s *story) {
+		n := s.lock("c1", 0, 5, 1, "a")
+		s.unlock("c1", n, 10, 15)
+		s.release("c3", "c1", n, 20, 25, "")
+	}},
+	{"a key is left", []string{"keys left"}, func(s *story) {
+		node := 1
+		s.add(history.Event{At: ms(2000), Kind: history.Keys, Node: &node, Keys: []string{"__redlock__:q", "a"}})
+	}},
+	{"a call returns late", []string{"bounds"}, func(s *story) {
+		n := s.begin("c1", history.OpTryLock, 0, history.Event{Resources: []string{"a"}, Bound: ms(500)})
+		s.back("c1", n, 551, history.Event{Outcome: history.OutcomeNoQuorum})
+	}},
+	{"a call hangs until its process dies", []string{"bounds"}, func(s *story) {
+		s.begin("c1", history.OpTryLock, 0, history.Event{Resources: []string{"a"}, Bound: ms(500)})
+		s.dies("c1", 1000)
+	}},
+	{"a call hangs to the end", []string{"bounds", "complete"}, func(s *story) {
+		s.begin("c1", history.OpTryLock, 0, history.Event{Resources: []string{"a"}, Bound: ms(500)})
+	}},
+	{"the history is cut short", []string{"complete"}, func(s *story) { s.cut = true }},
+	{"a call did not return", []string{"complete"}, func(s *story) { s.ask("c1", 0, "a") }},
+	{"a return without its call", []string{"complete"}, func(s *story) { s.back("c1", 4, 10, history.Event{}) }},
+	{"a call on a lock that nobody has", []string{"complete"}, func(s *story) { s.unlock("c1", 3, 0, 5) }},
+	{"a read without its answer", []string{"complete"}, func(s *story) {
+		n := s.lock("c1", 0, 5, 1, "a")
+		s.section("c1", n, "a", 10, 0)
+		s.operate(history.Read, "c1", n, "a", 20, 0, 0, false)
+	}},
+	{"a node that was not looked at", []string{"complete"}, func(s *story) { s.header.Nodes = 0; s.askNode(1) }},
+}
+
+// askNode has only one node of three say what it had left.
+func (s *story) askNode(n int) {
+	three := newStory().header
+	s.add(history.Event{At: ms(10), Kind: history.Run, Run: &three})
+	s.add(history.Event{At: ms(10), Kind: history.Keys, Node: &n})
+}
+
+func TestEveryRuleIsBrokenByAHistory(t *testing.T) {
+	seen := make(map[string]bool)
+	for _, b := range broken {
+		t.Run(b.name, func(t *testing.T) {
+			s := newStory()
+			b.tell(s)
+			v := s.breaks(t, b.rules...)
+			for _, name := range b.rules {
+				seen[name] = true
+				require.Positive(t, v.Rule(name).Facts)
+			}
+			_, err := json.Marshal(v)
+			require.NoError(t, err)
+			for _, d := range v.Drawings() {
+				var page bytes.Buffer
+				require.NoError(t, d.Write(&page))
+				require.Contains(t, page.String(), "<html")
+			}
+		})
+	}
+	for _, r := range rules {
+		require.True(t, seen[r.name], "no history breaks the rule %s", r.name)
+	}
+}

@@ -1,0 +1,54 @@
+package judge
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/seed6c881748/redlock/proof/history"
+)
+
+// complete sees that the history can be relied on: a rule finds nothing in what was not written.
+func complete(r *run, f *findings) {
+	missing := func(p place, format string, args ...any) { f.violation(p, format, args...) }
+	f.facts++
+	if !r.closed {
+		missing(place{from: r.end, to: r.end}, "the history was cut short: it has no last line")
+	}
+	for _, o := range r.odd {
+		missing(place{from: o.event.At, to: o.event.At, clients: []string{o.event.Client}}, "%s: %s", line(o.event), o.what)
+	}
+	for _, c := range r.inOrder {
+		f.facts++
+		if _, died := r.down[c.client]; c.end == nil && !died {
+			missing(place{from: c.begin.At, to: c.begin.At, clients: []string{c.client}}, "%s has not returned", c)
+		}
+	}
+	for _, res := range slices.Sorted(maps.Keys(r.operations)) {
+		for _, e := range r.operations[res] {
+			f.facts++
+			if e.End == 0 {
+				missing(place{e.At, e.At, res, []string{e.Client}}, "a %s by %s was not answered", e.Kind, e.Client)
+			}
+		}
+		if _, ok := r.final[res]; !ok {
+			missing(place{from: r.end, to: r.end, resource: res}, "nobody looked at the register of %s in the end", res)
+		}
+	}
+	keysOfNodes(r, f)
+}
+
+// keysOfNodes sees that every node has said what it had left.
+func keysOfNodes(r *run, f *findings) {
+	told := make(map[int]bool)
+	for _, e := range r.events {
+		if e.Kind == history.Keys && e.Node != nil {
+			told[*e.Node] = true
+		}
+	}
+	for n := range r.header.Nodes {
+		f.facts++
+		if !told[n] {
+			f.violation(place{from: r.end, to: r.end}, "node %d has not said what keys it had left", n)
+		}
+	}
+}

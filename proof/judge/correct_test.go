@@ -1,0 +1,239 @@
+package judge
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/proof/history"
+)
+
+// These histories are odd, and correct. Each has the rules that must have looked at something.
+var correct = []struct {
+	name  string
+	rules []string
+	tell  func(s *story)
+}{
+	{"one after the other", []string{"overlap", "lease model", "fence order", "register", "register model"}, func(s *story) {
+		one := s.lock("c1", 0, 5, 1, "a")
+		s.section("c1", one, "a", 10, 0)
+		s.unlock("c1", one, 20, 25)
+		two := s.lock("c2", 30, 35, 2, "a")
+		s.section("c2", two, "a", 40, 1)
+		s.unlock("c2", two, 50, 55)
+	}},
+	{"the next one has it while Unlock is under way", []string{"overlap", "lease model"}, func(s *story) {
+		s.unlock("c1", s.lock("c1", 0, 5, 1, "a"), 10, 250)
+		s.lock("c2", 7, 15, 2, "a")
+	}},
+	{"the next one has it right after Until", []string{"overlap", "lease model"}, func(s *story) {
+		s.lock("c1", 0, 5, 1, "a")
+		s.lock("c2", 990, 999, 2, "a")
+	}},
+	{"a return is written after Until, and somebody else has the lock then", []string{"overlap", "lease model"}, func(s *story) {
+		n := s.ask("c1", 0, "a")
+		s.freeze("c1", 10, 2000)
+		s.got("c1", n, 2001, 999, 1)
+		s.section("c2", s.lock("c2", 1000, 1005, 2, "a"), "a", 1010, 0)
+		s.operate(history.Write, "c1", n, "a", 2002, 2003, 1, false)
+		s.on("c1", history.OpUnlock, n, 2004, 2010, history.OutcomeLost)
+	}},
+	{"a holder stands still, and is succeeded", []string{"loss signal", "register", "register model"}, func(s *story) {
+		n := s.lock("c1", 0, 5, 1, "a")
+		s.keep("c1", n, 6)
+		s.operate(history.Read, "c1", n, "a", 10, 11, 0, true)
+		s.freeze("c1", 12, 3000)
+		s.section("c2", s.lock("c2", 1000, 1005, 2, "a"), "a", 1010, 0)
+		s.lost("c1", n, 3040, 999)
+		s.operate(history.Write, "c1", n, "a", 3001, 3002, 1, false)
+		s.on("c1", history.OpUnlock, n, 3050, 3055, history.OutcomeLost)
+	}},
+	{"a holder stands still, and nobody succeeds it", []string{"register"}, func(s *story) {
+		n := s.lock("c2", 0, 5, 1, "a")
+		s.section("c2", n, "b", 6, 0)
+		s.freeze("c2", 12, 3000)
+		s.operate(history.Write, "c2", n, "a", 3001, 3002, 1, true) // Nobody has come who would be protected.
+	}},
+	{"a release whose outcome is unknown", []string{"overlap", "lease model"}, func(s *story) {
+		n := s.lock("c1", 0, 5, 1, "a")
+		s.on("c1", history.OpUnlock, n, 10, 260, history.OutcomeNoQuorum)
+		s.lock("c2", 20, 30, 2, "a")
+		s.on("c1", history.OpUnlock, n, 300, 305, "") // The nodes are back: what it says is about the first call.
+	}},
+	{"a further Unlock, after Until", []string{"release outcome"}, func(s *story) {
+		n := s.lock("c1", 0, 5, 1, "a")
+		s.unlock("c1", n, 10, 15)
+		s.unlock("c1", n, 2000, 2000)
+	}},
+	{"an Unlock that never returns", []string{"overlap", "lease model"}, func(s *story) {
+		n := s.lock("c1", 0, 5, 1, "a")
+		s.begin("c1", history.OpUnlock, 10, history.Event{Lock: n})
+		s.dies("c1", 11)
+		s.lock("c2", 20, 30, 2, "a")
+	}},
+	{"a lock of which nobody heard", []string{"lease model"}, func(s *story) {
+		s.ask("c1", 0, "a")
+		s.dies("c1", 11)
+		s.lock("c2", 20, 1015, 3, "a")
+	}},
+	{"an extension whose outcome is unknown", []string{"lease model", "release outcome"}, func(s *story) {
+		n := s.lock("c1", 0, 5, 1, "a")
+		s.on("c1", history.OpExtend, n, 500, 750, history.OutcomeNoQuorum)
+		s.unlock("c1", n, 990, 1100)
+		s.lock("c2", 1000, 1005, 2, "a")
+	}},
+	{"an extension races with Unlock", []string{"lease model", "release outcome"}, func(s *story) {
+		n := s.lock("c1", 0, 5, 1, "a")
+		s.extend("c1", n, 10, 30, 1009)
+		s.unlock("c1", n, 11, 20)
+		s.lock("c2", 12, 25, 2, "a")
+		m := s.lock("c3", 2000, 2005, 3, "a")
+		s.on("c3", history.OpExtend, m, 2010, 2030, history.OutcomeLost)
+		s.unlock("c3", m, 2011, 2020)
+	}},
+	{"an extension is written after the old Until", []string{"overlap", "lease model"}, func(s *story) {
+		n := s.lock("c3", 0, 5, 1, "a")
+		s.extend("c3", n, 990, 1200, 1989)
+		s.lock("c2", 1000, 1990, 2, "a")
+	}},
+	{"another process releases", []string{"overlap", "lease model", "release outcome"}, func(s *story) {
+		n := s.lock("c1", 0, 5, 1, "a", "b")
+		s.release("c3", "c1", n, 100, 110, "")
+		m := s.lock("c2", 20, 105, 2, "b", "c")
+		s.unlock("c1", n, 200, 205) // Its handle does not know, and a node that was away then still had the key.
+		s.unlock("c2", m, 210, 215)
+	}},
+	{"a Release after Until, of keys that live longer", []string{"release outcome", "lease model"}, func(s *story) {
+		s.release("c3", "c1", s.lock("c1", 0, 5, 1, "a"), 1001, 1005, "")
+		s.lock("c2", 1002, 1004, 2, "a")
+	}},
+	{"simultaneous Releases are one", []string{"release outcome", "lease model"}, func(s *story) {
+		n := s.lock("c3", 0, 5, 1, "a")
+		s.release("c2", "c3", n, 10, 20, "")
+		s.release("c2", "c3", n, 11, 20, "")
+	}},
+	{"a Release that fails, and its holder extends", []string{"lease model"}, func(s *story) {
+		n := s.lock("c1", 0, 5, 1, "a")
+		s.release("c3", "c1", n, 10, 20, history.OutcomeNoQuorum)
+		s.extend("c1", n, 30, 35, 1029)
+		s.release("c3", "c1", n, 40, 45, "")
+		s.lock("c2", 42, 50, 2, "a")
+	}},
+	{"a hold ends, and its lock goes on", []string{"loss signal", "lease model"}, func(s *story) {
+		n := s.lock("c1", 0, 5, 1, "a")
+		s.keep("c1", n, 6)
+		s.add(history.Event{
+			At: ms(500), Kind: history.Lost, Client: "c1", Lock: n, Until: ms(999), Outcome: history.OutcomeCancelled,
+		})
+		s.unlock("c1", n, 510, 515)
+	}},
+	{"a kept lock whose extensions nobody wrote", []string{"lease model"}, func(s *story) {
+		n := s.lock("c1", 0, 5, 1, "a")
+		s.keep("c1", n, 6)
+		s.unlock("c1", n, 5000, 5005)
+		s.keep("c2", s.lock("c2", 6000, 6005, 2, "a"), 6006)
+		s.dies("c2", 7500)
+	}},
+	{"fences of locks that were asked for at one time", []string{"fence order"}, func(s *story) {
+		one := s.lock("c1", 0, 5, 2, "a")
+		s.on("c1", history.OpExtend, one, 6, 7, history.OutcomeLost)
+		s.lock("c2", 1, 10, 3, "a")
+		s.lock("c2", 3000, 3010, 1, "b")
+	}},
+	{"waiters for several resources, and such as give up", []string{"waiters"}, func(s *story) {
+		has := s.lock("c2", 0, 5, 1, "a")
+		both := s.ask("c1", 10, "a", "b")
+		s.wait("c1", both, 12)
+		first := s.ask("c1", 14, "a")
+		s.wait("c1", first, 15)
+		gives := s.ask("c1", 16, "a")
+		s.wait("c1", gives, 17)
+		second := s.ask("c1", 20, "a")
+		s.wait("c1", second, 22)
+		s.unlock("c2", has, 30, 32)
+		s.got("c1", second, 40, 1030, 2)
+		s.unlock("c1", second, 50, 52)
+		s.got("c1", first, 60, 1050, 3)
+		s.unlock("c1", first, 62, 64)
+		s.back("c1", gives, 66, history.Event{Outcome: history.OutcomeCancelled})
+		s.back("c1", both, 70, history.Event{Outcome: history.OutcomeTaken})
+
+		has = s.lock("c2", 100, 105, 4, "a")
+		first = s.ask("c1", 110, "a")
+		s.wait("c1", first, 112)
+		second = s.ask("c1", 111, "a") // At the same time.
+		s.wait("c1", second, 113)
+		third := s.ask("c1", 120, "a")
+		s.wait("c1", third, 121)
+		s.unlock("c2", has, 130, 132)
+		for i, n := range []int{second, first, third} {
+			s.got("c1", n, 140+int64(i)*10, 1130, 5+int64(i))
+			s.unlock("c1", n, 142+int64(i)*10, 145+int64(i)*10)
+		}
+	}},
+	{"a waiter whose process stood still", []string{"bounds"}, func(s *story) {
+		has := s.lock("c2", 0, 5, 1, "a")
+		first := s.ask("c1", 10, "a")
+		s.wait("c1", first, 12)
+		second := s.begin("c1", history.OpLock, 20, history.Event{Resources: []string{"a"}, TTL: ms(1000), Bound: ms(1000)})
+		s.wait("c1", second, 22)
+		s.freeze("c1", 30, 4000)
+		s.unlock("c2", has, 40, 45)
+		s.got("c1", second, 4010, 5000, 2)
+		s.unlock("c1", second, 4020, 4025)
+		s.got("c1", first, 4030, 5010, 3)
+	}},
+	{"a waiter without a quorum", nil, func(s *story) {
+		first := s.ask("c3", 10, "a")
+		s.wait("c3", first, 12)
+		second := s.ask("c3", 20, "a")
+		s.wait("c3", second, 22)
+		for node := range 2 {
+			s.add(history.Event{At: ms(5), Kind: history.FaultBegin, Fault: "kill", Node: &node})
+			s.add(history.Event{At: ms(1500), Kind: history.FaultEnd, Fault: "kill", Node: &node})
+		}
+		s.got("c3", second, 2000, 2900, 2)
+		s.unlock("c3", second, 2005, 2007)
+		s.got("c3", first, 2030, 2910, 3)
+	}},
+	{"a process that was killed, and its successor", []string{"bounds"}, func(s *story) {
+		s.begin("c1", history.OpTryLock, 0, history.Event{Resources: []string{"a"}, TTL: ms(1000), Bound: ms(500)})
+		s.dies("c1", 400)
+		s.lock("c1.2", 600, 605, 2, "a")
+		n := s.begin("c1.2", history.OpTryLock, 650, history.Event{Resources: []string{"b"}, TTL: ms(1000), Bound: ms(800)})
+		s.back("c1.2", n, 840, history.Event{Outcome: history.OutcomeNoQuorum})
+	}},
+}
+
+func TestOddHistoriesAreCorrect(t *testing.T) {
+	for _, c := range correct {
+		t.Run(c.name, func(t *testing.T) {
+			s := newStory()
+			c.tell(s)
+			v := s.breaks(t)
+			for _, name := range c.rules {
+				require.Equal(t, Held, v.Rule(name).State, "%s", v)
+			}
+		})
+	}
+}
+
+// An operation that was not answered may have been done at any time, or not at all. (That it was not answered is for the
+// rule 'complete' to say.)
+func TestOperationsWithoutAnswerFitAnywhere(t *testing.T) {
+	s := newStory()
+	one := s.lock("c1", 0, 5, 1, "a")
+	s.section("c1", one, "a", 10, 0)
+	s.operate(history.Write, "c1", one, "a", 20, 0, 9, false)
+	s.operate(history.Read, "c1", one, "a", 22, 23, 1, true)
+	v := Judge(s.told(), Without("complete"))
+	require.True(t, v.OK(), "%s", v)
+	require.Equal(t, Held, v.Rule("register model").State)
+	require.Equal(t, LeftOut, v.Rule("complete").State)
+
+	s.operate(history.Read, "c1", one, "a", 24, 25, 9, true) // It is done by then.
+	s.values["a"] = 9
+	require.Equal(t, Held, Judge(s.told()).Rule("register model").State)
+	s.operate(history.Read, "c1", one, "a", 26, 27, 1, true)
+	require.Equal(t, Broken, Judge(s.told()).Rule("register model").State, "it cannot be undone")
+}

@@ -1,0 +1,51 @@
+package judge
+
+import (
+	"cmp"
+	"slices"
+)
+
+// fenceOrder compares the fence of each lock with the largest of the locks that were got before it was asked for. Of
+// locks that were asked for at overlapping times, either may have the larger one.
+func fenceOrder(r *run, f *findings) {
+	for _, res := range r.resources {
+		got := r.byResource[res]
+		asked := slices.Clone(got)
+		slices.SortStableFunc(asked, func(a, b *lock) int { return cmp.Compare(a.asked, b.asked) })
+		var largest *lock
+		for _, l := range asked {
+			for len(got) > 0 && got[0].got < l.asked {
+				if largest == nil || got[0].fence > largest.fence {
+					largest = got[0]
+				}
+				got = got[1:]
+			}
+			if largest == nil {
+				continue
+			}
+			f.facts++
+			if l.fence > 0 && l.fence <= largest.fence {
+				f.violation(place{largest.got, l.got, res, []string{largest.client, l.client}},
+					"%s has the fence %d, and %s, which was got before, has %d", l, l.fence, largest, largest.fence)
+			}
+		}
+		fencesDiffer(r.byResource[res], res, f)
+	}
+}
+
+// fencesDiffer sees that every lock has a fence, and one of its own.
+func fencesDiffer(locks []*lock, res string, f *findings) {
+	of := make(map[int64]*lock)
+	for _, l := range locks {
+		p := place{l.acquired.begin.At, l.got, res, []string{l.client}}
+		f.facts++
+		switch other := of[l.fence]; {
+		case l.fence <= 0:
+			f.violation(p, "%s has no fence", l)
+		case other != nil:
+			p.clients = append(p.clients, other.client)
+			f.violation(p, "%s and %s have both the fence %d", other, l, l.fence)
+		}
+		of[l.fence] = l
+	}
+}

@@ -1,0 +1,82 @@
+package judge
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/seed6c881748/redlock/proof/history"
+)
+
+// register looks at the observer's registers. Each section reads a value and writes it back plus one, so that the value
+// is the number of writes in the end, unless two sections that were not kept apart have lost one.
+func register(r *run, f *findings) {
+	for _, res := range slices.Sorted(maps.Keys(r.operations)) {
+		operations := r.operations[res]
+		lostWrites(r, f, res, operations)
+		staleGrants(f, res, operations)
+		for _, e := range operations {
+			if !e.OK && e.End > 0 {
+				refusedHolder(r, f, res, e)
+			}
+		}
+	}
+}
+
+func lostWrites(r *run, f *findings, res string, operations []history.Event) {
+	final, ok := r.final[res]
+	if !ok {
+		return // The rule 'complete' says so.
+	}
+	granted := int64(0)
+	for _, e := range operations {
+		if e.Kind == history.Write && e.OK {
+			granted++
+		}
+	}
+	f.facts++
+	if granted != final.Value {
+		f.violation(place{from: final.At, to: final.At, resource: res},
+			"%d writes were granted, and the register is %d in the end", granted, final.Value)
+	}
+}
+
+// staleGrants finds operations that were granted though a later lock's had been answered before they were asked for.
+func staleGrants(f *findings, res string, operations []history.Event) {
+	asked := slices.SortedStableFunc(slices.Values(operations), byStart)
+	ended := slices.SortedStableFunc(slices.Values(operations), func(a, b history.Event) int { return cmp.Compare(a.End, b.End) })
+	var highest history.Event
+	for _, e := range asked {
+		for len(ended) > 0 && ended[0].End < e.At {
+			if ended[0].OK && ended[0].End > 0 && ended[0].Fence > highest.Fence {
+				highest = ended[0]
+			}
+			ended = ended[1:]
+		}
+		if !e.OK || e.Fence == 0 {
+			continue
+		}
+		f.facts++
+		if e.Fence < highest.Fence {
+			f.violation(place{highest.At, e.End, res, []string{highest.Client, e.Client}},
+				"a %s by %s with the fence %d was granted after %s had used %d", e.Kind, e.Client, e.Fence, highest.Client,
+				highest.Fence)
+		}
+	}
+}
+
+func byStart(a, b history.Event) int { return cmp.Compare(a.At, b.At) }
+
+// refusedHolder looks whether the lock of an operation that was refused was in force all the time: then there must not
+// have been a later one.
+func refusedHolder(r *run, f *findings, res string, e history.Event) {
+	l := r.lockOf(e)
+	if l == nil {
+		return
+	}
+	f.facts++
+	if l.got <= e.At && e.End <= l.over {
+		f.violation(place{e.At, e.End, res, []string{e.Client}},
+			"a %s by %s with the fence %d was refused, while %s was held until %s", e.Kind, e.Client, e.Fence, l, at(l.over))
+	}
+}

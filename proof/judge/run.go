@@ -1,0 +1,203 @@
+package judge
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed6c881748/redlock/proof/history"
+)
+
+// A run is a history in the form that rules need.
+type run struct {
+	events []history.Event
+	header history.Header
+	end    int64 // When the last event was.
+	closed bool  // It has its last line.
+
+	calls      map[id]*call
+	inOrder    []*call // by when they began
+	locks      map[id]*lock
+	byToken    map[string]*lock
+	byResource map[string][]*lock // by when they were got
+	resources  []string
+
+	operations map[string][]history.Event // of the register, by resource
+	final      map[string]history.Event   // the register in the end
+	faults     []fault
+	down       map[string]int64 // when a client's process ended
+	odd        []oddity         // what does not fit together
+
+	fenceOrder bool // fences have to grow
+	modelTime  time.Duration
+}
+
+// An id names a call of a client, or the lock that it acquired.
+type id struct {
+	client string
+	call   int
+}
+
+// A call is one of the library's functions at work.
+type call struct {
+	id
+	begin history.Event
+	end   *history.Event // nil: it has not returned
+	wait  int64          // since when it waits, 0: it does not
+}
+
+func (c *call) ok() bool { return c.end != nil && c.end.OK }
+
+// lost reports whether the call was told that the lock is gone.
+func (c *call) lost() bool { return c.end != nil && c.end.Outcome == history.OutcomeLost }
+
+// returned is when the call did, or will have at the end of the history.
+func (c *call) returned(r *run) int64 {
+	if c.end != nil {
+		return c.end.At
+	}
+	return max(r.end, c.begin.At)
+}
+
+// A fault is what the conductor did to a node or a client, or to all.
+type fault struct {
+	name     string
+	client   string
+	node     int // -1: none
+	from, to int64
+}
+
+// An oddity is an event that does not fit the others.
+type oddity struct {
+	event history.Event
+	what  string
+}
+
+func newRun(events []history.Event) *run {
+	r := &run{
+		events: events, calls: make(map[id]*call), locks: make(map[id]*lock), byToken: make(map[string]*lock),
+		byResource: make(map[string][]*lock), operations: make(map[string][]history.Event),
+		final: make(map[string]history.Event), down: make(map[string]int64),
+	}
+	for _, e := range events {
+		r.end = max(r.end, e.At, e.End)
+	}
+	// In three passes: lines of different processes come in the order in which they were received, so that a lock may
+	// be spoken of before the line that says that it was acquired.
+	for i := range events {
+		r.readCall(&events[i])
+	}
+	r.makeLocks()
+	for i := range events {
+		r.readOther(&events[i])
+	}
+	for _, l := range r.locks {
+		l.settle(r)
+	}
+	return r
+}
+
+// readCall notes calls, and what is about the whole run.
+func (r *run) readCall(e *history.Event) {
+	switch e.Kind {
+	case history.Run:
+		if e.Run != nil {
+			r.header = *e.Run
+		}
+	case history.End:
+		r.closed = true
+	case history.Call:
+		c := &call{id: id{e.Client, e.Call}, begin: *e}
+		if r.calls[c.id] != nil {
+			r.strange(e, "a call with this number had begun before")
+		}
+		r.calls[c.id] = c
+		r.inOrder = append(r.inOrder, c)
+	case history.Down:
+		r.down[e.Client] = e.At
+	default:
+	}
+}
+
+// readOther notes everything else.
+func (r *run) readOther(e *history.Event) {
+	switch e.Kind {
+	case history.Keep, history.Lost, history.Enter, history.Leave:
+		if l := r.lockOf(*e); l != nil {
+			l.note(e)
+		} else {
+			r.strange(e, "nobody has acquired this lock")
+		}
+	case history.Read, history.Write:
+		for _, res := range e.Resources {
+			r.operations[res] = append(r.operations[res], *e)
+		}
+		if l := r.lockOf(*e); l != nil {
+			l.note(e)
+		} else {
+			r.strange(e, "nobody has acquired this lock")
+		}
+	case history.Register:
+		for _, res := range e.Resources {
+			r.final[res] = *e
+		}
+	case history.FaultBegin:
+		f := fault{name: e.Fault, client: e.Client, node: -1, from: e.At, to: e.At}
+		if f.name == history.Freeze {
+			f.to = r.end // It lasts until its end is written.
+		}
+		if e.Node != nil {
+			f.node = *e.Node
+		}
+		r.faults = append(r.faults, f)
+	case history.FaultEnd:
+		r.endFault(e)
+	default:
+	}
+}
+
+// endFault ends the last fault of that name at that place.
+func (r *run) endFault(e *history.Event) {
+	for _, f := range slices.Backward(r.faults) {
+		if f.name == e.Fault && f.client == e.Client && (e.Node == nil || f.node == *e.Node) {
+			r.faults[slices.Index(r.faults, f)].to = e.At
+			return
+		}
+	}
+	r.strange(e, "this fault has not begun")
+}
+
+func (r *run) strange(e *history.Event, what string) {
+	r.odd = append(r.odd, oddity{*e, what})
+}
+
+// lockOf is the lock that an event is about, nil if it names none that is known.
+func (r *run) lockOf(e history.Event) *lock {
+	if e.Lock > 0 {
+		owner := e.Owner
+		if owner == "" {
+			owner = e.Client
+		}
+		return r.locks[id{owner, e.Lock}]
+	}
+	if e.Token != "" {
+		return r.byToken[e.Token]
+	}
+	return nil
+}
+
+// hits reports whether a fault is one of this client's process: c1 names all of c1, c1.2, ...
+func (f fault) hits(client string) bool {
+	return f.client != "" && (client == f.client || strings.HasPrefix(client, f.client+"."))
+}
+
+// excused is until when a client may take that had to be done by due with what it was to do since from. A process that
+// stood still meanwhile has some more time when it runs again.
+func (r *run) excused(client string, from, due, more int64) int64 {
+	for _, f := range r.faults { // In order, as each may shift due into the next.
+		if f.name == history.Freeze && f.hits(client) && f.from <= due && f.to >= from {
+			due = max(due, f.to+more)
+		}
+	}
+	return due
+}

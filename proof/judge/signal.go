@@ -1,0 +1,47 @@
+package judge
+
+// lossSignal looks at every lock that was kept alive. By Until, its holder has to have unlocked it, or to have been told
+// that it is over. The slack is for a machine that is busy; a process that stood still hears of it when it runs again.
+func lossSignal(r *run, f *findings) {
+	for _, res := range r.resources {
+		for _, l := range r.byResource[res] {
+			if l.kept && l.resources[0] == res {
+				signalOf(r, f, l)
+			}
+		}
+	}
+}
+
+func signalOf(r *run, f *findings, l *lock) {
+	slack := r.header.SignalSlack
+	due := r.excused(l.client, l.got, l.until+slack, slack)
+	p := place{l.until, due, l.resources[0], []string{l.client}}
+	unlocked := len(l.unlocks) > 0
+	if l.lost != nil && (!unlocked || l.lost.At <= l.unlocks[0].begin.At) {
+		if !l.exact {
+			return // It may have been extended without a word.
+		}
+		f.facts++
+		if p.to = l.lost.At; p.to > due {
+			f.violation(p, "the context of %s ended at %s, and the lock at %s", l, at(l.lost.At), at(l.until))
+		}
+		return
+	}
+	if unlocked {
+		first := l.unlocks[0]
+		if !l.exact || first.ok() {
+			return // Not known, or held: then no signal was due. The release's outcome is another rule's.
+		}
+		f.facts++
+		if p.to = first.begin.At; p.to > due {
+			f.violation(p, "the context of %s had not ended at %s, and the lock at %s", l, at(p.to), at(l.until))
+		}
+		return
+	}
+	if _, died := r.down[l.client]; died || l.until == 0 || r.end <= due {
+		return
+	}
+	f.facts++
+	p.to = r.end
+	f.violation(p, "the context of %s has not ended, and the lock at %s", l, at(l.until))
+}

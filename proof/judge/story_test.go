@@ -1,0 +1,171 @@
+package judge
+
+import (
+	"cmp"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/proof/history"
+)
+
+// A story is a history that a test tells. All its times are in milliseconds.
+type story struct {
+	header history.Header
+	events []history.Event
+	calls  map[string]int
+	fences map[id]int64
+	values map[string]int64 // of the register, in the end
+	ends   int64
+	cut    bool // without its end
+}
+
+func newStory() *story {
+	return &story{
+		header: history.Header{
+			Library: "redlock", Nodes: 3, Clients: 3, Fences: true, SignalSlack: int64(50 * time.Millisecond),
+		},
+		calls: make(map[string]int), fences: make(map[id]int64), values: make(map[string]int64), ends: 60_000,
+	}
+}
+
+func ms(t int64) int64 { return t * int64(time.Millisecond) }
+
+func (s *story) add(e history.Event) { s.events = append(s.events, e) }
+
+// begin begins a call, and returns its number.
+func (s *story) begin(client, op string, at int64, more history.Event) int {
+	s.calls[client]++
+	more.At, more.Kind, more.Client, more.Op, more.Call = ms(at), history.Call, client, op, s.calls[client]
+	s.add(more)
+	return more.Call
+}
+
+// back has a call return.
+func (s *story) back(client string, call int, at int64, more history.Event) {
+	more.At, more.Kind, more.Client, more.Call = ms(at), history.Return, client, call
+	s.add(more)
+}
+
+func (s *story) ask(client string, at int64, resources ...string) int {
+	return s.begin(client, history.OpLock, at, history.Event{Resources: resources, TTL: ms(1000)})
+}
+
+func (s *story) got(client string, call int, at, until, fence int64) {
+	s.fences[id{client, call}] = fence
+	s.back(client, call, at, history.Event{OK: true, Until: ms(until), Fence: fence})
+}
+
+// lock is a call of Lock from 'from' to 'to' that got the lock for a second after it began.
+func (s *story) lock(client string, from, to, fence int64, resources ...string) int {
+	n := s.ask(client, from, resources...)
+	s.got(client, n, to, from+999, fence)
+	return n
+}
+
+// on is a call on a lock that its client has; outcome is empty for nil.
+func (s *story) on(client, op string, lock int, from, to int64, outcome string) {
+	n := s.begin(client, op, from, history.Event{Lock: lock})
+	s.back(client, n, to, history.Event{OK: outcome == "", Outcome: outcome})
+}
+
+func (s *story) unlock(client string, lock int, from, to int64) {
+	s.on(client, history.OpUnlock, lock, from, to, "")
+}
+
+func (s *story) extend(client string, lock int, from, to, until int64) {
+	n := s.begin(client, history.OpExtend, from, history.Event{Lock: lock, TTL: ms(1000)})
+	s.back(client, n, to, history.Event{OK: true, Until: ms(until)})
+}
+
+// release is a call of Release by a client, for another one's lock.
+func (s *story) release(client, owner string, lock int, from, to int64, outcome string) {
+	n := s.begin(client, history.OpRelease, from, history.Event{Lock: lock, Owner: owner})
+	s.back(client, n, to, history.Event{OK: outcome == "", Outcome: outcome})
+}
+
+func (s *story) wait(client string, call int, at int64) {
+	s.add(history.Event{At: ms(at), Kind: history.Wait, Client: client, Call: call})
+}
+
+func (s *story) keep(client string, lock int, at int64) {
+	s.add(history.Event{At: ms(at), Kind: history.Keep, Client: client, Lock: lock})
+}
+
+func (s *story) lost(client string, lock int, at, until int64) {
+	s.add(history.Event{
+		At: ms(at), Kind: history.Lost, Client: client, Lock: lock, Until: ms(until), Outcome: history.OutcomeLost,
+	})
+}
+
+func (s *story) operate(kind history.Kind, client string, lock int, res string, from, to, value int64, ok bool) {
+	s.add(history.Event{
+		At: ms(from), End: ms(to), Kind: kind, Client: client, Lock: lock, Resources: []string{res},
+		Fence: s.fences[id{client, lock}], Value: value, OK: ok,
+	})
+	if kind == history.Write && ok {
+		s.values[res] = value
+	}
+}
+
+// section is a read and a write, which take 1 ms each.
+func (s *story) section(client string, lock int, res string, from, value int64) {
+	s.operate(history.Read, client, lock, res, from, from+1, value, true)
+	s.operate(history.Write, client, lock, res, from+2, from+3, value+1, true)
+}
+
+func (s *story) freeze(client string, from, to int64) {
+	s.add(history.Event{At: ms(from), Kind: history.FaultBegin, Fault: history.Freeze, Client: client})
+	s.add(history.Event{At: ms(to), Kind: history.FaultEnd, Fault: history.Freeze, Client: client})
+}
+
+func (s *story) dies(client string, at int64) {
+	s.add(history.Event{At: ms(at), Kind: history.Down, Client: client, Err: "killed"})
+}
+
+// told returns the whole history.
+func (s *story) told() []history.Event {
+	events := slices.SortedStableFunc(slices.Values(s.events), func(a, b history.Event) int { return cmp.Compare(a.At, b.At) })
+	header := s.header
+	events = slices.Insert(events, 0, history.Event{Kind: history.Run, Run: &header})
+	highest := make(map[string]int64)
+	for _, e := range events {
+		if e.Kind == history.Read || e.Kind == history.Write {
+			res := e.Resources[0]
+			highest[res] += 0
+			if e.OK {
+				highest[res] = max(highest[res], e.Fence)
+			}
+		}
+	}
+	for res, fence := range highest {
+		events = append(events, history.Event{
+			At: ms(s.ends), Kind: history.Register, Resources: []string{res}, Value: s.values[res], Fence: fence,
+		})
+	}
+	for n := range s.header.Nodes {
+		events = append(events, history.Event{At: ms(s.ends), Kind: history.Keys, Node: &n})
+	}
+	if !s.cut {
+		events = append(events, history.Event{At: ms(s.ends), Kind: history.End})
+	}
+	return events
+}
+
+// breaks sees that these rules are broken, and no others, and that each says where.
+func (s *story) breaks(t *testing.T, names ...string) Verdict {
+	t.Helper()
+	v := Judge(s.told())
+	broken := v.Named(Broken)
+	require.ElementsMatch(t, names, broken, "%s", v)
+	require.Empty(t, v.Named(Unknown))
+	require.Equal(t, len(names) == 0, v.OK())
+	for _, x := range v.Violations {
+		require.NotEmpty(t, x.Sentence)
+		require.NotContains(t, x.Sentence, "%!", "a format is wrong")
+		require.LessOrEqual(t, x.From, x.To, "%s", x)
+	}
+	return v
+}

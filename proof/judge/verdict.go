@@ -1,0 +1,189 @@
+package judge
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed6c881748/redlock/proof/history"
+)
+
+// A State is how a rule came out.
+type State string
+
+// What may come out of a rule.
+const (
+	Held    State = "held"
+	Broken  State = "broken"
+	Nothing State = "nothing" // There was nothing to look at, so that nothing is shown.
+	Unknown State = "unknown" // It could not be decided in the time given.
+	LeftOut State = "left out"
+)
+
+// A Verdict is what came out of a run. It can be marshaled to JSON.
+type Verdict struct {
+	Run    history.Header `json:"run"`
+	Events int            `json:"events"`
+	Length int64          `json:"length"` // Of the run, in ns.
+	Rules  []Result       `json:"rules"`
+	// Violations has at most 50 of each rule.
+	Violations []Violation `json:"violations"`
+	// Mistakes says what is wrong with how the run was to be judged.
+	Mistakes []string `json:"mistakes,omitempty"`
+
+	drawings []Drawing
+}
+
+// A Result is what came out of one rule.
+type Result struct {
+	Rule       string `json:"rule"`
+	Promise    string `json:"promise"`
+	Page       string `json:"page"`
+	State      State  `json:"state"`
+	Why        string `json:"why,omitempty"` // It was left out, or is unknown.
+	Facts      int    `json:"facts"`         // How many it looked at.
+	Violations int    `json:"violations"`
+}
+
+// A Violation is a piece of a history that breaks a promise. Times are those of the history.
+type Violation struct {
+	Rule     string          `json:"rule"`
+	Sentence string          `json:"sentence"`
+	From     int64           `json:"from"`
+	To       int64           `json:"to"`
+	Resource string          `json:"resource,omitempty"`
+	Clients  []string        `json:"clients,omitempty"`
+	Around   []history.Event `json:"around,omitempty"`
+}
+
+// OK reports whether nothing was violated and everything could be decided. A rule that had nothing to look at is no
+// failure: Nothing lists those.
+func (v Verdict) OK() bool {
+	return len(v.Mistakes) == 0 && !slices.ContainsFunc(v.Rules, func(r Result) bool {
+		return r.State == Broken || r.State == Unknown
+	})
+}
+
+// Rule returns what came out of the rule with that name.
+func (v Verdict) Rule(name string) Result {
+	for _, r := range v.Rules {
+		if r.Rule == name {
+			return r
+		}
+	}
+	return Result{Rule: name, State: LeftOut, Why: "there is no such rule"}
+}
+
+// Named returns the names of the rules in a state.
+func (v Verdict) Named(s State) (names []string) {
+	for _, r := range v.Rules {
+		if r.State == s {
+			names = append(names, r.Rule)
+		}
+	}
+	return names
+}
+
+// Drawings has a picture by Porcupine of each piece of the history that no order fits.
+func (v Verdict) Drawings() []Drawing { return v.drawings }
+
+// A Drawing is a page that shows how far a piece of history could be put in order, and where not.
+type Drawing struct {
+	Model, Resource string
+	draw            func(io.Writer) error
+}
+
+// Write writes the page, which is one HTML file.
+func (d Drawing) Write(w io.Writer) error { return d.draw(w) }
+
+// String is the verdict for people.
+func (v Verdict) String() string {
+	var b strings.Builder
+	total := 0
+	for _, r := range v.Rules {
+		total += r.Violations
+	}
+	says := fmt.Sprintf("%d violations", total)
+	switch {
+	case v.OK():
+		says = "no violation"
+	case total == 0:
+		says = "not decided"
+	}
+	fmt.Fprintf(&b, "%s: %s, course %s, seed %d, %s, %d events\n",
+		says, v.Run.Library, v.Run.Course, v.Run.Seed, time.Duration(v.Length).Round(time.Millisecond), v.Events)
+	for _, r := range v.Rules {
+		fmt.Fprintf(&b, "  %-8s  %-15s  %7d facts  %s\n", r.State, r.Rule, r.Facts, r.text())
+	}
+	for _, m := range v.Mistakes {
+		fmt.Fprintf(&b, "mistake: %s\n", m)
+	}
+	for _, x := range v.Violations {
+		b.WriteString(x.String())
+	}
+	return b.String()
+}
+
+func (r Result) text() string {
+	switch {
+	case r.Why != "":
+		return r.Why
+	case r.State == Nothing:
+		return "nothing to look at, so nothing is shown"
+	default:
+		return r.Promise + " (" + r.Page + ")"
+	}
+}
+
+// String is the violation for people, with the events around it.
+func (x Violation) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "\n%s: %s\n  from %s to %s", x.Rule, x.Sentence, at(x.From), at(x.To))
+	if x.Resource != "" {
+		fmt.Fprintf(&b, ", resource %s", x.Resource)
+	}
+	if len(x.Clients) > 0 {
+		fmt.Fprintf(&b, ", clients %s", strings.Join(x.Clients, " "))
+	}
+	b.WriteString("\n")
+	for _, e := range x.Around {
+		fmt.Fprintf(&b, "    %s\n", line(e))
+	}
+	return b.String()
+}
+
+// at is an instant of the run, in seconds.
+func at(t int64) string { return fmt.Sprintf("%.6fs", time.Duration(t).Seconds()) }
+
+// line is an event in one line: what it has, in the order in which one would tell it.
+func line(e history.Event) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%13s %-5s %s", at(e.At), e.Client, e.Kind)
+	add := func(format string, zero bool, args ...any) {
+		if !zero {
+			fmt.Fprintf(&b, " "+format, args...)
+		}
+	}
+	add("%s", e.Op == "", e.Op)
+	add("call %d", e.Call == 0, e.Call)
+	add("lock %d", e.Lock == 0, e.Lock)
+	add("of %s", e.Owner == "", e.Owner)
+	add("%s", len(e.Resources) == 0, strings.Join(e.Resources, ","))
+	add("fence %d", e.Fence == 0, e.Fence)
+	answered := e.Kind == history.Return || e.Kind == history.Read || e.Kind == history.Write
+	add("ok=%v", !answered, e.OK)
+	add("value %d", e.Kind != history.Read && e.Kind != history.Write && e.Kind != history.Register, e.Value)
+	add("%s", e.Outcome == "", e.Outcome)
+	add("until %s", e.Until == 0, at(e.Until))
+	add("answered %s", e.End == 0, at(e.End))
+	add("%s", e.Fault == "", e.Fault)
+	if e.Node != nil {
+		add("node %d", false, *e.Node)
+	}
+	add("%s", e.Detail == "", e.Detail)
+	add("%q", len(e.Keys) == 0, e.Keys)
+	add("(%s)", e.Err == "", e.Err)
+	return b.String()
+}
