@@ -3,7 +3,7 @@
 #
 #   make           to run the Makefile at all (for .ci/run on a bare machine)
 #   redis-server   or valkey-server: the tests start their own, on free ports
-#   chromium       where CI=true: a test looks at the page of redlockhttp
+#   chromium       where CI=true: tests look at the pages of redlockhttp and of proof/timeline
 #   node, npm      where CI=true: compat/ has clients for node contend with this library's
 #   bash, ps       the tests of the command line tool use them
 #   a C compiler   with the argument race, for go test -race

@@ -26,8 +26,6 @@ type result struct {
 	Failed  []string `json:"failed,omitempty"`  // those of them that have
 	Failure string   `json:"failure,omitempty"` // its first line; or why the mutant could not be tried
 	Seconds float64  `json:"seconds"`
-
-	killers suite // Failed, and how to run them
 }
 
 type outcome string
@@ -81,7 +79,6 @@ func (r *runner) tryIn(ctx context.Context, m *mutant, res *result) {
 			return
 		case len(got.failed) > 0:
 			res.Outcome, res.Failed, res.Failure = killed, got.failed, got.line
-			res.killers = suite{m.Module, m.Env, tests{t.Package, got.failed}}
 			return
 		}
 	}

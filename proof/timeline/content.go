@@ -1,0 +1,156 @@
+package timeline
+
+import (
+	"fmt"
+	"html/template"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed6c881748/redlock/proof/history"
+	"github.com/seed6c881748/redlock/proof/judge"
+)
+
+// content is what the template gets. Names and errors are text in it, which the template escapes; in Data it is
+// json.Marshal that does.
+type content struct {
+	Policy string
+	Style  template.CSS
+	Script template.JS
+	Data   template.JS
+
+	Title   string
+	Run     history.Header
+	Length  string
+	Facts   []fact
+	Verdict judge.Verdict
+	Total   int // Of violations, of which not all need be listed.
+	Broken  []broken
+	Faults  []faults
+	Left    []fact
+	Cut     bool
+	Events  int
+}
+
+// A fact is a line of the header.
+type fact struct{ Name, Value string }
+
+// broken is a violation, and when it was.
+type broken struct {
+	Number     int
+	Rule, Text string
+	When       string
+}
+
+// faults are those of one kind.
+type faults struct {
+	Name string
+	All  []moment
+}
+
+// A moment is a fault: which one of the scene's, of whom, and when.
+type moment struct {
+	Number            int
+	Lane, When, Since string
+	Detail            string
+}
+
+// header fills in what the first line says, and what the last ones do.
+func (c *content) header(events []history.Event) {
+	c.Cut = true
+	for _, e := range events {
+		switch e.Kind {
+		case history.Run:
+			if e.Run != nil {
+				c.Run = *e.Run
+			}
+		case history.Keys:
+			if e.Node != nil && len(e.Keys) > 0 {
+				c.Left = append(c.Left, fact{nodeLane(*e.Node) + ": keys left", strings.Join(e.Keys, ", ")})
+			}
+		case history.Register:
+			name := "register of " + strings.Join(e.Resources, ", ")
+			c.Left = append(c.Left, fact{name, fmt.Sprintf("value %d, highest fence %d", e.Value, e.Fence)})
+		case history.End:
+			c.Cut = false
+		}
+	}
+	r := c.Run
+	c.Title = "redlock under faults"
+	if r.Library != "" && r.Library != "redlock" {
+		c.Title = r.Library + " under faults"
+	}
+	c.Facts = []fact{{"seed", fmt.Sprint(r.Seed)}, {"course", r.Course}, {"commit", r.Commit}, {"started", started(r.Started)}}
+	for _, name := range slices.Sorted(maps.Keys(r.Versions)) {
+		c.Facts = append(c.Facts, fact{name, r.Versions[name]})
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Settings)) {
+		c.Facts = append(c.Facts, fact{name, r.Settings[name]})
+	}
+	c.Facts = slices.DeleteFunc(c.Facts, func(f fact) bool { return f.Value == "" })
+}
+
+func started(s string) string {
+	at, err := time.Parse(time.RFC3339, s)
+	if err != nil {
+		return s
+	}
+	return at.UTC().Format("2006-01-02 15:04 UTC")
+}
+
+func (c *content) judgement() {
+	for i, x := range c.Verdict.Violations {
+		c.Broken = append(c.Broken, broken{i + 1, x.Rule, x.Sentence, seconds(micro(x.From))})
+	}
+	for _, r := range c.Verdict.Rules {
+		c.Total += r.Violations
+	}
+}
+
+// Class is what the page's style knows the outcome of the run by.
+func (c content) Class() string {
+	switch {
+	case c.Total > 0:
+		return "bad"
+	case len(c.Verdict.Rules) > 0 && c.Verdict.OK():
+		return "good"
+	}
+	return "unknown"
+}
+
+// Says is the outcome in a few words.
+func (c content) Says() string {
+	switch {
+	case c.Total == 1:
+		return "1 violation of a promise"
+	case c.Total > 1:
+		return fmt.Sprint(c.Total, " violations of promises")
+	case len(c.Verdict.Rules) == 0:
+		return "not judged"
+	case !c.Verdict.OK():
+		return "not decided"
+	}
+	return "no promise was broken"
+}
+
+// faults lists them by their names.
+func (c *content) faults(s *scene) {
+	byName := map[string][]moment{}
+	for i, f := range s.Faults {
+		m := moment{Number: i, Lane: s.Lanes[f.Lane].Name, When: seconds(f.From), Detail: s.Texts[f.Detail]}
+		if strings.HasPrefix(m.Detail, s.Texts[f.Name]+" of ") {
+			m.Detail = "" // It says no more than the rest of the line.
+		}
+		if f.To >= 0 {
+			m.Since = seconds(f.To - f.From)
+		}
+		byName[s.Texts[f.Name]] = append(byName[s.Texts[f.Name]], m)
+	}
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		c.Faults = append(c.Faults, faults{name, byName[name]})
+	}
+}
+
+// seconds formats microseconds.
+func seconds(us int64) string { return fmt.Sprintf("%.3f s", float64(us)/1e6) }

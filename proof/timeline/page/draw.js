@@ -1,0 +1,120 @@
+// The means of drawing: colours of the theme, canvases at the screen's resolution, patterns.
+let color = {}, palette = [], inks = [];
+function theme() {
+  const css = getComputedStyle(document.documentElement), get = name => css.getPropertyValue("--" + name).trim();
+  for (const name of ["ground", "card", "line", "text", "dim", "good-bar", "warn-bar", "bad-bar", "accent", "lane", "lane2", "node", "core", "fault", "fault-text", "grey", "bad", "warn"]) color[name] = get(name);
+  palette = Array.from({length: 10}, (_, i) => get("r" + i));
+  inks = palette.map(c => luminance(c) > .3 ? "#0b1220" : "#fff");
+  patterns.clear();
+  overviewStale = true;
+  redraw();
+}
+function luminance(hex) {
+  const [r, g, b] = [1, 3, 5].map(i => (parseInt(hex.slice(i, i + 2), 16) / 255) ** 2.2);
+  return .2126 * r + .7152 * g + .0722 * b;
+}
+const colorOf = resource => palette[resource % palette.length];
+const colorsOf = set => S.sets[set].length ? S.sets[set].map(colorOf) : [color.grey];
+
+const contexts = new Map();
+function surface(id, w, h) {
+  const canvas = byId(id), ratio = devicePixelRatio || 1, W = Math.round(w * ratio), H = Math.round(h * ratio);
+  if (canvas.width !== W || canvas.height !== H) {
+    canvas.width = W;
+    canvas.height = H;
+    canvas.style.height = h + "px";
+  }
+  let c = contexts.get(id);
+  if (!c) contexts.set(id, c = canvas.getContext("2d"));
+  c.setTransform(ratio, 0, 0, ratio, 0, 0);
+  c.clearRect(0, 0, w, h);
+  c.font = "11px system-ui, sans-serif";
+  c.textBaseline = "middle";
+  return c;
+}
+
+// hatch is a pattern of slanted lines.
+const patterns = new Map();
+function hatch(c, ink, gap = 7, thick = 2.2) {
+  const key = ink + gap + thick;
+  let p = patterns.get(key);
+  if (!p) {
+    const tile = document.createElement("canvas"), t = tile.getContext("2d"), n = gap * 4;
+    tile.width = tile.height = n;
+    t.strokeStyle = ink;
+    t.lineWidth = thick;
+    for (let i = -n; i < 2 * n; i += gap) {
+      t.beginPath();
+      t.moveTo(i, n);
+      t.lineTo(i + n, 0);
+      t.stroke();
+    }
+    patterns.set(key, p = c.createPattern(tile, "repeat"));
+  }
+  return p;
+}
+
+// label writes as much of a text as there is room for.
+const widths = new Map();
+function label(c, s, px, y, room, ink) {
+  if (room < 14) return 0;
+  let w = widths.get(c.font + s);
+  if (w === undefined) widths.set(c.font + s, w = c.measureText(s).width);
+  if (w > room) {
+    const n = Math.floor(s.length * (room - 6) / w);
+    if (n < 2) return 0;
+    s = s.slice(0, n) + "…";
+  }
+  c.fillStyle = ink;
+  c.fillText(s, px, y);
+  return Math.min(w, room);
+}
+
+function draw() {
+  const box = byId("lanes").getBoundingClientRect();
+  width = Math.max(box.width, 50);
+  gutter = width > 560 ? 64 : 4;
+  scale = (width - gutter) / (view.t1 - view.t0);
+  drawOverview();
+  drawRuler();
+  drawLanes();
+  byId("range").textContent = clock(view.t0, (view.t1 - view.t0) / 100) + " to " + clock(Math.min(END, view.t1), (view.t1 - view.t0) / 100) +
+    " · " + span(Math.min(END, view.t1) - view.t0) + " shown";
+}
+
+// steps are the times at which the ruler has lines.
+function steps() {
+  const least = 95 / scale, power = 10 ** Math.floor(Math.log10(least));
+  const step = [1, 2, 5, 10].map(n => n * power).find(s => s >= least), all = [];
+  for (let t = Math.ceil(view.t0 / step) * step; t <= view.t1; t += step) all.push(t);
+  return {step, all};
+}
+
+function drawRuler() {
+  const c = surface("ruler", width, 26), {step, all} = steps();
+  c.textAlign = "center";
+  for (const t of all) {
+    c.fillStyle = color.line;
+    c.fillRect(Math.round(x(t)), 17, 1, 7);
+    c.fillStyle = color.dim;
+    const s = clock(t, step), half = c.measureText(s).width / 2;
+    c.fillText(s, Math.min(Math.max(x(t), gutter + half), width - half), 9);
+  }
+  c.textAlign = "left";
+  S.violations.forEach((v, i) => {
+    const px = x((v.from + v.to) / 2);
+    if (px < gutter - 6 || px > width + 6) return;
+    c.fillStyle = color["bad-bar"];
+    c.beginPath();
+    c.moveTo(px - 8, 0);
+    c.lineTo(px + 8, 0);
+    c.lineTo(px + 8, 13);
+    c.lineTo(px, 22);
+    c.lineTo(px - 8, 13);
+    c.fill();
+    c.fillStyle = color.card;
+    c.textAlign = "center";
+    c.fillText(i + 1, px, 8);
+    c.textAlign = "left";
+  });
+}

@@ -1,0 +1,72 @@
+// Package timeline draws a run: who held what, who waited, and what was done to them meanwhile.
+package timeline
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"io"
+
+	"github.com/seed6c881748/redlock/proof/history"
+	"github.com/seed6c881748/redlock/proof/judge"
+)
+
+//go:embed page
+var files embed.FS
+
+// The script is one, in files that each have one idea.
+var scripts = []string{"data", "view", "draw", "lanes", "overview", "panel", "input"}
+
+var layout = template.Must(template.ParseFS(files, "page/page.html"))
+
+// Write writes a page that shows a history and what a judge said of it: one file that needs no server and no
+// network. A history that was cut short is shown as far as it goes.
+func Write(w io.Writer, events []history.Event, v judge.Verdict) error {
+	s := newScene(events, v.Violations)
+	data, err := json.Marshal(s)
+	if err != nil {
+		return fmt.Errorf("timeline: %w", err)
+	}
+	c := content{Data: template.JS(data), Verdict: v, Events: len(events), Length: seconds(s.End)}
+	if err := c.embed(); err != nil {
+		return fmt.Errorf("timeline: %w", err)
+	}
+	c.header(events)
+	c.judgement()
+	c.faults(s)
+	if err := layout.Execute(w, c); err != nil {
+		return fmt.Errorf("timeline: %w", err)
+	}
+	return nil
+}
+
+// embed puts style and script in, and allows these and nothing else: even if a name got past the escaping, it could
+// run nothing and send nothing away.
+func (c *content) embed() error {
+	style, err := files.ReadFile("page/style.css")
+	if err != nil {
+		return err
+	}
+	var script bytes.Buffer
+	script.WriteString("\"use strict\";\n")
+	for _, name := range scripts {
+		text, err := files.ReadFile("page/" + name + ".js")
+		if err != nil {
+			return err
+		}
+		script.Write(text)
+	}
+	c.Style, c.Script = template.CSS(style), template.JS(script.String())
+	c.Policy = fmt.Sprintf("default-src 'none'; script-src '%s'; style-src '%s'; img-src data:; base-uri 'none'; form-action 'none'",
+		digest(script.Bytes()), digest(style))
+	return nil
+}
+
+func digest(text []byte) string {
+	sum := sha256.Sum256(text)
+	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
+}
