@@ -214,9 +214,9 @@ sim: ## a short simulation, and the models of fencing and of unknown outcomes
 	$(TESTRUN) -timeout $(TIMEOUT) $(TESTFLAGS) -run Model ./redlock
 
 .PHONY: mutants
-mutants: tools ## break the code in each way that a test must notice; fails if none does
+mutants: tools ## break the code in each way that a test must notice (RUN=mends/: those named so); fails if none does
 	@mkdir -p $(BUILD)
-	cd proof && $(GO) run ./mutants -json $(CURDIR)/$(BUILD)/mutants.json
+	cd proof && $(GO) run ./mutants $(if $(RUN),-run '$(RUN)') -json $(CURDIR)/$(BUILD)/mutants.json
 
 .PHONY: mutants-short
 mutants-short: tools ## the same with a part of them
