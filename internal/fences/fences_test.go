@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+
+	"github.com/seed6c881748/redlock/internal/node"
 )
 
 func TestOf(t *testing.T) {
@@ -30,4 +32,12 @@ func TestOf(t *testing.T) {
 	assert.True(t, Counts(5, 5))
 	assert.False(t, Counts(6, 5), "another lock may have 6")
 	assert.False(t, Counts(4, 5))
+}
+
+// A node may say what it likes. Beyond the largest fence, Lua's numbers are not exact.
+func TestDecodeTakesNoFenceThatIsNone(t *testing.T) {
+	decode := Decode(func(any) node.Outcome { return node.Outcome{Stance: node.No} })
+	for fence, stance := range map[int64]node.Stance{-1: node.No, 0: node.No, 1: node.Yes, Max: node.Yes, Max + 1: node.No} {
+		assert.Equal(t, stance, decode(fence).Stance, fence)
+	}
 }

@@ -216,6 +216,19 @@ func TestConnectionsToUnixSockets(t *testing.T) {
 	require.Equal(t, c.Nodes[0].Socket(), r.Stats().Nodes[0].Node)
 }
 
+// A lock on one resource is the server's own SET, which this user may use. Its release has keys of the library's own.
+func TestAuthOfAUserWhoCouldNotReleaseALock(t *testing.T) {
+	t.Parallel()
+	n := testcluster.RunServers(t, 1).Nodes[0]
+	setUser(t, n, "locker", append(slices.Clone(leastPrivilege), "~a")...)
+	r := newPatient(t, []redlock.Node{redlock.NewNode("redis://locker:" + url.QueryEscape(secret) + "@" + n.Addr())})
+	_, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
+	require.ErrorContains(t, err, "no lock could be released")
+	_, held, err := n.Get("a")
+	require.NoError(t, err)
+	assert.False(t, held)
+}
+
 // The password of the servers changes, and the server ends the connections that were made
 // with the old one, as managed services do whose tokens expire. A PoolFunc that looks the
 // password up follows; locks that are held go on.
