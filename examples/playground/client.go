@@ -1,0 +1,306 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
+)
+
+// A client stands for a process that wants the lock. Its state is guarded by the playground's mutex.
+type client struct {
+	st    *stage
+	name  string
+	r     *redlock.Redlock
+	gates []*testcluster.Proxy // one on its way to each node, for suspensions
+
+	call     context.CancelFunc // ends its Lock; nil: none is running
+	waits    bool               // that Lock was refused once
+	granted  chan struct{}      // the hook has heard that the lock was granted
+	decided  []vote             // of the last attempt
+	lock     *redlock.Lock      // what it believes that it has
+	overdue  bool               // that has ended while the client was suspended
+	keeping  context.CancelFunc // ends the extensions; nil: there are none
+	wantKept bool               // it had extensions when it was suspended
+	extended bool               // somebody was told of the first one
+	fence    int64              // of its latest lock
+	awake    chan struct{}      // closed when a suspension ends; nil: there is none
+	woke     time.Time
+}
+
+func newClient(st *stage, name string, quarantine bool) (c *client, err error) {
+	c = &client{st: st, name: name, granted: make(chan struct{}, 1)}
+	nodes := make([]redlock.Node, len(st.nodes))
+	for i, n := range st.nodes {
+		gate := testcluster.NewProxy(n.server.Dial)
+		c.gates = append(c.gates, gate)
+		dial := redis.DialContextFunc(func(ctx context.Context, _, _ string) (net.Conn, error) { return gate.Dial(ctx) })
+		nodes[i] = redlock.Node{Name: n.server.Name(), Pool: &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
+			return redis.DialContext(ctx, "tcp", n.name, dial)
+		}}}
+	}
+	c.r, err = redlock.New(nodes, st.p.options(c, quarantine)...)
+	return c, err
+}
+
+// calls are what a client can be told to do. None of them waits for its end.
+var calls = map[string]func(c *client){
+	"lock":    (*client).acquire,
+	"giveup":  (*client).giveUp,
+	"keep":    func(c *client) { c.keep(true) },
+	"let":     func(c *client) { c.keep(false) },
+	"release": (*client).release,
+	"suspend": (*client).suspend,
+	"resume":  (*client).resume,
+	"write":   (*client).write,
+}
+
+// acquire has the client call Lock, which waits in line as long as somebody else has the lock.
+func (c *client) acquire() {
+	p := c.st.p
+	p.mu.Lock()
+	if c.call != nil || c.lock != nil || c.awake != nil {
+		p.mu.Unlock()
+		return
+	}
+	ctx, cancel := context.WithCancel(c.st.ctx)
+	c.call, c.waits, c.decided = cancel, false, nil
+	slow := p.slow
+	p.mu.Unlock()
+	if slow {
+		p.say(info, c.name, "Client %s asks all five nodes at once to set the key for it.", c.name)
+	}
+	c.st.wg.Go(func() {
+		lock, err := c.r.Lock(ctx, []string{resource}, p.ttl)
+		cancel()
+		if err == nil {
+			select { // The votes are known as soon as the hook has been told.
+			case <-c.granted:
+			case <-c.st.ctx.Done():
+			}
+		}
+		if !c.whenAwake() {
+			return
+		}
+		if err == nil {
+			c.got(lock)
+		} else {
+			c.refused(err)
+		}
+	})
+}
+
+// whenAwake waits for the end of a suspension. It reports whether the stage is still there.
+func (c *client) whenAwake() bool {
+	for c.st.ctx.Err() == nil {
+		c.st.p.mu.Lock()
+		awake := c.awake
+		c.st.p.mu.Unlock()
+		if awake == nil {
+			return true
+		}
+		select {
+		case <-awake:
+		case <-c.st.ctx.Done():
+		}
+	}
+	return false
+}
+
+func (c *client) giveUp() {
+	c.st.p.mu.Lock()
+	defer c.st.p.mu.Unlock()
+	if c.call != nil {
+		c.call()
+	}
+}
+
+// keep has the lock be extended as long as it is held, or ends that.
+func (c *client) keep(on bool) {
+	p := c.st.p
+	p.mu.Lock()
+	lock := c.lock
+	if lock == nil || c.awake != nil || on == (c.keeping != nil) {
+		p.mu.Unlock()
+		return
+	}
+	c.extended = false
+	if on {
+		c.startKeeping()
+	} else {
+		c.stopKeeping()
+	}
+	left := time.Until(lock.Until())
+	p.mu.Unlock()
+	if on {
+		p.say(info, c.name, "Client %s keeps its lock: it extends it whenever a third of its time is over.", c.name)
+	} else {
+		p.say(info, c.name, "Client %s extends its lock no more. It ends in %s.", c.name, seconds(left))
+	}
+}
+
+// startKeeping and stopKeeping begin and end the extensions. The caller has p.mu.
+func (c *client) startKeeping() {
+	ctx, cancel := context.WithCancel(c.st.ctx)
+	c.lock.KeepAlive(ctx)
+	c.keeping = cancel
+}
+
+func (c *client) stopKeeping() {
+	if c.keeping != nil {
+		c.keeping()
+		c.keeping = nil
+	}
+}
+
+// release has the client call Unlock.
+func (c *client) release() {
+	p := c.st.p
+	p.mu.Lock()
+	lock := c.lock
+	if lock == nil || c.awake != nil {
+		p.mu.Unlock()
+		return
+	}
+	c.lock = nil
+	c.stopKeeping()
+	p.mu.Unlock()
+	c.st.wg.Go(func() {
+		err := lock.Unlock(c.st.ctx)
+		if c.st.ctx.Err() == nil {
+			c.released(err)
+		}
+	})
+}
+
+// suspend stands for a process that stops, as by SIGSTOP, a pause of its virtual machine or of its garbage collector.
+// Its goroutines cannot be stopped, as they are this program's. So its connections are, in both directions, it does
+// nothing further, and it hears of nothing until it goes on.
+func (c *client) suspend() {
+	p := c.st.p
+	p.mu.Lock()
+	if c.awake != nil {
+		p.mu.Unlock()
+		return
+	}
+	c.awake, c.overdue = make(chan struct{}), false
+	c.wantKept = c.keeping != nil
+	c.stopKeeping()
+	lock := c.lock
+	p.mu.Unlock()
+	for _, g := range c.gates {
+		g.Hang()
+	}
+	if lock != nil {
+		p.say(fault, c.name, "Client %s is suspended: its process stands still, so nobody extends its lock, which ends in %s.",
+			c.name, seconds(time.Until(lock.Until())))
+	} else {
+		p.say(fault, c.name, "Client %s is suspended: its process stands still, and answers nobody.", c.name)
+	}
+}
+
+func (c *client) resume() {
+	p := c.st.p
+	p.mu.Lock()
+	awake, lock := c.awake, c.lock
+	if awake == nil {
+		p.mu.Unlock()
+		return
+	}
+	c.awake, c.woke = nil, time.Now()
+	for _, g := range c.gates {
+		g.Resume()
+	}
+	ended := lock != nil && lock.Err() != nil
+	if lock != nil && !ended && c.wantKept {
+		c.startKeeping()
+	}
+	var others []string
+	for _, h := range c.st.holders() {
+		if h != c {
+			others = append(others, h.name)
+		}
+	}
+	close(awake)
+	p.mu.Unlock()
+	switch {
+	case ended && len(others) > 0:
+		p.say(bad, c.name, "Client %s goes on. Its lock has ended, and client %s has it now; but %s may be in the middle of a write, "+
+			"which no lock can stop. A fence can: have it write.", c.name, others[0], c.name)
+	case ended:
+		p.say(bad, c.name, "Client %s goes on, and learns that its lock has ended meanwhile.", c.name)
+	case lock != nil:
+		p.say(good, c.name, "Client %s goes on, in time: it still has its lock, for %s.", c.name, seconds(time.Until(lock.Until())))
+	default:
+		p.say(info, c.name, "Client %s goes on.", c.name)
+	}
+}
+
+// write has the client write to the register, with the fence of its latest lock. It does not look at the lock before,
+// just as a process does not that was suspended between its last look and the write.
+func (c *client) write() {
+	p := c.st.p
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c.fence == 0 || c.awake != nil {
+		return
+	}
+	st := c.st
+	last := st.wrote
+	err := st.guard.Do(c.fence, func() error {
+		st.writes++
+		st.wrote = c.name
+		return nil
+	})
+	held := c.lock != nil && c.lock.Err() == nil
+	switch {
+	case errors.Is(err, redlock.ErrFenced):
+		p.mark(c, markFenced, nil)
+		p.sayLocked(bad, c.name, "Client %s's write is refused: its fence is %s, and the register has seen %s, of client %s's later lock.",
+			c.name, p.fenceText(c.fence), p.fenceText(st.guard.Seen()), last)
+	case held:
+		p.mark(c, markWrite, nil)
+		p.sayLocked(good, c.name, "Client %s writes: its fence is %s, and the register has seen none that is larger.", c.name, p.fenceText(c.fence))
+	default:
+		p.mark(c, markWrite, nil)
+		p.sayLocked(bad, c.name, "Client %s writes without the lock, and the register accepts it: it has not seen a fence "+
+			"above %s yet. Whoever has the lock must have read or written before.", c.name, p.fenceText(c.fence))
+	}
+}
+
+// waitsFor says which failures of an attempt Lock retries: somebody else has the lock, or nodes are in quarantine, or the
+// client has not found out yet that nodes are back. A process that stands still makes no attempts; what becomes of one
+// that was under way is none of its failures.
+func (c *client) waitsFor(err error) bool {
+	c.st.p.mu.Lock()
+	defer c.st.p.mu.Unlock()
+	return errors.Is(err, redlock.ErrTaken) || c.st.up() >= need || c.awake != nil || time.Since(c.woke) < 2*nodeTimeout
+}
+
+// close ends the client, which may be suspended or have a lock.
+func (c *client) close() {
+	p := c.st.p
+	p.mu.Lock()
+	if c.awake != nil {
+		close(c.awake)
+		c.awake = nil
+	}
+	lock := c.lock
+	c.lock = nil
+	c.stopKeeping()
+	p.mu.Unlock()
+	for _, g := range c.gates {
+		g.Resume()
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.st.ctx), time.Second)
+	defer cancel()
+	if lock != nil {
+		_ = lock.Unlock(ctx) // The nodes end right after.
+	}
+	_ = c.r.Close(ctx)
+}

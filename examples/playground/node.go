@@ -1,0 +1,185 @@
+package main
+
+import (
+	"time"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+)
+
+// A node is one of the five servers. Its state is guarded by the playground's mutex.
+type node struct {
+	st     *stage
+	name   string // "1" to "5"
+	server *testcluster.Node
+
+	fault    string    // down, frozen, delayed, or ""
+	holder   string    // whose key it has
+	expires  time.Time // when that key does
+	abstains time.Time // until when it is in quarantine, as far as is known
+}
+
+// The faults of a node.
+const (
+	down    = "down"
+	frozen  = "frozen"
+	delayed = "delayed"
+)
+
+// faults are what can be done to a node.
+var faults = map[string]func(n *node) error{
+	"kill":    (*node).kill,
+	"restart": (*node).restart,
+	"freeze":  (*node).freeze,
+	"thaw":    (*node).thaw,
+	"delay":   func(n *node) error { return n.delay(true) },
+	"hurry":   func(n *node) error { return n.delay(false) },
+	"empty":   (*node).empty,
+}
+
+func (n *node) kill() error {
+	if !n.become(down) {
+		return nil
+	}
+	if err := n.server.Stop(); err != nil {
+		return err
+	}
+	n.st.p.say(fault, "", "Node %s was killed. %s", n.name, n.st.left())
+	return nil
+}
+
+// restart brings a node back with its keys, as a server with appendfsync always does.
+func (n *node) restart() error {
+	if err := n.server.Restart(true); err != nil {
+		return err
+	}
+	n.become("")
+	n.setDelay()
+	kept := "It has kept its keys, as a server does that writes each of them to its disk."
+	if n.st.p.has(&n.st.p.quarantine) {
+		kept += " Clients cannot know that, so it is in quarantine."
+	}
+	n.st.p.say(info, "", "Node %s was restarted. %s", n.name, kept)
+	return nil
+}
+
+func (n *node) freeze() error {
+	if !n.become(frozen) {
+		return nil
+	}
+	if err := n.server.Hang(); err != nil {
+		return err
+	}
+	n.st.p.say(fault, "", "Node %s is frozen: it is connected, and answers nobody. %s", n.name, n.st.left())
+	return nil
+}
+
+func (n *node) thaw() error {
+	n.become("")
+	if err := n.server.Resume(); err != nil {
+		return err
+	}
+	n.st.p.say(info, "", "Node %s goes on, and works off what it was sent meanwhile.", n.name)
+	return nil
+}
+
+func (n *node) delay(on bool) error {
+	if on {
+		n.become(delayed)
+		n.st.p.say(fault, "", "Node %s is slow: an answer takes more than a second. Nobody waits for it who has a majority without it.", n.name)
+	} else {
+		n.become("")
+		n.st.p.say(info, "", "Node %s is as fast as before.", n.name)
+	}
+	n.setDelay()
+	return nil
+}
+
+// setDelay is what a message to or from the node takes.
+func (n *node) setDelay() {
+	n.st.p.mu.Lock()
+	defer n.st.p.mu.Unlock()
+	var low, high time.Duration
+	if n.st.p.slow {
+		low, high = 100*time.Millisecond, 500*time.Millisecond
+	}
+	if n.fault == delayed {
+		low, high = low+600*time.Millisecond, high+600*time.Millisecond
+	}
+	n.server.Proxy().SetDelay(low, high)
+}
+
+// empty restarts the node without its keys, as a server without persistence does.
+func (n *node) empty() error {
+	st := n.st
+	st.p.mu.Lock()
+	whose := n.holder
+	st.p.mu.Unlock()
+	if err := n.server.Restart(false); err != nil {
+		return err
+	}
+	n.become("")
+	n.setDelay()
+	st.p.mu.Lock()
+	n.holder = ""
+	left := st.nodesOf(whose)
+	quarantine := st.p.quarantine
+	st.p.mu.Unlock()
+	cure := ""
+	if quarantine {
+		cure = " It is in quarantine now, and grants nothing until all that it may have forgotten has ended."
+	}
+	switch {
+	case whose == "":
+		st.p.say(fault, "", "Node %s was restarted without its keys. It had none of the lock.%s", n.name, cure)
+	case len(left) >= need:
+		st.p.say(fault, "", "Node %s was restarted without its keys: it has forgotten that client %s has the lock. %s still %s.%s",
+			n.name, whose, capital(nodesText(left)), verb(left, "knows", "know"), cure)
+	default:
+		st.p.say(fault, "", "Node %s was restarted without its keys: a majority has forgotten that client %s has the lock.%s",
+			n.name, whose, cure)
+	}
+	return nil
+}
+
+// become sets the node's fault, and reports whether it had another one.
+func (n *node) become(state string) bool {
+	n.st.p.mu.Lock()
+	defer n.st.p.mu.Unlock()
+	changed := n.fault != state
+	n.fault = state
+	return changed
+}
+
+// nodesOf are the nodes that have a client's key. The caller has p.mu.
+func (st *stage) nodesOf(client string) (names []string) {
+	for _, n := range st.nodes {
+		if client != "" && n.holder == client {
+			names = append(names, n.name)
+		}
+	}
+	return names
+}
+
+// left says how many nodes answer, and what that means.
+func (st *stage) left() string {
+	st.p.mu.Lock()
+	defer st.p.mu.Unlock()
+	switch up := st.up(); {
+	case up > need:
+		return count(up) + " of five answer, and three are enough: nobody notices."
+	case up == need:
+		return "Three of five answer, which is just enough: nobody notices, but no other node may fail."
+	default:
+		return "Only " + number(up) + " of five answer, and three are needed: nobody can get or extend the lock."
+	}
+}
+
+// up is how many nodes answer. The caller has p.mu.
+func (st *stage) up() (n int) {
+	for _, node := range st.nodes {
+		if node.fault == "" || node.fault == delayed {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/seed6c881748/redlock/redlock"
+)
+
+const (
+	resource = "the-lock"
+
+	// nodeTimeout is long, as nodes can be made slow; and a browser beside it can make the machine busy.
+	nodeTimeout = 2500 * time.Millisecond
+
+	// lookEvery is how often the nodes' keys are looked at.
+	lookEvery = 100 * time.Millisecond
+)
+
+type settings struct {
+	ttl   time.Duration
+	pause time.Duration // of a story, between its steps
+}
+
+// A playground is what the page shows. It outlives the stage, which is made anew whenever somebody starts over.
+type playground struct {
+	settings
+	ctx   context.Context //nolint:containedctx // The program's.
+	start time.Time
+
+	acting sync.Mutex // held while something is done that was asked for: one thing at a time
+
+	mu         sync.Mutex // guards the rest, and what is said to be so of clients and nodes
+	st         *stage
+	rec        recorder
+	auto, slow bool
+	quarantine bool
+	story      *telling // nil: none is told
+}
+
+func open(ctx context.Context, s settings) (*playground, error) {
+	p := &playground{settings: s, ctx: ctx, start: time.Now()}
+	p.rec.changed = make(chan struct{})
+	st, err := newStage(p, false) //nolint:contextcheck // The stage ends with p.ctx, which is ctx.
+	if err != nil {
+		return nil, err
+	}
+	p.st = st
+	p.say(info, "", "Five nodes are up, and nobody has the lock. Have a client lock it, or play a story.")
+	return p, nil
+}
+
+func (p *playground) close() {
+	p.stopStory()
+	p.stage().close()
+}
+
+// stage returns the current one.
+func (p *playground) stage() *stage {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.st
+}
+
+var errUnknown = errors.New("the playground knows no such thing to do")
+
+// do does what a button asks for: "kill 3", "lock A", "auto on", "story quarantine".
+func (p *playground) do(what string) error {
+	verb, whom, _ := strings.Cut(what, " ")
+	switch verb {
+	case "story":
+		return p.play(whom)
+	case "stop":
+		p.stopStory()
+		return nil
+	case "reset":
+		p.stopStory()
+		return p.startOver(p.has(&p.quarantine))
+	case "quarantine":
+		p.stopStory()
+		return p.startOver(whom == "on")
+	}
+	return p.act(verb, whom)
+}
+
+// act does what stories do, too.
+func (p *playground) act(verb, whom string) error {
+	p.acting.Lock()
+	defer p.acting.Unlock()
+	st := p.stage()
+	if f := switches[verb]; f != nil {
+		return f(st, whom == "on")
+	}
+	if f := faults[verb]; f != nil {
+		for _, n := range st.nodes {
+			if n.name == whom {
+				return f(n)
+			}
+		}
+	}
+	if f := calls[verb]; f != nil {
+		for _, c := range st.clients {
+			if c.name == whom {
+				f(c)
+				return nil
+			}
+		}
+	}
+	return errUnknown
+}
+
+func (p *playground) has(flag *bool) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return *flag
+}
+
+// startOver replaces the stage: an option of all clients has changed, or somebody wants to begin anew.
+func (p *playground) startOver(quarantine bool) error {
+	p.acting.Lock()
+	defer p.acting.Unlock()
+	p.stage().close()
+	st, err := newStage(p, quarantine)
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	p.st, p.quarantine, p.auto = st, quarantine, false
+	p.rec.clear()
+	slow := p.slow
+	p.mu.Unlock()
+	if quarantine {
+		p.say(info, "", "Everything starts over, with quarantine: a node that has lost its keys grants no lock for %s.",
+			seconds(p.ttl+quarantineMargin))
+	} else {
+		p.say(info, "", "Everything starts over: five nodes are up, and nobody has the lock.")
+	}
+	if slow {
+		return st.slowDown(true)
+	}
+	return nil
+}
+
+// switches are what is on or off for the whole stage, but for those that start over.
+var switches = map[string]func(st *stage, on bool) error{
+	"auto": (*stage).setAuto,
+	"slow": (*stage).slowDown,
+}
+
+// options are those of every client.
+func (p *playground) options(c *client, quarantine bool) []redlock.Option {
+	opts := []redlock.Option{
+		redlock.WithOwner(c.name), // The nodes show this name with the key.
+		redlock.WithFencing(),
+		redlock.WithRetryCount(-1), // Lock waits until it is told to give up,
+		redlock.WithRetryIf(c.waitsFor),
+		redlock.WithRetryDelay(500 * time.Millisecond),
+		redlock.WithNodeTimeout(nodeTimeout),
+		redlock.WithConnectTimeout(nodeTimeout),
+		redlock.WithHook(c.hear),
+	}
+	if quarantine {
+		opts = append(opts, redlock.WithQuarantine(p.ttl))
+	}
+	return opts
+}

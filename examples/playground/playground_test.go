@@ -1,0 +1,232 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// inBubble plays on a playground in fake time.
+func inBubble(t *testing.T, play func(p *player)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p, err := open(t.Context(), settings{ttl: 8 * time.Second, pause: 3 * time.Second})
+		require.NoError(t, err)
+		defer p.close()
+		time.Sleep(time.Second)
+		play(&player{playground: p, t: t})
+	})
+}
+
+// A player presses buttons and reads what was said.
+type player struct {
+	*playground
+	t    *testing.T
+	read int // how much of the log
+}
+
+// press presses buttons, one after the other, and waits a moment after each.
+func (p *player) press(buttons ...string) {
+	p.t.Helper()
+	for _, b := range buttons {
+		require.NoError(p.t, p.do(b), b)
+		time.Sleep(500 * time.Millisecond)
+	}
+}
+
+// says requires that these parts of sentences were said in this order since what was required before.
+func (p *player) says(parts ...string) {
+	p.t.Helper()
+	v, _ := p.look()
+	var said strings.Builder
+	for _, s := range v.Log {
+		fmt.Fprintf(&said, "%6d %s\n", s.At, s.Text)
+	}
+	rest := said.String()[p.read:]
+	for _, part := range parts {
+		_, after, found := strings.Cut(rest, part)
+		require.True(p.t, found, "not said, or not in this order: %q in\n%s", part, said.String())
+		rest = after
+	}
+	p.read = said.Len() - len(rest)
+}
+
+// holders are the clients that have the lock, in the view of each.
+func (p *player) holders() (all string) {
+	v, _ := p.look()
+	for _, c := range v.Clients {
+		if c.State == "holds" {
+			all += c.Name
+		}
+	}
+	return all
+}
+
+func (p *player) keys() (all string) {
+	time.Sleep(2 * lookEvery)
+	v, _ := p.look()
+	for _, n := range v.Nodes {
+		all += strings.Repeat(".", 1-len(n.Holder)) + n.Holder
+	}
+	return all
+}
+
+func TestLockWaitRelease(t *testing.T) {
+	inBubble(t, func(p *player) {
+		p.press("lock A", "keep A", "lock B")
+		p.says("Client A has the lock: nodes ", "which are ", "Client A keeps its lock", "Client B must wait: client A has the key on nodes ")
+		require.Equal(t, "AAAAA", p.keys())
+		time.Sleep(30 * time.Second)
+		p.says("Client A has extended its lock")
+		require.Equal(t, "A", p.holders())
+		p.press("release A")
+		p.says("Client A has released the lock", "Client B has the lock")
+		time.Sleep(10 * time.Second)
+		p.says("Client B's lock has ended, as its time is over.")
+		require.Equal(t, ".....", p.keys())
+		p.press("lock C", "lock D", "giveup D")
+		p.says("Client D gives up, and leaves the line.")
+		require.ErrorIs(t, p.do("kill 6"), errUnknown)
+		require.ErrorIs(t, p.do("story none"), errUnknown)
+	})
+}
+
+func TestAMajorityDies(t *testing.T) {
+	inBubble(t, func(p *player) {
+		p.press("kill 1", "kill 2")
+		p.says("Three of five answer, which is just enough")
+		p.press("lock A", "release A")
+		p.says("Client A has the lock: nodes 3, 4 and 5 said yes, which are 3 of 5.")
+		p.press("kill 3", "lock B")
+		p.says("Only two of five answer", "Client B gets no lock: nodes 1, 2 and 3 cannot be reached.", "better no lock than two.")
+		p.press("restart 3")
+		time.Sleep(2 * time.Second)
+		p.press("lock B")
+		p.says("Client B has the lock: nodes 3, 4 and 5")
+		p.press("restart 1", "restart 2", "freeze 3", "freeze 4", "freeze 5", "keep B")
+		time.Sleep(10 * time.Second)
+		p.says("Client B cannot extend its lock", "Client B's lock has ended: no majority has extended it in time.")
+		p.press("thaw 3", "delay 4", "thaw 5")
+		time.Sleep(2 * time.Second)
+		p.press("lock C")
+		p.says("Client C has the lock")
+	})
+}
+
+func TestFencesOfASuspendedClient(t *testing.T) {
+	inBubble(t, func(p *player) {
+		p.press("write A", "lock A", "keep A", "write A", "suspend A", "lock A", "write A", "lock B")
+		p.says("Client A writes", "Client A is suspended", "Client B must wait")
+		time.Sleep(10 * time.Second)
+		p.says("Client A's lock has ended, by the clock and on the nodes.", "Client B has the lock")
+		p.press("keep B", "write B", "resume A")
+		time.Sleep(10 * time.Second)
+		p.press("write A")
+		p.says("Client B writes", "Client A goes on. Its lock has ended, and client B has it now", "Client A's write is refused")
+		p.press("release B", "lock A", "suspend A", "resume A", "release A")
+		p.says("Client A has the lock", "Client A goes on, in time")
+		v, _ := p.look()
+		assert.Equal(t, registerView{Writes: 2, By: "B", Fence: v.Register.Fence}, v.Register)
+	})
+}
+
+func TestASuspendedWaiterHoldsUpNobody(t *testing.T) {
+	inBubble(t, func(p *player) {
+		p.press("lock A", "lock B", "suspend B", "lock C", "release A")
+		time.Sleep(3 * time.Second)
+		p.says("Client C has the lock")
+		p.press("release C", "resume B")
+		time.Sleep(5 * time.Second)
+		p.says("Client B goes on.", "Client B has the lock")
+	})
+}
+
+func TestNodesForget(t *testing.T) {
+	inBubble(t, func(p *player) {
+		p.press("lock A", "empty 1", "empty 2")
+		p.says("it has forgotten that client A has the lock. Nodes 2, 3, 4 and 5 still know", "Nodes 3, 4 and 5 still know")
+		p.press("empty 3")
+		p.says("a majority has forgotten that client A has the lock")
+		p.press("lock B")
+		p.says("Two clients have the lock! Nodes 1, 2 and 3 said yes to client B", "three of five nodes know nothing of A")
+		require.Equal(t, "AB", p.holders())
+		v, _ := p.look()
+		require.True(t, slices.ContainsFunc(v.Spans, func(s span) bool { return s.Lane == "all" && s.What == "two holders" }))
+
+		p.press("quarantine on", "lock A", "empty 1", "empty 2", "empty 3", "lock B")
+		p.says("It is in quarantine now", "Client B must wait: ", " in quarantine for another ")
+		for p.holders() == "A" {
+			time.Sleep(lookEvery)
+		}
+		time.Sleep(5 * time.Second)
+		require.Equal(t, "B", p.holders())
+	})
+}
+
+// Each story ends by itself, and as it says.
+func TestStories(t *testing.T) {
+	for name, want := range map[string][]string{
+		"majority":   {"Client A has the lock", "Client A has extended", "Client B has the lock: nodes 1, 2 and 3 ", "Client B cannot extend", "Client B's lock has ended", "Client C gets no lock", "Client C has the lock"},
+		"suspended":  {"Client A is suspended", "Client B has the lock", "Client B writes", "Client A goes on. Its lock has ended, and client B has it now", "Client A's write is refused"},
+		"forgotten":  {"a majority has forgotten", "Two clients have the lock!"},
+		"quarantine": {"Client B must wait", "Client A's lock has ended", "Client B has the lock"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(p *player) {
+				require.NoError(t, p.do("story "+name))
+				start := time.Now()
+				for p.isTold() {
+					time.Sleep(time.Second)
+					if name != "forgotten" {
+						require.LessOrEqual(t, len(p.holders()), 1)
+					}
+				}
+				t.Log("took", time.Since(start))
+				require.Less(t, time.Since(start), 2*time.Minute)
+				p.says(append(want, "That was")...)
+			})
+		})
+	}
+}
+
+func (p *player) isTold() bool {
+	v, _ := p.look()
+	return v.Story != nil
+}
+
+// Whatever is going on, a new start ends it.
+func TestStartOver(t *testing.T) {
+	inBubble(t, func(p *player) {
+		for range 3 {
+			p.press("auto on", "slow on")
+			time.Sleep(20 * time.Second)
+			p.press("kill 1", "freeze 2", "suspend C")
+			time.Sleep(5 * time.Second)
+			p.press("reset")
+			require.Equal(t, ".....", p.keys())
+			p.press("slow off", "story quarantine", "stop", "quarantine off")
+		}
+	})
+}
+
+func TestAutoIsNeverTwo(t *testing.T) {
+	inBubble(t, func(p *player) {
+		p.press("auto on")
+		writers := map[string]bool{}
+		for range 600 {
+			time.Sleep(250 * time.Millisecond)
+			require.LessOrEqual(t, len(p.holders()), 1)
+			v, _ := p.look()
+			writers[v.Register.By] = true
+		}
+		require.Len(t, writers, 5, "all four, and nobody at first")
+		p.press("auto off")
+	})
+}

@@ -1,0 +1,187 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
+)
+
+// A stage is five nodes, four clients and a register, from one start to the next.
+type stage struct {
+	p       *playground
+	ctx     context.Context //nolint:containedctx // It ends with the stage.
+	cancel  context.CancelFunc
+	wg      sync.WaitGroup
+	cluster *testcluster.Cluster
+	nodes   []*node
+	clients []*client
+
+	// The register stands for what the lock protects. It refuses fences that are smaller than one that it has seen.
+	guard  redlock.Guard
+	writes int
+	wrote  string // who wrote last
+
+	stopAuto context.CancelFunc
+}
+
+var clientNames = []string{"A", "B", "C", "D"}
+
+func newStage(p *playground, quarantine bool) (*stage, error) {
+	cluster, err := testcluster.NewBubble(5)
+	if err != nil {
+		return nil, err
+	}
+	st := &stage{p: p, cluster: cluster}
+	st.ctx, st.cancel = context.WithCancel(p.ctx)
+	for i, server := range cluster.Nodes {
+		st.nodes = append(st.nodes, &node{st: st, name: string(rune('1' + i)), server: server})
+	}
+	for _, name := range clientNames {
+		c, err := newClient(st, name, quarantine)
+		if err != nil {
+			st.close()
+			return nil, err
+		}
+		st.clients = append(st.clients, c)
+	}
+	if err := st.meet(quarantine); err != nil {
+		st.close()
+		return nil, err
+	}
+	st.wg.Go(func() {
+		for st.sleep(lookEvery) {
+			st.look()
+		}
+	})
+	return st, nil
+}
+
+// meet has the clients connect, so that the first lock on the page is not slower than the others. New nodes would be in
+// quarantine, as nobody knows what they may have forgotten.
+func (st *stage) meet(quarantine bool) error {
+	if quarantine {
+		names := make([]string, len(st.nodes))
+		for i, n := range st.nodes {
+			names[i] = n.server.Name()
+		}
+		if err := st.clients[0].r.Admit(st.ctx, names...); err != nil {
+			return err
+		}
+	}
+	for _, c := range st.clients {
+		st.wg.Go(func() { _, _ = c.r.Inspect(st.ctx, resource) })
+	}
+	return nil
+}
+
+// close ends everything of the stage, whatever state it is in.
+func (st *stage) close() {
+	st.cancel()
+	var closing sync.WaitGroup
+	for _, c := range st.clients {
+		closing.Go(c.close)
+	}
+	closing.Wait()
+	for _, c := range st.clients {
+		for _, g := range c.gates {
+			g.Close()
+		}
+	}
+	st.wg.Wait()
+	_ = st.cluster.Close() // It ends all the same.
+}
+
+// sleep reports whether the stage is still there after d.
+func (st *stage) sleep(d time.Duration) bool { return sleep(st.ctx, d) }
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// look compares what nodes and clients say with what is known of them, and records it.
+func (st *stage) look() {
+	var keys [5]testcluster.KeyState
+	for i, n := range st.nodes {
+		all, err := n.server.Keys() // Past all faults, also while it is down.
+		if err != nil {
+			return
+		}
+		keys[i] = all[resource]
+	}
+	abstains := st.abstaining()
+	st.p.mu.Lock()
+	defer st.p.mu.Unlock()
+	now := time.Now()
+	for i, n := range st.nodes {
+		_, n.holder, _ = strings.Cut(keys[i].Value, " owner=")
+		n.expires = now.Add(keys[i].TTL)
+		if abstains[i] && n.abstains.IsZero() {
+			n.abstains = now.Add(st.p.ttl + quarantineMargin)
+		} else if !abstains[i] {
+			n.abstains = time.Time{}
+		}
+	}
+	for _, c := range st.clients {
+		c.check(now)
+	}
+	st.record()
+}
+
+// abstaining says which nodes are in quarantine. A client knows what it has heard last, so that one that has not asked for
+// a while may not know that it is over.
+func (st *stage) abstaining() (all [5]bool) {
+	if !st.p.has(&st.p.quarantine) {
+		return all
+	}
+	var votes [5]bool
+	for _, c := range st.clients {
+		for i, s := range c.r.Stats().Nodes {
+			all[i] = all[i] || s.Abstains != nil
+			votes[i] = votes[i] || s.Up && s.Abstains == nil
+		}
+	}
+	for i := range all {
+		all[i] = all[i] && !votes[i]
+	}
+	return all
+}
+
+// quarantineMargin is what a quarantine lasts beyond the longest ttl.
+const quarantineMargin = time.Second
+
+// holders are the clients whose locks have not ended: two of them are what must not be. The caller has p.mu.
+func (st *stage) holders() (all []*client) {
+	for _, c := range st.clients {
+		if c.lock != nil && c.lock.Err() == nil {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// slowDown makes all messages slow, and each as slow as it likes, so that one can see votes come in.
+func (st *stage) slowDown(on bool) error {
+	st.p.mu.Lock()
+	st.p.slow = on
+	st.p.mu.Unlock()
+	for _, n := range st.nodes {
+		n.setDelay()
+	}
+	if on {
+		st.p.say(info, "", "In slow motion every message takes up to half a second, so that one sees the votes come in.")
+	} else {
+		st.p.say(info, "", "Messages are fast again.")
+	}
+	return nil
+}

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// need is the majority of five.
+const need = 3
+
+// nodesText is "node 3", "nodes 1, 2 and 4", or "no node".
+func nodesText(names []string) string {
+	switch len(names) {
+	case 0:
+		return "no node"
+	case 1:
+		return "node " + names[0]
+	default:
+		return "nodes " + list(names)
+	}
+}
+
+// list is "a", "a and b", "a, b and c".
+func list(parts []string) string {
+	last := len(parts) - 1
+	if last < 1 {
+		return strings.Join(parts, "")
+	}
+	return strings.Join(parts[:last], ", ") + " and " + parts[last]
+}
+
+// verb is the form that goes with so many of them.
+func verb(names []string, one, many string) string {
+	if len(names) == 1 {
+		return one
+	}
+	return many
+}
+
+func number(n int) string { return []string{"none", "one", "two", "three", "four", "five"}[n] }
+
+func count(n int) string { return capital(number(n)) }
+
+func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
+
+func seconds(d time.Duration) string { return fmt.Sprintf("%.1f s", max(d, 0).Seconds()) }
+
+// fenceText is a fence without the part that all of them share: they begin with the clock, in µs.
+func (p *playground) fenceText(fence int64) string {
+	digits := fmt.Sprint(max(fence-p.start.UnixMicro(), 0))
+	var groups []string
+	for len(digits) > 3 {
+		groups = append([]string{digits[len(digits)-3:]}, groups...)
+		digits = digits[:len(digits)-3]
+	}
+	return strings.Join(append([]string{digits}, groups...), "\u202f")
+}
