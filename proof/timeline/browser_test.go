@@ -41,8 +41,16 @@ const ink = `(() => {
 	return Object.values(n).filter(x => x > 50).length;
 })()`
 
-func TestThePageIsUsed(t *testing.T) {
+func TestInABrowser(t *testing.T) {
 	b := openBrowser(t)
+	t.Run("use", func(t *testing.T) { testUse(t, b) })
+	t.Run("narrow and dark", func(t *testing.T) { testNarrowAndDark(t, b) })
+	t.Run("names are texts", func(t *testing.T) { testNamesAreTexts(t, b) })
+	t.Run("many events", func(t *testing.T) { testManyEvents(t, b) })
+}
+
+func testUse(t *testing.T, b *browser) {
+	t.Helper()
 	p := b.open(t, write(t, sample(12*second), rules(2)), 1300, 900, false)
 	var at [3]float64
 	var all, now [2]float64
@@ -127,8 +135,9 @@ func TestThePageIsUsed(t *testing.T) {
 	require.Empty(t, p.wrong(), "no requests, no errors")
 }
 
-func TestNarrowAndDark(t *testing.T) {
-	b, page := openBrowser(t), write(t, sample(12*second), rules(0))
+func testNarrowAndDark(t *testing.T, b *browser) {
+	t.Helper()
+	page := write(t, sample(12*second), rules(0))
 	p := b.open(t, page, 360, 740, true)
 	require.Equal(t, "0", p.text("document.documentElement.scrollWidth - document.documentElement.clientWidth"))
 	require.Equal(t, "rgb(16, 20, 26)", p.text("getComputedStyle(document.body).backgroundColor"))
@@ -140,7 +149,8 @@ func TestNarrowAndDark(t *testing.T) {
 }
 
 // A name of somebody else's is a text wherever it is shown, and the page runs nothing that is not its own.
-func TestNamesAreTexts(t *testing.T) {
+func testNamesAreTexts(t *testing.T, b *browser) {
+	t.Helper()
 	const evil = `</script><img src=x onerror="document.title='evil'"><!--<script>`
 	events := sample(3 * second)
 	for i := range events {
@@ -155,7 +165,6 @@ func TestNamesAreTexts(t *testing.T) {
 		history.Event{At: 4 * second, Kind: history.Up, Client: evil})
 	v := rules(1)
 	v.Violations[0].Sentence, v.Rules[0].Promise = evil, evil
-	b := openBrowser(t)
 	p := b.open(t, write(t, events, v), 1000, 800, false)
 	p.press("j")
 	p.press("n")
@@ -167,7 +176,8 @@ func TestNamesAreTexts(t *testing.T) {
 }
 
 // Five minutes of a busy run stay fluid, and a file that one can send.
-func TestOfManyEvents(t *testing.T) {
+func testManyEvents(t *testing.T, b *browser) {
+	t.Helper()
 	events := sample(500 * second)
 	require.Greater(t, len(events), 100_000)
 	page := write(t, events, rules(0))
@@ -175,7 +185,6 @@ func TestOfManyEvents(t *testing.T) {
 	require.NoError(t, err)
 	t.Logf("%d events are %d KiB", len(events), info.Size()>>10)
 	require.Less(t, info.Size(), int64(10<<20))
-	b := openBrowser(t)
 	p := b.open(t, page, 1300, 900, false)
 	for range 4 {
 		p.press("+")

@@ -83,7 +83,8 @@ func (c *content) header(events []history.Event) {
 	}
 	c.Facts = []fact{{"seed", fmt.Sprint(r.Seed)}, {"course", r.Course}, {"commit", r.Commit}, {"started", started(r.Started)}}
 	for _, name := range slices.Sorted(maps.Keys(r.Versions)) {
-		c.Facts = append(c.Facts, fact{name, r.Versions[name]})
+		version, _, _ := strings.Cut(r.Versions[name], " sha=") // What servers say of their build is long.
+		c.Facts = append(c.Facts, fact{name, version})
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Settings)) {
 		c.Facts = append(c.Facts, fact{name, r.Settings[name]})
@@ -139,9 +140,6 @@ func (c *content) faults(s *scene) {
 	byName := map[string][]moment{}
 	for i, f := range s.Faults {
 		m := moment{Number: i, Lane: s.Lanes[f.Lane].Name, When: seconds(f.From), Detail: s.Texts[f.Detail]}
-		if strings.HasPrefix(m.Detail, s.Texts[f.Name]+" of ") {
-			m.Detail = "" // It says no more than the rest of the line.
-		}
 		if f.To >= 0 {
 			m.Since = seconds(f.To - f.From)
 		}
@@ -150,6 +148,22 @@ func (c *content) faults(s *scene) {
 	for _, name := range slices.Sorted(maps.Keys(byName)) {
 		c.Faults = append(c.Faults, faults{name, byName[name]})
 	}
+}
+
+// length formats a time that need not be exact.
+func length(us int64) string {
+	if us >= 120e6 {
+		return fmt.Sprintf("%.0f minutes", float64(us)/60e6)
+	}
+	return fmt.Sprintf("%.0f s", float64(us)/1e6)
+}
+
+// number sets thousands apart.
+func number(n int) string {
+	if n < 1000 {
+		return fmt.Sprint(n)
+	}
+	return fmt.Sprintf("%s\u202f%03d", number(n/1000), n%1000)
 }
 
 // seconds formats microseconds.

@@ -2,6 +2,7 @@ package timeline
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/seed6c881748/redlock/proof/history"
 	"github.com/seed6c881748/redlock/proof/judge"
@@ -44,6 +45,9 @@ func (b *builder) fault(e history.Event) {
 	key, at := e.Fault+" of "+name, micro(e.At)
 	if e.Kind == history.FaultBegin {
 		b.open[key] = append(b.open[key], len(b.Faults))
+		if strings.HasPrefix(e.Detail, e.Fault+" of ") {
+			e.Detail = "" // It says no more than name, lane and times.
+		}
 		b.Faults = append(b.Faults, fault{b.lanes[name], at, -1, b.text(e.Fault), b.text(e.Detail)})
 		return
 	}
@@ -55,7 +59,10 @@ func (b *builder) fault(e history.Event) {
 
 // violation is marked over the lanes of its clients, or over all if it names none.
 func (b *builder) violation(x judge.Violation) {
-	m := mark{From: micro(x.From), To: micro(max(x.From, x.To)), Rule: x.Rule, Text: x.Sentence, Lanes: []int{}}
+	m := mark{From: micro(x.From), To: micro(max(x.From, x.To)), Rule: x.Rule, Text: x.Sentence, Lanes: []int{}, Of: -1}
+	if x.Resource != "" {
+		m.Of = b.resource(x.Resource)
+	}
 	for _, c := range x.Clients {
 		if n, ok := b.lanes[clientLane(c)]; ok && !slices.Contains(m.Lanes, n) {
 			m.Lanes = append(m.Lanes, n)

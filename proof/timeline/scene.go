@@ -130,6 +130,7 @@ type mark struct {
 	Lanes []int  `json:"lanes"`
 	Rule  string `json:"rule"`
 	Text  string `json:"text"`
+	Of    int    `json:"of"` // The resource, or -1.
 }
 
 // MarshalJSON and those below encode as arrays.

@@ -21,7 +21,7 @@ var files embed.FS
 // The script is one, in files that each have one idea.
 var scripts = []string{"data", "view", "draw", "lanes", "overview", "panel", "input"}
 
-var layout = template.Must(template.ParseFS(files, "page/page.html"))
+var layout = template.Must(template.New("page.html").Funcs(template.FuncMap{"number": number}).ParseFS(files, "page/page.html"))
 
 // Write writes a page that shows a history and what a judge said of it: one file that needs no server and no
 // network. A history that was cut short is shown as far as it goes.
@@ -31,7 +31,7 @@ func Write(w io.Writer, events []history.Event, v judge.Verdict) error {
 	if err != nil {
 		return fmt.Errorf("timeline: %w", err)
 	}
-	c := content{Data: template.JS(data), Verdict: v, Events: len(events), Length: seconds(s.End)}
+	c := content{Data: template.JS(data), Verdict: v, Events: len(events), Length: length(s.End)}
 	if err := c.embed(); err != nil {
 		return fmt.Errorf("timeline: %w", err)
 	}

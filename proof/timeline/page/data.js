@@ -84,4 +84,6 @@ function span(us) {
   if (us < 1e6) return (us / 1000).toFixed(0) + " ms";
   return (us / 1e6).toFixed(us < 1e7 ? 2 : 1) + " s";
 }
+// concerns says whether a thread may have to do with a violation.
+const concerns = (i, v) => v.of < 0 || S.sets[S.threads[i][TH.set]].includes(v.of);
 const namesOf = set => S.sets[set].map(r => S.resources[r]).join(", ");

@@ -2,7 +2,7 @@
 let color = {}, palette = [], inks = [];
 function theme() {
   const css = getComputedStyle(document.documentElement), get = name => css.getPropertyValue("--" + name).trim();
-  for (const name of ["ground", "card", "line", "text", "dim", "good-bar", "warn-bar", "bad-bar", "accent", "lane", "lane2", "node", "core", "fault", "fault-text", "grey", "bad", "warn"]) color[name] = get(name);
+  for (const name of ["ground", "card", "line", "text", "dim", "good-bar", "warn-bar", "bad-bar", "accent", "lane", "lane2", "node", "core", "mark", "fault", "fault-text", "grey", "bad", "warn"]) color[name] = get(name);
   palette = Array.from({length: 10}, (_, i) => get("r" + i));
   inks = palette.map(c => luminance(c) > .3 ? "#0b1220" : "#fff");
   patterns.clear();
@@ -101,9 +101,11 @@ function drawRuler() {
     c.fillText(s, Math.min(Math.max(x(t), gutter + half), width - half), 9);
   }
   c.textAlign = "left";
+  let last = -99; // Flags that would cover each other are one.
   S.violations.forEach((v, i) => {
     const px = x((v.from + v.to) / 2);
-    if (px < gutter - 6 || px > width + 6) return;
+    if (px < gutter - 6 || px > width + 6 || px > last && px - last < 18 && i !== selectedViolation) return;
+    last = px;
     c.fillStyle = color["bad-bar"];
     c.beginPath();
     c.moveTo(px - 8, 0);

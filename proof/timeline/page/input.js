@@ -127,10 +127,10 @@ function go(s) {
     // A violation is looked at with the locks that it is about, even if it lasts for an instant only.
     let a = s.from, b = s.to;
     S.violations[s.i].lanes.forEach(l => tracks[l].forEach(r => {
-      for (let i = lowerBound(to, s.from, ...r); i < r[1] && from[i] <= s.to; i++) if (held[i]) { a = Math.min(a, from[i]); b = Math.max(b, to[i]); }
+      for (let i = lowerBound(to, s.from, ...r); i < r[1] && from[i] <= s.to; i++) if (held[i] && concerns(i, S.violations[s.i])) { a = Math.min(a, from[i]); b = Math.max(b, to[i]); }
     }));
     const most = Math.max(1e6, 20 * (s.to - s.from));
-    frame(Math.max(a, s.from - most), Math.min(b, s.to + most), .3);
+    frame(Math.max(a, s.from - most), Math.min(b, s.to + most), .3, 30e3);
     selectViolation(s.i);
   } else {
     frame(s.from, s.to, .6);

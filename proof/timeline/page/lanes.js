@@ -107,9 +107,13 @@ function drawFaultNames(c, i) {
     if (end < gutter || f[1] > view.t1) continue;
     const a = Math.max(x(f[1]) + (f[2] < 0 ? 7 : 3), free), name = text(f[3]);
     const room = f[2] < 0 ? 120 : Math.min(end, width) - a - 4;
-    if (room < 22 || x(f[1]) + 8 < free && f[2] < 0) continue;
+    if (x(f[1]) + 8 < free && f[2] < 0) continue;
     c.font = "600 10.5px system-ui, sans-serif";
-    const w = Math.min(room, c.measureText(name).width);
+    const w = c.measureText(name).width;
+    if (w > room) {
+      c.font = "11px system-ui, sans-serif";
+      continue;
+    }
     c.fillStyle = S.lanes[i].kind === "node" ? color.node : color.lane;
     c.globalAlpha = .82;
     c.fillRect(a - 1, y + 2.5, w + 3, 12);
@@ -220,7 +224,7 @@ function drawMarks(c, i, y, h, w) {
   for (const n of accessesOf(i)) {
     const a = S.accesses[n], px = x(a[3]), mid = y + h / 2;
     if (a[7]) {
-      c.fillStyle = "#fff";
+      c.fillStyle = color.mark;
       if (w > 60) c.fillRect(px - .5, y + h - edge(h) + 1, text(a[1]) === "write" ? 2.5 : 1, edge(h) - 2);
       continue;
     }

@@ -42,7 +42,8 @@ function drawViolations(c) {
     c.globalAlpha = 1;
     c.strokeStyle = color["bad-bar"];
     c.lineWidth = 2;
-    for (const l of v.lanes) c.strokeRect(a - 2, places[l].y + 1, w + 4, places[l].h - 2);
+    for (const l of v.lanes) if (w > 3 || i === selectedViolation) c.strokeRect(a - 2, places[l].y + 1, w + 4, places[l].h - 2);
+      else c.fillRect(a, places[l].y, 2, places[l].h);
     if (!v.lanes.length) c.fillRect(a, 0, 2, height);
     c.lineWidth = 1;
   });

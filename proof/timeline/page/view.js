@@ -72,8 +72,8 @@ const pan = (us, quick = true) => {
 const whole = () => view.t1 - view.t0 >= MAX * .999;
 
 // frame shows something with what is around it.
-function frame(a, b, around = 1.2) {
-  const pad = Math.max((b - a) * around, 2000);
+function frame(a, b, around = 1.2, least = 2000) {
+  const pad = Math.max((b - a) * around, least);
   show(a - pad, b + pad, false);
 }
 
