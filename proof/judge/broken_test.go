@@ -67,7 +67,10 @@ var broken = []struct {
 		s.unlock("c1", first, 10, 15)
 		s.got("c2", n, 20, 900, 6) // Which fences alone do not show, as both were asked for at one time.
 	}},
-	{"no fence", []string{"fence order"}, func(s *story) { s.lock("c1", 0, 5, 0, "a") }},
+	{"no fence", []string{"fence order"}, func(s *story) {
+		s.lock("c1", 0, 5, 0, "a")
+		s.lock("c1", 1000, 1005, 1, "a")
+	}},
 	{"a write that is lost", []string{"register", "register model"}, func(s *story) {
 		one, two := s.lock("c1", 0, 5, 1, "a"), 0
 		s.section("c1", one, "a", 10, 0)
@@ -148,7 +151,7 @@ var broken = []struct {
 	}},
 	{"a key is left", []string{"keys left"}, func(s *story) {
 		node := 1
-		s.add(history.Event{At: ms(2000), Kind: history.Keys, Node: &node, Keys: []string{"__redlock__:q", "a"}})
+		s.add(history.Event{At: ms(2000), Kind: history.Keys, Node: &node, Keys: []string{"__redlock__:q", "long:__redlock__:f:b", "a"}})
 	}},
 	{"a call returns late", []string{"bounds"}, func(s *story) {
 		n := s.begin("c1", history.OpTryLock, 0, history.Event{Resources: []string{"a"}, Bound: ms(500)})

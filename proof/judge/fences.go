@@ -6,10 +6,14 @@ import (
 )
 
 // fenceOrder compares the fence of each lock with the largest of the locks that were got before it was asked for. Of
-// locks that were asked for at overlapping times, either may have the larger one.
+// locks that were asked for at overlapping times, either may have the larger one. Resources that are always locked without
+// fences have none.
 func fenceOrder(r *run, f *findings) {
 	for _, res := range r.resources {
 		got := r.byResource[res]
+		if !slices.ContainsFunc(got, func(l *lock) bool { return l.fence > 0 }) {
+			continue
+		}
 		asked := slices.Clone(got)
 		slices.SortStableFunc(asked, func(a, b *lock) int { return cmp.Compare(a.asked, b.asked) })
 		var largest *lock

@@ -7,7 +7,8 @@ import (
 	"github.com/seed6c881748/redlock/proof/history"
 )
 
-// internalKeys is what begins the names of the keys that are no locks. They live longer, and block nothing.
+// internalKeys is in the names of the keys that are no locks, behind the prefix, and in no other. They live longer, and
+// block nothing.
 const internalKeys = "__redlock__:"
 
 // keysLeft looks at what each node had left in the end.
@@ -18,7 +19,7 @@ func keysLeft(r *run, f *findings) {
 			continue
 		}
 		f.facts++
-		left := slices.DeleteFunc(slices.Clone(e.Keys), func(k string) bool { return strings.HasPrefix(k, internalKeys) })
+		left := slices.DeleteFunc(slices.Clone(e.Keys), func(k string) bool { return strings.Contains(k, internalKeys) })
 		if len(left) > 0 {
 			f.violation(place{from: e.At, to: e.At}, "node %d had %d keys left: %q", *e.Node, len(left), left)
 		}

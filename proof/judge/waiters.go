@@ -8,9 +8,9 @@ import (
 	"github.com/seed6c881748/redlock/proof/history"
 )
 
-// calm is for how long a quorum of nodes and the process must have been left alone: otherwise those in line ask for
-// themselves, as they have not heard from the first one for too long.
-const calm = int64(5 * time.Second)
+// calm is for how long a quorum of nodes and the process must have been left alone: otherwise those in line may ask for
+// themselves, as the first one has told them nothing for more than twice its retry delay and the node timeout.
+const calm = int64(3500 * time.Millisecond)
 
 // waiters compares calls of Lock of one process. If one was in line when another came, and both have got the lock, then
 // the first one got it first. That holds for calls that want one and the same resource. Calls for several resources, or
@@ -54,16 +54,16 @@ func waiters(r *run, f *findings) {
 	}
 }
 
-// disturbed reports whether c may overtake first: because a call for several resources stands in the line, or because of
-// a fault that keeps the first in line from asking.
+// disturbed reports whether c may overtake first: because a call for several resources stood in the line before both, or
+// because of a fault that keeps the first in line from asking.
 func (r *run) disturbed(c, first *call, mixed []*call) bool {
-	until := max(c.end.At, first.end.At)
 	for _, m := range mixed {
-		if m.begin.At <= until && m.returned(r) >= first.begin.At {
+		if m.begin.At <= first.wait && m.returned(r) >= first.begin.At {
 			return true
 		}
 	}
-	from := min(c.end.At, first.end.At) - calm
+	until := min(c.end.At, first.end.At)
+	from := until - calm
 	away := make(map[int]bool)
 	for _, f := range r.faults {
 		switch {
