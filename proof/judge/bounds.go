@@ -8,6 +8,10 @@ func bounds(r *run, f *findings) {
 			continue
 		}
 		due := c.begin.Bound + r.header.SignalSlack
+		if c.end != nil && c.end.At <= due {
+			f.facts++
+			continue
+		}
 		due = r.excused(c.client, c.begin.At, due, due-c.begin.At)
 		p := place{from: c.begin.At, to: c.returned(r), clients: []string{c.client}}
 		if len(c.begin.Resources) > 0 {

@@ -27,7 +27,7 @@ func complete(r *run, f *findings) {
 		for _, e := range r.operations[res] {
 			f.facts++
 			if e.End == 0 {
-				missing(place{e.At, e.At, res, []string{e.Client}}, "a %s by %s was not answered", e.Kind, e.Client)
+				missing(place{from: e.At, to: e.At, resource: res, clients: []string{e.Client}}, "a %s by %s was not answered", e.Kind, e.Client)
 			}
 		}
 		if _, ok := r.final[res]; !ok {

@@ -29,7 +29,7 @@ func fenceOrder(r *run, f *findings) {
 			}
 			f.facts++
 			if l.fence > 0 && l.fence <= largest.fence {
-				f.violation(place{largest.got, l.got, res, []string{largest.client, l.client}},
+				f.violation(place{from: largest.got, to: l.got, resource: res, clients: []string{largest.client, l.client}},
 					"%s has the fence %d, and %s, which was got before, has %d", l, l.fence, largest, largest.fence)
 			}
 		}
@@ -41,7 +41,7 @@ func fenceOrder(r *run, f *findings) {
 func fencesDiffer(locks []*lock, res string, f *findings) {
 	of := make(map[int64]*lock)
 	for _, l := range locks {
-		p := place{l.acquired.begin.At, l.got, res, []string{l.client}}
+		p := place{from: l.acquired.begin.At, to: l.got, resource: res, clients: []string{l.client}}
 		f.facts++
 		switch other := of[l.fence]; {
 		case l.fence <= 0:

@@ -30,6 +30,7 @@ type place struct {
 	from, to int64
 	resource string
 	clients  []string
+	since    int64 // From when on the events are shown, 0: from 'from'.
 }
 
 func (f *findings) violation(p place, format string, args ...any) {
@@ -63,8 +64,12 @@ func (r *Result) judge(f *findings) {
 // has both ends.
 func (r *run) around(p place) []history.Event {
 	var piece []history.Event
+	from := p.from
+	if p.since > 0 {
+		from = min(from, p.since)
+	}
 	for _, e := range r.events {
-		if e.At < p.from-margin || e.At > p.to+margin || e.Kind == history.Votes || e.Kind == history.Run {
+		if e.At < from-margin || e.At > p.to+margin || e.Kind == history.Votes || e.Kind == history.Run {
 			continue
 		}
 		concerns := p.resource == "" || slices.Contains(r.resourcesOf(e), p.resource)

@@ -20,6 +20,7 @@ type lock struct {
 	// until is the last end that its holder saw. It is exact unless the lock is kept and nothing tells it later.
 	until int64
 	exact bool
+	told  bool // Something tells until at all.
 	// over is when its holder's time ended: the first of until, a release, the loss signal.
 	over int64
 
@@ -136,7 +137,7 @@ func (l *lock) settle(r *run) {
 		l.exact = l.exact || c.begin.Until > 0
 	}
 	l.exact = (l.exact || !l.kept) && l.until > 0
-	if l.until == 0 {
+	if l.told = l.until > 0; !l.told {
 		l.until = l.supposed(r)
 	}
 	l.over = l.until - r.header.OverlapSlack

@@ -22,9 +22,10 @@ type piece struct {
 const minPiece = 100
 
 // explainTime bounds the search for what to show of a piece that no order fits.
-const explainTime = 5 * time.Second
+const explainTime = 3 * time.Second
 
-// checkModel checks all pieces of a resource, by deadline.
+// checkModel checks all pieces of a resource, by deadline. A single piece gets a part of the time that is left, so that
+// one which takes too long does not hide the others.
 func checkModel(f *findings, name, res string, pieces []piece, deadline time.Time) {
 	for _, p := range pieces {
 		f.facts += len(p.operations)
@@ -33,7 +34,7 @@ func checkModel(f *findings, name, res string, pieces []piece, deadline time.Tim
 			f.unknown = "there was no time left to check all of it"
 			return
 		}
-		switch porcupine.CheckOperationsTimeout(p.model, p.operations, left) {
+		switch porcupine.CheckOperationsTimeout(p.model, p.operations, max(left/4, 1)) {
 		case porcupine.Illegal:
 			explain(f, name, res, p)
 		case porcupine.Unknown:

@@ -18,8 +18,9 @@ func overlap(r *run, f *findings) {
 			}
 			for _, other := range held {
 				both := min(l.over, other.over)
-				f.violation(place{l.got, both, res, []string{other.client, l.client}},
-					"%s held %s from %s to %s, and %s from %s to %s: for %s both did", other, res, at(other.got),
+				p := place{from: l.got, to: both, resource: res, clients: []string{other.client, l.client}}
+				p.since = other.acquired.begin.At
+				f.violation(p, "%s held %s from %s to %s, and %s from %s to %s: for %s both did", other, res, at(other.got),
 					at(other.over), l, at(l.got), at(l.over), span(l.got, both))
 			}
 			held = append(held, l)

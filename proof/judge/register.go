@@ -58,7 +58,7 @@ func staleGrants(f *findings, res string, operations []history.Event) {
 		}
 		f.facts++
 		if e.Fence < highest.Fence {
-			f.violation(place{highest.At, e.End, res, []string{highest.Client, e.Client}},
+			f.violation(place{from: highest.At, to: e.End, resource: res, clients: []string{highest.Client, e.Client}},
 				"a %s by %s with the fence %d was granted after %s had used %d", e.Kind, e.Client, e.Fence, highest.Client,
 				highest.Fence)
 		}
@@ -76,7 +76,7 @@ func refusedHolder(r *run, f *findings, res string, e history.Event) {
 	}
 	f.facts++
 	if l.got <= e.At && e.End <= l.over {
-		f.violation(place{e.At, e.End, res, []string{e.Client}},
+		f.violation(place{from: e.At, to: e.End, resource: res, clients: []string{e.Client}},
 			"a %s by %s with the fence %d was refused, while %s was held until %s", e.Kind, e.Client, e.Fence, l, at(l.over))
 	}
 }

@@ -26,7 +26,7 @@ func releaseOutcome(r *run, f *findings) {
 // unlockOutcome looks at a nil Unlock of l.
 func unlockOutcome(r *run, f *findings, l *lock, c *call) {
 	first := l.unlocks[0]
-	p := place{l.acquired.begin.At, c.end.At, l.resources[0], []string{l.client}}
+	p := place{from: l.acquired.begin.At, to: c.end.At, resource: l.resources[0], clients: []string{l.client}}
 	if l.exact {
 		f.facts++
 		if late := first.begin.At - l.until - r.header.OverlapSlack; late > 0 {
@@ -59,7 +59,7 @@ func tokenOutcome(r *run, f *findings, l *lock, c *call) {
 				break // They are in the order in which they were got.
 			}
 			if next.asked > l.got {
-				f.violation(place{next.acquired.begin.At, c.end.At, res, []string{l.client, next.client, c.client}},
+				f.violation(place{from: next.acquired.begin.At, to: c.end.At, resource: res, clients: []string{l.client, next.client, c.client}},
 					"%s returned nil for %s, and %s had been got at %s", c, l, next, at(next.got))
 				return
 			}
@@ -67,7 +67,7 @@ func tokenOutcome(r *run, f *findings, l *lock, c *call) {
 	}
 	for _, other := range slices.Concat(l.unlocks, l.releases) {
 		if other.ok() && other.end.At < c.begin.At {
-			f.violation(place{other.begin.At, c.end.At, l.resources[0], []string{other.client, c.client}},
+			f.violation(place{from: other.begin.At, to: c.end.At, resource: l.resources[0], clients: []string{other.client, c.client}},
 				"%s returned nil for %s, which %s had released before", c, l, other)
 			return
 		}

@@ -15,7 +15,8 @@ func lossSignal(r *run, f *findings) {
 func signalOf(r *run, f *findings, l *lock) {
 	slack := r.header.SignalSlack
 	due := r.excused(l.client, l.got, l.until+slack, slack)
-	p := place{l.until, due, l.resources[0], []string{l.client}}
+	p := place{from: l.until, to: due, resource: l.resources[0], clients: []string{l.client}}
+	p.since = l.acquired.begin.At
 	unlocked := len(l.unlocks) > 0
 	if l.lost != nil && (!unlocked || l.lost.At <= l.unlocks[0].begin.At) {
 		if !l.exact {
@@ -38,7 +39,7 @@ func signalOf(r *run, f *findings, l *lock) {
 		}
 		return
 	}
-	if _, died := r.down[l.client]; died || l.until == 0 || r.end <= due {
+	if _, died := r.down[l.client]; died || !l.told || r.end <= due {
 		return
 	}
 	f.facts++

@@ -46,7 +46,7 @@ func waiters(r *run, f *findings) {
 			}
 			f.facts++
 			if c.end.At < last.end.At {
-				f.violation(place{last.begin.At, last.end.At, in.resource, []string{in.client}},
+				f.violation(place{from: last.begin.At, to: last.end.At, resource: in.resource, clients: []string{in.client}},
 					"%s waited since %s; %s came at %s, and got the lock at %s, %s before it", last, at(last.wait), c,
 					at(c.begin.At), at(c.end.At), span(c.end.At, last.end.At))
 			}

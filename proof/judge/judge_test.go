@@ -1,0 +1,100 @@
+package judge
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/proof/history"
+)
+
+func TestWhatCannotBeDecidedInTimeIsNoSuccess(t *testing.T) {
+	v := Judge(newWorld(1).run(), ModelTime(time.Nanosecond))
+	require.Equal(t, []string{"lease model", "register model"}, v.Named(Unknown))
+	require.Empty(t, v.Named(Broken))
+	require.False(t, v.OK())
+	require.Contains(t, v.String(), "not decided")
+}
+
+func TestRulesThatAreLeftOut(t *testing.T) {
+	s := newStory()
+	s.lock("c1", 0, 5, 2, "a")
+	s.lock("c2", 2000, 2005, 1, "a")
+	s.header.Without = []string{"waiters"}
+	v := Judge(s.told(), Without("fence order"))
+	require.True(t, v.OK(), "the lease model does not look at fences then, either: %s", v)
+	require.Equal(t, []string{"fence order", "waiters"}, v.Named(LeftOut))
+
+	v = Judge(s.told(), Without("fence order", "overlaps"))
+	require.False(t, v.OK())
+	require.Contains(t, v.String(), "there is no rule overlaps")
+}
+
+func TestARuleThatLookedAtNothingSaysSo(t *testing.T) {
+	v := Judge(newStory().told())
+	require.True(t, v.OK())
+	require.Contains(t, v.Named(Nothing), "overlap")
+	require.Equal(t, Nothing, v.Rule("overlap").State)
+	require.Contains(t, v.String(), "nothing is shown")
+	require.Equal(t, LeftOut, v.Rule("overlaps").State)
+}
+
+func TestAVerdictCanBeKept(t *testing.T) {
+	s := newStory()
+	s.lock("c1", 0, 5, 1, "a")
+	s.lock("c2", 10, 15, 2, "a")
+	v := Judge(s.told())
+	text, err := json.Marshal(v)
+	require.NoError(t, err)
+	var again Verdict
+	require.NoError(t, json.Unmarshal(text, &again))
+	require.Equal(t, v.Rules, again.Rules)
+	require.Equal(t, v.Violations, again.Violations)
+
+	x := v.Violations[0]
+	require.Equal(t, "overlap", x.Rule)
+	require.Equal(t, "a", x.Resource)
+	require.Equal(t, []string{"c1", "c2"}, x.Clients)
+	require.Equal(t, []int64{ms(15), ms(999)}, []int64{x.From, x.To})
+	require.Contains(t, x.Sentence, "for 984ms both did")
+	require.Contains(t, v.String(), "c2    return call 1 fence 2 ok=true until 1.009000s")
+}
+
+// A library without fences, whose locks say not when they end, can still be judged.
+func TestOtherLibraries(t *testing.T) {
+	s := newStory()
+	s.header.Library, s.header.Fences = "other", false
+	one := s.ask("c1", 0, "a") // Held for its ttl.
+	s.back("c1", one, 5, history.Event{OK: true})
+	s.section("c1", one, "a", 10, 0)
+	two := s.ask("c2", 1000, "a") // Kept, until its process stands still.
+	s.back("c2", two, 1005, history.Event{OK: true})
+	s.keep("c2", two, 1006)
+	s.operate(history.Read, "c2", two, "a", 1010, 1011, 1, true)
+	s.freeze("c2", 5000, 8000)
+	s.lock("c3", 6000, 6005, 0, "a")
+	v := s.breaks(t)
+	require.Equal(t, []string{"fence order"}, v.Named(LeftOut))
+
+	s.section("c3", 1, "a", 6010, 1)
+	s.operate(history.Write, "c2", two, "a", 8001, 8002, 2, true) // Nothing guards against it.
+	s.breaks(t, "register")
+
+	s.lock("c1", 2000, 2005, 0, "a")
+	s.breaks(t, "register", "overlap", "lease model")
+}
+
+func TestHistoriesAreReadAsTheyAreWritten(t *testing.T) {
+	var file bytes.Buffer
+	events := newWorld(7).run()
+	for _, e := range events {
+		require.NoError(t, json.NewEncoder(&file).Encode(e))
+	}
+	again, err := history.Parse(strings.NewReader(file.String()))
+	require.NoError(t, err)
+	require.Equal(t, Judge(events).Rules, Judge(again).Rules)
+}

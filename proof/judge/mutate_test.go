@@ -1,0 +1,316 @@
+package judge
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/proof/history"
+)
+
+// A mutation makes a correct history wrong somewhere, and returns false where there is nothing to do so.
+type mutation struct {
+	rule string
+	name string
+	make func(r *run) ([]history.Event, bool)
+}
+
+// edit changes the events for which f returns true; those that it empties are removed.
+func (r *run) edit(f func(e *history.Event)) []history.Event {
+	events := slices.Clone(r.events)
+	for i := range events {
+		f(&events[i])
+	}
+	return slices.DeleteFunc(events, func(e history.Event) bool { return e.Kind == "" })
+}
+
+// is reports whether an event is the beginning or the end of a call.
+func (c *call) is(e *history.Event) bool {
+	return (e.Kind == history.Call || e.Kind == history.Return) && e.Client == c.client && e.Call == c.call
+}
+
+func (c *call) ends(e *history.Event) bool { return e.Kind == history.Return && c.is(e) }
+
+// pairs calls f with locks that follow each other on a resource, until it returns true.
+func (r *run) pairs(f func(a, b *lock) bool) bool {
+	for _, res := range r.resources {
+		locks := r.byResource[res]
+		for i := 1; i < len(locks); i++ {
+			if f(locks[i-1], locks[i]) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// heldOn forgets that a lock was unlocked, and another one was got before Until. (Of a kept lock, Unlock tells Until.)
+func heldOn(r *run) (events []history.Event, ok bool) {
+	ok = r.pairs(func(a, b *lock) bool {
+		if len(a.unlocks) != 1 || !a.unlocks[0].ok() || len(a.releases) > 0 || a.kept || b.got >= a.until || b.over <= b.got {
+			return false
+		}
+		if slices.ContainsFunc(a.extends, (*call).lost) {
+			return false
+		}
+		events = r.edit(func(e *history.Event) {
+			if a.unlocks[0].is(e) {
+				*e = history.Event{}
+			}
+		})
+		return true
+	})
+	return events, ok
+}
+
+// impossible gives a lock a time in which another one was held all the time, and which is over when its call returns.
+func impossible(r *run) (events []history.Event, ok bool) {
+	for _, l := range r.locks {
+		from := l.got + unit
+		if l.over-from < 10*unit || len(l.resources) > 1 {
+			continue
+		}
+		call := history.Event{
+			At: from, Kind: history.Call, Client: "c9", Op: history.OpTryLock, Call: 1, Resources: l.resources, TTL: 6 * unit,
+		}
+		back := history.Event{At: l.until + unit, Kind: history.Return, Client: "c9", Call: 1, OK: true, Until: from + 5*unit, Fence: l.fence + 1}
+		return slices.Insert(slices.Clone(r.events), 1, call, back), true
+	}
+	return nil, false
+}
+
+func sameFence(r *run) (events []history.Event, ok bool) {
+	ok = r.pairs(func(a, b *lock) bool {
+		events = r.edit(func(e *history.Event) {
+			if b.acquired.ends(e) {
+				e.Fence = a.fence
+			}
+		})
+		return a.fence != b.fence
+	})
+	return events, ok
+}
+
+func lateFence(r *run) (events []history.Event, ok bool) {
+	ok = r.pairs(func(a, b *lock) bool {
+		events = r.edit(func(e *history.Event) {
+			if b.acquired.ends(e) {
+				e.Fence = a.fence - 1
+			}
+		})
+		return a.got < b.asked && a.fence > 1
+	})
+	return events, ok
+}
+
+// eachOperation returns a mutation of the first operation of the register for which f is true.
+func eachOperation(f func(r *run, e *history.Event) bool) func(r *run) ([]history.Event, bool) {
+	return func(r *run) ([]history.Event, bool) {
+		done := false
+		events := r.edit(func(e *history.Event) {
+			if !done && (e.Kind == history.Read || e.Kind == history.Write) {
+				done = f(r, e)
+			}
+		})
+		return events, done
+	}
+}
+
+func refuse(r *run, e *history.Event) bool {
+	l := r.lockOf(*e)
+	if !e.OK || e.Kind != history.Read || l.got > e.At || l.over < e.End {
+		return false
+	}
+	e.OK = false
+	return true
+}
+
+func forgetWrite(_ *run, e *history.Event) bool {
+	if e.Kind != history.Write || !e.OK {
+		return false
+	}
+	*e = history.Event{}
+	return true
+}
+
+func otherValue(_ *run, e *history.Event) bool {
+	if !e.OK {
+		return false
+	}
+	e.Value += 7
+	return true
+}
+
+func grantStale(r *run, e *history.Event) bool {
+	if e.OK {
+		return false
+	}
+	after := slices.ContainsFunc(r.operations[e.Resources[0]], func(o history.Event) bool {
+		return o.OK && o.Fence > e.Fence && o.End < e.At
+	})
+	e.OK = after
+	return after
+}
+
+// overtakes swaps when two waiters came.
+func overtakes(r *run) ([]history.Event, bool) {
+	for _, x := range r.inOrder {
+		for _, y := range r.inOrder {
+			if x.client != y.client || x.wait == 0 || y.wait == 0 || !x.ok() || !y.ok() || x.wait >= y.begin.At ||
+				len(x.begin.Resources) > 1 || !slices.Equal(x.begin.Resources, y.begin.Resources) || x.end.At < y.wait {
+				continue
+			}
+			var mixed []*call
+			for _, c := range r.inOrder {
+				if c.client == x.client && len(c.begin.Resources) > 1 {
+					mixed = append(mixed, c)
+				}
+			}
+			if r.disturbed(y, x, mixed) {
+				continue
+			}
+			return r.edit(func(e *history.Event) {
+				early := e.Client == x.client && e.Call == x.call
+				late := e.Client == x.client && e.Call == y.call
+				switch {
+				case early && e.Kind == history.Call:
+					e.At = y.begin.At
+				case late && e.Kind == history.Call:
+					e.At = x.begin.At
+				case early && e.Kind == history.Wait:
+					e.At = y.wait
+				case late && e.Kind == history.Wait:
+					e.At = x.wait
+				}
+			}), true
+		}
+	}
+	return nil, false
+}
+
+func lateSignal(r *run) ([]history.Event, bool) {
+	done := false
+	events := r.edit(func(e *history.Event) {
+		if e.Kind == history.Lost && len(r.lockOf(*e).unlocks) == 0 && !done {
+			done, e.At = true, r.excused(e.Client, 0, max(e.At, e.Until)+r.header.SignalSlack, r.header.SignalSlack)+1
+		}
+	})
+	return events, done
+}
+
+func nilUnlock(r *run) ([]history.Event, bool) {
+	done := false
+	events := r.edit(func(e *history.Event) {
+		if e.Kind != history.Return || e.Outcome != history.OutcomeLost || done {
+			return
+		}
+		c := r.calls[id{e.Client, e.Call}]
+		if l := r.lockOf(c.begin); c.begin.Op == history.OpUnlock && c.begin.At > l.until && l.exact {
+			done, e.OK, e.Outcome = true, true, ""
+		}
+	})
+	return events, done
+}
+
+func nilRelease(r *run) ([]history.Event, bool) {
+	done := false
+	events := r.edit(func(e *history.Event) {
+		if e.Kind != history.Return || e.Outcome != history.OutcomeLost || done {
+			return
+		}
+		c := r.calls[id{e.Client, e.Call}]
+		if c.begin.Op != history.OpRelease {
+			return
+		}
+		l := r.lockOf(c.begin)
+		succeeded := slices.ContainsFunc(r.byResource[l.resources[0]], func(next *lock) bool {
+			return next.asked > l.got && next.got < c.begin.At
+		})
+		if succeeded {
+			done, e.OK, e.Outcome = true, true, ""
+		}
+	})
+	return events, done
+}
+
+func keyStays(r *run) ([]history.Event, bool) {
+	return r.edit(func(e *history.Event) {
+		if e.Kind == history.Keys && *e.Node == 2 {
+			e.Keys = []string{"r0"}
+		}
+	}), true
+}
+
+func lateReturn(r *run) ([]history.Event, bool) {
+	for _, c := range r.inOrder {
+		if c.end != nil && c.begin.Bound > 0 && !c.end.OK {
+			due := c.begin.Bound + r.header.SignalSlack
+			due = r.excused(c.client, c.begin.At, due, due-c.begin.At)
+			return r.edit(func(e *history.Event) {
+				if c.ends(e) {
+					e.At = due + 1
+				}
+			}), true
+		}
+	}
+	return nil, false
+}
+
+func lostLine(r *run) ([]history.Event, bool) {
+	for _, c := range r.inOrder {
+		if _, died := r.down[c.client]; c.end != nil && !died {
+			return r.edit(func(e *history.Event) {
+				if c.ends(e) {
+					*e = history.Event{}
+				}
+			}), true
+		}
+	}
+	return nil, false
+}
+
+var mutations = []mutation{
+	{"overlap", "a lock goes on", heldOn},
+	{"lease model", "a lock goes on", heldOn},
+	{"lease model", "a lock within another's time", impossible},
+	{"lease model", "a fence that falls", lateFence},
+	{"fence order", "the same fence", sameFence},
+	{"fence order", "a fence that falls", lateFence},
+	{"register", "a holder is refused", eachOperation(refuse)},
+	{"register", "a write is not written", eachOperation(forgetWrite)},
+	{"register", "a stale operation is granted", eachOperation(grantStale)},
+	{"register model", "a stale operation is granted", eachOperation(grantStale)},
+	{"register model", "another value", eachOperation(otherValue)},
+	{"waiters", "the later one is first", overtakes},
+	{"loss signal", "late", lateSignal},
+	{"release outcome", "Unlock after Until", nilUnlock},
+	{"release outcome", "Release of a lock that was succeeded", nilRelease},
+	{"keys left", "a key stays", keyStays},
+	{"bounds", "late", lateReturn},
+	{"complete", "a line is lost", lostLine},
+}
+
+func TestEveryRuleSeesItsMutation(t *testing.T) {
+	seeds := uint64(100)
+	if testing.Short() {
+		seeds = 12
+	}
+	done := make(map[string]int)
+	for seed := range seeds {
+		r := newRun(newWorld(1000 + seed).run())
+		for _, m := range mutations {
+			events, ok := m.make(r)
+			if !ok {
+				continue
+			}
+			done[m.rule+": "+m.name]++
+			v := Judge(events)
+			require.Equal(t, Broken, v.Rule(m.rule).State, "seed %d, %s, %s\n%s", seed, m.rule, m.name, v)
+		}
+	}
+	t.Log(done)
+	for _, m := range mutations {
+		require.Positive(t, done[m.rule+": "+m.name], "no history for %s: %s", m.rule, m.name)
+	}
+}

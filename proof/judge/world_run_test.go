@@ -1,0 +1,26 @@
+package judge
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestEveryHistoryOfAWorldIsCorrect(t *testing.T) {
+	seeds := uint64(300)
+	if testing.Short() {
+		seeds = 30
+	}
+	facts := make(map[string]int)
+	for seed := range seeds {
+		v := Judge(newWorld(seed).run())
+		require.True(t, v.OK(), "%s", v)
+		for _, r := range v.Rules {
+			facts[r.Rule] += r.Facts
+		}
+	}
+	t.Log(facts)
+	for _, r := range rules {
+		require.Positive(t, facts[r.name], r.name)
+	}
+}
