@@ -1,6 +1,7 @@
 package course
 
 import (
+	"cmp"
 	"fmt"
 	"syscall"
 	"time"
@@ -76,7 +77,7 @@ func (r *run) launch(c *client) error {
 func (r *run) givenUp() <-chan struct{} {
 	end := make(chan struct{})
 	go func() {
-		r.rest(hang)
+		r.rest(cmp.Or(r.Hang, hang))
 		close(end)
 	}()
 	return end
@@ -139,7 +140,7 @@ func (r *run) raise(f plan.Fault) {
 // stop has the client finish its work.
 func (r *run) stop(p *process) {
 	if p.tell(protocol.Command{Do: protocol.Stop}) != nil || !p.hears(protocol.Done, r.givenUp()) {
-		r.fail(fmt.Errorf("course: client %s does not stop", p.name))
+		r.fail(fmt.Errorf("course: client %s: %w", p.name, ErrStuck))
 	}
 }
 

@@ -28,7 +28,15 @@ type Options struct {
 	Header  history.Header // What is known of it before the run.
 	HandOn  bool           // Clients can release locks of others.
 	History io.Writer
+
+	// Started is called with the start of the run and the servers' own addresses, before there are clients. May be nil.
+	Started func(start int64, servers []string)
+	// Hang is how long anything of a client may take before it is given up, a minute if it is 0.
+	Hang time.Duration
 }
+
+// ErrStuck matches the error of a run in which a client did not finish its work within Options.Hang.
+var ErrStuck = errors.New("it does not stop")
 
 // A run is one that is going on.
 type run struct {
@@ -91,6 +99,13 @@ func Run(ctx context.Context, opts Options) ([]history.Event, error) {
 	r.logHeader()
 	if err = r.startNodes(); err != nil { //nolint:contextcheck // Servers end with close.
 		return nil, err
+	}
+	if r.Started != nil {
+		var servers []string
+		for _, n := range r.nodes {
+			servers = append(servers, n.DirectAddr())
+		}
+		r.Started(r.start, servers)
 	}
 	if err = r.startClients(); err != nil {
 		return nil, err
