@@ -10,6 +10,7 @@ FUZZTIME    ?= 30s
 COVERMIN    ?= 90
 STRESSCOUNT ?= 20
 BENCHFLAGS  ?=
+PEERSFLAGS  ?=
 
 MODULE    := github.com/seed6c881748/redlock
 GOLANGCI  := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
@@ -276,12 +277,18 @@ matrix: tools ## the tests with servers on the system's and newer ones, or on RE
 matrix-short: tools ## the same in small, on newer servers only
 	GO='$(GO)' sh scripts/matrix.sh -short
 
+peers: TIME = 30s
 # How long make soak and make chaos take, in the words of Go: 2h, 5m.
 TIME ?= 5m
 
 .PHONY: soak
 soak: tools ## a busy client over failing servers for TIME=5m: does anything grow? Writes build/soak
 	cd proof && $(GO) run ./soak -time $(TIME) -out $(CURDIR)/$(BUILD)/soak
+
+# Each library has TIME for each of seven groups of faults: 30s are twenty minutes.
+.PHONY: peers
+peers: tools ## other libraries and this one under the same faults, TIME=30s each. Writes build/peers
+	cd proof && $(GO) run ./peers -time $(TIME) -out $(CURDIR)/$(BUILD)/peers $(PEERSFLAGS)
 
 .PHONY: footprint
 footprint: tools ## write docs/footprint.md: what a program gets with the library

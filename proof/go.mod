@@ -6,9 +6,13 @@ replace github.com/seed6c881748/redlock => ../
 
 require (
 	github.com/anishathalye/porcupine v1.3.1
+	github.com/go-redsync/redsync/v4 v4.17.0
 	github.com/gomodule/redigo v1.9.3
+	github.com/redis/go-redis/v9 v9.21.0
+	github.com/redis/rueidis v1.0.76
 	github.com/seed6c881748/redlock v0.0.0
 	github.com/seed6c881748/redlock/bench v0.0.0
+	github.com/seed6c881748/redlock/compat v0.0.0
 	github.com/stretchr/testify v1.12.1
 	golang.org/x/sys v0.45.0
 )
@@ -20,8 +24,10 @@ require (
 	git.sr.ht/~sbinet/gg v0.7.0 // indirect
 	github.com/ajstarks/svgo v0.0.0-20211024235047-1546f124cd8b // indirect
 	github.com/alicebob/miniredis/v2 v2.40.0 // indirect
+	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/golang/freetype v0.0.0-20170609003504-e2365dfdc4a0 // indirect
 	github.com/yuin/gopher-lua v1.1.1 // indirect
+	go.uber.org/atomic v1.11.0 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
 	golang.org/x/image v0.30.0 // indirect
 	golang.org/x/sync v0.22.0 // indirect
@@ -30,3 +36,5 @@ require (
 )
 
 replace github.com/seed6c881748/redlock/bench => ../bench
+
+replace github.com/seed6c881748/redlock/compat => ../compat

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed6c881748/redlock/proof/chaos/client"
+	"github.com/seed6c881748/redlock/proof/chaos/monotime"
+	"github.com/seed6c881748/redlock/proof/chaos/protocol"
+	"github.com/seed6c881748/redlock/proof/history"
+)
+
+// How the clients of all libraries work, in client.js as well.
+const (
+	patience  = 3 * time.Second       // How long a call may wait for others; what is not over then is given up.
+	shortWork = 40 * time.Millisecond // The longest of the short sections.
+	pause     = 60 * time.Millisecond // The longest pause between two locks of a worker.
+	longShare = 16                    // One section in so many takes longer than the ttl, and extends.
+	waitShare = 2                     // One call in so many waits; the others try once.
+)
+
+// runClient is a client process: it does what it is told on in.
+func runClient(name string, in io.Reader, out io.Writer) error {
+	orders := bufio.NewScanner(in)
+	if !orders.Scan() {
+		return errors.New("peers: no configuration")
+	}
+	var cfg protocol.Config
+	if err := json.Unmarshal(orders.Bytes(), &cfg); err != nil {
+		return fmt.Errorf("peers: configuration: %w", err)
+	}
+	to, err := client.NewRecorder(cfg)
+	if err != nil {
+		return err
+	}
+	if _, err = fmt.Fprintln(out, protocol.Ready); err != nil {
+		return err
+	}
+	lib, err := open(name, cfg)
+	if err != nil {
+		return err
+	}
+	c := &process{Recorder: to, cfg: cfg, lib: lib, clock: monotime.Since(cfg.Start)}
+	workers := sync.WaitGroup{}
+	for n := range cfg.Workers {
+		workers.Go(func() { c.work(rand.New(rand.NewPCG(cfg.Seed, uint64(n)))) })
+	}
+	for orders.Scan() {
+		var order protocol.Command
+		if json.Unmarshal(orders.Bytes(), &order) == nil && order.Do == protocol.Stop {
+			c.stopped.Store(true)
+			go func() {
+				workers.Wait()
+				_, _ = fmt.Fprintln(out, protocol.Done)
+			}()
+		}
+	}
+	return orders.Err()
+}
+
+// open connects. A library that gives up because a server is away is opened again.
+func open(name string, cfg protocol.Config) (library, error) {
+	connect := connectors[name]
+	if connect == nil {
+		return nil, fmt.Errorf("peers: there is no %q", name)
+	}
+	for {
+		lib, err := connect(cfg.Nodes, time.Duration(cfg.TTL))
+		if err == nil {
+			return lib, nil
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// A process locks, works and releases until it is stopped.
+type process struct {
+	*client.Recorder
+
+	cfg     protocol.Config
+	lib     library
+	clock   monotime.Clock
+	stopped atomic.Bool
+	calls   atomic.Int64
+}
+
+func (c *process) work(lot *rand.Rand) {
+	for !c.stopped.Load() {
+		resource := c.cfg.Resources[lot.IntN(len(c.cfg.Resources))]
+		length := time.Duration(lot.Int64N(int64(shortWork)))
+		long := lot.IntN(longShare) == 0
+		if long {
+			length += time.Duration(c.cfg.TTL) * 5 / 4
+		}
+		if h, id := c.acquire(resource, lot.IntN(waitShare) == 0); h != nil {
+			s := &section{process: c, held: h, id: id, resource: resource}
+			s.run(length, long)
+			s.release()
+		}
+		time.Sleep(time.Duration(lot.Int64N(int64(pause))))
+	}
+}
+
+// acquire returns nil if it got nothing, and the call's number.
+func (c *process) acquire(resource string, wait bool) (held, int) {
+	op, limit := history.OpTryLock, time.Duration(0)
+	if wait {
+		op, limit = history.OpLock, patience
+	}
+	var h held
+	id := c.call(history.Event{Op: op, Resources: []string{resource}, TTL: c.cfg.TTL}, limit,
+		func() (until int64, token string, err error) {
+			ctx, values := drawing(context.Background())
+			if wait {
+				h, err = c.lib.lock(ctx, resource, patience)
+			} else {
+				h, err = c.lib.try(ctx, resource)
+			}
+			if err != nil {
+				h = nil
+				return 0, values.String(), err
+			}
+			return c.at(h.until()), values.String(), nil
+		})
+	return h, id
+}
+
+// call tells of a call before and after it, and returns its number. It was told to wait as long as limit.
+func (c *process) call(e history.Event, limit time.Duration, do func() (until int64, token string, err error)) int {
+	e.At, e.Kind, e.Call = c.clock.Now(), history.Call, int(c.calls.Add(1))
+	if limit > 0 {
+		e.Bound = e.At + int64(limit)
+	}
+	c.Log(e)
+	until, token, err := do()
+	end := history.Event{
+		Kind: history.Return, Op: e.Op, Call: e.Call, Lock: e.Lock, Resources: e.Resources, OK: err == nil,
+		Until: until, Token: token,
+	}
+	if err != nil {
+		end.Err = err.Error()
+	}
+	c.Log(end)
+	return e.Call
+}
+
+// at is a time of the run, 0 if there is none.
+func (c *process) at(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return c.clock.Of(t)
+}

@@ -1,0 +1,76 @@
+// Command peers runs other lock libraries and this one under the same schedules of faults, and says in a table what
+// it saw of each.
+//
+//	go run ./peers -time 30s -seed 1
+//	go run ./peers -time 30s -seed 1 -library redsync/redigo -faults kill
+//
+// docs/reliability.md says how to read the table.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+type flags struct {
+	time   time.Duration
+	seed   uint64
+	out    string
+	faults string
+	lib    string
+	client string
+}
+
+func main() {
+	var f flags
+	flag.DurationVar(&f.time, "time", 30*time.Second, "how long each library runs under each group of faults")
+	flag.Uint64Var(&f.seed, "seed", 1, "what the schedules are drawn from")
+	flag.StringVar(&f.out, "out", filepath.Join("..", "build", "peers"), "the folder for the table and the histories")
+	flag.StringVar(&f.faults, "faults", "", "one group only: "+strings.Join(groupNames(), ", "))
+	flag.StringVar(&f.lib, "library", "", "one library only: "+strings.Join(libraryNames(), ", "))
+	flag.StringVar(&f.client, "client", "", "be a client process of this library")
+	flag.Parse()
+	if err := run(f); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run(f flags) error {
+	if f.client != "" {
+		return runClient(f.client, os.Stdin, os.Stdout)
+	}
+	if err := f.check(); err != nil {
+		return err
+	}
+	var all []Figures
+	for _, g := range groups {
+		for _, l := range libraries {
+			if f.faults != "" && f.faults != g.name || f.lib != "" && f.lib != l.name {
+				continue
+			}
+			figures, err := play(f, l, g)
+			if err != nil {
+				return fmt.Errorf("peers: %s, %s: %w", l.name, g.name, err)
+			}
+			all = append(all, figures)
+			fmt.Fprintln(os.Stderr, figures.line())
+		}
+	}
+	return write(f, all)
+}
+
+func (f flags) check() error {
+	if f.faults != "" && !slices.Contains(groupNames(), f.faults) {
+		return fmt.Errorf("peers: no faults %q", f.faults)
+	}
+	if f.lib != "" && !slices.Contains(libraryNames(), f.lib) {
+		return fmt.Errorf("peers: no library %q", f.lib)
+	}
+	return nil
+}

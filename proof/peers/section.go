@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/seed6c881748/redlock/proof/history"
+)
+
+// A section is the work under one lock.
+type section struct {
+	*process
+	held
+
+	id       int // The call that acquired the lock.
+	resource string
+}
+
+// run reads the register, works, and writes it, unless its library has said by then that the lock is over.
+func (s *section) run(length time.Duration, long bool) {
+	s.Log(history.Event{Kind: history.Enter, Lock: s.id, Resources: []string{s.resource}})
+	defer func() { s.Log(history.Event{Kind: history.Leave, Lock: s.id, Resources: []string{s.resource}}) }()
+	if long {
+		s.keep(length)
+	}
+	read := s.Ask(history.Event{Kind: history.Read, Lock: s.id, Resources: []string{s.resource}})
+	if read.OK && s.last(length) {
+		s.Ask(history.Event{Kind: history.Write, Lock: s.id, Resources: []string{s.resource}, Value: read.Value + 1})
+	}
+}
+
+// last works for as long as it is told, and returns whether the lock is held to the end.
+func (s *section) last(length time.Duration) bool {
+	done := time.After(length)
+	for {
+		over, again := s.timers()
+		select {
+		case <-s.lost():
+			s.Log(history.Event{Kind: history.Lost, Lock: s.id})
+			return false
+		case <-over:
+			return false
+		case <-again:
+			s.extendNow()
+		case <-done:
+			return s.valid()
+		}
+	}
+}
+
+// timers are when the lock is over, and when to extend it: never, if the library does it or does not say.
+func (s *section) timers() (over, again <-chan time.Time) {
+	until := s.until()
+	if until.IsZero() {
+		return nil, nil
+	}
+	if _, ok := s.held.(extender); ok {
+		return time.After(time.Until(until)), time.After(time.Until(until) / 2)
+	}
+	if s.lost() != nil {
+		return nil, nil // It is extended, so until moves on.
+	}
+	return time.After(time.Until(until)), nil
+}
+
+// valid is what a careful user asks before a write.
+func (s *section) valid() bool {
+	select {
+	case <-s.lost():
+		s.Log(history.Event{Kind: history.Lost, Lock: s.id})
+		return false
+	default:
+	}
+	until := s.until()
+	return until.IsZero() || time.Now().Before(until)
+}
+
+// extendNow has the work wait for the extension, as a program without a second thread would.
+func (s *section) extendNow() {
+	s.call(history.Event{Op: history.OpExtend, Lock: s.id, Resources: []string{s.resource}, TTL: s.cfg.TTL}, 0,
+		func() (until int64, token string, err error) {
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			defer cancel()
+			if err = s.held.(extender).extend(ctx); err != nil { //nolint:forcetypeassert // timers has asked.
+				return 0, "", err
+			}
+			return s.at(s.until()), "", nil
+		})
+}
+
+func (s *section) release() {
+	s.call(history.Event{Op: history.OpUnlock, Lock: s.id, Resources: []string{s.resource}, Until: s.at(s.until())}, 0,
+		func() (until int64, token string, err error) {
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			defer cancel()
+			return 0, "", s.unlock(ctx)
+		})
+}
