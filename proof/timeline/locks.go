@@ -53,8 +53,8 @@ func (l *lock) times() (all []hold, how []string) {
 		}
 		to = max(to, r.until)
 	}
-	if l.kept && l.process {
-		to = max(to, l.end) // Nobody said until when it was extended.
+	if l.ended && (l.kept && l.process || l.until == 0) {
+		to = max(to, l.end) // Nobody said until when it was extended, or has it at all.
 	}
 	add(from, to)
 	return all, how

@@ -57,6 +57,10 @@ func TestHolds(t *testing.T) {
 			{At: 21 * us, Kind: history.Keep, Client: "c1", Lock: 1},
 			{At: 800 * us, Kind: history.Call, Client: "c1", Op: history.OpUnlock, Call: 2, Lock: 1, Until: 950 * us},
 		}, []lasts{{20, 800, "released", -1}}},
+		"until nobody says when": {[]history.Event{
+			{At: 30 * us, Kind: history.Return, Client: "c1", Op: history.OpLock, Call: 1, OK: true},
+			{At: 800 * us, Kind: history.Call, Client: "c1", Op: history.OpUnlock, Call: 2, Lock: 1},
+		}, []lasts{{30, 800, "released", -1}}},
 		"kept, then killed": {[]history.Event{
 			{At: 21 * us, Kind: history.Keep, Client: "c1", Lock: 1},
 			{At: 800 * us, Kind: history.Down, Client: "c1"},

@@ -56,7 +56,7 @@ function drawLives(c, i) {
     c.globalAlpha = .16;
     c.fillRect(x(a), y, Math.max(1, x(b) - x(a)), h);
     c.globalAlpha = 1;
-    label(c, "no process", Math.max(x(a), gutter) + 5, y + h - 8, Math.min(x(b), width) - Math.max(x(a), gutter) - 8, color.dim);
+    if (x(b) - x(a) > 64) label(c, "no process", Math.max(x(a), gutter) + 5, y + h - 8, Math.min(x(b), width) - Math.max(x(a), gutter) - 8, color.dim);
   };
   const lives = livesOf(i);
   if (!lives.length) return;

@@ -107,7 +107,12 @@ function paintOverview(w, h) {
     }
   });
   c.fillStyle = color["bad-bar"];
-  for (const v of S.violations) c.fillRect(px(v.from) - 1, 0, Math.max(2.5, px(v.to) - px(v.from)), h);
+  for (const v of S.violations) {
+    c.globalAlpha = .25;
+    c.fillRect(px(v.from), 0, px(v.to) - px(v.from), h);
+    c.globalAlpha = 1;
+    c.fillRect(px(v.from) - 1, 0, 2.5, h);
+  }
   overviewStale = false;
 }
 
