@@ -31,6 +31,8 @@ type content struct {
 	Left    []fact
 	Cut     bool
 	Events  int
+	Locks   int // That were acquired.
+	Hits    int // Faults.
 }
 
 // A fact is a line of the header.
@@ -74,6 +76,12 @@ func (c *content) header(events []history.Event) {
 			c.Left = append(c.Left, fact{name, fmt.Sprintf("value %d, highest fence %d", e.Value, e.Fence)})
 		case history.End:
 			c.Cut = false
+		case history.FaultBegin:
+			c.Hits++
+		case history.Return:
+			if e.OK && (e.Op == history.OpLock || e.Op == history.OpTryLock) {
+				c.Locks++
+			}
 		}
 	}
 	r := c.Run

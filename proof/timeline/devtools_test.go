@@ -171,6 +171,7 @@ func (b *browser) open(t *testing.T, file string, width, height int, dark bool) 
 	p.do("Emulation.setEmulatedMedia", params{"features": []params{
 		{"name": "prefers-color-scheme", "value": scheme}, {"name": "prefers-reduced-motion", "value": "reduce"},
 	}}, nil)
+	p.do("Emulation.setScrollbarsHidden", params{"hidden": true}, nil)
 	p.do("Emulation.setDeviceMetricsOverride", params{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false}, nil)
 	p.do("Page.navigate", params{"url": "file://" + file}, nil)
 	p.until("Page.loadEventFired")
@@ -304,14 +305,27 @@ func (p *tab) click(x, y float64) {
 	p.mouse("mouseReleased", x, y, left)
 }
 
+// crop writes one element to a file.
+func (p *tab) crop(id, file string) {
+	p.t.Helper()
+	var box [4]float64
+	p.eval(fmt.Sprintf(`(b => [b.x + scrollX, b.y + scrollY, b.width, b.height])(document.getElementById(%q).getBoundingClientRect())`, id), &box)
+	p.shoot(file, params{"format": "png", "captureBeyondViewport": true, "clip": params{"x": box[0], "y": box[1], "width": box[2], "height": box[3], "scale": 1}})
+}
+
 // picture writes what is in the window to a file.
 func (p *tab) picture(file string) {
+	p.t.Helper()
+	p.shoot(file, params{"format": "png"})
+}
+
+func (p *tab) shoot(file string, how params) {
 	p.t.Helper()
 	var shot struct {
 		Data string `json:"data"`
 	}
 	p.eval("1", nil)
-	p.do("Page.captureScreenshot", params{"format": "png"}, &shot)
+	p.do("Page.captureScreenshot", how, &shot)
 	data, err := base64.StdEncoding.DecodeString(shot.Data)
 	require.NoError(p.t, err)
 	require.NoError(p.t, os.WriteFile(file, data, 0o644))
