@@ -53,7 +53,7 @@ function callStory(n) {
   const line = el("li", outcome === "ok" ? "good" : outcome === "taken" || outcome === "lost" ? "warn" : "", el("time", "", clock(k[CA.from], 1)),
     el("b", "", title), " by ", who, k[CA.to] < 0 ? ": never returned" : ": " + outcome + " after " + span(k[CA.to] - k[CA.from]));
   if (k[CA.waits] >= 0) line.append(el("div", "", "waited since " + clock(k[CA.waits], 1)));
-  if (outcome === "ok" && k[CA.until] && /lock$|extend/.test(op) && op !== "unlock") line.append(el("div", "", "until " + clock(k[CA.until], 1) + ", " + span(k[CA.until] - k[CA.to]) + " left",
+  if (outcome === "ok" && k[CA.until] && op !== "unlock" && op !== "release") line.append(el("div", "", "until " + clock(k[CA.until], 1) + ", " + span(k[CA.until] - k[CA.to]) + " left",
     k[CA.fence] ? ", fence " + k[CA.fence] : ""));
   if (k[CA.err]) line.append(more(text(k[CA.err])));
   if (attempts.length > 1) {
