@@ -81,18 +81,23 @@ func TestPictures(t *testing.T) {
 	}
 	chromium := browser(t)
 	for name, size := range map[string]string{"desk": "1280,1500", "phone": "500,2300"} {
-		for _, dark := range []bool{false, true} {
-			for _, tale := range []string{"suspended", "forgotten", "quarantine", "majority"} {
-				p, err := open(t.Context(), settings{ttl: 8 * time.Second, pause: 2 * time.Second})
-				require.NoError(t, err)
-				require.NoError(t, p.do("story "+tale))
-				done := make(chan struct{})
-				time.AfterFunc(map[string]time.Duration{"forgotten": 13 * time.Second, "quarantine": 16 * time.Second, "majority": 30 * time.Second}[tale]+time.Second*9, func() { close(done) })
-				server := serveHarness(t, p, done, func(string) {})
-				file := filepath.Join(folder, fmt.Sprintf("%s-%s-%v.png", tale, name, map[bool]string{false: "light", true: "dark"}[dark]))
-				chromium(t, dark, "--hide-scrollbars", "--window-size="+size, "--screenshot="+file, server.URL+"/harness")
-				p.close()
-			}
+		for tale, moment := range map[string]string{"suspended": "write is refused", "forgotten": "Two clients have the lock!"} {
+			p, err := open(t.Context(), settings{ttl: 8 * time.Second, pause: 2 * time.Second})
+			require.NoError(t, err)
+			require.NoError(t, p.do("story "+tale))
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				for v, changed := p.look(); !strings.Contains(v.Log[len(v.Log)-1].Text, moment); v, changed = p.look() {
+					<-changed
+				}
+				time.Sleep(time.Second)
+			}()
+			server := serveHarness(t, p, done, func(string) {})
+			file := filepath.Join(folder, fmt.Sprintf("playground-%s-%s.png", tale, name))
+			dark := (tale == "suspended") == (name == "phone")
+			chromium(t, dark, "--hide-scrollbars", "--window-size="+size, "--screenshot="+file, server.URL+"/harness")
+			p.close()
 		}
 	}
 }

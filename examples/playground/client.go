@@ -268,8 +268,8 @@ func (c *client) write() {
 		p.sayLocked(good, c.name, "Client %s writes: its fence is %s, and the register has seen none that is larger.", c.name, p.fenceText(c.fence))
 	default:
 		p.mark(c, markWrite, nil)
-		p.sayLocked(bad, c.name, "Client %s writes without the lock, and the register accepts it: it has not seen a fence "+
-			"above %s yet. Whoever has the lock must have read or written before.", c.name, p.fenceText(c.fence))
+		p.sayLocked(bad, c.name, "Client %s writes without the lock, and the register accepts it, as it has seen no fence "+
+			"above %s. A later holder that first reads there, with its own fence, rules that out.", c.name, p.fenceText(c.fence))
 	}
 }
 

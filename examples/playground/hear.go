@@ -133,7 +133,7 @@ func (c *client) refused(err error) {
 	case errors.Is(err, context.Canceled):
 		p.sayLocked(info, c.name, "Client %s gives up.", c.name)
 	case errors.As(err, &failed):
-		p.sayLocked(bad, c.name, "Client %s gets no lock: %s. So three cannot say yes, and better no lock than two.",
+		p.sayLocked(bad, c.name, "Client %s gets no lock: %s. So no majority can say yes. Better no lock than two.",
 			c.name, p.why(votesOf(failed.Votes)))
 	default:
 		p.sayLocked(bad, c.name, "Client %s gets no lock: %v.", c.name, err)

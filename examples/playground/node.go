@@ -130,7 +130,7 @@ func (n *node) empty() error {
 	}
 	switch {
 	case whose == "":
-		st.p.say(fault, "", "Node %s was restarted without its keys. It had none of the lock.%s", n.name, cure)
+		st.p.say(fault, "", "Node %s was restarted without its keys. It had no key of the lock.%s", n.name, cure)
 	case len(left) >= need:
 		st.p.say(fault, "", "Node %s was restarted without its keys: it has forgotten that client %s has the lock. %s still %s.%s",
 			n.name, whose, capital(nodesText(left)), verb(left, "knows", "know"), cure)
@@ -169,6 +169,8 @@ func (st *stage) left() string {
 		return count(up) + " of five answer, and three are enough: nobody notices."
 	case up == need:
 		return "Three of five answer, which is just enough: nobody notices, but no other node may fail."
+	case up == 0:
+		return "No node answers: nobody can get or extend the lock."
 	default:
 		return "Only " + number(up) + " of five answer, and three are needed: nobody can get or extend the lock."
 	}

@@ -105,7 +105,7 @@ func TestAMajorityDies(t *testing.T) {
 		p.press("lock A", "release A")
 		p.says("Client A has the lock: nodes 3, 4 and 5 said yes, which are 3 of 5.")
 		p.press("kill 3", "lock B")
-		p.says("Only two of five answer", "Client B gets no lock: nodes 1, 2 and 3 cannot be reached.", "better no lock than two.")
+		p.says("Only two of five answer", "Client B gets no lock: nodes 1, 2 and 3 cannot be reached.", "Better no lock than two.")
 		p.press("restart 3")
 		time.Sleep(2 * time.Second)
 		p.press("lock B")
@@ -204,7 +204,7 @@ func (p *player) isTold() bool {
 // Whatever is going on, a new start ends it.
 func TestStartOver(t *testing.T) {
 	inBubble(t, func(p *player) {
-		for range 3 {
+		for range 2 {
 			p.press("auto on", "slow on")
 			time.Sleep(20 * time.Second)
 			p.press("kill 1", "freeze 2", "suspend C")
@@ -220,13 +220,13 @@ func TestAutoIsNeverTwo(t *testing.T) {
 	inBubble(t, func(p *player) {
 		p.press("auto on")
 		writers := map[string]bool{}
-		for range 600 {
+		for rounds := 0; len(writers) < 1+len(clientNames); rounds++ { // All four, and nobody at first.
+			require.Less(t, rounds, 2400)
 			time.Sleep(250 * time.Millisecond)
 			require.LessOrEqual(t, len(p.holders()), 1)
 			v, _ := p.look()
 			writers[v.Register.By] = true
 		}
-		require.Len(t, writers, 5, "all four, and nobody at first")
 		p.press("auto off")
 	})
 }

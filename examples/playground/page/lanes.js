@@ -71,6 +71,7 @@ function drawLanes(s, t) {
   for (const p of s.spans) if (p.row === "fault" && l.places[p.lane]) drawFault(c, p, l, t);
   for (const p of s.spans) if (p.row === "bar") drawBar(c, p, l, t);
   drawFuture(c, s, l, t);
+  for (const p of s.spans) if (p.row === "fault" && l.places[p.lane]) drawFaultName(c, p, l, t);
   for (const p of s.spans) if (p.lane === "all") drawTwo(c, p, l, t, s);
   c.fillStyle = color.text;
   c.fillRect(Math.round(l.at), lanesOf.head - 4, 1.5, l.height);
@@ -115,8 +116,20 @@ function drawFault(c, p, l, t) {
   c.globalAlpha = 1;
   c.fillStyle = color.fault;
   c.fillRect(a, y, w, 2);
+}
+
+// drawFaultName writes it over the bars, where there is room.
+function drawFaultName(c, p, l, t) {
+  const {y, h} = l.places[p.lane], [a, b] = ends(p, l, t), left = Math.max(a, l.gutter) + 3;
   c.font = "600 10.5px system-ui, sans-serif";
-  if (w > c.measureText(p.what).width + 8) c.fillText(p.what, Math.max(a, l.gutter) + 4, y + (h > 25 ? 8 : h / 2));
+  const w = c.measureText(p.what).width;
+  if (b - left < w + 8) return;
+  c.fillStyle = color.card;
+  c.globalAlpha = .88;
+  c.fillRect(left, y + h / 2 - 7, w + 6, 14);
+  c.globalAlpha = 1;
+  c.fillStyle = color.fault;
+  c.fillText(p.what, left + 3, y + h / 2 + .5);
 }
 
 // drawBar draws what a client did, or whose key a node had.
@@ -211,7 +224,7 @@ function showVotes(s) {
   }
   const rows = (m.votes || []).map(v => {
     const own = v.says === "yes" ? m.lane : v.says === "taken" ? v.who : "";
-    const says = {yes: "yes", taken: v.who ? "no: client " + v.who + " has it" : "no: kept for the next in line", "has no such key": "no: has no such key"};
+    const says = {yes: "yes", taken: v.who ? "no, " + v.who + " has it" : "no, the next in line comes", "has no such key": "no, it has no such key"};
     return el("li", "", el("i", own, own), el("span", "", "node " + v.node + ": " + (says[v.says] || v.says)), el("span", "after", v.says === "not waited for" ? "" : v.took + " ms"));
   });
   const how = m.n === selected ? "Click beside it to see the latest votes again." : "These are the latest votes. Click a circle on the lanes to see others, or go there with the arrow keys.";

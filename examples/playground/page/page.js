@@ -97,7 +97,7 @@ function showClient(c, k) {
   c.row.setAttribute("aria-label", on + " of 5 nodes store the key of client " + k.name);
   const has = k.state === "holds" || k.state === "believes", busy = k.state === "waits" || k.state === "asks";
   means(c.lock, has ? "Release" : busy ? "Give up" : "Lock", !k.suspended && (has ? "release " : busy ? "giveup " : "lock ") + k.name);
-  means(c.keep, k.kept ? "Stop extending" : "Keep alive", !k.suspended && has && (k.kept ? "let " : "keep ") + k.name);
+  means(c.keep, k.kept ? "Let it end" : "Keep alive", !k.suspended && has && (k.kept ? "let " : "keep ") + k.name);
   means(c.suspend, k.suspended ? "Resume" : "Suspend", (k.suspended ? "resume " : "suspend ") + k.name);
   means(c.write, "Write", !k.suspended && k.fence && "write " + k.name);
 }
