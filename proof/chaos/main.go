@@ -33,6 +33,7 @@ type flags struct {
 	broken string
 	print  bool
 	client bool
+	crowd  bool
 }
 
 func main() {
@@ -44,6 +45,7 @@ func main() {
 	flag.StringVar(&f.broken, "broken", "", "what to break on purpose")
 	flag.BoolVar(&f.print, "print", false, "print the schedule, and run nothing")
 	flag.BoolVar(&f.client, "client", false, "be a client process of a run")
+	flag.BoolVar(&f.crowd, "crowd", false, "be the callers of an overload")
 	flag.Parse()
 	if err := run(f); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -54,6 +56,9 @@ func main() {
 func run(f flags) error {
 	if f.client {
 		return client.Run(os.Stdin, os.Stdout)
+	}
+	if f.crowd {
+		return client.Crowd(os.Stdin, os.Stdout)
 	}
 	p, err := plan.Draw(f.seed, f.course, f.time, available)
 	if err != nil {
@@ -83,7 +88,7 @@ func play(f flags, p *plan.Plan) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	events, err := course.Run(ctx, course.Options{
-		Plan: p, Command: []string{self, "-client"}, HandOn: true, History: out,
+		Plan: p, Command: []string{self, "-client"}, Crowd: []string{self, "-crowd"}, HandOn: true, History: out,
 		Header: history.Header{
 			Broken: f.broken, Library: "redlock", Commit: commit(), Versions: versions(), Fences: true, Command: command(f),
 		},
@@ -103,13 +108,19 @@ func command(f flags) string {
 	return s
 }
 
-// available reports whether this machine can have such a fault.
+// available reports whether this machine can have such a fault, and says so if not.
 func available(kind string) bool {
+	var err error
 	switch kind {
-	case plan.Clock, plan.Crowd, plan.Netns:
-		return false
+	case plan.Clock:
+		err = course.HasClocks()
+	case plan.Netns:
+		err = course.HasNamespaces()
 	}
-	return true
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "left out: %v\n", err)
+	}
+	return err == nil
 }
 
 func commit() string { return output("git", "describe", "--always", "--dirty") }

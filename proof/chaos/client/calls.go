@@ -34,7 +34,7 @@ func (c *client) begin(op string, within time.Duration, e history.Event) history
 
 // end logs that the call has returned, now.
 func (c *client) end(e history.Event, err error) {
-	e.At, e.Kind, e.Bound, e.TTL, e.Detail = c.rec.clock.Now(), history.Return, 0, 0, ""
+	e.At, e.Kind, e.Bound, e.TTL = c.rec.clock.Now(), history.Return, 0, 0
 	setResult(&e, err)
 	c.rec.log(e)
 }
@@ -49,9 +49,9 @@ func (c *client) acquired(e history.Event, lock *redlock.Lock) *held {
 	return &held{Lock: lock, call: e.Call}
 }
 
-// acquire makes an attempt that may take a time, and returns nil if it failed. The detail says what the lock is for.
-func (c *client) acquire(ctx context.Context, op string, do attempt, resources []string, within time.Duration, detail string) *held {
-	e := c.begin(op, within, history.Event{Resources: resources, TTL: c.cfg.TTL, Detail: detail})
+// acquire makes an attempt that may take a time, and returns nil if it failed.
+func (c *client) acquire(ctx context.Context, op string, do attempt, resources []string, within time.Duration) *held {
+	e := c.begin(op, within, history.Event{Resources: resources, TTL: c.cfg.TTL})
 	lock, err := do(context.WithValue(ctx, callKey{}, e.Call), resources, c.ttl, redlock.WithRetryCount(-1))
 	if err != nil {
 		c.end(e, err)
@@ -61,33 +61,36 @@ func (c *client) acquire(ctx context.Context, op string, do attempt, resources [
 }
 
 // tryLock makes one attempt.
-func (c *client) tryLock(ctx context.Context, resources []string, detail string) *held {
-	return c.acquire(ctx, history.OpTryLock, c.lib.TryLock, resources, connect+3*c.nodeTimeout(), detail)
+func (c *client) tryLock(ctx context.Context, resources []string) *held {
+	return c.acquire(ctx, history.OpTryLock, c.lib.TryLock, resources, connect+3*c.nodeTimeout())
 }
 
 // lock waits for the lock for a while.
-func (c *client) lock(ctx context.Context, resources []string, patience time.Duration, detail string) *held {
+func (c *client) lock(ctx context.Context, resources []string, patience time.Duration) *held {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	return c.acquire(ctx, history.OpLock, c.lib.Lock, resources, patience, detail)
+	return c.acquire(ctx, history.OpLock, c.lib.Lock, resources, patience)
 }
 
 func (c *client) extend(ctx context.Context, h *held) bool {
 	e := c.begin(history.OpExtend, c.nodeTimeout(), history.Event{Lock: h.call, Resources: h.Resources(), TTL: c.cfg.TTL})
 	err := h.Extend(context.WithoutCancel(ctx), c.ttl)
 	if err == nil {
-		e.Until = c.rec.clock.Of(h.Until())
+		e.Until = c.until(h)
 	}
 	c.end(e, err)
 	return err == nil
 }
 
 func (c *client) unlock(ctx context.Context, h *held) {
-	e := c.begin(history.OpUnlock, c.nodeTimeout(), history.Event{Lock: h.call, Resources: h.Resources()})
+	e := c.begin(history.OpUnlock, c.nodeTimeout(), history.Event{Lock: h.call, Resources: h.Resources(), Until: c.until(h)})
 	err := h.Unlock(ctx)
 	c.end(e, err)
 	c.forget(h)
 }
+
+// until is when the lock ends, as its holder sees it now.
+func (c *client) until(h *held) int64 { return c.rec.clock.Of(h.Until()) }
 
 func (c *client) forget(h *held) {
 	c.mu.Lock()

@@ -105,7 +105,7 @@ func newClient(cfg protocol.Config) (*client, error) {
 	if c.lib, err = c.open(opts...); err != nil {
 		return nil, err
 	}
-	c.long, err = c.open(redlock.WithPrefix("long:"))
+	c.long, err = c.open(redlock.WithPrefix("long:"), redlock.WithFencing())
 	return c, err
 }
 

@@ -50,7 +50,7 @@ func (c *client) draw(rng *rand.Rand) []string {
 
 // tries takes what is free, and does not wait.
 func (c *client) tries(ctx context.Context, rng *rand.Rand, resources []string) {
-	if h := c.tryLock(ctx, resources, ""); h != nil {
+	if h := c.tryLock(ctx, resources); h != nil {
 		c.section(ctx, h, short(rng), "")
 		c.unlock(ctx, h)
 	}
@@ -58,7 +58,7 @@ func (c *client) tries(ctx context.Context, rng *rand.Rand, resources []string) 
 
 // waits waits for a lock.
 func (c *client) waits(ctx context.Context, rng *rand.Rand, resources []string) {
-	if h := c.lock(ctx, resources, between(rng, 500*time.Millisecond, 3*time.Second), ""); h != nil {
+	if h := c.lock(ctx, resources, between(rng, 500*time.Millisecond, 3*time.Second)); h != nil {
 		c.section(ctx, h, short(rng), "")
 		c.unlock(ctx, h)
 	}
@@ -66,34 +66,36 @@ func (c *client) waits(ctx context.Context, rng *rand.Rand, resources []string) 
 
 // keeps holds a lock for about its ttl, by KeepAlive.
 func (c *client) keeps(ctx context.Context, rng *rand.Rand, resources []string) {
-	if h := c.lock(ctx, resources, 2*time.Second, detailKept); h != nil {
+	if h := c.lock(ctx, resources, 2*time.Second); h != nil {
 		h.kept = h.KeepAlive(context.WithoutCancel(ctx))
 		done := c.watch(h)
-		c.section(ctx, h, between(rng, c.ttl/2, c.ttl*3/2), "")
+		c.section(ctx, h, between(rng, c.ttl/4, c.ttl*5/4), "")
 		c.unlock(ctx, h)
 		done()
 	}
 }
 
-// detailKept marks a lock that is kept alive, so that its loss must be signalled.
-const detailKept = "kept"
-
 // does does the same by Do, which locks and unlocks by itself.
 func (c *client) does(ctx context.Context, rng *rand.Rand, resources []string) {
 	const patience = 2 * time.Second
 	work := between(rng, 0, c.ttl/2)
-	e := c.begin(history.OpLock, patience, history.Event{Resources: resources, TTL: c.cfg.TTL, Detail: detailKept})
+	e := c.begin(history.OpLock, patience, history.Event{Resources: resources, TTL: c.cfg.TTL})
 	var unlock history.Event
 	var h *held
 	var done func()
-	limited, cancel := context.WithTimeout(context.WithValue(ctx, callKey{}, e.Call), patience)
+	// The context is that of the hold, too: it ends the wait only.
+	limited, cancel := context.WithCancel(context.WithValue(context.WithoutCancel(ctx), callKey{}, e.Call))
 	defer cancel()
+	impatient := time.AfterFunc(patience, cancel)
+	over := context.AfterFunc(ctx, cancel)
 	err := c.lib.Do(limited, resources, c.ttl, func(kept context.Context, lock *redlock.Lock) error {
+		impatient.Stop()
+		over()
 		h = c.acquired(e, lock)
 		h.kept = kept
 		done = c.watch(h)
 		c.section(ctx, h, work, "")
-		unlock = c.begin(history.OpUnlock, c.nodeTimeout(), history.Event{Lock: h.call, Resources: resources})
+		unlock = c.begin(history.OpUnlock, c.nodeTimeout(), history.Event{Lock: h.call, Resources: resources, Until: c.until(h)})
 		return nil
 	}, redlock.WithRetryCount(-1))
 	if h == nil {
@@ -107,9 +109,9 @@ func (c *client) does(ctx context.Context, rng *rand.Rand, resources []string) {
 
 // extends holds a lock for longer by asking for it.
 func (c *client) extends(ctx context.Context, rng *rand.Rand, resources []string) {
-	if h := c.lock(ctx, resources, time.Second, ""); h != nil {
+	if h := c.lock(ctx, resources, time.Second); h != nil {
 		for range 1 + rng.IntN(2) {
-			c.section(ctx, h, between(rng, 0, c.ttl/4), "")
+			c.section(ctx, h, between(rng, 0, c.ttl/8), "")
 			if !c.extend(ctx, h) {
 				break
 			}
@@ -125,7 +127,7 @@ func (c *client) handsOn(ctx context.Context, rng *rand.Rand, resources []string
 		c.tries(ctx, rng, resources)
 		return
 	}
-	if h := c.lock(ctx, resources, time.Second, ""); h != nil {
+	if h := c.lock(ctx, resources, time.Second); h != nil {
 		c.section(ctx, h, short(rng), h.Token())
 		c.forget(h)
 	}
@@ -133,7 +135,7 @@ func (c *client) handsOn(ctx context.Context, rng *rand.Rand, resources []string
 
 // abandons leaves a lock to expire.
 func (c *client) abandons(ctx context.Context, rng *rand.Rand, resources []string) {
-	if h := c.tryLock(ctx, resources, ""); h != nil {
+	if h := c.tryLock(ctx, resources); h != nil {
 		c.section(ctx, h, short(rng), "")
 		c.forget(h)
 	}
@@ -141,7 +143,7 @@ func (c *client) abandons(ctx context.Context, rng *rand.Rand, resources []strin
 
 // givesUp ends attempts at any moment.
 func (c *client) givesUp(ctx context.Context, rng *rand.Rand, resources []string) {
-	if h := c.lock(ctx, resources, between(rng, 0, 20*time.Millisecond), ""); h != nil {
+	if h := c.lock(ctx, resources, between(rng, 0, 20*time.Millisecond)); h != nil {
 		c.section(ctx, h, short(rng), "")
 		c.unlock(ctx, h)
 	}
@@ -149,14 +151,21 @@ func (c *client) givesUp(ctx context.Context, rng *rand.Rand, resources []string
 
 // watch tells when the lock's context has ended with a loss. The result waits for that to be told.
 func (c *client) watch(h *held) (done func()) {
+	c.rec.log(history.Event{Kind: history.Keep, Lock: h.call, Resources: h.Resources()})
 	told := make(chan struct{})
 	go func() {
 		defer close(told)
 		<-h.kept.Done()
-		at := c.rec.clock.Now()
-		if cause := context.Cause(h.kept); errors.Is(cause, redlock.ErrLost) {
-			c.rec.log(history.Event{At: at, Kind: history.Lost, Lock: h.call, Resources: h.Resources(), Err: cause.Error()})
+		e := history.Event{At: c.rec.clock.Now(), Kind: history.Lost, Lock: h.call, Resources: h.Resources(), Until: c.until(h)}
+		cause := context.Cause(h.kept)
+		if errors.Is(cause, context.Canceled) {
+			return // By Unlock.
 		}
+		e.Err, e.Outcome = cause.Error(), history.OutcomeCancelled
+		if errors.Is(cause, redlock.ErrLost) {
+			e.Outcome = history.OutcomeLost
+		}
+		c.rec.log(e)
 	}()
 	return func() { <-told }
 }

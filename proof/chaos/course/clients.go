@@ -60,7 +60,12 @@ func (r *run) launch(c *client) error {
 	for _, n := range r.nodes {
 		cfg.Nodes = append(cfg.Nodes, n.Addr())
 	}
-	p, err := start(r.Command, cfg)
+	command := r.Command
+	if r.namespace != nil && c.number == len(r.clients) {
+		cfg.Nodes, cfg.Observer = r.namespace.nodes, r.namespace.observer
+		command = append([]string{"ip", "netns", "exec", r.namespace.name}, command...)
+	}
+	p, err := start(command, cfg)
 	if err != nil {
 		return err
 	}

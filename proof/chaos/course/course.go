@@ -49,6 +49,8 @@ type run struct {
 	nodes    []*node
 	clients  []*client
 
+	namespace *namespace // Of the last client, nil if it has none.
+
 	mu     sync.Mutex
 	events []history.Event
 	errs   []error
@@ -58,9 +60,10 @@ type run struct {
 type node struct {
 	*testcluster.Node
 	cluster *testcluster.Cluster
-	clock   string // The file with the offset of its clock.
+	busy    sync.Mutex
 
-	busy sync.Mutex
+	clock  string // The file with the offset of its clock.
+	offset time.Duration
 }
 
 // A client is a succession of processes: one fault at a time.
@@ -106,6 +109,9 @@ func Run(ctx context.Context, opts Options) ([]history.Event, error) {
 			servers = append(servers, n.DirectAddr())
 		}
 		r.Started(r.start, servers)
+	}
+	if err = r.layCable(); err != nil {
+		return nil, err
 	}
 	if err = r.startClients(); err != nil {
 		return nil, err
@@ -165,10 +171,20 @@ func (r *run) fail(err error) {
 }
 
 func (r *run) startNodes() error {
+	clock, err := r.buildClock()
+	if err != nil {
+		return err
+	}
 	for i := range r.Plan.Nodes {
 		n := &node{clock: filepath.Join(r.dir, fmt.Sprint("clock", i))}
-		var err error
 		opts := []testcluster.ServerOption{testcluster.WithProxy(), testcluster.WithAppendOnly()}
+		if clock != "" {
+			opt, err := steppable(clock, n.clock)
+			if err != nil {
+				return err
+			}
+			opts = append(opts, opt)
+		}
 		if n.cluster, err = testcluster.StartServers(1, opts...); err != nil {
 			return err
 		}
@@ -190,6 +206,9 @@ func (r *run) close() {
 		if p := c.process(); p != nil {
 			p.kill()
 		}
+	}
+	if r.namespace != nil {
+		r.namespace.close()
 	}
 	for _, n := range r.nodes {
 		_ = n.cluster.Close()

@@ -2,10 +2,12 @@ package course
 
 import (
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
 	"github.com/seed6c881748/redlock/proof/chaos/plan"
+	"github.com/seed6c881748/redlock/proof/chaos/protocol"
 	"github.com/seed6c881748/redlock/proof/history"
 )
 
@@ -43,6 +45,15 @@ func (r *run) strike(f plan.Fault) {
 		r.roll(f)
 	case f.Kind == plan.Raise:
 		r.raise(f)
+	case f.Kind == plan.Crowd:
+		r.crowd(f)
+	case f.Kind == plan.Netns:
+		name := fmt.Sprint("c", f.Client)
+		r.begin(f, name)
+		r.fail(r.namespace.plug(false))
+		r.rest(f.For)
+		r.fail(r.namespace.plug(true))
+		r.end(f, name)
 	case f.Client > 0:
 		c := r.clients[f.Client-1]
 		c.busy.Lock()
@@ -67,6 +78,9 @@ func (r *run) end(f plan.Fault, client string) {
 
 func (r *run) logFault(kind history.Kind, f plan.Fault, client string) {
 	e := history.Event{Kind: kind, Fault: f.Kind, Client: client, Detail: f.String()}
+	if f.Kind == plan.Pause || f.Kind == plan.Most {
+		e.Fault = history.Freeze
+	}
 	if f.Node >= 0 {
 		e.Node = &f.Node
 	}
@@ -93,6 +107,8 @@ func (n *node) suffer(f plan.Fault) error {
 		p.Reset()
 	case plan.Hole:
 		p.BlackHole(true)
+	case plan.Clock:
+		return n.step(-f.Amount)
 	}
 	return nil
 }
@@ -119,6 +135,28 @@ func (n *node) recover(f plan.Fault) error {
 		p.BlackHole(false)
 	}
 	return nil
+}
+
+// crowd has another process ask for more than the nodes can answer.
+func (r *run) crowd(f plan.Fault) {
+	cfg := protocol.Config{Client: "crowd", TTL: int64(r.Plan.TTL), NodeTimeout: int64(r.Plan.NodeTimeout)}
+	for _, n := range r.nodes {
+		cfg.Nodes = append(cfg.Nodes, n.Addr())
+	}
+	r.begin(f, "")
+	p, err := start(r.Crowd, cfg)
+	if err != nil {
+		r.fail(err)
+		return
+	}
+	r.rest(f.For)
+	_ = p.stdin.Close()
+	select {
+	case <-p.gone:
+	case <-r.givenUp():
+		p.kill()
+	}
+	r.end(f, "")
 }
 
 // freezeMost stops a majority of the servers at once.

@@ -114,8 +114,12 @@ func (d *drawing) drawNodes(series uint64, kinds ...string) {
 	for at := warmup; ; at += between(rng, 100*time.Millisecond, 900*time.Millisecond) {
 		f := Fault{At: at, Kind: kinds[rng.IntN(len(kinds))], Node: rng.IntN(d.p.Nodes)}
 		f.For = lasts(rng, f.Kind)
-		if f.Kind == Clock {
-			f.Amount = between(rng, 100*time.Millisecond, 20*time.Second)
+		// A node whose clock was set back never loses its data: its clock stands in for lost counters of fences.
+		switch last := d.p.Nodes - 1; f.Kind {
+		case Clock:
+			f.Node, f.Amount = last, between(rng, 100*time.Millisecond, 20*time.Second)
+		case Empty:
+			f.Node %= last
 		}
 		if f.At+f.For+time.Second > d.p.Duration {
 			return
@@ -127,13 +131,8 @@ func (d *drawing) drawNodes(series uint64, kinds ...string) {
 	}
 }
 
-// suits reports whether the fault may be, as the promises are: no node has two at once, and one whose clock was set
-// back never loses its data, as its clock stands in for lost counters of fences.
+// suits reports whether no other fault of the node is planned for that time.
 func (d *drawing) suits(f Fault) bool {
-	last := d.p.Nodes - 1
-	if f.Kind == Clock && f.Node != last || f.Kind == Empty && f.Node == last {
-		return false
-	}
 	return d.free(f, d.busy[f.Node]) && d.free(f, d.whole)
 }
 

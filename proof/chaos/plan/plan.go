@@ -107,6 +107,11 @@ func Draw(seed uint64, course string, duration time.Duration, has func(kind stri
 	return p, nil
 }
 
+// Has reports whether there is a fault of a kind.
+func (p *Plan) Has(kind string) bool {
+	return slices.ContainsFunc(p.Faults, func(f Fault) bool { return f.Kind == kind })
+}
+
 // Print writes the plan so that it can be read.
 func (p *Plan) Print(w io.Writer) {
 	_, _ = fmt.Fprintf(w, "seed %d, course %s, %v: %d nodes, %d clients of %d workers, resources %s; ttl %v, maxTTL %v, node timeout %v\n",
