@@ -10,11 +10,13 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,6 +33,7 @@ type flags struct {
 	out    string
 	course string
 	broken string
+	judge  string
 	print  bool
 	client bool
 	crowd  bool
@@ -42,7 +45,8 @@ func main() {
 	flag.Uint64Var(&f.seed, "seed", 1, "what the schedule is drawn from")
 	flag.StringVar(&f.out, "out", filepath.Join("..", "build", "chaos"), "the folder for what the run leaves")
 	flag.StringVar(&f.course, "course", "all", "which faults: "+strings.Join(plan.Names(), ", "))
-	flag.StringVar(&f.broken, "broken", "", "what to break on purpose")
+	flag.StringVar(&f.broken, "broken", "", "what to break on purpose: "+strings.Join(slices.Sorted(maps.Keys(plan.AllBroken)), ", "))
+	flag.StringVar(&f.judge, "judge", "", "judge the history in this file again, and run nothing")
 	flag.BoolVar(&f.print, "print", false, "print the schedule, and run nothing")
 	flag.BoolVar(&f.client, "client", false, "be a client process of a run")
 	flag.BoolVar(&f.crowd, "crowd", false, "be the callers of an overload")
@@ -60,7 +64,13 @@ func run(f flags) error {
 	if f.crowd {
 		return client.Crowd(os.Stdin, os.Stdout)
 	}
+	if f.judge != "" {
+		return rejudge(f.judge)
+	}
 	p, err := plan.Draw(f.seed, f.course, f.time, available)
+	if err == nil && f.broken != "" {
+		err = p.Break(f.broken)
+	}
 	if err != nil {
 		return err
 	}
@@ -71,7 +81,7 @@ func run(f flags) error {
 	return play(f, p)
 }
 
-// play runs the plan and reports.
+// play runs the plan, and concludes.
 func play(f flags, p *plan.Plan) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -80,7 +90,8 @@ func play(f flags, p *plan.Plan) error {
 	if err = os.MkdirAll(f.out, 0o755); err != nil {
 		return err
 	}
-	out, err := os.Create(filepath.Join(f.out, "history.jsonl"))
+	name := filepath.Join(f.out, "history.jsonl")
+	out, err := os.Create(name)
 	if err != nil {
 		return err
 	}
@@ -94,9 +105,23 @@ func play(f flags, p *plan.Plan) error {
 		},
 	})
 	if err != nil {
+		return fmt.Errorf("the run was not finished: %w\nreplay: %s", err, command(f))
+	}
+	return conclude(name, events)
+}
+
+// rejudge concludes from the history of an earlier run.
+func rejudge(name string) error {
+	in, err := os.Open(name)
+	if err != nil {
 		return err
 	}
-	return report(os.Stdout, f, p, events)
+	defer func() { _ = in.Close() }()
+	events, err := history.Parse(in)
+	if err != nil {
+		return err
+	}
+	return conclude(name, events)
 }
 
 // command is what replays the schedule.

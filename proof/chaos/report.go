@@ -5,54 +5,100 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"path/filepath"
+	"os"
 	"slices"
+	"strings"
+	"time"
 
-	"github.com/seed6c881748/redlock/proof/chaos/plan"
 	"github.com/seed6c881748/redlock/proof/history"
+	"github.com/seed6c881748/redlock/proof/judge"
 )
 
-// report sums up a run.
-func report(w io.Writer, f flags, p *plan.Plan, events []history.Event) error {
-	calls, faults := make(map[string]int), make(map[string]int)
-	locks, sections, writes := 0, 0, 0
-	for _, e := range events {
-		switch e.Kind {
-		case history.Return:
-			how := e.Outcome
-			if e.OK {
-				how = "ok"
-			} else if how == "" {
-				how = e.Err
-			}
-			calls[e.Op+", "+how]++
-			if e.OK && (e.Op == history.OpLock || e.Op == history.OpTryLock) {
-				locks++
-			}
-		case history.FaultBegin:
-			faults[e.Fault]++
-		case history.Enter:
-			sections++
-		case history.Write:
-			if e.OK {
-				writes++
-			}
-		}
-	}
-	_, _ = fmt.Fprintf(w, "seed %d, course %s, %v: %d nodes, %d clients\n", p.Seed, p.Course, p.Duration, p.Nodes, p.Clients)
-	_, _ = fmt.Fprintf(w, "%d locks, %d critical sections, %d writes to the register\n", locks, sections, writes)
-	printCounts(w, "calls", calls)
-	printCounts(w, "faults", faults)
-	_, _ = fmt.Fprintf(w, "history: %s\n", filepath.Join(f.out, "history.jsonl"))
-	if locks == 0 {
-		return errors.New("nothing was locked: this run has shown nothing")
+var (
+	errBroken = errors.New("a promise was broken")
+	errIdle   = errors.New("next to nothing was locked: this run has shown nothing")
+)
+
+// conclude judges what happened, says what came out, and leaves the page and the verdict beside the history.
+func conclude(name string, events []history.Event) error {
+	v := judge.Judge(events)
+	s := sum(events)
+	s.print(os.Stdout)
+	fmt.Print(v)
+	fmt.Printf("history: %s\n", name)
+	switch {
+	case !v.OK():
+		fmt.Printf("replay:  %s\n", v.Run.Command)
+		return errBroken
+	case float64(s.locks) < time.Duration(v.Length).Seconds():
+		return errIdle
 	}
 	return nil
 }
 
-func printCounts(w io.Writer, title string, counts map[string]int) {
-	_, _ = fmt.Fprintf(w, "%s:\n", title)
-	for _, what := range slices.Sorted(maps.Keys(counts)) {
-		_, _ = fmt.Fprintf(w, "%8d  %s\n", counts[what], what)
+// A summary is what was done in a run.
+type summary struct {
+	header           history.Header
+	asked, locks     int // Calls that asked for a lock, and those that got it.
+	sections, writes int
+	refused          int
+	calls, faults    map[string]int
+}
+
+func sum(events []history.Event) summary {
+	s := summary{calls: make(map[string]int), faults: make(map[string]int)}
+	for _, e := range events {
+		switch e.Kind {
+		case history.Run:
+			s.header = *e.Run
+		case history.Return:
+			s.addCall(e)
+		case history.FaultBegin:
+			s.faults[e.Fault]++
+		case history.Enter:
+			s.sections++
+		case history.Read, history.Write:
+			if !e.OK {
+				s.refused++
+			} else if e.Kind == history.Write {
+				s.writes++
+			}
+		default:
+		}
 	}
+	return s
+}
+
+func (s *summary) addCall(e history.Event) {
+	how := e.Outcome
+	switch {
+	case e.OK:
+		how = "ok"
+	case how == "":
+		how = e.Err
+	}
+	s.calls[e.Op+": "+how]++
+	if e.Op != history.OpLock && e.Op != history.OpTryLock {
+		return
+	}
+	s.asked++
+	if e.OK {
+		s.locks++
+	}
+}
+
+func (s *summary) print(w io.Writer) {
+	_, _ = fmt.Fprintf(w, "%d nodes, %d clients, commit %s\n", s.header.Nodes, s.header.Clients, s.header.Commit)
+	_, _ = fmt.Fprintf(w, "%d of %d calls got a lock; %d critical sections, %d writes to the register, %d operations refused\n",
+		s.locks, s.asked, s.sections, s.writes, s.refused)
+	_, _ = fmt.Fprintf(w, "calls:  %s\nfaults: %s\n", counts(s.calls), counts(s.faults))
+}
+
+// counts are the names with their numbers, in the order of the names.
+func counts(of map[string]int) string {
+	var all []string
+	for _, what := range slices.Sorted(maps.Keys(of)) {
+		all = append(all, fmt.Sprintf("%s %d", what, of[what]))
+	}
+	return strings.Join(all, ", ")
 }

@@ -27,7 +27,7 @@ type attempt func(ctx context.Context, resources []string, ttl time.Duration, op
 func (c *client) begin(op string, within time.Duration, e history.Event) history.Event {
 	e.Kind, e.Op, e.Call = history.Call, op, c.nextCall()
 	e.At = c.rec.clock.Now()
-	e.Bound = e.At + int64(within+slack)
+	e.Bound = e.At + int64(within+protocol.Slack)
 	c.rec.log(e)
 	return e
 }

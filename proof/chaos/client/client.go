@@ -18,9 +18,6 @@ import (
 	"github.com/seed6c881748/redlock/redlock"
 )
 
-// slack is what a busy machine may add to any call.
-const slack = 3 * time.Second
-
 type client struct {
 	cfg protocol.Config
 	rec *recorder
@@ -89,6 +86,7 @@ func Run(stdin io.Reader, stdout io.Writer) error {
 	return errors.Join(c.lib.Close(context.Background()), c.long.Close(context.Background()))
 }
 
+// newClient connects to the observer; the nodes are connected to when they are needed.
 func newClient(cfg protocol.Config) (*client, error) {
 	rec, err := newRecorder(cfg)
 	if err != nil {

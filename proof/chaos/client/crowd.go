@@ -37,8 +37,7 @@ func Crowd(stdin io.Reader, stdout io.Writer) error {
 	for i := range callers {
 		all.Go(func() {
 			for ctx.Err() == nil {
-				lock, err := lib.TryLock(ctx, []string{fmt.Sprint(i)}, time.Duration(cfg.TTL))
-				if err == nil {
+				if lock, failed := lib.TryLock(ctx, []string{fmt.Sprint(i)}, time.Duration(cfg.TTL)); failed == nil {
 					_ = lock.Unlock(ctx)
 				}
 			}

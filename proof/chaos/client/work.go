@@ -28,6 +28,10 @@ var activities = []struct {
 // work does one thing after another until ctx ends.
 func (c *client) work(ctx context.Context, rng *rand.Rand) {
 	for rest(ctx, between(rng, 5*time.Millisecond, 150*time.Millisecond)) {
+		if wrong := broken[c.cfg.Broken]; wrong != nil {
+			wrong(c, ctx, rng, c.draw(rng))
+			continue
+		}
 		lot := rng.IntN(100)
 		for _, a := range activities {
 			if lot -= a.share; lot < 0 {
@@ -136,7 +140,7 @@ func (c *client) handsOn(ctx context.Context, rng *rand.Rand, resources []string
 // abandons leaves a lock to expire.
 func (c *client) abandons(ctx context.Context, rng *rand.Rand, resources []string) {
 	if h := c.tryLock(ctx, resources); h != nil {
-		c.section(ctx, h, short(rng), "")
+		c.section(ctx, h, between(rng, c.ttl/2, 2*c.ttl), "")
 		c.forget(h)
 	}
 }

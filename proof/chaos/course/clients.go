@@ -55,7 +55,7 @@ func (r *run) launch(c *client) error {
 		Client: name, Observer: r.addr, Start: r.start, Seed: r.Plan.Seed<<16 + uint64(c.number)<<8 + uint64(c.starts),
 		Resources: r.Plan.Resources, Workers: r.Plan.Workers,
 		TTL: int64(r.Plan.TTL), NodeTimeout: int64(r.Plan.NodeTimeout), MaxTTL: int64(c.maxTTL),
-		HandOn: r.HandOn, Long: c.number == 1 && c.starts == 1, Broken: r.Header.Broken,
+		HandOn: r.HandOn, Long: c.number == 1 && c.starts == 1, Broken: r.Plan.Broken.Client,
 	}
 	for _, n := range r.nodes {
 		cfg.Nodes = append(cfg.Nodes, n.Addr())
@@ -137,7 +137,7 @@ func (r *run) raise(f plan.Fault) {
 		r.quit(p)
 		c.maxTTL = f.Amount
 		r.fail(r.launch(c))
-		r.end(g, c.process().name)
+		r.end(g, p.name)
 		c.busy.Unlock()
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/proof/chaos/plan"
 )
 
@@ -43,11 +42,8 @@ func (r *run) buildClock() (string, error) {
 	return library, nil
 }
 
-// steppable is the option for a server whose clock is the file.
-func steppable(library, file string) (testcluster.ServerOption, error) {
-	err := os.WriteFile(file, make([]byte, 8), 0o600)
-	return testcluster.WithEnv("LD_PRELOAD="+library, "CHAOS_CLOCK="+file), err
-}
+// makeClock makes the file of a clock that is right.
+func makeClock(file string) error { return os.WriteFile(file, make([]byte, 8), 0o600) }
 
 // step sets the node's clock forward by d, or back if that is negative.
 func (n *node) step(d time.Duration) error {

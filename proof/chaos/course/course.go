@@ -78,13 +78,6 @@ type client struct {
 	now *process
 }
 
-// leftAfter is how long after the end of all work keys may still be there: those of killed clients for a ttl, which
-// may have begun a second late. The rest is for a machine that is busy.
-func leftAfter(p *plan.Plan) time.Duration { return p.TTL + late + 15*time.Second }
-
-// late is how much later than its connection's end a byte may arrive.
-const late = time.Second
-
 // Run carries out the plan and returns what happened. The error is about the run: a history that breaks promises is
 // none.
 func Run(ctx context.Context, opts Options) ([]history.Event, error) {
@@ -95,6 +88,7 @@ func Run(ctx context.Context, opts Options) ([]history.Event, error) {
 	defer func() { _ = os.RemoveAll(dir) }()
 	r := &run{Options: opts, ctx: ctx, dir: dir, start: monotime.Now()}
 	r.observer = observer.New(opts.History, r.start, r.see)
+	r.observer.Forgets = opts.Plan.Broken.Register
 	if r.addr, err = r.observer.Listen("tcp", "127.0.0.1:0"); err != nil {
 		return nil, err
 	}
@@ -128,7 +122,7 @@ func (r *run) logHeader() {
 	p, h := r.Plan, r.Header
 	h.Seed, h.Course, h.Nodes, h.Clients = p.Seed, p.Course, p.Nodes, p.Clients
 	h.Started = time.Now().UTC().Format(time.RFC3339)
-	h.LeftAfter, h.SignalSlack = int64(leftAfter(p)), int64(2*time.Second)
+	h.LeftAfter, h.SignalSlack = int64(p.LeftAfter), int64(protocol.SignalSlack)
 	h.Settings = map[string]string{
 		"duration": p.Duration.String(), "ttl": p.TTL.String(), "node timeout": p.NodeTimeout.String(),
 		"quarantine": "off", "workers of a client": fmt.Sprint(p.Workers),
@@ -179,11 +173,10 @@ func (r *run) startNodes() error {
 		n := &node{clock: filepath.Join(r.dir, fmt.Sprint("clock", i))}
 		opts := []testcluster.ServerOption{testcluster.WithProxy(), testcluster.WithAppendOnly()}
 		if clock != "" {
-			opt, err := steppable(clock, n.clock)
-			if err != nil {
+			if err = makeClock(n.clock); err != nil {
 				return err
 			}
-			opts = append(opts, opt)
+			opts = append(opts, testcluster.WithEnv("LD_PRELOAD="+clock, "CHAOS_CLOCK="+n.clock))
 		}
 		if n.cluster, err = testcluster.StartServers(1, opts...); err != nil {
 			return err
@@ -191,7 +184,7 @@ func (r *run) startNodes() error {
 		n.Node = n.cluster.Nodes[0]
 		n.cluster.SetSeed(r.Plan.Seed + uint64(i))
 		n.calm()
-		n.Proxy().LateBytes(10*time.Millisecond, late)
+		n.Proxy().LateBytes(10*time.Millisecond, plan.Late)
 		r.nodes = append(r.nodes, n)
 	}
 	return nil

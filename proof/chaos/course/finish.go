@@ -37,7 +37,7 @@ func (r *run) finish() {
 
 // awaitNoKeys waits until no lock is left on any node, as long as some may be, and returns those that are.
 func (r *run) awaitNoKeys() [][]string {
-	deadline := time.Now().Add(leftAfter(r.Plan))
+	deadline := time.Now().Add(r.Plan.LeftAfter)
 	for {
 		keys, left := make([][]string, len(r.nodes)), 0
 		for i, n := range r.nodes {

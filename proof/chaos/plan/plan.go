@@ -17,7 +17,7 @@ type Fault struct {
 	Kind    string
 	Node    int           // From 0 on, -1 if it is no node's.
 	Client  int           // From 1 on, 0 if it is no client's.
-	Amount  time.Duration // Of a clock's step, of a maxTTL.
+	Amount  time.Duration // Of a clock's step back, of a maxTTL.
 }
 
 // A Plan is all that a run does by its seed.
@@ -30,8 +30,17 @@ type Plan struct {
 	Resources                []string
 	TTL, MaxTTL, NodeTimeout time.Duration // Without MaxTTL there is no quarantine.
 
+	// LeftAfter is how long after the end of all work keys may still be there: those of killed clients, for a ttl that
+	// may have begun late.
+	LeftAfter time.Duration
+
+	Broken Broken // What is broken on purpose.
+
 	Faults []Fault
 }
+
+// Late is how much later than its connection's end a byte may arrive.
+const Late = time.Second
 
 // The kinds of faults.
 const (
@@ -97,6 +106,7 @@ func Draw(seed uint64, course string, duration time.Duration, has func(kind stri
 		Resources: []string{"a", "b", "c", "d"},
 		TTL:       1500 * time.Millisecond, NodeTimeout: 250 * time.Millisecond,
 	}
+	p.LeftAfter = p.TTL + Late + 15*time.Second // The rest is for a machine that is busy.
 	// Quarantine is what the promises need once nodes may lose their data.
 	if slices.Contains(kinds, Empty) || slices.Contains(kinds, Raise) || rng.IntN(2) == 0 {
 		p.MaxTTL = 2 * time.Second
@@ -130,7 +140,7 @@ func (f Fault) String() string {
 	if f.Client > 0 {
 		s += fmt.Sprintf(" of c%d", f.Client)
 	}
-	if f.Amount > 0 {
+	if f.Amount != 0 {
 		s += fmt.Sprintf(" (%v)", f.Amount)
 	}
 	if f.For > 0 {

@@ -9,6 +9,7 @@ package protocol
 import (
 	"encoding/json"
 	"fmt"
+	"time"
 )
 
 // A Config says what a client is to do. Durations are nanoseconds.
@@ -56,6 +57,12 @@ const (
 const (
 	Ready = "ready" // Its first lines: connected to the observer.
 	Done  = "done"  // After Stop: nothing is held. It stays until stdin ends, so that releases can be repeated.
+)
+
+// SignalSlack is by how much a busy machine may delay what a client hears, and Slack what it may add to any call.
+const (
+	SignalSlack = 2 * time.Second
+	Slack       = 3 * time.Second
 )
 
 // Line is v as one line of JSON.

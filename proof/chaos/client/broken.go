@@ -1,0 +1,200 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/seed6c881748/redlock/proof/chaos/protocol"
+	"github.com/seed6c881748/redlock/proof/history"
+	"github.com/seed6c881748/redlock/redlock"
+)
+
+// Clients that are broken on purpose: what each of them does instead of all else, again and again. A check of the
+// judge that cannot fail is none, so each has to be seen to fail.
+var broken = map[string]func(c *client, ctx context.Context, rng *rand.Rand, resources []string){
+	"sits":        (*client).sits,
+	"until":       (*client).mistakesUntil,
+	"one-node":    (*client).asksOneNode,
+	"steal":       (*client).steals,
+	"no-fence":    (*client).writesUnfenced,
+	"fence":       (*client).inventsFences,
+	"queue":       (*client).jumpsTheQueue,
+	"signal":      (*client).hearsNothing,
+	"nil-unlock":  (*client).praisesItself,
+	"keys-left":   (*client).leavesKeys,
+	"bound":       (*client).takesItsTime,
+	"unheard":     (*client).saysNothing,
+	"bad-handoff": (*client).releasesTwice,
+}
+
+// sits is no mistake: it holds every lock until it ends, so that a node that forgets it is noticed.
+func (c *client) sits(ctx context.Context, _ *rand.Rand, resources []string) {
+	if h := c.tryLock(ctx, resources); h != nil {
+		c.section(ctx, h, c.ttl, "")
+		c.unlock(ctx, h)
+	}
+}
+
+// mistakesUntil takes its locks to be valid for longer than they are.
+func (c *client) mistakesUntil(ctx context.Context, _ *rand.Rand, resources []string) {
+	e := c.begin(history.OpTryLock, connect, history.Event{Resources: resources})
+	lock, err := c.lib.TryLock(ctx, resources, c.ttl)
+	if err != nil {
+		c.end(e, err)
+		return
+	}
+	e.Until, e.Fence, e.Token = c.rec.clock.Of(lock.Until().Add(c.ttl)), lock.Fence(), lock.Token()
+	c.end(e, nil)
+	rest(ctx, 2*c.ttl)
+	e = c.begin(history.OpUnlock, connect, history.Event{Lock: e.Call, Resources: resources})
+	c.end(e, lock.Unlock(ctx))
+}
+
+// asksOneNode locks by a quorum of one: whichever node it meets.
+func (c *client) asksOneNode(ctx context.Context, rng *rand.Rand, resources []string) {
+	conn, err := redis.Dial("tcp", c.cfg.Nodes[rng.IntN(len(c.cfg.Nodes))])
+	if err != nil {
+		return
+	}
+	defer func() { _ = conn.Close() }()
+	token := fmt.Sprint(rng.Uint64())
+	e := c.begin(history.OpTryLock, connect, history.Event{Resources: resources[:1], TTL: c.cfg.TTL})
+	e.Until, e.Fence, e.Token = e.At+c.cfg.TTL, e.At, token
+	if _, err = redis.String(conn.Do("SET", resources[0], token, "NX", "PX", c.ttl.Milliseconds())); err != nil {
+		e.Until = 0
+		c.end(e, redlock.ErrTaken)
+		return
+	}
+	c.end(e, nil)
+	rest(ctx, c.ttl/4)
+	e = c.begin(history.OpUnlock, connect, history.Event{Lock: e.Call, Resources: resources[:1]})
+	_, err = conn.Do("DEL", resources[0])
+	c.end(e, err)
+}
+
+// steals deletes whatever key is in its way.
+func (c *client) steals(ctx context.Context, rng *rand.Rand, resources []string) {
+	for _, addr := range c.cfg.Nodes {
+		if conn, err := redis.Dial("tcp", addr); err == nil {
+			_, _ = conn.Do("DEL", redis.Args{}.AddFlat(resources)...)
+			_ = conn.Close()
+		}
+	}
+	c.sits(ctx, rng, resources)
+}
+
+// writesUnfenced writes what it has to write, whether its lock is over or not, and without the lock's fence.
+func (c *client) writesUnfenced(ctx context.Context, rng *rand.Rand, resources []string) {
+	h := c.tryLock(ctx, resources[:1])
+	if h == nil {
+		return
+	}
+	ask := history.Event{Kind: history.Read, Lock: h.call, Resources: resources[:1]}
+	value := c.rec.ask(ask).Value
+	rest(ctx, c.ttl+between(rng, 0, c.ttl))
+	ask.Kind, ask.Value = history.Write, value+1
+	c.rec.ask(ask)
+	c.unlock(ctx, h)
+}
+
+// inventsFences has fences of its own, which do not grow.
+func (c *client) inventsFences(ctx context.Context, rng *rand.Rand, resources []string) {
+	e := c.begin(history.OpTryLock, connect, history.Event{Resources: resources})
+	lock, err := c.lib.TryLock(ctx, resources, c.ttl)
+	if err != nil {
+		c.end(e, err)
+		return
+	}
+	e.Until, e.Fence, e.Token = c.rec.clock.Of(lock.Until()), 1+rng.Int64N(5), lock.Token()
+	c.end(e, nil)
+	c.unlock(ctx, &held{Lock: lock, call: e.Call})
+}
+
+// jumpsTheQueue waits in no line but tries again and again, so that chance decides who of those that wait is next.
+func (c *client) jumpsTheQueue(ctx context.Context, rng *rand.Rand, _ []string) {
+	resources := c.cfg.Resources[:1]
+	e := c.begin(history.OpLock, time.Minute, history.Event{Resources: resources, TTL: c.cfg.TTL})
+	lock, err := c.lib.TryLock(ctx, resources, c.ttl)
+	if err != nil {
+		c.rec.log(history.Event{Kind: history.Wait, Call: e.Call})
+	}
+	for err != nil && rest(ctx, between(rng, 0, 50*time.Millisecond)) {
+		lock, err = c.lib.TryLock(ctx, resources, c.ttl)
+	}
+	if err != nil {
+		c.end(e, err)
+		return
+	}
+	h := c.acquired(e, lock)
+	c.section(ctx, h, between(rng, 0, 50*time.Millisecond), "")
+	c.unlock(ctx, h)
+}
+
+// hearsNothing says that it keeps a lock alive, does not, and goes on for seconds after its end.
+func (c *client) hearsNothing(ctx context.Context, _ *rand.Rand, resources []string) {
+	if h := c.tryLock(ctx, resources); h != nil {
+		c.rec.log(history.Event{Kind: history.Keep, Lock: h.call, Resources: resources})
+		rest(context.WithoutCancel(ctx), time.Until(h.Until())+protocol.SignalSlack+time.Second)
+		c.unlock(ctx, h)
+	}
+}
+
+// praisesItself says that each release was a success.
+func (c *client) praisesItself(ctx context.Context, _ *rand.Rand, resources []string) {
+	if h := c.tryLock(ctx, resources); h != nil {
+		rest(context.WithoutCancel(ctx), time.Until(h.Until())+10*time.Millisecond)
+		e := c.begin(history.OpUnlock, connect, history.Event{Lock: h.call, Resources: resources, Until: c.until(h)})
+		_ = h.Unlock(ctx)
+		c.end(e, nil)
+	}
+}
+
+// leavesKeys takes locks that live for long, and forgets them.
+func (c *client) leavesKeys(ctx context.Context, rng *rand.Rand, _ []string) {
+	resources := []string{fmt.Sprint("forgotten", rng.Uint64())}
+	e := c.begin(history.OpTryLock, connect, history.Event{Resources: resources})
+	lock, err := c.long.TryLock(ctx, resources, time.Hour)
+	if err != nil {
+		c.end(e, err)
+		return
+	}
+	c.acquired(e, lock)
+}
+
+// takesItsTime returns long after the call must have.
+func (c *client) takesItsTime(ctx context.Context, _ *rand.Rand, resources []string) {
+	e := c.begin(history.OpTryLock, connect, history.Event{Resources: resources})
+	lock, err := c.lib.TryLock(ctx, resources, c.ttl)
+	rest(context.WithoutCancel(ctx), connect+protocol.Slack+protocol.SignalSlack+time.Second)
+	if err != nil {
+		c.end(e, err)
+		return
+	}
+	c.unlock(ctx, c.acquired(e, lock))
+}
+
+// saysNothing tells of sections, and not of the locks that they are under.
+func (c *client) saysNothing(ctx context.Context, _ *rand.Rand, resources []string) {
+	if lock, err := c.lib.TryLock(ctx, resources, c.ttl); err == nil {
+		c.section(ctx, &held{Lock: lock, call: c.nextCall()}, 0, "")
+		_ = lock.Unlock(ctx)
+	}
+}
+
+// releasesTwice says of a lock that was released that it was released again.
+func (c *client) releasesTwice(ctx context.Context, _ *rand.Rand, resources []string) {
+	if h := c.tryLock(ctx, resources); h != nil {
+		c.unlock(ctx, h)
+		e := c.begin(history.OpRelease, connect, history.Event{Lock: h.call, Resources: resources})
+		if err := c.lib.Release(ctx, resources, h.Token()); errors.Is(err, redlock.ErrNoQuorum) {
+			c.end(e, err)
+			return
+		}
+		c.end(e, nil)
+	}
+}
