@@ -1,17 +1,21 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/seed6c881748/redlock/proof/history"
 	"github.com/seed6c881748/redlock/proof/judge"
+	"github.com/seed6c881748/redlock/proof/timeline"
 )
 
 var (
@@ -25,7 +29,11 @@ func conclude(name string, events []history.Event) error {
 	s := sum(events)
 	s.print(os.Stdout)
 	fmt.Print(v)
-	fmt.Printf("history: %s\n", name)
+	page, err := leave(filepath.Dir(name), events, v)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("page:    %s\nhistory: %s\n", page, name)
 	switch {
 	case !v.OK():
 		fmt.Printf("replay:  %s\n", v.Run.Command)
@@ -34,6 +42,23 @@ func conclude(name string, events []history.Event) error {
 		return errIdle
 	}
 	return nil
+}
+
+// leave writes the page of the run and what came out of it into the folder.
+func leave(dir string, events []history.Event, v judge.Verdict) (page string, err error) {
+	page = filepath.Join(dir, "timeline.html")
+	var b bytes.Buffer
+	if err = timeline.Write(&b, events, v); err == nil {
+		err = os.WriteFile(page, b.Bytes(), 0o600)
+	}
+	if err != nil {
+		return "", err
+	}
+	verdict, err := json.MarshalIndent(v, "", "\t")
+	if err != nil {
+		return "", err
+	}
+	return page, os.WriteFile(filepath.Join(dir, "verdict.json"), verdict, 0o600)
 }
 
 // A summary is what was done in a run.

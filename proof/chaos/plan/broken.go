@@ -46,6 +46,7 @@ func (p *Plan) Break(name string) error {
 			strings.Join(slices.Sorted(maps.Keys(AllBroken)), ", "))
 	}
 	p.Broken, p.Course, p.Faults, p.MaxTTL, p.LeftAfter = b, "broken", nil, 0, time.Second
+	p.Nodes, p.Clients = 3, 2
 	if b.Forgets == "" {
 		return nil
 	}

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/proof/chaos/client"
+	"github.com/seed6c881748/redlock/proof/chaos/course"
+	"github.com/seed6c881748/redlock/proof/chaos/plan"
+	"github.com/seed6c881748/redlock/proof/history"
+	"github.com/seed6c881748/redlock/proof/judge"
+)
+
+// The test binary is its own clients.
+func TestMain(m *testing.M) {
+	var err error
+	switch {
+	case slices.Contains(os.Args, "-client"):
+		err = client.Run(os.Stdin, os.Stdout)
+	case slices.Contains(os.Args, "-crowd"):
+		err = client.Crowd(os.Stdin, os.Stdout)
+	default:
+		os.Exit(m.Run())
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// need skips a test for which something is missing, and fails it where CI is true.
+func need(t *testing.T, err error) {
+	t.Helper()
+	if err != nil && os.Getenv("CI") != "true" {
+		t.Skip(err)
+	}
+	require.NoError(t, err)
+}
+
+func needServers(t *testing.T) {
+	t.Helper()
+	_, err := testcluster.ServerBinary()
+	need(t, err)
+}
+
+// played runs a plan and judges it.
+func played(t *testing.T, p *plan.Plan) ([]history.Event, judge.Verdict) {
+	t.Helper()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	var out bytes.Buffer
+	events, err := course.Run(t.Context(), course.Options{
+		Plan: p, Command: []string{self, "-client"}, Crowd: []string{self, "-crowd"}, HandOn: true, History: &out,
+		Header: history.Header{Library: "redlock", Fences: true},
+	})
+	require.NoError(t, err)
+	written, err := history.Parse(&out)
+	require.NoError(t, err)
+	require.Len(t, written, len(events), "what was judged is what was written")
+	return events, judge.Judge(events)
+}
+
+// Whatever the machine does meanwhile, no promise may be broken. How much was locked is its own affair.
+func TestNoPromiseIsBroken(t *testing.T) {
+	needServers(t)
+	need(t, course.HasClocks())
+	t.Parallel()
+	took := 12 * time.Second
+	if !testing.Short() {
+		took = time.Minute
+	}
+	p, err := plan.Draw(1, "all", took, func(kind string) bool {
+		return kind != plan.Netns || !testing.Short() && course.HasNamespaces() == nil
+	})
+	require.NoError(t, err)
+	events, v := played(t, p)
+	require.True(t, v.OK(), "%s", v)
+	s := sum(events)
+	require.Positive(t, s.locks)
+	require.Positive(t, s.writes)
+	t.Logf("%d of %d calls got a lock; faults: %s\n%s", s.locks, s.asked, counts(s.faults), v)
+}
+
+// A check that cannot fail is none.
+func TestWhatIsBrokenIsNoticed(t *testing.T) {
+	needServers(t)
+	var shown []string
+	for name, b := range plan.AllBroken {
+		shown = append(shown, b.Rule)
+		t.Run(name, func(t *testing.T) {
+			if b.Forgets == plan.Clock {
+				need(t, course.HasClocks())
+			}
+			t.Parallel()
+			p, err := plan.Draw(1, "none", 3*time.Second, func(string) bool { return true })
+			require.NoError(t, err)
+			require.NoError(t, p.Break(name))
+			_, v := played(t, p)
+			require.Contains(t, v.Named(judge.Broken), b.Rule, "%s: %s", b.What, v)
+		})
+	}
+	for _, r := range judge.Judge(nil).Rules {
+		require.Contains(t, shown, r.Rule, "nothing is broken on purpose that this rule must notice")
+	}
+}
+
+func TestConcludeLeavesAPageAndAVerdict(t *testing.T) {
+	dir := t.TempDir()
+	name := dir + "/history.jsonl"
+	require.NoError(t, os.WriteFile(name, []byte(`{"at":1,"kind":"run","run":{"seed":3,"command":"again"}}`+"\n"), 0o600))
+	require.ErrorIs(t, rejudge(name), errBroken, "it has no end")
+	for _, left := range []string{"timeline.html", "verdict.json"} {
+		_, err := os.Stat(dir + "/" + left)
+		require.NoError(t, err)
+	}
+	require.Error(t, rejudge(dir+"/none"))
+}
+
+func TestSumOfARun(t *testing.T) {
+	s := sum([]history.Event{
+		{Kind: history.Return, Op: history.OpLock, OK: true},
+		{Kind: history.Return, Op: history.OpTryLock, Outcome: history.OutcomeTaken},
+		{Kind: history.Return, Op: history.OpUnlock, Err: errors.New("odd").Error()},
+		{Kind: history.FaultBegin, Fault: plan.Kill},
+		{Kind: history.FaultEnd, Fault: plan.Kill},
+		{Kind: history.Enter},
+		{Kind: history.Read, OK: true},
+		{Kind: history.Write, OK: true},
+		{Kind: history.Write},
+	})
+	var b strings.Builder
+	s.print(&b)
+	require.Contains(t, b.String(), "1 of 2 calls got a lock; 1 critical sections, 1 writes to the register, 1 operations refused")
+	require.Contains(t, b.String(), "lock: ok 1, trylock: taken 1, unlock: odd 1")
+	require.Contains(t, b.String(), "faults: kill 1")
+}

@@ -1,0 +1,96 @@
+package plan
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func everything(string) bool { return true }
+
+func drawn(t *testing.T, seed uint64, course string) *Plan {
+	t.Helper()
+	p, err := Draw(seed, course, time.Minute, everything)
+	require.NoError(t, err)
+	return p
+}
+
+func printed(p *Plan) string {
+	var b strings.Builder
+	p.Print(&b)
+	return b.String()
+}
+
+func TestPlanFollowsFromItsSeed(t *testing.T) {
+	for seed := range uint64(20) {
+		require.Equal(t, printed(drawn(t, seed, "all")), printed(drawn(t, seed, "all")))
+		require.NotEqual(t, printed(drawn(t, seed, "all")), printed(drawn(t, seed+1, "all")))
+	}
+	_, err := Draw(1, "none such", time.Minute, everything)
+	require.ErrorContains(t, err, "all, clients, clock")
+}
+
+func TestPlanHasDozensOfFaultsOfAllKinds(t *testing.T) {
+	seen := make(map[string]bool)
+	for seed := range uint64(50) {
+		p := drawn(t, seed, "all")
+		require.GreaterOrEqual(t, len(p.Faults), 24, "seed %d", seed)
+		for _, f := range p.Faults {
+			seen[f.Kind] = true
+			require.Zero(t, f.At%readable)
+			require.LessOrEqual(t, f.At+f.For, p.Duration)
+		}
+	}
+	require.Len(t, seen, len(ofAll))
+	for _, name := range Names() {
+		drawn(t, 1, name)
+	}
+}
+
+// What the library promises depends on these.
+func TestPlanAsksForNothingThatIsNotPromised(t *testing.T) {
+	for seed := range uint64(200) {
+		p := drawn(t, seed, "all")
+		require.Positive(t, p.MaxTTL, "nodes lose their data, so there must be quarantine")
+		last := p.Nodes - 1
+		for i, f := range p.Faults {
+			switch f.Kind {
+			case Empty:
+				require.NotEqual(t, last, f.Node, "its clock was set back")
+			case Clock:
+				require.Equal(t, last, f.Node)
+				require.Positive(t, f.Amount, "clocks are set back only")
+			case Raise:
+				require.GreaterOrEqual(t, f.Amount, p.TTL)
+			case Crash:
+				require.NotEqual(t, 1, f.Client, "it releases what would stay for long")
+			}
+			if f.Kind == Empty {
+				away := slices.DeleteFunc(slices.Clone(p.Faults[i+1:]), func(g Fault) bool {
+					return g.Kind != Empty || g.At > f.At+f.For+p.MaxTTL+time.Second
+				})
+				require.LessOrEqual(t, len(away), (p.Nodes-1)/2-1, "only a minority is in quarantine: seed %d", seed)
+			}
+		}
+	}
+}
+
+func TestPlanLeavesOutWhatCannotBeHad(t *testing.T) {
+	p, err := Draw(1, "all", time.Minute, func(kind string) bool { return kind != Clock })
+	require.NoError(t, err)
+	require.False(t, p.Has(Clock))
+	require.True(t, p.Has(Kill))
+}
+
+func TestPlanThatIsBroken(t *testing.T) {
+	for name := range AllBroken {
+		p := drawn(t, 1, "all")
+		require.NoError(t, p.Break(name))
+		require.Zero(t, p.MaxTTL)
+		require.Equal(t, AllBroken[name].Forgets != "", len(p.Faults) > 0)
+	}
+	require.ErrorContains(t, drawn(t, 1, "all").Break("none such"), "one-node")
+}
