@@ -285,6 +285,16 @@ TIME ?= 5m
 soak: tools ## a busy client over failing servers for TIME=5m: does anything grow? Writes build/soak
 	cd proof && $(GO) run ./soak -time $(TIME) -out $(CURDIR)/$(BUILD)/soak
 
+# The schedule follows from SEED alone. COURSE=network has some of the faults only, BROKEN=steal breaks something on
+# purpose; go run ./chaos -help lists them.
+SEED ?= 1
+OUT  ?= $(BUILD)/chaos
+
+.PHONY: chaos
+chaos: tools ## several clients on real servers under faults for TIME=5m, drawn from SEED=1, and judged. Writes OUT=build/chaos
+	cd proof && $(GO) run ./chaos -time $(TIME) -seed $(SEED) -out $(abspath $(OUT)) \
+		$(if $(COURSE),-course $(COURSE)) $(if $(BROKEN),-broken $(BROKEN))
+
 # Each library has TIME for each of seven groups of faults: 30s are twenty minutes.
 .PHONY: peers
 peers: tools ## other libraries and this one under the same faults, TIME=30s each. Writes build/peers

@@ -145,7 +145,7 @@ func TestTallySeesOverlaps(t *testing.T) {
 	s.events = append(new(story).call(0, "x", 0, 0).events, s.events...)
 	require.Zero(t, s.call(1.5, "unlock", 2, 1).add(6, history.Event{Kind: history.End}).tally().Overlaps)
 	// What has no validity is held until its signal, but a frozen process cannot be told.
-	frozen := history.Event{Kind: history.FaultBegin, Fault: plan.Pause}
+	frozen := history.Event{Kind: history.FaultBegin, Fault: history.Freeze}
 	s = two(0).add(0.5, history.Event{Kind: history.Up})
 	require.Equal(t, 1, s.add(6, history.Event{Kind: history.End}).tally().Overlaps)
 	s = two(0).add(1.5, frozen)
@@ -185,8 +185,8 @@ func TestTallySeesSlowCalls(t *testing.T) {
 	require.Equal(t, []int{1, 1}, []int{f.Slow, f.Hung}, "it never came back")
 	f = new(story).call(1, "unlock", 1, 0).add(2, history.Event{Kind: history.Down}).add(20, history.Event{Kind: history.End}).tally()
 	require.Equal(t, []int{0, 0}, []int{f.Slow, f.Hung}, "it was killed")
-	frozen := history.Event{Kind: history.FaultBegin, Fault: plan.Pause}
-	thawed := history.Event{Kind: history.FaultEnd, Fault: plan.Pause}
+	frozen := history.Event{Kind: history.FaultBegin, Fault: history.Freeze}
+	thawed := history.Event{Kind: history.FaultEnd, Fault: history.Freeze}
 	f = new(story).call(1, "unlock", 1, 0).add(1.1, frozen).add(2.6, thawed).returns(2.7, "unlock", 1, 0, true, "", 0).tally()
 	require.Zero(t, f.Slow, "it was frozen")
 }

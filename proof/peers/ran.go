@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/seed6c881748/redlock/proof/chaos/plan"
 	"github.com/seed6c881748/redlock/proof/history"
 )
 
@@ -150,7 +149,7 @@ func (h *ran) findFaults() {
 			f.to = rest[n].At
 		}
 		h.faults = append(h.faults, f)
-		if e.Fault == plan.Pause {
+		if e.Fault == history.Freeze && e.Node == nil {
 			h.frozen[e.Client] = append(h.frozen[e.Client], f.span)
 		}
 	}
