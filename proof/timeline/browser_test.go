@@ -71,6 +71,9 @@ func testUse(t *testing.T, b *browser) {
 	})
 	t.Run("a click shows the votes", func(t *testing.T) {
 		p.eval(place, &at)
+		p.mouse("mouseMoved", at[0], at[1], nil)
+		p.wait(`!document.getElementById("tip").hidden`)
+		require.Contains(t, p.text(`document.getElementById("tip").textContent`), "held for")
 		p.click(at[0], at[1])
 		panel := p.text(`document.getElementById("panel").textContent`)
 		require.Contains(t, panel, "Lock by c")

@@ -46,7 +46,7 @@ function hover(e) {
   }
   const w = tip.offsetWidth, pad = lanesCanvas.offsetLeft;
   tip.style.left = Math.min(px + 14, box.width - w) + pad + "px";
-  tip.style.top = py + 18 + "px";
+  tip.style.top = py + 18 + lanesCanvas.offsetTop + "px";
 }
 
 const pointers = new Map();
@@ -97,7 +97,8 @@ function wheel(e) {
   if (dy > 0 && whole() && Math.abs(dx) < dy) return;
   e.preventDefault();
   if (Math.abs(dx) > Math.abs(dy)) return pan(dx / scale);
-  zoom(Math.exp(Math.max(-300, Math.min(300, dy)) * .0022), timeAt(e.clientX - lanesCanvas.getBoundingClientRect().left));
+  const box = e.currentTarget.getBoundingClientRect(), px = e.clientX - box.left;
+  zoom(Math.exp(Math.max(-300, Math.min(300, dy)) * .0022), e.currentTarget.id === "overview" ? px / box.width * MAX : timeAt(px));
 }
 for (const id of ["lanes", "ruler", "overview"]) byId(id).addEventListener("wheel", wheel, {passive: false});
 

@@ -62,7 +62,7 @@ const zoom = (factor, at = (view.t0 + view.t1) / 2, quick = true) =>
   around(at, Math.min(MAX, Math.max(MIN, (view.t1 - view.t0) * factor)), quick);
 // around zooms so that a time stays where it is.
 function around(at, length, quick) {
-  const share = (at - view.t0) / (view.t1 - view.t0), t0 = Math.max(0, at - share * length);
+  const share = Math.max(0, Math.min(1, (at - view.t0) / (view.t1 - view.t0))), t0 = Math.max(0, at - share * length);
   show(t0, t0 + length, quick);
 }
 const pan = (us, quick = true) => {
