@@ -295,7 +295,7 @@ chaos: tools ## several clients on real servers under faults for TIME=5m, drawn 
 	cd proof && $(GO) run ./chaos -time $(TIME) -seed $(SEED) -out $(abspath $(OUT)) \
 		$(if $(COURSE),-course $(COURSE)) $(if $(BROKEN),-broken $(BROKEN))
 
-# Each library has TIME for each of seven groups of faults: 30s are twenty minutes.
+# Each library has TIME for each of eight groups of faults: with 30s it is 22 minutes.
 .PHONY: peers
 peers: tools ## other libraries and this one under the same faults, TIME=30s each. Writes build/peers
 	cd proof && $(GO) run ./peers -time $(TIME) -out $(CURDIR)/$(BUILD)/peers $(PEERSFLAGS)

@@ -23,7 +23,7 @@ const (
 	patience  = 3 * time.Second       // How long a call may wait for others; what is not over then is given up.
 	shortWork = 40 * time.Millisecond // The longest of the short sections.
 	pause     = 60 * time.Millisecond // The longest pause between two locks of a worker.
-	longShare = 16                    // One section in so many takes longer than the ttl, and extends.
+	longShare = 24                    // One section in so many takes up to three ttls, and is extended.
 	waitShare = 2                     // One call in so many waits; the others try once.
 )
 
@@ -48,7 +48,7 @@ func runClient(name string, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	c := &process{Recorder: to, cfg: cfg, lib: lib, clock: monotime.Since(cfg.Start)}
+	c := &process{Recorder: to, cfg: cfg, lib: lib, clock: monotime.Since(cfg.Start), stopped: make(chan struct{})}
 	workers := sync.WaitGroup{}
 	for n := range cfg.Workers {
 		workers.Go(func() { c.work(rand.New(rand.NewPCG(cfg.Seed, uint64(n)))) })
@@ -56,7 +56,7 @@ func runClient(name string, in io.Reader, out io.Writer) error {
 	for orders.Scan() {
 		var order protocol.Command
 		if json.Unmarshal(orders.Bytes(), &order) == nil && order.Do == protocol.Stop {
-			c.stopped.Store(true)
+			close(c.stopped)
 			go func() {
 				workers.Wait()
 				_, _ = fmt.Fprintln(out, protocol.Done)
@@ -88,17 +88,17 @@ type process struct {
 	cfg     protocol.Config
 	lib     library
 	clock   monotime.Clock
-	stopped atomic.Bool
+	stopped chan struct{} // Closed when the work is to be finished.
 	calls   atomic.Int64
 }
 
 func (c *process) work(lot *rand.Rand) {
-	for !c.stopped.Load() {
+	for !c.ends() {
 		resource := c.cfg.Resources[lot.IntN(len(c.cfg.Resources))]
 		length := time.Duration(lot.Int64N(int64(shortWork)))
 		long := lot.IntN(longShare) == 0
 		if long {
-			length += time.Duration(c.cfg.TTL) * 5 / 4
+			length = time.Duration(c.cfg.TTL + lot.Int64N(2*c.cfg.TTL))
 		}
 		if h, id := c.acquire(resource, lot.IntN(waitShare) == 0); h != nil {
 			s := &section{process: c, held: h, id: id, resource: resource}
@@ -106,6 +106,15 @@ func (c *process) work(lot *rand.Rand) {
 			s.release()
 		}
 		time.Sleep(time.Duration(lot.Int64N(int64(pause))))
+	}
+}
+
+func (c *process) ends() bool {
+	select {
+	case <-c.stopped:
+		return true
+	default:
+		return false
 	}
 }
 

@@ -11,7 +11,7 @@ const { default: Redlock } = require('redlock5');
 // As in client.go, in milliseconds.
 const shortWork = 40;
 const pause = 60;
-const longShare = 16;
+const longShare = 24;
 const waitShare = 2;
 const patience = 3000; // The longest that the default settings wait for others: 10 retries of 200 + 100 ms.
 
@@ -69,7 +69,7 @@ async function last(id, length, signal, lock) {
     }
     if (lock && Date.now() >= lock.expiration) return false;
     const left = done - Date.now();
-    if (left <= 0) return true;
+    if (left <= 0 || stopped) return true;
     await sleep(Math.min(left, 20));
   }
 }
@@ -137,7 +137,7 @@ async function work() {
     const length = Math.random() * shortWork;
     const wait = Math.random() * waitShare < 1;
     if (Math.random() * longShare < 1) {
-      await long(resource, wait, length + (cfg.ttl / 1e6) * 1.25);
+      await long(resource, wait, (cfg.ttl / 1e6) * (1 + 2 * Math.random()));
     } else {
       await short(resource, wait, length);
     }

@@ -199,6 +199,8 @@ func TestTallySeesLostWakeUps(t *testing.T) {
 	require.Equal(t, 1, *waits().tally(free...).NoWakeUp)
 	require.Zero(t, *waits().tally(append(look(1, 3.5, "x"), look(3.5, 4, "")...)...).NoWakeUp)
 	require.Zero(t, *waits().tally(append(look(1, 2, "x"), look(3.8, 4, "")...)...).NoWakeUp, "nobody looked")
+	killed := new(story).call(1, "lock", 1, 0).add(2, history.Event{Kind: history.Down})
+	require.Zero(t, *killed.tally(free...).NoWakeUp, "it was killed")
 	down := history.Event{Kind: history.FaultBegin, Fault: plan.Rolling}
 	require.Zero(t, *waits().add(2.5, down).tally(free...).NoWakeUp, "something was wrong")
 }

@@ -7,15 +7,11 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/seed6c881748/redlock/compat/node"
 	"github.com/seed6c881748/redlock/proof/chaos/course"
-	"github.com/seed6c881748/redlock/proof/chaos/monotime"
-	"github.com/seed6c881748/redlock/proof/chaos/plan"
 	"github.com/seed6c881748/redlock/proof/history"
 )
 
@@ -45,29 +41,6 @@ var libraries = []peer{
 	},
 }
 
-// A group is a set of faults that strike one at a time on each series of the schedule.
-type group struct {
-	name, course string
-	kinds        []string // Those of the course that are meant.
-}
-
-var groups = []group{
-	{"none", "none", nil},
-	{"kill", "kill", []string{plan.Kill}},
-	{"freeze", "freeze", []string{plan.Freeze, plan.Most}},
-	{"break", "network", []string{plan.Reset, plan.Cut, plan.Refuse}},
-	{"silence", "network", []string{plan.Drop, plan.Hole, plan.Slow}},
-	{"clients", "clients", []string{plan.Pause, plan.Crash}},
-	{"rolling", "rolling", []string{plan.Rolling}},
-}
-
-func groupNames() (names []string) {
-	for _, g := range groups {
-		names = append(names, g.name)
-	}
-	return names
-}
-
 func libraryNames() (names []string) {
 	for _, l := range libraries {
 		names = append(names, l.name)
@@ -91,25 +64,6 @@ func inNode(string) ([]string, error) {
 	return []string{"env", "NODE_PATH=" + filepath.Join(node.Folder(), "node_modules"), "node", script}, nil
 }
 
-// longer is how many times longer the ttl is than in the plan, and with it what is as long as a ttl: keys that are left
-// behind would expire before they are noticed.
-const longer = 2
-
-// draw is the schedule of a group: the same for all libraries. Quarantine is redlock's alone, so it is off.
-func draw(f flags, g group) (*plan.Plan, error) {
-	p, err := plan.Draw(f.seed, g.course, f.time, func(kind string) bool { return slices.Contains(g.kinds, kind) })
-	if err != nil {
-		return nil, err
-	}
-	p.MaxTTL, p.TTL = 0, p.TTL*longer
-	for i, fault := range p.Faults {
-		if fault.Kind == plan.Pause || fault.Kind == plan.Most {
-			p.Faults[i].For *= longer
-		}
-	}
-	return p, nil
-}
-
 // redlocksOwn are rules of ../judge that are promises of redlock: a history can be judged again without them.
 var redlocksOwn = []string{
 	"lease model", "fence order", "register", "waiters", "loss signal", "release outcome", "keys left", "bounds",
@@ -117,7 +71,7 @@ var redlocksOwn = []string{
 
 // play runs one library under one group of faults.
 func play(f flags, l peer, g group) (Figures, error) {
-	p, err := draw(f, g)
+	p, err := g.draw(f, g)
 	if err != nil {
 		return Figures{}, err
 	}
@@ -129,7 +83,7 @@ func play(f flags, l peer, g group) (Figures, error) {
 	if err != nil {
 		return Figures{}, err
 	}
-	file := filepath.Join(f.out, strings.ReplaceAll(l.name, "/", "-")+"-"+g.name+".jsonl")
+	file := filepath.Join(f.out, strings.NewReplacer("/", "-", " ", "-").Replace(l.name+"-"+g.name)+".jsonl")
 	if err = os.MkdirAll(f.out, 0o755); err != nil {
 		return Figures{}, err
 	}
@@ -148,6 +102,7 @@ func play(f flags, l peer, g group) (Figures, error) {
 		},
 	})
 	samples := w.stop()
+	err = errors.Join(err, writeSamples(strings.TrimSuffix(file, ".jsonl")+"-keys.txt", samples))
 	if err != nil && !errors.Is(err, course.ErrStuck) { // Which is counted as a call that hangs.
 		return Figures{}, err
 	}
@@ -157,55 +112,5 @@ func play(f flags, l peer, g group) (Figures, error) {
 }
 
 func command(f flags, l peer, g group) string {
-	return fmt.Sprintf("go run ./peers -time %v -seed %d -library %s -faults %s", f.time, f.seed, l.name, g.name)
-}
-
-// watchers look at the keys of all servers during a run.
-type watchers struct {
-	peer      peer
-	resources []string
-
-	cancel  context.CancelFunc
-	running sync.WaitGroup
-	mu      sync.Mutex
-	samples []sample
-}
-
-func (w *watchers) start(start int64, servers []string) {
-	var ctx context.Context
-	ctx, w.cancel = context.WithCancel(context.Background())
-	if w.peer.servers > 0 {
-		servers = servers[:w.peer.servers]
-	}
-	keys := make(map[string]string)
-	for _, r := range w.resources {
-		keys[r] = r
-		if name := keyOf[w.peer.name]; name != nil {
-			keys[r] = name(r)
-		}
-	}
-	clock := monotime.Since(start)
-	for i, addr := range servers {
-		w.running.Go(func() {
-			seen := watch(ctx, i, addr, keys, clock.Now)
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			w.samples = append(w.samples, seen...)
-		})
-	}
-}
-
-// stop returns what was seen, in the order of time and in the words of the history.
-func (w *watchers) stop() []sample {
-	if w.cancel != nil {
-		w.cancel()
-	}
-	w.running.Wait()
-	slices.SortStableFunc(w.samples, func(a, b sample) int { return int(a.at - b.at) })
-	if value := valueOf[w.peer.name]; value != nil {
-		for i, s := range w.samples {
-			w.samples[i].value = value(s.value)
-		}
-	}
-	return w.samples
+	return fmt.Sprintf("go run ./peers -time %v -seed %d -library %s -faults %q", f.time, f.seed, l.name, g.name)
 }

@@ -1,12 +1,8 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"strings"
 	"time"
-
-	"github.com/gomodule/redigo/redis"
 )
 
 // Keys are looked at so often, past the proxies of the course.
@@ -26,39 +22,6 @@ type sample struct {
 	at              int64
 	node            int
 	resource, value string
-}
-
-// watch looks at the keys of one node until ctx ends.
-func watch(ctx context.Context, node int, addr string, keys map[string]string, now func() int64) []sample {
-	var all []sample
-	var conn redis.Conn
-	tick := time.NewTicker(sampleEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			if conn != nil {
-				_ = conn.Close()
-			}
-			return all
-		case <-tick.C:
-		}
-		if conn == nil {
-			conn, _ = redis.DialContext(ctx, "tcp", addr, redis.DialConnectTimeout(tidied), redis.DialReadTimeout(tidied))
-		}
-		if conn == nil {
-			continue
-		}
-		for resource, key := range keys {
-			value, err := redis.String(conn.Do("GET", key))
-			if err != nil && !errors.Is(err, redis.ErrNil) {
-				_ = conn.Close()
-				conn = nil
-				break
-			}
-			all = append(all, sample{now(), node, resource, value})
-		}
-	}
 }
 
 // orphans counts keys that stayed for longer than tidied on a node that worked, although the call that made them was
@@ -154,12 +117,16 @@ func (h *ran) forgotten(samples []sample) (n int) {
 }
 
 func (h *ran) slept(c *call, samples []sample) bool {
+	end := c.to
+	if down, ok := h.downs[c.client]; ok {
+		end = min(end, down)
+	}
 	free, last := int64(0), int64(0) // Since when it is, as far as is known.
 	for _, s := range samples {      // In the order of time.
 		switch {
 		case s.resource != c.resource || s.at < c.from:
 			continue
-		case s.at > c.to:
+		case s.at > end:
 			return false
 		case s.value != "" || s.at-last > int64(unseen) || h.troubled(c, s.at):
 			free = s.at

@@ -44,6 +44,8 @@ func (s *section) last(length time.Duration) bool {
 			s.extendNow()
 		case <-done:
 			return s.valid()
+		case <-s.stopped:
+			return s.valid()
 		}
 	}
 }

@@ -8,15 +8,23 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"strings"
+	"time"
 
 	"github.com/seed6c881748/redlock/compat/node"
+	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
 // write leaves the table, for people on stdout and in a file, and for programs in another.
 func write(f flags, all []Figures) error {
 	text := table(all)
 	fmt.Print(text)
-	b, err := json.MarshalIndent(map[string]any{"commit": commit(), "figures": all}, "", "  ")
+	used := map[string]any{"server": server()}
+	for _, l := range libraries {
+		used[l.name] = versions(l)
+	}
+	b, err := json.MarshalIndent(map[string]any{
+		"commit": commit(), "date": time.Now().UTC().Format(time.DateOnly), "versions": used, "figures": all,
+	}, "", "  ")
 	if err != nil {
 		return err
 	}
@@ -106,6 +114,19 @@ func installed(name string) string {
 		return ""
 	}
 	return about.Version
+}
+
+// server is the first line of what the server says of itself.
+func server() string {
+	bin, err := testcluster.ServerBinary()
+	if err != nil {
+		return ""
+	}
+	out, err := exec.Command(bin, "--version").Output()
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(out))
 }
 
 func commit() string {
