@@ -1,0 +1,90 @@
+// Command prove runs everything that shows from outside whether redlock keeps its promises, and writes one report:
+// DIR/report.html for people and DIR/report.json.
+//
+//	go run ./prove -out DIR
+//
+// It takes about 15 minutes on two cores. Each step is a command that can be run by itself: the report names it.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx, os.Args[1:])
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "prove:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	flags := flag.NewFlagSet("prove", flag.ContinueOnError)
+	out := flags.String("out", filepath.Join("..", "build", "prove"), "the folder for the report")
+	only := flags.String("only", "", "only these steps, with commas between")
+	seed := flags.Uint64("seed", uint64(time.Now().Unix()), "the first seed of the simulation, and that of the faults; default: another one each time")
+	sizes := sizes{}
+	flags.IntVar(&sizes.seeds, "seeds", 400, "how many seeds of each profile of the simulation")
+	flags.DurationVar(&sizes.chaos, "chaos", 5*time.Minute, "how long the faults last")
+	flags.DurationVar(&sizes.peers, "peers", 20*time.Second, "how long each other library has the same faults")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	folder, err := filepath.Abs(*out)
+	if err != nil {
+		return err
+	}
+	if err = os.MkdirAll(folder, 0o755); err != nil {
+		return err
+	}
+	chosen, err := choose(steps(sizes, *seed, folder), *only)
+	if err != nil {
+		return err
+	}
+	r := begin(ctx, *seed)
+	for _, s := range chosen {
+		fmt.Printf("%s: %s\n", s.Title, s.command())
+		done := s.run(ctx)
+		r.Steps = append(r.Steps, done)
+		fmt.Printf("  %s in %.0f s: %s\n", done.Result, done.Seconds, done.Says)
+	}
+	r.end(len(chosen) == len(steps(sizes, *seed, folder)))
+	if err = r.write(folder); err != nil {
+		return err
+	}
+	fmt.Printf("%s\nreport: %s\n", r.Says, filepath.Join(folder, "report.html"))
+	if !r.OK {
+		return errors.New("not everything passed")
+	}
+	return nil
+}
+
+// choose returns the steps that are named, or all.
+func choose(all []step, names string) ([]step, error) {
+	if names == "" {
+		return all, nil
+	}
+	var chosen []step
+	for name := range strings.SplitSeq(names, ",") {
+		found := false
+		for _, s := range all {
+			if s.Name == name {
+				chosen, found = append(chosen, s), true
+			}
+		}
+		if !found {
+			return nil, fmt.Errorf("-only %q: there is no step %q", names, name)
+		}
+	}
+	return chosen, nil
+}

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+)
+
+// A report is the result of a run of all steps.
+type report struct {
+	OK       bool              `json:"ok"`
+	Whole    bool              `json:"whole"` // Whether no step was left out.
+	Says     string            `json:"says"`
+	Commit   string            `json:"commit"`
+	Versions map[string]string `json:"versions"`
+	Seed     uint64            `json:"seed"`
+	Started  time.Time         `json:"started"`
+	Seconds  float64           `json:"seconds"`
+	Steps    []done            `json:"steps"`
+}
+
+// begin notes what is tested, and on what.
+func begin(ctx context.Context, seed uint64) *report {
+	r := &report{
+		Seed: seed, Started: time.Now(), Commit: output(ctx, "git", "rev-parse", "HEAD"),
+		Versions: map[string]string{
+			"Go": runtime.Version(), "system": runtime.GOOS + "/" + runtime.GOARCH, "cores": fmt.Sprint(runtime.NumCPU()),
+		},
+	}
+	if output(ctx, "git", "status", "--porcelain") != "" {
+		r.Commit += " with changes"
+	}
+	if server, err := testcluster.ServerBinary(); err == nil {
+		r.Versions["server"] = output(ctx, server, "--version")
+	}
+	return r
+}
+
+// output is what a command says, or nothing.
+func output(ctx context.Context, name string, args ...string) string {
+	text, _ := exec.CommandContext(ctx, name, args...).Output()
+	return strings.TrimSpace(string(text))
+}
+
+// end sums up.
+func (r *report) end(whole bool) {
+	r.Whole, r.Seconds = whole, time.Since(r.Started).Round(time.Second).Seconds()
+	var wrong []string
+	for _, d := range r.Steps {
+		if d.Result != passed {
+			wrong = append(wrong, d.Title)
+		}
+	}
+	r.OK = len(wrong) == 0
+	switch {
+	case !r.OK:
+		r.Says = fmt.Sprintf("%d of %d steps failed: %s.", len(wrong), len(r.Steps), strings.Join(wrong, "; "))
+	case !whole:
+		r.Says = fmt.Sprintf("%d of the steps were run, and passed.", len(r.Steps))
+	default:
+		r.Says = fmt.Sprintf("All %d steps passed: no promise was broken.", len(r.Steps))
+	}
+}
+
+//go:embed report.html
+var page string
+
+var asPage = template.Must(template.New("report").Funcs(template.FuncMap{
+	"minutes": func(seconds float64) string {
+		if seconds < 100 {
+			return fmt.Sprintf("%.0f s", seconds)
+		}
+		return fmt.Sprintf("%.1f min", seconds/60)
+	},
+	"lines": func(lines []string) string { return strings.Join(lines, "\n") },
+}).Parse(page))
+
+// write puts both forms into the folder.
+func (r *report) write(folder string) error {
+	text, err := json.MarshalIndent(r, "", " ")
+	if err != nil {
+		return err
+	}
+	var html bytes.Buffer
+	if err = asPage.Execute(&html, r); err != nil {
+		return err
+	}
+	if err = os.WriteFile(filepath.Join(folder, "report.json"), text, 0o644); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(folder, "report.html"), html.Bytes(), 0o644)
+}

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A step is one command, and how to read what it leaves.
+type step struct {
+	Name  string
+	Title string
+	What  string // What it tests, in a sentence or two for somebody who has never seen it.
+	Dir   string // Where the command runs, from proof/.
+	Env   []string
+	Args  []string
+	Page  string // What it leaves for people, from the report's folder; or nothing.
+
+	// read returns the result in a sentence, from the output and from what it wrote.
+	read func(output string) (string, error)
+}
+
+// The results of a step.
+const (
+	passed = "passed"
+	failed = "failed"
+)
+
+// A done is a step that has run.
+type done struct {
+	Name    string   `json:"name"`
+	Title   string   `json:"title"`
+	What    string   `json:"what"`
+	Command string   `json:"command"`
+	Result  string   `json:"result"`
+	Says    string   `json:"says"`
+	Seconds float64  `json:"seconds"`
+	Page    string   `json:"page,omitempty"`
+	Last    []string `json:"last"` // The last lines of the output.
+}
+
+// command is what somebody types in the repository's folder.
+func (s *step) command() string {
+	words := slices.Clone(s.Env)
+	for _, a := range append([]string{"go"}, s.Args...) {
+		if strings.ContainsAny(a, " *|^$") {
+			a = "'" + a + "'"
+		}
+		words = append(words, a)
+	}
+	line := strings.Join(words, " ")
+	if dir := filepath.Join("proof", s.Dir); dir != "." {
+		line = "(cd " + dir + " && " + line + ")"
+	}
+	return line
+}
+
+// run runs the command. A step whose output cannot be read has failed: it has shown nothing.
+func (s *step) run(ctx context.Context) done {
+	d := done{Name: s.Name, Title: s.Title, What: s.What, Command: s.command(), Result: passed, Page: s.Page}
+	began := time.Now()
+	cmd := exec.CommandContext(ctx, "go", s.Args...)
+	cmd.Dir = s.Dir
+	cmd.Env = append(os.Environ(), s.Env...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // What it has started ends with it.
+	cmd.WaitDelay = time.Minute
+	out, err := cmd.CombinedOutput()
+	d.Seconds = time.Since(began).Round(time.Second / 10).Seconds()
+	d.Last = lastLines(string(out), 20)
+	says, readErr := s.read(string(out))
+	d.Says = says
+	switch {
+	case err != nil:
+		d.Result, d.Says = failed, strings.TrimSpace(fmt.Sprintf("%v. %s", err, says))
+	case readErr != nil:
+		d.Result, d.Says = failed, readErr.Error()
+	}
+	return d
+}
+
+func lastLines(text string, n int) []string {
+	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	return lines[max(0, len(lines)-n):]
+}
