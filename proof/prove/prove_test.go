@@ -85,12 +85,12 @@ func TestFiguresAreRead(t *testing.T) {
 	_, err = readModels("ok")
 	require.Error(t, err)
 
-	says, err = readMutants(file(`[{"outcome":"killed"},{"outcome":"killed"},{"outcome":"explained"}]`))
+	says, err = readMutants(file(`{"mutants":[{"outcome":"killed"},{"outcome":"killed"},{"outcome":"explained"}]}`))
 	require.NoError(t, err)
 	require.Equal(t, "3 mistakes: 2 were noticed, 1 change nothing that counts.", says)
-	_, err = readMutants(file(`[{"outcome":"killed"},{"outcome":"survived"}]`))
+	_, err = readMutants(file(`{"mutants":[{"outcome":"killed"},{"outcome":"survived"}]}`))
 	require.ErrorContains(t, err, "1 were not")
-	_, err = readMutants(file(`[]`))
+	_, err = readMutants(file(`{}`))
 	require.ErrorContains(t, err, "is empty")
 }
 

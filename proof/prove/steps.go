@@ -100,22 +100,22 @@ func readModels(output string) (string, error) {
 
 // readMutants counts the kill list.
 func readMutants(file string) (string, error) {
-	var list []struct{ Outcome string }
+	var list struct{ Mutants []struct{ Outcome string } }
 	if err := readJSON(file, &list); err != nil {
 		return "", err
 	}
 	count := map[string]int{}
-	for _, m := range list {
+	for _, m := range list.Mutants {
 		count[m.Outcome]++
 	}
-	if len(list) == 0 {
+	if len(list.Mutants) == 0 {
 		return "", fmt.Errorf("%s is empty", file)
 	}
-	says := fmt.Sprintf("%d mistakes: %d were noticed", len(list), count["killed"])
+	says := fmt.Sprintf("%d mistakes: %d were noticed", len(list.Mutants), count["killed"])
 	if n := count["explained"]; n > 0 {
 		says += fmt.Sprintf(", %d change nothing that counts", n)
 	}
-	if wrong := len(list) - count["killed"] - count["explained"]; wrong > 0 {
+	if wrong := len(list.Mutants) - count["killed"] - count["explained"]; wrong > 0 {
 		return "", fmt.Errorf("%s, %d were not", says, wrong)
 	}
 	return says + ".", nil
