@@ -300,6 +300,10 @@ chaos: tools ## several clients on real servers under faults for TIME=5m, drawn 
 peers: tools ## other libraries and this one under the same faults, TIME=30s each. Writes build/peers
 	cd proof && $(GO) run ./peers -time $(TIME) -out $(CURDIR)/$(BUILD)/peers $(PEERSFLAGS)
 
+.PHONY: prove
+prove: tools ## what shows that promises are kept, and a report: mutants, seeds, models, chaos, others; about 15 minutes. Writes build/prove
+	cd proof && $(GO) run ./prove -seed $(SEED) -out $(CURDIR)/$(BUILD)/prove
+
 .PHONY: footprint
 footprint: tools ## write docs/footprint.md: what a program gets with the library
 	cd internal/publish && $(GO) test -count=1 -run Footprint -update .

@@ -1,16 +1,20 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/proof/judge"
 )
 
-func said(text string, err error) func(string) (string, error) {
-	return func(string) (string, error) { return text, err }
+func said(text string, err error) func(string) (figures, error) {
+	return func(string) (figures, error) { return figures{Says: text}, err }
 }
 
 // A step passes if its command does and leaves figures.
@@ -48,7 +52,7 @@ func TestReportSaysWhatCameOut(t *testing.T) {
 	} {
 		r := begin(t.Context(), 7)
 		for i, result := range c.results {
-			r.Steps = append(r.Steps, done{Title: "<title " + string(rune('0'+i)) + ">", Result: result, Last: []string{"<b>"}})
+			r.Steps = append(r.Steps, done{figures: figures{Head: []string{"<i>"}, Rows: [][]string{{"<u>"}}}, Title: "<title " + string(rune('0'+i)) + ">", Result: result, Last: []string{"<b>"}})
 		}
 		r.end(c.whole)
 		require.Equal(t, c.ok, r.OK)
@@ -59,7 +63,9 @@ func TestReportSaysWhatCameOut(t *testing.T) {
 		html, err := os.ReadFile(filepath.Join(folder, "report.html"))
 		require.NoError(t, err)
 		require.Contains(t, string(html), "&lt;title 0&gt;")
-		require.NotContains(t, string(html), "<b>")
+		for _, tag := range []string{"<b>", "<i>", "<u>", "<title 0>"} {
+			require.NotContains(t, string(html), tag)
+		}
 		var again report
 		require.NoError(t, readJSON(filepath.Join(folder, "report.json"), &again))
 		require.Equal(t, r.Says, again.Says)
@@ -72,25 +78,52 @@ func TestFiguresAreRead(t *testing.T) {
 		require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
 		return name
 	}
-	says, err := readSimulation(file("TestSimA    30 seeds in   12.5 s:   1.5 virtual hours,  7.2 a minute\n" +
+	f, err := readSimulation(file("TestSimA    30 seeds in   12.5 s:   1.5 virtual hours,  7.2 a minute\n" +
 		"TestSimB    12 seeds in    1.5 s:  22.5 virtual hours,  900 a minute\n"))
 	require.NoError(t, err)
-	require.Equal(t, "42 seeds in 2 profiles, 24 hours of fake time: no promise was broken.", says)
+	require.Equal(t, "42 seeds in 2 profiles, 24 hours of fake time: no promise was broken.", f.Says)
 	_, err = readSimulation(file("nothing"))
 	require.ErrorContains(t, err, "no seed")
 
-	says, err = readModels("x: 1500000 states in 3.0 s\ny: 500000 states in 1.0 s\n    --- PASS: TestFenceModelFindsWhatIsWrong/a (0.1s)\n")
+	f, err = readModels("x: 1500000 states in 3.0 s\ny: 500000 states in 1.0 s\n    --- PASS: TestFenceModelFindsWhatIsWrong/a (0.1s)\n")
 	require.NoError(t, err)
-	require.Equal(t, "2 searches, 2.0 million states: nothing wrong. In each of 1 models that were broken on purpose, it was found.", says)
+	require.Equal(t, "2 searches, 2.0 million states: nothing wrong. 1 models were broken on purpose, and in each of them it was found.", f.Says)
 	_, err = readModels("ok")
 	require.Error(t, err)
 
-	says, err = readMutants(file(`{"mutants":[{"outcome":"killed"},{"outcome":"killed"},{"outcome":"explained"}]}`))
+	f, err = readMutants(file(`{"mutants":[{"outcome":"killed"},{"outcome":"killed"},{"outcome":"explained"}]}`))
 	require.NoError(t, err)
-	require.Equal(t, "3 mistakes: 2 were noticed, 1 change nothing that counts.", says)
+	require.Equal(t, "3 mistakes: 2 were noticed, 1 change nothing that counts.", f.Says)
 	_, err = readMutants(file(`{"mutants":[{"outcome":"killed"},{"outcome":"survived"}]}`))
 	require.ErrorContains(t, err, "1 were not")
 	_, err = readMutants(file(`{}`))
+	require.ErrorContains(t, err, "is empty")
+}
+
+func TestFiguresOfARunAndOfOthersAreRead(t *testing.T) {
+	file := func(v any) string {
+		name := filepath.Join(t.TempDir(), "file")
+		text, err := json.Marshal(v)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(name, text, 0o600))
+		return name
+	}
+	f, err := readChaos(file(judge.Verdict{Events: 12, Length: int64(time.Minute), Rules: []judge.Result{
+		{Promise: "one holder", State: judge.Held, Facts: 5}, {Promise: "order", State: judge.Nothing},
+		{Promise: "no key", State: judge.Broken, Facts: 3, Violations: 2},
+	}}))
+	require.NoError(t, err)
+	require.Equal(t, "12 events in 1m0s: 1 of 3 rules were tried and held, 2 violations.", f.Says)
+	require.Equal(t, [][]string{{"one holder", "5", "held"}, {"order", "0", "nothing to look at"}, {"no key", "3", "broken 2 times"}}, f.Rows)
+
+	f, err = readPeers(file(map[string]any{"figures": []map[string]any{
+		{"library": "a", "version": "v1", "locks": 2, "overlaps": 1, "keysLeftByFailures": 1, "keysLeftByReleases": 2},
+		{"library": "b", "version": "v2", "locks": 5, "callsOverOneSecond": 4},
+		{"library": "a", "version": "v1", "locks": 3, "lostUpdates": 7, "callsHung": 1},
+	}}))
+	require.NoError(t, err)
+	require.Equal(t, [][]string{{"a v1", "5", "1", "7", "3", "0", "1"}, {"b v2", "5", "0", "0", "0", "4", "0"}}, f.Rows)
+	_, err = readPeers(file(map[string]any{}))
 	require.ErrorContains(t, err, "is empty")
 }
 

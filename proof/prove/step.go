@@ -21,8 +21,14 @@ type step struct {
 	Args  []string
 	Page  string // What it leaves for people, from the report's folder; or nothing.
 
-	// read returns the result in a sentence, from the output and from what it wrote.
-	read func(output string) (string, error)
+	read func(output string) (figures, error) // From the output, or from what it wrote.
+}
+
+// figures are what a step has found: a sentence, and a table if there is more to tell.
+type figures struct {
+	Says string     `json:"says"`
+	Head []string   `json:"head,omitempty"`
+	Rows [][]string `json:"rows,omitempty"`
 }
 
 // The results of a step.
@@ -38,10 +44,10 @@ type done struct {
 	What    string   `json:"what"`
 	Command string   `json:"command"`
 	Result  string   `json:"result"`
-	Says    string   `json:"says"`
 	Seconds float64  `json:"seconds"`
 	Page    string   `json:"page,omitempty"`
 	Last    []string `json:"last"` // The last lines of the output.
+	figures
 }
 
 // command is what somebody types in the repository's folder.
@@ -72,11 +78,11 @@ func (s *step) run(ctx context.Context) done {
 	out, err := cmd.CombinedOutput()
 	d.Seconds = time.Since(began).Round(time.Second / 10).Seconds()
 	d.Last = lastLines(string(out), 20)
-	says, readErr := s.read(string(out))
-	d.Says = says
+	var readErr error
+	d.figures, readErr = s.read(string(out))
 	switch {
 	case err != nil:
-		d.Result, d.Says = failed, strings.TrimSpace(fmt.Sprintf("%v. %s", err, says))
+		d.Result, d.Says = failed, strings.TrimSpace(fmt.Sprintf("The command ended with %v. %s", err, d.Says))
 	case readErr != nil:
 		d.Result, d.Says = failed, readErr.Error()
 	}
