@@ -277,7 +277,6 @@ matrix: tools ## the tests with servers on the system's and newer ones, or on RE
 matrix-short: tools ## the same in small, on newer servers only
 	GO='$(GO)' sh scripts/matrix.sh -short
 
-peers: TIME = 30s
 # How long make soak and make chaos take, in the words of Go: 2h, 5m.
 TIME ?= 5m
 
@@ -297,6 +296,7 @@ chaos: tools ## several clients on real servers under faults for TIME=5m, drawn 
 
 # Each library has TIME for each of eight groups of faults: with 30s it is 22 minutes.
 .PHONY: peers
+peers: TIME = 30s
 peers: tools ## other libraries and this one under the same faults, TIME=30s each. Writes build/peers
 	cd proof && $(GO) run ./peers -time $(TIME) -out $(CURDIR)/$(BUILD)/peers $(PEERSFLAGS)
 
