@@ -377,6 +377,38 @@ func many(n, length int) []string {
 	return s
 }
 
+// The server's own SET answers the whole value of a key, where the script answers a digest. So a node is asked in that
+// way no more once a key has held something large of another program's.
+func TestLockOnAKeyWithALongValueIsAskedForByTheScript(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		require.NoError(t, c.Nodes[0].Set("a", strings.Repeat("x", 2<<20), 0))
+		_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+		require.ErrorIs(t, err, redlock.ErrTaken)
+		sets := countCommands(t, "SET", c.Nodes[0])
+		_, err = r.TryLock(t.Context(), []string{"a"}, ttl)
+		require.ErrorIs(t, err, redlock.ErrTaken)
+		assert.Zero(t, sets.Load())
+	})
+}
+
+// A value that is too long to be read ends the connection, but only once.
+func TestLockOnAKeyWithAnEndlessValueCostsOneConnection(t *testing.T) {
+	c := testcluster.RunEmbedded(t, 1)
+	require.NoError(t, c.Nodes[0].Set("a", strings.Repeat("x", 17<<20), 0))
+	r, err := redlock.New([]redlock.Node{redlock.NewNode(c.Addrs()[0])}, redlock.WithNodeTimeout(10*time.Second))
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, r.Close(t.Context())) }()
+	cycle(t, r, "b", ttl) // A connection that has served is made again at once.
+	_, err = r.TryLock(t.Context(), []string{"a"}, ttl)
+	require.ErrorContains(t, err, "the server's reply is too long")
+	for range 3 {
+		_, err = r.TryLock(t.Context(), []string{"a"}, ttl)
+		require.ErrorIs(t, err, redlock.ErrTaken)
+	}
+	assert.EqualValues(t, 2, r.Stats().Nodes[0].Connects)
+}
+
 func TestLockResourcesAreBounded(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c, redlock.WithPrefix("p:"))
