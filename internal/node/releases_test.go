@@ -78,6 +78,26 @@ func TestReleasesOfOtherProcessesAreBounded(t *testing.T) {
 	assert.Zero(t, n.releases.foreign)
 }
 
+// Those of a node that has been away for longer than any of their keys live make room.
+func TestReleasesThatAreOverMakeRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &Node{epoch: time.Now()}
+		owe := func() *Trace {
+			trace := new(Trace)
+			trace.BeginForeign(released{}, 1, time.Hour, MaxForeign/4)
+			n.owe(&Request{Task: &Task{Kind: Release, Trace: trace}})
+			return trace
+		}
+		for range 4 {
+			require.True(t, isDue(owe()))
+		}
+		require.False(t, isDue(owe()), "there is no room")
+		time.Sleep(time.Hour)
+		assert.True(t, isDue(owe()))
+		assert.Equal(t, 1, n.releases.len)
+	})
+}
+
 // The last gap is beyond the longest life of any lock.
 func TestReleasesAreRepeatedInGapsThatDouble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
