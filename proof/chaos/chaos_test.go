@@ -114,6 +114,24 @@ func TestWhatIsBrokenIsNoticed(t *testing.T) {
 	}
 }
 
+// The page for people names all faults and all that can be broken.
+func TestDocumentNamesEverything(t *testing.T) {
+	page, err := os.ReadFile("../../docs/reliability.md")
+	require.NoError(t, err)
+	for name, b := range plan.AllBroken {
+		require.Contains(t, string(page), "`"+name+"`")
+		require.Contains(t, string(page), "| "+b.Rule+" |")
+	}
+	for _, kind := range plan.All() {
+		require.Contains(t, string(page), "`"+kind+"`")
+	}
+}
+
+func TestWhatIsNotNoticedIsAFailure(t *testing.T) {
+	b := plan.AllBroken["steal"]
+	require.ErrorContains(t, noticed(b, judge.Judge(nil)), b.Rule)
+}
+
 func TestConcludeLeavesAPageAndAVerdict(t *testing.T) {
 	dir := t.TempDir()
 	name := dir + "/history.jsonl"

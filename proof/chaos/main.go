@@ -7,6 +7,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"flag"
 	"fmt"
@@ -96,6 +97,9 @@ func play(f flags, p *plan.Plan) error {
 		return err
 	}
 	defer func() { _ = out.Close() }()
+	if err = writeSchedule(p, filepath.Join(f.out, "schedule.txt")); err != nil {
+		return err
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	events, err := course.Run(ctx, course.Options{
@@ -108,6 +112,12 @@ func play(f flags, p *plan.Plan) error {
 		return fmt.Errorf("the run was not finished: %w\nreplay: %s", err, command(f))
 	}
 	return conclude(name, events)
+}
+
+func writeSchedule(p *plan.Plan, name string) error {
+	var b bytes.Buffer
+	p.Print(&b)
+	return os.WriteFile(name, b.Bytes(), 0o600)
 }
 
 // rejudge concludes from the history of an earlier run.
@@ -126,7 +136,7 @@ func rejudge(name string) error {
 
 // command is what replays the schedule.
 func command(f flags) string {
-	s := fmt.Sprintf("go run ./chaos -time %v -seed %d -course %s", f.time, f.seed, f.course)
+	s := fmt.Sprintf("cd proof && go run ./chaos -time %v -seed %d -course %s", f.time, f.seed, f.course)
 	if f.broken != "" {
 		s += " -broken " + f.broken
 	}

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed6c881748/redlock/proof/chaos/plan"
 	"github.com/seed6c881748/redlock/proof/history"
 	"github.com/seed6c881748/redlock/proof/judge"
 	"github.com/seed6c881748/redlock/proof/timeline"
@@ -34,6 +35,9 @@ func conclude(name string, events []history.Event) error {
 		return err
 	}
 	fmt.Printf("page:    %s\nhistory: %s\n", page, name)
+	if b, ok := plan.AllBroken[v.Run.Broken]; ok {
+		return noticed(b, v)
+	}
 	switch {
 	case !v.OK():
 		fmt.Printf("replay:  %s\n", v.Run.Command)
@@ -41,6 +45,15 @@ func conclude(name string, events []history.Event) error {
 	case float64(s.locks) < time.Duration(v.Length).Seconds():
 		return errIdle
 	}
+	return nil
+}
+
+// noticed is nil if what was broken on purpose broke the rule that it had to.
+func noticed(b plan.Broken, v judge.Verdict) error {
+	if v.Rule(b.Rule).State != judge.Broken {
+		return fmt.Errorf("%s, and the rule %q was not broken: it notices nothing", b.What, b.Rule)
+	}
+	fmt.Printf("as it must be: %s, and the rule %q was broken\n", b.What, b.Rule)
 	return nil
 }
 

@@ -26,7 +26,7 @@ func (d *drawing) draw() {
 	d.busy = make([][]Fault, d.p.Nodes)
 	d.drawWhole()
 	for i := range (d.p.Nodes - 1) / 2 {
-		d.drawNodes(uint64(100+i), Kill, Empty, Freeze, Reset, Cut, Drop, Slow, Refuse, Hole, Clock)
+		d.drawNodes(uint64(100+i), Kill, Empty, Empty, Freeze, Reset, Cut, Drop, Slow, Refuse, Hole, Clock)
 	}
 	d.drawClients()
 	d.drawSeldom(Crowd, 20*time.Second, 2*time.Second, 300)

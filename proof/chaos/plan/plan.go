@@ -77,8 +77,10 @@ var Courses = map[string][]string{
 	"netns":   {Netns},
 }
 
-// ofAll are the kinds of the course "all".
 var ofAll = []string{Kill, Empty, Freeze, Reset, Cut, Drop, Slow, Refuse, Hole, Pause, Crash, Most, Rolling, Raise, Clock, Crowd, Netns}
+
+// All are the kinds of the course "all".
+func All() []string { return slices.Clone(ofAll) }
 
 // Names are those of all courses.
 func Names() []string {
@@ -102,7 +104,7 @@ func Draw(seed uint64, course string, duration time.Duration, has func(kind stri
 	rng := rand.New(rand.NewPCG(seed, 0))
 	p := &Plan{
 		Seed: seed, Course: course, Duration: duration,
-		Nodes: []int{3, 5, 5}[rng.IntN(3)], Clients: 3 + rng.IntN(2), Workers: 4,
+		Nodes: []int{3, 3, 4, 5, 5, 5, 7}[rng.IntN(7)], Clients: 3 + rng.IntN(2), Workers: 4,
 		Resources: []string{"a", "b", "c", "d"},
 		TTL:       1500 * time.Millisecond, NodeTimeout: 250 * time.Millisecond,
 	}
