@@ -48,7 +48,7 @@ func newClient(st *stage, name string, quarantine bool) (c *client, err error) {
 	return c, err
 }
 
-// calls are what a client can be told to do. None of them waits for its end.
+// calls are what a client can be told to do. None of them waits for its end. All of them have p.mu.
 var calls = map[string]func(c *client){
 	"lock":    (*client).acquire,
 	"giveup":  (*client).giveUp,
@@ -63,16 +63,12 @@ var calls = map[string]func(c *client){
 // acquire has the client call Lock, which waits in line as long as somebody else has the lock.
 func (c *client) acquire() {
 	p := c.st.p
-	p.mu.Lock()
 	if c.call != nil || c.lock != nil || c.awake != nil {
-		p.mu.Unlock()
 		return
 	}
 	ctx, cancel := context.WithCancel(c.st.ctx)
 	c.call, c.waits, c.decided = cancel, false, nil
-	slow := p.slow
-	p.mu.Unlock()
-	if slow {
+	if p.slow {
 		p.say(info, c.name, "Client %s asks all five nodes at once to set the key for it.", c.name)
 	}
 	c.st.wg.Go(func() {
@@ -113,8 +109,6 @@ func (c *client) whenAwake() bool {
 }
 
 func (c *client) giveUp() {
-	c.st.p.mu.Lock()
-	defer c.st.p.mu.Unlock()
 	if c.call != nil {
 		c.call()
 	}
@@ -122,29 +116,20 @@ func (c *client) giveUp() {
 
 // keep has the lock be extended as long as it is held, or ends that.
 func (c *client) keep(on bool) {
-	p := c.st.p
-	p.mu.Lock()
-	lock := c.lock
-	if lock == nil || c.awake != nil || on == (c.keeping != nil) {
-		p.mu.Unlock()
+	if c.lock == nil || c.awake != nil || on == (c.keeping != nil) {
 		return
 	}
 	c.extended = false
 	if on {
 		c.startKeeping()
+		c.st.p.say(info, c.name, "Client %s keeps its lock: it extends it whenever a third of its time is over.", c.name)
 	} else {
 		c.stopKeeping()
-	}
-	left := time.Until(lock.Until())
-	p.mu.Unlock()
-	if on {
-		p.say(info, c.name, "Client %s keeps its lock: it extends it whenever a third of its time is over.", c.name)
-	} else {
-		p.say(info, c.name, "Client %s extends its lock no more. It ends in %s.", c.name, seconds(left))
+		c.st.p.say(info, c.name, "Client %s extends its lock no more. It ends in %s.", c.name, seconds(time.Until(c.lock.Until())))
 	}
 }
 
-// startKeeping and stopKeeping begin and end the extensions. The caller has p.mu.
+// startKeeping and stopKeeping begin and end the extensions.
 func (c *client) startKeeping() {
 	ctx, cancel := context.WithCancel(c.st.ctx)
 	c.lock.KeepAlive(ctx)
@@ -160,16 +145,12 @@ func (c *client) stopKeeping() {
 
 // release has the client call Unlock.
 func (c *client) release() {
-	p := c.st.p
-	p.mu.Lock()
 	lock := c.lock
 	if lock == nil || c.awake != nil {
-		p.mu.Unlock()
 		return
 	}
 	c.lock = nil
 	c.stopKeeping()
-	p.mu.Unlock()
 	c.st.wg.Go(func() {
 		err := lock.Unlock(c.st.ctx)
 		if c.st.ctx.Err() == nil {
@@ -182,36 +163,29 @@ func (c *client) release() {
 // Its goroutines cannot be stopped, as they are this program's. So its connections are, in both directions, it does
 // nothing further, and it hears of nothing until it goes on.
 func (c *client) suspend() {
-	p := c.st.p
-	p.mu.Lock()
 	if c.awake != nil {
-		p.mu.Unlock()
 		return
 	}
 	c.awake, c.overdue = make(chan struct{}), false
 	c.wantKept = c.keeping != nil
 	c.stopKeeping()
-	lock := c.lock
-	p.mu.Unlock()
 	for _, g := range c.gates {
 		g.Hang()
 	}
-	if lock != nil {
-		p.say(fault, c.name, "Client %s is suspended: its process stands still, so nobody extends its lock, which ends in %s.",
-			c.name, seconds(time.Until(lock.Until())))
+	if c.lock != nil {
+		c.st.p.say(fault, c.name, "Client %s is suspended: its process stands still, so nobody extends its lock, which ends in %s.",
+			c.name, seconds(time.Until(c.lock.Until())))
 	} else {
-		p.say(fault, c.name, "Client %s is suspended: its process stands still, and answers nobody.", c.name)
+		c.st.p.say(fault, c.name, "Client %s is suspended: its process stands still, and answers nobody.", c.name)
 	}
 }
 
 func (c *client) resume() {
-	p := c.st.p
-	p.mu.Lock()
-	awake, lock := c.awake, c.lock
-	if awake == nil {
-		p.mu.Unlock()
+	p, lock := c.st.p, c.lock
+	if c.awake == nil {
 		return
 	}
+	close(c.awake)
 	c.awake, c.woke = nil, time.Now()
 	for _, g := range c.gates {
 		g.Resume()
@@ -220,18 +194,11 @@ func (c *client) resume() {
 	if lock != nil && !ended && c.wantKept {
 		c.startKeeping()
 	}
-	var others []string
-	for _, h := range c.st.holders() {
-		if h != c {
-			others = append(others, h.name)
-		}
-	}
-	close(awake)
-	p.mu.Unlock()
+	others := c.st.holders()
 	switch {
 	case ended && len(others) > 0:
 		p.say(bad, c.name, "Client %s goes on. Its lock has ended, and client %s has it now; but %s may be in the middle of a write, "+
-			"which no lock can stop. A fence can: have it write.", c.name, others[0], c.name)
+			"which no lock can stop. A fence can: have it write.", c.name, others[0].name, c.name)
 	case ended:
 		p.say(bad, c.name, "Client %s goes on, and learns that its lock has ended meanwhile.", c.name)
 	case lock != nil:
@@ -244,13 +211,10 @@ func (c *client) resume() {
 // write has the client write to the register, with the fence of its latest lock. It does not look at the lock before,
 // just as a process does not that was suspended between its last look and the write.
 func (c *client) write() {
-	p := c.st.p
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p, st := c.st.p, c.st
 	if c.fence == 0 || c.awake != nil {
 		return
 	}
-	st := c.st
 	last := st.wrote
 	err := st.guard.Do(c.fence, func() error {
 		st.writes++
@@ -261,14 +225,14 @@ func (c *client) write() {
 	switch {
 	case errors.Is(err, redlock.ErrFenced):
 		p.mark(c, markFenced, nil)
-		p.sayLocked(bad, c.name, "Client %s's write is refused: its fence is %s, and the register has seen %s, of client %s's later lock.",
+		p.say(bad, c.name, "Client %s's write is refused: its fence is %s, and the register has seen %s, of client %s's later lock.",
 			c.name, p.fenceText(c.fence), p.fenceText(st.guard.Seen()), last)
 	case held:
 		p.mark(c, markWrite, nil)
-		p.sayLocked(good, c.name, "Client %s writes: its fence is %s, and the register has seen none that is larger.", c.name, p.fenceText(c.fence))
+		p.say(good, c.name, "Client %s writes: its fence is %s, and the register has seen none that is larger.", c.name, p.fenceText(c.fence))
 	default:
 		p.mark(c, markWrite, nil)
-		p.sayLocked(bad, c.name, "Client %s writes without the lock, and the register accepts it, as it has seen no fence "+
+		p.say(bad, c.name, "Client %s writes without the lock, and the register accepts it, as it has seen no fence "+
 			"above %s. A later holder that first reads there, with its own fence, rules that out.", c.name, p.fenceText(c.fence))
 	}
 }

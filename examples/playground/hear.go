@@ -110,12 +110,12 @@ func (c *client) got(lock *redlock.Lock) {
 	said := saying(c.decided, yes)
 	if lock.Err() == nil && len(others) > 0 {
 		first, ignorant := others[0], len(c.st.nodes)-len(c.st.nodesOf(others[0].name))
-		p.sayLocked(bad, c.name, "Two clients have the lock! %s said yes to client %s, though client %s has it for another %s: "+
+		p.say(bad, c.name, "Two clients have the lock! %s said yes to client %s, though client %s has it for another %s: "+
 			"%s of five nodes know nothing of %s. This is why nodes that lose their keys must be quarantined.",
 			capital(nodesText(said)), c.name, first.name, seconds(time.Until(first.lock.Until())), number(ignorant), first.name)
 		return
 	}
-	p.sayLocked(good, c.name, "Client %s has the lock: %s said yes, which %s %d of 5. It is valid for %s.",
+	p.say(good, c.name, "Client %s has the lock: %s said yes, which %s %d of 5. It is valid for %s.",
 		c.name, nodesText(said), verb(said, "is", "are"), len(said), seconds(time.Until(lock.Until())))
 }
 
@@ -129,14 +129,14 @@ func (c *client) refused(err error) {
 	var failed *redlock.QuorumError
 	switch {
 	case errors.Is(err, context.Canceled) && waited:
-		p.sayLocked(info, c.name, "Client %s gives up, and leaves the line.", c.name)
+		p.say(info, c.name, "Client %s gives up, and leaves the line.", c.name)
 	case errors.Is(err, context.Canceled):
-		p.sayLocked(info, c.name, "Client %s gives up.", c.name)
+		p.say(info, c.name, "Client %s gives up.", c.name)
 	case errors.As(err, &failed):
-		p.sayLocked(bad, c.name, "Client %s gets no lock: %s. So no majority can say yes. Better no lock than two.",
+		p.say(bad, c.name, "Client %s gets no lock: %s. So no majority can say yes. Better no lock than two.",
 			c.name, p.why(votesOf(failed.Votes)))
 	default:
-		p.sayLocked(bad, c.name, "Client %s gets no lock: %v.", c.name, err)
+		p.say(bad, c.name, "Client %s gets no lock: %v.", c.name, err)
 	}
 }
 
@@ -151,17 +151,17 @@ func (c *client) waiting(err error) {
 	c.waits = true
 	var failed *redlock.QuorumError
 	if !errors.As(err, &failed) {
-		p.sayLocked(info, c.name, "Client %s waits in line.", c.name)
+		p.say(info, c.name, "Client %s waits in line.", c.name)
 		return
 	}
 	votes := votesOf(failed.Votes)
 	switch {
 	case len(saying(votes, quarantined)) > 0:
-		p.sayLocked(bad, c.name, "Client %s must wait: %s. So there is no second holder.", c.name, p.why(votes))
+		p.say(bad, c.name, "Client %s must wait: %s. So there is no second holder.", c.name, p.why(votes))
 	case len(saying(votes, taken)) > 0:
-		p.sayLocked(info, c.name, "Client %s must wait: %s. It stands in line, and is told of the release.", c.name, p.why(votes))
+		p.say(info, c.name, "Client %s must wait: %s. It stands in line, and is told of the release.", c.name, p.why(votes))
 	default:
-		p.sayLocked(info, c.name, "Client %s must wait: %s. It tries again soon.", c.name, p.why(votes))
+		p.say(info, c.name, "Client %s must wait: %s. It tries again soon.", c.name, p.why(votes))
 	}
 }
 
@@ -207,7 +207,7 @@ func (c *client) kept(err error) {
 	}
 	if err == nil && !c.extended {
 		said := saying(c.decided, yes)
-		p.sayLocked(good, c.name, "Client %s has extended its lock, and goes on doing so: %s said yes, so it is valid for another %s.",
+		p.say(good, c.name, "Client %s has extended its lock, and goes on doing so: %s said yes, so it is valid for another %s.",
 			c.name, nodesText(said), seconds(time.Until(c.lock.Until())))
 	}
 	var failed *redlock.QuorumError
@@ -226,11 +226,11 @@ func (c *client) released(err error) {
 	said := saying(c.decided, yes)
 	switch {
 	case err == nil:
-		p.sayLocked(good, c.name, "Client %s has released the lock: %s deleted its key, and told the next in line if there was one.", c.name, nodesText(said))
+		p.say(good, c.name, "Client %s has released the lock: %s deleted its key, and told the next in line if there was one.", c.name, nodesText(said))
 	case errors.Is(err, redlock.ErrLost):
-		p.sayLocked(bad, c.name, "Client %s releases a lock that it did not have any more: its work was not protected to the end.", c.name)
+		p.say(bad, c.name, "Client %s releases a lock that it did not have any more: its work was not protected to the end.", c.name)
 	default:
-		p.sayLocked(bad, c.name, "Client %s has released the lock, but too few nodes confirm it. The others drop the key when its time is over.", c.name)
+		p.say(bad, c.name, "Client %s has released the lock, but too few nodes confirm it. The others drop the key when its time is over.", c.name)
 	}
 }
 
@@ -242,7 +242,7 @@ func (c *client) check(now time.Time) {
 	p, err := c.st.p, c.lock.Err()
 	if c.awake != nil {
 		if !c.overdue {
-			p.sayLocked(bad, c.name, "Client %s's lock has ended, by the clock and on the nodes. %s is suspended, and does not know.", c.name, c.name)
+			p.say(bad, c.name, "Client %s's lock has ended, by the clock and on the nodes. %s is suspended, and does not know.", c.name, c.name)
 		}
 		c.overdue = true
 		return
@@ -253,10 +253,10 @@ func (c *client) check(now time.Time) {
 	switch {
 	case overdue || now.Sub(c.woke) < lookEvery*2: // resume has said so.
 	case errors.Is(err, redlock.ErrExpired) && wasKept:
-		p.sayLocked(bad, c.name, "Client %s's lock has ended: no majority has extended it in time. It must stop its work.", c.name)
+		p.say(bad, c.name, "Client %s's lock has ended: no majority has extended it in time. It must stop its work.", c.name)
 	case errors.Is(err, redlock.ErrExpired):
-		p.sayLocked(info, c.name, "Client %s's lock has ended, as its time is over. The nodes drop its key by themselves.", c.name)
+		p.say(info, c.name, "Client %s's lock has ended, as its time is over. The nodes drop its key by themselves.", c.name)
 	default:
-		p.sayLocked(bad, c.name, "Client %s has lost its lock: a majority says that the key is gone or another's. It must stop its work.", c.name)
+		p.say(bad, c.name, "Client %s has lost its lock: a majority says that the key is gone or another's. It must stop its work.", c.name)
 	}
 }

@@ -25,7 +25,7 @@ const (
 	delayed = "delayed"
 )
 
-// faults are what can be done to a node.
+// faults are what can be done to a node. All of them have p.mu.
 var faults = map[string]func(n *node) error{
 	"kill":    (*node).kill,
 	"restart": (*node).restart,
@@ -55,7 +55,7 @@ func (n *node) restart() error {
 	n.become("")
 	n.setDelay()
 	kept := "It has kept its keys, as a server does that writes each of them to its disk."
-	if n.st.p.has(&n.st.p.quarantine) {
+	if n.st.p.quarantine {
 		kept += " Clients cannot know that, so it is in quarantine."
 	}
 	n.st.p.say(info, "", "Node %s was restarted. %s", n.name, kept)
@@ -75,6 +75,7 @@ func (n *node) freeze() error {
 
 func (n *node) thaw() error {
 	n.become("")
+	n.setDelay()
 	if err := n.server.Resume(); err != nil {
 		return err
 	}
@@ -96,8 +97,6 @@ func (n *node) delay(on bool) error {
 
 // setDelay is what a message to or from the node takes.
 func (n *node) setDelay() {
-	n.st.p.mu.Lock()
-	defer n.st.p.mu.Unlock()
 	var low, high time.Duration
 	if n.st.p.slow {
 		low, high = 100*time.Millisecond, 500*time.Millisecond
@@ -110,27 +109,20 @@ func (n *node) setDelay() {
 
 // empty restarts the node without its keys, as a server without persistence does.
 func (n *node) empty() error {
-	st := n.st
-	st.p.mu.Lock()
-	whose := n.holder
-	st.p.mu.Unlock()
 	if err := n.server.Restart(false); err != nil {
 		return err
 	}
 	n.become("")
 	n.setDelay()
-	st.p.mu.Lock()
+	st, whose := n.st, n.holder
 	n.holder = ""
-	left := st.nodesOf(whose)
-	quarantine := st.p.quarantine
-	st.p.mu.Unlock()
-	cure := ""
-	if quarantine {
+	left, cure := st.nodesOf(whose), ""
+	if st.p.quarantine {
 		cure = " It is in quarantine now, and grants nothing until all that it may have forgotten has ended."
 	}
 	switch {
-	case whose == "":
-		st.p.say(fault, "", "Node %s was restarted without its keys. It had no key of the lock.%s", n.name, cure)
+	case whose == "" || st.client(whose).lock == nil:
+		st.p.say(fault, "", "Node %s was restarted without its keys. It had no key of a lock.%s", n.name, cure)
 	case len(left) >= need:
 		st.p.say(fault, "", "Node %s was restarted without its keys: it has forgotten that client %s has the lock. %s still %s.%s",
 			n.name, whose, capital(nodesText(left)), verb(left, "knows", "know"), cure)
@@ -143,14 +135,12 @@ func (n *node) empty() error {
 
 // become sets the node's fault, and reports whether it had another one.
 func (n *node) become(state string) bool {
-	n.st.p.mu.Lock()
-	defer n.st.p.mu.Unlock()
 	changed := n.fault != state
 	n.fault = state
 	return changed
 }
 
-// nodesOf are the nodes that have a client's key. The caller has p.mu.
+// nodesOf are the nodes that have a client's key.
 func (st *stage) nodesOf(client string) (names []string) {
 	for _, n := range st.nodes {
 		if client != "" && n.holder == client {
@@ -162,8 +152,6 @@ func (st *stage) nodesOf(client string) (names []string) {
 
 // left says how many nodes answer, and what that means.
 func (st *stage) left() string {
-	st.p.mu.Lock()
-	defer st.p.mu.Unlock()
 	switch up := st.up(); {
 	case up > need:
 		return count(up) + " of five answer, and three are enough: nobody notices."
@@ -176,7 +164,7 @@ func (st *stage) left() string {
 	}
 }
 
-// up is how many nodes answer. The caller has p.mu.
+// up is how many nodes answer.
 func (st *stage) up() (n int) {
 	for _, node := range st.nodes {
 		if node.fault == "" || node.fault == delayed {

@@ -48,6 +48,8 @@ func open(ctx context.Context, s settings) (*playground, error) {
 	if err != nil {
 		return nil, err
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.st = st
 	p.say(info, "", "Five nodes are up, and nobody has the lock. Have a client lock it, or play a story.")
 	return p, nil
@@ -55,6 +57,8 @@ func open(ctx context.Context, s settings) (*playground, error) {
 
 func (p *playground) close() {
 	p.stopStory()
+	p.acting.Lock()
+	defer p.acting.Unlock()
 	p.stage().close()
 }
 
@@ -90,23 +94,21 @@ func (p *playground) do(what string) error {
 func (p *playground) act(verb, whom string) error {
 	p.acting.Lock()
 	defer p.acting.Unlock()
-	st := p.stage()
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if f := switches[verb]; f != nil {
-		return f(st, whom == "on")
+		f(p.st, whom == "on")
+		return nil
 	}
-	if f := faults[verb]; f != nil {
-		for _, n := range st.nodes {
-			if n.name == whom {
-				return f(n)
-			}
+	for _, n := range p.st.nodes {
+		if f := faults[verb]; f != nil && n.name == whom {
+			return f(n)
 		}
 	}
-	if f := calls[verb]; f != nil {
-		for _, c := range st.clients {
-			if c.name == whom {
-				f(c)
-				return nil
-			}
+	for _, c := range p.st.clients {
+		if f := calls[verb]; f != nil && c.name == whom {
+			f(c)
+			return nil
 		}
 	}
 	return errUnknown
@@ -128,24 +130,23 @@ func (p *playground) startOver(quarantine bool) error {
 		return err
 	}
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.st, p.quarantine, p.auto = st, quarantine, false
 	p.rec.clear()
-	slow := p.slow
-	p.mu.Unlock()
 	if quarantine {
 		p.say(info, "", "Everything starts over, with quarantine: a node that has lost its keys grants no lock for %s.",
 			seconds(p.ttl+quarantineMargin))
 	} else {
 		p.say(info, "", "Everything starts over: five nodes are up, and nobody has the lock.")
 	}
-	if slow {
-		return st.slowDown(true)
+	if p.slow {
+		st.slowDown(true)
 	}
 	return nil
 }
 
 // switches are what is on or off for the whole stage, but for those that start over.
-var switches = map[string]func(st *stage, on bool) error{
+var switches = map[string]func(st *stage, on bool){
 	"auto": (*stage).setAuto,
 	"slow": (*stage).slowDown,
 }

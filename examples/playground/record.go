@@ -85,13 +85,8 @@ func (p *playground) at(t time.Time) int64 {
 	return t.Sub(p.start).Milliseconds()
 }
 
+// say adds a sentence. The caller has p.mu, as all that record something do.
 func (p *playground) say(kind, who, format string, args ...any) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.sayLocked(kind, who, format, args...)
-}
-
-func (p *playground) sayLocked(kind, who, format string, args ...any) {
 	log := append(p.rec.log, sentence{p.rec.add(), p.now(), kind, who, fmt.Sprintf(format, args...)})
 	p.rec.log = log[max(len(log)-100, 0):]
 }
@@ -106,7 +101,7 @@ func (p *playground) sayOnce(kind, who, text string) {
 			break
 		}
 	}
-	p.sayLocked(kind, who, "%s", text)
+	p.say(kind, who, "%s", text)
 }
 
 func (p *playground) mark(c *client, what string, votes []vote) *mark {
@@ -142,7 +137,7 @@ func (p *playground) markRound(c *client, e redlock.Event, votes []vote) {
 	}
 }
 
-// record brings the lanes up to date. The caller has p.mu.
+// record brings the lanes up to date.
 func (st *stage) record() {
 	r, now := &st.p.rec, st.p.now()
 	for _, n := range st.nodes {
@@ -186,7 +181,7 @@ func (r *recorder) be(lane, row, what string, now int64) {
 	}
 }
 
-// state says what the client does. The caller has p.mu.
+// state says what the client does.
 func (c *client) state() string {
 	switch {
 	case c.lock != nil && c.lock.Err() != nil:

@@ -171,10 +171,8 @@ func (st *stage) holders() (all []*client) {
 }
 
 // slowDown makes all messages slow, and each as slow as it likes, so that one can see votes come in.
-func (st *stage) slowDown(on bool) error {
-	st.p.mu.Lock()
+func (st *stage) slowDown(on bool) {
 	st.p.slow = on
-	st.p.mu.Unlock()
 	for _, n := range st.nodes {
 		n.setDelay()
 	}
@@ -183,5 +181,4 @@ func (st *stage) slowDown(on bool) error {
 	} else {
 		st.p.say(info, "", "Messages are fast again.")
 	}
-	return nil
 }

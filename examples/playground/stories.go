@@ -151,7 +151,7 @@ func (p *playground) tell(ctx context.Context, t *telling) {
 	for i, s := range t.steps {
 		p.mu.Lock()
 		t.step, t.text = i+1, s.text
-		p.sayLocked(tale, "", "%s", s.text)
+		p.say(tale, "", "%s", s.text)
 		p.mu.Unlock()
 		if !sleep(ctx, p.pause) { // Time to read, before it happens.
 			return
@@ -164,7 +164,7 @@ func (p *playground) tell(ctx context.Context, t *telling) {
 	defer p.mu.Unlock()
 	if p.story == t {
 		p.story = nil
-		p.sayLocked(tale, "", "That was “%s”. Everything is as the story left it: go on from here, or play another one.", t.title)
+		p.say(tale, "", "That was “%s”. Everything is as the story left it: go on from here, or play another one.", t.title)
 	}
 }
 
