@@ -230,12 +230,17 @@ func TestScreenshots(t *testing.T) {
 			p.press("+")
 			p.press("j")
 			shot("lock")
-			if name == "desk" {
-				p.crop("timeline", filepath.Join(folder, map[bool]string{false: "timeline-light.png", true: "timeline-dark.png"}[dark]))
-			}
 			p.eval(`document.getElementById("how").scrollIntoView()`, nil)
 			shot("how")
 			require.Empty(t, p.wrong())
 		}
+		// The picture of the README: work of a frozen client that its fence stops.
+		p := b.open(t, page, 1060, 900, dark)
+		p.eval(`(T => {
+			const a = T.S.accesses.find(a => !a[7]) || T.S.accesses[0], t = T.S.threads[a[0]];
+			T.select(a[0]);
+			T.show(t[2] - 2e6, t[3] + 1e6);
+		})(window.timeline)`, nil)
+		p.crop("timeline", filepath.Join(folder, map[bool]string{false: "run-light.png", true: "run-dark.png"}[dark]))
 	}
 }

@@ -217,4 +217,4 @@ draw();
 follow();
 
 // What tests look at.
-window.timeline = {view, S, at, x, place: i => places[i], gutter: () => gutter, selected: () => ({selected, selectedFault, selectedViolation}), row: () => rowHeight, head: HEAD, show, draw};
+window.timeline = {view, S, at, x, place: i => places[i], gutter: () => gutter, selected: () => ({selected, selectedFault, selectedViolation}), row: () => rowHeight, head: HEAD, show, draw, select};
