@@ -102,17 +102,7 @@ var broken = []struct {
 		s.section("c2", 9, "a", 10, 0)
 		s.operate(history.Write, "c1", one, "a", 20, 21, 1, false)
 	}},
-	{"the later waiter is first", []string{"waiters"}, func(s *story) {
-		has := s.lock("c2", 0, 5, 1, "a")
-		first := s.ask("c1", 10, "a")
-		s.wait("c1", first, 12)
-		second := s.ask("c1", 20, "a")
-		s.wait("c1", second, 22)
-		s.unlock("c2", has, 30, 32)
-		s.got("c1", second, 40, 1030, 2)
-		s.unlock("c1", second, 50, 52)
-		s.got("c1", first, 60, 1050, 3)
-	}},
+	{"the later waiter is first", []string{"waiters"}, func(s *story) { s.overtaken() }},
 	{"a loss signal that is late", []string{"loss signal"}, func(s *story) {
 		n := s.lock("c1", 0, 5, 1, "a")
 		s.keep("c1", n, 6)

@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -140,61 +141,49 @@ var correct = []struct {
 		s.lock("c2", 1, 10, 3, "a")
 		s.lock("c2", 3000, 3010, 1, "b")
 	}},
-	{"waiters for several resources, and such as give up", []string{"waiters"}, func(s *story) {
+	{"waiters that go in order", []string{"waiters"}, func(s *story) {
 		has := s.lock("c2", 0, 5, 1, "a")
-		both := s.ask("c1", 10, "a", "b")
-		s.wait("c1", both, 12)
-		first := s.ask("c1", 14, "a")
-		s.wait("c1", first, 15)
-		gives := s.ask("c1", 16, "a")
-		s.wait("c1", gives, 17)
-		second := s.ask("c1", 20, "a")
-		s.wait("c1", second, 22)
-		s.unlock("c2", has, 30, 32)
-		s.got("c1", second, 40, 1030, 2)
-		s.unlock("c1", second, 50, 52)
-		s.got("c1", first, 60, 1050, 3)
-		s.unlock("c1", first, 62, 64)
-		s.back("c1", gives, 66, history.Event{Outcome: history.OutcomeCancelled})
-		s.back("c1", both, 70, history.Event{Outcome: history.OutcomeTaken})
-
-		has = s.lock("c2", 100, 105, 4, "a")
-		first = s.ask("c1", 110, "a")
-		s.wait("c1", first, 112)
-		second = s.ask("c1", 111, "a") // At the same time.
-		s.wait("c1", second, 113)
-		third := s.ask("c1", 120, "a")
-		s.wait("c1", third, 121)
-		s.unlock("c2", has, 130, 132)
-		for i, n := range []int{second, first, third} {
-			s.got("c1", n, 140+int64(i)*10, 1130, 5+int64(i))
-			s.unlock("c1", n, 142+int64(i)*10, 145+int64(i)*10)
+		s.extend("c2", has, 900, 905, 1899)
+		var line []int
+		for i := range int64(4) { // The first two come at one time, and may go in any order. The third one gives up.
+			n := s.ask("c1", 10+i/2*400, "a")
+			s.wait("c1", n, 12+i/2*400+i)
+			line = append(line, n)
 		}
+		s.refused("c1", line[0], 320, 1120)
+		s.unlock("c2", has, 1130, 1132)
+		for i, n := range []int{line[1], line[0], line[3]} {
+			at := 1140 + int64(i)*20
+			s.got("c1", n, at, at+990, 2+int64(i))
+			s.unlock("c1", n, at+10, at+12)
+		}
+		s.back("c1", line[2], 1300, history.Event{Outcome: history.OutcomeCancelled})
+	}},
+	{"a call for several resources holds up a waiter", nil, func(s *story) {
+		both := s.ask("c1", 6, "a", "b")
+		s.wait("c1", both, 7)
+		s.overtaken()
+		s.back("c1", both, 970, history.Event{Outcome: history.OutcomeTaken})
+		s.wait("c3", s.ask("c3", 980, "a"), 981)
+		s.dies("c3", 990)
+	}},
+	{"a waiter of whose line nobody has heard", nil, func(s *story) {
+		s.overtaken()
+		s.events = slices.DeleteFunc(s.events, func(e history.Event) bool { return e.Kind == history.Votes && e.At > ms(400) })
 	}},
 	{"a waiter whose process stood still", []string{"bounds"}, func(s *story) {
-		has := s.lock("c2", 0, 5, 1, "a")
-		first := s.ask("c1", 10, "a")
-		s.wait("c1", first, 12)
-		second := s.begin("c1", history.OpLock, 20, history.Event{Resources: []string{"a"}, TTL: ms(1000), Bound: ms(1000)})
-		s.wait("c1", second, 22)
-		s.freeze("c1", 30, 4000)
-		s.unlock("c2", has, 40, 45)
-		s.got("c1", second, 4010, 5000, 2)
-		s.unlock("c1", second, 4020, 4025)
-		s.got("c1", first, 4030, 5010, 3)
+		s.begin("c1", history.OpTryLock, 700, history.Event{Resources: []string{"b"}, Bound: ms(740)})
+		s.overtaken()
+		s.freeze("c1", 730, 900)
+		s.back("c1", 1, 905, history.Event{Outcome: history.OutcomeNoQuorum})
 	}},
-	{"a waiter without a quorum", nil, func(s *story) {
-		first := s.ask("c3", 10, "a")
-		s.wait("c3", first, 12)
-		second := s.ask("c3", 20, "a")
-		s.wait("c3", second, 22)
-		for node := range 2 {
-			s.add(history.Event{At: ms(5), Kind: history.FaultBegin, Fault: "kill", Node: &node})
-			s.add(history.Event{At: ms(1500), Kind: history.FaultEnd, Fault: "kill", Node: &node})
+	{"waiters of several processes", nil, func(s *story) {
+		first := s.overtaken()
+		for i := range s.events {
+			if e := &s.events[i]; e.Client == "c1" && e.Call == first {
+				e.Client = "c3"
+			}
 		}
-		s.got("c3", second, 2000, 2900, 2)
-		s.unlock("c3", second, 2005, 2007)
-		s.got("c3", first, 2030, 2910, 3)
 	}},
 	{"a process that was killed, and its successor", []string{"bounds"}, func(s *story) {
 		s.begin("c1", history.OpTryLock, 0, history.Event{Resources: []string{"a"}, TTL: ms(1000), Bound: ms(500)})

@@ -3,6 +3,8 @@ package judge
 import (
 	"bytes"
 	"encoding/json"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -97,4 +99,17 @@ func TestHistoriesAreReadAsTheyAreWritten(t *testing.T) {
 	again, err := history.Parse(strings.NewReader(file.String()))
 	require.NoError(t, err)
 	require.Equal(t, Judge(events).Rules, Judge(again).Rules)
+}
+
+func TestTheReadmeHasEveryRule(t *testing.T) {
+	readme, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	for _, r := range rules {
+		require.Contains(t, string(readme), "| "+r.name+" | "+r.promise+" |")
+		page, anchor, _ := strings.Cut(r.page, "#")
+		text, err := os.ReadFile("../../" + page)
+		require.NoError(t, err)
+		title := regexp.MustCompile(`(?im)^#+ ` + strings.ReplaceAll(anchor, "-", "[ -]") + `\b`)
+		require.True(t, anchor == "" || title.Match(text), "%s has no %s", page, anchor)
+	}
 }

@@ -153,37 +153,23 @@ func grantStale(r *run, e *history.Event) bool {
 	return after
 }
 
-// overtakes swaps when two waiters came.
+// overtakes swaps which of two waiters got the lock first.
 func overtakes(r *run) ([]history.Event, bool) {
-	for _, x := range r.inOrder {
-		for _, y := range r.inOrder {
-			if x.client != y.client || x.wait == 0 || y.wait == 0 || !x.ok() || !y.ok() || x.wait >= y.begin.At ||
-				len(x.begin.Resources) > 1 || !slices.Equal(x.begin.Resources, y.begin.Resources) || x.end.At < y.wait {
-				continue
-			}
-			var mixed []*call
-			for _, c := range r.inOrder {
-				if c.client == x.client && len(c.begin.Resources) > 1 {
-					mixed = append(mixed, c)
+	for _, l := range r.linesOfWaiters() {
+		for _, x := range l.calls {
+			for _, y := range l.calls {
+				if x.wait >= y.begin.At || x.end.At < y.begin.At || !r.mustWait(l, y, x) || !r.mustWait(l, x, y) {
+					continue
 				}
+				return r.edit(func(e *history.Event) {
+					switch {
+					case x.ends(e):
+						e.Call = y.call
+					case y.ends(e):
+						e.Call = x.call
+					}
+				}), true
 			}
-			if r.disturbed(y, x, mixed) {
-				continue
-			}
-			return r.edit(func(e *history.Event) {
-				early := e.Client == x.client && e.Call == x.call
-				late := e.Client == x.client && e.Call == y.call
-				switch {
-				case early && e.Kind == history.Call:
-					e.At = y.begin.At
-				case late && e.Kind == history.Call:
-					e.At = x.begin.At
-				case early && e.Kind == history.Wait:
-					e.At = y.wait
-				case late && e.Kind == history.Wait:
-					e.At = x.wait
-				}
-			}), true
 		}
 	}
 	return nil, false

@@ -113,7 +113,10 @@ func (q *waiting) next() {
 	p.attempt(q.call, func(g *grant) {
 		leave()
 		q.use(g)
-	}, func(string) {
+	}, func(outcome string) {
+		if outcome == history.OutcomeTaken {
+			p.write(history.Event{Kind: history.Votes, Call: q.call.Call, Votes: refusals})
+		}
 		q.note()
 		p.later(p.w.soon(), q.next)
 	})

@@ -8,72 +8,127 @@ import (
 	"github.com/seed6c881748/redlock/proof/history"
 )
 
-// calm is for how long a quorum of nodes and the process must have been left alone: otherwise those in line may ask for
-// themselves, as the first one has told them nothing for more than twice its retry delay and the node timeout.
-const calm = int64(3500 * time.Millisecond)
-
 // waiters compares calls of Lock of one process. If one was in line when another came, and both have got the lock, then
-// the first one got it first. That holds for calls that want one and the same resource. Calls for several resources, or
-// of different processes, may overtake each other.
+// the first one got it first.
+//
+// That holds for calls that want one and the same resource, with the same options, as long as the nodes answer those in
+// line: a call that has not heard of an answer to the others for too long asks for itself. So only such calls count
+// before whose attempt the nodes had refused others in line again and again. Processes may overtake each other.
 func waiters(r *run, f *findings) {
-	type line struct{ client, resource string }
-	lines := make(map[line][]*call)
-	mixed := make(map[line][]*call) // for several resources
-	for _, c := range r.inOrder {
-		if c.begin.Op != history.OpLock {
-			continue
-		}
-		for _, res := range c.begin.Resources {
-			if in := (line{c.client, res}); len(c.begin.Resources) > 1 {
-				mixed[in] = append(mixed[in], c)
-			} else if c.ok() && c.wait > 0 {
-				lines[in] = append(lines[in], c)
-			}
-		}
-	}
-	for in, came := range lines {
-		inLine := slices.SortedStableFunc(slices.Values(came), func(a, b *call) int { return cmp.Compare(a.wait, b.wait) })
+	for _, l := range r.linesOfWaiters() {
+		inLine := slices.SortedStableFunc(slices.Values(l.calls), func(a, b *call) int { return cmp.Compare(a.wait, b.wait) })
 		var last *call // of those in line, who got it last
-		for _, c := range came {
+		for _, c := range l.calls {
 			for len(inLine) > 0 && inLine[0].wait < c.begin.At {
 				if last == nil || inLine[0].end.At > last.end.At {
 					last = inLine[0]
 				}
 				inLine = inLine[1:]
 			}
-			if last == nil || last.end.At < c.begin.At || r.disturbed(c, last, mixed[in]) {
+			if last == nil || last.end.At < c.begin.At || !r.mustWait(l, c, last) {
 				continue
 			}
 			f.facts++
 			if c.end.At < last.end.At {
-				f.violation(place{from: last.begin.At, to: last.end.At, resource: in.resource, clients: []string{in.client}},
-					"%s waited since %s; %s came at %s, and got the lock at %s, %s before it", last, at(last.wait), c,
+				p := place{from: last.begin.At, to: last.end.At, resource: l.resource, clients: []string{c.client}}
+				f.violation(p, "%s waited since %s; %s came at %s, and got the lock at %s, %s before it", last, at(last.wait), c,
 					at(c.begin.At), at(c.end.At), span(c.end.At, last.end.At))
 			}
 		}
 	}
 }
 
-// disturbed reports whether c may overtake first: because a call for several resources stood in the line before both, or
-// because of a fault that keeps the first in line from asking.
-func (r *run) disturbed(c, first *call, mixed []*call) bool {
-	for _, m := range mixed {
+// A waitingLine is what is known of the calls of a process that waited for one resource.
+type waitingLine struct {
+	client, resource string
+	calls            []*call // that have got it, and wanted nothing else; by when they began
+	mixed            []*call // that wanted others, too
+	refused          []int64 // when a quorum of nodes had refused one of them
+}
+
+// linesOfWaiters sorts the calls of Lock by process and resource.
+func (r *run) linesOfWaiters() map[[2]string]*waitingLine {
+	lines := make(map[[2]string]*waitingLine)
+	of := func(c *call, res string) *waitingLine {
+		key := [2]string{c.client, res}
+		if lines[key] == nil {
+			lines[key] = &waitingLine{client: c.client, resource: res}
+		}
+		return lines[key]
+	}
+	for _, c := range r.inOrder {
+		if c.begin.Op != history.OpLock {
+			continue
+		}
+		for _, res := range c.begin.Resources {
+			if l := of(c, res); len(c.begin.Resources) > 1 {
+				l.mixed = append(l.mixed, c)
+			} else if c.ok() && c.wait > 0 {
+				l.calls = append(l.calls, c)
+			}
+		}
+	}
+	for _, e := range r.events {
+		// The votes of the first attempt, before there was a line, may come when the call waits already.
+		c := r.calls[id{e.Client, e.Call}]
+		if e.Kind == history.Votes && c != nil && c.wait > 0 && e.At > c.wait+r.nodeTimeout()*6/5 && r.refusal(e.Votes) &&
+			len(c.begin.Resources) == 1 {
+			l := of(c, c.begin.Resources[0])
+			l.refused = append(l.refused, e.At)
+		}
+	}
+	for _, l := range lines {
+		slices.Sort(l.refused)
+	}
+	return lines
+}
+
+// refusal reports whether a quorum of nodes said that the resource is taken.
+func (r *run) refusal(votes []history.Vote) bool {
+	no := 0
+	for _, v := range votes {
+		if v.Says == "taken" {
+			no++
+		}
+	}
+	return no > r.header.Nodes/2
+}
+
+func (r *run) nodeTimeout() int64 {
+	if d, err := time.ParseDuration(r.header.Settings["node timeout"]); err == nil {
+		return int64(d)
+	}
+	return int64(250 * time.Millisecond)
+}
+
+// mustWait reports whether c had to leave the lock to first. A call for several resources that stood in the line before
+// both holds up the others, which ask for themselves then; so does a process that stood still.
+func (r *run) mustWait(l *waitingLine, c, first *call) bool {
+	for _, m := range l.mixed {
 		if m.begin.At <= first.wait && m.returned(r) >= first.begin.At {
-			return true
+			return false
 		}
 	}
-	until := min(c.end.At, first.end.At)
-	from := until - calm
-	away := make(map[int]bool)
+	// Between the choice to ask and the start of the attempt may be the wait for connections and for a place.
+	gap := 2 * r.nodeTimeout()
+	start := r.locks[c.id].asked
+	from := max(c.begin.At, start-int64(time.Second)-r.nodeTimeout())
 	for _, f := range r.faults {
-		switch {
-		case f.from > until || f.to < from:
-		case f.node >= 0:
-			away[f.node] = true
-		case f.client == "" || f.hits(c.client):
-			return true
+		if f.hits(c.client) && f.to >= from-gap && f.from <= c.end.At {
+			return false
 		}
 	}
-	need := r.header.Nodes/2 + 1
-	return len(away) > r.header.Nodes-need
+	last := from - gap - 1
+	for _, t := range l.refused {
+		switch {
+		case t <= from:
+			last = t
+		case t >= start:
+		case t-last > gap:
+			return false
+		default:
+			last = t
+		}
+	}
+	return start-last <= gap
 }

@@ -168,6 +168,7 @@ func newWorld(seed uint64) *world {
 	w := &world{rng: rand.New(rand.NewPCG(seed, 1)), resources: make(map[string]*resource), until: int64(3 * time.Second)}
 	w.header = history.Header{
 		Seed: seed, Course: "world", Library: "redlock", Nodes: 3, Clients: 3, Fences: true, SignalSlack: 20 * unit,
+		Settings: map[string]string{"node timeout": "10ms"},
 	}
 	for i := range 1 + w.rng.IntN(3) {
 		w.resources[fmt.Sprint("r", i)] = &resource{}
