@@ -119,12 +119,13 @@ func (c *client) inventsFences(ctx context.Context, rng *rand.Rand, resources []
 func (c *client) jumpsTheQueue(ctx context.Context, rng *rand.Rand, _ []string) {
 	resources := c.cfg.Resources[:1]
 	e := c.begin(history.OpLock, time.Minute, history.Event{Resources: resources, TTL: c.cfg.TTL})
-	lock, err := c.lib.TryLock(ctx, resources, c.ttl)
+	call := context.WithValue(ctx, callKey{}, e.Call) // What the nodes say is told, as of any call.
+	lock, err := c.lib.TryLock(call, resources, c.ttl)
 	if err != nil {
 		c.rec.log(history.Event{Kind: history.Wait, Call: e.Call})
 	}
 	for err != nil && rest(ctx, between(rng, 0, 50*time.Millisecond)) {
-		lock, err = c.lib.TryLock(ctx, resources, c.ttl)
+		lock, err = c.lib.TryLock(call, resources, c.ttl)
 	}
 	if err != nil {
 		c.end(e, err)
