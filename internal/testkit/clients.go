@@ -13,6 +13,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed6c881748/redlock/internal/admission"
 	"github.com/seed6c881748/redlock/internal/conn"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/internal/waiting"
@@ -135,7 +136,7 @@ func AllUp(r *redlock.Redlock) bool {
 	return true
 }
 
-// The two things from inside that these tests need, and users do not.
+// The three things from inside that these tests need, and users do not.
 
 // WallOffset is added to a Redlock's wall clock: the jumps and differences that the clock of a
 // test does not have.
@@ -146,6 +147,11 @@ func WallOffset(r *redlock.Redlock) *atomic.Int64 {
 // QueueOf returns the lines of those who wait in this process.
 func QueueOf(r *redlock.Redlock) *waiting.Queue {
 	return (*waiting.Queue)(inside(r, "queue").UnsafePointer())
+}
+
+// AdmissionOf returns what decides how many of its calls may ask the nodes at the same time.
+func AdmissionOf(r *redlock.Redlock) *admission.Gate {
+	return (*admission.Gate)(inside(r, "admission").UnsafePointer())
 }
 
 func inside(r *redlock.Redlock, field string) reflect.Value {

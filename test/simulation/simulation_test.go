@@ -71,6 +71,11 @@ func TestSimLostReleases(t *testing.T) {
 	simulate(t, simSeeds{short: 5, race: 50, full: 400, long: 1500}, runLostAnswers)
 }
 
+// Many callers of a client want locks at the same time, over ways on which packets are lost.
+func TestSimOverload(t *testing.T) {
+	simulate(t, simSeeds{short: 1, race: 5, full: 50, long: 150}, runOverload)
+}
+
 // Locks are kept by KeepAlive and by Do, while nodes fail and lose keys, and are ended by
 // Unlock, Close, the caller's context, the max hold or a jump of the wall clock.
 func TestSimHeldLocks(t *testing.T) {
