@@ -73,7 +73,7 @@ func (r *run) addLock(c *call) {
 		asked: c.begin.At, got: c.end.At,
 	}
 	if ttl := c.begin.TTL; l.until > 0 && ttl > 0 {
-		l.asked = max(l.asked, l.until-ttl) // Until is at most a ttl after the start of the attempt.
+		l.asked = min(max(l.asked, l.until-ttl), l.got) // Until is at most a ttl after the start of the attempt.
 	}
 	r.locks[l.id] = l
 	if c.end.Token != "" {

@@ -69,10 +69,7 @@ func (r *run) linesOfWaiters() map[[2]string]*waitingLine {
 		}
 	}
 	for _, e := range r.events {
-		// The votes of the first attempt, before there was a line, may come when the call waits already.
-		c := r.calls[id{e.Client, e.Call}]
-		if e.Kind == history.Votes && c != nil && c.wait > 0 && e.At > c.wait+r.nodeTimeout()*6/5 && r.refusal(e.Votes) &&
-			len(c.begin.Resources) == 1 {
+		if c := r.calls[id{e.Client, e.Call}]; e.Kind == history.Votes && c != nil && r.heard(c, e) {
 			l := of(c, c.begin.Resources[0])
 			l.refused = append(l.refused, e.At)
 		}
@@ -83,10 +80,15 @@ func (r *run) linesOfWaiters() map[[2]string]*waitingLine {
 	return lines
 }
 
-// refusal reports whether a quorum of nodes said that the resource is taken.
-func (r *run) refusal(votes []history.Vote) bool {
+// heard reports whether votes on a call that stood in line were a refusal of which the others in line heard: a quorum of
+// nodes said that the resource is taken. Votes of the first attempt, before there was a line, may come when the call waits
+// already; and an attempt that was cut short, by the end of its call, tells nobody.
+func (r *run) heard(c *call, e history.Event) bool {
+	if c.wait == 0 || len(c.begin.Resources) != 1 || e.At <= c.wait+r.nodeTimeout()*6/5 || e.At > c.returned(r) {
+		return false
+	}
 	no := 0
-	for _, v := range votes {
+	for _, v := range e.Votes {
 		if v.Says == "taken" {
 			no++
 		}
