@@ -60,7 +60,7 @@ func played(t *testing.T, p *plan.Plan) ([]history.Event, judge.Verdict) {
 	require.NoError(t, err)
 	var out bytes.Buffer
 	events, err := course.Run(t.Context(), course.Options{
-		Plan: p, Command: []string{self, "-client"}, Crowd: []string{self, "-crowd"}, HandOn: true, History: &out,
+		Plan: p, Command: []string{self, "-client"}, Crowd: []string{self, "-crowd"}, HandOn: true, Long: true, History: &out,
 		Header: history.Header{Library: "redlock", Fences: true},
 	})
 	require.NoError(t, err)

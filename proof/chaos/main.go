@@ -103,7 +103,7 @@ func play(f flags, p *plan.Plan) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	events, err := course.Run(ctx, course.Options{
-		Plan: p, Command: []string{self, "-client"}, Crowd: []string{self, "-crowd"}, HandOn: true, History: out,
+		Plan: p, Command: []string{self, "-client"}, Crowd: []string{self, "-crowd"}, HandOn: true, Long: true, History: out,
 		Header: history.Header{
 			Broken: f.broken, Library: "redlock", Commit: commit(), Versions: versions(), Fences: true, Command: command(f),
 		},

@@ -17,7 +17,9 @@ const connect = time.Second
 type held struct {
 	*redlock.Lock
 	call int
-	kept context.Context //nolint:containedctx // It ends with the lock; nil if nothing keeps that alive.
+	// careless is one whose sections do not look whether it is still held.
+	careless bool
+	kept     context.Context //nolint:containedctx // It ends with the lock; nil if nothing keeps that alive.
 }
 
 // An attempt is a call of Lock or TryLock.
@@ -46,7 +48,7 @@ func (c *client) acquired(e history.Event, lock *redlock.Lock) *held {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.holder[lock.Holder()] = e.Call
-	return &held{Lock: lock, call: e.Call}
+	return &held{Lock: lock, call: e.Call, careless: e.Call%3 == 0}
 }
 
 // acquire makes an attempt that may take a time, and returns nil if it failed.

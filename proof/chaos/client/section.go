@@ -10,7 +10,7 @@ import (
 // section adds 1 to the register of each resource, in a read and a write with a pause between them. If handOn is
 // the lock's token, the lock is another process's to release once the section is over.
 //
-// A third of the sections do not look at their lock before they write, as if the process had been suspended between
+// A third of the sections, and those of abandoned locks, do not look at their lock before they write, as if the process had been suspended between
 // the look and the write: it is the fence that has to keep them out.
 func (c *client) section(ctx context.Context, h *held, pause time.Duration, handOn string) {
 	resources := h.Resources()
@@ -27,10 +27,9 @@ func (c *client) section(ctx context.Context, h *held, pause time.Duration, hand
 		}
 		values[i], granted = e.Value, e.OK
 	}
-	careless := h.call%3 == 0
-	c.pause(ctx, h, pause, careless)
+	c.pause(ctx, h, pause)
 	for i, res := range resources {
-		if granted && (careless || h.Err() == nil) {
+		if granted && (h.careless || h.Err() == nil) {
 			granted = c.register(history.Write, h, res, values[i]+1).OK
 		}
 	}
@@ -48,10 +47,10 @@ func (c *client) register(kind history.Kind, h *held, resource string, value int
 }
 
 // pause works for a while, but not beyond the run, and, unless it is careless, not beyond the lock.
-func (c *client) pause(ctx context.Context, h *held, d time.Duration, careless bool) {
+func (c *client) pause(ctx context.Context, h *held, d time.Duration) {
 	var lost <-chan struct{}
 	switch {
-	case careless:
+	case h.careless:
 	case h.kept != nil:
 		lost = h.kept.Done()
 	default:
@@ -72,7 +71,7 @@ func (c *client) workLong(ctx context.Context) {
 	const long = 10 * time.Minute
 	resources := []string{"long/" + c.cfg.Client}
 	for rest(ctx, 100*time.Millisecond) {
-		e := c.begin(history.OpTryLock, connect+2*c.nodeTimeout(), history.Event{Resources: resources, TTL: int64(long)})
+		e := c.begin(history.OpTryLock, connect+3*c.nodeTimeout(), history.Event{Resources: resources, TTL: int64(long)})
 		lock, err := c.long.TryLock(ctx, resources, long)
 		if err != nil {
 			c.end(e, err)

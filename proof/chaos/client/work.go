@@ -19,9 +19,9 @@ var activities = []struct {
 	{40, (*client).waits},
 	{6, (*client).keeps},
 	{8, (*client).does},
-	{8, (*client).extends},
+	{7, (*client).extends},
 	{7, (*client).handsOn},
-	{2, (*client).abandons},
+	{3, (*client).abandons},
 	{7, (*client).givesUp},
 }
 
@@ -140,6 +140,7 @@ func (c *client) handsOn(ctx context.Context, rng *rand.Rand, resources []string
 // abandons leaves a lock to expire.
 func (c *client) abandons(ctx context.Context, rng *rand.Rand, resources []string) {
 	if h := c.tryLock(ctx, resources); h != nil {
+		h.careless = true
 		c.section(ctx, h, between(rng, c.ttl/2, 2*c.ttl), "")
 		c.forget(h)
 	}

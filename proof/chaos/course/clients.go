@@ -3,6 +3,7 @@ package course
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"syscall"
 	"time"
 
@@ -41,7 +42,20 @@ func (r *run) startClients() error {
 			}
 		}
 	}
-	return nil
+	if !r.Long {
+		return nil
+	}
+	// It has to tidy up whatever it leaves, so no fault strikes it: only its nodes and its network are faulty.
+	r.keeper = &client{maxTTL: r.Plan.MaxTTL}
+	return r.launch(r.keeper)
+}
+
+// everybody is all clients.
+func (r *run) everybody() []*client {
+	if r.keeper == nil {
+		return r.clients
+	}
+	return append(slices.Clone(r.clients), r.keeper)
 }
 
 // launch starts the client's next process.
@@ -54,8 +68,11 @@ func (r *run) launch(c *client) error {
 	cfg := protocol.Config{
 		Client: name, Observer: r.addr, Start: r.start, Seed: r.Plan.Seed<<16 + uint64(c.number)<<8 + uint64(c.starts),
 		Resources: r.Plan.Resources, Workers: r.Plan.Workers,
-		TTL: int64(r.Plan.TTL), NodeTimeout: int64(r.Plan.NodeTimeout), MaxTTL: int64(c.maxTTL),
-		HandOn: r.HandOn, Long: c.number == 1 && c.starts == 1, Broken: r.Plan.Broken.Client,
+		TTL: int64(r.ttlNow()), NodeTimeout: int64(r.Plan.NodeTimeout), MaxTTL: int64(c.maxTTL),
+		HandOn: r.HandOn, Broken: r.Plan.Broken.Client,
+	}
+	if c == r.keeper {
+		cfg.Workers, cfg.Long = 0, true
 	}
 	for _, n := range r.nodes {
 		cfg.Nodes = append(cfg.Nodes, n.Addr())
@@ -124,7 +141,7 @@ func (r *run) pause(f plan.Fault) {
 	r.end(f, p.name)
 }
 
-// raise restarts all clients with a larger maxTTL, one by one.
+// raise restarts all clients with a larger maxTTL, one by one. Those that are started later may use a larger ttl.
 func (r *run) raise(f plan.Fault) {
 	for _, c := range r.clients {
 		c.busy.Lock()
@@ -140,6 +157,15 @@ func (r *run) raise(f plan.Fault) {
 		r.end(g, p.name)
 		c.busy.Unlock()
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ttl = r.Plan.TTL + f.Amount - r.Plan.MaxTTL
+}
+
+func (r *run) ttlNow() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.ttl
 }
 
 // stop has the client finish its work.

@@ -27,6 +27,7 @@ type Options struct {
 	Crowd   []string       // Starts the callers of an overload.
 	Header  history.Header // What is known of it before the run.
 	HandOn  bool           // Clients can release locks of others.
+	Long    bool           // One more client takes locks that would outlive the run, and releases them all.
 	History io.Writer
 
 	// Started is called with the start of the run and the servers' own addresses, before there are clients. May be nil.
@@ -48,12 +49,14 @@ type run struct {
 	addr     string // The observer's.
 	nodes    []*node
 	clients  []*client
+	keeper   *client // Of locks that would outlive the run, nil if there is none.
 
 	namespace *namespace // Of the last client, nil if it has none.
 
 	mu     sync.Mutex
 	events []history.Event
 	errs   []error
+	ttl    time.Duration // Of clients that are started from now on.
 }
 
 // A node is a server, and what is going on with it: one fault at a time.
@@ -86,7 +89,7 @@ func Run(ctx context.Context, opts Options) ([]history.Event, error) {
 		return nil, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	r := &run{Options: opts, ctx: ctx, dir: dir, start: monotime.Now()}
+	r := &run{Options: opts, ctx: ctx, dir: dir, start: monotime.Now(), ttl: opts.Plan.TTL}
 	r.observer = observer.New(opts.History, r.start, r.see)
 	r.observer.Forgets = opts.Plan.Broken.Register
 	if r.addr, err = r.observer.Listen("tcp", "127.0.0.1:0"); err != nil {
@@ -195,7 +198,7 @@ func (n *node) calm() { n.Proxy().SetDelay(0, 2*time.Millisecond) }
 
 // close ends all processes and removes their files.
 func (r *run) close() {
-	for _, c := range r.clients {
+	for _, c := range r.everybody() {
 		if p := c.process(); p != nil {
 			p.kill()
 		}

@@ -15,7 +15,7 @@ import (
 // finish ends the work and writes down what is left.
 func (r *run) finish() {
 	var all sync.WaitGroup
-	for _, c := range r.clients {
+	for _, c := range r.everybody() {
 		if p := c.process(); p != nil {
 			all.Go(func() { r.stop(p) })
 		}
@@ -25,7 +25,7 @@ func (r *run) finish() {
 	for i := range r.nodes {
 		r.observer.Log(history.Event{Kind: history.Keys, Node: &i, Keys: keys[i]})
 	}
-	for _, c := range r.clients {
+	for _, c := range r.everybody() {
 		if p := c.process(); p != nil {
 			c.set(nil)
 			r.quit(p)

@@ -150,7 +150,7 @@ func lasts(rng *rand.Rand, kind string) time.Duration {
 }
 
 // drawClients draws a series of faults of clients, one after the other. The first one is spared from being killed:
-// it must release all that it has taken.
+// it admits nodes.
 func (d *drawing) drawClients() {
 	kinds := d.only([]string{Pause, Crash})
 	if len(kinds) == 0 {

@@ -67,7 +67,7 @@ func TestPlanAsksForNothingThatIsNotPromised(t *testing.T) {
 			case Raise:
 				require.GreaterOrEqual(t, f.Amount, p.TTL)
 			case Crash:
-				require.NotEqual(t, 1, f.Client, "it releases what would stay for long")
+				require.NotEqual(t, 1, f.Client, "it admits nodes")
 			}
 			if f.Kind == Empty {
 				away := slices.DeleteFunc(slices.Clone(p.Faults[i+1:]), func(g Fault) bool {
