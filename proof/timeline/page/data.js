@@ -86,4 +86,13 @@ function span(us) {
 }
 // concerns says whether a thread may have to do with a violation.
 const concerns = (i, v) => v.of < 0 || S.sets[S.threads[i][TH.set]].includes(v.of);
+// about has the threads of each violation: those that were there, in its lanes, with its resource.
+const about = S.violations.map(v => {
+  const all = [];
+  S.lanes.forEach((_, l) => {
+    if (v.lanes.length && !v.lanes.includes(l)) return;
+    for (const r of tracks[l]) for (let i = lowerBound(to, v.from, ...r); i < r[1] && from[i] <= v.to; i++) if (concerns(i, v)) all.push(i);
+  });
+  return all;
+});
 const namesOf = set => S.sets[set].map(r => S.resources[r]).join(", ");

@@ -101,10 +101,12 @@ function drawRuler() {
     c.fillText(s, Math.min(Math.max(x(t), gutter + half), width - half), 9);
   }
   c.textAlign = "left";
-  let last = -99; // Flags that would cover each other are one.
-  S.violations.forEach((v, i) => {
-    const px = x((v.from + v.to) / 2);
-    if (px < gutter - 6 || px > width + 6 || px > last && px - last < 18 && i !== selectedViolation) return;
+  let last = -99; // Where flags would cover each other, the first one stands for all, or the one that is selected.
+  const flags = stops.filter(s => s.kind === "v" && s.i !== selectedViolation).map(s => s.i);
+  if (selectedViolation >= 0) flags.push(selectedViolation);
+  for (const i of flags) {
+    const px = x(S.violations[i].from);
+    if (px < gutter - 6 || px > width + 6 || px - last < 18 && i !== selectedViolation) continue;
     last = px;
     c.fillStyle = color["bad-bar"];
     c.beginPath();
@@ -118,5 +120,5 @@ function drawRuler() {
     c.textAlign = "center";
     c.fillText(i + 1, px, 8);
     c.textAlign = "left";
-  });
+  }
 }

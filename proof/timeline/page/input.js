@@ -116,7 +116,7 @@ overview.onpointerdown = e => {
 overview.onpointermove = e => { if (e.buttons) dragOverview(e); };
 byId("ruler").onclick = e => {
   const t = timeAt(e.clientX - byId("ruler").getBoundingClientRect().left);
-  const n = S.violations.findIndex(v => Math.abs((v.from + v.to) / 2 - t) < 9 / scale);
+  const n = S.violations.findIndex(v => Math.abs(v.from - t) < 9 / scale);
   if (n >= 0) go({kind: "v", i: n, from: S.violations[n].from, to: S.violations[n].to});
 };
 
@@ -127,9 +127,7 @@ function go(s) {
   if (s.kind === "v") {
     // A violation is looked at with the locks that it is about, even if it lasts for an instant only.
     let a = s.from, b = s.to;
-    S.violations[s.i].lanes.forEach(l => tracks[l].forEach(r => {
-      for (let i = lowerBound(to, s.from, ...r); i < r[1] && from[i] <= s.to; i++) if (held[i] && concerns(i, S.violations[s.i])) { a = Math.min(a, from[i]); b = Math.max(b, to[i]); }
-    }));
+    for (const i of about[s.i]) if (held[i]) { a = Math.min(a, from[i]); b = Math.max(b, to[i]); }
     const most = Math.max(1e6, 20 * (s.to - s.from));
     frame(Math.max(a, s.from - most), Math.min(b, s.to + most), .3, 30e3);
     selectViolation(s.i);

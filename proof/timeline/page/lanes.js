@@ -157,7 +157,7 @@ const edge = h => Math.max(2, Math.round(h * .25)); // The height of a critical 
 const clip = (a, b) => [Math.max(x(a), gutter - 4), Math.min(x(b), width + 4)];
 function drawThread(c, i, y, h, w) {
   const t = S.threads[i], colors = colorsOf(t[TH.set]), mid = y + h / 2;
-  c.globalAlpha = shown[t[TH.set]] ? 1 : .08;
+  c.globalAlpha = !shown[t[TH.set]] ? .08 : selectedViolation < 0 || aboutSelected.has(i) ? 1 : .3;
   for (const n of callsIn(i)) drawCall(c, S.calls[n], i, mid, colors[0]);
   for (const n of holdsOf(i)) drawHold(c, S.holds[n], t, colors, y, h);
   for (const n of sectionsOf(i)) {

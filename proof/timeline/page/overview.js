@@ -32,19 +32,29 @@ function drawVotes(c) {
   });
 }
 
+// drawViolations marks their times over the lanes that they concern, and the locks; more of the one that is selected, as
+// there may be very many.
 function drawViolations(c) {
   S.violations.forEach((v, i) => {
-    const a = Math.max(x(v.from), gutter - 3), w = Math.max(2, Math.min(x(v.to), width + 3) - a);
+    const a = Math.max(x(v.from), gutter - 3), w = Math.max(2, Math.min(x(v.to), width + 3) - a), mine = i === selectedViolation;
     if (a > width || a + w < gutter) return;
-    c.fillStyle = color["bad-bar"];
-    c.globalAlpha = i === selectedViolation ? .2 : .1;
-    c.fillRect(a, 0, w, height);
-    c.globalAlpha = 1;
-    c.strokeStyle = color["bad-bar"];
-    c.lineWidth = 2;
-    for (const l of v.lanes) if (w > 3 || i === selectedViolation) c.strokeRect(a - 2, places[l].y + 1, w + 4, places[l].h - 2);
-      else c.fillRect(a, places[l].y, 2, places[l].h);
+    c.fillStyle = c.strokeStyle = color["bad-bar"];
+    if (mine) {
+      c.globalAlpha = .13;
+      c.fillRect(a, 0, w, height);
+      c.globalAlpha = 1;
+    }
+    for (const l of v.lanes) c.fillRect(a, places[l].y, w, mine ? 4 : 3);
     if (!v.lanes.length) c.fillRect(a, 0, 2, height);
+    if (selectedViolation >= 0 && !mine) return;
+    c.lineWidth = mine ? 2.5 : 1.6;
+    for (const n of about[i]) {
+      const t = S.threads[n], y = places[t[TH.lane]].y + HEAD + t[TH.track] * rowHeight;
+      for (const h of holdsOf(n)) {
+        const [p, q] = clip(S.holds[h][1], S.holds[h][2]);
+        if (q - p > 2) c.strokeRect(p, y - 1, q - p, rowHeight - 1);
+      }
+    }
     c.lineWidth = 1;
   });
 }
@@ -107,12 +117,8 @@ function paintOverview(w, h) {
     }
   });
   c.fillStyle = color["bad-bar"];
-  for (const v of S.violations) {
-    c.globalAlpha = .25;
-    c.fillRect(px(v.from), 0, px(v.to) - px(v.from), h);
-    c.globalAlpha = 1;
-    c.fillRect(px(v.from) - 1, 0, 2.5, h);
-  }
+  for (const v of S.violations) c.fillRect(px(v.from) - 1, 0, Math.max(2.5, px(v.to) - px(v.from)), 4);
+  if (S.violations.length < 30) for (const v of S.violations) c.fillRect(px(v.from) - 1, 0, 2.5, h);
   overviewStale = false;
 }
 

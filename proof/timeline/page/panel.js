@@ -117,12 +117,12 @@ function selectFault(n) {
 function selectViolation(n) {
   selected = selectedFault = -1;
   selectedViolation = n;
-  const v = S.violations[n], about = S.threads.map((_, i) => i).filter(i =>
-    concerns(i, v) && (!v.lanes.length || v.lanes.includes(S.threads[i][TH.lane])) && from[i] <= v.to + 1 && to[i] >= v.from - 1).slice(0, 12);
+  const v = S.violations[n], there = about[n].slice(0, 12);
+  aboutSelected = new Set(about[n]);
   fill(el("h3", "", "Violation " + (n + 1) + ": " + v.rule), el("p", "", v.text),
     el("ol", "story", el("li", "bad", el("time", "", clock(v.from, 1)), v.to > v.from ? "From here, for " + span(v.to - v.from) : "Here")),
-    about.length ? el("p", "", "Calls and locks that are there:") : null,
-    el("div", "actions", ...about.map(i => button(text(S.threads[i][TH.process]) + " " + clock(from[i]), () => select(i)))));
+    there.length ? el("p", "", "Calls and locks that are there:") : null,
+    el("div", "actions", ...there.map(i => button(text(S.threads[i][TH.process]) + " " + clock(from[i]), () => select(i)))));
   say("Violation " + (n + 1) + ", " + v.rule + ": " + v.text);
   redraw();
 }

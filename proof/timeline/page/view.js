@@ -6,6 +6,7 @@ const x = t => gutter + (t - view.t0) * scale;
 const timeAt = px => view.t0 + (px - gutter) / scale;
 
 let selected = -1, selectedFault = -1, selectedViolation = -1;
+let aboutSelected = new Set(); // The threads of the violation that is selected: others are faint.
 const chosen = new Set(); // Resources; none: all.
 let sought = "";
 let shown = new Uint8Array(S.sets.length).fill(1); // By set.
