@@ -89,25 +89,12 @@ func Run(ctx context.Context, opts Options) ([]history.Event, error) {
 		return nil, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	r := &run{Options: opts, ctx: ctx, dir: dir, start: monotime.Now(), ttl: opts.Plan.TTL}
-	r.observer = observer.New(opts.History, r.start, r.see)
-	r.observer.Forgets = opts.Plan.Broken.Register
-	if r.addr, err = r.observer.Listen("tcp", "127.0.0.1:0"); err != nil {
-		return nil, err
-	}
+	r := &run{Options: opts, ctx: ctx, dir: dir, ttl: opts.Plan.TTL}
 	defer r.close()
-	r.logHeader()
 	if err = r.startNodes(); err != nil { //nolint:contextcheck // Servers end with close.
 		return nil, err
 	}
-	if r.Started != nil {
-		var servers []string
-		for _, n := range r.nodes {
-			servers = append(servers, n.DirectAddr())
-		}
-		r.Started(r.start, servers)
-	}
-	if err = r.layCable(); err != nil {
+	if err = r.observe(); err != nil {
 		return nil, err
 	}
 	if err = r.startClients(); err != nil {
@@ -119,6 +106,25 @@ func Run(ctx context.Context, opts Options) ([]history.Event, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.events, errors.Join(append(r.errs, err, context.Cause(ctx))...)
+}
+
+// observe begins the history. Servers run by then: how long they take to start is no part of the schedule.
+func (r *run) observe() (err error) {
+	r.start = monotime.Now()
+	r.observer = observer.New(r.History, r.start, r.see)
+	r.observer.Forgets = r.Plan.Broken.Register
+	if r.addr, err = r.observer.Listen("tcp", "127.0.0.1:0"); err != nil {
+		return err
+	}
+	r.logHeader()
+	if r.Started != nil {
+		var servers []string
+		for _, n := range r.nodes {
+			servers = append(servers, n.DirectAddr())
+		}
+		r.Started(r.start, servers)
+	}
+	return r.layCable()
 }
 
 func (r *run) logHeader() {
@@ -209,7 +215,9 @@ func (r *run) close() {
 	for _, n := range r.nodes {
 		_ = n.cluster.Close()
 	}
-	_ = r.observer.Close()
+	if r.observer != nil {
+		_ = r.observer.Close()
+	}
 }
 
 // rest waits, and reports whether the run goes on.

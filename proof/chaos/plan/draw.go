@@ -117,7 +117,7 @@ func (d *drawing) drawNodes(series uint64, kinds ...string) {
 		// A node whose clock was set back never loses its data: its clock stands in for lost counters of fences.
 		switch last := d.p.Nodes - 1; f.Kind {
 		case Clock:
-			f.Node, f.Amount = last, between(rng, 100*time.Millisecond, 20*time.Second)
+			f.Node, f.Amount = last, between(rng, 100*time.Millisecond, 8*time.Second)
 		case Empty:
 			f.Node %= last
 		}

@@ -108,7 +108,6 @@ func Draw(seed uint64, course string, duration time.Duration, has func(kind stri
 		Resources: []string{"a", "b", "c", "d"},
 		TTL:       1500 * time.Millisecond, NodeTimeout: 250 * time.Millisecond,
 	}
-	p.LeftAfter = p.TTL + Late + 15*time.Second // The rest is for a machine that is busy.
 	// Quarantine is what the promises need once nodes may lose their data.
 	if slices.Contains(kinds, Empty) || slices.Contains(kinds, Raise) || rng.IntN(2) == 0 {
 		p.MaxTTL = 2 * time.Second
@@ -116,7 +115,21 @@ func Draw(seed uint64, course string, duration time.Duration, has func(kind stri
 	d := &drawing{p: p, kinds: slices.DeleteFunc(slices.Clone(kinds), func(k string) bool { return !has(k) })}
 	d.draw()
 	slices.SortStableFunc(p.Faults, func(a, b Fault) int { return cmp.Compare(a.At, b.At) })
+	p.LeftAfter = p.TTL + Late + p.setBack() + 15*time.Second // The rest is for a machine that is busy.
 	return p, nil
+}
+
+// setBack is by how much longer a key may stay after the end because the clock that ends it was set back, again and
+// again.
+func (p *Plan) setBack() (longer time.Duration) {
+	var steps time.Duration
+	for _, f := range slices.Backward(p.Faults) {
+		if f.Kind == Clock {
+			steps += f.Amount
+			longer = max(longer, steps-(p.Duration-f.At))
+		}
+	}
+	return longer
 }
 
 // Has reports whether there is a fault of a kind.
