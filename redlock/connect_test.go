@@ -3,9 +3,11 @@ package redlock_test
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -670,4 +672,51 @@ func TestConnectionComesBackFromAHoleOfAnyLength(t *testing.T) {
 		time.Sleep(conn.StuckPause + 3*time.Second)
 		cycle(t, r, "a", ttl)
 	})
+}
+
+// What is given up is reset: after a plain close, the kernel would deliver requests once the network is back.
+func TestConnectionThatIsGivenUpIsReset(t *testing.T) {
+	c := testcluster.RunEmbedded(t, 1)
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	var mute atomic.Bool
+	ended := make(chan error, 100)
+	go func() {
+		for {
+			client, closed := ln.Accept()
+			if closed != nil {
+				return
+			}
+			server, refused := (&net.Dialer{}).DialContext(context.Background(), "tcp", c.Addrs()[0])
+			if refused != nil {
+				return
+			}
+			go func() {
+				_, lost := io.Copy(server, client)
+				ended <- lost
+				_, _ = server.Close(), client.Close()
+			}()
+			go func() {
+				reply := make([]byte, 1<<16)
+				for {
+					n, lost := server.Read(reply)
+					if lost != nil {
+						return
+					}
+					if !mute.Load() {
+						_, _ = client.Write(reply[:n])
+					}
+				}
+			}()
+		}
+	}()
+	r, err := redlock.New([]redlock.Node{redlock.NewNode(ln.Addr().String())})
+	require.NoError(t, err)
+	cycle(t, r, "a", ttl)
+	mute.Store(true)
+	_, err = r.TryLock(t.Context(), []string{"a"}, ttl)
+	require.ErrorIs(t, err, redlock.ErrNoQuorum)
+	require.ErrorIs(t, <-ended, syscall.ECONNRESET)
+	require.NoError(t, ln.Close())
+	require.NoError(t, r.Close(t.Context()))
 }
