@@ -24,7 +24,7 @@ DEPS := github.com/gomodule/redigo golang.org/x/sync
 NESTED := $(patsubst ./%/go.mod,%,$(shell find . -mindepth 2 -name go.mod -not -path './.*' -not -path '*/testdata/*'))
 
 # What make check does besides make cover.
-CHECKS := test-race fmt-check vet lint tidy-check deps-check cross nested bench-smoke quickstart oldest matrix-short
+CHECKS := test-race fmt-check vet lint tidy-check deps-check cross nested bench-smoke quickstart oldest matrix-short mutants-short
 
 # The oldest Go that users may have, as its last patch: with the first ones, a bubble of
 # testing/synctest could hang the garbage collector (golang/go#75134).
@@ -94,7 +94,7 @@ check: cover check-rest ## everything that CI runs
 
 # The numbers of seeds, rounds and servers that make check leaves out.
 .PHONY: nightly
-nightly: full race oldest-all matrix soak ## all tests at full size, and all servers
+nightly: full race oldest-all matrix mutants soak ## all tests at full size, all servers, all mutants
 
 # Runs all of CHECKS even when one fails, and says which did.
 .PHONY: check-rest

@@ -37,6 +37,20 @@ func TestExtendMovesUntilAndTheKeys(t *testing.T) {
 	})
 }
 
+// What an answer takes is none of the new validity.
+func TestExtendCountsUntilFromItsStart(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		require.NoError(t, c.Slow(50*time.Millisecond, 50*time.Millisecond))
+		r := newRedlock(t, c)
+		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+		require.NoError(t, err)
+		start := time.Now()
+		require.NoError(t, l.Extend(t.Context(), ttl))
+		assert.Greater(t, time.Since(start), 50*time.Millisecond)
+		assert.Equal(t, start.Add(testkit.Validity(ttl)), l.Until())
+	})
+}
+
 func TestExtendOfALockThatAQuorumDoesNotKnow(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)

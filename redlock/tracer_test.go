@@ -202,6 +202,10 @@ func TestStatsCountVotesByNode(t *testing.T) {
 		assert.Equal(t, redlock.VoteCounts{Yes: 3, Timeout: 1}, nodes[1].Votes)
 		assert.Equal(t, redlock.VoteCounts{Yes: 3, Failed: 1}, nodes[2].Votes)
 		require.NoError(t, c.Nodes[1].Resume())
+		synctest.Wait()
+		late := r.Stats().Nodes[1].Votes
+		late.Taken = 0
+		assert.Equal(t, nodes[1].Votes, late, "its answer comes after its round")
 		require.NoError(t, c.Nodes[2].SetError(""))
 	})
 }

@@ -43,7 +43,7 @@ func run(ctx context.Context, args []string, w io.Writer) error {
 		subset  = flags.Bool("subset", false, "only those that CI runs")
 		list    = flags.Bool("list", false, "list them, and run nothing")
 		jobs    = flags.Int("j", 2, "how many to try at a time")
-		timeout = flags.Duration("timeout", 5*time.Minute, "of the tests of one package")
+		timeout = flags.Duration("timeout", 2*time.Minute, "of the tests of one package")
 		report  = flags.String("json", "", "write the kill list to this file as JSON")
 		write   = flags.String("write", "", "write the tables of this document from the patches, and run nothing")
 	)
@@ -101,9 +101,6 @@ func findRoot() (string, error) {
 // judge tries the mutants, prints the kill list as it grows, and returns an error if one is not killed or explained.
 func judge(ctx context.Context, r *runner, chosen []*mutant, jobs int, w io.Writer, report string) error {
 	began := time.Now()
-	if err := r.unmutated(ctx, chosen, jobs, w); err != nil {
-		return err
-	}
 	results := make([]result, 0, len(chosen))
 	count := map[outcome]int{}
 	var bad []string
@@ -115,11 +112,12 @@ func judge(ctx context.Context, r *runner, chosen []*mutant, jobs int, w io.Writ
 		}
 		say(w, "%s", res.text())
 	})
+	always := r.unmutated(ctx, results, jobs, w)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	took := time.Since(began).Round(time.Second)
-	say(w, "\n%d mutants: %d killed, %d explained, %d survived, %d broken; %v\n",
+	say(w, "%d mutants: %d killed, %d explained, %d survived, %d broken; %v\n",
 		len(chosen), count[killed], count[explained], count[survived], count[broken], took)
 	if report != "" {
 		text, err := json.MarshalIndent(struct {
@@ -135,6 +133,9 @@ func judge(ctx context.Context, r *runner, chosen []*mutant, jobs int, w io.Writ
 	}
 	if len(bad) > 0 {
 		return fmt.Errorf("not killed: %s", strings.Join(bad, ", "))
+	}
+	if len(always) > 0 {
+		return fmt.Errorf("these fail without a mutant: %s", strings.Join(always, "; "))
 	}
 	return nil
 }

@@ -5,7 +5,9 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 )
 
 const root = "../.."
@@ -67,5 +69,91 @@ func TestPatchesAreToldApart(t *testing.T) {
 			t.Errorf("%s and %s say the same", other, m.Name)
 		}
 		seen[m.Section+m.Group+m.What] = m.Name
+	}
+}
+
+func TestTheDocumentIsWrittenFromThePatches(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "docs", "testing.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	written, err := tables(string(text), all(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if written != string(text) {
+		t.Error("docs/testing.md is not what the patches say: go run ./mutants -write ../docs/testing.md")
+	}
+}
+
+const header = "Mutant: x\nSection: y\nTest: . TestX\n\n--- a/f\n+++ b/f\n"
+
+func TestPatchFindsItsPlace(t *testing.T) {
+	for name, test := range map[string]struct{ diff, text, want string }{
+		"where it says":      {"@@ -2 +2 @@\n-b\n+c\n", "b\nb\nb", "b\nc\nb"},
+		"elsewhere":          {"@@ -1 +1 @@\n-b\n+c\n", "a\nb\na", "a\nc\na"},
+		"with context":       {"@@ -1,2 +1,3 @@\n a\n+x\n b\n", "0\na\nb", "0\na\nx\nb"},
+		"one behind another": {"@@ -1 +0,0 @@\n-a\n@@ -3 +2 @@\n-c\n+d\n", "a\nb\nc\n", "b\nd\n"},
+		"in two places":      {"@@ -2 +2 @@\n-b\n+c\n", "b\na\nb", ""},
+		"nowhere":            {"@@ -2 +2 @@\n-b\n+c\n", "a", ""},
+	} {
+		m, err := parse(header + test.diff)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		if got, err := m.files[0].apply(test.text); got != test.want || (err == nil) == (test.want == "") {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+}
+
+func TestPatchThatIsMalformedIsRefused(t *testing.T) {
+	diff := "@@ -1 +1 @@\n-a\n+b\n"
+	for name, text := range map[string]string{
+		"no diff":           header,
+		"no empty line":     "Mutant: x\nSection: y\nTest: . TestX\n--- a/f\n+++ b/f\n" + diff,
+		"unknown key":       "Colour: red\n" + header + diff,
+		"no tests":          "Mutant: x\nSection: y\n\n--- a/f\n+++ b/f\n" + diff,
+		"tests and excuses": "Survives: x\n" + header + diff,
+		"no package":        "Test: TestX TestY\n" + header + diff,
+	} {
+		if _, err := parse(text); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+// The run itself is tried on a module of one function.
+func TestMutantsAreKilledOrNot(t *testing.T) {
+	r := &runner{root: t.TempDir(), scratch: t.TempDir(), timeout: time.Minute}
+	for name, text := range map[string]string{
+		"go.mod": "module x\n\ngo 1.25\n",
+		"x.go":   "package x\n\nfunc one() int {\n\treturn 1\n}\n",
+		"x_test.go": "package x\n\nimport \"testing\"\n\n" +
+			"func TestX(t *testing.T) {\n\tif one() > 1 {\n\t\tt.Error(\"more\")\n\t}\n}\n",
+	} {
+		if err := os.WriteFile(filepath.Join(r.root, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for becomes, want := range map[string]struct {
+		outcome
+		failure string
+	}{
+		"return 2":     {killed, "x_test.go:7: more"},
+		"panic(\"x\")": {killed, "panic: x"},
+		"select {}":    {killed, "panic: test timed out"},
+		"return 0":     {survived, ""},
+		"return \"1\"": {broken, ""},
+	} {
+		m, err := parse("Mutant: x\nSection: y\nTest: . TestX\nTimeout: 3s\n\n--- a/x.go\n+++ b/x.go\n@@ -4 +4 @@\n-\treturn 1\n+\t" + becomes + "\n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Name = "a/x"
+		got := r.try(t.Context(), m)
+		if got.Outcome != want.outcome || want.failure != "" && !strings.HasPrefix(got.Failure, want.failure) {
+			t.Errorf("%s: %s: %s", becomes, got.Outcome, got.Failure)
+		}
 	}
 }

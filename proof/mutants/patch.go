@@ -22,6 +22,7 @@ type mutant struct {
 	Env      []string // for the tests
 	Survives string   // why no test notices it
 	Found    string   // what found the defect whose mend it reverts
+	Timeout  string   // of the tests, if the mutant makes them hang
 	Copied   bool     // the tests read the changed files themselves, so they run in a copy
 
 	files []fileDiff
@@ -98,6 +99,8 @@ func (m *mutant) set(key, value string) error {
 		m.Module = value
 	case "Subset":
 		m.Subset = value == "yes"
+	case "Timeout":
+		m.Timeout = value
 	case "Copied":
 		m.Copied = value == "yes"
 	case "Env":

@@ -26,6 +26,8 @@ type result struct {
 	Failed  []string `json:"failed,omitempty"`  // those of them that have
 	Failure string   `json:"failure,omitempty"` // its first line; or why the mutant could not be tried
 	Seconds float64  `json:"seconds"`
+
+	killers suite // Failed, and how to run them
 }
 
 type outcome string
@@ -72,6 +74,9 @@ func (r *runner) tryIn(ctx context.Context, m *mutant, res *result) {
 		return
 	}
 	for _, t := range m.Tests {
+		if m.Timeout != "" {
+			args = append(args, "-timeout="+m.Timeout)
+		}
 		got := r.test(ctx, filepath.Join(root, m.Module), t, m.Env, args)
 		switch {
 		case got.broken != "":
@@ -79,6 +84,7 @@ func (r *runner) tryIn(ctx context.Context, m *mutant, res *result) {
 			return
 		case len(got.failed) > 0:
 			res.Outcome, res.Failed, res.Failure = killed, got.failed, got.line
+			res.killers = suite{m.Module, m.Env, tests{t.Package, got.failed}}
 			return
 		}
 	}
@@ -187,7 +193,7 @@ func (r *runner) test(ctx context.Context, module string, t tests, env, args []s
 
 // read reads what go test -json has written.
 func read(out []byte) (v verdict, rest []string) {
-	texts := map[string][]string{}
+	texts, running, crashed := map[string][]string{}, []string(nil), false
 	lines := bufio.NewScanner(bytes.NewReader(out))
 	lines.Buffer(nil, 1<<26)
 	for lines.Scan() {
@@ -205,7 +211,20 @@ func read(out []byte) (v verdict, rest []string) {
 			v.failed = append(v.failed, test)
 		case (e.Action == "pass" || e.Action == "skip") && e.Test != "" && test == e.Test:
 			v.passed++
+		case e.Action == "fail" && e.Test == "":
+			crashed = true // Unless a test has failed. A test that hangs or ends the process has no end of its own.
 		}
+		if test == e.Test && test != "" {
+			switch e.Action {
+			case "run", "cont":
+				running = append(running, test)
+			case "pause", "pass", "skip":
+				running = slices.DeleteFunc(running, func(name string) bool { return name == test })
+			}
+		}
+	}
+	if len(v.failed) == 0 && crashed {
+		v.failed = running
 	}
 	if len(v.failed) > 0 {
 		v.line = failure(texts[v.failed[0]])
@@ -224,7 +243,7 @@ func failure(output []string) string {
 	for _, line := range strings.Split(strings.Join(output, ""), "\n") {
 		line = strings.TrimSpace(line)
 		switch {
-		case strings.HasPrefix(line, "panic: "):
+		case strings.HasPrefix(line, "panic: "), strings.HasPrefix(line, "fatal error: "):
 			return cut(line)
 		case where == "" && regexp.MustCompile(`^\w+_test\.go:\d+:`).MatchString(line):
 			where = line

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"path"
 	"path/filepath"
@@ -18,32 +17,34 @@ type suite struct {
 	tests
 }
 
-// suites returns the tests that the mutants need, each once.
-func suites(chosen []*mutant) []*suite {
+// suites returns the tests that have noticed a mutant, each once.
+func suites(results []result) []*suite {
 	byKey := map[string]*suite{}
 	var all []*suite
-	for _, m := range chosen {
-		for _, t := range m.Tests {
-			key := strings.Join(append([]string{m.Module, t.Package}, m.Env...), " ")
-			s := byKey[key]
-			if s == nil {
-				s = &suite{module: m.Module, env: m.Env, tests: tests{Package: t.Package}}
-				byKey[key], all = s, append(all, s)
-			}
-			for _, name := range t.Names {
-				if !slices.Contains(s.Names, name) {
-					s.Names = append(s.Names, name)
-				}
+	for _, res := range results {
+		k := res.killers
+		if len(k.Names) == 0 {
+			continue
+		}
+		key := strings.Join(append([]string{k.module, k.Package}, k.env...), " ")
+		s := byKey[key]
+		if s == nil {
+			s = &suite{module: k.module, env: k.env, tests: tests{Package: k.Package}}
+			byKey[key], all = s, append(all, s)
+		}
+		for _, name := range k.Names {
+			if !slices.Contains(s.Names, name) {
+				s.Names = append(s.Names, name)
 			}
 		}
 	}
 	return all
 }
 
-// unmutated runs the tests that the mutants need on the code as it is, where they must pass: a test that always fails
-// notices nothing.
-func (r *runner) unmutated(ctx context.Context, chosen []*mutant, jobs int, w io.Writer) (failed error) {
-	began, tests, all := time.Now(), 0, suites(chosen)
+// unmutated runs the tests that have noticed a mutant on the code as it is, where they must pass: a test that always
+// fails notices nothing. It returns those that fail.
+func (r *runner) unmutated(ctx context.Context, results []result, jobs int, w io.Writer) (failed []string) {
+	began, tests, all := time.Now(), 0, suites(results)
 	type done struct {
 		suite *suite
 		got   verdict
@@ -54,12 +55,12 @@ func (r *runner) unmutated(ctx context.Context, chosen []*mutant, jobs int, w io
 		tests += len(d.suite.Names)
 		switch {
 		case d.got.broken != "":
-			failed = fmt.Errorf("without a mutant: %s %s: %s", d.suite.module, d.suite.Package, d.got.broken)
+			failed = append(failed, d.suite.Package+": "+d.got.broken)
 		case len(d.got.failed) > 0:
-			failed = fmt.Errorf("without a mutant: %s fails: %s", strings.Join(d.got.failed, ", "), d.got.line)
+			failed = append(failed, strings.Join(d.got.failed, ", ")+": "+d.got.line)
 		}
 	})
-	say(w, "unmutated (%.1f s): %d tests of %d packages\n", time.Since(began).Seconds(), tests, len(all))
+	say(w, "\nwithout a mutant: %d of these tests of %d packages (%.1f s)\n", tests, len(all), time.Since(began).Seconds())
 	return failed
 }
 
