@@ -84,6 +84,9 @@ const (
 // Freeze is the fault of a process, a client's or a node's, that is stopped for a while. Rules about time except it.
 const Freeze = "freeze"
 
+// Empty is the fault of a node that loses its data.
+const Empty = "empty"
+
 // An Event is one line. Fields that a kind does not have are left out.
 type Event struct {
 	At     int64  `json:"at"`

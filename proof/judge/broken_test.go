@@ -48,7 +48,7 @@ var broken = []struct {
 		s.unlock("c1", n, 10, 15)
 		s.extend("c1", n, 20, 25, 900)
 	}},
-	{"an extension of a lock that was lost", []string{"lease model"}, func(s *story) {
+	{"an extension of a lock that was lost", []string{"lease model", "early loss"}, func(s *story) {
 		n := s.lock("c1", 0, 5, 1, "a")
 		s.on("c1", history.OpExtend, n, 10, 15, history.OutcomeLost)
 		s.extend("c1", n, 20, 25, 900)
@@ -115,16 +115,20 @@ var broken = []struct {
 		s.on("c1", history.OpUnlock, n, 2000, 2005, history.OutcomeLost)
 		s.events[len(s.events)-2].Until = ms(999)
 	}},
+	{"a lock is lost early", []string{"early loss"}, func(s *story) {
+		s.on("c1", history.OpUnlock, s.lock("c1", 0, 5, 1, "a"), 100, 105, history.OutcomeLost)
+		s.release("c3", "c2", s.lock("c2", 200, 205, 2, "a"), 300, 305, history.OutcomeLost)
+	}},
 	{"Unlock is nil after Until", []string{"release outcome", "lease model"}, func(s *story) {
 		s.unlock("c1", s.lock("c1", 0, 5, 1, "a"), 1000, 1005)
 	}},
-	{"Unlock is nil after the loss signal", []string{"release outcome", "lease model"}, func(s *story) {
+	{"Unlock is nil after the loss signal", []string{"release outcome", "lease model", "early loss"}, func(s *story) {
 		n := s.lock("c1", 0, 5, 1, "a")
 		s.keep("c1", n, 6)
 		s.lost("c1", n, 500, 999)
 		s.unlock("c1", n, 600, 605)
 	}},
-	{"Unlock is nil after an extension that said the lock was lost", []string{"release outcome", "lease model"}, func(s *story) {
+	{"Unlock is nil after an extension that failed", []string{"release outcome", "lease model", "early loss"}, func(s *story) {
 		n := s.lock("c1", 0, 5, 1, "a")
 		s.on("c1", history.OpExtend, n, 10, 15, history.OutcomeLost)
 		s.unlock("c1", n, 20, 25)

@@ -120,6 +120,22 @@ var correct = []struct {
 		s.release("c3", "c1", n, 40, 45, "")
 		s.lock("c2", 42, 50, 2, "a")
 	}},
+	{"locks that are lost early, for a reason", []string{"early loss"}, func(s *story) {
+		released := s.lock("c1", 0, 5, 1, "a")
+		s.release("c3", "c1", released, 10, 15, "")
+		s.on("c1", history.OpExtend, released, 20, 25, history.OutcomeLost)
+		raced := s.lock("c1", 30, 35, 2, "a")
+		s.on("c1", history.OpExtend, raced, 40, 60, history.OutcomeLost)
+		s.unlock("c1", raced, 41, 50)
+		clocks := s.lock("c1", 2000, 2005, 3, "a")
+		s.on("c1", history.OpUnlock, clocks, 2010, 2015, history.OutcomeLost)
+		s.events[len(s.events)-1].Err = "redlock: lock expired"
+		emptied, node := s.lock("c1", 3000, 3005, 4, "a"), 2
+		s.add(history.Event{At: ms(3010), Kind: history.FaultBegin, Fault: history.Empty, Node: &node})
+		s.on("c1", history.OpExtend, emptied, 3020, 3025, history.OutcomeLost)
+		late := s.lock("c2", 4000, 4005, 5, "a")
+		s.on("c2", history.OpUnlock, late, 4990, 5000, history.OutcomeLost)
+	}},
 	{"a hold ends, and its lock goes on", []string{"loss signal", "lease model"}, func(s *story) {
 		n := s.lock("c1", 0, 5, 1, "a")
 		s.keep("c1", n, 6)
@@ -136,8 +152,7 @@ var correct = []struct {
 		s.dies("c2", 7500)
 	}},
 	{"fences of locks that were asked for at one time", []string{"fence order"}, func(s *story) {
-		one := s.lock("c1", 0, 5, 2, "a")
-		s.on("c1", history.OpExtend, one, 6, 7, history.OutcomeLost)
+		s.unlock("c1", s.lock("c1", 0, 5, 2, "a"), 6, 7)
 		s.lock("c2", 1, 10, 3, "a")
 		s.lock("c2", 3000, 3010, 1, "b")
 	}},

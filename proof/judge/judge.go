@@ -55,6 +55,10 @@ var rules = []rule{
 		"docs/holding.md#the-context", false, lossSignal,
 	},
 	{
+		"early loss", "A lock that nobody released, on nodes that lost no data, is not lost before it ends.",
+		"docs/safety.md#exclusion", false, earlyLoss,
+	},
+	{
 		"release outcome", "Unlock and Release return nil only if the lock was held until then.",
 		"docs/errors.md#what-a-call-returns", false, releaseOutcome,
 	},

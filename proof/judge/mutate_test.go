@@ -220,6 +220,20 @@ func nilRelease(r *run) ([]history.Event, bool) {
 	return events, done
 }
 
+func lostUnlock(r *run) ([]history.Event, bool) {
+	done := false
+	events := r.edit(func(e *history.Event) {
+		if e.Kind != history.Return || !e.OK || done {
+			return
+		}
+		c := r.calls[id{e.Client, e.Call}]
+		if l := r.lockOf(c.begin); l != nil && c.begin.Op == history.OpUnlock && e.At < l.until && len(l.releases) == 0 {
+			done, e.OK, e.Outcome = true, false, history.OutcomeLost
+		}
+	})
+	return events, done
+}
+
 func keyStays(r *run) ([]history.Event, bool) {
 	return r.edit(func(e *history.Event) {
 		if e.Kind == history.Keys && *e.Node == 2 {
@@ -270,6 +284,7 @@ var mutations = []mutation{
 	{"register model", "another value", eachOperation(otherValue)},
 	{"waiters", "the later one is first", overtakes},
 	{"loss signal", "late", lateSignal},
+	{"early loss", "Unlock finds nothing", lostUnlock},
 	{"release outcome", "Unlock after Until", nilUnlock},
 	{"release outcome", "Release of a lock that was succeeded", nilRelease},
 	{"keys left", "a key stays", keyStays},

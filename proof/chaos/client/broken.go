@@ -21,6 +21,7 @@ var broken = map[string]func(c *client, ctx context.Context, rng *rand.Rand, res
 	"until":       (*client).mistakesUntil,
 	"one-node":    (*client).asksOneNode,
 	"steal":       (*client).steals,
+	"delete":      (*client).deletes,
 	"no-fence":    (*client).writesUnfenced,
 	"fence":       (*client).inventsFences,
 	"queue":       (*client).jumpsTheQueue,
@@ -79,13 +80,23 @@ func (c *client) asksOneNode(ctx context.Context, rng *rand.Rand, resources []st
 
 // steals deletes whatever key is in its way.
 func (c *client) steals(ctx context.Context, rng *rand.Rand, resources []string) {
+	c.deleteKeys(resources)
+	c.sits(ctx, rng, resources)
+}
+
+// deletes takes away the keys of others, which have work to do.
+func (c *client) deletes(ctx context.Context, rng *rand.Rand, resources []string) {
+	c.deleteKeys(resources)
+	c.tries(ctx, rng, resources)
+}
+
+func (c *client) deleteKeys(resources []string) {
 	for _, addr := range c.cfg.Nodes {
 		if conn, err := redis.Dial("tcp", addr); err == nil {
 			_, _ = conn.Do("DEL", redis.Args{}.AddFlat(resources)...)
 			_ = conn.Close()
 		}
 	}
-	c.sits(ctx, rng, resources)
 }
 
 // writesUnfenced writes what it has to write, whether its lock is over or not, and without the lock's fence.
