@@ -19,6 +19,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
@@ -100,7 +101,7 @@ func play(f flags, p *plan.Plan) error {
 	if err = writeSchedule(p, filepath.Join(f.out, "schedule.txt")); err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	events, err := course.Run(ctx, course.Options{
 		Plan: p, Command: []string{self, "-client"}, Crowd: []string{self, "-crowd"}, HandOn: true, Long: true, History: out,
