@@ -248,7 +248,7 @@ func (r *lostSim) checkGone(h *handedOn, start, now time.Time) {
 	}
 	for _, other := range r.allLocks() {
 		shares := slices.ContainsFunc(other.keys, func(key string) bool { return slices.Contains(h.keys, key) })
-		if other != h.simLock && shares && !other.from.After(start) && other.heldTo().After(now) {
+		if other != h.simLock && shares && other.from.Before(start) && other.heldTo().After(now) {
 			r.failf("(1) Release of %s is nil, but %s is held from %v to %v", h.name, other.name, r.offset(other.from), r.offset(other.heldTo()))
 		}
 	}
