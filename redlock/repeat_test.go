@@ -205,14 +205,19 @@ func TestRepeatsAreNotEndedByALaterAnswer(t *testing.T) {
 	for name, test := range map[string]struct {
 		lock func(*testing.T, *testcluster.Cluster, *redlock.Redlock, ...redlock.Option) *redlock.Lock
 		verb string
+		gone bool // so the later answer says
 	}{
-		"a lock request": {lockUnheard, "SET"},
-		"a repair":       {repairUnheard, "EVAL"},
+		"a lock request":              {lockUnheard, "SET", false},
+		"a lock request without keys": {lockUnheard, "SET", true},
+		"a repair":                    {repairUnheard, "EVAL", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 				rn, r := record(t, c)
 				l := test.lock(t, c, r)
+				if test.gone {
+					require.NoError(t, c.Nodes[0].Del("a"))
+				}
 				require.NoError(t, l.Extend(t.Context(), time.Hour))
 				synctest.Wait()
 				require.NoError(t, l.Unlock(t.Context()))

@@ -112,6 +112,23 @@ func TestReleasesAreRepeatedInGapsThatDouble(t *testing.T) {
 	})
 }
 
+// Something may have come behind one that was sent before the time was over, though its answer came after it.
+func TestReleaseThatWasSentTooEarlyIsNotTheLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &Node{epoch: time.Now()}
+		trace, e := repeating(n, 0, 1)
+		e.last = MinLate
+		for _, sent := range []time.Duration{MinLate - 1, MinLate} {
+			assert.True(t, isDue(trace), sent)
+			n.releases.pop(e.step)
+			e.at = sent
+			time.Sleep(MinLate + time.Second)
+			n.sendLater(e, true)
+		}
+		assert.False(t, isDue(trace))
+	})
+}
+
 // They are sent in the order in which they are due, however often they were repeated.
 func TestReleasesAreSentInTheOrderInWhichTheyAreDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
