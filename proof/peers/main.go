@@ -3,6 +3,7 @@
 //
 //	go run ./peers -time 30s -seed 1
 //	go run ./peers -time 30s -seed 1 -library redsync/redigo -faults kill
+//	go run ./peers -from ../build/peers/peers.json          # the tables of an earlier run again
 //
 // docs/reliability.md says how to read the table.
 package main
@@ -24,6 +25,7 @@ type flags struct {
 	faults string
 	lib    string
 	client string
+	from   string
 }
 
 func main() {
@@ -33,6 +35,7 @@ func main() {
 	flag.StringVar(&f.out, "out", filepath.Join("..", "build", "peers"), "the folder for the table and the histories")
 	flag.StringVar(&f.faults, "faults", "", "one group only: "+strings.Join(groupNames(), ", "))
 	flag.StringVar(&f.lib, "library", "", "one library only: "+strings.Join(libraryNames(), ", "))
+	flag.StringVar(&f.from, "from", "", "print the tables of an earlier run's peers.json, and run nothing")
 	flag.StringVar(&f.client, "client", "", "be a client process of this library")
 	flag.Parse()
 	if err := run(f); err != nil {
@@ -44,6 +47,9 @@ func main() {
 func run(f flags) error {
 	if f.client != "" {
 		return runClient(f.client, os.Stdin, os.Stdout)
+	}
+	if f.from != "" {
+		return again(f.from)
 	}
 	if err := f.check(); err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,17 +15,24 @@ import (
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
-// write leaves the table, for people on stdout and in a file, and for programs in another.
+// A report is what a run of the course leaves.
+type report struct {
+	Commit   string                       `json:"commit"`
+	Date     string                       `json:"date"`
+	Server   string                       `json:"server"`
+	Versions map[string]map[string]string `json:"versions"` // Of each library, and of what it stands on.
+	Figures  []Figures                    `json:"figures"`
+}
+
+// write leaves the tables, for people on stdout and in a file, and for programs in another.
 func write(f flags, all []Figures) error {
-	text := table(all)
-	fmt.Print(text)
-	used := map[string]any{"server": server()}
+	r := report{commit(), time.Now().UTC().Format(time.DateOnly), server(), make(map[string]map[string]string), all}
 	for _, l := range libraries {
-		used[l.name] = versions(l)
+		r.Versions[l.name] = versions(l)
 	}
-	b, err := json.MarshalIndent(map[string]any{
-		"commit": commit(), "date": time.Now().UTC().Format(time.DateOnly), "versions": used, "figures": all,
-	}, "", "  ")
+	text := r.text()
+	fmt.Print(text)
+	b, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		return err
 	}
@@ -34,20 +42,85 @@ func write(f flags, all []Figures) error {
 	return os.WriteFile(filepath.Join(f.out, "peers.md"), []byte(text), 0o644)
 }
 
-// columns are what the table has of each run.
+// again prints the tables of an earlier run.
+func again(name string) error {
+	b, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	var r report
+	if err = json.Unmarshal(b, &r); err != nil {
+		return fmt.Errorf("peers: %s: %w", name, err)
+	}
+	fmt.Print(r.text())
+	return nil
+}
+
+// text has a table of each library's sums, and one of what happened under which faults.
+func (r report) text() string {
+	var names []string
+	for _, l := range libraries {
+		if len(r.of(l.name, "")) > 0 {
+			names = append(names, l.name)
+		}
+	}
+	sums := [][]string{{"library"}, {"---"}}
+	for _, c := range columns {
+		sums[0], sums[1] = append(sums[0], c.name), append(sums[1], "---:")
+	}
+	for _, name := range names {
+		sum, row := sumOf(r.of(name, "")), []string{name}
+		for _, c := range columns {
+			row = append(row, c.of(sum))
+		}
+		sums = append(sums, row)
+	}
+	where := [][]string{append([]string{"faults"}, names...), slices.Repeat([]string{"---"}, len(names)+1)}
+	for _, g := range groups {
+		row := []string{g.name}
+		for _, name := range names {
+			cell := ""
+			if some := r.of(name, g.name); len(some) > 0 {
+				cell = sumOf(some).short()
+			}
+			row = append(row, cell)
+		}
+		where = append(where, row)
+	}
+	return markdown(sums) + "\n" + markdown(where)
+}
+
+// of are the figures of a library under some faults, or under all.
+func (r report) of(library, faults string) (some []Figures) {
+	for _, f := range r.Figures {
+		if f.Library == library && (faults == "" || f.Faults == faults) {
+			some = append(some, f)
+		}
+	}
+	return some
+}
+
+func markdown(rows [][]string) string {
+	var b strings.Builder
+	for _, row := range rows {
+		b.WriteString("| " + strings.Join(row, " | ") + " |\n")
+	}
+	return b.String()
+}
+
+// columns are what is said of a library.
 var columns = []struct {
 	name string
 	of   func(f Figures) string
 }{
-	{"faults", func(f Figures) string { return f.Faults }},
-	{"library", func(f Figures) string { return f.Library }},
 	{"locks", func(f Figures) string { return fmt.Sprint(f.Locks) }},
-	{"overlaps (longest)", func(f Figures) string { return counted(f.Overlaps, f.LongestOverlap) }},
+	{"overlaps", func(f Figures) string { return counted(f.Overlaps, f.LongestOverlap) }},
 	{"lost updates", func(f Figures) string { return fmt.Sprint(f.LostUpdates) }},
 	{"keys left by failures", func(f Figures) string { return fmt.Sprint(f.OrphansFailed) }},
 	{"keys left by releases", func(f Figures) string { return fmt.Sprint(f.OrphansReleased) }},
-	{"calls over 1 s (longest)", func(f Figures) string { return counted(f.Slow, f.Longest) }},
-	{"calls hung", func(f Figures) string { return fmt.Sprint(f.Hung) }},
+	{"keys left in the end", func(f Figures) string { return fmt.Sprint(f.LeftInTheEnd) }},
+	{"calls over 1 s", func(f Figures) string { return counted(f.Slow, f.Longest) }},
+	{"over 10 s, or never back", func(f Figures) string { return fmt.Sprint(f.Hung) }},
 	{"lost wake-ups", func(f Figures) string {
 		if f.NoWakeUp == nil {
 			return "polls"
@@ -56,6 +129,7 @@ var columns = []struct {
 	}},
 }
 
+// counted is a number, and the longest of what it counts.
 func counted(n int, milliseconds int64) string {
 	if n == 0 {
 		return "0"
@@ -63,30 +137,51 @@ func counted(n int, milliseconds int64) string {
 	return fmt.Sprintf("%d (%.2f s)", n, float64(milliseconds)/1000)
 }
 
-func table(all []Figures) string {
-	var b strings.Builder
-	row := func(cell func(i int) string) {
-		for i := range columns {
-			b.WriteString("| " + cell(i) + " ")
-		}
-		b.WriteString("|\n")
-	}
-	row(func(i int) string { return columns[i].name })
-	row(func(i int) string { return map[bool]string{true: "---", false: "---:"}[i < 2] })
+// sumOf adds up runs.
+func sumOf(all []Figures) (sum Figures) {
 	for _, f := range all {
-		row(func(i int) string { return columns[i].of(f) })
+		sum.Locks += f.Locks
+		sum.Overlaps += f.Overlaps
+		sum.LongestOverlap = max(sum.LongestOverlap, f.LongestOverlap)
+		sum.LostUpdates += f.LostUpdates
+		sum.OrphansFailed += f.OrphansFailed
+		sum.OrphansReleased += f.OrphansReleased
+		sum.LeftInTheEnd += f.LeftInTheEnd
+		sum.Slow += f.Slow
+		sum.Longest = max(sum.Longest, f.Longest)
+		sum.Hung += f.Hung
+		if f.NoWakeUp != nil {
+			n := *f.NoWakeUp
+			if sum.NoWakeUp != nil {
+				n += *sum.NoWakeUp
+			}
+			sum.NoWakeUp = &n
+		}
 	}
-	return b.String()
+	return sum
 }
 
-// line is what is said of a run as soon as it is over.
-func (f Figures) line() string {
-	var parts []string
-	for _, c := range columns {
-		parts = append(parts, c.name+" "+c.of(f))
+// short is what happened in a run, without what did not.
+func (f Figures) short() string {
+	parts := []string{fmt.Sprintf("%d locks", f.Locks)}
+	add := func(n int, what string) {
+		if n > 0 {
+			parts = append(parts, fmt.Sprintf("**%d** %s", n, what))
+		}
+	}
+	add(f.Overlaps, fmt.Sprintf("overlaps (%.2f s)", float64(f.LongestOverlap)/1000))
+	add(int(f.LostUpdates), "lost updates")
+	add(f.OrphansFailed+f.OrphansReleased+f.LeftInTheEnd, "keys left")
+	add(f.Slow, fmt.Sprintf("slow (%.2f s)", float64(f.Longest)/1000))
+	add(f.Hung, "over 10 s or never back")
+	if f.NoWakeUp != nil {
+		add(*f.NoWakeUp, "not woken")
 	}
 	return strings.Join(parts, ", ")
 }
+
+// line is what is said of a run as soon as it is over.
+func (f Figures) line() string { return fmt.Sprintf("%s, %s: %s", f.Faults, f.Library, f.short()) }
 
 // versions are those of a library's parts.
 func versions(l peer) map[string]string {
