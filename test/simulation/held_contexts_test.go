@@ -78,6 +78,9 @@ func (l *heldLock) watch(ctx context.Context, p *heldParent) {
 	if l.first == nil && c.called.Equal(l.from) {
 		l.first = c
 	}
+	if len(l.parents) == 0 {
+		l.kept = c.called
+	}
 	l.parents = append(l.parents, p)
 	l.mu.Unlock()
 	context.AfterFunc(ctx, c.ended)

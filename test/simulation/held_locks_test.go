@@ -26,6 +26,7 @@ type heldLock struct {
 
 	first     *heldContext // has been kept from the beginning
 	parents   []*heldParent
+	kept      time.Time     // when KeepAlive was first called, or Do began
 	doubted   bool          // a healthy node has lost keys of it
 	stopped   time.Time     // when its contexts were ended but not the lock
 	robbed    time.Time     // when all nodes lost it
