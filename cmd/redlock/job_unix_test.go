@@ -176,6 +176,20 @@ func TestJobStartsNothingTooLate(t *testing.T) {
 	assert.NoFileExists(t, file)
 }
 
+// KeepAlive goes by the ttl, so its first extension may come too late: the job extends the lock in time, too.
+func TestJobExtendsItsLock(t *testing.T) {
+	t.Parallel()
+	j, _, _ := jobOver(t, startHearer(t))
+	f := &runFlags{ttl: time.Hour}
+	j.extender = f.newExtender(j.lock)
+	j.extender.due = time.Now().Add(50 * time.Millisecond)
+	assert.LessOrEqual(t, j.next(), 50*time.Millisecond)
+	j.extender.due = time.Now()
+	j.look()
+	eventually(t, func() bool { return time.Until(j.lock.Until()) > f.ttl/2 }, "the extension")
+	assert.Greater(t, time.Until(j.extender.due), time.Minute, "the next one is not due yet")
+}
+
 // The clock that says less counts: the monotonic one may have stood still while the machine slept, and the
 // wall clock may have been set back.
 func TestJobGoesByBothClocks(t *testing.T) {
