@@ -153,15 +153,20 @@ type Header struct {
 	Without []string `json:"without,omitempty"`
 }
 
-// Parse reads the events of a history.
+// Parse reads the events of a history. Half a line at its end is left out: the run was cut short there, and has no End.
 func Parse(r io.Reader) ([]Event, error) {
 	var events []Event
 	lines := bufio.NewScanner(r)
 	lines.Buffer(make([]byte, 0, 1<<16), 1<<26)
+	var bad error
 	for n := 1; lines.Scan(); n++ {
+		if bad != nil {
+			return nil, bad
+		}
 		var e Event
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-			return nil, fmt.Errorf("history: line %d: %w", n, err)
+			bad = fmt.Errorf("history: line %d: %w", n, err)
+			continue
 		}
 		events = append(events, e)
 	}

@@ -99,6 +99,12 @@ func TestHistoriesAreReadAsTheyAreWritten(t *testing.T) {
 	again, err := history.Parse(strings.NewReader(file.String()))
 	require.NoError(t, err)
 	require.Equal(t, Judge(events).Rules, Judge(again).Rules)
+
+	cut, err := history.Parse(strings.NewReader(file.String()[:file.Len()-5]))
+	require.NoError(t, err)
+	require.Equal(t, []string{"complete"}, Judge(cut).Named(Broken), "half of its last line is missing")
+	_, err = history.Parse(strings.NewReader("{\n{}\n"))
+	require.ErrorContains(t, err, "line 1")
 }
 
 func TestTheReadmeHasEveryRule(t *testing.T) {

@@ -59,7 +59,7 @@ type Violation struct {
 }
 
 // OK reports whether nothing was violated and everything could be decided. A rule that had nothing to look at is no
-// failure: Nothing lists those.
+// failure; Named(Nothing) lists those.
 func (v Verdict) OK() bool {
 	return len(v.Mistakes) == 0 && !slices.ContainsFunc(v.Rules, func(r Result) bool {
 		return r.State == Broken || r.State == Unknown
