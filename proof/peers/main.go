@@ -49,7 +49,7 @@ func run(f flags) error {
 		return runClient(f.client, os.Stdin, os.Stdout)
 	}
 	if f.from != "" {
-		return again(f.from)
+		return again(os.Stdout, f.from)
 	}
 	if err := f.check(); err != nil {
 		return err
@@ -68,7 +68,7 @@ func run(f flags) error {
 			fmt.Fprintln(os.Stderr, figures.line())
 		}
 	}
-	return write(f, all)
+	return write(os.Stdout, f, all)
 }
 
 func (f flags) check() error {

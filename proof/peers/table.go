@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,14 +25,16 @@ type report struct {
 	Figures  []Figures                    `json:"figures"`
 }
 
-// write leaves the tables, for people on stdout and in a file, and for programs in another.
-func write(f flags, all []Figures) error {
+// write leaves the tables, for people on out and in a file, and for programs in another.
+func write(out io.Writer, f flags, all []Figures) error {
 	r := report{commit(), time.Now().UTC().Format(time.DateOnly), server(), make(map[string]map[string]string), all}
 	for _, l := range libraries {
 		r.Versions[l.name] = versions(l)
 	}
 	text := r.text()
-	fmt.Print(text)
+	if _, err := io.WriteString(out, text); err != nil {
+		return err
+	}
 	b, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		return err
@@ -43,7 +46,7 @@ func write(f flags, all []Figures) error {
 }
 
 // again prints the tables of an earlier run.
-func again(name string) error {
+func again(out io.Writer, name string) error {
 	b, err := os.ReadFile(name)
 	if err != nil {
 		return err
@@ -52,8 +55,8 @@ func again(name string) error {
 	if err = json.Unmarshal(b, &r); err != nil {
 		return fmt.Errorf("peers: %s: %w", name, err)
 	}
-	fmt.Print(r.text())
-	return nil
+	_, err = io.WriteString(out, r.text())
+	return err
 }
 
 // text has a table of each library's sums, and one of what happened under which faults.

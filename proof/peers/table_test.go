@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
 	"testing"
@@ -18,7 +19,7 @@ func TestTables(t *testing.T) {
 		{Library: "redsync/redigo", Faults: "kill", Locks: 7, OrphansFailed: 1, OrphansReleased: 2, Slow: 3, Longest: 2000, Hung: 1},
 	}
 	dir := t.TempDir()
-	require.NoError(t, write(flags{out: dir}, all))
+	require.NoError(t, write(io.Discard, flags{out: dir}, all))
 	text, err := os.ReadFile(filepath.Join(dir, "peers.md"))
 	require.NoError(t, err)
 	for _, row := range []string{
@@ -35,6 +36,6 @@ func TestTables(t *testing.T) {
 	require.NoError(t, json.Unmarshal(b, &r))
 	require.Equal(t, all, r.Figures)
 	require.Equal(t, string(text), r.text())
-	require.NoError(t, again(filepath.Join(dir, "peers.json")))
-	require.Error(t, again(filepath.Join(dir, "peers.md")))
+	require.NoError(t, again(io.Discard, filepath.Join(dir, "peers.json")))
+	require.Error(t, again(io.Discard, filepath.Join(dir, "peers.md")))
 }
