@@ -17,11 +17,11 @@ var activities = []struct {
 }{
 	{22, (*client).tries},
 	{40, (*client).waits},
-	{6, (*client).keeps},
+	{5, (*client).keeps},
 	{8, (*client).does},
 	{7, (*client).extends},
 	{7, (*client).handsOn},
-	{3, (*client).abandons},
+	{4, (*client).abandons},
 	{7, (*client).givesUp},
 }
 

@@ -1,7 +1,6 @@
 package course
 
 import (
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -40,7 +39,9 @@ func (r *run) strike(f plan.Fault) {
 		r.fail(n.recover(f))
 		r.end(f, "")
 	case f.Kind == plan.Most:
-		r.freezeMost(f)
+		r.strikeMany(f, plan.Freeze, len(r.nodes)/2+1)
+	case f.Kind == plan.Flush:
+		r.strikeMany(f, plan.Flush, len(r.nodes)-1)
 	case f.Kind == plan.Rolling:
 		r.roll(f)
 	case f.Kind == plan.Raise:
@@ -78,8 +79,11 @@ func (r *run) end(f plan.Fault, client string) {
 
 func (r *run) logFault(kind history.Kind, f plan.Fault, client string) {
 	e := history.Event{Kind: kind, Fault: f.Kind, Client: client, Detail: f.String()}
-	if f.Kind == plan.Pause || f.Kind == plan.Most {
+	switch f.Kind {
+	case plan.Pause:
 		e.Fault = history.Freeze
+	case plan.Flush:
+		e.Fault = history.Empty
 	}
 	if f.Node >= 0 {
 		e.Node = &f.Node
@@ -92,6 +96,8 @@ func (n *node) suffer(f plan.Fault) error {
 	switch p := n.Proxy(); f.Kind {
 	case plan.Kill, plan.Empty:
 		return n.Stop()
+	case plan.Flush:
+		return n.Flush()
 	case plan.Freeze:
 		return n.Hang()
 	case plan.Reset:
@@ -159,24 +165,27 @@ func (r *run) crowd(f plan.Fault) {
 	r.end(f, "")
 }
 
-// freezeMost stops a majority of the servers at once.
-func (r *run) freezeMost(f plan.Fault) {
-	most := r.nodes[:len(r.nodes)/2+1]
-	var errs []error
-	for i, n := range most {
+// strikeMany has a kind of fault strike the first nodes at once.
+func (r *run) strikeMany(f plan.Fault, kind string, nodes int) {
+	f.Kind = kind
+	var struck, recovered sync.WaitGroup
+	for i, n := range r.nodes[:nodes] {
 		n.busy.Lock()
-		f.Node = i
-		r.begin(f, "")
-		errs = append(errs, n.Hang())
+		struck.Add(1)
+		recovered.Go(func() {
+			defer n.busy.Unlock()
+			g := f
+			g.Node = i
+			r.begin(g, "")
+			r.fail(n.suffer(g))
+			struck.Done()
+			struck.Wait() // Nobody is back before all have been struck.
+			r.rest(f.For)
+			r.fail(n.recover(g))
+			r.end(g, "")
+		})
 	}
-	r.rest(f.For)
-	for i, n := range most {
-		f.Node = i
-		errs = append(errs, n.Resume())
-		r.end(f, "")
-		n.busy.Unlock()
-	}
-	r.fail(errors.Join(errs...))
+	recovered.Wait()
 }
 
 // roll restarts all servers one by one, about one a second.

@@ -51,7 +51,7 @@ func (d *drawing) add(f Fault) {
 
 // after is how long a node needs once the fault is over until it votes again.
 func (d *drawing) after(f Fault) time.Duration {
-	if d.p.MaxTTL > 0 && slices.Contains([]string{Kill, Empty, Clock}, f.Kind) {
+	if d.p.MaxTTL > 0 && slices.Contains([]string{Kill, Empty, Clock, Flush}, f.Kind) {
 		return d.p.MaxTTL + 1500*time.Millisecond
 	}
 	return 200 * time.Millisecond
@@ -68,6 +68,9 @@ func (d *drawing) free(f Fault, faults []Fault) bool {
 func (d *drawing) drawWhole() {
 	rng := d.lot(1)
 	var events []Fault
+	if d.has(Flush) {
+		events = append(events, Fault{Kind: Flush, For: readable})
+	}
 	if d.has(Most) {
 		events = append(events, Fault{Kind: Most, For: d.p.TTL * 2})
 	}

@@ -55,6 +55,7 @@ const (
 	Hole    = "hole"    // All bytes vanish in both directions.
 	Pause   = "pause"   // SIGSTOP of a client.
 	Crash   = "crash"   // kill -9 of a client; another one takes its place.
+	Flush   = "flush"   // FLUSHALL on all servers but the last.
 	Most    = "most"    // SIGSTOP of a majority of the servers.
 	Rolling = "rolling" // All servers are restarted one by one with their data, and admitted by an operator.
 	Raise   = "raise"   // All clients are restarted one by one with a larger maxTTL.
@@ -67,7 +68,7 @@ const (
 var Courses = map[string][]string{
 	"none":    {},
 	"kill":    {Kill},
-	"empty":   {Empty},
+	"empty":   {Empty, Flush},
 	"freeze":  {Freeze, Most},
 	"network": {Reset, Cut, Drop, Slow, Refuse, Hole},
 	"clients": {Pause, Crash},
@@ -77,7 +78,7 @@ var Courses = map[string][]string{
 	"netns":   {Netns},
 }
 
-var ofAll = []string{Kill, Empty, Freeze, Reset, Cut, Drop, Slow, Refuse, Hole, Pause, Crash, Most, Rolling, Raise, Clock, Crowd, Netns}
+var ofAll = []string{Kill, Empty, Freeze, Reset, Cut, Drop, Slow, Refuse, Hole, Pause, Crash, Flush, Most, Rolling, Raise, Clock, Crowd, Netns}
 
 // All are the kinds of the course "all".
 func All() []string { return slices.Clone(ofAll) }
