@@ -54,6 +54,20 @@ func TestLockIsHeldByEveryNodeUntilUnlock(t *testing.T) {
 	}
 }
 
+// What an answer takes is none of the validity.
+func TestLockCountsUntilFromItsStart(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		warm(t, r)
+		require.NoError(t, c.Slow(50*time.Millisecond, 50*time.Millisecond))
+		start := time.Now()
+		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+		require.NoError(t, err)
+		assert.Greater(t, time.Since(start), 50*time.Millisecond)
+		assert.Equal(t, start.Add(testkit.Validity(ttl)), l.Until())
+	})
+}
+
 func TestLockEndsAtUntil(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
