@@ -10,17 +10,19 @@ import (
 	"github.com/seed6c881748/redlock/proof/history"
 )
 
-// strikeAll makes the plan's faults happen, and returns when its time is over.
+// strikeAll makes the plan's faults happen, and returns when its time is over. How long clients took to start is no
+// part of that.
 func (r *run) strikeAll() {
+	begin := time.Duration(r.observer.Now())
 	var faults sync.WaitGroup
 	for _, f := range r.Plan.Faults {
 		faults.Go(func() {
-			if r.until(f.At) {
+			if r.until(begin + f.At) {
 				r.strike(f)
 			}
 		})
 	}
-	r.until(r.Plan.Duration)
+	r.until(begin + r.Plan.Duration)
 	faults.Wait()
 }
 
