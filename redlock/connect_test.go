@@ -710,7 +710,7 @@ func TestConnectionThatIsGivenUpIsReset(t *testing.T) {
 			}()
 		}
 	}()
-	r, err := redlock.New([]redlock.Node{redlock.NewNode(ln.Addr().String())})
+	r, err := redlock.New([]redlock.Node{redlock.NewNode(ln.Addr().String())}, redlock.WithNodeTimeout(time.Second))
 	require.NoError(t, err)
 	cycle(t, r, "a", ttl)
 	mute.Store(true)
