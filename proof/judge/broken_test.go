@@ -160,6 +160,18 @@ var broken = []struct {
 	}},
 	{"the history is cut short", []string{"complete"}, func(s *story) { s.cut = true }},
 	{"a call did not return", []string{"complete"}, func(s *story) { s.ask("c1", 0, "a") }},
+	{"a call did not return, and its process ended by itself", []string{"complete"}, func(s *story) {
+		s.ask("c1", 0, "a")
+		s.quits("c1", 10)
+	}},
+	{"a call is missing", []string{"complete"}, func(s *story) {
+		s.calls["c1"]++
+		s.lock("c1", 0, 5, 1, "a")
+		s.quits("c1", 10)
+	}},
+	{"a lock on nothing", []string{"complete"}, func(s *story) {
+		s.on("c1", history.OpUnlock, s.lock("c1", 0, 5, 1), 10, 15, history.OutcomeLost)
+	}},
 	{"a return without its call", []string{"complete"}, func(s *story) { s.back("c1", 4, 10, history.Event{}) }},
 	{"a call on a lock that nobody has", []string{"complete"}, func(s *story) { s.unlock("c1", 3, 0, 5) }},
 	{"a read without its answer", []string{"complete"}, func(s *story) {

@@ -11,6 +11,9 @@ import (
 func complete(r *run, f *findings) {
 	missing := func(p place, format string, args ...any) { f.violation(p, format, args...) }
 	f.facts++
+	if !r.headed {
+		missing(place{from: r.end, to: r.end}, "the history has no first line, which says what was run")
+	}
 	if !r.closed {
 		missing(place{from: r.end, to: r.end}, "the history was cut short: it has no last line")
 	}
@@ -19,7 +22,7 @@ func complete(r *run, f *findings) {
 	}
 	for _, c := range r.inOrder {
 		f.facts++
-		if _, died := r.down[c.client]; c.end == nil && !died {
+		if c.end == nil && !r.killed[c.client] {
 			missing(place{from: c.begin.At, to: c.begin.At, clients: []string{c.client}}, "%s has not returned", c)
 		}
 	}
@@ -34,7 +37,28 @@ func complete(r *run, f *findings) {
 			missing(place{from: r.end, to: r.end, resource: res}, "nobody looked at the register of %s in the end", res)
 		}
 	}
+	callsOfClients(r, f)
 	keysOfNodes(r, f)
+}
+
+// callsOfClients sees that no call of a client that ended by itself is missing: they are counted. One that was killed
+// may have been about to write one.
+func callsOfClients(r *run, f *findings) {
+	begun, last := make(map[string]int), make(map[string]int)
+	for _, c := range r.calls {
+		begun[c.client]++
+		last[c.client] = max(last[c.client], c.call)
+	}
+	for _, client := range slices.Sorted(maps.Keys(begun)) {
+		if _, ended := r.down[client]; !ended || r.killed[client] {
+			continue
+		}
+		f.facts++
+		if begun[client] < last[client] {
+			f.violation(place{from: r.end, to: r.end, clients: []string{client}},
+				"%s made %d calls, and %d of them are not in the history", client, last[client], last[client]-begun[client])
+		}
+	}
 }
 
 // keysOfNodes sees that every node has said what it had left.

@@ -119,3 +119,8 @@ func TestTheReadmeHasEveryRule(t *testing.T) {
 		require.True(t, anchor == "" || title.Match(text), "%s has no %s", page, anchor)
 	}
 }
+
+// A history that does not say what was run cannot be judged: it has no nodes, and no slack.
+func TestHistoryWithoutItsFirstLineIsNotComplete(t *testing.T) {
+	require.Equal(t, []string{"complete"}, Judge(newStory().told()[1:]).Named(Broken))
+}

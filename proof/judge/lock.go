@@ -53,7 +53,11 @@ func (r *run) makeLocks() {
 		}
 	}
 	for _, c := range r.inOrder {
-		if op := c.begin.Op; (op == history.OpLock || op == history.OpTryLock) && c.ok() {
+		switch op := c.begin.Op; {
+		case op != history.OpLock && op != history.OpTryLock || !c.ok():
+		case len(c.begin.Resources) == 0:
+			r.strange(&c.begin, "this got a lock on nothing")
+		default:
 			r.addLock(c)
 		}
 	}

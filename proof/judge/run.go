@@ -13,6 +13,7 @@ type run struct {
 	events []history.Event
 	header history.Header
 	end    int64 // When the last event was.
+	headed bool  // It has its first line.
 	closed bool  // It has its last line.
 
 	calls      map[id]*call
@@ -26,6 +27,7 @@ type run struct {
 	final      map[string]history.Event   // the register in the end
 	faults     []fault
 	down       map[string]int64 // when a client's process ended
+	killed     map[string]bool  // which of them ended by something that could cut off what they did
 	odd        []oddity         // what does not fit together
 
 	fenceOrder bool // fences have to grow
@@ -77,7 +79,7 @@ func newRun(events []history.Event) *run {
 	r := &run{
 		events: events, calls: make(map[id]*call), locks: make(map[id]*lock), byToken: make(map[string]*lock),
 		byResource: make(map[string][]*lock), operations: make(map[string][]history.Event),
-		final: make(map[string]history.Event), down: make(map[string]int64),
+		final: make(map[string]history.Event), down: make(map[string]int64), killed: make(map[string]bool),
 	}
 	for _, e := range events {
 		r.end = max(r.end, e.At, e.End)
@@ -102,7 +104,7 @@ func (r *run) readCall(e *history.Event) {
 	switch e.Kind {
 	case history.Run:
 		if e.Run != nil {
-			r.header = *e.Run
+			r.header, r.headed = *e.Run, true
 		}
 	case history.End:
 		r.closed = true
@@ -114,7 +116,7 @@ func (r *run) readCall(e *history.Event) {
 		r.calls[c.id] = c
 		r.inOrder = append(r.inOrder, c)
 	case history.Down:
-		r.down[e.Client] = e.At
+		r.down[e.Client], r.killed[e.Client] = e.At, e.Err != ""
 	default:
 	}
 }

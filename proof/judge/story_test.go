@@ -149,6 +149,11 @@ func (s *story) dies(client string, at int64) {
 	s.add(history.Event{At: ms(at), Kind: history.Down, Client: client, Err: "killed"})
 }
 
+// quits has the process end by itself.
+func (s *story) quits(client string, at int64) {
+	s.add(history.Event{At: ms(at), Kind: history.Down, Client: client})
+}
+
 // told returns the whole history.
 func (s *story) told() []history.Event {
 	events := slices.SortedStableFunc(slices.Values(s.events), func(a, b history.Event) int { return cmp.Compare(a.At, b.At) })

@@ -83,7 +83,7 @@ func Run(stdin io.Reader, stdout io.Writer) error {
 	}
 	stop()
 	workers.Wait()
-	return errors.Join(c.lib.Close(context.Background()), c.long.Close(context.Background()))
+	return errors.Join(c.lib.Close(context.Background()), c.long.Close(context.Background()), c.rec.failed())
 }
 
 // newClient connects to the observer; the nodes are connected to when they are needed.

@@ -57,6 +57,16 @@ func (r *recorder) send(e history.Event) {
 	}
 }
 
+// failed says why something was not told, if that is so.
+func (r *recorder) failed() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.err == nil {
+		return nil
+	}
+	return fmt.Errorf("client: no observer: %w", r.err)
+}
+
 // ask has the observer carry out an operation on a register, and returns it with the answer. It is not OK if there
 // is no observer any more.
 func (r *recorder) ask(e history.Event) history.Event {

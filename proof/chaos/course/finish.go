@@ -1,6 +1,7 @@
 package course
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -31,6 +32,7 @@ func (r *run) finish() {
 			r.quit(p)
 		}
 	}
+	r.fail(r.observer.Drain(cmp.Or(r.Hang, hang)))
 	r.observer.LogRegisters()
 	r.observer.Log(history.Event{Kind: history.End})
 }

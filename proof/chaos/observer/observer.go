@@ -100,23 +100,53 @@ func (o *Observer) serve(conn net.Conn) {
 	if !o.keep(conn) {
 		return
 	}
-	lines := bufio.NewScanner(conn)
-	lines.Buffer(make([]byte, 0, 1<<16), 1<<22)
-	for lines.Scan() {
-		var e history.Event
-		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-			// The last line of a process that was killed may be half of one: that is none.
-			continue
-		}
-		if answer := o.take(e); answer != nil {
-			if _, err := conn.Write(answer); err != nil {
-				return
-			}
-		}
-	}
+	err := o.hear(conn)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(o.conns, conn)
+	if o.err == nil {
+		o.err = err
+	}
+}
+
+// hear takes events until the connection ends. The error says that some could not be read. The last line of a process
+// that was killed may be half of one: that is none.
+func (o *Observer) hear(conn net.Conn) error {
+	lines := bufio.NewScanner(conn)
+	lines.Buffer(make([]byte, 0, 1<<16), 1<<22)
+	var bad error
+	for lines.Scan() {
+		if bad != nil {
+			return bad
+		}
+		var e history.Event
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			bad = fmt.Errorf("observer: %w: %.80q", err, lines.Bytes())
+			continue
+		}
+		if answer := o.take(e); answer != nil {
+			_, _ = conn.Write(answer) // A client that is gone needs none, and may have said more before.
+		}
+	}
+	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
+		return fmt.Errorf("observer: %w", err)
+	}
+	return nil
+}
+
+// Drain waits until all that clients have said is written. They must have ended, so that their connections do.
+func (o *Observer) Drain(patience time.Duration) error {
+	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		o.mu.Lock()
+		connected := len(o.conns)
+		o.mu.Unlock()
+		if connected == 0 {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("observer: %d clients are still connected", connected)
+		}
+	}
 }
 
 func (o *Observer) keep(conn net.Conn) bool {

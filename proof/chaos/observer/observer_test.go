@@ -5,7 +5,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"net"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -78,9 +80,37 @@ func TestRegisterThatForgets(t *testing.T) {
 
 // A process that is killed may leave half a line.
 func TestHalfALineIsNone(t *testing.T) {
-	_, s, end := watched(t, false)
-	_, err := s.conn.Write([]byte("{\"kind\":\n"))
-	require.NoError(t, err)
+	o, s, end := watched(t, false)
 	s.ask(history.Read, 1, 0)
+	_, err := s.conn.Write([]byte("{\"kind\":"))
+	require.NoError(t, err)
+	require.NoError(t, s.conn.Close())
+	require.NoError(t, o.Drain(time.Minute))
 	require.Len(t, end(), 1)
+}
+
+// What cannot be read is missing in the history: whoever judges it has to know.
+func TestALineThatCannotBeReadIsAnError(t *testing.T) {
+	for what, line := range map[string]string{"half of one": "{\"kind\":\n{}\n", "too long": strings.Repeat(" ", 1<<23)} {
+		o, s, _ := watched(t, false)
+		s.ask(history.Read, 1, 0)
+		_, _ = s.conn.Write([]byte(line)) // The observer may hang up first.
+		require.NoError(t, s.conn.Close())
+		require.NoError(t, o.Drain(time.Minute))
+		require.Error(t, o.Close(), what)
+	}
+}
+
+// All that a client has said before its end is written.
+func TestDrainWaitsForWhatWasSaid(t *testing.T) {
+	o, s, end := watched(t, false)
+	s.ask(history.Read, 1, 0)
+	require.Error(t, o.Drain(0), "it is connected")
+	for range 1000 {
+		_, err := s.conn.Write(protocol.Line(history.Event{Kind: history.Votes, Call: 1}))
+		require.NoError(t, err)
+	}
+	require.NoError(t, s.conn.Close())
+	require.NoError(t, o.Drain(time.Minute))
+	require.Len(t, end(), 1001)
 }
