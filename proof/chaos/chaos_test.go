@@ -155,6 +155,18 @@ func TestConcludeLeavesAPageAndAVerdict(t *testing.T) {
 	require.Error(t, rejudge(dir+"/none"))
 }
 
+// Locks of the client that nobody disturbs are no sign that others got any.
+func TestRunWithoutWritesHasShownNothing(t *testing.T) {
+	name := t.TempDir() + "/history.jsonl"
+	told := `{"at":1,"kind":"run","run":{"seed":3}}
+{"at":2,"kind":"call","client":"c0","op":"trylock","call":1,"resources":["long/c0"]}
+{"at":3,"kind":"return","client":"c0","op":"trylock","call":1,"ok":true,"until":9}
+{"at":4,"kind":"end"}
+`
+	require.NoError(t, os.WriteFile(name, []byte(told), 0o600))
+	require.ErrorIs(t, rejudge(name), errIdle)
+}
+
 func TestSumOfARun(t *testing.T) {
 	s := sum([]history.Event{
 		{Kind: history.Return, Op: history.OpLock, OK: true},
