@@ -96,7 +96,8 @@ const (
 	// attempts it has made so far), Took (how long the call has waited), Position (its place
 	// in the line of this process: 1 talks to the nodes; 1000 stands for all further back)
 	// and Err (what its last attempt saw). It is sent when the call begins to wait, and
-	// after each attempt that has failed since.
+	// after each attempt that has failed since. A call with [WithPolling] stands in no line,
+	// and sends none.
 	EventWaiting EventKind = "waiting"
 
 	// EventOverloaded means that attempts to lock were turned away, as more was asked for
