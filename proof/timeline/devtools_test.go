@@ -2,6 +2,7 @@ package timeline_test
 
 import (
 	"bufio"
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -58,7 +59,8 @@ func openBrowser(t *testing.T) *browser {
 	// Its last processes may still write when it has answered that it ends.
 	profile, err := os.MkdirTemp("", "chromium") //nolint:usetesting // t.TempDir fails then.
 	require.NoError(t, err)
-	cmd := exec.CommandContext(t.Context(), path, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+	// It is told to end: killed, it would leave files behind.
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), path, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
 		"--no-first-run", "--remote-debugging-pipe", "--user-data-dir="+profile, "about:blank")
 	cmd.ExtraFiles = []*os.File{commands, answers} // Its 3 and 4.
 	require.NoError(t, cmd.Start())
