@@ -105,6 +105,9 @@ func judge(ctx context.Context, r *runner, chosen []*mutant, jobs int, w io.Writ
 	count := map[outcome]int{}
 	var bad []string
 	parallel(chosen, jobs, func(m *mutant) result { return r.try(ctx, m) }, func(res result) {
+		if ctx.Err() != nil {
+			return
+		}
 		results = append(results, res)
 		count[res.Outcome]++
 		if res.Outcome == survived || res.Outcome == broken {
@@ -112,6 +115,9 @@ func judge(ctx context.Context, r *runner, chosen []*mutant, jobs int, w io.Writ
 		}
 		say(w, "%s", res.text())
 	})
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
 	always := r.unmutated(ctx, results, jobs, w)
 	if ctx.Err() != nil {
 		return ctx.Err()
