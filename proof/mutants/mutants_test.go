@@ -152,6 +152,13 @@ func TestMutantsAreKilledOrNot(t *testing.T) {
 		}
 		m.Name = "a/x"
 		got := r.try(t.Context(), m)
+		if m.Timeout = ""; becomes == "select {}" {
+			r.timeout = 3 * time.Second
+			if hung := r.try(t.Context(), m); hung.Outcome != broken {
+				t.Errorf("a test that was too slow: %s: %s", hung.Outcome, hung.Failure)
+			}
+			r.timeout = time.Minute
+		}
 		if got.Outcome != want.outcome || want.failure != "" && !strings.HasPrefix(got.Failure, want.failure) {
 			t.Errorf("%s: %s: %s", becomes, got.Outcome, got.Failure)
 		}
