@@ -38,6 +38,17 @@ func TestStepFailsWithItsCommandAndWithoutFigures(t *testing.T) {
 	require.Equal(t, "no figures", d.Says)
 }
 
+// What an earlier run has left is no result of this one.
+func TestStepReadsNothingOld(t *testing.T) {
+	old := filepath.Join(t.TempDir(), "old")
+	require.NoError(t, os.WriteFile(old, []byte("TestSimA 30 seeds in 12.5 s: 1.5 virtual hours"), 0o600))
+	s := step{Args: []string{"version"}, File: old, read: readSimulation}
+	require.Equal(t, failed, s.run(t.Context()).Result)
+	for _, s := range steps(sizes{}, 1, "folder") {
+		require.Equal(t, s.Name == "models", s.File == "", "%s reads a file, which may be old", s.Name)
+	}
+}
+
 // One step that fails is enough, and what was left out is not counted as passed.
 func TestReportSaysWhatCameOut(t *testing.T) {
 	for _, c := range []struct {

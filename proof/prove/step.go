@@ -1,8 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,8 +23,9 @@ type step struct {
 	Env   []string
 	Args  []string
 	Page  string // What it leaves for people, from the report's folder; or nothing.
+	File  string // What it leaves for read, if that does not read the output. What an earlier run has left is removed.
 
-	read func(output string) (figures, error) // From the output, or from what it wrote.
+	read func(from string) (figures, error) // From File, or the output.
 }
 
 // figures are what a step has found: a sentence, and a table if there is more to tell.
@@ -69,6 +73,10 @@ func (s *step) command() string {
 // run runs the command. A step whose output cannot be read has failed: it has shown nothing.
 func (s *step) run(ctx context.Context) done {
 	d := done{Name: s.Name, Title: s.Title, What: s.What, Command: s.command(), Result: passed, Page: s.Page}
+	if err := os.Remove(s.File); s.File != "" && err != nil && !errors.Is(err, fs.ErrNotExist) {
+		d.Result, d.Says = failed, err.Error()
+		return d
+	}
 	began := time.Now()
 	cmd := exec.CommandContext(ctx, "go", s.Args...)
 	cmd.Dir = s.Dir
@@ -79,7 +87,7 @@ func (s *step) run(ctx context.Context) done {
 	d.Seconds = time.Since(began).Round(time.Second / 10).Seconds()
 	d.Last = lastLines(string(out), 20)
 	var readErr error
-	d.figures, readErr = s.read(string(out))
+	d.figures, readErr = s.read(cmp.Or(s.File, string(out)))
 	switch {
 	case err != nil:
 		d.Result, d.Says = failed, strings.TrimSpace(fmt.Sprintf("The command ended with %v. %s", err, d.Says))

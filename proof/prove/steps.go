@@ -20,9 +20,9 @@ func steps(size sizes, seed uint64, folder string) []step {
 			Name: "chaos", Title: "Real servers, real faults",
 			What: "Processes that use the library lock the same resources on real servers, while servers and processes are killed and " +
 				"frozen, connections break, bytes come late and clocks jump. An observer that shares nothing with the library logs who was " +
-				"inside, and a judge looks for two holders at a time, and for eight other things that must not be.",
+				"inside, and a judge looks for two holders at a time, and for whatever else must not be.",
 			Args: []string{"run", "./chaos", "-time", size.chaos.String(), "-seed", fmt.Sprint(seed), "-out", in("chaos")},
-			Page: "chaos/timeline.html", read: func(string) (figures, error) { return readChaos(in("chaos/verdict.json")) },
+			Page: "chaos/timeline.html", File: in("chaos/verdict.json"), read: readChaos,
 		},
 		{
 			Name: "simulation", Title: "A simulation in fake time",
@@ -30,7 +30,7 @@ func steps(size sizes, seed uint64, folder string) []step {
 				"schedule, and all ten promises are checked in each.",
 			Dir: "..", Env: []string{fmt.Sprint("SIM_SEEDS=", size.seeds), fmt.Sprint("SIM_FIRST=", seed%1e9), "SIM_REPORT=" + in("simulation.txt")},
 			Args: []string{"test", "-count=1", "-timeout=60m", "./test/simulation"},
-			read: func(string) (figures, error) { return readSimulation(in("simulation.txt")) },
+			File: in("simulation.txt"), read: readSimulation,
 		},
 		{
 			Name: "models", Title: "Two models, searched exhaustively",
@@ -43,13 +43,13 @@ func steps(size sizes, seed uint64, folder string) []step {
 			What: "The library is broken on purpose, in one place at a time, and the tests must fail: a test that cannot fail shows nothing. " +
 				"This is the part of them that is quick; make mutants runs all.",
 			Args: []string{"run", "./mutants", "-subset", "-json", in("mutants.json")},
-			read: func(string) (figures, error) { return readMutants(in("mutants.json")) },
+			File: in("mutants.json"), read: readMutants,
 		},
 		{
 			Name: "peers", Title: "Other libraries on the same course",
 			What: "What others do under the same faults, each judged only by what it promises. Their figures do not count for the result.",
 			Args: []string{"run", "./peers", "-time", size.peers.String(), "-seed", fmt.Sprint(seed), "-out", in("peers")},
-			read: func(string) (figures, error) { return readPeers(in("peers/peers.json")) },
+			File: in("peers/peers.json"), read: readPeers,
 		},
 	}
 }
