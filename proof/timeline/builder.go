@@ -52,7 +52,7 @@ func newBuilder(events []history.Event) *builder {
 		if e.Run != nil {
 			nodes = max(nodes, e.Run.Nodes)
 		}
-		if e.Client != "" {
+		if e.Client != "" || e.Kind == history.Call || e.Kind == history.Up {
 			clients[base(e.Client)] = true
 		}
 		if e.Node != nil {
@@ -61,7 +61,8 @@ func newBuilder(events []history.Event) *builder {
 		for _, v := range e.Votes {
 			nodes = max(nodes, v.Node+1)
 		}
-		all = all || e.Kind == history.FaultBegin && e.Node == nil && e.Client == ""
+		nobody := e.Client == "" && (e.Node == nil || *e.Node < 0)
+		all = all || e.Kind == history.FaultBegin && nobody
 	}
 	b.makeLanes(clients, nodes, all)
 	return b
@@ -224,6 +225,9 @@ func (b *builder) votes(e history.Event) {
 	}
 	a := attempt{Call: n}
 	for _, v := range e.Votes {
+		if v.Node < 0 {
+			continue
+		}
 		for len(a.Votes) <= v.Node {
 			a.Votes = append(a.Votes, vote{})
 		}

@@ -37,7 +37,7 @@ func (b *builder) upOrDown(e history.Event) {
 func (b *builder) fault(e history.Event) {
 	name := laneOfAll
 	switch {
-	case e.Node != nil:
+	case e.Node != nil && *e.Node >= 0:
 		name = nodeLane(*e.Node)
 	case e.Client != "":
 		name = clientLane(e.Client)

@@ -2,6 +2,7 @@ package timeline
 
 import (
 	"encoding/json"
+	"io"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -169,5 +170,17 @@ func TestHistoriesThatAreNotWhole(t *testing.T) {
 			_, err := json.Marshal(newScene(events, nil))
 			require.NoError(t, err)
 		})
+	}
+}
+
+// Whoever wrote the history, there is a page.
+func TestHistoriesThatMakeNoSense(t *testing.T) {
+	nowhere := -1
+	for _, kind := range []history.Kind{history.Call, history.Up, history.FaultBegin, history.Votes, history.Keys} {
+		e := history.Event{Kind: kind, Op: history.OpLock, Node: &nowhere, Votes: []history.Vote{{Node: -1, Says: "yes"}}}
+		events := append(held(), e, history.Event{Kind: history.Votes, Client: "c1", Call: 1, Votes: e.Votes})
+		for _, some := range [][]history.Event{{e}, {e, e}, events} {
+			require.NoError(t, Write(io.Discard, some, judge.Judge(some)), "%s", kind)
+		}
 	}
 }
