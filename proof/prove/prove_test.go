@@ -120,7 +120,8 @@ func TestFiguresOfARunAndOfOthersAreRead(t *testing.T) {
 		return name
 	}
 	f, err := readChaos(file(judge.Verdict{Events: 12, Length: int64(time.Minute), Rules: []judge.Result{
-		{Promise: "one holder", State: judge.Held, Facts: 5}, {Promise: "order", State: judge.Nothing},
+		{Promise: "one holder", State: judge.Held, Facts: 5},
+		{Promise: "order", State: judge.Nothing},
 		{Promise: "no key", State: judge.Broken, Facts: 3, Violations: 2},
 	}}))
 	require.NoError(t, err)
