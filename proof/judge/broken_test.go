@@ -29,6 +29,13 @@ var broken = []struct {
 		s.extend("c1", n, 300, 310, 1299)
 		s.lock("c2", 1100, 1110, 2, "a")
 	}},
+	{"it is got again after its hold was cancelled", []string{"overlap", "lease model"}, func(s *story) {
+		n := s.lock("c1", 0, 5, 1, "a")
+		s.keep("c1", n, 6)
+		s.lost("c1", n, 100, 999)
+		s.events[len(s.events)-1].Outcome = history.OutcomeCancelled
+		s.lock("c2", 500, 505, 2, "a")
+	}},
 	{"a kept lock, and Until is told with its Unlock", []string{"overlap", "lease model"}, func(s *story) {
 		n := s.lock("c1", 0, 5, 1, "a")
 		s.keep("c1", n, 6)

@@ -153,7 +153,7 @@ func (l *lock) settle(r *run) {
 	for _, c := range slices.Concat(l.unlocks, l.releases) {
 		l.over = min(l.over, c.begin.At)
 	}
-	if l.lost != nil {
+	if l.lost != nil && l.lost.Outcome != history.OutcomeCancelled {
 		l.over = min(l.over, l.lost.At)
 	}
 }
