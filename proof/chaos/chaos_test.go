@@ -121,7 +121,7 @@ func requireNoticed(t *testing.T, name string, b plan.Broken) {
 		if slices.Contains(v.Named(judge.Broken), b.Rule) {
 			return
 		}
-		require.Less(t, took, 20*time.Second, "%s: %s", b.What, v)
+		require.Less(t, took, 40*time.Second, "%s: %s", b.What, v)
 	}
 }
 

@@ -53,7 +53,9 @@ func (p *Plan) Break(name string) error {
 	}
 	p.TTL = 5 * time.Second // Whoever gets a forgotten lock gets it long before its end.
 	most := p.Nodes/2 + 1
-	for at := warmup; at < p.Duration; at += warmup {
+	// On a busy machine nodes need long to come back, and clients to get locks: a longer run has longer pauses, too.
+	pause := max(warmup, p.Duration/3)
+	for at := pause; at < p.Duration; at += pause {
 		for i := range most {
 			f := Fault{At: at, Kind: b.Forgets, Node: i}
 			if f.Kind == Clock {
