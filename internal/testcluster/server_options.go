@@ -18,9 +18,9 @@ func WithProxy() ServerOption {
 	return func(o *serverOptions) { o.proxied = true }
 }
 
-// WithAppendOnly turns on the append-only file with the server's default of
-// one fsync a second, which loses nothing when only the process is killed.
-// Without it the servers keep nothing on disk.
+// WithAppendOnly turns on the append-only file, without fsync: what was answered was
+// written, so nothing is lost when only the process is killed. Without it the servers
+// keep nothing on disk.
 func WithAppendOnly() ServerOption {
 	return func(o *serverOptions) { o.appendOnly = true }
 }

@@ -58,7 +58,8 @@ const (
 	Up   Kind = "up"
 	Down Kind = "down"
 
-	// Keys is what a node had left when the run was over and everything had expired or been released: Node, Keys.
+	// Keys is what a node had left when the run was over and everything had expired or been released: Node, Keys, and
+	// in Detail the tokens in them.
 	Keys Kind = "keys"
 	// Register is what the observer's register held in the end: Resources (one), Value, Fence.
 	Register Kind = "register"

@@ -21,7 +21,7 @@ func keysLeft(r *run, f *findings) {
 		f.facts++
 		left := slices.DeleteFunc(slices.Clone(e.Keys), func(k string) bool { return strings.Contains(k, internalKeys) })
 		if len(left) > 0 {
-			f.violation(place{from: e.At, to: e.At}, "node %d had %d keys left: %q", *e.Node, len(left), left)
+			f.violation(place{from: e.At, to: e.At}, "node %d had %d keys left: %q %s", *e.Node, len(left), left, e.Detail)
 		}
 	}
 }

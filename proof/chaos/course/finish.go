@@ -23,8 +23,8 @@ func (r *run) finish() {
 	}
 	all.Wait()
 	keys := r.awaitNoKeys()
-	for i := range r.nodes {
-		r.observer.Log(history.Event{Kind: history.Keys, Node: &i, Keys: keys[i]})
+	for i, n := range r.nodes {
+		r.observer.Log(history.Event{Kind: history.Keys, Node: &i, Keys: keys[i], Detail: tokens(n.DirectAddr(), keys[i])})
 	}
 	for _, c := range r.everybody() {
 		if p := c.process(); p != nil {
@@ -84,4 +84,22 @@ func lockKeys(addr string) ([]string, error) {
 	}
 	slices.Sort(keys)
 	return slices.DeleteFunc(slices.Compact(keys), func(k string) bool { return strings.Contains(k, own) }), nil
+}
+
+// tokens says whose the keys are that are left on a server, by the tokens in them.
+func tokens(addr string, keys []string) string {
+	if len(keys) == 0 {
+		return ""
+	}
+	conn, err := redis.Dial("tcp", addr, redis.DialConnectTimeout(time.Second), redis.DialReadTimeout(time.Second))
+	if err != nil {
+		return err.Error()
+	}
+	defer func() { _ = conn.Close() }()
+	var b strings.Builder
+	for _, k := range keys {
+		token, err := redis.String(conn.Do("GET", k))
+		_, _ = fmt.Fprintf(&b, "%s: %s, error %v; ", k, token, err)
+	}
+	return b.String()
 }
