@@ -62,6 +62,9 @@ func busy(t *testing.T, c *testcluster.Cluster, resource string) (r *redlock.Red
 		require.NoError(t, n.Del("leader"))
 	}
 	require.ErrorIs(t, lost.Extend(t.Context(), time.Hour), redlock.ErrLost)
+	require.Eventually(t, func() bool { // Or there is nothing that breaks.
+		return r.Stats().Nodes[len(c.Nodes)-1].Up
+	}, 30*time.Second, time.Millisecond)
 	require.NoError(t, c.Nodes[len(c.Nodes)-1].Stop())
 	for _, owner := range []string{"", "sender"} {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -72,6 +75,11 @@ func busy(t *testing.T, c *testcluster.Cluster, resource string) (r *redlock.Red
 		}()
 		t.Cleanup(func() { cancel(); <-done })
 	}
+	defer func() {
+		if t.Failed() {
+			t.Logf("%+v\n%+v\n%s", r.WaitingCalls(), r.Stats().Nodes, lastKinds(r))
+		}
+	}()
 	require.Eventually(t, func() bool {
 		return knowHolder(r) == 2 && !r.Stats().Nodes[len(c.Nodes)-1].Up && strings.Contains(lastKinds(r), "node down")
 	}, 30*time.Second, 5*time.Millisecond)

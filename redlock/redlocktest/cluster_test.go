@@ -141,6 +141,9 @@ func TestAClusterThatWasMadeOutsideOfTheBubbleSaysSo(t *testing.T) {
 	unused, used := New(t, 3), New(t, 3)
 	lock, err := used.Redlock.TryLock(t.Context(), []string{"a"}, time.Minute)
 	require.NoError(t, err)
+	for _, n := range used.nodes { // An answer from outside of the bubble must not come to the release inside.
+		require.NoError(t, n.Hang())
+	}
 	synctest.Test(t, func(t *testing.T) {
 		for _, r := range []*redlock.Redlock{unused.Redlock, used.Redlock} {
 			require.PanicsWithValue(t, says, func() { _, _ = r.TryLock(t.Context(), []string{"b"}, time.Minute) })
@@ -155,6 +158,9 @@ func TestAClusterThatWasMadeOutsideOfTheBubbleSaysSo(t *testing.T) {
 		time.Sleep(2 * longLife)
 		require.NoError(t, inside.Redlock.Do(t.Context(), []string{"b"}, time.Minute, func(context.Context, *redlock.Lock) error { return nil }))
 	})
+	for _, n := range used.nodes {
+		require.NoError(t, n.Resume())
+	}
 	require.NoError(t, lock.Unlock(t.Context()), "it was not harmed")
 }
 

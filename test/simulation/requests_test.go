@@ -201,16 +201,17 @@ func (n *simNode) isRepeated(a *simArrivals) bool {
 func (n *simNode) checkGone(req *simRequest, a *simArrivals) {
 	s := n.s
 	s.mu.Lock()
-	set, c, repeated := a.set, s.owners[req.token], n.isRepeated(a)
+	set, late, by := a.set, a.set.Sub(a.released), n.goneBy(a)
+	c, repeated := s.owners[req.token], n.isRepeated(a)
 	closed := c != nil && !c.closing.IsZero() && !s.strangers
 	s.mu.Unlock()
-	if set.IsZero() || time.Now().Before(n.goneBy(a)) || !repeated || closed || !n.quietSince(set.Add(-simCalm)) {
+	if set.IsZero() || time.Now().Before(by) || !repeated || closed || !n.quietSince(set.Add(-simCalm)) {
 		return
 	}
 	for _, key := range req.keys {
 		if n.stores(key, req.token) {
 			s.failf("(5) %s has %q = %.6s, which came late, %v after its release, %v ago",
-				n.Name(), key, req.token, set.Sub(a.released), time.Since(set))
+				n.Name(), key, req.token, late, time.Since(set))
 		}
 	}
 }
