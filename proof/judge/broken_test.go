@@ -32,7 +32,7 @@ var broken = []struct {
 	{"it is got again after its hold was cancelled", []string{"overlap", "lease model"}, func(s *story) {
 		n := s.lock("c1", 0, 5, 1, "a")
 		s.keep("c1", n, 6)
-		s.lost(n, 100, 999)
+		s.lost(n, 100)
 		s.events[len(s.events)-1].Outcome = history.OutcomeCancelled
 		s.lock("c2", 500, 505, 2, "a")
 	}},
@@ -113,7 +113,7 @@ var broken = []struct {
 	{"a loss signal that is late", []string{"loss signal"}, func(s *story) {
 		n := s.lock("c1", 0, 5, 1, "a")
 		s.keep("c1", n, 6)
-		s.lost(n, 1099, 999)
+		s.lost(n, 1099)
 	}},
 	{"no loss signal", []string{"loss signal"}, func(s *story) { s.keep("c1", s.lock("c1", 0, 5, 1, "a"), 6) }},
 	{"no loss signal before an Unlock that fails", []string{"loss signal"}, func(s *story) {
@@ -132,7 +132,7 @@ var broken = []struct {
 	{"Unlock is nil after the loss signal", []string{"release outcome", "lease model", "early loss"}, func(s *story) {
 		n := s.lock("c1", 0, 5, 1, "a")
 		s.keep("c1", n, 6)
-		s.lost(n, 500, 999)
+		s.lost(n, 500)
 		s.unlock("c1", n, 600, 605)
 	}},
 	{"Unlock is nil after an extension that failed", []string{"release outcome", "lease model", "early loss"}, func(s *story) {

@@ -45,7 +45,7 @@ var correct = []struct {
 		s.operate(history.Read, "c1", n, "a", 10, 11, 0, true)
 		s.freeze("c1", 12, 3000)
 		s.section("c2", s.lock("c2", 1000, 1005, 2, "a"), "a", 1010, 0)
-		s.lost(n, 3040, 999)
+		s.lost(n, 3040)
 		s.operate(history.Write, "c1", n, "a", 3001, 3002, 1, false)
 		s.on("c1", history.OpUnlock, n, 3050, 3055, history.OutcomeLost)
 	}},

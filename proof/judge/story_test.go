@@ -118,10 +118,10 @@ func (s *story) keep(client string, lock int, at int64) {
 	s.add(history.Event{At: ms(at), Kind: history.Keep, Client: client, Lock: lock})
 }
 
-// lost is always c1's.
-func (s *story) lost(lock int, at, until int64) {
+// lost is always c1's, of a lock until 999.
+func (s *story) lost(lock int, at int64) {
 	s.add(history.Event{
-		At: ms(at), Kind: history.Lost, Client: "c1", Lock: lock, Until: ms(until), Outcome: history.OutcomeLost,
+		At: ms(at), Kind: history.Lost, Client: "c1", Lock: lock, Until: ms(999), Outcome: history.OutcomeLost,
 	})
 }
 
