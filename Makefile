@@ -215,7 +215,7 @@ sim: ## a short simulation, and the models of fencing and of unknown outcomes
 	$(TESTRUN) -timeout $(TIMEOUT) $(TESTFLAGS) -run Model ./redlock
 
 .PHONY: mutants
-mutants: tools ## break the code in each way that a test must notice (RUN=mends/: those named so); fails if none does
+mutants: tools ## break the code in each way that a test must notice (RUN=mends/: those named so); fails if one is not noticed
 	@mkdir -p $(BUILD)
 	cd proof && $(GO) run ./mutants $(if $(RUN),-run '$(RUN)') -json $(CURDIR)/$(BUILD)/mutants.json
 

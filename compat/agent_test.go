@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
 	"sync"
 	"testing"
@@ -54,7 +53,7 @@ func newAgent(version string) func(t *testing.T, c *testcluster.Cluster) client 
 // startAgent starts a process that ends with the test.
 func startAgent(t *testing.T, version string, addrs []string) *agent {
 	t.Helper()
-	requireNode(t)
+	node.Require(t)
 	cmd := exec.Command("node", append([]string{"agent.js", version}, addrs...)...)
 	cmd.Dir = node.Folder()
 	in, err := cmd.StdinPipe()
@@ -166,14 +165,4 @@ func (h agentHeld) extend(ctx context.Context, ttl time.Duration) error {
 func (h agentHeld) unlock(ctx context.Context) error {
 	_, err := h.a.ask(ctx, request{Op: "unlock", Lock: h.id})
 	return err
-}
-
-// requireNode skips a test where node-redlock cannot be run. Where CI=true it fails.
-func requireNode(t *testing.T) {
-	t.Helper()
-	err := node.Install()
-	if err != nil && os.Getenv("CI") != "true" {
-		t.Skip("node-redlock cannot be run here: ", err)
-	}
-	require.NoError(t, err)
 }

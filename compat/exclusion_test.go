@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed6c881748/redlock/compat/node"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
@@ -146,7 +147,7 @@ func TestALockOfAHolderThatVanishedEndsWithItsTTL(t *testing.T) {
 // ours with KeepAlive, and that of using in redlock@5.
 func TestALockThatIsExtendedByItselfOutlivesItsTTL(t *testing.T) {
 	t.Parallel()
-	requireNode(t)
+	node.Require(t)
 	const ttl = 3 * time.Second
 	c := testcluster.RunServers(t, nodes)
 	all := contenders(t, c)

@@ -15,6 +15,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/testkit"
 )
 
 // harness has the page in a frame, and presses its buttons as somebody at a keyboard would. The picture at its end comes
@@ -106,13 +108,7 @@ func TestPictures(t *testing.T) {
 // console.
 func browser(t *testing.T) func(t *testing.T, dark bool, args ...string) (console []string) {
 	t.Helper()
-	path, err := exec.LookPath("chromium")
-	if err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("no chromium: scripts/tools.sh installs it")
-		}
-		t.Skip("no chromium")
-	}
+	path := testkit.Chromium(t)
 	return func(t *testing.T, dark bool, args ...string) (console []string) {
 		t.Helper()
 		all := []string{

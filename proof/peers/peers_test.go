@@ -42,7 +42,7 @@ func TestPeersWithoutFaults(t *testing.T) {
 		t.Run(l.name, func(t *testing.T) {
 			t.Parallel()
 			if l.name == "node-redlock" {
-				requireNode(t)
+				node.Require(t)
 			}
 			f, events := briefly(t, l)
 			require.Greater(t, f.Locks, 5)
@@ -84,16 +84,6 @@ func briefly(t *testing.T, l peer) (Figures, []history.Event) {
 	events, err := history.Parse(file)
 	require.NoError(t, err)
 	return f, events
-}
-
-// requireNode skips a test where node-redlock cannot be run. Where CI=true it fails.
-func requireNode(t *testing.T) {
-	t.Helper()
-	err := node.Install()
-	if err != nil && os.Getenv("CI") != "true" {
-		t.Skip("node-redlock cannot be run here: ", err)
-	}
-	require.NoError(t, err)
 }
 
 // A story is a history in short: seconds, and one client and resource unless it says so.

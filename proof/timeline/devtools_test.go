@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/testkit"
 )
 
 // A browser is Chromium without a window, which does what the tests tell it over pipes.
@@ -45,13 +47,7 @@ type event struct {
 // openBrowser starts Chromium, or ends the test where there is none.
 func openBrowser(t *testing.T) *browser {
 	t.Helper()
-	path, err := exec.LookPath("chromium")
-	if err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("no chromium: scripts/tools.sh installs it")
-		}
-		t.Skip("no chromium")
-	}
+	path := testkit.Chromium(t)
 	commands, send, err := os.Pipe()
 	require.NoError(t, err)
 	receive, answers, err := os.Pipe()

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/internal/testkit"
 	"github.com/seed6c881748/redlock/redlock/redlockhttp"
 )
 
@@ -165,13 +166,7 @@ func TestScreenshots(t *testing.T) {
 // browser returns how to run Chromium, or ends the test where there is none.
 func browser(t *testing.T) func(t *testing.T, dark bool, args ...string) (stdout string) {
 	t.Helper()
-	path, err := exec.LookPath("chromium")
-	if err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("no chromium: scripts/tools.sh installs it")
-		}
-		t.Skip("no chromium")
-	}
+	path := testkit.Chromium(t)
 	return func(t *testing.T, dark bool, args ...string) string {
 		t.Helper()
 		all := []string{"--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--user-data-dir=" + t.TempDir()}
