@@ -360,6 +360,7 @@ func TestLockWhoseSecondReplyIsLostLeavesNothing(t *testing.T) {
 		synctest.Wait()
 		require.NoError(t, n.OnCommand(func(cmd string, _ []string) {
 			if cmd == "PTTL" {
+				synctest.Wait() // By now the client has the reply to SET.
 				n.Proxy().Reset()
 			}
 		}))
