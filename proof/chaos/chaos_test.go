@@ -16,6 +16,7 @@ import (
 	"github.com/seed6c881748/redlock/proof/chaos/client"
 	"github.com/seed6c881748/redlock/proof/chaos/course"
 	"github.com/seed6c881748/redlock/proof/chaos/plan"
+	"github.com/seed6c881748/redlock/proof/chaos/protocol"
 	"github.com/seed6c881748/redlock/proof/history"
 	"github.com/seed6c881748/redlock/proof/judge"
 )
@@ -61,7 +62,7 @@ func played(t *testing.T, p *plan.Plan) ([]history.Event, judge.Verdict) {
 	var out bytes.Buffer
 	events, err := course.Run(t.Context(), course.Options{
 		Plan: p, Command: []string{self, "-client"}, Crowd: []string{self, "-crowd"}, HandOn: true, Long: true, History: &out,
-		Header: history.Header{Library: "redlock", Fences: true},
+		Header: history.Header{Library: "redlock", Fences: true, SignalSlack: int64(protocol.SignalSlack)},
 	})
 	require.NoError(t, err)
 	written, err := history.Parse(&out)
@@ -88,7 +89,27 @@ func TestNoPromiseIsBroken(t *testing.T) {
 	s := sum(events)
 	require.Positive(t, s.locks)
 	require.Positive(t, s.writes)
+	requireStallsTold(t, events)
 	t.Logf("%d of %d calls got a lock; faults: %s\n%s", s.locks, s.asked, counts(s.faults), v)
+}
+
+// A process that did not run says so: here it is known, as it was frozen.
+func requireStallsTold(t *testing.T, events []history.Event) {
+	t.Helper()
+	told := func(kind history.Kind, fault string) map[string]int64 { // The last of each client.
+		at := make(map[string]int64)
+		for _, e := range events {
+			if e.Kind == kind && e.Fault == fault && e.Client != "" {
+				at[e.Client] = e.At
+			}
+		}
+		return at
+	}
+	thawed, stalled := told(history.FaultEnd, history.Freeze), told(history.FaultEnd, history.Stall)
+	require.NotEmpty(t, thawed)
+	for client, frozen := range told(history.FaultBegin, history.Freeze) {
+		require.Greater(t, stalled[client], (frozen+thawed[client])/2, "%s does not tell that it stood still", client)
+	}
 }
 
 // A check that cannot fail is none.
@@ -167,6 +188,27 @@ func TestRunWithoutWritesHasShownNothing(t *testing.T) {
 	require.ErrorIs(t, rejudge(name), errIdle)
 }
 
+// What was late because processes did not run is excused, so a run with much of that shows little.
+func TestRunOfProcessesThatStallShowsLittle(t *testing.T) {
+	name := t.TempDir() + "/history.jsonl"
+	told := func(stalledUntil int) string {
+		return fmt.Sprintf(`{"at":0,"kind":"run","run":{"seed":3}}
+{"at":0,"kind":"up","client":"c1"}
+{"at":1,"kind":"call","client":"c1","op":"trylock","call":1,"resources":["a"]}
+{"at":2,"kind":"return","client":"c1","op":"trylock","call":1,"ok":true,"until":100}
+{"at":3,"kind":"write","client":"c1","lock":1,"resources":["a"],"end":4,"value":1,"ok":true}
+{"at":10,"kind":"fault","fault":"stall","client":"c1"}
+{"at":%d,"kind":"fault end","fault":"stall","client":"c1"}
+{"at":100,"kind":"register","resources":["a"],"value":1}
+{"at":100,"kind":"end"}
+`, stalledUntil)
+	}
+	require.NoError(t, os.WriteFile(name, []byte(told(20)), 0o600))
+	require.NoError(t, rejudge(name))
+	require.NoError(t, os.WriteFile(name, []byte(told(21)), 0o600))
+	require.ErrorIs(t, rejudge(name), errStalls)
+}
+
 func TestSumOfARun(t *testing.T) {
 	s := sum([]history.Event{
 		{Kind: history.Return, Op: history.OpLock, OK: true},
@@ -174,6 +216,7 @@ func TestSumOfARun(t *testing.T) {
 		{Kind: history.Return, Op: history.OpUnlock, Err: errors.New("odd").Error()},
 		{Kind: history.FaultBegin, Fault: plan.Kill},
 		{Kind: history.FaultEnd, Fault: plan.Kill},
+		{Kind: history.FaultBegin, Fault: history.Stall, Client: "c1"},
 		{Kind: history.Enter},
 		{Kind: history.Read, OK: true},
 		{Kind: history.Write, OK: true},

@@ -26,6 +26,7 @@ import (
 	"github.com/seed6c881748/redlock/proof/chaos/client"
 	"github.com/seed6c881748/redlock/proof/chaos/course"
 	"github.com/seed6c881748/redlock/proof/chaos/plan"
+	"github.com/seed6c881748/redlock/proof/chaos/protocol"
 	"github.com/seed6c881748/redlock/proof/history"
 )
 
@@ -107,6 +108,7 @@ func play(f flags, p *plan.Plan) error {
 		Plan: p, Command: []string{self, "-client"}, Crowd: []string{self, "-crowd"}, HandOn: true, Long: true, History: out,
 		Header: history.Header{
 			Broken: f.broken, Library: "redlock", Commit: commit(), Versions: versions(), Fences: true, Command: command(f),
+			SignalSlack: int64(protocol.SignalSlack),
 		},
 	})
 	if err != nil {

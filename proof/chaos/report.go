@@ -22,6 +22,7 @@ import (
 var (
 	errBroken = errors.New("a promise was broken")
 	errIdle   = errors.New("next to nothing was done under locks: this run has shown nothing")
+	errStalls = errors.New("processes did not run for more than a tenth of their time: this run has shown little")
 )
 
 // conclude judges what happened, says what came out, and leaves the page and the verdict beside the history.
@@ -44,6 +45,8 @@ func conclude(name string, events []history.Event) error {
 		return errBroken
 	case float64(s.writes) < time.Duration(v.Length).Seconds():
 		return errIdle // Locks alone would not do: those of the client that nobody disturbs need no other's.
+	case v.Stalls.Time > v.Stalls.Lived/10:
+		return errStalls // What was late was excused.
 	}
 	return nil
 }
@@ -92,7 +95,9 @@ func sum(events []history.Event) summary {
 		case history.Return:
 			s.addCall(e)
 		case history.FaultBegin:
-			s.faults[e.Fault]++
+			if e.Fault != history.Stall { // Nobody made it.
+				s.faults[e.Fault]++
+			}
 		case history.Enter:
 			s.sections++
 		case history.Read, history.Write:

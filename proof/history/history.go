@@ -50,7 +50,8 @@ const (
 	Write Kind = "write"
 
 	// FaultBegin and FaultEnd are the conductor's: Fault, Node or Client, Detail; a fault of an instant has no end.
-	// FaultBegin is written before the fault is made, FaultEnd after it was undone.
+	// FaultBegin is written before the fault is made, FaultEnd after it was undone. Only of a Stall a client tells
+	// itself, afterwards.
 	FaultBegin Kind = "fault"
 	FaultEnd   Kind = "fault end"
 
@@ -84,6 +85,9 @@ const (
 
 // Freeze is the fault of a process, a client's or a node's, that is stopped for a while. Rules about time except it.
 const Freeze = "freeze"
+
+// Stall is a time in which a client's process did not run, as it has found itself: nobody stopped it, or it was frozen.
+const Stall = "stall"
 
 // Empty is the fault of a node that loses its data.
 const Empty = "empty"
@@ -146,8 +150,9 @@ type Header struct {
 	// Fences is whether locks have fences; LeftAfter how long after the last call keys may still be there.
 	Fences    bool  `json:"fences"`
 	LeftAfter int64 `json:"leftAfter"`
-	// SignalSlack is by how much a loss signal may come after Until, or a call after its bound, on a busy machine;
-	// OverlapSlack by how much two locks' times may overlap: what clocks that are allowed to drift account for.
+	// SignalSlack is by how much a loss signal may come after Until, or a call after its
+	// bound, on a busy machine: of the time in which the process ran, so it can be small where clients tell Stalls.
+	// OverlapSlack is by how much two locks' times may overlap: what clocks that are allowed to drift account for.
 	SignalSlack  int64 `json:"signalSlack"`
 	OverlapSlack int64 `json:"overlapSlack"`
 	// Without names rules of the judge that this library does not promise, or that this course excepts.

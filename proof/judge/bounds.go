@@ -1,7 +1,6 @@
 package judge
 
-// bounds looks at every call that has a bound. A call of a process that stood still has as much time again when the
-// process runs.
+// bounds looks at every call that has a bound. Time in which the process stood still does not count.
 func bounds(r *run, f *findings) {
 	for _, c := range r.inOrder {
 		if c.begin.Bound == 0 {
@@ -12,7 +11,7 @@ func bounds(r *run, f *findings) {
 			f.facts++
 			continue
 		}
-		due = r.excused(c.client, c.begin.At, due, due-c.begin.At)
+		due = r.excused(c.client, c.begin.At, due-c.begin.At)
 		p := place{from: c.begin.At, to: c.returned(r), clients: []string{c.client}}
 		if len(c.begin.Resources) > 0 {
 			p.resource = c.begin.Resources[0]

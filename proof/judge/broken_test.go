@@ -122,6 +122,23 @@ var broken = []struct {
 		s.on("c1", history.OpUnlock, n, 2000, 2005, history.OutcomeLost)
 		s.events[len(s.events)-2].Until = ms(999)
 	}},
+	{"a loss signal that is later than a stall explains", []string{"loss signal"}, func(s *story) {
+		n := s.lock("c1", 0, 5, 1, "a")
+		s.keep("c1", n, 6)
+		s.stall("c1", 800, 990) // Before the end.
+		s.stall("c1", 1000, 1100)
+		s.freeze("c1", 1050, 1150) // The process has told of a part of it.
+		s.stall("c2", 1000, 2000)
+		s.lost(n, 1200)
+	}},
+	{"stalls that leave much time to run", []string{"loss signal"}, func(s *story) {
+		n := s.lock("c1", 0, 5, 1, "a")
+		s.keep("c1", n, 6)
+		for at := int64(1000); at < 2000; at += 40 {
+			s.stall("c1", at, at+20)
+		}
+		s.lost(n, 1110)
+	}},
 	{"a lock is lost early", []string{"early loss"}, func(s *story) {
 		s.on("c1", history.OpUnlock, s.lock("c1", 0, 5, 1, "a"), 100, 105, history.OutcomeLost)
 		s.release("c3", "c2", s.lock("c2", 200, 205, 2, "a"), 300, 305, history.OutcomeLost)

@@ -55,6 +55,20 @@ var correct = []struct {
 		s.freeze("c2", 12, 3000)
 		s.operate(history.Write, "c2", n, "a", 3001, 3002, 1, true) // Nobody has come who would be protected.
 	}},
+	{"a process that stalls is late", []string{"loss signal", "bounds"}, func(s *story) {
+		n := s.lock("c1", 0, 5, 1, "a")
+		s.keep("c1", n, 6)
+		call := s.begin("c1", history.OpTryLock, 700, history.Event{Resources: []string{"b"}, Bound: ms(1000)})
+		s.stall("c1", 900, 1020)
+		s.stall("c1", 1040, 1100)
+		s.lost(n, 1130)
+		s.back("c1", call, 1230, history.Event{Outcome: history.OutcomeNoQuorum})
+	}},
+	{"a lock is kept from its end on", []string{"loss signal"}, func(s *story) {
+		n := s.lock("c1", 0, 900, 1, "a")
+		s.keep("c1", n, 1030)
+		s.lost(n, 1075)
+	}},
 	{"a release whose outcome is unknown", []string{"overlap", "lease model"}, func(s *story) {
 		n := s.lock("c1", 0, 5, 1, "a")
 		s.on("c1", history.OpUnlock, n, 10, 260, history.OutcomeNoQuorum)

@@ -105,7 +105,7 @@ func Judge(events []history.Event, opts ...Option) Verdict {
 	r := newRun(events)
 	r.modelTime = o.time
 	o.without = append(o.without, r.header.Without...)
-	v := Verdict{Run: r.header, Events: len(events), Length: r.end}
+	v := Verdict{Run: r.header, Events: len(events), Length: r.end, Stalls: r.stalls()}
 	for _, rule := range rules {
 		f := &findings{run: r}
 		result := Result{Rule: rule.name, Promise: rule.promise, Page: rule.page}

@@ -124,3 +124,23 @@ func TestTheReadmeHasEveryRule(t *testing.T) {
 func TestHistoryWithoutItsFirstLineIsNotComplete(t *testing.T) {
 	require.Equal(t, []string{"complete"}, Judge(newStory().told()[1:]).Named(Broken))
 }
+
+// Only what nobody did to a process is a stall, and its successor has not stalled.
+func TestStallsAreCounted(t *testing.T) {
+	s := newStory()
+	for client, at := range map[string]int64{"c1": 0, "c2": 0, "c1.2": 20_000} {
+		s.add(history.Event{At: ms(at), Kind: history.Up, Client: client})
+	}
+	s.stall("c1", 1000, 1200)
+	s.stall("c1", 1200, 1400)
+	s.freeze("c1", 5000, 6000)
+	s.stall("c1", 4980, 6030) // It finds that it was frozen.
+	s.dies("c1", 10_000)
+	s.stall("c2", 3000, 3500)
+	v := s.breaks(t)
+	require.Equal(t, Stalls{Count: 2, Time: ms(400 + 50 + 500), Lived: ms(10_000 + 60_000 + 40_000)}, v.Stalls)
+	require.Contains(t, v.String(), "stalls of processes: 2, 950ms of 1m50s in all")
+	v = newStory().breaks(t)
+	require.Zero(t, v.Stalls)
+	require.NotContains(t, v.String(), "stalls")
+}

@@ -179,7 +179,7 @@ func lateSignal(r *run) ([]history.Event, bool) {
 	done := false
 	events := r.edit(func(e *history.Event) {
 		if e.Kind == history.Lost && len(r.lockOf(*e).unlocks) == 0 && !done {
-			done, e.At = true, r.excused(e.Client, 0, max(e.At, e.Until)+r.header.SignalSlack, r.header.SignalSlack)+1
+			done, e.At = true, r.lockOf(*e).signalDue(r)+1
 		}
 	})
 	return events, done
@@ -246,7 +246,7 @@ func lateReturn(r *run) ([]history.Event, bool) {
 	for _, c := range r.inOrder {
 		if c.end != nil && c.begin.Bound > 0 && !c.end.OK {
 			due := c.begin.Bound + r.header.SignalSlack
-			due = r.excused(c.client, c.begin.At, due, due-c.begin.At)
+			due = r.excused(c.client, c.begin.At, due-c.begin.At)
 			return r.edit(func(e *history.Event) {
 				if c.ends(e) {
 					e.At = due + 1

@@ -192,14 +192,3 @@ func (r *run) lockOf(e history.Event) *lock {
 func (f fault) hits(client string) bool {
 	return f.client != "" && (client == f.client || strings.HasPrefix(client, f.client+"."))
 }
-
-// excused is until when a client may take that had to be done by due with what it was to do since from. A process that
-// stood still meanwhile has some more time when it runs again.
-func (r *run) excused(client string, from, due, more int64) int64 {
-	for _, f := range r.faults { // In order, as each may shift due into the next.
-		if f.name == history.Freeze && f.hits(client) && f.from <= due && f.to >= from {
-			due = max(due, f.to+more)
-		}
-	}
-	return due
-}

@@ -1,7 +1,7 @@
 package judge
 
 // lossSignal looks at every lock that was kept alive. By Until, its holder has to have unlocked it, or to have been told
-// that it is over. The slack is for a machine that is busy; a process that stood still hears of it when it runs again.
+// that it is over. The slack is for a machine that is busy; time in which the process stood still does not count.
 func lossSignal(r *run, f *findings) {
 	for _, res := range r.resources {
 		for _, l := range r.byResource[res] {
@@ -12,9 +12,13 @@ func lossSignal(r *run, f *findings) {
 	}
 }
 
+// signalDue is by when the loss signal has to come: at the end, unless the lock is kept from a later moment on.
+func (l *lock) signalDue(r *run) int64 {
+	return r.excused(l.client, max(l.until, l.keptFrom), r.header.SignalSlack)
+}
+
 func signalOf(r *run, f *findings, l *lock) {
-	slack := r.header.SignalSlack
-	due := r.excused(l.client, l.got, l.until+slack, slack)
+	due := l.signalDue(r)
 	p := place{from: l.until, to: due, resource: l.resources[0], clients: []string{l.client}}
 	p.since = l.acquired.begin.At
 	unlocked := len(l.unlocks) > 0

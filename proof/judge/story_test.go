@@ -146,6 +146,12 @@ func (s *story) freeze(client string, from, to int64) {
 	s.add(history.Event{At: ms(to), Kind: history.FaultEnd, Fault: history.Freeze, Client: client})
 }
 
+// stall is what a process tells of a time in which it did not run.
+func (s *story) stall(client string, from, to int64) {
+	s.add(history.Event{At: ms(from), Kind: history.FaultBegin, Fault: history.Stall, Client: client})
+	s.add(history.Event{At: ms(to), Kind: history.FaultEnd, Fault: history.Stall, Client: client})
+}
+
 func (s *story) dies(client string, at int64) {
 	s.add(history.Event{At: ms(at), Kind: history.Down, Client: client, Err: "killed"})
 }

@@ -27,6 +27,7 @@ type Verdict struct {
 	Run    history.Header `json:"run"`
 	Events int            `json:"events"`
 	Length int64          `json:"length"` // Of the run, in ns.
+	Stalls Stalls         `json:"stalls"`
 	Rules  []Result       `json:"rules"`
 	// Violations has at most 50 of each rule.
 	Violations []Violation `json:"violations"`
@@ -114,6 +115,10 @@ func (v Verdict) String() string {
 	}
 	fmt.Fprintf(&b, "%s: %s, course %s, seed %d, %s, %d events\n",
 		says, v.Run.Library, v.Run.Course, v.Run.Seed, time.Duration(v.Length).Round(time.Millisecond), v.Events)
+	if s := v.Stalls; s.Lived > 0 {
+		fmt.Fprintf(&b, "  stalls of processes: %d, %v of %v in all, which is excused\n", s.Count,
+			time.Duration(s.Time).Round(time.Millisecond), time.Duration(s.Lived).Round(time.Millisecond))
+	}
 	for _, r := range v.Rules {
 		fmt.Fprintf(&b, "  %-8s  %-15s  %7d facts  %s\n", r.State, r.Rule, r.Facts, r.text())
 	}

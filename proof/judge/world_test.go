@@ -40,6 +40,7 @@ type process struct {
 	calls   int
 	dead    bool
 	stopped int64 // until then
+	stalls  bool  // and has to tell so itself
 	lines   map[string][]*waiting
 }
 
@@ -195,11 +196,26 @@ func (p *process) freeze() {
 	}
 	d := p.w.rng.Int64N(2 * ttl)
 	p.stopped = p.w.now + d
-	p.write(history.Event{Kind: history.FaultBegin, Fault: history.Freeze})
-	p.w.later(d, func() { p.write(history.Event{Kind: history.FaultEnd, Fault: history.Freeze}) })
+	if p.w.chance(50) {
+		p.write(history.Event{Kind: history.FaultBegin, Fault: history.Freeze})
+		p.w.later(d, func() { p.write(history.Event{Kind: history.FaultEnd, Fault: history.Freeze}) })
+		return
+	}
+	from := p.w.now
+	p.stalls = true
+	p.later(d, func() { // Nobody else knows, so the process tells it when it runs again.
+		p.stalls = false
+		begin := history.Event{At: from, Kind: history.FaultBegin, Client: p.name, Fault: history.Stall}
+		p.w.events = append(p.w.events, begin)
+		p.write(history.Event{Kind: history.FaultEnd, Fault: history.Stall})
+	})
 }
 
 func (p *process) die() {
+	if p.stalls { // If it could not tell that any more, its calls would seem to hang.
+		p.later(0, p.die)
+		return
+	}
 	p.dead = true
 	p.write(history.Event{Kind: history.Down, Err: "killed"})
 	for _, line := range p.lines {

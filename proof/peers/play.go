@@ -69,6 +69,9 @@ var redlocksOwn = []string{
 	"lease model", "fence order", "register", "waiters", "loss signal", "early loss", "release outcome", "keys left", "bounds",
 }
 
+// signalSlack is by how much a busy machine may delay what a client hears that does not tell when it did not run.
+const signalSlack = 2 * time.Second
+
 // play runs one library under one group of faults.
 func play(f flags, l peer, g group) (Figures, error) {
 	p, err := g.draw(f, g)
@@ -99,6 +102,7 @@ func play(f flags, l peer, g group) (Figures, error) {
 		Plan: p, Command: client, History: out, Started: w.start, Hang: patience + hung + slow,
 		Header: history.Header{
 			Library: l.name, Commit: commit(), Versions: versions(l), Command: command(f, l, g), Without: redlocksOwn,
+			SignalSlack: int64(signalSlack),
 		},
 	})
 	samples := w.stop()

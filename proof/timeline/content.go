@@ -77,7 +77,9 @@ func (c *content) header(events []history.Event) {
 		case history.End:
 			c.Cut = false
 		case history.FaultBegin:
-			c.Hits++
+			if e.Fault != history.Stall { // Nobody made it.
+				c.Hits++
+			}
 		case history.Return:
 			if e.OK && (e.Op == history.OpLock || e.Op == history.OpTryLock) {
 				c.Locks++

@@ -26,6 +26,7 @@ var broken = map[string]func(c *client, ctx context.Context, rng *rand.Rand, res
 	"fence":       (*client).inventsFences,
 	"queue":       (*client).jumpsTheQueue,
 	"signal":      (*client).hearsNothing,
+	"late-signal": (*client).hearsLate,
 	"nil-unlock":  (*client).praisesItself,
 	"keys-left":   (*client).leavesKeys,
 	"bound":       (*client).takesItsTime,
@@ -145,6 +146,21 @@ func (c *client) jumpsTheQueue(ctx context.Context, rng *rand.Rand, _ []string) 
 	h := c.acquired(e, lock)
 	c.section(ctx, h, between(rng, 0, 50*time.Millisecond), "")
 	c.unlock(ctx, h)
+}
+
+// late is more than a machine that is busy accounts for, and less than a ttl.
+const late = protocol.SignalSlack + 600*time.Millisecond
+
+// hearsLate is told of the end of a lock a second after it.
+func (c *client) hearsLate(ctx context.Context, _ *rand.Rand, resources []string) {
+	if h := c.tryLock(ctx, resources); h != nil {
+		about := history.Event{Kind: history.Keep, Lock: h.call, Resources: resources}
+		c.rec.log(about)
+		rest(context.WithoutCancel(ctx), time.Until(h.Until())+late)
+		about.Kind, about.Until, about.Outcome = history.Lost, c.until(h), history.OutcomeLost
+		c.rec.log(about)
+		c.forget(h)
+	}
 }
 
 // hearsNothing says that it keeps a lock alive, does not, and goes on for seconds after its end.

@@ -48,6 +48,7 @@ func Run(stdin io.Reader, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
+	go c.rec.tellStalls()
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	var workers sync.WaitGroup

@@ -10,8 +10,8 @@ import (
 // section adds 1 to the register of each resource, in a read and a write with a pause between them. If handOn is
 // the lock's token, the lock is another process's to release once the section is over.
 //
-// A third of the sections, and those of abandoned locks, do not look at their lock before they write, as if the process had been suspended between
-// the look and the write: it is the fence that has to keep them out.
+// A third of the sections, and those of abandoned locks, do not look at their lock before they write, as if the process
+// had been suspended between the look and the write: it is the fence that has to keep them out.
 func (c *client) section(ctx context.Context, h *held, pause time.Duration, handOn string) {
 	resources := h.Resources()
 	if h.Err() != nil {

@@ -131,10 +131,10 @@ func (r *run) logHeader() {
 	p, h := r.Plan, r.Header
 	h.Seed, h.Course, h.Nodes, h.Clients = p.Seed, p.Course, p.Nodes, p.Clients
 	h.Started = time.Now().UTC().Format(time.RFC3339)
-	h.LeftAfter, h.SignalSlack = int64(p.LeftAfter), int64(protocol.SignalSlack)
+	h.LeftAfter = int64(p.LeftAfter)
 	h.Settings = map[string]string{
 		"duration": p.Duration.String(), "ttl": p.TTL.String(), "node timeout": p.NodeTimeout.String(),
-		"quarantine": "off", "workers of a client": fmt.Sprint(p.Workers),
+		"signal slack": time.Duration(h.SignalSlack).String(), "quarantine": "off", "workers of a client": fmt.Sprint(p.Workers),
 	}
 	if p.MaxTTL > 0 {
 		h.Settings["quarantine"] = "maxTTL " + p.MaxTTL.String()

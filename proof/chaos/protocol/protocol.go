@@ -59,9 +59,10 @@ const (
 	Done  = "done"  // After Stop: nothing is held. It stays until stdin ends, so that releases can be repeated.
 )
 
-// SignalSlack is by how much a busy machine may delay what a client hears, and Slack what it may add to any call.
+// SignalSlack is by how much a busy machine may delay what a client hears that tells of its stalls, and Slack what it may
+// add to any call.
 const (
-	SignalSlack = 2 * time.Second
+	SignalSlack = 400 * time.Millisecond
 	Slack       = 3 * time.Second
 )
 
