@@ -150,7 +150,7 @@ type Header struct {
 	// Fences is whether locks have fences; LeftAfter how long after the last call keys may still be there.
 	Fences    bool  `json:"fences"`
 	LeftAfter int64 `json:"leftAfter"`
-	// SignalSlack is by how much a loss signal may come after Until, or a call after its
+	// SignalSlack is by how much a loss signal or the beginning of a section may come after Until, or a call after its
 	// bound, on a busy machine: of the time in which the process ran, so it can be small where clients tell Stalls.
 	// OverlapSlack is by how much two locks' times may overlap: what clocks that are allowed to drift account for.
 	SignalSlack  int64 `json:"signalSlack"`

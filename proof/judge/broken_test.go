@@ -139,6 +139,34 @@ var broken = []struct {
 		}
 		s.lost(n, 1110)
 	}},
+	{"a lock that is longer than its ttl", []string{"validity"}, func(s *story) {
+		s.got("c1", s.ask("c1", 0, "a"), 5, 1006, 1)
+	}},
+	{"an extension that is longer than its ttl", []string{"validity"}, func(s *story) {
+		s.extend("c1", s.lock("c1", 0, 5, 1, "a"), 300, 310, 1311)
+	}},
+	{"a kept lock that is longer than its ttl", []string{"validity"}, func(s *story) {
+		n := s.lock("c1", 0, 5, 1, "a")
+		s.keep("c1", n, 6)
+		s.unlock("c1", n, 3000, 3005)
+		s.events[len(s.events)-2].Until = ms(4001)
+	}},
+	{"a section begins after Until", []string{"validity"}, func(s *story) {
+		n := s.lock("c1", 0, 5, 1, "a")
+		s.stall("c1", 1000, 1100)
+		s.enter("c1", n, 1150)
+	}},
+	{"a section begins after Until, and an extension that was under way succeeds", []string{"validity"}, func(s *story) {
+		n := s.lock("c1", 0, 5, 1, "a")
+		s.enter("c1", n, 1100)
+		s.extend("c1", n, 990, 1200, 1989)
+	}},
+	{"a section begins after the end of a kept lock", []string{"validity"}, func(s *story) {
+		n := s.lock("c1", 0, 5, 1, "a")
+		s.keep("c1", n, 6)
+		s.lost(n, 999)
+		s.enter("c1", n, 1050)
+	}},
 	{"a lock is lost early", []string{"early loss"}, func(s *story) {
 		s.on("c1", history.OpUnlock, s.lock("c1", 0, 5, 1, "a"), 100, 105, history.OutcomeLost)
 		s.release("c3", "c2", s.lock("c2", 200, 205, 2, "a"), 300, 305, history.OutcomeLost)

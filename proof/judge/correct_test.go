@@ -55,12 +55,13 @@ var correct = []struct {
 		s.freeze("c2", 12, 3000)
 		s.operate(history.Write, "c2", n, "a", 3001, 3002, 1, true) // Nobody has come who would be protected.
 	}},
-	{"a process that stalls is late", []string{"loss signal", "bounds"}, func(s *story) {
+	{"a process that stalls is late", []string{"loss signal", "bounds", "validity"}, func(s *story) {
 		n := s.lock("c1", 0, 5, 1, "a")
 		s.keep("c1", n, 6)
 		call := s.begin("c1", history.OpTryLock, 700, history.Event{Resources: []string{"b"}, Bound: ms(1000)})
 		s.stall("c1", 900, 1020)
 		s.stall("c1", 1040, 1100)
+		s.enter("c1", n, 1130)
 		s.lost(n, 1130)
 		s.back("c1", call, 1230, history.Event{Outcome: history.OutcomeNoQuorum})
 	}},
@@ -68,6 +69,25 @@ var correct = []struct {
 		n := s.lock("c1", 0, 900, 1, "a")
 		s.keep("c1", n, 1030)
 		s.lost(n, 1075)
+	}},
+	{"locks and sections at their limits", []string{"validity"}, func(s *story) {
+		n := s.ask("c1", 0, "a")
+		s.got("c1", n, 5, 1005, 1)
+		s.extend("c1", n, 300, 310, 1310)
+		s.enter("c1", n, 1350)
+		none := s.begin("c2", history.OpLock, 2000, history.Event{Resources: []string{"a"}}) // Nobody knows its ttl.
+		s.got("c2", none, 2005, 9000, 2)
+		kept := s.lock("c2", 3000, 3005, 3, "b") // Nobody knows its end.
+		s.keep("c2", kept, 3006)
+		s.enter("c2", kept, 7000)
+		s.unlock("c2", kept, 7001, 7002)
+	}},
+	{"an extension by a longer ttl", []string{"validity"}, func(s *story) {
+		n := s.lock("c1", 0, 5, 1, "a")
+		call := s.begin("c1", history.OpExtend, 10, history.Event{Lock: n, TTL: ms(5000)})
+		s.back("c1", call, 15, history.Event{OK: true, Until: ms(5009)})
+		s.extend("c1", n, 20, 25, 5009) // It does not shorten.
+		s.enter("c1", n, 4000)
 	}},
 	{"a release whose outcome is unknown", []string{"overlap", "lease model"}, func(s *story) {
 		n := s.lock("c1", 0, 5, 1, "a")

@@ -55,6 +55,10 @@ var rules = []rule{
 		"docs/holding.md#the-context", false, lossSignal,
 	},
 	{
+		"validity", "No lock lasts for longer than its ttl after its call has returned, and nothing is begun under it after its end.",
+		"docs/algorithm.md#time", false, validity,
+	},
+	{
 		"early loss", "A lock that nobody released, on nodes that lost no data, is not lost before it ends.",
 		"docs/safety.md#exclusion", false, earlyLoss,
 	},

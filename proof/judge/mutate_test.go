@@ -185,6 +185,29 @@ func lateSignal(r *run) ([]history.Event, bool) {
 	return events, done
 }
 
+func longer(r *run) ([]history.Event, bool) {
+	done := false
+	events := r.edit(func(e *history.Event) {
+		if e.Kind == history.Return && e.Until > 0 && !done {
+			done, e.Until = true, e.At+ttl+1
+		}
+	})
+	return events, done
+}
+
+func lateSection(r *run) ([]history.Event, bool) {
+	done := false
+	events := r.edit(func(e *history.Event) {
+		if e.Kind != history.Enter || done {
+			return
+		}
+		if l := r.lockOf(*e); l.exact {
+			done, e.At = true, r.excused(e.Client, l.until, r.header.SignalSlack)+1
+		}
+	})
+	return events, done
+}
+
 func nilUnlock(r *run) ([]history.Event, bool) {
 	done := false
 	events := r.edit(func(e *history.Event) {
@@ -284,6 +307,8 @@ var mutations = []mutation{
 	{"register model", "another value", eachOperation(otherValue)},
 	{"waiters", "the later one is first", overtakes},
 	{"loss signal", "late", lateSignal},
+	{"validity", "a longer lock", longer},
+	{"validity", "a late section", lateSection},
 	{"early loss", "Unlock finds nothing", lostUnlock},
 	{"release outcome", "Unlock after Until", nilUnlock},
 	{"release outcome", "Release of a lock that was succeeded", nilRelease},

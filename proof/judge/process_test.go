@@ -158,8 +158,12 @@ func (p *process) use(g *grant) {
 	}
 }
 
-// section reads the register, and writes it plus one.
+// section reads the register, and writes it plus one. If the lock is over, it says nothing of itself: what it does then
+// has to be refused.
 func (p *process) section(g *grant, then func()) {
+	if p.w.now < g.until {
+		p.later(p.w.soon()/4, func() { p.write(history.Event{Kind: history.Enter, Lock: g.call}) })
+	}
 	p.operate(g, history.Read, 0, func(v int64, ok bool) {
 		if !ok {
 			then()

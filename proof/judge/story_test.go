@@ -152,6 +152,10 @@ func (s *story) stall(client string, from, to int64) {
 	s.add(history.Event{At: ms(to), Kind: history.FaultEnd, Fault: history.Stall, Client: client})
 }
 
+func (s *story) enter(client string, lock int, at int64) {
+	s.add(history.Event{At: ms(at), Kind: history.Enter, Client: client, Lock: lock})
+}
+
 func (s *story) dies(client string, at int64) {
 	s.add(history.Event{At: ms(at), Kind: history.Down, Client: client, Err: "killed"})
 }

@@ -66,7 +66,7 @@ func inNode(string) ([]string, error) {
 
 // redlocksOwn are rules of ../judge that are promises of redlock: a history can be judged again without them.
 var redlocksOwn = []string{
-	"lease model", "fence order", "register", "waiters", "loss signal", "early loss", "release outcome", "keys left", "bounds",
+	"lease model", "fence order", "register", "waiters", "loss signal", "validity", "early loss", "release outcome", "keys left", "bounds",
 }
 
 // signalSlack is by how much a busy machine may delay what a client hears that does not tell when it did not run.

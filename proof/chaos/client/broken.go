@@ -27,6 +27,7 @@ var broken = map[string]func(c *client, ctx context.Context, rng *rand.Rand, res
 	"queue":       (*client).jumpsTheQueue,
 	"signal":      (*client).hearsNothing,
 	"late-signal": (*client).hearsLate,
+	"late-work":   (*client).beginsLate,
 	"nil-unlock":  (*client).praisesItself,
 	"keys-left":   (*client).leavesKeys,
 	"bound":       (*client).takesItsTime,
@@ -44,7 +45,7 @@ func (c *client) sits(ctx context.Context, _ *rand.Rand, resources []string) {
 
 // mistakesUntil takes its locks to be valid for longer than they are.
 func (c *client) mistakesUntil(ctx context.Context, _ *rand.Rand, resources []string) {
-	e := c.begin(history.OpTryLock, connect, history.Event{Resources: resources})
+	e := c.begin(history.OpTryLock, connect, history.Event{Resources: resources, TTL: c.cfg.TTL})
 	lock, err := c.lib.TryLock(ctx, resources, c.ttl)
 	if err != nil {
 		c.end(e, err)
@@ -158,6 +159,18 @@ func (c *client) hearsLate(ctx context.Context, _ *rand.Rand, resources []string
 		c.rec.log(about)
 		rest(context.WithoutCancel(ctx), time.Until(h.Until())+late)
 		about.Kind, about.Until, about.Outcome = history.Lost, c.until(h), history.OutcomeLost
+		c.rec.log(about)
+		c.forget(h)
+	}
+}
+
+// beginsLate begins its work a second after the end of its lock.
+func (c *client) beginsLate(ctx context.Context, _ *rand.Rand, resources []string) {
+	if h := c.tryLock(ctx, resources); h != nil {
+		rest(context.WithoutCancel(ctx), time.Until(h.Until())+late)
+		about := history.Event{Kind: history.Enter, Lock: h.call, Resources: resources}
+		c.rec.log(about)
+		about.Kind = history.Leave
 		c.rec.log(about)
 		c.forget(h)
 	}

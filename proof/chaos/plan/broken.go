@@ -32,6 +32,8 @@ var AllBroken = map[string]Broken{
 	"queue":       {Rule: "waiters", What: "calls that wait do not stand in line", Client: "queue"},
 	"signal":      {Rule: "loss signal", What: "a client hears of no loss", Client: "signal"},
 	"late-signal": {Rule: "loss signal", What: "a client hears of a loss a second late", Client: "late-signal"},
+	"ttl":         {Rule: "validity", What: "a client takes its locks to be valid for longer than their ttl", Client: "until"},
+	"late-work":   {Rule: "validity", What: "a client begins its work when its lock is over", Client: "late-work"},
 	"delete":      {Rule: "early loss", What: "a client deletes the keys of others while they work", Client: "delete"},
 	"nil-unlock":  {Rule: "release outcome", What: "Unlock returns nil for a lock that had ended", Client: "nil-unlock"},
 	"bad-handoff": {Rule: "release outcome", What: "Release returns nil for a lock that was released before", Client: "bad-handoff"},

@@ -1,0 +1,66 @@
+package judge
+
+import "github.com/seed6c881748/redlock/proof/history"
+
+// validity looks at each Until that a holder was told, and at each section. An attempt and an extension count the ttl from
+// their start, so less than a ttl is left when they have returned, or later. And a program that looks at its lock begins
+// nothing after Until: the slack is for what is between the look and the first step.
+func validity(r *run, f *findings) {
+	for _, e := range r.events {
+		l := r.lockOf(e)
+		if c := r.calls[id{e.Client, e.Call}]; l == nil && c != nil {
+			if l = r.locks[c.id]; l == nil {
+				l = r.lockOf(c.begin)
+			}
+		}
+		switch {
+		case l == nil:
+		case e.Kind == history.Enter:
+			entered(r, f, l, e)
+		case e.Until > 0 && l.acquired.begin.TTL > 0:
+			f.facts++
+			if end := e.At + l.longest(e.At); e.Until > end {
+				p := place{from: l.acquired.begin.At, to: e.At, resource: l.resources[0], clients: []string{l.client}}
+				f.violation(p, "%s had until %s, as was said at %s: that is %s more than its ttl", l, at(e.Until), at(e.At), span(end, e.Until))
+			}
+		}
+	}
+}
+
+// longest is the largest ttl that was asked for by then.
+func (l *lock) longest(by int64) int64 {
+	ttl := l.acquired.begin.TTL
+	for _, c := range l.extends {
+		if c.begin.At <= by {
+			ttl = max(ttl, c.begin.TTL)
+		}
+	}
+	return ttl
+}
+
+// entered looks at the beginning of a section.
+func entered(r *run, f *findings, l *lock, e history.Event) {
+	if !l.exact {
+		return
+	}
+	f.facts++
+	until := l.untilBy(e.At)
+	if due := r.excused(e.Client, until, r.header.SignalSlack); e.At > due {
+		p := place{from: until, to: e.At, resource: l.resources[0], clients: []string{e.Client}, since: l.acquired.begin.At}
+		f.violation(p, "a section under %s began at %s, and the lock had ended at %s", l, at(e.At), at(until))
+	}
+}
+
+// untilBy is the end of the lock as it was then. Of one that is kept it is the last end: not each extension need be told.
+func (l *lock) untilBy(by int64) int64 {
+	if l.kept {
+		return l.until
+	}
+	until := l.acquired.end.Until
+	for _, c := range l.extends {
+		if c.ok() && c.end.At <= by {
+			until = max(until, c.end.Until)
+		}
+	}
+	return until
+}
