@@ -209,6 +209,29 @@ func TestRunOfProcessesThatStallShowsLittle(t *testing.T) {
 	require.ErrorIs(t, rejudge(name), errStalls)
 }
 
+// A rule that a run of all faults has not tried is a fault of the run.
+func TestWholeRunTriesEveryRule(t *testing.T) {
+	name := t.TempDir() + "/history.jsonl"
+	told := func(course, duration string) string {
+		return fmt.Sprintf(`{"at":0,"kind":"run","run":{"course":%q,"settings":{"duration":%q}}}
+{"at":1,"kind":"call","client":"c1","op":"trylock","call":1,"resources":["a"]}
+{"at":2,"kind":"return","client":"c1","op":"trylock","call":1,"ok":true,"until":9}
+{"at":3,"kind":"write","client":"c1","lock":1,"resources":["a"],"end":4,"value":1,"ok":true}
+{"at":9,"kind":"register","resources":["a"],"value":1}
+{"at":9,"kind":"end"}
+`, course, duration)
+	}
+	for _, run := range [][]string{{"all", "1m0s"}, {"network", "5m0s"}} {
+		require.NoError(t, os.WriteFile(name, []byte(told(run[0], run[1])), 0o600))
+		require.NoError(t, rejudge(name))
+	}
+	require.NoError(t, os.WriteFile(name, []byte(told("all", "2m0s")), 0o600))
+	err := rejudge(name)
+	require.ErrorIs(t, err, errUntried)
+	require.ErrorContains(t, err, "waiters")
+	require.NotContains(t, err.Error(), "register model")
+}
+
 func TestSumOfARun(t *testing.T) {
 	s := sum([]history.Event{
 		{Kind: history.Return, Op: history.OpLock, OK: true},

@@ -20,9 +20,10 @@ import (
 )
 
 var (
-	errBroken = errors.New("a promise was broken")
-	errIdle   = errors.New("next to nothing was done under locks: this run has shown nothing")
-	errStalls = errors.New("processes did not run for more than a tenth of their time: this run has shown little")
+	errBroken  = errors.New("a promise was broken")
+	errIdle    = errors.New("next to nothing was done under locks: this run has shown nothing")
+	errStalls  = errors.New("processes did not run for more than a tenth of their time: this run has shown little")
+	errUntried = errors.New("a rule had nothing to look at, in a run that is long enough for all of them")
 )
 
 // conclude judges what happened, says what came out, and leaves the page and the verdict beside the history.
@@ -47,8 +48,17 @@ func conclude(name string, events []history.Event) error {
 		return errIdle // Locks alone would not do: those of the client that nobody disturbs need no other's.
 	case v.Stalls.Time > v.Stalls.Lived/10:
 		return errStalls // What was late was excused.
+	case triesAll(v.Run) && len(v.Named(judge.Nothing)) > 0:
+		return fmt.Errorf("%w: %s", errUntried, strings.Join(v.Named(judge.Nothing), ", "))
 	}
 	return nil
+}
+
+// triesAll reports whether a run has all faults, for so long that each rule has something to look at: a minute has one to
+// eleven loss signals. Of a shorter run, or one with some faults, the verdict says which rules had nothing.
+func triesAll(run history.Header) bool {
+	d, err := time.ParseDuration(run.Settings["duration"])
+	return err == nil && d >= 2*time.Minute && run.Course == "all"
 }
 
 // noticed is nil if what was broken on purpose broke the rule that it had to.

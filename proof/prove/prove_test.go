@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -96,11 +97,20 @@ func TestFiguresAreRead(t *testing.T) {
 	_, err = readSimulation(file("nothing"))
 	require.ErrorContains(t, err, "no seed")
 
-	f, err = readModels("x: 1500000 states in 3.0 s\ny: 500000 states in 1.0 s\n    --- PASS: TestFenceModelFindsWhatIsWrong/a (0.1s)\n")
+	models := []string{"TestFenceModelUsual", "TestFenceModelFindsWhatIsWrong", "TestUnknownModelUsual", "TestUnknownModelFindsWhatIsWrong"}
+	ran := "x: 1500000 states in 3.0 s\ny: 500000 states in 1.0 s\n"
+	for _, name := range models {
+		ran += "--- PASS: " + name + " (0.1s)\n    --- PASS: " + name + "/a (0.1s)\n"
+	}
+	f, err = readModels(ran)
 	require.NoError(t, err)
-	require.Equal(t, "2 searches, 2.0 million states: nothing wrong. 1 models were broken on purpose, and in each of them it was found.", f.Says)
-	_, err = readModels("ok")
-	require.Error(t, err)
+	require.Equal(t, "2 searches, 2.0 million states: nothing wrong. 2 models were broken on purpose, and in each of them it was found.", f.Says)
+	for _, name := range models {
+		_, err = readModels(strings.ReplaceAll(ran, name+"/a", name+"Not/a"))
+		require.ErrorContains(t, err, name+" has not run")
+	}
+	_, err = readModels(strings.ReplaceAll(ran, "states", "stares"))
+	require.ErrorContains(t, err, "no search")
 
 	f, err = readMutants(file(`{"mutants":[{"outcome":"killed"},{"outcome":"killed"},{"outcome":"explained"}]}`))
 	require.NoError(t, err)
@@ -119,14 +129,20 @@ func TestFiguresOfARunAndOfOthersAreRead(t *testing.T) {
 		require.NoError(t, os.WriteFile(name, text, 0o600))
 		return name
 	}
-	f, err := readChaos(file(judge.Verdict{Events: 12, Length: int64(time.Minute), Rules: []judge.Result{
-		{Promise: "one holder", State: judge.Held, Facts: 5},
-		{Promise: "order", State: judge.Nothing},
-		{Promise: "no key", State: judge.Broken, Facts: 3, Violations: 2},
-	}}))
+	v := judge.Verdict{Events: 12, Length: int64(time.Minute), Rules: []judge.Result{
+		{Rule: "overlap", Promise: "one holder", State: judge.Held, Facts: 5},
+		{Rule: "keys left", Promise: "no key", State: judge.Broken, Facts: 3, Violations: 2},
+	}}
+	f, err := readChaos(file(v))
 	require.NoError(t, err)
-	require.Equal(t, "12 events in 1m0s: 1 of 3 rules were tried and held, 2 violations.", f.Says)
-	require.Equal(t, [][]string{{"one holder", "5", "held"}, {"order", "0", "nothing to look at"}, {"no key", "3", "broken 2 times"}}, f.Rows)
+	require.Equal(t, "12 events in 1m0s: 1 of 2 rules were tried and held, 2 violations.", f.Says)
+	require.Equal(t, [][]string{{"one holder", "5", "held"}, {"no key", "3", "broken 2 times"}}, f.Rows)
+
+	v.Rules = append(v.Rules, judge.Result{Rule: "waiters", Promise: "order", State: judge.Nothing})
+	f, err = readChaos(file(v))
+	require.ErrorContains(t, err, "There was nothing to look at for: waiters.")
+	require.Equal(t, err.Error(), f.Says, "which is also said where the command has failed")
+	require.Equal(t, []string{"order", "0", "nothing to look at"}, f.Rows[2])
 
 	f, err = readPeers(file(map[string]any{"figures": []map[string]any{
 		{"library": "a", "version": "v1", "locks": 2, "overlaps": 1, "keysLeftByFailures": 1, "keysLeftByReleases": 2},
