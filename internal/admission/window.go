@@ -79,7 +79,8 @@ func (w *window) observe(s Sample, busy int, now time.Time) {
 			w.silent, w.best = 0, 2*w.best
 		}
 	case now.Add(-s.Took).After(w.cut): // Rounds that began before the last cut tell nothing new.
-		if w.slow++; w.slow > w.limit() {
+		// Callers may be fewer than the places, so what is under way counts. A short row is chance.
+		if w.slow++; w.slow > max(busy, w.limit()/2) {
 			w.size, w.slow, w.cut = max(w.size/2, minWindow), 0, now
 		}
 	}

@@ -63,7 +63,7 @@ func TestWindowObserve(t *testing.T) {
 			}),
 			100, 100, time.Millisecond,
 		},
-		"not below 4": {known(5), with(func(s *Sample) { s.Took, s.Answered, s.Late = timeout, false, true }), 100, 4, time.Millisecond},
+		"not below 4": {known(5), with(func(s *Sample) { s.Took, s.Answered, s.Late = timeout, false, true }), 5, 4, time.Millisecond},
 		"at 4, what takes long is the way": {
 			known(4), with(func(s *Sample) { s.Took = 60 * time.Millisecond }), 100, 5, 60 * time.Millisecond,
 		},
@@ -86,7 +86,7 @@ func TestWindowShrinksIfNoRoundIsSoon(t *testing.T) {
 	rounds := func(n int, took time.Duration) {
 		for range n {
 			now = now.Add(100 * time.Microsecond)
-			w.observe(Sample{Took: took, Timeout: 250 * time.Millisecond, Answered: true}, 100, now)
+			w.observe(Sample{Took: took, Timeout: 250 * time.Millisecond, Answered: true}, w.limit(), now)
 		}
 	}
 	for range 1000 { // An eighth is soon, if not sooner than a queue allows: the rest is no queue's.
@@ -124,6 +124,26 @@ func (b *bursts) answer(n int, pause, each time.Duration) {
 		b.observe(Sample{Took: took, Timeout: 500 * time.Millisecond, Answered: true}, b.limit(), b.now)
 		b.now = b.now.Add(each)
 	}
+}
+
+// Callers that are fewer than the places ask at once again and again, and the first of them are answered
+// soon each time. The nodes carry out the other rounds too late.
+func TestWindowShrinksIfFewerAskThanThereArePlaces(t *testing.T) {
+	const callers, way, work, timeout = 100, 40 * time.Millisecond, 4 * time.Millisecond, 250 * time.Millisecond
+	b := &bursts{newWindow(), time.Now()}
+	for range 10 {
+		began := b.now
+		asked := min(callers, b.limit())
+		for i := range asked {
+			took := way + time.Duration(i+1)*work
+			late := took > timeout
+			took = min(took, timeout)
+			b.now = began.Add(took)
+			b.observe(Sample{Took: took, Timeout: timeout, Answered: !late, Late: late}, asked-i, b.now)
+		}
+		b.now = b.now.Add(time.Second) // The nodes release what came too late.
+	}
+	assert.LessOrEqual(t, way+time.Duration(b.limit())*work, timeout)
 }
 
 // Nodes that answer nothing for a while, and then all at once, have no queue. What takes long after
@@ -173,11 +193,16 @@ func TestWindowShrinksIfAnswersComeSlowly(t *testing.T) {
 func TestWindowShrinksIfTheFewThatAreAskedFail(t *testing.T) {
 	now := time.Now()
 	w := window{size: 100, best: time.Millisecond, aged: now}
-	for range 101 {
-		now = now.Add(time.Millisecond)
-		w.observe(Sample{Timeout: 250 * time.Millisecond}, 2, now)
-		w.observe(Sample{Took: 250 * time.Millisecond, Timeout: 250 * time.Millisecond, Late: true}, 1, now)
+	fail := func(n int) {
+		for range n {
+			now = now.Add(time.Millisecond)
+			w.observe(Sample{Timeout: 250 * time.Millisecond}, 2, now)
+			w.observe(Sample{Took: 250 * time.Millisecond, Timeout: 250 * time.Millisecond, Late: true}, 1, now)
+		}
 	}
+	fail(50) // So few may be late by chance.
+	assert.Equal(t, 100, w.limit())
+	fail(1)
 	assert.Equal(t, 50, w.limit())
 }
 
