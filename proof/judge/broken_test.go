@@ -53,12 +53,12 @@ var broken = []struct {
 	{"an extension of a lock that was released", []string{"lease model"}, func(s *story) {
 		n := s.lock("c1", 0, 5, 1, "a")
 		s.unlock("c1", n, 10, 15)
-		s.extend("c1", n, 20, 25, 900)
+		s.extend("c1", n, 20, 25, 1019)
 	}},
 	{"an extension of a lock that was lost", []string{"lease model", "early loss"}, func(s *story) {
 		n := s.lock("c1", 0, 5, 1, "a")
 		s.on("c1", history.OpExtend, n, 10, 15, history.OutcomeLost)
-		s.extend("c1", n, 20, 25, 900)
+		s.extend("c1", n, 20, 25, 1019)
 	}},
 	{"two locks with one fence", []string{"fence order", "lease model"}, func(s *story) {
 		s.unlock("c1", s.lock("c1", 0, 5, 7, "a"), 10, 15)
@@ -110,12 +110,21 @@ var broken = []struct {
 		s.operate(history.Write, "c1", one, "a", 20, 21, 1, false)
 	}},
 	{"the later waiter is first", []string{"waiters"}, func(s *story) { s.overtaken() }},
+	{"the later waiter is served, and the first one never", []string{"waiters"}, func(s *story) {
+		first := s.overtaken()
+		s.events = s.events[:len(s.events)-1]
+		s.back("c1", first, 3000, history.Event{Outcome: history.OutcomeCancelled})
+	}},
 	{"a loss signal that is late", []string{"loss signal"}, func(s *story) {
 		n := s.lock("c1", 0, 5, 1, "a")
 		s.keep("c1", n, 6)
 		s.lost(n, 1099)
 	}},
 	{"no loss signal", []string{"loss signal"}, func(s *story) { s.keep("c1", s.lock("c1", 0, 5, 1, "a"), 6) }},
+	{"no loss signal until the process ends by itself", []string{"loss signal"}, func(s *story) {
+		s.keep("c1", s.lock("c1", 0, 5, 1, "a"), 6)
+		s.quits("c1", 3000)
+	}},
 	{"no loss signal before an Unlock that fails", []string{"loss signal"}, func(s *story) {
 		n := s.lock("c1", 0, 5, 1, "a")
 		s.keep("c1", n, 6)
@@ -160,6 +169,12 @@ var broken = []struct {
 		n := s.lock("c1", 0, 5, 1, "a")
 		s.enter("c1", n, 1100)
 		s.extend("c1", n, 990, 1200, 1989)
+	}},
+	{"an extension that began after Until succeeds", []string{"validity"}, func(s *story) {
+		s.extend("c1", s.lock("c1", 0, 5, 1, "a"), 1500, 1505, 2499)
+	}},
+	{"an extension that shortens", []string{"validity"}, func(s *story) {
+		s.extend("c1", s.lock("c1", 0, 5, 1, "a"), 100, 105, 500)
 	}},
 	{"a section begins after the end of a kept lock", []string{"validity"}, func(s *story) {
 		n := s.lock("c1", 0, 5, 1, "a")
@@ -230,6 +245,40 @@ var broken = []struct {
 		n := s.lock("c1", 0, 5, 1, "a")
 		s.section("c1", n, "a", 10, 0)
 		s.operate(history.Read, "c1", n, "a", 20, 0, 0, false)
+	}},
+	{"a freeze that never ends", []string{"complete"}, func(s *story) {
+		s.add(history.Event{At: ms(1), Kind: history.FaultBegin, Fault: history.Freeze, Client: "c1"})
+	}},
+	{"an answer before its question", []string{"complete"}, func(s *story) {
+		s.operate(history.Read, "c1", s.lock("c1", 0, 5, 1, "a"), "a", 20, 10, 0, true)
+	}},
+	{"a return before its call", []string{"complete"}, func(s *story) {
+		s.on("c1", history.OpUnlock, s.lock("c1", 0, 5, 1, "a"), 20, 10, history.OutcomeNoQuorum)
+	}},
+	{"a return of another call", []string{"complete"}, func(s *story) {
+		s.unlock("c1", s.lock("c1", 0, 5, 1, "a"), 20, 25)
+		s.events[len(s.events)-1].Op = history.OpExtend
+	}},
+	{"a success that failed", []string{"complete"}, func(s *story) {
+		s.unlock("c1", s.lock("c1", 0, 5, 1, "a"), 20, 25)
+		s.events[len(s.events)-1].Outcome = history.OutcomeNoQuorum
+	}},
+	{"two locks with one token", []string{"complete"}, func(s *story) {
+		for at := range int64(2) {
+			s.lock("c1", at*2000, at*2000+5, at+1, "a")
+			s.events[len(s.events)-1].Token = "t"
+		}
+	}},
+	{"a process that goes on when it has ended", []string{"complete"}, func(s *story) {
+		n := s.lock("c1", 0, 5, 1, "a")
+		s.dies("c1", 6)
+		s.unlock("c1", n, 20, 25)
+	}},
+	{"a client whose time is ahead of the run's", []string{"complete"}, func(s *story) {
+		s.lock("c1", s.ends+1000, s.ends+1005, 1, "a")
+	}},
+	{"more after the end", []string{"complete"}, func(s *story) {
+		s.add(history.Event{At: ms(5), Kind: history.End})
 	}},
 	{"a node that was not looked at", []string{"complete"}, func(s *story) { s.header.Nodes = 0; s.askNode(1) }},
 }

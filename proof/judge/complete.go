@@ -20,6 +20,11 @@ func complete(r *run, f *findings) {
 	for _, o := range r.odd {
 		missing(place{from: o.event.At, to: o.event.At, clients: []string{o.event.Client}}, "%s: %s", line(o.event), o.what)
 	}
+	for _, x := range r.faults {
+		if x.name == history.Freeze && !x.ended { // It would excuse whatever comes after it.
+			missing(place{from: x.from, to: x.from}, "%s: this has no end", line(*x.begun))
+		}
+	}
 	for _, c := range r.inOrder {
 		f.facts++
 		if c.end == nil && !r.killed[c.client] {

@@ -46,10 +46,8 @@ func (r *run) makeLocks() {
 			r.strange(e, "this call has not begun")
 		case e.Kind == history.Wait:
 			c.wait = e.At
-		case c.end != nil:
-			r.strange(e, "this call had returned before")
 		default:
-			c.end = e
+			r.readReturn(c, e)
 		}
 	}
 	for _, c := range r.inOrder {
@@ -81,6 +79,9 @@ func (r *run) addLock(c *call) {
 	}
 	r.locks[l.id] = l
 	if c.end.Token != "" {
+		if r.byToken[c.end.Token] != nil {
+			r.strange(c.end, "another lock has this token")
+		}
 		r.byToken[c.end.Token] = l
 	}
 	for _, res := range resources {

@@ -158,7 +158,7 @@ func overtakes(r *run) ([]history.Event, bool) {
 	for _, l := range r.linesOfWaiters() {
 		for _, x := range l.calls {
 			for _, y := range l.calls {
-				if x.wait >= y.begin.At || x.end.At < y.begin.At || !r.mustWait(l, y, x) || !r.mustWait(l, x, y) {
+				if !x.ok() || !y.ok() || x.wait >= y.begin.At || x.end.At < y.begin.At || !r.mustWait(l, y, x) || !r.mustWait(l, x, y) {
 					continue
 				}
 				return r.edit(func(e *history.Event) {

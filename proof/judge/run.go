@@ -67,12 +67,8 @@ type fault struct {
 	client   string
 	node     int // -1: none
 	from, to int64
-}
-
-// An oddity is an event that does not fit the others.
-type oddity struct {
-	event history.Event
-	what  string
+	begun    *history.Event
+	ended    bool
 }
 
 func newRun(events []history.Event) *run {
@@ -93,6 +89,7 @@ func newRun(events []history.Event) *run {
 	for i := range events {
 		r.readOther(&events[i])
 	}
+	r.readOrder()
 	for _, l := range r.locks {
 		l.settle(r)
 	}
@@ -144,7 +141,7 @@ func (r *run) readOther(e *history.Event) {
 			r.final[res] = *e
 		}
 	case history.FaultBegin:
-		f := fault{name: e.Fault, client: e.Client, node: -1, from: e.At, to: e.At}
+		f := fault{name: e.Fault, client: e.Client, node: -1, from: e.At, to: e.At, begun: e}
 		if f.name == history.Freeze {
 			f.to = r.end // It lasts until its end is written.
 		}
@@ -160,17 +157,13 @@ func (r *run) readOther(e *history.Event) {
 
 // endFault ends the last fault of that name at that place.
 func (r *run) endFault(e *history.Event) {
-	for _, f := range slices.Backward(r.faults) {
+	for i, f := range slices.Backward(r.faults) {
 		if f.name == e.Fault && f.client == e.Client && (e.Node == nil || f.node == *e.Node) {
-			r.faults[slices.Index(r.faults, f)].to = e.At
+			r.faults[i].to, r.faults[i].ended = e.At, true
 			return
 		}
 	}
 	r.strange(e, "this fault has not begun")
-}
-
-func (r *run) strange(e *history.Event, what string) {
-	r.odd = append(r.odd, oddity{*e, what})
 }
 
 // lockOf is the lock that an event is about, nil if it names none that is known.

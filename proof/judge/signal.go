@@ -43,10 +43,14 @@ func signalOf(r *run, f *findings, l *lock) {
 		}
 		return
 	}
-	if _, died := r.down[l.client]; died || !l.told || r.end <= due {
-		return
+	ended, down := r.down[l.client]
+	if !down {
+		ended = r.end
+	}
+	if r.killed[l.client] || !l.told || ended <= due {
+		return // Who was killed may have extended it without a word.
 	}
 	f.facts++
-	p.to = r.end
+	p.to = ended
 	f.violation(p, "the context of %s has not ended, and the lock at %s", l, at(l.until))
 }

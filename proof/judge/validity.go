@@ -13,6 +13,9 @@ func validity(r *run, f *findings) {
 				l = r.lockOf(c.begin)
 			}
 		}
+		if c := r.calls[id{e.Client, e.Call}]; e.Kind == history.Return && c != nil && c.begin.Op == history.OpExtend {
+			extended(r, f, l, c)
+		}
 		switch {
 		case l == nil:
 		case e.Kind == history.Enter:
@@ -48,6 +51,28 @@ func entered(r *run, f *findings, l *lock, e history.Event) {
 	if due := r.excused(e.Client, until, r.header.SignalSlack); e.At > due {
 		p := place{from: until, to: e.At, resource: l.resources[0], clients: []string{e.Client}, since: l.acquired.begin.At}
 		f.violation(p, "a section under %s began at %s, and the lock had ended at %s", l, at(e.At), at(until))
+	}
+}
+
+// extended looks at an extension. What has ended cannot be extended, and what is extended is not shortened. The extensions
+// of a lock that is kept need not be told, so nobody knows its end.
+func extended(r *run, f *findings, l *lock, c *call) {
+	if l == nil || l.kept || !c.ok() || l.acquired.end.Until == 0 || c.end.Until == 0 {
+		return
+	}
+	f.facts++
+	until := l.acquired.end.Until
+	for _, other := range l.extends {
+		if other.ok() && other.begin.At < c.begin.At { // It may have returned long before that was written.
+			until = max(until, other.end.Until)
+		}
+	}
+	p := place{from: l.acquired.begin.At, to: c.end.At, resource: l.resources[0], clients: []string{l.client}}
+	if c.begin.At > until+r.header.OverlapSlack {
+		f.violation(p, "%s succeeded, and %s had ended at %s, before the call", c, l, at(until))
+	}
+	if old := l.untilBy(c.begin.At); c.end.Until < old {
+		f.violation(p, "%s shortened %s, from %s to %s", c, l, at(old), at(c.end.Until))
 	}
 }
 

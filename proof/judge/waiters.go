@@ -8,8 +8,8 @@ import (
 	"github.com/seed6c881748/redlock/proof/history"
 )
 
-// waiters compares calls of Lock of one process. If one was in line when another came, and both have got the lock, then
-// the first one got it first.
+// waiters compares calls of Lock of one process. If one was in line when another came, which has got the lock, then the
+// first one got it first, or had given up by then.
 //
 // That holds for calls that want one and the same resource, with the same options, as long as the nodes answer those in
 // line: a call that has not heard of an answer to the others for too long asks for itself. So only such calls count
@@ -17,31 +17,39 @@ import (
 func waiters(r *run, f *findings) {
 	for _, l := range r.linesOfWaiters() {
 		inLine := slices.SortedStableFunc(slices.Values(l.calls), func(a, b *call) int { return cmp.Compare(a.wait, b.wait) })
-		var last *call // of those in line, who got it last
+		var last *call // of those in line, who left it last
 		for _, c := range l.calls {
 			for len(inLine) > 0 && inLine[0].wait < c.begin.At {
-				if last == nil || inLine[0].end.At > last.end.At {
+				if last == nil || r.left(inLine[0]) > r.left(last) {
 					last = inLine[0]
 				}
 				inLine = inLine[1:]
 			}
-			if last == nil || last.end.At < c.begin.At || !r.mustWait(l, c, last) {
+			if last == nil || !c.ok() || r.left(last) < c.begin.At || !r.mustWait(l, c, last) {
 				continue
 			}
 			f.facts++
-			if c.end.At < last.end.At {
+			if c.end.At < r.left(last) {
 				p := place{from: last.begin.At, to: last.end.At, resource: l.resource, clients: []string{c.client}}
-				f.violation(p, "%s waited since %s; %s came at %s, and got the lock at %s, %s before it", last, at(last.wait), c,
-					at(c.begin.At), at(c.end.At), span(c.end.At, last.end.At))
+				f.violation(p, "%s waited from %s to %s; %s came at %s, and got the lock at %s", last, at(last.wait),
+					at(last.end.At), c, at(c.begin.At), at(c.end.At))
 			}
 		}
 	}
 }
 
+// left is until when a call was in line for sure. One that gives up is not, for a while before it returns.
+func (r *run) left(c *call) int64 {
+	if c.ok() {
+		return c.end.At
+	}
+	return c.end.At - 2*r.nodeTimeout()
+}
+
 // A waitingLine is what is known of the calls of a process that waited for one resource.
 type waitingLine struct {
 	client, resource string
-	calls            []*call // that have got it, and wanted nothing else; by when they began
+	calls            []*call // that have waited for nothing else, and returned; by when they began
 	mixed            []*call // that wanted others, too
 	refused          []int64 // when a quorum of nodes had refused one of them
 }
@@ -63,7 +71,7 @@ func (r *run) linesOfWaiters() map[[2]string]*waitingLine {
 		for _, res := range c.begin.Resources {
 			if l := of(c, res); len(c.begin.Resources) > 1 {
 				l.mixed = append(l.mixed, c)
-			} else if c.ok() && c.wait > 0 {
+			} else if c.end != nil && c.wait > 0 {
 				l.calls = append(l.calls, c)
 			}
 		}
