@@ -71,6 +71,9 @@ func run(ctx context.Context, args []string, w io.Writer) error {
 			chosen = append(chosen, m)
 		}
 	}
+	if len(chosen) == 0 {
+		return fmt.Errorf("no mutant has a name that matches %q", *only)
+	}
 	if *list {
 		for _, m := range chosen {
 			say(w, "%-50s %s\n", m.Name, m.What)

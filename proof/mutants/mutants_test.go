@@ -123,6 +123,30 @@ func TestPatchThatIsMalformedIsRefused(t *testing.T) {
 	}
 }
 
+// A patch that is not read would be one that nobody misses.
+func TestPatchInTheWrongPlaceIsRefused(t *testing.T) {
+	for _, name := range []string{"slug.patch", "area/slug.diff", "area/deep/slug.patch"} {
+		folder := t.TempDir()
+		file := filepath.Join(folder, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(header+"@@ -1 +1 @@\n-a\n+b\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := readAll(folder); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestRunOfNoMutantFails(t *testing.T) {
+	err := run(t.Context(), []string{"-run", "mends/nosuch"}, t.Output())
+	if err == nil || !strings.Contains(err.Error(), `"mends/nosuch"`) {
+		t.Error(err)
+	}
+}
+
 // The run itself is tried on a module of one function.
 func TestMutantsAreKilledOrNot(t *testing.T) {
 	r := &runner{root: t.TempDir(), scratch: t.TempDir(), timeout: time.Minute}

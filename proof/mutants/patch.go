@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -36,25 +37,27 @@ type tests struct {
 
 // readAll reads all patches below folder, in the order of their names.
 func readAll(folder string) ([]*mutant, error) {
-	paths, err := filepath.Glob(filepath.Join(folder, "*", "*.patch"))
-	if err != nil {
-		return nil, err
-	}
-	slices.Sort(paths)
-	all := make([]*mutant, 0, len(paths))
-	for _, path := range paths {
+	var all []*mutant
+	err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		if ok, _ := filepath.Match(filepath.Join(folder, "*", "*.patch"), path); !ok {
+			return fmt.Errorf("%s: a patch is area/slug.patch", path)
+		}
 		text, err := os.ReadFile(path)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		m, err := parse(string(text))
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
+			return fmt.Errorf("%s: %w", path, err)
 		}
 		m.Name = filepath.Base(filepath.Dir(path)) + "/" + strings.TrimSuffix(filepath.Base(path), ".patch")
 		all = append(all, m)
-	}
-	return all, nil
+		return nil
+	})
+	return all, err
 }
 
 // parse reads a patch: lines of "Key: value", an empty line, and a unified diff.
