@@ -174,6 +174,8 @@ func TestConcludeLeavesAPageAndAVerdict(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.Error(t, rejudge(dir+"/none"))
+	require.NoError(t, os.WriteFile(name, []byte(`{"kind":"run"}`+"\n"), 0o600))
+	require.ErrorIs(t, rejudge(name), errBroken, "it does not say what was run")
 }
 
 // Locks of the client that nobody disturbs are no sign that others got any.

@@ -101,7 +101,9 @@ func sum(events []history.Event) summary {
 	for _, e := range events {
 		switch e.Kind {
 		case history.Run:
-			s.header = *e.Run
+			if e.Run != nil {
+				s.header = *e.Run
+			}
 		case history.Return:
 			s.addCall(e)
 		case history.FaultBegin:

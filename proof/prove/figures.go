@@ -64,7 +64,8 @@ func readSimulation(file string) (f figures, err error) {
 	if seeds == 0 {
 		return f, fmt.Errorf("%s tells of no seed", file)
 	}
-	f.Says = fmt.Sprintf("%d seeds in %d profiles, %.0f hours of fake time: no promise was broken.", seeds, len(f.Rows), hours)
+	f.Says = fmt.Sprintf("%d seeds in %d profiles, %.0f hours of fake time.", seeds, len(f.Rows), hours)
+	f.Fine = "No promise was broken."
 	return f, nil
 }
 
@@ -93,8 +94,9 @@ func readModels(output string) (f figures, err error) {
 	if sum == 0 {
 		return f, errors.New("the output tells of no search")
 	}
-	f.Says = fmt.Sprintf("%d searches, %.1f million states: nothing wrong. %d models were broken on purpose, and in each of them it was found.",
+	f.Says = fmt.Sprintf("%d searches, %.1f million states. %d models were broken on purpose, and in each of them it was found.",
 		searches, float64(sum)/1e6, broken)
+	f.Fine = "Nothing was wrong in the others."
 	return f, nil
 }
 
@@ -107,10 +109,14 @@ func readMutants(file string) (f figures, err error) {
 		return f, err
 	}
 	count := map[string]int{}
+	var wrong []string
 	f.Head = []string{"mistake", "result"}
 	for _, m := range list.Mutants {
 		count[m.Outcome]++
 		f.Rows = append(f.Rows, []string{m.Mutant, m.Outcome})
+		if m.Outcome != "killed" && m.Outcome != "explained" {
+			wrong = append(wrong, m.Mutant)
+		}
 	}
 	if len(list.Mutants) == 0 {
 		return f, fmt.Errorf("%s is empty", file)
@@ -119,8 +125,8 @@ func readMutants(file string) (f figures, err error) {
 	if n := count["explained"]; n > 0 {
 		f.Says += fmt.Sprintf(", %d change nothing that counts", n)
 	}
-	if wrong := len(list.Mutants) - count["killed"] - count["explained"]; wrong > 0 {
-		return f, fmt.Errorf("%s, %d were not", f.Says, wrong)
+	if len(wrong) > 0 {
+		return f, fmt.Errorf("%s, %d were not: %s", f.Says, len(wrong), strings.Join(wrong, "; "))
 	}
 	f.Says += "."
 	return f, nil

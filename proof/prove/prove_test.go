@@ -33,6 +33,16 @@ func TestStepFailsWithItsCommandAndWithoutFigures(t *testing.T) {
 	require.Contains(t, d.Says, "exit status")
 	require.Contains(t, d.Last[0], "nonsense")
 
+	well := func(string) (figures, error) { return figures{Says: "12 looked at.", Fine: "All is well."}, nil }
+	good.read, command.read = well, well
+	require.Equal(t, "12 looked at. All is well.", good.run(t.Context()).Says)
+	require.NotContains(t, command.run(t.Context()).Says, "All is well.", "what has failed must not say so")
+
+	command.read = said("12 looked at", errors.New("12 looked at, 2 wrong: these"))
+	require.Contains(t, command.run(t.Context()).Says, "exit status 2. 12 looked at, 2 wrong: these")
+	command.read, command.File = readMutants, filepath.Join(t.TempDir(), "none")
+	require.Equal(t, "The command ended with exit status 2. It has left no figures.", command.run(t.Context()).Says)
+
 	silent := step{Name: "silent", Args: []string{"version"}, read: said("", errors.New("no figures"))}
 	d = silent.run(t.Context())
 	require.Equal(t, failed, d.Result)
@@ -75,6 +85,7 @@ func TestReportSaysWhatCameOut(t *testing.T) {
 		html, err := os.ReadFile(filepath.Join(folder, "report.html"))
 		require.NoError(t, err)
 		require.Contains(t, string(html), "&lt;title 0&gt;")
+		require.Equal(t, !c.ok, strings.Contains(string(html), "<details open>"), "a failure shows its output")
 		for _, tag := range []string{"<b>", "<i>", "<u>", "<title 0>"} {
 			require.NotContains(t, string(html), tag)
 		}
@@ -93,7 +104,7 @@ func TestFiguresAreRead(t *testing.T) {
 	f, err := readSimulation(file("TestSimA    30 seeds in   12.5 s:   1.5 virtual hours,  7.2 a minute\n" +
 		"TestSimB    12 seeds in    1.5 s:  22.5 virtual hours,  900 a minute\n"))
 	require.NoError(t, err)
-	require.Equal(t, "42 seeds in 2 profiles, 24 hours of fake time: no promise was broken.", f.Says)
+	require.Equal(t, "42 seeds in 2 profiles, 24 hours of fake time.", f.Says)
 	_, err = readSimulation(file("nothing"))
 	require.ErrorContains(t, err, "no seed")
 
@@ -104,7 +115,7 @@ func TestFiguresAreRead(t *testing.T) {
 	}
 	f, err = readModels(ran)
 	require.NoError(t, err)
-	require.Equal(t, "2 searches, 2.0 million states: nothing wrong. 2 models were broken on purpose, and in each of them it was found.", f.Says)
+	require.Equal(t, "2 searches, 2.0 million states. 2 models were broken on purpose, and in each of them it was found.", f.Says)
 	for _, name := range models {
 		_, err = readModels(strings.ReplaceAll(ran, name+"/a", name+"Not/a"))
 		require.ErrorContains(t, err, name+" has not run")
@@ -115,8 +126,8 @@ func TestFiguresAreRead(t *testing.T) {
 	f, err = readMutants(file(`{"mutants":[{"outcome":"killed"},{"outcome":"killed"},{"outcome":"explained"}]}`))
 	require.NoError(t, err)
 	require.Equal(t, "3 mistakes: 2 were noticed, 1 change nothing that counts.", f.Says)
-	_, err = readMutants(file(`{"mutants":[{"outcome":"killed"},{"outcome":"survived"}]}`))
-	require.ErrorContains(t, err, "1 were not")
+	_, err = readMutants(file(`{"mutants":[{"outcome":"killed"},{"mutant":"no check","outcome":"survived"}]}`))
+	require.ErrorContains(t, err, "1 were not: no check")
 	_, err = readMutants(file(`{}`))
 	require.ErrorContains(t, err, "is empty")
 }

@@ -31,6 +31,7 @@ type step struct {
 // figures are what a step has found: a sentence, and a table if there is more to tell.
 type figures struct {
 	Says string     `json:"says"`
+	Fine string     `json:"-"` // It says this, too, unless something has failed.
 	Head []string   `json:"head,omitempty"`
 	Rows [][]string `json:"rows,omitempty"`
 }
@@ -90,9 +91,17 @@ func (s *step) run(ctx context.Context) done {
 	d.figures, readErr = s.read(cmp.Or(s.File, string(out)))
 	switch {
 	case err != nil:
-		d.Result, d.Says = failed, strings.TrimSpace(fmt.Sprintf("The command ended with %v. %s", err, d.Says))
+		why := d.Says
+		if errors.Is(readErr, fs.ErrNotExist) {
+			why = "It has left no figures."
+		} else if readErr != nil {
+			why = readErr.Error()
+		}
+		d.Result, d.Says = failed, strings.TrimSpace(fmt.Sprintf("The command ended with %v. %s", err, why))
 	case readErr != nil:
 		d.Result, d.Says = failed, readErr.Error()
+	case d.Fine != "":
+		d.Says += " " + d.Fine
 	}
 	return d
 }

@@ -102,6 +102,9 @@ func Draw(seed uint64, course string, duration time.Duration, has func(kind stri
 	if !ok {
 		return nil, fmt.Errorf("plan: no course %q; there are %s", course, strings.Join(Names(), ", "))
 	}
+	if duration <= 0 {
+		return nil, fmt.Errorf("plan: nothing happens in %v", duration)
+	}
 	rng := rand.New(rand.NewPCG(seed, 0))
 	p := &Plan{
 		Seed: seed, Course: course, Duration: duration,

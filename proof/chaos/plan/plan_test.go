@@ -104,6 +104,13 @@ func TestPlanLeavesOutWhatCannotBeHad(t *testing.T) {
 	require.True(t, p.Has(Kill))
 }
 
+func TestPlanTakesTime(t *testing.T) {
+	for _, d := range []time.Duration{0, -5 * time.Second} {
+		_, err := Draw(1, "all", d, everything)
+		require.ErrorContains(t, err, d.String())
+	}
+}
+
 func TestPlanThatIsBroken(t *testing.T) {
 	for name := range AllBroken {
 		p := drawn(t, 1, "all")
