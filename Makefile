@@ -217,12 +217,12 @@ sim: ## a short simulation, and the models of fencing and of unknown outcomes
 .PHONY: mutants
 mutants: tools ## break the code in each way that a test must notice (RUN=mends/: those named so); fails if one is not noticed
 	@mkdir -p $(BUILD)
-	cd proof && $(GO) run ./mutants $(if $(RUN),-run '$(RUN)') -json $(CURDIR)/$(BUILD)/mutants.json
+	cd proof && $(GO) run ./mutants $(if $(RUN),-run '$(RUN)') -json '$(CURDIR)/$(BUILD)/mutants.json'
 
 .PHONY: mutants-short
 mutants-short: tools ## the same with a part of them
 	@mkdir -p $(BUILD)
-	cd proof && $(GO) run ./mutants -subset -json $(CURDIR)/$(BUILD)/mutants.json
+	cd proof && $(GO) run ./mutants -subset -json '$(CURDIR)/$(BUILD)/mutants.json'
 
 # The coverage of the library's packages, by all tests. It needs no more than the small ones.
 .PHONY: cover
@@ -282,7 +282,7 @@ TIME ?= 5m
 
 .PHONY: soak
 soak: tools ## a busy client over failing servers for TIME=5m: does anything grow? Writes build/soak
-	cd proof && $(GO) run ./soak -time $(TIME) -out $(CURDIR)/$(BUILD)/soak
+	cd proof && $(GO) run ./soak -time $(TIME) -out '$(CURDIR)/$(BUILD)/soak'
 
 # The schedule follows from SEED alone. COURSE=network has some of the faults only, BROKEN=steal breaks something on
 # purpose; go run ./chaos -help lists them.
@@ -291,18 +291,18 @@ OUT  ?= $(BUILD)/chaos
 
 .PHONY: chaos
 chaos: tools ## several clients on real servers under faults for TIME=5m, drawn from SEED=1, and judged. Writes OUT=build/chaos
-	cd proof && $(GO) run ./chaos -time $(TIME) -seed $(SEED) -out $(abspath $(OUT)) \
+	cd proof && $(GO) run ./chaos -time $(TIME) -seed $(SEED) -out '$(if $(filter /%,$(OUT)),$(OUT),$(CURDIR)/$(OUT))' \
 		$(if $(COURSE),-course $(COURSE)) $(if $(BROKEN),-broken $(BROKEN))
 
 # Each library has TIME for each of eight groups of faults: with 30s it is 22 minutes.
 .PHONY: peers
 peers: TIME = 30s
 peers: tools ## other libraries and this one under the same faults, TIME=30s each. Writes build/peers
-	cd proof && $(GO) run ./peers -time $(TIME) -out $(CURDIR)/$(BUILD)/peers $(PEERSFLAGS)
+	cd proof && $(GO) run ./peers -time $(TIME) -out '$(CURDIR)/$(BUILD)/peers' $(PEERSFLAGS)
 
 .PHONY: prove
 prove: tools ## what shows that promises are kept, and a report: mutants, seeds, models, chaos, others; about 15 minutes. Writes build/prove
-	cd proof && $(GO) run ./prove -seed $(SEED) -out $(CURDIR)/$(BUILD)/prove
+	cd proof && $(GO) run ./prove -seed $(SEED) -out '$(CURDIR)/$(BUILD)/prove'
 
 .PHONY: footprint
 footprint: tools ## write docs/footprint.md: what a program gets with the library

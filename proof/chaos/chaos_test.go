@@ -159,6 +159,22 @@ func TestDocumentNamesEverything(t *testing.T) {
 	}
 }
 
+// A server that does not load what steps its clock would run on, with a clock that is right.
+func TestClocksAreNotSteppedFromAFolderThatCannotBeNamed(t *testing.T) {
+	t.Setenv("TMPDIR", "/tmp/a b")
+	require.Error(t, course.HasClocks())
+}
+
+func TestMisplacedArgumentIsRefused(t *testing.T) {
+	for _, args := range [][]string{{"y"}, {"-time", "1m", "y", "-seed", "3"}} {
+		_, err := parse(args)
+		require.ErrorContains(t, err, `"y"`)
+	}
+	f, err := parse([]string{"-seed", "3"})
+	require.NoError(t, err)
+	require.Equal(t, uint64(3), f.seed)
+}
+
 func TestWhatIsNotNoticedIsAFailure(t *testing.T) {
 	b := plan.AllBroken["steal"]
 	require.ErrorContains(t, noticed(b, judge.Judge(nil)), b.Rule)

@@ -43,7 +43,19 @@ type flags struct {
 }
 
 func main() {
-	var f flags
+	f, err := parse(os.Args[1:])
+	if err == nil {
+		err = run(f)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// parse reads the command line. What is behind a word that is no flag would be left out without a word.
+func parse(args []string) (f flags, err error) {
+	flag := flag.NewFlagSet("chaos", flag.ExitOnError)
 	flag.DurationVar(&f.time, "time", time.Minute, "how long faults go on")
 	flag.Uint64Var(&f.seed, "seed", 1, "what the schedule is drawn from")
 	flag.StringVar(&f.out, "out", filepath.Join("..", "build", "chaos"), "the folder for what the run leaves")
@@ -53,11 +65,11 @@ func main() {
 	flag.BoolVar(&f.print, "print", false, "print the schedule, and run nothing")
 	flag.BoolVar(&f.client, "client", false, "be a client process of a run")
 	flag.BoolVar(&f.crowd, "crowd", false, "be the callers of an overload")
-	flag.Parse()
-	if err := run(f); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+	_ = flag.Parse(args) // It exits.
+	if flag.NArg() > 0 {
+		err = fmt.Errorf("chaos: what is %q?", flag.Arg(0))
 	}
+	return f, err
 }
 
 func run(f flags) error {

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"time"
 
 	"github.com/seed6c881748/redlock/proof/chaos/plan"
@@ -23,6 +24,9 @@ func HasClocks() error {
 	}
 	if _, err := exec.LookPath("cc"); err != nil {
 		return fmt.Errorf("clocks of servers cannot be stepped without a C compiler: %w", err)
+	}
+	if dir := os.TempDir(); strings.ContainsAny(dir, " :") {
+		return fmt.Errorf("clocks of servers cannot be stepped from %q: LD_PRELOAD takes no path with a space or a colon", dir)
 	}
 	return nil
 }
