@@ -75,7 +75,7 @@ var rules = []rule{
 		"docs/algorithm.md#one-connection-per-node", false, bounds,
 	},
 	{
-		"complete", "The history says how everything ended.",
+		"complete", "The history says how everything ended, and could have happened as it says.",
 		"proof/history/history.go", false, complete,
 	},
 }

@@ -26,8 +26,8 @@ func steps(size sizes, seed uint64, folder string) []step {
 		},
 		{
 			Name: "simulation", Title: "A simulation in fake time",
-			What: "The whole client over nodes in memory that fail at random, in fake time: months of bad nights in minutes. Each seed is another " +
-				"schedule, and all ten promises are checked in each.",
+			What: "The whole client over nodes in memory that fail at random, in fake time: hours of faults in minutes. Each seed is another " +
+				"schedule. docs/testing.md says what each profile checks.",
 			Dir: "..", Env: []string{fmt.Sprint("SIM_SEEDS=", size.seeds), fmt.Sprint("SIM_FIRST=", seed%1e9), "SIM_REPORT=" + in("simulation.txt")},
 			Args: []string{"test", "-count=1", "-timeout=60m", "./test/simulation"},
 			File: in("simulation.txt"), read: readSimulation,
