@@ -132,7 +132,7 @@ func play(f flags, p *plan.Plan) error {
 func writeSchedule(p *plan.Plan, name string) error {
 	var b bytes.Buffer
 	p.Print(&b)
-	return os.WriteFile(name, b.Bytes(), 0o600)
+	return os.WriteFile(name, b.Bytes(), 0o644)
 }
 
 // rejudge concludes from the history of an earlier run.

@@ -75,7 +75,7 @@ func leave(dir string, events []history.Event, v judge.Verdict) (page string, er
 	page = filepath.Join(dir, "timeline.html")
 	var b bytes.Buffer
 	if err = timeline.Write(&b, events, v); err == nil {
-		err = os.WriteFile(page, b.Bytes(), 0o600)
+		err = os.WriteFile(page, b.Bytes(), 0o644)
 	}
 	if err != nil {
 		return "", err
@@ -84,7 +84,7 @@ func leave(dir string, events []history.Event, v judge.Verdict) (page string, er
 	if err != nil {
 		return "", err
 	}
-	return page, os.WriteFile(filepath.Join(dir, "verdict.json"), verdict, 0o600)
+	return page, os.WriteFile(filepath.Join(dir, "verdict.json"), verdict, 0o644)
 }
 
 // A summary is what was done in a run.

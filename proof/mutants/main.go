@@ -85,7 +85,7 @@ func run(ctx context.Context, args []string, w io.Writer) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(scratch) }()
-	return judge(ctx, &runner{root, scratch, *timeout}, chosen, *jobs, w, *report)
+	return judge(ctx, &runner{root, scratch, *timeout}, chosen, len(all), *jobs, w, *report)
 }
 
 // findRoot returns the root of the repository, from any folder in it.
@@ -101,8 +101,8 @@ func findRoot() (string, error) {
 	return filepath.Dir(dir), nil
 }
 
-// judge tries the mutants, prints the kill list as it grows, and returns an error if one is not killed or explained.
-func judge(ctx context.Context, r *runner, chosen []*mutant, jobs int, w io.Writer, report string) error {
+// judge tries the mutants, which are chosen of so many, prints the kill list as it grows, and returns an error if one is not killed or explained.
+func judge(ctx context.Context, r *runner, chosen []*mutant, all, jobs int, w io.Writer, report string) error {
 	began := time.Now()
 	results := make([]result, 0, len(chosen))
 	count := map[outcome]int{}
@@ -131,12 +131,13 @@ func judge(ctx context.Context, r *runner, chosen []*mutant, jobs int, w io.Writ
 	if report != "" {
 		text, err := json.MarshalIndent(struct {
 			Seconds float64  `json:"seconds"`
+			All     int      `json:"all"` // How many patches there are.
 			Mutants []result `json:"mutants"`
-		}{took.Seconds(), results}, "", "  ")
+		}{took.Seconds(), all, results}, "", "  ")
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(report, append(text, '\n'), 0o600); err != nil {
+		if err := os.WriteFile(report, append(text, '\n'), 0o644); err != nil {
 			return err
 		}
 	}

@@ -4,8 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,7 +23,7 @@ func readChaos(file string) (f figures, err error) {
 		return f, err
 	}
 	held, wrong := 0, 0
-	f.Head = []string{"what must be", "looked at", "result"}
+	f.Head = []string{"what must be", "facts", "result"}
 	for _, r := range v.Rules {
 		result := string(r.State)
 		switch r.State {
@@ -35,6 +38,7 @@ func readChaos(file string) (f figures, err error) {
 		}
 		f.Rows = append(f.Rows, []string{r.Promise, fmt.Sprint(r.Facts), result})
 	}
+	f.Notes = chaosNotes(&v, filepath.Join(filepath.Dir(file), "schedule.txt"))
 	f.Says = fmt.Sprintf("%d events in %v: %d of %d rules were tried and held, %d violations.",
 		v.Events, time.Duration(v.Length).Round(time.Second), held, len(v.Rules), wrong)
 	if untried := v.Named(judge.Nothing); len(untried) > 0 {
@@ -42,6 +46,48 @@ func readChaos(file string) (f figures, err error) {
 		return f, errors.New(f.Says)
 	}
 	return f, nil
+}
+
+var fault = regexp.MustCompile(`(?m)^ +[\d.]+ s  (\S+)`)
+
+// chaosNotes say how the run was set up, and what its judge let pass.
+func chaosNotes(v *judge.Verdict, schedule string) []string {
+	notes := []string{
+		fmt.Sprintf("The machine may be busy: a loss signal may be %v late, and so may work that begins. Processes stood still %d times "+
+			"although nobody had frozen them, for %v of %v in all; that time does not count.",
+			time.Duration(v.Run.SignalSlack), v.Stalls.Count, time.Duration(v.Stalls.Time).Round(time.Millisecond),
+			time.Duration(v.Stalls.Lived).Round(time.Second)),
+		"A fact is one case to which a rule applied: a call, a lock, a read or write, a node in the end.",
+	}
+	text, err := os.ReadFile(schedule)
+	if err != nil {
+		return notes
+	}
+	setUp, _, _ := strings.Cut(string(text), "\n")
+	count := map[string]int{}
+	all := fault.FindAllStringSubmatch(string(text), -1)
+	for _, m := range all {
+		count[m[1]]++
+	}
+	var kinds []string
+	for _, kind := range slices.Sorted(maps.Keys(count)) {
+		kinds = append(kinds, fmt.Sprint(kind, " ", count[kind]))
+	}
+	return append([]string{
+		"Set-up: " + setUp + ".",
+		fmt.Sprintf("%d faults in the schedule: %s. docs/reliability.md says what each is.", len(all), strings.Join(kinds, ", ")),
+	}, notes...)
+}
+
+// profiles says what goes on in each; docs/testing.md says more.
+var profiles = map[string]string{
+	"TestSimRandomSchedules":         "all calls at random, under all faults that lose no key",
+	"TestSimWaiting":                 "several processes wait for the same resources, and messages are lost",
+	"TestSimQuarantine":              "nodes lose all their data, again and again",
+	"TestSimReleaseByAnotherProcess": "one process takes a lock, and another one releases it",
+	"TestSimLostReleases":            "several release one lock, while answers are lost",
+	"TestSimOverload":                "up to 400 callers at slow nodes, and packets that come late",
+	"TestSimHeldLocks":               "locks are kept alive, while nodes fail and lose keys",
 }
 
 var pace = regexp.MustCompile(`(\S+) +(\d+) seeds in +([\d.]+) s: +([\d.]+) virtual hours`)
@@ -54,12 +100,12 @@ func readSimulation(file string) (f figures, err error) {
 	}
 	var seeds int
 	var hours float64
-	f.Head = []string{"profile", "seeds", "fake time (h)", "took (s)"}
+	f.Head = []string{"profile", "what goes on", "seeds", "fake time (h)", "took (s)"}
 	for _, m := range pace.FindAllStringSubmatch(string(text), -1) {
 		n, _ := strconv.Atoi(m[2])
 		h, _ := strconv.ParseFloat(m[4], 64)
 		seeds, hours = seeds+n, hours+h
-		f.Rows = append(f.Rows, []string{m[1], m[2], m[4], m[3]})
+		f.Rows = append(f.Rows, []string{m[1], profiles[m[1]], m[2], m[4], m[3]})
 	}
 	if seeds == 0 {
 		return f, fmt.Errorf("%s tells of no seed", file)
@@ -103,25 +149,32 @@ func readModels(output string) (f figures, err error) {
 // readMutants counts the kill list.
 func readMutants(file string) (f figures, err error) {
 	var list struct {
-		Mutants []struct{ Mutant, Outcome string }
+		All     int
+		Mutants []struct{ Name, Mutant, Outcome string }
 	}
 	if err = readJSON(file, &list); err != nil {
 		return f, err
 	}
 	count := map[string]int{}
 	var wrong []string
-	f.Head = []string{"mistake", "result"}
+	f.Notes = []string{"In the file and in the output, killed is the word for noticed."}
+	f.Head = []string{"patch", "mistake", "result"}
 	for _, m := range list.Mutants {
 		count[m.Outcome]++
-		f.Rows = append(f.Rows, []string{m.Mutant, m.Outcome})
-		if m.Outcome != "killed" && m.Outcome != "explained" {
-			wrong = append(wrong, m.Mutant)
+		result := m.Outcome
+		switch result {
+		case "killed":
+			result = "noticed"
+		case "explained":
+		default:
+			wrong = append(wrong, m.Name)
 		}
+		f.Rows = append(f.Rows, []string{m.Name, m.Mutant, result})
 	}
 	if len(list.Mutants) == 0 {
 		return f, fmt.Errorf("%s is empty", file)
 	}
-	f.Says = fmt.Sprintf("%d mistakes: %d were noticed", len(list.Mutants), count["killed"])
+	f.Says = fmt.Sprintf("%d of %d mistakes were tried: %d were noticed", len(list.Mutants), list.All, count["killed"])
 	if n := count["explained"]; n > 0 {
 		f.Says += fmt.Sprintf(", %d change nothing that counts", n)
 	}

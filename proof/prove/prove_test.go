@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -68,25 +69,30 @@ func TestReportSaysWhatCameOut(t *testing.T) {
 		ok      bool
 		says    string
 	}{
-		{[]string{passed, passed}, true, true, "All 2 steps passed: no promise was broken."},
-		{[]string{passed}, false, true, "1 of the steps were run, and passed."},
-		{[]string{passed, failed}, true, false, "1 of 2 steps failed: <title 1>."},
+		{[]string{passed, passed}, true, true, "All 2 steps that count passed: no broken promise was seen."},
+		{[]string{passed}, false, true, "Only 1 of the steps that count ran; nothing failed."},
+		{[]string{passed, failed}, true, false, "1 of 3 steps failed: <title 1>."},
 	} {
 		r := begin(t.Context(), 7)
 		for i, result := range c.results {
-			r.Steps = append(r.Steps, done{figures: figures{Head: []string{"<i>"}, Rows: [][]string{{"<u>"}}}, Title: "<title " + string(rune('0'+i)) + ">", Result: result, Last: []string{"<b>"}})
+			r.Steps = append(r.Steps, done{figures: figures{Notes: []string{"<s>"}, Head: []string{"<i>"}, Rows: [][]string{{"<u>", "`<em>`"}}}, Title: "<title " + string(rune('0'+i)) + ">", Result: result, Last: []string{"<b>"}, Files: []string{"there.txt", "missing.txt"}})
 		}
+		r.Steps = append(r.Steps, done{Aside: true, Title: "others", Result: passed})
 		r.end(c.whole)
 		require.Equal(t, c.ok, r.OK)
 		require.Equal(t, c.says, r.Says)
 
 		folder := t.TempDir()
+		require.NoError(t, os.WriteFile(filepath.Join(folder, "there.txt"), nil, 0o600))
 		require.NoError(t, r.write(folder))
 		html, err := os.ReadFile(filepath.Join(folder, "report.html"))
 		require.NoError(t, err)
 		require.Contains(t, string(html), "&lt;title 0&gt;")
+		require.Contains(t, string(html), "<code>&lt;em&gt;</code>")
+		require.Contains(t, string(html), `<a href="there.txt">`)
+		require.NotContains(t, string(html), "missing.txt", "a step that failed may not have left it")
 		require.Equal(t, !c.ok, strings.Contains(string(html), "<details open>"), "a failure shows its output")
-		for _, tag := range []string{"<b>", "<i>", "<u>", "<title 0>"} {
+		for _, tag := range []string{"<b>", "<i>", "<u>", "<s>", "<em>", "<title 0>"} {
 			require.NotContains(t, string(html), tag)
 		}
 		var again report
@@ -123,13 +129,28 @@ func TestFiguresAreRead(t *testing.T) {
 	_, err = readModels(strings.ReplaceAll(ran, "states", "stares"))
 	require.ErrorContains(t, err, "no search")
 
-	f, err = readMutants(file(`{"mutants":[{"outcome":"killed"},{"outcome":"killed"},{"outcome":"explained"}]}`))
+	f, err = readMutants(file(`{"all":9,"mutants":[{"outcome":"killed"},{"outcome":"killed"},{"outcome":"explained"}]}`))
 	require.NoError(t, err)
-	require.Equal(t, "3 mistakes: 2 were noticed, 1 change nothing that counts.", f.Says)
-	_, err = readMutants(file(`{"mutants":[{"outcome":"killed"},{"mutant":"no check","outcome":"survived"}]}`))
-	require.ErrorContains(t, err, "1 were not: no check")
+	require.Equal(t, "3 of 9 mistakes were tried: 2 were noticed, 1 change nothing that counts.", f.Says)
+	_, err = readMutants(file(`{"mutants":[{"outcome":"killed"},{"name":"no/check","outcome":"survived"}]}`))
+	require.ErrorContains(t, err, "1 were not: no/check")
 	_, err = readMutants(file(`{}`))
 	require.ErrorContains(t, err, "is empty")
+}
+
+// The report says of each profile what goes on in it.
+func TestProfilesAreThoseOfTheSimulation(t *testing.T) {
+	code, err := os.ReadFile(filepath.Join("..", "..", "test", "simulation", "simulation_test.go"))
+	require.NoError(t, err)
+	found := regexp.MustCompile(`(?m)^func (TestSim\w+)`).FindAllStringSubmatch(string(code), -1)
+	require.Len(t, profiles, len(found))
+	for _, m := range found {
+		require.Contains(t, profiles, m[1])
+	}
+}
+
+func TestLastLinesHaveNoTables(t *testing.T) {
+	require.Equal(t, []string{"b", "c"}, lastLines("a\nb\n| **1** |\n| 2 |\nc\n", 2))
 }
 
 func TestFiguresOfARunAndOfOthersAreRead(t *testing.T) {
@@ -140,7 +161,7 @@ func TestFiguresOfARunAndOfOthersAreRead(t *testing.T) {
 		require.NoError(t, os.WriteFile(name, text, 0o600))
 		return name
 	}
-	v := judge.Verdict{Events: 12, Length: int64(time.Minute), Rules: []judge.Result{
+	v := judge.Verdict{Events: 12, Length: int64(time.Minute), Stalls: judge.Stalls{Count: 3, Time: 4e8, Lived: 1e11}, Rules: []judge.Result{
 		{Rule: "overlap", Promise: "one holder", State: judge.Held, Facts: 5},
 		{Rule: "keys left", Promise: "no key", State: judge.Broken, Facts: 3, Violations: 2},
 	}}
@@ -148,6 +169,16 @@ func TestFiguresOfARunAndOfOthersAreRead(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "12 events in 1m0s: 1 of 2 rules were tried and held, 2 violations.", f.Says)
 	require.Equal(t, [][]string{{"one holder", "5", "held"}, {"no key", "3", "broken 2 times"}}, f.Rows)
+
+	require.Len(t, f.Notes, 2, "without its schedule")
+	require.Contains(t, f.Notes[0], "3 times although nobody had frozen them, for 400ms of 1m40s")
+	verdict := file(v)
+	schedule := "seed 1: 5 nodes\n    1.00 s  kill of node 2 for 5s\n   12.50 s  flush for 10ms\n   13.00 s  kill of node 1 for 5s\n"
+	require.NoError(t, os.WriteFile(filepath.Join(filepath.Dir(verdict), "schedule.txt"), []byte(schedule), 0o600))
+	f, err = readChaos(verdict)
+	require.NoError(t, err)
+	require.Equal(t, "Set-up: seed 1: 5 nodes.", f.Notes[0])
+	require.Contains(t, f.Notes[1], "3 faults in the schedule: flush 1, kill 2.")
 
 	v.Rules = append(v.Rules, judge.Result{Rule: "waiters", Promise: "order", State: judge.Nothing})
 	f, err = readChaos(file(v))

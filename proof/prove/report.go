@@ -10,7 +10,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,6 +25,7 @@ type report struct {
 	Whole    bool              `json:"whole"` // Whether no step was left out.
 	Says     string            `json:"says"`
 	Commit   string            `json:"commit"`
+	Changed  bool              `json:"changed"` // Whether the tree had changes that were not committed.
 	Versions map[string]string `json:"versions"`
 	Seed     uint64            `json:"seed"`
 	Started  time.Time         `json:"started"`
@@ -38,9 +41,7 @@ func begin(ctx context.Context, seed uint64) *report {
 			"Go": runtime.Version(), "system": runtime.GOOS + "/" + runtime.GOARCH, "cores": fmt.Sprint(runtime.NumCPU()),
 		},
 	}
-	if output(ctx, "git", "status", "--porcelain") != "" {
-		r.Commit += " with changes"
-	}
+	r.Changed = output(ctx, "git", "status", "--porcelain") != ""
 	if server, err := testcluster.ServerBinary(); err == nil {
 		r.Versions["server"] = output(ctx, server, "--version")
 	}
@@ -57,7 +58,11 @@ func output(ctx context.Context, name string, args ...string) string {
 func (r *report) end(whole bool) {
 	r.Whole, r.Seconds = whole, time.Since(r.Started).Round(time.Second).Seconds()
 	var wrong []string
+	count := 0
 	for _, d := range r.Steps {
+		if !d.Aside {
+			count++
+		}
 		if d.Result != passed {
 			wrong = append(wrong, d.Title)
 		}
@@ -67,11 +72,13 @@ func (r *report) end(whole bool) {
 	case !r.OK:
 		r.Says = fmt.Sprintf("%d of %d steps failed: %s.", len(wrong), len(r.Steps), strings.Join(wrong, "; "))
 	case !whole:
-		r.Says = fmt.Sprintf("%d of the steps were run, and passed.", len(r.Steps))
+		r.Says = fmt.Sprintf("Only %d of the steps that count ran; nothing failed.", count)
 	default:
-		r.Says = fmt.Sprintf("All %d steps passed: no promise was broken.", len(r.Steps))
+		r.Says = fmt.Sprintf("All %d steps that count passed: no broken promise was seen.", count)
 	}
 }
+
+var backticks = regexp.MustCompile("`([^`]+)`")
 
 //go:embed report.html
 var page string
@@ -83,11 +90,20 @@ var asPage = template.Must(template.New("report").Funcs(template.FuncMap{
 		}
 		return fmt.Sprintf("%.1f min", seconds/60)
 	},
+	"code": func(text string) template.HTML { // Escaped first, so that only the tags of this line are tags.
+		return template.HTML(backticks.ReplaceAllString(template.HTMLEscapeString(text), "<code>$1</code>"))
+	},
 	"lines": func(lines []string) string { return strings.Join(lines, "\n") },
 }).Parse(page))
 
 // write puts both forms into the folder.
 func (r *report) write(folder string) error {
+	for i := range r.Steps { // A step that failed may have left less.
+		r.Steps[i].Files = slices.DeleteFunc(slices.Clone(r.Steps[i].Files), func(name string) bool {
+			_, err := os.Stat(filepath.Join(folder, name))
+			return err != nil
+		})
+	}
 	text, err := json.MarshalIndent(r, "", " ")
 	if err != nil {
 		return err

@@ -22,18 +22,20 @@ type step struct {
 	Dir   string // Where the command runs, from proof/.
 	Env   []string
 	Args  []string
-	Page  string // What it leaves for people, from the report's folder; or nothing.
-	File  string // What it leaves for read, if that does not read the output. What an earlier run has left is removed.
+	Files []string // What it leaves, from the report's folder.
+	Aside bool     // It is a comparison: what it finds does not count.
+	File  string   // What it leaves for read, if that does not read the output. What an earlier run has left is removed.
 
 	read func(from string) (figures, error) // From File, or the output.
 }
 
 // figures are what a step has found: a sentence, and a table if there is more to tell.
 type figures struct {
-	Says string     `json:"says"`
-	Fine string     `json:"-"` // It says this, too, unless something has failed.
-	Head []string   `json:"head,omitempty"`
-	Rows [][]string `json:"rows,omitempty"`
+	Says  string     `json:"says"`
+	Fine  string     `json:"-"`               // It says this, too, unless something has failed.
+	Notes []string   `json:"notes,omitempty"` // How to read it.
+	Head  []string   `json:"head,omitempty"`
+	Rows  [][]string `json:"rows,omitempty"`
 }
 
 // The results of a step.
@@ -50,8 +52,9 @@ type done struct {
 	Command string   `json:"command"`
 	Result  string   `json:"result"`
 	Seconds float64  `json:"seconds"`
-	Page    string   `json:"page,omitempty"`
-	Last    []string `json:"last"` // The last lines of the output.
+	Files   []string `json:"files,omitempty"`
+	Aside   bool     `json:"aside,omitempty"` // What it found does not count.
+	Last    []string `json:"last"`            // The last lines of the output.
 	figures
 }
 
@@ -73,7 +76,7 @@ func (s *step) command() string {
 
 // run runs the command. A step whose output cannot be read has failed: it has shown nothing.
 func (s *step) run(ctx context.Context) done {
-	d := done{Name: s.Name, Title: s.Title, What: s.What, Command: s.command(), Result: passed, Page: s.Page}
+	d := done{Name: s.Name, Title: s.Title, What: s.What, Command: s.command(), Result: passed, Files: s.Files, Aside: s.Aside}
 	if err := os.Remove(s.File); s.File != "" && err != nil && !errors.Is(err, fs.ErrNotExist) {
 		d.Result, d.Says = failed, err.Error()
 		return d
@@ -106,7 +109,9 @@ func (s *step) run(ctx context.Context) done {
 	return d
 }
 
+// lastLines returns the last lines of a text, without tables in Markdown, which are for a file.
 func lastLines(text string, n int) []string {
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	lines = slices.DeleteFunc(lines, func(line string) bool { return strings.HasPrefix(line, "| ") })
 	return lines[max(0, len(lines)-n):]
 }

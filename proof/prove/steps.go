@@ -20,17 +20,19 @@ func steps(size sizes, seed uint64, folder string) []step {
 			Name: "chaos", Title: "Real servers, real faults",
 			What: "Processes that use the library lock the same resources on real servers, while servers and processes are killed and " +
 				"frozen, connections break, bytes come late and clocks jump. An observer that shares nothing with the library logs who was " +
-				"inside, and a judge looks for two holders at a time, and for whatever else must not be.",
-			Args: []string{"run", "./chaos", "-time", size.chaos.String(), "-seed", fmt.Sprint(seed), "-out", in("chaos")},
-			Page: "chaos/timeline.html", File: in("chaos/verdict.json"), read: readChaos,
+				"inside, and a judge looks for two holders at a time, and for whatever else must not be. " +
+				"The file timeline.html shows the run as a picture.",
+			Args:  []string{"run", "./chaos", "-time", size.chaos.String(), "-seed", fmt.Sprint(seed), "-out", in("chaos")},
+			Files: []string{"chaos/timeline.html", "chaos/verdict.json", "chaos/schedule.txt", "chaos/history.jsonl"},
+			File:  in("chaos/verdict.json"), read: readChaos,
 		},
 		{
 			Name: "simulation", Title: "A simulation in fake time",
 			What: "The whole client over nodes in memory that fail at random, in fake time: hours of faults in minutes. Each seed is another " +
-				"schedule. docs/testing.md says what each profile checks.",
+				"schedule. A profile is what clients do and which faults they meet. Each checks promises of its own: docs/testing.md says which.",
 			Dir: "..", Env: []string{fmt.Sprint("SIM_SEEDS=", size.seeds), fmt.Sprint("SIM_FIRST=", seed%1e9), "SIM_REPORT=" + in("simulation.txt")},
-			Args: []string{"test", "-count=1", "-timeout=60m", "./test/simulation"},
-			File: in("simulation.txt"), read: readSimulation,
+			Args:  []string{"test", "-count=1", "-timeout=60m", "./test/simulation"},
+			Files: []string{"simulation.txt"}, File: in("simulation.txt"), read: readSimulation,
 		},
 		{
 			Name: "models", Title: "Two models, searched exhaustively",
@@ -41,15 +43,16 @@ func steps(size sizes, seed uint64, folder string) []step {
 		{
 			Name: "mutants", Title: "Deliberate mistakes that tests must notice",
 			What: "The library is broken on purpose, in one place at a time, and the tests must fail: a test that cannot fail shows nothing. " +
-				"This is the part of them that is quick; make mutants runs all.",
-			Args: []string{"run", "./mutants", "-subset", "-json", in("mutants.json")},
-			File: in("mutants.json"), read: readMutants,
+				"These are the quick ones; make mutants runs all.",
+			Args:  []string{"run", "./mutants", "-subset", "-json", in("mutants.json")},
+			Files: []string{"mutants.json"}, File: in("mutants.json"), read: readMutants,
 		},
 		{
 			Name: "peers", Title: "Other libraries on the same course",
-			What: "What others do under the same faults, each judged only by what it promises. Their figures do not count for the result.",
-			Args: []string{"run", "./peers", "-time", size.peers.String(), "-seed", fmt.Sprint(seed), "-out", in("peers")},
-			File: in("peers/peers.json"), read: readPeers,
+			What: "What others do under the same faults, each judged only by what it promises. This is a comparison: " +
+				"its figures do not count for the result.", Aside: true,
+			Args:  []string{"run", "./peers", "-time", size.peers.String(), "-seed", fmt.Sprint(seed), "-out", in("peers")},
+			Files: []string{"peers/peers.md", "peers/peers.json"}, File: in("peers/peers.json"), read: readPeers,
 		},
 	}
 }

@@ -140,7 +140,7 @@ func newPace(t *testing.T, seeds uint64) *simPace {
 			t.Name(), seeds, took.Seconds(), virtual.Hours(), virtual.Hours()/took.Minutes())
 		t.Log(line)
 		if name := os.Getenv("SIM_REPORT"); name != "" {
-			f, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+			f, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 			require.NoError(t, err)
 			_, err = fmt.Fprintln(f, line)
 			require.NoError(t, errors.Join(err, f.Close()))
