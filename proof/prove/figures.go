@@ -53,10 +53,10 @@ var fault = regexp.MustCompile(`(?m)^ +[\d.]+ s  (\S+)`)
 // chaosNotes say how the run was set up, and what its judge let pass.
 func chaosNotes(v *judge.Verdict, schedule string) []string {
 	notes := []string{
-		fmt.Sprintf("The machine may be busy: a loss signal may be %v late, and so may work that begins. Processes stood still %d times "+
-			"although nobody had frozen them, for %v of %v in all; that time does not count.",
-			time.Duration(v.Run.SignalSlack), v.Stalls.Count, time.Duration(v.Stalls.Time).Round(time.Millisecond),
-			time.Duration(v.Stalls.Lived).Round(time.Second)),
+		fmt.Sprintf("The machine may be busy: a loss signal may be %v late, and so may work that begins. For %v of %v in all, "+
+			"processes did not run although they were not frozen: in %d stalls, and just before and after freezes. That time does not count.",
+			time.Duration(v.Run.SignalSlack), time.Duration(v.Stalls.Time).Round(time.Millisecond),
+			time.Duration(v.Stalls.Lived).Round(time.Second), v.Stalls.Count),
 		"A fact is one case to which a rule applied: a call, a lock, a read or write, a node in the end.",
 	}
 	text, err := os.ReadFile(schedule)

@@ -171,7 +171,7 @@ func TestFiguresOfARunAndOfOthersAreRead(t *testing.T) {
 	require.Equal(t, [][]string{{"one holder", "5", "held"}, {"no key", "3", "broken 2 times"}}, f.Rows)
 
 	require.Len(t, f.Notes, 2, "without its schedule")
-	require.Contains(t, f.Notes[0], "3 times although nobody had frozen them, for 400ms of 1m40s")
+	require.Contains(t, f.Notes[0], "For 400ms of 1m40s in all, processes did not run although they were not frozen: in 3 stalls,")
 	verdict := file(v)
 	schedule := "seed 1: 5 nodes\n    1.00 s  kill of node 2 for 5s\n   12.50 s  flush for 10ms\n   13.00 s  kill of node 1 for 5s\n"
 	require.NoError(t, os.WriteFile(filepath.Join(filepath.Dir(verdict), "schedule.txt"), []byte(schedule), 0o600))
