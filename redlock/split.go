@@ -49,8 +49,10 @@ func splitLimit(nodeTimeout, pace time.Duration) time.Duration {
 }
 
 const (
-	minPace  = 200 * time.Microsecond
-	maxPause = 20 * time.Millisecond
+	minPace = 200 * time.Microsecond
+	// enough is for how long nobody pauses for more, unless round trips are so long that less would
+	// be too little: see pause.
+	enough = 20 * time.Millisecond
 )
 
 // contend takes the candidate, whose votes are split, as far as it goes. It returns
@@ -118,16 +120,17 @@ func (s *split) again() time.Duration {
 
 // pause is how long one that gave its votes back stays away: longer than the
 // leader takes, as a candidate that comes back too early takes away the very votes
-// that were given back. It doubles every time.
+// that were given back. It doubles every time. (With 20 ms at most, two callers whose round trip to
+// two nodes is 25 ms hindered each other until neither had time left.)
 func (s *split) pause() time.Duration {
-	d := min(s.pace<<min(2+s.paused, 10), maxPause)
+	d := s.pace << min(2+s.paused, 10)
 	s.paused++
 	return s.atMost(d)
 }
 
 // atMost is a random time around d, within what is left.
 func (s *split) atMost(d time.Duration) time.Duration {
-	d = min(d, maxPause)
+	d = min(d, max(enough, 4*s.pace))
 	return max(0, min(d/2+rand.N(d+1), time.Until(s.until)))
 }
 

@@ -105,6 +105,13 @@ func (r *releaseSim) handOn() bool {
 		s.failf("(6) nothing is wrong yet: %v", err)
 		return false
 	}
+	s.mu.Lock()
+	known := r.token == lock.Token()
+	s.mu.Unlock()
+	if !known {
+		s.failf("the simulation repeats requests about another token than the one that is handed on")
+		return false
+	}
 	r.l = r.first.acquired(lock, "the lock", start, simAsk{ttl: r.life})
 	r.l.shared = true
 	return true
@@ -115,8 +122,8 @@ func (r *releaseSim) handOn() bool {
 func (r *releaseSim) repeatAtRandom(n *simNode, req *simRequest) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.token == "" && slices.Contains([]string{"lock", "fencedLock"}, req.script) {
-		r.token = req.token // The first that anybody asks for is the one that is handed on.
+	if r.token == "" && slices.Contains([]string{"lock", "fencedLock"}, req.script) && slices.Contains(req.keys, "a") {
+		r.token = req.token // The first that anybody asks for is the one that is handed on. Warm's may still be on its way.
 	}
 	about := []string{"lock", "fencedLock", "repair", "unlock", "extend", "raise"}
 	if r.calm || req.token != r.token || !slices.Contains(about, req.script) {
