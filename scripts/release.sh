@@ -18,7 +18,7 @@ set -eu
 cd "$(dirname "$0")/.."
 
 module=github.com/seed6c881748/redlock
-released="cmd/redlock otelredlock" # As in internal/publish.
+released="cmd/redlock otelredlock integrations/*" # As in internal/publish.
 version=${1:-}
 
 die() {

@@ -14,6 +14,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"log"
 	"os"
 	"os/exec"
@@ -27,9 +28,17 @@ import (
 
 const library = "github.com/seed6c881748/redlock"
 
-// released are the folders of all modules that users get. Those of the others serve the
-// repository itself.
-var released = []string{"", "cmd/redlock", "otelredlock"}
+// released returns the folders of all modules of a tree that users get. Those of the others serve
+// the repository itself.
+func released(tree string) (folders []string) {
+	for _, pattern := range []string{".", "cmd/redlock", "otelredlock", "integrations/*"} {
+		found, _ := fs.Glob(os.DirFS(tree), path.Join(pattern, "go.mod")) // No pattern is malformed.
+		for _, file := range found {
+			folders = append(folders, path.Dir(file))
+		}
+	}
+	return folders
+}
 
 func main() {
 	log.SetFlags(0)
@@ -47,7 +56,7 @@ func main() {
 	}
 }
 
-// writeProxy writes the modules of a commit that are there.
+// writeProxy writes the modules of a commit.
 func writeProxy(repo, commit, version, proxy string) (err error) {
 	tree, err := os.MkdirTemp("", "release-")
 	if err != nil {
@@ -61,11 +70,8 @@ func writeProxy(repo, commit, version, proxy string) (err error) {
 	if err != nil {
 		return err
 	}
-	for _, folder := range released {
+	for _, folder := range released(tree) {
 		dir := filepath.Join(tree, filepath.FromSlash(folder))
-		if _, err = os.Stat(filepath.Join(dir, "go.mod")); errors.Is(err, os.ErrNotExist) {
-			continue // A commit without this module.
-		}
 		// Modules of subfolders get the license of the root, as with the go command.
 		if err = os.WriteFile(filepath.Join(dir, "LICENSE"), license, 0o600); err != nil {
 			return err

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -47,15 +48,7 @@ func (c clone) file(commit, name string) string {
 }
 
 // modules are the folders of the modules, besides the library, that this commit has and users get.
-func (c clone) modules() (all []string) {
-	c.t.Helper()
-	for _, folder := range released[1:] {
-		if _, err := os.Stat(filepath.Join(c.dir, folder, "go.mod")); err == nil {
-			all = append(all, folder)
-		}
-	}
-	return all
-}
+func (c clone) modules() []string { return released(c.dir)[1:] }
 
 // release runs the script.
 func (c clone) release(version string) (string, error) {
@@ -89,10 +82,10 @@ func TestARelease(t *testing.T) {
 	proxy := t.TempDir()
 	require.NoError(t, writeProxy(c.dir, commit, next, proxy))
 	user := newConsumer(t, proxy)
-	for _, folder := range append([]string{""}, c.modules()...) {
-		tag := strings.TrimPrefix(folder+"/"+next, "/")
+	for _, folder := range released(c.dir) {
+		tag := path.Join(folder, next)
 		assert.Contains(t, out, fmt.Sprintf("git tag -a %s -m '%s' %s", tag, tag, c.git("rev-parse", commit)))
-		user.run("go", "get", strings.TrimSuffix(library+"/"+folder, "/")+"@"+next)
+		user.run("go", "get", path.Join(library, folder)+"@"+next)
 	}
 	for _, folder := range c.modules() {
 		mod := c.file(commit, folder+"/go.mod")

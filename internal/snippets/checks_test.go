@@ -142,7 +142,7 @@ defer func() { _ = lock.Unlock(ctx) }()`, ""},
 	for i, tt := range tests {
 		blocks[i] = block{file: "f.md", line: 8, info: "go", text: tt.text}
 	}
-	c := newChecker(t, blocks)
+	c := newChecker(t, ".", blocks)
 	for i, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			errs := c.check(blocks[i])

@@ -64,6 +64,40 @@ func TestTheIndexHasAllDocuments(t *testing.T) {
 	}
 }
 
+// docs/integrations.md has a row for each module of integrations/, with the version of what it plugs
+// into that its tests are run with.
+func TestAllIntegrationsAreDescribed(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "docs", "integrations.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	modules, err := filepath.Glob(filepath.Join(root, "integrations", "*", "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range modules {
+		module := filepath.Base(filepath.Dir(file))
+		row := regexp.MustCompile(`(?m)^\|.*\(\.\./integrations/` + module + `/README\.md\).*\|$`).FindString(string(text))
+		if row == "" {
+			t.Errorf("docs/integrations.md has no row that leads to integrations/%s/README.md", module)
+			continue
+		}
+		required, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		versions := regexp.MustCompile(`\bv\d+\.\d+\.\d+`).FindAllString(row, -1)
+		if len(versions) == 0 {
+			t.Errorf("docs/integrations.md does not say which version integrations/%s is tested with", module)
+		}
+		for _, version := range versions {
+			if !strings.Contains(string(required), " "+version+"\n") {
+				t.Errorf("docs/integrations.md has %s for integrations/%s, its go.mod another version", version, module)
+			}
+		}
+	}
+}
+
 // testName is the name of a test, after that of its package where that is said; with … it is the
 // beginning of several.
 var testName = regexp.MustCompile(`(?:\b([a-z]+)\.)?\b((?:Test|Fuzz|Benchmark)[A-Z]\w+)(…?)`)

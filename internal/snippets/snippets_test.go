@@ -1,7 +1,8 @@
 // Package snippets checks the documents of the root, but for CHANGELOG.md, and docs/*.md: each Go
 // block compiles, and runs on real servers; each relative link leads to a file, and to a heading of
 // it; no line is longer than 120 characters, tables and code blocks aside; and the READMEs of both
-// languages say the same.
+// languages say the same. The READMEs of integrations are checked as well, but their Go is only
+// compiled, in their modules.
 //
 // A block that begins with a package clause is a file of its own and must
 // compile as it stands. Any other block is a fragment: declarations, or
@@ -28,6 +29,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -91,7 +93,7 @@ var fragmentNames = map[string]string{
 func pages(t *testing.T) map[string]page {
 	t.Helper()
 	var files []string
-	for _, folder := range []string{".", "docs"} {
+	for _, folder := range []string{".", "docs", "integrations/*"} {
 		found, err := filepath.Glob(filepath.Join(root, folder, "*.md"))
 		if err != nil {
 			t.Fatal(err)
@@ -131,19 +133,35 @@ func TestSnippets(t *testing.T) {
 		t.Log("no Go blocks")
 		return
 	}
-	// Go's test cache looks at the files that a test opened, and the library is
-	// read by another program: so open its folder here.
-	if _, err := os.ReadDir(filepath.Join(root, "redlock")); err != nil {
-		t.Fatal(err)
-	}
-	c := newChecker(t, goBlocks)
+	byModule := map[string][]block{}
 	for _, b := range goBlocks {
-		t.Run(fmt.Sprintf("%s:%d", b.file, b.line), func(t *testing.T) {
-			for _, err := range c.check(b) {
-				t.Error(err)
-			}
-		})
+		byModule[moduleOf(b)] = append(byModule[moduleOf(b)], b)
 	}
+	for _, module := range slices.Sorted(maps.Keys(byModule)) {
+		// Go's test cache looks at the files that a test opened, and the packages are
+		// read by another program: so open their folders here.
+		for _, folder := range []string{"redlock", module} {
+			if _, err := os.ReadDir(filepath.Join(root, folder)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c := newChecker(t, module, byModule[module])
+		for _, b := range byModule[module] {
+			t.Run(fmt.Sprintf("%s:%d", b.file, b.line), func(t *testing.T) {
+				for _, err := range c.check(b) {
+					t.Error(err)
+				}
+			})
+		}
+	}
+}
+
+// moduleOf is the folder of the module whose packages a block may import.
+func moduleOf(b block) string {
+	if strings.HasPrefix(b.file, "integrations/") {
+		return path.Dir(b.file)
+	}
+	return "."
 }
 
 // documents are the pages, and all other Markdown files of the repository: their links and lines are
@@ -239,8 +257,8 @@ type checker struct {
 	types  types.Importer
 }
 
-// newChecker compiles the packages that the blocks can import.
-func newChecker(t *testing.T, blocks []block) *checker {
+// newChecker compiles the packages that the blocks, which are those of one module, can import.
+func newChecker(t *testing.T, module string, blocks []block) *checker {
 	t.Helper()
 	c := &checker{fset: token.NewFileSet(), export: map[string]string{}}
 	paths := map[string]bool{}
@@ -261,7 +279,7 @@ func newChecker(t *testing.T, blocks []block) *checker {
 	cmd := exec.CommandContext(t.Context(), "go", append(
 		[]string{"list", raceFlag, "-e", "-export", "-deps", "-f", "{{.ImportPath}}\t{{.Export}}"},
 		slices.Sorted(maps.Keys(paths))...)...)
-	cmd.Dir = root
+	cmd.Dir = filepath.Join(root, module)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
