@@ -6,23 +6,11 @@ import (
 	"time"
 )
 
-// Do takes the lock as [Redlock.Lock] does, calls fn with it, and releases it, also if fn
-// panics. While fn runs, the lock is extended as by [Lock.KeepAlive], and fn's context ends when
-// the lock does: fn must then stop what needs the lock. fn runs on the caller's goroutine. It
-// may call Unlock itself.
+// Do takes the lock as [Redlock.Lock] does, and calls fn with it as [Lock.Do] does: the lock is
+// extended while fn runs, fn's context ends when the lock does, and the lock is released in the end.
 //
 // If fn was not called, the error matches ErrNotAcquired. It is Lock's error, or says that ctx,
 // WithMaxHold or Close ended the hold before fn could begin.
-//
-// If fn was called, Do returns its error. ErrLost or ErrExpired is joined to it if the lock was
-// lost before its release, even if fn succeeded: somebody else may have had the lock meanwhile.
-// If fn fails after WithMaxHold or Close has ended its context, the error matches ErrMaxHold or
-// ErrClosed, too. A release that could not be confirmed is not a failure of the work: only the
-// hook hears of it.
-//
-// fn's error never matches ErrNotAcquired, even if it is the error of another Lock or Do.
-// errors.Is and errors.As find everything else that it matches, but errors.Unwrap does not lead
-// to it.
 func (r *Redlock) Do(ctx context.Context, resources []string, ttl time.Duration, fn func(ctx context.Context, lock *Lock) error, opts ...Option) error {
 	if fn == nil {
 		return &waitError{op: OpLock, cause: errNilFunc}
@@ -37,7 +25,51 @@ func (r *Redlock) Do(ctx context.Context, resources []string, ttl time.Duration,
 	if err != nil {
 		return err
 	}
+	l.unused.Store(true)
 	return l.runHeld(ctx, a.began, fn)
+}
+
+// Do calls fn with the lock, and releases it, also if fn panics. While fn runs, the lock is extended
+// as by [Lock.KeepAlive], and fn's context ends when the lock does: fn must then stop what needs the
+// lock. fn runs on the caller's goroutine. It may call Unlock itself.
+//
+// If fn was not called, the error matches ErrNotAcquired, though there was a lock: it had ended, or
+// ctx, WithMaxHold or Close ended the hold before fn could begin. It is released all the same, but
+// if an argument is nil.
+//
+// If fn was called, Do returns its error. ErrLost or ErrExpired is joined to it if the lock was
+// lost before its release, even if fn succeeded: somebody else may have had the lock meanwhile.
+// If fn fails after WithMaxHold or Close has ended its context, the error matches ErrMaxHold or
+// ErrClosed, too. A release that could not be confirmed is not a failure of the work: only the
+// hook hears of it.
+//
+// fn's error never matches ErrNotAcquired, even if it is the error of another Lock or Do.
+// errors.Is and errors.As find everything else that it matches, but errors.Unwrap does not lead
+// to it.
+func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context, lock *Lock) error) error {
+	wrong := l.invalid()
+	switch {
+	case wrong != nil:
+	case ctx == nil:
+		wrong = errNilContext
+	case fn == nil:
+		wrong = errNilFunc
+	}
+	if wrong != nil {
+		return &waitError{op: OpLock, cause: wrong}
+	}
+	if l.r.calls.Enter() == nil { // If not, Close has ended the hold. It waits for those that it has let begin.
+		defer l.r.calls.Exit()
+	}
+	began, begun := time.Now(), false
+	defer func() {
+		if !begun { // The tracer's Begin has panicked.
+			_ = l.unlock(ctx)
+		}
+	}()
+	ctx = l.r.begin(l.r.events.Call(ctx), OpDo, l.claim.resources)
+	begun = true
+	return l.runHeld(ctx, began, fn)
 }
 
 // errNoReturn is the error in the event of a Do whose function has panicked or ended
@@ -67,10 +99,10 @@ func (l *Lock) runHeld(ctx context.Context, began time.Time, fn func(ctx context
 		if ctx.Err() != nil {
 			cause = ctx.Err()
 		}
-		// The job has not run, so nothing is to keep it from running elsewhere.
-		l.unused, returned = true, true
+		returned = true
 		return &waitError{op: OpLock, resources: l.claim.resources, cause: cause}
 	}
+	l.unused.Store(false)
 	err = fn(kept, l)
 	returned = true
 	if errors.Is(err, ErrNotAcquired) {

@@ -238,3 +238,95 @@ func TestDoErrorOfTheFunctionMayLookAtTheLock(t *testing.T) {
 		require.ErrorContains(t, err, "nosy")
 	})
 }
+
+func TestDoOfALock(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		lock := func(opts ...redlock.Option) *redlock.Lock {
+			l, err := r.TryLock(t.Context(), []string{"a"}, time.Second, opts...)
+			require.NoError(t, err)
+			return l
+		}
+		not := func(context.Context, *redlock.Lock) error { t.Error("called"); return nil }
+		l := lock()
+		require.Equal(t, assert.AnError, l.Do(t.Context(), func(ctx context.Context, given *redlock.Lock) error {
+			time.Sleep(time.Minute)
+			assert.Same(t, l, given)
+			got, _ := redlock.FromContext(ctx)
+			assert.Same(t, l, got)
+			assert.NoError(t, ctx.Err())
+			return assert.AnError
+		}))
+		requireReleased(t, c)
+
+		err := l.Do(t.Context(), not)
+		require.ErrorIs(t, err, redlock.ErrNotAcquired, "it was released")
+		require.ErrorIs(t, err, redlock.ErrLost)
+
+		l = lock()
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		err = l.Do(ctx, not)
+		require.ErrorIs(t, err, redlock.ErrNotAcquired)
+		require.ErrorIs(t, err, context.Canceled)
+		requireReleased(t, c)
+
+		l = lock()
+		require.PanicsWithValue(t, "boom", func() {
+			_ = l.Do(t.Context(), func(context.Context, *redlock.Lock) error { panic("boom") })
+		})
+		requireReleased(t, c)
+
+		l = lock()
+		for want, err := range map[error]error{
+			redlock.ErrNilFunc: l.Do(t.Context(), nil), redlock.ErrNilContext: l.Do(nil, not), redlock.ErrNilLock: (*redlock.Lock)(nil).Do(t.Context(), not), //nolint:staticcheck // nil is what it is about.
+		} {
+			require.ErrorIs(t, err, want)
+			require.ErrorIs(t, err, redlock.ErrNotAcquired)
+		}
+		require.NoError(t, l.Err(), "a wrong argument releases nothing")
+		require.NoError(t, l.Unlock(t.Context()))
+	})
+}
+
+// Whoever took the lock may have worked under it already.
+func TestDoOfALockLeavesItsMinHoldThoughItCallsNothing(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		l, err := r.TryLock(t.Context(), []string{"a"}, time.Second, redlock.WithMinHold(time.Second))
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		err = l.Do(ctx, func(context.Context, *redlock.Lock) error { return nil })
+		require.ErrorIs(t, err, redlock.ErrNotAcquired)
+		_, err = r.TryLock(t.Context(), []string{"a"}, time.Second)
+		assert.ErrorIs(t, err, redlock.ErrTaken)
+	})
+}
+
+func TestDoOfALockHoldsUpClose(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
+		require.NoError(t, err)
+		other, err := r.TryLock(t.Context(), []string{"b"}, time.Minute)
+		require.NoError(t, err)
+		result := make(chan error, 1)
+		go func() {
+			result <- l.Do(context.Background(), func(ctx context.Context, l *redlock.Lock) error {
+				<-ctx.Done()
+				err := errors.Join(ctx.Err(), l.Unlock(ctx))
+				time.Sleep(5 * time.Second)
+				return err
+			})
+		}()
+		synctest.Wait()
+		start := time.Now()
+		require.NoError(t, r.Close(t.Context()))
+		assert.Equal(t, 5*time.Second, time.Since(start), "it waits for Do, not only for the release")
+		require.ErrorIs(t, <-result, redlock.ErrClosed)
+		err = other.Do(t.Context(), func(context.Context, *redlock.Lock) error { t.Error("called"); return nil })
+		require.ErrorIs(t, err, redlock.ErrNotAcquired)
+		require.ErrorIs(t, err, redlock.ErrClosed)
+	})
+}

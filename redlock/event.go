@@ -82,7 +82,7 @@ const (
 	// only the release has shown it; ErrMaxHold, ErrClosed; nil for a release.
 	EventHoldEnded EventKind = "hold ended"
 
-	// EventDone means that a Do that had got its lock has returned. It sets Op, Resources,
+	// EventDone means that a Do that had a lock has returned. It sets Op, Resources,
 	// Took (of the whole call), Held, Kept, Holder, and Err (what Do returned).
 	EventDone EventKind = "done"
 
@@ -175,8 +175,8 @@ type Hook func(ctx context.Context, e Event)
 type Tracer interface {
 	// Begin is called when TryLock, Lock, Do, Extend or Unlock begins, on the caller's goroutine, once
 	// its arguments have been checked; with OpLock, OpDo, OpExtend or OpUnlock. A Do begins once with
-	// OpDo and, within that, with OpLock, with OpExtend for each extension and with OpUnlock; a KeepAlive
-	// has its extensions only. Begin returns ctx or a context derived from it: the call goes on with
+	// OpDo and, within that, with OpLock (but for a Lock's own Do), with OpExtend for each extension and
+	// with OpUnlock; a KeepAlive has its extensions only. Begin returns ctx or a context derived from it: the call goes on with
 	// that, its events carry its values, and so does the context of Do's function. It must not change
 	// resources, nor use the Redlock.
 	Begin(ctx context.Context, op Op, resources []string) context.Context

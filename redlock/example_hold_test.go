@@ -36,6 +36,24 @@ func ExampleRedlock_Do_lost() {
 	// true false
 }
 
+// A lock that was got in another way than by Redlock.Do. It is released in the end.
+func ExampleLock_Do() {
+	lock, err := r.TryLock(ctx, []string{"report:4"}, 10*time.Second)
+	if errors.Is(err, redlock.ErrTaken) {
+		return // Another machine does it.
+	} else if err != nil {
+		log.Fatal(err)
+	}
+	err = lock.Do(ctx, func(ctx context.Context, _ *redlock.Lock) error {
+		fmt.Println("writing the report")
+		return ctx.Err() // Or what is called with ctx.
+	})
+	fmt.Println(err, lock.Err())
+	// Output:
+	// writing the report
+	// <nil> redlock: lock lost
+}
+
 // ErrNotAcquired tells that the function was not called.
 func ExampleRedlock_Do_notAcquired() {
 	held, err := other.Lock(ctx, []string{"report:3"}, time.Minute)

@@ -70,6 +70,7 @@ var (
 var (
 	ErrNilContext = errNilContext
 	ErrNilFunc    = errNilFunc
+	ErrNilLock    = errNilLock
 	ErrNilRedlock = errNilRedlock
 	ErrNoReturn   = errNoReturn
 )

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/brief"
@@ -35,7 +36,7 @@ type Lock struct {
 	repairs  []bool        // by node: a repair is on its way there; nil before the first one
 
 	released releaseState
-	unused   bool // its Do has not called the function: WithMinHold does not bind
+	unused   atomic.Bool // nobody has worked under it, so WithMinHold does not bind: its Do has not called the function
 }
 
 // invalid says why l is no Lock, nil if it is one.

@@ -192,8 +192,8 @@ func WithConnectTimeout(d time.Duration) Option {
 
 // WithMinHold has Unlock leave the keys until d after the start of the attempt that got the
 // lock. It is for a job that must not run twice within d, on machines whose clocks and
-// durations differ a bit. Until then the resource is taken, even for its former holder. A Do
-// that fails before it has called its function leaves no keys. d must not be negative, nor
+// durations differ a bit. Until then the resource is taken, even for its former holder.
+// [Redlock.Do] leaves no keys if it has not called its function. d must not be negative, nor
 // exceed the ttl. Default 0.
 func WithMinHold(d time.Duration) Option {
 	return option(wrongIf(d < 0, "min hold %v: must not be negative", d), func(o *options) { o.minHold = d })

@@ -315,6 +315,11 @@ func TestTracerThatPanicsLeavesNothingBehind(t *testing.T) {
 					})
 					tracer.armed.Store(false)
 					synctest.Wait()
+					own, err := r.TryLock(t.Context(), []string{"done"}, time.Minute)
+					require.NoError(t, err)
+					guarded(func() { _ = own.Do(t.Context(), func(context.Context, *redlock.Lock) error { return nil }) })
+					tracer.armed.Store(false)
+					synctest.Wait()
 					for _, n := range c.Nodes {
 						require.NotContains(t, keys(t, n), "done")
 					}

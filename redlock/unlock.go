@@ -135,7 +135,7 @@ func (l *Lock) beginUnlock(now time.Time) (late bool, end func()) {
 func (l *Lock) release(ctx context.Context, now time.Time, repeated bool) (*round, verdict) {
 	l.claim.tellOthers()
 	t := &wakeReader{r: l.r, on: l.claim.target}
-	if l.o.minHold > 0 && !l.unused {
+	if l.o.minHold > 0 && !l.unused.Load() {
 		until := l.start.Add(l.o.minHold)
 		l.claim.keptUntil.Store(&until)
 	}
