@@ -125,6 +125,7 @@ func (a *acquisition) tell(ctx context.Context, l *Lock, err error) {
 	told := false
 	defer func() {
 		if !told && l != nil {
+			l.unused.Store(true)
 			_ = l.unlock(ctx)
 		}
 	}()

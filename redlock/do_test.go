@@ -315,9 +315,9 @@ func TestDoOfALockHoldsUpClose(t *testing.T) {
 		go func() {
 			result <- l.Do(context.Background(), func(ctx context.Context, l *redlock.Lock) error {
 				<-ctx.Done()
-				err := errors.Join(ctx.Err(), l.Unlock(ctx))
+				released := l.Unlock(ctx)
 				time.Sleep(5 * time.Second)
-				return err
+				return errors.Join(ctx.Err(), released)
 			})
 		}()
 		synctest.Wait()

@@ -173,8 +173,8 @@ func needed(ttls []time.Duration, need int) time.Duration {
 	return ttls[need-1]
 }
 
-// Package redlockcheck reads the options so.
 func init() {
+	settings.Unused = func(l any) { l.(*Lock).unused.Store(true) }
 	settings.Of = func(r any) settings.Settings {
 		o := &r.(*Redlock).defaults
 		return settings.Settings{

@@ -36,7 +36,7 @@ type Lock struct {
 	repairs  []bool        // by node: a repair is on its way there; nil before the first one
 
 	released releaseState
-	unused   atomic.Bool // nobody has worked under it, so WithMinHold does not bind: its Do has not called the function
+	unused   atomic.Bool // nobody has worked under it: WithMinHold does not bind
 }
 
 // invalid says why l is no Lock, nil if it is one.

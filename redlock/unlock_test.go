@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/node"
+	"github.com/seed6c881748/redlock/internal/settings"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
 )
@@ -449,6 +450,37 @@ func TestUnlockFollowsAnErrorOfUnknownOrigin(t *testing.T) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		assert.Zero(t, r.Stats().Nodes[0].PendingReleases)
+	})
+}
+
+// A semaphore gives back so what it has won in surplus.
+func TestUnlockOfWhatWasNotUsedLeavesNoMinHold(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		lock := func() *redlock.Lock {
+			l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute, redlock.WithMinHold(time.Minute))
+			require.NoError(t, err)
+			settings.Unused(l)
+			return l
+		}
+		require.NoError(t, lock().Unlock(t.Context()))
+		requireReleased(t, c)
+
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.ErrorIs(t, lock().Do(ctx, func(context.Context, *redlock.Lock) error { return nil }), redlock.ErrNotAcquired)
+		requireReleased(t, c)
+
+		require.NoError(t, lock().Do(t.Context(), func(context.Context, *redlock.Lock) error { return nil }))
+		_, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
+		require.ErrorIs(t, err, redlock.ErrTaken, "the function was called")
+		time.Sleep(time.Minute)
+
+		l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute, redlock.WithMinHold(time.Minute))
+		require.NoError(t, err)
+		require.NoError(t, l.Unlock(t.Context()))
+		_, err = r.TryLock(t.Context(), []string{"a"}, time.Minute)
+		require.ErrorIs(t, err, redlock.ErrTaken, "whoever works between TryLock and Unlock calls nothing else")
 	})
 }
 

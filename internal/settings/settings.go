@@ -1,5 +1,5 @@
-// Package settings lets redlockcheck read the options of package redlock, which shows them to nobody: a
-// function variable, as log/internal has one for log/slog.
+// Package settings is what packages beside redlock may do with its types, and users may not: by function
+// variables, which package redlock sets, as log/internal has one for log/slog.
 package settings
 
 import "time"
@@ -14,5 +14,11 @@ type Settings struct {
 	Polling     bool
 }
 
-// Of returns the settings of a *redlock.Redlock. Package redlock sets it.
+// Of returns the settings of a *redlock.Redlock, for redlockcheck.
 var Of func(r any) Settings
+
+// Unused says of a *redlock.Lock, which was just acquired, that nobody works under it yet: until its own
+// Do calls a function, its Unlock leaves no keys for WithMinHold. Package semaphore says so of a slot that
+// it has won before it gives it back or does something under it. It is for a lock that no user has
+// got: whoever works under a lock need not tell the library by any call but Unlock.
+var Unused func(lock any)
