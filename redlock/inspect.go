@@ -174,6 +174,13 @@ func needed(ttls []time.Duration, need int) time.Duration {
 }
 
 func init() {
+	settings.Enter = func(r any) (exit func()) {
+		c := r.(*Redlock).calls
+		if c.Enter() != nil {
+			return func() {}
+		}
+		return c.Exit
+	}
 	settings.Unused = func(l any) { l.(*Lock).unused.Store(true) }
 	settings.Of = func(r any) settings.Settings {
 		o := &r.(*Redlock).defaults

@@ -25,6 +25,7 @@ import (
 	_ "github.com/seed6c881748/redlock/redlock/redlockcheck"
 	_ "github.com/seed6c881748/redlock/redlock/redlockhttp"
 	_ "github.com/seed6c881748/redlock/redlock/redlocktest"
+	_ "github.com/seed6c881748/redlock/redlock/semaphore"
 )
 
 var update = flag.Bool("update", false, "write the listings")
@@ -36,7 +37,7 @@ const (
 )
 
 // folders are those of the packages that users import.
-var folders = []string{"redlock", "redlock/redlockcheck", "redlock/redlockhttp", "redlock/redlocktest"}
+var folders = []string{"redlock", "redlock/redlockcheck", "redlock/redlockhttp", "redlock/redlocktest", "redlock/semaphore"}
 
 func TestAPI(t *testing.T) {
 	load := loader(t)

@@ -17,6 +17,11 @@ type Settings struct {
 // Of returns the settings of a *redlock.Redlock, for redlockcheck.
 var Of func(r any) Settings
 
+// Enter has Close of a *redlock.Redlock wait until exit is called, as for a call of its own. After Close it has
+// no effect. Package semaphore is given locks that no user may get, and has to release them before the
+// connections are closed.
+var Enter func(r any) (exit func())
+
 // Unused says of a *redlock.Lock, which was just acquired, that nobody works under it yet: until its own
 // Do calls a function, its Unlock leaves no keys for WithMinHold. Package semaphore says so of a slot that
 // it has won before it gives it back or does something under it. It is for a lock that no user has

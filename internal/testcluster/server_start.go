@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"time"
@@ -74,9 +73,7 @@ func (s *realServer) start() error {
 	if err := os.Remove(s.logPath()); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	cmd := exec.Command(s.bin, s.args()...)
-	cmd.Env = append(os.Environ(), s.opts.env...)
-	proc, err := StartProcess(cmd, s.logPath())
+	proc, err := startProcess(s.bin, s.args(), s.opts.env, s.logPath())
 	if err != nil {
 		return err
 	}
@@ -93,7 +90,7 @@ func (s *realServer) start() error {
 		case <-time.After(2 * time.Millisecond):
 		}
 		if time.Now().After(deadline) {
-			proc.Kill()
+			proc.kill()
 			return s.startError(err)
 		}
 	}
@@ -119,7 +116,7 @@ func (s *realServer) args() []string {
 func (s *realServer) ping() error {
 	if _, err := s.do("PING"); err != nil {
 		// A server that wants a password is up all the same.
-		if strings.HasPrefix(err.Error(), "NOAUTH") && !s.proc.Ended() {
+		if strings.HasPrefix(err.Error(), "NOAUTH") && !s.proc.ended() {
 			return nil
 		}
 		return err

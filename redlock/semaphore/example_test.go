@@ -1,0 +1,176 @@
+package semaphore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/redlock/redlocktest"
+	"github.com/seed6c881748/redlock/redlock/semaphore"
+)
+
+// At most five at a time, in all processes. doc.go has the same.
+func Example() {
+	s, err := semaphore.New(r, "resize-images", 5, 10*time.Second)
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	err = s.Do(ctx, func(ctx context.Context, _ *semaphore.Permit) error {
+		// The permit is extended until this function returns. If it is lost all the same, ctx ends.
+		fmt.Println("at most five of us are at work")
+		return nil
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Output: at most five of us are at work
+}
+
+// The name and k are what all processes have in common.
+func ExampleNew() {
+	_, err := semaphore.New(r, "reports", 1000, 10*time.Second)
+	fmt.Println(err)
+	_, err = semaphore.New(r, "reports", 10, 10*time.Second, redlock.WithOwner("host-1"))
+	fmt.Println(err)
+	// Output:
+	// semaphore "reports": 1000 permits: must be at least 1 and at most 256
+	// <nil>
+}
+
+// Ten workers share three permits.
+func ExampleSemaphore_Do() {
+	s, err := semaphore.New(r, "database", 3, 10*time.Second)
+	if err != nil {
+		log.Fatal(err)
+	}
+	var busy [3]sync.Mutex
+	var workers sync.WaitGroup
+	for range 10 {
+		workers.Go(func() {
+			err := s.Do(ctx, func(_ context.Context, p *semaphore.Permit) error {
+				if !busy[p.Slot].TryLock() {
+					return errors.New("nobody else has this slot")
+				}
+				defer busy[p.Slot].Unlock()
+				time.Sleep(time.Millisecond)
+				return nil
+			})
+			if err != nil {
+				log.Fatal(err)
+			}
+		})
+	}
+	workers.Wait()
+	fmt.Println("never more than three")
+	// Output: never more than three
+}
+
+// Without Do: a permit that is not extended ends at Until.
+func ExampleSemaphore_Acquire() {
+	s, err := semaphore.New(r, "scanner", 1, 10*time.Second)
+	if err != nil {
+		log.Fatal(err)
+	}
+	p, err := s.Acquire(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	work, cancel := context.WithDeadline(ctx, p.Until())
+	defer cancel()
+	fmt.Println("slot", p.Slot, "resource", p.Resources(), "time to work:", work.Err() == nil)
+	if err := p.Unlock(ctx); errors.Is(err, redlock.ErrLost) {
+		fmt.Println("it was not held to the end:", err)
+	}
+	// Output: slot 0 resource [scanner#0] time to work: true
+}
+
+// What only makes sense at once is not waited for.
+func ExampleSemaphore_TryAcquire() {
+	s, err := semaphore.New(r, "previews", 2, 10*time.Second)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for range 3 {
+		p, err := s.TryAcquire(ctx)
+		switch {
+		case errors.Is(err, redlock.ErrTaken):
+			fmt.Println("both are in use: show no preview")
+		case err != nil:
+			log.Fatal(err)
+		default:
+			defer p.Unlock(ctx)
+			fmt.Println("there is a permit")
+		}
+	}
+	// Output:
+	// there is a permit
+	// there is a permit
+	// both are in use: show no preview
+}
+
+// What was acquired without waiting is kept and released as by Do of the Semaphore.
+func ExamplePermit_Do() {
+	s, err := semaphore.New(r, "thumbnails", 2, 10*time.Second)
+	if err != nil {
+		log.Fatal(err)
+	}
+	p, err := s.TryAcquire(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	err = p.Do(ctx, func(ctx context.Context, p *semaphore.Permit) error {
+		fmt.Println("held:", p.Err() == nil)
+		return nil
+	})
+	fmt.Println(err, p.Err())
+	// Output:
+	// held: true
+	// <nil> redlock: lock lost
+}
+
+// A permit may be kept beyond a function.
+func ExamplePermit_KeepAlive() {
+	s, err := semaphore.New(r, "streams", 2, 10*time.Second)
+	if err != nil {
+		log.Fatal(err)
+	}
+	p, err := s.Acquire(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	kept := p.KeepAlive(ctx)
+	_, err = s.Acquire(kept)
+	fmt.Println("a second one for the same work:", errors.Is(err, redlock.ErrAlreadyHeld))
+	if err := p.Unlock(ctx); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(context.Cause(kept))
+	// Output:
+	// a second one for the same work: true
+	// context canceled
+}
+
+// What the examples use and do not make themselves. A program has addresses of real servers.
+var (
+	ctx = context.Background()
+	r   = redlocktest.New(exampleTB{}, 3, redlock.WithNodeTimeout(10*time.Second)).Redlock
+)
+
+// An exampleTB is for redlocktest, which has no test here.
+type exampleTB struct{ testing.TB }
+
+func (exampleTB) Helper() {}
+
+func (exampleTB) Cleanup(func()) {}
+
+func (exampleTB) Context() context.Context { return context.Background() }
+
+func (exampleTB) Errorf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
+
+func (exampleTB) Fatalf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }

@@ -1,0 +1,134 @@
+package semaphore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed6c881748/redlock/internal/settings"
+	"github.com/seed6c881748/redlock/redlock"
+)
+
+// A Semaphore lets at most k holders at a time have its name. It is safe for concurrent use. Only
+// [New] makes one: the methods of a nil or zero Semaphore fail with an error.
+//
+// It has no Close. Goroutines and connections that it needs are there only while callers wait, and
+// closing its Redlock ends their wait.
+type Semaphore struct {
+	r     *redlock.Redlock
+	name  string
+	ttl   time.Duration
+	opts  []redlock.Option
+	slots [][]string // the resource of each, as Lock takes it
+
+	won []atomic.Pointer[redlock.Lock] // by slot: the last lock of this process, which may have ended
+
+	mu     sync.Mutex // guards what follows
+	line   []*caller
+	search *search // for those in line; nil while nobody is
+}
+
+// maxPermits bounds k, as whoever waits long enough asks for all slots.
+const maxPermits = 256
+
+// New returns a semaphore of k permits, 1 ≤ k ≤ 256, over the nodes of r. A permit lives for ttl unless
+// it is extended. It does no I/O. The error says which argument is wrong, and how.
+//
+// opts are those of the slots' locks. Options about retries (WithRetryCount, WithRetryDelay,
+// WithRetryBackoff, WithRetryIf) have no effect here, nor do those of r: Acquire waits until its
+// context ends. What wakes it is a release; besides, it asks for each slot every 200 ms or, with more
+// than ten, every k · 20 ms.
+func New(r *redlock.Redlock, name string, k int, ttl time.Duration, opts ...redlock.Option) (*Semaphore, error) {
+	switch {
+	case name == "":
+		return nil, errors.New("semaphore: empty name")
+	case k < 1 || k > maxPermits:
+		return nil, fmt.Errorf("semaphore %q: %d permits: must be at least 1 and at most %d", name, k, maxPermits)
+	}
+	s := &Semaphore{r: r, name: name, ttl: ttl, won: make([]atomic.Pointer[redlock.Lock], k)}
+	for slot := range k {
+		s.slots = append(s.slots, []string{name + "#" + strconv.Itoa(slot)})
+	}
+	pace := max(200*time.Millisecond, time.Duration(k)*20*time.Millisecond)
+	s.opts = append(slices.Clip(opts), redlock.WithRetryCount(-1), redlock.WithRetryBackoff(func(int) time.Duration { return pace }))
+
+	// A call whose context has ended checks its other arguments first, and sends nothing. No slot's name
+	// is longer than the last one's.
+	ended, end := context.WithCancel(context.Background())
+	end()
+	if _, err := r.TryLock(ended, s.slots[k-1], ttl, s.opts...); !errors.Is(err, context.Canceled) {
+		return nil, fmt.Errorf("semaphore %q: %w", name, err)
+	}
+	return s, nil
+}
+
+// A Permit is one of the k: a lock on a slot. Unlock gives it back, KeepAlive and Extend make it last
+// longer, and Err says whether it is still held. Only a Semaphore makes one.
+type Permit struct {
+	*redlock.Lock
+
+	// Slot is from 0 to k-1. No two permits that are held at the same time have the same one, so it may
+	// serve as the number of a worker, of a port or of a shard.
+	Slot int
+
+	of permitKey
+}
+
+// permitKey is the key of a context's permit of a semaphore.
+type permitKey struct {
+	r    *redlock.Redlock
+	name string
+}
+
+func (s *Semaphore) permit(l *redlock.Lock, slot int) *Permit {
+	s.won[slot].Store(l)
+	return &Permit{l, slot, permitKey{s.r, s.name}}
+}
+
+// within returns a context from which no second permit is acquired.
+func (p *Permit) within(ctx context.Context) context.Context {
+	return context.WithValue(ctx, p.of, p)
+}
+
+// KeepAlive extends the permit until it is released, as [redlock.Lock.KeepAlive] does. Acquire and
+// TryAcquire of the same semaphore refuse a context that is derived from it, while the permit is held.
+func (p *Permit) KeepAlive(ctx context.Context) context.Context {
+	return p.within(p.Lock.KeepAlive(ctx))
+}
+
+// Do calls fn with the permit, extends it until fn returns, and releases it, as [redlock.Lock.Do] does.
+func (p *Permit) Do(ctx context.Context, fn func(ctx context.Context, p *Permit) error) error {
+	if ctx == nil || fn == nil {
+		return p.Lock.Do(ctx, nil) // Which says so.
+	}
+	return p.Lock.Do(p.within(ctx), func(ctx context.Context, _ *redlock.Lock) error { return fn(ctx, p) })
+}
+
+// Do acquires a permit and calls fn with it, as [Permit.Do] does: the permit is extended until fn returns,
+// fn's context ends when the permit does, and the permit is released in the end.
+//
+// If fn was not called, the error matches [redlock.ErrNotAcquired]. It is Acquire's error, or says that
+// ctx, WithMaxHold or Close ended the hold before fn could begin. Otherwise it is fn's error, which never
+// matches ErrNotAcquired, joined with ErrLost or ErrExpired if the permit was lost before its release.
+func (s *Semaphore) Do(ctx context.Context, fn func(ctx context.Context, p *Permit) error) error {
+	if fn == nil {
+		return s.failed(errors.New("nil function"), nil)
+	}
+	p, err := s.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	settings.Unused(p.Lock) // Until fn is called.
+	return p.Do(ctx, fn)
+}
+
+// giveBack releases a lock that nobody has used. The next process in line hears of it.
+func giveBack(ctx context.Context, l *redlock.Lock) {
+	settings.Unused(l)
+	_ = l.Unlock(ctx)
+}

@@ -1,0 +1,329 @@
+package semaphore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/internal/testkit"
+	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/redlock/semaphore"
+)
+
+// What no slot could have is an error of New, which names it, and no node is asked.
+func TestNewRefuses(t *testing.T) {
+	nodes := testkit.ForbiddenNodes(t, 3)
+	r := testkit.NewOver(t, nodes)
+	quarantined := testkit.NewOver(t, nodes, redlock.WithQuarantine(time.Second))
+	for _, c := range []struct {
+		r    *redlock.Redlock
+		name string
+		k    int
+		ttl  time.Duration
+		opts []redlock.Option
+		want string
+	}{
+		{r, "", 1, ttl, nil, "semaphore: empty name"},
+		{r, "jobs", 0, ttl, nil, `semaphore "jobs": 0 permits: must be at least 1 and at most 256`},
+		{r, "jobs", -1, ttl, nil, `semaphore "jobs": -1 permits: must be at least 1 and at most 256`},
+		{r, "jobs", 257, ttl, nil, `semaphore "jobs": 257 permits: must be at least 1 and at most 256`},
+		{r, "jobs", 1, 0, nil, `semaphore "jobs": redlock: ttl 0s: must be at least 1ms`},
+		{r, "jobs", 1, time.Millisecond, nil, `semaphore "jobs": redlock: ttl 1ms: nothing is left of it after the drift allowance of 2.01ms`},
+		{r, "a__redlock__:b", 5, ttl, nil, `semaphore "a__redlock__:b": redlock: resource "a__redlock__:b#4": keys with "__redlock__:" are reserved`},
+		{r, strings.Repeat("x", 512<<10), 5, ttl, nil, "semaphore \"xxx"},
+		{r, "jobs", 1, ttl, []redlock.Option{redlock.WithMinHold(time.Minute)}, `semaphore "jobs": redlock: min hold 1m0s: must not exceed the ttl 10s`},
+		{r, "jobs", 1, ttl, []redlock.Option{redlock.WithPrefix("p")}, `semaphore "jobs": redlock: WithPrefix is an option for New`},
+		{r, "jobs", 1, ttl, []redlock.Option{redlock.WithOwner("a\nb")}, `semaphore "jobs": redlock: owner`},
+		{r, "jobs", 1, ttl, []redlock.Option{redlock.WithRetryCount(-2)}, `semaphore "jobs": redlock: retry count -2`},
+		{quarantined, "jobs", 1, ttl, nil, `semaphore "jobs": redlock: ttl 10s`},
+		{nil, "jobs", 1, ttl, nil, `semaphore "jobs": redlock: nil *Redlock`},
+		{new(redlock.Redlock), "jobs", 1, ttl, nil, `semaphore "jobs": redlock: this Redlock is a zero value`},
+	} {
+		s, err := semaphore.New(c.r, c.name, c.k, c.ttl, c.opts...)
+		require.Error(t, err, c.want)
+		assert.Nil(t, s)
+		assert.True(t, strings.HasPrefix(err.Error(), c.want), "%.200v, want %s", err, c.want)
+	}
+	for _, k := range []int{1, 256} {
+		_, err := semaphore.New(r, "jobs", k, ttl)
+		require.NoError(t, err)
+	}
+}
+
+// A call that cannot begin is an error like that of a lock, and no panic.
+func TestCallsOnNothing(t *testing.T) {
+	work := func(context.Context, *semaphore.Permit) error { panic("called") }
+	made, err := semaphore.New(testkit.NewOver(t, testkit.ForbiddenNodes(t, 1)), "jobs", 1, ttl)
+	require.NoError(t, err)
+	ended, end := context.WithCancel(t.Context())
+	end()
+	for _, c := range []struct {
+		s    *semaphore.Semaphore
+		ctx  context.Context //nolint:containedctx // It is an argument.
+		want string
+	}{
+		{nil, t.Context(), `semaphore: make it with New`},
+		{new(semaphore.Semaphore), t.Context(), `semaphore: make it with New`},
+		{made, nil, `semaphore "jobs": nil context`},
+		{made, ended, `semaphore "jobs": context canceled`},
+	} {
+		_, acquired := c.s.Acquire(c.ctx)
+		_, tried := c.s.TryAcquire(c.ctx)
+		for _, err := range []error{acquired, tried, c.s.Do(c.ctx, work)} {
+			require.EqualError(t, err, c.want)
+			require.ErrorIs(t, err, redlock.ErrNotAcquired)
+		}
+	}
+	err = made.Do(t.Context(), nil)
+	require.EqualError(t, err, `semaphore "jobs": nil function`)
+	require.ErrorIs(t, err, redlock.ErrNotAcquired)
+}
+
+// However many want a permit in however many processes, there are never more than k, no slot is held
+// twice, and nothing is left in the end.
+func TestNeverMoreThanK(t *testing.T) {
+	for _, k := range []int{1, 3, 8} {
+		testkit.InBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
+			const processes, callers = 4, 6
+			rounds := testkit.Rounds(100, 10)
+			for _, n := range c.Nodes {
+				require.NoError(t, n.Slow(0, 2*time.Millisecond))
+			}
+			var wg sync.WaitGroup
+			var g gauge
+			began := time.Now()
+			for range processes {
+				s := process(t, c, k)
+				for range callers {
+					wg.Go(func() {
+						for range rounds {
+							p, err := s.Acquire(t.Context())
+							if err != nil {
+								t.Error(err)
+								return
+							}
+							g.hold(t, p, testkit.Between(rand.New(rand.NewPCG(rand.Uint64(), 0)), 0, 40*time.Millisecond))
+						}
+					})
+				}
+			}
+			wg.Wait()
+			assert.Equal(t, k, g.most)
+			share := g.used.Seconds() / (time.Since(began).Seconds() * float64(k))
+			assert.Greater(t, share, 0.5, "of the slots' time is in use")
+			time.Sleep(time.Second)
+			requireNothingLeft(t, c)
+		})
+	}
+}
+
+// A permit that nobody contends costs one round trip, and what a lock costs: one request to each node, and
+// one to release it.
+func TestAnUncontendedPermitIsCheap(t *testing.T) {
+	testkit.InBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
+		r := testkit.NewRedlock(t, c)
+		s := newSemaphore(t, r, 5)
+		testkit.Warm(t, r)
+		require.NoError(t, c.Slow(time.Millisecond, time.Millisecond))
+		var requests atomic.Int64
+		for _, n := range c.Nodes {
+			require.NoError(t, n.OnCommand(func(cmd string, _ []string) {
+				if cmd != "PTTL" { // It goes with the SET of a lock request.
+					requests.Add(1)
+				}
+			}))
+		}
+		for held := range 5 { // Also if this process has most of the slots already.
+			requests.Store(0)
+			began := time.Now()
+			p := acquire(t, s)
+			assert.Equal(t, 2*time.Millisecond, time.Since(began), "one round trip")
+			time.Sleep(time.Second)
+			assert.EqualValues(t, 5, requests.Load(), "with %d in use", held)
+			if held == 4 {
+				unlock(t, p)
+				time.Sleep(time.Second)
+				assert.EqualValues(t, 10, requests.Load(), "with its release")
+			}
+		}
+	})
+}
+
+// k may be raised in one process after the other: there are never more than the largest k permits.
+// After it was lowered, those beyond it go on until they are released.
+func TestAnotherKInOtherProcesses(t *testing.T) {
+	testkit.InBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		old, grown := process(t, c, 2), process(t, c, 4)
+		all := append(acquireAll(t, old, 2), acquireAll(t, grown, 2)...)
+		slots := []int{}
+		for _, p := range all {
+			slots = append(slots, p.Slot)
+		}
+		slices.Sort(slots)
+		assert.Equal(t, []int{0, 1, 2, 3}, slots)
+		small, large := start(t.Context(), old), start(t.Context(), grown)
+		assert.True(t, small.waits() && large.waits(), "there are four")
+
+		// The slots 2 and 3 are for those who know of them.
+		unlock(t, all[2])
+		assert.GreaterOrEqual(t, large.got(t).Slot, 2)
+		assert.True(t, small.waits(), "three of four are in use, the two that it knows of among them")
+		unlock(t, all[0])
+		assert.Less(t, small.got(t).Slot, 2)
+
+		// Of those who have the small k there are two at most, whatever the others still hold.
+		next := start(t.Context(), old)
+		unlock(t, all[3])
+		assert.True(t, next.waits(), "what drains is no permit of theirs")
+		unlock(t, small.permit)
+		unlock(t, next.got(t), large.permit, all[1])
+		requireNothingLeft(t, c)
+	})
+}
+
+// Each slot has fences of its own, which grow.
+func TestFencesGrowPerSlot(t *testing.T) {
+	testkit.InBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		last := map[int]int64{}
+		for _, s := range []*semaphore.Semaphore{process(t, c, 3, redlock.WithFencing()), process(t, c, 3, redlock.WithFencing())} {
+			for range 5 {
+				permits := acquireAll(t, s, 3)
+				for _, p := range permits {
+					assert.Greater(t, p.Fence(), last[p.Slot])
+					last[p.Slot] = p.Fence()
+				}
+				unlock(t, permits...)
+			}
+		}
+		assert.Len(t, last, 3)
+	})
+}
+
+// A Do that has not called its function leaves no min hold.
+func TestDoThatCannotBegin(t *testing.T) {
+	testkit.InBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		s := process(t, c, 1, redlock.WithMinHold(time.Second), redlock.WithMaxHold(time.Millisecond))
+		testkit.Warm(t, testkit.NewRedlock(t, c))
+		require.NoError(t, c.Slow(time.Millisecond, time.Millisecond))
+		err := s.Do(t.Context(), func(context.Context, *semaphore.Permit) error { panic("called") })
+		require.ErrorIs(t, err, redlock.ErrMaxHold)
+		require.ErrorIs(t, err, redlock.ErrNotAcquired)
+		time.Sleep(soon)
+		requireNothingLeft(t, c)
+	})
+}
+
+// WithMinHold makes it a limit of k per time.
+func TestMinHoldLimitsTheRate(t *testing.T) {
+	testkit.InBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		s := process(t, c, 2, redlock.WithMinHold(time.Second))
+		var at []time.Duration
+		began := time.Now()
+		for range 6 {
+			unlock(t, acquire(t, s))
+			at = append(at, time.Since(began).Round(100*time.Millisecond))
+		}
+		assert.Equal(t, []time.Duration{0, 0, time.Second, time.Second, 2 * time.Second, 2 * time.Second}, at)
+	})
+}
+
+func TestDo(t *testing.T) {
+	testkit.InBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		s := process(t, c, 2)
+		failure := errors.New("failure")
+		err := s.Do(t.Context(), func(ctx context.Context, p *semaphore.Permit) error {
+			l, ok := redlock.FromContext(ctx)
+			assert.True(t, ok)
+			assert.Same(t, p.Lock, l)
+			time.Sleep(3 * ttl)
+			require.NoError(t, ctx.Err())
+			require.NoError(t, p.Err(), "it is extended")
+			assert.Equal(t, []string{fmt.Sprintf("jobs#%d", p.Slot)}, p.Resources())
+			return failure
+		})
+		require.ErrorIs(t, err, failure)
+		require.NotErrorIs(t, err, redlock.ErrLost)
+		require.NotErrorIs(t, err, redlock.ErrNotAcquired)
+		requireNothingLeft(t, c)
+
+		p := acquire(t, s)
+		require.ErrorContains(t, p.Do(t.Context(), nil), "nil function")
+		var no context.Context
+		require.ErrorContains(t, p.Do(no, func(context.Context, *semaphore.Permit) error { return nil }), "nil context")
+		require.NoError(t, p.Unlock(t.Context()), "it was not touched")
+
+		assert.PanicsWithValue(t, "panic", func() {
+			_ = s.Do(t.Context(), func(context.Context, *semaphore.Permit) error { panic("panic") })
+		})
+		requireNothingLeft(t, c)
+	})
+}
+
+// Who has lost a permit hears of it, and its slot is there for others.
+func TestLostPermit(t *testing.T) {
+	testkit.InBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		s, other := process(t, c, 1), process(t, c, 1)
+		began := time.Now()
+		err := s.Do(t.Context(), func(ctx context.Context, _ *semaphore.Permit) error {
+			require.NoError(t, c.Del("jobs#0"))
+			p, err := other.Acquire(ctx)
+			require.NoError(t, err)
+			<-ctx.Done()
+			require.ErrorIs(t, context.Cause(ctx), redlock.ErrLost)
+			require.NoError(t, p.Err())
+			return p.Unlock(ctx)
+		})
+		require.ErrorIs(t, err, redlock.ErrLost)
+		assert.Less(t, time.Since(began), ttl)
+		requireNothingLeft(t, c)
+	})
+}
+
+// Whoever has a permit cannot wait for a second one: if all did, nobody would ever get one.
+func TestNestedAcquireIsRefused(t *testing.T) {
+	testkit.InBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := testkit.NewRedlock(t, c)
+		s, same := newSemaphore(t, r, 3), newSemaphore(t, r, 2)
+		other, err := semaphore.New(r, "others", 3, ttl)
+		require.NoError(t, err)
+		refused := func(ctx context.Context) {
+			for _, s := range []*semaphore.Semaphore{s, same} {
+				_, acquired := s.Acquire(ctx)
+				_, tried := s.TryAcquire(ctx)
+				for _, err := range []error{acquired, tried} {
+					require.ErrorIs(t, err, redlock.ErrAlreadyHeld)
+					require.ErrorIs(t, err, redlock.ErrNotAcquired)
+				}
+			}
+		}
+		require.NoError(t, s.Do(t.Context(), func(ctx context.Context, _ *semaphore.Permit) error {
+			refused(ctx)
+			return other.Do(ctx, func(ctx context.Context, _ *semaphore.Permit) error {
+				refused(ctx) // However many locks there are in between.
+				return nil
+			})
+		}))
+		require.NoError(t, acquire(t, s).Do(t.Context(), func(ctx context.Context, _ *semaphore.Permit) error {
+			refused(ctx)
+			return nil
+		}))
+		p := acquire(t, s)
+		kept := p.KeepAlive(t.Context())
+		refused(kept)
+		unlock(t, p)
+		again, err := s.Acquire(context.WithoutCancel(kept))
+		require.NoError(t, err, "it has given back the first one")
+		unlock(t, again)
+	})
+}

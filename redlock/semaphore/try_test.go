@@ -1,0 +1,79 @@
+package semaphore_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/internal/testkit"
+	"github.com/seed6c881748/redlock/redlock"
+)
+
+// TryAcquire finds the one slot that is free, in few round trips, and fails at once if there is none.
+func TestTryAcquire(t *testing.T) {
+	testkit.InBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		const k = 16
+		r := testkit.NewRedlock(t, c)
+		s := newSemaphore(t, r, k)
+		testkit.Warm(t, r)
+		held := acquireAll(t, process(t, c, k), k)
+		require.NoError(t, c.Slow(time.Millisecond, time.Millisecond))
+		for _, p := range held {
+			began := time.Now()
+			_, err := s.TryAcquire(t.Context())
+			require.ErrorIs(t, err, redlock.ErrTaken)
+			require.ErrorIs(t, err, redlock.ErrNotAcquired)
+			assert.LessOrEqual(t, time.Since(began), 5*2*time.Millisecond, "1, 2, 4, 8 and the last one")
+			unlock(t, p)
+			got, err := s.TryAcquire(t.Context())
+			require.NoError(t, err)
+			assert.Equal(t, p.Slot, got.Slot)
+		}
+		assert.Equal(t, k, r.Stats().Held)
+	})
+}
+
+// Of several slots that it gets at the same time it keeps one.
+func TestTryAcquireGivesBackTheSurplus(t *testing.T) {
+	testkit.InBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		const k = 16
+		r := testkit.NewRedlock(t, c)
+		s := newSemaphore(t, r, k)
+		surplus := int64(0)
+		for range 50 {
+			held := acquireAll(t, process(t, c, k), k/2)
+			before := r.Stats().Acquired
+			p, err := s.TryAcquire(t.Context())
+			require.NoError(t, err)
+			time.Sleep(soon)
+			surplus += r.Stats().Acquired - before - 1
+			require.Len(t, taken(t, c), k/2+1)
+			unlock(t, append(held, p)...)
+			requireNothingLeft(t, c)
+		}
+		assert.Positive(t, surplus, "it has happened")
+	})
+}
+
+func TestTryAcquireEndsWithItsContext(t *testing.T) {
+	testkit.InBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		s := process(t, c, 3)
+		unlock(t, acquire(t, s))
+		require.NoError(t, c.Hang())
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		began := time.Now()
+		_, err := s.TryAcquire(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.Equal(t, 10*time.Millisecond, time.Since(began))
+		require.NoError(t, c.Resume())
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		requireNothingLeft(t, c)
+	})
+}
