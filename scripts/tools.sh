@@ -5,6 +5,8 @@
 #   redis-server   or valkey-server: the tests start their own, on free ports
 #   chromium       where CI=true: tests look at the pages of redlockhttp and of proof/timeline
 #   node, npm      where CI=true: compat/ has clients for node contend with this library's
+#   postgres,      where CI=true: the servers of PostgreSQL and MariaDB, for the tests of fencing and of
+#   mariadbd       integrations with migration tools
 #   bash, ps       the tests of the command line tool use them
 #   a C compiler   with the argument race, for go test -race
 #
@@ -41,6 +43,10 @@ server() {
 	fi
 }
 
+# Debian and Alpine keep these programs out of the PATH.
+has_postgres() { has postgres || ls /usr/lib/postgresql/*/bin/postgres /usr/libexec/postgresql*/postgres 2>/dev/null | grep -q .; }
+has_mariadb() { has mariadbd || [ -x /usr/sbin/mariadbd ] || [ -x /usr/libexec/mariadbd ]; }
+
 missing() { # prints one word per thing that is missing
 	has make || echo make
 	[ "$race" != race ] || cc_works || echo cc
@@ -48,6 +54,8 @@ missing() { # prints one word per thing that is missing
 	[ "${CI:-}" != true ] || has chromium || echo chromium
 	[ "${CI:-}" != true ] || has node || echo node
 	[ "${CI:-}" != true ] || has npm || echo npm
+	[ "${CI:-}" != true ] || has_postgres || echo postgres
+	[ "${CI:-}" != true ] || has_mariadb || echo mariadb
 	has bash || echo bash
 	has ps || echo ps
 }
@@ -57,6 +65,8 @@ names() { # the same for people
 		case $m in
 		cc) echo "a C compiler" ;;
 		server) echo "redis-server or valkey-server" ;;
+		postgres) echo PostgreSQL ;;
+		mariadb) echo MariaDB ;;
 		*) echo "$m" ;;
 		esac
 	done | paste -s -d , - | sed 's/,/, /g'
@@ -81,6 +91,11 @@ packages() { # of manager $1, for the missing things $2
 		brew:npm) ;;
 		dnf:npm) echo nodejs-npm ;;
 		*:npm) echo npm ;;
+		dnf:postgres) echo postgresql-server ;;
+		*:postgres) echo postgresql ;;
+		apt-get:mariadb) echo mariadb-server-core ;;
+		dnf:mariadb) echo mariadb-server ;;
+		*:mariadb) echo mariadb ;;
 		*:bash) echo bash ;;
 		dnf:ps) echo procps-ng ;;
 		*:ps) echo procps ;;

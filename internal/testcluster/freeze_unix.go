@@ -5,7 +5,7 @@ package testcluster
 import "syscall"
 
 // freeze stops the process as a whole until thaw.
-func (p *process) freeze() error {
+func (p *Process) freeze() error {
 	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		return err
 	}
@@ -13,4 +13,4 @@ func (p *process) freeze() error {
 }
 
 // thaw lets a frozen process go on.
-func (p *process) thaw() error { return p.cmd.Process.Signal(syscall.SIGCONT) }
+func (p *Process) thaw() error { return p.cmd.Process.Signal(syscall.SIGCONT) }

@@ -13,12 +13,15 @@ import (
 // dieWithParent has the kernel kill the child when the thread that starts it
 // ends, so that servers don't outlive a test that panics or is killed.
 func dieWithParent(cmd *exec.Cmd) {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 }
 
 // awaitFrozen waits until the kernel has acted on a stop signal, because the
 // process may still run for a moment on another processor.
-func (p *process) awaitFrozen() error {
+func (p *Process) awaitFrozen() error {
 	for range 1000 {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
 		if err != nil {

@@ -9,4 +9,4 @@ import "os/exec"
 func dieWithParent(*exec.Cmd) {}
 
 // awaitFrozen trusts that a stop signal takes effect soon enough.
-func (p *process) awaitFrozen() error { return nil }
+func (p *Process) awaitFrozen() error { return nil }

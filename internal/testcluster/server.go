@@ -74,7 +74,7 @@ type realServer struct {
 	port           int // Set once, before the node is handed out.
 
 	mu   sync.Mutex // Held while the process is started or ended.
-	proc *process
+	proc *Process
 }
 
 func (s *realServer) addr() string    { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
@@ -85,7 +85,7 @@ func (s *realServer) dataDir() string { return filepath.Join(s.dir, "data") }
 func (s *realServer) stop() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.proc.kill()
+	s.proc.Kill()
 	return nil
 }
 
@@ -95,7 +95,7 @@ func (s *realServer) restart(keepData bool) error {
 	if keepData && !s.opts.appendOnly && !s.opts.snapshots {
 		return fmt.Errorf("testcluster: %s can't keep its data, as it was started without WithAppendOnly or WithSnapshots", s.name)
 	}
-	s.proc.kill()
+	s.proc.Kill()
 	if !keepData {
 		if err := os.RemoveAll(s.dataDir()); err != nil {
 			return err
@@ -120,7 +120,7 @@ func (s *realServer) close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.proc != nil {
-		s.proc.kill()
+		s.proc.Kill()
 	}
 	return os.RemoveAll(s.dir)
 }

@@ -4,26 +4,23 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"syscall"
 )
 
-// process is a running child process.
-type process struct {
+// Process is a running child process.
+type Process struct {
 	cmd  *exec.Cmd
 	done chan struct{} // Closed when the process has ended and was reaped.
 }
 
-// startProcess starts path with its output appended to the file logPath, and env
-// added to this process's environment.
-func startProcess(path string, args, env []string, logPath string) (*process, error) {
+// StartProcess starts a command with its output appended to the file logPath. On Linux it
+// dies with this process.
+func StartProcess(cmd *exec.Cmd, logPath string) (*Process, error) {
 	log, err := os.OpenFile(logPath, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	p := &process{
-		cmd:  exec.Command(path, args...),
-		done: make(chan struct{}),
-	}
-	p.cmd.Env = append(os.Environ(), env...)
+	p := &Process{cmd: cmd, done: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	dieWithParent(p.cmd)
 	started := make(chan error, 1)
@@ -47,10 +44,19 @@ func startProcess(path string, args, env []string, logPath string) (*process, er
 	return p, nil
 }
 
-// kill ends the process at once, even one that is frozen, and reaps it.
-func (p *process) kill() {
+// Kill ends the process at once, even one that is frozen, and reaps it.
+func (p *Process) Kill() {
 	_ = p.cmd.Process.Kill()
 	<-p.done
 }
 
-func (p *process) ended() bool { return isClosed(p.done) }
+// Quit has a process clean up before it ends, and reaps it. It must be one that ends on SIGQUIT.
+func (p *Process) Quit() {
+	if p.cmd.Process.Signal(syscall.SIGQUIT) != nil {
+		_ = p.cmd.Process.Kill()
+	}
+	<-p.done
+}
+
+// Ended reports whether the process has ended.
+func (p *Process) Ended() bool { return isClosed(p.done) }

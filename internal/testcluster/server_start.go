@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"os/exec"
 	"strconv"
 	"strings"
 	"time"
@@ -73,7 +74,9 @@ func (s *realServer) start() error {
 	if err := os.Remove(s.logPath()); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	proc, err := startProcess(s.bin, s.args(), s.opts.env, s.logPath())
+	cmd := exec.Command(s.bin, s.args()...)
+	cmd.Env = append(os.Environ(), s.opts.env...)
+	proc, err := StartProcess(cmd, s.logPath())
 	if err != nil {
 		return err
 	}
@@ -90,7 +93,7 @@ func (s *realServer) start() error {
 		case <-time.After(2 * time.Millisecond):
 		}
 		if time.Now().After(deadline) {
-			proc.kill()
+			proc.Kill()
 			return s.startError(err)
 		}
 	}
@@ -116,7 +119,7 @@ func (s *realServer) args() []string {
 func (s *realServer) ping() error {
 	if _, err := s.do("PING"); err != nil {
 		// A server that wants a password is up all the same.
-		if strings.HasPrefix(err.Error(), "NOAUTH") && !s.proc.ended() {
+		if strings.HasPrefix(err.Error(), "NOAUTH") && !s.proc.Ended() {
 			return nil
 		}
 		return err

@@ -1,6 +1,6 @@
 // Package sqlstore keeps account balances in an SQL database that refuses what earlier
-// holders of an account's lock write. It is tested with SQLite and PostgreSQL; the
-// statements are the same.
+// holders of an account's lock write. It is for SQLite and PostgreSQL, with the same
+// statements; package mysqlstore is for MariaDB and MySQL.
 //
 // The check is in the WHERE of the statement that writes, so that the database does both
 // in one step. A program that first selects the fence, compares, and then updates has
@@ -21,7 +21,7 @@
 // begin every transaction with the update of its row there.
 //
 // At the levels above READ COMMITTED, PostgreSQL fails such a transaction with a
-// serialization error where it would have waited: run it again.
+// serialization error if another one has written since its first statement: run it again.
 //
 // A deleted row has forgotten its fence. Mark rows as deleted, or keep the fences in a
 // table of their own, as long as a holder of an earlier lock may still come.
@@ -118,8 +118,8 @@ func check(fence int64) error {
 }
 
 // result is the error of a write. The number of rows must be that of the rows found.
-// MySQL's is of those changed unless the client asks otherwise (clientFoundRows), so
-// there a repeated write would look like a refused one.
+// MySQL's is of those changed unless the client asks otherwise, so there a repeated write
+// would look like a refused one.
 func result(ctx context.Context, db DB, id string, fence int64, res sql.Result, err error) error {
 	if err != nil {
 		return err

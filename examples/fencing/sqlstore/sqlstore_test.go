@@ -4,36 +4,30 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"math/rand/v2"
-	"net/url"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"sync"
 	"testing"
 
-	_ "github.com/lib/pq" // The driver "postgres".
+	"github.com/lib/pq"
 	"github.com/stretchr/testify/require"
 	_ "modernc.org/sqlite" // The driver "sqlite".
 
 	"github.com/seed6c881748/redlock/examples/fencing/internal/fencetest"
+	"github.com/seed6c881748/redlock/internal/testdb"
 )
 
 const id = "joint"
 
-// databases runs a test with SQLite, and with PostgreSQL if the environment says where
-// one is.
+func TestMain(m *testing.M) { testdb.Main(m) }
+
+// databases runs a test with SQLite and with PostgreSQL.
 func databases(t *testing.T, test func(t *testing.T, open func(t *testing.T) *sql.DB)) {
 	t.Helper()
 	t.Run("SQLite", func(t *testing.T) { test(t, openSQLite) })
-	t.Run("PostgreSQL", func(t *testing.T) {
-		if os.Getenv("REDLOCK_POSTGRES") == "" {
-			t.Skip("REDLOCK_POSTGRES has no connection string, such as postgres://localhost/test")
-		}
-		test(t, openPostgres)
-	})
+	t.Run("PostgreSQL", func(t *testing.T) { test(t, openPostgres) })
 }
 
 func openSQLite(t *testing.T) *sql.DB {
@@ -43,25 +37,9 @@ func openSQLite(t *testing.T) *sql.DB {
 	return open(t, "sqlite", file+"?_pragma=busy_timeout(60000)&_pragma=journal_mode(wal)&_pragma=synchronous(off)")
 }
 
-// openPostgres returns a database with a schema of its own, which is dropped in the end.
 func openPostgres(t *testing.T) *sql.DB {
 	t.Helper()
-	dsn, err := url.Parse(os.Getenv("REDLOCK_POSTGRES"))
-	require.NoError(t, err)
-	admin, err := sql.Open("postgres", dsn.String())
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, admin.Close()) })
-	schema := fmt.Sprintf("fencing_%x", rand.Uint64())
-	_, err = admin.ExecContext(t.Context(), "CREATE SCHEMA "+schema)
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		_, err := admin.ExecContext(context.WithoutCancel(t.Context()), "DROP SCHEMA "+schema+" CASCADE")
-		require.NoError(t, err)
-	})
-	query := dsn.Query()
-	query.Set("search_path", schema)
-	dsn.RawQuery = query.Encode()
-	return open(t, "postgres", dsn.String())
+	return open(t, "postgres", testdb.Postgres(t, "postgres"))
 }
 
 func open(t *testing.T, driver, dsn string) *sql.DB {
@@ -200,6 +178,28 @@ func history(t *testing.T, db *sql.DB) (fences []int64) {
 	}
 	require.NoError(t, rows.Err())
 	return fences
+}
+
+// What the package says of PostgreSQL's higher levels of isolation.
+func TestATransactionWithASnapshotIsRunAgain(t *testing.T) {
+	t.Parallel()
+	db := openPostgres(t)
+	require.NoError(t, Put(t.Context(), db, id, 1, 0))
+	for _, level := range []sql.IsolationLevel{sql.LevelRepeatableRead, sql.LevelSerializable} {
+		tx, err := db.BeginTx(t.Context(), &sql.TxOptions{Isolation: level})
+		require.NoError(t, err)
+		var balance int64
+		require.NoError(t, tx.QueryRowContext(t.Context(), `SELECT balance FROM account`).Scan(&balance))
+		require.NoError(t, Write(t.Context(), db, id, 5, balance+1))
+		_, err = Read(t.Context(), tx, id, 6)
+		var refused *pq.Error
+		require.ErrorAs(t, err, &refused)
+		require.EqualValues(t, "40001", refused.Code) // serialization_failure
+		require.NoError(t, tx.Rollback())
+	}
+	balance, err := Read(t.Context(), db, id, 6)
+	require.NoError(t, err)
+	require.EqualValues(t, 2, balance)
 }
 
 func TestErrorsOfTheDatabase(t *testing.T) {
