@@ -1,0 +1,256 @@
+package redlockgoose
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"testing"
+	"time"
+
+	_ "github.com/go-sql-driver/mysql" // The driver "mysql".
+	_ "github.com/lib/pq"              // The driver "postgres".
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
+	"github.com/pressly/goose/v3/lock/locktesting"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/internal/testdb"
+	"github.com/seed6c881748/redlock/redlock"
+)
+
+const name = "migrate:orders"
+
+// A database is one that goose migrates.
+type database struct {
+	dialect goose.Dialect
+	driver  string
+	dsn     string
+}
+
+// databases runs a test on each database.
+func databases(t *testing.T, test func(t *testing.T, d database)) {
+	t.Helper()
+	t.Run("PostgreSQL", func(t *testing.T) {
+		t.Parallel()
+		test(t, database{goose.DialectPostgres, "postgres", testdb.Postgres(t, "postgres")})
+	})
+	t.Run("MariaDB", func(t *testing.T) {
+		t.Parallel()
+		test(t, database{goose.DialectMySQL, "mysql", testdb.MariaDB(t)})
+	})
+}
+
+func (d database) open() (*sql.DB, error) { return sql.Open(d.driver, d.dsn) }
+
+func (d database) mustOpen(t *testing.T) *sql.DB {
+	t.Helper()
+	db, err := d.open()
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, db.Close()) })
+	return db
+}
+
+// provider returns a provider that has made its table: that is not under its lock.
+func (d database) provider(t *testing.T, db *sql.DB, option goose.ProviderOption, migrations ...*goose.Migration) *goose.Provider {
+	t.Helper()
+	p, err := newProvider(d, db, option, migrations...)
+	require.NoError(t, err)
+	_, err = p.HasPending(t.Context())
+	require.NoError(t, err)
+	return p
+}
+
+func newProvider(d database, db *sql.DB, option goose.ProviderOption, migrations ...*goose.Migration) (*goose.Provider, error) {
+	return goose.NewProvider(d.dialect, db, nil, option,
+		goose.WithGoMigrations(migrations...), goose.WithDisableGlobalRegistry(true))
+}
+
+func in(version int64, run func(ctx context.Context, tx *sql.Tx) error) *goose.Migration {
+	return goose.NewGoMigration(version, &goose.GoFunc{RunTx: run}, nil)
+}
+
+func statement(version int64, text string) *goose.Migration {
+	return in(version, func(ctx context.Context, tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, text)
+		return err
+	})
+}
+
+func addresses(cluster *testcluster.Cluster) (addrs []string) {
+	for _, n := range cluster.Nodes {
+		addrs = append(addrs, n.Addr())
+	}
+	return addrs
+}
+
+func connect(addrs []string, opts ...redlock.Option) (*redlock.Redlock, error) {
+	nodes := make([]redlock.Node, len(addrs))
+	for i, addr := range addrs {
+		nodes[i] = redlock.NewNode(addr)
+	}
+	return redlock.New(nodes, append([]redlock.Option{redlock.WithNodeTimeout(10 * time.Second)}, opts...)...)
+}
+
+func newRedlock(t *testing.T, cluster *testcluster.Cluster, opts ...redlock.Option) *redlock.Redlock {
+	t.Helper()
+	r, err := connect(addresses(cluster), opts...)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, r.Close(context.WithoutCancel(t.Context()))) })
+	return r
+}
+
+// kinds are the two ways in which goose takes a lock.
+var kinds = map[string]func(*Locker) goose.ProviderOption{
+	"Locker":        func(l *Locker) goose.ProviderOption { return goose.WithLocker(l) },
+	"SessionLocker": func(l *Locker) goose.ProviderOption { return goose.WithSessionLocker(l) },
+}
+
+// everyWay runs a test on each database with each kind of lock.
+func everyWay(t *testing.T, test func(t *testing.T, d database, kind string)) {
+	t.Helper()
+	for kind := range kinds {
+		t.Run(kind, func(t *testing.T) {
+			databases(t, func(t *testing.T, d database) { test(t, d, kind) })
+		})
+	}
+}
+
+// What goose asks of a locker: of five providers, one migrates.
+func TestProviders(t *testing.T) {
+	t.Parallel()
+	everyWay(t, func(t *testing.T, d database, kind string) {
+		cluster := testcluster.RunEmbedded(t, 3)
+		locktesting.TestProviderLocking(t, func(t *testing.T) *goose.Provider {
+			l := New(newRedlock(t, cluster), name, time.Minute)
+			return d.provider(t, d.mustOpen(t), kinds[kind](l),
+				statement(1, "CREATE TABLE a (x INT)"), statement(2, "CREATE TABLE b (x INT)"))
+		})
+	})
+}
+
+// What goose asks of a locker: of five, one gets the lock, and the others give up in time.
+func TestLockers(t *testing.T) {
+	t.Parallel()
+	cluster := testcluster.RunEmbedded(t, 3)
+	locktesting.TestConcurrentLocking(t, nil, func(t *testing.T) lock.Locker {
+		return New(newRedlock(t, cluster), name, time.Minute)
+	}, 500*time.Millisecond)
+}
+
+// The lock is lost in the middle of a migration.
+func TestTheLockIsLost(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, d database) {
+		const ttl = 2 * time.Second // The next extension is not long in coming.
+		cluster := testcluster.RunEmbedded(t, 3)
+		l := New(newRedlock(t, cluster), name, ttl)
+		db := d.mustOpen(t)
+		_, err := db.ExecContext(t.Context(), "CREATE TABLE orders (x INT)")
+		require.NoError(t, err)
+		var failed error
+		p := d.provider(t, db, goose.WithSessionLocker(l),
+			in(1, func(ctx context.Context, tx *sql.Tx) error {
+				if _, failed = tx.ExecContext(ctx, "INSERT INTO orders VALUES (1)"); failed != nil {
+					return failed
+				}
+				lose(t, cluster)
+				for failed == nil {
+					_, failed = tx.ExecContext(ctx, "INSERT INTO orders VALUES (2)")
+				}
+				return failed
+			}),
+			statement(2, "INSERT INTO orders VALUES (3)"))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err = p.Up(ctx)
+		require.ErrorIs(t, err, redlock.ErrLost)
+		require.NoError(t, ctx.Err(), "the session was not closed")
+		require.ErrorIs(t, err, failed)
+		var rows int
+		require.NoError(t, db.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM orders").Scan(&rows))
+		require.Zero(t, rows, "the transaction was not rolled back")
+		version, err := p.GetDBVersion(t.Context())
+		require.NoError(t, err)
+		require.Zero(t, version)
+		require.NoError(t, l.SessionLock(t.Context(), nil), "it can be locked again")
+		require.NoError(t, l.SessionUnlock(t.Context(), nil))
+	})
+}
+
+// lose removes the lock from all nodes.
+func lose(t *testing.T, cluster *testcluster.Cluster) {
+	t.Helper()
+	for _, n := range cluster.Nodes {
+		assert.NoError(t, n.Del(name))
+	}
+}
+
+// With a Locker nothing stops goose, but it says so.
+func TestALostLockerIsReported(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, d database) {
+		cluster := testcluster.RunEmbedded(t, 3)
+		l := New(newRedlock(t, cluster), name, time.Minute)
+		p := d.provider(t, d.mustOpen(t), goose.WithLocker(l), in(1, func(context.Context, *sql.Tx) error {
+			lose(t, cluster)
+			return nil
+		}))
+		_, err := p.Up(t.Context())
+		require.ErrorIs(t, err, redlock.ErrLost)
+		require.ErrorContains(t, err, "another process may have migrated, too")
+		version, err := p.GetDBVersion(t.Context())
+		require.NoError(t, err)
+		require.EqualValues(t, 1, version)
+	})
+}
+
+// Without a Locker, a Do around the provider's call ends the statement that is running.
+func TestDoAroundTheProvider(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, d database) {
+		sleep := map[goose.Dialect]string{
+			goose.DialectPostgres: "SELECT pg_sleep(600)", goose.DialectMySQL: "SELECT SLEEP(600)",
+		}[d.dialect]
+		cluster := testcluster.RunEmbedded(t, 3)
+		p := d.provider(t, d.mustOpen(t), goose.WithVerbose(false), in(1, func(ctx context.Context, tx *sql.Tx) error {
+			lose(t, cluster)
+			_, err := tx.ExecContext(ctx, sleep)
+			return err
+		}))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		do := func(ctx context.Context, _ *redlock.Lock) error {
+			_, err := p.Up(ctx)
+			return err
+		}
+		err := newRedlock(t, cluster).Do(ctx, []string{name}, 2*time.Second, do)
+		require.ErrorIs(t, err, redlock.ErrLost)
+		require.NoError(t, ctx.Err(), "the statement went on")
+		version, err := p.GetDBVersion(t.Context())
+		require.NoError(t, err)
+		require.Zero(t, version)
+	})
+}
+
+func TestErrors(t *testing.T) {
+	t.Parallel()
+	cluster := testcluster.RunEmbedded(t, 3)
+	l := New(newRedlock(t, cluster, redlock.WithNodeTimeout(time.Second)), name, time.Minute)
+	require.ErrorIs(t, l.Unlock(t.Context(), nil), errNotLocked)
+	require.NoError(t, l.Lock(t.Context(), nil))
+
+	another := New(newRedlock(t, cluster), name, time.Minute, redlock.WithRetryCount(0))
+	require.ErrorIs(t, another.SessionLock(t.Context(), nil), redlock.ErrTaken)
+	cause := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(cause)
+	require.ErrorIs(t, l.Lock(ctx, nil), cause)
+
+	for _, n := range cluster.Nodes {
+		require.NoError(t, n.Stop())
+	}
+	require.NoError(t, l.Unlock(t.Context(), nil), "the lock ends by itself")
+	require.ErrorIs(t, l.Unlock(t.Context(), nil), errNotLocked)
+}
