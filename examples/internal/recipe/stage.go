@@ -34,6 +34,7 @@ type Stage struct {
 	mu      sync.Mutex
 	out     io.Writer
 	clients []*redlock.Redlock
+	others  []func(ctx context.Context) error // ends them
 }
 
 // Main plays a recipe for the reader of stdout, and exits with status 1 if it
@@ -71,6 +72,21 @@ func Bubble(tb testcluster.TB) *Stage {
 		}
 	})
 	return s
+}
+
+// Another returns a stage with nodes of its own, which ends with s.
+func (s *Stage) Another() (*Stage, error) {
+	cluster, err := testcluster.StartEmbedded(size)
+	if err != nil {
+		return nil, err
+	}
+	other := &Stage{Nodes: cluster.Nodes, out: s.out, start: s.start}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.others = append(s.others, func(ctx context.Context) error {
+		return errors.Join(other.close(ctx), cluster.Close())
+	})
+	return other, nil
 }
 
 // Client returns a Redlock of its own, as every process has one. It is closed at
@@ -147,16 +163,19 @@ func (s *Stage) Revive(n int) error {
 	return nil
 }
 
-// close ends the clients.
+// close ends the clients, and other stages.
 func (s *Stage) close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	s.mu.Lock()
-	clients := s.clients
+	clients, others := s.clients, s.others
 	s.mu.Unlock()
 	var errs []error
 	for _, r := range clients {
 		errs = append(errs, r.Close(ctx))
+	}
+	for _, end := range others {
+		errs = append(errs, end(ctx))
 	}
 	return errors.Join(errs...)
 }
