@@ -119,6 +119,13 @@ func (l *heldLock) latest(until time.Time) time.Time {
 	return latest
 }
 
+func earlierOf(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
 func laterOf(a, b time.Time) time.Time {
 	if a.Before(b) {
 		return b

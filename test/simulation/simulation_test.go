@@ -82,6 +82,11 @@ func TestSimHeldLocks(t *testing.T) {
 	simulate(t, simSeeds{short: 40, race: 500, full: 3000, long: 10000}, runHeld)
 }
 
+// Callers in several processes want the permits of a semaphore, while all fails that can.
+func TestSimSemaphore(t *testing.T) {
+	simulate(t, simSeeds{short: 3, race: 12, full: 100, long: 300}, runSemaphore)
+}
+
 // simSeeds has how many seeds of a profile are run: with -short, under the race detector,
 // at full size, and by make sim.
 type simSeeds struct{ short, race, full, long int }

@@ -66,7 +66,7 @@ func runWaiting(s *sim) {
 			s.wg.Go(func() { ws.work(w) })
 		}
 		if rng := s.newRand(); ws.faults {
-			s.wg.Go(func() { ws.disturb(c, rng) })
+			s.wg.Go(func() { c.disturb(rng, ws.until) })
 		}
 	}
 	for _, n := range s.nodes {
@@ -214,9 +214,9 @@ func (ws *waitingSim) free(l *simLock, from time.Time) {
 	}
 }
 
-// disturb does to a client's subscriptions what networks do.
-func (ws *waitingSim) disturb(c *simClient, rng *rand.Rand) {
-	for time.Now().Before(ws.until) {
+// disturb does to the subscriptions of a client, which has taps, what networks do.
+func (c *simClient) disturb(rng *rand.Rand, until time.Time) {
+	for time.Now().Before(until) {
 		time.Sleep(testkit.Magnitude(rng, 100*time.Microsecond, 300*time.Millisecond))
 		tp := testkit.Pick(rng, c.taps...)
 		all := rng.IntN(3) == 0
