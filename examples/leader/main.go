@@ -1,5 +1,5 @@
-// Leader has several candidates of which at most one leads, and another one takes
-// over when it resigns or is cut off:
+// Leader has several candidates of which at most one leads. Another one takes over
+// when it resigns or is cut off:
 //
 //	go run ./examples/leader
 package main
@@ -8,35 +8,112 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/seed6c881748/redlock/examples/internal/recipe"
 	"github.com/seed6c881748/redlock/redlock"
 )
 
-// ttl is how long nobody leads after a leader has died without a word. A shorter one
-// costs more extensions (three per ttl), and patience with slow nodes.
-const ttl = 2 * time.Second
+const (
+	resource = "leader"
 
-// campaign stands for leader again and again, until ctx or the Redlock ends. It
-// calls lead for each term; lead must return soon after its context has ended.
-func campaign(ctx context.Context, r *redlock.Redlock, lead func(ctx context.Context)) error {
+	// ttl is how long nobody leads after a leader has died without a word. A shorter one
+	// costs more extensions (three per ttl), and patience with slow nodes.
+	ttl = 2 * time.Second
+
+	// pause is how long a candidate stays away after its term. Without it, one whose lead
+	// fails at once would stand again without end. Nobody waits for it: the next leader is
+	// a candidate that stands already.
+	pause = time.Second
+)
+
+// errResigned is the cause for which the context of a term ends after Resign.
+var errResigned = errors.New("the leader has resigned")
+
+// A Candidate stands for leader. There is one in every process.
+type Candidate struct {
+	r    *redlock.Redlock
+	name string
+
+	mu     sync.Mutex
+	lock   *redlock.Lock // of the last term, nil before the first one
+	ended  func() error  // why it ended, nil while it goes on
+	resign context.CancelCauseFunc
+}
+
+// Campaign stands for leader again and again, until ctx or the Redlock ends. It calls
+// lead for each term; lead must return soon after its context has ended.
+func (c *Candidate) Campaign(ctx context.Context, lead func(ctx context.Context)) error {
 	for {
 		// -1: wait for as long as it takes, also while no quorum of nodes answers. So
 		// an error is the end of ctx or of the Redlock, or a mistake in the arguments.
-		lock, err := r.Lock(ctx, []string{"leader"}, ttl, redlock.WithRetryCount(-1))
+		lock, err := c.r.Lock(ctx, []string{resource}, ttl, redlock.WithRetryCount(-1), redlock.WithOwner(c.name))
 		if err != nil {
 			return err
 		}
-		// The term's context ends at the end of the validity at the latest, before
-		// anybody else can be elected. It cannot stop what lead does in that moment, nor a
-		// process that is suspended: what must not be done by two goes with a fence.
-		lead(lock.KeepAlive(ctx))
-
-		// Always: it ends the extensions, and the next leader need not wait for the end of
-		// the ttl. An error says that the term had ended before; that is no news here.
-		_ = lock.Unlock(ctx)
+		// The term's context ends before anybody else can be elected. It cannot stop what
+		// lead does in that moment, nor a process that is suspended: what must not be done by
+		// two goes with a fence. Do releases the lock, so that the next leader need not wait
+		// for the end of the ttl. Its error says that the term had ended before; that is no
+		// news here.
+		_ = lock.Do(ctx, func(ctx context.Context, lock *redlock.Lock) error {
+			lead(c.begin(ctx, lock))
+			c.Resign() // lead may have had enough.
+			return nil
+		})
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
 	}
+}
+
+// begin returns the context of a new term.
+func (c *Candidate) begin(ctx context.Context, lock *redlock.Lock) context.Context {
+	ctx, resign := context.WithCancelCause(ctx)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lock, c.ended, c.resign = lock, ctx.Err, resign
+	return ctx
+}
+
+// IsLeader says whether the candidate leads now. It asks no node. As with every lease,
+// that may be over a moment later: work belongs into lead, and stops with its context.
+func (c *Candidate) IsLeader() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.lock != nil && c.ended() == nil && c.lock.Err() == nil
+}
+
+// Resign ends the term, if there is one. The next leader is elected as soon as lead has
+// returned.
+func (c *Candidate) Resign() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.lock != nil {
+		c.resign(errResigned)
+	}
+}
+
+// Leader returns the name of the candidate that leads, "" if there is none. Everybody
+// can ask, also without being a candidate. The answer may be old when it arrives.
+func Leader(ctx context.Context, r *redlock.Redlock) (string, error) {
+	seen, err := r.Inspect(ctx, resource)
+	if err != nil || seen.Held {
+		return seen.Owner, err
+	}
+	answers := 0
+	for _, n := range seen.Nodes {
+		if n.Err == nil {
+			answers++
+		}
+	}
+	if answers < seen.Need {
+		return "", redlock.ErrNoQuorum // Somebody may lead.
+	}
+	return "", nil
 }
 
 func main() { recipe.Main(tell) }
@@ -51,9 +128,10 @@ type term struct {
 
 // An election runs candidates, each in its own process.
 type election struct {
-	terms  chan term            // one for every new leader, which leads when it was heard
-	resign []context.CancelFunc // ends the process of a candidate
-	done   []chan error         // gets what its campaign returned
+	candidates []*Candidate
+	terms      chan term            // one for every new leader, which leads when it was heard
+	stop       []context.CancelFunc // ends the process of a candidate
+	done       []chan error         // gets what its campaign returned
 }
 
 func open(ctx context.Context, s *recipe.Stage) (*election, error) {
@@ -64,9 +142,9 @@ func open(ctx context.Context, s *recipe.Stage) (*election, error) {
 	e := &election{terms: make(chan term)}
 	for i, r := range clients {
 		running, cancel := context.WithCancel(ctx)
-		done := make(chan error, 1)
-		e.resign, e.done = append(e.resign, cancel), append(e.done, done)
-		go func() { done <- campaign(running, r, func(ctx context.Context) { e.lead(ctx, s, i) }) }()
+		c, done := &Candidate{r: r, name: names[i]}, make(chan error, 1)
+		e.candidates, e.stop, e.done = append(e.candidates, c), append(e.stop, cancel), append(e.done, done)
+		go func() { done <- c.Campaign(running, func(ctx context.Context) { e.lead(ctx, s, i) }) }()
 	}
 	return e, nil
 }
@@ -86,7 +164,7 @@ func (e *election) lead(ctx context.Context, s *recipe.Stage, i int) {
 // close ends all candidates.
 func (e *election) close() error {
 	var errs []error
-	for i, cancel := range e.resign {
+	for i, cancel := range e.stop {
 		cancel()
 		if err := <-e.done[i]; !errors.Is(err, context.Canceled) {
 			errs = append(errs, fmt.Errorf("%s: %w", names[i], err))
@@ -113,18 +191,27 @@ func tell(ctx context.Context, s *recipe.Stage) (err error) {
 	}
 	defer func() { err = errors.Join(err, e.close()) }()
 	s.Say("%v stand for leader.", names)
-	first, err := e.next(ctx, s)
+	last, err := e.next(ctx, s)
 	if err != nil {
 		return err
 	}
-	s.Say("The process of %s is told to end.", names[first.leader])
-	e.resign[first.leader]()
-	second, err := e.next(ctx, s)
+	watcher, err := s.Client()
 	if err != nil {
 		return err
 	}
-	if second.leader == first.leader {
-		return errors.New("who has resigned leads again")
+	leader, err := Leader(ctx, watcher)
+	if err != nil || leader != names[last.leader] {
+		return fmt.Errorf("%q leads, says everybody who asks: %w", leader, err)
+	}
+	s.Say("Everybody who asks is told so: %s.", leader)
+
+	last, err = e.follow(ctx, s, last, "%s resigns.", e.candidates[last.leader].Resign)
+	if err != nil {
+		return err
+	}
+	last, err = e.follow(ctx, s, last, "The process of %s is told to end.", e.stop[last.leader])
+	if err != nil {
+		return err
 	}
 
 	s.Say("Three of five nodes die.")
@@ -132,7 +219,7 @@ func tell(ctx context.Context, s *recipe.Stage) (err error) {
 		return err
 	}
 	select {
-	case cause := <-second.ended:
+	case cause := <-last.ended:
 		if !errors.Is(cause, redlock.ErrExpired) {
 			return fmt.Errorf("the term should have expired: %w", cause)
 		}
@@ -145,4 +232,15 @@ func tell(ctx context.Context, s *recipe.Stage) (err error) {
 	}
 	_, err = e.next(ctx, s)
 	return err
+}
+
+// follow ends a term and waits for the next leader, which must be another one.
+func (e *election) follow(ctx context.Context, s *recipe.Stage, last term, say string, end func()) (term, error) {
+	s.Say(say, names[last.leader])
+	end()
+	next, err := e.next(ctx, s)
+	if err == nil && next.leader == last.leader {
+		err = errors.New("who has just led leads again")
+	}
+	return next, err
 }
