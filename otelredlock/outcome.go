@@ -17,6 +17,7 @@ const (
 	taken
 	overloaded
 	noQuorum
+	stopTime
 	maxHold
 	closed
 	canceled
@@ -36,6 +37,7 @@ var outcomes = [...]struct {
 	taken:      {"taken", false},
 	overloaded: {"overloaded", true},
 	noQuorum:   {"no_quorum", true},
+	stopTime:   {"stop_time", true},
 	maxHold:    {"max_hold", true},
 	closed:     {"closed", false},
 	canceled:   {"canceled", false},
@@ -55,6 +57,8 @@ func outcomeOf(err error) outcome {
 		return expired
 	case errors.Is(err, redlock.ErrLost):
 		return lost
+	case errors.Is(err, redlock.ErrStopTime):
+		return stopTime
 	case errors.Is(err, redlock.ErrMaxHold):
 		return maxHold
 	case errors.Is(err, redlock.ErrTaken):

@@ -118,8 +118,10 @@ func must(err error) {
 	}
 }
 
-func mustHaveContext(ctx context.Context) {
-	if ctx == nil {
-		panic(errNilContext)
+// misused says why a method cannot be called with ctx on something that is invalid if it says why; nil if it can.
+func misused(ctx context.Context, invalid error) error {
+	if invalid == nil && ctx == nil {
+		return errNilContext
 	}
+	return invalid
 }

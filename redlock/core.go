@@ -80,7 +80,7 @@ type counters struct {
 	waiting, acquired, extended, repaired, unlocked, taken, noQuorum, lost, splits, raised, woken, overloaded atomic.Int64
 }
 
-type holdCounters struct{ released, expired, lost, maxHold, closed atomic.Int64 }
+type holdCounters struct{ released, expired, lost, stopTime, maxHold, closed atomic.Int64 }
 
 func (c *holdCounters) count(cause error) {
 	switch {
@@ -88,6 +88,8 @@ func (c *holdCounters) count(cause error) {
 		c.expired.Add(1)
 	case errors.Is(cause, ErrLost):
 		c.lost.Add(1)
+	case errors.Is(cause, ErrStopTime):
+		c.stopTime.Add(1)
 	case errors.Is(cause, ErrMaxHold):
 		c.maxHold.Add(1)
 	case errors.Is(cause, ErrClosed):

@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 )
 
@@ -10,7 +11,7 @@ import (
 // extended while fn runs, fn's context ends when the lock does, and the lock is released in the end.
 //
 // If fn was not called, the error matches ErrNotAcquired. It is Lock's error, or says that ctx,
-// WithMaxHold or Close ended the hold before fn could begin.
+// Close or a limit (see [Lock.KeepAlive]) ended the hold before fn could begin.
 func (r *Redlock) Do(ctx context.Context, resources []string, ttl time.Duration, fn func(ctx context.Context, lock *Lock) error, opts ...Option) error {
 	if fn == nil {
 		return &waitError{op: OpLock, cause: errNilFunc}
@@ -34,25 +35,21 @@ func (r *Redlock) Do(ctx context.Context, resources []string, ttl time.Duration,
 // lock. fn runs on the caller's goroutine. It may call Unlock itself.
 //
 // If fn was not called, the error matches ErrNotAcquired, though there was a lock: it had ended, or
-// ctx, WithMaxHold or Close ended the hold before fn could begin. It is released all the same, but
+// ctx, Close or a limit ended the hold before fn could begin. It is released all the same, but
 // if an argument is nil.
 //
 // If fn was called, Do returns its error. ErrLost or ErrExpired is joined to it if the lock was
 // lost before its release, even if fn succeeded: somebody else may have had the lock meanwhile.
-// If fn fails after WithMaxHold or Close has ended its context, the error matches ErrMaxHold or
-// ErrClosed, too. A release that could not be confirmed is not a failure of the work: only the
+// If fn fails after its context has ended because of WithStopTime, WithMaxHold or Close, the error
+// matches ErrStopTime, ErrMaxHold or ErrClosed, too. A release that could not be confirmed is not a failure of the work: only the
 // hook hears of it.
 //
 // fn's error never matches ErrNotAcquired, even if it is the error of another Lock or Do.
 // errors.Is and errors.As find everything else that it matches, but errors.Unwrap does not lead
 // to it.
 func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context, lock *Lock) error) error {
-	wrong := l.invalid()
-	switch {
-	case wrong != nil:
-	case ctx == nil:
-		wrong = errNilContext
-	case fn == nil:
+	wrong := misused(ctx, l.invalid())
+	if wrong == nil && fn == nil {
 		wrong = errNilFunc
 	}
 	if wrong != nil {
@@ -133,9 +130,8 @@ func (l *Lock) joinEnd(err, cause, released error) error {
 		held = l.hold.cause
 	}
 	l.mu.Unlock()
-	limited := errors.Is(cause, ErrMaxHold) || errors.Is(cause, ErrClosed)
-	if err != nil && limited && errors.Is(held, cause) {
-		err = join(err, cause)
+	if err != nil && held != nil && errors.Is(cause, held) {
+		err = join(err, held)
 	}
 	switch {
 	case before != nil:
@@ -151,4 +147,42 @@ func join(err, cause error) error {
 		return err
 	}
 	return errors.Join(err, cause)
+}
+
+// contextLocks are the locks of the Do and KeepAlive from which a context is derived, the
+// innermost first.
+type contextLocks struct {
+	lock  *Lock
+	outer *contextLocks
+}
+
+type locksKey struct{}
+
+// FromContext returns the lock of the innermost Do or KeepAlive from which ctx is derived, and
+// whether there is one. It panics if ctx is nil.
+func FromContext(ctx context.Context) (*Lock, bool) {
+	must(misused(ctx, nil))
+	locks, ok := ctx.Value(locksKey{}).(*contextLocks)
+	if !ok {
+		return nil, false
+	}
+	return locks.lock, true
+}
+
+// holds returns the first of the resources that a lock in ctx holds. To wait for it
+// would be to wait for oneself.
+func (co *core) holds(ctx context.Context, resources []string) (resource string, found bool) {
+	locks, _ := ctx.Value(locksKey{}).(*contextLocks)
+	for ; locks != nil; locks = locks.outer {
+		l := locks.lock
+		if l.r != co || l.Err() != nil {
+			continue
+		}
+		for _, res := range resources {
+			if _, found = slices.BinarySearch(l.claim.resources, res); found {
+				return res, true
+			}
+		}
+	}
+	return "", false
 }

@@ -154,6 +154,25 @@ func TestDoReportsMaxHoldBesideAnExpiry(t *testing.T) {
 	})
 }
 
+func TestDoReportsItsStopTime(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c, redlock.WithStopTime(3*time.Second))
+		for _, ends := range []error{nil, assert.AnError} {
+			err := r.Do(t.Context(), []string{"a"}, 10*time.Second, func(ctx context.Context, _ *redlock.Lock) error {
+				require.NoError(t, c.Stop())
+				<-ctx.Done()
+				require.NoError(t, c.Restart(true))
+				time.Sleep(2 * time.Second)
+				return ends
+			})
+			require.ErrorIs(t, err, ends)
+			require.NotErrorIs(t, err, redlock.ErrLost, "it was held to the end")
+			assert.Equal(t, ends != nil, errors.Is(err, redlock.ErrStopTime), "as the reason of the failure")
+			requireReleased(t, c)
+		}
+	})
+}
+
 // An extension has just found the loss, and fn returns before anybody was told.
 func TestDoReportsALossThatNobodyHasHandledYet(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {

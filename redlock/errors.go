@@ -51,6 +51,11 @@ var (
 	// ErrMaxHold means that KeepAlive or Do has held the lock for as long as WithMaxHold
 	// allows. It is a cause of their contexts, and may be matched by the error of Do.
 	ErrMaxHold = errors.New("redlock: max hold reached")
+
+	// ErrStopTime means that KeepAlive or Do could not extend the lock in time: WithStopTime's
+	// time before its end has come. The lock is still held. It is a cause of their contexts, and
+	// may be matched by the error of Do. Nothing else matches it.
+	ErrStopTime = errors.New("redlock: stop time reached")
 )
 
 // The errors of single nodes, in [Vote.Err], besides the errors above and those that a node

@@ -77,7 +77,7 @@ func TestErrorNotAcquired(t *testing.T) {
 		require.ErrorIs(t, err, redlock.ErrClosed)
 		fail(t.Context(), t, r, "b", ttl, redlock.ErrClosed)
 	})
-	for _, other := range []error{redlock.ErrTaken, redlock.ErrNoQuorum, redlock.ErrLost, redlock.ErrExpired, redlock.ErrClosed, redlock.ErrMaxHold} {
+	for _, other := range []error{redlock.ErrTaken, redlock.ErrNoQuorum, redlock.ErrLost, redlock.ErrExpired, redlock.ErrClosed, redlock.ErrMaxHold, redlock.ErrStopTime} {
 		require.NotErrorIs(t, other, redlock.ErrNotAcquired)
 	}
 }

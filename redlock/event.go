@@ -79,7 +79,7 @@ const (
 	// have ended. It is sent when that happens, not when somebody notices; for a release, when
 	// the nodes have answered. It sets Op (OpExtend), Resources, Held (for how long the lock has
 	// been held), Until, Holder, and Err, the cause: ErrExpired or ErrLost for a loss, even if
-	// only the release has shown it; ErrMaxHold, ErrClosed; nil for a release.
+	// only the release has shown it; ErrStopTime, ErrMaxHold, ErrClosed; nil for a release.
 	EventHoldEnded EventKind = "hold ended"
 
 	// EventDone means that a Do that had a lock has returned. It sets Op, Resources,
@@ -87,7 +87,7 @@ const (
 	EventDone EventKind = "done"
 
 	// EventHoldAtRisk means that an extension by KeepAlive or Do has failed because of Err,
-	// and that less than half of the validity is left. It sets Op, Resources, Until and
+	// and that less than half of the validity, less WithStopTime's time, is left. It sets Op, Resources, Until and
 	// Holder, too. It is sent once, until an extension has succeeded again.
 	EventHoldAtRisk EventKind = "hold at risk"
 

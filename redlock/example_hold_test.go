@@ -135,6 +135,21 @@ func ExampleWithMaxHold() {
 	// Output: true
 }
 
+// Work that takes a moment to stop is told so early, when the nodes do not answer.
+func ExampleWithStopTime() {
+	err := r.Do(ctx, []string{"shard:7"}, time.Second, func(ctx context.Context, lock *redlock.Lock) error {
+		cluster.StopMajority()
+		<-ctx.Done()
+		fmt.Println("still held:", lock.Err() == nil, time.Until(lock.Until()) > 100*time.Millisecond)
+		return context.Cause(ctx)
+	}, redlock.WithStopTime(500*time.Millisecond))
+	cluster.Recover()
+	fmt.Println(errors.Is(err, redlock.ErrStopTime))
+	// Output:
+	// still held: true true
+	// true
+}
+
 // A job that several machines start at about the same time, and one is to run.
 func ExampleWithMinHold() {
 	hourly := func(r *redlock.Redlock) error {

@@ -36,7 +36,7 @@ const MaxResources = maxResources
 
 // HoldsEnded and VoteCounts are the types of fields of Stats.
 type (
-	HoldsEnded = struct{ Released, Expired, Lost, MaxHold, Closed int64 }
+	HoldsEnded = struct{ Released, Expired, Lost, StopTime, MaxHold, Closed int64 }
 	VoteCounts = struct{ Yes, Taken, Lost, Timeout, Overloaded, Quarantined, Failed int64 }
 )
 

@@ -29,11 +29,8 @@ import (
 // without data or a flush) get it again in the background after a successful extension, so that
 // a long-held lock does not decay.
 func (l *Lock) Extend(ctx context.Context, ttl time.Duration) error {
-	if err := l.invalid(); err != nil {
+	if err := misused(ctx, l.invalid()); err != nil {
 		return err
-	}
-	if ctx == nil {
-		return errNilContext
 	}
 	le, err := l.r.lease(ttl, l.o)
 	if err != nil {
@@ -72,7 +69,7 @@ func (l *Lock) extendNow(ctx context.Context, le *lease, h *hold) error {
 	rd.extension = &extension{validUntil: validUntil, settle: func(ballots []ballot) { l.repair(ballots, le) }}
 	timeout := l.o.nodeTimeout
 	if h != nil {
-		timeout = min(timeout, l.validity/holdShare)
+		timeout = min(timeout, l.term()/holdShare)
 	}
 	rd.ask(start, timeout)
 	waited := rd.wait(ctx, nil)
@@ -83,8 +80,8 @@ func (l *Lock) extendNow(ctx context.Context, le *lease, h *hold) error {
 	return err
 }
 
-// holdShare is the share of a lock's validity that an extension by KeepAlive
-// may wait for answers: extensions begin when a third of the validity is
+// holdShare is the share of a lock's term that an extension by KeepAlive
+// may wait for answers: extensions begin when a third of the term is
 // over, so a second one still fits in if the first has been lost.
 const holdShare = 3
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"slices"
 	"time"
 )
 
@@ -14,6 +13,7 @@ import (
 //
 //	ErrExpired        the validity ended, as too few nodes answered in time
 //	ErrLost           a quorum is impossible: keys are gone, or another's
+//	ErrStopTime       WithStopTime's time before Until has come, as too few nodes answered in time
 //	ErrMaxHold        WithMaxHold's time is over
 //	ErrClosed         Close was called
 //	context.Canceled  Unlock was called
@@ -24,9 +24,9 @@ import (
 // (After a suspend of the machine it ends at most 100 ms after the machine woke up.) A minority
 // of nodes that fails never ends it.
 //
-// After ErrMaxHold and ErrClosed the lock is still held until Until, so that the work can be
-// finished. KeepAlive stops extending, but Extend still works. Close waits until the lock is
-// unlocked or has ended. Unlock it when you are done, as always. The end of ctx ends the
+// After ErrStopTime, ErrMaxHold and ErrClosed the lock is still held until Until, so that the work
+// can be finished; WithStopTime says for how long that is at least. KeepAlive stops extending, but
+// Extend still works. Close waits until the lock is unlocked or has ended. Unlock it when you are done, as always. The end of ctx ends the
 // extensions, but releases nothing.
 //
 // Called again, KeepAlive returns a further context of the same kind: the lock is extended as
@@ -34,8 +34,7 @@ import (
 // is done, the context is done from the start, with the cause given above; after Unlock the
 // cause is ErrLost. KeepAlive panics if ctx is nil.
 func (l *Lock) KeepAlive(ctx context.Context) context.Context {
-	must(l.invalid())
-	mustHaveContext(ctx)
+	must(misused(ctx, l.invalid()))
 	return l.keepAlive(l.r.events.Call(ctx))
 }
 
@@ -49,44 +48,6 @@ func (l *Lock) keepAlive(ctx context.Context) context.Context {
 	return kept
 }
 
-// contextLocks are the locks of the Do and KeepAlive from which a context is derived, the
-// innermost first.
-type contextLocks struct {
-	lock  *Lock
-	outer *contextLocks
-}
-
-type locksKey struct{}
-
-// FromContext returns the lock of the innermost Do or KeepAlive from which ctx is derived, and
-// whether there is one. It panics if ctx is nil.
-func FromContext(ctx context.Context) (*Lock, bool) {
-	mustHaveContext(ctx)
-	locks, ok := ctx.Value(locksKey{}).(*contextLocks)
-	if !ok {
-		return nil, false
-	}
-	return locks.lock, true
-}
-
-// holds returns the first of the resources that a lock in ctx holds. To wait for it
-// would be to wait for oneself.
-func (co *core) holds(ctx context.Context, resources []string) (resource string, found bool) {
-	locks, _ := ctx.Value(locksKey{}).(*contextLocks)
-	for ; locks != nil; locks = locks.outer {
-		l := locks.lock
-		if l.r != co || l.Err() != nil {
-			continue
-		}
-		for _, res := range resources {
-			if _, found = slices.BinarySearch(l.claim.resources, res); found {
-				return res, true
-			}
-		}
-	}
-	return "", false
-}
-
 // A hold keeps one lock: it extends it, and ends the contexts that KeepAlive has
 // returned. It needs no goroutine but while an extension is on its way. Its
 // fields are guarded by the lock's mu.
@@ -95,7 +56,6 @@ func (co *core) holds(ctx context.Context, resources []string) (resource string,
 type hold struct {
 	lock   *Lock
 	values context.Context //nolint:containedctx // The first KeepAlive's, for the hook.
-	limit  time.Time       // of WithMaxHold; zero: none
 	kept   []keptContext
 	expiry *time.Timer // looks at the clock when the contexts must end
 	next   *time.Timer // when the next extension is due
@@ -104,7 +64,6 @@ type hold struct {
 	over   bool        // the contexts were ended
 	cause  error       // set with over
 	told   bool        // its end was counted, and its event sent
-	left   bool        // it does not count as a call any more
 }
 
 type keptContext struct {
@@ -120,37 +79,55 @@ func (l *Lock) keep(ctx context.Context, cancel context.CancelCauseFunc) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.errLocked(time.Now()); err != nil {
-		return err
-	}
-	h := l.hold
+	h, now := l.hold, time.Now()
 	if h == nil {
 		h = &hold{lock: l, values: ctx}
-		if l.o.maxHold > 0 {
-			h.limit = l.start.Add(l.o.maxHold)
-			if !time.Now().Before(h.limit) {
-				return ErrMaxHold
-			}
-		}
+	}
+	if err := h.ended(now); err != nil {
+		return err
+	}
+	if l.hold == nil {
 		if err := l.r.watch.Keep(h); err != nil {
 			return err
 		}
 		l.hold = h
-		h.expiry = time.AfterFunc(h.remaining(time.Now()), h.check)
-	}
-	if h.over {
-		return h.cause
+		h.expiry = time.AfterFunc(h.remaining(now), h.check)
 	}
 	h.kept = append(h.kept, keptContext{ctx, cancel})
 	h.schedule(time.Until(h.due()))
 	return nil
 }
 
+// term is for how long after an extension the contexts go on without another one.
+func (l *Lock) term() time.Duration { return l.validity - l.o.stopTime }
+
+// left is for how long they go on, from now, unless a limit or a loss ends them. lock.mu is held.
+func (h *hold) left(now time.Time) time.Duration {
+	return h.lock.until.Remaining(h.lock.r.clock.At(now)) - h.lock.o.stopTime
+}
+
+// ended is why the contexts are to end now, nil if they are not. lock.mu is held.
+func (h *hold) ended(now time.Time) error {
+	l := h.lock
+	err := l.errLocked(now)
+	switch {
+	case err != nil:
+		return err
+	case h.over:
+		return h.cause
+	case l.o.maxHold > 0 && now.Sub(l.start) >= l.o.maxHold:
+		return ErrMaxHold
+	case h.left(now) <= 0:
+		return ErrStopTime
+	}
+	return nil
+}
+
 // pace is how long after the last extension the next one begins: a bit less than
-// a third of the validity that one gives, and not the same for all locks, so that
+// a third of the term that one gives, and not the same for all locks, so that
 // those that were taken together are not extended together for ever.
 func (h *hold) pace() time.Duration {
-	third := h.lock.validity / 3
+	third := h.lock.term() / 3
 	return third - rand.N(third/10+1)
 }
 
@@ -167,7 +144,7 @@ func (h *hold) due() time.Time {
 }
 
 // retry is how long after a failed extension the next one begins.
-func (h *hold) retry() time.Duration { return min(h.lock.validity/20, time.Second) }
+func (h *hold) retry() time.Duration { return min(h.lock.term()/20, time.Second) }
 
 // schedule has the next extension begin after d, unless one is planned or on its
 // way. lock.mu is held.
@@ -183,12 +160,15 @@ func (h *hold) schedule(d time.Duration) {
 	}
 }
 
-// remaining is the time until the contexts must end: because of the lock's
-// validity, by the clock that says so first, or because of the limit.
+// remaining is the time until the contexts must end, or the lock if they have: because of the lock's
+// validity, by the clock that says so first, or because of a limit.
 func (h *hold) remaining(now time.Time) time.Duration {
-	d := h.lock.until.Remaining(h.lock.r.clock.At(now))
-	if !h.limit.IsZero() && !h.over {
-		d = min(d, h.limit.Sub(now))
+	d, o := h.left(now), h.lock.o
+	switch {
+	case h.over:
+		d += o.stopTime
+	case o.maxHold > 0:
+		d = min(d, h.lock.start.Add(o.maxHold).Sub(now))
 	}
 	return max(d, 0)
 }
@@ -214,8 +194,7 @@ func (h *hold) extend() {
 		h.schedule(h.due().Sub(now))
 		return
 	}
-	left := l.until.Remaining(l.r.clock.At(now))
-	if !h.warned && left < l.validity/2 {
+	if !h.warned && h.left(now) < l.term()/2 {
 		h.warned = true
 		e := l.event(EventHoldAtRisk, OpExtend)
 		e.Err, e.Held = err, l.heldFor(now)
@@ -252,14 +231,11 @@ func (h *hold) check() {
 	l.mu.Lock()
 	now := time.Now()
 	end := func() {}
-	err := l.errLocked(now)
-	switch {
-	case err != nil:
-		end = h.endLocked(err, now)
-	case !h.limit.IsZero() && !now.Before(h.limit):
-		end = h.endLocked(ErrMaxHold, now) // The lock itself goes on to Until.
+	if why := h.ended(now); why != nil {
+		end = h.endLocked(why, now)
 	}
-	if err == nil && !h.left {
+	err := l.errLocked(now)
+	if err == nil { // The lock itself goes on to Until, also where a limit has ended the contexts.
 		h.expiry.Reset(h.remaining(now))
 	}
 	leave := err != nil && l.released.stage != releasing // A release that is running leaves when it is through.
@@ -277,7 +253,7 @@ func (h *hold) Jumped() {
 	l := h.lock
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	overdue := l.until.Remaining(l.r.clock.Now()) < l.validity*3/5
+	overdue := h.left(time.Now()) < l.term()*3/5
 	if overdue && !h.over && h.busy && h.next.Stop() {
 		h.next.Reset(0)
 	}
@@ -324,7 +300,7 @@ func (h *hold) tell(cause error, now time.Time) {
 		e := h.lock.event(EventHoldEnded, OpExtend)
 		e.Err = cause
 		if h.lock.ended == nil {
-			e.Held = h.lock.heldFor(now) // After ErrMaxHold and ErrClosed the lock goes on.
+			e.Held = h.lock.heldFor(now) // After a limit and ErrClosed the lock goes on.
 		}
 		h.lock.r.send(h.values, e)
 	}
@@ -333,12 +309,6 @@ func (h *hold) tell(cause error, now time.Time) {
 // leave is called when the lock has been released or has ended: Close need not
 // wait for it any more.
 func (h *hold) leave() {
-	h.lock.mu.Lock()
-	left := h.left
-	h.left = true
 	h.expiry.Stop()
-	h.lock.mu.Unlock()
-	if !left {
-		h.lock.r.watch.Leave(h)
-	}
+	h.lock.r.watch.Leave(h)
 }

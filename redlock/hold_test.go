@@ -2,6 +2,11 @@ package redlock_test
 
 import (
 	"context"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed6c881748/redlock/internal/conn"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/internal/testkit"
 	"github.com/seed6c881748/redlock/redlock"
@@ -678,4 +684,257 @@ func TestHoldWithMinHoldLeavesNothingOfAJobThatHasNotBegun(t *testing.T) {
 		time.Sleep(time.Second)
 		requireReleased(t, c)
 	})
+}
+
+func TestHoldWithStopTime(t *testing.T) {
+	const stop = 3 * time.Second
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c, redlock.WithStopTime(stop))
+		l, ctx := kept(t, r, 10*time.Second)
+		time.Sleep(time.Minute)
+		require.NoError(t, ctx.Err(), "as long as the nodes answer")
+		assert.InDelta(t, 60/2.2, r.Stats().Extended, 3, "about every third of what the stop time leaves")
+
+		// An outage that ends in time.
+		require.NoError(t, c.Stop())
+		time.Sleep(time.Until(l.Until().Add(-stop - 2*time.Second)))
+		require.NoError(t, c.Restart(true))
+		time.Sleep(2 * time.Second)
+		require.NoError(t, ctx.Err())
+		require.Greater(t, time.Until(l.Until()), stop)
+
+		require.NoError(t, c.Stop())
+		<-ctx.Done()
+		until := l.Until()
+		require.Equal(t, stop, time.Until(until), "neither earlier nor later")
+		requireEnded(t, ctx, redlock.ErrStopTime)
+		for _, other := range []error{
+			redlock.ErrTaken, redlock.ErrNoQuorum, redlock.ErrLost, redlock.ErrExpired, redlock.ErrClosed, redlock.ErrMaxHold, redlock.ErrNotAcquired, context.Canceled,
+		} {
+			require.NotErrorIs(t, redlock.ErrStopTime, other)
+			require.NotErrorIs(t, other, redlock.ErrStopTime)
+		}
+		require.NoError(t, l.Err(), "the lock is held")
+		require.NoError(t, c.Restart(true))
+		time.Sleep(2 * time.Second)
+		require.Equal(t, until, l.Until(), "it is not extended any more")
+		requireEnded(t, l.KeepAlive(t.Context()), redlock.ErrStopTime)
+		require.NoError(t, l.Extend(t.Context(), 10*time.Second), "but by hand")
+		requireEnded(t, l.KeepAlive(t.Context()), redlock.ErrStopTime)
+		require.NoError(t, l.Unlock(t.Context()))
+		requireReleased(t, c)
+		assert.Equal(t, redlock.HoldsEnded{StopTime: 1}, r.Stats().HoldsEnded)
+
+		// A call overrides it, also with zero.
+		l, ctx = kept(t, r, 10*time.Second, redlock.WithStopTime(0))
+		require.NoError(t, c.Stop())
+		<-ctx.Done()
+		requireEnded(t, ctx, redlock.ErrExpired)
+		assert.Zero(t, time.Until(l.Until()))
+	})
+}
+
+func TestHoldThatBeginsAfterItsStopTimeIsDone(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c, redlock.WithStopTime(5*time.Second))
+		l, err := r.TryLock(t.Context(), []string{"a"}, 10*time.Second)
+		require.NoError(t, err)
+		time.Sleep(time.Until(l.Until().Add(-5 * time.Second)))
+		require.ErrorIs(t, context.Cause(l.KeepAlive(t.Context())), redlock.ErrStopTime, "from the start")
+		require.NoError(t, l.Extend(t.Context(), 10*time.Second))
+		require.NoError(t, l.KeepAlive(t.Context()).Err(), "it had not begun")
+		require.NoError(t, l.Unlock(t.Context()))
+
+		l, err = r.TryLock(t.Context(), []string{"a"}, 10*time.Second)
+		require.NoError(t, err)
+		time.Sleep(6 * time.Second)
+		err = l.Do(t.Context(), func(context.Context, *redlock.Lock) error { t.Error("called"); return nil })
+		require.ErrorIs(t, err, redlock.ErrNotAcquired)
+		require.ErrorIs(t, err, redlock.ErrStopTime)
+		requireReleased(t, c)
+	})
+}
+
+// The monotonic clock stands still while the machine sleeps.
+func TestHoldWithStopTimeGoesByTheWallClockToo(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c, redlock.WithStopTime(20*time.Second))
+		l, ctx := kept(t, r, time.Minute)
+		testkit.WallOffset(r).Store(int64(45 * time.Second))
+		time.Sleep(100 * time.Millisecond)
+		requireEnded(t, ctx, redlock.ErrStopTime)
+		require.NoError(t, l.Err())
+		require.NoError(t, l.Unlock(t.Context()))
+	})
+}
+
+// Whatever ends a context, but a loss, leaves the stop time.
+func TestHoldLeavesItsStopTimeHoweverItEnds(t *testing.T) {
+	const stop = 4 * time.Second
+	rng := rand.New(rand.NewPCG(23, 0))
+	for end, fn := range map[error]func(*redlock.Redlock, context.CancelFunc){
+		redlock.ErrMaxHold: func(*redlock.Redlock, context.CancelFunc) {},
+		redlock.ErrClosed:  func(r *redlock.Redlock, _ context.CancelFunc) { go func() { _ = r.Close(context.Background()) }() },
+		context.Canceled:   func(_ *redlock.Redlock, cancel context.CancelFunc) { cancel() },
+	} {
+		for range 10 {
+			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+				after := testkit.Between(rng, 0, time.Minute)
+				r := newRedlock(t, c, redlock.WithStopTime(stop))
+				warm(t, r)
+				require.NoError(t, c.Slow(0, 100*time.Millisecond))
+				parent, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				opts := []redlock.Option{}
+				if errors.Is(end, redlock.ErrMaxHold) {
+					opts = append(opts, redlock.WithMaxHold(after+500*time.Millisecond))
+				}
+				l, err := r.TryLock(t.Context(), []string{"a"}, 10*time.Second, opts...)
+				require.NoError(t, err)
+				ctx := l.KeepAlive(parent)
+				time.Sleep(after)
+				fn(r, cancel)
+				<-ctx.Done()
+				requireEnded(t, ctx, end)
+				assert.GreaterOrEqual(t, time.Until(l.Until()), stop)
+				require.NoError(t, l.Unlock(t.Context()))
+			})
+		}
+	}
+}
+
+// A lock that is gone has no time left.
+func TestHoldWithStopTimeEndsAtOnceWithALoss(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c, redlock.WithStopTime(3*time.Second))
+		l, ctx := kept(t, r, 10*time.Second)
+		require.NoError(t, c.Set("a", "thief", time.Hour))
+		<-ctx.Done()
+		requireEnded(t, ctx, redlock.ErrLost)
+		require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrLost)
+	})
+}
+
+func TestHoldRefusesAStopTimeThatLeavesNothing(t *testing.T) {
+	r, err := redlock.New(forbiddenNodes(t, 3))
+	require.NoError(t, err)
+	_, err = r.TryLock(t.Context(), []string{"a"}, 10*time.Second, redlock.WithStopTime(-1))
+	require.EqualError(t, err, "redlock: stop time -1ns: must not be negative")
+	for _, stop := range []time.Duration{testkit.Validity(10 * time.Second), time.Hour} {
+		_, err = r.TryLock(t.Context(), []string{"a"}, 10*time.Second, redlock.WithStopTime(stop))
+		require.EqualError(t, err, "redlock: stop time "+stop.String()+": must be shorter than the validity 9.898s of the ttl 10s")
+	}
+}
+
+// A network is what one client reaches the nodes by.
+type network struct {
+	mu    sync.Mutex
+	cut   bool
+	conns []net.Conn
+}
+
+type networkConn struct {
+	net.Conn
+
+	way *network
+}
+
+func (w *network) nodes(c *testcluster.Cluster) []redlock.Node {
+	nodes := make([]redlock.Node, len(c.Nodes))
+	for i, n := range c.Nodes {
+		nodes[i] = redlock.Node{Name: n.Name(), Pool: &conn.Dialer{Network: "tcp", Address: n.Addr(), Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			if w.cut {
+				return nil, errors.New("no route to host")
+			}
+			nc, err := n.Dial(ctx)
+			if err == nil {
+				w.conns = append(w.conns, nc)
+				nc = &networkConn{nc, w}
+			}
+			return nc, err
+		}}}
+	}
+	return nodes
+}
+
+// set has all that is sent be lost, or breaks the connections on which something was.
+func (w *network) set(cut bool) {
+	w.mu.Lock()
+	w.cut = cut
+	conns := w.conns
+	if !cut {
+		w.conns = nil
+	}
+	w.mu.Unlock()
+	for _, nc := range conns {
+		if !cut {
+			_ = nc.Close()
+		}
+	}
+}
+
+func (c *networkConn) Write(b []byte) (int, error) {
+	c.way.mu.Lock()
+	cut := c.way.cut
+	c.way.mu.Unlock()
+	if cut {
+		return len(b), nil
+	}
+	return c.Conn.Write(b)
+}
+
+// Two clients do the same work, which takes 0.8 of the stop time to stop. Fifty times whoever works is cut
+// off from all nodes, while the other one waits: it gets the lock as soon as that has ended.
+func TestHoldWithStopTimeHasTwoNeverWork(t *testing.T) {
+	const ttl, stop = 10 * time.Second, 3 * time.Second
+	play := func(stopTime time.Duration, outages int) (overlaps, stopped int64) {
+		var atWork, both, ended atomic.Int64
+		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+			rng := rand.New(rand.NewPCG(23, uint64(stopTime)))
+			ctx, cancel := context.WithCancel(t.Context())
+			ways := [2]network{}
+			var working atomic.Pointer[network]
+			var workers sync.WaitGroup
+			for i := range ways {
+				r := testkit.NewOver(t, ways[i].nodes(c), redlock.WithStopTime(stopTime), redlock.WithRetryCount(-1), redlock.WithRetryDelay(time.Second))
+				workers.Go(func() {
+					for ctx.Err() == nil {
+						_ = r.Do(ctx, []string{"a"}, ttl, func(ctx context.Context, _ *redlock.Lock) error {
+							if atWork.Add(1) > 1 {
+								both.Add(1)
+							}
+							defer atWork.Add(-1)
+							working.Store(&ways[i])
+							<-ctx.Done()
+							if errors.Is(context.Cause(ctx), redlock.ErrStopTime) {
+								ended.Add(1)
+							}
+							time.Sleep(stop * 8 / 10)
+							return ctx.Err()
+						})
+					}
+				})
+			}
+			for range outages {
+				time.Sleep(testkit.Between(rng, 0, ttl))
+				synctest.Wait()
+				way := working.Load()
+				way.set(true)
+				time.Sleep(testkit.Between(rng, ttl, 3*ttl/2))
+				require.NotSame(t, way, working.Load(), "the other one works")
+				way.set(false)
+				time.Sleep(2 * time.Second) // It connects again.
+			}
+			cancel()
+			workers.Wait()
+		})
+		return both.Load(), ended.Load()
+	}
+	overlaps, stopped := play(stop, 50)
+	assert.Zero(t, overlaps)
+	assert.EqualValues(t, 50, stopped)
+	overlaps, _ = play(0, 5)
+	assert.EqualValues(t, 5, overlaps, "without a stop time")
 }

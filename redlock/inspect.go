@@ -6,9 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/settings"
@@ -30,7 +29,7 @@ import (
 // it is ErrClosed after Close. A node is admitted only in the run of its server in which Admit
 // has met it, even if the node carries out the request late.
 func (r *Redlock) Admit(ctx context.Context, nodes ...string) error {
-	if err := r.misused(ctx); err != nil {
+	if err := misused(ctx, r.invalid()); err != nil {
 		return err
 	}
 	if r.defaults.quarantine == 0 {
@@ -55,16 +54,15 @@ func (r *Redlock) Admit(ctx context.Context, nodes ...string) error {
 	}
 	defer r.calls.Exit()
 	failed := make([]error, len(named))
-	var g errgroup.Group
+	var all sync.WaitGroup
 	for i, n := range named {
-		g.Go(func() error {
+		all.Go(func() {
 			if err := r.quarantine.Admit(ctx, n, r.defaults.nodeTimeout); err != nil {
 				failed[i] = fmt.Errorf("redlock: admit: %s: %w", n.Name, err)
 			}
-			return nil
 		})
 	}
-	_ = g.Wait()
+	all.Wait()
 	if err := ctx.Err(); err != nil {
 		failed = append(failed, fmt.Errorf("redlock: admit: %w", err))
 	}
@@ -105,7 +103,7 @@ type NodeInspection struct {
 // nil unless resource is malformed, the Redlock is closed or ctx ends first: nodes that do not
 // answer are in the result.
 func (r *Redlock) Inspect(ctx context.Context, resource string) (Inspection, error) {
-	if err := r.misused(ctx); err != nil {
+	if err := misused(ctx, r.invalid()); err != nil {
 		return Inspection{}, err
 	}
 	var on target
@@ -125,19 +123,18 @@ func (r *Redlock) Inspect(ctx context.Context, resource string) (Inspection, err
 	}
 	in := Inspection{Resource: resource, Need: r.need, Nodes: make([]NodeInspection, len(r.nodes))}
 	cmd := inspectCommand(on.keys[0])
-	var g errgroup.Group
+	var all sync.WaitGroup
 	for i, n := range r.nodes {
-		g.Go(func() error {
+		all.Go(func() {
 			start := time.Now()
 			out := n.Call(ctx, cmd, r.defaults.nodeTimeout)
 			in.Nodes[i] = NodeInspection{Node: n.Name, Took: time.Since(start), Err: out.Err}
 			if h := out.Holder; h != nil {
 				in.Nodes[i].Holder, in.Nodes[i].Owner, in.Nodes[i].TokenStart, in.Nodes[i].TTL = h.Digest, h.Owner, h.Token, h.TTL
 			}
-			return nil
 		})
 	}
-	_ = g.Wait()
+	all.Wait()
 	if err := ctx.Err(); err != nil {
 		return Inspection{}, &waitError{op: opInspect, resources: []string{resource}, cause: err}
 	}

@@ -77,6 +77,7 @@ type options struct {
 	connectTimeout time.Duration
 	minHold        time.Duration
 	maxHold        time.Duration // 0: none
+	stopTime       time.Duration
 	fencing        bool
 	fenceLife      time.Duration
 	owner          string
@@ -204,6 +205,20 @@ func WithMinHold(d time.Duration) Option {
 // longer extended. d must be positive. Default: no limit.
 func WithMaxHold(d time.Duration) Option {
 	return option(wrongIf(d <= 0, "max hold %v: must be positive", d), func(o *options) { o.maxHold = d })
+}
+
+// WithStopTime is for work that takes up to d to stop when its context ends. Until is the end of the
+// lock, not the time to begin to stop: without d, such work goes on while somebody else may have the
+// lock. KeepAlive and Do end their contexts d before Until, with the cause ErrStopTime, if no
+// extension has succeeded by then. The lock is held until Until all the same, and its Err is nil.
+// Nothing but Extend extends it any more, so Unlock it when the work has stopped. If the contexts
+// end because of WithMaxHold, Close or their own parent, d is left, too. It is not left if the
+// lock is lost before Until (ErrLost), nor after a suspend of the machine.
+//
+// Extensions begin when a third of what d leaves of the validity is over. d must not be negative,
+// and must be shorter than the validity, which is the ttl less the drift allowance. Default 0.
+func WithStopTime(d time.Duration) Option {
+	return option(wrongIf(d < 0, "stop time %v: must not be negative", d), func(o *options) { o.stopTime = d })
 }
 
 // WithFencing gives every lock a fencing token, [Lock.Fence]: a number that is larger for the

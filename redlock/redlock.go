@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/singleflight"
 
 	"github.com/seed6c881748/redlock/internal/admission"
@@ -29,17 +29,6 @@ type Redlock struct {
 
 	releasing singleflight.Group // calls of Release, by what they release
 	done      chan struct{}      // closed when Close has finished
-}
-
-// misused says why r cannot be used with ctx, nil if it can.
-func (r *Redlock) misused(ctx context.Context) error {
-	if err := r.invalid(); err != nil {
-		return err
-	}
-	if ctx == nil {
-		return errNilContext
-	}
-	return nil
 }
 
 // invalid says why r is no Redlock, nil if it is one.
@@ -187,54 +176,55 @@ func (r *Redlock) Lock(ctx context.Context, resources []string, ttl time.Duratio
 // acquisition checks the arguments of a Lock or TryLock and enters the call.
 // The caller must exit after it. The error matches ErrNotAcquired.
 func (r *Redlock) acquisition(ctx context.Context, resources []string, ttl time.Duration, opts []Option) (*acquisition, error) {
-	a, err := r.prepare(ctx, resources, ttl, opts)
-	switch {
-	case err != nil && !errors.Is(err, ErrNotAcquired):
-		return nil, &waitError{op: OpLock, cause: err}
-	case err != nil:
-		return nil, err
+	a := new(acquisition)
+	err := r.prepare(ctx, a, resources, ttl, opts)
+	if err == nil {
+		err = r.calls.Enter()
 	}
-	if err := r.calls.Enter(); err != nil {
+	if err != nil {
 		return nil, &waitError{op: OpLock, resources: a.resources, cause: err}
 	}
 	return a, nil
 }
 
-func (r *Redlock) prepare(ctx context.Context, resources []string, ttl time.Duration, opts []Option) (*acquisition, error) {
-	if err := r.misused(ctx); err != nil {
-		return nil, err
+func (r *Redlock) prepare(ctx context.Context, a *acquisition, resources []string, ttl time.Duration, opts []Option) error {
+	if err := misused(ctx, r.invalid()); err != nil {
+		return err
 	}
-	a := &acquisition{r: &r.core, o: &r.defaults}
+	a.r, a.o = &r.core, &r.defaults
 	if r.events.On() {
 		a.began = time.Now()
 	}
 	if len(opts) > 0 {
 		o := r.defaults
 		if err := o.apply(opts); err != nil {
-			return nil, err
+			return err
 		}
 		a.o = &o
 	}
 	var err error
 	if a.lease, err = r.lease(ttl, a.o); err != nil {
-		return nil, err
+		return err
 	}
 	if a.o.minHold > ttl {
-		return nil, fmt.Errorf("redlock: min hold %v: must not exceed the ttl %v", a.o.minHold, ttl)
+		return fmt.Errorf("redlock: min hold %v: must not exceed the ttl %v", a.o.minHold, ttl)
+	}
+	if a.o.stopTime >= a.lease.validity {
+		return fmt.Errorf("redlock: stop time %v: must be shorter than the validity %v of the ttl %v", a.o.stopTime, a.lease.validity, ttl)
 	}
 	if err = a.aim(r.defaults.prefix, resources); err != nil {
-		return nil, err
+		return err
 	}
 	if err := ctx.Err(); err != nil {
-		return nil, &waitError{op: OpLock, resources: a.resources, cause: err}
+		return err
 	}
 	if resource, ok := r.holds(ctx, a.resources); ok {
-		return nil, &waitError{op: OpLock, resources: a.resources, cause: fmt.Errorf("%w: %q", ErrAlreadyHeld, resource)}
+		return fmt.Errorf("%w: %q", ErrAlreadyHeld, resource)
 	}
 	if a.o.fencing {
 		a.addCounters()
 	}
-	return a, nil
+	return nil
 }
 
 // Close ends the Redlock. It refuses new locks with ErrClosed, ends the waits and attempts of
@@ -255,7 +245,7 @@ func (r *Redlock) prepare(ctx context.Context, resources []string, ttl time.Dura
 // A process that exits right after an Unlock or a failed attempt must call Close first.
 // Otherwise releases that are still on their way are cut off.
 func (r *Redlock) Close(ctx context.Context) error {
-	if err := r.misused(ctx); err != nil {
+	if err := misused(ctx, r.invalid()); err != nil {
 		return err
 	}
 	if !r.calls.Close() {
@@ -284,16 +274,10 @@ func (r *Redlock) Close(ctx context.Context) error {
 func (r *Redlock) disconnect(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, r.defaults.nodeTimeout)
 	defer cancel()
-	var g errgroup.Group
-	g.Go(func() error {
-		r.subscriptions.Close(ctx)
-		return nil
-	})
+	var all sync.WaitGroup
+	all.Go(func() { r.subscriptions.Close(ctx) })
 	for _, n := range r.nodes {
-		g.Go(func() error {
-			n.Close(ctx)
-			return nil
-		})
+		all.Go(func() { n.Close(ctx) })
 	}
-	_ = g.Wait()
+	all.Wait()
 }

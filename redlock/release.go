@@ -48,7 +48,7 @@ import (
 // blocks the node. So the release is repeated for a minute, as long as the Redlock is open: a key that
 // is set t after it is gone by about 2t. A key that is set even later stays for one ttl.
 func (r *Redlock) Release(ctx context.Context, resources []string, token string) error {
-	if err := r.misused(ctx); err != nil {
+	if err := misused(ctx, r.invalid()); err != nil {
 		return err
 	}
 	if err := tokens.Check(token); err != nil {
@@ -92,19 +92,23 @@ func (r *Redlock) foreignClaim(on *target, token string) *claim {
 func (r *Redlock) releaseForeign(ctx context.Context, on *target, token string) error {
 	_ = r.connected(context.WithoutCancel(ctx)) // What the end of the Redlock comes to, the nodes say.
 	c := r.foreignClaim(on, token)
-	t := &wakeReader{r: &r.core, on: on}
-	now := time.Now()
-	rd := r.newRound(ctx, OpRelease, c, c.releaseTelling(now), node.Release, decideRelease, 0)
-	t.next, rd.task.Voter = rd, t
-	rd.ask(now, r.defaults.nodeTimeout)
-	<-rd.decided
-	v, _ := rd.result()
-	if v != granted {
+	rd := r.newRound(ctx, OpRelease, c, c.releaseTelling(time.Now()), node.Release, decideRelease, 0)
+	if v := rd.release(r.defaults.nodeTimeout); v != granted {
 		return orClosed(rd.fail(v.err()))
 	}
 	r.counters.unlocked.Add(1)
-	if !t.told.Load() {
-		r.queue.HandOver(c.keys)
-	}
 	return nil
+}
+
+// release asks the nodes, and wakes a waiter of this process if there is nobody else to wake.
+func (rd *round) release(timeout time.Duration) verdict {
+	t := &wakeReader{r: rd.r, on: rd.claim.target, next: rd}
+	rd.task.Voter = t
+	rd.ask(time.Now(), timeout)
+	<-rd.decided
+	v, _ := rd.result()
+	if v == granted && !t.told.Load() {
+		rd.r.queue.HandOver(rd.claim.keys)
+	}
+	return v
 }

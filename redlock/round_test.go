@@ -66,8 +66,8 @@ func refusedCandidate(t *testing.T, r *Redlock, c *testcluster.Cluster) *candida
 	for _, n := range c.Nodes[:2] {
 		require.NoError(t, n.Set("a", "loser", time.Minute))
 	}
-	a, err := r.prepare(t.Context(), []string{"a"}, time.Minute, nil)
-	require.NoError(t, err)
+	a := new(acquisition)
+	require.NoError(t, r.prepare(t.Context(), a, []string{"a"}, time.Minute, nil))
 	cand := a.newCandidate(t.Context(), 1, nil)
 	cand.round = r.newRound(t.Context(), OpLock, cand.claim, cand.lockCommand(), node.LockRequest, decideLock, 1)
 	cand.round.ask(cand.start, 100*time.Millisecond)
@@ -237,8 +237,8 @@ func TestFenceGrantsThatAgreeBeforeARaiseAreEnough(t *testing.T) {
 		r := newRedlock(t, c, WithFencing())
 		warm(t, r)
 		require.NoError(t, c.Slow(time.Millisecond, time.Millisecond))
-		a, err := r.prepare(t.Context(), []string{"x"}, ttl, nil)
-		require.NoError(t, err)
+		a := new(acquisition)
+		require.NoError(t, r.prepare(t.Context(), a, []string{"x"}, ttl, nil))
 		cand := a.newCandidate(t.Context(), 1, nil)
 		rd := r.newRound(t.Context(), OpLock, cand.claim, node.Command{}, node.LockRequest, decideLock, 1)
 		cand.round, rd.grants = rd, fences.NewGrants(3)

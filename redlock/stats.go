@@ -44,6 +44,7 @@ type Stats struct {
 		Released int64 // Unlock was called, by Do included, and has not found the lock lost
 		Expired  int64 // ErrExpired
 		Lost     int64 // ErrLost, also where only the release has shown it
+		StopTime int64 // ErrStopTime
 		MaxHold  int64 // ErrMaxHold
 		Closed   int64 // ErrClosed
 	}
@@ -104,7 +105,7 @@ func (r *Redlock) Stats() Stats {
 	}
 	ends := &r.counters.holds
 	s.HoldsEnded.Released, s.HoldsEnded.Expired, s.HoldsEnded.Lost = ends.released.Load(), ends.expired.Load(), ends.lost.Load()
-	s.HoldsEnded.MaxHold, s.HoldsEnded.Closed = ends.maxHold.Load(), ends.closed.Load()
+	s.HoldsEnded.StopTime, s.HoldsEnded.MaxHold, s.HoldsEnded.Closed = ends.stopTime.Load(), ends.maxHold.Load(), ends.closed.Load()
 	s.Asking, s.Queued, s.Window = r.admission.Stats()
 	for _, n := range r.nodes {
 		s.Nodes = append(s.Nodes, nodeStats(n))

@@ -55,11 +55,8 @@ const (
 // Unlock returns when the votes have decided; the release of the other nodes goes on in the
 // background. Call Close before the process exits.
 func (l *Lock) Unlock(ctx context.Context) error {
-	if err := l.invalid(); err != nil {
+	if err := misused(ctx, l.invalid()); err != nil {
 		return err
-	}
-	if ctx == nil {
-		return errNilContext
 	}
 	return l.unlock(l.r.events.Call(ctx))
 }
@@ -130,30 +127,21 @@ func (l *Lock) beginUnlock(now time.Time) (late bool, end func()) {
 	return late, l.hold.endLocked(l.released.endedBefore, now)
 }
 
-// release asks all nodes to release the lock, and wakes a waiter of this process if
-// there is nobody else to wake.
+// release asks all nodes to release the lock.
 func (l *Lock) release(ctx context.Context, now time.Time, repeated bool) (*round, verdict) {
 	l.claim.tellOthers()
-	t := &wakeReader{r: l.r, on: l.claim.target}
 	if l.o.minHold > 0 && !l.unused.Load() {
 		until := l.start.Add(l.o.minHold)
 		l.claim.keptUntil.Store(&until)
 	}
 	rd := l.r.newRound(ctx, OpUnlock, l.claim, l.claim.releaseTelling(now), node.Release, decideUnlock, 0)
-	t.next, rd.task.Voter = rd, t
 	for i, n := range l.r.nodes {
 		// Asked again, a node that has already removed the key would seem to have lost it.
 		if repeated && n.Has(&l.claim.Trace, i, node.MarkConfirmed) {
 			rd.skip(i, ballot{stance: node.Yes})
 		}
 	}
-	rd.ask(time.Now(), l.o.nodeTimeout)
-	<-rd.decided
-	v, _ := rd.result()
-	if v == granted && !t.told.Load() {
-		l.r.queue.HandOver(l.claim.keys)
-	}
-	return rd, v
+	return rd, rd.release(l.o.nodeTimeout)
 }
 
 // endUnlock notes the result of a release, for repeated and simultaneous calls, too.

@@ -119,14 +119,16 @@ func (k *Watch) Keep(h Hold) error {
 	return nil
 }
 
-// Leave forgets a hold, which was entered.
+// Leave forgets a hold, if it is there.
 func (k *Watch) Leave(h Hold) {
 	k.mu.Lock()
-	delete(k.holds, h)
-	if len(k.holds) == 0 {
+	defer k.mu.Unlock()
+	if _, there := k.holds[h]; !there {
+		return
+	}
+	if delete(k.holds, h); len(k.holds) == 0 {
 		k.ticker.Stop()
 	}
-	k.mu.Unlock()
 	k.exit()
 }
 

@@ -116,6 +116,7 @@ type Counts struct {
 	HoldsReleased int64 `json:"holds_released"`
 	HoldsExpired  int64 `json:"holds_expired"`
 	HoldsLost     int64 `json:"holds_lost"`
+	HoldsStopTime int64 `json:"holds_stop_time"`
 	HoldsMaxHold  int64 `json:"holds_max_hold"`
 	HoldsClosed   int64 `json:"holds_closed"`
 }
@@ -229,7 +230,7 @@ func counts(s *redlock.Stats) Counts {
 		NoQuorum: s.NoQuorum, Overloaded: s.Overloaded, Lost: s.Lost, Splits: s.Splits, Raised: s.Raised,
 		Woken: s.Woken, EventsDropped: s.EventsDropped,
 		HoldsReleased: s.HoldsEnded.Released, HoldsExpired: s.HoldsEnded.Expired, HoldsLost: s.HoldsEnded.Lost,
-		HoldsMaxHold: s.HoldsEnded.MaxHold, HoldsClosed: s.HoldsEnded.Closed,
+		HoldsStopTime: s.HoldsEnded.StopTime, HoldsMaxHold: s.HoldsEnded.MaxHold, HoldsClosed: s.HoldsEnded.Closed,
 	}
 }
 

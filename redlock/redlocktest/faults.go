@@ -13,7 +13,7 @@ import (
 // they stay connected and do not answer, until [Cluster.Recover]. Without a quorum
 // every call fails with redlock.ErrNoQuorum once the node timeout is over (2 s
 // by default); Lock retries. Contexts of Do and KeepAlive end at the lock's Until,
-// with the cause redlock.ErrExpired.
+// with the cause redlock.ErrExpired, or WithStopTime's time before it, with redlock.ErrStopTime.
 //
 // A node that hangs carries out what was sent to it after Recover.
 func (c *Cluster) HangMajority() {
