@@ -89,12 +89,12 @@ var fragmentNames = map[string]string{
 	"work":      "func work(context.Context) error { return nil }",
 }
 
-// pages reads the Markdown files to check.
+// pages reads the files to check, which are Markdown.
 func pages(t *testing.T) map[string]page {
 	t.Helper()
 	var files []string
-	for _, folder := range []string{".", "docs", "integrations/*"} {
-		found, err := filepath.Glob(filepath.Join(root, folder, "*.md"))
+	for _, pattern := range []string{"*.md", "llms.txt", "docs/*.md", "integrations/*/*.md"} {
+		found, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(pattern)))
 		if err != nil {
 			t.Fatal(err)
 		}
