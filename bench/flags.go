@@ -14,7 +14,7 @@ import (
 
 // smokeFlags have every part do as little as it can.
 const smokeFlags = "-nodes 3 -ttl 4s -rounds 1 -time 30ms -goroutines 64 -node-counts 1,3 -held 1000 -blocks 1 -block 5 -settle 100ms -fault-time 200ms " +
-	"-contend-time 200ms -contention-time 100ms -contests ^(4.x.4,.1ms|[^0-9].*) -warm-up 100ms -wait-time 200ms -waiters 200 " +
+	"-contend-time 200ms -contention-time 100ms -contests ^(4.x.4,.1ms|5,.1ms|[^0-9].*) -warm-up 100ms -wait-time 200ms -waiters 200 " +
 	"-trials 2 -callers 8,64 -overload-time 50ms"
 
 func parse(args []string, usage io.Writer) (settings, error) {
@@ -38,9 +38,9 @@ func parse(args []string, usage io.Writer) (settings, error) {
 	f.IntVar(&s.trials, "trials", 50, "coldstart: `number` of first locks in each setting")
 	f.DurationVar(&s.slow, "slow", 50*time.Millisecond, "degraded: list operations that took longer")
 	f.DurationVar(&s.contendTime, "contend-time", 4*time.Second, "handover: how long the processes contend in each contest")
-	f.DurationVar(&s.contentionTime, "contention-time", 4*time.Second, "contention: length of each contest")
-	contests := f.String("contests", "", "handover, contention: only those contests that match this `regexp`, as in '^4 x 4, 1ms'")
-	f.DurationVar(&s.warmUp, "warm-up", time.Second, "contention, overload: time at the start of a contest, or of a number of callers, that is not counted")
+	f.DurationVar(&s.contentionTime, "contention-time", 4*time.Second, "contention, semaphore: length of each contest")
+	contests := f.String("contests", "", "handover, contention, semaphore: only those contests that match this `regexp`, as in '^4 x 4, 1ms'")
+	f.DurationVar(&s.warmUp, "warm-up", time.Second, "contention, semaphore, overload: time at the start of a contest, or of a number of callers, that is not counted")
 	f.IntVar(&s.waiters, "waiters", 10_000, "waiters: their `number`")
 	f.DurationVar(&s.waitTime, "wait-time", 30*time.Second, "waiters: how long they are measured")
 	callers := f.String("callers", "64,256,1000,4000,16000", "overload: `numbers` of callers")

@@ -23,12 +23,13 @@ const orderVariable = "REDLOCK_BENCH_ORDER"
 
 // An order is what a child process is to do.
 type order struct {
-	Role       string // contend, contest, hand, hold
+	Role       string // contend, contest, permits, hand, hold
 	Client     string
 	Addrs      []string
 	Key        string
 	Resources  []string // contest
 	Polling    bool     // contest
+	Permits    int      // permits
 	TTL        time.Duration
 	Goroutines int
 	Hold       time.Duration
@@ -152,6 +153,9 @@ func carryOut(text string, in io.Reader, out io.Writer) error {
 		return handOn(o, in, out)
 	case "hold":
 		return hold(o, out)
+	case "permits":
+		turns, err := usePermits(o)
+		return errors.Join(err, json.NewEncoder(out).Encode(turns))
 	case "contest":
 		possessions, err := takePart(o)
 		return errors.Join(err, json.NewEncoder(out).Encode(possessions))

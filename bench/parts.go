@@ -18,6 +18,7 @@ var parts = []part{
 	{"coldstart", coldStart, nil},
 	{"handover", handover, []string{"contention", "fairness"}},
 	{"contention", contention, nil},
+	{"semaphore", permits, nil},
 	{"handon", handon, nil},
 	{"expiry", expiry, nil},
 	{"waiters", waiters, nil},

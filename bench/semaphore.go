@@ -1,0 +1,179 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock/semaphore"
+)
+
+// A workerPool is what the semaphore is measured with: processes whose callers want its permits all the time.
+type workerPool struct {
+	k    int
+	hold time.Duration
+	way  time.Duration // what each message takes; 0: servers on the same machine
+	down bool          // one node is
+}
+
+// workerPools are the settings. Four processes have 25 callers each.
+var workerPools = []workerPool{
+	{5, time.Millisecond, 0, false},
+	{5, 50 * time.Millisecond, 0, false},
+	{5, time.Millisecond, 0, true},
+	{5, 50 * time.Millisecond, 0, true},
+	{50, 50 * time.Millisecond, time.Millisecond, false},
+}
+
+const (
+	poolProcesses = 4
+	poolCallers   = 25 // of each process
+)
+
+// permits measures how well the slots of a semaphore are used, and how evenly among its callers.
+func permits(s settings, out *section) error {
+	t := newTable(fmt.Sprintf("%d processes with %d callers each acquire, hold and release permits again and again for %v, after %v that are not counted. "+
+		"In use is the share of the k slots' time in which they are held. Fairness is Jain's index",
+		poolProcesses, poolCallers, s.contentionTime, s.warmUp),
+		"k", "hold", "round trip", "nodes down", "acquisitions/s", "in use", "fairness of callers", "of processes", "longest wait ms", "most at once", "overlaps")
+	for _, w := range workerPools {
+		if !s.contests.MatchString(fmt.Sprint(w.k, ", ", w.hold)) {
+			continue
+		}
+		turns, from, err := w.run(s)
+		if err != nil {
+			return err
+		}
+		t.add(w.cells(turns, from, s)...)
+	}
+	return out.table(t)
+}
+
+// A permitTurn is one possession of a permit.
+type permitTurn struct {
+	possession
+
+	Slot int
+}
+
+// run runs the processes, on servers of their own. What they do counts from an instant on.
+func (w workerPool) run(s settings) (turns []permitTurn, counted time.Time, err error) {
+	cluster, err := testcluster.StartServers(s.nodes)
+	if err != nil {
+		return nil, counted, err
+	}
+	defer func() { err = errors.Join(err, cluster.Close()) }()
+	addrs := cluster.Addrs()
+	if w.way > 0 {
+		for i, n := range cluster.Nodes {
+			addrs[i] = n.ProxyAddr()
+			n.Proxy().SetDelay(w.way, w.way)
+		}
+	}
+	if w.down {
+		if err = cluster.Nodes[0].Stop(); err != nil {
+			return nil, counted, err
+		}
+	}
+	from := time.Now().Add(time.Second / 2)
+	counted = from.Add(s.warmUp)
+	o := order{
+		Role: "permits", Addrs: addrs, Key: "permits", Permits: w.k, TTL: s.ttl, Goroutines: poolCallers,
+		Hold: w.hold, From: from, To: counted.Add(s.contentionTime),
+	}
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for p := range poolProcesses {
+		wg.Go(func() {
+			var own []permitTurn
+			e := obey(o, &own)
+			mu.Lock()
+			defer mu.Unlock()
+			err = errors.Join(err, e)
+			for _, turn := range own {
+				turn.Who += p * poolCallers
+				turns = append(turns, turn)
+			}
+		})
+	}
+	wg.Wait()
+	return turns, counted, err
+}
+
+// cells sums the turns up. Of those that overlap the time that counts, that part counts as use.
+func (w workerPool) cells(turns []permitTurn, counted time.Time, s settings) []string {
+	slices.SortFunc(turns, func(a, b permitTurn) int { return int(a.From - b.From) })
+	begin, end := counted.UnixNano(), counted.Add(s.contentionTime).UnixNano()
+	callers, processes := make([]float64, poolProcesses*poolCallers), make([]float64, poolProcesses)
+	held, acquired, overlaps, most := int64(0), 0, 0, 0
+	longest, ends := time.Duration(0), make([]int64, w.k)
+	for _, turn := range turns {
+		if turn.From < ends[turn.Slot] {
+			overlaps++
+		}
+		ends[turn.Slot] = turn.To
+		now := 0
+		for _, to := range ends {
+			if to > turn.From {
+				now++
+			}
+		}
+		most = max(most, now)
+		held += max(0, min(turn.To, end)-max(turn.From, begin))
+		if turn.From >= begin && turn.From < end {
+			acquired++
+			callers[turn.Who]++
+			processes[turn.Who/poolCallers]++
+			longest = max(longest, turn.Waited)
+		}
+	}
+	down := 0
+	if w.down {
+		down = 1
+	}
+	return []string{
+		fmt.Sprint(w.k), w.hold.String(), (2 * w.way).String(), fmt.Sprint(down), perSecond(acquired, s.contentionTime),
+		fmt.Sprintf("%.1f %%", 100*float64(held)/float64(int64(w.k)*s.contentionTime.Nanoseconds())),
+		fmt.Sprintf("%.3f", jain(callers)), fmt.Sprintf("%.3f", jain(processes)), millis(longest), fmt.Sprint(most), fmt.Sprint(overlaps),
+	}
+}
+
+// usePermits is what a child process does.
+func usePermits(o order) (turns []permitTurn, err error) {
+	r, err := openRedlock(o.Addrs)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, r.Close(context.Background())) }()
+	sem, err := semaphore.New(r, o.Key, o.Permits, o.TTL)
+	if err != nil {
+		return nil, err
+	}
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	time.Sleep(time.Until(o.From)) // All begin together.
+	for i := range o.Goroutines {
+		wg.Go(func() {
+			for time.Now().Before(o.To) {
+				asked := time.Now()
+				p, err := sem.Acquire(context.Background())
+				if err != nil {
+					continue
+				}
+				from := time.Now()
+				time.Sleep(o.Hold)
+				to := time.Now()
+				_ = p.Unlock(context.Background())
+				mu.Lock()
+				turns = append(turns, permitTurn{possession{Who: i, Waited: from.Sub(asked), From: from.UnixNano(), To: to.UnixNano()}, p.Slot})
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	return turns, nil
+}
