@@ -22,6 +22,10 @@ const (
 	// costs more extensions (three per ttl), and patience with slow nodes.
 	ttl = 2 * time.Second
 
+	// stopTime is how long lead may take to stop. A term that cannot be extended ends so
+	// long before the next leader can be elected.
+	stopTime = 500 * time.Millisecond
+
 	// pause is how long a candidate stays away after its term. Without it, one whose lead
 	// fails at once would stand again without end. Nobody waits for it: the next leader is
 	// a candidate that stands already.
@@ -43,20 +47,20 @@ type Candidate struct {
 }
 
 // Campaign stands for leader again and again, until ctx or the Redlock ends. It calls
-// lead for each term; lead must return soon after its context has ended.
+// lead for each term; lead must return within the stop time after its context has ended.
 func (c *Candidate) Campaign(ctx context.Context, lead func(ctx context.Context)) error {
 	for {
 		// -1: wait for as long as it takes, also while no quorum of nodes answers. So
 		// an error is the end of ctx or of the Redlock, or a mistake in the arguments.
-		lock, err := c.r.Lock(ctx, []string{resource}, ttl, redlock.WithRetryCount(-1), redlock.WithOwner(c.name))
+		lock, err := c.r.Lock(ctx, []string{resource}, ttl,
+			redlock.WithRetryCount(-1), redlock.WithOwner(c.name), redlock.WithStopTime(stopTime))
 		if err != nil {
 			return err
 		}
-		// The term's context ends before anybody else can be elected. It cannot stop what
-		// lead does in that moment, nor a process that is suspended: what must not be done by
-		// two goes with a fence. Do releases the lock, so that the next leader need not wait
-		// for the end of the ttl. Its error says that the term had ended before; that is no
-		// news here.
+		// Where nodes have lost the lock, or the process was suspended, there is no time left
+		// to stop: what must not be done by two even then goes with a fence. Do releases the
+		// lock, so that the next leader need not wait for the end of the ttl. Its error says
+		// that the term had ended before; that is no news here.
 		_ = lock.Do(ctx, func(ctx context.Context, lock *redlock.Lock) error {
 			lead(c.begin(ctx, lock))
 			c.Resign() // lead may have had enough.
@@ -220,8 +224,8 @@ func tell(ctx context.Context, s *recipe.Stage) (err error) {
 	}
 	select {
 	case cause := <-last.ended:
-		if !errors.Is(cause, redlock.ErrExpired) {
-			return fmt.Errorf("the term should have expired: %w", cause)
+		if !errors.Is(cause, redlock.ErrStopTime) {
+			return fmt.Errorf("it should have been time to stop: %w", cause)
 		}
 	case <-ctx.Done():
 		return ctx.Err()

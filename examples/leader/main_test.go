@@ -2,16 +2,21 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
+	"net"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/examples/internal/recipe"
+	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
 )
 
@@ -97,7 +102,7 @@ func TestOneIsLeaderAndEverybodyCanAskWho(t *testing.T) {
 		}
 		last := <-e.terms
 		require.NoError(t, s.Kill(3))
-		require.ErrorIs(t, <-last.ended, redlock.ErrExpired)
+		require.ErrorIs(t, <-last.ended, redlock.ErrStopTime)
 		require.False(t, e.candidates[last.leader].IsLeader())
 		_, err = Leader(t.Context(), watcher)
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
@@ -138,7 +143,7 @@ func TestLeaderThatIsCutOffStandsAgain(t *testing.T) {
 			time.Sleep(ttl)
 			require.NoError(t, s.Kill(3))
 			<-term.Done()
-			require.ErrorIs(t, context.Cause(term), redlock.ErrExpired)
+			require.ErrorIs(t, context.Cause(term), redlock.ErrStopTime)
 			time.Sleep(3 * ttl)
 			require.NoError(t, s.Revive(3))
 		}
@@ -148,44 +153,108 @@ func TestLeaderThatIsCutOffStandsAgain(t *testing.T) {
 	})
 }
 
+// A line is what leads from a candidate to all nodes.
+type line struct {
+	mu    sync.Mutex
+	cut   bool
+	conns []net.Conn
+}
+
+// set cuts it, or mends it.
+func (l *line) set(cut bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.cut = cut
+	for _, c := range l.conns {
+		_ = c.Close()
+	}
+	l.conns = nil
+}
+
+// dial connects to a node, unless the line is cut.
+func (l *line) dial(ctx context.Context, n *testcluster.Node) (redis.Conn, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cut {
+		return nil, errors.New("cut off")
+	}
+	c, err := n.Dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	l.conns = append(l.conns, c)
+	return redis.NewConn(c, 0, 0), nil
+}
+
+// candidate returns one with a line of its own.
+func candidate(t *testing.T, s *recipe.Stage) (*Candidate, *line) {
+	t.Helper()
+	l := &line{}
+	var nodes []redlock.Node
+	for _, n := range s.Nodes {
+		nodes = append(nodes, redlock.Node{Name: n.Name(), Pool: redlock.PoolFunc(func(ctx context.Context) (redis.Conn, error) {
+			return l.dial(ctx, n)
+		})})
+	}
+	r, err := redlock.New(nodes)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, r.Close(context.Background())) })
+	return &Candidate{r: r}, l
+}
+
+// Each takes nearly its stop time to stop, and the others can be elected as soon as the lock of one
+// that is cut off has ended.
 func TestLeadersAreNeverTwo(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := recipe.Bubble(t)
-		clients, err := s.Clients(4)
-		require.NoError(t, err)
+		candidates, lines := make([]*Candidate, 3), make([]*line, 3)
+		for i := range candidates {
+			candidates[i], lines[i] = candidate(t, s)
+		}
 		ctx, cancel := context.WithCancel(t.Context())
 		var leading, terms atomic.Int64
 		done := make(chan []error)
 		go func() {
-			done <- recipe.Together(len(clients), func(i int) error {
-				return (&Candidate{r: clients[i]}).Campaign(ctx, func(ctx context.Context) {
+			done <- recipe.Together(len(candidates), func(i int) error {
+				return candidates[i].Campaign(ctx, func(ctx context.Context) {
 					if n := leading.Add(1); n != 1 {
 						t.Errorf("%d lead", n)
 					}
 					terms.Add(1)
-					_ = recipe.Sleep(ctx, 3*ttl) // Then it has enough.
+					<-ctx.Done()
+					time.Sleep(stopTime * 8 / 10)
 					leading.Add(-1)
 				})
 			})
 		}()
-		rounds := 8
+		rounds := 50
 		if testing.Short() {
-			rounds = 3
+			rounds = 12
 		}
-		for range rounds { // Half a ttl is too short to end a term, two and a half are not.
-			for _, down := range []time.Duration{ttl / 2, ttl * 5 / 2} {
-				time.Sleep(2 * ttl)
-				require.NoError(t, s.Kill(3))
-				time.Sleep(down)
-				require.NoError(t, s.Revive(3))
+		for i := range rounds {
+			time.Sleep(2*ttl + time.Duration(i)*17*time.Millisecond)
+			outage := func(bool) {}
+			if i%5 == 4 {
+				outage = func(down bool) {
+					if down {
+						require.NoError(t, s.Kill(3))
+					} else {
+						require.NoError(t, s.Revive(3))
+					}
+				}
+			} else if leader := slices.IndexFunc(candidates, (*Candidate).IsLeader); leader >= 0 {
+				outage = lines[leader].set
 			}
+			outage(true)
+			time.Sleep(ttl * time.Duration(70+i*17%100) / 100) // Some are too short to end a term.
+			outage(false)
 		}
 		cancel()
 		for _, err := range <-done {
 			require.ErrorIs(t, err, context.Canceled)
 		}
-		require.Greater(t, terms.Load(), int64(rounds))
+		require.Greater(t, terms.Load(), int64(rounds/2))
 	})
 }
 
