@@ -1,0 +1,112 @@
+package redlockgocron
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed6c881748/redlock/redlock"
+)
+
+// ErrNotLeader means that this process does not lead, so that gocron leaves the run to the one that does.
+var ErrNotLeader = errors.New("redlockgocron: not the leader")
+
+var errNoRedlock = errors.New("redlockgocron: no Redlock")
+
+// An Elector is for gocron.WithDistributedElector. From its creation until Close it stands for leader
+// among all electors with the same name and nodes, in the background. Who leads does so until its
+// Close, its process's end or the loss of its lock; then another one follows.
+//
+// An Elector is safe for concurrent use. Several schedulers of a process can share it.
+type Elector struct {
+	lock   atomic.Pointer[redlock.Lock] // nil while somebody else leads
+	cancel context.CancelFunc
+	closed atomic.Bool
+
+	done chan struct{} // closed when the campaign has ended, for the reason in err
+	err  error
+}
+
+// NewElector returns an Elector that locks the resource name, and begins to stand for leader. The ttl is
+// how long nobody leads after a leader has died without a word; a leader that is closed is followed at once.
+//
+// It does no I/O: IsLeader says no until the nodes have answered. Without an answer it asks again for
+// as long as it takes, unless opts have another [redlock.WithRetryCount]. If opts or the ttl are
+// wrong, IsLeader says why. Close the Elector before r.
+func NewElector(r *redlock.Redlock, name string, ttl time.Duration, opts ...redlock.Option) (*Elector, error) {
+	if r == nil {
+		return nil, errNoRedlock
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	e := &Elector{cancel: cancel, done: make(chan struct{})}
+	opts = append([]redlock.Option{redlock.WithRetryCount(-1)}, opts...)
+	go func() {
+		defer close(e.done)
+		e.err = e.campaign(ctx, func() (*redlock.Lock, error) { return r.Lock(ctx, []string{name}, ttl, opts...) })
+	}()
+	return e, nil
+}
+
+// campaign leads again and again. It returns nil when ctx ends while somebody else leads, and
+// otherwise the error of the last lock or release.
+func (e *Elector) campaign(ctx context.Context, lock func() (*redlock.Lock, error)) error {
+	for {
+		l, err := lock()
+		if err != nil && ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		kept := l.KeepAlive(ctx)
+		e.lock.Store(l)
+		<-kept.Done()
+		e.lock.Store(nil)
+		// After a loss there is no error to report: the events of the Redlock do.
+		if err = l.Unlock(ctx); ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// IsLeader returns nil if this process leads now, and otherwise an error that matches [ErrNotLeader].
+// If the Elector has given up, because its arguments are wrong, its retries are used up or the Redlock
+// is closed, the error matches that reason, too.
+//
+// It returns nil only while the lock is held by this process's clocks, and never for two processes at
+// one time. It asks no node, and ctx does not matter. What begins after it goes on even if the
+// lock is lost: gocron does not ask again during a run.
+func (e *Elector) IsLeader(context.Context) error {
+	if e.closed.Load() {
+		return fmt.Errorf("%w: closed", ErrNotLeader)
+	}
+	if lock := e.lock.Load(); lock != nil && lock.Err() == nil {
+		return nil
+	}
+	select {
+	case <-e.done:
+		return fmt.Errorf("%w: %w", ErrNotLeader, e.err)
+	default:
+		return ErrNotLeader
+	}
+}
+
+// Close ends the candidature. From the call on, IsLeader says no; if this process has led, its lock is
+// released, and another one leads a few round trips later. Close does not wait for jobs that run: call
+// it after the scheduler's Shutdown, or they may run beside those of the next leader.
+//
+// It returns when the lock is released, or ctx ends. The error is that of ctx, of
+// [redlock.Lock.Unlock], or what had ended the candidature before. Close may be called again, with
+// the same result.
+func (e *Elector) Close(ctx context.Context) error {
+	e.closed.Store(true)
+	e.cancel()
+	select {
+	case <-e.done:
+		return e.err
+	case <-ctx.Done():
+		return fmt.Errorf("redlockgocron: the release goes on: %w", context.Cause(ctx))
+	}
+}

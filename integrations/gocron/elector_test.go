@@ -1,0 +1,154 @@
+package redlockgocron
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-co-op/gocron/v2"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/redlock/redlocktest"
+)
+
+// newElectors returns electors that contend, each with a Redlock of its own. In a bubble.
+func newElectors(t *testing.T) ([]*Elector, *redlocktest.Cluster) {
+	t.Helper()
+	cluster := redlocktest.New(t, 3)
+	electors := make([]*Elector, instances)
+	for i := range electors {
+		electors[i] = must(NewElector(cluster.NewRedlock(), "leader", tick))
+		t.Cleanup(func() { _ = electors[i].Close(context.Background()) })
+	}
+	return electors, cluster
+}
+
+// leader is who leads, or -1. It fails the test if two do.
+func leader(t *testing.T, electors []*Elector) int {
+	t.Helper()
+	leader := -1
+	for i, e := range electors {
+		err := e.IsLeader(t.Context())
+		if err != nil {
+			require.ErrorIs(t, err, ErrNotLeader)
+			continue
+		}
+		require.Equal(t, -1, leader, "two lead")
+		leader = i
+	}
+	return leader
+}
+
+// await returns the leader that follows, and how long nobody has led.
+func await(t *testing.T, electors []*Elector) (next int, took time.Duration) {
+	t.Helper()
+	start := time.Now()
+	for leader(t, electors) < 0 {
+		require.Less(t, time.Since(start), time.Minute)
+		time.Sleep(10 * time.Millisecond)
+	}
+	return leader(t, electors), time.Since(start)
+}
+
+func TestOneInstanceRunsAllJobs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var electors [instances]*Elector
+		f := newFleet(t, time.Millisecond, func(i int, r *redlock.Redlock) []gocron.SchedulerOption {
+			electors[i] = must(NewElector(r, "leader", tick))
+			return []gocron.SchedulerOption{gocron.WithDistributedElector(electors[i])}
+		})
+		assert.Equal(t, []int{0, 0, 0}, f.after(3*tick+5*time.Second), "the first one")
+		require.NoError(t, electors[0].Close(t.Context()))
+		runs := f.after(6*tick + 5*time.Second)
+		require.Len(t, runs, 6, "no tick is missed")
+		assert.NotZero(t, runs[3], "it resigned")
+		assert.Equal(t, runs[3], runs[4])
+		assert.Equal(t, runs[3], runs[5])
+		for _, e := range electors {
+			require.NoError(t, e.Close(t.Context()))
+		}
+		f.cluster.AssertFree()
+	})
+}
+
+func TestALeaderThatClosesIsFollowedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		electors, cluster := newElectors(t)
+		for range electors {
+			first, took := await(t, electors)
+			assert.Less(t, took, time.Second, "it need not wait for the ttl")
+			require.NoError(t, electors[first].Close(t.Context()))
+			require.ErrorIs(t, electors[first].IsLeader(t.Context()), ErrNotLeader)
+			require.NoError(t, electors[first].Close(t.Context()), "again")
+		}
+		assert.Equal(t, -1, leader(t, electors))
+		cluster.AssertFree()
+	})
+}
+
+func TestNobodyLeadsWithoutAQuorum(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		electors, cluster := newElectors(t)
+		first, _ := await(t, electors)
+		for range 5 {
+			time.Sleep(tick)
+			require.Equal(t, first, leader(t, electors), "it goes on to lead")
+		}
+		cluster.HangMajority()
+		time.Sleep(tick)
+		require.Equal(t, -1, leader(t, electors))
+		cluster.Recover()
+		await(t, electors)
+	})
+}
+
+func TestALeaderThatLosesItsLockIsFollowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		electors, cluster := newElectors(t)
+		for range 5 {
+			first, _ := await(t, electors)
+			cluster.Lose(electors[first].lock.Load())
+			require.Equal(t, -1, leader(t, electors))
+		}
+		await(t, electors)
+	})
+}
+
+func TestAnElectorThatGivesUpSaysWhy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := redlocktest.New(t, 3).NewRedlock()
+		wrong := must(NewElector(r, "leader", 0))
+		synctest.Wait()
+		require.ErrorIs(t, wrong.IsLeader(t.Context()), ErrNotLeader)
+		require.ErrorContains(t, wrong.IsLeader(t.Context()), "ttl")
+		require.ErrorContains(t, wrong.Close(t.Context()), "ttl")
+		_, err := NewElector(nil, "leader", tick)
+		require.ErrorIs(t, err, errNoRedlock)
+
+		e := must(NewElector(r, "leader", tick))
+		await(t, []*Elector{e})
+		require.NoError(t, r.Close(t.Context()))
+		synctest.Wait()
+		require.ErrorIs(t, e.IsLeader(t.Context()), ErrNotLeader)
+		require.ErrorIs(t, e.IsLeader(t.Context()), redlock.ErrClosed)
+		require.ErrorIs(t, e.Close(t.Context()), redlock.ErrClosed)
+	})
+}
+
+func TestCloseEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		electors, cluster := newElectors(t)
+		first, _ := await(t, electors)
+		cluster.HangMajority()
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.ErrorIs(t, electors[first].Close(ctx), context.Canceled)
+		require.ErrorIs(t, electors[first].Close(t.Context()), redlock.ErrNoQuorum, "the release was not confirmed")
+		cluster.Recover()
+		next, _ := await(t, electors)
+		require.NotEqual(t, first, next)
+	})
+}
