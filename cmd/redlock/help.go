@@ -147,20 +147,26 @@ func writeFlags(w io.Writer, s style, flags *pflag.FlagSet) {
 		if f.Hidden {
 			return
 		}
-		value, usage := pflag.UnquoteUsage(f)
-		name := "--" + f.Name
-		if f.Shorthand != "" {
-			name = "-" + f.Shorthand + ", " + name
-		}
+		name, value, usage := flagHelp(f)
 		if value != "" {
 			value = " " + value
 		}
-		if d := f.DefValue; d != "" && d != "false" && d != "0s" {
-			usage += " (default " + d + ")"
-		}
 		printf(w, "    %s%s\n", s.bold(name), value)
-		writeText(w, usage+".", "        ")
+		writeText(w, usage, "        ")
 	})
+}
+
+// flagHelp is what the help and the man page say of a flag.
+func flagHelp(f *pflag.Flag) (name, value, usage string) {
+	value, usage = pflag.UnquoteUsage(f)
+	name = "--" + f.Name
+	if f.Shorthand != "" {
+		name = "-" + f.Shorthand + ", " + name
+	}
+	if d := f.DefValue; d != "" && d != "false" && d != "0s" {
+		usage += " (default " + d + ")"
+	}
+	return name, value, usage + "."
 }
 
 // writeText writes paragraphs with their lines broken anew.
@@ -173,12 +179,18 @@ func writeText(w io.Writer, text, indent string) {
 	}
 }
 
-// writeTable writes lines of a word and what it means.
+// writeTable writes a table.
 func writeTable(w io.Writer, text string) {
 	for line := range strings.Lines(text) {
-		word, meaning, _ := strings.Cut(strings.TrimSpace(line), " ")
-		writeParagraph(w, strings.TrimSpace(meaning), fmt.Sprintf("    %-8s ", word), strings.Repeat(" ", 13))
+		word, meaning := tableRow(line)
+		writeParagraph(w, meaning, fmt.Sprintf("    %-8s ", word), strings.Repeat(" ", 13))
 	}
+}
+
+// tableRow is the word of a line of a table, or the words, and behind two spaces what they mean.
+func tableRow(line string) (word, meaning string) {
+	word, meaning, _ = strings.Cut(strings.TrimSpace(line), "  ")
+	return word, strings.TrimSpace(meaning)
 }
 
 func writeParagraph(w io.Writer, text, first, others string) {

@@ -84,6 +84,7 @@ func (t *tool) commands() []*cobra.Command {
 	return []*cobra.Command{
 		t.runCommand(), t.statusCommand(), t.listCommand(), t.watchCommand(), t.checkCommand(),
 		t.admitCommand(), t.acquireCommand(), t.releaseCommand(), t.breakCommand(), t.versionCommand(),
+		t.manCommand(),
 	}
 }
 

@@ -85,7 +85,7 @@ func (full) Write([]byte) (int, error) { return 0, errors.New("no space") }
 
 func TestHelp(t *testing.T) {
 	t.Setenv("REDLOCK_NODES", "")
-	for _, name := range []string{"", "run", "status", "list", "watch", "check", "admit", "acquire", "release", "break", "version"} {
+	for _, name := range []string{"", "run", "status", "list", "watch", "check", "admit", "acquire", "release", "break", "version", "man"} {
 		args := append(strings.Fields(name), "--help")
 		code, out, _ := execTool(t, nil, args...)
 		assert.Equal(t, exitOK, code)
