@@ -91,8 +91,8 @@ func (c *Candidate) IsLeader() bool {
 	return c.lock != nil && c.ended() == nil && c.lock.Err() == nil
 }
 
-// Resign ends the term, if there is one. The next leader is elected as soon as lead has
-// returned.
+// Resign ends the term, if there is one. When lead has returned, the next leader is elected
+// after two round trips: about 1 ms with servers on the same machine (BenchmarkResignation).
 func (c *Candidate) Resign() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -65,7 +65,19 @@ func Run(ctx context.Context, out io.Writer, tell func(ctx context.Context, s *S
 // test and says nothing.
 func Bubble(tb testcluster.TB) *Stage {
 	tb.Helper()
-	s := &Stage{Nodes: testcluster.RunBubble(tb, size).Nodes, out: io.Discard, start: time.Now()}
+	return silent(tb, testcluster.RunBubble(tb, size))
+}
+
+// Servers returns a stage on real servers for a benchmark, which ends with it and
+// says nothing.
+func Servers(tb testcluster.TB) *Stage {
+	tb.Helper()
+	return silent(tb, testcluster.RunServers(tb, size))
+}
+
+func silent(tb testcluster.TB, cluster *testcluster.Cluster) *Stage {
+	tb.Helper()
+	s := &Stage{Nodes: cluster.Nodes, out: io.Discard, start: time.Now()}
 	tb.Cleanup(func() {
 		if err := s.close(context.Background()); err != nil {
 			tb.Fatalf("%v", err)
