@@ -11,6 +11,8 @@
 // imported for it, and it may use the names of fragmentNames. A variable that a
 // fragment declares and does not use is no error.
 //
+// A block that has imports has all that it needs, as readers will copy it so.
+//
 // A block of which the first line is "```go nocheck" is not checked.
 package snippets
 
@@ -453,17 +455,13 @@ func namesFile(but map[string]bool) string {
 	return s.String()
 }
 
-// addImports imports the packages of fragmentImports that a file seems to use
-// and does not import.
+// addImports imports the packages of fragmentImports that a file seems to use, if it has no
+// imports of its own.
 func addImports(f *ast.File) {
-	have := declared(f)
-	for _, spec := range f.Imports {
-		if spec.Name != nil {
-			have[spec.Name.Name] = true
-		} else if path, err := strconv.Unquote(spec.Path.Value); err == nil {
-			have[path[strings.LastIndex(path, "/")+1:]] = true
-		}
+	if len(f.Imports) > 0 {
+		return
 	}
+	have := declared(f)
 	var specs []ast.Spec
 	ast.Inspect(f, func(n ast.Node) bool {
 		sel, ok := n.(*ast.SelectorExpr)
