@@ -1,0 +1,169 @@
+package redlockgoredis_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/auth"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	redlockgoredis "github.com/seed6c881748/redlock/integrations/goredis"
+	"github.com/seed6c881748/redlock/integrations/internal/nodetest"
+	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
+)
+
+func options(s nodetest.Server) *redis.Options {
+	return &redis.Options{
+		Network: s.Network, Addr: s.Address, TLSConfig: s.TLS, DB: s.Database, ClientName: s.Client,
+		Username: s.User, Password: s.Password, CredentialsProviderContext: s.Credentials,
+	}
+}
+
+// The client is never used, so there is nothing to close.
+func nodeOf(s nodetest.Server) redlock.Node { return redlockgoredis.Node(redis.NewClient(options(s))) }
+
+func TestMain(m *testing.M) { nodetest.Main(m, nodeOf) }
+
+func TestNode(t *testing.T) { nodetest.Run(t, nodeOf) }
+
+// In go-redis's order: a provider that comes earlier wins over those below it.
+func TestCredentialsProviders(t *testing.T) {
+	wrong := func() (string, string) { return "nobody", "wrong" }
+	for name, provide := range map[string]func(*redis.Options, nodetest.Server){
+		"StreamingCredentialsProvider": func(o *redis.Options, s nodetest.Server) {
+			o.StreamingCredentialsProvider = &streaming{get: s.Credentials}
+			o.CredentialsProviderContext = func(context.Context) (string, string, error) { return "nobody", "wrong", nil }
+		},
+		"CredentialsProviderContext": func(o *redis.Options, _ nodetest.Server) { o.CredentialsProvider = wrong },
+		"CredentialsProvider": func(o *redis.Options, s nodetest.Server) {
+			o.Username, o.Password, o.CredentialsProviderContext = "nobody", "wrong", nil
+			o.CredentialsProvider = func() (string, string) {
+				user, password, _ := s.Credentials(context.Background())
+				return user, password
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run := nodetest.RunCredentials
+			if name == "CredentialsProvider" {
+				run = nodetest.RunRotation // It has no way to fail.
+			}
+			run(t, func(s nodetest.Server) redlock.Node {
+				o := options(s)
+				provide(o, s)
+				return redlockgoredis.Node(redis.NewClient(o))
+			})
+		})
+	}
+}
+
+// streaming is a provider that counts who listens to it.
+type streaming struct {
+	get       func(context.Context) (user, password string, err error)
+	listening atomic.Int64
+}
+
+func (p *streaming) Subscribe(auth.CredentialsListener) (auth.Credentials, auth.UnsubscribeFunc, error) {
+	user, password, err := p.get(context.Background())
+	if err != nil {
+		return nil, nil, err
+	}
+	p.listening.Add(1)
+	return auth.NewBasicCredentials(user, password), func() error { p.listening.Add(-1); return nil }, nil
+}
+
+// Nobody is left to listen, whom a provider would keep in its list for good.
+func TestStreamingCredentialsAreUnsubscribed(t *testing.T) {
+	n := testcluster.RunServers(t, 1).Nodes[0]
+	p := &streaming{get: func(context.Context) (string, string, error) { return "", "", nil }}
+	r := open(t, redlockgoredis.Node(redis.NewClient(&redis.Options{Addr: n.Addr(), StreamingCredentialsProvider: p})))
+	_, err := r.Lock(t.Context(), []string{"x"}, time.Minute)
+	require.NoError(t, err)
+	assert.Zero(t, p.listening.Load())
+}
+
+// A dialer of the client's is used, whatever it makes of network and address.
+func TestDialer(t *testing.T) {
+	n := testcluster.RunEmbedded(t, 1).Nodes[0]
+	type dialled struct{ network, addr string }
+	var calls atomic.Pointer[dialled]
+	client := redis.NewClient(&redis.Options{
+		Addr: "orders-db", Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			calls.Store(&dialled{network, addr})
+			return n.Dial(ctx)
+		},
+	})
+	require.NoError(t, client.Close()) // The node does without it.
+	node := redlockgoredis.Node(client)
+	assert.Equal(t, "orders-db", node.Name)
+	_, err := open(t, node).Lock(t.Context(), []string{"x"}, time.Minute)
+	require.NoError(t, err)
+	assert.Equal(t, &dialled{"tcp", "orders-db"}, calls.Load())
+}
+
+func TestADialerThatFailsIsTheNodesVote(t *testing.T) {
+	node := redlockgoredis.Node(redis.NewClient(&redis.Options{Addr: "a:1", Dialer: func(context.Context, string, string) (net.Conn, error) {
+		return nil, errors.New("no tunnel")
+	}}))
+	_, err := open(t, node).TryLock(t.Context(), []string{"x"}, time.Minute)
+	require.ErrorIs(t, err, redlock.ErrNoQuorum)
+	require.ErrorContains(t, err, "no tunnel")
+}
+
+// Clients that do not lead to one master for good are refused before anything is dialled.
+func TestClientsThatAreRefused(t *testing.T) {
+	forbidden := func(context.Context, string, string) (net.Conn, error) {
+		t.Error("it dials")
+		return nil, errors.New("forbidden")
+	}
+	addrs := []string{"a:1", "b:2"}
+	for name, tt := range map[string]struct {
+		client redis.UniversalClient
+		says   string
+	}{
+		"failover": {redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "m", SentinelAddrs: addrs, Dialer: forbidden}), "a replica"},
+		"universal, with a Sentinel": {
+			redis.NewUniversalClient(&redis.UniversalOptions{MasterName: "m", Addrs: addrs, Dialer: forbidden}), "a replica",
+		},
+		"Cluster":                        {redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, Dialer: forbidden}), "*redis.ClusterClient"},
+		"universal, with many addresses": {redis.NewUniversalClient(&redis.UniversalOptions{Addrs: addrs, Dialer: forbidden}), "*redis.ClusterClient"},
+		"nil":                            {nil, "no client"},
+		"a nil client":                   {(*redis.Client)(nil), "no client"},
+		"one of the user's own":          {struct{ redis.UniversalClient }{}, "redis.NewClient"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			requireRefused(t, tt.client, tt.says)
+			if tt.client != nil && name != "a nil client" && name != "one of the user's own" {
+				require.NoError(t, tt.client.Close())
+			}
+		})
+	}
+	// Of a Ring, go-redis watches the servers from the beginning.
+	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{}})
+	requireRefused(t, ring, "*redis.Ring")
+	require.NoError(t, ring.Close())
+}
+
+func requireRefused(t *testing.T, client redis.UniversalClient, says string) {
+	t.Helper()
+	good := redlock.NewNode("localhost:1")
+	_, err := redlock.New([]redlock.Node{good, redlockgoredis.Node(client)})
+	require.ErrorContains(t, err, "node 1")
+	require.ErrorContains(t, err, says)
+	t.Log(err)
+}
+
+func open(t *testing.T, nodes ...redlock.Node) *redlock.Redlock {
+	t.Helper()
+	r, err := redlock.New(nodes)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, r.Close(context.WithoutCancel(t.Context()))) })
+	return r
+}

@@ -1,0 +1,52 @@
+package dial
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
+)
+
+// What these nodes do with servers, the tests of the integrations try, by package nodetest.
+
+func TestARefusedNodeIsRefusedByNew(t *testing.T) {
+	_, err := redlock.New([]redlock.Node{Refused("a Sentinel", "want %s", "a master")})
+	require.ErrorContains(t, err, "a Sentinel")
+	require.ErrorContains(t, err, "want a master")
+}
+
+// A provider that fails leaves no connection behind.
+func TestAConnectionWithoutCredentialsIsClosed(t *testing.T) {
+	n := testcluster.RunEmbedded(t, 1).Nodes[0]
+	var dialled net.Conn
+	s := Server{
+		Dial:        func(ctx context.Context) (c net.Conn, err error) { dialled, err = n.Dial(ctx); return dialled, err },
+		Credentials: func(context.Context, net.Addr) (string, string, error) { return "", "", errors.New("no token") },
+	}
+	_, err := s.connect(t.Context())
+	require.ErrorContains(t, err, "no token")
+	_, err = dialled.Write([]byte("x"))
+	require.ErrorIs(t, err, net.ErrClosed)
+}
+
+type lingering struct {
+	net.Conn
+
+	seconds int
+}
+
+func (c *lingering) SetLinger(seconds int) error { c.seconds = seconds; return nil }
+
+// The kernel would deliver what a connection with TLS has left when the network is back, too.
+func TestTheKernelForgetsUnderTLS(t *testing.T) {
+	below := &lingering{seconds: -1}
+	require.NoError(t, tlsConn{tls.Client(below, &tls.Config{MinVersion: tls.VersionTLS12})}.SetLinger(0))
+	assert.Zero(t, below.seconds)
+}
