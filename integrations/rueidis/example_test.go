@@ -1,0 +1,38 @@
+package redlockrueidis_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/seed6c881748/redlock/integrations/internal/nodetest"
+	redlockrueidis "github.com/seed6c881748/redlock/integrations/rueidis"
+	"github.com/seed6c881748/redlock/redlock"
+)
+
+var addrs = nodetest.Addrs() // Of independent masters.
+
+func ExampleNode() {
+	var nodes []redlock.Node
+	for _, addr := range addrs {
+		nodes = append(nodes, redlockrueidis.Node(rueidis.ClientOption{InitAddress: []string{addr}}))
+	}
+	r, err := redlock.New(nodes)
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx := context.Background()
+	defer r.Close(ctx)
+
+	err = r.Do(ctx, []string{"account:42"}, 10*time.Second, func(_ context.Context, lock *redlock.Lock) error {
+		fmt.Println("nobody else works on", lock.Resources())
+		return nil
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Output: nobody else works on [account:42]
+}

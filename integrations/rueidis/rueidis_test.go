@@ -1,0 +1,135 @@
+package redlockrueidis_test
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/integrations/internal/nodetest"
+	redlockrueidis "github.com/seed6c881748/redlock/integrations/rueidis"
+	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
+)
+
+func option(s nodetest.Server) rueidis.ClientOption {
+	o := rueidis.ClientOption{
+		InitAddress: []string{s.Address}, TLSConfig: s.TLS, SelectDB: s.Database, ClientName: s.Client,
+		Username: s.User, Password: s.Password,
+	}
+	if s.Network == "unix" { // As its ParseURL does.
+		o.DialCtxFn = func(ctx context.Context, path string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
+			return d.DialContext(ctx, "unix", path)
+		}
+	}
+	if s.Credentials != nil {
+		o.Username, o.Password = "nobody", "wrong"
+		o.AuthCredentialsFn = func(rueidis.AuthCredentialsContext) (c rueidis.AuthCredentials, err error) {
+			c.Username, c.Password, err = s.Credentials(context.Background())
+			return c, err
+		}
+	}
+	return o
+}
+
+func nodeOf(s nodetest.Server) redlock.Node { return redlockrueidis.Node(option(s)) }
+
+func TestMain(m *testing.M) { nodetest.Main(m, nodeOf) }
+
+func TestNode(t *testing.T) { nodetest.Run(t, nodeOf) }
+
+func TestCredentialsProvider(t *testing.T) { nodetest.RunCredentials(t, nodeOf) }
+
+// A user without a password is another one than the default user.
+func TestAUserWithoutPassword(t *testing.T) {
+	n := testcluster.RunServers(t, 1).Nodes[0]
+	conn, err := n.Conn(t.Context())
+	require.NoError(t, err)
+	_, err = conn.Do("ACL", "SETUSER", "app", "on", "nopass", "~*", "&*", "+@all")
+	require.NoError(t, err)
+	lock, err := open(t, redlockrueidis.Node(rueidis.ClientOption{InitAddress: []string{n.Addr()}, Username: "app", ClientName: "locks"})).
+		Lock(t.Context(), []string{"x"}, time.Minute)
+	require.NoError(t, err)
+	clients, err := conn.Do("CLIENT", "LIST")
+	require.NoError(t, err)
+	assert.Regexp(t, `name=locks .*user=app`, string(clients.([]byte)))
+	require.NoError(t, lock.Unlock(t.Context()))
+	require.NoError(t, conn.Close())
+}
+
+// The dialling functions of the option are used, and AuthCredentialsFn is told where they led.
+func TestDialFunctions(t *testing.T) {
+	n := testcluster.RunEmbedded(t, 1).Nodes[0]
+	for name, tt := range map[string]func(*rueidis.ClientOption, func(address string)){
+		"DialCtxFn": func(o *rueidis.ClientOption, dials func(string)) {
+			o.DialCtxFn = func(ctx context.Context, address string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
+				dials(address)
+				return n.Dial(ctx)
+			}
+		},
+		"DialFn": func(o *rueidis.ClientOption, dials func(string)) {
+			o.DialFn = func(address string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
+				dials(address)
+				return n.Dial(context.Background())
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var address, server string
+			o := rueidis.ClientOption{
+				InitAddress: []string{"orders-db"},
+				AuthCredentialsFn: func(c rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
+					server = c.Address.String()
+					return rueidis.AuthCredentials{}, nil
+				},
+			}
+			tt(&o, func(a string) { address = a })
+			node := redlockrueidis.Node(o)
+			assert.Equal(t, "orders-db", node.Name)
+			_, err := open(t, node).Lock(t.Context(), []string{name}, time.Minute)
+			require.NoError(t, err)
+			assert.Equal(t, "orders-db", address)
+			assert.Equal(t, n.Addr(), server)
+		})
+	}
+}
+
+// Options that do not lead to one master for good are refused before anything is dialled.
+func TestOptionsThatAreRefused(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change func(*rueidis.ClientOption)
+		says   string
+	}{
+		"a Sentinel":      {func(o *rueidis.ClientOption) { o.Sentinel.MasterSet = "m" }, "a Sentinel"},
+		"no address":      {func(o *rueidis.ClientOption) { o.InitAddress = nil }, "0 addresses"},
+		"several":         {func(o *rueidis.ClientOption) { o.InitAddress = []string{"a:1", "b:2"} }, "2 addresses"},
+		"replicas only":   {func(o *rueidis.ClientOption) { o.ReplicaOnly = true }, "ReplicaOnly"},
+		"redirects":       {func(o *rueidis.ClientOption) { o.Standalone.EnableRedirect = true }, "EnableRedirect"},
+		"Sentinels, many": {func(o *rueidis.ClientOption) { o.InitAddress, o.Sentinel.MasterSet = []string{"a:1", "b:2"}, "m" }, "a Sentinel"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := rueidis.ClientOption{InitAddress: []string{"a:1"}}
+			o.DialCtxFn = func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
+				t.Error("it dials")
+				return nil, net.ErrClosed
+			}
+			tt.change(&o)
+			_, err := redlock.New([]redlock.Node{redlock.NewNode("localhost:1"), redlockrueidis.Node(o)})
+			require.ErrorContains(t, err, "node 1")
+			require.ErrorContains(t, err, tt.says)
+		})
+	}
+}
+
+func open(t *testing.T, nodes ...redlock.Node) *redlock.Redlock {
+	t.Helper()
+	r, err := redlock.New(nodes)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, r.Close(context.WithoutCancel(t.Context()))) })
+	return r
+}
