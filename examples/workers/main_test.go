@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/examples/internal/recipe"
+	"github.com/seed6c881748/redlock/redlock"
+)
+
+func open(t *testing.T, s *recipe.Stage, f *floor) (pools []*pool) {
+	t.Helper()
+	for range processes {
+		r, err := s.Client()
+		require.NoError(t, err)
+		p, err := newPool(r, f.do)
+		require.NoError(t, err)
+		pools = append(pools, p)
+	}
+	return pools
+}
+
+func TestAtMostFiveWork(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := &floor{}
+		require.NoError(t, workAll(t.Context(), open(t, recipe.Bubble(t), f), 30))
+		require.Equal(t, permits, f.most)
+		require.Equal(t, 30, f.done)
+	})
+}
+
+// The slot of a process that has died is used again, and the others are used meanwhile.
+func TestASlotComesBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := &floor{}
+		pools := open(t, recipe.Bubble(t), f)
+		for range permits - 1 {
+			_, err := pools[0].s.Acquire(t.Context())
+			require.NoError(t, err)
+		}
+		began := time.Now()
+		require.NoError(t, workAll(t.Context(), pools[1:], 10))
+		require.Less(t, time.Since(began), ttl, "one after the other, as there is one slot")
+		time.Sleep(ttl)
+		require.NoError(t, workAll(t.Context(), pools[1:], 20))
+		require.Equal(t, permits, f.most)
+	})
+}
+
+// Who has lost the permit is told, and the work says so.
+func TestWorkStopsWithItsPermit(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := recipe.Bubble(t)
+		r, err := s.Client()
+		require.NoError(t, err)
+		p, err := newPool(r, func(ctx context.Context, _ int, _ string) error {
+			require.NoError(t, s.Kill(3))
+			return recipe.Sleep(ctx, time.Minute)
+		})
+		require.NoError(t, err)
+		require.ErrorIs(t, workAll(t.Context(), []*pool{p}, 1), redlock.ErrExpired)
+	})
+}
+
+func TestWorkersRuns(t *testing.T) {
+	t.Parallel()
+	require.NoError(t, recipe.Run(t.Context(), t.Output(), tell))
+}
