@@ -274,7 +274,7 @@ func TestAllSlotsAreFound(t *testing.T) {
 		require.True(t, waiting.waits())
 		for i, p := range held {
 			if i > 0 {
-				require.NoError(t, p.Extend(t.Context(), time.Hour))
+				require.NoError(t, p.Extend(t.Context(), time.Minute))
 			}
 		}
 		p := waiting.got(t)
