@@ -1,0 +1,148 @@
+package redlockmigrate
+
+import (
+	"bufio"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/golang-migrate/migrate/v4"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/internal/testdb"
+	"github.com/seed6c881748/redlock/redlock"
+)
+
+// TestMain is also the other processes: they migrate, and say what happens to them.
+func TestMain(m *testing.M) {
+	if job := os.Getenv("REDLOCK_MIGRATE"); job != "" {
+		if err := work(strings.Split(job, "\n")); err != nil {
+			fmt.Println("failed:", err)
+		}
+		return
+	}
+	testdb.Main(m)
+}
+
+// work waits before its first migration for a line from the test.
+func work(job []string) (err error) {
+	r, err := connect(job[3:], redlock.WithHook(func(_ context.Context, e redlock.Event) {
+		if e.Kind == redlock.EventWaiting {
+			fmt.Println("waiting")
+		}
+	}))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.Close(context.Background())) }()
+	driver, err := open(job[0], job[1])
+	if err != nil {
+		return err
+	}
+	input := bufio.NewReader(os.Stdin)
+	d := New(&watched{driver, func() error {
+		fmt.Println("migrating")
+		_, failed := input.ReadString('\n')
+		return failed
+	}}, r, name, time.Minute)
+	d.Wait, d.Both = time.Minute, job[2] == "true"
+	m, err := newMigrate(d)
+	if err != nil {
+		return err
+	}
+	m.LockTimeout = 2 * time.Minute
+	switch err = m.Up(); {
+	case err == nil:
+		fmt.Println("migrated")
+	case errors.Is(err, migrate.ErrNoChange):
+		fmt.Println("nothing to do")
+	default:
+		return err
+	}
+	source, database := m.Close()
+	return errors.Join(source, database)
+}
+
+// A process is one that runs work.
+type process struct {
+	t     *testing.T
+	cmd   *exec.Cmd
+	input io.Writer
+	said  *bufio.Reader
+}
+
+func start(t *testing.T, driver, dsn string, both bool, cluster *testcluster.Cluster) *process {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0]) // It is killed if the test ends before.
+	cmd.Env = append(os.Environ(), "REDLOCK_MIGRATE="+
+		strings.Join(append([]string{driver, dsn, fmt.Sprint(both)}, addresses(cluster)...), "\n"))
+	cmd.Stderr = os.Stderr
+	input, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	output, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	return &process{t, cmd, input, bufio.NewReader(output)}
+}
+
+// says waits for a line, past others that say that it waits still.
+func (p *process) says(want string) {
+	p.t.Helper()
+	for {
+		line, err := p.said.ReadString('\n')
+		require.NoError(p.t, err)
+		if line = strings.TrimSpace(line); line != "waiting" || line == want {
+			require.Equal(p.t, want, line)
+			return
+		}
+	}
+}
+
+func (p *process) goOn() {
+	p.t.Helper()
+	_, err := fmt.Fprintln(p.input)
+	require.NoError(p.t, err)
+}
+
+func (p *process) ends() {
+	p.t.Helper()
+	rest, err := io.ReadAll(p.said)
+	require.NoError(p.t, err)
+	require.Empty(p.t, string(rest))
+	require.NoError(p.t, p.cmd.Wait())
+}
+
+func TestTwoProcesses(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, driver, dsn string, both bool) {
+		cluster := testcluster.RunEmbedded(t, 3)
+		first := start(t, driver, dsn, both, cluster)
+		first.says("migrating")
+		second := start(t, driver, dsn, both, cluster)
+		if !both { // With both it waits in WithInstance, for the driver's own lock.
+			second.says("waiting")
+		}
+		first.goOn()
+		first.says("migrating")
+		first.goOn()
+		first.says("migrated")
+		first.ends()
+		second.says("nothing to do")
+		second.ends()
+
+		db, err := sql.Open(driver, dsn)
+		require.NoError(t, err)
+		var rows int
+		require.NoError(t, db.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM orders").Scan(&rows))
+		require.Equal(t, 1, rows)
+		require.NoError(t, db.Close())
+	})
+}
