@@ -64,8 +64,9 @@ trap finish EXIT
 trap 'exit 1' HUP INT TERM
 
 # With the release in a folder as their proxy, and a module cache of their own: what is
-# published in the end may be another commit.
-export GOFLAGS="-modcacherw"
+# published in the end may be another commit. With -trimpath, packages that were compiled from
+# another module cache need not be compiled again.
+export GOFLAGS="-modcacherw -trimpath"
 usual="file://$(go env GOMODCACHE)/cache/download,$(go env GOPROXY)"
 released_go() { # Without GONOPROXY, with which go install overlooks modules that a cached one is the prefix of.
 	GOPROXY="file://$work/proxy,$usual" GONOSUMDB="$module,$module/*" \

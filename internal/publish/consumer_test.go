@@ -48,13 +48,14 @@ func newConsumer(t *testing.T, proxy string) consumer {
 
 // proxyEnv is the environment of go commands that use a proxy in a folder, and for other modules
 // what has been downloaded before, or else the usual proxy. What they download is thrown
-// away with the test: the version may have other contents tomorrow.
+// away with the test: the version may have other contents tomorrow. With -trimpath, what was compiled
+// from another module cache is not compiled again.
 func proxyEnv(t *testing.T, proxy string) []string {
 	t.Helper()
 	return append(os.Environ(),
 		"GOPROXY=file://"+filepath.ToSlash(proxy)+",file://"+goEnv(t, "GOMODCACHE")+"/cache/download,"+goEnv(t, "GOPROXY"),
 		"GONOSUMDB="+library+","+library+"/*",
-		"GOMODCACHE="+t.TempDir(), "GOFLAGS=-modcacherw", "GOWORK=off",
+		"GOMODCACHE="+t.TempDir(), "GOFLAGS=-modcacherw -trimpath", "GOWORK=off",
 	)
 }
 
