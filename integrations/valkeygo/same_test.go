@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// valkey-go is a fork of rueidis with the same options. What is mended for one of them is mended
-// for the other.
+// valkey-go is a fork of rueidis with the same options. What is mended for one of them is mended for
+// the other, and the tests there of options that are refused, and of dialling functions, hold here.
 func TestTheCodeIsThatForRueidis(t *testing.T) {
 	theirs, err := os.ReadFile("../rueidis/rueidis.go")
 	require.NoError(t, err)
