@@ -1,0 +1,219 @@
+package redlockcertmagic
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/caddyserver/certmagic"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/redlock/redlocktest"
+)
+
+const (
+	ttl  = 10 * time.Second
+	name = "issue_cert_example.com"
+)
+
+// files is a storage in a folder whose own locks must not be used.
+type files struct {
+	*certmagic.FileStorage
+
+	t testing.TB
+}
+
+func (f files) Lock(context.Context, string) error {
+	f.t.Error("the storage was asked for its own lock")
+	return nil
+}
+
+// newStorages returns storages over one folder, as two processes have them.
+func newStorages(t *testing.T) (cluster *redlocktest.Cluster, one, two *Storage) {
+	t.Helper()
+	cluster = redlocktest.New(t, 3)
+	folder := files{&certmagic.FileStorage{Path: t.TempDir()}, t}
+	return cluster, New(folder, cluster.NewRedlock(), ttl), New(folder, cluster.NewRedlock(), ttl)
+}
+
+// within is a context that ends after d.
+func within(t *testing.T, d time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func TestOneProcessHasALock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster, one, two := newStorages(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		require.NoError(t, one.Lock(ctx, name))
+		cancel() // It does not end the lock.
+		time.Sleep(5 * ttl)
+		for _, s := range []*Storage{one, two} {
+			require.ErrorIs(t, s.Lock(within(t, ttl), name), context.DeadlineExceeded)
+			ok, err := s.TryLock(t.Context(), name)
+			require.NoError(t, err)
+			require.False(t, ok)
+		}
+		require.NoError(t, one.RenewLockLease(t.Context(), name, time.Hour))
+		require.ErrorIs(t, two.RenewLockLease(t.Context(), name, time.Hour), ErrNotLocked)
+		require.ErrorIs(t, two.Unlock(t.Context(), name), ErrNotLocked)
+
+		locked := make(chan time.Time)
+		for _, s := range []*Storage{one, two} {
+			go func() {
+				assert.NoError(t, s.Lock(t.Context(), name))
+				locked <- time.Now()
+				time.Sleep(time.Second)
+				assert.NoError(t, s.Unlock(t.Context(), name))
+			}()
+		}
+		time.Sleep(ttl)
+		released := time.Now()
+		require.NoError(t, one.Unlock(ctx, name), "though the context has ended")
+		first, second := <-locked, <-locked
+		assert.Less(t, first.Sub(released), time.Second)
+		assert.GreaterOrEqual(t, second.Sub(first), time.Second)
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		require.ErrorIs(t, one.Unlock(t.Context(), name), ErrNotLocked)
+		assert.Empty(t, one.names)
+		assert.Empty(t, two.names)
+		cluster.AssertFree()
+	})
+}
+
+func TestTryLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster, one, two := newStorages(t)
+		ok, err := one.TryLock(t.Context(), name)
+		require.NoError(t, err)
+		require.True(t, ok)
+		ok, err = two.TryLock(t.Context(), name)
+		require.NoError(t, err)
+		require.False(t, ok)
+		require.NoError(t, one.Unlock(t.Context(), name))
+		cluster.StopMajority()
+		ok, err = two.TryLock(t.Context(), name)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		require.False(t, ok)
+		cluster.Recover()
+		assert.Empty(t, two.names)
+		cluster.AssertFree()
+	})
+}
+
+// As TestFileStorageWriteLock of certmagic, but that a context has to last until there is a lock.
+func TestCertmagicsOwnCase(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, s, _ := newStorages(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		require.NoError(t, s.Lock(ctx, "foo"))
+		cancel()
+		require.ErrorIs(t, s.Lock(ctx, "foo"), context.Canceled)
+		require.NoError(t, s.Unlock(ctx, "foo"))
+		require.NoError(t, s.Lock(t.Context(), "foo"))
+		require.NoError(t, s.Unlock(ctx, "foo"))
+		require.ErrorIs(t, s.Lock(ctx, "foo"), context.Canceled)
+		require.Empty(t, s.names)
+	})
+}
+
+func TestOddNames(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster, one, two := newStorages(t)
+		names := []string{
+			"", "*.example.com", "issue_cert_*.example.com", "issue_cert_[2001:db8::1]", "a/b", "a\\b", "a", "A", "a ", "a\nb", "a\x00b",
+			"\xff\xfe", "bücher.example", "certmagic:", "{a}", strings.Repeat("long.", 2_000),
+		}
+		for _, name := range names {
+			require.NoError(t, one.Lock(t.Context(), name), "%q", name)
+		}
+		for _, name := range names {
+			ok, err := two.TryLock(t.Context(), name)
+			require.NoError(t, err, "%q", name)
+			require.False(t, ok, "%q", name)
+		}
+		require.Len(t, cluster.Held(), len(names))
+		for _, name := range names {
+			require.NoError(t, one.Unlock(t.Context(), name), "%q", name)
+		}
+		require.ErrorContains(t, one.Lock(t.Context(), "__redlock__:"), "reserved", "keys of redlock itself")
+		require.Empty(t, one.names)
+		cluster.AssertFree()
+	})
+}
+
+// While the one who has lost it works, nobody else of its process gets it: Unlock has the name only.
+func TestUnlockOfALostLockIsNotThatOfTheNextHolder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster, one, two := newStorages(t)
+		require.NoError(t, one.Lock(t.Context(), name))
+		cluster.Lose(one.names[name].lock)
+		ok, err := one.TryLock(t.Context(), name)
+		require.NoError(t, err)
+		require.False(t, ok, "in its own process")
+		require.NoError(t, two.Lock(t.Context(), name), "in another process")
+		require.ErrorIs(t, one.Unlock(t.Context(), name), redlock.ErrLost)
+		ok, err = one.TryLock(t.Context(), name)
+		require.NoError(t, err)
+		require.False(t, ok, "it is still the other's")
+		require.NoError(t, two.Unlock(t.Context(), name))
+		ok, err = one.TryLock(t.Context(), name)
+		require.NoError(t, err)
+		require.True(t, ok)
+		require.NoError(t, one.Unlock(t.Context(), name))
+		cluster.AssertFree()
+	})
+}
+
+func TestALostLockIsTakenAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster, one, two := newStorages(t)
+		require.NoError(t, one.Lock(t.Context(), name))
+		cluster.Forget("certmagic:" + name) // The holder has not heard of it yet.
+		require.NoError(t, two.Lock(t.Context(), name))
+		require.ErrorIs(t, one.RenewLockLease(t.Context(), name, time.Hour), redlock.ErrTaken)
+		require.ErrorIs(t, one.RenewLockLease(t.Context(), name, time.Hour), redlock.ErrTaken)
+		require.NoError(t, two.Unlock(t.Context(), name))
+		require.NoError(t, one.RenewLockLease(t.Context(), name, time.Hour))
+		time.Sleep(5 * ttl)
+		require.ErrorIs(t, two.Lock(within(t, ttl), name), context.DeadlineExceeded)
+
+		cluster.StopMajority()
+		require.ErrorIs(t, one.RenewLockLease(t.Context(), name, time.Hour), redlock.ErrNoQuorum)
+		time.Sleep(2 * ttl)
+		require.ErrorIs(t, one.RenewLockLease(t.Context(), name, time.Hour), redlock.ErrNoQuorum)
+		cluster.Recover()
+		require.NoError(t, one.RenewLockLease(t.Context(), name, time.Hour))
+		require.NoError(t, one.Unlock(t.Context(), name))
+		require.ErrorIs(t, one.RenewLockLease(t.Context(), name, time.Hour), ErrNotLocked)
+		cluster.AssertFree()
+	})
+}
+
+func TestAWaitLastsThroughAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster, one, _ := newStorages(t)
+		cluster.StopMajority()
+		done := make(chan error)
+		go func() { done <- one.Lock(t.Context(), name) }()
+		time.Sleep(time.Hour)
+		cluster.Recover()
+		require.NoError(t, <-done)
+		require.NoError(t, one.Unlock(t.Context(), name))
+
+		// Unless the options say otherwise.
+		hasty := New(one.Storage, cluster.NewRedlock(), ttl, redlock.WithRetryCount(0))
+		cluster.StopMajority()
+		require.ErrorIs(t, hasty.Lock(t.Context(), name), redlock.ErrNoQuorum)
+		require.Empty(t, hasty.names)
+		cluster.Recover()
+	})
+}
