@@ -48,7 +48,9 @@ func (a *acquisition) endedBy(cause, last error) error {
 // for all of them; see split.go.
 func (a *acquisition) attempt(ctx context.Context, number int, t turn) (*Lock, error) {
 	if ended := a.r.connected(ctx); ended != nil {
-		return nil, a.unconnected(number, ended)
+		e := a.unasked(number, func(n *node.Node) error { return cmp.Or(n.Unreached(), ErrPending) })
+		e.cut = true
+		return nil, a.endedBy(ended, e)
 	}
 	waited, err := a.r.admission.Enter(ctx, a.o.nodeTimeout)
 	if err != nil {
@@ -91,13 +93,6 @@ func (a *acquisition) unasked(number int, why func(n *node.Node) error) *QuorumE
 		e.Votes[i] = Vote{Node: n.Name, Err: why(n), stance: node.Silent}
 	}
 	return e
-}
-
-// unconnected is the error of an attempt that cause has ended before there was a quorum of connections.
-func (a *acquisition) unconnected(number int, cause error) error {
-	e := a.unasked(number, func(n *node.Node) error { return cmp.Or(n.Unreached(), ErrPending) })
-	e.cut = true
-	return a.endedBy(cause, e)
 }
 
 // turnedAway returns the error of an attempt that was not made because of why: it was

@@ -3,7 +3,6 @@ package redlock
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 )
 
@@ -147,42 +146,4 @@ func join(err, cause error) error {
 		return err
 	}
 	return errors.Join(err, cause)
-}
-
-// contextLocks are the locks of the Do and KeepAlive from which a context is derived, the
-// innermost first.
-type contextLocks struct {
-	lock  *Lock
-	outer *contextLocks
-}
-
-type locksKey struct{}
-
-// FromContext returns the lock of the innermost Do or KeepAlive from which ctx is derived, and
-// whether there is one. It panics if ctx is nil.
-func FromContext(ctx context.Context) (*Lock, bool) {
-	must(misused(ctx, nil))
-	locks, ok := ctx.Value(locksKey{}).(*contextLocks)
-	if !ok {
-		return nil, false
-	}
-	return locks.lock, true
-}
-
-// holds returns the first of the resources that a lock in ctx holds. To wait for it
-// would be to wait for oneself.
-func (co *core) holds(ctx context.Context, resources []string) (resource string, found bool) {
-	locks, _ := ctx.Value(locksKey{}).(*contextLocks)
-	for ; locks != nil; locks = locks.outer {
-		l := locks.lock
-		if l.r != co || l.Err() != nil {
-			continue
-		}
-		for _, res := range resources {
-			if _, found = slices.BinarySearch(l.claim.resources, res); found {
-				return res, true
-			}
-		}
-	}
-	return "", false
 }

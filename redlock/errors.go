@@ -186,7 +186,7 @@ type QuorumError struct {
 	reason error
 	prefix string // of the keys
 	cut    bool   // the call ended before a decision
-	spent  spent  // of a Lock that has used up its retries
+	gaveUp string // of a Lock that has used up its retries: what the text says of that
 }
 
 // Error returns the operation, the resources with their keys, the reason and every node's vote,
@@ -205,7 +205,7 @@ func (e *QuorumError) detail() string {
 		}
 	}
 	b.WriteString(")")
-	return b.String() + e.gaveUp()
+	return b.String() + e.gaveUp
 }
 
 // summary is what the votes amount to. A quorum of yes beside an error is explained.

@@ -125,6 +125,32 @@ func ExampleFromContext_alreadyHeld() {
 	// Output: true
 }
 
+// A worker that could go on for ever makes room for the next one when somebody waits.
+func ExampleLock_Wanted() {
+	lock, err := r.TryLock(ctx, []string{"console"}, 10*time.Second)
+	if err != nil {
+		log.Fatal(err)
+	}
+	next := make(chan error)
+	go func() {
+		_, lockErr := r.Lock(ctx, []string{"console"}, 10*time.Second)
+		next <- lockErr
+	}()
+	err = lock.Do(ctx, func(ctx context.Context, lock *redlock.Lock) error {
+		select {
+		case <-lock.Wanted():
+			fmt.Println("somebody waits")
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	})
+	fmt.Println(err, <-next)
+	// Output:
+	// somebody waits
+	// <nil> <nil>
+}
+
 // Work that hangs does not keep the lock for ever.
 func ExampleWithMaxHold() {
 	err := r.Do(ctx, []string{"import"}, 10*time.Second, func(ctx context.Context, _ *redlock.Lock) error {

@@ -57,6 +57,7 @@ func (l *Lock) extendNow(ctx context.Context, le *lease, h *hold) error {
 	start, lead := l.r.clock.Now()
 	l.mu.Lock()
 	validUntil, err := l.until, l.errLocked(start)
+	ask := l.wanted != nil && !l.isWanted
 	l.mu.Unlock()
 	if err != nil {
 		l.lost()
@@ -64,9 +65,9 @@ func (l *Lock) extendNow(ctx context.Context, le *lease, h *hold) error {
 	}
 	until := clockwatch.NewDeadline(start, le.validity, lead)
 	l.claim.Grow(le.ttl)
-	rd := l.r.newRound(ctx, OpExtend, l.claim, extendCommand(l.claim, le.ms), node.Ask, decideExtend, 0)
+	rd := l.r.newRound(ctx, OpExtend, l.claim, extendCommand(l.claim, le.ms, ask), node.Ask, decideExtend, 0)
 	rd.until = until
-	rd.extension = &extension{validUntil: validUntil, settle: func(ballots []ballot) { l.repair(ballots, le) }}
+	rd.extension = &extension{validUntil: validUntil, want: l.want, settle: func(ballots []ballot) { l.repair(ballots, le) }}
 	timeout := l.o.nodeTimeout
 	if h != nil {
 		timeout = min(timeout, l.term()/holdShare)

@@ -477,7 +477,7 @@ func (tw *fenceTwin) keep(k int) {
 	case 1:
 		cmd, want = repairCommand(c, serverMillis(time.Hour)), tw.model.repair(token, wants, fence)
 	case 2:
-		cmd, want = extendCommand(c, serverMillis(time.Hour)), tw.model.extend(token, wants, fence)
+		cmd, want = extendCommand(c, serverMillis(time.Hour), false), tw.model.extend(token, wants, fence)
 	}
 	reply, err := tw.eval(cmd)
 	require.NoError(tw.t, err)

@@ -34,6 +34,8 @@ type Lock struct {
 	ended    error         // ErrLost once the lock was lost or its release has begun; terminal
 	hold     *hold         // nil before the first KeepAlive
 	repairs  []bool        // by node: a repair is on its way there; nil before the first one
+	wanted   chan struct{} // of Wanted; nil before its first call
+	isWanted bool          // it is closed
 
 	released releaseState
 	unused   atomic.Bool // nobody has worked under it: WithMinHold does not bind
@@ -126,6 +128,57 @@ func (l *Lock) Err() error {
 	return l.errLocked(time.Now())
 }
 
+// Wanted returns a channel, always the same one, that is closed when a Lock or Do waits for one of
+// the lock's resources. A call of this Redlock closes it at once, that of another process at the
+// next extension by KeepAlive, Do or Extend: without any, it is not seen. Nor are TryLock, calls with
+// [WithPolling], and other libraries. The waiter may have given up since; one whose process has
+// died counts for a minute or more. The end of the lock does not close the channel.
+func (l *Lock) Wanted() <-chan struct{} {
+	must(l.invalid())
+	l.mu.Lock()
+	if l.wanted == nil {
+		l.wanted = make(chan struct{})
+	}
+	l.mu.Unlock()
+	l.r.anyWanted.Store(true) // Before the look at the queue: who joins it after that looks here.
+	if l.r.queue.Waits(l.claim.keys) {
+		l.want()
+	}
+	return l.wanted
+}
+
+// want closes the channel of Wanted, if there is one.
+func (l *Lock) want() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.wanted != nil && !l.isWanted {
+		l.isWanted = true
+		close(l.wanted)
+	}
+}
+
+// wantHeld tells the locks of this process that hold one of the resources that somebody waits.
+func (co *core) wantHeld(resources []string) {
+	if !co.anyWanted.Load() {
+		return
+	}
+	for _, held := range co.watch.Held() {
+		if _, shared := held.(*Lock).shares(resources); shared {
+			held.(*Lock).want()
+		}
+	}
+}
+
+// shares returns the first of the resources that is also one of the lock's.
+func (l *Lock) shares(resources []string) (resource string, found bool) {
+	for _, res := range resources {
+		if _, found = slices.BinarySearch(l.claim.resources, res); found {
+			return res, true
+		}
+	}
+	return "", false
+}
+
 // errLocked makes an expiry terminal: no later extension revives the lock. l.mu is held.
 func (l *Lock) errLocked(now time.Time) error {
 	if l.ended == nil && l.until.Passed(l.r.clock.At(now)) {
@@ -207,3 +260,39 @@ func (l *Lock) text() string {
 // Format prints, whatever the verb, which resources are locked and for how long. Without it, fmt would
 // print the fields, including the token, with which anybody can release the lock.
 func (l *Lock) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, l.text()) }
+
+// contextLocks are the locks of the Do and KeepAlive from which a context is derived, the
+// innermost first.
+type contextLocks struct {
+	lock  *Lock
+	outer *contextLocks
+}
+
+type locksKey struct{}
+
+// FromContext returns the lock of the innermost Do or KeepAlive from which ctx is derived, and
+// whether there is one. It panics if ctx is nil.
+func FromContext(ctx context.Context) (*Lock, bool) {
+	must(misused(ctx, nil))
+	locks, ok := ctx.Value(locksKey{}).(*contextLocks)
+	if !ok {
+		return nil, false
+	}
+	return locks.lock, true
+}
+
+// holds returns the first of the resources that a lock in ctx holds. To wait for it
+// would be to wait for oneself.
+func (co *core) holds(ctx context.Context, resources []string) (resource string, found bool) {
+	locks, _ := ctx.Value(locksKey{}).(*contextLocks)
+	for ; locks != nil; locks = locks.outer {
+		l := locks.lock
+		if l.r != co || l.Err() != nil {
+			continue
+		}
+		if resource, found = l.shares(resources); found {
+			return resource, true
+		}
+	}
+	return "", false
+}

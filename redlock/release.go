@@ -99,16 +99,3 @@ func (r *Redlock) releaseForeign(ctx context.Context, on *target, token string) 
 	r.counters.unlocked.Add(1)
 	return nil
 }
-
-// release asks the nodes, and wakes a waiter of this process if there is nobody else to wake.
-func (rd *round) release(timeout time.Duration) verdict {
-	t := &wakeReader{r: rd.r, on: rd.claim.target, next: rd}
-	rd.task.Voter = t
-	rd.ask(time.Now(), timeout)
-	<-rd.decided
-	v, _ := rd.result()
-	if v == granted && !t.told.Load() {
-		rd.r.queue.HandOver(rd.claim.keys)
-	}
-	return v
-}

@@ -40,32 +40,17 @@ func (o *options) delay(number int) time.Duration {
 	return max(waiting.Jitter(d, min(o.retryJitter, d)), minBackoff)
 }
 
-// spent is what a Lock has spent that has used up its retries.
-type spent struct {
-	retries int
-	time    time.Duration
-}
-
 // gaveUp has err say that it is that of a Lock which has used up its retries, while its context has
 // not ended.
 func gaveUp(err error, retries int, began time.Time) error {
-	if e := (*QuorumError)(nil); errors.As(err, &e) {
-		e.spent = spent{retries, time.Since(began)}
+	if e := (*QuorumError)(nil); errors.As(err, &e) && retries > 0 {
+		made := "1 retry"
+		if retries > 1 {
+			made = fmt.Sprintf("%d retries", retries)
+		}
+		e.gaveUp = fmt.Sprintf("; gave up after %s in %s; WithRetryCount(-1) waits until the context ends", made, brief.Duration(time.Since(began)))
 	}
 	return err
-}
-
-// gaveUp is what the error's text says of that.
-func (e *QuorumError) gaveUp() string {
-	retries := "retries"
-	switch e.spent.retries {
-	case 0:
-		return ""
-	case 1:
-		retries = "retry"
-	}
-	return fmt.Sprintf("; gave up after %d %s in %s; WithRetryCount(-1) waits until the context ends",
-		e.spent.retries, retries, brief.Duration(e.spent.time))
 }
 
 // freeIn is the time after which need nodes may grant the lock, by what the votes

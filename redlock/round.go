@@ -55,6 +55,7 @@ type round struct {
 // a round small.
 type extension struct {
 	validUntil clockwatch.Deadline    // the end of the lock's validity, before which the quorum must come, too
+	want       func()                 // called when a node says that somebody waits
 	settle     func(ballots []ballot) // called once when no vote is pending and the verdict was a yes
 }
 
@@ -74,10 +75,6 @@ type ballot struct {
 	err    error
 	holder *node.Holder // nil: the node has named none
 	stance node.Stance
-}
-
-func newBallot(out node.Outcome, took time.Duration) ballot {
-	return ballot{took: took, err: out.Err, holder: out.Holder, stance: out.Stance}
 }
 
 // vote returns the ballot as a Vote of the named node.
@@ -127,6 +124,9 @@ func (rd *round) Vote(i int, out node.Outcome, at time.Time) {
 	if out.Unqueued != "" {
 		rd.r.subscriptions.Complain(i, node.NoQueue, fmt.Errorf("not put in line: %s", out.Unqueued))
 	}
+	if out.Wanted {
+		rd.extension.want()
+	}
 	rd.voteOn(nil, i, out, at)
 }
 
@@ -146,7 +146,8 @@ func (rd *round) voteOn(task *node.Task, i int, out node.Outcome, at time.Time) 
 		}
 		out = rd.grants.Weigh(i, out)
 	}
-	rd.enter(i, newBallot(out, max(at.Sub(rd.start), 0))) // A server may answer what it has not been asked.
+	took := max(at.Sub(rd.start), 0) // A server may answer what it has not been asked.
+	rd.enter(i, ballot{took: took, err: out.Err, holder: out.Holder, stance: out.Stance})
 	rd.r.nodes[i].Votes.Add(&out)
 	rd.judgeLocked(at)
 	settled := rd.extension != nil && rd.pending == 0 && rd.verdict == granted

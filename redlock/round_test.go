@@ -193,7 +193,7 @@ func TestRoundOfAnExtensionDoesNotLengthenAMinHold(t *testing.T) {
 		require.NoError(t, err)
 		synctest.Wait()
 		require.NoError(t, l.Unlock(t.Context()))
-		rd := r.newRound(t.Context(), OpExtend, l.claim, extendCommand(l.claim, serverMillis(time.Hour)), node.Ask, decideExtend, 0)
+		rd := r.newRound(t.Context(), OpExtend, l.claim, extendCommand(l.claim, serverMillis(time.Hour), false), node.Ask, decideExtend, 0)
 		rd.ask(time.Now(), time.Second)
 		<-rd.decided
 		time.Sleep(time.Until(start.Add(5 * time.Second)))

@@ -6,10 +6,10 @@ import (
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/fences"
+	"github.com/seed6c881748/redlock/internal/holders"
 	"github.com/seed6c881748/redlock/internal/lines"
 	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/quarantine"
-	"github.com/seed6c881748/redlock/internal/tokens"
 )
 
 // This file is the only one here that knows the scripts and what they answer. Their texts are the
@@ -44,12 +44,15 @@ var handshakeScripts = []*node.Script{
 // grantingScripts are those that grant, with quarantine, and otherScripts those that do not.
 var grantingScripts, otherScripts = quarantine.Wrap(handshakeScripts)
 
+// answers reads who holds a resource from the answers of the scripts.
+var answers = holders.Answers{Taken: ErrTaken, Reserved: errReserved}
+
 // lockScript sets every key to the token, or none.
-var lockScript = alsoDirect(quarantine.Grants(script("lock", decodeLock)))
+var lockScript = alsoDirect(quarantine.Grants(script("lock", answers.Lock)))
 
 // alsoDirect has a script for one resource be sent as commands of the server's own where that is possible.
 func alsoDirect(s *node.Script) *node.Script {
-	s.Direct = decodeDirect
+	s.Direct = answers.Direct
 	return s
 }
 
@@ -61,69 +64,26 @@ func lockCommand(c *claim) node.Command {
 	return node.Command{Script: lockScript, Keys: c.keys, Args: c.args}
 }
 
-func decodeLock(reply any) node.Outcome {
-	switch r := reply.(type) {
-	case int64:
-		if r == 1 {
-			return node.Outcome{Stance: node.Yes}
-		}
-	case []any:
-		if len(r) != 2 && len(r) != 3 {
-			break
-		}
-		left, ok1 := r[0].(int64)
-		holder, ok2 := r[1].([]byte)
-		owner, ok3 := decodeOwner(r[2:])
-		if !ok1 || !ok2 || !ok3 {
-			break
-		}
-		held := &node.Holder{Digest: tokens.ShownDigest(string(holder)), Owner: owner, TTL: millis(left)}
-		out := node.Outcome{Stance: node.No, Err: ErrTaken, Holder: held}
-		if len(holder) == 0 {
-			out.Err = errReserved
-		}
-		return out
-	}
-	return node.Unexpected("lock", reply)
-}
-
-// decodeDirect reads what the server's own commands say of a lock request on one resource.
-func decodeDirect(token, value any, left int64) node.Outcome {
-	switch v := value.(type) {
-	case nil:
-		return node.Outcome{Stance: node.Yes}
-	case []byte:
-		if string(v) == token {
-			return node.Outcome{Stance: node.Yes} // Set by a request that has run before.
-		}
-		if left == -2 {
-			left = 0 // It has expired in between.
-		}
-		held := &node.Holder{Digest: tokens.Digest(string(v)), Owner: tokens.LabelOf(string(v)), TTL: millis(left)}
-		return node.Outcome{Stance: node.No, Err: ErrTaken, Holder: held}
-	}
-	return node.Unexpected("SET", value)
-}
-
-// decodeOwner reads the end of an answer that says who holds a resource: the holder's
-// label, or nothing.
-func decodeOwner(end []any) (owner string, ok bool) {
-	if len(end) == 0 {
-		return "", true
-	}
-	label, ok := end[0].([]byte)
-	return tokens.ShownLabel(string(label)), ok
-}
-
 // extendScript moves the expiry of every key to the ttl from now, or of none.
 var extendScript = script("extend", func(reply any) node.Outcome {
-	if reply == int64(-1) {
+	switch reply {
+	case int64(-1):
 		return node.Outcome{Stance: node.Gone, Err: ErrLost}
+	case int64(2):
+		return node.Outcome{Stance: node.Yes, Wanted: true}
 	}
 	return decodeHeld("extend")(reply)
 })
 
-func extendCommand(c *claim, ms any) node.Command { return keepCommand(extendScript, c, ms) }
+// extendCommand may ask whether somebody is in line, too.
+func extendCommand(c *claim, ms any, ask bool) node.Command {
+	cmd := keepCommand(extendScript, c, ms)
+	if ask {
+		cmd.Keys = slices.Concat(cmd.Keys, c.withBells()[len(c.keys):])
+		cmd.Args = append(append(cmd.Args, "", "")[:4], true) // Empty where there is no fence.
+	}
+	return cmd
+}
 
 // repairScript gives a lock that a quorum holds its missing keys on this node.
 var repairScript = quarantine.Grants(script("repair", func(reply any) node.Outcome {
@@ -181,7 +141,7 @@ func decodeHeld(name string) func(any) node.Outcome {
 	}
 }
 
-var fencedLockScript = quarantine.Grants(script("fencedLock", fences.Decode(decodeLock)))
+var fencedLockScript = quarantine.Grants(script("fencedLock", fences.Decode(answers.Lock)))
 
 // raiseScript sets the counters of a lock to a fence that is not below them.
 var raiseScript = script("raise", fences.Decode(func(reply any) node.Outcome {
@@ -197,8 +157,8 @@ func raiseCommand(c *claim, fence int64) node.Command {
 
 // queueScript is the lock script for a client that waits, and fencedQueueScript is that with fencing.
 var (
-	queueScript       = quarantine.Grants(script("queue", lines.DecodeQueue(decodeLock)))
-	fencedQueueScript = quarantine.Grants(script("fencedQueue", lines.DecodeQueue(fences.Decode(decodeLock))))
+	queueScript       = quarantine.Grants(script("queue", lines.DecodeQueue(answers.Lock)))
+	fencedQueueScript = quarantine.Grants(script("fencedQueue", lines.DecodeQueue(fences.Decode(answers.Lock))))
 )
 
 // queueCommand is the lock request of a client that has waited for some time, and goes on
@@ -219,33 +179,8 @@ func passCommand(on *target, channel any, name string, leave bool) node.Command 
 	return node.Command{Script: passScript, Keys: on.withBells(), Args: []any{name, channel, leave}}
 }
 
-var inspectScript = script("inspect", func(reply any) node.Outcome {
-	if reply == int64(0) {
-		return node.Outcome{Stance: node.Yes}
-	}
-	if r, ok := reply.([]any); ok && (len(r) == 3 || len(r) == 4) {
-		value, ok1 := r[0].([]byte)
-		left, ok2 := r[1].(int64)
-		holder, ok3 := r[2].([]byte)
-		owner, ok4 := decodeOwner(r[3:])
-		if ok1 && ok2 && ok3 && ok4 {
-			held := &node.Holder{Digest: tokens.ShownDigest(string(holder)), Owner: owner, Token: tokens.Short(string(value)), TTL: millis(left)}
-			return node.Outcome{Stance: node.Yes, Holder: held}
-		}
-	}
-	return node.Unexpected("inspect", reply)
-})
+var inspectScript = script("inspect", holders.Inspect)
 
 func inspectCommand(key any) node.Command {
 	return node.Command{Script: inspectScript, Keys: []any{key}}
-}
-
-func millis(ms int64) time.Duration {
-	if ms < 0 {
-		return -1
-	}
-	if ms > int64(maxDuration/time.Millisecond) {
-		return maxDuration
-	}
-	return time.Duration(ms) * time.Millisecond
 }

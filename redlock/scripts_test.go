@@ -86,14 +86,14 @@ func replyOf(t *testing.T, s string) any {
 // What a node says without a script is worth the same: also if the request runs again, and if the holder's key
 // expires before it is asked for how long it lives.
 func TestScriptlessAnswersOfALockRequest(t *testing.T) {
-	require.Equal(t, node.Outcome{Stance: node.Yes}, decodeDirect("me", nil, 5))
-	require.Equal(t, node.Outcome{Stance: node.Yes}, decodeDirect("me", []byte("me"), 5))
+	require.Equal(t, node.Outcome{Stance: node.Yes}, answers.Direct("me", nil, 5))
+	require.Equal(t, node.Outcome{Stance: node.Yes}, answers.Direct("me", []byte("me"), 5))
 	for left, want := range map[int64]time.Duration{5: 5 * time.Millisecond, 0: 0, -2: 0, -1: -1} {
-		out := decodeDirect("me", []byte("you"), left)
+		out := answers.Direct("me", []byte("you"), left)
 		require.Equal(t, node.No, out.Stance)
 		require.Equal(t, want, out.Holder.TTL, left)
 	}
-	require.Equal(t, node.Silent, decodeDirect("me", int64(1), 5).Stance)
+	require.Equal(t, node.Silent, answers.Direct("me", int64(1), 5).Stance)
 }
 
 // A command is written when its node comes to it, which may be after others have been made

@@ -65,11 +65,9 @@ func (s *split) contend(ctx context.Context, c *candidate) (*Lock, error) {
 		mine, _ := countHolders(votes)
 		ended := c.a.r.calls.Ended(ctx)
 		switch {
-		case top(votes) >= c.a.r.need, ended == nil && s.over():
-			return nil, c.fail(ErrTaken) // Somebody has it, or nobody gets it in time.
-		case ended == nil && mine == 0:
-			// It keeps nothing from anybody, so asking again would only disturb those who have
-			// the votes. Or this is no contest: several have held the resources for long.
+		case top(votes) >= c.a.r.need, ended == nil && (s.over() || mine == 0):
+			// Somebody has it, or nobody gets it in time. Or it keeps nothing from anybody, so asking again
+			// would only disturb those who have the votes, or several have held the resources for long.
 			return nil, c.fail(ErrTaken)
 		case ended != nil:
 			return nil, c.cut(ended, ErrTaken)

@@ -168,13 +168,13 @@ func TestErrorRetryAfter(t *testing.T) {
 // What a node says of the holder goes into errors and logs: no more than a digest, and what a terminal may show.
 func TestErrorBoundsTheHolderThatANodeNames(t *testing.T) {
 	for _, name := range []string{"x\n\x1b[31m", strings.Repeat("A", 1<<19), strings.Repeat("a", 13), "\xff"} {
-		out := decodeLock([]any{int64(5), []byte(name), []byte("")})
-		assert.Equal(t, "n: held by ? for 5ms", newBallot(out, 0).vote("n").String())
+		out := answers.Lock([]any{int64(5), []byte(name), []byte("")})
+		assert.Equal(t, "n: held by ? for 5ms", ballot{err: out.Err, holder: out.Holder, stance: out.Stance}.vote("n").String())
 		out = inspectScript.Decode([]any{[]byte("v"), int64(5), []byte(name), []byte("")})
 		assert.Equal(t, "?", out.Holder.Digest)
 	}
-	out := decodeLock([]any{int64(5), []byte("0123456789ab"), []byte("")})
+	out := answers.Lock([]any{int64(5), []byte("0123456789ab"), []byte("")})
 	assert.Equal(t, "0123456789ab", out.Holder.Digest)
-	out = decodeLock([]any{int64(5), []byte{}, []byte{}})
-	assert.Equal(t, "n: left to another waiter for 5ms", newBallot(out, 0).vote("n").String())
+	out = answers.Lock([]any{int64(5), []byte{}, []byte{}})
+	assert.Equal(t, "n: left to another waiter for 5ms", ballot{err: out.Err, holder: out.Holder, stance: out.Stance}.vote("n").String())
 }

@@ -243,7 +243,7 @@ func (tw *unknownTwin) step() {
 	case 2:
 		want, got = tw.model.lock(token, ttl), tw.direct(c)
 	case 3:
-		want, got = tw.model.extend(token, ttl), tw.eval(extendCommand(c, serverMillis(ticks(ttl))))
+		want, got = tw.model.extend(token, ttl), tw.eval(extendCommand(c, serverMillis(ticks(ttl)), false))
 	case 4:
 		want, got = tw.model.repair(token, ttl), tw.eval(repairCommand(c, serverMillis(ticks(ttl))))
 	case 5:

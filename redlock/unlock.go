@@ -144,6 +144,19 @@ func (l *Lock) release(ctx context.Context, now time.Time, repeated bool) (*roun
 	return rd, rd.release(l.o.nodeTimeout)
 }
 
+// release asks the nodes, and wakes a waiter of this process if there is nobody else to wake.
+func (rd *round) release(timeout time.Duration) verdict {
+	t := &wakeReader{r: rd.r, on: rd.claim.target, next: rd}
+	rd.task.Voter = t
+	rd.ask(time.Now(), timeout)
+	<-rd.decided
+	v, _ := rd.result()
+	if v == granted && !t.told.Load() {
+		rd.r.queue.HandOver(rd.claim.keys)
+	}
+	return v
+}
+
 // endUnlock notes the result of a release, for repeated and simultaneous calls, too.
 func (l *Lock) endUnlock(rd *round, v verdict, late bool) error {
 	l.mu.Lock()

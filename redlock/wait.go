@@ -36,6 +36,7 @@ func (a *acquisition) attempts(ctx context.Context) (l *Lock, err error) {
 	}
 	// Also if retryIf panics, or those behind would wait for ever.
 	defer func() { r.queue.Leave(queued, l != nil) }()
+	r.wantHeld(a.resources)
 	r.subscriptions.Want() //nolint:contextcheck // What it starts goes on for later waiters.
 	defer r.subscriptions.Unwant()
 	if !behind && errors.Is(err, ErrTaken) && r.subscriptions.Open() {

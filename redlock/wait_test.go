@@ -795,3 +795,96 @@ func (p *secondPool) GetContext(ctx context.Context) (redis.Conn, error) {
 	}
 	return p.Pool.GetContext(ctx)
 }
+
+// isWanted reports whether the channel of Wanted is closed.
+func isWanted(l *redlock.Lock) bool {
+	synctest.Wait()
+	select {
+	case <-l.Wanted():
+		return true
+	default:
+		return false
+	}
+}
+
+func TestWaitIsSeenByAHolderOfThisProcessAtOnce(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		l, err := r.TryLock(t.Context(), []string{"a", "b"}, time.Minute)
+		require.NoError(t, err)
+		other, err := r.TryLock(t.Context(), []string{"c"}, time.Minute)
+		require.NoError(t, err)
+		require.False(t, isWanted(l))
+		_, err = r.TryLock(t.Context(), []string{"a"}, time.Minute)
+		require.ErrorIs(t, err, redlock.ErrTaken)
+		require.False(t, isWanted(l), "who tries does not wait")
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		wait := func(resource string) {
+			go func() {
+				if w, lockErr := r.Lock(ctx, []string{resource}, time.Minute, redlock.WithRetryCount(-1)); lockErr == nil {
+					_ = w.Unlock(ctx)
+				}
+			}()
+		}
+		wait("b")
+		require.True(t, isWanted(l))
+		require.False(t, isWanted(other))
+		wait("b")
+		require.True(t, isWanted(l))
+		fresh, err := r.TryLock(t.Context(), []string{"d"}, time.Minute)
+		require.NoError(t, err)
+		wait("d")
+		synctest.Wait()
+		require.True(t, isWanted(fresh), "somebody waited before it was asked")
+		require.NoError(t, fresh.Unlock(t.Context()))
+		require.NoError(t, other.Unlock(t.Context()))
+		require.False(t, isWanted(other), "the end of the lock does not close it")
+		require.NoError(t, l.Unlock(t.Context()))
+	})
+}
+
+func TestWaitInAnotherProcessIsSeenByAnExtension(t *testing.T) {
+	for name, opts := range map[string][]redlock.Option{"plain": nil, "fencing": {redlock.WithFencing()}} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+				r, far := newRedlock(t, c, opts...), newRedlock(t, c, opts...)
+				l, err := r.TryLock(t.Context(), []string{"a", "b"}, 30*time.Second)
+				require.NoError(t, err)
+				ctx, cancel := context.WithCancel(t.Context())
+				wait := func() (done chan error) {
+					done = make(chan error, 1)
+					go func() {
+						_, lockErr := far.Lock(ctx, []string{"b"}, time.Minute, redlock.WithRetryCount(-1))
+						done <- lockErr
+					}()
+					time.Sleep(time.Second)
+					return done
+				}
+				done := wait()
+				require.NoError(t, l.Extend(t.Context(), 30*time.Second), "it does not ask")
+				require.False(t, isWanted(l), "the lock was not extended since")
+				cancel()
+				require.Error(t, <-done)
+				synctest.Wait() // It leaves the lines.
+				require.NoError(t, l.Extend(t.Context(), 30*time.Second))
+				require.False(t, isWanted(l), "nobody waits any more")
+
+				l.KeepAlive(t.Context())
+				time.Sleep(time.Minute)
+				require.False(t, isWanted(l))
+				ctx, cancel = context.WithCancel(t.Context())
+				defer cancel()
+				done = wait()
+				began := time.Now()
+				<-l.Wanted()
+				assert.LessOrEqual(t, time.Since(began), 10*time.Second, "the next extension")
+				require.NoError(t, l.Err())
+				require.NoError(t, l.Extend(t.Context(), 40*time.Second), "it asks no more")
+				require.Greater(t, time.Until(l.Until()), 35*time.Second)
+				require.NoError(t, l.Unlock(t.Context()))
+				require.NoError(t, <-done)
+			})
+		})
+	}
+}

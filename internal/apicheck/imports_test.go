@@ -23,6 +23,7 @@ var mayImport = map[string][]string{
 	"internal/conn":       {redigo, "internal/brief"},
 	"internal/dispatch":   {},
 	"internal/fences":     {"internal/node"},
+	"internal/holders":    {"internal/node", "internal/tokens"},
 	"internal/lines":      {"internal/node", "internal/tokens"},
 	"internal/node":       {"internal/conn"},
 	"internal/quarantine": {"internal/brief", "internal/conn", "internal/node"},
@@ -31,7 +32,7 @@ var mayImport = map[string][]string{
 	"internal/waiting":    {"internal/admission"},
 	"redlock": {
 		redigo, "golang.org/x/sync/errgroup", "golang.org/x/sync/singleflight", "internal/admission", "internal/brief", "internal/calls",
-		"internal/clockwatch", "internal/conn", "internal/dispatch", "internal/fences",
+		"internal/clockwatch", "internal/conn", "internal/dispatch", "internal/fences", "internal/holders",
 		"internal/lines", "internal/node", "internal/quarantine", "internal/settings", "internal/tokens",
 		"internal/waiting",
 	},

@@ -30,6 +30,7 @@ type Outcome struct {
 	Holder    *Holder  // nil: the node has named none
 	Fence     int64    // fencedLock, fencedQueue, raise: of a yes, what the counters are exactly
 	Told      []string // unlock, leave, pass: by resource, who was told; nil: nobody is in line
+	Wanted    bool     // extend: somebody is in line
 	Unqueued  string   // queue: why the waiter was not put in line
 	Value     string   // run: the server's run_id
 }

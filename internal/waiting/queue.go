@@ -2,6 +2,7 @@ package waiting
 
 import (
 	"container/list"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -325,6 +326,16 @@ func (q *Queue) Answer(w *Waiter, since time.Time) (told error) {
 		told = g.answer
 	}
 	return told
+}
+
+// Waits reports whether somebody here is in line for one of the keys.
+func (q *Queue) Waits(keys []any) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return slices.ContainsFunc(keys, func(key any) bool {
+		g := q.byKey[key.(string)]
+		return g != nil && g.line.Len() > 0
+	})
 }
 
 // Len returns of how many resources something is known, and how many waiters are in their
