@@ -162,7 +162,7 @@ func TestTheLockIsLost(t *testing.T) {
 				return failed
 			}),
 			statement(2, "INSERT INTO orders VALUES (3)"))
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
 		_, err = p.Up(ctx)
 		require.ErrorIs(t, err, redlock.ErrLost)

@@ -206,6 +206,7 @@ func TestAfterALossOthersAreRespected(t *testing.T) {
 		require.NoError(t, d.Driver.SetVersion(3, false))
 		require.ErrorIs(t, d.SetVersion(3, false), redlock.ErrLost)
 		require.NoError(t, d.Driver.SetVersion(3, true))
+		require.ErrorIs(t, d.SetVersion(3, true), redlock.ErrLost)
 		require.NoError(t, d.SetVersion(3, false))
 		require.ErrorIs(t, d.Unlock(), redlock.ErrLost)
 		require.NoError(t, d.Lock())
