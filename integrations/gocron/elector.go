@@ -35,6 +35,10 @@ type Elector struct {
 // It does no I/O: IsLeader says no until the nodes have answered. Without an answer it asks again for
 // as long as it takes, unless opts have another [redlock.WithRetryCount]. If opts or the ttl are
 // wrong, IsLeader says why. Close the Elector before r.
+//
+// With [redlock.WithStopTime] in opts, a process without a quorum ceases to lead that long before its
+// lock can end. So a run that takes no longer has ended before the next leader's first one begins, even
+// in an outage, but for the exceptions that WithStopTime names. Close does not wait.
 func NewElector(r *redlock.Redlock, name string, ttl time.Duration, opts ...redlock.Option) (*Elector, error) {
 	if r == nil {
 		return nil, errNoRedlock
@@ -64,10 +68,20 @@ func (e *Elector) campaign(ctx context.Context, lock func() (*redlock.Lock, erro
 		e.lock.Store(l)
 		<-kept.Done()
 		e.lock.Store(nil)
+		if cause := context.Cause(kept); errors.Is(cause, redlock.ErrStopTime) || errors.Is(cause, redlock.ErrMaxHold) {
+			sleep(ctx, time.Until(l.Until())) // What is left of the lock is for the runs that have begun.
+		}
 		// After a loss there is no error to report: the events of the Redlock do.
 		if err = l.Unlock(ctx); ctx.Err() != nil {
 			return err
 		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
 	}
 }
 

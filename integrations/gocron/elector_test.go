@@ -18,12 +18,17 @@ import (
 func newElectors(t *testing.T) ([]*Elector, *redlocktest.Cluster) {
 	t.Helper()
 	cluster := redlocktest.New(t, 3)
+	return contend(t, cluster), cluster
+}
+
+func contend(t *testing.T, cluster *redlocktest.Cluster) []*Elector {
+	t.Helper()
 	electors := make([]*Elector, instances)
 	for i := range electors {
 		electors[i] = must(NewElector(cluster.NewRedlock(), "leader", tick))
 		t.Cleanup(func() { _ = electors[i].Close(context.Background()) })
 	}
-	return electors, cluster
+	return electors
 }
 
 // leader is who leads, or -1. It fails the test if two do.
@@ -102,6 +107,41 @@ func TestNobodyLeadsWithoutAQuorum(t *testing.T) {
 		require.Equal(t, -1, leader(t, electors))
 		cluster.Recover()
 		await(t, electors)
+	})
+}
+
+// A run that has begun has the stop time before somebody else leads.
+func TestTermsAreTheStopTimeApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const stop = 3 * time.Second
+		cluster := redlocktest.New(t, 3, redlock.WithStopTime(stop))
+		electors := contend(t, cluster)
+		for range 5 {
+			await(t, electors)
+			cluster.HangMajority()
+			for leader(t, electors) >= 0 {
+				time.Sleep(10 * time.Millisecond)
+			}
+			last := time.Now().Add(-10 * time.Millisecond)
+			cluster.Recover()
+			await(t, electors)
+			require.GreaterOrEqual(t, time.Since(last), stop)
+		}
+	})
+}
+
+func TestTermsThatAreLimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		electors := contend(t, redlocktest.New(t, 3, redlock.WithMaxHold(2*tick)))
+		first, _ := await(t, electors)
+		start := time.Now()
+		for leader(t, electors) >= 0 {
+			time.Sleep(10 * time.Millisecond)
+		}
+		require.InDelta(t, 2*tick, time.Since(start), float64(time.Second))
+		next, took := await(t, electors)
+		require.NotEqual(t, first, next, "it stands behind those that waited")
+		require.LessOrEqual(t, took, tick+time.Second)
 	})
 }
 
