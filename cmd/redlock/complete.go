@@ -12,6 +12,7 @@ var suggested = map[string][]string{
 	"color":           {"auto", "always", "never"},
 	"ttl":             {"10s", "30s", "1m", "10m"},
 	"wait":            {"0", "1m", "5m", "forever"},
+	"permits":         {"2", "5", "10"},
 	"at-least":        {"50s", "5m", "55m"},
 	"kill-after":      {"0", "5s", "30s"},
 	"interval":        {"200ms", "1s", "5s"},

@@ -211,7 +211,7 @@ func asUsage(err error) error {
 // invalid reports whether the library has refused an argument, before any I/O: there are no
 // votes, and nothing has ended the call.
 func invalid(err error) bool {
-	for _, known := range []error{redlock.ErrTaken, redlock.ErrNoQuorum, redlock.ErrLost, redlock.ErrClosed} {
+	for _, known := range []error{redlock.ErrTaken, redlock.ErrNoQuorum, redlock.ErrLost, redlock.ErrClosed, errWithinPermit} {
 		if errors.Is(err, known) {
 			return false
 		}

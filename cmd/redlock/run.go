@@ -21,12 +21,12 @@ const exitRun = `0-255   the command's own. If a signal has ended it, redlock en
 64      usage: the command line or the environment is wrong; the command was not run
 69      no quorum: too many nodes did not answer; the command was not run
 70      something else failed; the command was not run
-75      taken: somebody else has the lock; the command was not run
+75      taken: somebody else has the lock, or no permit is free; the command was not run
 79      lost: the lock was lost while the command ran, and the command was ended, or it had ended by itself and somebody else may have had the lock meanwhile, or it was too late to start it
 126     the command cannot be run
 127     there is no such command`
 
-const envRun = `The command finds in its environment REDLOCK_RESOURCES (the resources, one on a line), REDLOCK_TOKEN (the lock's token, which is what it takes to release the lock: a secret), REDLOCK_HOLDERS (digests of the tokens of this lock and of those around it, by which a redlock run within the command does not wait for itself) and, with --fence, REDLOCK_FENCE (the fencing token, a number that grows with every lock of the resource).`
+const envRun = `The command finds in its environment REDLOCK_RESOURCES (the resources, one on a line), REDLOCK_TOKEN (the lock's token, which is what it takes to release the lock: a secret), REDLOCK_HOLDERS (digests of the tokens of this lock and of those around it, by which a redlock run within the command does not wait for itself) and, with --fence, REDLOCK_FENCE (the fencing token, a number that grows with every lock of the resource). With --permits, REDLOCK_SLOT is the number of its permit, from 0 to K-1, and REDLOCK_RESOURCES the lock that the permit is: NAME#3 for slot 3.`
 
 // minTTL is the shortest ttl of redlock run: with less there is no time to end a command in.
 const minTTL = time.Second
@@ -40,6 +40,7 @@ type runFlags struct {
 	fence     bool
 	owner     string
 	quiet     bool
+	permits   int // 0: a lock
 
 	forever bool          // --wait forever
 	waitFor time.Duration // otherwise; 0: one attempt
@@ -51,6 +52,8 @@ func (t *tool) runCommand() *cobra.Command {
 		Use:   "run [FLAGS] RESOURCE… -- COMMAND [ARGUMENT…]",
 		Short: "run a command under a lock",
 		Long: `Takes the lock, runs the command, keeps the lock for as long as the command runs, and releases it. With several resources it takes all of them or none.
+
+With --permits K, up to K commands run at a time under one name, on all machines together: it takes one of K permits instead of the lock. A permit is a lock on one of the slots NAME#0 to NAME#K-1, so all that is said of the lock holds for it. The nodes do not store K: all callers must give the same number. While they differ, the largest counts.
 
 The command has standard input, output and error, the terminal and the working directory of redlock, and a process group of its own. redlock forwards INT, TERM, HUP, QUIT, USR1, USR2 and CONT to that group. The lock is held until no process of the group is left: also for what the command leaves running in the background.
 
@@ -66,6 +69,9 @@ On a terminal, what stops the command (Ctrl-Z, or SIGSTOP) stops redlock, too. W
   # Wait for at most five minutes:
   redlock run --wait 5m deploy/web -- ./deploy.sh
 
+  # At most five at a time, on all machines:
+  redlock run --permits 5 resize -- sh -c './resize --worker "$REDLOCK_SLOT"'
+
   # Two resources, with a fencing token for the database to check:
   redlock run --fence account/7 account/9 -- sh -c './transfer --fence "$REDLOCK_FENCE"'`,
 		Args: func(cmd *cobra.Command, args []string) error { return checkRunArgs(cmd.ArgsLenAtDash(), args) },
@@ -73,10 +79,16 @@ On a terminal, what stops the command (Ctrl-Z, or SIGSTOP) stops redlock, too. W
 			if err := f.complete(cmd.Flags().Changed); err != nil {
 				return err
 			}
+			if err := checkPermits(cmd, f.permits); err != nil {
+				return err
+			}
+			at := cmd.ArgsLenAtDash()
+			if f.permits > 0 && at > 1 {
+				return usagef("--permits with %d resources: want one, the semaphore's name", at)
+			}
 			if f.limitKillAfter(t.global.nodeTimeout) && !f.quiet {
 				t.note(fmt.Sprintf("--kill-after is %s: more of a ttl of %v would leave no time for extensions that fail", shortly(f.killAfter), f.ttl))
 			}
-			at := cmd.ArgsLenAtDash()
 			return t.run(cmd.Context(), f, args[:at], args[at:])
 		},
 	}
@@ -86,7 +98,9 @@ On a terminal, what stops the command (Ctrl-Z, or SIGSTOP) stops redlock, too. W
 	fs.StringVar(&f.wait, "wait", "forever", "how long to wait for the lock: `TIME` is a duration, 0 for a single attempt, or forever")
 	fs.DurationVar(&f.atLeast, "at-least", 0, "keep the lock until so long after it was taken, also if the command ends earlier or fails, or this machine dies: nobody repeats it until then. It raises the ttl where that is shorter")
 	fs.DurationVar(&f.killAfter, "kill-after", 5*time.Second, "when the lock cannot be kept, the time between SIGTERM and SIGKILL; at most half of the ttl, and less of a short one, so that extensions that fail can be made up for. By default, a quarter of the ttl where that is shorter")
-	fs.BoolVar(&f.fence, "fence", false, "take a fencing token, which the command finds in REDLOCK_FENCE")
+	fs.IntVar(&f.permits, "permits", 0, "take one of `K` permits, from 1 to 256, instead of the lock: so many commands run at a time. It must be the same number everywhere")
+	fs.Lookup("permits").DefValue = ""
+	fs.BoolVar(&f.fence, "fence", false, "take a fencing token, which the command finds in REDLOCK_FENCE. With --permits, each slot has its own")
 	fs.BoolVar(&f.quiet, "quiet", false, "say nothing if the lock is taken, waited for, or if its release cannot be confirmed. The exit code is the same, and all other errors are told: usage, no quorum, a lock that was lost. What the command writes is its own")
 	fs.StringVar(&f.owner, "owner", ownerLabel(os.Getpid()), "the `LABEL` that others are shown as the holder")
 	fs.Lookup("owner").DefValue = "HOST/PID"
@@ -167,7 +181,7 @@ func (t *tool) run(ctx context.Context, f *runFlags, resources, command []string
 	if err != nil {
 		return err
 	}
-	w := &wait{resources: resources}
+	w := &wait{resources: resources, permits: f.permits}
 	r, _, err := t.global.open(redlock.WithHook(w.see))
 	if err != nil {
 		return err
@@ -178,6 +192,8 @@ func (t *tool) run(ctx context.Context, f *runFlags, resources, command []string
 	if err != nil {
 		t.close(ctx, r)
 		switch code, _ := classify(err); {
+		case errors.Is(err, errWithinPermit):
+			return err
 		case isOwn(err):
 			return because(err, "this redlock run is part of the command of another one, which holds what it asks for")
 		case f.quiet && code == exitTaken:
@@ -187,7 +203,7 @@ func (t *tool) run(ctx context.Context, f *runFlags, resources, command []string
 	}
 	j := &job{
 		tool: t, lock: lock, path: path, args: command, killAfter: f.killAfter, signals: signals,
-		env: environment(os.Environ(), lock), margin: f.margin(), extender: f.newExtender(lock),
+		env: f.environment(os.Environ(), lock), margin: f.margin(), extender: f.newExtender(lock),
 	}
 	end, err := j.run(ctx)
 	if errors.Is(err, errNotStarted) {
@@ -228,12 +244,12 @@ func (t *tool) close(ctx context.Context, r *redlock.Redlock) {
 }
 
 // environment is the command's.
-func environment(own []string, lock *redlock.Lock) []string {
-	env := make([]string, 0, len(own)+3)
+func (f *runFlags) environment(own []string, lock *redlock.Lock) []string {
+	env := make([]string, 0, len(own)+4)
 	for _, v := range own {
 		name, _, _ := strings.Cut(v, "=")
 		switch name {
-		case "REDLOCK_RESOURCES", "REDLOCK_TOKEN", "REDLOCK_FENCE", holdersVar:
+		case "REDLOCK_RESOURCES", "REDLOCK_TOKEN", "REDLOCK_FENCE", "REDLOCK_SLOT", holdersVar:
 		default:
 			env = append(env, v)
 		}
@@ -241,6 +257,10 @@ func environment(own []string, lock *redlock.Lock) []string {
 	env = append(env, "REDLOCK_RESOURCES="+strings.Join(lock.Resources(), "\n"), "REDLOCK_TOKEN="+lock.Token(), holdersVar+"="+holdersFor(lock))
 	if fence := lock.Fence(); fence > 0 {
 		env = append(env, "REDLOCK_FENCE="+strconv.FormatInt(fence, 10))
+	}
+	if f.permits > 0 {
+		name := lock.Resources()[0]
+		env = append(env, "REDLOCK_SLOT="+name[strings.LastIndexByte(name, '#')+1:])
 	}
 	return env
 }

@@ -17,10 +17,13 @@ import (
 // of all nodes. --verbose and --json have those. All commands report their errors through it.
 func sentence(err error) string {
 	var reasoned *reasonedError
+	var permit *permitError
 	var votes *redlock.QuorumError
 	switch {
 	case errors.As(err, &reasoned):
 		return harmless(reasoned.text) + ": " + sentence(reasoned.reason)
+	case errors.As(err, &permit) && errors.Is(err, redlock.ErrTaken) && errors.As(err, &votes):
+		return permit.text(votes)
 	case errors.As(err, &votes):
 		text := ofVotes(votes, 0)
 		if errors.Is(err, context.DeadlineExceeded) {

@@ -10,22 +10,29 @@ import (
 	"github.com/seed6c881748/redlock/internal/tokens"
 )
 
-const exitStatus = `0    all of the resources are held
+const exitStatus = `0    all of the resources, or permits, are held
 1    at least one of them is not held
 64   usage
 69   no quorum: too many nodes did not answer to say who holds a resource`
 
 func (t *tool) statusCommand() *cobra.Command {
+	var permits int
 	cmd := &cobra.Command{
 		Use:   "status [FLAGS] RESOURCE…",
 		Short: "show who holds resources, on which nodes, and who waits",
 		Long: `Asks every node about each of the resources, and shows who holds it (the label that the holder has given itself, and a digest of its token), for how long the keys still live, on how many nodes, the last fencing token, and who waits for it. It is a snapshot, of each node at a slightly different instant.
 
-A resource is held if one token is on a quorum of the nodes. What is on fewer is what an attempt, or a lock that has ended, has left.`,
+A resource is held if one token is on a quorum of the nodes. What is on fewer is what an attempt, or a lock that has ended, has left.
+
+With --permits it shows the permits of semaphores, slot by slot. The nodes do not store how many permits a semaphore has: give the number that its users give. redlock list --prefix 'NAME#' shows all slots that are held, whatever the number.`,
 		Example: `  redlock status nightly-report
+  redlock status --permits 5 resize
   redlock status --json deploy/web | jq -r .owner`,
 		Args: someResources,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkPermits(cmd, permits); err != nil {
+				return err
+			}
 			peers, err := t.global.peers()
 			if err != nil {
 				return err
@@ -34,6 +41,9 @@ A resource is held if one token is on a quorum of the nodes. What is on fewer is
 			k := keys{t.global.prefix}
 			if err := k.check(args); err != nil {
 				return err
+			}
+			if permits > 0 {
+				return ended(t.statusOfPermits(cmd.Context(), peers, k, args, permits))
 			}
 			views := look(cmd.Context(), peers, k, args, shownWaiters)
 			code := exitOK
@@ -44,6 +54,8 @@ A resource is held if one token is on a quorum of the nodes. What is on fewer is
 			return ended(code)
 		},
 	}
+	cmd.Flags().IntVar(&permits, "permits", 0, "each RESOURCE is the name of a semaphore of `K` permits, from 1 to 256")
+	cmd.Flags().Lookup("permits").DefValue = ""
 	describe(cmd, "exit", exitStatus)
 	return cmd
 }
@@ -120,18 +132,20 @@ func (n sight) text(s style, holder string) string {
 
 // A viewJSON is a view for programs. It has no token.
 type viewJSON struct {
-	Resource string       `json:"resource"`
-	State    string       `json:"state"` // held, free, partial (less than a quorum) or unknown
-	Held     bool         `json:"held"`
-	Holder   string       `json:"holder,omitempty"`
-	Owner    string       `json:"owner,omitempty"`
-	TTLMS    *int64       `json:"ttl_ms,omitempty"` // -1: no expiry
-	Fence    int64        `json:"fence,omitempty"`
-	On       int          `json:"on"` // how many nodes have the holder's token, or the most frequent one
-	Need     int          `json:"need"`
-	Waiting  int          `json:"waiting"` // -1: not known
-	Nodes    []sightJSON  `json:"nodes,omitempty"`
-	Waiters  []waiterJSON `json:"waiters,omitempty"`
+	Resource  string       `json:"resource"`
+	Semaphore string       `json:"semaphore,omitempty"` // of which the resource is a slot
+	Slot      *int         `json:"slot,omitempty"`
+	State     string       `json:"state"` // held, free, partial (less than a quorum) or unknown
+	Held      bool         `json:"held"`
+	Holder    string       `json:"holder,omitempty"`
+	Owner     string       `json:"owner,omitempty"`
+	TTLMS     *int64       `json:"ttl_ms,omitempty"` // -1: no expiry
+	Fence     int64        `json:"fence,omitempty"`
+	On        int          `json:"on"` // how many nodes have the holder's token, or the most frequent one
+	Need      int          `json:"need"`
+	Waiting   int          `json:"waiting"` // -1: not known
+	Nodes     []sightJSON  `json:"nodes,omitempty"`
+	Waiters   []waiterJSON `json:"waiters,omitempty"`
 }
 
 type sightJSON struct {

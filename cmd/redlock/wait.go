@@ -21,10 +21,9 @@ func (t *tool) takeLock(ctx context.Context, f *runFlags, r *redlock.Redlock, w 
 		ctx, cancel = context.WithTimeout(ctx, f.waitFor)
 		defer cancel()
 	}
-	waits := f.forever || f.waitFor > 0
 	var caught os.Signal
 	said := ""
-	audible := waits && !f.quiet
+	audible := f.waits() && !f.quiet
 	done, watching := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(watching)
@@ -51,11 +50,7 @@ func (t *tool) takeLock(ctx context.Context, f *runFlags, r *redlock.Redlock, w 
 			}
 		}
 	}()
-	take := r.Lock
-	if !waits {
-		take = r.TryLock
-	}
-	lock, err := take(ctx, w.resources, f.ttl, f.options()...)
+	lock, err := f.take(ctx, r, w.resources)
 	close(done)
 	<-watching
 	switch {
@@ -70,9 +65,24 @@ func (t *tool) takeLock(ctx context.Context, f *runFlags, r *redlock.Redlock, w 
 	return lock, err
 }
 
+func (f *runFlags) waits() bool { return f.forever || f.waitFor > 0 }
+
+// take takes the lock, or a permit.
+func (f *runFlags) take(ctx context.Context, r *redlock.Redlock, resources []string) (*redlock.Lock, error) {
+	switch {
+	case f.permits > 0:
+		return f.takePermit(ctx, r, resources[0])
+	case f.waits():
+		return r.Lock(ctx, resources, f.ttl, f.options()...)
+	default:
+		return r.TryLock(ctx, resources, f.ttl, f.options()...)
+	}
+}
+
 // A wait is that of a redlock run for its lock: what it has seen last, to tell people.
 type wait struct {
 	resources []string
+	permits   int // 0: it is for a lock
 
 	mu   sync.Mutex
 	last error // of the last attempt; nil: there was none yet
@@ -97,12 +107,17 @@ func (w *wait) text() (text string, known bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	text = "waiting for " + namesOf(w.resources)
+	if w.permits > 0 {
+		text = "waiting for " + onePermit(w.resources[0], w.permits)
+	}
 	var votes *redlock.QuorumError
 	switch {
 	case !errors.As(w.last, &votes):
 		return text, false
 	case !errors.Is(votes, redlock.ErrTaken):
 		return "waiting: " + ofVotes(votes, 0), true
+	case w.permits > 0:
+		return text, true
 	}
 	if len(votes.Resources) > 1 {
 		text += ", one of them"

@@ -1,0 +1,198 @@
+//go:build unix
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
+)
+
+// permit starts a command that holds a permit until its standard input ends, and returns its slot.
+func permit(t *testing.T, c *testcluster.Cluster, args ...string) (slot string, end func()) {
+	t.Helper()
+	args = append(append([]string{"--ttl", "10m"}, args...), "--", "sh", "-c", `echo "$REDLOCK_SLOT on $REDLOCK_RESOURCES"; cat`)
+	cmd := command(t, c, runArgs(args...)...)
+	stdin, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	p := startCommand(t, cmd)
+	p.waitFor("\n")
+	slot, resource, _ := strings.Cut(strings.TrimSpace(p.out.String()), " on ")
+	require.Equal(t, "jobs#"+slot, resource)
+	return slot, func() {
+		require.NoError(t, stdin.Close())
+		assert.Equal(t, 0, p.wait(), "%s", p.errOut)
+	}
+}
+
+// As many commands run as there are permits, each with a slot of its own, and no more.
+func TestRunPermits(t *testing.T) {
+	t.Parallel()
+	c := testcluster.RunServers(t, 3)
+	const k = 3
+	var ends []func()
+	slots := map[string]bool{}
+	for range k {
+		slot, end := permit(t, c, "--permits", "3", "jobs")
+		slots[slot] = true
+		ends = append(ends, end)
+	}
+	require.Equal(t, map[string]bool{"0": true, "1": true, "2": true}, slots)
+	t.Run("none is free", func(t *testing.T) {
+		for wait, want := range map[string]string{
+			"0":  `^redlock: all 3 permits of jobs are taken: jobs#\d is held by .+ for another \d+m.+\n$`,
+			"5s": `^(redlock: waiting for .+\n)*redlock: gave up waiting for one of the 3 permits of jobs: jobs#\d is held by `,
+		} {
+			p := start(t, c, runArgs("--permits", "3", "--wait", wait, "jobs", "--", "echo", "ran")...)
+			assert.Equal(t, exitTaken, p.wait())
+			assert.Regexp(t, want, p.errOut.String())
+			assert.Empty(t, p.out.String())
+		}
+		p := start(t, c, runArgs("--permits", "3", "--quiet", "--wait", "0", "jobs", "--", "echo", "ran")...)
+		assert.Equal(t, exitTaken, p.wait())
+		assert.Empty(t, p.out.String()+p.errOut.String())
+		p = start(t, c, runArgs("--json", "--permits", "3", "--wait", "0", "jobs", "--", "echo", "ran")...)
+		assert.Equal(t, exitTaken, p.wait())
+		var e errorJSON
+		require.NoError(t, json.Unmarshal([]byte(p.errOut.String()), &e))
+		assert.Equal(t, "taken", e.Reason)
+	})
+	t.Run("the lock of the name is another", func(t *testing.T) {
+		cmd := command(t, c, runArgs("--wait", "0", "jobs", "--", "sh", "-c", `echo "<$REDLOCK_SLOT>"`)...)
+		cmd.Env = append(cmd.Env, "REDLOCK_SLOT=7")
+		p := startCommand(t, cmd)
+		assert.Equal(t, 0, p.wait(), "%s", p.errOut)
+		assert.Equal(t, "<>\n", p.out.String())
+	})
+	next := start(t, c, runArgs("--permits", "3", "--fence", "jobs", "--", "sh", "-c", `echo "$REDLOCK_SLOT $REDLOCK_FENCE"`)...)
+	eventually(t, func() bool {
+		return strings.Contains(next.errOut.String(), "waiting for one of the 3 permits of jobs\n")
+	}, "a word")
+	for i := range k {
+		eventually(t, func() bool { return waiting(t, c, fmt.Sprintf("jobs#%d", i)) > 0 }, "a place in each line")
+	}
+	ends[0]()
+	assert.Equal(t, 0, next.wait(), "%s", next.errOut)
+	assert.Regexp(t, `^\d [1-9]\d*\n$`, next.out.String())
+	ends[1]()
+	ends[2]()
+	for i := range k {
+		eventually(t, func() bool { return holders(t, c, fmt.Sprintf("jobs#%d", i)) == 0 }, "the release on all nodes")
+	}
+}
+
+func TestRunPermitsNoQuorum(t *testing.T) {
+	t.Parallel()
+	c := testcluster.RunServers(t, 3)
+	require.NoError(t, c.Nodes[0].Stop())
+	require.NoError(t, c.Nodes[1].Stop())
+	for _, wait := range []string{"0", "500ms"} {
+		p := start(t, c, "run", "--permits", "2", "--wait", wait, "jobs", "--", "echo", "ran")
+		assert.Equal(t, exitNoQuorum, p.wait())
+		assert.Empty(t, p.out.String())
+		assert.Contains(t, p.errOut.String(), "no quorum for jobs#")
+	}
+}
+
+// A command that has a permit waits for no second one, whether one is free or not. Who only has its
+// environment may.
+func TestRunPermitWithinPermit(t *testing.T) {
+	t.Parallel()
+	c := testcluster.RunServers(t, 3)
+	for _, wait := range []string{"forever", "0"} {
+		cmd := command(t, c, append(runArgs("--permits", "4", "jobs", "--", "sh", "-c",
+			`echo "$REDLOCK_HOLDERS"; REDLOCK_TEST_AS_TOOL=1 exec "$0" run --quiet --permits 4 --wait `+wait+` jobs -- echo ran`), "")...)
+		cmd.Args[len(cmd.Args)-1] = cmd.Path
+		cmd.Env = append(cmd.Env, "REDLOCK_NODE_TIMEOUT=5s", "REDLOCK_CONNECT_TIMEOUT=20s")
+		p := startCommand(t, cmd)
+		assert.Equal(t, exitTaken, p.wait(), "%s", p.errOut)
+		assert.Contains(t, p.errOut.String(), "which has a permit of the same semaphore: jobs#")
+		assert.NotContains(t, p.out.String(), "ran")
+		after := command(t, c, runArgs("--permits", "4", "jobs", "--", "echo", "ran")...)
+		after.Env = append(after.Env, "REDLOCK_HOLDERS="+strings.TrimSpace(p.out.String()))
+		assert.Equal(t, 0, startCommand(t, after).wait())
+	}
+}
+
+// Whatever is wrong with --permits is told before any node is asked.
+func TestPermitsUsage(t *testing.T) {
+	t.Setenv("REDLOCK_NODES", "127.0.0.1:1")
+	for _, tt := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"run", "--permits", "0", "x", "--", "true"}, "--permits 0: must be from 1 to 256"},
+		{[]string{"run", "--permits", "-3", "x", "--", "true"}, "--permits -3: must be from 1 to 256"},
+		{[]string{"run", "--permits", "257", "x", "--", "true"}, "--permits 257: must be from 1 to 256"},
+		{[]string{"run", "--permits", "many", "x", "--", "true"}, "--permits"},
+		{[]string{"run", "--permits", "2", "x", "y", "--", "true"}, "--permits with 2 resources: want one"},
+		{[]string{"run", "--permits", "2", "", "--", "true"}, "empty name"},
+		{[]string{"run", "--permits", "2", "--owner", "a\nb", "x", "--", "true"}, "owner label"},
+		{[]string{"status", "--permits", "0", "x"}, "--permits 0: must be from 1 to 256"},
+		{[]string{"status", "--permits", "257", "x"}, "--permits 257: must be from 1 to 256"},
+	} {
+		code, _, errOut := execTool(t, nil, tt.args...)
+		assert.Equal(t, exitUsage, code, "%q", tt.args)
+		assert.Contains(t, errOut, tt.want)
+	}
+}
+
+func TestStatusOfPermits(t *testing.T) {
+	c := testcluster.RunServers(t, 3)
+	hold(t, c, "jobs#1", redlock.WithOwner("vm/1"), redlock.WithFencing())
+	status := func(more ...string) (int, string) {
+		code, out, errOut := execTool(t, c, append(append([]string{"status"}, slow...), more...)...)
+		require.Empty(t, errOut)
+		return code, out
+	}
+	code, out := status("--permits", "3", "jobs")
+	assert.Equal(t, exitNo, code)
+	assert.Regexp(t, `^jobs  1 of 3 permits held
+  slot 0  free
+  slot 1  held by "vm/1" \(\w+\) for \d+m\S+, on 3 of 3 nodes \(2 needed\), fence \d+
+  slot 2  free
+$`, out)
+	_, out = status("--permits", "11", "jobs")
+	assert.Contains(t, out, "\n  slot 9   free\n  slot 10  free\n")
+	code, out = status("--json", "--permits", "2", "jobs")
+	assert.Equal(t, exitNo, code)
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	require.Len(t, lines, 2)
+	free, held := decode[viewJSON](t, lines[0]), decode[viewJSON](t, lines[1])
+	assert.Equal(t, []any{"jobs#0", "jobs", 0, "free"}, []any{free.Resource, free.Semaphore, *free.Slot, free.State})
+	assert.Equal(t, []any{"jobs#1", "jobs", 1, "held", "vm/1"}, []any{held.Resource, held.Semaphore, *held.Slot, held.State, held.Owner})
+	_, out = status("--json", "jobs#1")
+	assert.NotContains(t, out, "semaphore", "anybody may name a lock so")
+
+	hold(t, c, "jobs#0")
+	code, _ = status("--permits", "2", "jobs")
+	assert.Equal(t, exitOK, code)
+	require.NoError(t, c.Nodes[2].Stop())
+	code, out = status("--connect-timeout", "1s", "--permits", "2", "jobs")
+	assert.Equal(t, exitOK, code)
+	assert.Regexp(t, `^jobs  2 of 2 permits held\n(.+\n){2}  \S+:\d+  .*connect`, out)
+	require.NoError(t, c.Nodes[1].Stop())
+	code, out = status("--connect-timeout", "1s", "--permits", "2", "jobs")
+	assert.Equal(t, exitNoQuorum, code)
+	assert.Contains(t, out, "jobs  0 of 2 permits held, or more: too few nodes answer\n")
+}
+
+// The lock of a permit is kept for --at-least: as many commands are begun per time as there are permits.
+func TestRunPermitsAtLeast(t *testing.T) {
+	t.Parallel()
+	c := testcluster.RunServers(t, 3)
+	codes := map[int]int{}
+	for range 3 {
+		p := start(t, c, runArgs("--permits", "2", "--wait", "0", "--at-least", time.Minute.String(), "jobs", "--", "true")...)
+		codes[p.wait()]++
+	}
+	assert.Equal(t, map[int]int{0: 2, exitTaken: 1}, codes)
+}
