@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 func manage(job []string) {
 	ctx := context.Background()
 	var nodes []redlock.Node
-	for _, addr := range job[1:] {
+	for _, addr := range job[2:] {
 		nodes = append(nodes, redlock.NewNode(addr))
 	}
 	r := must(redlock.New(nodes, redlock.WithNodeTimeout(10*time.Second), redlock.WithConnectTimeout(10*time.Second),
@@ -40,7 +40,7 @@ func manage(job []string) {
 				fmt.Println("waits")
 			}
 		})))
-	storage := New(&certmagic.FileStorage{Path: job[0]}, r, 2*time.Second)
+	storage := New(&certmagic.FileStorage{Path: job[0]}, r, must(time.ParseDuration(job[1])))
 	config, stop := newInstance(storage, newCA(func(context.Context) error {
 		fmt.Println("asks the CA")
 		_, err := bufio.NewReader(os.Stdin).ReadString('\n')
@@ -64,10 +64,10 @@ type process struct {
 	lines *bufio.Scanner
 }
 
-func start(t *testing.T, folder string, cluster *testcluster.Cluster) *process {
+func start(t *testing.T, folder string, ttl time.Duration, cluster *testcluster.Cluster) *process {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0]) // It is killed if the test ends before.
-	cmd.Env = append(os.Environ(), "REDLOCK_CERTMAGIC="+strings.Join(append([]string{folder}, cluster.Addrs()...), "\n"))
+	cmd.Env = append(os.Environ(), "REDLOCK_CERTMAGIC="+strings.Join(append([]string{folder, ttl.String()}, cluster.Addrs()...), "\n"))
 	cmd.Stderr = os.Stderr
 	input, err := cmd.StdinPipe()
 	require.NoError(t, err)
@@ -99,9 +99,9 @@ func (p *process) issue() {
 func TestTwoProcessesObtainACertificateOnce(t *testing.T) {
 	t.Parallel()
 	cluster, folder := testcluster.RunEmbedded(t, 3), t.TempDir()
-	one := start(t, folder, cluster)
+	one := start(t, folder, time.Minute, cluster)
 	one.says("asks the CA")
-	two := start(t, folder, cluster)
+	two := start(t, folder, time.Minute, cluster)
 	two.says("waits")
 	one.issue()
 	require.Equal(t, one.says("has"), two.says("has"))
@@ -112,10 +112,9 @@ func TestTwoProcessesObtainACertificateOnce(t *testing.T) {
 func TestAProcessFollowsAnotherThatIsKilled(t *testing.T) {
 	t.Parallel()
 	cluster, folder := testcluster.RunEmbedded(t, 3), t.TempDir()
-	one := start(t, folder, cluster)
+	one := start(t, folder, 2*time.Second, cluster)
 	one.says("asks the CA")
-	two := start(t, folder, cluster)
-	two.says("waits")
+	two := start(t, folder, 2*time.Second, cluster)
 	require.NoError(t, one.cmd.Process.Kill())
 	_ = one.cmd.Wait()
 	two.says("asks the CA")
