@@ -1,6 +1,7 @@
 package otelredlock
 
 import (
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -25,6 +26,9 @@ const (
 type classes struct {
 	of func(resource string) string // nil: there are none
 
+	permits    map[string]permit // by resource: those of the semaphores that are known
+	semaphores []*class          // of each
+
 	known sync.Map // class by name
 	mu    sync.Mutex
 	count int
@@ -33,8 +37,9 @@ type classes struct {
 // A class is what is known of a class: attributes that are made once, and counters that metrics
 // read. Counting here costs less than an instrument does.
 type class struct {
-	name  string
-	start [len(operations)][]trace.SpanStartOption // by operation
+	name      string                                   // "": none
+	semaphore string                                   // "": its resources are no slots
+	start     [len(operations)][]trace.SpanStartOption // by operation
 
 	attempts [len(outcomes)]atomic.Int64 // by how their call has ended
 	ended    [len(outcomes)]atomic.Int64 // holds, by cause
@@ -45,8 +50,47 @@ type class struct {
 	causes   [len(outcomes)][]metric.ObserveOption // of the end of a hold
 }
 
+// A permit is what is known of a semaphore's slot.
+type permit struct {
+	class *class
+	slot  attribute.KeyValue
+}
+
+// maxPermits is the most that a semaphore has.
+const maxPermits = 256
+
+// addSemaphore has the slots of a semaphore told from other resources. They have a class in common.
+func (c *classes) addSemaphore(name string) {
+	if c.permits == nil {
+		c.permits = make(map[string]permit)
+	}
+	if _, ok := c.permits[name+"#0"]; ok {
+		return
+	}
+	class := ""
+	if c.of != nil {
+		class = c.one(name)
+	}
+	k := newClass(class, strings.ToValidUTF8(name, replacement))
+	c.semaphores = append(c.semaphores, k)
+	for slot := range maxPermits {
+		c.permits[name+"#"+strconv.Itoa(slot)] = permit{k, attribute.Int(keySlot, slot)}
+	}
+}
+
+// permit returns what is known of a slot, if the resources are one.
+func (c *classes) permit(resources []string) (p permit, ok bool) {
+	if len(resources) == 1 {
+		p, ok = c.permits[resources[0]]
+	}
+	return p, ok
+}
+
 // class returns the class of a lock's resources.
 func (c *classes) class(resources []string) *class {
+	if p, ok := c.permit(resources); ok {
+		return p.class
+	}
 	name := ""
 	if c.of != nil {
 		for i, r := range resources {
@@ -104,13 +148,16 @@ func (c *classes) add(name string) *class {
 		}
 	}
 	c.count++
-	k := newClass(name)
+	k := newClass(name, "")
 	c.known.Store(name, k)
 	return k
 }
 
 // each calls f with every class.
 func (c *classes) each(f func(k *class)) {
+	for _, k := range c.semaphores {
+		f(k)
+	}
 	c.known.Range(func(_, k any) bool {
 		f(k.(*class))
 		return true
@@ -120,8 +167,8 @@ func (c *classes) each(f func(k *class)) {
 // operations are those that have spans.
 var operations = [...]redlock.Op{redlock.OpLock, redlock.OpDo, redlock.OpExtend, redlock.OpUnlock}
 
-func newClass(name string) *class {
-	k := &class{name: name}
+func newClass(name, semaphore string) *class {
+	k := &class{name: name, semaphore: semaphore}
 	for i, op := range operations {
 		k.start[i] = []trace.SpanStartOption{
 			trace.WithAttributes(append(k.attributes(), attribute.String(keyOperation, string(op)))...),
@@ -135,11 +182,14 @@ func newClass(name string) *class {
 	return k
 }
 
-func (k *class) attributes() []attribute.KeyValue {
-	if k.name == "" {
-		return nil
+func (k *class) attributes() (all []attribute.KeyValue) {
+	if k.name != "" {
+		all = append(all, attribute.String(keyClass, k.name))
 	}
-	return []attribute.KeyValue{attribute.String(keyClass, k.name)}
+	if k.semaphore != "" {
+		all = append(all, attribute.String(keySemaphore, k.semaphore))
+	}
+	return all
 }
 
 // with returns the attributes of the class with another, unless that is empty.

@@ -5,6 +5,7 @@ package otelredlock
 const (
 	keyError     = "error.type"
 	keyClass     = "redlock.resource.class"
+	keySemaphore = "redlock.semaphore"
 	keyOperation = "redlock.operation"
 	keyNode      = "redlock.node.name"
 	keyVote      = "redlock.vote"
@@ -14,6 +15,7 @@ const (
 	keyAttempt   = "redlock.attempt"
 	keyAttempts  = "redlock.attempts"
 	keyFence     = "redlock.fence"
+	keySlot      = "redlock.slot"
 	keyHolder    = "redlock.holder"
 	keyOwner     = "redlock.owner"
 	keyPosition  = "redlock.position"

@@ -49,6 +49,9 @@ func (t *Telemetry) Begin(ctx context.Context, op redlock.Op, resources []string
 	if !span.IsRecording() {
 		return ctx // With its span, which what is within is not to be recorded after, either.
 	}
+	if p, ok := t.classes.permit(resources); ok {
+		span.SetAttributes(p.slot)
+	}
 	if t.showResources {
 		span.SetAttributes(attribute.StringSlice(keyResources, validTexts(resources)))
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"go.opentelemetry.io/otel"
@@ -37,6 +38,7 @@ type settings struct {
 	tracers       trace.TracerProvider
 	meters        metric.MeterProvider
 	class         func(resource string) string
+	semaphores    []string
 	showResources bool
 }
 
@@ -52,6 +54,15 @@ func WithMeterProvider(p metric.MeterProvider) Option { return func(s *settings)
 // class adds no attribute. If f panics, the class is "_OTHER". Bytes that are not UTF-8 are replaced. f
 // is called on callers' goroutines, by several at a time, and must be quick. Default: no classes.
 func WithClass(f func(resource string) string) Option { return func(s *settings) { s.class = f } }
+
+// WithSemaphores names semaphores of package semaphore, as they were given to semaphore.New. Spans and metrics of
+// their permits have the name as redlock.semaphore, and spans the number of the slot as redlock.slot. A permit
+// is a lock on a resource such as "resize#3", which a user may have named so for something else: only a semaphore
+// that is named here is known as one. WithClass's function is called once with its name, not with its slots.
+// There should be few: each is several time series, which begin at once. Default: none.
+func WithSemaphores(names ...string) Option {
+	return func(s *settings) { s.semaphores = append(s.semaphores, names...) }
+}
 
 // WithSpanResources has spans show the resources themselves, as redlock.resources, and the texts of
 // errors, which may contain them. Metrics never show either. Default: spans do not show them.
@@ -69,12 +80,18 @@ func New(opts ...Option) (*Telemetry, error) {
 	if s.tracers == nil || s.meters == nil {
 		return nil, errors.New("otelredlock: nil provider")
 	}
+	if slices.Contains(s.semaphores, "") {
+		return nil, errors.New("otelredlock: empty name of a semaphore")
+	}
 	in, err := newInstruments(s.meters.Meter(scope))
 	if err != nil {
 		return nil, fmt.Errorf("otelredlock: %w", err)
 	}
 	t := &Telemetry{tracer: s.tracers.Tracer(scope), instruments: in, showResources: s.showResources}
 	t.classes.of = s.class
+	for _, name := range s.semaphores {
+		t.classes.addSemaphore(name)
+	}
 	return t, nil
 }
 
