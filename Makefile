@@ -94,7 +94,7 @@ check: cover check-rest ## everything that CI runs
 
 # The numbers of seeds, rounds and servers that make check leaves out.
 .PHONY: nightly
-nightly: full race oldest-all matrix mutants soak ## all tests at full size, all servers, all mutants
+nightly: full race oldest-all matrix mutants soak packages-test ## all tests at full size, all servers, all mutants, packages
 
 # Runs all of CHECKS even when one fails, and says which did.
 .PHONY: check-rest
@@ -305,6 +305,26 @@ peers: tools ## other libraries and this one under the same faults, TIME=30s eac
 .PHONY: prove
 prove: tools ## what shows that promises are kept, and a report: mutants, seeds, models, chaos, others; about 15 minutes. Writes build/prove
 	cd proof && $(GO) run ./prove -seed $(SEED) -out '$(CURDIR)/$(BUILD)/prove'
+
+# It takes minutes to compile, so what needs it runs at night.
+GORELEASER := github.com/goreleaser/goreleaser/v2@v2.16.0
+
+.PHONY: packages-tools
+packages-tools: ## install in build/bin what the packages are made with
+	GOBIN='$(CURDIR)/$(BUILD)/bin' $(GO) install $(GORELEASER)
+	$(GO) build -modfile=scripts/sbom.mod -o $(BUILD)/bin/ github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
+
+.PHONY: packages
+packages: packages-tools ## archives, .deb, .rpm, checksums and SBOMs of the tool, as a snapshot. Writes build/dist
+	PATH="$(CURDIR)/$(BUILD)/bin:$$PATH" goreleaser release --snapshot --clean
+
+.PHONY: packages-test
+packages-test: tools-packages ## make packages, and install, use and remove the .deb; a release with its packages
+	cd internal/publish && $(GO) test -v -count=1 -timeout $(TIMEOUT) -run 'Package|ARelease$$' .
+
+.PHONY: tools-packages
+tools-packages: tools
+	@GO='$(GO)' sh scripts/tools.sh packages
 
 .PHONY: footprint
 footprint: tools ## write docs/footprint.md: what a program gets with the library

@@ -10,7 +10,9 @@
 #   3. commits the release: CHANGELOG.md's Unreleased becomes the version, with today's date, and the
 #      modules that users get besides the library require that version of it
 #   4. has go install and go get find these modules in a folder, as in a proxy after the tags are pushed
-#   5. commits the way back: these modules are built from the library beside them again
+#   5. builds the archives and packages of the tool from that folder, with GoReleaser: build/dist, to be
+#      published with the release (PACK=command: that instead)
+#   6. commits the way back: these modules are built from the library beside them again
 #
 # Why two commits: 'go install …/cmd/redlock@VERSION' refuses a module with a replace line, and
 # without one a change of the library and of such a module could not be tried together.
@@ -49,6 +51,8 @@ awk '/^## /{on = $0 == "## Unreleased"; next} on && /^- /{n++} END {exit n == 0}
 
 ${CHECK:-make check} || die "the checks fail"
 [ -z "$(git status --porcelain)" ] || die "the checks have changed the tree"
+# GoReleaser before anything is committed, and from the usual proxy.
+[ -n "${PACK:-}" ] || make packages-tools || die "what the packages are made with cannot be installed"
 
 work=$(mktemp -d)
 start=$(git rev-parse HEAD)
@@ -68,9 +72,14 @@ trap 'exit 1' HUP INT TERM
 # another module cache need not be compiled again.
 export GOFLAGS="-modcacherw -trimpath"
 usual="file://$(go env GOMODCACHE)/cache/download,$(go env GOPROXY)"
-released_go() { # Without GONOPROXY, with which go install overlooks modules that a cached one is the prefix of.
+as_released() { # Without GONOPROXY, with which go install overlooks modules that a cached one is the prefix of.
 	GOPROXY="file://$work/proxy,$usual" GONOSUMDB="$module,$module/*" \
-		GOMODCACHE="$work/cache" GOWORK=off GOBIN="$work/bin" go "$@"
+		GOMODCACHE="$work/cache" GOWORK=off GOBIN="$work/bin" "$@"
+}
+released_go() { as_released go "$@"; }
+packages() { # The tags are not set yet, and none is pushed.
+	as_released env PATH="$PWD/build/bin:$PATH" GORELEASER_CURRENT_TAG="$version" \
+		${PACK:-goreleaser release --clean --skip=validate,publish,announce}
 }
 proxy() { # of the commit HEAD
 	rm -rf "$work/proxy" "$work/cache"
@@ -104,6 +113,9 @@ mkdir "$work/user"
 	released_go get "$module/$m@$version" || exit 1
 done) || die "a user's go get fails"
 
+[ ! -f cmd/redlock/go.mod ] || packages || die "the packages of the tool cannot be built"
+[ -z "$(git status --porcelain)" ] || die "the packages have changed the tree"
+
 for m in $modules; do
 	up=$(echo "$m" | sed 's:[^/]*:..:g')
 	(cd "$m" && go mod edit -replace="$module=$up/" && go mod tidy) || die "$m does not go back to the library beside it"
@@ -122,5 +134,6 @@ for t in $tags; do
 	echo "  git tag -a $t -m '$t' $release"
 done
 echo "  git push --atomic origin $branch $tags"
+echo "  cd build/dist && gh release create $version --verify-tag --notes-from-tag *.tar.gz *.zip *.deb *.rpm *.cdx.json checksums.txt"
 echo
 echo "To undo it: git reset --hard $start"

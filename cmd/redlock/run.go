@@ -64,7 +64,7 @@ On a terminal, what stops the command (Ctrl-Z, or SIGSTOP) stops redlock, too. W
   # The lock is kept for 50 s even if the job takes 1 s, or fails, so that a machine whose clock is late finds it
   # taken. cron knows no exported REDLOCK_NODES, and mails what anybody writes: hence the first line, and --quiet.
   REDLOCK_NODES=10.0.0.1:6379,10.0.0.2:6379,10.0.0.3:6379
-  * * * * *  /usr/local/bin/redlock run --quiet --wait 0 --at-least 50s report -- /usr/local/bin/report
+  * * * * *  /usr/bin/redlock run --quiet --wait 0 --at-least 50s report -- /usr/local/bin/report
 
   # Wait for at most five minutes:
   redlock run --wait 5m deploy/web -- ./deploy.sh

@@ -38,8 +38,15 @@ func versionText() string {
 	return fmt.Sprintf("%s (%s, %s/%s)", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
-// version is the module's, as it was installed.
+// packaged is the version of a package. The build of the packages sets it, as they come from a clone, where Go
+// does not know the module's version.
+var packaged string
+
+// version is the package's, or the module's as it was installed.
 func version() string {
+	if packaged != "" {
+		return packaged
+	}
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 		return info.Main.Version
 	}

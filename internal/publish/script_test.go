@@ -26,7 +26,7 @@ func newClone(t *testing.T) clone {
 	require.NoError(t, err)
 	out, err := exec.Command("git", "clone", "-q", from, dir).CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	c := clone{consumer{t, dir, append(os.Environ(), "CHECK=true")}}
+	c := clone{consumer{t, dir, append(os.Environ(), "CHECK=true", "PACK=true")}}
 	c.git("checkout", "-q", "-B", "main")
 	c.git("config", "user.name", "A Tester")
 	c.git("config", "user.email", "tester@example.com")
@@ -78,6 +78,10 @@ func TestARelease(t *testing.T) {
 	const next = "v0.91.0"
 	c := newClone(t)
 	before := c.git("rev-parse", "HEAD")
+	built := c.notePackages()
+	if !testing.Short() {
+		c.env = append(c.env, "PACK=") // The real ones.
+	}
 	out, err := c.release(next)
 	require.NoError(t, err, out)
 	assert.Empty(t, c.git("status", "--porcelain"))
@@ -109,6 +113,25 @@ func TestARelease(t *testing.T) {
 		user.env = append(user.env, "GOBIN="+bin)
 		user.run("go", "install", library+"/cmd/redlock@"+next)
 		assert.Contains(t, user.run(filepath.Join(bin, "redlock"), "--help"), "redlock")
+		if testing.Short() {
+			assert.Equal(t, next+" "+c.git("rev-parse", commit)+"\n", built(), "the packages are those of the release")
+		} else {
+			checkPackages(t, filepath.Join(c.dir, "build", "dist"), next)
+		}
+	}
+}
+
+// notePackages has the script note of which version and commit it builds the packages, instead of building them.
+func (c *clone) notePackages() (noted func() string) {
+	dir := c.t.TempDir()
+	script, file := filepath.Join(dir, "packages.sh"), filepath.Join(dir, "noted")
+	text := fmt.Sprintf("echo \"$GORELEASER_CURRENT_TAG $(git rev-parse HEAD)\" >>'%s'\n", file)
+	require.NoError(c.t, os.WriteFile(script, []byte(text), 0o600))
+	c.env = append(c.env, "PACK=sh "+script)
+	return func() string {
+		text, err := os.ReadFile(file)
+		require.NoError(c.t, err)
+		return string(text)
 	}
 }
 
@@ -151,16 +174,17 @@ func TestAReleaseIsRefused(t *testing.T) {
 func TestAReleaseThatFailsLeavesTheBranchAsItWas(t *testing.T) {
 	t.Parallel()
 	requireShell(t)
-	for name, spoil := range map[string]func(c clone){
-		"a hook of git": func(c clone) { c.hook("exit 1") },
-		"a module with a replace line of its own": func(c clone) {
+	for name, spoil := range map[string]func(c *clone){
+		"a hook of git":                 func(c *clone) { c.hook("exit 1") },
+		"packages that cannot be built": func(c *clone) { c.env = append(c.env, "PACK=false") },
+		"a module with a replace line of its own": func(c *clone) {
 			c.run("go", "-C", "otelredlock", "mod", "edit", "-replace=example.com/a=../redlock")
 			c.git("commit", "-q", "-a", "-m", "Replace another module")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newClone(t)
-			spoil(c)
+			spoil(&c)
 			before := c.git("rev-parse", "HEAD")
 			out, err := c.release("v0.91.0")
 			require.Error(t, err, out)

@@ -1,0 +1,199 @@
+package main
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"bufio"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+)
+
+// GoReleaser is too long to compile for each change, so this is what a change can break.
+func TestPackagesAreOfFilesThatExist(t *testing.T) {
+	t.Parallel()
+	requireShell(t)
+	c := newClone(t)
+	c.run("sh", "scripts/manual.sh", "v0.91.0", "build/manual")
+	config := c.file("HEAD", ".goreleaser.yaml")
+	require.NoError(t, yaml.Unmarshal([]byte(config), &map[string]any{}))
+	assert.Contains(t, config, "- sh scripts/manual.sh v{{ .Version }} build/manual\n")
+	assert.Contains(t, config, "- LICENSE\n")
+	named := regexp.MustCompile(`(?m)(?:src| dir): (\S+)$`).FindAllStringSubmatch(config, -1)
+	assert.GreaterOrEqual(t, len(named), 10)
+	for _, name := range named {
+		found, err := filepath.Glob(filepath.Join(c.dir, name[1]))
+		require.NoError(t, err)
+		assert.NotEmpty(t, found, name[1])
+	}
+	page := gunzip(t, filepath.Join(c.dir, "build/manual/redlock.1.gz"))
+	assert.Contains(t, page, `"redlock v0.91.0"`)
+	assert.Regexp(t, `(?m)^var packaged string$`, c.file("HEAD", "cmd/redlock/version.go"), "what -X sets")
+}
+
+// TestPackages builds them all, as a snapshot.
+func TestPackages(t *testing.T) {
+	if testing.Short() {
+		t.Skip("GoReleaser takes minutes to compile; make packages-test")
+	}
+	requireShell(t)
+	out, err := exec.Command("make", "-C", repo, "packages").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	dist := filepath.Join(repo, "build", "dist")
+	var made struct{ Version string }
+	text, err := os.ReadFile(filepath.Join(dist, "metadata.json"))
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(text, &made))
+	assert.Contains(t, made.Version, "-snapshot.")
+	checkPackages(t, dist, "v"+made.Version)
+	t.Run("the .deb", func(t *testing.T) {
+		found, err := filepath.Glob(filepath.Join(dist, "redlock_*_"+runtime.GOARCH+".deb"))
+		require.NoError(t, err)
+		require.Len(t, found, 1)
+		tryDebianPackage(t, found[0])
+	})
+}
+
+// checkPackages checks that a folder has all that is published of a version.
+func checkPackages(t *testing.T, dist, version string) {
+	t.Helper()
+	number := strings.TrimPrefix(version, "v")
+	for _, system := range []string{"linux", "darwin", "windows"} {
+		for _, arch := range []string{"amd64", "arm64"} {
+			name, program, list := "redlock_"+number+"_"+system+"_"+arch, "redlock", untar
+			suffix := ".tar.gz"
+			if system == "windows" {
+				program, list, suffix = "redlock.exe", unzip, ".zip"
+			}
+			files := list(t, filepath.Join(dist, name+suffix))
+			for _, want := range []string{
+				program, "LICENSE", "man/redlock.1.gz", "completions/redlock.bash", "completions/_redlock",
+				"completions/redlock.fish", "completions/redlock.ps1",
+			} {
+				assert.NotEmpty(t, files[want], "%s has no %s", name+suffix, want)
+			}
+			checkSBOM(t, filepath.Join(dist, name+".cdx.json"), version)
+			if system == runtime.GOOS && arch == runtime.GOARCH {
+				checkProgram(t, files[program], version)
+			}
+		}
+	}
+	for _, pattern := range []string{"*.deb", "*.rpm"} {
+		found, err := filepath.Glob(filepath.Join(dist, pattern))
+		require.NoError(t, err)
+		assert.Len(t, found, 2, pattern)
+	}
+	checkSums(t, dist)
+}
+
+// checkProgram runs a program that an archive has.
+func checkProgram(t *testing.T, program []byte, version string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "redlock")
+	require.NoError(t, os.WriteFile(file, program, 0o700)) //nolint:gosec // It is run.
+	out, err := exec.Command(file, "version").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	assert.True(t, strings.HasPrefix(string(out), "redlock "+version+" ("), "%s", out)
+}
+
+// checkSBOM checks that a list of components has what the tool is built from.
+func checkSBOM(t *testing.T, file, version string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	var bom struct {
+		Metadata struct {
+			Component struct{ Name, Version string }
+		}
+		Components []struct{ Name, Version string }
+	}
+	require.NoError(t, json.Unmarshal(text, &bom))
+	assert.Equal(t, library+"/cmd/redlock", bom.Metadata.Component.Name)
+	assert.Equal(t, version, bom.Metadata.Component.Version)
+	var names []string
+	for _, c := range bom.Components {
+		names = append(names, c.Name)
+	}
+	ours := library
+	if strings.Contains(version, "-snapshot.") {
+		ours = "../../" // From beside the tool, as its replace line says.
+	}
+	assert.Subset(t, names, []string{ours, "github.com/gomodule/redigo", "github.com/spf13/cobra"})
+}
+
+// checkSums checks checksums.txt, and that it has every file that is published.
+func checkSums(t *testing.T, dist string) {
+	t.Helper()
+	sums, err := os.Open(filepath.Join(dist, "checksums.txt"))
+	require.NoError(t, err)
+	defer func() { _ = sums.Close() }()
+	known := map[string]bool{}
+	for lines := bufio.NewScanner(sums); lines.Scan(); {
+		sum, name, _ := strings.Cut(lines.Text(), "  ")
+		text, err := os.ReadFile(filepath.Join(dist, name))
+		require.NoError(t, err)
+		hash := sha256.Sum256(text)
+		assert.Equal(t, hex.EncodeToString(hash[:]), sum, name)
+		known[filepath.Ext(name)] = true
+	}
+	for _, ext := range []string{".gz", ".zip", ".deb", ".rpm", ".json"} {
+		assert.True(t, known[ext], ext)
+	}
+}
+
+func untar(t *testing.T, file string) map[string][]byte {
+	t.Helper()
+	files := map[string][]byte{}
+	archive := tar.NewReader(strings.NewReader(gunzip(t, file)))
+	for {
+		header, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			return files
+		}
+		require.NoError(t, err)
+		files[header.Name], err = io.ReadAll(archive)
+		require.NoError(t, err)
+	}
+}
+
+func unzip(t *testing.T, file string) map[string][]byte {
+	t.Helper()
+	archive, err := zip.OpenReader(file)
+	require.NoError(t, err)
+	defer func() { _ = archive.Close() }()
+	files := map[string][]byte{}
+	for _, f := range archive.File {
+		r, err := f.Open()
+		require.NoError(t, err)
+		files[f.Name], err = io.ReadAll(r)
+		require.NoError(t, err)
+		require.NoError(t, r.Close())
+	}
+	return files
+}
+
+func gunzip(t *testing.T, file string) string {
+	t.Helper()
+	f, err := os.Open(file)
+	require.NoError(t, err)
+	defer func() { _ = f.Close() }()
+	z, err := gzip.NewReader(f)
+	require.NoError(t, err)
+	text, err := io.ReadAll(z)
+	require.NoError(t, err)
+	return string(text)
+}
