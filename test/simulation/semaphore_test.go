@@ -268,14 +268,17 @@ func (w *semaphoreCaller) tryOnce() {
 func (w *semaphoreCaller) do() {
 	ctx, cancel, end := w.callContext()
 	defer cancel()
-	start, called := time.Now(), false
+	start, l := time.Now(), (*simLock)(nil)
 	err := w.p.it.Do(ctx, func(ctx context.Context, p *semaphore.Permit) error {
-		called = true
-		l := w.enter(p)
+		l = w.enter(p)
 		time.Sleep(testkit.Between(w.rng, 0, w.ss.hold))
 		l.noteRelease()
 		return nil
 	})
+	called := l != nil
+	if called {
+		l.noteUnlocked(err)
+	}
 	if called == errors.Is(err, redlock.ErrNotAcquired) {
 		w.s.failf("(8) Do of %s: called %v, %v", w.name, called, err)
 	}
@@ -321,7 +324,15 @@ func (ss *semaphoreSim) checkPermits() {
 func (ss *semaphoreSim) checkWaits() {
 	longest := waitingSlack + 400*time.Millisecond // A timed retry, and the time to come to that slot.
 	used, free := 0, ss.start                      // Since then, one is.
-	end := func(l *simLock) time.Time { return laterOf(l.heldTo(), l.start.Add(l.o.minHold)) }
+	end := func(l *simLock) time.Time {
+		l.mu.Lock()
+		confirmed := !l.unlocked.IsZero()
+		l.mu.Unlock()
+		if !confirmed { // As after Close: its keys stay.
+			return l.Until()
+		}
+		return laterOf(l.heldTo(), l.start.Add(l.o.minHold))
+	}
 	for _, step := range append(ss.steps(ss.k, end), semaphoreStep{ss.until, 0}) {
 		before := used
 		used += step.by
