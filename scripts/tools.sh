@@ -9,7 +9,7 @@
 #   mariadbd       integrations with migration tools
 #   bash, ps       the tests of the command line tool use them
 #   a C compiler   with the argument race, for go test -race
-#   cron           with the argument packages, on Debian: a test has it run a job
+#   cron, man      with the argument packages, on Debian: a test has them use the .deb
 #
 # What is missing is installed with the system's package manager when this runs
 # as root (with Homebrew: as its user); the command is printed first. Otherwise
@@ -51,7 +51,10 @@ has_mariadb() { has mariadbd || [ -x /usr/sbin/mariadbd ] || [ -x /usr/libexec/m
 missing() { # prints one word per thing that is missing
 	has make || echo make
 	[ "$race" != race ] || cc_works || echo cc
-	[ "$race" != packages ] || [ "$(id -u):$(manager)" != 0:apt-get ] || has cron || echo cron
+	if [ "$race:$(id -u):$(manager)" = packages:0:apt-get ]; then
+		has cron || echo cron
+		has man || echo man
+	fi
 	server >/dev/null || echo server
 	[ "${CI:-}" != true ] || has chromium || echo chromium
 	[ "${CI:-}" != true ] || has node || echo node
@@ -88,6 +91,7 @@ packages() { # of manager $1, for the missing things $2
 		case $1:$m in
 		*:make) echo make ;;
 		*:cron) echo cron ;;
+		*:man) echo man-db ;;
 		*:chromium) echo chromium ;;
 		apk:node | dnf:node | apt-get:node) echo nodejs ;;
 		brew:node) echo node ;;
