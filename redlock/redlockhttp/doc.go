@@ -2,6 +2,8 @@
 //
 //	mux.Handle("/debug/redlock/", redlockhttp.Handler(r))
 //
+// [WithSemaphores] names semaphores whose permits are shown together.
+//
 // The page begins with what is wrong. It has the nodes with their states, round-trip times and errors;
 // the calls that wait, for what, behind whom and since when; the latest unusual events; the locks that
 // this process holds, and how long they still last; and the counters. It refreshes itself every second.

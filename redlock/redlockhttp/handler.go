@@ -22,15 +22,25 @@ const security = "default-src 'none'; style-src 'unsafe-inline'; script-src 'uns
 // Handler returns a handler that shows r, at whatever path it is mounted; see the package's
 // documentation for what it shows. It answers GET and HEAD, everything else with 405. It is safe for
 // concurrent use, does no I/O to the nodes, and may be used before r has connected and after
-// r.Close. It panics if r is nil.
-func Handler(r *redlock.Redlock) http.Handler {
+// r.Close. It panics if r or an Option is nil.
+func Handler(r *redlock.Redlock, opts ...Option) http.Handler {
 	if r == nil {
 		panic("redlockhttp: nil Redlock")
 	}
-	return handler{r}
+	h := handler{r, make(map[string]slot)}
+	for _, opt := range opts {
+		if opt == nil {
+			panic("redlockhttp: nil Option")
+		}
+		opt(&h)
+	}
+	return h
 }
 
-type handler struct{ r *redlock.Redlock }
+type handler struct {
+	r     *redlock.Redlock
+	slots map[string]slot // by resource: those of the semaphores that are known
+}
 
 func (h handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	head := w.Header()
@@ -43,7 +53,7 @@ func (h handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	var body []byte
-	state := look(h.r, query{filter: req.URL.Query().Get("filter"), sort: req.URL.Query().Get("sort")})
+	state := h.look(query{filter: req.URL.Query().Get("filter"), sort: req.URL.Query().Get("sort")})
 	head.Set("Vary", "Accept")
 	if wantsJSON(req) {
 		head.Set("Content-Type", "application/json")

@@ -75,6 +75,8 @@ type Lock struct {
 	Owner     string    `json:"owner,omitempty"`
 	Holder    string    `json:"holder"` // the digest of the token, as events and refusals show it
 	Kept      bool      `json:"kept"`
+	Semaphore string    `json:"semaphore,omitempty"` // of which it is a permit; see [WithSemaphores]
+	Slot      *int      `json:"slot,omitempty"`
 }
 
 // A Wait is a call that waits, in a State.
@@ -89,6 +91,8 @@ type Wait struct {
 	Reason      string    `json:"reason,omitempty"` // taken, no quorum
 	Holder      string    `json:"holder,omitempty"`
 	HolderOwner string    `json:"holder_owner,omitempty"`
+	Semaphore   string    `json:"semaphore,omitempty"` // for a permit of which it waits, and on which slot
+	Slot        *int      `json:"slot,omitempty"`
 }
 
 // Counts are the figures of [redlock.Stats].
@@ -147,9 +151,9 @@ func (q query) matches(resources []string, holder string, owners ...string) bool
 	return slices.ContainsFunc(resources, has) || slices.ContainsFunc(owners, has) || holder == q.filter
 }
 
-// look returns the state of r.
-func look(r *redlock.Redlock, q query) State {
-	stats, now := r.Stats(), time.Now()
+// look returns the state of the Redlock.
+func (h handler) look(q query) State {
+	stats, now := h.r.Stats(), time.Now()
 	s := State{
 		Time: now.Round(0), Need: len(stats.Nodes)/2 + 1, Counts: counts(&stats),
 		Nodes: make([]Node, 0, len(stats.Nodes)), Held: []Lock{}, Waiting: []Wait{}, Events: []Event{},
@@ -160,7 +164,7 @@ func look(r *redlock.Redlock, q query) State {
 			s.Up++
 		}
 	}
-	locks := slices.DeleteFunc(r.HeldLocks(), func(l redlock.HeldLock) bool { return !q.matches(l.Resources, l.Holder, l.Owner) })
+	locks := slices.DeleteFunc(h.r.HeldLocks(), func(l redlock.HeldLock) bool { return !q.matches(l.Resources, l.Holder, l.Owner) })
 	switch q.sort {
 	case "oldest": // They are.
 	case "name":
@@ -170,20 +174,23 @@ func look(r *redlock.Redlock, q query) State {
 	}
 	s.HeldMatching = len(locks)
 	for _, l := range locks[:min(len(locks), maxListed)] {
+		slot := h.slotOf(l.Resources)
 		s.Held = append(s.Held, Lock{
 			Resources: listed(l.Resources), Names: len(l.Resources), Since: l.Since, Extended: l.Extended, Until: l.Until, Left: millis(l.Until.Sub(now)), Fence: l.Fence,
-			Owner: l.Owner, Holder: l.Holder, Kept: l.Kept,
+			Owner: l.Owner, Holder: l.Holder, Kept: l.Kept, Semaphore: slot.semaphore, Slot: slot.number,
 		})
 	}
-	calls := slices.DeleteFunc(r.WaitingCalls(), func(c redlock.WaitingCall) bool { return !q.matches(c.Resources, c.Holder, c.Owner, c.HolderOwner) })
+	calls := slices.DeleteFunc(h.r.WaitingCalls(), func(c redlock.WaitingCall) bool { return !q.matches(c.Resources, c.Holder, c.Owner, c.HolderOwner) })
 	s.WaitingMatching = len(calls)
 	for _, c := range calls[:min(len(calls), maxListed)] {
+		slot := h.slotOf(c.Resources)
 		s.Waiting = append(s.Waiting, Wait{
 			Resources: listed(c.Resources), Names: len(c.Resources), Owner: c.Owner, Since: c.Since, Waited: millis(now.Sub(c.Since)), Position: c.Position,
 			Attempts: c.Attempts, Reason: reason(c.Err), Holder: c.Holder, HolderOwner: c.HolderOwner,
+			Semaphore: slot.semaphore, Slot: slot.number,
 		})
 	}
-	events := r.RecentEvents()
+	events := h.r.RecentEvents()
 	for i := range events {
 		s.Events = append(s.Events, eventOf(&events[len(events)-1-i]))
 	}

@@ -1,0 +1,110 @@
+package redlockhttp_test
+
+import (
+	"context"
+	"html"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/redlock/redlockhttp"
+	"github.com/seed6c881748/redlock/redlock/semaphore"
+)
+
+// permits has a Redlock hold all permits of two semaphores, wait for one more of the second, and hold locks
+// whose names are as those of slots.
+func permits(t *testing.T) *redlock.Redlock {
+	t.Helper()
+	c := testcluster.RunEmbedded(t, 1)
+	r, other := newRedlock(t, c), newRedlock(t, c)
+	for _, s := range []struct {
+		r    *redlock.Redlock
+		name string
+		k    int
+	}{{r, "resize", 12}, {other, "api", 3}} {
+		sem, err := semaphore.New(s.r, s.name, s.k, time.Hour)
+		require.NoError(t, err)
+		for range s.k {
+			_, err = sem.TryAcquire(t.Context())
+			require.NoError(t, err)
+		}
+	}
+	for _, name := range []string{"resize#x", "mine#1"} {
+		_, err := r.TryLock(t.Context(), []string{name}, 2*time.Hour)
+		require.NoError(t, err)
+	}
+	waits, err := semaphore.New(r, "api", 3, time.Hour)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = waits.Acquire(ctx)
+	}()
+	t.Cleanup(func() { cancel(); <-done })
+	require.Eventually(t, func() bool { return len(r.WaitingCalls()) == 3 }, 30*time.Second, time.Millisecond)
+	return r
+}
+
+func TestPermitsOfSemaphores(t *testing.T) {
+	r := permits(t)
+	s := state(t, redlockhttp.Handler(r, redlockhttp.WithSemaphores("resize", "api")))
+	held, waiting := map[int]bool{}, map[int]bool{}
+	for _, l := range s.Held {
+		if l.Slot == nil {
+			assert.Contains(t, []string{"resize#x", "mine#1"}, l.Resources[0])
+			assert.Empty(t, l.Semaphore)
+			continue
+		}
+		assert.Equal(t, "resize", l.Semaphore)
+		held[*l.Slot] = true
+	}
+	assert.Len(t, held, 12)
+	for _, w := range s.Waiting {
+		assert.Equal(t, "api", w.Semaphore)
+		waiting[*w.Slot] = true
+	}
+	assert.Equal(t, map[int]bool{0: true, 1: true, 2: true}, waiting)
+	_, body := get(t, redlockhttp.Handler(r), http.MethodGet, "/?format=json")
+	assert.NotContains(t, body, `"semaphore"`, "none is known")
+	assert.Panics(t, func() { redlockhttp.Handler(r, nil) })
+}
+
+// groups says what the rows are, of locks and of calls that wait.
+const groups = `<!DOCTYPE html><body>
+<iframe src="/page/" style="width: 390px; height: 740px"></iframe>
+<script>
+onload = () => setTimeout(() => {
+	const d = document.querySelector("iframe").contentDocument, root = d.documentElement;
+	const row = e => [...e.querySelectorAll(":scope > .top > span, :scope > .permit > .top > .name, :scope > .meta")].filter(s => s.className !== "left").map(s => s.textContent).join(" / ");
+	const p = document.createElement("p");
+	p.textContent = [root.scrollWidth - root.clientWidth, d.getElementById("held-n").textContent, d.querySelectorAll("#held .permit .bar i").length,
+		...[...d.querySelectorAll("#waiting > div, #held > div:first-child")].map(row), d.querySelectorAll("#held > div").length].join(" | ");
+	document.body.append(p);
+}, 2500);
+</script>`
+
+func TestPermitsOnThePage(t *testing.T) {
+	chromium := browser(t)
+	page := redlockhttp.Handler(permits(t), redlockhttp.WithSemaphores("resize", "api"))
+	mux := http.NewServeMux()
+	mux.HandleFunc("/page/", func(w http.ResponseWriter, req *http.Request) { page.ServeHTTP(framed{w}, req) })
+	mux.HandleFunc("/{$}", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = w.Write([]byte(groups))
+	})
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	dom := chromium(t, false, "--virtual-time-budget=6000", "--dump-dom", server.URL+"/")
+	seen := regexp.MustCompile(`<p>(.*)</p>`).FindStringSubmatch(dom)
+	require.NotNil(t, seen, dom)
+	assert.Regexp(t, `^0 \| 14 \| 10 \| api / for a permit, on 3 slots: 0, 1, 2 \| resize / 12 permits / (slot \d+ / ){10}2 more: filter by resize#… \| 3$`,
+		html.UnescapeString(seen[1]))
+}
