@@ -48,8 +48,8 @@ func TestRunPermits(t *testing.T) {
 	require.Equal(t, map[string]bool{"0": true, "1": true, "2": true}, slots)
 	t.Run("none is free", func(t *testing.T) {
 		for wait, want := range map[string]string{
-			"0":  `^redlock: all 3 permits of jobs are taken: jobs#\d is held by .+ for another \d+m.+\n$`,
-			"5s": `^(redlock: waiting for .+\n)*redlock: gave up waiting for one of the 3 permits of jobs: jobs#\d is held by `,
+			"0":   `^redlock: all 3 permits of jobs are taken: jobs#\d is held by .+ for another \d+m.+\n$`,
+			"10s": `^(redlock: waiting for .+\n)*redlock: gave up waiting for one of the 3 permits of jobs: jobs#\d is held by `,
 		} {
 			p := start(t, c, runArgs("--permits", "3", "--wait", wait, "jobs", "--", "echo", "ran")...)
 			assert.Equal(t, exitTaken, p.wait())
