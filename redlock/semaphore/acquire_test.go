@@ -47,7 +47,7 @@ func TestCallersAreServedInTheirOrder(t *testing.T) {
 // Processes take turns, however many callers each of them has.
 func TestProcessesTakeTurns(t *testing.T) {
 	testkit.InBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		ctx, end := context.WithTimeout(t.Context(), testkit.Scenario(20*time.Second, 3*time.Second))
+		ctx, end := context.WithTimeout(t.Context(), testkit.Scenario(20*time.Second, 2*time.Second))
 		defer end()
 		var got [3]int
 		var mu sync.Mutex

@@ -96,7 +96,7 @@ func TestNeverMoreThanK(t *testing.T) {
 	for _, k := range []int{1, 3, 8} {
 		testkit.InBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
 			const processes, callers = 4, 6
-			rounds := testkit.Rounds(100, 10)
+			rounds := testkit.Rounds(30, 6)
 			for _, n := range c.Nodes {
 				require.NoError(t, n.Slow(0, 2*time.Millisecond))
 			}
