@@ -76,14 +76,8 @@ func (l *Lock) runHeld(ctx context.Context, began time.Time, fn func(ctx context
 	kept := l.keepAlive(ctx)
 	returned := false
 	defer func() {
-		l.mu.Lock()
-		begun := l.released.stage != unreleased
-		l.mu.Unlock()
-		released := l.unlock(ctx)
-		if begun { // By fn, which knows the result.
-			released = nil
-		}
-		err = l.joinEnd(err, context.Cause(kept), released)
+		_ = l.unlock(ctx) // joinEnd says what has come of it, whoever began it.
+		err = l.joinEnd(err, context.Cause(kept))
 		outcome := err
 		if !returned {
 			outcome = errNoReturn
@@ -122,7 +116,7 @@ func (e fnError) As(target any) bool { return errors.As(e.err, target) }
 // itself ended. By its own state, not only by its context's cause, which may be that
 // of the caller's context: of another lock, around this one. Without l.mu: what a user's
 // error does when it is compared may use the lock.
-func (l *Lock) joinEnd(err, cause, released error) error {
+func (l *Lock) joinEnd(err, cause error) error {
 	l.mu.Lock()
 	before, held := l.released.endedBefore, error(nil)
 	if l.hold != nil {
@@ -132,11 +126,8 @@ func (l *Lock) joinEnd(err, cause, released error) error {
 	if err != nil && held != nil && errors.Is(cause, held) {
 		err = join(err, held)
 	}
-	switch {
-	case before != nil:
+	if before != nil {
 		err = join(err, before)
-	case errors.Is(released, ErrLost):
-		err = join(err, released) // Only the release has shown it.
 	}
 	return err
 }

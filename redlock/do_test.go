@@ -220,6 +220,32 @@ func TestDoDoesNotReportWhatItsFunctionReleased(t *testing.T) {
 	})
 }
 
+// Whoever has begun the release that shows it, another Do or the function: a lock that was lost is an error.
+func TestDoReportsALossThatAnotherReleaseHasFound(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		l, err := r.TryLock(t.Context(), []string{"a"}, 10*time.Second)
+		require.NoError(t, err)
+		result := make(chan error)
+		go func() {
+			result <- l.Do(t.Context(), func(ctx context.Context, _ *redlock.Lock) error { <-ctx.Done(); return nil })
+		}()
+		synctest.Wait()
+		require.NoError(t, c.Del("a"))
+		err = l.Do(t.Context(), func(context.Context, *redlock.Lock) error { return nil })
+		require.ErrorIs(t, err, redlock.ErrLost)
+		require.Len(t, votesOf(t, err), 3)
+		require.ErrorIs(t, <-result, redlock.ErrLost)
+
+		err = r.Do(t.Context(), []string{"a"}, 10*time.Second, func(ctx context.Context, l *redlock.Lock) error {
+			require.NoError(t, c.Del("a"))
+			require.ErrorIs(t, l.Unlock(ctx), redlock.ErrLost)
+			return nil
+		})
+		require.ErrorIs(t, err, redlock.ErrLost)
+	})
+}
+
 // A nosyError looks at the lock when it is compared, as an error type of the user's may do.
 type nosyError struct{ lock *redlock.Lock }
 

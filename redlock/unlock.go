@@ -11,7 +11,7 @@ import (
 // A releaseState is how far the release of a lock has come. It is guarded by the lock's mu.
 type releaseState struct {
 	stage       releaseStage
-	endedBefore error         // how the lock had ended when it began: ErrLost, ErrExpired, or nil
+	endedBefore error         // how the lock had ended when it began: ErrLost, ErrExpired, or nil; once it has shown a loss: that
 	done        chan struct{} // closed when the Unlock that is running ends; nil while nobody waits for that
 	result      error         // of the last Unlock that ended
 }
@@ -87,7 +87,7 @@ func (l *Lock) unlock(ctx context.Context) error {
 			if h != nil {
 				h.leave()
 			}
-			err = l.endUnlock(rd, v, late)
+			err = l.endUnlock(rd, v, late, repeated)
 		}()
 		end()
 		ctx = l.r.begin(ctx, OpUnlock, l.claim.resources)
@@ -158,7 +158,7 @@ func (rd *round) release(timeout time.Duration) verdict {
 }
 
 // endUnlock notes the result of a release, for repeated and simultaneous calls, too.
-func (l *Lock) endUnlock(rd *round, v verdict, late bool) error {
+func (l *Lock) endUnlock(rd *round, v verdict, late, repeated bool) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.released.stage, l.released.result = released, nil
@@ -168,6 +168,9 @@ func (l *Lock) endUnlock(rd *round, v verdict, late bool) error {
 	reason := l.unlockReason(v, late)
 	if reason != nil {
 		l.released.result = orClosed(rd.fail(reason))
+		if !repeated && v == lost && l.released.endedBefore == nil {
+			l.released.endedBefore = l.released.result // A Do that did not begin the release hears of it, too.
+		}
 	} else {
 		l.r.counters.unlocked.Add(1)
 	}
