@@ -11,7 +11,7 @@ import (
 // A releaseState is how far the release of a lock has come. It is guarded by the lock's mu.
 type releaseState struct {
 	stage       releaseStage
-	endedBefore error         // how the lock had ended when it began: ErrLost, ErrExpired, or nil; once it has shown a loss: that
+	endedBefore error         // how the lock had ended before: ErrLost, ErrExpired, a loss that the release has shown, or nil
 	done        chan struct{} // closed when the Unlock that is running ends; nil while nobody waits for that
 	result      error         // of the last Unlock that ended
 }

@@ -130,8 +130,11 @@ func (s *Semaphore) refuse(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return s.failed(err, nil)
 	}
-	if p, ok := ctx.Value(permitKey{s.r, s.name}).(*Permit); ok && p.Err() == nil {
-		return s.failed(redlock.ErrAlreadyHeld, nil)
+	permits, _ := ctx.Value(permitKey{s.r, s.name}).(*contextPermits)
+	for ; permits != nil; permits = permits.outer {
+		if permits.permit.Err() == nil {
+			return s.failed(redlock.ErrAlreadyHeld, nil)
+		}
 	}
 	return nil
 }

@@ -79,10 +79,16 @@ type Permit struct {
 	of permitKey
 }
 
-// permitKey is the key of a context's permit of a semaphore.
+// permitKey is the key of a context's permits of a semaphore.
 type permitKey struct {
 	r    *redlock.Redlock
 	name string
+}
+
+// contextPermits are the permits of a semaphore from whose contexts a context is derived, the innermost first.
+type contextPermits struct {
+	permit *Permit
+	outer  *contextPermits
 }
 
 func (s *Semaphore) permit(l *redlock.Lock, slot int) *Permit {
@@ -92,7 +98,8 @@ func (s *Semaphore) permit(l *redlock.Lock, slot int) *Permit {
 
 // within returns a context from which no second permit is acquired.
 func (p *Permit) within(ctx context.Context) context.Context {
-	return context.WithValue(ctx, p.of, p)
+	outer, _ := ctx.Value(p.of).(*contextPermits)
+	return context.WithValue(ctx, p.of, &contextPermits{p, outer})
 }
 
 // KeepAlive extends the permit until it is released, as [redlock.Lock.KeepAlive] does. Acquire and

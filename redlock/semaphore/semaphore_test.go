@@ -325,5 +325,12 @@ func TestNestedAcquireIsRefused(t *testing.T) {
 		again, err := s.Acquire(context.WithoutCancel(kept))
 		require.NoError(t, err, "it has given back the first one")
 		unlock(t, again)
+
+		// One permit in the context of another one, as by callers that have acquired them elsewhere.
+		outer, inner := acquire(t, s), acquire(t, s)
+		kept = inner.KeepAlive(outer.KeepAlive(t.Context()))
+		unlock(t, inner)
+		refused(context.WithoutCancel(kept))
+		unlock(t, outer)
 	})
 }
