@@ -226,7 +226,7 @@ func TestDoReportsALossThatAnotherReleaseHasFound(t *testing.T) {
 		r := newRedlock(t, c)
 		l, err := r.TryLock(t.Context(), []string{"a"}, 10*time.Second)
 		require.NoError(t, err)
-		result := make(chan error)
+		result := make(chan error, 1)
 		go func() {
 			result <- l.Do(t.Context(), func(ctx context.Context, _ *redlock.Lock) error { <-ctx.Done(); return nil })
 		}()
