@@ -33,7 +33,7 @@ func (t *tool) listCommand() *cobra.Command {
 		Short: "list the locks on the nodes",
 		Long: `Goes through the keys of all nodes with SCAN, a few at a time and with pauses in between, and writes a line for each lock as it is found: the resource, its state (held, or partial if less than a quorum has it), how long it still lives, on how many nodes it is, the last fencing token, how many wait, and the holder's label.
 
-With a prefix it lists the locks under that prefix only. Locks are known by the form of their tokens. Those of other libraries, which look like any other key, are not listed; redlock status shows them.
+With a prefix it lists the locks under that prefix only. It must be the prefix that the locks were taken with: under another one, no fences are found and nobody who waits. Locks are known by the form of their tokens. Those of other libraries, which look like any other key, are not listed; redlock status shows them.
 
 The order is the nodes'. What is taken, released or extended meanwhile may be there or not, and a lock may be there twice while a node resizes its table, or stops answering.`,
 		Example: `  redlock list --prefix locks: | sort

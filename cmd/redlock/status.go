@@ -24,7 +24,7 @@ func (t *tool) statusCommand() *cobra.Command {
 
 A resource is held if one token is on a quorum of the nodes. What is on fewer is what an attempt, or a lock that has ended, has left.
 
-With --permits it shows the permits of semaphores, slot by slot. The nodes do not store how many permits a semaphore has: give the number that its users give. redlock list --prefix 'NAME#' shows all slots that are held, whatever the number.`,
+With --permits it shows the permits of semaphores, slot by slot. The nodes do not store how many permits a semaphore has: give the number that its users give. redlock list | grep '^NAME#' shows all slots that are held, whatever the number.`,
 		Example: `  redlock status nightly-report
   redlock status --permits 5 resize
   redlock status --json deploy/web | jq -r .owner`,
