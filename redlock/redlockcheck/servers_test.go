@@ -56,7 +56,9 @@ func TestRunFindsNothingOnFiveGoodNodes(t *testing.T) {
 			require.NotEmpty(t, n.Product)
 			require.NotEmpty(t, n.Version)
 			require.Positive(t, n.RTT)
-			require.LessOrEqual(t, n.ClockOffset.Abs(), n.ClockBound+2*time.Microsecond, "it is the same clock")
+			// It is the same clock. But time.Now reads the wall clock and the monotonic one in turn, and a busy
+			// machine may do something else in between.
+			require.LessOrEqual(t, n.ClockOffset.Abs(), n.ClockBound+time.Millisecond)
 		}
 	}
 	// Nothing is left, on either side: not even of the library's own.
