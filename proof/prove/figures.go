@@ -87,6 +87,7 @@ var profiles = map[string]string{
 	"TestSimReleaseByAnotherProcess": "one process takes a lock, and another one releases it",
 	"TestSimLostReleases":            "several release one lock, while answers are lost",
 	"TestSimOverload":                "up to 400 callers at slow nodes, and packets that come late",
+	"TestSimSemaphore":               "semaphores: callers of several processes, which may differ in k",
 	"TestSimHeldLocks":               "locks are kept alive, while nodes fail and lose keys",
 }
 
