@@ -4,9 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +12,7 @@ import (
 	"github.com/caddyserver/certmagic"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed6c881748/redlock/integrations/internal/child"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
 )
@@ -56,69 +55,33 @@ func manage(job []string) {
 	}
 }
 
-// A process is one that runs manage.
-type process struct {
-	t     *testing.T
-	cmd   *exec.Cmd
-	input io.Writer
-	lines *bufio.Scanner
-}
-
-func start(t *testing.T, folder string, ttl time.Duration, cluster *testcluster.Cluster) *process {
+func start(t *testing.T, folder string, ttl time.Duration, cluster *testcluster.Cluster) *child.Process {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), os.Args[0]) // It is killed if the test ends before.
-	cmd.Env = append(os.Environ(), "REDLOCK_CERTMAGIC="+strings.Join(append([]string{folder, ttl.String()}, cluster.Addrs()...), "\n"))
-	cmd.Stderr = os.Stderr
-	input, err := cmd.StdinPipe()
-	require.NoError(t, err)
-	output, err := cmd.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	return &process{t, cmd, input, bufio.NewScanner(output)}
-}
-
-// says waits for a line that begins so, past others that say that it still waits, and returns the rest.
-func (p *process) says(want string) string {
-	p.t.Helper()
-	for p.lines.Scan() {
-		if rest, ok := strings.CutPrefix(p.lines.Text(), want); ok {
-			return rest
-		}
-		require.Equal(p.t, "waits", p.lines.Text())
-	}
-	require.FailNow(p.t, "the process has ended", "it should have said %q", want)
-	return ""
-}
-
-func (p *process) issue() {
-	p.t.Helper()
-	_, err := fmt.Fprintln(p.input)
-	require.NoError(p.t, err)
+	return child.Start(t, "REDLOCK_CERTMAGIC", append([]string{folder, ttl.String()}, cluster.Addrs()...)...)
 }
 
 func TestTwoProcessesObtainACertificateOnce(t *testing.T) {
 	t.Parallel()
 	cluster, folder := testcluster.RunEmbedded(t, 3), t.TempDir()
 	one := start(t, folder, time.Minute, cluster)
-	one.says("asks the CA")
+	one.Says("asks the CA", "waits")
 	two := start(t, folder, time.Minute, cluster)
-	two.says("waits")
-	one.issue()
-	require.Equal(t, one.says("has"), two.says("has"))
-	require.NoError(t, one.cmd.Wait())
-	require.NoError(t, two.cmd.Wait())
+	two.Says("waits", "")
+	one.GoOn()
+	require.Equal(t, one.Says("has", "waits"), two.Says("has", "waits"))
+	one.End()
+	two.End()
 }
 
 func TestAProcessFollowsAnotherThatIsKilled(t *testing.T) {
 	t.Parallel()
 	cluster, folder := testcluster.RunEmbedded(t, 3), t.TempDir()
 	one := start(t, folder, 2*time.Second, cluster)
-	one.says("asks the CA")
+	one.Says("asks the CA", "waits")
 	two := start(t, folder, 2*time.Second, cluster)
-	require.NoError(t, one.cmd.Process.Kill())
-	_ = one.cmd.Wait()
-	two.says("asks the CA")
-	two.issue()
-	two.says("has")
-	require.NoError(t, two.cmd.Wait())
+	one.Kill()
+	two.Says("asks the CA", "waits")
+	two.GoOn()
+	two.Says("has", "waits")
+	two.End()
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -15,13 +14,14 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed6c881748/redlock/integrations/internal/child"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
 )
 
 // TestMain is also the other processes, which say what happens to them.
 func TestMain(m *testing.M) {
-	job, nodes, found := strings.Cut(os.Getenv("REDLOCK_GOCRON"), " ")
+	job, nodes, found := strings.Cut(os.Getenv("REDLOCK_GOCRON"), "\n")
 	if !found {
 		os.Exit(m.Run())
 	}
@@ -74,70 +74,47 @@ func stand(r *redlock.Redlock) {
 	}
 }
 
-// start returns a process's lines, and how to end it: in order, or by killing it.
-func start(t *testing.T, job string, cluster *testcluster.Cluster) (lines *bufio.Scanner, end, kill func()) {
+func start(t *testing.T, job string, cluster *testcluster.Cluster) *child.Process {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), os.Args[0]) // It is killed if the test ends before.
-	cmd.Env = append(os.Environ(), "REDLOCK_GOCRON="+job+" "+strings.Join(cluster.Addrs(), " "))
-	cmd.Stderr = os.Stderr
-	input, err := cmd.StdinPipe()
-	require.NoError(t, err)
-	output, err := cmd.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	end = func() {
-		_ = input.Close()
-		require.NoError(t, cmd.Wait())
-	}
-	kill = func() {
-		require.NoError(t, cmd.Process.Kill())
-		_ = cmd.Wait()
-	}
-	return bufio.NewScanner(output), end, kill
+	return child.Start(t, "REDLOCK_GOCRON", append([]string{job}, cluster.Addrs()...)...)
 }
 
 func TestTwoProcessesRunEachJobOnce(t *testing.T) {
 	t.Parallel()
 	cluster := testcluster.RunEmbedded(t, 3)
-	one, endOne, _ := start(t, "jobs", cluster)
-	two, endTwo, _ := start(t, "jobs", cluster)
+	one, two := start(t, "jobs", cluster), start(t, "jobs", cluster)
 	ran := map[string]int{}
-	for _, lines := range []*bufio.Scanner{one, two} {
+	for _, p := range []*child.Process{one, two} {
 		for range jobs {
-			require.True(t, lines.Scan())
-			if name, ok := strings.CutPrefix(lines.Text(), "ran "); ok {
+			line := p.Line()
+			if name, ok := strings.CutPrefix(line, "ran "); ok {
 				ran[name]++
 				continue
 			}
-			require.Contains(t, lines.Text(), "taken")
+			require.Contains(t, line, "taken")
 		}
 	}
 	require.Len(t, ran, jobs)
 	for name, times := range ran {
 		require.Equal(t, 1, times, name)
 	}
-	endOne()
-	endTwo()
+	one.End()
+	two.End()
 }
 
 func TestAProcessFollowsAnotherThatIsKilled(t *testing.T) {
 	t.Parallel()
 	cluster := testcluster.RunEmbedded(t, 3)
-	next := func(lines *bufio.Scanner, want string) {
-		t.Helper()
-		require.True(t, lines.Scan())
-		require.Equal(t, want, lines.Text())
-	}
-	one, _, killOne := start(t, "lead", cluster)
-	next(one, "stands")
-	next(one, "leads")
-	two, endTwo, _ := start(t, "lead", cluster)
-	next(two, "stands")
-	killOne()
-	next(two, "leads")
-	three, endThree, _ := start(t, "lead", cluster)
-	next(three, "stands")
-	endTwo()
-	next(three, "leads")
-	endThree()
+	one := start(t, "lead", cluster)
+	require.Equal(t, "stands", one.Line())
+	require.Equal(t, "leads", one.Line())
+	two := start(t, "lead", cluster)
+	require.Equal(t, "stands", two.Line())
+	one.Kill()
+	require.Equal(t, "leads", two.Line())
+	three := start(t, "lead", cluster)
+	require.Equal(t, "stands", three.Line())
+	two.End()
+	require.Equal(t, "leads", three.Line())
+	three.End()
 }

@@ -6,9 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +14,7 @@ import (
 	"github.com/pressly/goose/v3"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed6c881748/redlock/integrations/internal/child"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/internal/testdb"
 	"github.com/seed6c881748/redlock/redlock"
@@ -67,47 +66,9 @@ func migrate(job []string) (err error) {
 	return err
 }
 
-// A process is one that runs migrate.
-type process struct {
-	t     *testing.T
-	cmd   *exec.Cmd
-	input io.Writer
-	said  *bufio.Reader
-}
-
-func start(t *testing.T, d database, kind string, cluster *testcluster.Cluster) *process {
+func start(t *testing.T, d database, kind string, cluster *testcluster.Cluster) *child.Process {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), os.Args[0]) // It is killed if the test ends before.
-	cmd.Env = append(os.Environ(), "REDLOCK_MIGRATE="+
-		strings.Join(append([]string{string(d.dialect), d.driver, d.dsn, kind}, addresses(cluster)...), "\n"))
-	cmd.Stderr = os.Stderr
-	input, err := cmd.StdinPipe()
-	require.NoError(t, err)
-	output, err := cmd.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	return &process{t, cmd, input, bufio.NewReader(output)}
-}
-
-// says waits for a line, past others that say that it waits still.
-func (p *process) says(want string) {
-	p.t.Helper()
-	for {
-		line, err := p.said.ReadString('\n')
-		require.NoError(p.t, err)
-		if line = strings.TrimSpace(line); line != "waiting" || line == want {
-			require.Equal(p.t, want, line)
-			return
-		}
-	}
-}
-
-func (p *process) ends() {
-	p.t.Helper()
-	rest, err := io.ReadAll(p.said)
-	require.NoError(p.t, err)
-	require.Empty(p.t, string(rest))
-	require.NoError(p.t, p.cmd.Wait())
+	return child.Start(t, "REDLOCK_MIGRATE", append([]string{string(d.dialect), d.driver, d.dsn, kind}, addresses(cluster)...)...)
 }
 
 func TestTwoProcesses(t *testing.T) {
@@ -119,15 +80,14 @@ func TestTwoProcesses(t *testing.T) {
 		d.provider(t, db, goose.WithVerbose(false), statement(1, "")) // Goose's table.
 		cluster := testcluster.RunEmbedded(t, 3)
 		first := start(t, d, kind, cluster)
-		first.says("migrating")
+		first.Says("migrating", "waiting")
 		second := start(t, d, kind, cluster)
-		second.says("waiting")
-		_, err = fmt.Fprintln(first.input)
-		require.NoError(t, err)
-		first.says("migrated 2")
-		first.ends()
-		second.says("migrated 0")
-		second.ends()
+		second.Says("waiting", "")
+		first.GoOn()
+		first.Says("migrated 2", "waiting")
+		first.End()
+		second.Says("migrated 0", "waiting")
+		second.End()
 		var rows int
 		require.NoError(t, db.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM orders").Scan(&rows))
 		require.Equal(t, 2, rows)

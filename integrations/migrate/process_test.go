@@ -6,9 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +14,7 @@ import (
 	"github.com/golang-migrate/migrate/v4"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed6c881748/redlock/integrations/internal/child"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/internal/testdb"
 	"github.com/seed6c881748/redlock/redlock"
@@ -71,53 +70,9 @@ func work(job []string) (err error) {
 	return errors.Join(source, database)
 }
 
-// A process is one that runs work.
-type process struct {
-	t     *testing.T
-	cmd   *exec.Cmd
-	input io.Writer
-	said  *bufio.Reader
-}
-
-func start(t *testing.T, driver, dsn string, both bool, cluster *testcluster.Cluster) *process {
+func start(t *testing.T, driver, dsn string, both bool, cluster *testcluster.Cluster) *child.Process {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), os.Args[0]) // It is killed if the test ends before.
-	cmd.Env = append(os.Environ(), "REDLOCK_MIGRATE="+
-		strings.Join(append([]string{driver, dsn, fmt.Sprint(both)}, addresses(cluster)...), "\n"))
-	cmd.Stderr = os.Stderr
-	input, err := cmd.StdinPipe()
-	require.NoError(t, err)
-	output, err := cmd.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	return &process{t, cmd, input, bufio.NewReader(output)}
-}
-
-// says waits for a line, past others that say that it waits still.
-func (p *process) says(want string) {
-	p.t.Helper()
-	for {
-		line, err := p.said.ReadString('\n')
-		require.NoError(p.t, err)
-		if line = strings.TrimSpace(line); line != "waiting" || line == want {
-			require.Equal(p.t, want, line)
-			return
-		}
-	}
-}
-
-func (p *process) goOn() {
-	p.t.Helper()
-	_, err := fmt.Fprintln(p.input)
-	require.NoError(p.t, err)
-}
-
-func (p *process) ends() {
-	p.t.Helper()
-	rest, err := io.ReadAll(p.said)
-	require.NoError(p.t, err)
-	require.Empty(p.t, string(rest))
-	require.NoError(p.t, p.cmd.Wait())
+	return child.Start(t, "REDLOCK_MIGRATE", append([]string{driver, dsn, fmt.Sprint(both)}, addresses(cluster)...)...)
 }
 
 func TestTwoProcesses(t *testing.T) {
@@ -125,18 +80,18 @@ func TestTwoProcesses(t *testing.T) {
 	databases(t, func(t *testing.T, driver, dsn string, both bool) {
 		cluster := testcluster.RunEmbedded(t, 3)
 		first := start(t, driver, dsn, both, cluster)
-		first.says("migrating")
+		first.Says("migrating", "waiting")
 		second := start(t, driver, dsn, both, cluster)
 		if !both { // With both it waits in WithInstance, for the driver's own lock.
-			second.says("waiting")
+			second.Says("waiting", "")
 		}
-		first.goOn()
-		first.says("migrating")
-		first.goOn()
-		first.says("migrated")
-		first.ends()
-		second.says("nothing to do")
-		second.ends()
+		first.GoOn()
+		first.Says("migrating", "waiting")
+		first.GoOn()
+		first.Says("migrated", "waiting")
+		first.End()
+		second.Says("nothing to do", "waiting")
+		second.End()
 
 		db, err := sql.Open(driver, dsn)
 		require.NoError(t, err)

@@ -1,7 +1,6 @@
 package redlocktusd
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -10,13 +9,13 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed6c881748/redlock/integrations/internal/child"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
@@ -59,43 +58,21 @@ func runServer(job []string) (err error) {
 }
 
 // start runs a server in a process of its own.
-func start(t *testing.T, folder string, cluster *testcluster.Cluster, ttl time.Duration) (addr string, end, kill func()) {
+func start(t *testing.T, folder string, cluster *testcluster.Cluster, ttl time.Duration) (p *child.Process, addr string) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), os.Args[0]) // It is killed if the test ends before.
-	cmd.Env = append(os.Environ(), "REDLOCK_TUSD="+
-		strings.Join(append([]string{folder, ttl.String()}, cluster.Addrs()...), "\n"))
-	cmd.Stderr = os.Stderr
-	input, err := cmd.StdinPipe()
-	require.NoError(t, err)
-	output, err := cmd.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	said := bufio.NewReader(output)
-	line, err := said.ReadString('\n')
-	require.NoError(t, err)
-	end = func() {
-		require.NoError(t, input.Close())
-		rest, err := io.ReadAll(said)
-		require.NoError(t, err)
-		require.Empty(t, string(rest))
-		require.NoError(t, cmd.Wait())
-	}
-	kill = func() {
-		require.NoError(t, cmd.Process.Kill())
-		_ = cmd.Wait()
-	}
-	return strings.TrimSpace(line), end, kill
+	p = child.Start(t, "REDLOCK_TUSD", append([]string{folder, ttl.String()}, cluster.Addrs()...)...)
+	return p, p.Line()
 }
 
 func TestTwoProcessesResumeAnUpload(t *testing.T) {
 	t.Parallel()
 	cluster, folder := testcluster.RunEmbedded(t, 3), t.TempDir()
 	const ttl = 6 * time.Second
-	one, endOne, _ := start(t, folder, cluster, ttl)
-	two, endTwo, _ := start(t, folder, cluster, ttl)
+	first, one := start(t, folder, cluster, ttl)
+	second, two := start(t, folder, cluster, ttl)
 	newClient(t, folder, balance(t, one, two)).resume()
-	endOne()
-	endTwo()
+	first.End()
+	second.End()
 }
 
 // A process that is killed holds the upload until the ttl is over.
@@ -103,14 +80,14 @@ func TestAProcessFollowsAnotherThatIsKilled(t *testing.T) {
 	t.Parallel()
 	cluster, folder := testcluster.RunEmbedded(t, 3), t.TempDir()
 	const ttl = 3 * time.Second
-	one, _, killOne := start(t, folder, cluster, ttl)
-	two, endTwo, _ := start(t, folder, cluster, ttl)
+	first, one := start(t, folder, cluster, ttl)
+	second, two := start(t, folder, cluster, ttl)
 	c := newClient(t, folder, balance(t, one, two))
 	middle, answer, hangUp := c.breakOff(0)
-	killOne()
+	first.Kill()
 	hangUp()
 	require.Equal(t, http.StatusBadGateway, (<-answer).StatusCode)
 	require.Equal(t, middle, c.offset())
 	c.complete(middle)
-	endTwo()
+	second.End()
 }

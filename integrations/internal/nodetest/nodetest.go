@@ -234,7 +234,7 @@ func testTwoProcesses(t *testing.T, c *Servers, node NodeFunc) {
 	other := startHolder(t, strings.Join(c.Addrs(), ","))
 	_, err := r.TryLock(t.Context(), []string{"x"}, ttl)
 	require.ErrorIs(t, err, redlock.ErrTaken)
-	other.release(t)
+	other.End()
 	requireLockInTime(t, r)
 }
 

@@ -5,12 +5,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
+	"github.com/seed6c881748/redlock/integrations/internal/child"
 	"github.com/seed6c881748/redlock/redlock"
 )
 
@@ -54,35 +52,10 @@ func hold(addrs []string, node NodeFunc) error {
 	return r.Close(ctx)
 }
 
-// A holder is a process that holds a lock.
-type holder struct {
-	cmd   *exec.Cmd
-	stdin io.Closer
-}
-
 // startHolder returns when the process has the lock.
-func startHolder(t *testing.T, addrs string) *holder {
+func startHolder(t *testing.T, addrs string) *child.Process {
 	t.Helper()
-	self, err := os.Executable()
-	require.NoError(t, err)
-	h := &holder{cmd: exec.CommandContext(t.Context(), self)}
-	h.cmd.Env = append(os.Environ(), holderEnv+"="+addrs)
-	h.cmd.Stderr = os.Stderr
-	h.stdin, err = h.cmd.StdinPipe()
-	require.NoError(t, err)
-	out, err := h.cmd.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, h.cmd.Start())
-	said := make([]byte, len("locked\n"))
-	_, err = io.ReadFull(out, said)
-	require.NoError(t, err)
-	require.Equal(t, "locked\n", string(said))
-	return h
-}
-
-// release has the process unlock and end.
-func (h *holder) release(t *testing.T) {
-	t.Helper()
-	require.NoError(t, h.stdin.Close())
-	require.NoError(t, h.cmd.Wait())
+	p := child.Start(t, holderEnv, addrs)
+	p.Says("locked", "")
+	return p
 }
