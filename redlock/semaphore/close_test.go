@@ -96,6 +96,7 @@ func TestCloseWaitsForTheSurplusOfATry(t *testing.T) {
 		r := testkit.NewRedlock(t, c, redlock.WithTracer(stop))
 		s := newSemaphore(t, r, 3)
 		held := acquire(t, process(t, c, 3))
+		held.KeepAlive(t.Context()) // However many rounds it takes, of a second each.
 		for both := false; !both; { // Until the slot that it asks for first is taken: then it gets the other two.
 			got := make(chan *semaphore.Permit)
 			go func() {
