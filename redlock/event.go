@@ -170,8 +170,8 @@ type Hook func(ctx context.Context, e Event)
 // tracer that ignores most calls costs them little. Its methods are safe for concurrent use.
 //
 // If Begin or End panics, the call still finishes its work on the lock, so that nothing hangs
-// and no key is left behind: a lock that the caller does not get is released. In an extension by
-// KeepAlive or Do, which has no caller, a panic ends the process.
+// and no key is left behind: a lock that the caller does not get is released. Where a goroutine has no
+// caller, a panic ends the process: in an extension by KeepAlive or Do, and when a Semaphore locks a slot.
 type Tracer interface {
 	// Begin is called when TryLock, Lock, Do, Extend or Unlock begins, on the caller's goroutine, once
 	// its arguments have been checked; with OpLock, OpDo, OpExtend or OpUnlock. A Do begins once with

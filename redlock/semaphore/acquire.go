@@ -69,8 +69,11 @@ func (s *Semaphore) serve(i int, p *Permit, err error) {
 // taken: for k permits, it takes at most log2(k)+1 round trips.
 //
 // Every error matches [redlock.ErrNotAcquired], and is as that of [redlock.Redlock.TryLock]: it matches
-// ErrTaken if all slots were taken, and ErrNoQuorum if nodes did not answer. It matches ErrAlreadyHeld
-// as the error of Acquire does.
+// ErrTaken if each slot was taken when it was asked for, and ErrNoQuorum if nodes did not answer. It
+// matches ErrAlreadyHeld as the error of Acquire does.
+//
+// Fewer than k permits may be in use when the error matches ErrTaken: another call may get more slots than
+// it needs, and they are taken until it has given them back.
 func (s *Semaphore) TryAcquire(ctx context.Context) (*Permit, error) {
 	if err := s.refuse(ctx); err != nil {
 		return nil, err

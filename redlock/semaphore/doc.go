@@ -19,6 +19,9 @@
 // whatever the number of their callers: use one Semaphore for each name in a process. All permits
 // count the same; there are no weights.
 //
+// Acquire and TryAcquire lock slots on goroutines of the Semaphore. Nobody can recover from a panic there:
+// if a [redlock.Tracer] panics, the process ends, as it does in an extension by KeepAlive.
+//
 // # Changing k
 //
 // All processes should use the same k. While they differ, at most the largest k permits are in
