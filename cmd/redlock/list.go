@@ -29,23 +29,32 @@ const longestPause = 5 * time.Millisecond
 
 func (t *tool) listCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "list [--prefix TEXT] [FLAGS]",
+		Use:   "list [FLAGS] [PATTERN]",
 		Short: "list the locks on the nodes",
 		Long: `Goes through the keys of all nodes with SCAN, a few at a time and with pauses in between, and writes a line for each lock as it is found: the resource, its state (held, or partial if less than a quorum has it), how long it still lives, on how many nodes it is, the last fencing token, how many wait, and the holder's label.
 
-With a prefix it lists the locks under that prefix only. It must be the prefix that the locks were taken with: under another one, no fences are found and nobody who waits. Locks are known by the form of their tokens. Those of other libraries, which look like any other key, are not listed; redlock status shows them.
+With a PATTERN it lists the locks whose resources match it as a whole: * stands for any text, ? for one character, [ab] for one of these, and a backslash takes the meaning from the character behind it. Quote it, or the shell may put names of files in its place.
+
+--prefix is no filter of names. Give the prefix that the locks were taken with, to which the resources are added: with another one, no fences are found and nobody who waits.
+
+Locks are known by the form of their tokens. Those of other libraries, which look like any other key, are not listed; redlock status shows them.
 
 The order is the nodes'. What is taken, released or extended meanwhile may be there or not, and a lock may be there twice while a node resizes its table, or stops answering.`,
 		Example: `  redlock list --prefix locks: | sort
+  redlock list 'resize#*'
   redlock list --json | jq -r 'select(.waiting > 0) | .resource'`,
-		Args: noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Args: noSecondArgument,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			pattern := "*"
+			if len(args) > 0 {
+				pattern = args[0]
+			}
 			peers, err := t.global.peers()
 			if err != nil {
 				return err
 			}
 			defer closePeers(peers)
-			return t.list(cmd.Context(), peers)
+			return t.list(cmd.Context(), peers, pattern)
 		},
 	}
 	describe(cmd, "exit", exitList)
@@ -57,14 +66,16 @@ The order is the nodes'. What is taken, released or extended meanwhile may be th
 type lister struct {
 	tool   *tool
 	keys   keys
+	match  string // what the keys are like, as SCAN takes it
 	peers  []*peer
 	failed []bool // could not be read to the end
 	header bool
 }
 
 // list is redlock list.
-func (t *tool) list(ctx context.Context, peers []*peer) error {
-	l := &lister{tool: t, keys: keys{t.global.prefix}, peers: peers, failed: make([]bool, len(peers))}
+func (t *tool) list(ctx context.Context, peers []*peer, pattern string) error {
+	k := keys{t.global.prefix}
+	l := &lister{tool: t, keys: k, match: escapeGlob(k.prefix) + pattern, peers: peers, failed: make([]bool, len(peers))}
 	failures := 0
 	for i, p := range peers {
 		if err := l.scan(ctx, i); err != nil {
@@ -89,7 +100,7 @@ func (l *lister) scan(ctx context.Context, at int) error {
 	p.failure = nil // It may be back.
 	for {
 		begun := time.Now()
-		answers, err := p.do(ctx, request{"SCAN", []any{cursor, "MATCH", escapeGlob(l.keys.prefix) + "*", "COUNT", scanCount}})
+		answers, err := p.do(ctx, request{"SCAN", []any{cursor, "MATCH", l.match, "COUNT", scanCount}})
 		if err != nil {
 			return err
 		}

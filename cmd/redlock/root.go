@@ -160,6 +160,13 @@ func noArguments(cmd *cobra.Command, args []string) error {
 	return usagef("unexpected argument %q", args[0])
 }
 
+func noSecondArgument(_ *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return usagef("unexpected argument %q", args[1])
+	}
+	return nil
+}
+
 func someResources(_ *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return usagef("no resource is named")

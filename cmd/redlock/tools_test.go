@@ -127,6 +127,12 @@ func TestList(t *testing.T) {
 	assert.Regexp(t, `(?m)^RESOURCE +STATE +TTL +ON +FENCE +WAITING +OWNER$`, out)
 	assert.Regexp(t, `(?m)^job/n +held +\S+ +3/3 +\d+ +0 +me$`, out)
 
+	for pattern, want := range map[string]int{"job/n": 1, "job/n*": 39, "job/??": 1, "[jl]*": 41, "ob/*": 0, "locks:*": 0, "": 0} {
+		code, out, errOut = execTool(t, c, append(list, pattern)...)
+		assert.Equal(t, exitOK, code, errOut)
+		assert.Len(t, read(out), want, pattern)
+	}
+
 	require.NoError(t, c.Nodes[0].Stop())
 	code, out, errOut = execTool(t, c, list...)
 	assert.Equal(t, exitOK, code, "a minority is down")
