@@ -171,6 +171,14 @@ $`, out)
 	assert.Equal(t, []any{"jobs#1", "jobs", 1, "held", "vm/1"}, []any{held.Resource, held.Semaphore, *held.Slot, held.State, held.Owner})
 	_, out = status("--json", "jobs#1")
 	assert.NotContains(t, out, "semaphore", "anybody may name a lock so")
+	code, out = status("jobs", "other")
+	assert.Equal(t, exitNo, code)
+	assert.Regexp(t, `^jobs  free
+(  \S+  free\n){3}  jobs#1 is held: for the permits of a semaphore, add --permits K
+other  free
+(  \S+  free\n){3}$`, out)
+	_, out = status("--json", "jobs")
+	assert.Len(t, strings.Split(strings.TrimSpace(out), "\n"), 1, "JSON is for programs")
 
 	hold(t, c, "jobs#0")
 	code, _ = status("--permits", "2", "jobs")

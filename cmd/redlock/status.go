@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 
@@ -24,7 +25,7 @@ func (t *tool) statusCommand() *cobra.Command {
 
 A resource is held if one token is on a quorum of the nodes. What is on fewer is what an attempt, or a lock that has ended, has left.
 
-With --permits it shows the permits of semaphores, slot by slot. The nodes do not store how many permits a semaphore has: give the number that its users give. redlock list | grep '^NAME#' shows all slots that are held, whatever the number.`,
+With --permits it shows the permits of semaphores, slot by slot. The nodes do not store how many permits a semaphore has: give the number that its users give. redlock list 'NAME#*' shows all slots that are held, whatever the number.`,
 		Example: `  redlock status nightly-report
   redlock status --permits 5 resize
   redlock status --json deploy/web | jq -r .owner`,
@@ -49,6 +50,7 @@ With --permits it shows the permits of semaphores, slot by slot. The nodes do no
 			code := exitOK
 			for i := range views {
 				t.show(t.out, &views[i])
+				t.hintAtPermits(cmd.Context(), peers, k, &views[i])
 				code = max(code, views[i].exit())
 			}
 			return ended(code)
@@ -58,6 +60,20 @@ With --permits it shows the permits of semaphores, slot by slot. The nodes do no
 	cmd.Flags().Lookup("permits").DefValue = ""
 	describe(cmd, "exit", exitStatus)
 	return cmd
+}
+
+// hintAtPermits tells people that what is free may be the name of a semaphore, whose permits are locks on its
+// slots. Any slot may be in use, so it looks at several.
+func (t *tool) hintAtPermits(ctx context.Context, peers []*peer, k keys, v *view) {
+	if t.global.json || len(v.holdings()) > 0 || v.unknown() {
+		return
+	}
+	for _, slot := range look(ctx, peers, k, slotsOf(v.resource, lookCount), 0) {
+		if _, ok := slot.held(); ok {
+			printf(t.out, "  %s is held: for the permits of a semaphore, add --permits K\n", printable(slot.resource))
+			return
+		}
+	}
 }
 
 // exit is the exit code for what is known of a resource.
