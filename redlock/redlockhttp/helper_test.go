@@ -71,7 +71,7 @@ func busy(t *testing.T, c *testcluster.Cluster, resource string) (r *redlock.Red
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			_, _ = r.Lock(ctx, []string{"mail-queue"}, time.Minute, redlock.WithOwner(owner)) // It waits until the end.
+			_, _ = r.Lock(ctx, []string{"mail-queue"}, time.Minute, redlock.WithOwner(owner), countsRetries) // It waits until the end.
 		}()
 		t.Cleanup(func() { cancel(); <-done })
 	}
@@ -86,8 +86,11 @@ func busy(t *testing.T, c *testcluster.Cluster, resource string) (r *redlock.Red
 	return r, tokens
 }
 
-// knowHolder counts the calls that wait and know for whom. One that stands behind another from the
-// beginning learns it after a retry delay.
+// countsRetries has a call that stands behind another one from the beginning learn for whom it waits, after a
+// retry delay. Without, nothing has it look up before its turn.
+var countsRetries = redlock.WithRetryIf(func(error) bool { return true })
+
+// knowHolder counts the calls that wait and know for whom.
 func knowHolder(r *redlock.Redlock) (n int) {
 	for _, call := range r.WaitingCalls() {
 		if call.HolderOwner != "" {
