@@ -111,6 +111,7 @@ type Event struct {
 	Err     string `json:"err,omitempty"`
 	// Until is when the lock ends, as its holder saw it then. Of a lock that is kept alive, whose extensions are no
 	// calls, any event of its holder tells it: Lost and the Call of an Unlock do, or rules have to leave the lock out.
+	// Where locks have fences, every acquisition that succeeded has it.
 	Until int64  `json:"until,omitempty"`
 	Fence int64  `json:"fence,omitempty"`
 	Token string `json:"token,omitempty"`
@@ -150,8 +151,9 @@ type Header struct {
 	// Fences is whether locks have fences; LeftAfter how long after the last call keys may still be there.
 	Fences    bool  `json:"fences"`
 	LeftAfter int64 `json:"leftAfter"`
-	// SignalSlack is by how much a loss signal or the beginning of a section may come after Until, or a call after its
-	// bound, on a busy machine: of the time in which the process ran, so it can be small where clients tell Stalls.
+	// SignalSlack is by how much a loss signal, the Return of an acquisition or the beginning of a section may come after
+	// Until, or a call after its bound, on a busy machine: of the time in which the process ran, so it can be small where
+	// clients tell Stalls.
 	// OverlapSlack is by how much two locks' times may overlap: what clocks that are allowed to drift account for.
 	SignalSlack  int64 `json:"signalSlack"`
 	OverlapSlack int64 `json:"overlapSlack"`

@@ -48,6 +48,7 @@ var broken = []struct {
 		s.extend("c1", n, 500, 505, 1499)
 		s.extend("c1", n, 1400, 1405, 2399)
 		late := s.ask("c2", 10, "a")
+		s.freeze("c2", 1000, 2490)
 		s.got("c2", late, 2500, 1009, 2)
 	}},
 	{"an extension of a lock that was released", []string{"lease model"}, func(s *story) {
@@ -109,6 +110,11 @@ var broken = []struct {
 		s.section("c2", 9, "a", 10, 0)
 		s.operate(history.Write, "c1", one, "a", 20, 21, 1, false)
 	}},
+	{"a write with another fence", []string{"register"}, func(s *story) {
+		n := s.lock("c1", 0, 5, 1, "a")
+		s.fences[id{"c1", n}] = 2
+		s.section("c1", n, "a", 10, 0)
+	}},
 	{"the later waiter is first", []string{"waiters"}, func(s *story) { s.overtaken() }},
 	{"the later waiter is served, and the first one never", []string{"waiters"}, func(s *story) {
 		first := s.overtaken()
@@ -159,6 +165,18 @@ var broken = []struct {
 		s.keep("c1", n, 6)
 		s.unlock("c1", n, 3000, 3005)
 		s.events[len(s.events)-2].Until = ms(4001)
+	}},
+	{"a lock without an end", []string{"validity"}, func(s *story) {
+		s.back("c1", s.ask("c1", 1000, "a"), 1005, history.Event{OK: true, Fence: 1})
+	}},
+	{"a lock that ended before its call", []string{"validity"}, func(s *story) {
+		s.got("c1", s.ask("c1", 1000, "a"), 1005, 1000, 1)
+	}},
+	{"Lock returns after Until", []string{"validity"}, func(s *story) { s.lock("c1", 0, 1050, 1, "a") }},
+	{"Lock returns after Until, later than a stall explains", []string{"validity"}, func(s *story) {
+		s.stall("c1", 1000, 1100)
+		s.stall("c2", 1000, 1200)
+		s.lock("c1", 0, 1150, 1, "a")
 	}},
 	{"a section begins after Until", []string{"validity"}, func(s *story) {
 		n := s.lock("c1", 0, 5, 1, "a")

@@ -70,6 +70,12 @@ var correct = []struct {
 		s.keep("c1", n, 1030)
 		s.lost(n, 1075)
 	}},
+	{"calls return at the limit", []string{"validity"}, func(s *story) {
+		s.lock("c1", 0, 1049, 1, "a")
+		s.stall("c1", 2990, 3100)
+		s.lock("c1", 2000, 3149, 2, "a")
+		s.got("c1", s.ask("c1", 4000, "a"), 4002, 4001, 3)
+	}},
 	{"locks and sections at their limits", []string{"validity"}, func(s *story) {
 		n := s.ask("c1", 0, "a")
 		s.got("c1", n, 5, 1005, 1)

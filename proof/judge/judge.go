@@ -39,7 +39,7 @@ var rules = []rule{
 		"docs/safety.md#fencing", true, fenceOrder,
 	},
 	{
-		"register", "What is guarded by fences loses no write, refuses who was succeeded, and never refuses a holder.",
+		"register", "Each operation carries its lock's fence. What fences guard loses no write, refuses who was succeeded, and never refuses a holder.",
 		"docs/fencing.md", false, register,
 	},
 	{
@@ -55,7 +55,7 @@ var rules = []rule{
 		"docs/holding.md#the-context", false, lossSignal,
 	},
 	{
-		"validity", "No lock lasts for longer than its ttl after its call has returned, and nothing is begun under it after its end.",
+		"validity", "Every lock has an end, at most its ttl after its call has returned. No call returns a lock after its end, and nothing is begun under it then.",
 		"docs/algorithm.md#time", false, validity,
 	},
 	{

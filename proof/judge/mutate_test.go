@@ -104,17 +104,20 @@ func lateFence(r *run) (events []history.Event, ok bool) {
 	return events, ok
 }
 
-// eachOperation returns a mutation of the first operation of the register for which f is true.
-func eachOperation(f func(r *run, e *history.Event) bool) func(r *run) ([]history.Event, bool) {
+// once returns a mutation of the first event that f changes, for which it is true.
+func once(f func(r *run, e *history.Event) bool) func(r *run) ([]history.Event, bool) {
 	return func(r *run) ([]history.Event, bool) {
 		done := false
-		events := r.edit(func(e *history.Event) {
-			if !done && (e.Kind == history.Read || e.Kind == history.Write) {
-				done = f(r, e)
-			}
-		})
+		events := r.edit(func(e *history.Event) { done = done || f(r, e) })
 		return events, done
 	}
+}
+
+// eachOperation returns a mutation of the first operation of the register for which f is true.
+func eachOperation(f func(r *run, e *history.Event) bool) func(r *run) ([]history.Event, bool) {
+	return once(func(r *run, e *history.Event) bool {
+		return (e.Kind == history.Read || e.Kind == history.Write) && f(r, e)
+	})
 }
 
 func refuse(r *run, e *history.Event) bool {
@@ -123,6 +126,11 @@ func refuse(r *run, e *history.Event) bool {
 		return false
 	}
 	e.OK = false
+	return true
+}
+
+func anotherFence(_ *run, e *history.Event) bool {
+	e.Fence++
 	return true
 }
 
@@ -175,86 +183,83 @@ func overtakes(r *run) ([]history.Event, bool) {
 	return nil, false
 }
 
-func lateSignal(r *run) ([]history.Event, bool) {
-	done := false
-	events := r.edit(func(e *history.Event) {
-		if e.Kind == history.Lost && len(r.lockOf(*e).unlocks) == 0 && !done {
-			done, e.At = true, r.lockOf(*e).signalDue(r)+1
-		}
-	})
-	return events, done
+func lateSignal(r *run, e *history.Event) bool {
+	if e.Kind != history.Lost || len(r.lockOf(*e).unlocks) > 0 {
+		return false
+	}
+	e.At = r.lockOf(*e).signalDue(r) + 1
+	return true
 }
 
-func longer(r *run) ([]history.Event, bool) {
-	done := false
-	events := r.edit(func(e *history.Event) {
-		if e.Kind == history.Return && e.Until > 0 && !done {
-			done, e.Until = true, e.At+ttl+1
+// eachAcquisition returns a mutation of the return of the first call that got a lock.
+func eachAcquisition(f func(r *run, l *lock, e *history.Event)) func(r *run) ([]history.Event, bool) {
+	return once(func(r *run, e *history.Event) bool {
+		l := r.locks[id{e.Client, e.Call}]
+		if l == nil || e.Kind != history.Return {
+			return false
 		}
+		f(r, l, e)
+		return true
 	})
-	return events, done
 }
 
-func lateSection(r *run) ([]history.Event, bool) {
-	done := false
-	events := r.edit(func(e *history.Event) {
-		if e.Kind != history.Enter || done {
-			return
-		}
-		if l := r.lockOf(*e); l.exact {
-			done, e.At = true, r.excused(e.Client, l.until, r.header.SignalSlack)+1
-		}
-	})
-	return events, done
+func longer(_ *run, _ *lock, e *history.Event)       { e.Until = e.At + ttl + 1 }
+func withoutUntil(_ *run, _ *lock, e *history.Event) { e.Until = 0 }
+func endedBefore(_ *run, l *lock, e *history.Event)  { e.Until = l.acquired.begin.At }
+func afterItsUntil(r *run, l *lock, e *history.Event) {
+	e.At = r.excused(l.client, e.Until, r.header.SignalSlack) + 1
 }
 
-func nilUnlock(r *run) ([]history.Event, bool) {
-	done := false
-	events := r.edit(func(e *history.Event) {
-		if e.Kind != history.Return || e.Outcome != history.OutcomeLost || done {
-			return
-		}
-		c := r.calls[id{e.Client, e.Call}]
-		if l := r.lockOf(c.begin); c.begin.Op == history.OpUnlock && c.begin.At > l.until && l.exact {
-			done, e.OK, e.Outcome = true, true, ""
-		}
-	})
-	return events, done
+func lateSection(r *run, e *history.Event) bool {
+	l := r.lockOf(*e)
+	if e.Kind != history.Enter || !l.exact {
+		return false
+	}
+	e.At = r.excused(e.Client, l.until, r.header.SignalSlack) + 1
+	return true
 }
 
-func nilRelease(r *run) ([]history.Event, bool) {
-	done := false
-	events := r.edit(func(e *history.Event) {
-		if e.Kind != history.Return || e.Outcome != history.OutcomeLost || done {
-			return
-		}
-		c := r.calls[id{e.Client, e.Call}]
-		if c.begin.Op != history.OpRelease {
-			return
-		}
-		l := r.lockOf(c.begin)
-		succeeded := slices.ContainsFunc(r.byResource[l.resources[0]], func(next *lock) bool {
-			return next.asked > l.got && next.got < c.begin.At
-		})
-		if succeeded {
-			done, e.OK, e.Outcome = true, true, ""
-		}
-	})
-	return events, done
+func nilUnlock(r *run, e *history.Event) bool {
+	if e.Kind != history.Return || e.Outcome != history.OutcomeLost {
+		return false
+	}
+	c := r.calls[id{e.Client, e.Call}]
+	if l := r.lockOf(c.begin); c.begin.Op != history.OpUnlock || c.begin.At <= l.until || !l.exact {
+		return false
+	}
+	e.OK, e.Outcome = true, ""
+	return true
 }
 
-func lostUnlock(r *run) ([]history.Event, bool) {
-	done := false
-	events := r.edit(func(e *history.Event) {
-		if e.Kind != history.Return || !e.OK || done {
-			return
-		}
-		c := r.calls[id{e.Client, e.Call}]
-		if l := r.lockOf(c.begin); l != nil && c.begin.Op == history.OpUnlock && e.At < l.until && len(l.releases) == 0 {
-			done, e.OK, e.Outcome = true, false, history.OutcomeLost
-		}
+func nilRelease(r *run, e *history.Event) bool {
+	if e.Kind != history.Return || e.Outcome != history.OutcomeLost {
+		return false
+	}
+	c := r.calls[id{e.Client, e.Call}]
+	if c.begin.Op != history.OpRelease {
+		return false
+	}
+	l := r.lockOf(c.begin)
+	succeeded := slices.ContainsFunc(r.byResource[l.resources[0]], func(next *lock) bool {
+		return next.asked > l.got && next.got < c.begin.At
 	})
-	return events, done
+	if succeeded {
+		e.OK, e.Outcome = true, ""
+	}
+	return succeeded
+}
+
+func lostUnlock(r *run, e *history.Event) bool {
+	if e.Kind != history.Return || !e.OK {
+		return false
+	}
+	c := r.calls[id{e.Client, e.Call}]
+	l := r.lockOf(c.begin)
+	if l == nil || c.begin.Op != history.OpUnlock || e.At >= l.until || len(l.releases) > 0 {
+		return false
+	}
+	e.OK, e.Outcome = false, history.OutcomeLost
+	return true
 }
 
 func keyStays(r *run) ([]history.Event, bool) {
@@ -268,8 +273,7 @@ func keyStays(r *run) ([]history.Event, bool) {
 func lateReturn(r *run) ([]history.Event, bool) {
 	for _, c := range r.inOrder {
 		if c.end != nil && c.begin.Bound > 0 && !c.end.OK {
-			due := c.begin.Bound + r.header.SignalSlack
-			due = r.excused(c.client, c.begin.At, due-c.begin.At)
+			due := r.excused(c.client, c.begin.At, c.begin.Bound+r.header.SignalSlack-c.begin.At)
 			return r.edit(func(e *history.Event) {
 				if c.ends(e) {
 					e.At = due + 1
@@ -301,17 +305,21 @@ var mutations = []mutation{
 	{"fence order", "the same fence", sameFence},
 	{"fence order", "a fence that falls", lateFence},
 	{"register", "a holder is refused", eachOperation(refuse)},
+	{"register", "another fence", eachOperation(anotherFence)},
 	{"register", "a write is not written", eachOperation(forgetWrite)},
 	{"register", "a stale operation is granted", eachOperation(grantStale)},
 	{"register model", "a stale operation is granted", eachOperation(grantStale)},
 	{"register model", "another value", eachOperation(otherValue)},
 	{"waiters", "the later one is first", overtakes},
-	{"loss signal", "late", lateSignal},
-	{"validity", "a longer lock", longer},
-	{"validity", "a late section", lateSection},
-	{"early loss", "Unlock finds nothing", lostUnlock},
-	{"release outcome", "Unlock after Until", nilUnlock},
-	{"release outcome", "Release of a lock that was succeeded", nilRelease},
+	{"loss signal", "late", once(lateSignal)},
+	{"validity", "a longer lock", eachAcquisition(longer)},
+	{"validity", "no end", eachAcquisition(withoutUntil)},
+	{"validity", "an end before the call", eachAcquisition(endedBefore)},
+	{"validity", "a late return", eachAcquisition(afterItsUntil)},
+	{"validity", "a late section", once(lateSection)},
+	{"early loss", "Unlock finds nothing", once(lostUnlock)},
+	{"release outcome", "Unlock after Until", once(nilUnlock)},
+	{"release outcome", "Release of a lock that was succeeded", once(nilRelease)},
 	{"keys left", "a key stays", keyStays},
 	{"bounds", "late", lateReturn},
 	{"complete", "a line is lost", lostLine},

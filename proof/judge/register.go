@@ -16,10 +16,24 @@ func register(r *run, f *findings) {
 		lostWrites(r, f, res, operations)
 		staleGrants(f, res, operations)
 		for _, e := range operations {
+			otherFence(r, f, res, e)
 			if !e.OK && e.End > 0 {
 				refusedHolder(r, f, res, e)
 			}
 		}
+	}
+}
+
+// otherFence looks whether an operation carries the fence of its lock: another one guards nothing.
+func otherFence(r *run, f *findings, res string, e history.Event) {
+	l := r.lockOf(e)
+	if l == nil {
+		return
+	}
+	f.facts++
+	if e.Fence != l.fence {
+		f.violation(place{from: e.At, to: max(e.At, e.End), resource: res, clients: []string{e.Client}},
+			"a %s by %s had the fence %d, and %s has %d", e.Kind, e.Client, e.Fence, l, l.fence)
 	}
 }
 

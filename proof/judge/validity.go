@@ -3,8 +3,8 @@ package judge
 import "github.com/seed6c881748/redlock/proof/history"
 
 // validity looks at each Until that a holder was told, and at each section. An attempt and an extension count the ttl from
-// their start, so less than a ttl is left when they have returned, or later. And a program that looks at its lock begins
-// nothing after Until: the slack is for what is between the look and the first step.
+// their start, so less than a ttl is left when they have returned, or later. The library returns no lock after its Until,
+// and a program that looks at its lock begins nothing then: the slack is for what is between the look and the first step.
 func validity(r *run, f *findings) {
 	for _, e := range r.events {
 		l := r.lockOf(e)
@@ -15,6 +15,9 @@ func validity(r *run, f *findings) {
 		}
 		if c := r.calls[id{e.Client, e.Call}]; e.Kind == history.Return && c != nil && c.begin.Op == history.OpExtend {
 			extended(r, f, l, c)
+		}
+		if e.Kind == history.Return && l != nil && l.id == (id{e.Client, e.Call}) {
+			returned(r, f, l)
 		}
 		switch {
 		case l == nil:
@@ -39,6 +42,22 @@ func (l *lock) longest(by int64) int64 {
 		}
 	}
 	return ttl
+}
+
+// returned looks at the return of the call that got the lock. Without fences there may be a signal instead of an end.
+func returned(r *run, f *findings, l *lock) {
+	c, until := l.acquired, l.acquired.end.Until
+	if until == 0 && !r.header.Fences {
+		return
+	}
+	f.facts++
+	p := place{from: c.begin.At, to: c.end.At, resource: l.resources[0], clients: []string{l.client}}
+	switch {
+	case until <= c.begin.At: // Also where there is none.
+		f.violation(p, "%s began at %s, and its lock had until %s", c, at(c.begin.At), at(until))
+	case c.end.At > r.excused(l.client, until, r.header.SignalSlack):
+		f.violation(p, "%s returned at %s, and its lock had ended at %s", c, at(c.end.At), at(until))
+	}
 }
 
 // entered looks at the beginning of a section.

@@ -24,10 +24,13 @@ var broken = map[string]func(c *client, ctx context.Context, rng *rand.Rand, res
 	"delete":      (*client).deletes,
 	"no-fence":    (*client).writesUnfenced,
 	"fence":       (*client).inventsFences,
+	"next-fence":  (*client).takesTheNextFence,
 	"queue":       (*client).jumpsTheQueue,
 	"signal":      (*client).hearsNothing,
 	"late-signal": (*client).hearsLate,
+	"late-lock":   (*client).getsLate,
 	"late-work":   (*client).beginsLate,
+	"no-until":    (*client).knowsNoEnd,
 	"nil-unlock":  (*client).praisesItself,
 	"keys-left":   (*client).leavesKeys,
 	"bound":       (*client).takesItsTime,
@@ -115,15 +118,36 @@ func (c *client) writesUnfenced(ctx context.Context, rng *rand.Rand, resources [
 	c.unlock(ctx, h)
 }
 
+// takesTheNextFence reads with a larger fence than its lock's, which is still smaller than those of later locks.
+func (c *client) takesTheNextFence(ctx context.Context, _ *rand.Rand, resources []string) {
+	if h := c.tryLock(ctx, resources); h != nil {
+		c.rec.ask(history.Event{Kind: history.Read, Lock: h.call, Resources: resources[:1], Fence: h.Fence() + 1})
+		c.unlock(ctx, h)
+	}
+}
+
 // inventsFences has fences of its own, which do not grow.
 func (c *client) inventsFences(ctx context.Context, rng *rand.Rand, resources []string) {
+	c.misreports(ctx, resources, func(lock *redlock.Lock) (until, fence int64) {
+		return c.rec.clock.Of(lock.Until()), 1 + rng.Int64N(5)
+	})
+}
+
+// knowsNoEnd does not tell when its locks end.
+func (c *client) knowsNoEnd(ctx context.Context, _ *rand.Rand, resources []string) {
+	c.misreports(ctx, resources, func(lock *redlock.Lock) (until, fence int64) { return 0, lock.Fence() })
+}
+
+// misreports tells something else of a lock than what it is.
+func (c *client) misreports(ctx context.Context, resources []string, as func(*redlock.Lock) (until, fence int64)) {
 	e := c.begin(history.OpTryLock, connect, history.Event{Resources: resources})
 	lock, err := c.lib.TryLock(ctx, resources, c.ttl)
 	if err != nil {
 		c.end(e, err)
 		return
 	}
-	e.Until, e.Fence, e.Token = c.rec.clock.Of(lock.Until()), 1+rng.Int64N(5), lock.Token()
+	e.Token = lock.Token()
+	e.Until, e.Fence = as(lock)
 	c.end(e, nil)
 	c.unlock(ctx, &held{Lock: lock, call: e.Call})
 }
@@ -160,6 +184,20 @@ func (c *client) hearsLate(ctx context.Context, _ *rand.Rand, resources []string
 		rest(context.WithoutCancel(ctx), time.Until(h.Until())+late)
 		about.Kind, about.Until, about.Outcome = history.Lost, c.until(h), history.OutcomeLost
 		c.rec.log(about)
+		c.forget(h)
+	}
+}
+
+// getsLate is given a lock a second after its end.
+func (c *client) getsLate(ctx context.Context, _ *rand.Rand, resources []string) {
+	tooLate := func(ctx context.Context, resources []string, ttl time.Duration, opts ...redlock.Option) (*redlock.Lock, error) {
+		lock, err := c.lib.TryLock(ctx, resources, ttl, opts...)
+		if err == nil {
+			rest(context.WithoutCancel(ctx), time.Until(lock.Until())+late)
+		}
+		return lock, err
+	}
+	if h := c.acquire(ctx, history.OpLock, tooLate, resources, time.Minute); h != nil {
 		c.forget(h)
 	}
 }
