@@ -80,7 +80,7 @@ func (r *run) launch(c *client) error {
 	command := r.Command
 	if r.namespace != nil && c.number == len(r.clients) {
 		cfg.Nodes, cfg.Observer = r.namespace.nodes, r.namespace.observer
-		command = append([]string{"ip", "netns", "exec", r.namespace.name}, command...)
+		command = r.namespace.enter(command...)
 	}
 	p, err := start(command, cfg)
 	if err != nil {

@@ -17,19 +17,41 @@ func HasNamespaces() error {
 	if os.Geteuid() != 0 {
 		return errors.New("network namespaces need root")
 	}
-	name := fmt.Sprint("chaos-try-", os.Getpid())
-	if err := ip("netns", "add", name); err != nil {
-		return err
-	}
-	return ip("netns", "del", name)
+	return command("unshare", "--net", "nsenter", "--net=/proc/self/ns/net", "ip", "link")
 }
 
-// A namespace is the network of one client: a cable leads to the nodes, and can be pulled out.
+// A namespace is the network of one client: a cable leads to the nodes, and can be pulled out. It has no name, so it is
+// gone, with the cable, as soon as no process is in it. One is there for as long as the conductor holds its stdin.
 type namespace struct {
-	name, cable string
-	nodes       []string // Where the nodes are, seen from there.
-	observer    string   // The path of the observer's socket, which no network cuts off.
-	relays      []net.Listener
+	tenant   *exec.Cmd
+	stdin    io.Closer
+	cable    string
+	nodes    []string // Where the nodes are, seen from there.
+	observer string   // The path of the observer's socket, which no network cuts off.
+	relays   []net.Listener
+}
+
+// newNamespace returns when the tenant is in its namespace: then it says so.
+func newNamespace() (*namespace, error) {
+	n := &namespace{tenant: exec.Command("unshare", "--net", "sh", "-c", "echo; exec cat")}
+	stdin, err := n.tenant.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	n.stdin = stdin
+	out, err := n.tenant.StdoutPipe()
+	if err == nil {
+		err = n.tenant.Start()
+	}
+	if err == nil {
+		_, err = out.Read(make([]byte, 1))
+	}
+	return n, err
+}
+
+// enter makes a command one that runs in the namespace.
+func (n *namespace) enter(args ...string) []string {
+	return append([]string{"nsenter", fmt.Sprintf("--net=/proc/%d/ns/net", n.tenant.Process.Pid)}, args...)
 }
 
 // layCable gives the last client a network of its own, if the plan cuts it off.
@@ -37,21 +59,24 @@ func (r *run) layCable() (err error) {
 	if !r.Plan.Has(plan.Netns) {
 		return nil
 	}
+	n, err := newNamespace()
+	if err != nil {
+		return err
+	}
+	r.namespace = n
 	id := os.Getpid() % 10000
-	n := &namespace{name: fmt.Sprint("chaos-", id), cable: fmt.Sprint("chaos", id, "a"), observer: filepath.Join(r.dir, "observer")}
+	n.cable, n.observer = fmt.Sprint("chaos", id, "a"), filepath.Join(r.dir, "observer")
 	// A network of four addresses, of those that are meant for tests.
 	host, guest := fmt.Sprintf("198.18.%d.1", id%250), fmt.Sprintf("198.18.%d.2/30", id%250)
 	far := fmt.Sprint("chaos", id, "b")
-	r.namespace = n
 	for _, args := range [][]string{
-		{"netns", "add", n.name},
-		{"link", "add", n.cable, "type", "veth", "peer", "name", far, "netns", n.name},
-		{"addr", "add", host + "/30", "dev", n.cable},
-		{"link", "set", n.cable, "up"},
-		{"-n", n.name, "addr", "add", guest, "dev", far},
-		{"-n", n.name, "link", "set", far, "up"},
+		{"ip", "link", "add", n.cable, "type", "veth", "peer", "name", far, "netns", fmt.Sprint(n.tenant.Process.Pid)},
+		{"ip", "addr", "add", host + "/30", "dev", n.cable},
+		{"ip", "link", "set", n.cable, "up"},
+		n.enter("ip", "addr", "add", guest, "dev", far),
+		n.enter("ip", "link", "set", far, "up"),
 	} {
-		if err = ip(args...); err != nil {
+		if err = command(args...); err != nil {
 			return err
 		}
 	}
@@ -106,21 +131,21 @@ func join(conn net.Conn, to string) {
 
 // plug pulls the cable out, or puts it in again.
 func (n *namespace) plug(in bool) error {
-	return ip("link", "set", n.cable, map[bool]string{true: "up", false: "down"}[in])
+	return command("ip", "link", "set", n.cable, map[bool]string{true: "up", false: "down"}[in])
 }
 
 func (n *namespace) close() {
 	for _, ln := range n.relays {
 		_ = ln.Close()
 	}
-	_ = ip("link", "del", n.cable)
-	_ = ip("netns", "del", n.name)
+	_ = n.stdin.Close()
+	_ = n.tenant.Wait()
 }
 
-func ip(args ...string) error {
-	out, err := exec.Command("ip", args...).CombinedOutput()
+func command(args ...string) error {
+	out, err := exec.Command(args[0], args[1:]...).CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("course: ip %v: %w: %s", args, err, out)
+		return fmt.Errorf("course: %v: %w: %s", args, err, out)
 	}
 	return nil
 }
