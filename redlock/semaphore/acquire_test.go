@@ -194,18 +194,22 @@ func TestSurplusHasNoMinHold(t *testing.T) {
 	testkit.InBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		const k = 5
 		held := acquireAll(t, process(t, c, k), k)
-		r := testkit.NewRedlock(t, c)
+		stop := slow{make(chan struct{}), make(chan struct{})}
+		r := testkit.NewRedlock(t, c, redlock.WithTracer(stop))
 		waiting := start(t.Context(), newSemaphore(t, r, k, redlock.WithMinHold(ttl)))
 		time.Sleep(time.Second)
-		require.NoError(t, c.Slow(time.Millisecond, time.Millisecond))
 		var wg sync.WaitGroup
 		for _, p := range held {
 			wg.Go(func() { assert.NoError(t, p.Unlock(t.Context())) })
 		}
 		wg.Wait()
+		for range k { // It gets all slots before it has any.
+			<-stop.got
+		}
+		close(stop.on)
 		p := waiting.got(t)
-		time.Sleep(soon)
-		assert.Greater(t, r.Stats().Acquired, int64(1), "there was a surplus")
+		time.Sleep(time.Second + soon) // A release begins a second late.
+		require.EqualValues(t, k, r.Stats().Acquired)
 		require.Equal(t, map[string]bool{p.Resources()[0]: true}, taken(t, c))
 		unlock(t, p)
 		require.Len(t, taken(t, c), 1)
