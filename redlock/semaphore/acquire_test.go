@@ -172,19 +172,7 @@ func TestSurplusIsPassedOn(t *testing.T) {
 // If nobody wants what was won in surplus, it is free again at once.
 func TestSurplusIsGivenBack(t *testing.T) {
 	testkit.InBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		const k = 5
-		held := acquireAll(t, process(t, c, k), k)
-		waiting := start(t.Context(), process(t, c, k))
-		time.Sleep(time.Second)
-		var wg sync.WaitGroup
-		for _, p := range held {
-			wg.Go(func() { assert.NoError(t, p.Unlock(t.Context())) })
-		}
-		wg.Wait()
-		p := waiting.got(t)
-		time.Sleep(soon)
-		require.Equal(t, map[string]bool{p.Resources()[0]: true}, taken(t, c))
-		unlock(t, p)
+		unlock(t, withSurplus(t, c))
 		requireNothingLeft(t, c)
 	})
 }
@@ -192,30 +180,32 @@ func TestSurplusIsGivenBack(t *testing.T) {
 // A lock that nobody has used has no min hold: what was won in surplus is free again at once.
 func TestSurplusHasNoMinHold(t *testing.T) {
 	testkit.InBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		const k = 5
-		held := acquireAll(t, process(t, c, k), k)
-		stop := slow{make(chan struct{}), make(chan struct{})}
-		r := testkit.NewRedlock(t, c, redlock.WithTracer(stop))
-		waiting := start(t.Context(), newSemaphore(t, r, k, redlock.WithMinHold(ttl)))
-		time.Sleep(time.Second)
-		var wg sync.WaitGroup
-		for _, p := range held {
-			wg.Go(func() { assert.NoError(t, p.Unlock(t.Context())) })
-		}
-		wg.Wait()
-		for range k { // It gets all slots before it has any.
-			<-stop.got
-		}
-		close(stop.on)
-		p := waiting.got(t)
-		time.Sleep(time.Second + soon) // A release begins a second late.
-		require.EqualValues(t, k, r.Stats().Acquired)
-		require.Equal(t, map[string]bool{p.Resources()[0]: true}, taken(t, c))
-		unlock(t, p)
+		unlock(t, withSurplus(t, c, redlock.WithMinHold(ttl)))
 		require.Len(t, taken(t, c), 1)
 		time.Sleep(ttl)
 		requireNothingLeft(t, c)
 	})
+}
+
+// withSurplus returns the permit of a process that got all slots, once it has given back the others.
+func withSurplus(t *testing.T, c *testcluster.Cluster, opts ...redlock.Option) *semaphore.Permit {
+	t.Helper()
+	const k = 5
+	held := acquireAll(t, process(t, c, k), k)
+	stop := slow{make(chan struct{}), make(chan struct{})}
+	r := testkit.NewRedlock(t, c, redlock.WithTracer(stop))
+	waiting := start(t.Context(), newSemaphore(t, r, k, opts...))
+	time.Sleep(time.Second)
+	unlock(t, held...)
+	for range k { // It gets all of them before its caller has any.
+		<-stop.got
+	}
+	close(stop.on)
+	p := waiting.got(t)
+	time.Sleep(time.Second + soon) // A release begins a second late.
+	require.EqualValues(t, k, r.Stats().Acquired)
+	require.Equal(t, map[string]bool{p.Resources()[0]: true}, taken(t, c))
+	return p
 }
 
 // The slot of a holder that dies is free when its ttl is over. Until then, the others are handed on as
@@ -270,21 +260,35 @@ func TestKilledHolder(t *testing.T) {
 // for however many slots.
 func TestAllSlotsAreFound(t *testing.T) {
 	testkit.InBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
-		const k = 64
+		const k, lost = 64, 3 // One alone could by chance be a slot that is asked for at first.
 		holder := testkit.NewRedlock(t, c)
 		held := acquireAll(t, newSemaphore(t, holder, k), k)
-		waiting := start(t.Context(), process(t, c, k))
+		waiting := make([]*call, lost)
+		s := process(t, c, k)
+		for i := range waiting {
+			waiting[i] = start(t.Context(), s)
+		}
 		time.Sleep(200 * time.Millisecond)
-		require.True(t, waiting.waits())
+		want := map[int]bool{}
 		for i, p := range held {
-			if i > 0 {
+			if i < lost {
+				want[p.Slot] = true
+			} else {
 				require.NoError(t, p.Extend(t.Context(), time.Minute))
 			}
 		}
-		p := waiting.got(t)
-		assert.Equal(t, held[0].Slot, p.Slot)
-		assert.Less(t, time.Since(held[0].Until()), 200*time.Millisecond)
-		unlock(t, append(held[1:], p)...)
+		for _, w := range waiting {
+			require.True(t, w.waits())
+		}
+		got := map[int]bool{}
+		for _, w := range waiting {
+			p := w.got(t)
+			got[p.Slot] = true
+			held = append(held, p)
+		}
+		assert.Equal(t, want, got)
+		assert.Less(t, time.Since(held[lost-1].Until()), 200*time.Millisecond)
+		unlock(t, held[lost:]...)
 	})
 }
 
