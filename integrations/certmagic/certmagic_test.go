@@ -198,6 +198,73 @@ func TestALostLockIsTakenAnew(t *testing.T) {
 	})
 }
 
+// Who waits in the same process gets it when the one who has lost it unlocks.
+func TestUnlockOfALostLockPassesItsTurnOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster, one, _ := newStorages(t)
+		require.NoError(t, one.Lock(t.Context(), name))
+		cluster.Lose(one.names[name].lock)
+		locked := make(chan error, 1)
+		go func() { locked <- one.Lock(within(t, ttl), name) }()
+		synctest.Wait()
+		require.ErrorIs(t, one.Unlock(t.Context(), name), redlock.ErrLost)
+		require.NoError(t, <-locked)
+		require.NoError(t, one.Unlock(t.Context(), name))
+		require.Empty(t, one.names)
+		cluster.AssertFree()
+	})
+}
+
+// An Unlock that comes while a lost lock is taken anew leaves nothing locked.
+func TestUnlockDuringARenewal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster, one, _ := newStorages(t)
+		require.NoError(t, one.Lock(t.Context(), name))
+		cluster.Forget("certmagic:" + name)
+		cluster.Slow(time.Second)
+		renewed := make(chan error, 1)
+		go func() { renewed <- one.RenewLockLease(t.Context(), name, time.Hour) }()
+		e := one.names[name]
+		for len(cluster.Held()) == 0 { // It is taken anew, and the answers are on their way.
+			time.Sleep(100 * time.Millisecond)
+		}
+		require.ErrorIs(t, one.Unlock(t.Context(), name), redlock.ErrLost)
+		require.Nil(t, e.lock)
+		require.ErrorIs(t, <-renewed, ErrNotLocked)
+		require.Empty(t, one.names)
+		require.Nil(t, e.lock)
+		cluster.Recover()
+		cluster.AssertFree()
+	})
+}
+
+// What one node still has of a lost lock does not keep out the new one, where there is no node to spare.
+func TestTheRestOfALostLockIsInNobodysWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster, one, _ := newStorages(t)
+		require.NoError(t, one.Lock(t.Context(), name))
+		synctest.Wait() // All nodes have it.
+		lock := one.names[name].lock
+		do := func(node int, command string, args ...any) {
+			c, err := cluster.Nodes()[node].Pool.GetContext(t.Context())
+			require.NoError(t, err)
+			_, err = c.Do(command, append([]any{"certmagic:" + name}, args...)...)
+			require.NoError(t, err)
+			require.NoError(t, c.Close())
+		}
+		do(0, "SET", "another's")
+		do(1, "DEL")
+		for lock.Err() == nil {
+			time.Sleep(time.Second)
+		}
+		require.ErrorIs(t, lock.Err(), redlock.ErrLost)
+		require.NoError(t, one.RenewLockLease(t.Context(), name, time.Hour))
+		require.NoError(t, one.Unlock(t.Context(), name))
+		do(0, "DEL")
+		cluster.AssertFree()
+	})
+}
+
 func TestAWaitLastsThroughAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cluster, one, _ := newStorages(t)

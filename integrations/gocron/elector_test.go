@@ -178,6 +178,22 @@ func TestAnElectorThatGivesUpSaysWhy(t *testing.T) {
 	})
 }
 
+// From the call of Close on, an Elector says no, even before it has heard of that itself.
+func TestWhoClosesLeadsNoMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lock, err := redlocktest.New(t, 3).Redlock.Lock(t.Context(), []string{"leader"}, tick)
+		require.NoError(t, err)
+		e := &Elector{cancel: func() {}, done: make(chan struct{})} // Its campaign does not end.
+		e.lock.Store(lock)
+		require.NoError(t, e.IsLeader(t.Context()))
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.ErrorIs(t, e.Close(ctx), context.Canceled)
+		require.ErrorIs(t, e.IsLeader(t.Context()), ErrNotLeader)
+		require.NoError(t, lock.Unlock(t.Context()))
+	})
+}
+
 func TestCloseEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		electors, cluster := newElectors(t)

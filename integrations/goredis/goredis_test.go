@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"net"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -64,13 +66,50 @@ func TestCredentialsProviders(t *testing.T) {
 	}
 }
 
-// streaming is a provider that counts who listens to it.
+// A provider that hangs is given up with the connection for which it is asked.
+func TestAProviderThatHangsIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, server := testcluster.Pipe()
+		c := redis.NewClient(&redis.Options{
+			Addr:   "127.0.0.1:1", // Of a name, NewClient asks the DNS, outside of the bubble.
+			Dialer: func(context.Context, string, string) (net.Conn, error) { return client, nil },
+			CredentialsProviderContext: func(ctx context.Context) (string, string, error) {
+				select {
+				case <-ctx.Done():
+				case <-time.After(time.Hour):
+					t.Error("the provider was not given up")
+				}
+				return "", "", errors.New("no token")
+			},
+		})
+		require.NoError(t, c.Close())
+		_, err := open(t, redlockgoredis.Node(c)).TryLock(t.Context(), []string{"x"}, time.Minute)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		time.Sleep(2 * time.Hour)
+		require.NoError(t, server.Close())
+	})
+}
+
+// go-redis does not log in a user without a password, so that the connection is the default user's.
+func TestAUserWithoutPassword(t *testing.T) {
+	n := testcluster.RunServers(t, 1).Nodes[0]
+	_, err := open(t, redlockgoredis.Node(redis.NewClient(&redis.Options{Addr: n.Addr(), Username: "nobody"}))).
+		Lock(t.Context(), []string{"x"}, time.Minute)
+	require.NoError(t, err)
+}
+
+// streaming is a provider that counts who listens to it. Each listener is another one, as a provider may tell them
+// apart.
 type streaming struct {
 	get       func(context.Context) (user, password string, err error)
 	listening atomic.Int64
+	known     sync.Map
 }
 
-func (p *streaming) Subscribe(auth.CredentialsListener) (auth.Credentials, auth.UnsubscribeFunc, error) {
+func (p *streaming) Subscribe(listener auth.CredentialsListener) (auth.Credentials, auth.UnsubscribeFunc, error) {
+	if _, known := p.known.LoadOrStore(listener, true); known {
+		return nil, nil, errors.New("this one listens already")
+	}
 	user, password, err := p.get(context.Background())
 	if err != nil {
 		return nil, nil, err
@@ -81,11 +120,12 @@ func (p *streaming) Subscribe(auth.CredentialsListener) (auth.Credentials, auth.
 
 // Nobody is left to listen, whom a provider would keep in its list for good.
 func TestStreamingCredentialsAreUnsubscribed(t *testing.T) {
-	n := testcluster.RunServers(t, 1).Nodes[0]
 	p := &streaming{get: func(context.Context) (string, string, error) { return "", "", nil }}
-	r := open(t, redlockgoredis.Node(redis.NewClient(&redis.Options{Addr: n.Addr(), StreamingCredentialsProvider: p})))
-	_, err := r.Lock(t.Context(), []string{"x"}, time.Minute)
-	require.NoError(t, err)
+	for _, n := range testcluster.RunServers(t, 2).Nodes {
+		r := open(t, redlockgoredis.Node(redis.NewClient(&redis.Options{Addr: n.Addr(), StreamingCredentialsProvider: p})))
+		_, err := r.Lock(t.Context(), []string{"x"}, time.Minute)
+		require.NoError(t, err)
+	}
 	assert.Zero(t, p.listening.Load())
 }
 

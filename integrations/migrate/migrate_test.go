@@ -242,27 +242,6 @@ func TestAnotherHasTheLock(t *testing.T) {
 	})
 }
 
-// The driver's own lock is taken after the redlock, which is given back if that fails.
-func TestTheDriverHasALockOfItsOwn(t *testing.T) {
-	t.Parallel()
-	dsn := testdb.MariaDB(t)
-	r := newRedlock(t, testcluster.RunEmbedded(t, 3))
-	d := New(refusing{mustOpen(t, "mysql", dsn)}, r, name, time.Minute)
-	d.Both = true
-	require.ErrorIs(t, d.Lock(), database.ErrLocked)
-	lock, err := r.TryLock(t.Context(), []string{name}, time.Minute)
-	require.NoError(t, err)
-	require.NoError(t, lock.Unlock(t.Context()))
-	d.Both = false
-	require.NoError(t, d.Lock())
-	require.NoError(t, d.Close())
-}
-
-// The real one would wait for 10 s.
-type refusing struct{ database.Driver }
-
-func (refusing) Lock() error { return database.ErrLocked }
-
 func TestOpen(t *testing.T) {
 	t.Parallel()
 	dsn := testdb.MariaDB(t)

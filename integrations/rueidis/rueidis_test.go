@@ -3,7 +3,9 @@ package redlockrueidis_test
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"net"
+	"syscall"
 	"testing"
 	"time"
 
@@ -65,36 +67,55 @@ func TestAUserWithoutPassword(t *testing.T) {
 // The dialling functions of the option are used, and AuthCredentialsFn is told where they led.
 func TestDialFunctions(t *testing.T) {
 	n := testcluster.RunEmbedded(t, 1).Nodes[0]
-	for name, tt := range map[string]func(*rueidis.ClientOption, func(address string)){
-		"DialCtxFn": func(o *rueidis.ClientOption, dials func(string)) {
-			o.DialCtxFn = func(ctx context.Context, address string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
-				dials(address)
+	type told struct {
+		address, source string
+		config          *tls.Config
+	}
+	for name, tt := range map[string]func(*rueidis.ClientOption, func(told)){
+		"DialCtxFn": func(o *rueidis.ClientOption, dials func(told)) {
+			o.DialCtxFn = func(ctx context.Context, address string, d *net.Dialer, config *tls.Config) (net.Conn, error) {
+				dials(told{address, d.LocalAddr.String(), config})
 				return n.Dial(ctx)
 			}
 		},
-		"DialFn": func(o *rueidis.ClientOption, dials func(string)) {
-			o.DialFn = func(address string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
-				dials(address)
+		"DialFn": func(o *rueidis.ClientOption, dials func(told)) {
+			o.DialFn = func(address string, d *net.Dialer, config *tls.Config) (net.Conn, error) {
+				dials(told{address, d.LocalAddr.String(), config})
 				return n.Dial(context.Background())
 			}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var address, server string
+			var dialled told
+			var server string
+			config := &tls.Config{MinVersion: tls.VersionTLS13}
 			o := rueidis.ClientOption{
-				InitAddress: []string{"orders-db"},
+				InitAddress: []string{"orders-db"}, TLSConfig: config, Dialer: net.Dialer{LocalAddr: &net.UnixAddr{Name: "from"}},
 				AuthCredentialsFn: func(c rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
 					server = c.Address.String()
 					return rueidis.AuthCredentials{}, nil
 				},
 			}
-			tt(&o, func(a string) { address = a })
+			tt(&o, func(d told) { dialled = d })
 			node := redlockrueidis.Node(o)
 			assert.Equal(t, "orders-db", node.Name)
 			_, err := open(t, node).Lock(t.Context(), []string{name}, time.Minute)
 			require.NoError(t, err)
-			assert.Equal(t, "orders-db", address)
+			assert.Equal(t, told{"orders-db", "from", config}, dialled)
 			assert.Equal(t, n.Addr(), server)
+		})
+	}
+}
+
+// The Dialer of the option is used, with TLS, too: it may bind an address, or have the connection leave by a tunnel.
+func TestDialer(t *testing.T) {
+	for name, config := range map[string]*tls.Config{"TCP": nil, "TLS": {MinVersion: tls.VersionTLS12}} {
+		t.Run(name, func(t *testing.T) {
+			o := rueidis.ClientOption{InitAddress: []string{"127.0.0.1:1"}, TLSConfig: config}
+			o.Dialer.Control = func(string, string, syscall.RawConn) error { return errors.New("no tunnel") }
+			_, err := open(t, redlockrueidis.Node(o)).TryLock(t.Context(), []string{"x"}, time.Minute)
+			require.ErrorIs(t, err, redlock.ErrNoQuorum)
+			require.ErrorContains(t, err, "no tunnel")
 		})
 	}
 }

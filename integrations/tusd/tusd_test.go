@@ -144,7 +144,11 @@ func TestALostLock(t *testing.T) {
 		c.Forget("tusd:" + id)
 		next := newLock(t, two)
 		require.NoError(t, next.Lock(t.Context(), unasked))
-		<-asked
+		select {
+		case <-asked:
+		case <-time.After(ttl):
+			t.Error("the request was not asked to stop")
+		}
 		require.ErrorIs(t, lost.Unlock(), redlock.ErrLost)
 		require.NoError(t, next.Unlock())
 		c.AssertFree()
@@ -188,11 +192,12 @@ func TestErrors(t *testing.T) {
 		l := New(c.Redlock, ttl)
 		c.StopMajority()
 		require.Equal(t, handler.ErrLockTimeout, newLock(t, l).Lock(limit(t, time.Minute), unasked))
+		impatient := New(c.Redlock, ttl, redlock.WithRetryCount(0))
+		require.Equal(t, handler.ErrLockTimeout, newLock(t, impatient).Lock(t.Context(), unasked))
 		c.Recover()
 
 		held := newLock(t, l)
 		require.NoError(t, held.Lock(t.Context(), func() {}))
-		impatient := New(c.Redlock, ttl, redlock.WithRetryCount(0))
 		require.Equal(t, handler.ErrLockTimeout, newLock(t, impatient).Lock(t.Context(), unasked))
 		require.NoError(t, held.Unlock())
 

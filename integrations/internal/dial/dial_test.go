@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed6c881748/redlock/internal/conn"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
 )
@@ -46,7 +47,17 @@ func (c *lingering) SetLinger(seconds int) error { c.seconds = seconds; return n
 
 // The kernel would deliver what a connection with TLS has left when the network is back, too.
 func TestTheKernelForgetsUnderTLS(t *testing.T) {
-	below := &lingering{seconds: -1}
-	require.NoError(t, tlsConn{tls.Client(below, &tls.Config{MinVersion: tls.VersionTLS12})}.SetLinger(0))
+	client, server := testcluster.Pipe()
+	t.Cleanup(func() { assert.NoError(t, server.Close()) })
+	below := &lingering{client, -1}
+	s := Server{
+		Dial: func(context.Context) (net.Conn, error) {
+			return tls.Client(below, &tls.Config{MinVersion: tls.VersionTLS12}), nil
+		},
+		Credentials: func(context.Context, net.Addr) (string, string, error) { return "", "", nil },
+	}
+	w, err := conn.NewSource(s.Node().Pool).Borrow(t.Context())
+	require.NoError(t, err)
+	w.Forget()
 	assert.Zero(t, below.seconds)
 }
