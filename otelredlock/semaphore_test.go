@@ -53,6 +53,15 @@ func TestSemaphores(t *testing.T) {
 			assert.NotContains(t, name, "resize#")
 		}
 
+		for resource, slot := range map[string]int64{"img:resize#0": 0, "api#3": 3, "img:resize#255": 255} {
+			l, err := r.TryLock(t.Context(), []string{resource}, ttl)
+			require.NoError(t, err)
+			require.NoError(t, l.Unlock(t.Context()))
+			for _, span := range r.ended() {
+				assert.Equal(t, slot, values(span.Attributes())["redlock.slot"], resource)
+			}
+		}
+
 		// None of these is a slot, or known to be one.
 		for _, resources := range [][]string{{"img:resize"}, {"img:resize#03"}, {"img:resize#256"}, {"img:resize#x"}, {"other#1"}, {"img:resize#0", "x"}} {
 			l, err := r.TryLock(t.Context(), resources, ttl)

@@ -109,6 +109,23 @@ func TestOneIsLeaderAndEverybodyCanAskWho(t *testing.T) {
 	})
 }
 
+// As after a suspension, before the term's context has ended.
+func TestLeaderWhoseLockHasEndedLeadsNoMore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, err := recipe.Bubble(t).Client()
+		require.NoError(t, err)
+		lock, err := r.Lock(t.Context(), []string{resource}, ttl)
+		require.NoError(t, err)
+		c := &Candidate{r: r}
+		c.begin(t.Context(), lock) // Nothing tells this context of the end.
+		require.True(t, c.IsLeader())
+		time.Sleep(ttl)
+		require.False(t, c.IsLeader())
+		c.Resign()
+	})
+}
+
 func TestLeaderThatFailsAtOnceIsNoHotLoop(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

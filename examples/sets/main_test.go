@@ -235,11 +235,34 @@ func TestTheOldSetIsLockedFirst(t *testing.T) {
 	})
 }
 
+// Work that needs both locks must stop when either is lost.
+func TestTheWorkUnderBothLocksEndsWithEither(t *testing.T) {
+	t.Parallel()
+	for i, name := range []string{"the old one", "the new one"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				stages := bubble(t, 2)
+				m := process(t, stages)
+				began := time.Now()
+				err := m.DoBoth(t.Context(), moving(m, 1, true)[0], ttl, func(ctx context.Context, _ *redlock.Lock) error {
+					require.NoError(t, stages[i].Kill(3))
+					return recipe.Sleep(ctx, time.Minute)
+				})
+				require.ErrorIs(t, err, redlock.ErrExpired)
+				require.LessOrEqual(t, time.Since(began), 2*ttl, "the work went on")
+			})
+		})
+	}
+}
+
 func TestDrainWaitsForTheLastHolder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		stages := bubble(t, 2)
-		m := process(t, stages)
+		sets, err := connect(stages) // With the number of retries that is the default: Drain waits for longer.
+		require.NoError(t, err)
+		m := Move{From: sets[:1], To: sets}
 		res := moving(m, 1, true)[0]
 		require.ErrorIs(t, m.DoStill(t.Context(), res, ttl, nothing), errMoving)
 		stays := moving(m, 1, false)[0]

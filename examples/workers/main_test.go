@@ -65,7 +65,25 @@ func TestWorkStopsWithItsPermit(t *testing.T) {
 			return recipe.Sleep(ctx, time.Minute)
 		})
 		require.NoError(t, err)
+		began := time.Now()
 		require.ErrorIs(t, workAll(t.Context(), []*pool{p}, 1), redlock.ErrExpired)
+		require.LessOrEqual(t, time.Since(began), 2*ttl, "the work went on")
+	})
+}
+
+// A job that was taken from the queue and not begun is not forgotten.
+func TestAJobWithoutAPermitIsReported(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, f := recipe.Bubble(t), &floor{}
+		pools := open(t, s, f)
+		require.NoError(t, s.Kill(3))
+		ctx, cancel := context.WithTimeout(t.Context(), ttl)
+		defer cancel()
+		err := workAll(ctx, pools[:1], 1)
+		require.ErrorIs(t, err, redlock.ErrNotAcquired)
+		require.ErrorContains(t, err, "job 1: ")
+		require.Zero(t, f.done)
 	})
 }
 

@@ -77,6 +77,25 @@ func TestPermitsOfSemaphores(t *testing.T) {
 	assert.Panics(t, func() { redlockhttp.Handler(r, nil) })
 }
 
+// A slot is that of its number, up to the largest one. No other lock is one, whatever it is named.
+func TestSlots(t *testing.T) {
+	r := newRedlock(t, testcluster.RunEmbedded(t, 1))
+	want := map[string]int{"api#0": 0, "api#7": 7, "api#255": 255}
+	for _, resources := range [][]string{{"api#0"}, {"api#7"}, {"api#255"}, {"api#256"}, {"api#03"}, {"api"}, {"api#1", "x"}} {
+		_, err := r.TryLock(t.Context(), resources, time.Hour)
+		require.NoError(t, err)
+	}
+	s := state(t, redlockhttp.Handler(r, redlockhttp.WithSemaphores("api")))
+	require.Len(t, s.Held, 7)
+	got := map[string]int{}
+	for _, l := range s.Held {
+		if l.Slot != nil {
+			got[l.Resources[0]] = *l.Slot
+		}
+	}
+	assert.Equal(t, want, got)
+}
+
 // groups says what the rows are, of locks and of calls that wait.
 const groups = `<!DOCTYPE html><body>
 <iframe src="/page/" style="width: 390px; height: 740px"></iframe>
