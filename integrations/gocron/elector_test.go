@@ -134,14 +134,16 @@ func TestTermsThatAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		electors := contend(t, redlocktest.New(t, 3, redlock.WithMaxHold(2*tick)))
 		first, _ := await(t, electors)
-		start := time.Now()
+		lock, start := electors[first].lock.Load(), time.Now()
 		for leader(t, electors) >= 0 {
 			time.Sleep(10 * time.Millisecond)
 		}
 		require.InDelta(t, 2*tick, time.Since(start), float64(time.Second))
+		end := lock.Until()
 		next, took := await(t, electors)
 		require.NotEqual(t, first, next, "it stands behind those that waited")
 		require.LessOrEqual(t, took, tick+time.Second)
+		require.False(t, time.Now().Before(end), "what is left of the lock is for the runs that have begun")
 	})
 }
 
