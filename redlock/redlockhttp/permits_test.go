@@ -79,7 +79,7 @@ func TestPermitsOfSemaphores(t *testing.T) {
 
 // A slot is that of its number, up to the largest one. No other lock is one, whatever it is named.
 func TestSlots(t *testing.T) {
-	r := newRedlock(t, testcluster.RunEmbedded(t, 1))
+	r := newRedlock(t, testcluster.RunEmbedded(t, 1), redlock.WithNodeTimeout(5*time.Second))
 	want := map[string]int{"api#0": 0, "api#7": 7, "api#255": 255}
 	for _, resources := range [][]string{{"api#0"}, {"api#7"}, {"api#255"}, {"api#256"}, {"api#03"}, {"api"}, {"api#1", "x"}} {
 		_, err := r.TryLock(t.Context(), resources, time.Hour)
