@@ -167,13 +167,14 @@ cross: ## compile for other platforms
 		CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) build -gcflags='all=-N -l' ./...; \
 	done
 
+# The tests of these take longest, so they begin first.
+LONG := internal/publish cmd/redlock proof
+
 .PHONY: nested
-nested: tools promtool ## short tests of the nested modules; make lint has go vet
-	@failed=; for m in $(NESTED); do \
-		echo "go test -short: $$m"; \
-		(cd "$$m" && $(GO) test -short -parallel $(PARALLEL) $(TESTFLAGS) ./...) || failed="$$failed $$m"; \
-	done; \
-	[ -z "$$failed" ] || { echo "FAILED:$$failed"; exit 1; }
+nested: tools promtool ## short tests of the nested modules, two at a time; make lint has go vet
+	@printf '%s\n' $(LONG) $(filter-out $(LONG),$(NESTED)) | xargs -n 1 -P 2 sh -c \
+		'out=$$(cd "$$0" && $(GO) test -short -parallel $(PARALLEL) $(TESTFLAGS) ./... 2>&1); code=$$?; \
+		echo "go test -short: $$0"; echo "$$out"; [ $$code = 0 ] || { echo "FAILED: $$0"; exit 1; }'
 
 # The alert rules are tried with it.
 .PHONY: promtool

@@ -34,7 +34,7 @@ func run(ctx context.Context, args []string) error {
 	only := flags.String("only", "", "only these steps, with commas between")
 	seed := flags.Uint64("seed", uint64(time.Now().Unix()), "the first seed of the simulation, and that of the faults; default: another one each time")
 	sizes := sizes{}
-	flags.IntVar(&sizes.seeds, "seeds", 200, "how many seeds of each profile of the simulation")
+	flags.IntVar(&sizes.seeds, "seeds", 120, "how many seeds of each profile of the simulation")
 	flags.DurationVar(&sizes.chaos, "chaos", 5*time.Minute, "how long the faults last")
 	flags.DurationVar(&sizes.peers, "peers", 4*time.Second, "how long each other library has each kind of fault")
 	if err := flags.Parse(args); err != nil {
