@@ -88,6 +88,9 @@ func TestAuthOfServersThatRequireAPassword(t *testing.T) {
 		}
 		last = r
 	}
+	await(t, 30*time.Second, "all nodes are connected: a server without a password refuses those who give one", func() bool {
+		return !slices.ContainsFunc(last.Stats().Nodes, func(n redlock.NodeStats) bool { return !n.Up })
+	})
 	// Without the setting the cluster can look for itself, too.
 	for _, n := range c.Nodes {
 		conn := adminConn(t, n, redis.DialPassword(secret))
