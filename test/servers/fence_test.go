@@ -317,9 +317,7 @@ func TestFenceCountersThatMayNotBeWritten(t *testing.T) {
 		_, err := r.Lock(t.Context(), []string{"x"}, time.Hour, append(opts, redlock.WithFencing())...)
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		require.ErrorContains(t, err, "NOPERM")
-		for _, n := range c.Nodes {
-			assert.Empty(t, keys(t, n))
-		}
+		awaitNoKeys(t, c, 30*time.Second) // A node that was not waited for may be late.
 	}
 }
 
