@@ -139,7 +139,7 @@ func requireNoticed(t *testing.T, name string, b plan.Broken) {
 		require.NoError(t, err)
 		require.NoError(t, p.Break(name))
 		_, v := played(t, p)
-		if slices.Contains(v.Named(judge.Broken), b.Rule) {
+		if v.Says(b.Rule, b.Says) {
 			return
 		}
 		require.Less(t, took, 40*time.Second, "%s: %s", b.What, v)

@@ -77,6 +77,13 @@ func (v Verdict) Rule(name string) Result {
 	return Result{Rule: name, State: LeftOut, Why: "there is no such rule"}
 }
 
+// Says reports whether the rule is broken, and one of its violations has these words; none: whatever it says.
+func (v Verdict) Says(rule, words string) bool {
+	return v.Rule(rule).State == Broken && (words == "" || slices.ContainsFunc(v.Violations, func(x Violation) bool {
+		return x.Rule == rule && strings.Contains(x.Sentence, words)
+	}))
+}
+
 // Named returns the names of the rules in a state.
 func (v Verdict) Named(s State) (names []string) {
 	for _, r := range v.Rules {
