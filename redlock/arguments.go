@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/seed6c881748/redlock/internal/brief"
 	"github.com/seed6c881748/redlock/internal/fences"
 	"github.com/seed6c881748/redlock/internal/lines"
 )
@@ -69,7 +70,7 @@ func (t *target) aim(prefix string, resources []string) error {
 		bytes += len(key)
 	}
 	if bytes > maxKeyBytes {
-		return fmt.Errorf("redlock: the keys of %d resources have %d bytes: at most %d are allowed", len(resources), bytes, maxKeyBytes)
+		return fmt.Errorf("redlock: the keys of %s have %d bytes: at most %d are allowed", brief.Count(len(resources), "resource"), bytes, maxKeyBytes)
 	}
 	t.prefix, t.resources, t.keys = prefix, resources, keys
 	return nil

@@ -120,7 +120,6 @@ func (a *acquisition) tell(ctx context.Context, l *Lock, err error) {
 	told := false
 	defer func() {
 		if !told && l != nil {
-			l.unused.Store(true)
 			_ = l.unlock(ctx)
 		}
 	}()
@@ -164,6 +163,7 @@ func (a *acquisition) newCandidate(ctx context.Context, number int, s *split) *c
 	// start is read before the first send, or Until would be too late.
 	start, lead := a.r.clock.Now()
 	c := a.r.newClaim(&a.target, a.o.owner, a.lease)
+	c.leaves = a.o.minHold > 0
 	if a.counters != nil {
 		c.askFence(start.Add(a.r.wall()), a.o.fenceLife)
 	}
@@ -186,7 +186,7 @@ func (c *candidate) lockCommand() node.Command {
 func (c *candidate) ask() {
 	a := c.a
 	rd := a.r.newRound(c.ctx, OpLock, c.claim, c.lockCommand(), node.LockRequest, decideLock, c.num)
-	rd.until = c.until
+	rd.until, rd.task.Lives = c.until, a.lease.validity
 	if c.claim.counters != nil {
 		rd.grants = fences.NewGrants(len(rd.ballots))
 	}
@@ -224,7 +224,7 @@ func (c *candidate) outcome(ctx context.Context) (*Lock, error) {
 		_, t = c.round.result()
 	}
 	switch {
-	case v == granted && !c.until.Passed(r.clock.Now()):
+	case v == granted && c.until.Remaining(r.clock.Now()) > c.a.o.minHold:
 		// Even if ctx has ended: the caller gets what was won, and can release it.
 		l := &Lock{
 			r: r, o: c.a.o, claim: c.claim, attempts: c.num, lease: c.a.lease,

@@ -23,6 +23,8 @@ type claim struct {
 	fence     int64                     // of the lock, once there is one
 	space     [2]any                    // for args
 
+	leaves bool // a release may leave the keys: there is a min hold
+
 	// tells is whether the claim's release tells those who wait. It has no lock: it is set before the first
 	// release is handed to a node, and never after that. A node's goroutines look at it for a release only,
 	// which has come to them through the node's mutex.
@@ -56,13 +58,8 @@ func (c *claim) tellOthers() {
 	}
 }
 
-// KeptUntil is until when a release leaves the keys; zero: it deletes them.
-func (c *claim) KeptUntil() time.Time {
-	if t := c.keptUntil.Load(); t != nil {
-		return *t
-	}
-	return time.Time{}
-}
+// LeavesKeys reports whether a release may leave the keys.
+func (c *claim) LeavesKeys() bool { return c.leaves }
 
 // Keys are those of the resources.
 func (c *claim) Keys() []any { return c.keys }
@@ -80,8 +77,8 @@ func (c *claim) Release(now time.Time, again bool) (node.Command, node.Voter) {
 }
 
 func (c *claim) releaseTelling(now time.Time) node.Command {
-	if left := c.KeptUntil().Sub(now); left > 0 {
-		return leaveCommand(c, serverMillis(left))
+	if t := c.keptUntil.Load(); t != nil && now.Before(*t) {
+		return leaveCommand(c, serverMillis(t.Sub(now)))
 	}
 	return unlockCommand(c)
 }

@@ -3,10 +3,12 @@ package redlock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/admission"
+	"github.com/seed6c881748/redlock/internal/brief"
 	"github.com/seed6c881748/redlock/internal/calls"
 	"github.com/seed6c881748/redlock/internal/clockwatch"
 	"github.com/seed6c881748/redlock/internal/dispatch"
@@ -56,8 +58,9 @@ func (co *core) connected(ctx context.Context) error {
 
 // A nodeObserver makes events of what becomes of a node's connection.
 type nodeObserver struct {
-	r    *core
-	name string
+	r        *core
+	name     string
+	vanished dispatch.Limiter // of the events about keys that have
 }
 
 func (o *nodeObserver) Up() { o.send(Event{Kind: EventNodeUp}) }
@@ -66,6 +69,17 @@ func (o *nodeObserver) Lost(why error) { o.send(Event{Kind: EventNodeDown, Err: 
 
 func (o *nodeObserver) Settled(unknown, released int) {
 	o.send(Event{Kind: EventNodeCleaned, Unknown: unknown, Cleaned: released})
+}
+
+func (o *nodeObserver) Unresponsive(why error) { o.send(Event{Kind: EventNodeUnresponsive, Err: why}) }
+
+// vanishedEvery is the least time between two events about keys that a node has lost: a flush is many.
+const vanishedEvery = time.Second
+
+func (o *nodeObserver) Vanished(now time.Time, times int64) {
+	if _, pass := o.vanished.Pass(now, vanishedEvery); pass {
+		o.send(Event{Kind: EventKeysVanished, Err: fmt.Errorf("keys that the node had said it holds are gone before their time (%s so far)", brief.Count(int(times), "lock"))})
+	}
 }
 
 func (o *nodeObserver) Deaf(why error) { o.send(Event{Kind: EventPolling, Err: why}) }

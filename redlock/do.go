@@ -25,7 +25,6 @@ func (r *Redlock) Do(ctx context.Context, resources []string, ttl time.Duration,
 	if err != nil {
 		return err
 	}
-	l.unused.Store(true)
 	return l.runHeld(ctx, a.began, fn)
 }
 
@@ -92,7 +91,7 @@ func (l *Lock) runHeld(ctx context.Context, began time.Time, fn func(ctx context
 		returned = true
 		return &waitError{op: OpLock, resources: l.claim.resources, cause: cause}
 	}
-	l.unused.Store(false)
+	l.use()
 	err = fn(kept, l)
 	returned = true
 	if errors.Is(err, ErrNotAcquired) {

@@ -4,10 +4,10 @@
 // # Model
 //
 // A resource is locked while more than half of the nodes store this lock's
-// token under the resource's key. A lock is a lease: it ends at a known
-// instant, [Lock.Until], whatever its holder does, and a holder that was
-// suspended may find out too late. Several resources are locked together, all or
-// nothing.
+// token under the resource's key. All clients of a resource have the same nodes. A
+// lock is a lease: it ends at a known instant, [Lock.Until], whatever its holder
+// does, and a holder that was suspended may find out too late. Several resources are
+// locked together, all or nothing.
 //
 // # Guarantees
 //
@@ -50,8 +50,9 @@
 //	}
 //
 // If a function does not fit, use the calls that Do is made of. [Redlock.Lock] waits for a
-// lock, and [Redlock.TryLock] does not. [Lock.KeepAlive] extends a lock again and again, and
-// [Lock.Extend] does so once. [Lock.Unlock] releases it.
+// lock, for about 2 s by default ([WithRetryCount]), and [Redlock.TryLock] does not.
+// [Lock.KeepAlive] extends a lock again and again, and [Lock.Extend] does so once.
+// [Lock.Unlock] releases it.
 //
 // Unlock's error says whether the lock was still held when the work was done: it matches
 // ErrLost if not, even if the nodes have confirmed the release. A job that must not run twice

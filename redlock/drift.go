@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"fmt"
 	"math"
 	"time"
 )
@@ -28,6 +29,12 @@ func validity(ttl time.Duration, factor float64) time.Duration {
 	return ttl - drift(ttl, factor)
 }
 
+// ttlFor is the shortest ttl whose validity is as long as both durations together.
+func ttlFor(a, b time.Duration, factor float64) time.Duration {
+	ttl := math.Ceil((float64(a) + float64(b) + float64(minDrift)) / (1 - factor))
+	return time.Duration(min(ttl, float64(math.MaxInt64/2)))
+}
+
 // A lease is a ttl and what follows from it. It is not changed.
 type lease struct {
 	ttl      time.Duration
@@ -44,6 +51,31 @@ func (co *core) lease(ttl time.Duration, o *options) (*lease, error) {
 		co.lastLease.Store(le)
 	}
 	return le, o.check(le)
+}
+
+// attemptTimeouts is how many node timeouts an attempt may take; see [WithNodeTimeout].
+const attemptTimeouts = 3
+
+// outlasting returns a lease whose validity goes on for the min hold after any attempt that succeeds: le, or one
+// with a longer ttl. With less, keys could end before the min hold does that is counted from the end of the
+// attempt, be it those of a holder that dies: a release never lengthens their life.
+func (co *core) outlasting(le *lease, o *options) (*lease, error) {
+	if o.minHold == 0 {
+		return le, nil
+	}
+	if o.minHold > le.ttl {
+		return nil, fmt.Errorf("redlock: min hold %v: must not exceed the ttl %v", o.minHold, le.ttl)
+	}
+	attempt := min(attemptTimeouts*o.nodeTimeout, le.validity)
+	least := ttlFor(o.minHold, attempt, le.factor)
+	if least <= le.ttl {
+		return le, nil
+	}
+	longer, err := co.lease(least, o)
+	if err != nil {
+		return nil, fmt.Errorf("redlock: min hold %v: the ttl of %v is too short for it and an attempt: %w", o.minHold, le.ttl, err)
+	}
+	return longer, nil
 }
 
 // serverMillis is the ttl as a node is told it: whole milliseconds, rounded

@@ -13,6 +13,9 @@ func TestDrift(t *testing.T) {
 	assert.Equal(t, 102*time.Millisecond, drift(10*time.Second, 0.01))
 	assert.Equal(t, 2*time.Millisecond, drift(10*time.Second, 0))
 	assert.Equal(t, 9898*time.Millisecond, validity(10*time.Second, 0.01))
+	assert.Equal(t, 10*time.Second, ttlFor(9*time.Second, 898*time.Millisecond, 0.01))
+	assert.Equal(t, time.Second, ttlFor(0, 998*time.Millisecond, 0))
+	assert.Positive(t, ttlFor(math.MaxInt64, math.MaxInt64, 0.999))
 	assert.Equal(t, int64(1), serverMillis(time.Millisecond))
 	assert.Equal(t, int64(2), serverMillis(time.Millisecond+1))
 	assert.Equal(t, int64(2), serverMillis(2*time.Millisecond))
@@ -33,6 +36,9 @@ func FuzzDrift(f *testing.F) {
 		ms := serverMillis(d)
 		require.GreaterOrEqual(t, ms, int64(d/time.Millisecond))
 		require.LessOrEqual(t, ms-int64(d/time.Millisecond), int64(1))
+		if back := ttlFor(v, 0, factor); v > 0 && d < math.MaxInt64/2 {
+			require.InDelta(t, d, back, 2/(1-factor)+float64(d)*1e-12/(1-factor), "%v", v)
+		}
 		if v > 0 {
 			require.LessOrEqual(t, float64(v), float64(d)*(1-factor)+1)
 		}

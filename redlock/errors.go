@@ -17,8 +17,8 @@ import (
 // and has every node's vote.
 var (
 	// ErrTaken means that another token holds at least one of the resources on so many
-	// nodes that the attempt could not reach a quorum. Somebody else has the lock, or
-	// several clients tried at the same time and another one won.
+	// nodes that the attempt could not reach a quorum. Somebody else has the lock or asks for it,
+	// and may fail to get it.
 	ErrTaken = errors.New("redlock: taken")
 
 	// ErrNoQuorum means that no quorum was possible, whoever holds the resource, because too

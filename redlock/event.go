@@ -41,12 +41,22 @@ const (
 	EventSettled EventKind = "settled"
 
 	// EventNodeUp means that a connection to Node is ready, for the first time or after
-	// EventNodeDown.
+	// EventNodeDown, or that Node votes in time again after EventNodeUnresponsive.
 	EventNodeUp EventKind = "node up"
 
 	// EventNodeDown means that the connection to Node broke or could not be made, because
 	// of Err. It is sent once for each loss: further attempts that fail are no events.
 	EventNodeDown EventKind = "node down"
+
+	// EventNodeUnresponsive means that Node is connected, but counts as unavailable, because of Err:
+	// none of its last votes came in time; see [NodeStats]. It is sent once, until EventNodeUp or
+	// EventNodeDown.
+	EventNodeUnresponsive EventKind = "node unresponsive"
+
+	// EventKeysVanished means that Node no longer has the keys of a lock that it had said it holds,
+	// though they could not have expired and this client had not released them; see NodeStats.Vanished.
+	// Err says how many locks that were so far. It is sent at most once a second for each node.
+	EventKeysVanished EventKind = "keys vanished"
 
 	// EventNodeCleaned means that a new connection to Node has settled what the broken one had
 	// left open: Cleaned releases were carried out. Unknown is how many requests of unknown
@@ -260,7 +270,7 @@ func stamp(e *Event, now time.Time, call uint64) { e.Time, e.Call = now, call }
 // happens in ordinary work: without a hook, such events are not even made.
 func isNotable(kind EventKind, err error) bool {
 	switch kind {
-	case EventNodeUp, EventNodeDown, EventNodeCleaned, EventPolling, EventOverloaded, EventHoldAtRisk:
+	case EventNodeUp, EventNodeDown, EventNodeUnresponsive, EventKeysVanished, EventNodeCleaned, EventPolling, EventOverloaded, EventHoldAtRisk:
 		return true
 	case EventHoldEnded, EventReleased, EventExtended:
 		return err != nil

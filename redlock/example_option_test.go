@@ -255,7 +255,7 @@ func ExampleNew_invalid() {
 	_, err = redlock.New(nodes, redlock.WithDriftFactor(1))
 	fmt.Println(err)
 	// Output:
-	// redlock: node 0: malformed address "10.0.0.1": want host:port, such as localhost:6379
+	// redlock: node 1 of 1: malformed address "10.0.0.1": want host:port, such as localhost:6379
 	// redlock: drift factor 1: must be at least 0 and below 1
 }
 

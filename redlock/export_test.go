@@ -19,6 +19,7 @@ var (
 	QueueScript      = queueScript
 	PassScript       = passScript
 	UnlockScript     = unlockScript
+	LeaveScript      = leaveScript
 	UndoScript       = undoScript
 	GrantingScripts  = grantingScripts
 )
@@ -101,4 +102,6 @@ func MarkEnded(l *Lock, err error) {
 }
 
 // Scripts are all that are sent.
-func Scripts() []*node.Script { return append([]*node.Script{node.Look}, handshakeScripts...) }
+func Scripts() []*node.Script {
+	return append([]*node.Script{node.Look, node.Probe}, handshakeScripts...)
+}

@@ -66,7 +66,7 @@ func (l *Lock) extendNow(ctx context.Context, le *lease, h *hold) error {
 	until := clockwatch.NewDeadline(start, le.validity, lead)
 	l.claim.Grow(le.ttl)
 	rd := l.r.newRound(ctx, OpExtend, l.claim, extendCommand(l.claim, le.ms, ask), node.Ask, decideExtend, 0)
-	rd.until = until
+	rd.until, rd.task.Lives = until, le.validity
 	rd.extension = &extension{validUntil: validUntil, want: l.want, settle: func(ballots []ballot) { l.repair(ballots, le) }}
 	timeout := l.o.nodeTimeout
 	if h != nil {
@@ -158,7 +158,7 @@ func (l *Lock) repair(ballots []ballot, le *lease) {
 		r := &repairer{lock: l, loss: n.Has(&l.claim.Trace, i, node.MarkHeld)}
 		r.task = node.Task{
 			Kind: node.RepairRequest, Command: repairCommand(l.claim, le.ms), Trace: &l.claim.Trace, Voter: r,
-			Limit: l.o.nodeTimeout,
+			Limit: l.o.nodeTimeout, Lives: le.validity,
 		}
 		// EVAL: it is rare, and not sent again if the script has been forgotten.
 		r.request = node.Request{Task: &r.task, Index: uint16(i), Eval: true}

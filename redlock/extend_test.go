@@ -51,6 +51,17 @@ func TestExtendCountsUntilFromItsStart(t *testing.T) {
 	})
 }
 
+// As for a lock: what the machine slept while the nodes were asked comes off.
+func TestExtendCountsASleepWithinItsRound(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+		require.NoError(t, err)
+		time.Sleep(ttl / 10)
+		requireSleepCounts(t, c, r, func() (*redlock.Lock, error) { return l, l.Extend(t.Context(), ttl) })
+	})
+}
+
 func TestExtendOfALockThatAQuorumDoesNotKnow(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)

@@ -484,7 +484,7 @@ func (n *liar) lie(s *node.Script, argv []string) (string, error) {
 
 // scriptOf returns the library's script with this hash or source.
 func scriptOf(program string) *node.Script {
-	for _, s := range append([]*node.Script{node.Look}, handshakeScripts...) {
+	for _, s := range append([]*node.Script{node.Look, node.Probe}, handshakeScripts...) {
 		if program == s.Hash || program == s.Source {
 			return s
 		}

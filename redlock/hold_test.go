@@ -590,6 +590,145 @@ func TestHoldWithMinHold(t *testing.T) {
 	})
 }
 
+// A tardy tracer takes its time before the caller gets its lock.
+type tardy struct{ redlock.Tracer }
+
+func (tardy) Begin(ctx context.Context, _ redlock.Op, _ []string) context.Context { return ctx }
+
+func (tardy) Wants(context.Context, redlock.EventKind) bool { return false }
+
+func (tardy) End(_ context.Context, e redlock.Event) {
+	if e.Kind == redlock.EventAcquired {
+		time.Sleep(300 * time.Millisecond)
+	}
+}
+
+// However long the nodes and the call took: the min hold is that of the caller, who cannot know when the attempt began.
+func TestHoldWithMinHoldIsCountedFromTheReturn(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c, redlock.WithTracer(tardy{}))
+		other := newRedlock(t, c)
+		warm(t, r)
+		warm(t, other)
+		opt := redlock.WithMinHold(time.Second)
+		for name, took := range map[string]func(ctx context.Context) (*redlock.Lock, error){
+			"TryLock": func(ctx context.Context) (*redlock.Lock, error) {
+				return r.TryLock(ctx, []string{"a"}, time.Minute, opt)
+			},
+			"Lock": func(ctx context.Context) (*redlock.Lock, error) { return r.Lock(ctx, []string{"a"}, time.Minute, opt) },
+			"Do": func(ctx context.Context) (l *redlock.Lock, err error) {
+				err = r.Do(ctx, []string{"a"}, time.Minute, func(_ context.Context, own *redlock.Lock) error { l = own; return nil }, opt)
+				return l, err
+			},
+		} {
+			require.NoError(t, c.Slow(100*time.Millisecond, 100*time.Millisecond))
+			l, err := took(t.Context())
+			returned := time.Now()
+			require.NoError(t, err, name)
+			require.NoError(t, c.Slow(0, 0))
+			if name == "Do" { // Its function was called before the release, which takes a round trip.
+				returned = returned.Add(-200 * time.Millisecond)
+			}
+			require.NoError(t, l.Unlock(t.Context()))
+			time.Sleep(time.Until(returned.Add(time.Second - time.Millisecond)))
+			assert.Equal(t, 3, holders(t, c, l), name)
+			_, err = other.TryLock(t.Context(), []string{"a"}, time.Second)
+			require.ErrorIs(t, err, redlock.ErrTaken, name)
+			time.Sleep(200 * time.Millisecond)
+			requireReleased(t, c)
+		}
+
+		// One's own Do does not begin it anew.
+		l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute, opt)
+		require.NoError(t, err)
+		time.Sleep(900 * time.Millisecond)
+		require.NoError(t, l.Do(t.Context(), func(context.Context, *redlock.Lock) error { return nil }))
+		time.Sleep(100 * time.Millisecond)
+		requireReleased(t, c)
+	})
+}
+
+// A holder that dies at once, with a ttl that is no longer than the min hold, leaves the keys for as long, too.
+func TestHoldWithMinHoldOutlivesItsHolder(t *testing.T) {
+	const d = 2 * time.Second
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r, other := newRedlock(t, c), newRedlock(t, c)
+		warm(t, r)
+		warm(t, other)
+		require.NoError(t, c.Slow(100*time.Millisecond, 100*time.Millisecond))
+		l, err := r.TryLock(t.Context(), []string{"a"}, d, redlock.WithMinHold(d))
+		returned := time.Now()
+		require.NoError(t, err)
+		assert.GreaterOrEqual(t, l.Until().Sub(returned), d)
+		require.NoError(t, c.Slow(0, 0))
+		time.Sleep(d - time.Millisecond)
+		_, err = other.TryLock(t.Context(), []string{"a"}, d)
+		require.ErrorIs(t, err, redlock.ErrTaken)
+		time.Sleep(time.Second)
+		requireReleased(t, c)
+
+		// Where the ttl leaves time for an attempt, it is as ever.
+		start := time.Now()
+		l, err = r.TryLock(t.Context(), []string{"b"}, 3*time.Second, redlock.WithMinHold(d))
+		require.NoError(t, err)
+		assert.Equal(t, testkit.Validity(3*time.Second), l.Until().Sub(start))
+		require.NoError(t, l.Extend(t.Context(), d))
+		assert.Equal(t, testkit.Validity(3*time.Second), l.Until().Sub(start), "nor are extensions by more than they say")
+		require.NoError(t, l.Unlock(t.Context()))
+
+		// An attempt cannot take longer than the ttl, however patient it is.
+		start = time.Now()
+		l, err = r.TryLock(t.Context(), []string{"c"}, d, redlock.WithMinHold(d), redlock.WithNodeTimeout(time.Hour))
+		require.NoError(t, err)
+		assert.Less(t, l.Until().Sub(start), 2*d)
+	})
+}
+
+// What has come so late that the keys may end before the min hold is no lock.
+func TestHoldWithMinHoldThatComesTooLate(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		warm(t, r)
+		slept := time.Duration(0)
+		for _, n := range c.Nodes {
+			require.NoError(t, n.OnCommand(func(cmd string, _ []string) {
+				if cmd == "SET" {
+					testkit.WallOffset(r).Store(int64(slept))
+				}
+			}))
+		}
+		lock := func(sleeps time.Duration) error {
+			slept += sleeps // The machine, in the attempt.
+			l, err := r.TryLock(t.Context(), []string{"a"}, 10*time.Second, redlock.WithMinHold(5*time.Second))
+			if err == nil {
+				require.NoError(t, l.Unlock(t.Context()))
+				time.Sleep(5 * time.Second)
+			}
+			return err
+		}
+		require.NoError(t, lock(4*time.Second))
+		require.ErrorIs(t, lock(5*time.Second), redlock.ErrNoQuorum)
+		time.Sleep(time.Second)
+		requireReleased(t, c)
+	})
+}
+
+func TestHoldWithMinHoldForWhichNoTTLIsLongEnough(t *testing.T) {
+	nodes := testkit.ForbiddenNodes(t, 3)
+	for _, limit := range []struct {
+		opt  redlock.Option
+		want string
+	}{
+		{redlock.WithQuarantine(10 * time.Second), "ttl 10.860606061s: must not exceed the quarantine's maxTTL 10s"},
+		{redlock.WithFenceLife(10 * time.Second), "ttl 10.860606061s: must not exceed the fence life 10s"},
+	} {
+		r := testkit.NewOver(t, nodes, redlock.WithFencing(), limit.opt)
+		_, err := r.TryLock(t.Context(), []string{"a"}, 10*time.Second, redlock.WithMinHold(10*time.Second))
+		require.EqualError(t, err, "redlock: min hold 10s: the ttl of 10s is too short for it and an attempt: redlock: "+limit.want)
+		require.ErrorIs(t, err, redlock.ErrNotAcquired)
+	}
+}
+
 // The clean-up on a new connection leaves the keys, too, and no longer.
 func TestHoldWithMinHoldOutlivesABrokenConnection(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {

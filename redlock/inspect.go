@@ -178,7 +178,14 @@ func init() {
 		}
 		return c.Exit
 	}
-	settings.Unused = func(l any) { l.(*Lock).unused.Store(true) }
+	settings.OneOf = func(l any, k int) {
+		lock := l.(*Lock)
+		lock.mu.Lock()
+		defer lock.mu.Unlock()
+		lock.oneOf = k
+	}
+	settings.Use = func(l any) { l.(*Lock).use() }
+	settings.Unused = func(l any) { l.(*Lock).claim.keptUntil.Store(nil) }
 	settings.Of = func(r any) settings.Settings {
 		o := &r.(*Redlock).defaults
 		return settings.Settings{

@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/brief"
@@ -34,11 +34,11 @@ type Lock struct {
 	ended    error         // ErrLost once the lock was lost or its release has begun; terminal
 	hold     *hold         // nil before the first KeepAlive
 	repairs  []bool        // by node: a repair is on its way there; nil before the first one
+	oneOf    int           // so many locks serve the same waiters, 0 for one; see want
 	wanted   chan struct{} // of Wanted; nil before its first call
 	isWanted bool          // it is closed
 
 	released releaseState
-	unused   atomic.Bool // nobody has worked under it: WithMinHold does not bind
 }
 
 // invalid says why l is no Lock, nil if it is one.
@@ -50,6 +50,15 @@ func (l *Lock) invalid() error {
 		return errZeroLock
 	default:
 		return nil
+	}
+}
+
+// use notes that somebody may work under l from now on. WithMinHold counts from here and not from the start of
+// the attempt: whoever is next must not come within that time as the callers see it, however long the nodes took.
+func (l *Lock) use() {
+	if l.o.minHold > 0 && l.claim.keptUntil.Load() == nil {
+		until := time.Now().Add(l.o.minHold)
+		l.claim.keptUntil.Store(&until)
 	}
 }
 
@@ -103,8 +112,9 @@ func (l *Lock) Attempts() int {
 }
 
 // Until returns when the lock ends unless it is extended: ttl less the drift allowance after
-// the start of the attempt, or after the start of an extension, if that is later. No quorum of
-// keys can expire before. A loss or a release does not change it; see [Lock.Err] for those.
+// the start of the attempt, or after the start of an extension, if that is later. [WithMinHold]
+// may raise the ttl. No quorum of keys can expire before. A loss or a release does not change it;
+// see [Lock.Err] for those.
 func (l *Lock) Until() time.Time {
 	must(l.invalid())
 	l.mu.Lock()
@@ -132,14 +142,19 @@ func (l *Lock) Err() error {
 // the lock's resources. A call of this Redlock closes it at once, that of another process at the
 // next extension by KeepAlive, Do or Extend: without any, it is not seen. Nor are TryLock, calls with
 // [WithPolling], and other libraries. The waiter may have given up since; one whose process has
-// died counts for a minute or more. The end of the lock does not close the channel.
+// died counts for a minute or more. The end of the lock does not close the channel. Permits of a
+// semaphore do not all hear of a waiter; see docs/semaphore.md.
 func (l *Lock) Wanted() <-chan struct{} {
 	must(l.invalid())
 	l.mu.Lock()
-	if l.wanted == nil {
+	first := l.wanted == nil
+	if first {
 		l.wanted = make(chan struct{})
 	}
 	l.mu.Unlock()
+	if !first {
+		return l.wanted // Without a look at the queue: of a permit, each is a draw.
+	}
 	l.r.anyWanted.Store(true) // Before the look at the queue: who joins it after that looks here.
 	if l.r.queue.Waits(l.claim.keys) {
 		l.want()
@@ -147,11 +162,13 @@ func (l *Lock) Wanted() <-chan struct{} {
 	return l.wanted
 }
 
-// want closes the channel of Wanted, if there is one.
+// want is called when somebody was seen to wait. It closes the channel of Wanted, if there is one. Whoever waits for
+// a permit waits for all k of them. So a permit draws one of k lots each time: of all k, about one makes room, and
+// the next extensions draw again only if somebody still waits.
 func (l *Lock) want() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.wanted != nil && !l.isWanted {
+	if l.wanted != nil && !l.isWanted && rand.N(max(l.oneOf, 1)) == 0 {
 		l.isWanted = true
 		close(l.wanted)
 	}

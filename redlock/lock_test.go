@@ -68,6 +68,37 @@ func TestLockCountsUntilFromItsStart(t *testing.T) {
 	})
 }
 
+// What the machine slept while the nodes were asked comes off the lock: for them it is over.
+func TestLockCountsASleepWithinItsRound(t *testing.T) {
+	for name, opts := range map[string][]redlock.Option{"": nil, "with a fence": {redlock.WithFencing()}} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+				r := newRedlock(t, c)
+				warm(t, r)
+				requireSleepCounts(t, c, r, func() (*redlock.Lock, error) { return r.TryLock(t.Context(), []string{"a"}, ttl, opts...) })
+			})
+		})
+	}
+}
+
+// requireSleepCounts checks that a lock ends the earlier by what the machine has slept while it was got, or extended,
+// by an operation that takes a round trip.
+func requireSleepCounts(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock, operation func() (*redlock.Lock, error)) {
+	t.Helper()
+	const slept = 4 * time.Second
+	require.NoError(t, c.Slow(10*time.Millisecond, 10*time.Millisecond))
+	time.AfterFunc(5*time.Millisecond, func() { testkit.WallOffset(r).Add(int64(slept)) })
+	start := time.Now()
+	l, err := operation()
+	require.NoError(t, err)
+	require.NoError(t, c.Slow(0, 0))
+	assert.Equal(t, start.Add(testkit.Validity(ttl)), l.Until())
+	time.Sleep(time.Until(l.Until().Add(-slept - 1)))
+	require.NoError(t, l.Err())
+	time.Sleep(time.Nanosecond)
+	require.ErrorIs(t, l.Err(), redlock.ErrExpired)
+}
+
 func TestLockEndsAtUntil(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
@@ -432,8 +463,8 @@ func TestLockResourcesAreBounded(t *testing.T) {
 			"redlock: 100000 resources: at most 4096 can be locked together":                    many(100_000, 6),
 			"redlock: the keys of 2 resources have 600004 bytes: at most 524288 are allowed":    many(2, 300_000),
 			"redlock: the keys of 4096 resources have 528384 bytes: at most 524288 are allowed": many(redlock.MaxResources, 127),
-			"redlock: the keys of 1 resources have 524289 bytes: at most 524288 are allowed":    many(1, redlock.MaxKeyBytes-1),
-			"redlock: the keys of 1 resources have 10000002 bytes: at most 524288 are allowed":  many(1, 10_000_000),
+			"redlock: the keys of 1 resource have 524289 bytes: at most 524288 are allowed":     many(1, redlock.MaxKeyBytes-1),
+			"redlock: the keys of 1 resource have 10000002 bytes: at most 524288 are allowed":   many(1, 10_000_000),
 		} {
 			_, err := r.TryLock(t.Context(), resources, ttl)
 			require.EqualError(t, err, want)

@@ -105,8 +105,9 @@ func defaultOptions() options {
 
 // WithRetryCount sets how many timed attempts Lock and Do make after the first one: 0 is a
 // single attempt, -1 goes on until the context ends. Attempts that a release sets off do not
-// count. TryLock ignores it, like all options about retries. Default 10, which is about 2 s
-// with the default delay.
+// count. One that finds the lock free, but left to whoever has waited longest, is put off once, by
+// at most 0.2 s, and then counts. TryLock ignores it, like all options about retries. Default 10,
+// which is about 2 s with the default delay.
 func WithRetryCount(n int) Option {
 	return option(wrongIf(n < -1, "retry count %d: must be -1 (for ever), 0 or more", n), func(o *options) { o.retryCount = n })
 }
@@ -191,11 +192,18 @@ func WithConnectTimeout(d time.Duration) Option {
 	return forNew("WithConnectTimeout", option(outside("connect timeout", d), func(o *options) { o.connectTimeout = d }))
 }
 
-// WithMinHold has Unlock leave the keys until d after the start of the attempt that got the
-// lock. It is for a job that must not run twice within d, on machines whose clocks and
-// durations differ a bit. Until then the resource is taken, even for its former holder.
-// [Redlock.Do] leaves no keys if it has not called its function. d must not be negative, nor
-// exceed the ttl. Default 0.
+// WithMinHold has Unlock leave the keys until d after the caller got the lock: after Lock or TryLock
+// returned it, or [Redlock.Do] called its function. It is for a job that must not run twice within
+// d, on machines whose clocks and durations differ a bit. Until then the resource is taken, even
+// for its former holder, and also if the holder dies. Do leaves no keys if it has not called its
+// function. d passes by the clocks of the nodes, and begins with the last step of the call: add
+// what these may be fast by, and how long a process may stand still before the caller's next step.
+//
+// A machine that is refused should wait, as the other one may get no lock in the end: for so long
+// that its wait and the difference of the clocks together are shorter than d.
+//
+// A ttl that leaves less than d after the longest attempt (three node timeouts, or the validity)
+// is raised. d must not be negative, nor exceed the ttl. Default 0.
 func WithMinHold(d time.Duration) Option {
 	return option(wrongIf(d < 0, "min hold %v: must not be negative", d), func(o *options) { o.minHold = d })
 }

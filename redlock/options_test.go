@@ -19,17 +19,17 @@ func TestArgumentsOfNewAreChecked(t *testing.T) {
 	good := forbiddenNodes(t, 3)
 	pool := good[0].Pool
 	for want, f := range map[string]func() (*redlock.Redlock, error){
-		"no nodes":             func() (*redlock.Redlock, error) { return redlock.New(nil) },
-		"node 1 has no name":   func() (*redlock.Redlock, error) { return redlock.New([]redlock.Node{{"a", pool}, {"", pool}}) },
-		"node 0 (a): nil Pool": func() (*redlock.Redlock, error) { return redlock.New([]redlock.Node{{"a", nil}}) },
-		"node 0 (b): nil Pool": func() (*redlock.Redlock, error) { return redlock.New([]redlock.Node{{"b", (*redis.Pool)(nil)}}) },
+		"no nodes":                  func() (*redlock.Redlock, error) { return redlock.New(nil) },
+		"node 2 of 2 has no name":   func() (*redlock.Redlock, error) { return redlock.New([]redlock.Node{{"a", pool}, {"", pool}}) },
+		"node 1 of 1 (a): nil Pool": func() (*redlock.Redlock, error) { return redlock.New([]redlock.Node{{"a", nil}}) },
+		"node 1 of 1 (b): nil Pool": func() (*redlock.Redlock, error) { return redlock.New([]redlock.Node{{"b", (*redis.Pool)(nil)}}) },
 		"retry delay 24h0m0.00": func() (*redlock.Redlock, error) {
 			return redlock.New(good, redlock.WithRetryDelay(redlock.MaxWait+time.Millisecond))
 		},
 		"node timeout 24h0m0.0": func() (*redlock.Redlock, error) {
 			return redlock.New(good, redlock.WithNodeTimeout(redlock.MaxWait+time.Millisecond))
 		},
-		`both named "a"`: func() (*redlock.Redlock, error) {
+		`nodes 1 and 3 of 3 are both named "a"`: func() (*redlock.Redlock, error) {
 			return redlock.New([]redlock.Node{{"a", pool}, {"b", pool}, {"a", pool}})
 		},
 		"nil Option":        func() (*redlock.Redlock, error) { return redlock.New(good, nil) },
@@ -138,7 +138,7 @@ func TestAddressThatIsMalformedShowsNoPassword(t *testing.T) {
 		require.NotContains(t, err.Error(), "1234567", addr)
 	}
 	_, err := redlock.New([]redlock.Node{redlock.NewNode("redis://user:pw@host:99999/2")})
-	require.EqualError(t, err, `redlock: node 0: malformed address "redis://…@host:99999": port "99999": want 1 to 65535`)
+	require.EqualError(t, err, `redlock: node 1 of 1: malformed address "redis://…@host:99999": port "99999": want 1 to 65535`)
 }
 
 // A lostPool has a nil pointer for every call.

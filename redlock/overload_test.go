@@ -264,6 +264,58 @@ func TestOverloadIsNotSeenInALongWay(t *testing.T) {
 	}
 }
 
+// When the way becomes longer under load, there soon are as many places as that takes.
+func TestOverloadIsNotSeenInAWayThatBecomesLonger(t *testing.T) {
+	const callers, trip = 300, 40 * time.Millisecond
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c, redlock.WithNodeTimeout(250*time.Millisecond))
+		warm(t, r)
+		require.NoError(t, c.Slow(trip/2, trip/2))
+		l := startLoad(r, callers)
+		time.Sleep(2500 * time.Millisecond)
+		before := l.got.Load()
+		time.Sleep(500 * time.Millisecond)
+		got, possible := 2*(l.got.Load()-before), int64(callers*time.Second/(2*trip))
+		t.Logf("%d/s of %d, window %d", got, possible, r.Stats().Window)
+		assert.Greater(t, got, possible*9/10)
+		assert.Zero(t, l.overloaded.Load())
+		l.end()
+	})
+}
+
+// throttledLoad returns how many locks callers get in a second, 20 s after they have begun, through proxies that
+// store up to 4 KB and forward them at 20 KB/s. All but four have the given node timeout.
+func throttledLoad(t *testing.T, callers int, timeout time.Duration) (rate int64) {
+	t.Helper()
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		for _, n := range c.Nodes {
+			n.Proxy().Throttle(4<<10, 20<<10)
+		}
+		r := newRedlock(t, c, redlock.WithNodeTimeout(250*time.Millisecond))
+		loads := []*load{startLoad(r, callers-4, redlock.WithNodeTimeout(timeout)), startLoad(r, 4)}
+		got := func() int64 { return loads[0].got.Load() + loads[1].got.Load() }
+		time.Sleep(20 * time.Second)
+		before := got()
+		time.Sleep(20 * time.Second) // One connection that breaks in it is no matter.
+		rate = (got() - before) / 20
+		s := r.Stats()
+		t.Logf("%d callers: %d/s, window %d, connections %d", callers, rate, s.Window, s.Nodes[0].Connects)
+		for _, l := range loads {
+			l.end()
+		}
+	})
+	return rate
+}
+
+// A queue in front of the nodes is an overload, also if what comes through it comes in bursts, no round has ever
+// been quick, and connections break before rounds are late.
+func TestOverloadOfASlowProxy(t *testing.T) {
+	few := throttledLoad(t, 4, 250*time.Millisecond)
+	assert.Greater(t, few, int64(50))
+	assert.GreaterOrEqual(t, throttledLoad(t, 600, 250*time.Millisecond), few/2)
+	assert.GreaterOrEqual(t, throttledLoad(t, 600, 5*time.Second), few/5, "with long node timeouts")
+}
+
 // Calls with a long node timeout that have all places keep a dead connection no longer than
 // it takes to find out that it is dead: the others, which are turned away, are told of no silence.
 func TestOverloadOfLongTimeoutsOnADeadConnectionHoldsUpNobody(t *testing.T) {

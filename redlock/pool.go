@@ -2,6 +2,8 @@ package redlock
 
 import (
 	"context"
+	"fmt"
+	"io"
 
 	"github.com/gomodule/redigo/redis"
 
@@ -13,7 +15,8 @@ import (
 // A Redlock borrows one connection, keeps it for as long as it works, and gives it back with
 // Close. Lock calls that wait borrow a second one; if there is none, they poll. A connection must
 // implement redis.ConnWithTimeout and redis.ConnWithContext (redigo's own do), and must allow one
-// goroutine to Send and Flush while another one receives. GetContext may block and may ignore its
+// goroutine to Send and Flush while another one receives. It may keep the arguments that Send was
+// given: they are not changed. GetContext may block and may ignore its
 // context: it holds up only this node.
 type Pool interface {
 	GetContext(ctx context.Context) (redis.Conn, error)
@@ -65,3 +68,9 @@ type Node struct {
 	Name string // names the node in errors and events; any text, another one for each node
 	Pool Pool   // has the connections to it; see [NewNode] for one made from an address
 }
+
+// Format prints the name, whatever the verb: a Pool may have passwords.
+func (n Node) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, n.Name) }
+
+// MarshalText returns the name, for those who log JSON.
+func (n Node) MarshalText() ([]byte, error) { return []byte(n.Name), nil }

@@ -1,12 +1,18 @@
 package redlock_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net"
 	"runtime"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -124,6 +130,124 @@ func TestPoolOfNewNodeLastsThoughItIsWrapped(t *testing.T) {
 		assert.Equal(t, int64(1), r.Stats().Nodes[0].Connects)
 		require.NoError(t, r.Close(t.Context()))
 	})
+}
+
+// A keepingConn sends what it is given when it is flushed, as one that batches does, and keeps it for good, as
+// one that logs does. That is allowed: nothing says that the arguments are the caller's again.
+type keepingConn struct {
+	testcluster.FullConn
+
+	log   *keptLog
+	queue []keptCommand
+}
+
+type keptCommand struct {
+	name       string
+	args, were []any // what it was given, and a copy of that
+}
+
+type keptLog struct {
+	mu  sync.Mutex
+	all []keptCommand
+}
+
+func (c *keepingConn) Send(name string, args ...any) error {
+	c.queue = append(c.queue, keptCommand{name, args, slices.Clone(args)})
+	return nil
+}
+
+func (c *keepingConn) Flush() error {
+	for _, q := range c.queue {
+		if err := c.FullConn.Send(q.name, q.args...); err != nil {
+			return err
+		}
+	}
+	c.log.mu.Lock()
+	c.log.all = append(c.log.all, c.queue...)
+	c.log.mu.Unlock()
+	c.queue = nil
+	return c.FullConn.Flush()
+}
+
+// unchanged checks that nobody has changed what connections were given, and returns how often they were given what.
+func (k *keptLog) unchanged(t *testing.T) map[string]int {
+	t.Helper()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	count := map[string]int{}
+	for _, q := range k.all {
+		require.Equal(t, q.were, q.args, q.name)
+		count[q.name]++
+	}
+	return count
+}
+
+// Or locks are granted on nodes that have no key of them.
+func TestPoolsConnectionMayKeepWhatItIsGiven(t *testing.T) {
+	for name, test := range map[string]struct {
+		opts, call []redlock.Option
+		resources  []string // besides the caller's own
+		verbs      []string // that are used
+	}{
+		"one resource":      {verbs: []string{"SET", "PTTL", "EVALSHA"}},
+		"several resources": {resources: []string{"x1", "x2"}, verbs: []string{"EVALSHA"}},
+		"fences":            {call: []redlock.Option{redlock.WithFencing()}, verbs: []string{"EVALSHA"}},
+		"quarantine":        {opts: []redlock.Option{redlock.WithQuarantine(maxTTL)}, verbs: []string{"INFO", "EVAL", "EVALSHA"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+				log, nodes := new(keptLog), nodesOf(c)
+				for i := range nodes {
+					nodes[i].Pool = testcluster.WrapPool(nodes[i].Pool, func(conn redis.Conn) redis.Conn {
+						return &keepingConn{FullConn: conn.(testcluster.FullConn), log: log}
+					})
+				}
+				r := newOver(t, nodes, test.opts...)
+				if test.opts != nil {
+					for _, n := range nodes {
+						require.NoError(t, r.Admit(t.Context(), n.Name))
+					}
+				}
+				warm(t, r)
+				locks := make([]*redlock.Lock, 50)
+				each := func(do func(i int) error) {
+					var wg sync.WaitGroup
+					for i := range locks {
+						wg.Go(func() { assert.NoError(t, do(i)) })
+					}
+					wg.Wait()
+					synctest.Wait()
+				}
+				each(func(i int) (err error) {
+					resources := []string{fmt.Sprint("own", i)}
+					for _, res := range test.resources {
+						resources = append(resources, fmt.Sprint(res, i))
+					}
+					locks[i], err = r.TryLock(t.Context(), resources, ttl, test.call...)
+					return err
+				})
+				each(func(i int) error { return locks[i].Extend(t.Context(), ttl) })
+				for _, l := range locks {
+					require.NotNil(t, l)
+					for _, res := range l.Resources() {
+						for _, n := range c.Nodes {
+							require.Equal(t, l.Token(), keys(t, n)[res].Value, "%s on %s", res, n.Name())
+						}
+					}
+				}
+				each(func(i int) error { return locks[i].Unlock(t.Context()) })
+				held := lockElsewhere(t, c, "wanted", ttl)
+				w := startLock(t, r, t.Context(), []string{"wanted"})
+				require.NoError(t, held.Unlock(t.Context()))
+				require.NoError(t, w.got(t).Unlock(t.Context()))
+				requireReleased(t, c)
+				used := log.unchanged(t)
+				for _, verb := range append(test.verbs, "SCRIPT", "DEL", "MOVE", "SUBSCRIBE") {
+					assert.Positive(t, used[verb], verb)
+				}
+			})
+		})
+	}
 }
 
 // withOneConnection returns the nodes of a cluster with pools that have one connection each. Who
@@ -328,6 +452,41 @@ func TestPoolThatHangsInCloseIsNotWaitedFor(t *testing.T) {
 
 // A pool that the application uses, too, hands out a connection on which it has selected
 // another database. Such a connection is not used, and the pool's next one is.
+// A vault is a user's pool that knows a password.
+type vault struct {
+	redlock.Pool
+
+	Password string
+}
+
+func TestPoolPrintsNoPassword(t *testing.T) {
+	t.Parallel()
+	dialled := redlock.NewNode("redis://user:hunter2@host:1")
+	own := redlock.Node{Name: "own", Pool: vault{dialled.Pool, "hunter2"}}
+	for _, v := range []any{
+		dialled, &dialled, dialled.Pool,
+		[]redlock.Node{dialled, own},
+		own, &own,
+		map[string]redlock.Node{"n": own},
+		redlock.InDatabase(dialled.Pool, 1), redlock.InDatabase(own.Pool, 1),
+		[]redlock.Pool{redlock.InDatabase(own.Pool, 1)},
+	} {
+		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d"} {
+			require.NotContains(t, fmt.Sprintf(verb, v), "hunter2", "%s of %T", verb, v)
+		}
+		text, _ := json.Marshal(v) //nolint:errchkjson // A Dialer has functions, for which there is no JSON.
+		require.NotContains(t, string(text), "hunter2")
+		var log bytes.Buffer
+		slog.New(slog.NewTextHandler(&log, nil)).Info("text", "v", v)
+		slog.New(slog.NewJSONHandler(&log, nil)).Info("json", "v", v)
+		require.NotContains(t, log.String(), "hunter2")
+	}
+	text, err := json.Marshal([]redlock.Node{dialled, own})
+	require.NoError(t, err)
+	require.JSONEq(t, `["host:1", "own"]`, string(text))
+	require.Equal(t, "host:1", fmt.Sprint(dialled))
+}
+
 func TestPoolConnectionInAnotherDatabaseIsRefused(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		nodes := make([]redlock.Node, 3)

@@ -19,7 +19,7 @@ type tally struct {
 	unanswered int // gave no answer: an error or a timeout
 }
 
-type verdict int
+type verdict uint8
 
 const (
 	undecided verdict = iota

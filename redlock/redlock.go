@@ -78,24 +78,25 @@ func New(nodes []Node, opts ...Option) (*Redlock, error) {
 	r.subscriptions = node.Subscriptions{Need: r.need, Channel: r.channel, Message: r.message, Changed: r.queue.Listening}
 	seen := make(map[string]int, len(nodes))
 	for i, n := range nodes {
+		number := fmt.Sprintf("%d of %d", i+1, len(nodes)) // As people count; the tool shows it, too.
 		if d, ok := n.Pool.(*conn.Dialer); ok && d.Err != nil {
-			return nil, fmt.Errorf("redlock: node %d: malformed address %q: %w", i, n.Name, d.Err)
+			return nil, fmt.Errorf("redlock: node %s: %w", number, d.Err)
 		}
 		if n.Name == "" {
-			return nil, fmt.Errorf("redlock: node %d has no name", i)
+			return nil, fmt.Errorf("redlock: node %s has no name", number)
 		}
 		if err := conn.CheckPool(n.Pool); err != nil {
-			return nil, fmt.Errorf("redlock: node %d (%s): %w", i, n.Name, err)
+			return nil, fmt.Errorf("redlock: node %s (%s): %w", number, n.Name, err)
 		}
 		if j, ok := seen[n.Name]; ok {
-			return nil, fmt.Errorf("redlock: nodes %d and %d are both named %q", j, i, n.Name)
+			return nil, fmt.Errorf("redlock: nodes %d and %s are both named %q", j+1, number, n.Name)
 		}
 		seen[n.Name] = i
 		c := node.Config{
 			Name: n.Name, Pool: n.Pool, UnusedKey: o.prefix + reservedMark + "none:" + tokens.New()[:16],
 			Timeout: o.nodeTimeout, ConnectTimeout: o.connectTimeout,
-			MaxUnanswered: r.admission.UnansweredLimit(), Scripts: handshakeScripts, Observer: &nodeObserver{&r.core, n.Name},
-			Readiness: &r.ready,
+			MaxUnanswered: r.admission.UnansweredLimit(), Scripts: handshakeScripts, Observer: &nodeObserver{r: &r.core, name: n.Name},
+			Readiness: &r.ready, Clock: r.clock.At,
 		}
 		if r.quarantine != nil {
 			c.Dialect, c.Scripts = r.quarantine, otherScripts
@@ -108,7 +109,9 @@ func New(nodes []Node, opts ...Option) (*Redlock, error) {
 }
 
 // TryLock makes one attempt to lock all resources together for ttl. It does not wait for a
-// holder: if somebody else has any of the resources, it fails.
+// holder: if somebody else has any of the resources, it fails. That one may be a client that asks at the
+// same time and gets no lock in the end. So do not leave work that must be done to whoever has been
+// faster: wait with [Redlock.Lock]; see [WithMinHold].
 //
 // After success the lock is held until [Lock.Until], which is ttl less the drift allowance
 // after the start of the attempt, unless it is extended or released before. After an error
@@ -141,6 +144,9 @@ func (r *Redlock) TryLock(ctx context.Context, resources []string, ttl time.Dura
 	ctx = r.begin(r.events.Call(ctx), OpLock, a.resources)
 	l, err := a.attempt(ctx, 1, turn{})
 	a.tell(ctx, l, err)
+	if err == nil {
+		l.use()
+	}
 	return l, err
 }
 
@@ -170,7 +176,11 @@ func (r *Redlock) Lock(ctx context.Context, resources []string, ttl time.Duratio
 		return nil, err
 	}
 	defer r.calls.Exit()
-	return a.lock(r.events.Call(ctx))
+	l, err := a.lock(r.events.Call(ctx))
+	if err == nil {
+		l.use()
+	}
+	return l, err
 }
 
 // acquisition checks the arguments of a Lock or TryLock and enters the call.
@@ -206,11 +216,11 @@ func (r *Redlock) prepare(ctx context.Context, a *acquisition, resources []strin
 	if a.lease, err = r.lease(ttl, a.o); err != nil {
 		return err
 	}
-	if a.o.minHold > ttl {
-		return fmt.Errorf("redlock: min hold %v: must not exceed the ttl %v", a.o.minHold, ttl)
-	}
 	if a.o.stopTime >= a.lease.validity {
 		return fmt.Errorf("redlock: stop time %v: must be shorter than the validity %v of the ttl %v", a.o.stopTime, a.lease.validity, ttl)
+	}
+	if a.lease, err = r.outlasting(a.lease, a.o); err != nil {
+		return err
 	}
 	if err = a.aim(r.defaults.prefix, resources); err != nil {
 		return err

@@ -173,9 +173,9 @@ func lockUnheard(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock, opts 
 	return l
 }
 
-// With min hold nothing is repeated before it is over, and the release that leaves the keys is never
-// repeated: it tells a waiter each time.
-func TestRepeatIsNotMadeOfAMinHold(t *testing.T) {
+// With min hold the release is repeated before that is over, too: it leaves the keys, and for no longer. Who
+// waits is told each time, as it may have heard of a longer life meanwhile.
+func TestRepeatOfAMinHoldLeavesTheKeys(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r, other := newRedlock(t, c), newRedlock(t, c)
 		start := time.Now()
@@ -183,21 +183,125 @@ func TestRepeatIsNotMadeOfAMinHold(t *testing.T) {
 		w := startLock(t, other, t.Context(), []string{"a"}, redlock.WithRetryCount(-1), redlock.WithRetryDelay(time.Hour), redlock.WithRetryJitter(0))
 		require.NoError(t, l.Unlock(t.Context()))
 		synctest.Wait()
-		time.Sleep(time.Second) // The waiter has been told until when, and comes back then.
-		var asked atomic.Int64
-		require.NoError(t, c.Nodes[0].OnCommand(func(cmd string, _ []string) {
-			if cmd != "PING" {
-				asked.Add(1)
-			}
-		}))
-		time.Sleep(time.Until(start.Add(29 * time.Second)))
-		assert.Zero(t, asked.Load(), "requests before the min hold is over")
+		looks := countCommands(t, "EVAL", c.Nodes[0])
+		asked := countCommands(t, redlock.QueueScript.Hash.(string), c.Nodes[1])
+		time.Sleep(time.Until(start.Add(30*time.Second - time.Millisecond)))
+		assert.EqualValues(t, 10, looks.Load(), "after 20 ms, 60 ms and so on, up to 20.46 s")
+		assert.LessOrEqual(t, asked.Load(), 1+looks.Load())
 		assert.Equal(t, 3, holders(t, c, l))
 		require.NoError(t, w.got(t).Unlock(t.Context()))
-		assert.WithinDuration(t, start.Add(30*time.Second), w.at, time.Second)
+		assert.WithinDuration(t, start.Add(30*time.Second), w.at, 10*time.Millisecond)
 		time.Sleep(2 * time.Minute)
 		requireNoKeys(t, c)
 	})
+}
+
+// An extension that comes late finds the keys that the release has left, and gives them a whole ttl. If it comes
+// late by t, that is undone by 2 t. The min hold is not cut short.
+func TestRepeatUndoesWhatALateExtensionDoes(t *testing.T) {
+	for _, late := range []time.Duration{10 * time.Millisecond, 500 * time.Millisecond, 1900 * time.Millisecond, 40 * time.Minute} {
+		for name, opts := range map[string][]redlock.Option{"": nil, ", with a fence": {redlock.WithFencing()}} {
+			t.Run(late.String()+name, func(t *testing.T) {
+				testLateExtension(t, late, opts, func(t *testing.T, l *redlock.Lock) { go func() { _ = l.Extend(t.Context(), time.Hour) }() })
+			})
+		}
+	}
+	t.Run("of a KeepAlive", func(t *testing.T) {
+		testLateExtension(t, 500*time.Millisecond, []redlock.Option{redlock.WithStopTime(time.Hour - 40*time.Second)}, func(t *testing.T, l *redlock.Lock) {
+			l.KeepAlive(t.Context()) // Its term is 4 s.
+		})
+	})
+}
+
+// testLateExtension has an extension be so late that extend makes.
+func testLateExtension(t *testing.T, late time.Duration, opts []redlock.Option, extend func(t *testing.T, l *redlock.Lock)) {
+	t.Helper()
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r, other := newRedlock(t, c), newRedlock(t, c)
+		warm(t, other)
+		minHold, start := late+2*time.Second, time.Now()
+		l, err := r.TryLock(t.Context(), []string{"a"}, time.Hour, append(opts, redlock.WithMinHold(minHold))...)
+		require.NoError(t, err)
+		synctest.Wait()
+		require.NoError(t, c.Slow(50*time.Millisecond, 50*time.Millisecond))
+		extend(t, l)
+		for r.Stats().Nodes[0].Backlog == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		synctest.Wait()
+		require.NoError(t, c.Slow(0, 0)) // What is on its way keeps its delay, and no new connection gets one.
+		for i, n := range c.Nodes {
+			require.Equal(t, 1, r.Stats().Nodes[i].Backlog, "the extension is under way")
+			n.Proxy().LateBytes(late, late)
+			n.Proxy().Reset()
+		}
+		synctest.Wait() // Each node has a connection again.
+		require.NoError(t, l.Unlock(t.Context()))
+		synctest.Wait()
+		released, keep := time.Now(), start.Add(minHold)
+		for _, n := range c.Nodes {
+			assert.WithinDuration(t, keep, time.Now().Add(keys(t, n)["a"].TTL), time.Millisecond)
+		}
+		time.Sleep(late)
+		synctest.Wait()
+		for _, n := range c.Nodes {
+			require.Greater(t, keys(t, n)["a"].TTL, 59*time.Minute, "it has come")
+		}
+		w := startLock(t, other, t.Context(), []string{"a"}, redlock.WithRetryCount(-1), redlock.WithRetryDelay(2*time.Hour), redlock.WithRetryJitter(0))
+		time.Sleep(time.Until(keep.Add(-time.Millisecond)))
+		assert.Equal(t, 3, holders(t, c, l))
+		require.NoError(t, w.got(t).Unlock(t.Context()))
+		assert.LessOrEqual(t, w.at.Sub(released), max(keep.Sub(released), 2*late+20*time.Millisecond)+10*time.Millisecond)
+		time.Sleep(2 * time.Hour)
+		requireNoKeys(t, c)
+		for _, n := range r.Stats().Nodes {
+			assert.Zero(t, n.Repeats)
+		}
+	})
+}
+
+// The same where something on the way has answered the extension with an error. What the server itself has refused
+// cannot come late; and without a min hold an extension that does finds no key. A release that comes late leaves the
+// keys for no longer than they live anyway.
+func TestRepeatReckonsWithALateExtension(t *testing.T) {
+	for name, test := range map[string]struct {
+		answer  string
+		opts    []redlock.Option
+		repeats int
+	}{
+		"an error of something on the way": {"ERR upstream timeout", []redlock.Option{redlock.WithMinHold(30 * time.Second)}, 1},
+		"a refusal":                        {"BUSY x", []redlock.Option{redlock.WithMinHold(30 * time.Second)}, 0},
+		"no min hold":                      {"ERR upstream timeout", nil, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+				rn, r := record(t, c)
+				start := time.Now()
+				l, err := r.TryLock(t.Context(), []string{"a"}, time.Hour, test.opts...)
+				require.NoError(t, err)
+				synctest.Wait()
+				require.NoError(t, c.Nodes[0].SetError(test.answer))
+				require.NoError(t, l.Extend(t.Context(), time.Hour))
+				synctest.Wait()
+				require.NoError(t, c.Nodes[0].SetError(""))
+				require.NoError(t, l.Unlock(t.Context()))
+				synctest.Wait()
+				require.Equal(t, test.repeats, r.Stats().Nodes[0].Repeats)
+				if test.repeats == 0 {
+					return
+				}
+				time.Sleep(time.Second)
+				rn.deliver(t, rn.request(t, "EVALSHA"))
+				require.Greater(t, keys(t, c.Nodes[0])["a"].TTL, 59*time.Minute)
+				time.Sleep(20 * time.Second)
+				rn.deliver(t, slices.DeleteFunc(rn.requests(0), func(q string) bool { return !strings.Contains(q, redlock.LeaveScript.Hash.(string)) })...)
+				time.Sleep(time.Until(start.Add(30*time.Second - time.Millisecond)))
+				assert.Equal(t, 3, holders(t, c, l))
+				time.Sleep(2 * time.Millisecond)
+				requireReleased(t, c)
+			})
+		})
+	}
 }
 
 // A lock request, or a repair, comes late though the node has answered a later request.
@@ -615,6 +719,37 @@ func TestOwedReleaseIsKeptForAMinute(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		requireNoKeys(t, c)
 	})
+}
+
+// A node that is away is owed a release for as long as the longest ttl that its keys may have been given.
+func TestOwedReleaseIsKeptForTheLongestTTL(t *testing.T) {
+	for name, test := range map[string]struct{ lock, extend time.Duration }{
+		"of the lock":       {time.Hour, time.Minute},
+		"of an extension":   {10 * time.Second, time.Hour},
+		"of an earlier one": {10 * time.Second, time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+				r := newRedlock(t, c)
+				l, err := r.TryLock(t.Context(), []string{"a"}, test.lock)
+				require.NoError(t, err)
+				synctest.Wait()
+				require.NoError(t, l.Extend(t.Context(), test.extend))
+				synctest.Wait()
+				if name == "of an earlier one" {
+					require.NoError(t, l.Extend(t.Context(), time.Second))
+					synctest.Wait()
+				}
+				require.NoError(t, c.Nodes[2].Stop())
+				require.NoError(t, l.Unlock(t.Context()))
+				time.Sleep(50 * time.Minute)
+				require.Equal(t, l.Token(), keys(t, c.Nodes[2])["a"].Value)
+				require.NoError(t, c.Nodes[2].Restart(true))
+				time.Sleep(2 * time.Second)
+				requireNoKeys(t, c)
+			})
+		})
+	}
 }
 
 // A request that runs again sets only the keys that are missing: an extension may have

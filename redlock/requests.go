@@ -33,6 +33,9 @@ func (rd *round) again(kind node.Kind, timeout time.Duration, command func() nod
 	rd.mu.Lock()
 	n := len(rd.ballots)
 	rd.latest = &node.Task{Kind: kind, Command: command(), Trace: rd.task.Trace, Voter: rd, Limit: timeout}
+	if kind == node.LockRequest {
+		rd.latest.Lives = rd.task.Lives
+	}
 	rd.requests, rd.pending, rd.tally = make([]node.Request, n), n, tally{}
 	rd.decided, rd.over, rd.verdict, rd.err, rd.settled = make(chan struct{}), false, undecided, nil, nil
 	asked := make([]*node.Request, 0, n)

@@ -43,10 +43,10 @@ type round struct {
 	requests []node.Request // the latest, by node; without a task: not asked
 	timer    *time.Timer    // of the latest requests
 	over     bool           // set with decided
+	verdict  verdict
 	ballots  []ballot
 	pending  int
 	tally    tally
-	verdict  verdict
 	err      error         // what the decision was, or why it was not waited for
 	settled  chan struct{} // closed when no vote is pending; nil while nobody asks
 }
@@ -152,6 +152,7 @@ func (rd *round) voteOn(task *node.Task, i int, out node.Outcome, at time.Time) 
 	rd.judgeLocked(at)
 	settled := rd.extension != nil && rd.pending == 0 && rd.verdict == granted
 	rd.mu.Unlock()
+	rd.r.nodes[i].Voted(&out, at)
 	if settled {
 		rd.extension.settle(rd.ballots) // Nobody writes to them any more.
 	}

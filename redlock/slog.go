@@ -17,7 +17,9 @@ const slogEvery = time.Second
 // SlogHook returns a hook that logs to logger, [slog.Default] if it is nil, and stays quiet while
 // all is well. It may be given to several Redlocks. It logs
 //
-//   - a node's loss (warning) and its return (info), once each;
+//   - a node's loss, or that none of its votes comes in time (warning), and its return (info), once
+//     each;
+//   - keys that a node has lost (warning), at most once a second for each node;
 //   - rounds that failed for other reasons than that somebody else has the lock (warning), at
 //     most one a second for each operation and reason, with the number of those left out; a
 //     taken lock is logged at debug level;
@@ -49,6 +51,11 @@ func (h *slogHook) log(ctx context.Context, e Event) {
 	case EventNodeDown:
 		h.down[e.Node] = true
 		h.logger.WarnContext(ctx, "redlock: node lost", "node", e.Node, "error", e.Err)
+	case EventNodeUnresponsive:
+		h.down[e.Node] = true
+		h.logger.WarnContext(ctx, "redlock: node does not vote in time", "node", e.Node, "error", e.Err)
+	case EventKeysVanished:
+		h.logger.WarnContext(ctx, "redlock: node has lost keys", "node", e.Node, "error", e.Err)
 	case EventNodeUp:
 		if h.down[e.Node] {
 			delete(h.down, e.Node)

@@ -24,6 +24,10 @@ type Stats struct {
 	Window  int         // how many attempts may ask at the same time; follows how soon the nodes answer
 	Waiting int         // Lock calls that wait: refused, or behind others of this process
 
+	// OldestWait is for how long the longest of the calls in WaitingCalls has waited; 0 without any. A
+	// semaphore's calls of Lock, one for each slot that it looks for, wait on behalf of all in its line.
+	OldestWait time.Duration
+
 	// Counters since New.
 	Acquired      int64 // locks that were acquired
 	Extended      int64 // extensions that succeeded
@@ -58,12 +62,29 @@ type NodeStats struct {
 	Err             error  // why the node is not up; nil while it is, and as long as no attempt to connect has failed
 	Abstains        error  // why the node is up and grants no lock, as last heard: matches ErrQuarantined or ErrConfigMismatch
 	Backlog         int    // requests that are queued or unanswered
-	Unknown         int64  // counter: lock requests whose outcome a broken connection left unknown
+	Unknown         int64  // counter: requests whose outcome a broken connection left unknown, and which may come late
 	Cleaned         int64  // counter: releases that a broken connection left open and a later connection carried out
 	PendingReleases int    // releases that the node has not carried out: it is away, or has refused them
 	Repeats         int    // releases that are sent again for a while, as something of their lock may arrive late
 	RepeatsDropped  int64  // releases that were dropped because too many were to be repeated
 	Connects        int64  // counter: attempts to connect
+
+	// Unresponsive is why the node counts as unavailable though it is connected, so that Up stays true;
+	// nil if it does not. None of its last votes, at least three in a row and over at least 3 s, came in
+	// time, or they were errors of the server, such as OOM, LOADING and MISCONF. It is nil again with the
+	// next vote in time, whatever that says, or when the node carries out in time the write with which
+	// such a node is probed where it would otherwise get the PING of an idle connection. A node in
+	// quarantine does vote: see Abstains. Attempts with ErrOverloaded say nothing about the node.
+	// Locks are asked for as ever: nothing but this report depends on it.
+	Unresponsive error
+
+	// Vanished counts how often the node no longer had the keys of a lock that it had said it holds,
+	// although they could not have expired yet, and this client had not released them: the node was
+	// flushed, restarted without its data or evicts keys, its clock was set forward, or the keys were
+	// deleted by hand. It is noticed at the next extension or at the release, and counted once for each
+	// loss. A release by another process, or by [Redlock.Release], cannot be told from that.
+	Vanished   int64
+	VanishedAt time.Time // when that was last noticed; zero: never
 
 	// RTT is how long a request takes from its writing to its reply, as a moving average over
 	// about the last ten; 0 before the first reply. It stays as it was while the node is silent.
@@ -102,6 +123,7 @@ func (r *Redlock) Stats() Stats {
 		Raised:        r.counters.raised.Load(),
 		Woken:         r.counters.woken.Load(),
 		EventsDropped: r.events.Dropped(),
+		OldestWait:    r.waits.Oldest(),
 	}
 	ends := &r.counters.holds
 	s.HoldsEnded.Released, s.HoldsEnded.Expired, s.HoldsEnded.Lost = ends.released.Load(), ends.expired.Load(), ends.lost.Load()
@@ -118,6 +140,7 @@ func nodeStats(n *node.Node) NodeStats {
 	return NodeStats{
 		Node: n.Name, Up: s.Up, Err: s.Down, Abstains: s.Abstains, Backlog: s.Backlog, Listens: s.Listens,
 		Unknown: s.Unknown, Cleaned: s.Released, PendingReleases: s.Owed, Repeats: s.Repeats, RepeatsDropped: s.Dropped, Connects: s.Connects, RTT: s.RTT, Votes: n.Votes.Counts(),
+		Unresponsive: s.Unresponsive, Vanished: s.Vanished, VanishedAt: s.VanishedAt,
 	}
 }
 
@@ -170,23 +193,47 @@ type WaitingCall struct {
 	Since     time.Time // when the call began to wait
 	Attempts  int       // how many it has made
 	Position  int       // its place in the line of this process, as in EventWaiting; 0 for one that polls
-	Err       error     // what its last attempt saw: ErrTaken, ErrNoQuorum, or nil before its first
+	Err       error     // what its last attempt saw, or a later one of a call ahead of it: ErrTaken, ErrNoQuorum, or nil before the first
 
 	Holder      string // with ErrTaken, the digest of a holder's token
 	HolderOwner string // and the label of WithOwner of that holder
+
+	// HolderSince is since when, at least, that holder has the lock, as far as this process knows: since
+	// its calls that wait have been refused for it, or HeldLock.Since if it holds the lock itself. It is
+	// zero without Holder.
+	HolderSince time.Time
 }
 
 // WaitingCalls returns the calls of Lock and Do that wait, the longest wait first. It does no I/O, and
 // may also be called after Close. What it returns belongs to the caller.
 func (r *Redlock) WaitingCalls() []WaitingCall {
 	must(r.invalid())
-	found := r.waits.All(r.queue)
+	found := r.waits.All(r.queue, see)
 	calls := make([]WaitingCall, len(found))
+	own := r.heldSince(len(found) > 0)
 	for i, c := range found {
 		calls[i] = WaitingCall(c)
 		calls[i].Resources = slices.Clone(c.Resources)
+		if since, held := own[c.Holder]; held {
+			calls[i].HolderSince = since
+		}
 	}
 	return calls
+}
+
+// heldSince returns since when this process holds its locks, by the digests of their tokens; nil if it
+// is not wanted.
+func (r *Redlock) heldSince(wanted bool) map[string]time.Time {
+	if !wanted {
+		return nil
+	}
+	locks := r.watch.Held()
+	since := make(map[string]time.Time, len(locks))
+	for _, l := range locks {
+		l := l.(*Lock)
+		since[tokens.Digest(l.claim.token())] = l.start
+	}
+	return since
 }
 
 // RecentEvents returns the latest unusual events, at most 64 of nodes and 64 of calls, in the order
@@ -219,6 +266,8 @@ func (r *Redlock) text() string {
 	nodes := make([]string, len(stats.Nodes))
 	for i, n := range stats.Nodes {
 		switch {
+		case n.Unresponsive != nil:
+			nodes[i] = n.Node + " unresponsive"
 		case n.Up:
 			nodes[i] = n.Node + " up"
 		case n.Err != nil:
@@ -234,15 +283,15 @@ func (r *Redlock) text() string {
 // Format prints, whatever the verb, which nodes are up and how many locks there are. It does no I/O.
 func (r *Redlock) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, r.text()) }
 
-// MarshalJSON returns the fields by their names, as usual, but for Err and Abstains, which are
+// MarshalJSON returns the fields by their names, as usual, but for Err, Abstains and Unresponsive, which are
 // their texts, empty for none.
 func (n NodeStats) MarshalJSON() ([]byte, error) {
 	type fields NodeStats // Without this method.
 	return json.Marshal(struct {
 		fields
 
-		Err, Abstains string
-	}{fields(n), textOf(n.Err), textOf(n.Abstains)})
+		Err, Abstains, Unresponsive string
+	}{fields(n), textOf(n.Err), textOf(n.Abstains), textOf(n.Unresponsive)})
 }
 
 func textOf(err error) string {

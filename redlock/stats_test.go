@@ -254,6 +254,118 @@ func TestStatsListWaitingCalls(t *testing.T) {
 	})
 }
 
+// Since when a call waits, and since when somebody has the lock, as long as one call knows of that one.
+func TestStatsShowAHolderThatIsStuck(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c, redlock.WithRetryCount(-1), redlock.WithRetryDelay(5*time.Second), redlock.WithRetryJitter(0))
+		assert.Zero(t, r.Stats().OldestWait)
+		held := lockElsewhere(t, c, "x", 24*time.Hour)
+		ctx, cancel := context.WithCancel(t.Context())
+		began := time.Now()
+		first := startLock(t, r, ctx, []string{"x"})
+		time.Sleep(time.Minute)
+		next := time.Now()
+		second := startLock(t, r, t.Context(), []string{"x"})
+		polls := startLock(t, r, t.Context(), []string{"x"}, redlock.WithPolling())
+		time.Sleep(19 * time.Minute)
+		synctest.Wait()
+		assert.Equal(t, time.Since(began), r.Stats().OldestWait)
+		seen := began
+		calls := r.WaitingCalls()
+		require.Len(t, calls, 3)
+		assert.Equal(t, seen, calls[0].HolderSince)
+		assert.Equal(t, seen, calls[1].HolderSince, "it has asked nobody, but the call ahead of it has")
+		assert.Equal(t, held.Holder(), calls[1].Holder)
+		assert.Equal(t, seen, calls[2].HolderSince, "the first call knew that before")
+
+		// It ends; what it has seen stays, also while there is no quorum.
+		cancel()
+		<-first.done
+		require.NoError(t, c.Nodes[0].Stop())
+		require.NoError(t, c.Nodes[1].Stop())
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		for _, call := range r.WaitingCalls() {
+			require.Equal(t, redlock.ErrNoQuorum, call.Err)
+			assert.Equal(t, call.Holder == "", call.HolderSince.IsZero())
+		}
+		require.NoError(t, c.Nodes[0].Restart(true))
+		require.NoError(t, c.Nodes[1].Restart(true))
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		calls = r.WaitingCalls()
+		require.Len(t, calls, 2)
+		for _, call := range calls {
+			assert.Equal(t, held.Holder(), call.Holder)
+			assert.Equal(t, seen, call.HolderSince)
+		}
+		assert.Equal(t, time.Since(next), r.Stats().OldestWait)
+
+		// The next holder is of this process.
+		require.NoError(t, held.Unlock(t.Context()))
+		l, other := second, polls
+		select {
+		case <-polls.done:
+			l, other = polls, second
+		case <-second.done:
+		}
+		lock := l.got(t)
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		calls = r.WaitingCalls()
+		require.Len(t, calls, 1)
+		assert.Equal(t, lock.Holder(), calls[0].Holder)
+		assert.Equal(t, redlock.StartOf(lock), calls[0].HolderSince)
+		require.NoError(t, lock.Unlock(t.Context()))
+		require.NoError(t, other.got(t).Unlock(t.Context()))
+		assert.Zero(t, r.Stats().OldestWait)
+		assert.Empty(t, r.WaitingCalls())
+	})
+}
+
+// Those behind others ask at first only: what they have seen then is not what holds them up much later.
+func TestStatsShowWhatTheFirstInLineSees(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c, redlock.WithRetryCount(-1), redlock.WithRetryDelay(time.Second))
+		warm(t, r)
+		held := lockElsewhere(t, c, "x", time.Hour)
+		ctx, cancel := context.WithCancel(t.Context())
+		var calls sync.WaitGroup
+		for range 5 {
+			calls.Go(func() {
+				if l, err := r.Lock(ctx, []string{"x"}, ttl); err == nil {
+					_ = l.Unlock(ctx)
+				}
+			})
+		}
+		all := func(want error) (calls []redlock.WaitingCall) {
+			t.Helper()
+			synctest.Wait()
+			calls = r.WaitingCalls()
+			for _, call := range calls {
+				assert.Equal(t, want, call.Err, call.Position)
+			}
+			assert.Len(t, calls, 5)
+			return calls
+		}
+		time.Sleep(10 * time.Second)
+		for _, n := range c.Nodes[:2] {
+			require.NoError(t, n.Stop())
+		}
+		time.Sleep(10 * time.Minute)
+		all(redlock.ErrNoQuorum) // The node that is left may still name the holder.
+		for _, n := range c.Nodes[:2] {
+			require.NoError(t, n.Restart(true))
+		}
+		time.Sleep(10 * time.Minute)
+		for _, call := range all(redlock.ErrTaken) {
+			assert.Equal(t, held.Holder(), call.Holder)
+		}
+		cancel()
+		calls.Wait()
+	})
+}
+
 func TestStatsMeasureTheRoundTripTime(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
@@ -271,5 +383,637 @@ func TestStatsMeasureTheRoundTripTime(t *testing.T) {
 		nodes := r.Stats().Nodes
 		assert.Less(t, nodes[0].RTT, 5*time.Millisecond)
 		assert.InDelta(t, 80*time.Millisecond, nodes[1].RTT, float64(10*time.Millisecond), "40 ms each way")
+	})
+}
+
+// vanished returns, by node, how often keys have vanished.
+func vanished(r *redlock.Redlock) (times []int64) {
+	for _, n := range r.Stats().Nodes {
+		times = append(times, n.Vanished)
+	}
+	return times
+}
+
+// Keys vanish when a node has said that it has them, and denies it before they can have expired, without a release.
+// Each case has its node denied by the next extension, which may fail, and then by the release.
+func TestVanishedKeysAreCountedWhereTheyWere(t *testing.T) {
+	for name, test := range map[string]struct {
+		opts  []redlock.Option
+		fault func(t *testing.T, c *testcluster.Cluster, l *redlock.Lock)
+		want  []int64
+	}{
+		"nothing":             {nil, func(*testing.T, *testcluster.Cluster, *redlock.Lock) {}, []int64{0, 0, 0, 0, 0}},
+		"flush":               {nil, func(t *testing.T, c *testcluster.Cluster, _ *redlock.Lock) { flush(t, c, 1) }, []int64{0, 1, 0, 0, 0}},
+		"flush of all":        {nil, func(t *testing.T, c *testcluster.Cluster, _ *redlock.Lock) { flush(t, c, 0, 1, 2, 3, 4) }, []int64{1, 1, 1, 1, 1}},
+		"flush with fencing":  {[]redlock.Option{redlock.WithFencing()}, func(t *testing.T, c *testcluster.Cluster, _ *redlock.Lock) { flush(t, c, 1) }, []int64{0, 1, 0, 0, 0}},
+		"flush with min hold": {[]redlock.Option{redlock.WithMinHold(time.Minute)}, func(t *testing.T, c *testcluster.Cluster, _ *redlock.Lock) { flush(t, c, 1) }, []int64{0, 1, 0, 0, 0}},
+		"one of the keys":     {nil, func(t *testing.T, c *testcluster.Cluster, _ *redlock.Lock) { require.NoError(t, c.Nodes[3].Del("b")) }, []int64{0, 0, 0, 1, 0}},
+		"another's": {nil, func(t *testing.T, c *testcluster.Cluster, _ *redlock.Lock) {
+			require.NoError(t, c.Nodes[3].Set("b", "x", time.Hour))
+		}, []int64{0, 0, 0, 1, 0}},
+		"restart":               {nil, func(t *testing.T, c *testcluster.Cluster, _ *redlock.Lock) { restart(t, c, 2, time.Second, true) }, []int64{0, 0, 0, 0, 0}},
+		"restart without data":  {nil, func(t *testing.T, c *testcluster.Cluster, _ *redlock.Lock) { restart(t, c, 2, time.Second, false) }, []int64{0, 0, 1, 0, 0}},
+		"a minute without data": {nil, func(t *testing.T, c *testcluster.Cluster, _ *redlock.Lock) { restart(t, c, 2, time.Minute, false) }, []int64{0, 0, 1, 0, 0}},
+		"a node down": {nil, func(t *testing.T, c *testcluster.Cluster, _ *redlock.Lock) {
+			require.NoError(t, c.Nodes[0].Stop())
+		}, []int64{0, 0, 0, 0, 0}},
+		"a node down, another flushed": {nil, func(t *testing.T, c *testcluster.Cluster, _ *redlock.Lock) {
+			require.NoError(t, c.Nodes[0].Stop())
+			flush(t, c, 1)
+		}, []int64{0, 1, 0, 0, 0}},
+		"a node slow, another flushed": {nil, func(t *testing.T, c *testcluster.Cluster, _ *redlock.Lock) {
+			require.NoError(t, c.Nodes[0].Slow(300*time.Millisecond, 300*time.Millisecond))
+			flush(t, c, 1)
+		}, []int64{0, 1, 0, 0, 0}},
+		"the slow node flushed": {nil, func(t *testing.T, c *testcluster.Cluster, _ *redlock.Lock) {
+			require.NoError(t, c.Nodes[0].Slow(300*time.Millisecond, 300*time.Millisecond))
+			flush(t, c, 0)
+		}, []int64{1, 0, 0, 0, 0}},
+		"a node down, another without data, one stalls": {nil, func(t *testing.T, c *testcluster.Cluster, _ *redlock.Lock) {
+			require.NoError(t, c.Nodes[0].Stop())
+			restart(t, c, 1, time.Second, false)
+			require.NoError(t, c.Nodes[2].Hang())
+			time.AfterFunc(3*time.Second, func() { _ = c.Nodes[2].Resume() })
+		}, []int64{0, 1, 0, 0, 0}},
+		"expired here": {nil, func(t *testing.T, c *testcluster.Cluster, l *redlock.Lock) {
+			require.NoError(t, c.Nodes[4].Stop())
+			for range 4 {
+				time.Sleep(9 * time.Minute)
+				require.NoError(t, l.Extend(t.Context(), 10*time.Minute))
+			}
+			require.NoError(t, c.Nodes[4].Restart(true))
+			time.Sleep(2 * time.Second)
+		}, []int64{0, 0, 0, 0, 0}},
+		"expired here, and lost after a yes there": {nil, func(t *testing.T, c *testcluster.Cluster, l *redlock.Lock) {
+			require.NoError(t, c.Nodes[4].Hang())
+			for range 4 {
+				time.Sleep(9 * time.Minute)
+				require.NoError(t, l.Extend(t.Context(), 10*time.Minute))
+			}
+			require.NoError(t, c.Nodes[4].Resume())
+			flush(t, c, 3)
+			time.Sleep(2 * time.Second)
+		}, []int64{0, 0, 0, 1, 0}},
+		"a release by another process": {nil, func(t *testing.T, c *testcluster.Cluster, l *redlock.Lock) {
+			require.NoError(t, newRedlock(t, c).Release(t.Context(), l.Resources(), l.Token()))
+			synctest.Wait()
+		}, []int64{1, 1, 1, 1, 1}}, // It cannot be told from a DEL by hand.
+	} {
+		for _, by := range []string{"extension", "release"} {
+			t.Run(name+", seen by the "+by, func(t *testing.T) {
+				inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
+					r := newRedlock(t, c, test.opts...)
+					l, err := r.TryLock(t.Context(), []string{"a", "b"}, 10*time.Minute)
+					require.NoError(t, err)
+					time.Sleep(time.Second)
+					test.fault(t, c, l)
+					if by == "extension" {
+						_ = l.Extend(t.Context(), 10*time.Minute)
+						time.Sleep(5 * time.Second)
+						assert.Equal(t, test.want, vanished(r))
+						_ = l.Extend(t.Context(), 10*time.Minute)
+						time.Sleep(5 * time.Second)
+					}
+					for range 2 { // A repeated release finds nothing.
+						_ = l.Unlock(t.Context())
+						time.Sleep(5 * time.Second)
+					}
+					assert.Equal(t, test.want, vanished(r), "once, and nothing new at the release")
+				})
+			})
+		}
+	}
+}
+
+func flush(t *testing.T, c *testcluster.Cluster, nodes ...int) {
+	t.Helper()
+	for _, i := range nodes {
+		require.NoError(t, c.Nodes[i].Flush())
+	}
+}
+
+// restart restarts a node that is down for a time, and waits until it is connected.
+func restart(t *testing.T, c *testcluster.Cluster, node int, down time.Duration, keepData bool) {
+	t.Helper()
+	require.NoError(t, c.Nodes[node].Stop())
+	time.Sleep(down)
+	require.NoError(t, c.Nodes[node].Restart(keepData))
+	time.Sleep(2 * time.Second)
+}
+
+// What else is wrong hides no flush of a node with 20 kept locks, and is none.
+func TestVanishedKeysOfKeptLocks(t *testing.T) {
+	for name, test := range map[string]struct {
+		fault func(c *testcluster.Cluster) error
+		flush bool
+	}{
+		"packet loss":                  {func(c *testcluster.Cluster) error { return losePackets(c) }, false},
+		"a node is down":               {func(c *testcluster.Cluster) error { return c.Nodes[0].Stop() }, false},
+		"a flush":                      {func(*testcluster.Cluster) error { return nil }, true},
+		"a flush while a node is down": {func(c *testcluster.Cluster) error { return c.Nodes[0].Stop() }, true},
+		"a flush at packet loss":       {func(c *testcluster.Cluster) error { return losePackets(c) }, true},
+		"a flush after an outage": {func(c *testcluster.Cluster) error {
+			if err := c.Nodes[0].Stop(); err != nil {
+				return err
+			}
+			time.Sleep(time.Minute)
+			return c.Nodes[0].Restart(true)
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
+				var rec recorder
+				r := newRedlock(t, c, redlock.WithHook(rec.Hook))
+				for i := range 20 {
+					l, err := r.TryLock(t.Context(), []string{fmt.Sprint(i)}, 30*time.Second)
+					require.NoError(t, err)
+					l.KeepAlive(t.Context())
+				}
+				require.NoError(t, test.fault(c))
+				time.Sleep(time.Minute)
+				require.Equal(t, make([]int64, 5), vanished(r))
+				require.Zero(t, r.Stats().Nodes[1].VanishedAt)
+				want, flushed := make([]int64, 5), time.Now()
+				if test.flush {
+					flush(t, c, 1)
+					want[1] = 20
+				}
+				time.Sleep(time.Minute)
+				assert.Equal(t, want, vanished(r))
+				assert.Equal(t, 20, r.Stats().Kept)
+				synctest.Wait()
+				told := flushed.Add(-time.Second)
+				for _, e := range rec.TakeAll() {
+					if e.Kind == redlock.EventKeysVanished {
+						assert.Equal(t, c.Nodes[1].Name(), e.Node)
+						assert.Contains(t, e.Err.Error(), " so far)")
+						assert.GreaterOrEqual(t, e.Time.Sub(told), time.Second, "one a second")
+						told = e.Time
+					}
+				}
+				assert.Equal(t, test.flush, told.After(flushed))
+				assert.Equal(t, test.flush, r.Stats().Nodes[1].VanishedAt.After(flushed))
+				require.NoError(t, c.Slow(0, 0))
+			})
+		})
+	}
+}
+
+// A node that has got the keys back can lose them again, before its next yes to an extension.
+func TestVanishedKeysAfterARepair(t *testing.T) {
+	inBubble(t, 7, func(t *testing.T, c *testcluster.Cluster) { // More than a token has room for.
+		r := newRedlock(t, c)
+		l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
+		require.NoError(t, err)
+		synctest.Wait()
+		for i := range int64(3) {
+			assert.Equal(t, []int64{0, 0, 0, 0, 0, 0, i}, vanished(r))
+			flush(t, c, 6)
+			require.NoError(t, l.Extend(t.Context(), time.Minute))
+			synctest.Wait()
+		}
+		require.NoError(t, l.Unlock(t.Context()))
+	})
+}
+
+// losePackets has 5 % of all packets be late by the time after which TCP sends one again.
+func losePackets(c *testcluster.Cluster) error {
+	for _, n := range c.Nodes {
+		n.Proxy().Lag(0.05, 200*time.Millisecond)
+	}
+	return nil
+}
+
+// While the machine sleeps, keys expire, and the monotonic clock may stand still.
+func TestVanishedKeysAreNoneThatHaveExpiredInASleep(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		sleep := func(d time.Duration, nodes ...int) {
+			testkit.WallOffset(r).Add(int64(d))
+			for _, i := range nodes {
+				require.NoError(t, c.Nodes[i].Flush()) // What keys that have expired look like.
+			}
+		}
+		lock := func(resource string) *redlock.Lock {
+			l, err := r.TryLock(t.Context(), []string{resource}, 10*time.Minute)
+			require.NoError(t, err)
+			synctest.Wait()
+			return l
+		}
+		l := lock("a")
+		sleep(10*time.Minute, 0, 1, 2)
+		require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrExpired)
+		synctest.Wait()
+		assert.Equal(t, []int64{0, 0, 0}, vanished(r))
+
+		l = lock("b")
+		sleep(time.Minute, 1)
+		require.NoError(t, l.Unlock(t.Context()))
+		synctest.Wait()
+		assert.Equal(t, []int64{0, 1, 0}, vanished(r), "a sleep that is too short for them to expire")
+
+		// It sleeps while the lock request is on its way, and then sends more, with a look at the clocks.
+		time.Sleep(2 * time.Second)
+		lock("x")
+		time.Sleep(950 * time.Millisecond)
+		require.NoError(t, c.Nodes[2].Hang())
+		l = lock("c")
+		time.Sleep(100 * time.Millisecond)
+		sleep(9*time.Minute + 59*time.Second)
+		lock("d")
+		require.NoError(t, c.Nodes[2].Resume())
+		synctest.Wait()
+		sleep(0, 2)
+		time.Sleep(2 * time.Second)
+		require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrExpired)
+		synctest.Wait()
+		assert.Equal(t, []int64{0, 1, 0}, vanished(r))
+
+		sleep(time.Hour)
+		time.Sleep(2 * time.Second)
+		l = lock("e")
+		sleep(0, 1)
+		require.NoError(t, l.Unlock(t.Context()))
+		synctest.Wait()
+		assert.Equal(t, []int64{0, 2, 0}, vanished(r), "after the sleep all is as before")
+	})
+}
+
+// With quarantine a node that has lost its data abstains, and gets the keys back only when that is over.
+func TestVanishedKeysOfANodeInQuarantine(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := admitted(t, c)
+		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+		require.NoError(t, err)
+		l.KeepAlive(t.Context())
+		for i := range int64(2) {
+			time.Sleep(2 * maxTTL)
+			restart(t, c, 1, time.Second, false)
+			time.Sleep(2 * maxTTL)
+			assert.Equal(t, []int64{0, i + 1, 0}, vanished(r))
+			require.NoError(t, r.Stats().Nodes[1].Unresponsive)
+		}
+		require.NoError(t, l.Unlock(t.Context()))
+	})
+}
+
+// An attempt that fails has its own keys on some nodes, until it has undone them.
+func TestVanishedKeysOfAnAttemptThatFails(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		warm(t, r)
+		require.NoError(t, c.Nodes[1].Set("a", "x", time.Hour))
+		require.NoError(t, c.Nodes[2].Set("a", "x", time.Hour))
+		for range 20 {
+			_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+			require.ErrorIs(t, err, redlock.ErrTaken)
+			time.Sleep(time.Second)
+		}
+		assert.Equal(t, []int64{0, 0, 0}, vanished(r))
+	})
+}
+
+// A release that is sent again, as its answer was lost or an error of unknown origin, finds nothing.
+func TestVanishedKeysAreNoneThatAReleaseHasTakenAway(t *testing.T) {
+	for name, end := range map[string]func(n *testcluster.Node){
+		"the answer is lost": func(n *testcluster.Node) { n.Proxy().DropReplies(true) },
+		"it comes late":      func(n *testcluster.Node) { n.Proxy().SetDelay(400*time.Millisecond, 400*time.Millisecond) },
+	} {
+		for _, opts := range [][]redlock.Option{nil, {redlock.WithMinHold(30 * time.Second)}} {
+			t.Run(fmt.Sprintf("%s, %d options", name, len(opts)), func(t *testing.T) {
+				inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+					r := newRedlock(t, c, opts...)
+					l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
+					require.NoError(t, err)
+					synctest.Wait()
+					for _, n := range c.Nodes {
+						end(n)
+					}
+					_ = l.Unlock(t.Context())
+					time.Sleep(5 * time.Second)
+					for _, n := range c.Nodes {
+						n.Proxy().DropReplies(false)
+						n.Proxy().SetDelay(0, 0)
+						n.Proxy().Reset()
+					}
+					time.Sleep(5 * time.Second)
+					_ = l.Unlock(t.Context())
+					time.Sleep(time.Minute)
+					assert.Equal(t, []int64{0, 0, 0}, vanished(r))
+				})
+			})
+		}
+	}
+}
+
+// unresponsive returns which nodes count as unavailable though they are up.
+func unresponsive(r *redlock.Redlock) (nodes []int) {
+	for i, n := range r.Stats().Nodes {
+		if n.Unresponsive != nil {
+			nodes = append(nodes, i)
+		}
+	}
+	return nodes
+}
+
+// call has a caller lock and unlock once, and the last vote come in.
+func call(t *testing.T, r *redlock.Redlock) error {
+	t.Helper()
+	l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+	time.Sleep(300 * time.Millisecond)
+	if err == nil {
+		_ = l.Unlock(t.Context())
+	}
+	time.Sleep(300 * time.Millisecond)
+	return err
+}
+
+func TestUnresponsiveNodeIsTold(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		var rec recorder
+		r := newRedlock(t, c, redlock.WithHook(rec.Hook))
+		warm(t, r)
+		rec.TakeAll()
+		n := c.Nodes[1]
+		for range 2 {
+			require.NoError(t, n.Slow(200*time.Millisecond, 200*time.Millisecond))
+			start := time.Now()
+			for len(unresponsive(r)) == 0 {
+				require.NoError(t, call(t, r))
+				require.Less(t, time.Since(start), 5*time.Second)
+			}
+			assert.GreaterOrEqual(t, time.Since(start), 3*time.Second)
+			assert.Equal(t, []int{1}, unresponsive(r))
+			s := r.Stats().Nodes[1]
+			assert.True(t, s.Up)
+			require.NoError(t, s.Err)
+			require.ErrorIs(t, s.Unresponsive, redlock.ErrNodeTimeout)
+			assert.Regexp(t, `^no vote in time for 3\.\d*s \(last: redlock: node timeout\); a request takes (3|4)\d\dms$`, s.Unresponsive.Error())
+			assert.Contains(t, fmt.Sprint(r), "(node1 up, node2 unresponsive, node3 up)")
+			require.NoError(t, call(t, r), "nothing depends on it")
+
+			require.NoError(t, n.Slow(0, 0))
+			time.Sleep(time.Second)
+			assert.Equal(t, []int{1}, unresponsive(r), "until it has voted in time")
+			require.NoError(t, call(t, r))
+			assert.Empty(t, unresponsive(r))
+			var told []string
+			for _, e := range rec.TakeAll() {
+				if e.Node != "" {
+					told = append(told, string(e.Kind)+" "+e.Node)
+					assert.Equal(t, e.Kind == redlock.EventNodeUnresponsive, e.Err != nil)
+				}
+			}
+			assert.Equal(t, []string{"node unresponsive node2", "node up node2"}, told)
+		}
+		var kept []redlock.EventKind
+		for _, e := range r.RecentEvents()[3:] {
+			kept = append(kept, e.Kind)
+		}
+		assert.Equal(t, []redlock.EventKind{redlock.EventNodeUnresponsive, redlock.EventNodeUp, redlock.EventNodeUnresponsive, redlock.EventNodeUp}, kept)
+	})
+}
+
+// Who calls once in five minutes has three votes in a row tell it, and an idle connection tells its end. A server that
+// refuses to write answers each PING, so this must be a write, and one that leaves nothing.
+func TestUnresponsiveNodeOfARareCaller(t *testing.T) {
+	for name, test := range map[string]struct {
+		begin, end func(n *testcluster.Node) error
+	}{
+		"slow": {
+			func(n *testcluster.Node) error { return n.Slow(200*time.Millisecond, 200*time.Millisecond) },
+			func(n *testcluster.Node) error { return n.Slow(0, 0) },
+		},
+		"out of memory": {
+			func(n *testcluster.Node) error {
+				return n.SetError("OOM command not allowed when used memory > 'maxmemory'.")
+			},
+			func(n *testcluster.Node) error { return n.SetError("") },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+				r := newRedlock(t, c)
+				warm(t, r)
+				n := c.Nodes[1]
+				pings, probes := countCommands(t, "PING", c.Nodes[0]), countCommands(t, "EVAL", c.Nodes[1])
+				require.NoError(t, test.begin(n))
+				for i := range 3 {
+					assert.Empty(t, unresponsive(r), "after %d calls", i)
+					time.Sleep(5 * time.Minute)
+					l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+					require.NoError(t, err)
+					time.Sleep(ttl) // No Unlock: one vote in five minutes.
+					require.ErrorIs(t, l.Err(), redlock.ErrExpired)
+				}
+				assert.Equal(t, []int{1}, unresponsive(r))
+				time.Sleep(5 * time.Minute)
+				assert.Equal(t, []int{1}, unresponsive(r))
+				assert.Contains(t, r.Stats().Nodes[1].Unresponsive.Error(), "no vote in time for 15m")
+				assert.Greater(t, probes.Load(), int64(30))
+				assert.Greater(t, pings.Load(), int64(30))
+				require.NoError(t, test.end(n))
+				time.Sleep(31 * time.Second)
+				assert.Empty(t, unresponsive(r), "without a call")
+				before := probes.Load()
+				time.Sleep(5 * time.Minute)
+				assert.Equal(t, before, probes.Load(), "a PING will do")
+				all, err := n.Keys()
+				require.NoError(t, err)
+				assert.Empty(t, all)
+			})
+		})
+	}
+}
+
+// What is no sign of an unresponsive node.
+func TestUnresponsiveIsNoNodeThat(t *testing.T) {
+	const oom = "OOM command not allowed when used memory > 'maxmemory'."
+	for name, test := range map[string]struct {
+		opts []redlock.Option
+		when func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock)
+	}{
+		"loses packets under much traffic": {nil, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+			require.NoError(t, losePackets(c))
+			callers(t, r, 4, 20*time.Millisecond)
+		}},
+		"loses packets with little traffic": {nil, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+			require.NoError(t, losePackets(c))
+			callers(t, r, 1, time.Second)
+		}},
+		"stalls": {nil, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+			go func() {
+				for range 2 {
+					time.Sleep(10 * time.Second)
+					_ = c.Nodes[1].Hang()
+					time.Sleep(900 * time.Millisecond)
+					_ = c.Nodes[1].Resume()
+				}
+			}()
+			callers(t, r, 4, 20*time.Millisecond)
+		}},
+		"is down": {nil, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+			require.NoError(t, c.Nodes[1].Stop())
+			callers(t, r, 1, time.Second)
+		}},
+		"hangs": {nil, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+			require.NoError(t, c.Nodes[1].Hang())
+			time.Sleep(5 * time.Second) // Until it is down.
+			callers(t, r, 1, time.Second)
+			require.NoError(t, c.Nodes[1].Resume())
+		}},
+		"is in quarantine": {[]redlock.Option{redlock.WithQuarantine(time.Hour)}, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+			require.NoError(t, r.Admit(t.Context(), names(c)...))
+			restart(t, c, 1, time.Second, false)
+			callers(t, r, 1, time.Second)
+			assert.Error(t, r.Stats().Nodes[1].Abstains)
+		}},
+		"is not waited for": {nil, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+			require.NoError(t, c.Nodes[1].Slow(50*time.Millisecond, 50*time.Millisecond))
+			for range 100 {
+				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+				_, _ = r.TryLock(ctx, []string{"a"}, 500*time.Millisecond)
+				time.Sleep(time.Second)
+				cancel()
+			}
+		}},
+		"has a key of another program": {nil, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+			for _, n := range c.Nodes {
+				do(t, n, "LPUSH", "list", "1")
+			}
+			for range 60 {
+				_, err := r.TryLock(t.Context(), []string{"list"}, ttl)
+				require.ErrorIs(t, err, redlock.ErrNoQuorum)
+				time.Sleep(500 * time.Millisecond)
+			}
+		}},
+		"refuses now and then": {nil, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+			for range 100 {
+				require.NoError(t, c.Nodes[1].SetError(oom))
+				_ = call(t, r)
+				require.NoError(t, c.Nodes[1].SetError(""))
+				require.NoError(t, call(t, r))
+				time.Sleep(2 * time.Second)
+			}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+				var rec recorder
+				r := newRedlock(t, c, append(test.opts, redlock.WithHook(func(ctx context.Context, e redlock.Event) {
+					if e.Kind == redlock.EventNodeUnresponsive {
+						rec.Hook(ctx, e)
+					}
+				}))...)
+				if test.opts == nil {
+					warm(t, r)
+				}
+				test.when(t, c, r)
+				synctest.Wait()
+				assert.Empty(t, rec.TakeAll())
+			})
+		})
+	}
+}
+
+// callers has so many lock and unlock for two minutes, one resource each, with a pause.
+func callers(t *testing.T, r *redlock.Redlock, n int, pause time.Duration) {
+	t.Helper()
+	until := time.Now().Add(testkit.Scenario(2*time.Minute, 30*time.Second))
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			for time.Now().Before(until) {
+				if l, err := r.TryLock(t.Context(), []string{fmt.Sprint(i)}, ttl); err == nil {
+					_ = l.Unlock(t.Context())
+				}
+				time.Sleep(pause)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// Two things at a time.
+func TestUnresponsiveNodeBesideAnotherFault(t *testing.T) {
+	slow := func(t *testing.T, n *testcluster.Node) {
+		t.Helper()
+		require.NoError(t, n.Slow(200*time.Millisecond, 200*time.Millisecond))
+	}
+	t.Run("a node is down", func(t *testing.T) {
+		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+			r := newRedlock(t, c)
+			warm(t, r)
+			require.NoError(t, c.Nodes[0].Stop())
+			slow(t, c.Nodes[1])
+			for range 8 {
+				require.ErrorIs(t, call(t, r), redlock.ErrNoQuorum)
+			}
+			assert.Equal(t, []int{1}, unresponsive(r))
+			require.NoError(t, c.Nodes[1].Slow(0, 0))
+			time.Sleep(time.Second)
+			require.NoError(t, call(t, r))
+			assert.Empty(t, unresponsive(r))
+		})
+	})
+	t.Run("the node itself goes down", func(t *testing.T) {
+		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+			var rec recorder
+			r := newRedlock(t, c, redlock.WithHook(rec.Hook))
+			warm(t, r)
+			rec.TakeAll()
+			slow(t, c.Nodes[1])
+			for range 8 {
+				require.NoError(t, call(t, r))
+			}
+			require.Equal(t, []int{1}, unresponsive(r))
+			require.NoError(t, c.Nodes[1].Stop())
+			require.NoError(t, call(t, r))
+			assert.Empty(t, unresponsive(r), "it is down")
+			assert.False(t, r.Stats().Nodes[1].Up)
+			require.NoError(t, c.Nodes[1].Slow(0, 0))
+			restart(t, c, 1, 10*time.Second, true)
+			assert.Empty(t, unresponsive(r))
+			slow(t, c.Nodes[1])
+			require.NoError(t, call(t, r))
+			assert.Empty(t, unresponsive(r), "what it has missed before does not count")
+			var told []redlock.EventKind
+			for _, e := range rec.TakeAll() {
+				if e.Node != "" {
+					told = append(told, e.Kind)
+				}
+			}
+			assert.Equal(t, []redlock.EventKind{redlock.EventNodeUnresponsive, redlock.EventNodeDown, redlock.EventNodeUp}, told)
+		})
+	})
+	t.Run("its connections break, and it takes new ones", func(t *testing.T) {
+		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+			r := newRedlock(t, c)
+			warm(t, r)
+			require.NoError(t, c.Nodes[1].OnCommand(func(cmd string, _ []string) {
+				if cmd == "SET" || cmd == "EVAL" {
+					time.Sleep(5 * time.Second)
+				}
+			}))
+			told := 0
+			for range 40 {
+				require.NoError(t, call(t, r))
+				told += len(unresponsive(r))
+			}
+			assert.Greater(t, told, 10)
+			require.NoError(t, c.Nodes[1].OnCommand(func(string, []string) {}))
+			time.Sleep(10 * time.Second)
+			require.NoError(t, call(t, r))
+			assert.Empty(t, unresponsive(r))
+		})
+	})
+	t.Run("more is asked for than it can answer", func(t *testing.T) {
+		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+			r := newRedlock(t, c)
+			warm(t, r)
+			slow(t, c.Nodes[1])
+			callers(t, r, 200, time.Second)
+			assert.Equal(t, []int{1}, unresponsive(r))
+		})
 	})
 }

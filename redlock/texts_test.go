@@ -27,6 +27,13 @@ func TestErrorTexts(t *testing.T) {
 		require.EqualError(t, err, `redlock: lock ["a"]: no quorum (0 of 3 nodes said yes, 2 needed; `+
 			`node1: LOADING x; node2: LOADING x; node3: not waited for, as it could not change the result)`)
 	})
+	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		warm(t, r)
+		require.NoError(t, c.SetError("ERR unknown command 'EVALSHA', with args beginning with: 'a' 'the token' "))
+		_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+		require.ErrorContains(t, err, "node1: ERR unknown command 'EVALSHA')", "what it repeats is secret")
+	})
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c, WithPrefix("p:"))
 		warm(t, r)

@@ -130,10 +130,6 @@ func (l *Lock) beginUnlock(now time.Time) (late bool, end func()) {
 // release asks all nodes to release the lock.
 func (l *Lock) release(ctx context.Context, now time.Time, repeated bool) (*round, verdict) {
 	l.claim.tellOthers()
-	if l.o.minHold > 0 && !l.unused.Load() {
-		until := l.start.Add(l.o.minHold)
-		l.claim.keptUntil.Store(&until)
-	}
 	rd := l.r.newRound(ctx, OpUnlock, l.claim, l.claim.releaseTelling(now), node.Release, decideUnlock, 0)
 	for i, n := range l.r.nodes {
 		// Asked again, a node that has already removed the key would seem to have lost it.

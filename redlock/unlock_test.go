@@ -305,6 +305,45 @@ func TestUnlockThatIsRepeatedAfterAReleaseWithoutAnswerIsNoLoss(t *testing.T) {
 	}
 }
 
+// Something on the way to a node may answer a release with an error though it was carried out.
+func TestUnlockThatIsRepeatedAfterAnErrorOfUnknownOriginIsNoLoss(t *testing.T) {
+	for name, test := range map[string]struct {
+		answer string
+		pause  time.Duration // before Unlock is called again
+		want   error
+	}{
+		"at once":                       {answer: "ERR upstream request timeout"},
+		"when it was sent again":        {answer: "ERR upstream request timeout", pause: time.Second},
+		"another code":                  {answer: "PROXYTIMEOUT no answer"},
+		"a refusal of the server's own": {answer: "BUSY x", want: redlock.ErrLost},
+		"refused, and sent again":       {answer: "MISCONF x", pause: time.Second, want: redlock.ErrLost},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+				r := newRedlock(t, c)
+				l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
+				require.NoError(t, err)
+				synctest.Wait()
+				for _, n := range c.Nodes {
+					var once sync.Once
+					require.NoError(t, n.OnCommand(func(cmd string, _ []string) {
+						if cmd == "EVALSHA" {
+							once.Do(func() {
+								assert.NoError(t, n.Del("a")) // As the release does; or somebody else, where the server has refused it.
+								assert.NoError(t, n.SetError(test.answer))
+							})
+						}
+					}))
+				}
+				require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrNoQuorum)
+				require.NoError(t, c.SetError(""))
+				time.Sleep(test.pause)
+				require.ErrorIs(t, l.Unlock(t.Context()), test.want)
+			})
+		})
+	}
+}
+
 func TestUnlockThatIsRepeatedStillShowsALoss(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)

@@ -17,8 +17,8 @@ func (a *acquisition) attempts(ctx context.Context) (l *Lock, err error) {
 	if a.o.polling || a.o.retryCount == 0 {
 		return a.poll(ctx)
 	}
-	r, made := a.r, 0
-	queued := r.queue.JoinBehind(a.keys, a.o.retryDelay)
+	r, made, began := a.r, 0, time.Now()
+	queued := r.queue.JoinBehind(a.keys, a.o.retryDelay, began)
 	behind := queued != nil
 	if !behind {
 		if l, err = a.attempt(ctx, 1, turn{}); err == nil {
@@ -31,7 +31,9 @@ func (a *acquisition) attempts(ctx context.Context) (l *Lock, err error) {
 			return nil, err
 		}
 		made = 1
-		queued = waiting.NewWaiter(a.keys, a.o.retryDelay)
+		// By when the call began: those that begin together are in the order of their calls, however long
+		// each has taken to connect.
+		queued = waiting.NewWaiter(a.keys, a.o.retryDelay, began)
 		r.queue.Join(queued)
 	}
 	// Also if retryIf panics, or those behind would wait for ever.
@@ -39,7 +41,7 @@ func (a *acquisition) attempts(ctx context.Context) (l *Lock, err error) {
 	r.wantHeld(a.resources)
 	r.subscriptions.Want() //nolint:contextcheck // What it starts goes on for later waiters.
 	defer r.subscriptions.Unwant()
-	if !behind && errors.Is(err, ErrTaken) && r.subscriptions.Open() {
+	if some, _ := r.subscriptions.Up(); some && !behind && errors.Is(err, ErrTaken) {
 		r.queue.Again(queued) // Now it can get in line. If not yet, Listening comes.
 	}
 	w := &waiter{a: a, queued: queued, entry: waiting.Entry{Queued: queued}}
@@ -118,41 +120,41 @@ func (w *waiter) waitInLine(ctx context.Context, attempts int, last error) (*Loc
 	for ticks := 0; ; {
 		why, s, ended := p.Sleep(ctx, a.r.calls.Closing, func() error { return a.r.calls.Ended(ctx) })
 		if ended != nil {
-			if told := a.r.queue.Answer(w.queued, time.Time{}); told != nil && last == nil {
-				last = w.share(told, 1)
-			}
-			return nil, a.endedBy(ended, last)
+			return nil, w.endedBy(ended, last)
 		}
 		if why == waiting.ByKeep {
 			a.r.queue.PassOn(w.queued)
 			continue
 		}
-		if why == waiting.ByTick {
+		tick := why == waiting.ByTick
+		if tick {
 			ticks++
 		}
-		if why == waiting.ByTick || why == waiting.ByRelease || attempts == 0 {
+		if tick || why == waiting.ByRelease || attempts == 0 {
 			attempts++ // By turn and by expiry it takes a second look, which is not counted.
 		}
 		l, err := w.attempt(ctx, why, s, attempts)
 		if err == nil {
 			return l, nil
 		}
-		if why == waiting.ByTurn && gaveWay(err) {
-			expect(p, why, err) // It is free, which is no failure, and nothing to ask retryIf about.
+		last = worse(last, err) // Also of one that gave way, should ctx end next: somebody else is to have the lock.
+		if gaveWay(err) && putOff(p, why, err) {
+			if tick {
+				attempts, ticks = attempts-1, ticks-1 // The retry is still to come.
+			}
 			continue
 		}
-		last = worse(last, err)
 		if ended := a.r.calls.Ended(ctx); ended != nil {
 			return nil, a.endedBy(ended, last)
 		}
-		if why == waiting.ByTick && a.o.isLast(ticks) {
+		if tick && a.o.isLast(ticks) {
 			return nil, gaveUp(err, ticks, w.queued.Began())
 		}
 		if !more || !a.o.retries(err) {
 			return nil, err
 		}
-		p.Note(isOverload(err), why == waiting.ByTick)
-		if why == waiting.ByTick || why == waiting.ByTurn && !p.Ticks(s) {
+		p.Note(isOverload(err), tick)
+		if tick || why == waiting.ByTurn && !p.Ticks(s) {
 			if more = p.SetTick(s.Head, ticks+1); !more {
 				return nil, err
 			}
@@ -160,6 +162,14 @@ func (w *waiter) waitInLine(ctx context.Context, attempts int, last error) (*Loc
 		expect(p, why, err)
 		w.report(ctx, attempts, err)
 	}
+}
+
+// endedBy is the error of a call that was ended in line. If it has made no attempt, what others have seen tells more.
+func (w *waiter) endedBy(cause, last error) error {
+	if told := w.a.r.queue.Answer(w.queued, time.Time{}); told != nil && last == nil {
+		last = w.share(told, 1)
+	}
+	return w.a.endedBy(cause, last)
 }
 
 // attempt makes an attempt, or has one that another waiter has made stand for it.
@@ -173,16 +183,19 @@ func (w *waiter) attempt(ctx context.Context, why waiting.Reason, s waiting.Stat
 		q.Remember(w.queued, forOthers(err))
 		return l, err
 	}
-	// By turn, it gets in line in any case: if it does not listen yet, it does so soon. Other
-	// attempts do so only if releases are heard of.
-	t := turn{began: w.queued.Began(), yields: why == waiting.ByTurn}
-	t.inLine = t.yields || a.r.subscriptions.Open()
+	// A release that is heard of is the turn: where the nodes' lines differ, all that were told come, and
+	// one wins. Nobody gives way who hears of too few releases to have a turn of its own, or it would find
+	// each one left to another. As it becomes head it does, and gets in line, in any case: if it does not
+	// listen yet, it does so soon.
+	some, enough := a.r.subscriptions.Up()
+	t := turn{began: w.queued.Began(), yields: why == waiting.ByTurn || enough && why != waiting.ByRelease}
+	t.inLine = t.yields || some
 	q.Begin(w.queued, t.inLine)
 	if why == waiting.ByRelease {
 		a.r.counters.woken.Add(1)
 	}
 	l, err := a.attempt(ctx, number, t)
-	if err != nil && (!t.yields || !gaveWay(err)) {
+	if err != nil && !gaveWay(err) {
 		holder, _ := holderOf(refusal(err))
 		q.Refused(w.queued, forOthers(err), holder)
 	}
@@ -247,11 +260,16 @@ func (w *waiter) report(ctx context.Context, attempts int, err error) {
 // of err, which may be changed by whom it is returned to.
 func (a *acquisition) waitingCall(attempts int, err error) waiting.Call {
 	c := waiting.Call{Resources: a.resources, Owner: a.o.owner, Attempts: attempts}
+	see(&c, err)
+	return c
+}
+
+// see has c show what an attempt has seen that failed with err.
+func see(c *waiting.Call, err error) {
 	if qe := (*QuorumError)(nil); errors.As(err, &qe) {
 		c.Err = qe.reason
 	}
 	c.Holder, c.HolderOwner = holderOf(refusal(err))
-	return c
 }
 
 // errNoRetry is the cause in the event of a call that a user's function has ended, by a
@@ -272,6 +290,14 @@ func (a *acquisition) pace() waiting.Pace {
 	return waiting.Pace{
 		Delay: o.delay, Limit: o.nodeTimeout, MaxWait: maxWait, Counted: o.retryCount >= 0 || o.retryIf != nil || o.backoff != nil,
 	}
+}
+
+// putOff has the timer wait for the end of the reservation that an attempt has found: the resource is
+// free, which is no failure, and nothing to ask retryIf about. It returns false for a timed retry that
+// counts all the same.
+func putOff(p *waiting.Timer, why waiting.Reason, err error) bool {
+	expect(p, why, err)
+	return p.PutOff() || why != waiting.ByTick
 }
 
 // expect has the timer wait for what an attempt that failed with err has seen.

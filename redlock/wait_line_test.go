@@ -813,3 +813,234 @@ func TestWaitersForOverlappingResourcesDoNotDeadlock(t *testing.T) {
 		assert.Less(t, time.Since(start), 5*time.Second)
 	})
 }
+
+// The place in line is by when a call began, however long its first attempt has taken.
+func TestWaitLinePlaceIsThatOfTheCall(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		held := lockElsewhere(t, c, "x", time.Hour)
+		slow := newOver(t, far(t, c), redlock.WithNodeTimeout(time.Second)) // It has to connect: 80 ms.
+		waits := make(chan time.Time, 1)
+		go func() {
+			l, err := slow.Lock(t.Context(), []string{"x"}, ttl, slowly()...)
+			assert.NoError(t, err)
+			waits <- time.Now()
+			assert.NoError(t, l.Unlock(t.Context()))
+		}()
+		time.Sleep(30 * time.Millisecond) // More than its request is on its way.
+		later := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
+		time.Sleep(time.Second)
+		require.NoError(t, held.Unlock(t.Context()))
+		require.NoError(t, later.got(t).Unlock(t.Context()))
+		assert.True(t, (<-waits).Before(later.at))
+	})
+}
+
+// A process that releases a lock that others wait for, and comes back after other work, does not
+// run ahead of whoever has been told meanwhile.
+func TestWaitTurnsAreNotTakenByAProcessThatComesBack(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		a := newRedlock(t, c)
+		held, err := a.TryLock(t.Context(), []string{"x"}, time.Hour)
+		require.NoError(t, err)
+		near := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
+		distant := startLock(t, newOver(t, far(t, c), redlock.WithNodeTimeout(time.Second)), t.Context(), []string{"x"}, slowly()...)
+		time.Sleep(time.Second)
+		require.NoError(t, held.Unlock(t.Context()))
+		l := near.got(t)
+		time.Sleep(500 * time.Millisecond)
+		require.NoError(t, l.Unlock(t.Context())) // The distant one is told.
+		back := make(chan time.Time, 1)
+		go func() {
+			again, failed := a.Lock(t.Context(), []string{"x"}, ttl, slowly()...)
+			assert.NoError(t, failed)
+			back <- time.Now()
+			assert.NoError(t, again.Unlock(t.Context()))
+		}()
+		l = distant.got(t)
+		time.Sleep(time.Millisecond)
+		require.NoError(t, l.Unlock(t.Context()))
+		assert.True(t, distant.at.Before(<-back))
+
+		// Its last release has found nobody in line: its next lock is one that nobody else wants.
+		synctest.Wait()
+		queued := countCommands(t, redlock.QueueScript.Hash.(string), c.Nodes...)
+		l, err = a.Lock(t.Context(), []string{"x"}, ttl, slowly()...)
+		require.NoError(t, err)
+		require.NoError(t, l.Unlock(t.Context()))
+		assert.Zero(t, queued.Load())
+	})
+}
+
+// every is the options of a waiter that asks after each delay, and so often; -1: until it has the lock.
+func every(delay time.Duration, retries int) []redlock.Option {
+	return []redlock.Option{redlock.WithRetryCount(retries), redlock.WithRetryDelay(delay), redlock.WithRetryJitter(0)}
+}
+
+// leaveTo has x free on all nodes, and reserved for somebody.
+func leaveTo(t *testing.T, c *testcluster.Cluster, somebody string) {
+	t.Helper()
+	for _, n := range c.Nodes {
+		do(t, n, "DEL", "x")
+		do(t, n, "SET", redlock.ReservationKey("x"), somebody, "PX", "100")
+	}
+}
+
+// hangInLine has a process wait for x, on all nodes, that hears nothing any more.
+func hangInLine(t *testing.T, c *testcluster.Cluster) {
+	t.Helper()
+	slowDown(t, c)
+	ctx, cancel := context.WithCancel(t.Context())
+	nodes, taps := tapped(c)
+	hung := startLock(t, newOver(t, nodes), ctx, []string{"x"}, slowly()...)
+	for _, tp := range taps {
+		tp.SetMute(true)
+	}
+	t.Cleanup(func() {
+		cancel()
+		<-hung.done
+	})
+}
+
+// A timed retry that meets the lock free while another process is on its way to it does not run
+// ahead of that one.
+func TestWaitTurnsAreNotTakenByATimedRetry(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		held := lockElsewhere(t, c, "x", time.Hour)
+		told := startLock(t, newOver(t, far(t, c), redlock.WithNodeTimeout(time.Second)), t.Context(), []string{"x"}, slowly()...)
+		time.Sleep(time.Second)
+		often := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, every(7*time.Millisecond, -1)...)
+		require.NoError(t, held.Unlock(t.Context())) // The told one needs 40 ms.
+		l := told.got(t)
+		time.Sleep(time.Millisecond)
+		require.NoError(t, l.Unlock(t.Context()))
+		require.NoError(t, often.got(t).Unlock(t.Context()))
+		assert.True(t, told.at.Before(often.at))
+	})
+}
+
+// Nor does a look at the end of a reservation, when the next one has been told meanwhile.
+func TestWaitTurnsAreNotTakenAtTheEndOfAReservation(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		a := newRedlock(t, c)
+		held, err := a.TryLock(t.Context(), []string{"x"}, time.Hour)
+		require.NoError(t, err)
+		hangInLine(t, c)
+		require.NoError(t, held.Unlock(t.Context()))
+		released := time.Now()
+		time.AfterFunc(90*time.Millisecond, func() { leaveTo(t, c, "another") })
+		l, err := a.Lock(t.Context(), []string{"x"}, ttl, slowly()...)
+		require.NoError(t, err)
+		assert.GreaterOrEqual(t, time.Since(released), 190*time.Millisecond)
+		assert.Less(t, time.Since(released), 220*time.Millisecond)
+		require.NoError(t, l.Unlock(t.Context()))
+	})
+}
+
+// A timed retry that gives way is no retry that has failed: it is made when the reservation should
+// have ended, so a process that hangs costs the others no more than that.
+func TestWaitLineTimedRetryIsPutOffToTheEndOfAReservation(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		held := lockElsewhere(t, c, "x", time.Hour)
+		hangInLine(t, c)
+		next := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, every(80*time.Millisecond, 1)...)
+		require.NoError(t, held.Unlock(t.Context()))
+		released := time.Now() // Its only retry is 30 ms from here.
+		l := next.got(t)
+		assert.Equal(t, 2, l.Attempts())
+		assert.GreaterOrEqual(t, next.at.Sub(released), 100*time.Millisecond)
+		assert.Less(t, next.at.Sub(released), 110*time.Millisecond)
+		require.NoError(t, l.Unlock(t.Context()))
+	})
+}
+
+// When whoever was told does not come, the first of the others has the lock, and not the one that
+// happens to ask first.
+func TestWaitLineFirstOfTheOthersComesAtTheEndOfAReservation(t *testing.T) {
+	for range 3 {
+		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+			held := lockElsewhere(t, c, "x", time.Hour)
+			hangInLine(t, c)
+			first := newRedlock(t, c)
+			others := make([]*redlock.Redlock, 12)
+			for i := range others {
+				others[i] = newRedlock(t, c)
+				warm(t, others[i])
+			}
+			order := make(chan int, 1+len(others))
+			wait := func(i int, r *redlock.Redlock) {
+				l, err := r.Lock(t.Context(), []string{"x"}, ttl, every(400*time.Millisecond, -1)...)
+				if assert.NoError(t, err) {
+					order <- i
+					assert.NoError(t, l.Unlock(t.Context()))
+				}
+			}
+			var wg sync.WaitGroup
+			wg.Go(func() { wait(0, first) })
+			time.Sleep(30 * time.Millisecond)
+			for i, r := range others {
+				wg.Go(func() { wait(i+1, r) })
+			}
+			time.Sleep(350 * time.Millisecond) // All make a timed retry within the reservation.
+			require.NoError(t, held.Unlock(t.Context()))
+			assert.Zero(t, <-order)
+			wg.Wait()
+		})
+	}
+}
+
+// Retries that give way each time end all the same.
+func TestWaitLineRetriesThatGiveWayEnd(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		held := lockElsewhere(t, c, "x", time.Hour)
+		const delay = 50 * time.Millisecond
+		w := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, every(time.Second, 3)...)
+		began := time.Now().Add(-delay)
+		for time.Since(began) < time.Minute && !isClosed(w.done) {
+			leaveTo(t, c, "another")
+			time.Sleep(20 * time.Millisecond)
+		}
+		<-w.done
+		require.ErrorIs(t, w.err, redlock.ErrTaken)
+		assert.GreaterOrEqual(t, w.at.Sub(began), 3*time.Second)
+		assert.LessOrEqual(t, w.at.Sub(began), 3*(time.Second+waiting.MaxPutOff))
+		require.ErrorContains(t, w.err, "gave up after 3 retries")
+		synctest.Wait()
+		assert.Error(t, held.Unlock(t.Context()), "its keys were taken away")
+	})
+}
+
+// A call that ends while all its attempts have given way says that the lock is somebody else's, and not only that
+// its time is over.
+func TestWaitLineEndsAsTakenIfItGaveWay(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		a := newRedlock(t, c)
+		held, err := a.TryLock(t.Context(), []string{"x"}, time.Hour)
+		require.NoError(t, err)
+		hangInLine(t, c)
+		require.NoError(t, held.Unlock(t.Context()))
+		ctx, cancel := context.WithTimeout(t.Context(), 80*time.Millisecond)
+		defer cancel()
+		_, err = a.Lock(ctx, []string{"x"}, ttl, slowly()...)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.ErrorIs(t, err, redlock.ErrTaken)
+	})
+}
+
+// A process that hears of releases from fewer nodes than a quorum has no turns of its own, and so
+// gives way to nobody: it polls.
+func TestWaitLineGivesWayToNobodyIfItHearsTooLittle(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		held := lockElsewhere(t, c, "x", time.Hour)
+		nodes := nodesOf(c)
+		for i := range 2 {
+			nodes[i].Pool = &secondPool{Pool: nodes[i].Pool, fail: func() error { return redis.ErrPoolExhausted }}
+		}
+		w := startLock(t, newOver(t, nodes), t.Context(), []string{"x"}, every(70*time.Millisecond, -1)...)
+		leaveTo(t, c, "another")
+		left := time.Now()
+		l := w.got(t)
+		assert.Less(t, w.at.Sub(left), waiting.ReservedFor, "with its next retry")
+		require.NoError(t, l.Unlock(t.Context()))
+		assert.Error(t, held.Unlock(t.Context()), "its keys were taken away")
+	})
+}

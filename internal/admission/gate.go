@@ -188,7 +188,7 @@ func (g *Gate) freeLocked() {
 // updateLimit sets unansweredLimit. It stores only what has changed: the readers are on
 // other processors.
 func (g *Gate) updateLimit() {
-	if limit := int64(2 * g.window.limit()); g.unansweredLimit.Load() != limit {
+	if limit := int64(2 * g.window.places()); g.unansweredLimit.Load() != limit {
 		g.unansweredLimit.Store(limit)
 	}
 }
@@ -203,7 +203,7 @@ func (g *Gate) UnansweredLimit() *atomic.Int64 { return &g.unansweredLimit }
 func (g *Gate) Stats() (busy, queued, limit int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.busy, len(g.queue), g.window.limit()
+	return g.busy, len(g.queue), g.window.places()
 }
 
 // Open makes as many places as there can ever be, for comparisons with no gate at all.

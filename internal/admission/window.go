@@ -17,6 +17,7 @@ type window struct {
 	cut      time.Time     // when size was last reduced
 	answered time.Time     // when a round was last answered
 	resumed  time.Time     // the same for the first after the last silence
+	trial    trial         // of whether the way has become longer
 }
 
 const (
@@ -29,6 +30,7 @@ const (
 
 	shortTarget = 50 * time.Millisecond  // enough to keep any node busy, also if calls would wait for longer
 	shortRound  = 500 * time.Microsecond // the least value of best: queues that are shorter do not matter
+	known       = time.Second            // for how long best is believed while no round is answered
 	silence     = 25 * time.Millisecond  // for how long no round is answered if that is no queue's doing
 )
 
@@ -42,8 +44,9 @@ type Sample struct {
 	Late     bool          // its time was over first
 }
 
-// limit is how many rounds may be under way.
-func (w *window) limit() int { return int(w.size) }
+// places is how many rounds may be under way, limit how many while some places are held back.
+func (w *window) places() int { return int(w.size) }
+func (w *window) limit() int  { return int(w.size - w.trial.held) }
 
 // target is how long a round is to take, of the node timeout of its call: a fifth, or
 // more where the way is long.
@@ -66,23 +69,47 @@ func (w *window) patience(timeout time.Duration) time.Duration {
 func (w *window) observe(s Sample, busy int, now time.Time) {
 	idle := 2*busy < w.limit() // It is not the window that limits.
 	w.learn(s, idle, now)
+	if idle {
+		w.trial = trial{}
+	}
 	soon, queued := max(w.target(s.Timeout), w.best*5/4), min(s.Took, now.Sub(w.resumed)+w.best)
+	late := s.Late || !s.Answered && s.Took > soon // The latter if connections have broken that had a queue.
 	switch {
-	case !s.Late && (idle || !s.Answered), s.Late && s.Timeout < w.best*5/4:
-		// The window does not limit, nodes are down, or no node could answer in that time.
+	case !late && (idle || !s.Answered), late && s.Timeout < w.best*9/8 && now.Sub(w.answered) < known:
+		// The window does not limit, nodes are down, or no node could answer in that time: patience leaves a
+		// round 9/8 of best. A best that was measured in a queue must not excuse late rounds for ever.
 	case s.Answered && s.Took <= soon:
 		w.slow, w.silent = 0, 0
-		w.size = min(w.size+w.growth(s), maxWindow)
+		w.grow(s, now)
 	case s.Answered && queued <= soon:
 		w.slow = 0
-		if w.silent++; w.silent > 8*w.limit() { // That is no packet, but the way.
-			w.silent, w.best = 0, 2*w.best
+		if w.silent++; w.silent > 8*w.places() { // That is no packet, but the way, or a queue behind it.
+			w.try(s, now)
+		} else {
+			w.trial.other++
 		}
 	case now.Add(-s.Took).After(w.cut): // Rounds that began before the last cut tell nothing new.
 		// Callers may be fewer than the places, so what is under way counts. A short row is chance.
-		if w.slow++; w.slow > max(busy, w.limit()/2) {
-			w.size, w.slow, w.cut = max(w.size/2, minWindow), 0, now
+		w.trial.other++
+		if w.slow++; w.slow > max(busy, w.places()/2) {
+			w.size, w.slow, w.cut, w.trial = max(w.size/2, minWindow), 0, now, trial{}
 		}
+	}
+}
+
+// grow takes in a round that was soon: if it adds nothing to the size, it counts for a trial.
+func (w *window) grow(s Sample, now time.Time) {
+	if more := w.growth(s); more > 0 && w.trial.phase < halved {
+		w.size, w.trial = min(w.size+more, maxWindow), trial{}
+	} else {
+		w.try(s, now)
+	}
+}
+
+// try has a round count for a trial, which may show that best is longer.
+func (w *window) try(s Sample, now time.Time) {
+	if way := w.trial.observe(s.Took, w.size, now); way > 0 {
+		w.best = max(way, shortRound)
 	}
 }
 
@@ -100,13 +127,16 @@ func (w *window) growth(s Sample) float64 {
 	return max(0, min(1, 3-2*float64(s.Took)/float64(w.best))) * most
 }
 
-// learn keeps best and resumed up to date. best rises only when no queue of this client's can be
-// at the nodes. The least of the last seconds would follow a queue that does not end, and the
-// target would follow it, until all rounds are too late.
+// learn keeps best and resumed up to date. Apart from trials, best rises only when no queue of this
+// client's can be at the nodes. The least of the last seconds would follow a queue that does not end,
+// and the target would follow it, until all rounds are too late.
 func (w *window) learn(s Sample, idle bool, now time.Time) {
-	if idle && now.Sub(w.aged) > time.Second {
+	if idle && s.Answered && now.Sub(w.aged) > time.Second {
 		w.aged = now
 		w.best += w.best / 8 // The way may have become longer.
+	}
+	if s.Late && w.size == minWindow && now.Sub(w.answered) > known {
+		w.best = s.Timeout * 3 / 4 // Or calls that wait would leave no round the time that it takes.
 	}
 	if !s.Answered {
 		return

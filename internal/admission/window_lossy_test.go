@@ -113,16 +113,15 @@ func (m *lossyModel) round(limit time.Duration) {
 	})
 }
 
-// play returns how many locks there were, and how many calls were turned away, after the first
-// half second.
-func (l lossyWay) play(w *window, seed uint64, length time.Duration) (got, turnedAway int) {
+// play returns how many locks there were, and how many calls were turned away, from then on.
+func (l lossyWay) play(w *window, seed uint64, from, length time.Duration) (got, turnedAway int) {
 	m := &lossyModel{
 		lossyWay: l, now: 1, w: w, rng: rand.New(rand.NewPCG(seed, 0)), there: make([]lane, l.up), back: make([]lane, l.up),
 	}
 	for range l.callers {
 		m.after(0, m.call)
 	}
-	m.after(time.Second/2, func() { m.got, m.turnedAway = 0, 0 })
+	m.after(from, func() { m.got, m.turnedAway = 0, 0 })
 	for m.now < length {
 		next := heap.Pop(&m.events).(step)
 		m.now = next.at
@@ -176,9 +175,37 @@ func TestWindowOnLossyWays(t *testing.T) {
 			const length = 20 * time.Second
 			w := newWindow()
 			seed := rand.Uint64()
-			none, _ := l.play(nil, seed, length)
-			got, turnedAway := l.play(&w, seed+1, length)
+			none, _ := l.play(nil, seed, time.Second/2, length)
+			got, turnedAway := l.play(&w, seed+1, time.Second/2, length)
 			t.Logf("%d, %.2f of that without a limit; %d turned away", got, float64(got)/float64(none), turnedAway)
+			assert.Greater(t, float64(got), 0.75*float64(none))
+			assert.LessOrEqual(t, turnedAway, got/10)
+		})
+	}
+}
+
+// Under a load that goes on, a way that has become longer gets the places that it takes within some seconds:
+// lost packets do not hide it, nor that no round is soon, nor that no round that had to wait is in time.
+func TestWindowGrowsWhenTheWayBecomesLonger(t *testing.T) {
+	const little = 60 * time.Millisecond
+	for _, l := range []lossyWay{
+		{400, 10 * time.Millisecond, 3, 2, 0, 0},
+		{400, 20 * time.Millisecond, 3, 2, 0.03, little},
+		{2000, 35 * time.Millisecond, 3, 2, 0, 0},
+		{400, 48 * time.Millisecond, 3, 2, 0.01, little},
+		{2000, 60 * time.Millisecond, 3, 2, 0, 0},
+		{400, 110 * time.Millisecond, 3, 2, 0, 0},
+		{400, 150 * time.Millisecond, 3, 2, 0, 0},
+		{2000, 150 * time.Millisecond, 3, 2, 0.03, little},
+	} {
+		t.Run(l.String(), func(t *testing.T) {
+			t.Parallel()
+			const from, length = 12 * time.Second, 14 * time.Second
+			w := window{size: easyWindow, best: shortRound}
+			seed := rand.Uint64()
+			none, _ := l.play(nil, seed, from, length)
+			got, turnedAway := l.play(&w, seed+1, from, length)
+			t.Logf("%d, %.2f of that without a limit; %d turned away; window %d, best %v", got, float64(got)/float64(none), turnedAway, w.limit(), w.best)
 			assert.Greater(t, float64(got), 0.75*float64(none))
 			assert.LessOrEqual(t, turnedAway, got/10)
 		})

@@ -63,6 +63,12 @@ func TestWindowObserve(t *testing.T) {
 			}),
 			100, 100, time.Millisecond,
 		},
+		"less if connections break for a queue": {
+			known(100), with(func(s *Sample) { s.Took, s.Answered = 51*time.Millisecond, false }), 100, 50, time.Millisecond,
+		},
+		"not if they break before a round should be over": {
+			learned(100, 40*time.Millisecond), with(func(s *Sample) { s.Took, s.Answered = 79*time.Millisecond, false }), 100, 100, 40 * time.Millisecond,
+		},
 		"not below 4": {known(5), with(func(s *Sample) { s.Took, s.Answered, s.Late = timeout, false, true }), 5, 4, time.Millisecond},
 		"at 4, what takes long is the way": {
 			known(4), with(func(s *Sample) { s.Took = 60 * time.Millisecond }), 100, 5, 60 * time.Millisecond,
@@ -307,6 +313,42 @@ func TestWindowRecovers(t *testing.T) {
 	assert.Equal(t, minWindow, w.limit())
 	rate, _ := nodesModel(&w, start.Add(time.Hour), 1000, 40*time.Millisecond, 5*time.Microsecond, 2*time.Second)
 	assert.GreaterOrEqual(t, rate, 11_000)
+}
+
+// A first round may have waited in a queue. So what it took does not excuse late rounds for ever.
+func TestWindowShrinksIfItHasNeverSeenTheWay(t *testing.T) {
+	now := time.Now()
+	w := window{size: 128, best: 240 * time.Millisecond, answered: now}
+	for range 1000 {
+		now = now.Add(10 * time.Millisecond)
+		w.observe(Sample{Took: 250 * time.Millisecond, Timeout: 250 * time.Millisecond, Late: true}, w.limit(), now)
+	}
+	assert.Equal(t, minWindow, w.limit())
+}
+
+// If not even 4 rounds at a time are answered, the way may be as long as the rounds have time, and a call must
+// not wait for long.
+func TestWindowLeavesTimeForAnyWayIfNothingIsAnswered(t *testing.T) {
+	now := time.Now()
+	w := window{size: minWindow, best: time.Millisecond, answered: now}
+	late := Sample{Took: 63 * time.Millisecond, Timeout: 250 * time.Millisecond, Late: true}
+	w.observe(late, 4, now.Add(time.Second))
+	assert.Equal(t, time.Millisecond, w.best)
+	w.observe(late, 4, now.Add(time.Second+1))
+	assert.Greater(t, 250*time.Millisecond-w.patience(250*time.Millisecond), 200*time.Millisecond)
+	w.observe(Sample{Took: 150 * time.Millisecond, Timeout: 250 * time.Millisecond, Answered: true}, 4, now.Add(2*time.Second))
+	assert.Equal(t, 150*time.Millisecond, w.best)
+}
+
+// Nodes that are down for long say nothing of the way.
+func TestWindowLearnsNothingFromNodesThatAreDown(t *testing.T) {
+	now := time.Now()
+	w := window{size: 128, best: time.Millisecond, aged: now, answered: now}
+	for range 1000 {
+		now = now.Add(time.Second)
+		w.observe(Sample{Timeout: 250 * time.Millisecond}, 1, now)
+	}
+	assert.Equal(t, time.Millisecond, w.best)
 }
 
 // When the way becomes longer than the target, the rounds are not too slow because of a

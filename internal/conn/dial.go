@@ -2,6 +2,7 @@ package conn
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"slices"
 	"time"
@@ -18,7 +19,7 @@ type Dialer struct {
 	Network, Address string
 	Options          []redis.DialOption
 	Login            [][]any // commands that are sent on a new connection ahead of all else
-	Err              error   // why the address is malformed; nothing else is set then
+	Err              error   // why there is nothing to dial to, such as a malformed address; nothing else is set then
 }
 
 // NewDialer returns a Dialer for an address and the name of what is there, never with
@@ -27,12 +28,18 @@ type Dialer struct {
 func NewDialer(addr string, opts ...redis.DialOption) (name string, d *Dialer) {
 	t, err := parseAddress(addr)
 	if err != nil {
-		return withoutCredentials(addr), &Dialer{Err: err}
+		name = withoutCredentials(addr)
+		return name, &Dialer{Err: fmt.Errorf("malformed address %q: %w", name, err)}
 	}
 	return t.name, &Dialer{
 		Dial:    (&net.Dialer{Timeout: maxDial}).DialContext,
 		Network: t.network, Address: t.address, Options: append(slices.Clone(opts), t.options...), Login: t.login,
 	}
+}
+
+// Format prints where it dials to, whatever the verb: Login has passwords.
+func (d *Dialer) Format(s fmt.State, _ rune) {
+	_, _ = fmt.Fprintf(s, "dialer of %s %s", d.Network, d.Address)
 }
 
 // GetContext dials and logs in. It is for a pool of the user's around this one, which may use

@@ -117,7 +117,7 @@ func isUnknown(err error, command string) bool {
 }
 
 // WithoutArguments cuts from a reply that a command is not known what it was given, which may be
-// a whole script.
+// a token, or a whole script.
 func WithoutArguments(err error) error {
 	reply, ok := err.(redis.Error) //nolint:errorlint // What is wrapped has a text of its own.
 	if !ok || !unknownRE.MatchString(string(reply)) {

@@ -22,6 +22,14 @@ type DatabasePool struct {
 	Database int
 }
 
+// MarshalText returns what Format prints.
+func (p *DatabasePool) MarshalText() ([]byte, error) { return fmt.Append(nil, p), nil }
+
+// Format prints the pool's type, whatever the verb: the pool itself may have passwords.
+func (p *DatabasePool) Format(s fmt.State, _ rune) {
+	_, _ = fmt.Fprintf(s, "%T in database %d", p.Pool, p.Database)
+}
+
 // CheckPool returns what is wrong with a pool, as far as that shows without asking it.
 func CheckPool(p Pool) error {
 	d, ok := p.(*DatabasePool)

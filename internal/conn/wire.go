@@ -47,6 +47,10 @@ func (w *Wire) Err() (err error) {
 	return w.conn.Err()
 }
 
+// Encodes reports whether Send has encoded the arguments when it returns. A connection of the user's may keep
+// them, to batch or to log them: a slice that was sent there must not be changed any more.
+func (w *Wire) Encodes() bool { return w.own }
+
 // Send queues a command.
 func (w *Wire) Send(command string, args ...any) (err error) {
 	defer recovered("the pool's connection", &err)

@@ -55,6 +55,9 @@ func (n *Node) putToWork(w *conn.Wire, dialect ConnDialect) *pipeline {
 	waiting := n.queue
 	n.queue = requestQueue{}
 	n.sendReleases() // First of all.
+	if n.misses.row.Load() > 0 {
+		n.push(n.sign(p.lastReply))
+	}
 	n.queue.append(waiting)
 	if n.releases.owed == 0 {
 		n.settle()

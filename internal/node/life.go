@@ -91,12 +91,13 @@ func (n *Node) reportLoss(why error) {
 }
 
 // endPipeline ends a pipeline whose reader has returned: what is in flight gets an
-// answer, the outcome of lock requests among it is unknown, releases are owed, and the
+// answer, the outcome of what would undo a release is unknown, releases are owed, and the
 // connection goes back to its pool once reader and writer have let go of it.
 func (n *Node) endPipeline(p *pipeline, why error) {
 	n.mu.Lock()
 	n.state, n.pipeline, n.refusedWhileSilent = nodeConnecting, nil, false
 	n.failed = p.unanswered // After a wrong server, rest sets it.
+	n.misses.told = false   // Now it is down, which is another thing.
 	n.noteLongReply(why)
 	n.Readiness.add(-1)
 	if why != nil {
@@ -121,12 +122,11 @@ func (n *Node) endPipeline(p *pipeline, why error) {
 func (n *Node) leaveOpen() (failed []*Request) {
 	n.settle()
 	for q := n.inFlight.pop(); q != nil; q = n.inFlight.pop() {
-		switch q.Kind {
-		case LockRequest, RepairRequest:
-			n.noteUnknown(q)
-		case Release:
+		switch {
+		case q.Kind == Release:
 			q.Trace.marks[q.Index] |= markUnheard
-		case Ask:
+		case q.undoes():
+			n.noteUnknown(q)
 		}
 		if !n.takeBack(q) {
 			n.owe(q)

@@ -24,13 +24,19 @@ const (
 // An Observer is told what becomes of a node's connection. It is called with a mutex held, the
 // node's or, for Deaf, that of Subscriptions. So it must not wait, and not call the node.
 type Observer interface {
-	Up()            // the node is connected
+	Up()            // the node is connected, or no longer unresponsive
 	Lost(why error) // the node is down: once, until it is up again
 
 	// Settled: a connection has settled what those before it had left open: so many releases that
-	// were owed have been carried out. So many lock requests are of unknown outcome: what comes late of
+	// were owed have been carried out. So many requests are of unknown outcome: what comes late of
 	// them is released again.
 	Settled(unknown, released int)
+
+	// Vanished: the node no longer had the keys of a lock, see vanish.go; times so far.
+	Vanished(now time.Time, times int64)
+
+	// Unresponsive: none of the last votes came in time, and why it counts as unavailable; once, until Up or Lost.
+	Unresponsive(why error)
 
 	// Deaf: waiters hear of no release from the node, and why; once, until they do.
 	Deaf(why error)
@@ -40,7 +46,8 @@ type Observer interface {
 // use. Its goroutine starts when the node is first needed and ends with Close.
 type Node struct {
 	Config
-	Votes Votes
+	Votes  Votes
+	misses misses // the last votes, as far as they did not come in time; see responsive.go
 
 	Source *conn.Source // of its connections
 
@@ -69,12 +76,18 @@ type Node struct {
 	scriptsOnly        bool // a value was too long to be read; see direct.go
 	lost               bool // a loss was reported and no return yet
 
-	unknown  int           // lock requests and repairs of unknown outcome of which the observer was not told
-	settled  int           // releases that were owed, have been carried out, and the same
-	rtt      time.Duration // smoothed, from a request's writing to its reply; 0 before the first reply
-	cleaned  int64         // counter: releases that were owed and have been carried out
-	unknowns int64         // counter: unknown outcomes ever
-	connects int64         // counter: attempts to connect
+	unknown  int       // requests of unknown outcome of which the observer was not told
+	settled  int       // releases that were owed, have been carried out, and the same
+	rtt      roundTrip // from a request's writing to its reply
+	cleaned  int64     // counter: releases that were owed and have been carried out
+	unknowns int64     // counter: unknown outcomes ever
+	connects int64     // counter: attempts to connect
+
+	vanished   int64         // counter: see vanish.go
+	vanishedAt time.Time     // when it was counted last
+	slept      time.Duration // by how much the monotonic clock was behind, as last read
+	woke       time.Duration // when it was seen to have grown, since the node's epoch
+	clocksRead time.Duration // when, since the same
 }
 
 // A Config says what a node is made of.
@@ -89,6 +102,10 @@ type Config struct {
 	Dialect        Dialect       // nil: requests are sent as they are given
 	Observer       Observer
 	Readiness      *Readiness
+
+	// Clock returns now, or a later time, and by how much the monotonic clock is behind then, as it may stand
+	// still while the machine sleeps. nil: it is not.
+	Clock func(now time.Time) (at time.Time, lead time.Duration)
 }
 
 // New returns a node that has not been connected to yet. Before it is used, it must be added to
@@ -263,6 +280,10 @@ type Status struct {
 	Dropped  int64 // releases that were not, for want of room
 	Connects int64 // attempts to connect
 	RTT      time.Duration
+
+	Unresponsive error     // why it is as good as down though it is up: no vote has come in time
+	Vanished     int64     // times that keys were gone before their time
+	VanishedAt   time.Time // when that was last; zero: never
 }
 
 // Status returns the state of the node. It does no I/O.
@@ -272,8 +293,12 @@ func (n *Node) Status() Status {
 	defer n.mu.Unlock()
 	s := Status{
 		Up: n.state == nodeUp, Listens: listens, Down: n.down, Backlog: n.backlog(),
-		Unknown: n.unknowns, Released: n.cleaned, Owed: n.releases.open, Connects: n.connects, RTT: n.rtt,
+		Unknown: n.unknowns, Released: n.cleaned, Owed: n.releases.open, Connects: n.connects, RTT: n.rtt.smoothed,
 		Repeats: n.releases.len - n.releases.open, Dropped: n.releases.dropped,
+		Vanished: n.vanished, VanishedAt: n.vanishedAt,
+	}
+	if s.Up {
+		s.Unresponsive = n.unresponsive(time.Now())
 	}
 	if n.pipeline != nil && n.pipeline.dialect != nil {
 		s.Abstains = n.pipeline.dialect.Abstains(time.Now())

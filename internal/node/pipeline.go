@@ -81,7 +81,7 @@ func (p *pipeline) take(reply any, err error, now time.Time) (q *Request, out Ou
 	}
 	n.inFlight.remove(q)
 	p.lastReply, n.refusedWhileSilent = now, false
-	n.rtt = smoothed(n.rtt, now.Sub(n.epoch)-q.sent)
+	n.rtt.add(now.Sub(n.epoch) - q.sent)
 	if err == nil {
 		p.served = true
 	} else {
@@ -114,6 +114,9 @@ func (p *pipeline) take(reply any, err error, now time.Time) (q *Request, out Ou
 		carriedOut := out.Stance != Silent
 		out = q.Trace.releasedLocked(int(q.Index), out)
 		n.released(q, carriedOut)
+	}
+	if q.Trace != nil {
+		n.noteKeys(q, &out, now)
 	}
 	return q, out, false, false
 }
@@ -199,7 +202,7 @@ func (p *pipeline) watch() {
 	case n.inFlight.len > 0 || n.queue.len > 0 || idle < WatchInterval:
 		p.watchdog.Reset(WatchInterval)
 	case idle >= conn.IdlePing:
-		n.push(&Request{Task: &Task{Limit: n.Timeout}})
+		n.push(n.sign(now))
 		p.watchdog.Reset(WatchInterval)
 	default:
 		p.dozing = true

@@ -9,8 +9,9 @@ import "time"
 //     about a second.
 //   - Something may come late: when a connection ends, each lock request in flight may have run, may still run,
 //     or never will. A buffer or a proxy may deliver it a minute later, and its key would stay for the ttl. So
-//     the release is repeated after it was carried out: 20 ms later, then 40, 80 and so on. What comes late by t
-//     is gone by about 2t.
+//     would those that a release has left for a min hold, if it is an extension. So the release is repeated after
+//     it was carried out: 20 ms later, then 40, 80 and so on. What comes late by t is undone by about 2t. Before
+//     the min hold is over, the release that is repeated leaves the keys, too.
 //
 // A release deletes only keys that hold its own token, which is dead and never used again. So it may be sent as
 // often as one likes, and exclusion does not depend on it. Nothing else is taken away, in particular no key of a

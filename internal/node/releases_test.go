@@ -162,9 +162,9 @@ func (released) Release(time.Time, bool) (Command, Voter) {
 		return Unexpected("release", reply)
 	})}, nil
 }
-func (released) KeptUntil() time.Time { return time.Time{} }
-func (released) Keys() []any          { return []any{"a"} }
-func (released) Value() any           { return "token" }
+func (released) LeavesKeys() bool { return false }
+func (released) Keys() []any      { return []any{"a"} }
+func (released) Value() any       { return "token" }
 
 // A look may be answered with places that there are not, also of 64 bits where an int has 32.
 func TestLookWithPlacesThatThereAreNot(t *testing.T) {

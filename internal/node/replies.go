@@ -7,6 +7,7 @@ import "github.com/seed6c881748/redlock/internal/conn"
 // refused handles an error reply, and says whether the request was sent again.
 // n.mu is held.
 func (n *Node) refused(q *Request, err error) (error, bool) {
+	err = conn.WithoutArguments(err) // Of which one is the token, and votes go to logs.
 	code := conn.ErrorCode(err)
 	if code == "NOSCRIPT" && !q.Eval {
 		// SCRIPT FLUSH, or another server behind the same address. A lock may be
@@ -30,10 +31,13 @@ func (n *Node) refused(q *Request, err error) (error, bool) {
 		}
 		q.Trace.marks[q.Index] &^= MarkSent
 	case q.Kind == Release:
+		if !refusals[code] {
+			q.Trace.marks[q.Index] |= markUnheard // It may have been carried out, behind a proxy that has given up.
+		}
 		n.released(q, false)
 	case q.Kind == LockRequest && refusals[code]:
 		q.Trace.marks[q.Index] &^= MarkSent
-	case q.sets() && !refusals[code]:
+	case q.undoes() && !refusals[code]:
 		q.Trace.marks[q.Index] |= markUnknown // A proxy that has given up may still deliver it.
 	}
 	return err, false

@@ -40,6 +40,7 @@ type Task struct {
 	Trace   *Trace        // lock, repair, extend, release
 	Voter   Voter         // nil: nobody waits for the answer
 	Limit   time.Duration // the node timeout; silence is judged by it too
+	Lives   time.Duration // lock, repair, extend: for how long the keys live at least that a yes speaks of; else 0
 
 	gone time.Duration // of a repair: when the lock has lapsed, since the node's epoch
 	look *lookTask     // of a look, whether something has come late
@@ -59,9 +60,14 @@ type Request struct {
 	direct     bool          // it was sent without the script; see direct.go
 }
 
-// sets reports whether the request sets keys, so that it must not be carried out
-// behind a release.
+// sets reports whether the request sets keys.
 func (t *Task) sets() bool { return t.Kind == LockRequest || t.Kind == RepairRequest }
+
+// undoes reports whether the request would undo a release that was carried out before it: it sets keys, or
+// gives those that the release has left a longer life. An extension finds nothing where they were deleted.
+func (t *Task) undoes() bool {
+	return t.sets() || t.Kind == Ask && t.Trace != nil && t.Trace.owner.LeavesKeys()
+}
 
 // deliver hands the outcome to the round. No lock is held.
 func (q *Request) deliver(out Outcome, at time.Time) {

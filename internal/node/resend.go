@@ -120,8 +120,6 @@ func (n *Node) sendReleases() {
 		case e.open:
 			sent++
 			n.pushRelease(e, clock)
-		case clock.Before(e.trace.owner.KeptUntil()):
-			n.delay(e, e.step+1) // Nothing is to be released before.
 		default:
 			sent += len(e.trace.owner.Keys())
 			look.add(e)
@@ -186,7 +184,7 @@ func (n *Node) takeBack(q *Request) bool {
 	return true
 }
 
-// noteUnknown notes a lock request or a repair whose outcome will not be known. n.mu is held.
+// noteUnknown notes a request that would undo a release, and whose outcome will not be known. n.mu is held.
 func (n *Node) noteUnknown(q *Request) {
 	q.Trace.marks[q.Index] |= markUnknown
 	n.unknown++

@@ -16,7 +16,9 @@ func (*settled) Lost(error) {}
 
 func (s *settled) Settled(_, count int) { *s = append(*s, count) }
 
-func (*settled) Deaf(error) {}
+func (*settled) Deaf(error)                {}
+func (*settled) Unresponsive(error)        {}
+func (*settled) Vanished(time.Time, int64) {}
 
 // The observer is told of the releases that were owed when the last one has been answered, or the connection ends.
 func TestReleasesThatAreOwedAreToldTogether(t *testing.T) {

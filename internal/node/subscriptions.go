@@ -122,16 +122,22 @@ func (all *Subscriptions) stopLocked() {
 	}
 }
 
-// Open reports whether it is of use to get in line: any node is listened to.
-func (all *Subscriptions) Open() bool {
+// Up reports whether some node is listened to, so that it is of use to get in line, and whether
+// enough are to hear of each release.
+func (all *Subscriptions) Up() (some, enough bool) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
+	ups := all.upsLocked()
+	return ups > 0, ups >= all.Need
+}
+
+func (all *Subscriptions) upsLocked() (ups int) {
 	for _, s := range all.each {
 		if s.up {
-			return true
+			ups++
 		}
 	}
-	return false
+	return ups
 }
 
 // turned notes that a subscription works now, or has failed to. It says whether from
@@ -146,11 +152,8 @@ func (s *subscription) turned(up bool) (news bool) {
 	if up {
 		s.said[noSubscription] = false
 	}
-	ups, settled := 0, 0
+	ups, settled := all.upsLocked(), 0
 	for _, other := range all.each {
-		if other.up {
-			ups++
-		}
 		if other.settled {
 			settled++
 		}

@@ -36,15 +36,19 @@ func ConnectLimit(nodeTimeout time.Duration) time.Duration {
 	return max(2*nodeTimeout, minConnect)
 }
 
-// smoothed is a round-trip time to which a sample has come, as TCP does it: one slow reply moves
-// it by an eighth, and it follows a change within a dozen replies. A server may answer what it has not
-// been asked yet, which takes no time.
-func smoothed(rtt, sample time.Duration) time.Duration {
-	sample = max(sample, 0)
-	if rtt == 0 {
-		return sample
-	}
-	return rtt + (sample-rtt)/8
+// A roundTrip is a smoothed round-trip time: the mean of the first eight samples, and then as TCP does
+// it: one slow reply moves it by an eighth, and it follows a change within a dozen replies. TCP begins
+// with the first sample, but an idle client has one each 15 s, and would call a node slow for minutes
+// after one lost packet.
+type roundTrip struct {
+	smoothed time.Duration // 0 before the first sample
+	samples  int           // up to eight
+}
+
+// add takes a sample. A server may answer what it has not been asked yet, which takes no time.
+func (r *roundTrip) add(sample time.Duration) {
+	r.samples = min(r.samples+1, 8)
+	r.smoothed += (max(sample, 0) - r.smoothed) / time.Duration(r.samples)
 }
 
 // after is the instant d after now; the end of time if that is beyond it.

@@ -9,10 +9,19 @@ import (
 )
 
 func TestSmoothedRoundTripTime(t *testing.T) {
-	assert.Equal(t, 8*time.Millisecond, smoothed(0, 8*time.Millisecond), "the first")
-	assert.Equal(t, 9*time.Millisecond, smoothed(8*time.Millisecond, 16*time.Millisecond), "an eighth")
-	assert.Equal(t, 7*time.Millisecond, smoothed(8*time.Millisecond, -time.Hour), "never below zero")
-	assert.Zero(t, smoothed(0, -time.Millisecond))
+	var r roundTrip
+	r.add(-time.Hour)
+	assert.Zero(t, r.smoothed, "never below zero")
+	r.add(8 * time.Millisecond)
+	assert.Equal(t, 4*time.Millisecond, r.smoothed, "one slow reply is half of two")
+	for range 6 {
+		r.add(4 * time.Millisecond)
+	}
+	assert.Equal(t, 4*time.Millisecond, r.smoothed)
+	for range 2 {
+		r.add(r.smoothed + 8*time.Millisecond)
+	}
+	assert.Equal(t, 6*time.Millisecond, r.smoothed, "from the eighth on an eighth")
 }
 
 func TestLimits(t *testing.T) {

@@ -14,6 +14,7 @@ type Trace struct {
 	marks []Mark       // by node; marks[i] is guarded by the mutex of node i
 	size  int          // of another process's token, by Release: about the bytes that are kept for it; else 0
 	small [8]Mark      // room for the marks of the usual numbers of nodes
+	lives lifetimes    // until when the keys live at least; see vanish.go
 }
 
 // A TraceOwner says how its token is released. It is called from any goroutine, also under a
@@ -23,8 +24,8 @@ type TraceOwner interface {
 	// nil: nobody. It is told whether it is sent again: what it finds then, others have been refused for.
 	Release(now time.Time, again bool) (Command, Voter)
 
-	// KeptUntil is until when the release is to leave the keys; zero: it deletes them.
-	KeptUntil() time.Time
+	// LeavesKeys reports whether the release may leave the keys for a time, instead of deleting them.
+	LeavesKeys() bool
 
 	Keys() []any // that a request may set; not changed
 	Value() any  // of the keys: the token, boxed
@@ -37,6 +38,7 @@ func (t *Trace) Begin(owner TraceOwner, nodes int, ttl time.Duration) {
 		t.marks = make([]Mark, nodes)
 	}
 	t.marks = t.marks[:nodes]
+	t.lives.begin(nodes)
 	t.life.Store(int64(ttl))
 }
 
@@ -59,12 +61,12 @@ const (
 	// MarkHeld says that the node has said that it had the token's keys.
 	MarkHeld
 
-	// markUnheard: the answer to a release was lost with its connection, so the
-	// token may have been removed by it.
+	// markUnheard: whether a release was carried out is not known, as its answer was lost with its
+	// connection, or does not say so. The token may have been removed by it.
 	markUnheard
 
-	// markUnknown: the outcome of a lock request or a repair is unknown, so that it may come late. It is
-	// never taken away: a later yes or no, or an answered release, says nothing about that request.
+	// markUnknown: the outcome of a request that would undo a release is unknown, so that it may come late. It
+	// is never taken away: a later yes or no, or an answered release, says nothing about that request.
 	markUnknown
 
 	// markDue: the token's release is among those that are to be sent again.
@@ -79,7 +81,8 @@ func (t *Trace) mayBeOn(i uint16) bool { return t.marks[i]&(MarkSent|markUnknown
 // only repeats that one. The node's mu is held.
 func (t *Trace) releasedLocked(i int, out Outcome) Outcome {
 	m := &t.marks[i]
-	if out.Stance == Silent {
+	if out.Stance == Silent { // No answer that the script gives.
+		*m |= markUnheard
 		return out
 	}
 	if out.Stance == Yes || *m&(MarkConfirmed|markUnheard) != 0 {

@@ -20,3 +20,28 @@ func TestTraceHasMarksForAllNodes(t *testing.T) {
 		}
 	}
 }
+
+// A release that finds nothing repeats one of which nobody knows whether it was carried out. After one that was not,
+// it shows a loss.
+func TestTraceReleaseThatFindsNothing(t *testing.T) {
+	yes, no := Outcome{Stance: Yes}, Outcome{Stance: No}
+	nonsense := Unexpected("unlock", "QUEUED")
+	for name, test := range map[string]struct {
+		answers []Outcome
+		want    Stance // of the last
+	}{
+		"at first":       {[]Outcome{no}, No},
+		"twice":          {[]Outcome{no, no}, No},
+		"after one":      {[]Outcome{yes, no, no}, Yes},
+		"after nonsense": {[]Outcome{nonsense, no, no}, Yes},
+		"nonsense":       {[]Outcome{yes, nonsense}, Silent},
+	} {
+		var trace Trace
+		trace.Begin(nil, 1, time.Minute)
+		var last Outcome
+		for _, out := range test.answers {
+			last = trace.releasedLocked(0, out)
+		}
+		assert.Equal(t, test.want, last.Stance, name)
+	}
+}

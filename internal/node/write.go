@@ -50,6 +50,9 @@ func (p *pipeline) write() {
 			if args, err = p.send(args[:0], &batch[i]); err != nil {
 				break
 			}
+			if !p.wire.Encodes() {
+				args = nil // They are the connection's, which may keep them beyond the flush.
+			}
 		}
 		if err == nil {
 			err = p.wire.Flush()
@@ -87,6 +90,9 @@ func (p *pipeline) next(batch []wireRequest) (_ []wireRequest, dropped []*Reques
 		return nil, nil, false
 	}
 	now := time.Since(n.epoch)
+	if now-n.clocksRead >= readEvery {
+		n.readClocks(time.Now())
+	}
 	for len(batch) < maxBatch {
 		q := n.queue.pop()
 		if q == nil {
@@ -133,7 +139,8 @@ func (c *Command) Encode(b []byte) {
 	}
 }
 
-// send writes one request into redigo's buffer, or the socket's. args is scratch space.
+// send writes one request into redigo's buffer, or the socket's, or hands it to a connection of the user's.
+// args is scratch space; if it is nil, there is none.
 func (p *pipeline) send(args []any, out *wireRequest) ([]any, error) {
 	script, dialect := out.cmd.Script, p.dialect
 	if script == nil {
@@ -152,7 +159,7 @@ func (p *pipeline) send(args []any, out *wireRequest) ([]any, error) {
 		if err := p.wire.Send("SET", args...); err != nil {
 			return args, err
 		}
-		return args, p.wire.Send("PTTL", args[:1]...)
+		return args, p.wire.Send("PTTL", args[:1:1]...)
 	}
 	verb, args := out.script(args, dialect)
 	return args, p.wire.Send(verb, args...)
@@ -162,10 +169,13 @@ func (p *pipeline) send(args []any, out *wireRequest) ([]any, error) {
 // is nil if it has nothing to say about the script.
 func (out *wireRequest) script(args []any, dialect ConnDialect) (verb string, _ []any) {
 	c, script := &out.cmd, out.cmd.Script
-	keys := len(c.Keys)
+	keys, last := len(c.Keys), []any(nil)
 	if dialect != nil {
-		script = dialect.Script(script, out.eval, out.forgot)
+		script, last = dialect.Script(script, out.eval, out.forgot), dialect.Args()
 		keys++
+	}
+	if args == nil {
+		args = make([]any, 0, 2+keys+len(c.Args)+len(last))
 	}
 	verb, program := "EVALSHA", script.Hash
 	if out.eval {
@@ -177,8 +187,5 @@ func (out *wireRequest) script(args []any, dialect ConnDialect) (verb string, _ 
 		args = append(args, dialect.Key())
 	}
 	args = append(args, c.Args...)
-	if dialect != nil {
-		args = append(args, dialect.Args()...)
-	}
-	return verb, args
+	return verb, append(args, last...)
 }

@@ -163,7 +163,7 @@ func (d *ConnDialect) Abstains(now time.Time) error {
 // A quarantineError is the vote of a node in quarantine.
 type quarantineError struct{ left time.Duration }
 
-func (e *quarantineError) Error() string { return fmt.Sprintf("quarantined for another %v", e.left) }
+func (e *quarantineError) Error() string { return "quarantined for another " + brief.Duration(e.left) }
 
 func (e *quarantineError) Is(target error) bool { return target == ErrQuarantined }
 

@@ -22,8 +22,15 @@ var Of func(r any) Settings
 // connections are closed.
 var Enter func(r any) (exit func())
 
-// Unused says of a *redlock.Lock, which was just acquired, that nobody works under it yet: until its own
-// Do calls a function, its Unlock leaves no keys for WithMinHold. Package semaphore says so of a slot that
-// it has won before it gives it back or does something under it. It is for a lock that no user has
-// got: whoever works under a lock need not tell the library by any call but Unlock.
+// Unused says of a *redlock.Lock, which was just acquired, that nobody works under it yet: until Use, or until its
+// own Do calls a function, its Unlock leaves no keys for WithMinHold. Package semaphore says so of a slot that it
+// has won, as long as no caller has it. It is for a lock that no user has got: whoever works under a lock need
+// not tell the library by any call but Unlock.
 var Unused func(lock any)
+
+// OneOf says of a *redlock.Lock that it is one of k which serve the same waiters: of all k about one is to make room
+// for them at a time, and not each; see redlock.Lock.Wanted.
+var OneOf func(lock any, k int)
+
+// Use says of an unused *redlock.Lock that somebody may work under it from now on. WithMinHold counts from here.
+var Use func(lock any)

@@ -117,7 +117,7 @@ func Check(token string) error {
 	case len(token) == Length && isHex(token), LabelOf(token) != "":
 		return nil
 	default:
-		return fmt.Errorf("redlock: malformed token of %d bytes: must be what Token of the lock's handle says", len(token))
+		return fmt.Errorf("redlock: malformed token of %d bytes: want 32 hexadecimal digits, and behind them the owner's label, if it has one", len(token))
 	}
 }
 

@@ -64,17 +64,19 @@ func (w *Waiter) wakeAt(at time.Time, more bool) {
 }
 
 // GaveWay notes that a release by this process has woken another one, or could wake nobody:
-// who comes next here is to get in line.
+// who comes next here is to get in line. Until a release finds nobody in line, more processes
+// want the resource, and one that asks at once, as it comes back from other work, would meet it
+// free but reserved as often as not.
 func (q *Queue) GaveWay(key string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	now := time.Now()
 	q.sweep(now)
-	q.of(key, now).yield = now.Add(YieldTime)
+	q.of(key, now).yield = now.Add(linger)
 }
 
 // HandOver wakes who waits for the resources here after a release of which no node
-// knew whom to tell: there, nobody is in line.
+// knew whom to tell: there, nobody is in line, and a newcomer asks at once again.
 func (q *Queue) HandOver(keys []any) {
 	if q.busy.Load() == 0 {
 		return
@@ -88,11 +90,10 @@ func (q *Queue) HandOver(keys []any) {
 		if g == nil {
 			continue
 		}
-		w := g.first()
-		if w == nil || !w.head {
-			continue
+		g.yield = time.Time{}
+		if w := g.first(); w != nil && w.head {
+			w.wakeAt(now, false)
 		}
-		w.wakeAt(now, false)
 	}
 }
 

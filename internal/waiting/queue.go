@@ -47,9 +47,8 @@ const (
 	// outlive what is still on its way of the last release.
 	linger = time.Second
 
-	// YieldTime is for how long, after a release that has woken another process, a Lock
-	// of this one asks by turn: as long as the resource may be reserved for the other.
-	YieldTime = 100 * time.Millisecond
+	// ReservedFor is the life of a reservation; the scripts know it, too.
+	ReservedFor = 100 * time.Millisecond
 
 	// KeepTime is for how long a waiter that was told of a release, and cannot use it
 	// because of another of its resources, keeps it from the next in line: the other one
@@ -110,13 +109,13 @@ func (q *Queue) sweep(now time.Time) {
 }
 
 // JoinBehind has a new waiter join if others wait for one of its resources here, or if this
-// process has just woken another one for it: to ask at once would be to jump the queue.
+// process has lately woken another one for it: to ask at once would be to jump the queue.
 // Otherwise it returns nil.
-func (q *Queue) JoinBehind(keys []any, delay time.Duration) *Waiter {
+func (q *Queue) JoinBehind(keys []any, delay time.Duration, began time.Time) *Waiter {
 	if q.busy.Load() == 0 {
 		return nil
 	}
-	w := NewWaiter(keys, delay)
+	w := NewWaiter(keys, delay, began)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.sweep(w.began)
@@ -198,22 +197,6 @@ func (q *Queue) Position(w *Waiter) int {
 		most = max(most, n)
 	}
 	return most
-}
-
-// positions returns the Position of every waiter, by a single look at each line.
-func (q *Queue) positions() map[*Waiter]int {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	positions := make(map[*Waiter]int)
-	for _, g := range q.byKey {
-		n := 0
-		for e := g.line.Front(); e != nil; e = e.Next() {
-			n = min(n+1, maxPosition)
-			w := e.Value.(*Waiter)
-			positions[w] = max(positions[w], n)
-		}
-	}
-	return positions
 }
 
 // Leave takes w out of its lines, and those that are first now become heads. If it

@@ -15,7 +15,7 @@ import (
 func TestQueueForgetsWhatAWaiterWasToldOfWhenItGetsTheLock(t *testing.T) {
 	var told []string
 	q := NewQueue(3, 2, func(_ int, _, digest string, _ bool) { told = append(told, digest) })
-	first, next := NewWaiter([]any{"x"}, time.Minute), NewWaiter([]any{"x", "y"}, time.Minute)
+	first, next := NewWaiter([]any{"x"}, time.Minute, time.Now()), NewWaiter([]any{"x", "y"}, time.Minute, time.Now())
 	q.Join(first)
 	q.Join(next)
 	q.Begin(first, true)
@@ -34,7 +34,7 @@ func TestQueueForgetsWhatAWaiterWasToldOfWhenItGetsTheLock(t *testing.T) {
 // A release that is passed on by another process is news, though this one has heard of it before.
 func TestQueueTakesAPassedReleaseForNews(t *testing.T) {
 	q := NewQueue(3, 2, func(int, string, string, bool) {})
-	w := NewWaiter([]any{"x"}, time.Minute)
+	w := NewWaiter([]any{"x"}, time.Minute, time.Now())
 	q.Join(w)
 	q.Begin(w, false)
 	for i := range 2 {

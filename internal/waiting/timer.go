@@ -34,6 +34,7 @@ type Timer struct {
 	w        *Waiter
 	pace     Pace
 	tick     time.Time // when the next timed retry is due
+	putOff   bool      // it has been put off, to the end of a reservation
 	expiry   time.Time // when the holder's keys should have expired; zero: not known
 	extended int       // how often they had not expired by then, since the last timed retry
 	after    string    // digest of the holder that was waited for
@@ -56,6 +57,7 @@ const MinTick = time.Millisecond
 // SetTick sets when the next timed retry is due, by its number, or at once and false if there is to be
 // none.
 func (t *Timer) SetTick(head bool, number int) (more bool) {
+	t.putOff = false
 	d := t.pace.Delay(number)
 	if d < 0 {
 		t.tick = time.Now()
@@ -129,6 +131,9 @@ func (t *Timer) due(s State) (why Reason, at time.Time) {
 // in whole milliseconds, and others may come, too.
 const expiryMargin = 2 * time.Millisecond
 
+// MaxPutOff is the longest that a timed retry is put off.
+const MaxPutOff = 2*ReservedFor + 3*expiryMargin
+
 // A Refusal says for how long the resources of an attempt are taken.
 type Refusal struct {
 	Holder string        // digest of a holder; empty: none was named
@@ -151,7 +156,7 @@ func (t *Timer) Expect(why Reason, no Refusal) {
 	}
 	ends := now.Add(no.Left)
 	switch {
-	case why == ByTick, no.Holder != t.after:
+	case why == ByTick, no.Holder != t.after, no.Holder == "": // Another reservation is no extension.
 		t.extended = 0
 	case why == ByExpiry && ends.After(t.ends.Add(expiryMargin)):
 		t.extended = min(t.extended+1, 10)
@@ -161,6 +166,20 @@ func (t *Timer) Expect(why Reason, no Refusal) {
 		wait := (no.Free + expiryMargin + rand.N(2*expiryMargin)) << t.extended
 		t.expiry = now.Add(min(wait, t.pace.MaxWait))
 	}
+}
+
+// PutOff puts the timed retry that has just given way, or would come before it, off to the end of the
+// reservation that is expected: if who it is for does not come, nobody else is told. It does so once,
+// and then returns false: the retry counts, also if it gave way again, or there might be no end to the
+// wait of a call that is to make three. Nor does it if something else keeps the resource for longer
+// than reservations last.
+func (t *Timer) PutOff() bool {
+	if t.putOff || t.tick.After(t.expiry) || time.Until(t.expiry) > MaxPutOff {
+		return false
+	}
+	t.putOff, t.tick = true, t.expiry
+	t.ExpectNothing()
+	return true
 }
 
 // ExpectNothing is Expect after an attempt that was cut short.

@@ -49,7 +49,7 @@ func TestTimerAsksLessOftenAfterAHolderThatIsExtended(t *testing.T) {
 func timerOf(t *testing.T) *Timer {
 	t.Helper()
 	q := NewQueue(5, 3, func(int, string, string, bool) {})
-	w := NewWaiter([]any{"x"}, time.Minute)
+	w := NewWaiter([]any{"x"}, time.Minute, time.Now())
 	q.Join(w)
 	return NewTimer(q, w, Pace{MaxWait: time.Minute})
 }
@@ -60,4 +60,45 @@ func requireExpiry(t *testing.T, timer *Timer, free time.Duration) {
 	wait := time.Until(timer.expiry)
 	assert.GreaterOrEqual(t, wait, free+expiryMargin)
 	assert.LessOrEqual(t, wait, free+3*expiryMargin)
+}
+
+// One reservation after another is no holder that is extended: whoever it is for may hang each time.
+func TestTimerAsksAtTheEndOfEachReservation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timer := timerOf(t)
+		for _, why := range []Reason{ByTurn, ByExpiry, ByExpiry, ByExpiry} {
+			timer.Expect(why, Refusal{Left: ReservedFor, Free: ReservedFor, Known: true})
+			requireExpiry(t, timer, ReservedFor)
+			time.Sleep(time.Until(timer.expiry))
+		}
+	})
+}
+
+// A timed retry is put off once, and only to the end of a reservation.
+func TestTimerPutsARetryOffOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timer := timerOf(t)
+		timer.pace.Delay = func(int) time.Duration { return time.Second }
+		for range 2 {
+			timer.SetTick(true, 1)
+			time.Sleep(time.Second)
+			timer.Expect(ByTick, Refusal{Left: time.Hour, Free: time.Hour, Known: true})
+			assert.False(t, timer.PutOff(), "enough nodes are held for longer")
+			timer.Expect(ByTick, Refusal{})
+			assert.False(t, timer.PutOff(), "not known")
+			timer.Expect(ByTick, Refusal{Left: ReservedFor, Free: ReservedFor, Known: true})
+			assert.True(t, timer.PutOff())
+			assert.LessOrEqual(t, time.Until(timer.tick), ReservedFor+3*expiryMargin)
+			assert.Zero(t, timer.expiry, "the retry is the look")
+			timer.Expect(ByTick, Refusal{Left: ReservedFor, Free: ReservedFor, Known: true})
+			assert.False(t, timer.PutOff())
+			assert.NotZero(t, timer.expiry)
+		}
+		timer.SetTick(true, 1)
+		due := timer.tick
+		timer.Expect(ByTurn, Refusal{Left: ReservedFor, Free: ReservedFor, Known: true})
+		assert.False(t, timer.PutOff(), "it comes later, anyway")
+		assert.Equal(t, due, timer.tick)
+		assert.NotZero(t, timer.expiry)
+	})
 }

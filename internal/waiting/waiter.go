@@ -22,16 +22,16 @@ type Waiter struct {
 }
 
 // NewWaiter returns a waiter for the keys, which are strings, each once, in the same order in
-// all of them, with the delay between its timed retries.
-func NewWaiter(keys []any, delay time.Duration) *Waiter {
-	w := &Waiter{began: time.Now(), keys: make([]string, len(keys)), delay: delay, signal: make(chan struct{}, 1)}
+// all of them, with the delay between its timed retries. Its call began then.
+func NewWaiter(keys []any, delay time.Duration, began time.Time) *Waiter {
+	w := &Waiter{began: began, keys: make([]string, len(keys)), delay: delay, signal: make(chan struct{}, 1)}
 	for i, key := range keys {
 		w.keys[i] = key.(string)
 	}
 	return w
 }
 
-// Began is when the waiter was made.
+// Began is when its call began.
 func (w *Waiter) Began() time.Time { return w.began }
 
 // notify has the waiter look at its fields. Queue.mu is held.

@@ -8,7 +8,7 @@
 --
 -- It answers as lock does, and
 --
---    {pttl, "", ""}                free, but reserved for so long for another client
+--    {pttl, "", ""}                free, but reserved for another client; when to look whether that one has not come
 --    {pttl, digest, owner, error}  refused, and not in line, because of the error
 --
 -- The place in line is the node's time less the time waited: all nodes agree on the order up to the differences between
@@ -54,15 +54,16 @@ end
 -- came later. They are taken out and put back, since a command that drops the last would be one more right that a user
 -- needs; and a hundred at a time, so that this is done once for a hundred.
 if longest then
+  local behind = false
   local queued, why = pcall(function()
     local now = redis.call('TIME')
     local place = string.format('%.0f', now[1] * 1000000 + now[2] - ARGV[4])
     for _, i in ipairs(taken) do
       local bell, line = KEYS[n + i], KEYS[n + i] .. 'l'
       if redis.pcall('GET', KEYS[n + i] .. 'r') == ARGV[3] then redis.call('DEL', KEYS[n + i] .. 'r') end
-      redis.call('ZADD', line, place, ARGV[3])
+      local new = redis.call('ZADD', line, place, ARGV[3]) == 1
       local life, dropped = math.max(redis.call('PTTL', line), tonumber(ARGV[5])), false
-      if redis.call('ZCARD', line) > 1000 then
+      if new and redis.call('ZCARD', line) > 1000 then
         local all, kept = redis.call('ZPOPMIN', line, 1000), {}
         redis.call('DEL', line)
         dropped = true
@@ -72,11 +73,19 @@ if longest then
         end
         redis.call('ZADD', line, unpack(kept))
       end
+      -- Who gives way and is first in line is to look when the reservation should have ended, and the others when one
+      -- for that one would have: if all looked at once, the first to come would have it, and not who is first in line.
+      if holder == '' and not behind then
+        local first = redis.call('ZPOPMIN', line)
+        redis.call('ZADD', line, first[2], first[1])
+        behind = first[1] ~= ARGV[3]
+      end
       redis.call('PEXPIRE', line, life)
       redis.call('SET', bell, '1', 'PX', life)
       if dropped then error('the line is full') end
     end
   end)
+  if behind then longest = longest + 100 end
   if queued then return {longest, holder, owner} end
   if type(why) == 'table' then why = why.err end
   return {longest, holder, owner, tostring(why)}
