@@ -32,6 +32,15 @@ type caller struct {
 //     Do or [Permit.KeepAlive]. Callers that have one permit each and wait for a second one would wait
 //     for each other, for ever.
 func (s *Semaphore) Acquire(ctx context.Context) (*Permit, error) {
+	p, err := s.acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return p.use(), nil
+}
+
+// acquire is Acquire of a permit that nobody works under yet.
+func (s *Semaphore) acquire(ctx context.Context) (*Permit, error) {
 	if err := s.refuse(ctx); err != nil {
 		return nil, err
 	}
@@ -83,11 +92,22 @@ func (s *Semaphore) TryAcquire(ctx context.Context) (*Permit, error) {
 		n = min(n, len(order))
 		var p *Permit
 		if p, err = s.tryAny(ctx, order[:n]); err == nil {
-			return p, nil
+			return p.use(), nil
 		}
 		order = order[n:]
 	}
+	if errors.Is(err, redlock.ErrTaken) && ctx.Err() == nil && !errors.Is(err, redlock.ErrClosed) {
+		return nil, acquireError{fmt.Errorf("semaphore %q: %s; one of them: %w", s.name, s.allTaken(), err)}
+	}
 	return nil, s.failed(err, nil)
+}
+
+// allTaken says that each slot was refused.
+func (s *Semaphore) allTaken() string {
+	if len(s.slots) == 1 {
+		return "the only permit is taken"
+	}
+	return fmt.Sprintf("all %d permits are taken", len(s.slots))
 }
 
 // tryAny tries to lock some slots at the same time. It returns with the first that it has, and gives
@@ -125,7 +145,7 @@ func (s *Semaphore) tryAny(ctx context.Context, slots []int) (_ *Permit, err err
 // refuse says why a call for a permit cannot begin, nil if it can.
 func (s *Semaphore) refuse(ctx context.Context) error {
 	if s == nil || s.r == nil {
-		return acquireError{errors.New("semaphore: make it with New")}
+		return acquireError{errZero}
 	}
 	if ctx == nil {
 		return s.failed(errors.New("nil context"), nil)
@@ -141,6 +161,8 @@ func (s *Semaphore) refuse(ctx context.Context) error {
 	}
 	return nil
 }
+
+var errZero = errors.New("semaphore: make it with New")
 
 // acquireError is the error of a call that has got no permit.
 type acquireError struct{ error }

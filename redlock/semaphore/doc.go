@@ -30,8 +30,10 @@
 //
 // # Limits per time
 //
-// With [redlock.WithMinHold], a slot stays taken for at least that time after it was acquired,
-// even if the permit is released earlier: at most k permits are granted in any such period.
+// With [redlock.WithMinHold], a slot stays taken for at least that time after its caller got it, even
+// if the permit is released earlier or its holder dies. So at most k permits are granted in any such
+// period, as the callers see it: from when Acquire or TryAcquire returned, or Do called its function.
+// See [redlock.WithMinHold] for what to add if clocks are fast or processes stand still.
 //
 // # Use
 //

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"sync"
@@ -69,6 +70,10 @@ func New(r *redlock.Redlock, name string, k int, ttl time.Duration, opts ...redl
 
 // A Permit is one of the k: a lock on a slot. Unlock gives it back, KeepAlive and Extend make it last
 // longer, and Err says whether it is still held. Only a Semaphore makes one.
+//
+// Wanted is that of a lock ([redlock.Lock.Wanted]), but by lot: whoever waits, waits for all k permits, and not
+// each of them is to make room. So a permit draws one of k lots when a caller of its process begins to wait, and at
+// each extension while anybody does. About one of k that are extended makes room at a time, until nobody waits any more.
 type Permit struct {
 	*redlock.Lock
 
@@ -91,9 +96,19 @@ type contextPermits struct {
 	outer  *contextPermits
 }
 
+// permit returns the permit of a slot that was won. Nobody has it before [Permit.use].
 func (s *Semaphore) permit(l *redlock.Lock, slot int) *Permit {
+	settings.Unused(l)
+	settings.OneOf(l, len(s.slots))
 	s.won[slot].Store(l)
 	return &Permit{l, slot, permitKey{s.r, s.name}}
+}
+
+// use is called when the permit is about to be returned to its caller. The min hold counts from here and not from
+// when the slot was won: that was on another goroutine, and some time ago if the machine is busy.
+func (p *Permit) use() *Permit {
+	settings.Use(p.Lock)
+	return p
 }
 
 // within returns a context from which no second permit is acquired.
@@ -123,15 +138,36 @@ func (p *Permit) Do(ctx context.Context, fn func(ctx context.Context, p *Permit)
 // ctx, WithMaxHold or Close ended the hold before fn could begin. Otherwise it is fn's error, which never
 // matches ErrNotAcquired, joined with ErrLost or ErrExpired if the permit was lost before its release.
 func (s *Semaphore) Do(ctx context.Context, fn func(ctx context.Context, p *Permit) error) error {
+	if err := s.refuse(ctx); err != nil {
+		return err
+	}
 	if fn == nil {
 		return s.failed(errors.New("nil function"), nil)
 	}
-	p, err := s.Acquire(ctx)
+	p, err := s.acquire(ctx)
 	if err != nil {
 		return err
 	}
-	settings.Unused(p.Lock) // Until fn is called.
-	return p.Do(ctx, fn)
+	return p.Do(ctx, fn) // Nobody works under it until fn is called.
+}
+
+// Format prints, whatever the verb, the name and how many permits there are, and how many of them this process has.
+// It does no I/O. Without it, fmt would print the fields.
+func (s *Semaphore) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.text()) }
+
+func (s *Semaphore) text() string {
+	if s == nil || s.r == nil {
+		return errZero.Error()
+	}
+	held := 0
+	for i := range s.won {
+		if l := s.won[i].Load(); l != nil && l.Err() == nil {
+			held++
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return fmt.Sprintf("semaphore %q: %d of %d held in this process, %d waiting", s.name, held, len(s.slots), len(s.line))
 }
 
 // giveBack releases a lock that nobody has used. The next process in line hears of it.

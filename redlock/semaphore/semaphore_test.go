@@ -80,7 +80,7 @@ func TestCallsOnNothing(t *testing.T) {
 	} {
 		_, acquired := c.s.Acquire(c.ctx)
 		_, tried := c.s.TryAcquire(c.ctx)
-		for _, err := range []error{acquired, tried, c.s.Do(c.ctx, work)} {
+		for _, err := range []error{acquired, tried, c.s.Do(c.ctx, work), c.s.Do(c.ctx, nil)} {
 			require.EqualError(t, err, c.want)
 			require.ErrorIs(t, err, redlock.ErrNotAcquired)
 		}
@@ -88,6 +88,27 @@ func TestCallsOnNothing(t *testing.T) {
 	err = made.Do(t.Context(), nil)
 	require.EqualError(t, err, `semaphore "jobs": nil function`)
 	require.ErrorIs(t, err, redlock.ErrNotAcquired)
+}
+
+// Whatever prints a semaphore or a permit shows what is of use, and no token.
+func TestTexts(t *testing.T) {
+	testkit.InBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		s := process(t, c, 2)
+		held := acquireAll(t, s, 2)
+		next := start(t.Context(), s)
+		require.True(t, next.waits())
+		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d"} {
+			assert.Equal(t, `semaphore "jobs": 2 of 2 held in this process, 1 waiting`, fmt.Sprintf(verb, s), verb)
+			lock := fmt.Sprintf(`lock ["jobs#%d"]: held for another 9.898s`, held[0].Slot)
+			assert.Equal(t, lock, fmt.Sprintf(verb, held[0]), verb)
+			assert.Equal(t, lock, fmt.Sprintf(verb, *held[0]), verb)
+		}
+		unlock(t, held...)
+		unlock(t, next.got(t))
+		assert.Equal(t, `semaphore "jobs": 0 of 2 held in this process, 0 waiting`, fmt.Sprint(s))
+		assert.Equal(t, "semaphore: make it with New", fmt.Sprint((*semaphore.Semaphore)(nil)))
+		assert.Equal(t, "semaphore: make it with New", fmt.Sprint(new(semaphore.Semaphore)))
+	})
 }
 
 // However many want a permit in however many processes, there are never more than k, no slot is held

@@ -77,3 +77,29 @@ func TestTryAcquireEndsWithItsContext(t *testing.T) {
 		requireNothingLeft(t, c)
 	})
 }
+
+// The error speaks of the permits, and has the votes on one of them.
+func TestTryAcquireSaysThatAllAreTaken(t *testing.T) {
+	testkit.InBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		for k, want := range map[int]string{1: "the only permit is taken", 3: "all 3 permits are taken"} {
+			held := acquireAll(t, process(t, c, k, redlock.WithOwner("vm/1")), k)
+			s := process(t, c, k)
+			_, err := s.TryAcquire(t.Context())
+			require.ErrorIs(t, err, redlock.ErrTaken)
+			require.ErrorIs(t, err, redlock.ErrNotAcquired)
+			require.Regexp(t, `^semaphore "jobs": `+want+`; one of them: redlock: lock \["jobs#\d"\]: .*vm/1`, err.Error())
+			assert.Len(t, testkit.VotesOf(t, err), 3)
+
+			// Without the nodes nobody knows.
+			require.NoError(t, c.SetError("LOADING x"))
+			_, err = s.TryAcquire(t.Context())
+			require.ErrorIs(t, err, redlock.ErrNoQuorum)
+			require.Regexp(t, `^semaphore "jobs": redlock: lock \["jobs#\d"\]: no quorum`, err.Error())
+			synctest.Wait() // Each node has refused before it is well again.
+			require.NoError(t, c.SetError(""))
+			unlock(t, held...)
+			time.Sleep(5 * time.Second) // A release that was refused is sent again.
+			requireNothingLeft(t, c)
+		}
+	})
+}
