@@ -2,16 +2,17 @@ package redlockcheck
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 )
 
 // acl finds what the connection's user may not do.
 func (s *survey) acl(f *facts) Finding {
-	var missing, says []string
+	var missing []denial
 	verdict := Warning
 	for _, d := range f.denials {
-		if d.isPassing() || slices.Contains(missing, d.right) {
+		if d.isPassing() || slices.ContainsFunc(missing, d.isAbout) {
 			continue
 		}
 		if !slices.Contains(waitRights, d.right) || d.right == "time" && (s.Fencing || s.Quarantine > 0) {
@@ -19,18 +20,17 @@ func (s *survey) acl(f *facts) Finding {
 		} else if s.Polling {
 			continue
 		}
-		missing = append(missing, d.right)
-		says = append(says, d.says)
+		missing = append(missing, d)
 	}
-	switch {
-	case verdict == Unfit && slices.ContainsFunc(says, keyRE.MatchString):
-		return s.otherKeys(says[slices.IndexFunc(says, keyRE.MatchString)])
+	switch at := slices.IndexFunc(missing, denial.isOfKeys); {
+	case verdict == Unfit && at >= 0:
+		return s.otherKeys(missing[at].says)
 	case len(missing) > 0:
-		return s.lacking(verdict, missing, says[0])
+		return s.lacking(verdict, missing)
 	case f.outside != "":
 		return amiss(Unfit, s.otherPrefix(), "locks do not work: the server refuses a key outside of those of the library (%s)", words(f.outside))
 	case s.Quarantine > 0 && f.info["run_id"] == "" && f.infoErr != nil:
-		return amiss(Unfit, "Grant the right +info", "quarantine needs INFO: %s", words(f.infoErr.Error()))
+		return amiss(Unfit, remedy("info", f.infoErr, "use a server that tells it"), "quarantine needs INFO: %s", words(f.infoErr.Error()))
 	case !f.probed && len(f.denials) > 0: // For what state the server is in.
 		return unknown(errors.New(f.denials[0].says), "Check again when the server accepts commands")
 	case !f.probed:
@@ -59,18 +59,62 @@ func (s *survey) otherPrefix() string {
 	return advice + ", or grant the keys ~" + s.Prefix + "*"
 }
 
-// lacking says what is refused, and what for: locks, or only waiting.
-func (s *survey) lacking(v Verdict, missing []string, says string) Finding {
+// lacking says what is refused or unknown, and what for: locks, or only waiting.
+func (s *survey) lacking(v Verdict, missing []denial) Finding {
 	what := "locks do not work"
 	if v == Warning {
 		what = "who waits for a lock has to poll, and fencing may not work"
 	}
-	advice := "Grant +" + strings.Join(missing, " +")
-	if slices.Contains(missing, "publish") || slices.Contains(missing, "subscribe") {
+	var texts, advice []string
+	say := func(does string, which []denial, remedy func(rights []string) string) {
+		var rights []string
+		for _, d := range which {
+			rights = append(rights, d.right)
+		}
+		if len(rights) > 0 {
+			texts = append(texts, fmt.Sprintf("%s %s (%s)", does, commands(rights), words(which[0].says)))
+			advice = append(advice, remedy(rights))
+		}
+	}
+	unknown, refused := missing[:0:0], missing[:0:0]
+	for _, d := range missing {
+		if isUnknown(d.says) {
+			unknown = append(unknown, d)
+		} else {
+			refused = append(refused, d)
+		}
+	}
+	say("does not know", unknown, func(rights []string) string { return restore(rights, "use another server") })
+	say("refuses", refused, s.grant)
+	return amiss(v, strings.Join(advice, ". "), "%s: the server %s", what, strings.Join(texts, ", and "))
+}
+
+// grant is the advice where the user lacks rights.
+func (s *survey) grant(rights []string) string {
+	advice := "Grant +" + strings.Join(rights, " +")
+	if slices.Contains(rights, "publish") || slices.Contains(rights, "subscribe") {
 		advice += " on the channels &" + s.Space + "*"
 	}
-	commands := strings.ToUpper(strings.ReplaceAll(strings.Join(missing, ", "), "|", " "))
-	return amiss(v, advice, "%s: the server refuses %s (%s)", what, commands, words(says))
+	return advice
+}
+
+// restore is the advice where the server does not know commands, whoever asks: they were renamed or disabled
+// in its configuration, or it is too old, or no Redis at all. Its answer is the same for all of these.
+func restore(rights []string, otherwise string) string {
+	return "No right helps: have the server know " + commands(rights) + " by that name (no rename-command), or " + otherwise
+}
+
+// remedy is the advice about one command that the server did not carry out.
+func remedy(right string, err error, otherwise string) string {
+	if err != nil && isUnknown(err.Error()) {
+		return restore([]string{right}, otherwise)
+	}
+	return "Grant the right +" + right + ", or " + otherwise
+}
+
+// commands names those of some rights.
+func commands(rights []string) string {
+	return strings.ToUpper(strings.ReplaceAll(strings.Join(rights, ", "), "|", " "))
 }
 
 // writes finds out why a server refuses writes that the user may make.

@@ -107,7 +107,8 @@ func (s *survey) medianClock() clock {
 func (s *survey) clock(f *facts) Finding {
 	mine, ok := f.clock()
 	if !ok {
-		return unknown(cmp.Or(f.timeErr, errors.New("TIME was not answered")), "Grant the right +time, or look at the clock by other means")
+		why := cmp.Or(f.timeErr, errors.New("TIME was not answered"))
+		return unknown(why, remedy("time", why, "look at the clock by other means"))
 	}
 	median := s.medianClock()
 	found := fine("its clock is %s this client's and %s the median of all, give or take %s",

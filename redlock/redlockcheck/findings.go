@@ -46,12 +46,11 @@ func (s *survey) report() Report {
 	}
 	for i := range s.nodes {
 		f := &s.nodes[i]
-		add(f.node, "reachable", f.reachable())
+		add(f.node, "reachable", s.reachable(f))
+		r.Nodes = append(r.Nodes, f.report())
 		if f.down != nil {
-			r.Nodes = append(r.Nodes, NodeReport{Node: f.node})
 			continue
 		}
-		r.Nodes = append(r.Nodes, f.report())
 		for _, c := range checks {
 			add(f.node, c.name, c.find(s, f))
 		}
@@ -89,7 +88,7 @@ func unknown(why error, advice string) Finding {
 // unread is the finding of a check that needs a field of INFO which is missing.
 func (f *facts) unread(field string) Finding {
 	if f.infoErr != nil {
-		return unknown(f.infoErr, "Grant the right +info, or look at the server's settings by other means")
+		return unknown(f.infoErr, remedy("info", f.infoErr, "look at the server's settings by other means"))
 	}
 	return unknown(errors.New("INFO does not tell "+field), "Look at the server's settings by other means")
 }

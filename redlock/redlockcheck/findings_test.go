@@ -273,6 +273,45 @@ func TestACLOfAnotherPrefix(t *testing.T) {
 	}
 }
 
+// What a server does not know, no right helps with: it was renamed or disabled there, or never known.
+func TestUnknownCommandsAreNoMatterOfRights(t *testing.T) {
+	s := goodSurvey()
+	for says, known := range map[string]bool{
+		"ERR unknown command 'ZADD'":                        false,
+		"ERR unknown command `ZADD`":                        false,
+		"ERR Unknown Redis command called from script":      false,
+		"@user_script: 1: Unknown command called from Lua":  false,
+		"NOPERM not you":                                    true,
+		"The user executing the script can't run this":      true,
+		"ERR the known command is unknown":                  true,
+		"ERR unknown subcommand 'LOAD'. Try SCRIPT HELP.":   false,
+		"NOPERM this user has no permissions to run 'zadd'": true,
+	} {
+		f := goodFacts(1)
+		f.denials = []denial{{"zadd", says}, {"script|load", says}}
+		want := Finding{Verdict: Unfit, Text: "locks do not work: the server refuses ZADD, SCRIPT LOAD (" + strings.TrimRight(says, ".") + ")", Advice: "Grant +zadd +script|load"}
+		if !known {
+			want.Text = strings.Replace(want.Text, "refuses", "does not know", 1)
+			want.Advice = "No right helps: have the server know ZADD, SCRIPT LOAD by that name (no rename-command), or use another server"
+		}
+		assert.Equal(t, want, s.acl(&f))
+	}
+	f := goodFacts(1)
+	f.denials = []denial{{"time", "NOPERM"}, {"evalsha", "ERR unknown command 'EVALSHA'"}}
+	assert.Equal(t, Finding{
+		Verdict: Unfit,
+		Text:    "locks do not work: the server does not know EVALSHA (ERR unknown command 'EVALSHA'), and refuses TIME (NOPERM)",
+		Advice:  "No right helps: have the server know EVALSHA by that name (no rename-command), or use another server. Grant +time",
+	}, s.acl(&f))
+	f.infoErr, f.info = errors.New("INFO: ERR unknown command 'INFO'"), nil
+	f.timeErr, f.rtt = errors.New("TIME: ERR unknown command 'TIME'"), 0
+	s.Quarantine = time.Minute
+	for _, found := range []Finding{s.version(&f), s.clock(&f), s.quarantine(&f)} {
+		assert.NotContains(t, found.Advice, "+")
+		assert.Contains(t, found.Advice, "no rename-command")
+	}
+}
+
 // A Redis Cluster may be the only node, if all keys are in one slot and a failover is bridged.
 func TestClusterMayBeTheOnlyNode(t *testing.T) {
 	for prefix, want := range map[string]Verdict{
@@ -430,7 +469,7 @@ func TestRightsAreThoseOfTheScripts(t *testing.T) {
 	others, err := filepath.Glob("../../internal/*/*.lua")
 	require.NoError(t, err)
 	texts = append(texts, others...)
-	require.Len(t, texts, 16)
+	require.Len(t, texts, 17)
 	callRE := regexp.MustCompile(`redis\.p?call\('(\w+)'`)
 	tried := slices.Concat(lockRights, waitRights, []string{"info"}) // Which the configuration takes.
 	for _, file := range texts {

@@ -105,6 +105,9 @@ type questions struct {
 	broken error // the connection is of no use any more
 }
 
+// errNoReply is the error of a connection on which no reply has come for as long as a node may be asked.
+var errNoReply = errors.New("no reply in time")
+
 // ask sends the commands together. There are as many answers, unless the
 // connection breaks: then none.
 func (q *questions) ask(commands ...[]any) []conn.Answer {
@@ -119,7 +122,7 @@ func (q *questions) ask(commands ...[]any) []conn.Answer {
 		reply, err := q.wire.Receive(0) // It is aborted when ctx ends, and not before.
 		if err != nil && !conn.IsReply(err) {
 			if q.ctx.Err() != nil {
-				err = errors.New("no reply in time")
+				err = errNoReply
 			}
 			q.broken = fmt.Errorf("%v: %w", commands[i][0], err)
 			return nil
@@ -157,7 +160,7 @@ func (f *facts) timing(q *questions, nodeTimeout time.Duration) {
 func serverTime(a conn.Answer) (time.Time, error) {
 	v, err := a.Numbers()
 	if err == nil && len(v) != 2 {
-		err = fmt.Errorf("%d values", len(v))
+		err = errors.New(brief.Count(len(v), "value"))
 	}
 	if err != nil {
 		return time.Time{}, fmt.Errorf("TIME: %w", err)

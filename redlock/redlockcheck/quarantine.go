@@ -30,7 +30,7 @@ func (s *survey) quarantine(f *facts) Finding {
 	votes := m.Votes && m.MaxTTL >= s.Quarantine || f.timeErr == nil && left <= 0
 	switch {
 	case f.info.Run() == "":
-		return amiss(Unfit, "Grant the right +info, or use a server that tells it",
+		return amiss(Unfit, remedy("info", f.infoErr, "use a server that tells it"),
 			"it does not tell its run_id, without which it grants no lock to clients with quarantine")
 	case f.markerErr != nil:
 		return unknown(f.markerErr, "Grant the rights of docs/operations.md")

@@ -1,18 +1,28 @@
 package redlockcheck
 
-import "github.com/seed6c881748/redlock/internal/brief"
+import (
+	"errors"
+
+	"github.com/seed6c881748/redlock/internal/brief"
+)
 
 // slowShare is the share of the node timeout that a round trip may take: that
 // leaves room for a connection to be made, and for what is slower than the best.
 const slowShare = 4
 
-func (f *facts) reachable() Finding {
+// reachable tells a node that does not answer from one that is too slow to be asked everything.
+func (s *survey) reachable(f *facts) Finding {
 	switch {
 	case f.down == nil:
 		return fine("it answers")
+	case f.rtt > s.NodeTimeout:
+		return s.roundTrip(f)
 	case f.spent:
 		return amiss(Unknown, "Let the pool have another connection",
 			"it was not asked, as all connections of its pool are in use: %s", words(f.down.Error()))
+	case errors.Is(f.down, errNoReply):
+		return amiss(Unfit, "Look whether it hangs, or is so far away that the node timeout is too short (WithNodeTimeout, --node-timeout)",
+			"it accepts a connection, and does not answer: %s", words(f.down.Error()))
 	default:
 		return amiss(Unfit, "Look whether it runs, and whether address, network, password and TLS are right",
 			"it does not answer: %s", words(f.down.Error()))
@@ -24,7 +34,7 @@ func (s *survey) roundTrip(f *facts) Finding {
 	const advice = "Raise the node timeout to at least four round trips (WithNodeTimeout, --node-timeout), or use a node that is nearer"
 	switch {
 	case f.rtt > s.NodeTimeout:
-		return amiss(Unfit, advice, "a round trip takes %s, and its votes come after the node timeout of %s", rtt, timeout)
+		return amiss(Unfit, advice, "it answers too late: a round trip takes %s, and its votes come after the node timeout of %s", rtt, timeout)
 	case f.rtt > s.NodeTimeout/slowShare:
 		return amiss(Warning, advice, "a round trip takes %s, which is much of the node timeout of %s", rtt, timeout)
 	default:

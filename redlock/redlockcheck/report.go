@@ -94,7 +94,7 @@ type Report struct {
 
 	// Findings are those of the nodes, in the order given to Run, then those about
 	// all nodes together; each in the order of docs/check.md. Of a node that could not be
-	// asked there is only the finding "reachable".
+	// asked, or not all of it, there is only the finding "reachable".
 	Findings []Finding
 }
 

@@ -46,10 +46,19 @@ var passingRE = regexp.MustCompile(
 // keyRE finds the errors about a key that the user may not use, whatever the command.
 var keyRE = regexp.MustCompile(`(?i)permissions? to access (a|one of the) keys?\b|can't access at least one of the keys`)
 
+// unknownRE finds the errors about a command that the server does not know, also of a script's.
+var unknownRE = regexp.MustCompile(`(?i)\bunknown (\w+ )?(sub)?command\b`)
+
+func isUnknown(says string) bool { return unknownRE.MatchString(says) }
+
 // isRight reports whether the server has refused a command for who asks.
 func isRight(err error) bool { return err != nil && strings.Contains(err.Error(), "NOPERM") }
 
 func (d denial) isPassing() bool { return passingRE.MatchString(d.says) }
+
+func (d denial) isOfKeys() bool { return keyRE.MatchString(d.says) }
+
+func (d denial) isAbout(other denial) bool { return d.right == other.right }
 
 // rights finds out what the connection's user may do. It ends with a subscription.
 func (f *facts) rights(q *questions, key, channel, resourceKey string) {

@@ -83,6 +83,25 @@ func TestRunOnSlowNodes(t *testing.T) {
 	})
 }
 
+// A node that is too slow to be asked everything does answer: where it runs, and whether the password is
+// right, is not the question.
+func TestRunOnNodesThatAreTooSlow(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		require.NoError(t, c.Nodes[1].Slow(250*time.Millisecond, 250*time.Millisecond))
+		require.NoError(t, c.Nodes[2].Slow(2*time.Second, 2*time.Second))
+		report := check(t, nodesOf(c))
+		assert.Equal(t, Finding{
+			c.Nodes[1].Name(), "reachable", Unfit, "it answers too late: a round trip takes 500ms, and its votes come after the node timeout of 250ms",
+			"Raise the node timeout to at least four round trips (WithNodeTimeout, --node-timeout), or use a node that is nearer",
+		}, found(t, report, c.Nodes[1].Name(), "reachable"))
+		assert.Equal(t, 500*time.Millisecond, report.Nodes[1].RTT)
+		assert.Equal(t, Finding{
+			c.Nodes[2].Name(), "reachable", Unfit, "it accepts a connection, and does not answer: TIME: no reply in time",
+			"Look whether it hangs, or is so far away that the node timeout is too short (WithNodeTimeout, --node-timeout)",
+		}, found(t, report, c.Nodes[2].Name(), "reachable"))
+	})
+}
+
 func TestRunEndsWithItsContext(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		ctx, cancel := context.WithCancel(t.Context())

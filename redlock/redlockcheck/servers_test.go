@@ -132,6 +132,22 @@ func TestRunFindsSettings(t *testing.T) {
 	}
 }
 
+// A command that was renamed is no matter of rights, whether a client sends it or a script.
+func TestRunFindsRenamedCommands(t *testing.T) {
+	t.Parallel()
+	good := testcluster.RunServers(t, 2, durable)
+	bad := testcluster.RunServers(t, 1, durable, testcluster.WithArgs("--rename-command", "EVALSHA", "", "--rename-command", "ZADD", "zadd2"))
+	nodes := append(serverNodes(good), serverNodes(bad)...)
+	report := checkPatiently(t, nodes)
+	requireOnly(t, report, nodes[2].Name, map[string]Verdict{"acl": Unfit})
+	for _, f := range report.Findings {
+		if f.Verdict == Unfit {
+			assert.Contains(t, f.Text, "locks do not work: the server does not know EVALSHA, ZADD (ERR unknown command ")
+			assert.Equal(t, "No right helps: have the server know EVALSHA, ZADD by that name (no rename-command), or use another server", f.Advice)
+		}
+	}
+}
+
 func TestRunFindsAReplica(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3, durable)
