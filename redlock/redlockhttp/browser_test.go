@@ -17,6 +17,7 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/internal/testkit"
+	"github.com/seed6c881748/redlock/redlock"
 	"github.com/seed6c881748/redlock/redlock/redlockhttp"
 )
 
@@ -31,7 +32,8 @@ onload = () => setTimeout(() => {
 		const d = f.contentDocument, root = d.documentElement, p = document.createElement("p");
 		p.textContent = [f.id, root.scrollWidth - root.clientWidth, d.querySelectorAll("#nodes .card").length,
 			d.querySelectorAll("#held .bar i").length, d.querySelectorAll("#waiting > div").length,
-			d.querySelectorAll("#events > div").length > 2, d.scripts.length, d.title, d.getElementById("stale").hidden,
+			d.querySelectorAll("#events > div").length > 2,
+			[...d.querySelectorAll("#wrong > div")].every(e => e.querySelector(".name").textContent && e.querySelector(".next a").href.includes("/docs/")), d.scripts.length, d.title, d.getElementById("stale").hidden,
 			getComputedStyle(d.body).backgroundColor].join(" | ");
 		document.body.append(p);
 	}
@@ -68,9 +70,9 @@ func TestPageInABrowser(t *testing.T) {
 		if dark {
 			ground = "rgb(16, 20, 26)"
 		}
-		// No wider than the frame; five nodes; three locks with bars; two waits; events; the page's own
-		// script and no other; up to date.
-		want := "0 | 5 | 3 | 2 | true | 1 | redlock: 4/5 up, 3 held | true | " + ground
+		// No wider than the frame; five nodes; three locks with bars; two waits; events; what is wrong with its
+		// next step and a link; the page's own script and no other; up to date.
+		want := "0 | 5 | 3 | 2 | true | true | 1 | redlock: 4/5 up, 3 held | true | " + ground
 		assert.Equal(t, map[string]string{"phone": want, "desk": want}, seen, dom)
 	}
 	assert.NotEmpty(t, looks, "the page renews itself")
@@ -111,7 +113,7 @@ onload = async () => {
 
 func TestPageOfManyLocks(t *testing.T) {
 	chromium := browser(t)
-	r := newRedlock(t, testcluster.RunEmbedded(t, 1))
+	r := newRedlock(t, testcluster.RunEmbedded(t, 1), redlock.WithNodeTimeout(10*time.Second))
 	for i := range 1000 {
 		_, err := r.TryLock(t.Context(), []string{fmt.Sprintf("job:%d", i)}, time.Hour-time.Duration(i)*time.Second)
 		require.NoError(t, err)
@@ -129,6 +131,25 @@ func TestPageOfManyLocks(t *testing.T) {
 	seen := regexp.MustCompile(`<p>(.*)</p>`).FindStringSubmatch(dom)
 	require.NotNil(t, seen, dom)
 	assert.Equal(t, "true | 0 | true | 10 | job:999 | 500 | 0 | job:0 | 111 | 111 of 1\u202f000 | true | true", html.UnescapeString(seen[1]))
+}
+
+// One of something is no "1 votes".
+func TestPageOfOneNode(t *testing.T) {
+	chromium := browser(t)
+	c := testcluster.RunEmbedded(t, 1)
+	r := newRedlock(t, c)
+	lock, err := r.TryLock(t.Context(), []string{"x"}, time.Hour)
+	require.NoError(t, err)
+	require.NoError(t, c.Nodes[0].SetError("LOADING x"))
+	require.Error(t, lock.Extend(t.Context(), time.Hour))
+	require.NoError(t, c.Nodes[0].Stop())
+	require.Eventually(t, func() bool { return !r.Stats().Nodes[0].Up }, time.Minute, 10*time.Millisecond)
+	server := httptest.NewServer(redlockhttp.Handler(r))
+	t.Cleanup(server.Close)
+	dom := chromium(t, false, "--virtual-time-budget=3000", "--dump-dom", server.URL+"/")
+	assert.Contains(t, dom, "There is no quorum: 1 of 1 node gives no vote (node1 is down), and 1 vote is needed.")
+	assert.Contains(t, dom, "0 of 1 node up, the quorum is 1")
+	assert.Contains(t, dom, "1 vote failed")
 }
 
 // framed lets the page be shown in a frame of the test's.

@@ -4,7 +4,7 @@
 //
 // [WithSemaphores] names semaphores whose permits are shown together.
 //
-// The page begins with what is wrong. It has the nodes with their states, round-trip times and errors;
+// The page begins with what is wrong, each with the next step and a link to where to read on. It has the nodes with their states, round-trip times and errors;
 // the calls that wait, for what, behind whom and since when; the latest unusual events; the locks that
 // this process holds, and how long they still last; and the counters. It refreshes itself every second.
 // It is one file that loads nothing from elsewhere, and works on a phone, in light and dark. The same

@@ -28,7 +28,7 @@ func note(e *redlock.Event) string {
 	case redlock.EventNodeCleaned:
 		return fmt.Sprintf("%d of unknown outcome, %d released", e.Unknown, e.Cleaned)
 	case redlock.EventOverloaded:
-		return fmt.Sprintf("%d attempts turned away", e.TurnedAway)
+		return fmt.Sprintf("%d turned away", e.TurnedAway)
 	default:
 		return ""
 	}

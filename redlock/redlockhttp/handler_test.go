@@ -92,7 +92,7 @@ func TestStateHasWhatIsGoingOn(t *testing.T) {
 			kinds[e.Kind] = e.Level
 			assert.True(t, i == 0 || !e.Time.After(s.Events[i-1].Time), "the latest first")
 		}
-		assert.Equal(t, map[string]string{"node up": "info", "node down": "warning", "extended": "warning"}, kinds)
+		assert.Equal(t, map[string]string{"node up": "info", "node down": "warning", "keys vanished": "warning", "extended": "warning"}, kinds)
 	})
 }
 

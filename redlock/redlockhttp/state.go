@@ -21,9 +21,10 @@ const maxNames, maxName = 20, 256
 // resources of a lock, a wait or an event, Resources has at most 20, each with at most 256 bytes, and
 // Names has how many there are. More fields may be added.
 type State struct {
-	Time    time.Time `json:"time"` // of this process: what Until and Since are to be compared with
-	Need    int       `json:"need"` // the quorum
-	Up      int       `json:"up"`   // nodes that are connected and grant locks
+	Time    time.Time `json:"time"`  // of this process: what Until and Since are to be compared with
+	Need    int       `json:"need"`  // the quorum
+	Up      int       `json:"up"`    // nodes that are connected, grant locks, and vote in time
+	Wrong   []Wrong   `json:"wrong"` // what somebody should look at, the worst first; empty: nothing
 	Nodes   []Node    `json:"nodes"`
 	Held    []Lock    `json:"held"`    // at most 500, those that end soonest first; Counts has how many there are
 	Waiting []Wait    `json:"waiting"` // at most 500, the longest wait first
@@ -38,7 +39,7 @@ type State struct {
 // A Node is a node in a State.
 type Node struct {
 	Name    string  `json:"name"`
-	State   string  `json:"state"` // up, down, closed, connecting (nothing bad is known yet), quarantined or mismatched (both are up)
+	State   string  `json:"state"` // up, down, closed, connecting (nothing bad is known yet), or connected without votes: unresponsive, quarantined or mismatched
 	RTT     float64 `json:"rtt_ms"`
 	Error   string  `json:"error,omitempty"`
 	Listens bool    `json:"listens"`
@@ -48,6 +49,9 @@ type Node struct {
 	Connects        int64 `json:"connects"`
 	Unknown         int64 `json:"unknown"`
 	Cleaned         int64 `json:"cleaned"`
+
+	Vanished   int64     `json:"vanished"`             // held locks whose keys it has lost; see the field of redlock.NodeStats
+	VanishedAt time.Time `json:"vanished_at,omitzero"` // when that was last noticed
 
 	Votes Votes `json:"votes"`
 }
@@ -91,7 +95,8 @@ type Wait struct {
 	Reason      string    `json:"reason,omitempty"` // taken, no quorum
 	Holder      string    `json:"holder,omitempty"`
 	HolderOwner string    `json:"holder_owner,omitempty"`
-	Semaphore   string    `json:"semaphore,omitempty"` // for a permit of which it waits, and on which slot
+	HolderSince time.Time `json:"holder_since,omitzero"` // since when, at least, the holder has the lock
+	Semaphore   string    `json:"semaphore,omitempty"`   // for a permit of which it waits, and on which slot
 	Slot        *int      `json:"slot,omitempty"`
 }
 
@@ -103,6 +108,8 @@ type Counts struct {
 	Asking  int `json:"asking"`
 	Queued  int `json:"queued"`
 	Window  int `json:"window"`
+
+	OldestWait float64 `json:"oldest_wait_ms"` // for how long the longest of the calls has waited; 0 without any
 
 	Acquired      int64 `json:"acquired"`
 	Extended      int64 `json:"extended"`
@@ -160,11 +167,17 @@ func (h handler) look(q query) State {
 	}
 	for _, n := range stats.Nodes {
 		s.Nodes = append(s.Nodes, nodeOf(n))
-		if n.Up && n.Abstains == nil {
+		if n.Up && n.Abstains == nil && n.Unresponsive == nil {
 			s.Up++
 		}
 	}
-	locks := slices.DeleteFunc(h.r.HeldLocks(), func(l redlock.HeldLock) bool { return !q.matches(l.Resources, l.Holder, l.Owner) })
+	events := h.r.RecentEvents()
+	for i := range events {
+		s.Events = append(s.Events, eventOf(&events[len(events)-1-i]))
+	}
+	held, waiting := h.r.HeldLocks(), h.r.WaitingCalls()
+	s.Wrong = wrongOf(&s, now, held, waiting, func(c redlock.WaitingCall) string { return h.slotOf(c.Resources).semaphore })
+	locks := slices.DeleteFunc(held, func(l redlock.HeldLock) bool { return !q.matches(l.Resources, l.Holder, l.Owner) })
 	switch q.sort {
 	case "oldest": // They are.
 	case "name":
@@ -180,19 +193,15 @@ func (h handler) look(q query) State {
 			Owner: l.Owner, Holder: l.Holder, Kept: l.Kept, Semaphore: slot.semaphore, Slot: slot.number,
 		})
 	}
-	calls := slices.DeleteFunc(h.r.WaitingCalls(), func(c redlock.WaitingCall) bool { return !q.matches(c.Resources, c.Holder, c.Owner, c.HolderOwner) })
+	calls := slices.DeleteFunc(waiting, func(c redlock.WaitingCall) bool { return !q.matches(c.Resources, c.Holder, c.Owner, c.HolderOwner) })
 	s.WaitingMatching = len(calls)
 	for _, c := range calls[:min(len(calls), maxListed)] {
 		slot := h.slotOf(c.Resources)
 		s.Waiting = append(s.Waiting, Wait{
 			Resources: listed(c.Resources), Names: len(c.Resources), Owner: c.Owner, Since: c.Since, Waited: millis(now.Sub(c.Since)), Position: c.Position,
-			Attempts: c.Attempts, Reason: reason(c.Err), Holder: c.Holder, HolderOwner: c.HolderOwner,
+			Attempts: c.Attempts, Reason: reason(c.Err), Holder: c.Holder, HolderOwner: c.HolderOwner, HolderSince: c.HolderSince,
 			Semaphore: slot.semaphore, Slot: slot.number,
 		})
-	}
-	events := h.r.RecentEvents()
-	for i := range events {
-		s.Events = append(s.Events, eventOf(&events[len(events)-1-i]))
 	}
 	return s
 }
@@ -212,9 +221,12 @@ func nodeOf(n redlock.NodeStats) Node {
 	v := Node{
 		Name: n.Node, State: "connecting", RTT: millis(n.RTT), Listens: n.Listens, Backlog: n.Backlog,
 		Votes: Votes(n.Votes), PendingReleases: n.PendingReleases, Connects: n.Connects, Unknown: n.Unknown, Cleaned: n.Cleaned,
+		Vanished: n.Vanished, VanishedAt: n.VanishedAt.Round(0),
 	}
 	why := n.Err
 	switch {
+	case n.Up && n.Unresponsive != nil:
+		v.State, why = "unresponsive", n.Unresponsive
 	case n.Up && errors.Is(n.Abstains, redlock.ErrConfigMismatch):
 		v.State, why = "mismatched", n.Abstains
 	case n.Up && n.Abstains != nil:
@@ -232,7 +244,7 @@ func nodeOf(n redlock.NodeStats) Node {
 
 func counts(s *redlock.Stats) Counts {
 	return Counts{
-		Held: s.Held, Kept: s.Kept, Waiting: s.Waiting, Asking: s.Asking, Queued: s.Queued, Window: s.Window,
+		Held: s.Held, Kept: s.Kept, Waiting: s.Waiting, Asking: s.Asking, Queued: s.Queued, Window: s.Window, OldestWait: millis(s.OldestWait),
 		Acquired: s.Acquired, Extended: s.Extended, Repaired: s.Repaired, Unlocked: s.Unlocked, Taken: s.Taken,
 		NoQuorum: s.NoQuorum, Overloaded: s.Overloaded, Lost: s.Lost, Splits: s.Splits, Raised: s.Raised,
 		Woken: s.Woken, EventsDropped: s.EventsDropped,
