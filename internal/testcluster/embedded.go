@@ -57,6 +57,7 @@ type embedded struct {
 	mini  *miniredis.Miniredis
 	srv   *server.Server
 	proxy *Proxy
+	clock embeddedClock
 
 	mu        sync.Mutex
 	runID     string     // of the server, less the part that changes with every life

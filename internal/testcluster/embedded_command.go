@@ -34,7 +34,14 @@ const embeddedVersion = "6.2.0"
 // hook runs before every command of the server. It returns true if the command
 // must not run.
 func (e *embedded) hook(c *server.Peer, cmd string, args ...string) bool {
-	return e.stops(c, cmd, args) || e.isLoaded(c, cmd, args)
+	nested := isNested(c)
+	if e.stops(c, cmd, args, nested) || e.isLoaded(c, cmd, args) {
+		return true
+	}
+	if !nested { // A script holds the server's lock, and its time stands still.
+		e.clock.show(e.mini)
+	}
+	return false
 }
 
 // isLoaded answers a SCRIPT LOAD of what the server has already. Every connection of the
@@ -53,8 +60,7 @@ func (e *embedded) isLoaded(c *server.Peer, cmd string, args []string) bool {
 }
 
 // stops is hook for whatever has to do with faults, and for INFO.
-func (e *embedded) stops(c *server.Peer, cmd string, args []string) bool {
-	nested := isNested(c)
+func (e *embedded) stops(c *server.Peer, cmd string, args []string, nested bool) bool {
 	if cmd == "INFO" && len(args) == 1 && strings.EqualFold(args[0], "server") {
 		e.mu.Lock()
 		life := e.life

@@ -56,6 +56,43 @@ func TestBubbleKeysExpireByTheFakeClock(t *testing.T) {
 	require.Less(t, time.Since(began), 5*time.Second)
 }
 
+func TestBubbleNodeHasAClockOfItsOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := RunBubble(t, 1).Nodes[0]
+		conn := get(t, n.Pool())
+		shows := func(want time.Duration, since time.Time) {
+			t.Helper()
+			at, err := redis.Int64s(conn.Do("TIME"))
+			require.NoError(t, err)
+			require.Equal(t, want, time.Unix(at[0], at[1]*1000).Sub(since))
+		}
+		start := time.Now()
+		require.NoError(t, n.SetRate(1.25))
+		require.NoError(t, n.Set("k", "v", 10*time.Second))
+		time.Sleep(4 * time.Second)
+		shows(5*time.Second, start)
+		keys, err := n.Keys()
+		require.NoError(t, err)
+		require.Equal(t, 5*time.Second, keys["k"].TTL)
+		time.Sleep(4*time.Second - 1)
+		requireKey(t, n, "v")
+		time.Sleep(time.Nanosecond)
+		requireNoKey(t, n, "k")
+
+		// In a script, too; and it goes on from where it was.
+		require.NoError(t, n.SetRate(0.5))
+		shows(10*time.Second, start)
+		_, err = conn.Do("EVAL", `redis.call("SET", KEYS[1], "v", "PX", 10000) return redis.call("TIME")`, 1, "k")
+		require.NoError(t, err)
+		require.NoError(t, n.LeapClock(9*time.Second))
+		time.Sleep(2*time.Second - 1)
+		requireKey(t, n, "v")
+		time.Sleep(time.Nanosecond)
+		requireNoKey(t, n, "k")
+		shows(20*time.Second, start)
+	})
+}
+
 func TestBubbleConnectionsPipeline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := RunBubble(t, 1)

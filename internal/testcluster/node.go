@@ -107,6 +107,24 @@ func (n *Node) Stop() error { return n.backend.stop() }
 // [WithAppendOnly].
 func (n *Node) Restart(keepData bool) error { return n.backend.restart(keepData) }
 
+// Keep copies the data that a real server with [WithAppendOnly] has now, for [Node.RestartKept].
+func (n *Node) Keep() error {
+	s, ok := n.backend.(*realServer)
+	if !ok || !s.opts.appendOnly {
+		return ErrUnsupported
+	}
+	return s.keep()
+}
+
+// RestartKept is [Node.Restart] with the data that [Node.Keep] has copied: what came later is lost. It uses the copy up.
+func (n *Node) RestartKept() error {
+	s, ok := n.backend.(*realServer)
+	if !ok {
+		return ErrUnsupported
+	}
+	return s.restartKept()
+}
+
 // Hang freezes the node, as SIGSTOP does to a process: connections are
 // accepted but nothing is answered. An embedded node hangs its proxy instead.
 func (n *Node) Hang() error { return n.backend.hang() }
@@ -148,6 +166,27 @@ func (n *Node) SetOld(old bool) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.old = old
+	return nil
+}
+
+// SetRate has an embedded node's clock run fast or slow from now on: keys expire by it, and PTTL and TIME say what it
+// shows. 1 is the rate of the test's clock.
+func (n *Node) SetRate(rate float64) error {
+	e, ok := n.backend.(*embedded)
+	if !ok {
+		return ErrUnsupported
+	}
+	e.clock.set(rate, 0)
+	return nil
+}
+
+// LeapClock has an embedded node's clock leap forward: all keys that would have expired by then have.
+func (n *Node) LeapClock(by time.Duration) error {
+	e, ok := n.backend.(*embedded)
+	if !ok {
+		return ErrUnsupported
+	}
+	e.clock.set(0, by)
 	return nil
 }
 

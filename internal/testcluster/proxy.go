@@ -39,7 +39,7 @@ type Proxy struct {
 
 // faults holds the switchable state of a proxy.
 type faults struct {
-	hung, hole, refuse, dropReplies bool
+	hung, hole, refuse, dropReplies, dropRequests bool
 
 	down bool // The node behind is not running: new connections are refused as well.
 
@@ -48,6 +48,8 @@ type faults struct {
 	lagShare float64       // of the chunks,
 	lag      time.Duration // which are that much later
 	connect  time.Duration // how much later a connection's first request is
+
+	slow throttle
 }
 
 // span is a range of durations to draw from, both ends included.

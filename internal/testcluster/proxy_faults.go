@@ -33,6 +33,13 @@ func (p *Proxy) SetConnectDelay(d time.Duration) {
 	p.change(func(f *faults) { f.connect = d })
 }
 
+// Throttle has each direction of a connection store what comes, and forward up to so many bytes at a time:
+// those that are there when the ones before are through, after as long as they take at rate bytes a second.
+// What a connection holds when it ends is dealt with as bytes that are delayed. A rate of 0 ends it.
+func (p *Proxy) Throttle(size, rate int) {
+	p.change(func(f *faults) { f.slow = throttle{size, rate} })
+}
+
 // Hang holds all bytes in both directions, and holds new connections open
 // without an answer, until [Proxy.Resume]. As with a frozen process, a request
 // that arrived before its client closed the connection is still delivered
@@ -64,6 +71,12 @@ func (p *Proxy) Refuse(on bool) {
 // The connection stays up otherwise.
 func (p *Proxy) DropReplies(on bool) {
 	p.change(func(f *faults) { f.dropReplies = on })
+}
+
+// DropRequests makes the proxy throw requests away, while the replies to earlier ones still come. The connection stays up
+// otherwise: who ends this has to break it with [Proxy.Kill], as TCP never delivers what follows lost bytes.
+func (p *Proxy) DropRequests(on bool) {
+	p.change(func(f *faults) { f.dropRequests = on })
 }
 
 // LateBytes sets what happens to request bytes that are still delayed when the

@@ -9,6 +9,7 @@ import (
 type chunk struct {
 	data []byte
 	due  time.Time // Not delivered before.
+	from time.Time // When a throttle takes it: until then, more may be put to it.
 	late bool      // Rescued by LateBytes.
 }
 
@@ -44,6 +45,37 @@ func (l *lane) push(data []byte, s span, extra time.Duration) {
 	}
 	l.last = due
 	l.queue = append(l.queue, chunk{data: append([]byte(nil), data...), due: due})
+	l.signal()
+}
+
+// A throttle forwards up to size bytes at a time, at rate bytes a second.
+type throttle struct{ size, rate int }
+
+// takes returns for how long so many bytes are forwarded.
+func (t throttle) takes(n int) time.Duration {
+	return time.Duration(n) * time.Second / time.Duration(t.rate)
+}
+
+// throttle queues a copy of data to be delivered when its turn has come and it has been forwarded.
+func (l *lane) throttle(data []byte, t throttle) {
+	now := time.Now()
+	if last := len(l.queue) - 1; last >= 0 && l.queue[last].from.After(now) {
+		c := &l.queue[last]
+		n := min(len(data), max(t.size-len(c.data), 0))
+		c.data, data = append(c.data, data[:n]...), data[n:]
+		c.due = c.due.Add(t.takes(n))
+		l.last = c.due
+	}
+	for len(data) > 0 {
+		n := min(len(data), t.size)
+		from := now
+		if l.last.After(now) {
+			from = l.last
+		}
+		l.last = from.Add(t.takes(n))
+		l.queue = append(l.queue, chunk{data: append([]byte(nil), data[:n]...), due: l.last, from: from})
+		data = data[n:]
+	}
 	l.signal()
 }
 

@@ -101,7 +101,7 @@ func (l *link) readRequests() {
 		n, err := l.client.Read(buf)
 		l.p.mu.Lock()
 		if n > 0 {
-			l.accept(&l.req, buf[:n], false)
+			l.accept(&l.req, buf[:n], l.p.faults.dropRequests)
 		}
 		if err != nil {
 			l.clientGone(false)
@@ -138,6 +138,10 @@ func (l *link) accept(ln *lane, data []byte, drop bool) {
 	}
 	if l.holed || drop || ln.dead {
 		l.p.stats.Dropped += int64(len(data))
+		return
+	}
+	if slow := l.p.faults.slow; slow.rate > 0 {
+		ln.throttle(data, slow)
 		return
 	}
 	delay := l.p.faults.req
@@ -250,7 +254,11 @@ func (l *link) poll(ln *lane) (c chunk, wait time.Duration, ok bool) {
 		}
 		ln.queue = ln.queue[1:]
 		l.holed = l.holed || f.hole
-		if !l.holed && (!f.dropReplies || ln == &l.req) {
+		dropped := f.dropReplies
+		if ln == &l.req {
+			dropped = f.dropRequests
+		}
+		if !l.holed && !dropped {
 			return c, 0, true
 		}
 		l.p.stats.Dropped += int64(len(c.data))

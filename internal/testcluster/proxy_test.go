@@ -58,6 +58,39 @@ func TestProxyDelayIsPipelinedAndKeepsOrder(t *testing.T) {
 	})
 }
 
+func TestProxyThrottle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, e := startEcho(t)
+		p.Throttle(4, 10)
+		conn := dial(t, p)
+		arrived := func(at time.Duration, want string) {
+			t.Helper()
+			time.Sleep(at)
+			synctest.Wait()
+			require.Equal(t, want, e.received())
+		}
+		send(t, conn, "ab")
+		synctest.Wait()
+		send(t, conn, "cde") // While the first two are forwarded.
+		synctest.Wait()
+		send(t, conn, "fgh")
+		arrived(199*time.Millisecond, "")
+		arrived(time.Millisecond, "ab")
+		arrived(399*time.Millisecond, "ab")
+		arrived(time.Millisecond, "abcdef")
+		arrived(200*time.Millisecond, "abcdefgh")
+		expect(t, conn, "abcdefgh")
+		start := time.Now()
+		send(t, conn, "12345678")
+		expect(t, conn, "12345678")
+		require.Equal(t, 1200*time.Millisecond, time.Since(start), "the last four are on both ways one after the other")
+		p.Throttle(0, 0)
+		send(t, conn, "x")
+		synctest.Wait()
+		require.Equal(t, "abcdefgh12345678x", e.received())
+	})
+}
+
 func TestProxySeedRepeatsDelays(t *testing.T) {
 	measure := func(t *testing.T, seed uint64) (took []time.Duration) {
 		t.Helper()
@@ -202,5 +235,27 @@ func TestProxyDropReplies(t *testing.T) {
 		p.DropReplies(false)
 		send(t, conn, "y")
 		expect(t, conn, "y")
+	})
+}
+
+func TestProxyDropRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, e := startEcho(t)
+		p.SetDelay(time.Second, time.Second)
+		conn := dial(t, p)
+		send(t, conn, "x")
+		time.Sleep(1500 * time.Millisecond) // The reply is on its way.
+		send(t, conn, "y")
+		p.DropRequests(true)
+		expect(t, conn, "x")
+		send(t, conn, "z")
+		expectSilence(t, conn)
+		require.Equal(t, "x", e.received())
+		p.Kill()
+		p.DropRequests(false)
+		conn = dial(t, p)
+		send(t, conn, "w")
+		expect(t, conn, "w")
+		require.Equal(t, "xw", e.received())
 	})
 }

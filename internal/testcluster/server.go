@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/gomodule/redigo/redis"
@@ -100,6 +101,42 @@ func (s *realServer) restart(keepData bool) error {
 		if err := os.RemoveAll(s.dataDir()); err != nil {
 			return err
 		}
+	}
+	return s.startAgain()
+}
+
+// kept is the folder for a copy of the data.
+func (s *realServer) kept() string { return filepath.Join(s.dir, "kept") }
+
+// keep copies the data while the server goes on. A log that is cut off in the middle of a command is as good as one that
+// ends before it. If the server begins another file meanwhile, the copy is made again.
+func (s *realServer) keep() error {
+	names := func() string {
+		files, _ := filepath.Glob(filepath.Join(s.dataDir(), "*", "*"))
+		return strings.Join(files, " ")
+	}
+	for {
+		before := names()
+		if err := os.RemoveAll(s.kept()); err != nil {
+			return err
+		}
+		err := os.CopyFS(s.kept(), os.DirFS(s.dataDir()))
+		if names() == before {
+			return s.wrap(err)
+		}
+	}
+}
+
+// restartKept starts the server with the copy.
+func (s *realServer) restartKept() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.proc.Kill()
+	if err := os.RemoveAll(s.dataDir()); err != nil {
+		return err
+	}
+	if err := os.Rename(s.kept(), s.dataDir()); err != nil {
+		return err
 	}
 	return s.startAgain()
 }

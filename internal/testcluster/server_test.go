@@ -28,6 +28,8 @@ func TestServers(t *testing.T) {
 	require.ErrorIs(t, n.Slow(1, 2), ErrUnsupported)
 	require.ErrorIs(t, n.SetError("ERR"), ErrUnsupported)
 	require.ErrorIs(t, n.OnCommand(nil), ErrUnsupported)
+	require.ErrorIs(t, n.SetRate(1), ErrUnsupported)
+	require.ErrorIs(t, n.LeapClock(1), ErrUnsupported)
 
 	conn := get(t, n.Pool())
 	_, err := conn.Do("PING")
@@ -91,6 +93,28 @@ func TestServerKeepsDataOnDisk(t *testing.T) {
 	require.NoError(t, c.Close())
 	_, err = os.Stat(dir)
 	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+// What was written after the copy is lost, and keys that had an end keep it.
+func TestServerComesBackWithWhatItHadBefore(t *testing.T) {
+	requireNoLeaks(t)
+	n := RunServers(t, 1, WithAppendOnly()).Nodes[0]
+	require.NoError(t, n.Set("old", "v", time.Hour))
+	require.NoError(t, n.Keep())
+	require.NoError(t, n.Set("old", "w", 2*time.Hour))
+	require.NoError(t, n.Set("new", "v", time.Hour))
+	require.NoError(t, n.RestartKept())
+	keys, err := n.Keys()
+	require.NoError(t, err)
+	require.Len(t, keys, 1)
+	require.Equal(t, "v", keys["old"].Value)
+	require.LessOrEqual(t, keys["old"].TTL, time.Hour)
+	require.Error(t, n.RestartKept(), "the copy is used up")
+
+	require.ErrorIs(t, RunServers(t, 1).Nodes[0].Keep(), ErrUnsupported)
+	embedded := RunEmbedded(t, 1).Nodes[0]
+	require.ErrorIs(t, embedded.Keep(), ErrUnsupported)
+	require.ErrorIs(t, embedded.RestartKept(), ErrUnsupported)
 }
 
 func TestServersBehindProxies(t *testing.T) {

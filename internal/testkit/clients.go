@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/admission"
+	"github.com/seed6c881748/redlock/internal/clockwatch"
 	"github.com/seed6c881748/redlock/internal/conn"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/internal/waiting"
@@ -136,12 +137,17 @@ func AllUp(r *redlock.Redlock) bool {
 	return true
 }
 
-// The three things from inside that these tests need, and users do not.
+// The four things from inside that these tests need, and users do not.
 
 // WallOffset is added to a Redlock's wall clock: the jumps and differences that the clock of a
 // test does not have.
 func WallOffset(r *redlock.Redlock) *atomic.Int64 {
 	return (*atomic.Int64)(inside(r, "wallOffset").Addr().UnsafePointer())
+}
+
+// ClockOf returns what says by how much a Redlock's monotonic clock is behind.
+func ClockOf(r *redlock.Redlock) *clockwatch.Clock {
+	return (*clockwatch.Clock)(inside(r, "clock").UnsafePointer())
 }
 
 // QueueOf returns the lines of those who wait in this process.
