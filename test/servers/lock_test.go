@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/internal/tokens"
 	"github.com/seed6c881748/redlock/redlock"
@@ -195,8 +196,15 @@ func TestMemoryThatIsFullStillLetsLocksBeKeptAndReleased(t *testing.T) {
 	_, err = r.TryLock(t.Context(), []string{"new"}, time.Minute)
 	require.ErrorIs(t, err, redlock.ErrNoQuorum)
 	require.ErrorContains(t, err, "OOM")
+	probe := func() (any, error) { return adminConn(t, n).Do("EVAL", node.Probe.Source, 1, "none") }
+	_, err = probe()
+	require.ErrorContains(t, err, "OOM", "it shows what a PING does not")
 	require.NoError(t, held.Extend(t.Context(), time.Minute))
 	require.NoError(t, held.Unlock(t.Context()))
+	admin(t, n, "CONFIG", "SET", "maxmemory", "0")
+	reply, err := probe()
+	require.NoError(t, err)
+	require.Equal(t, int64(1), reply)
 	requireNoKeys(t, c)
 }
 

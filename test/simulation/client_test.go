@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"regexp"
 	"slices"
@@ -49,13 +50,8 @@ type simClient struct {
 	closing time.Time // when Close was first called, zero before
 	rough   bool      // its context may have ended before
 	calm    []bool    // by node: it had no fault for long before the end of Close
-	jumps   []simJump
-}
-
-// A simJump is a jump of a client's wall clock.
-type simJump struct {
-	at time.Time
-	by time.Duration
+	jumps   []simJump // forward
+	back    bool      // the last one was back
 }
 
 // simOptions are the options that the checks have to know.
@@ -71,6 +67,15 @@ func (o simOptions) over(client simOptions) simOptions {
 		timeout: cmp.Or(o.timeout, client.timeout), minHold: cmp.Or(o.minHold, client.minHold),
 		maxHold: cmp.Or(o.maxHold, client.maxHold), fencing: o.fencing || client.fencing,
 	}
+}
+
+// raised is the ttl of a lock that is asked for with ttl: beyond a min hold, it leaves what an attempt may take.
+func (o simOptions) raised(ttl time.Duration) time.Duration {
+	if o.minHold == 0 {
+		return ttl
+	}
+	valid := o.minHold + min(3*o.timeout, testkit.Validity(ttl))
+	return max(ttl, time.Duration(math.Ceil(float64(valid+2*time.Millisecond)/(1-testkit.DefaultDriftFactor))))
 }
 
 func (o simOptions) options() (opts []redlock.Option) {
@@ -243,15 +248,6 @@ func (c *simClient) closeIdleWithin(limit time.Duration) {
 	}
 }
 
-// jump has the client's wall clock jump, as after a suspend of its machine.
-func (c *simClient) jump(by time.Duration) {
-	c.s.mu.Lock()
-	c.jumps = append(c.jumps, simJump{time.Now(), by})
-	testkit.WallOffset(c.r).Add(int64(by))
-	c.s.mu.Unlock()
-	c.s.tracef("the wall clock of %s jumps by %v", c.name, by)
-}
-
 // sawSplit reports whether the client had to resolve a split vote, or different
 // counters. In the later rounds of one, a node that has not answered the first is not
 // asked and counts as silent, so that the votes do not show any more what was decided
@@ -267,7 +263,7 @@ func (c *simClient) checkStats() {
 	s, st := c.s, c.r.Stats()
 	held := 0
 	for _, l := range s.allLocks() {
-		if l.c == c && l.releasedAt().IsZero() && time.Now().Before(l.Until()) {
+		if l.c == c && l.releasedAt().IsZero() && time.Now().Before(l.lapse(l.Until())) {
 			held++
 		}
 	}
@@ -277,6 +273,16 @@ func (c *simClient) checkStats() {
 	for _, n := range st.Nodes {
 		if !n.Up || n.Err != nil || n.Backlog != 0 || n.PendingReleases != 0 {
 			s.failf("(5) %s after the recovery: %+v", c.name, n)
+		}
+	}
+}
+
+// checkVanished checks that keys have vanished only on nodes that have lost some. Of a release by another process
+// a client knows nothing.
+func (c *simClient) checkVanished() {
+	for i, n := range c.r.Stats().Nodes {
+		if len(c.s.nodes[i].losses) == 0 && n.Vanished > 0 && !c.s.strangers {
+			c.s.failf("(8) %s says that keys have vanished from %s, which has lost none, %d times", c.name, n.Node, n.Vanished)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/internal/testkit"
 )
 
 // A sim is one run of a seed. The engine is in these files:
@@ -19,6 +20,7 @@ import (
 //	engine_test.go      random numbers, what is noted, the report
 //	node_test.go        nodes: what they store and what they lose
 //	faults_test.go      the faults, and when nodes suffer them
+//	clocks_test.go      clocks that are fast and slow, that jump, and machines that sleep
 //	requests_test.go    what reaches nodes; requests that come late or again
 //	client_test.go      clients, and how they are closed
 //	caller_test.go      goroutines that use a client: Lock, Extend, Unlock
@@ -53,8 +55,13 @@ type sim struct {
 	slowest   []time.Duration                   // how slow a slow node is, at most
 	onRequest func(n *simNode, req *simRequest) // is called before the request runs
 	again     sync.WaitGroup                    // requests that are to run again
+	rateError float64                           // nodes' clocks are fast or slow by so much, at most
+
+	clockRands uint64
+	moves      []*time.Timer // of clocks
 
 	mu       sync.Mutex // guards what follows
+	sleeps   []simJump  // of all machines
 	trace    []string
 	failures []string
 	locks    []*simLock
@@ -67,8 +74,9 @@ func newSim(t *testing.T, seed uint64) *sim {
 	t.Helper()
 	s := &sim{
 		t: t, seed: seed, verbose: os.Getenv("SIM_SEED") != "", start: time.Now(),
-		slowest: []time.Duration{5 * time.Millisecond, 30 * time.Millisecond, 120 * time.Millisecond, 500 * time.Millisecond},
-		byToken: map[string]*simLock{}, owners: map[string]*simClient{},
+		slowest:   []time.Duration{5 * time.Millisecond, 30 * time.Millisecond, 120 * time.Millisecond, 500 * time.Millisecond},
+		rateError: testkit.DefaultDriftFactor,
+		byToken:   map[string]*simLock{}, owners: map[string]*simClient{},
 	}
 	s.rng = s.newRand()
 	return s
@@ -85,6 +93,7 @@ func (s *sim) cluster(n int, delay time.Duration) {
 		s.must(n.OnCommand(n.observe))
 		s.nodes = append(s.nodes, n)
 	}
+	s.setRates()
 }
 
 // end closes the clients that are open, and checks what must hold after every run.
@@ -96,6 +105,9 @@ func (s *sim) end() {
 	}
 	for _, c := range s.open() {
 		c.closeIdle()
+	}
+	for _, c := range s.clients {
+		c.checkVanished()
 	}
 	s.again.Wait()
 	synctest.Wait()

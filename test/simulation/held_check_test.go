@@ -91,8 +91,8 @@ func (l *heldLock) checkReleased() {
 	if l.h.outage.overlaps(l.start, time.Now().Add(l.o.minHold+settle)) {
 		return // Some of the releases may be late.
 	}
-	if keep := l.start.Add(l.o.minHold); l.o.minHold > 0 && time.Now().Before(keep) {
-		l.checkMinHold(keep)
+	if l.o.minHold > 0 && time.Now().Before(l.keptTo(l.from)) {
+		l.checkMinHold()
 	}
 	time.Sleep(settle)
 	s.mu.Lock()
@@ -107,7 +107,7 @@ func (l *heldLock) checkReleased() {
 }
 
 // checkMinHold checks that a release leaves the keys for the min hold, and no longer.
-func (l *heldLock) checkMinHold(keep time.Time) {
+func (l *heldLock) checkMinHold() {
 	s := l.s
 	time.Sleep(l.h.settle)
 	var have []*simNode
@@ -116,16 +116,17 @@ func (l *heldLock) checkMinHold(keep time.Time) {
 			have = append(have, n)
 		}
 	}
-	if l.isSecure() && len(have) < s.need && time.Now().Before(keep) {
+	if keep := l.keptTo(l.from); l.isSecure() && len(have) < s.need && time.Now().Before(keep) {
 		s.failf("(5) only %d nodes have %s during its min hold, until %v", len(have), l.name, s.offset(keep))
 	}
-	time.Sleep(time.Until(keep) - 1)
+	time.Sleep(time.Until(l.keptTo(l.from)) - 1)
 	for _, n := range have {
+		keep := l.keptTo(l.from)
 		if !n.has(l.simLock) && time.Now().Before(keep) && !n.hasLost(l.simLock) {
 			s.failf("(5) %s lost keys of %s before its min hold ended at %v", n.Name(), l.name, s.offset(keep))
 		}
 	}
-	time.Sleep(time.Until(keep) + heldSlack)
+	time.Sleep(time.Until(l.from.Add(s.longest(l.o.minHold))) + heldSlack)
 }
 
 // checkClosed checks (7) when Close has returned: it waited for what is held, and for

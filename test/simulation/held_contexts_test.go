@@ -165,7 +165,7 @@ func (l *heldLock) limit() time.Time {
 func (c *heldContext) checkLate(now, until time.Time) {
 	l := c.l
 	l.mu.Lock()
-	released, robbed := l.released, l.robbed
+	released, robbed, found := l.released, l.robbed, l.foundLost
 	l.mu.Unlock()
 	noticed := time.Time{}
 	if alone := len(l.s.healthy()) == len(l.s.nodes); !robbed.IsZero() && alone && !l.h.outage.overlaps(robbed, now) {
@@ -181,6 +181,7 @@ func (c *heldContext) checkLate(now, until time.Time) {
 		{"Close", l.c.closedAt()},
 		{"the max hold", l.limit()},
 		{"the loss of all keys", noticed},
+		{"an extension has found it lost", found},
 	} {
 		if late := now.Sub(laterOf(end.at, c.called)); !end.at.IsZero() && late > heldSlack || end.what == "Until" && late > 0 {
 			l.s.failf("(4) a context of %s ended %v after %s", l.name, late, end.what)

@@ -48,6 +48,7 @@ func runHeld(s *sim) {
 		a := &heldActor{simCaller{s: s, c: testkit.Pick(s.rng, s.clients...), rng: s.newRand(), name: fmt.Sprintf("lock%d", i+1)}, h}
 		s.wg.Go(a.run)
 	}
+	s.moveClocks(h.span, 2*h.ttl)
 	for _, c := range s.clients {
 		h.happen(c, s.newRand())
 	}
@@ -70,7 +71,7 @@ func (h *heldSim) prepare() {
 	}
 	s.cluster(n, testkit.Pick(rng, 0, min(h.ttl/60, h.timeout/20)))
 	h.settle = s.nodes[0].settle()
-	h.span = testkit.Between(rng, h.ttl, 4*h.ttl)
+	h.span = testkit.Between(rng, h.ttl, testkit.Pick[time.Duration](rng, 4, 4, 12)*h.ttl)
 	h.shared = rng.IntN(2) == 0
 	s.loss = rng.IntN(2) == 0
 	s.excuse = true
@@ -156,15 +157,6 @@ func (h *heldSim) happen(c *simClient, rng *rand.Rand) {
 			}
 		})
 	}
-	if rng.IntN(4) == 0 {
-		for range 1 + rng.IntN(2) {
-			at, by := testkit.Between(rng, 0, h.span), testkit.Magnitude(rng, 2*time.Millisecond, 2*h.ttl)
-			h.wg.Go(func() {
-				time.Sleep(at)
-				c.jump(by)
-			})
-		}
-	}
 }
 
 // onRequest looks at extensions and repairs that are about to run.
@@ -198,7 +190,7 @@ func (h *heldSim) finish() {
 	s.checkLeftovers()
 	for _, l := range h.allHeld() {
 		time.Sleep(time.Until(l.Until())) // Contexts whose caller never ended them.
-		time.Sleep(time.Until(l.start.Add(l.o.minHold)))
+		time.Sleep(time.Until(l.from.Add(s.longest(l.o.minHold))))
 	}
 	synctest.Wait()
 	for _, l := range h.allHeld() {

@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// heldTo returns until when nobody else may hold the lock: Until, or its release. The keys
+// heldTo returns until when nobody else may hold the lock: Until, or its end by the wall clock, or its release. The keys
 // of a lock with a min hold outlive that, if nobody has taken them.
 func (l *simLock) heldTo() time.Time {
 	l.mu.Lock()
 	released, unlocked, secure := l.released, l.unlocked, l.secure
 	l.mu.Unlock()
-	end := l.Until()
+	end := l.lapse(l.Until())
 	if !released.IsZero() && released.Before(end) {
 		end = released
 	}
-	if keep := l.start.Add(l.o.minHold); !unlocked.IsZero() && secure && keep.After(end) {
+	if keep := l.keptTo(l.from); !unlocked.IsZero() && secure && keep.After(end) {
 		end = keep
 	}
 	return end

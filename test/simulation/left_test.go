@@ -119,7 +119,7 @@ func (s *sim) checkExpired() {
 // checkNothingStays checks that all that is stored expires, the library's own
 // keys included, and that idle connections stay up.
 func (s *sim) checkNothingStays() {
-	time.Sleep(2*simMaxTTL + time.Second)
+	time.Sleep(s.longest(2*simMaxTTL + time.Second))
 	for _, n := range s.nodes {
 		left, err := n.Keys()
 		s.must(err)

@@ -33,15 +33,18 @@ type simLock struct {
 	unlocked   time.Time               // when an Unlock had succeeded
 	err        error                   // what Err returned, once that was not nil
 	final      time.Time               // Until, when the lock had ended
+	foundLost  time.Time               // when an extension had ended that found it lost
 	secure     bool                    // nothing but its callers and the clock can end it
 }
 
 // acquired enters a lock that was got, and checks (2), (3) and (4) at its beginning.
 func (c *simClient) acquired(lock *redlock.Lock, name string, call time.Time, ask simAsk) *simLock {
 	s, now := c.s, time.Now()
+	o := ask.o.over(c.o)
+	ttl := o.raised(ask.ttl)
 	l := &simLock{
-		Lock: lock, s: s, c: c, name: name, token: lock.Token(), ttl: ask.ttl, o: ask.o.over(c.o),
-		call: call, start: lock.Until().Add(-testkit.Validity(ask.ttl)), from: now, extensions: map[time.Time]time.Time{},
+		Lock: lock, s: s, c: c, name: name, token: lock.Token(), ttl: ttl, o: o,
+		call: call, start: lock.Until().Add(-testkit.Validity(ttl)), from: now, extensions: map[time.Time]time.Time{},
 	}
 	for _, res := range lock.Resources() {
 		l.keys = append(l.keys, s.prefix+res)
@@ -111,10 +114,29 @@ func (l *simLock) noteEnd(until time.Time) {
 	}
 }
 
+// noteLoss notes that an extension has ended, and has found the lock lost.
+func (l *simLock) noteLoss() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.foundLost.IsZero() {
+		l.foundLost = time.Now()
+	}
+}
+
 func (l *simLock) releasedAt() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.released
+}
+
+// validFrom is when the validity begins that ends at until.
+func (l *simLock) validFrom(until time.Time) time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if other, ok := l.extensions[until]; ok {
+		return other
+	}
+	return until.Add(-testkit.Validity(l.ttl))
 }
 
 // jumps returns the jumps of the wall clock since the lock was acquired, or
@@ -127,26 +149,19 @@ func (l *simLock) jumps(until time.Time) []simJump {
 	if len(jumps) == 0 {
 		return nil
 	}
-	start := until.Add(-testkit.Validity(l.ttl))
-	l.mu.Lock()
-	if other, ok := l.extensions[until]; ok {
-		start = other
-	}
-	l.mu.Unlock()
+	start := l.validFrom(until)
 	return slices.DeleteFunc(jumps, func(j simJump) bool { return j.at.Before(start) })
 }
 
 // lapse is when a validity that ends at until by the monotonic clock ends by
 // either clock, as both have been so far.
 func (l *simLock) lapse(until time.Time) time.Time {
-	lapse := until
-	for _, j := range l.jumps(until) {
-		lapse = lapse.Add(-j.by)
-		if lapse.Before(j.at) {
-			return j.at
-		}
-	}
-	return lapse
+	return cutShort(time.Time{}, until, l.jumps(until))
+}
+
+// stored is until when nodes store a lock at least whose validity ends at until.
+func (l *simLock) stored(until time.Time) time.Time {
+	return l.s.passed(l.validFrom(until), until)
 }
 
 // same is not errors.Is, which takes ErrExpired for an ErrLost.
@@ -197,7 +212,7 @@ func (l *simLock) check(when string) error {
 	if s.loss || before != nil {
 		return before
 	}
-	until := l.Until()
+	until := l.stored(l.Until())
 	var missing []string
 	for _, n := range s.nodes {
 		if why := n.lacks(l, until); why != "" {

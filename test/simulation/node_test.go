@@ -18,6 +18,7 @@ type simNode struct {
 	index  int
 	delays [2]time.Duration // of requests and of answers without a fault, at most
 	faulty bool             // it has faults
+	rate   float64          // of its clock
 
 	requests simRequests // guarded by s.mu
 
@@ -36,8 +37,9 @@ type simLoss struct {
 
 func (n *simNode) usualDelays() { n.Proxy().SetDelays(0, n.delays[0], 0, n.delays[1]) }
 
-// endDelays is for the end of the run: what is checked then takes no time.
+// endDelays is for the end of the run: what is checked then takes no time, and no clock jumps.
 func (s *sim) endDelays() {
+	s.settleClocks()
 	for _, n := range s.nodes {
 		n.Proxy().SetDelays(0, 0, 0, 0)
 	}
@@ -128,9 +130,12 @@ func (n *simNode) hasLost(l *simLock) bool {
 func (n *simNode) lockKeys() map[string]testcluster.KeyState {
 	all, err := n.Keys()
 	n.s.must(err)
-	for k := range all {
+	for k, key := range all {
 		if strings.Contains(k, testkit.Reserved) {
 			delete(all, k)
+		} else if key.TTL > 0 { // By the test's clock.
+			key.TTL = time.Duration(float64(key.TTL) / n.rate)
+			all[k] = key
 		}
 	}
 	return all
@@ -183,7 +188,7 @@ func (n *simNode) stores(key, token string) bool {
 // mayKeep reports whether the min hold of a lock that was released is a reason for the
 // node to have it; a release that comes late leaves it as long as it was told.
 func (n *simNode) mayKeep(l *simLock) bool {
-	return l.o.minHold > 0 && (n.faulty || n.isStalled() || time.Since(l.start) <= l.o.minHold+n.settle())
+	return l.o.minHold > 0 && (n.faulty || n.isStalled() || time.Since(l.from) <= n.s.longest(l.o.minHold)+n.settle())
 }
 
 // holders returns how many nodes store all keys of the lock.

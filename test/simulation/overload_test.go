@@ -116,6 +116,7 @@ func (o *overloadSim) measure(open bool) (rate float64) {
 	kept, err := c.r.TryLock(s.t.Context(), []string{"kept"}, 5*time.Second)
 	require.NoError(s.t, err)
 	ctx := kept.KeepAlive(s.t.Context())
+	s.moveClocks(o.warmUp+o.length, 500*time.Millisecond)
 	o.losePackets(o.share)
 	if open {
 		testkit.AdmissionOf(c.r).Open()
@@ -133,6 +134,7 @@ func (o *overloadSim) measure(open bool) (rate float64) {
 	rate = float64(got.Load()-before) / o.length.Seconds()
 	stop.Store(true)
 	wg.Wait()
+	s.settleClocks()
 	o.losePackets(0)
 	time.Sleep(time.Second) // The nodes have to catch up.
 	if !open && ctx.Err() != nil {

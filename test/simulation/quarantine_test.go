@@ -47,7 +47,7 @@ func runQuarantine(s *sim, guarded bool) {
 	rng := s.rng
 	s.cluster(testkit.Pick(rng, 1, 2, 3, 3, 3, 4, 5, 6, 7, 9), testkit.Pick(rng, 0, 200*time.Microsecond, 2*time.Millisecond))
 	s.loss, s.guarded = true, guarded
-	q := &quarantineSim{sim: s, maxTTL: testkit.Magnitude(rng, 100*time.Millisecond, 10*time.Second), opts: []redlock.Option{redlock.WithRetryCount(3)}}
+	q := &quarantineSim{sim: s, maxTTL: testkit.Magnitude(rng, testkit.Pick(rng, 100*time.Millisecond, 4*time.Second), 30*time.Second), opts: []redlock.Option{redlock.WithRetryCount(3)}}
 	q.until = s.start.Add(12 * q.maxTTL)
 	losses := simWeather{
 		faults: simDataLosses, end: q.until,
@@ -63,6 +63,7 @@ func runQuarantine(s *sim, guarded bool) {
 	for i := range 2 + rng.IntN(2) {
 		q.begin(i)
 	}
+	s.moveClocks(time.Until(q.until), q.maxTTL)
 	s.wg.Wait()
 }
 

@@ -152,6 +152,7 @@ func (r *randomSim) phase() {
 		c := s.openClient(simOptions{timeout: timeout}, redlock.WithConnectTimeout(timeout))
 		testkit.WallOffset(c.r).Store(int64(testkit.Between(s.rng, -r.plan.skew, r.plan.skew)))
 	}
+	s.moveClocks(r.plan.length, r.plan.length)
 	r.setRepeating(true)
 	var wg sync.WaitGroup
 	for _, n := range s.nodes {

@@ -75,6 +75,7 @@ func runLostAnswers(s *sim) {
 		contender := &simCaller{s: s, c: c, rng: s.newRand(), name: c.name + ".1"}
 		s.wg.Go(func() { r.contend(contender) })
 	}
+	s.moveClocks(time.Until(r.until), time.Second)
 	s.wg.Wait()
 	s.endDelays()
 	s.recover()

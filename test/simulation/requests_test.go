@@ -29,7 +29,7 @@ type simRequest struct {
 
 // simScripts has all scripts, by name, and by what they are asked for with.
 var simScripts = func() map[string]*node.Script {
-	by := map[string]*node.Script{"look": node.Look, "run": quarantine.RunScript, "admit": quarantine.AdmitScript}
+	by := map[string]*node.Script{"look": node.Look, "probe": node.Probe, "run": quarantine.RunScript, "admit": quarantine.AdmitScript}
 	files, err := filepath.Glob("../../redlock/scripts/*.lua")
 	for _, file := range files {
 		text, failed := os.ReadFile(file)

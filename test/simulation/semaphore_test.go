@@ -59,6 +59,7 @@ func runSemaphore(s *sim) {
 	for i := range 1 + s.rng.IntN(4) {
 		ss.begin(i)
 	}
+	s.moveClocks(time.Until(ss.until), min(ss.ttl, time.Second))
 	for _, n := range s.nodes {
 		rng, own := s.newRand(), s.newRand()
 		if n.faulty {
@@ -230,7 +231,7 @@ func (w *semaphoreCaller) enter(p *semaphore.Permit) *simLock {
 		w.s.failf("(1) %s has got slot %d of %d: %v", w.name, p.Slot, w.p.k, p.Resources())
 	}
 	ask := simAsk{resources: p.Resources(), ttl: w.ss.ttl, o: w.ss.o}
-	l := w.c.acquired(p.Lock, fmt.Sprintf("%s#%d", w.name, w.made), p.Until().Add(-testkit.Validity(w.ss.ttl)), ask)
+	l := w.c.acquired(p.Lock, fmt.Sprintf("%s#%d", w.name, w.made), p.Until().Add(-testkit.Validity(w.ss.o.over(w.c.o).raised(w.ss.ttl))), ask)
 	l.mu.Lock()
 	l.secure = !w.s.loss
 	l.mu.Unlock()
@@ -324,14 +325,21 @@ func (ss *semaphoreSim) checkPermits() {
 func (ss *semaphoreSim) checkWaits() {
 	longest := waitingSlack + 400*time.Millisecond // A timed retry, and the time to come to that slot.
 	used, free := 0, ss.start                      // Since then, one is.
+	slots := locksOf(ss.allLocks())
 	end := func(l *simLock) time.Time {
 		l.mu.Lock()
 		confirmed := !l.unlocked.IsZero()
 		l.mu.Unlock()
-		if !confirmed { // As after Close: its keys stay.
-			return l.Until()
+		end := l.start.Add(ss.longest(l.ttl)) // As after Close: its keys stay.
+		if confirmed {
+			end = laterOf(l.heldTo(), l.from.Add(ss.longest(l.o.minHold)))
 		}
-		return laterOf(l.heldTo(), l.start.Add(l.o.minHold))
+		for _, next := range slots[l.Resources()[0]] {
+			if next.from.After(l.from) {
+				end = earlierOf(end, next.from) // The nodes' clocks were faster.
+			}
+		}
+		return end
 	}
 	for _, step := range append(ss.steps(ss.k, end), semaphoreStep{ss.until, 0}) {
 		before := used

@@ -76,6 +76,11 @@ func TestSimOverload(t *testing.T) {
 	simulate(t, simSeeds{short: 1, race: 5, full: 50, long: 150}, runOverload)
 }
 
+// Locks end by their ttl, and others want them at that moment; see also TestSimRatesBeyondTheDrift.
+func TestSimExpiry(t *testing.T) {
+	simulate(t, simSeeds{short: 4, race: 30, full: 200, long: 1000}, runExpiry)
+}
+
 // Locks are kept by KeepAlive and by Do, while nodes fail and lose keys, and are ended by
 // Unlock, Close, the caller's context, the max hold or a jump of the wall clock.
 func TestSimHeldLocks(t *testing.T) {
@@ -85,6 +90,11 @@ func TestSimHeldLocks(t *testing.T) {
 // Callers in several processes want the permits of a semaphore, while all fails that can.
 func TestSimSemaphore(t *testing.T) {
 	simulate(t, simSeeds{short: 3, race: 12, full: 100, long: 300}, runSemaphore)
+}
+
+// Locks with a min hold are extended and released over connections that break and deliver late.
+func TestSimMinHold(t *testing.T) {
+	simulate(t, simSeeds{short: 8, race: 40, full: 200, long: 1000}, runMinHold)
 }
 
 // simSeeds has how many seeds of a profile are run: with -short, under the race detector,

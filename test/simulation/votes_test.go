@@ -65,6 +65,13 @@ func (c *simClient) onEvent(e redlock.Event) {
 	if s.verbose {
 		s.tracef("  %s: %s %s %q, %v, votes %v, until %v", c.name, e.Kind, e.Op, e.Resources, e.Err, e.Votes, s.offset(e.Until))
 	}
+	if e.Kind == redlock.EventExtended && errors.Is(e.Err, redlock.ErrLost) {
+		for _, l := range s.allLocks() {
+			if l.c == c && l.Holder() == e.Holder {
+				l.noteLoss()
+			}
+		}
+	}
 	if e.Kind != redlock.EventDecided && e.Kind != redlock.EventSettled {
 		return
 	}
@@ -101,7 +108,7 @@ func (c *simClient) checkVotes(what string, votes []redlock.Vote, op redlock.Op)
 	for i, v := range votes {
 		names[i] = v.Node
 		switch {
-		case errors.Is(v.Err, redlock.ErrTaken) && (op != redlock.OpLock || v.Holder == "" && v.HolderTTL > waiting.YieldTime):
+		case errors.Is(v.Err, redlock.ErrTaken) && (op != redlock.OpLock || v.Holder == "" && v.HolderTTL > 2*waiting.ReservedFor):
 			s.failf("(8) %s: %s vote of %s: taken by %q", what, op, v.Node, v.Holder)
 		case errors.Is(v.Err, redlock.ErrLost) && op == redlock.OpLock:
 			s.failf("(8) %s: lock vote of %s: lost", what, v.Node)
@@ -190,7 +197,7 @@ func (w *simCaller) checkLockError(ctx context.Context, what string, err error, 
 		s.failf("(8) %s of %s is taken by these votes: %v", what, w.name, err)
 	case errors.Is(reason, redlock.ErrNoQuorum) && !ended && !closed && t.unanswered+unheard <= n-s.need:
 		// Or the quorum came too late.
-		if t.yes < s.need || time.Since(start) < testkit.Validity(ask.ttl) {
+		if t.yes < s.need || time.Since(start) < testkit.Validity(ask.ttl) && !w.c.jumpedSince(start) {
 			s.failf("(8) %s of %s has no quorum by these votes: %v", what, w.name, err)
 		}
 	}

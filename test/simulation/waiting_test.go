@@ -30,6 +30,7 @@ type waitingSim struct {
 	hold   time.Duration // at most
 	turns  int           // of each goroutine, at most
 	ttl    time.Duration
+	o      simOptions
 	faults bool
 	until  time.Time
 
@@ -55,11 +56,12 @@ const (
 func runWaiting(s *sim) {
 	ws := &waitingSim{sim: s, state: map[string]*waitingResource{}}
 	ws.prepare()
-	s.tracef("%d nodes, sets %v, delay %v ± %v, hold %v, ttl %v, faults %v",
-		len(s.nodes), ws.sets, ws.delay, ws.jitter, ws.hold, ws.ttl, ws.faults)
+	s.tracef("%d nodes, sets %v, delay %v ± %v, hold %v, ttl %v, %+v, faults %v",
+		len(s.nodes), ws.sets, ws.delay, ws.jitter, ws.hold, ws.ttl, ws.o, ws.faults)
 	for range 1 + s.rng.IntN(4) {
 		s.openTapped(redlock.WithRetryDelay(ws.delay), redlock.WithRetryJitter(ws.jitter))
 	}
+	s.moveClocks(time.Until(ws.until), ws.ttl)
 	for _, c := range s.clients {
 		for i := range 1 + s.rng.IntN(4) {
 			w := &simCaller{s: s, c: c, rng: s.newRand(), name: fmt.Sprintf("%s.%d", c.name, i+1)}
@@ -88,6 +90,12 @@ func (ws *waitingSim) prepare() {
 	ws.hold = testkit.Pick(rng, time.Millisecond, 30*time.Millisecond)
 	ws.turns = 1 + rng.IntN(15)
 	ws.ttl = testkit.Pick(rng, 200*time.Millisecond, time.Second, 5*time.Second)
+	if rng.IntN(2) == 0 {
+		ws.o.fencing = true
+	}
+	if rng.IntN(3) == 0 {
+		ws.o.minHold = testkit.Between(rng, ws.hold, ws.ttl/4)
+	}
 	ws.until = s.start.Add(testkit.Between(rng, 100*time.Millisecond, 2*time.Second))
 	ws.single = rng.IntN(3) > 0
 	ws.sets = [][]string{{"a"}}
@@ -131,10 +139,10 @@ func (ws *waitingSim) work(w *simCaller) {
 			}
 			continue
 		}
-		time.Sleep(testkit.Between(rng, 0, ws.hold))
+		time.Sleep(testkit.Pick(rng, 0, testkit.Between(rng, 0, ws.hold)))
 		if rng.IntN(30) == 0 {
 			s.tracef("%s vanishes with %v, until %v", w.name, set, s.offset(l.Until()))
-			ws.free(l, l.start.Add(l.ttl+2*time.Millisecond)) // When its keys have expired.
+			ws.free(l, l.start.Add(s.longest(l.ttl)+2*time.Millisecond)) // When its keys have expired.
 			continue
 		}
 		if rng.IntN(3) == 0 {
@@ -168,7 +176,7 @@ func (ws *waitingSim) lock(w *simCaller, set []string, limit time.Duration, retr
 		ctx, cancel = context.WithDeadline(ctx, end)
 		defer cancel()
 	}
-	l, err := w.acquire(ctx, simAsk{resources: set, ttl: ws.ttl, end: end, opts: []redlock.Option{redlock.WithRetryCount(retries)}})
+	l, err := w.acquire(ctx, simAsk{resources: set, ttl: ws.ttl, o: ws.o, end: end, opts: []redlock.Option{redlock.WithRetryCount(retries)}})
 	if err != nil {
 		return nil, err
 	}
@@ -198,9 +206,9 @@ func (ws *waitingSim) lock(w *simCaller, set []string, limit time.Duration, retr
 // release releases a lock. It was held if it has not ended meanwhile: a lock may have taken most of its ttl, with
 // votes that were split and a slow node for its quorum.
 func (ws *waitingSim) release(w *simCaller, l *simLock) {
-	ws.free(l, time.Now())
+	ws.free(l, laterOf(time.Now(), l.from.Add(ws.longest(l.o.minHold))))
 	err := w.unlock(ws.t.Context(), l)
-	if over := errors.Is(err, redlock.ErrLost) && !time.Now().Before(l.Until()); err != nil && !over {
+	if over := errors.Is(err, redlock.ErrLost) && !time.Now().Before(l.lapse(l.Until())); err != nil && !over {
 		ws.failf("(6) %s: Unlock %s: %v", w.name, l.name, err)
 	}
 }
