@@ -5,11 +5,15 @@
 //	storage := redlockcertmagic.New(files, r, 30*time.Second)
 //	config := certmagic.New(cache, certmagic.Config{Storage: storage})
 //
+// While too few nodes answer, certmagic waits, and logs nothing. Give r a hook that does:
+//
+//	r, err := redlock.New(nodes, redlock.WithHook(redlock.SlogHook(slog.Default())))
+//
 // # When a lock is lost
 //
 // A redlock is a lease: it is extended until it is unlocked, and is lost if a quorum of the nodes cannot be
 // reached for longer than its ttl. certmagic cannot be told in the middle of its work, so a second
-// process may then ask the CA for the same certificate. Before each attempt of an operation that it
+// process may then ask the CA for the same certificate. The hook hears of the loss. Before each attempt of an operation that it
 // retries, certmagic renews the lock: a lost one is taken anew then, or the attempt is put off while
 // another process has it. As certmagic looks into the storage after that, it finds what the other one
 // has obtained.
@@ -19,6 +23,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -39,6 +45,9 @@ var ErrNotLocked = errors.New("redlockcertmagic: not locked")
 
 // A Storage is a storage of certmagic whose locks are those of redlock. All else goes to the storage that it
 // embeds, whose own locks are not used. A Storage is safe for concurrent use.
+//
+// It has the methods of certmagic.Storage, TryLocker and LockLeaseRenewer, and its own. What else the embedded storage
+// can do, such as to be closed, is hidden, but for its String: use that storage itself.
 type Storage struct {
 	certmagic.Storage
 
@@ -73,16 +82,32 @@ func New(files certmagic.Storage, r *redlock.Redlock, ttl time.Duration, opts ..
 	return &Storage{Storage: files, r: r, ttl: ttl, opts: opts, names: map[string]*entry{}}
 }
 
+// String is that of the embedded storage, or its type if it has none. Its fields may be secret, and those of
+// the Storage change.
+func (s *Storage) String() string {
+	if files, ok := s.Storage.(fmt.Stringer); ok {
+		return files.String() + " with locks of redlock"
+	}
+	return fmt.Sprintf("%T with locks of redlock", s.Storage)
+}
+
+// Format prints the String, whatever the verb.
+func (s *Storage) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.String()) }
+
+// MarshalText returns the String, for those who log JSON.
+func (s *Storage) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
 // Lock waits until nobody else has locked name, in this process or another one, and locks it until
-// Unlock. The error matches that of ctx if it ended first; after an error nothing is locked. The end of ctx
-// after that does not end the lock.
+// Unlock. The error matches that of ctx if it ended first, and also what the last attempt has seen:
+// [redlock.ErrTaken], or [redlock.ErrNoQuorum] if too few nodes answer. After an error nothing is locked. The end of
+// ctx after that does not end the lock.
 func (s *Storage) Lock(ctx context.Context, name string) error {
 	e := s.enter(name)
 	select {
 	case e.turn <- struct{}{}:
 	case <-ctx.Done():
-		s.leave(name, e)
-		return fmt.Errorf("redlockcertmagic: %q is locked by this process: %w", name, ctx.Err())
+		defer s.leave(name, e)
+		return s.missedTurn(ctx, name)
 	}
 	return s.acquire(ctx, name, e, s.r.Lock)
 }
@@ -105,10 +130,11 @@ func (s *Storage) TryLock(ctx context.Context, name string) (bool, error) {
 }
 
 // Unlock releases name, also if ctx has ended. It does so for whoever has locked it by this Storage.
-// After any error of redlock, name is no longer locked either: the error matches [redlock.ErrLost] if the
-// lock had been lost before, so that another process may have done the same work, and
-// [redlock.ErrNoQuorum] if too few nodes have confirmed the release. Then others may have to wait
-// for the end of the ttl. It matches [ErrNotLocked] if nobody had locked name.
+// The error matches [redlock.ErrNoQuorum] if too few nodes have confirmed the release: name is no longer locked
+// either, but others may have to wait for the end of the ttl. It matches [ErrNotLocked] if nobody had locked name.
+//
+// That the lock had been lost before is no error, as nothing is left to release, and certmagic would try
+// again when it ends. The hook of the Redlock hears of it; see [redlock.SlogHook].
 func (s *Storage) Unlock(ctx context.Context, name string) error {
 	s.mu.Lock()
 	e := s.names[name]
@@ -123,7 +149,7 @@ func (s *Storage) Unlock(ctx context.Context, name string) error {
 	err := lock.Unlock(ctx)
 	<-e.turn
 	s.leave(name, e)
-	if err != nil {
+	if err != nil && !errors.Is(err, redlock.ErrLost) {
 		return fmt.Errorf("redlockcertmagic: unlock %q: %w", name, err)
 	}
 	return nil
@@ -195,13 +221,25 @@ func (s *Storage) acquire(ctx context.Context, name string, e *entry, lock call)
 }
 
 func (s *Storage) hold(ctx context.Context, name string, lock call) (*redlock.Lock, error) {
-	l, err := lock(ctx, []string{"certmagic:" + name}, s.ttl, s.opts...)
+	l, err := lock(ctx, []string{resource(name)}, s.ttl, s.opts...)
 	if err != nil {
 		return nil, err
 	}
 	l.KeepAlive(context.WithoutCancel(ctx)) // certmagic unlocks when its work has ended, which may be after ctx.
 	return l, nil
 }
+
+// missedTurn is the error of a Lock whose context has ended while another call of this process had the turn.
+func (s *Storage) missedTurn(ctx context.Context, name string) error {
+	for _, c := range s.r.WaitingCalls() {
+		if c.Err != nil && slices.Equal(c.Resources, []string{resource(name)}) {
+			return fmt.Errorf("redlockcertmagic: lock %q: %w; another call of this process has seen: %w", name, ctx.Err(), c.Err)
+		}
+	}
+	return fmt.Errorf("redlockcertmagic: %q is locked by this process: %w", name, ctx.Err())
+}
+
+func resource(name string) string { return "certmagic:" + name }
 
 func (s *Storage) enter(name string) *entry {
 	s.mu.Lock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -21,6 +22,8 @@ var errNoRedlock = errors.New("redlockgocron: no Redlock")
 //
 // An Elector is safe for concurrent use. Several schedulers of a process can share it.
 type Elector struct {
+	r      *redlock.Redlock
+	name   string
 	lock   atomic.Pointer[redlock.Lock] // nil while somebody else leads
 	cancel context.CancelFunc
 	closed atomic.Bool
@@ -33,8 +36,8 @@ type Elector struct {
 // how long nobody leads after a leader has died without a word; a leader that is closed is followed at once.
 //
 // It does no I/O: IsLeader says no until the nodes have answered. Without an answer it asks again for
-// as long as it takes, unless opts have another [redlock.WithRetryCount]. If opts or the ttl are
-// wrong, IsLeader says why. Close the Elector before r.
+// as long as it takes, unless opts have another [redlock.WithRetryCount]. It writes no log: give r a hook,
+// such as [redlock.SlogHook]. If opts or the ttl are wrong, IsLeader says why. Close the Elector before r.
 //
 // With [redlock.WithStopTime] in opts, a process without a quorum ceases to lead that long before its
 // lock can end. So a run that takes no longer has ended before the next leader's first one begins, even
@@ -44,7 +47,7 @@ func NewElector(r *redlock.Redlock, name string, ttl time.Duration, opts ...redl
 		return nil, errNoRedlock
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	e := &Elector{cancel: cancel, done: make(chan struct{})}
+	e := &Elector{r: r, name: name, cancel: cancel, done: make(chan struct{})}
 	opts = append([]redlock.Option{redlock.WithRetryCount(-1)}, opts...)
 	go func() {
 		defer close(e.done)
@@ -87,7 +90,9 @@ func sleep(ctx context.Context, d time.Duration) {
 
 // IsLeader returns nil if this process leads now, and otherwise an error that matches [ErrNotLeader].
 // If the Elector has given up, because its arguments are wrong, its retries are used up or the Redlock
-// is closed, the error matches that reason, too.
+// is closed, the error matches that reason, too. While it waits, the error matches what its last
+// attempt has seen: [redlock.ErrTaken] if somebody else leads, and [redlock.ErrNoQuorum] if too few nodes
+// answer, so that perhaps nobody does. The events of the Redlock have the nodes' votes.
 //
 // It returns nil only while the lock is held by this process's clocks, and never for two processes at
 // one time. It asks no node, and ctx does not matter. What begins after it goes on even if the
@@ -103,8 +108,22 @@ func (e *Elector) IsLeader(context.Context) error {
 	case <-e.done:
 		return fmt.Errorf("%w: %w", ErrNotLeader, e.err)
 	default:
-		return ErrNotLeader
 	}
+	for _, c := range e.r.WaitingCalls() {
+		if c.Err != nil && slices.Equal(c.Resources, []string{e.name}) {
+			return fmt.Errorf("%w: %w", ErrNotLeader, c.Err)
+		}
+	}
+	return ErrNotLeader
+}
+
+// Format prints, whatever the verb, whether this process leads.
+func (e *Elector) Format(s fmt.State, _ rune) {
+	text := "not the leader"
+	if lock := e.lock.Load(); lock != nil && lock.Err() == nil && !e.closed.Load() {
+		text = "the leader"
+	}
+	_, _ = fmt.Fprintf(s, "Elector of %q (%s)", e.name, text)
 }
 
 // Close ends the candidature. From the call on, IsLeader says no; if this process has led, its lock is

@@ -2,6 +2,7 @@ package redlockgocron
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -177,6 +178,44 @@ func TestAnElectorThatGivesUpSaysWhy(t *testing.T) {
 		require.ErrorIs(t, e.IsLeader(t.Context()), ErrNotLeader)
 		require.ErrorIs(t, e.IsLeader(t.Context()), redlock.ErrClosed)
 		require.ErrorIs(t, e.Close(t.Context()), redlock.ErrClosed)
+	})
+}
+
+// While it waits, an Elector says whether somebody else leads, or perhaps nobody.
+func TestAnElectorSaysWhatItWaitsFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		electors, cluster := newElectors(t)
+		first, _ := await(t, electors)
+		time.Sleep(time.Second)
+		for i, e := range electors {
+			if err := e.IsLeader(t.Context()); i != first {
+				require.ErrorIs(t, err, redlock.ErrTaken)
+				require.NotErrorIs(t, err, redlock.ErrNoQuorum)
+			}
+		}
+		cluster.StopMajority()
+		time.Sleep(2 * tick)
+		for _, e := range electors {
+			err := e.IsLeader(t.Context())
+			require.ErrorIs(t, err, ErrNotLeader)
+			require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		}
+		cluster.Recover()
+	})
+}
+
+// fmt would read what the campaign changes.
+func TestAnElectorPrintsItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster := redlocktest.New(t, 3)
+		e := must(NewElector(cluster.Redlock, "leader", tick))
+		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%d"} {
+			require.Regexp(t, `^Elector of "leader" \(`, fmt.Sprintf(verb, e)) // While it stands.
+		}
+		await(t, []*Elector{e})
+		require.Equal(t, `Elector of "leader" (the leader)`, fmt.Sprint(e))
+		require.NoError(t, e.Close(t.Context()))
+		require.Equal(t, `Elector of "leader" (not the leader)`, fmt.Sprint(e))
 	})
 }
 

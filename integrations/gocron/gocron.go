@@ -3,7 +3,7 @@
 //
 // With a [Locker], whichever process comes first runs the job, so that a fleet shares the work:
 //
-//	locker, err := redlockgocron.NewLocker(r, 30*time.Second, 5*time.Second)
+//	locker, err := redlockgocron.NewLocker(r, 30*time.Second, 10*time.Second)
 //	…
 //	scheduler, err := gocron.NewScheduler(gocron.WithDistributedLocker(locker))
 //
@@ -13,6 +13,10 @@
 //	…
 //	defer elector.Close(ctx)
 //	scheduler, err := gocron.NewScheduler(gocron.WithDistributedElector(elector))
+//
+// Give r a hook that logs, or nobody hears that there is no quorum:
+//
+//	r, err := redlock.New(nodes, redlock.WithHook(redlock.SlogHook(slog.Default())))
 //
 // Take one of them: gocron asks no Locker where there is an Elector. The Locker is the safer one, as
 // it covers the whole run of a job. An Elector is asked only before a run begins.
@@ -29,6 +33,7 @@ package redlockgocron
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -42,15 +47,19 @@ var (
 	_ gocron.Elector = (*Elector)(nil)
 )
 
+// maxWait is the longest wait of a Locker: how late a run may begin, and how long a process may stand
+// still that has come first, without the tick being left out.
+const maxWait = 5 * time.Second
+
 // A Locker is for gocron.WithDistributedLocker and gocron.WithDistributedJobLocker. It locks a job's
-// name before each run: processes that are refused leave out this tick. So jobs need names that are
-// the same in all processes and differ from each other; see gocron.WithName.
+// name before each run: processes that do not get the lock leave out this tick. So jobs need names that
+// are the same in all processes and differ from each other; see gocron.WithName.
 //
 // A Locker is safe for concurrent use. Several schedulers can share it.
 type Locker struct {
-	r    *redlock.Redlock
-	ttl  time.Duration
-	opts []redlock.Option
+	r                  *redlock.Redlock
+	ttl, minHold, wait time.Duration
+	opts               []redlock.Option
 }
 
 // NewLocker returns a Locker that locks the resource "gocron:" + name for each job.
@@ -58,13 +67,21 @@ type Locker struct {
 // The ttl is how long a job is locked when the process that runs it has died. A run may take longer:
 // the lock is extended until the job returns.
 //
-// minHold is how long the lock stays at least, however soon the job returns. It must be longer than
-// the clocks of the processes are apart, or one whose clock is behind runs the job again; and shorter
-// than the time from one tick to the next, or the next one is left out. It must be positive, and not
-// exceed ttl.
+// minHold is how long the lock stays at least, however soon the job returns. It must be positive, and
+// not exceed ttl. With a ttl of twice the min hold or more, the other processes see when a short run is
+// over; with less they always wait to the end.
+//
+// That wait is half of the min hold, and at most 5 s. It is there because whoever comes first may get no
+// lock in the end: it stands still for longer than the node timeout, and gives up. If the others had
+// left out the tick by then, nobody would run it.
+//
+// A tick is run once at most if no process asks later than the first one by as much as
+// minHold - wait, which is half of the min hold or more: that is by how much clocks may differ, together
+// with the time that a process stands still or a limit of gocron keeps the job waiting before it asks. The
+// ticks must be further apart than min hold and difference together, or some are left out.
 //
 // r remains the caller's to close, after the scheduler's Shutdown. If opts are wrong, each Lock fails,
-// and says why.
+// and says why. Of opts, WithMinHold, WithRetryCount and WithRetryIf do not count.
 func NewLocker(r *redlock.Redlock, ttl, minHold time.Duration, opts ...redlock.Option) (*Locker, error) {
 	if r == nil {
 		return nil, errNoRedlock
@@ -72,22 +89,53 @@ func NewLocker(r *redlock.Redlock, ttl, minHold time.Duration, opts ...redlock.O
 	if minHold <= 0 || minHold > ttl {
 		return nil, fmt.Errorf("redlockgocron: the min hold must be positive and not exceed the ttl of %v: %v", ttl, minHold)
 	}
-	// The caller's first: the min hold is none of theirs.
-	return &Locker{r: r, ttl: ttl, opts: append(opts[:len(opts):len(opts)], redlock.WithMinHold(minHold))}, nil
+	// The caller's first: the min hold and the wait are none of theirs.
+	opts = append(opts[:len(opts):len(opts)], redlock.WithMinHold(minHold), redlock.WithRetryCount(-1))
+	return &Locker{r: r, ttl: ttl, minHold: minHold, wait: min(minHold/2, maxWait), opts: opts}, nil
 }
 
-// Lock locks the job with this name, or fails at once. The error matches [redlock.ErrTaken] if another
-// process runs the job or has just done so, and [redlock.ErrNoQuorum] if too few nodes answer. gocron
-// leaves out the run in both cases, and tells gocron.AfterLockError.
+// Lock locks the job with this name. While another process has it, or too few nodes answer, Lock waits, and
+// gives up when the wait of [NewLocker] is over, or when it sees that the other one's run is. The error matches
+// [redlock.ErrTaken] if another process runs the job or has just done so, and [redlock.ErrNoQuorum] if
+// too few nodes answer; it has their votes. gocron leaves out the run in both cases, and tells
+// gocron.AfterLockError.
 //
 // gocron unlocks after the run, and ignores whether the lock was held to the end. The events of the
 // Redlock say so.
 func (l *Locker) Lock(ctx context.Context, name string) (gocron.Lock, error) {
-	lock, err := l.r.TryLock(ctx, []string{"gocron:" + name}, l.ttl, l.opts...)
+	end := time.Now().Add(l.wait)
+	waiting, cancel := context.WithDeadline(ctx, end)
+	defer cancel()
+	retry := redlock.WithRetryIf(func(err error) bool { return l.mayGet(err, time.Until(end)) })
+	lock, err := l.r.Lock(waiting, []string{"gocron:" + name}, l.ttl, append(l.opts[:len(l.opts):len(l.opts)], retry)...)
+	if refused := (*redlock.QuorumError)(nil); errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && errors.As(err, &refused) {
+		err = refused // That the wait is over is no news.
+	}
 	if err != nil {
 		return nil, fmt.Errorf("redlockgocron: job %q: %w", name, err)
+	}
+	// What nodes have granted is the caller's, even if its process has stood still meanwhile. Then another
+	// one may have run the job, and its min hold be over.
+	if !time.Now().Before(end) {
+		_ = lock.Unlock(ctx)
+		return nil, fmt.Errorf("redlockgocron: job %q: the lock came after the wait of %v: %w", name, l.wait, context.DeadlineExceeded)
 	}
 	// Not with ctx, which ends with the scheduler or the job's removal: runs go on beyond that.
 	lock.KeepAlive(context.WithoutCancel(ctx))
 	return lock, nil
+}
+
+// mayGet reports whether a refused Lock may get the lock within what is left of its wait. While the keys live as
+// long as those of an attempt of this tick, that attempt may fail yet. If they are shorter-lived, they are
+// what a run has left for the rest of the min hold, or those of an earlier tick's run.
+func (l *Locker) mayGet(err error, wait time.Duration) bool {
+	var refused *redlock.QuorumError
+	if !errors.Is(err, redlock.ErrTaken) || !errors.As(err, &refused) {
+		return errors.Is(err, redlock.ErrNoQuorum)
+	}
+	var left time.Duration
+	for _, v := range refused.Votes {
+		left = max(left, v.HolderTTL)
+	}
+	return left <= wait || left >= l.ttl-l.minHold
 }

@@ -2,6 +2,8 @@ package redlockgocron
 
 import (
 	"context"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -37,6 +39,177 @@ func TestOneInstanceRunsAJob(t *testing.T) {
 			require.ErrorIs(t, err, redlock.ErrTaken)
 		}
 		f.cluster.AssertFree()
+	})
+}
+
+// The winner of a tick may stall for longer than the node timeout, and give up. The others have not left out
+// the tick by then: one of them runs it.
+func TestATickIsRunThoughTheWinnerGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster, one, two := lockers(t, tick, tick/2)
+		for _, stall := range []time.Duration{time.Millisecond, 400 * time.Millisecond, tick/4 - time.Millisecond} {
+			stalls, err := cluster.Redlock.TryLock(t.Context(), []string{"gocron:report"}, tick)
+			require.NoError(t, err)
+			var runs, left atomic.Int64
+			var asked sync.WaitGroup
+			for _, l := range []*Locker{one, two} {
+				asked.Go(func() {
+					lock, err := l.Lock(t.Context(), "report")
+					if err == nil {
+						runs.Add(1)
+						assert.NoError(t, lock.Unlock(t.Context()))
+					} else if assert.ErrorIs(t, err, redlock.ErrTaken) {
+						left.Add(1)
+					}
+				})
+			}
+			time.Sleep(stall)
+			require.NoError(t, stalls.Unlock(t.Context())) // As an attempt that has failed releases.
+			asked.Wait()
+			require.EqualValues(t, 1, runs.Load(), "after %v", stall)
+			require.EqualValues(t, 1, left.Load())
+			time.Sleep(time.Minute)
+		}
+		cluster.AssertFree()
+	})
+}
+
+// lockers returns one for each of two processes.
+func lockers(t *testing.T, ttl, minHold time.Duration) (cluster *redlocktest.Cluster, one, two *Locker) {
+	t.Helper()
+	cluster = redlocktest.New(t, 3)
+	return cluster, must(NewLocker(cluster.NewRedlock(), ttl, minHold)), must(NewLocker(cluster.NewRedlock(), ttl, minHold))
+}
+
+func TestATickIsRunAfterAShortOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster, one, _ := lockers(t, tick, tick/2)
+		cluster.StopMajority()
+		var outage sync.WaitGroup
+		defer outage.Wait()
+		outage.Go(func() {
+			time.Sleep(time.Second)
+			cluster.Recover()
+		})
+		lock, err := one.Lock(t.Context(), "report")
+		require.NoError(t, err)
+		require.NoError(t, lock.Unlock(t.Context()))
+	})
+}
+
+// A process waits while the other one may fail yet, and no longer: gocron may let it run one job at a time.
+func TestTheWaitOfALocker(t *testing.T) {
+	for _, tt := range []struct {
+		name                      string
+		ttl, minHold, run, waited time.Duration
+	}{
+		{"short run", tick, tick / 2, 0, 0},
+		{"run that ends meanwhile", tick, tick / 2, time.Second, time.Second},
+		{"long run", tick, tick / 2, tick, tick / 4},
+		{"ttl is min hold", tick, tick, 0, maxWait},
+		{"long min hold", 10 * time.Minute, 5 * time.Minute, time.Minute, maxWait},
+		{"short min hold", tick, 100 * time.Millisecond, tick, 50 * time.Millisecond},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				_, one, two := lockers(t, tt.ttl, tt.minHold)
+				lock, err := one.Lock(t.Context(), "report")
+				require.NoError(t, err)
+				var run sync.WaitGroup
+				run.Go(func() {
+					time.Sleep(tt.run)
+					assert.NoError(t, lock.Unlock(t.Context()))
+				})
+				defer run.Wait()
+				if tt.run == 0 {
+					run.Wait()
+				}
+				start := time.Now()
+				_, err = two.Lock(t.Context(), "report")
+				require.ErrorIs(t, err, redlock.ErrTaken)
+				require.NotErrorIs(t, err, context.DeadlineExceeded)
+				assert.InDelta(t, tt.waited, time.Since(start), float64(300*time.Millisecond))
+			})
+		})
+	}
+}
+
+// However late it comes within the time that NewLocker allows, a process never finds the lock of its tick free again.
+func TestNobodyOutwaitsTheMinHold(t *testing.T) {
+	for _, minHold := range []time.Duration{100 * time.Millisecond, time.Second, tick, 10 * tick} {
+		synctest.Test(t, func(t *testing.T) {
+			_, one, two := lockers(t, minHold, minHold) // It waits to the end.
+			lock, err := one.Lock(t.Context(), "report")
+			require.NoError(t, err)
+			require.NoError(t, lock.Unlock(t.Context()))
+			time.Sleep(minHold - two.wait - time.Millisecond)
+			_, err = two.Lock(t.Context(), "report")
+			require.ErrorIs(t, err, redlock.ErrTaken)
+			time.Sleep(time.Millisecond)
+			lock, err = two.Lock(t.Context(), "report")
+			require.NoError(t, err)
+			require.NoError(t, lock.Unlock(t.Context()))
+		})
+	}
+}
+
+// A standstill has a tracer stand still when its process has got a lock.
+type standstill time.Duration
+
+func (standstill) Begin(ctx context.Context, _ redlock.Op, _ []string) context.Context { return ctx }
+
+func (s standstill) End(_ context.Context, e redlock.Event) {
+	if e.Kind == redlock.EventAcquired {
+		time.Sleep(time.Duration(s))
+	}
+}
+
+func (standstill) Wants(context.Context, redlock.EventKind) bool { return false }
+func (standstill) Event(context.Context, redlock.Event)          {}
+
+// A process that has stood still may get its lock when the min hold of another one is over.
+func TestALockThatComesLateIsNotUsed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster := redlocktest.New(t, 3)
+		l := must(NewLocker(cluster.NewRedlock(redlock.WithTracer(standstill(tick/4-time.Millisecond))), tick, tick/2))
+		lock, err := l.Lock(t.Context(), "one")
+		require.NoError(t, err)
+		require.NoError(t, lock.Unlock(t.Context()))
+
+		l = must(NewLocker(cluster.NewRedlock(redlock.WithTracer(standstill(tick/4))), tick, tick/2))
+		_, err = l.Lock(t.Context(), "two")
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorContains(t, err, "2.5s")
+		time.Sleep(tick)
+		cluster.AssertFree()
+	})
+}
+
+// What ends a wait is said: the context and Close are others than the end of the wait.
+func TestWhatEndsTheWaitOfALocker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster, one, two := lockers(t, tick, tick)
+		lock, err := one.Lock(t.Context(), "report")
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err = two.Lock(ctx, "report")
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, redlock.ErrTaken)
+
+		go func() {
+			time.Sleep(time.Second)
+			assert.NoError(t, two.r.Close(t.Context()))
+		}()
+		_, err = two.Lock(t.Context(), "report")
+		require.ErrorIs(t, err, redlock.ErrClosed)
+		require.NoError(t, lock.Unlock(t.Context()))
+
+		cluster.StopMajority()
+		_, err = must(NewLocker(cluster.NewRedlock(), tick, tick/2)).Lock(t.Context(), "other")
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		require.NotErrorIs(t, err, context.DeadlineExceeded)
+		cluster.Recover()
 	})
 }
 
@@ -123,7 +296,7 @@ func TestArgumentsOfLockers(t *testing.T) {
 
 		// The options are the callers', but for the min hold.
 		opts := make([]redlock.Option, 0, 9)
-		l := must(NewLocker(r, tick, tick/2, append(opts, redlock.WithOwner("me"), redlock.WithMinHold(0))...))
+		l := must(NewLocker(r, tick, tick/2, append(opts, redlock.WithOwner("me"), redlock.WithMinHold(0), redlock.WithRetryCount(0))...))
 		_ = append(opts, redlock.WithOwner("somebody else"))
 		lock, err := l.Lock(t.Context(), "report")
 		require.NoError(t, err)

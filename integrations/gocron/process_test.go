@@ -29,8 +29,12 @@ func TestMain(m *testing.M) {
 	for _, addr := range strings.Fields(nodes) {
 		all = append(all, redlock.NewNode(addr))
 	}
-	r := must(redlock.New(all, redlock.WithNodeTimeout(10*time.Second), redlock.WithConnectTimeout(10*time.Second)))
-	map[string]func(*redlock.Redlock){"jobs": runJobs, "lead": stand}[job](r)
+	nodeTimeout := 10 * time.Second
+	if job == "ticks" {
+		nodeTimeout = 250 * time.Millisecond // A process that stands still is to miss it.
+	}
+	r := must(redlock.New(all, redlock.WithNodeTimeout(nodeTimeout), redlock.WithConnectTimeout(10*time.Second)))
+	map[string]func(*redlock.Redlock){"jobs": runJobs, "ticks": runTicks, "lead": stand}[job](r)
 	if err := r.Close(context.Background()); err != nil {
 		panic(err)
 	}
@@ -40,20 +44,43 @@ const jobs = 10
 
 // runJobs says which of ten jobs this process has run, and ends when it has run or skipped each.
 func runJobs(r *redlock.Redlock) {
-	s := must(gocron.NewScheduler(gocron.WithDistributedLocker(must(NewLocker(r, time.Minute, time.Minute)))))
+	s := newScheduler(r)
+	runTick(s, "")
+	if err := s.Shutdown(); err != nil {
+		panic(err)
+	}
+}
+
+// runTicks runs ten jobs at each line from the test.
+func runTicks(r *redlock.Redlock) {
+	s := newScheduler(r)
+	lines := bufio.NewScanner(os.Stdin)
+	for tick := 0; lines.Scan(); tick++ {
+		runTick(s, fmt.Sprintf("tick%d/", tick))
+		fmt.Println("over")
+	}
+	if err := s.Shutdown(); err != nil {
+		panic(err)
+	}
+}
+
+func newScheduler(r *redlock.Redlock) gocron.Scheduler {
+	s := must(gocron.NewScheduler(gocron.WithDistributedLocker(must(NewLocker(r, 2*time.Minute, time.Minute)))))
+	s.Start()
+	return s
+}
+
+// runTick says which of ten jobs this process has run, until it has run or skipped each.
+func runTick(s gocron.Scheduler, tick string) {
 	outcome := make(chan string)
 	for i := range jobs {
-		name := fmt.Sprint("job", i)
+		name := fmt.Sprint(tick, "job", i)
 		must(s.NewJob(gocron.OneTimeJob(gocron.OneTimeJobStartImmediately()),
 			gocron.NewTask(func() { outcome <- "ran " + name }), gocron.WithName(name),
 			gocron.WithEventListeners(gocron.AfterLockError(func(_ uuid.UUID, _ string, err error) { outcome <- fmt.Sprintf("skipped %s: %v", name, err) }))))
 	}
-	s.Start()
 	for range jobs {
 		fmt.Println(<-outcome)
-	}
-	if err := s.Shutdown(); err != nil {
-		panic(err)
 	}
 }
 

@@ -136,6 +136,9 @@ func (l *Locker) SessionLock(ctx context.Context, conn *sql.Conn) error {
 // SessionUnlock is Unlock. Goose calls it when it has ended its use of the connection.
 func (l *Locker) SessionUnlock(ctx context.Context, _ *sql.Conn) error { return l.Unlock(ctx, nil) }
 
+// Format prints the name, whatever the verb: the fields belong to who has the lock.
+func (l *Locker) Format(s fmt.State, _ rune) { _, _ = fmt.Fprintf(s, "Locker of %q", l.name) }
+
 // closeSession closes a connection beneath whoever uses it, after the statement that is running.
 // conn.Close would wait for the end of a transaction.
 func closeSession(conn *sql.Conn) {

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,6 +30,14 @@ func TestTheLockOutlivesTheContext(t *testing.T) {
 		require.NoError(t, l.Unlock(ctx, nil), "it was held to the end")
 		cluster.AssertFree()
 	})
+}
+
+// fmt would read what belongs to who has the lock.
+func TestALockerPrintsItself(t *testing.T) {
+	l := New(nil, name, time.Minute)
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%d"} {
+		require.Equal(t, `Locker of "`+name+`"`, fmt.Sprintf(verb, l))
+	}
 }
 
 // As goose's own lockers, one waits for about five minutes while somebody migrates, and no longer.

@@ -195,7 +195,9 @@ func requireRefused(t *testing.T, client redis.UniversalClient, says string) {
 	t.Helper()
 	good := redlock.NewNode("localhost:1")
 	_, err := redlock.New([]redlock.Node{good, redlockgoredis.Node(client)})
-	require.ErrorContains(t, err, "node 1")
+	require.ErrorContains(t, err, "node 2 of 2")
+	require.ErrorContains(t, err, "is not supported: ")
+	require.NotContains(t, err.Error(), "address")
 	require.ErrorContains(t, err, says)
 	t.Log(err)
 }

@@ -41,6 +41,9 @@ import (
 var _ database.Driver = (*Driver)(nil)
 
 // A Driver is a database driver whose lock is a redlock instead of its own. Set its fields before its first use.
+//
+// It has the methods of database.Driver and its own. What else the embedded driver can do is hidden: use that driver
+// itself.
 type Driver struct {
 	database.Driver
 
@@ -73,6 +76,15 @@ func wrap(d database.Driver, acquire func(context.Context) (*redlock.Lock, error
 	open, cancel := context.WithCancel(context.Background())
 	return &Driver{Driver: d, Wait: 10 * time.Second, acquire: acquire, open: open, close: cancel}
 }
+
+// String names the type of the embedded driver. Its fields may be secret, and those of the Driver change.
+func (d *Driver) String() string { return fmt.Sprintf("%T with the lock of redlock", d.Driver) }
+
+// Format prints the String, whatever the verb.
+func (d *Driver) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, d.String()) }
+
+// MarshalText returns the String, for those who log JSON.
+func (d *Driver) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
 // Lock takes the redlock, and with Both the driver's own lock. The error matches database.ErrLocked if
 // this Driver has the lock, or if another one has it for longer than Wait.

@@ -9,6 +9,7 @@ package redlockrueidis
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
 	"net"
 	"strings"
 
@@ -35,7 +36,7 @@ func Node(option rueidis.ClientOption) redlock.Node {
 	case option.Sentinel.MasterSet != "":
 		return dial.Refused(name, "a Sentinel goes on with a replica, which may lack the latest locks; %s", want)
 	case len(option.InitAddress) != 1:
-		return dial.Refused(name, "InitAddress has %d addresses; %s", len(option.InitAddress), want)
+		return dial.Refused(fmt.Sprintf("InitAddress %q", option.InitAddress), "it has %d addresses; %s", len(option.InitAddress), want)
 	case option.ReplicaOnly, option.Standalone.EnableRedirect:
 		return dial.Refused(name, "ReplicaOnly and EnableRedirect lead to a replica, which may lack the latest locks; %s", want)
 	}

@@ -141,7 +141,9 @@ func TestOptionsThatAreRefused(t *testing.T) {
 			}
 			tt.change(&o)
 			_, err := redlock.New([]redlock.Node{redlock.NewNode("localhost:1"), redlockrueidis.Node(o)})
-			require.ErrorContains(t, err, "node 1")
+			require.ErrorContains(t, err, "node 2 of 2")
+			require.ErrorContains(t, err, "is not supported: ")
+			require.NotContains(t, err.Error(), "malformed")
 			require.ErrorContains(t, err, tt.says)
 		})
 	}

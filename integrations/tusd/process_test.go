@@ -13,10 +13,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/integrations/internal/child"
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 // TestMain is also the other processes, which serve until the test closes their input.
@@ -42,6 +44,10 @@ func runServer(job []string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.Close(context.Background())) }()
+	if job[0] == "wait" {
+		_, err = r.Lock(context.Background(), []string{"tusd:" + id}, ttl, redlock.WithRetryCount(-1))
+		return err
+	}
 	h, err := newHandler(job[0], New(r, ttl))
 	if err != nil {
 		return err
@@ -90,4 +96,32 @@ func TestAProcessFollowsAnotherThatIsKilled(t *testing.T) {
 	require.Equal(t, middle, c.offset())
 	c.complete(middle)
 	second.End()
+}
+
+// A server that is killed while it waits has had the request before be asked to stop, but has none after it: the
+// release takes it out of the line.
+func TestAServerThatIsKilledWhileItWaitsInterruptsOnce(t *testing.T) {
+	t.Parallel()
+	cluster := testcluster.RunServers(t, 3)
+	const ttl = 9 * time.Second
+	r, err := connect(cluster.Addrs())
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, r.Close(context.WithoutCancel(t.Context()))) })
+	l := New(r, ttl)
+	first, second := newLock(t, l), newLock(t, l)
+	asked := make(chan struct{}, 2)
+	ask := func() { asked <- struct{}{} }
+	require.NoError(t, first.Lock(t.Context(), ask))
+	waits := child.Start(t, "REDLOCK_TUSD", append([]string{"wait", ttl.String()}, cluster.Addrs()...)...)
+	<-asked // So it is in line.
+	waits.Kill()
+	require.NoError(t, first.Unlock())
+
+	require.NoError(t, second.Lock(t.Context(), ask))
+	select {
+	case <-asked:
+		t.Error("the second request was asked to stop")
+	case <-time.After(5 * time.Second): // Two extensions.
+	}
+	require.NoError(t, second.Unlock())
 }

@@ -34,9 +34,9 @@ func (s Server) Node() redlock.Node {
 	return redlock.Node{Name: s.name(), Pool: redlock.InDatabase(redlock.PoolFunc(s.connect), s.Database)}
 }
 
-// Refused returns a node that redlock.New refuses, and says why.
+// Refused returns a node that redlock.New refuses, and says what is not supported, and why.
 func Refused(name, why string, args ...any) redlock.Node {
-	return redlock.Node{Name: name, Pool: &conn.Dialer{Err: fmt.Errorf(why, args...)}}
+	return redlock.Node{Name: name, Pool: &conn.Dialer{Err: fmt.Errorf("%s is not supported: %s", name, fmt.Sprintf(why, args...))}}
 }
 
 // name is what NewNode would say.
