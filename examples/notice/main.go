@@ -20,22 +20,30 @@ import (
 //
 // It sends at most once per tick: if the sender dies in the middle, nobody takes
 // over before the next tick.
-func sendOnce(ctx context.Context, r *redlock.Redlock, tick, hold time.Duration, send func(context.Context) error) (sent bool, err error) {
-	// TryLock, as there is nothing to wait for: where the lock is taken, another
-	// container sends the notice or has sent it.
+func sendOnce(ctx context.Context, r *redlock.Redlock, tick, hold, wait time.Duration, send func(context.Context) error) (sent bool, err error) {
+	// Lock with a wait, not TryLock: the container that comes first may get no lock in
+	// the end, as it stands still for longer than the node timeout. If the others had
+	// given up by then, nobody would send.
 	//
 	// The ttl is how long sending may take. It is shorter than the tick, so that a
 	// container that dies does not cost the next notice as well.
 	//
 	// Without the min hold, a container whose timer is late would find the lock free
-	// again and send a second time. It must be longer than the timers are apart, and
-	// with that distance still be shorter than the tick.
-	lock, err := r.TryLock(ctx, []string{"notice:daily"}, tick*3/4, redlock.WithMinHold(hold))
+	// again and send a second time. It must be longer than the wait and the distance
+	// of the timers together, and with that distance still be shorter than the tick.
+	end := time.Now().Add(wait)
+	waiting, stop := context.WithDeadline(ctx, end)
+	defer stop()
+	lock, err := r.Lock(waiting, []string{"notice:daily"}, tick*3/4, redlock.WithMinHold(hold), redlock.WithRetryCount(-1))
 	switch {
 	case errors.Is(err, redlock.ErrTaken):
 		return false, nil // This is how it should be, for all containers but one.
 	case err != nil:
 		return false, err // Without a quorum nobody sends.
+	case !time.Now().Before(end):
+		// This container has stood still while it got the lock. By now another one may
+		// have sent, and its min hold be over.
+		return false, lock.Unlock(ctx)
 	}
 	// Unlock leaves the keys for the rest of the min hold. If it fails, they end with
 	// the ttl.
@@ -66,11 +74,11 @@ func tell(ctx context.Context, s *recipe.Stage, tick time.Duration) error {
 	}
 	s.Say("%d containers are to send a notice once per tick. Their timers are up to %v apart.", containers, tick/5)
 	s.Say("Without a min hold:")
-	if _, err = play(ctx, s, clients, tick, 0, 1); err != nil {
+	if _, err = play(ctx, s, clients, tick, 0, tick/5, 1); err != nil {
 		return err
 	}
-	s.Say("With a min hold of %v:", tick/2)
-	sent, err := play(ctx, s, clients, tick, tick/2, ticks)
+	s.Say("With a min hold of %v, and a wait of %v:", tick/2, tick/5)
+	sent, err := play(ctx, s, clients, tick, tick/2, tick/5, ticks)
 	if err != nil {
 		return err
 	}
@@ -83,8 +91,9 @@ func tell(ctx context.Context, s *recipe.Stage, tick time.Duration) error {
 }
 
 // play returns how many notices were sent at each tick. A tick at which the
-// machine stood still for so long that the lock may have come free is not counted.
-func play(ctx context.Context, s *recipe.Stage, clients []*redlock.Redlock, tick, hold time.Duration, ticks int) ([]int, error) {
+// machine stood still for so long that the lock may have come free, or that no node
+// has answered within the wait, is not counted.
+func play(ctx context.Context, s *recipe.Stage, clients []*redlock.Redlock, tick, hold, wait time.Duration, ticks int) ([]int, error) {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
 	var sent []int
@@ -95,24 +104,32 @@ func play(ctx context.Context, s *recipe.Stage, clients []*redlock.Redlock, tick
 			return nil, ctx.Err()
 		}
 		var count atomic.Int64
+		var busy atomic.Bool
 		start := time.Now()
 		err := errors.Join(recipe.Together(len(clients), func(i int) error {
 			if err := recipe.Sleep(ctx, time.Duration(i)*tick/10); err != nil {
 				return err
 			}
-			mine, err := sendOnce(ctx, clients[i], tick, hold, func(context.Context) error {
+			if hold > 0 && time.Since(start) >= hold-wait {
+				busy.Store(true)
+			}
+			mine, err := sendOnce(ctx, clients[i], tick, hold, wait, func(context.Context) error {
 				s.Say("    tick %d: container %d sends the notice.", n, i+1)
 				return nil
 			})
 			if mine {
 				count.Add(1)
 			}
+			if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+				busy.Store(true)
+				return nil
+			}
 			return err
 		})...)
 		if err != nil {
 			return nil, err
 		}
-		if hold > 0 && time.Since(start) > hold {
+		if busy.Load() {
 			s.Say("    tick %d does not count: this machine is too busy for such short times.", n)
 			continue
 		}

@@ -3,10 +3,12 @@ package main
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/examples/internal/recipe"
@@ -21,7 +23,7 @@ func TestNoticeIsSentOncePerTick(t *testing.T) {
 		s := recipe.Bubble(t)
 		clients, err := s.Clients(containers)
 		require.NoError(t, err)
-		sent, err := play(t.Context(), s, clients, tick, tick/2, 10)
+		sent, err := play(t.Context(), s, clients, tick, tick/2, tick/5, 10)
 		require.NoError(t, err)
 		require.Equal(t, []int{1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, sent)
 	})
@@ -33,7 +35,7 @@ func TestNoticeIsSentByEachWithoutMinHold(t *testing.T) {
 		s := recipe.Bubble(t)
 		clients, err := s.Clients(containers)
 		require.NoError(t, err)
-		sent, err := play(t.Context(), s, clients, tick, 0, 2)
+		sent, err := play(t.Context(), s, clients, tick, 0, tick/5, 2)
 		require.NoError(t, err)
 		require.Equal(t, []int{containers, containers}, sent)
 	})
@@ -46,19 +48,68 @@ func TestNoticeOfASenderThatFailsIsNotSentByAnother(t *testing.T) {
 		clients, err := s.Clients(2)
 		require.NoError(t, err)
 		broken := errors.New("mail server is down")
-		sent, err := sendOnce(t.Context(), clients[0], tick, tick/2, func(context.Context) error { return broken })
+		sent, err := sendOnce(t.Context(), clients[0], tick, tick/2, tick/5, func(context.Context) error { return broken })
 		require.ErrorIs(t, err, broken)
 		require.False(t, sent)
 
 		send := func(context.Context) error { return nil }
-		sent, err = sendOnce(t.Context(), clients[1], tick, tick/2, send)
+		sent, err = sendOnce(t.Context(), clients[1], tick, tick/2, tick/5, send)
 		require.NoError(t, err)
 		require.False(t, sent)
 
 		time.Sleep(tick - time.Second) // The next tick, a bit early.
-		sent, err = sendOnce(t.Context(), clients[1], tick, tick/2, send)
+		sent, err = sendOnce(t.Context(), clients[1], tick, tick/2, tick/5, send)
 		require.NoError(t, err)
 		require.True(t, sent)
+	})
+}
+
+func TestNoticeIsSentThoughTheFirstContainerGetsNoLock(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := recipe.Bubble(t)
+		clients, err := s.Clients(2)
+		require.NoError(t, err)
+		first, err := clients[0].TryLock(t.Context(), []string{"notice:daily"}, tick)
+		require.NoError(t, err)
+		var stalls sync.WaitGroup
+		defer stalls.Wait()
+		stalls.Go(func() {
+			time.Sleep(time.Second)
+			assert.NoError(t, first.Unlock(t.Context())) // As an attempt that fails releases.
+		})
+		sent, err := sendOnce(t.Context(), clients[1], tick, tick/2, tick/5, func(context.Context) error { return nil })
+		require.NoError(t, err)
+		require.True(t, sent)
+	})
+}
+
+// A standstill is a tracer that stands still when its process has got a lock.
+type standstill struct{}
+
+func (standstill) Begin(ctx context.Context, _ redlock.Op, _ []string) context.Context { return ctx }
+
+func (standstill) End(_ context.Context, e redlock.Event) {
+	if e.Kind == redlock.EventAcquired {
+		time.Sleep(tick / 4)
+	}
+}
+
+func (standstill) Wants(context.Context, redlock.EventKind) bool { return false }
+func (standstill) Event(context.Context, redlock.Event)          {}
+
+func TestNoticeIsNotSentWithALockThatComesLate(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := recipe.Bubble(t)
+		r, err := s.Client(redlock.WithTracer(standstill{}))
+		require.NoError(t, err)
+		sent, err := sendOnce(t.Context(), r, tick, tick/2, tick/5, func(context.Context) error {
+			t.Error("sent late")
+			return nil
+		})
+		require.NoError(t, err)
+		require.False(t, sent)
 	})
 }
 
@@ -69,7 +120,7 @@ func TestNoticeEndsWithItsLock(t *testing.T) {
 		r, err := s.Client()
 		require.NoError(t, err)
 		start := time.Now()
-		sent, err := sendOnce(t.Context(), r, tick, tick/2, func(ctx context.Context) error {
+		sent, err := sendOnce(t.Context(), r, tick, tick/2, tick/5, func(ctx context.Context) error {
 			<-ctx.Done()
 			return ctx.Err()
 		})
@@ -86,7 +137,7 @@ func TestNoticeIsNotSentWithoutQuorum(t *testing.T) {
 		r, err := s.Client()
 		require.NoError(t, err)
 		require.NoError(t, s.Kill(3))
-		sent, err := sendOnce(t.Context(), r, tick, tick/2, func(context.Context) error {
+		sent, err := sendOnce(t.Context(), r, tick, tick/2, tick/5, func(context.Context) error {
 			t.Error("sent without a lock")
 			return nil
 		})

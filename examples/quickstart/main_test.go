@@ -167,7 +167,7 @@ func TestQuickstartFailsOnServersThatCannotBeReached(t *testing.T) {
 func TestQuickstartFailsOnAMalformedAddress(t *testing.T) {
 	t.Parallel()
 	requireStory(t.Context(), t, new(recorder), "localhost:6379,localhost", 1,
-		`FAILED: redlock: node 1: malformed address "localhost"`)
+		`FAILED: redlock: node 2 of 2: malformed address "localhost"`)
 }
 
 func TestQuickstartEndsInGoodOrderWhenInterrupted(t *testing.T) {
