@@ -19,7 +19,7 @@ const exitAcquire = `0    acquired: the token is written, and the lock ends afte
 64   usage: nothing was done
 69   no quorum: too many nodes did not answer
 70   something else failed, such as to write the token: the lock is released again
-75   taken: somebody else has the lock`
+75   taken: somebody else has the lock, or no permit is free`
 
 func (t *tool) acquireCommand() *cobra.Command {
 	f := &runFlags{}
@@ -34,13 +34,24 @@ Nothing extends the lock: it ends after its ttl, whether the work is done or not
 The token is written to standard output, or to the file of --token-file, which only its owner can read. It is a secret: whoever has it can release the lock.`,
 		Example: `  redlock acquire --ttl 10m --wait 0 --token-file /run/import.token import/42 || exit
   ./import 42
-  redlock release --token-file /run/import.token import/42`,
+  redlock release --token-file /run/import.token import/42
+
+  # One of five permits:
+  redlock acquire --permits 5 --ttl 10m --token-file /run/resize.token resize || exit
+  ./resize
+  redlock release --permits 5 --token-file /run/resize.token resize`,
 		Args: someResources,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.complete(cmd.Flags().Changed); err != nil {
 				return err
 			}
+			if err := f.fits(t.global.quarantine); err != nil {
+				return err
+			}
 			if err := namedTokenFile(cmd, file); err != nil {
+				return err
+			}
+			if err := checkOnePermit(cmd, f.permits, len(args)); err != nil {
 				return err
 			}
 			if f.fence && !t.global.json {
@@ -54,6 +65,7 @@ The token is written to standard output, or to the file of --token-file, which o
 	fs.DurationVar(&f.ttl, "ttl", 30*time.Second, "for how long the lock lives, if it is not released before. Nothing extends it")
 	fs.StringVar(&file, "token-file", "", "write the token to `FILE`, which is replaced if it is there; without it, or with -, to standard output")
 	fs.StringVar(&f.wait, "wait", "forever", "how long to wait for the lock: `TIME` is a duration, 0 for a single attempt, or forever")
+	permitsFlag(cmd, &f.permits, "take one of `K` permits, from 1 to 256, of the semaphore that RESOURCE names, instead of the lock. It must be the same number everywhere, also for redlock release")
 	fs.BoolVar(&f.fence, "fence", false, "take a fencing token, which --json shows")
 	fs.BoolVar(&f.quiet, "quiet", false, "say nothing if the lock is taken or waited for. The exit code is the same")
 	fs.StringVar(&f.owner, "owner", ownerLabel(os.Getppid()), "the `LABEL` that others are shown as the holder; by default this machine and the process that calls redlock")
@@ -64,7 +76,7 @@ The token is written to standard output, or to the file of --token-file, which o
 
 // acquire is redlock acquire.
 func (t *tool) acquire(ctx context.Context, f *runFlags, file string, resources []string) error {
-	w := &wait{resources: resources}
+	w := &wait{resources: resources, permits: f.permits}
 	r, _, err := t.global.open(redlock.WithHook(w.see))
 	if err != nil {
 		return err
@@ -82,6 +94,8 @@ func (t *tool) acquire(ctx context.Context, f *runFlags, file string, resources 
 	lock, err := t.takeLock(ctx, f, r, w, signals)
 	switch code, _ := classify(err); {
 	case err == nil:
+	case errors.Is(err, errWithinPermit):
+		return err
 	case isOwn(err):
 		return because(err, "this redlock acquire is part of the command of redlock run, which holds what it asks for")
 	case f.quiet && code == exitTaken:
@@ -89,7 +103,7 @@ func (t *tool) acquire(ctx context.Context, f *runFlags, file string, resources 
 	default:
 		return err
 	}
-	if err := t.handOver(lock, to); err != nil {
+	if err := t.handOver(lock, f.permits, to); err != nil {
 		_ = lock.Unlock(ctx)
 		return err
 	}
@@ -97,8 +111,13 @@ func (t *tool) acquire(ctx context.Context, f *runFlags, file string, resources 
 }
 
 // handOver writes the token, and then says that there is a lock.
-func (t *tool) handOver(lock *redlock.Lock, to *tokenFile) error {
+func (t *tool) handOver(lock *redlock.Lock, permits int, to *tokenFile) error {
 	token := lock.Token()
+	var slot *int
+	if permits > 0 {
+		n := slotNumber(lock)
+		slot = &n
+	}
 	if to != nil {
 		if err := to.write(token); err != nil {
 			return fmt.Errorf("cannot write the token: %w", err)
@@ -110,10 +129,11 @@ func (t *tool) handOver(lock *redlock.Lock, to *tokenFile) error {
 	case t.global.json:
 		writeJSON(t.out, struct {
 			Acquired []string  `json:"acquired"`
+			Slot     *int      `json:"slot,omitempty"`
 			Token    string    `json:"token,omitempty"`
 			Until    time.Time `json:"until"`
 			Fence    int64     `json:"fence,omitempty"`
-		}{lock.Resources(), token, lock.Until(), lock.Fence()})
+		}{lock.Resources(), slot, token, lock.Until(), lock.Fence()})
 	case to != nil:
 		printf(t.out, "acquired %s for %s\n", shown(lock.Resources()), shortly(time.Until(lock.Until())))
 	default:

@@ -45,7 +45,7 @@ With --force the nodes adopt what is given, whatever they are set up for: after 
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if t.global.quarantine == 0 {
-				return usagef("--quarantine is missing: the longest ttl that the lock's clients have with WithQuarantine")
+				return usagef("--quarantine is missing: the longest ttl of the clients, as they give it (--quarantine, WithQuarantine)")
 			}
 			if force {
 				return t.admit(cmd.Context(), nil, args)
@@ -171,7 +171,7 @@ func knownNodes(nodes []redlock.Node, names []string) error {
 	}
 	for _, name := range names {
 		if !slices.Contains(known, name) {
-			text := fmt.Sprintf("no node is named %q", name)
+			text := fmt.Sprintf("none of the nodes is named %q", name)
 			if near := nearest(name, known); near != "" {
 				text += fmt.Sprintf("; did you mean %s?", near)
 			}

@@ -64,6 +64,8 @@ func (t *tool) breakLock(ctx context.Context, peers []*peer, k keys, args []stri
 	if len(found) == 0 {
 		if t.global.json {
 			t.show(t.out, &before)
+		} else if !before.unknown() {
+			printf(t.out, "%s\n", "there is nothing to delete")
 		}
 		return ended(max(before.exit(), exitNo))
 	}

@@ -85,16 +85,16 @@ func (t *tool) showReport(report redlockcheck.Report) {
 	printf(t.out, "%s%s", text, quorumLine(report))
 }
 
-// quorumLine says whether the nodes that answer are enough, if not all of them do.
+// quorumLine says whether the nodes that answer in time are enough, if not all of them do.
 func quorumLine(report redlockcheck.Report) string {
 	answer := len(report.Nodes)
 	for _, f := range report.Findings {
-		if f.Check == "reachable" && f.Verdict == redlockcheck.Unfit {
-			answer--
+		if (f.Check == "reachable" || f.Check == "round-trip") && f.Verdict == redlockcheck.Unfit {
+			answer-- // A node has one of them.
 		}
 	}
 	need := len(report.Nodes)/2 + 1
-	line := fmt.Sprintf("%d of %s answer, %d needed", answer, brief.Count(len(report.Nodes), "node"), need)
+	line := fmt.Sprintf("%d of %s answer in time, %d needed", answer, brief.Count(len(report.Nodes), "node"), need)
 	switch {
 	case answer == len(report.Nodes):
 		return ""

@@ -35,7 +35,7 @@ type guard struct {
 	pid   int
 	pipe  *os.File
 	ready *os.File  // a byte comes when no signal of others ends it any more
-	last  time.Time // what it was told last
+	last  time.Time // when the group must be gone, as it was told last; zero: it was not
 }
 
 // startGuard starts the process.
@@ -88,7 +88,11 @@ func ownProgram() (string, error) {
 
 // watch names the group, and when it must be gone. Nothing may run that the guard does not know of.
 func (g *guard) watch(group int, at time.Time) error {
-	return g.write(killLine(at) + fmt.Sprintf("group %d\n", group))
+	err := g.write(killLine(at) + fmt.Sprintf("group %d\n", group))
+	if err == nil {
+		g.last = at
+	}
+	return err
 }
 
 // awaitReady waits until the guard is ready, at most until a time. A guard that is killed while it starts
@@ -123,6 +127,11 @@ func (g *guard) killAt(at time.Time) {
 	if g.write(killLine(at)) == nil {
 		g.last = at // It is repeated otherwise: by an older time the guard would end a command that has its lock.
 	}
+}
+
+// tells reports whether it tells the group to end, by what it was told last.
+func (g *guard) tells(now time.Time, killAfter time.Duration) bool {
+	return !g.last.IsZero() && left(g.last, now) <= killAfter
 }
 
 func killLine(at time.Time) string {

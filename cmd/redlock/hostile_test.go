@@ -19,6 +19,21 @@ import (
 	"github.com/seed6c881748/redlock/internal/tokens"
 )
 
+// What a server does not know it repeats with its arguments: a script that nobody wants to read.
+func TestUnknownCommandIsToldWithoutItsScript(t *testing.T) {
+	c := testcluster.RunEmbedded(t, 1)
+	require.NoError(t, c.Nodes[0].OnCommand(func(cmd string, _ []string) {
+		refusal := ""
+		if cmd == "EVAL" {
+			refusal = "ERR unknown command 'EVAL', with args beginning with: 'local v' "
+		}
+		assert.NoError(t, c.Nodes[0].SetError(refusal))
+	}))
+	code, out, _ := execTool(t, c, append([]string{"status", "x"}, slow...)...)
+	assert.Equal(t, exitNoQuorum, code)
+	assert.Contains(t, out, "  ERR unknown command 'EVAL'\n")
+}
+
 // Whoever can write to a node can store anything there. A list neither fails because of it, nor reads
 // more of it than a token has, nor lets it disturb the terminal.
 func TestListHostileValues(t *testing.T) {
@@ -130,7 +145,14 @@ func TestReleaseReadsNoMoreThanAToken(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, make([]byte, 1<<20), 0o600))
 	code, _, errOut := execTool(t, nil, "release", "--nodes", "127.0.0.1:1", "--token-file", file, "x")
 	assert.Equal(t, exitUsage, code)
-	assert.Contains(t, errOut, "malformed token of 4096 bytes")
+	assert.Contains(t, errOut, "--token-file "+file+": malformed token of 4096 bytes: want 32 hexadecimal digits")
+	t.Setenv("REDLOCK_TOKEN", "a secret")
+	_, _, errOut = execTool(t, nil, "release", "--nodes", "127.0.0.1:1", "x")
+	assert.Contains(t, errOut, "redlock: REDLOCK_TOKEN: malformed token of 8 bytes: ")
+	assert.NotContains(t, errOut, "a secret")
+	code, _, errOut = execTool(t, nil, "release", "--nodes", "127.0.0.1:1", "--token-file", "-", "x")
+	assert.Equal(t, exitUsage, code)
+	assert.Contains(t, errOut, "standard input: empty token; it is what redlock acquire writes")
 }
 
 func TestMessagesAreHarmless(t *testing.T) {

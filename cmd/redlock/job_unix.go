@@ -34,6 +34,7 @@ type job struct {
 	signals   chan os.Signal
 
 	kept     context.Context //nolint:containedctx // Ends with the lock.
+	lapse    *lapse          // nil: whatever happens, it is the nodes' fault
 	group    int             // the command's process group, and its process
 	guard    *guard
 	terminal *terminal // nil: none
@@ -49,6 +50,9 @@ const groupPoll = 20 * time.Millisecond
 
 // run runs the command, and returns when no process of its group is left.
 func (j *job) run(ctx context.Context) (ending, error) {
+	own := startOwnTime(j.margin/4, bootTime)
+	defer own.stop()
+	j.lapse = startLapse(own, j.extender.pace, j.lock.Until())
 	j.kept = j.lock.KeepAlive(context.WithoutCancel(ctx))
 	var err error
 	if j.guard, err = startGuard(j.killAfter); err != nil {
@@ -105,13 +109,10 @@ func (j *job) start() error {
 // late is the reason for which a command must not be started any more: this process may have been
 // stopped since it got the lock.
 func (j *job) late() error {
-	err := errors.New("too little of its ttl is left")
-	switch {
-	case j.kept.Err() != nil:
-		err = j.why()
-	case time.Now().Before(j.deadline().Add(-j.killAfter)):
+	if j.kept.Err() == nil && time.Now().Before(j.deadline().Add(-j.killAfter)) {
 		return nil
 	}
+	err := j.why()
 	return codedError{because(err, "the lock was lost before the command was started"), exitLost, "lost"}
 }
 
@@ -163,8 +164,12 @@ func (j *job) next() time.Duration {
 // look ends the group if it is time, and extends the lock otherwise.
 func (j *job) look() {
 	now, deadline := time.Now(), j.deadline()
+	j.lapse.look(j.lock.Until())
+	// A redlock that was stopped finds the lock extended if the answers came meanwhile, of which the guard
+	// could not hear.
+	guarded := j.guard.tells(now, j.killAfter)
 	j.guard.killAt(deadline.Add(j.margin / 2))
-	if !j.told && (j.kept.Err() != nil || !now.Before(deadline.Add(-j.killAfter))) {
+	if !j.told && (guarded || j.kept.Err() != nil || !now.Before(deadline.Add(-j.killAfter))) {
 		j.told, j.end.killed = true, true
 		j.end.lost = j.why()
 		j.killAt = earlier(deadline, now.Add(j.killAfter))
@@ -182,13 +187,18 @@ func (j *job) look() {
 	}
 }
 
-// why is the reason for which the command must end.
+// why is the reason for which the command must end, or must not be started. That the validity is over does
+// not say why it was not extended.
 func (j *job) why() error {
-	if err := j.lock.Err(); err != nil {
+	err := j.lock.Err()
+	if err == nil && j.kept.Err() != nil {
+		err = context.Cause(j.kept)
+	}
+	if err != nil && !errors.Is(err, redlock.ErrExpired) {
 		return err
 	}
-	if j.kept.Err() != nil {
-		return context.Cause(j.kept)
+	if own := j.lapse.why(); own != nil {
+		return own
 	}
 	return errors.New("it could not be extended in time, as too few nodes answered")
 }
@@ -230,7 +240,7 @@ func (j *job) guardAgain(s syscall.WaitStatus) {
 	}
 	g, err := startGuard(j.killAfter)
 	if err != nil {
-		j.guard.pid = 0 // Redlock sees to the group alone.
+		j.guard.pid, j.guard.last = 0, time.Time{} // Redlock sees to the group alone.
 		return
 	}
 	j.guard.done()

@@ -33,7 +33,7 @@ func (t *tool) listCommand() *cobra.Command {
 		Short: "list the locks on the nodes",
 		Long: `Goes through the keys of all nodes with SCAN, a few at a time and with pauses in between, and writes a line for each lock as it is found: the resource, its state (held, or partial if less than a quorum has it), how long it still lives, on how many nodes it is, the last fencing token, how many wait, and the holder's label.
 
-With a PATTERN it lists the locks whose resources match it as a whole: * stands for any text, ? for one character, [ab] for one of these, and a backslash takes the meaning from the character behind it. Quote it, or the shell may put names of files in its place.
+With a PATTERN it lists the locks whose resources match it as a whole: * stands for any text, ? for one character, [ab] for one of these, [^ab] for one that is none of these, and a backslash takes the meaning from the character behind it. Quote it, or the shell may put names of files in its place.
 
 --prefix is no filter of names. Give the prefix that the locks were taken with, to which the resources are added: with another one, no fences are found and nobody who waits.
 
@@ -48,6 +48,9 @@ The order is the nodes'. What is taken, released or extended meanwhile may be th
 			pattern := "*"
 			if len(args) > 0 {
 				pattern = args[0]
+			}
+			if err := checkGlob(pattern); err != nil {
+				return err
 			}
 			peers, err := t.global.peers()
 			if err != nil {
@@ -84,7 +87,7 @@ func (t *tool) list(ctx context.Context, peers []*peer, pattern string) error {
 			}
 			l.failed[i] = true
 			failures++
-			t.note(p.node.Name + ": " + messageOf(err))
+			t.note(p.node.Name + ": " + causeOf(err))
 		}
 	}
 	// A lock that a quorum has is on one of any n - need + 1 nodes.
@@ -143,11 +146,6 @@ func (l *lister) notBefore(ctx context.Context, at int, resources []string) []st
 		resources = slices.DeleteFunc(resources, func(r string) bool { return slices.Contains(there, r) })
 	}
 	return resources
-}
-
-// escapeGlob takes the meaning from what has one in a pattern.
-func escapeGlob(text string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`, `^`, `\^`).Replace(text)
 }
 
 func decodeScan(answer any) (cursor string, keys []string, err error) {

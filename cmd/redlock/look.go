@@ -57,9 +57,11 @@ type waiter struct {
 
 // A view is what all nodes store for a resource.
 type view struct {
-	resource string
-	need     int
-	sights   []sight
+	resource  string
+	semaphore string // of which the resource is the slot; "": none
+	slot      int
+	need      int
+	sights    []sight
 }
 
 // shownWaiters is how many waiters are named.

@@ -17,6 +17,12 @@ import (
 // nodeList returns the nodes that the flags and the environment name, with what it takes to log
 // in.
 func (g *globalFlags) nodeList(more ...redis.DialOption) ([]redlock.Node, error) {
+	if g.nodeTimeout <= 0 {
+		return nil, usagef("--node-timeout %v: must be positive", g.nodeTimeout)
+	}
+	if g.connectTimeout <= 0 {
+		return nil, usagef("--connect-timeout %v: must be positive", g.connectTimeout)
+	}
 	addrs, err := g.addresses()
 	if err != nil {
 		return nil, err
@@ -79,8 +85,8 @@ func refuseCredentials(addrs []string) error {
 		u, err := url.Parse(addr)
 		isURL := strings.Contains(addr, "://") && err == nil
 		if isURL && u.User != nil || !isURL && strings.Contains(addr, "@") {
-			return usagef("--nodes: address %d has credentials, which the list of processes shows: "+
-				"put the addresses into REDLOCK_NODES or --nodes-file, or give --user and --password-file", i+1)
+			return usagef("--nodes: node %d of %d has credentials in its address, which the list of processes shows: "+
+				"put the addresses into REDLOCK_NODES or --nodes-file, or give --user and --password-file", i+1, len(addrs))
 		}
 	}
 	return nil
@@ -109,10 +115,10 @@ func (g *globalFlags) refuseCleartext(addrs []string) error {
 	if given == "" {
 		return nil
 	}
-	for i, addr := range addrs {
+	for _, addr := range addrs {
 		if !strings.HasPrefix(addr, "rediss://") && !strings.HasPrefix(addr, "unix://") {
-			return usagef("--%s (or %s) is given, but address %d is without TLS: give --tls, or addresses with rediss://",
-				given, envName(given), i+1)
+			return usagef("--%s (or %s) is given, but the node %s is without TLS: give --tls, or addresses with rediss://",
+				given, envName(given), redlock.NewNode(addr).Name)
 		}
 	}
 	return nil

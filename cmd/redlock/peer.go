@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/seed6c881748/redlock/internal/conn"
 	"github.com/seed6c881748/redlock/redlock"
 )
 
@@ -28,23 +30,12 @@ const failureLife = 3 * time.Second
 
 // peers returns one for each node. close them.
 func (g *globalFlags) peers() ([]*peer, error) {
-	if g.nodeTimeout <= 0 {
-		return nil, usagef("--node-timeout %v: must be positive", g.nodeTimeout)
-	}
-	if g.connectTimeout <= 0 {
-		return nil, usagef("--connect-timeout %v: must be positive", g.connectTimeout)
-	}
 	nodes, err := g.nodeList(redis.DialWriteTimeout(g.nodeTimeout))
 	if err != nil {
 		return nil, err
 	}
 	peers := make([]*peer, len(nodes))
-	names := make(map[string]bool)
 	for i, n := range nodes {
-		if names[n.Name] {
-			return nil, usagef("the node %s is given twice", n.Name)
-		}
-		names[n.Name] = true
 		peers[i] = &peer{node: n, connectTimeout: g.connectTimeout, nodeTimeout: g.nodeTimeout}
 	}
 	// What is wrong with an address only New says.
@@ -76,19 +67,28 @@ func (p *peer) connect(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, p.connectTimeout)
 	defer cancel()
 	conn, err := p.node.Pool.GetContext(ctx)
+	if err != nil && isTimeout(err) {
+		return fmt.Errorf("no connection within %v", p.connectTimeout)
+	}
 	if err != nil {
 		return err
 	}
 	// The login of an address is only queued: its answers come with those to the first command.
 	if _, err = redis.DoContext(conn, ctx, "PING"); err != nil && !refusedPing(err) {
 		_ = conn.Close()
-		if errors.Is(err, context.DeadlineExceeded) {
+		if isTimeout(err) {
 			return fmt.Errorf("no answer within %v", p.connectTimeout)
 		}
 		return err
 	}
 	p.conn = conn
 	return nil
+}
+
+// isTimeout reports whether an answer has not come in time. Whether the context says so first, or the
+// connection, is chance.
+func isTimeout(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded)
 }
 
 // refusedPing reports whether a user has no right to PING, and otherwise is logged in.
@@ -123,7 +123,7 @@ func (p *peer) tryOnce(ctx context.Context, requests []request) ([]any, error) {
 		return answers, nil
 	}
 	p.close()
-	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+	if isTimeout(err) && ctx.Err() == nil {
 		err = fmt.Errorf("no answer within %v", p.nodeTimeout)
 	}
 	return nil, err
@@ -146,7 +146,7 @@ func (p *peer) exchange(ctx context.Context, requests []request) ([]any, error) 
 		var reply redis.Error
 		switch {
 		case errors.As(err, &reply):
-			answers[i] = reply
+			answers[i] = conn.WithoutArguments(reply) // Scripts.
 		case err != nil:
 			return nil, err
 		default:

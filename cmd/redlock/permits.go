@@ -4,14 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/spf13/cobra"
 
 	"github.com/seed6c881748/redlock/internal/brief"
+	"github.com/seed6c881748/redlock/internal/tokens"
 	"github.com/seed6c881748/redlock/redlock"
 	"github.com/seed6c881748/redlock/redlock/semaphore"
 )
@@ -19,10 +23,27 @@ import (
 // maxPermits is the most that a semaphore has.
 const maxPermits = 256
 
+// permitsFlag is --permits of a command.
+func permitsFlag(cmd *cobra.Command, k *int, usage string) {
+	cmd.Flags().IntVar(k, "permits", 0, usage)
+	cmd.Flags().Lookup("permits").DefValue = ""
+}
+
 // checkPermits checks --permits, if it is given.
 func checkPermits(cmd *cobra.Command, k int) error {
 	if cmd.Flags().Changed("permits") && (k < 1 || k > maxPermits) {
 		return usagef("--permits %d: must be from 1 to %d", k, maxPermits)
+	}
+	return nil
+}
+
+// checkOnePermit is checkPermits of a command that takes or releases one permit, which has so many resources.
+func checkOnePermit(cmd *cobra.Command, k, resources int) error {
+	if err := checkPermits(cmd, k); err != nil {
+		return err
+	}
+	if k > 0 && resources > 1 {
+		return usagef("--permits with %d resources: want one, the semaphore's name", resources)
 	}
 	return nil
 }
@@ -36,8 +57,15 @@ func slotsOf(name string, k int) []string {
 	return slots
 }
 
-// errWithinPermit is the error of a redlock run whose command would wait for the permit under which it runs.
-var errWithinPermit = errors.New("this redlock run is part of the command of another one, which has a permit of the same semaphore")
+// slotNumber is the number of the slot that a permit is the lock on.
+func slotNumber(permit *redlock.Lock) int {
+	name := permit.Resources()[0]
+	slot, _ := strconv.Atoi(name[strings.LastIndexByte(name, '#')+1:])
+	return slot
+}
+
+// errWithinPermit is the error of whoever would wait for the permit under which it runs.
+var errWithinPermit = errors.New("this is part of the command of a redlock run, which has a permit of the same semaphore")
 
 // takePermit takes one of the permits: the lock on its slot.
 func (f *runFlags) takePermit(ctx context.Context, r *redlock.Redlock, name string) (*redlock.Lock, error) {
@@ -74,6 +102,22 @@ func (f *runFlags) refuseWithin(ctx context.Context, r *redlock.Redlock, name st
 	return nil
 }
 
+// slotOf finds the slot whose permit a token is. Where no node knows of it, it is any of the slots: its release says
+// whether too few nodes answer, or the permit is gone.
+func slotOf(ctx context.Context, r *redlock.Redlock, name string, k int, token string) (string, error) {
+	slots, has, errs := slotsOf(name, k), make([]bool, k), make([]error, k)
+	var wg sync.WaitGroup
+	for i, slot := range slots { // At the same time: nodes that hang would take their time for each.
+		wg.Go(func() {
+			var in redlock.Inspection
+			in, errs[i] = r.Inspect(ctx, slot)
+			has[i] = slices.ContainsFunc(in.Nodes, func(n redlock.NodeInspection) bool { return n.Holder == tokens.Digest(token) })
+		})
+	}
+	wg.Wait()
+	return slots[max(slices.Index(has, true), 0)], errors.Join(errs...)
+}
+
 // A permitError is the error of a run that has got no permit.
 type permitError struct {
 	error
@@ -105,12 +149,10 @@ func onePermit(name string, k int) string {
 }
 
 // showPermits writes the permits of a semaphore, as text or JSON. views are those of its slots.
-func (t *tool) showPermits(name string, views []view) {
+func (t *tool) showPermits(w io.Writer, views []view) {
 	if t.global.json {
 		for i := range views {
-			j := views[i].json()
-			j.Semaphore, j.Slot = name, &i
-			writeJSON(t.out, j)
+			writeJSON(w, views[i].json())
 		}
 		return
 	}
@@ -123,30 +165,82 @@ func (t *tool) showPermits(name string, views []view) {
 			unknown = ", or more: too few nodes answer"
 		}
 	}
-	s := t.styleFor(t.out)
-	printf(t.out, "%s  %d of %s held%s\n", s.bold(printable(name)), held, brief.Count(len(views), "permit"), unknown)
+	s := t.styleFor(w)
+	printf(w, "%s  %d of %s held%s\n", s.bold(printable(views[0].semaphore)), held, brief.Count(len(views), "permit"), unknown)
 	width := len(strconv.Itoa(len(views) - 1))
 	for i := range views {
-		printf(t.out, "  slot %-*d  %s\n", width, i, views[i].summary(s))
+		printf(w, "  slot %-*d  %s\n", width, i, views[i].summary(s))
 	}
 	for _, n := range views[len(views)-1].sights {
 		if n.err != nil {
-			printf(t.out, "  %s  %s\n", n.node, n.text(s, ""))
+			printf(w, "  %s  %s\n", n.node, n.text(s, ""))
 		}
 	}
 }
 
-// statusOfPermits asks the nodes about the slots of semaphores, a few at a time.
+// lookAtPermits asks the nodes about the slots of a semaphore, a few at a time.
+func lookAtPermits(ctx context.Context, peers []*peer, k keys, name string, permits int) []view {
+	var views []view
+	for some := range slices.Chunk(slotsOf(name, permits), lookCount) {
+		views = append(views, look(ctx, peers, k, some, shownWaiters)...)
+	}
+	for i := range views {
+		views[i].semaphore, views[i].slot = name, i
+	}
+	return views
+}
+
+// statusOfPermits is redlock status --permits.
 func (t *tool) statusOfPermits(ctx context.Context, peers []*peer, k keys, names []string, permits int) (code int) {
 	for _, name := range names {
-		var views []view
-		for some := range slices.Chunk(slotsOf(name, permits), lookCount) {
-			views = append(views, look(ctx, peers, k, some, shownWaiters)...)
-		}
-		t.showPermits(name, views)
+		views := lookAtPermits(ctx, peers, k, name, permits)
+		t.showPermits(t.out, views)
+		t.showNextSteps(t.out, views)
 		for i := range views {
 			code = max(code, views[i].exit())
 		}
 	}
 	return code
+}
+
+// existScript says which keys there are: of all slots that a semaphore can have in a sixth of a millisecond.
+//
+//	KEYS  any
+//	{the number of a key that exists, …}
+const existScript = `
+local found = {}
+for i = 1, #KEYS do
+  if redis.call('EXISTS', KEYS[i]) == 1 then found[#found + 1] = i end
+end
+return found
+`
+
+// heldSlot finds a slot that is held, of any semaphore of that name, however many permits it has.
+func heldSlot(ctx context.Context, peers []*peer, k keys, name string) (slot string, ok bool) {
+	slots := slotsOf(name, maxPermits)
+	args := []any{existScript, len(slots)}
+	for _, slot := range slots {
+		args = append(args, k.key(slot))
+	}
+	found := make([][]int, len(peers))
+	var wg sync.WaitGroup
+	for i, p := range peers {
+		wg.Go(func() {
+			if answers, err := p.do(ctx, request{"EVAL", args}); err == nil {
+				found[i], _ = redis.Ints(answers[0], nil)
+			}
+		})
+	}
+	wg.Wait()
+	numbers := slices.Concat(found...)
+	slices.Sort(numbers)
+	for _, n := range slices.Compact(numbers) {
+		if n < 1 || n > len(slots) {
+			continue
+		}
+		if _, ok := look(ctx, peers, k, slots[n-1:n], 0)[0].held(); ok {
+			return slots[n-1], true
+		}
+	}
+	return "", false
 }

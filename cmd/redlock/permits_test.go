@@ -5,6 +5,8 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -136,6 +138,11 @@ func TestPermitsUsage(t *testing.T) {
 		{[]string{"run", "--permits", "2", "x", "y", "--", "true"}, "--permits with 2 resources: want one"},
 		{[]string{"run", "--permits", "2", "", "--", "true"}, "empty name"},
 		{[]string{"run", "--permits", "2", "--owner", "a\nb", "x", "--", "true"}, "owner label"},
+		{[]string{"acquire", "--permits", "0", "x"}, "--permits 0: must be from 1 to 256"},
+		{[]string{"acquire", "--permits", "2", "x", "y"}, "--permits with 2 resources: want one"},
+		{[]string{"release", "--permits", "257", "x"}, "--permits 257: must be from 1 to 256"},
+		{[]string{"release", "--permits", "2", "x", "y"}, "--permits with 2 resources: want one"},
+		{[]string{"watch", "--permits", "0", "x"}, "--permits 0: must be from 1 to 256"},
 		{[]string{"status", "--permits", "0", "x"}, "--permits 0: must be from 1 to 256"},
 		{[]string{"status", "--permits", "257", "x"}, "--permits 257: must be from 1 to 256"},
 	} {
@@ -177,6 +184,9 @@ $`, out)
 (  \S+  free\n){3}  jobs#1 is held: for the permits of a semaphore, add --permits K
 other  free
 (  \S+  free\n){3}$`, out)
+	hold(t, c, "many#200")
+	_, out = status("many")
+	assert.Contains(t, out, "  many#200 is held: for the permits", "whatever the slot")
 	_, out = status("--json", "jobs")
 	assert.Len(t, strings.Split(strings.TrimSpace(out), "\n"), 1, "JSON is for programs")
 
@@ -203,4 +213,87 @@ func TestRunPermitsAtLeast(t *testing.T) {
 		codes[p.wait()]++
 	}
 	assert.Equal(t, map[int]int{0: 2, exitTaken: 1}, codes)
+}
+
+// A script takes one of the permits, and releases the one whose token it has.
+func TestAcquirePermits(t *testing.T) {
+	c := testcluster.RunServers(t, 3)
+	tokens, slots := map[int]string{}, map[int]bool{}
+	for range 3 {
+		code, out, errOut := execTool(t, c, acquireArgs("--json", "--permits", "3", "--ttl", "10m", "--owner", "vm/1", "jobs")...)
+		require.Equal(t, exitOK, code, errOut)
+		got := decode[struct {
+			Acquired []string
+			Slot     *int
+			Token    string
+		}](t, out)
+		require.Equal(t, []string{fmt.Sprintf("jobs#%d", *got.Slot)}, got.Acquired)
+		slots[*got.Slot], tokens[*got.Slot] = true, got.Token
+	}
+	require.Equal(t, map[int]bool{0: true, 1: true, 2: true}, slots)
+	for wait, want := range map[string]string{
+		"0":     `^redlock: all 3 permits of jobs are taken: jobs#\d is held by vm/1 for another `,
+		"500ms": `redlock: gave up waiting for one of the 3 permits of jobs: jobs#\d is held by vm/1`,
+	} {
+		code, out, errOut := execTool(t, c, acquireArgs("--permits", "3", "--wait", wait, "jobs")...)
+		assert.Equal(t, exitTaken, code)
+		assert.Empty(t, out)
+		assert.Regexp(t, want, errOut)
+	}
+
+	t.Setenv("REDLOCK_TOKEN", tokens[1])
+	code, out, errOut := execTool(t, c, releaseArgs("--permits", "3", "jobs")...)
+	assert.Equal(t, exitOK, code, errOut)
+	assert.Equal(t, "released jobs#1\n", out)
+	eventually(t, func() bool { return holders(t, c, "jobs#1") == 0 }, "the release on all nodes")
+	code, _, errOut = execTool(t, c, releaseArgs("--permits", "3", "jobs")...)
+	assert.Equal(t, exitLost, code, errOut)
+	assert.Equal(t, 3, holders(t, c, "jobs#0"), "another's")
+	code, _, errOut = execTool(t, c, releaseArgs("--permits", "3", "a__redlock__:b")...)
+	assert.Equal(t, exitUsage, code, errOut)
+
+	file := filepath.Join(t.TempDir(), "token")
+	code, out, errOut = execTool(t, c, acquireArgs("--permits", "3", "--token-file", file, "jobs")...)
+	require.Equal(t, exitOK, code, errOut)
+	assert.Contains(t, out, "acquired jobs#1 for ")
+	code, _, errOut = execTool(t, c, releaseArgs("--permits", "3", "--token-file", file, "jobs")...)
+	assert.Equal(t, exitOK, code, errOut)
+
+	require.NoError(t, c.Nodes[0].Stop())
+	require.NoError(t, c.Nodes[1].Stop())
+	code, _, errOut = execTool(t, c, releaseArgs("--connect-timeout", "1s", "--permits", "3", "--token-file", file, "jobs")...)
+	assert.Equal(t, exitNoQuorum, code, errOut)
+}
+
+// Who has a permit of redlock run is refused a second one by acquire, too.
+func TestAcquirePermitWithinPermit(t *testing.T) {
+	t.Parallel()
+	c := testcluster.RunServers(t, 3)
+	cmd := command(t, c, append(runArgs("--permits", "4", "jobs", "--", "sh", "-c", `REDLOCK_TEST_AS_TOOL=1 exec "$0" acquire --quiet --permits 4 jobs`), "")...)
+	cmd.Args[len(cmd.Args)-1] = cmd.Path
+	cmd.Env = append(cmd.Env, "REDLOCK_NODE_TIMEOUT=5s", "REDLOCK_CONNECT_TIMEOUT=20s")
+	p := startCommand(t, cmd)
+	assert.Equal(t, exitTaken, p.wait(), "%s", p.errOut)
+	assert.Contains(t, p.errOut.String(), "which has a permit of the same semaphore: jobs#")
+}
+
+func TestWatchPermits(t *testing.T) {
+	t.Parallel()
+	c := testcluster.RunServers(t, 3)
+	p := start(t, c, append([]string{"watch", "--interval", "100ms", "--permits", "2"}, append(slow, "jobs", "other")...)...)
+	p.waitFor(" other#1 free\n")
+	hold(t, c, "jobs#1", redlock.WithOwner("me"))
+	p.waitFor(`jobs#1 held by "me"`)
+	require.NoError(t, p.cmd.Process.Signal(os.Interrupt))
+	p.wait()
+	assert.Equal(t, 5, strings.Count(p.out.String(), "\n"), "only what has changed: %s", p.out)
+
+	j := start(t, c, append([]string{"watch", "--json", "--permits", "2"}, append(slow, "jobs")...)...)
+	j.waitFor("\n{")
+	require.NoError(t, j.cmd.Process.Signal(os.Interrupt))
+	j.wait()
+	for i, line := range strings.Split(strings.TrimSpace(j.out.String()), "\n")[:2] {
+		v := decode[viewJSON](t, line)
+		assert.Equal(t, []any{"jobs", i, fmt.Sprintf("jobs#%d", i)}, []any{v.Semaphore, *v.Slot, v.Resource})
+	}
 }

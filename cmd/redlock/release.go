@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/seed6c881748/redlock/internal/tokens"
 )
 
 const exitRelease = `0    released: a quorum of the nodes has confirmed it
@@ -15,6 +17,7 @@ const exitRelease = `0    released: a quorum of the nodes has confirmed it
 
 func (t *tool) releaseCommand() *cobra.Command {
 	var file string
+	var permits int
 	cmd := &cobra.Command{
 		Use:   "release --token-file FILE RESOURCE…",
 		Short: "release a lock by its token",
@@ -31,6 +34,9 @@ The token comes from a file, or from standard input with --token-file -, or from
 			if err := namedTokenFile(cmd, file); err != nil {
 				return err
 			}
+			if err := checkOnePermit(cmd, permits, len(args)); err != nil {
+				return err
+			}
 			token, err := t.readToken(file)
 			if err != nil {
 				return err
@@ -40,6 +46,13 @@ The token comes from a file, or from standard input with --token-file -, or from
 				return err
 			}
 			defer t.close(cmd.Context(), r)
+			if permits > 0 {
+				slot, err := slotOf(cmd.Context(), r, args[0], permits, token)
+				if err != nil {
+					return asUsage(err) // Nothing but a name that no slot can have.
+				}
+				args = []string{slot}
+			}
 			if err := r.Release(cmd.Context(), args, token); err != nil {
 				if invalid(err) {
 					return asUsage(err)
@@ -57,6 +70,7 @@ The token comes from a file, or from standard input with --token-file -, or from
 		},
 	}
 	cmd.Flags().StringVar(&file, "token-file", "", "read the token from `FILE`, - for standard input")
+	permitsFlag(cmd, &permits, "RESOURCE is the name of a semaphore of `K` permits, from 1 to 256: release the one of them that has the token")
 	describe(cmd, "exit", exitRelease)
 	describe(cmd, "env", "REDLOCK_TOKEN is the token, if there is no --token-file.")
 	return cmd
@@ -64,14 +78,16 @@ The token comes from a file, or from standard input with --token-file -, or from
 
 // readToken reads a token from where the flag says.
 func (t *tool) readToken(file string) (string, error) {
-	from := t.in
+	from, source := t.in, "--token-file "+file
 	switch file {
 	case "":
-		if token := os.Getenv("REDLOCK_TOKEN"); token != "" {
-			return token, nil
+		token := os.Getenv("REDLOCK_TOKEN")
+		if token == "" {
+			return "", usagef("no token: give --token-file or REDLOCK_TOKEN")
 		}
-		return "", usagef("no token: give --token-file or REDLOCK_TOKEN")
+		return token, checkToken("REDLOCK_TOKEN", token)
 	case "-":
+		source = "--token-file -, standard input"
 	default:
 		f, err := os.Open(file)
 		if err != nil {
@@ -85,5 +101,14 @@ func (t *tool) readToken(file string) (string, error) {
 		return "", usagef("--token-file: %w", err)
 	}
 	line, _, _ := strings.Cut(string(text), "\n")
-	return strings.TrimSuffix(line, "\r"), nil
+	token := strings.TrimSuffix(line, "\r")
+	return token, checkToken(source, token)
+}
+
+// checkToken says where a token comes from that cannot be one. It does not show it.
+func checkToken(source, token string) error {
+	if err := tokens.Check(token); err != nil {
+		return usagef("%s: %s; it is what redlock acquire writes", source, messageOf(err))
+	}
+	return nil
 }

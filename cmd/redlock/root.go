@@ -46,7 +46,7 @@ The nodes are given by --nodes, or, for all commands at once, by REDLOCK_NODES. 
 given the same nodes and the same prefix.`,
 		Example: `  # One crontab on several machines; the job runs on one of them, at most once in 50 s:
   REDLOCK_NODES=10.0.0.1:6379,10.0.0.2:6379,10.0.0.3:6379
-  * * * * *  /usr/bin/redlock run --quiet --wait 0 --at-least 50s report -- /usr/local/bin/report
+  * * * * *  /usr/bin/redlock run --quiet --wait 20s --at-least 50s report -- /usr/local/bin/report
 
   # Who holds it?
   export REDLOCK_NODES=10.0.0.1:6379,10.0.0.2:6379,10.0.0.3:6379

@@ -60,11 +60,12 @@ The command has standard input, output and error, the terminal and the working d
 If the lock cannot be kept, because too few nodes answer, the group gets SIGTERM while the lock still has --kill-after to live, and SIGKILL if it is not gone by then: before anybody else can have the lock. This is so, too, if redlock itself is killed or stopped: a second process watches over it. A process that has left the group (setsid), or runs as another user, is out of reach.
 
 On a terminal, what stops the command (Ctrl-Z, or SIGSTOP) stops redlock, too. While they are stopped the lock is not extended: when it ends, so does the command.`,
-		Example: `  # A job of several machines with the same crontab: whoever comes first runs it, the others exit with 75.
-  # The lock is kept for 50 s even if the job takes 1 s, or fails, so that a machine whose clock is late finds it
-  # taken. cron knows no exported REDLOCK_NODES, and mails what anybody writes: hence the first line, and --quiet.
+		Example: `  # A job of several machines with the same crontab: one of them runs it, the others exit with 75. The lock is kept
+  # for 50 s even if the job takes 1 s, or fails, so that a machine whose clock is late finds it taken. The others
+  # wait for 20 s, as whoever comes first may get no lock in the end. cron knows no exported REDLOCK_NODES, and mails
+  # what anybody writes: hence the first line, and --quiet.
   REDLOCK_NODES=10.0.0.1:6379,10.0.0.2:6379,10.0.0.3:6379
-  * * * * *  /usr/bin/redlock run --quiet --wait 0 --at-least 50s report -- /usr/local/bin/report
+  * * * * *  /usr/bin/redlock run --quiet --wait 20s --at-least 50s report -- /usr/local/bin/report
 
   # Wait for at most five minutes:
   redlock run --wait 5m deploy/web -- ./deploy.sh
@@ -79,12 +80,12 @@ On a terminal, what stops the command (Ctrl-Z, or SIGSTOP) stops redlock, too. W
 			if err := f.complete(cmd.Flags().Changed); err != nil {
 				return err
 			}
-			if err := checkPermits(cmd, f.permits); err != nil {
+			if err := f.fits(t.global.quarantine); err != nil {
 				return err
 			}
 			at := cmd.ArgsLenAtDash()
-			if f.permits > 0 && at > 1 {
-				return usagef("--permits with %d resources: want one, the semaphore's name", at)
+			if err := checkOnePermit(cmd, f.permits, at); err != nil {
+				return err
 			}
 			if f.limitKillAfter(t.global.nodeTimeout) && !f.quiet {
 				t.note(fmt.Sprintf("--kill-after is %s: more of a ttl of %v would leave no time for extensions that fail", shortly(f.killAfter), f.ttl))
@@ -98,8 +99,7 @@ On a terminal, what stops the command (Ctrl-Z, or SIGSTOP) stops redlock, too. W
 	fs.StringVar(&f.wait, "wait", "forever", "how long to wait for the lock: `TIME` is a duration, 0 for a single attempt, or forever")
 	fs.DurationVar(&f.atLeast, "at-least", 0, "keep the lock until so long after it was taken, also if the command ends earlier or fails, or this machine dies: nobody repeats it until then. It raises the ttl where that is shorter")
 	fs.DurationVar(&f.killAfter, "kill-after", 5*time.Second, "when the lock cannot be kept, the time between SIGTERM and SIGKILL; at most half of the ttl, and less of a short one, so that extensions that fail can be made up for. By default, a quarter of the ttl where that is shorter")
-	fs.IntVar(&f.permits, "permits", 0, "take one of `K` permits, from 1 to 256, instead of the lock: so many commands run at a time. It must be the same number everywhere")
-	fs.Lookup("permits").DefValue = ""
+	permitsFlag(cmd, &f.permits, "take one of `K` permits, from 1 to 256, instead of the lock: so many commands run at a time. It must be the same number everywhere")
 	fs.BoolVar(&f.fence, "fence", false, "take a fencing token, which the command finds in REDLOCK_FENCE. With --permits, each slot has its own")
 	fs.BoolVar(&f.quiet, "quiet", false, "say nothing if the lock is taken, waited for, or if its release cannot be confirmed. The exit code is the same, and all other errors are told: usage, no quorum, a lock that was lost. What the command writes is its own")
 	fs.StringVar(&f.owner, "owner", ownerLabel(os.Getpid()), "the `LABEL` that others are shown as the holder")
@@ -160,6 +160,18 @@ func (f *runFlags) complete(given func(flag string) bool) error {
 		return usagef("--kill-after %v: must be from 0 to half of the ttl, %v", f.killAfter, f.ttl/2)
 	}
 	return nil
+}
+
+// fits reports a ttl that is longer than the longest one of all clients, 0 if there is no quarantine.
+func (f *runFlags) fits(quarantine time.Duration) error {
+	if quarantine <= 0 || f.ttl <= quarantine {
+		return nil
+	}
+	flag := "ttl"
+	if f.ttl == f.atLeast {
+		flag = "at-least"
+	}
+	return usagef("--%s %v: must not exceed --quarantine %v, the longest ttl of all clients", flag, f.ttl, quarantine)
 }
 
 // options are those of the lock.
@@ -259,8 +271,7 @@ func (f *runFlags) environment(own []string, lock *redlock.Lock) []string {
 		env = append(env, "REDLOCK_FENCE="+strconv.FormatInt(fence, 10))
 	}
 	if f.permits > 0 {
-		name := lock.Resources()[0]
-		env = append(env, "REDLOCK_SLOT="+name[strings.LastIndexByte(name, '#')+1:])
+		env = append(env, "REDLOCK_SLOT="+strconv.Itoa(slotNumber(lock)))
 	}
 	return env
 }

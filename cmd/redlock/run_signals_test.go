@@ -207,7 +207,7 @@ func TestRunMajorityFrozen(t *testing.T) {
 	assert.Truef(t, seen.Before(free), "the command was there %v after the keys could have expired", seen.Sub(free))
 	t.Logf("seen last %v before the keys can expire", free.Sub(seen))
 	assert.Equal(t, exitLost, p.wait(), "%s", p.errOut)
-	assert.Contains(t, p.errOut.String(), "lost")
+	assert.Contains(t, p.errOut.String(), "redlock: the lock was lost, and the command ended: it could not be extended in time, as too few nodes answered\n")
 }
 
 // freezeAfterExtension stops a majority just after an extension, and returns when a quorum of the
@@ -347,6 +347,8 @@ func TestRunStopped(t *testing.T) {
 	eventually(t, func() bool { return holders(t, c, "x") == 0 }, "the end of the lock")
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGCONT))
 	assert.Equal(t, exitLost, p.wait(), "%s", p.errOut)
+	assert.Regexp(t, `the lock was lost, and the command ended: redlock did not run for \d+(\.\d)?s, as it was stopped`, p.errOut.String())
+	assert.NotContains(t, p.errOut.String(), "nodes")
 }
 
 // A command that is stopped by another process keeps the lock.

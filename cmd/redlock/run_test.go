@@ -206,15 +206,16 @@ func TestRunOnceOnSeveralMachines(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3)
 	for _, machines := range []int{2, 3, 5} {
-		for round := range 2 {
+		for round, wait := range []string{"0", "1s"} {
 			resource := fmt.Sprintf("job-%d-%d", machines, round)
 			runs := make([]*process, machines)
 			for i := range runs {
-				runs[i] = start(t, c, runArgs("--wait", "0", "--at-least", "60s", resource, "--", "true")...)
+				runs[i] = start(t, c, runArgs("--quiet", "--wait", wait, "--at-least", "60s", resource, "--", "true")...)
 			}
 			codes := make(map[int]int)
 			for _, p := range runs {
 				codes[p.wait()]++
+				assert.Empty(t, p.errOut.String(), "cron would mail it")
 			}
 			assert.Equal(t, map[int]int{0: 1, exitTaken: machines - 1}, codes, "%s", resource)
 		}

@@ -144,7 +144,6 @@ func failures(e *redlock.QuorumError) string {
 
 // failure is why a node gave no vote, without the address, which its name says.
 func failure(v redlock.Vote) string {
-	var number syscall.Errno
 	switch {
 	case errors.Is(v.Err, redlock.ErrQuarantined):
 		return "in quarantine for another " + shortly(v.HolderTTL)
@@ -152,10 +151,23 @@ func failure(v redlock.Vote) string {
 		return "no answer within " + shortly(v.Took)
 	case errors.Is(v.Err, net.ErrClosed): // The library has closed it: it was silent for too long.
 		return "no answer in time"
-	case errors.As(v.Err, &number):
-		return number.Error()
 	default:
-		return messageOf(v.Err)
+		return causeOf(v.Err)
+	}
+}
+
+// causeOf is why there is no answer, for where the node's name stands: without the address, and without the
+// system calls on the way there.
+func causeOf(err error) string {
+	var number syscall.Errno
+	var name *net.DNSError
+	switch {
+	case errors.As(err, &number):
+		return number.Error()
+	case errors.As(err, &name) && name.IsNotFound:
+		return "no such host"
+	default:
+		return messageOf(err)
 	}
 }
 

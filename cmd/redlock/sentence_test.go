@@ -17,6 +17,21 @@ import (
 	"github.com/seed6c881748/redlock/redlock"
 )
 
+// Where a node's name stands, its address need not, and no call of the system.
+func TestCausesAreShort(t *testing.T) {
+	c := testcluster.RunServers(t, 3)
+	for _, node := range c.Nodes {
+		require.NoError(t, node.Stop())
+	}
+	_, out, _ := execTool(t, c, append([]string{"status", "x"}, slow...)...)
+	assert.Contains(t, out, "  "+c.Nodes[0].Addr()+"  connection refused\n")
+	_, _, errOut := execTool(t, c, append([]string{"list"}, slow...)...)
+	assert.Contains(t, errOut, "redlock: "+c.Nodes[0].Addr()+": connection refused\n")
+	lookup := fmt.Errorf("not connected: %w", &net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "n1", Server: "10.0.0.53:53", IsNotFound: true}})
+	assert.Equal(t, "no such host", causeOf(lookup))
+	assert.Equal(t, "LOADING x", causeOf(errors.New("redlock: LOADING x")))
+}
+
 // An error is a sentence for a shell; how every node has voted is for those who ask.
 func TestErrorsAreSentences(t *testing.T) {
 	c := testcluster.RunServers(t, 3)

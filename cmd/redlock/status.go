@@ -21,7 +21,7 @@ func (t *tool) statusCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status [FLAGS] RESOURCE…",
 		Short: "show who holds resources, on which nodes, and who waits",
-		Long: `Asks every node about each of the resources, and shows who holds it (the label that the holder has given itself, and a digest of its token), for how long the keys still live, on how many nodes, the last fencing token, and who waits for it. It is a snapshot, of each node at a slightly different instant.
+		Long: `Asks every node about each of the resources, and shows who holds it (the label that the holder has given itself, and a digest of its token), for how long the keys still live, on how many nodes, the last fencing token, and who waits for it. It is a snapshot, of each node at a slightly different instant. Where a node does not answer in time, or somebody waits for long, it says what to do.
 
 A resource is held if one token is on a quorum of the nodes. What is on fewer is what an attempt, or a lock that has ended, has left.
 
@@ -53,26 +53,23 @@ With --permits it shows the permits of semaphores, slot by slot. The nodes do no
 				t.hintAtPermits(cmd.Context(), peers, k, &views[i])
 				code = max(code, views[i].exit())
 			}
+			t.showNextSteps(t.out, views)
 			return ended(code)
 		},
 	}
-	cmd.Flags().IntVar(&permits, "permits", 0, "each RESOURCE is the name of a semaphore of `K` permits, from 1 to 256")
-	cmd.Flags().Lookup("permits").DefValue = ""
+	permitsFlag(cmd, &permits, "each RESOURCE is the name of a semaphore of `K` permits, from 1 to 256")
 	describe(cmd, "exit", exitStatus)
 	return cmd
 }
 
 // hintAtPermits tells people that what is free may be the name of a semaphore, whose permits are locks on its
-// slots. Any slot may be in use, so it looks at several.
+// slots.
 func (t *tool) hintAtPermits(ctx context.Context, peers []*peer, k keys, v *view) {
 	if t.global.json || len(v.holdings()) > 0 || v.unknown() {
 		return
 	}
-	for _, slot := range look(ctx, peers, k, slotsOf(v.resource, lookCount), 0) {
-		if _, ok := slot.held(); ok {
-			printf(t.out, "  %s is held: for the permits of a semaphore, add --permits K\n", printable(slot.resource))
-			return
-		}
+	if slot, ok := heldSlot(ctx, peers, k, v.resource); ok {
+		printf(t.out, "  %s is held: for the permits of a semaphore, add --permits K\n", printable(slot))
 	}
 }
 
@@ -136,7 +133,7 @@ func (v *view) summary(s style) string {
 func (n sight) text(s style, holder string) string {
 	switch {
 	case n.err != nil:
-		return s.red(messageOf(n.err))
+		return s.red(causeOf(n.err))
 	case n.token == "":
 		return s.dim("free")
 	case n.token == holder || holder == "":
@@ -168,6 +165,7 @@ type sightJSON struct {
 	Node    string  `json:"node"`
 	TookMS  float64 `json:"took_ms"`
 	Error   string  `json:"error,omitempty"`
+	Next    string  `json:"next,omitempty"` // what to look at
 	Holder  string  `json:"holder,omitempty"`
 	Owner   string  `json:"owner,omitempty"`
 	TTLMS   *int64  `json:"ttl_ms,omitempty"`
@@ -183,6 +181,9 @@ type waiterJSON struct {
 
 func (v *view) json() viewJSON {
 	j := viewJSON{Resource: v.resource, State: "free", Need: v.need, Fence: v.fence(), Waiting: v.waiting(), Waiters: v.waiters()}
+	if v.semaphore != "" {
+		j.Semaphore, j.Slot = v.semaphore, &v.slot
+	}
 	if found := v.holdings(); len(found) > 0 {
 		h := found[0]
 		j.State, j.On, j.Held = "partial", h.nodes, h.nodes >= v.need
@@ -199,6 +200,7 @@ func (v *view) json() viewJSON {
 		switch {
 		case n.err != nil:
 			s.Error, s.Waiting = messageOf(n.err), -1
+			s.Next = nextStep(n.err)
 		case n.token != "":
 			s.Holder, s.Owner, s.TTLMS = tokens.Digest(n.token), tokens.LabelOf(n.token), ttlJSON(n.ttl)
 		}

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,7 +15,11 @@ import (
 func flagError(cmd *cobra.Command, err error) error {
 	var value *pflag.InvalidValueError
 	if errors.As(err, &value) && value.GetFlag().Value.Type() == "duration" {
-		return usagef("--%s %q: want a duration such as 50s", value.GetFlag().Name, value.GetValue())
+		example := "50s"
+		if _, bad := strconv.ParseUint(value.GetValue(), 10, 32); bad == nil {
+			example = value.GetValue() + "s"
+		}
+		return usagef("--%s %q: want a duration such as %s", value.GetFlag().Name, value.GetValue(), example)
 	}
 	text := err.Error()
 	name, ok := strings.CutPrefix(text, "unknown flag: --")

@@ -277,6 +277,18 @@ func TestWatchOnTerminal(t *testing.T) {
 			k.see("\x1b[?25h")
 		})
 	}
+	t.Run("permits", func(t *testing.T) {
+		k := sitDown(t, c)
+		k.typeText("TERM=xterm " + strings.TrimSuffix(watch, " x\n") + " --permits 2 jobs others\n")
+		k.see("\x1b[1mjobs\x1b[0m  0 of 2 permits held\x1b[K")
+		k.see("  slot 1  \x1b[2mfree")
+		k.see("\x1b[1mothers\x1b[0m  0 of 2 permits held\x1b[K")
+		lock := hold(t, c, "jobs#1", redlock.WithOwner("me"))
+		k.see("jobs\x1b[0m  1 of 2 permits held")
+		k.see("  slot 1  \x1b[32mheld\x1b[0m by \"me\"")
+		require.NoError(t, lock.Unlock(t.Context()))
+		k.typeText(ctrlC)
+	})
 	t.Run("an empty NO_COLOR", func(t *testing.T) {
 		k := sitDown(t, c)
 		k.typeText(`NO_COLOR= TERM=xterm ` + watch)

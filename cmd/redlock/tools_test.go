@@ -1,7 +1,10 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -74,11 +77,20 @@ func TestStatus(t *testing.T) {
 		assert.Contains(t, decode[viewJSON](t, out).Nodes[0].Error, "WRONGTYPE")
 	})
 	t.Run("nodes down", func(t *testing.T) {
+		_, out, _ := execTool(t, c, append([]string{"status"}, append(slow, "x")...)...)
+		assert.NotContains(t, out, "what to do")
 		require.NoError(t, c.Nodes[0].Stop())
 		code, out, _ := execTool(t, c, append(args, "x")...)
 		assert.Equal(t, exitOK, code)
 		assert.NotEmpty(t, decode[viewJSON](t, out).Nodes[0].Error)
+		assert.Contains(t, decode[viewJSON](t, out).Nodes[0].Next, "nothing listens there")
+		_, out, _ = execTool(t, c, append([]string{"status"}, append(slow, "x", "y")...)...)
+		assert.Equal(t, 1, strings.Count(out, "nothing listens there"), out)
+		assert.Equal(t, 1, strings.Count(out, "  2 of 3 nodes answer, 2 needed: restore a node"), out)
 		require.NoError(t, c.Nodes[1].Stop())
+		_, out, _ = execTool(t, c, append([]string{"status"}, append(slow, "x")...)...)
+		assert.Contains(t, out, "\nwhat to do\n  "+c.Nodes[0].Addr()+": nothing listens there")
+		assert.Contains(t, out, "  1 of 3 nodes answer, 2 needed: no lock can be got")
 		code, out, _ = execTool(t, c, append(args, "x")...)
 		assert.Equal(t, exitNoQuorum, code)
 		assert.Equal(t, "unknown", decode[viewJSON](t, out).State)
@@ -127,7 +139,7 @@ func TestList(t *testing.T) {
 	assert.Regexp(t, `(?m)^RESOURCE +STATE +TTL +ON +FENCE +WAITING +OWNER$`, out)
 	assert.Regexp(t, `(?m)^job/n +held +\S+ +3/3 +\d+ +0 +me$`, out)
 
-	for pattern, want := range map[string]int{"job/n": 1, "job/n*": 39, "job/??": 1, "[jl]*": 41, "ob/*": 0, "locks:*": 0, "": 0} {
+	for pattern, want := range map[string]int{"job/n": 1, "job/n*": 39, "job/??": 1, "[jl]*": 41, "ob/*": 0, "locks:*": 0} {
 		code, out, errOut = execTool(t, c, append(list, pattern)...)
 		assert.Equal(t, exitOK, code, errOut)
 		assert.Len(t, read(out), want, pattern)
@@ -175,6 +187,9 @@ func TestBreak(t *testing.T) {
 	assert.Contains(t, out, `held by "gone"`)
 	assert.Contains(t, out, "nothing was deleted")
 	assert.Equal(t, 3, holders(t, c, "x"))
+	code, out, _ = execTool(t, c, append(args, "--yes", "free")...)
+	assert.Equal(t, exitNo, code)
+	assert.Contains(t, out, "\nthere is nothing to delete\n")
 
 	p := start(t, c, runArgs("x", "--", "echo", "ran")...)
 	eventually(t, func() bool { return waiting(t, c, "x") > 0 }, "a place in the line")
@@ -284,12 +299,29 @@ func TestCheckSaysWhetherNodesAreEnough(t *testing.T) {
 	check := append([]string{"check"}, slow...)
 	_, out, _ := execTool(t, c, check...)
 	assert.NotContains(t, out, "needed")
-	for i, want := range []string{"2 of 3 nodes answer, 2 needed", "1 of 3 nodes answer, 2 needed: no lock can be got"} {
+	for i, want := range []string{"2 of 3 nodes answer in time, 2 needed", "1 of 3 nodes answer in time, 2 needed: no lock can be got"} {
 		require.NoError(t, c.Nodes[i].Stop())
 		code, out, _ := execTool(t, c, check...)
 		assert.Equal(t, exitUnfit, code)
 		assert.True(t, strings.HasSuffix(out, "\n"+want+"\n"), "%s", out)
 	}
+}
+
+// A node that answers after the timeout answers too late. Which timer is the first is chance.
+func TestStatusOfANodeThatIsTooSlow(t *testing.T) {
+	c := testcluster.RunEmbedded(t, 3)
+	require.NoError(t, c.Nodes[0].Hang())
+	for range 5 {
+		code, out, _ := execTool(t, c, "status", "--node-timeout", "50ms", "--connect-timeout", "50ms", "x")
+		if code == exitNoQuorum {
+			continue // A busy machine.
+		}
+		assert.Contains(t, out, "no answer within 50ms")
+		assert.NotContains(t, out, "i/o timeout")
+	}
+	assert.True(t, isTimeout(&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}))
+	assert.True(t, isTimeout(fmt.Errorf("x: %w", context.DeadlineExceeded)))
+	assert.False(t, isTimeout(net.ErrClosed))
 }
 
 func TestWatch(t *testing.T) {

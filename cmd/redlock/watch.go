@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -15,16 +16,21 @@ import (
 
 func (t *tool) watchCommand() *cobra.Command {
 	var interval time.Duration
+	var permits int
 	cmd := &cobra.Command{
 		Use:   "watch [FLAGS] RESOURCE…",
 		Short: "show who holds resources, live",
 		Long:  `Shows what redlock status shows, again and again, until it is interrupted. On a terminal it draws the picture anew each time; otherwise it writes a line when something has changed: the holder, the number of nodes, of those that wait, the fencing token, or which nodes answer. With --json such a line is an object.`,
 		Example: `  redlock watch nightly-report deploy/web
+  redlock watch --permits 5 resize
   redlock watch --json deploy/web | tee locks.log`,
 		Args: someResources,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if interval < 100*time.Millisecond {
 				return usagef("--interval %v: must be at least 100ms", interval)
+			}
+			if err := checkPermits(cmd, permits); err != nil {
+				return err
 			}
 			peers, err := t.global.peers()
 			if err != nil {
@@ -35,16 +41,17 @@ func (t *tool) watchCommand() *cobra.Command {
 			if err := k.check(args); err != nil {
 				return err
 			}
-			return t.watch(cmd.Context(), peers, k, args, interval)
+			return t.watch(cmd.Context(), peers, k, args, permits, interval)
 		},
 	}
 	cmd.Flags().DurationVar(&interval, "interval", time.Second, "how often to look")
+	permitsFlag(cmd, &permits, "each RESOURCE is the name of a semaphore of `K` permits, from 1 to 256")
 	describe(cmd, "exit", "64   usage\n129, 130, 143   it was ended by HUP, INT or TERM")
 	return cmd
 }
 
-// watch is redlock watch.
-func (t *tool) watch(ctx context.Context, peers []*peer, k keys, resources []string, interval time.Duration) error {
+// watch is redlock watch; permits is 0 without --permits.
+func (t *tool) watch(ctx context.Context, peers []*peer, k keys, resources []string, permits int, interval time.Duration) error {
 	interrupted := make(chan os.Signal, 1)
 	notify(interrupted, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP) // After which a terminal is to have its cursor.
 	defer signal.Stop(interrupted)
@@ -57,9 +64,16 @@ func (t *tool) watch(ctx context.Context, peers []*peer, k keys, resources []str
 	defer ticker.Stop()
 	last := make(map[string]string)
 	for {
-		views := look(ctx, peers, k, resources, shownWaiters)
+		var views []view
+		if permits == 0 {
+			views = look(ctx, peers, k, resources, shownWaiters)
+		} else {
+			for _, name := range resources {
+				views = append(views, lookAtPermits(ctx, peers, k, name, permits)...)
+			}
+		}
 		if live {
-			t.draw(views, interval)
+			t.draw(views, permits, interval)
 		} else {
 			t.changes(views, last)
 		}
@@ -77,7 +91,7 @@ func (t *tool) watch(ctx context.Context, peers []*peer, k keys, resources []str
 }
 
 // draw writes the picture over the last one, in one piece, so that it does not flicker.
-func (t *tool) draw(views []view, interval time.Duration) {
+func (t *tool) draw(views []view, permits int, interval time.Duration) {
 	var text bytes.Buffer
 	styled := t.styleFor(t.out)
 	printf(&text, "%s\n\n", styled.dim(fmt.Sprintf("every %v, %s", interval, time.Now().Format(time.TimeOnly))))
@@ -85,10 +99,15 @@ func (t *tool) draw(views []view, interval time.Duration) {
 	if styled.on { // A buffer is no terminal.
 		t.global.color = "always"
 	}
-	for i := range views {
-		t.show(&text, &views[i])
+	for some := range slices.Chunk(views, max(permits, 1)) {
+		if permits > 0 {
+			t.showPermits(&text, some)
+		} else {
+			t.show(&text, &some[0])
+		}
 		fmt.Fprintln(&text)
 	}
+	t.showNextSteps(&text, views)
 	t.global.color = colour
 	// Each line is cleared behind its end, and what is below the last one.
 	lines := strings.ReplaceAll(text.String(), "\n", "\x1b[K\r\n")
