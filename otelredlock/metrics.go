@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -20,8 +21,9 @@ type instruments struct {
 	votes, splits, repairs, drops metric.Int64ObservableCounter
 	held, kept, waiting           metric.Int64ObservableUpDownCounter
 	up, down, quarantined         metric.Int64ObservableUpDownCounter
-	backlog                       metric.Int64ObservableUpDownCounter
-	rtt                           metric.Float64ObservableGauge
+	unresponsive, backlog         metric.Int64ObservableUpDownCounter
+	vanished                      metric.Int64ObservableCounter
+	rtt, oldestWait               metric.Float64ObservableGauge
 }
 
 // The bounds of the histograms, in seconds: a lock takes a round trip or the time of a wait, and is
@@ -49,6 +51,11 @@ func newInstruments(m metric.Meter) (*instruments, error) {
 		*to, err = m.Int64ObservableUpDownCounter(name, metric.WithUnit(unit), metric.WithDescription(text))
 		failed = append(failed, err)
 	}
+	gauge := func(to *metric.Float64ObservableGauge, name, text string) {
+		var err error
+		*to, err = m.Float64ObservableGauge(name, metric.WithUnit("s"), metric.WithDescription(text))
+		failed = append(failed, err)
+	}
 	histogram(&in.acquire, "redlock.lock.acquire.duration", "Time that calls took to get a lock, or to fail.", callBounds)
 	histogram(&in.wait, "redlock.lock.wait.duration", "Time until the attempt that got the lock began: next to nothing for a lock that was free.", callBounds)
 	histogram(&in.hold, "redlock.lock.hold.duration", "Time for which locks were held, until they were released.", holdBounds)
@@ -65,10 +72,12 @@ func newInstruments(m metric.Meter) (*instruments, error) {
 	level(&in.up, "redlock.node.up", "{node}", "1 while the node is connected, 0 otherwise.")
 	level(&in.down, "redlock.node.down", "{node}", "1 while the connection to the node is broken or cannot be made, 0 otherwise. A node that nobody has needed yet is neither up nor down.")
 	level(&in.quarantined, "redlock.node.quarantined", "{node}", "1 while the node is connected and grants no lock, 0 otherwise.")
+	level(&in.unresponsive, "redlock.node.unresponsive", "{node}", "1 while the node is connected and its votes do not come in time, or are errors, 0 otherwise.")
 	level(&in.backlog, "redlock.node.backlog", "{request}", "Requests to the node that are queued or unanswered.")
-	var err error
-	in.rtt, err = m.Float64ObservableGauge("redlock.node.rtt", metric.WithUnit("s"), metric.WithDescription("Round-trip time of requests to the node, averaged."))
-	return in, errors.Join(append(failed, err)...)
+	counter(&in.vanished, "redlock.node.vanished", "{loss}", "Times that the node no longer had keys of a held lock that it had said it holds.")
+	gauge(&in.rtt, "redlock.node.rtt", "Round-trip time of requests to the node, averaged.")
+	gauge(&in.oldestWait, "redlock.lock.wait.oldest", "Time for which the longest of the calls has waited that wait now behind a holder; 0 if none does.")
+	return in, errors.Join(failed...)
 }
 
 // End has a call's durations and counts in the metrics; see [redlock.Tracer].
@@ -100,6 +109,7 @@ func (in *instruments) observe(r *redlock.Redlock, known *classes) (metric.Regis
 	}
 	read := func(_ context.Context, o metric.Observer) error {
 		s := r.Stats()
+		oldest := oldestWaits(r.WaitingCalls(), known)
 		o.ObserveInt64(in.held, int64(s.Held))
 		o.ObserveInt64(in.kept, int64(s.Kept))
 		o.ObserveInt64(in.waiting, int64(s.Waiting))
@@ -110,6 +120,7 @@ func (in *instruments) observe(r *redlock.Redlock, known *classes) (metric.Regis
 			nodes[i].observe(in, o, n)
 		}
 		known.each(func(k *class) {
+			o.ObserveFloat64(in.oldestWait, oldest[k].Seconds(), k.observed[success]...)
 			for i := range outcomes {
 				if n := k.attempts[i].Load(); n > 0 || fromZero(outcome(i)) {
 					o.ObserveInt64(in.attempts, n, k.observed[i]...)
@@ -122,7 +133,21 @@ func (in *instruments) observe(r *redlock.Redlock, known *classes) (metric.Regis
 		return nil
 	}
 	return in.meter.RegisterCallback(read, in.attempts, in.holdsEnded, in.splits, in.repairs, in.drops, in.votes,
-		in.held, in.kept, in.waiting, in.up, in.down, in.quarantined, in.backlog, in.rtt)
+		in.held, in.kept, in.waiting, in.up, in.down, in.quarantined, in.unresponsive, in.backlog, in.vanished, in.rtt, in.oldestWait)
+}
+
+// oldestWaits is for how long the longest of the calls has waited that wait behind a holder, by class. Those that
+// found no quorum wait for nodes.
+func oldestWaits(calls []redlock.WaitingCall, known *classes) map[*class]time.Duration {
+	oldest := make(map[*class]time.Duration)
+	for i := range calls {
+		if errors.Is(calls[i].Err, redlock.ErrNoQuorum) {
+			continue
+		}
+		k := known.class(calls[i].Resources)
+		oldest[k] = max(oldest[k], time.Since(calls[i].Since))
+	}
+	return oldest
 }
 
 // fromZero reports whether a count is shown before there is anything to count: in a series that begins
@@ -148,8 +173,10 @@ func (s nodeSets) observe(in *instruments, o metric.Observer, n redlock.NodeStat
 	o.ObserveInt64(in.up, boolean(n.Up), s.node)
 	o.ObserveInt64(in.down, boolean(!n.Up && n.Err != nil && !errors.Is(n.Err, redlock.ErrClosed)), s.node)
 	o.ObserveInt64(in.quarantined, boolean(n.Up && n.Abstains != nil), s.node)
+	o.ObserveInt64(in.unresponsive, boolean(n.Up && n.Unresponsive != nil), s.node)
 	o.ObserveInt64(in.backlog, int64(n.Backlog), s.node)
-	if n.RTT > 0 {
+	o.ObserveInt64(in.vanished, n.Vanished, s.node)
+	if n.Up && n.RTT > 0 { // Of a node that is away it says nothing any more.
 		o.ObserveFloat64(in.rtt, n.RTT.Seconds(), s.node)
 	}
 	v := n.Votes

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -97,6 +98,79 @@ func TestMetricsOfNodesThatAreAway(t *testing.T) {
 	})
 }
 
+// Two faults at a time are told apart where they are known: at each node.
+func TestMetricsOfNodesThatAreLateOrLoseKeys(t *testing.T) {
+	inBubble(t, setup{opts: []redlock.Option{redlock.WithNodeTimeout(defaultNodeTimeout)}}, func(t *testing.T, r *rig) {
+		sum := func(metric string) (all float64) {
+			m := r.metrics()
+			for _, n := range r.Stats().Nodes {
+				v, ok := m[fmt.Sprintf("%s{redlock.node.name=%s}", metric, n.Node)]
+				require.True(t, ok, "%s must be there before there is anything to tell", metric)
+				all += v
+			}
+			return all
+		}
+		l, err := r.TryLock(t.Context(), []string{"x"}, ttl)
+		require.NoError(t, err)
+		assert.Zero(t, sum("redlock.node.vanished"))
+		assert.Zero(t, sum("redlock.node.unresponsive"))
+		r.nodes.Lose(l)
+		require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrLost)
+		synctest.Wait() // Unlock has returned when a quorum had answered.
+		lost := 0.
+		for _, n := range r.Stats().Nodes {
+			lost += float64(n.Vanished)
+		}
+		assert.Positive(t, lost)
+		assert.InDelta(t, lost, sum("redlock.node.vanished"), 0)
+		r.nodes.Slow(2 * defaultNodeTimeout)
+		for range 5 {
+			_, err = r.TryLock(t.Context(), []string{"y"}, ttl)
+			require.ErrorIs(t, err, redlock.ErrNoQuorum)
+			time.Sleep(time.Second)
+		}
+		assert.InDelta(t, 3, sum("redlock.node.unresponsive"), 0)
+		assert.InDelta(t, 3, sum("redlock.node.up"), 0, "they are connected")
+		assert.Zero(t, sum("redlock.node.down"))
+		r.nodes.Slow(0)
+		time.Sleep(time.Minute)
+		_, err = r.TryLock(t.Context(), []string{"z"}, ttl)
+		require.NoError(t, err)
+		assert.Zero(t, sum("redlock.node.unresponsive"))
+	})
+}
+
+// The oldest wait is told by class.
+func TestMetricsOfTheOldestWait(t *testing.T) {
+	inBubble(t, setup{}, func(t *testing.T, r *rig) {
+		oldest := func(class string) float64 {
+			return r.metrics()["redlock.lock.wait.oldest{redlock.resource.class="+class+"}"]
+		}
+		l, err := r.TryLock(t.Context(), []string{"job:1"}, time.Hour)
+		require.NoError(t, err)
+		_, err = r.TryLock(t.Context(), []string{"report:1"}, ttl)
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		for _, after := range []time.Duration{0, 5 * time.Second} {
+			time.Sleep(after)
+			go func() {
+				_, err := r.Lock(ctx, []string{"job:1"}, ttl, redlock.WithRetryCount(-1))
+				done <- err
+			}()
+		}
+		time.Sleep(7 * time.Second)
+		assert.InDelta(t, 12, oldest("job"), 0.1)
+		assert.Zero(t, oldest("report"))
+		cancel()
+		for range 2 {
+			require.ErrorIs(t, <-done, context.Canceled)
+		}
+		assert.Zero(t, oldest("job"))
+		_ = l.Unlock(t.Context())
+	})
+}
+
 // Nobody has needed the nodes yet: nothing is known of them, and nothing is wrong.
 func TestANodeThatNobodyHasNeededIsNotDown(t *testing.T) {
 	inBubble(t, setup{}, func(t *testing.T, r *rig) {
@@ -185,6 +259,15 @@ func TestWithoutClasses(t *testing.T) {
 		require.NoError(t, err)
 		assert.InDelta(t, 1, r.metrics()["redlock.lock.attempts{}"], 0)
 	})
+}
+
+// Its fields are the providers', who may keep secrets there, and change while it is used.
+func TestATelemetryPrintsItself(t *testing.T) {
+	tel, err := otelredlock.New()
+	require.NoError(t, err)
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%d"} {
+		require.Equal(t, "otelredlock.Telemetry", fmt.Sprintf(verb, tel))
+	}
 }
 
 func TestWrongUse(t *testing.T) {

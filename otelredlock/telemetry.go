@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"sync"
 
@@ -94,6 +95,9 @@ func New(opts ...Option) (*Telemetry, error) {
 	}
 	return t, nil
 }
+
+// Format prints what it is, whatever the verb: its fields are the providers', and change.
+func (t *Telemetry) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, "otelredlock.Telemetry") }
 
 // Observe has the metrics show the state and the counters of r, the Redlock that t was given to. They
 // end with [Telemetry.Close]. The error is that of the meter provider, or says that t observes another

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,11 +19,93 @@ const ttl = 9 * time.Second
 
 // A situation is one that a process gets into, with the alerts that are to fire in it; no others.
 type situation struct {
-	nodes int // 0: three
-	opts  []redlock.Option
-	hook  func(s *scene)
-	play  func(s *scene)
-	fires []string
+	nodes   int // 0: three
+	opts    []redlock.Option
+	timeout time.Duration // for a node; 0: the default
+	hook    func(s *scene)
+	play    func(s *scene)
+
+	away        int      // nodes that give no votes for minutes, as they are down or too late; most: more than a quorum can do without
+	quarantined int      // nodes that are in quarantine
+	fires       []string // besides what follows from these
+
+	unaware bool   // the process knows nothing of its nodes, and so of no fault beside it
+	alone   string // why it is not played beside a fault; empty: it is
+	calm    bool   // it is not played beside lost packets, behind which its queues are long enough for another alert
+}
+
+const most = -1
+
+// A fault is a second thing that is wrong while a situation is played, which five nodes can do with.
+type fault struct {
+	name  string
+	begin func(s *scene)
+	away  int // nodes that give no votes meanwhile: the last ones
+	loss  bool
+	fires []string // besides what follows from that
+}
+
+var faults = []fault{
+	{name: "alone"},
+	{name: "while a node is down", away: 1, begin: func(s *scene) { s.with(s.nodes[4:], (*testcluster.Node).Stop) }},
+	{name: "while a node answers too late", away: 1, fires: []string{"SlowNode"}, begin: func(s *scene) {
+		late := s.timeout * 8 / 10 // Each way.
+		s.with(s.nodes[4:], func(n *testcluster.Node) error { return n.Slow(late, late) })
+	}},
+	{name: "ten minutes after an outage", begin: func(s *scene) {
+		ctx, end := context.WithCancel(s.ctx)
+		var calls sync.WaitGroup
+		calls.Go(func() {
+			for ctx.Err() == nil {
+				_, _ = s.TryLock(ctx, []string{"outage"}, ttl)
+				time.Sleep(5 * time.Second)
+			}
+		})
+		s.pass(2 * time.Minute)
+		s.with(s.nodes[:4], (*testcluster.Node).Stop)
+		s.pass(5 * time.Minute)
+		s.with(s.nodes[:4], keepingData)
+		s.pass(time.Minute)
+		end()
+		calls.Wait()
+		s.pass(10 * time.Minute)
+	}},
+	{name: "at 5 % loss", loss: true, begin: func(s *scene) {
+		for _, n := range s.nodes { // TCP sends a lost packet again after 200 ms at least.
+			n.Proxy().Lag(0.05, 210*time.Millisecond)
+		}
+	}},
+}
+
+func (on situation) size(beside fault) int {
+	if beside.begin != nil {
+		return 5
+	}
+	return max(on.nodes, 3)
+}
+
+// expected returns the alerts that are to fire.
+func (on situation) expected(beside fault) []string {
+	if on.unaware {
+		return slices.Clone(on.fires)
+	}
+	n := on.size(beside)
+	spare, away := (n-1)/2, on.away
+	if away == most {
+		away = spare + 1
+	}
+	names := append(slices.Clone(on.fires), beside.fires...)
+	if away += beside.away; away > 0 {
+		names = append(names, "NodeDown")
+	}
+	switch away += on.quarantined; {
+	case away > spare:
+		names = append(names, "QuorumDown")
+	case away == spare:
+		names = append(names, "OneNodeFromNoQuorum")
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // What the scenes are made of.
@@ -61,14 +145,39 @@ func (s *scene) with(nodes []*testcluster.Node, do func(n *testcluster.Node) err
 
 func (s *scene) stop(n int) { s.with(s.nodes[:n], (*testcluster.Node).Stop) }
 
+// most are so many nodes that the others are no quorum.
+func (s *scene) most() []*testcluster.Node { return s.nodes[:len(s.nodes)/2+1] }
+
+func tooLate(n *testcluster.Node) error { return n.Slow(200*time.Millisecond, 200*time.Millisecond) }
+
+// admit ends the quarantine of new nodes, as far as they can be reached.
+func (s *scene) admit() {
+	for range 5 {
+		for _, n := range s.Stats().Nodes {
+			_ = s.Admit(s.ctx, n.Node)
+		}
+	}
+}
+
+// others has so many callers wait for a lock until they have it.
+func (s *scene) others(n int, resource string) {
+	for range n {
+		s.calls.Go(func() {
+			if l, err := s.Lock(s.ctx, []string{resource}, ttl, redlock.WithRetryCount(-1)); err == nil {
+				_ = l.Unlock(s.ctx)
+			}
+		})
+	}
+}
+
 func keepingData(n *testcluster.Node) error { return n.Restart(true) }
 
 func losingData(n *testcluster.Node) error { return n.Restart(false) }
 
 var situations = map[string]situation{
-	"nothing was locked yet": {play: func(s *scene) { s.pass(6 * time.Minute) }},
+	"nothing was locked yet": {unaware: true, play: func(s *scene) { s.pass(6 * time.Minute) }},
 	"all is well":            {play: func(s *scene) { s.service(); s.pass(20 * time.Minute) }},
-	"after Close": {play: func(s *scene) {
+	"after Close": {unaware: true, play: func(s *scene) {
 		require.NoError(s.t, s.do("x", time.Second))
 		s.pass(time.Minute)
 		require.NoError(s.t, s.Close(s.ctx))
@@ -121,28 +230,59 @@ var situations = map[string]situation{
 		s.pass(6 * time.Minute)
 	}},
 
-	"one of five nodes is down":  {nodes: 5, play: func(s *scene) { s.service(); s.stop(1); s.pass(6 * time.Minute) }, fires: []string{"NodeDown"}},
-	"two of five nodes are down": {nodes: 5, play: func(s *scene) { s.service(); s.stop(2); s.pass(6 * time.Minute) }, fires: []string{"NodeDown", "OneNodeFromNoQuorum"}},
-	"one of three nodes is down": {play: func(s *scene) { s.service(); s.stop(1); s.pass(6 * time.Minute) }, fires: []string{"NodeDown", "OneNodeFromNoQuorum"}},
-	"one of three nodes hangs": {play: func(s *scene) {
+	"one of five nodes is down":  {nodes: 5, away: 1, play: func(s *scene) { s.service(); s.stop(1); s.pass(6 * time.Minute) }},
+	"two of five nodes are down": {nodes: 5, away: 2, alone: "with one more it is another situation", play: func(s *scene) { s.service(); s.stop(2); s.pass(6 * time.Minute) }},
+	"one of three nodes is down": {away: 1, play: func(s *scene) { s.service(); s.stop(1); s.pass(6 * time.Minute) }},
+	"one of three nodes hangs": {away: 1, play: func(s *scene) {
 		s.service()
 		s.with(s.nodes[:1], (*testcluster.Node).Hang)
 		s.pass(6 * time.Minute)
-	}, fires: []string{"NodeDown", "OneNodeFromNoQuorum"}},
-	"one of three nodes is in quarantine": {opts: []redlock.Option{redlock.WithQuarantine(10 * time.Minute)}, play: func(s *scene) {
-		require.NoError(s.t, s.Admit(s.ctx, "node-1", "node-2", "node-3"))
+	}},
+	"one of three nodes answers too late": {away: 1, play: func(s *scene) {
+		s.service()
+		s.with(s.nodes[:1], tooLate)
+		s.pass(6 * time.Minute)
+	}, fires: []string{"SlowNode"}},
+	"one of three nodes refuses writes": {away: 1, play: func(s *scene) {
+		s.service()
+		s.with(s.nodes[:1], func(n *testcluster.Node) error { return n.SetError("MISCONF no snapshot can be saved") })
+		s.pass(6 * time.Minute)
+	}},
+	"one of three nodes is in quarantine": {opts: []redlock.Option{redlock.WithQuarantine(10 * time.Minute)}, quarantined: 1, play: func(s *scene) {
+		s.admit()
 		s.service()
 		s.with(s.nodes[:1], losingData)
 		s.pass(6 * time.Minute)
-	}, fires: []string{"OneNodeFromNoQuorum"}},
-	"two of three nodes are down, and nobody locks": {play: func(s *scene) {
+	}},
+	"most nodes are down, and nobody locks": {away: most, play: func(s *scene) {
 		require.NoError(s.t, s.do("x", time.Second))
-		s.stop(2)
+		s.with(s.most(), (*testcluster.Node).Stop)
 		s.pass(6 * time.Minute)
-	}, fires: []string{"NodeDown", "QuorumDown"}},
-	"two of three nodes are down, and callers have deadlines": {play: func(s *scene) {
+	}},
+	"most nodes are down, and somebody asks once in five minutes": {away: most, play: func(s *scene) {
+		s.every(5*time.Minute, func() { _ = s.do("x", time.Second) })
+		s.pass(time.Minute)
+		s.with(s.most(), (*testcluster.Node).Stop)
+		s.pass(15 * time.Minute)
+	}, fires: []string{"NoQuorum"}},
+	"most nodes answer too late": {away: most, play: func(s *scene) {
+		s.every(10*time.Second, func() { _ = s.do("x", 0) })
+		s.pass(time.Minute)
+		s.with(s.most(), tooLate)
+		s.pass(6 * time.Minute)
+	}, fires: []string{"NoQuorum", "SlowNode"}},
+	"all nodes stand still for three seconds": {play: func(s *scene) {
+		s.every(time.Second, func() { _, _ = s.TryLock(s.ctx, []string{"x"}, time.Second) })
+		s.every(5*time.Minute, func() { _ = s.do("y", 0) })
+		s.pass(5 * time.Minute)
+		s.with(s.nodes, (*testcluster.Node).Hang)
+		time.Sleep(3 * time.Second)
+		s.with(s.nodes, (*testcluster.Node).Resume)
+		s.pass(6 * time.Minute)
+	}},
+	"most nodes are down, and callers have deadlines": {away: most, play: func(s *scene) {
 		require.NoError(s.t, s.do("x", time.Second))
-		s.stop(2)
+		s.with(s.most(), (*testcluster.Node).Stop)
 		s.every(10*time.Second, func() {
 			ctx, cancel := context.WithTimeout(s.ctx, time.Second)
 			defer cancel()
@@ -150,15 +290,23 @@ var situations = map[string]situation{
 			assert.ErrorIs(s.t, err, context.DeadlineExceeded)
 		})
 		s.pass(6 * time.Minute)
-	}, fires: []string{"NoQuorum", "NodeDown", "QuorumDown"}},
-	"no node can be reached from the start": {play: func(s *scene) {
+	}, fires: []string{"NoQuorum"}},
+	"most nodes are down, and calls wait behind a lock that ends": {away: most, play: func(s *scene) {
+		s.calls.Go(func() { _ = s.do("job:long", time.Hour) })
+		time.Sleep(time.Second)
+		s.others(5, "job:long")
+		s.pass(2 * time.Minute)
+		s.with(s.most(), (*testcluster.Node).Stop)
+		s.pass(8 * time.Minute)
+	}, fires: []string{"HoldLost"}},
+	"no node can be reached from the start": {away: most, alone: "no fault can be beside that", play: func(s *scene) {
 		s.stop(3)
 		s.every(10*time.Second, func() { _ = s.do("x", time.Second) })
 		s.pass(6 * time.Minute)
-	}, fires: []string{"NoQuorum", "NodeDown", "QuorumDown"}},
+	}, fires: []string{"NoQuorum"}},
 
-	"keys are flushed, and a Do finds out at its release": {play: func(s *scene) { flushed(s, 2*time.Second) }, fires: []string{"HoldLost"}},
-	"keys are flushed, and an extension finds out":        {play: func(s *scene) { flushed(s, time.Hour) }, fires: []string{"HoldLost"}},
+	"keys are flushed, and a Do finds out at its release": {play: func(s *scene) { flushed(s, 2*time.Second) }, fires: []string{"HoldLost", "KeysVanish"}},
+	"keys are flushed, and an extension finds out":        {play: func(s *scene) { flushed(s, time.Hour) }, fires: []string{"HoldLost", "KeysVanish"}},
 	"keys are flushed, and Unlock finds out": {play: func(s *scene) {
 		s.service()
 		l, err := s.TryLock(s.ctx, []string{"plain"}, ttl)
@@ -166,7 +314,7 @@ var situations = map[string]situation{
 		s.with(s.nodes, (*testcluster.Node).Flush)
 		require.ErrorIs(s.t, l.Unlock(s.ctx), redlock.ErrLost)
 		s.pass(6 * time.Minute)
-	}, fires: []string{"HoldLost"}},
+	}, fires: []string{"HoldLost", "KeysVanish"}},
 	"work takes longer than its lock": {play: func(s *scene) {
 		s.service()
 		l, err := s.TryLock(s.ctx, []string{"plain"}, ttl)
@@ -181,6 +329,7 @@ var situations = map[string]situation{
 		s.with(s.nodes, (*testcluster.Node).Hang)
 		s.pass(time.Minute)
 		s.with(s.nodes, (*testcluster.Node).Resume)
+		s.every(10*time.Second, func() { _ = s.do("y", 0) })
 		s.pass(6 * time.Minute)
 	}, fires: []string{"HoldLost"}},
 	"a node restarts at once, without its data": {play: func(s *scene) {
@@ -212,13 +361,27 @@ var situations = map[string]situation{
 		}
 		s.pass(25 * time.Minute)
 	}, fires: []string{"WaitsLong"}},
+	"a holder is stuck": {play: func(s *scene) {
+		s.service()
+		s.calls.Go(func() { _ = s.do("job:stuck", time.Hour) })
+		time.Sleep(time.Second)
+		s.others(30, "job:stuck")
+		s.pass(10 * time.Minute)
+	}, fires: []string{"HolderStuck"}},
+	"a leader leads, and others stand by": {play: func(s *scene) {
+		s.service()
+		s.calls.Go(func() { _ = s.do("leader:shop", time.Hour) })
+		time.Sleep(time.Second)
+		s.others(2, "leader:shop")
+		s.pass(10 * time.Minute)
+	}},
 	"a node is far away": {play: func(s *scene) {
 		s.service()
 		s.with(s.nodes[:1], func(n *testcluster.Node) error { return n.Slow(75*time.Millisecond, 75*time.Millisecond) })
 		s.pass(6 * time.Minute)
 	}, fires: []string{"SlowNode"}},
 	// Nodes that take 2 ms for a command. No attempt that has its turn fails: that would be another alert.
-	"more is asked for than the nodes can serve": {opts: []redlock.Option{redlock.WithNodeTimeout(time.Second)}, play: func(s *scene) {
+	"more is asked for than the nodes can serve": {calm: true, timeout: time.Second, play: func(s *scene) {
 		s.with(s.nodes, func(n *testcluster.Node) error {
 			return n.OnCommand(func(cmd string, _ []string) {
 				if cmd != "PTTL" { // It comes with a lock's SET.
@@ -261,7 +424,6 @@ func TestPanelsHaveData(t *testing.T) {
 			s.calls.Go(func() { work(s.ctx, s.Redlock, i) })
 		}
 		s.pass(6 * time.Minute)
-	}})
-	s.t = t
-	s.ask(panels(t)...)
+	}}, fault{})
+	ask(t, s.over("the example", panels(t)...))
 }
