@@ -23,6 +23,8 @@ import (
 var withoutExample = map[string]map[string]string{
 	"redlock": {
 		"Lock_Format":           "fmt calls it",
+		"Node_Format":           "fmt calls it",
+		"Node_MarshalText":      "encoding/json calls it",
 		"NodeStats_MarshalJSON": "encoding/json calls it",
 		"PoolFunc_GetContext":   "the library calls it; see ExamplePoolFunc",
 		"QuorumError_Error":     "fmt calls it",
@@ -30,6 +32,9 @@ var withoutExample = map[string]map[string]string{
 		"QuorumError_Unwrap":    "errors.Is calls it",
 		"Redlock_Format":        "fmt calls it",
 		"Vote_String":           "fmt calls it",
+	},
+	"redlock/semaphore": {
+		"Semaphore_Format": "fmt calls it",
 	},
 	"redlock/redlockcheck": {
 		"Finding_String":    "fmt calls it",

@@ -25,7 +25,7 @@ var mayImport = map[string][]string{
 	"internal/fences":     {"internal/node"},
 	"internal/holders":    {"internal/node", "internal/tokens"},
 	"internal/lines":      {"internal/node", "internal/tokens"},
-	"internal/node":       {"internal/conn"},
+	"internal/node":       {"internal/brief", "internal/conn"},
 	"internal/quarantine": {"internal/brief", "internal/conn", "internal/node"},
 	"internal/settings":   {},
 	"internal/tokens":     {"internal/brief"},

@@ -29,20 +29,46 @@ func TestPackagesAreOfFilesThatExist(t *testing.T) {
 	requireShell(t)
 	c := newClone(t)
 	c.run("sh", "scripts/manual.sh", "v0.91.0", "build/manual")
+	c.run("sh", "scripts/notices.sh", "v0.91.0", "2026-11-23T08:59:31Z", "build/manual")
 	config := c.file("HEAD", ".goreleaser.yaml")
 	require.NoError(t, yaml.Unmarshal([]byte(config), &map[string]any{}))
 	assert.Contains(t, config, "- sh scripts/manual.sh v{{ .Version }} build/manual\n")
+	assert.Contains(t, config, "- sh scripts/notices.sh v{{ .Version }} {{ .CommitDate }} build/manual\n")
 	assert.Contains(t, config, "- LICENSE\n")
-	named := regexp.MustCompile(`(?m)(?:src| dir): (\S+)$`).FindAllStringSubmatch(config, -1)
+	named := regexp.MustCompile(`(?m)(?:src| dir|changelog): (\S+/\S+)$`).FindAllStringSubmatch(config, -1)
 	assert.GreaterOrEqual(t, len(named), 10)
 	for _, name := range named {
 		found, err := filepath.Glob(filepath.Join(c.dir, name[1]))
 		require.NoError(t, err)
 		assert.NotEmpty(t, found, name[1])
 	}
+	checkNotices(t, filepath.Join(c.dir, "build/manual"))
 	page := gunzip(t, filepath.Join(c.dir, "build/manual/redlock.1.gz"))
 	assert.Contains(t, page, `"redlock v0.91.0"`)
 	assert.Regexp(t, `(?m)^var packaged string$`, c.file("HEAD", "cmd/redlock/version.go"), "what -X sets")
+}
+
+// checkNotices checks that a folder has the licences of all that is in the program, and Debian's file of them no text
+// that every Debian has.
+func checkNotices(t *testing.T, folder string) {
+	t.Helper()
+	read := func(name string) string {
+		text, err := os.ReadFile(filepath.Join(folder, name))
+		require.NoError(t, err)
+		return string(text)
+	}
+	licences, copyright := read("third-party.txt"), read("copyright")
+	for _, module := range []string{"github.com/gomodule/redigo", "github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sys", "golang.org/x/term", "go"} {
+		assert.Regexp(t, `(?m)^`+module+` v?\S*\d`, licences)
+		assert.Contains(t, copyright, "\nFiles: "+module+"/*\nCopyright: ")
+	}
+	assert.Contains(t, licences, "\ngithub.com/inconshreveable/mousetrap ", "on Windows")
+	assert.Contains(t, licences, "TERMS AND CONDITIONS FOR USE")
+	assert.NotContains(t, copyright, "TERMS AND CONDITIONS FOR USE")
+	assert.Contains(t, copyright, "/usr/share/common-licenses/Apache-2.0")
+	assert.Regexp(t, `(?m)^Copyright: \d{4} The redlock authors$`, copyright)
+	assert.NotContains(t, licences, library, "the program's own licence is apart")
+	assert.Contains(t, read("changelog.yaml"), "- semver: 0.91.0-1\n  date: 2026-11-23T08:59:31Z\n  packager: The maintainers of redlock <")
 }
 
 // TestPackages builds them all, as a snapshot.
@@ -66,6 +92,15 @@ func TestPackages(t *testing.T) {
 		require.Len(t, found, 1)
 		tryDebianPackage(t, found[0])
 	})
+	t.Run("by lintian", func(t *testing.T) {
+		_, err := exec.LookPath("lintian")
+		need(t, err == nil, "lintian is not here")
+		found, err := filepath.Glob(filepath.Join(dist, "*.deb"))
+		require.NoError(t, err)
+		for _, deb := range found {
+			run(t, "lintian", "--fail-on", "error,warning", deb)
+		}
+	})
 }
 
 // checkPackages checks that a folder has all that is published of a version.
@@ -81,7 +116,7 @@ func checkPackages(t *testing.T, dist, version string) {
 			}
 			files := list(t, filepath.Join(dist, name+suffix))
 			for _, want := range []string{
-				program, "LICENSE", "man/redlock.1.gz", "completions/redlock.bash", "completions/_redlock",
+				program, "LICENSE", "third-party.txt", "man/redlock.1.gz", "completions/redlock.bash", "completions/_redlock",
 				"completions/redlock.fish", "completions/redlock.ps1",
 			} {
 				assert.NotEmpty(t, files[want], "%s has no %s", name+suffix, want)

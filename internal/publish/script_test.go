@@ -23,9 +23,7 @@ type clone struct{ consumer }
 func newClone(t *testing.T, integrations ...string) clone {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "clone")
-	from, err := filepath.Abs(repo)
-	require.NoError(t, err)
-	out, err := exec.Command("git", "clone", "-q", from, dir).CombinedOutput()
+	out, err := exec.Command("git", "clone", "-q", absolute(t, repo), dir).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	c := clone{consumer{t, dir, append(os.Environ(), "CHECK=true", "PACK=true")}}
 	c.git("checkout", "-q", "-B", "main")
@@ -92,6 +90,13 @@ func TestARelease(t *testing.T) {
 	}
 	assert.Equal(t, before, c.git("rev-parse", commit+"~1"))
 	assert.Regexp(t, `## Unreleased\n\n## 0\.91\.0 - \d{4}-\d\d-\d\d\n\n- A change\.\n`, c.file(commit, "CHANGELOG.md"))
+
+	for _, page := range []string{"README.md", "README.zh-CN.md", "llms.txt"} {
+		assert.NotRegexp(t, "(?i)not published yet|-replace", c.file(commit, page))
+		if page != "llms.txt" {
+			assert.Contains(t, c.file(commit, page), "```\ngo mod init example.com/job\ngo mod tidy\ngo run .\n```\n\n## ")
+		}
+	}
 
 	proxy := t.TempDir()
 	require.NoError(t, writeProxy(c.dir, commit, next, proxy))
