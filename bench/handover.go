@@ -160,10 +160,11 @@ func carryOut(text string, in io.Reader, out io.Writer) error {
 		possessions, err := takePart(o)
 		return errors.Join(err, json.NewEncoder(out).Encode(possessions))
 	}
-	lockers, err := newLockers(o)
+	lockers, end, err := newLockers(o)
 	if err != nil {
 		return err
 	}
+	defer end()
 	var mu sync.Mutex
 	var possessions []possession
 	var wg sync.WaitGroup
@@ -193,9 +194,8 @@ func carryOut(text string, in io.Reader, out io.Writer) error {
 	return json.NewEncoder(out).Encode(possessions)
 }
 
-// newLockers returns what the goroutines of a child lock with.
-func newLockers(o order) ([]worker, error) {
-	var lockers []worker
+// newLockers returns what the goroutines of a process lock with, and what ends it.
+func newLockers(o order) (lockers []worker, end func(), err error) {
 	if o.Client != "redlock" {
 		c := newRedsync(o.Client, o.Addrs, o.TTL, o.Goroutines, false)
 		for range o.Goroutines {
@@ -203,16 +203,16 @@ func newLockers(o order) ([]worker, error) {
 			l.options = l.options[1:] // The default of 32 tries.
 			lockers = append(lockers, l)
 		}
-		return lockers, nil
+		return lockers, c.close, nil
 	}
 	r, err := openRedlock(o.Addrs)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for range o.Goroutines {
 		lockers = append(lockers, &waiter{redlockWorker{r: r, ttl: o.TTL}})
 	}
-	return lockers, nil
+	return lockers, func() { closeRedlock(r) }, nil
 }
 
 // A waiter waits for its lock as long as it takes.

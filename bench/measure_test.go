@@ -125,3 +125,26 @@ func TestAims(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
+
+// TestAhead: who is served counts as ahead of those who had waited longer, if they are more than so
+// many, also of those who are never served.
+func TestAhead(t *testing.T) {
+	l := &queueing{began: 100}
+	for _, p := range []possession{
+		{From: 50, Waited: 40, To: 51},    // asked at 10, in turn, but for one that is never served
+		{From: 110, Waited: 30, To: 111},  // asked at 80, ahead of 5, 20 and 60
+		{From: 120, Waited: 60, To: 121},  // asked at 60, ahead of 5 and 20
+		{From: 130, Waited: 110, To: 131}, // asked at 20, ahead of 5
+		{From: 200, Waited: 195},          // asked at 5, not served
+	} {
+		l.note(p)
+	}
+	for most, want := range []float64{1, 2. / 3, 1. / 3, 0} {
+		if got := l.ahead(most); got != want {
+			t.Errorf("more than %d: %v, want %v", most, got, want)
+		}
+	}
+	if l.longest != 195 {
+		t.Error(l.longest)
+	}
+}

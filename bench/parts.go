@@ -22,6 +22,7 @@ var parts = []part{
 	{"handon", handon, nil},
 	{"expiry", expiry, nil},
 	{"waiters", waiters, nil},
+	{"line", inLine, nil},
 	{"overload", overload, []string{"overload"}},
 }
 

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+)
+
+const (
+	lineNodes = 3
+	lineHold  = 2 * time.Millisecond
+)
+
+// lineSizes are how many processes want one lock.
+var lineSizes = []int{16, 64, 256}
+
+// inLine measures how well the order between processes is kept. Each has a client of its own; that
+// all of them are in one process of the system spares the machine some hundred of these.
+func inLine(s settings, out *section) error {
+	t := newTable(fmt.Sprintf("Processes lock, hold for %v, unlock and come back at once, for %v after %v that are not counted; %d nodes. "+
+		"Ahead of others are the turns of those that were served before somebody who had waited longer, by more than an eighth of the line. "+
+		"Fairness is Jain's index", lineHold, s.waitTime, s.warmUp, lineNodes),
+		"processes", "client", "ahead of others", "hand-overs/s", "turns/s", "fairness", "wait p50 ms", "wait p99 ms", "longest wait ms", "overlaps")
+	for _, n := range lineSizes {
+		for _, client := range contendClients {
+			l, err := standInLine(s, client, n)
+			if err != nil {
+				return fmt.Errorf("%d processes, %s: %w", n, client, err)
+			}
+			b := judge(l.served, n, s.waitTime)
+			b.longest = max(b.longest, l.longest)
+			t.add(append([]string{fmt.Sprint(n), client, fmt.Sprintf("%.1f %%", 100*l.ahead(n/8))}, b.cells()...)...)
+		}
+	}
+	return out.table(t)
+}
+
+// A queueing is what has been seen of a line.
+type queueing struct {
+	began   int64 // when what counts began
+	asked   []int64
+	served  []possession  // those that count
+	early   []possession  // those before
+	longest time.Duration // of those that were not served
+}
+
+// standInLine has so many processes want a lock.
+func standInLine(s settings, client string, processes int) (l *queueing, err error) {
+	cluster, err := testcluster.StartServers(lineNodes)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, cluster.Close()) }()
+	workers := make([]worker, processes)
+	for i := range workers {
+		own, end, err := newLockers(order{Client: client, Addrs: cluster.Addrs(), TTL: s.ttl, Goroutines: 1})
+		if err != nil {
+			return nil, err
+		}
+		defer end()
+		workers[i] = own[0]
+	}
+	l = &queueing{began: time.Now().Add(s.warmUp).UnixNano()}
+	ctx, cancel := context.WithTimeout(context.Background(), s.warmUp+s.waitTime)
+	defer cancel()
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for i, w := range workers {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				asked := time.Now().UnixNano()
+				err := errors.New("not yet")
+				for err != nil && ctx.Err() == nil {
+					err = w.lock(ctx, "line") // redsync may use up its tries.
+				}
+				p := possession{Who: i, From: time.Now().UnixNano()}
+				p.Waited = time.Duration(p.From - asked)
+				if err == nil {
+					time.Sleep(lineHold)
+					p.To = time.Now().UnixNano()
+					_ = w.unlock(context.Background()) //nolint:contextcheck // A turn that has begun ends, whatever the time.
+				}
+				mu.Lock()
+				l.note(p)
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	return l, nil
+}
+
+// note notes a turn, or one that did not come before the end.
+func (l *queueing) note(p possession) {
+	l.asked = append(l.asked, p.From-int64(p.Waited))
+	switch {
+	case p.To == 0:
+		l.longest = max(l.longest, p.Waited)
+	case p.From < l.began:
+		l.early = append(l.early, p)
+	default:
+		l.served = append(l.served, p)
+	}
+}
+
+// ahead returns which share of those that were served had more than so many before them who had
+// waited longer.
+func (l *queueing) ahead(most int) float64 {
+	slices.Sort(l.asked)
+	turns := slices.Concat(l.early, l.served)
+	slices.SortFunc(turns, func(a, b possession) int { return int(a.From - b.From) })
+	waiting, next, ahead := []int64(nil), 0, 0
+	for i, p := range turns {
+		for ; next < len(l.asked) && l.asked[next] < p.From; next++ {
+			waiting = append(waiting, l.asked[next])
+		}
+		place, _ := slices.BinarySearch(waiting, p.From-int64(p.Waited))
+		waiting = slices.Delete(waiting, place, place+1)
+		if i >= len(l.early) && place > most {
+			ahead++
+		}
+	}
+	return float64(ahead) / float64(max(len(l.served), 1))
+}
