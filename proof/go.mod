@@ -5,7 +5,6 @@ go 1.25.0
 replace github.com/seed6c881748/redlock => ../
 
 require (
-	github.com/anishathalye/porcupine v1.3.1
 	github.com/go-redsync/redsync/v4 v4.17.0
 	github.com/gomodule/redigo v1.9.3
 	github.com/redis/go-redis/v9 v9.21.0
