@@ -28,6 +28,13 @@ import (
 	"github.com/seed6c881748/redlock/proof/chaos/plan"
 	"github.com/seed6c881748/redlock/proof/chaos/protocol"
 	"github.com/seed6c881748/redlock/proof/history"
+	"github.com/seed6c881748/redlock/proof/peers/locker"
+)
+
+// The library's default allowance for clocks.
+const (
+	drift      = 0.01
+	driftLeast = int64(2 * time.Millisecond)
 )
 
 type flags struct {
@@ -37,7 +44,9 @@ type flags struct {
 	course string
 	broken string
 	judge  string
+	page   string
 	print  bool
+	guest  string
 	client bool
 	crowd  bool
 }
@@ -62,7 +71,9 @@ func parse(args []string) (f flags, err error) {
 	flag.StringVar(&f.course, "course", "all", "which faults: "+strings.Join(plan.Names(), ", "))
 	flag.StringVar(&f.broken, "broken", "", "what to break on purpose: "+strings.Join(slices.Sorted(maps.Keys(plan.AllBroken)), ", "))
 	flag.StringVar(&f.judge, "judge", "", "judge the history in this file again, and run nothing")
+	flag.StringVar(&f.page, "page", "", "with -judge: write the page of that history, which may be a .gz, to this file, and nothing else")
 	flag.BoolVar(&f.print, "print", false, "print the schedule, and run nothing")
+	flag.StringVar(&f.guest, "guest", "", "be a client process of this other library")
 	flag.BoolVar(&f.client, "client", false, "be a client process of a run")
 	flag.BoolVar(&f.crowd, "crowd", false, "be the callers of an overload")
 	_ = flag.Parse(args) // It exits.
@@ -78,6 +89,12 @@ func run(f flags) error {
 	}
 	if f.crowd {
 		return client.Crowd(os.Stdin, os.Stdout)
+	}
+	if f.judge != "" && f.page != "" {
+		return writePage(f.judge, f.page)
+	}
+	if f.guest != "" {
+		return locker.Run(f.guest, os.Stdin, os.Stdout)
 	}
 	if f.judge != "" {
 		return rejudge(f.judge)
@@ -116,17 +133,39 @@ func play(f flags, p *plan.Plan) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	events, err := course.Run(ctx, course.Options{
-		Plan: p, Command: []string{self, "-client"}, Crowd: []string{self, "-crowd"}, HandOn: true, Long: true, History: out,
+	fmt.Printf("faults for %v, until %s; then the verdict\n", f.time, time.Now().Add(f.time).Format(time.TimeOnly))
+	opts := course.Options{
+		Plan: p, Command: []string{self, "-client"}, Crowd: []string{self, "-crowd"}, HandOn: true, Long: true, Look: true, History: out,
 		Header: history.Header{
-			Broken: f.broken, Library: "redlock", Commit: commit(), Versions: versions(), Fences: true, Command: command(f),
+			Broken: f.broken, Library: "redlock", Commit: commit(), Versions: versions(), Fences: len(p.Fenced) > 0, Drift: drift, DriftLeast: driftLeast, Command: command(f),
 			SignalSlack: int64(protocol.SignalSlack),
 		},
-	})
+	}
+	if p.Course == plan.Fleet {
+		if opts.Guests, err = fleet(self); err != nil {
+			return err
+		}
+	}
+	events, err := course.Run(ctx, opts)
 	if err != nil {
 		return fmt.Errorf("the run was not finished: %w\nreplay: %s", err, command(f))
 	}
 	return conclude(name, events)
+}
+
+// fleet are the commands of clients of other libraries. Without node there is one less, except in CI.
+func fleet(self string) ([][]string, error) {
+	guests := [][]string{{self, "-guest", "redsync/goredis"}}
+	command, err := locker.Node()
+	switch {
+	case err == nil:
+		guests = append(guests, command)
+	case os.Getenv("CI") == "true":
+		return nil, err
+	default:
+		fmt.Fprintf(os.Stderr, "left out: node-redlock: %v\n", err)
+	}
+	return guests, nil
 }
 
 func writeSchedule(p *plan.Plan, name string) error {
@@ -137,12 +176,7 @@ func writeSchedule(p *plan.Plan, name string) error {
 
 // rejudge concludes from the history of an earlier run.
 func rejudge(name string) error {
-	in, err := os.Open(name)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = in.Close() }()
-	events, err := history.Parse(in)
+	events, err := read(name)
 	if err != nil {
 		return err
 	}
@@ -161,11 +195,8 @@ func command(f flags) string {
 // available reports whether this machine can have such a fault, and says so if not.
 func available(kind string) bool {
 	var err error
-	switch kind {
-	case plan.Clock:
+	if kind == plan.Clock || kind == plan.Rate {
 		err = course.HasClocks()
-	case plan.Netns:
-		err = course.HasNamespaces()
 	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "left out: %v\n", err)

@@ -130,7 +130,7 @@ func (s *summary) addCall(e history.Event) {
 	case e.OK:
 		how = "ok"
 	case how == "":
-		how = e.Err
+		how, _, _ = strings.Cut(e.Err, "\n")
 	}
 	s.calls[e.Op+": "+how]++
 	if e.Op != history.OpLock && e.Op != history.OpTryLock {

@@ -20,11 +20,13 @@ const (
 	// Run is the first line: Run.
 	Run Kind = "run"
 
-	// Call begins a call of the library: Op, Call, Resources, TTL, Bound, and Lock for a call on a lock.
-	// It is written before the call is made.
+	// Call begins a call of the library: Op, Call, Resources, TTL, Bound, and Lock for a call on a lock; of one that asks
+	// for a lock with such options, Permits, MinHold, MaxHold and StopTime.
+	// It is written before the call is made, or afterwards where only then it is known what it was: an extension of a
+	// lock that is kept alive; a permit, which is a lock on its slot, as "name#3".
 	Call Kind = "call"
 	// Return ends it: Op, Call, OK, Err, Outcome, and after an acquisition or extension that succeeded Until,
-	// Fence and Token. It is written as soon as the call has returned. A process that was killed has calls
+	// Fence, Token and Holder. It is written as soon as the call has returned. A process that was killed has calls
 	// without a Return.
 	Return Kind = "return"
 	// Votes is what the nodes said to an attempt of Call: Votes. It may come after Return.
@@ -37,6 +39,11 @@ const (
 	Lost Kind = "lost"
 	// Wait says that a call of Lock was refused and now waits: Call. Once for each call.
 	Wait Kind = "wait"
+	// Wanted says that a holder asks to be told of those who wait for its lock: Lock. With OK it says that it was told.
+	Wanted Kind = "wanted"
+	// Guarded is what a Guard in the client's process did, or, without OK, refused: Lock, Resources (one), Fence, OK; At
+	// and End are the ends of the function that it called, or of the call that it refused.
+	Guarded Kind = "guarded"
 
 	// Enter and Leave are the ends of a critical section: Lock, Resources. Enter is written before the first thing
 	// that the section does, Leave after the last one.
@@ -59,6 +66,9 @@ const (
 	Up   Kind = "up"
 	Down Kind = "down"
 
+	// Look is what the conductor saw on the nodes, past the network, once Call had got, extended or released a lock: Owner,
+	// Lock, Call, Op, Seen. Not each call has one, and a node that did not answer is not in Seen.
+	Look Kind = "look"
 	// Keys is what a node had left when the run was over and everything had expired or been released: Node, Keys, and
 	// in Detail the tokens in them.
 	Keys Kind = "keys"
@@ -83,14 +93,20 @@ const (
 	OutcomeCancelled = "cancelled" // The caller's context ended, or the client was closed.
 )
 
+// ByDo is the Detail of an Unlock that Do makes. Its nil says that the lock was held, and not that its keys are gone.
+const ByDo = "do"
+
 // Freeze is the fault of a process, a client's or a node's, that is stopped for a while. Rules about time except it.
 const Freeze = "freeze"
 
 // Stall is a time in which a client's process did not run, as it has found itself: nobody stopped it, or it was frozen.
 const Stall = "stall"
 
-// Empty is the fault of a node that loses its data.
-const Empty = "empty"
+// Empty is the fault of a node that loses its data, Stale that of one that comes back with what it had a while ago.
+const (
+	Empty = "empty"
+	Stale = "stale"
+)
 
 // An Event is one line. Fields that a kind does not have are left out.
 type Event struct {
@@ -105,6 +121,7 @@ type Event struct {
 	Resources []string `json:"resources,omitempty"`
 	TTL       int64    `json:"ttl,omitempty"`
 	Bound     int64    `json:"bound,omitempty"` // When the call must have returned, 0 if there is no bound.
+	Polls     bool     `json:"polls,omitempty"` // The call stands in no line.
 
 	OK      bool   `json:"ok,omitempty"`
 	Outcome string `json:"outcome,omitempty"`
@@ -115,7 +132,16 @@ type Event struct {
 	Until int64  `json:"until,omitempty"`
 	Fence int64  `json:"fence,omitempty"`
 	Token string `json:"token,omitempty"`
-	Votes []Vote `json:"votes,omitempty"`
+	// Holder is the digest by which others are told of the lock.
+	Holder string `json:"holder,omitempty"`
+	Votes  []Vote `json:"votes,omitempty"`
+	Seen   []Seen `json:"seen,omitempty"`
+
+	// What a call asked for besides: a permit of so many, and the options of those names.
+	Permits  int   `json:"permits,omitempty"`
+	MinHold  int64 `json:"minHold,omitempty"`
+	MaxHold  int64 `json:"maxHold,omitempty"`
+	StopTime int64 `json:"stopTime,omitempty"`
 
 	Value int64 `json:"value,omitempty"`
 	End   int64 `json:"end,omitempty"`
@@ -133,6 +159,17 @@ type Vote struct {
 	Node int    `json:"node"`
 	At   int64  `json:"at,omitempty"`
 	Says string `json:"says"` // "yes", "taken", "timeout", or the error.
+	// Of "taken": who has it, as the node says, and the label of that one.
+	Holder string `json:"holder,omitempty"`
+	Owner  string `json:"owner,omitempty"`
+}
+
+// Seen is what one node had of a lock.
+type Seen struct {
+	Node int   `json:"node"`
+	At   int64 `json:"at"`             // When its answer came.
+	Keys int   `json:"keys,omitempty"` // How many resources' keys held the lock's token.
+	Left int64 `json:"left,omitempty"` // For how long the one that ends first did yet, by the node's clock.
 }
 
 // A Header says what was run.
@@ -148,15 +185,28 @@ type Header struct {
 	Nodes    int               `json:"nodes"`
 	Clients  int               `json:"clients"`
 	Settings map[string]string `json:"settings"` // ttl, node timeout, ...
-	// Fences is whether locks have fences; LeftAfter how long after the last call keys may still be there.
-	Fences    bool  `json:"fences"`
-	LeftAfter int64 `json:"leftAfter"`
+	// Fences is whether there are locks with fences, Fenced the resources that have them; LeftAfter how long after the last
+	// call keys may still be there.
+	Fences    bool     `json:"fences"`
+	Fenced    []string `json:"fenced,omitempty"`
+	LeftAfter int64    `json:"leftAfter"`
+	// Bare are resources that are locked without quarantine, so that a node that loses its data may break any promise.
+	Bare []string `json:"bare,omitempty"`
+	// MaxTTL and LastMaxTTL are for how long nodes that have restarted abstain, at least and at most; 0: they do not.
+	MaxTTL     int64 `json:"maxTTL,omitempty"`
+	LastMaxTTL int64 `json:"lastMaxTTL,omitempty"`
 	// SignalSlack is by how much a loss signal, the Return of an acquisition or the beginning of a section may come after
-	// Until, or a call after its bound, on a busy machine: of the time in which the process ran, so it can be small where
-	// clients tell Stalls.
+	// Until, or a call after its bound: of the time in which the process ran, so it can be small where clients tell Stalls.
 	// OverlapSlack is by how much two locks' times may overlap: what clocks that are allowed to drift account for.
 	SignalSlack  int64 `json:"signalSlack"`
 	OverlapSlack int64 `json:"overlapSlack"`
+	// Drift is by how much faster than a client's a node's clock may run, as a part of it: 0.01. Until leaves that much of
+	// a ttl, and DriftLeast besides.
+	Drift      float64 `json:"drift,omitempty"`
+	DriftLeast int64   `json:"driftLeast,omitempty"`
+	// Guests are clients of other libraries on the same locks: "g1". Only the rule overlap looks at theirs, as they may
+	// overlap with this library's.
+	Guests []string `json:"guests,omitempty"`
 	// Without names rules of the judge that this library does not promise, or that this course excepts.
 	Without []string `json:"without,omitempty"`
 }

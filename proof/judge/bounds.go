@@ -6,11 +6,12 @@ func bounds(r *run, f *findings) {
 		if c.begin.Bound == 0 {
 			continue
 		}
-		due := c.begin.Bound + r.header.SignalSlack
+		due := c.begin.Bound
 		if c.end != nil && c.end.At <= due {
 			f.facts++
 			continue
 		}
+		due += r.slack(c.client, due)
 		due = r.excused(c.client, c.begin.At, due-c.begin.At)
 		p := place{from: c.begin.At, to: c.returned(r), clients: []string{c.client}}
 		if len(c.begin.Resources) > 0 {
@@ -23,11 +24,7 @@ func bounds(r *run, f *findings) {
 			}
 			continue
 		}
-		ended, died := r.down[c.client]
-		if !died {
-			ended = r.end
-		}
-		if ended > due {
+		if ended := r.lived(c.client); ended > due {
 			f.facts++
 			f.violation(p, "%s had to return by %s, and had not at %s", c, at(due), at(ended))
 		}

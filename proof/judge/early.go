@@ -13,7 +13,7 @@ import (
 func earlyLoss(r *run, f *findings) {
 	var lost []fault
 	for _, x := range r.faults {
-		if x.name == history.Empty {
+		if x.name == history.Empty || x.name == history.Stale {
 			lost = append(lost, x)
 		}
 	}

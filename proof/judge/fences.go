@@ -11,7 +11,7 @@ import (
 func fenceOrder(r *run, f *findings) {
 	for _, res := range r.resources {
 		got := r.byResource[res]
-		if !slices.ContainsFunc(got, func(l *lock) bool { return l.fence > 0 }) {
+		if !r.fenced(res) {
 			continue
 		}
 		asked := slices.Clone(got)
@@ -35,6 +35,11 @@ func fenceOrder(r *run, f *findings) {
 		}
 		fencesDiffer(r.byResource[res], res, f)
 	}
+}
+
+// fenced reports whether the locks on a resource have fences.
+func (r *run) fenced(res string) bool {
+	return slices.Contains(r.header.Fenced, res) || slices.ContainsFunc(r.byResource[res], func(l *lock) bool { return l.fence > 0 })
 }
 
 // fencesDiffer sees that every lock has a fence, and one of its own.

@@ -15,8 +15,6 @@ type findings struct {
 	facts      int
 	count      int
 	violations []Violation
-	unknown    string // Why it could not be decided.
-	drawings   []Drawing
 }
 
 const (
@@ -47,12 +45,10 @@ func (f *findings) violation(p place, format string, args ...any) {
 
 // judge notes what came out.
 func (r *Result) judge(f *findings) {
-	r.Facts, r.Violations, r.Why = f.facts, f.count, f.unknown
+	r.Facts, r.Violations = f.facts, f.count
 	switch {
 	case f.count > 0:
 		r.State = Broken
-	case f.unknown != "":
-		r.State = Unknown
 	case f.facts == 0:
 		r.State = Nothing
 	default:

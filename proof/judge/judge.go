@@ -1,7 +1,6 @@
 // Package judge says whether a run's history keeps what the documents promise.
 //
-// Two models are checked by Porcupine, a checker of linearizability: a lease for each resource, and the register that
-// fences guard. Plain rules check one promise each. Nothing here knows the library: history is all that is read.
+// Plain rules check one promise each. Nothing here knows the library: history is all that is read.
 //
 // A rule has to be right about histories that are odd and yet correct: an answer that is written late, a call whose
 // outcome nobody knows, a process that stood still. So each rule takes for granted only what the history shows, and
@@ -10,7 +9,6 @@ package judge
 
 import (
 	"slices"
-	"time"
 
 	"github.com/seed6c881748/redlock/proof/history"
 )
@@ -31,10 +29,6 @@ var rules = []rule{
 		"docs/safety.md#exclusion", false, overlap,
 	},
 	{
-		"lease model", "All calls on a resource can be put in one order in which a single lease would have answered so.",
-		"docs/safety.md#exclusion", false, leaseModel,
-	},
-	{
 		"fence order", "No two locks on a resource have one fence, and a later lock has a larger one.",
 		"docs/safety.md#fencing", true, fenceOrder,
 	},
@@ -43,8 +37,20 @@ var rules = []rule{
 		"docs/fencing.md", false, register,
 	},
 	{
-		"register model", "All reads and writes of a register can be put in one order that agrees with their answers.",
-		"docs/fencing.md", false, registerModel,
+		"support", "A quorum of nodes has the keys of a lock until Until, and for the drift more, once it was got or extended.",
+		"docs/algorithm.md#time", false, support,
+	},
+	{
+		"quarantine", "A node that has restarted makes no key before maxTTL is over.",
+		"docs/safety.md#quarantine", false, quarantine,
+	},
+	{
+		"kept", "A lock that is kept alive by a holder that reaches a quorum of nodes is not lost.",
+		"docs/holding.md", false, keptGoesOn,
+	},
+	{
+		"next in line", "Who waits for a lock has it soon after its release.",
+		"docs/waiting.md", false, nextInLine,
 	},
 	{
 		"waiters", "Calls of Lock in one process get a resource in the order in which they came.",
@@ -67,6 +73,10 @@ var rules = []rule{
 		"docs/errors.md#what-a-call-returns", false, releaseOutcome,
 	},
 	{
+		"released", "When Unlock has returned nil, a quorum of nodes has no key of the lock.",
+		"docs/safety.md#availability", false, released,
+	},
+	{
 		"keys left", "When all locks are over, no node has a key of one.",
 		"docs/safety.md#availability", false, keysLeft,
 	},
@@ -75,52 +85,58 @@ var rules = []rule{
 		"docs/algorithm.md#one-connection-per-node", false, bounds,
 	},
 	{
+		"min hold", "After a lock with min hold was got, nobody gets it before that is over, even if it was unlocked.",
+		"docs/holding.md#at-least-at-most", false, minHold,
+	},
+	{
+		"hold limits", "The context of a lock that is kept alive ends by max hold, and by stop time before Until.",
+		"docs/holding.md#time-to-stop", false, holdLimits,
+	},
+	{
+		"wanted", "A holder that asks hears at once of a call in its process that waits.",
+		"docs/waiting.md#how-a-holder-learns-of-it", false, wanted,
+	},
+	{
+		"permits", "No more permits of a semaphore are held than it has, nor got in a period.",
+		"docs/semaphore.md", false, permits,
+	},
+	{
+		"guard", "A Guard calls one function at a time, none whose fence is behind an earlier one, and refuses no other.",
+		"docs/fencing.md#recipes", false, guard,
+	},
+	{
+		"owners", "Whoever is refused is told the label of the lock in the way.",
+		"docs/errors.md", false, owners,
+	},
+	{
 		"complete", "The history says how everything ended, and could have happened as it says.",
 		"proof/history/history.go", false, complete,
 	},
 }
 
-// An Option changes what is judged.
-type Option func(*options)
-
-type options struct {
-	without []string
-	time    time.Duration
-}
-
-// Without leaves rules out, by name: a library need not promise all of them. The names in the run's header are left out
-// in any case.
-func Without(names ...string) Option {
-	return func(o *options) { o.without = append(o.without, names...) }
-}
-
-// ModelTime bounds how long each model is checked; the default is 30 s. What could not be decided in that time is
-// reported as unknown, which is no success.
-func ModelTime(d time.Duration) Option {
-	return func(o *options) { o.time = d }
-}
-
-// Judge holds a history against all rules.
-func Judge(events []history.Event, opts ...Option) Verdict {
-	o := options{time: 30 * time.Second}
-	for _, opt := range opts {
-		opt(&o)
-	}
+// Judge holds a history against all rules but those that are named here or in the run's header: a library need not promise
+// all of them.
+func Judge(events []history.Event, without ...string) Verdict {
 	r := newRun(events)
-	r.modelTime = o.time
-	o.without = append(o.without, r.header.Without...)
-	v := Verdict{Run: r.header, Events: len(events), Length: r.end, Stalls: r.stalls()}
+	all := r // With the guests.
+	if len(r.header.Guests) > 0 {
+		r = newRun(slices.DeleteFunc(slices.Clone(events), func(e history.Event) bool { return all.guest(e.Client) }))
+	}
+	without = append(without, r.header.Without...)
+	v := Verdict{Run: r.header, Events: len(events), Length: r.end, Stalls: r.stalls(), Locks: r.count()}
 	for _, rule := range rules {
 		f := &findings{run: r}
+		if rule.name == "overlap" {
+			f.run = all
+		}
 		result := Result{Rule: rule.name, Promise: rule.promise, Page: rule.page}
 		switch {
-		case slices.Contains(o.without, rule.name):
+		case slices.Contains(without, rule.name):
 			result.State = LeftOut
 		case rule.fences && !r.header.Fences:
 			result.State, result.Why = LeftOut, "the locks of this run have no fences"
 		default:
-			r.fenceOrder = r.header.Fences && !slices.Contains(o.without, "fence order")
-			rule.check(r, f)
+			rule.check(f.run, f)
 			result.judge(f)
 		}
 		v.Rules = append(v.Rules, result)
@@ -128,9 +144,8 @@ func Judge(events []history.Event, opts ...Option) Verdict {
 			f.violations[i].Rule = rule.name
 		}
 		v.Violations = append(v.Violations, f.violations...)
-		v.drawings = append(v.drawings, f.drawings...)
 	}
-	for _, name := range o.without {
+	for _, name := range without {
 		if !slices.ContainsFunc(rules, func(r rule) bool { return r.name == name }) {
 			v.Mistakes = append(v.Mistakes, "there is no rule "+name+" to leave out")
 		}

@@ -17,6 +17,12 @@ func overlap(r *run, f *findings) {
 				continue // It was over before its holder knew of it.
 			}
 			for _, other := range held {
+				if r.guest(l.client) && r.guest(other.client) {
+					continue // That is between their libraries.
+				}
+				if r.bare(res) && r.anyLostData(other.asked, l.got) {
+					continue // What quarantine is for.
+				}
 				both := min(l.over, other.over)
 				p := place{from: l.got, to: both, resource: res, clients: []string{other.client, l.client}}
 				p.since = other.acquired.begin.At

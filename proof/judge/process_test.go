@@ -13,7 +13,7 @@ func (p *process) work() {
 		return
 	}
 	names := []string{"r0"}
-	if n := len(w.resources); n > 1 {
+	if n := w.plain; n > 1 {
 		names = []string{[]string{"r0", "r1", "r2"}[w.rng.IntN(n)]}
 		if w.chance(15) {
 			names = []string{"r0", "r1"}
@@ -38,7 +38,7 @@ func (p *process) try(names []string) {
 func (p *process) attempt(call history.Event, got func(*grant), refused func(outcome string)) {
 	w := p.w
 	p.later(w.soon(), func() {
-		g, start, heard := &grant{p: p, call: call.Call, resources: call.Resources}, w.now, !w.chance(4)
+		g, start, heard := &grant{p: p, call: call.Call, resources: call.Resources, minHold: call.MinHold}, w.now, !w.chance(4)
 		w.later(w.soon(), func() {
 			free := w.grantable(g.resources)
 			if free {
@@ -59,19 +59,20 @@ func (p *process) attempt(call history.Event, got func(*grant), refused func(out
 
 // granted is when the answer is there. If it is too late, it is none.
 func (p *process) granted(call history.Event, g *grant, got func(*grant), refused func(string)) {
-	if p.w.now >= g.until {
+	if p.w.now+g.minHold >= g.until {
 		p.w.later(0, func() { p.w.remove(g) })
 		refused(history.OutcomeNoQuorum)
 		return
 	}
-	p.end(call, history.Event{OK: true, Until: g.until, Fence: g.fence}, func() { got(g) })
+	g.used = p.w.now
+	p.end(call, history.Event{OK: true, Until: g.until, Fence: g.fence, Holder: g.digest()}, func() { got(g) })
 }
 
 // wait is Lock: it stands in line with others of its process, and only the first of a line asks.
 func (p *process) wait(names []string) {
 	patience := p.w.rng.Int64N(ttl) + 20*unit
 	call := p.begin(history.OpLock, history.Event{Resources: names, TTL: ttl, Bound: p.w.now + patience + 4*timeout})
-	q := &waiting{p: p, call: call, gives: p.w.now + patience, use: p.use}
+	q := &waiting{p: p, call: call, gives: p.w.now + patience, use: p.use, then: p.rest}
 	for _, name := range names {
 		if len(p.lines[name]) > 0 {
 			q.note()
@@ -101,7 +102,7 @@ func (q *waiting) next() {
 	}
 	if p.w.now > q.gives {
 		leave()
-		p.end(q.call, history.Event{Outcome: history.OutcomeCancelled}, p.rest)
+		p.end(q.call, history.Event{Outcome: history.OutcomeCancelled}, q.then)
 		return
 	}
 	for _, name := range q.call.Resources {
@@ -244,7 +245,7 @@ func (p *process) extend(g *grant, told bool, then func()) {
 // keep extends the lock again and again, as long as it is held.
 func (p *process) keep(g *grant) {
 	p.later(ttl/3, func() {
-		if !g.over {
+		if !g.over && !g.ended {
 			p.extend(g, !g.quiet, func() { p.keep(g) })
 		}
 	})
@@ -270,7 +271,7 @@ func (p *process) unlock(g *grant) {
 		held, heard := !g.over && w.now < g.until, !w.chance(5)
 		g.over = true
 		w.later(w.soon(), func() {
-			had := w.remove(g)
+			had := w.leave(g)
 			p.answer(call, held && had, heard)
 		})
 	})

@@ -13,7 +13,9 @@ import (
 func register(r *run, f *findings) {
 	for _, res := range slices.Sorted(maps.Keys(r.operations)) {
 		operations := r.operations[res]
-		lostWrites(r, f, res, operations)
+		if r.fenced(res) {
+			lostWrites(r, f, res, operations) // Nothing else keeps out a process that was suspended before its write.
+		}
 		staleGrants(f, res, operations)
 		for _, e := range operations {
 			otherFence(r, f, res, e)

@@ -3,7 +3,6 @@ package judge
 import (
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/seed6c881748/redlock/proof/history"
 )
@@ -26,12 +25,12 @@ type run struct {
 	operations map[string][]history.Event // of the register, by resource
 	final      map[string]history.Event   // the register in the end
 	faults     []fault
-	down       map[string]int64 // when a client's process ended
-	killed     map[string]bool  // which of them ended by something that could cut off what they did
-	odd        []oddity         // what does not fit together
-
-	fenceOrder bool // fences have to grow
-	modelTime  time.Duration
+	votes      []history.Event
+	looks      []history.Event
+	waiting    map[string][]*call // by resource: calls of Lock that waited
+	down       map[string]int64   // when a client's process ended
+	killed     map[string]bool    // which of them ended by something that could cut off what they did
+	odd        []oddity           // what does not fit together
 }
 
 // An id names a call of a client, or the lock that it acquired.
@@ -75,7 +74,7 @@ func newRun(events []history.Event) *run {
 	r := &run{
 		events: events, calls: make(map[id]*call), locks: make(map[id]*lock), byToken: make(map[string]*lock),
 		byResource: make(map[string][]*lock), operations: make(map[string][]history.Event),
-		final: make(map[string]history.Event), down: make(map[string]int64), killed: make(map[string]bool),
+		waiting: make(map[string][]*call), final: make(map[string]history.Event), down: make(map[string]int64), killed: make(map[string]bool),
 	}
 	for _, e := range events {
 		r.end = max(r.end, e.At, e.End)
@@ -92,6 +91,13 @@ func newRun(events []history.Event) *run {
 	r.readOrder()
 	for _, l := range r.locks {
 		l.settle(r)
+	}
+	for _, c := range r.inOrder {
+		for _, res := range c.begin.Resources {
+			if c.wait > 0 {
+				r.waiting[res] = append(r.waiting[res], c)
+			}
+		}
 	}
 	return r
 }
@@ -151,6 +157,10 @@ func (r *run) readOther(e *history.Event) {
 		r.faults = append(r.faults, f)
 	case history.FaultEnd:
 		r.endFault(e)
+	case history.Votes:
+		r.votes = append(r.votes, *e)
+	case history.Look:
+		r.looks = append(r.looks, *e)
 	default:
 	}
 }
@@ -179,6 +189,11 @@ func (r *run) lockOf(e history.Event) *lock {
 		return r.byToken[e.Token]
 	}
 	return nil
+}
+
+// guest reports whether a client is of another library.
+func (r *run) guest(client string) bool {
+	return slices.ContainsFunc(r.header.Guests, func(name string) bool { return fault{client: name}.hits(client) })
 }
 
 // hits reports whether a fault is one of this client's process: c1 names all of c1, c1.2, ...

@@ -12,9 +12,16 @@ func lossSignal(r *run, f *findings) {
 	}
 }
 
-// signalDue is by when the loss signal has to come: at the end, unless the lock is kept from a later moment on.
+// signalDue is by when the loss signal has to come: at the end, unless the lock is kept from a later moment on; and as soon as
+// an extension has shown the loss.
 func (l *lock) signalDue(r *run) int64 {
-	return r.excused(l.client, max(l.until, l.keptFrom), r.header.SignalSlack)
+	end := l.until
+	for _, c := range l.extends {
+		if c.lost() {
+			end = min(end, c.end.At)
+		}
+	}
+	return r.excused(l.client, max(end, l.keptFrom), r.slack(l.client, end))
 }
 
 func signalOf(r *run, f *findings, l *lock) {

@@ -3,6 +3,7 @@ package judge
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/seed6c881748/redlock/proof/history"
 )
@@ -42,6 +43,43 @@ func (r *run) excused(client string, from, long int64) (due int64) {
 	return due
 }
 
+// lived is until when a process surely did: one that is killed may be dead for a while before somebody says so.
+func (r *run) lived(client string) int64 {
+	end, ended := r.down[client]
+	if !ended {
+		return r.end
+	}
+	for _, f := range r.faults {
+		if f.name == "crash" && f.client == client {
+			end = min(end, f.from)
+		}
+	}
+	return end
+}
+
+// around is how far a stall says how busy the machine was.
+const around = int64(2 * time.Second)
+
+// slack is by how much what a process does then may be late although it ran: on a calm machine a little, otherwise by as
+// much as any other process did not run at a time.
+func (r *run) slack(client string, t int64) int64 {
+	longest := int64(0)
+	for _, f := range r.faults {
+		if f.name == history.Stall && f.from <= t+around && f.to >= t-around && f.to-f.from > longest && !f.hits(client) && !r.thawed(f) {
+			longest = f.to - f.from
+		}
+	}
+	return r.header.SignalSlack + longest
+}
+
+// thawed reports whether a process had been frozen when it found that it had not run.
+func (r *run) thawed(f fault) bool {
+	return period{f.from, f.to}.common(r.stood(f.client, history.Freeze)) > 0
+}
+
+// longStall is the least time that counts as one in Stalls. What is shorter is excused, too.
+const longStall = int64(100 * time.Millisecond)
+
 // Stalls are the times in which processes did not run although nobody had frozen them. The more of them there are, the more
 // is excused that was late, and the less a run shows.
 type Stalls struct {
@@ -62,9 +100,14 @@ func (r *run) stalls() (s Stalls) {
 		}
 		frozen := r.stood(e.Client, history.Freeze)
 		s.Lived += life.to - life.from
-		s.Time += life.common(r.stood(e.Client, history.Freeze, history.Stall)) - life.common(frozen)
 		for _, p := range r.stood(e.Client, history.Stall) {
-			if life.common([]period{p}) > 0 && p.common(frozen) == 0 { // Who was frozen finds that it has stalled, too.
+			within := life.common([]period{p})
+			if within < longStall {
+				continue
+			}
+			thawed := p.common(frozen) // Who was frozen finds that it has stalled, too.
+			s.Time += within - thawed
+			if thawed == 0 {
 				s.Count++
 			}
 		}

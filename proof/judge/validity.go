@@ -55,7 +55,7 @@ func returned(r *run, f *findings, l *lock) {
 	switch {
 	case until <= c.begin.At: // Also where there is none.
 		f.violation(p, "%s began at %s, and its lock had until %s", c, at(c.begin.At), at(until))
-	case c.end.At > r.excused(l.client, until, r.header.SignalSlack):
+	case c.end.At > r.excused(l.client, until, r.slack(l.client, until)):
 		f.violation(p, "%s returned at %s, and its lock had ended at %s", c, at(c.end.At), at(until))
 	}
 }
@@ -67,7 +67,7 @@ func entered(r *run, f *findings, l *lock, e history.Event) {
 	}
 	f.facts++
 	until := l.untilBy(e.At)
-	if due := r.excused(e.Client, until, r.header.SignalSlack); e.At > due {
+	if due := r.excused(e.Client, until, r.slack(e.Client, until)); e.At > due {
 		p := place{from: until, to: e.At, resource: l.resources[0], clients: []string{e.Client}, since: l.acquired.begin.At}
 		f.violation(p, "a section under %s began at %s, and the lock had ended at %s", l, at(e.At), at(until))
 	}

@@ -2,7 +2,6 @@ package judge
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -18,7 +17,6 @@ const (
 	Held    State = "held"
 	Broken  State = "broken"
 	Nothing State = "nothing" // There was nothing to look at, so that nothing is shown.
-	Unknown State = "unknown" // It could not be decided in the time given.
 	LeftOut State = "left out"
 )
 
@@ -28,13 +26,12 @@ type Verdict struct {
 	Events int            `json:"events"`
 	Length int64          `json:"length"` // Of the run, in ns.
 	Stalls Stalls         `json:"stalls"`
+	Locks  Locks          `json:"locks"`
 	Rules  []Result       `json:"rules"`
 	// Violations has at most 50 of each rule.
 	Violations []Violation `json:"violations"`
 	// Mistakes says what is wrong with how the run was to be judged.
 	Mistakes []string `json:"mistakes,omitempty"`
-
-	drawings []Drawing
 }
 
 // A Result is what came out of one rule.
@@ -43,7 +40,7 @@ type Result struct {
 	Promise    string `json:"promise"`
 	Page       string `json:"page"`
 	State      State  `json:"state"`
-	Why        string `json:"why,omitempty"` // It was left out, or is unknown.
+	Why        string `json:"why,omitempty"` // It was left out.
 	Facts      int    `json:"facts"`         // How many it looked at.
 	Violations int    `json:"violations"`
 }
@@ -59,11 +56,11 @@ type Violation struct {
 	Around   []history.Event `json:"around,omitempty"`
 }
 
-// OK reports whether nothing was violated and everything could be decided. A rule that had nothing to look at is no
+// OK reports whether nothing was violated. A rule that had nothing to look at is no
 // failure; Named(Nothing) lists those.
 func (v Verdict) OK() bool {
 	return len(v.Mistakes) == 0 && !slices.ContainsFunc(v.Rules, func(r Result) bool {
-		return r.State == Broken || r.State == Unknown
+		return r.State == Broken
 	})
 }
 
@@ -94,18 +91,6 @@ func (v Verdict) Named(s State) (names []string) {
 	return names
 }
 
-// Drawings has a picture by Porcupine of each piece of the history that no order fits.
-func (v Verdict) Drawings() []Drawing { return v.drawings }
-
-// A Drawing is a page that shows how far a piece of history could be put in order, and where not.
-type Drawing struct {
-	Model, Resource string
-	draw            func(io.Writer) error
-}
-
-// Write writes the page, which is one HTML file.
-func (d Drawing) Write(w io.Writer) error { return d.draw(w) }
-
 // String is the verdict for people.
 func (v Verdict) String() string {
 	var b strings.Builder
@@ -114,14 +99,15 @@ func (v Verdict) String() string {
 		total += r.Violations
 	}
 	says := fmt.Sprintf("%d violations", total)
-	switch {
-	case v.OK():
+	if v.OK() {
 		says = "no violation"
-	case total == 0:
-		says = "not decided"
 	}
 	fmt.Fprintf(&b, "%s: %s, course %s, seed %d, %s, %d events\n",
 		says, v.Run.Library, v.Run.Course, v.Run.Seed, time.Duration(v.Length).Round(time.Millisecond), v.Events)
+	if l := v.Locks; l.All > 0 {
+		fmt.Fprintf(&b, "  locks: %d, of them %d contended (%d plain, %d with fences); %d followed at an expiry, the first %v after it\n",
+			l.All, l.Contended, l.Plain, l.Contended-l.Plain, l.AtExpiry, time.Duration(l.LeastGap).Round(time.Microsecond))
+	}
 	if s := v.Stalls; s.Lived > 0 {
 		fmt.Fprintf(&b, "  stalls of processes: %d, %v of %v in all, which is excused\n", s.Count,
 			time.Duration(s.Time).Round(time.Millisecond), time.Duration(s.Lived).Round(time.Millisecond))

@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -20,7 +21,8 @@ func TestEveryHistoryOfAWorldIsCorrect(t *testing.T) {
 		}
 	}
 	t.Log(facts)
+	nodes := []string{"support", "quarantine", "kept", "next in line", "released"} // A world has none.
 	for _, r := range rules {
-		require.Positive(t, facts[r.name], r.name)
+		require.True(t, facts[r.name] > 0 || slices.Contains(nodes, r.name), r.name)
 	}
 }

@@ -21,6 +21,7 @@ type world struct {
 	header    history.Header
 	events    []history.Event
 	resources map[string]*resource
+	plain     int // of them: r0, r1, ...
 	processes []*process
 	until     int64 // No new activity begins after this.
 }
@@ -56,6 +57,9 @@ type grant struct {
 	cut       bool // Nobody hears the answers to its extensions.
 	over      bool // Its release has begun, or it was found lost.
 	lost      bool
+	minHold   int64 // Its keys stay for that long from used on.
+	used      int64
+	ended     bool // Its hold is over, and it goes on.
 }
 
 // A waiting is a call of Lock in line.
@@ -65,6 +69,7 @@ type waiting struct {
 	gives     int64 // up at
 	noted     bool
 	use       func(*grant)
+	then      func()
 	abandoned bool
 }
 
@@ -153,6 +158,8 @@ func (w *world) run() []history.Event {
 	}
 	header := w.header
 	events := append([]history.Event{{Kind: history.Run, Run: &header}}, w.events...)
+	// Answers get lost at any time, so no hold need go on, and nobody need be next soon.
+	events = append(events, history.Event{Kind: history.FaultBegin, Fault: "lossy"}, history.Event{At: w.now, Kind: history.FaultEnd, Fault: "lossy"})
 	for name, r := range w.resources {
 		events = append(events, history.Event{
 			At: w.now, Kind: history.Register, Resources: []string{name}, Value: r.value, Fence: r.highest,
@@ -171,7 +178,8 @@ func newWorld(seed uint64) *world {
 		Seed: seed, Course: "world", Library: "redlock", Nodes: 3, Clients: 3, Fences: true, SignalSlack: 20 * unit,
 		Settings: map[string]string{"node timeout": "10ms"},
 	}
-	for i := range 1 + w.rng.IntN(3) {
+	w.plain = 1 + w.rng.IntN(3)
+	for i := range w.plain {
 		w.resources[fmt.Sprint("r", i)] = &resource{}
 	}
 	for i := range 3 {
@@ -180,8 +188,11 @@ func newWorld(seed uint64) *world {
 		for range 3 {
 			p.later(w.soon(), p.work)
 		}
+		p.later(w.soon(), p.feature)
 		for range w.rng.IntN(3) {
-			w.later(w.rng.Int64N(w.until), p.freeze)
+			if at := w.rng.Int64N(w.until); seed%4 > 0 { // In the others, nothing is excused.
+				w.later(at, p.freeze)
+			}
 		}
 		if w.chance(30) {
 			w.later(w.rng.Int64N(w.until), p.die)
@@ -255,6 +266,17 @@ func (w *world) has(g *grant) bool {
 		}
 	}
 	return true
+}
+
+// leave ends the keys of g when its min hold is over, and reports whether they were all there.
+func (w *world) leave(g *grant) bool {
+	all := w.has(g)
+	for _, name := range g.resources {
+		if r := w.resources[name]; r.token == g {
+			r.expires = min(r.expires, g.used+g.minHold)
+		}
+	}
+	return all
 }
 
 // remove deletes the keys of g, and reports whether they were all there.

@@ -19,6 +19,7 @@ import (
 var broken = map[string]func(c *client, ctx context.Context, rng *rand.Rand, resources []string){
 	"sits":        (*client).sits,
 	"until":       (*client).mistakesUntil,
+	"drift":       (*client).allowsNoDrift,
 	"one-node":    (*client).asksOneNode,
 	"steal":       (*client).steals,
 	"delete":      (*client).deletes,
@@ -36,6 +37,18 @@ var broken = map[string]func(c *client, ctx context.Context, rng *rand.Rand, res
 	"bound":       (*client).takesItsTime,
 	"unheard":     (*client).saysNothing,
 	"bad-handoff": (*client).releasesTwice,
+	"hasty":       (*client).tries,
+	"once":        (*client).keepsNothing,
+	"deaf":        (*client).hearsOfNoRelease,
+	"early":       (*client).saysSoFirst,
+	"min-hold":    (*client).forgetsMinHold,
+	"max-hold":    (*client).forgetsMaxHold,
+	"stop-time":   (*client).stopsLate,
+	"wanted":      (*client).hearsOfNobody,
+	"permits":     (*client).takesOneMore,
+	"period":      (*client).takesTooOften,
+	"guard":       (*client).guardsNothing,
+	"owner":       (*client).bearsAnotherName,
 }
 
 // sits is no mistake: it holds every lock until it ends, so that a node that forgets it is noticed.
@@ -59,6 +72,18 @@ func (c *client) mistakesUntil(ctx context.Context, _ *rand.Rand, resources []st
 	rest(ctx, 2*c.ttl)
 	e = c.begin(history.OpUnlock, connect, history.Event{Lock: e.Call, Resources: resources})
 	c.end(e, lock.Unlock(ctx))
+}
+
+// allowsNoDrift takes its locks to be valid for the whole ttl, and waits in line for the next one when one ends.
+func (c *client) allowsNoDrift(ctx context.Context, _ *rand.Rand, resources []string) {
+	e := c.begin(history.OpLock, time.Minute, history.Event{Resources: resources[:1], TTL: c.cfg.TTL})
+	lock, err := c.lib.Lock(ctx, resources[:1], c.ttl, append(c.callOptions(resources), redlock.WithDriftFactor(0))...)
+	if err != nil {
+		c.end(e, err)
+		return
+	}
+	c.forget(c.acquired(e, lock))
+	rest(ctx, time.Until(lock.Until()))
 }
 
 // asksOneNode locks by a quorum of one: whichever node it meets.
@@ -140,7 +165,7 @@ func (c *client) knowsNoEnd(ctx context.Context, _ *rand.Rand, resources []strin
 
 // misreports tells something else of a lock than what it is.
 func (c *client) misreports(ctx context.Context, resources []string, as func(*redlock.Lock) (until, fence int64)) {
-	e := c.begin(history.OpTryLock, connect, history.Event{Resources: resources})
+	e := c.begin(history.OpTryLock, connect, history.Event{Resources: resources, TTL: c.cfg.TTL})
 	lock, err := c.lib.TryLock(ctx, resources, c.ttl)
 	if err != nil {
 		c.end(e, err)
@@ -154,6 +179,16 @@ func (c *client) misreports(ctx context.Context, resources []string, as func(*re
 
 // jumpsTheQueue waits in no line but tries again and again, so that chance decides who of those that wait is next.
 func (c *client) jumpsTheQueue(ctx context.Context, rng *rand.Rand, _ []string) {
+	c.triesAgain(ctx, rng, 50*time.Millisecond, 50*time.Millisecond)
+}
+
+// hearsOfNoRelease asks again after a while, whatever has happened.
+func (c *client) hearsOfNoRelease(ctx context.Context, rng *rand.Rand, _ []string) {
+	c.triesAgain(ctx, rng, 10*c.ttl, c.ttl)
+	rest(ctx, 2*c.ttl)
+}
+
+func (c *client) triesAgain(ctx context.Context, rng *rand.Rand, pause, work time.Duration) {
 	resources := c.cfg.Resources[:1]
 	e := c.begin(history.OpLock, time.Minute, history.Event{Resources: resources, TTL: c.cfg.TTL})
 	call := context.WithValue(ctx, callKey{}, e.Call) // What the nodes say is told, as of any call.
@@ -161,7 +196,7 @@ func (c *client) jumpsTheQueue(ctx context.Context, rng *rand.Rand, _ []string) 
 	if err != nil {
 		c.rec.log(history.Event{Kind: history.Wait, Call: e.Call})
 	}
-	for err != nil && rest(ctx, between(rng, 0, 50*time.Millisecond)) {
+	for err != nil && rest(ctx, between(rng, 0, pause)) {
 		lock, err = c.lib.TryLock(call, resources, c.ttl)
 	}
 	if err != nil {
@@ -169,7 +204,7 @@ func (c *client) jumpsTheQueue(ctx context.Context, rng *rand.Rand, _ []string) 
 		return
 	}
 	h := c.acquired(e, lock)
-	c.section(ctx, h, between(rng, 0, 50*time.Millisecond), "")
+	c.section(ctx, h, between(rng, 0, work), "")
 	c.unlock(ctx, h)
 }
 
@@ -275,5 +310,28 @@ func (c *client) releasesTwice(ctx context.Context, _ *rand.Rand, resources []st
 			return
 		}
 		c.end(e, nil)
+	}
+}
+
+// keepsNothing says that it keeps a lock alive, and does not.
+func (c *client) keepsNothing(ctx context.Context, _ *rand.Rand, resources []string) {
+	if h := c.tryLock(ctx, resources); h != nil {
+		about := history.Event{Kind: history.Keep, Lock: h.call, Resources: resources}
+		c.rec.log(about)
+		rest(context.WithoutCancel(ctx), time.Until(h.Until()))
+		about.Kind, about.Until, about.Outcome = history.Lost, c.until(h), history.OutcomeLost
+		c.rec.log(about)
+		c.forget(h)
+	}
+}
+
+// saysSoFirst says that a lock is released, and releases it then.
+func (c *client) saysSoFirst(ctx context.Context, _ *rand.Rand, resources []string) {
+	if h := c.tryLock(ctx, resources); h != nil {
+		e := c.begin(history.OpUnlock, connect, history.Event{Lock: h.call, Resources: resources, Until: c.until(h)})
+		c.end(e, nil)
+		rest(context.WithoutCancel(ctx), 50*time.Millisecond)
+		_ = h.Unlock(ctx)
+		c.forget(h)
 	}
 }

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/seed6c881748/redlock/proof/chaos/protocol"
@@ -34,16 +35,27 @@ func (c *client) begin(op string, within time.Duration, e history.Event) history
 	return e
 }
 
-// end logs that the call has returned, now.
-func (c *client) end(e history.Event, err error) {
+// returned is e as the return of its call, now.
+func (c *client) returned(e history.Event) history.Event {
 	e.At, e.Kind, e.Bound, e.TTL = c.rec.clock.Now(), history.Return, 0, 0
+	return e
+}
+
+// end logs that the call has returned: now, unless e says when.
+func (c *client) end(e history.Event, err error) {
+	if e.Kind != history.Return {
+		e = c.returned(e)
+	}
 	setResult(&e, err)
 	c.rec.log(e)
 }
 
 // acquired logs that the call has got the lock.
 func (c *client) acquired(e history.Event, lock *redlock.Lock) *held {
-	e.Until, e.Fence, e.Token = c.rec.clock.Of(lock.Until()), lock.Fence(), lock.Token()
+	if e.Kind != history.Return {
+		e = c.returned(e)
+	}
+	e.Until, e.Fence, e.Token, e.Holder = c.rec.clock.Of(lock.Until()), lock.Fence(), lock.Token(), lock.Holder()
 	c.end(e, nil)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -51,10 +63,27 @@ func (c *client) acquired(e history.Event, lock *redlock.Lock) *held {
 	return &held{Lock: lock, call: e.Call, careless: e.Call%3 == 0}
 }
 
+// of is the Redlock that locks such resources.
+func (c *client) of(resources []string) *redlock.Redlock {
+	if slices.Contains(c.cfg.Bare, resources[0]) {
+		return c.bare
+	}
+	return c.lib
+}
+
+// callOptions are those of a call. Of some resources the locks have fences.
+func (c *client) callOptions(resources []string) []redlock.Option {
+	opts := []redlock.Option{redlock.WithRetryCount(-1)}
+	if slices.Contains(c.cfg.Fenced, resources[0]) {
+		opts = append(opts, redlock.WithFencing())
+	}
+	return opts
+}
+
 // acquire makes an attempt that may take a time, and returns nil if it failed.
 func (c *client) acquire(ctx context.Context, op string, do attempt, resources []string, within time.Duration) *held {
 	e := c.begin(op, within, history.Event{Resources: resources, TTL: c.cfg.TTL})
-	lock, err := do(context.WithValue(ctx, callKey{}, e.Call), resources, c.ttl, redlock.WithRetryCount(-1))
+	lock, err := do(context.WithValue(ctx, callKey{}, e.Call), resources, c.ttl, c.callOptions(resources)...)
 	if err != nil {
 		c.end(e, err)
 		return nil
@@ -64,19 +93,21 @@ func (c *client) acquire(ctx context.Context, op string, do attempt, resources [
 
 // tryLock makes one attempt.
 func (c *client) tryLock(ctx context.Context, resources []string) *held {
-	return c.acquire(ctx, history.OpTryLock, c.lib.TryLock, resources, connect+3*c.nodeTimeout())
+	return c.acquire(ctx, history.OpTryLock, c.of(resources).TryLock, resources, connect+3*c.nodeTimeout())
 }
 
 // lock waits for the lock for a while.
 func (c *client) lock(ctx context.Context, resources []string, patience time.Duration) *held {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	return c.acquire(ctx, history.OpLock, c.lib.Lock, resources, patience)
+	return c.acquire(ctx, history.OpLock, c.of(resources).Lock, resources, patience)
 }
 
-func (c *client) extend(ctx context.Context, h *held) bool {
-	e := c.begin(history.OpExtend, c.nodeTimeout(), history.Event{Lock: h.call, Resources: h.Resources(), TTL: c.cfg.TTL})
-	err := h.Extend(context.WithoutCancel(ctx), c.ttl)
+func (c *client) extend(ctx context.Context, h *held) bool { return c.extendBy(ctx, h, c.ttl) }
+
+func (c *client) extendBy(ctx context.Context, h *held, ttl time.Duration) bool {
+	e := c.begin(history.OpExtend, c.nodeTimeout(), history.Event{Lock: h.call, Resources: h.Resources(), TTL: int64(ttl)})
+	err := h.Extend(context.WithoutCancel(ctx), ttl)
 	if err == nil {
 		e.Until = c.until(h)
 	}

@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
+
 	"github.com/seed6c881748/redlock/proof/chaos/protocol"
 	"github.com/seed6c881748/redlock/proof/history"
 	"github.com/seed6c881748/redlock/redlock"
@@ -24,7 +26,9 @@ type client struct {
 	lib *redlock.Redlock
 	ttl time.Duration
 
+	bare *redlock.Redlock // Without quarantine.
 	long *redlock.Redlock // Of workLong.
+	*features
 
 	calls atomic.Int64
 
@@ -48,12 +52,24 @@ func Run(stdin io.Reader, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
+	go c.rec.findStalls()
 	go c.rec.tellStalls()
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	var workers sync.WaitGroup
 	for i := range cfg.Workers {
 		workers.Go(func() { c.work(ctx, rand.New(rand.NewPCG(cfg.Seed, uint64(i)))) })
+	}
+	for i, res := range cfg.Expiring {
+		workers.Go(func() { c.lapses(ctx, rand.New(rand.NewPCG(cfg.Seed, uint64(100+i))), res) })
+	}
+	for i, res := range cfg.Led {
+		workers.Go(func() { c.leads(ctx, res, i == 0) })
+	}
+	if cfg.Workers > 0 && cfg.Broken == "" {
+		for i := range featureWorkers {
+			workers.Go(func() { c.useFeatures(ctx, rand.New(rand.NewPCG(cfg.Seed, uint64(200+i)))) })
+		}
 	}
 	if cfg.Long {
 		workers.Go(func() { c.workLong(ctx) })
@@ -84,7 +100,7 @@ func Run(stdin io.Reader, stdout io.Writer) error {
 	}
 	stop()
 	workers.Wait()
-	return errors.Join(c.lib.Close(context.Background()), c.long.Close(context.Background()), c.rec.failed())
+	return errors.Join(c.lib.Close(context.Background()), c.bare.Close(context.Background()), c.long.Close(context.Background()), c.apart.Close(context.Background()), c.far.Close(context.Background()), c.rec.failed())
 }
 
 // newClient connects to the observer; the nodes are connected to when they are needed.
@@ -97,22 +113,33 @@ func newClient(cfg protocol.Config) (*client, error) {
 		cfg: cfg, rec: rec, ttl: time.Duration(cfg.TTL),
 		holder: make(map[string]int), waiting: make(map[int]bool),
 	}
-	opts := []redlock.Option{redlock.WithFencing(), redlock.WithOwner(cfg.Client), redlock.WithHook(c.hook)}
-	if cfg.MaxTTL > 0 {
-		opts = append(opts, redlock.WithQuarantine(time.Duration(cfg.MaxTTL)))
-	}
-	if c.lib, err = c.open(opts...); err != nil {
+	if c.lib, err = c.open(nil, c.options()...); err != nil {
 		return nil, err
 	}
-	c.long, err = c.open(redlock.WithPrefix("long:"), redlock.WithFencing())
+	if c.bare, err = c.open(nil, redlock.WithOwner(cfg.Client), redlock.WithHook(c.hook)); err != nil {
+		return nil, err
+	}
+	if c.features, err = c.newFeatures(); err != nil {
+		return nil, err
+	}
+	c.long, err = c.open(nil, redlock.WithPrefix("long:"), redlock.WithFencing())
 	return c, err
 }
 
-// open returns a Redlock on the run's nodes.
-func (c *client) open(opts ...redlock.Option) (*redlock.Redlock, error) {
+// options are those of the Redlocks whose locks exclude those of other clients.
+func (c *client) options() []redlock.Option {
+	opts := []redlock.Option{redlock.WithOwner(c.cfg.Client), redlock.WithHook(c.hook)}
+	if c.cfg.MaxTTL > 0 && c.cfg.Broken != "hasty" {
+		opts = append(opts, redlock.WithQuarantine(time.Duration(c.cfg.MaxTTL)))
+	}
+	return opts
+}
+
+// open returns a Redlock on the run's nodes, over such connections.
+func (c *client) open(conns []redis.DialOption, opts ...redlock.Option) (*redlock.Redlock, error) {
 	nodes := make([]redlock.Node, len(c.cfg.Nodes))
 	for i, addr := range c.cfg.Nodes {
-		nodes[i] = redlock.NewNode(addr)
+		nodes[i] = redlock.NewNode(addr, conns...)
 	}
 	return redlock.New(nodes, append(opts, redlock.WithNodeTimeout(c.nodeTimeout()))...)
 }
@@ -179,7 +206,7 @@ func (c *client) logExtension(e redlock.Event, at int64) {
 func votes(e redlock.Event, at int64) []history.Vote {
 	all := make([]history.Vote, len(e.Votes))
 	for i, v := range e.Votes {
-		all[i] = history.Vote{Node: i, Says: says(v.Err)}
+		all[i] = history.Vote{Node: i, Says: says(v.Err), Holder: v.Holder, Owner: v.Owner}
 		if v.Took > 0 {
 			all[i].At = at - int64(e.Took) + int64(v.Took)
 		}

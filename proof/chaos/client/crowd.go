@@ -28,7 +28,7 @@ func Crowd(stdin io.Reader, stdout io.Writer) error {
 		return fmt.Errorf("client: configuration: %w", err)
 	}
 	c := &client{cfg: cfg}
-	lib, err := c.open(redlock.WithPrefix("crowd:"))
+	lib, err := c.open(nil, redlock.WithPrefix("crowd:"))
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ import (
 type recorder struct {
 	client string
 	clock  monotime.Clock
+	stalls chan stall
 
 	mu      sync.Mutex
 	conn    net.Conn
@@ -34,16 +35,23 @@ func newRecorder(cfg protocol.Config) (*recorder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("client: no observer: %w", err)
 	}
-	r := &recorder{client: cfg.Client, clock: monotime.Since(cfg.Start), conn: conn}
+	r := &recorder{client: cfg.Client, clock: monotime.Since(cfg.Start), conn: conn, stalls: make(chan stall, 1024)}
 	go r.receive()
 	return r, nil
 }
 
 // log tells of an event, as of now if it has no time.
 func (r *recorder) log(e history.Event) {
+	if e.At == 0 {
+		e.At = r.clock.Now()
+	}
+	begin := r.clock.Now()
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.send(e)
+	r.mu.Unlock()
+	if end := r.clock.Now(); end-begin >= int64(stalled) && e.Fault == "" {
+		r.stall(stall{begin, end})
+	}
 }
 
 // send needs the lock.

@@ -70,7 +70,7 @@ func (c *client) pause(ctx context.Context, h *held, d time.Duration) {
 func (c *client) workLong(ctx context.Context) {
 	const long = 10 * time.Minute
 	resources := []string{"long/" + c.cfg.Client}
-	for rest(ctx, 100*time.Millisecond) {
+	for rest(ctx, time.Second) {
 		e := c.begin(history.OpTryLock, connect+3*c.nodeTimeout(), history.Event{Resources: resources, TTL: int64(long)})
 		lock, err := c.long.TryLock(ctx, resources, long)
 		if err != nil {

@@ -8,20 +8,40 @@ import (
 
 const (
 	// tick is how often a process sees that it runs.
-	tick = 20 * time.Millisecond
-	// stalled is the least time without a tick that counts: less is within the judge's slack.
-	stalled = 100 * time.Millisecond
+	tick = 5 * time.Millisecond
+	// stalled is the least time without a tick that is told.
+	stalled = 20 * time.Millisecond
 )
 
-// tellStalls tells of each time in which this process did not run, as on a machine that is busy: what it does late because
-// of that is no fault of the library.
-func (r *recorder) tellStalls() {
+// A stall is a time in which this process did not run, or a worker waited for the observer.
+type stall struct{ from, to int64 }
+
+// findStalls looks at the clock again and again, and does nothing else: whoever writes may be held up by that, and would
+// not see that the process is.
+func (r *recorder) findStalls() {
 	last := r.clock.Now()
 	for range time.Tick(tick) {
-		if now := r.clock.Now(); now-last >= int64(stalled) {
-			r.log(history.Event{At: last, Kind: history.FaultBegin, Fault: history.Stall, Detail: "the process found that it had not run"})
-			r.log(history.Event{At: now, Kind: history.FaultEnd, Fault: history.Stall})
+		now := r.clock.Now()
+		if now-last >= int64(stalled) {
+			r.stall(stall{last, now})
 		}
-		last = r.clock.Now() // To wait for the observer is to run.
+		last = now
+	}
+}
+
+// stall notes one, and never waits. Should there be too many to tell, the rest is not excused.
+func (r *recorder) stall(s stall) {
+	select {
+	case r.stalls <- s:
+	default:
+	}
+}
+
+// tellStalls tells of each, as on a machine that is busy: what the process does late because of that is no fault of the
+// library.
+func (r *recorder) tellStalls() {
+	for s := range r.stalls {
+		r.log(history.Event{At: s.from, Kind: history.FaultBegin, Fault: history.Stall, Detail: "the process found that it had not run"})
+		r.log(history.Event{At: s.to, Kind: history.FaultEnd, Fault: history.Stall})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/seed6c881748/redlock/proof/history"
@@ -42,12 +43,15 @@ func (c *client) work(ctx context.Context, rng *rand.Rand) {
 	}
 }
 
-// draw picks what to lock: one resource, or sometimes two.
+// draw picks what to lock: one resource, or sometimes two, both with fences or both without.
 func (c *client) draw(rng *rand.Rand) []string {
 	order := rng.Perm(len(c.cfg.Resources))
 	some := []string{c.cfg.Resources[order[0]]}
-	if len(order) > 1 && rng.IntN(6) == 0 {
-		some = append(some, c.cfg.Resources[order[1]])
+	for _, i := range order[1:] {
+		res := c.cfg.Resources[i]
+		if slices.Contains(c.cfg.Fenced, res) == slices.Contains(c.cfg.Fenced, some[0]) && rng.IntN(6) == 0 {
+			return append(some, res)
+		}
 	}
 	return some
 }
@@ -99,9 +103,9 @@ func (c *client) does(ctx context.Context, rng *rand.Rand, resources []string) {
 		h.kept = kept
 		done = c.watch(h)
 		c.section(ctx, h, work, "")
-		unlock = c.begin(history.OpUnlock, c.nodeTimeout(), history.Event{Lock: h.call, Resources: resources, Until: c.until(h)})
+		unlock = c.begin(history.OpUnlock, c.nodeTimeout(), history.Event{Lock: h.call, Resources: resources, Until: c.until(h), Detail: history.ByDo})
 		return nil
-	}, redlock.WithRetryCount(-1))
+	}, c.callOptions(resources)...)
 	if h == nil {
 		c.end(e, err)
 		return

@@ -15,6 +15,9 @@ import (
 // hang is how long anything of a client may take before the run is given up.
 const hang = 60 * time.Second
 
+// guestHang is how long a client of another library may take to stop.
+const guestHang = 10 * time.Second
+
 func (c *client) process() *process {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -30,7 +33,7 @@ func (c *client) set(p *process) {
 // startClients starts all clients. The first one admits the new cluster.
 func (r *run) startClients() error {
 	for i := range r.Plan.Clients {
-		r.clients = append(r.clients, &client{number: i + 1, maxTTL: r.Plan.MaxTTL})
+		r.clients = append(r.clients, r.newClient(i+1, fmt.Sprint("c", i+1), r.Command))
 	}
 	for _, c := range r.clients {
 		if err := r.launch(c); err != nil {
@@ -42,47 +45,50 @@ func (r *run) startClients() error {
 			}
 		}
 	}
+	for _, g := range r.guests {
+		if err := r.launch(g); err != nil {
+			return err
+		}
+	}
 	if !r.Long {
 		return nil
 	}
 	// It has to tidy up whatever it leaves, so no fault strikes it: only its nodes and its network are faulty.
-	r.keeper = &client{maxTTL: r.Plan.MaxTTL}
+	r.keeper = r.newClient(0, "c0", r.Command)
 	return r.launch(r.keeper)
+}
+
+func (r *run) newClient(number int, name string, command []string) *client {
+	return &client{number: number, name: name, command: command, maxTTL: r.Plan.MaxTTL}
 }
 
 // everybody is all clients.
 func (r *run) everybody() []*client {
-	if r.keeper == nil {
-		return r.clients
+	all := slices.Concat(r.clients, r.guests)
+	if r.keeper != nil {
+		all = append(all, r.keeper)
 	}
-	return append(slices.Clone(r.clients), r.keeper)
+	return all
 }
 
 // launch starts the client's next process.
 func (r *run) launch(c *client) error {
 	c.starts++
-	name := fmt.Sprint("c", c.number)
+	name := c.name
 	if c.starts > 1 {
 		name += fmt.Sprint(".", c.starts)
 	}
 	cfg := protocol.Config{
 		Client: name, Observer: r.addr, Start: r.start, Seed: r.Plan.Seed<<16 + uint64(c.number)<<8 + uint64(c.starts),
-		Resources: r.Plan.Resources, Workers: r.Plan.Workers,
+		Resources: r.Plan.Resources, Fenced: r.Plan.Fenced, Workers: r.Plan.Workers,
 		TTL: int64(r.ttlNow()), NodeTimeout: int64(r.Plan.NodeTimeout), MaxTTL: int64(c.maxTTL),
-		HandOn: r.HandOn, Broken: r.Plan.Broken.Client,
+		HandOn: r.HandOn, Broken: r.Plan.Broken.Client, Bare: r.Plan.Bare, Expiring: r.Plan.Expiring, Led: r.Plan.Led,
 	}
 	if c == r.keeper {
-		cfg.Workers, cfg.Long = 0, true
+		cfg.Workers, cfg.Long, cfg.Expiring = 0, true, nil
 	}
-	for _, n := range r.nodes {
-		cfg.Nodes = append(cfg.Nodes, n.Addr())
-	}
-	command := r.Command
-	if r.namespace != nil && c.number == len(r.clients) {
-		cfg.Nodes, cfg.Observer = r.namespace.nodes, r.namespace.observer
-		command = r.namespace.enter(command...)
-	}
-	p, err := start(command, cfg)
+	cfg.Nodes = r.waysOf(c.number)
+	p, err := start(c.command, cfg)
 	if err != nil {
 		return err
 	}
@@ -96,10 +102,13 @@ func (r *run) launch(c *client) error {
 }
 
 // givenUp is closed when a client has taken too long, and when the run is cut short.
-func (r *run) givenUp() <-chan struct{} {
+func (r *run) givenUp() <-chan struct{} { return r.past(cmp.Or(r.Hang, hang)) }
+
+// past is closed when the time is over, and when the run is cut short.
+func (r *run) past(d time.Duration) <-chan struct{} {
 	end := make(chan struct{})
 	go func() {
-		r.rest(cmp.Or(r.Hang, hang))
+		r.rest(d)
 		close(end)
 	}()
 	return end
@@ -170,8 +179,17 @@ func (r *run) ttlNow() time.Duration {
 
 // stop has the client finish its work.
 func (r *run) stop(p *process) {
-	if p.tell(protocol.Command{Do: protocol.Stop}) != nil || !p.hears(protocol.Done, r.givenUp()) {
+	if !p.stops(r.givenUp()) {
 		r.fail(fmt.Errorf("course: client %s: %w", p.name, ErrStuck))
+	}
+}
+
+// dismiss does the same with one of another library. Calls of node-redlock have no limit: where one hangs, it is killed.
+func (r *run) dismiss(g *client) {
+	if p := g.process(); !p.stops(r.past(guestHang)) {
+		g.set(nil)
+		p.kill()
+		r.observer.Log(history.Event{Kind: history.Down, Client: p.name, Err: "killed"})
 	}
 }
 

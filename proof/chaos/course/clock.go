@@ -1,6 +1,7 @@
 package course
 
 import (
+	"cmp"
 	_ "embed"
 	"encoding/binary"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed6c881748/redlock/proof/chaos/monotime"
 	"github.com/seed6c881748/redlock/proof/chaos/plan"
 )
 
@@ -31,9 +33,9 @@ func HasClocks() error {
 	return nil
 }
 
-// buildClock compiles what steps clocks, if the plan does so, and returns its path.
+// buildClock compiles what changes clocks, if the plan does so, and returns its path.
 func (r *run) buildClock() (string, error) {
-	if !r.Plan.Has(plan.Clock) {
+	if !r.Plan.Has(plan.Clock) && !r.Plan.Has(plan.Rate) {
 		return "", nil
 	}
 	source, library := filepath.Join(r.dir, "clock.c"), filepath.Join(r.dir, "clock.so")
@@ -46,19 +48,34 @@ func (r *run) buildClock() (string, error) {
 	return library, nil
 }
 
+// What a file of a clock holds, each of 8 bytes: the constants say where.
+const (
+	clockOffset = 8 * iota
+	clockRate
+	clockStart
+	clockSlew
+	clockSize
+)
+
 // makeClock makes the file of a clock that is right.
-func makeClock(file string) error { return os.WriteFile(file, make([]byte, 8), 0o600) }
+func makeClock(file string) error { return os.WriteFile(file, make([]byte, clockSize), 0o600) }
 
 // step sets the node's clock forward by d, or back if that is negative.
 func (n *node) step(d time.Duration) error {
 	n.offset += d
+	return n.setClock(clockOffset, int64(n.offset))
+}
+
+// setRate has the node's clock gain so much in a second from now on, and lose it later.
+func (n *node) setRate(gains time.Duration) error {
+	return cmp.Or(n.setClock(clockSlew, int64(plan.Slew)), n.setClock(clockStart, monotime.Now()), n.setClock(clockRate, int64(gains)))
+}
+
+func (n *node) setClock(at, value int64) error {
 	f, err := os.OpenFile(n.clock, os.O_WRONLY, 0)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(binary.NativeEndian.AppendUint64(nil, uint64(n.offset)))
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	return err
+	_, err = f.WriteAt(binary.NativeEndian.AppendUint64(nil, uint64(value)), at)
+	return cmp.Or(err, f.Close())
 }

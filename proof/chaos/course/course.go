@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -26,8 +27,10 @@ type Options struct {
 	Command []string       // Starts a client.
 	Crowd   []string       // Starts the callers of an overload.
 	Header  history.Header // What is known of it before the run.
+	Guests  [][]string     // Each starts a client of another library, which locks the same resources.
 	HandOn  bool           // Clients can release locks of others.
 	Long    bool           // One more client takes locks that would outlive the run, and releases them all.
+	Look    bool           // Nodes are looked at after calls: their keys must be those of redlock.
 	History io.Writer
 
 	// Started is called with the start of the run and the servers' own addresses, before there are clients. May be nil.
@@ -49,9 +52,10 @@ type run struct {
 	addr     string // The observer's.
 	nodes    []*node
 	clients  []*client
+	guests   []*client
 	keeper   *client // Of locks that would outlive the run, nil if there is none.
 
-	namespace *namespace // Of the last client, nil if it has none.
+	lookers *lookers
 
 	mu     sync.Mutex
 	events []history.Event
@@ -63,15 +67,18 @@ type run struct {
 type node struct {
 	*testcluster.Node
 	cluster *testcluster.Cluster
+	ways    []way // By the number of the client.
 	busy    sync.Mutex
 
-	clock  string // The file with the offset of its clock.
+	clock  string // The file of its clock, see preload/clock.c.
 	offset time.Duration
 }
 
 // A client is a succession of processes: one fault at a time.
 type client struct {
-	number int
+	number  int
+	name    string   // Of its first process.
+	command []string // Starts them.
 
 	busy   sync.Mutex
 	starts int
@@ -96,6 +103,9 @@ func Run(ctx context.Context, opts Options) ([]history.Event, error) {
 	}
 	if err = r.observe(); err != nil {
 		return nil, err
+	}
+	if r.Look {
+		r.setLookers(r.startLooking())
 	}
 	if err = r.startClients(); err != nil {
 		return nil, err
@@ -124,14 +134,24 @@ func (r *run) observe() (err error) {
 		}
 		r.Started(r.start, servers)
 	}
-	return r.layCable()
+	return nil
 }
 
 func (r *run) logHeader() {
 	p, h := r.Plan, r.Header
 	h.Seed, h.Course, h.Nodes, h.Clients = p.Seed, p.Course, p.Nodes, p.Clients
 	h.Started = time.Now().UTC().Format(time.RFC3339)
-	h.LeftAfter = int64(p.LeftAfter)
+	h.LeftAfter, h.MaxTTL, h.LastMaxTTL = int64(p.LeftAfter), int64(p.MaxTTL), int64(p.LastMaxTTL)
+	for i, command := range r.Guests { // Before anything is told: see looks at them.
+		g := r.newClient(r.crowdNumber()+1+i, fmt.Sprint("g", i+1), command)
+		r.guests, h.Guests = append(r.guests, g), append(h.Guests, g.name)
+		// Others poll, and leave keys behind: nobody can say when our next one in line gets a lock.
+		h.Without = []string{"next in line"}
+	}
+	h.Bare = p.Bare
+	if h.Fences {
+		h.Fenced = p.Fenced
+	}
 	h.Settings = map[string]string{
 		"duration": p.Duration.String(), "ttl": p.TTL.String(), "node timeout": p.NodeTimeout.String(),
 		"signal slack": time.Duration(h.SignalSlack).String(), "quarantine": "off", "workers of a client": fmt.Sprint(p.Workers),
@@ -147,6 +167,9 @@ func (r *run) see(e history.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.events = append(r.events, e)
+	if r.lookers != nil && !slices.ContainsFunc(r.guests, func(g *client) bool { return g.name == e.Client }) {
+		r.lookers.see(e)
+	}
 	if e.Kind == history.Leave && e.Detail == "hand on" {
 		go r.passOn(e)
 	}
@@ -180,7 +203,7 @@ func (r *run) startNodes() error {
 	}
 	for i := range r.Plan.Nodes {
 		n := &node{clock: filepath.Join(r.dir, fmt.Sprint("clock", i))}
-		opts := []testcluster.ServerOption{testcluster.WithProxy(), testcluster.WithAppendOnly()}
+		opts := []testcluster.ServerOption{testcluster.WithAppendOnly()}
 		if clock != "" {
 			if err = makeClock(n.clock); err != nil {
 				return err
@@ -191,28 +214,31 @@ func (r *run) startNodes() error {
 			return err
 		}
 		n.Node = n.cluster.Nodes[0]
-		n.cluster.SetSeed(r.Plan.Seed + uint64(i))
-		n.calm()
-		n.Proxy().LateBytes(10*time.Millisecond, plan.Late)
 		r.nodes = append(r.nodes, n)
+		for range r.crowdNumber() + 1 + len(r.Guests) {
+			if err = n.addWay(r.Plan.Seed + uint64(i)); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
 
-// calm is the network when nothing is wrong.
-func (n *node) calm() { n.Proxy().SetDelay(0, 2*time.Millisecond) }
+// crowdNumber is the number of the crowd as a client. The keeper is 0, then come the clients; guests come after the crowd.
+func (r *run) crowdNumber() int { return r.Plan.Clients + 1 }
 
 // close ends all processes and removes their files.
 func (r *run) close() {
+	r.stopLooking()
 	for _, c := range r.everybody() {
 		if p := c.process(); p != nil {
 			p.kill()
 		}
 	}
-	if r.namespace != nil {
-		r.namespace.close()
-	}
 	for _, n := range r.nodes {
+		for _, w := range n.ways {
+			w.Close()
+		}
 		_ = n.cluster.Close()
 	}
 	if r.observer != nil {

@@ -33,15 +33,15 @@ func (r *run) strike(f plan.Fault) {
 		n := r.nodes[f.Node]
 		n.busy.Lock()
 		defer n.busy.Unlock()
-		r.begin(f, "")
-		r.fail(n.suffer(f))
-		if f.For > 0 {
-			r.rest(f.For)
-		}
-		r.fail(n.recover(f))
-		r.end(f, "")
+		r.strikeNode(n, f)
 	case f.Kind == plan.Most:
 		r.strikeMany(f, plan.Freeze, len(r.nodes)/2+1)
+	case f.Kind == plan.Split:
+		var all []int
+		for _, c := range r.clients {
+			all = append(all, c.number)
+		}
+		r.cutOff(f, all, (len(r.nodes)-1)/2)
 	case f.Kind == plan.Flush:
 		r.strikeMany(f, plan.Flush, len(r.nodes)-1)
 	case f.Kind == plan.Rolling:
@@ -50,13 +50,8 @@ func (r *run) strike(f plan.Fault) {
 		r.raise(f)
 	case f.Kind == plan.Crowd:
 		r.crowd(f)
-	case f.Kind == plan.Netns:
-		name := fmt.Sprint("c", f.Client)
-		r.begin(f, name)
-		r.fail(r.namespace.plug(false))
-		r.rest(f.For)
-		r.fail(r.namespace.plug(true))
-		r.end(f, name)
+	case f.Kind == plan.Alone:
+		r.cutOff(f, []int{f.Client}, f.Nodes)
 	case f.Client > 0:
 		c := r.clients[f.Client-1]
 		c.busy.Lock()
@@ -68,6 +63,45 @@ func (r *run) strike(f plan.Fault) {
 			r.pause(f)
 		}
 	}
+}
+
+// strikeNode makes a fault of a node, or of the way of one client to it.
+func (r *run) strikeNode(n *node, f plan.Fault) {
+	client := ""
+	if f.Client > 0 {
+		client = fmt.Sprint("c", f.Client)
+	}
+	lasts := f.For
+	if f.Kind == plan.Stale {
+		r.fail(n.Keep())
+		r.rest(plan.Ago)
+		lasts -= plan.Ago
+	}
+	r.begin(f, client)
+	r.fail(n.suffer(f))
+	if lasts > 0 {
+		r.rest(lasts)
+	}
+	r.fail(n.recover(f))
+	r.end(f, client)
+}
+
+// cutOff cuts clients off from so many nodes each, the next ones for each client.
+func (r *run) cutOff(f plan.Fault, clients []int, nodes int) {
+	for _, n := range r.nodes {
+		n.busy.Lock()
+		defer n.busy.Unlock()
+	}
+	var over sync.WaitGroup
+	f.Kind = plan.Away
+	for i, client := range clients {
+		for k := range nodes {
+			g := f
+			g.Client, g.Node = client, (i*nodes+k)%len(r.nodes)
+			over.Go(func() { r.strikeNode(r.nodes[g.Node], g) })
+		}
+	}
+	over.Wait()
 }
 
 // begin and end log a fault. Faults of an instant have no end.
@@ -95,61 +129,50 @@ func (r *run) logFault(kind history.Kind, f plan.Fault, client string) {
 
 // suffer makes a fault of one node begin.
 func (n *node) suffer(f plan.Fault) error {
-	switch p := n.Proxy(); f.Kind {
-	case plan.Kill, plan.Empty:
+	switch f.Kind {
+	case plan.Kill, plan.Empty, plan.Stale:
 		return n.Stop()
 	case plan.Flush:
 		return n.Flush()
 	case plan.Freeze:
 		return n.Hang()
-	case plan.Reset:
-		p.Reset()
-	case plan.Cut:
-		p.Kill()
-	case plan.Drop:
-		p.DropReplies(true)
-	case plan.Slow:
-		p.SetDelay(0, 60*time.Millisecond)
-	case plan.Refuse:
-		p.Refuse(true)
-		p.Reset()
-	case plan.Hole:
-		p.BlackHole(true)
 	case plan.Clock:
 		return n.step(-f.Amount)
+	case plan.Rate:
+		return n.setRate(f.Amount)
+	case plan.Away, plan.Oneway:
+		n.ways[f.Client].suffer(f.How)
+	default:
+		for _, w := range n.ways {
+			w.suffer(f.Kind)
+		}
 	}
 	return nil
 }
 
 // recover makes it end.
 func (n *node) recover(f plan.Fault) error {
-	switch p := n.Proxy(); f.Kind {
+	switch f.Kind {
 	case plan.Kill, plan.Empty:
 		return n.Restart(f.Kind == plan.Kill)
+	case plan.Stale:
+		return n.RestartKept()
 	case plan.Freeze:
 		return n.Resume()
-	case plan.Drop:
-		// The connections must not survive it: TCP may end, but never delivers what comes after bytes it has lost.
-		p.Refuse(true)
-		p.Reset()
-		p.DropReplies(false)
-		p.Refuse(false)
-	case plan.Slow:
-		p.Reset()
-		n.calm()
-	case plan.Refuse:
-		p.Refuse(false)
-	case plan.Hole:
-		p.BlackHole(false)
+	case plan.Away, plan.Oneway:
+		n.ways[f.Client].recover(f.How)
+	default:
+		for _, w := range n.ways {
+			w.recover(f.Kind)
+		}
 	}
 	return nil
 }
 
 // crowd has another process ask for more than the nodes can answer.
 func (r *run) crowd(f plan.Fault) {
-	cfg := protocol.Config{Client: "crowd", TTL: int64(r.Plan.TTL), NodeTimeout: int64(r.Plan.NodeTimeout)}
-	for _, n := range r.nodes {
-		cfg.Nodes = append(cfg.Nodes, n.Addr())
+	cfg := protocol.Config{
+		Client: "crowd", Nodes: r.waysOf(r.crowdNumber()), TTL: int64(r.Plan.TTL), NodeTimeout: int64(r.Plan.NodeTimeout),
 	}
 	r.begin(f, "")
 	p, err := start(r.Crowd, cfg)

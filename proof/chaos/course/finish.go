@@ -17,11 +17,15 @@ import (
 func (r *run) finish() {
 	var all sync.WaitGroup
 	for _, c := range r.everybody() {
-		if p := c.process(); p != nil {
+		if p := c.process(); p != nil && !slices.Contains(r.guests, c) {
 			all.Go(func() { r.stop(p) })
 		}
 	}
+	for _, g := range r.guests {
+		all.Go(func() { r.dismiss(g) })
+	}
 	all.Wait()
+	r.stopLooking()
 	keys := r.awaitNoKeys()
 	for i, n := range r.nodes {
 		r.observer.Log(history.Event{Kind: history.Keys, Node: &i, Keys: keys[i], Detail: tokens(n.DirectAddr(), keys[i])})

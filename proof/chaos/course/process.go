@@ -88,6 +88,11 @@ func (p *process) hears(word string, end <-chan struct{}) bool {
 	}
 }
 
+// stops reports whether the process has finished its work until the end.
+func (p *process) stops(end <-chan struct{}) bool {
+	return p.tell(protocol.Command{Do: protocol.Stop}) == nil && p.hears(protocol.Done, end)
+}
+
 // kill ends the process at once, also one that is frozen.
 func (p *process) kill() {
 	_ = p.cmd.Process.Kill()

@@ -13,24 +13,34 @@ type drawing struct {
 	kinds []string
 	busy  [][]Fault // Of each node.
 	whole []Fault   // Those that strike more than a minority.
+
+	splits []Fault
 }
 
 const (
 	// warmup is the time in which clients get their first locks.
 	warmup = time.Second
+	// calm is a time without faults.
+	calm = "calm"
 	// readable is what times are rounded to.
 	readable = 10 * time.Millisecond
+	// step is by how much a fault that does not suit is put off.
+	step = 100 * time.Millisecond
 )
 
 func (d *drawing) draw() {
 	d.busy = make([][]Fault, d.p.Nodes)
+	d.drawCalm()
+	d.drawRates()
 	d.drawWhole()
+	d.drawSplits()
 	for i := range (d.p.Nodes - 1) / 2 {
-		d.drawNodes(uint64(100+i), Kill, Empty, Empty, Freeze, Reset, Cut, Drop, Slow, Refuse, Hole, Clock)
+		d.drawNodes(uint64(100+i), Kill, Kill, Empty, Empty, Stale, Stale, Freeze, Reset, Cut, Drop, Slow, Refuse, Hole, Clock)
 	}
+	d.drawPairs()
 	d.drawClients()
 	d.drawSeldom(Crowd, 20*time.Second, 2*time.Second, 300)
-	d.drawSeldom(Netns, 15*time.Second, 2500*time.Millisecond, 301)
+	d.drawSeldom(Alone, 6*time.Second, 2500*time.Millisecond, 301)
 }
 
 func (d *drawing) has(kind string) bool { return slices.Contains(d.kinds, kind) }
@@ -51,7 +61,7 @@ func (d *drawing) add(f Fault) {
 
 // after is how long a node needs once the fault is over until it votes again.
 func (d *drawing) after(f Fault) time.Duration {
-	if d.p.MaxTTL > 0 && slices.Contains([]string{Kill, Empty, Clock, Flush}, f.Kind) {
+	if d.p.MaxTTL > 0 && slices.Contains([]string{Kill, Empty, Stale, Clock, Flush}, f.Kind) {
 		return d.p.MaxTTL + 1500*time.Millisecond
 	}
 	return 200 * time.Millisecond
@@ -62,6 +72,14 @@ func (d *drawing) free(f Fault, faults []Fault) bool {
 	return !slices.ContainsFunc(faults, func(g Fault) bool {
 		return f.At < g.At+g.For+d.after(g) && g.At < f.At+f.For+d.after(f)
 	})
+}
+
+// drawCalm leaves a part of the time without faults: what goes on when nothing is wrong is judged, too.
+func (d *drawing) drawCalm() {
+	const every, long = 20 * time.Second, 6 * time.Second
+	for at := every / 2; at < d.p.Duration; at += every {
+		d.whole = append(d.whole, Fault{At: at, For: long, Kind: calm, Node: -1})
+	}
 }
 
 // drawWhole draws the faults for which no node may have another one: they come first, once or twice a minute.
@@ -102,8 +120,45 @@ func (d *drawing) drawWhole() {
 			maxTTL += 500 * time.Millisecond
 			f.Amount = maxTTL
 		}
+		for !d.free(f, d.raises()) {
+			f.At += step
+		}
+		if at = f.At; at+f.For+time.Second > d.p.Duration {
+			return
+		}
 		d.whole = append(d.whole, f)
 		d.p.Faults = append(d.p.Faults, f)
+	}
+}
+
+// drawRates has the clocks of most nodes run at wrong rates from the start on, in half of the runs.
+func (d *drawing) drawRates() {
+	rng := d.lot(2)
+	if !d.has(Rate) || rng.IntN(2) == 0 {
+		return
+	}
+	for i := range d.p.Nodes {
+		if rate := maxRate * time.Duration(rng.IntN(7)-3) / 3; rate != 0 {
+			d.p.Faults = append(d.p.Faults, Fault{Kind: Rate, Node: i, Amount: rate})
+		}
+	}
+}
+
+// drawSplits draws times in which clients see different majorities.
+func (d *drawing) drawSplits() {
+	if !d.has(Split) {
+		return
+	}
+	rng := d.lot(3)
+	for at := between(rng, 2*warmup, 6*time.Second); ; at += between(rng, 6*time.Second, 14*time.Second) {
+		f := Fault{At: at, Kind: Split, Node: -1, For: between(rng, 300*time.Millisecond, 2*time.Second), How: pick(rng, Hole, Refuse)}
+		if f.At+f.For+time.Second > d.p.Duration {
+			return
+		}
+		if d.free(f, d.whole) {
+			d.splits = append(d.splits, f)
+			d.p.Faults = append(d.p.Faults, f)
+		}
 	}
 }
 
@@ -121,22 +176,47 @@ func (d *drawing) drawNodes(series uint64, kinds ...string) {
 		switch last := d.p.Nodes - 1; f.Kind {
 		case Clock:
 			f.Node, f.Amount = last, between(rng, 100*time.Millisecond, 8*time.Second)
-		case Empty:
+		case Empty, Stale:
 			f.Node %= last
+		}
+		for !d.suits(f) { // Were another one drawn then, those that need long would be seldom.
+			f.At += step
 		}
 		if f.At+f.For+time.Second > d.p.Duration {
 			return
 		}
-		if d.suits(f) {
-			d.add(f)
-			at += f.For + d.after(f)
+		d.add(f)
+		at = f.At + f.For + d.after(f)
+	}
+}
+
+// drawPairs draws a series of faults between one client and one node, which may strike while another node is away.
+func (d *drawing) drawPairs() {
+	kinds := d.only([]string{Away, Oneway})
+	if len(kinds) == 0 {
+		return
+	}
+	rng := d.lot(400)
+	for at := warmup; ; at += between(rng, 300*time.Millisecond, 2*time.Second) {
+		f := Fault{At: at, Kind: pick(rng, kinds...), Node: rng.IntN(d.p.Nodes), Client: 1 + rng.IntN(d.p.Clients)}
+		f.For, f.How = lasts(rng, f.Kind), pick(rng, Hole, Refuse)
+		if f.Kind == Oneway {
+			f.How = pick(rng, Drop, Mute)
 		}
+		for !d.suits(f) {
+			f.At += step
+		}
+		if f.At+f.For+time.Second > d.p.Duration {
+			return
+		}
+		d.add(f)
+		at = f.At + f.For
 	}
 }
 
 // suits reports whether no other fault of the node is planned for that time.
 func (d *drawing) suits(f Fault) bool {
-	return d.free(f, d.busy[f.Node]) && d.free(f, d.whole)
+	return d.free(f, d.busy[f.Node]) && d.free(f, d.whole) && d.free(Fault{At: f.At, For: f.For}, d.splits)
 }
 
 // lasts draws how long a fault of a node is.
@@ -144,9 +224,11 @@ func lasts(rng *rand.Rand, kind string) time.Duration {
 	switch kind {
 	case Kill, Empty, Refuse:
 		return between(rng, 50*time.Millisecond, time.Second)
+	case Stale:
+		return Ago + between(rng, 50*time.Millisecond, 500*time.Millisecond)
 	case Freeze:
 		return between(rng, 200*time.Millisecond, 2500*time.Millisecond)
-	case Drop, Hole, Slow:
+	case Drop, Hole, Slow, Away, Oneway:
 		return between(rng, 50*time.Millisecond, 1500*time.Millisecond)
 	}
 	return 0
@@ -177,9 +259,9 @@ func (d *drawing) drawClients() {
 	}
 }
 
-// raises are the times in which clients are restarted anyway.
+// raises are the times in which clients are restarted anyway, or nothing is to be wrong.
 func (d *drawing) raises() []Fault {
-	return slices.DeleteFunc(slices.Clone(d.whole), func(f Fault) bool { return f.Kind != Raise })
+	return slices.DeleteFunc(slices.Clone(d.whole), func(f Fault) bool { return f.Kind != Raise && f.Kind != calm })
 }
 
 // drawSeldom draws a kind that comes about once in a time.
@@ -190,8 +272,11 @@ func (d *drawing) drawSeldom(kind string, every, longest time.Duration, series u
 	rng := d.lot(series)
 	for at := between(rng, 2*warmup, every); ; at += between(rng, every/2, every*3/2) {
 		f := Fault{At: at, Kind: kind, Node: -1, For: between(rng, longest/4, longest)}
-		if kind == Netns {
-			f.Client = d.p.Clients
+		if kind == Alone {
+			if rng.IntN(2) == 0 {
+				f.For = between(rng, longest/25, longest/6) // A moment.
+			}
+			f.Client, f.How, f.Nodes = 1+rng.IntN(d.p.Clients), pick(rng, Hole, Refuse), d.p.Nodes-rng.IntN(2)
 		}
 		if f.At+f.For+time.Second > d.p.Duration {
 			return
@@ -201,6 +286,8 @@ func (d *drawing) drawSeldom(kind string, every, longest time.Duration, series u
 		}
 	}
 }
+
+func pick(rng *rand.Rand, from ...string) string { return from[rng.IntN(len(from))] }
 
 func between(rng *rand.Rand, from, to time.Duration) time.Duration {
 	return (from + time.Duration(rng.Int64N(int64(to-from)+1))).Round(readable)

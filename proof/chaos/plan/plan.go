@@ -16,8 +16,10 @@ type Fault struct {
 	At, For time.Duration
 	Kind    string
 	Node    int           // From 0 on, -1 if it is no node's.
-	Client  int           // From 1 on, 0 if it is no client's.
-	Amount  time.Duration // Of a clock's step back, of a maxTTL.
+	Client  int           // From 1 on, 0 if it is no client's. With a node, the fault is of the way between the two.
+	Amount  time.Duration // Of a clock's step back, of a maxTTL; what a clock gains in a second.
+	Nodes   int           // From how many a client is cut off.
+	How     string        // What happens on the way: Hole, Refuse, Drop or Mute.
 }
 
 // A Plan is all that a run does by its seed.
@@ -28,7 +30,12 @@ type Plan struct {
 
 	Nodes, Clients, Workers  int
 	Resources                []string
+	Fenced                   []string      // Those of Resources whose locks have fences.
+	Bare, Expiring, Led      []string      // See package protocol.
 	TTL, MaxTTL, NodeTimeout time.Duration // Without MaxTTL there is no quarantine.
+
+	// LastMaxTTL is the largest maxTTL that clients are restarted with.
+	LastMaxTTL time.Duration
 
 	// LeftAfter is how long after the end of all work keys may still be there: those of killed clients, for a ttl that
 	// may have begun late.
@@ -39,8 +46,24 @@ type Plan struct {
 	Faults []Fault
 }
 
+// sizes are the numbers of nodes, by whether the seed is even: so a few seeds in a row have both kinds.
+var sizes = [2][4]int{{4, 4, 6, 4}, {3, 5, 5, 7}}
+
 // Late is how much later than its connection's end a byte may arrive.
 const Late = time.Second
+
+const (
+	// Ago is how old the data is with which a node comes back as stale.
+	Ago = 2 * time.Second
+	// Slew is for how long a clock with a wrong rate runs fast, and then slow for as long, as a daemon keeps it near the
+	// right time: counters of fences that are lost are made again from clocks, which must differ by less than a second.
+	Slew = 30 * time.Second
+	// maxRate is what a clock gains or loses in a second at most. The library's default drift allowance is 10 ms for each.
+	maxRate = 9 * time.Millisecond
+)
+
+// Mute is what a way does that loses requests only.
+const Mute = "mute"
 
 // The kinds of faults.
 const (
@@ -53,32 +76,52 @@ const (
 	Slow    = "slow"    // Bytes take up to 60 ms, then the connections break, and they arrive up to a second late.
 	Refuse  = "refuse"  // No new connections, and the old ones broken.
 	Hole    = "hole"    // All bytes vanish in both directions.
+	Away    = "away"    // One client is cut off from a node that others reach, by Hole or Refuse.
+	Oneway  = "oneway"  // One direction between a client and a node fails, by Drop or Mute.
+	Split   = "split"   // Each client is cut off from a minority of its own.
 	Pause   = "pause"   // SIGSTOP of a client.
 	Crash   = "crash"   // kill -9 of a client; another one takes its place.
 	Flush   = "flush"   // FLUSHALL on all servers but the last.
 	Most    = "most"    // SIGSTOP of a majority of the servers.
 	Rolling = "rolling" // All servers are restarted one by one with their data, and admitted by an operator.
 	Raise   = "raise"   // All clients are restarted one by one with a larger maxTTL.
+	Stale   = "stale"   // The server is killed, and started again with what it had Ago.
 	Clock   = "clock"   // The clock of a node's server is set back, and stays so.
+	Rate    = "rate"    // The clock of a node's server runs fast, then slow, then fast; see Slew.
 	Crowd   = "crowd"   // Hundreds of callers in another process ask the nodes for locks.
-	Netns   = "netns"   // The network interface of a client is down.
+	Alone   = "alone"   // A client is cut off from all nodes, or all but one.
 )
 
 // Courses are the sets of faults that a run can have.
 var Courses = map[string][]string{
 	"none":    {},
 	"kill":    {Kill},
-	"empty":   {Empty, Flush},
+	"empty":   {Empty, Stale, Flush},
 	"freeze":  {Freeze, Most},
-	"network": {Reset, Cut, Drop, Slow, Refuse, Hole},
+	"network": {Reset, Cut, Drop, Slow, Refuse, Hole, Away, Oneway, Split, Alone},
 	"clients": {Pause, Crash},
 	"rolling": {Rolling, Raise},
-	"clock":   {Clock, Kill},
+	"clock":   {Clock, Rate, Kill},
 	"crowd":   {Crowd},
-	"netns":   {Netns},
+	Fleet:     {Kill, Freeze, Rolling, Pause, Crash, Rate},
 }
 
-var ofAll = []string{Kill, Empty, Freeze, Reset, Cut, Drop, Slow, Refuse, Hole, Pause, Crash, Flush, Most, Rolling, Raise, Clock, Crowd, Netns}
+// Fleet is the course of runs with clients of other libraries on the same nodes and resources, as while a program is
+// migrated: without quarantine and fences, which those do not have. Its faults are those that redsync and node-redlock bear
+// by themselves; pauses and crashes are of our clients only. Left out are these:
+//   - Lost data and clocks that are set: no library bears them without quarantine.
+//   - Freezes of a majority: node-redlock tells its holder of a loss only when all retries of an extension have failed, seconds
+//     after the lock has ended.
+//   - Faults of the network: redsync has one value for all tries of a call, so the release after one of them can delete the
+//     key of the next one if it comes late.
+//
+// docs/reliability.md tells what was seen of each.
+const Fleet = "fleet"
+
+var ofAll = []string{
+	Kill, Empty, Stale, Freeze, Reset, Cut, Drop, Slow, Refuse, Hole, Away, Oneway, Split, Pause, Crash, Flush, Most, Rolling, Raise,
+	Clock, Rate, Crowd, Alone,
+}
 
 // All are the kinds of the course "all".
 func All() []string { return slices.Clone(ofAll) }
@@ -108,17 +151,28 @@ func Draw(seed uint64, course string, duration time.Duration, has func(kind stri
 	rng := rand.New(rand.NewPCG(seed, 0))
 	p := &Plan{
 		Seed: seed, Course: course, Duration: duration,
-		Nodes: []int{3, 3, 4, 5, 5, 5, 7}[rng.IntN(7)], Clients: 3 + rng.IntN(2), Workers: 4,
+		Nodes: sizes[seed%2][rng.IntN(4)], Clients: 3 + rng.IntN(2), Workers: 4,
 		Resources: []string{"a", "b", "c", "d"},
 		TTL:       1500 * time.Millisecond, NodeTimeout: 250 * time.Millisecond,
 	}
 	// Quarantine is what the promises need once nodes may lose their data.
-	if slices.Contains(kinds, Empty) || slices.Contains(kinds, Raise) || rng.IntN(2) == 0 {
+	if course != Fleet && (slices.Contains(kinds, Empty) || slices.Contains(kinds, Raise) || rng.IntN(2) == 0) {
 		p.MaxTTL = 2 * time.Second
+	}
+	p.Fenced, p.Expiring, p.Led = p.Resources[:1+rng.IntN(2)], []string{"u", "v", "x", "y"}, []string{"leader", "stay"}
+	p.Bare = p.Expiring[:2]
+	if course == Fleet {
+		p.TTL, p.Fenced = 2*p.TTL, nil // The limits of redsync's requests follow from the ttl.
 	}
 	d := &drawing{p: p, kinds: slices.DeleteFunc(slices.Clone(kinds), func(k string) bool { return !has(k) })}
 	d.draw()
 	slices.SortStableFunc(p.Faults, func(a, b Fault) int { return cmp.Compare(a.At, b.At) })
+	for _, f := range p.Faults {
+		if f.Kind == Raise {
+			p.LastMaxTTL = max(p.LastMaxTTL, f.Amount)
+		}
+	}
+	p.LastMaxTTL = max(p.LastMaxTTL, p.MaxTTL)
 	p.LeftAfter = p.TTL + Late + p.setBack() + 15*time.Second // The rest is for a machine that is busy.
 	return p, nil
 }
@@ -143,8 +197,8 @@ func (p *Plan) Has(kind string) bool {
 
 // Print writes the plan so that it can be read.
 func (p *Plan) Print(w io.Writer) {
-	_, _ = fmt.Fprintf(w, "seed %d, course %s, %v: %d nodes, %d clients of %d workers, resources %s; ttl %v, maxTTL %v, node timeout %v\n",
-		p.Seed, p.Course, p.Duration, p.Nodes, p.Clients, p.Workers, strings.Join(p.Resources, " "), p.TTL, p.MaxTTL, p.NodeTimeout)
+	_, _ = fmt.Fprintf(w, "seed %d, course %s, %v: %d nodes, %d clients of %d workers, resources %s, with fences %s; ttl %v, maxTTL %v, node timeout %v\n",
+		p.Seed, p.Course, p.Duration, p.Nodes, p.Clients, p.Workers, strings.Join(p.Resources, " "), strings.Join(p.Fenced, " "), p.TTL, p.MaxTTL, p.NodeTimeout)
 	for _, f := range p.Faults {
 		_, _ = fmt.Fprintf(w, "%8.2f s  %s\n", f.At.Seconds(), f)
 	}
@@ -159,8 +213,13 @@ func (f Fault) String() string {
 	if f.Client > 0 {
 		s += fmt.Sprintf(" of c%d", f.Client)
 	}
-	if f.Amount != 0 {
+	switch {
+	case f.Kind == Rate:
+		s += fmt.Sprintf(" (%v a second)", f.Amount)
+	case f.Amount != 0:
 		s += fmt.Sprintf(" (%v)", f.Amount)
+	case f.How != "":
+		s += fmt.Sprintf(" (%s)", f.How)
 	}
 	if f.For > 0 {
 		s += fmt.Sprintf(" for %v", f.For)

@@ -59,8 +59,14 @@ func TestPlanAsksForNothingThatIsNotPromised(t *testing.T) {
 		last := p.Nodes - 1
 		for i, f := range p.Faults {
 			switch f.Kind {
-			case Empty:
+			case Empty, Stale:
 				require.NotEqual(t, last, f.Node, "its clock was set back")
+			case Rate:
+				require.LessOrEqual(t, f.Amount.Abs(), maxRate)
+				require.Zero(t, f.At, "all its life")
+			case Away, Oneway:
+				require.Positive(t, f.Client)
+				require.NotEmpty(t, f.How)
 			case Clock:
 				require.Equal(t, last, f.Node)
 				require.Positive(t, f.Amount, "clocks are set back only")
@@ -69,12 +75,24 @@ func TestPlanAsksForNothingThatIsNotPromised(t *testing.T) {
 			case Crash:
 				require.NotEqual(t, 1, f.Client, "it admits nodes")
 			}
-			if f.Kind == Empty {
+			if forgets := []string{Empty, Stale}; slices.Contains(forgets, f.Kind) {
 				away := slices.DeleteFunc(slices.Clone(p.Faults[i+1:]), func(g Fault) bool {
-					return g.Kind != Empty || g.At > f.At+f.For+p.MaxTTL+time.Second
+					return !slices.Contains(forgets, g.Kind) || g.At > f.At+f.For+p.MaxTTL+time.Second
 				})
 				require.LessOrEqual(t, len(away), (p.Nodes-1)/2-1, "only a minority is in quarantine: seed %d", seed)
 			}
+		}
+	}
+}
+
+// Clients of other libraries have neither quarantine nor fences.
+func TestPlanOfAFleet(t *testing.T) {
+	for seed := range uint64(50) {
+		p := drawn(t, seed, Fleet)
+		require.Zero(t, p.MaxTTL)
+		require.Empty(t, p.Fenced)
+		for _, f := range p.Faults {
+			require.Contains(t, Courses[Fleet], f.Kind)
 		}
 	}
 }
@@ -98,7 +116,7 @@ func TestPlanWaitsForKeysWhoseClockWasSetBack(t *testing.T) {
 }
 
 func TestPlanLeavesOutWhatCannotBeHad(t *testing.T) {
-	p, err := Draw(1, "all", time.Minute, func(kind string) bool { return kind != Clock })
+	p, err := Draw(1, "all", 5*time.Minute, func(kind string) bool { return kind != Clock })
 	require.NoError(t, err)
 	require.False(t, p.Has(Clock))
 	require.True(t, p.Has(Kill))
@@ -115,7 +133,7 @@ func TestPlanThatIsBroken(t *testing.T) {
 	for name := range AllBroken {
 		p := drawn(t, 1, "all")
 		require.NoError(t, p.Break(name))
-		require.Zero(t, p.MaxTTL)
+		require.Equal(t, AllBroken[name].MaxTTL, p.MaxTTL)
 		require.Equal(t, AllBroken[name].Forgets != "", len(p.Faults) > 0)
 	}
 	require.ErrorContains(t, drawn(t, 1, "all").Break("none such"), "one-node")

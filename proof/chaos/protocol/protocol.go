@@ -21,6 +21,7 @@ type Config struct {
 
 	Nodes       []string `json:"nodes"` // host:port
 	Resources   []string `json:"resources"`
+	Fenced      []string `json:"fenced,omitempty"` // Those of Resources whose locks have fences.
 	Workers     int      `json:"workers"`
 	TTL         int64    `json:"ttl"`
 	NodeTimeout int64    `json:"nodeTimeout"`
@@ -28,6 +29,11 @@ type Config struct {
 
 	// HandOn has the client leave the release of some locks to another one: the conductor passes them on.
 	HandOn bool `json:"handOn,omitempty"`
+	// Bare are those that are locked without quarantine, which is another way through the library.
+	Bare []string `json:"bare,omitempty"`
+	// Expiring are resources whose locks are mostly left to expire, Led such as one client holds until it loses them.
+	Expiring []string `json:"expiring,omitempty"`
+	Led      []string `json:"led,omitempty"`
 	// Long has it take locks that outlive the run, on a resource of its own, and release them all.
 	Long   bool   `json:"long,omitempty"`
 	Broken string `json:"broken,omitempty"` // What it does wrong on purpose.
@@ -59,11 +65,11 @@ const (
 	Done  = "done"  // After Stop: nothing is held. It stays until stdin ends, so that releases can be repeated.
 )
 
-// SignalSlack is by how much a busy machine may delay what a client hears that tells of its stalls, and Slack what it may
-// add to any call.
+// SignalSlack is by how much what a client hears may be late on a calm machine, and Slack what may be added to any call.
+// Clients tell when they did not run, which is excused.
 const (
-	SignalSlack = 400 * time.Millisecond
-	Slack       = 3 * time.Second
+	SignalSlack = 50 * time.Millisecond
+	Slack       = 500 * time.Millisecond
 )
 
 // Line is v as one line of JSON.

@@ -6,9 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/seed6c881748/redlock/proof/history"
 	"github.com/seed6c881748/redlock/proof/judge"
@@ -17,8 +15,6 @@ import (
 func main() {
 	asJSON := flag.Bool("json", false, "print verdicts as JSON")
 	without := flag.String("without", "", "leave out these rules, whose names are separated by commas")
-	bound := flag.Duration("time", 30*time.Second, "check each model for at most so long")
-	draw := flag.String("draw", "", "write Porcupine's pictures of what fits no order into this folder")
 	flag.Usage = func() {
 		fmt.Fprintln(os.Stderr, "usage: go run ./judge/cmd [flags] HISTORY.jsonl ...\nThe exit code is 1 if a promise was broken.")
 		flag.PrintDefaults()
@@ -28,18 +24,15 @@ func main() {
 		flag.Usage()
 		os.Exit(2)
 	}
-	opts := []judge.Option{judge.ModelTime(*bound)}
+	var left []string
 	if *without != "" {
-		opts = append(opts, judge.Without(strings.Split(*without, ",")...))
+		left = strings.Split(*without, ",")
 	}
 	code := 0
 	for _, name := range flag.Args() {
-		v, err := judgeFile(name, opts)
+		v, err := judgeFile(name, left)
 		if err == nil {
 			err = show(v, *asJSON)
-		}
-		if err == nil && *draw != "" {
-			err = drawAll(v, *draw, strings.TrimSuffix(filepath.Base(name), ".jsonl"))
 		}
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -52,7 +45,7 @@ func main() {
 	os.Exit(code)
 }
 
-func judgeFile(name string, opts []judge.Option) (judge.Verdict, error) {
+func judgeFile(name string, without []string) (judge.Verdict, error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return judge.Verdict{}, err
@@ -62,7 +55,7 @@ func judgeFile(name string, opts []judge.Option) (judge.Verdict, error) {
 	if err != nil {
 		return judge.Verdict{}, fmt.Errorf("%s: %w", name, err)
 	}
-	return judge.Judge(events, opts...), nil
+	return judge.Judge(events, without...), nil
 }
 
 func show(v judge.Verdict, asJSON bool) error {
@@ -73,21 +66,4 @@ func show(v judge.Verdict, asJSON bool) error {
 	out := json.NewEncoder(os.Stdout)
 	out.SetIndent("", "  ")
 	return out.Encode(v)
-}
-
-// drawAll writes one page for each piece of the history that fits no order.
-func drawAll(v judge.Verdict, dir, name string) error {
-	for i, d := range v.Drawings() {
-		f, err := os.Create(filepath.Join(dir, fmt.Sprintf("%s-%s-%d.html", name, strings.ReplaceAll(d.Model, " ", "-"), i+1)))
-		if err != nil {
-			return err
-		}
-		if err = d.Write(f); err == nil {
-			err = f.Close()
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -1,0 +1,98 @@
+package client
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/seed6c881748/redlock/proof/chaos/protocol"
+	"github.com/seed6c881748/redlock/proof/history"
+	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/redlock/semaphore"
+)
+
+// permits is a semaphore: at most k at a time, and in each period.
+type permits struct {
+	*semaphore.Semaphore
+	name   string
+	k      int
+	period time.Duration
+}
+
+// takesPermit works under a permit.
+func (c *client) takesPermit(ctx context.Context, rng *rand.Rand) {
+	s := c.semaphores[rng.IntN(len(c.semaphores))]
+	h := c.acquirePermit(ctx, s, between(rng, 0, 1500*time.Millisecond))
+	if h == nil || rng.IntN(2) == 0 {
+		c.ends(ctx, rng, h)
+		return
+	}
+	done := c.keep(ctx, h)
+	rest(ctx, between(rng, 0, c.ttl/2))
+	c.unlock(ctx, h)
+	done()
+}
+
+// acquirePermit waits for a permit, or, without patience, takes one that is free. It is told as a lock on the slot, which
+// is known in the end only.
+func (c *client) acquirePermit(ctx context.Context, s *permits, patience time.Duration) *held {
+	op, acquire := history.OpLock, s.Acquire
+	if patience < 200*time.Millisecond {
+		op, acquire, patience = history.OpTryLock, s.TryAcquire, 2*(connect+3*c.nodeTimeout())
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	e := history.Event{
+		At: c.rec.clock.Now(), Kind: history.Call, Op: op, Resources: []string{s.name}, TTL: c.cfg.TTL,
+		Permits: s.k, MinHold: int64(s.period),
+	}
+	p, err := acquire(ctx)
+	back := c.returned(e)
+	e.Call, e.Bound = c.nextCall(), e.At+int64(patience+protocol.Slack)
+	if err == nil {
+		e.Resources[0] = fmt.Sprint(s.name, "#", p.Slot)
+	}
+	back.Call = e.Call // Of the same Resources.
+	c.rec.log(e)
+	if err != nil {
+		c.end(back, err)
+		return nil
+	}
+	return c.acquired(back, p.Lock)
+}
+
+// guards has holders come to a Guard at any time: while they have the lock, or when a successor has it.
+func (c *client) guards(ctx context.Context, rng *rand.Rand) { c.comeTo(ctx, rng, c.guard.Do) }
+
+func (c *client) comeTo(ctx context.Context, rng *rand.Rand, guard func(fence int64, fn func() error) error) {
+	const ttl = 100 * time.Millisecond
+	var writes sync.WaitGroup
+	for range 3 {
+		e := history.Event{Resources: []string{"guard/" + c.cfg.Client}, TTL: int64(ttl)}
+		h := c.get(ctx, history.OpTryLock, c.lib.TryLock, e, connect+3*c.nodeTimeout(), redlock.WithFencing())
+		if h == nil {
+			break
+		}
+		late := between(rng, 0, 3*ttl)
+		write := func() {
+			rest(ctx, late)
+			g := history.Event{At: c.rec.clock.Now(), Kind: history.Guarded, Lock: h.call, Resources: h.Resources(), Fence: h.Fence()}
+			_ = guard(h.Fence(), func() error {
+				g.At, g.OK = c.rec.clock.Now(), true
+				time.Sleep(time.Millisecond)
+				g.End = c.rec.clock.Now()
+				return nil
+			})
+			g.End = cmp.Or(g.End, c.rec.clock.Now())
+			c.rec.log(g)
+		}
+		writes.Go(write) // Twice at one time.
+		writes.Go(write)
+		c.forget(h)
+		rest(ctx, time.Until(h.Until())+2*time.Millisecond)
+	}
+	writes.Wait()
+}

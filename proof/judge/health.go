@@ -1,0 +1,61 @@
+package judge
+
+import (
+	"slices"
+	"time"
+
+	"github.com/seed6c881748/redlock/proof/history"
+)
+
+// settling is how long clients may need for a node whose fault is over: what was on its way arrives late, and they connect
+// again.
+const settling = int64(time.Second)
+
+// harmless are faults that cost no vote.
+var harmless = []string{"clock", "rate", history.Stall}
+
+// abstaining are those after which a node votes for nobody, where there is quarantine.
+var abstaining = []string{"kill", "rolling", history.Empty, history.Stale}
+
+// healthy reports whether a client could reach a quorum of nodes that vote, all the time, while it ran.
+func (r *run) healthy(client string, from, to int64) bool {
+	sick := r.sick(client, from, to)
+	return sick != nil && r.header.Nodes-len(sick) >= r.quorum()
+}
+
+// sick are the nodes that a client may not have reached then, or that did not vote; nil if that may be so of all.
+func (r *run) sick(client string, from, to int64) map[int]bool {
+	sick := make(map[int]bool)
+	for _, f := range r.faults {
+		after := settling
+		switch {
+		case slices.Contains(harmless, f.name):
+			continue
+		case slices.Contains(abstaining, f.name):
+			after += r.header.LastMaxTTL
+		}
+		if f.from > to || f.to+after < from || f.client != "" && !f.hits(client) && f.name != "raise" {
+			continue
+		}
+		if f.node < 0 { // It is the client's own, or everybody's.
+			return nil
+		}
+		sick[f.node] = true
+	}
+	return sick
+}
+
+// disturbed reports whether any client had a fault of its own then. What its attempts have got on some nodes keeps others
+// out, until it goes on or that expires.
+func (r *run) disturbed(from, to int64) bool {
+	return slices.ContainsFunc(r.faults, func(f fault) bool {
+		return f.client != "" && f.name != history.Stall && f.from <= to && f.to+settling >= from
+	})
+}
+
+func (r *run) quorum() int { return r.header.Nodes/2 + 1 }
+
+// ran reports whether a process ran all the time, but for moments.
+func (r *run) ran(client string, from, to int64) bool {
+	return r.excused(client, from, to-from) <= to+r.header.SignalSlack
+}

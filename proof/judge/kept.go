@@ -1,0 +1,52 @@
+package judge
+
+import "github.com/seed6c881748/redlock/proof/history"
+
+// keptGoesOn looks at locks that are kept alive: as long as their holder reaches a quorum of nodes, they go on. Each ttl in
+// which it did counts. Nodes that are well for a while have their keys, also if they had lost them.
+func keptGoesOn(r *run, f *findings) {
+	repaired(r, f)
+	for _, res := range r.resources {
+		for _, l := range r.byResource[res] {
+			ttl := l.acquired.begin.TTL
+			if !l.kept || l.resources[0] != res || ttl == 0 || len(l.releases) > 0 {
+				continue
+			}
+			for from := l.keptFrom; from+ttl <= l.over; from += ttl {
+				if r.healthy(l.client, from-ttl, from+ttl) {
+					f.facts++
+				}
+			}
+			if l.gone() && l.keptFrom < l.until-ttl/2 && r.healthy(l.client, l.lost.At-2*ttl, l.lost.At) && r.ran(l.client, l.lost.At-ttl, l.lost.At) {
+				f.facts++
+				f.violation(place{from: l.got, to: l.lost.At, resource: res, clients: []string{l.client}},
+					"%s was kept alive, its client reached a quorum of healthy nodes, and it was lost at %s", l, at(l.lost.At))
+			}
+		}
+	}
+}
+
+// repaired looks at what the nodes had of a lock that had just been extended, as again and again before.
+func repaired(r *run, f *findings) {
+	for _, e := range r.looks {
+		l, c := r.looked(e)
+		if l == nil || e.Op != history.OpExtend || !l.kept || c.begin.TTL == 0 || l.endedBy(e.End) {
+			continue
+		}
+		from := e.At - 3*c.begin.TTL // Another one's key may be in the way for a ttl.
+		if l.keptFrom > from || !r.ran(l.client, from, e.At) {
+			continue
+		}
+		sick := r.sick(l.client, from, e.End)
+		for _, s := range e.Seen {
+			if sick == nil || sick[s.Node] {
+				continue
+			}
+			f.facts++
+			if s.Keys < len(l.resources) {
+				f.violation(place{from: from, to: e.End, resource: l.resources[0], clients: []string{l.client}},
+					"%s was kept alive, and node %d, which had been well since %s, had %d of its keys", l, s.Node, at(from), s.Keys)
+			}
+		}
+	}
+}

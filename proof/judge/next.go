@@ -1,0 +1,99 @@
+package judge
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/seed6c881748/redlock/proof/history"
+)
+
+const (
+	// nextWithin is how long a released lock may be free while somebody waits for it and nothing is wrong: some timed
+	// retries, for messages that are lost.
+	nextWithin = int64(time.Second)
+	// mostWithin is how long it may be free in half of the cases, besides four calls of TryLock that succeed: less than
+	// those need who are not told of the release.
+	mostWithin = int64(50 * time.Millisecond)
+)
+
+// nextInLine looks at releases while others wait: the next one has the lock soon, mostly within some round trips.
+func nextInLine(r *run, f *findings) {
+	var took []int64
+	var last *call
+	for _, c := range r.inOrder {
+		l := r.lockOf(c.begin)
+		if l == nil || !c.ok() || c.begin.Op != history.OpUnlock || c != l.unlocks[0] || len(l.resources) > 1 || l.acquired.begin.MinHold > 0 {
+			continue
+		}
+		res := l.resources[0]
+		waiter := r.waitsFor(res, c)
+		if waiter == nil || l.over < c.begin.At {
+			continue
+		}
+		free, next := r.freeFrom(res, c.begin.At)
+		if next != nil && next.acquired.begin.At > c.begin.At && free <= nextWithin {
+			continue // Somebody who had just come was faster.
+		}
+		f.facts++
+		took, last = append(took, free), c
+		if due := r.excused(waiter.client, c.begin.At, nextWithin) + r.slack(waiter.client, c.end.At); c.begin.At+free > due {
+			f.violation(place{from: c.begin.At, to: due, resource: res, clients: []string{c.client, waiter.client}},
+				"%s released %s, for which %s waited, and nobody had it before %s", c, res, waiter, at(c.begin.At+free))
+		}
+	}
+	if half := mostWithin + 4*r.usualTry(); len(took) >= 20 && median(took) > half {
+		f.violation(place{from: last.begin.At, to: last.end.At}, "half of the %d released locks that others waited for were free for %s or more; with "+
+			"messages it would be %s at most", len(took), span(0, median(took)), span(0, half))
+	}
+}
+
+// waitsFor is a call that waits for a resource when it is released, and long enough after, with everything well; nil if there
+// is none, or if one for several resources may hold it up.
+func (r *run) waitsFor(res string, release *call) *call {
+	from, to := release.begin.At, release.end.At+nextWithin
+	if r.disturbed(from, to) {
+		return nil
+	}
+	if slices.ContainsFunc(r.waiting[res], func(w *call) bool {
+		return len(w.begin.Resources) > 1 && w.begin.At < to && w.returned(r) > from
+	}) {
+		return nil
+	}
+	for _, w := range r.waiting[res] {
+		if w.end != nil && w.wait < from-mostWithin && w.end.At > from && !w.begin.Polls &&
+			(w.ok() || w.end.At > to) && r.healthy(w.client, from, to) && r.healthy(release.client, from, to) &&
+			r.ran(w.client, from, to) {
+			return w
+		}
+	}
+	return nil
+}
+
+// freeFrom is for how long from then on nobody got the resource, and who got it.
+func (r *run) freeFrom(res string, from int64) (int64, *lock) {
+	locks := r.byResource[res]
+	i, _ := slices.BinarySearchFunc(locks, from, func(l *lock, t int64) int { return cmp.Compare(l.got, t) })
+	if i == len(locks) {
+		return r.end - from, nil
+	}
+	return locks[i].got - from, locks[i]
+}
+
+// usualTry is how long half of the calls took that got a lock without waiting.
+func (r *run) usualTry() int64 {
+	var all []int64
+	for _, c := range r.inOrder {
+		if c.begin.Op == history.OpTryLock && c.ok() {
+			all = append(all, c.end.At-c.begin.At)
+		}
+	}
+	return median(all)
+}
+
+func median(all []int64) int64 {
+	if len(all) == 0 {
+		return 0
+	}
+	return slices.Sorted(slices.Values(all))[len(all)/2]
+}
