@@ -16,6 +16,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/seed6c881748/redlock/proof/peers/locker"
 )
 
 type flags struct {
@@ -46,7 +48,7 @@ func main() {
 
 func run(f flags) error {
 	if f.client != "" {
-		return runClient(f.client, os.Stdin, os.Stdout)
+		return locker.Run(f.client, os.Stdin, os.Stdout)
 	}
 	if f.from != "" {
 		return again(os.Stdout, f.from)

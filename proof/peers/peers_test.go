@@ -14,11 +14,12 @@ import (
 	"github.com/seed6c881748/redlock/proof/chaos/plan"
 	"github.com/seed6c881748/redlock/proof/history"
 	"github.com/seed6c881748/redlock/proof/judge"
+	"github.com/seed6c881748/redlock/proof/peers/locker"
 )
 
 // TestMain lets the test binary be a client's process.
 func TestMain(m *testing.M) {
-	connectors["broken"] = func([]string, time.Duration) (library, error) { return careless{}, nil }
+	locker.Libraries["broken"] = func([]string, time.Duration) (locker.Library, error) { return careless{}, nil }
 	if len(os.Args) > 2 && os.Args[1] == "-client" {
 		main()
 		return
@@ -29,12 +30,14 @@ func TestMain(m *testing.M) {
 // careless gives everybody a lock, and never says that it is over.
 type careless struct{}
 
-func (c careless) try(context.Context, string) (held, error)                 { return c, nil }
-func (c careless) lock(context.Context, string, time.Duration) (held, error) { return c, nil }
-func (careless) until() time.Time                                            { return time.Time{} }
-func (careless) lost() <-chan struct{}                                       { return nil }
-func (careless) keep(time.Duration)                                          {}
-func (careless) unlock(context.Context) error                                { return nil }
+func (c careless) Try(context.Context, string) (locker.Held, error) { return c, nil }
+func (c careless) Lock(context.Context, string, time.Duration) (locker.Held, error) {
+	return c, nil
+}
+func (careless) Until() time.Time             { return time.Time{} }
+func (careless) Lost() <-chan struct{}        { return nil }
+func (careless) Keep(time.Duration)           {}
+func (careless) Unlock(context.Context) error { return nil }
 
 // Without faults each library excludes, loses no update and leaves nothing behind, and the course sees it work.
 func TestPeersWithoutFaults(t *testing.T) {

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed6c881748/redlock/compat/node"
 	"github.com/seed6c881748/redlock/proof/chaos/course"
 	"github.com/seed6c881748/redlock/proof/history"
+	"github.com/seed6c881748/redlock/proof/peers/locker"
 )
 
 // A peer is a library on the course.
@@ -52,21 +52,12 @@ func inGo(name string) func(self string) ([]string, error) {
 	return func(self string) ([]string, error) { return []string{self, "-client", name}, nil }
 }
 
-// inNode is the client in JavaScript, which finds its library where compat/node has installed it.
-func inNode(string) ([]string, error) {
-	if err := node.Install(); err != nil {
-		return nil, err
-	}
-	script, err := filepath.Abs(filepath.Join(node.Folder(), "..", "..", "proof", "peers", "client.js"))
-	if err != nil {
-		return nil, err
-	}
-	return []string{"env", "NODE_PATH=" + filepath.Join(node.Folder(), "node_modules"), "node", script}, nil
-}
+func inNode(string) ([]string, error) { return locker.Node() }
 
 // redlocksOwn are rules of ../judge that are promises of redlock: a history can be judged again without them.
 var redlocksOwn = []string{
-	"lease model", "fence order", "register", "waiters", "loss signal", "validity", "early loss", "release outcome", "keys left", "bounds",
+	"fence order", "register", "support", "quarantine", "kept", "next in line", "waiters", "loss signal", "validity", "early loss",
+	"release outcome", "released", "keys left", "bounds", "min hold", "hold limits", "wanted", "permits", "guard", "owners",
 }
 
 // signalSlack is by how much a busy machine may delay what a client hears that does not tell when it did not run.
@@ -99,7 +90,7 @@ func play(f flags, l peer, g group) (Figures, error) {
 	defer stop()
 	w := watchers{peer: l, resources: p.Resources}
 	events, err := course.Run(ctx, course.Options{
-		Plan: p, Command: client, History: out, Started: w.start, Hang: patience + hung + slow,
+		Plan: p, Command: client, History: out, Started: w.start, Hang: locker.Patience + hung + slow,
 		Header: history.Header{
 			Library: l.name, Commit: commit(), Versions: versions(l), Command: command(f, l, g), Without: redlocksOwn,
 			SignalSlack: int64(signalSlack),

@@ -13,6 +13,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/seed6c881748/redlock/proof/chaos/monotime"
+	"github.com/seed6c881748/redlock/proof/peers/locker"
 )
 
 // watchers look at the keys of all servers during a run.
@@ -35,7 +36,7 @@ func (w *watchers) start(start int64, servers []string) {
 	keys := make(map[string]string)
 	for _, r := range w.resources {
 		keys[r] = r
-		if name := keyOf[w.peer.name]; name != nil {
+		if name := locker.KeyOf[w.peer.name]; name != nil {
 			keys[r] = name(r)
 		}
 	}
@@ -57,7 +58,7 @@ func (w *watchers) stop() []sample {
 	}
 	w.running.Wait()
 	slices.SortStableFunc(w.samples, func(a, b sample) int { return int(a.at - b.at) })
-	if value := valueOf[w.peer.name]; value != nil {
+	if value := locker.ValueOf[w.peer.name]; value != nil {
 		for i, s := range w.samples {
 			w.samples[i].value = value(s.value)
 		}

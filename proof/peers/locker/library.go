@@ -1,4 +1,4 @@
-package main
+package locker
 
 import (
 	"context"
@@ -11,29 +11,29 @@ import (
 	"github.com/seed6c881748/redlock/internal/tokens"
 )
 
-// A library is one that runs on the course: it connects to nodes.
-type library interface {
-	// try makes one attempt, and lock waits for as long as wait at most.
+// A Library is one that runs on the course: it connects to nodes.
+type Library interface {
+	// Try makes one attempt, and Lock waits for as long as wait at most.
 	// They tell tokens of ctx what they write to the nodes.
-	try(ctx context.Context, resource string) (held, error)
-	lock(ctx context.Context, resource string, wait time.Duration) (held, error)
+	Try(ctx context.Context, resource string) (Held, error)
+	Lock(ctx context.Context, resource string, wait time.Duration) (Held, error)
 }
 
-// held is a lock in the words of its library. What a library does not have is zero or nil.
-type held interface {
-	until() time.Time      // The end of its validity, as the library computes it.
-	lost() <-chan struct{} // Closed when the library says that the lock is lost.
-	keep(d time.Duration)  // The work may take longer than the ttl: extend by itself from now on.
-	unlock(ctx context.Context) error
+// Held is a lock in the words of its library. What a library does not have is zero or nil.
+type Held interface {
+	Until() time.Time      // The end of its validity, as the library computes it.
+	Lost() <-chan struct{} // Closed when the library says that the lock is lost.
+	Keep(d time.Duration)  // The work may take longer than the ttl: extend by itself from now on.
+	Unlock(ctx context.Context) error
 }
 
 // An extender is a lock that its user extends: the library does not do it by itself.
 type extender interface {
-	extend(ctx context.Context) error
+	Extend(ctx context.Context) error
 }
 
-// connectors open the libraries that are written in Go, as their documentation does.
-var connectors = map[string]func(addrs []string, ttl time.Duration) (library, error){
+// Libraries open the libraries that are written in Go, as their documentation does.
+var Libraries = map[string]func(addrs []string, ttl time.Duration) (Library, error){
 	"redlock":         openRedlock,
 	"redsync/redigo":  openRedsyncRedigo,
 	"redsync/goredis": openRedsyncGoredis,
@@ -42,10 +42,10 @@ var connectors = map[string]func(addrs []string, ttl time.Duration) (library, er
 
 // What the key of a resource is called, and what a history calls its value: as the library does, if there is nothing.
 var (
-	keyOf = map[string]func(resource string) string{
+	KeyOf = map[string]func(resource string) string{
 		"rueidislock": func(resource string) string { return "rueidislock:0:" + resource },
 	}
-	valueOf = map[string]func(value string) string{
+	ValueOf = map[string]func(value string) string{
 		"redlock":     tokens.LabelOf,
 		"rueidislock": func(value string) string { return hex.EncodeToString([]byte(value)) },
 	}

@@ -1,4 +1,4 @@
-package main
+package locker
 
 import (
 	"context"
@@ -24,7 +24,7 @@ func (o *ours) label(ctx context.Context) redlock.Option {
 	return redlock.WithOwner(label)
 }
 
-func openRedlock(addrs []string, ttl time.Duration) (library, error) {
+func openRedlock(addrs []string, ttl time.Duration) (Library, error) {
 	var nodes []redlock.Node
 	for _, addr := range addrs {
 		nodes = append(nodes, redlock.NewNode(addr))
@@ -33,7 +33,7 @@ func openRedlock(addrs []string, ttl time.Duration) (library, error) {
 	return &ours{r: r, ttl: ttl}, err
 }
 
-func (o *ours) try(ctx context.Context, resource string) (held, error) {
+func (o *ours) Try(ctx context.Context, resource string) (Held, error) {
 	l, err := o.r.TryLock(ctx, []string{resource}, o.ttl, o.label(ctx))
 	if err != nil {
 		return nil, err
@@ -41,7 +41,7 @@ func (o *ours) try(ctx context.Context, resource string) (held, error) {
 	return &oursHeld{Lock: l}, nil
 }
 
-func (o *ours) lock(ctx context.Context, resource string, wait time.Duration) (held, error) {
+func (o *ours) Lock(ctx context.Context, resource string, wait time.Duration) (Held, error) {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	l, err := o.r.Lock(ctx, []string{resource}, o.ttl, redlock.WithRetryCount(-1), o.label(ctx))
@@ -56,15 +56,11 @@ type oursHeld struct {
 	kept context.Context //nolint:containedctx // It is the loss signal.
 }
 
-func (h *oursHeld) until() time.Time { return h.Until() }
+func (h *oursHeld) Keep(time.Duration) { h.kept = h.KeepAlive(context.Background()) }
 
-func (h *oursHeld) keep(time.Duration) { h.kept = h.KeepAlive(context.Background()) }
-
-func (h *oursHeld) lost() <-chan struct{} {
+func (h *oursHeld) Lost() <-chan struct{} {
 	if h.kept == nil {
 		return nil
 	}
 	return h.kept.Done()
 }
-
-func (h *oursHeld) unlock(ctx context.Context) error { return h.Unlock(ctx) }

@@ -1,4 +1,4 @@
-package main
+package locker
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 // rueidisLibrary locks on one server, set up as in rueidislock's README.
 type rueidisLibrary struct{ locker rueidislock.Locker }
 
-func openRueidislock(addrs []string, ttl time.Duration) (library, error) {
+func openRueidislock(addrs []string, ttl time.Duration) (Library, error) {
 	locker, err := rueidislock.NewLocker(rueidislock.LockerOption{
 		ClientOption:   rueidis.ClientOption{InitAddress: addrs[:1]},
 		KeyMajority:    1,
@@ -29,7 +29,7 @@ func openRueidislock(addrs []string, ttl time.Duration) (library, error) {
 	return &rueidisLibrary{locker}, nil
 }
 
-func (l *rueidisLibrary) try(ctx context.Context, resource string) (held, error) {
+func (l *rueidisLibrary) Try(ctx context.Context, resource string) (Held, error) {
 	kept, cancel, err := l.locker.TryWithContext(ctx, resource)
 	if err != nil {
 		return nil, err
@@ -37,8 +37,8 @@ func (l *rueidisLibrary) try(ctx context.Context, resource string) (held, error)
 	return rueidisHeld{kept, cancel}, nil
 }
 
-// lock cancels the wait by a timer: a deadline of the context would end the lock as well.
-func (l *rueidisLibrary) lock(ctx context.Context, resource string, wait time.Duration) (held, error) {
+// Lock cancels the wait by a timer: a deadline of the context would end the lock as well.
+func (l *rueidisLibrary) Lock(ctx context.Context, resource string, wait time.Duration) (Held, error) {
 	ctx, giveUp := context.WithCancel(ctx)
 	timer := time.AfterFunc(wait, giveUp)
 	defer timer.Stop()
@@ -55,11 +55,11 @@ type rueidisHeld struct {
 	release context.CancelFunc
 }
 
-func (h rueidisHeld) until() time.Time      { return time.Time{} }
-func (h rueidisHeld) lost() <-chan struct{} { return h.kept.Done() }
-func (h rueidisHeld) keep(time.Duration)    {}
+func (h rueidisHeld) Until() time.Time      { return time.Time{} }
+func (h rueidisHeld) Lost() <-chan struct{} { return h.kept.Done() }
+func (h rueidisHeld) Keep(time.Duration)    {}
 
-func (h rueidisHeld) unlock(context.Context) error {
+func (h rueidisHeld) Unlock(context.Context) error {
 	h.release()
 	return nil
 }

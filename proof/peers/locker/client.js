@@ -1,7 +1,7 @@
 'use strict';
 
 // A client process of node-redlock 5 on the course. client.go and section.go do the same for the libraries in Go; the
-// protocol is ../chaos/protocol.
+// protocol is ../../chaos/protocol.
 
 const net = require('net');
 const readline = require('readline');

@@ -1,4 +1,4 @@
-package main
+package locker
 
 import (
 	"context"
@@ -22,7 +22,7 @@ type redsyncLibrary struct {
 	ttl time.Duration
 }
 
-func openRedsyncRedigo(addrs []string, ttl time.Duration) (library, error) {
+func openRedsyncRedigo(addrs []string, ttl time.Duration) (Library, error) {
 	var pools []redsyncredis.Pool
 	for _, addr := range addrs {
 		pools = append(pools, redigo.NewPool(&redis.Pool{
@@ -36,7 +36,7 @@ func openRedsyncRedigo(addrs []string, ttl time.Duration) (library, error) {
 	return &redsyncLibrary{redsync.New(pools...), ttl}, nil
 }
 
-func openRedsyncGoredis(addrs []string, ttl time.Duration) (library, error) {
+func openRedsyncGoredis(addrs []string, ttl time.Duration) (Library, error) {
 	var pools []redsyncredis.Pool
 	for _, addr := range addrs {
 		// Without ContextTimeoutEnabled, redsync's own timeout would not reach a command.
@@ -56,7 +56,7 @@ func (l *redsyncLibrary) mutex(ctx context.Context, resource string) *redsync.Mu
 	}))
 }
 
-func (l *redsyncLibrary) try(ctx context.Context, resource string) (held, error) {
+func (l *redsyncLibrary) Try(ctx context.Context, resource string) (Held, error) {
 	m := l.mutex(ctx, resource)
 	if err := m.TryLockContext(ctx); err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func (l *redsyncLibrary) try(ctx context.Context, resource string) (held, error)
 	return redsyncHeld{m}, nil
 }
 
-func (l *redsyncLibrary) lock(ctx context.Context, resource string, wait time.Duration) (held, error) {
+func (l *redsyncLibrary) Lock(ctx context.Context, resource string, wait time.Duration) (Held, error) {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	m := l.mutex(ctx, resource)
@@ -76,15 +76,15 @@ func (l *redsyncLibrary) lock(ctx context.Context, resource string, wait time.Du
 
 type redsyncHeld struct{ m *redsync.Mutex }
 
-func (h redsyncHeld) until() time.Time      { return h.m.Until() }
-func (h redsyncHeld) lost() <-chan struct{} { return nil }
-func (h redsyncHeld) keep(time.Duration)    {}
+func (h redsyncHeld) Until() time.Time      { return h.m.Until() }
+func (h redsyncHeld) Lost() <-chan struct{} { return nil }
+func (h redsyncHeld) Keep(time.Duration)    {}
 
-func (h redsyncHeld) extend(ctx context.Context) error {
+func (h redsyncHeld) Extend(ctx context.Context) error {
 	return refused(h.m.ExtendContext(ctx))
 }
 
-func (h redsyncHeld) unlock(ctx context.Context) error {
+func (h redsyncHeld) Unlock(ctx context.Context) error {
 	return refused(h.m.UnlockContext(ctx))
 }
 

@@ -1,4 +1,5 @@
-package main
+// Package locker is a client process of another lock library, or of this one, that speaks as ../../chaos/protocol says.
+package locker
 
 import (
 	"bufio"
@@ -20,22 +21,24 @@ import (
 
 // How the clients of all libraries work, in client.js as well.
 const (
-	patience  = 3 * time.Second       // How long a call may wait for others; what is not over then is given up.
+	// Patience is how long a call may wait for others; what is not over then is given up.
+	Patience = 3 * time.Second
+
 	shortWork = 40 * time.Millisecond // The longest of the short sections.
 	pause     = 60 * time.Millisecond // The longest pause between two locks of a worker.
 	longShare = 24                    // One section in so many takes up to three ttls, and is extended.
 	waitShare = 2                     // One call in so many waits; the others try once.
 )
 
-// runClient is a client process: it does what it is told on in.
-func runClient(name string, in io.Reader, out io.Writer) error {
+// Run is a client process of the library of that name: it does what it is told on in.
+func Run(name string, in io.Reader, out io.Writer) error {
 	orders := bufio.NewScanner(in)
 	if !orders.Scan() {
-		return errors.New("peers: no configuration")
+		return errors.New("locker: no configuration")
 	}
 	var cfg protocol.Config
 	if err := json.Unmarshal(orders.Bytes(), &cfg); err != nil {
-		return fmt.Errorf("peers: configuration: %w", err)
+		return fmt.Errorf("locker: configuration: %w", err)
 	}
 	to, err := client.NewRecorder(cfg)
 	if err != nil {
@@ -67,10 +70,10 @@ func runClient(name string, in io.Reader, out io.Writer) error {
 }
 
 // open connects. A library that gives up because a server is away is opened again.
-func open(name string, cfg protocol.Config) (library, error) {
-	connect := connectors[name]
+func open(name string, cfg protocol.Config) (Library, error) {
+	connect := Libraries[name]
 	if connect == nil {
-		return nil, fmt.Errorf("peers: there is no %q", name)
+		return nil, fmt.Errorf("locker: there is no %q", name)
 	}
 	for {
 		lib, err := connect(cfg.Nodes, time.Duration(cfg.TTL))
@@ -86,7 +89,7 @@ type process struct {
 	*client.Recorder
 
 	cfg     protocol.Config
-	lib     library
+	lib     Library
 	clock   monotime.Clock
 	stopped chan struct{} // Closed when the work is to be finished.
 	calls   atomic.Int64
@@ -101,7 +104,7 @@ func (c *process) work(lot *rand.Rand) {
 			length = time.Duration(c.cfg.TTL + lot.Int64N(2*c.cfg.TTL))
 		}
 		if h, id := c.acquire(resource, lot.IntN(waitShare) == 0); h != nil {
-			s := &section{process: c, held: h, id: id, resource: resource}
+			s := &section{process: c, Held: h, id: id, resource: resource}
 			s.run(length, long)
 			s.release()
 		}
@@ -119,25 +122,25 @@ func (c *process) ends() bool {
 }
 
 // acquire returns nil if it got nothing, and the call's number.
-func (c *process) acquire(resource string, wait bool) (held, int) {
+func (c *process) acquire(resource string, wait bool) (Held, int) {
 	op, limit := history.OpTryLock, time.Duration(0)
 	if wait {
-		op, limit = history.OpLock, patience
+		op, limit = history.OpLock, Patience
 	}
-	var h held
+	var h Held
 	id := c.call(history.Event{Op: op, Resources: []string{resource}, TTL: c.cfg.TTL}, limit,
 		func() (until int64, token string, err error) {
 			ctx, values := drawing(context.Background())
 			if wait {
-				h, err = c.lib.lock(ctx, resource, patience)
+				h, err = c.lib.Lock(ctx, resource, Patience)
 			} else {
-				h, err = c.lib.try(ctx, resource)
+				h, err = c.lib.Try(ctx, resource)
 			}
 			if err != nil {
 				h = nil
 				return 0, values.String(), err
 			}
-			return c.at(h.until()), values.String(), nil
+			return c.at(h.Until()), values.String(), nil
 		})
 	return h, id
 }

@@ -1,4 +1,4 @@
-package main
+package locker
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 // A section is the work under one lock.
 type section struct {
 	*process
-	held
+	Held
 
 	id       int // The call that acquired the lock.
 	resource string
@@ -21,7 +21,7 @@ func (s *section) run(length time.Duration, long bool) {
 	s.Log(history.Event{Kind: history.Enter, Lock: s.id, Resources: []string{s.resource}})
 	defer func() { s.Log(history.Event{Kind: history.Leave, Lock: s.id, Resources: []string{s.resource}}) }()
 	if long {
-		s.keep(length)
+		s.Keep(length)
 	}
 	read := s.Ask(history.Event{Kind: history.Read, Lock: s.id, Resources: []string{s.resource}})
 	if read.OK && s.last(length) {
@@ -35,7 +35,7 @@ func (s *section) last(length time.Duration) bool {
 	for {
 		over, again := s.timers()
 		select {
-		case <-s.lost():
+		case <-s.Lost():
 			s.Log(history.Event{Kind: history.Lost, Lock: s.id})
 			return false
 		case <-over:
@@ -52,14 +52,14 @@ func (s *section) last(length time.Duration) bool {
 
 // timers are when the lock is over, and when to extend it: never, if the library does it or does not say.
 func (s *section) timers() (over, again <-chan time.Time) {
-	until := s.until()
+	until := s.Until()
 	if until.IsZero() {
 		return nil, nil
 	}
-	if _, ok := s.held.(extender); ok {
+	if _, ok := s.Held.(extender); ok {
 		return time.After(time.Until(until)), time.After(time.Until(until) / 2)
 	}
-	if s.lost() != nil {
+	if s.Lost() != nil {
 		return nil, nil // It is extended, so until moves on.
 	}
 	return time.After(time.Until(until)), nil
@@ -68,12 +68,12 @@ func (s *section) timers() (over, again <-chan time.Time) {
 // valid is what a careful user asks before a write.
 func (s *section) valid() bool {
 	select {
-	case <-s.lost():
+	case <-s.Lost():
 		s.Log(history.Event{Kind: history.Lost, Lock: s.id})
 		return false
 	default:
 	}
-	until := s.until()
+	until := s.Until()
 	return until.IsZero() || time.Now().Before(until)
 }
 
@@ -81,20 +81,20 @@ func (s *section) valid() bool {
 func (s *section) extendNow() {
 	s.call(history.Event{Op: history.OpExtend, Lock: s.id, Resources: []string{s.resource}, TTL: s.cfg.TTL}, 0,
 		func() (until int64, token string, err error) {
-			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			ctx, cancel := context.WithTimeout(context.Background(), Patience)
 			defer cancel()
-			if err = s.held.(extender).extend(ctx); err != nil { //nolint:forcetypeassert // timers has asked.
+			if err = s.Held.(extender).Extend(ctx); err != nil { //nolint:forcetypeassert // timers has asked.
 				return 0, "", err
 			}
-			return s.at(s.until()), "", nil
+			return s.at(s.Until()), "", nil
 		})
 }
 
 func (s *section) release() {
-	s.call(history.Event{Op: history.OpUnlock, Lock: s.id, Resources: []string{s.resource}, Until: s.at(s.until())}, 0,
+	s.call(history.Event{Op: history.OpUnlock, Lock: s.id, Resources: []string{s.resource}, Until: s.at(s.Until())}, 0,
 		func() (until int64, token string, err error) {
-			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			ctx, cancel := context.WithTimeout(context.Background(), Patience)
 			defer cancel()
-			return 0, "", s.unlock(ctx)
+			return 0, "", s.Unlock(ctx)
 		})
 }
