@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed6c881748/redlock/internal/brief"
 	"github.com/seed6c881748/redlock/proof/judge"
 )
 
@@ -52,7 +53,10 @@ var fault = regexp.MustCompile(`(?m)^ +[\d.]+ s  (\S+)`)
 
 // chaosNotes say how the run was set up, and what its judge let pass.
 func chaosNotes(v *judge.Verdict, schedule string) []string {
+	l := v.Locks
 	notes := []string{
+		fmt.Sprintf("%d locks. Others wanted %d of them, too: %d plain ones and %d with fences. %d followed at an expiry, the first %v after it.",
+			l.All, l.Contended, l.Plain, l.Contended-l.Plain, l.AtExpiry, time.Duration(l.LeastGap).Round(time.Microsecond)),
 		fmt.Sprintf("The machine may be busy: a loss signal may be %v late, and so may work that begins. For %v of %v in all, "+
 			"processes did not run although they were not frozen: in %d stalls, and just before and after freezes. That time does not count.",
 			time.Duration(v.Run.SignalSlack), time.Duration(v.Stalls.Time).Round(time.Millisecond),
@@ -88,7 +92,9 @@ var profiles = map[string]string{
 	"TestSimLostReleases":            "several release one lock, while answers are lost",
 	"TestSimOverload":                "up to 400 callers at slow nodes, and packets that come late",
 	"TestSimSemaphore":               "semaphores: callers of several processes, which may differ in k",
+	"TestSimExpiry":                  "locks end by their ttl, and others want them at that moment",
 	"TestSimHeldLocks":               "locks are kept alive, while nodes fail and lose keys",
+	"TestSimMinHold":                 "locks with a min hold, over connections that deliver late",
 }
 
 var pace = regexp.MustCompile(`(\S+) +(\d+) seeds in +([\d.]+) s: +([\d.]+) virtual hours`)
@@ -147,6 +153,35 @@ func readModels(output string) (f figures, err error) {
 	return f, nil
 }
 
+var (
+	searched = regexp.MustCompile(`(?m)^the right rules, (.*): (\d+) states in ([\d.]+) s$`)
+	variant  = regexp.MustCompile(`(?m)^(\S+): (\d+) states in ([\d.]+) s, an error in (\d+) steps$`)
+)
+
+// readSpec sums up what Spin has searched. A size that it has not searched to the end, or a broken rule of which it has
+// found nothing, is a failure of the command.
+func readSpec(output string) (f figures, err error) {
+	right, broken := searched.FindAllStringSubmatch(output, -1), variant.FindAllStringSubmatch(output, -1)
+	if len(right) == 0 || len(broken) == 0 {
+		return f, errors.New("the output tells of no search: are spin and gcc there?")
+	}
+	sum := 0
+	f.Head = []string{"rules", "states", "took (s)", "result"}
+	for _, m := range right {
+		n, _ := strconv.Atoi(m[2])
+		sum += n
+		f.Rows = append(f.Rows, []string{"right, " + m[1], m[2], m[3], "no error"})
+	}
+	for _, m := range broken {
+		f.Rows = append(f.Rows, []string{m[1], m[2], m[3], "an error in " + m[4] + " steps"})
+	}
+	f.Notes = []string{"N are nodes, C clients, TTL is in ticks, with KEEP nodes also restart with their data. proof/spec/traces.md has the errors."}
+	f.Says = fmt.Sprintf("The right rules in %s: %.1f million states, all of them. %d rules were broken on purpose, and each error was found.",
+		brief.Count(len(right), "size"), float64(sum)/1e6, len(broken))
+	f.Fine = "Nothing was wrong with the right rules."
+	return f, nil
+}
+
 // readMutants counts the kill list.
 func readMutants(file string) (f figures, err error) {
 	var list struct {
@@ -186,7 +221,7 @@ func readMutants(file string) (f figures, err error) {
 	return f, nil
 }
 
-// readPeers adds up each library's figures over all kinds of faults.
+// readPeers adds up each library's figures over all kinds of faults. What the others did is no failure.
 func readPeers(file string) (f figures, err error) {
 	type tally struct {
 		Library, Version                       string
@@ -224,6 +259,12 @@ func readPeers(file string) (f figures, err error) {
 	}
 	if len(f.Rows) == 0 {
 		return f, fmt.Errorf("%s is empty", file)
+	}
+	switch own := of["redlock"]; {
+	case own == nil:
+		return f, errors.New("redlock is not among the libraries")
+	case own.Overlaps+own.LostUpdates > 0:
+		return f, fmt.Errorf("redlock had %d overlaps and %d lost updates", own.Overlaps, own.LostUpdates)
 	}
 	f.Says = fmt.Sprintf("%d libraries. docs/reliability.md says how to read this, and what each of them promises.", len(f.Rows))
 	return f, nil

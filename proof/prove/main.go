@@ -3,7 +3,8 @@
 //
 //	go run ./prove -out DIR
 //
-// It takes about 15 minutes on two cores. Each step is a command that can be run by itself: the report names it.
+// It takes 15 minutes at most, or -time: each step has a share, which says how large it is, and is ended when that is over.
+// What an earlier step has left of its own is added. Each step is a command that can be run by itself: the report names it.
 package main
 
 import (
@@ -33,10 +34,7 @@ func run(ctx context.Context, args []string) error {
 	out := flags.String("out", filepath.Join("..", "build", "prove"), "the folder for the report")
 	only := flags.String("only", "", "only these steps, with commas between")
 	seed := flags.Uint64("seed", uint64(time.Now().Unix()), "the first seed of the simulation, and that of the faults; default: another one each time")
-	sizes := sizes{}
-	flags.IntVar(&sizes.seeds, "seeds", 120, "how many seeds of each profile of the simulation")
-	flags.DurationVar(&sizes.chaos, "chaos", 5*time.Minute, "how long the faults last")
-	flags.DurationVar(&sizes.peers, "peers", 4*time.Second, "how long each other library has each kind of fault")
+	whole := flags.Duration("time", 15*time.Minute, "how long all steps may take together")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -47,18 +45,20 @@ func run(ctx context.Context, args []string) error {
 	if err = os.MkdirAll(folder, 0o755); err != nil {
 		return err
 	}
-	chosen, err := choose(steps(sizes, *seed, folder), *only)
+	chosen, err := choose(steps(*whole, *seed, folder), *only)
 	if err != nil {
 		return err
 	}
 	r := begin(ctx, *seed)
+	until := time.Now()
 	for _, s := range chosen {
 		fmt.Printf("%s: %s\n", s.Title, s.command())
-		done := s.run(ctx)
+		until = until.Add(share(*whole, s.Name))
+		done := s.run(ctx, until)
 		r.Steps = append(r.Steps, done)
 		fmt.Printf("  %s in %.0f s: %s\n", done.Result, done.Seconds, done.Says)
 	}
-	r.end(len(chosen) == len(steps(sizes, *seed, folder)))
+	r.end(len(chosen) == len(steps(*whole, *seed, folder)))
 	if err = r.write(folder); err != nil {
 		return err
 	}

@@ -19,33 +19,61 @@ func said(text string, err error) func(string) (figures, error) {
 	return func(string) (figures, error) { return figures{Says: text}, err }
 }
 
+func later() time.Time { return time.Now().Add(time.Hour) }
+
+// A step that goes on for longer than its share is ended, and says so.
+func TestStepIsEndedWithItsShare(t *testing.T) {
+	hangs := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(hangs, "main.go"), []byte("package main\nfunc main() { <-make(chan int, 1); select {} }\n"), 0o600))
+	s := step{Args: []string{"run", filepath.Join(hangs, "main.go")}, read: said("All was seen.", nil)}
+	d := s.run(t.Context(), time.Now().Add(100*time.Millisecond))
+	require.Equal(t, failed, d.Result)
+	require.Contains(t, d.Says, "its share of the time was over")
+}
+
+// All steps together take no longer than the whole, and are larger if that is.
+func TestStepsShareTheTime(t *testing.T) {
+	sum := time.Duration(0)
+	for _, s := range steps(time.Hour, 1, "") {
+		require.Positive(t, share(time.Hour, s.Name), s.Name)
+		sum += share(time.Hour, s.Name)
+	}
+	require.LessOrEqual(t, sum, time.Hour)
+	for _, whole := range []time.Duration{15 * time.Minute, time.Hour} {
+		require.Less(t, chaosTime(whole), share(whole, "chaos"))
+		require.Less(t, 40*peersTime(whole), share(whole, "peers"))
+		require.Greater(t, chaosTime(whole), 2*time.Minute, "each rule must have something to look at")
+	}
+	require.Greater(t, seeds(time.Hour), seeds(15*time.Minute))
+}
+
 // A step passes if its command does and leaves figures.
 func TestStepFailsWithItsCommandAndWithoutFigures(t *testing.T) {
 	good := step{Name: "good", Args: []string{"version"}, read: said("12 looked at.", nil)}
-	d := good.run(t.Context())
+	d := good.run(t.Context(), later())
 	require.Equal(t, passed, d.Result)
 	require.Equal(t, "12 looked at.", d.Says)
 	require.Contains(t, d.Last[0], "go version")
 	require.Equal(t, "(cd proof && go version)", d.Command)
 
 	command := step{Name: "command", Args: []string{"nonsense"}, read: said("12 looked at.", nil)}
-	d = command.run(t.Context())
+	d = command.run(t.Context(), later())
 	require.Equal(t, failed, d.Result)
 	require.Contains(t, d.Says, "exit status")
 	require.Contains(t, d.Last[0], "nonsense")
 
 	well := func(string) (figures, error) { return figures{Says: "12 looked at.", Fine: "All is well."}, nil }
 	good.read, command.read = well, well
-	require.Equal(t, "12 looked at. All is well.", good.run(t.Context()).Says)
-	require.NotContains(t, command.run(t.Context()).Says, "All is well.", "what has failed must not say so")
+	require.Equal(t, "12 looked at. All is well.", good.run(t.Context(), later()).Says)
+	require.NotContains(t, command.run(t.Context(), later()).Says, "All is well.", "what has failed must not say so")
 
 	command.read = said("12 looked at", errors.New("12 looked at, 2 wrong: these"))
-	require.Contains(t, command.run(t.Context()).Says, "exit status 2. 12 looked at, 2 wrong: these")
+	require.Contains(t, command.run(t.Context(), later()).Says, "exit status 2. 12 looked at, 2 wrong: these")
 	command.read, command.File = readMutants, filepath.Join(t.TempDir(), "none")
-	require.Equal(t, "The command ended with exit status 2. It has left no figures.", command.run(t.Context()).Says)
+	require.Equal(t, "The command ended with exit status 2. It has left no figures.", command.run(t.Context(), later()).Says)
 
 	silent := step{Name: "silent", Args: []string{"version"}, read: said("", errors.New("no figures"))}
-	d = silent.run(t.Context())
+	d = silent.run(t.Context(), later())
 	require.Equal(t, failed, d.Result)
 	require.Equal(t, "no figures", d.Says)
 }
@@ -55,9 +83,9 @@ func TestStepReadsNothingOld(t *testing.T) {
 	old := filepath.Join(t.TempDir(), "old")
 	require.NoError(t, os.WriteFile(old, []byte("TestSimA 30 seeds in 12.5 s: 1.5 virtual hours"), 0o600))
 	s := step{Args: []string{"version"}, File: old, read: readSimulation}
-	require.Equal(t, failed, s.run(t.Context()).Result)
-	for _, s := range steps(sizes{}, 1, "folder") {
-		require.Equal(t, s.Name == "models", s.File == "", "%s reads a file, which may be old", s.Name)
+	require.Equal(t, failed, s.run(t.Context(), later()).Result)
+	for _, s := range steps(time.Minute, 1, "folder") {
+		require.Equal(t, s.Name == "models" || s.Name == "spec", s.File == "", "%s reads a file, which may be old", s.Name)
 	}
 }
 
@@ -129,6 +157,13 @@ func TestFiguresAreRead(t *testing.T) {
 	_, err = readModels(strings.ReplaceAll(ran, "states", "stares"))
 	require.ErrorContains(t, err, "no search")
 
+	f, err = readSpec("the right rules, -DN=3 -DC=2: 2000000 states in 5.4 s\nno-drift: 183737 states in 2.3 s, an error in 11 steps\n")
+	require.NoError(t, err)
+	require.Equal(t, "The right rules in 1 size: 2.0 million states, all of them. 1 rules were broken on purpose, and each error was found.", f.Says)
+	require.Equal(t, [][]string{{"right, -DN=3 -DC=2", "2000000", "5.4", "no error"}, {"no-drift", "183737", "2.3", "an error in 11 steps"}}, f.Rows)
+	_, err = readSpec("spec: skipped: no spin\n")
+	require.ErrorContains(t, err, "no search")
+
 	f, err = readMutants(file(`{"all":9,"mutants":[{"outcome":"killed"},{"outcome":"killed"},{"outcome":"explained"}]}`))
 	require.NoError(t, err)
 	require.Equal(t, "3 of 9 mistakes were tried: 2 were noticed, 1 change nothing that counts.", f.Says)
@@ -161,7 +196,7 @@ func TestFiguresOfARunAndOfOthersAreRead(t *testing.T) {
 		require.NoError(t, os.WriteFile(name, text, 0o600))
 		return name
 	}
-	v := judge.Verdict{Events: 12, Length: int64(time.Minute), Stalls: judge.Stalls{Count: 3, Time: 4e8, Lived: 1e11}, Rules: []judge.Result{
+	v := judge.Verdict{Locks: judge.Locks{All: 9, Contended: 7, Plain: 4, AtExpiry: 2, LeastGap: 21e6}, Events: 12, Length: int64(time.Minute), Stalls: judge.Stalls{Count: 3, Time: 4e8, Lived: 1e11}, Rules: []judge.Result{
 		{Rule: "overlap", Promise: "one holder", State: judge.Held, Facts: 5},
 		{Rule: "keys left", Promise: "no key", State: judge.Broken, Facts: 3, Violations: 2},
 	}}
@@ -170,8 +205,9 @@ func TestFiguresOfARunAndOfOthersAreRead(t *testing.T) {
 	require.Equal(t, "12 events in 1m0s: 1 of 2 rules were tried and held, 2 violations.", f.Says)
 	require.Equal(t, [][]string{{"one holder", "5", "held"}, {"no key", "3", "broken 2 times"}}, f.Rows)
 
-	require.Len(t, f.Notes, 2, "without its schedule")
-	require.Contains(t, f.Notes[0], "For 400ms of 1m40s in all, processes did not run although they were not frozen: in 3 stalls,")
+	require.Len(t, f.Notes, 3, "without its schedule")
+	require.Equal(t, "9 locks. Others wanted 7 of them, too: 4 plain ones and 3 with fences. 2 followed at an expiry, the first 21ms after it.", f.Notes[0])
+	require.Contains(t, f.Notes[1], "For 400ms of 1m40s in all, processes did not run although they were not frozen: in 3 stalls,")
 	verdict := file(v)
 	schedule := "seed 1: 5 nodes\n    1.00 s  kill of node 2 for 5s\n   12.50 s  flush for 10ms\n   13.00 s  kill of node 1 for 5s\n"
 	require.NoError(t, os.WriteFile(filepath.Join(filepath.Dir(verdict), "schedule.txt"), []byte(schedule), 0o600))
@@ -186,19 +222,29 @@ func TestFiguresOfARunAndOfOthersAreRead(t *testing.T) {
 	require.Equal(t, err.Error(), f.Says, "which is also said where the command has failed")
 	require.Equal(t, []string{"order", "0", "nothing to look at"}, f.Rows[2])
 
-	f, err = readPeers(file(map[string]any{"figures": []map[string]any{
-		{"library": "a", "version": "v1", "locks": 2, "overlaps": 1, "keysLeftByFailures": 1, "keysLeftByReleases": 2},
-		{"library": "b", "version": "v2", "locks": 5, "callsOverOneSecond": 4},
-		{"library": "a", "version": "v1", "locks": 3, "lostUpdates": 7, "callsHung": 1},
-	}}))
+	peers := func(own map[string]any) (figures, error) {
+		return readPeers(file(map[string]any{"figures": []map[string]any{
+			{"library": "a", "version": "v1", "locks": 2, "overlaps": 1, "keysLeftByFailures": 1, "keysLeftByReleases": 2},
+			{"library": "redlock", "version": "v2", "locks": 5, "callsOverOneSecond": 4},
+			{"library": "a", "version": "v1", "locks": 3, "lostUpdates": 7, "callsHung": 1},
+			own,
+		}}))
+	}
+	f, err = peers(map[string]any{"library": "redlock", "locks": 1})
 	require.NoError(t, err)
-	require.Equal(t, [][]string{{"a v1", "5", "1", "7", "3", "0", "1"}, {"b v2", "5", "0", "0", "0", "4", "0"}}, f.Rows)
+	require.Equal(t, [][]string{{"a v1", "5", "1", "7", "3", "0", "1"}, {"redlock v2", "6", "0", "0", "0", "4", "0"}}, f.Rows)
+	_, err = peers(map[string]any{"library": "redlock", "overlaps": 1})
+	require.ErrorContains(t, err, "redlock had 1 overlaps")
+	_, err = peers(map[string]any{"library": "redlock", "lostUpdates": 2})
+	require.ErrorContains(t, err, "2 lost updates")
+	_, err = readPeers(file(map[string]any{"figures": []map[string]any{{"library": "a"}}}))
+	require.ErrorContains(t, err, "redlock is not among")
 	_, err = readPeers(file(map[string]any{}))
 	require.ErrorContains(t, err, "is empty")
 }
 
 func TestStepsCanBeChosen(t *testing.T) {
-	all := steps(sizes{}, 1, "")
+	all := steps(time.Minute, 1, "")
 	chosen, err := choose(all, "models,chaos")
 	require.NoError(t, err)
 	require.Equal(t, []string{"models", "chaos"}, []string{chosen[0].Name, chosen[1].Name})

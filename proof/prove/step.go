@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -74,25 +75,35 @@ func (s *step) command() string {
 	return line
 }
 
-// run runs the command. A step whose output cannot be read has failed: it has shown nothing.
-func (s *step) run(ctx context.Context) done {
+// run runs the command, and ends it if it goes on until then. A step whose output cannot be read has failed: it has shown nothing.
+func (s *step) run(ctx context.Context, until time.Time) done {
 	d := done{Name: s.Name, Title: s.Title, What: s.What, Command: s.command(), Result: passed, Files: s.Files, Aside: s.Aside}
 	if err := os.Remove(s.File); s.File != "" && err != nil && !errors.Is(err, fs.ErrNotExist) {
 		d.Result, d.Says = failed, err.Error()
 		return d
 	}
 	began := time.Now()
+	ctx, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
 	cmd := exec.CommandContext(ctx, "go", s.Args...)
 	cmd.Dir = s.Dir
 	cmd.Env = append(os.Environ(), s.Env...)
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // What it has started ends with it.
-	cmd.WaitDelay = time.Minute
+	// What it has started ends with it: the go command itself passes no signal on.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) }
+	cmd.WaitDelay = 10 * time.Second
 	out, err := cmd.CombinedOutput()
+	if ctx.Err() != nil && cmd.Process != nil {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+	}
 	d.Seconds = time.Since(began).Round(time.Second / 10).Seconds()
 	d.Last = lastLines(string(out), 20)
 	var readErr error
 	d.figures, readErr = s.read(cmp.Or(s.File, string(out)))
 	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded) && err != nil:
+		d.Result, d.Says = failed, fmt.Sprintf("It was ended after %v, as its share of the time was over: the machine is too slow or too "+
+			"busy for it, or it hangs. A larger -time gives it more.", until.Sub(began).Round(time.Second))
 	case err != nil:
 		why := d.Says
 		if errors.Is(readErr, fs.ErrNotExist) {

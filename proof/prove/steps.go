@@ -6,14 +6,37 @@ import (
 	"time"
 )
 
-// sizes says how much of each is run.
-type sizes struct {
-	seeds        int
-	chaos, peers time.Duration
+// shares are what each step has of the whole time, in hundredths.
+var shares = map[string]int{"chaos": 24, "simulation": 20, "models": 14, "spec": 8, "mutants": 20, "peers": 14}
+
+// share is the time of a step, compiling included.
+func share(whole time.Duration, name string) time.Duration {
+	return whole * time.Duration(shares[name]) / 100
+}
+
+// A step is as large as its share allows on two idle cores, with room for a machine that is slower.
+func chaosTime(whole time.Duration) time.Duration {
+	return max(share(whole, "chaos")*3/4, 10*time.Second).Round(time.Second)
+}
+
+func seeds(whole time.Duration) int { return max(int(share(whole, "simulation")/(4*time.Second)), 1) }
+
+// peersTime is that of each of 40 runs, which take a little longer to begin and to end.
+func peersTime(whole time.Duration) time.Duration {
+	return max(share(whole, "peers")*3/4/40, time.Second).Round(100 * time.Millisecond)
+}
+
+// specArgs search the larger sizes, too, where there is time for minutes of that.
+func specArgs(whole time.Duration) []string {
+	args := []string{"run", "./spec"}
+	if share(whole, "spec") >= 4*time.Minute {
+		args = append(args, "-long")
+	}
+	return args
 }
 
 // steps are all of them, the quickest to understand first.
-func steps(size sizes, seed uint64, folder string) []step {
+func steps(whole time.Duration, seed uint64, folder string) []step {
 	in := func(name string) string { return filepath.Join(folder, name) }
 	return []step{
 		{
@@ -22,7 +45,7 @@ func steps(size sizes, seed uint64, folder string) []step {
 				"frozen, connections break, bytes come late and clocks jump. An observer that shares nothing with the library logs who was " +
 				"inside, and a judge looks for two holders at a time, and for whatever else must not be. " +
 				"The file timeline.html shows the run as a picture.",
-			Args:  []string{"run", "./chaos", "-time", size.chaos.String(), "-seed", fmt.Sprint(seed), "-out", in("chaos")},
+			Args:  []string{"run", "./chaos", "-time", chaosTime(whole).String(), "-seed", fmt.Sprint(seed), "-out", in("chaos")},
 			Files: []string{"chaos/timeline.html", "chaos/verdict.json", "chaos/schedule.txt", "chaos/history.jsonl"},
 			File:  in("chaos/verdict.json"), read: readChaos,
 		},
@@ -30,7 +53,7 @@ func steps(size sizes, seed uint64, folder string) []step {
 			Name: "simulation", Title: "A simulation in fake time",
 			What: "The whole client over nodes in memory that fail at random, in fake time: hours of faults in minutes. Each seed is another " +
 				"schedule. A profile is what clients do and which faults they meet. Each checks promises of its own: docs/testing.md says which.",
-			Dir: "..", Env: []string{fmt.Sprint("SIM_SEEDS=", size.seeds), fmt.Sprint("SIM_FIRST=", seed%1e9), "SIM_REPORT=" + in("simulation.txt")},
+			Dir: "..", Env: []string{fmt.Sprint("SIM_SEEDS=", seeds(whole)), fmt.Sprint("SIM_FIRST=", seed%1e9), "SIM_REPORT=" + in("simulation.txt")},
 			Args:  []string{"test", "-count=1", "-timeout=60m", "./test/simulation"},
 			Files: []string{"simulation.txt"}, File: in("simulation.txt"), read: readSimulation,
 		},
@@ -39,6 +62,12 @@ func steps(size sizes, seed uint64, folder string) []step {
 			What: "Every order in which messages can be sent, lost, delayed, repeated and answered, for small settings: can two clients get one " +
 				"fence, can a key stay behind? The decisions in the models are the library's own functions.",
 			Dir: "..", Args: []string{"test", "-count=1", "-v", "-timeout=60m", "-run", "Model", "./redlock"}, read: readModels,
+		},
+		{
+			Name: "spec", Title: "A specification, searched by Spin",
+			What: "The rules of a lease in time, apart from the code: clocks that run at different rates, messages that come late, again " +
+				"or never, restarts without data. Is there ever a moment with two holders? And with each rule broken, is one found?",
+			Args: specArgs(whole), read: readSpec,
 		},
 		{
 			Name: "mutants", Title: "Deliberate mistakes that tests must notice",
@@ -50,8 +79,8 @@ func steps(size sizes, seed uint64, folder string) []step {
 		{
 			Name: "peers", Title: "Other libraries on the same course",
 			What: "What others do under the same faults, each judged only by what it promises. This is a comparison: " +
-				"its figures do not count for the result.", Aside: true,
-			Args:  []string{"run", "./peers", "-time", size.peers.String(), "-seed", fmt.Sprint(seed), "-out", in("peers")},
+				"its figures do not count for the result, but those of redlock must show no overlap and no lost update.", Aside: true,
+			Args:  []string{"run", "./peers", "-time", peersTime(whole).String(), "-seed", fmt.Sprint(seed), "-out", in("peers")},
 			Files: []string{"peers/peers.md", "peers/peers.json"}, File: in("peers/peers.json"), read: readPeers,
 		},
 	}
