@@ -23,8 +23,9 @@ DEPS := github.com/gomodule/redigo golang.org/x/sync
 # The modules below this one (bench, ...), which ./... does not reach.
 NESTED := $(patsubst ./%/go.mod,%,$(shell find . -mindepth 2 -name go.mod -not -path './.*' -not -path '*/testdata/*'))
 
-# What make check does besides make cover. Those with a + between them run at the same time: the matrix mostly waits.
-CHECKS := test-race fmt-check vet lint+matrix-short tidy-check deps-check cross nested bench-smoke quickstart oldest mutants-short
+# What make check does besides make cover. Those with a + between them run at the same time: the
+# matrix mostly waits, and of the nested modules the last ones do.
+CHECKS := test-race fmt-check vet lint+matrix-short tidy-check deps-check cross nested+spec bench-smoke quickstart oldest mutants-short
 
 # The oldest Go that users may have, as its last patch: with the first ones, a bubble of
 # testing/synctest could hang the garbage collector (golang/go#75134).
@@ -94,7 +95,7 @@ check: cover check-rest ## everything that CI runs
 
 # The numbers of seeds, rounds and servers that make check leaves out.
 .PHONY: nightly
-nightly: full race oldest-all matrix mutants soak packages-test ## all tests at full size, all servers, all mutants, packages
+nightly: full race oldest-all matrix mutants soak spec-long packages-test ## all tests at full size, all servers, all mutants, packages
 
 # Runs all of CHECKS even when one fails, and says which did.
 .PHONY: check-rest
@@ -231,6 +232,18 @@ mutants-short: tools ## the same with a part of them
 	@mkdir -p $(BUILD)
 	cd proof && $(GO) run ./mutants -subset -json '$(CURDIR)/$(BUILD)/mutants.json'
 
+.PHONY: spec
+spec: tools ## search proof/spec, the lease in time, with Spin: right rules to the end, broken ones for an error
+	cd proof && $(GO) run ./spec
+
+.PHONY: spec-long
+spec-long: tools ## the same, and larger sizes: minutes
+	cd proof && $(GO) run ./spec -long
+
+.PHONY: spec-traces
+spec-traces: tools ## write proof/spec/traces.md, what broken rules lead to, after a change of a rule
+	cd proof && $(GO) run ./spec -write
+
 # The coverage of the library's packages, by all tests. It needs no more than the small ones.
 .PHONY: cover
 cover: ## make test with the coverage of the library; fails below COVERMIN %
@@ -300,8 +313,24 @@ OUT  ?= $(BUILD)/chaos
 
 .PHONY: chaos
 chaos: tools ## several clients on real servers under faults for TIME=5m, drawn from SEED=1, and judged. Writes OUT=build/chaos
+	@echo 'chaos: TIME=$(TIME) of faults, then the verdict; compiling comes first, up to two minutes with an empty cache'
 	cd proof && $(GO) run ./chaos -time $(TIME) -seed $(SEED) -out '$(if $(filter /%,$(OUT)),$(OUT),$(CURDIR)/$(OUT))' \
 		$(if $(COURSE),-course $(COURSE)) $(if $(BROKEN),-broken $(BROKEN))
+
+.PHONY: chaos-page
+chaos-page: ## write docs/chaos/run.html from the history that is kept beside it
+	cd proof && $(GO) run ./chaos -judge ../docs/chaos/history.jsonl.gz -page ../docs/chaos/run.html
+
+# Many short runs see more than a long one: each has other numbers of nodes and clients, and other settings.
+RUNS ?= 16
+
+.PHONY: chaos-fresh
+chaos-fresh: tools ## make chaos RUNS=16 times, with seeds that no run has had, of COURSE; all of them, even if one fails
+	@failed=; for run in $$(seq $(RUNS)); do seed=$$(date +%s); \
+		$(MAKE) --no-print-directory chaos SEED=$$seed OUT='$(OUT)'/$$seed && says=passed || { says=FAILED; failed="$$failed $$seed"; }; \
+		echo "make chaos COURSE=$(COURSE) TIME=$(TIME) SEED=$$seed: $$says" | tee -a "$${GITHUB_STEP_SUMMARY:-/dev/null}"; \
+		[ $$says = FAILED ] || rm -rf '$(OUT)'/$$seed; \
+	done; [ -z "$$failed" ] || { echo "FAILED: seeds$$failed"; exit 1; }
 
 # Each library has TIME for each of eight groups of faults: with 30s it is 22 minutes.
 .PHONY: peers
@@ -310,8 +339,9 @@ peers: tools ## other libraries and this one under the same faults, TIME=30s eac
 	cd proof && $(GO) run ./peers -time $(TIME) -out '$(CURDIR)/$(BUILD)/peers' $(PEERSFLAGS)
 
 .PHONY: prove
-prove: tools ## what shows that promises are kept, and a report: mutants, seeds, models, chaos, others; about 15 minutes. Writes build/prove
-	cd proof && $(GO) run ./prove -seed $(SEED) -out '$(CURDIR)/$(BUILD)/prove'
+prove: TIME = 15m
+prove: tools ## what shows that promises are kept, and a report: mutants, seeds, models, specification, chaos, others; TIME=15m at most. Writes build/prove
+	cd proof && $(GO) run ./prove -time $(TIME) -seed $(SEED) -out '$(CURDIR)/$(BUILD)/prove'
 
 # It takes minutes to compile, so what needs it runs at night.
 GORELEASER := github.com/goreleaser/goreleaser/v2@v2.16.0

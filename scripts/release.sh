@@ -7,8 +7,9 @@
 #
 #   1. checks that the tree is clean, the version is new, and CHANGELOG.md has something Unreleased
 #   2. runs make check (CHECK=command: that instead)
-#   3. commits the release: CHANGELOG.md's Unreleased becomes the version, with today's date, and the
-#      modules that users get besides the library require that version of it
+#   3. commits the release: CHANGELOG.md's Unreleased becomes the version, with today's date, the
+#      modules that users get besides the library require that version of it, and the READMEs and
+#      llms.txt no longer say how to do without a release
 #   4. has go install and go get find these modules in a folder, as in a proxy after the tags are pushed
 #   5. builds the archives and packages of the tool from that folder, with GoReleaser: build/dist, to be
 #      published with the release (PACK=command: that instead)
@@ -90,7 +91,11 @@ proxy() { # of the commit HEAD
 awk -v heading="## $number - $(date +%Y-%m-%d)" '
 	{ print } $0 == "## Unreleased" { print ""; print heading }' CHANGELOG.md >"$work/changelog"
 cat "$work/changelog" >CHANGELOG.md
-git commit -q -m "Release $version" CHANGELOG.md
+for f in README.md README.zh-CN.md llms.txt; do # With the first release, this has nothing left to do.
+	sed -e '/[Nn]ot published yet/,/^$/d' -e '/^go mod edit -replace /d' "$f" >"$work/page"
+	cat "$work/page" >"$f"
+done
+git commit -q -a -m "Release $version"
 proxy || die "the library could not be packed"
 for m in $modules; do
 	(cd "$m" && go mod edit -dropreplace="$module" -require="$module@$version" && released_go mod tidy) ||

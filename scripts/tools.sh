@@ -5,11 +5,13 @@
 #   redis-server   or valkey-server: the tests start their own, on free ports
 #   chromium       where CI=true: tests look at the pages of redlockhttp and of proof/timeline
 #   node, npm      where CI=true: compat/ has clients for node contend with this library's
+#   spin           where CI=true: make spec searches proof/spec with it, and with a C compiler
 #   postgres,      where CI=true: the servers of PostgreSQL and MariaDB, for the tests of fencing and of
 #   mariadbd       integrations with migration tools
 #   bash, ps       the tests of the command line tool use them
 #   a C compiler   with the argument race, for go test -race
-#   cron, man      with the argument packages, on Debian: a test has them use the .deb
+#   cron, man,     with the argument packages, on Debian: a test has them use and check the .deb
+#   lintian
 #
 # What is missing is installed with the system's package manager when this runs
 # as root (with Homebrew: as its user); the command is printed first. Otherwise
@@ -54,11 +56,13 @@ missing() { # prints one word per thing that is missing
 	if [ "$race:$(id -u):$(manager)" = packages:0:apt-get ]; then
 		has cron || echo cron
 		has man || echo man
+		has lintian || echo lintian
 	fi
 	server >/dev/null || echo server
 	[ "${CI:-}" != true ] || has chromium || echo chromium
 	[ "${CI:-}" != true ] || has node || echo node
 	[ "${CI:-}" != true ] || has npm || echo npm
+	[ "${CI:-}" != true ] || has spin || echo spin
 	[ "${CI:-}" != true ] || has_postgres || echo postgres
 	[ "${CI:-}" != true ] || has_mariadb || echo mariadb
 	has bash || echo bash
@@ -92,7 +96,9 @@ packages() { # of manager $1, for the missing things $2
 		*:make) echo make ;;
 		*:cron) echo cron ;;
 		*:man) echo man-db ;;
+		*:lintian) echo lintian ;;
 		*:chromium) echo chromium ;;
+		*:spin) echo spin ;;
 		apk:node | dnf:node | apt-get:node) echo nodejs ;;
 		brew:node) echo node ;;
 		brew:npm) ;;
