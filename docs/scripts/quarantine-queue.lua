@@ -57,15 +57,16 @@ end
 end
 end
 if longest then
+local behind = false
 local queued, why = pcall(function()
 local now = redis.call('TIME')
 local place = string.format('%.0f', now[1] * 1000000 + now[2] - ARGV[4])
 for _, i in ipairs(taken) do
 local bell, line = KEYS[n + i], KEYS[n + i] .. 'l'
 if redis.pcall('GET', KEYS[n + i] .. 'r') == ARGV[3] then redis.call('DEL', KEYS[n + i] .. 'r') end
-redis.call('ZADD', line, place, ARGV[3])
+local new = redis.call('ZADD', line, place, ARGV[3]) == 1
 local life, dropped = math.max(redis.call('PTTL', line), tonumber(ARGV[5])), false
-if redis.call('ZCARD', line) > 1000 then
+if new and redis.call('ZCARD', line) > 1000 then
 local all, kept = redis.call('ZPOPMIN', line, 1000), {}
 redis.call('DEL', line)
 dropped = true
@@ -75,11 +76,17 @@ if all[j] == ARGV[3] then dropped = false end
 end
 redis.call('ZADD', line, unpack(kept))
 end
+if holder == '' and not behind then
+local first = redis.call('ZPOPMIN', line)
+redis.call('ZADD', line, first[2], first[1])
+behind = first[1] ~= ARGV[3]
+end
 redis.call('PEXPIRE', line, life)
 redis.call('SET', bell, '1', 'PX', life)
 if dropped then error('the line is full') end
 end
 end)
+if behind then longest = longest + 100 end
 if queued then return {longest, holder, owner} end
 if type(why) == 'table' then why = why.err end
 return {longest, holder, owner, tostring(why)}
