@@ -251,21 +251,21 @@ func TestRunWithoutWritesHasShownNothing(t *testing.T) {
 // What was late because processes did not run is excused, so a run with much of that shows little.
 func TestRunOfProcessesThatStallShowsLittle(t *testing.T) {
 	name := t.TempDir() + "/history.jsonl"
-	told := func(stalledUntil int) string {
+	told := func(stalledFor time.Duration) string {
 		return fmt.Sprintf(`{"at":0,"kind":"run","run":{"seed":3}}
 {"at":0,"kind":"up","client":"c1"}
 {"at":1,"kind":"call","client":"c1","op":"trylock","call":1,"resources":["a"]}
-{"at":2,"kind":"return","client":"c1","op":"trylock","call":1,"ok":true,"until":100}
+{"at":2,"kind":"return","client":"c1","op":"trylock","call":1,"ok":true,"until":1000000000}
 {"at":3,"kind":"write","client":"c1","lock":1,"resources":["a"],"end":4,"value":1,"ok":true}
 {"at":10,"kind":"fault","fault":"stall","client":"c1"}
 {"at":%d,"kind":"fault end","fault":"stall","client":"c1"}
-{"at":100,"kind":"register","resources":["a"],"value":1}
-{"at":100,"kind":"end"}
-`, stalledUntil)
+{"at":1000000000,"kind":"register","resources":["a"],"value":1}
+{"at":1000000000,"kind":"end"}
+`, 10+stalledFor)
 	}
-	require.NoError(t, os.WriteFile(name, []byte(told(20)), 0o600))
+	require.NoError(t, os.WriteFile(name, []byte(told(100*time.Millisecond)), 0o600))
 	require.NoError(t, rejudge(name))
-	require.NoError(t, os.WriteFile(name, []byte(told(21)), 0o600))
+	require.NoError(t, os.WriteFile(name, []byte(told(101*time.Millisecond)), 0o600))
 	require.ErrorIs(t, rejudge(name), errStalls)
 }
 
