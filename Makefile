@@ -76,7 +76,7 @@ test: tools ## all tests in small (-short), after installing what they need
 # Those of the documents start other programs, which are not built with it.
 test-race: tools-race ## all tests in small, with the race detector
 	CGO_ENABLED=1 $(TESTRUN) -race -short -vet=off -parallel $(PARALLEL) -timeout $(TIMEOUT) $(TESTFLAGS) \
-		./redlock ./test/... $$($(GO) list ./... | grep -v /internal/snippets)
+		./redlock ./test/... $$($(GO) list ./... | grep -v /test/snippets)
 
 .PHONY: race
 race: tools-race ## all tests at full size, with the race detector
@@ -169,7 +169,7 @@ cross: ## compile for other platforms
 	done
 
 # The tests of these take longest, so they begin first.
-LONG := internal/publish cmd/redlock proof
+LONG := test/publish cmd/redlock proof
 
 .PHONY: nested
 nested: tools promtool ## short tests of the nested modules, two at a time; make lint has go vet
@@ -201,7 +201,7 @@ quickstart-docker: ## the quickstart on three real servers, in containers
 
 .PHONY: api
 api: ## write down what the packages export, after a change of it that is meant
-	$(GO) test ./internal/apicheck -run TestAPI -update
+	$(GO) test ./test/apicheck -run TestAPI -update
 
 .PHONY: lua
 lua: ## write docs/scripts, the scripts with quarantine, after a change of one that is meant
@@ -209,7 +209,7 @@ lua: ## write docs/scripts, the scripts with quarantine, after a change of one t
 
 .PHONY: snippets
 snippets: ## compile and run the Go of the READMEs and docs/, check their links and lines
-	$(GO) test -count=1 ./internal/snippets
+	$(GO) test -count=1 ./test/snippets
 
 .PHONY: pictures
 pictures: ## draw the picture of the READMEs again
@@ -357,7 +357,7 @@ packages: packages-tools ## archives, .deb, .rpm, checksums and SBOMs of the too
 
 .PHONY: packages-test
 packages-test: tools-packages ## make packages, and install, use and remove the .deb; a release with its packages
-	cd internal/publish && $(GO) test -v -count=1 -timeout $(TIMEOUT) -run 'Package|ARelease$$' .
+	cd test/publish && $(GO) test -v -count=1 -timeout $(TIMEOUT) -run 'Package|ARelease$$' .
 
 .PHONY: tools-packages
 tools-packages: tools
@@ -365,7 +365,7 @@ tools-packages: tools
 
 .PHONY: footprint
 footprint: tools ## write docs/footprint.md: what a program gets with the library
-	cd internal/publish && $(GO) test -count=1 -run Footprint -update .
+	cd test/publish && $(GO) test -count=1 -run Footprint -update .
 
 .PHONY: bench
 bench: tools ## the benchmarks: writes docs/benchmarks.md and docs/plots; BENCHFLAGS="-parts latency" for some of them

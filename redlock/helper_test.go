@@ -12,7 +12,7 @@ import (
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
-// These are like those of internal/testkit, which tests in this package cannot import: it imports
+// These are like those of test/testkit, which tests in this package cannot import: it imports
 // this package.
 
 func nodesOf(c *testcluster.Cluster) []Node {

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/node"
-	"github.com/seed6c881748/redlock/internal/settings"
 )
 
 // Admit ends the quarantine of the named nodes and has them adopt this client's number of nodes
@@ -168,29 +167,4 @@ func needed(ttls []time.Duration, need int) time.Duration {
 		return cmp.Compare(uint64(b), uint64(a))
 	})
 	return ttls[need-1]
-}
-
-func init() {
-	settings.Enter = func(r any) (exit func()) {
-		c := r.(*Redlock).calls
-		if c.Enter() != nil {
-			return func() {}
-		}
-		return c.Exit
-	}
-	settings.OneOf = func(l any, k int) {
-		lock := l.(*Lock)
-		lock.mu.Lock()
-		defer lock.mu.Unlock()
-		lock.oneOf = k
-	}
-	settings.Use = func(l any) { l.(*Lock).use() }
-	settings.Unused = func(l any) { l.(*Lock).claim.keptUntil.Store(nil) }
-	settings.Of = func(r any) settings.Settings {
-		o := &r.(*Redlock).defaults
-		return settings.Settings{
-			Prefix: o.prefix, Space: o.prefix + reservedMark, NodeTimeout: o.nodeTimeout,
-			Quarantine: o.quarantine, Fencing: o.fencing, Polling: o.polling,
-		}
-	}
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/quarantine"
 	"github.com/seed6c881748/redlock/internal/testcluster"
-	"github.com/seed6c881748/redlock/internal/testkit"
 	"github.com/seed6c881748/redlock/redlock"
 	"github.com/seed6c881748/redlock/redlock/redlockcheck"
+	"github.com/seed6c881748/redlock/test/testkit"
 )
 
 // shortMaxTTL and longMaxTTL are those of the tests of quarantine in test/servers.

@@ -21,7 +21,7 @@ set -eu
 cd "$(dirname "$0")/.."
 
 module=github.com/seed6c881748/redlock
-released="cmd/redlock otelredlock integrations/*" # As in internal/publish.
+released="cmd/redlock otelredlock integrations/*" # As in test/publish.
 version=${1:-}
 
 die() {
@@ -84,7 +84,7 @@ packages() { # The tags are not set yet, and none is pushed.
 }
 proxy() { # of the commit HEAD
 	rm -rf "$work/proxy" "$work/cache"
-	(cd internal/publish && GOWORK=off go run . -repo ../.. -commit HEAD -version "$version" -proxy "$work/proxy")
+	(cd test/publish && GOWORK=off go run . -repo ../.. -commit HEAD -version "$version" -proxy "$work/proxy")
 }
 
 # The library first: the go.sum of the other modules has its hash, which their files are no part of.

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed6c881748/redlock/internal/testkit"
+	"github.com/seed6c881748/redlock/test/testkit"
 )
 
 // harness has the page in a frame, and presses its buttons as somebody at a keyboard would. The picture at its end comes

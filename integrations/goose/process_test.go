@@ -16,8 +16,8 @@ import (
 
 	"github.com/seed6c881748/redlock/integrations/internal/child"
 	"github.com/seed6c881748/redlock/internal/testcluster"
-	"github.com/seed6c881748/redlock/internal/testdb"
 	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/test/testdb"
 )
 
 // TestMain is also the other processes: they migrate, and say what happens to them.

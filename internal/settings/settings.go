@@ -2,7 +2,10 @@
 // variables, which package redlock sets, as log/internal has one for log/slog.
 package settings
 
-import "time"
+import (
+	"sync/atomic"
+	"time"
+)
 
 // Settings are what a check of the nodes depends on.
 type Settings struct {
@@ -34,3 +37,14 @@ var OneOf func(lock any, k int)
 
 // Use says of an unused *redlock.Lock that somebody may work under it from now on. WithMinHold counts from here.
 var Use func(lock any)
+
+// Parts of a Redlock. What they are is in packages that import none of ours for it: their users know the types.
+type Parts struct {
+	WallOffset *atomic.Int64 // added to what the wall clock says, in ns
+	Clock      any           // a *clockwatch.Clock
+	Queue      any           // a *waiting.Queue
+	Gate       any           // an *admission.Gate
+}
+
+// Inside returns what a test may look at, or change, in a *redlock.Redlock.
+var Inside func(r any) Parts

@@ -15,7 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed6c881748/redlock/internal/testkit"
+	"github.com/seed6c881748/redlock/test/testkit"
 )
 
 // A browser is Chromium without a window, which does what the tests tell it over pipes.

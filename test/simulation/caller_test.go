@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/seed6c881748/redlock/internal/testkit"
 	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/test/testkit"
 )
 
 // A simCaller is one goroutine that uses a client.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/seed6c881748/redlock/internal/testkit"
+	"github.com/seed6c881748/redlock/test/testkit"
 )
 
 // Clocks: those of the nodes run fast and slow, as much as the drift factor allows, the wall clocks of clients jump,

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
-	"github.com/seed6c881748/redlock/internal/testkit"
+	"github.com/seed6c881748/redlock/test/testkit"
 )
 
 // A sim is one run of a seed. The engine is in these files:

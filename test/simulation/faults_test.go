@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/seed6c881748/redlock/internal/testkit"
+	"github.com/seed6c881748/redlock/test/testkit"
 )
 
 // A simFault is one way in which a node fails. start returns what ends it. A new one goes

@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/seed6c881748/redlock/internal/testkit"
 	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/test/testkit"
 )
 
 // A heldContext is a context that KeepAlive or Do has made.

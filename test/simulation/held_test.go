@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/node"
-	"github.com/seed6c881748/redlock/internal/testkit"
+	"github.com/seed6c881748/redlock/test/testkit"
 )
 
 // Held locks: a few locks are kept by KeepAlive and by Do while nodes hang, die, come

@@ -8,7 +8,7 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/fences"
 	"github.com/seed6c881748/redlock/internal/node"
-	"github.com/seed6c881748/redlock/internal/testkit"
+	"github.com/seed6c881748/redlock/test/testkit"
 )
 
 const (

@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/seed6c881748/redlock/internal/testkit"
 	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/test/testkit"
 )
 
 // A simLock is a lock that was acquired, with its history. Until is not in it:

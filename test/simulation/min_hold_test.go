@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/node"
-	"github.com/seed6c881748/redlock/internal/testkit"
 	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/test/testkit"
 )
 
 // Min holds: one process locks the same resource again and again, with a min hold. It extends the lock, and unlocks it

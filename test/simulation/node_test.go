@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
-	"github.com/seed6c881748/redlock/internal/testkit"
+	"github.com/seed6c881748/redlock/test/testkit"
 )
 
 // A simNode is a node, with what has happened to it.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed6c881748/redlock/internal/testkit"
+	"github.com/seed6c881748/redlock/test/testkit"
 )
 
 // Overload: many callers of a client lock and release, each a resource of its own, over ways on which

@@ -3,7 +3,7 @@ package simulation
 import (
 	"time"
 
-	"github.com/seed6c881748/redlock/internal/testkit"
+	"github.com/seed6c881748/redlock/test/testkit"
 )
 
 // In a share of the random seeds nothing that was ever sent can be relied on to

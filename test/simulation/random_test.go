@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/fences"
-	"github.com/seed6c881748/redlock/internal/testkit"
 	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/test/testkit"
 )
 
 // Random calls: clients come and go, and lock, extend and release, while nodes fail. After

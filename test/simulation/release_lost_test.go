@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/seed6c881748/redlock/internal/testkit"
 	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/test/testkit"
 )
 
 // Releases whose answers are lost: locks are handed on by their tokens, and the Redlock that took one

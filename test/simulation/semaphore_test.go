@@ -8,9 +8,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/seed6c881748/redlock/internal/testkit"
 	"github.com/seed6c881748/redlock/redlock"
 	"github.com/seed6c881748/redlock/redlock/semaphore"
+	"github.com/seed6c881748/redlock/test/testkit"
 )
 
 // Semaphores: callers in several processes want the permits of one name, by Acquire, TryAcquire and Do,

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/examples/fencing/internal/fencetest"
-	"github.com/seed6c881748/redlock/internal/testdb"
+	"github.com/seed6c881748/redlock/test/testdb"
 )
 
 const id = "joint"

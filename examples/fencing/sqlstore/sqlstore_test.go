@@ -16,7 +16,7 @@ import (
 	_ "modernc.org/sqlite" // The driver "sqlite".
 
 	"github.com/seed6c881748/redlock/examples/fencing/internal/fencetest"
-	"github.com/seed6c881748/redlock/internal/testdb"
+	"github.com/seed6c881748/redlock/test/testdb"
 )
 
 const id = "joint"

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
-	"github.com/seed6c881748/redlock/internal/testdb"
+	"github.com/seed6c881748/redlock/test/testdb"
 )
 
 func TestMain(m *testing.M) { testdb.Main(m) }

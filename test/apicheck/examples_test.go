@@ -122,7 +122,7 @@ func testFiles(t *testing.T, folder string) []*ast.File {
 }
 
 // What the documentation of a package shows as code is in its example_test.go, and so is run. In
-// place of addresses, an example has nodes in memory. Its "go get" is run by internal/publish.
+// place of addresses, an example has nodes in memory. Its "go get" is run by test/publish.
 func TestTheCodeInPackageDocumentationIsRun(t *testing.T) {
 	for _, folder := range folders {
 		run := trimmed(readFile(t, folder, "example_test.go"))

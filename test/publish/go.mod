@@ -1,4 +1,4 @@
-module github.com/seed6c881748/redlock/internal/publish
+module github.com/seed6c881748/redlock/test/publish
 
 go 1.25.0
 

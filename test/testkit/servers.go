@@ -106,7 +106,7 @@ func NewPatient(t *testing.T, nodes []redlock.Node, opts ...redlock.Option) *red
 }
 
 // Patient is a node timeout for tests in which every call must succeed: the
-// default of 100 ms is sometimes exceeded by the scheduler alone.
+// default of 250 ms is sometimes exceeded by the scheduler alone.
 const Patient = 5 * time.Second
 
 // Secret has characters that a URL must escape.

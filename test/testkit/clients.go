@@ -4,7 +4,6 @@ import (
 	"context"
 	"math"
 	"net"
-	"reflect"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -17,6 +16,7 @@ import (
 	"github.com/seed6c881748/redlock/internal/clockwatch"
 	"github.com/seed6c881748/redlock/internal/conn"
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/internal/settings"
 	"github.com/seed6c881748/redlock/internal/waiting"
 	"github.com/seed6c881748/redlock/redlock"
 )
@@ -141,28 +141,16 @@ func AllUp(r *redlock.Redlock) bool {
 
 // WallOffset is added to a Redlock's wall clock: the jumps and differences that the clock of a
 // test does not have.
-func WallOffset(r *redlock.Redlock) *atomic.Int64 {
-	return (*atomic.Int64)(inside(r, "wallOffset").Addr().UnsafePointer())
-}
+func WallOffset(r *redlock.Redlock) *atomic.Int64 { return settings.Inside(r).WallOffset }
 
 // ClockOf returns what says by how much a Redlock's monotonic clock is behind.
-func ClockOf(r *redlock.Redlock) *clockwatch.Clock {
-	return (*clockwatch.Clock)(inside(r, "clock").UnsafePointer())
-}
+func ClockOf(r *redlock.Redlock) *clockwatch.Clock { return settings.Inside(r).Clock.(*clockwatch.Clock) }
 
 // QueueOf returns the lines of those who wait in this process.
-func QueueOf(r *redlock.Redlock) *waiting.Queue {
-	return (*waiting.Queue)(inside(r, "queue").UnsafePointer())
-}
+func QueueOf(r *redlock.Redlock) *waiting.Queue { return settings.Inside(r).Queue.(*waiting.Queue) }
 
 // AdmissionOf returns what decides how many of its calls may ask the nodes at the same time.
-func AdmissionOf(r *redlock.Redlock) *admission.Gate {
-	return (*admission.Gate)(inside(r, "admission").UnsafePointer())
-}
-
-func inside(r *redlock.Redlock, field string) reflect.Value {
-	return reflect.ValueOf(r).Elem().FieldByName(field)
-}
+func AdmissionOf(r *redlock.Redlock) *admission.Gate { return settings.Inside(r).Gate.(*admission.Gate) }
 
 // Validity is how long a lock of this ttl lasts from the start of its attempt, with the default
 // drift factor.
