@@ -28,7 +28,7 @@ func BenchmarkLockUnlock(b *testing.B) {
 	}
 	b.Cleanup(func() { closeClients(clients) })
 	for _, c := range clients {
-		b.Run(c.name, func(b *testing.B) {
+		b.Run(c.Name, func(b *testing.B) {
 			for _, n := range goroutines {
 				b.Run(fmt.Sprintf("goroutines=%d", n), func(b *testing.B) { benchmark(b, c, n) })
 			}
@@ -43,8 +43,8 @@ var runs atomic.Int64
 func benchmark(b *testing.B, c client, goroutines int) {
 	b.Helper()
 	ctx := context.Background()
-	prefix := fmt.Sprintf("%s:%d:", c.name, runs.Add(1))
-	if o := observe(c.newWorker(), prefix+"first"); o.err != nil { // Connects.
+	prefix := fmt.Sprintf("%s:%d:", c.Name, runs.Add(1))
+	if o := observe(c.NewWorker(), prefix+"first"); o.err != nil { // Connects.
 		b.Fatal(o.err)
 	}
 	var number, failed atomic.Int64
@@ -58,12 +58,12 @@ func benchmark(b *testing.B, c client, goroutines int) {
 		if i > int64(goroutines) {
 			return // RunParallel starts a multiple of the number of processors.
 		}
-		w := c.newWorker()
+		w := c.NewWorker()
 		key := prefix + strconv.FormatInt(i, 10)
 		for pb.Next() {
-			err := w.lock(ctx, key)
+			err := w.Try(ctx, key)
 			if err == nil {
-				err = w.unlock(ctx)
+				err = w.Unlock(ctx)
 			}
 			if err != nil {
 				failed.Add(1)

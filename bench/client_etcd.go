@@ -13,29 +13,31 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/concurrency"
+
+	"github.com/seed6c881748/redlock/bench/libraries"
 )
 
 var etcdLibrary = library{
-	name:    "etcd",
-	modules: []string{"go.etcd.io/etcd/client/v3"},
-	setup: "concurrency.Mutex, one session of the same ttl for the process; one embedded member in a process of its own, " +
+	Name:    "etcd",
+	Modules: []string{"go.etcd.io/etcd/client/v3"},
+	Setup: "concurrency.Mutex, one session of the same ttl for the process; one embedded member in a process of its own, " +
 		"its defaults, so every change is synced to its disk first, in a temporary folder",
-	servers: elsewhere,
-	open:    openEtcd,
+	Servers: libraries.Elsewhere,
+	Open:    openEtcd,
 }
 
 // openEtcd starts an etcd and connects to it.
-func openEtcd(name string, o opening) (client, error) {
+func openEtcd(o opening) (client, error) {
 	server, err := startEtcd()
 	if err != nil {
 		return client{}, err
 	}
-	c, err := dialEtcd(name, server, o.ttl)
+	c, err := dialEtcd(server, o.TTL)
 	if err != nil {
 		return client{}, errors.Join(err, server.end())
 	}
-	disconnect := c.close
-	c.close = func() {
+	disconnect := c.Close
+	c.Close = func() {
 		disconnect()
 		_ = server.end()
 	}
@@ -43,7 +45,7 @@ func openEtcd(name string, o opening) (client, error) {
 }
 
 // dialEtcd connects as a process does, with one session.
-func dialEtcd(name string, server *etcdServer, ttl time.Duration) (client, error) {
+func dialEtcd(server *etcdServer, ttl time.Duration) (client, error) {
 	c, err := clientv3.New(clientv3.Config{Endpoints: []string{server.endpoint}, DialTimeout: 5 * time.Second})
 	if err != nil {
 		return client{}, err
@@ -53,10 +55,10 @@ func dialEtcd(name string, server *etcdServer, ttl time.Duration) (client, error
 		return client{}, errors.Join(err, c.Close())
 	}
 	return client{
-		name:      name,
-		newWorker: func() worker { return &etcdWorker{session: session} },
-		close:     func() { _ = c.Close() },
-		serverCPU: func() time.Duration { return procTime(server.pid) },
+		Name:      "etcd",
+		NewWorker: func() worker { return &etcdWorker{session: session} },
+		Close:     func() { _ = c.Close() },
+		ServerCPU: func() time.Duration { return procTime(server.pid) },
 	}, nil
 }
 
@@ -66,15 +68,15 @@ type etcdWorker struct {
 	mutex   *concurrency.Mutex
 }
 
-// lock uses its mutex again as long as the key is the same.
-func (w *etcdWorker) lock(ctx context.Context, key string) error {
+// Try uses its mutex again as long as the key is the same.
+func (w *etcdWorker) Try(ctx context.Context, key string) error {
 	if w.mutex == nil || w.name != key {
 		w.name, w.mutex = key, concurrency.NewMutex(w.session, key)
 	}
 	return w.mutex.TryLock(ctx)
 }
 
-func (w *etcdWorker) unlock(ctx context.Context) error { return w.mutex.Unlock(ctx) }
+func (w *etcdWorker) Unlock(ctx context.Context) error { return w.mutex.Unlock(ctx) }
 
 // An etcdServer is a process of the command in folder etcd.
 type etcdServer struct {

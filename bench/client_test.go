@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed6c881748/redlock/bench/libraries"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
@@ -15,14 +16,14 @@ import (
 func TestLibraries(t *testing.T) {
 	for _, nodes := range []int{1, 3} {
 		cluster := testcluster.RunServers(t, nodes)
-		these, _ := applicable(append(slices.Clone(libraries), fencedLibrary), nodes)
+		these, _ := applicable(append(slices.Clone(compared), libraries.Fenced), nodes)
 		for _, l := range these {
-			if l.servers == elsewhere {
+			if l.Servers == libraries.Elsewhere {
 				continue // Its clients here would each have servers of their own.
 			}
-			t.Run(l.name, func(t *testing.T) {
-				o := opening{addrs: cluster.Addrs(), ttl: 8 * time.Second, goroutines: 2}
-				testExclusion(t, openTest(t, l, o), openTest(t, l, o), l.name)
+			t.Run(l.Name, func(t *testing.T) {
+				o := on(cluster.Addrs(), 8*time.Second, 2)
+				testExclusion(t, openTest(t, l, o), openTest(t, l, o), l.Name)
 			})
 		}
 	}
@@ -41,26 +42,26 @@ func TestEtcd(t *testing.T) {
 	})
 	var clients []client
 	for range 2 {
-		c, err := dialEtcd("etcd", server, 8*time.Second)
+		c, err := dialEtcd(server, 8*time.Second)
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(c.close)
+		t.Cleanup(c.Close)
 		clients = append(clients, c)
 	}
 	testExclusion(t, clients[0], clients[1], "etcd")
-	if runtime.GOOS == "linux" && clients[0].serverCPU() == 0 {
+	if runtime.GOOS == "linux" && clients[0].ServerCPU() == 0 {
 		t.Error("the server has used no processor time")
 	}
 }
 
 func openTest(t *testing.T, l library, o opening) client {
 	t.Helper()
-	c, err := l.open(l.name, o)
+	c, err := l.Open(o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(c.close)
+	t.Cleanup(c.Close)
 	return c
 }
 
@@ -70,7 +71,7 @@ func lockFree(t *testing.T, w worker, key string) {
 	t.Helper()
 	var err error
 	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); {
-		if err = w.lock(context.Background(), key); err == nil {
+		if err = w.Try(context.Background(), key); err == nil {
 			return
 		}
 	}
@@ -81,13 +82,13 @@ func lockFree(t *testing.T, w worker, key string) {
 func testExclusion(t *testing.T, one, two client, key string) {
 	t.Helper()
 	ctx := context.Background()
-	a, b := one.newWorker(), two.newWorker()
+	a, b := one.NewWorker(), two.NewWorker()
 	for range 3 {
 		lockFree(t, a, key)
-		if err := b.lock(ctx, key); err == nil {
+		if err := b.Try(ctx, key); err == nil {
 			t.Fatal("two have locked the same key")
 		}
-		if err := a.unlock(ctx); err != nil {
+		if err := a.Unlock(ctx); err != nil {
 			t.Fatalf("unlock: %v", err)
 		}
 		a, b = b, a
@@ -99,13 +100,13 @@ func TestPick(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if these := pick(names); len(these) != 2 || these[0].name != "redlock" || these[1].name != "floor" {
+	if these := pick(names); len(these) != 2 || these[0].Name != "redlock" || these[1].Name != "floor" {
 		t.Errorf("pick = %v", these)
 	}
-	if these, others := applicable(libraries, 5); len(these)+len(others) != len(libraries) || len(others) != 2 {
+	if these, others := applicable(compared, 5); len(these)+len(others) != len(compared) || len(others) != 2 {
 		t.Errorf("on 5 nodes: without %v", others)
 	}
-	if _, others := applicable(libraries, 1); len(others) != 0 {
+	if _, others := applicable(compared, 1); len(others) != 0 {
 		t.Errorf("on one node: without %v", others)
 	}
 }

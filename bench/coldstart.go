@@ -18,10 +18,9 @@ import (
 	"time"
 
 	"github.com/go-redsync/redsync/v4"
-	redsyncredis "github.com/go-redsync/redsync/v4/redis"
-	"github.com/go-redsync/redsync/v4/redis/redigo"
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/seed6c881748/redlock/bench/libraries"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
 )
@@ -121,15 +120,8 @@ func coldRedlock(addrs []string, withTLS bool, ttl time.Duration, key string) er
 }
 
 func coldRedsync(addrs []string, withTLS bool, ttl time.Duration, key string) error {
-	pools := make([]redsyncredis.Pool, len(addrs))
-	for i, addr := range addrs {
-		pool := &redis.Pool{MaxIdle: 1, DialContext: func(ctx context.Context) (redis.Conn, error) {
-			return redis.DialContext(ctx, "tcp", addr,
-				redis.DialPassword(benchPassword), redis.DialUseTLS(withTLS), redis.DialTLSSkipVerify(true))
-		}}
-		defer func() { _ = pool.Close() }()
-		pools[i] = redigo.NewPool(pool)
-	}
+	pools, end := libraries.RedigoPools(addrs, 1, redis.DialPassword(benchPassword), redis.DialUseTLS(withTLS), redis.DialTLSSkipVerify(true))
+	defer end()
 	return redsync.New(pools...).NewMutex(key, redsync.WithTries(1), redsync.WithExpiry(ttl)).Lock()
 }
 

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed6c881748/redlock/bench/libraries"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
 )
@@ -175,7 +176,7 @@ func perSecond(n int, length time.Duration) string {
 
 // takePart is what a child process does: its goroutines lock, hold and unlock in a loop.
 func takePart(o order) (possessions []possession, err error) {
-	r, err := openRedlock(o.Addrs, redlock.WithRetryCount(-1))
+	r, err := libraries.OpenRedlock(o.Addrs, redlock.WithRetryCount(-1))
 	if err != nil {
 		return nil, err
 	}

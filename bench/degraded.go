@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/seed6c881748/redlock/bench/libraries"
 	"github.com/seed6c881748/redlock/bench/plot"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
@@ -104,7 +105,7 @@ func (d *degradation) measure(s settings, f fault, lost, callers int) (seen []ob
 		return nil, struck, err
 	}
 	defer func() { err = errors.Join(err, cluster.Close()) }()
-	r, err := openRedlock(cluster.Addrs())
+	r, err := libraries.OpenRedlock(cluster.Addrs())
 	if err != nil {
 		return nil, struck, err
 	}
@@ -217,7 +218,7 @@ func startCallers(r *redlock.Redlock, ttl time.Duration, n int) *callers {
 	g := &callers{seen: make([][]observation, n)}
 	for i := range n {
 		g.wg.Go(func() {
-			w := &redlockWorker{r: r, ttl: ttl}
+			w := libraries.RedlockWorker(r, ttl)
 			key := "degraded:" + strconv.Itoa(i)
 			for !g.stop.Load() {
 				g.seen[i] = append(g.seen[i], observe(w, key))
@@ -230,9 +231,9 @@ func startCallers(r *redlock.Redlock, ttl time.Duration, n int) *callers {
 func observe(w worker, key string) observation {
 	ctx := context.Background()
 	start := time.Now()
-	err := w.lock(ctx, key)
+	err := w.Try(ctx, key)
 	if err == nil {
-		err = w.unlock(ctx)
+		err = w.Unlock(ctx)
 	}
 	return observation{start, time.Since(start), err}
 }

@@ -11,11 +11,11 @@ import (
 )
 
 // modules are those whose versions matter to the figures.
-var modules = func() (all []string) {
-	for _, l := range libraries {
-		all = append(all, l.modules...)
+var modules = func() (paths []string) {
+	for _, l := range compared {
+		paths = append(paths, l.Modules...)
 	}
-	return all
+	return paths
 }()
 
 // environment says what the figures were measured with.

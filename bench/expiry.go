@@ -14,6 +14,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/seed6c881748/redlock/bench/libraries"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
 )
@@ -28,7 +29,7 @@ func expiry(s settings, out *section) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, cluster.Close()) }()
-	r, err := openRedlock(cluster.Addrs())
+	r, err := libraries.OpenRedlock(cluster.Addrs())
 	if err != nil {
 		return err
 	}
@@ -83,7 +84,7 @@ func startHolder(o order) (*exec.Cmd, error) {
 
 // hold is the other process: it takes a lock and waits to be killed.
 func hold(o order, out io.Writer) error {
-	r, err := openRedlock(o.Addrs)
+	r, err := libraries.OpenRedlock(o.Addrs)
 	if err != nil {
 		return err
 	}

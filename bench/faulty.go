@@ -106,7 +106,7 @@ func onFaulty(s settings, nodes, callers int, t *table, fault func(*testcluster.
 		stop := fault(cluster)
 		seen := attempts(c, callers, s.faultTime)
 		stop()
-		seen.report(t, nodes, callers, c.name)
+		seen.report(t, nodes, callers, c.Name)
 	}
 	return nil
 }
@@ -127,18 +127,18 @@ func attempts(c client, callers int, length time.Duration) *tries {
 	end := time.Now().Add(length)
 	for i := range callers {
 		wg.Go(func() {
-			w, ctx := c.newWorker(), context.Background()
+			w, ctx := c.NewWorker(), context.Background()
 			var took []time.Duration
 			failed := 0
 			for time.Now().Before(end) {
-				key := fmt.Sprintf("faulty:%s:%d:%d:%d", c.name, i, end.UnixNano(), len(took)+failed)
+				key := fmt.Sprintf("faulty:%s:%d:%d:%d", c.Name, i, end.UnixNano(), len(took)+failed)
 				start := time.Now()
-				if err := w.lock(ctx, key); err != nil {
+				if err := w.Try(ctx, key); err != nil {
 					failed++
 					continue
 				}
 				took = append(took, time.Since(start))
-				if w.unlock(ctx) != nil {
+				if w.Unlock(ctx) != nil {
 					seen.failedUnlocks.Add(1)
 				}
 			}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/seed6c881748/redlock/bench/libraries"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
 )
@@ -35,8 +36,7 @@ func costs(s settings, out *section, name string, opt redlock.Option) (err error
 		}
 	}
 	these := []library{
-		{name: name, open: func(name string, o opening) (client, error) { return newRedlock(name, o.addrs, o.ttl, opt) }},
-		{name: "without", open: func(name string, o opening) (client, error) { return newRedlock(name, o.addrs, o.ttl) }},
+		libraries.Ours(name, "", opt), libraries.Ours("without", ""),
 	}
 	report := newReport(out, fmt.Sprintf("Lock+unlock with %d nodes: medians of %d rounds of %v for each, or of %d blocks of %d locks for one caller",
 		s.nodes, s.rounds, s.time, s.blocks, s.blockSize), name, "goroutines")
@@ -45,7 +45,7 @@ func costs(s settings, out *section, name string, opt redlock.Option) (err error
 		if g == 1 {
 			w, blocks = s.blocksOf(), s.blocks
 		}
-		r, err := compare(these, opening{cluster.Addrs(), s.ttl, g}, cluster.Nodes, w, s.rounds, blocks)
+		r, err := compare(these, on(cluster.Addrs(), s.ttl, g), cluster.Nodes, w, s.rounds, blocks)
 		if err != nil {
 			return err
 		}
@@ -59,7 +59,7 @@ func costs(s settings, out *section, name string, opt redlock.Option) (err error
 
 // admit ends the quarantine of new nodes.
 func admit(addrs []string, opt redlock.Option) error {
-	r, err := openRedlock(addrs, opt)
+	r, err := libraries.OpenRedlock(addrs, opt)
 	if err != nil {
 		return err
 	}

@@ -22,9 +22,9 @@ import (
 // who holds what, and resolves no split. It keeps none of the promises of a lock, and is only
 // there to be compared with.
 var floorLibrary = library{
-	name:  "floor",
-	setup: "no lock: SET NX PX and a script that compares and deletes on one pipelined connection a node, encoded by hand, return at the quorum, none of the promises",
-	open:  openFloor,
+	Name:  "floor",
+	Setup: "no lock: SET NX PX and a script that compares and deletes on one pipelined connection a node, encoded by hand, return at the quorum, none of the promises",
+	Open:  openFloor,
 }
 
 const floorUnlock = `if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0`
@@ -45,14 +45,14 @@ var (
 	}()
 )
 
-func openFloor(name string, o opening) (client, error) {
+func openFloor(o opening) (client, error) {
 	var nodes []*floorNode
 	end := func() {
 		for _, n := range nodes {
 			n.close()
 		}
 	}
-	for _, addr := range o.addrs {
+	for _, addr := range o.Addrs {
 		n, err := dialFloor(addr)
 		if err != nil {
 			end()
@@ -61,9 +61,9 @@ func openFloor(name string, o opening) (client, error) {
 		nodes = append(nodes, n)
 	}
 	return client{
-		name:      name,
-		newWorker: func() worker { return &floorWorker{nodes: nodes, millis: strconv.FormatInt(o.ttl.Milliseconds(), 10)} },
-		close:     end,
+		Name:      "floor",
+		NewWorker: func() worker { return &floorWorker{nodes: nodes, millis: strconv.FormatInt(o.TTL.Milliseconds(), 10)} },
+		Close:     end,
 	}, nil
 }
 
@@ -73,14 +73,14 @@ type floorWorker struct {
 	command            []byte // the space for one
 }
 
-func (w *floorWorker) lock(_ context.Context, key string) error {
+func (w *floorWorker) Try(_ context.Context, key string) error {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // Never fails.
 	w.key, w.token = key, hex.EncodeToString(b[:])
 	return w.round("SET", w.key, w.token, "NX", "PX", w.millis)
 }
 
-func (w *floorWorker) unlock(context.Context) error {
+func (w *floorWorker) Unlock(context.Context) error {
 	return w.round("EVALSHA", floorSHA, "1", w.key, w.token)
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/seed6c881748/redlock/bench/libraries"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
 )
@@ -37,7 +38,7 @@ func handon(s settings, out *section) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, in.Close(), child.Wait()) }()
-	r, err := openRedlock(cluster.Addrs())
+	r, err := libraries.OpenRedlock(cluster.Addrs())
 	if err != nil {
 		return err
 	}
@@ -124,7 +125,7 @@ func handOne(r *redlock.Redlock, ttl time.Duration, in io.Writer, lines *bufio.S
 
 // handOn is the other process.
 func handOn(o order, in io.Reader, out io.Writer) error {
-	r, err := openRedlock(o.Addrs)
+	r, err := libraries.OpenRedlock(o.Addrs)
 	if err != nil {
 		return err
 	}

@@ -12,9 +12,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed6c881748/redlock/bench/libraries"
 	"github.com/seed6c881748/redlock/bench/plot"
 	"github.com/seed6c881748/redlock/internal/testcluster"
-	"github.com/seed6c881748/redlock/redlock"
 )
 
 // The contended parts run their clients in processes of their own: this program
@@ -174,7 +174,7 @@ func carryOut(text string, in io.Reader, out io.Writer) error {
 			var own []possession
 			for time.Now().Before(o.To) {
 				asked := time.Now()
-				if err := l.lock(context.Background(), o.Key); err != nil {
+				if err := l.Lock(context.Background(), o.Key, 0); err != nil {
 					continue
 				}
 				from := time.Now()
@@ -182,7 +182,7 @@ func carryOut(text string, in io.Reader, out io.Writer) error {
 					time.Sleep(o.Hold)
 				}
 				to := time.Now()
-				_ = l.unlock(context.Background())
+				_ = l.Unlock(context.Background())
 				own = append(own, possession{Who: i, Waited: from.Sub(asked), From: from.UnixNano(), To: to.UnixNano()})
 			}
 			mu.Lock()
@@ -195,32 +195,20 @@ func carryOut(text string, in io.Reader, out io.Writer) error {
 }
 
 // newLockers returns what the goroutines of a process lock with, and what ends it.
-func newLockers(o order) (lockers []worker, end func(), err error) {
-	if o.Client != "redlock" {
-		c := newRedsync(o.Client, o.Addrs, o.TTL, o.Goroutines, false)
-		for range o.Goroutines {
-			l := c.newWorker().(*redsyncWorker)
-			l.options = l.options[1:] // The default of 32 tries.
-			lockers = append(lockers, l)
-		}
-		return lockers, c.close, nil
+func newLockers(o order) (lockers []libraries.Waiter, end func(), err error) {
+	var c client
+	if o.Client == "redlock" {
+		c, err = libraries.Redlock.Open(opening{Addrs: o.Addrs, TTL: o.TTL})
+	} else {
+		c, err = newRedsync(o.Addrs, o.TTL, o.Goroutines)
 	}
-	r, err := openRedlock(o.Addrs)
 	if err != nil {
 		return nil, nil, err
 	}
 	for range o.Goroutines {
-		lockers = append(lockers, &waiter{redlockWorker{r: r, ttl: o.TTL}})
+		lockers = append(lockers, c.NewWorker().(libraries.Waiter))
 	}
-	return lockers, func() { closeRedlock(r) }, nil
-}
-
-// A waiter waits for its lock as long as it takes.
-type waiter struct{ redlockWorker }
-
-func (w *waiter) lock(ctx context.Context, key string) (err error) {
-	w.held, err = w.r.Lock(ctx, []string{key}, w.ttl, redlock.WithRetryCount(-1))
-	return err
+	return lockers, c.Close, nil
 }
 
 // A bout is what the possessions of one contest amount to.

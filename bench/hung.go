@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seed6c881748/redlock/bench/libraries"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
@@ -26,7 +27,7 @@ func hung(s settings, out *section) error {
 		}
 		for _, one := range group {
 			if number > 0 {
-				bases[one.name] = hungName(one.client.name, 0)
+				bases[one.name] = hungName(one.client.Name, 0)
 			}
 		}
 		entrants = append(entrants, group...)
@@ -45,8 +46,8 @@ func hungEntrants(s settings, number int) (entrants []*entrant, end func(), err 
 	if err != nil {
 		return nil, func() {}, err
 	}
-	these := append([]library{redlockLibrary, fencedLibrary}, pick([]string{"redsync-redigo", "redsync-redigo-failfast"})...)
-	clients, err := openAll(these, opening{cluster.Addrs(), s.ttl, manyGoroutines})
+	these := append([]library{libraries.Redlock, libraries.Fenced}, pick([]string{"redsync-redigo", "redsync-redigo-failfast"})...)
+	clients, err := openAll(these, on(cluster.Addrs(), s.ttl, manyGoroutines))
 	end = func() {
 		closeClients(clients)
 		_ = cluster.Close()
@@ -57,7 +58,7 @@ func hungEntrants(s settings, number int) (entrants []*entrant, end func(), err 
 	for _, c := range clients {
 		connectAll(c, min(s.time, warmUpTime))
 		entrants = append(entrants, &entrant{
-			name: hungName(c.name, number), client: c, nodes: cluster.Nodes[:s.nodes-number],
+			name: hungName(c.Name, number), client: c, nodes: cluster.Nodes[:s.nodes-number],
 			work: s.turns(manyGoroutines), warm: true,
 		})
 	}
@@ -73,9 +74,9 @@ func hungEntrants(s settings, number int) (entrants []*entrant, end func(), err 
 func connectAll(c client, length time.Duration) {
 	workers := make([]worker, manyGoroutines)
 	for i := range workers {
-		workers[i] = c.newWorker()
+		workers[i] = c.NewWorker()
 	}
-	cycleAll(workers, work{length: length}, "connect:"+c.name+":", make([]samples, len(workers)), func() {})
+	cycleAll(workers, work{length: length}, "connect:"+c.Name+":", make([]samples, len(workers)), func() {})
 }
 
 func hungName(client string, number int) string {
@@ -92,7 +93,7 @@ func reportHung(s settings, out *section, r results, bases map[string]string, mi
 	multiples := newMultiplesTable()
 	r.addMultiples(multiples, bases)
 	reached := newAims()
-	for _, name := range []string{redlockLibrary.name, fencedLibrary.name} {
+	for _, name := range []string{libraries.Redlock.Name, libraries.Fenced.Name} {
 		reached.atMost(1.3, fmt.Sprintf("client CPU, %d of %d nodes hung / healthy, %s", minority, s.nodes, name),
 			r.ratios(hungName(name, minority), hungName(name, 0), turn.clientCPU))
 	}

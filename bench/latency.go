@@ -14,7 +14,7 @@ const maxAllocations = 24
 // latency measures a single caller, with every library on each number of nodes.
 func latency(s settings, out *section) error {
 	report := newReport(out, fmt.Sprintf("One caller, %s: medians of %d rounds, in each of which every client has %d blocks of at most %d locks and %v",
-		s.keys(), s.rounds, s.blocks, s.blockSize, blockTime), pick(s.only)[0].name, "N")
+		s.keys(), s.rounds, s.blocks, s.blockSize, blockTime), pick(s.only)[0].Name, "N")
 	reached := newAims()
 	var chart plot.Chart
 	err := onEach(s, out, 1, s.blocksOf(), s.blocks, func(n int, r results) error {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed6c881748/redlock/bench/libraries"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
@@ -56,7 +57,7 @@ func standInLine(s settings, client string, processes int) (l *queueing, err err
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, cluster.Close()) }()
-	workers := make([]worker, processes)
+	workers := make([]libraries.Waiter, processes)
 	for i := range workers {
 		own, end, err := newLockers(order{Client: client, Addrs: cluster.Addrs(), TTL: s.ttl, Goroutines: 1})
 		if err != nil {
@@ -76,14 +77,14 @@ func standInLine(s settings, client string, processes int) (l *queueing, err err
 				asked := time.Now().UnixNano()
 				err := errors.New("not yet")
 				for err != nil && ctx.Err() == nil {
-					err = w.lock(ctx, "line") // redsync may use up its tries.
+					err = w.Lock(ctx, "line", 0) // redsync may use up its tries.
 				}
 				p := possession{Who: i, From: time.Now().UnixNano()}
 				p.Waited = time.Duration(p.From - asked)
 				if err == nil {
 					time.Sleep(lineHold)
 					p.To = time.Now().UnixNano()
-					_ = w.unlock(context.Background()) //nolint:contextcheck // A turn that has begun ends, whatever the time.
+					_ = w.Unlock(context.Background()) //nolint:contextcheck // A turn that has begun ends, whatever the time.
 				}
 				mu.Lock()
 				l.note(p)

@@ -40,7 +40,7 @@ type entrant struct {
 // hold on to what its library has to set up, and its meter.
 func (e *entrant) open() (err error) {
 	for range e.work.goroutines {
-		e.workers = append(e.workers, e.client.newWorker())
+		e.workers = append(e.workers, e.client.NewWorker())
 	}
 	e.meter, err = newMeter(e.nodes)
 	return err
@@ -73,8 +73,8 @@ func (e *entrant) take(w work, prefix string) (t turn, err error) {
 	}
 	t.took, t.client = now.at.Sub(begin.at), now.cpu-begin.cpu
 	t.allocs, t.size = now.allocs-begin.allocs, now.size-begin.size
-	if t.servers, err = e.meter.since(begin.servers); err == nil && e.client.serverCPU != nil {
-		t.servers = load{cpu: e.client.serverCPU() - begin.ownServers}
+	if t.servers, err = e.meter.since(begin.servers); err == nil && e.client.ServerCPU != nil {
+		t.servers = load{cpu: e.client.ServerCPU() - begin.ownServers}
 	}
 	return t, err
 }
@@ -93,8 +93,8 @@ func (e *entrant) begin(w work) (b beginning, err error) {
 	if b.servers, err = e.meter.begin(); err != nil {
 		return b, err
 	}
-	if e.client.serverCPU != nil {
-		b.ownServers = e.client.serverCPU()
+	if e.client.ServerCPU != nil {
+		b.ownServers = e.client.ServerCPU()
 	}
 	b.used = usage()
 	return b, nil
@@ -158,10 +158,10 @@ func cycles(wk worker, w work, key string, kept samples, stop *atomic.Bool) turn
 			k = key + ":" + strconv.Itoa(i)
 		}
 		start := time.Now()
-		err := wk.lock(ctx, k)
+		err := wk.Try(ctx, k)
 		locked := time.Since(start)
 		if err == nil {
-			err = wk.unlock(ctx)
+			err = wk.Unlock(ctx)
 		}
 		if err == nil {
 			t.ops++

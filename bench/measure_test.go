@@ -16,14 +16,14 @@ import (
 // A fakeWorker fails every other lock.
 type fakeWorker struct{ calls int }
 
-func (w *fakeWorker) lock(context.Context, string) error {
+func (w *fakeWorker) Try(context.Context, string) error {
 	if w.calls++; w.calls%2 == 0 {
 		return errors.New("taken")
 	}
 	return nil
 }
 
-func (*fakeWorker) unlock(context.Context) error { return nil }
+func (*fakeWorker) Unlock(context.Context) error { return nil }
 
 // TestMeter: a meter counts what others ask of the servers, and not what it asks itself.
 func TestMeter(t *testing.T) {
@@ -67,7 +67,7 @@ func ping(t *testing.T, addr string) {
 
 // TestTakeTurns: every entrant has its turn in each round, and what it has done is counted.
 func TestTakeTurns(t *testing.T) {
-	c := client{newWorker: func() worker { return &fakeWorker{} }}
+	c := client{NewWorker: func() worker { return &fakeWorker{} }}
 	prepared, cleared := 0, 0
 	entrants := []*entrant{
 		{name: "a", client: c, work: work{goroutines: 2, length: time.Minute, locks: 10}},
@@ -105,7 +105,7 @@ func TestTakeTurns(t *testing.T) {
 // TestNoLock: a client that never has a lock is an error, not a row of zeros. The lock that
 // it has before the turn does not count.
 func TestNoLock(t *testing.T) {
-	c := client{newWorker: func() worker { return &fakeWorker{} }}
+	c := client{NewWorker: func() worker { return &fakeWorker{} }}
 	_, err := takeTurns([]*entrant{{name: "a", client: c, work: work{goroutines: 1, length: time.Minute, locks: 1}, warm: true}}, 1, 1)
 	if err == nil || !strings.Contains(err.Error(), "a: ") {
 		t.Errorf("err = %v", err)

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/seed6c881748/redlock/bench/libraries"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
@@ -47,7 +48,7 @@ func overload(s settings, out *section) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, cluster.Close()) }()
-	r, err := openRedlock(cluster.Addrs())
+	r, err := libraries.OpenRedlock(cluster.Addrs())
 	if err != nil {
 		return err
 	}
@@ -62,14 +63,18 @@ func overload(s settings, out *section) (err error) {
 	crowds := make(map[string][]crowd) // by client and callers; one each round
 	for round := range s.rounds {
 		for _, n := range s.callers {
-			mine := client{name: "redlock", newWorker: func() worker { return &redlockWorker{r: r, ttl: s.ttl} }}
-			crowds[crowdName(mine.name, n)] = append(crowds[crowdName(mine.name, n)], gather(s, mine, n, round))
+			mine := client{Name: "redlock", NewWorker: func() worker { return libraries.RedlockWorker(r, s.ttl) }}
+			crowds[crowdName(mine.Name, n)] = append(crowds[crowdName(mine.Name, n)], gather(s, mine, n, round))
 			if n > redsyncCallers {
 				continue
 			}
-			peer := newRedsync("redsync", cluster.Addrs(), s.ttl, n, false)
-			crowds[crowdName(peer.name, n)] = append(crowds[crowdName(peer.name, n)], gather(s, peer, n, round))
-			peer.close()
+			peer, e := newRedsync(cluster.Addrs(), s.ttl, n)
+			if e != nil {
+				return e
+			}
+			peer.Name = "redsync"
+			crowds[crowdName(peer.Name, n)] = append(crowds[crowdName(peer.Name, n)], gather(s, peer, n, round))
+			peer.Close()
 		}
 	}
 	if err = printCrowds(out, s, crowds); err != nil {
@@ -92,17 +97,17 @@ func gather(s settings, c client, callers, round int) crowd {
 	var got, failed, unlocks atomic.Int64
 	var stop atomic.Bool
 	var wg sync.WaitGroup
-	prefix := fmt.Sprintf("%s:%d:%d:", c.name, callers, round)
+	prefix := fmt.Sprintf("%s:%d:%d:", c.Name, callers, round)
 	for i := range callers {
 		wg.Go(func() {
-			wk, key := c.newWorker(), prefix+strconv.Itoa(i)
+			wk, key := c.NewWorker(), prefix+strconv.Itoa(i)
 			for !stop.Load() {
-				if err := wk.lock(context.Background(), key); err != nil {
+				if err := wk.Try(context.Background(), key); err != nil {
 					failed.Add(1)
 					time.Sleep(50*time.Millisecond + rand.N(100*time.Millisecond))
 					continue
 				}
-				if err := wk.unlock(context.Background()); err != nil {
+				if err := wk.Unlock(context.Background()); err != nil {
 					unlocks.Add(1)
 				}
 				got.Add(1)
@@ -134,21 +139,21 @@ func gather(s settings, c client, callers, round int) crowd {
 func extensions(c client, key string, length time.Duration) (took []time.Duration, failed int64) {
 	ctx := context.Background()
 	end := time.Now().Add(length)
-	wk := c.newWorker().(extender)
-	for err := errors.New("not locked"); err != nil; err = wk.lock(ctx, key) {
+	wk := c.NewWorker().(libraries.Extender)
+	for err := errors.New("not locked"); err != nil; err = wk.Try(ctx, key) {
 		if time.Now().After(end) {
 			return nil, 1
 		}
 	}
 	for time.Now().Before(end) {
 		start := time.Now()
-		if err := wk.extend(ctx); err != nil {
+		if err := wk.Extend(ctx); err != nil {
 			failed++
 		}
 		took = append(took, time.Since(start))
 		time.Sleep(extendEvery)
 	}
-	_ = wk.unlock(ctx)
+	_ = wk.Unlock(ctx)
 	slices.Sort(took)
 	return took, failed
 }

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
+	"github.com/seed6c881748/redlock/bench/libraries"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
 )
@@ -50,15 +52,15 @@ func lockSets(s settings, cluster *testcluster.Cluster, w work, blocks int) (r r
 		if fenced {
 			opts = append(opts, redlock.WithFencing())
 		}
-		lib, e := openRedlock(cluster.Addrs(), opts...)
+		lib, e := libraries.OpenRedlock(cluster.Addrs(), opts...)
 		if e != nil {
 			return r, nil, e
 		}
-		c := client{name: "redlock", close: func() { closeRedlock(lib) }}
-		defer c.close()
+		c := client{Name: "redlock"}
+		defer closeRedlock(lib)
 		for _, number := range resourceCounts {
-			c.newWorker = func() worker {
-				return &setWorker{redlockWorker: redlockWorker{r: lib, ttl: s.ttl}, number: number}
+			c.NewWorker = func() worker {
+				return libraries.SetWorker(lib, s.ttl, number)
 			}
 			name := resourceName(number, fenced)
 			if number != 1 {
@@ -100,3 +102,5 @@ func resourceAims(a *aims, r results, goroutines int) {
 		of("client CPU", r.ratios(ten, one, turn.clientCPU))
 	}
 }
+
+func closeRedlock(r *redlock.Redlock) { _ = r.Close(context.Background()) }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/seed6c881748/redlock/bench/libraries"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
@@ -20,8 +21,8 @@ func (s settings) tripLocks() int { return max(s.blockSize/10, 1) }
 
 // tripLibraries are those that are compared far away. The first of them is the control.
 func tripLibraries() []library {
-	ping := library{name: "PING to one node", open: openPing}
-	return append([]library{ping, redlockLibrary, fencedLibrary}, pick([]string{"redsync-redigo", "redsync-redigo-failfast"})...)
+	ping := library{Name: "PING to one node", Open: openPing}
+	return append([]library{ping, libraries.Redlock, libraries.Fenced}, pick([]string{"redsync-redigo", "redsync-redigo-failfast"})...)
 }
 
 // roundTrips measures how long a lock takes, in round trips.
@@ -31,7 +32,7 @@ func roundTrips(s settings, out *section) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, cluster.Close()) }()
-	clients, err := openAll(tripLibraries(), opening{cluster.Addrs(), s.ttl, 1})
+	clients, err := openAll(tripLibraries(), on(cluster.Addrs(), s.ttl, 1))
 	if err != nil {
 		return err
 	}
@@ -40,7 +41,7 @@ func roundTrips(s settings, out *section) (err error) {
 	for _, trip := range injectedTrips {
 		for _, c := range clients {
 			entrants = append(entrants, &entrant{
-				name: tripName(trip, c.name), client: c, nodes: cluster.Nodes,
+				name: tripName(trip, c.Name), client: c, nodes: cluster.Nodes,
 				work:   work{goroutines: 1, length: time.Minute, locks: s.tripLocks()},
 				before: func() error { return setTrip(cluster, trip) }, warm: trip != injectedTrips[0],
 			})
@@ -70,14 +71,14 @@ func reportTrips(s settings, out *section, clients []client, r results) error {
 	reached := newAims()
 	for _, trip := range injectedTrips {
 		for _, c := range clients {
-			name := tripName(trip, c.name)
-			inPings := r.ratios(name, tripName(trip, clients[0].name), turn.lockP50)
+			name := tripName(trip, c.Name)
+			inPings := r.ratios(name, tripName(trip, clients[0].Name), turn.lockP50)
 			inTrips := each(r.of(name, turn.lockP50), func(f float64) float64 { return f / micros(trip) })
 			in := func(f func(turn) float64) string { return fmt.Sprintf("%.2f", median(r.of(name, f))/1000) }
-			t.add(trip.String(), c.name, in(turn.lockP50), in(turn.lockP99), in(turn.bothP50), fmt.Sprintf("%.2f", median(inTrips)),
+			t.add(trip.String(), c.Name, in(turn.lockP50), in(turn.lockP99), in(turn.bothP50), fmt.Sprintf("%.2f", median(inTrips)),
 				number(median(inPings), "%.2f"))
-			if trip == 5*time.Millisecond && (c.name == redlockLibrary.name || c.name == fencedLibrary.name) {
-				reached.atMost(1.15, fmt.Sprintf("lock p50 / PING, round trip of %v, %s", trip, c.name), inPings)
+			if trip == 5*time.Millisecond && (c.Name == libraries.Redlock.Name || c.Name == libraries.Fenced.Name) {
+				reached.atMost(1.15, fmt.Sprintf("lock p50 / PING, round trip of %v, %s", trip, c.Name), inPings)
 			}
 		}
 	}
@@ -85,19 +86,19 @@ func reportTrips(s settings, out *section, clients []client, r results) error {
 }
 
 // openPing is the control: what a round trip takes without a lock.
-func openPing(name string, o opening) (client, error) {
-	conn, err := redis.Dial("tcp", o.addrs[0])
+func openPing(o opening) (client, error) {
+	conn, err := redis.Dial("tcp", o.Addrs[0])
 	if err != nil {
 		return client{}, err
 	}
-	return client{name: name, newWorker: func() worker { return pingWorker{conn} }, close: func() { _ = conn.Close() }}, nil
+	return client{Name: "PING to one node", NewWorker: func() worker { return pingWorker{conn} }, Close: func() { _ = conn.Close() }}, nil
 }
 
 type pingWorker struct{ conn redis.Conn }
 
-func (w pingWorker) lock(context.Context, string) error {
+func (w pingWorker) Try(context.Context, string) error {
 	_, err := w.conn.Do("PING")
 	return err
 }
 
-func (pingWorker) unlock(context.Context) error { return nil }
+func (pingWorker) Unlock(context.Context) error { return nil }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed6c881748/redlock/bench/libraries"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
 )
@@ -28,8 +29,8 @@ func scale(s settings, out *section) (err error) {
 	for _, kind := range []struct {
 		name string
 		opts []redlock.Option
-	}{{redlockLibrary.name, nil}, {fencedLibrary.name, []redlock.Option{redlock.WithFencing()}}} {
-		lib, e := openRedlock(cluster.Addrs(), kind.opts...)
+	}{{libraries.Redlock.Name, nil}, {libraries.Fenced.Name, []redlock.Option{redlock.WithFencing()}}} {
+		lib, e := libraries.OpenRedlock(cluster.Addrs(), kind.opts...)
 		if e != nil {
 			return e
 		}
@@ -59,13 +60,13 @@ func scale(s settings, out *section) (err error) {
 
 // scaleEntrants are those of one Redlock. The first one is what the others are compared with.
 func scaleEntrants(s settings, name string, r *redlock.Redlock, nodes []*testcluster.Node) []*entrant {
-	c := client{name: name, newWorker: func() worker { return &redlockWorker{r: r, ttl: s.ttl} }}
+	c := client{Name: name, NewWorker: func() worker { return libraries.RedlockWorker(r, s.ttl) }}
 	entrants := []*entrant{
 		{name: fmt.Sprintf("%s, %d goroutines", name, manyGoroutines), work: s.turns(manyGoroutines)},
 		{name: fmt.Sprintf("%s, %d goroutines", name, crowdGoroutines), work: s.turns(crowdGoroutines)},
 	}
 	for _, kept := range []bool{false, true} {
-		if kept && name != redlockLibrary.name {
+		if kept && name != libraries.Redlock.Name {
 			continue // To take them takes longer than to measure.
 		}
 		h := &heldLocks{r: r, name: name, number: s.held, kept: kept}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed6c881748/redlock/bench/libraries"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock/semaphore"
 )
@@ -144,7 +145,7 @@ func (w workerPool) cells(turns []permitTurn, counted time.Time, s settings) []s
 
 // usePermits is what a child process does.
 func usePermits(o order) (turns []permitTurn, err error) {
-	r, err := openRedlock(o.Addrs)
+	r, err := libraries.OpenRedlock(o.Addrs)
 	if err != nil {
 		return nil, err
 	}

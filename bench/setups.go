@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"runtime/debug"
 	"strings"
+
+	"github.com/seed6c881748/redlock/bench/libraries"
 )
 
 // listLibraries is the part that tells how the libraries are set up.
@@ -15,12 +17,12 @@ func listLibraries(s settings, out *section) error {
 		}
 	}
 	t := newTable(fmt.Sprintf("One attempt for each lock, ttl %v", s.ttl), "client", "built with", "set up")
-	for _, l := range append(pick(s.only), fencedLibrary) {
+	for _, l := range append(pick(s.only), libraries.Fenced) {
 		var built []string
-		for _, m := range l.modules {
+		for _, m := range l.Modules {
 			built = append(built, strings.TrimSpace(m+" "+versions[m]))
 		}
-		t.add(l.name, strings.Join(built, ", "), l.setup)
+		t.add(l.Name, strings.Join(built, ", "), l.Setup)
 	}
 	return out.table(t)
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed6c881748/redlock/bench/libraries"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
@@ -26,11 +27,11 @@ func throughput(s settings, out *section) (err error) {
 		return err
 	}
 	report := newReport(out, fmt.Sprintf("Lock+unlock with %d nodes, %s: medians of %d rounds of %v for each client", s.nodes, s.keys(), s.rounds, s.time),
-		these[0].name, "goroutines")
+		these[0].Name, "goroutines")
 	chart := newLines(fmt.Sprintf("Lock+unlock per second on %d nodes", s.nodes), "goroutines")
 	reached := newAims()
 	for _, g := range s.goroutines {
-		r, err := compare(these, opening{cluster.Addrs(), s.ttl, g}, cluster.Nodes, s.turns(g), s.rounds, 1)
+		r, err := compare(these, on(cluster.Addrs(), s.ttl, g), cluster.Nodes, s.turns(g), s.rounds, 1)
 		if err != nil {
 			return err
 		}
@@ -61,7 +62,7 @@ func loadAims(a *aims, r results) {
 // byNodes measures the same against the number of nodes.
 func byNodes(s settings, out *section) error {
 	report := newReport(out, fmt.Sprintf("Lock+unlock, %d goroutines, %s: medians of %d rounds of %v for each client", manyGoroutines, s.keys(), s.rounds, s.time),
-		pick(s.only)[0].name, "N")
+		pick(s.only)[0].Name, "N")
 	chart := newLines(fmt.Sprintf("Lock+unlock per second with %d goroutines", manyGoroutines), "nodes")
 	reached := newAims()
 	err := onEach(s, out, manyGoroutines, s.turns(manyGoroutines), 1, func(n int, r results) error {
@@ -86,7 +87,7 @@ func onEach(s settings, out *section, goroutines int, w work, blocks int, each f
 			return err
 		}
 		if i > 0 { // What does not depend on the nodes is measured once.
-			these = slices.DeleteFunc(these, func(l library) bool { return l.servers == elsewhere })
+			these = slices.DeleteFunc(these, func(l library) bool { return l.Servers == libraries.Elsewhere })
 		}
 		if len(these) == 0 {
 			continue
@@ -95,7 +96,7 @@ func onEach(s settings, out *section, goroutines int, w work, blocks int, each f
 		if err != nil {
 			return err
 		}
-		r, err := compare(these, opening{cluster.Addrs(), s.ttl, goroutines}, cluster.Nodes, w, s.rounds, blocks)
+		r, err := compare(these, on(cluster.Addrs(), s.ttl, goroutines), cluster.Nodes, w, s.rounds, blocks)
 		if err = errors.Join(err, cluster.Close()); err != nil {
 			return fmt.Errorf("%d nodes: %w", n, err)
 		}
@@ -129,7 +130,7 @@ func compare(these []library, o opening, nodes []*testcluster.Node, w work, roun
 	defer closeClients(clients)
 	entrants := make([]*entrant, len(clients))
 	for i, c := range clients {
-		entrants[i] = &entrant{name: c.name, client: c, nodes: nodes, work: w}
+		entrants[i] = &entrant{name: c.Name, client: c, nodes: nodes, work: w}
 	}
 	return takeTurns(entrants, rounds, blocks)
 }

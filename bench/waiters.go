@@ -11,6 +11,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/seed6c881748/redlock/bench/libraries"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
 )
@@ -27,7 +28,7 @@ func waiters(s settings, out *section) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, cluster.Close()) }()
-	holder, err := openRedlock(cluster.Addrs())
+	holder, err := libraries.OpenRedlock(cluster.Addrs())
 	if err != nil {
 		return err
 	}
@@ -39,7 +40,7 @@ func waiters(s settings, out *section) (err error) {
 	if err = holder.Close(context.Background()); err != nil {
 		return err
 	}
-	r, err := openRedlock(cluster.Addrs())
+	r, err := libraries.OpenRedlock(cluster.Addrs())
 	if err != nil {
 		return err
 	}

@@ -58,7 +58,7 @@ func run(f flags) error {
 	}
 	var all []Figures
 	for _, g := range groups {
-		for _, l := range libraries {
+		for _, l := range peers {
 			if f.faults != "" && f.faults != g.name || f.lib != "" && f.lib != l.name {
 				continue
 			}

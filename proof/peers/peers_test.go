@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed6c881748/redlock/bench/libraries"
 	"github.com/seed6c881748/redlock/compat/node"
 	"github.com/seed6c881748/redlock/proof/chaos/plan"
 	"github.com/seed6c881748/redlock/proof/history"
@@ -19,7 +20,9 @@ import (
 
 // TestMain lets the test binary be a client's process.
 func TestMain(m *testing.M) {
-	locker.Libraries["broken"] = func([]string, time.Duration) (locker.Library, error) { return careless{}, nil }
+	locker.Libraries["broken"] = libraries.Library{Open: func(libraries.Opening) (libraries.Client, error) {
+		return libraries.Client{NewWorker: func() libraries.Worker { return careless{} }}, nil
+	}}
 	if len(os.Args) > 2 && os.Args[1] == "-client" {
 		main()
 		return
@@ -30,18 +33,15 @@ func TestMain(m *testing.M) {
 // careless gives everybody a lock, and never says that it is over.
 type careless struct{}
 
-func (c careless) Try(context.Context, string) (locker.Held, error) { return c, nil }
-func (c careless) Lock(context.Context, string, time.Duration) (locker.Held, error) {
-	return c, nil
-}
-func (careless) Until() time.Time             { return time.Time{} }
-func (careless) Lost() <-chan struct{}        { return nil }
-func (careless) Keep(time.Duration)           {}
-func (careless) Unlock(context.Context) error { return nil }
+func (careless) Try(context.Context, string) error                 { return nil }
+func (careless) Lock(context.Context, string, time.Duration) error { return nil }
+func (careless) Until() time.Time                                  { return time.Time{} }
+func (careless) Lost() <-chan struct{}                             { return nil }
+func (careless) Unlock(context.Context) error                      { return nil }
 
 // Without faults each library excludes, loses no update and leaves nothing behind, and the course sees it work.
 func TestPeersWithoutFaults(t *testing.T) {
-	for _, l := range libraries {
+	for _, l := range peers {
 		t.Run(l.name, func(t *testing.T) {
 			t.Parallel()
 			if l.name == "node-redlock" {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed6c881748/redlock/bench/libraries"
 	"github.com/seed6c881748/redlock/proof/chaos/course"
 	"github.com/seed6c881748/redlock/proof/history"
 	"github.com/seed6c881748/redlock/proof/peers/locker"
@@ -24,25 +25,16 @@ type peer struct {
 	command func(self string) ([]string, error)
 }
 
-var libraries = []peer{
+var peers = []peer{
 	{name: "redlock", wakes: true, modules: []string{"github.com/seed6c881748/redlock"}, command: inGo("redlock")},
-	{
-		name: "redsync/redigo", command: inGo("redsync/redigo"),
-		modules: []string{"github.com/go-redsync/redsync/v4", "github.com/gomodule/redigo"},
-	},
-	{
-		name: "redsync/goredis", command: inGo("redsync/goredis"),
-		modules: []string{"github.com/go-redsync/redsync/v4", "github.com/redis/go-redis/v9"},
-	},
+	{name: "redsync/redigo", command: inGo("redsync/redigo"), modules: locker.Libraries["redsync/redigo"].Modules},
+	{name: "redsync/goredis", command: inGo("redsync/goredis"), modules: locker.Libraries["redsync/goredis"].Modules},
 	{name: "node-redlock", modules: []string{"redlock5", "ioredis"}, command: inNode},
-	{
-		name: "rueidislock", servers: 1, wakes: true, command: inGo("rueidislock"),
-		modules: []string{"github.com/redis/rueidis"},
-	},
+	{name: "rueidislock", servers: 1, wakes: true, command: inGo("rueidislock"), modules: libraries.Rueidislock.Modules},
 }
 
 func libraryNames() (names []string) {
-	for _, l := range libraries {
+	for _, l := range peers {
 		names = append(names, l.name)
 	}
 	return names

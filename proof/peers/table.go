@@ -28,7 +28,7 @@ type report struct {
 // write leaves the tables, for people on out and in a file, and for programs in another.
 func write(out io.Writer, f flags, all []Figures) error {
 	r := report{commit(), time.Now().UTC().Format(time.DateOnly), server(), make(map[string]map[string]string), all}
-	for _, l := range libraries {
+	for _, l := range peers {
 		r.Versions[l.name] = versions(l)
 	}
 	text := r.text()
@@ -62,7 +62,7 @@ func again(out io.Writer, name string) error {
 // text has a table of each library's sums, and one of what happened under which faults.
 func (r report) text() string {
 	var names []string
-	for _, l := range libraries {
+	for _, l := range peers {
 		if len(r.of(l.name, "")) > 0 {
 			names = append(names, l.name)
 		}

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/seed6c881748/redlock/bench/libraries"
 	"github.com/seed6c881748/redlock/proof/chaos/client"
 	"github.com/seed6c881748/redlock/proof/chaos/monotime"
 	"github.com/seed6c881748/redlock/proof/chaos/protocol"
@@ -47,14 +48,15 @@ func Run(name string, in io.Reader, out io.Writer) error {
 	if _, err = fmt.Fprintln(out, protocol.Ready); err != nil {
 		return err
 	}
-	lib, err := open(name, cfg)
+	library, err := open(name, cfg)
 	if err != nil {
 		return err
 	}
-	c := &process{Recorder: to, cfg: cfg, lib: lib, clock: monotime.Since(cfg.Start), stopped: make(chan struct{})}
+	c := &process{Recorder: to, cfg: cfg, clock: monotime.Since(cfg.Start), stopped: make(chan struct{})}
 	workers := sync.WaitGroup{}
 	for n := range cfg.Workers {
-		workers.Go(func() { c.work(rand.New(rand.NewPCG(cfg.Seed, uint64(n)))) })
+		lock := library.NewWorker().(libraries.Waiter) //nolint:forcetypeassert // All of them are.
+		workers.Go(func() { c.work(lock, rand.New(rand.NewPCG(cfg.Seed, uint64(n)))) })
 	}
 	for orders.Scan() {
 		var order protocol.Command
@@ -70,15 +72,15 @@ func Run(name string, in io.Reader, out io.Writer) error {
 }
 
 // open connects. A library that gives up because a server is away is opened again.
-func open(name string, cfg protocol.Config) (Library, error) {
-	connect := Libraries[name]
-	if connect == nil {
-		return nil, fmt.Errorf("locker: there is no %q", name)
+func open(name string, cfg protocol.Config) (libraries.Client, error) {
+	library, ok := Libraries[name]
+	if !ok {
+		return libraries.Client{}, fmt.Errorf("locker: there is no %q", name)
 	}
 	for {
-		lib, err := connect(cfg.Nodes, time.Duration(cfg.TTL))
+		c, err := library.Open(libraries.Opening{Addrs: cfg.Nodes, TTL: time.Duration(cfg.TTL), Drawn: drew})
 		if err == nil {
-			return lib, nil
+			return c, nil
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
@@ -89,13 +91,12 @@ type process struct {
 	*client.Recorder
 
 	cfg     protocol.Config
-	lib     Library
 	clock   monotime.Clock
 	stopped chan struct{} // Closed when the work is to be finished.
 	calls   atomic.Int64
 }
 
-func (c *process) work(lot *rand.Rand) {
+func (c *process) work(lock libraries.Waiter, lot *rand.Rand) {
 	for !c.ends() {
 		resource := c.cfg.Resources[lot.IntN(len(c.cfg.Resources))]
 		length := time.Duration(lot.Int64N(int64(shortWork)))
@@ -103,8 +104,8 @@ func (c *process) work(lot *rand.Rand) {
 		if long {
 			length = time.Duration(c.cfg.TTL + lot.Int64N(2*c.cfg.TTL))
 		}
-		if h, id := c.acquire(resource, lot.IntN(waitShare) == 0); h != nil {
-			s := &section{process: c, Held: h, id: id, resource: resource}
+		if id, ok := c.acquire(lock, resource, lot.IntN(waitShare) == 0); ok {
+			s := &section{process: c, Waiter: lock, id: id, resource: resource}
 			s.run(length, long)
 			s.release()
 		}
@@ -121,28 +122,26 @@ func (c *process) ends() bool {
 	}
 }
 
-// acquire returns nil if it got nothing, and the call's number.
-func (c *process) acquire(resource string, wait bool) (Held, int) {
+// acquire returns the call's number, and whether it got the lock.
+func (c *process) acquire(lock libraries.Waiter, resource string, wait bool) (id int, ok bool) {
 	op, limit := history.OpTryLock, time.Duration(0)
 	if wait {
 		op, limit = history.OpLock, Patience
 	}
-	var h Held
-	id := c.call(history.Event{Op: op, Resources: []string{resource}, TTL: c.cfg.TTL}, limit,
+	id = c.call(history.Event{Op: op, Resources: []string{resource}, TTL: c.cfg.TTL}, limit,
 		func() (until int64, token string, err error) {
 			ctx, values := drawing(context.Background())
 			if wait {
-				h, err = c.lib.Lock(ctx, resource, Patience)
+				err = lock.Lock(ctx, resource, Patience)
 			} else {
-				h, err = c.lib.Try(ctx, resource)
+				err = lock.Try(ctx, resource)
 			}
-			if err != nil {
-				h = nil
-				return 0, values.String(), err
+			if ok = err == nil; ok {
+				until = c.at(lock.Until())
 			}
-			return c.at(h.Until()), values.String(), nil
+			return until, values.String(), err
 		})
-	return h, id
+	return id, ok
 }
 
 // call tells of a call before and after it, and returns its number. It was told to wait as long as limit.

@@ -6,38 +6,17 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
+	"github.com/seed6c881748/redlock/bench/libraries"
 	"github.com/seed6c881748/redlock/internal/tokens"
 )
 
-// A Library is one that runs on the course: it connects to nodes.
-type Library interface {
-	// Try makes one attempt, and Lock waits for as long as wait at most.
-	// They tell tokens of ctx what they write to the nodes.
-	Try(ctx context.Context, resource string) (Held, error)
-	Lock(ctx context.Context, resource string, wait time.Duration) (Held, error)
-}
-
-// Held is a lock in the words of its library. What a library does not have is zero or nil.
-type Held interface {
-	Until() time.Time      // The end of its validity, as the library computes it.
-	Lost() <-chan struct{} // Closed when the library says that the lock is lost.
-	Keep(d time.Duration)  // The work may take longer than the ttl: extend by itself from now on.
-	Unlock(ctx context.Context) error
-}
-
-// An extender is a lock that its user extends: the library does not do it by itself.
-type extender interface {
-	Extend(ctx context.Context) error
-}
-
-// Libraries open the libraries that are written in Go, as their documentation does.
-var Libraries = map[string]func(addrs []string, ttl time.Duration) (Library, error){
-	"redlock":         openRedlock,
-	"redsync/redigo":  openRedsyncRedigo,
-	"redsync/goredis": openRedsyncGoredis,
-	"rueidislock":     openRueidislock,
+// Libraries are those that are written in Go, each set up as its documentation does.
+var Libraries = map[string]libraries.Library{
+	"redlock":         libraries.Redlock,
+	"redsync/redigo":  libraries.RedsyncOn("redigo"),
+	"redsync/goredis": libraries.RedsyncOn("goredis"),
+	"rueidislock":     libraries.Rueidislock,
 }
 
 // What the key of a resource is called, and what a history calls its value: as the library does, if there is nothing.
@@ -65,7 +44,7 @@ func drawing(ctx context.Context) (context.Context, *drawn) {
 	return context.WithValue(ctx, drawnKey{}, d), d
 }
 
-// drew says that a call has drawn a value.
+// drew is told each value that a call has drawn.
 func drew(ctx context.Context, value string) {
 	if d, ok := ctx.Value(drawnKey{}).(*drawn); ok && value != "" {
 		d.mu.Lock()

@@ -4,13 +4,14 @@ import (
 	"context"
 	"time"
 
+	"github.com/seed6c881748/redlock/bench/libraries"
 	"github.com/seed6c881748/redlock/proof/history"
 )
 
 // A section is the work under one lock.
 type section struct {
 	*process
-	Held
+	libraries.Waiter
 
 	id       int // The call that acquired the lock.
 	resource string
@@ -20,8 +21,8 @@ type section struct {
 func (s *section) run(length time.Duration, long bool) {
 	s.Log(history.Event{Kind: history.Enter, Lock: s.id, Resources: []string{s.resource}})
 	defer func() { s.Log(history.Event{Kind: history.Leave, Lock: s.id, Resources: []string{s.resource}}) }()
-	if long {
-		s.Keep(length)
+	if keeper, ok := s.Waiter.(libraries.Keeper); ok && long {
+		keeper.Keep()
 	}
 	read := s.Ask(history.Event{Kind: history.Read, Lock: s.id, Resources: []string{s.resource}})
 	if read.OK && s.last(length) {
@@ -56,13 +57,14 @@ func (s *section) timers() (over, again <-chan time.Time) {
 	if until.IsZero() {
 		return nil, nil
 	}
-	if _, ok := s.Held.(extender); ok {
-		return time.After(time.Until(until)), time.After(time.Until(until) / 2)
-	}
 	if s.Lost() != nil {
 		return nil, nil // It is extended, so until moves on.
 	}
-	return time.After(time.Until(until)), nil
+	over = time.After(time.Until(until))
+	if _, keeps := s.Waiter.(libraries.Keeper); keeps {
+		return over, nil
+	}
+	return over, time.After(time.Until(until) / 2)
 }
 
 // valid is what a careful user asks before a write.
@@ -83,7 +85,7 @@ func (s *section) extendNow() {
 		func() (until int64, token string, err error) {
 			ctx, cancel := context.WithTimeout(context.Background(), Patience)
 			defer cancel()
-			if err = s.Held.(extender).Extend(ctx); err != nil { //nolint:forcetypeassert // timers has asked.
+			if err = s.Waiter.(libraries.Extender).Extend(ctx); err != nil { //nolint:forcetypeassert // timers has asked.
 				return 0, "", err
 			}
 			return s.at(s.Until()), "", nil
