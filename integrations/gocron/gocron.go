@@ -33,12 +33,12 @@ package redlockgocron
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/go-co-op/gocron/v2"
 
+	"github.com/seed6c881748/redlock/integrations/internal/ticks"
 	"github.com/seed6c881748/redlock/redlock"
 )
 
@@ -47,20 +47,12 @@ var (
 	_ gocron.Elector = (*Elector)(nil)
 )
 
-// maxWait is the longest wait of a Locker: how late a run may begin, and how long a process may stand
-// still that has come first, without the tick being left out.
-const maxWait = 5 * time.Second
-
 // A Locker is for gocron.WithDistributedLocker and gocron.WithDistributedJobLocker. It locks a job's
 // name before each run: processes that do not get the lock leave out this tick. So jobs need names that
 // are the same in all processes and differ from each other; see gocron.WithName.
 //
 // A Locker is safe for concurrent use. Several schedulers can share it.
-type Locker struct {
-	r                  *redlock.Redlock
-	ttl, minHold, wait time.Duration
-	opts               []redlock.Option
-}
+type Locker struct{ ticks *ticks.Locker }
 
 // NewLocker returns a Locker that locks the resource "gocron:" + name for each job.
 //
@@ -86,12 +78,11 @@ func NewLocker(r *redlock.Redlock, ttl, minHold time.Duration, opts ...redlock.O
 	if r == nil {
 		return nil, errNoRedlock
 	}
-	if minHold <= 0 || minHold > ttl {
-		return nil, fmt.Errorf("redlockgocron: the min hold must be positive and not exceed the ttl of %v: %v", ttl, minHold)
+	locker, err := ticks.NewLocker(r, ttl, minHold, opts)
+	if err != nil {
+		return nil, fmt.Errorf("redlockgocron: %w", err)
 	}
-	// The caller's first: the min hold and the wait are none of theirs.
-	opts = append(opts[:len(opts):len(opts)], redlock.WithMinHold(minHold), redlock.WithRetryCount(-1))
-	return &Locker{r: r, ttl: ttl, minHold: minHold, wait: min(minHold/2, maxWait), opts: opts}, nil
+	return &Locker{locker}, nil
 }
 
 // Lock locks the job with this name. While another process has it, or too few nodes answer, Lock waits, and
@@ -103,39 +94,11 @@ func NewLocker(r *redlock.Redlock, ttl, minHold time.Duration, opts ...redlock.O
 // gocron unlocks after the run, and ignores whether the lock was held to the end. The events of the
 // Redlock say so.
 func (l *Locker) Lock(ctx context.Context, name string) (gocron.Lock, error) {
-	end := time.Now().Add(l.wait)
-	waiting, cancel := context.WithDeadline(ctx, end)
-	defer cancel()
-	retry := redlock.WithRetryIf(func(err error) bool { return l.mayGet(err, time.Until(end)) })
-	lock, err := l.r.Lock(waiting, []string{"gocron:" + name}, l.ttl, append(l.opts[:len(l.opts):len(l.opts)], retry)...)
-	if refused := (*redlock.QuorumError)(nil); errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && errors.As(err, &refused) {
-		err = refused // That the wait is over is no news.
-	}
+	lock, err := l.ticks.Lock(ctx, "gocron:"+name)
 	if err != nil {
 		return nil, fmt.Errorf("redlockgocron: job %q: %w", name, err)
-	}
-	// What nodes have granted is the caller's, even if its process has stood still meanwhile. Then another
-	// one may have run the job, and its min hold be over.
-	if !time.Now().Before(end) {
-		_ = lock.Unlock(ctx)
-		return nil, fmt.Errorf("redlockgocron: job %q: the lock came after the wait of %v: %w", name, l.wait, context.DeadlineExceeded)
 	}
 	// Not with ctx, which ends with the scheduler or the job's removal: runs go on beyond that.
 	lock.KeepAlive(context.WithoutCancel(ctx))
 	return lock, nil
-}
-
-// mayGet reports whether a refused Lock may get the lock within what is left of its wait. While the keys live as
-// long as those of an attempt of this tick, that attempt may fail yet. If they are shorter-lived, they are
-// what a run has left for the rest of the min hold, or those of an earlier tick's run.
-func (l *Locker) mayGet(err error, wait time.Duration) bool {
-	var refused *redlock.QuorumError
-	if !errors.Is(err, redlock.ErrTaken) || !errors.As(err, &refused) {
-		return errors.Is(err, redlock.ErrNoQuorum)
-	}
-	var left time.Duration
-	for _, v := range refused.Votes {
-		left = max(left, v.HolderTTL)
-	}
-	return left <= wait || left >= l.ttl-l.minHold
 }

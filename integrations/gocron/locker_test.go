@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed6c881748/redlock/integrations/internal/ticks"
 	"github.com/seed6c881748/redlock/redlock"
 	"github.com/seed6c881748/redlock/redlock/redlocktest"
 )
@@ -106,8 +107,8 @@ func TestTheWaitOfALocker(t *testing.T) {
 		{"short run", tick, tick / 2, 0, 0},
 		{"run that ends meanwhile", tick, tick / 2, time.Second, time.Second},
 		{"long run", tick, tick / 2, tick, tick / 4},
-		{"ttl is min hold", tick, tick, 0, maxWait},
-		{"long min hold", 10 * time.Minute, 5 * time.Minute, time.Minute, maxWait},
+		{"ttl is min hold", tick, tick, 0, ticks.MaxWait},
+		{"long min hold", 10 * time.Minute, 5 * time.Minute, time.Minute, ticks.MaxWait},
 		{"short min hold", tick, 100 * time.Millisecond, tick, 50 * time.Millisecond},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -142,7 +143,7 @@ func TestNobodyOutwaitsTheMinHold(t *testing.T) {
 			lock, err := one.Lock(t.Context(), "report")
 			require.NoError(t, err)
 			require.NoError(t, lock.Unlock(t.Context()))
-			time.Sleep(minHold - two.wait - time.Millisecond)
+			time.Sleep(minHold - two.ticks.Wait - time.Millisecond)
 			_, err = two.Lock(t.Context(), "report")
 			require.ErrorIs(t, err, redlock.ErrTaken)
 			time.Sleep(time.Millisecond)
@@ -199,7 +200,7 @@ func TestWhatEndsTheWaitOfALocker(t *testing.T) {
 
 		go func() {
 			time.Sleep(time.Second)
-			assert.NoError(t, two.r.Close(t.Context()))
+			assert.NoError(t, two.ticks.Redlock.Close(t.Context()))
 		}()
 		_, err = two.Lock(t.Context(), "report")
 		require.ErrorIs(t, err, redlock.ErrClosed)
