@@ -1,0 +1,320 @@
+package redlockcron
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/robfig/cron/v3"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/redlock/redlocktest"
+)
+
+// Both kinds of jobs run once per tick over three processes whose clocks are a second apart. The others' loggers hear who
+// has run it.
+func TestOneProcessRunsAJob(t *testing.T) {
+	for kind, job := range map[string]func(*Locker, *runs) cron.Job{
+		"wrapper": func(l *Locker, r *runs) cron.Job { return l.Wrapper("report")(r) },
+		"func":    func(l *Locker, r *runs) cron.Job { return l.Func("report", r.run) },
+	} {
+		t.Run(kind, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cluster, r := redlocktest.New(t, 3), &runs{length: time.Millisecond}
+				all := make([]*process, 3)
+				for i := range all {
+					all[i] = newProcess(t, cluster, fmt.Sprint("machine", i), time.Duration(i)*time.Second)
+					all[i].every(t, job(all[i].locker, r))
+				}
+				time.Sleep(5*time.Minute + minHold)
+				count, most := r.counted()
+				assert.Equal(t, 5, count, "once per tick")
+				assert.Equal(t, 1, most)
+				for _, p := range all[1:] {
+					skips, _ := p.log.with("info skip job=report holder=machine0 for=")
+					assert.Len(t, skips, 5)
+				}
+				for _, p := range all {
+					lines, _ := p.log.with("error")
+					assert.Empty(t, lines)
+				}
+				time.Sleep(minHold)
+				cluster.AssertFree()
+			})
+		})
+	}
+}
+
+// It is the Locker that does it.
+func TestWithoutALockerAllRunIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster, r := redlocktest.New(t, 3), &runs{length: wait}
+		for i := range 3 {
+			newProcess(t, cluster, "", time.Duration(i)*time.Second).every(t, r)
+		}
+		time.Sleep(time.Minute + wait)
+		count, most := r.counted()
+		assert.Equal(t, 3, count)
+		assert.Equal(t, 3, most)
+	})
+}
+
+// Whoever comes first may stand still, and give up.
+func TestATickIsRunThoughTheWinnerGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster, r := redlocktest.New(t, 3), &runs{length: time.Millisecond}
+		for i := range 2 {
+			p := newProcess(t, cluster, "", time.Duration(i)*time.Millisecond)
+			p.every(t, p.locker.Func("report", r.run))
+		}
+		time.Sleep(time.Minute - time.Millisecond)
+		stalls, err := cluster.Redlock.TryLock(t.Context(), []string{"cron:report"}, ttl)
+		require.NoError(t, err)
+		time.Sleep(400 * time.Millisecond)
+		require.NoError(t, stalls.Unlock(t.Context())) // As an attempt that has failed releases.
+		time.Sleep(minHold)
+		count, _ := r.counted()
+		assert.Equal(t, 1, count)
+	})
+}
+
+// A run that takes longer than the ttl and the next ticks keeps them out, also in its own process.
+func TestALongJobKeepsOthersOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster, r := redlocktest.New(t, 3), &runs{length: 150 * time.Second}
+		one, two := newProcess(t, cluster, "one", 0), newProcess(t, cluster, "two", time.Second)
+		one.every(t, one.locker.Wrapper("report")(r))
+		two.every(t, two.locker.Wrapper("report")(r))
+		time.Sleep(3*time.Minute + minHold) // From the first minute to the middle of the third.
+		count, most := r.counted()
+		assert.Equal(t, 1, count)
+		assert.Equal(t, 1, most)
+		for _, p := range []*process{one, two} {
+			skips, _ := p.log.with("info skip job=report holder=one for=")
+			assert.NotEmpty(t, skips)
+		}
+		time.Sleep(time.Minute)
+		count, _ = r.counted()
+		assert.Equal(t, 2, count)
+		time.Sleep(3 * time.Minute)
+	})
+}
+
+// SkipIfStillRunning and Recover stand before the Locker, as the Cron's chain does.
+func TestTheChainBeforeTheLocker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster, r := redlocktest.New(t, 3), &runs{length: 90 * time.Second}
+		log := &record{}
+		p := newProcess(t, cluster, "", 0, cron.SkipIfStillRunning(log))
+		p.every(t, p.locker.Wrapper("long")(r))
+		panics := 0
+		p.every(t, p.locker.Func("broken", func(context.Context) error {
+			panics++
+			panic("broken")
+		}))
+		time.Sleep(3*time.Minute + minHold)
+		count, most := r.counted()
+		assert.Equal(t, 2, count)
+		assert.Equal(t, 1, most)
+		skips, _ := log.with("info skip")
+		assert.Len(t, skips, 1)
+		assert.Equal(t, 3, panics, "its lock was released each time")
+		lines, _ := p.log.with("error panic")
+		assert.Len(t, lines, 3)
+		assert.NotContains(t, cluster.Held(), "cron:broken")
+		time.Sleep(2 * time.Minute)
+	})
+}
+
+func TestNobodyRunsAJobWithoutAQuorum(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster, r := redlocktest.New(t, 3), &runs{}
+		p := newProcess(t, cluster, "", 0)
+		p.every(t, p.locker.Func("report", r.run))
+		cluster.StopMajority()
+		time.Sleep(time.Minute + minHold)
+		count, _ := r.counted()
+		assert.Zero(t, count)
+		lines, errs := p.log.with("error job not run job=report")
+		require.Len(t, lines, 1)
+		require.ErrorIs(t, errs[0], redlock.ErrNoQuorum)
+		require.NotErrorIs(t, errs[0], context.DeadlineExceeded)
+		cluster.Recover()
+		time.Sleep(time.Minute)
+		count, _ = r.counted()
+		assert.Equal(t, 1, count)
+	})
+}
+
+// A job's context ends with its lock, and says why. A plain job goes on. The logger hears of both.
+func TestALostLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster := redlocktest.New(t, 3)
+		hears, deaf := &runs{length: time.Minute, endsWithContext: true}, &runs{length: 50 * time.Second}
+		p := newProcess(t, cluster, "", 0)
+		p.every(t, p.locker.Func("hears", hears.run))
+		p.every(t, p.locker.Wrapper("deaf")(deaf))
+		time.Sleep(time.Minute + time.Second)
+		cluster.Forget("cron:hears")
+		cluster.Forget("cron:deaf")
+		time.Sleep(ttl)
+		lines, errs := p.log.with("error lock lost before the job was over job=hears")
+		require.Len(t, lines, 1)
+		require.ErrorIs(t, errs[0], redlock.ErrLost)
+		lines, _ = p.log.with("error lock lost before the job was over job=deaf")
+		assert.Empty(t, lines, "it goes on")
+		time.Sleep(25 * time.Second)
+		lines, _ = p.log.with("error lock lost before the job was over job=deaf")
+		assert.Len(t, lines, 1)
+		time.Sleep(time.Minute)
+	})
+}
+
+func TestAJobThatFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newProcess(t, redlocktest.New(t, 3), "", 0)
+		full := errors.New("the disk is full")
+		p.every(t, p.locker.Func("report", func(ctx context.Context) error {
+			_, held := redlock.FromContext(ctx)
+			assert.True(t, held)
+			return full
+		}))
+		time.Sleep(time.Minute + time.Second)
+		lines, errs := p.log.with("error job failed job=report")
+		require.Len(t, lines, 1)
+		require.ErrorIs(t, errs[0], full)
+	})
+}
+
+// Stop ends neither waits nor runs. Close ends waits, and the contexts of runs.
+func TestStopAndClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster := redlocktest.New(t, 3)
+		r := &runs{length: time.Minute, endsWithContext: true}
+		p := newProcess(t, cluster, "", 0)
+		p.every(t, p.locker.Func("runs", r.run))
+		p.every(t, p.locker.Func("waits", r.run))
+		release := cluster.Take("cron:waits", time.Hour)
+		time.Sleep(time.Minute + time.Second)
+		stopped := p.Stop()
+		synctest.Wait()
+		require.NoError(t, stopped.Err())
+		release()
+		time.Sleep(time.Second)
+		count, _ := r.counted()
+		assert.Equal(t, 2, count, "what waited at Stop has run")
+
+		require.NoError(t, p.r.Close(t.Context()))
+		<-stopped.Done()
+		lines, errs := p.log.with("error job failed job=")
+		require.Len(t, lines, 2)
+		require.ErrorIs(t, errs[0], redlock.ErrClosed)
+
+		p = newProcess(t, cluster, "", 0)
+		p.every(t, p.locker.Func("waits", r.run))
+		defer cluster.Take("cron:waits", time.Hour)()
+		time.Sleep(time.Until(time.Now().Truncate(time.Minute).Add(time.Minute + time.Second)))
+		require.NoError(t, p.r.Close(t.Context()))
+		synctest.Wait()
+		lines, errs = p.log.with("error job not run job=waits")
+		require.Len(t, lines, 1)
+		require.ErrorIs(t, errs[0], redlock.ErrClosed)
+		lines, _ = p.log.with("info")
+		assert.Empty(t, lines)
+	})
+}
+
+// A standstill has a tracer stand still when its process has got a lock.
+type standstill struct {
+	redlock.Tracer
+	time.Duration
+}
+
+func (standstill) Begin(ctx context.Context, _ redlock.Op, _ []string) context.Context { return ctx }
+
+func (s standstill) End(_ context.Context, e redlock.Event) {
+	if e.Kind == redlock.EventAcquired {
+		time.Sleep(s.Duration)
+	}
+}
+
+func (standstill) Wants(context.Context, redlock.EventKind) bool { return false }
+
+// A lock that comes when the wait is over is not used: another process may have run the job by then.
+func TestALockThatComesLateIsNotUsed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log, r := &record{}, &runs{}
+		cluster := redlocktest.New(t, 3, redlock.WithTracer(standstill{Duration: wait}))
+		must(NewLocker(cluster.Redlock, log, ttl, minHold)).Func("report", r.run).Run()
+		count, _ := r.counted()
+		assert.Zero(t, count)
+		lines, errs := log.with("error job not run job=report")
+		require.Len(t, lines, 1)
+		require.ErrorIs(t, errs[0], context.DeadlineExceeded)
+		time.Sleep(minHold)
+		cluster.AssertFree()
+	})
+}
+
+func TestArguments(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster, log := redlocktest.New(t, 1), &record{}
+		cluster.StopMajority() // Nobody is asked.
+		r := cluster.Redlock
+		start := time.Now()
+		for _, minHold := range []time.Duration{-1, 0, ttl + 1} {
+			_, err := NewLocker(r, log, ttl, minHold)
+			require.ErrorContains(t, err, minHold.String())
+		}
+		_, err := NewLocker(nil, log, ttl, minHold)
+		require.ErrorContains(t, err, "no Redlock")
+		_, err = NewLocker(r, nil, ttl, minHold)
+		require.ErrorContains(t, err, "no logger")
+		_, err = NewLocker(r, log, ttl, minHold, redlock.WithDriftFactor(2))
+		require.ErrorContains(t, err, "drift factor 2")
+		_, err = NewLocker(r, log, ttl, minHold, redlock.WithStopTime(ttl))
+		require.ErrorContains(t, err, "stop time")
+
+		l := must(NewLocker(r, log, ttl, minHold))
+		l.Func("", func(context.Context) error { return nil }).Run()
+		l.Func("report", nil).Run()
+		lines, _ := log.with("error job not run job=")
+		require.Len(t, lines, 2)
+		require.Equal(t, start, time.Now())
+		cluster.Recover()
+	})
+}
+
+// A wrapper in the Cron's chain would have all jobs share a name.
+func TestAWrapperIsForOneJob(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := &record{}
+		l := must(NewLocker(redlocktest.New(t, 1).Redlock, log, ttl, minHold))
+		wrapper := l.Wrapper("report")
+		wrapper(cron.FuncJob(func() {}))
+		l.Wrapper("report")(cron.FuncJob(func() {}))
+		lines, _ := log.with("error")
+		require.Empty(t, lines)
+		wrapper(cron.FuncJob(func() {}))
+		lines, _ = log.with("error job not alone job=report")
+		require.Len(t, lines, 1)
+	})
+}
+
+func TestHolder(t *testing.T) {
+	taken := func(holder, owner string, left time.Duration) redlock.Vote {
+		return redlock.Vote{Err: redlock.ErrTaken, Holder: holder, Owner: owner, HolderTTL: left}
+	}
+	who, left := holder([]redlock.Vote{{}, taken("b", "two", 2), taken("b", "two", 3), taken("a", "one", 1), {Err: redlock.ErrNodeTimeout}})
+	assert.Equal(t, "two", who)
+	assert.EqualValues(t, 3, left)
+	who, _ = holder([]redlock.Vote{taken("a", "", 1)})
+	assert.Equal(t, "a", who, "without a label")
+	who, _ = holder([]redlock.Vote{taken("", "", 1)})
+	assert.Equal(t, "another waiter", who)
+}

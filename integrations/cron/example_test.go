@@ -1,0 +1,92 @@
+package redlockcron_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/robfig/cron/v3"
+
+	redlockcron "github.com/seed6c881748/redlock/integrations/cron"
+	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
+)
+
+// Three Crons, as those of three processes, have the same job. One of them runs it at each tick.
+func Example() {
+	r, end := connect()
+	defer end()
+	locker, err := redlockcron.NewLocker(r, cron.DefaultLogger, 30*time.Second, 900*time.Millisecond)
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	sent := make(chan string, 3)
+	for range 3 {
+		c := cron.New(cron.WithSeconds(), cron.WithLocation(time.UTC)) // The same place everywhere.
+		_, err := c.AddJob("* * * * * *", locker.Func("report", func(ctx context.Context) error {
+			sent <- "the report is sent" // What takes long stops when ctx ends.
+			return nil
+		}))
+		if err != nil {
+			log.Fatal(err)
+		}
+		c.Start()
+		defer func() { <-c.Stop().Done() }() // Before the Redlock is closed.
+	}
+	fmt.Println(<-sent)
+	// Output: the report is sent
+}
+
+// A job that knows no context is wrapped.
+func ExampleLocker_Wrapper() {
+	r, end := connect()
+	defer end()
+	locker, err := redlockcron.NewLocker(r, cron.DefaultLogger, 30*time.Second, 10*time.Second)
+	if err != nil {
+		log.Fatal(err)
+	}
+	cleanup := cron.FuncJob(func() { fmt.Println("cleaned up") })
+	job := locker.Wrapper("cleanup")(cleanup)
+	job.Run() // As at one tick on two machines.
+	job.Run()
+	// Output: cleaned up
+}
+
+// A job hears of the end of its lock, and why it has ended.
+func ExampleLocker_Func() {
+	r, end := connect()
+	defer end()
+	locker, err := redlockcron.NewLocker(r, cron.DefaultLogger, 30*time.Second, 10*time.Second)
+	if err != nil {
+		log.Fatal(err)
+	}
+	locker.Func("report", func(ctx context.Context) error {
+		go r.Close(context.WithoutCancel(ctx)) // The process shuts down.
+		<-ctx.Done()
+		fmt.Println(context.Cause(ctx))
+		return nil
+	}).Run()
+	// Output: redlock: the Redlock is closed
+}
+
+// connect returns a Redlock on three nodes in memory.
+func connect() (r *redlock.Redlock, end func()) {
+	cluster, err := testcluster.StartEmbedded(3)
+	if err != nil {
+		log.Fatal(err)
+	}
+	var nodes []redlock.Node
+	for _, addr := range cluster.Addrs() {
+		nodes = append(nodes, redlock.NewNode(addr))
+	}
+	r, err = redlock.New(nodes, redlock.WithNodeTimeout(10*time.Second))
+	if err != nil {
+		log.Fatal(err)
+	}
+	return r, func() {
+		_ = r.Close(context.Background())
+		_ = cluster.Close()
+	}
+}
