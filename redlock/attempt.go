@@ -117,9 +117,9 @@ func (a *acquisition) tell(ctx context.Context, l *Lock, err error) {
 	if err == nil && !a.r.events.On() {
 		return // As in Lock.tell.
 	}
-	told := false
+	emitted := false
 	defer func() {
-		if !told && l != nil {
+		if !emitted && l != nil {
 			_ = l.unlock(ctx)
 		}
 	}()
@@ -133,7 +133,7 @@ func (a *acquisition) tell(ctx context.Context, l *Lock, err error) {
 		e.Attempt, e.Votes = qe.Attempt, qe.Votes
 	}
 	a.r.end(ctx, e, l)
-	told = true
+	emitted = true
 }
 
 // errSplit: the votes are split so that no token is known to have a quorum.
@@ -173,7 +173,8 @@ func (a *acquisition) newCandidate(ctx context.Context, number int, s *split) *c
 	}
 }
 
-func (c *candidate) lockCommand() node.Command {
+// request is the lock request, which gets in line where the turn says so.
+func (c *candidate) request() node.Command {
 	t, o := &c.turn, c.a.o
 	if !t.inLine {
 		return lockCommand(c.claim)
@@ -185,7 +186,7 @@ func (c *candidate) lockCommand() node.Command {
 
 func (c *candidate) ask() {
 	a := c.a
-	rd := a.r.newRound(c.ctx, OpLock, c.claim, c.lockCommand(), node.LockRequest, decideLock, c.num)
+	rd := a.r.newRound(c.ctx, OpLock, c.claim, c.request(), node.LockRequest, decideLock, c.num)
 	rd.until, rd.task.Lives = c.until, a.lease.validity
 	if c.claim.counters != nil {
 		rd.grants = fences.NewGrants(len(rd.ballots))
@@ -201,7 +202,7 @@ func (c *candidate) ask() {
 
 func (c *candidate) askRefused() {
 	c.setLimit()
-	c.round.again(node.LockRequest, c.limit, c.lockCommand, func(_ int, v *ballot) bool { return v.stance == node.No || v.stance == node.Gone })
+	c.round.again(node.LockRequest, c.limit, c.request, func(_ int, v *ballot) bool { return v.stance == node.No || v.stance == node.Gone })
 }
 
 // setLimit sets what the nodes get to answer: a vote that comes after Until is none.

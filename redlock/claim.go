@@ -68,8 +68,8 @@ func (c *claim) Keys() []any { return c.keys }
 func (c *claim) Value() any { return c.args[0] }
 
 // Release is the release of a lock or of an attempt that was cut short, which tell the next in line, or of one
-// that has failed, which does not. Sent again, it tells them in any case. The voter reads who was told.
-func (c *claim) Release(now time.Time, again bool) (node.Command, node.Voter) {
+// that has failed, which does not. Sent again, it tells them in any case. The receiver reads who was told.
+func (c *claim) Release(now time.Time, again bool) (node.Command, node.Receiver) {
 	if !c.tells && !again {
 		return undoCommand(c), nil
 	}

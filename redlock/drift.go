@@ -53,6 +53,22 @@ func (co *core) lease(ttl time.Duration, o *options) (*lease, error) {
 	return le, o.check(le)
 }
 
+// check reports what is wrong with a lease, before any I/O.
+func (o *options) check(le *lease) error {
+	switch ttl := le.ttl; {
+	case ttl < time.Millisecond:
+		return fmt.Errorf("redlock: ttl %v: must be at least 1ms", ttl)
+	case le.validity <= 0:
+		return fmt.Errorf("redlock: ttl %v: nothing is left of it after the drift allowance of %v", ttl, drift(ttl, o.driftFactor))
+	case o.quarantine > 0 && ttl > o.quarantine:
+		return fmt.Errorf("redlock: ttl %v: must not exceed the quarantine's maxTTL %v", ttl, o.quarantine)
+	case o.fencing && ttl > o.fenceLife:
+		return fmt.Errorf("redlock: ttl %v: must not exceed the fence life %v", ttl, o.fenceLife)
+	default:
+		return nil
+	}
+}
+
 // attemptTimeouts is how many node timeouts an attempt may take; see [WithNodeTimeout].
 const attemptTimeouts = 3
 

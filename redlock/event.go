@@ -281,6 +281,22 @@ func isNotable(kind EventKind, err error) bool {
 	}
 }
 
+// end tells tracer and hook of the end of a call, with the event of that: l is the call's lock, nil
+// if it has none.
+func (co *core) end(ctx context.Context, e Event, l *Lock) {
+	if t := co.defaults.tracer; t != nil {
+		t.End(ctx, e)
+	}
+	if !co.wants(ctx, e.Kind, e.Err) {
+		return
+	}
+	e.Resources, e.Votes = slices.Clone(e.Resources), slices.Clone(e.Votes)
+	if l != nil {
+		e.Holder, e.Until = l.Holder(), l.Until()
+	}
+	co.send(ctx, e)
+}
+
 // send has hook and tracer told of an event, and keeps a copy of one that is notable.
 func (co *core) send(ctx context.Context, e Event) {
 	if isNotable(e.Kind, e.Err) {

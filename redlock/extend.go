@@ -157,13 +157,13 @@ func (l *Lock) repair(ballots []ballot, le *lease) {
 		n := l.r.nodes[i]
 		r := &repairer{lock: l, loss: n.Has(&l.claim.Trace, i, node.MarkHeld)}
 		r.task = node.Task{
-			Kind: node.RepairRequest, Command: repairCommand(l.claim, le.ms), Trace: &l.claim.Trace, Voter: r,
+			Kind: node.RepairRequest, Command: repairCommand(l.claim, le.ms), Trace: &l.claim.Trace, Receiver: r,
 			Limit: l.o.nodeTimeout, Lives: le.validity,
 		}
 		// EVAL: it is rare, and not sent again if the script has been forgotten.
 		r.request = node.Request{Task: &r.task, Index: uint16(i), Eval: true}
 		if err := n.Repair(&r.request, min(left, l.o.nodeTimeout)); err != nil {
-			r.Vote(i, node.Outcome{Err: err}, time.Time{})
+			r.Receive(i, node.Outcome{Err: err}, time.Time{})
 		}
 	}
 }
@@ -193,7 +193,7 @@ type repairer struct {
 	request node.Request
 }
 
-func (r *repairer) Vote(i int, out node.Outcome, _ time.Time) {
+func (r *repairer) Receive(i int, out node.Outcome, _ time.Time) {
 	r.lock.mu.Lock()
 	defer r.lock.mu.Unlock()
 	r.lock.repairs[i] = false

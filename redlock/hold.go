@@ -54,16 +54,16 @@ func (l *Lock) keepAlive(ctx context.Context) context.Context {
 //
 // It counts as a running call, so that Close waits for the lock's release.
 type hold struct {
-	lock   *Lock
-	values context.Context //nolint:containedctx // The first KeepAlive's, for the hook.
-	kept   []keptContext
-	expiry *time.Timer // looks at the clock when the contexts must end
-	next   *time.Timer // when the next extension is due
-	busy   bool        // next is running, or the extension is
-	warned bool        // since the last extension that succeeded
-	over   bool        // the contexts were ended
-	cause  error       // set with over
-	told   bool        // its end was counted, and its event sent
+	lock    *Lock
+	values  context.Context //nolint:containedctx // The first KeepAlive's, for the hook.
+	kept    []keptContext
+	expiry  *time.Timer // looks at the clock when the contexts must end
+	next    *time.Timer // when the next extension is due
+	busy    bool        // next is running, or the extension is
+	warned  bool        // since the last extension that succeeded
+	over    bool        // the contexts were ended
+	cause   error       // set with over
+	emitted bool        // its end was counted, and its event sent
 }
 
 type keptContext struct {
@@ -160,7 +160,7 @@ func (h *hold) schedule(d time.Duration) {
 	}
 }
 
-// remaining is the time until the contexts must end, or the lock if they have: because of the lock's
+// remaining returns the time until the contexts, or then the lock, must end: because of the lock's
 // validity, by the clock that says so first, or because of a limit.
 func (h *hold) remaining(now time.Time) time.Duration {
 	d, o := h.left(now), h.lock.o
@@ -291,7 +291,7 @@ func (h *hold) endLocked(cause error, now time.Time) func() {
 
 // tell counts the end of the hold, and sends its event. lock.mu is held.
 func (h *hold) tell(cause error, now time.Time) {
-	h.told = true
+	h.emitted = true
 	if errors.Is(cause, ErrNoQuorum) {
 		cause = nil // The release was not confirmed, which is no loss.
 	}

@@ -174,18 +174,6 @@ func (l *Lock) want() {
 	}
 }
 
-// wantHeld tells the locks of this process that hold one of the resources that somebody waits.
-func (co *core) wantHeld(resources []string) {
-	if !co.anyWanted.Load() {
-		return
-	}
-	for _, held := range co.watch.Held() {
-		if _, shared := held.(*Lock).shares(resources); shared {
-			held.(*Lock).want()
-		}
-	}
-}
-
 // shares returns the first of the resources that is also one of the lock's.
 func (l *Lock) shares(resources []string) (resource string, found bool) {
 	for _, res := range resources {
@@ -238,22 +226,6 @@ func (l *Lock) tell(ctx context.Context, kind EventKind, op Op, began time.Time,
 	e.Held, e.Kept = l.lasted, l.hold != nil
 	l.mu.Unlock()
 	l.r.end(ctx, e, l)
-}
-
-// end tells tracer and hook of the end of a call, with the event of that: l is the call's lock, nil
-// if it has none.
-func (co *core) end(ctx context.Context, e Event, l *Lock) {
-	if t := co.defaults.tracer; t != nil {
-		t.End(ctx, e)
-	}
-	if !co.wants(ctx, e.Kind, e.Err) {
-		return
-	}
-	e.Resources, e.Votes = slices.Clone(e.Resources), slices.Clone(e.Votes)
-	if l != nil {
-		e.Holder, e.Until = l.Holder(), l.Until()
-	}
-	co.send(ctx, e)
 }
 
 func (l *Lock) text() string {

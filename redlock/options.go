@@ -335,19 +335,3 @@ func (o *options) apply(opts []Option) error {
 	o.ofNew, o.delayHere, o.jitterHere = false, false, false // They are not of the next call.
 	return wrongIf(both && o.jitter > o.retryDelay, "retry jitter %v: must not exceed the retry delay %v", o.jitter, o.retryDelay)
 }
-
-// check reports what is wrong with a lease, before any I/O.
-func (o *options) check(le *lease) error {
-	switch ttl := le.ttl; {
-	case ttl < time.Millisecond:
-		return fmt.Errorf("redlock: ttl %v: must be at least 1ms", ttl)
-	case le.validity <= 0:
-		return fmt.Errorf("redlock: ttl %v: nothing is left of it after the drift allowance of %v", ttl, drift(ttl, o.driftFactor))
-	case o.quarantine > 0 && ttl > o.quarantine:
-		return fmt.Errorf("redlock: ttl %v: must not exceed the quarantine's maxTTL %v", ttl, o.quarantine)
-	case o.fencing && ttl > o.fenceLife:
-		return fmt.Errorf("redlock: ttl %v: must not exceed the fence life %v", ttl, o.fenceLife)
-	default:
-		return nil
-	}
-}

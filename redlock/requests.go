@@ -32,7 +32,7 @@ func (rd *round) ask(start time.Time, timeout time.Duration) {
 func (rd *round) again(kind node.Kind, timeout time.Duration, command func() node.Command, more func(i int, b *ballot) bool) {
 	rd.mu.Lock()
 	n := len(rd.ballots)
-	rd.latest = &node.Task{Kind: kind, Command: command(), Trace: rd.task.Trace, Voter: rd, Limit: timeout}
+	rd.latest = &node.Task{Kind: kind, Command: command(), Trace: rd.task.Trace, Receiver: rd, Limit: timeout}
 	if kind == node.LockRequest {
 		rd.latest.Lives = rd.task.Lives
 	}
@@ -65,7 +65,7 @@ func (rd *round) requestLocked(i int) *node.Request {
 
 func (rd *round) send(req *node.Request, now time.Time) {
 	if err := rd.r.nodes[req.Index].Enqueue(req, now); err != nil {
-		rd.Vote(int(req.Index), node.Outcome{Err: err}, time.Now())
+		rd.Receive(int(req.Index), node.Outcome{Err: err}, time.Now())
 	}
 }
 

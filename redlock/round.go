@@ -99,7 +99,7 @@ func (co *core) newRound(ctx context.Context, op Op, c *claim, cmd node.Command,
 		rd.requests, rd.ballots = make([]node.Request, n), make([]ballot, n)
 	}
 	rd.requests, rd.ballots = rd.requests[:n], rd.ballots[:n]
-	rd.task.Kind, rd.task.Command, rd.task.Trace, rd.task.Voter = kind, cmd, &c.Trace, rd
+	rd.task.Kind, rd.task.Command, rd.task.Trace, rd.task.Receiver = kind, cmd, &c.Trace, rd
 	rd.latest = &rd.task
 	if cmd.Script != nil {
 		rd.task.Command.Encode(small.encoded[:0])
@@ -120,7 +120,7 @@ func (rd *round) skip(i int, b ballot) {
 // Vote counts node i's answer. Later ones, and those after the timer, are
 // ignored: what they have left on the node is the release's business, which
 // is queued behind the request on the same connection.
-func (rd *round) Vote(i int, out node.Outcome, at time.Time) {
+func (rd *round) Receive(i int, out node.Outcome, at time.Time) {
 	if out.Unqueued != "" {
 		rd.r.subscriptions.Complain(i, node.NoQueue, fmt.Errorf("not put in line: %s", out.Unqueued))
 	}

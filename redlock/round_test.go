@@ -69,7 +69,7 @@ func refusedCandidate(t *testing.T, r *Redlock, c *testcluster.Cluster) *candida
 	a := new(acquisition)
 	require.NoError(t, r.prepare(t.Context(), a, []string{"a"}, time.Minute, nil))
 	cand := a.newCandidate(t.Context(), 1, nil)
-	cand.round = r.newRound(t.Context(), OpLock, cand.claim, cand.lockCommand(), node.LockRequest, decideLock, 1)
+	cand.round = r.newRound(t.Context(), OpLock, cand.claim, cand.request(), node.LockRequest, decideLock, 1)
 	cand.round.ask(cand.start, 100*time.Millisecond)
 	<-cand.round.decided
 	v, _ := cand.round.result()
@@ -219,7 +219,7 @@ func TestFenceGrantAfterTheAgreementIsLeftAlone(t *testing.T) {
 	rd.grants = fences.NewGrants(3)
 	rd.requests[2].Task = nil // As again leaves a node that has not answered.
 	for i, fence := range []int64{9, 9, 5} {
-		rd.Vote(i, node.Outcome{Stance: node.Yes, Fence: fence}, time.Now())
+		rd.Receive(i, node.Outcome{Stance: node.Yes, Fence: fence}, time.Now())
 	}
 	fence, grants := rd.fence()
 	assert.EqualValues(t, 9, fence)
@@ -243,7 +243,7 @@ func TestFenceGrantsThatAgreeBeforeARaiseAreEnough(t *testing.T) {
 		rd := r.newRound(t.Context(), OpLock, cand.claim, node.Command{}, node.LockRequest, decideLock, 1)
 		cand.round, rd.grants = rd, fences.NewGrants(3)
 		for i, fence := range []int64{5, 9, 9} {
-			rd.Vote(i, node.Outcome{Stance: node.Yes, Fence: fence}, time.Now())
+			rd.Receive(i, node.Outcome{Stance: node.Yes, Fence: fence}, time.Now())
 		}
 		fence, _ := rd.fence()
 		require.Zero(t, fence, "it was decided without an agreement")

@@ -143,7 +143,7 @@ func (l *Lock) release(ctx context.Context, now time.Time, repeated bool) (*roun
 // release asks the nodes, and wakes a waiter of this process if there is nobody else to wake.
 func (rd *round) release(timeout time.Duration) verdict {
 	t := &wakeReader{r: rd.r, on: rd.claim.target, next: rd}
-	rd.task.Voter = t
+	rd.task.Receiver = t
 	rd.ask(time.Now(), timeout)
 	<-rd.decided
 	v, _ := rd.result()
@@ -170,7 +170,7 @@ func (l *Lock) endUnlock(rd *round, v verdict, late, repeated bool) error {
 	} else {
 		l.r.counters.unlocked.Add(1)
 	}
-	if l.hold != nil && !l.hold.told {
+	if l.hold != nil && !l.hold.emitted {
 		l.hold.tell(reason, time.Now())
 	}
 	if l.released.done != nil {

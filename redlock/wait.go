@@ -166,8 +166,8 @@ func (w *waiter) waitInLine(ctx context.Context, attempts int, last error) (*Loc
 
 // endedBy is the error of a call that was ended in line. If it has made no attempt, what others have seen tells more.
 func (w *waiter) endedBy(cause, last error) error {
-	if told := w.a.r.queue.Answer(w.queued, time.Time{}); told != nil && last == nil {
-		last = w.share(told, 1)
+	if answered := w.a.r.queue.Answer(w.queued, time.Time{}); answered != nil && last == nil {
+		last = w.share(answered, 1)
 	}
 	return w.a.endedBy(cause, last)
 }
@@ -176,8 +176,8 @@ func (w *waiter) endedBy(cause, last error) error {
 func (w *waiter) attempt(ctx context.Context, why waiting.Reason, s waiting.State, number int) (*Lock, error) {
 	a, q := w.a, w.a.r.queue
 	if !s.Head {
-		if told := q.Answer(w.queued, w.recent(s)); told != nil {
-			return nil, w.share(told, number)
+		if answered := q.Answer(w.queued, w.recent(s)); answered != nil {
+			return nil, w.share(answered, number)
 		}
 		l, err := a.attempt(ctx, number, turn{}) // Nobody else asks.
 		q.Remember(w.queued, forOthers(err))
@@ -235,9 +235,9 @@ func holderOf(no *QuorumError) (holder, owner string) {
 	return "", ""
 }
 
-// share is the error for w when another waiter was told so.
-func (w *waiter) share(told error, number int) error {
-	e := refusal(told).clone()
+// share is the error for w when another waiter was answered so.
+func (w *waiter) share(answered error, number int) error {
+	e := refusal(answered).clone()
 	e.Resources, e.Attempt = slices.Clone(w.a.resources), number
 	return e
 }

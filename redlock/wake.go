@@ -19,6 +19,18 @@ func (co *core) message(i int, payload string) {
 	}
 }
 
+// wantHeld tells the locks of this process that hold one of the resources that somebody waits.
+func (co *core) wantHeld(resources []string) {
+	if !co.anyWanted.Load() {
+		return
+	}
+	for _, held := range co.watch.Held() {
+		if _, shared := held.(*Lock).shares(resources); shared {
+			held.(*Lock).want()
+		}
+	}
+}
+
 // pass has the next in line for a key at node i told, if the resource is free, of the
 // release that digest names. If this process does not wait any more, it leaves the
 // line.
@@ -29,24 +41,24 @@ func (co *core) pass(i int, key, digest string, leave bool) {
 	}
 	on := &target{prefix: co.defaults.prefix, resources: []string{resource}, keys: []any{key}}
 	cmd := passCommand(on, co.channel, digest, leave)
-	t := &node.Task{Kind: node.Ask, Command: cmd, Limit: co.defaults.nodeTimeout, Voter: &wakeReader{r: co, on: on}}
+	t := &node.Task{Kind: node.Ask, Command: cmd, Limit: co.defaults.nodeTimeout, Receiver: &wakeReader{r: co, on: on}}
 	_ = co.nodes[i].Enqueue(&node.Request{Task: t, Index: uint16(i)}, time.Now()) // If not, they poll.
 }
 
-// A wakeReader is a voter that reads from the answers to releases who was told.
+// A wakeReader receives the answers to releases, and reads from them who was told.
 type wakeReader struct {
 	r    *core
 	on   *target
-	next node.Voter  // gets the votes, too; nil: there is none
-	told atomic.Bool // a node has told somebody
+	next node.Receiver // gets the answers, too; nil: there is none
+	told atomic.Bool   // a node has told somebody
 }
 
-func (w *wakeReader) Vote(i int, out node.Outcome, at time.Time) {
+func (w *wakeReader) Receive(i int, out node.Outcome, at time.Time) {
 	if len(out.Told) > 0 {
 		w.read(i, out.Told)
 	}
 	if w.next != nil {
-		w.next.Vote(i, out, at)
+		w.next.Receive(i, out, at)
 	}
 }
 

@@ -65,7 +65,7 @@ func (w *window) patience(timeout time.Duration) time.Duration {
 }
 
 // observe adapts the size to what a round has shown. busy is how many rounds were under way,
-// itself included. Of a round that was under way in a silence, the time since then tells of queues.
+// itself included. After a silence, only the time since answers resumed counts as queueing.
 func (w *window) observe(s Sample, busy int, now time.Time) {
 	idle := 2*busy < w.limit() // It is not the window that limits.
 	w.learn(s, idle, now)

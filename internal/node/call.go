@@ -9,7 +9,7 @@ import (
 // Call asks one node and waits for its answer.
 func (n *Node) Call(ctx context.Context, cmd Command, timeout time.Duration) Outcome {
 	answer := make(chan Outcome, 1)
-	q := &Request{Task: &Task{Kind: Ask, Command: cmd, Voter: mailbox(answer), Limit: timeout}}
+	q := &Request{Task: &Task{Kind: Ask, Command: cmd, Receiver: mailbox(answer), Limit: timeout}}
 	if err := n.Enqueue(q, time.Now()); err != nil {
 		return Outcome{Err: err}
 	}
@@ -27,7 +27,7 @@ func (n *Node) Call(ctx context.Context, cmd Command, timeout time.Duration) Out
 	}
 }
 
-// A mailbox is the voter of a single request.
+// A mailbox is the receiver of a single request.
 type mailbox chan Outcome
 
-func (m mailbox) Vote(_ int, out Outcome, _ time.Time) { m <- out }
+func (m mailbox) Receive(_ int, out Outcome, _ time.Time) { m <- out }

@@ -59,7 +59,7 @@ type Node struct {
 	done   chan struct{} // closed when the node's goroutine has ended
 
 	// Never taken with a Lock's, a round's or another node's. Observer, trace owners and dialect
-	// are called with it held, voters never.
+	// are called with it held, receivers never.
 	mu                 sync.Mutex
 	work               sync.Cond // the writer waits for it: something is queued, or the end
 	state              nodeState
@@ -191,8 +191,8 @@ func (n *Node) Release(t *Trace, index int) {
 	n.mu.Unlock()
 	if sent {
 		now := time.Now()
-		cmd, voter := t.owner.Release(now, false)
-		_ = n.Enqueue(&Request{Task: &Task{Kind: Release, Command: cmd, Trace: t, Limit: n.Timeout, Voter: voter}, Index: uint16(index)}, now)
+		cmd, receiver := t.owner.Release(now, false)
+		_ = n.Enqueue(&Request{Task: &Task{Kind: Release, Command: cmd, Trace: t, Limit: n.Timeout, Receiver: receiver}, Index: uint16(index)}, now)
 	}
 }
 

@@ -154,7 +154,7 @@ func TestReleasesAreSentInTheOrderInWhichTheyAreDue(t *testing.T) {
 // released owns a token on one key whose release is answered with what it should be.
 type released struct{}
 
-func (released) Release(time.Time, bool) (Command, Voter) {
+func (released) Release(time.Time, bool) (Command, Receiver) {
 	return Command{Script: NewScript("release", "", func(reply any) Outcome {
 		if reply == int64(1) {
 			return Outcome{Stance: Yes}

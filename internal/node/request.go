@@ -1,6 +1,10 @@
 package node
 
-import "time"
+import (
+	"time"
+
+	"github.com/seed6c881748/redlock/internal/conn"
+)
 
 // MaxBacklog bounds the requests that a node may have queued or unanswered.
 // A full backlog refuses new locks, extensions and inspections, never a
@@ -27,20 +31,39 @@ type Command struct {
 
 	encoded []byte // see Encode; nil: it is encoded for each node
 
-	// Timed: what it says depends on when it is sent. It is of a release, which is made
-	// anew when it is written.
+	// Timed commands depend on the time of sending. They are releases, which are made
+	// anew when they are written.
 	Timed bool
+}
+
+// maxEncoded bounds the bytes of a command that is encoded once for all nodes.
+const maxEncoded = 4 << 10
+
+// Encode encodes the command into b as most nodes are sent it, once for all of them, unless it is so large
+// that it should not be kept for as long as its round.
+func (c *Command) Encode(b []byte) {
+	var space [8]any
+	if c.isDirect() {
+		args := c.directArgs(space[:0])
+		b = conn.AppendCommand(conn.AppendCommand(b, "SET", args), "PTTL", args[:1])
+	} else {
+		verb, args := (&wireRequest{cmd: *c}).script(space[:0], nil)
+		b = conn.AppendCommand(b, verb, args)
+	}
+	if len(b) <= maxEncoded {
+		c.encoded = b
+	}
 }
 
 // A Task is what the requests of a round have in common. It is not changed once
 // the first of them has been handed to a node.
 type Task struct {
-	Kind    Kind
-	Command Command
-	Trace   *Trace        // lock, repair, extend, release
-	Voter   Voter         // nil: nobody waits for the answer
-	Limit   time.Duration // the node timeout; silence is judged by it too
-	Lives   time.Duration // lock, repair, extend: for how long the keys live at least that a yes speaks of; else 0
+	Kind     Kind
+	Command  Command
+	Trace    *Trace        // lock, repair, extend, release
+	Receiver Receiver      // nil: nobody waits for the answer
+	Limit    time.Duration // the node timeout; silence is judged by it too
+	Lives    time.Duration // lock, repair, extend: for how long the keys live at least that a yes speaks of; else 0
 
 	gone time.Duration // of a repair: when the lock has lapsed, since the node's epoch
 	look *lookTask     // of a look, whether something has come late
@@ -71,16 +94,16 @@ func (t *Task) undoes() bool {
 
 // deliver hands the outcome to the round. No lock is held.
 func (q *Request) deliver(out Outcome, at time.Time) {
-	if q.Voter != nil {
-		q.Voter.Vote(int(q.Index), out, at)
+	if q.Receiver != nil {
+		q.Receiver.Receive(int(q.Index), out, at)
 	}
 }
 
-// A Voter is given what nodes have answered to requests. It casts no vote: nodes do.
-type Voter interface {
-	// Vote gets the outcome on node i, and when it was known. Called at most once
+// A Receiver gets what nodes have answered to requests.
+type Receiver interface {
+	// Receive gets the outcome on node i, and when it was known. It is called at most once
 	// per request, without locks.
-	Vote(i int, out Outcome, at time.Time)
+	Receive(i int, out Outcome, at time.Time)
 }
 
 // A requestQueue is a first-in-first-out list from which a request can also be

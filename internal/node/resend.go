@@ -139,8 +139,8 @@ func (n *Node) sendReleases() {
 // pushRelease queues the release of e. n.mu is held.
 func (n *Node) pushRelease(e *dueRelease, now time.Time) {
 	n.releases.out++
-	cmd, voter := e.trace.owner.Release(now, true)
-	n.push(&Request{Task: &Task{Kind: Release, Command: cmd, Trace: e.trace, Voter: voter, Limit: n.Timeout}, Index: e.index, due: e})
+	cmd, receiver := e.trace.owner.Release(now, true)
+	n.push(&Request{Task: &Task{Kind: Release, Command: cmd, Trace: e.trace, Receiver: receiver, Limit: n.Timeout}, Index: e.index, due: e})
 }
 
 // pushLook queues a look. By EVAL: it is rare, and a server that does not know it has not forgotten the

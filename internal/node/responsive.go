@@ -102,7 +102,7 @@ func (n *Node) sign(now time.Time) *Request {
 		return &Request{Task: t}
 	}
 	t.Command = Command{Script: Probe, Keys: []any{n.UnusedKey}}
-	t.Voter = &prober{n, now}
+	t.Receiver = &prober{n, now}
 	return &Request{Task: t, Eval: true} // As a look.
 }
 
@@ -112,7 +112,7 @@ type prober struct {
 	sent time.Time
 }
 
-func (p *prober) Vote(_ int, out Outcome, at time.Time) {
+func (p *prober) Receive(_ int, out Outcome, at time.Time) {
 	if out.Stance == Yes && at.Sub(p.sent) <= p.node.Timeout {
 		p.node.responded()
 	}

@@ -20,9 +20,9 @@ type Trace struct {
 // A TraceOwner says how its token is released. It is called from any goroutine, also under a
 // node's mutex, so it must not wait, and not call a node.
 type TraceOwner interface {
-	// Release is the release to send at the time now, and who gets the answer if no round waits for it;
-	// nil: nobody. It is told whether it is sent again: what it finds then, others have been refused for.
-	Release(now time.Time, again bool) (Command, Voter)
+	// Release returns the command to send at the time now, and who receives the answer if no round
+	// waits for it; nil: nobody. again: it was sent before, so waiters must be told.
+	Release(now time.Time, again bool) (Command, Receiver)
 
 	// LeavesKeys reports whether the release may leave the keys for a time, instead of deleting them.
 	LeavesKeys() bool

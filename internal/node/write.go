@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"runtime"
 	"time"
-
-	"github.com/seed6c881748/redlock/internal/conn"
 )
 
 // This file is about a pipeline's writer.
@@ -13,9 +11,6 @@ import (
 const (
 	// maxBatch bounds how many requests are written before the flush.
 	maxBatch = 256
-
-	// maxEncoded bounds the bytes of a command that is encoded once for all nodes.
-	maxEncoded = 4 << 10
 
 	// enoughForAWrite is how many requests the writer has gathered when it stops
 	// waiting for more: shared by so many, a system call costs each of them little.
@@ -121,22 +116,6 @@ func (p *pipeline) next(batch []wireRequest) (_ []wireRequest, dropped []*Reques
 		p.watchdog.Reset(WatchInterval)
 	}
 	return batch, dropped, true
-}
-
-// Encode encodes the command into b as most nodes are sent it, once for all of them, unless it is so large
-// that it should not be kept for as long as its round.
-func (c *Command) Encode(b []byte) {
-	var space [8]any
-	if c.isDirect() {
-		args := c.directArgs(space[:0])
-		b = conn.AppendCommand(conn.AppendCommand(b, "SET", args), "PTTL", args[:1])
-	} else {
-		verb, args := (&wireRequest{cmd: *c}).script(space[:0], nil)
-		b = conn.AppendCommand(b, verb, args)
-	}
-	if len(b) <= maxEncoded {
-		c.encoded = b
-	}
 }
 
 // send writes one request into redigo's buffer, or the socket's, or hands it to a connection of the user's.

@@ -42,7 +42,7 @@ func (q *Queue) Hear(i int, key, digest string) {
 	use := w != nil && w.head && count <= need
 	pass := !use && (g == nil || !g.heard.used)
 	if use {
-		g.heard.used, g.told = true, digest
+		g.heard.used, g.notified = true, digest
 		w.wakeAt(now.Add(grace*time.Duration(need-count)), count < need)
 	}
 	q.mu.Unlock()
@@ -109,8 +109,8 @@ func (q *Queue) Refused(w *Waiter, answer error, holder string) {
 	switch {
 	case answer == nil || !w.tryAt.IsZero():
 	case len(w.keys) == 1:
-		q.takeTold(w)
-	case q.isTold(w) && w.keepUntil.IsZero():
+		q.takeNotified(w)
+	case q.isNotified(w) && w.keepUntil.IsZero():
 		if pass = holder == w.keptFor; !pass {
 			w.keptFor, w.keepUntil = holder, time.Now().Add(KeepTime)
 		}
@@ -125,31 +125,31 @@ func (q *Queue) Refused(w *Waiter, answer error, holder string) {
 // PassOn tells the next in line of all that w was told of.
 func (q *Queue) PassOn(w *Waiter) {
 	q.mu.Lock()
-	pass := q.takeTold(w)
+	pass := q.takeNotified(w)
 	w.keepUntil = time.Time{}
 	q.mu.Unlock()
 	q.passAll(pass, false)
 }
 
-// isTold reports whether there is a release that w, a head, was told of, or another one
+// isNotified reports whether there is a release that w, a head, was told of, or another one
 // here whose place it took. Queue.mu is held.
-func (q *Queue) isTold(w *Waiter) bool {
-	return slices.ContainsFunc(w.keys, func(key string) bool { return q.byKey[key].told != "" })
+func (q *Queue) isNotified(w *Waiter) bool {
+	return slices.ContainsFunc(w.keys, func(key string) bool { return q.byKey[key].notified != "" })
 }
 
-// takeTold returns the releases that w was told of, by key, and forgets them. Queue.mu is
+// takeNotified returns the releases that w was told of, by key, and forgets them. Queue.mu is
 // held.
-func (q *Queue) takeTold(w *Waiter) map[string]string {
-	var told map[string]string
+func (q *Queue) takeNotified(w *Waiter) map[string]string {
+	var releases map[string]string
 	for _, key := range w.keys {
-		if g := q.byKey[key]; g.told != "" {
-			if told == nil {
-				told = make(map[string]string, len(w.keys))
+		if g := q.byKey[key]; g.notified != "" {
+			if releases == nil {
+				releases = make(map[string]string, len(w.keys))
 			}
-			told[key], g.told = g.told, ""
+			releases[key], g.notified = g.notified, ""
 		}
 	}
-	return told
+	return releases
 }
 
 // passAll tells the next processes in line of releases, by key, on all nodes.

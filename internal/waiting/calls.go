@@ -138,16 +138,16 @@ func (w *Calls) Oldest() time.Duration {
 }
 
 // All returns the calls, the longest wait first, with how they stand in the queue. Those behind others ask seldom or
-// never: what somebody ahead was told since stands for what they have seen, as see writes it into a call.
-func (w *Calls) All(q *Queue, see func(c *Call, told error)) []Call {
+// never: what somebody ahead was answered since stands for what they have seen, as see writes it into a call.
+func (w *Calls) All(q *Queue, see func(c *Call, answer error)) []Call {
 	standings := q.standings()
 	w.mu.Lock()
 	calls := make([]Call, 0, w.len)
 	for e := w.first; e != nil; e = e.next {
 		c, s := e.call, standings[e.Queued]
 		c.Position = s.position
-		if s.told != nil && s.at.After(e.noted) {
-			see(&c, s.told)
+		if s.answer != nil && s.at.After(e.noted) {
+			see(&c, s.answer)
 		}
 		if h := w.holders[c.Holder]; h != nil {
 			c.HolderSince = h.since
@@ -166,7 +166,7 @@ func (w *Calls) All(q *Queue, see func(c *Call, told error)) []Call {
 // A standing is how a waiter stands in its lines.
 type standing struct {
 	position int       // see Queue.Position
-	told     error     // what the nodes have last told somebody in a line in which it is behind; nil: nothing
+	answer   error     // what the nodes have last answered somebody in a line in which it is behind; nil: nothing
 	at       time.Time // when that was
 }
 
@@ -183,7 +183,7 @@ func (q *Queue) standings() map[*Waiter]standing {
 			s := all[w]
 			s.position = max(s.position, n)
 			if n > 1 && g.answer != nil && g.answered.After(s.at) {
-				s.told, s.at = g.answer, g.answered
+				s.answer, s.at = g.answer, g.answered
 			}
 			all[w] = s
 		}

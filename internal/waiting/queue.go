@@ -38,7 +38,7 @@ type resourceQueue struct {
 	yield    time.Time     // until then a newcomer asks by turn
 	inLine   bool          // this process may be in line on the nodes
 	heard    announcements // of the last release
-	told     string        // the release that the waiters here were told of and no attempt has been refused since; "": none
+	notified string        // the release that the waiters here were told of and no attempt has been refused since; "": none
 	used     time.Time
 }
 
@@ -224,7 +224,7 @@ func (q *Queue) Leave(w *Waiter, got bool) {
 		g := q.byKey[key]
 		next := g.first()
 		if got {
-			g.told = ""
+			g.notified = ""
 		}
 		if next != nil && !next.head {
 			q.promote(next)
@@ -237,9 +237,9 @@ func (q *Queue) Leave(w *Waiter, got bool) {
 			g.notifyAll()
 		}
 		if g.inLine && !got {
-			pass[key] = g.told // Of a message that is still on its way, Hear tells the next.
+			pass[key] = g.notified // Of a message that is still on its way, Hear tells the next.
 		}
-		g.inLine, g.told = false, ""
+		g.inLine, g.notified = false, ""
 	}
 	q.mu.Unlock()
 	q.passAll(pass, true)
@@ -279,7 +279,7 @@ func (q *Queue) Begin(w *Waiter, inLine bool) {
 	w.turn, w.tryAt = false, time.Time{}
 }
 
-// Remember keeps what the nodes have told w for others in its lines; nil: nothing. It is
+// Remember keeps what the nodes have answered w for others in its lines; nil: nothing. It is
 // not changed any more.
 func (q *Queue) Remember(w *Waiter, answer error) {
 	if answer == nil {
@@ -293,9 +293,9 @@ func (q *Queue) Remember(w *Waiter, answer error) {
 	}
 }
 
-// Answer is what the nodes have told, not before since, somebody in a line in which
+// Answer is what the nodes have answered, not before since, somebody in a line in which
 // w is behind, or else was behind; nil if there is no such answer.
-func (q *Queue) Answer(w *Waiter, since time.Time) (told error) {
+func (q *Queue) Answer(w *Waiter, since time.Time) (answer error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for i, key := range w.keys {
@@ -306,9 +306,9 @@ func (q *Queue) Answer(w *Waiter, since time.Time) (told error) {
 		if w.places[i].Prev() != nil {
 			return g.answer
 		}
-		told = g.answer
+		answer = g.answer
 	}
-	return told
+	return answer
 }
 
 // Waits reports whether somebody here is in line for one of the keys.
