@@ -299,12 +299,13 @@ matrix: tools ## the tests with servers on the system's and newer ones, or on RE
 matrix-short: tools ## the same in small, on newer servers only
 	GO='$(GO)' sh scripts/matrix.sh -short
 
-# How long make soak and make chaos take, in the words of Go: 2h, 5m.
+# How long make chaos takes, in the words of Go: 2h, 5m.
 TIME ?= 5m
 
 .PHONY: soak
-soak: tools ## a busy client over failing servers for TIME=5m: does anything grow? Writes build/soak
-	cd proof && $(GO) run ./soak -time $(TIME) -out '$(CURDIR)/$(BUILD)/soak'
+soak: COURSE = soak
+soak: OUT = $(BUILD)/soak
+soak: chaos ## make chaos COURSE=soak: busy clients over servers that fail mildly: does anything grow?
 
 # The schedule follows from SEED alone. COURSE=network has some of the faults only, BROKEN=steal breaks something on
 # purpose; go run ./chaos -help lists them.

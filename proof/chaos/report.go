@@ -44,6 +44,8 @@ func conclude(name string, events []history.Event) error {
 	case !v.OK():
 		fmt.Printf("replay:  %s\n", v.Run.Command)
 		return errBroken
+	case v.Run.Course == plan.Soak:
+		return concludeSoak(filepath.Dir(name), events)
 	case float64(s.writes) < time.Duration(v.Length).Seconds():
 		return errIdle // Locks alone would not do: those of the client that nobody disturbs need no other's.
 	case v.Stalls.Time > v.Stalls.Lived/10:

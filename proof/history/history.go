@@ -62,6 +62,10 @@ const (
 	FaultBegin Kind = "fault"
 	FaultEnd   Kind = "fault end"
 
+	// Sample is how much a process uses, one of the clients or, without Client, all that the conductor sees: Value, the number
+	// of the sample, and Figures.
+	Sample Kind = "sample"
+
 	// Up and Down are the beginning and the end of a client's process, Down with what ended it in Err.
 	Up   Kind = "up"
 	Down Kind = "down"
@@ -143,8 +147,9 @@ type Event struct {
 	MaxHold  int64 `json:"maxHold,omitempty"`
 	StopTime int64 `json:"stopTime,omitempty"`
 
-	Value int64 `json:"value,omitempty"`
-	End   int64 `json:"end,omitempty"`
+	Value   int64              `json:"value,omitempty"`
+	End     int64              `json:"end,omitempty"`
+	Figures map[string]float64 `json:"figures,omitempty"`
 
 	Fault  string   `json:"fault,omitempty"`
 	Node   *int     `json:"node,omitempty"` // From 0 on.

@@ -293,7 +293,7 @@ func TestFencesUnderAnAdversary(t *testing.T) {
 	for _, r := range s.clients {
 		raised += r.Stats().Raised
 	}
-	text, _, _ := figures(s.clients...)
+	text := figures(s.clients...)
 	t.Logf("%s, in %v; %d raises, %d nodes did not count for one, %d rounds refused in spite of grants, %d keys deleted, %d overlaps",
 		text, time.Since(s.began).Round(time.Millisecond), raised, s.raisesRefused.Load(), s.refused.Load(), s.deleted.Load(), overlaps)
 	require.GreaterOrEqual(t, s.acquired.Load(), int64(goal))
@@ -402,4 +402,23 @@ func TestFenceFaultsAreSeen(t *testing.T) {
 	duplicates, misordered, _ = fenceFaults(append(good, fencedTenure{19, 22, 23, 9}))
 	assert.Len(t, duplicates, 1)
 	assert.Empty(t, misordered)
+}
+
+// figures sums up what some clients have seen.
+func figures(clients ...*redlock.Redlock) string {
+	var acquired, taken, noQuorum, splits, connects, unknown, cleaned int64
+	for _, r := range clients {
+		s := r.Stats()
+		acquired += s.Acquired
+		taken += s.Taken
+		noQuorum += s.NoQuorum
+		splits += s.Splits
+		for _, n := range s.Nodes {
+			unknown += n.Unknown
+			cleaned += n.Cleaned
+			connects += n.Connects
+		}
+	}
+	return fmt.Sprintf("%d locks, %d taken, %d without quorum, %d split votes, %d connections, %d unknown outcomes, %d locks cleaned up",
+		acquired, taken, noQuorum, splits, connects, unknown, cleaned)
 }

@@ -96,6 +96,8 @@ func Run(stdin io.Reader, stdout io.Writer) error {
 				c.admit(cmd.Node)
 				_, _ = fmt.Fprintln(stdout, protocol.Admitted(cmd.Node))
 			}()
+		case protocol.Sample:
+			go c.sample(cmd.Tick)
 		}
 	}
 	stop()
@@ -160,6 +162,9 @@ type callKey struct{}
 
 // hook tells what calls do not return: how nodes voted, who waits, and the extensions of KeepAlive.
 func (c *client) hook(ctx context.Context, e redlock.Event) {
+	if c.cfg.Quiet {
+		return // What is known of calls would grow.
+	}
 	call, _ := ctx.Value(callKey{}).(int)
 	at := c.rec.clock.Of(e.Time)
 	switch {

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"time"
 
+	"github.com/seed6c881748/redlock/proof/chaos/protocol"
 	"github.com/seed6c881748/redlock/proof/history"
 	"github.com/seed6c881748/redlock/redlock"
 )
@@ -45,6 +47,9 @@ func (c *client) work(ctx context.Context, rng *rand.Rand) {
 
 // draw picks what to lock: one resource, or sometimes two, both with fences or both without.
 func (c *client) draw(rng *rand.Rand) []string {
+	if c.cfg.Quiet && rng.IntN(4) == 0 {
+		return []string{"order-" + strconv.FormatUint(rng.Uint64(), 36)} // A name that is never used again, as most are.
+	}
 	order := rng.Perm(len(c.cfg.Resources))
 	some := []string{c.cfg.Resources[order[0]]}
 	for _, i := range order[1:] {
@@ -138,6 +143,9 @@ func (c *client) handsOn(ctx context.Context, rng *rand.Rand, resources []string
 	if h := c.lock(ctx, resources, time.Second); h != nil {
 		c.section(ctx, h, short(rng), h.Token())
 		c.forget(h)
+		if c.cfg.Quiet { // Nobody hears of it.
+			c.releaseForeign(protocol.Command{Owner: c.cfg.Client, Lock: h.call, Resources: resources, Token: h.Token()})
+		}
 	}
 }
 

@@ -83,6 +83,7 @@ func (r *run) launch(c *client) error {
 		Resources: r.Plan.Resources, Fenced: r.Plan.Fenced, Workers: r.Plan.Workers,
 		TTL: int64(r.ttlNow()), NodeTimeout: int64(r.Plan.NodeTimeout), MaxTTL: int64(c.maxTTL),
 		HandOn: r.HandOn, Broken: r.Plan.Broken.Client, Bare: r.Plan.Bare, Expiring: r.Plan.Expiring, Led: r.Plan.Led,
+		Quiet: r.Plan.Course == plan.Soak,
 	}
 	if c == r.keeper {
 		cfg.Workers, cfg.Long, cfg.Expiring = 0, true, nil

@@ -22,6 +22,9 @@ func (r *run) strikeAll() {
 			}
 		})
 	}
+	if r.Plan.Course == plan.Soak {
+		r.sample(begin)
+	}
 	r.until(begin + r.Plan.Duration)
 	faults.Wait()
 }

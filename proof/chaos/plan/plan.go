@@ -104,7 +104,13 @@ var Courses = map[string][]string{
 	"clock":   {Clock, Rate, Kill},
 	"crowd":   {Crowd},
 	Fleet:     {Kill, Freeze, Rolling, Pause, Crash, Rate},
+	Soak:      {Kill, Freeze, Reset, Drop, Slow, Refuse},
 }
+
+// Soak is the course of long runs, in which nothing may grow: clients live as long as the run does, and instead of what they
+// do they tell how much they use, as hours of events would fill disks. Its faults are mild: locks go on, and every path of an
+// error is taken again and again.
+const Soak = "soak"
 
 // Fleet is the course of runs with clients of other libraries on the same nodes and resources, as while a program is
 // migrated: without quarantine and fences, which those do not have. Its faults are those that redsync and node-redlock bear

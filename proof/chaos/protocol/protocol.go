@@ -35,7 +35,9 @@ type Config struct {
 	Expiring []string `json:"expiring,omitempty"`
 	Led      []string `json:"led,omitempty"`
 	// Long has it take locks that outlive the run, on a resource of its own, and release them all.
-	Long   bool   `json:"long,omitempty"`
+	Long bool `json:"long,omitempty"`
+	// Quiet has it tell nothing but samples, and use names that never come again.
+	Quiet  bool   `json:"quiet,omitempty"`
 	Broken string `json:"broken,omitempty"` // What it does wrong on purpose.
 }
 
@@ -49,7 +51,8 @@ type Command struct {
 	Resources []string `json:"resources,omitempty"`
 	Token     string   `json:"token,omitempty"`
 
-	Node int `json:"node,omitempty"` // Of Admit, from 0 on.
+	Node int   `json:"node,omitempty"` // Of Admit, from 0 on.
+	Tick int64 `json:"tick,omitempty"` // Of Sample: its number.
 }
 
 // What a client is told to do.
@@ -57,6 +60,7 @@ const (
 	Stop    = "stop"    // Finish what is under way, release all locks, say that it is Done.
 	Release = "release" // Release a lock that another process took.
 	Admit   = "admit"   // End the quarantine of a node.
+	Sample  = "sample"  // Tell how much the process uses.
 )
 
 // Duties are what a client says to the conductor on stdout, one word a line.

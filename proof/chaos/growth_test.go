@@ -1,0 +1,75 @@
+package main
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/proof/chaos/plan"
+	"github.com/seed6c881748/redlock/proof/history"
+)
+
+func TestSoakSamplesEverything(t *testing.T) {
+	needServers(t)
+	t.Parallel()
+	p, err := plan.Draw(1, plan.Soak, 8*time.Second, everything)
+	require.NoError(t, err)
+	events, v := played(t, p)
+	require.True(t, v.OK(), "%s", v)
+	require.NotEmpty(t, p.Faults)
+	for _, f := range figures {
+		s := seriesOf(f.name, events)
+		require.NotEmpty(t, s.value, f.name)
+		require.True(t, min(s.value[0], s.value[len(s.value)-1]) >= 0, f.name)
+	}
+	folder := t.TempDir()
+	if err = concludeSoak(folder, events); err != nil {
+		require.ErrorIs(t, err, errGrown, "in so short a run much does")
+	}
+	for _, f := range figures {
+		require.FileExists(t, filepath.Join(folder, f.name+".svg"))
+		require.FileExists(t, filepath.Join(folder, f.name+"-dark.svg"))
+	}
+}
+
+// sampled is a run in which one figure grows in one of three processes, and the others are noise.
+func sampled(grown string) (events []history.Event) {
+	for tick := range 100 {
+		for teller := range 3 {
+			e := history.Event{At: int64(tick) * int64(time.Minute), Kind: history.Sample, Value: int64(tick), Figures: map[string]float64{}}
+			for _, f := range figures {
+				e.Figures[f.name] = 20 + float64(tick%3)/10
+				if f.name == grown && teller == 1 {
+					e.Figures[f.name] += 2 * float64(tick)
+				}
+			}
+			if tick%7 > 0 || teller > 0 { // One does not always tell.
+				events = append(events, e)
+			}
+		}
+	}
+	return events
+}
+
+// Each figure that grows must be seen, by itself, and noise must not.
+func TestWhatGrowsIsSeen(t *testing.T) {
+	require.ErrorIs(t, concludeSoak(t.TempDir(), sampled("")), errIdle, "nobody locked")
+	for _, name := range append([]string{"nothing"}, "memory", "heap", "goroutines", "connections", "server-keys", "server-memory") {
+		for _, f := range figures {
+			text, grown := f.grown(seriesOf(f.name, sampled(name)))
+			require.Equal(t, f.name == name, grown, text)
+		}
+	}
+	s := seriesOf("heap", sampled(""))
+	require.Len(t, s.value, 85, "a sum that lacks somebody is none")
+	require.InDelta(t, 60, s.value[0], 1)
+	require.IsIncreasing(t, s.at)
+}
+
+// Nothing that was looked at is nothing that was shown.
+func TestWhatNobodyKnowsIsNotFlat(t *testing.T) {
+	_, grown := figures[0].grown(series{})
+	require.True(t, grown)
+}
