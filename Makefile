@@ -204,7 +204,7 @@ api: ## write down what the packages export, after a change of it that is meant
 	$(GO) test ./test/apicheck -run TestAPI -update
 
 .PHONY: lua
-lua: ## write docs/scripts, the scripts with quarantine, after a change of one that is meant
+lua: ## write docs/generated/scripts, the scripts with quarantine, after a change of one that is meant
 	$(GO) test ./redlock -run TestScriptsThatAreComposed -update-scripts
 
 .PHONY: snippets
@@ -223,7 +223,7 @@ sim: ## a short simulation, and the models of fencing and of unknown outcomes
 	$(TESTRUN) -timeout $(TIMEOUT) $(TESTFLAGS) -run Model ./redlock
 
 .PHONY: mutants
-mutants: tools ## break the code in each way that a test must notice (RUN=mends/: those named so); fails if one is not noticed
+mutants: tools ## break the code in each way that a test must notice (RUN=fixes/: those named so); fails if one is not noticed
 	@mkdir -p $(BUILD)
 	cd proof && $(GO) run ./mutants $(if $(RUN),-run '$(RUN)') -json '$(CURDIR)/$(BUILD)/mutants.json'
 
@@ -319,8 +319,13 @@ chaos: tools ## several clients on real servers under faults for TIME=5m, drawn 
 		$(if $(COURSE),-course $(COURSE)) $(if $(BROKEN),-broken $(BROKEN))
 
 .PHONY: chaos-page
-chaos-page: ## write docs/chaos/run.html from the history that is kept beside it
-	cd proof && $(GO) run ./chaos -judge ../docs/chaos/history.jsonl.gz -page ../docs/chaos/run.html
+chaos-page: ## the drawing of a run whose history is kept: who held, who waited, faults. Writes build/chaos-page.html
+	@mkdir -p $(BUILD)
+	cd proof && $(GO) run ./chaos -judge ../docs/generated/chaos/history.jsonl.gz -page '$(CURDIR)/$(BUILD)/chaos-page.html'
+
+.PHONY: chaos-rules
+chaos-rules: ## write docs/generated/rules.md, what chaos checks, after a change of a rule or of what is broken on purpose
+	cd proof && $(GO) run ./chaos -rules ../docs/generated/rules.md
 
 # Many short runs see more than a long one: each has other numbers of nodes and clients, and other settings.
 RUNS ?= 16
@@ -365,12 +370,12 @@ tools-packages: tools
 	@GO='$(GO)' sh scripts/tools.sh packages
 
 .PHONY: footprint
-footprint: tools ## write docs/footprint.md: what a program gets with the library
+footprint: tools ## write docs/generated/footprint.md: what a program gets with the library
 	cd test/publish && $(GO) test -count=1 -run Footprint -update .
 
 .PHONY: bench
-bench: tools ## the benchmarks: writes docs/benchmarks.md and docs/plots; BENCHFLAGS="-parts latency" for some of them
-	cd bench && $(GO) run . -write ../docs $(BENCHFLAGS)
+bench: tools ## the benchmarks: writes docs/generated/benchmarks.md and its plots; BENCHFLAGS="-parts latency" for some of them
+	cd bench && $(GO) run . -write ../docs/generated $(BENCHFLAGS)
 
 .PHONY: bench-smoke
 bench-smoke: tools ## every part of the benchmarks as briefly as it can be, to see that it works

@@ -23,7 +23,7 @@ const (
 
 func markBegin(part string) string { return "<!-- bench:" + part + " -->" }
 
-// A document is a folder with a text by hand and places in it for the sections. Each
+// A document is a folder with a page of headings, and places in it for the sections. Each
 // place is between two marks, and belongs to one part.
 type document struct{ folder string }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os/exec"
 	"path"
 	"regexp"
 	"runtime"
@@ -25,8 +26,17 @@ func environment(s settings) (string, error) {
 		return "", err
 	}
 	return fmt.Sprintf("%s %s/%s, GOMAXPROCS %d on %d cores that clients and servers share; %s on loopback TCP, %d nodes unless stated otherwise; "+
-		"%s; ttl %v; `%s`.", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0), runtime.NumCPU(),
-		server, s.nodes, strings.Join(libraryVersions(), ", "), s.ttl, s.command()), nil
+		"%s; ttl %v; commit %s; `%s`.", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0), runtime.NumCPU(),
+		server, s.nodes, strings.Join(libraryVersions(), ", "), s.ttl, commit(), s.command()), nil
+}
+
+// commit is what the figures are of: its hash, with "-dirty" if there was more than that.
+func commit() string {
+	out, err := exec.Command("git", "describe", "--always", "--dirty", "--exclude=*").Output()
+	if err != nil {
+		return "unknown"
+	}
+	return strings.TrimSpace(string(out))
 }
 
 // libraryVersions returns the names and versions of those libraries that were built in.

@@ -47,7 +47,7 @@ func parse(args []string, usage io.Writer) (settings, error) {
 	f.DurationVar(&s.overloadTime, "overload-time", 4*time.Second, "overload: how long each number of callers is measured in a round")
 	f.StringVar(&s.cpuProfile, "cpuprofile", "", "write a CPU profile of the run to this `file`")
 	f.StringVar(&s.write, "write", "", "write the tables and plots of the parts that ran into "+documentName+" and "+plotFolder+"/ in this `folder`")
-	f.BoolVar(&s.smoke, "smoke", false, "see that all parts work, as briefly as possible, and that "+documentName+" in ../docs has a place for each")
+	f.BoolVar(&s.smoke, "smoke", false, "see that all parts work, as briefly as possible, and that "+documentName+" in ../docs/generated has a place for each")
 	if err := f.Parse(args); err != nil {
 		return s, err
 	}

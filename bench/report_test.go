@@ -179,7 +179,7 @@ func (f failing) Write([]byte) (int, error) { return 0, f.err }
 func TestCommand(t *testing.T) {
 	for args, want := range map[string]string{
 		"":                                "make bench",
-		"-write ../docs":                  "make bench",
+		"-write ../docs/generated":        "make bench",
 		"-parts late -write=x --rounds=2": `make bench BENCHFLAGS="-parts late --rounds=2"`,
 		"-cpuprofile f -nodes 3":          `make bench BENCHFLAGS="-nodes 3"`,
 	} {

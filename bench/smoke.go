@@ -13,7 +13,7 @@ import (
 )
 
 // docsFolder is where the document is, seen from this module.
-const docsFolder = "../docs"
+const docsFolder = "../docs/generated"
 
 // smoke runs the parts as briefly as they can be, and writes what they report into a copy
 // of the document. It shows that the benchmarks work: the figures mean nothing.

@@ -125,11 +125,11 @@ func TestScriptArgumentsOfALockRequestStayWhatTheyAre(t *testing.T) {
 	}
 }
 
-var updateScripts = flag.Bool("update-scripts", false, "write docs/scripts")
+var updateScripts = flag.Bool("update-scripts", false, "write docs/generated/scripts")
 
 // composedFolder has the texts of the scripts that are composed in Go, so that a change of what is on
 // the wire is seen in review.
-const composedFolder = "../docs/scripts"
+const composedFolder = "../docs/generated/scripts"
 
 func TestScriptsThatAreComposedAreWrittenDown(t *testing.T) {
 	const run = "0123456789abcdef0123456789abcdef01234567"

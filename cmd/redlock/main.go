@@ -1,5 +1,5 @@
 // Command redlock locks resources over N independent Redis masters from a shell: it runs
-// commands under a lock, and shows, checks and mends what is on the nodes. "redlock help" says
+// commands under a lock, and shows, checks and repairs what is on the nodes. "redlock help" says
 // how; the lock is that of package redlock.
 package main
 

@@ -176,7 +176,7 @@ type line struct {
 	conns []net.Conn
 }
 
-// set cuts it, or mends it.
+// set cuts it, or restores it.
 func (l *line) set(cut bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -179,26 +180,36 @@ func requireNoticed(t *testing.T, name string, b plan.Broken) {
 	}
 }
 
-// The page for people names all faults and all that can be broken.
+// The pages for people name all faults, all rules, and all that can be broken.
 func TestDocumentNamesEverything(t *testing.T) {
 	page, err := os.ReadFile("../../docs/reliability.md")
 	require.NoError(t, err)
-	for name, b := range plan.AllBroken {
-		require.Contains(t, string(page), "`"+name+"`")
-		require.Contains(t, string(page), "| "+b.Rule+" |")
-	}
 	for _, kind := range plan.All() {
 		require.Contains(t, string(page), "`"+kind+"`")
 	}
+	rules, err := os.ReadFile("../../docs/generated/rules.md")
+	require.NoError(t, err)
+	require.Equal(t, rulesPage(), string(rules), "make chaos-rules writes docs/generated/rules.md again")
+	for name, b := range plan.AllBroken {
+		require.Contains(t, string(rules), "`"+name+"`")
+		require.Contains(t, string(rules), "| ["+b.Rule+"]")
+	}
 }
 
-// The page that people are shown follows from the kept history, by the rules as they are now.
-func TestRunPageIsThatOfItsHistory(t *testing.T) {
-	page, err := pageOf("../../docs/chaos/history.jsonl.gz")
+// The page that is published with a release is that of a run in which nothing was broken, by the rules of now.
+func TestThePageOfTheKeptHistory(t *testing.T) {
+	const kept = "../../docs/generated/chaos/history.jsonl.gz"
+	events, err := read(kept)
 	require.NoError(t, err)
-	kept, err := os.ReadFile("../../docs/chaos/run.html")
+	v := judge.Judge(events)
+	require.True(t, v.OK(), v.String())
+	name := filepath.Join(t.TempDir(), "page.html")
+	require.NoError(t, writePage(kept, name))
+	page, err := os.ReadFile(name)
 	require.NoError(t, err)
-	require.True(t, bytes.Equal(page, kept), "make chaos-page writes docs/chaos/run.html again")
+	for _, rule := range v.Rules {
+		require.Contains(t, string(page), rule.Rule)
+	}
 }
 
 // A server that does not load what steps its clock would run on, with a clock that is right.

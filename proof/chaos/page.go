@@ -3,10 +3,14 @@ package main
 import (
 	"bytes"
 	"compress/gzip"
+	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 
+	"github.com/seed6c881748/redlock/proof/chaos/plan"
 	"github.com/seed6c881748/redlock/proof/history"
 	"github.com/seed6c881748/redlock/proof/judge"
 	"github.com/seed6c881748/redlock/proof/timeline"
@@ -46,4 +50,31 @@ func writePage(from, to string) error {
 		return err
 	}
 	return os.WriteFile(to, page, 0o644)
+}
+
+// rulesHead begins docs/generated/rules.md.
+const rulesHead = `# What chaos checks
+
+Each rule of the judge checks one promise. A check that cannot fail is none: ` + "`make chaos BROKEN=`*name*" + ` breaks one
+thing on purpose, and the rule beside it must fail. ` + "`make chaos-rules`" + ` writes this page.
+[reliability.md](../reliability.md#what-is-tested) says more.
+
+| rule | promise | what is broken on purpose |
+|---|---|---|
+`
+
+// rulesPage is the page of all rules, and of what must break each.
+func rulesPage() string {
+	var b strings.Builder
+	b.WriteString(rulesHead)
+	for _, rule := range judge.Judge(nil).Rules {
+		var broken []string
+		for _, name := range slices.Sorted(maps.Keys(plan.AllBroken)) {
+			if plan.AllBroken[name].Rule == rule.Rule {
+				broken = append(broken, "`"+name+"`: "+plan.AllBroken[name].What)
+			}
+		}
+		fmt.Fprintf(&b, "| [%s](../../%s) | %s | %s |\n", rule.Rule, rule.Page, rule.Promise, strings.Join(broken, ". "))
+	}
+	return b.String()
 }

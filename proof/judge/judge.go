@@ -86,7 +86,7 @@ var rules = []rule{
 	},
 	{
 		"min hold", "After a lock with min hold was got, nobody gets it before that is over, even if it was unlocked.",
-		"docs/holding.md#at-least-at-most", false, minHold,
+		"docs/holding.md#min-hold-and-max-hold", false, minHold,
 	},
 	{
 		"hold limits", "The context of a lock that is kept alive ends by max hold, and by stop time before Until.",

@@ -5,7 +5,7 @@
 //	go run ./mutants -subset                  # those that CI runs
 //	go run ./mutants -run 'fences/|quorum'    # those whose names match
 //	go run ./mutants -list                    # their names, and what they break
-//	go run ./mutants -write ../docs/testing.md
+//	go run ./mutants -write ../docs/generated
 //
 // A mutant that no test notices, that does not apply or does not compile makes it fail; so does a test that fails
 // on the code as it is. README.md describes the patches.
@@ -45,7 +45,7 @@ func run(ctx context.Context, args []string, w io.Writer) error {
 		jobs    = flags.Int("j", 2, "how many to try at a time")
 		timeout = flags.Duration("timeout", 2*time.Minute, "of the tests of one package")
 		report  = flags.String("json", "", "write the kill list to this file as JSON")
-		write   = flags.String("write", "", "write the tables of this document from the patches, and run nothing")
+		write   = flags.String("write", "", "write the tables in this folder from the patches, and run nothing")
 	)
 	if err := flags.Parse(args); err != nil {
 		return err

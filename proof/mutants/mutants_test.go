@@ -72,17 +72,26 @@ func TestPatchesAreToldApart(t *testing.T) {
 	}
 }
 
-func TestTheDocumentIsWrittenFromThePatches(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(root, "docs", "testing.md"))
-	if err != nil {
+func TestTheDocumentsAreWrittenFromThePatches(t *testing.T) {
+	folder, copied := filepath.Join(root, "docs", "generated"), t.TempDir()
+	pages := []string{"mutants.md", "defects.md"}
+	for _, name := range pages {
+		text, err := os.ReadFile(filepath.Join(folder, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(copied, name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := writeTables(copied, all(t)); err != nil {
 		t.Fatal(err)
 	}
-	written, err := tables(string(text), all(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if written != string(text) {
-		t.Error("docs/testing.md is not what the patches say: go run ./mutants -write ../docs/testing.md")
+	for _, name := range pages {
+		is, _ := os.ReadFile(filepath.Join(folder, name))
+		if ought, _ := os.ReadFile(filepath.Join(copied, name)); string(is) != string(ought) {
+			t.Errorf("docs/generated/%s is not what the patches say: go run ./mutants -write ../docs/generated", name)
+		}
 	}
 }
 
@@ -141,8 +150,8 @@ func TestPatchInTheWrongPlaceIsRefused(t *testing.T) {
 }
 
 func TestRunOfNoMutantFails(t *testing.T) {
-	err := run(t.Context(), []string{"-run", "mends/nosuch"}, t.Output())
-	if err == nil || !strings.Contains(err.Error(), `"mends/nosuch"`) {
+	err := run(t.Context(), []string{"-run", "fixes/nosuch"}, t.Output())
+	if err == nil || !strings.Contains(err.Error(), `"fixes/nosuch"`) {
 		t.Error(err)
 	}
 }

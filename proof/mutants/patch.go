@@ -14,15 +14,18 @@ import (
 // A mutant is one deliberate fault in the code: a file in patches/.
 type mutant struct {
 	Name     string   // area/slug, the file's
-	What     string   // what is wrong with the code, as docs/testing.md says it
-	Section  string   // of docs/testing.md
+	What     string   // what is wrong with the code, as docs/generated/mutants.md says it
+	Section  string   // of docs/generated/mutants.md
 	Group    string   // of the section's table, or ""
 	Tests    []tests  // that must notice it: one of them is enough
 	Module   string   // where the tests are, "." for the root
 	Subset   bool     // it is among those that CI runs
 	Env      []string // for the tests
 	Survives string   // why no test notices it
-	Found    string   // what found the defect whose mend it reverts
+	Found    string   // what found the defect whose fix it reverts
+	Defect   string   // what happened because of it, if that touched a promise
+	Kind     string   // of the defect
+	Promise  string   // that the defect broke
 	Timeout  string   // of the tests, if the mutant makes them hang
 	Copied   bool     // the tests read the changed files themselves, so they run in a copy
 
@@ -112,6 +115,12 @@ func (m *mutant) set(key, value string) error {
 		m.Survives = value
 	case "Found":
 		m.Found = value
+	case "Defect":
+		m.Defect = value
+	case "Kind":
+		m.Kind = value
+	case "Promise":
+		m.Promise = value
 	default:
 		return fmt.Errorf("unknown header %q", key)
 	}

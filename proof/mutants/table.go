@@ -3,12 +3,13 @@ package main
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 )
 
-// The tables of docs/testing.md stand between markers, which name the section of the mutants.
+// The tables of docs/generated/mutants.md stand between markers, which name the section of the mutants.
 var tableMarker = regexp.MustCompile(`(?s)(<!-- mutants: ([^\n]+) -->\n).*?(<!-- end of mutants -->)`)
 
 // countMarker is where the document says how many mutants there are.
@@ -65,7 +66,48 @@ func table(ms []*mutant) string {
 	return b.String()
 }
 
-func writeTables(path string, all []*mutant) error {
+// defectsHead begins docs/generated/defects.md.
+const defectsHead = `# Known defects
+
+These are the defects of this library that touched a promise and are known. All are fixed, and none was in a release.
+Each has a mutant that reverts the fix, and tests that catch it: ` + "`make mutants RUN=fixes/clean-up-first`" + ` shows
+that for one of them. The patch in [proof/mutants/patches](../../proof/mutants/patches) is the shortest description of a
+defect; this page is written from their headers. [reliability.md](../reliability.md#track-record) says what follows from
+it.
+
+| what happened | promise | found by | mutant |
+|---|---|---|---|
+`
+
+// kinds of defects, in the order of the page.
+var kinds = []string{
+	"Two holders", "A success reported by mistake", "A loss reported by mistake, or too late",
+	"Keys, calls and connections that stayed", "Load",
+}
+
+// defects is the page of those whose fixes the mutants revert.
+func defects(all []*mutant) (string, error) {
+	var b strings.Builder
+	b.WriteString(defectsHead)
+	for _, kind := range kinds {
+		fmt.Fprintf(&b, "| **%s** | | | |\n", kind)
+		for _, m := range all {
+			if m.Kind == kind {
+				fmt.Fprintf(&b, "| %s | %s | %s | `%s` |\n", m.Defect, m.Promise, m.Found, m.Name)
+			}
+		}
+	}
+	for _, m := range all {
+		if (m.Defect != "" || m.Kind != "") && (!slices.Contains(kinds, m.Kind) || m.Defect == "" || m.Promise == "" || m.Found == "") {
+			return "", fmt.Errorf("%s: a defect has Defect, Promise, Found, and a Kind: %s", m.Name, strings.Join(kinds, "; "))
+		}
+	}
+	return b.String(), nil
+}
+
+// writeTables writes the pages in a folder.
+func writeTables(folder string, all []*mutant) error {
+	path := filepath.Join(folder, "mutants.md")
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return err
@@ -74,5 +116,12 @@ func writeTables(path string, all []*mutant) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(path, []byte(written), 0o600)
+	page, err := defects(all)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(path, []byte(written), 0o600); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(folder, "defects.md"), []byte(page), 0o600)
 }

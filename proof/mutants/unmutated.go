@@ -64,7 +64,7 @@ func (r *runner) unmutated(ctx context.Context, results []result, jobs int, w io
 	return failed
 }
 
-// shown is how docs/testing.md names the tests: those of redlock/ and of the simulation by their names alone.
+// shown is how docs/generated/mutants.md names the tests: those of redlock/ and of the simulation by their names alone.
 func (t tests) shown(module string) []string {
 	folder := path.Base(path.Join(strings.TrimPrefix(module, "."), t.Package))
 	names := slices.Clone(t.Names)

@@ -23,7 +23,7 @@ const (
 	version = "v0.1.0"
 )
 
-var update = flag.Bool("update", false, "write docs/footprint.md")
+var update = flag.Bool("update", false, "write docs/generated/footprint.md")
 
 // consumer is a module outside the repository. It gets the library from a proxy.
 type consumer struct {
@@ -231,7 +231,7 @@ func TestAConsumerRunsTheProgramOfTheREADME(t *testing.T) {
 	}
 	assert.ElementsMatch(t, []string{library, "github.com/gomodule/redigo", "golang.org/x/sync"}, linked)
 
-	written, err := os.ReadFile(filepath.Join(repo, "docs", "footprint.md"))
+	written, err := os.ReadFile(filepath.Join(repo, "docs", "generated", "footprint.md"))
 	require.NoError(t, err)
 	assert.Contains(t, string(written), "```\n"+c.run("go", "list", "-m", "all")+"```", "make footprint writes it anew")
 }
@@ -255,7 +255,7 @@ func measure(t *testing.T, proxy, name, program string, get ...string) footprint
 	return f
 }
 
-// The figures of docs/footprint.md. They are compared with nothing: each version of Go has others.
+// The figures of docs/generated/footprint.md. They are compared with nothing: each version of Go has others.
 func TestFootprint(t *testing.T) {
 	if !*update {
 		return // What can be compared, TestAConsumerRunsTheProgramOfTheREADME does.
@@ -278,7 +278,7 @@ func TestFootprint(t *testing.T) {
 		fmt.Fprintf(&s, "| %s | %s | %d | %.1f MB | %.1f MB |\n", f.library, f.linked, modules, float64(f.size)/mega, float64(f.stripped)/mega)
 	}
 	fmt.Fprintf(&s, "\n`go list -m all` with redlock:\n\n```\n%s```\n\nand with redsync:\n\n```\n%s```\n", all[0].all, all[1].all)
-	require.NoError(t, os.WriteFile(filepath.Join(repo, "docs", "footprint.md"), []byte(s.String()), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(repo, "docs", "generated", "footprint.md"), []byte(s.String()), 0o600))
 }
 
 const footprintHead = `# Footprint

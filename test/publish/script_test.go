@@ -25,7 +25,7 @@ func newClone(t *testing.T, integrations ...string) clone {
 	dir := filepath.Join(t.TempDir(), "clone")
 	out, err := exec.Command("git", "clone", "-q", absolute(t, repo), dir).CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	c := clone{consumer{t, dir, append(os.Environ(), "CHECK=true", "PACK=true")}}
+	c := clone{consumer{t, dir, append(os.Environ(), "CHECK=true", "PACK=true", "PAGE=true")}}
 	c.git("checkout", "-q", "-B", "main")
 	c.git("config", "user.name", "A Tester")
 	c.git("config", "user.email", "tester@example.com")
@@ -182,6 +182,7 @@ func TestAReleaseThatFailsLeavesTheBranchAsItWas(t *testing.T) {
 	for name, spoil := range map[string]func(c *clone){
 		"a hook of git":                 func(c *clone) { c.hook("exit 1") },
 		"packages that cannot be built": func(c *clone) { c.env = append(c.env, "PACK=false") },
+		"a page that cannot be written": func(c *clone) { c.env = append(c.env, "PAGE=false") },
 		"a module with a replace line of its own": func(c *clone) {
 			c.run("go", "-C", "otelredlock", "mod", "edit", "-replace=example.com/a=../redlock")
 			c.git("commit", "-q", "-a", "-m", "Replace another module")

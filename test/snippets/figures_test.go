@@ -22,19 +22,19 @@ func document(t *testing.T, name string) string {
 	return string(text)
 }
 
-// measured returns a figure of docs/benchmarks.md: in a part, the third cell of the only row of a table that begins with
+// measured returns a figure of docs/generated/benchmarks.md: in a part, the third cell of the only row of a table that begins with
 // these two. The first table of a part has operations a second, the second one redlock's ratio to its peers.
 func measured(t *testing.T, part string, table int, first, second string) float64 {
 	t.Helper()
-	_, text, _ := strings.Cut(document(t, "docs/benchmarks.md"), "<!-- bench:"+part+" -->")
+	_, text, _ := strings.Cut(document(t, "docs/generated/benchmarks.md"), "<!-- bench:"+part+" -->")
 	text, _, _ = strings.Cut(text, "<!-- /bench -->")
 	tables := regexp.MustCompile(`(?m)(?:^\|.*\n)+`).FindAllString(text, -1)
 	if len(tables) <= table {
-		t.Fatalf("docs/benchmarks.md: %s has %d tables", part, len(tables))
+		t.Fatalf("docs/generated/benchmarks.md: %s has %d tables", part, len(tables))
 	}
 	found := regexp.MustCompile(`(?m)^\| `+first+` \| `+second+` \| ([^|]+) \|`).FindAllStringSubmatch(tables[table], -1)
 	if len(found) != 1 {
-		t.Fatalf("docs/benchmarks.md: %d rows of %s for %s, %s", len(found), part, first, second)
+		t.Fatalf("docs/generated/benchmarks.md: %d rows of %s for %s, %s", len(found), part, first, second)
 	}
 	n, err := strconv.ParseFloat(strings.ReplaceAll(found[0][1], "\u00a0", ""), 64)
 	if err != nil {
@@ -77,9 +77,9 @@ func TestTheFiguresOfTheComparisonAreMeasured(t *testing.T) {
 	}
 	footprint := func(client string) string {
 		found := regexp.MustCompile(`(?m)^\| ` + client + ` \| \d+ \| (\d+) \| ([\d.]+ MB) \|`).
-			FindStringSubmatch(document(t, "docs/footprint.md"))
+			FindStringSubmatch(document(t, "docs/generated/footprint.md"))
 		if found == nil {
-			t.Fatalf("docs/footprint.md has no row of %s", client)
+			t.Fatalf("docs/generated/footprint.md has no row of %s", client)
 		}
 		return found[1] + ", " + found[2]
 	}
@@ -90,7 +90,7 @@ func TestTheFiguresOfTheComparisonAreMeasured(t *testing.T) {
 			" | 1 node, 0.9.4: " + of("nodes", "1", "redislock") +
 			", [here " + of("nodes", "1", "redlock") + "](benchmarks.md#more-and-fewer-nodes)" +
 			" | 1 node: " + of("nodes", "1", "rueidislock") + " | not measured | 1 member: " + of("throughput", "64", "etcd") + " |\n",
-		"([how measured](footprint.md)) | " + footprint("redlock") + " | " + footprint("redsync") + " |",
+		"([how measured](generated/footprint.md)) | " + footprint("redlock") + " | " + footprint("redsync") + " |",
 	} {
 		if !strings.Contains(said, want) {
 			t.Errorf("docs/migrating.md does not say %q", want)

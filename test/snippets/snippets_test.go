@@ -1,4 +1,4 @@
-// Package snippets checks the documents of the root, but for CHANGELOG.md, and docs/*.md: each Go
+// Package snippets checks the documents of the root, but for CHANGELOG.md, and docs/: each Go
 // block compiles, and runs on real servers; each relative link leads to a file, and to a heading of
 // it; no line is longer than 120 characters, tables and code blocks aside; and the READMEs of both
 // languages say the same. The READMEs of integrations are checked as well, but their Go is only
@@ -95,7 +95,7 @@ var fragmentNames = map[string]string{
 func pages(t *testing.T) map[string]page {
 	t.Helper()
 	var files []string
-	for _, pattern := range []string{"*.md", "llms.txt", "docs/*.md", "integrations/*/*.md"} {
+	for _, pattern := range []string{"*.md", "llms.txt", "docs/*.md", "docs/generated/*.md", "integrations/*/*.md"} {
 		found, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(pattern)))
 		if err != nil {
 			t.Fatal(err)
