@@ -57,15 +57,17 @@ type Locker struct {
 // not exceed ttl. With a ttl of twice the min hold or more, the other processes see when a short run is
 // over; with less they always wait to the end.
 //
-// That wait is half of the min hold, and at most 5 s. It is there because whoever comes first may get no
+// That wait is two thirds of the min hold, and at most 5 s. It is there because whoever comes first may get no
 // lock in the end: it stands still for longer than the node timeout, and gives up. If the others had
-// left out the tick by then, nobody would run it.
+// left out the tick by then, nobody would run it. So each tick is run if nobody stands still for longer than the wait.
 //
-// A tick is run once at most if no process asks later than the first one by as much as
-// minHold - wait, which is half of the min hold or more: that is by how much clocks may differ, together
-// with the time that a process stands still before it asks. Each tick is run if that time, with the min
-// hold, is shorter than the time between ticks, with the wait. For ticks a second apart, that is a min hold a bit
-// below a second.
+// A tick is run once at most if clocks differ by less than minHold - wait, which is a third of the min hold or
+// more. That includes the time for which a process stands still before it asks, but for fractions of a second: they
+// are taken from the wait, of which a quarter is left. A [cron.Schedule] of your own should tick at whole seconds,
+// as cron's do.
+//
+// Ticks must be further apart than the min hold and such a delay together, less the wait. For ticks a second apart that
+// is a min hold a bit below a second: of 0.95 s, it bears clocks that differ by 0.3 s, and standstills of 0.6 s.
 //
 // The logger is told of ticks that are left out (Info), with who has the lock and for how long, and of all
 // that goes wrong (Error). Give it the Cron's own. [cron.DefaultLogger] prints errors only.
@@ -79,14 +81,14 @@ func NewLocker(r *redlock.Redlock, logger cron.Logger, ttl, minHold time.Duratio
 	if logger == nil {
 		return nil, errors.New("redlockcron: no logger")
 	}
-	locker, err := ticks.NewLocker(r, ttl, minHold, opts)
+	locker, err := ticks.NewLocker(r, ttl, minHold, minHold-minHold/3, opts)
 	if err != nil {
 		return nil, fmt.Errorf("redlockcron: %w", err)
 	}
 	// A call whose context has ended checks its arguments, and sends nothing.
 	ended, end := context.WithCancel(context.Background())
 	end()
-	if _, err := locker.Lock(ended, "cron:"); !errors.Is(err, context.Canceled) {
+	if _, err := locker.Lock(ended, "cron:", 0); !errors.Is(err, context.Canceled) {
 		return nil, fmt.Errorf("redlockcron: %w", err)
 	}
 	return &Locker{locker, logger}, nil
@@ -131,7 +133,9 @@ func (l *Locker) Func(name string, f func(ctx context.Context) error) cron.Job {
 
 func (l *Locker) run(name string, f func(ctx context.Context) error) {
 	ctx := context.Background() // A Cron has none. Close of the Redlock ends what goes on.
-	lock, err := l.ticks.Lock(ctx, "cron:"+name)
+	// All schedules of cron tick at whole seconds. What is past since is a standstill of this process.
+	now := time.Now()
+	lock, err := l.ticks.Lock(ctx, "cron:"+name, now.Sub(now.Truncate(time.Second)))
 	if err != nil {
 		l.leftOut(name, err)
 		return

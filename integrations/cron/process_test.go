@@ -41,8 +41,7 @@ func TestMain(m *testing.M) {
 // tick has a Cron run a job at each tick between two lines from the test.
 func tick(r *redlock.Redlock, period time.Duration) {
 	log, input := &record{}, bufio.NewReader(os.Stdin)
-	// It bears the longest standstill: half of the period less this.
-	const short = 50 * time.Millisecond
+	const short = 50 * time.Millisecond // The longest min hold bears the most.
 	locker := must(NewLocker(r, log, 10*period, period-short))
 	c := cron.New(cron.WithSeconds(), cron.WithLogger(cron.DiscardLogger))
 	must(c.AddJob(fmt.Sprintf("*/%d * * * * *", period/time.Second), locker.Func("report", func(context.Context) error {

@@ -11,6 +11,7 @@ import (
 	"github.com/robfig/cron/v3"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed6c881748/redlock/integrations/internal/ticks"
 	"github.com/seed6c881748/redlock/redlock"
 	"github.com/seed6c881748/redlock/redlock/redlocktest"
 )
@@ -18,7 +19,7 @@ import (
 const (
 	ttl     = 30 * time.Second
 	minHold = 10 * time.Second
-	wait    = minHold / 2
+	wait    = ticks.MaxWait
 )
 
 func must[T any](v T, err error) T {

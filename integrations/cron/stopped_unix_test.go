@@ -15,8 +15,8 @@ import (
 )
 
 // Three processes, of which one is stopped at each tick for longer than the node timeout: before it has asked, while it
-// asks, or when it has the lock. REDLOCK_CRON_TICKS=500 is the long form, with a tick a second. That leaves 75 ms for
-// what a busy machine adds to a standstill of 400 ms; with a tick in two seconds it is half a second.
+// asks, or when it has the lock. REDLOCK_CRON_TICKS=500 is the long form, with a tick a second: it bears 200 ms that a
+// busy machine adds to a standstill of 400 ms. With a tick in two seconds it is 900 ms.
 func TestEachTickIsRunThoughAProcessIsStopped(t *testing.T) {
 	t.Parallel()
 	ticks, period := 10, 2*time.Second

@@ -78,7 +78,7 @@ func NewLocker(r *redlock.Redlock, ttl, minHold time.Duration, opts ...redlock.O
 	if r == nil {
 		return nil, errNoRedlock
 	}
-	locker, err := ticks.NewLocker(r, ttl, minHold, opts)
+	locker, err := ticks.NewLocker(r, ttl, minHold, minHold/2, opts)
 	if err != nil {
 		return nil, fmt.Errorf("redlockgocron: %w", err)
 	}
@@ -94,7 +94,7 @@ func NewLocker(r *redlock.Redlock, ttl, minHold time.Duration, opts ...redlock.O
 // gocron unlocks after the run, and ignores whether the lock was held to the end. The events of the
 // Redlock say so.
 func (l *Locker) Lock(ctx context.Context, name string) (gocron.Lock, error) {
-	lock, err := l.ticks.Lock(ctx, "gocron:"+name)
+	lock, err := l.ticks.Lock(ctx, "gocron:"+name, 0)
 	if err != nil {
 		return nil, fmt.Errorf("redlockgocron: job %q: %w", name, err)
 	}

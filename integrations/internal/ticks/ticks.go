@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/seed6c881748/redlock/internal/settings"
 	"github.com/seed6c881748/redlock/redlock"
 )
 
@@ -22,26 +23,30 @@ type Locker struct {
 	options            []redlock.Option
 }
 
-// NewLocker returns a Locker whose locks live for ttl, and for minHold at least. It waits for half of the min
-// hold, and at most for MaxWait: whoever has come first may get no lock in the end, and nobody would run the
-// job if the others had left out the tick by then. It must wait for less than the min hold, or it would find
-// the lock of its own tick free again.
+// NewLocker returns a Locker whose locks live for ttl, and for minHold at least. It waits for a lock, at most for
+// MaxWait: whoever has come first may get none in the end, and nobody would run the job if the others had left
+// out the tick by then. The wait must be shorter than the min hold by as much as clocks may differ, or a process
+// would find the lock of its own tick free again.
 //
 // Of opts, WithMinHold, WithRetryCount and WithRetryIf do not count.
-func NewLocker(r *redlock.Redlock, ttl, minHold time.Duration, opts []redlock.Option) (*Locker, error) {
+func NewLocker(r *redlock.Redlock, ttl, minHold, wait time.Duration, opts []redlock.Option) (*Locker, error) {
 	if minHold <= 0 || minHold > ttl {
 		return nil, fmt.Errorf("the min hold must be positive and not exceed the ttl of %v: %v", ttl, minHold)
 	}
 	// The caller's first: the min hold and the wait are none of theirs.
 	opts = append(opts[:len(opts):len(opts)], redlock.WithMinHold(minHold), redlock.WithRetryCount(-1))
-	return &Locker{r, ttl, minHold, min(minHold/2, MaxWait), opts}, nil
+	return &Locker{r, ttl, minHold, min(wait, MaxWait), opts}, nil
 }
 
 // Lock locks the resource of a job. It gives up when the wait is over, or when it sees that another process has
 // run the job. The error is a [redlock.QuorumError] then. A lock that comes later matches
 // [context.DeadlineExceeded], and was released.
-func (l *Locker) Lock(ctx context.Context, resource string) (*redlock.Lock, error) {
-	end := time.Now().Add(l.Wait)
+//
+// The wait begins at the tick, which is past by as much as late says. A part of it is left in any case: if all are
+// late, somebody is to run the job all the same.
+func (l *Locker) Lock(ctx context.Context, resource string, late time.Duration) (*redlock.Lock, error) {
+	wait := max(l.Wait-late, l.Wait/4)
+	end := time.Now().Add(wait)
 	waiting, cancel := context.WithDeadline(ctx, end)
 	defer cancel()
 	retry := redlock.WithRetryIf(func(err error) bool { return l.mayGet(err, time.Until(end)) })
@@ -55,8 +60,9 @@ func (l *Locker) Lock(ctx context.Context, resource string) (*redlock.Lock, erro
 	// What nodes have granted is the caller's, even if its process has stood still meanwhile. Then another
 	// one may have run the job, and its min hold be over.
 	if !time.Now().Before(end) {
+		settings.Unused(lock) // Or the min hold would keep the next tick from being run.
 		_ = lock.Unlock(ctx)
-		return nil, fmt.Errorf("the lock came after the wait of %v: %w", l.Wait, context.DeadlineExceeded)
+		return nil, fmt.Errorf("the lock came after the wait of %v: %w", wait, context.DeadlineExceeded)
 	}
 	return lock, nil
 }
