@@ -67,7 +67,7 @@ type Locker struct {
 // as cron's do.
 //
 // Ticks must be further apart than the min hold and such a delay together, less the wait. For ticks a second apart that
-// is a min hold a bit below a second: of 0.95 s, it bears clocks that differ by 0.3 s, and standstills of 0.6 s.
+// is a min hold a bit below a second: of 0.9 s, it bears clocks that differ by 0.3 s, and standstills of 0.6 s.
 //
 // The logger is told of ticks that are left out (Info), with who has the lock and for how long, and of all
 // that goes wrong (Error). Give it the Cron's own. [cron.DefaultLogger] prints errors only.

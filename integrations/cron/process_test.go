@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 // tick has a Cron run a job at each tick between two lines from the test.
 func tick(r *redlock.Redlock, period time.Duration) {
 	log, input := &record{}, bufio.NewReader(os.Stdin)
-	const short = 50 * time.Millisecond // The longest min hold bears the most.
+	const short = 100 * time.Millisecond // By that much a tick that was run late delays the next one less.
 	locker := must(NewLocker(r, log, 10*period, period-short))
 	c := cron.New(cron.WithSeconds(), cron.WithLogger(cron.DiscardLogger))
 	must(c.AddJob(fmt.Sprintf("*/%d * * * * *", period/time.Second), locker.Func("report", func(context.Context) error {
@@ -70,6 +70,7 @@ type schedule struct {
 	ticks     int
 	first     time.Time
 	processes []*child.Process
+	stops     []time.Duration // how long a process was stopped at each tick, if one was
 }
 
 func startSchedule(t *testing.T, cluster *testcluster.Cluster, processes, ticks int, period time.Duration) *schedule {
@@ -114,6 +115,9 @@ func (s *schedule) judge() {
 	for i, n := range ran {
 		if n != 1 {
 			s.t.Logf("tick %d: %d runs", i, n)
+			if s.stops != nil {
+				s.t.Logf("a process was stopped for %v then, and for %v before", s.stops[i], s.stops[max(0, i-1)])
+			}
 		}
 		missed += max(0, 1-n)
 		repeated += max(0, n-1)
