@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/quarantine"
 	"github.com/seed6c881748/redlock/internal/tokens"
+	"github.com/seed6c881748/redlock/internal/waiting"
 )
 
 // maxWait bounds the durations that options set: what is longer is a mistake of
@@ -72,6 +73,7 @@ type options struct {
 	backoff        func(attempt int) time.Duration // instead of retryDelay; nil: none
 	retryIf        func(error) bool                // nil: retryDefault
 	polling        bool
+	onBehalf       *waiting.Since // of those on whose behalf a call waits; nil: it does for itself
 	driftFactor    float64
 	nodeTimeout    time.Duration
 	connectTimeout time.Duration

@@ -1,6 +1,9 @@
 package redlock
 
-import "github.com/seed6c881748/redlock/internal/settings"
+import (
+	"github.com/seed6c881748/redlock/internal/settings"
+	"github.com/seed6c881748/redlock/internal/waiting"
+)
 
 // What our other packages may do with a Redlock and its locks, and users may not.
 func init() {
@@ -16,6 +19,9 @@ func init() {
 		lock.mu.Lock()
 		defer lock.mu.Unlock()
 		lock.oneOf = k
+	}
+	settings.OnBehalf = func(since *waiting.Since) any {
+		return option(nil, func(o *options) { o.onBehalf = since })
 	}
 	settings.Use = func(l any) { l.(*Lock).use() }
 	settings.Unused = func(l any) { l.(*Lock).claim.keptUntil.Store(nil) }

@@ -25,7 +25,8 @@ type Stats struct {
 	Waiting int         // Lock calls that wait: refused, or behind others of this process
 
 	// OldestWait is for how long the longest of the calls in WaitingCalls has waited; 0 without any. A
-	// semaphore's calls of Lock, one for each slot that it looks for, wait on behalf of all in its line.
+	// semaphore's calls of Lock, one for each slot that it looks for, have waited for as long as the
+	// first in its line has.
 	OldestWait time.Duration
 
 	// Counters since New.

@@ -44,7 +44,7 @@ func (a *acquisition) attempts(ctx context.Context) (l *Lock, err error) {
 	if some, _ := r.subscriptions.Up(); some && !behind && errors.Is(err, ErrTaken) {
 		r.queue.Again(queued) // Now it can get in line. If not yet, Listening comes.
 	}
-	w := &waiter{a: a, queued: queued, entry: waiting.Entry{Queued: queued}}
+	w := &waiter{a: a, queued: queued, entry: waiting.Entry{Queued: queued, OnBehalf: a.o.onBehalf}}
 	defer r.waits.Remove(&w.entry)
 	return w.waitInLine(ctx, made, err)
 }
@@ -61,7 +61,7 @@ func (a *acquisition) poll(ctx context.Context) (*Lock, error) {
 	var last error
 	began := time.Now()
 	var overload admission.Backoff
-	var entry waiting.Entry
+	entry := waiting.Entry{OnBehalf: a.o.onBehalf}
 	defer a.r.waits.Remove(&entry)
 	for attempt := 1; ; attempt++ {
 		l, err := a.attempt(ctx, attempt, turn{})

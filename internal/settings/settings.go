@@ -48,3 +48,8 @@ type Parts struct {
 
 // Inside returns what a test may look at, or change, in a *redlock.Redlock.
 var Inside func(r any) Parts
+
+// OnBehalf returns a redlock.Option by which a call of Lock is shown among those that wait as long as somebody does on
+// whose behalf it waits: since then, or nil inside for its own time. Package semaphore has one call go on for many
+// callers, each of whom waits for moments.
+var OnBehalf func(since *atomic.Pointer[time.Time]) (option any)

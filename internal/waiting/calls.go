@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -11,7 +12,7 @@ import (
 type Call struct {
 	Resources           []string
 	Owner               string
-	Since               time.Time // when it began to wait
+	Since               time.Time // when it began to wait, or those did on whose behalf it does
 	Attempts            int       // how many it has made
 	Position            int       // see Queue.Position; 0 for one that polls
 	Err                 error     // what its last attempt saw
@@ -19,18 +20,28 @@ type Call struct {
 	HolderSince         time.Time // when one of the calls that wait now was first refused for that holder
 }
 
-// Calls are the calls that wait, in the order in which they began to. The zero value is empty. It is safe for
-// concurrent use.
+// Calls are the calls that wait. The zero value is empty. It is safe for concurrent use.
 type Calls struct {
-	mu          sync.Mutex // calls nothing
+	mu       sync.Mutex         // calls nothing
+	own      entries            // those that wait for themselves
+	onBehalf entries            // those that wait for others, of which there are few
+	holders  map[string]*holder // by digest: those of whom calls were told
+}
+
+// A Since says since when those wait on whose behalf a call does, which may go on while one after the other gets
+// what it waits for: nil inside if nobody does.
+type Since = atomic.Pointer[time.Time]
+
+// entries are in the order in which their calls began to wait.
+type entries struct {
 	first, last *Entry
 	len         int
-	holders     map[string]*holder // by digest: those of whom calls were told
 }
 
 // An Entry is a call's place among them. Only the goroutine of the call uses it.
 type Entry struct {
-	Queued *Waiter // nil: the call polls
+	Queued   *Waiter // nil: the call polls
+	OnBehalf *Since  // nil: it waits for itself
 
 	// Guarded by Calls.mu, but that only the call's goroutine sets waits.
 	waits      bool
@@ -55,7 +66,7 @@ func (w *Calls) Note(e *Entry, c Call) {
 	c.Since = e.call.Since
 	if !e.waits {
 		e.waits, c.Since = true, now
-		w.add(e)
+		w.among(e).add(e)
 	}
 	// After an attempt that saw no holder, the next one may find the same.
 	if c.Holder != "" && (e.holder == nil || e.holder.digest != c.Holder) {
@@ -75,7 +86,24 @@ func (w *Calls) Remove(e *Entry) {
 	e.waits = false
 	w.leave(e.holder)
 	e.holder = nil
-	w.remove(e)
+	w.among(e).remove(e)
+}
+
+func (w *Calls) among(e *Entry) *entries {
+	if e.OnBehalf != nil {
+		return &w.onBehalf
+	}
+	return &w.own
+}
+
+// since is since when somebody waits by the call. Calls.mu is held.
+func (e *Entry) since() time.Time {
+	if e.OnBehalf != nil {
+		if t := e.OnBehalf.Load(); t != nil {
+			return *t
+		}
+	}
+	return e.call.Since
 }
 
 // join adds a call to those that were told of a holder. w.mu is held.
@@ -102,7 +130,7 @@ func (w *Calls) leave(h *holder) {
 	}
 }
 
-func (w *Calls) add(e *Entry) {
+func (w *entries) add(e *Entry) {
 	if e.prev = w.last; e.prev != nil {
 		e.prev.next = e
 	} else {
@@ -112,7 +140,7 @@ func (w *Calls) add(e *Entry) {
 	w.len++
 }
 
-func (w *Calls) remove(e *Entry) {
+func (w *entries) remove(e *Entry) {
 	if e.prev != nil {
 		e.prev.next = e.next
 	} else {
@@ -127,14 +155,19 @@ func (w *Calls) remove(e *Entry) {
 	w.len--
 }
 
-// Oldest is for how long the longest of the calls has waited; 0 if none waits. It costs the same for any number.
+// Oldest is for how long the longest of the calls has waited; 0 if none waits. It costs the same for any number
+// of those that wait for themselves.
 func (w *Calls) Oldest() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.first == nil {
-		return 0
+	oldest := time.Duration(0)
+	if e := w.own.first; e != nil {
+		oldest = time.Since(e.call.Since)
 	}
-	return time.Since(w.first.call.Since)
+	for e := w.onBehalf.first; e != nil; e = e.next {
+		oldest = max(oldest, time.Since(e.since()))
+	}
+	return oldest
 }
 
 // All returns the calls, the longest wait first, with how they stand in the queue. Those behind others ask seldom or
@@ -142,19 +175,21 @@ func (w *Calls) Oldest() time.Duration {
 func (w *Calls) All(q *Queue, see func(c *Call, answer error)) []Call {
 	standings := q.standings()
 	w.mu.Lock()
-	calls := make([]Call, 0, w.len)
-	for e := w.first; e != nil; e = e.next {
-		c, s := e.call, standings[e.Queued]
-		c.Position = s.position
-		if s.answer != nil && s.at.After(e.noted) {
-			see(&c, s.answer)
+	calls := make([]Call, 0, w.own.len+w.onBehalf.len)
+	for _, all := range []*entries{&w.own, &w.onBehalf} {
+		for e := all.first; e != nil; e = e.next {
+			c, s := e.call, standings[e.Queued]
+			c.Position, c.Since = s.position, e.since()
+			if s.answer != nil && s.at.After(e.noted) {
+				see(&c, s.answer)
+			}
+			if h := w.holders[c.Holder]; h != nil {
+				c.HolderSince = h.since
+			} else if c.Holder != "" {
+				c.HolderSince = s.at // The call that was told so has not noted it yet.
+			}
+			calls = append(calls, c)
 		}
-		if h := w.holders[c.Holder]; h != nil {
-			c.HolderSince = h.since
-		} else if c.Holder != "" {
-			c.HolderSince = s.at // The call that was told so has not noted it yet.
-		}
-		calls = append(calls, c)
 	}
 	w.mu.Unlock()
 	slices.SortFunc(calls, func(a, b Call) int {

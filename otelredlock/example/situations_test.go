@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/redlock/semaphore"
 )
 
 const ttl = 9 * time.Second
@@ -374,6 +375,25 @@ var situations = map[string]situation{
 		time.Sleep(time.Second)
 		s.others(2, "leader:shop")
 		s.pass(10 * time.Minute)
+	}},
+	"a permit is held for long, and the others go round": {alone: "each slot is asked for every 200 ms, which takes long to play", play: func(s *scene) {
+		sem, err := semaphore.New(s.Redlock, "resize", 2, ttl)
+		require.NoError(s.t, err)
+		work := func(d time.Duration) {
+			_ = sem.Do(s.ctx, func(ctx context.Context, _ *semaphore.Permit) error {
+				select {
+				case <-time.After(d):
+				case <-ctx.Done():
+				}
+				return nil
+			})
+		}
+		s.calls.Go(func() { work(time.Hour) })
+		time.Sleep(time.Second)
+		for range 3 {
+			s.every(time.Millisecond, func() { work(20 * time.Second) })
+		}
+		s.pass(7 * time.Minute)
 	}},
 	"a node is far away": {play: func(s *scene) {
 		s.service()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/seed6c881748/redlock/internal/settings"
 	"github.com/seed6c881748/redlock/redlock"
@@ -13,6 +14,7 @@ import (
 
 // A caller is a call of Acquire that waits.
 type caller struct {
+	began  time.Time
 	served chan struct{} // closed once it has a permit or an error
 	permit *Permit
 	err    error
@@ -44,9 +46,10 @@ func (s *Semaphore) acquire(ctx context.Context) (*Permit, error) {
 	if err := s.refuse(ctx); err != nil {
 		return nil, err
 	}
-	c := &caller{served: make(chan struct{})}
+	c := &caller{began: time.Now(), served: make(chan struct{})}
 	s.mu.Lock()
 	s.line = append(s.line, c)
+	s.waits.Store(&s.line[0].began)
 	s.ask(1)
 	s.mu.Unlock()
 	select {
@@ -70,7 +73,9 @@ func (s *Semaphore) serve(i int, p *Permit, err error) {
 	if len(s.line) == 0 {
 		s.search.cancel()
 		s.search = nil
+		return
 	}
+	s.waits.Store(&s.line[0].began)
 }
 
 // TryAcquire takes a permit if it finds a free one. It waits neither for a release nor for its turn.

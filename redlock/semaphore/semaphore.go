@@ -32,6 +32,8 @@ type Semaphore struct {
 	mu     sync.Mutex // guards what follows
 	line   []*caller
 	search *search // for those in line; nil while nobody is
+
+	waits atomic.Pointer[time.Time] // since when the first in line does; written with mu held
 }
 
 // maxPermits bounds k, as whoever waits long enough asks for all slots.
@@ -56,7 +58,8 @@ func New(r *redlock.Redlock, name string, k int, ttl time.Duration, opts ...redl
 		s.slots = append(s.slots, []string{name + "#" + strconv.Itoa(slot)})
 	}
 	pace := max(200*time.Millisecond, time.Duration(k)*20*time.Millisecond)
-	s.opts = append(slices.Clip(opts), redlock.WithRetryCount(-1), redlock.WithRetryBackoff(func(int) time.Duration { return pace }))
+	s.opts = append(slices.Clip(opts), redlock.WithRetryCount(-1), redlock.WithRetryBackoff(func(int) time.Duration { return pace }),
+		settings.OnBehalf(&s.waits).(redlock.Option))
 
 	// A call whose context has ended checks its other arguments first, and sends nothing. No slot's name
 	// is longer than the last one's.

@@ -355,3 +355,63 @@ func TestNestedAcquireIsRefused(t *testing.T) {
 		unlock(t, outer)
 	})
 }
+
+// A slot whose permit is held for long is waited for all that time, by one caller after the other: they are served by
+// other slots. Nobody has waited for long.
+func TestOldestWaitIsThatOfACaller(t *testing.T) {
+	testkit.InBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := testkit.NewRedlock(t, c)
+		s := newSemaphore(t, r, 2)
+		ctx, end := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		work := func(d time.Duration) {
+			_ = s.Do(ctx, func(context.Context, *semaphore.Permit) error {
+				select {
+				case <-time.After(d):
+				case <-ctx.Done():
+				}
+				return nil
+			})
+		}
+		wg.Go(func() { work(time.Hour) })
+		for range 3 {
+			wg.Go(func() {
+				for ctx.Err() == nil {
+					work(time.Second)
+				}
+			})
+		}
+		for range 60 {
+			time.Sleep(time.Second + 10*time.Millisecond)
+			require.LessOrEqual(t, r.Stats().OldestWait, 3*time.Second)
+			for _, call := range r.WaitingCalls() {
+				require.LessOrEqual(t, time.Since(call.Since), 3*time.Second)
+			}
+		}
+		end()
+		wg.Wait()
+	})
+
+	// If no slot comes free, it is the wait of whoever came first, also when another one has given up.
+	testkit.InBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := testkit.NewRedlock(t, c)
+		s := newSemaphore(t, r, 1)
+		p := acquire(t, s)
+		p.KeepAlive(t.Context())
+		var wg sync.WaitGroup
+		for i := range 2 {
+			wg.Go(func() {
+				ctx, end := context.WithTimeout(t.Context(), time.Minute)
+				defer end()
+				_, err := s.Acquire(ctx)
+				assert.ErrorIs(t, err, context.DeadlineExceeded)
+			})
+			time.Sleep(time.Duration(50-41*i) * time.Second) // They come at 0 s and 50 s.
+		}
+		require.InDelta(t, 59, r.Stats().OldestWait.Seconds(), 0.5)
+		time.Sleep(2 * time.Second)
+		require.InDelta(t, 11, r.Stats().OldestWait.Seconds(), 0.5)
+		wg.Wait()
+		unlock(t, p)
+	})
+}
