@@ -19,12 +19,13 @@
 // to configure against that.
 //
 // With [WithFencing] each lock has a number, [Lock.Fence], that is larger than those of
-// all earlier locks on its resources, whatever clocks do. A resource that refuses
-// smaller ones than it has seen is safe from holders that go on too late.
+// all earlier locks on its resources, whatever clocks do, as long as nodes keep their counters.
+// A resource that refuses smaller ones than it has seen is safe from holders that go on too late.
 //
 // Lock, TryLock, Extend and Unlock do not wait for a hung, dead or slow minority
 // of nodes. Every call ends within its own timeouts. No failed, cancelled or
-// abandoned attempt leaves a key behind on a node that can be reached.
+// abandoned attempt leaves a key behind on a node that can be reached, unless the
+// process ends first or the request arrives very late: docs/safety.md has the cases.
 //
 // # Use
 //

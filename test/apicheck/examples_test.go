@@ -127,6 +127,7 @@ func TestTheCodeInPackageDocumentationIsRun(t *testing.T) {
 	for _, folder := range folders {
 		run := trimmed(readFile(t, folder, "example_test.go"))
 		for _, paragraph := range paragraphs(readFile(t, folder, "doc.go")) {
+			paragraph = strings.TrimSpace(paragraph)
 			other := strings.HasPrefix(paragraph, "nodes :=") || strings.HasPrefix(paragraph, "go get ")
 			if !other && !strings.Contains(run, paragraph) {
 				t.Errorf("%s/example_test.go does not have this code of doc.go:\n%s", folder, paragraph)

@@ -68,6 +68,7 @@ var fragmentImports = map[string]string{
 	"testing":      "testing",
 	"time":         "time",
 	"tls":          "crypto/tls",
+	"x509":         "crypto/x509",
 }
 
 // fragmentNames are the names that a fragment can use without declaring them.
