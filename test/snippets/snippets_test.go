@@ -33,6 +33,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -195,6 +196,28 @@ func TestLinks(t *testing.T) {
 		for _, l := range all[name].links {
 			if err := checkLink(all, name, l.target); err != nil {
 				t.Errorf("%s:%d: %v", name, l.line, err)
+			}
+		}
+	}
+}
+
+// What tells somebody what is wrong says where to read on: each alert by a link, the page and the tool, too.
+func TestLinksOfWhatTellsWhatIsWrong(t *testing.T) {
+	all := documents(t)
+	for name, prefix := range map[string]string{
+		"docs/telemetry/alerts.yaml": "blob/main/docs/", "redlock/redlockhttp/wrong.go": `"`, "cmd/redlock/next.go": "docs/",
+	} {
+		text, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		links := regexp.MustCompile(regexp.QuoteMeta(prefix)+`(\w+\.md#[\w-]+)`).FindAllStringSubmatch(string(text), -1)
+		if least := max(strings.Count(string(text), "- alert:"), 1); len(links) < least {
+			t.Errorf("%s: %d links to documents: there should be %d at least", name, len(links), least)
+		}
+		for _, l := range links {
+			if err := checkLink(all, "docs/README.md", l[1]); err != nil {
+				t.Errorf("%s: %v", name, err)
 			}
 		}
 	}
