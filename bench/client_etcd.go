@@ -1,20 +1,17 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"os/exec"
-	"strconv"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/concurrency"
 
 	"github.com/seed6c881748/redlock/bench/libraries"
+	"github.com/seed6c881748/redlock/test/child"
 )
 
 var etcdLibrary = library{
@@ -78,36 +75,25 @@ func (w *etcdWorker) Try(ctx context.Context, key string) error {
 
 func (w *etcdWorker) Unlock(ctx context.Context) error { return w.mutex.Unlock(ctx) }
 
-// An etcdServer is a process of the command in folder etcd.
+// An etcdServer is a process of the command in folder etcd, a module of its own: the server is larger
+// than all the other modules together.
 type etcdServer struct {
-	cmd      *exec.Cmd
-	stdin    io.Closer
+	process  *child.Process
 	pid      string
 	endpoint string
 }
 
-// startEtcd starts the command in folder etcd, a module of its own: the server is larger
-// than all the other modules together.
 func startEtcd() (*etcdServer, error) {
 	cmd := exec.Command("go", "run", ".")
-	cmd.Dir, cmd.Stderr = "etcd", os.Stderr
-	stdin, err := cmd.StdinPipe()
+	cmd.Dir = "etcd"
+	p, err := child.Start(cmd)
 	if err != nil {
 		return nil, err
 	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err = cmd.Start(); err != nil {
-		return nil, err
-	}
-	s := &etcdServer{cmd: cmd, stdin: stdin}
-	line, err := bufio.NewReader(stdout).ReadString('\n')
+	s := &etcdServer{process: p}
+	line, err := p.Line()
 	if err == nil {
-		var pid int
-		_, err = fmt.Sscan(line, &pid, &s.endpoint)
-		s.pid = strconv.Itoa(pid)
+		_, err = fmt.Sscan(line, &s.pid, &s.endpoint)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("go run in bench/etcd: %w", err), s.end())
@@ -116,4 +102,4 @@ func startEtcd() (*etcdServer, error) {
 }
 
 // end ends the process, which does so by itself when its input ends.
-func (s *etcdServer) end() error { return errors.Join(s.stdin.Close(), s.cmd.Wait()) }
+func (s *etcdServer) end() error { return s.process.Close() }

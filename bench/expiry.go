@@ -1,15 +1,12 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os/exec"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -17,6 +14,7 @@ import (
 	"github.com/seed6c881748/redlock/bench/libraries"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/test/child"
 )
 
 // expiry measures how long after the expiry of a quorum of its keys the next waiter
@@ -37,18 +35,18 @@ func expiry(s settings, out *section) (err error) {
 	var late []time.Duration
 	for i := range rounds {
 		key := "killed" + strconv.Itoa(i)
-		child, err := startHolder(order{Role: "hold", Addrs: cluster.Addrs(), Key: key, TTL: ttl})
+		holder, err := startHolder(order{Role: "hold", Addrs: cluster.Addrs(), Resources: []string{key}, TTL: ttl})
 		if err != nil {
 			return err
 		}
-		time.AfterFunc(ttl/2, func() { _ = child.Process.Kill() })
+		time.AfterFunc(ttl/2, holder.Kill)
 		ends, err := quorumEnd(cluster.Addrs(), key)
 		if err != nil {
 			return err
 		}
 		l, err := r.Lock(context.Background(), []string{key}, ttl, redlock.WithRetryCount(-1))
 		late = append(late, time.Since(ends))
-		_ = child.Wait() // It was killed.
+		_ = holder.Wait() // It was killed.
 		if err != nil {
 			return err
 		}
@@ -64,22 +62,16 @@ func expiry(s settings, out *section) (err error) {
 }
 
 // startHolder starts a process that takes a lock, and returns when it has it.
-func startHolder(o order) (*exec.Cmd, error) {
-	child, err := command(o)
+func startHolder(o order) (*child.Process, error) {
+	p, err := startChild(o)
 	if err != nil {
 		return nil, err
 	}
-	out, err := child.StdoutPipe()
-	if err != nil {
-		return nil, err
+	if line, _ := p.Line(); line != "held" {
+		p.Kill()
+		return nil, errors.New("the child process has no lock")
 	}
-	if err = child.Start(); err != nil {
-		return nil, err
-	}
-	if line, _ := bufio.NewReader(out).ReadString('\n'); strings.TrimSpace(line) != "held" {
-		return nil, errors.Join(errors.New("the child process has no lock"), child.Process.Kill(), child.Wait())
-	}
-	return child, nil
+	return p, nil
 }
 
 // hold is the other process: it takes a lock and waits to be killed.
@@ -88,7 +80,7 @@ func hold(o order, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if _, err = r.TryLock(context.Background(), []string{o.Key}, o.TTL); err != nil {
+	if _, err = r.TryLock(context.Background(), o.Resources, o.TTL); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintln(out, "held")

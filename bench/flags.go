@@ -14,7 +14,7 @@ import (
 
 // smokeFlags have every part do as little as it can.
 const smokeFlags = "-nodes 3 -ttl 4s -rounds 1 -time 30ms -goroutines 64 -node-counts 1,3 -held 1000 -blocks 1 -block 5 -settle 100ms -fault-time 200ms " +
-	"-contend-time 200ms -contention-time 100ms -contests ^(4.x.4,.1ms|5,.1ms|[^0-9].*) -warm-up 100ms -wait-time 200ms -waiters 200 " +
+	"-contention-time 100ms -contests ^(4.x.4,.1ms|5,.1ms|[^0-9].*) -warm-up 100ms -wait-time 200ms -waiters 200 " +
 	"-trials 2 -callers 8,64 -overload-time 50ms"
 
 func parse(args []string, usage io.Writer) (settings, error) {
@@ -37,9 +37,8 @@ func parse(args []string, usage io.Writer) (settings, error) {
 	f.DurationVar(&s.faultTime, "fault-time", 5*time.Second, "degraded: length of the healthy phase, and of the degraded one after the settling; late, resets: of a client's turn")
 	f.IntVar(&s.trials, "trials", 50, "coldstart: `number` of first locks in each setting")
 	f.DurationVar(&s.slow, "slow", 50*time.Millisecond, "degraded: list operations that took longer")
-	f.DurationVar(&s.contendTime, "contend-time", 4*time.Second, "handover: how long the processes contend in each contest")
 	f.DurationVar(&s.contentionTime, "contention-time", 4*time.Second, "contention, semaphore: length of each contest")
-	contests := f.String("contests", "", "handover, contention, semaphore: only those contests that match this `regexp`, as in '^4 x 4, 1ms'")
+	contests := f.String("contests", "", "contention, semaphore: only those contests that match this `regexp`, as in '^4 x 4, 1ms'")
 	f.DurationVar(&s.warmUp, "warm-up", time.Second, "contention, semaphore, line, overload: time at the start of a contest, or of a number of callers, that is not counted")
 	f.IntVar(&s.waiters, "waiters", 10_000, "waiters: their `number`")
 	f.DurationVar(&s.waitTime, "wait-time", 30*time.Second, "waiters, line: how long they are measured")
@@ -108,8 +107,8 @@ func (s *settings) check() error {
 		return errors.New("-nodes, -rounds, -blocks and -block must be positive")
 	case s.time <= 0 || s.faultTime <= 0 || s.settle < 0:
 		return errors.New("-time and -fault-time must be positive, and -settle not negative")
-	case s.contendTime <= 0 || s.contentionTime <= 0 || s.waitTime <= 0 || s.waiters < 1:
-		return errors.New("-contend-time, -contention-time, -wait-time and -waiters must be positive")
+	case s.contentionTime <= 0 || s.waitTime <= 0 || s.waiters < 1:
+		return errors.New("-contention-time, -wait-time and -waiters must be positive")
 	case s.overloadTime <= 0 || s.warmUp < 0:
 		return errors.New("-overload-time must be positive, and -warm-up not negative")
 	case s.held < 1:

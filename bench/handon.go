@@ -8,7 +8,6 @@ import (
 	"io"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -16,6 +15,7 @@ import (
 	"github.com/seed6c881748/redlock/bench/libraries"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/test/child"
 )
 
 // handon measures the time from the call of Unlock in this process to the return
@@ -28,29 +28,23 @@ func handon(s settings, out *section) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, cluster.Close()) }()
-	child, err := command(order{Role: "hand", Addrs: cluster.Addrs(), Key: "handed", TTL: s.ttl})
+	other, err := startChild(order{Role: "hand", Addrs: cluster.Addrs(), Resources: []string{"handed"}, TTL: s.ttl})
 	if err != nil {
 		return err
 	}
-	in, err1 := child.StdinPipe()
-	answers, err2 := child.StdoutPipe()
-	if err = errors.Join(err1, err2, child.Start()); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, in.Close(), child.Wait()) }()
+	defer func() { err = errors.Join(err, other.Close()) }()
 	r, err := libraries.OpenRedlock(cluster.Addrs())
 	if err != nil {
 		return err
 	}
 	defer func() { _ = r.Close(context.Background()) }()
-	lines := bufio.NewScanner(answers)
 	conn, err := redis.Dial("tcp", cluster.Addrs()[0])
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
 	measures := []func() (time.Duration, error){
-		func() (time.Duration, error) { return handOne(r, s.ttl, in, lines) },
+		func() (time.Duration, error) { return handOne(r, s.ttl, other) },
 		func() (time.Duration, error) { return tryOne(r, s.ttl) },
 		func() (time.Duration, error) {
 			start := time.Now()
@@ -103,12 +97,12 @@ func tryOne(r *redlock.Redlock, ttl time.Duration) (time.Duration, error) {
 	return took, l.Unlock(context.Background())
 }
 
-func handOne(r *redlock.Redlock, ttl time.Duration, in io.Writer, lines *bufio.Scanner) (time.Duration, error) {
+func handOne(r *redlock.Redlock, ttl time.Duration, other *child.Process) (time.Duration, error) {
 	l, err := r.Lock(context.Background(), []string{"handed"}, ttl)
 	if err != nil {
 		return 0, err
 	}
-	if _, err = fmt.Fprintln(in, "lock"); err != nil {
+	if err = other.Say("lock"); err != nil {
 		return 0, err
 	}
 	time.Sleep(handPause)
@@ -116,22 +110,23 @@ func handOne(r *redlock.Redlock, ttl time.Duration, in io.Writer, lines *bufio.S
 	if err = l.Unlock(context.Background()); err != nil {
 		return 0, err
 	}
-	if !lines.Scan() {
-		return 0, errors.New("the child process has ended")
+	line, err := other.Line()
+	if err != nil {
+		return 0, err
 	}
-	returned, err := strconv.ParseInt(strings.TrimSpace(lines.Text()), 10, 64)
+	returned, err := strconv.ParseInt(line, 10, 64)
 	return time.Duration(returned - called.UnixNano()), err
 }
 
 // handOn is the other process.
-func handOn(o order, in io.Reader, out io.Writer) error {
+func handOn(o order, lines *bufio.Scanner, out io.Writer) error {
 	r, err := libraries.OpenRedlock(o.Addrs)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = r.Close(context.Background()) }()
-	for lines := bufio.NewScanner(in); lines.Scan(); {
-		l, err := r.Lock(context.Background(), []string{o.Key}, o.TTL)
+	for lines.Scan() {
+		l, err := r.Lock(context.Background(), o.Resources, o.TTL)
 		returned := time.Now()
 		if err != nil {
 			return err

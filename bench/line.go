@@ -33,7 +33,7 @@ func inLine(s settings, out *section) error {
 			if err != nil {
 				return fmt.Errorf("%d processes, %s: %w", n, client, err)
 			}
-			b := judge(l.served, n, s.waitTime)
+			b := judge([]fleet{{processes: n, goroutines: 1, resources: []string{"line"}}}, 0, l.served, s.waitTime)
 			b.longest = max(b.longest, l.longest)
 			t.add(append([]string{fmt.Sprint(n), client, fmt.Sprintf("%.1f %%", 100*l.ahead(n/8))}, b.cells()...)...)
 		}
@@ -59,7 +59,7 @@ func standInLine(s settings, client string, processes int) (l *queueing, err err
 	defer func() { err = errors.Join(err, cluster.Close()) }()
 	workers := make([]libraries.Waiter, processes)
 	for i := range workers {
-		own, end, err := newLockers(order{Client: client, Addrs: cluster.Addrs(), TTL: s.ttl, Goroutines: 1})
+		own, end, err := newWaiters(order{Client: client, Addrs: cluster.Addrs(), TTL: s.ttl, Goroutines: 1})
 		if err != nil {
 			return nil, err
 		}

@@ -9,7 +9,7 @@ import (
 
 func TestParse(t *testing.T) {
 	for _, bad := range []string{
-		"-goroutines 0", "-node-counts 0", "-held 0", "-only redlock,other", "-goroutines x", "-parts other", "-only other", "-rounds 0", "-time 0s", "-contend-time 0s", "-contention-time 0s", "-waiters 0", "-trials 0", "-callers 0", "-overload-time 0s", "-warm-up -1s", "-smoke -write x", "-contests (", "-ttl 1ms", "argument", "-unknown",
+		"-goroutines 0", "-node-counts 0", "-held 0", "-only redlock,other", "-goroutines x", "-parts other", "-only other", "-rounds 0", "-time 0s", "-contention-time 0s", "-waiters 0", "-trials 0", "-callers 0", "-overload-time 0s", "-warm-up -1s", "-smoke -write x", "-contests (", "-ttl 1ms", "argument", "-unknown",
 	} {
 		if _, err := parse(strings.Fields(bad), io.Discard); err == nil {
 			t.Errorf("%s: no error", bad)

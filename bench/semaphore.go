@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/seed6c881748/redlock/bench/libraries"
@@ -54,15 +53,8 @@ func permits(s settings, out *section) error {
 	return out.table(t)
 }
 
-// A permitTurn is one possession of a permit.
-type permitTurn struct {
-	possession
-
-	Slot int
-}
-
 // run runs the processes, on servers of their own. What they do counts from an instant on.
-func (w workerPool) run(s settings) (turns []permitTurn, counted time.Time, err error) {
+func (w workerPool) run(s settings) (turns []possession, counted time.Time, err error) {
 	cluster, err := testcluster.StartServers(s.nodes)
 	if err != nil {
 		return nil, counted, err
@@ -83,31 +75,16 @@ func (w workerPool) run(s settings) (turns []permitTurn, counted time.Time, err 
 	from := time.Now().Add(time.Second / 2)
 	counted = from.Add(s.warmUp)
 	o := order{
-		Role: "permits", Addrs: addrs, Key: "permits", Permits: w.k, TTL: s.ttl, Goroutines: poolCallers,
+		Role: "permits", Addrs: addrs, Resources: []string{"permits"}, Permits: w.k, TTL: s.ttl, Goroutines: poolCallers,
 		Hold: w.hold, From: from, To: counted.Add(s.contentionTime),
 	}
-	var mu sync.Mutex
-	var wg sync.WaitGroup
-	for p := range poolProcesses {
-		wg.Go(func() {
-			var own []permitTurn
-			e := obey(o, &own)
-			mu.Lock()
-			defer mu.Unlock()
-			err = errors.Join(err, e)
-			for _, turn := range own {
-				turn.Who += p * poolCallers
-				turns = append(turns, turn)
-			}
-		})
-	}
-	wg.Wait()
+	turns, err = obey(slices.Repeat([]order{o}, poolProcesses))
 	return turns, counted, err
 }
 
 // cells sums the turns up. Of those that overlap the time that counts, that part counts as use.
-func (w workerPool) cells(turns []permitTurn, counted time.Time, s settings) []string {
-	slices.SortFunc(turns, func(a, b permitTurn) int { return int(a.From - b.From) })
+func (w workerPool) cells(turns []possession, counted time.Time, s settings) []string {
+	slices.SortFunc(turns, func(a, b possession) int { return int(a.From - b.From) })
 	begin, end := counted.UnixNano(), counted.Add(s.contentionTime).UnixNano()
 	callers, processes := make([]float64, poolProcesses*poolCallers), make([]float64, poolProcesses)
 	held, acquired, overlaps, most := int64(0), 0, 0, 0
@@ -144,37 +121,21 @@ func (w workerPool) cells(turns []permitTurn, counted time.Time, s settings) []s
 }
 
 // usePermits is what a child process does.
-func usePermits(o order) (turns []permitTurn, err error) {
+func usePermits(o order) (turns []possession, err error) {
 	r, err := libraries.OpenRedlock(o.Addrs)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, r.Close(context.Background())) }()
-	sem, err := semaphore.New(r, o.Key, o.Permits, o.TTL)
+	sem, err := semaphore.New(r, o.Resources[0], o.Permits, o.TTL)
 	if err != nil {
 		return nil, err
 	}
-	var mu sync.Mutex
-	var wg sync.WaitGroup
-	time.Sleep(time.Until(o.From)) // All begin together.
-	for i := range o.Goroutines {
-		wg.Go(func() {
-			for time.Now().Before(o.To) {
-				asked := time.Now()
-				p, err := sem.Acquire(context.Background())
-				if err != nil {
-					continue
-				}
-				from := time.Now()
-				time.Sleep(o.Hold)
-				to := time.Now()
-				_ = p.Unlock(context.Background())
-				mu.Lock()
-				turns = append(turns, permitTurn{possession{Who: i, Waited: from.Sub(asked), From: from.UnixNano(), To: to.UnixNano()}, p.Slot})
-				mu.Unlock()
-			}
-		})
-	}
-	wg.Wait()
-	return turns, nil
+	return o.repeat(func(int) (slot int, unlock func(context.Context) error, err error) {
+		p, err := sem.Acquire(context.Background())
+		if err != nil {
+			return 0, nil, err
+		}
+		return p.Slot, p.Unlock, nil
+	}), nil
 }

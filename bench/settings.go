@@ -24,7 +24,6 @@ type settings struct {
 	faultTime      time.Duration
 	slow           time.Duration
 	trials         int
-	contendTime    time.Duration
 	contentionTime time.Duration
 	contests       *regexp.Regexp
 	warmUp         time.Duration

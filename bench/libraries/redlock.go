@@ -67,11 +67,15 @@ func (w *redlockWorker) try(ctx context.Context, keys []string) (err error) {
 	return err
 }
 
-func (w *redlockWorker) Lock(ctx context.Context, key string, wait time.Duration) (err error) {
+func (w *redlockWorker) Lock(ctx context.Context, key string, wait time.Duration) error {
+	return w.LockSet(ctx, []string{key}, wait)
+}
+
+func (w *redlockWorker) LockSet(ctx context.Context, keys []string, wait time.Duration) (err error) {
 	ctx, cancel := within(ctx, wait)
 	defer cancel()
 	w.kept = nil
-	w.held, err = w.r.Lock(ctx, []string{key}, w.ttl, append(w.label(ctx), redlock.WithRetryCount(-1))...)
+	w.held, err = w.r.Lock(ctx, keys, w.ttl, append(w.label(ctx), redlock.WithRetryCount(-1))...)
 	return err
 }
 

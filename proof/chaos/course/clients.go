@@ -95,8 +95,8 @@ func (r *run) launch(c *client) error {
 	}
 	r.observer.Log(history.Event{Kind: history.Up, Client: name})
 	if !p.hears(protocol.Ready, r.givenUp()) {
-		p.kill()
-		return fmt.Errorf("course: client %s is not ready: %w", name, p.err)
+		p.Kill()
+		return fmt.Errorf("course: client %s is not ready", name)
 	}
 	c.set(p)
 	return nil
@@ -122,7 +122,7 @@ func (r *run) admit(node int) {
 	c.busy.Lock()
 	defer c.busy.Unlock()
 	if p := c.process(); p != nil && r.Plan.MaxTTL > 0 {
-		if p.tell(protocol.Command{Do: protocol.Admit, Node: node}) == nil {
+		if p.Say(protocol.Command{Do: protocol.Admit, Node: node}) == nil {
 			p.hears(protocol.Admitted(node), r.givenUp())
 		}
 	}
@@ -134,7 +134,7 @@ func (r *run) crash(f plan.Fault) {
 	p := c.process()
 	r.begin(f, p.name)
 	c.set(nil)
-	p.kill()
+	p.Kill()
 	r.observer.Log(history.Event{Kind: history.Down, Client: p.name, Err: "killed"})
 	r.rest(f.For)
 	r.end(f, p.name)
@@ -145,9 +145,9 @@ func (r *run) crash(f plan.Fault) {
 func (r *run) pause(f plan.Fault) {
 	p := r.clients[f.Client-1].process()
 	r.begin(f, p.name)
-	_ = p.cmd.Process.Signal(syscall.SIGSTOP)
+	_ = p.Cmd.Process.Signal(syscall.SIGSTOP)
 	r.rest(f.For)
-	_ = p.cmd.Process.Signal(syscall.SIGCONT)
+	_ = p.Cmd.Process.Signal(syscall.SIGCONT)
 	r.end(f, p.name)
 }
 
@@ -189,24 +189,20 @@ func (r *run) stop(p *process) {
 func (r *run) dismiss(g *client) {
 	if p := g.process(); !p.stops(r.past(guestHang)) {
 		g.set(nil)
-		p.kill()
+		p.Kill()
 		r.observer.Log(history.Event{Kind: history.Down, Client: p.name, Err: "killed"})
 	}
 }
 
 // quit ends a client that has stopped.
 func (r *run) quit(p *process) {
-	_ = p.stdin.Close()
-	select {
-	case <-p.gone:
-	case <-r.givenUp():
+	if !p.ends(r.givenUp()) {
 		r.fail(fmt.Errorf("course: client %s does not exit", p.name))
-		p.kill()
 	}
 	down := history.Event{Kind: history.Down, Client: p.name}
-	if p.err != nil {
-		down.Err = p.err.Error()
-		r.fail(fmt.Errorf("course: client %s: %w", p.name, p.err))
+	if err := p.Wait(); err != nil {
+		down.Err = err.Error()
+		r.fail(fmt.Errorf("course: client %s: %w", p.name, err))
 	}
 	r.observer.Log(down)
 }

@@ -180,7 +180,7 @@ func (r *run) passOn(e history.Event) {
 	for i, c := range r.clients {
 		if p := c.process(); p != nil && p.name == e.Client {
 			if next := r.clients[(i+1)%len(r.clients)].process(); next != nil {
-				_ = next.tell(protocol.Command{Do: protocol.Release, Owner: e.Client, Lock: e.Lock, Resources: e.Resources, Token: e.Token})
+				_ = next.Say(protocol.Command{Do: protocol.Release, Owner: e.Client, Lock: e.Lock, Resources: e.Resources, Token: e.Token})
 			}
 			return
 		}
@@ -232,7 +232,7 @@ func (r *run) close() {
 	r.stopLooking()
 	for _, c := range r.everybody() {
 		if p := c.process(); p != nil {
-			p.kill()
+			p.Kill()
 		}
 	}
 	for _, n := range r.nodes {

@@ -184,12 +184,7 @@ func (r *run) crowd(f plan.Fault) {
 		return
 	}
 	r.rest(f.For)
-	_ = p.stdin.Close()
-	select {
-	case <-p.gone:
-	case <-r.givenUp():
-		p.kill()
-	}
+	p.ends(r.givenUp())
 	r.end(f, "")
 }
 

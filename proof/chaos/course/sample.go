@@ -21,7 +21,7 @@ func (r *run) sample(begin time.Duration) {
 	for tick := int64(1); time.Duration(tick)*every < r.Plan.Duration && r.until(begin+time.Duration(tick)*every); tick++ {
 		for _, c := range r.everybody() {
 			if p := c.process(); p != nil {
-				_ = p.tell(protocol.Command{Do: protocol.Sample, Tick: tick})
+				_ = p.Say(protocol.Command{Do: protocol.Sample, Tick: tick})
 			}
 		}
 		r.observer.Log(history.Event{Kind: history.Sample, Value: tick, Figures: r.figures()})

@@ -1,4 +1,4 @@
-package course
+package child
 
 import (
 	"os/exec"

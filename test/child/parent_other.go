@@ -1,8 +1,8 @@
 //go:build !linux
 
-package course
+package child
 
 import "os/exec"
 
-// Elsewhere a client ends when its stdin does.
+// Elsewhere a child ends when its stdin does.
 func dieWithParent(*exec.Cmd) {}
