@@ -1,12 +1,10 @@
 package servers
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -19,6 +17,7 @@ import (
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
 	"github.com/seed6c881748/redlock/redlock/semaphore"
+	"github.com/seed6c881748/redlock/test/child"
 	"github.com/seed6c881748/redlock/test/testkit"
 )
 
@@ -91,33 +90,33 @@ type permitUse struct {
 
 // A permitUser is such a process.
 type permitUser struct {
-	cmd   *exec.Cmd
-	stdin io.Closer
-	lines *bufio.Scanner
-	uses  map[string]*permitUse // by holder
+	*child.Process
+	uses map[string]*permitUse // by holder
 }
 
 func startPermitUser(t *testing.T, c *testcluster.Cluster) *permitUser {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), os.Args[0])
-	cmd.Env, cmd.Stderr = append(os.Environ(), permitsVariable+"="+strings.Join(c.Addrs(), " ")), os.Stderr
-	stdin, err := cmd.StdinPipe()
+	cmd := child.Self()
+	cmd.Env = append(os.Environ(), permitsVariable+"="+strings.Join(c.Addrs(), " "))
+	p, err := child.Start(cmd)
 	require.NoError(t, err)
-	stdout, err := cmd.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	return &permitUser{cmd, stdin, bufio.NewScanner(stdout), map[string]*permitUse{}}
+	t.Cleanup(p.Kill)
+	return &permitUser{p, map[string]*permitUse{}}
 }
 
 // read reads what the process tells, until done says so or it has ended.
 func (u *permitUser) read(t *testing.T, process int, done func() bool) {
 	t.Helper()
-	for !done() && u.lines.Scan() {
+	for !done() {
+		line, err := u.Line()
+		if err != nil {
+			return
+		}
 		var what, holder string
 		var slot int
 		var at, until int64
-		_, err := fmt.Sscan(u.lines.Text(), &what, &holder, &slot, &at, &until)
-		assert.NoError(t, err, u.lines.Text())
+		_, err = fmt.Sscan(line, &what, &holder, &slot, &at, &until)
+		assert.NoError(t, err, line)
 		if what == "got" {
 			u.uses[holder] = &permitUse{process, slot, at, until, false}
 		} else {
@@ -149,16 +148,15 @@ func TestSemaphoreOfSeveralProcesses(t *testing.T) {
 	}
 	victim := users[0]
 	victim.read(t, 0, func() bool { return len(victim.uses) > 10 && victim.holds() })
-	require.NoError(t, victim.cmd.Process.Kill())
-	victim.read(t, 0, never) // What it had told before.
-	_ = victim.cmd.Wait()
+	require.NoError(t, victim.Cmd.Process.Kill())
+	victim.read(t, 0, never)                                      // What it had told before.
 	time.Sleep(permitTime + scenario(2*time.Second, time.Second)) // The scenario's length; nothing is awaited.
 	for _, u := range users[1:] {
-		require.NoError(t, u.stdin.Close())
+		u.Hang()
 	}
 	wg.Wait()
 	for _, u := range users[1:] {
-		require.NoError(t, u.cmd.Wait())
+		require.NoError(t, u.Wait())
 	}
 	checkUses(t, users)
 	await(t, 30*time.Second, "no node has a key", func() bool {

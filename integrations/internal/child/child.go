@@ -3,47 +3,38 @@
 package child
 
 import (
-	"bufio"
-	"fmt"
-	"io"
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/test/child"
 )
 
 // A Process is one that runs.
 type Process struct {
-	t      *testing.T
-	cmd    *exec.Cmd
-	input  io.WriteCloser
-	output *bufio.Reader
+	t *testing.T
+	p *child.Process
 }
 
 // Start starts the process with a variable that has the values, a line each. It is killed if the test ends before.
 func Start(t *testing.T, variable string, values ...string) *Process {
 	t.Helper()
-	self, err := os.Executable()
-	require.NoError(t, err)
-	cmd := exec.CommandContext(t.Context(), self)
+	cmd := child.Self()
 	cmd.Env = append(os.Environ(), variable+"="+strings.Join(values, "\n"))
-	cmd.Stderr = os.Stderr
-	input, err := cmd.StdinPipe()
+	p, err := child.Start(cmd)
 	require.NoError(t, err)
-	output, err := cmd.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	return &Process{t, cmd, input, bufio.NewReader(output)}
+	t.Cleanup(p.Kill)
+	return &Process{t, p}
 }
 
 // Line returns the next line that the process writes.
 func (p *Process) Line() string {
 	p.t.Helper()
-	line, err := p.output.ReadString('\n')
+	line, err := p.p.Line()
 	require.NoError(p.t, err, "the process has ended")
-	return strings.TrimSuffix(line, "\n")
+	return line
 }
 
 // Says waits for a line that begins so, past any number of lines that are past, and returns the rest of it.
@@ -61,23 +52,18 @@ func (p *Process) Says(want, past string) (rest string) {
 // GoOn writes a line, for which the process waits.
 func (p *Process) GoOn() {
 	p.t.Helper()
-	_, err := fmt.Fprintln(p.input)
-	require.NoError(p.t, err)
+	require.NoError(p.t, p.p.Say(""))
 }
 
 // End ends the input. The process has to end then, without a word.
 func (p *Process) End() {
 	p.t.Helper()
-	require.NoError(p.t, p.input.Close())
-	rest, err := io.ReadAll(p.output)
-	require.NoError(p.t, err)
-	require.Empty(p.t, string(rest))
-	require.NoError(p.t, p.cmd.Wait())
+	p.p.Hang()
+	for line := range p.p.Lines {
+		require.Empty(p.t, line)
+	}
+	require.NoError(p.t, p.p.Wait())
 }
 
 // Kill kills the process.
-func (p *Process) Kill() {
-	p.t.Helper()
-	require.NoError(p.t, p.cmd.Process.Kill())
-	_ = p.cmd.Wait()
-}
+func (p *Process) Kill() { p.p.Kill() }
