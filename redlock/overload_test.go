@@ -688,7 +688,14 @@ func TestOverloadIsNotSeenInALossyWay(t *testing.T) {
 			assert.LessOrEqual(t, away, int64(s.callers/10))
 		})
 	}
-	// See docs/testing.md.
+	// In one of n settings, drawn by chance, this compares the throughput, with fresh seeds, with that of a client without
+	// any limit; with 1 in all 216. Each run leaves out the first 10 round trips and measures at least 50, or 2 s. In
+	// brackets it compares the client without a limit with itself: that is chance, and large. Two things are not reached.
+	// In single runs, 800 callers with a round trip of 40 ms, where every node is needed and 1 % of the packets come 200 ms
+	// late, had down to 0.69 of the throughput without a limit (24 runs together: 0.98). And some callers are turned away
+	// in 28 of the settings, mostly when 400 or 800 begin at once on a new client: a packet lost in the first round trips
+	// keeps the others waiting for longer than they may. More places at first are no way out: with 512, nodes that take 2 ms
+	// for a command do not recover.
 	if every := int(envNumber(t, "REDLOCK_LOSSY", 0)); every > 0 {
 		measureLossy(t, every)
 	}

@@ -8,6 +8,19 @@ import "time"
 // fewer rounds would not make it rarer.
 //
 // It is arithmetic only. The zero value is not ready; see newWindow.
+//
+// What the rules of docs/algorithm.md are for, mostly in fake time:
+//   - Without a limit, 2 000 callers on nodes that can do 10 000 locks a second had none in the fourth second.
+//   - If only a row as long as all places counted, 100 callers of nodes that take 4 ms for a command had 0.6 of what these
+//     can grant, instead of 0.84. If only what is under way counted, callers were turned away in 8 of 216 settings with
+//     lost packets, instead of 4.
+//   - When rounds late for a silence let it grow, a busy machine came to 2 800 places, and releases failed.
+//   - With best as the least of the last seconds, extensions took 180 ms after half a minute, instead of 50.
+//   - Without trials, 400 callers had 12 800 locks a second after their round trip had risen to 10 ms, where 20 000 are
+//     possible; with 48 ms, one of thirty packets lost and 2 000 callers, a tenth of what was possible.
+//   - Through a proxy that stores 4 KB and forwards 20 KB/s, 600 callers had no lock from the second second on while a best
+//     of queued rounds excused late ones; now they have 55 to 75 a second within 20 s.
+//   - With at least 16 places, nodes that take 2 ms for a command carried out every round too late.
 type window struct {
 	size     float64
 	slow     int           // how many rounds in a row were not soon
