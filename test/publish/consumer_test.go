@@ -284,7 +284,8 @@ func TestFootprint(t *testing.T) {
 const footprintHead = `# Footprint
 
 What a program gets with the library. It is measured outside of the repository: a module gets the committed library
-from a module proxy, and builds the README's first program. The program with redsync 4.17.0 does the same with redigo:
+from a module proxy, as v0.1.0, and builds the README's first program. (Nothing is released
+yet.) The program with redsync 4.17.0 does the same with redigo:
 it locks on three nodes, works, and unlocks. Written by ` + "`make footprint`" + `, with Go %s on %s/%s.
 
 "Linked" are the modules in the binary, ` + "`go version -m`" + `. "In the graph" are all that ` + "`go list -m all`" + ` names, which
