@@ -98,6 +98,19 @@ func TestTheFiguresOfTheComparisonAreMeasured(t *testing.T) {
 	}
 }
 
+func TestTheFiguresOfFencingAndQuarantineAreMeasured(t *testing.T) {
+	for _, f := range []struct{ page, part, goroutines, says string }{
+		{"docs/fencing.md", "fencing", "64", "[%.2f of the throughput]"},
+		{"docs/fencing.md", "fencing", "1", "and %.2f for a lone caller"},
+		{"docs/operations.md", "quarantine", "64", "[%.2f of the throughput]"},
+	} {
+		want := fmt.Sprintf(f.says, measured(t, f.part, 1, f.goroutines, "without"))
+		if said := strings.Join(strings.Fields(document(t, f.page)), " "); !strings.Contains(said, want) {
+			t.Errorf("%s does not say %q", f.page, want)
+		}
+	}
+}
+
 // Who comes by reads no more than this.
 func TestTheREADMEsAreShort(t *testing.T) {
 	const most = 135
