@@ -51,6 +51,18 @@ func TestExtendCountsUntilFromItsStart(t *testing.T) {
 	})
 }
 
+func TestExtendByAShorterTTLCountsIfItEndsLater(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+		require.NoError(t, err)
+		time.Sleep(ttl * 3 / 4)
+		start := time.Now()
+		require.NoError(t, l.Extend(t.Context(), ttl/2))
+		assert.Equal(t, start.Add(testkit.Validity(ttl/2)), l.Until())
+	})
+}
+
 // As for a lock: what the machine slept while the nodes were asked comes off.
 func TestExtendCountsASleepWithinItsRound(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
