@@ -15,6 +15,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/seed6c881748/redlock/internal/settings"
 	"github.com/seed6c881748/redlock/proof/chaos/protocol"
 	"github.com/seed6c881748/redlock/proof/history"
 	"github.com/seed6c881748/redlock/redlock"
@@ -25,6 +26,9 @@ type client struct {
 	rec *recorder
 	lib *redlock.Redlock
 	ttl time.Duration
+
+	// wall is by how much the wall clock of this client is wrong: by less than a second, which fences bear.
+	wall time.Duration
 
 	bare *redlock.Redlock // Without quarantine.
 	long *redlock.Redlock // Of workLong.
@@ -114,6 +118,7 @@ func newClient(cfg protocol.Config) (*client, error) {
 	c := &client{
 		cfg: cfg, rec: rec, ttl: time.Duration(cfg.TTL),
 		holder: make(map[string]int), waiting: make(map[int]bool),
+		wall: between(rand.New(rand.NewPCG(cfg.Seed, 300)), -400*time.Millisecond, 400*time.Millisecond),
 	}
 	if c.lib, err = c.open(nil, c.options()...); err != nil {
 		return nil, err
@@ -143,7 +148,11 @@ func (c *client) open(conns []redis.DialOption, opts ...redlock.Option) (*redloc
 	for i, addr := range c.cfg.Nodes {
 		nodes[i] = redlock.NewNode(addr, conns...)
 	}
-	return redlock.New(nodes, append(opts, redlock.WithNodeTimeout(c.nodeTimeout()))...)
+	lib, err := redlock.New(nodes, append(opts, redlock.WithNodeTimeout(c.nodeTimeout()))...)
+	if err == nil {
+		settings.Inside(lib).WallOffset.Store(int64(c.wall))
+	}
+	return lib, err
 }
 
 func (c *client) nodeTimeout() time.Duration { return time.Duration(c.cfg.NodeTimeout) }

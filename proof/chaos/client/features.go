@@ -28,6 +28,7 @@ var featureActivities = []func(c *client, ctx context.Context, rng *rand.Rand){
 	(*client).takesEight,
 	(*client).extendsBySome, (*client).extendsBySome,
 	(*client).takesPermit, (*client).takesPermit, (*client).takesPermit,
+	(*client).asksInVain,
 	(*client).guards,
 	(*client).inspects,
 }
@@ -43,7 +44,7 @@ type features struct {
 
 func (c *client) newFeatures() (f *features, err error) {
 	f = new(features)
-	if f.apart, err = c.open(f.apartLine.conns(), c.options()...); err != nil {
+	if f.apart, err = c.open(f.apartLine.conns(), append(c.options(), redlock.WithConnectTimeout(0))...); err != nil {
 		return nil, err
 	}
 	slow := new(line)
@@ -112,6 +113,10 @@ func (c *client) restKept(h *held) { rest(h.kept, 2*c.ttl) }
 func (c *client) holdsAtLeast(ctx context.Context, rng *rand.Rand) {
 	d := between(rng, 200*time.Millisecond, 650*time.Millisecond)
 	e := history.Event{Resources: some(rng, "once", 4), MinHold: int64(d)}
+	if rng.IntN(3) == 0 {
+		c.doesFor(ctx, e, short(rng), redlock.WithMinHold(d))
+		return
+	}
 	h := c.await(ctx, []*redlock.Redlock{c.far, c.lib}[rng.IntN(2)], between(rng, 200*time.Millisecond, 2*time.Second), e, redlock.WithMinHold(d))
 	c.ends(ctx, rng, h)
 }
@@ -190,6 +195,21 @@ func (c *client) stops(ctx context.Context, rng *rand.Rand, resources []string, 
 	c.apartLine.Unlock()
 	c.unlock(ctx, h)
 	done()
+}
+
+// asksInVain makes an attempt that no node answers: it ends with the node timeout. Its Redlock does not wait for connections,
+// for which it would have longer.
+func (c *client) asksInVain(ctx context.Context, rng *rand.Rand) {
+	if !c.busy.TryLock() {
+		return
+	}
+	defer c.busy.Unlock()
+	c.apartLine.Lock()
+	defer c.apartLine.Unlock()
+	e := history.Event{Resources: some(rng, "vain", 4), TTL: c.cfg.TTL}
+	if h := c.get(ctx, history.OpTryLock, c.apart.TryLock, e, c.nodeTimeout()); h != nil {
+		c.forget(h)
+	}
 }
 
 // makesRoom holds a lock until somebody else wants it.

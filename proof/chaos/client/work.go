@@ -90,9 +90,15 @@ func (c *client) keeps(ctx context.Context, rng *rand.Rand, resources []string) 
 
 // does does the same by Do, which locks and unlocks by itself.
 func (c *client) does(ctx context.Context, rng *rand.Rand, resources []string) {
+	c.doesFor(ctx, history.Event{Resources: resources}, between(rng, 0, c.ttl/2))
+}
+
+// doesFor works for a while in a Do, of whose options the event tells.
+func (c *client) doesFor(ctx context.Context, e history.Event, work time.Duration, opts ...redlock.Option) {
 	const patience = 2 * time.Second
-	work := between(rng, 0, c.ttl/2)
-	e := c.begin(history.OpLock, patience, history.Event{Resources: resources, TTL: c.cfg.TTL})
+	resources := e.Resources
+	e.TTL = c.cfg.TTL
+	e = c.begin(history.OpLock, patience, e)
 	var unlock history.Event
 	var h *held
 	var done func()
@@ -110,7 +116,7 @@ func (c *client) does(ctx context.Context, rng *rand.Rand, resources []string) {
 		c.section(ctx, h, work, "")
 		unlock = c.begin(history.OpUnlock, c.nodeTimeout(), history.Event{Lock: h.call, Resources: resources, Until: c.until(h), Detail: history.ByDo})
 		return nil
-	}, c.callOptions(resources)...)
+	}, append(opts, c.callOptions(resources)...)...)
 	if h == nil {
 		c.end(e, err)
 		return
@@ -190,8 +196,9 @@ func (c *client) watch(h *held) (done func()) {
 // short is the time that most sections take.
 func short(rng *rand.Rand) time.Duration { return between(rng, 0, 30*time.Millisecond) }
 
+// between is from if it is the later one: what is left of a lock may be less than nothing.
 func between(rng *rand.Rand, from, to time.Duration) time.Duration {
-	return from + time.Duration(rng.Int64N(int64(to-from)+1))
+	return from + time.Duration(rng.Int64N(max(0, int64(to-from))+1))
 }
 
 // rest waits, and reports whether ctx has not ended.
