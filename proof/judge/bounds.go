@@ -1,7 +1,16 @@
 package judge
 
+import (
+	"slices"
+
+	"github.com/seed6c881748/redlock/proof/history"
+)
+
 // bounds looks at every call that has a bound. Time in which the process stood still does not count.
 func bounds(r *run, f *findings) {
+	for _, e := range r.votes {
+		decided(r, f, e)
+	}
 	for _, c := range r.inOrder {
 		if c.begin.Bound == 0 {
 			continue
@@ -28,5 +37,28 @@ func bounds(r *run, f *findings) {
 			f.facts++
 			f.violation(p, "%s had to return by %s, and had not at %s", c, at(due), at(ended))
 		}
+	}
+}
+
+// decided looks at a call that got a lock without a fence, which may take more: it waits for no more nodes than a quorum.
+func decided(r *run, f *findings, e history.Event) {
+	l, need := r.locks[id{e.Client, e.Call}], r.quorum()
+	if l == nil || l.fence > 0 {
+		return
+	}
+	var yes []int64
+	for _, v := range e.Votes {
+		if v.Says == "yes" && v.At > 0 {
+			yes = append(yes, v.At)
+		}
+	}
+	if slices.Sort(yes); len(yes) < need {
+		return
+	}
+	f.facts++
+	c, by := l.acquired, yes[need-1]
+	if due := r.excused(c.client, by, r.slack(c.client, by)); c.end.At > due {
+		f.violation(place{from: c.begin.At, to: c.end.At, resource: l.resources[0], clients: []string{c.client}},
+			"%s had %d votes at %s, which is a quorum, and returned at %s", c, need, at(by), at(c.end.At))
 	}
 }

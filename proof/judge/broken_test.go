@@ -250,6 +250,12 @@ var broken = []struct {
 	{"an extension that shortens", []string{"validity"}, func(s *story) {
 		s.extend("c1", s.lock("c1", 0, 5, 1, "a"), 100, 105, 500)
 	}},
+	{"a lock that is shorter than its ttl", []string{"validity"}, func(s *story) {
+		s.got("c1", s.ask("c1", 0, "a"), 5, 900, 1)
+	}},
+	{"an extension that changes nothing", []string{"validity"}, func(s *story) {
+		s.extend("c1", s.lock("c1", 0, 5, 1, "a"), 300, 310, 999)
+	}},
 	{"a section begins after the end of a kept lock", []string{"validity", "kept"}, func(s *story) {
 		n := s.lock("c1", 0, 5, 1, "a")
 		s.keep("c1", n, 6)
@@ -291,6 +297,10 @@ var broken = []struct {
 	{"a call returns late", []string{"bounds"}, func(s *story) {
 		n := s.begin("c1", history.OpTryLock, 0, history.Event{Resources: []string{"a"}, Bound: ms(500)})
 		s.back("c1", n, 551, history.Event{Outcome: history.OutcomeNoQuorum})
+	}},
+	{"a call waits for a node that hangs", []string{"bounds"}, func(s *story) {
+		n := s.lock("c1", 0, 250, 0, "b")
+		s.votes(n, 250, 4, 6, 250)
 	}},
 	{"a call hangs until its process dies", []string{"bounds"}, func(s *story) {
 		s.begin("c1", history.OpTryLock, 0, history.Event{Resources: []string{"a"}, Bound: ms(500)})

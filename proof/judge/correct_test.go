@@ -154,7 +154,7 @@ var correct = []struct {
 		s.lock("c1", 0, 1049, 1, "a")
 		s.stall("c1", 2990, 3100)
 		s.lock("c1", 2000, 3149, 2, "a")
-		s.got("c1", s.ask("c1", 4000, "a"), 4002, 4001, 3)
+		s.got("c1", s.begin("c1", history.OpLock, 4000, history.Event{Resources: []string{"a"}, TTL: ms(4)}), 4002, 4001, 3)
 	}},
 	{"locks and sections at their limits", []string{"validity"}, func(s *story) {
 		n := s.ask("c1", 0, "a")
@@ -167,6 +167,13 @@ var correct = []struct {
 		s.keep("c2", kept, 3006)
 		s.enter("c2", kept, 7000)
 		s.unlock("c2", kept, 7001, 7002)
+	}},
+	{"a call that waits for no more than a quorum", []string{"bounds"}, func(s *story) {
+		n := s.lock("c1", 0, 6, 0, "b")
+		s.votes(n, 250, 4, 6, 250)
+		s.stall("c1", 1005, 1100)
+		n = s.lock("c1", 1000, 1150, 0, "b")
+		s.votes(n, 1250, 1004, 1006, 1250)
 	}},
 	{"an extension by a longer ttl", []string{"validity"}, func(s *story) {
 		n := s.lock("c1", 0, 5, 1, "a")

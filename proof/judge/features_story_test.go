@@ -103,7 +103,7 @@ var brokenFeatures = []struct {
 		s.wait("c1", q, 22)
 		s.wants(n, 80, true)
 		s.unlock("c1", n, 90, 91)
-		s.got("c1", q, 95, 1000, 2)
+		s.got("c1", q, 95, 1080, 2)
 	}},
 	{"three have one of two", []string{"permits", "overlap"}, func(s *story) {
 		s.permit("c1", "0", 0, 5, 1)
@@ -193,13 +193,13 @@ var correctFeatures = []struct {
 		s.wait("c1", q, 22)
 		s.wants(n, 60, true)
 		s.unlock("c1", n, 90, 91)
-		s.got("c1", q, 95, 1000, 2)
+		s.got("c1", q, 95, 1080, 2)
 		s.wants(q, 100, false)
 		w := s.ask("c1", 110, "a")
 		s.wait("c1", w, 111)
 		s.wait("c2", s.ask("c2", 105, "a"), 106) // It hears of that at an extension.
 		s.unlock("c1", q, 140, 141)
-		s.got("c1", w, 145, 1100, 3)
+		s.got("c1", w, 145, 1140, 3)
 		s.dies("c2", 150)
 	}},
 	{"permits at their limits", []string{"permits"}, func(s *story) {

@@ -61,7 +61,7 @@ var rules = []rule{
 		"docs/holding.md#the-context", false, lossSignal,
 	},
 	{
-		"validity", "Every lock has an end, at most its ttl after its call has returned. No call returns a lock after its end, and nothing is begun under it then.",
+		"validity", "Every lock has an end: its ttl after its call, less the drift at most. No call returns a lock after its end, and nothing is begun under it then.",
 		"docs/algorithm.md#time", false, validity,
 	},
 	{
@@ -81,7 +81,7 @@ var rules = []rule{
 		"docs/safety.md#availability", false, keysLeft,
 	},
 	{
-		"bounds", "Every call returns within its own time, whatever the nodes do.",
+		"bounds", "Every call returns within its own time, whatever the nodes do, and a plain lock once a quorum has granted it.",
 		"docs/algorithm.md#one-connection-per-node", false, bounds,
 	},
 	{

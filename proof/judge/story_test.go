@@ -114,6 +114,19 @@ func (s *story) overtaken() int {
 	return first
 }
 
+// votes are those on a call of c1, and when they came; the last node gave none.
+func (s *story) votes(call int, at int64, came ...int64) {
+	e := history.Event{At: ms(at), Kind: history.Votes, Client: "c1", Call: call}
+	for i, t := range came {
+		v := history.Vote{Node: i, Says: "yes", At: ms(t)}
+		if i == s.header.Nodes-1 {
+			v.Says = "timeout"
+		}
+		e.Votes = append(e.Votes, v)
+	}
+	s.add(e)
+}
+
 func (s *story) keep(client string, lock int, at int64) {
 	s.add(history.Event{At: ms(at), Kind: history.Keep, Client: client, Lock: lock})
 }

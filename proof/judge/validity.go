@@ -5,6 +5,7 @@ import "github.com/seed6c881748/redlock/proof/history"
 // validity looks at each Until that a holder was told, and at each section. An attempt and an extension count the ttl from
 // their start, so less than a ttl is left when they have returned, or later. The library returns no lock after its Until,
 // and a program that looks at its lock begins nothing then: the slack is for what is between the look and the first step.
+// Nor is less left of it than the drift explains.
 func validity(r *run, f *findings) {
 	for _, e := range r.events {
 		l := r.lockOf(e)
@@ -55,6 +56,8 @@ func returned(r *run, f *findings, l *lock) {
 	switch {
 	case until <= c.begin.At: // Also where there is none.
 		f.violation(p, "%s began at %s, and its lock had until %s", c, at(c.begin.At), at(until))
+	case until < r.least(c) && c.begin.Permits == 0: // The attempt may have been begun for another one who wants a permit.
+		f.violation(p, "%s had a lock until %s, and its ttl less the drift goes to %s", c, at(until), at(r.least(c)))
 	case c.end.At > r.excused(l.client, until, r.slack(l.client, until)):
 		f.violation(p, "%s returned at %s, and its lock had ended at %s", c, at(c.end.At), at(until))
 	}
@@ -73,8 +76,8 @@ func entered(r *run, f *findings, l *lock, e history.Event) {
 	}
 }
 
-// extended looks at an extension. What has ended cannot be extended, and what is extended is not shortened. The extensions
-// of a lock that is kept need not be told, so nobody knows its end.
+// extended looks at an extension. What has ended cannot be extended, and what is extended is not shortened, and lasts for its
+// ttl. The extensions of a lock that is kept need not be told, so nobody knows its end.
 func extended(r *run, f *findings, l *lock, c *call) {
 	if l == nil || l.kept || !c.ok() || l.acquired.end.Until == 0 || c.end.Until == 0 {
 		return
@@ -93,6 +96,17 @@ func extended(r *run, f *findings, l *lock, c *call) {
 	if old := l.untilBy(c.begin.At); c.end.Until < old {
 		f.violation(p, "%s shortened %s, from %s to %s", c, l, at(old), at(c.end.Until))
 	}
+	if least := r.least(c); c.end.Until < least {
+		f.violation(p, "%s succeeded, and %s has until %s: its ttl less the drift goes to %s", c, l, at(c.end.Until), at(least))
+	}
+}
+
+// least is an end before which what a call has got cannot end: the library begins to count after the call does.
+func (r *run) least(c *call) int64 {
+	if r.header.DriftLeast == 0 {
+		return 0 // Of a library whose drift is not known.
+	}
+	return c.begin.At + c.begin.TTL - int64(float64(c.begin.TTL)*r.header.Drift) - r.header.DriftLeast - rounding
 }
 
 // untilBy is the end of the lock as it was then. Of one that is kept it is the last end: not each extension need be told.
