@@ -1,7 +1,6 @@
 package otelredlock
 
 import (
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -10,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/seed6c881748/redlock/internal/settings"
 	"github.com/seed6c881748/redlock/redlock"
 )
 
@@ -56,15 +56,13 @@ type permit struct {
 	slot  attribute.KeyValue
 }
 
-// maxPermits is the most that a semaphore has.
-const maxPermits = 256
-
 // addSemaphore has the slots of a semaphore told from other resources. They have a class in common.
 func (c *classes) addSemaphore(name string) {
 	if c.permits == nil {
 		c.permits = make(map[string]permit)
 	}
-	if _, ok := c.permits[name+"#0"]; ok {
+	slots := settings.Slots(name, settings.MaxPermits)
+	if _, ok := c.permits[slots[0]]; ok {
 		return
 	}
 	class := ""
@@ -73,8 +71,8 @@ func (c *classes) addSemaphore(name string) {
 	}
 	k := newClass(class, strings.ToValidUTF8(name, replacement))
 	c.semaphores = append(c.semaphores, k)
-	for slot := range maxPermits {
-		c.permits[name+"#"+strconv.Itoa(slot)] = permit{k, attribute.Int(keySlot, slot)}
+	for slot, resource := range slots {
+		c.permits[resource] = permit{k, attribute.Int(keySlot, slot)}
 	}
 }
 

@@ -33,9 +33,9 @@ type Telemetry struct {
 var _ redlock.Tracer = (*Telemetry)(nil)
 
 // An Option changes a setting of a Telemetry.
-type Option func(*settings)
+type Option func(*setup)
 
-type settings struct {
+type setup struct {
 	tracers       trace.TracerProvider
 	meters        metric.MeterProvider
 	class         func(resource string) string
@@ -44,17 +44,17 @@ type settings struct {
 }
 
 // WithTracerProvider has spans made by p. Default: the global one, as it is when New is called.
-func WithTracerProvider(p trace.TracerProvider) Option { return func(s *settings) { s.tracers = p } }
+func WithTracerProvider(p trace.TracerProvider) Option { return func(s *setup) { s.tracers = p } }
 
 // WithMeterProvider has metrics made by p. Default: the global one, as it is when New is called.
-func WithMeterProvider(p metric.MeterProvider) Option { return func(s *settings) { s.meters = p } }
+func WithMeterProvider(p metric.MeterProvider) Option { return func(s *setup) { s.meters = p } }
 
 // WithClass has f return the class of a resource: the attribute redlock.resource.class of spans and
 // metrics. There should be few classes: "invoice" for "invoice:2026-11-4711". After the first 100, all
 // further ones are "_OTHER". A lock on resources of several classes has the class "mixed". An empty
 // class adds no attribute. If f panics, the class is "_OTHER". Bytes that are not UTF-8 are replaced. f
 // is called on callers' goroutines, by several at a time, and must be quick. Default: no classes.
-func WithClass(f func(resource string) string) Option { return func(s *settings) { s.class = f } }
+func WithClass(f func(resource string) string) Option { return func(s *setup) { s.class = f } }
 
 // WithSemaphores names semaphores of package semaphore, as they were given to semaphore.New. Spans and metrics of
 // their permits have the name as redlock.semaphore, and spans the number of the slot as redlock.slot. A permit
@@ -62,16 +62,16 @@ func WithClass(f func(resource string) string) Option { return func(s *settings)
 // that is named here is known as one. WithClass's function is called once with its name, not with its slots.
 // There should be few: each is several time series, which begin at once. Default: none.
 func WithSemaphores(names ...string) Option {
-	return func(s *settings) { s.semaphores = append(s.semaphores, names...) }
+	return func(s *setup) { s.semaphores = append(s.semaphores, names...) }
 }
 
 // WithSpanResources has spans show the resources themselves, as redlock.resources, and the texts of
 // errors, which may contain them. Metrics never show either. Default: spans do not show them.
-func WithSpanResources() Option { return func(s *settings) { s.showResources = true } }
+func WithSpanResources() Option { return func(s *setup) { s.showResources = true } }
 
 // New returns a Telemetry. The error is that of the meter provider.
 func New(opts ...Option) (*Telemetry, error) {
-	s := settings{tracers: otel.GetTracerProvider(), meters: otel.GetMeterProvider()}
+	s := setup{tracers: otel.GetTracerProvider(), meters: otel.GetMeterProvider()}
 	for _, opt := range opts {
 		if opt == nil {
 			return nil, errors.New("otelredlock: nil Option")

@@ -15,13 +15,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed6c881748/redlock/internal/brief"
+	"github.com/seed6c881748/redlock/internal/settings"
 	"github.com/seed6c881748/redlock/internal/tokens"
 	"github.com/seed6c881748/redlock/redlock"
 	"github.com/seed6c881748/redlock/redlock/semaphore"
 )
-
-// maxPermits is the most that a semaphore has.
-const maxPermits = 256
 
 // permitsFlag is --permits of a command.
 func permitsFlag(cmd *cobra.Command, k *int, usage string) {
@@ -31,8 +29,8 @@ func permitsFlag(cmd *cobra.Command, k *int, usage string) {
 
 // checkPermits checks --permits, if it is given.
 func checkPermits(cmd *cobra.Command, k int) error {
-	if cmd.Flags().Changed("permits") && (k < 1 || k > maxPermits) {
-		return usagef("--permits %d: must be from 1 to %d", k, maxPermits)
+	if cmd.Flags().Changed("permits") && (k < 1 || k > settings.MaxPermits) {
+		return usagef("--permits %d: must be from 1 to %d", k, settings.MaxPermits)
 	}
 	return nil
 }
@@ -46,15 +44,6 @@ func checkOnePermit(cmd *cobra.Command, k, resources int) error {
 		return usagef("--permits with %d resources: want one, the semaphore's name", resources)
 	}
 	return nil
-}
-
-// slotsOf are the resources of a semaphore's slots.
-func slotsOf(name string, k int) []string {
-	slots := make([]string, k)
-	for i := range slots {
-		slots[i] = name + "#" + strconv.Itoa(i)
-	}
-	return slots
 }
 
 // slotNumber is the number of the slot that a permit is the lock on.
@@ -94,7 +83,7 @@ func (f *runFlags) refuseWithin(ctx context.Context, r *redlock.Redlock, name st
 	if len(holders) == 0 {
 		return nil
 	}
-	for _, slot := range slotsOf(name, f.permits) {
+	for _, slot := range settings.Slots(name, f.permits) {
 		if in, err := r.Inspect(ctx, slot); err == nil && in.Held && slices.Contains(holders, in.Holder) {
 			return codedError{fmt.Errorf("%w: %s", errWithinPermit, printable(slot)), exitTaken, "taken"}
 		}
@@ -105,7 +94,7 @@ func (f *runFlags) refuseWithin(ctx context.Context, r *redlock.Redlock, name st
 // slotOf finds the slot whose permit a token is. Where no node knows of it, it is any of the slots: its release says
 // whether too few nodes answer, or the permit is gone.
 func slotOf(ctx context.Context, r *redlock.Redlock, name string, k int, token string) (string, error) {
-	slots, has, errs := slotsOf(name, k), make([]bool, k), make([]error, k)
+	slots, has, errs := settings.Slots(name, k), make([]bool, k), make([]error, k)
 	var wg sync.WaitGroup
 	for i, slot := range slots { // At the same time: nodes that hang would take their time for each.
 		wg.Go(func() {
@@ -181,7 +170,7 @@ func (t *tool) showPermits(w io.Writer, views []view) {
 // lookAtPermits asks the nodes about the slots of a semaphore, a few at a time.
 func lookAtPermits(ctx context.Context, peers []*peer, k keys, name string, permits int) []view {
 	var views []view
-	for some := range slices.Chunk(slotsOf(name, permits), lookCount) {
+	for some := range slices.Chunk(settings.Slots(name, permits), lookCount) {
 		views = append(views, look(ctx, peers, k, some, shownWaiters)...)
 	}
 	for i := range views {
@@ -217,7 +206,7 @@ return found
 
 // heldSlot finds a slot that is held, of any semaphore of that name, however many permits it has.
 func heldSlot(ctx context.Context, peers []*peer, k keys, name string) (slot string, ok bool) {
-	slots := slotsOf(name, maxPermits)
+	slots := settings.Slots(name, settings.MaxPermits)
 	args := []any{existScript, len(slots)}
 	for _, slot := range slots {
 		args = append(args, k.key(slot))

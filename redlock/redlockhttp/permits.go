@@ -1,6 +1,6 @@
 package redlockhttp
 
-import "strconv"
+import "github.com/seed6c881748/redlock/internal/settings"
 
 // An Option changes what a [Handler] shows.
 type Option func(*handler)
@@ -12,15 +12,12 @@ type Option func(*handler)
 func WithSemaphores(names ...string) Option {
 	return func(h *handler) {
 		for _, name := range names {
-			for number := range maxPermits {
-				h.slots[name+"#"+strconv.Itoa(number)] = slot{name, &number}
+			for number, resource := range settings.Slots(name, settings.MaxPermits) {
+				h.slots[resource] = slot{name, &number}
 			}
 		}
 	}
 }
-
-// maxPermits is the most that a semaphore has.
-const maxPermits = 256
 
 // A slot is what the state says of a permit beside its resource; the zero value of other locks.
 type slot struct {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,9 +35,6 @@ type Semaphore struct {
 	waits atomic.Pointer[time.Time] // since when the first in line does; written with mu held
 }
 
-// maxPermits bounds k, as whoever waits long enough asks for all slots.
-const maxPermits = 256
-
 // New returns a semaphore of k permits, 1 ≤ k ≤ 256, over the nodes of r. A permit lives for ttl unless
 // it is extended. It does no I/O. The error says which argument is wrong, and how.
 //
@@ -50,12 +46,12 @@ func New(r *redlock.Redlock, name string, k int, ttl time.Duration, opts ...redl
 	switch {
 	case name == "":
 		return nil, errors.New("semaphore: empty name")
-	case k < 1 || k > maxPermits:
-		return nil, fmt.Errorf("semaphore %q: %d permits: must be at least 1 and at most %d", name, k, maxPermits)
+	case k < 1 || k > settings.MaxPermits:
+		return nil, fmt.Errorf("semaphore %q: %d permits: must be at least 1 and at most %d", name, k, settings.MaxPermits)
 	}
 	s := &Semaphore{r: r, name: name, ttl: ttl, won: make([]atomic.Pointer[redlock.Lock], k)}
-	for slot := range k {
-		s.slots = append(s.slots, []string{name + "#" + strconv.Itoa(slot)})
+	for _, slot := range settings.Slots(name, k) {
+		s.slots = append(s.slots, []string{slot})
 	}
 	pace := max(200*time.Millisecond, time.Duration(k)*20*time.Millisecond)
 	s.opts = append(slices.Clip(opts), redlock.WithRetryCount(-1), redlock.WithRetryBackoff(func(int) time.Duration { return pace }),

@@ -39,7 +39,7 @@ var mayImport = map[string][]string{
 	"redlock/redlockcheck": {
 		"internal/brief", "internal/conn", "internal/lines", "internal/node", "internal/quarantine", "internal/settings", "internal/tokens", "redlock",
 	},
-	"redlock/redlockhttp": {"redlock"},
+	"redlock/redlockhttp": {"internal/settings", "redlock"},
 	"redlock/semaphore":   {"internal/settings", "redlock"},
 }
 
