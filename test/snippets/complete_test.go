@@ -86,6 +86,18 @@ func TestAllIntegrationsAreDescribed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		// What judges an integration by another library may be a module within it.
+		within, err := filepath.Glob(filepath.Join(filepath.Dir(file), "*", "go.mod"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, inner := range within {
+			more, err := os.ReadFile(inner)
+			if err != nil {
+				t.Fatal(err)
+			}
+			required = append(required, more...)
+		}
 		versions := regexp.MustCompile(`\bv\d+\.\d+\.\d+`).FindAllString(row, -1)
 		if len(versions) == 0 {
 			t.Errorf("docs/integrations.md does not say which version integrations/%s is tested with", module)

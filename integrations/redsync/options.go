@@ -1,0 +1,145 @@
+package redsync
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/seed6c881748/redlock/redlock"
+)
+
+// An Option configures a mutex.
+type Option interface {
+	Apply(*Mutex)
+}
+
+// OptionFunc is a function that configures a mutex.
+type OptionFunc func(*Mutex)
+
+// Apply calls f(mutex).
+func (f OptionFunc) Apply(mutex *Mutex) { f(mutex) }
+
+// A DelayFunc says how long to wait between tries. tries is how many there were, so 1 at first.
+type DelayFunc func(tries int) time.Duration
+
+// WithExpiry sets how long the mutex stays locked unless it is extended or unlocked: the ttl of a lock.
+// At least 1 ms. Default 8 s.
+func WithExpiry(expiry time.Duration) Option {
+	return OptionFunc(func(m *Mutex) { m.expiry = expiry })
+}
+
+// WithTries sets how many attempts Lock makes before it fails. With less than 1 it fails at once. Unlike in
+// redsync, attempts that another client's release sets off do not count. Default 32.
+func WithTries(tries int) Option {
+	return OptionFunc(func(m *Mutex) { m.tries = tries })
+}
+
+// WithRetryDelay sets how long to wait between tries, at most 24 h. A release by a client of this library ends
+// the wait. Default: a random time from 50 to 250 ms.
+func WithRetryDelay(delay time.Duration) Option {
+	return OptionFunc(func(m *Mutex) { m.delay, m.jitter, m.delayFunc = delay, 0, nil })
+}
+
+// WithRetryDelayFunc has delayFunc say how long to wait between tries. What it returns is raised to 1 ms, or cut
+// to 24 h. A release by a client of this library ends the wait.
+func WithRetryDelayFunc(delayFunc DelayFunc) Option {
+	return OptionFunc(func(m *Mutex) {
+		if delayFunc == nil {
+			m.refuse("WithRetryDelayFunc: nil function")
+		}
+		m.delayFunc, m.jitter = delayFunc, 0
+	})
+}
+
+// WithSetNXOnExtend is refused: with it, every Lock, TryLock and Extend fails. In redsync, it lets Extend lock
+// again a key that is gone, although another process may have had the lock in between. Leave it out: Extend
+// always gives the key back to nodes that have lost it, once a quorum of nodes has said that it still has it.
+func WithSetNXOnExtend() Option {
+	return OptionFunc(func(m *Mutex) { m.setNXOnExtend = true })
+}
+
+// WithDriftFactor sets the share of the expiry that is given up because clocks run at different rates, from 0
+// to less than 1. Unlike in redsync, 2 ms more are given up. Default: that of the Redlock, which is 0.01 if
+// redlock.New was not told otherwise.
+func WithDriftFactor(factor float64) Option {
+	return OptionFunc(func(m *Mutex) { m.driftFactor = &factor })
+}
+
+// WithTimeoutFactor sets the node timeout of this mutex to that share of the expiry. In redsync it bounds an
+// attempt of Lock; here it also bounds Extend and Unlock. It must be positive. Default: the node timeout of the
+// Redlock, 250 ms if redlock.New was not told otherwise, whatever the expiry. Redsync's default, a twentieth of
+// the expiry, has locks with a short expiry fail on a busy network.
+func WithTimeoutFactor(factor float64) Option {
+	return OptionFunc(func(m *Mutex) { m.timeoutFactor = &factor })
+}
+
+// WithGenValueFunc has Lock call genValueFunc before its first attempt, and fail with its error if it returns one.
+// The value has no other effect: a value that is used twice can end another process's lock, so each attempt has a
+// random one of its own. Hand on what [Mutex.Value] returns. To see in a value whose it is, use redlock.WithOwner.
+func WithGenValueFunc(genValueFunc func() (string, error)) Option {
+	return OptionFunc(func(m *Mutex) {
+		if genValueFunc == nil {
+			m.refuse("WithGenValueFunc: nil function")
+		}
+		m.genValueFunc = genValueFunc
+	})
+}
+
+// WithValue makes a mutex of a lock that another one has, perhaps in another process: v is what [Mutex.Value]
+// returned there, or the token of a redlock.Lock. Unlock and Valid work, as with redlock.Redlock.Release. Extend is
+// refused, as two processes that know a value could both be told that they hold the lock: only the mutex that took
+// it can extend it. Values of redsync itself can be unlocked by redsync only, and redsync can unlock those of this
+// package.
+func WithValue(v string) Option {
+	return OptionFunc(func(m *Mutex) { m.value, m.handed = v, true })
+}
+
+// WithFailFast has no effect: no call waits for nodes that cannot change its result.
+func WithFailFast(bool) Option { return noEffect }
+
+// WithShufflePools has no effect: all nodes are asked at the same time.
+func WithShufflePools(bool) Option { return noEffect }
+
+var noEffect = OptionFunc(func(*Mutex) {})
+
+// refuse has each call fail, unless something was wrong before.
+func (m *Mutex) refuse(text string) {
+	if m.wrong == nil {
+		m.wrong = errors.New("redsync: " + text)
+	}
+}
+
+// prepare makes the options of the Redlock's calls of those of the mutex, once. What they allow, the Redlock knows.
+func (m *Mutex) prepare() error {
+	m.prepared.Do(func() {
+		m.resources = []string{m.name}
+		m.opts = append(m.opts, redlock.WithRetryCount(max(m.tries, 1)-1), redlock.WithRetryJitter(m.jitter))
+		if f := m.delayFunc; f != nil {
+			// The Redlock takes a negative delay for the end of the wait, redsync for none.
+			m.opts = append(m.opts, redlock.WithRetryBackoff(func(tries int) time.Duration { return max(f(tries), 0) }))
+		} else {
+			m.opts = append(m.opts, redlock.WithRetryDelay(m.delay))
+		}
+		if f := m.driftFactor; f != nil {
+			m.opts = append(m.opts, redlock.WithDriftFactor(*f))
+		}
+		if f := m.timeoutFactor; f != nil {
+			if !(*f > 0) || math.IsInf(*f, 1) { // Also what is no number.
+				m.refuse(fmt.Sprintf("timeout factor %v: must be positive and finite", *f))
+				return
+			}
+			m.opts = append(m.opts, redlock.WithNodeTimeout(timeout(m.expiry, *f)))
+		}
+	})
+	return m.wrong
+}
+
+// timeout is a share of the expiry, as far as durations go.
+func timeout(expiry time.Duration, factor float64) time.Duration {
+	d := float64(expiry) * factor
+	if d >= math.MaxInt64 {
+		return math.MaxInt64
+	}
+	return time.Duration(d)
+}

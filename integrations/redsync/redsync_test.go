@@ -1,0 +1,615 @@
+package redsync
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/redlock/redlocktest"
+)
+
+const nodes = 3
+
+// inBubble runs a test with a cluster, in fake time.
+func inBubble(t *testing.T, f func(t *testing.T, c *redlocktest.Cluster, rs *Redsync), opts ...redlock.Option) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := redlocktest.New(t, nodes, opts...)
+		f(t, c, New(c.Redlock))
+	})
+}
+
+func requireUnlocked(t *testing.T, m *Mutex) {
+	t.Helper()
+	ok, err := m.Unlock()
+	require.NoError(t, err)
+	require.True(t, ok)
+}
+
+// requireTaken requires an error for which today's code looks by its type. It returns the nodes.
+func requireTaken(t *testing.T, err, ours error) []int {
+	t.Helper()
+	taken, ok := err.(*ErrTaken) //nolint:errorlint // So do callers of redsync.
+	require.True(t, ok, "%T: %v", err, err)
+	require.ErrorIs(t, err, ours)
+	require.NotErrorIs(t, err, ErrFailed)
+	require.ErrorContains(t, err, "lock already taken, locked nodes: [")
+	return taken.Nodes
+}
+
+func TestDefaults(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *redlocktest.Cluster, rs *Redsync) {
+		m := rs.NewMutex("x")
+		assert.Equal(t, "x", m.Name())
+		assert.Empty(t, m.Value())
+		assert.Zero(t, m.Until())
+		start := time.Now()
+		require.NoError(t, m.Lock())
+		assert.Equal(t, start.Add(8*time.Second*99/100-2*time.Millisecond), m.Until())
+		assert.NotEmpty(t, m.Value())
+		assert.NotEmpty(t, c.Holder("x"))
+
+		// The key of another client that never releases: 32 tries are 31 waits of 50 to 250 ms.
+		start = time.Now()
+		c.Take("y", time.Hour)
+		requireTaken(t, rs.NewMutex("y").Lock(), redlock.ErrTaken)
+		assert.InDelta(t, 31*0.15, time.Since(start).Seconds(), 31*0.1)
+	})
+}
+
+func TestLockAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *redlocktest.Cluster, rs *Redsync) {
+		m := rs.NewMutex("x")
+		values := map[string]bool{}
+		for range 3 {
+			require.NoError(t, m.Lock())
+			values[m.Value()] = true
+			requireUnlocked(t, m)
+			c.AssertFree()
+		}
+		assert.Len(t, values, 3, "values are new each time")
+		assert.NotEmpty(t, m.Value())
+		assert.NotZero(t, m.Until())
+
+		// After it has ended, too.
+		require.NoError(t, m.Lock())
+		time.Sleep(9 * time.Second)
+		require.NoError(t, m.Lock())
+		requireUnlocked(t, m)
+	})
+}
+
+func TestTryLock(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *redlocktest.Cluster, rs *Redsync) {
+		defer c.Take("x", time.Minute)()
+		start := time.Now()
+		m := rs.NewMutex("x", WithTries(0)) // Which TryLock ignores.
+		taken := requireTaken(t, m.TryLock(), redlock.ErrTaken)
+		assert.GreaterOrEqual(t, len(taken), 2)
+		assert.Zero(t, time.Since(start))
+		var votes *redlock.QuorumError
+		require.ErrorAs(t, m.TryLockContext(t.Context()), &votes)
+		require.Len(t, votes.Votes, nodes)
+		require.NoError(t, rs.NewMutex("y").TryLock())
+	})
+}
+
+func TestTries(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *redlocktest.Cluster, rs *Redsync) {
+		defer c.Take("x", time.Hour)()
+		for tries, took := range map[int]time.Duration{1: 0, 2: time.Second, 5: 4 * time.Second} {
+			start := time.Now()
+			requireTaken(t, rs.NewMutex("x", WithTries(tries), WithRetryDelay(time.Second)).Lock(), redlock.ErrTaken)
+			assert.Equal(t, took, time.Since(start), tries)
+		}
+		for _, tries := range []int{0, -1} {
+			require.ErrorIs(t, rs.NewMutex("y", WithTries(tries)).Lock(), ErrFailed)
+		}
+		assert.Empty(t, c.Holder("y"))
+	})
+}
+
+func TestRetryDelayFunc(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *redlocktest.Cluster, rs *Redsync) {
+		defer c.Take("x", time.Hour)()
+		var asked []int
+		start := time.Now()
+		m := rs.NewMutex("x", WithTries(4), WithRetryDelayFunc(func(tries int) time.Duration {
+			asked = append(asked, tries)
+			return []time.Duration{time.Second, -time.Second, 2 * time.Second}[tries-1]
+		}))
+		requireTaken(t, m.Lock(), redlock.ErrTaken)
+		assert.Equal(t, []int{1, 2, 3}, asked)
+		assert.InDelta(t, 3, time.Since(start).Seconds(), 0.02, "a negative delay is none")
+
+		// The last option counts.
+		start = time.Now()
+		m = rs.NewMutex("x", WithTries(2), WithRetryDelayFunc(func(int) time.Duration { return time.Hour }), WithRetryDelay(time.Second))
+		requireTaken(t, m.Lock(), redlock.ErrTaken)
+		assert.Equal(t, time.Second, time.Since(start))
+	})
+}
+
+// A waiter does not wait for its next try when another one of the drop-in or of the library releases.
+func TestAReleaseWakesLock(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *redlocktest.Cluster, rs *Redsync) {
+		lock, err := c.NewRedlock().Lock(t.Context(), []string{"x"}, time.Hour)
+		require.NoError(t, err)
+		got := make(chan *Mutex)
+		for range 2 {
+			go func() {
+				m := rs.NewMutex("x", WithRetryDelay(10*time.Minute))
+				assert.NoError(t, m.Lock())
+				got <- m
+			}()
+		}
+		time.Sleep(time.Minute)
+		start := time.Now()
+		require.NoError(t, lock.Unlock(t.Context()))
+		requireUnlocked(t, <-got)
+		requireUnlocked(t, <-got)
+		assert.Less(t, time.Since(start), time.Second)
+	})
+}
+
+func TestExpiry(t *testing.T) {
+	inBubble(t, func(t *testing.T, _ *redlocktest.Cluster, rs *Redsync) {
+		m := rs.NewMutex("x", WithExpiry(time.Minute), WithDriftFactor(0.1))
+		start := time.Now()
+		require.NoError(t, m.Lock())
+		assert.Equal(t, start.Add(54*time.Second-2*time.Millisecond), m.Until())
+		time.Sleep(30 * time.Second)
+		ok, err := m.Extend()
+		require.NoError(t, err)
+		require.True(t, ok)
+		assert.Equal(t, start.Add(84*time.Second-2*time.Millisecond), m.Until())
+		time.Sleep(50 * time.Second)
+		requireUnlocked(t, m)
+	})
+}
+
+// What the Redlock was told holds where the mutex was not.
+func TestTheRedlocksSettings(t *testing.T) {
+	inBubble(t, func(t *testing.T, _ *redlocktest.Cluster, rs *Redsync) {
+		m := rs.NewMutex("x", WithExpiry(10*time.Second))
+		start := time.Now()
+		require.NoError(t, m.Lock())
+		assert.Equal(t, start.Add(5*time.Second-2*time.Millisecond), m.Until())
+	}, redlock.WithDriftFactor(0.5))
+}
+
+func TestTimeoutFactor(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *redlocktest.Cluster, rs *Redsync) {
+		require.NoError(t, rs.NewMutex("y").TryLock()) // Connects it.
+		c.HangMajority()
+		start := time.Now()
+		err := rs.NewMutex("x", WithExpiry(10*time.Second), WithTimeoutFactor(0.01)).TryLock()
+		assert.Equal(t, 100*time.Millisecond, time.Since(start))
+		var node *RedisError
+		require.ErrorAs(t, err, &node)
+		require.ErrorIs(t, node, redlock.ErrNodeTimeout)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		require.NotErrorIs(t, err, ErrFailed)
+	})
+}
+
+func TestNoEffect(t *testing.T) {
+	inBubble(t, func(t *testing.T, _ *redlocktest.Cluster, rs *Redsync) {
+		m := rs.NewMutex("x", WithFailFast(true), WithFailFast(false), WithShufflePools(true), OptionFunc(func(*Mutex) {}))
+		require.NoError(t, m.Lock())
+		requireUnlocked(t, m)
+	})
+}
+
+func TestGenValueFunc(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *redlocktest.Cluster, rs *Redsync) {
+		calls := 0
+		fails := error(nil)
+		m := rs.NewMutex("x", WithGenValueFunc(func() (string, error) {
+			calls++
+			return "same", fails
+		}))
+		require.NoError(t, m.Lock())
+		assert.NotContains(t, m.Value(), "same")
+		requireUnlocked(t, m)
+		assert.Equal(t, 1, calls)
+		fails = io.ErrUnexpectedEOF
+		assert.Equal(t, fails, m.Lock())
+		c.AssertFree()
+	})
+}
+
+func TestSetNXOnExtendIsRefused(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *redlocktest.Cluster, rs *Redsync) {
+		m := rs.NewMutex("x", WithSetNXOnExtend())
+		for _, err := range []error{m.Lock(), m.TryLock()} {
+			require.ErrorIs(t, err, ErrFailed)
+			require.ErrorContains(t, err, "WithSetNXOnExtend")
+		}
+		ok, err := m.Extend()
+		require.ErrorIs(t, err, ErrExtendFailed)
+		require.ErrorContains(t, err, "WithSetNXOnExtend")
+		assert.False(t, ok)
+		c.AssertFree()
+	})
+}
+
+// Wrong values are named before any I/O, whichever call comes first, and nothing panics.
+func TestWrongArguments(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *redlocktest.Cluster, rs *Redsync) {
+		for says, m := range map[string]*Mutex{
+			"ttl 0s":                          rs.NewMutex("x", WithExpiry(0)),
+			"ttl -1s":                         rs.NewMutex("x", WithExpiry(-time.Second)),
+			"ttl 1ms":                         rs.NewMutex("x", WithExpiry(time.Millisecond)),
+			"retry delay -1s":                 rs.NewMutex("x", WithRetryDelay(-time.Second)),
+			"retry delay 48h0m0s":             rs.NewMutex("x", WithRetryDelay(48*time.Hour)),
+			"drift factor 1":                  rs.NewMutex("x", WithDriftFactor(1)),
+			"drift factor NaN":                rs.NewMutex("x", WithDriftFactor(math.NaN())),
+			"timeout factor 0":                rs.NewMutex("x", WithTimeoutFactor(0)),
+			"timeout factor -0.5":             rs.NewMutex("x", WithTimeoutFactor(-0.5)),
+			"timeout factor NaN":              rs.NewMutex("x", WithTimeoutFactor(math.NaN())),
+			"timeout factor +Inf":             rs.NewMutex("x", WithTimeoutFactor(math.Inf(1))),
+			"node timeout 2562047h":           rs.NewMutex("x", WithTimeoutFactor(1e300)),
+			"nil Option":                      rs.NewMutex("x", nil),
+			"WithRetryDelayFunc: nil":         rs.NewMutex("x", WithRetryDelayFunc(nil)),
+			"WithGenValueFunc: nil":           rs.NewMutex("x", WithGenValueFunc(nil)),
+			"empty resource":                  rs.NewMutex(""),
+			"reserved":                        rs.NewMutex("__redlock__:x"),
+			"nil *Redlock: did New":           New(nil).NewMutex("x"),
+			"redlock: nil *Redlock":           (*Redsync)(nil).NewMutex("x"),
+			"nil *Redlock: did New return an": new(Redsync).NewMutex("x"),
+			"nil *Redlock":                    new(Mutex),
+			"tries -3":                        rs.NewMutex("x", WithTries(-3)),
+		} {
+			calls := []func() error{m.Lock}
+			if says != "tries -3" {
+				calls = append(calls, m.TryLock)
+			}
+			if says == "nil *Redlock" { // A zero Mutex has no tries.
+				calls = calls[1:]
+			}
+			for _, lock := range calls {
+				err := lock()
+				require.ErrorIs(t, err, ErrFailed, says)
+				require.ErrorContains(t, err, says)
+			}
+			ok, err := m.Unlock()
+			require.ErrorIs(t, err, ErrLockAlreadyExpired, says)
+			require.False(t, ok)
+			ok, err = m.Extend()
+			requireTaken(t, err, redlock.ErrLost)
+			require.False(t, ok)
+			ok, err = m.Valid()
+			requireTaken(t, err, redlock.ErrLost)
+			require.False(t, ok)
+		}
+		for _, n := range c.Redlock.Stats().Nodes {
+			assert.Zero(t, n.Connects)
+		}
+		// What is wrong with an option is said by each call that would ask nodes.
+		wrong := New(nil).NewMutex("x", WithValue("0123456789abcdef0123456789abcdef"), nil)
+		_, err := wrong.Unlock()
+		require.ErrorContains(t, err, "nil Option")
+		_, err = wrong.Valid()
+		require.ErrorContains(t, err, "nil Option")
+	})
+}
+
+func TestTwoMutexesUseOneRedlockAtATime(t *testing.T) {
+	inBubble(t, func(t *testing.T, _ *redlocktest.Cluster, rs *Redsync) {
+		shared := rs.NewMutex("x", WithTries(1000))
+		var inside atomic.Int32
+		var all sync.WaitGroup
+		for i := range 16 {
+			m := shared
+			if i%2 == 0 {
+				m = rs.NewMutex("x", WithTries(1000))
+			}
+			all.Go(func() {
+				for range 10 {
+					if err := m.Lock(); err != nil {
+						t.Error(err)
+						return
+					}
+					assert.EqualValues(t, 1, inside.Add(1))
+					_, _, _ = m.Value(), m.Until(), m.Name()
+					time.Sleep(time.Millisecond)
+					inside.Add(-1)
+					ok, err := m.Unlock()
+					assert.True(t, ok)
+					assert.NoError(t, err)
+				}
+			})
+		}
+		all.Wait()
+	})
+}
+
+func TestTheEndOfTheContext(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *redlocktest.Cluster, rs *Redsync) {
+		m := rs.NewMutex("x", WithTries(1000))
+		release := c.Take("x", time.Hour)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		start := time.Now()
+		err := m.LockContext(ctx)
+		assert.Equal(t, time.Second, time.Since(start))
+		require.ErrorIs(t, err, ErrFailed)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, redlock.ErrTaken, "what the last attempt saw")
+		require.NotErrorAs(t, err, new(*ErrTaken))
+		require.ErrorIs(t, m.TryLockContext(ctx), ErrFailed)
+		release()
+
+		// nil is a context that does not end.
+		require.NoError(t, m.LockContext(nil)) //nolint:staticcheck // redsync allows it.
+		ok, err := m.ExtendContext(ctx)
+		require.False(t, ok)
+		require.ErrorIs(t, err, ErrExtendFailed)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		ok, err = m.ValidContext(ctx)
+		require.False(t, ok)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		ok, err = m.UnlockContext(ctx) // A release does not depend on it.
+		require.NoError(t, err)
+		require.True(t, ok)
+		c.AssertFree()
+	})
+}
+
+func TestUnlockWithoutALock(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *redlocktest.Cluster, rs *Redsync) {
+		m := rs.NewMutex("x")
+		requireExpired := func(ours error) {
+			ok, err := m.Unlock()
+			require.False(t, ok)
+			require.ErrorIs(t, err, ErrLockAlreadyExpired)
+			require.ErrorIs(t, err, ours)
+		}
+		requireExpired(redlock.ErrLost) // Never locked.
+
+		require.NoError(t, m.Lock())
+		requireUnlocked(t, m)
+		requireExpired(redlock.ErrLost) // The second time.
+
+		require.NoError(t, m.Lock())
+		time.Sleep(8 * time.Second)
+		requireExpired(redlock.ErrExpired)
+
+		require.NoError(t, m.Lock())
+		c.Forget("x")
+		requireExpired(redlock.ErrLost)
+
+		require.NoError(t, m.Lock())
+		c.Forget("x")
+		c.Take("x", time.Minute)
+		requireExpired(redlock.ErrLost)
+		require.NotEmpty(t, c.Holder("x"), "another's lock stays")
+	})
+}
+
+// Of simultaneous calls, one is told that it has released the lock.
+func TestOneUnlockReleases(t *testing.T) {
+	inBubble(t, func(t *testing.T, _ *redlocktest.Cluster, rs *Redsync) {
+		m := rs.NewMutex("x")
+		require.NoError(t, m.Lock())
+		var released atomic.Int32
+		var all sync.WaitGroup
+		for range 8 {
+			all.Go(func() {
+				if ok, err := m.Unlock(); ok {
+					released.Add(1)
+				} else {
+					assert.ErrorIs(t, err, ErrLockAlreadyExpired)
+				}
+			})
+		}
+		all.Wait()
+		assert.EqualValues(t, 1, released.Load())
+	})
+}
+
+func TestExtendWithoutALock(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *redlocktest.Cluster, rs *Redsync) {
+		m := rs.NewMutex("x")
+		requireLost := func(ours error) []int {
+			ok, err := m.Extend()
+			require.False(t, ok)
+			return requireTaken(t, err, ours)
+		}
+		requireLost(redlock.ErrLost)
+
+		require.NoError(t, m.Lock())
+		c.Forget("x")
+		until := m.Until()
+		assert.GreaterOrEqual(t, len(requireLost(redlock.ErrLost)), 2)
+		assert.Equal(t, until, m.Until())
+
+		require.NoError(t, m.Lock())
+		time.Sleep(8 * time.Second)
+		requireLost(redlock.ErrExpired)
+	})
+}
+
+func TestTooFewNodes(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *redlocktest.Cluster, rs *Redsync) {
+		requireNodes := func(err error) {
+			t.Helper()
+			var node *RedisError
+			require.ErrorAs(t, err, &node)
+			require.Error(t, node.Err)
+			require.ErrorIs(t, err, node.Err)
+			require.Less(t, node.Node, nodes)
+			require.NotErrorAs(t, err, new(*ErrTaken))
+			for _, not := range []error{ErrFailed, ErrExtendFailed, ErrLockAlreadyExpired} {
+				require.NotErrorIs(t, err, not)
+			}
+		}
+		m := rs.NewMutex("x", WithExpiry(time.Minute))
+		require.NoError(t, m.Lock())
+		c.StopMajority()
+		requireNodes(rs.NewMutex("x").TryLock())
+		requireNodes(rs.NewMutex("y", WithTries(3)).Lock())
+		ok, err := m.Extend()
+		require.False(t, ok)
+		requireNodes(err)
+		ok, err = m.Valid()
+		require.False(t, ok)
+		requireNodes(err)
+		ok, err = m.Unlock()
+		require.False(t, ok)
+		requireNodes(err)
+
+		c.Recover()
+		requireUnlocked(t, m) // It may be repeated.
+	})
+}
+
+// A node's refusal is told where it does not decide.
+func TestNodeTaken(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *redlocktest.Cluster, rs *Redsync) {
+		c.Take("x", time.Hour)
+		_, err := c.Redlock.Inspect(t.Context(), "x") // Connects it to all.
+		require.NoError(t, err)
+		c.HangMajority()
+		err = rs.NewMutex("x").TryLock()
+		var taken *ErrNodeTaken
+		require.ErrorAs(t, err, &taken)
+		require.ErrorContains(t, err, taken.Error())
+		require.ErrorAs(t, err, new(*RedisError))
+		require.NotErrorAs(t, err, new(*ErrTaken))
+	})
+}
+
+func TestClose(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *redlocktest.Cluster, _ *Redsync) {
+		r := c.NewRedlock()
+		rs := New(r)
+		m, waits := rs.NewMutex("x"), rs.NewMutex("x", WithTries(1000))
+		require.NoError(t, m.Lock())
+		waiting := make(chan error)
+		go func() { waiting <- waits.Lock() }()
+		time.Sleep(time.Second)
+		require.NoError(t, r.Close(t.Context()))
+		for _, err := range []error{<-waiting, rs.NewMutex("y").TryLock()} {
+			require.ErrorIs(t, err, ErrFailed)
+			require.ErrorIs(t, err, redlock.ErrClosed)
+		}
+		ok, err := m.Extend()
+		require.False(t, ok)
+		require.ErrorIs(t, err, ErrExtendFailed)
+		require.ErrorIs(t, err, redlock.ErrClosed)
+		ok, err = m.Unlock()
+		require.False(t, ok)
+		require.ErrorIs(t, err, redlock.ErrClosed)
+		require.ErrorAs(t, err, new(*RedisError))
+	})
+}
+
+func TestValid(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *redlocktest.Cluster, rs *Redsync) {
+		m := rs.NewMutex("x")
+		require.NoError(t, m.Lock())
+		other := rs.NewMutex("x", WithValue(m.Value()))
+		for _, m := range []*Mutex{m, other} {
+			ok, err := m.Valid()
+			require.NoError(t, err)
+			require.True(t, ok)
+		}
+		c.Forget("x")
+		release := c.Take("x", time.Minute)
+		for _, m := range []*Mutex{m, other, rs.NewMutex("x")} {
+			ok, err := m.Valid()
+			require.False(t, ok)
+			requireTaken(t, err, redlock.ErrLost)
+		}
+		release()
+
+		require.NoError(t, m.Lock())
+		time.Sleep(8*time.Second - 50*time.Millisecond) // The keys are still there.
+		require.NotEmpty(t, c.Holder("x"))
+		ok, err := m.Valid()
+		require.False(t, ok)
+		requireTaken(t, err, redlock.ErrExpired)
+	})
+}
+
+// A lock is handed on by its value: to be unlocked, and not to be extended.
+func TestValue(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *redlocktest.Cluster, rs *Redsync) {
+		m := rs.NewMutex("x")
+		require.NoError(t, m.Lock())
+		elsewhere := New(c.NewRedlock()).NewMutex("x", WithValue(m.Value()))
+		assert.Equal(t, m.Value(), elsewhere.Value())
+		ok, err := elsewhere.Extend()
+		require.False(t, ok)
+		require.ErrorIs(t, err, ErrExtendFailed)
+		require.ErrorContains(t, err, "WithValue")
+		requireTaken(t, elsewhere.TryLock(), redlock.ErrTaken)
+
+		requireUnlocked(t, elsewhere)
+		c.AssertFree()
+		for _, m := range []*Mutex{elsewhere, m} {
+			ok, err = m.Unlock()
+			require.False(t, ok)
+			require.ErrorIs(t, err, ErrLockAlreadyExpired)
+		}
+
+		// Its own lock takes the place of the value.
+		require.NoError(t, elsewhere.Lock())
+		ok, err = elsewhere.Extend()
+		require.NoError(t, err)
+		require.True(t, ok)
+		requireUnlocked(t, elsewhere)
+
+		// A value that is none is not asked about, and not shown.
+		ok, err = rs.NewMutex("x", WithValue("a secret")).Unlock()
+		require.False(t, ok)
+		require.ErrorContains(t, err, "WithValue takes what Value")
+		require.NotContains(t, err.Error(), "a secret")
+		require.NotErrorIs(t, err, ErrLockAlreadyExpired)
+	})
+}
+
+// Both APIs lock the same resources, and the prefix is the Redlock's.
+func TestBesideTheLibrary(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *redlocktest.Cluster, rs *Redsync) {
+		m := rs.NewMutex("x")
+		require.NoError(t, m.Lock())
+		_, err := c.Redlock.TryLock(t.Context(), []string{"x"}, time.Minute)
+		require.ErrorIs(t, err, redlock.ErrTaken)
+		requireUnlocked(t, m)
+
+		err = c.Redlock.Do(t.Context(), []string{"x"}, time.Minute, func(ctx context.Context, lock *redlock.Lock) error {
+			taken := requireTaken(t, m.LockContext(ctx), redlock.ErrAlreadyHeld) // At once, as it would wait for itself.
+			assert.Empty(t, taken)
+			ok, validErr := rs.NewMutex("x", WithValue(lock.Token())).ValidContext(ctx)
+			assert.True(t, ok)
+			return validErr
+		})
+		require.NoError(t, err)
+	}, redlock.WithPrefix("app:"))
+}
+
+func TestErrorsOfRedsync(t *testing.T) {
+	cause := errors.New("cause")
+	for text, err := range map[string]error{
+		"lock already taken, locked nodes: [0 2]": &ErrTaken{Nodes: []int{0, 2}},
+		"node #1: lock already taken":             &ErrNodeTaken{Node: 1},
+		"node #1: cause":                          &RedisError{Node: 1, Err: cause},
+	} {
+		require.EqualError(t, err, text)
+	}
+	require.ErrorIs(t, &RedisError{Err: cause}, cause)
+}

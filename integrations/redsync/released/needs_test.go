@@ -1,0 +1,20 @@
+package released
+
+// What redsync's tests import, so that go.mod has it: they are compiled in a copy; see suite_test.go.
+import (
+	_ "github.com/go-redis/redis"
+	_ "github.com/go-redis/redis/v7"
+	_ "github.com/go-redis/redis/v8"
+	_ "github.com/go-redsync/redsync/v4/redis/goredis"
+	_ "github.com/go-redsync/redsync/v4/redis/goredis/v7"
+	_ "github.com/go-redsync/redsync/v4/redis/goredis/v8"
+	_ "github.com/go-redsync/redsync/v4/redis/goredis/v9"
+	_ "github.com/go-redsync/redsync/v4/redis/redigo"
+	_ "github.com/go-redsync/redsync/v4/redis/rueidis"
+	_ "github.com/gomodule/redigo/redis"
+	_ "github.com/redis/go-redis/v9"
+	_ "github.com/redis/rueidis"
+	_ "github.com/redis/rueidis/rueidiscompat"
+	_ "github.com/stvp/tempredis"
+	_ "golang.org/x/sync/errgroup"
+)

@@ -1,0 +1,213 @@
+//go:build unix
+
+package released
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+)
+
+// clients are those that redsync's tests are run with.
+var clients = []string{"redigo", "goredis", "goredis_v7", "goredis_v8", "goredis_v9", "rueidis"}
+
+// exceptions are redsync's tests that do not pass, with the reason. Those whose names begin so are among them.
+var exceptions = []struct{ test, why string }{
+	{
+		"TestSetNXOnExtendAcquiresLockWhenKeyIsExpired",
+		"it has Extend lock again a key that is gone, which another process may have had in between: refused",
+	},
+	{"TestScripts_Hash", "it is about redsync's own scripts, which are not here: it does not compile, and is left out"},
+}
+
+// redsync's own tests run through the drop-in, on real servers. They are changed only where they name pools, and stand
+// beside a copy of the drop-in, as they look into its types.
+func TestTheirTests(t *testing.T) {
+	t.Parallel()
+	server, err := testcluster.ServerBinary()
+	if err != nil && os.Getenv("CI") == "" {
+		t.Skip(err)
+	}
+	require.NoError(t, err)
+	names, binary := compileTheirTests(t)
+
+	bin := t.TempDir() // tempredis looks for redis-server in PATH.
+	require.NoError(t, os.Symlink(server, filepath.Join(bin, "redis-server")))
+	// At the same time, as most of their time they wait; each with servers of its own.
+	var all sync.WaitGroup
+	parts := []string{"-test.run=^TestValid$", "-test.run=^TestMutexExtend", "-test.skip=^TestValid$|^TestMutexExtend"}
+	outputs := make([][]byte, len(parts))
+	for i, part := range parts {
+		all.Go(func() { outputs[i] = run(t, binary, bin, part) })
+	}
+	all.Wait()
+	judge(t, names, outputs)
+}
+
+// compileTheirTests returns the names of redsync's tests, and a binary of those that compile.
+func compileTheirTests(t *testing.T) (names []string, binary string) {
+	t.Helper()
+	const drop = "github.com/seed6c881748/redlock/integrations/redsync"
+	c, theirs := newCopy(t, drop), moduleDir(t, "github.com/go-redsync/redsync/v4")
+	c.drop(drop)
+	ours, err := filepath.Glob("../*.go")
+	require.NoError(t, err)
+	for _, file := range ours {
+		if !strings.HasSuffix(file, "_test.go") {
+			c.write(filepath.Base(file), read(t, file))
+		}
+	}
+	c.write("nodes_test.go", read(t, "testdata", "nodes_test.go"))
+
+	files, err := filepath.Glob(filepath.Join(theirs, "*_test.go"))
+	require.NoError(t, err)
+	for _, file := range files {
+		text := read(t, file)
+		for _, m := range regexp.MustCompile(`(?m)^func (Test\w+)\(t \*testing\.T`).FindAllStringSubmatch(text, -1) {
+			names = append(names, m[1])
+		}
+		switch name := filepath.Base(file); name {
+		case "scripts_test.go": // See exceptions.
+		case "mutex_test.go", "redsync_test.go":
+			c.write(name, withNodes(t, name, text))
+		default:
+			c.write(name, text)
+		}
+	}
+
+	// The servers that their tests start: those of today no longer say ready as tempredis expects, which redsync's
+	// go.mod mends with a fork.
+	tempredis := moduleDir(t, "github.com/stvp/tempredis")
+	c.write("tempredis/go.mod", "module github.com/stvp/tempredis\n")
+	c.write("tempredis/config.go", read(t, tempredis, "config.go"))
+	c.write("tempredis/tempredis.go", edit(t, read(t, tempredis, "tempredis.go"), `"The server is now ready to accept`, `"eady to accept`))
+	c.require("github.com/stvp/tempredis", "./tempredis")
+
+	binary = filepath.Join(c.dir, "their.test")
+	build := exec.CommandContext(t.Context(), "go", "test", "-trimpath", "-mod=mod", "-c", "-o", binary, ".")
+	build.Dir = c.dir
+	out, err := build.CombinedOutput()
+	require.NoError(t, err, string(out))
+	return names, binary
+}
+
+// withNodes has their tests take a Redlock where they take pools.
+func withNodes(t *testing.T, name, text string) string {
+	t.Helper()
+	text = edit(t, text, `\bNew\(v\.pools\.\.\.\)`, "New(redlockOn(v.pools))")
+	if name == "redsync_test.go" {
+		text = edit(t, text, `\b51200\b`, "firstPort")
+		return edit(t, text, `newMockPools(\w+)\(poolCount\)`, "on(${1}Block, newMockPools$1(poolCount))")
+	}
+	text = edit(t, text, `(?s)mutexes\[i\] = &Mutex\{.*?\n\t\t\}`,
+		`mutexes[i] = New(redlockOn(pools)).NewMutex(name+"-"+strconv.Itoa(i), WithRetryDelay(500*time.Millisecond))`)
+	text = edit(t, text, `getPoolExpiries\(v\.pools, mutex\.name\)`, "getPoolExpiries(t, v.pools, mutex.name)")
+	text = edit(t, text, `func getPoolExpiries\(pools (.*)\n`, "func getPoolExpiries(t *testing.T, pools $1\n\tsettle(t, pools)\n")
+	return edit(t, text, `\bmutex\.quorum\b`, "quorumOf(mutex)")
+}
+
+// run runs a part of their tests, and returns what it has printed. What is left of its processes, it ends.
+func run(t *testing.T, binary, path, part string) []byte {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), binary, "-test.v", part)
+	cmd.Dir = t.TempDir() // Servers write their data where they are.
+	cmd.Env = append(os.Environ(), "PATH="+path+":"+os.Getenv("PATH"), fmt.Sprintf("REDSYNC_FIRST_PORT=%d", freePorts(t)))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	cmd.WaitDelay = time.Second // Servers that are left have it open.
+	if err := cmd.Start(); err != nil {
+		t.Error(err)
+		return nil
+	}
+	_ = cmd.Wait() // The tests say what has failed.
+	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+	return out.Bytes()
+}
+
+// freePorts returns the first of 48 consecutive ports that are free now.
+func freePorts(t *testing.T) int {
+	t.Helper()
+	const ports = 48
+	for range 100 {
+		var taken []net.Listener
+		first := 0
+		for i := range ports {
+			l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", fmt.Sprintf("127.0.0.1:%d", first+i))
+			if err != nil {
+				break
+			}
+			taken = append(taken, l)
+			if i == 0 {
+				first = l.Addr().(*net.TCPAddr).Port
+			}
+		}
+		for _, l := range taken {
+			_ = l.Close()
+		}
+		if len(taken) == ports {
+			return first
+		}
+	}
+	t.Error("there are no 48 free ports in a row")
+	return 0
+}
+
+var result = regexp.MustCompile(`^ *--- (PASS|FAIL|SKIP): (\S+)`)
+
+// judge holds the results against the exceptions: exactly those have failed, or have not been run.
+func judge(t *testing.T, names []string, outputs [][]byte) {
+	t.Helper()
+	passed, failed, all := map[string]bool{}, map[string]bool{}, bytes.Join(outputs, []byte("\n"))
+	for s := bufio.NewScanner(bytes.NewReader(all)); s.Scan(); {
+		switch m := result.FindStringSubmatch(s.Text()); {
+		case m == nil:
+		case m[1] == "PASS":
+			passed[m[2]] = true
+		default:
+			failed[m[2]] = true
+		}
+	}
+	excepted := func(test string) bool {
+		for _, e := range exceptions {
+			if test == e.test || strings.HasPrefix(test, e.test+"/") {
+				return true
+			}
+		}
+		return false
+	}
+	for test := range failed {
+		require.True(t, excepted(test), "%s has failed:\n%s", test, all)
+	}
+	for test := range passed {
+		require.False(t, excepted(test), "%s has passed, although it is an exception", test)
+	}
+	for _, e := range exceptions {
+		require.Contains(t, names, e.test, "an exception that is none of their tests")
+	}
+	for _, name := range names {
+		require.True(t, passed[name] || excepted(name), "%s has not been run:\n%s", name, all)
+	}
+	for _, client := range clients {
+		require.True(t, passed["TestRedsync/"+client], "%s has not been run:\n%s", client, all)
+	}
+	t.Logf("%d of redsync's tests have passed, %d have failed as expected", len(passed), len(failed))
+	for _, e := range exceptions {
+		t.Logf("not passed: %s: %s", e.test, e.why)
+	}
+}
