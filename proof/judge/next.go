@@ -12,9 +12,11 @@ const (
 	// nextWithin is how long a released lock may be free while somebody waits for it and nothing is wrong: some timed
 	// retries, for messages that are lost.
 	nextWithin = int64(time.Second)
-	// mostWithin is how long it may be free in half of the cases, besides four calls of TryLock that succeed: less than
+	// mostWithin is how long it may be free in half of the cases, besides two calls of TryLock that succeed: less than
 	// those need who are not told of the release.
-	mostWithin = int64(50 * time.Millisecond)
+	mostWithin = int64(20 * time.Millisecond)
+	// inLineFor is how long a call must have waited, to be in line on the nodes.
+	inLineFor = int64(50 * time.Millisecond)
 )
 
 // nextInLine looks at releases while others wait: the next one has the lock soon, mostly within some round trips.
@@ -36,14 +38,16 @@ func nextInLine(r *run, f *findings) {
 			continue // Somebody who had just come was faster.
 		}
 		f.facts++
-		took, last = append(took, free), c
+		if !r.alsoWaitsAt(c, res) { // A process hands over to its own by itself.
+			took, last = append(took, free), c
+		}
 		if due := r.excused(waiter.client, c.begin.At, nextWithin) + r.slack(waiter.client, c.end.At); c.begin.At+free > due {
 			f.violation(place{from: c.begin.At, to: due, resource: res, clients: []string{c.client, waiter.client}},
 				"%s released %s, for which %s waited, and nobody had it before %s", c, res, waiter, at(c.begin.At+free))
 		}
 	}
-	if half := mostWithin + 4*r.usualTry(); len(took) >= 20 && median(took) > half {
-		f.violation(place{from: last.begin.At, to: last.end.At}, "half of the %d released locks that others waited for were free for %s or more; with "+
+	if half := mostWithin + 2*r.usualTry(); len(took) >= 10 && median(took) > half {
+		f.violation(place{from: last.begin.At, to: last.end.At}, "half of the %d released locks that other processes waited for were free for %s or more; with "+
 			"messages it would be %s at most", len(took), span(0, median(took)), span(0, half))
 	}
 }
@@ -61,13 +65,21 @@ func (r *run) waitsFor(res string, release *call) *call {
 		return nil
 	}
 	for _, w := range r.waiting[res] {
-		if w.end != nil && w.wait < from-mostWithin && w.end.At > from && !w.begin.Polls &&
+		if w.end != nil && w.wait < from-inLineFor && w.end.At > from && !w.begin.Polls &&
 			(w.ok() || w.end.At > to) && r.healthy(w.client, from, to) && r.healthy(release.client, from, to) &&
 			r.ran(w.client, from, to) {
 			return w
 		}
 	}
 	return nil
+}
+
+// alsoWaitsAt reports whether a call of the same process wanted the resource before somebody got it.
+func (r *run) alsoWaitsAt(release *call, res string) bool {
+	free, _ := r.freeFrom(res, release.begin.At)
+	return slices.ContainsFunc(r.waiting[res], func(w *call) bool {
+		return w.client == release.client && w.begin.At < release.begin.At+free && w.returned(r) > release.begin.At
+	})
 }
 
 // freeFrom is for how long from then on nobody got the resource, and who got it.
