@@ -15,17 +15,10 @@ import (
 	"github.com/seed6c881748/redlock/redlock"
 )
 
-func TestCloseOfAnUnusedRedlock(t *testing.T) {
-	r, err := redlock.New([]redlock.Node{redlock.NewNode("127.0.0.1:1")})
-	require.NoError(t, err)
-	require.NoError(t, r.Close(t.Context()))
-}
-
 func TestCloseEndsWaitsAndKeepsHeldLocks(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c, redlock.WithRetryCount(-1))
-		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-		require.NoError(t, err)
+		l := tryLock(t, r, []string{"a"}, ttl)
 		done := make(chan error)
 		go func() {
 			_, lockErr := r.Lock(context.Background(), []string{"a"}, ttl)
@@ -35,7 +28,7 @@ func TestCloseEndsWaitsAndKeepsHeldLocks(t *testing.T) {
 		start := time.Now()
 		require.NoError(t, r.Close(t.Context()))
 		assert.Zero(t, time.Since(start))
-		err = <-done
+		err := <-done
 		require.ErrorIs(t, err, redlock.ErrClosed)
 		require.ErrorIs(t, err, redlock.ErrTaken)
 		assert.Equal(t, 3, holders(t, c, l), "a lock in use is not released")
@@ -54,8 +47,7 @@ func TestCloseEndsWaitsAndKeepsHeldLocks(t *testing.T) {
 }
 
 func TestCloseDrainsReleases(t *testing.T) {
-	inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 5, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		warm(t, r)
 		require.NoError(t, c.Slow(10*time.Millisecond, 20*time.Millisecond))
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
@@ -67,76 +59,25 @@ func TestCloseDrainsReleases(t *testing.T) {
 	})
 }
 
-func TestCloseDoesNotWaitForHungNodes(t *testing.T) {
-	for _, connected := range []bool{false, true} {
-		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-			r := newRedlock(t, c)
-			if connected {
-				warm(t, r)
-			}
-			require.NoError(t, c.Hang())
-			_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-			require.ErrorIs(t, err, redlock.ErrNoQuorum)
-			start := time.Now()
-			require.NoError(t, r.Close(t.Context()))
-			assert.LessOrEqual(t, time.Since(start), 2*redlock.DefaultNodeTimeout)
-		})
-	}
-}
-
 // Nodes that hang, and their subscriptions, too, cost Close the node timeout once.
 func TestCloseWaitsForWhatHangsOnlyOnce(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		holder, r := newRedlock(t, c), newRedlock(t, c)
-		l, err := holder.TryLock(t.Context(), []string{"a"}, ttl)
-		require.NoError(t, err)
+		l := tryLock(t, holder, []string{"a"}, ttl)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, err = r.Lock(ctx, []string{"a"}, ttl)
+		_, err := r.Lock(ctx, []string{"a"}, ttl)
 		require.ErrorIs(t, err, redlock.ErrTaken)
 		synctest.Wait()
 		require.True(t, r.Stats().Nodes[0].Listens)
 		require.NoError(t, c.Hang())
-		_, err = r.TryLock(t.Context(), []string{"b"}, ttl)
-		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		err = refused(t, redlock.ErrNoQuorum, r, []string{"b"}, ttl)
 		start := time.Now()
 		require.NoError(t, r.Close(t.Context()))
 		assert.LessOrEqual(t, time.Since(start), redlock.DefaultNodeTimeout)
 		require.NoError(t, c.Resume())
 		require.NoError(t, l.Unlock(t.Context()))
 	})
-}
-
-func TestCloseReportsAContextThatEnded(t *testing.T) {
-	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
-		warm(t, r)
-		require.NoError(t, c.Nodes[0].Hang())
-		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-		defer cancel()
-		require.ErrorIs(t, r.Close(ctx), context.DeadlineExceeded)
-		require.NoError(t, r.Close(t.Context()))
-	})
-}
-
-func TestCloseRightAfterABreakIsFast(t *testing.T) {
-	for range rounds(100, 10) {
-		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-			r, err := redlock.New(nodesOf(c))
-			require.NoError(t, err)
-			l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
-			require.NoError(t, err)
-			time.Sleep(2 * time.Second)
-			require.NoError(t, c.Slow(time.Millisecond, time.Millisecond))
-			go func() { _ = l.Unlock(context.Background()) }()
-			for _, n := range c.Nodes {
-				n.Proxy().Kill()
-			}
-			start := time.Now()
-			require.NoError(t, r.Close(context.Background()))
-			require.Less(t, time.Since(start), redlock.DefaultNodeTimeout)
-		})
-	}
 }
 
 // The last PING of a connection that broke before it was sent must not go out on
@@ -155,10 +96,8 @@ func TestCloseSaysByeOnce(t *testing.T) {
 			}
 		}
 		pool := testcluster.WrapPool(c.Nodes[0].Pool(), func(conn redis.Conn) redis.Conn { return gatedConn{conn, pass} })
-		r, err := redlock.New([]redlock.Node{{Name: "n", Pool: pool}})
-		require.NoError(t, err)
-		l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
-		require.NoError(t, err)
+		r := newOver(t, []redlock.Node{{Name: "n", Pool: pool}})
+		l := tryLock(t, r, []string{"a"}, time.Minute)
 		time.Sleep(2 * time.Second)
 		require.NoError(t, c.Nodes[0].Slow(time.Millisecond, time.Millisecond))
 		shut := make(chan struct{})
@@ -187,8 +126,7 @@ func TestCloseSaysByeOnce(t *testing.T) {
 func TestCloseRepeatsOnce(t *testing.T) {
 	for name, hang := range map[string]bool{"in time": false, "a node hangs": true} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-				r := newRedlock(t, c)
+			withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 				breakLate(t, c, r, 11*time.Second)
 				time.Sleep(12 * time.Second) // The next repetition comes after 20.46 s.
 				require.NotEmpty(t, keys(t, c.Nodes[0]))
@@ -216,10 +154,8 @@ func TestCloseRepeatsOnce(t *testing.T) {
 
 // A node that is being connected to, and has to be told something, gets its round when it is up.
 func TestCloseRepeatsOnceOnTheNextConnection(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
-		l, err := r.TryLock(t.Context(), []string{"b"}, time.Hour)
-		require.NoError(t, err)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+		l := tryLock(t, r, []string{"b"}, time.Hour)
 		synctest.Wait()
 		breakLate(t, c, r, 11*time.Second)
 		time.Sleep(12 * time.Second) // The next repetition comes after 20.46 s.

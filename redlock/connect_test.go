@@ -75,8 +75,7 @@ func TestConnectingIsWaitedForByTheFirstLock(t *testing.T) {
 func TestConnectingIsWaitedForByAReleaseByToken(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		holder := newRedlock(t, c)
-		l, err := holder.TryLock(t.Context(), []string{"a"}, time.Minute)
-		require.NoError(t, err)
+		l := tryLock(t, holder, []string{"a"}, time.Minute)
 		r := newOver(t, farNodes(t, c, 80*time.Millisecond, 3))
 		ended, cancel := context.WithCancel(t.Context())
 		cancel() // It does not matter.
@@ -86,20 +85,14 @@ func TestConnectingIsWaitedForByAReleaseByToken(t *testing.T) {
 
 // A majority that hangs costs the connect timeout once, and no more when it is known.
 func TestConnectTimeoutIsPaidOnceForAHungMajority(t *testing.T) {
-	inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
-		for _, n := range c.Nodes[:3] {
-			require.NoError(t, n.Hang())
-		}
+	withRedlock(t, 5, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+		require.NoError(t, c.First(3).Hang())
 		for i, limit := range []time.Duration{redlock.DefaultConnectTimeout + redlock.DefaultNodeTimeout, redlock.DefaultNodeTimeout, redlock.DefaultNodeTimeout} {
 			start := time.Now()
-			_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-			require.ErrorIs(t, err, redlock.ErrNoQuorum)
+			refused(t, redlock.ErrNoQuorum, r, []string{"a"}, ttl)
 			assert.LessOrEqual(t, time.Since(start), limit, "call %d", i)
 		}
-		for _, n := range c.Nodes[:3] {
-			require.NoError(t, n.Resume())
-		}
+		require.NoError(t, c.First(3).Resume())
 		time.Sleep(5 * time.Second)
 		warm(t, r)
 	})
@@ -107,22 +100,16 @@ func TestConnectTimeoutIsPaidOnceForAHungMajority(t *testing.T) {
 
 // Nor does it when it hangs after it has been connected to.
 func TestConnectTimeoutIsNotPaidForAMajorityThatFallsSilent(t *testing.T) {
-	inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 5, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		warm(t, r)
-		for _, n := range c.Nodes[:3] {
-			require.NoError(t, n.Hang())
-		}
+		require.NoError(t, c.First(3).Hang())
 		for range 100 {
 			start := time.Now()
-			_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-			require.ErrorIs(t, err, redlock.ErrNoQuorum)
+			refused(t, redlock.ErrNoQuorum, r, []string{"a"}, ttl)
 			require.LessOrEqual(t, time.Since(start), redlock.DefaultNodeTimeout)
 			time.Sleep(50 * time.Millisecond)
 		}
-		for _, n := range c.Nodes[:3] {
-			require.NoError(t, n.Resume())
-		}
+		require.NoError(t, c.First(3).Resume())
 		time.Sleep(5 * time.Second)
 	})
 }
@@ -135,8 +122,7 @@ func TestConnectingOfAMinorityCostsTheFirstCallNothing(t *testing.T) {
 		"black hole": func(n *testcluster.Node) error { n.Proxy().BlackHole(true); return nil },
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
-				r := newRedlock(t, c)
+			withRedlock(t, 5, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 				for _, n := range c.Nodes[:2] {
 					require.NoError(t, fault(n))
 				}
@@ -147,20 +133,6 @@ func TestConnectingOfAMinorityCostsTheFirstCallNothing(t *testing.T) {
 			})
 		})
 	}
-}
-
-// A majority that is dead fails the first call at once.
-func TestConnectingIsNotWaitedForWithADeadMajority(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
-		for _, n := range c.Nodes[:2] {
-			require.NoError(t, n.Stop())
-		}
-		start := time.Now()
-		_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-		require.ErrorIs(t, err, redlock.ErrNoQuorum)
-		assert.Less(t, time.Since(start), 10*time.Millisecond)
-	})
 }
 
 // Nor is one longer than until it fails, when the others are connected already.
@@ -175,8 +147,7 @@ func TestConnectingIsNotWaitedForOnceAMajorityHasFailed(t *testing.T) {
 		}
 		r := newOver(t, nodes)
 		start := time.Now()
-		_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		refused(t, redlock.ErrNoQuorum, r, []string{"a"}, ttl)
 		assert.Equal(t, 100*time.Millisecond, time.Since(start))
 		require.NoError(t, r.Close(t.Context()))
 	})
@@ -192,8 +163,7 @@ func TestConnectingIsWaitedForByALockAfterABreak(t *testing.T) {
 			n.Proxy().Reset()
 		}
 		synctest.Wait()
-		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-		require.NoError(t, err)
+		l := tryLock(t, r, []string{"a"}, ttl)
 		require.NoError(t, l.Unlock(t.Context()))
 		time.Sleep(time.Second)
 	})
@@ -210,13 +180,12 @@ func TestConnectingIsWaitedForNoLongerThanTheCall(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 3, func(t *testing.T, cl *testcluster.Cluster) {
 				asked := countCommands(t, "SET", cl.Nodes...)
-				r, err := redlock.New(farNodes(t, cl, 100*time.Millisecond, 3))
-				require.NoError(t, err)
+				r := newOver(t, farNodes(t, cl, 100*time.Millisecond, 3))
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				start := time.Now()
 				time.AfterFunc(150*time.Millisecond, func() { c.end(cancel, r) })
-				_, err = r.TryLock(ctx, []string{"a"}, ttl)
+				_, err := r.TryLock(ctx, []string{"a"}, ttl)
 				require.ErrorIs(t, err, c.want)
 				require.ErrorIs(t, err, redlock.ErrNoQuorum)
 				assert.Equal(t, 150*time.Millisecond, time.Since(start))
@@ -237,23 +206,11 @@ func TestConnectingIsWaitedForNoLongerThanTheCall(t *testing.T) {
 
 func TestConnectTimeoutOfZeroDoesNotWait(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r, err := redlock.New(farNodes(t, c, 100*time.Millisecond, 3), redlock.WithConnectTimeout(0))
-		require.NoError(t, err)
+		r := newOver(t, farNodes(t, c, 100*time.Millisecond, 3), redlock.WithConnectTimeout(0))
 		start := time.Now()
-		_, err = r.TryLock(t.Context(), []string{"a"}, ttl)
-		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		refused(t, redlock.ErrNoQuorum, r, []string{"a"}, ttl)
 		assert.Equal(t, redlock.DefaultNodeTimeout, time.Since(start))
 		time.Sleep(time.Second)
-		cycle(t, r, "a", ttl)
-		require.NoError(t, r.Close(t.Context()))
-	})
-}
-
-// The connect timeout is also the least that an attempt to connect gets.
-func TestConnectTimeoutThatIsLongLetsConnectingTakeThatLong(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r, err := redlock.New(farNodes(t, c, 200*time.Millisecond, 10), redlock.WithConnectTimeout(5*time.Second))
-		require.NoError(t, err)
 		cycle(t, r, "a", ttl)
 		require.NoError(t, r.Close(t.Context()))
 	})
@@ -273,28 +230,11 @@ func TestConnectHandshakeTakesOneRoundTrip(t *testing.T) {
 		}
 		r := newOver(t, nodes)
 		start := time.Now()
-		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-		require.NoError(t, err)
+		l := tryLock(t, r, []string{"a"}, ttl)
 		assert.Equal(t, 2*trip, time.Since(start))
 		requireNoKeys(t, c) // Those of database 0.
 		require.NoError(t, l.Unlock(t.Context()))
 		time.Sleep(time.Second)
-	})
-}
-
-func TestConnectLoginThatIsRefusedIsTheVote(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		nodes := nodesOf(c)
-		d := dialerOf(c.Nodes[0])
-		d.Login = [][]any{{"AUTH", "wrong"}, {"SELECT", 3}}
-		nodes[0].Pool = d
-		r := newOver(t, nodes)
-		cycle(t, r, "a", ttl)
-		synctest.Wait()
-		s := r.Stats().Nodes[0]
-		require.False(t, s.Up)
-		require.ErrorContains(t, s.Err, "AUTH")
-		require.NotContains(t, s.Err.Error(), "wrong")
 	})
 }
 
@@ -337,16 +277,14 @@ func TestConnectFollowsAFailoverBehindAnAddress(t *testing.T) {
 				require.NoError(t, err)
 				defer func() { _ = r.Close(context.Background()) }()
 				warm(t, r)
-				l, err := r.TryLock(t.Context(), []string{"held"}, time.Minute)
-				require.NoError(t, err)
+				l := tryLock(t, r, []string{"held"}, time.Minute)
 				synctest.Wait()
 				moved.Store(true)
 				for i := range 2 {
 					require.NoError(t, c.Nodes[3+i].Set("held", l.Token(), time.Minute)) // It was replicated.
 					require.NoError(t, c.Nodes[i].SetError(msg))
 				}
-				_, err = r.TryLock(t.Context(), []string{"x"}, ttl)
-				require.ErrorIs(t, err, redlock.ErrNoQuorum)
+				err = refused(t, redlock.ErrNoQuorum, r, []string{"x"}, ttl)
 				require.ErrorContains(t, err, msg, "the one that got the reply has it as its vote")
 				time.Sleep(2 * node.MinBackoff)
 				cycle(t, r, "x", ttl)
@@ -366,11 +304,9 @@ func TestConnectFollowsAFailoverBehindAnAddress(t *testing.T) {
 
 // A release that is refused so is given to the next server.
 func TestConnectToTheWrongServerLosesNoRelease(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		warm(t, r)
-		l, err := r.TryLock(t.Context(), []string{"a"}, time.Hour)
-		require.NoError(t, err)
+		l := tryLock(t, r, []string{"a"}, time.Hour)
 		synctest.Wait()
 		require.NoError(t, c.SetError("READONLY You can't write against a read only replica."))
 		require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrNoQuorum)
@@ -384,8 +320,7 @@ func TestConnectToTheWrongServerLosesNoRelease(t *testing.T) {
 // An attempt waits for connections that are being made, but not to nodes that were the wrong server:
 // they count as down.
 func TestConnectToAWrongServerIsNotWaitedFor(t *testing.T) {
-	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 1, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		warm(t, r)
 		const msg = "READONLY You can't write against a read only replica."
 		require.NoError(t, c.SetError(msg))
@@ -393,16 +328,14 @@ func TestConnectToAWrongServerIsNotWaitedFor(t *testing.T) {
 		require.ErrorContains(t, err, msg)
 		synctest.Wait()
 		start := time.Now()
-		_, err = r.TryLock(t.Context(), []string{"a"}, ttl)
-		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		err = refused(t, redlock.ErrNoQuorum, r, []string{"a"}, ttl)
 		assert.Zero(t, time.Since(start))
 	})
 }
 
 // A replica is backed off from, and its state can be seen.
 func TestConnectDoesNotDialAReplicaInALoop(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		warm(t, r)
 		require.NoError(t, c.Nodes[0].SetError("READONLY You can't write."))
 		for range 600 {
@@ -427,8 +360,7 @@ func repeatedly(ctx context.Context, n *testcluster.Node, atLeast, atMost time.D
 // Each node's connections are reset every 0.3 to 0.7 s. That costs what is on its way at
 // that moment, and nothing else.
 func TestConnectionsThatAreResetAreMadeAgainAtOnce(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		require.NoError(t, c.Slow(time.Millisecond, time.Millisecond))
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -503,8 +435,7 @@ func TestConnectionIsNotFailedByOneCallersShortTimeout(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-				r := newRedlock(t, c)
+			withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 				warm(t, r)
 				require.NoError(t, c.Slow(10*time.Millisecond, 10*time.Millisecond))
 				go func() {
@@ -518,44 +449,8 @@ func TestConnectionIsNotFailedByOneCallersShortTimeout(t *testing.T) {
 	}
 }
 
-func TestConnectionThatIsDeadIsNotKeptByOneCallersLongTimeout(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
-		warm(t, r)
-		c.Nodes[0].Proxy().BlackHole(true)
-		l, err := r.TryLock(t.Context(), []string{"a"}, time.Hour, redlock.WithNodeTimeout(time.Minute))
-		require.NoError(t, err)
-		time.Sleep(2 * time.Second)
-		assert.True(t, r.Stats().Nodes[0].Up, "nobody else has asked")
-		c.Nodes[0].Proxy().BlackHole(false)
-		start := time.Now()
-		for {
-			in, err := r.Inspect(t.Context(), "b")
-			require.NoError(t, err)
-			if in.Nodes[0].Err == nil {
-				break
-			}
-			require.Less(t, time.Since(start), 3*time.Second)
-			time.Sleep(50 * time.Millisecond)
-		}
-		require.NoError(t, l.Unlock(t.Context()))
-	})
-}
-
-func TestConnectionWithALongTimeoutIsWaitedFor(t *testing.T) {
-	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
-		warm(t, r)
-		require.NoError(t, c.Nodes[0].Slow(2*time.Second, 2*time.Second))
-		l, err := r.TryLock(t.Context(), []string{"a"}, time.Hour, redlock.WithNodeTimeout(10*time.Second))
-		require.NoError(t, err)
-		require.NoError(t, l.Unlock(t.Context()))
-	})
-}
-
 func TestConnectionThatIsIdleIsKeptAlive(t *testing.T) {
-	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 1, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		warm(t, r)
 		pings := countCommands(t, "PING", c.Nodes[0])
 		time.Sleep(10 * time.Minute)
@@ -572,12 +467,10 @@ func TestConnectionThatIsIdleIsKeptAlive(t *testing.T) {
 }
 
 func TestConnectionThatIsDeadIsFoundWithinAboutASecond(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		warm(t, r)
 		c.Nodes[0].Proxy().BlackHole(true)
-		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-		require.NoError(t, err)
+		l := tryLock(t, r, []string{"a"}, ttl)
 		synctest.Wait()                     // The request to the node, for which nobody waits, is swallowed.
 		c.Nodes[0].Proxy().BlackHole(false) // Only for connections made from now on.
 		time.Sleep(1300 * time.Millisecond)
@@ -590,8 +483,7 @@ func TestConnectionThatIsDeadIsFoundWithinAboutASecond(t *testing.T) {
 // One that asks when the oldest request has been unanswered for the node timeout
 // would only time out, too.
 func TestConnectionThatIsSilentIsNotAskedOnceTheNodeTimeoutIsOver(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		warm(t, r)
 		require.NoError(t, c.Nodes[0].Hang())
 		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
@@ -643,8 +535,7 @@ func TestConnectionHealsWithin3sAfterABlackHoleOf60s(t *testing.T) {
 						c.Nodes[0].Proxy().BlackHole(false)
 						time.Sleep(3 * time.Second)
 						synctest.Wait()
-						l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
-						require.NoError(t, err)
+						l := tryLock(t, r, []string{"a"}, time.Minute)
 						synctest.Wait()
 						require.Equal(t, 3, holders(t, c, l), "%v", r.Stats().Nodes[0])
 						require.NoError(t, l.Unlock(t.Context()))
@@ -710,12 +601,10 @@ func TestConnectionThatIsGivenUpIsReset(t *testing.T) {
 			}()
 		}
 	}()
-	r, err := redlock.New([]redlock.Node{redlock.NewNode(ln.Addr().String())}, redlock.WithNodeTimeout(time.Second))
-	require.NoError(t, err)
+	r := newOver(t, []redlock.Node{redlock.NewNode(ln.Addr().String())}, redlock.WithNodeTimeout(time.Second))
 	cycle(t, r, "a", ttl)
 	mute.Store(true)
-	_, err = r.TryLock(t.Context(), []string{"a"}, ttl)
-	require.ErrorIs(t, err, redlock.ErrNoQuorum)
+	refused(t, redlock.ErrNoQuorum, r, []string{"a"}, ttl)
 	require.ErrorIs(t, <-ended, syscall.ECONNRESET)
 	require.NoError(t, ln.Close())
 	require.NoError(t, r.Close(t.Context()))

@@ -3,7 +3,6 @@ package redlock_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"runtime"
 	"testing"
 	"testing/synctest"
@@ -17,8 +16,9 @@ import (
 )
 
 func TestDo(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	_, ok := redlock.FromContext(t.Context())
+	assert.False(t, ok)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		do := func(fn func(ctx context.Context, l *redlock.Lock) error, opts ...redlock.Option) error {
 			return r.Do(t.Context(), []string{"a"}, time.Second, fn, opts...)
 		}
@@ -77,8 +77,7 @@ func TestDo(t *testing.T) {
 }
 
 func TestDoAndClose(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		result := make(chan error, 1)
 		go func() {
 			result <- r.Do(context.Background(), []string{"a"}, time.Minute, func(ctx context.Context, _ *redlock.Lock) error {
@@ -99,31 +98,8 @@ func TestDoAndClose(t *testing.T) {
 	})
 }
 
-func TestDoWithADoneContext(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
-		ctx, cancel := context.WithCancel(t.Context())
-		err := r.Do(ctx, []string{"a"}, time.Second, func(ctx context.Context, _ *redlock.Lock) error {
-			cancel()
-			<-ctx.Done()
-			return fmt.Errorf("stopped: %w", ctx.Err())
-		})
-		require.ErrorIs(t, err, context.Canceled)
-		require.NotErrorIs(t, err, redlock.ErrLost)
-		requireReleased(t, c)
-		err = r.Do(ctx, []string{"a"}, time.Second, func(context.Context, *redlock.Lock) error { return errors.New("called") })
-		require.ErrorIs(t, err, context.Canceled)
-	})
-}
-
-func TestDoFromContextOfNothing(t *testing.T) {
-	_, ok := redlock.FromContext(t.Context())
-	assert.False(t, ok)
-}
-
 func TestDoReleasesWhateverEndsItsFunction(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
@@ -142,8 +118,7 @@ func TestDoReleasesWhateverEndsItsFunction(t *testing.T) {
 }
 
 func TestDoReportsMaxHoldBesideAnExpiry(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		err := r.Do(t.Context(), []string{"a"}, time.Second, func(ctx context.Context, _ *redlock.Lock) error {
 			<-ctx.Done()
 			time.Sleep(2 * time.Second)
@@ -175,8 +150,7 @@ func TestDoReportsItsStopTime(t *testing.T) {
 
 // An extension has just found the loss, and fn returns before anybody was told.
 func TestDoReportsALossThatNobodyHasHandledYet(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		err := r.Do(t.Context(), []string{"a"}, 10*time.Second, func(ctx context.Context, l *redlock.Lock) error {
 			redlock.MarkEnded(l, redlock.ErrLost)
 			require.NoError(t, c.Stop())
@@ -187,8 +161,7 @@ func TestDoReportsALossThatNobodyHasHandledYet(t *testing.T) {
 }
 
 func TestDoThatIsNestedReportsItsOwnLockOnly(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		var inner error
 		_ = r.Do(t.Context(), []string{"outer"}, time.Second, func(ctx context.Context, _ *redlock.Lock) error {
 			inner = r.Do(ctx, []string{"inner"}, time.Minute, func(ctx context.Context, l *redlock.Lock) error {
@@ -203,8 +176,7 @@ func TestDoThatIsNestedReportsItsOwnLockOnly(t *testing.T) {
 }
 
 func TestDoDoesNotReportWhatItsFunctionReleased(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		err := r.Do(t.Context(), []string{"a"}, 10*time.Second, func(ctx context.Context, l *redlock.Lock) error {
 			time.Sleep(time.Second)
 			require.NoError(t, c.Stop())
@@ -222,17 +194,15 @@ func TestDoDoesNotReportWhatItsFunctionReleased(t *testing.T) {
 
 // Whoever has begun the release that shows it, another Do or the function: a lock that was lost is an error.
 func TestDoReportsALossThatAnotherReleaseHasFound(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
-		l, err := r.TryLock(t.Context(), []string{"a"}, 10*time.Second)
-		require.NoError(t, err)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+		l := tryLock(t, r, []string{"a"}, 10*time.Second)
 		result := make(chan error, 1)
 		go func() {
 			result <- l.Do(t.Context(), func(ctx context.Context, _ *redlock.Lock) error { <-ctx.Done(); return nil })
 		}()
 		synctest.Wait()
 		require.NoError(t, c.Del("a"))
-		err = l.Do(t.Context(), func(context.Context, *redlock.Lock) error { return nil })
+		err := l.Do(t.Context(), func(context.Context, *redlock.Lock) error { return nil })
 		require.ErrorIs(t, err, redlock.ErrLost)
 		require.Len(t, votesOf(t, err), 3)
 		require.ErrorIs(t, <-result, redlock.ErrLost)
@@ -258,12 +228,9 @@ func (e nosyError) Is(error) bool {
 
 // What the function returns is the user's code, too: it may use the lock.
 func TestDoErrorOfTheFunctionMayLookAtTheLock(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		err := r.Do(t.Context(), []string{"a"}, 200*time.Millisecond, func(ctx context.Context, l *redlock.Lock) error {
-			for _, n := range c.Nodes {
-				require.NoError(t, n.Stop())
-			}
+			require.NoError(t, c.Stop())
 			<-ctx.Done()
 			return nosyError{l}
 		})
@@ -271,9 +238,7 @@ func TestDoErrorOfTheFunctionMayLookAtTheLock(t *testing.T) {
 		require.ErrorContains(t, err, "nosy")
 		err = r.Do(t.Context(), []string{"a"}, 200*time.Millisecond, func(context.Context, *redlock.Lock) error { return nil })
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
-		for _, n := range c.Nodes {
-			require.NoError(t, n.Restart(false))
-		}
+		require.NoError(t, c.Restart(false))
 		time.Sleep(5 * time.Second)
 		err = r.Do(t.Context(), []string{"a"}, time.Minute, func(ctx context.Context, l *redlock.Lock) error {
 			<-ctx.Done()
@@ -285,11 +250,9 @@ func TestDoErrorOfTheFunctionMayLookAtTheLock(t *testing.T) {
 }
 
 func TestDoOfALock(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		lock := func(opts ...redlock.Option) *redlock.Lock {
-			l, err := r.TryLock(t.Context(), []string{"a"}, time.Second, opts...)
-			require.NoError(t, err)
+			l := tryLock(t, r, []string{"a"}, time.Second, opts...)
 			return l
 		}
 		not := func(context.Context, *redlock.Lock) error { t.Error("called"); return nil }
@@ -336,13 +299,11 @@ func TestDoOfALock(t *testing.T) {
 
 // Whoever took the lock may have worked under it already.
 func TestDoOfALockLeavesItsMinHoldThoughItCallsNothing(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
-		l, err := r.TryLock(t.Context(), []string{"a"}, time.Second, redlock.WithMinHold(time.Second))
-		require.NoError(t, err)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+		l := tryLock(t, r, []string{"a"}, time.Second, redlock.WithMinHold(time.Second))
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		err = l.Do(ctx, func(context.Context, *redlock.Lock) error { return nil })
+		err := l.Do(ctx, func(context.Context, *redlock.Lock) error { return nil })
 		require.ErrorIs(t, err, redlock.ErrNotAcquired)
 		_, err = r.TryLock(t.Context(), []string{"a"}, time.Second)
 		assert.ErrorIs(t, err, redlock.ErrTaken)
@@ -350,12 +311,9 @@ func TestDoOfALockLeavesItsMinHoldThoughItCallsNothing(t *testing.T) {
 }
 
 func TestDoOfALockHoldsUpClose(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
-		l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
-		require.NoError(t, err)
-		other, err := r.TryLock(t.Context(), []string{"b"}, time.Minute)
-		require.NoError(t, err)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+		l := tryLock(t, r, []string{"a"}, time.Minute)
+		other := tryLock(t, r, []string{"b"}, time.Minute)
 		result := make(chan error, 1)
 		go func() {
 			result <- l.Do(context.Background(), func(ctx context.Context, l *redlock.Lock) error {
@@ -370,7 +328,7 @@ func TestDoOfALockHoldsUpClose(t *testing.T) {
 		require.NoError(t, r.Close(t.Context()))
 		assert.Equal(t, 5*time.Second, time.Since(start), "it waits for Do, not only for the release")
 		require.ErrorIs(t, <-result, redlock.ErrClosed)
-		err = other.Do(t.Context(), func(context.Context, *redlock.Lock) error { t.Error("called"); return nil })
+		err := other.Do(t.Context(), func(context.Context, *redlock.Lock) error { t.Error("called"); return nil })
 		require.ErrorIs(t, err, redlock.ErrNotAcquired)
 		require.ErrorIs(t, err, redlock.ErrClosed)
 	})

@@ -43,8 +43,7 @@ func TestErrorNotAcquired(t *testing.T) {
 			}
 		}
 	}
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		for i, n := range c.Nodes {
 			require.NoError(t, n.Set("a", fmt.Sprint("thief", i%2), time.Hour))
 		}
@@ -84,8 +83,7 @@ func TestErrorNotAcquired(t *testing.T) {
 
 // What there was a lock for does not match: extensions, releases, holds.
 func TestErrorAfterALockWasAcquiredIsNotNotAcquired(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		l, ctx := kept(t, r, ttl)
 		synctest.Wait()
 		require.NoError(t, c.Set("a", "thief", time.Hour))
@@ -101,8 +99,7 @@ func TestErrorAfterALockWasAcquiredIsNotNotAcquired(t *testing.T) {
 
 // Do's own failure is told from its function's, also if that is of the same kind.
 func TestErrorOfDoTellsItsOwnFailureFromItsFunctions(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		require.NoError(t, c.Set("taken", "thief", time.Hour))
 		var inner error
 		nested := func(ctx context.Context, _ *redlock.Lock) error {
@@ -277,8 +274,7 @@ func TestErrorNamesAPortThatSpeaksSomethingElse(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newOver(t, []redlock.Node{c.node}, redlock.WithNodeTimeout(patient))
-			_, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
-			require.ErrorIs(t, err, redlock.ErrNoQuorum)
+			err := refused(t, redlock.ErrNoQuorum, r, []string{"a"}, time.Minute)
 			require.ErrorContains(t, err, c.want)
 			require.NotContains(t, err.Error(), "secret")
 		})

@@ -59,8 +59,7 @@ func TestEventsTellWhatHappened(t *testing.T) {
 		require.NoError(t, settled.Votes[2].Err)
 		assert.Equal(t, 20*time.Millisecond, settled.Votes[2].Took)
 
-		_, err = r.TryLock(t.Context(), []string{"a"}, ttl)
-		require.ErrorIs(t, err, redlock.ErrTaken)
+		err = refused(t, redlock.ErrTaken, r, []string{"a"}, ttl)
 		require.NoError(t, l.Extend(t.Context(), ttl))
 		time.Sleep(time.Second)
 		require.NoError(t, l.Unlock(t.Context()))
@@ -90,8 +89,7 @@ func TestEventOfAnExtensionThatCameTooLateSaysSo(t *testing.T) {
 		var rec recorder
 		r := newRedlock(t, c, redlock.WithHook(rec.Hook))
 		warm(t, r)
-		l, err := r.TryLock(t.Context(), []string{"a"}, time.Second)
-		require.NoError(t, err)
+		l := tryLock(t, r, []string{"a"}, time.Second)
 		time.Sleep(time.Until(l.Until()) - 5*time.Millisecond)
 		rec.Take()
 		require.NoError(t, c.Slow(4*time.Millisecond, 4*time.Millisecond))
@@ -102,22 +100,6 @@ func TestEventOfAnExtensionThatCameTooLateSaysSo(t *testing.T) {
 		for _, e := range events {
 			assert.Equal(t, redlock.OpExtend, e.Op)
 			assert.Equal(t, redlock.ErrExpired, e.Err)
-		}
-	})
-}
-
-func TestEventOfAShortExtensionHasTheEndOfTheLock(t *testing.T) {
-	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
-		var rec recorder
-		r := newRedlock(t, c, redlock.WithHook(rec.Hook))
-		l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
-		require.NoError(t, err)
-		synctest.Wait()
-		rec.Take()
-		require.NoError(t, l.Extend(t.Context(), time.Second))
-		synctest.Wait()
-		for _, e := range rec.Take() {
-			assert.Equal(t, l.Until(), e.Until, e.Kind)
 		}
 	})
 }
@@ -156,11 +138,10 @@ func TestEventHookMayUseTheRedlock(t *testing.T) {
 func TestEventHookMayEndItsGoroutine(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		var heard atomic.Int64
-		r, err := redlock.New(nodesOf(c), redlock.WithHook(func(context.Context, redlock.Event) {
+		r := newOver(t, nodesOf(c), redlock.WithHook(func(context.Context, redlock.Event) {
 			heard.Add(1)
 			runtime.Goexit()
 		}))
-		require.NoError(t, err)
 		warm(t, r)
 		require.NoError(t, r.Close(t.Context()))
 		assert.Equal(t, int64(7), heard.Load())
@@ -178,8 +159,7 @@ func TestEventsThatWaitAreDeliveredByClose(t *testing.T) {
 		require.NoError(t, r.Close(t.Context()))
 		assert.Equal(t, 7, events) // up; decided and settled of the lock and the release; acquired, released
 		r2 := newRedlock(t, c, redlock.WithHook(func(context.Context, redlock.Event) { time.Sleep(time.Minute) }))
-		_, err := r2.TryLock(t.Context(), []string{"a"}, ttl)
-		require.NoError(t, err)
+		tryLock(t, r2, []string{"a"}, ttl)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		start := time.Now()
@@ -197,8 +177,7 @@ func TestEventEndsEachCall(t *testing.T) {
 		rec.TakeAll()
 		require.NoError(t, c.Slow(5*time.Millisecond, 5*time.Millisecond))
 		start := time.Now()
-		l, err := r.TryLock(t.Context(), []string{"b", "a"}, time.Minute)
-		require.NoError(t, err)
+		l := tryLock(t, r, []string{"b", "a"}, time.Minute)
 		_, refused := r.TryLock(t.Context(), []string{"a"}, time.Minute)
 		require.ErrorIs(t, refused, redlock.ErrTaken)
 		require.NoError(t, l.Extend(t.Context(), time.Hour))
@@ -236,8 +215,7 @@ func TestEventEndsEachCall(t *testing.T) {
 		require.ErrorIs(t, late.Err, redlock.ErrLost)
 
 		// A call that waits, and one that gives up.
-		l, err = r.TryLock(t.Context(), []string{"a"}, time.Minute)
-		require.NoError(t, err)
+		l = tryLock(t, r, []string{"a"}, time.Minute)
 		synctest.Wait()
 		rec.TakeAll()
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
@@ -246,8 +224,7 @@ func TestEventEndsEachCall(t *testing.T) {
 		_, gaveUp := r.Lock(ctx, []string{"a"}, time.Minute, redlock.WithRetryCount(-1))
 		require.ErrorIs(t, gaveUp, context.DeadlineExceeded)
 		began := time.Now()
-		l2, err := r.Lock(t.Context(), []string{"a"}, time.Minute, redlock.WithRetryCount(-1))
-		require.NoError(t, err)
+		l2 := waitLock(t, r, []string{"a"}, time.Minute, redlock.WithRetryCount(-1))
 		took := time.Since(began)
 		synctest.Wait()
 		e = rec.TakeLife()
@@ -314,8 +291,7 @@ func TestEventTellsTheEndOfAHold(t *testing.T) {
 				}
 			}))
 			start := time.Now()
-			l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-			require.NoError(t, err)
+			l := tryLock(t, r, []string{"a"}, ttl)
 			ctx := l.KeepAlive(context.WithValue(t.Context(), ctxKey{}, "v"))
 			time.Sleep(15 * time.Second)
 			assert.Zero(t, r.Stats().HoldsEnded)
@@ -367,8 +343,7 @@ func TestEventTellsALossThatTheReleaseFinds(t *testing.T) {
 			var rec recorder
 			r := newRedlock(t, c, redlock.WithHook(rec.Hook))
 			start := time.Now()
-			l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-			require.NoError(t, err)
+			l := tryLock(t, r, []string{"a"}, ttl)
 			ctx := l.KeepAlive(t.Context())
 			time.Sleep(time.Second)
 			for _, n := range c.Nodes {
@@ -568,11 +543,9 @@ func TestEventsThatAreRecentAreKeptWithoutAHook(t *testing.T) {
 
 // Losses of locks come in crowds, and must not drive out what has caused them.
 func TestEventsThatAreRecentAreBounded(t *testing.T) {
-	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 1, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		for range 200 {
-			l, err := r.Lock(t.Context(), []string{"x"}, 10*time.Millisecond)
-			require.NoError(t, err)
+			l := waitLock(t, r, []string{"x"}, 10*time.Millisecond)
 			time.Sleep(10 * time.Millisecond)
 			require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrExpired)
 		}
@@ -598,8 +571,7 @@ func TestEventsThatAreRecentAreNotTheHooks(t *testing.T) {
 			}
 		}))
 		require.NoError(t, c.Nodes[0].Stop())
-		_, err := r.TryLock(t.Context(), []string{"x"}, ttl)
-		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		refused(t, redlock.ErrNoQuorum, r, []string{"x"}, ttl)
 		synctest.Wait()
 		events := r.RecentEvents()
 		e := events[len(events)-1]
@@ -615,10 +587,8 @@ func TestEventSlogHookIsQuiet(t *testing.T) {
 		var out bytes.Buffer
 		r := newRedlock(t, c, redlock.WithHook(redlock.SlogHook(slog.New(slog.NewTextHandler(&out, nil)))))
 		warm(t, r)
-		l, err := r.TryLock(t.Context(), []string{"a"}, time.Hour)
-		require.NoError(t, err)
-		_, err = r.TryLock(t.Context(), []string{"a"}, ttl)
-		require.ErrorIs(t, err, redlock.ErrTaken)
+		l := tryLock(t, r, []string{"a"}, time.Hour)
+		refused(t, redlock.ErrTaken, r, []string{"a"}, ttl)
 		synctest.Wait()
 		assert.Empty(t, out.String(), "nothing is wrong")
 
@@ -658,8 +628,7 @@ func TestEventSlogHookTellsOfReleasesThatCameTooLate(t *testing.T) {
 			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 				var out bytes.Buffer
 				r := newRedlock(t, c, redlock.WithHook(redlock.SlogHook(slog.New(slog.NewTextHandler(&out, nil)))))
-				l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-				require.NoError(t, err)
+				l := tryLock(t, r, []string{"a"}, ttl)
 				synctest.Wait()
 				late(t, c, l)
 				require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrLost)

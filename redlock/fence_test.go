@@ -25,8 +25,7 @@ func TestFencesGrow(t *testing.T) {
 		r := newRedlock(t, c, redlock.WithFencing())
 		last := int64(0)
 		for range 5 {
-			l, err := r.TryLock(t.Context(), []string{"x"}, ttl)
-			require.NoError(t, err)
+			l := tryLock(t, r, []string{"x"}, ttl)
 			assert.Greater(t, l.Fence(), last)
 			last = l.Fence()
 			synctest.Wait() // All nodes are connected.
@@ -59,8 +58,7 @@ func TestFencesTakeOneRoundTripWhateverTheClocks(t *testing.T) {
 		last := int64(0)
 		for range 5 {
 			for _, r := range []*redlock.Redlock{a, b, late, b, wrong, a} {
-				l, err := r.TryLock(t.Context(), []string{"x"}, ttl)
-				require.NoError(t, err)
+				l := tryLock(t, r, []string{"x"}, ttl)
 				assert.Greater(t, l.Fence(), last)
 				assert.Less(t, l.Fence(), time.Now().Add(time.Second).UnixMicro())
 				last = l.Fence()
@@ -94,8 +92,7 @@ func TestFenceFromTheNodesClockStandsInForACounter(t *testing.T) {
 					if !own {
 						want = time.Now().Truncate(time.Second)
 					}
-					l, err := r.Lock(t.Context(), resources, ttl, opts...)
-					require.NoError(t, err)
+					l := waitLock(t, r, resources, ttl, opts...)
 					assert.Equal(t, want.UnixMicro(), l.Fence(), off)
 					assert.Zero(t, r.Stats().Raised)
 				})
@@ -110,8 +107,7 @@ func TestFenceServesAllResources(t *testing.T) {
 		base := ahead()
 		setCounters(t, c, "x", base, base, base)
 		setCounters(t, c, "y", base+5, base+2, base+9)
-		l, err := r.TryLock(t.Context(), []string{"y", "x", "z"}, ttl)
-		require.NoError(t, err)
+		l := tryLock(t, r, []string{"y", "x", "z"}, ttl)
 		synctest.Wait()
 		for _, res := range []string{"x", "y", "z"} {
 			assert.Subset(t, countersOf(t, c, res), []int64{l.Fence()}, res)
@@ -120,27 +116,9 @@ func TestFenceServesAllResources(t *testing.T) {
 		assert.Greater(t, both, base+5, "above what a quorum had for each of them")
 		require.NoError(t, l.Unlock(t.Context()))
 		for _, res := range []string{"z", "y", "x"} {
-			l, err = r.TryLock(t.Context(), []string{res}, ttl)
-			require.NoError(t, err)
+			l = tryLock(t, r, []string{res}, ttl)
 			assert.Greater(t, l.Fence(), both, res)
 		}
-	})
-}
-
-func TestFencesAreGivenToWaiters(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		a, b := newRedlock(t, c, redlock.WithFencing()), newRedlock(t, c)
-		held, err := a.TryLock(t.Context(), []string{"x", "y"}, ttl)
-		require.NoError(t, err)
-		first := startLock(t, b, t.Context(), []string{"x", "y"}, append(slowly(), redlock.WithFencing())...)
-		second := startLock(t, b, t.Context(), []string{"x"}, append(slowly(), redlock.WithFencing())...)
-		released := time.Now()
-		require.NoError(t, held.Unlock(t.Context()))
-		l := first.got(t)
-		assert.Less(t, first.at.Sub(released), 50*time.Millisecond)
-		assert.Greater(t, l.Fence(), held.Fence())
-		require.NoError(t, l.Unlock(t.Context()))
-		assert.Greater(t, second.got(t).Fence(), l.Fence())
 	})
 }
 
@@ -148,56 +126,12 @@ func TestFenceOptionsAreChecked(t *testing.T) {
 	nodes := forbiddenNodes(t, 1)
 	_, err := redlock.New(nodes, redlock.WithFenceLife(0))
 	require.ErrorContains(t, err, "fence life 0s")
-	r, err := redlock.New(nodes, redlock.WithFencing(), redlock.WithFenceLife(time.Minute))
-	require.NoError(t, err)
+	r := newOver(t, nodes, redlock.WithFencing(), redlock.WithFenceLife(time.Minute))
 	_, err = r.TryLock(t.Context(), []string{"x"}, time.Minute+1)
 	require.ErrorContains(t, err, "ttl 1m0.000000001s: must not exceed the fence life 1m0s")
 	_, err = r.Lock(t.Context(), []string{"x"}, time.Second, redlock.WithFenceLife(-time.Second))
 	require.ErrorContains(t, err, "fence life -1s")
 	require.NoError(t, r.Close(t.Context()))
-}
-
-// What stands in for a counter that is lost is a clock, also where the client's is too
-// far ahead to be believed.
-func TestFenceFromAClockStandsInForALostCounter(t *testing.T) {
-	for what, lose := range map[string]func(c *testcluster.Cluster) error{
-		"expired": func(*testcluster.Cluster) error { return nil },
-		"one node's data": func(c *testcluster.Cluster) error {
-			if err := c.Nodes[0].Flush(); err != nil {
-				return err
-			}
-			return c.Nodes[1].Stop()
-		},
-	} {
-		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-			a := newRedlock(t, c, redlock.WithFencing(), redlock.WithFenceLife(time.Minute))
-			b := newRedlock(t, c, redlock.WithFencing(), redlock.WithFenceLife(time.Minute))
-			testkit.WallOffset(b).Store(int64(2 * time.Second))
-			l, err := a.TryLock(t.Context(), []string{"x"}, ttl)
-			require.NoError(t, err)
-			require.NoError(t, l.Unlock(t.Context()))
-			synctest.Wait()
-			require.NoError(t, lose(c))
-			time.Sleep(time.Hour)
-			m, err := b.TryLock(t.Context(), []string{"x"}, ttl)
-			require.NoError(t, err)
-			assert.Greater(t, m.Fence(), l.Fence(), what)
-			assert.Less(t, m.Fence(), time.Now().Add(2*time.Second).UnixMicro(), what)
-		})
-	}
-}
-
-// A clock behind the end of the counters proposes nothing.
-func TestFenceProposalBeyondTheEndIsNone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		time.Sleep(260 * 365 * 24 * time.Hour)
-		c := testcluster.RunBubble(t, 3)
-		r := newRedlock(t, c, redlock.WithFencing())
-		setCounters(t, c, "x", 5, 5, 5)
-		l, err := r.TryLock(t.Context(), []string{"x"}, ttl)
-		require.NoError(t, err)
-		assert.EqualValues(t, 6, l.Fence())
-	})
 }
 
 // countersOf returns a resource's counters, -1 for none.
@@ -231,8 +165,7 @@ func TestFenceCountersOutliveTheLock(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		const life = time.Minute
 		r := newRedlock(t, c, redlock.WithFencing(), redlock.WithFenceLife(life))
-		l, err := r.TryLock(t.Context(), []string{"x"}, ttl)
-		require.NoError(t, err)
+		l := tryLock(t, r, []string{"x"}, ttl)
 		kept := l.KeepAlive(t.Context())
 		time.Sleep(10 * life)
 		require.NoError(t, kept.Err())
@@ -248,8 +181,7 @@ func TestFenceCountersOutliveTheLock(t *testing.T) {
 func TestFenceCountersAreRestoredByRepairsAndExtensions(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c, redlock.WithFencing())
-		l, err := r.TryLock(t.Context(), []string{"x", "y"}, ttl)
-		require.NoError(t, err)
+		l := tryLock(t, r, []string{"x", "y"}, ttl)
 		synctest.Wait()
 		require.NoError(t, c.Nodes[0].Flush())
 		require.NoError(t, c.Nodes[1].Del(testkit.CounterKey("y")))
@@ -271,9 +203,7 @@ func TestFenceCounterThatIsNoneOrAtItsEndGrantsNothing(t *testing.T) {
 	for _, value := range []string{"9007199254740991", "9007199254740992", "1e300", "nan", "x", ""} {
 		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 			r := newRedlock(t, c, redlock.WithFencing())
-			for _, n := range c.Nodes[:2] {
-				require.NoError(t, n.Set(testkit.CounterKey("x"), value, time.Hour))
-			}
+			require.NoError(t, c.First(2).Set(testkit.CounterKey("x"), value, time.Hour))
 			_, err := r.TryLock(t.Context(), []string{"x"}, ttl)
 			require.ErrorIs(t, err, redlock.ErrNoQuorum, value)
 			var qe *redlock.QuorumError
@@ -288,8 +218,7 @@ func TestFenceCounterThatIsNoneOrAtItsEndGrantsNothing(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c, redlock.WithFencing())
 		setCounters(t, c, "x", fences.Max-1, fences.Max-1, fences.Max-1)
-		l, err := r.TryLock(t.Context(), []string{"x"}, ttl)
-		require.NoError(t, err)
+		l := tryLock(t, r, []string{"x"}, ttl)
 		assert.EqualValues(t, fences.Max, l.Fence(), "the last one")
 	})
 }
@@ -310,8 +239,7 @@ func TestFenceCountersThatDifferAreRaised(t *testing.T) {
 			r := newRedlock(t, c, redlock.WithFencing())
 			base := ahead()
 			setCounters(t, c, "x", base+given[0], base+given[1], base+given[2])
-			l, err := r.TryLock(t.Context(), []string{"x"}, ttl)
-			require.NoError(t, err)
+			l := tryLock(t, r, []string{"x"}, ttl)
 			exact := 0
 			for _, counter := range countersOf(t, c, "x") {
 				if counter == l.Fence() {
@@ -321,8 +249,7 @@ func TestFenceCountersThatDifferAreRaised(t *testing.T) {
 			assert.GreaterOrEqual(t, exact, 2)
 			second := l.Fence()
 			require.NoError(t, l.Unlock(t.Context()))
-			l, err = r.TryLock(t.Context(), []string{"x"}, ttl)
-			require.NoError(t, err)
+			l = tryLock(t, r, []string{"x"}, ttl)
 			assert.Greater(t, l.Fence(), second)
 		})
 	}
@@ -336,8 +263,7 @@ func TestFenceRaiseNeedsTheToken(t *testing.T) {
 		setCounters(t, c, "x", base, base, base+10)
 		require.NoError(t, c.Nodes[0].Set("x", "another", time.Hour))
 		onScript(t, c.Nodes[1], raiseMark(), func() { takeAway(t, c.Nodes[1]) })
-		_, err := r.TryLock(t.Context(), []string{"x"}, ttl)
-		require.ErrorIs(t, err, redlock.ErrTaken)
+		err := refused(t, redlock.ErrTaken, r, []string{"x"}, ttl)
 		var qe *redlock.QuorumError
 		require.ErrorAs(t, err, &qe)
 		assert.Equal(t, redlock.OpLock, qe.Op)
@@ -370,8 +296,7 @@ func TestFenceGrantThatIsLateStandsInForOneThatWasLost(t *testing.T) {
 				takeAway(t, c.Nodes[0])
 				time.Sleep(20 * time.Millisecond)
 			})
-			l, err := r.TryLock(t.Context(), []string{"x"}, ttl)
-			require.NoError(t, err)
+			l := tryLock(t, r, []string{"x"}, ttl)
 			assert.True(t, late.Load())
 			synctest.Wait()
 			got := countersOf(t, c, "x")
@@ -397,8 +322,7 @@ func TestFenceRaiseIsRepeatedWhenTheFenceHasGrown(t *testing.T) {
 		onScript(t, c.Nodes[1], raiseMark(), func() { slow.Do(func() { time.Sleep(20 * time.Millisecond) }) })
 		onScript(t, c.Nodes[2], raiseMark(), func() { takeAway(t, c.Nodes[2]) })
 		start := time.Now()
-		l, err := r.TryLock(t.Context(), []string{"x"}, ttl)
-		require.NoError(t, err)
+		l := tryLock(t, r, []string{"x"}, ttl)
 		assert.Equal(t, base+31, l.Fence())
 		assert.Equal(t, 20*time.Millisecond, time.Since(start))
 		got := countersOf(t, c, "x")
@@ -419,8 +343,7 @@ func TestFenceRaiseEnds(t *testing.T) {
 			onScript(t, n, raiseMark(), func() { time.Sleep(300 * time.Millisecond) })
 		}
 		start := time.Now()
-		_, err := r.TryLock(t.Context(), []string{"x"}, ttl)
-		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		refused(t, redlock.ErrNoQuorum, r, []string{"x"}, ttl)
 		assert.Equal(t, redlock.DefaultNodeTimeout, time.Since(start))
 		time.Sleep(time.Second)
 		for _, n := range c.Nodes {
@@ -431,7 +354,7 @@ func TestFenceRaiseEnds(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 		defer cancel()
 		start = time.Now()
-		_, err = r.TryLock(ctx, []string{"x"}, ttl)
+		_, err := r.TryLock(ctx, []string{"x"}, ttl)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		assert.Equal(t, 10*time.Millisecond, time.Since(start))
 		time.Sleep(time.Second)
@@ -467,29 +390,6 @@ func TestFenceRaisesShareOneNodeTimeout(t *testing.T) {
 	})
 }
 
-// A quorum that has said the same is enough, whatever others say before the caller
-// has woken up.
-func TestFenceRaiseIsNotNeededByAQuorumThatAgrees(t *testing.T) {
-	for range 30 {
-		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-			r := newRedlock(t, c, redlock.WithFencing())
-			l, err := r.TryLock(t.Context(), []string{"warm"}, ttl)
-			require.NoError(t, err)
-			synctest.Wait()
-			require.NoError(t, l.Unlock(t.Context()))
-			synctest.Wait()
-			base := ahead()
-			setCounters(t, c, "x", base, base, base+10)
-			onScript(t, c.Nodes[2], redlock.FencedLockScript.Hash.(string), func() { time.Sleep(time.Millisecond) })
-			l, err = r.TryLock(t.Context(), []string{"x"}, ttl)
-			require.NoError(t, err)
-			assert.Equal(t, base+1, l.Fence())
-			assert.Zero(t, r.Stats().Raised)
-			time.Sleep(time.Second)
-		})
-	}
-}
-
 // A minority that hangs after its grant must not fail the raise: who comes late is asked
 // at once.
 func TestFenceRaiseSurvivesAHungMinority(t *testing.T) {
@@ -500,101 +400,10 @@ func TestFenceRaiseSurvivesAHungMinority(t *testing.T) {
 		onScript(t, c.Nodes[0], redlock.FencedLockScript.Hash.(string), func() { time.Sleep(5 * time.Millisecond) })
 		onScript(t, c.Nodes[1], raiseMark(), func() { time.Sleep(10 * time.Second) })
 		start := time.Now()
-		l, err := r.TryLock(t.Context(), []string{"x"}, ttl)
-		require.NoError(t, err)
+		l := tryLock(t, r, []string{"x"}, ttl)
 		assert.Equal(t, base+11, l.Fence())
 		assert.Less(t, time.Since(start), 20*time.Millisecond)
 		time.Sleep(20 * time.Second)
-	})
-}
-
-// Events tell of the lock once: when it has its fence, or none comes of it.
-func TestFenceRaiseHasEvents(t *testing.T) {
-	for _, lost := range []bool{false, true} {
-		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-			var mu sync.Mutex
-			var decided []redlock.Event
-			r := newRedlock(t, c, redlock.WithFencing(), redlock.WithHook(func(_ context.Context, e redlock.Event) {
-				mu.Lock()
-				defer mu.Unlock()
-				if e.Op == redlock.OpLock && e.Kind == redlock.EventDecided {
-					decided = append(decided, e)
-				}
-			}))
-			base := ahead()
-			setCounters(t, c, "x", base, base+10, base+20)
-			for _, n := range c.Nodes {
-				onScript(t, n, raiseMark(), func() {
-					if lost {
-						takeAway(t, n)
-					}
-				})
-			}
-			_, err := r.TryLock(t.Context(), []string{"x"}, ttl)
-			synctest.Wait()
-			mu.Lock()
-			defer mu.Unlock()
-			require.NotEmpty(t, decided)
-			for _, e := range decided {
-				assert.Equal(t, lost, e.Err != nil)
-				assert.Equal(t, lost, e.Until.IsZero())
-			}
-			if lost {
-				require.Error(t, err)
-			} else {
-				require.NoError(t, err)
-				assert.Len(t, decided, 1)
-			}
-		})
-	}
-}
-
-// A split vote and raises that go on: a call still ends within three node timeouts, and
-// leaves nothing.
-func TestFenceContestsWithRaisesEndInTime(t *testing.T) {
-	inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
-		require.NoError(t, c.Slow(0, 2*time.Millisecond))
-		for i := range int64(rounds(30, 8)) {
-			a, b := newRedlock(t, c, redlock.WithFencing()), newRedlock(t, c, redlock.WithFencing())
-			base := ahead()
-			setCounters(t, c, "x", base, base+i%7, base+2, base+i%3, base+4)
-			var all sync.WaitGroup
-			for _, r := range []*redlock.Redlock{a, b, a, b} {
-				all.Go(func() {
-					start := time.Now()
-					l, err := r.TryLock(t.Context(), []string{"x"}, ttl)
-					assert.LessOrEqual(t, time.Since(start), 3*redlock.DefaultNodeTimeout)
-					if err == nil {
-						_ = l.Unlock(t.Context())
-					}
-				})
-			}
-			all.Wait()
-			require.NoError(t, a.Close(t.Context()))
-			require.NoError(t, b.Close(t.Context()))
-			synctest.Wait()
-			requireNoKeys(t, c)
-		}
-	})
-}
-
-func TestFenceRaiseDuringCloseLeavesNothing(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c, redlock.WithFencing(), redlock.WithMinHold(ttl))
-		base := ahead()
-		setCounters(t, c, "x", base, base+10, base+20)
-		for _, n := range c.Nodes {
-			onScript(t, n, raiseMark(), func() { time.Sleep(50 * time.Millisecond) })
-		}
-		done := make(chan error)
-		go func() {
-			_, err := r.TryLock(t.Context(), []string{"x"}, ttl)
-			done <- err
-		}()
-		time.Sleep(10 * time.Millisecond)
-		require.NoError(t, r.Close(t.Context()))
-		require.ErrorIs(t, <-done, redlock.ErrClosed)
-		requireNoKeys(t, c)
 	})
 }
 

@@ -23,8 +23,7 @@ import (
 // kept locks "a" for ttl and keeps it.
 func kept(t *testing.T, r *redlock.Redlock, ttl time.Duration, opts ...redlock.Option) (*redlock.Lock, context.Context) {
 	t.Helper()
-	l, err := r.TryLock(t.Context(), []string{"a"}, ttl, opts...)
-	require.NoError(t, err)
+	l := tryLock(t, r, []string{"a"}, ttl, opts...)
 	return l, l.KeepAlive(t.Context())
 }
 
@@ -37,8 +36,7 @@ func requireEnded(t *testing.T, ctx context.Context, cause error) {
 }
 
 func TestHoldExtendsUntilUnlock(t *testing.T) {
-	inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 5, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		l, ctx := kept(t, r, 2*time.Second)
 		for range 100 {
 			time.Sleep(time.Second)
@@ -61,11 +59,9 @@ func TestHoldExtendsUntilUnlock(t *testing.T) {
 }
 
 func TestHoldOfWhatHasEnded(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		lock := func() *redlock.Lock {
-			l, err := r.TryLock(t.Context(), []string{"a"}, time.Second)
-			require.NoError(t, err)
+			l := tryLock(t, r, []string{"a"}, time.Second)
 			return l
 		}
 		l := lock()
@@ -92,10 +88,8 @@ func TestHoldOfWhatHasEnded(t *testing.T) {
 }
 
 func TestHoldTwice(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
-		l, err := r.TryLock(t.Context(), []string{"a"}, time.Second)
-		require.NoError(t, err)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+		l := tryLock(t, r, []string{"a"}, time.Second)
 		first, cancel := context.WithCancelCause(t.Context())
 		a, b := l.KeepAlive(first), l.KeepAlive(t.Context())
 		cancel(assert.AnError)
@@ -111,10 +105,8 @@ func TestHoldTwice(t *testing.T) {
 }
 
 func TestHoldEndsOnlyItsExtensionsWithTheCallersContext(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
-		l, err := r.TryLock(t.Context(), []string{"a"}, 10*time.Second)
-		require.NoError(t, err)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+		l := tryLock(t, r, []string{"a"}, 10*time.Second)
 		parent, cancel := context.WithCancel(t.Context())
 		ctx := l.KeepAlive(parent)
 		time.Sleep(time.Minute)
@@ -137,8 +129,7 @@ func TestHoldEndsOnlyItsExtensionsWithTheCallersContext(t *testing.T) {
 }
 
 func TestHoldIsEndedByCloseWhichWaitsForItsRelease(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		l, ctx := kept(t, r, time.Minute)
 		time.AfterFunc(5*time.Second, func() {
 			<-ctx.Done()
@@ -157,15 +148,13 @@ func TestHoldIsEndedByCloseWhichWaitsForItsRelease(t *testing.T) {
 		assert.Equal(t, 15*time.Second, time.Since(start))
 		requireReleased(t, c)
 	})
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) { // Nobody unlocks: until Until.
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) { // Nobody unlocks: until Until.
 		l, ctx := kept(t, r, 10*time.Second)
 		require.NoError(t, r.Close(context.Background()))
 		requireEnded(t, ctx, redlock.ErrClosed)
 		assert.Zero(t, time.Since(l.Until()))
 	})
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) { // Its context ends first.
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) { // Its context ends first.
 		_, _ = kept(t, r, time.Hour)
 		deadline, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -194,14 +183,10 @@ func TestHoldAtRiskIsAnEvent(t *testing.T) {
 		time.Sleep(time.Minute)
 		assert.Zero(t, risks())
 		for range 2 {
-			for _, n := range c.Nodes[:2] {
-				require.NoError(t, n.SetError("LOADING x"))
-			}
+			require.NoError(t, c.First(2).SetError("LOADING x"))
 			time.Sleep(time.Until(l.Until().Add(-2 * time.Second)))
 			assert.Equal(t, 1, risks())
-			for _, n := range c.Nodes[:2] {
-				require.NoError(t, n.SetError(""))
-			}
+			require.NoError(t, c.First(2).SetError(""))
 			time.Sleep(time.Minute)
 			require.NoError(t, ctx.Err(), "it was extended again in time")
 			assert.Zero(t, risks())
@@ -211,16 +196,14 @@ func TestHoldAtRiskIsAnEvent(t *testing.T) {
 }
 
 func TestHoldWithALargeDriftFactor(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		l, ctx := kept(t, r, 10*time.Second, redlock.WithDriftFactor(0.75))
 		time.Sleep(time.Minute)
 		require.NoError(t, context.Cause(ctx), "healthy nodes")
 		assert.NotZero(t, r.Stats().Extended)
 		_ = l.Unlock(t.Context())
 	})
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		fails, holds := 0, rounds(50, 4)
 		for range holds {
 			l, ctx := kept(t, r, 3*time.Millisecond)
@@ -237,8 +220,7 @@ func TestHoldWithALargeDriftFactor(t *testing.T) {
 
 // The extension that the release overtakes must not count the hold out.
 func TestHoldHasCloseWaitForAnUnlockBesideAnExtension(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		l, _ := kept(t, r, 30*time.Second, redlock.WithNodeTimeout(5*time.Second))
 		time.Sleep(time.Second)
 		require.NoError(t, c.Slow(500*time.Millisecond, 500*time.Millisecond))
@@ -286,8 +268,7 @@ func TestHoldEndsItsContextAtUntil(t *testing.T) {
 }
 
 func TestHoldEndsItsContextByTheWallClockToo(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		l, ctx := kept(t, r, time.Minute)
 		time.Sleep(time.Second + 7*time.Millisecond)
 		testkit.WallOffset(r).Store(int64(time.Hour)) // The machine slept.
@@ -299,8 +280,7 @@ func TestHoldEndsItsContextByTheWallClockToo(t *testing.T) {
 		require.ErrorIs(t, l.Extend(t.Context(), time.Minute), redlock.ErrExpired)
 		require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrExpired, "though the keys were still there")
 	})
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		l, ctx := kept(t, r, time.Minute)
 		testkit.WallOffset(r).Store(int64(-time.Hour)) // It was set back: the other clock goes on.
 		time.Sleep(10 * time.Minute)
@@ -322,8 +302,7 @@ func TestHoldEndsItsContextByTheWallClockToo(t *testing.T) {
 
 // Of a wall clock that was set back, only what it gains from then on tells of a sleep.
 func TestHoldEndsItsContextAfterASuspendThoughTheWallClockWasSetBack(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		l, ctx := kept(t, r, 20*time.Second)
 		testkit.WallOffset(r).Store(int64(-30 * time.Second))
 		time.Sleep(200 * time.Millisecond)
@@ -341,8 +320,7 @@ func TestHoldOfAStolenLockEndsItsContextBeforeUntil(t *testing.T) {
 		"another's": func(n *testcluster.Node) error { return n.Set("a", "thief", time.Hour) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
-				r := newRedlock(t, c)
+			withRedlock(t, 5, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 				l, ctx := kept(t, r, 30*time.Second)
 				time.Sleep(time.Minute)
 				for _, n := range c.Nodes[:3] {
@@ -364,55 +342,12 @@ func TestHoldOfAStolenLockEndsItsContextBeforeUntil(t *testing.T) {
 	}
 }
 
-func TestHoldEndsItsContextWhenAnExtensionByHandFindsTheLoss(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		l, ctx := kept(t, newRedlock(t, c), time.Hour)
-		require.NoError(t, c.Del("a"))
-		require.ErrorIs(t, l.Extend(t.Context(), time.Hour), redlock.ErrLost)
-		requireEnded(t, ctx, redlock.ErrLost)
-	})
-}
-
-// An expiry that an extension or the release is the first to see has its cause.
-func TestHoldExpiryIsToldByWhoeverSeesItFirst(t *testing.T) {
-	for name, see := range map[string]func(l *redlock.Lock){
-		"extension": func(l *redlock.Lock) { _ = l.Extend(context.Background(), time.Minute) },
-		"release":   func(l *redlock.Lock) { _ = l.Unlock(context.Background()) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-				r := newRedlock(t, c)
-				l, ctx := kept(t, r, time.Minute)
-				testkit.WallOffset(r).Store(int64(time.Hour))
-				see(l)
-				requireEnded(t, ctx, redlock.ErrExpired)
-			})
-		})
-	}
-}
-
-// A failed extension is repeated soon, not a third of the ttl later.
-func TestHoldRepeatsAFailedExtensionSoon(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
-		l, ctx := kept(t, r, 10*time.Second)
-		time.Sleep(2500 * time.Millisecond)
-		require.NoError(t, c.SetError("LOADING x"))
-		time.Sleep(6 * time.Second)
-		require.NoError(t, c.SetError(""))
-		time.Sleep(time.Minute)
-		require.NoError(t, ctx.Err())
-		require.NoError(t, l.Unlock(t.Context()))
-	})
-}
-
 // Extensions that are refused at once are tried again soon, not when the next one
 // would have been due.
 func TestHoldWaitsNoWholePaceAfterAFailedExtension(t *testing.T) {
 	const ttl = 3 * time.Second
 	validity := testkit.Validity(ttl)
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		warm(t, r)
 		start := time.Now()
 		l, ctx := kept(t, r, ttl)
@@ -452,8 +387,7 @@ func TestHoldHasTimeForFurtherExtensions(t *testing.T) {
 // A jump that leaves a part of the validity brings the next extension forward;
 // slewing does not.
 func TestHoldExtendsEarlierAfterAJumpOfTheWallClock(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		l, ctx := kept(t, r, 30*time.Second)
 		time.Sleep(4 * time.Second) // The next extension is due after 8.9 s at the earliest.
 		extended := r.Stats().Extended
@@ -474,10 +408,8 @@ func TestHoldExtendsEarlierAfterAJumpOfTheWallClock(t *testing.T) {
 // An Extend by a short ttl leaves Until where it was, or nearly so: the next extension is due before it.
 func TestHoldAfterAShortExtend(t *testing.T) {
 	for _, short := range []time.Duration{time.Second, 6 * time.Second} {
-		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-			r := newRedlock(t, c)
-			l, err := r.TryLock(t.Context(), []string{"a"}, 30*time.Second)
-			require.NoError(t, err)
+		withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+			l := tryLock(t, r, []string{"a"}, 30*time.Second)
 			time.Sleep(25 * time.Second)
 			require.NoError(t, l.Extend(t.Context(), short))
 			ctx := l.KeepAlive(t.Context())
@@ -489,10 +421,8 @@ func TestHoldAfterAShortExtend(t *testing.T) {
 
 // The same while KeepAlive goes on.
 func TestHoldBesideShortExtends(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
-		l, err := r.TryLock(t.Context(), []string{"a"}, 30*time.Second)
-		require.NoError(t, err)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+		l := tryLock(t, r, []string{"a"}, 30*time.Second)
 		ctx := l.KeepAlive(t.Context())
 		for range 100 {
 			time.Sleep(3 * time.Second)
@@ -503,8 +433,7 @@ func TestHoldBesideShortExtends(t *testing.T) {
 }
 
 func TestHoldWithMaxHold(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		start := time.Now()
 		l, ctx := kept(t, r, 10*time.Second, redlock.WithMaxHold(25*time.Second))
 		<-ctx.Done()
@@ -525,10 +454,8 @@ func TestHoldWithMaxHold(t *testing.T) {
 }
 
 func TestHoldAfterMaxHoldIsDone(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
-		l, err := r.TryLock(t.Context(), []string{"a"}, 10*time.Second, redlock.WithMaxHold(time.Second))
-		require.NoError(t, err)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+		l := tryLock(t, r, []string{"a"}, 10*time.Second, redlock.WithMaxHold(time.Second))
 		time.Sleep(5 * time.Second)
 		until := l.Until()
 		ctx := l.KeepAlive(t.Context())
@@ -538,23 +465,8 @@ func TestHoldAfterMaxHoldIsDone(t *testing.T) {
 	})
 }
 
-func TestHoldWithMaxHoldMovesUntilNoMore(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c, redlock.WithNodeTimeout(time.Second))
-		l, ctx := kept(t, r, 10*time.Second, redlock.WithMaxHold(3500*time.Millisecond))
-		require.NoError(t, c.Slow(400*time.Millisecond, 400*time.Millisecond))
-		<-ctx.Done()
-		until := l.Until()
-		time.Sleep(2 * time.Second)
-		assert.Equal(t, until, l.Until(), "not extended any more after ErrMaxHold")
-		require.NoError(t, c.Slow(0, 0))
-		_ = l.Unlock(t.Context())
-	})
-}
-
 func TestHoldWithMinHold(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		start := time.Now()
 		l, ctx := kept(t, r, 10*time.Second, redlock.WithMinHold(8*time.Second))
 		time.Sleep(time.Second)
@@ -564,8 +476,7 @@ func TestHoldWithMinHold(t *testing.T) {
 		require.NoError(t, l.Unlock(t.Context()))
 		synctest.Wait()
 		assert.Equal(t, 3, holders(t, c, l))
-		_, err := r.TryLock(t.Context(), []string{"a"}, time.Second)
-		require.ErrorIs(t, err, redlock.ErrTaken)
+		refused(t, redlock.ErrTaken, r, []string{"a"}, time.Second)
 		time.Sleep(time.Until(start.Add(8*time.Second - time.Millisecond)))
 		assert.Equal(t, 3, holders(t, c, l))
 		time.Sleep(time.Millisecond)
@@ -581,11 +492,10 @@ func TestHoldWithMinHold(t *testing.T) {
 		// A failed attempt leaves nothing, min hold or not.
 		require.NoError(t, c.Nodes[0].Set("a", "x", time.Second))
 		require.NoError(t, c.Nodes[1].Set("a", "x", time.Second))
-		_, err = r.TryLock(t.Context(), []string{"a"}, 10*time.Second, redlock.WithMinHold(8*time.Second))
-		require.ErrorIs(t, err, redlock.ErrTaken)
+		refused(t, redlock.ErrTaken, r, []string{"a"}, 10*time.Second, redlock.WithMinHold(8*time.Second))
 		time.Sleep(time.Second)
 		requireReleased(t, c)
-		_, err = r.TryLock(t.Context(), []string{"a"}, time.Second, redlock.WithMinHold(time.Second+1))
+		_, err := r.TryLock(t.Context(), []string{"a"}, time.Second, redlock.WithMinHold(time.Second+1))
 		require.EqualError(t, err, "redlock: min hold 1.000000001s: must not exceed the ttl 1s")
 	})
 }
@@ -639,8 +549,7 @@ func TestHoldWithMinHoldIsCountedFromTheReturn(t *testing.T) {
 		}
 
 		// One's own Do does not begin it anew.
-		l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute, opt)
-		require.NoError(t, err)
+		l := tryLock(t, r, []string{"a"}, time.Minute, opt)
 		time.Sleep(900 * time.Millisecond)
 		require.NoError(t, l.Do(t.Context(), func(context.Context, *redlock.Lock) error { return nil }))
 		time.Sleep(100 * time.Millisecond)
@@ -662,15 +571,13 @@ func TestHoldWithMinHoldOutlivesItsHolder(t *testing.T) {
 		assert.GreaterOrEqual(t, l.Until().Sub(returned), d)
 		require.NoError(t, c.Slow(0, 0))
 		time.Sleep(d - time.Millisecond)
-		_, err = other.TryLock(t.Context(), []string{"a"}, d)
-		require.ErrorIs(t, err, redlock.ErrTaken)
+		refused(t, redlock.ErrTaken, other, []string{"a"}, d)
 		time.Sleep(time.Second)
 		requireReleased(t, c)
 
 		// Where the ttl leaves time for an attempt, it is as ever.
 		start := time.Now()
-		l, err = r.TryLock(t.Context(), []string{"b"}, 3*time.Second, redlock.WithMinHold(d))
-		require.NoError(t, err)
+		l = tryLock(t, r, []string{"b"}, 3*time.Second, redlock.WithMinHold(d))
 		assert.Equal(t, testkit.Validity(3*time.Second), l.Until().Sub(start))
 		require.NoError(t, l.Extend(t.Context(), d))
 		assert.Equal(t, testkit.Validity(3*time.Second), l.Until().Sub(start), "nor are extensions by more than they say")
@@ -678,16 +585,14 @@ func TestHoldWithMinHoldOutlivesItsHolder(t *testing.T) {
 
 		// An attempt cannot take longer than the ttl, however patient it is.
 		start = time.Now()
-		l, err = r.TryLock(t.Context(), []string{"c"}, d, redlock.WithMinHold(d), redlock.WithNodeTimeout(time.Hour))
-		require.NoError(t, err)
+		l = tryLock(t, r, []string{"c"}, d, redlock.WithMinHold(d), redlock.WithNodeTimeout(time.Hour))
 		assert.Less(t, l.Until().Sub(start), 2*d)
 	})
 }
 
 // What has come so late that the keys may end before the min hold is no lock.
 func TestHoldWithMinHoldThatComesTooLate(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		warm(t, r)
 		slept := time.Duration(0)
 		for _, n := range c.Nodes {
@@ -731,11 +636,9 @@ func TestHoldWithMinHoldForWhichNoTTLIsLongEnough(t *testing.T) {
 
 // The clean-up on a new connection leaves the keys, too, and no longer.
 func TestHoldWithMinHoldOutlivesABrokenConnection(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		start := time.Now()
-		l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute, redlock.WithMinHold(30*time.Second))
-		require.NoError(t, err)
+		l := tryLock(t, r, []string{"a"}, time.Minute, redlock.WithMinHold(30*time.Second))
 		time.Sleep(2 * time.Second)
 		require.NoError(t, c.Hang())
 		require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrNoQuorum)
@@ -753,11 +656,9 @@ func TestHoldWithMinHoldOutlivesABrokenConnection(t *testing.T) {
 
 // A release that the server takes late leaves the keys for what is left then.
 func TestHoldWithMinHoldIsNotLongerForALateRelease(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		start := time.Now()
-		l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute, redlock.WithMinHold(5*time.Second))
-		require.NoError(t, err)
+		l := tryLock(t, r, []string{"a"}, time.Minute, redlock.WithMinHold(5*time.Second))
 		synctest.Wait()
 		time.Sleep(4200 * time.Millisecond)
 		require.NoError(t, c.SetError("BUSY x"))
@@ -771,47 +672,9 @@ func TestHoldWithMinHoldIsNotLongerForALateRelease(t *testing.T) {
 	})
 }
 
-func TestHoldWithMinHoldIsNotLongerForARefusedRelease(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
-		start := time.Now()
-		l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute, redlock.WithMinHold(8*time.Second))
-		require.NoError(t, err)
-		time.Sleep(time.Second)
-		require.NoError(t, c.Nodes[2].SetError("BUSY x"))
-		require.NoError(t, l.Unlock(t.Context()))
-		time.Sleep(6 * time.Second)
-		require.NoError(t, c.Nodes[2].SetError(""))
-		time.Sleep(time.Until(start.Add(9 * time.Second)))
-		for i, n := range c.Nodes {
-			k := keys(t, n)["a"]
-			assert.Empty(t, k.Value, "node %d still has the key, for %v", i, k)
-		}
-	})
-}
-
-func TestHoldWithMinHoldIsNotLongerForAQueuedRelease(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
-		start := time.Now()
-		l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute, redlock.WithMinHold(8*time.Second))
-		require.NoError(t, err)
-		time.Sleep(7 * time.Second)
-		require.NoError(t, c.Nodes[2].Hang())
-		c.Nodes[2].Proxy().Kill()
-		synctest.Wait()
-		require.NoError(t, l.Unlock(t.Context()))
-		time.Sleep(900 * time.Millisecond)
-		_ = c.Nodes[2].Resume()
-		time.Sleep(time.Until(start.Add(8*time.Second + 300*time.Millisecond)))
-		assert.Empty(t, keys(t, c.Nodes[2])["a"].Value)
-	})
-}
-
 // WithMinHold is for a job that has run: one that has not is not kept from running elsewhere.
 func TestHoldWithMinHoldLeavesNothingOfAJobThatHasNotBegun(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		warm(t, r)
 		require.NoError(t, c.Slow(10*time.Millisecond, 10*time.Millisecond))
 		err := r.Do(t.Context(), []string{"a"}, time.Minute, func(context.Context, *redlock.Lock) error {
@@ -876,34 +739,19 @@ func TestHoldWithStopTime(t *testing.T) {
 func TestHoldThatBeginsAfterItsStopTimeIsDone(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c, redlock.WithStopTime(5*time.Second))
-		l, err := r.TryLock(t.Context(), []string{"a"}, 10*time.Second)
-		require.NoError(t, err)
+		l := tryLock(t, r, []string{"a"}, 10*time.Second)
 		time.Sleep(time.Until(l.Until().Add(-5 * time.Second)))
 		require.ErrorIs(t, context.Cause(l.KeepAlive(t.Context())), redlock.ErrStopTime, "from the start")
 		require.NoError(t, l.Extend(t.Context(), 10*time.Second))
 		require.NoError(t, l.KeepAlive(t.Context()).Err(), "it had not begun")
 		require.NoError(t, l.Unlock(t.Context()))
 
-		l, err = r.TryLock(t.Context(), []string{"a"}, 10*time.Second)
-		require.NoError(t, err)
+		l = tryLock(t, r, []string{"a"}, 10*time.Second)
 		time.Sleep(6 * time.Second)
-		err = l.Do(t.Context(), func(context.Context, *redlock.Lock) error { t.Error("called"); return nil })
+		err := l.Do(t.Context(), func(context.Context, *redlock.Lock) error { t.Error("called"); return nil })
 		require.ErrorIs(t, err, redlock.ErrNotAcquired)
 		require.ErrorIs(t, err, redlock.ErrStopTime)
 		requireReleased(t, c)
-	})
-}
-
-// The monotonic clock stands still while the machine sleeps.
-func TestHoldWithStopTimeGoesByTheWallClockToo(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c, redlock.WithStopTime(20*time.Second))
-		l, ctx := kept(t, r, time.Minute)
-		testkit.WallOffset(r).Store(int64(45 * time.Second))
-		time.Sleep(100 * time.Millisecond)
-		requireEnded(t, ctx, redlock.ErrStopTime)
-		require.NoError(t, l.Err())
-		require.NoError(t, l.Unlock(t.Context()))
 	})
 }
 
@@ -928,8 +776,7 @@ func TestHoldLeavesItsStopTimeHoweverItEnds(t *testing.T) {
 				if errors.Is(end, redlock.ErrMaxHold) {
 					opts = append(opts, redlock.WithMaxHold(after+500*time.Millisecond))
 				}
-				l, err := r.TryLock(t.Context(), []string{"a"}, 10*time.Second, opts...)
-				require.NoError(t, err)
+				l := tryLock(t, r, []string{"a"}, 10*time.Second, opts...)
 				ctx := l.KeepAlive(parent)
 				time.Sleep(after)
 				fn(r, cancel)
@@ -942,22 +789,9 @@ func TestHoldLeavesItsStopTimeHoweverItEnds(t *testing.T) {
 	}
 }
 
-// A lock that is gone has no time left.
-func TestHoldWithStopTimeEndsAtOnceWithALoss(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c, redlock.WithStopTime(3*time.Second))
-		l, ctx := kept(t, r, 10*time.Second)
-		require.NoError(t, c.Set("a", "thief", time.Hour))
-		<-ctx.Done()
-		requireEnded(t, ctx, redlock.ErrLost)
-		require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrLost)
-	})
-}
-
 func TestHoldRefusesAStopTimeThatLeavesNothing(t *testing.T) {
-	r, err := redlock.New(forbiddenNodes(t, 3))
-	require.NoError(t, err)
-	_, err = r.TryLock(t.Context(), []string{"a"}, 10*time.Second, redlock.WithStopTime(-1))
+	r := newOver(t, forbiddenNodes(t, 3))
+	_, err := r.TryLock(t.Context(), []string{"a"}, 10*time.Second, redlock.WithStopTime(-1))
 	require.EqualError(t, err, "redlock: stop time -1ns: must not be negative")
 	for _, stop := range []time.Duration{testkit.Validity(10 * time.Second), time.Hour} {
 		_, err = r.TryLock(t.Context(), []string{"a"}, 10*time.Second, redlock.WithStopTime(stop))

@@ -107,12 +107,10 @@ func TestOwnerIsShownByARefusal(t *testing.T) {
 				// The label goes on with the lock, and is no part of what is done with it.
 				require.NoError(t, l.Extend(t.Context(), 5*time.Second))
 				require.NoError(t, l.Unlock(t.Context()))
-				l, err = a.TryLock(t.Context(), []string{"a"}, time.Second)
-				require.NoError(t, err)
+				l = tryLock(t, a, []string{"a"}, time.Second)
 				assert.Equal(t, "default", tokens.LabelOf(l.Token()))
 				require.NoError(t, l.Unlock(t.Context()))
-				l, err = a.TryLock(t.Context(), []string{"a"}, time.Second, redlock.WithOwner(""))
-				require.NoError(t, err)
+				l = tryLock(t, a, []string{"a"}, time.Second, redlock.WithOwner(""))
 				assert.Len(t, l.Token(), tokens.Length, "without a label nothing is different")
 				require.NoError(t, l.Unlock(t.Context()))
 			})
@@ -123,15 +121,11 @@ func TestOwnerIsShownByARefusal(t *testing.T) {
 // Where several resources are taken, the holder of the first one in sorted order is shown, with
 // its own label.
 func TestOwnerOfTheFirstResourceIsShown(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
-		first, err := r.TryLock(t.Context(), []string{"a"}, time.Second, redlock.WithOwner("first"))
-		require.NoError(t, err)
-		_, err = r.TryLock(t.Context(), []string{"b"}, ttl, redlock.WithOwner("second"))
-		require.NoError(t, err)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+		first := tryLock(t, r, []string{"a"}, time.Second, redlock.WithOwner("first"))
+		tryLock(t, r, []string{"b"}, ttl, redlock.WithOwner("second"))
 		synctest.Wait()
-		_, err = r.TryLock(t.Context(), []string{"b", "a", "c"}, ttl)
-		require.ErrorIs(t, err, redlock.ErrTaken)
+		err := refused(t, redlock.ErrTaken, r, []string{"b", "a", "c"}, ttl)
 		for _, v := range votesOf(t, err) {
 			if !errors.Is(v.Err, redlock.ErrPending) {
 				assert.Equal(t, "first", v.Owner)
@@ -171,8 +165,7 @@ func TestOwnerIsNotReadFromAForeignToken(t *testing.T) {
 	for name, value := range foreign {
 		assert.Empty(t, tokens.LabelOf(value), name)
 	}
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		for name, value := range foreign {
 			require.NoError(t, c.Set("a", value, time.Minute))
 			_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
@@ -224,9 +217,8 @@ func TestOwnerIsShownByEvents(t *testing.T) {
 		log := redlock.SlogHook(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})))
 		r := newRedlock(t, c, redlock.WithOwner("mine"), redlock.WithHook(func(ctx context.Context, e redlock.Event) { rec.Hook(ctx, e); log(ctx, e) }))
 		other := newRedlock(t, c, redlock.WithOwner("theirs"))
-		l, err := other.TryLock(t.Context(), []string{"a"}, ttl)
-		require.NoError(t, err)
-		_, err = r.Lock(t.Context(), []string{"a"}, ttl, redlock.WithRetryCount(1))
+		l := tryLock(t, other, []string{"a"}, ttl)
+		_, err := r.Lock(t.Context(), []string{"a"}, ttl, redlock.WithRetryCount(1))
 		require.ErrorIs(t, err, redlock.ErrTaken)
 		synctest.Wait()
 		kinds := map[redlock.EventKind]int{}

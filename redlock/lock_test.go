@@ -22,11 +22,9 @@ import (
 
 func TestLockIsHeldByEveryNodeUntilUnlock(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 4, 5, 7} {
-		inBubble(t, n, func(t *testing.T, c *testcluster.Cluster) {
-			r := newRedlock(t, c)
+		withRedlock(t, n, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 			start := time.Now()
-			l, err := r.TryLock(t.Context(), []string{"b", "a", "b"}, ttl)
-			require.NoError(t, err)
+			l := tryLock(t, r, []string{"b", "a", "b"}, ttl)
 			synctest.Wait() // The nodes beyond the quorum.
 			assert.Equal(t, []string{"a", "b"}, l.Resources())
 			assert.Len(t, l.Token(), 32)
@@ -36,8 +34,7 @@ func TestLockIsHeldByEveryNodeUntilUnlock(t *testing.T) {
 			assert.Equal(t, n, holders(t, c, l))
 			assert.Equal(t, 1, r.Stats().Held)
 
-			_, err = r.TryLock(t.Context(), []string{"b"}, ttl)
-			require.ErrorIs(t, err, redlock.ErrTaken)
+			err := refused(t, redlock.ErrTaken, r, []string{"b"}, ttl)
 			require.NotErrorIs(t, err, redlock.ErrNoQuorum)
 			var qe *redlock.QuorumError
 			require.ErrorAs(t, err, &qe)
@@ -56,13 +53,11 @@ func TestLockIsHeldByEveryNodeUntilUnlock(t *testing.T) {
 
 // What an answer takes is none of the validity.
 func TestLockCountsUntilFromItsStart(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		warm(t, r)
 		require.NoError(t, c.Slow(50*time.Millisecond, 50*time.Millisecond))
 		start := time.Now()
-		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-		require.NoError(t, err)
+		l := tryLock(t, r, []string{"a"}, ttl)
 		assert.Greater(t, time.Since(start), 50*time.Millisecond)
 		assert.Equal(t, start.Add(testkit.Validity(ttl)), l.Until())
 	})
@@ -72,8 +67,7 @@ func TestLockCountsUntilFromItsStart(t *testing.T) {
 func TestLockCountsASleepWithinItsRound(t *testing.T) {
 	for name, opts := range map[string][]redlock.Option{"": nil, "with a fence": {redlock.WithFencing()}} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-				r := newRedlock(t, c)
+			withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 				warm(t, r)
 				requireSleepCounts(t, c, r, func() (*redlock.Lock, error) { return r.TryLock(t.Context(), []string{"a"}, ttl, opts...) })
 			})
@@ -100,10 +94,8 @@ func requireSleepCounts(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock
 }
 
 func TestLockEndsAtUntil(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
-		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-		require.NoError(t, err)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+		l := tryLock(t, r, []string{"a"}, ttl)
 		time.Sleep(time.Until(l.Until()) - 1)
 		require.NoError(t, l.Err())
 		time.Sleep(time.Nanosecond)
@@ -114,35 +106,12 @@ func TestLockEndsAtUntil(t *testing.T) {
 }
 
 func TestLockWaitsForTheHolder(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
-		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-		require.NoError(t, err)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+		l := tryLock(t, r, []string{"a"}, ttl)
 		time.AfterFunc(time.Second, func() { _ = l.Unlock(context.Background()) })
-		l2, err := r.Lock(t.Context(), []string{"a"}, ttl)
-		require.NoError(t, err)
+		l2 := waitLock(t, r, []string{"a"}, ttl)
 		assert.Greater(t, l2.Attempts(), 3)
 		require.NoError(t, l2.Unlock(t.Context()))
-	})
-}
-
-func TestLockReturnsAContextErrorAndWhatItSaw(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c, redlock.WithRetryCount(-1))
-		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-		require.NoError(t, err)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		_, err = r.Lock(ctx, []string{"a"}, ttl)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.ErrorIs(t, err, redlock.ErrTaken)
-		require.NoError(t, l.Unlock(t.Context()))
-		ctx2, cancel2 := context.WithCancel(t.Context())
-		cancel2()
-		_, err = r.Lock(ctx2, []string{"a"}, ttl)
-		require.ErrorIs(t, err, context.Canceled)
-		var qe *redlock.QuorumError
-		require.NotErrorAs(t, err, &qe, "nothing was asked")
 	})
 }
 
@@ -155,12 +124,11 @@ func TestLockWhoseWaitIsCutShortSaysWhyAndWhatItSaw(t *testing.T) {
 			for i, n := range c.Nodes {
 				require.NoError(t, n.Slow(time.Duration(5*i)*time.Millisecond, time.Duration(6*i)*time.Millisecond))
 			}
-			l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-			require.NoError(t, err)
+			l := tryLock(t, r, []string{"a"}, ttl)
 			time.Sleep(time.Second)
 			ctx, cancel := context.WithTimeout(t.Context(), d)
 			defer cancel()
-			_, err = r.Lock(ctx, []string{"a"}, ttl)
+			_, err := r.Lock(ctx, []string{"a"}, ttl)
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 			require.ErrorIs(t, err, redlock.ErrTaken)
 			require.NotErrorIs(t, err, redlock.ErrNoQuorum)
@@ -170,21 +138,18 @@ func TestLockWhoseWaitIsCutShortSaysWhyAndWhatItSaw(t *testing.T) {
 }
 
 func TestLockGetsNothingFromAQuorumAfterUntil(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		warm(t, r)
 		require.NoError(t, c.Slow(30*time.Millisecond, 30*time.Millisecond))
 		start := time.Now()
-		_, err := r.TryLock(t.Context(), []string{"a"}, 40*time.Millisecond)
-		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		refused(t, redlock.ErrNoQuorum, r, []string{"a"}, 40*time.Millisecond)
 		assert.Less(t, time.Since(start), 40*time.Millisecond)
 		time.Sleep(time.Second)
 		requireNoKeys(t, c)
 
-		l, err := r.TryLock(t.Context(), []string{"a"}, 100*time.Millisecond)
-		require.NoError(t, err)
+		l := tryLock(t, r, []string{"a"}, 100*time.Millisecond)
 		time.Sleep(time.Until(l.Until()) - 30*time.Millisecond)
-		err = l.Extend(t.Context(), ttl) // Answered after the old Until.
+		err := l.Extend(t.Context(), ttl) // Answered after the old Until.
 		require.ErrorIs(t, err, redlock.ErrExpired)
 		require.ErrorIs(t, l.Err(), redlock.ErrExpired)
 		_ = l.Unlock(t.Context())
@@ -192,10 +157,8 @@ func TestLockGetsNothingFromAQuorumAfterUntil(t *testing.T) {
 }
 
 func TestLockEndsWhenTheWallClockIsAheadOfTheMonotonicOne(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
-		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-		require.NoError(t, err)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+		l := tryLock(t, r, []string{"a"}, ttl)
 		testkit.WallOffset(r).Store(int64(time.Minute)) // The machine slept.
 		require.ErrorIs(t, l.Err(), redlock.ErrExpired)
 		testkit.WallOffset(r).Store(0) // Lost is terminal.
@@ -205,8 +168,7 @@ func TestLockEndsWhenTheWallClockIsAheadOfTheMonotonicOne(t *testing.T) {
 }
 
 func TestLockDoesNotOverwriteAKeyOfAnotherType(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		for _, n := range c.Nodes {
 			conn, err := n.Conn(t.Context())
 			require.NoError(t, err)
@@ -215,8 +177,7 @@ func TestLockDoesNotOverwriteAKeyOfAnotherType(t *testing.T) {
 			require.NoError(t, conn.Close())
 		}
 		for _, resources := range [][]string{{"h"}, {"a", "h"}} {
-			_, err := r.TryLock(t.Context(), resources, ttl)
-			require.ErrorIs(t, err, redlock.ErrNoQuorum)
+			err := refused(t, redlock.ErrNoQuorum, r, resources, ttl)
 			assert.Contains(t, err.Error(), "WRONGTYPE")
 		}
 		synctest.Wait()
@@ -227,11 +188,9 @@ func TestLockDoesNotOverwriteAKeyOfAnotherType(t *testing.T) {
 }
 
 func TestLockOnAForeignKeyWithoutExpiry(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		require.NoError(t, c.Set("a", "for ever", 0))
-		_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-		require.ErrorIs(t, err, redlock.ErrTaken)
+		err := refused(t, redlock.ErrTaken, r, []string{"a"}, ttl)
 		for _, v := range votesOf(t, err) {
 			if errors.Is(v.Err, redlock.ErrTaken) {
 				assert.Negative(t, v.HolderTTL)
@@ -283,8 +242,7 @@ func TestLockOnOneResourceTakesNoScript(t *testing.T) {
 				warm(t, r)
 				synctest.Wait()
 				take := commandsOf(t, cl.Nodes[0])
-				l, err := r.TryLock(t.Context(), c.resources, ttl)
-				require.NoError(t, err)
+				l := tryLock(t, r, c.resources, ttl)
 				synctest.Wait()
 				require.NoError(t, l.Unlock(t.Context()))
 				synctest.Wait()
@@ -302,12 +260,10 @@ func TestLockWithoutAScriptIsRefusedAsWithIt(t *testing.T) {
 				require.NoError(t, n.SetOld(old))
 			}
 			r, other := newRedlock(t, c, redlock.WithOwner("api-1")), newRedlock(t, c)
-			l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
-			require.NoError(t, err)
+			l := tryLock(t, r, []string{"a"}, time.Minute)
 			synctest.Wait()
 			time.Sleep(10 * time.Second)
-			_, err = other.TryLock(t.Context(), []string{"a"}, time.Minute)
-			require.ErrorIs(t, err, redlock.ErrTaken)
+			err := refused(t, redlock.ErrTaken, other, []string{"a"}, time.Minute)
 			refusals := 0
 			for _, v := range votesOf(t, err) {
 				if v.Err == redlock.ErrPending { //nolint:errorlint // Not waited for.
@@ -326,11 +282,8 @@ func TestLockWithoutAScriptIsRefusedAsWithIt(t *testing.T) {
 				ttl   time.Duration
 				want  time.Duration
 			}{{"somebody's", 0, -1}, {"somebody's", time.Second, time.Second}} {
-				for _, n := range c.Nodes {
-					require.NoError(t, n.Set(fmt.Sprint("b", i), key.value, key.ttl))
-				}
-				_, err = other.TryLock(t.Context(), []string{fmt.Sprint("b", i)}, ttl)
-				require.ErrorIs(t, err, redlock.ErrTaken)
+				require.NoError(t, c.Set(fmt.Sprint("b", i), key.value, key.ttl))
+				err = refused(t, redlock.ErrTaken, other, []string{fmt.Sprint("b", i)}, ttl)
 				assert.Contains(t, ttlsOf(votesOf(t, err)), key.want)
 			}
 		})
@@ -346,8 +299,7 @@ func TestLockOnAnOldServerFallsBackToTheScript(t *testing.T) {
 		r := newRedlock(t, c)
 		take := commandsOf(t, n)
 		lock := func() {
-			l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-			require.NoError(t, err)
+			l := tryLock(t, r, []string{"a"}, ttl)
 			require.NoError(t, l.Unlock(t.Context()))
 			synctest.Wait()
 		}
@@ -395,8 +347,7 @@ func TestLockWhoseSecondReplyIsLostLeavesNothing(t *testing.T) {
 				n.Proxy().Reset()
 			}
 		}))
-		_, err := r.TryLock(t.Context(), []string{"a"}, time.Hour)
-		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		refused(t, redlock.ErrNoQuorum, r, []string{"a"}, time.Hour)
 		require.NoError(t, n.OnCommand(nil))
 		time.Sleep(5 * time.Second)
 		requireNoKeys(t, c)
@@ -426,14 +377,11 @@ func many(n, length int) []string {
 // The server's own SET answers the whole value of a key, where the script answers a digest. So a node is asked in that
 // way no more once a key has held something large of another program's.
 func TestLockOnAKeyWithALongValueIsAskedForByTheScript(t *testing.T) {
-	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 1, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		require.NoError(t, c.Nodes[0].Set("a", strings.Repeat("x", 2<<20), 0))
-		_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-		require.ErrorIs(t, err, redlock.ErrTaken)
+		refused(t, redlock.ErrTaken, r, []string{"a"}, ttl)
 		sets := countCommands(t, "SET", c.Nodes[0])
-		_, err = r.TryLock(t.Context(), []string{"a"}, ttl)
-		require.ErrorIs(t, err, redlock.ErrTaken)
+		refused(t, redlock.ErrTaken, r, []string{"a"}, ttl)
 		assert.Zero(t, sets.Load())
 	})
 }
@@ -442,15 +390,13 @@ func TestLockOnAKeyWithALongValueIsAskedForByTheScript(t *testing.T) {
 func TestLockOnAKeyWithAnEndlessValueCostsOneConnection(t *testing.T) {
 	c := testcluster.RunEmbedded(t, 1)
 	require.NoError(t, c.Nodes[0].Set("a", strings.Repeat("x", 17<<20), 0))
-	r, err := redlock.New([]redlock.Node{redlock.NewNode(c.Addrs()[0])}, redlock.WithNodeTimeout(10*time.Second))
-	require.NoError(t, err)
+	r := newOver(t, []redlock.Node{redlock.NewNode(c.Addrs()[0])}, redlock.WithNodeTimeout(10*time.Second))
 	defer func() { assert.NoError(t, r.Close(t.Context())) }()
 	cycle(t, r, "b", ttl) // A connection that has served is made again at once.
-	_, err = r.TryLock(t.Context(), []string{"a"}, ttl)
+	_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
 	require.ErrorContains(t, err, "the server's reply is too long")
 	for range 3 {
-		_, err = r.TryLock(t.Context(), []string{"a"}, ttl)
-		require.ErrorIs(t, err, redlock.ErrTaken)
+		err = refused(t, redlock.ErrTaken, r, []string{"a"}, ttl)
 	}
 	assert.EqualValues(t, 2, r.Stats().Nodes[0].Connects)
 }
@@ -475,8 +421,7 @@ func TestLockResourcesAreBounded(t *testing.T) {
 			many(redlock.MaxResources, 126),
 			many(1, redlock.MaxKeyBytes-2),
 		} {
-			l, err := r.TryLock(t.Context(), resources, ttl, redlock.WithNodeTimeout(time.Minute))
-			require.NoError(t, err)
+			l := tryLock(t, r, resources, ttl, redlock.WithNodeTimeout(time.Minute))
 			require.NoError(t, l.Unlock(t.Context()))
 		}
 	})
@@ -501,8 +446,7 @@ func TestLockOfTheLargestSizeGetsNoReplyThatIsTooLong(t *testing.T) {
 			inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 				opts := append(k.opts, redlock.WithNodeTimeout(10*time.Second))
 				holder, waiter := newRedlock(t, c, opts...), newRedlock(t, c, opts...)
-				l, err := holder.TryLock(t.Context(), k.resources, time.Hour)
-				require.NoError(t, err)
+				l := tryLock(t, holder, k.resources, time.Hour)
 				done := make(chan error, 1)
 				go func() {
 					next, failed := waiter.Lock(t.Context(), k.resources, time.Hour, redlock.WithRetryDelay(time.Minute))
@@ -527,8 +471,7 @@ func TestLockOfTheLargestSizeGetsNoReplyThatIsTooLong(t *testing.T) {
 
 // The releases of the largest locks can be owed.
 func TestUnlockOfTheLargestLocksIsOwed(t *testing.T) {
-	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 1, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		warm(t, r)
 		var locks []*redlock.Lock
 		for _, initial := range []string{"a", "b"} {
@@ -536,8 +479,7 @@ func TestUnlockOfTheLargestLocksIsOwed(t *testing.T) {
 			for i := range resources {
 				resources[i] = initial + resources[i]
 			}
-			l, err := r.TryLock(t.Context(), resources, time.Hour, redlock.WithNodeTimeout(10*time.Second))
-			require.NoError(t, err)
+			l := tryLock(t, r, resources, time.Hour, redlock.WithNodeTimeout(10*time.Second))
 			locks = append(locks, l)
 		}
 		synctest.Wait()
@@ -579,8 +521,7 @@ func TestLockWithAFaultyMinorityCostsNothing(t *testing.T) {
 	for name, fault := range faults {
 		for _, connected := range []bool{true, false} {
 			t.Run(name, func(t *testing.T) {
-				inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
-					r := newRedlock(t, c)
+				withRedlock(t, 5, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 					if connected {
 						warm(t, r)
 					}
@@ -588,8 +529,7 @@ func TestLockWithAFaultyMinorityCostsNothing(t *testing.T) {
 					require.NoError(t, fault(c.Nodes[4]))
 					for range rounds(30, 6) {
 						start := time.Now()
-						l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-						require.NoError(t, err)
+						l := tryLock(t, r, []string{"a"}, ttl)
 						require.NoError(t, l.Extend(t.Context(), 2*ttl))
 						require.NoError(t, l.Unlock(t.Context()))
 						require.Zero(t, time.Since(start), "fake time: the healthy nodes need none")
@@ -603,18 +543,14 @@ func TestLockWithAFaultyMinorityCostsNothing(t *testing.T) {
 
 func TestLockWithASilentMajorityEndsWithinTheNodeTimeout(t *testing.T) {
 	for _, connected := range []bool{true, false} {
-		inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
-			r := newRedlock(t, c)
+		withRedlock(t, 5, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 			if connected {
 				warm(t, r)
 			}
-			for _, n := range c.Nodes[:3] {
-				require.NoError(t, n.Hang())
-			}
+			require.NoError(t, c.First(3).Hang())
 			for i := range 20 {
 				start := time.Now()
-				_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-				require.ErrorIs(t, err, redlock.ErrNoQuorum)
+				err := refused(t, redlock.ErrNoQuorum, r, []string{"a"}, ttl)
 				require.NotErrorIs(t, err, redlock.ErrTaken)
 				require.NotErrorIs(t, err, context.DeadlineExceeded)
 				limit := redlock.DefaultNodeTimeout
@@ -634,13 +570,10 @@ func TestLockWithASilentMajorityEndsWithinTheNodeTimeout(t *testing.T) {
 				}
 				time.Sleep(100 * time.Millisecond)
 			}
-			for _, n := range c.Nodes[:3] {
-				require.NoError(t, n.Resume())
-			}
+			require.NoError(t, c.First(3).Resume())
 			time.Sleep(3 * time.Second)
 			requireNoKeys(t, c)
-			l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-			require.NoError(t, err)
+			l := tryLock(t, r, []string{"a"}, ttl)
 			synctest.Wait()
 			assert.Equal(t, 5, holders(t, c, l), "all nodes are back")
 			require.NoError(t, l.Unlock(t.Context()))
@@ -649,8 +582,7 @@ func TestLockWithASilentMajorityEndsWithinTheNodeTimeout(t *testing.T) {
 }
 
 func TestLockTellsTakenFromUnreachable(t *testing.T) {
-	inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 5, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		warm(t, r)
 		// Two nodes down and another's key on the others: silence alone does not
 		// prevent a quorum, the holder does.
@@ -659,8 +591,7 @@ func TestLockTellsTakenFromUnreachable(t *testing.T) {
 		for _, n := range c.Nodes[2:] {
 			require.NoError(t, n.Set("a", "somebody", ttl))
 		}
-		_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-		require.ErrorIs(t, err, redlock.ErrTaken)
+		err := refused(t, redlock.ErrTaken, r, []string{"a"}, ttl)
 		require.NotErrorIs(t, err, redlock.ErrNoQuorum)
 		votes := votesOf(t, err)
 		refusals := 0
@@ -678,20 +609,17 @@ func TestLockTellsTakenFromUnreachable(t *testing.T) {
 		require.NoError(t, c.Nodes[1].Stop())
 		require.NoError(t, c.Nodes[2].Stop())
 		time.Sleep(2 * time.Second) // The hung connection has been given up.
-		_, err = r.TryLock(t.Context(), []string{"a"}, ttl)
-		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		err = refused(t, redlock.ErrNoQuorum, r, []string{"a"}, ttl)
 		require.NotErrorIs(t, err, redlock.ErrTaken)
 	})
 }
 
 func TestLockReleasesAYesThatComesLate(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		warm(t, r)
 		synctest.Wait() // The last node is connected, too.
 		require.NoError(t, c.Slow(150*time.Millisecond, 200*time.Millisecond))
-		_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		err := refused(t, redlock.ErrNoQuorum, r, []string{"a"}, ttl)
 		late := 0
 		for _, v := range votesOf(t, err) {
 			if errors.Is(v.Err, redlock.ErrNodeTimeout) {
@@ -710,12 +638,9 @@ func TestLockReleasesAYesThatComesLate(t *testing.T) {
 
 func TestLockThatIsCancelledLeavesNothing(t *testing.T) {
 	for _, delay := range []time.Duration{0, 5 * time.Millisecond, 15 * time.Millisecond, 25 * time.Millisecond, 60 * time.Millisecond} {
-		inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
-			r := newRedlock(t, c)
+		withRedlock(t, 5, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 			warm(t, r)
-			for _, n := range c.Nodes[:3] {
-				require.NoError(t, n.Slow(20*time.Millisecond, 30*time.Millisecond))
-			}
+			require.NoError(t, c.First(3).Slow(20*time.Millisecond, 30*time.Millisecond))
 			ctx, cancel := context.WithTimeout(t.Context(), delay)
 			defer cancel()
 			l, err := r.TryLock(ctx, []string{"a"}, time.Minute)
@@ -732,11 +657,9 @@ func TestLockThatIsCancelledLeavesNothing(t *testing.T) {
 }
 
 func TestLockErrorHasNoErrorsOfNodesInItsChain(t *testing.T) {
-	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 1, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		require.NoError(t, c.Nodes[0].Stop())
-		_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		err := refused(t, redlock.ErrNoQuorum, r, []string{"a"}, ttl)
 		vote := votesOf(t, err)[0]
 		require.Error(t, vote.Err)
 		require.NotErrorIs(t, err, vote.Err)
@@ -751,8 +674,7 @@ func TestScriptFlushAtAnyMoment(t *testing.T) {
 		r := newRedlock(t, c)
 		warm(t, r)
 		flush()
-		l, err := r.TryLock(t.Context(), []string{"a", "b"}, ttl)
-		require.NoError(t, err)
+		l := tryLock(t, r, []string{"a", "b"}, ttl)
 		flush()
 		require.NoError(t, l.Extend(t.Context(), ttl))
 		flush()
@@ -773,8 +695,7 @@ func TestScriptFlushAtAnyMoment(t *testing.T) {
 func TestScriptFlushDuringACancelledAttemptLeavesNothing(t *testing.T) {
 	for i := range 24 {
 		ms, releases := i/2, i%2 == 1
-		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-			r := newRedlock(t, c)
+		withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 			warm(t, r)
 			for _, n := range c.Nodes {
 				require.NoError(t, n.FlushScripts())
@@ -807,20 +728,4 @@ func loadScripts(t *testing.T, n *testcluster.Node, sources ...any) {
 		require.NoError(t, err)
 	}
 	require.NoError(t, cn.Close())
-}
-
-// Otherwise a node that always answers last would never get a script back that
-// it has lost, and the lock would have no spare node.
-func TestScriptFlushOfANodeThatAnswersLastIsMended(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
-		warm(t, r)
-		require.NoError(t, c.Nodes[2].Slow(time.Millisecond, time.Millisecond))
-		require.NoError(t, c.Nodes[2].FlushScripts())
-		l, err := r.TryLock(t.Context(), []string{"a", "b"}, ttl)
-		require.NoError(t, err)
-		time.Sleep(time.Second)
-		require.Equal(t, 3, holders(t, c, l))
-		require.NoError(t, l.Unlock(t.Context()))
-	})
 }

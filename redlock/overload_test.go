@@ -84,8 +84,7 @@ func TestOverload(t *testing.T) {
 			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 				r := newRedlock(t, c, redlock.WithNodeTimeout(250*time.Millisecond))
 				warm(t, r)
-				kept, err := r.TryLock(t.Context(), []string{"kept"}, 900*time.Millisecond)
-				require.NoError(t, err)
+				kept := tryLock(t, r, []string{"kept"}, 900*time.Millisecond)
 				keeping := kept.KeepAlive(t.Context())
 				const capacity = 1000 // locks with their releases in a second
 				work(t, time.Second/2/capacity, c.Nodes...)
@@ -119,32 +118,10 @@ func TestOverload(t *testing.T) {
 	}
 }
 
-// However slow nodes are, what they can do is not wasted on rounds that have too little time
-// left after their wait.
-func TestOverloadOfSlowNodes(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
-		warm(t, r)
-		const each = 2 * time.Millisecond
-		work(t, each, c.Nodes...)
-		defer work(t, 0, c.Nodes...)
-		l := startLoad(r, 1000)
-		time.Sleep(3 * time.Second)
-		before, unlocks := l.got.Load(), l.unlocks.Load()
-		time.Sleep(time.Second)
-		got := l.got.Load() - before
-		t.Logf("%d/s, turned away %d, unanswered %d, window %d", got, l.overloaded.Load(), l.unanswered.Load(), r.Stats().Window)
-		assert.Greater(t, got, int64(time.Second/each/2)/2)
-		l.end()
-		assert.Equal(t, unlocks, l.unlocks.Load(), "releases that failed when the nodes' pace was known")
-	})
-}
-
 // Calls with a short node timeout do not starve behind those with a long one, nor the other way
 // round.
 func TestOverloadOfShortAndLongTimeouts(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		warm(t, r)
 		work(t, scenario(time.Millisecond/2, 2*time.Millisecond), c.Nodes...)
 		defer work(t, 0, c.Nodes...)
@@ -169,8 +146,7 @@ func TestOverloadBoundsTheBacklogOfASlowMinority(t *testing.T) {
 		r := newRedlock(t, c, redlock.WithNodeTimeout(250*time.Millisecond))
 		places := r.Stats().Window
 		warm(t, r)
-		kept, err := r.TryLock(t.Context(), []string{"kept"}, ttl)
-		require.NoError(t, err)
+		kept := tryLock(t, r, []string{"kept"}, ttl)
 		work(t, 400*time.Microsecond, c.Nodes[:2]...)
 		work(t, time.Millisecond, c.Nodes[2])
 		defer work(t, 0, c.Nodes...)
@@ -224,44 +200,6 @@ func TestOverloadEndsAfterAHungMajority(t *testing.T) {
 		l.end()
 		assert.Greater(t, rate, int64(rounds(350, 175)), "of %d", rounds(500, 250))
 	})
-}
-
-// The scripts come back under full load.
-func TestOverloadWithAScriptFlush(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c, redlock.WithNodeTimeout(250*time.Millisecond))
-		warm(t, r)
-		work(t, 400*time.Microsecond, c.Nodes...)
-		defer work(t, 0, c.Nodes...)
-		l := startLoad(r, rounds(1000, 500))
-		time.Sleep(300 * time.Millisecond)
-		require.NoError(t, c.FlushScripts())
-		time.Sleep(300 * time.Millisecond)
-		before := l.got.Load()
-		time.Sleep(300 * time.Millisecond)
-		assert.Greater(t, l.got.Load()-before, int64(200), "of 375")
-		l.end()
-		assert.Zero(t, l.unlocks.Load())
-		time.Sleep(time.Second)
-		requireNoKeys(t, c)
-	})
-}
-
-// Where the way takes most of the node timeout, attempts are not turned away for that, and one
-// that waits for its turn keeps the time that its round needs.
-func TestOverloadIsNotSeenInALongWay(t *testing.T) {
-	for _, trip := range []time.Duration{160 * time.Millisecond, 200 * time.Millisecond}[rounds(0, 1):] {
-		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-			r := newRedlock(t, c, redlock.WithNodeTimeout(250*time.Millisecond))
-			require.NoError(t, c.Slow(trip/2, trip/2))
-			l := startLoad(r, 160)
-			time.Sleep(time.Second)
-			before := l.got.Load()
-			time.Sleep(time.Second)
-			assert.Greater(t, l.got.Load()-before, int64(time.Second/trip)*40, "way %v, window %d", trip, r.Stats().Window)
-			l.end()
-		})
-	}
 }
 
 // When the way becomes longer under load, there soon are as many places as that takes.
@@ -319,8 +257,7 @@ func TestOverloadOfASlowProxy(t *testing.T) {
 // Calls with a long node timeout that have all places keep a dead connection no longer than
 // it takes to find out that it is dead: the others, which are turned away, are told of no silence.
 func TestOverloadOfLongTimeoutsOnADeadConnectionHoldsUpNobody(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		places := r.Stats().Window
 		warm(t, r)
 		blackHole := func(on bool) {
@@ -365,8 +302,7 @@ func TestOverloadWaitTakesNoneOfTheLock(t *testing.T) {
 		fillAdmission(t, r)
 		time.AfterFunc(150*time.Millisecond, redlock.Admission(r).GiveBack)
 		start := time.Now()
-		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-		require.NoError(t, err)
+		l := tryLock(t, r, []string{"a"}, ttl)
 		require.Equal(t, 150*time.Millisecond, time.Since(start))
 		require.Equal(t, start.Add(150*time.Millisecond+testkit.Validity(ttl)), l.Until())
 
@@ -376,8 +312,7 @@ func TestOverloadWaitTakesNoneOfTheLock(t *testing.T) {
 		}
 		time.AfterFunc(150*time.Millisecond, redlock.Admission(r).GiveBack)
 		start = time.Now()
-		_, err = r.TryLock(t.Context(), []string{"b"}, ttl)
-		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		err := refused(t, redlock.ErrNoQuorum, r, []string{"b"}, ttl)
 		require.False(t, redlock.IsOverload(err))
 		require.Equal(t, 250*time.Millisecond, time.Since(start))
 	})
@@ -424,8 +359,7 @@ func TestOverloadTurnsAway(t *testing.T) {
 		require.ErrorIs(t, events[2].Err, redlock.ErrNoQuorum)
 
 		time.AfterFunc(50*time.Millisecond, func() { _ = r.Close(context.Background()) })
-		_, err = r.TryLock(t.Context(), []string{"a"}, ttl)
-		require.ErrorIs(t, err, redlock.ErrClosed)
+		err = refused(t, redlock.ErrClosed, r, []string{"a"}, ttl)
 	})
 }
 
@@ -462,20 +396,17 @@ func TestOverloadCallersThatEndEarlyKeepTheirPlaces(t *testing.T) {
 func TestOverloadPlacesAreFreeAgain(t *testing.T) {
 	for name, run := range map[string]func(t *testing.T, r *redlock.Redlock, c *testcluster.Cluster){
 		"granted and refused": func(t *testing.T, r *redlock.Redlock, _ *testcluster.Cluster) {
-			l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-			require.NoError(t, err)
-			_, err = r.TryLock(t.Context(), []string{"a"}, ttl)
-			require.ErrorIs(t, err, redlock.ErrTaken)
+			l := tryLock(t, r, []string{"a"}, ttl)
+			refused(t, redlock.ErrTaken, r, []string{"a"}, ttl)
 			require.NoError(t, l.Unlock(t.Context()))
 		},
 		"with a fence": func(t *testing.T, r *redlock.Redlock, c *testcluster.Cluster) {
 			require.NoError(t, c.Nodes[0].Stop())
-			_, err := r.TryLock(t.Context(), []string{"a"}, ttl, redlock.WithFencing())
-			require.NoError(t, err)
+			tryLock(t, r, []string{"a"}, ttl, redlock.WithFencing())
 			require.NoError(t, c.Nodes[0].Restart(false))
 			require.NoError(t, c.Nodes[1].Stop())
 			time.Sleep(3 * time.Second)
-			_, err = r.TryLock(t.Context(), []string{"b", "a"}, ttl, redlock.WithFencing())
+			_, err := r.TryLock(t.Context(), []string{"b", "a"}, ttl, redlock.WithFencing())
 			require.Error(t, err)
 		},
 		"split": func(t *testing.T, r *redlock.Redlock, c *testcluster.Cluster) {
@@ -492,13 +423,11 @@ func TestOverloadPlacesAreFreeAgain(t *testing.T) {
 			for _, n := range c.Nodes {
 				n.Proxy().BlackHole(true)
 			}
-			_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-			require.ErrorIs(t, err, redlock.ErrNoQuorum)
+			refused(t, redlock.ErrNoQuorum, r, []string{"a"}, ttl)
 		},
 		"down": func(t *testing.T, r *redlock.Redlock, c *testcluster.Cluster) {
 			require.NoError(t, c.Stop())
-			_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-			require.ErrorIs(t, err, redlock.ErrNoQuorum)
+			refused(t, redlock.ErrNoQuorum, r, []string{"a"}, ttl)
 		},
 		"cancelled": func(t *testing.T, r *redlock.Redlock, c *testcluster.Cluster) {
 			c.Nodes[0].Proxy().BlackHole(true)
@@ -514,13 +443,11 @@ func TestOverloadPlacesAreFreeAgain(t *testing.T) {
 				n.Proxy().BlackHole(true)
 			}
 			time.AfterFunc(time.Millisecond, func() { _ = r.Close(context.Background()) })
-			_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-			require.ErrorIs(t, err, redlock.ErrClosed)
+			refused(t, redlock.ErrClosed, r, []string{"a"}, ttl)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-				r := newRedlock(t, c)
+			withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 				warm(t, r)
 				run(t, r, c)
 				time.Sleep(time.Second)
@@ -560,8 +487,7 @@ func TestOverloadedWaiterLooksAgain(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c, redlock.WithRetryDelay(time.Hour), redlock.WithNodeTimeout(200*time.Millisecond))
 		warm(t, r)
-		l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
-		require.NoError(t, err)
+		l := tryLock(t, r, []string{"a"}, time.Minute)
 		got := make(chan *redlock.Lock)
 		go func() {
 			next, failed := r.Lock(context.Background(), []string{"a"}, ttl)

@@ -53,39 +53,10 @@ func (c gatedConn) ReceiveContext(ctx context.Context) (any, error) {
 	return redis.ReceiveContext(c.Conn, ctx)
 }
 
-func TestPoolsWrappedConnectionIsAborted(t *testing.T) {
-	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
-		pool := testcluster.WrapPool(c.Nodes[0].Pool(), func(conn redis.Conn) redis.Conn { return gatedConn{conn, func() {}} })
-		r, err := redlock.New([]redlock.Node{{Name: "n", Pool: pool}})
-		require.NoError(t, err)
-		warm(t, r)
-		c.Nodes[0].Proxy().BlackHole(true)
-		_, err = r.TryLock(t.Context(), []string{"a"}, ttl)
-		require.ErrorIs(t, err, redlock.ErrNoQuorum)
-		c.Nodes[0].Proxy().BlackHole(false)
-		time.Sleep(3 * time.Second)
-		_, err = r.TryLock(t.Context(), []string{"a"}, ttl)
-		require.NoError(t, err)
-		require.NoError(t, r.Close(t.Context()))
-	})
-}
-
 // A getPool is a Pool around redigo's Get, which has no error of its own.
 type getPool struct{ *redis.Pool }
 
 func (p getPool) GetContext(context.Context) (redis.Conn, error) { return p.Get(), nil }
-
-func TestPoolsErrorConnectionIsTheVote(t *testing.T) {
-	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
-		require.NoError(t, c.Nodes[0].Stop())
-		r, err := redlock.New([]redlock.Node{{Name: "a", Pool: getPool{c.Nodes[0].Pool()}}})
-		require.NoError(t, err)
-		_, err = r.TryLock(t.Context(), []string{"a"}, ttl)
-		require.ErrorIs(t, err, redlock.ErrNoQuorum)
-		require.ErrorContains(t, err, "connection refused")
-		require.NoError(t, r.Close(t.Context()))
-	})
-}
 
 // A wrapErrors wraps the errors of a connection, in which errors.As finds them.
 type wrapErrors struct{ testcluster.FullConn }
@@ -104,8 +75,7 @@ func TestPoolsWrappedNoScriptIsRecognised(t *testing.T) {
 		for _, n := range c.Nodes {
 			nodes = append(nodes, redlock.Node{Name: n.Name(), Pool: testcluster.WrapPool(n.Pool(), func(conn redis.Conn) redis.Conn { return wrapErrors{conn.(testcluster.FullConn)} })})
 		}
-		r, err := redlock.New(nodes)
-		require.NoError(t, err)
+		r := newOver(t, nodes)
 		warm(t, r)
 		require.NoError(t, c.FlushScripts())
 		cycle(t, r, "a", ttl)
@@ -371,8 +341,7 @@ func TestPoolThatPanicsWhenAConnectionIsGivenBackHarmsNobody(t *testing.T) {
 			}
 			return &strangeConn{conn.(testcluster.FullConn), "Close"}, nil
 		})
-		r, err := redlock.New(nodes)
-		require.NoError(t, err)
+		r := newOver(t, nodes)
 		warm(t, r)
 		c.Nodes[0].Proxy().Reset()
 		time.Sleep(5 * time.Second)
@@ -396,9 +365,8 @@ func (l *latePool) GetContext(context.Context) (redis.Conn, error) {
 func TestPoolGetsBackWhatItReturnedLate(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		pool := c.Nodes[0].Pool()
-		r, err := redlock.New([]redlock.Node{{Name: "n", Pool: &latePool{pool, 3 * time.Second}}})
-		require.NoError(t, err)
-		_, err = r.TryLock(t.Context(), []string{"a"}, ttl)
+		r := newOver(t, []redlock.Node{{Name: "n", Pool: &latePool{pool, 3 * time.Second}}})
+		_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
 		require.Error(t, err)
 		time.Sleep(20 * time.Second)
 		require.NoError(t, r.Close(t.Context()))
@@ -441,8 +409,7 @@ func TestPoolThatHangsInCloseIsNotWaitedFor(t *testing.T) {
 		}
 		time.Sleep(node.ConnectLimit(redlock.DefaultNodeTimeout) + time.Millisecond)
 		start := time.Now()
-		_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		refused(t, redlock.ErrNoQuorum, r, []string{"a"}, ttl)
 		assert.LessOrEqual(t, time.Since(start), redlock.DefaultNodeTimeout)
 		close(release)
 		time.Sleep(time.Second)
@@ -497,14 +464,11 @@ func TestPoolConnectionInAnotherDatabaseIsRefused(t *testing.T) {
 		}
 		r1 := newOver(t, nodes)
 		r2 := newRedlock(t, c)
-		_, err := r1.TryLock(t.Context(), []string{"x"}, ttl)
-		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		err := refused(t, redlock.ErrNoQuorum, r1, []string{"x"}, ttl)
 		require.ErrorContains(t, err, "the pool's connection is in database 1, not 0")
 		time.Sleep(time.Second)
-		l2, err := r2.TryLock(t.Context(), []string{"x"}, ttl)
-		require.NoError(t, err)
-		_, err = r1.TryLock(t.Context(), []string{"x"}, ttl)
-		require.ErrorIs(t, err, redlock.ErrTaken)
+		l2 := tryLock(t, r2, []string{"x"}, ttl)
+		refused(t, redlock.ErrTaken, r1, []string{"x"}, ttl)
 		require.NoError(t, l2.Unlock(t.Context()))
 		cycle(t, r1, "x", ttl)
 		time.Sleep(time.Second)
@@ -590,8 +554,7 @@ func TestPoolsDatabaseIsRemembered(t *testing.T) {
 			require.Less(t, time.Since(begin), time.Minute)
 		}
 		time.Sleep(10 * time.Second)
-		l, err := r.TryLock(t.Context(), []string{"x"}, ttl)
-		require.NoError(t, err)
+		l := tryLock(t, r, []string{"x"}, ttl)
 		conn, err := c.Nodes[0].Conn(t.Context(), redis.DialDatabase(3))
 		require.NoError(t, err)
 		token, err := redis.String(conn.Do("GET", "x"))
@@ -600,16 +563,6 @@ func TestPoolsDatabaseIsRemembered(t *testing.T) {
 		require.Equal(t, l.Token(), token)
 		require.NoError(t, l.Unlock(t.Context()))
 	})
-}
-
-func TestPoolInDatabaseChecksItsArguments(t *testing.T) {
-	for want, p := range map[string]redlock.Pool{
-		"database -1: must not be negative": redlock.InDatabase(&redis.Pool{}, -1),
-		"nil Pool":                          redlock.InDatabase(nil, 0),
-	} {
-		_, err := redlock.New([]redlock.Node{{Name: "a", Pool: p}})
-		require.ErrorContains(t, err, want)
-	}
 }
 
 // redigo reads nested arrays recursively. Without a bound, the stack overflows,
@@ -632,10 +585,8 @@ func TestPoolLosesOnlyTheConnectionWithAnEndlessReply(t *testing.T) {
 				}()
 			}
 		}()
-		r, err := redlock.New([]redlock.Node{redlock.NewNode(ln.Addr().String())}, redlock.WithNodeTimeout(10*time.Second))
-		require.NoError(t, err)
-		_, err = r.TryLock(t.Context(), []string{"a"}, time.Minute)
-		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		r := newOver(t, []redlock.Node{redlock.NewNode(ln.Addr().String())}, redlock.WithNodeTimeout(10*time.Second))
+		err = refused(t, redlock.ErrNoQuorum, r, []string{"a"}, time.Minute)
 		require.ErrorContains(t, err, "the server's reply is too long")
 		require.NoError(t, r.Close(t.Context()))
 		require.NoError(t, ln.Close())
@@ -650,8 +601,7 @@ func TestPoolDialOptionsMayBringTheSocket(t *testing.T) {
 				func(ctx context.Context, _, _ string) (net.Conn, error) { return n.Dial(ctx) })))
 			nodes[len(nodes)-1].Name = n.Name()
 		}
-		r, err := redlock.New(nodes)
-		require.NoError(t, err)
+		r := newOver(t, nodes)
 		cycle(t, r, "a", ttl)
 		require.NoError(t, r.Close(t.Context()))
 		requireNoKeys(t, c)

@@ -31,8 +31,7 @@ func admitted(t *testing.T, c *testcluster.Cluster, opts ...redlock.Option) *red
 func TestQuarantineOfANewClusterComesOnce(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c, redlock.WithQuarantine(maxTTL))
-		_, err := r.TryLock(t.Context(), []string{"x"}, ttl)
-		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		err := refused(t, redlock.ErrNoQuorum, r, []string{"x"}, ttl)
 		require.NotErrorIs(t, err, redlock.ErrQuarantined, "a node's error is in the votes only")
 		var qe *redlock.QuorumError
 		require.ErrorAs(t, err, &qe)
@@ -51,12 +50,10 @@ func TestQuarantineOfANewClusterComesOnce(t *testing.T) {
 		}
 		// Lock waits for the end of it, to the millisecond, not to the next poll.
 		start := time.Now()
-		l, err := r.Lock(t.Context(), []string{"x"}, ttl, slowly()...)
-		require.NoError(t, err)
+		l := waitLock(t, r, []string{"x"}, ttl, slowly()...)
 		assert.InDelta(t, maxTTL+time.Second, time.Since(start), float64(20*time.Millisecond))
 		require.NoError(t, l.Unlock(t.Context()))
-		l, err = newRedlock(t, c, redlock.WithQuarantine(maxTTL)).TryLock(t.Context(), []string{"x"}, ttl, redlock.WithFencing())
-		require.NoError(t, err)
+		l = tryLock(t, newRedlock(t, c, redlock.WithQuarantine(maxTTL)), []string{"x"}, ttl, redlock.WithFencing())
 		require.NoError(t, l.Unlock(t.Context()))
 	})
 }
@@ -71,8 +68,7 @@ func TestQuarantineHasARestartedNodeAbstain(t *testing.T) {
 	} {
 		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 			r, other := admitted(t, c), newRedlock(t, c, redlock.WithQuarantine(maxTTL))
-			held, err := r.TryLock(t.Context(), []string{"x"}, maxTTL)
-			require.NoError(t, err)
+			held := tryLock(t, r, []string{"x"}, maxTTL)
 			kept, err := r.TryLock(t.Context(), []string{"kept"}, ttl)
 			require.NoError(t, err)
 			synctest.Wait()
@@ -80,8 +76,7 @@ func TestQuarantineHasARestartedNodeAbstain(t *testing.T) {
 			time.Sleep(3 * time.Second) // They are connected again.
 			var l *redlock.Lock
 			for _, opts := range [][]redlock.Option{nil, {redlock.WithFencing()}, {redlock.WithRetryCount(2)}, {redlock.WithFencing(), redlock.WithRetryCount(2)}} {
-				l, err = other.Lock(t.Context(), []string{"y"}, ttl, opts...)
-				require.NoError(t, err)
+				l = waitLock(t, other, []string{"y"}, ttl, opts...)
 				synctest.Wait()
 				assert.NotContains(t, keys(t, c.Nodes[0]), "y")
 				assert.Contains(t, keys(t, c.Nodes[1]), "y")
@@ -111,8 +106,7 @@ func TestQuarantineRefusesAnotherNumberOfNodesUntilItIsAdmitted(t *testing.T) {
 		slowDown(t, c)
 		three := admitted(t, c)
 		two := newOver(t, nodesOf(c)[:2], redlock.WithQuarantine(2*maxTTL))
-		_, err := two.TryLock(t.Context(), []string{"x"}, ttl)
-		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		err := refused(t, redlock.ErrNoQuorum, two, []string{"x"}, ttl)
 		require.ErrorContains(t, err, "set up for clients with 3 nodes")
 		require.NotErrorIs(t, err, redlock.ErrConfigMismatch, "a node's error is in the votes only")
 		var qe *redlock.QuorumError
@@ -158,8 +152,7 @@ func TestQuarantineTakesNoStepForARollingRaiseOfMaxTTL(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		slowDown(t, c)
 		small := newRedlock(t, c, redlock.WithQuarantine(maxTTL))
-		_, err := small.TryLock(t.Context(), []string{"x"}, ttl)
-		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		refused(t, redlock.ErrNoQuorum, small, []string{"x"}, ttl)
 		time.Sleep(2*maxTTL + time.Second)
 		lockOnce(t, small)
 		large := newRedlock(t, c, redlock.WithQuarantine(2*maxTTL))
@@ -175,7 +168,7 @@ func TestQuarantineTakesNoStepForARollingRaiseOfMaxTTL(t *testing.T) {
 			require.NoError(t, n.Restart(true))
 		}
 		time.Sleep(3 * time.Second) // They are connected again.
-		_, err = small.TryLock(t.Context(), []string{"x"}, ttl)
+		_, err := small.TryLock(t.Context(), []string{"x"}, ttl)
 		require.ErrorContains(t, err, "quarantined for another 58")
 		synctest.Wait()
 		require.ErrorIs(t, small.Stats().Nodes[0].Abstains, redlock.ErrQuarantined)
@@ -210,8 +203,7 @@ func TestQuarantineCountsALargerMaxTTLFromWhenTheRunWasFirstSeen(t *testing.T) {
 				_, err = r.TryLock(t.Context(), []string{"x"}, ttl)
 				require.ErrorContains(t, err, "quarantined")
 			}
-			l, err := small.Lock(t.Context(), []string{"x"}, ttl, slowly()...)
-			require.NoError(t, err)
+			l := waitLock(t, small, []string{"x"}, ttl, slowly()...)
 			assert.InDelta(t, 2*maxTTL+time.Second, time.Since(start), float64(20*time.Millisecond))
 			require.NoError(t, l.Unlock(t.Context()))
 			lockOnce(t, large)
@@ -244,16 +236,14 @@ func TestQuarantineHearsOfALargerMaxTTLInARepair(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		slowDown(t, c)
 		small, large := admitted(t, c), newRedlock(t, c, redlock.WithQuarantine(4*maxTTL))
-		held, err := large.TryLock(t.Context(), []string{"x"}, 4*maxTTL)
-		require.NoError(t, err)
+		held := tryLock(t, large, []string{"x"}, 4*maxTTL)
 		synctest.Wait()
 		require.NoError(t, c.Nodes[0].Flush())
 		lockOnce(t, small)
 		synctest.Wait()
 		assert.Equal(t, maxTTL, markerOf(t, c.Nodes[0]).MaxTTL)
 		time.Sleep(maxTTL + 2*time.Second)
-		_, err = small.TryLock(t.Context(), []string{"x"}, ttl)
-		require.ErrorIs(t, err, redlock.ErrTaken)
+		refused(t, redlock.ErrTaken, small, []string{"x"}, ttl)
 		time.Sleep(time.Millisecond) // It has given back what it had on the first node.
 		require.NoError(t, held.Extend(t.Context(), 4*maxTTL))
 		time.Sleep(time.Millisecond)
@@ -277,8 +267,7 @@ func TestQuarantineDoesNotOutlastAClockThatIsSetBack(t *testing.T) {
 			require.NoError(t, n.Set(testkit.MarkerKey, text, 0))
 		}
 		start := time.Now()
-		l, err := r.Lock(t.Context(), []string{"x"}, ttl, slowly()...)
-		require.NoError(t, err)
+		l := waitLock(t, r, []string{"x"}, ttl, slowly()...)
 		assert.InDelta(t, maxTTL+time.Second, time.Since(start), float64(20*time.Millisecond))
 		require.NoError(t, l.Unlock(t.Context()))
 	})
@@ -290,9 +279,8 @@ func TestQuarantineChecksItsArguments(t *testing.T) {
 		_, err := redlock.New(nodes, redlock.WithQuarantine(d))
 		require.ErrorContains(t, err, "quarantine's maxTTL "+d.String())
 	}
-	r, err := redlock.New(nodes, redlock.WithQuarantine(maxTTL))
-	require.NoError(t, err)
-	_, err = r.TryLock(t.Context(), []string{"x"}, maxTTL+1)
+	r := newOver(t, nodes, redlock.WithQuarantine(maxTTL))
+	_, err := r.TryLock(t.Context(), []string{"x"}, maxTTL+1)
 	require.ErrorContains(t, err, "ttl 30.000000001s: must not exceed the quarantine's maxTTL 30s")
 	_, err = r.TryLock(t.Context(), []string{"x"}, ttl, redlock.WithQuarantine(maxTTL))
 	require.ErrorContains(t, err, "WithQuarantine is an option for New")
@@ -300,8 +288,7 @@ func TestQuarantineChecksItsArguments(t *testing.T) {
 	require.ErrorContains(t, r.Admit(t.Context(), "a", "c"), `no node is named "c"`)
 	require.NoError(t, r.Close(t.Context()))
 	require.ErrorIs(t, r.Admit(t.Context(), "a"), redlock.ErrClosed)
-	r, err = redlock.New(nodes)
-	require.NoError(t, err)
+	r = newOver(t, nodes)
 	require.ErrorContains(t, r.Admit(t.Context(), "a"), "no WithQuarantine")
 	require.NoError(t, r.Close(t.Context()))
 }
@@ -310,8 +297,7 @@ func TestQuarantineChecksItsArguments(t *testing.T) {
 func TestQuarantineIsFollowedByRepairs(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := admitted(t, c, redlock.WithFencing())
-		held, err := r.TryLock(t.Context(), []string{"x", "y"}, ttl)
-		require.NoError(t, err)
+		held := tryLock(t, r, []string{"x", "y"}, ttl)
 		synctest.Wait()
 		kept := held.KeepAlive(t.Context())
 		require.NoError(t, c.Nodes[0].Flush())

@@ -31,8 +31,7 @@ func TestReleaseByAnotherProcess(t *testing.T) {
 				}
 				first, worker, other := newRedlock(t, c, opts...), newRedlock(t, c, prefix...), newRedlock(t, c, prefix...)
 				warm(t, worker)
-				l, err := first.TryLock(t.Context(), []string{"a", "b"}, ttl)
-				require.NoError(t, err)
+				l := tryLock(t, first, []string{"a", "b"}, ttl)
 				synctest.Wait()
 				w := startLock(t, other, t.Context(), []string{"b"}, slowly()...)
 				time.Sleep(time.Second)
@@ -49,7 +48,7 @@ func TestReleaseByAnotherProcess(t *testing.T) {
 				requireNoKeys(t, c)
 				assert.Equal(t, int64(2), worker.Stats().Unlocked, "with that of warm")
 
-				err = worker.Release(t.Context(), []string{"a", "b"}, l.Token())
+				err := worker.Release(t.Context(), []string{"a", "b"}, l.Token())
 				require.ErrorIs(t, err, redlock.ErrLost, "released before")
 				require.NotErrorIs(t, err, redlock.ErrNoQuorum)
 				assert.NotContains(t, err.Error(), l.Token()[:8])
@@ -61,14 +60,12 @@ func TestReleaseByAnotherProcess(t *testing.T) {
 func TestReleaseIsFoundOutByTheFirstProcess(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		first, worker := newRedlock(t, c), newRedlock(t, c)
-		l, err := first.TryLock(t.Context(), []string{"a"}, ttl)
-		require.NoError(t, err)
+		l := tryLock(t, first, []string{"a"}, ttl)
 		synctest.Wait()
 		require.NoError(t, worker.Release(t.Context(), l.Resources(), l.Token()))
 		require.NoError(t, l.Err(), "it does not hear of it")
 		require.ErrorIs(t, l.Extend(t.Context(), ttl), redlock.ErrLost, "nothing is created again")
-		l, err = first.TryLock(t.Context(), []string{"a"}, ttl)
-		require.NoError(t, err)
+		l = tryLock(t, first, []string{"a"}, ttl)
 		synctest.Wait()
 		require.NoError(t, worker.Release(t.Context(), l.Resources(), l.Token()))
 		require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrLost)
@@ -80,17 +77,14 @@ func TestReleaseIsFoundOutByTheFirstProcess(t *testing.T) {
 func TestReleaseTakesNobodyElsesLock(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		first, worker := newRedlock(t, c), newRedlock(t, c)
-		old, err := first.TryLock(t.Context(), []string{"a"}, time.Second)
-		require.NoError(t, err)
+		old := tryLock(t, first, []string{"a"}, time.Second)
 		time.Sleep(2 * time.Second)
-		l, err := first.TryLock(t.Context(), []string{"a"}, ttl)
-		require.NoError(t, err)
+		l := tryLock(t, first, []string{"a"}, ttl)
 		synctest.Wait()
 		require.ErrorIs(t, worker.Release(t.Context(), []string{"a"}, old.Token()), redlock.ErrLost)
 		require.NoError(t, l.Extend(t.Context(), ttl))
 		// A part of the resources is released, and no more.
-		two, err := first.TryLock(t.Context(), []string{"b", "c"}, ttl)
-		require.NoError(t, err)
+		two := tryLock(t, first, []string{"b", "c"}, ttl)
 		synctest.Wait()
 		require.NoError(t, worker.Release(t.Context(), []string{"b"}, two.Token()))
 		synctest.Wait()
@@ -99,8 +93,7 @@ func TestReleaseTakesNobodyElsesLock(t *testing.T) {
 		}
 		require.NoError(t, worker.Release(t.Context(), []string{"c"}, two.Token()))
 		// Another part is another release, also while the first one is to be repeated.
-		two, err = first.TryLock(t.Context(), []string{"b", "c"}, time.Minute)
-		require.NoError(t, err)
+		two = tryLock(t, first, []string{"b", "c"}, time.Minute)
 		synctest.Wait()
 		require.NoError(t, c.SetError("BUSY Redis is busy running a script."))
 		require.ErrorIs(t, worker.Release(t.Context(), []string{"b"}, two.Token()), redlock.ErrNoQuorum)
@@ -201,8 +194,7 @@ func TestReleaseWithoutQuorumGoesOn(t *testing.T) {
 				first, worker := newRedlock(t, c), newRedlock(t, c)
 				warm(t, worker)
 				for _, down := range []int{1, 2} {
-					l, err := first.TryLock(t.Context(), []string{"a"}, time.Minute)
-					require.NoError(t, err)
+					l := tryLock(t, first, []string{"a"}, time.Minute)
 					synctest.Wait()
 					require.Equal(t, 3, holders(t, c, l))
 					var ends []func()
@@ -211,7 +203,7 @@ func TestReleaseWithoutQuorumGoesOn(t *testing.T) {
 					}
 					time.Sleep(10 * time.Millisecond)
 					start := time.Now()
-					err = worker.Release(t.Context(), []string{"a"}, l.Token())
+					err := worker.Release(t.Context(), []string{"a"}, l.Token())
 					took := time.Since(start)
 					if down == 1 {
 						require.NoError(t, err)
@@ -253,8 +245,7 @@ func TestReleaseTellsANodeThatWasDownForAnHour(t *testing.T) {
 						require.NoError(t, first.Admit(t.Context(), "node1", "node2", "node3"))
 					}
 					warm(t, worker)
-					l, err := first.TryLock(t.Context(), []string{"a"}, maxTTL)
-					require.NoError(t, err)
+					l := tryLock(t, first, []string{"a"}, maxTTL)
 					synctest.Wait()
 					time.Sleep(time.Millisecond)
 					require.NoError(t, cluster.Nodes[0].Stop())
@@ -284,11 +275,9 @@ func TestReleaseOfALockThatHadEndedIsNoSuccessAfterLostAnswers(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		first, worker, other := newRedlock(t, c), newRedlock(t, c), newRedlock(t, c)
 		warm(t, worker)
-		l, err := first.TryLock(t.Context(), []string{"a"}, time.Second)
-		require.NoError(t, err)
+		l := tryLock(t, first, []string{"a"}, time.Second)
 		time.Sleep(2 * time.Second)
-		holder, err := other.TryLock(t.Context(), []string{"a"}, time.Minute)
-		require.NoError(t, err)
+		holder := tryLock(t, other, []string{"a"}, time.Minute)
 		synctest.Wait()
 		for _, n := range c.Nodes {
 			n.Proxy().DropReplies(true)
@@ -299,7 +288,7 @@ func TestReleaseOfALockThatHadEndedIsNoSuccessAfterLostAnswers(t *testing.T) {
 			n.Proxy().DropReplies(false)
 		}
 		time.Sleep(3 * time.Second)
-		err = worker.Release(t.Context(), []string{"a"}, l.Token())
+		err := worker.Release(t.Context(), []string{"a"}, l.Token())
 		require.NoError(t, holder.Err())
 		require.ErrorIs(t, err, redlock.ErrLost)
 	})
@@ -312,8 +301,7 @@ func TestReleaseCountsNoNodeThatDidNotHaveTheLock(t *testing.T) {
 		first, worker, other := newRedlock(t, c), newRedlock(t, c), newRedlock(t, c)
 		warm(t, worker)
 		warm(t, other)
-		l, err := first.TryLock(t.Context(), []string{"a"}, 2*time.Second)
-		require.NoError(t, err)
+		l := tryLock(t, first, []string{"a"}, 2*time.Second)
 		synctest.Wait()
 		for _, n := range c.Nodes[1:] {
 			n.Proxy().BlackHole(true)
@@ -325,11 +313,10 @@ func TestReleaseCountsNoNodeThatDidNotHaveTheLock(t *testing.T) {
 		}
 		time.Sleep(3 * time.Second)
 		require.ErrorIs(t, l.Err(), redlock.ErrExpired)
-		holder, err := other.TryLock(t.Context(), []string{"a"}, time.Minute)
-		require.NoError(t, err)
+		holder := tryLock(t, other, []string{"a"}, time.Minute)
 		synctest.Wait()
 		require.NoError(t, c.Nodes[2].Stop())
-		err = worker.Release(t.Context(), []string{"a"}, l.Token())
+		err := worker.Release(t.Context(), []string{"a"}, l.Token())
 		require.NoError(t, holder.Err())
 		require.ErrorIs(t, err, redlock.ErrNoQuorum, "one yes, one another's, one that is down")
 	})
@@ -356,43 +343,6 @@ func TestReleaseOfAForeignTokenIsRefusedByAFullBacklog(t *testing.T) {
 		time.Sleep(redlock.UnknownLife + time.Second)
 		require.ErrorIs(t, worker.Release(t.Context(), []string{"a"}, tokens.New()), redlock.ErrNoQuorum)
 		require.Equal(t, 1, worker.Stats().Nodes[0].PendingReleases)
-	})
-}
-
-func TestReleaseAndClose(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		first := newRedlock(t, c)
-		l, err := first.TryLock(t.Context(), []string{"a"}, ttl)
-		require.NoError(t, err)
-		synctest.Wait()
-		require.NoError(t, c.Nodes[0].Slow(50*time.Millisecond, 50*time.Millisecond))
-		worker, err := redlock.New(nodesOf(c))
-		require.NoError(t, err)
-		require.NoError(t, worker.Release(t.Context(), []string{"a"}, l.Token()))
-		require.NoError(t, worker.Close(t.Context())) // Waits for the slow one.
-		requireNoKeys(t, c)
-		require.ErrorIs(t, worker.Release(t.Context(), []string{"a"}, l.Token()), redlock.ErrClosed)
-	})
-}
-
-func TestReleaseHasEvents(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		var rec recorder
-		first, worker := newRedlock(t, c), newRedlock(t, c, redlock.WithHook(rec.Hook))
-		l, err := first.TryLock(t.Context(), []string{"a"}, ttl)
-		require.NoError(t, err)
-		synctest.Wait()
-		require.NoError(t, worker.Release(t.Context(), []string{"a"}, l.Token()))
-		synctest.Wait()
-		kinds := map[redlock.EventKind]int{}
-		for _, e := range rec.Take() {
-			assert.NotContains(t, fmt.Sprintf("%+v", e), l.Token())
-			if e.Op == redlock.OpRelease {
-				kinds[e.Kind]++
-				assert.Equal(t, []string{"a"}, e.Resources)
-			}
-		}
-		assert.Equal(t, map[redlock.EventKind]int{redlock.EventDecided: 1, redlock.EventSettled: 1}, kinds)
 	})
 }
 
@@ -424,8 +374,7 @@ func TestReleasesOfOtherResourcesAtTheSameTimeAreOthers(t *testing.T) {
 		first, worker := newRedlock(t, c), newRedlock(t, c)
 		require.NoError(t, c.Slow(5*time.Millisecond, 5*time.Millisecond))
 		warm(t, worker)
-		l, err := first.TryLock(t.Context(), []string{"a", "b"}, ttl)
-		require.NoError(t, err)
+		l := tryLock(t, first, []string{"a", "b"}, ttl)
 		time.Sleep(time.Second)
 		var wg sync.WaitGroup
 		for _, res := range l.Resources() {
@@ -461,33 +410,5 @@ func TestReleasesOfLargeLocksTakeBoundedMemory(t *testing.T) {
 		require.NoError(t, c.Nodes[0].Restart(true))
 		time.Sleep(10 * time.Second)
 		assert.Zero(t, worker.Stats().Nodes[0].PendingReleases)
-	})
-}
-
-// Those of other processes' locks are sent again for as long as a node that is away is owed them. The
-// minute in which something may come late begins when the node has carried one out.
-func TestReleaseByAnotherProcessThatIsRefusedIsRepeatedForAnHour(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		n := c.Nodes[0]
-		first, worker := newRedlock(t, c), newRedlock(t, c)
-		warm(t, worker)
-		l, err := first.TryLock(t.Context(), []string{"a"}, 10*time.Hour)
-		require.NoError(t, err)
-		synctest.Wait()
-		require.NoError(t, n.SetError("MISCONF Errors writing to the AOF file"))
-		require.NoError(t, worker.Release(t.Context(), []string{"a"}, l.Token()))
-		time.Sleep(redlock.UnknownLife - time.Minute)
-		synctest.Wait()
-		require.Equal(t, 1, worker.Stats().Nodes[0].PendingReleases)
-		require.NoError(t, n.SetError(""))
-		time.Sleep(2 * time.Second)
-		requireNoKeys(t, c)
-		assert.Zero(t, worker.Stats().Nodes[0].PendingReleases)
-		time.Sleep(20 * time.Second)
-		require.NoError(t, n.Set("a", l.Token(), time.Hour))
-		time.Sleep(25 * time.Second)
-		requireNoKeys(t, c)
-		time.Sleep(2 * time.Minute)
-		assert.Zero(t, worker.Stats().Nodes[0].Repeats)
 	})
 }

@@ -76,8 +76,7 @@ func TestRepeatReleasesWhatComesLate(t *testing.T) {
 				time.Sleep(late)
 				synctest.Wait()
 				requireLate(t, c)
-				l, err := other.Lock(t.Context(), []string{"a"}, ttl, redlock.WithRetryCount(-1), redlock.WithRetryDelay(time.Hour), redlock.WithRetryJitter(0))
-				require.NoError(t, err)
+				l := waitLock(t, other, []string{"a"}, ttl, redlock.WithRetryCount(-1), redlock.WithRetryDelay(time.Hour), redlock.WithRetryJitter(0))
 				// It is found and released, and the next one is told and asks.
 				assert.LessOrEqual(t, time.Since(broke), 2*late+20*time.Millisecond+2*trip+2*trip)
 				require.NoError(t, l.Unlock(t.Context()))
@@ -125,25 +124,9 @@ func TestRepeatReckonsWhatComesLate(t *testing.T) {
 	}
 }
 
-// The last repetition is the first one after that.
-func TestRepeatsEnd(t *testing.T) {
-	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
-		breakLate(t, c, r, 0)
-		time.Sleep(time.Minute)
-		assert.Equal(t, 1, redlock.NodesIn(r)[0].Status().Repeats)
-		time.Sleep(2 * time.Hour) // Its ttl is an hour.
-		looks := countCommands(t, "EVAL", c.Nodes[0])
-		assert.Zero(t, redlock.NodesIn(r)[0].Status().Repeats)
-		time.Sleep(10 * time.Hour)
-		assert.Zero(t, looks.Load())
-	})
-}
-
 // Nothing is repeated of a lock that is held.
 func TestRepeatIsNotMadeOfAHeldLock(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		l := lockUnheard(t, c, r)
 		asked := countCommands(t, "", c.Nodes[0])
 		time.Sleep(10 * time.Second)
@@ -162,8 +145,7 @@ func lockUnheard(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock, opts 
 	warm(t, r)
 	proxy := c.Nodes[0].Proxy()
 	proxy.DropReplies(true)
-	l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute, opts...)
-	require.NoError(t, err)
+	l := tryLock(t, r, []string{"a"}, time.Minute, opts...)
 	synctest.Wait()
 	proxy.DropReplies(false)
 	proxy.Reset()
@@ -220,8 +202,7 @@ func testLateExtension(t *testing.T, late time.Duration, opts []redlock.Option, 
 		r, other := newRedlock(t, c), newRedlock(t, c)
 		warm(t, other)
 		minHold, start := late+2*time.Second, time.Now()
-		l, err := r.TryLock(t.Context(), []string{"a"}, time.Hour, append(opts, redlock.WithMinHold(minHold))...)
-		require.NoError(t, err)
+		l := tryLock(t, r, []string{"a"}, time.Hour, append(opts, redlock.WithMinHold(minHold))...)
 		synctest.Wait()
 		require.NoError(t, c.Slow(50*time.Millisecond, 50*time.Millisecond))
 		extend(t, l)
@@ -277,8 +258,7 @@ func TestRepeatReckonsWithALateExtension(t *testing.T) {
 			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 				rn, r := record(t, c)
 				start := time.Now()
-				l, err := r.TryLock(t.Context(), []string{"a"}, time.Hour, test.opts...)
-				require.NoError(t, err)
+				l := tryLock(t, r, []string{"a"}, time.Hour, test.opts...)
 				synctest.Wait()
 				require.NoError(t, c.Nodes[0].SetError(test.answer))
 				require.NoError(t, l.Extend(t.Context(), time.Hour))
@@ -341,8 +321,7 @@ func TestRepeatsAreNotEndedByALaterAnswer(t *testing.T) {
 func repairUnheard(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock, opts ...redlock.Option) *redlock.Lock {
 	t.Helper()
 	warm(t, r)
-	l, err := r.TryLock(t.Context(), []string{"a"}, time.Hour, opts...)
-	require.NoError(t, err)
+	l := tryLock(t, r, []string{"a"}, time.Hour, opts...)
 	synctest.Wait()
 	require.NoError(t, c.Nodes[0].Del("a"))
 	proxy := c.Nodes[0].Proxy()
@@ -577,8 +556,7 @@ func record(t *testing.T, c *testcluster.Cluster) (*recordingNet, *redlock.Redlo
 		},
 		Network: "tcp", Address: c.Nodes[0].Addr(),
 	}
-	r, err := redlock.New(nodes)
-	require.NoError(t, err)
+	r := newOver(t, nodes)
 	t.Cleanup(func() { assert.NoError(t, r.Close(context.Background())) })
 	return rn, r
 }
@@ -634,8 +612,7 @@ func testLateRequests(t *testing.T, wait time.Duration) {
 		warm(t, r)
 		proxy := c.Nodes[0].Proxy()
 		proxy.DropReplies(true)
-		l, err := r.TryLock(t.Context(), []string{"x"}, ttl)
-		require.NoError(t, err)
+		l := tryLock(t, r, []string{"x"}, ttl)
 		synctest.Wait()
 		proxy.Reset()
 		proxy.DropReplies(false)
@@ -658,8 +635,7 @@ func testLateRequests(t *testing.T, wait time.Duration) {
 				require.GreaterOrEqual(t, holders(t, c, l), 2, "taken away by %q", q)
 			}
 		}
-		_, err = newRedlock(t, c).TryLock(t.Context(), []string{"x"}, ttl)
-		require.ErrorIs(t, err, redlock.ErrTaken)
+		refused(t, redlock.ErrTaken, newRedlock(t, c), []string{"x"}, ttl)
 		require.NoError(t, ctx.Err())
 		require.NoError(t, l.Err())
 	})
@@ -729,10 +705,8 @@ func TestOwedReleaseIsKeptForTheLongestTTL(t *testing.T) {
 		"of an earlier one": {10 * time.Second, time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-				r := newRedlock(t, c)
-				l, err := r.TryLock(t.Context(), []string{"a"}, test.lock)
-				require.NoError(t, err)
+			withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+				l := tryLock(t, r, []string{"a"}, test.lock)
 				synctest.Wait()
 				require.NoError(t, l.Extend(t.Context(), test.extend))
 				synctest.Wait()
@@ -758,8 +732,7 @@ func TestUnknownLockRequestThatRunsAgainShortensNoLife(t *testing.T) {
 	for _, opts := range [][]redlock.Option{nil, {redlock.WithFencing()}} {
 		inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 			rn, r := record(t, c)
-			l, err := r.TryLock(t.Context(), []string{"a", "b"}, ttl, opts...)
-			require.NoError(t, err)
+			l := tryLock(t, r, []string{"a", "b"}, ttl, opts...)
 			require.NoError(t, l.Extend(t.Context(), time.Hour))
 			require.NoError(t, c.Nodes[0].Del("b"))
 			all := slices.DeleteFunc(rn.requests(0), isA("SCRIPT"))
@@ -781,8 +754,7 @@ func TestOwedReleaseOfAKeyThatAnExtensionHasFound(t *testing.T) {
 		rn, r := record(t, c)
 		warm(t, r)
 		require.NoError(t, c.Nodes[0].Set("a", "another", time.Second))
-		l, err := r.TryLock(t.Context(), []string{"a"}, time.Hour)
-		require.NoError(t, err)
+		l := tryLock(t, r, []string{"a"}, time.Hour)
 		time.Sleep(2 * time.Second)
 		rn.deliver(t, rn.request(t, "SET"))
 		require.NoError(t, l.Extend(t.Context(), time.Hour))
@@ -803,8 +775,7 @@ func TestOwedReleaseOfAKeyThatAnExtensionHasFound(t *testing.T) {
 func TestUnknownRepairOnOldNewsWhileTheNodeIsUp(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c, redlock.WithNodeTimeout(5*time.Second))
-		l, err := r.TryLock(t.Context(), []string{"a"}, 30*time.Second)
-		require.NoError(t, err)
+		l := tryLock(t, r, []string{"a"}, 30*time.Second)
 		time.Sleep(2 * time.Second)
 		require.NoError(t, c.Nodes[3].Del("a"))
 		require.NoError(t, c.Nodes[4].Hang())
@@ -826,8 +797,7 @@ func TestUnknownRepairOnOldNewsWhileTheNodeIsUp(t *testing.T) {
 			require.NoError(t, c.Nodes[i].Resume())
 		}
 		require.Equal(t, 3, holders(t, c, l))
-		_, err = newRedlock(t, c).TryLock(t.Context(), []string{"a"}, 30*time.Second)
-		require.ErrorIs(t, err, redlock.ErrTaken)
+		refused(t, redlock.ErrTaken, newRedlock(t, c), []string{"a"}, 30*time.Second)
 		require.NoError(t, l.Err())
 	})
 }

@@ -202,18 +202,3 @@ func TestRetriesThatAreUsedUpAreNamed(t *testing.T) {
 		})
 	}
 }
-
-// A function of the user's that panics leaves nothing behind.
-func TestRetryBackoffThatPanicsIsNotCountedAsWaiting(t *testing.T) {
-	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
-		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-		require.NoError(t, err)
-		for _, opts := range [][]Option{{WithPolling()}, nil} {
-			opts = append(opts, WithRetryBackoff(func(int) time.Duration { panic("a bug in the caller") }))
-			require.Panics(t, func() { _, _ = r.Lock(t.Context(), []string{"a"}, ttl, opts...) })
-			require.Zero(t, r.Stats().Waiting)
-		}
-		require.NoError(t, l.Unlock(t.Context()))
-	})
-}

@@ -63,9 +63,7 @@ func TestRoundHasNoQuorumAfterTheCallWasCutShort(t *testing.T) {
 // once, as somebody else has it, and then it is given up there.
 func refusedCandidate(t *testing.T, r *Redlock, c *testcluster.Cluster) *candidate {
 	t.Helper()
-	for _, n := range c.Nodes[:2] {
-		require.NoError(t, n.Set("a", "loser", time.Minute))
-	}
+	require.NoError(t, c.First(2).Set("a", "loser", time.Minute))
 	a := new(acquisition)
 	require.NoError(t, r.prepare(t.Context(), a, []string{"a"}, time.Minute, nil))
 	cand := a.newCandidate(t.Context(), 1, nil)
@@ -74,9 +72,7 @@ func refusedCandidate(t *testing.T, r *Redlock, c *testcluster.Cluster) *candida
 	<-cand.round.decided
 	v, _ := cand.round.result()
 	require.Equal(t, taken, v)
-	for _, n := range c.Nodes[:2] {
-		require.NoError(t, n.Del("a"))
-	}
+	require.NoError(t, c.First(2).Del("a"))
 	return cand
 }
 

@@ -61,16 +61,6 @@ func FuzzScriptOwnerOf(f *testing.F) {
 	})
 }
 
-func TestScriptYesAfterANoScriptIsNoVote(t *testing.T) {
-	for _, s := range []string{":2\r\n", "+OK\r\n", "$1\r\n1\r\n", "*0\r\n", ":-1\r\n", "*2\r\n:1\r\n:1\r\n", "$-1\r\n"} {
-		out := lockScript.Decode(replyOf(t, s))
-		require.Error(t, out.Err, s)
-		require.NotErrorIs(t, out.Err, ErrTaken, s)
-		out = unlockScript.Decode(replyOf(t, s))
-		require.Error(t, out.Err, s)
-	}
-}
-
 func replyOf(t *testing.T, s string) any {
 	t.Helper()
 	client, server := testcluster.Pipe()
@@ -189,4 +179,14 @@ func TestScriptsSayTheSameInTheSameWords(t *testing.T) {
 	}
 	assert.Len(t, seen, 9)
 	assert.Equal(t, 13, times)
+}
+
+func TestScriptYesAfterANoScriptIsNoVote(t *testing.T) {
+	for _, s := range []string{":2\r\n", "+OK\r\n", "$1\r\n1\r\n", "*0\r\n", ":-1\r\n", "*2\r\n:1\r\n:1\r\n", "$-1\r\n"} {
+		out := lockScript.Decode(replyOf(t, s))
+		require.Error(t, out.Err, s)
+		require.NotErrorIs(t, out.Err, ErrTaken, s)
+		out = unlockScript.Decode(replyOf(t, s))
+		require.Error(t, out.Err, s)
+	}
 }

@@ -24,6 +24,10 @@ var (
 	dialerOf       = testkit.DialerOf
 	forbiddenNodes = testkit.ForbiddenNodes
 	inBubble       = testkit.InBubble
+	withRedlock    = testkit.WithRedlock
+	tryLock        = testkit.TryLock
+	waitLock       = testkit.WaitLock
+	refused        = testkit.Refused
 	keys           = testkit.Keys
 	names          = testkit.Names
 	requireNoKeys  = testkit.RequireNoKeys
@@ -64,8 +68,7 @@ const (
 // lockElsewhere has another process lock a resource.
 func lockElsewhere(t *testing.T, c *testcluster.Cluster, resource string, life time.Duration) *redlock.Lock {
 	t.Helper()
-	l, err := newRedlock(t, c).TryLock(t.Context(), []string{resource}, life)
-	require.NoError(t, err)
+	l := tryLock(t, newRedlock(t, c), []string{resource}, life)
 	return l
 }
 

@@ -23,8 +23,7 @@ func TestStatsCountWhatIsHeldAndWaiting(t *testing.T) {
 		r := newRedlock(t, c, redlock.WithRetryCount(-1))
 		var locks []*redlock.Lock
 		for i := range 200 {
-			l, err := r.TryLock(t.Context(), []string{string(rune('A' + i))}, time.Duration(i+1)*time.Second)
-			require.NoError(t, err)
+			l := tryLock(t, r, []string{string(rune('A' + i))}, time.Duration(i+1)*time.Second)
 			locks = append(locks, l)
 		}
 		assert.Equal(t, 200, r.Stats().Held)
@@ -55,8 +54,7 @@ func TestStatsCountWhatIsHeldAndWaiting(t *testing.T) {
 		time.Sleep(200 * time.Second)
 		assert.Zero(t, r.Stats().Held)
 		for i := range rounds(1000, 400) { // Dropped without Unlock: the registry does not grow for ever.
-			_, err := r.TryLock(t.Context(), []string{string(rune('A' + i))}, 10*time.Millisecond)
-			require.NoError(t, err)
+			tryLock(t, r, []string{string(rune('A' + i))}, 10*time.Millisecond)
 			time.Sleep(time.Millisecond)
 		}
 		assert.Less(t, redlock.Remembered(r), 200)
@@ -154,15 +152,12 @@ func TestStatsListHeldLocks(t *testing.T) {
 		r := newRedlock(t, c, redlock.WithOwner("me"))
 		assert.Empty(t, r.HeldLocks())
 		start := time.Now()
-		kept, err := r.Lock(t.Context(), []string{"b", "a"}, 9*time.Second, redlock.WithFencing())
-		require.NoError(t, err)
+		kept := waitLock(t, r, []string{"b", "a"}, 9*time.Second, redlock.WithFencing())
 		ctx := kept.KeepAlive(t.Context())
 		time.Sleep(time.Second)
-		_, err = r.Lock(t.Context(), []string{"c"}, 4*time.Second, redlock.WithOwner(""))
-		require.NoError(t, err)
+		waitLock(t, r, []string{"c"}, 4*time.Second, redlock.WithOwner(""))
 		plainStart := time.Now()
-		released, err := r.Lock(t.Context(), []string{"d"}, ttl)
-		require.NoError(t, err)
+		released := waitLock(t, r, []string{"d"}, ttl)
 		require.NoError(t, released.Unlock(t.Context()))
 
 		locks := r.HeldLocks()
@@ -199,10 +194,8 @@ func TestStatsListHeldLocks(t *testing.T) {
 
 // A clock that jumped forward during a suspend ends locks that the registry has not swept yet.
 func TestStatsListNoLockThatTheWallClockHasEnded(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
-		_, err := r.Lock(t.Context(), []string{"a"}, ttl)
-		require.NoError(t, err)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+		waitLock(t, r, []string{"a"}, ttl)
 		testkit.WallOffset(r).Store(int64(time.Hour))
 		assert.Zero(t, r.Stats().Held)
 		assert.Empty(t, r.HeldLocks())
@@ -214,8 +207,7 @@ func TestStatsListWaitingCalls(t *testing.T) {
 		r := newRedlock(t, c, redlock.WithRetryCount(-1), redlock.WithRetryDelay(time.Second), redlock.WithRetryJitter(0))
 		other := newRedlock(t, c, redlock.WithOwner("them"))
 		assert.Empty(t, r.WaitingCalls())
-		held, err := other.Lock(t.Context(), []string{"x"}, time.Hour)
-		require.NoError(t, err)
+		held := waitLock(t, other, []string{"x"}, time.Hour)
 		start := time.Now()
 		first := startLock(t, r, t.Context(), []string{"x", "w"}, redlock.WithOwner("first"))
 		time.Sleep(100 * time.Millisecond)
@@ -349,14 +341,10 @@ func TestStatsShowWhatTheFirstInLineSees(t *testing.T) {
 			return calls
 		}
 		time.Sleep(10 * time.Second)
-		for _, n := range c.Nodes[:2] {
-			require.NoError(t, n.Stop())
-		}
+		require.NoError(t, c.First(2).Stop())
 		time.Sleep(10 * time.Minute)
 		all(redlock.ErrNoQuorum) // The node that is left may still name the holder.
-		for _, n := range c.Nodes[:2] {
-			require.NoError(t, n.Restart(true))
-		}
+		require.NoError(t, c.First(2).Restart(true))
 		time.Sleep(10 * time.Minute)
 		for _, call := range all(redlock.ErrTaken) {
 			assert.Equal(t, held.Holder(), call.Holder)
@@ -367,14 +355,12 @@ func TestStatsShowWhatTheFirstInLineSees(t *testing.T) {
 }
 
 func TestStatsMeasureTheRoundTripTime(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		assert.Zero(t, r.Stats().Nodes[0].RTT, "nothing was asked yet")
 		slow := c.Nodes[1]
 		require.NoError(t, slow.Slow(40*time.Millisecond, 40*time.Millisecond))
 		for range 30 {
-			l, err := r.Lock(t.Context(), []string{"a"}, ttl)
-			require.NoError(t, err)
+			l := waitLock(t, r, []string{"a"}, ttl)
 			synctest.Wait()
 			time.Sleep(100 * time.Millisecond)
 			require.NoError(t, l.Unlock(t.Context()))
@@ -463,8 +449,7 @@ func TestVanishedKeysAreCountedWhereTheyWere(t *testing.T) {
 			t.Run(name+", seen by the "+by, func(t *testing.T) {
 				inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
 					r := newRedlock(t, c, test.opts...)
-					l, err := r.TryLock(t.Context(), []string{"a", "b"}, 10*time.Minute)
-					require.NoError(t, err)
+					l := tryLock(t, r, []string{"a", "b"}, 10*time.Minute)
 					time.Sleep(time.Second)
 					test.fault(t, c, l)
 					if by == "extension" {
@@ -525,8 +510,7 @@ func TestVanishedKeysOfKeptLocks(t *testing.T) {
 				var rec recorder
 				r := newRedlock(t, c, redlock.WithHook(rec.Hook))
 				for i := range 20 {
-					l, err := r.TryLock(t.Context(), []string{fmt.Sprint(i)}, 30*time.Second)
-					require.NoError(t, err)
+					l := tryLock(t, r, []string{fmt.Sprint(i)}, 30*time.Second)
 					l.KeepAlive(t.Context())
 				}
 				require.NoError(t, test.fault(c))
@@ -561,10 +545,8 @@ func TestVanishedKeysOfKeptLocks(t *testing.T) {
 
 // A node that has got the keys back can lose them again, before its next yes to an extension.
 func TestVanishedKeysAfterARepair(t *testing.T) {
-	inBubble(t, 7, func(t *testing.T, c *testcluster.Cluster) { // More than a token has room for.
-		r := newRedlock(t, c)
-		l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
-		require.NoError(t, err)
+	withRedlock(t, 7, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) { // More than a token has room for.
+		l := tryLock(t, r, []string{"a"}, time.Minute)
 		synctest.Wait()
 		for i := range int64(3) {
 			assert.Equal(t, []int64{0, 0, 0, 0, 0, 0, i}, vanished(r))
@@ -586,8 +568,7 @@ func losePackets(c *testcluster.Cluster) error {
 
 // While the machine sleeps, keys expire, and the monotonic clock may stand still.
 func TestVanishedKeysAreNoneThatHaveExpiredInASleep(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		sleep := func(d time.Duration, nodes ...int) {
 			testkit.WallOffset(r).Add(int64(d))
 			for _, i := range nodes {
@@ -595,8 +576,7 @@ func TestVanishedKeysAreNoneThatHaveExpiredInASleep(t *testing.T) {
 			}
 		}
 		lock := func(resource string) *redlock.Lock {
-			l, err := r.TryLock(t.Context(), []string{resource}, 10*time.Minute)
-			require.NoError(t, err)
+			l := tryLock(t, r, []string{resource}, 10*time.Minute)
 			synctest.Wait()
 			return l
 		}
@@ -639,40 +619,6 @@ func TestVanishedKeysAreNoneThatHaveExpiredInASleep(t *testing.T) {
 	})
 }
 
-// With quarantine a node that has lost its data abstains, and gets the keys back only when that is over.
-func TestVanishedKeysOfANodeInQuarantine(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := admitted(t, c)
-		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-		require.NoError(t, err)
-		l.KeepAlive(t.Context())
-		for i := range int64(2) {
-			time.Sleep(2 * maxTTL)
-			restart(t, c, 1, time.Second, false)
-			time.Sleep(2 * maxTTL)
-			assert.Equal(t, []int64{0, i + 1, 0}, vanished(r))
-			require.NoError(t, r.Stats().Nodes[1].Unresponsive)
-		}
-		require.NoError(t, l.Unlock(t.Context()))
-	})
-}
-
-// An attempt that fails has its own keys on some nodes, until it has undone them.
-func TestVanishedKeysOfAnAttemptThatFails(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
-		warm(t, r)
-		require.NoError(t, c.Nodes[1].Set("a", "x", time.Hour))
-		require.NoError(t, c.Nodes[2].Set("a", "x", time.Hour))
-		for range 20 {
-			_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-			require.ErrorIs(t, err, redlock.ErrTaken)
-			time.Sleep(time.Second)
-		}
-		assert.Equal(t, []int64{0, 0, 0}, vanished(r))
-	})
-}
-
 // A release that is sent again, as its answer was lost or an error of unknown origin, finds nothing.
 func TestVanishedKeysAreNoneThatAReleaseHasTakenAway(t *testing.T) {
 	for name, end := range map[string]func(n *testcluster.Node){
@@ -683,8 +629,7 @@ func TestVanishedKeysAreNoneThatAReleaseHasTakenAway(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, %d options", name, len(opts)), func(t *testing.T) {
 				inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 					r := newRedlock(t, c, opts...)
-					l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
-					require.NoError(t, err)
+					l := tryLock(t, r, []string{"a"}, time.Minute)
 					synctest.Wait()
 					for _, n := range c.Nodes {
 						end(n)
@@ -792,8 +737,7 @@ func TestUnresponsiveNodeOfARareCaller(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-				r := newRedlock(t, c)
+			withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 				warm(t, r)
 				n := c.Nodes[1]
 				pings, probes := countCommands(t, "PING", c.Nodes[0]), countCommands(t, "EVAL", c.Nodes[1])
@@ -801,8 +745,7 @@ func TestUnresponsiveNodeOfARareCaller(t *testing.T) {
 				for i := range 3 {
 					assert.Empty(t, unresponsive(r), "after %d calls", i)
 					time.Sleep(5 * time.Minute)
-					l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-					require.NoError(t, err)
+					l := tryLock(t, r, []string{"a"}, ttl)
 					time.Sleep(ttl) // No Unlock: one vote in five minutes.
 					require.ErrorIs(t, l.Err(), redlock.ErrExpired)
 				}
@@ -882,8 +825,7 @@ func TestUnresponsiveIsNoNodeThat(t *testing.T) {
 				do(t, n, "LPUSH", "list", "1")
 			}
 			for range 60 {
-				_, err := r.TryLock(t.Context(), []string{"list"}, ttl)
-				require.ErrorIs(t, err, redlock.ErrNoQuorum)
+				refused(t, redlock.ErrNoQuorum, r, []string{"list"}, ttl)
 				time.Sleep(500 * time.Millisecond)
 			}
 		}},
@@ -941,8 +883,7 @@ func TestUnresponsiveNodeBesideAnotherFault(t *testing.T) {
 		require.NoError(t, n.Slow(200*time.Millisecond, 200*time.Millisecond))
 	}
 	t.Run("a node is down", func(t *testing.T) {
-		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-			r := newRedlock(t, c)
+		withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 			warm(t, r)
 			require.NoError(t, c.Nodes[0].Stop())
 			slow(t, c.Nodes[1])
@@ -987,8 +928,7 @@ func TestUnresponsiveNodeBesideAnotherFault(t *testing.T) {
 		})
 	})
 	t.Run("its connections break, and it takes new ones", func(t *testing.T) {
-		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-			r := newRedlock(t, c)
+		withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 			warm(t, r)
 			require.NoError(t, c.Nodes[1].OnCommand(func(cmd string, _ []string) {
 				if cmd == "SET" || cmd == "EVAL" {
@@ -1008,8 +948,7 @@ func TestUnresponsiveNodeBesideAnotherFault(t *testing.T) {
 		})
 	})
 	t.Run("more is asked for than it can answer", func(t *testing.T) {
-		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-			r := newRedlock(t, c)
+		withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 			warm(t, r)
 			slow(t, c.Nodes[1])
 			callers(t, r, 200, time.Second)

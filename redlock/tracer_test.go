@@ -76,9 +76,8 @@ func TestTracerEndsWhatItBegins(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		tr := &callTracer{wants: ends}
 		r := newRedlock(t, c, redlock.WithTracer(tr), redlock.WithRetryCount(0))
-		l, err := r.TryLock(t.Context(), []string{"x"}, ttl)
-		require.NoError(t, err)
-		_, err = r.Lock(t.Context(), []string{"x"}, ttl)
+		l := tryLock(t, r, []string{"x"}, ttl)
+		_, err := r.Lock(t.Context(), []string{"x"}, ttl)
 		require.ErrorIs(t, err, redlock.ErrTaken)
 		require.NoError(t, l.Extend(t.Context(), ttl))
 		require.NoError(t, l.Unlock(t.Context()))
@@ -120,8 +119,7 @@ func TestTracerIsToldHowACallHasEnded(t *testing.T) {
 		tr := &callTracer{}
 		r := newRedlock(t, c, redlock.WithTracer(tr), redlock.WithRetryDelay(time.Second), redlock.WithRetryJitter(0), redlock.WithPolling())
 		held := lockElsewhere(t, c, "x", 1500*time.Millisecond)
-		l, err := r.Lock(t.Context(), []string{"x"}, ttl)
-		require.NoError(t, err)
+		l := waitLock(t, r, []string{"x"}, ttl)
 		assert.Equal(t, redlock.Event{
 			Kind: redlock.EventAcquired, Op: redlock.OpLock, Resources: []string{"x"}, Attempt: 3, Took: 2 * time.Second, Waited: 2 * time.Second,
 		}, tr.last)
@@ -132,7 +130,7 @@ func TestTracerIsToldHowACallHasEnded(t *testing.T) {
 
 		require.NoError(t, c.Nodes[0].Hang())
 		require.NoError(t, c.Nodes[1].Hang())
-		_, err = r.TryLock(t.Context(), []string{"y"}, ttl)
+		_, err := r.TryLock(t.Context(), []string{"y"}, ttl)
 		var qe *redlock.QuorumError
 		require.ErrorAs(t, err, &qe)
 		assert.Equal(t, redlock.Event{
@@ -149,8 +147,7 @@ func TestTracerGetsWhatItWants(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		tr, rec := &callTracer{wants: []redlock.EventKind{redlock.EventReleased}}, &recorder{}
 		cycle := func(r *redlock.Redlock) {
-			l, err := r.TryLock(t.Context(), []string{"x"}, ttl)
-			require.NoError(t, err)
+			l := tryLock(t, r, []string{"x"}, ttl)
 			require.NoError(t, l.Unlock(t.Context()))
 		}
 		r := newRedlock(t, c, redlock.WithTracer(tr))
@@ -178,12 +175,10 @@ func TestStatsCountVotesByNode(t *testing.T) {
 		assert.Equal(t, redlock.VoteCounts{Yes: 2}, warmed)
 		held := lockElsewhere(t, c, "x", ttl)
 		synctest.Wait()
-		_, err := r.TryLock(t.Context(), []string{"x"}, ttl)
-		require.ErrorIs(t, err, redlock.ErrTaken)
+		refused(t, redlock.ErrTaken, r, []string{"x"}, ttl)
 		synctest.Wait()
 		require.NoError(t, held.Unlock(t.Context()))
-		l, err := r.TryLock(t.Context(), []string{"y"}, ttl)
-		require.NoError(t, err)
+		l := tryLock(t, r, []string{"y"}, ttl)
 		synctest.Wait()
 		require.NoError(t, c.Nodes[0].Del("y"))
 		require.NoError(t, c.Nodes[1].Hang())
@@ -251,11 +246,9 @@ func TestTracerMayLookAtTheRedlock(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		l, err := r.TryLock(t.Context(), []string{"x"}, time.Second)
-		require.NoError(t, err)
+		l := tryLock(t, r, []string{"x"}, time.Second)
 		l.KeepAlive(t.Context())
-		_, err = r.TryLock(t.Context(), []string{"x"}, time.Second)
-		require.ErrorIs(t, err, redlock.ErrTaken)
+		refused(t, redlock.ErrTaken, r, []string{"x"}, time.Second)
 		require.NoError(t, l.Unlock(t.Context()))
 		require.NoError(t, r.Close(t.Context()))
 		assert.Greater(t, tracer.calls.Load(), int64(60))
@@ -296,8 +289,7 @@ func TestTracerThatPanicsLeavesNothingBehind(t *testing.T) {
 			t.Run(method+" "+string(op), func(t *testing.T) {
 				inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 					tracer := &panicky{method: method, op: op}
-					r, err := redlock.New(nodesOf(c), redlock.WithTracer(tracer))
-					require.NoError(t, err)
+					r := newOver(t, nodesOf(c), redlock.WithTracer(tracer))
 					warm(t, r)
 					guarded := func(f func()) {
 						defer func() { _ = recover() }()
@@ -315,16 +307,14 @@ func TestTracerThatPanicsLeavesNothingBehind(t *testing.T) {
 					})
 					tracer.armed.Store(false)
 					synctest.Wait()
-					own, err := r.TryLock(t.Context(), []string{"done"}, time.Minute)
-					require.NoError(t, err)
+					own := tryLock(t, r, []string{"done"}, time.Minute)
 					guarded(func() { _ = own.Do(t.Context(), func(context.Context, *redlock.Lock) error { return nil }) })
 					tracer.armed.Store(false)
 					synctest.Wait()
 					for _, n := range c.Nodes {
 						require.NotContains(t, keys(t, n), "done")
 					}
-					l, err := r.TryLock(t.Context(), []string{"a"}, 10*time.Second)
-					require.NoError(t, err)
+					l := tryLock(t, r, []string{"a"}, 10*time.Second)
 					l.KeepAlive(t.Context())
 					guarded(func() { _ = l.Extend(t.Context(), 10*time.Second) })
 					guarded(func() { _ = l.Unlock(t.Context()) })

@@ -3,7 +3,6 @@ package redlock_test
 import (
 	"context"
 	"fmt"
-	"math"
 	"strings"
 	"sync"
 	"testing"
@@ -42,11 +41,10 @@ func TestUnlockOfALockThatHadEnded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 				r := newRedlock(t, c, redlock.WithDriftFactor(0.5))
-				l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
-				require.NoError(t, err)
+				l := tryLock(t, r, []string{"a"}, time.Minute)
 				time.Sleep(time.Until(l.Until())) // Within the drift allowance: the keys live for another 30 s.
 				answer(t, c)
-				err = l.Unlock(t.Context())
+				err := l.Unlock(t.Context())
 				require.ErrorIs(t, err, redlock.ErrExpired)
 				require.NotErrorIs(t, err, redlock.ErrNoQuorum)
 				assert.Zero(t, r.Stats().Unlocked)
@@ -62,19 +60,13 @@ func TestUnlockOfALockThatHadEnded(t *testing.T) {
 		})
 	}
 	t.Run("an extension had found it lost", func(t *testing.T) {
-		inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
-			r := newRedlock(t, c)
-			l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-			require.NoError(t, err)
+		withRedlock(t, 5, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+			l := tryLock(t, r, []string{"a"}, ttl)
 			synctest.Wait()
-			for _, n := range c.Nodes[:3] {
-				require.NoError(t, n.Del("a"))
-			}
+			require.NoError(t, c.First(3).Del("a"))
 			require.ErrorIs(t, l.Extend(t.Context(), ttl), redlock.ErrLost)
-			for _, n := range c.Nodes[:3] {
-				require.NoError(t, n.Set("a", l.Token(), ttl)) // As if the keys were back.
-			}
-			err = l.Unlock(t.Context())
+			require.NoError(t, c.First(3).Set("a", l.Token(), ttl)) // As if the keys were back.
+			err := l.Unlock(t.Context())
 			require.ErrorIs(t, err, redlock.ErrLost)
 			require.NotErrorIs(t, err, redlock.ErrExpired)
 			synctest.Wait()
@@ -85,10 +77,8 @@ func TestUnlockOfALockThatHadEnded(t *testing.T) {
 
 // What ends a lock while its release is on its way is no loss: it was held until then.
 func TestUnlockThatBeginsInTimeMayEndLate(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
-		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-		require.NoError(t, err)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+		l := tryLock(t, r, []string{"a"}, ttl)
 		synctest.Wait()
 		require.NoError(t, c.Slow(10*time.Millisecond, 10*time.Millisecond))
 		time.Sleep(time.Until(l.Until()) - time.Millisecond)
@@ -100,10 +90,8 @@ func TestUnlockThatBeginsInTimeMayEndLate(t *testing.T) {
 
 // Once Close has taken the connections away, the errors say that it was Close.
 func TestUnlockAndExtendAfterCloseSaySo(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
-		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-		require.NoError(t, err)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+		l := tryLock(t, r, []string{"a"}, ttl)
 		old, err := r.TryLock(t.Context(), []string{"b"}, time.Second)
 		require.NoError(t, err)
 		require.NoError(t, r.Close(t.Context()))
@@ -119,18 +107,15 @@ func TestUnlockAndExtendAfterCloseSaySo(t *testing.T) {
 		require.ErrorIs(t, err, redlock.ErrClosed)
 		require.ErrorIs(t, err, redlock.ErrExpired)
 	})
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) { // A node that is down is not Close's doing.
-		r := newRedlock(t, c)
-		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-		require.NoError(t, err)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) { // A node that is down is not Close's doing.
+		l := tryLock(t, r, []string{"a"}, ttl)
 		require.NoError(t, c.Stop())
 		require.NotErrorIs(t, l.Unlock(t.Context()), redlock.ErrClosed)
 	})
 }
 
 func TestUnlockIgnoresACancelledContext(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		ctx, cancel := context.WithCancel(t.Context())
 		l, err := r.TryLock(ctx, []string{"a"}, ttl)
 		require.NoError(t, err)
@@ -144,18 +129,14 @@ func TestUnlockIgnoresACancelledContext(t *testing.T) {
 func TestUnlockOfAStolenLock(t *testing.T) {
 	for stolen := range 6 {
 		for _, expired := range []bool{false, true} {
-			inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
-				r := newRedlock(t, c)
-				l, err := r.TryLock(t.Context(), []string{"a", "b"}, ttl)
-				require.NoError(t, err)
+			withRedlock(t, 5, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+				l := tryLock(t, r, []string{"a", "b"}, ttl)
 				synctest.Wait()
 				if expired {
 					time.Sleep(time.Until(l.Until()))
 				}
-				for _, n := range c.Nodes[:stolen] {
-					require.NoError(t, n.Set("b", "thief", ttl))
-				}
-				err = l.Unlock(t.Context())
+				require.NoError(t, c.First(stolen).Set("b", "thief", ttl))
+				err := l.Unlock(t.Context())
 				switch {
 				case expired:
 					require.ErrorIs(t, err, redlock.ErrExpired)
@@ -178,30 +159,9 @@ func TestUnlockOfAStolenLock(t *testing.T) {
 	}
 }
 
-func TestUnlocksThatAreConcurrentAreOneRelease(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
-		warm(t, r)
-		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-		require.NoError(t, err)
-		synctest.Wait()
-		require.NoError(t, c.Slow(time.Millisecond, time.Millisecond))
-		scripts := countCommands(t, "", c.Nodes...)
-		var wg sync.WaitGroup
-		for range 5 {
-			wg.Go(func() { assert.NoError(t, l.Unlock(context.Background())) })
-		}
-		wg.Wait()
-		synctest.Wait()
-		assert.Equal(t, int64(3), scripts.Load())
-	})
-}
-
 func TestUnlocksAtTheSameTimeAreOne(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
-		l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
-		require.NoError(t, err)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+		l := tryLock(t, r, []string{"a"}, time.Minute)
 		synctest.Wait()
 		require.NoError(t, c.Hang())
 		start := time.Now()
@@ -216,10 +176,8 @@ func TestUnlocksAtTheSameTimeAreOne(t *testing.T) {
 
 func TestUnlockThatIsRepeatedIsNotTakenForALoss(t *testing.T) {
 	t.Run("the first release is still on its way", func(t *testing.T) {
-		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-			r := newRedlock(t, c)
-			l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
-			require.NoError(t, err)
+		withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+			l := tryLock(t, r, []string{"a"}, time.Minute)
 			synctest.Wait()
 			require.NoError(t, c.Hang())
 			require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrNoQuorum)
@@ -234,10 +192,8 @@ func TestUnlockThatIsRepeatedIsNotTakenForALoss(t *testing.T) {
 		})
 	})
 	t.Run("the first release was pending", func(t *testing.T) {
-		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-			r := newRedlock(t, c)
-			l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
-			require.NoError(t, err)
+		withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+			l := tryLock(t, r, []string{"a"}, time.Minute)
 			time.Sleep(2 * time.Second) // A connection that did not last is not made again at once.
 			require.NoError(t, c.Hang())
 			require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrNoQuorum)
@@ -251,10 +207,8 @@ func TestUnlockThatIsRepeatedIsNotTakenForALoss(t *testing.T) {
 		})
 	})
 	t.Run("the answers to the first release were lost", func(t *testing.T) {
-		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-			r := newRedlock(t, c)
-			l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
-			require.NoError(t, err)
+		withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+			l := tryLock(t, r, []string{"a"}, time.Minute)
 			time.Sleep(2 * time.Second)
 			for _, n := range c.Nodes {
 				n.Proxy().DropReplies(true)
@@ -283,8 +237,7 @@ func TestUnlockThatIsRepeatedAfterAReleaseWithoutAnswerIsNoLoss(t *testing.T) {
 			inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 				n := c.Nodes[0]
 				r := newRedlock(t, c)
-				l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
-				require.NoError(t, err)
+				l := tryLock(t, r, []string{"a"}, time.Minute)
 				time.Sleep(2 * time.Second)
 				require.NoError(t, fault.begin(n))
 				require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrNoQuorum)
@@ -319,10 +272,8 @@ func TestUnlockThatIsRepeatedAfterAnErrorOfUnknownOriginIsNoLoss(t *testing.T) {
 		"refused, and sent again":       {answer: "MISCONF x", pause: time.Second, want: redlock.ErrLost},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-				r := newRedlock(t, c)
-				l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
-				require.NoError(t, err)
+			withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+				l := tryLock(t, r, []string{"a"}, time.Minute)
 				synctest.Wait()
 				for _, n := range c.Nodes {
 					var once sync.Once
@@ -345,10 +296,8 @@ func TestUnlockThatIsRepeatedAfterAnErrorOfUnknownOriginIsNoLoss(t *testing.T) {
 }
 
 func TestUnlockThatIsRepeatedStillShowsALoss(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
-		l, err := r.TryLock(t.Context(), []string{"a"}, 10*time.Second)
-		require.NoError(t, err)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+		l := tryLock(t, r, []string{"a"}, 10*time.Second)
 		time.Sleep(2 * time.Second)
 		for _, n := range c.Nodes {
 			require.NoError(t, n.Stop())
@@ -358,7 +307,7 @@ func TestUnlockThatIsRepeatedStillShowsALoss(t *testing.T) {
 		require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrNoQuorum)
 		require.NoError(t, c.Restart(true))
 		time.Sleep(5 * time.Second) // The releases that were owed have found nothing of this lock's.
-		err = l.Unlock(t.Context())
+		err := l.Unlock(t.Context())
 		require.ErrorIs(t, err, redlock.ErrLost)
 		require.NotErrorIs(t, err, redlock.ErrExpired)
 		for _, n := range c.Nodes {
@@ -368,10 +317,8 @@ func TestUnlockThatIsRepeatedStillShowsALoss(t *testing.T) {
 }
 
 func TestUnlockThatIsRepeatedAfterUntilSaysExpired(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
-		l, err := r.TryLock(t.Context(), []string{"a"}, 3*time.Second)
-		require.NoError(t, err)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+		l := tryLock(t, r, []string{"a"}, 3*time.Second)
 		synctest.Wait()
 		require.NoError(t, c.SetError("BUSY x"))
 		require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrNoQuorum)
@@ -384,10 +331,8 @@ func TestUnlockThatIsRepeatedAfterUntilSaysExpired(t *testing.T) {
 func TestUnlockThatIsRefusedIsRepeatedBeforeCloseEnds(t *testing.T) {
 	for name, refusing := range map[string]time.Duration{"accepted at once": 0, "accepted a bit later": redlock.DefaultNodeTimeout / 2} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-				r := newRedlock(t, c)
-				l, err := r.TryLock(t.Context(), []string{"a"}, time.Hour)
-				require.NoError(t, err)
+			withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+				l := tryLock(t, r, []string{"a"}, time.Hour)
 				synctest.Wait()
 				require.NoError(t, c.SetError("BUSY x"))
 				require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrNoQuorum)
@@ -411,20 +356,14 @@ func TestUnlockThatIsRefusedIsRepeatedBeforeCloseEnds(t *testing.T) {
 func TestUnlockWithoutQuorumMayBeRepeated(t *testing.T) {
 	for name, back := range map[string]time.Duration{"soon": 50 * time.Millisecond, "after a reconnect": 5 * time.Second} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
-				r := newRedlock(t, c)
-				l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
-				require.NoError(t, err)
+			withRedlock(t, 5, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+				l := tryLock(t, r, []string{"a"}, time.Minute)
 				synctest.Wait()
-				for _, n := range c.Nodes[:3] {
-					require.NoError(t, n.Hang())
-				}
+				require.NoError(t, c.First(3).Hang())
 				require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrNoQuorum)
 				require.ErrorIs(t, l.Err(), redlock.ErrLost)
 				time.Sleep(back)
-				for _, n := range c.Nodes[:3] {
-					require.NoError(t, n.Resume())
-				}
+				require.NoError(t, c.First(3).Resume())
 				time.Sleep(3 * time.Second)
 				requireNoKeys(t, c) // Told in the background.
 				require.NoError(t, l.Unlock(t.Context()))
@@ -435,13 +374,11 @@ func TestUnlockWithoutQuorumMayBeRepeated(t *testing.T) {
 
 func TestUnlockThatIsAnsweredWithAnErrorIsSentAgain(t *testing.T) {
 	for _, refused := range []time.Duration{0, 1600 * time.Millisecond} {
-		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-			r := newRedlock(t, c)
-			l, err := r.TryLock(t.Context(), []string{"a"}, 3900*time.Millisecond)
-			require.NoError(t, err)
+		withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+			l := tryLock(t, r, []string{"a"}, 3900*time.Millisecond)
 			synctest.Wait()
 			require.NoError(t, c.SetError("BUSY Redis is busy running a script."))
-			err = l.Unlock(t.Context())
+			err := l.Unlock(t.Context())
 			require.ErrorIs(t, err, redlock.ErrNoQuorum)
 			assert.Contains(t, err.Error(), "BUSY")
 			time.Sleep(refused)
@@ -456,13 +393,11 @@ func TestUnlockThatIsAnsweredWithAnErrorIsSentAgain(t *testing.T) {
 // A lock request that the server has refused has left nothing, so that there is
 // nothing to release, to repeat, or to owe.
 func TestUnlockHasNothingToDoAfterARefusal(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		warm(t, r)
 		require.NoError(t, c.SetError("MISCONF x"))
 		for range 100 {
-			_, err := r.TryLock(t.Context(), []string{"a"}, time.Hour)
-			require.ErrorIs(t, err, redlock.ErrNoQuorum)
+			refused(t, redlock.ErrNoQuorum, r, []string{"a"}, time.Hour)
 		}
 		synctest.Wait()
 		commands := countCommands(t, "", c.Nodes...)
@@ -477,12 +412,10 @@ func TestUnlockHasNothingToDoAfterARefusal(t *testing.T) {
 
 // Behind another error, such as a proxy's, it may have been carried out.
 func TestUnlockFollowsAnErrorOfUnknownOrigin(t *testing.T) {
-	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 1, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		warm(t, r)
 		require.NoError(t, c.Nodes[0].SetError("ERR upstream timeout"))
-		_, err := r.TryLock(t.Context(), []string{"a"}, time.Hour)
-		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		refused(t, redlock.ErrNoQuorum, r, []string{"a"}, time.Hour)
 		synctest.Wait()
 		assert.Equal(t, 1, r.Stats().Nodes[0].PendingReleases, "its release is to be repeated")
 		require.NoError(t, c.Nodes[0].SetError(""))
@@ -494,11 +427,9 @@ func TestUnlockFollowsAnErrorOfUnknownOrigin(t *testing.T) {
 
 // A semaphore gives back so what it has won in surplus.
 func TestUnlockOfWhatWasNotUsedLeavesNoMinHold(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		lock := func() *redlock.Lock {
-			l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute, redlock.WithMinHold(time.Minute))
-			require.NoError(t, err)
+			l := tryLock(t, r, []string{"a"}, time.Minute, redlock.WithMinHold(time.Minute))
 			settings.Unused(l)
 			return l
 		}
@@ -515,35 +446,17 @@ func TestUnlockOfWhatWasNotUsedLeavesNoMinHold(t *testing.T) {
 		require.ErrorIs(t, err, redlock.ErrTaken, "the function was called")
 		time.Sleep(time.Minute)
 
-		l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute, redlock.WithMinHold(time.Minute))
-		require.NoError(t, err)
+		l := tryLock(t, r, []string{"a"}, time.Minute, redlock.WithMinHold(time.Minute))
 		require.NoError(t, l.Unlock(t.Context()))
 		_, err = r.TryLock(t.Context(), []string{"a"}, time.Minute)
 		require.ErrorIs(t, err, redlock.ErrTaken, "whoever works between TryLock and Unlock calls nothing else")
 	})
 }
 
-func TestUnlockReckonsTheEndOfALongTTLRight(t *testing.T) {
-	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
-		l, err := r.TryLock(t.Context(), []string{"a"}, 20*time.Hour)
-		require.NoError(t, err)
-		require.NoError(t, c.Nodes[0].SetError("MISCONF"))
-		require.Error(t, l.Unlock(t.Context()))
-		time.Sleep(21 * time.Hour)
-		synctest.Wait()
-		assert.Zero(t, r.Stats().Nodes[0].PendingReleases)
-		require.NoError(t, c.Nodes[0].SetError(""))
-		cycle(t, r, "b", math.MaxInt64/2)
-	})
-}
-
 // A node that was away for longer than anything can have lasted owes nothing.
 func TestUnlockIsPendingUntilTheKeysEnd(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
-		l, err := r.TryLock(t.Context(), []string{"a"}, 5*time.Minute)
-		require.NoError(t, err)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+		l := tryLock(t, r, []string{"a"}, 5*time.Minute)
 		synctest.Wait()
 		require.NoError(t, c.Nodes[0].Stop())
 		time.Sleep(2 * time.Second)
@@ -612,8 +525,7 @@ func TestUnlockCleansUpUnknownOutcomesBeforeAnythingElse(t *testing.T) {
 
 // However many releases are owed: a connection that takes them is not given up for it.
 func TestUnlockOwesManyReleases(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		warm(t, r)
 		var locks []*redlock.Lock
 		for i := range rounds(150, 15) {
@@ -621,8 +533,7 @@ func TestUnlockOwesManyReleases(t *testing.T) {
 			for j := range 200 {
 				res = append(res, fmt.Sprint(i, "/", j))
 			}
-			l, err := r.TryLock(t.Context(), res, time.Hour)
-			require.NoError(t, err)
+			l := tryLock(t, r, res, time.Hour)
 			locks = append(locks, l)
 		}
 		synctest.Wait()
@@ -643,10 +554,8 @@ func TestUnlockOwesManyReleases(t *testing.T) {
 }
 
 func TestUnlockIsNotRefusedByAFullBacklog(t *testing.T) {
-	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
-		l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
-		require.NoError(t, err)
+	withRedlock(t, 1, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+		l := tryLock(t, r, []string{"a"}, time.Minute)
 		require.NoError(t, c.Nodes[0].Hang())
 		ctx, cancel := context.WithCancel(t.Context())
 		givenUp := make(chan error)
@@ -656,8 +565,7 @@ func TestUnlockIsNotRefusedByAFullBacklog(t *testing.T) {
 		}()
 		synctest.Wait()
 		fillBacklog(t, redlock.NodesIn(r)[0])
-		_, err = r.TryLock(t.Context(), []string{"b"}, ttl)
-		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		err := refused(t, redlock.ErrNoQuorum, r, []string{"b"}, ttl)
 		assert.Equal(t, node.ErrBacklog, votesOf(t, err)[0].Err)
 		cancel()
 		require.ErrorIs(t, <-givenUp, context.Canceled)
@@ -665,24 +573,5 @@ func TestUnlockIsNotRefusedByAFullBacklog(t *testing.T) {
 		require.Greater(t, r.Stats().Nodes[0].Backlog, node.MaxBacklog)
 		require.NoError(t, l.Unlock(t.Context()), "all of them wait, and it waits behind them")
 		requireNoKeys(t, c)
-	})
-}
-
-// What settles the requests of a lock that is held must not look at what Unlock writes.
-func TestUnlockSettlesBesideAHeldLock(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
-		for range 3 {
-			cycle(t, r, "warm", ttl)
-			time.Sleep(20 * time.Millisecond)
-			require.NoError(t, c.Nodes[2].Slow(20*time.Millisecond, 20*time.Millisecond))
-			l, err := r.TryLock(t.Context(), []string{"x"}, ttl)
-			require.NoError(t, err)
-			time.Sleep(5 * time.Millisecond)
-			c.Nodes[2].Proxy().Reset()
-			require.NoError(t, c.Nodes[2].Slow(0, 0))
-			time.Sleep(300 * time.Millisecond)
-			require.NoError(t, l.Unlock(t.Context()))
-		}
 	})
 }

@@ -18,10 +18,8 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/conn"
 	"github.com/seed6c881748/redlock/internal/testcluster"
-	"github.com/seed6c881748/redlock/internal/tokens"
 	"github.com/seed6c881748/redlock/internal/waiting"
 	"github.com/seed6c881748/redlock/redlock"
-	"github.com/seed6c881748/redlock/test/testkit"
 )
 
 // A place in line does not change when its owner asks again.
@@ -37,31 +35,6 @@ func TestWaitLineKeepsAPlace(t *testing.T) {
 		require.NoError(t, l.Unlock(t.Context()))
 		require.NoError(t, second.got(t).Unlock(t.Context()))
 		assert.True(t, first.at.Before(second.at))
-	})
-}
-
-// A newcomer that gives way is in line from then on, by when it began.
-func TestWaitLineHasAPlaceForANewcomerThatGivesWay(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		a := newRedlock(t, c)
-		held, err := a.TryLock(t.Context(), []string{"x"}, time.Hour)
-		require.NoError(t, err)
-		told := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
-		require.NoError(t, c.Slow(5*time.Millisecond, 5*time.Millisecond))
-		require.NoError(t, held.Unlock(t.Context()))
-		newcomer := make(chan time.Time, 1)
-		go func() {
-			l, err := a.Lock(t.Context(), []string{"x"}, ttl, slowly()...)
-			assert.NoError(t, err)
-			newcomer <- time.Now()
-			assert.NoError(t, l.Unlock(t.Context()))
-		}()
-		l := told.got(t)
-		later := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
-		require.NoError(t, l.Unlock(t.Context()))
-		at := <-newcomer
-		require.NoError(t, later.got(t).Unlock(t.Context()))
-		assert.True(t, at.Before(later.at))
 	})
 }
 
@@ -234,8 +207,7 @@ func TestWaitLineReservationEndsWithAGrant(t *testing.T) {
 // One that was told and has hung costs the others their retry delay.
 func TestWaitLineWhoIsToldAndHangsCostsTheOthersTheirRetryDelay(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		held, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, time.Hour)
-		require.NoError(t, err)
+		held := tryLock(t, newRedlock(t, c), []string{"x"}, time.Hour)
 		ctx, cancel := context.WithCancel(t.Context())
 		nodes, taps := tapped(c)
 		hung := startLock(t, newOver(t, nodes), ctx, []string{"x"}, slowly()...)
@@ -258,8 +230,7 @@ func TestWaitLineWhoIsToldAndHangsCostsTheOthersTheirRetryDelay(t *testing.T) {
 func TestWaitLinePassesOnAReleaseThatAProcessHasNoUseFor(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		holder := newRedlock(t, c)
-		held, err := holder.TryLock(t.Context(), []string{"x"}, time.Hour)
-		require.NoError(t, err)
+		held := tryLock(t, holder, []string{"x"}, time.Hour)
 		ctx, cancel := context.WithCancel(t.Context())
 		first := startLock(t, newRedlock(t, c), ctx, []string{"x"}, slowly()...)
 		second := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
@@ -298,8 +269,7 @@ func TestWaitLinePassesOverADeadWaiter(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		held := lockElsewhere(t, c, "x", time.Hour)
 		nodes, taps := tapped(c)
-		r, err := redlock.New(nodes)
-		require.NoError(t, err)
+		r := newOver(t, nodes)
 		ctx, cancel := context.WithCancel(t.Context())
 		first := startLock(t, r, ctx, []string{"x"}, slowly()...)
 		second := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
@@ -322,34 +292,11 @@ func TestWaitLinePassesOverADeadWaiter(t *testing.T) {
 func TestWaitLinePassesOnAReleaseThatAWaiterForSeveralCannotUse(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		h := newRedlock(t, c)
-		x, err := h.TryLock(t.Context(), []string{"x"}, time.Hour)
-		require.NoError(t, err)
-		_, err = h.TryLock(t.Context(), []string{"y"}, time.Hour)
-		require.NoError(t, err)
+		x := tryLock(t, h, []string{"x"}, time.Hour)
+		tryLock(t, h, []string{"y"}, time.Hour)
 		ctx, cancel := context.WithCancel(t.Context())
 		both := startLock(t, newRedlock(t, c), ctx, []string{"x", "y"}, slowly()...)
 		one := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
-		released := time.Now()
-		require.NoError(t, x.Unlock(t.Context()))
-		l := one.got(t)
-		assert.Less(t, one.at.Sub(released), time.Second, "x was free all the time, no message was lost")
-		cancel()
-		<-both.done
-		require.NoError(t, l.Unlock(t.Context()))
-	})
-}
-
-// A release that a process tells itself of, and cannot use, is not lost for others.
-func TestWaitLinePassesOnALocalReleaseThatAWaiterForSeveralCannotUse(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		a := newRedlock(t, c)
-		x, err := a.TryLock(t.Context(), []string{"x"}, time.Hour)
-		require.NoError(t, err)
-		lockElsewhere(t, c, "y", time.Hour)
-		ctx, cancel := context.WithCancel(t.Context())
-		both := startLock(t, a, ctx, []string{"x", "y"}, slowly()...)
-		one := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
-		time.Sleep(5 * time.Second)
 		released := time.Now()
 		require.NoError(t, x.Unlock(t.Context()))
 		l := one.got(t)
@@ -402,41 +349,6 @@ func TestWaitLinePassesOnEveryMessage(t *testing.T) {
 	})
 }
 
-// Whoever leaves after it was told passes the release on under its name, by which the next
-// one counts the messages about it; whoever was not told only leaves.
-func TestWaitLineReleaseKeepsItsName(t *testing.T) {
-	for _, told := range []bool{true, false} {
-		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-			held := lockElsewhere(t, c, "x", time.Hour)
-			r := newRedlock(t, c)
-			ctx, cancel := context.WithCancel(t.Context())
-			w := startLock(t, r, ctx, []string{"x"}, slowly()...)
-			var mu sync.Mutex
-			var names []string
-			require.NoError(t, c.Nodes[1].OnCommand(func(_ string, args []string) {
-				mu.Lock()
-				defer mu.Unlock()
-				if len(args) > 4 && args[0] == redlock.PassScript.Hash.(string) {
-					names = append(names, args[4])
-				}
-			}))
-			name := tokens.Digest(held.Token())
-			if told {
-				testkit.QueueOf(r).Hear(0, "x", name)
-			} else {
-				name = ""
-			}
-			cancel()
-			<-w.done
-			synctest.Wait()
-			mu.Lock()
-			assert.Equal(t, []string{name}, names)
-			mu.Unlock()
-			require.NoError(t, held.Unlock(t.Context()))
-		})
-	}
-}
-
 // Somebody is told, and refused because of an attempt of a third client, which is cancelled or
 // takes too long: when that one gives its votes back, it is told again.
 func TestWaitLineAttemptThatIsCutShortSwallowsNoWakeUp(t *testing.T) {
@@ -461,10 +373,8 @@ func TestWaitLineAttemptThatIsCutShortSwallowsNoWakeUp(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 				h, third := newRedlock(t, c), newRedlock(t, c)
-				_, err := third.TryLock(t.Context(), []string{"other"}, time.Second) // It is connected.
-				require.NoError(t, err)
-				held, err := h.TryLock(t.Context(), []string{"x"}, time.Hour)
-				require.NoError(t, err)
+				tryLock(t, third, []string{"other"}, time.Second)
+				held := tryLock(t, h, []string{"x"}, time.Hour)
 				w := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
 				require.NoError(t, c.Slow(time.Millisecond, time.Millisecond))
 				released := time.Now()
@@ -653,29 +563,6 @@ func TestWaitTurnsOfProcessesThatHoldForNoTime(t *testing.T) {
 	})
 }
 
-// Whoever has just woken another process does not run ahead of it.
-func TestWaitTurnsOfALockRightAfterAnUnlock(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		a := newRedlock(t, c)
-		distant := newOver(t, far(t, c), redlock.WithNodeTimeout(time.Second))
-		held, err := a.TryLock(t.Context(), []string{"x"}, time.Hour)
-		require.NoError(t, err)
-		w := startLock(t, distant, t.Context(), []string{"x"}, slowly()...)
-		time.Sleep(time.Second)
-		require.NoError(t, held.Unlock(t.Context()))
-		go func() { assert.NoError(t, w.got(t).Unlock(t.Context())) }()
-		again, err := a.Lock(t.Context(), []string{"x"}, ttl, slowly()...)
-		require.NoError(t, err)
-		select {
-		case <-w.done:
-		default:
-			t.Error("it ran ahead")
-		}
-		assert.Equal(t, 2, again.Attempts(), "the first, which gave way, and the one that the release set off")
-		require.NoError(t, again.Unlock(t.Context()))
-	})
-}
-
 // Somebody who wants two resources has its turn beside those that use either of them all the
 // time.
 func TestWaitTurnsOfAWaiterForSeveral(t *testing.T) {
@@ -736,28 +623,6 @@ func TestWaitTurnsOfAFarProcess(t *testing.T) {
 		turns, longest := takeTurns(t, both, 4*time.Second)
 		t.Log(turns, longest)
 		assert.Greater(t, 10*turns[1], 7*turns[0], "three for four; where it is passed over, one for six")
-	})
-}
-
-// Somebody who does not look at the reservation has the lock while the one that was told is on
-// its way. That one still has its turn before those that have come later.
-func TestWaitTurnsAreNotCostByALockInBetween(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		distant := newOver(t, far(t, c), redlock.WithNodeTimeout(time.Second))
-		a := newRedlock(t, c)
-		held, err := a.TryLock(t.Context(), []string{"x"}, time.Hour)
-		require.NoError(t, err)
-		first := startLock(t, distant, t.Context(), []string{"x"}, slowly()...)
-		time.Sleep(time.Second)
-		second := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
-		require.NoError(t, held.Unlock(t.Context()))
-		cycle(t, a, "x", time.Hour)
-		l := first.got(t)
-		time.Sleep(time.Millisecond)
-		require.NoError(t, l.Unlock(t.Context()))
-		require.NoError(t, second.got(t).Unlock(t.Context()))
-		assert.True(t, first.at.Before(second.at))
-		assert.Less(t, second.at.Sub(first.at), 100*time.Millisecond)
 	})
 }
 
@@ -840,8 +705,7 @@ func TestWaitLinePlaceIsThatOfTheCall(t *testing.T) {
 func TestWaitTurnsAreNotTakenByAProcessThatComesBack(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		a := newRedlock(t, c)
-		held, err := a.TryLock(t.Context(), []string{"x"}, time.Hour)
-		require.NoError(t, err)
+		held := tryLock(t, a, []string{"x"}, time.Hour)
 		near := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
 		distant := startLock(t, newOver(t, far(t, c), redlock.WithNodeTimeout(time.Second)), t.Context(), []string{"x"}, slowly()...)
 		time.Sleep(time.Second)
@@ -864,8 +728,7 @@ func TestWaitTurnsAreNotTakenByAProcessThatComesBack(t *testing.T) {
 		// Its last release has found nobody in line: its next lock is one that nobody else wants.
 		synctest.Wait()
 		queued := countCommands(t, redlock.QueueScript.Hash.(string), c.Nodes...)
-		l, err = a.Lock(t.Context(), []string{"x"}, ttl, slowly()...)
-		require.NoError(t, err)
+		l = waitLock(t, a, []string{"x"}, ttl, slowly()...)
 		require.NoError(t, l.Unlock(t.Context()))
 		assert.Zero(t, queued.Load())
 	})
@@ -922,14 +785,12 @@ func TestWaitTurnsAreNotTakenByATimedRetry(t *testing.T) {
 func TestWaitTurnsAreNotTakenAtTheEndOfAReservation(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		a := newRedlock(t, c)
-		held, err := a.TryLock(t.Context(), []string{"x"}, time.Hour)
-		require.NoError(t, err)
+		held := tryLock(t, a, []string{"x"}, time.Hour)
 		hangInLine(t, c)
 		require.NoError(t, held.Unlock(t.Context()))
 		released := time.Now()
 		time.AfterFunc(90*time.Millisecond, func() { leaveTo(t, c, "another") })
-		l, err := a.Lock(t.Context(), []string{"x"}, ttl, slowly()...)
-		require.NoError(t, err)
+		l := waitLock(t, a, []string{"x"}, ttl, slowly()...)
 		assert.GreaterOrEqual(t, time.Since(released), 190*time.Millisecond)
 		assert.Less(t, time.Since(released), 220*time.Millisecond)
 		require.NoError(t, l.Unlock(t.Context()))
@@ -1014,13 +875,12 @@ func TestWaitLineRetriesThatGiveWayEnd(t *testing.T) {
 func TestWaitLineEndsAsTakenIfItGaveWay(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		a := newRedlock(t, c)
-		held, err := a.TryLock(t.Context(), []string{"x"}, time.Hour)
-		require.NoError(t, err)
+		held := tryLock(t, a, []string{"x"}, time.Hour)
 		hangInLine(t, c)
 		require.NoError(t, held.Unlock(t.Context()))
 		ctx, cancel := context.WithTimeout(t.Context(), 80*time.Millisecond)
 		defer cancel()
-		_, err = a.Lock(ctx, []string{"x"}, ttl, slowly()...)
+		_, err := a.Lock(ctx, []string{"x"}, ttl, slowly()...)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		assert.ErrorIs(t, err, redlock.ErrTaken)
 	})

@@ -2,9 +2,7 @@ package redlock_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -47,8 +45,7 @@ func TestWaitSubscriptionIsNotOpenedForPolling(t *testing.T) {
 func TestWaitSubscriptionsEndWhenNobodyWaits(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		nodes, taps := tapped(c)
-		r, err := redlock.New(nodes)
-		require.NoError(t, err)
+		r := newOver(t, nodes)
 		open := func() (now, ever int) {
 			synctest.Wait()
 			for _, tp := range taps {
@@ -57,8 +54,7 @@ func TestWaitSubscriptionsEndWhenNobodyWaits(t *testing.T) {
 			}
 			return now, ever
 		}
-		l, err := r.Lock(t.Context(), []string{"free"}, ttl)
-		require.NoError(t, err)
+		l := waitLock(t, r, []string{"free"}, ttl)
 		require.NoError(t, l.Unlock(t.Context()))
 		now, ever := open()
 		assert.Zero(t, now+ever, "nobody had to wait")
@@ -176,71 +172,8 @@ func TestWaitSubscriptionIsNotNeededToNoticeAHolderThatDies(t *testing.T) {
 		r := newOver(t, nodes)
 		died := time.Now()
 		lockElsewhere(t, c, "x", time.Second)
-		l, err := r.Lock(t.Context(), []string{"x"}, ttl, slowly()...)
-		require.NoError(t, err)
+		l := waitLock(t, r, []string{"x"}, ttl, slowly()...)
 		assert.InDelta(t, 1, time.Since(died).Seconds(), 0.01)
 		require.NoError(t, l.Unlock(t.Context()))
-	})
-}
-
-// A node that hangs while it is subscribed to is down, and reported as that only.
-func TestWaitSubscriptionOfANodeThatIsDownIsNotSaidToBePolled(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		var mu sync.Mutex
-		var events []string
-		r := newRedlock(t, c, redlock.WithHook(func(_ context.Context, e redlock.Event) {
-			mu.Lock()
-			defer mu.Unlock()
-			if e.Kind == redlock.EventPolling || e.Kind == redlock.EventNodeDown {
-				events = append(events, fmt.Sprint(e.Kind, " ", e.Node, " ", e.Err))
-			}
-		}))
-		held := lockElsewhere(t, c, "x", time.Hour)
-		defer func() { _ = held.Unlock(context.Background()) }()
-		_, err := r.TryLock(t.Context(), []string{"x"}, ttl)
-		require.ErrorIs(t, err, redlock.ErrTaken)
-		time.Sleep(time.Second)
-		require.NoError(t, c.Nodes[0].Hang())
-		_, err = r.TryLock(t.Context(), []string{"x"}, ttl)
-		require.ErrorIs(t, err, redlock.ErrTaken)
-		time.Sleep(500 * time.Millisecond) // So it is down before the subscription times out, not at the same instant.
-		ctx, cancel := context.WithCancel(t.Context())
-		w := startLock(t, r, ctx, []string{"x"}, redlock.WithRetryCount(-1))
-		time.Sleep(20 * time.Second)
-		mu.Lock()
-		for _, e := range events {
-			assert.NotContains(t, e, "polling", events)
-		}
-		mu.Unlock()
-		require.NoError(t, c.Nodes[0].Resume())
-		cancel()
-		<-w.done
-	})
-}
-
-// Close does not wait for a pool that hangs, even if it is called twice.
-func TestWaitSubscriptionThatIsBorrowedWhileClosing(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		nodes := nodesOf(c)
-		quit := make(chan struct{})
-		for i := range nodes {
-			nodes[i].Pool = &secondPool{Pool: nodes[i].Pool, fail: func() error { <-quit; return errors.New("quit") }}
-		}
-		r, err := redlock.New(nodes)
-		require.NoError(t, err)
-		lockElsewhere(t, c, "x", time.Hour)
-		done := make(chan struct{})
-		go func() {
-			_, err := r.Lock(t.Context(), []string{"x"}, ttl, redlock.WithRetryCount(-1))
-			assert.ErrorIs(t, err, redlock.ErrClosed)
-			close(done)
-		}()
-		time.Sleep(time.Duration(rand.N(150)) * time.Millisecond)
-		start := time.Now()
-		go func() { _ = r.Close(context.Background()) }()
-		require.NoError(t, r.Close(context.Background()))
-		assert.Less(t, time.Since(start), 300*time.Millisecond)
-		<-done
-		close(quit)
 	})
 }

@@ -63,8 +63,7 @@ func lockRequests(t *testing.T, c *testcluster.Cluster) *askedAt {
 func TestWaitersOfAProcessAreServedInTheOrderOfTheirArrival(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		a, b := newRedlock(t, c), newRedlock(t, c)
-		held, err := a.TryLock(t.Context(), []string{"x"}, ttl)
-		require.NoError(t, err)
+		held := tryLock(t, a, []string{"x"}, ttl)
 		var mu sync.Mutex
 		var order []int
 		var wg sync.WaitGroup
@@ -151,10 +150,8 @@ func TestWaitersBehindOneThatIsNoHeadAskThemselves(t *testing.T) {
 		nodes, taps := tapped(c)
 		r := newOver(t, nodes)
 		h := newRedlock(t, c)
-		x, err := h.TryLock(t.Context(), []string{"x"}, time.Hour)
-		require.NoError(t, err)
-		_, err = h.TryLock(t.Context(), []string{"y"}, time.Hour)
-		require.NoError(t, err)
+		x := tryLock(t, h, []string{"x"}, time.Hour)
+		tryLock(t, h, []string{"y"}, time.Hour)
 		for _, tp := range taps {
 			tp.SetMute(true)
 		}
@@ -186,10 +183,8 @@ func TestWaitersBehindOneThatIsNoHeadAskThemselves(t *testing.T) {
 func TestWaitersShareNoAnswerForLong(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		h, r := newRedlock(t, c), newRedlock(t, c)
-		_, err := h.TryLock(t.Context(), []string{"x"}, time.Hour)
-		require.NoError(t, err)
-		y, err := h.TryLock(t.Context(), []string{"y"}, time.Hour)
-		require.NoError(t, err)
+		tryLock(t, h, []string{"x"}, time.Hour)
+		y := tryLock(t, h, []string{"y"}, time.Hour)
 		ctx, cancel := context.WithCancel(t.Context())
 		var all []*waitingLock
 		yctx, ycancel := context.WithCancel(t.Context())
@@ -199,7 +194,7 @@ func TestWaitersShareNoAnswerForLong(t *testing.T) {
 		ycancel()
 		require.NoError(t, y.Unlock(t.Context()))
 		time.Sleep(time.Hour / 2)
-		_, err = r.Lock(t.Context(), []string{"y"}, ttl)
+		_, err := r.Lock(t.Context(), []string{"y"}, ttl)
 		if err != nil {
 			var qe *redlock.QuorumError
 			require.ErrorAs(t, err, &qe)
@@ -257,8 +252,7 @@ func TestWaitCountsTimedRetriesInLine(t *testing.T) {
 }
 
 func TestWaitInLineIsEndedByRetryIf(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		lockElsewhere(t, c, "x", time.Hour)
 		ctx, cancel := context.WithCancel(t.Context())
 		head := startLock(t, r, ctx, []string{"x"}, redlock.WithRetryCount(-1))
@@ -271,36 +265,9 @@ func TestWaitInLineIsEndedByRetryIf(t *testing.T) {
 	})
 }
 
-// What callers do with their errors must not race with those that share the answer.
-func TestWaitersKeepTheirOwnRefusals(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
-		lockElsewhere(t, c, "x", time.Hour)
-		ctx, cancel := context.WithCancel(t.Context())
-		var wg sync.WaitGroup
-		for i := range 4 {
-			wg.Go(func() {
-				for ctx.Err() == nil {
-					_, err := r.Lock(ctx, []string{"x"}, ttl, redlock.WithRetryCount(1+i), redlock.WithRetryDelay(5*time.Millisecond))
-					var qe *redlock.QuorumError
-					if errors.As(err, &qe) {
-						slices.SortFunc(qe.Votes, func(a, b redlock.Vote) int { return int(b.Took - a.Took) })
-						qe.Votes[0].Node = "mine"
-						qe.Resources[0] = "mine"
-					}
-				}
-			})
-		}
-		time.Sleep(200 * time.Millisecond)
-		cancel()
-		wg.Wait()
-	})
-}
-
 // Nor be seen by them.
 func TestWaitersDoNotShareARefusal(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		lockElsewhere(t, c, "x", time.Hour)
 		first := make(chan struct{})
 		go func() {
@@ -324,32 +291,13 @@ func TestWaitersDoNotShareARefusal(t *testing.T) {
 	})
 }
 
-// Whoever gives way for a moment does not report that as taken.
-func TestWaiterDoesNotTakeAFreeLockThatWasLeftToOthers(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		a, b := newRedlock(t, c), newRedlock(t, c)
-		held, err := a.TryLock(t.Context(), []string{"x"}, ttl)
-		require.NoError(t, err)
-		w := startLock(t, b, t.Context(), []string{"x"}, slowly()...)
-		require.NoError(t, held.Unlock(t.Context()))
-		require.NoError(t, w.got(t).Unlock(t.Context()))
-		time.Sleep(5 * time.Millisecond)
-		requireNoKeys(t, c) // Nobody has it, nobody waits for it.
-		l, err := a.Lock(t.Context(), []string{"x"}, ttl, redlock.WithRetryIf(func(err error) bool { return errors.Is(err, redlock.ErrNoQuorum) }))
-		require.NoError(t, err)
-		assert.Equal(t, 1, l.Attempts())
-		require.NoError(t, l.Unlock(t.Context()))
-	})
-}
-
 func TestWaiterOfAnotherProcessIsWokenByARelease(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 5} {
 		inBubble(t, n, func(t *testing.T, c *testcluster.Cluster) {
 			slowDown(t, c) // One of two nodes alone may refuse; in line there only, it waits for the other's message.
 			a := newRedlock(t, c, redlock.WithPrefix("p:"))
 			b := newRedlock(t, c, redlock.WithPrefix("p:"))
-			held, err := a.TryLock(t.Context(), []string{"x", "y"}, ttl)
-			require.NoError(t, err)
+			held := tryLock(t, a, []string{"x", "y"}, ttl)
 			w := startLock(t, b, t.Context(), []string{"y"}, slowly()...)
 			released := time.Now()
 			require.NoError(t, held.Unlock(t.Context()))
@@ -400,8 +348,7 @@ func TestWaitersAreWokenByTheKeysExpiryWhenTheHolderDies(t *testing.T) {
 func TestWaitersForAMinHoldAreWokenWhenItIsOver(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		start := time.Now()
-		held, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, time.Hour, redlock.WithMinHold(5*time.Second))
-		require.NoError(t, err)
+		held := tryLock(t, newRedlock(t, c), []string{"x"}, time.Hour, redlock.WithMinHold(5*time.Second))
 		w := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
 		require.NoError(t, held.Unlock(t.Context()))
 		require.NoError(t, w.got(t).Unlock(t.Context()))
@@ -411,10 +358,8 @@ func TestWaitersForAMinHoldAreWokenWhenItIsOver(t *testing.T) {
 
 // A release that the servers have refused, and that is sent again, wakes waiters, too.
 func TestWaitersAreWokenByARepeatedRelease(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
-		held, err := r.TryLock(t.Context(), []string{"x"}, time.Hour)
-		require.NoError(t, err)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+		held := tryLock(t, r, []string{"x"}, time.Hour)
 		w := startLock(t, r, t.Context(), []string{"x"}, slowly()...)
 		other := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
 		require.NoError(t, c.SetError("BUSY running a script"))
@@ -428,52 +373,6 @@ func TestWaitersAreWokenByARepeatedRelease(t *testing.T) {
 	})
 }
 
-// After SCRIPT FLUSH the release is sent again, behind the request that it was to make room for.
-func TestWaitEndsThoughAScriptFlush(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		a := newRedlock(t, c)
-		x, err := a.TryLock(t.Context(), []string{"x"}, time.Hour)
-		require.NoError(t, err)
-		w := startLock(t, a, t.Context(), []string{"x"}, slowly()...)
-		for _, n := range c.Nodes {
-			conn, err := n.Conn(t.Context())
-			require.NoError(t, err)
-			_, err = conn.Do("SCRIPT", "FLUSH")
-			require.NoError(t, err)
-			_, err = conn.Do("SCRIPT", "LOAD", redlock.QueueScript.Source)
-			require.NoError(t, err)
-			_ = conn.Close()
-			require.NoError(t, n.Slow(time.Millisecond, time.Millisecond))
-		}
-		time.Sleep(5 * time.Second)
-		released := time.Now()
-		require.NoError(t, x.Unlock(t.Context()))
-		w.got(t)
-		assert.Less(t, w.at.Sub(released), time.Second)
-	})
-}
-
-// The attempt that a release has set off fails before the nodes have answered.
-func TestWaitGoesOnIfTheAttemptOfAHandOverTimesOut(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		a := newRedlock(t, c, redlock.WithNodeTimeout(time.Second))
-		x, err := a.TryLock(t.Context(), []string{"x"}, time.Hour)
-		require.NoError(t, err)
-		w := startLock(t, a, t.Context(), []string{"x"}, append(slowly(), redlock.WithNodeTimeout(10*time.Millisecond))...)
-		time.Sleep(5 * time.Second)
-		require.NoError(t, c.Hang()) // A pause of all nodes, of 30 ms
-		time.AfterFunc(30*time.Millisecond, func() {
-			for _, n := range c.Nodes {
-				_ = n.Resume()
-			}
-		})
-		released := time.Now()
-		require.NoError(t, x.Unlock(t.Context()))
-		w.got(t)
-		assert.Less(t, w.at.Sub(released), time.Second)
-	})
-}
-
 // The entry of a session that has ended must not keep the release from the waiters of this process.
 func TestWaitEndsThoughADeadSessionIsInLine(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
@@ -483,12 +382,10 @@ func TestWaitEndsThoughADeadSessionIsInLine(t *testing.T) {
 		}
 		r := newOver(t, nodes)
 		for _, dead := range []bool{false, true} {
-			held, err := r.TryLock(t.Context(), []string{"x"}, time.Hour)
-			require.NoError(t, err)
+			held := tryLock(t, r, []string{"x"}, time.Hour)
 			if dead {
 				ctx, cancel := context.WithCancel(t.Context())
-				d, err := redlock.New(nodesOf(c))
-				require.NoError(t, err)
+				d := newOver(t, nodesOf(c))
 				w := startLock(t, d, ctx, []string{"x"}, slowly()...)
 				cancel()
 				<-w.done
@@ -523,24 +420,6 @@ func TestWaitIgnoresMessagesOfOthers(t *testing.T) {
 		time.Sleep(time.Second)
 		require.NoError(t, held.Unlock(t.Context()))
 		require.NoError(t, w.got(t).Unlock(t.Context()))
-	})
-}
-
-// A holder that keeps a short lock refutes every guess when it ends.
-func TestWaitForAKeptShortLockDoesNotAskAllTheTime(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		h, r := newRedlock(t, c), newRedlock(t, c)
-		held, err := h.TryLock(t.Context(), []string{"x"}, 100*time.Millisecond)
-		require.NoError(t, err)
-		held.KeepAlive(t.Context())
-		ctx, cancel := context.WithCancel(t.Context())
-		w := startLock(t, r, ctx, []string{"x"}, redlock.WithRetryCount(-1), redlock.WithRetryDelay(10*time.Second), redlock.WithRetryJitter(0))
-		asked := countCommands(t, redlock.QueueScript.Hash.(string), c.Nodes[0])
-		time.Sleep(10 * time.Second)
-		assert.Less(t, asked.Load(), int64(20), "in one retry delay of 10 s")
-		cancel()
-		<-w.done
-		require.NoError(t, held.Unlock(t.Context()))
 	})
 }
 
@@ -580,8 +459,7 @@ func TestWaiterThatIsCancelledLeavesAtOnce(t *testing.T) {
 
 // A panic in the caller's function, which net/http would recover from, takes the waiter out of its line.
 func TestWaiterThatPanicsInRetryIfLeavesTheLine(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		held := lockElsewhere(t, c, "x", time.Hour)
 		calls := 0
 		func() {
@@ -650,8 +528,7 @@ func TestWaitersCancelledAtAnyMoment(t *testing.T) {
 	for i := 0; i < 150; i += rounds(1, 4) {
 		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 			h := newRedlock(t, c)
-			x, err := h.TryLock(t.Context(), []string{"x"}, time.Hour)
-			require.NoError(t, err)
+			x := tryLock(t, h, []string{"x"}, time.Hour)
 			a, b := newRedlock(t, c), newRedlock(t, c)
 			ctx, cancel := context.WithCancel(t.Context())
 			w1 := startLock(t, a, ctx, []string{"x"}, slowly()...)
@@ -681,32 +558,13 @@ func TestWaitersCancelledAtAnyMoment(t *testing.T) {
 	}
 }
 
-// Whoever polls often has nobody else do so once it has left.
-func TestWaiterThatPolledOftenAndLeftCostsNothing(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		require.NoError(t, c.Slow(500*time.Microsecond, 500*time.Microsecond))
-		r := newRedlock(t, c)
-		lockElsewhere(t, c, "x", 24*time.Hour)
-		ctx, cancel := context.WithCancel(t.Context())
-		head := startLock(t, r, ctx, []string{"x"}, redlock.WithRetryCount(-1), redlock.WithRetryDelay(time.Second), redlock.WithRetryJitter(0))
-		_, err := r.Lock(t.Context(), []string{"x"}, ttl, redlock.WithRetryCount(3), redlock.WithRetryDelay(0))
-		require.ErrorIs(t, err, redlock.ErrTaken)
-		asked := countCommands(t, redlock.QueueScript.Hash.(string), c.Nodes[0])
-		time.Sleep(10 * time.Second)
-		assert.LessOrEqual(t, asked.Load(), int64(12), "requests in 10 s of one waiter with a retry delay of 1 s")
-		cancel()
-		<-head.done
-	})
-}
-
 // What is remembered of a resource goes, also in a process that never waits.
 func TestWaitQueuesAreForgotten(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		a, b := newRedlock(t, c), newRedlock(t, c)
 		for i := range 50 {
 			res := []string{fmt.Sprintf("job:%d", i)}
-			held, err := a.TryLock(t.Context(), res, ttl)
-			require.NoError(t, err)
+			held := tryLock(t, a, res, ttl)
 			w := startLock(t, b, t.Context(), res, slowly()...)
 			require.NoError(t, held.Unlock(t.Context()))
 			require.NoError(t, w.got(t).Unlock(t.Context()))
@@ -715,22 +573,6 @@ func TestWaitQueuesAreForgotten(t *testing.T) {
 		cycle(t, a, "z", ttl)
 		known, _ := testkit.QueueOf(a).Len()
 		assert.LessOrEqual(t, known, 2, "after an hour")
-	})
-}
-
-func TestWaitsEndWithClose(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
-		lockElsewhere(t, c, "x", time.Hour)
-		first := startLock(t, r, t.Context(), []string{"x"}, slowly()...)
-		second := startLock(t, r, t.Context(), []string{"x"}, slowly()...)
-		at := time.Now()
-		require.NoError(t, r.Close(t.Context()))
-		for _, w := range []*waitingLock{first, second} {
-			<-w.done
-			require.ErrorIs(t, w.err, redlock.ErrClosed)
-			assert.Equal(t, at, w.at)
-		}
 	})
 }
 
@@ -810,15 +652,11 @@ func isClosed(wanted <-chan struct{}) bool {
 }
 
 func TestWaitIsSeenByAHolderOfThisProcessAtOnce(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
-		l, err := r.TryLock(t.Context(), []string{"a", "b"}, time.Minute)
-		require.NoError(t, err)
-		other, err := r.TryLock(t.Context(), []string{"c"}, time.Minute)
-		require.NoError(t, err)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+		l := tryLock(t, r, []string{"a", "b"}, time.Minute)
+		other := tryLock(t, r, []string{"c"}, time.Minute)
 		require.False(t, isWanted(l))
-		_, err = r.TryLock(t.Context(), []string{"a"}, time.Minute)
-		require.ErrorIs(t, err, redlock.ErrTaken)
+		refused(t, redlock.ErrTaken, r, []string{"a"}, time.Minute)
 		require.False(t, isWanted(l), "who tries does not wait")
 		wanted := l.Wanted()
 		ctx, cancel := context.WithCancel(t.Context())
@@ -836,8 +674,7 @@ func TestWaitIsSeenByAHolderOfThisProcessAtOnce(t *testing.T) {
 		require.False(t, isWanted(other))
 		wait("b")
 		require.True(t, isWanted(l))
-		fresh, err := r.TryLock(t.Context(), []string{"d"}, time.Minute)
-		require.NoError(t, err)
+		fresh := tryLock(t, r, []string{"d"}, time.Minute)
 		wait("d")
 		synctest.Wait()
 		require.True(t, isWanted(fresh), "somebody waited before it was asked")
@@ -853,8 +690,7 @@ func TestWaitInAnotherProcessIsSeenByAnExtension(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 				r, far := newRedlock(t, c, opts...), newRedlock(t, c, opts...)
-				l, err := r.TryLock(t.Context(), []string{"a", "b"}, 30*time.Second)
-				require.NoError(t, err)
+				l := tryLock(t, r, []string{"a", "b"}, 30*time.Second)
 				ctx, cancel := context.WithCancel(t.Context())
 				wait := func() (done chan error) {
 					done = make(chan error, 1)

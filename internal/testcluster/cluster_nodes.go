@@ -5,6 +5,9 @@ import "time"
 // The methods of this file do to every node, one after the other, what the method of the same
 // name of [Node] does to one. They end with the first error.
 
+// First returns the first nodes as a cluster, for what only they do.
+func (c *Cluster) First(n int) *Cluster { return &Cluster{Nodes: c.Nodes[:n]} }
+
 // Stop calls [Node.Stop] for every node.
 func (c *Cluster) Stop() error { return c.each((*Node).Stop) }
 

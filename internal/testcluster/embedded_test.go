@@ -2,7 +2,6 @@ package testcluster
 
 import (
 	"context"
-	"os"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -93,26 +92,6 @@ func TestBubbleNodeHasAClockOfItsOwn(t *testing.T) {
 	})
 }
 
-func TestBubbleConnectionsPipeline(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := RunBubble(t, 1)
-		conn, err := redis.DialContext(t.Context(), "tcp", c.Addrs()[0],
-			redis.DialContextFunc(c.DialContext), redis.DialClientName("me"), redis.DialDatabase(3))
-		require.NoError(t, err)
-		for range 1000 {
-			require.NoError(t, conn.Send("ECHO", "a line that is long enough to fill every buffer soon"))
-		}
-		require.NoError(t, conn.Flush())
-		for range 1000 {
-			_, err = conn.Receive()
-			require.NoError(t, err)
-		}
-		require.NoError(t, conn.Close())
-		_, err = c.DialContext(t.Context(), "tcp", "unknown:1")
-		require.Error(t, err)
-	})
-}
-
 func TestNodeKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := RunBubble(t, 1).Nodes[0]
@@ -175,41 +154,6 @@ func TestEmbeddedStopAndRestart(t *testing.T) {
 		require.NoError(t, n.Restart(true))
 		_, err = conn.Do("PING")
 		require.Error(t, err)
-	})
-}
-
-func TestEmbeddedHangAndSlow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := RunBubble(t, 1).Nodes[0]
-		pool := n.Pool()
-		require.NoError(t, n.Hang())
-		_, err := redis.DoWithTimeout(get(t, pool), time.Second, "SET", "k", "v")
-		require.ErrorIs(t, err, os.ErrDeadlineExceeded)
-		requireNoKey(t, n, "k")
-		require.NoError(t, n.Resume())
-		synctest.Wait()
-		requireKey(t, n, "v")
-
-		require.NoError(t, n.Slow(time.Second, time.Second))
-		start := time.Now()
-		_, err = get(t, pool).Do("PING")
-		require.NoError(t, err)
-		require.Equal(t, 2*time.Second, time.Since(start))
-		require.NoError(t, n.Slow(0, 0))
-	})
-}
-
-func TestEmbeddedFlushScripts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := RunBubble(t, 1).Nodes[0]
-		conn := get(t, n.Pool())
-		script := redis.NewScript(1, setAndGet)
-		require.NoError(t, script.Load(conn))
-		require.NoError(t, n.FlushScripts())
-		require.NoError(t, script.SendHash(conn, "k", "v"))
-		require.NoError(t, conn.Flush())
-		_, err := conn.Receive()
-		require.ErrorContains(t, err, "NOSCRIPT")
 	})
 }
 
@@ -290,31 +234,4 @@ func TestStopIsFinal(t *testing.T) {
 		require.NoError(t, n.Restart(false))
 		requireNoKey(t, n, "k")
 	}
-}
-
-func TestEmbeddedOverTCP(t *testing.T) {
-	requireNoLeaks(t)
-	c := RunEmbedded(t, 3)
-	require.Len(t, c.Addrs(), 3)
-	for i, pool := range c.Pools() {
-		n := c.Nodes[i]
-		require.Equal(t, n.Addr(), n.ProxyAddr())
-		require.Empty(t, n.DirectAddr())
-		_, err := get(t, pool).Do("SET", "k", n.Name())
-		require.NoError(t, err)
-		requireKey(t, n, n.Name())
-	}
-	n := c.Nodes[0]
-	require.NoError(t, n.Stop())
-	_, err := n.Conn(t.Context(), redis.DialClientName("me"))
-	require.Error(t, err)
-	require.NoError(t, n.Restart(true))
-	conn, err := redis.Dial("tcp", n.Addr(), redis.DialReadTimeout(20*time.Millisecond))
-	require.NoError(t, err)
-	require.NoError(t, n.Hang())
-	_, err = conn.Do("GET", "k")
-	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
-	require.NoError(t, n.Resume())
-	require.NoError(t, c.Close())
-	require.NoError(t, c.Close())
 }

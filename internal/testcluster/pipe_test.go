@@ -1,7 +1,6 @@
 package testcluster
 
 import (
-	"errors"
 	"io"
 	"net"
 	"os"
@@ -30,46 +29,6 @@ func TestPipeBuffersWithoutAReader(t *testing.T) {
 	_, err = a.Read(make([]byte, 1))
 	require.ErrorIs(t, err, net.ErrClosed)
 	require.NoError(t, b.Close())
-}
-
-func TestPipeCloseWakesReader(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, b := Pipe()
-		errs := make(chan error, 2)
-		for _, c := range []net.Conn{a, b} {
-			go func() {
-				_, err := c.Read(make([]byte, 1))
-				errs <- err
-			}()
-		}
-		synctest.Wait()
-		require.NoError(t, a.Close())
-		require.ElementsMatch(t, []bool{true, false}, []bool{errors.Is(<-errs, io.EOF), errors.Is(<-errs, io.EOF)})
-	})
-}
-
-func TestPipeHalfClose(t *testing.T) {
-	a, b := newPipe()
-	require.NoError(t, a.CloseWrite())
-	_, err := b.Read(make([]byte, 1))
-	require.Equal(t, io.EOF, err)
-	_, err = b.Write([]byte("x"))
-	require.NoError(t, err)
-	_, err = a.Read(make([]byte, 1))
-	require.NoError(t, err)
-	_, err = a.Write([]byte("x"))
-	require.Error(t, err)
-}
-
-func TestPipeReset(t *testing.T) {
-	a, b := newPipe()
-	_, err := a.Write([]byte("lost"))
-	require.NoError(t, err)
-	a.reset()
-	_, err = b.Read(make([]byte, 1))
-	require.ErrorIs(t, err, syscall.ECONNRESET)
-	_, err = b.Write([]byte("x"))
-	require.ErrorIs(t, err, syscall.ECONNRESET)
 }
 
 func TestPipeDeadlines(t *testing.T) {

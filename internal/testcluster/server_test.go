@@ -49,28 +49,6 @@ func TestServers(t *testing.T) {
 	requireKey(t, c.Nodes[1], "node2")
 }
 
-func TestServerHangs(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("there is no signal to freeze a process")
-	}
-	requireNoLeaks(t)
-	n := RunServers(t, 1).Nodes[0]
-	conn, err := n.Conn(t.Context())
-	require.NoError(t, err)
-	defer func() { _ = conn.Close() }()
-	require.NoError(t, n.Hang())
-	_, err = redis.DoWithTimeout(conn, 30*time.Millisecond, "PING")
-	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
-	require.NoError(t, n.Resume())
-	_, err = get(t, n.Pool()).Do("PING")
-	require.NoError(t, err)
-	// A frozen server can be killed as well.
-	require.NoError(t, n.Hang())
-	require.NoError(t, n.Restart(false))
-	_, err = get(t, n.Pool()).Do("PING")
-	require.NoError(t, err)
-}
-
 func TestServerKeepsDataOnDisk(t *testing.T) {
 	requireNoLeaks(t)
 	c := RunServers(t, 1, WithAppendOnly(), WithUnixSocket(), WithArgs("--maxclients", "77"))
@@ -115,30 +93,6 @@ func TestServerComesBackWithWhatItHadBefore(t *testing.T) {
 	embedded := RunEmbedded(t, 1).Nodes[0]
 	require.ErrorIs(t, embedded.Keep(), ErrUnsupported)
 	require.ErrorIs(t, embedded.RestartKept(), ErrUnsupported)
-}
-
-func TestServersBehindProxies(t *testing.T) {
-	requireNoLeaks(t)
-	n := RunServers(t, 1, WithProxy()).Nodes[0]
-	require.Equal(t, n.Addr(), n.ProxyAddr())
-	require.NotEqual(t, n.Addr(), n.DirectAddr())
-	pool := n.Pool()
-	conn := get(t, pool)
-	_, err := conn.Do("SET", "k", "v")
-	require.NoError(t, err)
-	require.NoError(t, n.Slow(10*time.Millisecond, 10*time.Millisecond))
-	start := time.Now()
-	_, err = conn.Do("PING")
-	require.NoError(t, err)
-	require.GreaterOrEqual(t, time.Since(start), 20*time.Millisecond)
-	require.NoError(t, n.Slow(0, 0))
-
-	require.NoError(t, n.Stop())
-	_, err = conn.Do("PING")
-	require.Error(t, err)
-	require.NoError(t, n.Restart(false))
-	_, err = get(t, pool).Do("PING")
-	require.NoError(t, err)
 }
 
 func TestServerBinary(t *testing.T) {

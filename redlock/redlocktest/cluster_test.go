@@ -40,17 +40,6 @@ func TestAnotherProcess(t *testing.T) {
 	})
 }
 
-func TestNodesForARedlockOfOnesOwn(t *testing.T) {
-	everywhere(t, func(t *testing.T) {
-		c := New(t, 3, calm())
-		own, err := redlock.New(c.Nodes(), calm())
-		require.NoError(t, err)
-		tryLock(t, own, "a")
-		refused(t, c.Redlock, "a", redlock.ErrTaken)
-		require.NoError(t, own.Close(t.Context()))
-	})
-}
-
 func TestPrefix(t *testing.T) {
 	everywhere(t, func(t *testing.T) {
 		var events int // Of the nodes' first connections; none may come from New.
@@ -98,25 +87,6 @@ func TestBadArguments(t *testing.T) {
 	require.Len(t, tb.errors, 4)
 	require.Contains(t, tb.errors[3], "another Cluster")
 	require.Len(t, tb.fatal, 1)
-}
-
-func TestEndsWhateverIsLeft(t *testing.T) {
-	everywhere(t, func(t *testing.T) {
-		for _, fault := range []func(*Cluster){
-			func(*Cluster) {},
-			(*Cluster).HangMajority,
-			(*Cluster).StopMajority,
-			func(c *Cluster) { c.Slow(time.Minute) },
-		} {
-			c := New(t, 5)
-			tryLock(t, c.Redlock, "a")
-			fault(c)
-			_ = c.Redlock.Do(t.Context(), []string{"b"}, ttl, nil)
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-			_, _ = c.Redlock.Lock(ctx, []string{"c"}, ttl)
-			cancel()
-		}
-	})
 }
 
 // TestHoldThatDoesNotEnd: what outlives the test is reported, and not waited for

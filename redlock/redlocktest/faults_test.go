@@ -81,12 +81,9 @@ func TestRecoverAfterLong(t *testing.T) {
 func TestWithoutQuorumAHoldExpires(t *testing.T) {
 	for name, fault := range withoutQuorum {
 		t.Run(name, func(t *testing.T) {
-			everywhere(t, func(t *testing.T) {
-				c, life := New(t, 5), 250*time.Millisecond
-				if inRealTime(t) {
-					life = time.Second // It is to be got before it is over.
-				}
-				err := c.Redlock.Do(t.Context(), []string{"a"}, life, func(ctx context.Context, l *redlock.Lock) error {
+			synctest.Test(t, func(t *testing.T) {
+				c := New(t, 5)
+				err := c.Redlock.Do(t.Context(), []string{"a"}, 250*time.Millisecond, func(ctx context.Context, l *redlock.Lock) error {
 					fault(c)
 					require.Equal(t, redlock.ErrExpired, within(ctx, patience))
 					require.False(t, time.Now().Before(l.Until()))

@@ -58,29 +58,6 @@ func TestLoseAKeptLock(t *testing.T) {
 	})
 }
 
-// TestLoseAtAnyMoment: in the middle of an extension, too.
-func TestLoseAtAnyMoment(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := New(t, 3)
-		c.Slow(2 * time.Millisecond)
-		const ttl = 300 * time.Millisecond
-		step := 1
-		if testing.Short() {
-			step = 8
-		}
-		for i := 0; i < 150; i += step {
-			l, err := c.Redlock.Lock(t.Context(), []string{"a"}, ttl)
-			require.NoError(t, err)
-			ctx := l.KeepAlive(t.Context())
-			time.Sleep(80*time.Millisecond + time.Duration(i)*270*time.Microsecond)
-			c.Lose(l)
-			require.Equal(t, redlock.ErrLost, within(ctx, time.Millisecond))
-			_ = l.Unlock(t.Context())
-			c.AssertFree()
-		}
-	})
-}
-
 func TestLoseWithoutQuorum(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tb := &recorder{TB: t}

@@ -25,17 +25,8 @@ func TestTake(t *testing.T) {
 		release()
 		require.NoError(t, l.Extend(t.Context(), ttl), "a release that comes again does no harm")
 
-		inspection, err := c.Redlock.Inspect(t.Context(), "a")
-		require.NoError(t, err)
-		require.True(t, inspection.Held)
-	})
-}
-
-func TestTakenWithoutEnd(t *testing.T) {
-	everywhere(t, func(t *testing.T) {
-		c := New(t, 3, calm())
-		c.Take("a", 0)
-		inspection, err := c.Redlock.Inspect(t.Context(), "a")
+		c.Take("c", 0)
+		inspection, err := c.Redlock.Inspect(t.Context(), "c")
 		require.NoError(t, err)
 		require.True(t, inspection.Held)
 		require.Negative(t, inspection.TTL)

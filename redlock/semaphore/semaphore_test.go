@@ -118,9 +118,7 @@ func TestNeverMoreThanK(t *testing.T) {
 		testkit.InBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
 			const processes, callers = 4, 6
 			rounds := testkit.Rounds(30, 6)
-			for _, n := range c.Nodes {
-				require.NoError(t, n.Slow(0, 2*time.Millisecond))
-			}
+			require.NoError(t, c.Slow(0, 2*time.Millisecond))
 			var wg sync.WaitGroup
 			var g gauge
 			began := time.Now()

@@ -40,8 +40,7 @@ func TestAuthOfServersThatRequireAPassword(t *testing.T) {
 	}
 	for says, nodes := range wrong {
 		r := newPatient(t, nodes)
-		_, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
-		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		err := refused(t, redlock.ErrNoQuorum, r, []string{"a"}, time.Minute)
 		said := 0
 		for _, v := range votesOf(t, err) {
 			if !errors.Is(v.Err, redlock.ErrPending) {
@@ -158,8 +157,7 @@ func loseAReply(t *testing.T, n *testcluster.Node, r *redlock.Redlock) (sent boo
 	t.Helper()
 	before := r.Stats().Nodes[0]
 	n.Proxy().DropReplies(true)
-	_, err := r.TryLock(t.Context(), []string{"a"}, time.Minute, redlock.WithNodeTimeout(50*time.Millisecond))
-	require.ErrorIs(t, err, redlock.ErrNoQuorum)
+	refused(t, redlock.ErrNoQuorum, r, []string{"a"}, time.Minute, redlock.WithNodeTimeout(50*time.Millisecond))
 	n.Proxy().Refuse(true)
 	n.Proxy().Reset()
 	n.Proxy().DropReplies(false)
@@ -207,18 +205,6 @@ func requireNotPermitted(t *testing.T, err error) {
 	require.Regexp(t, `NOPERM|No permission|can't run this command|ACL failure|can't access`, err.Error())
 }
 
-func TestConnectionsToUnixSockets(t *testing.T) {
-	t.Parallel()
-	c := testcluster.RunServers(t, 3, testcluster.WithUnixSocket())
-	var nodes []redlock.Node
-	for _, n := range c.Nodes {
-		nodes = append(nodes, redlock.NewNode("unix://"+n.Socket()))
-	}
-	r := newPatient(t, nodes)
-	requireServes(t, c, r)
-	require.Equal(t, c.Nodes[0].Socket(), r.Stats().Nodes[0].Node)
-}
-
 // A lock on one resource is the server's own SET, which this user may use. Its release has keys of the library's own.
 func TestAuthOfAUserWhoCouldNotReleaseALock(t *testing.T) {
 	t.Parallel()
@@ -257,8 +243,7 @@ func TestAuthWithCredentialsThatChange(t *testing.T) {
 	}
 	rotate()
 	r := newPatient(t, nodes)
-	held, err := r.TryLock(t.Context(), []string{"held"}, time.Minute)
-	require.NoError(t, err)
+	held := tryLock(t, r, []string{"held"}, time.Minute)
 	for range 5 {
 		rotate()
 		await(t, 30*time.Second, "locks are got with the new password", func() bool {
@@ -320,8 +305,7 @@ func TestAuthOfAPoolFunc(t *testing.T) {
 			}
 			r := newPatient(t, nodes(""))
 			for range 10 {
-				l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
-				require.NoError(t, err)
+				l := tryLock(t, r, []string{"a"}, time.Minute)
 				require.NoError(t, l.Unlock(t.Context()))
 			}
 			_, err := newPatient(t, nodes("/99")).TryLock(t.Context(), []string{"a"}, time.Minute)

@@ -20,6 +20,9 @@ import (
 var (
 	newRedlock    = testkit.NewRedlock
 	newOver       = testkit.NewOver
+	tryLock       = testkit.TryLock
+	waitLock      = testkit.WaitLock
+	refused       = testkit.Refused
 	nodesOf       = testkit.NodesOf
 	keys          = testkit.Keys
 	names         = testkit.Names

@@ -18,14 +18,11 @@ func TestHoldEndsItsContextAtUntilWhenNodesFreeze(t *testing.T) {
 	c := testcluster.RunServers(t, 5)
 	r := newRedlock(t, c)
 	for range rounds(3, 1) {
-		l, err := r.Lock(t.Context(), []string{"a"}, 2*time.Second)
-		require.NoError(t, err)
+		l := waitLock(t, r, []string{"a"}, 2*time.Second)
 		ctx := l.KeepAlive(t.Context())
 		rest(t.Context(), 900*time.Millisecond, 1200*time.Millisecond) // One extension and a bit.
 		require.NoError(t, ctx.Err())
-		for _, n := range c.Nodes[:3] {
-			require.NoError(t, n.Hang())
-		}
+		require.NoError(t, c.First(3).Hang())
 		worst := lateness()
 		<-ctx.Done()
 		late := time.Since(l.Until())
@@ -34,9 +31,7 @@ func TestHoldEndsItsContextAtUntilWhenNodesFreeze(t *testing.T) {
 		require.Equal(t, redlock.ErrExpired, context.Cause(ctx))
 		assert.GreaterOrEqual(t, late, time.Duration(0))
 		assert.LessOrEqual(t, late, 20*time.Millisecond+control)
-		for _, n := range c.Nodes[:3] {
-			require.NoError(t, n.Resume())
-		}
+		require.NoError(t, c.First(3).Resume())
 		await(t, 30*time.Second, "all nodes are back", func() bool { return lockEverywhere(t, c, r, "b") })
 		_ = l.Unlock(t.Context())
 		awaitNoKeys(t, c, 30*time.Second)
@@ -48,8 +43,7 @@ func TestHoldNoticesAStolenLockBeforeUntil(t *testing.T) {
 	c := testcluster.RunServers(t, 3)
 	r := newPatient(t, nodesOf(c))
 	for _, theft := range [][]any{{"DEL", "a"}, {"SET", "a", "thief", "PX", 60000}} {
-		l, err := r.Lock(t.Context(), []string{"a"}, 6*time.Second)
-		require.NoError(t, err)
+		l := waitLock(t, r, []string{"a"}, 6*time.Second)
 		ctx := l.KeepAlive(t.Context())
 		await(t, 30*time.Second, "all nodes have it", func() bool { return holders(t, c, l) == 3 })
 		for _, n := range c.Nodes {
@@ -64,40 +58,16 @@ func TestHoldNoticesAStolenLockBeforeUntil(t *testing.T) {
 	}
 }
 
-// A lock that is held for long, while one node after the other restarts without
-// its data, is repaired each time.
-func TestRepairOfARestartedNode(t *testing.T) {
-	t.Parallel()
-	c := testcluster.RunServers(t, 3)
-	r := newPatient(t, nodesOf(c))
-	l, err := r.Lock(t.Context(), []string{"a"}, 2*time.Second)
-	require.NoError(t, err)
-	ctx := l.KeepAlive(t.Context())
-	for _, n := range c.Nodes {
-		await(t, 30*time.Second, "all nodes have it", func() bool { return holders(t, c, l) == 3 })
-		require.NoError(t, n.Stop())
-		require.NoError(t, n.Restart(false))
-	}
-	await(t, 30*time.Second, "all nodes have it", func() bool { return holders(t, c, l) == 3 })
-	require.NoError(t, ctx.Err())
-	require.NoError(t, l.Unlock(t.Context()))
-	require.Equal(t, context.Canceled, context.Cause(ctx))
-	awaitNoKeys(t, c, 30*time.Second)
-}
-
 // Min hold on real servers: the keys stay, and are gone at the time.
 func TestHoldWithMinHold(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3)
 	r := newPatient(t, nodesOf(c))
 	start := time.Now()
-	l, err := r.Lock(t.Context(), []string{"a"}, time.Minute, redlock.WithMinHold(3*time.Second))
-	require.NoError(t, err)
+	l := waitLock(t, r, []string{"a"}, time.Minute, redlock.WithMinHold(3*time.Second))
 	require.NoError(t, l.Unlock(t.Context()))
-	_, err = r.TryLock(t.Context(), []string{"a"}, time.Minute)
-	require.ErrorIs(t, err, redlock.ErrTaken)
-	next, err := r.Lock(t.Context(), []string{"a"}, time.Minute, redlock.WithRetryCount(-1), redlock.WithRetryDelay(10*time.Millisecond))
-	require.NoError(t, err)
+	refused(t, redlock.ErrTaken, r, []string{"a"}, time.Minute)
+	next := waitLock(t, r, []string{"a"}, time.Minute, redlock.WithRetryCount(-1), redlock.WithRetryDelay(10*time.Millisecond))
 	took := time.Since(start)
 	assert.GreaterOrEqual(t, took, 3*time.Second)
 	assert.Less(t, took, 6*time.Second, "not for the ttl")

@@ -78,10 +78,8 @@ func TestLockIsACommandOfTheServer(t *testing.T) {
 	require.True(t, lockEverywhere(t, c, r, "first"))
 	admin(t, n, "CONFIG", "RESETSTAT")
 	for range 10 {
-		l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
-		require.NoError(t, err)
-		_, err = r.TryLock(t.Context(), []string{"a"}, time.Minute)
-		require.ErrorIs(t, err, redlock.ErrTaken)
+		l := tryLock(t, r, []string{"a"}, time.Minute)
+		refused(t, redlock.ErrTaken, r, []string{"a"}, time.Minute)
 		require.NoError(t, l.Unlock(t.Context()))
 	}
 	stats, err := redis.String(admin(t, n, "INFO", "commandstats"), nil)
@@ -108,15 +106,13 @@ func TestRefusalForAKeyOfAnotherTypeHarmsNobodyElse(t *testing.T) {
 		admin(t, n, "RPUSH", "jobs", "x")
 		n.Proxy().DropReplies(true) // The outcome is left unknown.
 	}
-	_, err := r.TryLock(t.Context(), []string{"jobs"}, time.Hour, redlock.WithNodeTimeout(50*time.Millisecond))
-	require.ErrorIs(t, err, redlock.ErrNoQuorum)
+	refused(t, redlock.ErrNoQuorum, r, []string{"jobs"}, time.Hour, redlock.WithNodeTimeout(50*time.Millisecond))
 	for _, n := range c.Nodes {
 		n.Proxy().DropReplies(false)
 		n.Proxy().Reset()
 	}
 	await(t, 30*time.Second, "all nodes have a lock", func() bool { return lockEverywhere(t, c, r, "fine") })
-	_, err = r.TryLock(t.Context(), []string{"jobs"}, time.Hour)
-	require.ErrorIs(t, err, redlock.ErrNoQuorum)
+	err := refused(t, redlock.ErrNoQuorum, r, []string{"jobs"}, time.Hour)
 	require.ErrorContains(t, err, "WRONGTYPE")
 	for _, n := range c.Nodes {
 		admin(t, n, "DEL", "jobs")
@@ -129,8 +125,7 @@ func TestRefusalForALockWhoseKeyBecomesAnotherTypeIsALoss(t *testing.T) {
 	r := newPatient(t, nodesOf(c))
 	for _, stolen := range []string{"a", "b"} {
 		await(t, 30*time.Second, "all nodes have a lock", func() bool { return lockEverywhere(t, c, r, "fine") })
-		l, err := r.TryLock(t.Context(), []string{"a", "b"}, time.Hour)
-		require.NoError(t, err)
+		l := tryLock(t, r, []string{"a", "b"}, time.Hour)
 		await(t, 30*time.Second, "all nodes have it", func() bool { return holders(t, c, l) == 3 })
 		for _, n := range c.Nodes {
 			admin(t, n, "DEL", stolen)
@@ -160,8 +155,7 @@ func TestRefusalForAForbiddenKeyHarmsNobodyElse(t *testing.T) {
 		n.Proxy().DropReplies(true)
 	}
 	for _, resource := range []string{"other", "app:fine"} {
-		_, err := r.TryLock(t.Context(), []string{resource}, time.Hour, redlock.WithNodeTimeout(50*time.Millisecond))
-		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		refused(t, redlock.ErrNoQuorum, r, []string{resource}, time.Hour, redlock.WithNodeTimeout(50*time.Millisecond))
 	}
 	for _, n := range c.Nodes {
 		n.Proxy().DropReplies(false)
@@ -176,8 +170,7 @@ func TestMemoryThatIsFullStillLetsLocksBeKeptAndReleased(t *testing.T) {
 	c := testcluster.RunServers(t, 1, testcluster.WithProxy())
 	n := c.Nodes[0]
 	r := newPatient(t, nodesOf(c))
-	held, err := r.TryLock(t.Context(), []string{"held"}, time.Minute)
-	require.NoError(t, err)
+	held := tryLock(t, r, []string{"held"}, time.Minute)
 	n.Proxy().DropReplies(true)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -193,8 +186,7 @@ func TestMemoryThatIsFullStillLetsLocksBeKeptAndReleased(t *testing.T) {
 	n.Proxy().DropReplies(false)
 	n.Proxy().Reset()
 	await(t, 30*time.Second, "it is cleaned up", func() bool { return r.Stats().Nodes[0].Cleaned == 1 })
-	_, err = r.TryLock(t.Context(), []string{"new"}, time.Minute)
-	require.ErrorIs(t, err, redlock.ErrNoQuorum)
+	err := refused(t, redlock.ErrNoQuorum, r, []string{"new"}, time.Minute)
 	require.ErrorContains(t, err, "OOM")
 	probe := func() (any, error) { return adminConn(t, n).Do("EVAL", node.Probe.Source, 1, "none") }
 	_, err = probe()
@@ -217,9 +209,7 @@ func TestOwnerOfALock(t *testing.T) {
 	for _, opts := range [][]redlock.Option{nil, {redlock.WithFencing()}} {
 		var l *redlock.Lock
 		await(t, 30*time.Second, "all nodes have the lock", func() bool {
-			var err error
-			l, err = r.TryLock(t.Context(), []string{"a", "b"}, time.Minute, append(opts, redlock.WithOwner(oddOwner))...)
-			require.NoError(t, err)
+			l = tryLock(t, r, []string{"a", "b"}, time.Minute, append(opts, redlock.WithOwner(oddOwner))...)
 			if holders(t, c, l) == 3 {
 				return true
 			}
@@ -278,8 +268,7 @@ func TestRedisClusterAsTheOnlyNode(t *testing.T) {
 		return ok && strings.Contains(string(info), "cluster_state:ok")
 	})
 
-	_, err := newPatient(t, serverNodes(c)).TryLock(t.Context(), []string{"a"}, time.Minute)
-	require.ErrorIs(t, err, redlock.ErrNoQuorum)
+	err := refused(t, redlock.ErrNoQuorum, newPatient(t, serverNodes(c)), []string{"a"}, time.Minute)
 	require.ErrorContains(t, err, "CROSSSLOT")
 	found := checked(t, serverNodes(c)).Findings
 	assert.Contains(t, found, redlockcheck.Finding{
@@ -291,13 +280,11 @@ func TestRedisClusterAsTheOnlyNode(t *testing.T) {
 	opts := []redlock.Option{redlock.WithPrefix("{locks}:"), redlock.WithQuarantine(time.Hour), redlock.WithFencing()}
 	a, b := newPatient(t, serverNodes(c), opts...), newPatient(t, serverNodes(c), opts...)
 	require.NoError(t, a.Admit(t.Context(), serverNodes(c)[0].Name))
-	held, err := a.TryLock(t.Context(), []string{"a", "b"}, time.Minute)
-	require.NoError(t, err)
+	held := tryLock(t, a, []string{"a", "b"}, time.Minute)
 	require.NoError(t, held.Extend(t.Context(), 2*time.Minute))
 	took := handOver(t, held, b, "b", redlock.WithRetryDelay(time.Minute))
 	assert.Less(t, took, 30*time.Second, "it was told of the release, and has not polled")
-	later, err := b.TryLock(t.Context(), []string{"b"}, time.Minute)
-	require.NoError(t, err)
+	later := tryLock(t, b, []string{"b"}, time.Minute)
 	assert.Greater(t, later.Fence(), held.Fence())
 	require.NoError(t, later.Unlock(t.Context()))
 	for _, f := range checked(t, serverNodes(c), opts...).Findings {

@@ -75,10 +75,8 @@ func requireServes(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 	for round := range 2 {
 		awaitAll(t, c, r, 30*time.Second)
 		for range 20 {
-			l, err := r.Lock(t.Context(), []string{"a", "b"}, time.Minute)
-			require.NoError(t, err)
-			_, err = r.TryLock(t.Context(), []string{"b"}, time.Minute)
-			require.ErrorIs(t, err, redlock.ErrTaken)
+			l := waitLock(t, r, []string{"a", "b"}, time.Minute)
+			refused(t, redlock.ErrTaken, r, []string{"b"}, time.Minute)
 			require.NoError(t, l.Extend(t.Context(), 2*time.Minute))
 			in, err := r.Inspect(t.Context(), "a")
 			require.NoError(t, err)
@@ -145,8 +143,7 @@ func TestPoolsOfEveryKind(t *testing.T) {
 				require.NoError(t, conn.Close())
 				pools, nodes = append(pools, p), append(nodes, redlock.Node{Name: n.Name(), Pool: p})
 			}
-			r, err := redlock.New(nodes, redlock.WithNodeTimeout(patient))
-			require.NoError(t, err)
+			r := newOver(t, nodes, redlock.WithNodeTimeout(patient))
 			requireServes(t, c, r)
 			require.NoError(t, r.Close(context.Background()))
 			for _, p := range pools {
@@ -224,8 +221,7 @@ func TestPoolThatIsBrokenIsOnlyOneNodesVote(t *testing.T) {
 			}
 			var vote redlock.Vote
 			await(t, 30*time.Second, "the node has voted", func() bool {
-				_, err := r.TryLock(t.Context(), []string{"taken"}, time.Minute)
-				require.ErrorIs(t, err, redlock.ErrTaken)
+				err := refused(t, redlock.ErrTaken, r, []string{"taken"}, time.Minute)
 				vote = voteOf(t, err, c.Nodes[1].Name())
 				return !errors.Is(vote.Err, redlock.ErrPending)
 			})
@@ -238,34 +234,6 @@ func TestPoolThatIsBrokenIsOnlyOneNodesVote(t *testing.T) {
 	}
 }
 
-// A pool's GetContext may hang for ever, in a Dial or a wait that knows no
-// context.
-func TestPoolThatHangsHoldsUpNobody(t *testing.T) {
-	t.Parallel()
-	c := testcluster.RunServers(t, 3)
-	nodes := nodesOf(c)
-	hung := make(chan struct{})
-	t.Cleanup(func() { close(hung) })
-	nodes[0].Pool = poolFunc(func(context.Context) (redis.Conn, error) {
-		<-hung
-		return nil, errors.New("too late")
-	})
-	const timeout = 2 * time.Second
-	r := newOver(t, nodes, redlock.WithNodeTimeout(timeout))
-	start := time.Now()
-	for range 50 {
-		cycle(t, r, "a", time.Minute)
-	}
-	locks := time.Since(start)
-	assert.Less(t, locks, 50*timeout/2, "nobody waits for the node")
-	start = time.Now()
-	require.NoError(t, r.Close(context.Background()))
-	closing := time.Since(start)
-	assert.Less(t, closing, timeout+2*time.Second)
-	t.Logf("50 cycles in %v, Close in %v", locks, closing)
-	awaitNoKeys(t, c, 30*time.Second)
-}
-
 // These tests are not parallel: they count goroutines.
 
 // use lets r do something, on all nodes.
@@ -273,8 +241,7 @@ func use(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 	t.Helper()
 	awaitAll(t, c, r, 30*time.Second)
 	for range 20 {
-		l, err := r.Lock(t.Context(), []string{"a"}, time.Minute)
-		require.NoError(t, err)
+		l := waitLock(t, r, []string{"a"}, time.Minute)
 		require.NoError(t, l.Unlock(t.Context()))
 	}
 }
@@ -293,8 +260,7 @@ func TestPoolGetsItsConnectionsBackFromClose(t *testing.T) {
 		pools, nodes = append(pools, p), append(nodes, redlock.Node{Name: n.Name(), Pool: p})
 	}
 	before := runtime.NumGoroutine()
-	r, err := redlock.New(nodes, redlock.WithNodeTimeout(time.Second))
-	require.NoError(t, err)
+	r := newOver(t, nodes, redlock.WithNodeTimeout(time.Second))
 	require.LessOrEqual(t, runtime.NumGoroutine(), before, "New does nothing yet")
 	use(t, c, r)
 	for _, p := range pools {
@@ -316,8 +282,7 @@ func TestPoolGetsItsConnectionsBackFromClose(t *testing.T) {
 		require.NoError(t, conn.Close())
 	}
 	awaitGoroutines(t, before)
-	_, err = r.TryLock(t.Context(), []string{"a"}, time.Minute)
-	require.ErrorIs(t, err, redlock.ErrClosed)
+	refused(t, redlock.ErrClosed, r, []string{"a"}, time.Minute)
 	awaitNoKeys(t, c, 30*time.Second)
 }
 
@@ -333,8 +298,7 @@ func TestPoolGetsBrokenConnectionsBack(t *testing.T) {
 		pools, nodes = append(pools, p), append(nodes, redlock.Node{Name: n.Name(), Pool: p})
 	}
 	before := runtime.NumGoroutine()
-	r, err := redlock.New(nodes, redlock.WithNodeTimeout(time.Second))
-	require.NoError(t, err)
+	r := newOver(t, nodes, redlock.WithNodeTimeout(time.Second))
 	for range 4 {
 		use(t, c, r)
 		for _, n := range c.Nodes {
@@ -343,8 +307,7 @@ func TestPoolGetsBrokenConnectionsBack(t *testing.T) {
 	}
 	use(t, c, r)
 	c.Nodes[0].Proxy().Hang()
-	l, err := r.Lock(t.Context(), []string{"a"}, time.Minute)
-	require.NoError(t, err)
+	l := waitLock(t, r, []string{"a"}, time.Minute)
 	require.NoError(t, l.Unlock(t.Context()))
 	start := time.Now()
 	require.NoError(t, r.Close(context.Background()))
@@ -369,8 +332,7 @@ func TestPoolsOfNewNodeAreClosedByClose(t *testing.T) {
 		require.Zero(t, clients(t, n))
 	}
 	before := runtime.NumGoroutine()
-	r, err := redlock.New(nodes, redlock.WithNodeTimeout(time.Second))
-	require.NoError(t, err)
+	r := newOver(t, nodes, redlock.WithNodeTimeout(time.Second))
 	use(t, c, r)
 	for _, n := range c.Nodes {
 		await(t, 30*time.Second, "there is one client", func() bool { return clients(t, n) == 1 })
@@ -422,8 +384,7 @@ func TestDatabaseOfEachNode(t *testing.T) {
 	require.Equal(t, c.Nodes[0].Addr()+"/5", nodes[0].Name)
 	require.Equal(t, c.Nodes[1].Socket()+"?db=5", nodes[1].Name)
 	r := newPatient(t, nodes)
-	l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
-	require.NoError(t, err)
+	l := tryLock(t, r, []string{"a"}, time.Minute)
 	await(t, 30*time.Second, "all nodes have it", func() bool {
 		in, inspectErr := r.Inspect(t.Context(), "a")
 		require.NoError(t, inspectErr)

@@ -82,8 +82,7 @@ func TestQuarantineKeepsOutASecondHolder(t *testing.T) {
 			var held *redlock.Lock
 			await(t, 30*time.Second, "all nodes have the lock", func() bool {
 				if held == nil || held.Extend(t.Context(), life) != nil { // If it has lapsed, the machine is slow.
-					held, err = holder.Lock(t.Context(), []string{"x"}, life, redlock.WithRetryCount(-1))
-					require.NoError(t, err)
+					held = waitLock(t, holder, []string{"x"}, life, redlock.WithRetryCount(-1))
 				}
 				return len(keys(t, c.Nodes[0]))*len(keys(t, c.Nodes[1]))*len(keys(t, c.Nodes[2])) == 1
 			})
@@ -132,15 +131,13 @@ func TestQuarantineAfterAnRDBRestart(t *testing.T) {
 	require.NoError(t, holder.Admit(t.Context(), names(c)...))
 	_, err := adminConn(t, c.Nodes[0]).Do("SAVE")
 	require.NoError(t, err)
-	held, err := holder.TryLock(t.Context(), []string{"x"}, shortMaxTTL)
-	require.NoError(t, err)
+	held := tryLock(t, holder, []string{"x"}, shortMaxTTL)
 	require.NoError(t, holder.Close(t.Context())) // It keeps what is held.
 	require.NoError(t, killOld(c.Nodes[0]))
 	require.True(t, markerOf(t, c.Nodes[0]).Votes, "the snapshot has the marker")
 	require.Empty(t, keys(t, c.Nodes[0]), "and not the lock")
 	other := newPatient(t, nodesOf(c), redlock.WithQuarantine(shortMaxTTL))
-	second, err := other.Lock(t.Context(), []string{"x"}, time.Second, redlock.WithRetryCount(-1), redlock.WithRetryDelay(5*time.Millisecond))
-	require.NoError(t, err)
+	second := waitLock(t, other, []string{"x"}, time.Second, redlock.WithRetryCount(-1), redlock.WithRetryDelay(5*time.Millisecond))
 	assert.Greater(t, second.Until().Add(-testkit.Validity(time.Second)), held.Until())
 }
 
@@ -178,14 +175,12 @@ func TestQuarantineHasAPromotedReplicaAbstain(t *testing.T) {
 	conn := replicate(t, master, replica)
 	_, err := conn.Do("REPLICAOF", "NO", "ONE") // From here on it misses what the master gets.
 	require.NoError(t, err)
-	held, err := r.TryLock(t.Context(), []string{"x"}, shortMaxTTL)
-	require.NoError(t, err)
+	held := tryLock(t, r, []string{"x"}, shortMaxTTL)
 	mu.Lock()
 	at = replica
 	mu.Unlock()
 	require.NoError(t, master.Stop())
-	second, err := r.Lock(t.Context(), []string{"x"}, time.Second, redlock.WithRetryCount(-1), redlock.WithRetryDelay(5*time.Millisecond))
-	require.NoError(t, err)
+	second := waitLock(t, r, []string{"x"}, time.Second, redlock.WithRetryCount(-1), redlock.WithRetryDelay(5*time.Millisecond))
 	assert.Greater(t, second.Until().Add(-testkit.Validity(time.Second)), held.Until())
 }
 
@@ -195,8 +190,7 @@ func TestQuarantineTakesTheRightToInfo(t *testing.T) {
 	_, err := adminConn(t, c.Nodes[0]).Do("ACL", "SETUSER", "locker", "on", ">pw", "+@all", "-info", "~*")
 	require.NoError(t, err)
 	r := newPatient(t, []redlock.Node{redlock.NewNode("redis://locker:pw@" + c.Nodes[0].Addr())}, redlock.WithQuarantine(shortMaxTTL))
-	_, err = r.TryLock(t.Context(), []string{"x"}, time.Second)
-	require.ErrorIs(t, err, redlock.ErrNoQuorum)
+	err = refused(t, redlock.ErrNoQuorum, r, []string{"x"}, time.Second)
 	require.ErrorContains(t, err, "the right to INFO")
 	require.Error(t, r.Admit(t.Context(), names(c)...))
 }
@@ -218,8 +212,7 @@ func TestQuarantineSeesARestartThoughAClientWasRefused(t *testing.T) {
 	require.ErrorContains(t, err, "set up for clients with 1 node;")
 	_, err = adminConn(t, n).Do("SAVE")
 	require.NoError(t, err)
-	_, err = holder.TryLock(t.Context(), []string{"x"}, longMaxTTL)
-	require.NoError(t, err)
+	tryLock(t, holder, []string{"x"}, longMaxTTL)
 	require.NoError(t, killOld(n))
 	_, err = alien.TryLock(t.Context(), []string{"x"}, time.Second)
 	require.ErrorContains(t, err, "set up for clients with 1 node;")
@@ -247,8 +240,7 @@ func TestQuarantineHasAReplicaThatIsAskedTooEarlyAbstain(t *testing.T) {
 	_, err = conn.Do("REPLICAOF", "NO", "ONE")
 	require.NoError(t, err)
 	await(t, 30*time.Second, "it abstains", func() bool {
-		_, err = other.TryLock(t.Context(), []string{"x"}, longMaxTTL)
-		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		err = refused(t, redlock.ErrNoQuorum, other, []string{"x"}, longMaxTTL)
 		return strings.Contains(err.Error(), "quarantined")
 	})
 }
@@ -295,9 +287,8 @@ func TestQuarantineDoesNotKeepFromExtending(t *testing.T) {
 		n := c.Nodes[0]
 		r := newRedlock(t, c, redlock.WithNodeTimeout(patient), redlock.WithQuarantine(time.Minute))
 		require.NoError(t, r.Admit(t.Context(), names(c)...))
-		held, err := r.TryLock(t.Context(), []string{"held"}, time.Minute)
-		require.NoError(t, err)
-		_, err = adminConn(t, n).Do("SAVE")
+		held := tryLock(t, r, []string{"held"}, time.Minute)
+		_, err := adminConn(t, n).Do("SAVE")
 		require.NoError(t, err)
 		require.NoError(t, killOld(n))
 		harm(t, n)

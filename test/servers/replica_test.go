@@ -35,8 +35,7 @@ func TestReplicaThatWasAMasterIsDown(t *testing.T) {
 	require.NoError(t, err)
 	admin(t, c.Nodes[0], "REPLICAOF", host, port)
 	lockAndUnlock := func() {
-		l, err := r.TryLock(t.Context(), []string{"x"}, time.Minute)
-		require.NoError(t, err)
+		l := tryLock(t, r, []string{"x"}, time.Minute)
 		release(t, l)
 	}
 	await(t, 30*time.Second, "the replica is given up", func() bool {

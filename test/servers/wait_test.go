@@ -65,8 +65,7 @@ func TestWaitingWithRights(t *testing.T) {
 			}
 			a, b := client("a"), client("b")
 			for range rounds(3, 2) {
-				held, err := a.TryLock(t.Context(), []string{"job"}, time.Minute)
-				require.NoError(t, err)
+				held := tryLock(t, a, []string{"job"}, time.Minute)
 				took := handOver(t, held, b, "job")
 				assert.Less(t, took, time.Second, "a fraction of the time for which nobody else would have had it")
 				// The listeners come back, as after a time in which nobody waits.
@@ -121,8 +120,7 @@ func TestWaitingForOddNames(t *testing.T) {
 	a := newPatient(t, serverNodes(cluster), redlock.WithPrefix("p \x00\n"))
 	b := newPatient(t, serverNodes(cluster), redlock.WithPrefix("p \x00\n"))
 	for _, res := range []string{"a b\"'\r\n\x00", "\xff\xfe", strings.Repeat("k", 100_000), "{x}", "%s%d*?[a"} {
-		held, err := a.TryLock(t.Context(), []string{res, "z"}, time.Minute)
-		require.NoError(t, err)
+		held := tryLock(t, a, []string{res, "z"}, time.Minute)
 		assert.Less(t, handOver(t, held, b, res, redlock.WithRetryDelay(time.Minute)), 10*time.Second, "%.10q", res)
 	}
 }
@@ -163,25 +161,4 @@ func listens(r *redlock.Redlock) bool {
 		}
 	}
 	return true
-}
-
-// A holder whose process is gone: the next has the lock soon after the keys expire.
-func TestWaiterIsWokenByTheExpiryOfADeadHolder(t *testing.T) {
-	t.Parallel()
-	cluster := testcluster.RunServers(t, 5)
-	b := newPatient(t, serverNodes(cluster))
-	for range rounds(5, 1) {
-		dead := newPatient(t, serverNodes(cluster))
-		before := time.Now()
-		_, err := dead.TryLock(t.Context(), []string{"x"}, time.Second)
-		require.NoError(t, err)
-		after := time.Now()
-		require.NoError(t, dead.Close(t.Context())) // It never releases what is held.
-		l, err := b.Lock(t.Context(), []string{"x"}, time.Minute, slowly()...)
-		got := time.Now()
-		require.NoError(t, err)
-		assert.GreaterOrEqual(t, got.Sub(before), time.Second-time.Millisecond)
-		assert.Less(t, got.Sub(after), 1500*time.Millisecond, "not a retry delay; the benchmark has the exact figure")
-		require.NoError(t, l.Unlock(t.Context()))
-	}
 }

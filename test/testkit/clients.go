@@ -15,8 +15,8 @@ import (
 	"github.com/seed6c881748/redlock/internal/admission"
 	"github.com/seed6c881748/redlock/internal/clockwatch"
 	"github.com/seed6c881748/redlock/internal/conn"
-	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/internal/settings"
+	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/internal/waiting"
 	"github.com/seed6c881748/redlock/redlock"
 )
@@ -28,6 +28,12 @@ const TTL = 10 * time.Second
 func InBubble(t *testing.T, n int, fn func(t *testing.T, c *testcluster.Cluster)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) { fn(t, testcluster.RunBubble(t, n)) })
+}
+
+// WithRedlock is InBubble with a Redlock over these nodes.
+func WithRedlock(t *testing.T, n int, fn func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock)) {
+	t.Helper()
+	InBubble(t, n, func(t *testing.T, c *testcluster.Cluster) { fn(t, c, NewRedlock(t, c)) })
 }
 
 // NodesOf returns the nodes of a cluster: every other one with a pool of the user's, the others
@@ -84,19 +90,46 @@ func ForbiddenNodes(t *testing.T, n int) []redlock.Node {
 // Warm makes all connections, so that a test's times are those of requests. It needs a bubble.
 func Warm(t *testing.T, r *redlock.Redlock) {
 	t.Helper()
-	l, err := r.TryLock(t.Context(), []string{"warm"}, TTL)
-	require.NoError(t, err)
+	l := TryLock(t, r, []string{"warm"}, TTL)
 	synctest.Wait()
 	require.NoError(t, l.Unlock(t.Context()))
 	synctest.Wait()
 }
 
+// TryLock locks resources, which must be free.
+func TryLock(
+	tb testing.TB, r *redlock.Redlock, resources []string, life time.Duration, opts ...redlock.Option,
+) *redlock.Lock {
+	tb.Helper()
+	l, err := r.TryLock(tb.Context(), resources, life, opts...)
+	require.NoError(tb, err)
+	return l
+}
+
+// WaitLock locks resources, for which it may have to wait.
+func WaitLock(
+	tb testing.TB, r *redlock.Redlock, resources []string, life time.Duration, opts ...redlock.Option,
+) *redlock.Lock {
+	tb.Helper()
+	l, err := r.Lock(tb.Context(), resources, life, opts...)
+	require.NoError(tb, err)
+	return l
+}
+
+// Refused has a TryLock fail for a reason, and returns its error.
+func Refused(
+	tb testing.TB, reason error, r *redlock.Redlock, resources []string, life time.Duration, opts ...redlock.Option,
+) error {
+	tb.Helper()
+	_, err := r.TryLock(tb.Context(), resources, life, opts...)
+	require.ErrorIs(tb, err, reason)
+	return err
+}
+
 // Cycle locks a resource, which must be free, and releases it.
 func Cycle(t *testing.T, r *redlock.Redlock, resource string, life time.Duration) {
 	t.Helper()
-	l, err := r.TryLock(t.Context(), []string{resource}, life)
-	require.NoError(t, err)
-	require.NoError(t, l.Unlock(t.Context()))
+	require.NoError(t, TryLock(t, r, []string{resource}, life).Unlock(t.Context()))
 }
 
 // VotesOf returns the votes of a failed round.
@@ -144,13 +177,17 @@ func AllUp(r *redlock.Redlock) bool {
 func WallOffset(r *redlock.Redlock) *atomic.Int64 { return settings.Inside(r).WallOffset }
 
 // ClockOf returns what says by how much a Redlock's monotonic clock is behind.
-func ClockOf(r *redlock.Redlock) *clockwatch.Clock { return settings.Inside(r).Clock.(*clockwatch.Clock) }
+func ClockOf(r *redlock.Redlock) *clockwatch.Clock {
+	return settings.Inside(r).Clock.(*clockwatch.Clock)
+}
 
 // QueueOf returns the lines of those who wait in this process.
 func QueueOf(r *redlock.Redlock) *waiting.Queue { return settings.Inside(r).Queue.(*waiting.Queue) }
 
 // AdmissionOf returns what decides how many of its calls may ask the nodes at the same time.
-func AdmissionOf(r *redlock.Redlock) *admission.Gate { return settings.Inside(r).Gate.(*admission.Gate) }
+func AdmissionOf(r *redlock.Redlock) *admission.Gate {
+	return settings.Inside(r).Gate.(*admission.Gate)
+}
 
 // Validity is how long a lock of this ttl lasts from the start of its attempt, with the default
 // drift factor.
