@@ -71,7 +71,7 @@ func TestCloseWaitsForWhatHangsOnlyOnce(t *testing.T) {
 		synctest.Wait()
 		require.True(t, r.Stats().Nodes[0].Listens)
 		require.NoError(t, c.Hang())
-		err = refused(t, redlock.ErrNoQuorum, r, []string{"b"}, ttl)
+		refused(t, redlock.ErrNoQuorum, r, []string{"b"}, ttl)
 		start := time.Now()
 		require.NoError(t, r.Close(t.Context()))
 		assert.LessOrEqual(t, time.Since(start), redlock.DefaultNodeTimeout)

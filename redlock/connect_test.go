@@ -23,15 +23,15 @@ import (
 )
 
 // farNodes returns the nodes of a cluster with a round trip to them, which making a
-// connection takes, too, and one more for each of so many exchanges (TLS, AUTH) before
-// the handshake.
-func farNodes(t *testing.T, c *testcluster.Cluster, trip time.Duration, exchanges int) []redlock.Node {
+// connection takes, too, and one more for each of three exchanges (TLS, AUTH) before the
+// handshake.
+func farNodes(t *testing.T, c *testcluster.Cluster, trip time.Duration) []redlock.Node {
 	t.Helper()
 	nodes := make([]redlock.Node, len(c.Nodes))
 	for i, n := range c.Nodes {
 		require.NoError(t, n.Slow(trip/2, trip/2))
 		nodes[i] = redlock.Node{Name: n.Name(), Pool: redlock.PoolFunc(func(ctx context.Context) (redis.Conn, error) {
-			time.Sleep(time.Duration(1+exchanges) * trip)
+			time.Sleep(4 * trip)
 			return dialerOf(n).GetContext(ctx)
 		})}
 	}
@@ -64,7 +64,7 @@ func TestConnectingIsWaitedForByTheFirstLock(t *testing.T) {
 		for _, trip := range []time.Duration{0, ms, 20 * ms, 40 * ms, 80 * ms} {
 			for _, n := range []int{1, 3, 5} {
 				inBubble(t, n, func(t *testing.T, c *testcluster.Cluster) {
-					r := newOver(t, farNodes(t, c, trip, 3))
+					r := newOver(t, farNodes(t, c, trip))
 					require.NoError(t, call(t, r), "%s, round trip %v, %d nodes", name, trip, n)
 				})
 			}
@@ -76,7 +76,7 @@ func TestConnectingIsWaitedForByAReleaseByToken(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		holder := newRedlock(t, c)
 		l := tryLock(t, holder, []string{"a"}, time.Minute)
-		r := newOver(t, farNodes(t, c, 80*time.Millisecond, 3))
+		r := newOver(t, farNodes(t, c, 80*time.Millisecond))
 		ended, cancel := context.WithCancel(t.Context())
 		cancel() // It does not matter.
 		require.NoError(t, r.Release(ended, []string{"a"}, l.Token()))
@@ -156,7 +156,7 @@ func TestConnectingIsNotWaitedForOnceAMajorityHasFailed(t *testing.T) {
 // Connections that have broken, and are being made again, are waited for as the first ones.
 func TestConnectingIsWaitedForByALockAfterABreak(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newOver(t, farNodes(t, c, 80*time.Millisecond, 3))
+		r := newOver(t, farNodes(t, c, 80*time.Millisecond))
 		warm(t, r)
 		time.Sleep(time.Second)
 		for _, n := range c.Nodes {
@@ -180,7 +180,7 @@ func TestConnectingIsWaitedForNoLongerThanTheCall(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 3, func(t *testing.T, cl *testcluster.Cluster) {
 				asked := countCommands(t, "SET", cl.Nodes...)
-				r := newOver(t, farNodes(t, cl, 100*time.Millisecond, 3))
+				r := newOver(t, farNodes(t, cl, 100*time.Millisecond))
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				start := time.Now()
@@ -206,7 +206,7 @@ func TestConnectingIsWaitedForNoLongerThanTheCall(t *testing.T) {
 
 func TestConnectTimeoutOfZeroDoesNotWait(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newOver(t, farNodes(t, c, 100*time.Millisecond, 3), redlock.WithConnectTimeout(0))
+		r := newOver(t, farNodes(t, c, 100*time.Millisecond), redlock.WithConnectTimeout(0))
 		start := time.Now()
 		refused(t, redlock.ErrNoQuorum, r, []string{"a"}, ttl)
 		assert.Equal(t, redlock.DefaultNodeTimeout, time.Since(start))
@@ -284,7 +284,7 @@ func TestConnectFollowsAFailoverBehindAnAddress(t *testing.T) {
 					require.NoError(t, c.Nodes[3+i].Set("held", l.Token(), time.Minute)) // It was replicated.
 					require.NoError(t, c.Nodes[i].SetError(msg))
 				}
-				err = refused(t, redlock.ErrNoQuorum, r, []string{"x"}, ttl)
+				err = refusal(t, redlock.ErrNoQuorum, r, []string{"x"}, ttl)
 				require.ErrorContains(t, err, msg, "the one that got the reply has it as its vote")
 				time.Sleep(2 * node.MinBackoff)
 				cycle(t, r, "x", ttl)
@@ -328,7 +328,7 @@ func TestConnectToAWrongServerIsNotWaitedFor(t *testing.T) {
 		require.ErrorContains(t, err, msg)
 		synctest.Wait()
 		start := time.Now()
-		err = refused(t, redlock.ErrNoQuorum, r, []string{"a"}, ttl)
+		refused(t, redlock.ErrNoQuorum, r, []string{"a"}, ttl)
 		assert.Zero(t, time.Since(start))
 	})
 }

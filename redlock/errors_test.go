@@ -274,7 +274,7 @@ func TestErrorNamesAPortThatSpeaksSomethingElse(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newOver(t, []redlock.Node{c.node}, redlock.WithNodeTimeout(patient))
-			err := refused(t, redlock.ErrNoQuorum, r, []string{"a"}, time.Minute)
+			err := refusal(t, redlock.ErrNoQuorum, r, []string{"a"}, time.Minute)
 			require.ErrorContains(t, err, c.want)
 			require.NotContains(t, err.Error(), "secret")
 		})

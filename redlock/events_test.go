@@ -59,7 +59,7 @@ func TestEventsTellWhatHappened(t *testing.T) {
 		require.NoError(t, settled.Votes[2].Err)
 		assert.Equal(t, 20*time.Millisecond, settled.Votes[2].Took)
 
-		err = refused(t, redlock.ErrTaken, r, []string{"a"}, ttl)
+		refused(t, redlock.ErrTaken, r, []string{"a"}, ttl)
 		require.NoError(t, l.Extend(t.Context(), ttl))
 		time.Sleep(time.Second)
 		require.NoError(t, l.Unlock(t.Context()))

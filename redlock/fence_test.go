@@ -263,7 +263,7 @@ func TestFenceRaiseNeedsTheToken(t *testing.T) {
 		setCounters(t, c, "x", base, base, base+10)
 		require.NoError(t, c.Nodes[0].Set("x", "another", time.Hour))
 		onScript(t, c.Nodes[1], raiseMark(), func() { takeAway(t, c.Nodes[1]) })
-		err := refused(t, redlock.ErrTaken, r, []string{"x"}, ttl)
+		err := refusal(t, redlock.ErrTaken, r, []string{"x"}, ttl)
 		var qe *redlock.QuorumError
 		require.ErrorAs(t, err, &qe)
 		assert.Equal(t, redlock.OpLock, qe.Op)

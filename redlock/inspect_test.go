@@ -125,7 +125,7 @@ func TestOwnerOfTheFirstResourceIsShown(t *testing.T) {
 		first := tryLock(t, r, []string{"a"}, time.Second, redlock.WithOwner("first"))
 		tryLock(t, r, []string{"b"}, ttl, redlock.WithOwner("second"))
 		synctest.Wait()
-		err := refused(t, redlock.ErrTaken, r, []string{"b", "a", "c"}, ttl)
+		err := refusal(t, redlock.ErrTaken, r, []string{"b", "a", "c"}, ttl)
 		for _, v := range votesOf(t, err) {
 			if !errors.Is(v.Err, redlock.ErrPending) {
 				assert.Equal(t, "first", v.Owner)

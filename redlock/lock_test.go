@@ -34,7 +34,7 @@ func TestLockIsHeldByEveryNodeUntilUnlock(t *testing.T) {
 			assert.Equal(t, n, holders(t, c, l))
 			assert.Equal(t, 1, r.Stats().Held)
 
-			err := refused(t, redlock.ErrTaken, r, []string{"b"}, ttl)
+			err := refusal(t, redlock.ErrTaken, r, []string{"b"}, ttl)
 			require.NotErrorIs(t, err, redlock.ErrNoQuorum)
 			var qe *redlock.QuorumError
 			require.ErrorAs(t, err, &qe)
@@ -177,7 +177,7 @@ func TestLockDoesNotOverwriteAKeyOfAnotherType(t *testing.T) {
 			require.NoError(t, conn.Close())
 		}
 		for _, resources := range [][]string{{"h"}, {"a", "h"}} {
-			err := refused(t, redlock.ErrNoQuorum, r, resources, ttl)
+			err := refusal(t, redlock.ErrNoQuorum, r, resources, ttl)
 			assert.Contains(t, err.Error(), "WRONGTYPE")
 		}
 		synctest.Wait()
@@ -190,7 +190,7 @@ func TestLockDoesNotOverwriteAKeyOfAnotherType(t *testing.T) {
 func TestLockOnAForeignKeyWithoutExpiry(t *testing.T) {
 	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		require.NoError(t, c.Set("a", "for ever", 0))
-		err := refused(t, redlock.ErrTaken, r, []string{"a"}, ttl)
+		err := refusal(t, redlock.ErrTaken, r, []string{"a"}, ttl)
 		for _, v := range votesOf(t, err) {
 			if errors.Is(v.Err, redlock.ErrTaken) {
 				assert.Negative(t, v.HolderTTL)
@@ -263,7 +263,7 @@ func TestLockWithoutAScriptIsRefusedAsWithIt(t *testing.T) {
 			l := tryLock(t, r, []string{"a"}, time.Minute)
 			synctest.Wait()
 			time.Sleep(10 * time.Second)
-			err := refused(t, redlock.ErrTaken, other, []string{"a"}, time.Minute)
+			err := refusal(t, redlock.ErrTaken, other, []string{"a"}, time.Minute)
 			refusals := 0
 			for _, v := range votesOf(t, err) {
 				if v.Err == redlock.ErrPending { //nolint:errorlint // Not waited for.
@@ -283,7 +283,7 @@ func TestLockWithoutAScriptIsRefusedAsWithIt(t *testing.T) {
 				want  time.Duration
 			}{{"somebody's", 0, -1}, {"somebody's", time.Second, time.Second}} {
 				require.NoError(t, c.Set(fmt.Sprint("b", i), key.value, key.ttl))
-				err = refused(t, redlock.ErrTaken, other, []string{fmt.Sprint("b", i)}, ttl)
+				err = refusal(t, redlock.ErrTaken, other, []string{fmt.Sprint("b", i)}, ttl)
 				assert.Contains(t, ttlsOf(votesOf(t, err)), key.want)
 			}
 		})
@@ -396,7 +396,7 @@ func TestLockOnAKeyWithAnEndlessValueCostsOneConnection(t *testing.T) {
 	_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
 	require.ErrorContains(t, err, "the server's reply is too long")
 	for range 3 {
-		err = refused(t, redlock.ErrTaken, r, []string{"a"}, ttl)
+		refused(t, redlock.ErrTaken, r, []string{"a"}, ttl)
 	}
 	assert.EqualValues(t, 2, r.Stats().Nodes[0].Connects)
 }
@@ -550,7 +550,7 @@ func TestLockWithASilentMajorityEndsWithinTheNodeTimeout(t *testing.T) {
 			require.NoError(t, c.First(3).Hang())
 			for i := range 20 {
 				start := time.Now()
-				err := refused(t, redlock.ErrNoQuorum, r, []string{"a"}, ttl)
+				err := refusal(t, redlock.ErrNoQuorum, r, []string{"a"}, ttl)
 				require.NotErrorIs(t, err, redlock.ErrTaken)
 				require.NotErrorIs(t, err, context.DeadlineExceeded)
 				limit := redlock.DefaultNodeTimeout
@@ -591,7 +591,7 @@ func TestLockTellsTakenFromUnreachable(t *testing.T) {
 		for _, n := range c.Nodes[2:] {
 			require.NoError(t, n.Set("a", "somebody", ttl))
 		}
-		err := refused(t, redlock.ErrTaken, r, []string{"a"}, ttl)
+		err := refusal(t, redlock.ErrTaken, r, []string{"a"}, ttl)
 		require.NotErrorIs(t, err, redlock.ErrNoQuorum)
 		votes := votesOf(t, err)
 		refusals := 0
@@ -609,7 +609,7 @@ func TestLockTellsTakenFromUnreachable(t *testing.T) {
 		require.NoError(t, c.Nodes[1].Stop())
 		require.NoError(t, c.Nodes[2].Stop())
 		time.Sleep(2 * time.Second) // The hung connection has been given up.
-		err = refused(t, redlock.ErrNoQuorum, r, []string{"a"}, ttl)
+		err = refusal(t, redlock.ErrNoQuorum, r, []string{"a"}, ttl)
 		require.NotErrorIs(t, err, redlock.ErrTaken)
 	})
 }
@@ -619,7 +619,7 @@ func TestLockReleasesAYesThatComesLate(t *testing.T) {
 		warm(t, r)
 		synctest.Wait() // The last node is connected, too.
 		require.NoError(t, c.Slow(150*time.Millisecond, 200*time.Millisecond))
-		err := refused(t, redlock.ErrNoQuorum, r, []string{"a"}, ttl)
+		err := refusal(t, redlock.ErrNoQuorum, r, []string{"a"}, ttl)
 		late := 0
 		for _, v := range votesOf(t, err) {
 			if errors.Is(v.Err, redlock.ErrNodeTimeout) {
@@ -659,7 +659,7 @@ func TestLockThatIsCancelledLeavesNothing(t *testing.T) {
 func TestLockErrorHasNoErrorsOfNodesInItsChain(t *testing.T) {
 	withRedlock(t, 1, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		require.NoError(t, c.Nodes[0].Stop())
-		err := refused(t, redlock.ErrNoQuorum, r, []string{"a"}, ttl)
+		err := refusal(t, redlock.ErrNoQuorum, r, []string{"a"}, ttl)
 		vote := votesOf(t, err)[0]
 		require.Error(t, vote.Err)
 		require.NotErrorIs(t, err, vote.Err)

@@ -312,7 +312,7 @@ func TestOverloadWaitTakesNoneOfTheLock(t *testing.T) {
 		}
 		time.AfterFunc(150*time.Millisecond, redlock.Admission(r).GiveBack)
 		start = time.Now()
-		err := refused(t, redlock.ErrNoQuorum, r, []string{"b"}, ttl)
+		err := refusal(t, redlock.ErrNoQuorum, r, []string{"b"}, ttl)
 		require.False(t, redlock.IsOverload(err))
 		require.Equal(t, 250*time.Millisecond, time.Since(start))
 	})
@@ -359,7 +359,7 @@ func TestOverloadTurnsAway(t *testing.T) {
 		require.ErrorIs(t, events[2].Err, redlock.ErrNoQuorum)
 
 		time.AfterFunc(50*time.Millisecond, func() { _ = r.Close(context.Background()) })
-		err = refused(t, redlock.ErrClosed, r, []string{"a"}, ttl)
+		refused(t, redlock.ErrClosed, r, []string{"a"}, ttl)
 	})
 }
 

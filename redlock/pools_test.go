@@ -53,11 +53,6 @@ func (c gatedConn) ReceiveContext(ctx context.Context) (any, error) {
 	return redis.ReceiveContext(c.Conn, ctx)
 }
 
-// A getPool is a Pool around redigo's Get, which has no error of its own.
-type getPool struct{ *redis.Pool }
-
-func (p getPool) GetContext(context.Context) (redis.Conn, error) { return p.Get(), nil }
-
 // A wrapErrors wraps the errors of a connection, in which errors.As finds them.
 type wrapErrors struct{ testcluster.FullConn }
 
@@ -464,7 +459,7 @@ func TestPoolConnectionInAnotherDatabaseIsRefused(t *testing.T) {
 		}
 		r1 := newOver(t, nodes)
 		r2 := newRedlock(t, c)
-		err := refused(t, redlock.ErrNoQuorum, r1, []string{"x"}, ttl)
+		err := refusal(t, redlock.ErrNoQuorum, r1, []string{"x"}, ttl)
 		require.ErrorContains(t, err, "the pool's connection is in database 1, not 0")
 		time.Sleep(time.Second)
 		l2 := tryLock(t, r2, []string{"x"}, ttl)
@@ -586,7 +581,7 @@ func TestPoolLosesOnlyTheConnectionWithAnEndlessReply(t *testing.T) {
 			}
 		}()
 		r := newOver(t, []redlock.Node{redlock.NewNode(ln.Addr().String())}, redlock.WithNodeTimeout(10*time.Second))
-		err = refused(t, redlock.ErrNoQuorum, r, []string{"a"}, time.Minute)
+		err = refusal(t, redlock.ErrNoQuorum, r, []string{"a"}, time.Minute)
 		require.ErrorContains(t, err, "the server's reply is too long")
 		require.NoError(t, r.Close(t.Context()))
 		require.NoError(t, ln.Close())

@@ -31,7 +31,7 @@ func admitted(t *testing.T, c *testcluster.Cluster, opts ...redlock.Option) *red
 func TestQuarantineOfANewClusterComesOnce(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c, redlock.WithQuarantine(maxTTL))
-		err := refused(t, redlock.ErrNoQuorum, r, []string{"x"}, ttl)
+		err := refusal(t, redlock.ErrNoQuorum, r, []string{"x"}, ttl)
 		require.NotErrorIs(t, err, redlock.ErrQuarantined, "a node's error is in the votes only")
 		var qe *redlock.QuorumError
 		require.ErrorAs(t, err, &qe)
@@ -106,7 +106,7 @@ func TestQuarantineRefusesAnotherNumberOfNodesUntilItIsAdmitted(t *testing.T) {
 		slowDown(t, c)
 		three := admitted(t, c)
 		two := newOver(t, nodesOf(c)[:2], redlock.WithQuarantine(2*maxTTL))
-		err := refused(t, redlock.ErrNoQuorum, two, []string{"x"}, ttl)
+		err := refusal(t, redlock.ErrNoQuorum, two, []string{"x"}, ttl)
 		require.ErrorContains(t, err, "set up for clients with 3 nodes")
 		require.NotErrorIs(t, err, redlock.ErrConfigMismatch, "a node's error is in the votes only")
 		var qe *redlock.QuorumError

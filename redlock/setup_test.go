@@ -28,6 +28,7 @@ var (
 	tryLock        = testkit.TryLock
 	waitLock       = testkit.WaitLock
 	refused        = testkit.Refused
+	refusal        = testkit.Refusal
 	keys           = testkit.Keys
 	names          = testkit.Names
 	requireNoKeys  = testkit.RequireNoKeys

@@ -128,7 +128,7 @@ func TestSplitVoteTakesOneMoreNodeTimeout(t *testing.T) {
 					require.NoError(t, node.Slow(delay, delay))
 				}
 				start := time.Now()
-				err := refused(t, redlock.ErrTaken, r, []string{"a"}, ttl)
+				err := refusal(t, redlock.ErrTaken, r, []string{"a"}, ttl)
 				require.LessOrEqual(t, time.Since(start), 2*redlock.DefaultNodeTimeout)
 				require.Contains(t, err.Error(), "held by", "it shows the votes that were split")
 			})

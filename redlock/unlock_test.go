@@ -565,7 +565,7 @@ func TestUnlockIsNotRefusedByAFullBacklog(t *testing.T) {
 		}()
 		synctest.Wait()
 		fillBacklog(t, redlock.NodesIn(r)[0])
-		err := refused(t, redlock.ErrNoQuorum, r, []string{"b"}, ttl)
+		err := refusal(t, redlock.ErrNoQuorum, r, []string{"b"}, ttl)
 		assert.Equal(t, node.ErrBacklog, votesOf(t, err)[0].Err)
 		cancel()
 		require.ErrorIs(t, <-givenUp, context.Canceled)

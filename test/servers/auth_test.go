@@ -40,7 +40,7 @@ func TestAuthOfServersThatRequireAPassword(t *testing.T) {
 	}
 	for says, nodes := range wrong {
 		r := newPatient(t, nodes)
-		err := refused(t, redlock.ErrNoQuorum, r, []string{"a"}, time.Minute)
+		err := refusal(t, redlock.ErrNoQuorum, r, []string{"a"}, time.Minute)
 		said := 0
 		for _, v := range votesOf(t, err) {
 			if !errors.Is(v.Err, redlock.ErrPending) {

@@ -23,6 +23,7 @@ var (
 	tryLock       = testkit.TryLock
 	waitLock      = testkit.WaitLock
 	refused       = testkit.Refused
+	refusal       = testkit.Refusal
 	nodesOf       = testkit.NodesOf
 	keys          = testkit.Keys
 	names         = testkit.Names
@@ -46,7 +47,6 @@ var (
 	awaitAll       = testkit.AwaitAll
 	release        = testkit.Release
 	lockEverywhere = testkit.LockEverywhere
-	deafPool       = testkit.DeafPool
 	dialler        = testkit.Dialler
 	selecting      = testkit.Selecting
 	slowly         = testkit.Slowly

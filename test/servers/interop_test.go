@@ -34,7 +34,7 @@ func TestInteropForeignLocksExcludeOurs(t *testing.T) {
 	for _, n := range c.Nodes[:2] {
 		require.True(t, foreignLock(t, n, "a", time.Minute))
 	}
-	err := refused(t, redlock.ErrTaken, r, []string{"a"}, time.Minute)
+	err := refusal(t, redlock.ErrTaken, r, []string{"a"}, time.Minute)
 	refused := 0
 	for _, v := range votesOf(t, err) {
 		if errors.Is(v.Err, redlock.ErrTaken) {

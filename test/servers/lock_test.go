@@ -112,7 +112,7 @@ func TestRefusalForAKeyOfAnotherTypeHarmsNobodyElse(t *testing.T) {
 		n.Proxy().Reset()
 	}
 	await(t, 30*time.Second, "all nodes have a lock", func() bool { return lockEverywhere(t, c, r, "fine") })
-	err := refused(t, redlock.ErrNoQuorum, r, []string{"jobs"}, time.Hour)
+	err := refusal(t, redlock.ErrNoQuorum, r, []string{"jobs"}, time.Hour)
 	require.ErrorContains(t, err, "WRONGTYPE")
 	for _, n := range c.Nodes {
 		admin(t, n, "DEL", "jobs")
@@ -186,7 +186,7 @@ func TestMemoryThatIsFullStillLetsLocksBeKeptAndReleased(t *testing.T) {
 	n.Proxy().DropReplies(false)
 	n.Proxy().Reset()
 	await(t, 30*time.Second, "it is cleaned up", func() bool { return r.Stats().Nodes[0].Cleaned == 1 })
-	err := refused(t, redlock.ErrNoQuorum, r, []string{"new"}, time.Minute)
+	err := refusal(t, redlock.ErrNoQuorum, r, []string{"new"}, time.Minute)
 	require.ErrorContains(t, err, "OOM")
 	probe := func() (any, error) { return adminConn(t, n).Do("EVAL", node.Probe.Source, 1, "none") }
 	_, err = probe()
@@ -268,7 +268,7 @@ func TestRedisClusterAsTheOnlyNode(t *testing.T) {
 		return ok && strings.Contains(string(info), "cluster_state:ok")
 	})
 
-	err := refused(t, redlock.ErrNoQuorum, newPatient(t, serverNodes(c)), []string{"a"}, time.Minute)
+	err := refusal(t, redlock.ErrNoQuorum, newPatient(t, serverNodes(c)), []string{"a"}, time.Minute)
 	require.ErrorContains(t, err, "CROSSSLOT")
 	found := checked(t, serverNodes(c)).Findings
 	assert.Contains(t, found, redlockcheck.Finding{

@@ -221,7 +221,7 @@ func TestPoolThatIsBrokenIsOnlyOneNodesVote(t *testing.T) {
 			}
 			var vote redlock.Vote
 			await(t, 30*time.Second, "the node has voted", func() bool {
-				err := refused(t, redlock.ErrTaken, r, []string{"taken"}, time.Minute)
+				err := refusal(t, redlock.ErrTaken, r, []string{"taken"}, time.Minute)
 				vote = voteOf(t, err, c.Nodes[1].Name())
 				return !errors.Is(vote.Err, redlock.ErrPending)
 			})

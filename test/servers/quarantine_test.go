@@ -190,7 +190,7 @@ func TestQuarantineTakesTheRightToInfo(t *testing.T) {
 	_, err := adminConn(t, c.Nodes[0]).Do("ACL", "SETUSER", "locker", "on", ">pw", "+@all", "-info", "~*")
 	require.NoError(t, err)
 	r := newPatient(t, []redlock.Node{redlock.NewNode("redis://locker:pw@" + c.Nodes[0].Addr())}, redlock.WithQuarantine(shortMaxTTL))
-	err = refused(t, redlock.ErrNoQuorum, r, []string{"x"}, time.Second)
+	err = refusal(t, redlock.ErrNoQuorum, r, []string{"x"}, time.Second)
 	require.ErrorContains(t, err, "the right to INFO")
 	require.Error(t, r.Admit(t.Context(), names(c)...))
 }
@@ -240,7 +240,7 @@ func TestQuarantineHasAReplicaThatIsAskedTooEarlyAbstain(t *testing.T) {
 	_, err = conn.Do("REPLICAOF", "NO", "ONE")
 	require.NoError(t, err)
 	await(t, 30*time.Second, "it abstains", func() bool {
-		err = refused(t, redlock.ErrNoQuorum, other, []string{"x"}, longMaxTTL)
+		err = refusal(t, redlock.ErrNoQuorum, other, []string{"x"}, longMaxTTL)
 		return strings.Contains(err.Error(), "quarantined")
 	})
 }

@@ -99,7 +99,7 @@ func TestTLSInFrontOfNodes(t *testing.T) {
 	// Who does not trust the certificate must not get through.
 	r = newPatient(t, nodes())
 	await(t, 30*time.Second, "the certificate is blamed", func() bool { // At first the handshake may take too long.
-		err := refused(t, redlock.ErrNoQuorum, r, []string{"a"}, time.Minute)
+		err := refusal(t, redlock.ErrNoQuorum, r, []string{"a"}, time.Minute)
 		return strings.Contains(err.Error(), "certificate")
 	})
 }
@@ -109,6 +109,6 @@ func TestTLSThatAPortWantsIsNamed(t *testing.T) {
 	c := testcluster.RunServers(t, 1)
 	cert, _ := certificate(t)
 	r := newPatient(t, []redlock.Node{redlock.NewNode(terminateTLS(t, c.Nodes[0], cert))})
-	err := refused(t, redlock.ErrNoQuorum, r, []string{"a"}, time.Minute)
+	err := refusal(t, redlock.ErrNoQuorum, r, []string{"a"}, time.Minute)
 	require.Regexp(t, `the port speaks TLS|it may expect TLS`, err.Error())
 }

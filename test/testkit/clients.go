@@ -33,7 +33,10 @@ func InBubble(t *testing.T, n int, fn func(t *testing.T, c *testcluster.Cluster)
 // WithRedlock is InBubble with a Redlock over these nodes.
 func WithRedlock(t *testing.T, n int, fn func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock)) {
 	t.Helper()
-	InBubble(t, n, func(t *testing.T, c *testcluster.Cluster) { fn(t, c, NewRedlock(t, c)) })
+	synctest.Test(t, func(t *testing.T) {
+		c := testcluster.RunBubble(t, n)
+		fn(t, c, NewRedlock(t, c))
+	})
 }
 
 // NodesOf returns the nodes of a cluster: every other one with a pool of the user's, the others
@@ -116,8 +119,16 @@ func WaitLock(
 	return l
 }
 
-// Refused has a TryLock fail for a reason, and returns its error.
+// Refused has a TryLock fail for a reason.
 func Refused(
+	tb testing.TB, reason error, r *redlock.Redlock, resources []string, life time.Duration, opts ...redlock.Option,
+) {
+	tb.Helper()
+	_ = Refusal(tb, reason, r, resources, life, opts...)
+}
+
+// Refusal is Refused, and returns the error.
+func Refusal(
 	tb testing.TB, reason error, r *redlock.Redlock, resources []string, life time.Duration, opts ...redlock.Option,
 ) error {
 	tb.Helper()
