@@ -109,13 +109,6 @@ func TestAcquireCannotWriteTheToken(t *testing.T) {
 	}
 }
 
-func TestAcquireExtendsNothing(t *testing.T) {
-	c := testcluster.RunServers(t, 3)
-	code, _, errOut := execTool(t, c, acquireArgs("--ttl", "1s", "x")...)
-	require.Equal(t, exitOK, code, errOut)
-	eventually(t, func() bool { return holders(t, c, "x") == 0 }, "the end of the ttl")
-}
-
 func TestAcquireUsage(t *testing.T) {
 	t.Setenv("REDLOCK_NODES", "127.0.0.1:1")
 	for want, args := range map[string][]string{

@@ -63,19 +63,3 @@ func TestGuardTellsOnlyTheOthers(t *testing.T) {
 	assert.True(t, w.told)
 	assert.Zero(t, g.terms())
 }
-
-// The list of processes says what the guard is.
-func TestGuardHasAName(t *testing.T) {
-	t.Parallel()
-	c := testcluster.RunServers(t, 3)
-	p := start(t, c, runArgs("x", "--", "sh", "-c", `echo group $$; exec sleep 600`)...)
-	guards := childrenOf(t, p.cmd.Process.Pid, groupOf(t, p))
-	require.Len(t, guards, 1)
-	read := func(name string) string {
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", guards[0], name))
-		require.NoError(t, err)
-		return string(text)
-	}
-	eventually(t, func() bool { return read("comm") == guardName+"\n" }, "the name")
-	assert.True(t, strings.HasPrefix(read("cmdline"), guardName+"\x00"))
-}

@@ -91,19 +91,6 @@ func TestRunPermits(t *testing.T) {
 	}
 }
 
-func TestRunPermitsNoQuorum(t *testing.T) {
-	t.Parallel()
-	c := testcluster.RunServers(t, 3)
-	require.NoError(t, c.Nodes[0].Stop())
-	require.NoError(t, c.Nodes[1].Stop())
-	for _, wait := range []string{"0", "500ms"} {
-		p := start(t, c, "run", "--permits", "2", "--wait", wait, "jobs", "--", "echo", "ran")
-		assert.Equal(t, exitNoQuorum, p.wait())
-		assert.Empty(t, p.out.String())
-		assert.Contains(t, p.errOut.String(), "no quorum for jobs#")
-	}
-}
-
 // A command that has a permit waits for no second one, whether one is free or not. Who only has its
 // environment may.
 func TestRunPermitWithinPermit(t *testing.T) {
@@ -263,18 +250,6 @@ func TestAcquirePermits(t *testing.T) {
 	require.NoError(t, c.Nodes[1].Stop())
 	code, _, errOut = execTool(t, c, releaseArgs("--connect-timeout", "1s", "--permits", "3", "--token-file", file, "jobs")...)
 	assert.Equal(t, exitNoQuorum, code, errOut)
-}
-
-// Who has a permit of redlock run is refused a second one by acquire, too.
-func TestAcquirePermitWithinPermit(t *testing.T) {
-	t.Parallel()
-	c := testcluster.RunServers(t, 3)
-	cmd := command(t, c, append(runArgs("--permits", "4", "jobs", "--", "sh", "-c", `REDLOCK_TEST_AS_TOOL=1 exec "$0" acquire --quiet --permits 4 jobs`), "")...)
-	cmd.Args[len(cmd.Args)-1] = cmd.Path
-	cmd.Env = append(cmd.Env, "REDLOCK_NODE_TIMEOUT=5s", "REDLOCK_CONNECT_TIMEOUT=20s")
-	p := startCommand(t, cmd)
-	assert.Equal(t, exitTaken, p.wait(), "%s", p.errOut)
-	assert.Contains(t, p.errOut.String(), "which has a permit of the same semaphore: jobs#")
 }
 
 func TestWatchPermits(t *testing.T) {

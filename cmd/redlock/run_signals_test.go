@@ -248,16 +248,6 @@ func TestRunTellsTheCommandFirst(t *testing.T) {
 	assert.Contains(t, p.out.String(), "told\ntidy\n")
 }
 
-// A minority that is frozen costs the command nothing.
-func TestRunMinorityFrozen(t *testing.T) {
-	t.Parallel()
-	c := testcluster.RunServers(t, 3)
-	p := start(t, c, runArgs("--ttl", shortTTL.String(), "x", "--", "sh", "-c", `echo group $$; sleep 15`)...)
-	groupOf(t, p)
-	require.NoError(t, c.Nodes[2].Hang())
-	assert.Equal(t, 0, p.wait(), "%s", p.errOut)
-}
-
 // Somebody has taken the lock away: the command ends at once, not only when its time is over.
 func TestRunLockBroken(t *testing.T) {
 	t.Parallel()
@@ -319,23 +309,6 @@ func childrenOf(t *testing.T, pid, but int) []int {
 	return found
 }
 
-// A redlock that was stopped after it got the lock, and goes on when that has ended, starts
-// nothing.
-func TestRunTooLate(t *testing.T) {
-	t.Parallel()
-	c := testcluster.RunServers(t, 3)
-	lock := hold(t, c, "x")
-	j := &job{lock: lock, kept: lock.KeepAlive(t.Context()), margin: time.Second, killAfter: time.Second}
-	require.NoError(t, j.late())
-	j.margin = time.Hour // As if the lock ended now.
-	code, _ := classify(j.late())
-	assert.Equal(t, exitLost, code)
-	j.margin = time.Second
-	require.NoError(t, lock.Unlock(t.Context()))
-	code, _ = classify(j.late())
-	assert.Equal(t, exitLost, code)
-}
-
 // redlock is stopped, and cannot see to the command: its guard does.
 func TestRunStopped(t *testing.T) {
 	t.Parallel()
@@ -349,20 +322,4 @@ func TestRunStopped(t *testing.T) {
 	assert.Equal(t, exitLost, p.wait(), "%s", p.errOut)
 	assert.Regexp(t, `the lock was lost, and the command ended: redlock did not run for \d+(\.\d)?s, as it was stopped`, p.errOut.String())
 	assert.NotContains(t, p.errOut.String(), "nodes")
-}
-
-// A command that is stopped by another process keeps the lock.
-func TestRunCommandStopped(t *testing.T) {
-	t.Parallel()
-	c := testcluster.RunServers(t, 3)
-	file := filepath.Join(t.TempDir(), "done")
-	script := fmt.Sprintf(`echo group $$; while [ ! -e %s ]; do sleep 0.05; done; exit 4`, file)
-	p := start(t, c, runArgs("--ttl", shortTTL.String(), "x", "--", "sh", "-c", script)...)
-	group := groupOf(t, p)
-	require.NoError(t, syscall.Kill(-group, syscall.SIGSTOP))
-	first := expiry(t, c)
-	eventually(t, func() bool { return expiry(t, c).After(first.Add(shortTTL / 5)) }, "another extension")
-	require.NoError(t, os.WriteFile(file, nil, 0o600))
-	require.NoError(t, syscall.Kill(-group, syscall.SIGCONT))
-	assert.Equal(t, 4, p.wait(), "%s", p.errOut)
 }

@@ -54,23 +54,6 @@ func TestLotteryAnswersAtOnceWhileTheLockIsTaken(t *testing.T) {
 	})
 }
 
-func TestLotteryWithoutQuorum(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := recipe.Bubble(t)
-		handlers, credits, err := open(s, time.Second)
-		require.NoError(t, err)
-		require.NoError(t, credits.Set(t.Context(), user, 1))
-		require.NoError(t, s.Kill(3))
-		answer := post(t.Context(), handlers[0])
-		require.Equal(t, http.StatusServiceUnavailable, answer.Code)
-		require.NotEmpty(t, answer.Header().Get("Retry-After"))
-		left, err := credits.Get(t.Context(), user)
-		require.NoError(t, err)
-		require.Equal(t, 1, left)
-	})
-}
-
 func TestLotteryTakesNoCreditAfterItsLock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -130,22 +130,6 @@ func TestNoticeEndsWithItsLock(t *testing.T) {
 	})
 }
 
-func TestNoticeIsNotSentWithoutQuorum(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := recipe.Bubble(t)
-		r, err := s.Client()
-		require.NoError(t, err)
-		require.NoError(t, s.Kill(3))
-		sent, err := sendOnce(t.Context(), r, tick, tick/2, tick/5, func(context.Context) error {
-			t.Error("sent without a lock")
-			return nil
-		})
-		require.ErrorIs(t, err, redlock.ErrNoQuorum)
-		require.False(t, sent)
-	})
-}
-
 func TestNoticeRuns(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, recipe.Run(t.Context(), t.Output(), func(ctx context.Context, s *recipe.Stage) error {

@@ -109,30 +109,6 @@ func TestShutdownDoesNotWaitForEver(t *testing.T) {
 	})
 }
 
-func TestShutdownWithAMinorityDown(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := recipe.Bubble(t)
-		r, err := s.Client()
-		require.NoError(t, err)
-		terminate, served := start(t, r, func(ctx context.Context) error {
-			return job(ctx, r, "a", sleep(time.Second), sleep(time.Second))
-		})
-		time.Sleep(ttl)
-		require.NoError(t, s.Kill(1))
-		require.NoError(t, s.Nodes[1].Hang())
-		told := time.Now()
-		terminate()
-		require.NoError(t, <-served)
-		require.Less(t, time.Since(told), 5*time.Second)
-		for _, n := range s.Nodes[2:] {
-			_, found, err := n.Get("a")
-			require.NoError(t, err)
-			require.False(t, found)
-		}
-	})
-}
-
 func TestShutdownRuns(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, recipe.Run(t.Context(), t.Output(), func(ctx context.Context, s *recipe.Stage) error {

@@ -81,21 +81,6 @@ func TestWorkerStopsWhenItsLockIsLost(t *testing.T) {
 	}
 }
 
-func TestWorkerDoesNotMindAMinority(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := recipe.Bubble(t)
-		w := open(t, s, 100, func(n int) {
-			if n == 50 {
-				require.NoError(t, rob(s, 1))
-				require.NoError(t, s.Nodes[4].Stop())
-			}
-		})
-		require.NoError(t, w.work(t.Context()))
-		require.Equal(t, 100, progress(t, w))
-	})
-}
-
 func TestWorkerSaysWhenItsCallerHasStoppedIt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -167,36 +166,6 @@ func TestRunOverAPoolThatHangs(t *testing.T) {
 		assert.Contains(t, found(t, report, "hangs", "reachable").Text, "no connection within")
 		assert.Equal(t, OK, found(t, report, nodes[0].Name, "reachable").Verdict)
 		close(hung)
-	})
-}
-
-func TestRunBesideLocks(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newPatient(t, nodesOf(c))
-		var all sync.WaitGroup
-		for range 8 {
-			all.Go(func() {
-				for range 5 {
-					if report, err := Run(t.Context(), nodesOf(c)); assert.NoError(t, err) {
-						assert.Equal(t, Unknown, report.Verdict())
-					}
-				}
-			})
-			all.Go(func() {
-				for range 5 {
-					l, err := r.Lock(t.Context(), []string{"a"}, time.Minute, redlock.WithRetryCount(-1))
-					if assert.NoError(t, err) {
-						assert.NoError(t, l.Unlock(t.Context()))
-					}
-				}
-			})
-		}
-		all.Wait()
-		for _, n := range c.Nodes {
-			stored, err := n.Keys()
-			require.NoError(t, err)
-			assert.NotContains(t, stored, "__redlock__:check")
-		}
 	})
 }
 

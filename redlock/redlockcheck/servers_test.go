@@ -1,7 +1,6 @@
 package redlockcheck
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"net/url"
@@ -338,51 +337,4 @@ func TestRunFindsMissingRights(t *testing.T) {
 	requireOnly(t, checked("nopublish", redlock.WithPolling()), "", map[string]Verdict{})
 	requireOnly(t, checked("notime", redlock.WithFencing()), c.Nodes[0].DirectAddr(),
 		map[string]Verdict{"acl": Unfit, "clock": Unknown})
-}
-
-func TestRunOfNodesThatAreDownOrHang(t *testing.T) {
-	t.Parallel()
-	c := testcluster.RunServers(t, 3, durable)
-	nodes := serverNodes(c)
-	require.NoError(t, c.Nodes[0].Stop())
-	require.NoError(t, c.Nodes[1].Hang())
-	start := time.Now()
-	report, err := Run(t.Context(), nodes, redlock.WithNodeTimeout(300*time.Millisecond))
-	took := time.Since(start)
-	require.NoError(t, c.Nodes[1].Resume())
-	require.NoError(t, err)
-	assert.Less(t, took, 3*time.Second+time.Second)
-	for i, says := range []string{"refused", "no reply in time"} {
-		f := found(t, report, nodes[i].Name, "reachable")
-		assert.Equal(t, Unfit, f.Verdict)
-		assert.Contains(t, f.Text, says)
-	}
-	require.NoError(t, c.Nodes[0].Restart(false))
-	await(t, "all is well again", func() bool {
-		return checkPatiently(t, nodes).Verdict() == OK
-	})
-}
-
-// A pool that has one connection, which locks use.
-func TestRunWithoutAConnectionToSpare(t *testing.T) {
-	t.Parallel()
-	c := testcluster.RunServers(t, 3, durable)
-	for _, wait := range []bool{false, true} {
-		nodes := serverNodes(c)
-		p := &redis.Pool{MaxActive: 1, MaxIdle: 1, Wait: wait, Dial: func() (redis.Conn, error) { return redis.Dial("tcp", c.Nodes[0].Addr()) }}
-		nodes[0].Pool = p
-		// As long as nothing else uses it, there is one.
-		require.Equal(t, OK, checkPatiently(t, nodes).Verdict())
-		r := newPatient(t, nodes)
-		await(t, "the lock's connection is up", func() bool {
-			l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
-			require.NoError(t, err)
-			require.NoError(t, l.Unlock(t.Context()))
-			return r.Stats().Nodes[0].Up
-		})
-		requireOnly(t, check(t, nodes), nodes[0].Name, map[string]Verdict{"reachable": Unknown})
-		require.NoError(t, r.Close(context.Background()))
-		require.Zero(t, p.ActiveCount()-p.IdleCount())
-		require.NoError(t, p.Close())
-	}
 }
