@@ -33,7 +33,6 @@ var (
 	votesOf       = testkit.VotesOf
 	voteOf        = testkit.VoteOf
 	connects      = testkit.Connects
-	allUp         = testkit.AllUp
 	markerOf      = testkit.MarkerOf
 	rounds        = testkit.Rounds
 	scenario      = testkit.Scenario
