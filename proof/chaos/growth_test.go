@@ -22,7 +22,7 @@ func TestSoakSamplesEverything(t *testing.T) {
 	for _, f := range figures {
 		s := seriesOf(f.name, events)
 		require.NotEmpty(t, s.value, f.name)
-		require.True(t, min(s.value[0], s.value[len(s.value)-1]) >= 0, f.name)
+		require.GreaterOrEqual(t, min(s.value[0], s.value[len(s.value)-1]), 0.0, f.name)
 	}
 	folder := t.TempDir()
 	if err = concludeSoak(folder, events); err != nil {

@@ -133,9 +133,9 @@ func (c *client) forget(h *held) {
 }
 
 // releaseForeign releases a lock that another process took.
-func (c *client) releaseForeign(cmd protocol.Command) {
+func (c *client) releaseForeign(ctx context.Context, cmd protocol.Command) {
 	e := c.begin(history.OpRelease, connect+c.nodeTimeout(), history.Event{Lock: cmd.Lock, Owner: cmd.Owner, Resources: cmd.Resources})
-	c.end(e, c.lib.Release(context.Background(), cmd.Resources, cmd.Token))
+	c.end(e, c.lib.Release(context.WithoutCancel(ctx), cmd.Resources, cmd.Token))
 }
 
 // setResult says how a call ended.

@@ -94,7 +94,7 @@ func Run(stdin io.Reader, stdout io.Writer) error {
 				_, _ = fmt.Fprintln(stdout, protocol.Done)
 			}()
 		case protocol.Release:
-			workers.Go(func() { c.releaseForeign(cmd) })
+			workers.Go(func() { c.releaseForeign(ctx, cmd) })
 		case protocol.Admit:
 			go func() {
 				c.admit(cmd.Node)

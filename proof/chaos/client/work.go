@@ -150,7 +150,7 @@ func (c *client) handsOn(ctx context.Context, rng *rand.Rand, resources []string
 		c.section(ctx, h, short(rng), h.Token())
 		c.forget(h)
 		if c.cfg.Quiet { // Nobody hears of it.
-			c.releaseForeign(protocol.Command{Owner: c.cfg.Client, Lock: h.call, Resources: resources, Token: h.Token()})
+			c.releaseForeign(ctx, protocol.Command{Owner: c.cfg.Client, Lock: h.call, Resources: resources, Token: h.Token()})
 		}
 	}
 }
