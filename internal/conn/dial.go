@@ -58,20 +58,14 @@ func (d *Dialer) GetContext(ctx context.Context) (redis.Conn, error) {
 	return c, nil
 }
 
-// getLoggingIn dials. The login is only queued: it goes out with the first commands, and whoever
-// reads their answers reads those to the login first. That saves its round trips.
+// getLoggingIn dials. The login goes out with the first commands, and whoever reads their answers
+// reads those to the login first. That saves its round trips.
 func (d *Dialer) getLoggingIn(ctx context.Context) (redis.Conn, error) {
 	c, err := d.dial(ctx)
 	if err != nil {
 		return nil, err
 	}
-	for _, command := range d.Login {
-		if err := c.Send(command[0].(string), command[1:]...); err != nil {
-			_ = c.Close()
-			return nil, err
-		}
-	}
-	c.login = len(d.Login)
+	c.login = d.Login
 	return c, nil
 }
 

@@ -54,7 +54,7 @@ func likelyCause(err error, s *socket) string {
 	}
 	first, plain := "", true
 	if s != nil {
-		first, plain = s.first, s.plain || !s.begun
+		first, plain = s.first, !s.isSecured()
 	}
 	switch {
 	case isUnknown(err, "SELECT"):

@@ -8,28 +8,20 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-const (
-	// maxFirst is how much of a server's first words is kept.
-	maxFirst = 16
-
-	// maxHeld bounds what a socket holds back before it writes.
-	maxHeld = 64 << 10
-)
+// maxFirst is how much of a server's first words is kept.
+const maxFirst = 16
 
 // A socket is the network connection below redigo's, of a connection that a Dialer makes.
-// It saves system calls: redigo hands over at most 4096 bytes at a time, and sets
-// the read deadline for every reply. Without TLS replies are read here, not by redigo.
+// Without TLS replies are read here, not by redigo.
 //
 // As any connection it may be read by one goroutine, written by another one, and
 // closed from anywhere.
 type socket struct {
 	net.Conn
 
-	// The writer's.
-	hold  bool   // collect what is written until push
-	held  []byte // not written yet
-	begun bool   // something has been written
-	plain bool   // it was a command
+	// Of redigo's writes; a socketLink's are past them.
+	begun bool // something has been written
+	plain bool // it was a command
 
 	// The reader's.
 	first    string    // what the server has sent first, a few bytes of it
@@ -48,39 +40,18 @@ type readerFunc func(b []byte) (int, error)
 
 func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
 
-// Write writes b, now or at the next push. Under TLS, which writes on other
-// goroutines, too, it is always now.
+// isSecured reports whether there is TLS between redigo and the socket: its handshake comes first.
+func (s *socket) isSecured() bool { return s.begun && !s.plain }
+
+// Write is redigo's: in its handshake, under TLS, and where a pool of the user's wraps the connection.
 func (s *socket) Write(b []byte) (int, error) {
 	if !s.begun && len(b) > 0 {
 		s.begun, s.plain = true, b[0] == '*'
 	}
-	if !s.hold || !s.plain {
-		return s.Conn.Write(b)
-	}
-	if len(s.held)+len(b) > maxHeld {
-		if err := s.push(); err != nil {
-			return 0, err
-		}
-	}
-	s.held = append(s.held, b...)
-	return len(b), nil
+	return s.Conn.Write(b)
 }
 
-// push writes what is held.
-func (s *socket) push() error {
-	if len(s.held) == 0 {
-		return nil
-	}
-	_, err := s.Conn.Write(s.held)
-	s.held = s.held[:0]
-	if cap(s.held) > 2*maxHeld { // One large command must not cost its space for ever.
-		s.held = nil
-	}
-	return err
-}
-
-// Read is redigo's: in its handshake, under TLS, and where a pool of the user's wraps the connection.
-// Without TLS it gets a reply only once that has been found to be harmless.
+// Read is redigo's, as Write. Without TLS it gets a reply only once that has been found to be harmless.
 func (s *socket) Read(b []byte) (int, error) {
 	if !s.plain {
 		return s.read(b)
@@ -145,5 +116,5 @@ type socketConn struct {
 	fullConn
 
 	socket *socket // nil: dial options have brought their own
-	login  int     // commands whose answers are still to be read, ahead of all others
+	login  [][]any // commands that are still to be sent, ahead of all others
 }

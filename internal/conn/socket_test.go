@@ -55,7 +55,7 @@ func TestSocketWritesABatchAtOnce(t *testing.T) {
 
 	require.NoError(t, w.Send("ECHO", strings.Repeat("x", 512<<10)))
 	require.NoError(t, w.Flush())
-	assert.LessOrEqual(t, cap(s.held), 2*maxHeld, "the space of a large command is not kept")
+	assert.LessOrEqual(t, cap(w.link.(*socketLink).held), 2*maxHeld, "the space of a large command is not kept")
 	w.Abort()
 	require.Error(t, w.Err())
 	w.GiveBack()

@@ -26,8 +26,7 @@ func wireOver(t *testing.T, end net.Conn, login [][]any, options ...redis.DialOp
 	return w
 }
 
-// Nothing overtakes: neither what redigo holds when the first command is sent without it,
-// nor what is written because it is too long to be held back.
+// Nothing overtakes: neither the login, nor what is written because it is too long to be held back.
 func TestWireWritesCommandsInTheOrderInWhichTheyWereSent(t *testing.T) {
 	t.Parallel()
 	near, far := testcluster.Pipe()
