@@ -19,8 +19,6 @@ var (
 	QueueScript      = queueScript
 	PassScript       = passScript
 	UnlockScript     = unlockScript
-	LeaveScript      = leaveScript
-	UndoScript       = undoScript
 	GrantingScripts  = grantingScripts
 )
 

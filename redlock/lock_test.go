@@ -700,7 +700,7 @@ func TestScriptFlushDuringACancelledAttemptLeavesNothing(t *testing.T) {
 			for _, n := range c.Nodes {
 				require.NoError(t, n.FlushScripts())
 				if releases {
-					loadScripts(t, n, redlock.UndoScript.Source, redlock.UnlockScript.Source)
+					loadScripts(t, n, redlock.UnlockScript.Source)
 				}
 				require.NoError(t, n.Slow(2*time.Millisecond, 3*time.Millisecond))
 			}

@@ -274,7 +274,7 @@ func TestRepeatReckonsWithALateExtension(t *testing.T) {
 				rn.deliver(t, rn.request(t, "EVALSHA"))
 				require.Greater(t, keys(t, c.Nodes[0])["a"].TTL, 59*time.Minute)
 				time.Sleep(20 * time.Second)
-				rn.deliver(t, slices.DeleteFunc(rn.requests(0), func(q string) bool { return !strings.Contains(q, redlock.LeaveScript.Hash.(string)) })...)
+				rn.deliver(t, slices.DeleteFunc(rn.requests(0), func(q string) bool { return !strings.Contains(q, redlock.UnlockScript.Hash.(string)) })...)
 				time.Sleep(time.Until(start.Add(30*time.Second - time.Millisecond)))
 				assert.Equal(t, 3, holders(t, c, l))
 				time.Sleep(2 * time.Millisecond)

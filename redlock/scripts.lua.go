@@ -38,7 +38,7 @@ func script(name string, decode func(reply any) node.Outcome) *node.Script {
 // or a restart behind a proxy may still lose them at any moment.
 var handshakeScripts = []*node.Script{
 	lockScript, fencedLockScript, queueScript, fencedQueueScript, raiseScript, extendScript, repairScript,
-	unlockScript, leaveScript, undoScript, passScript, inspectScript, quarantine.RunScript, quarantine.AdmitScript,
+	unlockScript, passScript, inspectScript, quarantine.RunScript, quarantine.AdmitScript,
 }
 
 // grantingScripts are those that grant, with quarantine, and otherScripts those that do not.
@@ -106,25 +106,22 @@ func keepCommand(s *node.Script, c *claim, ms any) node.Command {
 	return node.Command{Script: s, Keys: c.keys, Args: []any{c.args[0], ms}}
 }
 
-// unlockScript deletes the keys that hold the token, and tells who is first in line.
+// unlockScript is every release: it deletes the keys that hold the token, or leaves them for a time, and tells who
+// is first in line, or nobody.
 var unlockScript = script("unlock", lines.DecodeTold("unlock", decodeHeld("unlock")))
 
 func unlockCommand(c *claim) node.Command {
 	return node.Command{Script: unlockScript, Keys: c.withBells(), Args: c.args[:1]}
 }
 
-// leaveScript is a release that leaves the keys for a time.
-var leaveScript = script("leave", lines.DecodeTold("leave", decodeHeld("leave")))
-
+// leaveCommand is a release that leaves the keys for a time.
 func leaveCommand(c *claim, ms int64) node.Command {
-	return node.Command{Script: leaveScript, Keys: c.withBells(), Args: []any{c.args[0], ms}, Timed: true}
+	return node.Command{Script: unlockScript, Keys: c.withBells(), Args: []any{c.args[0], ms}, Timed: true}
 }
 
-// undoScript is the release of an attempt that failed: it tells nobody.
-var undoScript = script("undo", decodeHeld("undo"))
-
+// undoCommand is the release of an attempt that failed: it tells nobody.
 func undoCommand(c *claim) node.Command {
-	return node.Command{Script: undoScript, Keys: c.keys, Args: c.args[:1]}
+	return node.Command{Script: unlockScript, Keys: c.keys, Args: []any{c.args[0], ""}}
 }
 
 // decodeHeld reads the 1 of a script that found its token and the 0 of one

@@ -113,7 +113,7 @@ func (n *serverModel) repair(token, ttl uint8) node.Stance {
 	return node.Yes
 }
 
-// release is undoScript and unlockScript.
+// release is unlockScript.
 func (n *serverModel) release(token uint8) node.Stance {
 	if n.token != token {
 		return node.No

@@ -150,7 +150,7 @@ proctype link(byte c; byte n) {
         safe[n] = (brief[c] -> PROLONGED(safe[n], 1) : LIFE); key[n] = c;
         said2[c] = said2[c] | BIT(n) }
 
-    /* redlock/scripts/unlock.lua; redlock/scripts/undo.lua */
+    /* redlock/scripts/unlock.lua */
     :: d_step { state[c] == over && MAY_RELEASE ->
         printf("client %d's release reaches node %d\n", c, n + 1);
         key[n] = NOBODY; safe[n] = 0 }

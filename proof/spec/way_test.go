@@ -47,7 +47,7 @@ func newWay(t *testing.T, n *testcluster.Node) *way {
 	t.Helper()
 	w := &way{node: n, kinds: map[string]string{}, sources: map[string]string{}}
 	for script, kind := range map[string]string{
-		"lock": "lock request", "extend": "extension", "repair": "repair", "unlock": "release", "undo": "release",
+		"lock": "lock request", "extend": "extension", "repair": "repair", "unlock": "release",
 	} {
 		text, err := os.ReadFile("../../redlock/scripts/" + script + ".lua")
 		require.NoError(t, err)

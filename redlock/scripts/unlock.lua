@@ -1,8 +1,12 @@
--- unlock deletes the keys that hold the token. After it, none does. Who is first in line for a resource that it has
--- freed is told.
+-- unlock is the release of a token. It deletes the keys that hold the token. After it, none does. Who is first in line for a
+-- resource that it has freed is told.
 --
---    KEYS  the resources' keys, their bells
---    ARGV  token
+-- A release may also leave the keys for a time, so that nobody gets the lock before it is over. It never lengthens a key's
+-- life. Who is first in line is told all the same: refused once more, it knows when to come back. And the release of an
+-- attempt that failed tells nobody. If it did, every failure in a contest would set off the next.
+--
+--    KEYS  the resources' keys; unless nobody is told: and their bells
+--    ARGV  token; if it leaves the keys: and the time in ms; if nobody is told: and ""
 --    1     every key held the token
 --    0     at least one was gone or another's
 --    {1 or 0, told, ...}
@@ -10,12 +14,22 @@
 --
 -- The release is named by a digest of the token, as in tokens.Digest.
 
-local n = #KEYS / 2
+local leave, tells, n = ARGV[2], ARGV[2] ~= '', #KEYS / 2
+if not tells then n = #KEYS end
 local mine, rung, held = 0, false, 0
 for i = 1, n do
   if redis.pcall('GET', KEYS[i]) == ARGV[1] then
     mine = mine + 1
-    if redis.call('DEL', KEYS[i], KEYS[n + i]) == 2 then
+    local rings
+    if not leave then
+      rings = redis.call('DEL', KEYS[i], KEYS[n + i]) == 2
+    elseif tells then
+      if redis.call('PTTL', KEYS[i]) > tonumber(leave) then redis.call('PEXPIRE', KEYS[i], leave) end
+      rings = redis.call('DEL', KEYS[n + i]) == 1
+    else
+      redis.call('DEL', KEYS[i])
+    end
+    if rings then
       rung = rung or {}
       rung[i] = true
     end

@@ -215,7 +215,7 @@ func (a *heldActor) ambush(l *heldLock) {
 	h := a.h
 	if h.outage.isNone() && a.rng.IntN(2) == 0 {
 		for _, n := range h.healthy() {
-			n.forget("unlock", "leave", "undo")
+			n.forget("unlock")
 		}
 	}
 	if !h.loss || a.rng.IntN(3) == 0 {
