@@ -281,9 +281,9 @@ func isNotable(kind EventKind, err error) bool {
 	}
 }
 
-// end tells tracer and hook of the end of a call, with the event of that: l is the call's lock, nil
-// if it has none.
-func (co *core) end(ctx context.Context, e Event, l *Lock) {
+// end tells tracer and hook of the end of a call, with the event of that, in which fill sets
+// what is known of the call's lock.
+func (co *core) end(ctx context.Context, e Event, fill func(e *Event)) {
 	if t := co.defaults.tracer; t != nil {
 		t.End(ctx, e)
 	}
@@ -291,9 +291,7 @@ func (co *core) end(ctx context.Context, e Event, l *Lock) {
 		return
 	}
 	e.Resources, e.Votes = slices.Clone(e.Resources), slices.Clone(e.Votes)
-	if l != nil {
-		e.Holder, e.Until = l.Holder(), l.Until()
-	}
+	fill(&e)
 	co.send(ctx, e)
 }
 

@@ -225,7 +225,14 @@ func (l *Lock) tell(ctx context.Context, kind EventKind, op Op, began time.Time,
 	l.mu.Lock()
 	e.Held, e.Kept = l.lasted, l.hold != nil
 	l.mu.Unlock()
-	l.r.end(ctx, e, l)
+	l.r.end(ctx, e, l.fill)
+}
+
+// fill sets what an event says of the lock; nothing if there is none.
+func (l *Lock) fill(e *Event) {
+	if l != nil {
+		e.Holder, e.Until = l.Holder(), l.Until()
+	}
 }
 
 func (l *Lock) text() string {

@@ -17,6 +17,7 @@ import (
 	"github.com/seed6c881748/redlock/internal/lines"
 	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/quarantine"
+	"github.com/seed6c881748/redlock/internal/settings"
 	"github.com/seed6c881748/redlock/internal/tokens"
 	"github.com/seed6c881748/redlock/internal/waiting"
 )
@@ -187,7 +188,10 @@ func (r *Redlock) Lock(ctx context.Context, resources []string, ttl time.Duratio
 // The caller must exit after it. The error matches ErrNotAcquired.
 func (r *Redlock) acquisition(ctx context.Context, resources []string, ttl time.Duration, opts []Option) (*acquisition, error) {
 	a := new(acquisition)
-	err := r.prepare(ctx, a, resources, ttl, opts)
+	err := misused(ctx, r.invalid())
+	if err == nil {
+		err = a.prepare(ctx, &r.core, resources, ttl, opts)
+	}
 	if err == nil {
 		err = r.calls.Enter()
 	}
@@ -195,46 +199,6 @@ func (r *Redlock) acquisition(ctx context.Context, resources []string, ttl time.
 		return nil, &waitError{op: OpLock, resources: a.resources, cause: err}
 	}
 	return a, nil
-}
-
-func (r *Redlock) prepare(ctx context.Context, a *acquisition, resources []string, ttl time.Duration, opts []Option) error {
-	if err := misused(ctx, r.invalid()); err != nil {
-		return err
-	}
-	a.r, a.o = &r.core, &r.defaults
-	if r.events.On() {
-		a.began = time.Now()
-	}
-	if len(opts) > 0 {
-		o := r.defaults
-		if err := o.apply(opts); err != nil {
-			return err
-		}
-		a.o = &o
-	}
-	var err error
-	if a.lease, err = r.lease(ttl, a.o); err != nil {
-		return err
-	}
-	if a.o.stopTime >= a.lease.validity {
-		return fmt.Errorf("redlock: stop time %v: must be shorter than the validity %v of the ttl %v", a.o.stopTime, a.lease.validity, ttl)
-	}
-	if a.lease, err = r.outlasting(a.lease, a.o); err != nil {
-		return err
-	}
-	if err = a.aim(r.defaults.prefix, resources); err != nil {
-		return err
-	}
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if resource, ok := r.holds(ctx, a.resources); ok {
-		return fmt.Errorf("%w: %q", ErrAlreadyHeld, resource)
-	}
-	if a.o.fencing {
-		a.addCounters()
-	}
-	return nil
 }
 
 // Close ends the Redlock. It refuses new locks with ErrClosed, ends the waits and attempts of
@@ -290,4 +254,37 @@ func (r *Redlock) disconnect(ctx context.Context) {
 		all.Go(func() { n.Close(ctx) })
 	}
 	all.Wait()
+}
+
+// What our other packages may do with a Redlock and its locks, and users may not.
+func init() {
+	settings.Enter = func(r any) (exit func()) {
+		c := r.(*Redlock).calls
+		if c.Enter() != nil {
+			return func() {}
+		}
+		return c.Exit
+	}
+	settings.OneOf = func(l any, k int) {
+		lock := l.(*Lock)
+		lock.mu.Lock()
+		defer lock.mu.Unlock()
+		lock.oneOf = k
+	}
+	settings.OnBehalf = func(since *waiting.Since) any {
+		return option(nil, func(o *options) { o.onBehalf = since })
+	}
+	settings.Use = func(l any) { l.(*Lock).use() }
+	settings.Unused = func(l any) { l.(*Lock).claim.keptUntil.Store(nil) }
+	settings.Inside = func(r any) settings.Parts {
+		c := &r.(*Redlock).core
+		return settings.Parts{WallOffset: &c.wallOffset, Clock: c.clock, Queue: c.queue, Gate: c.admission}
+	}
+	settings.Of = func(r any) settings.Settings {
+		o := &r.(*Redlock).defaults
+		return settings.Settings{
+			Prefix: o.prefix, Space: o.prefix + reservedMark, NodeTimeout: o.nodeTimeout,
+			Quarantine: o.quarantine, Fencing: o.fencing, Polling: o.polling,
+		}
+	}
 }

@@ -158,6 +158,13 @@ func (rd *round) voteOn(task *node.Task, i int, out node.Outcome, at time.Time) 
 	}
 }
 
+// isLateGrant reports whether the answer of node i, to what it was asked before a raise, is a
+// grant with a counter below the fence. To wait for it until the next raise would be to wait
+// for those that do not answer. rd.mu is held.
+func (rd *round) isLateGrant(i int, out node.Outcome) bool {
+	return out.Stance == node.Yes && out.Fence < rd.grants.Exact && rd.requests[i].Task == nil
+}
+
 // enter enters a vote for a node that is pending.
 func (rd *round) enter(i int, b ballot) {
 	rd.ballots[i] = b
@@ -278,6 +285,15 @@ func (rd *round) result() (verdict, tally) {
 	rd.mu.Lock()
 	defer rd.mu.Unlock()
 	return rd.verdict, rd.tally
+}
+
+// fence returns the fence on which a quorum has agreed, 0 if it has not, and how
+// many grants there are.
+func (rd *round) fence() (fence int64, granted int) {
+	rd.mu.Lock()
+	defer rd.mu.Unlock()
+	_, _, granted = rd.grants.Of(rd.r.need)
+	return rd.grants.Fence, granted
 }
 
 // copyVotes returns the votes as they are now, for the caller to keep.

@@ -1,7 +1,6 @@
 package redlock
 
 import (
-	"context"
 	"errors"
 	"math/rand/v2"
 	"time"
@@ -28,18 +27,23 @@ import (
 
 // A split is the resolution of one attempt's split vote.
 type split struct {
-	until  time.Time     // no more after this
+	contest
+
+	c      *candidate    // that contends now
 	pace   time.Duration // about a round trip
 	asked  int           // how often it led and asked again
 	paused int           // how often it gave way
-	votes  []Vote        // the latest ones that were split
 
 	counted bool // in Stats
 }
 
-func newSplit(nodeTimeout, took time.Duration) *split {
-	pace := max(took, minPace)
-	return &split{until: time.Now().Add(splitLimit(nodeTimeout, pace)), pace: pace}
+// newSplit begins with the candidate whose votes are split.
+func newSplit(c *candidate) *split {
+	pace := max(time.Since(c.start), minPace)
+	s := &split{c: c, pace: pace}
+	s.until = time.Now().Add(splitLimit(c.o.nodeTimeout, pace))
+	c.contest = &s.contest
+	return s
 }
 
 // splitLimit is how long a split vote may take to be resolved, where a round trip takes pace:
@@ -55,17 +59,43 @@ const (
 	enough = 20 * time.Millisecond
 )
 
+// resolve has the attempt's candidates contend, one after the other, until there is a winner or no time
+// is left.
+func (s *split) resolve() (*Lock, error) {
+	for {
+		l, err := s.contend()
+		if !errors.Is(err, errSplit) {
+			return l, err
+		}
+		// Somebody else leads: what this candidate has won was given back. Before the next
+		// look, the leader gets the time of a round trip or two.
+		c := s.c
+		if ended := c.r.calls.Sleep(c.ctx, s.pause()); ended != nil {
+			return nil, c.endedBy(ended, c.round.quorumError(ErrTaken))
+		}
+		if s.over() {
+			return nil, c.round.fail(ErrTaken)
+		}
+		s.c = c.newCandidate(c.ctx, c.num, c.turn)
+		s.c.contest = &s.contest
+		if l, err = s.c.lock(); !errors.Is(err, errSplit) {
+			return l, err
+		}
+	}
+}
+
 // contend takes the candidate, whose votes are split, as far as it goes. It returns
 // errSplit, with the claim released, if another candidate leads and there is time to
 // look again.
-func (s *split) contend(ctx context.Context, c *candidate) (*Lock, error) {
+func (s *split) contend() (*Lock, error) {
+	c := s.c
 	for {
-		votes := s.gather(ctx, c)
+		votes := s.gather()
 		s.votes = votes
 		mine, _ := countHolders(votes)
-		ended := c.a.r.calls.Ended(ctx)
+		ended := c.r.calls.Ended(c.ctx)
 		switch {
-		case top(votes) >= c.a.r.need, ended == nil && (s.over() || mine == 0):
+		case top(votes) >= c.r.need, ended == nil && (s.over() || mine == 0):
 			// Somebody has it, or nobody gets it in time. Or it keeps nothing from anybody, so asking again
 			// would only disturb those who have the votes, or several have held the resources for long.
 			return nil, c.fail(ErrTaken)
@@ -74,19 +104,19 @@ func (s *split) contend(ctx context.Context, c *candidate) (*Lock, error) {
 		}
 		if !s.counted { // Only now: of an even number of nodes, too few to name a holder decide.
 			s.counted = true
-			c.a.r.counters.splits.Add(1)
+			c.r.counters.splits.Add(1)
 		}
 		if !leads(tokens.Digest(c.claim.token()), votes) {
 			c.release(false)
 			return nil, errSplit
 		}
 		c.askRefused()
-		if l, err := c.outcome(ctx); !errors.Is(err, errSplit) {
+		if l, err := c.outcome(); !errors.Is(err, errSplit) {
 			return l, err
 		}
 		// The others have not given way yet: their releases may be on the way. If
-		// sleep is cut short, the next look at ctx ends this.
-		_ = c.a.r.calls.Sleep(ctx, s.again())
+		// sleep is cut short, the next look at the context ends this.
+		_ = c.r.calls.Sleep(c.ctx, s.again())
 	}
 }
 
@@ -96,16 +126,16 @@ func (s *split) over() bool { return !time.Now().Add(s.pace).Before(s.until) }
 // gather waits for the votes that are still out, since a tally that lacks them
 // may show another leader than the one the others see. It does not wait for
 // silent nodes: at most as long again as the round has taken so far.
-func (s *split) gather(ctx context.Context, c *candidate) []Vote {
+func (s *split) gather() []Vote {
 	patience := time.NewTimer(min(max(2*s.pace, 5*minPace), time.Until(s.until)))
 	defer patience.Stop()
 	select {
-	case <-c.round.allVoted():
+	case <-s.c.round.allVoted():
 	case <-patience.C:
-	case <-ctx.Done():
-	case <-c.a.r.calls.Closing:
+	case <-s.c.ctx.Done():
+	case <-s.c.r.calls.Closing:
 	}
-	return c.round.copyVotes()
+	return s.c.round.copyVotes()
 }
 
 // again is how long the leader waits before it asks again: the others' releases

@@ -49,6 +49,18 @@ func (a *acquisition) attempts(ctx context.Context) (l *Lock, err error) {
 	return w.waitInLine(ctx, made, err)
 }
 
+// wantHeld tells the locks of this process that hold one of the resources that somebody waits.
+func (co *core) wantHeld(resources []string) {
+	if !co.anyWanted.Load() {
+		return
+	}
+	for _, held := range co.watch.Held() {
+		if _, shared := held.(*Lock).shares(resources); shared {
+			held.(*Lock).want()
+		}
+	}
+}
+
 // A waiter is a call of Lock that waits.
 type waiter struct {
 	a      *acquisition

@@ -19,18 +19,6 @@ func (co *core) message(i int, payload string) {
 	}
 }
 
-// wantHeld tells the locks of this process that hold one of the resources that somebody waits.
-func (co *core) wantHeld(resources []string) {
-	if !co.anyWanted.Load() {
-		return
-	}
-	for _, held := range co.watch.Held() {
-		if _, shared := held.(*Lock).shares(resources); shared {
-			held.(*Lock).want()
-		}
-	}
-}
-
 // pass has the next in line for a key at node i told, if the resource is free, of the
 // release that digest names. If this process does not wait any more, it leaves the
 // line.
