@@ -171,3 +171,23 @@ func TestCloseRepeatsOnceOnTheNextConnection(t *testing.T) {
 		requireNoKeys(t, c)
 	})
 }
+
+func TestCloseRightAfterABreakIsFast(t *testing.T) {
+	for range rounds(100, 10) {
+		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+			r, err := redlock.New(nodesOf(c))
+			require.NoError(t, err)
+			l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
+			require.NoError(t, err)
+			time.Sleep(2 * time.Second)
+			require.NoError(t, c.Slow(time.Millisecond, time.Millisecond))
+			go func() { _ = l.Unlock(context.Background()) }()
+			for _, n := range c.Nodes {
+				n.Proxy().Kill()
+			}
+			start := time.Now()
+			require.NoError(t, r.Close(context.Background()))
+			require.Less(t, time.Since(start), redlock.DefaultNodeTimeout)
+		})
+	}
+}

@@ -453,3 +453,32 @@ func TestGuardLetsNothingOverlapOrGoBack(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+// A split vote and raises that go on: a call still ends within three node timeouts, and
+// leaves nothing.
+func TestFenceContestsWithRaisesEndInTime(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
+		require.NoError(t, c.Slow(0, 2*time.Millisecond))
+		for i := range int64(rounds(30, 8)) {
+			a, b := newRedlock(t, c, redlock.WithFencing()), newRedlock(t, c, redlock.WithFencing())
+			base := ahead()
+			setCounters(t, c, "x", base, base+i%7, base+2, base+i%3, base+4)
+			var all sync.WaitGroup
+			for _, r := range []*redlock.Redlock{a, b, a, b} {
+				all.Go(func() {
+					start := time.Now()
+					l, err := r.TryLock(t.Context(), []string{"x"}, ttl)
+					assert.LessOrEqual(t, time.Since(start), 3*redlock.DefaultNodeTimeout)
+					if err == nil {
+						_ = l.Unlock(t.Context())
+					}
+				})
+			}
+			all.Wait()
+			require.NoError(t, a.Close(t.Context()))
+			require.NoError(t, b.Close(t.Context()))
+			synctest.Wait()
+			requireNoKeys(t, c)
+		}
+	})
+}

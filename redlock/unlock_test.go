@@ -575,3 +575,22 @@ func TestUnlockIsNotRefusedByAFullBacklog(t *testing.T) {
 		requireNoKeys(t, c)
 	})
 }
+
+// What settles the requests of a lock that is held must not look at what Unlock writes.
+func TestUnlockSettlesBesideAHeldLock(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		for range 3 {
+			cycle(t, r, "warm", ttl)
+			time.Sleep(20 * time.Millisecond)
+			require.NoError(t, c.Nodes[2].Slow(20*time.Millisecond, 20*time.Millisecond))
+			l, err := r.TryLock(t.Context(), []string{"x"}, ttl)
+			require.NoError(t, err)
+			time.Sleep(5 * time.Millisecond)
+			c.Nodes[2].Proxy().Reset()
+			require.NoError(t, c.Nodes[2].Slow(0, 0))
+			time.Sleep(300 * time.Millisecond)
+			require.NoError(t, l.Unlock(t.Context()))
+		}
+	})
+}

@@ -18,8 +18,10 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/conn"
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/internal/tokens"
 	"github.com/seed6c881748/redlock/internal/waiting"
 	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/test/testkit"
 )
 
 // A place in line does not change when its owner asks again.
@@ -902,5 +904,62 @@ func TestWaitLineGivesWayToNobodyIfItHearsTooLittle(t *testing.T) {
 		assert.Less(t, w.at.Sub(left), waiting.ReservedFor, "with its next retry")
 		require.NoError(t, l.Unlock(t.Context()))
 		assert.Error(t, held.Unlock(t.Context()), "its keys were taken away")
+	})
+}
+
+// Whoever leaves after it was told passes the release on under its name, by which the next
+// one counts the messages about it; whoever was not told only leaves.
+func TestWaitLineReleaseKeepsItsName(t *testing.T) {
+	for _, told := range []bool{true, false} {
+		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+			held := lockElsewhere(t, c, "x", time.Hour)
+			r := newRedlock(t, c)
+			ctx, cancel := context.WithCancel(t.Context())
+			w := startLock(t, r, ctx, []string{"x"}, slowly()...)
+			var mu sync.Mutex
+			var names []string
+			require.NoError(t, c.Nodes[1].OnCommand(func(_ string, args []string) {
+				mu.Lock()
+				defer mu.Unlock()
+				if len(args) > 4 && args[0] == redlock.PassScript.Hash.(string) {
+					names = append(names, args[4])
+				}
+			}))
+			name := tokens.Digest(held.Token())
+			if told {
+				testkit.QueueOf(r).Hear(0, "x", name)
+			} else {
+				name = ""
+			}
+			cancel()
+			<-w.done
+			synctest.Wait()
+			mu.Lock()
+			assert.Equal(t, []string{name}, names)
+			mu.Unlock()
+			require.NoError(t, held.Unlock(t.Context()))
+		})
+	}
+}
+
+// Somebody who does not look at the reservation has the lock while the one that was told is on
+// its way. That one still has its turn before those that have come later.
+func TestWaitTurnsAreNotCostByALockInBetween(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		distant := newOver(t, far(t, c), redlock.WithNodeTimeout(time.Second))
+		a := newRedlock(t, c)
+		held, err := a.TryLock(t.Context(), []string{"x"}, time.Hour)
+		require.NoError(t, err)
+		first := startLock(t, distant, t.Context(), []string{"x"}, slowly()...)
+		time.Sleep(time.Second)
+		second := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
+		require.NoError(t, held.Unlock(t.Context()))
+		cycle(t, a, "x", time.Hour)
+		l := first.got(t)
+		time.Sleep(time.Millisecond)
+		require.NoError(t, l.Unlock(t.Context()))
+		require.NoError(t, second.got(t).Unlock(t.Context()))
+		assert.True(t, first.at.Before(second.at))
+		assert.Less(t, second.at.Sub(first.at), 100*time.Millisecond)
 	})
 }

@@ -728,3 +728,29 @@ func TestWaitInAnotherProcessIsSeenByAnExtension(t *testing.T) {
 		})
 	}
 }
+
+// What callers do with their errors must not race with those that share the answer.
+func TestWaitersKeepTheirOwnRefusals(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		lockElsewhere(t, c, "x", time.Hour)
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		for i := range 4 {
+			wg.Go(func() {
+				for ctx.Err() == nil {
+					_, err := r.Lock(ctx, []string{"x"}, ttl, redlock.WithRetryCount(1+i), redlock.WithRetryDelay(5*time.Millisecond))
+					var qe *redlock.QuorumError
+					if errors.As(err, &qe) {
+						slices.SortFunc(qe.Votes, func(a, b redlock.Vote) int { return int(b.Took - a.Took) })
+						qe.Votes[0].Node = "mine"
+						qe.Resources[0] = "mine"
+					}
+				}
+			})
+		}
+		time.Sleep(200 * time.Millisecond)
+		cancel()
+		wg.Wait()
+	})
+}

@@ -323,3 +323,29 @@ func TestRunStopped(t *testing.T) {
 	assert.Regexp(t, `the lock was lost, and the command ended: redlock did not run for \d+(\.\d)?s, as it was stopped`, p.errOut.String())
 	assert.NotContains(t, p.errOut.String(), "nodes")
 }
+
+// A command that is stopped by another process keeps the lock.
+func TestRunCommandStopped(t *testing.T) {
+	t.Parallel()
+	c := testcluster.RunServers(t, 3)
+	file := filepath.Join(t.TempDir(), "done")
+	script := fmt.Sprintf(`echo group $$; while [ ! -e %s ]; do sleep 0.05; done; exit 4`, file)
+	p := start(t, c, runArgs("--ttl", shortTTL.String(), "x", "--", "sh", "-c", script)...)
+	group := groupOf(t, p)
+	require.NoError(t, syscall.Kill(-group, syscall.SIGSTOP))
+	first := expiry(t, c)
+	eventually(t, func() bool { return expiry(t, c).After(first.Add(shortTTL / 5)) }, "another extension")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	require.NoError(t, syscall.Kill(-group, syscall.SIGCONT))
+	assert.Equal(t, 4, p.wait(), "%s", p.errOut)
+}
+
+// A minority that is frozen costs the command nothing.
+func TestRunMinorityFrozen(t *testing.T) {
+	t.Parallel()
+	c := testcluster.RunServers(t, 3)
+	p := start(t, c, runArgs("--ttl", shortTTL.String(), "x", "--", "sh", "-c", `echo group $$; sleep 15`)...)
+	groupOf(t, p)
+	require.NoError(t, c.Nodes[2].Hang())
+	assert.Equal(t, 0, p.wait(), "%s", p.errOut)
+}
