@@ -95,6 +95,12 @@ var broken = []struct {
 		s.keep("c1", n, 6)
 		s.lost(n, 1000)
 	}},
+	{"a kept lock is lost while another client is disturbed", []string{"kept"}, func(s *story) {
+		s.away("c2", 2, 100, 200)
+		n := s.lock("c1", 0, 5, 1, "a")
+		s.keep("c1", n, 6)
+		s.lost(n, 1000)
+	}},
 	{"a node that is well does not get its key again", []string{"kept"}, func(s *story) {
 		s.strikes(history.Empty, 1, 100, 200)
 		n := s.lock("c1", 0, 5, 1, "a")

@@ -66,6 +66,13 @@ var correct = []struct {
 		s.keep("c1", n, 6)
 		s.lost(n, 1000)
 	}},
+	{"a node of a kept lock is emptied, and another one has a key that was left", nil, func(s *story) {
+		s.away("c2", 2, 100, 200)
+		s.strikes(history.Empty, 1, 100, 200)
+		n := s.lock("c1", 0, 5, 1, "a")
+		s.keep("c1", n, 6)
+		s.lost(n, 1000)
+	}},
 	{"a kept lock is lost while its network is away", nil, func(s *story) {
 		s.add(history.Event{At: ms(300), Kind: history.FaultBegin, Fault: "netns", Client: "c1"})
 		s.add(history.Event{At: ms(900), Kind: history.FaultEnd, Fault: "netns", Client: "c1"})

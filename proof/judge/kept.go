@@ -17,13 +17,19 @@ func keptGoesOn(r *run, f *findings) {
 					f.facts++
 				}
 			}
-			if l.gone() && l.keptFrom < l.until-ttl/2 && r.healthy(l.client, l.lost.At-2*ttl, l.lost.At) && r.ran(l.client, l.lost.At-ttl, l.lost.At) {
+			if l.gone() && l.keptFrom < l.until-ttl/2 && r.ran(l.client, l.lost.At-ttl, l.lost.At) && !r.mayLose(l.client, l.lost.At-2*ttl, l.lost.At) {
 				f.facts++
 				f.violation(place{from: l.got, to: l.lost.At, resource: res, clients: []string{l.client}},
 					"%s was kept alive, its client reached a quorum of healthy nodes, and it was lost at %s", l, at(l.lost.At))
 			}
 		}
 	}
+}
+
+// mayLose reports whether a kept lock may be lost then: its client did not reach a quorum, or one node was sick while
+// another one had a key that somebody left who was disturbed. That one votes, and does not have the lock's key.
+func (r *run) mayLose(client string, from, to int64) bool {
+	return !r.healthy(client, from, to) || len(r.sick(client, from, to)) > 0 && r.disturbed(from, to)
 }
 
 // repaired looks at what the nodes had of a lock that had just been extended, as again and again before.

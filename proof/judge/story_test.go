@@ -177,6 +177,12 @@ func (s *story) strikes(name string, node int, from, to int64) {
 	s.add(history.Event{At: ms(to), Kind: history.FaultEnd, Fault: name, Node: &node})
 }
 
+// away cuts a client off from a node.
+func (s *story) away(client string, node int, from, to int64) {
+	s.add(history.Event{At: ms(from), Kind: history.FaultBegin, Fault: "away", Client: client, Node: &node})
+	s.add(history.Event{At: ms(to), Kind: history.FaultEnd, Fault: "away", Client: client, Node: &node})
+}
+
 // looksAt is what nodes had of a lock after a call, 0 for that which got it: for how long its key was kept, -1: no key.
 func (s *story) looksAt(client string, lock, call int, at int64, left ...int64) {
 	e := history.Event{At: ms(at), End: ms(at), Kind: history.Look, Owner: client, Lock: lock, Call: call, Op: history.OpExtend}
