@@ -95,11 +95,13 @@ func (m *Mutex) acquire(ctx context.Context, tries int) error {
 			return err
 		}
 	}
-	lock := m.r.Lock
+	var l *redlock.Lock
+	var err error
 	if tries == 1 {
-		lock = m.r.TryLock
+		l, err = m.r.TryLock(endless(ctx), m.resources, m.expiry, m.opts...)
+	} else {
+		l, err = m.r.Lock(endless(ctx), m.resources, m.expiry, m.opts...)
 	}
-	l, err := lock(endless(ctx), m.resources, m.expiry, m.opts...)
 	if err != nil {
 		return lockError(err)
 	}

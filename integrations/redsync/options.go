@@ -48,7 +48,7 @@ func WithRetryDelayFunc(delayFunc DelayFunc) Option {
 		if delayFunc == nil {
 			m.refuse("WithRetryDelayFunc: nil function")
 		}
-		m.delayFunc, m.jitter = delayFunc, 0
+		m.delayFunc, m.delay, m.jitter = delayFunc, defaultDelay, 0
 	})
 }
 
@@ -110,16 +110,23 @@ func (m *Mutex) refuse(text string) {
 	}
 }
 
+// defaultOptions are those of most mutexes, made once.
+var defaultOptions = retryOptions(defaultTries, defaultDelay, defaultJitter)
+
+func retryOptions(tries int, delay, jitter time.Duration) []redlock.Option {
+	return []redlock.Option{redlock.WithRetryCount(max(tries, 1) - 1), redlock.WithRetryDelay(delay), redlock.WithRetryJitter(jitter)}
+}
+
 // prepare makes the options of the Redlock's calls of those of the mutex, once. What they allow, the Redlock knows.
 func (m *Mutex) prepare() error {
 	m.prepared.Do(func() {
-		m.resources = []string{m.name}
-		m.opts = append(m.opts, redlock.WithRetryCount(max(m.tries, 1)-1), redlock.WithRetryJitter(m.jitter))
+		m.resources, m.opts = []string{m.name}, defaultOptions[:len(defaultOptions):len(defaultOptions)]
+		if m.tries != defaultTries || m.delay != defaultDelay || m.jitter != defaultJitter {
+			m.opts = retryOptions(m.tries, m.delay, m.jitter)
+		}
 		if f := m.delayFunc; f != nil {
 			// The Redlock takes a negative delay for the end of the wait, redsync for none.
 			m.opts = append(m.opts, redlock.WithRetryBackoff(func(tries int) time.Duration { return max(f(tries), 0) }))
-		} else {
-			m.opts = append(m.opts, redlock.WithRetryDelay(m.delay))
 		}
 		if f := m.driftFactor; f != nil {
 			m.opts = append(m.opts, redlock.WithDriftFactor(*f))
