@@ -73,6 +73,12 @@ var correct = []struct {
 		s.keep("c1", n, 6)
 		s.lost(n, 1000)
 	}},
+	{"a kept lock is lost while the servers do not run", nil, func(s *story) {
+		n := s.lock("c1", 0, 5, 1, "a")
+		s.keep("c1", n, 6)
+		s.add(history.Event{At: ms(300), Kind: history.Look, Op: history.OpLock, Client: "c1", Lock: n, Call: n, End: ms(900)})
+		s.lost(n, 1000)
+	}},
 	{"a kept lock is lost while its network is away", nil, func(s *story) {
 		s.add(history.Event{At: ms(300), Kind: history.FaultBegin, Fault: "netns", Client: "c1"})
 		s.add(history.Event{At: ms(900), Kind: history.FaultEnd, Fault: "netns", Client: "c1"})

@@ -45,6 +45,14 @@ func (r *run) sick(client string, from, to int64) map[int]bool {
 	return sick
 }
 
+// starved reports whether servers answered nobody for a while: a look at them, which is no client's, took as long as none
+// of a server that runs.
+func (r *run) starved(from, to int64) bool {
+	return slices.ContainsFunc(r.looks, func(e history.Event) bool {
+		return e.At <= to && e.End >= from && e.End-e.At > settling/4
+	})
+}
+
 // disturbed reports whether any client had a fault of its own then. What its attempts have got on some nodes keeps others
 // out, until it goes on or that expires.
 func (r *run) disturbed(from, to int64) bool {

@@ -26,10 +26,11 @@ func keptGoesOn(r *run, f *findings) {
 	}
 }
 
-// mayLose reports whether a kept lock may be lost then: its client did not reach a quorum, or one node was sick while
-// another one had a key that somebody left who was disturbed. That one votes, and does not have the lock's key.
+// mayLose reports whether a kept lock may be lost then: its client did not reach a quorum, servers did not run, or one node
+// was sick while another one had a key that somebody left who was disturbed. That one votes, and does not have the lock's
+// key.
 func (r *run) mayLose(client string, from, to int64) bool {
-	return !r.healthy(client, from, to) || len(r.sick(client, from, to)) > 0 && r.disturbed(from, to)
+	return !r.healthy(client, from, to) || r.starved(from, to) || len(r.sick(client, from, to)) > 0 && r.disturbed(from, to)
 }
 
 // repaired looks at what the nodes had of a lock that had just been extended, as again and again before.

@@ -94,7 +94,7 @@ inline end(c) {
 
 proctype client(byte c) {
     do
-    /* It reads its clock, then sends; redlock/attempt.go: newCandidate, ask */
+    /* It reads its clock, then sends; redlock/candidate.go: newCandidate, ask */
     :: d_step { state[c] == idle && (c == 1 || state[c - 1] != idle) ->
         state[c] = asking; left[c] = BELIEF;
         printf("client %d asks for the lock\n", c) }
@@ -121,7 +121,7 @@ proctype client(byte c) {
         printf("client %d has the extension, ticks left: %d at most\n", c, left[c]);
         check(c) }
 
-    /* It gives up, or unlocks; redlock/attempt.go: fail; redlock/unlock.go: unlock */
+    /* It gives up, or unlocks; redlock/candidate.go: fail; redlock/unlock.go: unlock */
     :: d_step { state[c] == asking || state[c] == held ->
         end(c);
         printf("client %d ends\n", c) }
