@@ -171,10 +171,11 @@ type Vote struct {
 
 // Seen is what one node had of a lock.
 type Seen struct {
-	Node int   `json:"node"`
-	At   int64 `json:"at"`             // When its answer came.
-	Keys int   `json:"keys,omitempty"` // How many resources' keys held the lock's token.
-	Left int64 `json:"left,omitempty"` // For how long the one that ends first did yet, by the node's clock.
+	Node   int   `json:"node"`
+	At     int64 `json:"at"`               // When its answer came.
+	Keys   int   `json:"keys,omitempty"`   // How many resources' keys held the lock's token.
+	Left   int64 `json:"left,omitempty"`   // For how long the one that ends first did yet, by the node's clock.
+	Others int   `json:"others,omitempty"` // How many held another token: what somebody else was getting, or had left.
 }
 
 // A Header says what was run.

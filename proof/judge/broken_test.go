@@ -109,6 +109,8 @@ var broken = []struct {
 			s.extend("c1", n, at, at+5, at+999)
 		}
 		s.unlock("c1", n, 6100, 6105)
+		s.looksAt("c1", n, 11, 5006, 1000, -1, 1000)
+		s.looksAt("c1", n, 12, 5506, 1000, -1, 1000)
 		s.looksAt("c1", n, 13, 6006, 1000, -1, 1000)
 	}},
 	{"a release of which those in line do not hear", []string{"next in line"}, func(s *story) {

@@ -73,6 +73,19 @@ var correct = []struct {
 		s.keep("c1", n, 6)
 		s.lost(n, 1000)
 	}},
+	{"somebody else's key is in the way on a node of a kept lock, and is gone by the time of two looks", nil, func(s *story) {
+		n := s.lock("c1", 0, 5, 1, "a")
+		s.keep("c1", n, 6)
+		for at := int64(500); at <= 6000; at += 500 {
+			s.extend("c1", n, at, at+5, at+999)
+		}
+		s.unlock("c1", n, 6100, 6105)
+		s.looksAt("c1", n, 10, 4506, 1000, -1, 1000)
+		s.looksAt("c1", n, 11, 5006, 1000, -1, 1000)
+		s.looksAt("c1", n, 12, 5506, 1000, -1, 1000)
+		s.events[len(s.events)-1].Seen[1].Others = 1
+		s.looksAt("c1", n, 13, 6006, 1000, -1, 1000)
+	}},
 	{"a kept lock is lost while the servers do not run", nil, func(s *story) {
 		n := s.lock("c1", 0, 5, 1, "a")
 		s.keep("c1", n, 6)

@@ -33,26 +33,42 @@ func (r *run) mayLose(client string, from, to int64) bool {
 	return !r.healthy(client, from, to) || r.starved(from, to) || len(r.sick(client, from, to)) > 0 && r.disturbed(from, to)
 }
 
+// misses is how many looks in a row may find no key of a kept lock on a node that is well. What somebody else got there may
+// have been in the way of one extension, and of the next.
+const misses = 2
+
 // repaired looks at what the nodes had of a lock that had just been extended, as again and again before.
 func repaired(r *run, f *findings) {
+	type share struct {
+		of   *lock
+		node int
+	}
+	missed := make(map[share]int) // Looks in a row.
 	for _, e := range r.looks {
 		l, c := r.looked(e)
 		if l == nil || e.Op != history.OpExtend || !l.kept || c.begin.TTL == 0 || l.endedBy(e.End) {
 			continue
 		}
-		from := e.At - 3*c.begin.TTL // Another one's key may be in the way for a ttl.
+		from := e.At - 3*c.begin.TTL
 		if l.keptFrom > from || !r.ran(l.client, from, e.At) {
 			continue
 		}
 		sick := r.sick(l.client, from, e.End)
 		for _, s := range e.Seen {
-			if sick == nil || sick[s.Node] {
+			this := share{l, s.Node}
+			if sick == nil || sick[s.Node] || s.Others > 0 {
+				missed[this] = 0
 				continue
 			}
 			f.facts++
-			if s.Keys < len(l.resources) {
+			if s.Keys >= len(l.resources) {
+				missed[this] = 0
+				continue
+			}
+			if missed[this]++; missed[this] > misses {
 				f.violation(place{from: from, to: e.End, resource: l.resources[0], clients: []string{l.client}},
-					"%s was kept alive, and node %d, which had been well since %s, had %d of its keys", l, s.Node, at(from), s.Keys)
+					"%s was kept alive, and node %d, which had been well since %s, had %d of its keys, as at each look before",
+					l, s.Node, at(from), s.Keys)
 			}
 		}
 	}

@@ -147,16 +147,18 @@ func (s *sight) of(addr string, e history.Event, now func() int64) *history.Seen
 		s.blind = time.Now().Add(alone)
 		return nil
 	}
-	return &history.Seen{At: now(), Keys: int(numbers[0]), Left: numbers[1] * int64(time.Millisecond)}
+	return &history.Seen{At: now(), Keys: int(numbers[0]), Left: numbers[1] * int64(time.Millisecond), Others: int(numbers[2])}
 }
 
-// keysOf tells how many keys hold a token, and for how long the first of them to end does yet.
-const keysOf = `local n, left = 0, 0
+// keysOf tells how many keys hold a token, for how long the first of them to end does yet, and how many hold another one.
+const keysOf = `local n, left, others = 0, 0, 0
 for _, key in ipairs(KEYS) do
 	if redis.call('TYPE', key).ok == 'string' and redis.call('GET', key) == ARGV[1] then
 		local more = redis.call('PTTL', key)
 		if n == 0 or more < left then left = more end
 		n = n + 1
+	else
+		others = others + redis.call('EXISTS', key)
 	end
 end
-return {n, left}`
+return {n, left, others}`
