@@ -49,7 +49,7 @@ func repaired(r *run, f *findings) {
 		if l == nil || e.Op != history.OpExtend || !l.kept || c.begin.TTL == 0 || l.endedBy(e.End) {
 			continue
 		}
-		from := e.At - 3*c.begin.TTL
+		from := e.At - c.begin.TTL
 		if l.keptFrom > from || !r.ran(l.client, from, e.At) {
 			continue
 		}
