@@ -23,12 +23,17 @@ func all(t *testing.T) []*mutant {
 
 func TestPatchesApplyToTheCode(t *testing.T) {
 	for _, m := range all(t) {
-		texts, err := m.changed(root)
+		dir := t.TempDir()
+		err := copyFiles(root, dir, m.files)
+		if err == nil {
+			err = m.apply(dir)
+		}
 		if err != nil {
 			t.Errorf("%s: %v", m.Name, err)
 		}
-		for path, text := range texts {
-			if was, err := os.ReadFile(filepath.Join(root, path)); err == nil && string(was) == text {
+		for _, path := range m.files {
+			is, _ := os.ReadFile(filepath.Join(dir, path))
+			if was, err := os.ReadFile(filepath.Join(root, path)); err == nil && string(was) == string(is) {
 				t.Errorf("%s: %s is not changed", m.Name, path)
 			}
 		}
@@ -99,18 +104,22 @@ const header = "Mutant: x\nSection: y\nTest: . TestX\n\n--- a/f\n+++ b/f\n"
 
 func TestPatchFindsItsPlace(t *testing.T) {
 	for name, test := range map[string]struct{ diff, text, want string }{
-		"where it says":      {"@@ -2 +2 @@\n-b\n+c\n", "b\nb\nb", "b\nc\nb"},
-		"elsewhere":          {"@@ -1 +1 @@\n-b\n+c\n", "a\nb\na", "a\nc\na"},
-		"with context":       {"@@ -1,2 +1,3 @@\n a\n+x\n b\n", "0\na\nb", "0\na\nx\nb"},
+		"where it says":      {"@@ -2 +2 @@\n-b\n+c\n", "b\nb\nb\n", "b\nc\nb\n"},
+		"elsewhere":          {"@@ -1 +1 @@\n-b\n+c\n", "a\nb\na\n", "a\nc\na\n"},
+		"with context":       {"@@ -1,2 +1,3 @@\n a\n+x\n b\n", "0\na\nb\n", "0\na\nx\nb\n"},
 		"one behind another": {"@@ -1 +0,0 @@\n-a\n@@ -3 +2 @@\n-c\n+d\n", "a\nb\nc\n", "b\nd\n"},
-		"in two places":      {"@@ -2 +2 @@\n-b\n+c\n", "b\na\nb", ""},
-		"nowhere":            {"@@ -2 +2 @@\n-b\n+c\n", "a", ""},
+		"nowhere":            {"@@ -2 +2 @@\n-b\n+c\n", "a\n", ""},
 	} {
 		m, err := parse(header + test.diff)
 		if err != nil {
 			t.Fatal(name, err)
 		}
-		if got, err := m.files[0].apply(test.text); got != test.want || (err == nil) == (test.want == "") {
+		file := filepath.Join(t.TempDir(), "f")
+		if err := os.WriteFile(file, []byte(test.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		err = m.apply(filepath.Dir(file))
+		if got, _ := os.ReadFile(file); err == nil && string(got) != test.want || (err == nil) == (test.want == "") {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}
 	}

@@ -3,10 +3,12 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -93,60 +95,54 @@ func (r *runner) tryIn(ctx context.Context, m *mutant, res *result) {
 	}
 }
 
-// prepare writes the changed files into dir, or a copy of the whole tree if the tests read them themselves. It
-// returns the root in which to run the go command, and the arguments that it takes.
+// prepare makes the change in copies below dir: of the files that it is about, or of the whole tree if the tests read them
+// themselves. It returns the root in which to run the go command, and the arguments that it takes.
 func (r *runner) prepare(m *mutant, dir string) (root string, args []string, err error) {
-	texts, err := m.changed(r.root)
-	if err != nil {
-		return "", nil, err
-	}
-	root = r.root
+	files := m.files
 	if m.Copied {
-		root = dir
-		if err = copyTree(r.root, dir); err != nil {
+		if files, err = allFiles(r.root); err != nil {
 			return "", nil, err
 		}
+	}
+	if err = copyFiles(r.root, dir, files); err == nil {
+		err = m.apply(dir)
+	}
+	if err != nil || m.Copied {
+		return dir, nil, err
 	}
 	overlay := map[string]map[string]string{"Replace": {}}
-	for path, text := range texts {
-		to := filepath.Join(dir, path)
-		overlay["Replace"][filepath.Join(r.root, path)] = to
-		if err = os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
-			return "", nil, err
-		}
-		if err = os.WriteFile(to, []byte(text), 0o600); err != nil {
-			return "", nil, err
-		}
-	}
-	if m.Copied {
-		return root, nil, nil
+	for _, path := range files {
+		overlay["Replace"][filepath.Join(r.root, path)] = filepath.Join(dir, path)
 	}
 	file := filepath.Join(dir, "overlay.json")
 	list, _ := json.Marshal(overlay)
-	return root, []string{"-overlay=" + file}, os.WriteFile(file, list, 0o600)
+	return r.root, []string{"-overlay=" + file}, os.WriteFile(file, list, 0o600)
 }
 
-// copyTree copies what git knows of a tree, and what it would not ignore.
-func copyTree(from, to string) error {
+// allFiles are those of a tree that git knows, and those that it would not ignore.
+func allFiles(root string) ([]string, error) {
 	cmd := exec.Command("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
-	cmd.Dir = from
+	cmd.Dir = root
 	list, err := cmd.Output()
 	if err != nil {
-		return fmt.Errorf("git ls-files: %w", err)
+		return nil, fmt.Errorf("git ls-files: %w", err)
 	}
-	for path := range strings.SplitSeq(strings.TrimSuffix(string(list), "\x00"), "\x00") {
-		info, err := os.Stat(filepath.Join(from, path))
-		if err != nil {
+	return strings.Split(strings.TrimSuffix(string(list), "\x00"), "\x00"), nil
+}
+
+func copyFiles(from, to string, paths []string) error {
+	for _, path := range paths {
+		text, err := os.ReadFile(filepath.Join(from, path))
+		if errors.Is(err, fs.ErrNotExist) {
 			continue // Deleted, and not committed yet.
 		}
-		text, err := os.ReadFile(filepath.Join(from, path))
+		if err == nil {
+			err = os.MkdirAll(filepath.Join(to, filepath.Dir(path)), 0o700)
+		}
+		if err == nil {
+			err = os.WriteFile(filepath.Join(to, path), text, 0o700) // Scripts are among them.
+		}
 		if err != nil {
-			return err
-		}
-		if err = os.MkdirAll(filepath.Join(to, filepath.Dir(path)), 0o700); err != nil {
-			return err
-		}
-		if err = os.WriteFile(filepath.Join(to, path), text, info.Mode().Perm()); err != nil {
 			return err
 		}
 	}
@@ -237,32 +233,29 @@ func read(out []byte) (v verdict, rest []string) {
 }
 
 var (
-	noise = regexp.MustCompile(`^\s*(===|---|Error Trace:|Error:|Test:|/|goroutine|$)`)
-	label = regexp.MustCompile(`^\s*(Error:|Messages:)?\s*`)
+	located = regexp.MustCompile(`^\w+_test\.go:\d+:`)
+	noise   = regexp.MustCompile(`^(===|---|Error Trace:|Test:|/|goroutine|$)`)
+	label   = regexp.MustCompile(`^(Error|Messages):\s*`)
 )
 
-// failure returns the line of a failed test's output that says most.
+// failure returns the line of a failed test's output that says most: of a crash, its own; otherwise the place, if there is
+// one, and what was wrong there.
 func failure(output []string) string {
-	where, what := "", ""
-	for _, line := range strings.Split(strings.Join(output, ""), "\n") {
+	place, what, other := "", "", ""
+	for line := range strings.Lines(strings.Join(output, "")) {
 		line = strings.TrimSpace(line)
 		switch {
 		case strings.HasPrefix(line, "panic: "), strings.HasPrefix(line, "fatal error: "):
 			return cut(line)
-		case where == "" && regexp.MustCompile(`^\w+_test\.go:\d+:`).MatchString(line):
-			where = line
-		case strings.HasPrefix(line, "Error:") && what == "", strings.HasPrefix(line, "Messages:"):
-			what = strings.TrimSpace(what + " " + label.ReplaceAllString(line, ""))
+		case place == "" && located.MatchString(line):
+			place = line
+		case label.MatchString(line):
+			what += " " + label.ReplaceAllString(line, "")
+		case other == "" && !noise.MatchString(line):
+			other = line
 		}
 	}
-	if what == "" && where == "" {
-		for _, line := range output {
-			if !noise.MatchString(line) {
-				return cut(strings.TrimSpace(line))
-			}
-		}
-	}
-	return cut(strings.TrimSpace(where + " " + what))
+	return cut(cmp.Or(place+what, other))
 }
 
 func cut(s string) string {
