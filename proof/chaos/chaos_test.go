@@ -32,8 +32,6 @@ func TestMain(m *testing.M) {
 		err = client.Run(os.Stdin, os.Stdout)
 	case slices.Contains(os.Args, "-guest"):
 		err = locker.Run(os.Args[len(os.Args)-1], os.Stdin, os.Stdout)
-	case slices.Contains(os.Args, "-crowd"):
-		err = client.Crowd(os.Stdin, os.Stdout)
 	default:
 		os.Exit(m.Run())
 	}
@@ -66,7 +64,7 @@ func played(t *testing.T, p *plan.Plan, guests ...[]string) ([]history.Event, ju
 	require.NoError(t, err)
 	var out bytes.Buffer
 	events, err := course.Run(t.Context(), course.Options{
-		Plan: p, Guests: guests, Command: []string{self, "-client"}, Crowd: []string{self, "-crowd"}, HandOn: true, Long: true, Look: true, History: &out,
+		Plan: p, Guests: guests, Command: []string{self, "-client"}, Ours: true, History: &out,
 		Header: history.Header{Library: "redlock", Fences: len(p.Fenced) > 0, Drift: drift, DriftLeast: driftLeast, SignalSlack: int64(protocol.SignalSlack)},
 	})
 	require.NoError(t, err)

@@ -49,7 +49,6 @@ type flags struct {
 	print  bool
 	guest  string
 	client bool
-	crowd  bool
 }
 
 func main() {
@@ -77,7 +76,6 @@ func parse(args []string) (f flags, err error) {
 	flag.BoolVar(&f.print, "print", false, "print the schedule, and run nothing")
 	flag.StringVar(&f.guest, "guest", "", "be a client process of this other library")
 	flag.BoolVar(&f.client, "client", false, "be a client process of a run")
-	flag.BoolVar(&f.crowd, "crowd", false, "be the callers of an overload")
 	_ = flag.Parse(args) // It exits.
 	if flag.NArg() > 0 {
 		err = fmt.Errorf("chaos: what is %q?", flag.Arg(0))
@@ -88,9 +86,6 @@ func parse(args []string) (f flags, err error) {
 func run(f flags) error {
 	if f.client {
 		return client.Run(os.Stdin, os.Stdout)
-	}
-	if f.crowd {
-		return client.Crowd(os.Stdin, os.Stdout)
 	}
 	if f.judge != "" && f.page != "" {
 		return writePage(f.judge, f.page)
@@ -140,7 +135,7 @@ func play(f flags, p *plan.Plan) error {
 	defer stop()
 	fmt.Printf("faults for %v, until %s; then the verdict\n", f.time, time.Now().Add(f.time).Format(time.TimeOnly))
 	opts := course.Options{
-		Plan: p, Command: []string{self, "-client"}, Crowd: []string{self, "-crowd"}, HandOn: true, Long: true, Look: true, History: out,
+		Plan: p, Command: []string{self, "-client"}, Ours: true, History: out,
 		Header: history.Header{
 			Broken: f.broken, Library: "redlock", Commit: commit(), Versions: versions(), Fences: len(p.Fenced) > 0, Drift: drift, DriftLeast: driftLeast, Command: command(f),
 			SignalSlack: int64(protocol.SignalSlack),

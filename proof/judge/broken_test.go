@@ -147,18 +147,6 @@ var broken = []struct {
 		two = s.lock("c2", 30, 35, 2, "a")
 		s.section("c2", two, "a", 40, 0)
 	}},
-	{"a stale write is granted", []string{"register"}, func(s *story) {
-		one := s.lock("c1", 0, 5, 1, "a")
-		two := s.lock("c2", 1000, 1005, 2, "a")
-		s.section("c2", two, "a", 1010, 0)
-		s.operate(history.Write, "c1", one, "a", 1020, 1021, 2, true)
-	}},
-	{"a stale read is granted", []string{"register"}, func(s *story) {
-		one := s.lock("c1", 0, 5, 1, "a")
-		two := s.lock("c2", 1000, 1005, 2, "a")
-		s.section("c2", two, "a", 1010, 0)
-		s.operate(history.Read, "c1", one, "a", 1020, 1021, 1, true)
-	}},
 	{"a holder is refused", []string{"register"}, func(s *story) {
 		s.operate(history.Write, "c1", s.lock("c1", 0, 5, 1, "a"), "a", 10, 11, 1, false)
 	}},
@@ -300,7 +288,7 @@ var broken = []struct {
 	}},
 	{"a key is left", []string{"keys left"}, func(s *story) {
 		node := 1
-		s.add(history.Event{At: ms(2000), Kind: history.Keys, Node: &node, Keys: []string{"__redlock__:q", "long:__redlock__:f:b", "a"}})
+		s.add(history.Event{At: ms(2000), Kind: history.Keys, Node: &node, Keys: []string{"a"}})
 	}},
 	{"a call returns late", []string{"bounds"}, func(s *story) {
 		n := s.begin("c1", history.OpTryLock, 0, history.Event{Resources: []string{"a"}, Bound: ms(500)})
@@ -323,21 +311,11 @@ var broken = []struct {
 		s.ask("c1", 0, "a")
 		s.quits("c1", 10)
 	}},
-	{"a call is missing", []string{"complete"}, func(s *story) {
-		s.calls["c1"]++
-		s.lock("c1", 0, 5, 1, "a")
-		s.quits("c1", 10)
-	}},
 	{"a lock on nothing", []string{"complete"}, func(s *story) {
 		s.on("c1", history.OpUnlock, s.lock("c1", 0, 5, 1), 10, 15, history.OutcomeLost)
 	}},
 	{"a return without its call", []string{"complete"}, func(s *story) { s.back("c1", 4, 10, history.Event{}) }},
 	{"a call on a lock that nobody has", []string{"complete"}, func(s *story) { s.unlock("c1", 3, 0, 5) }},
-	{"a read without its answer", []string{"complete"}, func(s *story) {
-		n := s.lock("c1", 0, 5, 1, "a")
-		s.section("c1", n, "a", 10, 0)
-		s.operate(history.Read, "c1", n, "a", 20, 0, 0, false)
-	}},
 	{"a freeze that never ends", []string{"complete"}, func(s *story) {
 		s.add(history.Event{At: ms(1), Kind: history.FaultBegin, Fault: history.Freeze, Client: "c1"})
 	}},
@@ -372,14 +350,6 @@ var broken = []struct {
 	{"more after the end", []string{"complete"}, func(s *story) {
 		s.add(history.Event{At: ms(5), Kind: history.End})
 	}},
-	{"a node that was not looked at", []string{"complete"}, func(s *story) { s.header.Nodes = 0; s.askNode(1) }},
-}
-
-// askNode has only one node of three say what it had left.
-func (s *story) askNode(n int) {
-	three := newStory().header
-	s.add(history.Event{At: ms(10), Kind: history.Run, Run: &three})
-	s.add(history.Event{At: ms(10), Kind: history.Keys, Node: &n})
 }
 
 func TestEveryRuleIsBrokenByAHistory(t *testing.T) {

@@ -11,21 +11,13 @@ import (
 // node lost its data meanwhile, then a quorum has its keys, unless somebody has deleted what was not its own. A holder
 // whose own clocks say that the lock has expired is another matter: they may end it early.
 func earlyLoss(r *run, f *findings) {
-	var lost []fault
-	for _, x := range r.faults {
-		if x.name == history.Empty || x.name == history.Stale {
-			lost = append(lost, x)
-		}
-	}
 	for _, c := range r.inOrder {
 		l := r.locks[c.id]
 		if l == nil || !l.exact {
 			continue
 		}
 		asked, told := l.firstSaid()
-		if told.At == 0 || told.At >= l.until || slices.ContainsFunc(lost, func(x fault) bool {
-			return x.from <= told.At && x.to >= l.asked
-		}) {
+		if told.At == 0 || told.At >= l.until || r.lostData(-1, l.asked, told.At) {
 			continue
 		}
 		f.facts++

@@ -15,13 +15,7 @@ func holdLimits(r *run, f *findings) {
 			limit = min(limit, l.got+c.begin.MaxHold)
 		}
 		due := r.excused(l.client, max(limit, l.keptFrom), r.slack(l.client, limit))
-		ended, known := r.lived(l.client), false
-		if l.lost != nil {
-			ended, known = l.lost.At, true
-		}
-		if len(l.unlocks) > 0 {
-			ended, known = min(ended, l.unlocks[0].begin.At), true
-		}
+		ended, known := l.heldTo(r)
 		if !known && ended <= due {
 			continue
 		}

@@ -33,7 +33,7 @@ var rules = []rule{
 		"docs/safety.md#fencing", true, fenceOrder,
 	},
 	{
-		"register", "Each operation carries its lock's fence. What fences guard loses no write, refuses who was succeeded, and never refuses a holder.",
+		"register", "Each operation carries its lock's fence. What fences guard loses no write, and never refuses a holder.",
 		"docs/fencing.md", false, register,
 	},
 	{
@@ -114,15 +114,13 @@ var rules = []rule{
 	},
 }
 
-// Judge holds a history against all rules but those that are named here or in the run's header: a library need not promise
-// all of them.
-func Judge(events []history.Event, without ...string) Verdict {
+// Judge holds a history against all rules but those that the run's header names: a library need not promise all of them.
+func Judge(events []history.Event) Verdict {
 	r := newRun(events)
 	all := r // With the guests.
 	if len(r.header.Guests) > 0 {
 		r = newRun(slices.DeleteFunc(slices.Clone(events), func(e history.Event) bool { return all.guest(e.Client) }))
 	}
-	without = append(without, r.header.Without...)
 	v := Verdict{Run: r.header, Events: len(events), Length: r.end, Stalls: r.stalls(), Locks: r.count()}
 	for _, rule := range rules {
 		f := &findings{run: r}
@@ -131,7 +129,7 @@ func Judge(events []history.Event, without ...string) Verdict {
 		}
 		result := Result{Rule: rule.name, Promise: rule.promise, Page: rule.page}
 		switch {
-		case slices.Contains(without, rule.name):
+		case slices.Contains(r.header.Without, rule.name):
 			result.State = LeftOut
 		case rule.fences && !r.header.Fences:
 			result.State, result.Why = LeftOut, "the locks of this run have no fences"
@@ -144,11 +142,6 @@ func Judge(events []history.Event, without ...string) Verdict {
 			f.violations[i].Rule = rule.name
 		}
 		v.Violations = append(v.Violations, f.violations...)
-	}
-	for _, name := range without {
-		if !slices.ContainsFunc(rules, func(r rule) bool { return r.name == name }) {
-			v.Mistakes = append(v.Mistakes, "there is no rule "+name+" to leave out")
-		}
 	}
 	return v
 }

@@ -34,7 +34,7 @@ func (r *run) count() (n Locks) {
 					break
 				}
 			}
-			if last != nil && len(last.unlocks) == 0 && len(last.releases) == 0 && last.lost == nil && last.exact && (!r.bare(res) || !r.anyLostData(last.asked, l.got)) {
+			if last != nil && len(last.unlocks) == 0 && len(last.releases) == 0 && last.lost == nil && last.exact && (!r.bare(res) || !r.lostData(-1, last.asked, l.got)) {
 				n.follows(l.got - last.until)
 			}
 			if last == nil || l.until > last.until {

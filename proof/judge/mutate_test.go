@@ -126,17 +126,6 @@ func forgetWrite(_ *run, e *history.Event) bool {
 	return true
 }
 
-func grantStale(r *run, e *history.Event) bool {
-	if e.OK {
-		return false
-	}
-	after := slices.ContainsFunc(r.operations[e.Resources[0]], func(o history.Event) bool {
-		return o.OK && o.Fence > e.Fence && o.End < e.At
-	})
-	e.OK = after
-	return after
-}
-
 // overtakes swaps which of two waiters got the lock first.
 func overtakes(r *run) ([]history.Event, bool) {
 	for _, l := range r.linesOfWaiters() {
@@ -280,7 +269,6 @@ var mutations = []mutation{
 	{"register", "a holder is refused", eachOperation(refuse)},
 	{"register", "another fence", eachOperation(anotherFence)},
 	{"register", "a write is not written", eachOperation(forgetWrite)},
-	{"register", "a stale operation is granted", eachOperation(grantStale)},
 	{"waiters", "the later one is first", overtakes},
 	{"loss signal", "late", once(lateSignal)},
 	{"validity", "a longer lock", eachAcquisition(longer)},

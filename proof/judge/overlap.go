@@ -20,7 +20,7 @@ func overlap(r *run, f *findings) {
 				if r.guest(l.client) && r.guest(other.client) {
 					continue // That is between their libraries.
 				}
-				if r.bare(res) && r.anyLostData(other.asked, l.got) {
+				if r.bare(res) && r.lostData(-1, other.asked, l.got) {
 					continue // What quarantine is for.
 				}
 				both := min(l.over, other.over)

@@ -1,7 +1,6 @@
 package judge
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 
@@ -16,7 +15,6 @@ func register(r *run, f *findings) {
 		if r.fenced(res) {
 			lostWrites(r, f, res, operations) // Nothing else keeps out a process that was suspended before its write.
 		}
-		staleGrants(f, res, operations)
 		for _, e := range operations {
 			otherFence(r, f, res, e)
 			if !e.OK && e.End > 0 {
@@ -56,32 +54,6 @@ func lostWrites(r *run, f *findings, res string, operations []history.Event) {
 			"%d writes were granted, and the register is %d in the end", granted, final.Value)
 	}
 }
-
-// staleGrants finds operations that were granted though a later lock's had been answered before they were asked for.
-func staleGrants(f *findings, res string, operations []history.Event) {
-	asked := slices.SortedStableFunc(slices.Values(operations), byStart)
-	ended := slices.SortedStableFunc(slices.Values(operations), func(a, b history.Event) int { return cmp.Compare(a.End, b.End) })
-	var highest history.Event
-	for _, e := range asked {
-		for len(ended) > 0 && ended[0].End < e.At {
-			if ended[0].OK && ended[0].End > 0 && ended[0].Fence > highest.Fence {
-				highest = ended[0]
-			}
-			ended = ended[1:]
-		}
-		if !e.OK || e.Fence == 0 {
-			continue
-		}
-		f.facts++
-		if e.Fence < highest.Fence {
-			f.violation(place{from: highest.At, to: e.End, resource: res, clients: []string{highest.Client, e.Client}},
-				"a %s by %s with the fence %d was granted after %s had used %d", e.Kind, e.Client, e.Fence, highest.Client,
-				highest.Fence)
-		}
-	}
-}
-
-func byStart(a, b history.Event) int { return cmp.Compare(a.At, b.At) }
 
 // refusedHolder looks whether the lock of an operation that was refused was in force all the time: then there must not
 // have been a later one.

@@ -3,13 +3,39 @@ package judge
 // lossSignal looks at every lock that was kept alive. By Until, its holder has to have unlocked it, or to have been told
 // that it is over. The slack is for a machine that is busy; time in which the process stood still does not count.
 func lossSignal(r *run, f *findings) {
-	for _, res := range r.resources {
-		for _, l := range r.byResource[res] {
-			if l.kept && l.resources[0] == res {
-				signalOf(r, f, l)
-			}
+	for _, c := range r.inOrder {
+		l := r.locks[c.id]
+		if l == nil || !l.kept {
+			continue
+		}
+		ended, known := l.heldTo(r)
+		due := l.signalDue(r)
+		switch {
+		case known && !l.exact:
+			continue // It may have been extended without a word.
+		case len(l.unlocks) > 0 && l.unlocks[0].ok() && ended == l.unlocks[0].begin.At:
+			continue // It was held then, and no signal was due. The release's outcome is another rule's.
+		case !known && (r.killed[l.client] || !l.told || ended <= due):
+			continue // Who was killed may have extended it without a word.
+		}
+		f.facts++
+		if ended > due {
+			p := place{from: l.until, to: ended, resource: l.resources[0], clients: []string{l.client}, since: c.begin.At}
+			f.violation(p, "the context of %s had not ended before %s, and the lock at %s", l, at(ended), at(l.until))
 		}
 	}
+}
+
+// heldTo is when a hold has ended, by the loss signal or Unlock. If neither is known, it went on as long as its process lived.
+func (l *lock) heldTo(r *run) (end int64, known bool) {
+	end = r.lived(l.client)
+	if l.lost != nil {
+		end, known = l.lost.At, true
+	}
+	if len(l.unlocks) > 0 {
+		end, known = min(end, l.unlocks[0].begin.At), true
+	}
+	return end, known
 }
 
 // signalDue is by when the loss signal has to come: at the end, unless the lock is kept from a later moment on; and as soon as
@@ -22,42 +48,4 @@ func (l *lock) signalDue(r *run) int64 {
 		}
 	}
 	return r.excused(l.client, max(end, l.keptFrom), r.slack(l.client, end))
-}
-
-func signalOf(r *run, f *findings, l *lock) {
-	due := l.signalDue(r)
-	p := place{from: l.until, to: due, resource: l.resources[0], clients: []string{l.client}}
-	p.since = l.acquired.begin.At
-	unlocked := len(l.unlocks) > 0
-	if l.lost != nil && (!unlocked || l.lost.At <= l.unlocks[0].begin.At) {
-		if !l.exact {
-			return // It may have been extended without a word.
-		}
-		f.facts++
-		if p.to = l.lost.At; p.to > due {
-			f.violation(p, "the context of %s ended at %s, and the lock at %s", l, at(l.lost.At), at(l.until))
-		}
-		return
-	}
-	if unlocked {
-		first := l.unlocks[0]
-		if !l.exact || first.ok() {
-			return // Not known, or held: then no signal was due. The release's outcome is another rule's.
-		}
-		f.facts++
-		if p.to = first.begin.At; p.to > due {
-			f.violation(p, "the context of %s had not ended at %s, and the lock at %s", l, at(p.to), at(l.until))
-		}
-		return
-	}
-	ended, down := r.down[l.client]
-	if !down {
-		ended = r.end
-	}
-	if r.killed[l.client] || !l.told || ended <= due {
-		return // Who was killed may have extended it without a word.
-	}
-	f.facts++
-	p.to = ended
-	f.violation(p, "the context of %s has not ended, and the lock at %s", l, at(l.until))
 }

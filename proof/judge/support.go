@@ -61,6 +61,19 @@ func released(r *run, f *findings) {
 	}
 }
 
+// keysLeft looks at what each node had left in the end.
+func keysLeft(r *run, f *findings) {
+	for _, e := range r.events {
+		if e.Kind != history.Keys || e.Node == nil {
+			continue
+		}
+		f.facts++
+		if len(e.Keys) > 0 {
+			f.violation(place{from: e.At, to: e.At}, "node %d had %d keys left: %q %s", *e.Node, len(e.Keys), e.Keys, e.Detail)
+		}
+	}
+}
+
 // looked is the lock that was looked at, and the call that had just succeeded.
 func (r *run) looked(e history.Event) (*lock, *call) {
 	l, c := r.locks[id{e.Owner, e.Lock}], r.calls[id{e.Owner, e.Call}]
@@ -75,19 +88,9 @@ func (l *lock) endedBy(t int64) bool {
 	return slices.ContainsFunc(slices.Concat(l.unlocks, l.releases), func(c *call) bool { return c.begin.At <= t }) || l.gone() && l.lost.At <= t
 }
 
-// lostData reports whether a node has lost keys in that time.
+// lostData reports whether a node has lost keys in that time, or with -1 any node.
 func (r *run) lostData(node int, from, to int64) bool {
 	return slices.ContainsFunc(r.faults, func(x fault) bool {
-		return x.node == node && (x.name == history.Empty || x.name == history.Stale) && x.from <= to && x.to >= from
+		return (x.node == node || node < 0) && (x.name == history.Empty || x.name == history.Stale) && x.from <= to && x.to >= from
 	})
-}
-
-// anyLostData reports whether any node has.
-func (r *run) anyLostData(from, to int64) bool {
-	for n := range r.header.Nodes {
-		if r.lostData(n, from, to) {
-			return true
-		}
-	}
-	return false
 }

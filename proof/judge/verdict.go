@@ -30,8 +30,6 @@ type Verdict struct {
 	Rules  []Result       `json:"rules"`
 	// Violations has at most 50 of each rule.
 	Violations []Violation `json:"violations"`
-	// Mistakes says what is wrong with how the run was to be judged.
-	Mistakes []string `json:"mistakes,omitempty"`
 }
 
 // A Result is what came out of one rule.
@@ -59,9 +57,7 @@ type Violation struct {
 // OK reports whether nothing was violated. A rule that had nothing to look at is no
 // failure; Named(Nothing) lists those.
 func (v Verdict) OK() bool {
-	return len(v.Mistakes) == 0 && !slices.ContainsFunc(v.Rules, func(r Result) bool {
-		return r.State == Broken
-	})
+	return !slices.ContainsFunc(v.Rules, func(r Result) bool { return r.State == Broken })
 }
 
 // Rule returns what came out of the rule with that name.
@@ -114,9 +110,6 @@ func (v Verdict) String() string {
 	}
 	for _, r := range v.Rules {
 		fmt.Fprintf(&b, "  %-8s  %-15s  %7d facts  %s\n", r.State, r.Rule, r.Facts, r.text())
-	}
-	for _, m := range v.Mistakes {
-		fmt.Fprintf(&b, "mistake: %s\n", m)
 	}
 	for _, x := range v.Violations {
 		b.WriteString(x.String())

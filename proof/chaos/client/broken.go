@@ -12,46 +12,80 @@ import (
 	"github.com/seed6c881748/redlock/proof/chaos/protocol"
 	"github.com/seed6c881748/redlock/proof/history"
 	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/redlock/semaphore"
 )
 
-// Clients that are broken on purpose: what each of them does instead of all else, again and again. A check of the
-// judge that cannot fail is none, so each has to be seen to fail.
-var broken = map[string]func(c *client, ctx context.Context, rng *rand.Rand, resources []string){
-	"sits":        (*client).sits,
-	"until":       (*client).mistakesUntil,
-	"drift":       (*client).allowsNoDrift,
-	"one-node":    (*client).asksOneNode,
-	"steal":       (*client).steals,
-	"delete":      (*client).deletes,
-	"no-fence":    (*client).writesUnfenced,
-	"fence":       (*client).inventsFences,
-	"next-fence":  (*client).takesTheNextFence,
-	"queue":       (*client).jumpsTheQueue,
-	"signal":      (*client).hearsNothing,
-	"late-signal": (*client).hearsLate,
-	"late-lock":   (*client).getsLate,
-	"late-work":   (*client).beginsLate,
-	"no-until":    (*client).knowsNoEnd,
-	"nil-unlock":  (*client).praisesItself,
-	"keys-left":   (*client).leavesKeys,
-	"bound":       (*client).takesItsTime,
-	"unheard":     (*client).saysNothing,
-	"bad-handoff": (*client).releasesTwice,
-	"hasty":       (*client).tries,
-	"once":        (*client).keepsNothing,
-	"deaf":        (*client).hearsOfNoRelease,
+// A behaviour is what a worker does, again and again.
+type behaviour func(c *client, ctx context.Context, rng *rand.Rand, resources []string)
+
+// late is more than a machine that is busy accounts for, and less than a ttl.
+const late = protocol.SignalSlack + 600*time.Millisecond
+
+// Clients that are broken on purpose: what each of them does instead of all else. A check of the judge that cannot fail is
+// none, so each has to be seen to fail.
+var broken = map[string]behaviour{
+	"sits":  (*client).sits, // No mistake: nodes make it.
+	"hasty": (*client).tries,
+
+	// What is told of a lock is not so.
+	"until":    misreports(2, func(c *client, e *history.Event) { e.Until += c.cfg.TTL }),
+	"short":    misreports(0, func(c *client, e *history.Event) { e.Until -= c.cfg.TTL / 10 }),
+	"no-until": misreports(0, func(_ *client, e *history.Event) { e.Until = 0 }),
+	"fence":    misreports(0, func(_ *client, e *history.Event) { e.Fence = 1 + rand.Int64N(5) }),
+
+	// A call is made in another way than is told, or returns too late.
+	"drift":     distorts(time.Minute, nothing, redlock.WithDriftFactor(0)),
+	"owner":     distorts(time.Minute, nothing, redlock.WithOwner("c9")),
+	"late-lock": distorts(time.Minute, func(l *redlock.Lock) time.Duration { return time.Until(l.Until()) + late }),
+	"all-nodes": distorts(time.Minute, func(*redlock.Lock) time.Duration { return late }),
+	"bound":     distorts(0, func(*redlock.Lock) time.Duration { return protocol.Slack + late }),
+
+	// After a while, from the end of a lock on, something is said or done that is wrong by then.
+	"once":        outlives(true, 0, (*client).saysLost),
+	"late-signal": outlives(true, late, (*client).saysLost),
+	"signal":      outlives(true, protocol.SignalSlack+time.Second, (*client).unlock),
+	"late-work":   outlives(false, late, (*client).begins),
+	"nil-unlock":  outlives(false, 10*time.Millisecond, (*client).saysReleased),
+
+	// Others are not minded.
+	"one-node":   (*client).asksOneNode,
+	"steal":      robs((*client).sits),
+	"delete":     robs((*client).tries),
+	"queue":      triesAgain(50*time.Millisecond, 50*time.Millisecond, 0),
+	"deaf":       triesAgain(15*time.Second, 1500*time.Millisecond, 3*time.Second),
+	"no-fence":   (*client).writesUnfenced,
+	"next-fence": (*client).takesTheNextFence,
+
+	// Releases.
 	"early":       (*client).saysSoFirst,
-	"min-hold":    (*client).forgetsMinHold,
-	"max-hold":    (*client).forgetsMaxHold,
-	"stop-time":   (*client).stopsLate,
-	"wanted":      (*client).hearsOfNobody,
-	"permits":     (*client).takesOneMore,
-	"period":      (*client).takesTooOften,
-	"guard":       (*client).guardsNothing,
-	"owner":       (*client).bearsAnotherName,
+	"bad-handoff": (*client).releasesTwice,
+	"keys-left":   (*client).leavesKeys,
+	"unheard":     (*client).saysNothing,
+
+	// A client says that it has asked for something more than a lock, and has not.
+	"min-hold": func(c *client, ctx context.Context, _ *rand.Rand, resources []string) {
+		e := history.Event{Resources: resources[:1], MinHold: int64(500 * time.Millisecond)}
+		if h := c.await(ctx, c.lib, time.Second, e); h != nil {
+			c.unlock(ctx, h)
+		}
+	},
+	"max-hold": func(c *client, ctx context.Context, _ *rand.Rand, resources []string) {
+		c.holdsFor(ctx, resources, 100*time.Millisecond)
+	},
+	"stop-time": func(c *client, ctx context.Context, rng *rand.Rand, resources []string) {
+		c.stops(ctx, rng, resources, 900*time.Millisecond)
+	},
+	"wanted": func(c *client, ctx context.Context, rng *rand.Rand, _ []string) {
+		c.holdsUntil(ctx, rng, func(*redlock.Lock) <-chan struct{} { return nil })
+	},
+	"permits": takesThree(permits{name: "sem/0", k: 2}),
+	"period":  takesThree(permits{name: "sem/1", k: 3, period: time.Second}),
+	"guard": func(c *client, ctx context.Context, rng *rand.Rand, _ []string) {
+		c.comeTo(ctx, rng, func(_ int64, write func() error) error { return write() })
+	},
 }
 
-// sits is no mistake: it holds every lock until it ends, so that a node that forgets it is noticed.
+// sits holds every lock until it ends, so that a node that forgets it is noticed.
 func (c *client) sits(ctx context.Context, _ *rand.Rand, resources []string) {
 	if h := c.tryLock(ctx, resources); h != nil {
 		c.section(ctx, h, c.ttl, "")
@@ -59,31 +93,83 @@ func (c *client) sits(ctx context.Context, _ *rand.Rand, resources []string) {
 	}
 }
 
-// mistakesUntil takes its locks to be valid for longer than they are.
-func (c *client) mistakesUntil(ctx context.Context, _ *rand.Rand, resources []string) {
-	e := c.begin(history.OpTryLock, connect, history.Event{Resources: resources, TTL: c.cfg.TTL})
-	lock, err := c.lib.TryLock(ctx, resources, c.ttl)
-	if err != nil {
-		c.end(e, err)
-		return
+// misreports tells something else of a lock than what it is, and goes on for some ttl before it releases it.
+func misreports(ttls time.Duration, change func(c *client, e *history.Event)) behaviour {
+	return func(c *client, ctx context.Context, _ *rand.Rand, resources []string) {
+		e := c.begin(history.OpTryLock, connect, history.Event{Resources: resources, TTL: c.cfg.TTL})
+		lock, err := c.lib.TryLock(ctx, resources, c.ttl)
+		if err != nil {
+			c.end(e, err)
+			return
+		}
+		e.Until, e.Fence, e.Token = c.rec.clock.Of(lock.Until()), lock.Fence(), lock.Token()
+		change(c, &e)
+		c.end(e, nil)
+		rest(ctx, ttls*c.ttl)
+		e = c.begin(history.OpUnlock, connect, history.Event{Lock: e.Call, Resources: resources})
+		c.end(e, lock.Unlock(ctx))
 	}
-	e.Until, e.Fence, e.Token = c.rec.clock.Of(lock.Until().Add(c.ttl)), lock.Fence(), lock.Token()
-	c.end(e, nil)
-	rest(ctx, 2*c.ttl)
-	e = c.begin(history.OpUnlock, connect, history.Event{Lock: e.Call, Resources: resources})
-	c.end(e, lock.Unlock(ctx))
 }
 
-// allowsNoDrift takes its locks to be valid for the whole ttl, and waits in line for the next one when one ends.
-func (c *client) allowsNoDrift(ctx context.Context, _ *rand.Rand, resources []string) {
-	e := c.begin(history.OpLock, time.Minute, history.Event{Resources: resources[:1], TTL: c.cfg.TTL})
-	lock, err := c.lib.Lock(ctx, resources[:1], c.ttl, append(c.callOptions(resources), redlock.WithDriftFactor(0))...)
-	if err != nil {
-		c.end(e, err)
-		return
+// distorts waits for a lock of one resource that has no fence, by a call that returns so much later and has such options, and
+// holds it to its end.
+func distorts(within time.Duration, by func(*redlock.Lock) time.Duration, opts ...redlock.Option) behaviour {
+	return func(c *client, ctx context.Context, rng *rand.Rand, _ []string) {
+		plain := c.cfg.Resources[len(c.cfg.Fenced)+rng.IntN(len(c.cfg.Resources)-len(c.cfg.Fenced)):]
+		ask := func(ctx context.Context, resources []string, ttl time.Duration, more ...redlock.Option) (*redlock.Lock, error) {
+			lock, err := c.lib.Lock(ctx, resources, ttl, append(more, opts...)...)
+			if err == nil {
+				rest(context.WithoutCancel(ctx), by(lock))
+			}
+			return lock, err
+		}
+		if h := c.acquire(ctx, history.OpLock, ask, plain[:1], within); h != nil {
+			rest(ctx, time.Until(h.Until()))
+			c.forget(h)
+		}
 	}
-	c.forget(c.acquired(e, lock))
-	rest(ctx, time.Until(lock.Until()))
+}
+
+func nothing(*redlock.Lock) time.Duration { return 0 }
+
+// outlives does something so long after the end of its lock, which it says to keep alive, or not.
+func outlives(keeps bool, by time.Duration, then func(c *client, ctx context.Context, h *held)) behaviour {
+	return func(c *client, ctx context.Context, _ *rand.Rand, resources []string) {
+		if h := c.tryLock(ctx, resources); h != nil {
+			if keeps {
+				c.rec.Log(history.Event{Kind: history.Keep, Lock: h.call, Resources: resources})
+			}
+			rest(context.WithoutCancel(ctx), time.Until(h.Until())+by)
+			then(c, ctx, h)
+			c.forget(h)
+		}
+	}
+}
+
+func (c *client) saysLost(_ context.Context, h *held) {
+	c.rec.Log(history.Event{Kind: history.Lost, Lock: h.call, Resources: h.Resources(), Until: c.until(h), Outcome: history.OutcomeLost})
+}
+
+func (c *client) begins(_ context.Context, h *held) {
+	for _, kind := range []history.Kind{history.Enter, history.Leave} {
+		c.rec.Log(history.Event{Kind: kind, Lock: h.call, Resources: h.Resources()})
+	}
+}
+
+func (c *client) saysReleased(ctx context.Context, h *held) {
+	e := c.begin(history.OpUnlock, connect, history.Event{Lock: h.call, Resources: h.Resources(), Until: c.until(h)})
+	_ = h.Unlock(ctx)
+	c.end(e, nil)
+}
+
+// saysSoFirst says that a lock is released, and releases it then.
+func (c *client) saysSoFirst(ctx context.Context, _ *rand.Rand, resources []string) {
+	if h := c.tryLock(ctx, resources); h != nil {
+		c.end(c.begin(history.OpUnlock, connect, history.Event{Lock: h.call, Resources: resources, Until: c.until(h)}), nil)
+		rest(context.WithoutCancel(ctx), 50*time.Millisecond)
+		_ = h.Unlock(ctx)
+		c.forget(h)
+	}
 }
 
 // asksOneNode locks by a quorum of one: whichever node it meets.
@@ -108,23 +194,38 @@ func (c *client) asksOneNode(ctx context.Context, rng *rand.Rand, resources []st
 	c.end(e, err)
 }
 
-// steals deletes whatever key is in its way.
-func (c *client) steals(ctx context.Context, rng *rand.Rand, resources []string) {
-	c.deleteKeys(resources)
-	c.sits(ctx, rng, resources)
+// robs deletes whatever key is in the way before something else.
+func robs(then behaviour) behaviour {
+	return func(c *client, ctx context.Context, rng *rand.Rand, resources []string) {
+		for _, addr := range c.cfg.Nodes {
+			if conn, err := redis.Dial("tcp", addr); err == nil {
+				_, _ = conn.Do("DEL", redis.Args{}.AddFlat(resources)...)
+				_ = conn.Close()
+			}
+		}
+		then(c, ctx, rng, resources)
+	}
 }
 
-// deletes takes away the keys of others, which have work to do.
-func (c *client) deletes(ctx context.Context, rng *rand.Rand, resources []string) {
-	c.deleteKeys(resources)
-	c.tries(ctx, rng, resources)
-}
-
-func (c *client) deleteKeys(resources []string) {
-	for _, addr := range c.cfg.Nodes {
-		if conn, err := redis.Dial("tcp", addr); err == nil {
-			_, _ = conn.Do("DEL", redis.Args{}.AddFlat(resources)...)
-			_ = conn.Close()
+// triesAgain waits in no line: it asks again after a pause, so that chance decides who of those that wait is next. It works
+// under the lock, and rests.
+func triesAgain(pause, work, idle time.Duration) behaviour {
+	return func(c *client, ctx context.Context, rng *rand.Rand, _ []string) {
+		ask := func(ctx context.Context, resources []string, ttl time.Duration, _ ...redlock.Option) (*redlock.Lock, error) {
+			lock, err := c.lib.TryLock(ctx, resources, ttl)
+			if err != nil {
+				call, _ := ctx.Value(callKey{}).(int)
+				c.rec.Log(history.Event{Kind: history.Wait, Call: call})
+			}
+			for err != nil && rest(ctx, between(rng, 0, pause)) {
+				lock, err = c.lib.TryLock(ctx, resources, ttl)
+			}
+			return lock, err
+		}
+		if h := c.acquire(ctx, history.OpLock, ask, c.cfg.Resources[:1], time.Minute); h != nil {
+			c.section(ctx, h, between(rng, 0, work), "")
+			c.unlock(ctx, h)
+			rest(ctx, idle)
 		}
 	}
 }
@@ -136,160 +237,25 @@ func (c *client) writesUnfenced(ctx context.Context, rng *rand.Rand, resources [
 		return
 	}
 	ask := history.Event{Kind: history.Read, Lock: h.call, Resources: resources[:1]}
-	value := c.rec.ask(ask).Value
+	value := c.rec.Ask(ask).Value
 	rest(ctx, c.ttl+between(rng, 0, c.ttl))
 	ask.Kind, ask.Value = history.Write, value+1
-	c.rec.ask(ask)
+	c.rec.Ask(ask)
 	c.unlock(ctx, h)
 }
 
 // takesTheNextFence reads with a larger fence than its lock's, which is still smaller than those of later locks.
 func (c *client) takesTheNextFence(ctx context.Context, _ *rand.Rand, resources []string) {
 	if h := c.tryLock(ctx, resources); h != nil {
-		c.rec.ask(history.Event{Kind: history.Read, Lock: h.call, Resources: resources[:1], Fence: h.Fence() + 1})
+		c.rec.Ask(history.Event{Kind: history.Read, Lock: h.call, Resources: resources[:1], Fence: h.Fence() + 1})
 		c.unlock(ctx, h)
-	}
-}
-
-// inventsFences has fences of its own, which do not grow.
-func (c *client) inventsFences(ctx context.Context, rng *rand.Rand, resources []string) {
-	c.misreports(ctx, resources, func(lock *redlock.Lock) (until, fence int64) {
-		return c.rec.clock.Of(lock.Until()), 1 + rng.Int64N(5)
-	})
-}
-
-// knowsNoEnd does not tell when its locks end.
-func (c *client) knowsNoEnd(ctx context.Context, _ *rand.Rand, resources []string) {
-	c.misreports(ctx, resources, func(lock *redlock.Lock) (until, fence int64) { return 0, lock.Fence() })
-}
-
-// misreports tells something else of a lock than what it is.
-func (c *client) misreports(ctx context.Context, resources []string, as func(*redlock.Lock) (until, fence int64)) {
-	e := c.begin(history.OpTryLock, connect, history.Event{Resources: resources, TTL: c.cfg.TTL})
-	lock, err := c.lib.TryLock(ctx, resources, c.ttl)
-	if err != nil {
-		c.end(e, err)
-		return
-	}
-	e.Token = lock.Token()
-	e.Until, e.Fence = as(lock)
-	c.end(e, nil)
-	c.unlock(ctx, &held{Lock: lock, call: e.Call})
-}
-
-// jumpsTheQueue waits in no line but tries again and again, so that chance decides who of those that wait is next.
-func (c *client) jumpsTheQueue(ctx context.Context, rng *rand.Rand, _ []string) {
-	c.triesAgain(ctx, rng, 50*time.Millisecond, 50*time.Millisecond)
-}
-
-// hearsOfNoRelease asks again after a while, whatever has happened.
-func (c *client) hearsOfNoRelease(ctx context.Context, rng *rand.Rand, _ []string) {
-	c.triesAgain(ctx, rng, 10*c.ttl, c.ttl)
-	rest(ctx, 2*c.ttl)
-}
-
-func (c *client) triesAgain(ctx context.Context, rng *rand.Rand, pause, work time.Duration) {
-	resources := c.cfg.Resources[:1]
-	e := c.begin(history.OpLock, time.Minute, history.Event{Resources: resources, TTL: c.cfg.TTL})
-	call := context.WithValue(ctx, callKey{}, e.Call) // What the nodes say is told, as of any call.
-	lock, err := c.lib.TryLock(call, resources, c.ttl)
-	if err != nil {
-		c.rec.log(history.Event{Kind: history.Wait, Call: e.Call})
-	}
-	for err != nil && rest(ctx, between(rng, 0, pause)) {
-		lock, err = c.lib.TryLock(call, resources, c.ttl)
-	}
-	if err != nil {
-		c.end(e, err)
-		return
-	}
-	h := c.acquired(e, lock)
-	c.section(ctx, h, between(rng, 0, work), "")
-	c.unlock(ctx, h)
-}
-
-// late is more than a machine that is busy accounts for, and less than a ttl.
-const late = protocol.SignalSlack + 600*time.Millisecond
-
-// hearsLate is told of the end of a lock a second after it.
-func (c *client) hearsLate(ctx context.Context, _ *rand.Rand, resources []string) {
-	if h := c.tryLock(ctx, resources); h != nil {
-		about := history.Event{Kind: history.Keep, Lock: h.call, Resources: resources}
-		c.rec.log(about)
-		rest(context.WithoutCancel(ctx), time.Until(h.Until())+late)
-		about.Kind, about.Until, about.Outcome = history.Lost, c.until(h), history.OutcomeLost
-		c.rec.log(about)
-		c.forget(h)
-	}
-}
-
-// getsLate is given a lock a second after its end.
-func (c *client) getsLate(ctx context.Context, _ *rand.Rand, resources []string) {
-	tooLate := func(ctx context.Context, resources []string, ttl time.Duration, opts ...redlock.Option) (*redlock.Lock, error) {
-		lock, err := c.lib.TryLock(ctx, resources, ttl, opts...)
-		if err == nil {
-			rest(context.WithoutCancel(ctx), time.Until(lock.Until())+late)
-		}
-		return lock, err
-	}
-	if h := c.acquire(ctx, history.OpLock, tooLate, resources, time.Minute); h != nil {
-		c.forget(h)
-	}
-}
-
-// beginsLate begins its work a second after the end of its lock.
-func (c *client) beginsLate(ctx context.Context, _ *rand.Rand, resources []string) {
-	if h := c.tryLock(ctx, resources); h != nil {
-		rest(context.WithoutCancel(ctx), time.Until(h.Until())+late)
-		about := history.Event{Kind: history.Enter, Lock: h.call, Resources: resources}
-		c.rec.log(about)
-		about.Kind = history.Leave
-		c.rec.log(about)
-		c.forget(h)
-	}
-}
-
-// hearsNothing says that it keeps a lock alive, does not, and goes on for seconds after its end.
-func (c *client) hearsNothing(ctx context.Context, _ *rand.Rand, resources []string) {
-	if h := c.tryLock(ctx, resources); h != nil {
-		c.rec.log(history.Event{Kind: history.Keep, Lock: h.call, Resources: resources})
-		rest(context.WithoutCancel(ctx), time.Until(h.Until())+protocol.SignalSlack+time.Second)
-		c.unlock(ctx, h)
-	}
-}
-
-// praisesItself says that each release was a success.
-func (c *client) praisesItself(ctx context.Context, _ *rand.Rand, resources []string) {
-	if h := c.tryLock(ctx, resources); h != nil {
-		rest(context.WithoutCancel(ctx), time.Until(h.Until())+10*time.Millisecond)
-		e := c.begin(history.OpUnlock, connect, history.Event{Lock: h.call, Resources: resources, Until: c.until(h)})
-		_ = h.Unlock(ctx)
-		c.end(e, nil)
 	}
 }
 
 // leavesKeys takes locks that live for long, and forgets them.
 func (c *client) leavesKeys(ctx context.Context, rng *rand.Rand, _ []string) {
 	resources := []string{fmt.Sprint("forgotten", rng.Uint64())}
-	e := c.begin(history.OpTryLock, connect, history.Event{Resources: resources})
-	lock, err := c.long.TryLock(ctx, resources, time.Hour)
-	if err != nil {
-		c.end(e, err)
-		return
-	}
-	c.acquired(e, lock)
-}
-
-// takesItsTime returns long after the call must have.
-func (c *client) takesItsTime(ctx context.Context, _ *rand.Rand, resources []string) {
-	e := c.begin(history.OpTryLock, connect, history.Event{Resources: resources})
-	lock, err := c.lib.TryLock(ctx, resources, c.ttl)
-	rest(context.WithoutCancel(ctx), connect+protocol.Slack+protocol.SignalSlack+time.Second)
-	if err != nil {
-		c.end(e, err)
-		return
-	}
-	c.unlock(ctx, c.acquired(e, lock))
+	c.get(ctx, history.OpTryLock, c.long.TryLock, history.Event{Resources: resources, TTL: int64(time.Hour)}, connect)
 }
 
 // saysNothing tells of sections, and not of the locks that they are under.
@@ -313,25 +279,18 @@ func (c *client) releasesTwice(ctx context.Context, _ *rand.Rand, resources []st
 	}
 }
 
-// keepsNothing says that it keeps a lock alive, and does not.
-func (c *client) keepsNothing(ctx context.Context, _ *rand.Rand, resources []string) {
-	if h := c.tryLock(ctx, resources); h != nil {
-		about := history.Event{Kind: history.Keep, Lock: h.call, Resources: resources}
-		c.rec.log(about)
-		rest(context.WithoutCancel(ctx), time.Until(h.Until()))
-		about.Kind, about.Until, about.Outcome = history.Lost, c.until(h), history.OutcomeLost
-		c.rec.log(about)
-		c.forget(h)
-	}
-}
-
-// saysSoFirst says that a lock is released, and releases it then.
-func (c *client) saysSoFirst(ctx context.Context, _ *rand.Rand, resources []string) {
-	if h := c.tryLock(ctx, resources); h != nil {
-		e := c.begin(history.OpUnlock, connect, history.Event{Lock: h.call, Resources: resources, Until: c.until(h)})
-		c.end(e, nil)
-		rest(context.WithoutCancel(ctx), 50*time.Millisecond)
-		_ = h.Unlock(ctx)
-		c.forget(h)
+// takesThree says that it takes a permit of a semaphore, and takes one of three that are free at once.
+func takesThree(of permits) behaviour {
+	return func(c *client, ctx context.Context, _ *rand.Rand, _ []string) {
+		s, err := semaphore.New(c.lib, of.name, 3, c.ttl) //nolint:contextcheck // It asks nobody.
+		if err != nil {
+			return
+		}
+		told := of
+		told.Semaphore = s
+		if h := c.acquirePermit(ctx, &told, time.Second); h != nil {
+			rest(ctx, c.ttl/4)
+			c.unlock(ctx, h)
+		}
 	}
 }

@@ -31,7 +31,7 @@ func (c *client) begin(op string, within time.Duration, e history.Event) history
 	e.Kind, e.Op, e.Call = history.Call, op, c.nextCall()
 	e.At = c.rec.clock.Now()
 	e.Bound = e.At + int64(within+protocol.Slack)
-	c.rec.log(e)
+	c.rec.Log(e)
 	return e
 }
 
@@ -47,7 +47,7 @@ func (c *client) end(e history.Event, err error) {
 		e = c.returned(e)
 	}
 	setResult(&e, err)
-	c.rec.log(e)
+	c.rec.Log(e)
 }
 
 // acquired logs that the call has got the lock.

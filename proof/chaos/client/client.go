@@ -2,7 +2,6 @@
 package client
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,7 +22,7 @@ import (
 
 type client struct {
 	cfg protocol.Config
-	rec *recorder
+	rec *Recorder
 	lib *redlock.Redlock
 	ttl time.Duration
 
@@ -43,14 +42,9 @@ type client struct {
 
 // Run works as the configuration on stdin says, until stdin ends.
 func Run(stdin io.Reader, stdout io.Writer) error {
-	lines := bufio.NewScanner(stdin)
-	lines.Buffer(nil, 1<<20)
-	var cfg protocol.Config
-	if !lines.Scan() {
-		return errors.New("client: no configuration")
-	}
-	if err := json.Unmarshal(lines.Bytes(), &cfg); err != nil {
-		return fmt.Errorf("client: configuration: %w", err)
+	cfg, lines, err := protocol.Orders(stdin)
+	if err != nil {
+		return err
 	}
 	c, err := newClient(cfg)
 	if err != nil {
@@ -74,6 +68,9 @@ func Run(stdin io.Reader, stdout io.Writer) error {
 		for i := range featureWorkers {
 			workers.Go(func() { c.useFeatures(ctx, rand.New(rand.NewPCG(cfg.Seed, uint64(200+i)))) })
 		}
+	}
+	for i := range cfg.Callers {
+		workers.Go(func() { c.crowds(ctx, fmt.Sprint("crowd/", i)) })
 	}
 	if cfg.Long {
 		workers.Go(func() { c.workLong(ctx) })
@@ -111,7 +108,7 @@ func Run(stdin io.Reader, stdout io.Writer) error {
 
 // newClient connects to the observer; the nodes are connected to when they are needed.
 func newClient(cfg protocol.Config) (*client, error) {
-	rec, err := newRecorder(cfg)
+	rec, err := NewRecorder(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -178,9 +175,9 @@ func (c *client) hook(ctx context.Context, e redlock.Event) {
 	at := c.rec.clock.Of(e.Time)
 	switch {
 	case e.Kind == redlock.EventSettled && e.Op == redlock.OpLock && call > 0:
-		c.rec.log(history.Event{At: at, Kind: history.Votes, Call: call, Votes: votes(e, at)})
+		c.rec.Log(history.Event{At: at, Kind: history.Votes, Call: call, Votes: votes(e, at)})
 	case e.Kind == redlock.EventWaiting && call > 0 && c.waitsNow(call):
-		c.rec.log(history.Event{At: at, Kind: history.Wait, Call: call})
+		c.rec.Log(history.Event{At: at, Kind: history.Wait, Call: call})
 	case e.Kind == redlock.EventExtended && e.Kept:
 		c.logExtension(e, at)
 	}
@@ -207,13 +204,13 @@ func (c *client) logExtension(e redlock.Event, at int64) {
 		At: at - int64(e.Took), Kind: history.Call, Op: history.OpExtend, Call: call, Lock: lock,
 		Resources: e.Resources, TTL: c.cfg.TTL, Detail: "keep alive",
 	}
-	c.rec.log(x)
+	c.rec.Log(x)
 	x.At, x.Kind, x.TTL = at, history.Return, 0
 	setResult(&x, e.Err)
 	if x.OK {
 		x.Until = c.rec.clock.Of(e.Until)
 	}
-	c.rec.log(x)
+	c.rec.Log(x)
 }
 
 // votes are those of an event that happened at a time.

@@ -225,13 +225,13 @@ func (c *client) holdsUntil(ctx context.Context, rng *rand.Rand, hears func(*red
 	done := c.keep(ctx, h)
 	about := history.Event{Kind: history.Wanted, Lock: h.call, Resources: h.Resources()}
 	wanted := hears(h.Lock)
-	c.rec.log(about)
+	c.rec.Log(about)
 	end, cancel := context.WithTimeout(h.kept, between(rng, 0, 2*c.ttl))
 	defer cancel()
 	select {
 	case <-wanted:
 		about.OK = true
-		c.rec.log(about)
+		c.rec.Log(about)
 	case <-end.Done():
 	}
 	c.unlock(ctx, h)
@@ -297,5 +297,5 @@ func (c *client) inspects(ctx context.Context, rng *rand.Rand) {
 	for i, n := range seen.Nodes {
 		told.Votes = append(told.Votes, history.Vote{Node: i, Says: "taken", Holder: n.Holder, Owner: n.Owner})
 	}
-	c.rec.log(told)
+	c.rec.Log(told)
 }

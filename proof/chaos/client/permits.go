@@ -56,7 +56,7 @@ func (c *client) acquirePermit(ctx context.Context, s *permits, patience time.Du
 		e.Resources[0] = fmt.Sprint(s.name, "#", p.Slot)
 	}
 	back.Call = e.Call // Of the same Resources.
-	c.rec.log(e)
+	c.rec.Log(e)
 	if err != nil {
 		c.end(back, err)
 		return nil
@@ -87,7 +87,7 @@ func (c *client) comeTo(ctx context.Context, rng *rand.Rand, guard func(fence in
 				return nil
 			})
 			g.End = cmp.Or(g.End, c.rec.clock.Now())
-			c.rec.log(g)
+			c.rec.Log(g)
 		}
 		writes.Go(write) // Twice at one time.
 		writes.Go(write)

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
-	"strings"
 	"sync"
 
 	"github.com/seed6c881748/redlock/proof/chaos/monotime"
@@ -13,9 +12,9 @@ import (
 	"github.com/seed6c881748/redlock/proof/history"
 )
 
-// A recorder tells the observer what happens. It writes each event at once, so that what was told is known even if
-// the process is killed.
-type recorder struct {
+// A Recorder tells the observer what happens. It writes each event at once, so that what was told is known even if
+// the process is killed. Clients of other libraries have one, too.
+type Recorder struct {
 	client string
 	quiet  bool
 	clock  monotime.Clock
@@ -27,22 +26,19 @@ type recorder struct {
 	err     error
 }
 
-func newRecorder(cfg protocol.Config) (*recorder, error) {
-	network := "tcp"
-	if strings.HasPrefix(cfg.Observer, "/") {
-		network = "unix"
-	}
-	conn, err := net.Dial(network, cfg.Observer)
+// NewRecorder connects to the observer of the configuration.
+func NewRecorder(cfg protocol.Config) (*Recorder, error) {
+	conn, err := net.Dial("tcp", cfg.Observer)
 	if err != nil {
 		return nil, fmt.Errorf("client: no observer: %w", err)
 	}
-	r := &recorder{client: cfg.Client, quiet: cfg.Quiet, clock: monotime.Since(cfg.Start), conn: conn, stalls: make(chan stall, 1024)}
+	r := &Recorder{client: cfg.Client, quiet: cfg.Quiet, clock: monotime.Since(cfg.Start), conn: conn, stalls: make(chan stall, 1024)}
 	go r.receive()
 	return r, nil
 }
 
-// log tells of an event, as of now if it has no time.
-func (r *recorder) log(e history.Event) {
+// Log tells of an event, as of now if it has no time.
+func (r *Recorder) Log(e history.Event) {
 	if r.quiet && e.Kind != history.Sample {
 		return
 	}
@@ -59,7 +55,7 @@ func (r *recorder) log(e history.Event) {
 }
 
 // send needs the lock.
-func (r *recorder) send(e history.Event) {
+func (r *Recorder) send(e history.Event) {
 	e.Client = r.client
 	if e.At == 0 {
 		e.At = r.clock.Now()
@@ -70,7 +66,7 @@ func (r *recorder) send(e history.Event) {
 }
 
 // failed says why something was not told, if that is so.
-func (r *recorder) failed() error {
+func (r *Recorder) failed() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.err == nil {
@@ -79,9 +75,9 @@ func (r *recorder) failed() error {
 	return fmt.Errorf("client: no observer: %w", r.err)
 }
 
-// ask has the observer carry out an operation on a register, and returns it with the answer. It is not OK if there
+// Ask has the observer carry out an operation on a register, and returns it with the answer. It is not OK if there
 // is no observer any more.
-func (r *recorder) ask(e history.Event) history.Event {
+func (r *Recorder) Ask(e history.Event) history.Event {
 	if e.OK = r.quiet; e.OK {
 		return e
 	}
@@ -98,7 +94,7 @@ func (r *recorder) ask(e history.Event) history.Event {
 }
 
 // receive hands out the answers until the connection ends.
-func (r *recorder) receive() {
+func (r *Recorder) receive() {
 	lines := bufio.NewScanner(r.conn)
 	for lines.Scan() {
 		var e history.Event

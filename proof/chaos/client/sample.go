@@ -15,7 +15,7 @@ func (c *client) sample(tick int64) {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	const mega = 1 << 20
-	c.rec.log(history.Event{Kind: history.Sample, Value: tick, Figures: map[string]float64{
+	c.rec.Log(history.Event{Kind: history.Sample, Value: tick, Figures: map[string]float64{
 		"locks": float64(c.lib.Stats().Acquired), "goroutines": float64(runtime.NumGoroutine()),
 		"memory": resident() / mega, "heap": float64(m.HeapAlloc) / mega,
 	}})

@@ -17,7 +17,7 @@ func (c *client) section(ctx context.Context, h *held, pause time.Duration, hand
 	if h.Err() != nil {
 		return
 	}
-	c.rec.log(history.Event{Kind: history.Enter, Lock: h.call, Resources: resources})
+	c.rec.Log(history.Event{Kind: history.Enter, Lock: h.call, Resources: resources})
 	values := make([]int64, len(resources))
 	granted := true
 	for i, res := range resources {
@@ -37,11 +37,11 @@ func (c *client) section(ctx context.Context, h *held, pause time.Duration, hand
 	if handOn != "" {
 		leave.Token, leave.Detail = handOn, "hand on"
 	}
-	c.rec.log(leave)
+	c.rec.Log(leave)
 }
 
 func (c *client) register(kind history.Kind, h *held, resource string, value int64) history.Event {
-	return c.rec.ask(history.Event{
+	return c.rec.Ask(history.Event{
 		Kind: kind, Lock: h.call, Resources: []string{resource}, Fence: h.Fence(), Value: value,
 	})
 }

@@ -18,7 +18,7 @@ type stall struct{ from, to int64 }
 
 // findStalls looks at the clock again and again, and does nothing else: whoever writes may be held up by that, and would
 // not see that the process is.
-func (r *recorder) findStalls() {
+func (r *Recorder) findStalls() {
 	last := r.clock.Now()
 	for range time.Tick(tick) {
 		now := r.clock.Now()
@@ -30,7 +30,7 @@ func (r *recorder) findStalls() {
 }
 
 // stall notes one, and never waits. Should there be too many to tell, the rest is not excused.
-func (r *recorder) stall(s stall) {
+func (r *Recorder) stall(s stall) {
 	select {
 	case r.stalls <- s:
 	default:
@@ -39,9 +39,9 @@ func (r *recorder) stall(s stall) {
 
 // tellStalls tells of each, as on a machine that is busy: what the process does late because of that is no fault of the
 // library.
-func (r *recorder) tellStalls() {
+func (r *Recorder) tellStalls() {
 	for s := range r.stalls {
-		r.log(history.Event{At: s.from, Kind: history.FaultBegin, Fault: history.Stall, Detail: "the process found that it had not run"})
-		r.log(history.Event{At: s.to, Kind: history.FaultEnd, Fault: history.Stall})
+		r.Log(history.Event{At: s.from, Kind: history.FaultBegin, Fault: history.Stall, Detail: "the process found that it had not run"})
+		r.Log(history.Event{At: s.to, Kind: history.FaultEnd, Fault: history.Stall})
 	}
 }

@@ -16,7 +16,7 @@ import (
 // What a worker does next, and how often in a hundred times.
 var activities = []struct {
 	share int
-	do    func(c *client, ctx context.Context, rng *rand.Rand, resources []string)
+	do    behaviour
 }{
 	{22, (*client).tries},
 	{40, (*client).waits},
@@ -172,9 +172,18 @@ func (c *client) givesUp(ctx context.Context, rng *rand.Rand, resources []string
 	}
 }
 
+// crowds asks for a lock of its own again and again. Hundreds that do so are far more than the nodes can answer in time.
+func (c *client) crowds(ctx context.Context, resource string) {
+	for ctx.Err() == nil {
+		if lock, err := c.bare.TryLock(ctx, []string{resource}, c.ttl); err == nil {
+			_ = lock.Unlock(ctx)
+		}
+	}
+}
+
 // watch tells when the lock's context has ended with a loss. The result waits for that to be told.
 func (c *client) watch(h *held) (done func()) {
-	c.rec.log(history.Event{Kind: history.Keep, Lock: h.call, Resources: h.Resources()})
+	c.rec.Log(history.Event{Kind: history.Keep, Lock: h.call, Resources: h.Resources()})
 	told := make(chan struct{})
 	go func() {
 		defer close(told)
@@ -188,7 +197,7 @@ func (c *client) watch(h *held) (done func()) {
 		if errors.Is(cause, redlock.ErrLost) {
 			e.Outcome = history.OutcomeLost
 		}
-		c.rec.log(e)
+		c.rec.Log(e)
 	}()
 	return func() { <-told }
 }

@@ -50,7 +50,7 @@ func (r *run) startClients() error {
 			return err
 		}
 	}
-	if !r.Long {
+	if !r.Ours {
 		return nil
 	}
 	// It has to tidy up whatever it leaves, so no fault strikes it: only its nodes and its network are faulty.
@@ -82,7 +82,7 @@ func (r *run) launch(c *client) error {
 		Client: name, Observer: r.addr, Start: r.start, Seed: r.Plan.Seed<<16 + uint64(c.number)<<8 + uint64(c.starts),
 		Resources: r.Plan.Resources, Fenced: r.Plan.Fenced, Workers: r.Plan.Workers,
 		TTL: int64(r.ttlNow()), NodeTimeout: int64(r.Plan.NodeTimeout), MaxTTL: int64(c.maxTTL),
-		HandOn: r.HandOn, Broken: r.Plan.Broken.Client, Bare: r.Plan.Bare, Expiring: r.Plan.Expiring, Led: r.Plan.Led,
+		HandOn: r.Ours, Broken: r.Plan.Broken.Client, Bare: r.Plan.Bare, Expiring: r.Plan.Expiring, Led: r.Plan.Led,
 		Quiet: r.Plan.Course == plan.Soak,
 	}
 	if c == r.keeper {

@@ -25,12 +25,11 @@ import (
 type Options struct {
 	Plan    *plan.Plan
 	Command []string       // Starts a client.
-	Crowd   []string       // Starts the callers of an overload.
 	Header  history.Header // What is known of it before the run.
 	Guests  [][]string     // Each starts a client of another library, which locks the same resources.
-	HandOn  bool           // Clients can release locks of others.
-	Long    bool           // One more client takes locks that would outlive the run, and releases them all.
-	Look    bool           // Nodes are looked at after calls: their keys must be those of redlock.
+	// Ours says that Command is a client of redlock, which can release locks of others. One more takes locks that would
+	// outlive the run, and releases them all. Nodes are looked at after calls.
+	Ours    bool
 	History io.Writer
 
 	// Started is called with the start of the run and the servers' own addresses, before there are clients. May be nil.
@@ -104,7 +103,7 @@ func Run(ctx context.Context, opts Options) ([]history.Event, error) {
 	if err = r.observe(); err != nil {
 		return nil, err
 	}
-	if r.Look {
+	if r.Ours {
 		r.setLookers(r.startLooking())
 	}
 	if err = r.startClients(); err != nil {
@@ -122,8 +121,7 @@ func Run(ctx context.Context, opts Options) ([]history.Event, error) {
 func (r *run) observe() (err error) {
 	r.start = monotime.Now()
 	r.observer = observer.New(r.History, r.start, r.see)
-	r.observer.Forgets = r.Plan.Broken.Register
-	if r.addr, err = r.observer.Listen("tcp", "127.0.0.1:0"); err != nil {
+	if r.addr, err = r.observer.Listen(); err != nil {
 		return err
 	}
 	r.logHeader()

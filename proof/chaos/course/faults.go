@@ -172,13 +172,16 @@ func (n *node) recover(f plan.Fault) error {
 	return nil
 }
 
+// callers are far more than the nodes can answer in time.
+const callers = 300
+
 // crowd has another process ask for more than the nodes can answer.
 func (r *run) crowd(f plan.Fault) {
 	cfg := protocol.Config{
-		Client: "crowd", Nodes: r.waysOf(r.crowdNumber()), TTL: int64(r.Plan.TTL), NodeTimeout: int64(r.Plan.NodeTimeout),
+		Client: "crowd", Observer: r.addr, Start: r.start, Quiet: true, Callers: callers, Nodes: r.waysOf(r.crowdNumber()), TTL: int64(r.Plan.TTL), NodeTimeout: int64(r.Plan.NodeTimeout),
 	}
 	r.begin(f, "")
-	p, err := start(r.Crowd, cfg)
+	p, err := start(r.Command, cfg)
 	if err != nil {
 		r.fail(err)
 		return

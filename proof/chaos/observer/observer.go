@@ -18,14 +18,10 @@ import (
 	"github.com/seed6c881748/redlock/proof/history"
 )
 
-// An Observer gets events over TCP or a Unix socket, and writes them as they come.
+// An Observer gets events over TCP, and writes them as they come.
 type Observer struct {
-	// Forgets has every fifth write vanish that was answered with yes: so it must be seen. Set it before Listen.
-	Forgets bool
-
-	clock  monotime.Clock
-	seen   func(history.Event)
-	writes int
+	clock monotime.Clock
+	seen  func(history.Event)
 
 	mu        sync.Mutex
 	out       *bufio.Writer
@@ -34,8 +30,8 @@ type Observer struct {
 	closed    bool
 	err       error
 
-	listeners []net.Listener
-	wg        sync.WaitGroup
+	listener net.Listener // Nil before Listen.
+	wg       sync.WaitGroup
 }
 
 // A register has a value and the highest fence that it has seen.
@@ -50,13 +46,13 @@ func New(w io.Writer, start int64, seen func(history.Event)) *Observer {
 	}
 }
 
-// Listen accepts clients on an address of a network, "tcp" or "unix", and returns where.
-func (o *Observer) Listen(network, addr string) (string, error) {
-	ln, err := net.Listen(network, addr)
+// Listen accepts clients over TCP, and returns where.
+func (o *Observer) Listen() (string, error) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", fmt.Errorf("observer: %w", err)
 	}
-	o.listeners = append(o.listeners, ln)
+	o.listener = ln
 	o.wg.Go(func() {
 		for {
 			conn, err := ln.Accept()
@@ -184,20 +180,12 @@ func (o *Observer) operate(e *history.Event) {
 	}
 	if e.OK = e.Fence == 0 || e.Fence >= r.fence; e.OK {
 		r.fence = max(r.fence, e.Fence)
-		switch {
-		case e.Kind == history.Read:
-			e.Value = r.value
-		case o.keeps():
+		if e.Kind == history.Write {
 			r.value = e.Value
 		}
+		e.Value = r.value
 	}
 	e.End = o.clock.Now()
-}
-
-// keeps counts writes, and reports whether this one is to be kept.
-func (o *Observer) keeps() bool {
-	o.writes++
-	return !o.Forgets || o.writes%5 > 0
 }
 
 // LogRegisters writes what all registers hold.
@@ -217,8 +205,8 @@ func (o *Observer) LogRegisters() {
 
 // Close ends all connections and flushes what was written. The error is the first one of all writes.
 func (o *Observer) Close() error {
-	for _, ln := range o.listeners {
-		_ = ln.Close()
+	if o.listener != nil {
+		_ = o.listener.Close()
 	}
 	o.mu.Lock()
 	o.closed = true

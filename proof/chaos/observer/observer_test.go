@@ -35,12 +35,11 @@ func (s session) ask(kind history.Kind, fence, value int64) history.Event {
 }
 
 // watched returns an observer, a session with it, and what ends it and returns what it has written.
-func watched(t *testing.T, forgets bool) (*Observer, session, func() []history.Event) {
+func watched(t *testing.T) (*Observer, session, func() []history.Event) {
 	t.Helper()
 	var out bytes.Buffer
 	o := New(&out, monotime.Now(), func(history.Event) {})
-	o.Forgets = forgets
-	addr, err := o.Listen("tcp", "127.0.0.1:0")
+	addr, err := o.Listen()
 	require.NoError(t, err)
 	conn, err := net.Dial("tcp", addr)
 	require.NoError(t, err)
@@ -53,7 +52,7 @@ func watched(t *testing.T, forgets bool) (*Observer, session, func() []history.E
 }
 
 func TestRegisterRefusesWhoIsBehind(t *testing.T) {
-	o, s, end := watched(t, false)
+	o, s, end := watched(t)
 	require.True(t, s.ask(history.Write, 5, 1).OK)
 	require.True(t, s.ask(history.Read, 7, 0).OK, "a read raises the fence, too")
 	require.False(t, s.ask(history.Write, 6, 2).OK)
@@ -69,18 +68,9 @@ func TestRegisterRefusesWhoIsBehind(t *testing.T) {
 	require.EqualValues(t, 7, last.Fence)
 }
 
-func TestRegisterThatForgets(t *testing.T) {
-	_, s, end := watched(t, true)
-	for i := range int64(5) {
-		require.True(t, s.ask(history.Write, 1, i+1).OK)
-	}
-	require.EqualValues(t, 4, s.ask(history.Read, 1, 0).Value)
-	end()
-}
-
 // A process that is killed may leave half a line.
 func TestHalfALineIsNone(t *testing.T) {
-	o, s, end := watched(t, false)
+	o, s, end := watched(t)
 	s.ask(history.Read, 1, 0)
 	_, err := s.conn.Write([]byte("{\"kind\":"))
 	require.NoError(t, err)
@@ -92,7 +82,7 @@ func TestHalfALineIsNone(t *testing.T) {
 // What cannot be read is missing in the history: whoever judges it has to know.
 func TestALineThatCannotBeReadIsAnError(t *testing.T) {
 	for what, line := range map[string]string{"half of one": "{\"kind\":\n{}\n", "too long": strings.Repeat(" ", 1<<23)} {
-		o, s, _ := watched(t, false)
+		o, s, _ := watched(t)
 		s.ask(history.Read, 1, 0)
 		_, _ = s.conn.Write([]byte(line)) // The observer may hang up first.
 		require.NoError(t, s.conn.Close())
@@ -103,7 +93,7 @@ func TestALineThatCannotBeReadIsAnError(t *testing.T) {
 
 // All that a client has said before its end is written.
 func TestDrainWaitsForWhatWasSaid(t *testing.T) {
-	o, s, end := watched(t, false)
+	o, s, end := watched(t)
 	s.ask(history.Read, 1, 0)
 	require.Error(t, o.Drain(0), "it is connected")
 	for range 1000 {

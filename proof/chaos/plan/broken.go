@@ -18,8 +18,6 @@ type Broken struct {
 	Forgets string
 	// MaxTTL is for how long nodes are to abstain, whatever clients do.
 	MaxTTL time.Duration
-	// Register has the observer answer that it has written what it has not.
-	Register bool
 }
 
 // AllBroken are the ways to break something, by name.
@@ -34,7 +32,6 @@ var AllBroken = map[string]Broken{
 	"fence":       {Rule: "fence order", What: "a client has fences of its own", Client: "fence"},
 	"no-fence":    {Rule: "register", Says: "writes were granted, and the register is", What: "a client writes without a fence, also when its lock is over", Client: "no-fence"},
 	"next-fence":  {Rule: "register", Says: "had the fence", What: "a client uses a fence that is not its lock's, and keeps their order", Client: "next-fence"},
-	"register":    {Rule: "register", Says: "writes were granted, and the register is", What: "the register forgets writes", Register: true},
 	"hasty":       {Rule: "quarantine", What: "clients know of no quarantine", Client: "hasty", Forgets: Kill, MaxTTL: 4 * time.Second},
 	"once":        {Rule: "kept", What: "a client extends nothing", Client: "once"},
 	"deaf":        {Rule: "next in line", What: "clients that wait hear of no release", Client: "deaf"},
@@ -50,7 +47,9 @@ var AllBroken = map[string]Broken{
 	"nil-unlock":  {Rule: "release outcome", What: "Unlock returns nil for a lock that had ended", Client: "nil-unlock"},
 	"bad-handoff": {Rule: "release outcome", What: "Release returns nil for a lock that was released before", Client: "bad-handoff"},
 	"keys-left":   {Rule: "keys left", What: "a client forgets its locks, and they live for an hour", Client: "keys-left"},
-	"bound":       {Rule: "bounds", What: "a call takes longer than it may", Client: "bound"},
+	"short":       {Rule: "validity", Says: "its ttl less the drift goes to", What: "a client takes its locks to end a tenth of their ttl too early", Client: "short"},
+	"bound":       {Rule: "bounds", Says: "had to return by", What: "a call takes longer than it may", Client: "bound"},
+	"all-nodes":   {Rule: "bounds", Says: "which is a quorum", What: "a call goes on waiting when a quorum has granted its lock", Client: "all-nodes"},
 	"min-hold":    {Rule: "min hold", What: "a client releases locks with min hold at once", Client: "min-hold"},
 	"max-hold":    {Rule: "hold limits", Says: "max hold 100ms", What: "a client goes on beyond max hold", Client: "max-hold"},
 	"stop-time":   {Rule: "hold limits", Says: "stop time 900ms", What: "a client is told to stop when its lock ends", Client: "stop-time"},

@@ -1,21 +1,24 @@
 // Package protocol is what the conductor and a client process say to each other, whatever language the client is in.
 //
 // A client reads its Config from stdin, one line of JSON, and then Commands, one a line, until stdin ends. It connects
-// to Config.Observer (TCP, or a Unix socket for a path) and sends history events, one a line: it stamps at, and says
+// to Config.Observer by TCP and sends history events, one a line: it stamps at, and says
 // who it is. The observer logs them as they are, except for read and write, which it carries out, logs and sends back
 // with value, ok and end. Answers come in the order of the requests.
 package protocol
 
 import (
+	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"time"
 )
 
 // A Config says what a client is to do. Durations are nanoseconds.
 type Config struct {
 	Client   string `json:"client"`   // The name in its events: "c1", "c1.2".
-	Observer string `json:"observer"` // host:port, or the path of a socket.
+	Observer string `json:"observer"` // host:port
 	Start    int64  `json:"start"`    // The run's start by CLOCK_MONOTONIC.
 	Seed     uint64 `json:"seed"`     // Of all that the client draws by lot.
 
@@ -36,6 +39,8 @@ type Config struct {
 	Led      []string `json:"led,omitempty"`
 	// Long has it take locks that outlive the run, on a resource of its own, and release them all.
 	Long bool `json:"long,omitempty"`
+	// Callers is how many ask the nodes for locks of their own besides, without a pause and a word.
+	Callers int `json:"callers,omitempty"`
 	// Quiet has it tell nothing but samples, and use names that never come again.
 	Quiet  bool   `json:"quiet,omitempty"`
 	Broken string `json:"broken,omitempty"` // What it does wrong on purpose.
@@ -75,6 +80,19 @@ const (
 	SignalSlack = 50 * time.Millisecond
 	Slack       = 500 * time.Millisecond
 )
+
+// Orders reads the Config of a client. The scanner goes on with its Commands.
+func Orders(stdin io.Reader) (cfg Config, commands *bufio.Scanner, err error) {
+	commands = bufio.NewScanner(stdin)
+	commands.Buffer(nil, 1<<20)
+	if !commands.Scan() {
+		return cfg, nil, errors.New("protocol: no configuration")
+	}
+	if err = json.Unmarshal(commands.Bytes(), &cfg); err != nil {
+		return cfg, nil, fmt.Errorf("protocol: configuration: %w", err)
+	}
+	return cfg, commands, nil
+}
 
 // Line is v as one line of JSON.
 func Line(v any) []byte {

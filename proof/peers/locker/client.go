@@ -2,10 +2,8 @@
 package locker
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -33,13 +31,9 @@ const (
 
 // Run is a client process of the library of that name: it does what it is told on in.
 func Run(name string, in io.Reader, out io.Writer) error {
-	orders := bufio.NewScanner(in)
-	if !orders.Scan() {
-		return errors.New("locker: no configuration")
-	}
-	var cfg protocol.Config
-	if err := json.Unmarshal(orders.Bytes(), &cfg); err != nil {
-		return fmt.Errorf("locker: configuration: %w", err)
+	cfg, orders, err := protocol.Orders(in)
+	if err != nil {
+		return err
 	}
 	to, err := client.NewRecorder(cfg)
 	if err != nil {
