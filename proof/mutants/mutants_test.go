@@ -115,7 +115,7 @@ func TestPatchFindsItsPlace(t *testing.T) {
 			t.Fatal(name, err)
 		}
 		file := filepath.Join(t.TempDir(), "f")
-		if err := os.WriteFile(file, []byte(test.text), 0o600); err != nil {
+		if err = os.WriteFile(file, []byte(test.text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		err = m.apply(filepath.Dir(file))
