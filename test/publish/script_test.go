@@ -17,10 +17,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// tool is the folder of the module that each clone has.
+const tool = "cmd/redlock"
+
 // A clone is a throw-away copy of the repository, at the commit of this one.
 type clone struct{ consumer }
 
-func newClone(t *testing.T, integrations ...string) clone {
+// Of the modules besides the library it has the tool, and these. They stand for all: each takes its time to be got with all
+// that it requires.
+func newClone(t *testing.T, modules ...string) clone {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "clone")
 	out, err := exec.Command("git", "clone", "-q", absolute(t, repo), dir).CombinedOutput()
@@ -30,12 +35,9 @@ func newClone(t *testing.T, integrations ...string) clone {
 	c.git("config", "user.name", "A Tester")
 	c.git("config", "user.email", "tester@example.com")
 	c.git("config", "commit.gpgsign", "false")
-	// These integrations stand for all: each takes its time to be got with all that it requires.
-	all, err := filepath.Glob(filepath.Join(c.dir, "integrations", "*", "go.mod"))
-	require.NoError(t, err)
-	for _, file := range all {
-		if dir := filepath.Dir(file); !slices.Contains(integrations, filepath.Base(dir)) {
-			require.NoError(t, os.RemoveAll(dir))
+	for _, folder := range c.modules() {
+		if folder != tool && !slices.Contains(modules, folder) {
+			require.NoError(t, os.RemoveAll(filepath.Join(c.dir, folder)))
 		}
 	}
 	// What users have noticed since the last version: there may be nothing at the moment.
@@ -52,6 +54,16 @@ func (c clone) git(args ...string) string {
 func (c clone) file(commit, name string) string {
 	c.t.Helper()
 	return c.run("git", "cat-file", "blob", commit+":"+name)
+}
+
+// back makes it what it was at a commit, with no tag of a release.
+func (c clone) back(commit string) {
+	c.t.Helper()
+	c.git("checkout", "-q", "-f", "-B", "main", commit)
+	c.git("clean", "-q", "-d", "-f")
+	for _, tag := range strings.Fields(c.git("tag", "--list", "v0.91.*")) {
+		c.git("tag", "-d", tag)
+	}
 }
 
 // modules are the folders of the modules, besides the library, that this commit has and users get.
@@ -73,8 +85,8 @@ func TestARelease(t *testing.T) {
 	t.Parallel()
 	requireShell(t)
 	const next = "v0.91.0"
-	c := newClone(t, "goredis")
-	require.Contains(t, c.modules(), "integrations/goredis")
+	c := newClone(t, "otelredlock", "integrations/goredis")
+	require.ElementsMatch(t, []string{tool, "otelredlock", "integrations/goredis"}, c.modules())
 	before := c.git("rev-parse", "HEAD")
 	built := c.notePackages()
 	if !testing.Short() {
@@ -84,10 +96,7 @@ func TestARelease(t *testing.T) {
 	require.NoError(t, err, out)
 	assert.Empty(t, c.git("status", "--porcelain"))
 	assert.Equal(t, c.git("tag", "--list"), c.git("tag", "--list", "--merged", before), "it sets no tag")
-	commit := "HEAD"
-	if len(c.modules()) > 0 {
-		commit = "HEAD~1"
-	}
+	const commit = "HEAD~1"
 	assert.Equal(t, before, c.git("rev-parse", commit+"~1"))
 	assert.Regexp(t, `## Unreleased\n\n## 0\.91\.0 - \d{4}-\d\d-\d\d\n\n- A change\.\n`, c.file(commit, "CHANGELOG.md"))
 
@@ -113,16 +122,14 @@ func TestARelease(t *testing.T) {
 		assert.Contains(t, c.file("HEAD", folder+"/go.mod"), "replace "+library+" => ../", "built from what is beside it again")
 		c.run("go", "-C", folder, "mod", "tidy", "-diff")
 	}
-	if _, err = os.Stat(filepath.Join(c.dir, "cmd", "redlock")); err == nil {
-		bin := t.TempDir()
-		user.env = append(user.env, "GOBIN="+bin)
-		user.run("go", "install", library+"/cmd/redlock@"+next)
-		assert.Contains(t, user.run(filepath.Join(bin, "redlock"), "--help"), "redlock")
-		if testing.Short() {
-			assert.Equal(t, next+" "+c.git("rev-parse", commit)+"\n", built(), "the packages are those of the release")
-		} else {
-			checkPackages(t, filepath.Join(c.dir, "build", "dist"), next)
-		}
+	bin := t.TempDir()
+	user.env = append(user.env, "GOBIN="+bin)
+	user.run("go", "install", library+"/"+tool+"@"+next)
+	assert.Contains(t, user.run(filepath.Join(bin, "redlock"), "--help"), "redlock")
+	if testing.Short() {
+		assert.Equal(t, next+" "+c.git("rev-parse", commit)+"\n", built(), "the packages are those of the release")
+	} else {
+		checkPackages(t, filepath.Join(c.dir, "build", "dist"), next)
 	}
 }
 
@@ -143,6 +150,8 @@ func (c *clone) notePackages() (noted func() string) {
 func TestAReleaseIsRefused(t *testing.T) {
 	t.Parallel()
 	requireShell(t)
+	c := newClone(t)
+	before := c.git("rev-parse", "HEAD")
 	for name, tt := range map[string]struct {
 		version string
 		spoil   func(c clone)
@@ -161,16 +170,17 @@ func TestAReleaseIsRefused(t *testing.T) {
 		"a changelog with no change": {"v0.91.0", emptyChangelog, "nothing under"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newClone(t)
+			defer c.back(before)
+			c := c
 			if tt.says == "checks fail" {
-				c.env = append(c.env, "CHECK=false")
+				c.env = append(slices.Clone(c.env), "CHECK=false")
 			}
 			tt.spoil(c)
-			before := c.git("rev-parse", "HEAD")
+			spoilt := c.git("rev-parse", "HEAD")
 			out, err := c.release(tt.version)
 			require.Error(t, err)
 			assert.Contains(t, out, tt.says)
-			assert.Equal(t, before, c.git("rev-parse", "HEAD"))
+			assert.Equal(t, spoilt, c.git("rev-parse", "HEAD"))
 		})
 	}
 }
@@ -184,7 +194,7 @@ func TestAReleaseThatFailsLeavesTheBranchAsItWas(t *testing.T) {
 		"packages that cannot be built": func(c *clone) { c.env = append(c.env, "PACK=false") },
 		"a page that cannot be written": func(c *clone) { c.env = append(c.env, "PAGE=false") },
 		"a module with a replace line of its own": func(c *clone) {
-			c.run("go", "-C", "otelredlock", "mod", "edit", "-replace=example.com/a=../redlock")
+			c.run("go", "-C", tool, "mod", "edit", "-replace=example.com/a=../redlock")
 			c.git("commit", "-q", "-a", "-m", "Replace another module")
 		},
 	} {
