@@ -3,13 +3,15 @@ package main
 import (
 	"fmt"
 	"slices"
+
+	"github.com/seed6c881748/redlock/test/tables"
 )
 
 // aims are figures that redlock is to reach, each with what was measured.
-type aims struct{ table *table }
+type aims struct{ table *tables.Table }
 
 func newAims() *aims {
-	return &aims{newTable("Aims, and the medians of the rounds' figures", "figure", "aim", "measured", "lowest", "highest", "reached")}
+	return &aims{tables.New("Aims, and the medians of the rounds' figures", "figure", "aim", "measured", "lowest", "highest", "reached")}
 }
 
 // atMost adds an aim that is not to be exceeded. Without values there was nothing to
@@ -30,7 +32,7 @@ func (a *aims) add(what, aim string, values []float64, reached bool) {
 	if reached {
 		answer = "yes"
 	}
-	a.table.add(what, aim, fmt.Sprintf("%.3f", median(values)), fmt.Sprintf("%.3f", slices.Min(values)), fmt.Sprintf("%.3f", slices.Max(values)), answer)
+	a.table.Add(what, aim, fmt.Sprintf("%.3f", median(values)), fmt.Sprintf("%.3f", slices.Min(values)), fmt.Sprintf("%.3f", slices.Max(values)), answer)
 }
 
 // report prints the aims. They are for those who work on the library, not for the document.

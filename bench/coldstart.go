@@ -23,6 +23,7 @@ import (
 	"github.com/seed6c881748/redlock/bench/libraries"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/test/tables"
 )
 
 const (
@@ -47,7 +48,7 @@ func coldStart(s settings, out *section) (err error) {
 	if err != nil {
 		return err
 	}
-	t := newTable(fmt.Sprintf("The first lock of a process, with a password: %d of each", s.trials),
+	t := tables.New(fmt.Sprintf("The first lock of a process, with a password: %d of each", s.trials),
 		"round trip", "TLS", "client", "succeeded", "longest ms")
 	for _, trip := range []time.Duration{0, 20 * time.Millisecond, 40 * time.Millisecond, 80 * time.Millisecond} {
 		for _, withTLS := range []bool{false, true} {
@@ -60,7 +61,7 @@ func coldStart(s settings, out *section) (err error) {
 }
 
 // coldStarts measures one setting.
-func coldStarts(s settings, c *testcluster.Cluster, trip time.Duration, withTLS bool, cert tls.Certificate, t *table) error {
+func coldStarts(s settings, c *testcluster.Cluster, trip time.Duration, withTLS bool, cert tls.Certificate, t *tables.Table) error {
 	addrs, end, err := farAway(c, trip, withTLS, cert)
 	defer end()
 	if err != nil {
@@ -73,7 +74,7 @@ func coldStarts(s settings, c *testcluster.Cluster, trip time.Duration, withTLS 
 		good, longest := firstLocks(s.trials, func(i int) error {
 			return client.lock(addrs, withTLS, s.ttl, fmt.Sprintf("cold:%s:%v:%t:%d", client.name, trip, withTLS, i))
 		})
-		t.add(trip.String(), strconv.FormatBool(withTLS), client.name,
+		t.Add(trip.String(), strconv.FormatBool(withTLS), client.name,
 			fmt.Sprintf("%d of %d", good, s.trials), fmt.Sprintf("%.0f", micros(longest)/1000))
 	}
 	return nil

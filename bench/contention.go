@@ -7,6 +7,7 @@ import (
 
 	"github.com/seed6c881748/redlock/bench/plot"
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/test/tables"
 )
 
 // A fleet is a group of equal processes that contend for the same resources.
@@ -56,7 +57,7 @@ func contests() (all []contest) {
 
 // contention measures how fast and how evenly a lock goes from hand to hand.
 func contention(s settings, out *section) error {
-	t := newTable(fmt.Sprintf("Processes x goroutines lock, hold and unlock again and again for %v. The %v before that is not counted: "+
+	t := tables.New(fmt.Sprintf("Processes x goroutines lock, hold and unlock again and again for %v. The %v before that is not counted: "+
 		"until all are in line, the first ones have all the turns. A turn is one possession; a hand-over is a turn after somebody else's. "+
 		"Fairness is Jain's index over the goroutines' turns: 1 is equal shares", s.contentionTime, s.warmUp),
 		"contest", "hold", "of", "hand-overs/s", "turns/s", "fairness", "wait p50 ms", "wait p99 ms", "longest wait ms", "overlaps")
@@ -81,7 +82,7 @@ func contention(s settings, out *section) error {
 				if of == "" {
 					of = client
 				}
-				t.add(append([]string{c.name, c.hold.String(), of}, b.cells()...)...)
+				t.Add(append([]string{c.name, c.hold.String(), of}, b.cells()...)...)
 				rate[client], share[client] = b.hands, b.fairness
 			}
 		}

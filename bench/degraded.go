@@ -15,6 +15,7 @@ import (
 	"github.com/seed6c881748/redlock/bench/plot"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/test/tables"
 )
 
 // A fault is a way for a node to fail, with its cure.
@@ -53,10 +54,10 @@ func degraded(s settings, out *section) error {
 		return errors.New("degraded: with so few nodes none may fail; see -nodes")
 	}
 	d := degradation{
-		phases: newTable(fmt.Sprintf("Lock+unlock while %d of %d nodes fail. The phases: %v without a fault; from the instant before the fault, %v; "+
+		phases: tables.New(fmt.Sprintf("Lock+unlock while %d of %d nodes fail. The phases: %v without a fault; from the instant before the fault, %v; "+
 			"the same without its first %v", lost, s.nodes, s.faultTime, s.settle+s.faultTime, s.settle),
 			"the nodes are", "callers", "phase", "op/s", "p50 µs", "p99 µs", "max µs", "p50 / healthy", "p99 / healthy", "failed"),
-		back: newTable(fmt.Sprintf("From the cure until all %d nodes vote again", s.nodes), "the nodes are", "callers", "ms after "+curedBy()),
+		back: tables.New(fmt.Sprintf("From the cure until all %d nodes vote again", s.nodes), "the nodes are", "callers", "ms after "+curedBy()),
 		slow: newOutliers(s.slow),
 	}
 	for i, f := range faults {
@@ -70,7 +71,7 @@ func degraded(s settings, out *section) error {
 			}
 		}
 	}
-	if err := errors.Join(out.table(d.phases), out.aside(d.slow.table), out.table(d.back)); err != nil {
+	if err := errors.Join(out.table(d.phases), out.aside(d.slow.Table), out.table(d.back)); err != nil {
 		return err
 	}
 	return out.plot("degraded", "Percentiles of the latency before and after a minority of the nodes fails", degradedChart(lost, s, d.lines))
@@ -92,7 +93,7 @@ func degradedChart(lost int, s settings, series []plot.Line) plot.Chart {
 
 // A degradation is what was measured of all faults.
 type degradation struct {
-	phases, back *table
+	phases, back *tables.Table
 	slow         *outliers
 	lines        []plot.Line
 }
@@ -144,7 +145,7 @@ func (d *degradation) measure(s settings, f fault, lost, callers int) (seen []ob
 		{"degraded, with the first " + s.settle.String(), newPhase(seen, struck, ended)},
 		{"degraded, without", newPhase(seen, faulty.Add(s.settle), ended)},
 	} {
-		d.phases.add(append([]string{f.name, c, p.name}, p.cells(healthy)...)...)
+		d.phases.Add(append([]string{f.name, c, p.name}, p.cells(healthy)...)...)
 	}
 	d.slow.note(f.short+", "+c, seen, gaps, healthyFrom, struck)
 
@@ -154,7 +155,7 @@ func (d *degradation) measure(s settings, f fault, lost, callers int) (seen []ob
 		}
 	}
 	took, err := untilAllVote(r, s)
-	d.back.add(f.name, c, fmt.Sprintf("%.0f", micros(took)/1000))
+	d.back.Add(f.name, c, fmt.Sprintf("%.0f", micros(took)/1000))
 	return seen, struck, err
 }
 

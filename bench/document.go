@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strings"
+
+	"github.com/seed6c881748/redlock/test/tables"
 )
 
 const (
@@ -16,12 +16,10 @@ const (
 
 	// plotFolder is where the plots are, beside the document.
 	plotFolder = "plots"
-
-	// markEnd ends what markBegin begins. Neither is seen where the document is shown.
-	markEnd = "<!-- /bench -->"
 )
 
-func markBegin(part string) string { return "<!-- bench:" + part + " -->" }
+// placeOf is where the document has what a part writes.
+func placeOf(part string) tables.Place { return tables.Place{Kind: "bench", Name: part} }
 
 // A document is a folder with a page of headings, and places in it for the sections. Each
 // place is between two marks, and belongs to one part.
@@ -35,19 +33,19 @@ func (d document) check(run []part) error {
 		return err
 	}
 	for _, p := range run {
-		_, e := replace(string(text), p.name, "")
+		_, e := placeOf(p.name).Fill(string(text), "")
 		err = errors.Join(err, e)
 	}
-	for _, m := range markRE.FindAllStringSubmatch(string(text), -1) {
-		if !slices.Contains(partNames(), m[1]) {
-			err = errors.Join(err, fmt.Errorf("%s has a line %q, and there is no such part", documentName, m[0]))
+	for _, p := range tables.Places(string(text), "bench") {
+		if !slices.Contains(partNames(), p.Name) {
+			err = errors.Join(err, fmt.Errorf("a place for %q, and there is no such part", p.Name))
 		}
 	}
-	return err
+	if err != nil {
+		return fmt.Errorf("%s: %w", documentName, err)
+	}
+	return nil
 }
-
-// markRE matches what markBegin returns.
-var markRE = regexp.MustCompile(`<!-- bench:(\S+) -->`)
 
 // write puts a section into its place, and its plots into their files. All else stays as
 // it is. The text is read anew each time: its author may be at work on it meanwhile.
@@ -57,7 +55,7 @@ func (d document) write(s *section, measuredWith string) error {
 	}
 	for _, p := range s.plots {
 		for file, svg := range p.svg {
-			if err := replaceFile(filepath.Join(d.folder, plotFolder, file), svg); err != nil {
+			if err := tables.Replace(filepath.Join(d.folder, plotFolder, file), svg); err != nil {
 				return err
 			}
 		}
@@ -67,43 +65,9 @@ func (d document) write(s *section, measuredWith string) error {
 	if err != nil {
 		return err
 	}
-	text, err := replace(string(old), s.name, s.markdown(measuredWith))
+	text, err := placeOf(s.name).Fill(string(old), s.markdown(measuredWith))
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", documentName, err)
 	}
-	return replaceFile(path, []byte(text))
-}
-
-// replace returns the text with the place of a part filled anew.
-func replace(text, part, content string) (string, error) {
-	begin := markBegin(part)
-	before, rest, found := strings.Cut(text, begin+"\n")
-	switch {
-	case !found:
-		return "", fmt.Errorf("%s has no line %q", documentName, begin)
-	case strings.Contains(rest, begin):
-		return "", fmt.Errorf("%s has two lines %q", documentName, begin)
-	}
-	old, after, found := strings.Cut(rest, markEnd)
-	if !found || strings.Contains(old, "<!-- bench:") {
-		return "", fmt.Errorf("%s: no line %q ends %q", documentName, markEnd, begin)
-	}
-	return before + begin + "\n\n" + strings.TrimSpace(content) + "\n\n" + markEnd + after, nil
-}
-
-// replaceFile writes a file as a whole or not at all.
-func replaceFile(path string, content []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(content)
-	err = errors.Join(err, f.Chmod(0o644), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
-	}
-	return err
+	return tables.Replace(path, []byte(text))
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
 	"github.com/seed6c881748/redlock/test/child"
+	"github.com/seed6c881748/redlock/test/tables"
 )
 
 // expiry measures how long after the expiry of a quorum of its keys the next waiter
@@ -55,9 +56,9 @@ func expiry(s settings, out *section) (err error) {
 		}
 	}
 	slices.Sort(late)
-	t := newTable(fmt.Sprintf("A holder killed with SIGKILL: from the expiry of a quorum of its keys (ttl %v) to the return of Lock", ttl),
+	t := tables.New(fmt.Sprintf("A holder killed with SIGKILL: from the expiry of a quorum of its keys (ttl %v) to the return of Lock", ttl),
 		"rounds", "p50 ms", "longest ms")
-	t.add(fmt.Sprint(rounds), millis(percentile(late, 50)), millis(late[len(late)-1]))
+	t.Add(fmt.Sprint(rounds), millis(percentile(late, 50)), millis(late[len(late)-1]))
 	return out.table(t)
 }
 

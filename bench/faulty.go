@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/test/tables"
 )
 
 // What a network does that is not broken: it loses a packet now and then, and proxies and
@@ -26,8 +27,8 @@ const (
 )
 
 // triesTable returns a table for what tries are reported as.
-func triesTable(title string) *table {
-	return newTable(title, "nodes", "callers", "client", "attempts", "succeeded", "p50 ms", "p99 ms", "failed unlocks")
+func triesTable(title string) *tables.Table {
+	return tables.New(title, "nodes", "callers", "client", "attempts", "succeeded", "p50 ms", "p99 ms", "failed unlocks")
 }
 
 // late measures attempts while one chunk of bytes in a hundred is late.
@@ -90,7 +91,7 @@ func resetAll(c *testcluster.Cluster) (stop func()) {
 
 // onFaulty measures redlock and redsync, one after the other, on servers behind proxies
 // with a fault. The first connections are made without it.
-func onFaulty(s settings, nodes, callers int, t *table, fault func(*testcluster.Cluster) (stop func())) (err error) {
+func onFaulty(s settings, nodes, callers int, t *tables.Table, fault func(*testcluster.Cluster) (stop func())) (err error) {
 	cluster, err := testcluster.StartServers(nodes, testcluster.WithProxy())
 	if err != nil {
 		return err
@@ -153,9 +154,9 @@ func attempts(c client, callers int, length time.Duration) *tries {
 	return &seen
 }
 
-func (t *tries) report(to *table, nodes, callers int, client string) {
+func (t *tries) report(to *tables.Table, nodes, callers int, client string) {
 	all := len(t.took) + t.failed
 	millis := func(p int) string { return fmt.Sprintf("%.1f", micros(percentile(t.took, p))/1000) }
-	to.add(strconv.Itoa(nodes), strconv.Itoa(callers), client, strconv.Itoa(all),
+	to.Add(strconv.Itoa(nodes), strconv.Itoa(callers), client, strconv.Itoa(all),
 		fmt.Sprintf("%.4f", float64(len(t.took))/float64(max(all, 1))), millis(50), millis(99), strconv.FormatInt(t.failedUnlocks.Load(), 10))
 }

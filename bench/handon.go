@@ -16,6 +16,7 @@ import (
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
 	"github.com/seed6c881748/redlock/test/child"
+	"github.com/seed6c881748/redlock/test/tables"
 )
 
 // handon measures the time from the call of Unlock in this process to the return
@@ -67,8 +68,8 @@ func handon(s settings, out *section) (err error) {
 }
 
 // handonTable compares the hand-overs, which are the first times, with the round trips.
-func handonTable(times [][]time.Duration) *table {
-	t := newTable("From the call of Unlock to the return of Lock in another process, the only one that waits; "+
+func handonTable(times [][]time.Duration) *tables.Table {
+	t := tables.New("From the call of Unlock to the return of Lock in another process, the only one that waits; "+
 		"every measurement after a pause of "+handPause.String(),
 		"", "p50 µs", "p99 µs", "hand-over p50 / this p50", "hand-over p99 / this p50")
 	for _, ts := range times {
@@ -77,7 +78,7 @@ func handonTable(times [][]time.Duration) *table {
 	p50, p99 := float64(percentile(times[0], 50)), float64(percentile(times[0], 99))
 	for i, name := range []string{"hand-over", "TryLock", "PING of one node"} {
 		own := percentile(times[i], 50)
-		t.add(name, fmt.Sprint(own.Microseconds()), fmt.Sprint(percentile(times[i], 99).Microseconds()),
+		t.Add(name, fmt.Sprint(own.Microseconds()), fmt.Sprint(percentile(times[i], 99).Microseconds()),
 			ratio(p50, float64(own)), ratio(p99, float64(own)))
 	}
 	return t

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed6c881748/redlock/bench/libraries"
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/test/tables"
 )
 
 const (
@@ -23,7 +24,7 @@ var lineSizes = []int{16, 64, 256}
 // inLine measures how well the order between processes is kept. Each has a client of its own; that
 // all of them are in one process of the system spares the machine some hundred of these.
 func inLine(s settings, out *section) error {
-	t := newTable(fmt.Sprintf("Processes lock, hold for %v, unlock and come back at once, for %v after %v that are not counted; %d nodes. "+
+	t := tables.New(fmt.Sprintf("Processes lock, hold for %v, unlock and come back at once, for %v after %v that are not counted; %d nodes. "+
 		"Ahead of others are the turns of those that were served before somebody who had waited longer, by more than an eighth of the line. "+
 		"Fairness is Jain's index", lineHold, s.waitTime, s.warmUp, lineNodes),
 		"processes", "client", "ahead of others", "hand-overs/s", "turns/s", "fairness", "wait p50 ms", "wait p99 ms", "longest wait ms", "overlaps")
@@ -35,7 +36,7 @@ func inLine(s settings, out *section) error {
 			}
 			b := judge([]fleet{{processes: n, goroutines: 1, resources: []string{"line"}}}, 0, l.served, s.waitTime)
 			b.longest = max(b.longest, l.longest)
-			t.add(append([]string{fmt.Sprint(n), client, fmt.Sprintf("%.1f %%", 100*l.ahead(n/8))}, b.cells()...)...)
+			t.Add(append([]string{fmt.Sprint(n), client, fmt.Sprintf("%.1f %%", 100*l.ahead(n/8))}, b.cells()...)...)
 		}
 	}
 	return out.table(t)

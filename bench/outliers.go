@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/test/tables"
 )
 
 // A gap is a time in which a goroutine of this process did not get to run when
@@ -86,12 +87,12 @@ const maxOutliers = 20
 // which they did. Several that end within a few milliseconds of each other are
 // one event, and listed once.
 type outliers struct {
-	*table
+	*tables.Table
 	limit time.Duration
 }
 
 func newOutliers(limit time.Duration) *outliers {
-	return &outliers{newTable(fmt.Sprintf("Operations that failed or took over %v, and how late a goroutine that only sleeps "+
+	return &outliers{tables.New(fmt.Sprintf("Operations that failed or took over %v, and how late a goroutine that only sleeps "+
 		"was woken meanwhile: late with little CPU time used, the machine was the cause", limit),
 		"fault, callers", "ms after the fault", "operations", "longest took ms", "sleeper late ms", "CPU used then ms", "failed", "first failure"), limit}
 }
@@ -116,11 +117,11 @@ func (t *outliers) note(callers string, seen []observation, gaps []gap, from, st
 	events := group(found)
 	for i, e := range events {
 		if i == maxOutliers {
-			t.add(callers, fmt.Sprintf("%d more", len(events)-i), "", "", "", "", "", "")
+			t.Add(callers, fmt.Sprintf("%d more", len(events)-i), "", "", "", "", "", "")
 			break
 		}
 		late, cpu := lost(e.worst, gaps)
-		t.add(callers, millis(e.worst.end().Sub(struck)), strconv.Itoa(e.count), millis(e.worst.took),
+		t.Add(callers, millis(e.worst.end().Sub(struck)), strconv.Itoa(e.count), millis(e.worst.took),
 			millis(late), millis(cpu), strconv.Itoa(e.failed), e.failure)
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed6c881748/redlock/bench/libraries"
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/test/tables"
 )
 
 const (
@@ -159,14 +160,14 @@ func extensions(c client, key string, length time.Duration) (took []time.Duratio
 }
 
 func printCrowds(out *section, s settings, crowds map[string][]crowd) error {
-	t := newTable(fmt.Sprintf("Callers in a closed loop, %d rounds of %v after %v; medians of the rounds. A share is the throughput divided by the best of the same round with 64 to 256 callers",
+	t := tables.New(fmt.Sprintf("Callers in a closed loop, %d rounds of %v after %v; medians of the rounds. A share is the throughput divided by the best of the same round with 64 to 256 callers",
 		s.rounds, s.overloadTime, s.warmUp),
 		"client", "callers", "op/s", "share", "share in the worst round", "locks/s not got",
 		"failed unlocks", "extension p50", "p99", "longest", "failed extensions")
 	for _, name := range overloadClients {
 		for _, n := range s.callers {
 			if rows := crowds[crowdName(name, n)]; len(rows) > 0 {
-				t.add(append([]string{name, strconv.Itoa(n)}, crowdCells(s, crowds, name, rows)...)...)
+				t.Add(append([]string{name, strconv.Itoa(n)}, crowdCells(s, crowds, name, rows)...)...)
 			}
 		}
 	}

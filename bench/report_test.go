@@ -10,15 +10,16 @@ import (
 	"testing"
 
 	"github.com/seed6c881748/redlock/bench/plot"
+	"github.com/seed6c881748/redlock/test/tables"
 )
 
 // reported returns a section of a part as the parts fill it.
 func reported(t *testing.T, w io.Writer) *section {
 	t.Helper()
 	s := &section{name: "latency", out: w}
-	table := newTable("Latency | of one caller", "client", "p50 µs", "op/s")
-	table.add("redlock", "82.5", "12345")
-	table.add("a|b", "-", "999")
+	table := tables.New("Latency | of one caller", "client", "p50 µs", "op/s")
+	table.Add("redlock", "82.5", "12345")
+	table.Add("a|b", "-", "999")
 	if err := s.table(table); err != nil {
 		t.Fatal(err)
 	}
@@ -163,8 +164,8 @@ func TestAPartThatFails(t *testing.T) {
 func TestPrintFails(t *testing.T) {
 	want := errors.New("full")
 	s := &section{out: failing{want}}
-	table := newTable("title", "column")
-	table.add("cell")
+	table := tables.New("title", "column")
+	table.Add("cell")
 	for name, err := range map[string]error{"table": s.table(table), "aside": s.aside(table), "note": s.note("n")} {
 		if !errors.Is(err, want) {
 			t.Errorf("%s: %v, want %v", name, err, want)

@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/seed6c881748/redlock/test/tables"
 )
 
 // addTurns adds a row for each entrant: what it is, and the medians of its figures.
-func (r results) addTurns(t *table, lead ...string) {
+func (r results) addTurns(t *tables.Table, lead ...string) {
 	for i, name := range r.names {
 		row := slices.Concat(lead, []string{name})
 		var ops, failed, dials int64
@@ -17,43 +19,43 @@ func (r results) addTurns(t *table, lead ...string) {
 		for _, f := range figures {
 			row = append(row, number(median(each(r.turns[i], f.of)), f.format))
 		}
-		t.add(append(row, fmt.Sprint(dials), fmt.Sprintf("%.2f", 100*float64(failed)/float64(ops+failed)))...)
+		t.Add(append(row, fmt.Sprint(dials), fmt.Sprintf("%.2f", 100*float64(failed)/float64(ops+failed)))...)
 	}
 }
 
 // newTurnsTable returns a table for addTurns, with columns for what leads a row.
-func newTurnsTable(title string, lead ...string) *table {
+func newTurnsTable(title string, lead ...string) *tables.Table {
 	columns := append(slices.Clone(lead), "client")
 	for _, f := range figures {
 		columns = append(columns, f.name)
 	}
-	return newTable(title, append(columns, "connections made", "failed %")...)
+	return tables.New(title, append(columns, "connections made", "failed %")...)
 }
 
 // addRatios adds a row for each entrant but the first, which it is compared with.
-func (r results) addRatios(t *table, lead ...string) {
+func (r results) addRatios(t *tables.Table, lead ...string) {
 	for _, name := range r.names[1:] {
 		row := slices.Concat(lead, []string{name})
 		for _, f := range comparedFigures {
 			row = append(row, number(median(r.ratios(r.names[0], name, f.of)), "%.2f"))
 		}
-		t.add(row...)
+		t.Add(row...)
 	}
 }
 
 // newRatiosTable returns a table for addRatios.
-func newRatiosTable(first string, lead ...string) *table {
+func newRatiosTable(first string, lead ...string) *tables.Table {
 	columns := append(slices.Clone(lead), "peer")
 	for _, f := range comparedFigures {
 		columns = append(columns, f.name)
 	}
-	return newTable("Figures of \""+first+"\", divided by those of its peer: medians of the rounds' ratios. "+
+	return tables.New("Figures of \""+first+"\", divided by those of its peer: medians of the rounds' ratios. "+
 		"More op/s is better; less is better for everything else", columns...)
 }
 
 // addMultiples adds a row for each entrant that has a base: its figures, divided by those
 // of the base.
-func (r results) addMultiples(t *table, bases map[string]string) {
+func (r results) addMultiples(t *tables.Table, bases map[string]string) {
 	for _, name := range r.names {
 		base, ok := bases[name]
 		if !ok {
@@ -63,24 +65,24 @@ func (r results) addMultiples(t *table, bases map[string]string) {
 		for _, f := range comparedFigures {
 			row = append(row, number(median(r.ratios(name, base, f.of)), "%.2f"))
 		}
-		t.add(row...)
+		t.Add(row...)
 	}
 }
 
 // newMultiplesTable returns a table for addMultiples.
-func newMultiplesTable() *table {
+func newMultiplesTable() *tables.Table {
 	columns := []string{"this", "divided by"}
 	for _, f := range comparedFigures {
 		columns = append(columns, f.name)
 	}
-	return newTable("Medians of the rounds' ratios", columns...)
+	return tables.New("Medians of the rounds' ratios", columns...)
 }
 
 // A report gathers the tables of several measurements with the same entrants.
 type report struct {
 	lead          []string
 	out           *section
-	turns, ratios *table
+	turns, ratios *tables.Table
 }
 
 func newReport(out *section, title, first string, lead ...string) *report {
@@ -91,7 +93,7 @@ func newReport(out *section, title, first string, lead ...string) *report {
 func (p *report) add(r results, lead ...string) error {
 	r.addTurns(p.turns, lead...)
 	r.addRatios(p.ratios, lead...)
-	now := newTurnsTable(p.turns.title, p.lead...)
+	now := newTurnsTable(p.turns.Title, p.lead...)
 	r.addTurns(now, lead...)
 	compared := newRatiosTable(r.names[0], p.lead...)
 	r.addRatios(compared, lead...)

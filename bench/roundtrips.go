@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed6c881748/redlock/bench/libraries"
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/test/tables"
 )
 
 // injectedTrips are the round trips that proxies in front of the nodes add.
@@ -65,7 +66,7 @@ func setTrip(cluster *testcluster.Cluster, trip time.Duration) error {
 }
 
 func reportTrips(s settings, out *section, clients []client, r results) error {
-	t := newTable(fmt.Sprintf("One caller and %d nodes behind proxies that add a round trip: medians of %d rounds of %d locks. PING shows what a round trip really takes: timers add about a millisecond to it",
+	t := tables.New(fmt.Sprintf("One caller and %d nodes behind proxies that add a round trip: medians of %d rounds of %d locks. PING shows what a round trip really takes: timers add about a millisecond to it",
 		s.nodes, s.rounds, s.tripLocks()),
 		"round trip", "client", "lock p50 ms", "lock p99 ms", "lock+unlock p50 ms", "lock p50 / round trip", "lock p50 / PING")
 	reached := newAims()
@@ -75,7 +76,7 @@ func reportTrips(s settings, out *section, clients []client, r results) error {
 			inPings := r.ratios(name, tripName(trip, clients[0].Name), turn.lockP50)
 			inTrips := each(r.of(name, turn.lockP50), func(f float64) float64 { return f / micros(trip) })
 			in := func(f func(turn) float64) string { return fmt.Sprintf("%.2f", median(r.of(name, f))/1000) }
-			t.add(trip.String(), c.Name, in(turn.lockP50), in(turn.lockP99), in(turn.bothP50), fmt.Sprintf("%.2f", median(inTrips)),
+			t.Add(trip.String(), c.Name, in(turn.lockP50), in(turn.lockP99), in(turn.bothP50), fmt.Sprintf("%.2f", median(inTrips)),
 				number(median(inPings), "%.2f"))
 			if trip == 5*time.Millisecond && (c.Name == libraries.Redlock.Name || c.Name == libraries.Fenced.Name) {
 				reached.atMost(1.15, fmt.Sprintf("lock p50 / PING, round trip of %v, %s", trip, c.Name), inPings)

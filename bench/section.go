@@ -3,9 +3,12 @@ package main
 import (
 	"errors"
 	"fmt"
+	"html"
 	"io"
+	"strings"
 
 	"github.com/seed6c881748/redlock/bench/plot"
+	"github.com/seed6c881748/redlock/test/tables"
 )
 
 // A section is what one part reports. The part hands over its tables, notes and plots as
@@ -20,7 +23,7 @@ type section struct {
 
 // A text is a table or a note.
 type text struct {
-	table *table
+	table *tables.Table
 	note  string
 }
 
@@ -32,19 +35,19 @@ type picture struct {
 }
 
 // table prints a table, and keeps it for the document. One without rows is left out.
-func (s *section) table(t *table) error {
-	if len(t.rows) > 1 {
+func (s *section) table(t *tables.Table) error {
+	if len(t.Rows()) > 0 {
 		s.texts = append(s.texts, text{table: t})
 	}
-	return t.print(s.out)
+	return t.Print(s.out)
 }
 
 // aside prints a table that is not for the document: details, which help to explain one run.
-func (s *section) aside(t *table) error { return t.print(s.out) }
+func (s *section) aside(t *tables.Table) error { return t.Print(s.out) }
 
 // keep keeps a table for the document that is not printed: a summary of what was.
-func (s *section) keep(t *table) {
-	if len(t.rows) > 1 {
+func (s *section) keep(t *tables.Table) {
+	if len(t.Rows()) > 0 {
 		s.texts = append(s.texts, text{table: t})
 	}
 }
@@ -98,4 +101,32 @@ func (s *section) check(declared []string) error {
 		return fmt.Errorf("%d plots, of which %d are declared", len(drawn), len(declared))
 	}
 	return nil
+}
+
+// markdown returns the section as it stands in the document: the plots, the tables and
+// notes, and what all this was measured with.
+func (s *section) markdown(measuredWith string) string {
+	var b strings.Builder
+	for _, p := range s.plots {
+		b.WriteString(p.markdown() + "\n")
+	}
+	for _, t := range s.texts {
+		if t.table == nil {
+			b.WriteString(tables.Wrap(t.note) + "\n\n")
+			continue
+		}
+		b.WriteString(t.table.Markdown() + "\n")
+	}
+	b.WriteString(tables.Wrap("Measured with: " + measuredWith))
+	return b.String() + "\n"
+}
+
+// markdown shows the picture that goes with the page.
+func (p picture) markdown() string {
+	const text = `<picture>
+  <source media="(prefers-color-scheme: dark)" srcset="%s/%s">
+  <img src="%[1]s/%[3]s" alt="%[4]s">
+</picture>
+`
+	return fmt.Sprintf(text, plotFolder, darkFile(p.name), lightFile(p.name), html.EscapeString(p.alt))
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/seed6c881748/redlock/bench/libraries"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock/semaphore"
+	"github.com/seed6c881748/redlock/test/tables"
 )
 
 // A workerPool is what the semaphore is measured with: processes whose callers want its permits all the time.
@@ -36,7 +37,7 @@ const (
 
 // permits measures how well the slots of a semaphore are used, and how evenly among its callers.
 func permits(s settings, out *section) error {
-	t := newTable(fmt.Sprintf("%d processes with %d callers each acquire, hold and release permits again and again for %v, after %v that are not counted. "+
+	t := tables.New(fmt.Sprintf("%d processes with %d callers each acquire, hold and release permits again and again for %v, after %v that are not counted. "+
 		"In use is the share of the k slots' time in which they are held. Fairness is Jain's index",
 		poolProcesses, poolCallers, s.contentionTime, s.warmUp),
 		"k", "hold", "round trip", "nodes down", "acquisitions/s", "in use", "fairness of callers", "of processes", "longest wait ms", "most at once", "overlaps")
@@ -48,7 +49,7 @@ func permits(s settings, out *section) error {
 		if err != nil {
 			return err
 		}
-		t.add(w.cells(turns, from, s)...)
+		t.Add(w.cells(turns, from, s)...)
 	}
 	return out.table(t)
 }

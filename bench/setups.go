@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/seed6c881748/redlock/bench/libraries"
+	"github.com/seed6c881748/redlock/test/tables"
 )
 
 // listLibraries is the part that tells how the libraries are set up.
@@ -16,13 +17,13 @@ func listLibraries(s settings, out *section) error {
 			versions[dep.Path] = dep.Version
 		}
 	}
-	t := newTable(fmt.Sprintf("One attempt for each lock, ttl %v", s.ttl), "client", "built with", "set up")
+	t := tables.New(fmt.Sprintf("One attempt for each lock, ttl %v", s.ttl), "client", "built with", "set up")
 	for _, l := range append(pick(s.only), libraries.Fenced) {
 		var built []string
 		for _, m := range l.Modules {
 			built = append(built, strings.TrimSpace(m+" "+versions[m]))
 		}
-		t.add(l.Name, strings.Join(built, ", "), l.Setup)
+		t.Add(l.Name, strings.Join(built, ", "), l.Setup)
 	}
 	return out.table(t)
 }

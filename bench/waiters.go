@@ -14,6 +14,7 @@ import (
 	"github.com/seed6c881748/redlock/bench/libraries"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/test/tables"
 )
 
 // waiters measures what it costs that many callers wait for held locks.
@@ -58,10 +59,10 @@ func waiters(s settings, out *section) (err error) {
 	used, sent := (cpuTime() - cpu).Seconds(), requests(cluster.Addrs())-before
 	cancel()
 	wg.Wait()
-	t := newTable(fmt.Sprintf("%d calls of Lock that wait for %d held resources, for %v", calls, resources, s.waitTime),
+	t := tables.New(fmt.Sprintf("%d calls of Lock that wait for %d held resources, for %v", calls, resources, s.waitTime),
 		"client CPU, share of a core", "requests per second, node and resource", "the same per retry delay of "+retryDelay.String())
 	rate := float64(sent) / elapsed / float64(s.nodes) / resources
-	t.add(fmt.Sprintf("%.3f", used/elapsed), fmt.Sprintf("%.2f", rate), fmt.Sprintf("%.2f", rate*retryDelay.Seconds()))
+	t.Add(fmt.Sprintf("%.3f", used/elapsed), fmt.Sprintf("%.2f", rate), fmt.Sprintf("%.2f", rate*retryDelay.Seconds()))
 	return errors.Join(out.table(t), r.Close(context.Background()))
 }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"compress/gzip"
-	"fmt"
 	"io"
 	"maps"
 	"os"
@@ -14,6 +13,7 @@ import (
 	"github.com/seed6c881748/redlock/proof/history"
 	"github.com/seed6c881748/redlock/proof/judge"
 	"github.com/seed6c881748/redlock/proof/timeline"
+	"github.com/seed6c881748/redlock/test/tables"
 )
 
 // read reads the history in a file, which may be packed.
@@ -59,14 +59,11 @@ Each rule of the judge checks one promise. A check that cannot fail is none: ` +
 thing on purpose, and the rule beside it must fail. ` + "`make chaos-rules`" + ` writes this page.
 [reliability.md](../reliability.md#what-is-tested) says more.
 
-| rule | promise | what is broken on purpose |
-|---|---|---|
 `
 
 // rulesPage is the page of all rules, and of what must break each.
 func rulesPage() string {
-	var b strings.Builder
-	b.WriteString(rulesHead)
+	t := tables.New("", "rule", "promise", "what is broken on purpose")
 	for _, rule := range judge.Judge(nil).Rules {
 		var broken []string
 		for _, name := range slices.Sorted(maps.Keys(plan.AllBroken)) {
@@ -74,7 +71,7 @@ func rulesPage() string {
 				broken = append(broken, "`"+name+"`: "+plan.AllBroken[name].What)
 			}
 		}
-		fmt.Fprintf(&b, "| [%s](../../%s) | %s | %s |\n", rule.Rule, rule.Page, rule.Promise, strings.Join(broken, ". "))
+		t.Add("["+rule.Rule+"](../../"+rule.Page+")", rule.Promise, strings.Join(broken, ". "))
 	}
-	return b.String()
+	return rulesHead + t.Markdown()
 }

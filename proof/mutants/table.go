@@ -1,57 +1,55 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
-)
 
-// The tables of docs/generated/mutants.md stand between markers, which name the section of the mutants.
-var tableMarker = regexp.MustCompile(`(?s)(<!-- mutants: ([^\n]+) -->\n).*?(<!-- end of mutants -->)`)
+	"github.com/seed6c881748/redlock/test/tables"
+)
 
 // countMarker is where the document says how many mutants there are.
 var countMarker = regexp.MustCompile(`(<!-- number of mutants -->)\d*(<!-- -->)`)
 
-// tables returns the document with its tables as the patches say. Each section with mutants must have its table.
-func tables(document string, all []*mutant) (string, error) {
-	var missing []string
+// page returns the document with its tables as the patches say: each in the place that names the section of its
+// mutants. Each section with mutants must have its table.
+func page(document string, all []*mutant) (string, error) {
+	var wrong error
 	sections := map[string][]*mutant{}
 	for _, m := range all {
 		sections[m.Section] = append(sections[m.Section], m)
 	}
-	document = tableMarker.ReplaceAllStringFunc(document, func(s string) string {
-		match := tableMarker.FindStringSubmatch(s)
-		ms := sections[match[2]]
-		delete(sections, match[2])
-		if len(ms) == 0 {
-			missing = append(missing, "no mutants of "+match[2])
+	for _, p := range tables.Places(document, "mutants") {
+		if len(sections[p.Name]) == 0 {
+			wrong = errors.Join(wrong, errors.New("no mutants of "+p.Name))
 		}
-		return match[1] + "\n" + table(ms) + "\n" + match[3]
-	})
-	for s, ms := range sections {
-		missing = append(missing, fmt.Sprintf("no table for %q (%s)", s, ms[0].Name))
 	}
-	if len(missing) > 0 {
-		slices.Sort(missing)
-		return "", fmt.Errorf("the document has %s", strings.Join(missing, ", "))
+	for _, name := range slices.Sorted(maps.Keys(sections)) {
+		filled, err := tables.Place{Kind: "mutants", Name: name}.Fill(document, table(sections[name]))
+		if err != nil {
+			wrong = errors.Join(wrong, fmt.Errorf("%s: %w", sections[name][0].Name, err))
+			continue
+		}
+		document = filled
 	}
-	return countMarker.ReplaceAllString(document, fmt.Sprintf("${1}%d${2}", len(all))), nil
+	return countMarker.ReplaceAllString(document, fmt.Sprintf("${1}%d${2}", len(all))), wrong
 }
 
 // table is the table of one section: first the mutants without a group, then the others by their groups.
 func table(ms []*mutant) string {
 	ms = slices.Clone(ms)
 	slices.SortStableFunc(ms, func(a, b *mutant) int { return strings.Compare(a.Group, b.Group) })
-	var b strings.Builder
-	b.WriteString("| mutant | noticed by |\n|---|---|\n")
+	t := tables.New("", "mutant", "noticed by")
 	group := ""
 	for _, m := range ms {
 		if m.Group != group {
 			group = m.Group
-			fmt.Fprintf(&b, "| **%s** | |\n", group)
+			t.Group(group)
 		}
 		by := "nothing: " + m.Survives
 		if m.Survives == "" {
@@ -61,9 +59,9 @@ func table(ms []*mutant) string {
 			}
 			by = strings.Join(names, ", ")
 		}
-		fmt.Fprintf(&b, "| %s | %s |\n", m.What, by)
+		t.Add(m.What, by)
 	}
-	return b.String()
+	return t.Markdown()
 }
 
 // defectsHead begins docs/generated/defects.md.
@@ -75,8 +73,6 @@ that for one of them. The patch in [proof/mutants/patches](../../proof/mutants/p
 defect; this page is written from their headers. [reliability.md](../reliability.md#track-record) says what follows from
 it.
 
-| what happened | promise | found by | mutant |
-|---|---|---|---|
 `
 
 // kinds of defects, in the order of the page.
@@ -87,13 +83,12 @@ var kinds = []string{
 
 // defects is the page of those whose fixes the mutants revert.
 func defects(all []*mutant) (string, error) {
-	var b strings.Builder
-	b.WriteString(defectsHead)
+	t := tables.New("", "what happened", "promise", "found by", "mutant")
 	for _, kind := range kinds {
-		fmt.Fprintf(&b, "| **%s** | | | |\n", kind)
+		t.Group(kind)
 		for _, m := range all {
 			if m.Kind == kind {
-				fmt.Fprintf(&b, "| %s | %s | %s | `%s` |\n", m.Defect, m.Promise, m.Found, m.Name)
+				t.Add(m.Defect, m.Promise, m.Found, "`"+m.Name+"`")
 			}
 		}
 	}
@@ -102,7 +97,7 @@ func defects(all []*mutant) (string, error) {
 			return "", fmt.Errorf("%s: a defect has Defect, Promise, Found, and a Kind: %s", m.Name, strings.Join(kinds, "; "))
 		}
 	}
-	return b.String(), nil
+	return defectsHead + t.Markdown(), nil
 }
 
 // writeTables writes the pages in a folder.
@@ -112,16 +107,16 @@ func writeTables(folder string, all []*mutant) error {
 	if err != nil {
 		return err
 	}
-	written, err := tables(string(text), all)
+	written, err := page(string(text), all)
 	if err != nil {
 		return err
 	}
-	page, err := defects(all)
+	found, err := defects(all)
 	if err != nil {
 		return err
 	}
 	if err := os.WriteFile(path, []byte(written), 0o600); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(folder, "defects.md"), []byte(page), 0o600)
+	return os.WriteFile(filepath.Join(folder, "defects.md"), []byte(found), 0o600)
 }

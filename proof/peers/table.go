@@ -8,12 +8,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/seed6c881748/redlock/compat/node"
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/test/tables"
 )
 
 // A report is what a run of the course leaves.
@@ -67,18 +67,19 @@ func (r report) text() string {
 			names = append(names, l.name)
 		}
 	}
-	sums := [][]string{{"library"}, {"---"}}
+	head := []string{"library"}
 	for _, c := range columns {
-		sums[0], sums[1] = append(sums[0], c.name), append(sums[1], "---:")
+		head = append(head, c.name)
 	}
+	sums := tables.New("", head...)
 	for _, name := range names {
 		sum, row := sumOf(r.of(name, "")), []string{name}
 		for _, c := range columns {
 			row = append(row, c.of(sum))
 		}
-		sums = append(sums, row)
+		sums.Add(row...)
 	}
-	where := [][]string{append([]string{"faults"}, names...), slices.Repeat([]string{"---"}, len(names)+1)}
+	where := tables.New("", append([]string{"faults"}, names...)...)
 	for _, g := range groups {
 		row := []string{g.name}
 		for _, name := range names {
@@ -88,9 +89,9 @@ func (r report) text() string {
 			}
 			row = append(row, cell)
 		}
-		where = append(where, row)
+		where.Add(row...)
 	}
-	return markdown(sums) + "\n" + markdown(where)
+	return sums.Markdown() + "\n" + where.Markdown()
 }
 
 // of are the figures of a library under some faults, or under all.
@@ -101,14 +102,6 @@ func (r report) of(library, faults string) (some []Figures) {
 		}
 	}
 	return some
-}
-
-func markdown(rows [][]string) string {
-	var b strings.Builder
-	for _, row := range rows {
-		b.WriteString("| " + strings.Join(row, " | ") + " |\n")
-	}
-	return b.String()
 }
 
 // columns are what is said of a library.

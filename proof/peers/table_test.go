@@ -25,7 +25,7 @@ func TestTables(t *testing.T) {
 	for _, row := range []string{
 		"| redlock | 15 | 2 (1.50 s) | 0 | 0 | 0 | 0 | 0 | 0 | 3 |",
 		"| redsync/redigo | 7 | 0 | 0 | 1 | 2 | 0 | 3 (2.00 s) | 1 | polls |",
-		"| none | 10 locks, **1** not woken |  |",
+		"| none | 10 locks, **1** not woken | |",
 		"| kill | 5 locks, **2** overlaps (1.50 s), **2** not woken | 7 locks, **3** keys left, **3** slow (2.00 s), **1** over 10 s or never back |",
 	} {
 		require.Contains(t, string(text), row)

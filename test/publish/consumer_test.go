@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/test/tables"
 )
 
 const (
@@ -270,18 +272,18 @@ func TestFootprint(t *testing.T) {
 		empty,
 	}
 	goVersion := strings.TrimPrefix(runtime.Version(), "go")
-	var s strings.Builder
-	fmt.Fprintf(&s, footprintHead, goVersion, runtime.GOOS, runtime.GOARCH)
+	sizes := tables.New("", "", "modules linked", "in the graph", "size", "stripped")
 	const mega = 1e6
 	for _, f := range all {
 		modules := strings.Count(f.all, "\n") - 1
-		fmt.Fprintf(&s, "| %s | %s | %d | %.1f MB | %.1f MB |\n", f.library, f.linked, modules, float64(f.size)/mega, float64(f.stripped)/mega)
+		sizes.Add(f.library, f.linked, strconv.Itoa(modules),
+			fmt.Sprintf("%.1f MB", float64(f.size)/mega), fmt.Sprintf("%.1f MB", float64(f.stripped)/mega))
 	}
-	fmt.Fprintf(&s, "\n`go list -m all` with redlock:\n\n```\n%s```\n\nand with redsync:\n\n```\n%s```\n", all[0].all, all[1].all)
-	require.NoError(t, os.WriteFile(filepath.Join(repo, "docs", "generated", "footprint.md"), []byte(s.String()), 0o600))
+	text := fmt.Sprintf(footprintPage, goVersion, runtime.GOOS, runtime.GOARCH, sizes.Markdown(), all[0].all, all[1].all)
+	require.NoError(t, os.WriteFile(filepath.Join(repo, "docs", "generated", "footprint.md"), []byte(text), 0o600))
 }
 
-const footprintHead = `# Footprint
+const footprintPage = `# Footprint
 
 What a program gets with the library. It is measured outside of the repository: a module gets the committed library
 from a module proxy, as v0.1.0, and builds the README's first program. (Nothing is released
@@ -292,6 +294,11 @@ it locks on three nodes, works, and unlocks. Written by ` + "`make footprint`" +
 includes what only the tests of a dependency need. Both are built with ` + "`-trimpath`" + `, "stripped" also with
 ` + "`-ldflags=\"-s -w\"`" + `.
 
-| | modules linked | in the graph | size | stripped |
-|---|---|---|---|---|
-`
+%s
+` + "`go list -m all`" + ` with redlock:
+
+` + "```\n%s```" + `
+
+and with redsync:
+
+` + "```\n%s```\n"

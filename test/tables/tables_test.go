@@ -1,0 +1,79 @@
+package tables
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestMarkdown(t *testing.T) {
+	t.Parallel()
+	table := New("Latency | of one caller", "client", "p50 µs", "op/s", "kept")
+	table.Add("redlock", "82.5", "12345")
+	table.Group("others")
+	table.Add("a|b", "-", "999", "1 lock, 2 calls")
+	require.Equal(t, strings.Join([]string{
+		"Latency | of one caller.",
+		"",
+		"| client | p50 µs | op/s | kept |",
+		"|---|---:|---:|---|",
+		"| redlock | 82.5 | 12\u00a0345 | |",
+		"| **others** | | | |",
+		`| a\|b | - | 999 | 1 lock, 2 calls |`,
+		"",
+	}, "\n"), table.Markdown())
+	require.Equal(t, "| a | b |\n|---|---|\n", New("", "a", "b").Markdown())
+}
+
+func TestPrint(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	table := New("title", "client", "n")
+	require.NoError(t, table.Print(&b))
+	require.Empty(t, b.String(), "it has no rows")
+	table.Add("a", "12345")
+	require.NoError(t, table.Print(&b))
+	require.Equal(t, "\ntitle\n\n   client       n\n        a   12345\n", b.String())
+}
+
+// Only the place itself changes, and the second time there is something to replace.
+func TestFill(t *testing.T) {
+	t.Parallel()
+	const before, after = "By hand.\n<!-- x:one two -->\nold\n<!-- /x -->\n", "\nMore.\n<!-- y:three -->\n<!-- /y -->\n"
+	document := before + "<!-- x:three -->\nold\n<!-- /x -->" + after
+	require.Equal(t, []Place{{"x", "one two"}, {"x", "three"}}, Places(document, "x"))
+	for range 2 {
+		var err error
+		document, err = Place{"x", "three"}.Fill(document, "\nnew\n")
+		require.NoError(t, err)
+		require.Equal(t, before+"<!-- x:three -->\n\nnew\n\n<!-- /x -->"+after, document)
+	}
+	const place = "<!-- x:one -->\n<!-- /x -->\n"
+	for text, want := range map[string]string{
+		"none":             `no line "<!-- x:one -->"`,
+		place + place:      "two lines",
+		"<!-- x:one -->\n": `no line "<!-- /x -->" ends`,
+		"<!-- x:one -->\n<!-- x:two -->\n<!-- /x -->\n": "ends",
+	} {
+		_, err := Place{"x", "one"}.Fill(text, "")
+		require.ErrorContains(t, err, want, text)
+	}
+}
+
+func TestReplace(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, text := range []string{"one", "two"} {
+		require.NoError(t, Replace(filepath.Join(dir, "file"), []byte(text)))
+		got, err := os.ReadFile(filepath.Join(dir, "file"))
+		require.NoError(t, err)
+		require.Equal(t, text, string(got))
+	}
+	files, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, files, 1)
+	require.Error(t, Replace(filepath.Join(dir, "none", "file"), nil))
+}
