@@ -131,6 +131,7 @@ var broken = []struct {
 			s.unlock("c2", w, at+610, at+615)
 		}
 	}},
+	{"the last in line is told of a release", []string{"next in line"}, func(s *story) { s.releases("c3", "c2") }},
 	{"Unlock returns before any answer", []string{"released"}, func(s *story) {
 		n := s.lock("c1", 0, 5, 1, "a")
 		s.unlock("c1", n, 500, 505)

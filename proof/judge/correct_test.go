@@ -23,6 +23,7 @@ var correct = []struct {
 		s.section("c2", two, "a", 40, 1)
 		s.unlock("c2", two, 50, 55)
 	}},
+	{"the first in line is told of a release", []string{"next in line"}, func(s *story) { s.releases("c2", "c3") }},
 	{"the next one has it while Unlock is under way", []string{"overlap"}, func(s *story) {
 		s.unlock("c1", s.lock("c1", 0, 5, 1, "a"), 10, 250)
 		s.lock("c2", 7, 15, 2, "a")

@@ -49,7 +49,7 @@ var rules = []rule{
 		"docs/holding.md", false, keptGoesOn,
 	},
 	{
-		"next in line", "Who waits for a lock has it soon after its release.",
+		"next in line", "Who waits for a lock has it soon after its release, and mostly first who has waited longest.",
 		"docs/waiting.md", false, nextInLine,
 	},
 	{

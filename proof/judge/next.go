@@ -17,23 +17,31 @@ const (
 	mostWithin = int64(20 * time.Millisecond)
 	// inLineFor is how long a call must have waited, to be in line on the nodes.
 	inLineFor = int64(50 * time.Millisecond)
+	// enoughTurns are so many that chance does not make a third of them what would be three quarters.
+	enoughTurns = 15
 )
 
 // nextInLine looks at releases while others wait: the next one has the lock soon, mostly within some round trips.
 func nextInLine(r *run, f *findings) {
 	var took []int64
 	var last *call
+	inTurn, turns := 0, 0
 	for _, c := range r.inOrder {
 		l := r.lockOf(c.begin)
 		if l == nil || !c.ok() || c.begin.Op != history.OpUnlock || c != l.unlocks[0] || len(l.resources) > 1 || l.acquired.begin.MinHold > 0 {
 			continue
 		}
 		res := l.resources[0]
+		free, next := r.freeFrom(res, c.begin.At)
+		if first, known := r.first(res, c, next); known {
+			if turns, last = turns+1, c; first {
+				inTurn++
+			}
+		}
 		waiter := r.waitsFor(res, c)
 		if waiter == nil || l.over < c.begin.At {
 			continue
 		}
-		free, next := r.freeFrom(res, c.begin.At)
 		if next != nil && next.acquired.begin.At > c.begin.At && free <= nextWithin {
 			continue // Somebody who had just come was faster.
 		}
@@ -50,6 +58,36 @@ func nextInLine(r *run, f *findings) {
 		f.violation(place{from: last.begin.At, to: last.end.At}, "half of the %d released locks that other processes waited for were free for %s or more; with "+
 			"messages it would be %s at most", len(took), span(0, median(took)), span(0, half))
 	}
+	if turns >= enoughTurns {
+		if f.facts++; inTurn < turns/3 {
+			f.violation(place{from: last.begin.At, to: last.end.At}, "of %d released locks for which several other processes waited, "+
+				"%d went to the one that had waited longest: it should be most of them", turns, inTurn)
+		}
+	}
+}
+
+// first reports whether a released lock went to that of several other processes in line which had waited longest; it is not
+// known where something was wrong.
+func (r *run) first(res string, release *call, next *lock) (first, known bool) {
+	if next == nil || r.disturbed(release.begin.At, next.got) {
+		return false, false
+	}
+	var oldest *call
+	others := make(map[string]bool)
+	for _, w := range r.waiting[res] {
+		inLine := w.end != nil && w.wait < release.begin.At-inLineFor && (w == next.acquired || w.end.At > next.got+inLineFor)
+		if !inLine || w.begin.Polls || w.client == release.client {
+			continue
+		}
+		if len(w.begin.Resources) > 1 || !r.healthy(w.client, release.begin.At-settling, next.got) {
+			return false, false
+		}
+		others[w.client] = true
+		if oldest == nil || w.begin.At < oldest.begin.At {
+			oldest = w
+		}
+	}
+	return oldest != nil && oldest.client == next.client, others[next.client] && len(others) > 1
 }
 
 // waitsFor is a call that waits for a resource when it is released, and long enough after, with everything well; nil if there

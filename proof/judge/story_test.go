@@ -114,6 +114,23 @@ func (s *story) overtaken() int {
 	return first
 }
 
+// releases has c2 wait for locks of c1, and then c3, and first and second get them in this order.
+func (s *story) releases(first, second string) {
+	for i := range int64(15) {
+		at, calls := 3000*i, make(map[string]int)
+		n := s.lock("c1", at, at+5, 3*i+1, "a")
+		for k, client := range []string{"c2", "c3"} {
+			calls[client] = s.ask(client, at+10+int64(k), "a")
+			s.wait(client, calls[client], at+15)
+		}
+		s.unlock("c1", n, at+500, at+505)
+		s.got(first, calls[first], at+510, at+1400, 3*i+2)
+		s.unlock(first, calls[first], at+600, at+605)
+		s.got(second, calls[second], at+610, at+1500, 3*i+3)
+		s.unlock(second, calls[second], at+700, at+705)
+	}
+}
+
 // votes are those on a call of c1, and when they came; the last node gave none.
 func (s *story) votes(call int, at int64, came ...int64) {
 	e := history.Event{At: ms(at), Kind: history.Votes, Client: "c1", Call: call}
