@@ -15,7 +15,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"strings"
 	"time"
 )
 
@@ -32,7 +31,6 @@ func main() {
 func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("prove", flag.ContinueOnError)
 	out := flags.String("out", filepath.Join("..", "build", "prove"), "the folder for the report")
-	only := flags.String("only", "", "only these steps, with commas between")
 	seed := flags.Uint64("seed", uint64(time.Now().Unix()), "the first seed of the simulation, and that of the faults; default: another one each time")
 	whole := flags.Duration("time", 15*time.Minute, "how long all steps may take together")
 	if err := flags.Parse(args); err != nil {
@@ -45,20 +43,16 @@ func run(ctx context.Context, args []string) error {
 	if err = os.MkdirAll(folder, 0o755); err != nil {
 		return err
 	}
-	chosen, err := choose(steps(*whole, *seed, folder), *only)
-	if err != nil {
-		return err
-	}
+	all := steps(*whole, *seed, folder)
 	r := begin(ctx, *seed)
-	until := time.Now()
-	for _, s := range chosen {
+	ends := shared(*whole, all, r.Started)
+	for i, s := range all {
 		fmt.Printf("%s: %s\n", s.Title, s.command())
-		until = until.Add(share(*whole, s.Name))
-		done := s.run(ctx, until)
+		done := s.run(ctx, ends[i])
 		r.Steps = append(r.Steps, done)
 		fmt.Printf("  %s in %.0f s: %s\n", done.Result, done.Seconds, done.Says)
 	}
-	r.end(len(chosen) == len(steps(*whole, *seed, folder)))
+	r.end()
 	if err = r.write(folder); err != nil {
 		return err
 	}
@@ -67,24 +61,4 @@ func run(ctx context.Context, args []string) error {
 		return errors.New("not everything passed")
 	}
 	return nil
-}
-
-// choose returns the steps that are named, or all.
-func choose(all []step, names string) ([]step, error) {
-	if names == "" {
-		return all, nil
-	}
-	var chosen []step
-	for name := range strings.SplitSeq(names, ",") {
-		found := false
-		for _, s := range all {
-			if s.Name == name {
-				chosen, found = append(chosen, s), true
-			}
-		}
-		if !found {
-			return nil, fmt.Errorf("-only %q: there is no step %q", names, name)
-		}
-	}
-	return chosen, nil
 }

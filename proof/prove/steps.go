@@ -14,6 +14,16 @@ func share(whole time.Duration, name string) time.Duration {
 	return whole * time.Duration(shares[name]) / 100
 }
 
+// shared are the times at which steps are ended that begin with the whole: what one leaves of its share, the next ones have.
+func shared(whole time.Duration, all []step, began time.Time) []time.Time {
+	ends := make([]time.Time, len(all))
+	for i, s := range all {
+		began = began.Add(share(whole, s.Name))
+		ends[i] = began
+	}
+	return ends
+}
+
 // A step is as large as its share allows on two idle cores, with room for a machine that is slower.
 func chaosTime(whole time.Duration) time.Duration {
 	return max(share(whole, "chaos")*3/4, 10*time.Second).Round(time.Second)
