@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -45,7 +46,7 @@ func conclude(name string, events []history.Event) error {
 		fmt.Printf("replay:  %s\n", v.Run.Command)
 		return errBroken
 	case v.Run.Course == plan.Soak:
-		return concludeSoak(filepath.Dir(name), events)
+		return concludeSoak(events)
 	case float64(s.writes) < time.Duration(v.Length).Seconds():
 		return errIdle // Locks alone would not do: those of the client that nobody disturbs need no other's.
 	case v.Stalls.Time > v.Stalls.Lived/10:
@@ -91,63 +92,30 @@ func leave(dir string, events []history.Event, v judge.Verdict) (page string, er
 
 // A summary is what was done in a run.
 type summary struct {
-	header           history.Header
-	asked, locks     int // Calls that asked for a lock, and those that got it.
-	sections, writes int
-	refused          int
-	calls, faults    map[string]int
+	writes        int // To the register.
+	calls, faults map[string]int
 }
 
 func sum(events []history.Event) summary {
 	s := summary{calls: make(map[string]int), faults: make(map[string]int)}
 	for _, e := range events {
-		switch e.Kind {
-		case history.Run:
-			if e.Run != nil {
-				s.header = *e.Run
-			}
-		case history.Return:
-			s.addCall(e)
-		case history.FaultBegin:
-			if e.Fault != history.Stall { // Nobody made it.
-				s.faults[e.Fault]++
-			}
-		case history.Enter:
-			s.sections++
-		case history.Read, history.Write:
-			if !e.OK {
-				s.refused++
-			} else if e.Kind == history.Write {
-				s.writes++
-			}
-		default:
+		switch {
+		case e.Kind == history.Return:
+			how, _, _ := strings.Cut(cmp.Or(e.Outcome, e.Err, "ok"), "\n")
+			s.calls[e.Op+": "+how]++
+		case e.Kind == history.FaultBegin && e.Fault != history.Stall: // That nobody made.
+			s.faults[e.Fault]++
+		case (e.Kind == history.Read || e.Kind == history.Write) && !e.OK:
+			s.calls[string(e.Kind)+": refused"]++
+		case e.Kind == history.Write:
+			s.calls["write: ok"]++
+			s.writes++
 		}
 	}
 	return s
 }
 
-func (s *summary) addCall(e history.Event) {
-	how := e.Outcome
-	switch {
-	case e.OK:
-		how = "ok"
-	case how == "":
-		how, _, _ = strings.Cut(e.Err, "\n")
-	}
-	s.calls[e.Op+": "+how]++
-	if e.Op != history.OpLock && e.Op != history.OpTryLock {
-		return
-	}
-	s.asked++
-	if e.OK {
-		s.locks++
-	}
-}
-
 func (s *summary) print(w io.Writer) {
-	_, _ = fmt.Fprintf(w, "%d nodes, %d clients, commit %s\n", s.header.Nodes, s.header.Clients, s.header.Commit)
-	_, _ = fmt.Fprintf(w, "%d of %d calls got a lock; %d critical sections, %d writes to the register, %d operations refused\n",
-		s.locks, s.asked, s.sections, s.writes, s.refused)
 	_, _ = fmt.Fprintf(w, "calls:  %s\nfaults: %s\n", counts(s.calls), counts(s.faults))
 }
 
