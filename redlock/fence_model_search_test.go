@@ -309,6 +309,9 @@ func searchFences(t *testing.T, searches []fenceSearch) {
 }
 
 func TestFenceModelOfTwo(t *testing.T) {
+	if testcluster.RaceEnabled {
+		t.Skip("one goroutine has no races")
+	}
 	t.Parallel()
 	searches := twoAcquirers
 	if testing.Short() {
@@ -513,7 +516,7 @@ func (tw *fenceTwin) same() {
 func TestFenceModelNodeIsTheScripts(t *testing.T) {
 	steps := rounds(5000, 500)
 	if testcluster.RaceEnabled {
-		steps = min(steps, 1000)
+		steps = min(steps, 100)
 	}
 	for resources := 1; resources <= modelResources; resources++ {
 		inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {

@@ -324,9 +324,9 @@ func FuzzFence(f *testing.F) {
 
 // The same without a fuzzer.
 func TestFenceWhateverTheReplies(t *testing.T) {
-	seeds := uint64(rounds(3000, 300))
+	seeds := uint64(rounds(3000, 200))
 	if testcluster.RaceEnabled {
-		seeds = min(seeds, 500)
+		seeds = min(seeds, 100)
 	}
 	got, raised := 0, int64(0)
 	for seed := range seeds {

@@ -764,7 +764,7 @@ func TestHoldLeavesItsStopTimeHoweverItEnds(t *testing.T) {
 		redlock.ErrClosed:  func(r *redlock.Redlock, _ context.CancelFunc) { go func() { _ = r.Close(context.Background()) }() },
 		context.Canceled:   func(_ *redlock.Redlock, cancel context.CancelFunc) { cancel() },
 	} {
-		for range 10 {
+		for range rounds(10, 3) {
 			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 				after := testkit.Between(rng, 0, time.Minute)
 				r := newRedlock(t, c, redlock.WithStopTime(stop))
@@ -905,9 +905,10 @@ func TestHoldWithStopTimeHasTwoNeverWork(t *testing.T) {
 		})
 		return both.Load(), ended.Load()
 	}
-	overlaps, stopped := play(stop, 50)
+	outages := rounds(50, 12)
+	overlaps, stopped := play(stop, outages)
 	assert.Zero(t, overlaps)
-	assert.EqualValues(t, 50, stopped)
+	assert.EqualValues(t, outages, stopped)
 	overlaps, _ = play(0, 5)
 	assert.EqualValues(t, 5, overlaps, "without a stop time")
 }

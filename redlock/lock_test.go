@@ -440,8 +440,8 @@ func TestLockOfTheLargestSizeGetsNoReplyThatIsTooLong(t *testing.T) {
 		"a prefix as long":     {many(1, 8), []redlock.Option{redlock.WithPrefix(strings.Repeat("p", redlock.MaxKeyBytes-8))}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if testing.Short() && name == "with a long prefix" {
-				t.Skip("takes as long as the one with fencing")
+			if (testing.Short() || raceEnabled) && len(k.opts) > 0 && name != "with fencing" {
+				t.Skip("one of a kind is enough")
 			}
 			inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 				opts := append(k.opts, redlock.WithNodeTimeout(10*time.Second))

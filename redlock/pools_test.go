@@ -174,7 +174,7 @@ func TestPoolsConnectionMayKeepWhatItIsGiven(t *testing.T) {
 					}
 				}
 				warm(t, r)
-				locks := make([]*redlock.Lock, 50)
+				locks := make([]*redlock.Lock, rounds(50, 20))
 				each := func(do func(i int) error) {
 					var wg sync.WaitGroup
 					for i := range locks {

@@ -502,7 +502,7 @@ func TestRepeatLeavesNothingOfReleasesByAnotherProcessOverBadConnections(t *test
 			n.Proxy().SetDelay(0, 20*time.Millisecond)
 		}
 		var wg sync.WaitGroup
-		for i := range 634 {
+		for i := range rounds(634, 317) {
 			wg.Go(func() {
 				time.Sleep(time.Duration(i) * 25 * time.Millisecond) // Or they would share their delays.
 				l, err := r.TryLock(t.Context(), []string{strconv.Itoa(i)}, time.Minute)

@@ -778,7 +778,7 @@ func TestUnresponsiveIsNoNodeThat(t *testing.T) {
 	}{
 		"loses packets under much traffic": {nil, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 			require.NoError(t, losePackets(c))
-			callers(t, r, 4, 20*time.Millisecond)
+			callers(t, r, 4, scenario(20*time.Millisecond, 60*time.Millisecond))
 		}},
 		"loses packets with little traffic": {nil, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 			require.NoError(t, losePackets(c))
@@ -793,7 +793,7 @@ func TestUnresponsiveIsNoNodeThat(t *testing.T) {
 					_ = c.Nodes[1].Resume()
 				}
 			}()
-			callers(t, r, 4, 20*time.Millisecond)
+			callers(t, r, 4, scenario(20*time.Millisecond, 60*time.Millisecond))
 		}},
 		"is down": {nil, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 			require.NoError(t, c.Nodes[1].Stop())
@@ -951,7 +951,7 @@ func TestUnresponsiveNodeBesideAnotherFault(t *testing.T) {
 		withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 			warm(t, r)
 			slow(t, c.Nodes[1])
-			callers(t, r, 200, time.Second)
+			callers(t, r, rounds(200, 100), time.Second)
 			assert.Equal(t, []int{1}, unresponsive(r))
 		})
 	})
