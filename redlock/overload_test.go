@@ -202,17 +202,9 @@ func TestOverloadEndsAfterAHungMajority(t *testing.T) {
 	})
 }
 
-// notUnderRace leaves out what only measures a rate, by code that TestOverload runs.
-func notUnderRace(t *testing.T) {
-	t.Helper()
-	if raceEnabled {
-		t.Skip("a rate, which the race detector has nothing to say of")
-	}
-}
-
 // When the way becomes longer under load, there soon are as many places as that takes.
 func TestOverloadIsNotSeenInAWayThatBecomesLonger(t *testing.T) {
-	notUnderRace(t)
+	testkit.SkipUnderRace(t, "it measures a rate, by code that TestOverload runs")
 	const callers = 200
 	trip := scenario(40*time.Millisecond, 80*time.Millisecond)
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
@@ -258,7 +250,7 @@ func throttledLoad(t *testing.T, callers int, timeout time.Duration) (rate int64
 // A queue in front of the nodes is an overload, also if what comes through it comes in bursts, no round has ever
 // been quick, and connections break before rounds are late.
 func TestOverloadOfASlowProxy(t *testing.T) {
-	notUnderRace(t)
+	testkit.SkipUnderRace(t, "it measures a rate, by code that TestOverload runs")
 	few := throttledLoad(t, 4, 250*time.Millisecond)
 	assert.Greater(t, few, int64(50))
 	many := rounds(600, 300)
@@ -615,7 +607,7 @@ func (s lossy) run(t *testing.T, open bool, seed uint64) (rate float64, turnedAw
 
 // Packets that are lost are no overload: hardly anybody is turned away for them.
 func TestOverloadIsNotSeenInALossyWay(t *testing.T) {
-	notUnderRace(t)
+	testkit.SkipUnderRace(t, "it measures a rate, by code that TestOverload runs")
 	for _, s := range []lossy{
 		{400, 40 * time.Millisecond, 3, 0, 0.03, 60 * time.Millisecond},
 		{200, 10 * time.Millisecond, 3, 1, 0.01, 60 * time.Millisecond},

@@ -112,6 +112,7 @@ onload = async () => {
 </script>`
 
 func TestPageOfManyLocks(t *testing.T) {
+	testkit.SkipUnderRace(t, "the browser does the work")
 	chromium := browser(t)
 	r := newRedlock(t, testcluster.RunEmbedded(t, 1), redlock.WithNodeTimeout(10*time.Second))
 	for i := range 1000 {

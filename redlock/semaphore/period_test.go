@@ -21,7 +21,7 @@ import (
 func TestAtMostKInAnyPeriod(t *testing.T) {
 	const processes, k, period = 3, 5, 500 * time.Millisecond
 	for _, ttl := range []time.Duration{period, time.Minute} {
-		grants := testkit.Rounds(5000, 100) // With each ttl.
+		grants := testkit.Rounds(5000, 60) // With each ttl.
 		testkit.InBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 			ctx, end := context.WithCancel(t.Context())
 			defer end()

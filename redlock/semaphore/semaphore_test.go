@@ -117,7 +117,7 @@ func TestNeverMoreThanK(t *testing.T) {
 	for _, k := range []int{1, 3, 8} {
 		testkit.InBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
 			const processes, callers = 4, 6
-			rounds := testkit.Rounds(30, 6)
+			rounds := testkit.Rounds(30, 4)
 			require.NoError(t, c.Slow(0, 2*time.Millisecond))
 			var wg sync.WaitGroup
 			var g gauge

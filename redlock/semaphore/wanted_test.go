@@ -25,7 +25,7 @@ func TestAboutAsManyMakeRoomAsWait(t *testing.T) {
 			for i := range rs {
 				rs[i] = testkit.NewRedlock(t, c)
 			}
-			rounds, made := testkit.Rounds(20, 5), atomic.Int64{}
+			rounds, made := testkit.Rounds(20, 3), atomic.Int64{}
 			for range rounds {
 				round, end := context.WithCancel(t.Context())
 				for _, r := range rs {

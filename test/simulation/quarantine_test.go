@@ -29,6 +29,7 @@ type quarantineSim struct {
 
 // TestSimQuarantineIsNeeded: without it some locks overlap, and the simulation sees it.
 func TestSimQuarantineIsNeeded(t *testing.T) {
+	testkit.SkipUnderRace(t, "whether the simulation sees what is broken is no matter of races")
 	broken := 0
 	first, seeds := testkit.Rounds(1, 6), testkit.Rounds(15, 2)
 	for seed := first; seed < first+seeds; seed++ {

@@ -109,8 +109,8 @@ func (n simSeeds) span(t *testing.T) (first, last uint64) {
 	}
 	first = testkit.EnvNumber(t, "SIM_FIRST", 1)
 	count := uint64(testkit.Rounds(n.full, n.short))
-	if testcluster.RaceEnabled {
-		count = min(count, uint64(n.race))
+	if testcluster.RaceEnabled { // It looks for other things than the promises.
+		count = uint64(testkit.Rounds(n.race, (n.short+2)/3))
 	}
 	if os.Getenv("SIM_SEEDS") == "long" {
 		count = uint64(n.long)

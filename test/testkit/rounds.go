@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
 // Rounds is how often a test does what it repeats: usual times, or short times with -short,
@@ -27,6 +29,14 @@ func Scenario(usual, short time.Duration) time.Duration {
 		return short
 	}
 	return usual
+}
+
+// SkipUnderRace leaves a test out under the race detector: of what says why, that has nothing to find.
+func SkipUnderRace(t *testing.T, why string) {
+	t.Helper()
+	if testcluster.RaceEnabled {
+		t.Skip(why)
+	}
 }
 
 // Between is uniform.
