@@ -324,7 +324,7 @@ func FuzzFence(f *testing.F) {
 
 // The same without a fuzzer.
 func TestFenceWhateverTheReplies(t *testing.T) {
-	seeds := uint64(rounds(3000, 200))
+	seeds := uint64(rounds(3000, 300))
 	if testcluster.RaceEnabled {
 		seeds = min(seeds, 100)
 	}
