@@ -58,7 +58,6 @@ func degraded(s settings, out *section) error {
 			"the same without its first %v", lost, s.nodes, s.faultTime, s.settle+s.faultTime, s.settle),
 			"the nodes are", "callers", "phase", "op/s", "p50 µs", "p99 µs", "max µs", "p50 / healthy", "p99 / healthy", "failed"),
 		back: tables.New(fmt.Sprintf("From the cure until all %d nodes vote again", s.nodes), "the nodes are", "callers", "ms after "+curedBy()),
-		slow: newOutliers(s.slow),
 	}
 	for i, f := range faults {
 		for _, callers := range []int{1, degradedCallers} {
@@ -71,7 +70,7 @@ func degraded(s settings, out *section) error {
 			}
 		}
 	}
-	if err := errors.Join(out.table(d.phases), out.aside(d.slow.Table), out.table(d.back)); err != nil {
+	if err := errors.Join(out.table(d.phases), out.table(d.back)); err != nil {
 		return err
 	}
 	return out.plot("degraded", "Percentiles of the latency before and after a minority of the nodes fails", degradedChart(lost, s, d.lines))
@@ -94,7 +93,6 @@ func degradedChart(lost int, s settings, series []plot.Line) plot.Chart {
 // A degradation is what was measured of all faults.
 type degradation struct {
 	phases, back *tables.Table
-	slow         *outliers
 	lines        []plot.Line
 }
 
@@ -116,8 +114,6 @@ func (d *degradation) measure(s settings, f fault, lost, callers int) (seen []ob
 	}
 	victims := cluster.Nodes[s.nodes-lost:]
 
-	watch := startWitness()
-	defer watch.end()
 	group := startCallers(r, s.ttl, callers)
 	// However the measurement ends, the callers must before the Redlock does.
 	defer group.end()
@@ -133,7 +129,7 @@ func (d *degradation) measure(s settings, f fault, lost, callers int) (seen []ob
 	faulty := time.Now()
 	time.Sleep(s.settle + s.faultTime)
 	ended := time.Now()
-	seen, gaps := group.end(), watch.end()
+	seen = group.end()
 
 	c := strconv.Itoa(callers)
 	healthy := newPhase(seen, healthyFrom, struck)
@@ -147,7 +143,6 @@ func (d *degradation) measure(s settings, f fault, lost, callers int) (seen []ob
 	} {
 		d.phases.Add(append([]string{f.name, c, p.name}, p.cells(healthy)...)...)
 	}
-	d.slow.note(f.short+", "+c, seen, gaps, healthyFrom, struck)
 
 	for _, n := range victims {
 		if err = f.cure(n); err != nil {

@@ -156,7 +156,6 @@ func attempts(c client, callers int, length time.Duration) *tries {
 
 func (t *tries) report(to *tables.Table, nodes, callers int, client string) {
 	all := len(t.took) + t.failed
-	millis := func(p int) string { return fmt.Sprintf("%.1f", micros(percentile(t.took, p))/1000) }
 	to.Add(strconv.Itoa(nodes), strconv.Itoa(callers), client, strconv.Itoa(all),
-		fmt.Sprintf("%.4f", float64(len(t.took))/float64(max(all, 1))), millis(50), millis(99), strconv.FormatInt(t.failedUnlocks.Load(), 10))
+		fmt.Sprintf("%.4f", float64(len(t.took))/float64(max(all, 1))), millis(percentile(t.took, 50)), millis(percentile(t.took, 99)), strconv.FormatInt(t.failedUnlocks.Load(), 10))
 }

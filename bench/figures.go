@@ -67,3 +67,5 @@ func number(f float64, format string) string {
 }
 
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
+
+func millis(d time.Duration) string { return fmt.Sprintf("%.1f", micros(d)/1000) }

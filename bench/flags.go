@@ -36,7 +36,6 @@ func parse(args []string, usage io.Writer) (settings, error) {
 	f.DurationVar(&s.settle, "settle", 3*time.Second, "degraded, hung, waiters: time after the fault, or the start, that the settled figures leave out")
 	f.DurationVar(&s.faultTime, "fault-time", 5*time.Second, "degraded: length of the healthy phase, and of the degraded one after the settling; late, resets: of a client's turn")
 	f.IntVar(&s.trials, "trials", 50, "coldstart: `number` of first locks in each setting")
-	f.DurationVar(&s.slow, "slow", 50*time.Millisecond, "degraded: list operations that took longer")
 	f.DurationVar(&s.contentionTime, "contention-time", 4*time.Second, "contention, semaphore: length of each contest")
 	contests := f.String("contests", "", "contention, semaphore: only those contests that match this `regexp`, as in '^4 x 4, 1ms'")
 	f.DurationVar(&s.warmUp, "warm-up", time.Second, "contention, semaphore, line, overload: time at the start of a contest, or of a number of callers, that is not counted")

@@ -22,7 +22,6 @@ type settings struct {
 	blockSize      int
 	settle         time.Duration
 	faultTime      time.Duration
-	slow           time.Duration
 	trials         int
 	contentionTime time.Duration
 	contests       *regexp.Regexp
