@@ -8,15 +8,11 @@
 // is the answer to one, {"id", ...} with "error" if it failed, and "taken" if that was for
 // want of a quorum. The process ends with its standard input.
 
-const readline = require('readline');
-const Redis = require('ioredis');
+const { connect, orders } = require('./connect');
 
 const [version, ...addrs] = process.argv.slice(2);
 
-const clients = addrs.map((addr) => {
-  const [host, port] = addr.split(':');
-  return new Redis({ host, port: Number(port) });
-});
+const clients = connect(addrs, fail);
 
 // Each attempt is a call of its own. Version 5 keeps the votes of an attempt that failed
 // while it waits for the next one, so that several that split the votes wait for their ttl.
@@ -91,18 +87,13 @@ function fail(err) {
   process.exit(1);
 }
 
-clients.forEach((client) => client.on('error', fail));
-
-readline.createInterface({ input: process.stdin })
-  .on('line', async (line) => {
-    const request = JSON.parse(line);
-    const answer = { id: request.id };
-    try {
-      await ops[request.op](request);
-    } catch (err) {
-      answer.error = String(err);
-      answer.taken = library.isTaken(err);
-    }
-    process.stdout.write(JSON.stringify(answer) + '\n');
-  })
-  .on('close', () => process.exit(0));
+orders(async (request) => {
+  const answer = { id: request.id };
+  try {
+    await ops[request.op](request);
+  } catch (err) {
+    answer.error = String(err);
+    answer.taken = library.isTaken(err);
+  }
+  process.stdout.write(JSON.stringify(answer) + '\n');
+});

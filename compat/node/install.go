@@ -1,4 +1,5 @@
-// Package node installs the node-redlock clients that others run: the tests of ../ and proof/peers.
+// Package node has the clients of node-redlock that others run, and installs it: ../ has agent.js do what it is told,
+// proof/peers sends course.js over its course. connect.js is what they have in common.
 package node
 
 import (

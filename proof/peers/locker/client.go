@@ -18,7 +18,7 @@ import (
 	"github.com/seed6c881748/redlock/proof/history"
 )
 
-// How the clients of all libraries work, in client.js as well.
+// How the clients of all libraries work, in compat/node/course.js as well.
 const (
 	// Patience is how long a call may wait for others; what is not over then is given up.
 	Patience = 3 * time.Second

@@ -1,14 +1,14 @@
 'use strict';
 
-// A client process of node-redlock 5 on the course. client.go and section.go do the same for the libraries in Go; the
-// protocol is ../../chaos/protocol.
+// A client process of node-redlock 5 on the course of ../../proof/peers, whose locker/client.go and section.go do the same
+// for the libraries in Go; the protocol is ../../proof/chaos/protocol.
 
 const net = require('net');
 const readline = require('readline');
-const Redis = require('ioredis');
 const { default: Redlock } = require('redlock5');
+const { connect, orders } = require('./connect');
 
-// As in client.go, in milliseconds.
+// As in locker/client.go, in milliseconds.
 const shortWork = 40;
 const pause = 60;
 const longShare = 24;
@@ -155,26 +155,18 @@ async function run() {
 
   process.stdout.write('ready\n');
 
-  const clients = cfg.nodes.map((node) => {
-    const [host, port] = node.split(':');
-    const client = new Redis({ host, port: Number(port) });
-    client.on('error', () => {}); // A server that is away is a fault of the course.
-    return client;
-  });
-  redlock = new Redlock(clients);
+  redlock = new Redlock(connect(cfg.nodes, () => {})); // A server that is away is a fault of the course.
   const random = redlock._random.bind(redlock);
   redlock._random = () => { drawn = random(); return drawn; };
   await Promise.all(Array.from({ length: cfg.workers }, work));
   process.stdout.write('done\n');
 }
 
-readline.createInterface({ input: process.stdin })
-  .on('line', (line) => {
-    if (!cfg) {
-      cfg = JSON.parse(line);
-      run();
-    } else if (JSON.parse(line).do === 'stop') {
-      stopped = true;
-    }
-  })
-  .on('close', () => process.exit(0));
+orders((order) => {
+  if (!cfg) {
+    cfg = order;
+    run();
+  } else if (order.do === 'stop') {
+    stopped = true;
+  }
+});
