@@ -24,8 +24,8 @@ DEPS := github.com/gomodule/redigo golang.org/x/sync
 NESTED := $(patsubst ./%/go.mod,%,$(shell find . -mindepth 2 -name go.mod -not -path './.*' -not -path '*/testdata/*'))
 
 # What make check does besides make cover. Those with a + between them run at the same time: the
-# matrix mostly waits, and of the nested modules the last ones do.
-CHECKS := test-race fmt-check vet lint+matrix-short tidy-check deps-check cross nested+spec bench-smoke quickstart oldest mutants-short
+# matrix mostly waits, and so do the last ones of the nested modules and the benchmarks.
+CHECKS := test-race fmt-check vet lint+matrix-short tidy-check deps-check cross nested+spec oldest+bench-smoke quickstart mutants-short
 
 # The oldest Go that users may have, as its last patch: with the first ones, a bubble of
 # testing/synctest could hang the garbage collector (golang/go#75134).
@@ -172,8 +172,8 @@ cross: ## compile for other platforms
 LONG := test/publish cmd/redlock proof
 
 .PHONY: nested
-nested: tools promtool ## short tests of the nested modules, two at a time; make lint has go vet
-	@printf '%s\n' $(LONG) $(filter-out $(LONG),$(NESTED)) | xargs -n 1 -P 2 sh -c \
+nested: tools promtool ## short tests of the nested modules, three at a time; make lint has go vet
+	@printf '%s\n' $(LONG) $(filter-out $(LONG),$(NESTED)) | xargs -n 1 -P 3 sh -c \
 		'out=$$(cd "$$0" && $(GO) test -short -vet=off -parallel $(PARALLEL) $(TESTFLAGS) ./... 2>&1); code=$$?; \
 		echo "go test -short: $$0"; echo "$$out"; [ $$code = 0 ] || { echo "FAILED: $$0"; exit 1; }'
 
