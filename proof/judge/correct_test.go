@@ -319,7 +319,6 @@ var correct = []struct {
 			s.wait("c1", n, 12+i/2*400+i)
 			line = append(line, n)
 		}
-		s.refused("c1", line[0], 320, 1120)
 		s.unlock("c2", has, 1130, 1132)
 		for i, n := range []int{line[1], line[0], line[3]} {
 			at := 1140 + int64(i)*20
@@ -336,9 +335,16 @@ var correct = []struct {
 		s.wait("c3", s.ask("c3", 980, "a"), 981)
 		s.dies("c3", 990)
 	}},
-	{"a waiter of whose line nobody has heard", nil, func(s *story) {
+	{"a waiter whose nodes do not answer", nil, func(s *story) {
+		s.strikes("hole", 0, 500, 600)
+		s.strikes("hole", 1, 500, 600)
 		s.overtaken()
-		s.events = slices.DeleteFunc(s.events, func(e history.Event) bool { return e.Kind == history.Votes && e.At > ms(400) })
+	}},
+	{"a waiter that polls", nil, func(s *story) {
+		first := s.overtaken()
+		for i := range s.events {
+			s.events[i].Polls = s.events[i].Kind == history.Call && s.events[i].Client == "c1" && s.events[i].Call == first
+		}
 	}},
 	{"a waiter whose process stood still", []string{"bounds"}, func(s *story) {
 		s.begin("c1", history.OpTryLock, 700, history.Event{Resources: []string{"b"}, Bound: ms(740)})

@@ -90,13 +90,6 @@ func (s *story) wait(client string, call int, at int64) {
 	s.add(history.Event{At: ms(at), Kind: history.Wait, Client: client, Call: call})
 }
 
-// refused has the nodes refuse a call that waits, again and again.
-func (s *story) refused(client string, call int, from, to int64) {
-	for at := from; at <= to; at += 200 {
-		s.add(history.Event{At: ms(at), Kind: history.Votes, Client: client, Call: call, Votes: refusals})
-	}
-}
-
 var refusals = []history.Vote{{Node: 0, Says: "taken"}, {Node: 1, Says: "timeout"}, {Node: 2, Says: "taken"}}
 
 // overtaken has two calls of c1 wait for what c2 has, and the second one get it first. It returns the first one.
@@ -104,7 +97,6 @@ func (s *story) overtaken() int {
 	has := s.lock("c2", 0, 5, 1, "a")
 	first := s.ask("c1", 10, "a")
 	s.wait("c1", first, 12)
-	s.refused("c1", first, 320, 920)
 	second := s.ask("c1", 700, "a")
 	s.wait("c1", second, 702)
 	s.unlock("c2", has, 925, 930)
