@@ -32,24 +32,21 @@ func read(name string) ([]history.Event, error) {
 	return history.Parse(in)
 }
 
-// pageOf judges the history in a file, and returns its page.
-func pageOf(name string) ([]byte, error) {
-	events, err := read(name)
-	if err != nil {
-		return nil, err
-	}
-	var b bytes.Buffer
-	err = timeline.Write(&b, events, judge.Judge(events))
-	return b.Bytes(), err
-}
-
 // writePage writes the page of a history that is kept.
 func writePage(from, to string) error {
-	page, err := pageOf(from)
+	events, err := read(from)
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(to, page, 0o644)
+	return writeTimeline(to, events, judge.Judge(events))
+}
+
+func writeTimeline(name string, events []history.Event, v judge.Verdict) error {
+	var b bytes.Buffer
+	if err := timeline.Write(&b, events, v); err != nil {
+		return err
+	}
+	return os.WriteFile(name, b.Bytes(), 0o644)
 }
 
 // rulesHead begins docs/generated/rules.md.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -17,7 +16,6 @@ import (
 	"github.com/seed6c881748/redlock/proof/chaos/plan"
 	"github.com/seed6c881748/redlock/proof/history"
 	"github.com/seed6c881748/redlock/proof/judge"
-	"github.com/seed6c881748/redlock/proof/timeline"
 )
 
 var (
@@ -76,11 +74,7 @@ func noticed(b plan.Broken, v judge.Verdict) error {
 // leave writes the page of the run and what came out of it into the folder.
 func leave(dir string, events []history.Event, v judge.Verdict) (page string, err error) {
 	page = filepath.Join(dir, "timeline.html")
-	var b bytes.Buffer
-	if err = timeline.Write(&b, events, v); err == nil {
-		err = os.WriteFile(page, b.Bytes(), 0o644)
-	}
-	if err != nil {
+	if err = writeTimeline(page, events, v); err != nil {
 		return "", err
 	}
 	verdict, err := json.MarshalIndent(v, "", "\t")

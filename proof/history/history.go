@@ -217,22 +217,31 @@ type Header struct {
 	Without []string `json:"without,omitempty"`
 }
 
-// Parse reads the events of a history. Half a line at its end is left out: the run was cut short there, and has no End.
-func Parse(r io.Reader) ([]Event, error) {
-	var events []Event
+// Parse reads the events of a history.
+func Parse(r io.Reader) (events []Event, err error) {
+	err = Each(r, func(e Event) { events = append(events, e) })
+	if err != nil {
+		return nil, err
+	}
+	return events, nil
+}
+
+// Each calls f with each event. Half a line at the end is left out: a run was cut short there, and has no End, or a process
+// was killed.
+func Each(r io.Reader, f func(Event)) error {
 	lines := bufio.NewScanner(r)
-	lines.Buffer(make([]byte, 0, 1<<16), 1<<26)
+	lines.Buffer(make([]byte, 0, 1<<16), 1<<22)
 	var bad error
 	for n := 1; lines.Scan(); n++ {
 		if bad != nil {
-			return nil, bad
+			return bad
 		}
 		var e Event
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
 			bad = fmt.Errorf("history: line %d: %w", n, err)
 			continue
 		}
-		events = append(events, e)
+		f(e)
 	}
-	return events, lines.Err()
+	return lines.Err()
 }

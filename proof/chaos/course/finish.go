@@ -26,9 +26,9 @@ func (r *run) finish() {
 	}
 	all.Wait()
 	r.stopLooking()
-	keys := r.awaitNoKeys()
-	for i, n := range r.nodes {
-		r.observer.Log(history.Event{Kind: history.Keys, Node: &i, Keys: keys[i], Detail: tokens(n.DirectAddr(), keys[i])})
+	for i, left := range r.awaitNoKeys() {
+		left.Kind, left.Node = history.Keys, &i
+		r.observer.Log(left)
 	}
 	for _, c := range r.everybody() {
 		if p := c.process(); p != nil {
@@ -42,20 +42,20 @@ func (r *run) finish() {
 }
 
 // awaitNoKeys waits until no lock is left on any node, as long as some may be, and returns those that are.
-func (r *run) awaitNoKeys() [][]string {
+func (r *run) awaitNoKeys() []history.Event {
 	deadline := time.Now().Add(r.Plan.LeftAfter)
 	for {
-		keys, left := make([][]string, len(r.nodes)), 0
+		left, sum := make([]history.Event, len(r.nodes)), 0
 		for i, n := range r.nodes {
 			var err error
-			if keys[i], err = lockKeys(n.DirectAddr()); err != nil {
+			if left[i].Keys, left[i].Detail, err = lockKeys(n.DirectAddr()); err != nil {
 				r.fail(fmt.Errorf("course: keys of node %d: %w", i, err))
-				return keys
+				return nil
 			}
-			left += len(keys[i])
+			sum += len(left[i].Keys)
 		}
-		if left == 0 || time.Now().After(deadline) || !r.rest(50*time.Millisecond) {
-			return keys
+		if sum == 0 || time.Now().After(deadline) || !r.rest(50*time.Millisecond) {
+			return left
 		}
 	}
 }
@@ -63,47 +63,22 @@ func (r *run) awaitNoKeys() [][]string {
 // own is in the name of every key that the library keeps for itself: fence counters, lines of waiters, markers.
 const own = "__redlock__:"
 
-// lockKeys are the keys of locks on a server.
-func lockKeys(addr string) ([]string, error) {
+// lockKeys are the keys of locks on a server, and in words whose they are, by the tokens in them.
+func lockKeys(addr string) (keys []string, tokens string, err error) {
 	const patience = 10 * time.Second
 	conn, err := redis.Dial("tcp", addr, redis.DialConnectTimeout(patience), redis.DialReadTimeout(patience))
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	defer func() { _ = conn.Close() }()
-	var keys []string
-	for cursor := "0"; ; {
-		reply, err := redis.Values(conn.Do("SCAN", cursor, "COUNT", 1000))
-		if err != nil {
-			return nil, err
-		}
-		var some []string
-		if _, err = redis.Scan(reply, &cursor, &some); err != nil {
-			return nil, err
-		}
-		keys = append(keys, some...)
-		if cursor == "0" {
-			break
-		}
+	if keys, err = redis.Strings(conn.Do("KEYS", "*")); err != nil {
+		return nil, "", err
 	}
 	slices.Sort(keys)
-	return slices.DeleteFunc(slices.Compact(keys), func(k string) bool { return strings.Contains(k, own) }), nil
-}
-
-// tokens says whose the keys are that are left on a server, by the tokens in them.
-func tokens(addr string, keys []string) string {
-	if len(keys) == 0 {
-		return ""
-	}
-	conn, err := redis.Dial("tcp", addr, redis.DialConnectTimeout(time.Second), redis.DialReadTimeout(time.Second))
-	if err != nil {
-		return err.Error()
-	}
-	defer func() { _ = conn.Close() }()
-	var b strings.Builder
+	keys = slices.DeleteFunc(keys, func(k string) bool { return strings.Contains(k, own) })
 	for _, k := range keys {
-		token, err := redis.String(conn.Do("GET", k))
-		_, _ = fmt.Fprintf(&b, "%s: %s, error %v; ", k, token, err)
+		token, failed := redis.String(conn.Do("GET", k))
+		tokens += fmt.Sprintf("%s: %s, error %v; ", k, token, failed)
 	}
-	return b.String()
+	return keys, tokens, nil
 }

@@ -4,7 +4,6 @@ package observer
 
 import (
 	"bufio"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -108,26 +107,15 @@ func (o *Observer) serve(conn net.Conn) {
 // hear takes events until the connection ends. The error says that some could not be read. The last line of a process
 // that was killed may be half of one: that is none.
 func (o *Observer) hear(conn net.Conn) error {
-	lines := bufio.NewScanner(conn)
-	lines.Buffer(make([]byte, 0, 1<<16), 1<<22)
-	var bad error
-	for lines.Scan() {
-		if bad != nil {
-			return bad
-		}
-		var e history.Event
-		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-			bad = fmt.Errorf("observer: %w: %.80q", err, lines.Bytes())
-			continue
-		}
+	err := history.Each(conn, func(e history.Event) {
 		if answer := o.take(e); answer != nil {
 			_, _ = conn.Write(answer) // A client that is gone needs none, and may have said more before.
 		}
+	})
+	if broken := (*net.OpError)(nil); err == nil || errors.As(err, &broken) {
+		return nil
 	}
-	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
-		return fmt.Errorf("observer: %w", err)
-	}
-	return nil
+	return fmt.Errorf("observer: %w", err)
 }
 
 // Drain waits until all that clients have said is written. They must have ended, so that their connections do.
