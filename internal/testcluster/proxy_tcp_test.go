@@ -63,7 +63,12 @@ func TestProxyOverTCP(t *testing.T) {
 	conn = dialTCP(t, addr)
 	send(t, conn, "d")
 	expect(t, conn, "d")
+	require.Equal(t, 1, p.Stats().Refused)
 	p.Close()
 	_, err = conn.Read(make([]byte, 1))
 	require.ErrorIs(t, err, errConnReset)
+	_, err = p.Dial(t.Context())
+	require.ErrorIs(t, err, ErrProxyClosed)
+	_, err = p.Listen()
+	require.Error(t, err)
 }

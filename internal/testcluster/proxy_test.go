@@ -2,30 +2,12 @@ package testcluster
 
 import (
 	"net"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 )
-
-func TestProxyRelays(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p, _ := startEcho(t)
-		conn := dial(t, p)
-		send(t, conn, "hello")
-		expect(t, conn, "hello")
-		require.NoError(t, conn.Close())
-		synctest.Wait()
-		require.Equal(t, Stats{Accepted: 1, Requests: 5, Replies: 5}, p.Stats())
-		p.Close()
-		_, err := p.Dial(t.Context())
-		require.ErrorIs(t, err, ErrProxyClosed)
-		_, err = p.Listen()
-		require.Error(t, err)
-	})
-}
 
 func TestProxyDelayIsPipelinedAndKeepsOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -91,27 +73,6 @@ func TestProxyThrottle(t *testing.T) {
 	})
 }
 
-func TestProxyHangHoldsAndResumes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p, e := startEcho(t)
-		old := dial(t, p)
-		send(t, old, "0")
-		expect(t, old, "0")
-		p.Hang()
-		fresh := dial(t, p)
-		send(t, old, "1")
-		send(t, old, "2")
-		send(t, fresh, "3")
-		expectSilence(t, old)
-		expectSilence(t, fresh)
-		require.Equal(t, "0", e.received())
-		require.Equal(t, 1, e.dials)
-		p.Resume()
-		expect(t, old, "12")
-		expect(t, fresh, "3")
-	})
-}
-
 func TestProxyBlackHole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, e := startEcho(t)
@@ -134,41 +95,6 @@ func TestProxyBlackHole(t *testing.T) {
 		}
 		require.Equal(t, "yy", e.received())
 		require.EqualValues(t, 2*len("loststill lost"), p.Dropped())
-	})
-}
-
-func TestProxyReset(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p, e := startEcho(t)
-		p.SetDelay(time.Second, time.Second)
-		conn := dial(t, p)
-		send(t, conn, "x")
-		synctest.Wait()
-		p.Reset()
-		_, err := conn.Read(make([]byte, 1))
-		require.ErrorIs(t, err, syscall.ECONNRESET)
-		require.Equal(t, 0, p.Conns())
-		time.Sleep(time.Minute)
-		require.Empty(t, e.received(), "bytes on their way are dropped")
-		conn = dial(t, p)
-		send(t, conn, "y")
-		expect(t, conn, "y")
-	})
-}
-
-func TestProxyRefuse(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p, _ := startEcho(t)
-		old := dial(t, p)
-		p.Refuse(true)
-		_, err := p.Dial(t.Context())
-		require.ErrorIs(t, err, syscall.ECONNREFUSED)
-		send(t, old, "x")
-		expect(t, old, "x")
-		p.Refuse(false)
-		dial(t, p)
-		require.Equal(t, 1, p.Stats().Refused)
-		require.Equal(t, 2, p.Accepted())
 	})
 }
 
