@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"net/http"
 	"time"
+
+	"github.com/seed6c881748/redlock/internal/pages"
 )
 
 //go:embed page
@@ -27,12 +29,14 @@ func (p *playground) handler() http.Handler {
 		panic(err) // It is embedded.
 	}
 	mux := http.NewServeMux()
-	static := http.FileServerFS(page)
-	mux.HandleFunc("GET /", func(w http.ResponseWriter, req *http.Request) {
-		w.Header().Set("Content-Security-Policy", security)
-		w.Header().Set("Cache-Control", "no-store")
-		static.ServeHTTP(w, req)
-	})
+	for pattern, of := range map[string]fs.FS{"GET /": page, "GET /common.css": pages.Files, "GET /common.js": pages.Files} {
+		static := http.FileServerFS(of)
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, req *http.Request) {
+			w.Header().Set("Content-Security-Policy", security)
+			w.Header().Set("Cache-Control", "no-store")
+			static.ServeHTTP(w, req)
+		})
+	}
 	mux.HandleFunc("GET /events", p.events)
 	mux.HandleFunc("POST /do", p.serveDo)
 	return http.NewCrossOriginProtection().Handler(mux) // Other sites' pages may press no buttons.

@@ -2,7 +2,6 @@
 package timeline
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"embed"
 	"encoding/base64"
@@ -11,6 +10,7 @@ import (
 	"html/template"
 	"io"
 
+	"github.com/seed6c881748/redlock/internal/pages"
 	"github.com/seed6c881748/redlock/proof/history"
 	"github.com/seed6c881748/redlock/proof/judge"
 )
@@ -18,7 +18,7 @@ import (
 //go:embed page
 var files embed.FS
 
-// The script is one, in files that each have one idea.
+// The script is one, in files that each have one idea. What other pages have, too, comes first.
 var scripts = []string{"data", "view", "draw", "lanes", "overview", "panel", "input"}
 
 var layout = template.Must(template.New("page.html").Funcs(template.FuncMap{"number": number}).ParseFS(files, "page/page.html"))
@@ -47,22 +47,29 @@ func Write(w io.Writer, events []history.Event, v judge.Verdict) error {
 // embed puts style and script in, and allows these and nothing else: even if a name got past the escaping, it could
 // run nothing and send nothing away.
 func (c *content) embed() error {
-	style, err := files.ReadFile("page/style.css")
+	style, err := pages.Files.ReadFile("common.css")
 	if err != nil {
 		return err
 	}
-	var script bytes.Buffer
-	script.WriteString("\"use strict\";\n")
+	own, err := files.ReadFile("page/style.css")
+	if err != nil {
+		return err
+	}
+	style = append(style, own...)
+	script, err := pages.Files.ReadFile("common.js")
+	if err != nil {
+		return err
+	}
 	for _, name := range scripts {
 		text, err := files.ReadFile("page/" + name + ".js")
 		if err != nil {
 			return err
 		}
-		script.Write(text)
+		script = append(script, text...)
 	}
-	c.Style, c.Script = template.CSS(style), template.JS(script.String())
+	c.Style, c.Script = template.CSS(style), template.JS(script)
 	c.Policy = fmt.Sprintf("default-src 'none'; script-src '%s'; style-src '%s'; img-src data:; base-uri 'none'; form-action 'none'",
-		digest(script.Bytes()), digest(style))
+		digest(script), digest(style))
 	return nil
 }
 

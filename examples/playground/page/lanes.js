@@ -3,35 +3,9 @@
 const lanesOf = {client: 30, node: 21, gap: 8, head: 18};
 let selected = 0, marksAt = []; // The number of the selected mark; where marks were drawn.
 
-function theme() {
-  const css = getComputedStyle(document.documentElement), all = {};
-  for (const name of ["card", "line", "text", "dim", "lane", "node", "fault", "grey", "warn-bar", "bad-bar", "ink", "A", "B", "C", "D"]) {
-    all[name] = css.getPropertyValue("--" + name).trim();
-  }
-  return all;
-}
-let color = theme(), hatches = new Map();
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
-  color = theme();
-  hatches = new Map();
-});
-
-function hatch(c, ink, gap = 7, thick = 2.2) {
-  if (!hatches.has(ink + gap)) {
-    const tile = document.createElement("canvas"), t = tile.getContext("2d"), n = gap * 4;
-    tile.width = tile.height = n;
-    t.strokeStyle = ink;
-    t.lineWidth = thick;
-    t.beginPath();
-    for (let i = -n; i < 2 * n; i += gap) {
-      t.moveTo(i, n);
-      t.lineTo(i + n, 0);
-    }
-    t.stroke();
-    hatches.set(ink + gap, c.createPattern(tile, "repeat"));
-  }
-  return hatches.get(ink + gap);
-}
+const theme = () => themed(["card", "line", "text", "dim", "lane", "node", "fault", "grey", "warn-bar", "bad-bar", "ink", "A", "B", "C", "D"]);
+let color = theme();
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { color = theme(); });
 
 // layout says where each lane is, and how time becomes place: the last fifth is the future.
 function layout(s, t, width) {
@@ -52,17 +26,8 @@ function layout(s, t, width) {
 }
 
 function drawLanes(s, t) {
-  const canvas = byId("lanes"), width = Math.max(canvas.parentElement.clientWidth - 24, 200), ratio = devicePixelRatio || 1;
-  const l = layout(s, t, width), c = canvas.getContext("2d");
-  const [W, H] = [Math.round(width * ratio), Math.round(l.height * ratio)];
-  if (canvas.width !== W || canvas.height !== H) {
-    canvas.width = W;
-    canvas.height = H;
-    canvas.style.height = l.height + "px";
-  }
-  c.setTransform(ratio, 0, 0, ratio, 0, 0);
-  c.clearRect(0, 0, width, l.height);
-  c.textBaseline = "middle";
+  const width = Math.max(byId("lanes").parentElement.clientWidth - 24, 200);
+  const l = layout(s, t, width), c = surface("lanes", width, l.height);
   drawGround(c, s, l, t, width);
   c.save();
   c.beginPath();

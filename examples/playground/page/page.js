@@ -1,18 +1,10 @@
 "use strict";
 // The page shows what the playground says, and has it do what its buttons are for. It decides nothing by itself.
-const byId = id => document.getElementById(id);
 let state = null, got = 0;
 
 // now is the playground's time, in milliseconds.
 const now = () => state.now + performance.now() - got;
 const seconds = ms => (Math.max(0, ms) / 1000).toFixed(1) + " s";
-
-function el(tag, cls, ...inside) {
-  const e = document.createElement(tag);
-  if (cls) e.className = cls;
-  e.append(...inside);
-  return e;
-}
 
 async function act(what) {
   try {

@@ -1,5 +1,4 @@
 // The data as the drawing needs them: what there is very much of in typed arrays.
-const byId = id => document.getElementById(id);
 const S = JSON.parse(byId("data").textContent);
 const TH = {lane: 0, track: 1, from: 2, to: 3, set: 4, process: 5};
 const CA = {thread: 0, of: 1, op: 2, from: 3, to: 4, outcome: 5, err: 6, until: 7, fence: 8, waits: 9};

@@ -1,11 +1,9 @@
-// The means of drawing: colours of the theme, canvases at the screen's resolution, patterns.
+// The colours of the theme and of resources, and texts.
 let color = {}, palette = [], inks = [];
 function theme() {
-  const css = getComputedStyle(document.documentElement), get = name => css.getPropertyValue("--" + name).trim();
-  for (const name of ["ground", "card", "line", "text", "dim", "good-bar", "warn-bar", "bad-bar", "accent", "lane", "lane2", "node", "core", "mark", "fault", "fault-text", "grey", "bad", "warn"]) color[name] = get(name);
-  palette = Array.from({length: 10}, (_, i) => get("r" + i));
+  color = themed(["ground", "card", "line", "text", "dim", "good-bar", "warn-bar", "bad-bar", "accent", "lane", "lane2", "node", "core", "mark", "fault", "fault-text", "grey", "bad", "warn"]);
+  palette = Object.values(themed(Array.from({length: 10}, (_, i) => "r" + i)));
   inks = palette.map(c => luminance(c) > .3 ? "#0b1220" : "#fff");
-  patterns.clear();
   overviewStale = true;
   redraw();
 }
@@ -15,44 +13,6 @@ function luminance(hex) {
 }
 const colorOf = resource => palette[resource % palette.length];
 const colorsOf = set => S.sets[set].length ? S.sets[set].map(colorOf) : [color.grey];
-
-const contexts = new Map();
-function surface(id, w, h) {
-  const canvas = byId(id), ratio = devicePixelRatio || 1, W = Math.round(w * ratio), H = Math.round(h * ratio);
-  if (canvas.width !== W || canvas.height !== H) {
-    canvas.width = W;
-    canvas.height = H;
-    canvas.style.height = h + "px";
-  }
-  let c = contexts.get(id);
-  if (!c) contexts.set(id, c = canvas.getContext("2d"));
-  c.setTransform(ratio, 0, 0, ratio, 0, 0);
-  c.clearRect(0, 0, w, h);
-  c.font = "11px system-ui, sans-serif";
-  c.textBaseline = "middle";
-  return c;
-}
-
-// hatch is a pattern of slanted lines.
-const patterns = new Map();
-function hatch(c, ink, gap = 7, thick = 2.2) {
-  const key = ink + gap + thick;
-  let p = patterns.get(key);
-  if (!p) {
-    const tile = document.createElement("canvas"), t = tile.getContext("2d"), n = gap * 4;
-    tile.width = tile.height = n;
-    t.strokeStyle = ink;
-    t.lineWidth = thick;
-    for (let i = -n; i < 2 * n; i += gap) {
-      t.beginPath();
-      t.moveTo(i, n);
-      t.lineTo(i + n, 0);
-      t.stroke();
-    }
-    patterns.set(key, p = c.createPattern(tile, "repeat"));
-  }
-  return p;
-}
 
 // label writes as much of a text as there is room for.
 const widths = new Map();

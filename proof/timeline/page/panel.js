@@ -1,10 +1,4 @@
-// The panel tells the story of what was clicked. Everything is put in as text: names come from others.
-function el(tag, cls, ...inside) {
-  const e = document.createElement(tag);
-  if (cls) e.className = cls;
-  for (const i of inside) if (i !== null && i !== undefined && i !== "") e.append(i);
-  return e;
-}
+// The panel tells the story of what was clicked.
 function button(name, act) {
   const b = el("button", "", name);
   b.type = "button";
