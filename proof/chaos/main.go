@@ -128,7 +128,9 @@ func play(f flags, p *plan.Plan) error {
 		return err
 	}
 	defer func() { _ = out.Close() }()
-	if err = writeSchedule(p, filepath.Join(f.out, "schedule.txt")); err != nil {
+	var schedule bytes.Buffer
+	p.Print(&schedule)
+	if err = os.WriteFile(filepath.Join(f.out, "schedule.txt"), schedule.Bytes(), 0o644); err != nil {
 		return err
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -166,12 +168,6 @@ func fleet(self string) ([][]string, error) {
 		fmt.Fprintf(os.Stderr, "left out: node-redlock: %v\n", err)
 	}
 	return guests, nil
-}
-
-func writeSchedule(p *plan.Plan, name string) error {
-	var b bytes.Buffer
-	p.Print(&b)
-	return os.WriteFile(name, b.Bytes(), 0o644)
 }
 
 // rejudge concludes from the history of an earlier run.

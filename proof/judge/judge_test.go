@@ -50,7 +50,7 @@ func TestAVerdictCanBeKept(t *testing.T) {
 	require.Equal(t, []string{"c1", "c2"}, x.Clients)
 	require.Equal(t, []int64{ms(15), ms(999)}, []int64{x.From, x.To})
 	require.Contains(t, x.Sentence, "for 984ms both did")
-	require.Contains(t, v.String(), "c2    return call 1 fence 2 ok=true until 1.009000s")
+	require.Contains(t, v.String(), `0.015000s {"at":15000000,"kind":"return","client":"c2","call":1,"ok":true,"until":1009000000,"fence":2}`)
 }
 
 // A library without fences, whose locks say not when they end, can still be judged.

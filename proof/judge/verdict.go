@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -148,33 +149,8 @@ func (x Violation) String() string {
 // at is an instant of the run, in seconds.
 func at(t int64) string { return fmt.Sprintf("%.6fs", time.Duration(t).Seconds()) }
 
-// line is an event in one line: what it has, in the order in which one would tell it.
+// line is an event as the history has it, behind its time.
 func line(e history.Event) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%13s %-5s %s", at(e.At), e.Client, e.Kind)
-	add := func(format string, zero bool, args ...any) {
-		if !zero {
-			fmt.Fprintf(&b, " "+format, args...)
-		}
-	}
-	add("%s", e.Op == "", e.Op)
-	add("call %d", e.Call == 0, e.Call)
-	add("lock %d", e.Lock == 0, e.Lock)
-	add("of %s", e.Owner == "", e.Owner)
-	add("%s", len(e.Resources) == 0, strings.Join(e.Resources, ","))
-	add("fence %d", e.Fence == 0, e.Fence)
-	answered := e.Kind == history.Return || e.Kind == history.Read || e.Kind == history.Write
-	add("ok=%v", !answered, e.OK)
-	add("value %d", e.Kind != history.Read && e.Kind != history.Write && e.Kind != history.Register, e.Value)
-	add("%s", e.Outcome == "", e.Outcome)
-	add("until %s", e.Until == 0, at(e.Until))
-	add("answered %s", e.End == 0, at(e.End))
-	add("%s", e.Fault == "", e.Fault)
-	if e.Node != nil {
-		add("node %d", false, *e.Node)
-	}
-	add("%s", e.Detail == "", e.Detail)
-	add("%q", len(e.Keys) == 0, e.Keys)
-	add("(%s)", e.Err == "", e.Err)
-	return b.String()
+	text, _ := json.Marshal(e) // All events can be.
+	return at(e.At) + " " + string(text)
 }

@@ -55,26 +55,7 @@ func Run(stdin io.Reader, stdout io.Writer) error {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	var workers sync.WaitGroup
-	for i := range cfg.Workers {
-		workers.Go(func() { c.work(ctx, rand.New(rand.NewPCG(cfg.Seed, uint64(i)))) })
-	}
-	for i, res := range cfg.Expiring {
-		workers.Go(func() { c.lapses(ctx, rand.New(rand.NewPCG(cfg.Seed, uint64(100+i))), res) })
-	}
-	for i, res := range cfg.Led {
-		workers.Go(func() { c.leads(ctx, res, i == 0) })
-	}
-	if cfg.Workers > 0 && cfg.Broken == "" {
-		for i := range featureWorkers {
-			workers.Go(func() { c.useFeatures(ctx, rand.New(rand.NewPCG(cfg.Seed, uint64(200+i)))) })
-		}
-	}
-	for i := range cfg.Callers {
-		workers.Go(func() { c.crowds(ctx, fmt.Sprint("crowd/", i)) })
-	}
-	if cfg.Long {
-		workers.Go(func() { c.workLong(ctx) })
-	}
+	c.startWorkers(ctx, &workers)
 	if _, err := fmt.Fprintln(stdout, protocol.Ready); err != nil {
 		return err
 	}
@@ -104,6 +85,30 @@ func Run(stdin io.Reader, stdout io.Writer) error {
 	stop()
 	workers.Wait()
 	return errors.Join(c.lib.Close(context.Background()), c.bare.Close(context.Background()), c.long.Close(context.Background()), c.apart.Close(context.Background()), c.far.Close(context.Background()), c.rec.failed())
+}
+
+func (c *client) startWorkers(ctx context.Context, workers *sync.WaitGroup) {
+	cfg := c.cfg
+	for i := range cfg.Workers {
+		workers.Go(func() { c.work(ctx, rand.New(rand.NewPCG(cfg.Seed, uint64(i)))) })
+	}
+	for i, res := range cfg.Expiring {
+		workers.Go(func() { c.lapses(ctx, rand.New(rand.NewPCG(cfg.Seed, uint64(100+i))), res) })
+	}
+	for i, res := range cfg.Led {
+		workers.Go(func() { c.leads(ctx, res, i == 0) })
+	}
+	if cfg.Workers > 0 && cfg.Broken == "" {
+		for i := range featureWorkers {
+			workers.Go(func() { c.useFeatures(ctx, rand.New(rand.NewPCG(cfg.Seed, uint64(200+i)))) })
+		}
+	}
+	for i := range cfg.Callers {
+		workers.Go(func() { c.crowds(ctx, fmt.Sprint("crowd/", i)) })
+	}
+	if cfg.Long {
+		workers.Go(func() { c.workLong(ctx) })
+	}
 }
 
 // newClient connects to the observer; the nodes are connected to when they are needed.
@@ -231,14 +236,6 @@ func says(err error) string {
 		return "yes"
 	case errors.Is(err, redlock.ErrTaken):
 		return "taken"
-	case errors.Is(err, redlock.ErrNodeTimeout):
-		return "timeout"
-	case errors.Is(err, redlock.ErrQuarantined):
-		return "quarantined"
-	case errors.Is(err, redlock.ErrOverloaded):
-		return "overloaded"
-	case errors.Is(err, redlock.ErrPending):
-		return "not waited for"
 	}
 	return err.Error()
 }

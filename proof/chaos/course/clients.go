@@ -18,18 +18,6 @@ const hang = 60 * time.Second
 // guestHang is how long a client of another library may take to stop.
 const guestHang = 10 * time.Second
 
-func (c *client) process() *process {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *client) set(p *process) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = p
-}
-
 // startClients starts all clients. The first one admits the new cluster.
 func (r *run) startClients() error {
 	for i := range r.Plan.Clients {
@@ -81,7 +69,7 @@ func (r *run) launch(c *client) error {
 	cfg := protocol.Config{
 		Client: name, Observer: r.addr, Start: r.start, Seed: r.Plan.Seed<<16 + uint64(c.number)<<8 + uint64(c.starts),
 		Resources: r.Plan.Resources, Fenced: r.Plan.Fenced, Workers: r.Plan.Workers,
-		TTL: int64(r.ttlNow()), NodeTimeout: int64(r.Plan.NodeTimeout), MaxTTL: int64(c.maxTTL),
+		TTL: r.ttl.Load(), NodeTimeout: int64(r.Plan.NodeTimeout), MaxTTL: int64(c.maxTTL),
 		HandOn: r.Ours, Broken: r.Plan.Broken.Client, Bare: r.Plan.Bare, Expiring: r.Plan.Expiring, Led: r.Plan.Led,
 		Quiet: r.Plan.Course == plan.Soak,
 	}
@@ -98,7 +86,7 @@ func (r *run) launch(c *client) error {
 		p.Kill()
 		return fmt.Errorf("course: client %s is not ready", name)
 	}
-	c.set(p)
+	c.now.Store(p)
 	return nil
 }
 
@@ -121,7 +109,7 @@ func (r *run) admit(node int) {
 	c := r.clients[0]
 	c.busy.Lock()
 	defer c.busy.Unlock()
-	if p := c.process(); p != nil && r.Plan.MaxTTL > 0 {
+	if p := c.now.Load(); p != nil && r.Plan.MaxTTL > 0 {
 		if p.Say(protocol.Command{Do: protocol.Admit, Node: node}) == nil {
 			p.hears(protocol.Admitted(node), r.givenUp())
 		}
@@ -131,9 +119,9 @@ func (r *run) admit(node int) {
 // crash kills the client; another process takes its place.
 func (r *run) crash(f plan.Fault) {
 	c := r.clients[f.Client-1]
-	p := c.process()
+	p := c.now.Load()
 	r.begin(f, p.name)
-	c.set(nil)
+	c.now.Store(nil)
 	p.Kill()
 	r.observer.Log(history.Event{Kind: history.Down, Client: p.name, Err: "killed"})
 	r.rest(f.For)
@@ -143,7 +131,7 @@ func (r *run) crash(f plan.Fault) {
 
 // pause freezes the client.
 func (r *run) pause(f plan.Fault) {
-	p := r.clients[f.Client-1].process()
+	p := r.clients[f.Client-1].now.Load()
 	r.begin(f, p.name)
 	_ = p.Cmd.Process.Signal(syscall.SIGSTOP)
 	r.rest(f.For)
@@ -157,9 +145,9 @@ func (r *run) raise(f plan.Fault) {
 		c.busy.Lock()
 		g := f
 		g.Client = c.number
-		p := c.process()
+		p := c.now.Load()
 		r.begin(g, p.name)
-		c.set(nil)
+		c.now.Store(nil)
 		r.stop(p)
 		r.quit(p)
 		c.maxTTL = f.Amount
@@ -167,15 +155,7 @@ func (r *run) raise(f plan.Fault) {
 		r.end(g, p.name)
 		c.busy.Unlock()
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.ttl = r.Plan.TTL + f.Amount - r.Plan.MaxTTL
-}
-
-func (r *run) ttlNow() time.Duration {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.ttl
+	r.ttl.Store(int64(r.Plan.TTL + f.Amount - r.Plan.MaxTTL))
 }
 
 // stop has the client finish its work.
@@ -187,8 +167,8 @@ func (r *run) stop(p *process) {
 
 // dismiss does the same with one of another library. Calls of node-redlock have no limit: where one hangs, it is killed.
 func (r *run) dismiss(g *client) {
-	if p := g.process(); !p.stops(r.past(guestHang)) {
-		g.set(nil)
+	if p := g.now.Load(); !p.stops(r.past(guestHang)) {
+		g.now.Store(nil)
 		p.Kill()
 		r.observer.Log(history.Event{Kind: history.Down, Client: p.name, Err: "killed"})
 	}

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
@@ -56,10 +57,11 @@ type run struct {
 
 	lookers *lookers
 
+	ttl atomic.Int64 // Of clients that are started from now on.
+
 	mu     sync.Mutex
 	events []history.Event
 	errs   []error
-	ttl    time.Duration // Of clients that are started from now on.
 }
 
 // A node is a server, and what is going on with it: one fault at a time.
@@ -83,8 +85,7 @@ type client struct {
 	starts int
 	maxTTL time.Duration
 
-	mu  sync.Mutex // Of now.
-	now *process
+	now atomic.Pointer[process]
 }
 
 // Run carries out the plan and returns what happened. The error is about the run: a history that breaks promises is
@@ -95,7 +96,8 @@ func Run(ctx context.Context, opts Options) ([]history.Event, error) {
 		return nil, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	r := &run{Options: opts, ctx: ctx, dir: dir, ttl: opts.Plan.TTL}
+	r := &run{Options: opts, ctx: ctx, dir: dir}
+	r.ttl.Store(int64(opts.Plan.TTL))
 	defer r.close()
 	if err = r.startNodes(); err != nil { //nolint:contextcheck // Servers end with close.
 		return nil, err
@@ -176,8 +178,8 @@ func (r *run) see(e history.Event) {
 // passOn has the next client release the lock. If that one is dead at the moment, the lock expires.
 func (r *run) passOn(e history.Event) {
 	for i, c := range r.clients {
-		if p := c.process(); p != nil && p.name == e.Client {
-			if next := r.clients[(i+1)%len(r.clients)].process(); next != nil {
+		if p := c.now.Load(); p != nil && p.name == e.Client {
+			if next := r.clients[(i+1)%len(r.clients)].now.Load(); next != nil {
 				_ = next.Say(protocol.Command{Do: protocol.Release, Owner: e.Client, Lock: e.Lock, Resources: e.Resources, Token: e.Token})
 			}
 			return
@@ -229,7 +231,7 @@ func (r *run) crowdNumber() int { return r.Plan.Clients + 1 }
 func (r *run) close() {
 	r.stopLooking()
 	for _, c := range r.everybody() {
-		if p := c.process(); p != nil {
+		if p := c.now.Load(); p != nil {
 			p.Kill()
 		}
 	}

@@ -17,7 +17,7 @@ import (
 func (r *run) finish() {
 	var all sync.WaitGroup
 	for _, c := range r.everybody() {
-		if p := c.process(); p != nil && !slices.Contains(r.guests, c) {
+		if p := c.now.Load(); p != nil && !slices.Contains(r.guests, c) {
 			all.Go(func() { r.stop(p) })
 		}
 	}
@@ -31,8 +31,8 @@ func (r *run) finish() {
 		r.observer.Log(left)
 	}
 	for _, c := range r.everybody() {
-		if p := c.process(); p != nil {
-			c.set(nil)
+		if p := c.now.Load(); p != nil {
+			c.now.Store(nil)
 			r.quit(p)
 		}
 	}

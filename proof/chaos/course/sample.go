@@ -20,7 +20,7 @@ func (r *run) sample(begin time.Duration) {
 	every := max(r.Plan.Duration/Samples, 50*time.Millisecond)
 	for tick := int64(1); time.Duration(tick)*every < r.Plan.Duration && r.until(begin+time.Duration(tick)*every); tick++ {
 		for _, c := range r.everybody() {
-			if p := c.process(); p != nil {
+			if p := c.now.Load(); p != nil {
 				_ = p.Say(protocol.Command{Do: protocol.Sample, Tick: tick})
 			}
 		}
