@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"runtime"
@@ -22,7 +21,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/proof/chaos/client"
 	"github.com/seed6c881748/redlock/proof/chaos/course"
 	"github.com/seed6c881748/redlock/proof/chaos/plan"
@@ -136,10 +134,11 @@ func play(f flags, p *plan.Plan) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	fmt.Printf("faults for %v, until %s; then the verdict\n", f.time, time.Now().Add(f.time).Format(time.TimeOnly))
+	versions := map[string]string{"go": runtime.Version(), "system": runtime.GOOS + "/" + runtime.GOARCH, "server": history.Server()}
 	opts := course.Options{
 		Plan: p, Command: []string{self, "-client"}, Ours: true, History: out,
 		Header: history.Header{
-			Broken: f.broken, Library: "redlock", Commit: commit(), Versions: versions(), Fences: len(p.Fenced) > 0, Drift: drift, DriftLeast: driftLeast, Command: command(f),
+			Broken: f.broken, Library: "redlock", Commit: history.Commit(), Versions: versions, Fences: len(p.Fenced) > 0, Drift: drift, DriftLeast: driftLeast, Command: command(f),
 			SignalSlack: int64(protocol.SignalSlack),
 		},
 	}
@@ -198,23 +197,4 @@ func available(kind string) bool {
 		fmt.Fprintf(os.Stderr, "left out: %v\n", err)
 	}
 	return err == nil
-}
-
-func commit() string { return output("git", "describe", "--always", "--dirty") }
-
-func versions() map[string]string {
-	v := map[string]string{"go": runtime.Version(), "system": runtime.GOOS + "/" + runtime.GOARCH}
-	if bin, err := testcluster.ServerBinary(); err == nil {
-		v["server"] = output(bin, "--version")
-	}
-	return v
-}
-
-// output is what a program says, or nothing.
-func output(name string, args ...string) string {
-	out, err := exec.Command(name, args...).Output()
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(out))
 }

@@ -3,7 +3,6 @@
 //
 //	go run ./peers -time 30s -seed 1
 //	go run ./peers -time 30s -seed 1 -library redsync/redigo -faults kill
-//	go run ./peers -from ../build/peers/peers.json          # the tables of an earlier run again
 //
 // docs/reliability.md says how to read the table.
 package main
@@ -27,7 +26,6 @@ type flags struct {
 	faults string
 	lib    string
 	client string
-	from   string
 }
 
 func main() {
@@ -37,7 +35,6 @@ func main() {
 	flag.StringVar(&f.out, "out", filepath.Join("..", "build", "peers"), "the folder for the table and the histories")
 	flag.StringVar(&f.faults, "faults", "", "one group only: "+strings.Join(groupNames(), ", "))
 	flag.StringVar(&f.lib, "library", "", "one library only: "+strings.Join(libraryNames(), ", "))
-	flag.StringVar(&f.from, "from", "", "print the tables of an earlier run's peers.json, and run nothing")
 	flag.StringVar(&f.client, "client", "", "be a client process of this library")
 	flag.Parse()
 	if err := run(f); err != nil {
@@ -49,9 +46,6 @@ func main() {
 func run(f flags) error {
 	if f.client != "" {
 		return locker.Run(f.client, os.Stdin, os.Stdout)
-	}
-	if f.from != "" {
-		return again(os.Stdout, f.from)
 	}
 	if err := f.check(); err != nil {
 		return err

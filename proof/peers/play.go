@@ -84,7 +84,7 @@ func play(f flags, l peer, g group) (Figures, error) {
 	events, err := course.Run(ctx, course.Options{
 		Plan: p, Command: client, History: out, Started: w.start, Hang: locker.Patience + hung + slow,
 		Header: history.Header{
-			Library: l.name, Commit: commit(), Versions: versions(l), Command: command(f, l, g), Without: redlocksOwn,
+			Library: l.name, Commit: history.Commit(), Versions: versions(l), Command: command(f, l, g), Without: redlocksOwn,
 			SignalSlack: int64(signalSlack),
 		},
 	})

@@ -5,14 +5,13 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime/debug"
 	"strings"
 	"time"
 
 	"github.com/seed6c881748/redlock/compat/node"
-	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/proof/history"
 	"github.com/seed6c881748/redlock/test/tables"
 )
 
@@ -23,13 +22,17 @@ type report struct {
 	Server   string                       `json:"server"`
 	Versions map[string]map[string]string `json:"versions"` // Of each library, and of what it stands on.
 	Figures  []Figures                    `json:"figures"`
+	Sums     []Figures                    `json:"sums"` // Of each library.
 }
 
 // write leaves the tables, for people on out and in a file, and for programs in another.
 func write(out io.Writer, f flags, all []Figures) error {
-	r := report{commit(), time.Now().UTC().Format(time.DateOnly), server(), make(map[string]map[string]string), all}
+	r := report{history.Commit(), time.Now().UTC().Format(time.DateOnly), history.Server(), make(map[string]map[string]string), all, nil}
 	for _, l := range peers {
 		r.Versions[l.name] = versions(l)
+		if some := r.of(l.name, ""); len(some) > 0 {
+			r.Sums = append(r.Sums, sumOf(some))
+		}
 	}
 	text := r.text()
 	if _, err := io.WriteString(out, text); err != nil {
@@ -45,39 +48,21 @@ func write(out io.Writer, f flags, all []Figures) error {
 	return os.WriteFile(filepath.Join(f.out, "peers.md"), []byte(text), 0o644)
 }
 
-// again prints the tables of an earlier run.
-func again(out io.Writer, name string) error {
-	b, err := os.ReadFile(name)
-	if err != nil {
-		return err
-	}
-	var r report
-	if err = json.Unmarshal(b, &r); err != nil {
-		return fmt.Errorf("peers: %s: %w", name, err)
-	}
-	_, err = io.WriteString(out, r.text())
-	return err
-}
-
 // text has a table of each library's sums, and one of what happened under which faults.
 func (r report) text() string {
-	var names []string
-	for _, l := range peers {
-		if len(r.of(l.name, "")) > 0 {
-			names = append(names, l.name)
-		}
-	}
 	head := []string{"library"}
 	for _, c := range columns {
 		head = append(head, c.name)
 	}
 	sums := tables.New("", head...)
-	for _, name := range names {
-		sum, row := sumOf(r.of(name, "")), []string{name}
+	var names []string
+	for _, sum := range r.Sums {
+		row := []string{sum.Library}
 		for _, c := range columns {
 			row = append(row, c.of(sum))
 		}
 		sums.Add(row...)
+		names = append(names, sum.Library)
 	}
 	where := tables.New("", append([]string{"faults"}, names...)...)
 	for _, g := range groups {
@@ -135,6 +120,7 @@ func counted(n int, milliseconds int64) string {
 
 // sumOf adds up runs.
 func sumOf(all []Figures) (sum Figures) {
+	sum.Library, sum.Version = all[0].Library, all[0].Version
 	for _, f := range all {
 		sum.Locks += f.Locks
 		sum.Overlaps += f.Overlaps
@@ -205,25 +191,4 @@ func installed(name string) string {
 		return ""
 	}
 	return about.Version
-}
-
-// server is the first line of what the server says of itself.
-func server() string {
-	bin, err := testcluster.ServerBinary()
-	if err != nil {
-		return ""
-	}
-	out, err := exec.Command(bin, "--version").Output()
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(out))
-}
-
-func commit() string {
-	out, err := exec.Command("git", "describe", "--always", "--dirty").Output()
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(out))
 }

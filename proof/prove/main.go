@@ -44,7 +44,7 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	all := steps(*whole, *seed, folder)
-	r := begin(ctx, *seed)
+	r := begin(*seed)
 	ends := shared(*whole, all, r.Started)
 	for i, s := range all {
 		fmt.Printf("%s: %s\n", s.Title, s.command())

@@ -2,13 +2,11 @@ package main
 
 import (
 	"bytes"
-	"context"
 	_ "embed"
 	"encoding/json"
 	"fmt"
 	"html/template"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -16,15 +14,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/proof/history"
 )
 
 // A report is the result of a run of all steps.
 type report struct {
 	OK       bool              `json:"ok"`
 	Says     string            `json:"says"`
-	Commit   string            `json:"commit"`
-	Changed  bool              `json:"changed"` // Whether the tree had changes that were not committed.
+	Commit   string            `json:"commit"` // With -dirty, where the tree had changes that were not committed.
 	Versions map[string]string `json:"versions"`
 	Seed     uint64            `json:"seed"`
 	Started  time.Time         `json:"started"`
@@ -33,24 +30,14 @@ type report struct {
 }
 
 // begin notes what is tested, and on what.
-func begin(ctx context.Context, seed uint64) *report {
-	r := &report{
-		Seed: seed, Started: time.Now(), Commit: output(ctx, "git", "rev-parse", "HEAD"),
+func begin(seed uint64) *report {
+	return &report{
+		Seed: seed, Started: time.Now(), Commit: history.Commit(),
 		Versions: map[string]string{
 			"Go": runtime.Version(), "system": runtime.GOOS + "/" + runtime.GOARCH, "cores": fmt.Sprint(runtime.NumCPU()),
+			"server": history.Server(),
 		},
 	}
-	r.Changed = output(ctx, "git", "status", "--porcelain") != ""
-	if server, err := testcluster.ServerBinary(); err == nil {
-		r.Versions["server"] = output(ctx, server, "--version")
-	}
-	return r
-}
-
-// output is what a command says, or nothing.
-func output(ctx context.Context, name string, args ...string) string {
-	text, _ := exec.CommandContext(ctx, name, args...).Output()
-	return strings.TrimSpace(string(text))
 }
 
 // end sums up.
