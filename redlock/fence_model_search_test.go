@@ -516,7 +516,7 @@ func (tw *fenceTwin) same() {
 func TestFenceModelNodeIsTheScripts(t *testing.T) {
 	steps := rounds(5000, 500)
 	if testcluster.RaceEnabled {
-		steps = min(steps, 100)
+		steps = min(steps, 500)
 	}
 	for resources := 1; resources <= modelResources; resources++ {
 		inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {

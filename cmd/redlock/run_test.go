@@ -75,7 +75,7 @@ func TestRunRefused(t *testing.T) {
 		want string
 	}{
 		{"taken", []string{"--wait", "0", "held", "--", "touch", file}, exitTaken, "redlock: held is held by "},
-		{"taken for long", []string{"--wait", "10s", "held", "--", "touch", file}, exitTaken, "redlock: gave up waiting: held is held by "},
+		{"taken for long", []string{"--wait", "4s", "held", "--", "touch", file}, exitTaken, "redlock: gave up waiting: held is held by "},
 		{"no command", []string{"free", "--", "no-such-command-anywhere"}, exitNotFound, "no such command"},
 		{"no program", []string{"free", "--", text}, exitCannot, "permission denied"},
 	}
@@ -97,7 +97,7 @@ func TestRunRefused(t *testing.T) {
 		assert.Len(t, e.Votes, 3)
 	})
 	t.Run("quiet", func(t *testing.T) {
-		for _, more := range [][]string{{"--wait", "0"}, {"--wait", "10s"}, {"--wait", "0", "--json"}} {
+		for _, more := range [][]string{{"--wait", "0"}, {"--wait", "4s"}, {"--wait", "0", "--json"}} {
 			p := start(t, c, runArgs(append(more, "--quiet", "held", "--", "touch", file)...)...)
 			assert.Equal(t, exitTaken, p.wait())
 			assert.Empty(t, p.out.String()+p.errOut.String(), "%q", more)
