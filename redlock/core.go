@@ -53,7 +53,9 @@ func (co *core) wall() time.Duration { return time.Duration(co.wallOffset.Load()
 
 // connected waits for a quorum of connections; see [node.Readiness].
 func (co *core) connected(ctx context.Context) error {
-	return co.ready.Wait(ctx, co.nodes, co.need, co.defaults.connectTimeout, co.calls.Closing)
+	return co.ready.Wait(ctx, co.need, co.defaults.connectTimeout, co.calls.Closing, func() (up, connecting int) {
+		return node.Reachable(co.nodes)
+	})
 }
 
 // A nodeObserver makes events of what becomes of a node's connection.

@@ -21,7 +21,7 @@ func (n *Node) connect() (*pipeline, error) {
 		return nil, conn.Explain(err)
 	}
 	stop := context.AfterFunc(ctx, w.Abort)
-	dialect, err := n.handshake(ctx, w)
+	dialect, err := n.handshake(ctx, w, n.Source)
 	if !stop() && err == nil {
 		err = fmt.Errorf("handshake took over %v", limit)
 	}
@@ -56,7 +56,7 @@ func (n *Node) putToWork(w *conn.Wire, dialect ConnDialect) *pipeline {
 	n.queue = requestQueue{}
 	n.sendReleases() // First of all.
 	if n.misses.row.Load() > 0 {
-		n.push(n.sign(p.lastReply))
+		n.push(n.misses.sign(p.lastReply, &n.Config, n.responded))
 	}
 	n.queue.append(waiting)
 	if n.releases.owed == 0 {

@@ -24,16 +24,6 @@ func (p *pipeline) mayBeDirect(q *Request) bool {
 	return q.Command.isDirect() && !q.Eval && p.dialect == nil && !p.scriptsOnly && !p.node.scriptsOnly
 }
 
-// isDirect reports whether the command can be sent without its script.
-func (c *Command) isDirect() bool {
-	return c.Script != nil && c.Script.Direct != nil && len(c.Keys) == 1
-}
-
-// directArgs appends the arguments of the SET of a lock request. The first is all that PTTL takes.
-func (c *Command) directArgs(args []any) []any {
-	return append(args, c.Keys[0], c.Args[0], "NX", "GET", "PX", c.Args[1])
-}
-
 // A directReply is the reply to a SET whose PTTL is still to be answered.
 type directReply struct {
 	waits bool

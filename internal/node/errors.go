@@ -19,3 +19,8 @@ var (
 	errUnasked           = errors.New("the server sent a reply that nobody asked for")
 	ErrWithdrawn         = errors.New("not asked: it had been given up, or was over")
 )
+
+// MaxBacklog bounds the requests that a node may have queued or unanswered.
+// A full backlog refuses new locks, extensions and inspections, never a
+// release: those are bounded by the locks that were let in before.
+const MaxBacklog = 1 << 15

@@ -8,25 +8,25 @@ import (
 )
 
 // handshake loads the scripts, and looks at what the server is. Without a Dialect it returns nil.
-func (n *Node) handshake(ctx context.Context, w *conn.Wire) (dialect ConnDialect, err error) {
+func (c *Config) handshake(ctx context.Context, w *conn.Wire, source *conn.Source) (dialect ConnDialect, err error) {
 	if err = w.Err(); err != nil {
 		return nil, err // A Pool around redigo's Get has no other way to say so.
 	}
 	if err = w.Abortable(ctx); err != nil {
 		return nil, err
 	}
-	steps := append([]conn.Step{n.writeProbe()}, n.scriptSteps()...)
+	steps := append([]conn.Step{c.writeProbe()}, c.scriptSteps()...)
 	elsewhere := false
-	if question, asks := n.Source.DatabaseQuestion(w, n.UnusedKey); asks {
+	if question, asks := source.DatabaseQuestion(w, c.UnusedKey); asks {
 		steps = append(steps, conn.Step{Command: question, Check: func(a conn.Answer) error {
 			elsewhere = conn.IsElsewhere(a)
 			return nil
 		}})
 	}
 	var looks []conn.Answer
-	if n.Dialect != nil {
-		for _, c := range n.Dialect.Questions() {
-			steps = append(steps, conn.Step{Command: c, Check: func(a conn.Answer) error {
+	if c.Dialect != nil {
+		for _, question := range c.Dialect.Questions() {
+			steps = append(steps, conn.Step{Command: question, Check: func(a conn.Answer) error {
 				looks = append(looks, a)
 				return nil
 			}})
@@ -36,12 +36,12 @@ func (n *Node) handshake(ctx context.Context, w *conn.Wire) (dialect ConnDialect
 		return nil, err
 	}
 	if elsewhere {
-		if err = n.Source.Misplaced(ctx, w, n.UnusedKey); err != nil {
+		if err = source.Misplaced(ctx, w, c.UnusedKey); err != nil {
 			return nil, err
 		}
 	}
-	if n.Dialect != nil {
-		dialect, err = n.Dialect.Learn(ctx, w, looks)
+	if c.Dialect != nil {
+		dialect, err = c.Dialect.Learn(ctx, w, looks)
 	}
 	return dialect, err
 }
@@ -50,9 +50,9 @@ func (n *Node) handshake(ctx context.Context, w *conn.Wire) (dialect ConnDialect
 // count as up until somebody asks it for a lock, again and again. So does a server that would carry
 // out a lock and refuse its release, as that has keys of the library's own: a Redis Cluster that has
 // keys with the prefix in several slots, and one whose user may not write them.
-func (n *Node) writeProbe() conn.Step {
+func (c *Config) writeProbe() conn.Step {
 	return conn.Step{
-		Command: []any{"DEL", n.UnusedKey, n.UnusedKey + "2"},
+		Command: []any{"DEL", c.UnusedKey, c.UnusedKey + "2"},
 		Check: func(a conn.Answer) error {
 			switch conn.ErrorCode(a.Err) {
 			case "CROSSSLOT":
@@ -67,9 +67,9 @@ func (n *Node) writeProbe() conn.Step {
 }
 
 // scriptSteps have the server know the scripts.
-func (n *Node) scriptSteps() []conn.Step {
-	steps := make([]conn.Step, len(n.Scripts))
-	for i, s := range n.Scripts {
+func (c *Config) scriptSteps() []conn.Step {
+	steps := make([]conn.Step, len(c.Scripts))
+	for i, s := range c.Scripts {
 		steps[i] = conn.Step{Command: []any{"SCRIPT", "LOAD", s.Source}, Check: func(a conn.Answer) error {
 			if a.Err != nil {
 				return fmt.Errorf("loading the %s script: %w", s.Name, a.Err)

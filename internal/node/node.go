@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/conn"
@@ -21,33 +20,13 @@ const (
 	nodeClosed
 )
 
-// An Observer is told what becomes of a node's connection. It is called with a mutex held, the
-// node's or, for Deaf, that of Subscriptions. So it must not wait, and not call the node.
-type Observer interface {
-	Up()            // the node is connected, or no longer unresponsive
-	Lost(why error) // the node is down: once, until it is up again
-
-	// Settled: a connection has settled what those before it had left open: so many releases that
-	// were owed have been carried out. So many requests are of unknown outcome: what comes late of
-	// them is released again.
-	Settled(unknown, released int)
-
-	// Vanished: the node no longer had the keys of a lock, see vanish.go; times so far.
-	Vanished(now time.Time, times int64)
-
-	// Unresponsive: none of the last votes came in time, and why it counts as unavailable; once, until Up or Lost.
-	Unresponsive(why error)
-
-	// Deaf: waiters hear of no release from the node, and why; once, until they do.
-	Deaf(why error)
-}
-
 // A Node is one Redis master with the pipeline to it. It is safe for concurrent
 // use. Its goroutine starts when the node is first needed and ends with Close.
 type Node struct {
 	Config
-	Votes  Votes
-	misses misses // the last votes, as far as they did not come in time; see responsive.go
+	Votes Votes
+
+	misses misses // the last votes, as far as they did not come in time
 
 	Source *conn.Source // of its connections
 
@@ -83,29 +62,7 @@ type Node struct {
 	unknowns int64     // counter: unknown outcomes ever
 	connects int64     // counter: attempts to connect
 
-	vanished   int64         // counter: see vanish.go
-	vanishedAt time.Time     // when it was counted last
-	slept      time.Duration // by how much the monotonic clock was behind, as last read
-	woke       time.Duration // when it was seen to have grown, since the node's epoch
-	clocksRead time.Duration // when, since the same
-}
-
-// A Config says what a node is made of.
-type Config struct {
-	Name           string
-	Pool           conn.Pool
-	UnusedKey      string        // a key that never exists
-	Timeout        time.Duration // the Redlock's node timeout
-	ConnectTimeout time.Duration // of an attempt to connect, if it is longer than what that takes at least
-	MaxUnanswered  *atomic.Int64 // how many locks may be unanswered before one more is refused
-	Scripts        []*Script     // those that a handshake loads
-	Dialect        Dialect       // nil: requests are sent as they are given
-	Observer       Observer
-	Readiness      *Readiness
-
-	// Clock returns now, or a later time, and by how much the monotonic clock is behind then, as it may stand
-	// still while the machine sleeps. nil: it is not.
-	Clock func(now time.Time) (at time.Time, lead time.Duration)
+	vanished vanished // keys
 }
 
 // New returns a node that has not been connected to yet. Before it is used, it must be added to
@@ -114,6 +71,7 @@ func New(c Config) *Node {
 	c.ConnectTimeout = max(ConnectLimit(c.Timeout), c.ConnectTimeout)
 	n := &Node{Config: c, Source: conn.NewSource(c.Pool), epoch: time.Now(), done: make(chan struct{})}
 	n.work.L = &n.mu
+	n.vanished.clock, n.vanished.epoch = c.Clock, n.epoch
 	n.drainPing.Task = &Task{Limit: c.Timeout}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	return n
@@ -206,6 +164,38 @@ func (n *Node) Speaks() ConnDialect {
 	return n.pipeline.dialect
 }
 
+// Voted takes a vote that a round has counted, or why it has none.
+func (n *Node) Voted(out *Outcome, at time.Time) {
+	switch {
+	case out.Stance != Silent && n.misses.row.Load() == 0: // Mostly. Nothing to note, and no mutex to take.
+	case out.Stance != Silent || out.Abstained:
+		n.responded()
+	case !isOwn(out.Err):
+		n.missed(out.Err, at)
+	}
+}
+
+// missed notes that the node has not answered in time.
+func (n *Node) missed(why error, at time.Time) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.state == nodeUp && n.misses.add(why, at) {
+		n.Observer.Unresponsive(n.unresponsive(at))
+	}
+}
+
+// responded notes that the node has answered in time.
+func (n *Node) responded() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.misses.end() {
+		n.Observer.Up()
+	}
+}
+
+// unresponsive says why the node counts as unavailable though it is up; nil if it does not. n.mu is held.
+func (n *Node) unresponsive(now time.Time) error { return n.misses.why(now, n.rtt.smoothed, n.Timeout) }
+
 // reachability says whether the node is up, or is being connected to without a failure since
 // it was up; it begins to connect if nobody has needed the node yet.
 func (n *Node) reachability() (up, connecting bool) {
@@ -216,6 +206,20 @@ func (n *Node) reachability() (up, connecting bool) {
 		go n.run()
 	}
 	return n.state == nodeUp, n.state == nodeConnecting && !n.failed
+}
+
+// Reachable is how many of the nodes are connected, and how many are being connected to, as far as nothing bad is known
+// of them. It begins to connect those that nobody has needed yet.
+func Reachable(nodes []*Node) (up, connecting int) {
+	for _, n := range nodes {
+		switch isUp, isConnecting := n.reachability(); {
+		case isUp:
+			up++
+		case isConnecting:
+			connecting++
+		}
+	}
+	return up, connecting
 }
 
 // Unreached is the vote of a node that was not asked, as it may not have been connected;
@@ -295,7 +299,7 @@ func (n *Node) Status() Status {
 		Up: n.state == nodeUp, Listens: listens, Down: n.down, Backlog: n.backlog(),
 		Unknown: n.unknowns, Released: n.cleaned, Owed: n.releases.open, Connects: n.connects, RTT: n.rtt.smoothed,
 		Repeats: n.releases.len - n.releases.open, Dropped: n.releases.dropped,
-		Vanished: n.vanished, VanishedAt: n.vanishedAt,
+		Vanished: n.vanished.times, VanishedAt: n.vanished.last,
 	}
 	if s.Up {
 		s.Unresponsive = n.unresponsive(time.Now())

@@ -115,8 +115,8 @@ func (p *pipeline) take(reply any, err error, now time.Time) (q *Request, out Ou
 		out = q.Trace.releasedLocked(int(q.Index), out)
 		n.released(q, carriedOut)
 	}
-	if q.Trace != nil {
-		n.noteKeys(q, &out, now)
+	if q.Trace != nil && n.vanished.hear(q, &out, now) {
+		n.Observer.Vanished(now, n.vanished.times)
 	}
 	return q, out, false, false
 }
@@ -202,7 +202,7 @@ func (p *pipeline) watch() {
 	case n.inFlight.len > 0 || n.queue.len > 0 || idle < WatchInterval:
 		p.watchdog.Reset(WatchInterval)
 	case idle >= conn.IdlePing:
-		n.push(n.sign(now))
+		n.push(n.misses.sign(now, &n.Config, n.responded))
 		p.watchdog.Reset(WatchInterval)
 	default:
 		p.dozing = true

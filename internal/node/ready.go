@@ -47,9 +47,9 @@ func (r *Readiness) next() <-chan struct{} {
 }
 
 // Wait waits, at most for limit, until need of the nodes are connected, as long as those that
-// are being connected to may complete that number. It returns an error only if ctx ended
-// first, or closing, which is ErrClosed. Where enough are connected it costs one atomic load.
-func (r *Readiness) Wait(ctx context.Context, nodes []*Node, need int, limit time.Duration, closing <-chan struct{}) error {
+// are being connected to may complete that number; look counts both. It returns an error only if ctx
+// ended first, or closing, which is ErrClosed. Where enough are connected it costs one atomic load.
+func (r *Readiness) Wait(ctx context.Context, need int, limit time.Duration, closing <-chan struct{}, look func() (up, connecting int)) error {
 	if int(r.up.Load()) >= need {
 		return nil
 	}
@@ -57,16 +57,7 @@ func (r *Readiness) Wait(ctx context.Context, nodes []*Node, need int, limit tim
 	defer timer.Stop()
 	for {
 		changed := r.next() // Before the look, or a change in between would be missed.
-		ups, connecting := 0, 0
-		for _, n := range nodes {
-			switch up, isConnecting := n.reachability(); {
-			case up:
-				ups++
-			case isConnecting:
-				connecting++
-			}
-		}
-		if ups >= need || ups+connecting < need {
+		if up, connecting := look(); up >= need || up+connecting < need {
 			return nil
 		}
 		select {

@@ -27,10 +27,6 @@ const (
 	// refused it is maxOpenStep, about a second: the key is there, and the node will change its mind.
 	maxStep, maxOpenStep = 32, 7
 
-	// MinLate is for how long something late is reckoned with, at least. What comes even later can set
-	// its key again, for one ttl.
-	MinLate = time.Minute
-
 	// maxLook bounds the keys in one look, but for those of a single token.
 	maxLook = 64
 

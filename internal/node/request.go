@@ -1,59 +1,6 @@
 package node
 
-import (
-	"time"
-
-	"github.com/seed6c881748/redlock/internal/conn"
-)
-
-// MaxBacklog bounds the requests that a node may have queued or unanswered.
-// A full backlog refuses new locks, extensions and inspections, never a
-// release: those are bounded by the locks that were let in before.
-const MaxBacklog = 1 << 15
-
-// A Kind decides what happens to a request that cannot be carried out.
-type Kind uint8
-
-// The kinds of requests.
-const (
-	Ask           Kind = iota // extend, inspect, a PING: may be dropped at any time
-	LockRequest               // once written, its outcome must be settled
-	RepairRequest             // as a LockRequest, but never sent twice
-	Release                   // is never dropped: if it cannot be sent, it is owed
-)
-
-// A Command is a script with its arguments, boxed for redigo once rather than
-// once per node.
-type Command struct {
-	Script *Script // nil: a PING
-	Keys   []any
-	Args   []any
-
-	encoded []byte // see Encode; nil: it is encoded for each node
-
-	// Timed commands depend on the time of sending. They are releases, which are made
-	// anew when they are written.
-	Timed bool
-}
-
-// maxEncoded bounds the bytes of a command that is encoded once for all nodes.
-const maxEncoded = 4 << 10
-
-// Encode encodes the command into b as most nodes are sent it, once for all of them, unless it is so large
-// that it should not be kept for as long as its round.
-func (c *Command) Encode(b []byte) {
-	var space [8]any
-	if c.isDirect() {
-		args := c.directArgs(space[:0])
-		b = conn.AppendCommand(conn.AppendCommand(b, "SET", args), "PTTL", args[:1])
-	} else {
-		verb, args := (&wireRequest{cmd: *c}).script(space[:0], nil)
-		b = conn.AppendCommand(b, verb, args)
-	}
-	if len(b) <= maxEncoded {
-		c.encoded = b
-	}
-}
+import "time"
 
 // A Task is what the requests of a round have in common. It is not changed once
 // the first of them has been handed to a node.
@@ -97,13 +44,6 @@ func (q *Request) deliver(out Outcome, at time.Time) {
 	if q.Receiver != nil {
 		q.Receiver.Receive(int(q.Index), out, at)
 	}
-}
-
-// A Receiver gets what nodes have answered to requests.
-type Receiver interface {
-	// Receive gets the outcome on node i, and when it was known. It is called at most once
-	// per request, without locks.
-	Receive(i int, out Outcome, at time.Time)
 }
 
 // A requestQueue is a first-in-first-out list from which a request can also be

@@ -32,89 +32,69 @@ type misses struct {
 	told  bool      // the observer was told that the node is unresponsive
 }
 
-// Voted takes a vote that a round has counted, or why it has none. A request that was not sent, because of the
-// client, says nothing about the node.
-func (n *Node) Voted(out *Outcome, at time.Time) {
-	if out.Stance == Silent || n.misses.row.Load() > 0 { // Seldom; the rest is to cost no call.
-		n.noteVote(out, at)
-	}
-}
-
-func (n *Node) noteVote(out *Outcome, at time.Time) {
-	if out.Stance != Silent || out.Abstained {
-		n.responded()
-		return
-	}
+// isOwn reports whether a request was not sent because of the client, which says nothing about the node; or was refused
+// because of one key, which is another program's.
+func isOwn(why error) bool {
 	for _, own := range []error{ErrWithdrawn, ErrOverloaded, ErrClosed, ErrBacklog, ErrUnreached} {
-		if errors.Is(out.Err, own) {
-			return
+		if errors.Is(why, own) {
+			return true
 		}
 	}
-	if conn.ErrorCode(out.Err) == "WRONGTYPE" {
-		return // It is about one key, which is another program's.
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	m := &n.misses
-	if n.state != nodeUp {
-		return
-	}
+	return conn.ErrorCode(why) == "WRONGTYPE"
+}
+
+// add takes a vote that did not come in time, and says whether the node counts as unresponsive from now on.
+func (m *misses) add(why error, at time.Time) (tell bool) {
 	if m.row.Add(1) == 1 {
 		m.since = at
 	}
-	m.last = out.Err
+	m.last = why
 	if !m.told && m.row.Load() >= missesToTell && at.Sub(m.since) >= timeToTell {
-		m.told = true
-		n.Observer.Unresponsive(n.unresponsive(at))
+		m.told, tell = true, true
 	}
+	return tell
 }
 
-// responded notes that the node has answered in time.
-func (n *Node) responded() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	m := &n.misses
+// end notes that the node has answered in time, and says whether it counted as unresponsive until now.
+func (m *misses) end() (told bool) {
 	m.row.Store(0)
-	if m.told {
-		m.told = false
-		n.Observer.Up()
-	}
+	told, m.told = m.told, false
+	return told
 }
 
-// unresponsive says why the node counts as unavailable though it is up; nil if it does not. n.mu is held.
-func (n *Node) unresponsive(now time.Time) error {
-	m := &n.misses
+// why says why the node counts as unavailable though it is up; nil if it does not. Its requests take so long.
+func (m *misses) why(now time.Time, takes, timeout time.Duration) error {
 	if !m.told {
 		return nil
 	}
-	takes := ""
-	if n.rtt.smoothed > n.Timeout/2 { // While nothing at all is answered, it stays as it was.
-		takes = fmt.Sprintf("; a request takes %s", brief.Duration(n.rtt.smoothed))
+	slow := ""
+	if takes > timeout/2 { // While nothing at all is answered, it stays as it was.
+		slow = fmt.Sprintf("; a request takes %s", brief.Duration(takes))
 	}
-	return fmt.Errorf("no vote in time for %s (last: %w)%s", brief.Duration(now.Sub(m.since)), m.last, takes)
+	return fmt.Errorf("no vote in time for %s (last: %w)%s", brief.Duration(now.Sub(m.since)), m.last, slow)
 }
 
 // sign returns a request for a sign of life, for an idle connection: a PING, or, if votes have not come in time, a
-// write. A server that refuses writes answers each PING. n.mu is held.
-func (n *Node) sign(now time.Time) *Request {
-	t := &Task{Limit: n.Timeout}
-	if n.misses.row.Load() == 0 {
+// write. A server that refuses writes answers each PING. If the write is answered in time, responded is called.
+func (m *misses) sign(now time.Time, c *Config, responded func()) *Request {
+	t := &Task{Limit: c.Timeout}
+	if m.row.Load() == 0 {
 		return &Request{Task: t}
 	}
-	t.Command = Command{Script: Probe, Keys: []any{n.UnusedKey}}
-	t.Receiver = &prober{n, now}
+	t.Command = Command{Script: Probe, Keys: []any{c.UnusedKey}}
+	t.Receiver = &prober{responded, now.Add(c.Timeout)}
 	return &Request{Task: t, Eval: true} // As a look.
 }
 
-// A prober hears the answer to a write that was sent then.
+// A prober hears the answer to a write.
 type prober struct {
-	node *Node
-	sent time.Time
+	responded func()
+	until     time.Time // when it would be late
 }
 
 func (p *prober) Receive(_ int, out Outcome, at time.Time) {
-	if out.Stance == Yes && at.Sub(p.sent) <= p.node.Timeout {
-		p.node.responded()
+	if out.Stance == Yes && !at.After(p.until) {
+		p.responded()
 	}
 }
 

@@ -127,6 +127,10 @@ func (t *Trace) Grow(ttl time.Duration) {
 	}
 }
 
+// MinLate is for how long something late is reckoned with, at least. What comes even later can set its key again, for
+// one ttl.
+const MinLate = time.Minute
+
 // lateness is for how long something late of the token is reckoned with: a minute at least, and its ttl. That of
 // another process's is not known, and those may be many: only one whose release is refused is sent again for as
 // long as a node that is away would be owed it.
@@ -139,3 +143,18 @@ func (t *Trace) lateness(refused bool) time.Duration {
 
 // Longest is the longest ttl that the token's keys may have been given.
 func (t *Trace) Longest() time.Duration { return time.Duration(t.life.Load()) }
+
+// lifetimes are, by node, until when the keys of a token live there at least; 0: nothing is known. lifetimes[i]
+// is guarded by the mutex of node i.
+type lifetimes struct {
+	by    []time.Duration
+	small [5]time.Duration // room for the usual numbers of nodes
+}
+
+func (l *lifetimes) begin(nodes int) {
+	l.by = l.small[:]
+	if nodes > len(l.small) {
+		l.by = make([]time.Duration, nodes)
+	}
+	l.by = l.by[:nodes]
+}

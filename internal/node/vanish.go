@@ -14,58 +14,56 @@ import "time"
 //
 // The times are in the node's epoch, with the time that the machine has slept: keys go on to expire meanwhile.
 
-// lifetimes are, by node, until when the keys of a token live there at least; 0: nothing is known. lifetimes[i]
-// is guarded by the mutex of node i.
-type lifetimes struct {
-	by    []time.Duration
-	small [5]time.Duration // room for the usual numbers of nodes
-}
-
-func (l *lifetimes) begin(nodes int) {
-	l.by = l.small[:]
-	if nodes > len(l.small) {
-		l.by = make([]time.Duration, nodes)
-	}
-	l.by = l.by[:nodes]
-}
-
 // readEvery is how often the writer reads the clocks: to do so for each request would cost a percent of all. What is
 // sent after a sleep that was not seen yet has its keys end too early, so that none vanishes that has expired.
 const readEvery = time.Second
 
-// readClocks reads the clocks, and returns by how much the monotonic one is behind. n.mu is held.
-func (n *Node) readClocks(now time.Time) (lead time.Duration) {
-	if n.Clock == nil {
+// vanished is how often keys have vanished from a node. The node's mu guards it.
+type vanished struct {
+	times int64     // counter
+	last  time.Time // when it was counted last
+
+	clock func(time.Time) (time.Time, time.Duration) // Config.Clock
+	epoch time.Time                                  // the node's
+	slept time.Duration                              // by how much the monotonic clock was behind, as last read
+	woke  time.Duration                              // when it was seen to have grown, since the epoch
+	read  time.Duration                              // when, since the same
+}
+
+// readClocks reads the clocks, and returns by how much the monotonic one is behind.
+func (v *vanished) readClocks(now time.Time) (lead time.Duration) {
+	if v.clock == nil {
 		return 0
 	}
-	at, lead := n.Clock(now)
-	if lead > n.slept {
-		n.slept, n.woke = lead, at.Sub(n.epoch)
+	at, lead := v.clock(now)
+	if lead > v.slept {
+		v.slept, v.woke = lead, at.Sub(v.epoch)
 	}
-	n.clocksRead = at.Sub(n.epoch)
+	v.read = at.Sub(v.epoch)
 	return lead
 }
 
-// noteKeys takes what the node has said about the keys of q's token, with its answer at the time now. n.mu is
-// held.
-func (n *Node) noteKeys(q *Request, out *Outcome, now time.Time) {
+// hear takes what the node has said about the keys of q's token, with its answer at the time now, and says whether
+// they have vanished.
+func (v *vanished) hear(q *Request, out *Outcome, now time.Time) (lost bool) {
 	if q.Kind != Release && q.Lives == 0 {
-		return // A raise says nothing about how long they live; if it is refused, the reason may be the counter.
+		return false // A raise says nothing about how long they live; if it is refused, the reason may be the counter.
 	}
 	until := &q.Trace.lives.by[q.Index]
 	switch {
 	case q.Kind != Release && out.Stance == Yes:
 		// What was written before a sleep that has ended meanwhile tells nothing: the keys may have lived through it.
-		if q.sent >= n.woke {
-			*until = max(*until, after(q.sent+n.slept, q.Lives))
+		if q.sent >= v.woke {
+			*until = max(*until, after(q.sent+v.slept, q.Lives))
 		}
-		return
+		return false
 	case q.Kind != Release && out.Stance == Silent:
-		return
-	case *until != 0 && (out.Stance == No || out.Stance == Gone) && now.Sub(n.epoch)+n.readClocks(now) < *until:
-		n.vanished++
-		n.vanishedAt = now
-		n.Observer.Vanished(now, n.vanished)
+		return false
+	case *until != 0 && (out.Stance == No || out.Stance == Gone) && now.Sub(v.epoch)+v.readClocks(now) < *until:
+		v.times++
+		v.last = now
+		lost = true
 	}
 	*until = 0 // Once for each loss; and after a release they may be gone.
+	return lost
 }

@@ -85,8 +85,8 @@ func (p *pipeline) next(batch []wireRequest) (_ []wireRequest, dropped []*Reques
 		return nil, nil, false
 	}
 	now := time.Since(n.epoch)
-	if now-n.clocksRead >= readEvery {
-		n.readClocks(time.Now())
+	if now-n.vanished.read >= readEvery {
+		n.vanished.readClocks(time.Now())
 	}
 	for len(batch) < maxBatch {
 		q := n.queue.pop()
@@ -140,31 +140,6 @@ func (p *pipeline) send(args []any, out *wireRequest) ([]any, error) {
 		}
 		return args, p.wire.Send("PTTL", args[:1:1]...)
 	}
-	verb, args := out.script(args, dialect)
+	verb, args := out.cmd.run(args, dialect, out.eval, out.forgot)
 	return args, p.wire.Send(verb, args...)
-}
-
-// script returns the request as a command that runs its script, and appends the arguments. The dialect
-// is nil if it has nothing to say about the script.
-func (out *wireRequest) script(args []any, dialect ConnDialect) (verb string, _ []any) {
-	c, script := &out.cmd, out.cmd.Script
-	keys, last := len(c.Keys), []any(nil)
-	if dialect != nil {
-		script, last = dialect.Script(script, out.eval, out.forgot), dialect.Args()
-		keys++
-	}
-	if args == nil {
-		args = make([]any, 0, 2+keys+len(c.Args)+len(last))
-	}
-	verb, program := "EVALSHA", script.Hash
-	if out.eval {
-		verb, program = "EVAL", script.Source
-	}
-	args = append(args, program, keys)
-	args = append(args, c.Keys...)
-	if dialect != nil {
-		args = append(args, dialect.Key())
-	}
-	args = append(args, c.Args...)
-	return verb, append(args, last...)
 }

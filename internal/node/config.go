@@ -1,0 +1,47 @@
+package node
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/seed6c881748/redlock/internal/conn"
+)
+
+// A Config says what a node is made of.
+type Config struct {
+	Name           string
+	Pool           conn.Pool
+	UnusedKey      string        // a key that never exists
+	Timeout        time.Duration // the Redlock's node timeout
+	ConnectTimeout time.Duration // of an attempt to connect, if it is longer than what that takes at least
+	MaxUnanswered  *atomic.Int64 // how many locks may be unanswered before one more is refused
+	Scripts        []*Script     // those that a handshake loads
+	Dialect        Dialect       // nil: requests are sent as they are given
+	Observer       Observer
+	Readiness      *Readiness
+
+	// Clock returns now, or a later time, and by how much the monotonic clock is behind then, as it may stand
+	// still while the machine sleeps. nil: it is not.
+	Clock func(now time.Time) (at time.Time, lead time.Duration)
+}
+
+// An Observer is told what becomes of a node's connection. It is called with a mutex held, the
+// node's or, for Deaf, that of Subscriptions. So it must not wait, and not call the node.
+type Observer interface {
+	Up()            // the node is connected, or no longer unresponsive
+	Lost(why error) // the node is down: once, until it is up again
+
+	// Settled: a connection has settled what those before it had left open: so many releases that
+	// were owed have been carried out. So many requests are of unknown outcome: what comes late of
+	// them is released again.
+	Settled(unknown, released int)
+
+	// Vanished: the node no longer had the keys of a lock, see vanish.go; times so far.
+	Vanished(now time.Time, times int64)
+
+	// Unresponsive: none of the last votes came in time, and why it counts as unavailable; once, until Up or Lost.
+	Unresponsive(why error)
+
+	// Deaf: waiters hear of no release from the node, and why; once, until they do.
+	Deaf(why error)
+}
