@@ -27,9 +27,9 @@ const (
 type misses struct {
 	row atomic.Int64 // how many; written with the node's mu held, which guards the others
 
-	since time.Time // the first of them
-	last  error     // why there is none
-	told  bool      // the observer was told that the node is unresponsive
+	since    time.Time // the first of them
+	last     error     // why there is none
+	reported bool      // the observer knows that the node is unresponsive
 }
 
 // isOwn reports whether a request was not sent because of the client, which says nothing about the node; or was refused
@@ -49,22 +49,22 @@ func (m *misses) add(why error, at time.Time) (tell bool) {
 		m.since = at
 	}
 	m.last = why
-	if !m.told && m.row.Load() >= missesToTell && at.Sub(m.since) >= timeToTell {
-		m.told, tell = true, true
+	if !m.reported && m.row.Load() >= missesToTell && at.Sub(m.since) >= timeToTell {
+		m.reported, tell = true, true
 	}
 	return tell
 }
 
 // end notes that the node has answered in time, and says whether it counted as unresponsive until now.
-func (m *misses) end() (told bool) {
+func (m *misses) end() (reported bool) {
 	m.row.Store(0)
-	told, m.told = m.told, false
-	return told
+	reported, m.reported = m.reported, false
+	return reported
 }
 
 // why says why the node counts as unavailable though it is up; nil if it does not. Its requests take so long.
 func (m *misses) why(now time.Time, takes, timeout time.Duration) error {
-	if !m.told {
+	if !m.reported {
 		return nil
 	}
 	slow := ""

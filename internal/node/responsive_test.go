@@ -59,7 +59,7 @@ func TestResponsiveSaysWhatARequestTakes(t *testing.T) {
 	n := &Node{Config: Config{Timeout: time.Second}, rtt: roundTrip{smoothed: 400 * time.Millisecond}}
 	now := time.Now()
 	require.NoError(t, n.unresponsive(now))
-	n.misses.told, n.misses.since, n.misses.last = true, now.Add(-41*time.Second), ErrTimeout
+	n.misses.reported, n.misses.since, n.misses.last = true, now.Add(-41*time.Second), ErrTimeout
 	require.EqualError(t, n.unresponsive(now), "no vote in time for 41s (last: redlock: node timeout)")
 	n.rtt.smoothed *= 2
 	require.EqualError(t, n.unresponsive(now), "no vote in time for 41s (last: redlock: node timeout); a request takes 800ms")
