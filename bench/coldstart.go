@@ -7,7 +7,6 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"io"
 	"math/big"
@@ -38,12 +37,7 @@ const (
 type firstLock func(addrs []string, withTLS bool, ttl time.Duration, key string) error
 
 // coldStart measures the first lock of a process: connecting, TLS, AUTH, handshake, lock.
-func coldStart(s settings, out *section) (err error) {
-	cluster, err := testcluster.StartServers(s.nodes, testcluster.WithArgs("--requirepass", benchPassword))
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, cluster.Close()) }()
+func coldStart(s settings, out *section, cluster *testcluster.Cluster) (err error) {
 	cert, err := benchCertificate()
 	if err != nil {
 		return err

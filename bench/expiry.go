@@ -20,14 +20,9 @@ import (
 
 // expiry measures how long after the expiry of a quorum of its keys the next waiter
 // has the lock of a holder that was killed.
-func expiry(s settings, out *section) (err error) {
+func expiry(s settings, out *section, cluster *testcluster.Cluster) (err error) {
 	ttl := s.ttl / 4
 	rounds := 2 * s.rounds
-	cluster, err := testcluster.StartServers(s.nodes)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, cluster.Close()) }()
 	r, err := libraries.OpenRedlock(cluster.Addrs())
 	if err != nil {
 		return err

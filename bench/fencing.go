@@ -14,27 +14,26 @@ import (
 var optionGoroutines = []int{64, 8, 1}
 
 // fencing measures what a fence costs.
-func fencing(s settings, out *section) error {
-	return costs(s, out, "with fencing", redlock.WithFencing())
+func fencing(s settings, out *section, cluster *testcluster.Cluster) error {
+	return costs(s, out, cluster, "with fencing", redlock.WithFencing())
 }
 
 // quarantine measures what quarantine costs.
-func quarantine(s settings, out *section) error {
-	return costs(s, out, "with quarantine", redlock.WithQuarantine(s.ttl))
-}
-
-// costs measures the same lock with and without an option.
-func costs(s settings, out *section, name string, opt redlock.Option) (err error) {
-	cluster, err := testcluster.StartServers(s.nodes)
+func quarantine(s settings, out *section, cluster *testcluster.Cluster) error {
+	opt := redlock.WithQuarantine(s.ttl)
+	r, err := libraries.OpenRedlock(cluster.Addrs(), opt)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, cluster.Close()) }()
-	if name == "with quarantine" {
-		if err = admit(cluster.Addrs(), opt); err != nil {
-			return err
-		}
+	err = r.Admit(context.Background(), cluster.Addrs()...) // It ends the quarantine of new nodes.
+	if err = errors.Join(err, r.Close(context.Background())); err != nil {
+		return err
 	}
+	return costs(s, out, cluster, "with quarantine", opt)
+}
+
+// costs measures the same lock with and without an option.
+func costs(s settings, out *section, cluster *testcluster.Cluster, name string, opt redlock.Option) error {
 	these := []library{
 		libraries.Ours(name, "", opt), libraries.Ours("without", ""),
 	}
@@ -55,13 +54,4 @@ func costs(s settings, out *section, name string, opt redlock.Option) (err error
 	}
 	report.end()
 	return nil
-}
-
-// admit ends the quarantine of new nodes.
-func admit(addrs []string, opt redlock.Option) error {
-	r, err := libraries.OpenRedlock(addrs, opt)
-	if err != nil {
-		return err
-	}
-	return errors.Join(r.Admit(context.Background(), addrs...), r.Close(context.Background()))
 }

@@ -23,12 +23,7 @@ import (
 // of Lock in another one, the only one that waits. It is compared with two round
 // trips that are measured in turn with it, after the same pause: a PING to one
 // node, and a TryLock, which is one round trip to all of them.
-func handon(s settings, out *section) (err error) {
-	cluster, err := testcluster.StartServers(s.nodes)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, cluster.Close()) }()
+func handon(s settings, out *section, cluster *testcluster.Cluster) (err error) {
 	other, err := startChild(order{Role: "hand", Addrs: cluster.Addrs(), Resources: []string{"handed"}, TTL: s.ttl})
 	if err != nil {
 		return err

@@ -43,12 +43,7 @@ type crowd struct {
 
 // overload measures what is left of the throughput when far more callers want locks
 // than the nodes can serve, and what becomes of locks that are held meanwhile.
-func overload(s settings, out *section) (err error) {
-	cluster, err := testcluster.StartServers(s.nodes)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, cluster.Close()) }()
+func overload(s settings, out *section, cluster *testcluster.Cluster) (err error) {
 	r, err := libraries.OpenRedlock(cluster.Addrs())
 	if err != nil {
 		return err

@@ -1,28 +1,45 @@
 package main
 
+import (
+	"errors"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+)
+
 // parts are in the order in which they run.
 var parts = []part{
 	{"libraries", listLibraries, nil},
-	{"throughput", throughput, []string{"throughput"}},
+	{"throughput", onNodes(throughput), []string{"throughput"}},
 	{"nodes", byNodes, []string{"nodes"}},
 	{"latency", latency, []string{"latency"}},
-	{"roundtrips", roundTrips, nil},
-	{"resources", resources, nil},
+	{"roundtrips", onNodes(roundTrips, testcluster.WithProxy()), nil},
+	{"resources", onNodes(resources), nil},
 	{"hung", hung, nil},
-	{"scale", scale, nil},
-	{"fencing", fencing, nil},
-	{"quarantine", quarantine, nil},
+	{"scale", onNodes(scale), nil},
+	{"fencing", onNodes(fencing), nil},
+	{"quarantine", onNodes(quarantine), nil},
 	{"degraded", degraded, []string{"degraded"}},
 	{"late", late, nil},
 	{"resets", resets, nil},
-	{"coldstart", coldStart, nil},
+	{"coldstart", onNodes(coldStart, testcluster.WithArgs("--requirepass", benchPassword)), nil},
 	{"contention", contention, []string{"contention", "fairness"}},
 	{"semaphore", permits, nil},
-	{"handon", handon, nil},
-	{"expiry", expiry, nil},
-	{"waiters", waiters, nil},
+	{"handon", onNodes(handon), nil},
+	{"expiry", onNodes(expiry), nil},
+	{"waiters", onNodes(waiters), nil},
 	{"line", inLine, nil},
-	{"overload", overload, []string{"overload"}},
+	{"overload", onNodes(overload), []string{"overload"}},
+}
+
+// onNodes has a part measure on servers of its own, as many as the flags say.
+func onNodes(run func(settings, *section, *testcluster.Cluster) error, opts ...testcluster.ServerOption) func(settings, *section) error {
+	return func(s settings, out *section) error {
+		cluster, err := testcluster.StartServers(s.nodes, opts...)
+		if err != nil {
+			return err
+		}
+		return errors.Join(run(s, out, cluster), cluster.Close())
+	}
 }
 
 func partNames() []string {

@@ -14,12 +14,7 @@ import (
 var resourceCounts = []int{1, 2, 5, 10, 20, 50, 100}
 
 // resources measures what a lock of several resources costs.
-func resources(s settings, out *section) (err error) {
-	cluster, err := testcluster.StartServers(s.nodes)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, cluster.Close()) }()
+func resources(s settings, out *section, cluster *testcluster.Cluster) (err error) {
 	reached := newAims()
 	for _, g := range []int{1, manyGoroutines} {
 		w, blocks := s.blocksOf(), (s.blocks+1)/2 // There are many entrants.

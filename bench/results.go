@@ -25,57 +25,50 @@ func (r results) addTurns(t *tables.Table, lead ...string) {
 
 // newTurnsTable returns a table for addTurns, with columns for what leads a row.
 func newTurnsTable(title string, lead ...string) *tables.Table {
-	columns := append(slices.Clone(lead), "client")
-	for _, f := range figures {
-		columns = append(columns, f.name)
-	}
-	return tables.New(title, append(columns, "connections made", "failed %")...)
+	return tables.New(title, slices.Concat(lead, []string{"client"}, namesOf(figures), []string{"connections made", "failed %"})...)
 }
 
 // addRatios adds a row for each entrant but the first, which it is compared with.
 func (r results) addRatios(t *tables.Table, lead ...string) {
 	for _, name := range r.names[1:] {
-		row := slices.Concat(lead, []string{name})
-		for _, f := range comparedFigures {
-			row = append(row, number(median(r.ratios(r.names[0], name, f.of)), "%.2f"))
-		}
-		t.Add(row...)
+		t.Add(slices.Concat(lead, []string{name}, r.divided(r.names[0], name))...)
 	}
+}
+
+// divided returns the compared figures of one entrant, divided by those of another one.
+func (r results) divided(one, other string) (cells []string) {
+	for _, f := range comparedFigures {
+		cells = append(cells, number(median(r.ratios(one, other, f.of)), "%.2f"))
+	}
+	return cells
 }
 
 // newRatiosTable returns a table for addRatios.
 func newRatiosTable(first string, lead ...string) *tables.Table {
-	columns := append(slices.Clone(lead), "peer")
-	for _, f := range comparedFigures {
-		columns = append(columns, f.name)
-	}
 	return tables.New("Figures of \""+first+"\", divided by those of its peer: medians of the rounds' ratios. "+
-		"More op/s is better; less is better for everything else", columns...)
+		"More op/s is better; less is better for everything else", slices.Concat(lead, []string{"peer"}, namesOf(comparedFigures))...)
 }
 
 // addMultiples adds a row for each entrant that has a base: its figures, divided by those
 // of the base.
 func (r results) addMultiples(t *tables.Table, bases map[string]string) {
 	for _, name := range r.names {
-		base, ok := bases[name]
-		if !ok {
-			continue
+		if base, ok := bases[name]; ok {
+			t.Add(append([]string{name, base}, r.divided(name, base)...)...)
 		}
-		row := []string{name, base}
-		for _, f := range comparedFigures {
-			row = append(row, number(median(r.ratios(name, base, f.of)), "%.2f"))
-		}
-		t.Add(row...)
 	}
 }
 
 // newMultiplesTable returns a table for addMultiples.
 func newMultiplesTable() *tables.Table {
-	columns := []string{"this", "divided by"}
-	for _, f := range comparedFigures {
-		columns = append(columns, f.name)
+	return tables.New("Medians of the rounds' ratios", append([]string{"this", "divided by"}, namesOf(comparedFigures)...)...)
+}
+
+func namesOf(figures []figure) (names []string) {
+	for _, f := range figures {
+		names = append(names, f.name)
 	}
-	return tables.New("Medians of the rounds' ratios", columns...)
+	return names
 }
 
 // A report gathers the tables of several measurements with the same entrants.

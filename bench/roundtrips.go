@@ -27,12 +27,7 @@ func tripLibraries() []library {
 }
 
 // roundTrips measures how long a lock takes, in round trips.
-func roundTrips(s settings, out *section) (err error) {
-	cluster, err := testcluster.StartServers(s.nodes, testcluster.WithProxy())
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, cluster.Close()) }()
+func roundTrips(s settings, out *section, cluster *testcluster.Cluster) (err error) {
 	clients, err := openAll(tripLibraries(), on(cluster.Addrs(), s.ttl, 1))
 	if err != nil {
 		return err

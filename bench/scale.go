@@ -18,12 +18,7 @@ const crowdGoroutines = 4096
 
 // scale measures whether a lock costs more where there are many goroutines, or many locks
 // that are held meanwhile.
-func scale(s settings, out *section) (err error) {
-	cluster, err := testcluster.StartServers(s.nodes)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, cluster.Close()) }()
+func scale(s settings, out *section, cluster *testcluster.Cluster) (err error) {
 	bases := make(map[string]string)
 	var entrants []*entrant
 	for _, kind := range []struct {

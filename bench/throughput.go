@@ -16,12 +16,7 @@ const manyGoroutines = 64
 
 // throughput measures lock+unlock/s and what they cost against the number of goroutines,
 // with every library.
-func throughput(s settings, out *section) (err error) {
-	cluster, err := testcluster.StartServers(s.nodes)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, cluster.Close()) }()
+func throughput(s settings, out *section, cluster *testcluster.Cluster) (err error) {
 	these, err := choose(s, out, s.nodes)
 	if err != nil {
 		return err

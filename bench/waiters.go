@@ -18,17 +18,12 @@ import (
 )
 
 // waiters measures what it costs that many callers wait for held locks.
-func waiters(s settings, out *section) (err error) {
+func waiters(s settings, out *section, cluster *testcluster.Cluster) (err error) {
 	const (
 		resources  = 100
 		retryDelay = 200 * time.Millisecond // the default
 	)
 	calls := s.waiters
-	cluster, err := testcluster.StartServers(s.nodes)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, cluster.Close()) }()
 	holder, err := libraries.OpenRedlock(cluster.Addrs())
 	if err != nil {
 		return err
