@@ -50,12 +50,7 @@ With --force the nodes adopt what is given, whatever they are set up for: after 
 			if force {
 				return t.admit(cmd.Context(), nil, args)
 			}
-			peers, err := t.global.peers()
-			if err != nil {
-				return err
-			}
-			defer closePeers(peers)
-			return t.admit(cmd.Context(), peers, args)
+			return t.onNodes(nil, func(peers []*peer, _ keys) error { return t.admit(cmd.Context(), peers, args) })
 		},
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			_ = t.readEnvironment(cmd.Root())

@@ -37,16 +37,9 @@ Whoever works under the lock is not stopped by it before it extends the lock the
 			if t.global.json && !yes {
 				return usagef("--json needs --yes, as there is nobody to ask")
 			}
-			peers, err := t.global.peers()
-			if err != nil {
-				return err
-			}
-			defer closePeers(peers)
-			k := keys{t.global.prefix}
-			if err := k.check(args); err != nil {
-				return err
-			}
-			return t.breakLock(cmd.Context(), peers, k, args, yes)
+			return t.onNodes(args, func(peers []*peer, k keys) error {
+				return t.breakLock(cmd.Context(), peers, k, args, yes)
+			})
 		},
 	}
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")

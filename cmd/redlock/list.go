@@ -52,12 +52,7 @@ The order is the nodes'. What is taken, released or extended meanwhile may be th
 			if err := checkGlob(pattern); err != nil {
 				return err
 			}
-			peers, err := t.global.peers()
-			if err != nil {
-				return err
-			}
-			defer closePeers(peers)
-			return t.list(cmd.Context(), peers, pattern)
+			return t.onNodes(nil, func(peers []*peer, _ keys) error { return t.list(cmd.Context(), peers, pattern) })
 		},
 	}
 	describe(cmd, "exit", exitList)

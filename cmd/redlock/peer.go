@@ -28,6 +28,20 @@ type peer struct {
 // does not hold up a list at every step.
 const failureLife = 3 * time.Second
 
+// onNodes connects to the nodes for what is to be done there, with these resources, whose names it checks.
+func (t *tool) onNodes(resources []string, do func(peers []*peer, k keys) error) error {
+	peers, err := t.global.peers()
+	if err != nil {
+		return err
+	}
+	defer closePeers(peers)
+	k := keys{t.global.prefix}
+	if err := k.check(resources); err != nil {
+		return err
+	}
+	return do(peers, k)
+}
+
 // peers returns one for each node. close them.
 func (g *globalFlags) peers() ([]*peer, error) {
 	nodes, err := g.nodeList(redis.DialWriteTimeout(g.nodeTimeout))

@@ -34,32 +34,30 @@ With --permits it shows the permits of semaphores, slot by slot. The nodes do no
 			if err := checkPermits(cmd, permits); err != nil {
 				return err
 			}
-			peers, err := t.global.peers()
-			if err != nil {
-				return err
-			}
-			defer closePeers(peers)
-			k := keys{t.global.prefix}
-			if err := k.check(args); err != nil {
-				return err
-			}
-			if permits > 0 {
-				return ended(t.statusOfPermits(cmd.Context(), peers, k, args, permits))
-			}
-			views := look(cmd.Context(), peers, k, args, shownWaiters)
-			code := exitOK
-			for i := range views {
-				t.show(t.out, &views[i])
-				t.hintAtPermits(cmd.Context(), peers, k, &views[i])
-				code = max(code, views[i].exit())
-			}
-			t.showNextSteps(t.out, views)
-			return ended(code)
+			return t.onNodes(args, func(peers []*peer, k keys) error {
+				if permits > 0 {
+					return ended(t.statusOfPermits(cmd.Context(), peers, k, args, permits))
+				}
+				return ended(t.statusOf(cmd.Context(), peers, k, args))
+			})
 		},
 	}
 	permitsFlag(cmd, &permits, "each RESOURCE is the name of a semaphore of `K` permits, from 1 to 256")
 	describe(cmd, "exit", exitStatus)
 	return cmd
+}
+
+// statusOf shows the resources, and returns the exit code.
+func (t *tool) statusOf(ctx context.Context, peers []*peer, k keys, resources []string) int {
+	views := look(ctx, peers, k, resources, shownWaiters)
+	code := exitOK
+	for i := range views {
+		t.show(t.out, &views[i])
+		t.hintAtPermits(ctx, peers, k, &views[i])
+		code = max(code, views[i].exit())
+	}
+	t.showNextSteps(t.out, views)
+	return code
 }
 
 // hintAtPermits tells people that what is free may be the name of a semaphore, whose permits are locks on its

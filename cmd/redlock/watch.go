@@ -32,16 +32,9 @@ func (t *tool) watchCommand() *cobra.Command {
 			if err := checkPermits(cmd, permits); err != nil {
 				return err
 			}
-			peers, err := t.global.peers()
-			if err != nil {
-				return err
-			}
-			defer closePeers(peers)
-			k := keys{t.global.prefix}
-			if err := k.check(args); err != nil {
-				return err
-			}
-			return t.watch(cmd.Context(), peers, k, args, permits, interval)
+			return t.onNodes(args, func(peers []*peer, k keys) error {
+				return t.watch(cmd.Context(), peers, k, args, permits, interval)
+			})
 		},
 	}
 	cmd.Flags().DurationVar(&interval, "interval", time.Second, "how often to look")
