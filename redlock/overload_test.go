@@ -206,16 +206,16 @@ func TestOverloadEndsAfterAHungMajority(t *testing.T) {
 func TestOverloadIsNotSeenInAWayThatBecomesLonger(t *testing.T) {
 	testkit.SkipUnderRace(t, "it measures a rate, by code that TestOverload runs")
 	const callers = 200
-	trip := scenario(40*time.Millisecond, 80*time.Millisecond)
+	oneTrip := scenario(40*time.Millisecond, 80*time.Millisecond)
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c, redlock.WithNodeTimeout(250*time.Millisecond))
 		warm(t, r)
-		require.NoError(t, c.Slow(trip/2, trip/2))
+		require.NoError(t, c.Slow(oneTrip/2, oneTrip/2))
 		l := startLoad(r, callers)
 		time.Sleep(scenario(2500*time.Millisecond, 1500*time.Millisecond))
 		before := l.got.Load()
 		time.Sleep(500 * time.Millisecond)
-		got, possible := 2*(l.got.Load()-before), int64(callers*time.Second/(2*trip))
+		got, possible := 2*(l.got.Load()-before), int64(callers*time.Second/(2*oneTrip))
 		t.Logf("%d/s of %d, window %d", got, possible, r.Stats().Window)
 		assert.Greater(t, got, possible*9/10)
 		assert.Zero(t, l.overloaded.Load())
