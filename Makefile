@@ -263,7 +263,7 @@ full: tools ## all tests at full size, without the race detector
 # Where that Go cannot be had, this says so, and fails if CI=true. The long tests of whole
 # systems are left out: they are about the algorithm, which make cover tries.
 .PHONY: oldest
-oldest: TESTFLAGS += -skip 'OnAServer|Model'
+oldest: TESTFLAGS += -skip 'OnAServer|Model|Overload|Unresponsive'
 oldest: OLD_PACKAGES := ./redlock ./redlock/... ./internal/...
 oldest: run-oldest ## the quick tests with the oldest Go that go.mod allows
 
