@@ -68,32 +68,24 @@ func standInLine(s settings, client string, processes int) (l *queueing, err err
 		workers[i] = own[0]
 	}
 	l = &queueing{began: time.Now().Add(s.warmUp).UnixNano()}
-	ctx, cancel := context.WithTimeout(context.Background(), s.warmUp+s.waitTime)
+	o := order{Goroutines: processes, Hold: lineHold, To: time.Now().Add(s.warmUp + s.waitTime)}
+	ctx, cancel := context.WithDeadline(context.Background(), o.To)
 	defer cancel()
 	var mu sync.Mutex
-	var wg sync.WaitGroup
-	for i, w := range workers {
-		wg.Go(func() {
-			for ctx.Err() == nil {
-				asked := time.Now().UnixNano()
-				err := errors.New("not yet")
-				for err != nil && ctx.Err() == nil {
-					err = w.Lock(ctx, "line", 0) // redsync may use up its tries.
-				}
-				p := possession{Who: i, From: time.Now().UnixNano()}
-				p.Waited = time.Duration(p.From - asked)
-				if err == nil {
-					time.Sleep(lineHold)
-					p.To = time.Now().UnixNano()
-					_ = w.Unlock(context.Background()) //nolint:contextcheck // A turn that has begun ends, whatever the time.
-				}
-				mu.Lock()
-				l.note(p)
-				mu.Unlock()
-			}
-		})
+	for _, p := range o.repeat(func(i int) (slot int, unlock func(context.Context) error, err error) {
+		asked, err := time.Now(), errors.New("not yet")
+		for err != nil && ctx.Err() == nil {
+			err = workers[i].Lock(ctx, "line", 0) // redsync may use up its tries.
+		}
+		if err != nil {
+			mu.Lock()
+			defer mu.Unlock()
+			l.note(possession{Waited: time.Since(asked), From: time.Now().UnixNano()})
+		}
+		return 0, workers[i].Unlock, err
+	}) {
+		l.note(p)
 	}
-	wg.Wait()
 	return l, nil
 }
 
