@@ -14,12 +14,21 @@ func TestQuorumIsAStrictMajorityOfTheConfiguredNodes(t *testing.T) {
 	}
 }
 
+type verdictCase struct {
+	n    int
+	t    tally
+	want verdict
+}
+
+func checkVerdicts(t *testing.T, decide func(t tally, need, n int) verdict, cases []verdictCase) {
+	t.Helper()
+	for _, c := range cases {
+		assert.Equal(t, c.want, decide(c.t, quorum(c.n), c.n), "n=%d %+v", c.n, c.t)
+	}
+}
+
 func TestDecideLock(t *testing.T) {
-	for _, c := range []struct {
-		n    int
-		t    tally
-		want verdict
-	}{
+	checkVerdicts(t, decideLock, []verdictCase{
 		{5, tally{}, undecided},
 		{5, tally{yes: 2, no: 2}, undecided},
 		{5, tally{yes: 3}, granted},
@@ -39,17 +48,11 @@ func TestDecideLock(t *testing.T) {
 		{1, tally{yes: 1}, granted},
 		{1, tally{no: 1}, taken},
 		{1, tally{unanswered: 1}, noQuorum},
-	} {
-		assert.Equal(t, c.want, decideLock(c.t, quorum(c.n), c.n), "n=%d %+v", c.n, c.t)
-	}
+	})
 }
 
 func TestDecideExtendProvesALossOnlyByAnswers(t *testing.T) {
-	for _, c := range []struct {
-		n    int
-		t    tally
-		want verdict
-	}{
+	checkVerdicts(t, decideExtend, []verdictCase{
 		{5, tally{no: 3}, lost},
 		{5, tally{no: 2, unanswered: 1}, undecided}, // The two that are out may prove it lost.
 		{5, tally{yes: 1, no: 2, unanswered: 1}, undecided},
@@ -63,17 +66,11 @@ func TestDecideExtendProvesALossOnlyByAnswers(t *testing.T) {
 		{3, tally{no: 1, unanswered: 1}, undecided},
 		{3, tally{yes: 1, no: 1, unanswered: 1}, noQuorum},
 		{3, tally{unanswered: 2}, noQuorum},
-	} {
-		assert.Equal(t, c.want, decideExtend(c.t, quorum(c.n), c.n), "n=%d %+v", c.n, c.t)
-	}
+	})
 }
 
 func TestDecideUnlock(t *testing.T) {
-	for _, c := range []struct {
-		n    int
-		t    tally
-		want verdict
-	}{
+	checkVerdicts(t, decideUnlock, []verdictCase{
 		{5, tally{yes: 3}, granted},
 		{5, tally{yes: 2, no: 1}, undecided}, // The two that are out may make it lost.
 		{5, tally{yes: 2, no: 1, unanswered: 1}, granted},
@@ -86,17 +83,11 @@ func TestDecideUnlock(t *testing.T) {
 		{2, tally{yes: 1, no: 1}, lost},
 		{1, tally{no: 1}, lost},
 		{1, tally{yes: 1}, granted},
-	} {
-		assert.Equal(t, c.want, decideUnlock(c.t, quorum(c.n), c.n), "n=%d %+v", c.n, c.t)
-	}
+	})
 }
 
 func TestDecideReleaseCountsOnlyNodesThatHadTheLock(t *testing.T) {
-	for _, c := range []struct {
-		n    int
-		t    tally
-		want verdict
-	}{
+	checkVerdicts(t, decideRelease, []verdictCase{
 		{5, tally{yes: 3}, granted},
 		{5, tally{yes: 2, no: 2}, undecided},
 		{5, tally{yes: 2, no: 2, unanswered: 1}, noQuorum}, // The silent one could make it either.
@@ -116,9 +107,7 @@ func TestDecideReleaseCountsOnlyNodesThatHadTheLock(t *testing.T) {
 		{1, tally{no: 1}, lost},
 		{1, tally{yes: 1}, granted},
 		{1, tally{unanswered: 1}, noQuorum},
-	} {
-		assert.Equal(t, c.want, decideRelease(c.t, quorum(c.n), c.n), "n=%d %+v", c.n, c.t)
-	}
+	})
 }
 
 // Whatever the votes: a verdict falls when all are in, it never changes as
