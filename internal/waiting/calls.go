@@ -2,6 +2,7 @@ package waiting
 
 import (
 	"cmp"
+	"container/list"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -22,33 +23,29 @@ type Call struct {
 
 // Calls are the calls that wait. The zero value is empty. It is safe for concurrent use.
 type Calls struct {
-	mu       sync.Mutex         // calls nothing
-	own      entries            // those that wait for themselves
-	onBehalf entries            // those that wait for others, of which there are few
-	holders  map[string]*holder // by digest: those of whom calls were told
+	mu sync.Mutex // calls nothing
+
+	// Entries, in the order in which their calls began to wait: own wait for themselves, onBehalf for others. Of
+	// these there are few.
+	own, onBehalf list.List
+
+	holders map[string]*holder // by digest: those of whom calls were told
 }
 
 // A Since says since when those wait on whose behalf a call does, which may go on while one after the other gets
 // what it waits for: nil inside if nobody does.
 type Since = atomic.Pointer[time.Time]
 
-// entries are in the order in which their calls began to wait.
-type entries struct {
-	first, last *Entry
-	len         int
-}
-
 // An Entry is a call's place among them. Only the goroutine of the call uses it.
 type Entry struct {
 	Queued   *Waiter // nil: the call polls
 	OnBehalf *Since  // nil: it waits for itself
 
-	// Guarded by Calls.mu, but that only the call's goroutine sets waits.
-	waits      bool
-	prev, next *Entry
-	call       Call
-	noted      time.Time // when the call was noted last
-	holder     *holder   // the last one that it was told of; nil: of none yet
+	// Guarded by Calls.mu, but that only the call's goroutine sets place.
+	place  *list.Element // nil: the call does not wait
+	call   Call
+	noted  time.Time // when the call was noted last
+	holder *holder   // the last one that it was told of; nil: of none yet
 }
 
 // A holder is one for whom calls were refused.
@@ -64,9 +61,8 @@ func (w *Calls) Note(e *Entry, c Call) {
 	defer w.mu.Unlock()
 	now := time.Now()
 	c.Since = e.call.Since
-	if !e.waits {
-		e.waits, c.Since = true, now
-		w.among(e).add(e)
+	if e.place == nil {
+		e.place, c.Since = w.among(e).PushBack(e), now
 	}
 	// After an attempt that saw no holder, the next one may find the same.
 	if c.Holder != "" && (e.holder == nil || e.holder.digest != c.Holder) {
@@ -78,18 +74,17 @@ func (w *Calls) Note(e *Entry, c Call) {
 
 // Remove notes that the call of e does not wait any more, if it ever did.
 func (w *Calls) Remove(e *Entry) {
-	if !e.waits {
+	if e.place == nil {
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	e.waits = false
 	w.leave(e.holder)
-	e.holder = nil
-	w.among(e).remove(e)
+	w.among(e).Remove(e.place)
+	e.holder, e.place = nil, nil
 }
 
-func (w *Calls) among(e *Entry) *entries {
+func (w *Calls) among(e *Entry) *list.List {
 	if e.OnBehalf != nil {
 		return &w.onBehalf
 	}
@@ -130,42 +125,17 @@ func (w *Calls) leave(h *holder) {
 	}
 }
 
-func (w *entries) add(e *Entry) {
-	if e.prev = w.last; e.prev != nil {
-		e.prev.next = e
-	} else {
-		w.first = e
-	}
-	w.last = e
-	w.len++
-}
-
-func (w *entries) remove(e *Entry) {
-	if e.prev != nil {
-		e.prev.next = e.next
-	} else {
-		w.first = e.next
-	}
-	if e.next != nil {
-		e.next.prev = e.prev
-	} else {
-		w.last = e.prev
-	}
-	e.prev, e.next = nil, nil
-	w.len--
-}
-
 // Oldest is for how long the longest of the calls has waited; 0 if none waits. It costs the same for any number
 // of those that wait for themselves.
 func (w *Calls) Oldest() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	oldest := time.Duration(0)
-	if e := w.own.first; e != nil {
-		oldest = time.Since(e.call.Since)
+	if e := w.own.Front(); e != nil {
+		oldest = time.Since(e.Value.(*Entry).call.Since)
 	}
-	for e := w.onBehalf.first; e != nil; e = e.next {
-		oldest = max(oldest, time.Since(e.since()))
+	for e := w.onBehalf.Front(); e != nil; e = e.Next() {
+		oldest = max(oldest, time.Since(e.Value.(*Entry).since()))
 	}
 	return oldest
 }
@@ -175,9 +145,10 @@ func (w *Calls) Oldest() time.Duration {
 func (w *Calls) All(q *Queue, see func(c *Call, answer error)) []Call {
 	standings := q.standings()
 	w.mu.Lock()
-	calls := make([]Call, 0, w.own.len+w.onBehalf.len)
-	for _, all := range []*entries{&w.own, &w.onBehalf} {
-		for e := all.first; e != nil; e = e.next {
+	calls := make([]Call, 0, w.own.Len()+w.onBehalf.Len())
+	for _, all := range []*list.List{&w.own, &w.onBehalf} {
+		for at := all.Front(); at != nil; at = at.Next() {
+			e := at.Value.(*Entry)
 			c, s := e.call, standings[e.Queued]
 			c.Position, c.Since = s.position, e.since()
 			if s.answer != nil && s.at.After(e.noted) {
