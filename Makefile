@@ -76,7 +76,7 @@ test: tools ## all tests in small (-short), after installing what they need
 # Those of the documents start other programs, which are not built with it.
 test-race: tools-race ## all tests in small, with the race detector
 	CGO_ENABLED=1 $(TESTRUN) -race -short -vet=off -parallel $(PARALLEL) -timeout $(TIMEOUT) $(TESTFLAGS) \
-		./redlock ./test/... $$($(GO) list ./... | grep -v /test/snippets)
+		./redlock $$($(GO) list ./test/... ./... | grep -v /test/snippets)
 
 .PHONY: race
 race: tools-race ## all tests at full size, with the race detector
