@@ -24,8 +24,8 @@ DEPS := github.com/gomodule/redigo golang.org/x/sync
 NESTED := $(patsubst ./%/go.mod,%,$(shell find . -mindepth 2 -name go.mod -not -path './.*' -not -path '*/testdata/*'))
 
 # What make check does besides make cover. Those with a + between them run at the same time: the
-# matrix mostly waits, and so do the last ones of the nested modules and the benchmarks.
-CHECKS := test-race fmt-check vet lint+matrix-short tidy-check deps-check cross nested+spec oldest+bench-smoke quickstart mutants-short
+# matrix mostly waits, and so do the last ones of the nested modules.
+CHECKS := test-race fmt-check vet lint+matrix-short tidy-check deps-check cross nested+spec bench-smoke quickstart oldest mutants-short
 
 # The oldest Go that users may have, as its last patch: with the first ones, a bubble of
 # testing/synctest could hang the garbage collector (golang/go#75134).
