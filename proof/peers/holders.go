@@ -28,39 +28,29 @@ func (s span) common(o span) time.Duration {
 type holding struct {
 	span
 
-	resource, client string
-	lock             int
+	of *call
 }
 
 // holdings are the times of all locks of a history: from the return of a call that acquired or extended it to the
 // validity that the call returned, and no longer than until the release was asked for or the loss was signalled.
 // Where a library does not say how long a lock is valid, it is until the signal, for which its process must run.
-func (h *ran) holdings() []holding {
-	var all []holding
-	for _, l := range h.locks {
-		for _, s := range l.valid(h) {
-			all = append(all, holding{s, l.resource, l.client, l.call})
+func (h *ran) holdings() (all []holding) {
+	for _, c := range h.calls {
+		if !c.locked {
+			continue
+		}
+		end := min(c.released, c.lost, c.down, h.end)
+		pieces := c.untils
+		if len(pieces) == 0 {
+			pieces = without(span{c.to, end}, h.frozen(c.client))
+		}
+		for _, s := range pieces {
+			if s.to = min(s.to, end); s.from < s.to {
+				all = append(all, holding{s, c})
+			}
 		}
 	}
 	return all
-}
-
-// valid are the pieces of a lock's time.
-func (l *lock) valid(h *ran) []span {
-	end := min(l.released, l.lost, h.end)
-	if down, ok := h.downs[l.client]; ok {
-		end = min(end, down)
-	}
-	if len(l.untils) == 0 {
-		return without(span{l.since, end}, h.frozen[l.client])
-	}
-	var pieces []span
-	for _, u := range l.untils {
-		if s := (span{u.from, min(u.to, end)}); s.from < s.to {
-			pieces = append(pieces, s)
-		}
-	}
-	return pieces
 }
 
 // without is what is left of a span without the times in which a process was frozen, and could not be told.
@@ -74,13 +64,12 @@ func without(s span, frozen []span) []span {
 		}
 		pieces = append(pieces[:len(pieces)-1], span{last.from, f.from}, span{thawed, last.to})
 	}
-	return slices.DeleteFunc(pieces, func(s span) bool { return s.from >= s.to })
+	return pieces
 }
 
 // overlaps are the pairs of locks that held a resource at the same time, and the longest of these times.
 func overlaps(all []holding) (pairs int, longest time.Duration) {
-	type pair struct{ a, b holding }
-	seen := make(map[pair]bool)
+	seen := make(map[[2]*call]bool)
 	slices.SortFunc(all, func(a, b holding) int { return cmp.Compare(a.from, b.from) })
 	for i, a := range all {
 		for _, b := range all[i+1:] {
@@ -88,28 +77,24 @@ func overlaps(all []holding) (pairs int, longest time.Duration) {
 				break
 			}
 			both := a.common(b.span)
-			if a.resource != b.resource || a.client == b.client && a.lock == b.lock || both <= rounding {
-				continue
+			if a.of.resource == b.of.resource && a.of != b.of && both > rounding {
+				longest = max(longest, both)
+				seen[[2]*call{a.of, b.of}] = true
 			}
-			longest = max(longest, both)
-			key := pair{a, b}
-			key.a.span, key.b.span = span{}, span{}
-			seen[key] = true
 		}
 	}
 	return len(seen), longest
 }
 
-// updates counts the writes that the register took, and those that are not in its value.
-func updates(events []history.Event) (taken, lost int64) {
+// lostUpdates counts the writes that the register took, and that are not in its value.
+func lostUpdates(events []history.Event) (lost int64) {
 	for _, e := range events {
 		switch {
 		case e.Kind == history.Write && e.OK:
-			taken++
 			lost++
 		case e.Kind == history.Register:
 			lost -= e.Value
 		}
 	}
-	return taken, lost
+	return lost
 }

@@ -34,25 +34,29 @@ type Figures struct {
 	NoWakeUp        *int  `json:"lostWakeUps,omitempty"` // nil where waiters poll.
 }
 
-// tally counts.
-func tally(events []history.Event, samples []sample, ttl time.Duration, wakes bool) Figures {
+// tally counts. Only of a library that wakes up those who wait, it looks for wake-ups that were lost.
+func tally(events []history.Event, samples []sample, ttl time.Duration, wakes bool) (f Figures) {
 	h := read(events, ttl)
-	f := Figures{Locks: len(h.locks)}
-	var longest time.Duration
-	f.Overlaps, longest = overlaps(h.holdings())
-	f.LongestOverlap = longest.Milliseconds()
-	_, f.LostUpdates = updates(events)
+	pairs, longest := overlaps(h.holdings())
+	f.Overlaps, f.LongestOverlap, f.LostUpdates = pairs, longest.Milliseconds(), lostUpdates(events)
 	f.OrphansFailed, f.OrphansReleased = h.orphans(samples)
 	for _, e := range events {
 		if e.Kind == history.Keys {
 			f.LeftInTheEnd += len(e.Keys)
 		}
 	}
+	asleep := 0
 	for _, c := range h.calls {
-		took := h.awake(c) - c.told
-		if h.killed(c) {
-			continue
+		if c.locked {
+			f.Locks++
 		}
+		if wakes && c.op == history.OpLock && h.slept(c, samples) {
+			asleep++
+		}
+		if c.to == never && c.down != never {
+			continue // Its process was killed, which is no fault of its own.
+		}
+		took := h.awake(c) - c.told
 		f.Longest = max(f.Longest, took.Milliseconds())
 		if took > slow {
 			f.Slow++
@@ -62,8 +66,7 @@ func tally(events []history.Event, samples []sample, ttl time.Duration, wakes bo
 		}
 	}
 	if wakes {
-		n := h.forgotten(samples)
-		f.NoWakeUp = &n
+		f.NoWakeUp = &asleep
 	}
 	return f
 }
