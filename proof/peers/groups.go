@@ -25,13 +25,6 @@ var groups = []group{
 	{"rolling", "rolling", []string{plan.Rolling}, closer},
 }
 
-func groupNames() (names []string) {
-	for _, g := range groups {
-		names = append(names, g.name)
-	}
-	return names
-}
-
 // longer is how many times longer the ttl is than in the plan, and with it what is as long as a ttl: keys that are left
 // behind would expire before they are noticed.
 const longer = 2

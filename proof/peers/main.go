@@ -12,8 +12,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/seed6c881748/redlock/proof/peers/locker"
@@ -33,8 +31,8 @@ func main() {
 	flag.DurationVar(&f.time, "time", 30*time.Second, "how long each library runs under each group of faults")
 	flag.Uint64Var(&f.seed, "seed", 1, "what the schedules are drawn from")
 	flag.StringVar(&f.out, "out", filepath.Join("..", "build", "peers"), "the folder for the table and the histories")
-	flag.StringVar(&f.faults, "faults", "", "one group only: "+strings.Join(groupNames(), ", "))
-	flag.StringVar(&f.lib, "library", "", "one library only: "+strings.Join(libraryNames(), ", "))
+	flag.StringVar(&f.faults, "faults", "", "one group of faults only: a name in the table")
+	flag.StringVar(&f.lib, "library", "", "one library only")
 	flag.StringVar(&f.client, "client", "", "be a client process of this library")
 	flag.Parse()
 	if err := run(f); err != nil {
@@ -47,9 +45,6 @@ func run(f flags) error {
 	if f.client != "" {
 		return locker.Run(f.client, os.Stdin, os.Stdout)
 	}
-	if err := f.check(); err != nil {
-		return err
-	}
 	var all []Figures
 	for _, g := range groups {
 		for _, l := range peers {
@@ -61,18 +56,11 @@ func run(f flags) error {
 				return fmt.Errorf("peers: %s, %s: %w", l.name, g.name, err)
 			}
 			all = append(all, figures)
-			fmt.Fprintln(os.Stderr, figures.line())
+			fmt.Fprintf(os.Stderr, "%s, %s: %s\n", g.name, l.name, figures.short())
 		}
 	}
+	if len(all) == 0 {
+		return fmt.Errorf("peers: no library %q, or no faults %q", f.lib, f.faults)
+	}
 	return write(os.Stdout, f, all)
-}
-
-func (f flags) check() error {
-	if f.faults != "" && !slices.Contains(groupNames(), f.faults) {
-		return fmt.Errorf("peers: no faults %q", f.faults)
-	}
-	if f.lib != "" && !slices.Contains(libraryNames(), f.lib) {
-		return fmt.Errorf("peers: no library %q", f.lib)
-	}
-	return nil
 }

@@ -29,22 +29,13 @@ var peers = []peer{
 	{name: "redlock", wakes: true, modules: []string{"github.com/seed6c881748/redlock"}, command: inGo("redlock")},
 	{name: "redsync/redigo", command: inGo("redsync/redigo"), modules: locker.Libraries["redsync/redigo"].Modules},
 	{name: "redsync/goredis", command: inGo("redsync/goredis"), modules: locker.Libraries["redsync/goredis"].Modules},
-	{name: "node-redlock", modules: []string{"redlock5", "ioredis"}, command: inNode},
+	{name: "node-redlock", modules: []string{"redlock5", "ioredis"}, command: func(string) ([]string, error) { return locker.Node() }},
 	{name: "rueidislock", servers: 1, wakes: true, command: inGo("rueidislock"), modules: libraries.Rueidislock.Modules},
-}
-
-func libraryNames() (names []string) {
-	for _, l := range peers {
-		names = append(names, l.name)
-	}
-	return names
 }
 
 func inGo(name string) func(self string) ([]string, error) {
 	return func(self string) ([]string, error) { return []string{self, "-client", name}, nil }
 }
-
-func inNode(string) ([]string, error) { return locker.Node() }
 
 // redlocksOwn are rules of ../judge that are promises of redlock: a history can be judged again without them.
 var redlocksOwn = []string{
@@ -81,10 +72,11 @@ func play(f flags, l peer, g group) (Figures, error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	w := watchers{peer: l, resources: p.Resources}
+	command := fmt.Sprintf("go run ./peers -time %v -seed %d -library %s -faults %q", f.time, f.seed, l.name, g.name)
 	events, err := course.Run(ctx, course.Options{
 		Plan: p, Command: client, History: out, Started: w.start, Hang: locker.Patience + hung + slow,
 		Header: history.Header{
-			Library: l.name, Commit: history.Commit(), Versions: versions(l), Command: command(f, l, g), Without: redlocksOwn,
+			Library: l.name, Commit: history.Commit(), Versions: versions(l), Command: command, Without: redlocksOwn,
 			SignalSlack: int64(signalSlack),
 		},
 	})
@@ -96,8 +88,4 @@ func play(f flags, l peer, g group) (Figures, error) {
 	t := tally(events, samples, p.TTL, l.wakes)
 	t.Library, t.Version, t.Faults, t.Seed, t.Seconds = l.name, versions(l)[l.modules[0]], g.name, f.seed, int(f.time/time.Second)
 	return t, nil
-}
-
-func command(f flags, l peer, g group) string {
-	return fmt.Sprintf("go run ./peers -time %v -seed %d -library %s -faults %q", f.time, f.seed, l.name, g.name)
 }

@@ -30,8 +30,8 @@ func write(out io.Writer, f flags, all []Figures) error {
 	r := report{history.Commit(), time.Now().UTC().Format(time.DateOnly), history.Server(), make(map[string]map[string]string), all, nil}
 	for _, l := range peers {
 		r.Versions[l.name] = versions(l)
-		if some := r.of(l.name, ""); len(some) > 0 {
-			r.Sums = append(r.Sums, sumOf(some))
+		if sum := r.sum(l.name, ""); sum.Library != "" {
+			r.Sums = append(r.Sums, sum)
 		}
 	}
 	text := r.text()
@@ -69,24 +69,14 @@ func (r report) text() string {
 		row := []string{g.name}
 		for _, name := range names {
 			cell := ""
-			if some := r.of(name, g.name); len(some) > 0 {
-				cell = sumOf(some).short()
+			if sum := r.sum(name, g.name); sum.Library != "" {
+				cell = sum.short()
 			}
 			row = append(row, cell)
 		}
 		where.Add(row...)
 	}
 	return sums.Markdown() + "\n" + where.Markdown()
-}
-
-// of are the figures of a library under some faults, or under all.
-func (r report) of(library, faults string) (some []Figures) {
-	for _, f := range r.Figures {
-		if f.Library == library && (faults == "" || f.Faults == faults) {
-			some = append(some, f)
-		}
-	}
-	return some
 }
 
 // columns are what is said of a library.
@@ -118,10 +108,13 @@ func counted(n int, milliseconds int64) string {
 	return fmt.Sprintf("%d (%.2f s)", n, float64(milliseconds)/1000)
 }
 
-// sumOf adds up runs.
-func sumOf(all []Figures) (sum Figures) {
-	sum.Library, sum.Version = all[0].Library, all[0].Version
-	for _, f := range all {
+// sum adds up the runs of a library under some faults, or under all. It is of no library if there are none.
+func (r report) sum(library, faults string) (sum Figures) {
+	for _, f := range r.Figures {
+		if f.Library != library || faults != "" && f.Faults != faults {
+			continue
+		}
+		sum.Library, sum.Version = f.Library, f.Version
 		sum.Locks += f.Locks
 		sum.Overlaps += f.Overlaps
 		sum.LongestOverlap = max(sum.LongestOverlap, f.LongestOverlap)
@@ -161,9 +154,6 @@ func (f Figures) short() string {
 	}
 	return strings.Join(parts, ", ")
 }
-
-// line is what is said of a run as soon as it is over.
-func (f Figures) line() string { return fmt.Sprintf("%s, %s: %s", f.Faults, f.Library, f.short()) }
 
 // versions are those of a library's parts.
 func versions(l peer) map[string]string {
