@@ -17,12 +17,10 @@ type builder struct {
 	sets      map[string]int
 	texts     map[string]int
 
-	threads map[ref]int   // By the acquisition.
-	calls   map[ref]int   // All calls.
-	locks   map[int]*lock // By thread.
-	inside  map[int]int   // By thread: the section that is open.
-	lives   map[string]int
-	open    map[string][]int // The faults that last, by their names and lanes.
+	threads map[ref]*thread // By the acquisition.
+	calls   map[ref]*call   // All calls.
+	lives   map[string]*life
+	open    map[string][]*fault // Those that last, by their names and lanes.
 }
 
 // A ref names a call of a process.
@@ -43,8 +41,7 @@ func clientLane(process string) string { return "client " + base(process) }
 func newBuilder(events []history.Event) *builder {
 	b := &builder{
 		lanes: map[string]int{}, resources: map[string]int{}, sets: map[string]int{}, texts: map[string]int{"": 0},
-		threads: map[ref]int{}, calls: map[ref]int{}, locks: map[int]*lock{}, inside: map[int]int{},
-		lives: map[string]int{}, open: map[string][]int{},
+		threads: map[ref]*thread{}, calls: map[ref]*call{}, lives: map[string]*life{}, open: map[string][]*fault{},
 	}
 	b.Texts = []string{""}
 	clients, nodes, all := map[string]bool{}, 0, false
@@ -128,11 +125,11 @@ func (b *builder) add(e history.Event) {
 	case history.Votes:
 		b.votes(e)
 	case history.Wait:
-		if c, ok := b.calls[ref{e.Client, e.Call}]; ok {
-			b.Calls[c].Waits = micro(e.At)
+		if c := b.calls[ref{e.Client, e.Call}]; c != nil {
+			c.Waits = micro(e.At)
 		}
 	case history.Keep, history.Lost, history.Enter, history.Leave, history.Read, history.Write:
-		if t, ok := b.threadOf(e); ok {
+		if t := b.threadOf(e); t != nil {
 			b.ofLock(t, e)
 		}
 	case history.Up, history.Down:
@@ -142,67 +139,60 @@ func (b *builder) add(e history.Event) {
 	}
 }
 
-// threadOf returns the thread of the lock that an event is about.
-func (b *builder) threadOf(e history.Event) (int, bool) {
-	t, ok := b.threads[ref{cmp.Or(e.Owner, e.Client), e.Lock}]
-	return t, ok
+// threadOf returns the thread of the lock that an event is about, nil if that is not known.
+func (b *builder) threadOf(e history.Event) *thread {
+	return b.threads[ref{cmp.Or(e.Owner, e.Client), e.Lock}]
 }
 
-func (b *builder) newThread(e history.Event) int {
-	b.Threads = append(b.Threads, thread{
-		Lane: b.lanes[clientLane(e.Client)], From: micro(e.At), To: micro(e.At),
-		Set: b.set(e.Resources), Process: b.text(e.Client),
-	})
-	return len(b.Threads) - 1
+func (b *builder) newThread(e history.Event, set int) *thread {
+	at := micro(e.At)
+	t := &thread{Lane: b.lanes[clientLane(e.Client)], From: at, To: at, Set: set, Process: b.text(e.Client)}
+	b.Threads = append(b.Threads, t)
+	return t
 }
 
 // reach makes a thread last until then.
-func (b *builder) reach(t int, at int64) { b.Threads[t].To = max(b.Threads[t].To, at) }
+func (t *thread) reach(at int64) { t.To = max(t.To, at) }
+
+// leave ends the section that is open.
+func (t *thread) leave(at int64) {
+	if t.inside != nil {
+		t.inside.To, t.inside = at, nil
+	}
+}
 
 func (b *builder) call(e history.Event) {
-	c := call{Of: -1, Op: b.text(e.Op), From: micro(e.At), To: -1, Waits: -1}
-	switch about, known := b.threadOf(e); {
+	c := &call{Of: b.threadOf(e), Op: b.text(e.Op), From: micro(e.At), To: -1, Waits: -1, number: len(b.Calls)}
+	switch {
 	case e.Op == history.OpLock || e.Op == history.OpTryLock:
-		c.Thread = b.newThread(e)
-		c.Of = c.Thread
-		b.threads[ref{e.Client, e.Call}] = c.Thread
-	case !known:
-		c.Thread = b.newThread(e)
+		c.Of = b.newThread(e, b.set(e.Resources))
+		c.Thread, b.threads[ref{e.Client, e.Call}] = c.Of, c.Of
+	case c.Of == nil:
+		c.Thread = b.newThread(e, b.set(e.Resources))
 	case e.Owner == "" || e.Owner == e.Client:
-		c.Thread, c.Of = about, about
+		c.Thread = c.Of
 	default: // Another process's lock.
-		e.Resources = b.names(b.Threads[about].Set)
-		c.Thread, c.Of = b.newThread(e), about
+		c.Thread = b.newThread(e, c.Of.Set)
 	}
-	if l := b.locks[c.Of]; l != nil && (e.Op == history.OpUnlock || e.Op == history.OpRelease) {
-		l.told(micro(e.Until))
+	if c.Of != nil && c.Of.lock != nil && (e.Op == history.OpUnlock || e.Op == history.OpRelease) {
+		c.Of.lock.told(micro(e.Until))
 		how := "released"
 		if c.Thread != c.Of {
 			how += " by " + e.Client
 		}
-		l.over(micro(e.At), how)
+		c.Of.lock.over(micro(e.At), how)
 	}
-	b.calls[ref{e.Client, e.Call}] = len(b.Calls)
-	b.Calls = append(b.Calls, c)
-	b.reach(c.Thread, c.From)
-}
-
-func (b *builder) names(set int) []string {
-	var all []string
-	for _, r := range b.Sets[set] {
-		all = append(all, b.Resources[r])
-	}
-	return all
+	b.calls[ref{e.Client, e.Call}], b.Calls = c, append(b.Calls, c)
+	c.Thread.reach(c.From)
 }
 
 func (b *builder) ret(e history.Event) {
-	n, ok := b.calls[ref{e.Client, e.Call}]
-	if !ok {
+	c := b.calls[ref{e.Client, e.Call}]
+	if c == nil {
 		return
 	}
-	c := &b.Calls[n]
 	c.To, c.Err, c.Until, c.Fence = micro(e.At), b.text(e.Err), micro(e.Until), e.Fence
-	b.reach(c.Thread, c.To)
+	c.Thread.reach(c.To)
 	if !e.OK {
 		c.Outcome = b.text(cmp.Or(e.Outcome, "failed"))
 		return
@@ -210,20 +200,20 @@ func (b *builder) ret(e history.Event) {
 	c.Outcome = b.text(textOK)
 	switch e.Op {
 	case history.OpLock, history.OpTryLock:
-		b.locks[c.Thread] = &lock{acquired: c.To, until: c.Until}
+		c.Thread.lock = &lock{acquired: c.To, until: c.Until}
 	case history.OpExtend:
-		if l := b.locks[c.Of]; l != nil {
-			l.renewals = append(l.renewals, renewal{c.To, c.Until})
+		if c.Of != nil && c.Of.lock != nil {
+			c.Of.lock.renewals = append(c.Of.lock.renewals, renewal{c.To, c.Until})
 		}
 	}
 }
 
 func (b *builder) votes(e history.Event) {
-	n, ok := b.calls[ref{e.Client, e.Call}]
-	if !ok {
+	c := b.calls[ref{e.Client, e.Call}]
+	if c == nil {
 		return
 	}
-	a := attempt{Call: n}
+	a := attempt{Call: c.number}
 	for _, v := range e.Votes {
 		if v.Node < 0 {
 			continue
@@ -231,49 +221,39 @@ func (b *builder) votes(e history.Event) {
 		for len(a.Votes) <= v.Node {
 			a.Votes = append(a.Votes, vote{})
 		}
-		at := v.At
-		if at == 0 {
-			at = e.At
-		}
-		a.Votes[v.Node] = vote{At: micro(at), Says: b.text(v.Says)}
+		a.Votes[v.Node] = vote{At: micro(cmp.Or(v.At, e.At)), Says: b.text(v.Says)}
 	}
 	b.Attempts = append(b.Attempts, a)
 }
 
 // ofLock adds what a lock's thread has besides calls.
-func (b *builder) ofLock(t int, e history.Event) {
-	at := micro(e.At)
-	b.reach(t, max(at, micro(e.End)))
-	l := b.locks[t]
-	if l != nil {
-		l.told(micro(e.Until))
+func (b *builder) ofLock(t *thread, e history.Event) {
+	at, to := micro(e.At), micro(max(e.At, e.End))
+	t.reach(to)
+	l := t.lock
+	if l == nil {
+		l = &lock{} // Of a history that is not whole.
 	}
+	l.told(micro(e.Until))
 	switch e.Kind {
 	case history.Keep:
-		if l != nil {
-			l.kept = true
-		}
+		l.kept = true
 	case history.Lost:
-		b.Losses = append(b.Losses, loss{t, at, b.text(e.Err)})
-		if l != nil {
-			l.over(at, "the holder was told of its loss")
-		}
+		b.Losses = append(b.Losses, []any{&t.number, at, b.text(e.Err)})
+		l.over(at, "the holder was told of its loss")
 	case history.Enter:
-		b.inside[t] = len(b.Sections)
-		b.Sections = append(b.Sections, section{t, at, -1})
+		t.inside = &section{t, at, -1}
+		b.Sections = append(b.Sections, t.inside)
 	case history.Leave:
-		if s, ok := b.inside[t]; ok {
-			b.Sections[s].To = at
-			delete(b.inside, t)
-		}
+		t.leave(at)
 	default:
-		a := access{Thread: t, Op: b.text(string(e.Kind)), From: at, To: max(at, micro(e.End)), Value: e.Value, Fence: e.Fence}
-		if len(e.Resources) > 0 {
-			a.Resource = b.resource(e.Resources[0])
-		}
+		ok, resource := 0, 0
 		if e.OK {
-			a.OK = 1
+			ok = 1
 		}
-		b.Accesses = append(b.Accesses, a)
+		if len(e.Resources) > 0 {
+			resource = b.resource(e.Resources[0])
+		}
+		b.Accesses = append(b.Accesses, []any{&t.number, b.text(string(e.Kind)), resource, at, to, e.Value, e.Fence, ok})
 	}
 }

@@ -12,25 +12,23 @@ import (
 func (b *builder) upOrDown(e history.Event) {
 	at := micro(e.At)
 	if e.Kind == history.Up {
-		b.lives[e.Client] = len(b.Lives)
-		b.Lives = append(b.Lives, life{b.lanes[clientLane(e.Client)], at, -1, b.text(e.Client), 0})
+		l := &life{b.lanes[clientLane(e.Client)], at, -1, b.text(e.Client), 0}
+		b.lives[e.Client], b.Lives = l, append(b.Lives, l)
 		return
 	}
-	if n, ok := b.lives[e.Client]; ok {
-		b.Lives[n].To, b.Lives[n].Ended = at, b.text(e.Err)
+	if l := b.lives[e.Client]; l != nil {
+		l.To, l.Ended = at, b.text(e.Err)
 	}
 	process := b.text(e.Client)
-	for t, l := range b.locks {
-		if b.Threads[t].Process == process && !l.ended {
+	for _, t := range b.Threads {
+		if t.Process != process {
+			continue
+		}
+		if l := t.lock; l != nil && !l.ended {
 			l.over(at, "the process ended")
 			l.process = true
 		}
-	}
-	for t, s := range b.inside {
-		if b.Threads[t].Process == process {
-			b.Sections[s].To = at
-			delete(b.inside, t)
-		}
+		t.leave(at)
 	}
 }
 
@@ -44,15 +42,15 @@ func (b *builder) fault(e history.Event) {
 	}
 	key, at := e.Fault+" of "+name, micro(e.At)
 	if e.Kind == history.FaultBegin {
-		b.open[key] = append(b.open[key], len(b.Faults))
 		if strings.HasPrefix(e.Detail, e.Fault+" of ") {
 			e.Detail = "" // It says no more than name, lane and times.
 		}
-		b.Faults = append(b.Faults, fault{b.lanes[name], at, -1, b.text(e.Fault), b.text(e.Detail)})
+		f := &fault{b.lanes[name], at, -1, b.text(e.Fault), b.text(e.Detail)}
+		b.Faults, b.open[key] = append(b.Faults, f), append(b.open[key], f)
 		return
 	}
 	if begun := b.open[key]; len(begun) > 0 {
-		b.Faults[begun[0]].To = at
+		begun[0].To = at
 		b.open[key] = begun[1:]
 	}
 }

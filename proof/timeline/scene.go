@@ -13,23 +13,23 @@ import (
 // A scene is what the page draws. Times are microseconds since the start of the run; -1 is one that did not come.
 // What there may be very many of is encoded as arrays, in the order of its fields.
 type scene struct {
-	End       int64    `json:"end"`
-	Lanes     []lane   `json:"lanes"`
-	Resources []string `json:"resources"`
-	Sets      [][]int  `json:"sets"`    // The sets of resources that are locked together.
-	Texts     []string `json:"texts"`   // Errors, details, and what nodes said; the first one is empty.
-	Threads   []thread `json:"threads"` // In order of Lane, Track and From.
+	End       int64     `json:"end"`
+	Lanes     []lane    `json:"lanes"`
+	Resources []string  `json:"resources"`
+	Sets      [][]int   `json:"sets"`    // The sets of resources that are locked together.
+	Texts     []string  `json:"texts"`   // Errors, details, and what nodes said; the first one is empty.
+	Threads   []*thread `json:"threads"` // In order of Lane, Track and From.
 
-	Calls    []call    `json:"calls"`
-	Attempts []attempt `json:"attempts"`
-	Holds    []hold    `json:"holds"`
-	Sections []section `json:"sections"`
-	Accesses []access  `json:"accesses"`
-	Losses   []loss    `json:"losses"`
+	Calls    []*call    `json:"calls"`
+	Attempts []attempt  `json:"attempts"`
+	Holds    []hold     `json:"holds"`
+	Sections []*section `json:"sections"`
+	Accesses [][]any    `json:"accesses"` // Of the register: thread, operation, resource, from, to, value, fence, 1 if OK.
+	Losses   [][]any    `json:"losses"`   // Loss signals: thread, when, error.
 
-	Lives      []life  `json:"lives"`
-	Faults     []fault `json:"faults"`
-	Violations []mark  `json:"violations"`
+	Lives      []*life  `json:"lives"`
+	Faults     []*fault `json:"faults"`
+	Violations []mark   `json:"violations"`
 }
 
 // A lane is a client, whatever the number of its processes, or a node, or what all of them share.
@@ -46,13 +46,17 @@ type thread struct {
 	From, To    int64
 	Set         int
 	Process     int // A text: the client with the number of its process.
+
+	number int      // Among all, once they are in order.
+	lock   *lock    // If there is one.
+	inside *section // That is open.
 }
 
 // A call is one of the library. Of is the thread that it is about, which is another one's if somebody releases a lock
-// that is not its own, and -1 if that lock is not known.
+// that is not its own, and nil if that lock is not known.
 type call struct {
-	Thread  int
-	Of      int
+	Thread  *thread
+	Of      *thread
 	Op      int // A text.
 	From    int64
 	To      int64
@@ -61,6 +65,8 @@ type call struct {
 	Until   int64
 	Fence   int64
 	Waits   int64 // Since when.
+
+	number int
 }
 
 // An attempt is what the nodes said, one after the other: when, and what.
@@ -76,7 +82,7 @@ type vote struct {
 
 // A hold is a time in which the lock was held.
 type hold struct {
-	Thread   int
+	Thread   *thread
 	From, To int64
 	Ended    int // A text: how.
 	// Dead is until when the lock of a process that has ended keeps others out, or -1.
@@ -85,26 +91,8 @@ type hold struct {
 
 // A section is a critical one; To is -1 if it was not left.
 type section struct {
-	Thread   int
+	Thread   *thread
 	From, To int64
-}
-
-// An access is an operation of a section on the register.
-type access struct {
-	Thread   int
-	Op       int // A text.
-	Resource int
-	From, To int64
-	Value    int64
-	Fence    int64
-	OK       int
-}
-
-// A loss is a loss signal.
-type loss struct {
-	Thread int
-	At     int64
-	Err    int
 }
 
 // A life is a process of a client.
@@ -139,7 +127,11 @@ func (t thread) MarshalJSON() ([]byte, error) {
 }
 
 func (c call) MarshalJSON() ([]byte, error) {
-	return row(c.Thread, c.Of, c.Op, c.From, c.To, c.Outcome, c.Err, c.Until, c.Fence, c.Waits)
+	of := -1
+	if c.Of != nil {
+		of = c.Of.number
+	}
+	return row(c.Thread.number, of, c.Op, c.From, c.To, c.Outcome, c.Err, c.Until, c.Fence, c.Waits)
 }
 
 // MarshalJSON encodes the votes' times as differences, which are shorter.
@@ -157,16 +149,12 @@ func (a attempt) MarshalJSON() ([]byte, error) {
 	return row(all...)
 }
 
-func (h hold) MarshalJSON() ([]byte, error)    { return row(h.Thread, h.From, h.To, h.Ended, h.Dead) }
-func (s section) MarshalJSON() ([]byte, error) { return row(s.Thread, s.From, s.To) }
-func (l loss) MarshalJSON() ([]byte, error)    { return row(l.Thread, l.At, l.Err) }
-func (l life) MarshalJSON() ([]byte, error)    { return row(l.Lane, l.From, l.To, l.Process, l.Ended) }
-
-func (f fault) MarshalJSON() ([]byte, error) { return row(f.Lane, f.From, f.To, f.Name, f.Detail) }
-
-func (a access) MarshalJSON() ([]byte, error) {
-	return row(a.Thread, a.Op, a.Resource, a.From, a.To, a.Value, a.Fence, a.OK)
+func (h hold) MarshalJSON() ([]byte, error) {
+	return row(h.Thread.number, h.From, h.To, h.Ended, h.Dead)
 }
+func (s section) MarshalJSON() ([]byte, error) { return row(s.Thread.number, s.From, s.To) }
+func (l life) MarshalJSON() ([]byte, error)    { return row(l.Lane, l.From, l.To, l.Process, l.Ended) }
+func (f fault) MarshalJSON() ([]byte, error)   { return row(f.Lane, f.From, f.To, f.Name, f.Detail) }
 
 func row(columns ...any) ([]byte, error) { return json.Marshal(columns) }
 

@@ -93,7 +93,7 @@ func TestTracksDoNotOverlap(t *testing.T) {
 		}
 	}
 	for _, c := range s.Calls {
-		assert.Equal(t, s.Threads[c.Thread].From, c.From, "calls are still in their threads")
+		assert.Equal(t, s.Threads[c.Thread.number].From, c.From, "calls are still in their threads")
 	}
 }
 

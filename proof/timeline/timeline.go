@@ -6,9 +6,11 @@ import (
 	"embed"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"html/template"
 	"io"
+	"io/fs"
 
 	"github.com/seed6c881748/redlock/internal/pages"
 	"github.com/seed6c881748/redlock/proof/history"
@@ -28,17 +30,17 @@ var layout = template.Must(template.New("page.html").Funcs(template.FuncMap{"num
 func Write(w io.Writer, events []history.Event, v judge.Verdict) error {
 	s := newScene(events, v.Violations)
 	data, err := json.Marshal(s)
-	if err != nil {
-		return fmt.Errorf("timeline: %w", err)
-	}
 	c := content{Data: template.JS(data), Verdict: v, Events: len(events), Length: length(s.End)}
-	if err := c.embed(); err != nil {
-		return fmt.Errorf("timeline: %w", err)
+	if err == nil {
+		err = c.embed()
 	}
-	c.header(events)
-	c.judgement()
-	c.faults(s)
-	if err := layout.Execute(w, c); err != nil {
+	if err == nil {
+		c.header(events)
+		c.judgement()
+		c.faults(s)
+		err = layout.Execute(w, c)
+	}
+	if err != nil {
 		return fmt.Errorf("timeline: %w", err)
 	}
 	return nil
@@ -47,25 +49,18 @@ func Write(w io.Writer, events []history.Event, v judge.Verdict) error {
 // embed puts style and script in, and allows these and nothing else: even if a name got past the escaping, it could
 // run nothing and send nothing away.
 func (c *content) embed() error {
-	style, err := pages.Files.ReadFile("common.css")
-	if err != nil {
+	var style, script []byte
+	add := func(to *[]byte, from fs.ReadFileFS, name string) (err error) {
+		text, err := from.ReadFile(name)
+		*to = append(*to, text...)
 		return err
 	}
-	own, err := files.ReadFile("page/style.css")
-	if err != nil {
-		return err
-	}
-	style = append(style, own...)
-	script, err := pages.Files.ReadFile("common.js")
-	if err != nil {
-		return err
-	}
+	err := errors.Join(add(&style, pages.Files, "common.css"), add(&style, files, "page/style.css"), add(&script, pages.Files, "common.js"))
 	for _, name := range scripts {
-		text, err := files.ReadFile("page/" + name + ".js")
-		if err != nil {
-			return err
-		}
-		script = append(script, text...)
+		err = errors.Join(err, add(&script, files, "page/"+name+".js"))
+	}
+	if err != nil {
+		return err
 	}
 	c.Style, c.Script = template.CSS(style), template.JS(script)
 	c.Policy = fmt.Sprintf("default-src 'none'; script-src '%s'; style-src '%s'; img-src data:; base-uri 'none'; form-action 'none'",
