@@ -26,7 +26,6 @@ type content struct {
 	Facts   []fact
 	Verdict judge.Verdict
 	Total   int // Of violations, of which not all need be listed.
-	Broken  []broken
 	Faults  []faults
 	Left    []fact
 	Cut     bool
@@ -37,13 +36,6 @@ type content struct {
 
 // A fact is a line of the header.
 type fact struct{ Name, Value string }
-
-// broken is a violation, and when it was.
-type broken struct {
-	Number     int
-	Rule, Text string
-	When       string
-}
 
 // faults are those of one kind.
 type faults struct {
@@ -58,8 +50,11 @@ type moment struct {
 	Detail            string
 }
 
-// header fills in what the first line says, and what the last ones do.
+// header fills in what the first line says, what the last ones do, and how much there is in between.
 func (c *content) header(events []history.Event) {
+	for _, r := range c.Verdict.Rules {
+		c.Total += r.Violations
+	}
 	c.Cut = true
 	for _, e := range events {
 		switch e.Kind {
@@ -108,15 +103,6 @@ func started(s string) string {
 		return s
 	}
 	return at.UTC().Format("2006-01-02 15:04 UTC")
-}
-
-func (c *content) judgement() {
-	for i, x := range c.Verdict.Violations {
-		c.Broken = append(c.Broken, broken{i + 1, x.Rule, x.Sentence, seconds(micro(x.From))})
-	}
-	for _, r := range c.Verdict.Rules {
-		c.Total += r.Violations
-	}
 }
 
 // Class is what the page's style knows the outcome of the run by.

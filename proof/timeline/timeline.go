@@ -23,7 +23,11 @@ var files embed.FS
 // The script is one, in files that each have one idea. What other pages have, too, comes first.
 var scripts = []string{"data", "view", "draw", "lanes", "overview", "panel", "input"}
 
-var layout = template.Must(template.New("page.html").Funcs(template.FuncMap{"number": number}).ParseFS(files, "page/page.html"))
+var layout = template.Must(template.New("page.html").Funcs(template.FuncMap{
+	"number": number,
+	"next":   func(i int) int { return i + 1 },
+	"when":   func(ns int64) string { return seconds(micro(ns)) },
+}).ParseFS(files, "page/page.html"))
 
 // Write writes a page that shows a history and what a judge said of it: one file that needs no server and no
 // network. A history that was cut short is shown as far as it goes.
@@ -36,7 +40,6 @@ func Write(w io.Writer, events []history.Event, v judge.Verdict) error {
 	}
 	if err == nil {
 		c.header(events)
-		c.judgement()
 		c.faults(s)
 		err = layout.Execute(w, c)
 	}
