@@ -39,21 +39,20 @@ func main() {
 func run(ctx context.Context, args []string, w io.Writer) error {
 	flags := flag.NewFlagSet("mutants", flag.ContinueOnError)
 	var (
-		only    = flags.String("run", "", "only mutants whose name matches this regular expression")
-		subset  = flags.Bool("subset", false, "only those that CI runs")
-		list    = flags.Bool("list", false, "list them, and run nothing")
-		jobs    = flags.Int("j", 2, "how many to try at a time")
-		timeout = flags.Duration("timeout", 2*time.Minute, "of the tests of one package")
-		report  = flags.String("json", "", "write the kill list to this file as JSON")
-		write   = flags.String("write", "", "write the tables in this folder from the patches, and run nothing")
+		only   = flags.String("run", "", "only mutants whose name matches this regular expression")
+		subset = flags.Bool("subset", false, "only those that CI runs")
+		list   = flags.Bool("list", false, "list them, and run nothing")
+		report = flags.String("json", "", "write the kill list to this file as JSON")
+		write  = flags.String("write", "", "write the tables in this folder from the patches, and run nothing")
 	)
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	root, err := findRoot()
+	mod, err := exec.Command("go", "env", "GOMOD").Output()
 	if err != nil {
 		return err
 	}
+	root := filepath.Dir(filepath.Dir(strings.TrimSpace(string(mod)))) // It is run in proof/.
 	all, err := readAll(filepath.Join(root, "proof", "mutants", "patches"))
 	if err != nil {
 		return err
@@ -85,29 +84,16 @@ func run(ctx context.Context, args []string, w io.Writer) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(scratch) }()
-	return judge(ctx, &runner{root, scratch, *timeout}, chosen, len(all), *jobs, w, *report)
-}
-
-// findRoot returns the root of the repository, from any folder in it.
-func findRoot() (string, error) {
-	out, err := exec.Command("go", "env", "GOMOD").Output()
-	if err != nil {
-		return "", err
-	}
-	dir := filepath.Dir(strings.TrimSpace(string(out)))
-	if filepath.Base(dir) != "proof" {
-		return "", fmt.Errorf("%s is not proof/, where this is to be run", dir)
-	}
-	return filepath.Dir(dir), nil
+	return judge(ctx, &runner{root, scratch, 2 * time.Minute}, chosen, len(all), w, *report)
 }
 
 // judge tries the mutants, which are chosen of so many, prints the kill list as it grows, and returns an error if one is not killed or explained.
-func judge(ctx context.Context, r *runner, chosen []*mutant, all, jobs int, w io.Writer, report string) error {
+func judge(ctx context.Context, r *runner, chosen []*mutant, all int, w io.Writer, report string) error {
 	began := time.Now()
 	results := make([]result, 0, len(chosen))
 	count := map[outcome]int{}
 	var bad []string
-	parallel(chosen, jobs, func(m *mutant) result { return r.try(ctx, m) }, func(res result) {
+	parallel(chosen, func(m *mutant) result { return r.try(ctx, m) }, func(res result) {
 		if ctx.Err() != nil {
 			return
 		}
@@ -121,7 +107,7 @@ func judge(ctx context.Context, r *runner, chosen []*mutant, all, jobs int, w io
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	always := r.unmutated(ctx, results, jobs, w)
+	always := r.unmutated(ctx, results, w)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -166,20 +152,19 @@ func (res *result) text() string {
 	return fmt.Sprintf("%-9s %s (%.1f s): %s\n          %s\n", res.Outcome, res.Name, res.Seconds, res.What, by)
 }
 
+// jobs are how many runs of tests there are at a time.
+const jobs = 2
+
 // parallel calls work for each item, so many at a time, and done with each result, one at a time.
-func parallel[T, R any](items []T, jobs int, work func(T) R, done func(R)) {
-	todo, results := make(chan T), make(chan R)
-	for range jobs {
-		go func() {
-			for item := range todo {
-				results <- work(item)
-			}
-		}()
-	}
+func parallel[T, R any](items []T, work func(T) R, done func(R)) {
+	free, results := make(chan struct{}, jobs), make(chan R)
 	go func() {
-		defer close(todo)
 		for _, item := range items {
-			todo <- item
+			free <- struct{}{}
+			go func() {
+				results <- work(item)
+				<-free
+			}()
 		}
 	}()
 	for range items {

@@ -22,14 +22,13 @@ import (
 type result struct {
 	Name    string   `json:"name"`
 	What    string   `json:"mutant"`
-	Found   string   `json:"found,omitempty"`
 	Outcome outcome  `json:"outcome"`
 	Tests   []string `json:"tests,omitempty"`   // that were to notice it
 	Failed  []string `json:"failed,omitempty"`  // those of them that have
 	Failure string   `json:"failure,omitempty"` // its first line; or why the mutant could not be tried
 	Seconds float64  `json:"seconds"`
 
-	killers suite // Failed, and how to run them
+	killers *suite // Failed, and how to run them
 }
 
 type outcome string
@@ -51,48 +50,47 @@ type runner struct {
 // try runs the tests that must notice the mutant, package by package, until one fails.
 func (r *runner) try(ctx context.Context, m *mutant) result {
 	began := time.Now()
-	res := result{Name: m.Name, What: m.What, Found: m.Found, Outcome: survived}
+	res := result{Name: m.Name, What: m.What}
 	for _, t := range m.Tests {
 		res.Tests = append(res.Tests, t.shown(m.Module)...)
 	}
-	r.tryIn(ctx, m, &res)
+	res.Outcome, res.Failure = r.tryIn(ctx, m, &res)
 	res.Seconds = time.Since(began).Round(time.Millisecond).Seconds()
 	return res
 }
 
-func (r *runner) tryIn(ctx context.Context, m *mutant, res *result) {
+func (r *runner) tryIn(ctx context.Context, m *mutant, res *result) (came outcome, failure string) {
 	dir := filepath.Join(r.scratch, strings.ReplaceAll(m.Name, "/", "-"))
 	defer func() { _ = os.RemoveAll(dir) }()
 	root, args, err := r.prepare(m, dir)
 	if err != nil {
-		res.Outcome, res.Failure = broken, err.Error()
-		return
+		return broken, err.Error()
 	}
+	module := filepath.Join(root, m.Module)
 	if m.Survives != "" {
-		res.Outcome, res.Failure = explained, m.Survives
-		if out, err := r.build(ctx, filepath.Join(root, m.Module), args); err != nil {
-			res.Outcome, res.Failure = broken, out
+		cmd := exec.CommandContext(ctx, "go", append(append([]string{"build"}, args...), "./...")...)
+		cmd.Dir = module
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return broken, strings.TrimSpace(string(out))
 		}
-		return
+		return explained, m.Survives
+	}
+	if m.Timeout != "" {
+		args = append(args, "-timeout="+m.Timeout)
 	}
 	for _, t := range m.Tests {
-		if m.Timeout != "" {
-			args = append(args, "-timeout="+m.Timeout)
-		}
-		got := r.test(ctx, filepath.Join(root, m.Module), t, m.Env, args)
+		got := r.test(ctx, module, t, m.Env, args)
 		switch {
 		case strings.HasPrefix(got.line, "panic: test timed out") && m.Timeout == "":
-			res.Outcome, res.Failure = broken, got.line+": a mutant that makes its tests hang has to say so"
-			return
+			return broken, got.line + ": a mutant that makes its tests hang has to say so"
 		case got.broken != "":
-			res.Outcome, res.Failure = broken, got.broken
-			return
+			return broken, got.broken
 		case len(got.failed) > 0:
-			res.Outcome, res.Failed, res.Failure = killed, got.failed, got.line
-			res.killers = suite{m.Module, m.Env, tests{t.Package, got.failed}}
-			return
+			res.Failed, res.killers = got.failed, &suite{m.Module, m.Env, tests{t.Package, got.failed}}
+			return killed, got.line
 		}
 	}
+	return survived, ""
 }
 
 // prepare makes the change in copies below dir: of the files that it is about, or of the whole tree if the tests read them
@@ -149,13 +147,6 @@ func copyFiles(from, to string, paths []string) error {
 	return nil
 }
 
-func (r *runner) build(ctx context.Context, module string, args []string) (string, error) {
-	cmd := exec.CommandContext(ctx, "go", append(append([]string{"build"}, args...), "./...")...)
-	cmd.Dir = module
-	out, err := cmd.CombinedOutput()
-	return strings.TrimSpace(string(out)), err
-}
-
 // A verdict is what a run of tests came to.
 type verdict struct {
 	failed []string // the tests that have failed, without subtests
@@ -175,12 +166,11 @@ func (r *runner) test(ctx context.Context, module string, t tests, env, args []s
 	cmd.Dir, cmd.Env = module, append(os.Environ(), env...)
 	cmd.WaitDelay = 10 * time.Second
 	out, err := cmd.Output()
-	v, rest := read(out)
+	v, why := read(out)
 	if len(v.failed) > 0 {
 		return v
 	}
 	if exit := (*exec.ExitError)(nil); err != nil {
-		why := strings.Join(rest, "\n")
 		if errors.As(err, &exit) {
 			why += string(exit.Stderr)
 		}
@@ -191,9 +181,9 @@ func (r *runner) test(ctx context.Context, module string, t tests, env, args []s
 	return v
 }
 
-// read reads what go test -json has written.
-func read(out []byte) (v verdict, rest []string) {
-	texts, running, crashed := map[string][]string{}, []string(nil), false
+// read reads what go test -json has written: also what it says of no test.
+func read(out []byte) (v verdict, rest string) {
+	texts, running, crashed := map[string]string{}, []string(nil), false
 	lines := bufio.NewScanner(bytes.NewReader(out))
 	lines.Buffer(nil, 1<<26)
 	for lines.Scan() {
@@ -201,25 +191,20 @@ func read(out []byte) (v verdict, rest []string) {
 		if json.Unmarshal(lines.Bytes(), &e) != nil {
 			continue
 		}
-		test, _, _ := strings.Cut(e.Test, "/")
+		test, sub, _ := strings.Cut(e.Test, "/")
+		texts[test] += e.Output
 		switch {
-		case e.Output != "" && test != "":
-			texts[test] = append(texts[test], e.Output)
-		case e.Output != "":
-			rest = append(rest, strings.TrimRight(e.Output, "\n"))
-		case e.Action == "fail" && test != "" && !slices.Contains(v.failed, test):
-			v.failed = append(v.failed, test)
-		case (e.Action == "pass" || e.Action == "skip") && e.Test != "" && test == e.Test:
-			v.passed++
-		case e.Action == "fail" && e.Test == "":
+		case e.Action == "fail" && test == "":
 			crashed = true // Unless a test has failed. A test that hangs or ends the process has no end of its own.
-		}
-		if test == e.Test && test != "" {
-			switch e.Action {
-			case "run", "cont":
-				running = append(running, test)
-			case "pause", "pass", "skip":
-				running = slices.DeleteFunc(running, func(name string) bool { return name == test })
+		case e.Action == "fail" && !slices.Contains(v.failed, test):
+			v.failed = append(v.failed, test)
+		case test == "" || sub != "":
+		case e.Action == "run" || e.Action == "cont":
+			running = append(running, test)
+		case e.Action == "pause" || e.Action == "pass" || e.Action == "skip":
+			running = slices.DeleteFunc(running, func(name string) bool { return name == test })
+			if e.Action != "pause" {
+				v.passed++
 			}
 		}
 	}
@@ -229,7 +214,7 @@ func read(out []byte) (v verdict, rest []string) {
 	if len(v.failed) > 0 {
 		v.line = failure(texts[v.failed[0]])
 	}
-	return v, rest
+	return v, texts[""]
 }
 
 var (
@@ -240,9 +225,9 @@ var (
 
 // failure returns the line of a failed test's output that says most: of a crash, its own; otherwise the place, if there is
 // one, and what was wrong there.
-func failure(output []string) string {
+func failure(output string) string {
 	place, what, other := "", "", ""
-	for line := range strings.Lines(strings.Join(output, "")) {
+	for line := range strings.Lines(output) {
 		line = strings.TrimSpace(line)
 		switch {
 		case strings.HasPrefix(line, "panic: "), strings.HasPrefix(line, "fatal error: "):

@@ -18,46 +18,39 @@ type suite struct {
 }
 
 // suites returns the tests that have noticed a mutant, each once.
-func suites(results []result) []*suite {
-	byKey := map[string]*suite{}
-	var all []*suite
+func suites(results []result) (all []*suite) {
 	for _, res := range results {
 		k := res.killers
-		if len(k.Names) == 0 {
+		if k == nil {
 			continue
 		}
-		key := strings.Join(append([]string{k.module, k.Package}, k.env...), " ")
-		s := byKey[key]
-		if s == nil {
-			s = &suite{module: k.module, env: k.env, tests: tests{Package: k.Package}}
-			byKey[key], all = s, append(all, s)
+		n := slices.IndexFunc(all, func(s *suite) bool {
+			return s.module == k.module && s.Package == k.Package && slices.Equal(s.env, k.env)
+		})
+		if n < 0 {
+			n, all = len(all), append(all, &suite{module: k.module, env: k.env, tests: tests{Package: k.Package}})
 		}
-		for _, name := range k.Names {
-			if !slices.Contains(s.Names, name) {
-				s.Names = append(s.Names, name)
-			}
-		}
+		all[n].Names = slices.Compact(slices.Sorted(slices.Values(append(all[n].Names, k.Names...))))
 	}
 	return all
 }
 
 // unmutated runs the tests that have noticed a mutant on the code as it is, where they must pass: a test that always
 // fails notices nothing. It returns those that fail.
-func (r *runner) unmutated(ctx context.Context, results []result, jobs int, w io.Writer) (failed []string) {
+func (r *runner) unmutated(ctx context.Context, results []result, w io.Writer) (failed []string) {
 	began, tests, all := time.Now(), 0, suites(results)
-	type done struct {
-		suite *suite
-		got   verdict
+	for _, s := range all {
+		tests += len(s.Names)
 	}
-	parallel(all, jobs, func(s *suite) done {
-		return done{s, r.test(ctx, filepath.Join(r.root, s.module), s.tests, s.env, nil)}
-	}, func(d done) {
-		tests += len(d.suite.Names)
-		switch {
-		case d.got.broken != "":
-			failed = append(failed, d.suite.Package+": "+d.got.broken)
-		case len(d.got.failed) > 0:
-			failed = append(failed, strings.Join(d.got.failed, ", ")+": "+d.got.line)
+	parallel(all, func(s *suite) string {
+		got := r.test(ctx, filepath.Join(r.root, s.module), s.tests, s.env, nil)
+		if len(got.failed) > 0 {
+			return strings.Join(got.failed, ", ") + ": " + got.line
+		}
+		return got.broken
+	}, func(wrong string) {
+		if wrong != "" {
+			failed = append(failed, wrong)
 		}
 	})
 	say(w, "\nwithout a mutant: %d of these tests of %d packages (%.1f s)\n", tests, len(all), time.Since(began).Seconds())
