@@ -84,6 +84,15 @@ var profiles = map[string]string{
 	"TestSimMinHold":                 "locks with a min hold, over connections that deliver late",
 }
 
+// sum adds up a group of what was matched.
+func sum(matches [][]string, group int) (all float64) {
+	for _, m := range matches {
+		n, _ := strconv.ParseFloat(m[group], 64)
+		all += n
+	}
+	return all
+}
+
 var pace = regexp.MustCompile(`(\S+) +(\d+) seeds in +([\d.]+) s: +([\d.]+) virtual hours`)
 
 // readSimulation sums up the lines that the profiles leave.
@@ -92,19 +101,15 @@ func readSimulation(file string) (f figures, err error) {
 	if err != nil {
 		return f, err
 	}
-	var seeds int
-	var hours float64
+	all := pace.FindAllStringSubmatch(string(text), -1)
 	f.Head = []string{"profile", "what goes on", "seeds", "fake time (h)", "took (s)"}
-	for _, m := range pace.FindAllStringSubmatch(string(text), -1) {
-		n, _ := strconv.Atoi(m[2])
-		h, _ := strconv.ParseFloat(m[4], 64)
-		seeds, hours = seeds+n, hours+h
+	for _, m := range all {
 		f.Rows = append(f.Rows, []string{m[1], profiles[m[1]], m[2], m[4], m[3]})
 	}
-	if seeds == 0 {
+	if sum(all, 2) == 0 {
 		return f, fmt.Errorf("%s tells of no seed", file)
 	}
-	f.Says = fmt.Sprintf("%d seeds in %d profiles, %.0f hours of fake time.", seeds, len(f.Rows), hours)
+	f.Says = fmt.Sprintf("%.0f seeds in %d profiles, %.0f hours of fake time.", sum(all, 2), len(f.Rows), sum(all, 4))
 	f.Fine = "No promise was broken."
 	return f, nil
 }
@@ -113,11 +118,7 @@ var states = regexp.MustCompile(`(\d+) states in`)
 
 // readModels sums up what the searches of both models say.
 func readModels(output string) (f figures, err error) {
-	var sum, searches int
-	for _, m := range states.FindAllStringSubmatch(output, -1) {
-		n, _ := strconv.Atoi(m[1])
-		sum, searches = sum+n, searches+1
-	}
+	searches := states.FindAllStringSubmatch(output, -1)
 	broken := 0
 	for _, model := range []string{"Fence", "Unknown"} {
 		for _, search := range []string{"Usual", "FindsWhatIsWrong"} {
@@ -131,11 +132,11 @@ func readModels(output string) (f figures, err error) {
 			}
 		}
 	}
-	if sum == 0 {
+	if sum(searches, 1) == 0 {
 		return f, errors.New("the output tells of no search")
 	}
 	f.Says = fmt.Sprintf("%d searches, %.1f million states. %d models were broken on purpose, and in each of them it was found.",
-		searches, float64(sum)/1e6, broken)
+		len(searches), sum(searches, 1)/1e6, broken)
 	f.Fine = "Nothing was wrong in the others."
 	return f, nil
 }
@@ -152,11 +153,8 @@ func readSpec(output string) (f figures, err error) {
 	if len(right) == 0 || len(broken) == 0 {
 		return f, errors.New("the output tells of no search: are spin and gcc there?")
 	}
-	sum := 0
 	f.Head = []string{"rules", "states", "took (s)", "result"}
 	for _, m := range right {
-		n, _ := strconv.Atoi(m[2])
-		sum += n
 		f.Rows = append(f.Rows, []string{"right, " + m[1], m[2], m[3], "no error"})
 	}
 	for _, m := range broken {
@@ -164,7 +162,7 @@ func readSpec(output string) (f figures, err error) {
 	}
 	f.Notes = []string{"N are nodes, C clients, TTL is in ticks, with KEEP nodes also restart with their data. proof/spec/traces.md has the errors."}
 	f.Says = fmt.Sprintf("The right rules in %s: %.1f million states, all of them. %d rules were broken on purpose, and each error was found.",
-		brief.Count(len(right), "size"), float64(sum)/1e6, len(broken))
+		brief.Count(len(right), "size"), sum(right, 2)/1e6, len(broken))
 	f.Fine = "Nothing was wrong with the right rules."
 	return f, nil
 }

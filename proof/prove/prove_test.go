@@ -64,14 +64,14 @@ func TestStepFailsWithItsCommandAndWithoutFigures(t *testing.T) {
 	d := good.run(t.Context(), later())
 	require.Equal(t, passed, d.Result)
 	require.Equal(t, "12 looked at.", d.Says)
-	require.Contains(t, d.Last[0], "go version")
+	require.Contains(t, d.Last, "go version")
 	require.Equal(t, "(cd proof && go version)", d.Command)
 
 	command := step{Name: "command", Args: []string{"nonsense"}, read: said("12 looked at.", nil)}
 	d = command.run(t.Context(), later())
 	require.Equal(t, failed, d.Result)
 	require.Contains(t, d.Says, "exit status")
-	require.Contains(t, d.Last[0], "nonsense")
+	require.Contains(t, d.Last, "nonsense")
 
 	well := func(string) (figures, error) { return figures{Says: "12 looked at.", Fine: "All is well."}, nil }
 	good.read, command.read = well, well
@@ -112,9 +112,9 @@ func TestReportSaysWhatCameOut(t *testing.T) {
 	} {
 		r := begin(7)
 		for i, result := range c.results {
-			r.Steps = append(r.Steps, done{figures: figures{Notes: []string{"<s>"}, Head: []string{"<i>"}, Rows: [][]string{{"<u>", "`<em>`"}}}, Title: "<title " + string(rune('0'+i)) + ">", Result: result, Last: []string{"<b>"}, Files: []string{"there.txt", "missing.txt"}})
+			r.Steps = append(r.Steps, done{figures: figures{Notes: []string{"<s>"}, Head: []string{"<i>"}, Rows: [][]string{{"<u>", "`<em>`"}}}, step: step{Title: "<title " + string(rune('0'+i)) + ">", Files: []string{"there.txt", "missing.txt"}}, Result: result, Last: "<b>"})
 		}
-		r.Steps = append(r.Steps, done{Aside: true, Title: "others", Result: passed})
+		r.Steps = append(r.Steps, done{step: step{Aside: true, Title: "others"}, Result: passed})
 		r.end()
 		require.Equal(t, c.ok, r.OK)
 		require.Equal(t, c.says, r.Says)
@@ -194,7 +194,7 @@ func TestProfilesAreThoseOfTheSimulation(t *testing.T) {
 }
 
 func TestLastLinesHaveNoTables(t *testing.T) {
-	require.Equal(t, []string{"b", "c"}, lastLines("a\nb\n| **1** |\n| 2 |\nc\n", 2))
+	require.Equal(t, "b\nc", lastLines("a\nb\n| **1** |\n| 2 |\nc\n", 2))
 }
 
 func TestFiguresOfARunAndOfOthersAreRead(t *testing.T) {

@@ -75,7 +75,6 @@ var asPage = template.Must(template.New("report").Funcs(template.FuncMap{
 	"code": func(text string) template.HTML { // Escaped first, so that only the tags of this line are tags.
 		return template.HTML(backticks.ReplaceAllString(template.HTMLEscapeString(text), "<code>$1</code>"))
 	},
-	"lines": func(lines []string) string { return strings.Join(lines, "\n") },
 }).Parse(page))
 
 // write puts both forms into the folder.

@@ -17,15 +17,15 @@ import (
 
 // A step is one command, and how to read what it leaves.
 type step struct {
-	Name  string
-	Title string
-	What  string // What it tests, in a sentence or two for somebody who has never seen it.
-	Dir   string // Where the command runs, from proof/.
-	Env   []string
-	Args  []string
-	Files []string // What it leaves, from the report's folder.
-	Aside bool     // It is a comparison: what it finds does not count.
-	File  string   // What it leaves for read, if that does not read the output. What an earlier run has left is removed.
+	Name  string   `json:"name"`
+	Title string   `json:"title"`
+	What  string   `json:"what"` // What it tests, in a sentence or two for somebody who has never seen it.
+	Dir   string   `json:"-"`    // Where the command runs, from proof/.
+	Env   []string `json:"-"`
+	Args  []string `json:"-"`
+	Files []string `json:"files,omitempty"` // What it leaves, from the report's folder.
+	Aside bool     `json:"aside,omitempty"` // It is a comparison: what it finds does not count.
+	File  string   `json:"-"`               // What it leaves for read, if that does not read the output. What an earlier run has left is removed.
 
 	read func(from string) (figures, error) // From File, or the output.
 }
@@ -47,16 +47,13 @@ const (
 
 // A done is a step that has run.
 type done struct {
-	Name    string   `json:"name"`
-	Title   string   `json:"title"`
-	What    string   `json:"what"`
-	Command string   `json:"command"`
-	Result  string   `json:"result"`
-	Seconds float64  `json:"seconds"`
-	Files   []string `json:"files,omitempty"`
-	Aside   bool     `json:"aside,omitempty"` // What it found does not count.
-	Last    []string `json:"last"`            // The last lines of the output.
+	step
 	figures
+
+	Command string  `json:"command"`
+	Result  string  `json:"result"`
+	Seconds float64 `json:"seconds"`
+	Last    string  `json:"last"` // The last lines of the output.
 }
 
 // command is what somebody types in the repository's folder.
@@ -77,7 +74,7 @@ func (s *step) command() string {
 
 // run runs the command, and ends it if it goes on until then. A step whose output cannot be read has failed: it has shown nothing.
 func (s *step) run(ctx context.Context, until time.Time) done {
-	d := done{Name: s.Name, Title: s.Title, What: s.What, Command: s.command(), Result: passed, Files: s.Files, Aside: s.Aside}
+	d := done{step: *s, Command: s.command(), Result: passed}
 	if err := os.Remove(s.File); s.File != "" && err != nil && !errors.Is(err, fs.ErrNotExist) {
 		d.Result, d.Says = failed, err.Error()
 		return d
@@ -121,8 +118,8 @@ func (s *step) run(ctx context.Context, until time.Time) done {
 }
 
 // lastLines returns the last lines of a text, without tables in Markdown, which are for a file.
-func lastLines(text string, n int) []string {
+func lastLines(text string, n int) string {
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	lines = slices.DeleteFunc(lines, func(line string) bool { return strings.HasPrefix(line, "| ") })
-	return lines[max(0, len(lines)-n):]
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
