@@ -23,8 +23,7 @@ type watchers struct {
 
 	cancel  context.CancelFunc
 	running sync.WaitGroup
-	mu      sync.Mutex
-	samples []sample
+	seen    [][]sample // By server.
 }
 
 func (w *watchers) start(start int64, servers []string) {
@@ -40,14 +39,10 @@ func (w *watchers) start(start int64, servers []string) {
 			keys[r] = name(r)
 		}
 	}
+	w.seen = make([][]sample, len(servers))
 	clock := monotime.Since(start)
 	for i, addr := range servers {
-		w.running.Go(func() {
-			seen := watch(ctx, i, addr, keys, clock.Now)
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			w.samples = append(w.samples, seen...)
-		})
+		w.running.Go(func() { w.seen[i] = watch(ctx, i, addr, keys, clock.Now) })
 	}
 }
 
@@ -57,13 +52,14 @@ func (w *watchers) stop() []sample {
 		w.cancel()
 	}
 	w.running.Wait()
-	slices.SortStableFunc(w.samples, func(a, b sample) int { return int(a.at - b.at) })
+	all := slices.Concat(w.seen...)
+	slices.SortStableFunc(all, func(a, b sample) int { return int(a.at - b.at) })
 	if value := locker.ValueOf[w.peer.name]; value != nil {
-		for i, s := range w.samples {
-			w.samples[i].value = value(s.value)
+		for i, s := range all {
+			all[i].value = value(s.value)
 		}
 	}
-	return w.samples
+	return all
 }
 
 // watch looks at the keys of one node until ctx ends.

@@ -46,16 +46,18 @@ func Run(name string, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	c := &process{Recorder: to, cfg: cfg, clock: monotime.Since(cfg.Start), stopped: make(chan struct{})}
+	working, stop := context.WithCancel(context.Background())
+	defer stop()
+	c := &process{Recorder: to, cfg: cfg, clock: monotime.Since(cfg.Start)}
 	workers := sync.WaitGroup{}
 	for n := range cfg.Workers {
 		lock := library.NewWorker().(libraries.Waiter) //nolint:forcetypeassert // All of them are.
-		workers.Go(func() { c.work(lock, rand.New(rand.NewPCG(cfg.Seed, uint64(n)))) })
+		workers.Go(func() { c.work(working, lock, rand.New(rand.NewPCG(cfg.Seed, uint64(n)))) })
 	}
 	for orders.Scan() {
 		var order protocol.Command
 		if json.Unmarshal(orders.Bytes(), &order) == nil && order.Do == protocol.Stop {
-			close(c.stopped)
+			stop()
 			go func() {
 				workers.Wait()
 				_, _ = fmt.Fprintln(out, protocol.Done)
@@ -84,14 +86,14 @@ func open(name string, cfg protocol.Config) (libraries.Client, error) {
 type process struct {
 	*client.Recorder
 
-	cfg     protocol.Config
-	clock   monotime.Clock
-	stopped chan struct{} // Closed when the work is to be finished.
-	calls   atomic.Int64
+	cfg   protocol.Config
+	clock monotime.Clock
+	calls atomic.Int64
 }
 
-func (c *process) work(lock libraries.Waiter, lot *rand.Rand) {
-	for !c.ends() {
+// work goes on until ctx ends, when it is to be finished.
+func (c *process) work(ctx context.Context, lock libraries.Waiter, lot *rand.Rand) {
+	for ctx.Err() == nil {
 		resource := c.cfg.Resources[lot.IntN(len(c.cfg.Resources))]
 		length := time.Duration(lot.Int64N(int64(shortWork)))
 		long := lot.IntN(longShare) == 0
@@ -100,19 +102,10 @@ func (c *process) work(lock libraries.Waiter, lot *rand.Rand) {
 		}
 		if id, ok := c.acquire(lock, resource, lot.IntN(waitShare) == 0); ok {
 			s := &section{process: c, Waiter: lock, id: id, resource: resource}
-			s.run(length, long)
+			s.run(ctx, length, long)
 			s.release()
 		}
 		time.Sleep(time.Duration(lot.Int64N(int64(pause))))
-	}
-}
-
-func (c *process) ends() bool {
-	select {
-	case <-c.stopped:
-		return true
-	default:
-		return false
 	}
 }
 

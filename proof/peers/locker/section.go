@@ -18,34 +18,33 @@ type section struct {
 }
 
 // run reads the register, works, and writes it, unless its library has said by then that the lock is over.
-func (s *section) run(length time.Duration, long bool) {
+func (s *section) run(ctx context.Context, length time.Duration, long bool) {
 	s.Log(history.Event{Kind: history.Enter, Lock: s.id, Resources: []string{s.resource}})
 	defer func() { s.Log(history.Event{Kind: history.Leave, Lock: s.id, Resources: []string{s.resource}}) }()
 	if keeper, ok := s.Waiter.(libraries.Keeper); ok && long {
 		keeper.Keep()
 	}
 	read := s.Ask(history.Event{Kind: history.Read, Lock: s.id, Resources: []string{s.resource}})
-	if read.OK && s.last(length) {
+	if read.OK && s.last(ctx, length) {
 		s.Ask(history.Event{Kind: history.Write, Lock: s.id, Resources: []string{s.resource}, Value: read.Value + 1})
 	}
 }
 
-// last works for as long as it is told, and returns whether the lock is held to the end.
-func (s *section) last(length time.Duration) bool {
+// last works for as long as it is told, or until ctx ends, and returns whether the lock is held to the end.
+func (s *section) last(ctx context.Context, length time.Duration) bool {
 	done := time.After(length)
 	for {
 		over, again := s.timers()
 		select {
 		case <-s.Lost():
-			s.Log(history.Event{Kind: history.Lost, Lock: s.id})
-			return false
+			return s.valid()
 		case <-over:
 			return false
 		case <-again:
 			s.extendNow()
 		case <-done:
 			return s.valid()
-		case <-s.stopped:
+		case <-ctx.Done():
 			return s.valid()
 		}
 	}
@@ -54,11 +53,8 @@ func (s *section) last(length time.Duration) bool {
 // timers are when the lock is over, and when to extend it: never, if the library does it or does not say.
 func (s *section) timers() (over, again <-chan time.Time) {
 	until := s.Until()
-	if until.IsZero() {
+	if until.IsZero() || s.Lost() != nil { // What tells of a loss is extended, so until moves on.
 		return nil, nil
-	}
-	if s.Lost() != nil {
-		return nil, nil // It is extended, so until moves on.
 	}
 	over = time.After(time.Until(until))
 	if _, keeps := s.Waiter.(libraries.Keeper); keeps {
@@ -81,22 +77,22 @@ func (s *section) valid() bool {
 
 // extendNow has the work wait for the extension, as a program without a second thread would.
 func (s *section) extendNow() {
-	s.call(history.Event{Op: history.OpExtend, Lock: s.id, Resources: []string{s.resource}, TTL: s.cfg.TTL}, 0,
-		func() (until int64, token string, err error) {
-			ctx, cancel := context.WithTimeout(context.Background(), Patience)
-			defer cancel()
-			if err = s.Waiter.(libraries.Extender).Extend(ctx); err != nil { //nolint:forcetypeassert // timers has asked.
-				return 0, "", err
-			}
-			return s.at(s.Until()), "", nil
-		})
+	s.about(history.Event{Op: history.OpExtend, TTL: s.cfg.TTL}, s.Waiter.(libraries.Extender).Extend) //nolint:forcetypeassert // timers has asked.
 }
 
 func (s *section) release() {
-	s.call(history.Event{Op: history.OpUnlock, Lock: s.id, Resources: []string{s.resource}, Until: s.at(s.Until())}, 0,
-		func() (until int64, token string, err error) {
-			ctx, cancel := context.WithTimeout(context.Background(), Patience)
-			defer cancel()
-			return 0, "", s.Unlock(ctx)
-		})
+	s.about(history.Event{Op: history.OpUnlock, Until: s.at(s.Until())}, s.Unlock)
+}
+
+// about makes a call about the lock, which is given up after Patience.
+func (s *section) about(e history.Event, do func(context.Context) error) {
+	e.Lock, e.Resources = s.id, []string{s.resource}
+	s.call(e, 0, func() (until int64, token string, err error) {
+		ctx, cancel := context.WithTimeout(context.Background(), Patience)
+		defer cancel()
+		if err = do(ctx); err == nil && e.Op == history.OpExtend {
+			until = s.at(s.Until())
+		}
+		return until, "", err
+	})
 }
