@@ -134,12 +134,8 @@ func copyFiles(from, to string, paths []string) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // Deleted, and not committed yet.
 		}
-		if err == nil {
-			err = os.MkdirAll(filepath.Join(to, filepath.Dir(path)), 0o700)
-		}
-		if err == nil {
-			err = os.WriteFile(filepath.Join(to, path), text, 0o700) // Scripts are among them.
-		}
+		copied := filepath.Join(to, path)
+		err = errors.Join(err, os.MkdirAll(filepath.Dir(copied), 0o700), os.WriteFile(copied, text, 0o700)) // Scripts are among them.
 		if err != nil {
 			return err
 		}

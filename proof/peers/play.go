@@ -22,19 +22,22 @@ type peer struct {
 	modules []string // Whose versions count.
 	servers int      // How many it locks on: 0 for all of the course's.
 	wakes   bool     // It says that releases wake up those who wait.
-	command func(self string) ([]string, error)
+	command func() ([]string, error)
 }
 
 var peers = []peer{
 	{name: "redlock", wakes: true, modules: []string{"github.com/seed6c881748/redlock"}, command: inGo("redlock")},
 	{name: "redsync/redigo", command: inGo("redsync/redigo"), modules: locker.Libraries["redsync/redigo"].Modules},
 	{name: "redsync/goredis", command: inGo("redsync/goredis"), modules: locker.Libraries["redsync/goredis"].Modules},
-	{name: "node-redlock", modules: []string{"redlock5", "ioredis"}, command: func(string) ([]string, error) { return locker.Node() }},
+	{name: "node-redlock", modules: []string{"redlock5", "ioredis"}, command: locker.Node},
 	{name: "rueidislock", servers: 1, wakes: true, command: inGo("rueidislock"), modules: libraries.Rueidislock.Modules},
 }
 
-func inGo(name string) func(self string) ([]string, error) {
-	return func(self string) ([]string, error) { return []string{self, "-client", name}, nil }
+func inGo(name string) func() ([]string, error) {
+	return func() ([]string, error) {
+		self, err := os.Executable()
+		return []string{self, "-client", name}, err
+	}
 }
 
 // redlocksOwn are rules of ../judge that are promises of redlock: a history can be judged again without them.
@@ -52,11 +55,7 @@ func play(f flags, l peer, g group) (Figures, error) {
 	if err != nil {
 		return Figures{}, err
 	}
-	self, err := os.Executable()
-	if err != nil {
-		return Figures{}, err
-	}
-	client, err := l.command(self)
+	client, err := l.command()
 	if err != nil {
 		return Figures{}, err
 	}

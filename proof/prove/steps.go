@@ -36,15 +36,6 @@ func peersTime(whole time.Duration) time.Duration {
 	return max(share(whole, "peers")*3/4/40, time.Second).Round(100 * time.Millisecond)
 }
 
-// specArgs search the larger sizes, too, where there is time for minutes of that.
-func specArgs(whole time.Duration) []string {
-	args := []string{"run", "./spec"}
-	if share(whole, "spec") >= 4*time.Minute {
-		args = append(args, "-long")
-	}
-	return args
-}
-
 // steps are all of them, the quickest to understand first.
 func steps(whole time.Duration, seed uint64, folder string) []step {
 	in := func(name string) string { return filepath.Join(folder, name) }
@@ -77,7 +68,7 @@ func steps(whole time.Duration, seed uint64, folder string) []step {
 			Name: "spec", Title: "A specification, searched by Spin",
 			What: "The rules of a lease in time, apart from the code: clocks that run at different rates, messages that come late, again " +
 				"or never, restarts without data. Is there ever a moment with two holders? And with each rule broken, is one found?",
-			Args: specArgs(whole), read: readSpec,
+			Args: []string{"run", "./spec"}, read: readSpec,
 		},
 		{
 			Name: "mutants", Title: "Deliberate mistakes that tests must notice",

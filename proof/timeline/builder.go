@@ -3,6 +3,7 @@ package timeline
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/seed6c881748/redlock/proof/history"
@@ -74,12 +75,8 @@ func (b *builder) makeLanes(clients map[string]bool, nodes int, all bool) {
 	if all {
 		add(laneOfAll, "all", "all")
 	}
-	var names []string
-	for name := range clients {
-		names = append(names, name)
-	}
-	slices.SortFunc(names, func(x, y string) int { return cmp.Or(cmp.Compare(len(x), len(y)), cmp.Compare(x, y)) })
-	for _, name := range names {
+	byNumber := func(x, y string) int { return cmp.Or(cmp.Compare(len(x), len(y)), cmp.Compare(x, y)) }
+	for _, name := range slices.SortedFunc(maps.Keys(clients), byNumber) {
 		add(clientLane(name), name, "client")
 	}
 	for n := range nodes {
@@ -87,13 +84,9 @@ func (b *builder) makeLanes(clients map[string]bool, nodes int, all bool) {
 	}
 }
 
-func (b *builder) text(s string) int {
-	return index(b.texts, s, func() { b.Texts = append(b.Texts, s) })
-}
+func (b *builder) text(s string) int { return index(b.texts, s, &b.Texts, s) }
 
-func (b *builder) resource(s string) int {
-	return index(b.resources, s, func() { b.Resources = append(b.Resources, s) })
-}
+func (b *builder) resource(s string) int { return index(b.resources, s, &b.Resources, s) }
 
 func (b *builder) set(resources []string) int {
 	var all []int
@@ -101,16 +94,15 @@ func (b *builder) set(resources []string) int {
 		all = append(all, b.resource(r))
 	}
 	slices.Sort(all)
-	return index(b.sets, fmt.Sprint(all), func() { b.Sets = append(b.Sets, all) })
+	return index(b.sets, fmt.Sprint(all), &b.Sets, all)
 }
 
-// index returns the number of a text, which it may get now.
-func index(known map[string]int, s string, add func()) int {
-	n, ok := known[s]
+// index returns the number of what has this key, which it may get now.
+func index[T any](known map[string]int, key string, all *[]T, item T) int {
+	n, ok := known[key]
 	if !ok {
-		n = len(known)
-		known[s] = n
-		add()
+		n = len(*all)
+		known[key], *all = n, append(*all, item)
 	}
 	return n
 }
@@ -213,17 +205,23 @@ func (b *builder) votes(e history.Event) {
 	if c == nil {
 		return
 	}
-	a := attempt{Call: c.number}
+	var said []history.Vote // By node.
 	for _, v := range e.Votes {
-		if v.Node < 0 {
+		if v.Node >= 0 {
+			said = append(said, make([]history.Vote, max(0, v.Node+1-len(said)))...)
+			said[v.Node] = v
+		}
+	}
+	attempt, last := []any{c.number}, int64(0)
+	for _, v := range said {
+		if v.Says == "" {
+			attempt = append(attempt, 0, 0)
 			continue
 		}
-		for len(a.Votes) <= v.Node {
-			a.Votes = append(a.Votes, vote{})
-		}
-		a.Votes[v.Node] = vote{At: micro(cmp.Or(v.At, e.At)), Says: b.text(v.Says)}
+		at := micro(cmp.Or(v.At, e.At))
+		attempt, last = append(attempt, at-last, b.text(v.Says)), at // Differences are shorter.
 	}
-	b.Attempts = append(b.Attempts, a)
+	b.Attempts = append(b.Attempts, attempt)
 }
 
 // ofLock adds what a lock's thread has besides calls.

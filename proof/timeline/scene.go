@@ -21,7 +21,7 @@ type scene struct {
 	Threads   []*thread `json:"threads"` // In order of Lane, Track and From.
 
 	Calls    []*call    `json:"calls"`
-	Attempts []attempt  `json:"attempts"`
+	Attempts [][]any    `json:"attempts"` // Call, then of each node in turn when it voted, after the one before, and what; 0, 0 if it did not.
 	Holds    []hold     `json:"holds"`
 	Sections []*section `json:"sections"`
 	Accesses [][]any    `json:"accesses"` // Of the register: thread, operation, resource, from, to, value, fence, 1 if OK.
@@ -67,17 +67,6 @@ type call struct {
 	Waits   int64 // Since when.
 
 	number int
-}
-
-// An attempt is what the nodes said, one after the other: when, and what.
-type attempt struct {
-	Call  int
-	Votes []vote // By node; Says is 0 for one that said nothing.
-}
-
-type vote struct {
-	At   int64
-	Says int // A text.
 }
 
 // A hold is a time in which the lock was held.
@@ -132,21 +121,6 @@ func (c call) MarshalJSON() ([]byte, error) {
 		of = c.Of.number
 	}
 	return row(c.Thread.number, of, c.Op, c.From, c.To, c.Outcome, c.Err, c.Until, c.Fence, c.Waits)
-}
-
-// MarshalJSON encodes the votes' times as differences, which are shorter.
-func (a attempt) MarshalJSON() ([]byte, error) {
-	all := []any{a.Call}
-	last := int64(0)
-	for _, v := range a.Votes {
-		if v.Says == 0 {
-			all = append(all, 0, 0)
-			continue
-		}
-		all = append(all, v.At-last, v.Says)
-		last = v.At
-	}
-	return row(all...)
 }
 
 func (h hold) MarshalJSON() ([]byte, error) {

@@ -3,11 +3,13 @@ package locker
 import (
 	"context"
 	"encoding/hex"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/seed6c881748/redlock/bench/libraries"
+	"github.com/seed6c881748/redlock/compat/node"
 	"github.com/seed6c881748/redlock/internal/tokens"
 )
 
@@ -17,6 +19,14 @@ var Libraries = map[string]libraries.Library{
 	"redsync/redigo":  libraries.RedsyncOn("redigo"),
 	"redsync/goredis": libraries.RedsyncOn("goredis"),
 	"rueidislock":     libraries.Rueidislock,
+}
+
+// Node is the command of the client in JavaScript.
+func Node() ([]string, error) {
+	if err := node.Install(); err != nil {
+		return nil, err
+	}
+	return []string{"node", filepath.Join(node.Folder(), "course.js")}, nil
 }
 
 // What the key of a resource is called, and what a history calls its value: as the library does, if there is nothing.
