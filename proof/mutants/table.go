@@ -108,15 +108,9 @@ func writeTables(folder string, all []*mutant) error {
 		return err
 	}
 	written, err := page(string(text), all)
-	if err != nil {
+	found, wrong := defects(all)
+	if err = errors.Join(err, wrong); err != nil {
 		return err
 	}
-	found, err := defects(all)
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(path, []byte(written), 0o600); err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(folder, "defects.md"), []byte(found), 0o600)
+	return errors.Join(os.WriteFile(path, []byte(written), 0o600), os.WriteFile(filepath.Join(folder, "defects.md"), []byte(found), 0o600))
 }

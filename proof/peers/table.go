@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -35,17 +37,10 @@ func write(out io.Writer, f flags, all []Figures) error {
 		}
 	}
 	text := r.text()
-	if _, err := io.WriteString(out, text); err != nil {
-		return err
-	}
-	b, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return err
-	}
-	if err = os.WriteFile(filepath.Join(f.out, "peers.json"), append(b, '\n'), 0o644); err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(f.out, "peers.md"), []byte(text), 0o644)
+	_, err := io.WriteString(out, text)
+	b, wrong := json.MarshalIndent(r, "", "  ")
+	return errors.Join(err, wrong, os.WriteFile(filepath.Join(f.out, "peers.json"), append(b, '\n'), 0o644),
+		os.WriteFile(filepath.Join(f.out, "peers.md"), []byte(text), 0o644))
 }
 
 // text has a table of each library's sums, and one of what happened under which faults.
@@ -160,10 +155,7 @@ func versions(l peer) map[string]string {
 	all := make(map[string]string)
 	info, _ := debug.ReadBuildInfo()
 	for _, m := range l.modules {
-		all[m] = "this commit"
-		if v := installed(m); v != "" {
-			all[m] = v
-		}
+		all[m] = cmp.Or(installed(m), "this commit")
 		for _, d := range info.Deps {
 			if d.Path == m && d.Replace == nil {
 				all[m] = d.Version

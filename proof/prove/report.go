@@ -4,6 +4,7 @@ import (
 	"bytes"
 	_ "embed"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"html/template"
 	"os"
@@ -93,8 +94,6 @@ func (r *report) write(folder string) error {
 	if err = asPage.Execute(&html, r); err != nil {
 		return err
 	}
-	if err = os.WriteFile(filepath.Join(folder, "report.json"), text, 0o644); err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(folder, "report.html"), html.Bytes(), 0o644)
+	return errors.Join(os.WriteFile(filepath.Join(folder, "report.json"), text, 0o644),
+		os.WriteFile(filepath.Join(folder, "report.html"), html.Bytes(), 0o644))
 }

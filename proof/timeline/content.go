@@ -25,8 +25,8 @@ type content struct {
 	Length  string
 	Facts   []fact
 	Verdict judge.Verdict
-	Total   int // Of violations, of which not all need be listed.
-	Faults  []faults
+	Total   int                 // Of violations, of which not all need be listed.
+	Faults  map[string][]moment // By their names.
 	Left    []fact
 	Cut     bool
 	Events  int
@@ -36,12 +36,6 @@ type content struct {
 
 // A fact is a line of the header.
 type fact struct{ Name, Value string }
-
-// faults are those of one kind.
-type faults struct {
-	Name string
-	All  []moment
-}
 
 // A moment is a fault: which one of the scene's, of whom, and when.
 type moment struct {
@@ -133,16 +127,13 @@ func (c content) Says() string {
 
 // faults lists them by their names.
 func (c *content) faults(s *scene) {
-	byName := map[string][]moment{}
+	c.Faults = map[string][]moment{}
 	for i, f := range s.Faults {
 		m := moment{Number: i, Lane: s.Lanes[f.Lane].Name, When: seconds(f.From), Detail: s.Texts[f.Detail]}
 		if f.To >= 0 {
 			m.Since = seconds(f.To - f.From)
 		}
-		byName[s.Texts[f.Name]] = append(byName[s.Texts[f.Name]], m)
-	}
-	for _, name := range slices.Sorted(maps.Keys(byName)) {
-		c.Faults = append(c.Faults, faults{name, byName[name]})
+		c.Faults[s.Texts[f.Name]] = append(c.Faults[s.Texts[f.Name]], m)
 	}
 }
 
