@@ -66,7 +66,7 @@ func run(ctx context.Context, args []string, w io.Writer) error {
 	}
 	var chosen []*mutant
 	for _, m := range all {
-		if pattern.MatchString(m.Name) && (m.Subset || !*subset) {
+		if pattern.MatchString(m.Name) && (m.Subset == "yes" || !*subset) {
 			chosen = append(chosen, m)
 		}
 	}

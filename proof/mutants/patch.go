@@ -18,7 +18,7 @@ type mutant struct {
 	Group    string   // of the section's table, or ""
 	Tests    []tests  // that must notice it: one of them is enough
 	Module   string   // where the tests are, "." for the root
-	Subset   bool     // it is among those that CI runs
+	Subset   string   // "yes": it is among those that CI runs
 	Env      []string // for the tests
 	Survives string   // why no test notices it
 	Found    string   // what found the defect whose fix it reverts
@@ -26,7 +26,7 @@ type mutant struct {
 	Kind     string   // of the defect
 	Promise  string   // that the defect broke
 	Timeout  string   // of the tests, if the mutant makes them hang
-	Copied   bool     // the tests read the changed files themselves, so they run in a copy
+	Copied   string   // "yes": the tests read the changed files themselves, so they run in a copy
 
 	files []string // that it changes, from the root of the repository
 	diff  string
@@ -95,7 +95,7 @@ func parse(text string) (*mutant, error) {
 func (m *mutant) set(key, value string) error {
 	texts := map[string]*string{
 		"Mutant": &m.What, "Section": &m.Section, "Group": &m.Group, "Module": &m.Module, "Timeout": &m.Timeout,
-		"Survives": &m.Survives, "Found": &m.Found, "Defect": &m.Defect, "Kind": &m.Kind, "Promise": &m.Promise,
+		"Survives": &m.Survives, "Found": &m.Found, "Defect": &m.Defect, "Kind": &m.Kind, "Promise": &m.Promise, "Subset": &m.Subset, "Copied": &m.Copied,
 	}
 	switch {
 	case texts[key] != nil:
@@ -106,10 +106,6 @@ func (m *mutant) set(key, value string) error {
 			return fmt.Errorf("no package and tests: %q", value)
 		}
 		m.Tests = append(m.Tests, tests{words[0], words[1:]})
-	case key == "Subset":
-		m.Subset = value == "yes"
-	case key == "Copied":
-		m.Copied = value == "yes"
 	case key == "Env":
 		m.Env = append(m.Env, value)
 	default:

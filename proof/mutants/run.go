@@ -97,7 +97,7 @@ func (r *runner) tryIn(ctx context.Context, m *mutant, res *result) (came outcom
 // themselves. It returns the root in which to run the go command, and the arguments that it takes.
 func (r *runner) prepare(m *mutant, dir string) (root string, args []string, err error) {
 	files := m.files
-	if m.Copied {
+	if m.Copied == "yes" {
 		if files, err = allFiles(r.root); err != nil {
 			return "", nil, err
 		}
@@ -105,7 +105,7 @@ func (r *runner) prepare(m *mutant, dir string) (root string, args []string, err
 	if err = copyFiles(r.root, dir, files); err == nil {
 		err = m.apply(dir)
 	}
-	if err != nil || m.Copied {
+	if err != nil || m.Copied == "yes" {
 		return dir, nil, err
 	}
 	overlay := map[string]map[string]string{"Replace": {}}

@@ -87,13 +87,13 @@ func overlaps(all []holding) (pairs int, longest time.Duration) {
 }
 
 // lostUpdates counts the writes that the register took, and that are not in its value.
-func lostUpdates(events []history.Event) (lost int64) {
+func lostUpdates(events []history.Event) (lost int) {
 	for _, e := range events {
 		switch {
 		case e.Kind == history.Write && e.OK:
 			lost++
 		case e.Kind == history.Register:
-			lost -= e.Value
+			lost -= int(e.Value)
 		}
 	}
 	return lost

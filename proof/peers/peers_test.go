@@ -209,7 +209,7 @@ func TestTallySeesLostWakeUps(t *testing.T) {
 func TestTallySeesLostUpdates(t *testing.T) {
 	write := history.Event{Kind: history.Write, OK: true, Value: 1}
 	value := history.Event{Kind: history.Register, Value: 1}
-	require.Equal(t, int64(1), new(story).add(1, write).add(1, write).add(2, value).tally().LostUpdates)
+	require.Equal(t, 1, new(story).add(1, write).add(1, write).add(2, value).tally().LostUpdates)
 	require.Zero(t, new(story).add(1, write).add(2, value).tally().LostUpdates)
 	require.Equal(t, int64(math.MaxInt64), int64(never))
 }

@@ -54,7 +54,7 @@ func (r report) text() string {
 	for _, sum := range r.Sums {
 		row := []string{sum.Library}
 		for _, c := range columns {
-			row = append(row, c.of(sum))
+			row = append(row, c.cell(sum))
 		}
 		sums.Add(row...)
 		names = append(names, sum.Library)
@@ -74,33 +74,34 @@ func (r report) text() string {
 	return sums.Markdown() + "\n" + where.Markdown()
 }
 
-// columns are what is said of a library.
-var columns = []struct {
-	name string
-	of   func(f Figures) string
-}{
-	{"locks", func(f Figures) string { return fmt.Sprint(f.Locks) }},
-	{"overlaps", func(f Figures) string { return counted(f.Overlaps, f.LongestOverlap) }},
-	{"lost updates", func(f Figures) string { return fmt.Sprint(f.LostUpdates) }},
-	{"keys left by failures", func(f Figures) string { return fmt.Sprint(f.OrphansFailed) }},
-	{"keys left by releases", func(f Figures) string { return fmt.Sprint(f.OrphansReleased) }},
-	{"keys left in the end", func(f Figures) string { return fmt.Sprint(f.LeftInTheEnd) }},
-	{"calls over 1 s", func(f Figures) string { return counted(f.Slow, f.Longest) }},
-	{"over 10 s, or never back", func(f Figures) string { return fmt.Sprint(f.Hung) }},
-	{"lost wake-ups", func(f Figures) string {
-		if f.NoWakeUp == nil {
-			return "polls"
-		}
-		return fmt.Sprint(*f.NoWakeUp)
-	}},
+// A column is what is counted of a library, and, in milliseconds, the longest of that.
+type column struct {
+	name    string
+	count   func(f *Figures) *int // nil: of this library, it is not counted.
+	longest func(f *Figures) *int64
 }
 
-// counted is a number, and the longest of what it counts.
-func counted(n int, milliseconds int64) string {
-	if n == 0 {
-		return "0"
+var columns = []column{
+	{"locks", func(f *Figures) *int { return &f.Locks }, nil},
+	{"overlaps", func(f *Figures) *int { return &f.Overlaps }, func(f *Figures) *int64 { return &f.LongestOverlap }},
+	{"lost updates", func(f *Figures) *int { return &f.LostUpdates }, nil},
+	{"keys left by failures", func(f *Figures) *int { return &f.OrphansFailed }, nil},
+	{"keys left by releases", func(f *Figures) *int { return &f.OrphansReleased }, nil},
+	{"keys left in the end", func(f *Figures) *int { return &f.LeftInTheEnd }, nil},
+	{"calls over 1 s", func(f *Figures) *int { return &f.Slow }, func(f *Figures) *int64 { return &f.Longest }},
+	{"over 10 s, or never back", func(f *Figures) *int { return &f.Hung }, nil},
+	{"lost wake-ups", func(f *Figures) *int { return f.NoWakeUp }, nil},
+}
+
+func (c column) cell(f Figures) string {
+	switch n := c.count(&f); {
+	case n == nil:
+		return "polls"
+	case *n > 0 && c.longest != nil:
+		return fmt.Sprintf("%d (%.2f s)", *n, float64(*c.longest(&f))/1000)
+	default:
+		return fmt.Sprint(*n)
 	}
-	return fmt.Sprintf("%d (%.2f s)", n, float64(milliseconds)/1000)
 }
 
 // sum adds up the runs of a library under some faults, or under all. It is of no library if there are none.
@@ -110,22 +111,16 @@ func (r report) sum(library, faults string) (sum Figures) {
 			continue
 		}
 		sum.Library, sum.Version = f.Library, f.Version
-		sum.Locks += f.Locks
-		sum.Overlaps += f.Overlaps
-		sum.LongestOverlap = max(sum.LongestOverlap, f.LongestOverlap)
-		sum.LostUpdates += f.LostUpdates
-		sum.OrphansFailed += f.OrphansFailed
-		sum.OrphansReleased += f.OrphansReleased
-		sum.LeftInTheEnd += f.LeftInTheEnd
-		sum.Slow += f.Slow
-		sum.Longest = max(sum.Longest, f.Longest)
-		sum.Hung += f.Hung
-		if f.NoWakeUp != nil {
-			n := *f.NoWakeUp
-			if sum.NoWakeUp != nil {
-				n += *sum.NoWakeUp
+		if f.NoWakeUp != nil && sum.NoWakeUp == nil {
+			sum.NoWakeUp = new(int)
+		}
+		for _, c := range columns {
+			if n := c.count(&f); n != nil {
+				*c.count(&sum) += *n
 			}
-			sum.NoWakeUp = &n
+			if c.longest != nil {
+				*c.longest(&sum) = max(*c.longest(&sum), *c.longest(&f))
+			}
 		}
 	}
 	return sum
@@ -140,7 +135,7 @@ func (f Figures) short() string {
 		}
 	}
 	add(f.Overlaps, fmt.Sprintf("overlaps (%.2f s)", float64(f.LongestOverlap)/1000))
-	add(int(f.LostUpdates), "lost updates")
+	add(f.LostUpdates, "lost updates")
 	add(f.OrphansFailed+f.OrphansReleased+f.LeftInTheEnd, "keys left")
 	add(f.Slow, fmt.Sprintf("slow (%.2f s)", float64(f.Longest)/1000))
 	add(f.Hung, "over 10 s or never back")

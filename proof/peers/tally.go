@@ -23,7 +23,7 @@ type Figures struct {
 	Overlaps int `json:"overlaps"` // Pairs of locks that were valid at the same time, as their library says.
 	// LongestOverlap and Longest are milliseconds.
 	LongestOverlap int64 `json:"longestOverlapMs"`
-	LostUpdates    int64 `json:"lostUpdates"`
+	LostUpdates    int   `json:"lostUpdates"`
 
 	OrphansFailed   int   `json:"keysLeftByFailures"`
 	OrphansReleased int   `json:"keysLeftByReleases"`

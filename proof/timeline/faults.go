@@ -24,7 +24,7 @@ func (b *builder) upOrDown(e history.Event) {
 		if t.Process != process {
 			continue
 		}
-		if l := t.lock; l != nil && !l.ended {
+		if l := t.lock; l != nil && l.how == "" {
 			l.over(at, "the process ended")
 			l.process = true
 		}

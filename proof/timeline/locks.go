@@ -8,10 +8,9 @@ type lock struct {
 
 	kept bool // Alive: its extensions need not be in the history.
 
-	ended   bool
 	end     int64
-	how     string
-	process bool // That ended it.
+	how     string // It ended, "" if it did not.
+	process bool   // That ended it.
 }
 
 // A renewal is an extension that succeeded.
@@ -26,8 +25,8 @@ func (l *lock) told(until int64) {
 
 // over says that the lock's time ends now, if it has not ended before. Calls come in the order of their times.
 func (l *lock) over(at int64, how string) {
-	if !l.ended {
-		l.ended, l.end, l.how = true, at, how
+	if l.how == "" {
+		l.end, l.how = at, how
 	}
 }
 
@@ -35,7 +34,7 @@ func (l *lock) over(at int64, how string) {
 func (l *lock) times() (all []hold, how []string) {
 	add := func(from, to int64) {
 		dead, why := int64(-1), "expired"
-		if l.ended && l.end <= to {
+		if l.how != "" && l.end <= to {
 			if l.process {
 				dead = to
 			}
@@ -53,7 +52,7 @@ func (l *lock) times() (all []hold, how []string) {
 		}
 		to = max(to, r.until)
 	}
-	if l.ended && (l.kept && l.process || l.until == 0) {
+	if l.how != "" && (l.kept && l.process || l.until == 0) {
 		to = max(to, l.end) // Nobody said until when it was extended, or has it at all.
 	}
 	add(from, to)

@@ -126,6 +126,7 @@ func (c call) MarshalJSON() ([]byte, error) {
 func (h hold) MarshalJSON() ([]byte, error) {
 	return row(h.Thread.number, h.From, h.To, h.Ended, h.Dead)
 }
+
 func (s section) MarshalJSON() ([]byte, error) { return row(s.Thread.number, s.From, s.To) }
 func (l life) MarshalJSON() ([]byte, error)    { return row(l.Lane, l.From, l.To, l.Process, l.Ended) }
 func (f fault) MarshalJSON() ([]byte, error)   { return row(f.Lane, f.From, f.To, f.Name, f.Detail) }

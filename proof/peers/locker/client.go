@@ -46,18 +46,16 @@ func Run(name string, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	working, stop := context.WithCancel(context.Background())
-	defer stop()
-	c := &process{Recorder: to, cfg: cfg, clock: monotime.Since(cfg.Start)}
+	c := &process{Recorder: to, cfg: cfg, clock: monotime.Since(cfg.Start), stopped: make(chan struct{})}
 	workers := sync.WaitGroup{}
 	for n := range cfg.Workers {
 		lock := library.NewWorker().(libraries.Waiter) //nolint:forcetypeassert // All of them are.
-		workers.Go(func() { c.work(working, lock, rand.New(rand.NewPCG(cfg.Seed, uint64(n)))) })
+		workers.Go(func() { c.work(lock, rand.New(rand.NewPCG(cfg.Seed, uint64(n)))) })
 	}
 	for orders.Scan() {
 		var order protocol.Command
 		if json.Unmarshal(orders.Bytes(), &order) == nil && order.Do == protocol.Stop {
-			stop()
+			close(c.stopped)
 			go func() {
 				workers.Wait()
 				_, _ = fmt.Fprintln(out, protocol.Done)
@@ -86,14 +84,19 @@ func open(name string, cfg protocol.Config) (libraries.Client, error) {
 type process struct {
 	*client.Recorder
 
-	cfg   protocol.Config
-	clock monotime.Clock
-	calls atomic.Int64
+	cfg     protocol.Config
+	clock   monotime.Clock
+	stopped chan struct{} // Closed when the work is to be finished.
+	calls   atomic.Int64
 }
 
-// work goes on until ctx ends, when it is to be finished.
-func (c *process) work(ctx context.Context, lock libraries.Waiter, lot *rand.Rand) {
-	for ctx.Err() == nil {
+func (c *process) work(lock libraries.Waiter, lot *rand.Rand) {
+	for {
+		select {
+		case <-c.stopped:
+			return
+		default:
+		}
 		resource := c.cfg.Resources[lot.IntN(len(c.cfg.Resources))]
 		length := time.Duration(lot.Int64N(int64(shortWork)))
 		long := lot.IntN(longShare) == 0
@@ -102,7 +105,7 @@ func (c *process) work(ctx context.Context, lock libraries.Waiter, lot *rand.Ran
 		}
 		if id, ok := c.acquire(lock, resource, lot.IntN(waitShare) == 0); ok {
 			s := &section{process: c, Waiter: lock, id: id, resource: resource}
-			s.run(ctx, length, long)
+			s.run(length, long)
 			s.release()
 		}
 		time.Sleep(time.Duration(lot.Int64N(int64(pause))))

@@ -18,20 +18,20 @@ type section struct {
 }
 
 // run reads the register, works, and writes it, unless its library has said by then that the lock is over.
-func (s *section) run(ctx context.Context, length time.Duration, long bool) {
+func (s *section) run(length time.Duration, long bool) {
 	s.Log(history.Event{Kind: history.Enter, Lock: s.id, Resources: []string{s.resource}})
 	defer func() { s.Log(history.Event{Kind: history.Leave, Lock: s.id, Resources: []string{s.resource}}) }()
 	if keeper, ok := s.Waiter.(libraries.Keeper); ok && long {
 		keeper.Keep()
 	}
 	read := s.Ask(history.Event{Kind: history.Read, Lock: s.id, Resources: []string{s.resource}})
-	if read.OK && s.last(ctx, length) {
+	if read.OK && s.last(length) {
 		s.Ask(history.Event{Kind: history.Write, Lock: s.id, Resources: []string{s.resource}, Value: read.Value + 1})
 	}
 }
 
-// last works for as long as it is told, or until ctx ends, and returns whether the lock is held to the end.
-func (s *section) last(ctx context.Context, length time.Duration) bool {
+// last works for as long as it is told, and returns whether the lock is held to the end.
+func (s *section) last(length time.Duration) bool {
 	done := time.After(length)
 	for {
 		over, again := s.timers()
@@ -44,7 +44,7 @@ func (s *section) last(ctx context.Context, length time.Duration) bool {
 			s.extendNow()
 		case <-done:
 			return s.valid()
-		case <-ctx.Done():
+		case <-s.stopped:
 			return s.valid()
 		}
 	}
