@@ -129,7 +129,8 @@ func (h hold) MarshalJSON() ([]byte, error) {
 
 func (s section) MarshalJSON() ([]byte, error) { return row(s.Thread.number, s.From, s.To) }
 func (l life) MarshalJSON() ([]byte, error)    { return row(l.Lane, l.From, l.To, l.Process, l.Ended) }
-func (f fault) MarshalJSON() ([]byte, error)   { return row(f.Lane, f.From, f.To, f.Name, f.Detail) }
+
+func (f fault) MarshalJSON() ([]byte, error) { return row(f.Lane, f.From, f.To, f.Name, f.Detail) }
 
 func row(columns ...any) ([]byte, error) { return json.Marshal(columns) }
 
