@@ -25,7 +25,7 @@ NESTED := $(patsubst ./%/go.mod,%,$(shell find . -mindepth 2 -name go.mod -not -
 
 # What make check does besides make cover. Those with a + between them run at the same time: the
 # matrix mostly waits, and so do the last ones of the nested modules.
-CHECKS := test-race fmt-check vet lint+matrix-short tidy-check deps-check cross nested+spec bench-smoke quickstart oldest mutants-short
+CHECKS := test-race fmt-check vet lint+matrix-short tidy-check deps-check cross nested+spec bench-smoke quickstart mutants-short
 
 # The oldest Go that users may have, as its last patch: with the first ones, a bubble of
 # testing/synctest could hang the garbage collector (golang/go#75134).
@@ -44,7 +44,7 @@ PARALLEL ?= 4
 PACKAGES := ./redlock ./test/... ./...
 
 # Nearly all nodes of the tests are in memory and make much garbage.
-test test-race race sim cover full oldest matrix-short: export GOGC = 400
+test test-race race sim cover full matrix-short: export GOGC = 400
 
 # More than the default numbers, which make full runs.
 sim: export SIM_SEEDS ?= long
@@ -95,7 +95,7 @@ check: cover check-rest ## everything that CI runs
 
 # The numbers of seeds, rounds and servers that make check leaves out.
 .PHONY: nightly
-nightly: full race oldest-all matrix mutants soak spec-long packages-test ## all tests at full size, all servers, all mutants, packages
+nightly: full race oldest matrix mutants soak spec-long packages-test ## all tests at full size, all servers, all mutants, packages
 
 # Runs all of CHECKS even when one fails, and says which did.
 .PHONY: check-rest
@@ -244,11 +244,15 @@ spec-long: tools ## the same, and larger sizes: minutes
 spec-traces: tools ## write proof/spec/traces.md, what broken rules lead to, after a change of a rule
 	cd proof && $(GO) run ./spec -write
 
-# The coverage of the library's packages, by all tests. It needs no more than the small ones.
+# The coverage of the library's packages, by all tests. It needs no more than the small ones. They run with the
+# oldest Go, as those with the race detector run with this one. Where that Go cannot be had, this says so and
+# takes this one, and fails if CI=true.
 .PHONY: cover
-cover: ## make test with the coverage of the library; fails below COVERMIN %
+cover: ## make test with the oldest Go that go.mod allows, and the coverage of the library; fails below COVERMIN %
 	@mkdir -p $(BUILD)
-	@$(MAKE) --no-print-directory test \
+	@if GOTOOLCHAIN=$(OLDEST) $(GO) version; then export GOTOOLCHAIN=$(OLDEST); \
+	else echo "$(OLDEST) is not here: $$($(GO) version)"; [ "$$CI" != true ] || exit 1; fi; \
+	$(MAKE) --no-print-directory test \
 		TESTFLAGS="$(TESTFLAGS) -coverprofile=$(BUILD)/all.out -coverpkg=./redlock,./redlock/redlockcheck,./internal/..."
 	@grep -v /internal/test $(BUILD)/all.out >$(BUILD)/cover.out
 	@$(GO) tool cover -func=$(BUILD)/cover.out | awk -v min=$(COVERMIN) ' \
@@ -260,24 +264,11 @@ cover: ## make test with the coverage of the library; fails below COVERMIN %
 full: tools ## all tests at full size, without the race detector
 	$(TESTRUN) -vet=off -parallel $(PARALLEL) -timeout $(TIMEOUT) $(TESTFLAGS) $(PACKAGES)
 
-# Where that Go cannot be had, this says so, and fails if CI=true. The long tests of whole
-# systems are left out: they are about the algorithm, which make cover tries.
 .PHONY: oldest
-oldest: TESTFLAGS += -skip 'OnAServer|Model|Overload|Unresponsive'
-oldest: OLD_PACKAGES := ./redlock ./redlock/... ./internal/...
-oldest: run-oldest ## the quick tests with the oldest Go that go.mod allows
-
-.PHONY: oldest-all
-oldest-all: OLD_PACKAGES := $(PACKAGES)
-oldest-all: OLD_MODULES := $(filter integrations/%,$(NESTED))
-oldest-all: tools run-oldest ## all tests in small with that Go; the integrations compile with it
-
-.PHONY: run-oldest
-run-oldest:
+oldest: ## the integrations compile with the oldest Go that go.mod allows; make cover tests the library with it
 	@if ! GOTOOLCHAIN=$(OLDEST) $(GO) version; then \
-		echo "skipped: $(OLDEST) is not here"; [ "$$CI" != true ]; exit; fi; set -x; \
-	GOTOOLCHAIN=$(OLDEST) $(GO) test -short -vet=off -parallel $(PARALLEL) -timeout $(TIMEOUT) $(TESTFLAGS) $(OLD_PACKAGES) || exit; \
-	for m in $(OLD_MODULES); do (cd "$$m" && GOTOOLCHAIN=$(OLDEST) $(GO) vet ./...) || exit; done
+		echo "skipped: $(OLDEST) is not here"; [ "$$CI" != true ]; exit; fi; set -ex; \
+	for m in $(filter integrations/%,$(NESTED)); do (cd "$$m" && GOTOOLCHAIN=$(OLDEST) $(GO) vet ./...); done
 
 .PHONY: fuzz
 fuzz: ## every fuzz target of the library, FUZZTIME each
