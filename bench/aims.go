@@ -7,7 +7,7 @@ import (
 	"github.com/seed6c881748/redlock/test/tables"
 )
 
-// aims are figures that redlock is to reach, each with what was measured.
+// aims are figures that redlock is to reach, each with what was measured. They are printed, and not for the document.
 type aims struct{ table *tables.Table }
 
 func newAims() *aims {

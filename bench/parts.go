@@ -8,19 +8,19 @@ import (
 
 // parts are in the order in which they run.
 var parts = []part{
-	{"libraries", listLibraries, nil},
+	{"libraries", listLibraries, nil}, // setups.go
 	{"throughput", onNodes(throughput), []string{"throughput"}},
-	{"nodes", byNodes, []string{"nodes"}},
+	{"nodes", byNodes, []string{"nodes"}}, // throughput.go
 	{"latency", latency, []string{"latency"}},
 	{"roundtrips", onNodes(roundTrips, testcluster.WithProxy()), nil},
 	{"resources", onNodes(resources), nil},
 	{"hung", hung, nil},
 	{"scale", onNodes(scale), nil},
 	{"fencing", onNodes(fencing), nil},
-	{"quarantine", onNodes(quarantine), nil},
+	{"quarantine", onNodes(quarantine), nil}, // fencing.go
 	{"degraded", degraded, []string{"degraded"}},
-	{"late", late, nil},
-	{"resets", resets, nil},
+	{"late", late, nil},     // faulty.go
+	{"resets", resets, nil}, // faulty.go
 	{"coldstart", onNodes(coldStart, testcluster.WithArgs("--requirepass", benchPassword)), nil},
 	{"contention", contention, []string{"contention", "fairness"}},
 	{"semaphore", permits, nil},

@@ -117,7 +117,7 @@ func (rd *round) skip(i int, b ballot) {
 	rd.enter(i, b)
 }
 
-// Vote counts node i's answer. Later ones, and those after the timer, are
+// Receive counts node i's answer. Later ones, and those after the timer, are
 // ignored: what they have left on the node is the release's business, which
 // is queued behind the request on the same connection.
 func (rd *round) Receive(i int, out node.Outcome, at time.Time) {
@@ -130,7 +130,7 @@ func (rd *round) Receive(i int, out node.Outcome, at time.Time) {
 	rd.voteOn(nil, i, out, at)
 }
 
-// voteOn is Vote, if what was asked last is this task, or whatever it is if it is nil.
+// voteOn is Receive, if what was asked last is this task, or whatever it is if it is nil.
 func (rd *round) voteOn(task *node.Task, i int, out node.Outcome, at time.Time) {
 	rd.mu.Lock()
 	if rd.ballots[i].stance != node.Pending || task != nil && task != rd.latest {

@@ -268,3 +268,19 @@ func (c *client) close() {
 	}
 	_ = c.r.Close(ctx)
 }
+
+// state says what the client does.
+func (c *client) state() string {
+	switch {
+	case c.lock != nil && c.lock.Err() != nil:
+		return "believes" // that it has the lock
+	case c.lock != nil:
+		return "holds"
+	case c.call != nil && c.waits:
+		return "waits"
+	case c.call != nil:
+		return "asks"
+	default:
+		return ""
+	}
+}

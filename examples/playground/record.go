@@ -180,19 +180,3 @@ func (r *recorder) be(lane, row, what string, now int64) {
 		r.spans = append(r.spans, span{Lane: lane, Row: row, What: what, From: now})
 	}
 }
-
-// state says what the client does.
-func (c *client) state() string {
-	switch {
-	case c.lock != nil && c.lock.Err() != nil:
-		return "believes" // that it has the lock
-	case c.lock != nil:
-		return "holds"
-	case c.call != nil && c.waits:
-		return "waits"
-	case c.call != nil:
-		return "asks"
-	default:
-		return ""
-	}
-}

@@ -1,3 +1,5 @@
+// This file has parts of sentences. What is said of a client is in hear.go, and on its card in page/page.js.
+
 package main
 
 import (

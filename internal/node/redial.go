@@ -7,7 +7,7 @@ import "time"
 // How long a server is backed off from after a failure, at first and at most.
 const (
 	MinBackoff = 20 * time.Millisecond
-	MaxBackoff = time.Second
+	MaxBackoff = time.Second // rest (life.go) varies it by ± 50 %
 
 	// lasting is how long a connection has to last to count as one that worked,
 	// whatever was answered on it.

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// A Broken is a way to break something on purpose, so that a rule of the judge must be broken.
+// A Broken is a way to break something on purpose, so that a rule of the judge must be broken. It is no fault of a plan:
+// those are in plan.go.
 type Broken struct {
 	Rule   string // The judge's name for it.
 	Says   string // What the rule must say of it, if it looks at more than one thing.
