@@ -169,7 +169,7 @@ cross: ## compile for other platforms
 	done
 
 # The tests of these take longest, so they begin first.
-LONG := test/publish cmd/redlock proof
+LONG := proof otelredlock test/publish cmd/redlock
 
 .PHONY: nested
 nested: tools promtool ## short tests of the nested modules, three at a time; make lint has go vet
