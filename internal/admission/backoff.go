@@ -31,8 +31,8 @@ func (b *Backoff) Note(overload, timed bool) {
 func (b *Backoff) Overloaded() bool { return b.row > 0 }
 
 // Delay returns how long to wait before a timed retry that would come after delay. In an
-// overload that is at least delay, and at least the larger of delay and timeout, doubled with
-// each attempt of the row but the first, ± 50 %.
+// overload that is the larger of delay and timeout, doubled with each attempt of the row but
+// the first up to maxDelay, ± 50 %, and at least delay.
 func (b *Backoff) Delay(delay, timeout time.Duration) time.Duration {
 	if b.row == 0 {
 		return delay

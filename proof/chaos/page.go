@@ -54,7 +54,7 @@ const rulesHead = `# What chaos checks
 
 Each rule of the judge checks one promise. A check that cannot fail is none: ` + "`make chaos BROKEN=`*name*" + ` breaks one
 thing on purpose, and the rule beside it must fail. ` + "`make chaos-rules`" + ` writes this page.
-[reliability.md](../reliability.md#what-is-tested) says more.
+[reliability.md](../reliability.md#what-chaos-does) says more.
 
 `
 
