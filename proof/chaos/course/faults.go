@@ -144,10 +144,11 @@ func (n *node) suffer(f plan.Fault) error {
 	case plan.Rate:
 		return n.setRate(f.Amount)
 	case plan.Away, plan.Oneway:
-		n.ways[f.Client].suffer(f.How)
-	default:
-		for _, w := range n.ways {
-			w.suffer(f.Kind)
+		return n.ways[f.Client].suffer(f.How)
+	}
+	for _, w := range n.ways {
+		if err := w.suffer(f.Kind); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -2,6 +2,7 @@ package course
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"time"
 
@@ -42,7 +43,7 @@ func (r *run) waysOf(client int) (addrs []string) {
 func (w way) calm() { w.SetDelay(0, 2*time.Millisecond) }
 
 // suffer makes a fault of the network begin.
-func (w way) suffer(how string) {
+func (w way) suffer(how string) error {
 	switch how {
 	case plan.Reset:
 		w.Reset()
@@ -59,7 +60,10 @@ func (w way) suffer(how string) {
 		w.Reset()
 	case plan.Hole:
 		w.BlackHole(true)
+	default:
+		return fmt.Errorf("no fault is called %q", how)
 	}
+	return nil
 }
 
 // recover makes it end. Connections that have lost bytes must not survive it: TCP may end, but never delivers what comes
