@@ -594,16 +594,16 @@ func TestHoldWithMinHoldOutlivesItsHolder(t *testing.T) {
 func TestHoldWithMinHoldThatComesTooLate(t *testing.T) {
 	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		warm(t, r)
-		slept := time.Duration(0)
+		var slept atomic.Int64
 		for _, n := range c.Nodes {
 			require.NoError(t, n.OnCommand(func(cmd string, _ []string) {
 				if cmd == "SET" {
-					testkit.WallOffset(r).Store(int64(slept))
+					testkit.WallOffset(r).Store(slept.Load())
 				}
 			}))
 		}
 		lock := func(sleeps time.Duration) error {
-			slept += sleeps // The machine, in the attempt.
+			slept.Add(int64(sleeps)) // The machine, in the attempt.
 			l, err := r.TryLock(t.Context(), []string{"a"}, 10*time.Second, redlock.WithMinHold(5*time.Second))
 			if err == nil {
 				require.NoError(t, l.Unlock(t.Context()))
