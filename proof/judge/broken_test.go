@@ -103,12 +103,7 @@ var broken = []struct {
 	}},
 	{"a node that is well does not get its key again", []string{"kept"}, func(s *story) {
 		s.strikes(history.Empty, 1, 100, 200)
-		n := s.lock("c1", 0, 5, 1, "a")
-		s.keep("c1", n, 6)
-		for at := int64(500); at <= 6000; at += 500 {
-			s.extend("c1", n, at, at+5, at+999)
-		}
-		s.unlock("c1", n, 6100, 6105)
+		n := s.stays()
 		s.looksAt("c1", n, 11, 5006, 1000, -1, 1000)
 		s.looksAt("c1", n, 12, 5506, 1000, -1, 1000)
 		s.looksAt("c1", n, 13, 6006, 1000, -1, 1000)

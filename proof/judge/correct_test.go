@@ -75,12 +75,7 @@ var correct = []struct {
 		s.lost(n, 1000)
 	}},
 	{"somebody else's key is in the way on a node of a kept lock, and is gone by the time of two looks", nil, func(s *story) {
-		n := s.lock("c1", 0, 5, 1, "a")
-		s.keep("c1", n, 6)
-		for at := int64(500); at <= 6000; at += 500 {
-			s.extend("c1", n, at, at+5, at+999)
-		}
-		s.unlock("c1", n, 6100, 6105)
+		n := s.stays()
 		s.looksAt("c1", n, 10, 4506, 1000, -1, 1000)
 		s.looksAt("c1", n, 11, 5006, 1000, -1, 1000)
 		s.looksAt("c1", n, 12, 5506, 1000, -1, 1000)

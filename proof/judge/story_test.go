@@ -192,6 +192,18 @@ func (s *story) away(client string, node int, from, to int64) {
 	s.add(history.Event{At: ms(to), Kind: history.FaultEnd, Fault: "away", Client: client, Node: &node})
 }
 
+// stays is a lock of c1 on a that is kept alive, and extended each half second for six seconds. Its extensions are calls 2
+// to 13.
+func (s *story) stays() int {
+	n := s.lock("c1", 0, 5, 1, "a")
+	s.keep("c1", n, 6)
+	for at := int64(500); at <= 6000; at += 500 {
+		s.extend("c1", n, at, at+5, at+999)
+	}
+	s.unlock("c1", n, 6100, 6105)
+	return n
+}
+
 // looksAt is what nodes had of a lock after a call, 0 for that which got it: for how long its key was kept, -1: no key.
 func (s *story) looksAt(client string, lock, call int, at int64, left ...int64) {
 	e := history.Event{At: ms(at), End: ms(at), Kind: history.Look, Owner: client, Lock: lock, Call: call, Op: history.OpExtend}
