@@ -59,6 +59,7 @@ var fragmentImports = map[string]string{
 	"redlock":      library,
 	"redlockcheck": library + "/redlockcheck",
 	"redlocktest":  library + "/redlocktest",
+	"semaphore":    library + "/semaphore",
 	"signal":       "os/signal",
 	"slog":         "log/slog",
 	"sql":          "database/sql",
