@@ -47,8 +47,7 @@ func TestCloseEndsWaitsAndKeepsHeldLocks(t *testing.T) {
 }
 
 func TestCloseDrainsReleases(t *testing.T) {
-	withRedlock(t, 5, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-		warm(t, r)
+	withWarm(t, 5, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		require.NoError(t, c.Slow(10*time.Millisecond, 20*time.Millisecond))
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
 		defer cancel()
@@ -95,7 +94,7 @@ func TestCloseSaysByeOnce(t *testing.T) {
 				<-g
 			}
 		}
-		pool := testcluster.WrapPool(c.Nodes[0].Pool(), func(conn redis.Conn) redis.Conn { return gatedConn{conn, pass} })
+		pool := testcluster.WrapPool(c.Nodes[0].Pool(), func(conn redis.Conn) redis.Conn { return gatedConn{conn.(testcluster.FullConn), pass} })
 		r := newOver(t, []redlock.Node{{Name: "n", Pool: pool}})
 		l := tryLock(t, r, []string{"a"}, time.Minute)
 		time.Sleep(2 * time.Second)
@@ -125,29 +124,27 @@ func TestCloseSaysByeOnce(t *testing.T) {
 // Close makes one round of repetitions within the node timeout, and waits for no more.
 func TestCloseRepeatsOnce(t *testing.T) {
 	for name, hang := range map[string]bool{"in time": false, "a node hangs": true} {
-		t.Run(name, func(t *testing.T) {
-			withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-				breakLate(t, c, r, 11*time.Second)
-				time.Sleep(12 * time.Second) // The next repetition comes after 20.46 s.
-				require.NotEmpty(t, keys(t, c.Nodes[0]))
-				if hang {
-					require.NoError(t, c.Nodes[2].Hang())
-				}
-				start := time.Now()
-				err := r.Close(t.Context())
-				took := time.Since(start)
-				for _, n := range c.Nodes[:2] {
-					assert.Empty(t, keys(t, n))
-				}
-				require.NoError(t, err)
-				if hang {
-					assert.LessOrEqual(t, took, redlock.DefaultNodeTimeout)
-					require.NoError(t, c.Nodes[2].Resume())
-					return
-				}
-				assert.LessOrEqual(t, took, 3*trip)
-				assert.Empty(t, keys(t, c.Nodes[2]))
-			})
+		runWithRedlock(t, name, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+			breakLate(t, c, r, 11*time.Second)
+			time.Sleep(12 * time.Second) // The next repetition comes after 20.46 s.
+			require.NotEmpty(t, keys(t, c.Nodes[0]))
+			if hang {
+				require.NoError(t, c.Nodes[2].Hang())
+			}
+			start := time.Now()
+			err := r.Close(t.Context())
+			took := time.Since(start)
+			for _, n := range c.Nodes[:2] {
+				assert.Empty(t, keys(t, n))
+			}
+			require.NoError(t, err)
+			if hang {
+				assert.LessOrEqual(t, took, redlock.DefaultNodeTimeout)
+				require.NoError(t, c.Nodes[2].Resume())
+				return
+			}
+			assert.LessOrEqual(t, took, 3*trip)
+			assert.Empty(t, keys(t, c.Nodes[2]))
 		})
 	}
 }
@@ -155,8 +152,7 @@ func TestCloseRepeatsOnce(t *testing.T) {
 // A node that is being connected to, and has to be told something, gets its round when it is up.
 func TestCloseRepeatsOnceOnTheNextConnection(t *testing.T) {
 	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-		l := tryLock(t, r, []string{"b"}, time.Hour)
-		synctest.Wait()
+		l := lockOnAll(t, r, []string{"b"}, time.Hour)
 		breakLate(t, c, r, 11*time.Second)
 		time.Sleep(12 * time.Second) // The next repetition comes after 20.46 s.
 		requireLate(t, c)
@@ -170,24 +166,4 @@ func TestCloseRepeatsOnceOnTheNextConnection(t *testing.T) {
 		time.Sleep(redlock.DefaultNodeTimeout)
 		requireNoKeys(t, c)
 	})
-}
-
-func TestCloseRightAfterABreakIsFast(t *testing.T) {
-	for range rounds(100, 10) {
-		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-			r, err := redlock.New(nodesOf(c))
-			require.NoError(t, err)
-			l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
-			require.NoError(t, err)
-			time.Sleep(2 * time.Second)
-			require.NoError(t, c.Slow(time.Millisecond, time.Millisecond))
-			go func() { _ = l.Unlock(context.Background()) }()
-			for _, n := range c.Nodes {
-				n.Proxy().Kill()
-			}
-			start := time.Now()
-			require.NoError(t, r.Close(context.Background()))
-			require.Less(t, time.Since(start), redlock.DefaultNodeTimeout)
-		})
-	}
 }

@@ -39,6 +39,14 @@ func TestDo(t *testing.T) {
 		require.Equal(t, assert.AnError, do(func(context.Context, *redlock.Lock) error { return assert.AnError }))
 		require.PanicsWithValue(t, "boom", func() { _ = do(func(context.Context, *redlock.Lock) error { panic("boom") }) })
 		requireReleased(t, c)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_ = do(func(context.Context, *redlock.Lock) error { runtime.Goexit(); return nil })
+		}()
+		<-done
+		requireReleased(t, c)
+		assert.Zero(t, r.Stats().Kept)
 		require.NoError(t, do(func(ctx context.Context, l *redlock.Lock) error { return l.Unlock(ctx) }))
 
 		// Lost in the middle, though fn did not notice.
@@ -95,25 +103,6 @@ func TestDoAndClose(t *testing.T) {
 		require.ErrorIs(t, err, context.Canceled)
 		requireReleased(t, c)
 		require.ErrorIs(t, r.Do(t.Context(), []string{"a"}, time.Minute, func(context.Context, *redlock.Lock) error { return nil }), redlock.ErrClosed)
-	})
-}
-
-func TestDoReleasesWhateverEndsItsFunction(t *testing.T) {
-	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			_ = r.Do(t.Context(), []string{"a"}, time.Minute, func(context.Context, *redlock.Lock) error { runtime.Goexit(); return nil })
-		}()
-		<-done
-		requireReleased(t, c)
-		func() {
-			defer func() { _ = recover() }()
-			_ = r.Do(t.Context(), []string{"a"}, time.Minute, func(context.Context, *redlock.Lock) error { panic("boom") })
-		}()
-		requireReleased(t, c)
-		assert.Zero(t, r.Stats().Kept)
-		require.NoError(t, r.Close(context.Background()))
 	})
 }
 

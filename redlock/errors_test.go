@@ -113,8 +113,7 @@ func TestErrorOfDoTellsItsOwnFailureFromItsFunctions(t *testing.T) {
 		require.ErrorIs(t, err, redlock.ErrTaken, "whatever else it is stays")
 		require.ErrorIs(t, err, inner)
 		require.EqualError(t, err, inner.Error())
-		var qe *redlock.QuorumError
-		require.ErrorAs(t, err, &qe)
+		qe := quorumError(t, err)
 		assert.Equal(t, []string{"taken"}, qe.Resources)
 
 		// Two levels: the inner function was not called, the outer one was.

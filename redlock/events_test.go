@@ -87,8 +87,7 @@ func TestEventsTellWhatHappened(t *testing.T) {
 func TestEventOfAnExtensionThatCameTooLateSaysSo(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		var rec recorder
-		r := newRedlock(t, c, redlock.WithHook(rec.Hook))
-		warm(t, r)
+		r := newWarm(t, c, redlock.WithHook(rec.Hook))
 		l := tryLock(t, r, []string{"a"}, time.Second)
 		time.Sleep(time.Until(l.Until()) - 5*time.Millisecond)
 		rec.Take()
@@ -172,8 +171,7 @@ func TestEventsThatWaitAreDeliveredByClose(t *testing.T) {
 func TestEventEndsEachCall(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		var rec recorder
-		r := newRedlock(t, c, redlock.WithHook(rec.Hook), redlock.WithFencing(), redlock.WithOwner("me"))
-		warm(t, r)
+		r := newWarm(t, c, redlock.WithHook(rec.Hook), redlock.WithFencing(), redlock.WithOwner("me"))
 		rec.TakeAll()
 		require.NoError(t, c.Slow(5*time.Millisecond, 5*time.Millisecond))
 		start := time.Now()
@@ -215,8 +213,7 @@ func TestEventEndsEachCall(t *testing.T) {
 		require.ErrorIs(t, late.Err, redlock.ErrLost)
 
 		// A call that waits, and one that gives up.
-		l = tryLock(t, r, []string{"a"}, time.Minute)
-		synctest.Wait()
+		l = lockOnAll(t, r, []string{"a"}, time.Minute)
 		rec.TakeAll()
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
@@ -253,22 +250,16 @@ func TestEventEndsEachCall(t *testing.T) {
 
 // The end of a hold is told when it happens, with its cause, and counted.
 func TestEventTellsTheEndOfAHold(t *testing.T) {
-	each := func(t *testing.T, c *testcluster.Cluster, f func(n *testcluster.Node) error) {
-		t.Helper()
-		for _, n := range c.Nodes {
-			require.NoError(t, f(n))
-		}
-	}
 	for cause, k := range map[error]struct {
 		end   func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock, l *redlock.Lock)
 		count redlock.HoldsEnded
 		log   string // at the level of warnings
 	}{
 		redlock.ErrExpired: {func(t *testing.T, c *testcluster.Cluster, _ *redlock.Redlock, _ *redlock.Lock) {
-			each(t, c, (*testcluster.Node).Stop)
+			require.NoError(t, c.Stop())
 		}, redlock.HoldsEnded{Expired: 1}, "lost"},
 		redlock.ErrLost: {func(t *testing.T, c *testcluster.Cluster, _ *redlock.Redlock, _ *redlock.Lock) {
-			each(t, c, func(n *testcluster.Node) error { return n.Del("a") })
+			require.NoError(t, c.Del("a"))
 		}, redlock.HoldsEnded{Lost: 1}, "lost"},
 		redlock.ErrMaxHold: {func(*testing.T, *testcluster.Cluster, *redlock.Redlock, *redlock.Lock) {}, redlock.HoldsEnded{MaxHold: 1}, ""},
 		redlock.ErrClosed: {func(_ *testing.T, _ *testcluster.Cluster, r *redlock.Redlock, l *redlock.Lock) {
@@ -300,12 +291,7 @@ func TestEventTellsTheEndOfAHold(t *testing.T) {
 			<-ctx.Done()
 			ended := time.Now()
 			synctest.Wait()
-			var e []redlock.Event
-			for _, event := range rec.TakeLife() {
-				if event.Kind == redlock.EventHoldEnded {
-					e = append(e, event)
-				}
-			}
+			e := rec.TakeOf(redlock.EventHoldEnded)
 			require.Len(t, e, 1, "at once")
 			assert.Equal(t, cause, e[0].Err)
 			assert.Equal(t, ended, e[0].Time)
@@ -320,9 +306,7 @@ func TestEventTellsTheEndOfAHold(t *testing.T) {
 			assert.NotContains(t, log.String(), l.Token())
 			_ = l.Unlock(t.Context())
 			synctest.Wait()
-			for _, event := range rec.TakeLife() {
-				assert.NotEqual(t, redlock.EventHoldEnded, event.Kind, "once")
-			}
+			assert.Empty(t, rec.TakeOf(redlock.EventHoldEnded), "once")
 			assert.Equal(t, k.count, r.Stats().HoldsEnded)
 		})
 	}
@@ -353,7 +337,7 @@ func TestEventTellsALossThatTheReleaseFinds(t *testing.T) {
 			assert.Equal(t, context.Canceled, context.Cause(ctx), name)
 			_ = l.Unlock(t.Context())
 			synctest.Wait()
-			ends := slices.DeleteFunc(rec.TakeLife(), func(e redlock.Event) bool { return e.Kind != redlock.EventHoldEnded })
+			ends := rec.TakeOf(redlock.EventHoldEnded)
 			require.Len(t, ends, 1, name)
 			assert.Equal(t, k.cause, ends[0].Err, name)
 			assert.Equal(t, time.Since(start), ends[0].Held, name)
@@ -494,8 +478,7 @@ func TestEventEndsACallThatPanics(t *testing.T) {
 
 func TestEventsThatAreRecentAreKeptWithoutAHook(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c, redlock.WithRetryCount(0))
-		warm(t, r)
+		r := newWarm(t, c, redlock.WithRetryCount(0))
 		assert.Equal(t, []redlock.EventKind{redlock.EventNodeUp, redlock.EventNodeUp, redlock.EventNodeUp}, kinds(r.RecentEvents()),
 			"a lock that is got and released is nothing out of the ordinary")
 
@@ -585,8 +568,7 @@ func TestEventsThatAreRecentAreNotTheHooks(t *testing.T) {
 func TestEventSlogHookIsQuiet(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		var out bytes.Buffer
-		r := newRedlock(t, c, redlock.WithHook(redlock.SlogHook(slog.New(slog.NewTextHandler(&out, nil)))))
-		warm(t, r)
+		r := newWarm(t, c, redlock.WithHook(redlock.SlogHook(slog.New(slog.NewTextHandler(&out, nil)))))
 		l := tryLock(t, r, []string{"a"}, time.Hour)
 		refused(t, redlock.ErrTaken, r, []string{"a"}, ttl)
 		synctest.Wait()
@@ -624,21 +606,18 @@ func TestEventSlogHookTellsOfReleasesThatCameTooLate(t *testing.T) {
 			require.NoError(t, c.Del("a"))
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-				var out bytes.Buffer
-				r := newRedlock(t, c, redlock.WithHook(redlock.SlogHook(slog.New(slog.NewTextHandler(&out, nil)))))
-				l := tryLock(t, r, []string{"a"}, ttl)
-				synctest.Wait()
-				late(t, c, l)
-				require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrLost)
-				synctest.Wait()
-				lines := slices.DeleteFunc(slices.Collect(strings.Lines(out.String())), func(line string) bool {
-					return name == "stolen" && strings.Contains(line, "level=WARN msg=\"redlock: node has lost keys\" node=node")
-				})
-				require.Len(t, lines, 1)
-				assert.Contains(t, lines[0], "level=WARN msg=\"redlock: a lock was not held to its release\"")
+		runInBubble(t, name, 3, func(t *testing.T, c *testcluster.Cluster) {
+			var out bytes.Buffer
+			r := newRedlock(t, c, redlock.WithHook(redlock.SlogHook(slog.New(slog.NewTextHandler(&out, nil)))))
+			l := lockOnAll(t, r, []string{"a"}, ttl)
+			late(t, c, l)
+			require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrLost)
+			synctest.Wait()
+			lines := slices.DeleteFunc(slices.Collect(strings.Lines(out.String())), func(line string) bool {
+				return name == "stolen" && strings.Contains(line, "level=WARN msg=\"redlock: node has lost keys\" node=node")
 			})
+			require.Len(t, lines, 1)
+			assert.Contains(t, lines[0], "level=WARN msg=\"redlock: a lock was not held to its release\"")
 		})
 	}
 }

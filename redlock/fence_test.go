@@ -21,8 +21,7 @@ import (
 )
 
 func TestFencesGrow(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c, redlock.WithFencing())
+	withFences(t, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		last := int64(0)
 		for range 5 {
 			l := tryLock(t, r, []string{"x"}, ttl)
@@ -102,13 +101,10 @@ func TestFenceFromTheNodesClockStandsInForACounter(t *testing.T) {
 }
 
 func TestFenceServesAllResources(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c, redlock.WithFencing())
-		base := ahead()
-		setCounters(t, c, "x", base, base, base)
+	withFences(t, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+		base := countAhead(t, c, 0, 0, 0)
 		setCounters(t, c, "y", base+5, base+2, base+9)
-		l := tryLock(t, r, []string{"y", "x", "z"}, ttl)
-		synctest.Wait()
+		l := lockOnAll(t, r, []string{"y", "x", "z"}, ttl)
 		for _, res := range []string{"x", "y", "z"} {
 			assert.Subset(t, countersOf(t, c, res), []int64{l.Fence()}, res)
 		}
@@ -150,7 +146,7 @@ func countersOf(t *testing.T, c *testcluster.Cluster, resource string) []int64 {
 	return all
 }
 
-// setCounters sets a resource's counters, so far that no proposal reaches them.
+// setCounters sets a resource's counters.
 func setCounters(t *testing.T, c *testcluster.Cluster, resource string, values ...int64) {
 	t.Helper()
 	for i, n := range c.Nodes {
@@ -158,8 +154,22 @@ func setCounters(t *testing.T, c *testcluster.Cluster, resource string, values .
 	}
 }
 
-// ahead is a counter that is ahead of all clocks.
-func ahead() int64 { return time.Now().Add(24 * time.Hour).UnixMicro() }
+// countAhead sets the counters of x to so much more than base, which is ahead of all clocks.
+func countAhead(t *testing.T, c *testcluster.Cluster, more ...int64) (base int64) {
+	t.Helper()
+	base = time.Now().Add(24 * time.Hour).UnixMicro()
+	for i := range more {
+		more[i] += base
+	}
+	setCounters(t, c, "x", more...)
+	return base
+}
+
+// withFences is withRedlock on three nodes, with fences.
+func withFences(t *testing.T, fn func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock)) {
+	t.Helper()
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) { fn(t, c, newRedlock(t, c, redlock.WithFencing())) })
+}
 
 func TestFenceCountersOutliveTheLock(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
@@ -179,10 +189,8 @@ func TestFenceCountersOutliveTheLock(t *testing.T) {
 }
 
 func TestFenceCountersAreRestoredByRepairsAndExtensions(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c, redlock.WithFencing())
-		l := tryLock(t, r, []string{"x", "y"}, ttl)
-		synctest.Wait()
+	withFences(t, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+		l := lockOnAll(t, r, []string{"x", "y"}, ttl)
 		require.NoError(t, c.Nodes[0].Flush())
 		require.NoError(t, c.Nodes[1].Del(testkit.CounterKey("y")))
 		require.NoError(t, l.Extend(t.Context(), ttl))
@@ -201,22 +209,17 @@ func TestFenceCountersAreRestoredByRepairsAndExtensions(t *testing.T) {
 
 func TestFenceCounterThatIsNoneOrAtItsEndGrantsNothing(t *testing.T) {
 	for _, value := range []string{"9007199254740991", "9007199254740992", "1e300", "nan", "x", ""} {
-		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-			r := newRedlock(t, c, redlock.WithFencing())
+		withFences(t, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 			require.NoError(t, c.First(2).Set(testkit.CounterKey("x"), value, time.Hour))
 			_, err := r.TryLock(t.Context(), []string{"x"}, ttl)
 			require.ErrorIs(t, err, redlock.ErrNoQuorum, value)
-			var qe *redlock.QuorumError
-			require.ErrorAs(t, err, &qe)
+			qe := quorumError(t, err)
 			require.ErrorContains(t, qe.Votes[0].Err, "NOFENCE")
 			synctest.Wait()
-			for _, n := range c.Nodes {
-				assert.Empty(t, keys(t, n))
-			}
+			requireNoKeys(t, c)
 		})
 	}
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c, redlock.WithFencing())
+	withFences(t, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		setCounters(t, c, "x", fences.Max-1, fences.Max-1, fences.Max-1)
 		l := tryLock(t, r, []string{"x"}, ttl)
 		assert.EqualValues(t, fences.Max, l.Fence(), "the last one")
@@ -235,10 +238,8 @@ func takeAway(t *testing.T, n *testcluster.Node) {
 
 func TestFenceCountersThatDifferAreRaised(t *testing.T) {
 	for _, given := range [][]int64{{5, 0, 3}, {1, 2, 3}, {3, 3, 9}, {0, 0, 0}, {9, 2, 2}} {
-		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-			r := newRedlock(t, c, redlock.WithFencing())
-			base := ahead()
-			setCounters(t, c, "x", base+given[0], base+given[1], base+given[2])
+		withFences(t, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+			countAhead(t, c, given[0], given[1], given[2])
 			l := tryLock(t, r, []string{"x"}, ttl)
 			exact := 0
 			for _, counter := range countersOf(t, c, "x") {
@@ -257,15 +258,12 @@ func TestFenceCountersThatDifferAreRaised(t *testing.T) {
 
 // A raise that finds another's key, or none, does not count, and the lock is not got.
 func TestFenceRaiseNeedsTheToken(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c, redlock.WithFencing())
-		base := ahead()
-		setCounters(t, c, "x", base, base, base+10)
+	withFences(t, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+		base := countAhead(t, c, 0, 0, 10)
 		require.NoError(t, c.Nodes[0].Set("x", "another", time.Hour))
 		onScript(t, c.Nodes[1], raiseMark(), func() { takeAway(t, c.Nodes[1]) })
 		err := refusal(t, redlock.ErrTaken, r, []string{"x"}, ttl)
-		var qe *redlock.QuorumError
-		require.ErrorAs(t, err, &qe)
+		qe := quorumError(t, err)
 		assert.Equal(t, redlock.OpLock, qe.Op)
 		require.NoError(t, qe.Votes[2].Err)
 		require.ErrorIs(t, qe.Votes[1].Err, redlock.ErrTaken)
@@ -283,10 +281,8 @@ func TestFenceRaiseNeedsTheToken(t *testing.T) {
 // with the right counter or with one that has to be raised.
 func TestFenceGrantThatIsLateStandsInForOneThatWasLost(t *testing.T) {
 	for _, third := range []int64{0, 10, 3, 20} {
-		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-			r := newRedlock(t, c, redlock.WithFencing())
-			base := ahead()
-			setCounters(t, c, "x", base, base+10, base+third)
+		withFences(t, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+			base := countAhead(t, c, 0, 10, third)
 			var late atomic.Bool
 			onScript(t, c.Nodes[2], redlock.FencedLockScript.Hash.(string), func() {
 				late.Store(true)
@@ -310,10 +306,8 @@ func TestFenceGrantThatIsLateStandsInForOneThatWasLost(t *testing.T) {
 // is a grant that came late: it is raised once more, and counts.
 func TestFenceRaiseIsRepeatedWhenTheFenceHasGrown(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c, redlock.WithFencing())
-		warm(t, r)
-		base := ahead()
-		setCounters(t, c, "x", base, base, base+10, base+20, base+30)
+		r := newWarm(t, c, redlock.WithFencing())
+		base := countAhead(t, c, 0, 0, 10, 20, 30)
 		for _, n := range c.Nodes[3:] { // They grant it when the others are being raised.
 			onScript(t, n, redlock.FencedLockScript.Hash.(string), func() { time.Sleep(10 * time.Millisecond) })
 		}
@@ -335,10 +329,8 @@ func TestFenceRaiseIsRepeatedWhenTheFenceHasGrown(t *testing.T) {
 // A raise waits for a silent node no longer than the node timeout, and a cancelled
 // context ends it at once; nothing is left then.
 func TestFenceRaiseEnds(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c, redlock.WithFencing())
-		base := ahead()
-		setCounters(t, c, "x", base, base+10, base+20)
+	withFences(t, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+		base := countAhead(t, c, 0, 10, 20)
 		for _, n := range c.Nodes {
 			onScript(t, n, raiseMark(), func() { time.Sleep(300 * time.Millisecond) })
 		}
@@ -346,9 +338,7 @@ func TestFenceRaiseEnds(t *testing.T) {
 		refused(t, redlock.ErrNoQuorum, r, []string{"x"}, ttl)
 		assert.Equal(t, redlock.DefaultNodeTimeout, time.Since(start))
 		time.Sleep(time.Second)
-		for _, n := range c.Nodes {
-			assert.Empty(t, keys(t, n))
-		}
+		requireNoKeys(t, c)
 
 		setCounters(t, c, "x", base, base+20, base+10)
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
@@ -358,19 +348,15 @@ func TestFenceRaiseEnds(t *testing.T) {
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		assert.Equal(t, 10*time.Millisecond, time.Since(start))
 		time.Sleep(time.Second)
-		for _, n := range c.Nodes {
-			assert.Empty(t, keys(t, n))
-		}
+		requireNoKeys(t, c)
 	})
 }
 
 // Raises, one after the other, take one node timeout together.
 func TestFenceRaisesShareOneNodeTimeout(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c, redlock.WithFencing())
-		warm(t, r)
-		base := ahead()
-		setCounters(t, c, "x", base, base, base+10, base+20, base+30)
+		r := newWarm(t, c, redlock.WithFencing())
+		base := countAhead(t, c, 0, 0, 10, 20, 30)
 		for _, n := range c.Nodes[3:] { // Their grants are above the fence: they do not count.
 			onScript(t, n, redlock.FencedLockScript.Hash.(string), func() { time.Sleep(10 * time.Millisecond) })
 		}
@@ -393,10 +379,8 @@ func TestFenceRaisesShareOneNodeTimeout(t *testing.T) {
 // A minority that hangs after its grant must not fail the raise: who comes late is asked
 // at once.
 func TestFenceRaiseSurvivesAHungMinority(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c, redlock.WithFencing())
-		base := ahead()
-		setCounters(t, c, "x", base, base, base+10)
+	withFences(t, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+		base := countAhead(t, c, 0, 0, 10)
 		onScript(t, c.Nodes[0], redlock.FencedLockScript.Hash.(string), func() { time.Sleep(5 * time.Millisecond) })
 		onScript(t, c.Nodes[1], raiseMark(), func() { time.Sleep(10 * time.Second) })
 		start := time.Now()
@@ -452,33 +436,4 @@ func TestGuardLetsNothingOverlapOrGoBack(t *testing.T) {
 		})
 	}
 	wg.Wait()
-}
-
-// A split vote and raises that go on: a call still ends within three node timeouts, and
-// leaves nothing.
-func TestFenceContestsWithRaisesEndInTime(t *testing.T) {
-	inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
-		require.NoError(t, c.Slow(0, 2*time.Millisecond))
-		for i := range int64(rounds(30, 8)) {
-			a, b := newRedlock(t, c, redlock.WithFencing()), newRedlock(t, c, redlock.WithFencing())
-			base := ahead()
-			setCounters(t, c, "x", base, base+i%7, base+2, base+i%3, base+4)
-			var all sync.WaitGroup
-			for _, r := range []*redlock.Redlock{a, b, a, b} {
-				all.Go(func() {
-					start := time.Now()
-					l, err := r.TryLock(t.Context(), []string{"x"}, ttl)
-					assert.LessOrEqual(t, time.Since(start), 3*redlock.DefaultNodeTimeout)
-					if err == nil {
-						_ = l.Unlock(t.Context())
-					}
-				})
-			}
-			all.Wait()
-			require.NoError(t, a.Close(t.Context()))
-			require.NoError(t, b.Close(t.Context()))
-			synctest.Wait()
-			requireNoKeys(t, c)
-		}
-	})
 }

@@ -26,9 +26,7 @@ func TestInspectShowsWhoHoldsAResource(t *testing.T) {
 		require.NoError(t, err)
 		assert.False(t, in.Held)
 		assert.Len(t, in.Nodes, 5)
-		l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-		require.NoError(t, err)
-		synctest.Wait()
+		l := lockOnAll(t, r, []string{"a"}, ttl)
 		time.Sleep(time.Second)
 		require.NoError(t, c.Nodes[0].Stop())
 		require.NoError(t, c.Nodes[1].Del("p:a"))
@@ -65,55 +63,53 @@ func TestOwnerIsShownByARefusal(t *testing.T) {
 		"plain": nil, "fencing": {redlock.WithFencing()}, "quarantine": {redlock.WithQuarantine(time.Minute)},
 		"fencing, quarantine": {redlock.WithFencing(), redlock.WithQuarantine(time.Minute)},
 	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-				a, b := newRedlock(t, c, append(opts, redlock.WithOwner("default"))...), newRedlock(t, c, opts...)
-				if strings.HasSuffix(name, "quarantine") {
-					require.NoError(t, a.Admit(t.Context(), names(c)...))
-				}
-				l, err := a.TryLock(t.Context(), []string{"a"}, 5*time.Second, redlock.WithOwner(oddOwner))
-				require.NoError(t, err)
-				synctest.Wait()
-				shows := func(err error) {
-					t.Helper()
-					require.ErrorIs(t, err, redlock.ErrTaken)
-					refused := 0
-					for _, v := range votesOf(t, err) {
-						if !errors.Is(v.Err, redlock.ErrPending) { // The decision may come before the last.
-							refused++
-							assert.Equal(t, oddOwner, v.Owner)
-							assert.Equal(t, tokens.Digest(l.Token()), v.Holder)
-						}
+		runInBubble(t, name, 3, func(t *testing.T, c *testcluster.Cluster) {
+			a, b := newRedlock(t, c, append(opts, redlock.WithOwner("default"))...), newRedlock(t, c, opts...)
+			if strings.HasSuffix(name, "quarantine") {
+				require.NoError(t, a.Admit(t.Context(), names(c)...))
+			}
+			l, err := a.TryLock(t.Context(), []string{"a"}, 5*time.Second, redlock.WithOwner(oddOwner))
+			require.NoError(t, err)
+			synctest.Wait()
+			shows := func(err error) {
+				t.Helper()
+				require.ErrorIs(t, err, redlock.ErrTaken)
+				refused := 0
+				for _, v := range votesOf(t, err) {
+					if !errors.Is(v.Err, redlock.ErrPending) { // The decision may come before the last.
+						refused++
+						assert.Equal(t, oddOwner, v.Owner)
+						assert.Equal(t, tokens.Digest(l.Token()), v.Holder)
 					}
-					assert.GreaterOrEqual(t, refused, 2)
-					assert.Contains(t, err.Error(), fmt.Sprintf("held by %q (%s) for ", oddOwner, tokens.Digest(l.Token())))
-					assert.NotContains(t, err.Error(), l.Token()[:8])
 				}
-				_, err = b.TryLock(t.Context(), []string{"a", "b"}, time.Second)
-				shows(err)
-				_, err = b.Lock(t.Context(), []string{"a"}, time.Second, redlock.WithRetryCount(1)) // In line.
-				shows(err)
-				in, err := b.Inspect(t.Context(), "a")
-				require.NoError(t, err)
-				assert.True(t, in.Held)
-				assert.Equal(t, oddOwner, in.Owner)
-				assert.Equal(t, oddOwner, l.Owner())
-				assert.Equal(t, l.Holder(), in.Holder)
-				for _, n := range in.Nodes {
-					assert.Equal(t, oddOwner, n.Owner)
-				}
-				assert.Equal(t, l.Token()[:8]+"…", in.TokenStart)
+				assert.GreaterOrEqual(t, refused, 2)
+				assert.Contains(t, err.Error(), fmt.Sprintf("held by %q (%s) for ", oddOwner, tokens.Digest(l.Token())))
+				assert.NotContains(t, err.Error(), l.Token()[:8])
+			}
+			_, err = b.TryLock(t.Context(), []string{"a", "b"}, time.Second)
+			shows(err)
+			_, err = b.Lock(t.Context(), []string{"a"}, time.Second, redlock.WithRetryCount(1)) // In line.
+			shows(err)
+			in, err := b.Inspect(t.Context(), "a")
+			require.NoError(t, err)
+			assert.True(t, in.Held)
+			assert.Equal(t, oddOwner, in.Owner)
+			assert.Equal(t, oddOwner, l.Owner())
+			assert.Equal(t, l.Holder(), in.Holder)
+			for _, n := range in.Nodes {
+				assert.Equal(t, oddOwner, n.Owner)
+			}
+			assert.Equal(t, l.Token()[:8]+"…", in.TokenStart)
 
-				// The label goes on with the lock, and is no part of what is done with it.
-				require.NoError(t, l.Extend(t.Context(), 5*time.Second))
-				require.NoError(t, l.Unlock(t.Context()))
-				l = tryLock(t, a, []string{"a"}, time.Second)
-				assert.Equal(t, "default", tokens.LabelOf(l.Token()))
-				require.NoError(t, l.Unlock(t.Context()))
-				l = tryLock(t, a, []string{"a"}, time.Second, redlock.WithOwner(""))
-				assert.Len(t, l.Token(), tokens.Length, "without a label nothing is different")
-				require.NoError(t, l.Unlock(t.Context()))
-			})
+			// The label goes on with the lock, and is no part of what is done with it.
+			require.NoError(t, l.Extend(t.Context(), 5*time.Second))
+			require.NoError(t, l.Unlock(t.Context()))
+			l = tryLock(t, a, []string{"a"}, time.Second)
+			assert.Equal(t, "default", tokens.LabelOf(l.Token()))
+			require.NoError(t, l.Unlock(t.Context()))
+			l = tryLock(t, a, []string{"a"}, time.Second, redlock.WithOwner(""))
+			assert.Len(t, l.Token(), tokens.Length, "without a label nothing is different")
+			require.NoError(t, l.Unlock(t.Context()))
 		})
 	}
 }

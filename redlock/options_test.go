@@ -18,45 +18,43 @@ import (
 func TestArgumentsOfNewAreChecked(t *testing.T) {
 	good := forbiddenNodes(t, 3)
 	pool := good[0].Pool
-	for want, f := range map[string]func() (*redlock.Redlock, error){
-		"no nodes":                  func() (*redlock.Redlock, error) { return redlock.New(nil) },
-		"node 2 of 2 has no name":   func() (*redlock.Redlock, error) { return redlock.New([]redlock.Node{{"a", pool}, {"", pool}}) },
-		"node 1 of 1 (a): nil Pool": func() (*redlock.Redlock, error) { return redlock.New([]redlock.Node{{"a", nil}}) },
-		"node 1 of 1 (b): nil Pool": func() (*redlock.Redlock, error) { return redlock.New([]redlock.Node{{"b", (*redis.Pool)(nil)}}) },
-		"retry delay 24h0m0.00": func() (*redlock.Redlock, error) {
-			return redlock.New(good, redlock.WithRetryDelay(redlock.MaxWait+time.Millisecond))
-		},
-		"node timeout 24h0m0.0": func() (*redlock.Redlock, error) {
-			return redlock.New(good, redlock.WithNodeTimeout(redlock.MaxWait+time.Millisecond))
-		},
-		`nodes 1 and 3 of 3 are both named "a"`: func() (*redlock.Redlock, error) {
-			return redlock.New([]redlock.Node{{"a", pool}, {"b", pool}, {"a", pool}})
-		},
-		"nil Option":        func() (*redlock.Redlock, error) { return redlock.New(good, nil) },
-		"retry count -2":    func() (*redlock.Redlock, error) { return redlock.New(good, redlock.WithRetryCount(-2)) },
-		"retry delay -1s":   func() (*redlock.Redlock, error) { return redlock.New(good, redlock.WithRetryDelay(-time.Second)) },
-		"retry jitter -1ns": func() (*redlock.Redlock, error) { return redlock.New(good, redlock.WithRetryJitter(-1)) },
-		"retry jitter 200.001m": func() (*redlock.Redlock, error) {
-			return redlock.New(good, redlock.WithRetryJitter(200*time.Millisecond+time.Microsecond))
-		},
-		"WithRetryIf":          func() (*redlock.Redlock, error) { return redlock.New(good, redlock.WithRetryIf(nil)) },
-		"drift factor NaN":     func() (*redlock.Redlock, error) { return redlock.New(good, redlock.WithDriftFactor(math.NaN())) },
-		"drift factor 1:":      func() (*redlock.Redlock, error) { return redlock.New(good, redlock.WithDriftFactor(1)) },
-		"drift factor -0.1":    func() (*redlock.Redlock, error) { return redlock.New(good, redlock.WithDriftFactor(-0.1)) },
-		"drift factor +Inf":    func() (*redlock.Redlock, error) { return redlock.New(good, redlock.WithDriftFactor(math.Inf(1))) },
-		"connect timeout -1ns": func() (*redlock.Redlock, error) { return redlock.New(good, redlock.WithConnectTimeout(-1)) },
-		"connect timeout 24h0m0.001": func() (*redlock.Redlock, error) {
-			return redlock.New(good, redlock.WithConnectTimeout(redlock.MaxWait+time.Millisecond))
-		},
-		"node timeout 0s":       func() (*redlock.Redlock, error) { return redlock.New(good, redlock.WithNodeTimeout(0)) },
-		"node timeout -1s":      func() (*redlock.Redlock, error) { return redlock.New(good, redlock.WithNodeTimeout(-time.Second)) },
-		"is reserved":           func() (*redlock.Redlock, error) { return redlock.New(good, redlock.WithPrefix("x__redlock__:y")) },
-		`malformed address "x"`: func() (*redlock.Redlock, error) { return redlock.New([]redlock.Node{redlock.NewNode("x")}) },
-	} {
-		r, err := f()
+	refuse := func(want string, nodes []redlock.Node, opts ...redlock.Option) {
+		t.Helper()
+		r, err := redlock.New(nodes, opts...)
 		require.Nil(t, r, want)
 		require.ErrorContains(t, err, want)
 		require.ErrorContains(t, err, "redlock: ")
+	}
+	for want, nodes := range map[string][]redlock.Node{
+		"no nodes":                              nil,
+		"node 2 of 2 has no name":               {{"a", pool}, {"", pool}},
+		"node 1 of 1 (a): nil Pool":             {{"a", nil}},
+		"node 1 of 1 (b): nil Pool":             {{"b", (*redis.Pool)(nil)}},
+		`nodes 1 and 3 of 3 are both named "a"`: {{"a", pool}, {"b", pool}, {"a", pool}},
+		`malformed address "x"`:                 {redlock.NewNode("x")},
+	} {
+		refuse(want, nodes)
+	}
+	for want, opt := range map[string]redlock.Option{
+		"retry delay 24h0m0.00":      redlock.WithRetryDelay(redlock.MaxWait + time.Millisecond),
+		"retry delay -1s":            redlock.WithRetryDelay(-time.Second),
+		"node timeout 24h0m0.0":      redlock.WithNodeTimeout(redlock.MaxWait + time.Millisecond),
+		"node timeout 0s":            redlock.WithNodeTimeout(0),
+		"node timeout -1s":           redlock.WithNodeTimeout(-time.Second),
+		"nil Option":                 nil,
+		"retry count -2":             redlock.WithRetryCount(-2),
+		"retry jitter -1ns":          redlock.WithRetryJitter(-1),
+		"retry jitter 200.001m":      redlock.WithRetryJitter(200*time.Millisecond + time.Microsecond),
+		"WithRetryIf":                redlock.WithRetryIf(nil),
+		"drift factor NaN":           redlock.WithDriftFactor(math.NaN()),
+		"drift factor 1:":            redlock.WithDriftFactor(1),
+		"drift factor -0.1":          redlock.WithDriftFactor(-0.1),
+		"drift factor +Inf":          redlock.WithDriftFactor(math.Inf(1)),
+		"connect timeout -1ns":       redlock.WithConnectTimeout(-1),
+		"connect timeout 24h0m0.001": redlock.WithConnectTimeout(redlock.MaxWait + time.Millisecond),
+		"is reserved":                redlock.WithPrefix("x__redlock__:y"),
+	} {
+		refuse(want, good, opt)
 	}
 	r := newOver(t, good, redlock.WithRetryDelay(time.Millisecond))
 	require.Equal(t, time.Millisecond, redlock.RetryJitter(r))

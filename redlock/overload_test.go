@@ -80,40 +80,37 @@ func work(t *testing.T, d time.Duration, nodes ...*testcluster.Node) {
 // callers bring the goodput to 0, releases fail, and a kept lock is lost.
 func TestOverload(t *testing.T) {
 	for _, callers := range []int{1000, 2000, 4000}[rounds(1, 0):rounds(3, 1)] {
-		t.Run(strconv.Itoa(callers), func(t *testing.T) {
-			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-				r := newRedlock(t, c, redlock.WithNodeTimeout(250*time.Millisecond))
-				warm(t, r)
-				kept := tryLock(t, r, []string{"kept"}, 900*time.Millisecond)
-				keeping := kept.KeepAlive(t.Context())
-				const capacity = 1000 // locks with their releases in a second
-				work(t, time.Second/2/capacity, c.Nodes...)
-				defer work(t, 0, c.Nodes...)
-				l := startLoad(r, callers)
-				time.Sleep(500 * time.Millisecond)
-				before, measured := l.got.Load(), time.Now()
-				for range 6 {
-					time.Sleep(50 * time.Millisecond)
-					start := time.Now()
-					require.NoError(t, kept.Extend(t.Context(), 900*time.Millisecond))
-					assert.Less(t, time.Since(start), 125*time.Millisecond)
-				}
-				rate := float64(l.got.Load()-before) / time.Since(measured).Seconds()
-				s := r.Stats()
-				t.Logf("%.0f/s; turned away %d, unanswered %d; window %d, queued %d", rate, l.overloaded.Load(), l.unanswered.Load(), s.Window, s.Queued)
-				assert.Positive(t, s.Queued)
-				assert.LessOrEqual(t, s.Asking, s.Window+1)
-				l.end()
-				assert.Greater(t, rate, 0.7*capacity)
-				assert.Zero(t, l.unlocks.Load())
-				assert.Zero(t, l.other.Load())
-				assert.Positive(t, l.overloaded.Load())
-				assert.Less(t, l.unanswered.Load(), int64(capacity/3), "asked for nothing")
-				require.NoError(t, keeping.Err(), "a kept lock was lost though all nodes are healthy")
-				require.NoError(t, kept.Unlock(t.Context()))
-				synctest.Wait()
-				assert.Zero(t, r.Stats().Asking)
-			})
+		runInBubble(t, strconv.Itoa(callers), 3, func(t *testing.T, c *testcluster.Cluster) {
+			r := newWarm(t, c, redlock.WithNodeTimeout(250*time.Millisecond))
+			kept := tryLock(t, r, []string{"kept"}, 900*time.Millisecond)
+			keeping := kept.KeepAlive(t.Context())
+			const capacity = 1000 // locks with their releases in a second
+			work(t, time.Second/2/capacity, c.Nodes...)
+			defer work(t, 0, c.Nodes...)
+			l := startLoad(r, callers)
+			time.Sleep(500 * time.Millisecond)
+			before, measured := l.got.Load(), time.Now()
+			for range 6 {
+				time.Sleep(50 * time.Millisecond)
+				start := time.Now()
+				require.NoError(t, kept.Extend(t.Context(), 900*time.Millisecond))
+				assert.Less(t, time.Since(start), 125*time.Millisecond)
+			}
+			rate := float64(l.got.Load()-before) / time.Since(measured).Seconds()
+			s := r.Stats()
+			t.Logf("%.0f/s; turned away %d, unanswered %d; window %d, queued %d", rate, l.overloaded.Load(), l.unanswered.Load(), s.Window, s.Queued)
+			assert.Positive(t, s.Queued)
+			assert.LessOrEqual(t, s.Asking, s.Window+1)
+			l.end()
+			assert.Greater(t, rate, 0.7*capacity)
+			assert.Zero(t, l.unlocks.Load())
+			assert.Zero(t, l.other.Load())
+			assert.Positive(t, l.overloaded.Load())
+			assert.Less(t, l.unanswered.Load(), int64(capacity/3), "asked for nothing")
+			require.NoError(t, keeping.Err(), "a kept lock was lost though all nodes are healthy")
+			require.NoError(t, kept.Unlock(t.Context()))
+			synctest.Wait()
+			assert.Zero(t, r.Stats().Asking)
 		})
 	}
 }
@@ -121,11 +118,10 @@ func TestOverload(t *testing.T) {
 // Calls with a short node timeout do not starve behind those with a long one, nor the other way
 // round.
 func TestOverloadOfShortAndLongTimeouts(t *testing.T) {
-	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-		warm(t, r)
+	withWarm(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		work(t, scenario(time.Millisecond/2, 2*time.Millisecond), c.Nodes...)
 		defer work(t, 0, c.Nodes...)
-		long := startLoad(r, rounds(1500, 300), redlock.WithNodeTimeout(10*time.Second))
+		long := startLoad(r, rounds(1500, 150), redlock.WithNodeTimeout(10*time.Second))
 		short := startLoad(r, 10)
 		time.Sleep(3 * time.Second)
 		long.end()
@@ -208,8 +204,7 @@ func TestOverloadIsNotSeenInAWayThatBecomesLonger(t *testing.T) {
 	const callers = 200
 	oneTrip := scenario(40*time.Millisecond, 80*time.Millisecond)
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c, redlock.WithNodeTimeout(250*time.Millisecond))
-		warm(t, r)
+		r := newWarm(t, c, redlock.WithNodeTimeout(250*time.Millisecond))
 		require.NoError(t, c.Slow(oneTrip/2, oneTrip/2))
 		l := startLoad(r, callers)
 		time.Sleep(scenario(2500*time.Millisecond, 1500*time.Millisecond))
@@ -264,11 +259,7 @@ func TestOverloadOfLongTimeoutsOnADeadConnectionHoldsUpNobody(t *testing.T) {
 	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		places := r.Stats().Window
 		warm(t, r)
-		blackHole := func(on bool) {
-			for _, n := range c.Nodes[:2] {
-				n.Proxy().BlackHole(on)
-			}
-		}
+		blackHole := c.First(2).BlackHole
 		blackHole(true)
 		var long sync.WaitGroup
 		for i := range 2 * places {
@@ -301,8 +292,7 @@ func fillAdmission(t *testing.T, r *redlock.Redlock) int {
 // counts from when it asked: waiting uses up no validity.
 func TestOverloadWaitTakesNoneOfTheLock(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c, redlock.WithNodeTimeout(250*time.Millisecond))
-		warm(t, r)
+		r := newWarm(t, c, redlock.WithNodeTimeout(250*time.Millisecond))
 		fillAdmission(t, r)
 		time.AfterFunc(150*time.Millisecond, redlock.Admission(r).GiveBack)
 		start := time.Now()
@@ -311,9 +301,7 @@ func TestOverloadWaitTakesNoneOfTheLock(t *testing.T) {
 		require.Equal(t, start.Add(150*time.Millisecond+testkit.Validity(ttl)), l.Until())
 
 		fillAdmission(t, r) // The place is free again.
-		for _, n := range c.Nodes {
-			n.Proxy().BlackHole(true)
-		}
+		c.BlackHole(true)
 		time.AfterFunc(150*time.Millisecond, redlock.Admission(r).GiveBack)
 		start = time.Now()
 		err := refusal(t, redlock.ErrNoQuorum, r, []string{"b"}, ttl)
@@ -324,13 +312,8 @@ func TestOverloadWaitTakesNoneOfTheLock(t *testing.T) {
 
 func TestOverloadTurnsAway(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		var events []redlock.Event
-		r := newRedlock(t, c, redlock.WithNodeTimeout(200*time.Millisecond), redlock.WithHook(func(_ context.Context, e redlock.Event) {
-			if e.Kind == redlock.EventOverloaded {
-				events = append(events, e)
-			}
-		}))
-		warm(t, r)
+		var rec recorder
+		r := newWarm(t, c, redlock.WithNodeTimeout(200*time.Millisecond), redlock.WithHook(rec.Hook))
 		fillAdmission(t, r)
 		asked := countCommands(t, "", c.Nodes...)
 		start := time.Now()
@@ -357,6 +340,7 @@ func TestOverloadTurnsAway(t *testing.T) {
 		synctest.Wait()
 		require.EqualValues(t, 20, r.Stats().Overloaded)
 		require.Zero(t, r.Stats().NoQuorum)
+		events := rec.TakeOf(redlock.EventOverloaded)
 		require.Len(t, events, 3, "one a second")
 		require.Equal(t, 1, events[0].TurnedAway)
 		require.Equal(t, 7, events[1].TurnedAway)
@@ -414,9 +398,7 @@ func TestOverloadPlacesAreFreeAgain(t *testing.T) {
 			require.Error(t, err)
 		},
 		"split": func(t *testing.T, r *redlock.Redlock, c *testcluster.Cluster) {
-			for _, n := range c.Nodes {
-				n.Proxy().SetDelay(0, 2*time.Millisecond)
-			}
+			require.NoError(t, c.Slow(0, 2*time.Millisecond))
 			var wg sync.WaitGroup
 			for range 5 {
 				wg.Go(func() { _, _ = r.TryLock(context.Background(), []string{"a"}, ttl) })
@@ -424,9 +406,7 @@ func TestOverloadPlacesAreFreeAgain(t *testing.T) {
 			wg.Wait()
 		},
 		"silent": func(t *testing.T, r *redlock.Redlock, c *testcluster.Cluster) {
-			for _, n := range c.Nodes {
-				n.Proxy().BlackHole(true)
-			}
+			c.BlackHole(true)
 			refused(t, redlock.ErrNoQuorum, r, []string{"a"}, ttl)
 		},
 		"down": func(t *testing.T, r *redlock.Redlock, c *testcluster.Cluster) {
@@ -443,20 +423,15 @@ func TestOverloadPlacesAreFreeAgain(t *testing.T) {
 			require.Equal(t, 1, r.Stats().Asking)
 		},
 		"closed": func(t *testing.T, r *redlock.Redlock, c *testcluster.Cluster) {
-			for _, n := range c.Nodes {
-				n.Proxy().BlackHole(true)
-			}
+			c.BlackHole(true)
 			time.AfterFunc(time.Millisecond, func() { _ = r.Close(context.Background()) })
 			refused(t, redlock.ErrClosed, r, []string{"a"}, ttl)
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-				warm(t, r)
-				run(t, r, c)
-				time.Sleep(time.Second)
-				require.Zero(t, r.Stats().Asking)
-			})
+		runWithWarm(t, name, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+			run(t, r, c)
+			time.Sleep(time.Second)
+			require.Zero(t, r.Stats().Asking)
 		})
 	}
 }
@@ -464,23 +439,20 @@ func TestOverloadPlacesAreFreeAgain(t *testing.T) {
 // Lock comes back ever later when it is turned away, and each time counts as a timed retry.
 func TestOverloadHasLockBackOff(t *testing.T) {
 	for name, opts := range map[string][]redlock.Option{"waiting": nil, "polling": {redlock.WithPolling()}} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-				r := newRedlock(t, c, redlock.WithNodeTimeout(200*time.Millisecond), redlock.WithRetryDelay(20*time.Millisecond))
-				fillAdmission(t, r)
-				start := time.Now()
-				_, err := r.Lock(t.Context(), []string{"a"}, ttl, append(opts, redlock.WithRetryCount(6))...)
-				require.True(t, redlock.IsOverload(err))
-				var qe *redlock.QuorumError
-				require.ErrorAs(t, err, &qe)
-				require.Equal(t, 7, qe.Attempt)
-				// Seven waits of 150 ms, and 200 ms doubled up to 5 s, ± 50 %.
-				require.Greater(t, time.Since(start), 6*time.Second)
-				require.Less(t, time.Since(start), 20*time.Second)
-				// One that waits in line takes a second look now and then, which is no retry.
-				require.GreaterOrEqual(t, r.Stats().Overloaded, int64(7))
-				require.LessOrEqual(t, r.Stats().Overloaded, int64(10))
-			})
+		runInBubble(t, name, 3, func(t *testing.T, c *testcluster.Cluster) {
+			r := newRedlock(t, c, redlock.WithNodeTimeout(200*time.Millisecond), redlock.WithRetryDelay(20*time.Millisecond))
+			fillAdmission(t, r)
+			start := time.Now()
+			_, err := r.Lock(t.Context(), []string{"a"}, ttl, append(opts, redlock.WithRetryCount(6))...)
+			require.True(t, redlock.IsOverload(err))
+			qe := quorumError(t, err)
+			require.Equal(t, 7, qe.Attempt)
+			// Seven waits of 150 ms, and 200 ms doubled up to 5 s, ± 50 %.
+			require.Greater(t, time.Since(start), 6*time.Second)
+			require.Less(t, time.Since(start), 20*time.Second)
+			// One that waits in line takes a second look now and then, which is no retry.
+			require.GreaterOrEqual(t, r.Stats().Overloaded, int64(7))
+			require.LessOrEqual(t, r.Stats().Overloaded, int64(10))
 		})
 	}
 }
@@ -489,8 +461,7 @@ func TestOverloadHasLockBackOff(t *testing.T) {
 // backoff, not only after its retry delay.
 func TestOverloadedWaiterLooksAgain(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c, redlock.WithRetryDelay(time.Hour), redlock.WithNodeTimeout(200*time.Millisecond))
-		warm(t, r)
+		r := newWarm(t, c, redlock.WithRetryDelay(time.Hour), redlock.WithNodeTimeout(200*time.Millisecond))
 		l := tryLock(t, r, []string{"a"}, time.Minute)
 		got := make(chan *redlock.Lock)
 		go func() {
@@ -561,9 +532,7 @@ func (s lossy) run(t *testing.T, open bool, seed uint64) (rate float64, turnedAw
 	inBubble(t, s.nodes, func(t *testing.T, c *testcluster.Cluster) {
 		c.SetSeed(seed)
 		r := newRedlock(t, c)
-		for _, n := range c.Nodes {
-			n.Proxy().SetDelay(s.trip/2, s.trip/2)
-		}
+		require.NoError(t, c.Slow(s.trip/2, s.trip/2))
 		warm(t, r)
 		for i, n := range c.Nodes {
 			n.Proxy().Lag(s.share, s.lag)

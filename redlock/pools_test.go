@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"net"
 	"runtime"
 	"slices"
 	"strings"
@@ -27,30 +26,16 @@ import (
 
 // A gatedConn holds up every Flush while the gate is shut.
 type gatedConn struct {
-	redis.Conn
+	testcluster.FullConn
 
 	gate func()
 }
 
-func (c gatedConn) Flush() error { c.gate(); return c.Conn.Flush() }
+func (c gatedConn) Flush() error { c.gate(); return c.FullConn.Flush() }
 
-func (c gatedConn) DoWithTimeout(d time.Duration, cmd string, args ...any) (any, error) {
-	return redis.DoWithTimeout(c.Conn, d, cmd, args...)
-}
-
-func (c gatedConn) ReceiveWithTimeout(d time.Duration) (any, error) {
-	return redis.ReceiveWithTimeout(c.Conn, d)
-}
-
-func (c gatedConn) DoContext(ctx context.Context, cmd string, args ...any) (any, error) {
-	return redis.DoContext(c.Conn, ctx, cmd, args...)
-}
-
-func (c gatedConn) ReceiveContext(ctx context.Context) (any, error) {
-	if err := ctx.Err(); err != nil { // As a wrapper that traces calls may do.
-		return nil, err
-	}
-	return redis.ReceiveContext(c.Conn, ctx)
+// wrapped is a pool whose connections wrap their errors.
+func wrapped(p redlock.Pool) redlock.Pool {
+	return testcluster.WrapPool(p, func(conn redis.Conn) redis.Conn { return wrapErrors{conn.(testcluster.FullConn)} })
 }
 
 // A wrapErrors wraps the errors of a connection, in which errors.As finds them.
@@ -64,36 +49,29 @@ func (c wrapErrors) ReceiveWithTimeout(d time.Duration) (any, error) {
 	return reply, err
 }
 
-func TestPoolsWrappedNoScriptIsRecognised(t *testing.T) {
+// Also the Pool of NewNode, which is exported.
+func TestPoolThatIsWrappedIsAsGood(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		var nodes []redlock.Node
-		for _, n := range c.Nodes {
-			nodes = append(nodes, redlock.Node{Name: n.Name(), Pool: testcluster.WrapPool(n.Pool(), func(conn redis.Conn) redis.Conn { return wrapErrors{conn.(testcluster.FullConn)} })})
+		nodes := nodesOf(c)
+		for i := range nodes {
+			nodes[i].Pool = wrapped(nodes[i].Pool)
 		}
 		r := newOver(t, nodes)
 		warm(t, r)
 		require.NoError(t, c.FlushScripts())
 		cycle(t, r, "a", ttl)
-		require.NoError(t, r.Close(t.Context()))
-	})
-}
-
-// The Pool of NewNode is exported, so somebody may wrap it.
-func TestPoolOfNewNodeLastsThoughItIsWrapped(t *testing.T) {
-	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
-		r, err := redlock.New([]redlock.Node{{Name: "a", Pool: testcluster.WrapPool(dialerOf(c.Nodes[0]), func(conn redis.Conn) redis.Conn { return wrapErrors{conn.(testcluster.FullConn)} })}})
-		require.NoError(t, err)
-		warm(t, r)
+		if raceEnabled {
+			return // What follows is about sizes.
+		}
 		const longest = 1 << 20 // bytes, of one reply
 		long := "ERR " + strings.Repeat("x", longest/64)
-		require.NoError(t, c.Nodes[0].SetError(long))
+		require.NoError(t, c.SetError(long))
 		for range 2 * 64 { // Together twice that.
-			_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+			err := refusal(t, redlock.ErrNoQuorum, r, []string{"a"}, ttl)
 			require.ErrorContains(t, err, long)
 		}
-		require.NoError(t, c.Nodes[0].SetError(""))
-		assert.Equal(t, int64(1), r.Stats().Nodes[0].Connects)
-		require.NoError(t, r.Close(t.Context()))
+		require.NoError(t, c.SetError(""))
+		assert.EqualValues(t, 3, connects(r))
 	})
 }
 
@@ -159,58 +137,56 @@ func TestPoolsConnectionMayKeepWhatItIsGiven(t *testing.T) {
 		"fences":            {call: []redlock.Option{redlock.WithFencing()}, verbs: []string{"EVALSHA"}},
 		"quarantine":        {opts: []redlock.Option{redlock.WithQuarantine(maxTTL)}, verbs: []string{"INFO", "EVAL", "EVALSHA"}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-				log, nodes := new(keptLog), nodesOf(c)
-				for i := range nodes {
-					nodes[i].Pool = testcluster.WrapPool(nodes[i].Pool, func(conn redis.Conn) redis.Conn {
-						return &keepingConn{FullConn: conn.(testcluster.FullConn), log: log}
-					})
-				}
-				r := newOver(t, nodes, test.opts...)
-				if test.opts != nil {
-					for _, n := range nodes {
-						require.NoError(t, r.Admit(t.Context(), n.Name))
-					}
-				}
-				warm(t, r)
-				locks := make([]*redlock.Lock, rounds(50, 20))
-				each := func(do func(i int) error) {
-					var wg sync.WaitGroup
-					for i := range locks {
-						wg.Go(func() { assert.NoError(t, do(i)) })
-					}
-					wg.Wait()
-					synctest.Wait()
-				}
-				each(func(i int) (err error) {
-					resources := []string{fmt.Sprint("own", i)}
-					for _, res := range test.resources {
-						resources = append(resources, fmt.Sprint(res, i))
-					}
-					locks[i], err = r.TryLock(t.Context(), resources, ttl, test.call...)
-					return err
+		runInBubble(t, name, 3, func(t *testing.T, c *testcluster.Cluster) {
+			log, nodes := new(keptLog), nodesOf(c)
+			for i := range nodes {
+				nodes[i].Pool = testcluster.WrapPool(nodes[i].Pool, func(conn redis.Conn) redis.Conn {
+					return &keepingConn{FullConn: conn.(testcluster.FullConn), log: log}
 				})
-				each(func(i int) error { return locks[i].Extend(t.Context(), ttl) })
-				for _, l := range locks {
-					require.NotNil(t, l)
-					for _, res := range l.Resources() {
-						for _, n := range c.Nodes {
-							require.Equal(t, l.Token(), keys(t, n)[res].Value, "%s on %s", res, n.Name())
-						}
+			}
+			r := newOver(t, nodes, test.opts...)
+			if test.opts != nil {
+				for _, n := range nodes {
+					require.NoError(t, r.Admit(t.Context(), n.Name))
+				}
+			}
+			warm(t, r)
+			locks := make([]*redlock.Lock, rounds(50, 8))
+			each := func(do func(i int) error) {
+				var wg sync.WaitGroup
+				for i := range locks {
+					wg.Go(func() { assert.NoError(t, do(i)) })
+				}
+				wg.Wait()
+				synctest.Wait()
+			}
+			each(func(i int) (err error) {
+				resources := []string{fmt.Sprint("own", i)}
+				for _, res := range test.resources {
+					resources = append(resources, fmt.Sprint(res, i))
+				}
+				locks[i], err = r.TryLock(t.Context(), resources, ttl, test.call...)
+				return err
+			})
+			each(func(i int) error { return locks[i].Extend(t.Context(), ttl) })
+			for _, l := range locks {
+				require.NotNil(t, l)
+				for _, res := range l.Resources() {
+					for _, n := range c.Nodes {
+						require.Equal(t, l.Token(), keys(t, n)[res].Value, "%s on %s", res, n.Name())
 					}
 				}
-				each(func(i int) error { return locks[i].Unlock(t.Context()) })
-				held := lockElsewhere(t, c, "wanted", ttl)
-				w := startLock(t, r, t.Context(), []string{"wanted"})
-				require.NoError(t, held.Unlock(t.Context()))
-				require.NoError(t, w.got(t).Unlock(t.Context()))
-				requireReleased(t, c)
-				used := log.unchanged(t)
-				for _, verb := range append(test.verbs, "SCRIPT", "DEL", "MOVE", "SUBSCRIBE") {
-					assert.Positive(t, used[verb], verb)
-				}
-			})
+			}
+			each(func(i int) error { return locks[i].Unlock(t.Context()) })
+			held := lockElsewhere(t, c, "wanted", ttl)
+			w := startLock(t, r, []string{"wanted"})
+			require.NoError(t, held.Unlock(t.Context()))
+			require.NoError(t, w.got(t).Unlock(t.Context()))
+			requireReleased(t, c)
+			used := log.unchanged(t)
+			for _, verb := range append(test.verbs, "SCRIPT", "DEL", "MOVE", "SUBSCRIBE") {
+				assert.Positive(t, used[verb], verb)
+			}
 		})
 	}
 }
@@ -266,62 +242,57 @@ func (c *strangeConn) Close() error {
 	return c.FullConn.Close()
 }
 
+func strangePool(n *testcluster.Node, in string) redlock.Pool {
+	return testcluster.WrapPool(n.Pool(), func(conn redis.Conn) redis.Conn {
+		return &strangeConn{conn.(testcluster.FullConn), in}
+	})
+}
+
 // What a Pool of the user's does wrong is the vote of its node, and nobody else's harm.
 func TestPoolThatMisbehavesIsItsNodesVote(t *testing.T) {
 	strange := func(in string) func(*testcluster.Node) redlock.Pool {
-		return func(n *testcluster.Node) redlock.Pool {
-			return redlock.PoolFunc(func(ctx context.Context) (redis.Conn, error) {
-				conn, err := n.Conn(ctx)
-				if err != nil {
-					return nil, err
-				}
-				return &strangeConn{conn.(testcluster.FullConn), in}, nil
-			})
-		}
+		return func(n *testcluster.Node) redlock.Pool { return strangePool(n, in) }
+	}
+	always := func(get redlock.PoolFunc) func(*testcluster.Node) redlock.Pool {
+		return func(*testcluster.Node) redlock.Pool { return get }
 	}
 	for name, c := range map[string]struct {
 		pool func(*testcluster.Node) redlock.Pool
 		vote string
 	}{
-		"a panic": {func(*testcluster.Node) redlock.Pool {
-			return redlock.PoolFunc(func(context.Context) (redis.Conn, error) { panic("a bug") })
-		}, "the pool's GetContext panicked: a bug (at "},
-		"a nil pointer": {func(*testcluster.Node) redlock.Pool {
-			return redlock.PoolFunc(func(context.Context) (redis.Conn, error) {
-				var p *redis.Pool
-				return p.Get(), nil
-			})
-		}, "the pool's GetContext panicked: runtime error: invalid memory address"},
-		"the end of its goroutine": {func(*testcluster.Node) redlock.Pool {
-			return redlock.PoolFunc(func(context.Context) (redis.Conn, error) {
-				runtime.Goexit()
-				return nil, nil
-			})
-		}, "the pool's GetContext ended its goroutine"},
-		"nothing": {func(*testcluster.Node) redlock.Pool {
-			return redlock.PoolFunc(func(context.Context) (redis.Conn, error) { return nil, nil })
-		}, "the pool returned no connection and no error"},
-		"a connection that is a nil pointer": {func(*testcluster.Node) redlock.Pool {
-			return redlock.PoolFunc(func(context.Context) (redis.Conn, error) { return (*strangeConn)(nil), nil })
-		}, "the pool's connection panicked: runtime error: invalid memory address"},
+		"a panic": {always(func(context.Context) (redis.Conn, error) {
+			panic("a bug")
+		}), "the pool's GetContext panicked: a bug (at "},
+		"a nil pointer": {always(func(context.Context) (redis.Conn, error) {
+			var p *redis.Pool
+			return p.Get(), nil
+		}), "the pool's GetContext panicked: runtime error: invalid memory address"},
+		"the end of its goroutine": {always(func(context.Context) (redis.Conn, error) {
+			runtime.Goexit()
+			return nil, nil
+		}), "the pool's GetContext ended its goroutine"},
+		"nothing": {always(func(context.Context) (redis.Conn, error) {
+			return nil, nil
+		}), "the pool returned no connection and no error"},
+		"a connection that is a nil pointer": {always(func(context.Context) (redis.Conn, error) {
+			return (*strangeConn)(nil), nil
+		}), "the pool's connection panicked: runtime error: invalid memory address"},
 		"a panic in Err":     {strange("Err"), "the pool's connection panicked: a bug in Err (at "},
 		"a panic in Send":    {strange("Send"), "the pool's connection panicked: a bug in Send (at "},
 		"a panic in Flush":   {strange("Flush"), "the pool's connection panicked: a bug in Flush (at "},
 		"a panic in Receive": {strange("Receive"), "a bug in Receive"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, 3, func(t *testing.T, cl *testcluster.Cluster) {
-				nodes := nodesOf(cl)
-				nodes[0].Pool = c.pool(cl.Nodes[0])
-				r := newOver(t, nodes)
-				cycle(t, r, "a", ttl)
-				in, err := r.Inspect(t.Context(), "a")
-				require.NoError(t, err)
-				require.ErrorContains(t, in.Nodes[0].Err, c.vote)
-				report, err := redlockcheck.Run(t.Context(), nodes)
-				require.NoError(t, err)
-				assert.Contains(t, report.String(), "unfit reachable: ")
-			})
+		runInBubble(t, name, 3, func(t *testing.T, cl *testcluster.Cluster) {
+			nodes := nodesOf(cl)
+			nodes[0].Pool = c.pool(cl.Nodes[0])
+			r := newOver(t, nodes)
+			cycle(t, r, "a", ttl)
+			in, err := r.Inspect(t.Context(), "a")
+			require.NoError(t, err)
+			require.ErrorContains(t, in.Nodes[0].Err, c.vote)
+			report, err := redlockcheck.Run(t.Context(), nodes)
+			require.NoError(t, err)
+			assert.Contains(t, report.String(), "unfit reachable: ")
 		})
 	}
 }
@@ -329,13 +300,7 @@ func TestPoolThatMisbehavesIsItsNodesVote(t *testing.T) {
 func TestPoolThatPanicsWhenAConnectionIsGivenBackHarmsNobody(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		nodes := nodesOf(c)
-		nodes[0].Pool = redlock.PoolFunc(func(ctx context.Context) (redis.Conn, error) {
-			conn, err := c.Nodes[0].Conn(ctx)
-			if err != nil {
-				return nil, err
-			}
-			return &strangeConn{conn.(testcluster.FullConn), "Close"}, nil
-		})
+		nodes[0].Pool = strangePool(c.Nodes[0], "Close")
 		r := newOver(t, nodes)
 		warm(t, r)
 		c.Nodes[0].Proxy().Reset()
@@ -389,19 +354,13 @@ func TestPoolThatHangsInCloseIsNotWaitedFor(t *testing.T) {
 		release := make(chan struct{})
 		nodes := nodesOf(c)
 		for i, n := range c.Nodes[:2] {
-			nodes[i].Pool = redlock.PoolFunc(func(ctx context.Context) (redis.Conn, error) {
-				conn, err := n.Conn(ctx)
-				if err != nil {
-					return nil, err
-				}
-				return &slowConn{conn.(testcluster.FullConn), release}, nil
+			nodes[i].Pool = testcluster.WrapPool(n.Pool(), func(conn redis.Conn) redis.Conn {
+				return &slowConn{conn.(testcluster.FullConn), release}
 			})
 		}
 		r := newOver(t, nodes)
 		warm(t, r)
-		for _, n := range c.Nodes[:2] {
-			n.Proxy().Reset()
-		}
+		c.First(2).Reset()
 		time.Sleep(node.ConnectLimit(redlock.DefaultNodeTimeout) + time.Millisecond)
 		start := time.Now()
 		refused(t, redlock.ErrNoQuorum, r, []string{"a"}, ttl)
@@ -412,8 +371,6 @@ func TestPoolThatHangsInCloseIsNotWaitedFor(t *testing.T) {
 	})
 }
 
-// A pool that the application uses, too, hands out a connection on which it has selected
-// another database. Such a connection is not used, and the pool's next one is.
 // A vault is a user's pool that knows a password.
 type vault struct {
 	redlock.Pool
@@ -449,6 +406,8 @@ func TestPoolPrintsNoPassword(t *testing.T) {
 	require.Equal(t, "host:1", fmt.Sprint(dialled))
 }
 
+// A pool that the application uses, too, hands out a connection on which it has selected
+// another database. Such a connection is not used, and the pool's next one is.
 func TestPoolConnectionInAnotherDatabaseIsRefused(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		nodes := make([]redlock.Node, 3)
@@ -471,67 +430,58 @@ func TestPoolConnectionInAnotherDatabaseIsRefused(t *testing.T) {
 }
 
 func TestPoolHasADatabase(t *testing.T) {
+	type pool = func(t *testing.T, p *redis.Pool) redlock.Pool
+	own := func(_ *testing.T, p *redis.Pool) redlock.Pool { return p }
+	selected := func(database int) pool { // By the application.
+		return func(t *testing.T, p *redis.Pool) redlock.Pool { t.Helper(); selecting(t, p, database); return p }
+	}
+	named := func(database int, pool pool) pool {
+		return func(t *testing.T, p *redis.Pool) redlock.Pool {
+			t.Helper()
+			return redlock.InDatabase(pool(t, p), database)
+		}
+	}
+	opaque := func(_ *testing.T, p *redis.Pool) redlock.Pool { return redlock.PoolFunc(p.GetContext) }
 	for name, c := range map[string]struct {
-		pool func(t *testing.T, n *testcluster.Node) redlock.Pool
-		in   string // "": refused
+		dials int // the database
+		pool  pool
+		in    int // -1: refused
 	}{
-		"database 0": {func(_ *testing.T, n *testcluster.Node) redlock.Pool { return n.Pool() }, "0"},
-		"a pool that dials another database": {func(_ *testing.T, n *testcluster.Node) redlock.Pool {
-			return n.Pool(redis.DialDatabase(3))
-		}, "3"},
-		"the same, with one selected": {func(t *testing.T, n *testcluster.Node) redlock.Pool {
-			t.Helper()
-			p := n.Pool(redis.DialDatabase(3))
-			selecting(t, p, 4)
-			return p
-		}, ""},
-		"named": {func(_ *testing.T, n *testcluster.Node) redlock.Pool {
-			return redlock.InDatabase(n.Pool(redis.DialDatabase(3)), 3)
-		}, "3"},
-		"named, database 0 selected": {func(t *testing.T, n *testcluster.Node) redlock.Pool {
-			t.Helper()
-			p := n.Pool(redis.DialDatabase(3))
-			selecting(t, p, 0)
-			return redlock.InDatabase(p, 3)
-		}, ""},
-		"another one named": {func(_ *testing.T, n *testcluster.Node) redlock.Pool {
-			return redlock.InDatabase(n.Pool(redis.DialDatabase(3)), 4)
-		}, ""},
-		"a pool that cannot be dialled past": {func(_ *testing.T, n *testcluster.Node) redlock.Pool {
-			return redlock.PoolFunc(n.Pool(redis.DialDatabase(3)).GetContext)
-		}, ""},
-		"the same, named": {func(_ *testing.T, n *testcluster.Node) redlock.Pool {
-			return redlock.InDatabase(redlock.PoolFunc(n.Pool(redis.DialDatabase(3)).GetContext), 3)
-		}, "3"},
-		"beyond those that are tried": {func(_ *testing.T, n *testcluster.Node) redlock.Pool {
-			return n.Pool(redis.DialDatabase(100))
-		}, ""},
-		"that one named": {func(_ *testing.T, n *testcluster.Node) redlock.Pool {
-			return redlock.InDatabase(n.Pool(redis.DialDatabase(100)), 100)
-		}, "100"},
+		"database 0":                         {0, own, 0},
+		"a pool that dials another database": {3, own, 3},
+		"the same, with one selected":        {3, selected(4), -1},
+		"named":                              {3, named(3, own), 3},
+		"named, database 0 selected":         {3, named(3, selected(0)), -1},
+		"another one named":                  {3, named(4, own), -1},
+		"a pool that cannot be dialled past": {3, opaque, -1},
+		"the same, named":                    {3, named(3, opaque), 3},
+		"beyond those that are tried":        {100, own, -1},
+		"that one named":                     {100, named(100, own), 100},
 	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, 1, func(t *testing.T, cl *testcluster.Cluster) {
-				n := cl.Nodes[0]
-				r := newOver(t, []redlock.Node{{Name: "a", Pool: c.pool(t, n)}})
-				l, err := r.TryLock(t.Context(), []string{"x"}, ttl)
-				if c.in == "" {
-					require.ErrorContains(t, err, "locks would exclude nobody")
-					return
-				}
-				require.NoError(t, err)
-				conn, err := n.Conn(t.Context())
-				require.NoError(t, err)
-				_, err = conn.Do("SELECT", c.in)
-				require.NoError(t, err)
-				token, err := redis.String(conn.Do("GET", "x"))
-				require.NoError(t, err)
-				require.NoError(t, conn.Close())
-				require.Equal(t, l.Token(), token)
-				require.NoError(t, l.Unlock(t.Context()))
-			})
+		runInBubble(t, name, 1, func(t *testing.T, cl *testcluster.Cluster) {
+			n := cl.Nodes[0]
+			r := newOver(t, []redlock.Node{{Name: "a", Pool: c.pool(t, n.Pool(redis.DialDatabase(c.dials)))}})
+			l, err := r.TryLock(t.Context(), []string{"x"}, ttl)
+			if c.in < 0 {
+				require.ErrorContains(t, err, "locks would exclude nobody")
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, l.Token(), stored(t, n, c.in))
+			require.NoError(t, l.Unlock(t.Context()))
 		})
 	}
+}
+
+// stored returns what a node stores for x in a database.
+func stored(t *testing.T, n *testcluster.Node, database int) string {
+	t.Helper()
+	conn, err := n.Conn(t.Context(), redis.DialDatabase(database))
+	require.NoError(t, err)
+	token, err := redis.String(conn.Do("GET", "x"))
+	require.NoError(t, err)
+	require.NoError(t, conn.Close())
+	return token
 }
 
 // Once the database of a pool is known, a connection in database 0 is as wrong as others.
@@ -550,55 +500,7 @@ func TestPoolsDatabaseIsRemembered(t *testing.T) {
 		}
 		time.Sleep(10 * time.Second)
 		l := tryLock(t, r, []string{"x"}, ttl)
-		conn, err := c.Nodes[0].Conn(t.Context(), redis.DialDatabase(3))
-		require.NoError(t, err)
-		token, err := redis.String(conn.Do("GET", "x"))
-		require.NoError(t, err)
-		require.NoError(t, conn.Close())
-		require.Equal(t, l.Token(), token)
+		require.Equal(t, l.Token(), stored(t, c.Nodes[0], 3))
 		require.NoError(t, l.Unlock(t.Context()))
-	})
-}
-
-// redigo reads nested arrays recursively. Without a bound, the stack overflows,
-// and that ends the process.
-func TestPoolLosesOnlyTheConnectionWithAnEndlessReply(t *testing.T) {
-	for _, chunk := range []string{strings.Repeat("*1\r\n", 1<<12), strings.Repeat("+x", 1<<13), "$100000000\r\n" + strings.Repeat("x", 1<<14)} {
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		require.NoError(t, err)
-		go func() {
-			for {
-				conn, ended := ln.Accept()
-				if ended != nil {
-					return
-				}
-				go func() {
-					for ended == nil {
-						_, ended = conn.Write([]byte(chunk))
-					}
-					_ = conn.Close()
-				}()
-			}
-		}()
-		r := newOver(t, []redlock.Node{redlock.NewNode(ln.Addr().String())}, redlock.WithNodeTimeout(10*time.Second))
-		err = refusal(t, redlock.ErrNoQuorum, r, []string{"a"}, time.Minute)
-		require.ErrorContains(t, err, "the server's reply is too long")
-		require.NoError(t, r.Close(t.Context()))
-		require.NoError(t, ln.Close())
-	}
-}
-
-func TestPoolDialOptionsMayBringTheSocket(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		var nodes []redlock.Node
-		for _, n := range c.Nodes {
-			nodes = append(nodes, redlock.NewNode("redis.invalid:1", redis.DialContextFunc(
-				func(ctx context.Context, _, _ string) (net.Conn, error) { return n.Dial(ctx) })))
-			nodes[len(nodes)-1].Name = n.Name()
-		}
-		r := newOver(t, nodes)
-		cycle(t, r, "a", ttl)
-		require.NoError(t, r.Close(t.Context()))
-		requireNoKeys(t, c)
 	})
 }

@@ -33,8 +33,7 @@ func TestQuarantineOfANewClusterComesOnce(t *testing.T) {
 		r := newRedlock(t, c, redlock.WithQuarantine(maxTTL))
 		err := refusal(t, redlock.ErrNoQuorum, r, []string{"x"}, ttl)
 		require.NotErrorIs(t, err, redlock.ErrQuarantined, "a node's error is in the votes only")
-		var qe *redlock.QuorumError
-		require.ErrorAs(t, err, &qe)
+		qe := quorumError(t, err)
 		abstained := 0
 		for _, v := range qe.Votes {
 			if errors.Is(v.Err, redlock.ErrQuarantined) {
@@ -45,9 +44,7 @@ func TestQuarantineOfANewClusterComesOnce(t *testing.T) {
 		}
 		assert.GreaterOrEqual(t, abstained, 2)
 		synctest.Wait()
-		for _, n := range c.Nodes {
-			assert.Empty(t, keys(t, n))
-		}
+		requireNoKeys(t, c)
 		// Lock waits for the end of it, to the millisecond, not to the next poll.
 		start := time.Now()
 		l := waitLock(t, r, []string{"x"}, ttl, slowly()...)
@@ -109,8 +106,7 @@ func TestQuarantineRefusesAnotherNumberOfNodesUntilItIsAdmitted(t *testing.T) {
 		err := refusal(t, redlock.ErrNoQuorum, two, []string{"x"}, ttl)
 		require.ErrorContains(t, err, "set up for clients with 3 nodes")
 		require.NotErrorIs(t, err, redlock.ErrConfigMismatch, "a node's error is in the votes only")
-		var qe *redlock.QuorumError
-		require.ErrorAs(t, err, &qe)
+		qe := quorumError(t, err)
 		assert.True(t, slices.ContainsFunc(qe.Votes, func(v redlock.Vote) bool { return errors.Is(v.Err, redlock.ErrConfigMismatch) }))
 		synctest.Wait()
 		for i, s := range two.Stats().Nodes {
@@ -236,8 +232,7 @@ func TestQuarantineHearsOfALargerMaxTTLInARepair(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		slowDown(t, c)
 		small, large := admitted(t, c), newRedlock(t, c, redlock.WithQuarantine(4*maxTTL))
-		held := tryLock(t, large, []string{"x"}, 4*maxTTL)
-		synctest.Wait()
+		held := lockOnAll(t, large, []string{"x"}, 4*maxTTL)
 		require.NoError(t, c.Nodes[0].Flush())
 		lockOnce(t, small)
 		synctest.Wait()
@@ -297,8 +292,7 @@ func TestQuarantineChecksItsArguments(t *testing.T) {
 func TestQuarantineIsFollowedByRepairs(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := admitted(t, c, redlock.WithFencing())
-		held := tryLock(t, r, []string{"x", "y"}, ttl)
-		synctest.Wait()
+		held := lockOnAll(t, r, []string{"x", "y"}, ttl)
 		kept := held.KeepAlive(t.Context())
 		require.NoError(t, c.Nodes[0].Flush())
 		time.Sleep(maxTTL)

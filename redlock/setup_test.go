@@ -1,6 +1,8 @@
 package redlock_test
 
 import (
+	"context"
+	"net"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -25,7 +27,13 @@ var (
 	forbiddenNodes = testkit.ForbiddenNodes
 	inBubble       = testkit.InBubble
 	withRedlock    = testkit.WithRedlock
+	withWarm       = testkit.WithWarm
+	runInBubble    = testkit.RunInBubble
+	runWithRedlock = testkit.RunWithRedlock
+	runWithWarm    = testkit.RunWithWarm
+	newWarm        = testkit.NewWarm
 	tryLock        = testkit.TryLock
+	lockOnAll      = testkit.LockOnAll
 	waitLock       = testkit.WaitLock
 	refused        = testkit.Refused
 	refusal        = testkit.Refusal
@@ -36,10 +44,12 @@ var (
 	warm           = testkit.Warm
 	cycle          = testkit.Cycle
 	votesOf        = testkit.VotesOf
+	quorumError    = testkit.QuorumErrorOf
 	connects       = testkit.Connects
 	allUp          = testkit.AllUp
 	markerOf       = testkit.MarkerOf
 	tapped         = testkit.Tapped
+	mute           = testkit.Mute
 	rounds         = testkit.Rounds
 	scenario       = testkit.Scenario
 	envNumber      = testkit.EnvNumber
@@ -71,6 +81,19 @@ func lockElsewhere(t *testing.T, c *testcluster.Cluster, resource string, life t
 	t.Helper()
 	l := tryLock(t, newRedlock(t, c), []string{resource}, life)
 	return l
+}
+
+// ownWay returns the nodes as one client alone reaches them: each through a proxy of its own.
+func ownWay(t *testing.T, c *testcluster.Cluster) (nodes []redlock.Node, way []*testcluster.Proxy) {
+	t.Helper()
+	for _, n := range c.Nodes {
+		p := testcluster.NewProxy(n.Dial)
+		t.Cleanup(p.Close)
+		dialer := dialerOf(n)
+		dialer.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) { return p.Dial(ctx) }
+		nodes, way = append(nodes, redlock.Node{Name: n.Name(), Pool: dialer}), append(way, p)
+	}
+	return nodes, way
 }
 
 // requireReleased checks that no node has a lock, once all that is on its way has

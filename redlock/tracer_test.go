@@ -131,8 +131,7 @@ func TestTracerIsToldHowACallHasEnded(t *testing.T) {
 		require.NoError(t, c.Nodes[0].Hang())
 		require.NoError(t, c.Nodes[1].Hang())
 		_, err := r.TryLock(t.Context(), []string{"y"}, ttl)
-		var qe *redlock.QuorumError
-		require.ErrorAs(t, err, &qe)
+		qe := quorumError(t, err)
 		assert.Equal(t, redlock.Event{
 			Kind: redlock.EventNotAcquired, Op: redlock.OpLock, Resources: []string{"y"}, Attempt: 1, Votes: qe.Votes,
 			Took: redlock.DefaultNodeTimeout, Err: err,
@@ -169,8 +168,7 @@ func TestTracerGetsWhatItWants(t *testing.T) {
 
 func TestStatsCountVotesByNode(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c, redlock.WithRetryCount(0))
-		warm(t, r)
+		r := newWarm(t, c, redlock.WithRetryCount(0))
 		warmed := r.Stats().Nodes[0].Votes
 		assert.Equal(t, redlock.VoteCounts{Yes: 2}, warmed)
 		held := lockElsewhere(t, c, "x", ttl)
@@ -178,8 +176,7 @@ func TestStatsCountVotesByNode(t *testing.T) {
 		refused(t, redlock.ErrTaken, r, []string{"x"}, ttl)
 		synctest.Wait()
 		require.NoError(t, held.Unlock(t.Context()))
-		l := tryLock(t, r, []string{"y"}, ttl)
-		synctest.Wait()
+		l := lockOnAll(t, r, []string{"y"}, ttl)
 		require.NoError(t, c.Nodes[0].Del("y"))
 		require.NoError(t, c.Nodes[1].Hang())
 		require.NoError(t, c.Nodes[2].SetError("ERR something"))
@@ -286,46 +283,44 @@ func (p *panicky) Event(context.Context, redlock.Event) {}
 func TestTracerThatPanicsLeavesNothingBehind(t *testing.T) {
 	for _, method := range []string{"begin", "end", "wants"} {
 		for _, op := range []redlock.Op{redlock.OpLock, redlock.OpDo, redlock.OpExtend, redlock.OpUnlock} {
-			t.Run(method+" "+string(op), func(t *testing.T) {
-				inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-					tracer := &panicky{method: method, op: op}
-					r := newOver(t, nodesOf(c), redlock.WithTracer(tracer))
-					warm(t, r)
-					guarded := func(f func()) {
-						defer func() { _ = recover() }()
-						tracer.armed.Store(true)
-						f()
-					}
-					guarded(func() { _, _ = r.TryLock(t.Context(), []string{"tried"}, time.Minute) })
-					tracer.armed.Store(false)
-					synctest.Wait()
-					if op == redlock.OpLock && method != "wants" {
-						requireNoKeys(t, c)
-					}
-					guarded(func() {
-						_ = r.Do(t.Context(), []string{"done"}, time.Minute, func(context.Context, *redlock.Lock) error { return nil })
-					})
-					tracer.armed.Store(false)
-					synctest.Wait()
-					own := tryLock(t, r, []string{"done"}, time.Minute)
-					guarded(func() { _ = own.Do(t.Context(), func(context.Context, *redlock.Lock) error { return nil }) })
-					tracer.armed.Store(false)
-					synctest.Wait()
-					for _, n := range c.Nodes {
-						require.NotContains(t, keys(t, n), "done")
-					}
-					l := tryLock(t, r, []string{"a"}, 10*time.Second)
-					l.KeepAlive(t.Context())
-					guarded(func() { _ = l.Extend(t.Context(), 10*time.Second) })
-					guarded(func() { _ = l.Unlock(t.Context()) })
-					require.NoError(t, l.Unlock(t.Context()), "again")
-					ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-					defer cancel()
-					require.NoError(t, r.Close(ctx))
-					for _, n := range c.Nodes {
-						require.NotContains(t, keys(t, n), "a")
-					}
+			runInBubble(t, method+" "+string(op), 3, func(t *testing.T, c *testcluster.Cluster) {
+				tracer := &panicky{method: method, op: op}
+				r := newOver(t, nodesOf(c), redlock.WithTracer(tracer))
+				warm(t, r)
+				guarded := func(f func()) {
+					defer func() { _ = recover() }()
+					tracer.armed.Store(true)
+					f()
+				}
+				guarded(func() { _, _ = r.TryLock(t.Context(), []string{"tried"}, time.Minute) })
+				tracer.armed.Store(false)
+				synctest.Wait()
+				if op == redlock.OpLock && method != "wants" {
+					requireNoKeys(t, c)
+				}
+				guarded(func() {
+					_ = r.Do(t.Context(), []string{"done"}, time.Minute, func(context.Context, *redlock.Lock) error { return nil })
 				})
+				tracer.armed.Store(false)
+				synctest.Wait()
+				own := tryLock(t, r, []string{"done"}, time.Minute)
+				guarded(func() { _ = own.Do(t.Context(), func(context.Context, *redlock.Lock) error { return nil }) })
+				tracer.armed.Store(false)
+				synctest.Wait()
+				for _, n := range c.Nodes {
+					require.NotContains(t, keys(t, n), "done")
+				}
+				l := tryLock(t, r, []string{"a"}, 10*time.Second)
+				l.KeepAlive(t.Context())
+				guarded(func() { _ = l.Extend(t.Context(), 10*time.Second) })
+				guarded(func() { _ = l.Unlock(t.Context()) })
+				require.NoError(t, l.Unlock(t.Context()), "again")
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+				defer cancel()
+				require.NoError(t, r.Close(ctx))
+				for _, n := range c.Nodes {
+					require.NotContains(t, keys(t, n), "a")
+				}
 			})
 		}
 	}

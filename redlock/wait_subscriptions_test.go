@@ -1,9 +1,7 @@
 package redlock_test
 
 import (
-	"context"
 	"fmt"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,7 +20,7 @@ func TestWaitSubscriptionIsNotOpenedForPolling(t *testing.T) {
 		nodes, taps := tapped(c)
 		r := newOver(t, nodes)
 		held := lockElsewhere(t, c, "x", time.Hour)
-		w := startLock(t, r, t.Context(), []string{"x"}, redlock.WithPolling(), redlock.WithRetryJitter(0), redlock.WithRetryDelay(time.Second))
+		w := startLock(t, r, []string{"x"}, redlock.WithPolling(), redlock.WithRetryJitter(0), redlock.WithRetryDelay(time.Second))
 		require.NoError(t, held.Unlock(t.Context()))
 		released := time.Now()
 		require.NoError(t, w.got(t).Unlock(t.Context()))
@@ -60,7 +58,7 @@ func TestWaitSubscriptionsEndWhenNobodyWaits(t *testing.T) {
 		assert.Zero(t, now+ever, "nobody had to wait")
 		for i := range 3 {
 			held := lockElsewhere(t, c, "x", time.Hour)
-			w := startLock(t, r, t.Context(), []string{"x"}, slowly()...)
+			w := startLock(t, r, []string{"x"}, slowly()...)
 			for range 5 { // Also by firewalls that forget silent connections.
 				time.Sleep(conn.IdlePing)
 			}
@@ -87,15 +85,12 @@ func TestWaitSubscriptionThatBrokeComesBack(t *testing.T) {
 		r := newOver(t, nodes)
 		for range 5 {
 			held := lockElsewhere(t, c, "x", time.Hour)
-			w := startLock(t, r, t.Context(), []string{"x"}, slowly()...)
+			w := startLock(t, r, []string{"x"}, slowly()...)
 			for _, tp := range taps {
 				tp.Cut()
 			}
 			time.Sleep(2 * node.MaxRelisten)
-			released := time.Now()
-			require.NoError(t, held.Unlock(t.Context()))
-			require.NoError(t, w.got(t).Unlock(t.Context()))
-			assert.LessOrEqual(t, w.at.Sub(released), 10*time.Millisecond)
+			w.takesOver(t, held, 10*time.Millisecond)
 		}
 	})
 }
@@ -103,44 +98,28 @@ func TestWaitSubscriptionThatBrokeComesBack(t *testing.T) {
 // A pool that has only one connection to give leaves none to listen on.
 func TestWaitSubscriptionIsDoneWithoutIfThePoolHasOneConnection(t *testing.T) {
 	for _, wait := range []bool{false, true} {
-		t.Run(fmt.Sprintf("wait=%v", wait), func(t *testing.T) {
-			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-				var mu sync.Mutex
-				said := map[string]int{}
-				nodes := withOneConnection(c, wait)
-				r, err := redlock.New(nodes, redlock.WithHook(func(_ context.Context, e redlock.Event) {
-					mu.Lock()
-					defer mu.Unlock()
-					if e.Kind == redlock.EventPolling {
-						said[e.Node]++
-						assert.Error(t, e.Err)
-					}
-				}))
-				require.NoError(t, err)
-				for i := range rounds(5, 2) {
-					held := lockElsewhere(t, c, "x", time.Hour)
-					w := startLock(t, r, t.Context(), []string{"x"}, redlock.WithRetryCount(-1))
-					time.Sleep(20 * time.Second)
-					if i%2 == 1 { // The node's own connection must not find the pool empty.
-						for _, n := range c.Nodes {
-							n.Proxy().Kill()
-						}
-						time.Sleep(3 * time.Second)
-						assert.True(t, allUp(r))
-					}
-					released := time.Now()
-					require.NoError(t, held.Unlock(t.Context()))
-					require.NoError(t, w.got(t).Unlock(t.Context()))
-					assert.LessOrEqual(t, w.at.Sub(released), 400*time.Millisecond)
+		runInBubble(t, fmt.Sprintf("wait=%v", wait), 3, func(t *testing.T, c *testcluster.Cluster) {
+			var rec recorder
+			r := newOver(t, withOneConnection(c, wait), redlock.WithHook(rec.Hook))
+			for i := range rounds(5, 2) {
+				held := lockElsewhere(t, c, "x", time.Hour)
+				w := startLock(t, r, []string{"x"}, redlock.WithRetryCount(-1))
+				time.Sleep(20 * time.Second)
+				if i%2 == 1 { // The node's own connection must not find the pool empty.
+					c.Kill()
+					time.Sleep(3 * time.Second)
+					assert.True(t, allUp(r))
 				}
-				require.NoError(t, r.Close(t.Context()))
-				mu.Lock()
-				defer mu.Unlock()
-				assert.Len(t, said, 3)
-				for node, n := range said {
-					assert.Equal(t, 1, n, node)
-				}
-			})
+				w.takesOver(t, held, 400*time.Millisecond)
+			}
+			require.NoError(t, r.Close(t.Context()))
+			said := map[string]bool{}
+			for _, e := range rec.TakeOf(redlock.EventPolling) {
+				assert.False(t, said[e.Node], "once")
+				said[e.Node] = true
+				require.Error(t, e.Err)
+			}
+			assert.Len(t, said, 3)
 		})
 	}
 }
@@ -156,11 +135,8 @@ func TestWaitSubscriptionOfAPoolThatBlocksHoldsNobodyUp(t *testing.T) {
 		require.ErrorIs(t, err, redlock.ErrTaken)
 		assert.Less(t, time.Since(start), 200*time.Millisecond, "3 retries after 20 ms each")
 		time.Sleep(time.Minute)
-		w := startLock(t, r, t.Context(), []string{"x"}, redlock.WithRetryCount(-1), redlock.WithRetryDelay(20*time.Millisecond))
-		released := time.Now()
-		require.NoError(t, held.Unlock(t.Context()))
-		require.NoError(t, w.got(t).Unlock(t.Context()))
-		assert.LessOrEqual(t, w.at.Sub(released), 60*time.Millisecond)
+		w := startLock(t, r, []string{"x"}, redlock.WithRetryCount(-1), redlock.WithRetryDelay(20*time.Millisecond))
+		w.takesOver(t, held, 60*time.Millisecond)
 	})
 }
 

@@ -68,7 +68,7 @@ func TestWaitersOfAProcessAreServedInTheOrderOfTheirArrival(t *testing.T) {
 		var order []int
 		var wg sync.WaitGroup
 		for i := range 10 {
-			w := startLock(t, b, t.Context(), []string{"x"}, slowly()...)
+			w := startLock(t, b, []string{"x"}, slowly()...)
 			wg.Go(func() {
 				l := w.got(t)
 				mu.Lock()
@@ -91,16 +91,14 @@ func TestWaitersOfAProcessAreServedInTheOrderOfTheirArrival(t *testing.T) {
 func TestWaitersAskTheNodesByTheirHeadOnly(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		a, b := newRedlock(t, c), newRedlock(t, c)
-		_, err := a.TryLock(t.Context(), []string{"x"}, time.Hour)
-		require.NoError(t, err)
-		ctx, cancel := context.WithCancel(t.Context())
+		tryLock(t, a, []string{"x"}, time.Hour)
 		var all []*waitingLock
 		for i := range 20 {
 			count := -1
 			if i%2 == 1 {
 				count = 1 << 20 // Their retries are counted.
 			}
-			all = append(all, startLock(t, b, ctx, []string{"x"}, redlock.WithRetryCount(count), redlock.WithRetryDelay(100*time.Millisecond), redlock.WithRetryJitter(0)))
+			all = append(all, startLock(t, b, []string{"x"}, every(100*time.Millisecond, count)...))
 		}
 		asked := lockRequests(t, c)
 		time.Sleep(10*time.Second + 50*time.Millisecond) // The last retry is not to race with this.
@@ -112,7 +110,9 @@ func TestWaitersAskTheNodesByTheirHeadOnly(t *testing.T) {
 			assert.Len(t, slices.Compact(slices.Clone(nodes)), len(nodes), "once each, after %v: %v", at, nodes)
 		}
 		assert.Zero(t, asked.rest(), "requests between the retries of the head")
-		cancel()
+		for _, w := range all {
+			w.cancel()
+		}
 		for _, w := range all {
 			<-w.done
 			require.ErrorIs(t, w.err, context.Canceled)
@@ -128,17 +128,11 @@ func TestWaiterAsksForItselfBehindOneThatPollsSeldom(t *testing.T) {
 		nodes, taps := tapped(c)
 		r := newOver(t, nodes)
 		held := lockElsewhere(t, c, "x", time.Hour)
-		for _, tp := range taps {
-			tp.SetMute(true)
-		}
-		head := startLock(t, r, t.Context(), []string{"x"}, redlock.WithRetryCount(-1), redlock.WithRetryDelay(time.Hour), redlock.WithRetryJitter(0))
-		second := startLock(t, r, t.Context(), []string{"x"}, redlock.WithRetryCount(-1), redlock.WithRetryDelay(100*time.Millisecond))
+		mute(taps)
+		head := startLock(t, r, []string{"x"}, every(time.Hour, -1)...)
+		second := startLock(t, r, []string{"x"}, redlock.WithRetryCount(-1), redlock.WithRetryDelay(100*time.Millisecond))
 		time.Sleep(time.Second)
-		released := time.Now()
-		require.NoError(t, held.Unlock(t.Context()))
-		l := second.got(t)
-		assert.LessOrEqual(t, second.at.Sub(released), 200*time.Millisecond)
-		require.NoError(t, l.Unlock(t.Context()))
+		second.takesOver(t, held, 200*time.Millisecond)
 		require.NoError(t, head.got(t).Unlock(t.Context()))
 	})
 }
@@ -152,30 +146,17 @@ func TestWaitersBehindOneThatIsNoHeadAskThemselves(t *testing.T) {
 		h := newRedlock(t, c)
 		x := tryLock(t, h, []string{"x"}, time.Hour)
 		tryLock(t, h, []string{"y"}, time.Hour)
-		for _, tp := range taps {
-			tp.SetMute(true)
-		}
+		mute(taps)
 		opts := []redlock.Option{redlock.WithRetryCount(-1), redlock.WithRetryJitter(0)}
-		ctx, cancel := context.WithCancel(t.Context())
-		first, firstEnds := context.WithCancel(t.Context())
-		all := []*waitingLock{
-			startLock(t, r, first, []string{"x"}, opts...),
-			startLock(t, r, ctx, []string{"y"}, opts...),
-			startLock(t, r, ctx, []string{"x", "y"}, opts...), // No head: it is not the first for y.
-		}
-		w := startLock(t, r, t.Context(), []string{"x"}, opts...)
-		firstEnds()
-		<-all[0].done
+		first := startLock(t, r, []string{"x"}, opts...)
+		y := startLock(t, r, []string{"y"}, opts...)
+		both := startLock(t, r, []string{"x", "y"}, opts...) // No head: it is not the first for y.
+		w := startLock(t, r, []string{"x"}, opts...)
+		first.leaves()
 		time.Sleep(time.Second)
-		released := time.Now()
-		require.NoError(t, x.Unlock(t.Context()))
-		l := w.got(t)
-		assert.LessOrEqual(t, w.at.Sub(released), 2*redlock.DefaultRetryDelay)
-		cancel()
-		for _, w := range all {
-			<-w.done
-		}
-		require.NoError(t, l.Unlock(t.Context()))
+		w.takesOver(t, x, 2*redlock.DefaultRetryDelay)
+		y.leaves()
+		both.leaves()
 	})
 }
 
@@ -185,25 +166,16 @@ func TestWaitersShareNoAnswerForLong(t *testing.T) {
 		h, r := newRedlock(t, c), newRedlock(t, c)
 		tryLock(t, h, []string{"x"}, time.Hour)
 		y := tryLock(t, h, []string{"y"}, time.Hour)
-		ctx, cancel := context.WithCancel(t.Context())
-		var all []*waitingLock
-		yctx, ycancel := context.WithCancel(t.Context())
-		all = append(all, startLock(t, r, ctx, []string{"x"}, slowly()...))
-		all = append(all, startLock(t, r, yctx, []string{"y"}, slowly()...))
-		all = append(all, startLock(t, r, ctx, []string{"x", "y"}, slowly()...))
-		ycancel()
+		first := startLock(t, r, []string{"x"}, slowly()...)
+		second := startLock(t, r, []string{"y"}, slowly()...)
+		both := startLock(t, r, []string{"x", "y"}, slowly()...)
+		second.cancel()
 		require.NoError(t, y.Unlock(t.Context()))
 		time.Sleep(time.Hour / 2)
 		_, err := r.Lock(t.Context(), []string{"y"}, ttl)
-		if err != nil {
-			var qe *redlock.QuorumError
-			require.ErrorAs(t, err, &qe)
-			t.Log(err)
-		}
 		require.NoError(t, err, "y has been free for half an hour")
-		cancel()
-		for _, w := range all {
-			<-w.done
+		for _, w := range []*waitingLock{first, second, both} {
+			w.leaves()
 		}
 	})
 }
@@ -211,18 +183,15 @@ func TestWaitersShareNoAnswerForLong(t *testing.T) {
 func TestWaitCountsTimedRetriesInLine(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		a, b := newRedlock(t, c), newRedlock(t, c)
-		_, err := a.TryLock(t.Context(), []string{"x"}, time.Hour)
-		require.NoError(t, err)
-		ctx, cancel := context.WithCancel(t.Context())
-		head := startLock(t, b, ctx, []string{"x"}, redlock.WithRetryCount(-1))
+		tryLock(t, a, []string{"x"}, time.Hour)
+		head := startLock(t, b, []string{"x"}, redlock.WithRetryCount(-1))
 		asked := 0
 		start := time.Now()
-		_, err = b.Lock(t.Context(), []string{"x", "y"}, ttl, redlock.WithRetryCount(3), redlock.WithRetryDelay(time.Second), redlock.WithRetryJitter(0),
+		_, err := b.Lock(t.Context(), []string{"x", "y"}, ttl, redlock.WithRetryCount(3), redlock.WithRetryDelay(time.Second), redlock.WithRetryJitter(0),
 			redlock.WithRetryIf(func(err error) bool { asked++; return redlock.RetryDefault(err) }))
 		assert.Equal(t, 3*time.Second, time.Since(start))
 		require.ErrorIs(t, err, redlock.ErrTaken)
-		var qe *redlock.QuorumError
-		require.ErrorAs(t, err, &qe)
+		qe := quorumError(t, err)
 		assert.Equal(t, []string{"x", "y"}, qe.Resources)
 		assert.Equal(t, 3, qe.Attempt)
 		assert.Equal(t, 2, asked, "the last one is not asked about")
@@ -235,13 +204,11 @@ func TestWaitCountsTimedRetriesInLine(t *testing.T) {
 		assert.GreaterOrEqual(t, holders, 2, "two refusals decide, the third may come late")
 
 		// As it is for one that is first: the attempt at the beginning, and the timed ones.
-		cancel()
-		<-head.done
+		head.leaves()
 		start = time.Now()
 		_, err = b.Lock(t.Context(), []string{"x"}, ttl, redlock.WithRetryCount(3), redlock.WithRetryDelay(time.Second), redlock.WithRetryJitter(0))
 		assert.Equal(t, 3*time.Second, time.Since(start))
-		require.ErrorAs(t, err, &qe)
-		assert.Equal(t, 4, qe.Attempt)
+		assert.Equal(t, 4, quorumError(t, err).Attempt)
 
 		// And for one that no retry delay slows down.
 		start = time.Now()
@@ -254,18 +221,16 @@ func TestWaitCountsTimedRetriesInLine(t *testing.T) {
 func TestWaitInLineIsEndedByRetryIf(t *testing.T) {
 	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		lockElsewhere(t, c, "x", time.Hour)
-		ctx, cancel := context.WithCancel(t.Context())
-		head := startLock(t, r, ctx, []string{"x"}, redlock.WithRetryCount(-1))
+		head := startLock(t, r, []string{"x"}, redlock.WithRetryCount(-1))
 		calls := 0
 		_, err := r.Lock(t.Context(), []string{"x"}, ttl, redlock.WithRetryCount(-1), redlock.WithRetryIf(func(error) bool { calls++; return calls < 5 }))
 		require.ErrorIs(t, err, redlock.ErrTaken)
 		assert.Equal(t, 5, calls)
-		cancel()
-		<-head.done
+		head.leaves()
 	})
 }
 
-// Nor be seen by them.
+// What a caller does with its error, others do not see who share the answer.
 func TestWaitersDoNotShareARefusal(t *testing.T) {
 	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		lockElsewhere(t, c, "x", time.Hour)
@@ -276,17 +241,16 @@ func TestWaitersDoNotShareARefusal(t *testing.T) {
 				redlock.WithRetryIf(func(refused error) bool {
 					var qe *redlock.QuorumError
 					errors.As(refused, &qe)
-					qe.Votes[0].Node = "mine"
+					qe.Votes[0].Node, qe.Resources[0] = "mine", "mine"
 					return true
 				}))
 			assert.ErrorIs(t, refused, redlock.ErrTaken)
 		}()
 		time.Sleep(10 * time.Millisecond)
 		_, err := r.Lock(t.Context(), []string{"x"}, ttl, redlock.WithRetryCount(1), redlock.WithRetryDelay(100*time.Millisecond), redlock.WithRetryJitter(0))
-		var qe *redlock.QuorumError
-		require.ErrorAs(t, err, &qe)
-		t.Log(qe.Votes[0].Node, qe.Attempt)
+		qe := quorumError(t, err)
 		assert.NotEqual(t, "mine", qe.Votes[0].Node)
+		assert.Equal(t, []string{"x"}, qe.Resources)
 		<-first
 	})
 }
@@ -298,7 +262,7 @@ func TestWaiterOfAnotherProcessIsWokenByARelease(t *testing.T) {
 			a := newRedlock(t, c, redlock.WithPrefix("p:"))
 			b := newRedlock(t, c, redlock.WithPrefix("p:"))
 			held := tryLock(t, a, []string{"x", "y"}, ttl)
-			w := startLock(t, b, t.Context(), []string{"y"}, slowly()...)
+			w := startLock(t, b, []string{"y"}, slowly()...)
 			released := time.Now()
 			require.NoError(t, held.Unlock(t.Context()))
 			l := w.got(t)
@@ -315,17 +279,12 @@ func TestWaitTakesARetryDelayForLostMessages(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		nodes, taps := tapped(c)
 		r := newOver(t, nodes)
-		for _, tp := range taps {
-			tp.SetMute(true)
-		}
+		mute(taps)
 		for range 20 {
 			held := lockElsewhere(t, c, "x", time.Hour)
-			w := startLock(t, r, t.Context(), []string{"x"})
+			w := startLock(t, r, []string{"x"})
 			time.Sleep(300 * time.Millisecond)
-			released := time.Now()
-			require.NoError(t, held.Unlock(t.Context()))
-			require.NoError(t, w.got(t).Unlock(t.Context()))
-			assert.LessOrEqual(t, w.at.Sub(released), redlock.DefaultRetryDelay+redlock.DefaultRetryJitter)
+			w.takesOver(t, held, redlock.DefaultRetryDelay+redlock.DefaultRetryJitter)
 		}
 	})
 }
@@ -336,7 +295,7 @@ func TestWaitersAreWokenByTheKeysExpiryWhenTheHolderDies(t *testing.T) {
 			life := 100*time.Millisecond + time.Duration(i)*77*time.Millisecond
 			died := time.Now()
 			lockElsewhere(t, c, "x", life)
-			w := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
+			w := startLock(t, newRedlock(t, c), []string{"x"}, slowly()...)
 			require.NoError(t, w.got(t).Unlock(t.Context()))
 			late := w.at.Sub(died.Add(life))
 			assert.Positive(t, late)
@@ -345,23 +304,12 @@ func TestWaitersAreWokenByTheKeysExpiryWhenTheHolderDies(t *testing.T) {
 	})
 }
 
-func TestWaitersForAMinHoldAreWokenWhenItIsOver(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		start := time.Now()
-		held := tryLock(t, newRedlock(t, c), []string{"x"}, time.Hour, redlock.WithMinHold(5*time.Second))
-		w := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
-		require.NoError(t, held.Unlock(t.Context()))
-		require.NoError(t, w.got(t).Unlock(t.Context()))
-		assert.InDelta(t, 5, w.at.Sub(start).Seconds(), 0.02)
-	})
-}
-
 // A release that the servers have refused, and that is sent again, wakes waiters, too.
 func TestWaitersAreWokenByARepeatedRelease(t *testing.T) {
 	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		held := tryLock(t, r, []string{"x"}, time.Hour)
-		w := startLock(t, r, t.Context(), []string{"x"}, slowly()...)
-		other := startLock(t, newRedlock(t, c), t.Context(), []string{"x"}, slowly()...)
+		w := startLock(t, r, []string{"x"}, slowly()...)
+		other := startLock(t, newRedlock(t, c), []string{"x"}, slowly()...)
 		require.NoError(t, c.SetError("BUSY running a script"))
 		require.ErrorIs(t, held.Unlock(t.Context()), redlock.ErrNoQuorum)
 		require.NoError(t, c.SetError(""))
@@ -384,19 +332,12 @@ func TestWaitEndsThoughADeadSessionIsInLine(t *testing.T) {
 		for _, dead := range []bool{false, true} {
 			held := tryLock(t, r, []string{"x"}, time.Hour)
 			if dead {
-				ctx, cancel := context.WithCancel(t.Context())
 				d := newOver(t, nodesOf(c))
-				w := startLock(t, d, ctx, []string{"x"}, slowly()...)
-				cancel()
-				<-w.done
+				startLock(t, d, []string{"x"}, slowly()...).leaves()
 				require.NoError(t, d.Close(t.Context()))
 			}
-			w := startLock(t, r, t.Context(), []string{"x"}, slowly()...)
-			released := time.Now()
-			require.NoError(t, held.Unlock(t.Context()))
-			l := w.got(t)
-			assert.Less(t, w.at.Sub(released), time.Second, "dead: %v", dead)
-			require.NoError(t, l.Unlock(t.Context()))
+			w := startLock(t, r, []string{"x"}, slowly()...)
+			w.takesOver(t, held, time.Second)
 		}
 	})
 }
@@ -404,18 +345,12 @@ func TestWaitEndsThoughADeadSessionIsInLine(t *testing.T) {
 func TestWaitIgnoresMessagesOfOthers(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c, redlock.WithPrefix("p:"))
-		held, err := newRedlock(t, c, redlock.WithPrefix("p:")).TryLock(t.Context(), []string{"x"}, time.Hour)
-		require.NoError(t, err)
-		w := startLock(t, r, t.Context(), []string{"x"}, slowly()...)
-		channel := redlock.ChannelOf(r)
+		held := tryLock(t, newRedlock(t, c, redlock.WithPrefix("p:")), []string{"x"}, time.Hour)
+		w := startLock(t, r, []string{"x"}, slowly()...)
 		for _, n := range c.Nodes {
-			conn, err := n.Conn(t.Context())
-			require.NoError(t, err)
 			for _, payload := range []string{"", "short", "123456789012", "123456789012q", "123456789012p:nobody waits for it", "123456789012p:x"} {
-				_, err := conn.Do("PUBLISH", channel, payload)
-				require.NoError(t, err)
+				do(t, n, "PUBLISH", redlock.ChannelOf(r), payload)
 			}
-			require.NoError(t, conn.Close())
 		}
 		time.Sleep(time.Second)
 		require.NoError(t, held.Unlock(t.Context()))
@@ -426,22 +361,14 @@ func TestWaitIgnoresMessagesOfOthers(t *testing.T) {
 func TestWaiterThatIsCancelledLeavesAtOnce(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		a, b := newRedlock(t, c), newRedlock(t, c)
-		held, err := a.TryLock(t.Context(), []string{"x"}, time.Hour)
-		require.NoError(t, err)
-		type call struct {
-			*waitingLock
-
-			cancel context.CancelFunc
-		}
-		var calls []call
+		held := tryLock(t, a, []string{"x"}, time.Hour)
+		var calls []*waitingLock
 		for range 4 {
-			ctx, cancel := context.WithCancel(t.Context())
-			calls = append(calls, call{startLock(t, b, ctx, []string{"x"}, slowly()...), cancel})
+			calls = append(calls, startLock(t, b, []string{"x"}, slowly()...))
 		}
 		for _, i := range []int{2, 0} { // From the middle, and the head.
 			at := time.Now()
-			calls[i].cancel()
-			<-calls[i].done
+			calls[i].leaves()
 			require.ErrorIs(t, calls[i].err, context.Canceled)
 			require.ErrorIs(t, calls[i].err, redlock.ErrTaken)
 			assert.Equal(t, at, calls[i].at)
@@ -451,7 +378,6 @@ func TestWaiterThatIsCancelledLeavesAtOnce(t *testing.T) {
 		require.NoError(t, held.Unlock(t.Context()))
 		for _, i := range []int{1, 3} {
 			require.NoError(t, calls[i].got(t).Unlock(t.Context()))
-			calls[i].cancel()
 		}
 		assert.Less(t, time.Since(released), 10*time.Millisecond)
 	})
@@ -490,12 +416,7 @@ func TestWaitIsLeftByProcessesThatGiveUp(t *testing.T) {
 			require.NoError(t, r.Close(t.Context()))
 			time.Sleep(50 * time.Second)
 		}
-		conn, err := c.Nodes[0].Conn(t.Context())
-		require.NoError(t, err)
-		n, err := redis.Int(conn.Do("ZCARD", redlock.LineKey("x")))
-		require.NoError(t, err)
-		_ = conn.Close()
-		assert.LessOrEqual(t, n, 5, "sessions in line; all of them have ended")
+		assert.LessOrEqual(t, doInt(t, c.Nodes[0], "ZCARD", redlock.LineKey("x")), 5, "sessions in line; all of them have ended")
 		require.NoError(t, held.Unlock(t.Context()))
 	})
 }
@@ -506,41 +427,34 @@ func TestWaitersThatGiveUpTogetherLeaveTheLine(t *testing.T) {
 		lockElsewhere(t, c, "x", time.Hour)
 		for range 20 {
 			a := newRedlock(t, c)
-			ctx, cancel := context.WithCancel(t.Context())
-			w1 := startLock(t, a, ctx, []string{"x"}, slowly()...)
-			w2 := startLock(t, a, ctx, []string{"x"}, slowly()...)
-			cancel()
+			w1, w2 := startLock(t, a, []string{"x"}, slowly()...), startLock(t, a, []string{"x"}, slowly()...)
+			w1.cancel()
+			w2.cancel()
 			<-w1.done
 			<-w2.done
 		}
 		time.Sleep(time.Second)
-		conn, err := c.Nodes[0].Conn(t.Context())
-		require.NoError(t, err)
-		n, err := conn.Do("ZCARD", redlock.LineKey("x"))
-		require.NoError(t, err)
-		_ = conn.Close()
-		assert.EqualValues(t, 0, n)
+		assert.Zero(t, doInt(t, c.Nodes[0], "ZCARD", redlock.LineKey("x")))
 	})
 }
 
 // Two waiters that are cancelled at any moment around a release leave nobody asleep.
 func TestWaitersCancelledAtAnyMoment(t *testing.T) {
-	for i := 0; i < 150; i += rounds(1, 7) {
+	for i := 0; i < 150; i += rounds(1, 15) {
 		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 			h := newRedlock(t, c)
 			x := tryLock(t, h, []string{"x"}, time.Hour)
 			a, b := newRedlock(t, c), newRedlock(t, c)
-			ctx, cancel := context.WithCancel(t.Context())
-			w1 := startLock(t, a, ctx, []string{"x"}, slowly()...)
-			w2 := startLock(t, a, ctx, []string{"x"}, slowly()...)
-			w3 := startLock(t, b, t.Context(), []string{"x"}, slowly()...)
+			w1, w2 := startLock(t, a, []string{"x"}, slowly()...), startLock(t, a, []string{"x"}, slowly()...)
+			w3 := startLock(t, b, []string{"x"}, slowly()...)
 			for j, n := range c.Nodes {
 				require.NoError(t, n.Slow(time.Duration(1+(i+j)%3)*time.Millisecond, 3*time.Millisecond))
 			}
 			released := time.Now()
 			go func() { _ = x.Unlock(t.Context()) }()
 			time.Sleep(time.Duration(i) * 200 * time.Microsecond)
-			cancel()
+			w1.cancel()
+			w2.cancel()
 			<-w1.done
 			<-w2.done
 			for _, w := range []*waitingLock{w1, w2} {
@@ -565,7 +479,7 @@ func TestWaitQueuesAreForgotten(t *testing.T) {
 		for i := range 50 {
 			res := []string{fmt.Sprintf("job:%d", i)}
 			held := tryLock(t, a, res, ttl)
-			w := startLock(t, b, t.Context(), res, slowly()...)
+			w := startLock(t, b, res, slowly()...)
 			require.NoError(t, held.Unlock(t.Context()))
 			require.NoError(t, w.got(t).Unlock(t.Context()))
 		}
@@ -576,10 +490,16 @@ func TestWaitQueuesAreForgotten(t *testing.T) {
 	})
 }
 
+// every is the options of a waiter that asks after each delay, and so often; -1: until it has the lock.
+func every(delay time.Duration, retries int) []redlock.Option {
+	return []redlock.Option{redlock.WithRetryCount(retries), redlock.WithRetryDelay(delay), redlock.WithRetryJitter(0)}
+}
+
 // startLock starts a Lock and returns when it waits.
-func startLock(t *testing.T, r *redlock.Redlock, ctx context.Context, resources []string, opts ...redlock.Option) *waitingLock { //nolint:revive // As in the calls that it tests.
+func startLock(t *testing.T, r *redlock.Redlock, resources []string, opts ...redlock.Option) *waitingLock {
 	t.Helper()
-	w := &waitingLock{done: make(chan struct{})}
+	ctx, cancel := context.WithCancel(t.Context())
+	w := &waitingLock{cancel: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(w.done)
 		w.lock, w.err = r.Lock(ctx, resources, ttl, opts...)
@@ -592,10 +512,27 @@ func startLock(t *testing.T, r *redlock.Redlock, ctx context.Context, resources 
 }
 
 type waitingLock struct {
-	done chan struct{}
-	lock *redlock.Lock
-	err  error
-	at   time.Time
+	cancel context.CancelFunc
+	done   chan struct{}
+	lock   *redlock.Lock
+	err    error
+	at     time.Time
+}
+
+// leaves has the waiter give up.
+func (w *waitingLock) leaves() {
+	w.cancel()
+	<-w.done
+}
+
+// takesOver releases a lock, checks that the waiter has it within some time, and releases it again.
+func (w *waitingLock) takesOver(t *testing.T, held *redlock.Lock, within time.Duration) {
+	t.Helper()
+	released := time.Now()
+	require.NoError(t, held.Unlock(t.Context()))
+	l := w.got(t)
+	assert.LessOrEqual(t, w.at.Sub(released), within)
+	require.NoError(t, l.Unlock(t.Context()))
 }
 
 // got waits for the lock.
@@ -615,6 +552,12 @@ func do(t *testing.T, n *testcluster.Node, command string, args ...any) any {
 	reply, err := conn.Do(command, args...)
 	require.NoError(t, err)
 	return reply
+}
+
+// doInt is do where the answer is a number.
+func doInt(t *testing.T, n *testcluster.Node, command string, args ...any) int {
+	t.Helper()
+	return int(do(t, n, command, args...).(int64))
 }
 
 // A secondPool fails at every connection but the first one.
@@ -687,70 +630,42 @@ func TestWaitIsSeenByAHolderOfThisProcessAtOnce(t *testing.T) {
 
 func TestWaitInAnotherProcessIsSeenByAnExtension(t *testing.T) {
 	for name, opts := range map[string][]redlock.Option{"plain": nil, "fencing": {redlock.WithFencing()}} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-				r, far := newRedlock(t, c, opts...), newRedlock(t, c, opts...)
-				l := tryLock(t, r, []string{"a", "b"}, 30*time.Second)
-				ctx, cancel := context.WithCancel(t.Context())
-				wait := func() (done chan error) {
-					done = make(chan error, 1)
-					go func() {
-						_, lockErr := far.Lock(ctx, []string{"b"}, time.Minute, redlock.WithRetryCount(-1))
-						done <- lockErr
-					}()
-					time.Sleep(time.Second)
-					return done
-				}
-				done := wait()
-				require.NoError(t, l.Extend(t.Context(), 30*time.Second), "it does not ask")
-				require.False(t, isWanted(l), "the lock was not extended since")
-				cancel()
-				require.Error(t, <-done)
-				synctest.Wait() // It leaves the lines.
-				require.NoError(t, l.Extend(t.Context(), 30*time.Second))
-				require.False(t, isWanted(l), "nobody waits any more")
+		runInBubble(t, name, 3, func(t *testing.T, c *testcluster.Cluster) {
+			r, far := newRedlock(t, c, opts...), newRedlock(t, c, opts...)
+			l := tryLock(t, r, []string{"a", "b"}, 30*time.Second)
+			ctx, cancel := context.WithCancel(t.Context())
+			wait := func() (done chan error) {
+				done = make(chan error, 1)
+				go func() {
+					_, lockErr := far.Lock(ctx, []string{"b"}, time.Minute, redlock.WithRetryCount(-1))
+					done <- lockErr
+				}()
+				time.Sleep(time.Second)
+				return done
+			}
+			done := wait()
+			require.NoError(t, l.Extend(t.Context(), 30*time.Second), "it does not ask")
+			require.False(t, isWanted(l), "the lock was not extended since")
+			cancel()
+			require.Error(t, <-done)
+			synctest.Wait() // It leaves the lines.
+			require.NoError(t, l.Extend(t.Context(), 30*time.Second))
+			require.False(t, isWanted(l), "nobody waits any more")
 
-				l.KeepAlive(t.Context())
-				time.Sleep(time.Minute)
-				require.False(t, isWanted(l))
-				ctx, cancel = context.WithCancel(t.Context())
-				defer cancel()
-				done = wait()
-				wanted := l.Wanted()
-				time.Sleep(10 * time.Second)
-				require.True(t, isClosed(wanted), "by the next extension")
-				require.NoError(t, l.Err())
-				require.NoError(t, l.Extend(t.Context(), 40*time.Second), "it asks no more")
-				require.Greater(t, time.Until(l.Until()), 35*time.Second)
-				require.NoError(t, l.Unlock(t.Context()))
-				require.NoError(t, <-done)
-			})
+			l.KeepAlive(t.Context())
+			time.Sleep(time.Minute)
+			require.False(t, isWanted(l))
+			ctx, cancel = context.WithCancel(t.Context())
+			defer cancel()
+			done = wait()
+			wanted := l.Wanted()
+			time.Sleep(10 * time.Second)
+			require.True(t, isClosed(wanted), "by the next extension")
+			require.NoError(t, l.Err())
+			require.NoError(t, l.Extend(t.Context(), 40*time.Second), "it asks no more")
+			require.Greater(t, time.Until(l.Until()), 35*time.Second)
+			require.NoError(t, l.Unlock(t.Context()))
+			require.NoError(t, <-done)
 		})
 	}
-}
-
-// What callers do with their errors must not race with those that share the answer.
-func TestWaitersKeepTheirOwnRefusals(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
-		lockElsewhere(t, c, "x", time.Hour)
-		ctx, cancel := context.WithCancel(t.Context())
-		var wg sync.WaitGroup
-		for i := range 4 {
-			wg.Go(func() {
-				for ctx.Err() == nil {
-					_, err := r.Lock(ctx, []string{"x"}, ttl, redlock.WithRetryCount(1+i), redlock.WithRetryDelay(5*time.Millisecond))
-					var qe *redlock.QuorumError
-					if errors.As(err, &qe) {
-						slices.SortFunc(qe.Votes, func(a, b redlock.Vote) int { return int(b.Took - a.Took) })
-						qe.Votes[0].Node = "mine"
-						qe.Resources[0] = "mine"
-					}
-				}
-			})
-		}
-		time.Sleep(200 * time.Millisecond)
-		cancel()
-		wg.Wait()
-	})
 }

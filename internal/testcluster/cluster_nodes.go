@@ -45,6 +45,24 @@ func (c *Cluster) Del(key string) error {
 // FlushScripts calls [Node.FlushScripts] for every node.
 func (c *Cluster) FlushScripts() error { return c.each((*Node).FlushScripts) }
 
+// Reset calls [Proxy.Reset] for every node's.
+func (c *Cluster) Reset() { c.eachProxy((*Proxy).Reset) }
+
+// Kill calls [Proxy.Kill] for every node's.
+func (c *Cluster) Kill() { c.eachProxy((*Proxy).Kill) }
+
+// BlackHole calls [Proxy.BlackHole] for every node's.
+func (c *Cluster) BlackHole(on bool) { c.eachProxy(func(p *Proxy) { p.BlackHole(on) }) }
+
+// DropReplies calls [Proxy.DropReplies] for every node's.
+func (c *Cluster) DropReplies(on bool) { c.eachProxy(func(p *Proxy) { p.DropReplies(on) }) }
+
+func (c *Cluster) eachProxy(fn func(p *Proxy)) {
+	for _, n := range c.Nodes {
+		fn(n.Proxy())
+	}
+}
+
 func (c *Cluster) each(fn func(n *Node) error) error {
 	for _, n := range c.Nodes {
 		if err := fn(n); err != nil {

@@ -80,8 +80,7 @@ func TestProcessesTakeTurns(t *testing.T) {
 
 // A caller that gives up leaves the line, and nobody else notices. Nothing goes on after the last one.
 func TestCancelledCallers(t *testing.T) {
-	testkit.InBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := testkit.NewRedlock(t, c)
+	testkit.WithRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		s := newSemaphore(t, r, 2)
 		held := acquireAll(t, process(t, c, 2), 2)
 		first, cancelFirst := context.WithCancel(t.Context())

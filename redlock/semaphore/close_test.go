@@ -17,8 +17,7 @@ import (
 
 // Close of the Redlock ends all waits, and leaves the permits that are held.
 func TestCloseEndsWaits(t *testing.T) {
-	testkit.InBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := testkit.NewRedlock(t, c)
+	testkit.WithRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		s := newSemaphore(t, r, 2)
 		held := acquireAll(t, s, 2)
 		var calls []*call

@@ -150,8 +150,7 @@ func TestNeverMoreThanK(t *testing.T) {
 // A permit that nobody contends costs one round trip, and what a lock costs: one request to each node, and
 // one to release it.
 func TestAnUncontendedPermitIsCheap(t *testing.T) {
-	testkit.InBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
-		r := testkit.NewRedlock(t, c)
+	testkit.WithRedlock(t, 5, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		s := newSemaphore(t, r, 5)
 		testkit.Warm(t, r)
 		require.NoError(t, c.Slow(time.Millisecond, time.Millisecond))
@@ -311,8 +310,7 @@ func TestLostPermit(t *testing.T) {
 
 // Whoever has a permit cannot wait for a second one: if all did, nobody would ever get one.
 func TestNestedAcquireIsRefused(t *testing.T) {
-	testkit.InBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := testkit.NewRedlock(t, c)
+	testkit.WithRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		s, same := newSemaphore(t, r, 3), newSemaphore(t, r, 2)
 		other, err := semaphore.New(r, "others", 3, ttl)
 		require.NoError(t, err)
@@ -357,8 +355,7 @@ func TestNestedAcquireIsRefused(t *testing.T) {
 // A slot whose permit is held for long is waited for all that time, by one caller after the other: they are served by
 // other slots. Nobody has waited for long.
 func TestOldestWaitIsThatOfACaller(t *testing.T) {
-	testkit.InBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := testkit.NewRedlock(t, c)
+	testkit.WithRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		s := newSemaphore(t, r, 2)
 		ctx, end := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
@@ -391,8 +388,7 @@ func TestOldestWaitIsThatOfACaller(t *testing.T) {
 	})
 
 	// If no slot comes free, it is the wait of whoever came first, also when another one has given up.
-	testkit.InBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := testkit.NewRedlock(t, c)
+	testkit.WithRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		s := newSemaphore(t, r, 1)
 		p := acquire(t, s)
 		p.KeepAlive(t.Context())

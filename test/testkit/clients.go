@@ -39,6 +39,34 @@ func WithRedlock(t *testing.T, n int, fn func(t *testing.T, c *testcluster.Clust
 	})
 }
 
+// RunInBubble is InBubble in a subtest.
+func RunInBubble(t *testing.T, name string, n int, fn func(t *testing.T, c *testcluster.Cluster)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { InBubble(t, n, fn) })
+}
+
+// RunWithRedlock is WithRedlock in a subtest.
+func RunWithRedlock(t *testing.T, name string, n int, fn func(*testing.T, *testcluster.Cluster, *redlock.Redlock)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { WithRedlock(t, n, fn) })
+}
+
+// WithWarm is WithRedlock with one that is connected to all nodes, see [Warm].
+func WithWarm(t *testing.T, n int, fn func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock)) {
+	t.Helper()
+	WithRedlock(t, n, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+		t.Helper()
+		Warm(t, r)
+		fn(t, c, r)
+	})
+}
+
+// RunWithWarm is WithWarm in a subtest.
+func RunWithWarm(t *testing.T, name string, n int, fn func(*testing.T, *testcluster.Cluster, *redlock.Redlock)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { WithWarm(t, n, fn) })
+}
+
 // NodesOf returns the nodes of a cluster: every other one with a pool of the user's, the others
 // as NewNode makes them.
 func NodesOf(c *testcluster.Cluster) []redlock.Node {
@@ -64,6 +92,14 @@ func DialerOf(n *testcluster.Node) *conn.Dialer {
 func NewRedlock(t *testing.T, c *testcluster.Cluster, opts ...redlock.Option) *redlock.Redlock {
 	t.Helper()
 	return NewOver(t, NodesOf(c), opts...)
+}
+
+// NewWarm is NewRedlock with one that is connected to all nodes, see [Warm].
+func NewWarm(t *testing.T, c *testcluster.Cluster, opts ...redlock.Option) *redlock.Redlock {
+	t.Helper()
+	r := NewRedlock(t, c, opts...)
+	Warm(t, r)
+	return r
 }
 
 // NewOver returns a Redlock over nodes that ends with the test.
@@ -109,6 +145,16 @@ func TryLock(
 	return l
 }
 
+// LockOnAll is TryLock, and waits for the nodes beyond the quorum, too. It needs a bubble.
+func LockOnAll(
+	t *testing.T, r *redlock.Redlock, resources []string, life time.Duration, opts ...redlock.Option,
+) *redlock.Lock {
+	t.Helper()
+	l := TryLock(t, r, resources, life, opts...)
+	synctest.Wait()
+	return l
+}
+
 // WaitLock locks resources, for which it may have to wait.
 func WaitLock(
 	tb testing.TB, r *redlock.Redlock, resources []string, life time.Duration, opts ...redlock.Option,
@@ -143,12 +189,17 @@ func Cycle(t *testing.T, r *redlock.Redlock, resource string, life time.Duration
 	require.NoError(t, TryLock(t, r, []string{resource}, life).Unlock(t.Context()))
 }
 
+// QuorumErrorOf returns the error of the round that has failed.
+func QuorumErrorOf(t *testing.T, err error) (qe *redlock.QuorumError) {
+	t.Helper()
+	require.ErrorAs(t, err, &qe)
+	return qe
+}
+
 // VotesOf returns the votes of a failed round.
 func VotesOf(t *testing.T, err error) []redlock.Vote {
 	t.Helper()
-	var qe *redlock.QuorumError
-	require.ErrorAs(t, err, &qe)
-	return qe.Votes
+	return QuorumErrorOf(t, err).Votes
 }
 
 // VoteOf returns a node's vote in a failed round.

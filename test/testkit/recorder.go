@@ -34,6 +34,11 @@ func (r *Recorder) TakeLife() []redlock.Event {
 	return slices.DeleteFunc(r.TakeAll(), func(e redlock.Event) bool { return !slices.Contains(lifeEvents, e.Kind) })
 }
 
+// TakeOf returns the events so far of one kind, and forgets all.
+func (r *Recorder) TakeOf(kind redlock.EventKind) []redlock.Event {
+	return slices.DeleteFunc(r.TakeAll(), func(e redlock.Event) bool { return e.Kind != kind })
+}
+
 // TakeAll returns all events so far, and forgets them.
 func (r *Recorder) TakeAll() []redlock.Event {
 	r.mu.Lock()

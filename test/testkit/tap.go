@@ -50,6 +50,13 @@ func (t *Tap) Cut() {
 	}
 }
 
+// Mute has all messages be lost from now on.
+func Mute(taps []*Tap) {
+	for _, t := range taps {
+		t.SetMute(true)
+	}
+}
+
 // SetMute has messages be lost, or not any more.
 func (t *Tap) SetMute(on bool) {
 	t.mu.Lock()
