@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed6c881748/redlock/internal/settings"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
 )
@@ -19,6 +20,9 @@ const patience = 5 * time.Second
 // The nodes are goroutines of the test. With the 250 ms of package redlock a test would fail now
 // and then on a machine that is so busy that it does not run them for that long.
 const nodeTimeout = 2 * time.Second
+
+// probe is a resource that nobody locks.
+const probe = "redlocktest-probe"
 
 // A Cluster is a set of in-memory nodes with a Redlock over them. It belongs to
 // the test that made it, and ends with it.
@@ -65,11 +69,6 @@ func New(tb testing.TB, n int, opts ...redlock.Option) *Cluster {
 		tb.Fatalf("redlocktest: New with %d nodes: it takes 1 or more", n)
 		return nil
 	}
-	prefix, err := prefixOf(opts)
-	if err != nil {
-		tb.Fatalf("redlocktest: New: %v", err)
-		return nil
-	}
 	made := bubbles{time.Now().Round(0)}
 	c := &Cluster{
 		tb:      tb,
@@ -77,11 +76,13 @@ func New(tb testing.TB, n int, opts ...redlock.Option) *Cluster {
 		nodes:   testcluster.RunBubble(tb, n).Nodes, // The name means that it also works in bubbles.
 		opts:    append([]redlock.Option{redlock.WithNodeTimeout(nodeTimeout), redlock.WithTracer(made)}, opts...),
 		made:    made,
-		prefix:  prefix,
 		stopped: make([]bool, n),
 	}
 	tb.Cleanup(c.end)
-	c.Redlock = c.NewRedlock()
+	if c.Redlock = c.NewRedlock(); c.Redlock == nil {
+		return nil
+	}
+	c.prefix = settings.Of(c.Redlock).Prefix
 	return c
 }
 
