@@ -2,14 +2,8 @@ package main
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
+	"errors"
 	"fmt"
-	"io"
-	"math/big"
 	"net"
 	"strconv"
 	"sync"
@@ -38,25 +32,29 @@ type firstLock func(addrs []string, withTLS bool, ttl time.Duration, key string)
 
 // coldStart measures the first lock of a process: connecting, TLS, AUTH, handshake, lock.
 func coldStart(s settings, out *section, cluster *testcluster.Cluster) (err error) {
-	cert, err := benchCertificate()
+	cert, err := testcluster.NewCertificate()
 	if err != nil {
 		return err
+	}
+	plain, secure := cluster.Addrs(), make([]string, len(cluster.Nodes))
+	for i, n := range cluster.Nodes {
+		if secure[i], err = n.Proxy().ListenTLS(cert.Server()); err != nil {
+			return err
+		}
 	}
 	t := tables.New(fmt.Sprintf("The first lock of a process, with a password: %d of each", s.trials),
 		"round trip", "TLS", "client", "succeeded", "longest ms")
 	for _, trip := range []time.Duration{0, 20 * time.Millisecond, 40 * time.Millisecond, 80 * time.Millisecond} {
-		for _, withTLS := range []bool{false, true} {
-			if err := coldStarts(s, cluster, trip, withTLS, cert, t); err != nil {
-				return err
-			}
+		if err = errors.Join(coldStarts(s, plain, trip, false, t), coldStarts(s, secure, trip, true, t)); err != nil {
+			return err
 		}
 	}
 	return out.table(t)
 }
 
 // coldStarts measures one setting.
-func coldStarts(s settings, c *testcluster.Cluster, trip time.Duration, withTLS bool, cert tls.Certificate, t *tables.Table) error {
-	addrs, end, err := farAway(c, trip, withTLS, cert)
+func coldStarts(s settings, nodes []string, trip time.Duration, withTLS bool, t *tables.Table) error {
+	addrs, end, err := farAway(nodes, trip)
 	defer end()
 	if err != nil {
 		return err
@@ -121,30 +119,19 @@ func coldRedsync(addrs []string, withTLS bool, ttl time.Duration, key string) er
 }
 
 // farAway puts proxies in front of the nodes that delay bytes by half a round trip and a
-// new connection by a whole one, and TLS behind them. end ends all of it.
-func farAway(c *testcluster.Cluster, trip time.Duration, withTLS bool, cert tls.Certificate) (addrs []string, end func(), err error) {
-	var ends []func()
+// new connection by a whole one. end ends them.
+func farAway(nodes []string, trip time.Duration) (addrs []string, end func(), err error) {
+	var proxies []*testcluster.Proxy
 	end = func() {
-		for _, f := range ends {
-			f()
+		for _, p := range proxies {
+			p.Close()
 		}
 	}
-	for _, n := range c.Nodes {
-		inside := n.DirectAddr()
-		if withTLS {
-			ln, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12})
-			if err != nil {
-				return nil, end, err
-			}
-			ends = append(ends, func() { _ = ln.Close() })
-			go relay(ln, inside)
-			inside = ln.Addr().String()
-		}
+	for _, node := range nodes {
 		p := testcluster.NewProxy(func(ctx context.Context) (net.Conn, error) {
-			var d net.Dialer
-			return d.DialContext(ctx, "tcp", inside)
+			return new(net.Dialer).DialContext(ctx, "tcp", node)
 		})
-		ends = append(ends, p.Close)
+		proxies = append(proxies, p)
 		p.SetDelay(trip/2, trip/2)
 		p.SetConnectDelay(trip)
 		addr, err := p.Listen()
@@ -154,37 +141,4 @@ func farAway(c *testcluster.Cluster, trip time.Duration, withTLS bool, cert tls.
 		addrs = append(addrs, addr)
 	}
 	return addrs, end, nil
-}
-
-// relay joins each connection that is accepted to one to addr, until ln is closed.
-func relay(ln net.Listener, addr string) {
-	for {
-		outside, err := ln.Accept()
-		if err != nil {
-			return
-		}
-		go func() {
-			defer func() { _ = outside.Close() }()
-			inside, err := net.Dial("tcp", addr)
-			if err != nil {
-				return
-			}
-			go func() {
-				_, _ = io.Copy(inside, outside)
-				_ = inside.Close()
-			}()
-			_, _ = io.Copy(outside, inside)
-		}()
-	}
-}
-
-// benchCertificate returns a self-signed one, which nobody verifies.
-func benchCertificate() (tls.Certificate, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return tls.Certificate{}, err
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(24 * time.Hour)}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, err
 }

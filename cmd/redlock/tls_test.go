@@ -1,19 +1,8 @@
 package main
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
-	"io"
-	"math/big"
-	"net"
-	"os"
-	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -22,68 +11,23 @@ import (
 )
 
 // certify writes a certificate for a name, which signs itself, and its key.
-func certify(t *testing.T, name string) (cert, key string) {
+func certify(t *testing.T, name string) (c *testcluster.Certificate, cert, key string) {
 	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	c, err := testcluster.NewCertificate(name)
 	require.NoError(t, err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), DNSNames: []string{name},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
+	cert, key, err = c.Write(t.TempDir())
 	require.NoError(t, err)
-	pkcs8, err := x509.MarshalPKCS8PrivateKey(private)
-	require.NoError(t, err)
-	dir := t.TempDir()
-	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	require.NoError(t, os.WriteFile(cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
-	require.NoError(t, os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8}), 0o600))
-	return cert, key
-}
-
-// behindTLS speaks TLS in front of a node, to clients with a certificate.
-func behindTLS(t *testing.T, node *testcluster.Node, cert, key, clients string) string {
-	t.Helper()
-	own, err := tls.LoadX509KeyPair(cert, key)
-	require.NoError(t, err)
-	text, err := os.ReadFile(clients)
-	require.NoError(t, err)
-	trusted := x509.NewCertPool()
-	require.True(t, trusted.AppendCertsFromPEM(text))
-	ln, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{
-		Certificates: []tls.Certificate{own}, MinVersion: tls.VersionTLS12,
-		ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: trusted,
-	})
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = ln.Close() })
-	go func() {
-		for {
-			outside, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			inside, err := net.Dial("tcp", node.Addr())
-			if err != nil {
-				_ = outside.Close()
-				continue
-			}
-			for _, way := range [][2]net.Conn{{outside, inside}, {inside, outside}} {
-				go func() {
-					_, _ = io.Copy(way[0], way[1])
-					_, _ = way[0].Close(), way[1].Close()
-				}()
-			}
-		}
-	}()
-	return ln.Addr().String()
+	return c, cert, key
 }
 
 func TestTLS(t *testing.T) {
 	c := testcluster.RunServers(t, 1)
-	ca, key := certify(t, "redis.example")
-	clientCert, clientKey := certify(t, "client.example")
-	addr := behindTLS(t, c.Nodes[0], ca, key, clientCert)
+	authority, ca, _ := certify(t, "redis.example")
+	trusted, clientCert, clientKey := certify(t, "client.example")
+	config := authority.Server()
+	config.ClientAuth, config.ClientCAs = tls.RequireAndVerifyClientCert, trusted.Trusted
+	addr, err := c.Nodes[0].Proxy().ListenTLS(config)
+	require.NoError(t, err)
 	client := []string{"--tls-cert", clientCert, "--tls-key", clientKey}
 	tests := []struct {
 		name  string
@@ -120,7 +64,7 @@ func TestTLS(t *testing.T) {
 // What the environment says of TLS must not go unheard either.
 func TestTLSOfTheEnvironment(t *testing.T) {
 	c := testcluster.RunServers(t, 1)
-	ca, _ := certify(t, "redis.example")
+	_, ca, _ := certify(t, "redis.example")
 	for name, value := range map[string]string{
 		"REDLOCK_TLS_CA": ca, "REDLOCK_TLS_INSECURE": "true", "REDLOCK_TLS_SERVER_NAME": "redis.example",
 	} {

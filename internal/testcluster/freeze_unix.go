@@ -6,11 +6,11 @@ import "syscall"
 
 // freeze stops the process as a whole until thaw.
 func (p *Process) freeze() error {
-	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+	if err := p.Cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		return err
 	}
 	return p.awaitFrozen()
 }
 
 // thaw lets a frozen process go on.
-func (p *Process) thaw() error { return p.cmd.Process.Signal(syscall.SIGCONT) }
+func (p *Process) thaw() error { return p.Cmd.Process.Signal(syscall.SIGCONT) }

@@ -34,6 +34,7 @@ type Node struct {
 	addr       string // Where clients dial.
 	proxyAddr  string
 	directAddr string
+	tlsAddr    string
 	socket     string
 
 	mu    sync.Mutex
@@ -54,6 +55,10 @@ func (n *Node) ProxyAddr() string { return n.proxyAddr }
 // DirectAddr returns the host:port of a real server past its proxy, and ""
 // for the other kinds.
 func (n *Node) DirectAddr() string { return n.directAddr }
+
+// TLSAddr returns the host:port on which a real server started with [WithTLS]
+// speaks TLS, past its proxy, else "".
+func (n *Node) TLSAddr() string { return n.tlsAddr }
 
 // Socket returns the path of the Unix socket of a real server started with
 // [WithUnixSocket], else "".
@@ -147,47 +152,23 @@ func (n *Node) Slow(minimum, maximum time.Duration) error {
 // which begins with a code such as "LOADING"; "" ends it. Commands that a
 // script calls aren't affected.
 func (n *Node) SetError(msg string) error {
-	e, ok := n.backend.(*embedded)
-	if !ok {
-		return ErrUnsupported
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.errMsg = msg
-	return nil
+	return n.locked(func(e *embedded) { e.errMsg = msg })
 }
 
 // SetOld makes an embedded node refuse SET with both NX and GET, as servers before Redis 7.0 do, or ends it.
 func (n *Node) SetOld(old bool) error {
-	e, ok := n.backend.(*embedded)
-	if !ok {
-		return ErrUnsupported
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.old = old
-	return nil
+	return n.locked(func(e *embedded) { e.old = old })
 }
 
 // SetRate has an embedded node's clock run fast or slow from now on: keys expire by it, and PTTL and TIME say what it
 // shows. 1 is the rate of the test's clock.
 func (n *Node) SetRate(rate float64) error {
-	e, ok := n.backend.(*embedded)
-	if !ok {
-		return ErrUnsupported
-	}
-	e.clock.set(rate, 0)
-	return nil
+	return n.embedded(func(e *embedded) { e.clock.set(rate, 0) })
 }
 
 // LeapClock has an embedded node's clock leap forward: all keys that would have expired by then have.
 func (n *Node) LeapClock(by time.Duration) error {
-	e, ok := n.backend.(*embedded)
-	if !ok {
-		return ErrUnsupported
-	}
-	e.clock.set(0, by)
-	return nil
+	return n.embedded(func(e *embedded) { e.clock.set(0, by) })
 }
 
 // OnCommand makes an embedded node call fn before it runs a command, with the
@@ -198,13 +179,25 @@ func (n *Node) LeapClock(by time.Duration) error {
 // connections concurrently. The function may call the node's methods: if it
 // stops or restarts the node, then the command doesn't run.
 func (n *Node) OnCommand(fn func(cmd string, args []string)) error {
+	return n.locked(func(e *embedded) { e.onCommand = fn })
+}
+
+// locked changes an embedded server with its lock held.
+func (n *Node) locked(change func(e *embedded)) error {
+	return n.embedded(func(e *embedded) {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		change(e)
+	})
+}
+
+// embedded calls do with the node's embedded server.
+func (n *Node) embedded(do func(e *embedded)) error {
 	e, ok := n.backend.(*embedded)
 	if !ok {
 		return ErrUnsupported
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.onCommand = fn
+	do(e)
 	return nil
 }
 

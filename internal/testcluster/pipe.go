@@ -14,32 +14,35 @@ import (
 // pipelined handshake needs, where the client sends several commands before it
 // reads the first reply.
 //
-// Both ends are safe for concurrent use and honour deadlines. They block on
-// channels and timers only, so that a goroutine waiting on one is durably
-// blocked in a testing/synctest bubble.
+// Both ends are safe for concurrent use and honour deadlines. A reader waits on
+// a condition and timers only, so that it is durably blocked in a
+// testing/synctest bubble.
 func Pipe() (net.Conn, net.Conn) {
 	return newPipe()
 }
 
 func newPipe() (*pipeConn, *pipeConn) {
 	ab, ba := newPipeLane(), newPipeLane()
-	a := &pipeConn{in: ba, out: ab, readBy: newDeadline(), writeBy: newDeadline(), done: make(chan struct{})}
-	b := &pipeConn{in: ab, out: ba, readBy: newDeadline(), writeBy: newDeadline(), done: make(chan struct{})}
-	return a, b
+	return &pipeConn{in: ba, out: ab}, &pipeConn{in: ab, out: ba}
 }
 
 // pipeLane holds the bytes that flow one way.
 type pipeLane struct {
 	mu      sync.Mutex
+	changed *sync.Cond // Readers should look again.
 	buf     []byte
-	eof     bool          // The writer closed: the reader gets EOF after buf.
-	gone    bool          // The reader closed: writes fail.
-	broken  bool          // The connection was reset: both sides fail at once.
-	changed chan struct{} // Closed and replaced whenever a reader should look again.
+	eof     bool // The writer closed: the reader gets EOF after buf.
+	gone    bool // The reader closed: writes fail.
+	broken  bool // The connection was reset: both sides fail at once.
+
+	readBy, writeBy time.Time // Deadlines, by the clock of timers; zero: none.
+	timer           *time.Timer
 }
 
 func newPipeLane() *pipeLane {
-	return &pipeLane{changed: make(chan struct{})}
+	l := &pipeLane{}
+	l.changed = sync.NewCond(&l.mu)
+	return l
 }
 
 // update changes the lane under its lock and wakes every waiting reader.
@@ -47,75 +50,71 @@ func (l *pipeLane) update(change func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	change()
-	close(l.changed)
-	l.changed = make(chan struct{})
+	l.changed.Broadcast()
 }
 
-// take moves buffered bytes to b. It returns a channel to wait on when there
-// is nothing to report yet.
-func (l *pipeLane) take(b []byte) (n int, wait <-chan struct{}, err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	switch {
-	case l.broken:
-		return 0, nil, pipeError("read", syscall.ECONNRESET)
-	case len(l.buf) > 0:
-		n = copy(b, l.buf)
-		l.buf = l.buf[n:]
-		if len(l.buf) == 0 {
-			l.buf = nil
+// setReadBy moves the readers' deadline, and has it wake them.
+func (l *pipeLane) setReadBy(t time.Time) {
+	l.update(func() {
+		if l.timer != nil {
+			l.timer.Stop()
 		}
-		return n, nil, nil
-	case l.eof:
-		return 0, nil, io.EOF
-	default:
-		return 0, l.changed, nil
+		if l.readBy = byTimers(t); !t.IsZero() {
+			l.timer = time.AfterFunc(time.Until(l.readBy), func() { l.update(func() {}) })
+		}
+	})
+}
+
+// byTimers is a deadline by the monotonic clock, which timers go by.
+func byTimers(t time.Time) time.Time {
+	if t.IsZero() {
+		return t
 	}
+	return time.Now().Add(time.Until(t))
 }
 
-// pipeConn is one end of a pipe.
-type pipeConn struct {
-	in, out         *pipeLane
-	readBy, writeBy *deadline
+func isOver(deadline time.Time) bool { return !deadline.IsZero() && !time.Now().Before(deadline) }
 
-	closeOnce sync.Once
-	done      chan struct{}
-}
+// pipeConn is one end of a pipe. It is closed once it has gone from its in.
+type pipeConn struct{ in, out *pipeLane }
 
 // Read implements [net.Conn].
-func (c *pipeConn) Read(b []byte) (int, error) {
+func (c *pipeConn) Read(b []byte) (n int, err error) {
+	l := c.in
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	for {
-		expired := c.readBy.expired()
 		switch {
-		case isClosed(c.done):
+		case l.gone:
 			return 0, pipeError("read", net.ErrClosed)
-		case isClosed(expired):
+		case isOver(l.readBy):
 			return 0, pipeError("read", os.ErrDeadlineExceeded)
 		case len(b) == 0:
 			return 0, nil
+		case l.broken:
+			return 0, pipeError("read", syscall.ECONNRESET)
+		case len(l.buf) > 0:
+			n = copy(b, l.buf)
+			if l.buf = l.buf[n:]; len(l.buf) == 0 {
+				l.buf = nil
+			}
+			return n, nil
+		case l.eof:
+			return 0, io.EOF
 		}
-		n, wait, err := c.in.take(b)
-		if n > 0 || err != nil {
-			return n, err
-		}
-		select {
-		case <-wait:
-		case <-c.done:
-		case <-expired:
-		}
+		l.changed.Wait()
 	}
 }
 
 // Write implements [net.Conn]. It never blocks.
 func (c *pipeConn) Write(b []byte) (n int, err error) {
-	switch {
-	case isClosed(c.done):
+	if c.isClosed() {
 		return 0, pipeError("write", net.ErrClosed)
-	case isClosed(c.writeBy.expired()):
-		return 0, pipeError("write", os.ErrDeadlineExceeded)
 	}
 	c.out.update(func() {
 		switch {
+		case isOver(c.out.writeBy):
+			err = pipeError("write", os.ErrDeadlineExceeded)
 		case c.out.broken:
 			err = pipeError("write", syscall.ECONNRESET)
 		case c.out.gone, c.out.eof:
@@ -128,21 +127,23 @@ func (c *pipeConn) Write(b []byte) (n int, err error) {
 	return n, err
 }
 
+func (c *pipeConn) isClosed() bool {
+	c.in.mu.Lock()
+	defer c.in.mu.Unlock()
+	return c.in.gone
+}
+
 // Close implements [net.Conn]. What was written before is still delivered.
 func (c *pipeConn) Close() error {
-	c.closeOnce.Do(func() {
-		close(c.done)
-		c.out.update(func() { c.out.eof = true })
-		c.in.update(func() { c.in.gone, c.in.buf = true, nil })
-		c.readBy.set(time.Time{})
-		c.writeBy.set(time.Time{})
-	})
+	c.in.update(func() { c.in.gone, c.in.buf = true, nil })
+	c.in.setReadBy(time.Time{})
+	c.out.update(func() { c.out.eof = true })
 	return nil
 }
 
 // CloseWrite ends only the direction from this end to the other.
 func (c *pipeConn) CloseWrite() error {
-	if isClosed(c.done) {
+	if c.isClosed() {
 		return pipeError("close", net.ErrClosed)
 	}
 	c.out.update(func() { c.out.eof = true })
@@ -166,30 +167,33 @@ func (c *pipeConn) RemoteAddr() net.Addr { return pipeAddr{} }
 
 // SetDeadline implements [net.Conn].
 func (c *pipeConn) SetDeadline(t time.Time) error {
-	if isClosed(c.done) {
-		return pipeError("set", net.ErrClosed)
-	}
-	c.readBy.set(t)
-	c.writeBy.set(t)
-	return nil
+	_ = c.SetReadDeadline(t)
+	return c.SetWriteDeadline(t)
 }
 
 // SetReadDeadline implements [net.Conn].
 func (c *pipeConn) SetReadDeadline(t time.Time) error {
-	if isClosed(c.done) {
+	if c.isClosed() {
 		return pipeError("set", net.ErrClosed)
 	}
-	c.readBy.set(t)
+	c.in.setReadBy(t)
 	return nil
 }
 
 // SetWriteDeadline implements [net.Conn].
 func (c *pipeConn) SetWriteDeadline(t time.Time) error {
-	if isClosed(c.done) {
+	if c.isClosed() {
 		return pipeError("set", net.ErrClosed)
 	}
-	c.writeBy.set(t)
+	c.out.update(func() { c.out.writeBy = byTimers(t) })
 	return nil
+}
+
+// pipeError makes the error of a failed operation look like one of a socket,
+// because the code under test may tell errors apart by their type: a missed
+// deadline then shows in both errors.Is and net.Error.Timeout.
+func pipeError(op string, err error) error {
+	return &net.OpError{Op: op, Net: "pipe", Source: pipeAddr{}, Addr: pipeAddr{}, Err: err}
 }
 
 type pipeAddr struct{}

@@ -23,7 +23,7 @@ func dieWithParent(cmd *exec.Cmd) {
 // process may still run for a moment on another processor.
 func (p *Process) awaitFrozen() error {
 	for range 1000 {
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Cmd.Process.Pid))
 		if err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package testcluster
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"os"
@@ -73,11 +74,18 @@ func (p *Proxy) SetSeed(seed uint64) {
 
 // Listen accepts clients on a free loopback TCP port until the proxy is
 // closed, and returns that address as host:port.
-func (p *Proxy) Listen() (string, error) {
+func (p *Proxy) Listen() (string, error) { return p.ListenTLS(nil) }
+
+// ListenTLS is [Proxy.Listen] for clients that speak TLS. The bytes that the
+// faults are about are those within it.
+func (p *Proxy) ListenTLS(config *tls.Config) (string, error) {
 	var lc net.ListenConfig
 	ln, err := lc.Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", err
+	}
+	if config != nil {
+		ln = tls.NewListener(ln, config)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -170,6 +178,8 @@ func abort(conn net.Conn) {
 	switch c := conn.(type) {
 	case *net.TCPConn:
 		_ = c.SetLinger(0)
+	case *tls.Conn:
+		abort(c.NetConn())
 	case interface{ reset() }:
 		c.reset()
 	}

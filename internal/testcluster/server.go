@@ -50,6 +50,11 @@ func startServer(name, bin string, o serverOptions) (*Node, error) {
 		var d net.Dialer
 		return d.DialContext(ctx, "tcp", s.addr())
 	})
+	if o.tls != nil {
+		if s.cert, s.key, err = o.tls.Write(dir); err != nil {
+			return nil, errors.Join(err, node.close())
+		}
+	}
 	if err = s.startAnywhere(); err != nil {
 		return nil, errors.Join(err, node.close())
 	}
@@ -64,6 +69,9 @@ func startServer(name, bin string, o serverOptions) (*Node, error) {
 	if o.unixSocket {
 		node.socket = s.socket()
 	}
+	if o.tls != nil {
+		node.tlsAddr = net.JoinHostPort("127.0.0.1", strconv.Itoa(s.tlsPort))
+	}
 	return node, nil
 }
 
@@ -71,8 +79,9 @@ func startServer(name, bin string, o serverOptions) (*Node, error) {
 // same port.
 type realServer struct {
 	name, bin, dir string
+	cert, key      string // Files, with TLS.
 	opts           serverOptions
-	port           int // Set once, before the node is handed out.
+	port, tlsPort  int // Set once, before the node is handed out.
 
 	mu   sync.Mutex // Held while the process is started or ended.
 	proc *Process

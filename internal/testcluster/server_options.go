@@ -8,6 +8,7 @@ type serverOptions struct {
 	appendOnly bool
 	snapshots  bool
 	unixSocket bool
+	tls        *Certificate
 	args       []string
 	env        []string
 }
@@ -34,6 +35,12 @@ func WithSnapshots() ServerOption {
 // [Node.Socket].
 func WithUnixSocket() ServerOption {
 	return func(o *serverOptions) { o.unixSocket = true }
+}
+
+// WithTLS makes the servers listen on a port with TLS too, see [Node.TLSAddr]. They ask clients for no
+// certificate, unless an argument says otherwise.
+func WithTLS(c *Certificate) ServerOption {
+	return func(o *serverOptions) { o.tls = c }
 }
 
 // WithArgs adds arguments to the server's command line, after all others, such

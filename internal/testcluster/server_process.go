@@ -9,8 +9,9 @@ import (
 
 // Process is a running child process.
 type Process struct {
-	cmd  *exec.Cmd
-	done chan struct{} // Closed when the process has ended and was reaped.
+	Cmd  *exec.Cmd
+	Gone <-chan struct{} // Closed when the process has ended and was reaped.
+	Err  error           // How it has ended. Valid once Gone is closed.
 }
 
 // StartProcess starts a command with its output appended to the file logPath. On Linux it
@@ -20,25 +21,32 @@ func StartProcess(cmd *exec.Cmd, logPath string) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Process{cmd: cmd, done: make(chan struct{})}
-	p.cmd.Stdout, p.cmd.Stderr = log, log
-	dieWithParent(p.cmd)
-	started := make(chan error, 1)
+	defer func() { _ = log.Close() }()
+	cmd.Stdout, cmd.Stderr = log, log
+	return Start(cmd, func() {})
+}
+
+// Start starts a command. On Linux it dies with this process. read is called once it runs, and reads to
+// their ends the pipes that the command has: it is reaped after that.
+func Start(cmd *exec.Cmd, read func()) (*Process, error) {
+	gone, started := make(chan struct{}), make(chan error)
+	p := &Process{Cmd: cmd, Gone: gone}
+	dieWithParent(cmd)
 	go func() {
 		// Where the child dies with its parent, it is the thread that counts
 		// as the parent, so this thread has to live as long as the child.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
-		defer close(p.done)
-		err := p.cmd.Start()
-		_ = log.Close()
+		err := cmd.Start()
 		started <- err
-		if err == nil {
-			_ = p.cmd.Wait()
+		if err != nil {
+			return
 		}
+		read()
+		p.Err = cmd.Wait()
+		close(gone)
 	}()
 	if err := <-started; err != nil {
-		<-p.done
 		return nil, err
 	}
 	return p, nil
@@ -46,17 +54,24 @@ func StartProcess(cmd *exec.Cmd, logPath string) (*Process, error) {
 
 // Kill ends the process at once, even one that is frozen, and reaps it.
 func (p *Process) Kill() {
-	_ = p.cmd.Process.Kill()
-	<-p.done
+	_ = p.Cmd.Process.Kill()
+	<-p.Gone
 }
 
 // Quit has a process clean up before it ends, and reaps it. It must be one that ends on SIGQUIT.
 func (p *Process) Quit() {
-	if p.cmd.Process.Signal(syscall.SIGQUIT) != nil {
-		_ = p.cmd.Process.Kill()
+	if p.Cmd.Process.Signal(syscall.SIGQUIT) != nil {
+		_ = p.Cmd.Process.Kill()
 	}
-	<-p.done
+	<-p.Gone
 }
 
 // Ended reports whether the process has ended.
-func (p *Process) Ended() bool { return isClosed(p.done) }
+func (p *Process) Ended() bool {
+	select {
+	case <-p.Gone:
+		return true
+	default:
+		return false
+	}
+}

@@ -40,7 +40,7 @@ func directTimeouts() []redis.DialOption {
 func (s *realServer) startAnywhere() error {
 	var err error
 	for range startAttempts {
-		s.port = minPort + rand.IntN(maxPort-minPort)
+		s.port, s.tlsPort = minPort+rand.IntN(maxPort-minPort), minPort+rand.IntN(maxPort-minPort)
 		ln, listenErr := net.Listen("tcp", s.addr())
 		if listenErr != nil {
 			err = errors.Join(errPortTaken, listenErr)
@@ -88,7 +88,7 @@ func (s *realServer) start() error {
 			return nil
 		}
 		select {
-		case <-proc.done:
+		case <-proc.Gone:
 			return s.startError(errors.New("the server ended at once"))
 		case <-time.After(2 * time.Millisecond):
 		}
@@ -112,6 +112,10 @@ func (s *realServer) args() []string {
 	if s.opts.unixSocket {
 		args = append(args, "--unixsocket", s.socket())
 	}
+	if s.opts.tls != nil {
+		args = append(args, "--tls-port", strconv.Itoa(s.tlsPort), "--tls-auth-clients", "no",
+			"--tls-cert-file", s.cert, "--tls-key-file", s.key, "--tls-ca-cert-file", s.cert)
+	}
 	return append(args, s.opts.args...)
 }
 
@@ -129,7 +133,7 @@ func (s *realServer) ping() error {
 	if err != nil {
 		return err
 	}
-	if want := fmt.Sprintf("process_id:%d\r\n", s.proc.cmd.Process.Pid); !strings.Contains(info, want) {
+	if want := fmt.Sprintf("process_id:%d\r\n", s.proc.Cmd.Process.Pid); !strings.Contains(info, want) {
 		return errPortTaken
 	}
 	return nil
@@ -141,8 +145,11 @@ func (s *realServer) startError(err error) error {
 	if readErr != nil {
 		return errors.Join(err, readErr)
 	}
-	if bytes.Contains(log, []byte("already in use")) {
+	switch {
+	case bytes.Contains(log, []byte("already in use")):
 		err = errPortTaken
+	case s.opts.tls != nil && bytes.Contains(log, []byte("tls-")):
+		err = fmt.Errorf("%w (this one has no TLS)", ErrNoServer)
 	}
 	const tail = 1000
 	return fmt.Errorf("%s: %w: %s", s.bin, err, bytes.TrimSpace(log[max(0, len(log)-tail):]))

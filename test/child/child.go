@@ -7,18 +7,17 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"runtime"
 	"strings"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
 // A Process is one that was started. One goroutine at a time may talk to it.
 type Process struct {
-	Cmd   *exec.Cmd
-	Lines <-chan string   // What it writes, closed at its end. It is held up once 1024 lines are unread.
-	Gone  <-chan struct{} // Closed when it has ended, and all that it wrote is in Lines.
+	*testcluster.Process
+	Lines <-chan string // What it writes, closed at its end. It is held up once 1024 lines are unread.
 
-	in  io.WriteCloser
-	err error // Valid once Gone is closed.
+	in io.WriteCloser
 }
 
 // Self is the command that starts the program that runs once more.
@@ -33,41 +32,32 @@ func Self(args ...string) *exec.Cmd {
 // Start starts a command, whose errors go where those of this process do. On Linux the kernel kills it if this process
 // ends before. Elsewhere it must end when its input does.
 func Start(cmd *exec.Cmd) (*Process, error) {
-	lines, gone := make(chan string, 1024), make(chan struct{})
-	p := &Process{Cmd: cmd, Lines: lines, Gone: gone}
 	if cmd.Stderr == nil {
 		cmd.Stderr = os.Stderr
 	}
-	dieWithParent(cmd)
-	var err error
-	if p.in, err = cmd.StdinPipe(); err != nil {
+	in, err := cmd.StdinPipe()
+	if err != nil {
 		return nil, err
 	}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
 	}
-	started := make(chan error)
-	go func() { // The thread that starts it counts as its parent.
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err := cmd.Start()
-		started <- err
-		if err != nil {
-			return
-		}
+	lines := make(chan string, 1024)
+	p, err := testcluster.Start(cmd, func() {
+		defer close(lines)
 		for from := bufio.NewReader(out); ; {
-			line, err := from.ReadString('\n')
-			if err != nil {
-				break // Half a line is none.
+			line, readErr := from.ReadString('\n')
+			if readErr != nil {
+				return // Half a line is none.
 			}
 			lines <- strings.TrimSuffix(line, "\n")
 		}
-		p.err = cmd.Wait()
-		close(lines)
-		close(gone)
-	}()
-	return p, <-started
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Process{p, lines, in}, nil
 }
 
 // Say writes a line to the process: a text as it is, anything else as JSON.
@@ -101,7 +91,7 @@ func (p *Process) Wait() error {
 	for range p.Lines { // It may have more to say.
 	}
 	<-p.Gone
-	return p.err
+	return p.Err
 }
 
 // Close closes the input of the process, and waits for its end.

@@ -3,16 +3,9 @@ package servers
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
-	"errors"
 	"fmt"
-	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -29,58 +22,14 @@ import (
 // besides plain text and a Unix socket.
 type secureServers struct {
 	*testcluster.Cluster
-	tlsAddrs []string
-	config   *tls.Config // A client's.
+	config *tls.Config // A client's.
 }
 
 func runSecureServers(t *testing.T, n int) secureServers {
 	t.Helper()
-	cert, trusted := certificate(t)
-	certFile, keyFile := writeCertificate(t, cert)
-	s := secureServers{
-		Cluster: &testcluster.Cluster{},
-		config:  &tls.Config{RootCAs: trusted, Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12},
-	}
-	for range n {
-		node, port := runSecureServer(t, "--tls-cert-file", certFile, "--tls-key-file", keyFile,
-			"--tls-ca-cert-file", certFile, "--tls-auth-clients", "yes")
-		s.Nodes = append(s.Nodes, node)
-		s.tlsAddrs = append(s.tlsAddrs, "127.0.0.1:"+port)
-	}
-	return s
-}
-
-// runSecureServer tries ports until one is free.
-func runSecureServer(t *testing.T, args ...string) (node *testcluster.Node, port string) {
-	t.Helper()
-	const from, to, attempts = 20000, 32000, 5
-	for attempt := range attempts {
-		port = strconv.Itoa(from + rand.N(to-from))
-		c, err := testcluster.StartServers(1, testcluster.WithUnixSocket(), testcluster.WithArgs(append(args, "--tls-port", port)...))
-		if err == nil {
-			t.Cleanup(func() { require.NoError(t, c.Close()) })
-			return c.Nodes[0], port
-		}
-		if os.Getenv("CI") != "true" && (errors.Is(err, testcluster.ErrNoServer) || strings.Contains(err.Error(), "tls-")) {
-			t.Skip("no server with TLS: ", err)
-		}
-		require.Less(t, attempt, attempts-1, "%v", err)
-	}
-	return nil, ""
-}
-
-func writeCertificate(t *testing.T, cert tls.Certificate) (certFile, keyFile string) {
-	t.Helper()
-	key, err := x509.MarshalPKCS8PrivateKey(cert.PrivateKey)
-	require.NoError(t, err)
-	dir := t.TempDir()
-	certFile, keyFile = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	for file, block := range map[string]*pem.Block{
-		certFile: {Type: "CERTIFICATE", Bytes: cert.Certificate[0]}, keyFile: {Type: "PRIVATE KEY", Bytes: key},
-	} {
-		require.NoError(t, os.WriteFile(file, pem.EncodeToMemory(block), 0o600))
-	}
-	return certFile, keyFile
+	cert := certificate(t)
+	c := testcluster.RunServers(t, n, testcluster.WithUnixSocket(), testcluster.WithTLS(cert), testcluster.WithArgs("--tls-auth-clients", "yes"))
+	return secureServers{c, cert.Client()}
 }
 
 // Whatever the way to the servers is, a pool of the user's and an address serve alike.
@@ -101,14 +50,14 @@ func TestConnectionsOfEveryKind(t *testing.T) {
 	}
 	for name, way := range map[string]func(i int) redlock.Pool{
 		"address, TLS": func(i int) redlock.Pool {
-			return redlock.NewNode("rediss://"+c.tlsAddrs[i], redis.DialTLSConfig(c.config)).Pool
+			return redlock.NewNode("rediss://"+c.Nodes[i].TLSAddr(), redis.DialTLSConfig(c.config)).Pool
 		},
 		"address, TLS, user": func(i int) redlock.Pool {
-			return redlock.NewNode("rediss://"+c.tlsAddrs[i], slices.Concat(user, []redis.DialOption{redis.DialTLSConfig(c.config)})...).Pool
+			return redlock.NewNode("rediss://"+c.Nodes[i].TLSAddr(), slices.Concat(user, []redis.DialOption{redis.DialTLSConfig(c.config)})...).Pool
 		},
 		"address, socket, user": func(i int) redlock.Pool { return redlock.NewNode("unix://"+c.Nodes[i].Socket(), user...).Pool },
-		"pool, TLS":             func(i int) redlock.Pool { return pool("tcp", c.tlsAddrs[i], secure...) },
-		"pool, TLS, user":       func(i int) redlock.Pool { return pool("tcp", c.tlsAddrs[i], slices.Concat(secure, user)...) },
+		"pool, TLS":             func(i int) redlock.Pool { return pool("tcp", c.Nodes[i].TLSAddr(), secure...) },
+		"pool, TLS, user":       func(i int) redlock.Pool { return pool("tcp", c.Nodes[i].TLSAddr(), slices.Concat(secure, user)...) },
 		"pool, socket":          func(i int) redlock.Pool { return pool("unix", c.Nodes[i].Socket()) },
 		"pool, socket, user":    func(i int) redlock.Pool { return pool("unix", c.Nodes[i].Socket(), user...) },
 		"pool, user":            func(i int) redlock.Pool { return pool("tcp", c.Nodes[i].Addr(), user...) },

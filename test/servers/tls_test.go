@@ -1,16 +1,7 @@
 package servers
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
-	"io"
-	"math/big"
-	"net"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -21,64 +12,26 @@ import (
 	"github.com/seed6c881748/redlock/redlock"
 )
 
-// certificate returns a self-signed one for the loopback address, and the pool
-// that trusts it.
-func certificate(t *testing.T) (tls.Certificate, *x509.CertPool) {
+func certificate(t *testing.T) *testcluster.Certificate {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	c, err := testcluster.NewCertificate()
 	require.NoError(t, err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1),
-		NotBefore:    time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		IsCA:        true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	require.NoError(t, err)
-	parsed, err := x509.ParseCertificate(der)
-	require.NoError(t, err)
-	trusted := x509.NewCertPool()
-	trusted.AddCert(parsed)
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, trusted
+	return c
 }
 
 // terminateTLS speaks TLS in front of a server, which need not be able to, and
 // returns where.
-func terminateTLS(t *testing.T, n *testcluster.Node, cert tls.Certificate) string {
+func terminateTLS(t *testing.T, n *testcluster.Node, cert *testcluster.Certificate) string {
 	t.Helper()
-	ln, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12})
+	addr, err := n.Proxy().ListenTLS(cert.Server())
 	require.NoError(t, err)
-	var all sync.WaitGroup
-	t.Cleanup(func() {
-		_ = ln.Close()
-		all.Wait()
-	})
-	all.Go(func() {
-		for {
-			outside, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			inside, err := net.Dial("tcp", n.Addr())
-			if err != nil {
-				_ = outside.Close()
-				continue
-			}
-			for _, way := range [][2]net.Conn{{outside, inside}, {inside, outside}} {
-				all.Go(func() {
-					_, _ = io.Copy(way[0], way[1])
-					_, _ = way[0].Close(), way[1].Close()
-				})
-			}
-		}
-	})
-	return ln.Addr().String()
+	return addr
 }
 
 func TestTLSInFrontOfNodes(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3)
-	cert, trusted := certificate(t)
+	cert := certificate(t)
 	var addrs []string
 	for _, n := range c.Nodes {
 		addrs = append(addrs, terminateTLS(t, n, cert))
@@ -89,7 +42,7 @@ func TestTLSInFrontOfNodes(t *testing.T) {
 		}
 		return all
 	}
-	r := newPatient(t, nodes(redis.DialTLSConfig(&tls.Config{RootCAs: trusted, MinVersion: tls.VersionTLS12})))
+	r := newPatient(t, nodes(redis.DialTLSConfig(cert.Client())))
 	requireServes(t, c, r)
 	for i, s := range r.Stats().Nodes {
 		require.Equal(t, addrs[i], s.Node)
@@ -107,8 +60,7 @@ func TestTLSInFrontOfNodes(t *testing.T) {
 // TLS in front of a server, spoken to in plain text.
 func TestTLSThatAPortWantsIsNamed(t *testing.T) {
 	c := testcluster.RunServers(t, 1)
-	cert, _ := certificate(t)
-	r := newPatient(t, []redlock.Node{redlock.NewNode(terminateTLS(t, c.Nodes[0], cert))})
+	r := newPatient(t, []redlock.Node{redlock.NewNode(terminateTLS(t, c.Nodes[0], certificate(t)))})
 	err := refusal(t, redlock.ErrNoQuorum, r, []string{"a"}, time.Minute)
 	require.Regexp(t, `the port speaks TLS|it may expect TLS`, err.Error())
 }

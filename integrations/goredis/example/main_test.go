@@ -24,7 +24,13 @@ func TestInvoicesAreNumbered(t *testing.T) {
 	tokenFile := filepath.Join(t.TempDir(), "token")
 	require.NoError(t, os.WriteFile(tokenFile, []byte("the-token\n"), 0o600))
 
-	clients, err := connect(servers.TLSAddrs, servers.CAFile, tokenFile)
+	ca, _, err := servers.Certificate.Write(t.TempDir())
+	require.NoError(t, err)
+	var addrs []string
+	for _, n := range servers.Nodes {
+		addrs = append(addrs, n.TLSAddr())
+	}
+	clients, err := connect(addrs, ca, tokenFile)
 	require.NoError(t, err)
 	const instances, invoices = 3, 4
 	numbers, errs := make(chan int, instances*invoices), make(chan error, instances)

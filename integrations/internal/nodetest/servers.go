@@ -1,18 +1,7 @@
 package nodetest
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
-	"math/big"
-	mathrand "math/rand/v2"
-	"net"
-	"os"
-	"path/filepath"
-	"strconv"
 	"testing"
 	"time"
 
@@ -26,48 +15,23 @@ import (
 // a password, a client is a user who may do everything.
 type Servers struct {
 	*testcluster.Cluster
-	TLSAddrs []string
-	CAFile   string // has the certificate that a client must trust
-	trusted  *x509.CertPool
+	Certificate *testcluster.Certificate // that a client must trust
 }
 
 // StartServers starts servers, which end with the test.
 func StartServers(t *testing.T) *Servers {
 	t.Helper()
-	certificate, key, trusted := newCertificate(t)
-	c := &Servers{Cluster: &testcluster.Cluster{}, CAFile: certificate, trusted: trusted}
-	for range 3 {
-		node, addr := startServer(t, "--tls-cert-file", certificate, "--tls-key-file", key, "--tls-auth-clients", "no")
-		c.Nodes, c.TLSAddrs = append(c.Nodes, node), append(c.TLSAddrs, addr)
-	}
-	return c
-}
-
-// startServer tries ports until one is free.
-func startServer(t *testing.T, args ...string) (node *testcluster.Node, tlsAddr string) {
-	t.Helper()
-	const from, to, attempts = 20000, 32000, 5
-	for attempt := range attempts {
-		port := strconv.Itoa(from + mathrand.N(to-from))
-		c, err := testcluster.StartServers(1, testcluster.WithUnixSocket(), testcluster.WithArgs(append(args, "--tls-port", port)...))
-		if err == nil {
-			t.Cleanup(func() { require.NoError(t, c.Close()) })
-			return c.Nodes[0], "127.0.0.1:" + port
-		}
-		if os.Getenv("CI") != "true" {
-			t.Skip("no server with TLS: ", err)
-		}
-		require.Less(t, attempt, attempts-1, "%v", err)
-	}
-	return nil, ""
+	certificate, err := testcluster.NewCertificate()
+	require.NoError(t, err)
+	return &Servers{testcluster.RunServers(t, 3, testcluster.WithUnixSocket(), testcluster.WithTLS(certificate)), certificate}
 }
 
 func (c *Servers) tcp(i int) Server { return Server{Network: "tcp", Address: c.Nodes[i].Addr()} }
 
 func (c *Servers) tls(i int) Server {
 	return Server{
-		Network: "tcp", Address: c.TLSAddrs[i],
-		TLS: &tls.Config{RootCAs: c.trusted, MinVersion: tls.VersionTLS12},
+		Network: "tcp", Address: c.Nodes[i].TLSAddr(),
+		TLS: &tls.Config{RootCAs: c.Certificate.Trusted, MinVersion: tls.VersionTLS12},
 	}
 }
 
@@ -109,31 +73,6 @@ func (c *Servers) requireReleased(t *testing.T, database int, resources ...any) 
 		}, patience, 10*time.Millisecond)
 		require.NoError(t, conn.Close())
 	}
-}
-
-// newCertificate writes a certificate for this machine that signs itself.
-func newCertificate(t *testing.T) (certificateFile, keyFile string, trusted *x509.CertPool) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1),
-		NotBefore:    time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		IsCA:        true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	require.NoError(t, err)
-	pkcs8, err := x509.MarshalPKCS8PrivateKey(key)
-	require.NoError(t, err)
-	trusted = x509.NewCertPool()
-	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	require.True(t, trusted.AppendCertsFromPEM(certificate))
-	dir := t.TempDir()
-	certificateFile, keyFile = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	require.NoError(t, os.WriteFile(certificateFile, certificate, 0o600))
-	require.NoError(t, os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8}), 0o600))
-	return certificateFile, keyFile, trusted
 }
 
 // Addrs starts three servers in memory, for the examples of a package, and returns where they are.
