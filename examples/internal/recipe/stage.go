@@ -29,12 +29,13 @@ const (
 type Stage struct {
 	Nodes []*testcluster.Node
 
-	start time.Time
+	cluster *testcluster.Cluster
+	start   time.Time
 
 	mu      sync.Mutex
 	out     io.Writer
 	clients []*redlock.Redlock
-	others  []func(ctx context.Context) error // ends them
+	others  []*Stage
 }
 
 // Main plays a recipe for the reader of stdout, and exits with status 1 if it
@@ -54,11 +55,15 @@ func Run(ctx context.Context, out io.Writer, tell func(ctx context.Context, s *S
 	if err != nil {
 		return err
 	}
-	s := &Stage{Nodes: cluster.Nodes, out: out, start: time.Now()}
-	defer func() { err = errors.Join(err, s.close(ctx), cluster.Close()) }()
+	s := newStage(cluster, out, time.Now())
+	defer func() { err = errors.Join(err, s.close(ctx)) }()
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	return tell(ctx, s)
+}
+
+func newStage(cluster *testcluster.Cluster, out io.Writer, start time.Time) *Stage {
+	return &Stage{Nodes: cluster.Nodes, cluster: cluster, out: out, start: start}
 }
 
 // Bubble returns a stage for a test in a synctest bubble, which ends with the
@@ -77,7 +82,7 @@ func Servers(tb testcluster.TB) *Stage {
 
 func silent(tb testcluster.TB, cluster *testcluster.Cluster) *Stage {
 	tb.Helper()
-	s := &Stage{Nodes: cluster.Nodes, out: io.Discard, start: time.Now()}
+	s := newStage(cluster, io.Discard, time.Now())
 	tb.Cleanup(func() {
 		if err := s.close(context.Background()); err != nil {
 			tb.Fatalf("%v", err)
@@ -92,12 +97,10 @@ func (s *Stage) Another() (*Stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	other := &Stage{Nodes: cluster.Nodes, out: s.out, start: s.start}
+	other := newStage(cluster, s.out, s.start)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.others = append(s.others, func(ctx context.Context) error {
-		return errors.Join(other.close(ctx), cluster.Close())
-	})
+	s.others = append(s.others, other)
 	return other, nil
 }
 
@@ -156,26 +159,12 @@ func (s *Stage) Holding(resource string) (int, error) {
 }
 
 // Kill makes the first n nodes die.
-func (s *Stage) Kill(n int) error {
-	for _, node := range s.Nodes[:n] {
-		if err := node.Stop(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+func (s *Stage) Kill(n int) error { return s.cluster.First(n).Stop() }
 
 // Revive starts the first n nodes again, with the data that they had.
-func (s *Stage) Revive(n int) error {
-	for _, node := range s.Nodes[:n] {
-		if err := node.Restart(true); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+func (s *Stage) Revive(n int) error { return s.cluster.First(n).Restart(true) }
 
-// close ends the clients, and other stages.
+// close ends the clients, other stages, and the nodes.
 func (s *Stage) close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
@@ -186,10 +175,10 @@ func (s *Stage) close(ctx context.Context) error {
 	for _, r := range clients {
 		errs = append(errs, r.Close(ctx))
 	}
-	for _, end := range others {
-		errs = append(errs, end(ctx))
+	for _, other := range others {
+		errs = append(errs, other.close(ctx))
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, s.cluster.Close())...)
 }
 
 // Sleep waits for d, or until ctx ends and says why.
