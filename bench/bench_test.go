@@ -44,8 +44,8 @@ func benchmark(b *testing.B, c client, goroutines int) {
 	b.Helper()
 	ctx := context.Background()
 	prefix := fmt.Sprintf("%s:%d:", c.Name, runs.Add(1))
-	if o := observe(c.NewWorker(), prefix+"first"); o.err != nil { // Connects.
-		b.Fatal(o.err)
+	if observe(c.NewWorker(), prefix+"first").failed { // Connects.
+		b.Fatal("no lock")
 	}
 	var number, failed atomic.Int64
 	b.ReportAllocs()

@@ -75,25 +75,18 @@ func drawContention(out *section, rates, shares []plot.Row) error {
 
 // overloadChart has a line for each client.
 func overloadChart(s settings, crowds map[string][]crowd) plot.Chart {
-	chart := plot.Lines{
+	chart := &lines{plot.Lines{
 		Title: "More callers than the nodes can serve",
 		Note:  "Successful lock+unlock, median of the rounds; more is better.",
 		X:     plot.Axis{Label: "callers", Log: true},
 		Y:     plot.Axis{Label: "throughput (op/s)", Zero: true},
-	}
-	for _, n := range s.callers {
-		chart.X.Ticks = append(chart.X.Ticks, float64(n))
-	}
+	}}
 	for _, name := range overloadClients {
-		line := plot.Line{Name: name, Style: styleOf(name)}
-		for _, n := range slices.Sorted(slices.Values(s.callers)) {
+		for _, n := range s.callers {
 			if rows := crowds[crowdName(name, n)]; len(rows) > 0 {
-				line.X, line.Y = append(line.X, float64(n)), append(line.Y, median(each(rows, crowdRate)))
+				chart.add(name, float64(n), median(each(rows, crowdRate)))
 			}
 		}
-		if len(line.X) > 0 {
-			chart.Series = append(chart.Series, line)
-		}
 	}
-	return chart
+	return chart.chart()
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/seed6c881748/redlock/bench/libraries"
@@ -35,20 +34,6 @@ func pick(names []string) []library {
 		return compared
 	}
 	return slices.DeleteFunc(slices.Clone(compared), func(l library) bool { return !slices.Contains(names, l.Name) })
-}
-
-// parseOnly reads a list of libraries' names.
-func parseOnly(list string) (names []string, err error) {
-	if list == "" {
-		return nil, nil
-	}
-	for _, name := range strings.Split(list, ",") {
-		if name = strings.TrimSpace(name); !slices.Contains(libraryNames(), name) {
-			return nil, fmt.Errorf("-only: %q is none of %s", name, strings.Join(libraryNames(), ", "))
-		}
-		names = append(names, name)
-	}
-	return names, nil
 }
 
 // applicable returns those of the libraries that can lock on so many nodes, and the names

@@ -98,7 +98,7 @@ func testExclusion(t *testing.T, one, two client, key string) {
 }
 
 func TestPick(t *testing.T) {
-	names, err := parseOnly("floor, redlock")
+	names, err := list("only", "floor, redlock", libraryNamed)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/seed6c881748/redlock/bench/libraries"
@@ -114,7 +111,7 @@ func (d *degradation) measure(s settings, f fault, lost, callers int) (seen []ob
 	}
 	victims := cluster.Nodes[s.nodes-lost:]
 
-	group := startCallers(r, s.ttl, callers)
+	group := startCrew(ours("redlock", r, s.ttl), callers, "degraded:", false, func() {})
 	// However the measurement ends, the callers must before the Redlock does.
 	defer group.end()
 	time.Sleep(min(s.faultTime/4, time.Second)) // Warms up.
@@ -194,77 +191,6 @@ func allVote(ctx context.Context, r *redlock.Redlock, key string, s settings) (b
 	return true, nil
 }
 
-// An observation is one lock+unlock.
-type observation struct {
-	start time.Time
-	took  time.Duration
-	err   error
-}
-
-func (o observation) end() time.Time { return o.start.Add(o.took) }
-
-// callers lock and unlock in the background, each a key of its own.
-type callers struct {
-	stop atomic.Bool
-	wg   sync.WaitGroup
-	seen [][]observation // by caller
-}
-
-func startCallers(r *redlock.Redlock, ttl time.Duration, n int) *callers {
-	g := &callers{seen: make([][]observation, n)}
-	for i := range n {
-		g.wg.Go(func() {
-			w := libraries.RedlockWorker(r, ttl)
-			key := "degraded:" + strconv.Itoa(i)
-			for !g.stop.Load() {
-				g.seen[i] = append(g.seen[i], observe(w, key))
-			}
-		})
-	}
-	return g
-}
-
-func observe(w worker, key string) observation {
-	ctx := context.Background()
-	start := time.Now()
-	err := w.Try(ctx, key)
-	if err == nil {
-		err = w.Unlock(ctx)
-	}
-	return observation{start, time.Since(start), err}
-}
-
-// end stops the callers and returns what they have seen.
-func (g *callers) end() []observation {
-	g.stop.Store(true)
-	g.wg.Wait()
-	return slices.Concat(g.seen...)
-}
-
-// A phase is what was observed in a part of the time.
-type phase struct {
-	length time.Duration
-	took   []time.Duration // sorted
-	failed int
-}
-
-// newPhase picks what ended between from and to, so that an operation that the
-// fault caught in the middle belongs to the fault.
-func newPhase(seen []observation, from, to time.Time) phase {
-	p := phase{length: to.Sub(from)}
-	for _, o := range seen {
-		switch end := o.end(); {
-		case !end.After(from) || end.After(to):
-		case o.err != nil:
-			p.failed++
-		default:
-			p.took = append(p.took, o.took)
-		}
-	}
-	slices.Sort(p.took)
-	return p
-}
-
 // cells returns the figures of a phase, and what they are of those without a fault.
 func (p phase) cells(healthy phase) []string {
 	cells := []string{fmt.Sprintf("%.0f", float64(len(p.took))/p.length.Seconds())}
@@ -274,5 +200,5 @@ func (p phase) cells(healthy phase) []string {
 	for _, q := range []int{50, 99} {
 		cells = append(cells, ratio(micros(percentile(p.took, q)), micros(percentile(healthy.took, q))))
 	}
-	return append(cells, strconv.Itoa(p.failed))
+	return append(cells, strconv.Itoa(p.failed+p.left))
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"os/exec"
 	"path"
 	"regexp"
@@ -10,14 +11,6 @@ import (
 	"slices"
 	"strings"
 )
-
-// modules are those whose versions matter to the figures.
-var modules = func() (paths []string) {
-	for _, l := range compared {
-		paths = append(paths, l.Modules...)
-	}
-	return paths
-}()
 
 // environment says what the figures were measured with.
 func environment(s settings) (string, error) {
@@ -39,19 +32,33 @@ func commit() string {
 	return strings.TrimSpace(string(out))
 }
 
-// libraryVersions returns the names and versions of those libraries that were built in.
-func libraryVersions() (all []string) {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return []string{"libraries of unknown versions"}
-	}
-	for _, dep := range info.Deps {
-		if slices.Contains(modules, dep.Path) {
-			all = append(all, libraryName(dep.Path)+" "+dep.Version)
+// moduleVersions returns the versions of the modules that were built in, by their paths.
+func moduleVersions() map[string]string {
+	versions := make(map[string]string)
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, dep := range info.Deps {
+			versions[dep.Path] = dep.Version
 		}
 	}
-	if all == nil {
+	return versions
+}
+
+// libraryVersions returns the names and versions of those libraries that were built in.
+func libraryVersions() []string {
+	versions, known := moduleVersions(), map[string]string{}
+	for _, l := range compared {
+		for _, m := range l.Modules {
+			if v := versions[m]; v != "" {
+				known[m] = libraryName(m) + " " + v
+			}
+		}
+	}
+	if len(known) == 0 {
 		return []string{"libraries of unknown versions"}
+	}
+	var all []string
+	for _, m := range slices.Sorted(maps.Keys(known)) {
+		all = append(all, known[m])
 	}
 	return all
 }

@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
@@ -107,55 +105,25 @@ func onFaulty(s settings, nodes, callers int, t *tables.Table, fault func(*testc
 		stop := fault(cluster)
 		seen := attempts(c, callers, s.faultTime)
 		stop()
-		seen.report(t, nodes, callers, c.Name)
+		t.Add(tryCells(nodes, callers, c.Name, seen)...)
 	}
 	return nil
 }
 
-// tries are what was seen of attempts to lock.
-type tries struct {
-	took          []time.Duration // of those that succeeded, sorted
-	failed        int
-	failedUnlocks atomic.Int64
+// attempts has callers lock and unlock for so long.
+func attempts(c client, callers int, length time.Duration) phase {
+	from := time.Now()
+	group := startCrew(c, callers, fmt.Sprintf("faulty:%s:%d:", c.Name, from.UnixNano()), true, func() {})
+	time.Sleep(length)
+	seen := group.end()
+	return newPhase(seen, from, time.Now())
 }
 
-// attempts has callers lock and unlock for so long. Each attempt has a key of its own:
-// what a failed unlock has left is in nobody's way.
-func attempts(c client, callers int, length time.Duration) *tries {
-	var seen tries
-	var mu sync.Mutex
-	var wg sync.WaitGroup
-	end := time.Now().Add(length)
-	for i := range callers {
-		wg.Go(func() {
-			w, ctx := c.NewWorker(), context.Background()
-			var took []time.Duration
-			failed := 0
-			for time.Now().Before(end) {
-				key := fmt.Sprintf("faulty:%s:%d:%d:%d", c.Name, i, end.UnixNano(), len(took)+failed)
-				start := time.Now()
-				if err := w.Try(ctx, key); err != nil {
-					failed++
-					continue
-				}
-				took = append(took, time.Since(start))
-				if w.Unlock(ctx) != nil {
-					seen.failedUnlocks.Add(1)
-				}
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			seen.took = append(seen.took, took...)
-			seen.failed += failed
-		})
+// tryCells are the cells of attempts.
+func tryCells(nodes, callers int, client string, p phase) []string {
+	all := len(p.locked) + p.failed
+	return []string{
+		strconv.Itoa(nodes), strconv.Itoa(callers), client, strconv.Itoa(all), fmt.Sprintf("%.4f", float64(len(p.locked))/float64(max(all, 1))),
+		millis(percentile(p.locked, 50)), millis(percentile(p.locked, 99)), strconv.Itoa(p.left),
 	}
-	wg.Wait()
-	slices.Sort(seen.took)
-	return &seen
-}
-
-func (t *tries) report(to *tables.Table, nodes, callers int, client string) {
-	all := len(t.took) + t.failed
-	to.Add(strconv.Itoa(nodes), strconv.Itoa(callers), client, strconv.Itoa(all),
-		fmt.Sprintf("%.4f", float64(len(t.took))/float64(max(all, 1))), millis(percentile(t.took, 50)), millis(percentile(t.took, 99)), strconv.FormatInt(t.failedUnlocks.Load(), 10))
 }

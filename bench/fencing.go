@@ -37,8 +37,9 @@ func costs(s settings, out *section, cluster *testcluster.Cluster, name string, 
 	these := []library{
 		libraries.Ours(name, "", opt), libraries.Ours("without", ""),
 	}
-	report := newReport(out, fmt.Sprintf("Lock+unlock with %d nodes: medians of %d rounds of %v for each, or of %d blocks of %d locks for one caller",
-		s.nodes, s.rounds, s.time, s.blocks, s.blockSize), name, "goroutines")
+	report := &report{out: out, setting: "goroutines"}
+	report.title = fmt.Sprintf("Lock+unlock with %d nodes: medians of %d rounds of %v for each, or of %d blocks of %d locks for one caller",
+		s.nodes, s.rounds, s.time, s.blocks, s.blockSize)
 	for _, g := range optionGoroutines {
 		w, blocks := s.turns(g), 1
 		if g == 1 {
@@ -48,7 +49,7 @@ func costs(s settings, out *section, cluster *testcluster.Cluster, name string, 
 		if err != nil {
 			return err
 		}
-		if err = report.add(r, fmt.Sprint(g)); err != nil {
+		if err = report.add(r, g); err != nil {
 			return err
 		}
 	}

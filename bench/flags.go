@@ -62,41 +62,61 @@ func parse(args []string, usage io.Writer) (settings, error) {
 
 // read reads the flags that are lists or patterns, and checks all of them.
 func (s *settings) read(goroutines, counts, callers, chosen, contests, only string) (err error) {
-	if s.goroutines, err = numbers("goroutines", goroutines); err != nil {
+	if s.goroutines, err = list("goroutines", goroutines, positive); err != nil {
 		return err
 	}
-	if s.nodeCounts, err = numbers("node-counts", counts); err != nil {
+	if s.nodeCounts, err = list("node-counts", counts, positive); err != nil {
 		return err
 	}
-	if s.callers, err = numbers("callers", callers); err != nil {
+	if s.callers, err = list("callers", callers, positive); err != nil {
 		return err
 	}
-	for _, name := range strings.Split(chosen, ",") {
-		i := slices.Index(partNames(), strings.TrimSpace(name))
-		if i < 0 {
-			return fmt.Errorf("-parts: %q is none of %s", name, strings.Join(partNames(), ", "))
-		}
-		s.parts = append(s.parts, parts[i])
+	if s.parts, err = list("parts", chosen, partNamed); err != nil {
+		return err
 	}
 	if s.contests, err = regexp.Compile(contests); err != nil {
 		return fmt.Errorf("-contests: %w", err)
 	}
-	if s.only, err = parseOnly(only); err != nil {
-		return err
+	if only != "" {
+		if s.only, err = list("only", only, libraryNamed); err != nil {
+			return err
+		}
 	}
 	return s.check()
 }
 
-// numbers reads the value of a flag that is a list of them.
-func numbers(name, list string) (all []int, err error) {
-	for _, text := range strings.Split(list, ",") {
-		n, err := strconv.Atoi(strings.TrimSpace(text))
-		if err != nil || n < 1 {
-			return nil, fmt.Errorf("-%s: %q is not a positive number", name, text)
+// list reads the value of a flag that is a list.
+func list[T any](flag, value string, item func(text string) (T, error)) (all []T, err error) {
+	for text := range strings.SplitSeq(value, ",") {
+		one, err := item(strings.TrimSpace(text))
+		if err != nil {
+			return nil, fmt.Errorf("-%s: %w", flag, err)
 		}
-		all = append(all, n)
+		all = append(all, one)
 	}
 	return all, nil
+}
+
+func positive(text string) (int, error) {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		return 0, fmt.Errorf("%q is not a positive number", text)
+	}
+	return n, nil
+}
+
+func partNamed(name string) (part, error) {
+	if i := slices.Index(partNames(), name); i >= 0 {
+		return parts[i], nil
+	}
+	return part{}, fmt.Errorf("%q is none of %s", name, strings.Join(partNames(), ", "))
+}
+
+func libraryNamed(name string) (string, error) {
+	if slices.Contains(libraryNames(), name) {
+		return name, nil
+	}
+	return "", fmt.Errorf("%q is none of %s", name, strings.Join(libraryNames(), ", "))
 }
 
 // check reports numbers with which nothing could be measured.

@@ -17,18 +17,12 @@ func hung(s settings, out *section) error {
 	if minority == 0 {
 		return errors.New("with so few nodes none may hang; see -nodes")
 	}
-	bases := make(map[string]string)
 	var entrants []*entrant
 	for _, number := range slices.Compact([]int{0, 1, minority}) {
 		group, end, e := hungEntrants(s, number)
 		defer end()
 		if e != nil {
 			return e
-		}
-		for _, one := range group {
-			if number > 0 {
-				bases[one.name] = hungName(one.client.Name, 0)
-			}
 		}
 		entrants = append(entrants, group...)
 	}
@@ -37,7 +31,7 @@ func hung(s settings, out *section) error {
 	if err != nil {
 		return err
 	}
-	return reportHung(s, out, r, bases, minority)
+	return reportHung(s, out, r, minority)
 }
 
 // hungEntrants are the clients of servers so many of which hang. end ends all of them.
@@ -57,10 +51,14 @@ func hungEntrants(s settings, number int) (entrants []*entrant, end func(), err 
 	}
 	for _, c := range clients {
 		connectAll(c, min(s.time, warmUpTime))
-		entrants = append(entrants, &entrant{
+		e := &entrant{
 			name: hungName(c.Name, number), client: c, nodes: cluster.Nodes[:s.nodes-number],
 			work: s.turns(manyGoroutines), warm: true,
-		})
+		}
+		if number > 0 {
+			e.base = hungName(c.Name, 0)
+		}
+		entrants = append(entrants, e)
 	}
 	for _, n := range cluster.Nodes[s.nodes-number:] {
 		if err = n.Hang(); err != nil {
@@ -86,16 +84,13 @@ func hungName(client string, number int) string {
 	return fmt.Sprintf("%s, %d hung", client, number)
 }
 
-func reportHung(s settings, out *section, r results, bases map[string]string, minority int) error {
-	turns := newTurnsTable(fmt.Sprintf("Lock+unlock, %d goroutines, some of %d nodes stopped with SIGSTOP %v before: medians of %d rounds of %v",
-		manyGoroutines, s.nodes, s.settle, s.rounds, s.time))
-	r.addTurns(turns)
-	multiples := newMultiplesTable()
-	r.addMultiples(multiples, bases)
+func reportHung(s settings, out *section, r results, minority int) error {
+	turns := turnsTable(fmt.Sprintf("Lock+unlock, %d goroutines, some of %d nodes stopped with SIGSTOP %v before: medians of %d rounds of %v",
+		manyGoroutines, s.nodes, s.settle, s.rounds, s.time), nil, measurement{nil, r})
 	reached := newAims()
 	for _, name := range []string{libraries.Redlock.Name, libraries.Fenced.Name} {
 		reached.atMost(1.3, fmt.Sprintf("client CPU, %d of %d nodes hung / healthy, %s", minority, s.nodes, name),
 			r.ratios(hungName(name, minority), hungName(name, 0), turn.clientCPU))
 	}
-	return errors.Join(out.table(turns), out.table(multiples), reached.report(out))
+	return errors.Join(out.table(turns), out.table(r.multiplesTable()), reached.report(out))
 }

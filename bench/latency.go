@@ -13,8 +13,9 @@ const maxAllocations = 24
 
 // latency measures a single caller, with every library on each number of nodes.
 func latency(s settings, out *section) error {
-	report := newReport(out, fmt.Sprintf("One caller, %s: medians of %d rounds, in each of which every client has %d blocks of at most %d locks and %v",
-		s.keys(), s.rounds, s.blocks, s.blockSize, blockTime), pick(s.only)[0].Name, "N")
+	report := &report{out: out, setting: "N"}
+	report.title = fmt.Sprintf("One caller, %s: medians of %d rounds, in each of which every client has %d blocks of at most %d locks and %v",
+		s.keys(), s.rounds, s.blocks, s.blockSize, blockTime)
 	reached := newAims()
 	var chart plot.Chart
 	err := onEach(s, out, 1, s.blocksOf(), s.blocks, func(n int, r results) error {
@@ -22,7 +23,7 @@ func latency(s settings, out *section) error {
 		if n == s.nodes || chart == nil {
 			chart = latencyChart(n, r)
 		}
-		return report.add(r, fmt.Sprint(n))
+		return report.add(r, n)
 	})
 	if err != nil {
 		return err
@@ -56,18 +57,11 @@ func aloneAims(a *aims, n int, r results) {
 // are alike, and in the table.
 func latencyChart(nodes int, r results) plot.Chart {
 	var rows []plot.Row
-	for i, name := range r.names {
-		rows = append(rows, plot.Row{Name: name, Values: map[string]float64{
-			"p50": median(each(r.turns[i], turn.lockP50)), "p99": median(each(r.turns[i], turn.lockP99)),
-		}})
-	}
-	return latencyPlot(nodes, rows)
-}
-
-func latencyPlot(nodes int, rows []plot.Row) plot.Chart {
 	var all []float64
-	for _, r := range rows {
-		all = append(all, r.Values["p50"], r.Values["p99"])
+	for i, name := range r.names {
+		p50, p99 := median(each(r.turns[i], turn.lockP50)), median(each(r.turns[i], turn.lockP99))
+		rows = append(rows, plot.Row{Name: name, Values: map[string]float64{"p50": p50, "p99": p99}})
+		all = append(all, p50, p99)
 	}
 	return plot.Dots{
 		Title:  fmt.Sprintf("Latency of a lock, one caller on %d nodes", nodes),

@@ -6,50 +6,44 @@ import (
 	"github.com/seed6c881748/redlock/bench/plot"
 )
 
-// lines is a chart of throughput with a line for each client.
-type lines struct {
-	title, x string
-	points   map[string]*plot.Line
-	order    []string
+// lines is a chart with a line for each client.
+type lines struct{ plot.Lines }
+
+// throughputLines is a chart of the throughput of all clients.
+func throughputLines(title, x string) *lines {
+	return &lines{plot.Lines{Title: title, Note: noteOf("more"), X: plot.Axis{Label: x, Log: x == "goroutines"}}}
 }
 
-func newLines(title, x string) *lines {
-	return &lines{title: title, x: x, points: map[string]*plot.Line{}}
+// add adds a point to the line of a client.
+func (l *lines) add(client string, x, y float64) {
+	i := slices.IndexFunc(l.Series, func(line plot.Line) bool { return line.Name == client })
+	if i < 0 {
+		i = len(l.Series)
+		l.Series = append(l.Series, plot.Line{Name: client, Style: styleOf(client)})
+	}
+	line := &l.Series[i]
+	at, _ := slices.BinarySearch(line.X, x)
+	line.X, line.Y = slices.Insert(line.X, at, x), slices.Insert(line.Y, at, y)
 }
 
-// add adds a point to the line of each client.
-func (l *lines) add(x float64, r results) {
+// addRates adds the throughput of each client.
+func (l *lines) addRates(x int, r results) {
 	for _, name := range r.names {
-		line := l.points[name]
-		if line == nil {
-			line = &plot.Line{Name: name, Style: styleOf(name)}
-			l.points[name], l.order = line, append(l.order, name)
-		}
-		i, _ := slices.BinarySearch(line.X, x)
-		line.X = slices.Insert(line.X, i, x)
-		line.Y = slices.Insert(line.Y, i, median(r.of(name, turn.rate)))
+		l.add(name, float64(x), median(r.of(name, turn.rate)))
 	}
 }
 
-// xs returns where the lines have points.
-func (l *lines) xs() (all []float64) {
-	for _, line := range l.points {
-		all = append(all, line.X...)
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
-}
-
+// chart returns the chart, with ticks where there are points.
 func (l *lines) chart() plot.Chart {
-	chart := plot.Lines{
-		Title: l.title, Note: noteOf("more"),
-		X: plot.Axis{Label: l.x, Log: l.x == "goroutines", Ticks: l.xs()},
+	var ys []float64
+	for _, line := range l.Series {
+		l.X.Ticks = append(l.X.Ticks, line.X...)
+		ys = append(ys, line.Y...)
 	}
-	var all []float64
-	for _, name := range l.order {
-		chart.Series = append(chart.Series, *l.points[name])
-		all = append(all, l.points[name].Y...)
+	slices.Sort(l.X.Ticks)
+	l.X.Ticks = slices.Compact(l.X.Ticks)
+	if l.Y.Label == "" {
+		l.Y = axisFor("throughput (op/s)", ys)
 	}
-	chart.Y = axisFor("throughput (op/s)", all)
-	return chart
+	return l.Lines
 }

@@ -25,6 +25,7 @@ type work struct {
 // An entrant is a client with its work, which takes turns with others.
 type entrant struct {
 	name   string // different from the other entrants'
+	base   string // the entrant whose figures its own are divided by; "": none
 	client client
 	nodes  []*testcluster.Node // the servers to be metered
 	work   work

@@ -14,16 +14,16 @@ import (
 
 // A load is what servers have done by their own account, all together.
 type load struct {
-	cpu                    time.Duration
-	commands, reads, dials int64
+	cpu                             time.Duration
+	commands, scripts, reads, dials int64
 }
 
 func (l load) plus(o load) load {
-	return load{l.cpu + o.cpu, l.commands + o.commands, l.reads + o.reads, l.dials + o.dials}
+	return load{l.cpu + o.cpu, l.commands + o.commands, l.scripts + o.scripts, l.reads + o.reads, l.dials + o.dials}
 }
 
 func (l load) minus(o load) load {
-	return load{l.cpu - o.cpu, l.commands - o.commands, l.reads - o.reads, l.dials - o.dials}
+	return load{l.cpu - o.cpu, l.commands - o.commands, l.scripts - o.scripts, l.reads - o.reads, l.dials - o.dials}
 }
 
 // A meter asks servers what they have done. It keeps its connections: making one would
@@ -71,10 +71,10 @@ func (m *meter) since(r reading) (load, error) {
 
 func (m *meter) read() (sum load, err error) {
 	for _, conn := range m.conns {
-		err = errors.Join(err, conn.Send("INFO", "cpu"), conn.Send("INFO", "stats"), conn.Flush())
+		err = errors.Join(err, conn.Send("INFO", "cpu"), conn.Send("INFO", "stats"), conn.Send("INFO", "commandstats"), conn.Flush())
 	}
 	for _, conn := range m.conns {
-		for range 2 {
+		for range 3 {
 			info, e := redis.String(conn.Receive())
 			if e != nil {
 				return load{}, errors.Join(err, e)
@@ -101,6 +101,9 @@ func parseInfo(info string) (l load, err error) {
 			continue
 		case "total_commands_processed":
 			to = &l.commands
+		case "cmdstat_evalsha":
+			value, _, _ = strings.Cut(strings.TrimPrefix(value, "calls="), ",")
+			to = &l.scripts
 		case "total_reads_processed":
 			to = &l.reads
 		case "total_connections_received":

@@ -8,8 +8,6 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/seed6c881748/redlock/bench/libraries"
@@ -36,7 +34,7 @@ var overloadClients = []string{"redlock", "redsync"}
 type crowd struct {
 	rate       float64 // lock+unlock/s
 	failed     float64 // locks/s that were not got
-	unlocks    int64   // releases that failed
+	unlocks    int     // releases that failed
 	extensions []time.Duration
 	unextended int64 // extensions that failed
 }
@@ -59,7 +57,7 @@ func overload(s settings, out *section, cluster *testcluster.Cluster) (err error
 	crowds := make(map[string][]crowd) // by client and callers; one each round
 	for round := range s.rounds {
 		for _, n := range s.callers {
-			mine := client{Name: "redlock", NewWorker: func() worker { return libraries.RedlockWorker(r, s.ttl) }}
+			mine := ours("redlock", r, s.ttl)
 			crowds[crowdName(mine.Name, n)] = append(crowds[crowdName(mine.Name, n)], gather(s, mine, n, round))
 			if n > redsyncCallers {
 				continue
@@ -90,43 +88,15 @@ func crowdName(client string, callers int) string { return client + " " + strcon
 // can. One that has failed comes back after 50 to 150 ms.
 func gather(s settings, c client, callers, round int) crowd {
 	runtime.GC()
-	var got, failed, unlocks atomic.Int64
-	var stop atomic.Bool
-	var wg sync.WaitGroup
 	prefix := fmt.Sprintf("%s:%d:%d:", c.Name, callers, round)
-	for i := range callers {
-		wg.Go(func() {
-			wk, key := c.NewWorker(), prefix+strconv.Itoa(i)
-			for !stop.Load() {
-				if err := wk.Try(context.Background(), key); err != nil {
-					failed.Add(1)
-					time.Sleep(50*time.Millisecond + rand.N(100*time.Millisecond))
-					continue
-				}
-				if err := wk.Unlock(context.Background()); err != nil {
-					unlocks.Add(1)
-				}
-				got.Add(1)
-			}
-		})
-	}
+	group := startCrew(c, callers, prefix, false, func() { time.Sleep(50*time.Millisecond + rand.N(100*time.Millisecond)) })
 	time.Sleep(s.warmUp)
-	got.Store(0)
-	failed.Store(0)
 	start := time.Now()
 	var cr crowd
-	extended := make(chan struct{})
-	go func() {
-		cr.extensions, cr.unextended = extensions(c, prefix+"extended", s.overloadTime)
-		close(extended)
-	}()
-	time.Sleep(s.overloadTime)
-	elapsed := time.Since(start).Seconds()
-	cr.rate, cr.failed = float64(got.Load())/elapsed, float64(failed.Load())/elapsed
-	stop.Store(true)
-	wg.Wait()
-	<-extended
-	cr.unlocks = unlocks.Load()
+	cr.extensions, cr.unextended = extensions(c, prefix+"extended", s.overloadTime)
+	p := newPhase(group.end(), start, start.Add(s.overloadTime))
+	cr.rate, cr.failed = float64(len(p.locked))/p.length.Seconds(), float64(p.failed)/p.length.Seconds()
+	cr.unlocks = p.left
 	time.Sleep(pause)
 	return cr
 }
@@ -181,7 +151,8 @@ func crowdCells(s settings, crowds map[string][]crowd, name string, rows []crowd
 	if len(shares) > 0 {
 		worst = number(slices.Min(shares), "%.2f")
 	}
-	var unlocks, unextended int64
+	var unlocks int
+	var unextended int64
 	for _, cr := range rows {
 		unlocks, unextended = unlocks+cr.unlocks, unextended+cr.unextended
 	}
@@ -191,7 +162,7 @@ func crowdCells(s settings, crowds map[string][]crowd, name string, rows []crowd
 	return []string{
 		number(median(each(rows, crowdRate)), "%.0f"), number(median(shares), "%.2f"), worst,
 		fmt.Sprintf("%.0f", median(each(rows, func(cr crowd) float64 { return cr.failed }))),
-		strconv.FormatInt(unlocks, 10), at(50), at(99), at(100), strconv.FormatInt(unextended, 10),
+		strconv.Itoa(unlocks), at(50), at(99), at(100), strconv.FormatInt(unextended, 10),
 	}
 }
 

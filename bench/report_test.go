@@ -68,7 +68,7 @@ func TestSectionsOwe(t *testing.T) {
 		want     string
 	}{
 		{[]string{"latency"}, func(*section) {}, ""},
-		{[]string{"latency"}, func(s *section) { s.texts = s.texts[1:] }, "no table"},
+		{[]string{"latency"}, func(s *section) { s.tables = 0 }, "no table"},
 		{[]string{"latency", "other"}, func(*section) {}, `plot "other": not drawn`},
 		{nil, func(*section) {}, "1 plots, of which 0 are declared"},
 		{[]string{"latency"}, func(s *section) { s.plots = append(s.plots, s.plots[0]) }, `plot "latency": drawn twice`},

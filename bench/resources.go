@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/seed6c881748/redlock/bench/libraries"
+	"github.com/seed6c881748/redlock/internal/brief"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
 )
@@ -21,15 +22,12 @@ func resources(s settings, out *section, cluster *testcluster.Cluster) (err erro
 		if g > 1 {
 			w, blocks = s.turns(g), 1
 		}
-		r, bases, err := lockSets(s, cluster, w, blocks)
+		r, err := lockSets(s, cluster, w, blocks)
 		if err != nil {
 			return err
 		}
-		turns := newTurnsTable(fmt.Sprintf("Lock+unlock of several resources at once, %s, %d nodes: medians of %d rounds", goroutines(g), s.nodes, s.rounds))
-		multiples := newMultiplesTable()
-		r.addTurns(turns)
-		r.addMultiples(multiples, bases)
-		if err = errors.Join(out.table(turns), out.table(multiples)); err != nil {
+		title := fmt.Sprintf("Lock+unlock of several resources at once, %s, %d nodes: medians of %d rounds", brief.Count(g, "goroutine"), s.nodes, s.rounds)
+		if err = errors.Join(out.table(turnsTable(title, nil, measurement{nil, r})), out.table(r.multiplesTable())); err != nil {
 			return err
 		}
 		resourceAims(reached, r, g)
@@ -38,9 +36,7 @@ func resources(s settings, out *section, cluster *testcluster.Cluster) (err erro
 }
 
 // lockSets has locks of each number of resources taken in turn, with and without fencing.
-// bases says what each is to be compared with.
-func lockSets(s settings, cluster *testcluster.Cluster, w work, blocks int) (r results, bases map[string]string, err error) {
-	bases = make(map[string]string)
+func lockSets(s settings, cluster *testcluster.Cluster, w work, blocks int) (r results, err error) {
 	var entrants []*entrant
 	for _, fenced := range []bool{false, true} {
 		var opts []redlock.Option
@@ -49,7 +45,7 @@ func lockSets(s settings, cluster *testcluster.Cluster, w work, blocks int) (r r
 		}
 		lib, e := libraries.OpenRedlock(cluster.Addrs(), opts...)
 		if e != nil {
-			return r, nil, e
+			return r, e
 		}
 		c := client{Name: "redlock"}
 		defer closeRedlock(lib)
@@ -57,15 +53,14 @@ func lockSets(s settings, cluster *testcluster.Cluster, w work, blocks int) (r r
 			c.NewWorker = func() worker {
 				return libraries.SetWorker(lib, s.ttl, number)
 			}
-			name := resourceName(number, fenced)
+			e := &entrant{name: resourceName(number, fenced), client: c, nodes: cluster.Nodes, work: w}
 			if number != 1 {
-				bases[name] = resourceName(1, fenced)
+				e.base = resourceName(1, fenced)
 			}
-			entrants = append(entrants, &entrant{name: name, client: c, nodes: cluster.Nodes, work: w})
+			entrants = append(entrants, e)
 		}
 	}
-	r, err = takeTurns(entrants, s.rounds, blocks)
-	return r, bases, err
+	return takeTurns(entrants, s.rounds, blocks)
 }
 
 func resourceName(number int, fenced bool) string {
@@ -73,13 +68,6 @@ func resourceName(number int, fenced bool) string {
 		return fmt.Sprintf("%d, fenced", number)
 	}
 	return fmt.Sprint(number)
-}
-
-func goroutines(n int) string {
-	if n == 1 {
-		return "1 goroutine"
-	}
-	return fmt.Sprintf("%d goroutines", n)
 }
 
 // resourceAims are about ten resources beside one.

@@ -8,31 +8,53 @@ import (
 	"github.com/seed6c881748/redlock/test/tables"
 )
 
-// addTurns adds a row for each entrant: what it is, and the medians of its figures.
-func (r results) addTurns(t *tables.Table, lead ...string) {
-	for i, name := range r.names {
-		row := slices.Concat(lead, []string{name})
-		var ops, failed, dials int64
-		for _, t := range r.turns[i] {
-			ops, failed, dials = ops+t.ops, failed+t.failed, dials+t.servers.dials
-		}
-		for _, f := range figures {
-			row = append(row, number(median(each(r.turns[i], f.of)), f.format))
-		}
-		t.Add(append(row, fmt.Sprint(dials), fmt.Sprintf("%.2f", 100*float64(failed)/float64(ops+failed)))...)
-	}
+// A measurement is what entrants did in one setting, whose cells lead their rows.
+type measurement struct {
+	setting []string
+	results
 }
 
-// newTurnsTable returns a table for addTurns, with columns for what leads a row.
-func newTurnsTable(title string, lead ...string) *tables.Table {
-	return tables.New(title, slices.Concat(lead, []string{"client"}, namesOf(figures), []string{"connections made", "failed %"})...)
+// turnsTable returns a table with a row for each entrant: what it is, and the medians of its figures. settings name
+// the columns that lead it.
+func turnsTable(title string, settings []string, all ...measurement) *tables.Table {
+	t := tables.New(title, slices.Concat(settings, []string{"client"}, namesOf(figures), []string{"connections made", "failed %"})...)
+	for _, m := range all {
+		for i, name := range m.names {
+			row := slices.Concat(m.setting, []string{name})
+			var ops, failed, dials int64
+			for _, t := range m.turns[i] {
+				ops, failed, dials = ops+t.ops, failed+t.failed, dials+t.servers.dials
+			}
+			for _, f := range figures {
+				row = append(row, number(median(each(m.turns[i], f.of)), f.format))
+			}
+			t.Add(append(row, fmt.Sprint(dials), fmt.Sprintf("%.2f", 100*float64(failed)/float64(ops+failed)))...)
+		}
+	}
+	return t
 }
 
-// addRatios adds a row for each entrant but the first, which it is compared with.
-func (r results) addRatios(t *tables.Table, lead ...string) {
-	for _, name := range r.names[1:] {
-		t.Add(slices.Concat(lead, []string{name}, r.divided(r.names[0], name))...)
+// ratiosTable returns a table with a row for each entrant but the first, which it is compared with.
+func ratiosTable(settings []string, all ...measurement) *tables.Table {
+	t := tables.New("Figures of \""+all[0].names[0]+"\", divided by those of its peer: medians of the rounds' ratios. "+
+		"More op/s is better; less is better for everything else", slices.Concat(settings, []string{"peer"}, namesOf(comparedFigures))...)
+	for _, m := range all {
+		for _, name := range m.names[1:] {
+			t.Add(slices.Concat(m.setting, []string{name}, m.divided(m.names[0], name))...)
+		}
 	}
+	return t
+}
+
+// multiplesTable returns a table with a row for each entrant that has a base: its figures, divided by those of the base.
+func (r results) multiplesTable() *tables.Table {
+	t := tables.New("Medians of the rounds' ratios", append([]string{"this", "divided by"}, namesOf(comparedFigures)...)...)
+	for _, name := range r.names {
+		if base, ok := r.bases[name]; ok {
+			t.Add(append([]string{name, base}, r.divided(name, base)...)...)
+		}
+	}
+	return t
 }
 
 // divided returns the compared figures of one entrant, divided by those of another one.
@@ -43,27 +65,6 @@ func (r results) divided(one, other string) (cells []string) {
 	return cells
 }
 
-// newRatiosTable returns a table for addRatios.
-func newRatiosTable(first string, lead ...string) *tables.Table {
-	return tables.New("Figures of \""+first+"\", divided by those of its peer: medians of the rounds' ratios. "+
-		"More op/s is better; less is better for everything else", slices.Concat(lead, []string{"peer"}, namesOf(comparedFigures))...)
-}
-
-// addMultiples adds a row for each entrant that has a base: its figures, divided by those
-// of the base.
-func (r results) addMultiples(t *tables.Table, bases map[string]string) {
-	for _, name := range r.names {
-		if base, ok := bases[name]; ok {
-			t.Add(append([]string{name, base}, r.divided(name, base)...)...)
-		}
-	}
-}
-
-// newMultiplesTable returns a table for addMultiples.
-func newMultiplesTable() *tables.Table {
-	return tables.New("Medians of the rounds' ratios", append([]string{"this", "divided by"}, namesOf(comparedFigures)...)...)
-}
-
 func namesOf(figures []figure) (names []string) {
 	for _, f := range figures {
 		names = append(names, f.name)
@@ -71,30 +72,25 @@ func namesOf(figures []figure) (names []string) {
 	return names
 }
 
-// A report gathers the tables of several measurements with the same entrants.
+// A report gathers measurements with the same entrants, which differ in one setting.
 type report struct {
-	lead          []string
-	out           *section
-	turns, ratios *tables.Table
-}
-
-func newReport(out *section, title, first string, lead ...string) *report {
-	return &report{lead, out, newTurnsTable(title, lead...), newRatiosTable(first, lead...)}
+	out     *section
+	title   string
+	setting string
+	all     []measurement
 }
 
 // add adds a measurement, and prints it at once: the rest may take minutes.
-func (p *report) add(r results, lead ...string) error {
-	r.addTurns(p.turns, lead...)
-	r.addRatios(p.ratios, lead...)
-	now := newTurnsTable(p.turns.Title, p.lead...)
-	r.addTurns(now, lead...)
-	compared := newRatiosTable(r.names[0], p.lead...)
-	r.addRatios(compared, lead...)
-	return errors.Join(p.out.aside(now), p.out.aside(compared))
+func (p *report) add(r results, setting int) error {
+	m := measurement{[]string{fmt.Sprint(setting)}, r}
+	p.all = append(p.all, m)
+	return errors.Join(p.out.aside(turnsTable(p.title, []string{p.setting}, m)), p.out.aside(ratiosTable([]string{p.setting}, m)))
 }
 
 // end keeps all of it for the document.
 func (p *report) end() {
-	p.out.keep(p.turns)
-	p.out.keep(p.ratios)
+	if len(p.all) > 0 {
+		p.out.keep(turnsTable(p.title, []string{p.setting}, p.all...))
+		p.out.keep(ratiosTable([]string{p.setting}, p.all...))
+	}
 }

@@ -23,19 +23,24 @@ const (
 // results are the turns of entrants, one each round.
 type results struct {
 	names []string
-	turns [][]turn // by entrant and round
+	bases map[string]string // by name
+	turns [][]turn          // by entrant and round
 }
 
 // takeTurns gives every entrant its turns: so many rounds, in each of which it has so many
 // blocks. They take turns after every block, so that a disturbance of the machine hits all
 // of them alike, and another one begins in each round.
 func takeTurns(entrants []*entrant, rounds, blocks int) (r results, err error) {
+	r.bases = make(map[string]string)
 	for _, e := range entrants {
 		defer e.close()
 		if err = e.open(); err != nil {
 			return r, fmt.Errorf("%s: %w", e.name, err)
 		}
 		r.names = append(r.names, e.name)
+		if e.base != "" {
+			r.bases[e.name] = e.base
+		}
 	}
 	if err = warmUp(entrants); err != nil {
 		return r, err

@@ -19,7 +19,6 @@ const crowdGoroutines = 4096
 // scale measures whether a lock costs more where there are many goroutines, or many locks
 // that are held meanwhile.
 func scale(s settings, out *section, cluster *testcluster.Cluster) (err error) {
-	bases := make(map[string]string)
 	var entrants []*entrant
 	for _, kind := range []struct {
 		name string
@@ -30,32 +29,25 @@ func scale(s settings, out *section, cluster *testcluster.Cluster) (err error) {
 			return e
 		}
 		defer closeRedlock(lib)
-		group := scaleEntrants(s, kind.name, lib, cluster.Nodes)
-		for _, e := range group[1:] {
-			bases[e.name] = group[0].name
-		}
-		entrants = append(entrants, group...)
+		entrants = append(entrants, scaleEntrants(s, kind.name, lib, cluster.Nodes)...)
 	}
 	r, err := takeTurns(entrants, s.rounds, 1)
 	if err != nil {
 		return err
 	}
-	turns := newTurnsTable(fmt.Sprintf("Lock+unlock with %d nodes: medians of %d rounds of %v", s.nodes, s.rounds, s.time))
-	r.addTurns(turns)
-	multiples := newMultiplesTable()
-	r.addMultiples(multiples, bases)
+	turns := turnsTable(fmt.Sprintf("Lock+unlock with %d nodes: medians of %d rounds of %v", s.nodes, s.rounds, s.time), nil, measurement{nil, r})
 	reached := newAims()
 	for _, name := range r.names {
-		if base, ok := bases[name]; ok {
+		if base, ok := r.bases[name]; ok {
 			reached.atMost(1.3, fmt.Sprintf("client CPU, %s / %s", name, base), r.ratios(name, base, turn.clientCPU))
 		}
 	}
-	return errors.Join(out.table(turns), out.table(multiples), reached.report(out))
+	return errors.Join(out.table(turns), out.table(r.multiplesTable()), reached.report(out))
 }
 
 // scaleEntrants are those of one Redlock. The first one is what the others are compared with.
 func scaleEntrants(s settings, name string, r *redlock.Redlock, nodes []*testcluster.Node) []*entrant {
-	c := client{Name: name, NewWorker: func() worker { return libraries.RedlockWorker(r, s.ttl) }}
+	c := ours(name, r, s.ttl)
 	entrants := []*entrant{
 		{name: fmt.Sprintf("%s, %d goroutines", name, manyGoroutines), work: s.turns(manyGoroutines)},
 		{name: fmt.Sprintf("%s, %d goroutines", name, crowdGoroutines), work: s.turns(crowdGoroutines)},
@@ -74,8 +66,11 @@ func scaleEntrants(s settings, name string, r *redlock.Redlock, nodes []*testclu
 			before: h.take, after: h.release, warm: true,
 		})
 	}
-	for _, e := range entrants {
+	for i, e := range entrants {
 		e.client, e.nodes = c, nodes
+		if i > 0 {
+			e.base = entrants[0].name
+		}
 	}
 	return entrants
 }

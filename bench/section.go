@@ -15,16 +15,11 @@ import (
 // soon as it has them. They are printed at once, and kept for the document, which they
 // go into when the part has succeeded.
 type section struct {
-	name  string
-	out   io.Writer
-	texts []text // tables and notes, in their order
-	plots []picture
-}
-
-// A text is a table or a note.
-type text struct {
-	table *tables.Table
-	note  string
+	name   string
+	out    io.Writer
+	tables int      // that are kept
+	texts  []string // tables and notes as they stand in the document, in their order
+	plots  []picture
 }
 
 // A picture is a plot that has been drawn.
@@ -36,9 +31,7 @@ type picture struct {
 
 // table prints a table, and keeps it for the document. One without rows is left out.
 func (s *section) table(t *tables.Table) error {
-	if len(t.Rows()) > 0 {
-		s.texts = append(s.texts, text{table: t})
-	}
+	s.keep(t)
 	return t.Print(s.out)
 }
 
@@ -48,14 +41,15 @@ func (s *section) aside(t *tables.Table) error { return t.Print(s.out) }
 // keep keeps a table for the document that is not printed: a summary of what was.
 func (s *section) keep(t *tables.Table) {
 	if len(t.Rows()) > 0 {
-		s.texts = append(s.texts, text{table: t})
+		s.tables++
+		s.texts = append(s.texts, t.Markdown())
 	}
 }
 
 // note prints a sentence about what was measured, and keeps it for the document.
 func (s *section) note(format string, args ...any) error {
 	n := fmt.Sprintf(format, args...)
-	s.texts = append(s.texts, text{note: n})
+	s.texts = append(s.texts, tables.Wrap(n)+"\n")
 	_, err := fmt.Fprintf(s.out, "\n%s\n", n)
 	return err
 }
@@ -77,13 +71,8 @@ func darkFile(plot string) string  { return plot + "-dark.svg" }
 
 // check reports what a part owes: a table, and the plots that it has declared.
 func (s *section) check(declared []string) error {
-	tables, drawn := 0, map[string]bool{}
-	for _, t := range s.texts {
-		if t.table != nil {
-			tables++
-		}
-	}
-	if tables == 0 {
+	drawn := map[string]bool{}
+	if s.tables == 0 {
 		return fmt.Errorf("no table")
 	}
 	for _, p := range s.plots {
@@ -111,11 +100,7 @@ func (s *section) markdown(measuredWith string) string {
 		b.WriteString(p.markdown() + "\n")
 	}
 	for _, t := range s.texts {
-		if t.table == nil {
-			b.WriteString(tables.Wrap(t.note) + "\n\n")
-			continue
-		}
-		b.WriteString(t.table.Markdown() + "\n")
+		b.WriteString(t + "\n")
 	}
 	b.WriteString(tables.Wrap("Measured with: " + measuredWith))
 	return b.String() + "\n"

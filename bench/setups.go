@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"runtime/debug"
 	"strings"
 
 	"github.com/seed6c881748/redlock/bench/libraries"
@@ -11,12 +10,7 @@ import (
 
 // listLibraries is the part that tells how the libraries are set up.
 func listLibraries(s settings, out *section) error {
-	versions := make(map[string]string)
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, dep := range info.Deps {
-			versions[dep.Path] = dep.Version
-		}
-	}
+	versions := moduleVersions()
 	t := tables.New(fmt.Sprintf("One attempt for each lock, ttl %v", s.ttl), "client", "built with", "set up")
 	for _, l := range append(pick(s.only), libraries.Fenced) {
 		var built []string

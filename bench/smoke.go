@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"encoding/xml"
 	"errors"
 	"fmt"
 	"io"
@@ -52,18 +50,8 @@ func checkPlot(folder, name string) error {
 	if !strings.Contains(string(text), `"`+file+`"`) {
 		return fmt.Errorf("%s does not show %s", documentName, file)
 	}
-	svg, err := os.ReadFile(filepath.Join(folder, file))
-	if err != nil {
-		return err
-	}
-	for d := xml.NewDecoder(bytes.NewReader(svg)); ; {
-		switch _, err := d.Token(); {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			return fmt.Errorf("%s: %w", file, err)
-		}
-	}
+	_, err = os.Stat(filepath.Join(folder, file))
+	return err
 }
 
 // checkLeftovers reports plots that no part draws.

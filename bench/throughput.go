@@ -21,19 +21,19 @@ func throughput(s settings, out *section, cluster *testcluster.Cluster) (err err
 	if err != nil {
 		return err
 	}
-	report := newReport(out, fmt.Sprintf("Lock+unlock with %d nodes, %s: medians of %d rounds of %v for each client", s.nodes, s.keys(), s.rounds, s.time),
-		these[0].Name, "goroutines")
-	chart := newLines(fmt.Sprintf("Lock+unlock per second on %d nodes", s.nodes), "goroutines")
+	report := &report{out: out, setting: "goroutines"}
+	report.title = fmt.Sprintf("Lock+unlock with %d nodes, %s: medians of %d rounds of %v for each client", s.nodes, s.keys(), s.rounds, s.time)
+	chart := throughputLines(fmt.Sprintf("Lock+unlock per second on %d nodes", s.nodes), "goroutines")
 	reached := newAims()
 	for _, g := range s.goroutines {
 		r, err := compare(these, on(cluster.Addrs(), s.ttl, g), cluster.Nodes, s.turns(g), s.rounds, 1)
 		if err != nil {
 			return err
 		}
-		if err = report.add(r, fmt.Sprint(g)); err != nil {
+		if err = report.add(r, g); err != nil {
 			return err
 		}
-		chart.add(float64(g), r)
+		chart.addRates(g, r)
 		if g == manyGoroutines && s.nodes == 5 {
 			loadAims(reached, r)
 		}
@@ -56,16 +56,16 @@ func loadAims(a *aims, r results) {
 
 // byNodes measures the same against the number of nodes.
 func byNodes(s settings, out *section) error {
-	report := newReport(out, fmt.Sprintf("Lock+unlock, %d goroutines, %s: medians of %d rounds of %v for each client", manyGoroutines, s.keys(), s.rounds, s.time),
-		pick(s.only)[0].Name, "N")
-	chart := newLines(fmt.Sprintf("Lock+unlock per second with %d goroutines", manyGoroutines), "nodes")
+	report := &report{out: out, setting: "N"}
+	report.title = fmt.Sprintf("Lock+unlock, %d goroutines, %s: medians of %d rounds of %v for each client", manyGoroutines, s.keys(), s.rounds, s.time)
+	chart := throughputLines(fmt.Sprintf("Lock+unlock per second with %d goroutines", manyGoroutines), "nodes")
 	reached := newAims()
 	err := onEach(s, out, manyGoroutines, s.turns(manyGoroutines), 1, func(n int, r results) error {
-		chart.add(float64(n), r)
+		chart.addRates(n, r)
 		if n == 1 {
 			reached.atLeast(2, "op/s / redsync-redigo, 64 goroutines, N = 1", r.ratios("redlock", "redsync-redigo", turn.rate))
 		}
-		return report.add(r, fmt.Sprint(n))
+		return report.add(r, n)
 	})
 	if err != nil {
 		return err

@@ -23,7 +23,7 @@ func timeline(fault string, hue int, seen []observation, struck time.Time, s set
 	from := struck.Add(-s.faultTime)
 	var took [][]time.Duration
 	for _, o := range seen {
-		if o.err != nil || o.end().Before(from) {
+		if o.failed || o.left || o.end().Before(from) {
 			continue
 		}
 		i := int(o.end().Sub(from) / step)

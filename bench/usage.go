@@ -7,16 +7,6 @@ import (
 	"time"
 )
 
-// cpuTime returns the processor time that this process has used, in user and
-// system mode. It is 0 where the system does not tell. Child processes, which
-// the servers are, do not count before they have ended.
-func cpuTime() time.Duration {
-	if d := rusage(); d > 0 {
-		return d
-	}
-	return procTime("self")
-}
-
 // procTime reads the processor time of a process from the proc file system, in steps of
 // 10 ms. It is 0 where there is none.
 func procTime(pid string) time.Duration {

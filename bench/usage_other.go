@@ -4,5 +4,5 @@ package main
 
 import "time"
 
-// rusage returns 0: this system's way of asking is not implemented.
-func rusage() time.Duration { return 0 }
+// cpuTime returns 0: this system's way of asking is not implemented.
+func cpuTime() time.Duration { return 0 }

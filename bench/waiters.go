@@ -5,11 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
-
-	"github.com/gomodule/redigo/redis"
 
 	"github.com/seed6c881748/redlock/bench/libraries"
 	"github.com/seed6c881748/redlock/internal/testcluster"
@@ -40,6 +37,11 @@ func waiters(s settings, out *section, cluster *testcluster.Cluster) (err error)
 	if err != nil {
 		return err
 	}
+	servers, err := newMeter(cluster.Nodes)
+	if err != nil {
+		return err
+	}
+	defer servers.close()
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	for i := range calls {
@@ -48,37 +50,19 @@ func waiters(s settings, out *section, cluster *testcluster.Cluster) (err error)
 		})
 	}
 	time.Sleep(s.settle) // All wait by now.
-	before, cpu, start := requests(cluster.Addrs()), cpuTime(), time.Now()
+	before, err := servers.begin()
+	cpu, start := cpuTime(), time.Now()
 	time.Sleep(s.waitTime)
-	elapsed := time.Since(start).Seconds()
-	used, sent := (cpuTime() - cpu).Seconds(), requests(cluster.Addrs())-before
+	elapsed, used := time.Since(start).Seconds(), (cpuTime() - cpu).Seconds()
+	sent, e := servers.since(before)
 	cancel()
 	wg.Wait()
+	if err = errors.Join(err, e); err != nil {
+		return err
+	}
 	t := tables.New(fmt.Sprintf("%d calls of Lock that wait for %d held resources, for %v", calls, resources, s.waitTime),
 		"client CPU, share of a core", "requests per second, node and resource", "the same per retry delay of "+retryDelay.String())
-	rate := float64(sent) / elapsed / float64(s.nodes) / resources
+	rate := float64(sent.scripts) / elapsed / float64(s.nodes) / resources
 	t.Add(fmt.Sprintf("%.3f", used/elapsed), fmt.Sprintf("%.2f", rate), fmt.Sprintf("%.2f", rate*retryDelay.Seconds()))
 	return errors.Join(out.table(t), r.Close(context.Background()))
-}
-
-// requests returns how many scripts the servers have run.
-func requests(addrs []string) (sum int64) {
-	for _, addr := range addrs {
-		conn, err := redis.Dial("tcp", addr)
-		if err != nil {
-			continue
-		}
-		info, _ := redis.String(conn.Do("INFO", "commandstats"))
-		_ = conn.Close()
-		for _, line := range strings.Split(info, "\r\n") {
-			rest, ok := strings.CutPrefix(line, "cmdstat_evalsha:calls=")
-			if !ok {
-				continue
-			}
-			calls, _, _ := strings.Cut(rest, ",")
-			n, _ := strconv.ParseInt(calls, 10, 64)
-			sum += n
-		}
-	}
-	return sum
 }
