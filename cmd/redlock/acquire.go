@@ -42,10 +42,7 @@ The token is written to standard output, or to the file of --token-file, which o
   redlock release --permits 5 --token-file /run/resize.token resize`,
 		Args: someResources,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := f.complete(cmd.Flags().Changed); err != nil {
-				return err
-			}
-			if err := f.fits(t.global.quarantine); err != nil {
+			if err := f.complete(cmd.Flags().Changed, t.global.quarantine); err != nil {
 				return err
 			}
 			if err := namedTokenFile(cmd, file); err != nil {
@@ -75,13 +72,7 @@ The token is written to standard output, or to the file of --token-file, which o
 }
 
 // acquire is redlock acquire.
-func (t *tool) acquire(ctx context.Context, f *runFlags, file string, resources []string) error {
-	w := &wait{resources: resources, permits: f.permits}
-	r, _, err := t.global.open(redlock.WithHook(w.see))
-	if err != nil {
-		return err
-	}
-	defer t.close(ctx, r)
+func (t *tool) acquire(ctx context.Context, f *runFlags, file string, resources []string) (err error) {
 	var to *tokenFile
 	if file != "" && file != "-" { // Before the lock: where it cannot be written, others may have it.
 		if to, err = newTokenFile(file); err != nil {
@@ -89,20 +80,12 @@ func (t *tool) acquire(ctx context.Context, f *runFlags, file string, resources 
 		}
 		defer to.drop()
 	}
-	signals := watchSignals()
-	defer signal.Stop(signals)
-	lock, err := t.takeLock(ctx, f, r, w, signals)
-	switch code, _ := classify(err); {
-	case err == nil:
-	case errors.Is(err, errWithinPermit):
-		return err
-	case isOwn(err):
-		return because(err, "this redlock acquire is part of the command of redlock run, which holds what it asks for")
-	case f.quiet && code == exitTaken:
-		return ended(code)
-	default:
+	r, lock, signals, err := t.takeLock(ctx, f, resources)
+	if err != nil {
 		return err
 	}
+	defer t.close(ctx, r)
+	defer signal.Stop(signals)
 	if err := t.handOver(lock, f.permits, to); err != nil {
 		_ = lock.Unlock(ctx)
 		return err

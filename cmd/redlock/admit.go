@@ -86,13 +86,9 @@ func (t *tool) admit(ctx context.Context, peers []*peer, names []string) error {
 	if err := r.Admit(ctx, names...); err != nil {
 		return codedError{err, exitNoQuorum, "no answer"}
 	}
-	if t.global.json {
-		writeJSON(t.out, struct {
-			Admitted []string `json:"admitted"`
-		}{names})
-		return nil
-	}
-	printf(t.out, "admitted %s\n", strings.Join(names, " "))
+	t.answer(struct {
+		Admitted []string `json:"admitted"`
+	}{names}, "admitted %s\n", strings.Join(names, " "))
 	return nil
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -65,25 +66,16 @@ func (t *tool) showReport(report redlockcheck.Report) {
 		return
 	}
 	s := t.styleFor(t.out)
-	text := harmless(report.String()) // It has texts of the nodes'.
-	for _, v := range []struct {
-		word   string
-		colour func(string) string
-	}{{"unfit", s.red}, {"warning", s.yellow}, {"unknown", s.yellow}, {"ok", s.green}} {
-		var lines []string
-		for line := range strings.Lines(text) {
-			trimmed := strings.TrimLeft(line, " ")
-			if rest, ok := strings.CutPrefix(trimmed, v.word+" "); ok {
-				line = line[:len(line)-len(trimmed)] + v.colour(v.word) + " " + rest
-			} else if line == "verdict: "+v.word+"\n" {
-				line = "verdict: " + v.colour(v.word) + "\n"
-			}
-			lines = append(lines, line)
-		}
-		text = strings.Join(lines, "")
-	}
+	colours := map[string]func(string) string{"unfit": s.red, "warning": s.yellow, "unknown": s.yellow, "ok": s.green}
+	text := verdictRE.ReplaceAllStringFunc(harmless(report.String()), func(found string) string { // It has texts of the nodes'.
+		word := strings.TrimSpace(strings.TrimPrefix(found, "verdict: "))
+		return strings.Replace(found, word, colours[word](word), 1)
+	})
 	printf(t.out, "%s%s", text, quorumLine(report))
 }
+
+// verdictRE finds the verdicts in the text of a report: of a finding, where its line begins, and of all.
+var verdictRE = regexp.MustCompile(`(?m)^ *(unfit|warning|unknown|ok) |^verdict: (unfit|warning|unknown|ok)$`)
 
 // quorumLine says whether the nodes that answer in time are enough, if not all of them do.
 func quorumLine(report redlockcheck.Report) string {

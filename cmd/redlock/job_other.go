@@ -11,8 +11,6 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
-
-	"github.com/seed6c881748/redlock/redlock"
 )
 
 const guardArg, gateArg = "__guard", "__gate"
@@ -23,17 +21,7 @@ func gateMain([]string) int { return exitUsage }
 
 // A job is a command that runs under a lock. Where there are no process groups and no SIGTERM,
 // only the command itself is killed, when the lock is about to end.
-type job struct {
-	tool      *tool
-	lock      *redlock.Lock
-	path      string
-	args      []string
-	env       []string
-	killAfter time.Duration
-	margin    time.Duration
-	extender  *extender
-	signals   chan os.Signal
-}
+type job struct{ task }
 
 func (j *job) run(ctx context.Context) (ending, error) {
 	kept := j.lock.KeepAlive(context.WithoutCancel(ctx))
@@ -61,6 +49,11 @@ func (j *job) run(ctx context.Context) (ending, error) {
 		}
 	}
 }
+
+// A status is how the program ends.
+type status struct{ code int }
+
+func (s status) exit() { os.Exit(s.code) }
 
 func (e ending) status() status { return status{code: e.code} }
 

@@ -23,15 +23,7 @@ import (
 // of its own, does the same half a margin later, for the case that this one is killed, stopped
 // or starved.
 type job struct {
-	tool      *tool
-	lock      *redlock.Lock
-	path      string
-	args      []string
-	env       []string
-	killAfter time.Duration
-	margin    time.Duration
-	extender  *extender // nil: KeepAlive alone extends the lock
-	signals   chan os.Signal
+	task
 
 	kept     context.Context //nolint:containedctx // Ends with the lock.
 	lapse    *lapse          // nil: whatever happens, it is the nodes' fault

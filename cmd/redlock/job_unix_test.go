@@ -78,8 +78,8 @@ func jobOver(t *testing.T, g *hearer) (j *job, hears, says *os.File) {
 		_, _ = hears.Close(), says.Close()
 	})
 	return &job{
-		tool: &tool{errOut: io.Discard}, lock: lock, kept: lock.KeepAlive(t.Context()),
-		group: g.cmd.Process.Pid, guard: guard, margin: time.Second, killAfter: time.Second,
+		task: task{tool: &tool{errOut: io.Discard}, lock: lock, margin: time.Second, killAfter: time.Second},
+		kept: lock.KeepAlive(t.Context()), group: g.cmd.Process.Pid, guard: guard,
 	}, hears, says
 }
 

@@ -106,10 +106,8 @@ func (l *lister) scan(ctx context.Context, at int) error {
 		if cursor, keys, err = decodeScan(answers[0]); err != nil {
 			return err
 		}
-		for len(keys) > 0 { // A step may return more than it was asked for.
-			some := l.resources(keys[:min(len(keys), scanCount)])
-			keys = keys[min(len(keys), scanCount):]
-			found, err := l.locks(ctx, p, some)
+		for some := range slices.Chunk(keys, scanCount) { // A step may return more than it was asked for.
+			found, err := p.locked(ctx, l.keys, l.resources(some))
 			if err != nil {
 				return err
 			}
@@ -134,7 +132,7 @@ func (l *lister) notBefore(ctx context.Context, at int, resources []string) []st
 		if l.failed[i] {
 			continue
 		}
-		there, err := l.locks(ctx, l.peers[i], resources)
+		there, err := l.peers[i].locked(ctx, l.keys, resources)
 		if err != nil {
 			continue // A lock is better listed twice than not at all.
 		}
@@ -187,14 +185,14 @@ func (l *lister) resources(keys []string) []string {
 	return found
 }
 
-// locks are those of the resources that a node has a token for.
-func (l *lister) locks(ctx context.Context, p *peer, resources []string) ([]string, error) {
+// locked are those of the resources that a node has a token for.
+func (p *peer) locked(ctx context.Context, k keys, resources []string) ([]string, error) {
 	if len(resources) == 0 {
 		return nil, nil
 	}
 	args := []any{findScript, len(resources)}
 	for _, res := range resources {
-		args = append(args, l.keys.key(res))
+		args = append(args, k.key(res))
 	}
 	answers, err := p.do(ctx, request{"EVAL", append(args, maxTokenBytes)})
 	if err != nil {
@@ -219,9 +217,7 @@ func (l *lister) locks(ctx context.Context, p *peer, resources []string) ([]stri
 
 // listFound lists resources that were found on a node.
 func (l *lister) listFound(ctx context.Context, at int, resources []string) {
-	for len(resources) > 0 {
-		some := resources[:min(len(resources), lookCount)]
-		resources = resources[len(some):]
+	for some := range slices.Chunk(resources, lookCount) {
 		views := look(ctx, l.peers, l.keys, some, 0)
 		for i := range views {
 			if l.first(&views[i]) == at {

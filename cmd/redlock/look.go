@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -156,18 +157,8 @@ func (v *view) holdings() []holding {
 	return found
 }
 
-// longer compares the lives of keys: one that does not expire is longer than all others.
-func longer(a, b time.Duration) int {
-	switch {
-	case (a < 0) != (b < 0):
-		return map[bool]int{true: 1, false: -1}[a < 0]
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
-}
+// longer compares the lives of keys: one that does not expire, which is negative, is longer than all others.
+func longer(a, b time.Duration) int { return cmp.Compare(uint64(a), uint64(b)) }
 
 // held is the token that a quorum of the nodes has.
 func (v *view) held() (holding, bool) {

@@ -22,7 +22,7 @@ func TestLeeway(t *testing.T) {
 		for _, nodeTimeout := range []time.Duration{time.Millisecond, 250 * time.Millisecond, 5 * time.Second} {
 			for _, killAfter := range []time.Duration{0, ttl / 8, ttl / 4, ttl / 3, ttl / 2} {
 				f := &runFlags{wait: "0", ttl: ttl, killAfter: killAfter}
-				require.NoError(t, f.complete(given))
+				require.NoError(t, f.complete(given, 0))
 				limited := f.limitKillAfter(nodeTimeout)
 				assert.Equal(t, limited, f.killAfter != killAfter)
 				assert.LessOrEqual(t, f.killAfter, killAfter)
@@ -35,9 +35,9 @@ func TestLeeway(t *testing.T) {
 		}
 	}
 	f := &runFlags{wait: "0", ttl: 10 * time.Second, killAfter: 6 * time.Second}
-	require.ErrorContains(t, f.complete(given), "--kill-after 6s: must be from 0 to half of the ttl, 5s")
+	require.ErrorContains(t, f.complete(given, 0), "--kill-after 6s: must be from 0 to half of the ttl, 5s")
 	f = &runFlags{wait: "0", ttl: 10 * time.Second, killAfter: 5 * time.Second}
-	require.NoError(t, f.complete(func(string) bool { return false }))
+	require.NoError(t, f.complete(func(string) bool { return false }, 0))
 	assert.Equal(t, 2500*time.Millisecond, f.killAfter, "the default follows a short ttl")
 }
 

@@ -119,28 +119,20 @@ type request struct {
 
 // do sends commands together and returns their answers, each of which may be a redis.Error. The
 // error is that of the connection, which is closed then.
-func (p *peer) do(ctx context.Context, requests ...request) ([]any, error) {
+func (p *peer) do(ctx context.Context, requests ...request) (answers []any, err error) {
 	if p.failure != nil && time.Since(p.failedAt) < failureLife {
 		return nil, p.failure
 	}
-	answers, err := p.tryOnce(ctx, requests)
+	if err = p.connect(ctx); err == nil {
+		if answers, err = p.exchange(ctx, requests); err != nil {
+			p.close()
+			if isTimeout(err) && ctx.Err() == nil {
+				err = fmt.Errorf("no answer within %v", p.nodeTimeout)
+			}
+		}
+	}
 	p.failure, p.failedAt = err, time.Now()
 	return answers, err
-}
-
-func (p *peer) tryOnce(ctx context.Context, requests []request) ([]any, error) {
-	if err := p.connect(ctx); err != nil {
-		return nil, err
-	}
-	answers, err := p.exchange(ctx, requests)
-	if err == nil {
-		return answers, nil
-	}
-	p.close()
-	if isTimeout(err) && ctx.Err() == nil {
-		err = fmt.Errorf("no answer within %v", p.nodeTimeout)
-	}
-	return nil, err
 }
 
 func (p *peer) exchange(ctx context.Context, requests []request) ([]any, error) {

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/spf13/cobra"
 
 	"github.com/seed6c881748/redlock/internal/brief"
@@ -192,43 +191,26 @@ func (t *tool) statusOfPermits(ctx context.Context, peers []*peer, k keys, names
 	return code
 }
 
-// existScript says which keys there are: of all slots that a semaphore can have in a sixth of a millisecond.
-//
-//	KEYS  any
-//	{the number of a key that exists, …}
-const existScript = `
-local found = {}
-for i = 1, #KEYS do
-  if redis.call('EXISTS', KEYS[i]) == 1 then found[#found + 1] = i end
-end
-return found
-`
-
 // heldSlot finds a slot that is held, of any semaphore of that name, however many permits it has.
 func heldSlot(ctx context.Context, peers []*peer, k keys, name string) (slot string, ok bool) {
 	slots := settings.Slots(name, settings.MaxPermits)
-	args := []any{existScript, len(slots)}
-	for _, slot := range slots {
-		args = append(args, k.key(slot))
-	}
-	found := make([][]int, len(peers))
+	found := make([][]string, len(peers))
 	var wg sync.WaitGroup
 	for i, p := range peers {
 		wg.Go(func() {
-			if answers, err := p.do(ctx, request{"EVAL", args}); err == nil {
-				found[i], _ = redis.Ints(answers[0], nil)
+			for some := range slices.Chunk(slots, scanCount) {
+				on, _ := p.locked(ctx, k, some)
+				found[i] = append(found[i], on...)
 			}
 		})
 	}
 	wg.Wait()
-	numbers := slices.Concat(found...)
-	slices.Sort(numbers)
-	for _, n := range slices.Compact(numbers) {
-		if n < 1 || n > len(slots) {
-			continue
-		}
-		if _, ok := look(ctx, peers, k, slots[n-1:n], 0)[0].held(); ok {
-			return slots[n-1], true
+	seen := slices.Concat(found...)
+	for _, slot := range slots {
+		if slices.Contains(seen, slot) {
+			if _, ok := look(ctx, peers, k, []string{slot}, 0)[0].held(); ok {
+				return slot, true
+			}
 		}
 	}
 	return "", false

@@ -59,13 +59,9 @@ The token comes from a file, or from standard input with --token-file -, or from
 				}
 				return err
 			}
-			if t.global.json {
-				writeJSON(t.out, struct {
-					Released []string `json:"released"`
-				}{args})
-				return nil
-			}
-			printf(t.out, "released %s\n", shown(args))
+			t.answer(struct {
+				Released []string `json:"released"`
+			}{args}, "released %s\n", shown(args))
 			return nil
 		},
 	}

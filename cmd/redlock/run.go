@@ -77,10 +77,7 @@ On a terminal, what stops the command (Ctrl-Z, or SIGSTOP) stops redlock, too. W
   redlock run --fence account/7 account/9 -- sh -c './transfer --fence "$REDLOCK_FENCE"'`,
 		Args: func(cmd *cobra.Command, args []string) error { return checkRunArgs(cmd.ArgsLenAtDash(), args) },
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := f.complete(cmd.Flags().Changed); err != nil {
-				return err
-			}
-			if err := f.fits(t.global.quarantine); err != nil {
+			if err := f.complete(cmd.Flags().Changed, t.global.quarantine); err != nil {
 				return err
 			}
 			at := cmd.ArgsLenAtDash()
@@ -132,7 +129,7 @@ func checkRunArgs(dash int, args []string) error {
 }
 
 // complete checks the flags, and works out what depends on others.
-func (f *runFlags) complete(given func(flag string) bool) error {
+func (f *runFlags) complete(given func(flag string) bool, quarantine time.Duration) error {
 	if f.wait == "forever" {
 		f.forever = true
 	} else {
@@ -159,7 +156,7 @@ func (f *runFlags) complete(given func(flag string) bool) error {
 	if f.killAfter < 0 || f.killAfter > f.ttl/2 {
 		return usagef("--kill-after %v: must be from 0 to half of the ttl, %v", f.killAfter, f.ttl/2)
 	}
-	return nil
+	return f.fits(quarantine)
 }
 
 // fits reports a ttl that is longer than the longest one of all clients, 0 if there is no quarantine.
@@ -193,30 +190,15 @@ func (t *tool) run(ctx context.Context, f *runFlags, resources, command []string
 	if err != nil {
 		return err
 	}
-	w := &wait{resources: resources, permits: f.permits}
-	r, _, err := t.global.open(redlock.WithHook(w.see))
+	r, lock, signals, err := t.takeLock(ctx, f, resources)
 	if err != nil {
 		return err
 	}
-	signals := watchSignals()
 	defer signal.Stop(signals)
-	lock, err := t.takeLock(ctx, f, r, w, signals)
-	if err != nil {
-		t.close(ctx, r)
-		switch code, _ := classify(err); {
-		case errors.Is(err, errWithinPermit):
-			return err
-		case isOwn(err):
-			return because(err, "this redlock run is part of the command of another one, which holds what it asks for")
-		case f.quiet && code == exitTaken:
-			return ended(code)
-		}
-		return err
-	}
-	j := &job{
+	j := &job{task: task{
 		tool: t, lock: lock, path: path, args: command, killAfter: f.killAfter, signals: signals,
 		env: f.environment(os.Environ(), lock), margin: f.margin(), extender: f.newExtender(lock),
-	}
+	}}
 	end, err := j.run(ctx)
 	if errors.Is(err, errNotStarted) {
 		// The job has not run: nothing is to keep it from running elsewhere, not even --at-least.
@@ -232,6 +214,19 @@ func (t *tool) run(ctx context.Context, f *runFlags, resources, command []string
 	released := lock.Unlock(ctx)
 	t.close(ctx, r)
 	return t.outcome(end, released, f.quiet)
+}
+
+// A task is a command, and the lock under which it is to run.
+type task struct {
+	tool      *tool
+	lock      *redlock.Lock
+	path      string
+	args      []string
+	env       []string
+	killAfter time.Duration
+	margin    time.Duration
+	extender  *extender // nil: KeepAlive alone extends the lock
+	signals   chan os.Signal
 }
 
 // lookUp finds a program as a shell does.

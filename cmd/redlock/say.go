@@ -36,6 +36,15 @@ func (o *output) failed() error {
 // nobody else to tell.
 func printf(w io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(w, format, args...) }
 
+// answer writes what a command has done: as JSON, if that is asked for, or as a text.
+func (t *tool) answer(v any, format string, args ...any) {
+	if t.global.json {
+		writeJSON(t.out, v)
+		return
+	}
+	printf(t.out, format, args...)
+}
+
 // noteTimeout is how long a remark may take to be written. A terminal that is stopped (Ctrl-S)
 // must not hold up what is to be done about the lock.
 const noteTimeout = 200 * time.Millisecond

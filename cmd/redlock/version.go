@@ -17,16 +17,12 @@ func (t *tool) versionCommand() *cobra.Command {
 		// Whatever the environment says of nodes.
 		PersistentPreRun: func(*cobra.Command, []string) {},
 		Run: func(*cobra.Command, []string) {
-			if t.global.json {
-				writeJSON(t.out, struct {
-					Version string `json:"version"`
-					Go      string `json:"go"`
-					OS      string `json:"os"`
-					Arch    string `json:"arch"`
-				}{version(), runtime.Version(), runtime.GOOS, runtime.GOARCH})
-				return
-			}
-			printf(t.out, "redlock %s\n", versionText())
+			t.answer(struct {
+				Version string `json:"version"`
+				Go      string `json:"go"`
+				OS      string `json:"os"`
+				Arch    string `json:"arch"`
+			}{version(), runtime.Version(), runtime.GOOS, runtime.GOARCH}, "redlock %s\n", versionText())
 		},
 	}
 	describe(cmd, "exit", `0    always`)

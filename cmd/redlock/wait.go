@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/signal"
 	"slices"
 	"strings"
 	"sync"
@@ -13,8 +14,30 @@ import (
 	"github.com/seed6c881748/redlock/redlock"
 )
 
-// takeLock takes the lock. A signal ends the wait for it, which is told after a second.
-func (t *tool) takeLock(ctx context.Context, f *runFlags, r *redlock.Redlock, w *wait, signals <-chan os.Signal) (*redlock.Lock, error) {
+// takeLock opens a Redlock, which the caller closes, and takes the lock with it. signals has what comes later.
+func (t *tool) takeLock(ctx context.Context, f *runFlags, resources []string) (r *redlock.Redlock, lock *redlock.Lock, signals chan os.Signal, err error) {
+	w := &wait{resources: resources, permits: f.permits}
+	if r, _, err = t.global.open(redlock.WithHook(w.see)); err != nil {
+		return nil, nil, nil, err
+	}
+	signals = watchSignals()
+	if lock, err = t.await(ctx, f, r, w, signals); err == nil {
+		return r, lock, signals, nil
+	}
+	signal.Stop(signals)
+	t.close(ctx, r)
+	switch code, _ := classify(err); {
+	case errors.Is(err, errWithinPermit):
+	case isOwn(err):
+		err = because(err, "this is part of the command of a redlock run, which holds what it asks for")
+	case f.quiet && code == exitTaken:
+		err = ended(code)
+	}
+	return nil, nil, nil, err
+}
+
+// await takes the lock. A signal ends the wait for it, which is told after a second.
+func (t *tool) await(ctx context.Context, f *runFlags, r *redlock.Redlock, w *wait, signals <-chan os.Signal) (*redlock.Lock, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if !f.forever && f.waitFor > 0 {
