@@ -42,17 +42,21 @@ func lostWrites(r *run, f *findings, res string, operations []history.Event) {
 	if !ok {
 		return // The rule 'complete' says so.
 	}
-	granted := int64(0)
+	f.facts++
+	if n := granted(operations); n != int(final.Value) {
+		f.violation(place{from: final.At, to: final.At, resource: res},
+			"%d writes were granted, and the register is %d in the end", n, final.Value)
+	}
+}
+
+// granted is how many writes a register has taken.
+func granted(operations []history.Event) (n int) {
 	for _, e := range operations {
 		if e.Kind == history.Write && e.OK {
-			granted++
+			n++
 		}
 	}
-	f.facts++
-	if granted != final.Value {
-		f.violation(place{from: final.At, to: final.At, resource: res},
-			"%d writes were granted, and the register is %d in the end", granted, final.Value)
-	}
+	return n
 }
 
 // refusedHolder looks whether the lock of an operation that was refused was in force all the time: then there must not

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -11,8 +12,10 @@ import (
 	"time"
 
 	"github.com/seed6c881748/redlock/bench/libraries"
+	"github.com/seed6c881748/redlock/internal/tokens"
 	"github.com/seed6c881748/redlock/proof/chaos/course"
 	"github.com/seed6c881748/redlock/proof/history"
+	"github.com/seed6c881748/redlock/proof/judge"
 	"github.com/seed6c881748/redlock/proof/peers/locker"
 )
 
@@ -23,14 +26,20 @@ type peer struct {
 	servers int      // How many it locks on: 0 for all of the course's.
 	wakes   bool     // It says that releases wake up those who wait.
 	command func() ([]string, error)
+
+	key   string                    // What the name of a key has before the resource.
+	value func(value string) string // What a history calls the value of a key, nil: as the library does.
 }
 
 var peers = []peer{
-	{name: "redlock", wakes: true, modules: []string{"github.com/seed6c881748/redlock"}, command: inGo("redlock")},
+	{name: "redlock", wakes: true, modules: []string{"github.com/seed6c881748/redlock"}, command: inGo("redlock"), value: tokens.LabelOf},
 	{name: "redsync/redigo", command: inGo("redsync/redigo"), modules: locker.Libraries["redsync/redigo"].Modules},
 	{name: "redsync/goredis", command: inGo("redsync/goredis"), modules: locker.Libraries["redsync/goredis"].Modules},
 	{name: "node-redlock", modules: []string{"redlock5", "ioredis"}, command: locker.Node},
-	{name: "rueidislock", servers: 1, wakes: true, command: inGo("rueidislock"), modules: libraries.Rueidislock.Modules},
+	{
+		name: "rueidislock", servers: 1, wakes: true, command: inGo("rueidislock"), modules: libraries.Rueidislock.Modules,
+		key: "rueidislock:0:", value: func(value string) string { return hex.EncodeToString([]byte(value)) },
+	},
 }
 
 func inGo(name string) func() ([]string, error) {
@@ -73,7 +82,7 @@ func play(f flags, l peer, g group) (Figures, error) {
 	w := watchers{peer: l, resources: p.Resources}
 	command := fmt.Sprintf("go run ./peers -time %v -seed %d -library %s -faults %q", f.time, f.seed, l.name, g.name)
 	events, err := course.Run(ctx, course.Options{
-		Plan: p, Command: client, History: out, Started: w.start, Hang: locker.Patience + hung + slow,
+		Plan: p, Command: client, History: out, Started: w.start, Hang: locker.Patience + judge.Hung + judge.Slow,
 		Header: history.Header{
 			Library: l.name, Commit: history.Commit(), Versions: versions(l), Command: command, Without: redlocksOwn,
 			SignalSlack: int64(signalSlack),
@@ -84,7 +93,8 @@ func play(f flags, l peer, g group) (Figures, error) {
 	if err != nil && !errors.Is(err, course.ErrStuck) { // Which is counted as a call that hangs.
 		return Figures{}, err
 	}
-	t := tally(events, samples, p.TTL, l.wakes)
-	t.Library, t.Version, t.Faults, t.Seed, t.Seconds = l.name, versions(l)[l.modules[0]], g.name, f.seed, int(f.time/time.Second)
-	return t, nil
+	return Figures{
+		Library: l.name, Version: versions(l)[l.modules[0]], Faults: g.name, Seed: f.seed, Seconds: int(f.time / time.Second),
+		Tally: judge.Count(events, samples, l.wakes),
+	}, nil
 }

@@ -14,8 +14,20 @@ import (
 
 	"github.com/seed6c881748/redlock/compat/node"
 	"github.com/seed6c881748/redlock/proof/history"
+	"github.com/seed6c881748/redlock/proof/judge"
 	"github.com/seed6c881748/redlock/test/tables"
 )
+
+// Figures are what one library did under one group of faults.
+type Figures struct {
+	Library string `json:"library"`
+	Version string `json:"version"`
+	Faults  string `json:"faults"`
+	Seed    uint64 `json:"seed"`
+	Seconds int    `json:"seconds"`
+
+	judge.Tally
+}
 
 // A report is what a run of the course leaves.
 type report struct {

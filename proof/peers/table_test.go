@@ -8,15 +8,17 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/proof/judge"
 )
 
 // Both tables add up what was seen of a library.
 func TestTables(t *testing.T) {
 	one, two := 1, 2
 	all := []Figures{
-		{Library: "redlock", Faults: "none", Locks: 10, NoWakeUp: &one},
-		{Library: "redlock", Faults: "kill", Locks: 5, Overlaps: 2, LongestOverlap: 1500, NoWakeUp: &two},
-		{Library: "redsync/redigo", Faults: "kill", Locks: 7, OrphansFailed: 1, OrphansReleased: 2, Slow: 3, Longest: 2000, Hung: 1},
+		{Library: "redlock", Faults: "none", Tally: judge.Tally{Locks: 10, NoWakeUp: &one}},
+		{Library: "redlock", Faults: "kill", Tally: judge.Tally{Locks: 5, Overlaps: 2, LongestOverlap: 1500, NoWakeUp: &two}},
+		{Library: "redsync/redigo", Faults: "kill", Tally: judge.Tally{Locks: 7, OrphansFailed: 1, OrphansReleased: 2, Slow: 3, Longest: 2000, Hung: 1}},
 	}
 	dir := t.TempDir()
 	require.NoError(t, write(io.Discard, flags{out: dir}, all))

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,7 +14,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/seed6c881748/redlock/proof/chaos/monotime"
-	"github.com/seed6c881748/redlock/proof/peers/locker"
+	"github.com/seed6c881748/redlock/proof/judge"
 )
 
 // watchers look at the keys of all servers during a run.
@@ -23,7 +24,7 @@ type watchers struct {
 
 	cancel  context.CancelFunc
 	running sync.WaitGroup
-	seen    [][]sample // By server.
+	seen    [][]judge.Sample // By server.
 }
 
 func (w *watchers) start(start int64, servers []string) {
@@ -32,41 +33,30 @@ func (w *watchers) start(start int64, servers []string) {
 	if w.peer.servers > 0 {
 		servers = servers[:w.peer.servers]
 	}
-	keys := make(map[string]string)
-	for _, r := range w.resources {
-		keys[r] = r
-		if name := locker.KeyOf[w.peer.name]; name != nil {
-			keys[r] = name(r)
-		}
-	}
-	w.seen = make([][]sample, len(servers))
+	w.seen = make([][]judge.Sample, len(servers))
 	clock := monotime.Since(start)
 	for i, addr := range servers {
-		w.running.Go(func() { w.seen[i] = watch(ctx, i, addr, keys, clock.Now) })
+		w.running.Go(func() { w.seen[i] = w.watch(ctx, i, addr, clock.Now) })
 	}
 }
 
 // stop returns what was seen, in the order of time and in the words of the history.
-func (w *watchers) stop() []sample {
+func (w *watchers) stop() []judge.Sample {
 	if w.cancel != nil {
 		w.cancel()
 	}
 	w.running.Wait()
 	all := slices.Concat(w.seen...)
-	slices.SortStableFunc(all, func(a, b sample) int { return int(a.at - b.at) })
-	if value := locker.ValueOf[w.peer.name]; value != nil {
-		for i, s := range all {
-			all[i].value = value(s.value)
-		}
-	}
+	slices.SortStableFunc(all, func(a, b judge.Sample) int { return cmp.Compare(a.At, b.At) })
 	return all
 }
 
 // watch looks at the keys of one node until ctx ends.
-func watch(ctx context.Context, node int, addr string, keys map[string]string, now func() int64) []sample {
-	var all []sample
+func (w *watchers) watch(ctx context.Context, node int, addr string, now func() int64) []judge.Sample {
+	var all []judge.Sample
 	var conn redis.Conn
-	tick := time.NewTicker(sampleEvery)
+	const patience = time.Second
+	tick := time.NewTicker(judge.SampleEvery)
 	defer tick.Stop()
 	for {
 		select {
@@ -78,28 +68,31 @@ func watch(ctx context.Context, node int, addr string, keys map[string]string, n
 		case <-tick.C:
 		}
 		if conn == nil {
-			conn, _ = redis.DialContext(ctx, "tcp", addr, redis.DialConnectTimeout(tidied), redis.DialReadTimeout(tidied))
+			conn, _ = redis.DialContext(ctx, "tcp", addr, redis.DialConnectTimeout(patience), redis.DialReadTimeout(patience))
 		}
 		if conn == nil {
 			continue
 		}
-		for resource, key := range keys {
-			value, err := redis.String(conn.Do("GET", key))
+		for _, resource := range w.resources {
+			value, err := redis.String(conn.Do("GET", w.peer.key+resource))
 			if err != nil && !errors.Is(err, redis.ErrNil) {
 				_ = conn.Close()
 				conn = nil
 				break
 			}
-			all = append(all, sample{now(), node, resource, value})
+			if w.peer.value != nil {
+				value = w.peer.value(value)
+			}
+			all = append(all, judge.Sample{At: now(), Node: node, Resource: resource, Value: value})
 		}
 	}
 }
 
 // writeSamples leaves what was seen, for those who look into a run: when, on which node, which resource, what value.
-func writeSamples(name string, samples []sample) error {
+func writeSamples(name string, samples []judge.Sample) error {
 	var b strings.Builder
 	for _, s := range samples {
-		fmt.Fprintf(&b, "%.3f %d %s %q\n", time.Duration(s.at).Seconds(), s.node, s.resource, s.value)
+		fmt.Fprintf(&b, "%.3f %d %s %q\n", time.Duration(s.At).Seconds(), s.Node, s.Resource, s.Value)
 	}
 	return os.WriteFile(name, []byte(b.String()), 0o644)
 }

@@ -210,10 +210,8 @@ func readMutants(file string) (f figures, err error) {
 func readPeers(file string) (f figures, err error) {
 	var list struct {
 		Sums []struct {
-			Library, Version                       string
-			Locks, Overlaps, LostUpdates           int
-			CallsOverOneSecond, CallsHung          int
-			KeysLeftByFailures, KeysLeftByReleases int
+			Library, Version string
+			judge.Tally
 		}
 	}
 	if err = readJSON(file, &list); err != nil {
@@ -223,7 +221,7 @@ func readPeers(file string) (f figures, err error) {
 	f.Head = []string{"library", "locks", "overlaps", "lost updates", "keys left", "calls over 1 s", "calls that hung"}
 	for i, s := range list.Sums {
 		row := []string{s.Library + " " + s.Version}
-		for _, n := range []int{s.Locks, s.Overlaps, s.LostUpdates, s.KeysLeftByFailures + s.KeysLeftByReleases, s.CallsOverOneSecond, s.CallsHung} {
+		for _, n := range []int{s.Locks, s.Overlaps, s.LostUpdates, s.OrphansFailed + s.OrphansReleased, s.Slow, s.Hung} {
 			row = append(row, fmt.Sprint(n))
 		}
 		f.Rows = append(f.Rows, row)

@@ -46,16 +46,18 @@ func Run(name string, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	c := &process{Recorder: to, cfg: cfg, clock: monotime.Since(cfg.Start), stopped: make(chan struct{})}
+	c := &process{Recorder: to, cfg: cfg, clock: monotime.Since(cfg.Start)}
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
 	workers := sync.WaitGroup{}
 	for n := range cfg.Workers {
 		lock := library.NewWorker().(libraries.Waiter) //nolint:forcetypeassert // All of them are.
-		workers.Go(func() { c.work(lock, rand.New(rand.NewPCG(cfg.Seed, uint64(n)))) })
+		workers.Go(func() { c.work(ctx, lock, rand.New(rand.NewPCG(cfg.Seed, uint64(n)))) })
 	}
 	for orders.Scan() {
 		var order protocol.Command
 		if json.Unmarshal(orders.Bytes(), &order) == nil && order.Do == protocol.Stop {
-			close(c.stopped)
+			stop()
 			go func() {
 				workers.Wait()
 				_, _ = fmt.Fprintln(out, protocol.Done)
@@ -84,43 +86,38 @@ func open(name string, cfg protocol.Config) (libraries.Client, error) {
 type process struct {
 	*client.Recorder
 
-	cfg     protocol.Config
-	clock   monotime.Clock
-	stopped chan struct{} // Closed when the work is to be finished.
-	calls   atomic.Int64
+	cfg   protocol.Config
+	clock monotime.Clock
+	calls atomic.Int64
 }
 
-func (c *process) work(lock libraries.Waiter, lot *rand.Rand) {
-	for {
-		select {
-		case <-c.stopped:
-			return
-		default:
-		}
+// work goes on until ctx ends. What is under way then is finished.
+func (c *process) work(ctx context.Context, lock libraries.Waiter, lot *rand.Rand) {
+	for ctx.Err() == nil {
 		resource := c.cfg.Resources[lot.IntN(len(c.cfg.Resources))]
 		length := time.Duration(lot.Int64N(int64(shortWork)))
 		long := lot.IntN(longShare) == 0
 		if long {
 			length = time.Duration(c.cfg.TTL + lot.Int64N(2*c.cfg.TTL))
 		}
-		if id, ok := c.acquire(lock, resource, lot.IntN(waitShare) == 0); ok {
+		if id, ok := c.acquire(ctx, lock, resource, lot.IntN(waitShare) == 0); ok {
 			s := &section{process: c, Waiter: lock, id: id, resource: resource}
-			s.run(length, long)
-			s.release()
+			s.run(ctx, length, long)
+			s.release(ctx)
 		}
 		time.Sleep(time.Duration(lot.Int64N(int64(pause))))
 	}
 }
 
 // acquire returns the call's number, and whether it got the lock.
-func (c *process) acquire(lock libraries.Waiter, resource string, wait bool) (id int, ok bool) {
+func (c *process) acquire(ctx context.Context, lock libraries.Waiter, resource string, wait bool) (id int, ok bool) {
 	op, limit := history.OpTryLock, time.Duration(0)
 	if wait {
 		op, limit = history.OpLock, Patience
 	}
+	ctx, values := drawing(context.WithoutCancel(ctx))
 	id = c.call(history.Event{Op: op, Resources: []string{resource}, TTL: c.cfg.TTL}, limit,
 		func() (until int64, token string, err error) {
-			ctx, values := drawing(context.Background())
 			if wait {
 				err = lock.Lock(ctx, resource, Patience)
 			} else {

@@ -2,7 +2,6 @@ package locker
 
 import (
 	"context"
-	"encoding/hex"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/seed6c881748/redlock/bench/libraries"
 	"github.com/seed6c881748/redlock/compat/node"
-	"github.com/seed6c881748/redlock/internal/tokens"
 )
 
 // Libraries are those that are written in Go, each set up as its documentation does.
@@ -28,17 +26,6 @@ func Node() ([]string, error) {
 	}
 	return []string{"node", filepath.Join(node.Folder(), "course.js")}, nil
 }
-
-// What the key of a resource is called, and what a history calls its value: as the library does, if there is nothing.
-var (
-	KeyOf = map[string]func(resource string) string{
-		"rueidislock": func(resource string) string { return "rueidislock:0:" + resource },
-	}
-	ValueOf = map[string]func(value string) string{
-		"redlock":     tokens.LabelOf,
-		"rueidislock": func(value string) string { return hex.EncodeToString([]byte(value)) },
-	}
-)
 
 // drawn are the values that a call has tried to write.
 type drawn struct {

@@ -18,20 +18,20 @@ type section struct {
 }
 
 // run reads the register, works, and writes it, unless its library has said by then that the lock is over.
-func (s *section) run(length time.Duration, long bool) {
+func (s *section) run(ctx context.Context, length time.Duration, long bool) {
 	s.Log(history.Event{Kind: history.Enter, Lock: s.id, Resources: []string{s.resource}})
 	defer func() { s.Log(history.Event{Kind: history.Leave, Lock: s.id, Resources: []string{s.resource}}) }()
 	if keeper, ok := s.Waiter.(libraries.Keeper); ok && long {
 		keeper.Keep()
 	}
 	read := s.Ask(history.Event{Kind: history.Read, Lock: s.id, Resources: []string{s.resource}})
-	if read.OK && s.last(length) {
+	if read.OK && s.last(ctx, length) {
 		s.Ask(history.Event{Kind: history.Write, Lock: s.id, Resources: []string{s.resource}, Value: read.Value + 1})
 	}
 }
 
 // last works for as long as it is told, and returns whether the lock is held to the end.
-func (s *section) last(length time.Duration) bool {
+func (s *section) last(ctx context.Context, length time.Duration) bool {
 	done := time.After(length)
 	for {
 		over, again := s.timers()
@@ -41,10 +41,10 @@ func (s *section) last(length time.Duration) bool {
 		case <-over:
 			return false
 		case <-again:
-			s.extendNow()
+			s.extendNow(ctx)
 		case <-done:
 			return s.valid()
-		case <-s.stopped:
+		case <-ctx.Done():
 			return s.valid()
 		}
 	}
@@ -76,20 +76,20 @@ func (s *section) valid() bool {
 }
 
 // extendNow has the work wait for the extension, as a program without a second thread would.
-func (s *section) extendNow() {
-	s.about(history.Event{Op: history.OpExtend, TTL: s.cfg.TTL}, s.Waiter.(libraries.Extender).Extend) //nolint:forcetypeassert // timers has asked.
+func (s *section) extendNow(ctx context.Context) {
+	s.about(ctx, history.Event{Op: history.OpExtend, TTL: s.cfg.TTL}, s.Waiter.(libraries.Extender).Extend) //nolint:forcetypeassert // timers has asked.
 }
 
-func (s *section) release() {
-	s.about(history.Event{Op: history.OpUnlock, Until: s.at(s.Until())}, s.Unlock)
+func (s *section) release(ctx context.Context) {
+	s.about(ctx, history.Event{Op: history.OpUnlock, Until: s.at(s.Until())}, s.Unlock)
 }
 
 // about makes a call about the lock, which is given up after Patience.
-func (s *section) about(e history.Event, do func(context.Context) error) {
+func (s *section) about(ctx context.Context, e history.Event, do func(context.Context) error) {
 	e.Lock, e.Resources = s.id, []string{s.resource}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), Patience)
+	defer cancel()
 	s.call(e, 0, func() (until int64, token string, err error) {
-		ctx, cancel := context.WithTimeout(context.Background(), Patience)
-		defer cancel()
 		if err = do(ctx); err == nil && e.Op == history.OpExtend {
 			until = s.at(s.Until())
 		}
