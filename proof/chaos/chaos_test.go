@@ -89,7 +89,7 @@ func TestNoPromiseIsBroken(t *testing.T) {
 	require.True(t, v.OK(), "%s", v)
 	s := sum(events)
 	require.Positive(t, s.calls["lock: ok"])
-	require.Positive(t, s.writes)
+	require.Positive(t, s.calls[writes])
 	requireStallsTold(t, events)
 	t.Logf("faults: %s\n%s", counts(s.faults), v)
 }
@@ -182,7 +182,7 @@ func requireNoticed(t *testing.T, name string, b plan.Broken) {
 func TestDocumentNamesEverything(t *testing.T) {
 	page, err := os.ReadFile("../../docs/reliability.md")
 	require.NoError(t, err)
-	for _, kind := range plan.All() {
+	for _, kind := range plan.Courses["all"] {
 		require.Contains(t, string(page), "`"+kind+"`")
 	}
 	rules, err := os.ReadFile("../../docs/generated/rules.md")
@@ -202,7 +202,7 @@ func TestThePageOfTheKeptHistory(t *testing.T) {
 	v := judge.Judge(events)
 	require.True(t, v.OK(), v.String())
 	name := filepath.Join(t.TempDir(), "page.html")
-	require.NoError(t, writePage(kept, name))
+	require.NoError(t, rejudge(kept, name))
 	page, err := os.ReadFile(name)
 	require.NoError(t, err)
 	for _, rule := range v.Rules {
@@ -235,14 +235,14 @@ func TestConcludeLeavesAPageAndAVerdict(t *testing.T) {
 	dir := t.TempDir()
 	name := dir + "/history.jsonl"
 	require.NoError(t, os.WriteFile(name, []byte(`{"at":1,"kind":"run","run":{"seed":3,"command":"again"}}`+"\n"), 0o600))
-	require.ErrorIs(t, rejudge(name), errBroken, "it has no end")
+	require.ErrorIs(t, rejudge(name, ""), errBroken, "it has no end")
 	for _, left := range []string{"timeline.html", "verdict.json"} {
 		_, err := os.Stat(dir + "/" + left)
 		require.NoError(t, err)
 	}
-	require.Error(t, rejudge(dir+"/none"))
+	require.Error(t, rejudge(dir+"/none", ""))
 	require.NoError(t, os.WriteFile(name, []byte(`{"kind":"run"}`+"\n"), 0o600))
-	require.ErrorIs(t, rejudge(name), errBroken, "it does not say what was run")
+	require.ErrorIs(t, rejudge(name, ""), errBroken, "it does not say what was run")
 }
 
 // Locks of the client that nobody disturbs are no sign that others got any.
@@ -254,7 +254,7 @@ func TestRunWithoutWritesHasShownNothing(t *testing.T) {
 {"at":4,"kind":"end"}
 `
 	require.NoError(t, os.WriteFile(name, []byte(told), 0o600))
-	require.ErrorIs(t, rejudge(name), errIdle)
+	require.ErrorIs(t, rejudge(name, ""), errIdle)
 }
 
 // What was late because processes did not run is excused, so a run with much of that shows little.
@@ -273,9 +273,9 @@ func TestRunOfProcessesThatStallShowsLittle(t *testing.T) {
 `, 10+stalledFor)
 	}
 	require.NoError(t, os.WriteFile(name, []byte(told(100*time.Millisecond)), 0o600))
-	require.NoError(t, rejudge(name))
+	require.NoError(t, rejudge(name, ""))
 	require.NoError(t, os.WriteFile(name, []byte(told(101*time.Millisecond)), 0o600))
-	require.ErrorIs(t, rejudge(name), errStalls)
+	require.ErrorIs(t, rejudge(name, ""), errStalls)
 }
 
 // A rule that a run of all faults has not tried is a fault of the run.
@@ -292,10 +292,10 @@ func TestWholeRunTriesEveryRule(t *testing.T) {
 	}
 	for _, run := range [][]string{{"all", "1m0s"}, {"network", "5m0s"}} {
 		require.NoError(t, os.WriteFile(name, []byte(told(run[0], run[1])), 0o600))
-		require.NoError(t, rejudge(name))
+		require.NoError(t, rejudge(name, ""))
 	}
 	require.NoError(t, os.WriteFile(name, []byte(told("all", "2m0s")), 0o600))
-	err := rejudge(name)
+	err := rejudge(name, "")
 	require.ErrorIs(t, err, errUntried)
 	require.ErrorContains(t, err, "waiters")
 }
@@ -315,6 +315,6 @@ func TestSumOfARun(t *testing.T) {
 	var b strings.Builder
 	s.print(&b)
 	require.Contains(t, b.String(), "lock: ok 1, trylock: taken 1, unlock: odd 1, write: ok 1, write: refused 1")
-	require.Equal(t, 1, s.writes)
+	require.Equal(t, 1, s.calls[writes])
 	require.Contains(t, b.String(), "faults: kill 1")
 }

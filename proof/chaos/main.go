@@ -26,6 +26,7 @@ import (
 	"github.com/seed6c881748/redlock/proof/chaos/plan"
 	"github.com/seed6c881748/redlock/proof/chaos/protocol"
 	"github.com/seed6c881748/redlock/proof/history"
+	"github.com/seed6c881748/redlock/proof/judge"
 	"github.com/seed6c881748/redlock/proof/peers/locker"
 )
 
@@ -85,9 +86,6 @@ func run(f flags) error {
 	if f.client {
 		return client.Run(os.Stdin, os.Stdout)
 	}
-	if f.judge != "" && f.page != "" {
-		return writePage(f.judge, f.page)
-	}
 	if f.rules != "" {
 		return os.WriteFile(f.rules, []byte(rulesPage()), 0o644)
 	}
@@ -95,7 +93,7 @@ func run(f flags) error {
 		return locker.Run(f.guest, os.Stdin, os.Stdout)
 	}
 	if f.judge != "" {
-		return rejudge(f.judge)
+		return rejudge(f.judge, f.page)
 	}
 	p, err := plan.Draw(f.seed, f.course, f.time, available)
 	if err == nil && f.broken != "" {
@@ -169,11 +167,14 @@ func fleet(self string) ([][]string, error) {
 	return guests, nil
 }
 
-// rejudge concludes from the history of an earlier run.
-func rejudge(name string) error {
+// rejudge concludes from the history of an earlier run, or only writes its page.
+func rejudge(name, page string) error {
 	events, err := read(name)
 	if err != nil {
 		return err
+	}
+	if page != "" {
+		return writePage(page, events, judge.Judge(events))
 	}
 	return conclude(name, events)
 }

@@ -32,16 +32,8 @@ func read(name string) ([]history.Event, error) {
 	return history.Parse(in)
 }
 
-// writePage writes the page of a history that is kept.
-func writePage(from, to string) error {
-	events, err := read(from)
-	if err != nil {
-		return err
-	}
-	return writeTimeline(to, events, judge.Judge(events))
-}
-
-func writeTimeline(name string, events []history.Event, v judge.Verdict) error {
+// writePage writes the page of a history.
+func writePage(name string, events []history.Event, v judge.Verdict) error {
 	var b bytes.Buffer
 	if err := timeline.Write(&b, events, v); err != nil {
 		return err

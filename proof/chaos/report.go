@@ -45,7 +45,7 @@ func conclude(name string, events []history.Event) error {
 		return errBroken
 	case v.Run.Course == plan.Soak:
 		return concludeSoak(events)
-	case float64(s.writes) < time.Duration(v.Length).Seconds():
+	case float64(s.calls[writes]) < time.Duration(v.Length).Seconds():
 		return errIdle // Locks alone would not do: those of the client that nobody disturbs need no other's.
 	case v.Stalls.Time > v.Stalls.Lived/10:
 		return errStalls // What was late was excused.
@@ -74,7 +74,7 @@ func noticed(b plan.Broken, v judge.Verdict) error {
 // leave writes the page of the run and what came out of it into the folder.
 func leave(dir string, events []history.Event, v judge.Verdict) (page string, err error) {
 	page = filepath.Join(dir, "timeline.html")
-	if err = writeTimeline(page, events, v); err != nil {
+	if err = writePage(page, events, v); err != nil {
 		return "", err
 	}
 	verdict, err := json.MarshalIndent(v, "", "\t")
@@ -85,10 +85,10 @@ func leave(dir string, events []history.Event, v judge.Verdict) (page string, er
 }
 
 // A summary is what was done in a run.
-type summary struct {
-	writes        int // To the register.
-	calls, faults map[string]int
-}
+type summary struct{ calls, faults map[string]int }
+
+// writes are those of the register that were granted.
+const writes = "write: ok"
 
 func sum(events []history.Event) summary {
 	s := summary{calls: make(map[string]int), faults: make(map[string]int)}
@@ -102,8 +102,7 @@ func sum(events []history.Event) summary {
 		case (e.Kind == history.Read || e.Kind == history.Write) && !e.OK:
 			s.calls[string(e.Kind)+": refused"]++
 		case e.Kind == history.Write:
-			s.calls["write: ok"]++
-			s.writes++
+			s.calls[writes]++
 		}
 	}
 	return s

@@ -35,9 +35,10 @@ func (d *drawing) draw() {
 	d.drawWhole()
 	d.drawSplits()
 	for i := range (d.p.Nodes - 1) / 2 {
-		d.drawNodes(uint64(100+i), Kill, Kill, Empty, Empty, Stale, Stale, Freeze, Reset, Cut, Drop, Slow, Refuse, Hole, Clock)
+		d.drawNodes(uint64(100+i), 900*time.Millisecond,
+			Kill, Kill, Empty, Empty, Stale, Stale, Freeze, Reset, Cut, Drop, Slow, Refuse, Hole, Clock)
 	}
-	d.drawPairs()
+	d.drawNodes(400, 1800*time.Millisecond, Away, Oneway) // Between one client and one node, also while another node is away.
 	d.drawClients()
 	d.drawSeldom(Crowd, 20*time.Second, 2*time.Second, 300)
 	d.drawSeldom(Alone, 6*time.Second, 2500*time.Millisecond, 301)
@@ -85,19 +86,12 @@ func (d *drawing) drawCalm() {
 // drawWhole draws the faults for which no node may have another one: they come first, once or twice a minute.
 func (d *drawing) drawWhole() {
 	rng := d.lot(1)
-	var events []Fault
-	if d.has(Flush) {
-		events = append(events, Fault{Kind: Flush, For: readable})
-	}
-	if d.has(Most) {
-		events = append(events, Fault{Kind: Most, For: d.p.TTL * 2})
-	}
-	if d.has(Rolling) {
-		events = append(events, Fault{Kind: Rolling, For: time.Duration(d.p.Nodes) * time.Second})
-	}
-	if d.has(Raise) {
-		events = append(events, Fault{Kind: Raise, For: time.Duration(d.p.Clients) * 500 * time.Millisecond})
-	}
+	events := slices.DeleteFunc([]Fault{
+		{Kind: Flush, For: readable},
+		{Kind: Most, For: d.p.TTL * 2},
+		{Kind: Rolling, For: time.Duration(d.p.Nodes) * time.Second},
+		{Kind: Raise, For: time.Duration(d.p.Clients) * 500 * time.Millisecond},
+	}, func(f Fault) bool { return !d.has(f.Kind) })
 	if len(events) == 0 {
 		return
 	}
@@ -162,15 +156,18 @@ func (d *drawing) drawSplits() {
 	}
 }
 
-// drawNodes draws a series of faults of single nodes, one after the other.
-func (d *drawing) drawNodes(series uint64, kinds ...string) {
+// drawNodes draws a series of faults of single nodes, one after the other with a pause that may be so long.
+func (d *drawing) drawNodes(series uint64, pause time.Duration, kinds ...string) {
 	kinds = d.only(kinds)
 	if len(kinds) == 0 {
 		return
 	}
 	rng := d.lot(series)
-	for at := warmup; ; at += between(rng, 100*time.Millisecond, 900*time.Millisecond) {
-		f := Fault{At: at, Kind: kinds[rng.IntN(len(kinds))], Node: rng.IntN(d.p.Nodes)}
+	for at := warmup; ; at += between(rng, 100*time.Millisecond, pause) {
+		f := Fault{At: at, Kind: pick(rng, kinds...), Node: rng.IntN(d.p.Nodes)}
+		if f.Kind == Away || f.Kind == Oneway {
+			f.Client = 1 + rng.IntN(d.p.Clients)
+		}
 		f.For = lasts(rng, f.Kind)
 		// A node whose clock was set back never loses its data: its clock stands in for lost counters of fences.
 		switch last := d.p.Nodes - 1; f.Kind {
@@ -178,6 +175,11 @@ func (d *drawing) drawNodes(series uint64, kinds ...string) {
 			f.Node, f.Amount = last, between(rng, 100*time.Millisecond, 8*time.Second)
 		case Empty, Stale:
 			f.Node %= last
+		case Away, Oneway:
+			f.How = pick(rng, Hole, Refuse)
+			if f.Kind == Oneway {
+				f.How = pick(rng, Drop, Mute)
+			}
 		}
 		for !d.suits(f) { // Were another one drawn then, those that need long would be seldom.
 			f.At += step
@@ -187,30 +189,6 @@ func (d *drawing) drawNodes(series uint64, kinds ...string) {
 		}
 		d.add(f)
 		at = f.At + f.For + d.after(f)
-	}
-}
-
-// drawPairs draws a series of faults between one client and one node, which may strike while another node is away.
-func (d *drawing) drawPairs() {
-	kinds := d.only([]string{Away, Oneway})
-	if len(kinds) == 0 {
-		return
-	}
-	rng := d.lot(400)
-	for at := warmup; ; at += between(rng, 300*time.Millisecond, 2*time.Second) {
-		f := Fault{At: at, Kind: pick(rng, kinds...), Node: rng.IntN(d.p.Nodes), Client: 1 + rng.IntN(d.p.Clients)}
-		f.For, f.How = lasts(rng, f.Kind), pick(rng, Hole, Refuse)
-		if f.Kind == Oneway {
-			f.How = pick(rng, Drop, Mute)
-		}
-		for !d.suits(f) {
-			f.At += step
-		}
-		if f.At+f.For+time.Second > d.p.Duration {
-			return
-		}
-		d.add(f)
-		at = f.At + f.For
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -94,6 +95,10 @@ const (
 
 // Courses are the sets of faults that a run can have.
 var Courses = map[string][]string{
+	"all": {
+		Kill, Empty, Stale, Freeze, Reset, Cut, Drop, Slow, Refuse, Hole, Away, Oneway, Split, Pause, Crash, Flush, Most, Rolling,
+		Raise, Clock, Rate, Crowd, Alone,
+	},
 	"none":    {},
 	"kill":    {Kill},
 	"empty":   {Empty, Stale, Flush},
@@ -124,30 +129,12 @@ const Soak = "soak"
 // docs/reliability.md tells what was seen of each.
 const Fleet = "fleet"
 
-var ofAll = []string{
-	Kill, Empty, Stale, Freeze, Reset, Cut, Drop, Slow, Refuse, Hole, Away, Oneway, Split, Pause, Crash, Flush, Most, Rolling, Raise,
-	Clock, Rate, Crowd, Alone,
-}
-
-// All are the kinds of the course "all".
-func All() []string { return slices.Clone(ofAll) }
-
 // Names are those of all courses.
-func Names() []string {
-	names := []string{"all"}
-	for name := range Courses {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
+func Names() []string { return slices.Sorted(maps.Keys(Courses)) }
 
 // Draw makes the plan of a seed. Those kinds of faults for which has is false are left out.
 func Draw(seed uint64, course string, duration time.Duration, has func(kind string) bool) (*Plan, error) {
 	kinds, ok := Courses[course]
-	if course == "all" {
-		kinds, ok = ofAll, true
-	}
 	if !ok {
 		return nil, fmt.Errorf("plan: no course %q; there are %s", course, strings.Join(Names(), ", "))
 	}
