@@ -87,10 +87,7 @@ var broken = map[string]behaviour{
 
 // sits holds every lock until it ends, so that a node that forgets it is noticed.
 func (c *client) sits(ctx context.Context, _ *rand.Rand, resources []string) {
-	if h := c.tryLock(ctx, resources); h != nil {
-		c.section(ctx, h, c.ttl, "")
-		c.unlock(ctx, h)
-	}
+	c.works(ctx, c.tryLock(ctx, resources), c.ttl)
 }
 
 // misreports tells something else of a lock than what it is, and goes on for some ttl before it releases it.
@@ -223,8 +220,7 @@ func triesAgain(pause, work, idle time.Duration) behaviour {
 			return lock, err
 		}
 		if h := c.acquire(ctx, history.OpLock, ask, c.cfg.Resources[:1], time.Minute); h != nil {
-			c.section(ctx, h, between(rng, 0, work), "")
-			c.unlock(ctx, h)
+			c.works(ctx, h, between(rng, 0, work))
 			rest(ctx, idle)
 		}
 	}

@@ -52,9 +52,6 @@ func (c *client) end(e history.Event, err error) {
 
 // acquired logs that the call has got the lock.
 func (c *client) acquired(e history.Event, lock *redlock.Lock) *held {
-	if e.Kind != history.Return {
-		e = c.returned(e)
-	}
 	e.Until, e.Fence, e.Token, e.Holder = c.rec.clock.Of(lock.Until()), lock.Fence(), lock.Token(), lock.Holder()
 	c.end(e, nil)
 	c.mu.Lock()
@@ -103,9 +100,7 @@ func (c *client) lock(ctx context.Context, resources []string, patience time.Dur
 	return c.acquire(ctx, history.OpLock, c.of(resources).Lock, resources, patience)
 }
 
-func (c *client) extend(ctx context.Context, h *held) bool { return c.extendBy(ctx, h, c.ttl) }
-
-func (c *client) extendBy(ctx context.Context, h *held, ttl time.Duration) bool {
+func (c *client) extend(ctx context.Context, h *held, ttl time.Duration) bool {
 	e := c.begin(history.OpExtend, c.nodeTimeout(), history.Event{Lock: h.call, Resources: h.Resources(), TTL: int64(ttl)})
 	err := h.Extend(context.WithoutCancel(ctx), ttl)
 	if err == nil {

@@ -102,7 +102,9 @@ func (c *client) await(ctx context.Context, lib *redlock.Redlock, patience time.
 // keep keeps the lock alive. The result waits until it is told how that has ended.
 func (c *client) keep(ctx context.Context, h *held) (done func()) {
 	h.kept = h.KeepAlive(context.WithoutCancel(ctx))
-	_ = h.KeepAlive(context.WithoutCancel(ctx)) // Of which the first one must not suffer.
+	if h.call%2 == 0 {
+		_ = h.KeepAlive(context.WithoutCancel(ctx)) // Of which the first one must not suffer.
+	}
 	return c.watch(h)
 }
 
@@ -131,8 +133,7 @@ func (c *client) ends(ctx context.Context, rng *rand.Rand, h *held) {
 	case lot == 1:
 		c.forget(h)
 	default:
-		c.section(ctx, h, short(rng), "")
-		c.unlock(ctx, h)
+		c.works(ctx, h, short(rng))
 	}
 }
 
@@ -245,10 +246,7 @@ func (c *client) polls(ctx context.Context, rng *rand.Rand) {
 	if rng.IntN(3) == 0 {
 		opts, e.Polls = nil, false
 	}
-	if h := c.await(ctx, c.lib, time.Second, e, opts...); h != nil {
-		c.section(ctx, h, between(rng, 0, 100*time.Millisecond), "")
-		c.unlock(ctx, h)
-	}
+	c.works(ctx, c.await(ctx, c.lib, time.Second, e, opts...), between(rng, 0, 100*time.Millisecond))
 }
 
 // takesEight locks eight resources at once, or some of them.
@@ -257,10 +255,7 @@ func (c *client) takesEight(ctx context.Context, rng *rand.Rand) {
 	for _, i := range rng.Perm(8)[:[]int{1, 2, 8}[rng.IntN(3)]] {
 		resources = append(resources, fmt.Sprint("m/", i))
 	}
-	if h := c.lock(ctx, resources, 2*time.Second); h != nil {
-		c.section(ctx, h, short(rng), "")
-		c.unlock(ctx, h)
-	}
+	c.works(ctx, c.lock(ctx, resources, 2*time.Second), short(rng))
 }
 
 // extendsBySome extends a lock by longer and by shorter ttls, and leaves it to expire or not.
@@ -275,7 +270,7 @@ func (c *client) extendsBySome(ctx context.Context, rng *rand.Rand) {
 	}
 	for range rng.IntN(4) {
 		rest(ctx, between(rng, 0, time.Until(h.Until())*3/4))
-		if !c.extendBy(ctx, h, between(rng, c.ttl/8, longest)) {
+		if !c.extend(ctx, h, between(rng, c.ttl/8, longest)) {
 			break
 		}
 	}
@@ -283,8 +278,7 @@ func (c *client) extendsBySome(ctx context.Context, rng *rand.Rand) {
 		c.forget(h)
 		return
 	}
-	c.section(ctx, h, short(rng), "")
-	c.unlock(ctx, h)
+	c.works(ctx, h, short(rng))
 }
 
 // inspects asks who has what others use.

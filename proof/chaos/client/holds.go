@@ -65,8 +65,7 @@ func (c *client) leads(ctx context.Context, resource string, forGood bool) {
 			continue
 		}
 		h.careless = false
-		h.kept = h.KeepAlive(context.WithoutCancel(ctx))
-		done := c.watch(h)
+		done := c.keep(ctx, h)
 		end := time.Now().Add(tenure * c.ttl)
 		for ctx.Err() == nil && h.kept.Err() == nil && (forGood || time.Now().Before(end)) {
 			c.section(ctx, h, 0, "")

@@ -69,14 +69,10 @@ func (c *client) pause(ctx context.Context, h *held, d time.Duration) {
 // that lose their keys make no difference to it, as nobody else wants its resource.
 func (c *client) workLong(ctx context.Context) {
 	const long = 10 * time.Minute
-	resources := []string{"long/" + c.cfg.Client}
+	e := history.Event{Resources: []string{"long/" + c.cfg.Client}, TTL: int64(long)}
 	for rest(ctx, time.Second) {
-		e := c.begin(history.OpTryLock, connect+3*c.nodeTimeout(), history.Event{Resources: resources, TTL: int64(long)})
-		lock, err := c.long.TryLock(ctx, resources, long)
-		if err != nil {
-			c.end(e, err)
-			continue
+		if h := c.get(ctx, history.OpTryLock, c.long.TryLock, e, connect+3*c.nodeTimeout()); h != nil {
+			c.unlock(ctx, h)
 		}
-		c.unlock(ctx, c.acquired(e, lock))
 	}
 }

@@ -63,16 +63,18 @@ func (c *client) draw(rng *rand.Rand) []string {
 
 // tries takes what is free, and does not wait.
 func (c *client) tries(ctx context.Context, rng *rand.Rand, resources []string) {
-	if h := c.tryLock(ctx, resources); h != nil {
-		c.section(ctx, h, short(rng), "")
-		c.unlock(ctx, h)
-	}
+	c.works(ctx, c.tryLock(ctx, resources), short(rng))
 }
 
 // waits waits for a lock.
 func (c *client) waits(ctx context.Context, rng *rand.Rand, resources []string) {
-	if h := c.lock(ctx, resources, between(rng, 500*time.Millisecond, 3*time.Second)); h != nil {
-		c.section(ctx, h, short(rng), "")
+	c.works(ctx, c.lock(ctx, resources, between(rng, 500*time.Millisecond, 3*time.Second)), short(rng))
+}
+
+// works has a section under a lock, if there is one, and releases it.
+func (c *client) works(ctx context.Context, h *held, pause time.Duration) {
+	if h != nil {
+		c.section(ctx, h, pause, "")
 		c.unlock(ctx, h)
 	}
 }
@@ -80,10 +82,8 @@ func (c *client) waits(ctx context.Context, rng *rand.Rand, resources []string) 
 // keeps holds a lock for about its ttl, by KeepAlive.
 func (c *client) keeps(ctx context.Context, rng *rand.Rand, resources []string) {
 	if h := c.lock(ctx, resources, 2*time.Second); h != nil {
-		h.kept = h.KeepAlive(context.WithoutCancel(ctx))
-		done := c.watch(h)
-		c.section(ctx, h, between(rng, c.ttl/4, c.ttl*5/4), "")
-		c.unlock(ctx, h)
+		done := c.keep(ctx, h)
+		c.works(ctx, h, between(rng, c.ttl/4, c.ttl*5/4))
 		done()
 	}
 }
@@ -131,12 +131,11 @@ func (c *client) extends(ctx context.Context, rng *rand.Rand, resources []string
 	if h := c.lock(ctx, resources, time.Second); h != nil {
 		for range 1 + rng.IntN(2) {
 			c.section(ctx, h, between(rng, 0, c.ttl/8), "")
-			if !c.extend(ctx, h) {
+			if !c.extend(ctx, h, c.ttl) {
 				break
 			}
 		}
-		c.section(ctx, h, short(rng), "")
-		c.unlock(ctx, h)
+		c.works(ctx, h, short(rng))
 	}
 }
 
@@ -166,10 +165,7 @@ func (c *client) abandons(ctx context.Context, rng *rand.Rand, resources []strin
 
 // givesUp ends attempts at any moment.
 func (c *client) givesUp(ctx context.Context, rng *rand.Rand, resources []string) {
-	if h := c.lock(ctx, resources, between(rng, 0, 20*time.Millisecond)); h != nil {
-		c.section(ctx, h, short(rng), "")
-		c.unlock(ctx, h)
-	}
+	c.works(ctx, c.lock(ctx, resources, between(rng, 0, 20*time.Millisecond)), short(rng))
 }
 
 // crowds asks for a lock of its own again and again. Hundreds that do so are far more than the nodes can answer in time.
