@@ -23,7 +23,7 @@ func (r *run) startClients() error {
 	for i := range r.Plan.Clients {
 		r.clients = append(r.clients, r.newClient(i+1, fmt.Sprint("c", i+1), r.Command))
 	}
-	for _, c := range r.clients {
+	for _, c := range slices.Concat(r.clients, r.guests) {
 		if err := r.launch(c); err != nil {
 			return err
 		}
@@ -31,11 +31,6 @@ func (r *run) startClients() error {
 			for i := range r.nodes {
 				r.admit(i)
 			}
-		}
-	}
-	for _, g := range r.guests {
-		if err := r.launch(g); err != nil {
-			return err
 		}
 	}
 	if !r.Ours {

@@ -102,11 +102,11 @@ func Run(ctx context.Context, opts Options) ([]history.Event, error) {
 	if err = r.startNodes(); err != nil { //nolint:contextcheck // Servers end with close.
 		return nil, err
 	}
+	if r.Ours {
+		r.startLooking()
+	}
 	if err = r.observe(); err != nil {
 		return nil, err
-	}
-	if r.Ours {
-		r.setLookers(r.startLooking())
 	}
 	if err = r.startClients(); err != nil {
 		return nil, err

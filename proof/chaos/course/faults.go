@@ -40,11 +40,7 @@ func (r *run) strike(f plan.Fault) {
 	case f.Kind == plan.Most:
 		r.strikeMany(f, plan.Freeze, len(r.nodes)/2+1)
 	case f.Kind == plan.Split:
-		var all []int
-		for _, c := range r.clients {
-			all = append(all, c.number)
-		}
-		r.cutOff(f, all, (len(r.nodes)-1)/2)
+		r.cutOff(f, r.clients, (len(r.nodes)-1)/2)
 	case f.Kind == plan.Flush:
 		r.strikeMany(f, plan.Flush, len(r.nodes)-1)
 	case f.Kind == plan.Rolling:
@@ -54,7 +50,7 @@ func (r *run) strike(f plan.Fault) {
 	case f.Kind == plan.Crowd:
 		r.crowd(f)
 	case f.Kind == plan.Alone:
-		r.cutOff(f, []int{f.Client}, f.Nodes)
+		r.cutOff(f, r.clients[f.Client-1:f.Client], f.Nodes)
 	case f.Client > 0:
 		c := r.clients[f.Client-1]
 		c.busy.Lock()
@@ -90,17 +86,17 @@ func (r *run) strikeNode(n *node, f plan.Fault) {
 }
 
 // cutOff cuts clients off from so many nodes each, the next ones for each client.
-func (r *run) cutOff(f plan.Fault, clients []int, nodes int) {
+func (r *run) cutOff(f plan.Fault, clients []*client, nodes int) {
 	for _, n := range r.nodes {
 		n.busy.Lock()
 		defer n.busy.Unlock()
 	}
 	var over sync.WaitGroup
 	f.Kind = plan.Away
-	for i, client := range clients {
+	for i, c := range clients {
 		for k := range nodes {
 			g := f
-			g.Client, g.Node = client, (i*nodes+k)%len(r.nodes)
+			g.Client, g.Node = c.number, (i*nodes+k)%len(r.nodes)
 			over.Go(func() { r.strikeNode(r.nodes[g.Node], g) })
 		}
 	}

@@ -13,9 +13,7 @@ import (
 // lookers look at the nodes, past the network, after a call that has got, extended or released a lock. What a call says is
 // compared with what the nodes have: a lock that is on too few of them excludes nobody, whether somebody comes or not.
 type lookers struct {
-	log   func(history.Event)
-	now   func() int64
-	addrs []string
+	run   *run
 	locks map[lockID]history.Event // Their acquisitions.
 	asked chan history.Event
 	all   sync.WaitGroup
@@ -34,28 +32,21 @@ const (
 	alone    = 500 * time.Millisecond
 )
 
-func (r *run) startLooking() *lookers {
-	l := &lookers{log: r.observer.Log, now: r.observer.Now, locks: make(map[lockID]history.Event), asked: make(chan history.Event, 16*looking)}
-	for _, n := range r.nodes {
-		l.addrs = append(l.addrs, n.DirectAddr())
-	}
+// startLooking is called before there is anything to see.
+func (r *run) startLooking() {
+	r.lookers = &lookers{run: r, locks: make(map[lockID]history.Event), asked: make(chan history.Event, 16*looking)}
 	for range looking {
-		l.all.Go(l.look)
+		r.lookers.all.Go(r.lookers.look)
 	}
-	return l
-}
-
-// setLookers has what is seen from now on looked at, or with nil not any more. It returns those that did so far.
-func (r *run) setLookers(now *lookers) (before *lookers) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	before, r.lookers = r.lookers, now
-	return before
 }
 
 // stopLooking waits until nobody looks any more.
 func (r *run) stopLooking() {
-	if l := r.setLookers(nil); l != nil {
+	r.mu.Lock()
+	l := r.lookers
+	r.lookers = nil
+	r.mu.Unlock()
+	if l != nil {
 		close(l.asked)
 		l.all.Wait()
 	}
@@ -90,13 +81,14 @@ func (l *lookers) see(e history.Event) {
 
 // look takes one after the other.
 func (l *lookers) look() {
-	nodes := make([]sight, len(l.addrs))
+	nodes := make([]sight, len(l.run.nodes))
 	for e := range l.asked {
-		e.At = l.now()
+		now := l.run.observer.Now
+		e.At = now()
 		var all sync.WaitGroup
 		seen := make([]*history.Seen, len(nodes))
 		for i := range nodes {
-			all.Go(func() { seen[i] = nodes[i].of(l.addrs[i], e, l.now) })
+			all.Go(func() { seen[i] = nodes[i].of(l.run.nodes[i].DirectAddr(), e, now) })
 		}
 		all.Wait()
 		for i, s := range seen {
@@ -105,8 +97,8 @@ func (l *lookers) look() {
 				e.Seen = append(e.Seen, *s)
 			}
 		}
-		e.End, e.Token = l.now(), "" // It is not who asks: the lock is named by its owner.
-		l.log(e)
+		e.End, e.Token = now(), "" // It is not who asks: the lock is named by its owner.
+		l.run.observer.Log(e)
 	}
 	for _, n := range nodes {
 		n.close()

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"slices"
 	"sync"
@@ -180,12 +181,7 @@ func (o *Observer) operate(e *history.Event) {
 func (o *Observer) LogRegisters() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	var names []string
-	for name := range o.registers {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(o.registers)) {
 		r := o.registers[name]
 		o.write(history.Event{At: o.clock.Now(), Kind: history.Register, Resources: []string{name}, Value: r.value, Fence: r.fence})
 	}
