@@ -1,7 +1,6 @@
 package judge
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -63,13 +62,11 @@ func (n *Locks) follows(gap int64) {
 }
 
 // wanting are the calls for a resource, by when they began.
-func (r *run) wanting(res string) []*call {
-	var calls []*call
+func (r *run) wanting(res string) (calls []*call) {
 	for _, c := range r.inOrder {
 		if op := c.begin.Op; (op == history.OpLock || op == history.OpTryLock) && slices.Contains(c.begin.Resources, res) {
 			calls = append(calls, c)
 		}
 	}
-	slices.SortStableFunc(calls, func(a, b *call) int { return cmp.Compare(a.begin.At, b.begin.At) })
 	return calls
 }

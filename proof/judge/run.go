@@ -127,16 +127,12 @@ func (r *run) readCall(e *history.Event) {
 // readOther notes everything else.
 func (r *run) readOther(e *history.Event) {
 	switch e.Kind {
-	case history.Keep, history.Lost, history.Enter, history.Leave:
-		if l := r.lockOf(*e); l != nil {
-			l.note(e)
-		} else {
-			r.strange(e, "nobody has acquired this lock")
-		}
 	case history.Read, history.Write:
 		for _, res := range e.Resources {
 			r.operations[res] = append(r.operations[res], *e)
 		}
+		fallthrough
+	case history.Keep, history.Lost, history.Enter, history.Leave:
 		if l := r.lockOf(*e); l != nil {
 			l.note(e)
 		} else {

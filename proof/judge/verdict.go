@@ -61,6 +61,14 @@ func (v Verdict) OK() bool {
 	return !slices.ContainsFunc(v.Rules, func(r Result) bool { return r.State == Broken })
 }
 
+// Total is how many violations there were, of which not all need be listed.
+func (v Verdict) Total() (n int) {
+	for _, r := range v.Rules {
+		n += r.Violations
+	}
+	return n
+}
+
 // Rule returns what came out of the rule with that name.
 func (v Verdict) Rule(name string) Result {
 	for _, r := range v.Rules {
@@ -91,11 +99,7 @@ func (v Verdict) Named(s State) (names []string) {
 // String is the verdict for people.
 func (v Verdict) String() string {
 	var b strings.Builder
-	total := 0
-	for _, r := range v.Rules {
-		total += r.Violations
-	}
-	says := fmt.Sprintf("%d violations", total)
+	says := fmt.Sprintf("%d violations", v.Total())
 	if v.OK() {
 		says = "no violation"
 	}

@@ -1,6 +1,7 @@
 package timeline
 
 import (
+	"cmp"
 	"fmt"
 	"html/template"
 	"maps"
@@ -21,15 +22,12 @@ type content struct {
 	Data   template.JS
 
 	Title   string
-	Run     history.Header
 	Length  string
 	Facts   []fact
 	Verdict judge.Verdict
-	Total   int                 // Of violations, of which not all need be listed.
 	Faults  map[string][]moment // By their names.
 	Left    []fact
 	Cut     bool
-	Events  int
 	Locks   int // That were acquired.
 	Hits    int // Faults.
 }
@@ -46,16 +44,9 @@ type moment struct {
 
 // header fills in what the first line says, what the last ones do, and how much there is in between.
 func (c *content) header(events []history.Event) {
-	for _, r := range c.Verdict.Rules {
-		c.Total += r.Violations
-	}
 	c.Cut = true
 	for _, e := range events {
 		switch e.Kind {
-		case history.Run:
-			if e.Run != nil {
-				c.Run = *e.Run
-			}
 		case history.Keys:
 			if e.Node != nil && len(e.Keys) > 0 {
 				c.Left = append(c.Left, fact{nodeLane(*e.Node) + ": keys left", strings.Join(e.Keys, ", ")})
@@ -75,11 +66,8 @@ func (c *content) header(events []history.Event) {
 			}
 		}
 	}
-	r := c.Run
-	c.Title = "redlock under faults"
-	if r.Library != "" && r.Library != "redlock" {
-		c.Title = r.Library + " under faults"
-	}
+	r := c.Verdict.Run
+	c.Title = cmp.Or(r.Library, "redlock") + " under faults"
 	c.Facts = []fact{{"seed", fmt.Sprint(r.Seed)}, {"course", r.Course}, {"commit", r.Commit}, {"started", started(r.Started)}}
 	for _, name := range slices.Sorted(maps.Keys(r.Versions)) {
 		version, _, _ := strings.Cut(r.Versions[name], " sha=") // What servers say of their build is long.
@@ -99,30 +87,16 @@ func started(s string) string {
 	return at.UTC().Format("2006-01-02 15:04 UTC")
 }
 
-// Class is what the page's style knows the outcome of the run by.
-func (c content) Class() string {
-	switch {
-	case c.Total > 0:
-		return "bad"
-	case len(c.Verdict.Rules) > 0 && c.Verdict.OK():
-		return "good"
-	}
-	return "unknown"
-}
-
 // Says is the outcome in a few words.
 func (c content) Says() string {
-	switch {
-	case c.Total == 1:
+	switch total := c.Verdict.Total(); total {
+	case 0:
+		return "no promise was broken"
+	case 1:
 		return "1 violation of a promise"
-	case c.Total > 1:
-		return fmt.Sprint(c.Total, " violations of promises")
-	case len(c.Verdict.Rules) == 0:
-		return "not judged"
-	case !c.Verdict.OK():
-		return "not decided"
+	default:
+		return fmt.Sprint(total, " violations of promises")
 	}
-	return "no promise was broken"
 }
 
 // faults lists them by their names.

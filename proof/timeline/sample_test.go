@@ -28,15 +28,17 @@ func (c *course) say(e history.Event) { c.events = append(c.events, e) }
 
 func (c *course) around(n int64) int64 { return n/2 + c.Int64N(n) }
 
+var header = history.Header{
+	Seed: 7, Course: "all", Library: "redlock", Commit: "0123456789ab", Nodes: 5, Clients: 4, Fences: true,
+	Started: "2026-11-22T23:00:00Z", Command: "go run ./chaos -seed 7 -time 30s",
+	Versions: map[string]string{"go": "go1.26.8", "server": "Redis 7.0.15"}, Settings: map[string]string{"ttl": "400ms", "quorum": "3"},
+}
+
 // sample is a run of some seconds with four clients and five nodes, in which node 1 is killed and client c2 frozen and
 // killed.
 func sample(length int64) []history.Event {
 	c := &course{Rand: rand.New(rand.NewPCG(7, 1)), free: map[string]int64{}, calls: map[string]int{}}
-	c.say(history.Event{Kind: history.Run, Run: &history.Header{
-		Seed: 7, Course: "all", Library: "redlock", Commit: "0123456789ab", Nodes: 5, Clients: 4, Fences: true,
-		Started: "2026-11-22T23:00:00Z", Command: "go run ./chaos -seed 7 -time 30s",
-		Versions: map[string]string{"go": "go1.26.8", "server": "Redis 7.0.15"}, Settings: map[string]string{"ttl": "400ms", "quorum": "3"},
-	}})
+	c.say(history.Event{Kind: history.Run, Run: &header})
 	c.faults(length)
 	type worker struct {
 		client string
@@ -167,7 +169,7 @@ func (c *course) votes(client string, call int, at int64, says string) {
 
 // rules is a verdict with as many violations as asked for, over the sample.
 func rules(violations int) judge.Verdict {
-	v := judge.Verdict{Rules: []judge.Result{
+	v := judge.Verdict{Run: header, Rules: []judge.Result{
 		{Rule: "overlap", Promise: "Two holders' times on one resource never overlap.", Facts: 1234, State: judge.Held},
 		{Rule: "register", Promise: "The register is linearizable, and never goes behind a fence.", Facts: 2468, State: judge.Held},
 		{Rule: "waiters", Promise: "Waiters get their turns in the order in which they came.", State: judge.Nothing},

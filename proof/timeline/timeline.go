@@ -34,7 +34,7 @@ var layout = template.Must(template.New("page.html").Funcs(template.FuncMap{
 func Write(w io.Writer, events []history.Event, v judge.Verdict) error {
 	s := newScene(events, v.Violations)
 	data, err := json.Marshal(s)
-	c := content{Data: template.JS(data), Verdict: v, Events: len(events), Length: length(s.End)}
+	c := content{Data: template.JS(data), Verdict: v, Length: length(s.End)}
 	if err == nil {
 		err = c.embed()
 	}
