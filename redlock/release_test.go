@@ -292,6 +292,7 @@ func TestReleaseCountsNoNodeThatDidNotHaveTheLock(t *testing.T) {
 }
 
 func TestReleaseOfAForeignTokenIsRefusedByAFullBacklog(t *testing.T) {
+	testkit.SkipUnderRace(t, "it is about sizes")
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		worker := newWarm(t, c)
 		require.NoError(t, c.Nodes[0].Hang())

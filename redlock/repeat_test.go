@@ -458,7 +458,7 @@ func TestRepeatLeavesNothingOfCyclesOverBadConnections(t *testing.T) {
 				n.Proxy().LateBytes(0, 60*time.Millisecond)
 			}
 			got := 0
-			for range 300 {
+			for range rounds(300, 150) {
 				l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
 				if rng.IntN(2) == 0 {
 					c.Nodes[rng.IntN(3)].Proxy().Reset()

@@ -115,7 +115,7 @@ func startTogether(t *testing.T, rs []*redlock.Redlock, resource string) *redloc
 
 // Whatever the votes, an attempt is over two node timeouts after its start, and leaves nothing.
 func TestSplitVoteTakesOneMoreNodeTimeout(t *testing.T) {
-	for delay := 20 * time.Millisecond; delay < 50*time.Millisecond; delay += scenario(time.Millisecond, 6*time.Millisecond) {
+	for delay := 20 * time.Millisecond; delay < 50*time.Millisecond; delay += scenario(time.Millisecond, 15*time.Millisecond) {
 		for _, n := range []int{2, 3, 4, 5} {
 			withWarm(t, n, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 				stays := n - redlock.Quorum(n) + 1 // So many that there is no quorum without them.

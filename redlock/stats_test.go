@@ -713,7 +713,7 @@ func TestUnresponsiveIsNoNodeThat(t *testing.T) {
 	}{
 		"loses packets under much traffic": {nil, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 			require.NoError(t, losePackets(c))
-			callers(t, r, 4, scenario(20*time.Millisecond, 200*time.Millisecond))
+			callers(t, r, rounds(4, 2), scenario(20*time.Millisecond, 200*time.Millisecond))
 		}},
 		"loses packets with little traffic": {nil, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 			require.NoError(t, losePackets(c))
@@ -728,7 +728,7 @@ func TestUnresponsiveIsNoNodeThat(t *testing.T) {
 					_ = c.Nodes[1].Resume()
 				}
 			}()
-			callers(t, r, 4, scenario(20*time.Millisecond, 200*time.Millisecond))
+			callers(t, r, rounds(4, 2), scenario(20*time.Millisecond, 200*time.Millisecond))
 		}},
 		"is down": {nil, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 			require.NoError(t, c.Nodes[1].Stop())
@@ -869,7 +869,7 @@ func TestUnresponsiveNodeBesideAnotherFault(t *testing.T) {
 	})
 	runWithWarm(t, "more is asked for than it can answer", 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		slow(t, c.Nodes[1])
-		callers(t, r, rounds(200, 30), time.Second)
+		callers(t, r, rounds(200, 15), time.Second)
 		assert.Equal(t, []int{1}, unresponsive(r))
 	})
 }

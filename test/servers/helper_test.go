@@ -31,7 +31,6 @@ var (
 	holders       = testkit.Holders
 	cycle         = testkit.Cycle
 	votesOf       = testkit.VotesOf
-	voteOf        = testkit.VoteOf
 	connects      = testkit.Connects
 	markerOf      = testkit.MarkerOf
 	rounds        = testkit.Rounds
@@ -54,10 +53,6 @@ var (
 	admin          = testkit.Admin
 	adminConn      = testkit.AdminConn
 	clients        = testkit.Clients
-)
-
-type (
-	poolFunc = testkit.PoolFunc
 )
 
 const (

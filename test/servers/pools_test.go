@@ -2,7 +2,6 @@ package servers
 
 import (
 	"context"
-	"errors"
 	"runtime"
 	"sync/atomic"
 	"testing"
@@ -39,32 +38,6 @@ func (c tracedConn) DoContext(ctx context.Context, cmd string, args ...any) (any
 
 func (c tracedConn) ReceiveContext(ctx context.Context) (any, error) {
 	c.calls.Add(1)
-	return redis.ReceiveContext(c.Conn, ctx)
-}
-
-// plainConn embeds the interface redis.Conn and nothing else, as a wrapper does
-// that was written before redigo had contexts and timeouts of single calls.
-type plainConn struct{ redis.Conn }
-
-// timedConn lacks only the calls with a context.
-type timedConn struct{ plainConn }
-
-func (c timedConn) DoWithTimeout(d time.Duration, cmd string, args ...any) (any, error) {
-	return redis.DoWithTimeout(c.Conn, d, cmd, args...)
-}
-
-func (c timedConn) ReceiveWithTimeout(d time.Duration) (any, error) {
-	return redis.ReceiveWithTimeout(c.Conn, d)
-}
-
-// ctxConn lacks only the calls with a timeout.
-type ctxConn struct{ plainConn }
-
-func (c ctxConn) DoContext(ctx context.Context, cmd string, args ...any) (any, error) {
-	return redis.DoContext(c.Conn, ctx, cmd, args...)
-}
-
-func (c ctxConn) ReceiveContext(ctx context.Context) (any, error) {
 	return redis.ReceiveContext(c.Conn, ctx)
 }
 
@@ -174,64 +147,6 @@ func TestPoolConnectionThatIsIdleOutlivesTheReadTimeout(t *testing.T) {
 		cycle(t, r, "a", time.Minute)
 	}
 	require.Equal(t, before, connects(r), "no connection was made since")
-}
-
-// One node's pool is broken in some way. Locks do not need it, and its vote
-// says what is wrong.
-func TestPoolThatIsBrokenIsOnlyOneNodesVote(t *testing.T) {
-	t.Parallel()
-	c := testcluster.RunServers(t, 3)
-	wrapping := func(wrap func(plainConn) redis.Conn) redlock.Pool {
-		p := c.Nodes[1].Pool()
-		return poolFunc(func(ctx context.Context) (redis.Conn, error) {
-			conn, err := p.GetContext(ctx)
-			return wrap(plainConn{conn}), err
-		})
-	}
-	exhausted := &redis.Pool{MaxActive: 1, Dial: dialler(c.Nodes[1])}
-	conn := exhausted.Get() // The program itself has the only one.
-	t.Cleanup(func() { _ = errors.Join(conn.Close(), exhausted.Close()) })
-	kinds := map[string]struct {
-		pool redlock.Pool
-		says string
-	}{
-		"no calls with context or timeout": {wrapping(func(c plainConn) redis.Conn { return c }), "redis.ConnWithContext"},
-		"no calls with context":            {wrapping(func(c plainConn) redis.Conn { return timedConn{c} }), "redis.ConnWithContext"},
-		"no calls with timeout":            {wrapping(func(c plainConn) redis.Conn { return ctxConn{c} }), "ConnWithTimeout"},
-		"neither connection nor error": {
-			poolFunc(func(context.Context) (redis.Conn, error) { return nil, nil }), "no connection and no error",
-		},
-		"error": {poolFunc(func(context.Context) (redis.Conn, error) {
-			return nil, errors.New("out of order")
-		}), "out of order"},
-		"exhausted": {exhausted, redis.ErrPoolExhausted.Error()},
-	}
-	for name, kind := range kinds {
-		t.Run(name, func(t *testing.T) {
-			nodes := nodesOf(c)
-			nodes[1].Pool = kind.pool
-			r := newOver(t, nodes, redlock.WithNodeTimeout(patient))
-			for range 20 {
-				cycle(t, r, "a", time.Minute)
-			}
-			// Others have it on the healthy nodes, so that the round fails and shows
-			// the votes.
-			for _, i := range []int{0, 2} {
-				require.NoError(t, c.Nodes[i].Set("taken", "somebody", time.Minute))
-			}
-			var vote redlock.Vote
-			await(t, 30*time.Second, "the node has voted", func() bool {
-				err := refusal(t, redlock.ErrTaken, r, []string{"taken"}, time.Minute)
-				vote = voteOf(t, err, c.Nodes[1].Name())
-				return !errors.Is(vote.Err, redlock.ErrPending)
-			})
-			t.Logf("%s: %v", name, vote)
-			require.ErrorContains(t, vote.Err, kind.says)
-			require.ErrorContains(t, r.Stats().Nodes[1].Err, kind.says)
-			require.NoError(t, c.Del("taken"))
-			awaitNoKeys(t, c, 30*time.Second)
-		})
-	}
 }
 
 // These tests are not parallel: they count goroutines.

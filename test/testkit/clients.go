@@ -202,18 +202,6 @@ func VotesOf(t *testing.T, err error) []redlock.Vote {
 	return QuorumErrorOf(t, err).Votes
 }
 
-// VoteOf returns a node's vote in a failed round.
-func VoteOf(t *testing.T, err error, node string) redlock.Vote {
-	t.Helper()
-	for _, v := range VotesOf(t, err) {
-		if v.Node == node {
-			return v
-		}
-	}
-	require.Failf(t, "no vote", "of %s in %v", node, err)
-	return redlock.Vote{}
-}
-
 // Connects returns how often the nodes have been connected to.
 func Connects(r *redlock.Redlock) (n int64) {
 	for _, s := range r.Stats().Nodes {

@@ -11,12 +11,6 @@ import (
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
-// A PoolFunc is a Pool made of a function.
-type PoolFunc func(ctx context.Context) (redis.Conn, error)
-
-// GetContext calls it.
-func (p PoolFunc) GetContext(ctx context.Context) (redis.Conn, error) { return p(ctx) }
-
 // DeafPool is what many programs have: its Dial ignores the context, has no
 // timeouts, and asks the server something that may never be answered, as an
 // AUTH or a SELECT does.
