@@ -1,6 +1,7 @@
 package testcluster
 
 import (
+	"crypto/tls"
 	"net"
 	"os"
 	"testing"
@@ -71,4 +72,44 @@ func TestProxyOverTCP(t *testing.T) {
 	require.ErrorIs(t, err, ErrProxyClosed)
 	_, err = p.Listen()
 	require.Error(t, err)
+}
+
+func TestProxyOverTLS(t *testing.T) {
+	requireNoLeaks(t)
+	e := &echo{}
+	p := NewProxy(e.dial)
+	defer p.Close()
+	certificate, err := NewCertificate()
+	require.NoError(t, err)
+	addr, err := p.ListenTLS(certificate.Server())
+	require.NoError(t, err)
+
+	conn, err := tls.Dial("tcp", addr, certificate.Client())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	send(t, conn, "a")
+	expect(t, conn, "a")
+	p.Reset()
+	_, err = conn.Read(make([]byte, 1))
+	require.ErrorIs(t, err, errConnReset)
+
+	other, err := NewCertificate("other.example")
+	require.NoError(t, err)
+	_, err = tls.Dial("tcp", addr, other.Client())
+	require.ErrorContains(t, err, "x509")
+}
+
+func TestServersSpeakTLS(t *testing.T) {
+	t.Parallel()
+	certificate, err := NewCertificate()
+	require.NoError(t, err)
+	n := RunServers(t, 1, WithTLS(certificate)).Nodes[0]
+	for range 2 { // It has the same port after a restart.
+		conn, err := tls.Dial("tcp", n.TLSAddr(), certificate.Client())
+		require.NoError(t, err)
+		send(t, conn, "PING\r\n")
+		expect(t, conn, "+PONG\r\n")
+		require.NoError(t, conn.Close())
+		require.NoError(t, n.Restart(false))
+	}
 }
