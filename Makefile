@@ -43,8 +43,8 @@ PARALLEL ?= 4
 # The longest packages first: others are compiled while they run.
 PACKAGES := ./redlock ./test/... ./...
 
-# Nearly all nodes of the tests are in memory and make much garbage.
-test test-race race sim cover full matrix-short: export GOGC = 400
+# Nearly all nodes of the tests are in memory and make much garbage, and so do linters.
+test test-race race sim cover full matrix-short nested snippets lint fmt-check mutants mutants-short: export GOGC = 400
 
 # More than the default numbers, which make full runs.
 sim: export SIM_SEEDS ?= long
