@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -140,22 +141,20 @@ func run(t *testing.T, binary, path, part string) []byte {
 	return out.Bytes()
 }
 
-// freePorts returns the first of 48 consecutive ports that are free now.
+// freePorts returns the first of 48 consecutive ports that are free now. They are none of those that the system gives to
+// connections, of which other tests have so many that 48 in a row may not be found.
 func freePorts(t *testing.T) int {
 	t.Helper()
 	const ports = 48
 	for range 100 {
 		var taken []net.Listener
-		first := 0
+		first := 12000 + rand.IntN(20000)
 		for i := range ports {
 			l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", fmt.Sprintf("127.0.0.1:%d", first+i))
 			if err != nil {
 				break
 			}
 			taken = append(taken, l)
-			if i == 0 {
-				first = l.Addr().(*net.TCPAddr).Port
-			}
 		}
 		for _, l := range taken {
 			_ = l.Close()
