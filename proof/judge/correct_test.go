@@ -82,6 +82,15 @@ var correct = []struct {
 		s.events[len(s.events)-1].Seen[1].Others = 1
 		s.looksAt("c1", n, 13, 6006, 1000, -1, 1000)
 	}},
+	{"somebody who waits is in the way of a kept lock's key on a node", nil, func(s *story) {
+		n, w := s.stays(), s.ask("c2", 4000, "a")
+		s.wait("c2", w, 4010)
+		for i := range 4 {
+			s.looksAt("c1", n, 10+i, 4506+500*int64(i), 1000, -1, 1000)
+		}
+		s.got("c2", w, 6110, 7100, 2)
+		s.unlock("c2", w, 6200, 6205)
+	}},
 	{"a kept lock is lost while the servers do not run", nil, func(s *story) {
 		n := s.lock("c1", 0, 5, 1, "a")
 		s.keep("c1", n, 6)

@@ -1,6 +1,10 @@
 package judge
 
-import "github.com/seed6c881748/redlock/proof/history"
+import (
+	"slices"
+
+	"github.com/seed6c881748/redlock/proof/history"
+)
 
 // keptGoesOn looks at locks that are kept alive: as long as their holder reaches a quorum of nodes, they go on. Each ttl in
 // which it did counts. Nodes that are well for a while have their keys, also if they had lost them.
@@ -33,8 +37,8 @@ func (r *run) mayLose(client string, from, to int64) bool {
 	return !r.healthy(client, from, to) || r.starved(from, to) || len(r.sick(client, from, to)) > 0 && r.disturbed(from, to)
 }
 
-// misses is how many looks in a row may find no key of a kept lock on a node that is well. What somebody else got there may
-// have been in the way of one extension, and of the next.
+// misses is how many looks in a row may find no key of a kept lock on a node that is well, and that nobody else wants. What
+// is left of an earlier attempt may have been in the way of one extension, and of the next.
 const misses = 2
 
 // repaired looks at what the nodes had of a lock that had just been extended, as again and again before.
@@ -61,7 +65,7 @@ func repaired(r *run, f *findings) {
 				continue
 			}
 			f.facts++
-			if s.Keys >= len(l.resources) {
+			if s.Keys >= len(l.resources) || r.wanted(l, c.begin.At, e.End) {
 				missed[this] = 0
 				continue
 			}
@@ -72,4 +76,15 @@ func repaired(r *run, f *findings) {
 			}
 		}
 	}
+}
+
+// wanted reports whether anybody asked for the resources of a lock meanwhile. What such a call gets on a node for a moment
+// is in the way of an extension: with three processes that wait, of every other one.
+func (r *run) wanted(l *lock, from, to int64) bool {
+	return slices.ContainsFunc(r.inOrder, func(c *call) bool {
+		asks := c.id != l.id && (c.begin.Op == history.OpLock || c.begin.Op == history.OpTryLock)
+		return asks && c.begin.At < to && c.returned(r) > from && slices.ContainsFunc(c.begin.Resources, func(res string) bool {
+			return slices.Contains(l.resources, res)
+		})
+	})
 }

@@ -98,6 +98,9 @@ func (c *client) startWorkers(ctx context.Context, workers *sync.WaitGroup) {
 	for i, res := range cfg.Led {
 		workers.Go(func() { c.leads(ctx, res, i == 0) })
 	}
+	if len(cfg.Led) > 0 { // What nobody else wants shows whether nodes get back keys that they have lost.
+		workers.Go(func() { c.leads(ctx, "own/"+cfg.Client, true) })
+	}
 	if cfg.Workers > 0 && cfg.Broken == "" {
 		for i := range featureWorkers {
 			workers.Go(func() { c.useFeatures(ctx, rand.New(rand.NewPCG(cfg.Seed, uint64(200+i)))) })
