@@ -125,8 +125,6 @@ const Soak = "soak"
 //     after the lock has ended.
 //   - Faults of the network: redsync has one value for all tries of a call, so the release after one of them can delete the
 //     key of the next one if it comes late.
-//
-// docs/reliability.md tells what was seen of each.
 const Fleet = "fleet"
 
 // Names are those of all courses.
