@@ -8,8 +8,8 @@
 #   1. checks that the tree is clean, the version is new, and CHANGELOG.md has something Unreleased
 #   2. runs make check (CHECK=command: that instead)
 #   3. commits the release: CHANGELOG.md's Unreleased becomes the version, with today's date, the
-#      modules that users get besides the library require that version of it, and the READMEs and
-#      llms.txt no longer say how to do without a release
+#      modules that users get besides the library require that version of it, and the documents no
+#      longer say how to do without a release
 #   4. has go install and go get find these modules in a folder, as in a proxy after the tags are pushed
 #   5. builds the archives and packages of the tool from that folder, with GoReleaser: build/dist, to be
 #      published with the release (PACK=command: that instead)
@@ -92,7 +92,7 @@ proxy() { # of the commit HEAD
 awk -v heading="## $number - $(date +%Y-%m-%d)" '
 	{ print } $0 == "## Unreleased" { print ""; print heading }' CHANGELOG.md >"$work/changelog"
 cat "$work/changelog" >CHANGELOG.md
-for f in README.md README.zh-CN.md llms.txt; do # With the first release, this has nothing left to do.
+git ls-files '*.md' llms.txt | while read -r f; do # With the first release, this has nothing left to do.
 	sed -e '/[Nn]ot published yet/,/^$/d' -e '/^go mod edit -replace /d' "$f" >"$work/page"
 	cat "$work/page" >"$f"
 done

@@ -3,8 +3,6 @@ package judge
 import (
 	"bytes"
 	"encoding/json"
-	"os"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -107,19 +105,6 @@ func TestHistoriesAreReadAsTheyAreWritten(t *testing.T) {
 	require.Equal(t, []string{"complete"}, Judge(cut).Named(Broken), "half of its last line is missing")
 	_, err = history.Parse(strings.NewReader("{\n{}\n"))
 	require.ErrorContains(t, err, "line 1")
-}
-
-func TestTheReadmeHasEveryRule(t *testing.T) {
-	readme, err := os.ReadFile("README.md")
-	require.NoError(t, err)
-	for _, r := range rules {
-		require.Contains(t, string(readme), "| "+r.name+" | "+r.promise+" |")
-		page, anchor, _ := strings.Cut(r.page, "#")
-		text, err := os.ReadFile("../../" + page)
-		require.NoError(t, err)
-		title := regexp.MustCompile(`(?im)^#+ ` + strings.ReplaceAll(anchor, "-", ",?[ -]") + `\b`)
-		require.True(t, anchor == "" || title.Match(text), "%s has no %s", page, anchor)
-	}
 }
 
 // A history that does not say what was run cannot be judged: it has no nodes, and no slack.
