@@ -158,7 +158,6 @@ func (p *Proxy) serve(client net.Conn) error {
 	l := newLink(p, client)
 	p.links[l] = struct{}{}
 	p.opened++
-	p.stats.Accepted++
 	p.stats.Open++
 	p.wg.Go(l.run)
 	return nil

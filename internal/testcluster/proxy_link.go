@@ -174,12 +174,11 @@ func (l *link) writeRequests(server net.Conn) {
 			return
 		}
 		n, err := server.Write(c.data)
-		l.p.mu.Lock()
-		l.p.stats.Requests += int64(n)
 		if c.late {
+			l.p.mu.Lock()
 			l.p.stats.Late += int64(n)
+			l.p.mu.Unlock()
 		}
-		l.p.mu.Unlock()
 		if err != nil {
 			_ = server.Close()
 			return
@@ -204,11 +203,7 @@ func (l *link) writeReplies() {
 		if !ok {
 			break
 		}
-		n, err := l.client.Write(c.data)
-		l.p.mu.Lock()
-		l.p.stats.Replies += int64(n)
-		l.p.mu.Unlock()
-		if err != nil {
+		if _, err := l.client.Write(c.data); err != nil {
 			break
 		}
 	}

@@ -2,14 +2,11 @@ package testcluster
 
 // Stats counts what a [Proxy] has seen since it was created.
 type Stats struct {
-	Open     int // Open counts the client connections that are open now.
-	Accepted int // Accepted counts the client connections ever accepted.
-	Refused  int // Refused counts the client connections turned away, see [Proxy.Refuse].
+	Open    int // Open counts the client connections that are open now.
+	Refused int // Refused counts the client connections turned away, see [Proxy.Refuse].
 
-	Requests int64 // Requests counts the bytes delivered to the upstream.
-	Replies  int64 // Replies counts the bytes delivered to clients.
-	Dropped  int64 // Dropped counts the bytes thrown away, in both directions.
-	Late     int64 // Late counts those of Requests that [Proxy.LateBytes] delivered.
+	Dropped int64 // Dropped counts the bytes thrown away, in both directions.
+	Late    int64 // Late counts the bytes of requests that [Proxy.LateBytes] delivered.
 }
 
 // Stats returns a snapshot of the counters.
@@ -21,9 +18,6 @@ func (p *Proxy) Stats() Stats {
 
 // Conns returns how many client connections are open now.
 func (p *Proxy) Conns() int { return p.Stats().Open }
-
-// Accepted returns how many client connections were ever accepted.
-func (p *Proxy) Accepted() int { return p.Stats().Accepted }
 
 // Dropped returns how many bytes were thrown away, in both directions.
 func (p *Proxy) Dropped() int64 { return p.Stats().Dropped }
