@@ -1,204 +1,99 @@
 package timeline_test
 
 import (
+	"bytes"
+	_ "embed"
 	"fmt"
+	"image"
+	"image/draw"
+	"image/png"
+	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/proof/history"
 	"github.com/seed6c881748/redlock/proof/judge"
 	"github.com/seed6c881748/redlock/proof/timeline"
+	"github.com/seed6c881748/redlock/test/testkit"
 )
 
-// write makes a page, and returns its file.
-func write(t *testing.T, events []history.Event, v judge.Verdict) string {
+// harness is the reader of the page.
+//
+//go:embed testdata/harness.html
+var harness []byte
+
+func pageOf(t *testing.T, events []history.Event, v judge.Verdict) []byte {
 	t.Helper()
-	name := filepath.Join(t.TempDir(), "page.html")
-	file, err := os.Create(name)
-	require.NoError(t, err)
-	require.NoError(t, timeline.Write(file, events, v))
-	require.NoError(t, file.Close())
-	return name
+	var page bytes.Buffer
+	require.NoError(t, timeline.Write(&page, events, v))
+	return page.Bytes()
 }
 
-// place returns the middle of a thread that is drawn, in the window.
-const place = `(() => {
-	const T = window.timeline, box = document.getElementById("lanes").getBoundingClientRect();
-	const i = T.S.threads.findIndex((t, i) => T.x(t[3]) - T.x(t[2]) > 12 && T.x(t[2]) > T.gutter() && T.x(t[3]) < box.width && T.S.holds.some(h => h[0] === i));
-	const t = T.S.threads[i], p = T.place(t[0]);
-	return [box.left + (T.x(t[2]) + T.x(t[3])) / 2, box.top + p.y + T.head + t[1] * T.row() + T.row() / 2, i];
-})()`
-
-const shown = `[timeline.view.t0, timeline.view.t1]`
-
-// ink counts the colours of the lanes that many pixels have.
-const ink = `(() => {
-	const c = document.getElementById("lanes"), d = c.getContext("2d").getImageData(0, 0, c.width, c.height).data, n = {};
-	for (let i = 0; i < d.length; i += 4) { const k = d[i] + "," + d[i + 1] + "," + d[i + 2]; n[k] = (n[k] || 0) + 1; }
-	return Object.values(n).filter(x => x > 50).length;
-})()`
+// play has a browser show the page, and the harness do what it has by that name. It returns what that has seen. The page
+// asks for nothing else, and complains of nothing.
+func play(t *testing.T, page []byte, name string, dark bool, args ...string) []string {
+	t.Helper()
+	chromium := testkit.Chromium(t)
+	pages := http.NewServeMux()
+	pages.HandleFunc("/page", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(page) })
+	pages.HandleFunc("/", func(_ http.ResponseWriter, req *http.Request) { t.Errorf("it asks for %s", req.URL) })
+	h := testkit.NewHarness(t, pages, harness, make(chan struct{}))
+	_, console := chromium(t, dark, append(args, h.URL+"?"+name)...)
+	assert.Empty(t, console)
+	return h.Seen()
+}
 
 func TestInABrowser(t *testing.T) {
-	b := openBrowser(t)
-	t.Run("use", func(t *testing.T) { testUse(t, b) })
-	t.Run("narrow and dark", func(t *testing.T) { testNarrowAndDark(t, b) })
-	t.Run("names are texts", func(t *testing.T) { testNamesAreTexts(t, b) })
-	t.Run("many events", func(t *testing.T) { testManyEvents(t, b) })
-}
-
-func testUse(t *testing.T, b *browser) {
-	t.Helper()
-	p := b.open(t, write(t, sample(12*second), rules(2)), 1300, 900, false)
-	var at [3]float64
-	var all, now [2]float64
-	var colors int
-	p.eval(ink, &colors)
-	require.Greater(t, colors, 10, "bars in the colours of resources, faults and votes are drawn")
-	p.eval(shown, &all)
-	p.eval(`document.getElementById("timeline").scrollIntoView()`, nil)
-
-	t.Run("a violation's link goes there", func(t *testing.T) {
-		p.eval(`document.querySelectorAll(".violations a")[1].click()`, nil)
-		p.eval(shown, &now)
-		require.Less(t, now[1]-now[0], all[1]/4)
-		require.Less(t, now[0], 6.0e6)
-		require.Greater(t, now[1], 6.04e6)
-		require.Contains(t, p.text(`document.getElementById("panel").textContent`), "Violation 2: overlap")
-		require.Contains(t, p.text(`document.getElementById("said").textContent`), "c1 and c3 both held")
-	})
-	t.Run("a click shows the votes", func(t *testing.T) {
-		p.eval(place, &at)
-		p.mouse("mouseMoved", at[0], at[1], nil)
-		p.wait(`!document.getElementById("tip").hidden`)
-		require.Contains(t, p.text(`document.getElementById("tip").textContent`), "held for")
-		p.click(at[0], at[1])
-		panel := p.text(`document.getElementById("panel").textContent`)
-		require.Contains(t, panel, "Lock by c")
-		require.Contains(t, panel, "node 4")
-		require.Contains(t, panel, "Enters the critical section")
-		require.Contains(t, panel, "until ")
-		require.Equal(t, fmt.Sprint(at[2]), p.text("timeline.selected().selected"))
-	})
-	t.Run("keys zoom, pan and jump", func(t *testing.T) {
-		length := func() float64 {
-			p.eval(shown, &now)
-			return now[1] - now[0]
-		}
-		was := length()
-		p.press("+")
-		require.InDelta(t, was/2, length(), 1)
-		start := now[0]
-		p.press("ArrowRight")
-		require.InDelta(t, was/2, length(), 1)
-		require.Greater(t, now[0], start)
-		p.press("-")
-		require.InDelta(t, was, length(), 1)
-		p.press("0")
-		require.InDelta(t, all[1], length(), 1)
-		p.press("Escape")
-		p.press("n")
-		require.Contains(t, p.text(`document.getElementById("panel").textContent`), "kill -9")
-		p.press("n")
-		require.Contains(t, p.text(`document.getElementById("panel").textContent`), "Violation 1")
-		p.press("p")
-		p.press("j")
-		require.NotEqual(t, "-1", p.text("timeline.selected().selected"))
-		p.press("?")
-		require.Equal(t, "true", p.text(`document.getElementById("help").open`))
-		p.press("Escape")
-		require.Equal(t, "false", p.text(`document.getElementById("help").open`))
-	})
-	t.Run("the wheel zooms and a drag pans", func(t *testing.T) {
-		p.press("0")
-		p.eval(`document.getElementById("lanes").scrollIntoView({block: "center"})`, nil)
-		p.eval(place, &at)
-		p.mouse("mouseWheel", at[0], at[1], params{"deltaX": 0, "deltaY": -300})
-		p.wait(fmt.Sprintf("timeline.view.t1 - timeline.view.t0 < %f", all[1]*.7))
-		p.eval(shown, &now)
-		was := now
-		p.mouse("mousePressed", at[0], at[1], params{"button": "left", "buttons": 1, "clickCount": 1})
-		p.mouse("mouseMoved", at[0]-50, at[1], params{"button": "left", "buttons": 1})
-		p.mouse("mouseReleased", at[0]-50, at[1], params{"button": "left", "clickCount": 1})
-		p.wait(fmt.Sprintf("timeline.view.t0 > %f", was[0]))
-		p.eval(shown, &now)
-		require.InDelta(t, was[1]-was[0], now[1]-now[0], 1)
-	})
-	t.Run("one resource is shown alone", func(t *testing.T) {
-		p.press("0")
-		p.eval(ink, &colors)
-		was := colors
-		p.eval(`document.querySelector("#resources button").click()`, nil)
-		p.eval(ink, &colors)
-		require.Equal(t, "true", p.text(`document.querySelector("#resources button").getAttribute("aria-pressed")`))
-		require.NotEqual(t, was, colors)
-	})
-	require.Empty(t, p.wrong(), "no requests, no errors")
-}
-
-func testNarrowAndDark(t *testing.T, b *browser) {
-	t.Helper()
-	page := write(t, sample(12*second), rules(0))
-	p := b.open(t, page, 360, 740, true)
-	require.Equal(t, "0", p.text("document.documentElement.scrollWidth - document.documentElement.clientWidth"))
-	require.Equal(t, "rgb(16, 20, 26)", p.text("getComputedStyle(document.body).backgroundColor"))
-	var pixel []int
-	p.eval(`[...document.getElementById("lanes").getContext("2d").getImageData(300, timeline.place(1).y + 3, 1, 1).data]`, &pixel)
-	require.Less(t, pixel[0]+pixel[1]+pixel[2], 200, "the lanes are dark, too")
-	require.Contains(t, p.text("document.querySelector('header').textContent"), "no promise was broken")
-	require.Empty(t, p.wrong())
-}
-
-// A name of somebody else's is a text wherever it is shown, and the page runs nothing that is not its own.
-func testNamesAreTexts(t *testing.T, b *browser) {
-	t.Helper()
 	const evil = `</script><img src=x onerror="document.title='evil'"><!--<script>`
-	events := sample(3 * second)
-	for i := range events {
-		if len(events[i].Resources) > 0 {
-			events[i].Resources = []string{evil}
+	named, verdict := sample(3*second), rules(1)
+	for i := range named {
+		if len(named[i].Resources) > 0 {
+			named[i].Resources = []string{evil}
 		}
-		events[i].Fault += evil
-		events[i].Err += evil
+		named[i].Fault += evil
+		named[i].Err += evil
 	}
 	node := 0
-	events = append(events, history.Event{At: 4 * second, Kind: history.Keys, Node: &node, Keys: []string{evil}},
+	named = append(named, history.Event{At: 4 * second, Kind: history.Keys, Node: &node, Keys: []string{evil}},
 		history.Event{At: 4 * second, Kind: history.Up, Client: evil})
-	v := rules(1)
-	v.Violations[0].Sentence, v.Rules[0].Promise = evil, evil
-	p := b.open(t, write(t, events, v), 1000, 800, false)
-	p.press("j")
-	p.press("n")
-	p.eval(`document.querySelector(".violations a").click()`, nil)
-	require.Equal(t, "redlock under faults: 1 violation of a promise, seed 7", p.text("document.title"))
-	require.Equal(t, "0 2", p.text("document.images.length + ' ' + document.scripts.length"))
-	require.Contains(t, p.text(`document.getElementById("panel").textContent`), evil)
-	require.Empty(t, p.wrong())
+	verdict.Violations[0].Sentence, verdict.Rules[0].Promise = evil, evil
+	run := pageOf(t, sample(12*second), rules(2))
+	for _, tt := range []struct {
+		name string
+		page []byte
+		seen []string
+	}{
+		{"use", run, []string{
+			"bars in the colours of resources, faults and votes", "a violation's link goes there", "what is under the mouse", "a click shows the votes",
+			"a key zooms in", "a key pans", "a key zooms out", "a key shows all", "a key goes to a fault", "and to a violation", "a key goes to a lock",
+			"a key opens the help", "all again", "the wheel zooms", "a drag pans", "all once more", "one resource is shown alone",
+		}},
+		{"narrow", pageOf(t, sample(12*second), rules(0)), []string{"no wider than a phone", "dark", "dark lanes", "the verdict"}},
+		// A name of somebody else's is a text wherever it is shown, and the page runs nothing that is not its own.
+		{"names", pageOf(t, named, verdict), []string{"a name as a text", "the title", "no picture, and no other script"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			assert.Equal(t, tt.seen, play(t, tt.page, tt.name, tt.name == "narrow", "--window-size=1300,900", "--dump-dom"))
+		})
+	}
 }
 
 // Five minutes of a busy run stay fluid, and a file that one can send.
-func testManyEvents(t *testing.T, b *browser) {
-	t.Helper()
+func TestManyEventsInABrowser(t *testing.T) {
 	events := sample(500 * second)
 	require.Greater(t, len(events), 100_000)
-	page := write(t, events, rules(0))
-	info, err := os.Stat(page)
-	require.NoError(t, err)
-	t.Logf("%d events are %d KiB", len(events), info.Size()>>10)
-	require.Less(t, info.Size(), int64(10<<20))
-	p := b.open(t, page, 1300, 900, false)
-	for range 4 {
-		p.press("+")
-	}
-	p.press("n")
-	t.Log("ms to draw it whole, and a tenth: ", p.text(`[1, 10].map(part => {
-		const T = window.timeline, start = performance.now();
-		for (let i = 0; i < 5; i++) { T.show(0, T.S.end / part); T.draw(); }
-		return Math.round((performance.now() - start) / 5);
-	})`))
-	require.Empty(t, p.wrong())
+	page := pageOf(t, events, rules(0))
+	t.Logf("%d events are %d KiB", len(events), len(page)>>10)
+	require.Less(t, len(page), 10<<20)
+	seen := play(t, page, "many", false, "--window-size=1300,900", "--dump-dom")
+	t.Log(seen)
+	require.Len(t, seen, 2)
+	require.Equal(t, "a fault", seen[0])
 }
 
 // Screenshots of a history are written with REDLOCK_SCREENSHOTS=folder and REDLOCK_HISTORY=file, to be looked at.
@@ -215,32 +110,34 @@ func TestScreenshots(t *testing.T) {
 		require.NoError(t, err)
 		verdict = judge.Judge(events)
 	}
-	b, page := openBrowser(t), write(t, events, verdict)
-	for _, dark := range []bool{false, true} {
-		for name, size := range map[string][2]int{"desk": {1400, 1000}, "phone": {390, 844}} {
-			p := b.open(t, page, size[0], size[1], dark)
-			shot := func(what string) {
-				p.picture(filepath.Join(folder, fmt.Sprintf("%s-%s-%v.png", name, what, map[bool]string{false: "light", true: "dark"}[dark])))
-			}
-			shot("top")
-			p.eval(`document.getElementById("timeline").scrollIntoView()`, nil)
-			shot("whole")
-			p.press("n")
-			shot("next")
-			p.press("+")
-			p.press("j")
-			shot("lock")
-			p.eval(`document.getElementById("how").scrollIntoView()`, nil)
-			shot("how")
-			require.Empty(t, p.wrong())
+	page := pageOf(t, events, verdict)
+	for theme, dark := range map[string]bool{"light": false, "dark": true} {
+		shoot := func(file, what, size string) []string {
+			return play(t, page, what, dark, "--hide-scrollbars", "--window-size="+size, "--screenshot="+file)
 		}
-		// The picture of the README: work of a frozen client that its fence stops.
-		p := b.open(t, page, 1060, 900, dark)
-		p.eval(`(T => {
-			const a = T.S.accesses.find(a => !a[7]) || T.S.accesses[0], t = T.S.threads[a[0]];
-			T.select(a[0]);
-			T.show(t[2] - 2e6, t[3] + 1e6);
-		})(window.timeline)`, nil)
-		p.crop("timeline", filepath.Join(folder, map[bool]string{false: "run-light.png", true: "run-dark.png"}[dark]))
+		for name, size := range map[string]string{"desk": "1400,1000", "phone": "500,844"} {
+			for _, what := range []string{"top", "whole", "next", "lock", "how"} {
+				shoot(filepath.Join(folder, fmt.Sprintf("%s-%s-%s.png", name, what, theme)), what, size)
+			}
+		}
+		file := filepath.Join(folder, "run-"+theme+".png") // The picture of reliability.md.
+		crop(t, file, strings.Join(shoot(file, "run", "1060,1000"), ""))
 	}
+}
+
+// crop leaves of a picture what is in a box.
+func crop(t *testing.T, file, box string) {
+	t.Helper()
+	var x, y, width, height int
+	_, err := fmt.Sscan(box, &x, &y, &width, &height)
+	require.NoError(t, err)
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	whole, err := png.Decode(bytes.NewReader(text))
+	require.NoError(t, err)
+	var cropped bytes.Buffer
+	part := image.NewRGBA(image.Rect(0, 0, width, height))
+	draw.Draw(part, part.Bounds(), whole, image.Pt(x, y), draw.Src)
+	require.NoError(t, png.Encode(&cropped, part))
+	require.NoError(t, os.WriteFile(file, cropped.Bytes(), 0o644))
 }

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"testing"
@@ -41,7 +40,7 @@ onload = () => setTimeout(() => {
 </script>`
 
 func TestPageInABrowser(t *testing.T) {
-	chromium := browser(t)
+	chromium := testkit.Chromium(t)
 	c := testcluster.RunEmbedded(t, 5)
 	r, _ := busy(t, c, script)
 	page := redlockhttp.Handler(r)
@@ -61,7 +60,7 @@ func TestPageInABrowser(t *testing.T) {
 	t.Cleanup(server.Close)
 
 	for _, dark := range []bool{false, true} {
-		dom := chromium(t, dark, "--virtual-time-budget=6000", "--dump-dom", server.URL+"/")
+		dom, _ := chromium(t, dark, "--virtual-time-budget=6000", "--dump-dom", server.URL+"/")
 		seen := map[string]string{}
 		for _, m := range regexp.MustCompile(`<p>(\w+) \| (.*?)</p>`).FindAllStringSubmatch(dom, -1) {
 			seen[m[1]] = html.UnescapeString(m[2])
@@ -113,7 +112,7 @@ onload = async () => {
 
 func TestPageOfManyLocks(t *testing.T) {
 	testkit.SkipUnderRace(t, "the browser does the work")
-	chromium := browser(t)
+	chromium := testkit.Chromium(t)
 	r := newRedlock(t, testcluster.RunEmbedded(t, 1), redlock.WithNodeTimeout(10*time.Second))
 	for i := range 1000 {
 		_, err := r.TryLock(t.Context(), []string{fmt.Sprintf("job:%d", i)}, time.Hour-time.Duration(i)*time.Second)
@@ -128,7 +127,7 @@ func TestPageOfManyLocks(t *testing.T) {
 	})
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
-	dom := chromium(t, false, "--virtual-time-budget=6000", "--dump-dom", server.URL+"/")
+	dom, _ := chromium(t, false, "--virtual-time-budget=6000", "--dump-dom", server.URL+"/")
 	seen := regexp.MustCompile(`<p>(.*)</p>`).FindStringSubmatch(dom)
 	require.NotNil(t, seen, dom)
 	assert.Equal(t, "true | 0 | true | 10 | job:999 | 500 | 0 | job:0 | 111 | 111 of 1\u202f000 | true | true", html.UnescapeString(seen[1]))
@@ -136,7 +135,7 @@ func TestPageOfManyLocks(t *testing.T) {
 
 // One of something is no "1 votes".
 func TestPageOfOneNode(t *testing.T) {
-	chromium := browser(t)
+	chromium := testkit.Chromium(t)
 	c := testcluster.RunEmbedded(t, 1)
 	r := newRedlock(t, c)
 	lock, err := r.TryLock(t.Context(), []string{"x"}, time.Hour)
@@ -147,7 +146,7 @@ func TestPageOfOneNode(t *testing.T) {
 	require.Eventually(t, func() bool { return !r.Stats().Nodes[0].Up }, time.Minute, 10*time.Millisecond)
 	server := httptest.NewServer(redlockhttp.Handler(r))
 	t.Cleanup(server.Close)
-	dom := chromium(t, false, "--virtual-time-budget=3000", "--dump-dom", server.URL+"/")
+	dom, _ := chromium(t, false, "--virtual-time-budget=3000", "--dump-dom", server.URL+"/")
 	assert.Contains(t, dom, "There is no quorum: 1 of 1 node gives no vote (node1 is down), and 1 vote is needed.")
 	assert.Contains(t, dom, "0 of 1 node up, the quorum is 1")
 	assert.Contains(t, dom, "1 vote failed")
@@ -173,7 +172,7 @@ func TestScreenshots(t *testing.T) {
 	if folder == "" {
 		t.Skip("REDLOCK_SCREENSHOTS names no folder")
 	}
-	chromium := browser(t)
+	chromium := testkit.Chromium(t)
 	r, _ := busy(t, testcluster.RunEmbedded(t, 5), "account:80")
 	server := httptest.NewServer(redlockhttp.Handler(r))
 	t.Cleanup(server.Close)
@@ -182,21 +181,5 @@ func TestScreenshots(t *testing.T) {
 			file := filepath.Join(folder, fmt.Sprintf("page-%s-%v.png", name, map[bool]string{false: "light", true: "dark"}[dark]))
 			chromium(t, dark, "--virtual-time-budget=2500", "--hide-scrollbars", "--window-size="+size, "--screenshot="+file, server.URL+"/")
 		}
-	}
-}
-
-// browser returns how to run Chromium, or ends the test where there is none.
-func browser(t *testing.T) func(t *testing.T, dark bool, args ...string) (stdout string) {
-	t.Helper()
-	path := testkit.Chromium(t)
-	return func(t *testing.T, dark bool, args ...string) string {
-		t.Helper()
-		all := []string{"--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--user-data-dir=" + t.TempDir()}
-		if dark {
-			all = append(all, "--blink-settings=preferredColorScheme=0")
-		}
-		out, err := exec.CommandContext(t.Context(), path, append(all, args...)...).Output()
-		require.NoError(t, err)
-		return string(out)
 	}
 }

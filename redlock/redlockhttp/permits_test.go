@@ -16,6 +16,7 @@ import (
 	"github.com/seed6c881748/redlock/redlock"
 	"github.com/seed6c881748/redlock/redlock/redlockhttp"
 	"github.com/seed6c881748/redlock/redlock/semaphore"
+	"github.com/seed6c881748/redlock/test/testkit"
 )
 
 // permits has a Redlock hold all permits of two semaphores, wait for one more of the second, and hold locks
@@ -111,7 +112,7 @@ onload = () => setTimeout(() => {
 </script>`
 
 func TestPermitsOnThePage(t *testing.T) {
-	chromium := browser(t)
+	chromium := testkit.Chromium(t)
 	page := redlockhttp.Handler(permits(t), redlockhttp.WithSemaphores("resize", "api"))
 	mux := http.NewServeMux()
 	mux.HandleFunc("/page/", func(w http.ResponseWriter, req *http.Request) { page.ServeHTTP(framed{w}, req) })
@@ -121,7 +122,7 @@ func TestPermitsOnThePage(t *testing.T) {
 	})
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
-	dom := chromium(t, false, "--virtual-time-budget=6000", "--dump-dom", server.URL+"/")
+	dom, _ := chromium(t, false, "--virtual-time-budget=6000", "--dump-dom", server.URL+"/")
 	seen := regexp.MustCompile(`<p>(.*)</p>`).FindStringSubmatch(dom)
 	require.NotNil(t, seen, dom)
 	assert.Regexp(t, `^0 \| 14 \| 10 \| api / for a permit, on 3 slots: 0, 1, 2 \| resize / 12 permits / (slot \d+ / ){10}2 more: filter by resize#… \| 3$`,
