@@ -110,6 +110,23 @@ func TestAllIntegrationsAreDescribed(t *testing.T) {
 	}
 }
 
+// docs/testing.md has a row for each profile of the simulation: each test of its list.
+func TestAllProfilesAreDescribed(t *testing.T) {
+	list, err := os.ReadFile(filepath.Join(root, "test", "simulation", "simulation_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(filepath.Join(root, "docs", "testing.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile(`(?m)^func (TestSim\w+)\(`).FindAllStringSubmatch(string(list), -1) {
+		if !strings.Contains(string(page), "\n| "+m[1]+" |") {
+			t.Errorf("docs/testing.md has no row for %s", m[1])
+		}
+	}
+}
+
 // testName is the name of a test, after that of its package where that is said; with … it is the
 // beginning of several.
 var testName = regexp.MustCompile(`(?:\b([a-z]+)\.)?\b((?:Test|Fuzz|Benchmark)[A-Z]\w+)(…?)`)
