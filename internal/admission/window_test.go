@@ -8,19 +8,16 @@ import (
 )
 
 func TestWindowObserve(t *testing.T) {
-	const timeout = 250 * time.Millisecond
+	const us, ms, timeout = time.Microsecond, time.Millisecond, 250 * time.Millisecond
 	start := time.Now()
-	fine := Sample{Took: time.Millisecond, Timeout: timeout, Answered: true}
-	with := func(change func(s *Sample)) Sample {
-		s := fine
-		change(&s)
-		return s
-	}
+	answered := func(took time.Duration) Sample { return Sample{Took: took, Timeout: timeout, Answered: true} }
+	late := func(took, timeout time.Duration) Sample { return Sample{Took: took, Timeout: timeout, Late: true} }
+	broken := func(took time.Duration) Sample { return Sample{Took: took, Timeout: timeout} }
 	// There was no silence lately, and one more that is not soon is too many.
 	learned := func(size float64, best time.Duration) window {
 		return window{size: size, slow: int(size), best: best, aged: start, answered: start, resumed: start.Add(-time.Minute)}
 	}
-	known := func(size float64) window { return learned(size, time.Millisecond) }
+	known := func(size float64) window { return learned(size, ms) }
 	for name, c := range map[string]struct {
 		before window
 		sample Sample
@@ -28,58 +25,30 @@ func TestWindowObserve(t *testing.T) {
 		size   float64
 		best   time.Duration
 	}{
-		"the first answer": {newWindow(), fine, 100, 129, time.Millisecond},
-		"a short round is as good as none": {
-			known(100), with(func(s *Sample) { s.Took = time.Microsecond }), 100, 101, shortRound,
-		},
-		"doubles in a round trip":         {known(100), fine, 100, 101, time.Millisecond},
-		"by less if rounds queue":         {known(200), with(func(s *Sample) { s.Took = 1250 * time.Microsecond }), 200, 200.5, time.Millisecond},
-		"not beyond its end":              {known(maxWindow), fine, maxWindow, maxWindow, time.Millisecond},
-		"not while half of it is unused":  {known(100), fine, 49, 100, time.Millisecond},
-		"not beyond 128 if rounds queue":  {known(128), with(func(s *Sample) { s.Took = 1600 * time.Microsecond }), 100, 128, time.Millisecond},
-		"below 128 if rounds queue a bit": {known(100), with(func(s *Sample) { s.Took = 25 * time.Millisecond }), 100, 101, time.Millisecond},
-		"not if rounds queue for longer":  {known(100), with(func(s *Sample) { s.Took = 26 * time.Millisecond }), 100, 100, time.Millisecond},
-		"less if rounds take a fifth of the timeout": {
-			known(100), with(func(s *Sample) { s.Took = 51 * time.Millisecond }), 100, 50, time.Millisecond,
-		},
-		"not if the way is long": {
-			learned(128, 40*time.Millisecond),
-			with(func(s *Sample) { s.Took = 79 * time.Millisecond }), 100, 128, 40 * time.Millisecond,
-		},
-		"not if no round is sooner": {
-			learned(128, 160*time.Millisecond),
-			with(func(s *Sample) { s.Took = 199 * time.Millisecond }), 100, 128.5125, 160 * time.Millisecond,
-		},
-		"less if rounds queue on a way that is as long": {
-			learned(100, 160*time.Millisecond),
-			with(func(s *Sample) { s.Took = 201 * time.Millisecond }), 100, 50, 160 * time.Millisecond,
-		},
-		"less if a round is too late": {
-			known(100), with(func(s *Sample) { s.Took, s.Answered, s.Late = 20*time.Millisecond, false, true }), 100, 50, time.Millisecond,
-		},
-		"not if it had no chance": {
-			known(100), with(func(s *Sample) {
-				s.Took, s.Timeout, s.Answered, s.Late = time.Millisecond, time.Millisecond, false, true
-			}),
-			100, 100, time.Millisecond,
-		},
-		"less if connections break for a queue": {
-			known(100), with(func(s *Sample) { s.Took, s.Answered = 51*time.Millisecond, false }), 100, 50, time.Millisecond,
-		},
-		"not if they break before a round should be over": {
-			learned(100, 40*time.Millisecond), with(func(s *Sample) { s.Took, s.Answered = 79*time.Millisecond, false }), 100, 100, 40 * time.Millisecond,
-		},
-		"not below 4": {known(5), with(func(s *Sample) { s.Took, s.Answered, s.Late = timeout, false, true }), 5, 4, time.Millisecond},
-		"at 4, what takes long is the way": {
-			known(4), with(func(s *Sample) { s.Took = 60 * time.Millisecond }), 100, 5, 60 * time.Millisecond,
-		},
-		"nodes that are down say nothing": {
-			known(100), with(func(s *Sample) { s.Took, s.Answered = time.Microsecond, false }), 100, 100, time.Millisecond,
-		},
+		"the first answer":                                {newWindow(), answered(ms), 100, 129, ms},
+		"a short round is as good as none":                {known(100), answered(us), 100, 101, shortRound},
+		"doubles in a round trip":                         {known(100), answered(ms), 100, 101, ms},
+		"by less if rounds queue":                         {known(200), answered(1250 * us), 200, 200.5, ms},
+		"not beyond its end":                              {known(maxWindow), answered(ms), maxWindow, maxWindow, ms},
+		"not while half of it is unused":                  {known(100), answered(ms), 49, 100, ms},
+		"not beyond 128 if rounds queue":                  {known(128), answered(1600 * us), 100, 128, ms},
+		"below 128 if rounds queue a bit":                 {known(100), answered(25 * ms), 100, 101, ms},
+		"not if rounds queue for longer":                  {known(100), answered(26 * ms), 100, 100, ms},
+		"less if rounds take a fifth of the timeout":      {known(100), answered(51 * ms), 100, 50, ms},
+		"not if the way is long":                          {learned(128, 40*ms), answered(79 * ms), 100, 128, 40 * ms},
+		"not if no round is sooner":                       {learned(128, 160*ms), answered(199 * ms), 100, 128.5125, 160 * ms},
+		"less if rounds queue on a way that is as long":   {learned(100, 160*ms), answered(201 * ms), 100, 50, 160 * ms},
+		"less if a round is too late":                     {known(100), late(20*ms, timeout), 100, 50, ms},
+		"not if it had no chance":                         {known(100), late(ms, ms), 100, 100, ms},
+		"not below 4":                                     {known(5), late(timeout, timeout), 5, 4, ms},
+		"at 4, what takes long is the way":                {known(4), answered(60 * ms), 100, 5, 60 * ms},
+		"less if connections break for a queue":           {known(100), broken(51 * ms), 100, 50, ms},
+		"not if they break before a round should be over": {learned(100, 40*ms), broken(79 * ms), 100, 100, 40 * ms},
+		"nodes that are down say nothing":                 {known(100), broken(us), 100, 100, ms},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := c.before
-			w.observe(c.sample, c.busy, start.Add(time.Millisecond))
+			w.observe(c.sample, c.busy, start.Add(ms))
 			assert.InDelta(t, c.size, w.size, 1e-6)
 			assert.Equal(t, c.best, w.best)
 		})
