@@ -3,10 +3,8 @@ package redlock_test
 import (
 	"context"
 	"errors"
-	"io"
 	"net"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -37,6 +35,7 @@ func farNodes(t *testing.T, c *testcluster.Cluster, trip time.Duration) []redloc
 	return nodes
 }
 
+// By the first call, and by one after connections have broken, as they are made again then.
 func TestConnectingIsWaitedForByTheFirstLock(t *testing.T) {
 	const ms = time.Millisecond
 	calls := map[string]func(t *testing.T, r *redlock.Redlock) error{
@@ -65,6 +64,11 @@ func TestConnectingIsWaitedForByTheFirstLock(t *testing.T) {
 				inBubble(t, n, func(t *testing.T, c *testcluster.Cluster) {
 					r := newOver(t, farNodes(t, c, trip))
 					require.NoError(t, call(t, r), "%s, round trip %v, %d nodes", name, trip, n)
+					time.Sleep(time.Second)
+					c.Reset()
+					synctest.Wait()
+					require.NoError(t, call(t, r), "%s after a break, round trip %v, %d nodes", name, trip, n)
+					time.Sleep(time.Second)
 				})
 			}
 		}
@@ -76,8 +80,7 @@ func TestConnectingIsWaitedForByAReleaseByToken(t *testing.T) {
 		holder := newRedlock(t, c)
 		l := tryLock(t, holder, []string{"a"}, time.Minute)
 		r := newOver(t, farNodes(t, c, 80*time.Millisecond))
-		ended, cancel := context.WithCancel(t.Context())
-		cancel() // It does not matter.
+		ended := cancelled(t) // It does not matter.
 		require.NoError(t, r.Release(ended, []string{"a"}, l.Token()))
 	})
 }
@@ -96,21 +99,6 @@ func TestConnectingIsNotWaitedForOnceAMajorityHasFailed(t *testing.T) {
 		start := time.Now()
 		refused(t, redlock.ErrNoQuorum, r, []string{"a"}, ttl)
 		assert.Equal(t, 100*time.Millisecond, time.Since(start))
-		require.NoError(t, r.Close(t.Context()))
-	})
-}
-
-// Connections that have broken, and are being made again, are waited for as the first ones.
-func TestConnectingIsWaitedForByALockAfterABreak(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newOver(t, farNodes(t, c, 80*time.Millisecond))
-		warm(t, r)
-		time.Sleep(time.Second)
-		c.Reset()
-		synctest.Wait()
-		l := tryLock(t, r, []string{"a"}, ttl)
-		require.NoError(t, l.Unlock(t.Context()))
-		time.Sleep(time.Second)
 	})
 }
 
@@ -154,7 +142,6 @@ func TestConnectTimeoutOfZeroDoesNotWait(t *testing.T) {
 		assert.Equal(t, redlock.DefaultNodeTimeout, time.Since(start))
 		time.Sleep(time.Second)
 		cycle(t, r, "a", ttl)
-		require.NoError(t, r.Close(t.Context()))
 	})
 }
 
@@ -231,46 +218,29 @@ func TestConnectFollowsAFailoverBehindAnAddress(t *testing.T) {
 	}
 }
 
-// A release that is refused so is given to the next server.
-func TestConnectToTheWrongServerLosesNoRelease(t *testing.T) {
+// A replica that has taken the place of a master counts as down, for that reason: no attempt waits for it, it is not
+// dialled in a loop, and the next master is told what was to be released.
+func TestConnectToAWrongServer(t *testing.T) {
 	withWarm(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+		const msg = "READONLY You can't write against a read only replica."
 		l := lockOnAll(t, r, []string{"a"}, time.Hour)
-		require.NoError(t, c.SetError("READONLY You can't write against a read only replica."))
+		require.NoError(t, c.SetError(msg))
 		require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrNoQuorum)
-		time.Sleep(time.Minute)
+		synctest.Wait()
+		for start := time.Now(); time.Since(start) < time.Minute; time.Sleep(scenario(100*time.Millisecond, 400*time.Millisecond)) {
+			asked := time.Now()
+			refused(t, redlock.ErrNoQuorum, r, []string{"b"}, ttl)
+			require.Zero(t, time.Since(asked))
+		}
+		for _, s := range r.Stats().Nodes {
+			assert.False(t, s.Up)
+			require.ErrorContains(t, s.Err, msg)
+			assert.Less(t, s.Connects, int64(100), "in a minute")
+		}
 		require.NoError(t, c.SetError(""))
 		time.Sleep(2 * node.MaxBackoff)
 		requireReleased(t, c)
-	})
-}
-
-// An attempt waits for connections that are being made, but not to nodes that were the wrong server:
-// they count as down.
-func TestConnectToAWrongServerIsNotWaitedFor(t *testing.T) {
-	withWarm(t, 1, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-		const msg = "READONLY You can't write against a read only replica."
-		require.NoError(t, c.SetError(msg))
-		_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-		require.ErrorContains(t, err, msg)
-		synctest.Wait()
-		start := time.Now()
-		refused(t, redlock.ErrNoQuorum, r, []string{"a"}, ttl)
-		assert.Zero(t, time.Since(start))
-	})
-}
-
-// A replica is backed off from, and its state can be seen.
-func TestConnectDoesNotDialAReplicaInALoop(t *testing.T) {
-	withWarm(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-		require.NoError(t, c.Nodes[0].SetError("READONLY You can't write."))
-		for start := time.Now(); time.Since(start) < time.Minute; {
-			cycle(t, r, "a", ttl)
-			time.Sleep(scenario(100*time.Millisecond, 400*time.Millisecond))
-		}
-		s := r.Stats().Nodes[0]
-		assert.False(t, s.Up)
-		require.ErrorContains(t, s.Err, "READONLY You can't write.")
-		assert.Less(t, s.Connects, int64(100), "in a minute")
+		cycle(t, r, "a", ttl)
 	})
 }
 
@@ -387,13 +357,12 @@ func TestConnectionThatIsIdleIsKeptAlive(t *testing.T) {
 func TestConnectionThatIsDeadIsFoundWithinAboutASecond(t *testing.T) {
 	withWarm(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		c.Nodes[0].Proxy().BlackHole(true)
-		l := tryLock(t, r, []string{"a"}, ttl)
+		tryLock(t, r, []string{"a"}, ttl)
 		synctest.Wait()                     // The request to the node, for which nobody waits, is swallowed.
 		c.Nodes[0].Proxy().BlackHole(false) // Only for connections made from now on.
 		time.Sleep(1300 * time.Millisecond)
 		require.True(t, r.Stats().Nodes[0].Up)
 		require.EqualValues(t, 2, r.Stats().Nodes[0].Connects)
-		require.NoError(t, l.Unlock(t.Context()))
 	})
 }
 
@@ -402,7 +371,7 @@ func TestConnectionThatIsDeadIsFoundWithinAboutASecond(t *testing.T) {
 func TestConnectionThatIsSilentIsNotAskedOnceTheNodeTimeoutIsOver(t *testing.T) {
 	withWarm(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		require.NoError(t, c.Nodes[0].Hang())
-		l := tryLock(t, r, []string{"a"}, ttl)
+		tryLock(t, r, []string{"a"}, ttl)
 		vote := func() error {
 			in, err := r.Inspect(t.Context(), "b")
 			require.NoError(t, err)
@@ -411,8 +380,6 @@ func TestConnectionThatIsSilentIsNotAskedOnceTheNodeTimeoutIsOver(t *testing.T) 
 		time.Sleep(time.Millisecond)
 		require.ErrorIs(t, vote(), redlock.ErrNodeTimeout, "it was asked: it was not late yet")
 		require.ErrorIs(t, vote(), node.ErrSilent)
-		require.NoError(t, c.Nodes[0].Resume())
-		require.NoError(t, l.Unlock(t.Context()))
 	})
 }
 
@@ -479,48 +446,33 @@ func TestConnectionComesBackFromAHoleOfAnyLength(t *testing.T) {
 	})
 }
 
+// A lingerConn notes for how long its kernel goes on to deliver after the end.
+type lingerConn struct {
+	net.Conn
+
+	linger *atomic.Int64
+}
+
+func (c lingerConn) SetLinger(seconds int) error {
+	c.linger.Store(int64(seconds))
+	return nil
+}
+
 // What is given up is reset: after a plain close, the kernel would deliver requests once the network is back.
 func TestConnectionThatIsGivenUpIsReset(t *testing.T) {
-	t.Parallel() // It waits, in real time.
-	c := testcluster.RunEmbedded(t, 1)
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	var mute atomic.Bool
-	ended := make(chan error, 100)
-	go func() {
-		for {
-			client, closed := ln.Accept()
-			if closed != nil {
-				return
-			}
-			server, refused := (&net.Dialer{}).DialContext(context.Background(), "tcp", c.Addrs()[0])
-			if refused != nil {
-				return
-			}
-			go func() {
-				_, lost := io.Copy(server, client)
-				ended <- lost
-				_, _ = server.Close(), client.Close()
-			}()
-			go func() {
-				reply := make([]byte, 1<<16)
-				for {
-					n, lost := server.Read(reply)
-					if lost != nil {
-						return
-					}
-					if !mute.Load() {
-						_, _ = client.Write(reply[:n])
-					}
-				}
-			}()
+	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		var linger atomic.Int64
+		linger.Store(-1)
+		d := dialerOf(c.Nodes[0])
+		d.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			conn, err := c.Nodes[0].Dial(ctx)
+			return lingerConn{conn, &linger}, err
 		}
-	}()
-	r := newOver(t, []redlock.Node{redlock.NewNode(ln.Addr().String())}, redlock.WithNodeTimeout(time.Second))
-	cycle(t, r, "a", ttl)
-	mute.Store(true)
-	refused(t, redlock.ErrNoQuorum, r, []string{"a"}, ttl)
-	require.ErrorIs(t, <-ended, syscall.ECONNRESET)
-	require.NoError(t, ln.Close())
-	require.NoError(t, r.Close(t.Context()))
+		r := newOver(t, []redlock.Node{{Name: "n", Pool: d}})
+		warm(t, r)
+		c.Nodes[0].Proxy().BlackHole(true)
+		refused(t, redlock.ErrNoQuorum, r, []string{"a"}, ttl)
+		time.Sleep(node.Silence(0))
+		assert.Zero(t, linger.Load())
+	})
 }

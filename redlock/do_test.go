@@ -106,78 +106,63 @@ func TestDoAndClose(t *testing.T) {
 	})
 }
 
-func TestDoReportsMaxHoldBesideAnExpiry(t *testing.T) {
+// What Do returns besides the error of its function, or instead of it.
+func TestDoReports(t *testing.T) {
 	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-		err := r.Do(t.Context(), []string{"a"}, time.Second, func(ctx context.Context, _ *redlock.Lock) error {
+		do := func(fn func(ctx context.Context, l *redlock.Lock) error, opts ...redlock.Option) error {
+			return r.Do(t.Context(), []string{"a"}, 10*time.Second, fn, opts...)
+		}
+		err := do(func(ctx context.Context, _ *redlock.Lock) error {
 			<-ctx.Done()
-			time.Sleep(2 * time.Second)
+			time.Sleep(20 * time.Second)
 			return assert.AnError
 		}, redlock.WithMaxHold(3*time.Second))
 		require.ErrorIs(t, err, redlock.ErrExpired)
-		assert.ErrorIs(t, err, redlock.ErrMaxHold, "fn failed after WithMaxHold ended its context")
-	})
-}
+		require.ErrorIs(t, err, redlock.ErrMaxHold, "fn failed after WithMaxHold ended its context")
 
-func TestDoReportsItsStopTime(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c, redlock.WithStopTime(3*time.Second))
 		for _, ends := range []error{nil, assert.AnError} {
-			err := r.Do(t.Context(), []string{"a"}, 10*time.Second, func(ctx context.Context, _ *redlock.Lock) error {
+			err := do(func(ctx context.Context, _ *redlock.Lock) error {
 				require.NoError(t, c.Stop())
 				<-ctx.Done()
 				require.NoError(t, c.Restart(true))
 				time.Sleep(2 * time.Second)
 				return ends
-			})
+			}, redlock.WithStopTime(3*time.Second))
 			require.ErrorIs(t, err, ends)
 			require.NotErrorIs(t, err, redlock.ErrLost, "it was held to the end")
 			assert.Equal(t, ends != nil, errors.Is(err, redlock.ErrStopTime), "as the reason of the failure")
 			requireReleased(t, c)
 		}
-	})
-}
 
-// An extension has just found the loss, and fn returns before anybody was told.
-func TestDoReportsALossThatNobodyHasHandledYet(t *testing.T) {
-	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-		err := r.Do(t.Context(), []string{"a"}, 10*time.Second, func(ctx context.Context, l *redlock.Lock) error {
+		err = do(func(_ context.Context, l *redlock.Lock) error {
 			redlock.MarkEnded(l, redlock.ErrLost)
 			require.NoError(t, c.Stop())
 			return nil
 		})
-		assert.ErrorIs(t, err, redlock.ErrLost)
-	})
-}
+		require.ErrorIs(t, err, redlock.ErrLost, "an extension has just found it, and nobody was told yet")
+		require.NoError(t, c.Restart(true))
+		time.Sleep(5 * time.Second)
 
-func TestDoThatIsNestedReportsItsOwnLockOnly(t *testing.T) {
-	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-		var inner error
-		_ = r.Do(t.Context(), []string{"outer"}, time.Second, func(ctx context.Context, _ *redlock.Lock) error {
-			inner = r.Do(ctx, []string{"inner"}, time.Minute, func(ctx context.Context, l *redlock.Lock) error {
-				require.NoError(t, c.Del("outer"))
-				<-ctx.Done()
-				return l.Err() // nil: it is held
-			})
-			return nil
-		})
-		assert.NoError(t, inner, "the inner lock was never lost and fn succeeded")
-	})
-}
-
-func TestDoDoesNotReportWhatItsFunctionReleased(t *testing.T) {
-	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-		err := r.Do(t.Context(), []string{"a"}, 10*time.Second, func(ctx context.Context, l *redlock.Lock) error {
-			time.Sleep(time.Second)
+		err = do(func(ctx context.Context, l *redlock.Lock) error {
 			require.NoError(t, c.Stop())
 			time.Sleep(time.Second)
-			require.NoError(t, l.Err())
-			require.ErrorIs(t, l.Unlock(ctx), redlock.ErrNoQuorum) // done with the lock, which was held
+			require.ErrorIs(t, l.Unlock(ctx), redlock.ErrNoQuorum)
 			time.Sleep(2 * time.Minute)
 			require.NoError(t, c.Restart(true))
 			time.Sleep(5 * time.Second)
 			return nil
 		})
-		assert.NoError(t, err, "the lock was held until its release began")
+		require.NoError(t, err, "it was held until the release began that its function has made")
+
+		_ = do(func(ctx context.Context, _ *redlock.Lock) error {
+			err = r.Do(ctx, []string{"inner"}, time.Minute, func(ctx context.Context, l *redlock.Lock) error {
+				require.NoError(t, c.Del("a"))
+				<-ctx.Done()
+				return l.Err()
+			})
+			return nil
+		})
+		require.NoError(t, err, "the inner lock was never lost")
 	})
 }
 
@@ -241,8 +226,7 @@ func TestDoErrorOfTheFunctionMayLookAtTheLock(t *testing.T) {
 func TestDoOfALock(t *testing.T) {
 	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		lock := func(opts ...redlock.Option) *redlock.Lock {
-			l := tryLock(t, r, []string{"a"}, time.Second, opts...)
-			return l
+			return tryLock(t, r, []string{"a"}, time.Second, opts...)
 		}
 		not := func(context.Context, *redlock.Lock) error { t.Error("called"); return nil }
 		l := lock()
@@ -261,8 +245,7 @@ func TestDoOfALock(t *testing.T) {
 		require.ErrorIs(t, err, redlock.ErrLost)
 
 		l = lock()
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
+		ctx := cancelled(t)
 		err = l.Do(ctx, not)
 		require.ErrorIs(t, err, redlock.ErrNotAcquired)
 		require.ErrorIs(t, err, context.Canceled)
@@ -290,8 +273,7 @@ func TestDoOfALock(t *testing.T) {
 func TestDoOfALockLeavesItsMinHoldThoughItCallsNothing(t *testing.T) {
 	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		l := tryLock(t, r, []string{"a"}, time.Second, redlock.WithMinHold(time.Second))
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
+		ctx := cancelled(t)
 		err := l.Do(ctx, func(context.Context, *redlock.Lock) error { return nil })
 		require.ErrorIs(t, err, redlock.ErrNotAcquired)
 		_, err = r.TryLock(t.Context(), []string{"a"}, time.Second)

@@ -5,10 +5,8 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
-	"runtime"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -68,9 +66,7 @@ func TestEventsTellWhatHappened(t *testing.T) {
 		require.Len(t, events, 6)
 		require.ErrorIs(t, events[0].Err, redlock.ErrTaken)
 		assert.Zero(t, events[0].Until)
-		for i, op := range []redlock.Op{redlock.OpLock, redlock.OpLock, redlock.OpExtend, redlock.OpExtend, redlock.OpUnlock, redlock.OpUnlock} {
-			assert.Contains(t, []redlock.Op{op, redlock.OpLock, redlock.OpExtend}, events[i].Op)
-		}
+		assert.Equal(t, redlock.OpUnlock, events[5].Op)
 
 		require.NoError(t, c.Nodes[1].Stop())
 		time.Sleep(10 * time.Second)
@@ -134,19 +130,6 @@ func TestEventHookMayUseTheRedlock(t *testing.T) {
 	})
 }
 
-func TestEventHookMayEndItsGoroutine(t *testing.T) {
-	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
-		var heard atomic.Int64
-		r := newOver(t, nodesOf(c), redlock.WithHook(func(context.Context, redlock.Event) {
-			heard.Add(1)
-			runtime.Goexit()
-		}))
-		warm(t, r)
-		require.NoError(t, r.Close(t.Context()))
-		assert.Equal(t, int64(7), heard.Load())
-	})
-}
-
 func TestEventsThatWaitAreDeliveredByClose(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		events := 0
@@ -159,8 +142,7 @@ func TestEventsThatWaitAreDeliveredByClose(t *testing.T) {
 		assert.Equal(t, 7, events) // up; decided and settled of the lock and the release; acquired, released
 		r2 := newRedlock(t, c, redlock.WithHook(func(context.Context, redlock.Event) { time.Sleep(time.Minute) }))
 		tryLock(t, r2, []string{"a"}, ttl)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
+		ctx := within(t, time.Second)
 		start := time.Now()
 		require.ErrorIs(t, r2.Close(ctx), context.DeadlineExceeded)
 		assert.Equal(t, time.Second, time.Since(start))
@@ -215,8 +197,7 @@ func TestEventEndsEachCall(t *testing.T) {
 		// A call that waits, and one that gives up.
 		l = lockOnAll(t, r, []string{"a"}, time.Minute)
 		rec.TakeAll()
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-		defer cancel()
+		ctx := within(t, 3*time.Second)
 		time.AfterFunc(5*time.Second, func() { _ = l.Unlock(context.Background()) })
 		_, gaveUp := r.Lock(ctx, []string{"a"}, time.Minute, redlock.WithRetryCount(-1))
 		require.ErrorIs(t, gaveUp, context.DeadlineExceeded)
@@ -473,6 +454,7 @@ func TestEventEndsACallThatPanics(t *testing.T) {
 			}
 		}
 		require.NoError(t, held.Unlock(t.Context()))
+		waitLock(t, r, []string{"a"}, ttl) // As net/http recovers from panics, nobody who has panicked is in its way.
 	})
 }
 

@@ -86,9 +86,6 @@ func ChannelOf(r *Redlock) string { return r.channel.(string) }
 // RetryJitter returns the jitter that calls have by default.
 func RetryJitter(r *Redlock) time.Duration { return r.defaults.retryJitter }
 
-// Remembered returns how many locks the registry of held ones has, of which some may have expired.
-func Remembered(r *Redlock) int { return r.watch.Size() }
-
 // StartOf returns when the attempt began that got the lock.
 func StartOf(l *Lock) time.Time { return l.start }
 

@@ -51,8 +51,7 @@ func TestInspectShowsWhoHoldsAResource(t *testing.T) {
 		assert.Equal(t, "x", in.Nodes[2].TokenStart)
 		assert.Negative(t, in.Nodes[2].TTL)
 		require.ErrorIs(t, in.Nodes[3].Err, redlock.ErrNodeTimeout)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-		defer cancel()
+		ctx := within(t, time.Millisecond)
 		_, err = r.Inspect(ctx, "a")
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 	})
@@ -109,7 +108,6 @@ func TestOwnerIsShownByARefusal(t *testing.T) {
 			require.NoError(t, l.Unlock(t.Context()))
 			l = tryLock(t, a, []string{"a"}, time.Second, redlock.WithOwner(""))
 			assert.Len(t, l.Token(), tokens.Length, "without a label nothing is different")
-			require.NoError(t, l.Unlock(t.Context()))
 		})
 	}
 }
@@ -185,25 +183,6 @@ func TestOwnerIsNotReadFromAForeignToken(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, strings.Repeat("x", tokens.MaxLabel), in.Owner)
 	})
-}
-
-func TestOwnerIsCheckedBeforeAnyIO(t *testing.T) {
-	nodes := forbiddenNodes(t, 3)
-	r, err := redlock.New(nodes)
-	require.NoError(t, err)
-	for want, label := range map[string]string{
-		`owner label "x\ny"`:       "x\ny",
-		`owner label "\xff"`:       "\xff",
-		`owner label "\u202e"`:     "\u202e",
-		`of 129 bytes: must not e`: strings.Repeat("ü", tokens.MaxLabel/2) + "x",
-	} {
-		_, err := redlock.New(nodes, redlock.WithOwner(label))
-		require.ErrorContains(t, err, want)
-		_, err = r.TryLock(t.Context(), []string{"a"}, ttl, redlock.WithOwner(label))
-		require.ErrorContains(t, err, want)
-	}
-	require.NoError(t, tokens.CheckLabel(strings.Repeat("ü", tokens.MaxLabel/2)))
-	require.NoError(t, tokens.CheckLabel(""))
 }
 
 func TestOwnerIsShownByEvents(t *testing.T) {

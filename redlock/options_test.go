@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,8 +13,34 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/internal/tokens"
 	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/test/testkit"
 )
+
+// badOptions are refused by New, and by each call.
+var badOptions = map[string]redlock.Option{
+	"retry delay 24h0m0.00":    redlock.WithRetryDelay(redlock.MaxWait + time.Millisecond),
+	"retry delay -1s":          redlock.WithRetryDelay(-time.Second),
+	"node timeout 24h0m0.0":    redlock.WithNodeTimeout(redlock.MaxWait + time.Millisecond),
+	"node timeout 0s":          redlock.WithNodeTimeout(0),
+	"node timeout -1s":         redlock.WithNodeTimeout(-time.Second),
+	"nil Option":               nil,
+	"retry count -2":           redlock.WithRetryCount(-2),
+	"retry jitter -1ns":        redlock.WithRetryJitter(-1),
+	"WithRetryIf":              redlock.WithRetryIf(nil),
+	"drift factor NaN":         redlock.WithDriftFactor(math.NaN()),
+	"drift factor 1:":          redlock.WithDriftFactor(1),
+	"drift factor -0.1":        redlock.WithDriftFactor(-0.1),
+	"drift factor +Inf":        redlock.WithDriftFactor(math.Inf(1)),
+	"fence life 0s":            redlock.WithFenceLife(0),
+	"fence life -1s":           redlock.WithFenceLife(-time.Second),
+	"stop time -1ns":           redlock.WithStopTime(-1),
+	`owner label "x\ny"`:       redlock.WithOwner("x\ny"),
+	`owner label "\xff"`:       redlock.WithOwner("\xff"),
+	`owner label "\u202e"`:     redlock.WithOwner("\u202e"),
+	`of 129 bytes: must not e`: redlock.WithOwner(strings.Repeat("ü", tokens.MaxLabel/2) + "x"),
+}
 
 func TestArgumentsOfNewAreChecked(t *testing.T) {
 	good := forbiddenNodes(t, 3)
@@ -35,78 +62,69 @@ func TestArgumentsOfNewAreChecked(t *testing.T) {
 	} {
 		refuse(want, nodes)
 	}
+	for want, opt := range badOptions {
+		refuse(want, good, opt)
+	}
 	for want, opt := range map[string]redlock.Option{
-		"retry delay 24h0m0.00":      redlock.WithRetryDelay(redlock.MaxWait + time.Millisecond),
-		"retry delay -1s":            redlock.WithRetryDelay(-time.Second),
-		"node timeout 24h0m0.0":      redlock.WithNodeTimeout(redlock.MaxWait + time.Millisecond),
-		"node timeout 0s":            redlock.WithNodeTimeout(0),
-		"node timeout -1s":           redlock.WithNodeTimeout(-time.Second),
-		"nil Option":                 nil,
-		"retry count -2":             redlock.WithRetryCount(-2),
-		"retry jitter -1ns":          redlock.WithRetryJitter(-1),
 		"retry jitter 200.001m":      redlock.WithRetryJitter(200*time.Millisecond + time.Microsecond),
-		"WithRetryIf":                redlock.WithRetryIf(nil),
-		"drift factor NaN":           redlock.WithDriftFactor(math.NaN()),
-		"drift factor 1:":            redlock.WithDriftFactor(1),
-		"drift factor -0.1":          redlock.WithDriftFactor(-0.1),
-		"drift factor +Inf":          redlock.WithDriftFactor(math.Inf(1)),
 		"connect timeout -1ns":       redlock.WithConnectTimeout(-1),
 		"connect timeout 24h0m0.001": redlock.WithConnectTimeout(redlock.MaxWait + time.Millisecond),
 		"is reserved":                redlock.WithPrefix("x__redlock__:y"),
 	} {
 		refuse(want, good, opt)
 	}
-	r := newOver(t, good, redlock.WithRetryDelay(time.Millisecond))
+	r := newOver(t, good, redlock.WithRetryDelay(time.Millisecond), redlock.WithOwner(strings.Repeat("ü", tokens.MaxLabel/2)))
 	require.Equal(t, time.Millisecond, redlock.RetryJitter(r))
-	require.NoError(t, r.Close(t.Context()))
 }
 
 func TestArgumentsOfCallsAreCheckedBeforeAnyIO(t *testing.T) {
 	r := newOver(t, forbiddenNodes(t, 3), redlock.WithPrefix("p:"))
 	ok := []string{"x"}
-	for _, c := range []struct {
-		want      string
-		resources []string
-		ttl       time.Duration
-		opts      []redlock.Option
-	}{
-		{"no resources", nil, ttl, nil},
-		{"no resources", []string{}, ttl, nil},
-		{"empty resource", []string{"x", ""}, ttl, nil},
-		{`resource "__redlock__:x"`, []string{"__redlock__:x"}, ttl, nil},
-		{`resource "q:__redlock__:x"`, []string{"q:__redlock__:x"}, ttl, nil},
-		{"ttl 0s", ok, 0, nil},
-		{"ttl -1s", ok, -time.Second, nil},
-		{"ttl 999.999µs", ok, time.Millisecond - 1, nil},
-		{"ttl 2ms", ok, 2 * time.Millisecond, nil},
-		{"ttl 1s", ok, time.Second, []redlock.Option{redlock.WithDriftFactor(0.999)}},
-		{"retry count -2", ok, ttl, []redlock.Option{redlock.WithRetryCount(-2)}},
-		{"retry jitter 100ms: must not exceed the retry delay 50ms", ok, ttl, []redlock.Option{redlock.WithRetryJitter(100 * time.Millisecond), redlock.WithRetryDelay(50 * time.Millisecond)}},
-		{"WithPrefix", ok, ttl, []redlock.Option{redlock.WithPrefix("x")}},
-		{"WithConnectTimeout", ok, ttl, []redlock.Option{redlock.WithConnectTimeout(time.Second)}},
-		{"WithHook", ok, ttl, []redlock.Option{redlock.WithHook(nil)}},
-		{"nil Option", ok, ttl, []redlock.Option{nil}},
-	} {
+	refuse := func(want string, resources []string, ttl time.Duration, opts ...redlock.Option) {
+		t.Helper()
 		for _, f := range []func(context.Context, []string, time.Duration, ...redlock.Option) (*redlock.Lock, error){r.TryLock, r.Lock} {
-			l, callErr := f(t.Context(), c.resources, c.ttl, c.opts...)
+			l, err := f(t.Context(), resources, ttl, opts...)
 			require.Nil(t, l)
-			require.ErrorContains(t, callErr, c.want)
+			require.ErrorContains(t, err, want)
 		}
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	_, err := r.TryLock(ctx, ok, ttl)
-	require.ErrorIs(t, err, context.Canceled)
-	_, err = r.Lock(ctx, ok, ttl)
-	require.ErrorIs(t, err, context.Canceled)
-	_, err = r.Inspect(ctx, "x")
-	require.ErrorIs(t, err, context.Canceled)
-	_, err = r.Inspect(t.Context(), "")
+	refuse("no resources", nil, ttl)
+	refuse("no resources", []string{}, ttl)
+	refuse("empty resource", []string{"x", ""}, ttl)
+	refuse(`resource "__redlock__:x"`, []string{"__redlock__:x"}, ttl)
+	refuse(`resource "q:__redlock__:x"`, []string{"q:__redlock__:x"}, ttl)
+	refuse("ttl 0s", ok, 0)
+	refuse("ttl -1s", ok, -time.Second)
+	refuse("ttl 999.999µs", ok, time.Millisecond-1)
+	refuse("ttl 2ms", ok, 2*time.Millisecond)
+	for want, opt := range badOptions {
+		refuse(want, ok, ttl, opt)
+	}
+	for want, opts := range map[string][]redlock.Option{
+		"ttl 10s: nothing is left":                                                  {redlock.WithDriftFactor(0.9999)},
+		"retry jitter 100ms: must not exceed the retry delay 50ms":                  {redlock.WithRetryJitter(100 * time.Millisecond), redlock.WithRetryDelay(50 * time.Millisecond)},
+		"ttl 10s: must not exceed the fence life 9.999999999s":                      {redlock.WithFencing(), redlock.WithFenceLife(ttl - 1)},
+		"min hold 10.000000001s: must not exceed the ttl 10s":                       {redlock.WithMinHold(ttl + 1)},
+		"stop time 9.898s: must be shorter than the validity 9.898s of the ttl 10s": {redlock.WithStopTime(testkit.Validity(ttl))},
+		"WithPrefix":         {redlock.WithPrefix("x")},
+		"WithConnectTimeout": {redlock.WithConnectTimeout(time.Second)},
+		"WithHook":           {redlock.WithHook(nil)},
+		"WithQuarantine":     {redlock.WithQuarantine(time.Minute)},
+		"WithTracer":         {redlock.WithTracer(&callTracer{})},
+	} {
+		refuse(want, ok, ttl, opts...)
+	}
+	ctx := cancelled(t)
+	calls := redlockCalls(r)
+	for _, name := range []string{"TryLock", "Lock", "Inspect"} {
+		require.ErrorIs(t, calls[name](ctx), context.Canceled)
+	}
+	_, err := r.Inspect(t.Context(), "")
 	require.ErrorContains(t, err, "empty resource")
 	require.NoError(t, r.Close(t.Context()))
-	refused(t, redlock.ErrClosed, r, ok, ttl)
-	_, err = r.Inspect(t.Context(), "x")
-	require.ErrorIs(t, err, redlock.ErrClosed)
+	for _, name := range []string{"TryLock", "Lock", "Inspect"} {
+		require.ErrorIs(t, calls[name](t.Context()), redlock.ErrClosed)
+	}
 }
 
 func TestAddressThatIsMalformed(t *testing.T) {

@@ -331,7 +331,6 @@ func TestPoolThatPanicsWhenAConnectionIsGivenBackHarmsNobody(t *testing.T) {
 		c.Nodes[0].Proxy().Reset()
 		time.Sleep(5 * time.Second)
 		warm(t, r)
-		require.NoError(t, r.Close(t.Context()))
 	})
 }
 
@@ -493,7 +492,6 @@ func TestPoolHasADatabase(t *testing.T) {
 			}
 			require.NoError(t, err)
 			require.Equal(t, l.Token(), stored(t, n, c.in))
-			require.NoError(t, l.Unlock(t.Context()))
 		})
 	}
 }
@@ -526,6 +524,5 @@ func TestPoolsDatabaseIsRemembered(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		l := tryLock(t, r, []string{"x"}, ttl)
 		require.Equal(t, l.Token(), stored(t, c.Nodes[0], 3))
-		require.NoError(t, l.Unlock(t.Context()))
 	})
 }

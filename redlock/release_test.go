@@ -38,8 +38,7 @@ func TestReleaseByAnotherProcess(t *testing.T) {
 			// The process that took it may be gone by now.
 			require.NoError(t, first.Close(t.Context()))
 			start := time.Now()
-			ended, cancel := context.WithCancel(t.Context())
-			cancel()
+			ended := cancelled(t)
 			require.NoError(t, worker.Release(ended, []string{"b", "a", "b"}, l.Token()))
 			require.NoError(t, w.got(t).Unlock(t.Context()))
 			assert.Less(t, time.Since(start), 20*time.Millisecond, "who waits is told")
@@ -55,21 +54,6 @@ func TestReleaseByAnotherProcess(t *testing.T) {
 	}
 }
 
-func TestReleaseIsFoundOutByTheFirstProcess(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		first, worker := newRedlock(t, c), newRedlock(t, c)
-		l := lockOnAll(t, first, []string{"a"}, ttl)
-		require.NoError(t, worker.Release(t.Context(), l.Resources(), l.Token()))
-		require.NoError(t, l.Err(), "it does not hear of it")
-		require.ErrorIs(t, l.Extend(t.Context(), ttl), redlock.ErrLost, "nothing is created again")
-		l = lockOnAll(t, first, []string{"a"}, ttl)
-		require.NoError(t, worker.Release(t.Context(), l.Resources(), l.Token()))
-		require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrLost)
-		synctest.Wait()
-		requireNoKeys(t, c)
-	})
-}
-
 func TestReleaseTakesNobodyElsesLock(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		first, worker := newRedlock(t, c), newRedlock(t, c)
@@ -78,12 +62,18 @@ func TestReleaseTakesNobodyElsesLock(t *testing.T) {
 		l := lockOnAll(t, first, []string{"a"}, ttl)
 		require.ErrorIs(t, worker.Release(t.Context(), []string{"a"}, old.Token()), redlock.ErrLost)
 		require.NoError(t, l.Extend(t.Context(), ttl))
+		require.NoError(t, worker.Release(t.Context(), l.Resources(), l.Token()))
+		require.NoError(t, l.Err(), "the first process does not hear of it")
+		require.ErrorIs(t, l.Extend(t.Context(), ttl), redlock.ErrLost, "nothing is created again")
+		require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrLost)
+		synctest.Wait()
+		requireNoKeys(t, c)
 		// A part of the resources is released, and no more.
 		two := lockOnAll(t, first, []string{"b", "c"}, ttl)
 		require.NoError(t, worker.Release(t.Context(), []string{"b"}, two.Token()))
 		synctest.Wait()
 		for _, n := range c.Nodes {
-			assert.Len(t, keys(t, n), 2)
+			assert.Len(t, keys(t, n), 1)
 		}
 		require.NoError(t, worker.Release(t.Context(), []string{"c"}, two.Token()))
 		// Another part is another release, also while the first one is to be repeated.
@@ -96,7 +86,6 @@ func TestReleaseTakesNobodyElsesLock(t *testing.T) {
 		for _, n := range c.Nodes {
 			assert.NotContains(t, keys(t, n), "c")
 		}
-		require.NoError(t, l.Unlock(t.Context()))
 	})
 }
 
@@ -315,43 +304,29 @@ func TestReleaseOfAForeignTokenIsRefusedByAFullBacklog(t *testing.T) {
 	})
 }
 
+// Of the same resources, and before the result is there. Each part of a lock's resources is a release of its own.
 func TestReleasesAtTheSameTimeAreOne(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		first, worker := newRedlock(t, c), newRedlock(t, c)
-		require.NoError(t, c.Slow(5*time.Millisecond, 5*time.Millisecond))
-		warm(t, worker)
-		l := tryLock(t, first, []string{"a"}, ttl)
-		time.Sleep(time.Second)
-		var wg sync.WaitGroup
-		start := time.Now()
-		for range 10 {
-			wg.Go(func() {
-				err := worker.Release(context.Background(), []string{"a"}, l.Token())
-				assert.Equal(t, 10*time.Millisecond, time.Since(start), "not before the result is there")
-				assert.NoError(t, err)
-			})
-		}
-		wg.Wait()
-		assert.Equal(t, int64(2), worker.Stats().Unlocked, "with that of warm")
-	})
-}
-
-// Each part of a lock's resources is a release of its own, also if another one is under way.
-func TestReleasesOfOtherResourcesAtTheSameTimeAreOthers(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		first, worker := newRedlock(t, c), newRedlock(t, c)
-		require.NoError(t, c.Slow(5*time.Millisecond, 5*time.Millisecond))
-		warm(t, worker)
-		l := tryLock(t, first, []string{"a", "b"}, ttl)
-		time.Sleep(time.Second)
-		var wg sync.WaitGroup
-		for _, res := range l.Resources() {
-			wg.Go(func() { assert.NoError(t, worker.Release(context.Background(), []string{res}, l.Token())) })
-		}
-		wg.Wait()
-		time.Sleep(time.Second)
-		requireNoKeys(t, c)
-	})
+	for name, parts := range map[string][][]string{"all": {{"a", "b"}}, "each": {{"a"}, {"b"}}} {
+		runInBubble(t, name, 3, func(t *testing.T, c *testcluster.Cluster) {
+			first, worker := newRedlock(t, c), newRedlock(t, c)
+			require.NoError(t, c.Slow(5*time.Millisecond, 5*time.Millisecond))
+			warm(t, worker)
+			l := tryLock(t, first, []string{"a", "b"}, ttl)
+			time.Sleep(time.Second)
+			var wg sync.WaitGroup
+			start := time.Now()
+			for i := range 10 {
+				wg.Go(func() {
+					assert.NoError(t, worker.Release(context.Background(), parts[i%len(parts)], l.Token()))
+					assert.Equal(t, 10*time.Millisecond, time.Since(start), "not before the result is there")
+				})
+			}
+			wg.Wait()
+			assert.EqualValues(t, 1+len(parts), worker.Stats().Unlocked, "with that of warm")
+			time.Sleep(time.Second)
+			requireNoKeys(t, c)
+		})
+	}
 }
 
 // The keys of what other processes have locked take a bounded amount of memory, however large

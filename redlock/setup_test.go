@@ -52,7 +52,6 @@ var (
 	mute           = testkit.Mute
 	rounds         = testkit.Rounds
 	scenario       = testkit.Scenario
-	envNumber      = testkit.EnvNumber
 	kinds          = testkit.Kinds
 
 	newPatient = testkit.NewPatient
@@ -76,11 +75,26 @@ const (
 	oddOwner    = testkit.OddOwner
 )
 
+// within returns a context that ends after some time.
+func within(t *testing.T, d time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// cancelled returns a context that has ended.
+func cancelled(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	return ctx
+}
+
 // lockElsewhere has another process lock a resource.
 func lockElsewhere(t *testing.T, c *testcluster.Cluster, resource string, life time.Duration) *redlock.Lock {
 	t.Helper()
-	l := tryLock(t, newRedlock(t, c), []string{resource}, life)
-	return l
+	return tryLock(t, newRedlock(t, c), []string{resource}, life)
 }
 
 // ownWay returns the nodes as one client alone reaches them: each through a proxy of its own.

@@ -18,42 +18,6 @@ import (
 	"github.com/seed6c881748/redlock/test/testkit"
 )
 
-func TestStatsCountWhatIsHeldAndWaiting(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c, redlock.WithRetryCount(-1))
-		var locks []*redlock.Lock
-		for i := range 200 {
-			l := tryLock(t, r, []string{string(rune('A' + i))}, time.Duration(i+1)*time.Second)
-			locks = append(locks, l)
-		}
-		assert.Equal(t, 200, r.Stats().Held)
-		time.Sleep(50 * time.Second)
-		assert.Equal(t, 150, r.Stats().Held)
-		require.NoError(t, locks[199].Unlock(t.Context()))
-		assert.Equal(t, 149, r.Stats().Held)
-		w := startLock(t, r, locks[198].Resources())
-		s := r.Stats()
-		assert.Equal(t, 1, s.Waiting)
-		assert.Equal(t, int64(200), s.Acquired)
-		assert.Equal(t, int64(1), s.Unlocked)
-		assert.Equal(t, int64(2), s.Taken, "it has looked again, to get in line")
-		for i, n := range s.Nodes {
-			assert.Equal(t, c.Nodes[i].Name(), n.Node)
-			assert.True(t, n.Up)
-			assert.Zero(t, n.Backlog)
-		}
-		w.leaves()
-		require.ErrorIs(t, w.err, context.Canceled)
-		time.Sleep(200 * time.Second)
-		assert.Zero(t, r.Stats().Held)
-		for i := range rounds(1000, 400) { // Dropped without Unlock: the registry does not grow for ever.
-			tryLock(t, r, []string{string(rune('A' + i))}, 10*time.Millisecond)
-			time.Sleep(time.Millisecond)
-		}
-		assert.Less(t, redlock.Remembered(r), 200)
-	})
-}
-
 func TestStatsShowWaiting(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		var rec recorder
@@ -123,6 +87,8 @@ func TestStatsListHeldLocks(t *testing.T) {
 		plainStart := time.Now()
 		released := waitLock(t, r, []string{"d"}, ttl)
 		require.NoError(t, released.Unlock(t.Context()))
+		s := r.Stats()
+		assert.Equal(t, []int64{3, 1, 2}, []int64{s.Acquired, s.Unlocked, int64(s.Held)})
 
 		locks := r.HeldLocks()
 		require.Len(t, locks, 2, "the released one is gone")
@@ -184,6 +150,7 @@ func TestStatsListWaitingCalls(t *testing.T) {
 		calls := r.WaitingCalls()
 		require.Len(t, calls, 3)
 		assert.Len(t, calls, r.Stats().Waiting)
+		assert.EqualValues(t, 1+3+3, r.Stats().Taken, "the second one has asked once")
 		one := calls[0]
 		assert.Equal(t, []string{"w", "x"}, one.Resources)
 		assert.Equal(t, "first", one.Owner)
@@ -231,24 +198,8 @@ func TestStatsShowAHolderThatIsStuck(t *testing.T) {
 		assert.Equal(t, held.Holder(), calls[1].Holder)
 		assert.Equal(t, seen, calls[2].HolderSince, "the first call knew that before")
 
-		// It ends; what it has seen stays, also while there is no quorum.
 		first.leaves()
-		require.NoError(t, c.First(2).Stop())
-		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		for _, call := range r.WaitingCalls() {
-			require.Equal(t, redlock.ErrNoQuorum, call.Err)
-			assert.Equal(t, call.Holder == "", call.HolderSince.IsZero())
-		}
-		require.NoError(t, c.First(2).Restart(true))
-		time.Sleep(10 * time.Second)
-		synctest.Wait()
-		calls = r.WaitingCalls()
-		require.Len(t, calls, 2)
-		for _, call := range calls {
-			assert.Equal(t, held.Holder(), call.Holder)
-			assert.Equal(t, seen, call.HolderSince)
-		}
 		assert.Equal(t, time.Since(next), r.Stats().OldestWait)
 
 		// The next holder is of this process.
@@ -486,7 +437,6 @@ func TestVanishedKeysOfKeptLocks(t *testing.T) {
 			}
 			assert.Equal(t, test.flush, told.After(flushed))
 			assert.Equal(t, test.flush, r.Stats().Nodes[1].VanishedAt.After(flushed))
-			require.NoError(t, c.Slow(0, 0))
 		})
 	}
 }
@@ -501,7 +451,6 @@ func TestVanishedKeysAfterARepair(t *testing.T) {
 			require.NoError(t, l.Extend(t.Context(), time.Minute))
 			synctest.Wait()
 		}
-		require.NoError(t, l.Unlock(t.Context()))
 	})
 }
 
@@ -523,8 +472,7 @@ func TestVanishedKeysAreNoneThatHaveExpiredInASleep(t *testing.T) {
 			}
 		}
 		lock := func(resource string) *redlock.Lock {
-			l := lockOnAll(t, r, []string{resource}, 10*time.Minute)
-			return l
+			return lockOnAll(t, r, []string{resource}, 10*time.Minute)
 		}
 		l := lock("a")
 		sleep(10*time.Minute, 0, 1, 2)

@@ -22,6 +22,16 @@ import (
 	"github.com/seed6c881748/redlock/test/testkit"
 )
 
+// requireInOrder has two waiters have the lock, and checks which has it first.
+func requireInOrder(t *testing.T, first, second *waitingLock) {
+	t.Helper()
+	l := first.got(t)
+	time.Sleep(time.Millisecond)
+	require.NoError(t, l.Unlock(t.Context()))
+	require.NoError(t, second.got(t).Unlock(t.Context()))
+	assert.True(t, first.at.Before(second.at))
+}
+
 // A place in line does not change when its owner asks again.
 func TestWaitLineKeepsAPlace(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
@@ -30,11 +40,7 @@ func TestWaitLineKeepsAPlace(t *testing.T) {
 		second := startLock(t, newRedlock(t, c), []string{"x"}, slowly()...)
 		time.Sleep(1030 * time.Millisecond) // The first one has asked ten times since.
 		require.NoError(t, held.Unlock(t.Context()))
-		l := first.got(t)
-		time.Sleep(time.Millisecond)
-		require.NoError(t, l.Unlock(t.Context()))
-		require.NoError(t, second.got(t).Unlock(t.Context()))
-		assert.True(t, first.at.Before(second.at))
+		requireInOrder(t, first, second)
 	})
 }
 
@@ -175,19 +181,37 @@ func TestWaitLineReservationEndsWithAGrant(t *testing.T) {
 		for _, n := range c.Nodes {
 			assert.Zero(t, doInt(t, n, "EXISTS", redlock.ReservationKey("x")))
 		}
-		require.NoError(t, l.Unlock(t.Context()))
 	})
 }
 
-// Whoever is told of a release and does not want it any more tells the next.
-func TestWaitLinePassesOnAReleaseThatAProcessHasNoUseFor(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		held := lockElsewhere(t, c, "x", time.Hour)
-		first := startLock(t, newRedlock(t, c), []string{"x"}, slowly()...)
-		second := startLock(t, newRedlock(t, c), []string{"x"}, slowly()...)
-		first.leaves()
-		second.takesOver(t, held, 10*time.Millisecond)
-	})
+// Whoever is told of a release and does not want it any more tells the next one; who has died without a word is passed
+// over; who cannot have the lock for another of its resources tells the next one, too.
+func TestWaitLinePassesOnAReleaseThatTheFirstHasNoUseFor(t *testing.T) {
+	for name, k := range map[string]struct {
+		resources []string
+		first     func(w *waitingLock, taps []*testkit.Tap)
+		within    time.Duration
+	}{
+		"has given up": {[]string{"x"}, func(w *waitingLock, _ []*testkit.Tap) { w.leaves() }, 10 * time.Millisecond},
+		"is dead": {[]string{"x"}, func(_ *waitingLock, taps []*testkit.Tap) {
+			for _, tp := range taps {
+				tp.Cut()
+			}
+		}, 10 * time.Millisecond},
+		"lacks y": {[]string{"x", "y"}, func(*waitingLock, []*testkit.Tap) {}, time.Second},
+	} {
+		runInBubble(t, name, 3, func(t *testing.T, c *testcluster.Cluster) {
+			x := lockElsewhere(t, c, "x", time.Hour)
+			lockElsewhere(t, c, "y", time.Hour)
+			nodes, taps := tapped(c)
+			first := startLock(t, newOver(t, nodes), k.resources, slowly()...)
+			second := startLock(t, newRedlock(t, c), []string{"x"}, slowly()...)
+			k.first(first, taps)
+			synctest.Wait()
+			second.takesOver(t, x, k.within)
+			first.leaves()
+		})
+	}
 }
 
 // One that has been told, and is cancelled before it has the lock, does so too.
@@ -209,37 +233,6 @@ func TestWaitLinePassesOnAReleaseOfAWaiterCancelledInItsAttempt(t *testing.T) {
 	})
 }
 
-// A process that has died without a word is passed over.
-func TestWaitLinePassesOverADeadWaiter(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		held := lockElsewhere(t, c, "x", time.Hour)
-		nodes, taps := tapped(c)
-		r := newOver(t, nodes)
-		first := startLock(t, r, []string{"x"}, slowly()...)
-		second := startLock(t, newRedlock(t, c), []string{"x"}, slowly()...)
-		for _, tp := range taps {
-			tp.Cut()
-		}
-		synctest.Wait()
-		second.takesOver(t, held, 10*time.Millisecond)
-		first.leaves()
-		require.NoError(t, r.Close(t.Context()))
-	})
-}
-
-// One that was told that x is free, and cannot have it because of y, tells the next.
-func TestWaitLinePassesOnAReleaseThatAWaiterForSeveralCannotUse(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		h := newRedlock(t, c)
-		x := tryLock(t, h, []string{"x"}, time.Hour)
-		tryLock(t, h, []string{"y"}, time.Hour)
-		both := startLock(t, newRedlock(t, c), []string{"x", "y"}, slowly()...)
-		one := startLock(t, newRedlock(t, c), []string{"x"}, slowly()...)
-		one.takesOver(t, x, time.Second) // x was free all the time, no message was lost
-		both.leaves()
-	})
-}
-
 // All messages that a process has no use for are passed on, not only the first: the next one
 // does not have to wait for those that are missing.
 func TestWaitLinePassesOnEveryMessage(t *testing.T) {
@@ -253,9 +246,8 @@ func TestWaitLinePassesOnEveryMessage(t *testing.T) {
 		}
 		released := time.Now()
 		require.NoError(t, held.Unlock(t.Context()))
-		l := w.got(t)
+		w.got(t)
 		assert.Equal(t, released, w.at)
-		require.NoError(t, l.Unlock(t.Context()))
 	})
 }
 
@@ -264,14 +256,12 @@ func TestWaitLinePassesOnEveryMessage(t *testing.T) {
 func TestWaitLineAttemptThatIsCutShortSwallowsNoWakeUp(t *testing.T) {
 	for name, try := range map[string]func(t *testing.T, r *redlock.Redlock) error{
 		"TryLock cancelled": func(t *testing.T, r *redlock.Redlock) error {
-			ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Microsecond)
-			defer cancel()
+			ctx := within(t, 1500*time.Microsecond)
 			_, err := r.TryLock(ctx, []string{"x"}, time.Minute)
 			return err
 		},
 		"Lock cancelled": func(t *testing.T, r *redlock.Redlock) error {
-			ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Microsecond)
-			defer cancel()
+			ctx := within(t, 1500*time.Microsecond)
 			_, err := r.Lock(ctx, []string{"x"}, time.Minute)
 			return err
 		},
@@ -325,12 +315,8 @@ func TestWaitLineOneForSeveralKeepsWhatItWasToldOf(t *testing.T) {
 		time.Sleep(waiting.KeepTime * 4 / 5)
 		released := time.Now()
 		require.NoError(t, b.Unlock(t.Context()))
-		l := both.got(t)
+		requireInOrder(t, both, one)
 		assert.Less(t, both.at.Sub(released), 10*time.Millisecond)
-		time.Sleep(time.Millisecond)
-		require.NoError(t, l.Unlock(t.Context()))
-		require.NoError(t, one.got(t).Unlock(t.Context()))
-		assert.True(t, both.at.Before(one.at))
 	})
 }
 
@@ -360,7 +346,7 @@ func TestWaitLineOneForSeveralKeepsOnceForAHolder(t *testing.T) {
 // Waiters that take each other's place in a process do not keep a one after the other.
 func TestWaitLineKeepingIsNotProlongedByThoseThatTakeThePlace(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		a, b := holdBoth(t, c)
+		a, _ := holdBoth(t, c)
 		r := newRedlock(t, c)
 		var all []*waitingLock
 		for range 3 {
@@ -373,11 +359,9 @@ func TestWaitLineKeepingIsNotProlongedByThoseThatTakeThePlace(t *testing.T) {
 			time.Sleep(waiting.KeepTime * 2 / 5)
 			w.leaves()
 		}
-		l := one.got(t)
+		one.got(t)
 		assert.InDelta(t, waiting.KeepTime, one.at.Sub(told), float64(10*time.Millisecond))
 		all[2].leaves()
-		require.NoError(t, l.Unlock(t.Context()))
-		require.NoError(t, b.Unlock(t.Context()))
 	})
 }
 
@@ -396,11 +380,7 @@ func TestWaitLineGivesWayToWhoTakesAPlace(t *testing.T) {
 		require.NoError(t, held.Unlock(t.Context()))
 		time.Sleep(10 * time.Millisecond)
 		first.leaves() // The second one is the first in its line now, and x is free.
-		l := told.got(t)
-		time.Sleep(time.Millisecond)
-		require.NoError(t, l.Unlock(t.Context()))
-		require.NoError(t, second.got(t).Unlock(t.Context()))
-		assert.True(t, told.at.Before(second.at))
+		requireInOrder(t, told, second)
 	})
 }
 
@@ -640,11 +620,7 @@ func TestWaitTurnsAreNotTakenByATimedRetry(t *testing.T) {
 		time.Sleep(time.Second)
 		often := startLock(t, newRedlock(t, c), []string{"x"}, every(7*time.Millisecond, -1)...)
 		require.NoError(t, held.Unlock(t.Context())) // The told one needs 40 ms.
-		l := told.got(t)
-		time.Sleep(time.Millisecond)
-		require.NoError(t, l.Unlock(t.Context()))
-		require.NoError(t, often.got(t).Unlock(t.Context()))
-		assert.True(t, told.at.Before(often.at))
+		requireInOrder(t, told, often)
 	})
 }
 
@@ -657,10 +633,9 @@ func TestWaitTurnsAreNotTakenAtTheEndOfAReservation(t *testing.T) {
 		require.NoError(t, held.Unlock(t.Context()))
 		released := time.Now()
 		time.AfterFunc(90*time.Millisecond, func() { leaveTo(t, c, "another") })
-		l := waitLock(t, a, []string{"x"}, ttl, slowly()...)
+		waitLock(t, a, []string{"x"}, ttl, slowly()...)
 		assert.GreaterOrEqual(t, time.Since(released), 190*time.Millisecond)
 		assert.Less(t, time.Since(released), 220*time.Millisecond)
-		require.NoError(t, l.Unlock(t.Context()))
 	})
 }
 
@@ -677,7 +652,6 @@ func TestWaitLineTimedRetryIsPutOffToTheEndOfAReservation(t *testing.T) {
 		assert.Equal(t, 2, l.Attempts())
 		assert.GreaterOrEqual(t, next.at.Sub(released), 100*time.Millisecond)
 		assert.Less(t, next.at.Sub(released), 110*time.Millisecond)
-		require.NoError(t, l.Unlock(t.Context()))
 	})
 }
 
@@ -745,8 +719,7 @@ func TestWaitLineEndsAsTakenIfItGaveWay(t *testing.T) {
 		held := tryLock(t, a, []string{"x"}, time.Hour)
 		hangInLine(t, c)
 		require.NoError(t, held.Unlock(t.Context()))
-		ctx, cancel := context.WithTimeout(t.Context(), 80*time.Millisecond)
-		defer cancel()
+		ctx := within(t, 80*time.Millisecond)
 		_, err := a.Lock(ctx, []string{"x"}, ttl, slowly()...)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		assert.ErrorIs(t, err, redlock.ErrTaken)
@@ -800,7 +773,6 @@ func TestWaitLineReleaseKeepsItsName(t *testing.T) {
 			mu.Lock()
 			assert.Equal(t, []string{name}, names)
 			mu.Unlock()
-			require.NoError(t, held.Unlock(t.Context()))
 		})
 	}
 }
@@ -817,11 +789,7 @@ func TestWaitTurnsAreNotCostByALockInBetween(t *testing.T) {
 		second := startLock(t, newRedlock(t, c), []string{"x"}, slowly()...)
 		require.NoError(t, held.Unlock(t.Context()))
 		cycle(t, a, "x", time.Hour)
-		l := first.got(t)
-		time.Sleep(time.Millisecond)
-		require.NoError(t, l.Unlock(t.Context()))
-		require.NoError(t, second.got(t).Unlock(t.Context()))
-		assert.True(t, first.at.Before(second.at))
+		requireInOrder(t, first, second)
 		assert.Less(t, second.at.Sub(first.at), 100*time.Millisecond)
 	})
 }

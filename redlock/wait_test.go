@@ -19,47 +19,6 @@ import (
 	"github.com/seed6c881748/redlock/test/testkit"
 )
 
-// An askedAt has the lock requests that nodes have got, by when.
-type askedAt struct {
-	mu    sync.Mutex
-	nodes map[time.Duration][]int
-}
-
-// take returns the nodes that have got a lock request at this time, and forgets them.
-func (a *askedAt) take(after time.Duration) []int {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	defer delete(a.nodes, after)
-	return a.nodes[after]
-}
-
-// rest is how many have not been taken.
-func (a *askedAt) rest() (requests int) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, nodes := range a.nodes {
-		requests += len(nodes)
-	}
-	return requests
-}
-
-// lockRequests records from now on which nodes get a lock request, and after how long.
-func lockRequests(t *testing.T, c *testcluster.Cluster) *askedAt {
-	t.Helper()
-	a, start := &askedAt{nodes: map[time.Duration][]int{}}, time.Now()
-	for i, n := range c.Nodes {
-		require.NoError(t, n.OnCommand(func(cmd string, args []string) {
-			if isLockRequest(cmd, args) {
-				a.mu.Lock()
-				defer a.mu.Unlock()
-				after := time.Since(start)
-				a.nodes[after] = append(a.nodes[after], i)
-			}
-		}))
-	}
-	return a
-}
-
 func TestWaitersOfAProcessAreServedInTheOrderOfTheirArrival(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		a, b := newRedlock(t, c), newRedlock(t, c)
@@ -100,16 +59,28 @@ func TestWaitersAskTheNodesByTheirHeadOnly(t *testing.T) {
 			}
 			all = append(all, startLock(t, b, []string{"x"}, every(100*time.Millisecond, count)...))
 		}
-		asked := lockRequests(t, c)
+		var mu sync.Mutex
+		asked, start := map[time.Duration][]int{}, time.Now() // which nodes, and when
+		for i, n := range c.Nodes {
+			require.NoError(t, n.OnCommand(func(cmd string, args []string) {
+				if isLockRequest(cmd, args) {
+					mu.Lock()
+					defer mu.Unlock()
+					after := time.Since(start)
+					asked[after] = append(asked[after], i)
+				}
+			}))
+		}
 		time.Sleep(10*time.Second + 50*time.Millisecond) // The last retry is not to race with this.
-		for retry := range 100 {
-			at := time.Duration(retry+1) * 100 * time.Millisecond
-			nodes := asked.take(at)
+		mu.Lock()
+		assert.Len(t, asked, 100)
+		for at, nodes := range asked {
+			assert.Zero(t, at%(100*time.Millisecond), "a retry of the head, after %v", at)
 			assert.GreaterOrEqual(t, len(nodes), 2, "a quorum is asked, after %v", at) // A release may overtake what is left.
 			slices.Sort(nodes)
 			assert.Len(t, slices.Compact(slices.Clone(nodes)), len(nodes), "once each, after %v: %v", at, nodes)
 		}
-		assert.Zero(t, asked.rest(), "requests between the retries of the head")
+		mu.Unlock()
 		for _, w := range all {
 			w.cancel()
 		}
@@ -203,6 +174,11 @@ func TestWaitCountsTimedRetriesInLine(t *testing.T) {
 		}
 		assert.GreaterOrEqual(t, holders, 2, "two refusals decide, the third may come late")
 
+		asked = 0
+		_, err = b.Lock(t.Context(), []string{"x"}, ttl, redlock.WithRetryCount(-1), redlock.WithRetryIf(func(error) bool { asked++; return asked < 5 }))
+		require.ErrorIs(t, err, redlock.ErrTaken)
+		assert.Equal(t, 5, asked, "it says when the wait ends")
+
 		// As it is for one that is first: the attempt at the beginning, and the timed ones.
 		head.leaves()
 		start = time.Now()
@@ -215,18 +191,6 @@ func TestWaitCountsTimedRetriesInLine(t *testing.T) {
 		_, err = b.Lock(t.Context(), []string{"x"}, ttl, redlock.WithRetryCount(3), redlock.WithRetryDelay(0))
 		require.ErrorIs(t, err, redlock.ErrTaken)
 		assert.Less(t, time.Since(start), 50*time.Millisecond)
-	})
-}
-
-func TestWaitInLineIsEndedByRetryIf(t *testing.T) {
-	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-		lockElsewhere(t, c, "x", time.Hour)
-		head := startLock(t, r, []string{"x"}, redlock.WithRetryCount(-1))
-		calls := 0
-		_, err := r.Lock(t.Context(), []string{"x"}, ttl, redlock.WithRetryCount(-1), redlock.WithRetryIf(func(error) bool { calls++; return calls < 5 }))
-		require.ErrorIs(t, err, redlock.ErrTaken)
-		assert.Equal(t, 5, calls)
-		head.leaves()
 	})
 }
 
@@ -270,7 +234,6 @@ func TestWaiterOfAnotherProcessIsWokenByARelease(t *testing.T) {
 			assert.Equal(t, 2, l.Attempts())
 			assert.Equal(t, int64(1), b.Stats().Woken)
 			assert.True(t, b.Stats().Nodes[0].Listens)
-			require.NoError(t, l.Unlock(t.Context()))
 		})
 	}
 }
@@ -301,23 +264,6 @@ func TestWaitersAreWokenByTheKeysExpiryWhenTheHolderDies(t *testing.T) {
 			assert.Positive(t, late)
 			assert.Less(t, late, 10*time.Millisecond)
 		}
-	})
-}
-
-// A release that the servers have refused, and that is sent again, wakes waiters, too.
-func TestWaitersAreWokenByARepeatedRelease(t *testing.T) {
-	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-		held := tryLock(t, r, []string{"x"}, time.Hour)
-		w := startLock(t, r, []string{"x"}, slowly()...)
-		other := startLock(t, newRedlock(t, c), []string{"x"}, slowly()...)
-		require.NoError(t, c.SetError("BUSY running a script"))
-		require.ErrorIs(t, held.Unlock(t.Context()), redlock.ErrNoQuorum)
-		require.NoError(t, c.SetError(""))
-		free := time.Now()
-		l := w.got(t)
-		assert.Less(t, w.at.Sub(free), 2*time.Second, "the lock is free, two processes wait")
-		require.NoError(t, l.Unlock(t.Context()))
-		require.NoError(t, other.got(t).Unlock(t.Context()))
 	})
 }
 
@@ -383,57 +329,23 @@ func TestWaiterThatIsCancelledLeavesAtOnce(t *testing.T) {
 	})
 }
 
-// A panic in the caller's function, which net/http would recover from, takes the waiter out of its line.
-func TestWaiterThatPanicsInRetryIfLeavesTheLine(t *testing.T) {
-	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-		held := lockElsewhere(t, c, "x", time.Hour)
-		calls := 0
-		func() {
-			defer func() { _ = recover() }() // As net/http does around a handler.
-			_, _ = r.Lock(t.Context(), []string{"x"}, ttl, redlock.WithRetryIf(func(error) bool {
-				if calls++; calls == 2 {
-					panic("in the user's function")
-				}
-				return true
-			}))
-		}()
-		require.NoError(t, held.Unlock(t.Context()))
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
-		defer cancel()
-		_, err := r.Lock(ctx, []string{"x"}, ttl, redlock.WithRetryCount(-1))
-		assert.NoError(t, err, "x has been free for 10 minutes")
-	})
-}
-
-// A process that gives up does not stay in line on the nodes.
-func TestWaitIsLeftByProcessesThatGiveUp(t *testing.T) {
+// Who gives up does not stay in line on the nodes: the last one of a process, and those that give up together, of whom
+// the next head has not tried yet.
+func TestWaitIsLeftByThoseThatGiveUp(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
-		held := lockElsewhere(t, c, "x", 1000*time.Hour)
-		for range 60 { // One a minute, as a cron job.
+		lockElsewhere(t, c, "x", 1000*time.Hour)
+		for range 20 { // One process a minute, as a cron job.
 			r := newRedlock(t, c)
+			w1, w2 := startLock(t, r, []string{"x"}, slowly()...), startLock(t, r, []string{"x"}, slowly()...)
+			w1.cancel()
+			w2.cancel()
+			<-w1.done
+			<-w2.done
 			_, err := r.Lock(t.Context(), []string{"x"}, ttl)
 			require.ErrorIs(t, err, redlock.ErrTaken)
 			require.NoError(t, r.Close(t.Context()))
 			time.Sleep(50 * time.Second)
 		}
-		assert.LessOrEqual(t, doInt(t, c.Nodes[0], "ZCARD", redlock.LineKey("x")), 5, "sessions in line; all of them have ended")
-		require.NoError(t, held.Unlock(t.Context()))
-	})
-}
-
-// Also when the next head is cancelled before it has tried.
-func TestWaitersThatGiveUpTogetherLeaveTheLine(t *testing.T) {
-	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
-		lockElsewhere(t, c, "x", time.Hour)
-		for range 20 {
-			a := newRedlock(t, c)
-			w1, w2 := startLock(t, a, []string{"x"}, slowly()...), startLock(t, a, []string{"x"}, slowly()...)
-			w1.cancel()
-			w2.cancel()
-			<-w1.done
-			<-w2.done
-		}
-		time.Sleep(time.Second)
 		assert.Zero(t, doInt(t, c.Nodes[0], "ZCARD", redlock.LineKey("x")))
 	})
 }
@@ -624,7 +536,6 @@ func TestWaitIsSeenByAHolderOfThisProcessAtOnce(t *testing.T) {
 		require.NoError(t, fresh.Unlock(t.Context()))
 		require.NoError(t, other.Unlock(t.Context()))
 		require.False(t, isWanted(other), "the end of the lock does not close it")
-		require.NoError(t, l.Unlock(t.Context()))
 	})
 }
 

@@ -210,24 +210,6 @@ func TestAnotherKInOtherProcesses(t *testing.T) {
 	})
 }
 
-// Each slot has fences of its own, which grow.
-func TestFencesGrowPerSlot(t *testing.T) {
-	testkit.InBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		last := map[int]int64{}
-		for _, s := range []*semaphore.Semaphore{process(t, c, 3, redlock.WithFencing()), process(t, c, 3, redlock.WithFencing())} {
-			for range 5 {
-				permits := acquireAll(t, s, 3)
-				for _, p := range permits {
-					assert.Greater(t, p.Fence(), last[p.Slot])
-					last[p.Slot] = p.Fence()
-				}
-				unlock(t, permits...)
-			}
-		}
-		assert.Len(t, last, 3)
-	})
-}
-
 // A Do that has not called its function leaves no min hold.
 func TestDoThatCannotBegin(t *testing.T) {
 	testkit.InBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
@@ -239,20 +221,6 @@ func TestDoThatCannotBegin(t *testing.T) {
 		require.ErrorIs(t, err, redlock.ErrNotAcquired)
 		time.Sleep(soon)
 		requireNothingLeft(t, c)
-	})
-}
-
-// WithMinHold makes it a limit of k per time.
-func TestMinHoldLimitsTheRate(t *testing.T) {
-	testkit.InBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		s := process(t, c, 2, redlock.WithMinHold(time.Second))
-		var at []time.Duration
-		began := time.Now()
-		for range 6 {
-			unlock(t, acquire(t, s))
-			at = append(at, time.Since(began).Round(100*time.Millisecond))
-		}
-		assert.Equal(t, []time.Duration{0, 0, time.Second, time.Second, 2 * time.Second, 2 * time.Second}, at)
 	})
 }
 

@@ -1,7 +1,6 @@
 package semaphore_test
 
 import (
-	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -57,24 +56,6 @@ func TestTryAcquireGivesBackTheSurplus(t *testing.T) {
 			requireNothingLeft(t, c)
 		}
 		assert.Positive(t, surplus, "it has happened")
-	})
-}
-
-func TestTryAcquireEndsWithItsContext(t *testing.T) {
-	testkit.InBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		s := process(t, c, 3)
-		unlock(t, acquire(t, s))
-		require.NoError(t, c.Hang())
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-		defer cancel()
-		began := time.Now()
-		_, err := s.TryAcquire(ctx)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		assert.Equal(t, 10*time.Millisecond, time.Since(began))
-		require.NoError(t, c.Resume())
-		time.Sleep(5 * time.Second)
-		synctest.Wait()
-		requireNothingLeft(t, c)
 	})
 }
 

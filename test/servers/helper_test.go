@@ -47,7 +47,6 @@ var (
 	lockEverywhere = testkit.LockEverywhere
 	dialler        = testkit.Dialler
 	selecting      = testkit.Selecting
-	slowly         = testkit.Slowly
 	setUser        = testkit.SetUser
 	heap           = testkit.Heap
 	admin          = testkit.Admin
@@ -74,21 +73,6 @@ func rest(ctx context.Context, minimum, maximum time.Duration) bool {
 	case <-ctx.Done():
 		return false
 	}
-}
-
-// eventful returns a context for a scenario of this length. On a slow machine it goes on, for a
-// minute at most, until enough has happened to show something.
-func eventful(t *testing.T, length time.Duration, enough func() bool) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), length+time.Minute)
-	t.Cleanup(cancel)
-	go func() {
-		defer cancel()
-		for rest(ctx, length, length); ctx.Err() == nil && !enough(); {
-			rest(ctx, 10*time.Millisecond, 10*time.Millisecond)
-		}
-	}()
-	return ctx
 }
 
 // awaitNoKeys waits until no node stores a lock. On failure it shows what is

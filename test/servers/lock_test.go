@@ -2,7 +2,6 @@ package servers
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/url"
 	"strings"
@@ -17,9 +16,9 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/testcluster"
-	"github.com/seed6c881748/redlock/internal/tokens"
 	"github.com/seed6c881748/redlock/redlock"
 	"github.com/seed6c881748/redlock/redlock/redlockcheck"
+	"github.com/seed6c881748/redlock/test/testkit"
 )
 
 // Somebody has stored something large under the key of a lock. It is an answer like any other: the
@@ -94,27 +93,32 @@ func TestLockIsACommandOfTheServer(t *testing.T) {
 	assert.Equal(t, int64(1), r.Stats().Nodes[0].Connects)
 }
 
-// One mistaken call, of a resource whose key is something else, must not take a
-// node out for everybody when its connection breaks.
-func TestRefusalForAKeyOfAnotherTypeHarmsNobodyElse(t *testing.T) {
+// One mistaken call, of a resource whose key is something else or that the user may not touch, must not take a node out
+// for everybody when its connection breaks.
+func TestRefusalOfAMistakenCallHarmsNobodyElse(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3, testcluster.WithProxy())
-	r := newPatient(t, nodesOf(c))
-	await(t, 30*time.Second, "all nodes have a lock", func() bool { return lockEverywhere(t, c, r, "fine") })
+	var nodes []redlock.Node
 	for _, n := range c.Nodes {
-		admin(t, n, "RPUSH", "jobs", "x")
-		n.Proxy().DropReplies(true) // The outcome is left unknown.
+		setUser(t, n, "locker", append([]string{"~app:*", "~__redlock__:*"}, leastPrivilege...)...)
+		nodes = append(nodes, redlock.NewNode("redis://locker:"+url.QueryEscape(secret)+"@"+n.Addr()))
+		admin(t, n, "RPUSH", "app:jobs", "x")
 	}
-	refused(t, redlock.ErrNoQuorum, r, []string{"jobs"}, time.Hour, redlock.WithNodeTimeout(50*time.Millisecond))
-	for _, n := range c.Nodes {
-		n.Proxy().DropReplies(false)
-		n.Proxy().Reset()
-	}
-	await(t, 30*time.Second, "all nodes have a lock", func() bool { return lockEverywhere(t, c, r, "fine") })
-	err := refusal(t, redlock.ErrNoQuorum, r, []string{"jobs"}, time.Hour)
-	require.ErrorContains(t, err, "WRONGTYPE")
-	for _, n := range c.Nodes {
-		admin(t, n, "DEL", "jobs")
+	r := newPatient(t, nodes)
+	for resource, says := range map[string]string{"app:jobs": "WRONGTYPE", "other": notPermitted} {
+		await(t, 30*time.Second, "all nodes have a lock", func() bool { return lockEverywhere(t, c, r, "app:fine") })
+		for _, n := range c.Nodes {
+			n.Proxy().DropReplies(true) // The outcome is left unknown.
+		}
+		for _, res := range []string{resource, "app:fine"} {
+			refused(t, redlock.ErrNoQuorum, r, []string{res}, time.Hour, redlock.WithNodeTimeout(50*time.Millisecond))
+		}
+		for _, n := range c.Nodes {
+			n.Proxy().DropReplies(false)
+			n.Proxy().Reset()
+		}
+		await(t, 30*time.Second, "all nodes have a lock", func() bool { return lockEverywhere(t, c, r, "app:fine") })
+		require.Regexp(t, says, refusal(t, redlock.ErrNoQuorum, r, []string{resource}, time.Hour).Error())
 	}
 }
 
@@ -139,37 +143,13 @@ func TestRefusalForALockWhoseKeyBecomesAnotherTypeIsALoss(t *testing.T) {
 	}
 }
 
-// The same with a resource that the user of the servers may not touch.
-func TestRefusalForAForbiddenKeyHarmsNobodyElse(t *testing.T) {
-	t.Parallel()
-	c := testcluster.RunServers(t, 3, testcluster.WithProxy())
-	var nodes []redlock.Node
-	for _, n := range c.Nodes {
-		setUser(t, n, "locker", append([]string{"~app:*", "~__redlock__:*"}, leastPrivilege...)...)
-		nodes = append(nodes, redlock.NewNode("redis://locker:"+url.QueryEscape(secret)+"@"+n.Addr()))
-	}
-	r := newPatient(t, nodes)
-	await(t, 30*time.Second, "all nodes have a lock", func() bool { return lockEverywhere(t, c, r, "app:fine") })
-	for _, n := range c.Nodes {
-		n.Proxy().DropReplies(true)
-	}
-	for _, resource := range []string{"other", "app:fine"} {
-		refused(t, redlock.ErrNoQuorum, r, []string{resource}, time.Hour, redlock.WithNodeTimeout(50*time.Millisecond))
-	}
-	for _, n := range c.Nodes {
-		n.Proxy().DropReplies(false)
-		n.Proxy().Reset()
-	}
-	await(t, 30*time.Second, "all nodes have a lock", func() bool { return lockEverywhere(t, c, r, "app:fine") })
-}
-
-// A server that is out of memory gives no new locks. But the connection to it
-// can be made again, clean-up included, and held locks be extended and released.
+// A server that is out of memory gives no new locks. But the connection to it can be made again, clean-up included, and
+// held locks be extended and released, and keep their counters.
 func TestMemoryThatIsFullStillLetsLocksBeKeptAndReleased(t *testing.T) {
 	c := testcluster.RunServers(t, 1, testcluster.WithProxy())
 	n := c.Nodes[0]
 	r := newPatient(t, nodesOf(c))
-	held := tryLock(t, r, []string{"held"}, time.Minute)
+	held := tryLock(t, r, []string{"held"}, time.Minute, redlock.WithFencing())
 	n.Proxy().DropReplies(true)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -190,63 +170,16 @@ func TestMemoryThatIsFullStillLetsLocksBeKeptAndReleased(t *testing.T) {
 	probe := func() (any, error) { return adminConn(t, n).Do("EVAL", node.Probe.Source, 1, "none") }
 	_, err = probe()
 	require.ErrorContains(t, err, "OOM", "it shows what a PING does not")
-	require.NoError(t, held.Extend(t.Context(), time.Minute))
+	for _, ttl := range []time.Duration{2 * time.Minute, 30 * time.Second} { // Longer than what is left, and shorter.
+		require.NoError(t, n.Del(testkit.CounterKey("held")))
+		require.NoError(t, held.Extend(t.Context(), ttl))
+	}
 	require.NoError(t, held.Unlock(t.Context()))
 	admin(t, n, "CONFIG", "SET", "maxmemory", "0")
 	reply, err := probe()
 	require.NoError(t, err)
 	require.Equal(t, int64(1), reply)
 	requireNoKeys(t, c)
-}
-
-// A lock with a label excludes clients that know nothing of labels, and shows its label to
-// those that do.
-func TestOwnerOfALock(t *testing.T) {
-	t.Parallel()
-	c := testcluster.RunServers(t, 3)
-	r, other := newPatient(t, nodesOf(c)), newPatient(t, nodesOf(c))
-	for _, opts := range [][]redlock.Option{nil, {redlock.WithFencing()}} {
-		var l *redlock.Lock
-		await(t, 30*time.Second, "all nodes have the lock", func() bool {
-			l = tryLock(t, r, []string{"a", "b"}, time.Minute, append(opts, redlock.WithOwner(oddOwner))...)
-			if holders(t, c, l) == 3 {
-				return true
-			}
-			require.NoError(t, l.Unlock(t.Context()))
-			return false
-		})
-		for _, n := range c.Nodes {
-			assert.Equal(t, "string", admin(t, n, "TYPE", "a"))
-			assert.False(t, foreignLock(t, n, "a", time.Minute))
-			for _, script := range []string{foreignUnlock, foreignExtend} {
-				assert.Equal(t, int64(0), admin(t, n, "EVAL", script, 1, "a", l.Token()[:tokens.Length], 1))
-			}
-		}
-		_, try := other.TryLock(t.Context(), []string{"a"}, time.Minute, opts...)
-		_, wait := other.Lock(t.Context(), []string{"b"}, time.Minute, append(opts, redlock.WithRetryCount(1))...)
-		for _, err := range []error{try, wait} {
-			require.ErrorIs(t, err, redlock.ErrTaken)
-			for _, v := range votesOf(t, err) {
-				if errors.Is(v.Err, redlock.ErrTaken) {
-					assert.Equal(t, oddOwner, v.Owner)
-				}
-			}
-		}
-		in, err := other.Inspect(t.Context(), "b")
-		require.NoError(t, err)
-		assert.Equal(t, oddOwner, in.Owner)
-		require.NoError(t, l.Extend(t.Context(), time.Minute))
-		require.NoError(t, l.Unlock(t.Context()))
-		awaitNoKeys(t, c, 30*time.Second)
-	}
-	// What others store is theirs.
-	for _, n := range c.Nodes {
-		require.True(t, foreignLock(t, n, "a", time.Minute))
-	}
-	in, err := r.Inspect(t.Context(), "a")
-	require.NoError(t, err)
-	assert.True(t, in.Held)
-	assert.Empty(t, in.Owner)
 }
 
 // Redis Cluster refuses a script whose keys are in several slots, and there is no lock without the
