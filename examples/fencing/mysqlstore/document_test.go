@@ -11,7 +11,6 @@ import (
 )
 
 func TestTheSQLOfTheDocument(t *testing.T) {
-	t.Parallel()
 	blocks, inGo := fencetest.DocumentedSQL(t)
 	create, insert, raise, look := blocks[0], blocks[1], blocks[2], blocks[3]
 	require.Equal(t, "UPDATE account SET balance = $1, fence = $2 WHERE id = $3 AND fence <= $2", inGo[1])

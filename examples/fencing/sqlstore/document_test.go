@@ -10,7 +10,6 @@ import (
 )
 
 func TestTheSQLOfTheDocument(t *testing.T) {
-	t.Parallel()
 	blocks, inGo := fencetest.DocumentedSQL(t)
 	create, insert, read, write := blocks[0], blocks[1], inGo[0], inGo[1]
 	databases(t, func(t *testing.T, open func(t *testing.T) *sql.DB) {
