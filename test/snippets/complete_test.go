@@ -3,11 +3,14 @@ package snippets
 import (
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // What is added to the library, or to docs/, must be found where readers look for it.
@@ -15,28 +18,19 @@ import (
 // exported returns what a pattern finds in the list of what the library exports.
 func exported(t *testing.T, pattern string) []string {
 	t.Helper()
-	api, err := os.ReadFile(filepath.Join(root, "redlock", "api.txt"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	var names []string
-	for _, m := range regexp.MustCompile(`(?m)`+pattern).FindAllStringSubmatch(string(api), -1) {
+	for _, m := range regexp.MustCompile(`(?m)`+pattern).FindAllStringSubmatch(document(t, "redlock/api.txt"), -1) {
 		names = append(names, m[1])
 	}
-	if len(names) == 0 {
-		t.Fatalf("nothing exported is like %s", pattern)
-	}
+	require.NotEmpty(t, names, pattern)
 	return names
 }
 
 func requireAll(t *testing.T, file, what string, names []string) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root, file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := document(t, file)
 	for _, name := range names {
-		if !strings.Contains(string(text), "`"+name+"`") {
+		if !strings.Contains(text, "`"+name+"`") {
 			t.Errorf("%s lacks the %s %s", file, what, name)
 		}
 	}
@@ -67,43 +61,29 @@ func TestTheIndexHasAllDocuments(t *testing.T) {
 // docs/integrations.md has a row for each module of integrations/, with the version of what it plugs
 // into that its tests are run with.
 func TestAllIntegrationsAreDescribed(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(root, "docs", "integrations.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	modules, err := filepath.Glob(filepath.Join(root, "integrations", "*", "go.mod"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := document(t, "docs/integrations.md")
+	modules, err := fs.Glob(os.DirFS(root), "integrations/*/go.mod")
+	require.NoError(t, err)
 	for _, file := range modules {
-		module := filepath.Base(filepath.Dir(file))
-		row := regexp.MustCompile(`(?m)^\|.*\(\.\./integrations/` + module + `/README\.md\).*\|$`).FindString(string(text))
+		module := path.Base(path.Dir(file))
+		row := regexp.MustCompile(`(?m)^\|.*\(\.\./integrations/` + module + `/README\.md\).*\|$`).FindString(text)
 		if row == "" {
 			t.Errorf("docs/integrations.md has no row that leads to integrations/%s/README.md", module)
 			continue
 		}
-		required, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		required := document(t, file)
 		// What judges an integration by another library may be a module within it.
-		within, err := filepath.Glob(filepath.Join(filepath.Dir(file), "*", "go.mod"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		within, err := fs.Glob(os.DirFS(root), path.Dir(file)+"/*/go.mod")
+		require.NoError(t, err)
 		for _, inner := range within {
-			more, err := os.ReadFile(inner)
-			if err != nil {
-				t.Fatal(err)
-			}
-			required = append(required, more...)
+			required += document(t, inner)
 		}
 		versions := regexp.MustCompile(`\bv\d+\.\d+\.\d+`).FindAllString(row, -1)
 		if len(versions) == 0 {
 			t.Errorf("docs/integrations.md does not say which version integrations/%s is tested with", module)
 		}
 		for _, version := range versions {
-			if !strings.Contains(string(required), " "+version+"\n") {
+			if !strings.Contains(required, " "+version+"\n") {
 				t.Errorf("docs/integrations.md has %s for integrations/%s, its go.mod another version", version, module)
 			}
 		}
@@ -134,11 +114,7 @@ var testName = regexp.MustCompile(`(?:\b([a-z]+)\.)?\b((?:Test|Fuzz|Benchmark)[A
 func TestAllTestsThatAreNamedExist(t *testing.T) {
 	tests := testsByFolder(t)
 	for name := range pages(t) {
-		text, err := os.ReadFile(filepath.Join(root, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, m := range testName.FindAllStringSubmatch(string(text), -1) {
+		for _, m := range testName.FindAllStringSubmatch(document(t, name), -1) {
 			is := func(test string) bool { return test == m[2] || m[3] != "" && strings.HasPrefix(test, m[2]) }
 			found := m[2] == "TestOnBorrow" // A field of redigo's pools.
 			for folder, names := range tests {
@@ -167,8 +143,6 @@ func testsByFolder(t *testing.T) map[string][]string {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return tests
 }

@@ -2,25 +2,16 @@ package snippets
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // What the README and docs/migrating.md say of speed and size is in the tables that were measured:
 // who measures again must not leave the old figures there.
-
-func document(t *testing.T, name string) string {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
-}
 
 // measured returns a figure of docs/generated/benchmarks.md: in a part, the third cell of the only row of a table that begins with
 // these two. The first table of a part has operations a second, the second one redlock's ratio to its peers.
@@ -29,17 +20,11 @@ func measured(t *testing.T, part string, table int, first, second string) float6
 	_, text, _ := strings.Cut(document(t, "docs/generated/benchmarks.md"), "<!-- bench:"+part+" -->")
 	text, _, _ = strings.Cut(text, "<!-- /bench -->")
 	tables := regexp.MustCompile(`(?m)(?:^\|.*\n)+`).FindAllString(text, -1)
-	if len(tables) <= table {
-		t.Fatalf("docs/generated/benchmarks.md: %s has %d tables", part, len(tables))
-	}
+	require.Greater(t, len(tables), table, "docs/generated/benchmarks.md: tables of %s", part)
 	found := regexp.MustCompile(`(?m)^\| `+first+` \| `+second+` \| ([^|]+) \|`).FindAllStringSubmatch(tables[table], -1)
-	if len(found) != 1 {
-		t.Fatalf("docs/generated/benchmarks.md: %d rows of %s for %s, %s", len(found), part, first, second)
-	}
+	require.Len(t, found, 1, "docs/generated/benchmarks.md: rows of %s for %s, %s", part, first, second)
 	n, err := strconv.ParseFloat(strings.ReplaceAll(found[0][1], "\u00a0", ""), 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return n
 }
 
@@ -78,9 +63,7 @@ func TestTheFiguresOfTheComparisonAreMeasured(t *testing.T) {
 	footprint := func(client string) string {
 		found := regexp.MustCompile(`(?m)^\| ` + client + ` \| \d+ \| (\d+) \| ([\d.]+ MB) \|`).
 			FindStringSubmatch(document(t, "docs/generated/footprint.md"))
-		if found == nil {
-			t.Fatalf("docs/generated/footprint.md has no row of %s", client)
-		}
+		require.NotNil(t, found, "docs/generated/footprint.md has no row of %s", client)
 		return found[1] + ", " + found[2]
 	}
 	_, said, _ := strings.Cut(document(t, "docs/migrating.md"), "## Side by side\n")

@@ -1,12 +1,12 @@
 package snippets
 
 import (
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 )
 
 // llms.txt is read by assistants, which write code from it without a look at the rest: what it
@@ -52,21 +52,11 @@ func unknownNames(text string, apis map[string]string) []string {
 }
 
 func TestTheNamesForAssistantsExist(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(root, "llms.txt"))
-	if err != nil {
-		t.Fatal(err)
+	apis := map[string]string{
+		"redlock": document(t, "redlock/api.txt"), "semaphore": document(t, "redlock/semaphore/api.txt"),
+		"redlocktest": document(t, "redlock/redlocktest/api.txt"),
 	}
-	apis := map[string]string{}
-	for name, folder := range map[string]string{"redlock": ".", "semaphore": "semaphore", "redlocktest": "redlocktest"} {
-		api, err := os.ReadFile(filepath.Join(root, "redlock", folder, "api.txt"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		apis[name] = string(api)
-	}
-	for _, name := range unknownNames(string(text), apis) {
-		t.Errorf("llms.txt: nothing exported is %s", name)
-	}
+	assert.Empty(t, unknownNames(document(t, "llms.txt"), apis), "nothing exported is so")
 
 	code := strings.Split(strings.ReplaceAll(apis["redlock"], "\nmethod ", "\nfunc "), "\n")
 	checked := 0
@@ -81,9 +71,7 @@ func TestTheNamesForAssistantsExist(t *testing.T) {
 			checked++
 		}
 	}
-	if checked < 12 {
-		t.Errorf("%d signatures, at least a dozen are expected", checked)
-	}
+	assert.GreaterOrEqual(t, checked, 12, "signatures")
 }
 
 func TestUnknownNames(t *testing.T) {
@@ -91,12 +79,7 @@ func TestUnknownNames(t *testing.T) {
 		"redlock":   "func New(n int) *Lock\ntype Lock struct\nfield Vote.Node string\nmethod (*Lock) Until() time.Time\nvar ErrTaken error\n",
 		"semaphore": "func Of(k int)\n",
 	}
-	text := "`New`, `New(3)`, `redlock.New`, `Lock.Until`, `Until`, `Vote.Node`, `ErrTaken`, `semaphore.Of`, `context.Cause`, `go doc`"
-	if unknown := unknownNames(text, apis); len(unknown) > 0 {
-		t.Errorf("%q", unknown)
-	}
-	text = "`Old`, `redlock.Of`, `Vote.Until`, `semaphore.New`, `Lock.Node()`, `Lok`"
-	if unknown := unknownNames(text, apis); len(unknown) != 6 {
-		t.Errorf("only %q", unknown)
-	}
+	const known = "`New`, `New(3)`, `redlock.New`, `Lock.Until`, `Until`, `Vote.Node`, `ErrTaken`, `semaphore.Of`, `context.Cause`, `go doc`"
+	unknown := []string{"`Old`", "`redlock.Of`", "`Vote.Until`", "`semaphore.New`", "`Lock.Node()`", "`Lok`"}
+	assert.Equal(t, unknown, unknownNames(known+strings.Join(unknown, ", "), apis))
 }

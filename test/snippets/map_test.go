@@ -11,6 +11,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // docs/code.md says where everything is: its table has all folders, and what it names is there.
@@ -21,15 +24,6 @@ var (
 	inFileRE  = regexp.MustCompile("`([\\w.]+)` \\(([\\w/.]+\\.go)\\)")
 	fileHasRE = regexp.MustCompile("([\\w/.]+\\.go):? (`[\\w.…]+`(?:, `[\\w.…]+`)*)")
 )
-
-func theMap(t *testing.T) string {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root, "docs", "code.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
-}
 
 // sources returns the paths of all files of Go and Lua, from the root.
 func sources(t *testing.T) []string {
@@ -45,9 +39,7 @@ func sources(t *testing.T) []string {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return found
 }
 
@@ -58,7 +50,7 @@ func matches(pattern, path string) bool {
 
 // The table has every folder of the library, of the tests and of the proofs. Of other modules it has the first one at least.
 func TestTheMapHasAllFolders(t *testing.T) {
-	_, table, _ := strings.Cut(theMap(t), "\n## The folders\n")
+	_, table, _ := strings.Cut(document(t, "docs/code.md"), "\n## The folders\n")
 	table, _, _ = strings.Cut(table, "\n## ")
 	listed := map[string]bool{}
 	for _, row := range rowRE.FindAllStringSubmatch(table, -1) {
@@ -85,7 +77,7 @@ func TestTheMapHasAllFolders(t *testing.T) {
 
 func TestFilesThatTheMapNamesExist(t *testing.T) {
 	all := sources(t)
-	for _, name := range fileRE.FindAllString(theMap(t), -1) {
+	for _, name := range fileRE.FindAllString(document(t, "docs/code.md"), -1) {
 		if !slices.ContainsFunc(all, func(path string) bool { return isAt(path, name) }) {
 			t.Errorf("there is no %s", name)
 		}
@@ -100,8 +92,8 @@ func isAt(path, name string) bool {
 
 // What is said to be in a file is declared there: "`decide` (round.go)", "round.go: `decide`, `ask`".
 func TestNamesAreInTheFilesThatTheMapSays(t *testing.T) {
-	text, all := theMap(t), sources(t)
-	require := func(file, name string) {
+	text, all := document(t, "docs/code.md"), sources(t)
+	declared := func(file, name string) {
 		for _, path := range all {
 			if isAt(path, file) && declares(t, path, name) {
 				return
@@ -111,18 +103,16 @@ func TestNamesAreInTheFilesThatTheMapSays(t *testing.T) {
 	}
 	pairs := 0
 	for _, m := range inFileRE.FindAllStringSubmatch(text, -1) {
-		require(m[2], m[1])
+		declared(m[2], m[1])
 		pairs++
 	}
 	for _, m := range fileHasRE.FindAllStringSubmatch(text, -1) {
 		for _, name := range strings.Split(strings.ReplaceAll(m[2], "`", ""), ", ") {
-			require(m[1], name)
+			declared(m[1], name)
 			pairs++
 		}
 	}
-	if pairs < 20 {
-		t.Errorf("only %d names were found in the map", pairs)
-	}
+	assert.GreaterOrEqual(t, pairs, 20, "names that were found in the map")
 }
 
 // declares reports whether a file declares a name: "name", "Type.name" with the type's methods and
@@ -130,9 +120,7 @@ func TestNamesAreInTheFilesThatTheMapSays(t *testing.T) {
 func declares(t *testing.T, path, name string) bool {
 	t.Helper()
 	f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, path), nil, parser.SkipObjectResolution)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	begins, several := strings.CutSuffix(name, "…")
 	is := func(owner string, id *ast.Ident) bool {
 		if _, _, full := strings.Cut(begins, "."); full && !several {

@@ -3,202 +3,166 @@ package snippets
 import (
 	"context"
 	"fmt"
-	"go/format"
-	"go/token"
 	"maps"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	// Go's test cache must know that the result depends on them.
+	_ "github.com/seed6c881748/redlock/redlock"
+	_ "github.com/seed6c881748/redlock/redlock/redlockcheck"
+	_ "github.com/seed6c881748/redlock/redlock/semaphore"
 )
 
-// Programs and statements of the documents run on real servers, which stand in for these.
-const (
-	servers   = 3
-	firstNode = "`10.0.0.1:6379`"
-	liveNodes = "redlock.NewNode(`10.0.0.1:6379`), redlock.NewNode(`10.0.0.2:6379`), redlock.NewNode(`10.0.0.3:6379`)"
-)
-
-// runTime is more than enough for any of them.
-const runTime = 5 * time.Minute
-
-// liveNames are what the names of fragmentNames mean where a fragment runs. Each fragment
-// has a lock of its own.
-var liveNames = map[string]string{
-	"ctx":       "ctx = context.Background()",
-	"db":        "db *sql.DB",
-	"err":       "err error",
-	"l":         "l = newLock(`l`)",
-	"lock":      "lock = newLock(`lock`)",
-	"logger":    "logger = slog.Default()",
-	"nodes":     "nodes = []redlock.Node{" + liveNodes + "}",
-	"pool":      "pool = &redis.Pool{Dial: func() (redis.Conn, error) { return redis.Dial(`tcp`, " + firstNode + ") }}",
-	"r":         "r = newRedlock()",
-	"req":       "req = &http.Request{Header: http.Header{}}",
-	"resources": "resources = []string{`resource`}",
-	"rl":        "rl = r",
-	"t":         "t *testing.T",
-	"ttl":       "ttl = 10 * time.Second",
-	"w":         "w http.ResponseWriter",
+// imports are the packages that a block can use without an import.
+var imports = map[string]string{
+	"context":      "context",
+	"errors":       "errors",
+	"fmt":          "fmt",
+	"log":          "log",
+	"os":           "os",
+	"redis":        "github.com/gomodule/redigo/redis",
+	"redlock":      library,
+	"redlockcheck": library + "/redlockcheck",
+	"semaphore":    library + "/semaphore",
+	"sql":          "database/sql",
+	"time":         "time",
+	"tls":          "crypto/tls",
+	"x509":         "crypto/x509",
 }
 
-// liveHelpers make the values of liveNames, and say how a fragment has ended.
-const liveHelpers = `
+const library = "github.com/seed6c881748/redlock/redlock"
+
+// statements is a program of a block of statements, and has the names that they may use. Real servers stand in for its
+// nodes.
+const statements = `
+var (
+	ctx = context.Background()
+	nodes = []redlock.Node{redlock.NewNode("10.0.0.1:6379"), redlock.NewNode("10.0.0.2:6379"), redlock.NewNode("10.0.0.3:6379")}
+	r, _ = redlock.New(nodes)
+)
+
 func work(context.Context) error { return nil }
 
-func newRedlock() *redlock.Redlock {
-	r, err := redlock.New([]redlock.Node{` + liveNodes + `})
-	if err != nil {
-		panic(err)
+func main() {
+	if err := block(); err != nil {
+		fmt.Println(err)
+		os.Exit(1)
 	}
-	return r
 }
 
-func newLock(resource string) *redlock.Lock {
-	lock, err := newRedlock().Lock(context.Background(), []string{fmt.Sprint(resource, os.Getpid())}, 10*time.Second)
-	if err != nil {
-		panic(err)
-	}
-	return lock
-}
-
-func end(results ...any) {
-	fmt.Println(results...)
-	for _, result := range results {
-		if err, failed := result.(error); failed && err != nil {
-			os.Exit(1)
-		}
-	}
+func block() error {
+%s
+	return nil
 }
 `
 
-// goBlocks are the blocks to check, in order.
-func goBlocks(t *testing.T) []block {
-	t.Helper()
+var (
+	declaresRE = regexp.MustCompile(`^(?://.*\n)*(?:import|func|type) ?\(?`)
+	commentRE  = regexp.MustCompile(`(?m)(?:^|\s)//.*`)
+)
+
+// programOf makes a program of a block. If it only declares, there is nothing to run.
+func programOf(b block) (source string, runs bool) {
+	text := fmt.Sprintf("//line %s:%d\n%s", b.file, b.line, b.text)
+	switch {
+	case strings.Contains(b.text, "package main\n"):
+		return text, true
+	case !declaresRE.MatchString(b.text):
+		text, runs = fmt.Sprintf(statements, text), true
+	default:
+		text += "\nfunc main() {}\n"
+	}
+	source = "package main\n"
+	code := commentRE.ReplaceAllString(text, "")
+	for name, from := range imports {
+		if !strings.Contains(b.text, "import (") && regexp.MustCompile(`\b`+name+`\.`).MatchString(code) {
+			source += fmt.Sprintf("import %q\n", from)
+		}
+	}
+	return source + text, runs
+}
+
+// Each program, and each block of statements, ends with the status 0, unless the block is marked "mayfail". What only
+// declares compiles, as do the blocks of integrations: what they plug into need not be here.
+func TestSnippetsRun(t *testing.T) {
+	c := testcluster.RunServers(t, 3)
 	all := pages(t)
-	var found []block
+	seen := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		for _, b := range all[name].blocks {
-			if isChecked(b) {
-				found = append(found, b)
+			if words := strings.Fields(b.info); len(words) == 0 || words[0] != "go" || seen[b.text] {
+				continue // The same is in the README of the other language.
 			}
+			seen[b.text] = true
+			t.Run(fmt.Sprintf("%s:%d", b.file, b.line), func(t *testing.T) {
+				source, runs := programOf(b)
+				module := "."
+				if strings.HasPrefix(b.file, "integrations/") {
+					module, runs = path.Dir(b.file), false
+				}
+				program := compile(t, module, source, c)
+				if !runs {
+					return
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // More than enough.
+				defer cancel()
+				out, err := exec.CommandContext(ctx, program).CombinedOutput()
+				if !strings.Contains(b.info, "mayfail") {
+					assert.NoError(t, err, "%s", out)
+				}
+				if b.file == "README.md" {
+					assert.Contains(t, string(out), "held for ")
+				}
+			})
 		}
-	}
-	return found
-}
-
-// TestSnippetsRun runs each program as it stands, and each fragment of statements as a
-// function. A program must end with the status 0, a fragment must not panic nor return an error,
-// unless it is marked "mayfail".
-func TestSnippetsRun(t *testing.T) {
-	c := testcluster.RunServers(t, servers)
-	seen := map[string]bool{}
-	for _, b := range goBlocks(t) {
-		source := b.text
-		switch {
-		case moduleOf(b) != ".":
-			continue // What it plugs into need not be here; the integration has tests of its own.
-		case !isFile(b):
-			var err error
-			if source, err = liveFragment(b); err != nil {
-				t.Logf("%s:%d declares, so there is nothing to run", b.file, b.line)
-				continue
-			}
-		case !strings.Contains(source, "func main()"):
-			continue
-		}
-		if seen[source] {
-			continue // As in the other language.
-		}
-		seen[source] = true
-		t.Run(fmt.Sprintf("%s:%d", b.file, b.line), func(t *testing.T) {
-			out, err := runProgram(t, c, source)
-			t.Logf("%s", out)
-			if err != nil && !strings.Contains(b.info, "mayfail") {
-				t.Errorf("%s:%d: %v\n%s", b.file, b.line, err, out)
-			}
-			if b.file == "README.md" && !strings.Contains(out, "held for ") {
-				t.Errorf("%s:%d: it does not say that it has held the lock: %q", b.file, b.line, out)
-			}
-		})
 	}
 }
 
-// runProgram builds a program and runs it. It returns what it has printed, and how it has ended.
-func runProgram(t *testing.T, c *testcluster.Cluster, source string) (string, error) {
+// compile compiles a program with the packages of a module.
+func compile(t *testing.T, module, source string, c *testcluster.Cluster) (program string) {
+	t.Helper()
+	program, out, err := tryCompile(t, module, source, c)
+	require.NoError(t, err, "%s", out)
+	return program
+}
+
+func tryCompile(t *testing.T, module, source string, c *testcluster.Cluster) (program string, out []byte, err error) {
 	t.Helper()
 	for i, addr := range c.Addrs() {
 		source = strings.ReplaceAll(source, fmt.Sprintf("10.0.0.%d:6379", i+1), addr)
 	}
 	dir := t.TempDir()
-	file, program := filepath.Join(dir, "main.go"), filepath.Join(dir, "program.exe")
-	if err := os.WriteFile(file, []byte(source), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), runTime)
-	defer cancel()
-	build := exec.CommandContext(ctx, "go", "build", raceFlag, "-ldflags=-s -w", "-o", program, file)
-	build.Dir = root
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s\n%s", err, out, source)
-	}
-	out, err := exec.CommandContext(ctx, program).CombinedOutput()
-	return string(out), err
+	program = filepath.Join(dir, "program.exe")
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "main.go"), []byte(source), 0o600))
+	// With the race detector only if this test has it: so most of it is in the build cache.
+	build := exec.CommandContext(t.Context(), "go", "build", fmt.Sprint("-race=", testcluster.RaceEnabled),
+		"-ldflags=-s -w", "-o", program, filepath.Join(dir, "main.go"))
+	build.Dir = filepath.Join(root, module)
+	out, err = build.CombinedOutput()
+	return program, out, err
 }
 
-// liveFragment makes a program of statements: a function that is given live values for the
-// names that it may use. It fails for a fragment that only declares.
-func liveFragment(b block) (string, error) {
-	c := &checker{fset: token.NewFileSet()}
-	n, err := countResults(c, b)
-	if err != nil {
-		return "", err
-	}
-	names := make([]string, n)
-	for i := range names {
-		names[i] = "_ any"
-	}
-	call := "end(fragment())"
-	if n == 0 {
-		call = "fragment()"
-	}
-	var s strings.Builder
-	fmt.Fprintf(&s, "package main\n\nfunc fragment() (%s) {\n%s\nreturn\n}\n\nfunc main() { %s }\n",
-		strings.Join(names, ", "), b.text, call)
-	s.WriteString(liveHelpers)
-	for _, name := range slices.Sorted(maps.Keys(liveNames)) {
-		fmt.Fprintf(&s, "var %s\n", liveNames[name])
-	}
-	f, err := c.parse(s.String())
-	if err != nil {
-		return "", err
-	}
-	addImports(f)
-	var out strings.Builder
-	if err := format.Node(&out, c.fset, f); err != nil {
-		return "", err
-	}
-	return out.String(), nil
-}
-
-// countResults returns how many results the statements of a fragment return.
-func countResults(c *checker, b block) (int, error) {
-	f, err := c.parse("package main\nfunc _() {\n" + b.text + "\n}\n")
-	if err != nil {
-		return 0, err
-	}
-	return results(f), nil
-}
-
-func TestLiveNamesAreAllNames(t *testing.T) {
-	for name := range fragmentNames {
-		if liveNames[name] == "" && name != "work" {
-			t.Errorf("no value for %s", name)
-		}
+// What does not compile is told by its line in the document.
+func TestSnippetsThatDoNotCompileAreFound(t *testing.T) {
+	for text, says := range map[string]string{
+		"lock, err := r.TryLock(ctx, nil, 0)\nlock.Unlok(ctx)\nreturn err": "f.md:9:",
+		"// run runs.\nfunc run(r *redlock.Redlock) error { return r }":    "f.md:9:",
+		"package main\n\nfunc main() {\n\tfmt.Println()\n}":                "f.md:11:",
+	} {
+		source, _ := programOf(block{file: "f.md", line: 8, info: "go", text: text})
+		_, out, err := tryCompile(t, ".", source, &testcluster.Cluster{})
+		require.Error(t, err, text)
+		assert.Contains(t, string(out), says)
 	}
 }

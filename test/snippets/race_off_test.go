@@ -1,5 +1,0 @@
-//go:build !race
-
-package snippets
-
-const raceFlag = "-race=false"
