@@ -4,21 +4,19 @@
 package apicheck
 
 import (
-	"bytes"
 	"flag"
 	"fmt"
 	"go/ast"
-	"go/importer"
 	"go/parser"
 	"go/token"
 	"go/types"
-	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	// Go's test cache must know that the result depends on them.
 	_ "github.com/seed6c881748/redlock/redlock"
@@ -26,6 +24,7 @@ import (
 	_ "github.com/seed6c881748/redlock/redlock/redlockhttp"
 	_ "github.com/seed6c881748/redlock/redlock/redlocktest"
 	_ "github.com/seed6c881748/redlock/redlock/semaphore"
+	"github.com/seed6c881748/redlock/test/testkit"
 )
 
 var update = flag.Bool("update", false, "write the listings")
@@ -40,71 +39,28 @@ const (
 var folders = []string{"redlock", "redlock/redlockcheck", "redlock/redlockhttp", "redlock/redlocktest", "redlock/semaphore"}
 
 func TestAPI(t *testing.T) {
-	load := loader(t)
+	load := testkit.Importer(t, root, "./redlock/...")
 	for _, folder := range folders {
 		t.Run(folder, func(t *testing.T) {
 			pkg, err := load.Import(module + "/" + folder)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			lines := list(pkg)
 			for _, l := range lines {
-				if strings.Contains(l, module+"/internal/") {
-					t.Errorf("users cannot import what this names: %s", l)
-				}
+				assert.NotContains(t, l, module+"/internal/", "users cannot import what this names")
 			}
 			file := folder + "/api.txt"
 			path := filepath.Join(root, filepath.FromSlash(file))
 			text := fmt.Sprintf(header, pkg.Name()) + strings.Join(lines, "\n") + "\n"
 			if *update {
-				if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
 				return
 			}
-			if d := compare(t, path, text); len(d) > 0 {
-				t.Errorf("%s is not what package %s exports:\n\n\t%s\n\n"+
-					"If that is meant, run \"make api\", commit %s, and say in CHANGELOG.md what has changed.",
-					file, pkg.Name(), strings.Join(d, "\n\t"), file)
-			}
+			listed, err := os.ReadFile(path)
+			require.NoError(t, err)
+			assert.Equal(t, strings.ReplaceAll(string(listed), "\r\n", "\n"), text,
+				"If that is meant, run \"make api\", commit %s, and say in CHANGELOG.md what has changed.", file)
 		})
 	}
-}
-
-// compare returns how text differs from the listing in a file.
-func compare(t *testing.T, path, text string) []string {
-	t.Helper()
-	listed, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines := func(s string) []string { return strings.Split(strings.ReplaceAll(s, "\r\n", "\n"), "\n") }
-	return diff(lines(string(listed)), lines(text))
-}
-
-// loader returns an importer of the packages as they are now, with what they depend on.
-func loader(t *testing.T) types.Importer {
-	t.Helper()
-	args := []string{"list", raceFlag, "-export", "-deps", "-f", "{{.ImportPath}}\t{{.Export}}"}
-	for _, folder := range folders {
-		args = append(args, "./"+folder)
-	}
-	cmd := exec.CommandContext(t.Context(), "go", args...)
-	cmd.Dir = root
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("go list: %v\n%s", err, stderr.Bytes())
-	}
-	export := map[string]string{}
-	for s := range strings.Lines(string(out)) {
-		path, file, _ := strings.Cut(strings.TrimSpace(s), "\t")
-		export[path] = file
-	}
-	return importer.ForCompiler(token.NewFileSet(), "gc", func(path string) (io.ReadCloser, error) {
-		return os.Open(export[path])
-	})
 }
 
 // The check itself is checked: nothing that is exported is missing from a listing, and
@@ -136,9 +92,12 @@ func TestList(t *testing.T) {
 		`method (Record) String() string`,
 		`type Sealed interface (with unexported parts)`,
 	}
-	if d := diff(want, list(typeCheck(t, source))); len(d) > 0 {
-		t.Error(strings.Join(d, "\n"))
-	}
+	fset := token.NewFileSet()
+	f, err := parser.ParseFile(fset, "p.go", source, 0)
+	require.NoError(t, err)
+	pkg, err := new(types.Config).Check("p", fset, []*ast.File{f}, nil)
+	require.NoError(t, err)
+	assert.Equal(t, want, list(pkg))
 }
 
 const source = `package p
@@ -190,31 +149,3 @@ func (r *Record) Set(z int) {}
 
 type Sealed interface{ hidden() }
 `
-
-func typeCheck(t *testing.T, source string) *types.Package {
-	t.Helper()
-	fset := token.NewFileSet()
-	f, err := parser.ParseFile(fset, "p.go", source, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pkg, err := new(types.Config).Check("p", fset, []*ast.File{f}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return pkg
-}
-
-func TestDiff(t *testing.T) {
-	before := []string{"a", "b", "c"}
-	for _, c := range []struct{ after, want []string }{
-		{[]string{"a", "b", "c"}, nil},
-		{[]string{"a", "x", "c"}, []string{"- b", "+ x"}},
-		{[]string{"a", "b", "c", "d"}, []string{"+ d"}},
-		{[]string{"b", "a", "c"}, []string{"the same lines in another order"}},
-	} {
-		if d := diff(before, c.after); !slices.Equal(d, c.want) {
-			t.Errorf("%q: %q, want %q", c.after, d, c.want)
-		}
-	}
-}

@@ -3,16 +3,15 @@ package apicheck
 import (
 	"go/ast"
 	"go/doc"
+	"go/doc/comment"
 	"go/parser"
 	"go/token"
-	"go/types"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"unicode"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -45,72 +44,38 @@ var withoutExample = map[string]map[string]string{
 }
 
 func TestEverythingHasAnExample(t *testing.T) {
-	load := loader(t)
 	for _, folder := range folders {
 		t.Run(folder, func(t *testing.T) {
-			pkg, err := load.Import(module + "/" + folder)
-			require.NoError(t, err)
-			reasons := withoutExample[folder]
-			wanted, shown := callables(pkg), examples(t, folder)
-			for _, name := range wanted {
-				switch _, excused := reasons[name]; {
-				case shown[name] && excused:
-					t.Errorf("Example%s is there: strike it from the list", name)
-				case !shown[name] && !excused:
-					t.Errorf("Example%s is missing, or has no output and is not run", name)
+			var without []string
+			for name, examples := range callables(packageIn(t, folder)) {
+				if !slices.ContainsFunc(examples, func(e *doc.Example) bool { return e.Output != "" || e.EmptyOutput }) {
+					without = append(without, name)
 				}
 			}
-			for name := range reasons {
-				assert.Contains(t, wanted, name, "the list of those without an example")
-			}
+			assert.ElementsMatch(t, slices.Collect(maps.Keys(withoutExample[folder])), without, "one without output is not run")
 		})
 	}
 }
 
-// callables are the functions and methods that users call, by their names for examples.
-func callables(pkg *types.Package) []string {
-	var names []string
-	for _, name := range pkg.Scope().Names() {
-		switch o := pkg.Scope().Lookup(name).(type) {
-		case *types.Func:
-			if o.Exported() {
-				names = append(names, name)
-			}
-		case *types.TypeName:
-			named, ok := o.Type().(*types.Named)
-			if !ok || !o.Exported() {
-				continue
-			}
-			for m := range named.Methods() { // Of an interface there are none.
-				if m.Exported() {
-					names = append(names, name+"_"+m.Name())
-				}
-			}
+// callables are the functions and methods that users call, by their names for examples, with those.
+func callables(pkg *doc.Package) map[string][]*doc.Example {
+	all := map[string][]*doc.Example{}
+	add := func(of string, funcs []*doc.Func) {
+		for _, f := range funcs {
+			all[of+f.Name] = f.Examples
 		}
 	}
-	return names
-}
-
-// examples are those of a package that are run, without their suffixes.
-func examples(t *testing.T, folder string) map[string]bool {
-	t.Helper()
-	shown := map[string]bool{}
-	for _, e := range doc.Examples(testFiles(t, folder)...) {
-		if e.Output == "" && !e.EmptyOutput {
-			continue
-		}
-		parts := strings.Split(e.Name, "_")
-		if last := parts[len(parts)-1]; len(parts) > 1 && last != "" && unicode.IsLower(rune(last[0])) {
-			parts = parts[:len(parts)-1]
-		}
-		shown[strings.Join(parts, "_")] = true
+	add("", pkg.Funcs)
+	for _, typ := range pkg.Types {
+		add("", typ.Funcs)
+		add(typ.Name+"_", typ.Methods)
 	}
-	return shown
+	return all
 }
 
-func testFiles(t *testing.T, folder string) []*ast.File {
+func packageIn(t *testing.T, folder string) *doc.Package {
 	t.Helper()
-	paths, err := filepath.Glob(filepath.Join(root, folder, "*_test.go"))
+	paths, err := filepath.Glob(filepath.Join(root, folder, "*.go"))
 	require.NoError(t, err)
 	fset := token.NewFileSet()
 	files := make([]*ast.File, len(paths))
@@ -118,36 +83,29 @@ func testFiles(t *testing.T, folder string) []*ast.File {
 		files[i], err = parser.ParseFile(fset, path, nil, parser.ParseComments)
 		require.NoError(t, err)
 	}
-	return files
+	pkg, err := doc.NewFromFiles(fset, files, module+"/"+folder)
+	require.NoError(t, err)
+	return pkg
 }
 
 // What the documentation of a package shows as code is in its example_test.go, and so is run. In
 // place of addresses, an example has nodes in memory. Its "go get" is run by test/publish.
 func TestTheCodeInPackageDocumentationIsRun(t *testing.T) {
 	for _, folder := range folders {
-		run := trimmed(readFile(t, folder, "example_test.go"))
-		for _, paragraph := range paragraphs(readFile(t, folder, "doc.go")) {
-			paragraph = strings.TrimSpace(paragraph)
-			other := strings.HasPrefix(paragraph, "nodes :=") || strings.HasPrefix(paragraph, "go get ")
-			if !other && !strings.Contains(run, paragraph) {
-				t.Errorf("%s/example_test.go does not have this code of doc.go:\n%s", folder, paragraph)
+		text, err := os.ReadFile(filepath.Join(root, folder, "example_test.go"))
+		require.NoError(t, err)
+		for _, block := range new(comment.Parser).Parse(packageIn(t, folder).Doc).Content {
+			code, ok := block.(*comment.Code)
+			if !ok {
+				continue
+			}
+			for _, paragraph := range strings.Split(code.Text, "\n\n") {
+				if !strings.HasPrefix(paragraph, "nodes :=") && !strings.HasPrefix(paragraph, "go get ") {
+					assert.Contains(t, trimmed(string(text)), trimmed(paragraph), "%s/example_test.go does not have this code of doc.go", folder)
+				}
 			}
 		}
 	}
-}
-
-// paragraphs are those of the code in a package's documentation.
-func paragraphs(source string) []string {
-	var code strings.Builder
-	for line := range strings.Lines(source) {
-		if text, isCode := strings.CutPrefix(line, "//\t"); isCode {
-			code.WriteString(text)
-		} else {
-			code.WriteString("\n")
-		}
-	}
-	found := strings.Split(trimmed(code.String()), "\n\n")
-	return slices.DeleteFunc(found, func(p string) bool { return strings.TrimSpace(p) == "" })
 }
 
 // trimmed is a text without what lines begin and end with.
@@ -157,31 +115,4 @@ func trimmed(text string) string {
 		b.WriteString(strings.TrimSpace(line) + "\n")
 	}
 	return b.String()
-}
-
-func readFile(t *testing.T, folder, name string) string {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root, folder, name))
-	require.NoError(t, err)
-	return string(text)
-}
-
-// The checks themselves are checked.
-func TestCallables(t *testing.T) {
-	want := []string{"Generic", "Kind_String", "Record_Set", "Record_Less"}
-	got := callables(typeCheck(t, strings.ReplaceAll(source, "func hidden() {}", "func (r Record) Less() {}")))
-	assert.ElementsMatch(t, want, got)
-	assert.Contains(t, slices.Collect(maps.Keys(examples(t, "redlock"))), "Redlock_Lock", "with and without a suffix")
-}
-
-func TestParagraphs(t *testing.T) {
-	text := "// Text.\n//\n//\ta := 1\n//\tif a {\n//\t\tb()\n//\t}\n//\n//\tc()\n// Text.\n//\n//\td()\npackage p\n"
-	assert.Equal(t, []string{"a := 1\nif a {\nb()\n}", "c()", "d()"}, clean(paragraphs(text)))
-}
-
-func clean(texts []string) []string {
-	for i, s := range texts {
-		texts[i] = strings.TrimSpace(s)
-	}
-	return texts
 }

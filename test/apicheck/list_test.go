@@ -216,23 +216,3 @@ func value(c *types.Const) string {
 	}
 	return c.Val().ExactString()
 }
-
-// diff returns the lines that only one of two listings has: "- " those of before, "+ " those
-// of after. Lines that have changed places are in neither.
-func diff(before, after []string) []string {
-	var d []string
-	for _, l := range before {
-		if !slices.Contains(after, l) {
-			d = append(d, "- "+l)
-		}
-	}
-	for _, l := range after {
-		if !slices.Contains(before, l) {
-			d = append(d, "+ "+l)
-		}
-	}
-	if d == nil && !slices.Equal(before, after) {
-		return []string{"the same lines in another order"}
-	}
-	return d
-}

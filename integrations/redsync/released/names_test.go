@@ -1,209 +1,82 @@
 package released
 
 import (
-	"bytes"
-	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/printer"
-	"go/token"
-	"io/fs"
-	"os/exec"
-	"path/filepath"
-	"regexp"
-	"strings"
+	"go/types"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/test/testkit"
 )
 
-// A program that uses every exported name of redsync's root package, with its type, passes go vet through the drop-in.
-// Only New takes another argument.
+// Every exported name of redsync's root package is in the drop-in, with its type. Only New takes another argument.
 func TestEveryNameOfRedsyncIsHere(t *testing.T) {
 	t.Parallel()
-	names, program := everyName(t, moduleDir(t, "github.com/go-redsync/redsync/v4"))
+	const theirs, ours = "github.com/go-redsync/redsync/v4", "github.com/seed6c881748/redlock/integrations/redsync"
+	load := testkit.Importer(t, ".", theirs, ours)
+	here, there := names(t, load, ours), names(t, load, theirs)
 	for _, name := range []string{"New", "Mutex.LockContext", "Option.Apply", "ErrTaken.Nodes", "ErrFailed", "DelayFunc", "WithValue"} {
-		require.Contains(t, names, name) // That they are found at all.
+		require.Contains(t, there, name) // That they are found at all.
 	}
-	t.Logf("%d names", len(names))
-	out, err := vet(t, program)
-	require.NoError(t, err, out)
-
-	for _, name := range []string{"redsync.WithTries", "(*redsync.Mutex).TryLock", "redsync.ErrNodeTaken{}.Node", "redsync.ErrExtendFailed"} {
-		require.Contains(t, program, name)
-		out, err := vet(t, strings.Replace(program, name, name+"X", 1))
-		require.Error(t, err, "a name that is missing is not seen: %s", name)
-		require.Contains(t, out, "undefined")
-	}
+	t.Logf("%d names", len(there))
+	delete(there, "New")
+	assert.Equal(t, "func(*github.com/seed6c881748/redlock/redlock.Redlock) *Redsync", here["New"])
+	assert.Subset(t, here, there)
 }
 
-// vet runs go vet for a program.
-func vet(t *testing.T, program string) (string, error) {
+// names are what a package exports, with its types.
+func names(t *testing.T, load types.Importer, path string) map[string]string {
 	t.Helper()
-	c := newCopy(t, "example.com/program")
-	c.write("main.go", program)
-	c.require("github.com/seed6c881748/redlock/integrations/redsync", "../")
-	cmd := exec.CommandContext(t.Context(), "go", "vet", "-mod=mod", ".")
-	cmd.Dir = c.dir
-	out, err := cmd.CombinedOutput()
-	return string(out), err
-}
-
-// everyName returns the exported names of the package in a folder, and a program that uses each of them.
-func everyName(t *testing.T, dir string) (names []string, program string) {
-	t.Helper()
-	set := token.NewFileSet()
-	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	pkg, err := load.Import(path)
 	require.NoError(t, err)
-	p := &user{set: set, types: map[string]bool{}}
-	var parsed []*ast.File
-	for _, file := range files {
-		if strings.HasSuffix(file, "_test.go") {
+	all := map[string]string{}
+	add := func(name string, o types.Object, of types.Type) {
+		if o.Exported() {
+			all[name] = types.TypeString(unnamed(of), func(p *types.Package) string {
+				if p == pkg {
+					return ""
+				}
+				return p.Path()
+			})
+		}
+	}
+	for _, name := range pkg.Scope().Names() {
+		o := pkg.Scope().Lookup(name)
+		add(name, o, o.Type())
+		if _, ok := o.(*types.TypeName); !ok {
 			continue
 		}
-		f, err := parser.ParseFile(set, file, nil, 0)
-		require.NoError(t, err)
-		parsed = append(parsed, f)
-		for _, d := range f.Decls {
-			if g, ok := d.(*ast.GenDecl); ok {
-				for _, s := range g.Specs {
-					if ts, ok := s.(*ast.TypeSpec); ok {
-						p.types[ts.Name.Name] = true
-					}
-				}
+		receiver := o.Type()
+		switch u := o.Type().Underlying().(type) {
+		case *types.Interface:
+		case *types.Struct:
+			for f := range u.Fields() {
+				add(name+"."+f.Name(), f, f.Type())
 			}
+			receiver = types.NewPointer(receiver)
+		default:
+			add(name, o, u)
+		}
+		for m := range types.NewMethodSet(receiver).Methods() {
+			add(name+"."+m.Obj().Name(), m.Obj(), m.Obj().Type())
 		}
 	}
-	require.NotEmpty(t, parsed, fs.ErrNotExist)
-	for _, f := range parsed {
-		for _, d := range f.Decls {
-			p.use(d)
-		}
+	return all
+}
+
+// unnamed is a type without the names of parameters, which nobody who calls it needs.
+func unnamed(of types.Type) types.Type {
+	f, ok := of.(*types.Signature)
+	if !ok {
+		return of
 	}
-	return p.names, p.program()
-}
-
-// A user writes the uses of names.
-type user struct {
-	set   *token.FileSet
-	types map[string]bool
-	names []string
-	body  strings.Builder
-}
-
-func (p *user) program() string {
-	imports := []string{"github.com/seed6c881748/redlock/integrations/redsync"}
-	for path, qualifier := range map[string]string{
-		"context": `\bcontext\.`, "time": `\btime\.`, "github.com/seed6c881748/redlock/redlock": `\bredlock\.`,
-	} {
-		if regexp.MustCompile(qualifier).MatchString(p.body.String()) {
-			imports = append(imports, path)
+	bare := func(all *types.Tuple) *types.Tuple {
+		var vars []*types.Var
+		for v := range all.Variables() {
+			vars = append(vars, types.NewParam(0, nil, "", v.Type()))
 		}
+		return types.NewTuple(vars...)
 	}
-	var b strings.Builder
-	for _, path := range imports {
-		fmt.Fprintf(&b, "import %q\n", path)
-	}
-	return fmt.Sprintf("package main\n\n%s\n%s\nfunc main() {}\n", b.String(), p.body.String())
-}
-
-func (p *user) add(name, format string, args ...any) {
-	p.names = append(p.names, name)
-	fmt.Fprintf(&p.body, "var _ "+format+"\n", args...)
-}
-
-func (p *user) use(d ast.Decl) {
-	switch d := d.(type) {
-	case *ast.FuncDecl:
-		p.useFunc(d)
-	case *ast.GenDecl:
-		for _, s := range d.Specs {
-			switch s := s.(type) {
-			case *ast.TypeSpec:
-				p.useType(s)
-			case *ast.ValueSpec:
-				for _, name := range s.Names {
-					if name.IsExported() {
-						p.add(name.Name, "= redsync.%s", name.Name)
-					}
-				}
-			}
-		}
-	}
-}
-
-func (p *user) useFunc(d *ast.FuncDecl) {
-	switch name := d.Name.Name; {
-	case !d.Name.IsExported():
-	case name == "New" && d.Recv == nil:
-		p.add(name, "func(*redlock.Redlock) *redsync.Redsync = redsync.New")
-	case d.Recv == nil:
-		p.add(name, "%s = redsync.%s", p.text(d.Type), name)
-	default:
-		receiver := d.Recv.List[0].Type
-		base := receiver
-		if star, ok := base.(*ast.StarExpr); ok {
-			base = star.X
-		}
-		if of := base.(*ast.Ident); of.IsExported() {
-			on := p.text(receiver)
-			p.add(of.Name+"."+name, "%s = (%s).%s", p.method(d.Type, on), on, name)
-		}
-	}
-}
-
-// method is the type of a method's expression.
-func (p *user) method(of ast.Expr, on string) string {
-	return strings.Replace(p.text(unnamed(of.(*ast.FuncType))), "func(", "func("+on+", ", 1)
-}
-
-// unnamed is a signature without the names of its parameters, which the receiver has not.
-func unnamed(f *ast.FuncType) *ast.FuncType {
-	params := &ast.FieldList{}
-	for _, field := range f.Params.List {
-		for range max(len(field.Names), 1) {
-			params.List = append(params.List, &ast.Field{Type: field.Type})
-		}
-	}
-	return &ast.FuncType{Params: params, Results: f.Results}
-}
-
-func (p *user) useType(s *ast.TypeSpec) {
-	name := s.Name.Name
-	if !s.Name.IsExported() {
-		return
-	}
-	switch of := s.Type.(type) {
-	case *ast.StructType:
-		p.add(name, "redsync.%s", name)
-		for _, f := range of.Fields.List {
-			for _, field := range f.Names {
-				if field.IsExported() {
-					p.add(name+"."+field.Name, "%s = redsync.%s{}.%s", p.text(f.Type), name, field.Name)
-				}
-			}
-		}
-	case *ast.InterfaceType:
-		p.add(name, "redsync.%s", name)
-		for _, m := range of.Methods.List {
-			for _, method := range m.Names {
-				p.add(name+"."+method.Name, "%s = redsync.%s.%s", p.method(m.Type, "redsync."+name), name, method.Name)
-			}
-		}
-	default:
-		p.add(name, "redsync.%s = (%s)(nil)", name, p.text(s.Type))
-	}
-}
-
-// text is a type as another package writes it.
-func (p *user) text(of ast.Expr) string {
-	var b bytes.Buffer
-	_ = printer.Fprint(&b, p.set, of) // A buffer takes everything.
-	return regexp.MustCompile(`\*?\b[A-Z]\w*`).ReplaceAllStringFunc(b.String(), func(word string) string {
-		name := strings.TrimPrefix(word, "*")
-		if !p.types[name] {
-			return word
-		}
-		return strings.TrimSuffix(word, name) + "redsync." + name
-	})
+	return types.NewSignatureType(nil, nil, nil, bare(f.Params()), bare(f.Results()), f.Variadic())
 }

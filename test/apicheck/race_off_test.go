@@ -1,5 +1,0 @@
-//go:build !race
-
-package apicheck
-
-const raceFlag = "-race=false"

@@ -1,6 +1,0 @@
-//go:build race
-
-package apicheck
-
-// raceFlag has go commands find in the build cache what these tests themselves were built from.
-const raceFlag = "-race=true"
