@@ -5,24 +5,22 @@ import (
 	"errors"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/examples/internal/recipe"
+	"github.com/seed6c881748/redlock/examples/internal/recipetest"
 	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/test/testkit"
 )
 
 const tick = time.Minute
 
 func TestNoticeIsSentOncePerTick(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := recipe.Bubble(t)
-		clients, err := s.Clients(containers)
-		require.NoError(t, err)
+	recipetest.InBubble(t, func(t *testing.T, s *recipe.Stage) {
+		clients := recipetest.Clients(t, s, containers)
 		sent, err := play(t.Context(), s, clients, tick, tick/2, tick/5, 10)
 		require.NoError(t, err)
 		require.Equal(t, []int{1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, sent)
@@ -30,11 +28,8 @@ func TestNoticeIsSentOncePerTick(t *testing.T) {
 }
 
 func TestNoticeIsSentByEachWithoutMinHold(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := recipe.Bubble(t)
-		clients, err := s.Clients(containers)
-		require.NoError(t, err)
+	recipetest.InBubble(t, func(t *testing.T, s *recipe.Stage) {
+		clients := recipetest.Clients(t, s, containers)
 		sent, err := play(t.Context(), s, clients, tick, 0, tick/5, 2)
 		require.NoError(t, err)
 		require.Equal(t, []int{containers, containers}, sent)
@@ -42,11 +37,8 @@ func TestNoticeIsSentByEachWithoutMinHold(t *testing.T) {
 }
 
 func TestNoticeOfASenderThatFailsIsNotSentByAnother(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := recipe.Bubble(t)
-		clients, err := s.Clients(2)
-		require.NoError(t, err)
+	recipetest.InBubble(t, func(t *testing.T, s *recipe.Stage) {
+		clients := recipetest.Clients(t, s, 2)
 		broken := errors.New("mail server is down")
 		sent, err := sendOnce(t.Context(), clients[0], tick, tick/2, tick/5, func(context.Context) error { return broken })
 		require.ErrorIs(t, err, broken)
@@ -65,11 +57,8 @@ func TestNoticeOfASenderThatFailsIsNotSentByAnother(t *testing.T) {
 }
 
 func TestNoticeIsSentThoughTheFirstContainerGetsNoLock(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := recipe.Bubble(t)
-		clients, err := s.Clients(2)
-		require.NoError(t, err)
+	recipetest.InBubble(t, func(t *testing.T, s *recipe.Stage) {
+		clients := recipetest.Clients(t, s, 2)
 		first, err := clients[0].TryLock(t.Context(), []string{"notice:daily"}, tick)
 		require.NoError(t, err)
 		var stalls sync.WaitGroup
@@ -84,26 +73,9 @@ func TestNoticeIsSentThoughTheFirstContainerGetsNoLock(t *testing.T) {
 	})
 }
 
-// A standstill is a tracer that stands still when its process has got a lock.
-type standstill struct{}
-
-func (standstill) Begin(ctx context.Context, _ redlock.Op, _ []string) context.Context { return ctx }
-
-func (standstill) End(_ context.Context, e redlock.Event) {
-	if e.Kind == redlock.EventAcquired {
-		time.Sleep(tick / 4)
-	}
-}
-
-func (standstill) Wants(context.Context, redlock.EventKind) bool { return false }
-func (standstill) Event(context.Context, redlock.Event)          {}
-
 func TestNoticeIsNotSentWithALockThatComesLate(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := recipe.Bubble(t)
-		r, err := s.Client(redlock.WithTracer(standstill{}))
-		require.NoError(t, err)
+	recipetest.InBubble(t, func(t *testing.T, s *recipe.Stage) {
+		r := recipetest.Client(t, s, redlock.WithTracer(testkit.Standstill(tick/4)))
 		sent, err := sendOnce(t.Context(), r, tick, tick/2, tick/5, func(context.Context) error {
 			t.Error("sent late")
 			return nil
@@ -114,11 +86,8 @@ func TestNoticeIsNotSentWithALockThatComesLate(t *testing.T) {
 }
 
 func TestNoticeEndsWithItsLock(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := recipe.Bubble(t)
-		r, err := s.Client()
-		require.NoError(t, err)
+	recipetest.InBubble(t, func(t *testing.T, s *recipe.Stage) {
+		r := recipetest.Client(t, s)
 		start := time.Now()
 		sent, err := sendOnce(t.Context(), r, tick, tick/2, tick/5, func(ctx context.Context) error {
 			<-ctx.Done()
@@ -131,8 +100,7 @@ func TestNoticeEndsWithItsLock(t *testing.T) {
 }
 
 func TestNoticeRuns(t *testing.T) {
-	t.Parallel()
-	require.NoError(t, recipe.Run(t.Context(), t.Output(), func(ctx context.Context, s *recipe.Stage) error {
+	recipetest.Runs(t, func(ctx context.Context, s *recipe.Stage) error {
 		return tell(ctx, s, time.Second)
-	}))
+	})
 }

@@ -10,15 +10,20 @@ import (
 	"github.com/caddyserver/certmagic"
 
 	redlockcertmagic "github.com/seed6c881748/redlock/integrations/certmagic"
-	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/integrations/internal/nodetest"
 	"github.com/seed6c881748/redlock/redlock"
 )
 
 // Each process of a fleet has such a storage. All share the folder.
 func Example() {
 	ctx := context.Background()
-	r, folder, end := connect()
+	r, end := nodetest.Example() // On three nodes in memory.
 	defer end()
+	folder, err := os.MkdirTemp("", "certmagic")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer func() { _ = os.RemoveAll(folder) }()
 
 	files := &certmagic.FileStorage{Path: folder}
 	storage := redlockcertmagic.New(files, r, 30*time.Second, redlock.WithOwner("web-1"))
@@ -43,28 +48,4 @@ func Example() {
 		log.Fatal(err)
 	}
 	// Output: locked by web-1
-}
-
-// connect returns a Redlock on three nodes in memory, and a folder.
-func connect() (r *redlock.Redlock, folder string, end func()) {
-	cluster, err := testcluster.StartEmbedded(3)
-	if err != nil {
-		log.Fatal(err)
-	}
-	var nodes []redlock.Node
-	for _, addr := range cluster.Addrs() {
-		nodes = append(nodes, redlock.NewNode(addr))
-	}
-	r, err = redlock.New(nodes, redlock.WithNodeTimeout(10*time.Second))
-	if err != nil {
-		log.Fatal(err)
-	}
-	if folder, err = os.MkdirTemp("", "certmagic"); err != nil {
-		log.Fatal(err)
-	}
-	return r, folder, func() {
-		_ = r.Close(context.Background())
-		_ = cluster.Close()
-		_ = os.RemoveAll(folder)
-	}
 }

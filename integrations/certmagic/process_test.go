@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/integrations/internal/child"
+	"github.com/seed6c881748/redlock/integrations/internal/nodetest"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
 )
@@ -29,16 +30,11 @@ func TestMain(m *testing.M) {
 // manage obtains a certificate, from a CA that waits for a line from the test.
 func manage(job []string) {
 	ctx := context.Background()
-	var nodes []redlock.Node
-	for _, addr := range job[2:] {
-		nodes = append(nodes, redlock.NewNode(addr))
-	}
-	r := must(redlock.New(nodes, redlock.WithNodeTimeout(10*time.Second), redlock.WithConnectTimeout(10*time.Second),
-		redlock.WithHook(func(_ context.Context, e redlock.Event) {
-			if e.Kind == redlock.EventWaiting {
-				fmt.Println("waits")
-			}
-		})))
+	r := must(nodetest.Connect(job[2:], redlock.WithHook(func(_ context.Context, e redlock.Event) {
+		if e.Kind == redlock.EventWaiting {
+			fmt.Println("waits")
+		}
+	})))
 	storage := New(&certmagic.FileStorage{Path: job[0]}, r, must(time.ParseDuration(job[1])))
 	config, stop := newInstance(storage, newCA(func(context.Context) error {
 		fmt.Println("asks the CA")

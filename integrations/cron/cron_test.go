@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed6c881748/redlock/redlock"
 	"github.com/seed6c881748/redlock/redlock/redlocktest"
+	"github.com/seed6c881748/redlock/test/testkit"
 )
 
 // Both kinds of jobs run once per tick over three processes whose clocks are a second apart. The others' loggers hear who
@@ -36,12 +37,10 @@ func TestOneProcessRunsAJob(t *testing.T) {
 				assert.Equal(t, 5, count, "once per tick")
 				assert.Equal(t, 1, most)
 				for _, p := range all[1:] {
-					skips, _ := p.log.with("info skip job=report holder=machine0 for=")
-					assert.Len(t, skips, 5)
+					assert.Len(t, p.log.told("info skip job=report holder=machine0 for="), 5)
 				}
 				for _, p := range all {
-					lines, _ := p.log.with("error")
-					assert.Empty(t, lines)
+					assert.Empty(t, p.log.told("error"))
 				}
 				time.Sleep(minHold)
 				cluster.AssertFree()
@@ -64,25 +63,6 @@ func TestWithoutALockerAllRunIt(t *testing.T) {
 	})
 }
 
-// Whoever comes first may stand still, and give up.
-func TestATickIsRunThoughTheWinnerGivesUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cluster, r := redlocktest.New(t, 3), &runs{length: time.Millisecond}
-		for i := range 2 {
-			p := newProcess(t, cluster, "", time.Duration(i)*time.Millisecond)
-			p.every(t, p.locker.Func("report", r.run))
-		}
-		time.Sleep(time.Minute - time.Millisecond)
-		stalls, err := cluster.Redlock.TryLock(t.Context(), []string{"cron:report"}, ttl)
-		require.NoError(t, err)
-		time.Sleep(400 * time.Millisecond)
-		require.NoError(t, stalls.Unlock(t.Context())) // As an attempt that has failed releases.
-		time.Sleep(minHold)
-		count, _ := r.counted()
-		assert.Equal(t, 1, count)
-	})
-}
-
 // What a standstill has taken of the second since the tick comes off the wait, or a late process would find the lock of
 // its own tick free again.
 func TestAStandstillIsNoWait(t *testing.T) {
@@ -95,10 +75,8 @@ func TestAStandstillIsNoWait(t *testing.T) {
 			one.Run()
 			time.Sleep(late)
 			two.Run()
-			count, _ := r.counted()
-			assert.Equal(t, 1, count, "%v late", late)
-			lines, _ := log.with("info skip")
-			assert.Len(t, lines, 1)
+			assert.Equal(t, 1, r.times(), "%v late", late)
+			assert.Len(t, log.told("info skip"), 1)
 		})
 	}
 }
@@ -110,8 +88,7 @@ func TestALateProcessRunsAJob(t *testing.T) {
 		job := must(NewLocker(redlocktest.New(t, 3).Redlock, &record{}, ttl, 900*time.Millisecond)).Func("report", r.run)
 		time.Sleep(999 * time.Millisecond)
 		job.Run()
-		count, _ := r.counted()
-		assert.Equal(t, 1, count)
+		assert.Equal(t, 1, r.times())
 	})
 }
 
@@ -127,12 +104,10 @@ func TestALongJobKeepsOthersOut(t *testing.T) {
 		assert.Equal(t, 1, count)
 		assert.Equal(t, 1, most)
 		for _, p := range []*process{one, two} {
-			skips, _ := p.log.with("info skip job=report holder=one for=")
-			assert.NotEmpty(t, skips)
+			assert.NotEmpty(t, p.log.told("info skip job=report holder=one for="))
 		}
 		time.Sleep(time.Minute)
-		count, _ = r.counted()
-		assert.Equal(t, 2, count)
+		assert.Equal(t, 2, r.times())
 		time.Sleep(3 * time.Minute)
 	})
 }
@@ -153,11 +128,9 @@ func TestTheChainBeforeTheLocker(t *testing.T) {
 		count, most := r.counted()
 		assert.Equal(t, 2, count)
 		assert.Equal(t, 1, most)
-		skips, _ := log.with("info skip")
-		assert.Len(t, skips, 1)
+		assert.Len(t, log.told("info skip"), 1)
 		assert.Equal(t, 3, panics, "its lock was released each time")
-		lines, _ := p.log.with("error panic")
-		assert.Len(t, lines, 3)
+		assert.Len(t, p.log.told("error panic"), 3)
 		assert.NotContains(t, cluster.Held(), "cron:broken")
 		time.Sleep(2 * time.Minute)
 	})
@@ -170,16 +143,14 @@ func TestNobodyRunsAJobWithoutAQuorum(t *testing.T) {
 		p.every(t, p.locker.Func("report", r.run))
 		cluster.StopMajority()
 		time.Sleep(time.Minute + minHold)
-		count, _ := r.counted()
-		assert.Zero(t, count)
+		assert.Zero(t, r.times())
 		lines, errs := p.log.with("error job not run job=report")
 		require.Len(t, lines, 1)
 		require.ErrorIs(t, errs[0], redlock.ErrNoQuorum)
 		require.NotErrorIs(t, errs[0], context.DeadlineExceeded)
 		cluster.Recover()
 		time.Sleep(time.Minute)
-		count, _ = r.counted()
-		assert.Equal(t, 1, count)
+		assert.Equal(t, 1, r.times())
 	})
 }
 
@@ -198,11 +169,9 @@ func TestALostLock(t *testing.T) {
 		lines, errs := p.log.with("error lock lost before the job was over job=hears")
 		require.Len(t, lines, 1)
 		require.ErrorIs(t, errs[0], redlock.ErrLost)
-		lines, _ = p.log.with("error lock lost before the job was over job=deaf")
-		assert.Empty(t, lines, "it goes on")
+		assert.Empty(t, p.log.told("error lock lost before the job was over job=deaf"), "it goes on")
 		time.Sleep(25 * time.Second)
-		lines, _ = p.log.with("error lock lost before the job was over job=deaf")
-		assert.Len(t, lines, 1)
+		assert.Len(t, p.log.told("error lock lost before the job was over job=deaf"), 1)
 		time.Sleep(time.Minute)
 	})
 }
@@ -238,8 +207,7 @@ func TestStopAndClose(t *testing.T) {
 		require.NoError(t, stopped.Err())
 		release()
 		time.Sleep(time.Second)
-		count, _ := r.counted()
-		assert.Equal(t, 2, count, "what waited at Stop has run")
+		assert.Equal(t, 2, r.times(), "what waited at Stop has run")
 
 		require.NoError(t, p.r.Close(t.Context()))
 		<-stopped.Done()
@@ -256,35 +224,17 @@ func TestStopAndClose(t *testing.T) {
 		lines, errs = p.log.with("error job not run job=waits")
 		require.Len(t, lines, 1)
 		require.ErrorIs(t, errs[0], redlock.ErrClosed)
-		lines, _ = p.log.with("info")
-		assert.Empty(t, lines)
+		assert.Empty(t, p.log.told("info"))
 	})
 }
-
-// A standstill has a tracer stand still when its process has got a lock.
-type standstill struct {
-	redlock.Tracer
-	time.Duration
-}
-
-func (standstill) Begin(ctx context.Context, _ redlock.Op, _ []string) context.Context { return ctx }
-
-func (s standstill) End(_ context.Context, e redlock.Event) {
-	if e.Kind == redlock.EventAcquired {
-		time.Sleep(s.Duration)
-	}
-}
-
-func (standstill) Wants(context.Context, redlock.EventKind) bool { return false }
 
 // A lock that comes when the wait is over is not used: another process may have run the job by then.
 func TestALockThatComesLateIsNotUsed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, r := &record{}, &runs{}
-		cluster := redlocktest.New(t, 3, redlock.WithTracer(standstill{Duration: wait}))
+		cluster := redlocktest.New(t, 3, redlock.WithTracer(testkit.Standstill(wait)))
 		must(NewLocker(cluster.Redlock, log, ttl, minHold)).Func("report", r.run).Run()
-		count, _ := r.counted()
-		assert.Zero(t, count)
+		assert.Zero(t, r.times())
 		lines, errs := log.with("error job not run job=report")
 		require.Len(t, lines, 1)
 		require.ErrorIs(t, errs[0], context.DeadlineExceeded)
@@ -314,8 +264,7 @@ func TestArguments(t *testing.T) {
 		l := must(NewLocker(r, log, ttl, minHold))
 		l.Func("", func(context.Context) error { return nil }).Run()
 		l.Func("report", nil).Run()
-		lines, _ := log.with("error job not run job=")
-		require.Len(t, lines, 2)
+		require.Len(t, log.told("error job not run job="), 2)
 		require.Equal(t, start, time.Now())
 		cluster.Recover()
 	})
@@ -329,11 +278,9 @@ func TestAWrapperIsForOneJob(t *testing.T) {
 		wrapper := l.Wrapper("report")
 		wrapper(cron.FuncJob(func() {}))
 		l.Wrapper("report")(cron.FuncJob(func() {}))
-		lines, _ := log.with("error")
-		require.Empty(t, lines)
+		require.Empty(t, log.told("error"))
 		wrapper(cron.FuncJob(func() {}))
-		lines, _ = log.with("error job not alone job=report")
-		require.Len(t, lines, 1)
+		require.Len(t, log.told("error job not alone job=report"), 1)
 	})
 }
 

@@ -9,8 +9,7 @@ import (
 	"github.com/robfig/cron/v3"
 
 	redlockcron "github.com/seed6c881748/redlock/integrations/cron"
-	"github.com/seed6c881748/redlock/internal/testcluster"
-	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/integrations/internal/nodetest"
 )
 
 // Three Crons, as those of three processes, have the same job. One of them runs it at each tick.
@@ -71,22 +70,5 @@ func ExampleLocker_Func() {
 	// Output: redlock: the Redlock is closed
 }
 
-// connect returns a Redlock on three nodes in memory.
-func connect() (r *redlock.Redlock, end func()) {
-	cluster, err := testcluster.StartEmbedded(3)
-	if err != nil {
-		log.Fatal(err)
-	}
-	var nodes []redlock.Node
-	for _, addr := range cluster.Addrs() {
-		nodes = append(nodes, redlock.NewNode(addr))
-	}
-	r, err = redlock.New(nodes, redlock.WithNodeTimeout(10*time.Second))
-	if err != nil {
-		log.Fatal(err)
-	}
-	return r, func() {
-		_ = r.Close(context.Background())
-		_ = cluster.Close()
-	}
-}
+// connect returns a Redlock on three servers in memory.
+var connect = nodetest.Example

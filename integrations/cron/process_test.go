@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/integrations/internal/child"
+	"github.com/seed6c881748/redlock/integrations/internal/nodetest"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
 )
@@ -27,11 +28,8 @@ func TestMain(m *testing.M) {
 	if !found {
 		os.Exit(m.Run())
 	}
-	var all []redlock.Node
-	for _, addr := range strings.Fields(nodes) {
-		all = append(all, redlock.NewNode(addr))
-	}
-	r := must(redlock.New(all, redlock.WithConnectTimeout(10*time.Second)))
+	// A process that stands still is to miss its node timeout.
+	r := must(nodetest.Connect(strings.Fields(nodes), redlock.WithNodeTimeout(250*time.Millisecond)))
 	tick(r, time.Duration(must(strconv.Atoi(seconds)))*time.Second)
 	if err := r.Close(context.Background()); err != nil {
 		panic(err)

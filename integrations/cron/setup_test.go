@@ -64,6 +64,12 @@ func (r *record) with(prefix string) (lines []string, errs []error) {
 	return lines, errs
 }
 
+// told returns the lines that begin so.
+func (r *record) told(prefix string) []string {
+	lines, _ := r.with(prefix)
+	return lines
+}
+
 // A process is a Cron with a Redlock and a Locker of its own, and what its logger was told.
 type process struct {
 	*cron.Cron
@@ -126,6 +132,11 @@ func (r *runs) count(by int) {
 	r.now += by
 	r.all += max(by, 0)
 	r.most = max(r.most, r.now)
+}
+
+func (r *runs) times() int {
+	all, _ := r.counted()
+	return all
 }
 
 func (r *runs) counted() (all, most int) {

@@ -11,8 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	redlockgocron "github.com/seed6c881748/redlock/integrations/gocron"
-	"github.com/seed6c881748/redlock/internal/testcluster"
-	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/integrations/internal/nodetest"
 )
 
 // Three schedulers, as those of three processes, have the same job at the same time. One runs it.
@@ -83,22 +82,5 @@ func ExampleNewElector() {
 	// Output: the report is sent
 }
 
-// connect returns a Redlock on three nodes in memory.
-func connect() (r *redlock.Redlock, end func()) {
-	cluster, err := testcluster.StartEmbedded(3)
-	if err != nil {
-		log.Fatal(err)
-	}
-	var nodes []redlock.Node
-	for _, addr := range cluster.Addrs() {
-		nodes = append(nodes, redlock.NewNode(addr))
-	}
-	r, err = redlock.New(nodes, redlock.WithNodeTimeout(10*time.Second))
-	if err != nil {
-		log.Fatal(err)
-	}
-	return r, func() {
-		_ = r.Close(context.Background())
-		_ = cluster.Close()
-	}
-}
+// connect returns a Redlock on three servers in memory.
+var connect = nodetest.Example

@@ -15,6 +15,7 @@ import (
 	"github.com/seed6c881748/redlock/integrations/internal/ticks"
 	"github.com/seed6c881748/redlock/redlock"
 	"github.com/seed6c881748/redlock/redlock/redlocktest"
+	"github.com/seed6c881748/redlock/test/testkit"
 )
 
 func withLocker(ttl time.Duration) func(int, *redlock.Redlock) []gocron.SchedulerOption {
@@ -154,30 +155,16 @@ func TestNobodyOutwaitsTheMinHold(t *testing.T) {
 	}
 }
 
-// A standstill has a tracer stand still when its process has got a lock.
-type standstill time.Duration
-
-func (standstill) Begin(ctx context.Context, _ redlock.Op, _ []string) context.Context { return ctx }
-
-func (s standstill) End(_ context.Context, e redlock.Event) {
-	if e.Kind == redlock.EventAcquired {
-		time.Sleep(time.Duration(s))
-	}
-}
-
-func (standstill) Wants(context.Context, redlock.EventKind) bool { return false }
-func (standstill) Event(context.Context, redlock.Event)          {}
-
 // A process that has stood still may get its lock when the min hold of another one is over.
 func TestALockThatComesLateIsNotUsed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cluster := redlocktest.New(t, 3)
-		l := must(NewLocker(cluster.NewRedlock(redlock.WithTracer(standstill(tick/4-time.Millisecond))), tick, tick/2))
+		l := must(NewLocker(cluster.NewRedlock(redlock.WithTracer(testkit.Standstill(tick/4-time.Millisecond))), tick, tick/2))
 		lock, err := l.Lock(t.Context(), "one")
 		require.NoError(t, err)
 		require.NoError(t, lock.Unlock(t.Context()))
 
-		l = must(NewLocker(cluster.NewRedlock(redlock.WithTracer(standstill(tick/4))), tick, tick/2))
+		l = must(NewLocker(cluster.NewRedlock(redlock.WithTracer(testkit.Standstill(tick/4))), tick, tick/2))
 		_, err = l.Lock(t.Context(), "two")
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorContains(t, err, "2.5s")

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/integrations/internal/child"
+	"github.com/seed6c881748/redlock/integrations/internal/nodetest"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
 )
@@ -25,15 +26,11 @@ func TestMain(m *testing.M) {
 	if !found {
 		os.Exit(m.Run())
 	}
-	var all []redlock.Node
-	for _, addr := range strings.Fields(nodes) {
-		all = append(all, redlock.NewNode(addr))
+	var opts []redlock.Option
+	if job == "ticks" { // A process that stands still is to miss its node timeout.
+		opts = append(opts, redlock.WithNodeTimeout(250*time.Millisecond))
 	}
-	nodeTimeout := 10 * time.Second
-	if job == "ticks" {
-		nodeTimeout = 250 * time.Millisecond // A process that stands still is to miss it.
-	}
-	r := must(redlock.New(all, redlock.WithNodeTimeout(nodeTimeout), redlock.WithConnectTimeout(10*time.Second)))
+	r := must(nodetest.Connect(strings.Fields(nodes), opts...))
 	map[string]func(*redlock.Redlock){"jobs": runJobs, "ticks": runTicks, "lead": stand}[job](r)
 	if err := r.Close(context.Background()); err != nil {
 		panic(err)

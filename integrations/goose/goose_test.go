@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed6c881748/redlock/integrations/internal/nodetest"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
 	"github.com/seed6c881748/redlock/test/testdb"
@@ -78,29 +79,6 @@ func statement(version int64, text string) *goose.Migration {
 	})
 }
 
-func addresses(cluster *testcluster.Cluster) (addrs []string) {
-	for _, n := range cluster.Nodes {
-		addrs = append(addrs, n.Addr())
-	}
-	return addrs
-}
-
-func connect(addrs []string, opts ...redlock.Option) (*redlock.Redlock, error) {
-	nodes := make([]redlock.Node, len(addrs))
-	for i, addr := range addrs {
-		nodes[i] = redlock.NewNode(addr)
-	}
-	return redlock.New(nodes, append([]redlock.Option{redlock.WithNodeTimeout(10 * time.Second)}, opts...)...)
-}
-
-func newRedlock(t *testing.T, cluster *testcluster.Cluster, opts ...redlock.Option) *redlock.Redlock {
-	t.Helper()
-	r, err := connect(addresses(cluster), opts...)
-	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, r.Close(context.WithoutCancel(t.Context()))) })
-	return r
-}
-
 // kinds are the two ways in which goose takes a lock.
 var kinds = map[string]func(*Locker) goose.ProviderOption{
 	"Locker":        func(l *Locker) goose.ProviderOption { return goose.WithLocker(l) },
@@ -123,7 +101,7 @@ func TestProviders(t *testing.T) {
 	everyWay(t, func(t *testing.T, d database, kind string) {
 		cluster := testcluster.RunEmbedded(t, 3)
 		locktesting.TestProviderLocking(t, func(t *testing.T) *goose.Provider {
-			l := New(newRedlock(t, cluster), name, time.Minute)
+			l := New(nodetest.Redlock(t, cluster.Addrs()), name, time.Minute)
 			return d.provider(t, d.mustOpen(t), kinds[kind](l),
 				statement(1, "CREATE TABLE a (x INT)"), statement(2, "CREATE TABLE b (x INT)"))
 		})
@@ -135,7 +113,7 @@ func TestLockers(t *testing.T) {
 	t.Parallel()
 	cluster := testcluster.RunEmbedded(t, 3)
 	locktesting.TestConcurrentLocking(t, nil, func(t *testing.T) lock.Locker {
-		return New(newRedlock(t, cluster), name, time.Minute)
+		return New(nodetest.Redlock(t, cluster.Addrs()), name, time.Minute)
 	}, 500*time.Millisecond)
 }
 
@@ -145,7 +123,7 @@ func TestTheLockIsLost(t *testing.T) {
 	databases(t, func(t *testing.T, d database) {
 		const ttl = 2 * time.Second // The next extension is not long in coming.
 		cluster := testcluster.RunEmbedded(t, 3)
-		l := New(newRedlock(t, cluster), name, ttl)
+		l := New(nodetest.Redlock(t, cluster.Addrs()), name, ttl)
 		db := d.mustOpen(t)
 		_, err := db.ExecContext(t.Context(), "CREATE TABLE orders (x INT)")
 		require.NoError(t, err)
@@ -192,7 +170,7 @@ func TestALostLockerIsReported(t *testing.T) {
 	t.Parallel()
 	databases(t, func(t *testing.T, d database) {
 		cluster := testcluster.RunEmbedded(t, 3)
-		l := New(newRedlock(t, cluster), name, time.Minute)
+		l := New(nodetest.Redlock(t, cluster.Addrs()), name, time.Minute)
 		p := d.provider(t, d.mustOpen(t), goose.WithLocker(l), in(1, func(context.Context, *sql.Tx) error {
 			lose(t, cluster)
 			return nil
@@ -225,7 +203,7 @@ func TestDoAroundTheProvider(t *testing.T) {
 			_, err := p.Up(ctx)
 			return err
 		}
-		err := newRedlock(t, cluster).Do(ctx, []string{name}, 2*time.Second, do)
+		err := nodetest.Redlock(t, cluster.Addrs()).Do(ctx, []string{name}, 2*time.Second, do)
 		require.ErrorIs(t, err, redlock.ErrLost)
 		require.NoError(t, ctx.Err(), "the statement went on")
 		version, err := p.GetDBVersion(t.Context())
@@ -237,11 +215,11 @@ func TestDoAroundTheProvider(t *testing.T) {
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	cluster := testcluster.RunEmbedded(t, 3)
-	l := New(newRedlock(t, cluster, redlock.WithNodeTimeout(time.Second)), name, time.Minute)
+	l := New(nodetest.Redlock(t, cluster.Addrs(), redlock.WithNodeTimeout(time.Second)), name, time.Minute)
 	require.ErrorIs(t, l.Unlock(t.Context(), nil), errNotLocked)
 	require.NoError(t, l.Lock(t.Context(), nil))
 
-	another := New(newRedlock(t, cluster), name, time.Minute, redlock.WithRetryCount(0))
+	another := New(nodetest.Redlock(t, cluster.Addrs()), name, time.Minute, redlock.WithRetryCount(0))
 	require.ErrorIs(t, another.SessionLock(t.Context(), nil), redlock.ErrTaken)
 	cause := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(t.Context())

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/integrations/internal/child"
+	"github.com/seed6c881748/redlock/integrations/internal/nodetest"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
 	"github.com/seed6c881748/redlock/test/testdb"
@@ -34,7 +35,7 @@ func TestMain(m *testing.M) {
 // migrate waits in its first migration for a line from the test.
 func migrate(job []string) (err error) {
 	d := database{goose.Dialect(job[0]), job[1], job[2]}
-	r, err := connect(job[4:], redlock.WithHook(func(_ context.Context, e redlock.Event) {
+	r, err := nodetest.Connect(job[4:], redlock.WithHook(func(_ context.Context, e redlock.Event) {
 		if e.Kind == redlock.EventWaiting {
 			fmt.Println("waiting")
 		}
@@ -68,7 +69,7 @@ func migrate(job []string) (err error) {
 
 func start(t *testing.T, d database, kind string, cluster *testcluster.Cluster) *child.Process {
 	t.Helper()
-	return child.Start(t, "REDLOCK_MIGRATE", append([]string{string(d.dialect), d.driver, d.dsn, kind}, addresses(cluster)...)...)
+	return child.Start(t, "REDLOCK_MIGRATE", append([]string{string(d.dialect), d.driver, d.dsn, kind}, cluster.Addrs()...)...)
 }
 
 func TestTwoProcesses(t *testing.T) {

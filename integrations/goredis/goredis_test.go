@@ -83,7 +83,7 @@ func TestAProviderThatHangsIsGivenUp(t *testing.T) {
 			},
 		})
 		require.NoError(t, c.Close())
-		_, err := open(t, redlockgoredis.Node(c)).TryLock(t.Context(), []string{"x"}, time.Minute)
+		_, err := nodetest.Open(t, redlockgoredis.Node(c)).TryLock(t.Context(), []string{"x"}, time.Minute)
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		time.Sleep(2 * time.Hour)
 		require.NoError(t, server.Close())
@@ -93,7 +93,7 @@ func TestAProviderThatHangsIsGivenUp(t *testing.T) {
 // go-redis does not log in a user without a password, so that the connection is the default user's.
 func TestAUserWithoutPassword(t *testing.T) {
 	n := testcluster.RunServers(t, 1).Nodes[0]
-	_, err := open(t, redlockgoredis.Node(redis.NewClient(&redis.Options{Addr: n.Addr(), Username: "nobody"}))).
+	_, err := nodetest.Open(t, redlockgoredis.Node(redis.NewClient(&redis.Options{Addr: n.Addr(), Username: "nobody"}))).
 		Lock(t.Context(), []string{"x"}, time.Minute)
 	require.NoError(t, err)
 }
@@ -122,7 +122,7 @@ func (p *streaming) Subscribe(listener auth.CredentialsListener) (auth.Credentia
 func TestStreamingCredentialsAreUnsubscribed(t *testing.T) {
 	p := &streaming{get: func(context.Context) (string, string, error) { return "", "", nil }}
 	for _, n := range testcluster.RunServers(t, 2).Nodes {
-		r := open(t, redlockgoredis.Node(redis.NewClient(&redis.Options{Addr: n.Addr(), StreamingCredentialsProvider: p})))
+		r := nodetest.Open(t, redlockgoredis.Node(redis.NewClient(&redis.Options{Addr: n.Addr(), StreamingCredentialsProvider: p})))
 		_, err := r.Lock(t.Context(), []string{"x"}, time.Minute)
 		require.NoError(t, err)
 	}
@@ -143,7 +143,7 @@ func TestDialer(t *testing.T) {
 	require.NoError(t, client.Close()) // The node does without it.
 	node := redlockgoredis.Node(client)
 	assert.Equal(t, "orders-db", node.Name)
-	_, err := open(t, node).Lock(t.Context(), []string{"x"}, time.Minute)
+	_, err := nodetest.Open(t, node).Lock(t.Context(), []string{"x"}, time.Minute)
 	require.NoError(t, err)
 	assert.Equal(t, &dialled{"tcp", "orders-db"}, calls.Load())
 }
@@ -152,7 +152,7 @@ func TestADialerThatFailsIsTheNodesVote(t *testing.T) {
 	node := redlockgoredis.Node(redis.NewClient(&redis.Options{Addr: "a:1", Dialer: func(context.Context, string, string) (net.Conn, error) {
 		return nil, errors.New("no tunnel")
 	}}))
-	_, err := open(t, node).TryLock(t.Context(), []string{"x"}, time.Minute)
+	_, err := nodetest.Open(t, node).TryLock(t.Context(), []string{"x"}, time.Minute)
 	require.ErrorIs(t, err, redlock.ErrNoQuorum)
 	require.ErrorContains(t, err, "no tunnel")
 }
@@ -200,12 +200,4 @@ func requireRefused(t *testing.T, client redis.UniversalClient, says string) {
 	require.NotContains(t, err.Error(), "address")
 	require.ErrorContains(t, err, says)
 	t.Log(err)
-}
-
-func open(t *testing.T, nodes ...redlock.Node) *redlock.Redlock {
-	t.Helper()
-	r, err := redlock.New(nodes)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, r.Close(context.WithoutCancel(t.Context()))) })
-	return r
 }

@@ -1,7 +1,6 @@
 package redlockmigrate
 
 import (
-	"context"
 	"database/sql"
 	"errors"
 	"io"
@@ -18,6 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed6c881748/redlock/integrations/internal/nodetest"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
 	"github.com/seed6c881748/redlock/test/testdb"
@@ -85,34 +85,11 @@ func closeMigrate(t *testing.T, m *migrate.Migrate) {
 	assert.NoError(t, errors.Join(sourceErr, databaseErr))
 }
 
-func addresses(cluster *testcluster.Cluster) (addrs []string) {
-	for _, n := range cluster.Nodes {
-		addrs = append(addrs, n.Addr())
-	}
-	return addrs
-}
-
-func connect(addrs []string, opts ...redlock.Option) (*redlock.Redlock, error) {
-	nodes := make([]redlock.Node, len(addrs))
-	for i, addr := range addrs {
-		nodes[i] = redlock.NewNode(addr)
-	}
-	return redlock.New(nodes, append(opts, redlock.WithNodeTimeout(10*time.Second))...)
-}
-
-func newRedlock(t *testing.T, cluster *testcluster.Cluster) *redlock.Redlock {
-	t.Helper()
-	r, err := connect(addresses(cluster))
-	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, r.Close(context.WithoutCancel(t.Context()))) })
-	return r
-}
-
 // What migrate asks of its drivers.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	databases(t, func(t *testing.T, driver, dsn string, both bool) {
-		r := newRedlock(t, testcluster.RunEmbedded(t, 3))
+		r := nodetest.Redlock(t, testcluster.RunEmbedded(t, 3).Addrs())
 		d := New(mustOpen(t, driver, dsn), r, name, time.Minute)
 		d.Both = both
 		conformance.Test(t, d, []byte("CREATE TABLE orders (x INT)"))
@@ -129,7 +106,7 @@ func TestConformance(t *testing.T) {
 func TestDown(t *testing.T) {
 	t.Parallel()
 	databases(t, func(t *testing.T, driver, dsn string, both bool) {
-		d := New(mustOpen(t, driver, dsn), newRedlock(t, testcluster.RunEmbedded(t, 3)), name, time.Minute)
+		d := New(mustOpen(t, driver, dsn), nodetest.Redlock(t, testcluster.RunEmbedded(t, 3).Addrs()), name, time.Minute)
 		d.Both = both
 		m := mustMigrate(t, d)
 		defer closeMigrate(t, m)
@@ -169,7 +146,7 @@ func TestTheLockIsLost(t *testing.T) {
 	databases(t, func(t *testing.T, driver, dsn string, both bool) {
 		cluster := testcluster.RunEmbedded(t, 3)
 		w := &watched{Driver: mustOpen(t, driver, dsn)}
-		d := New(w, newRedlock(t, cluster), name, 2*time.Second) // The next extension is not long in coming.
+		d := New(w, nodetest.Redlock(t, cluster.Addrs()), name, 2*time.Second) // The next extension is not long in coming.
 		d.Both = both
 		w.before = func() error {
 			lose(t, cluster, d)
@@ -192,7 +169,7 @@ func TestAfterALossOthersAreRespected(t *testing.T) {
 	t.Parallel()
 	databases(t, func(t *testing.T, driver, dsn string, both bool) {
 		cluster := testcluster.RunEmbedded(t, 3)
-		d := New(mustOpen(t, driver, dsn), newRedlock(t, cluster), name, 2*time.Second)
+		d := New(mustOpen(t, driver, dsn), nodetest.Redlock(t, cluster.Addrs()), name, 2*time.Second)
 		d.Both = both
 		require.NoError(t, d.Lock())
 		require.NoError(t, d.SetVersion(3, true))
@@ -219,7 +196,7 @@ func TestAnotherHasTheLock(t *testing.T) {
 	t.Parallel()
 	cluster := testcluster.RunEmbedded(t, 3)
 	databases(t, func(t *testing.T, driver, dsn string, _ bool) {
-		r := newRedlock(t, cluster)
+		r := nodetest.Redlock(t, cluster.Addrs())
 		resource := name + t.Name()
 		first := New(mustOpen(t, driver, dsn), r, resource, time.Minute)
 		require.NoError(t, first.Lock())
@@ -245,7 +222,7 @@ func TestAnotherHasTheLock(t *testing.T) {
 func TestOpen(t *testing.T) {
 	t.Parallel()
 	dsn := testdb.MariaDB(t)
-	d := New(&mysql.Mysql{}, newRedlock(t, testcluster.RunEmbedded(t, 3)), name, time.Minute)
+	d := New(&mysql.Mysql{}, nodetest.Redlock(t, testcluster.RunEmbedded(t, 3).Addrs()), name, time.Minute)
 	d.Both = true
 	_, err := d.Open("mysql://%")
 	require.Error(t, err)

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/integrations/internal/child"
+	"github.com/seed6c881748/redlock/integrations/internal/nodetest"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
 	"github.com/seed6c881748/redlock/test/testdb"
@@ -33,7 +34,7 @@ func TestMain(m *testing.M) {
 
 // work waits before its first migration for a line from the test.
 func work(job []string) (err error) {
-	r, err := connect(job[3:], redlock.WithHook(func(_ context.Context, e redlock.Event) {
+	r, err := nodetest.Connect(job[3:], redlock.WithHook(func(_ context.Context, e redlock.Event) {
 		if e.Kind == redlock.EventWaiting {
 			fmt.Println("waiting")
 		}
@@ -72,7 +73,7 @@ func work(job []string) (err error) {
 
 func start(t *testing.T, driver, dsn string, both bool, cluster *testcluster.Cluster) *child.Process {
 	t.Helper()
-	return child.Start(t, "REDLOCK_MIGRATE", append([]string{driver, dsn, fmt.Sprint(both)}, addresses(cluster)...)...)
+	return child.Start(t, "REDLOCK_MIGRATE", append([]string{driver, dsn, fmt.Sprint(both)}, cluster.Addrs()...)...)
 }
 
 func TestTwoProcesses(t *testing.T) {

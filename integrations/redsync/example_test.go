@@ -7,8 +7,8 @@ import (
 	"log"
 	"time"
 
+	"github.com/seed6c881748/redlock/integrations/internal/nodetest"
 	"github.com/seed6c881748/redlock/integrations/redsync"
-	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
 )
 
@@ -77,17 +77,4 @@ func ExampleNew() {
 }
 
 // connect returns a Redlock on three servers in memory.
-func connect() (r *redlock.Redlock, end func()) {
-	cluster, err := testcluster.StartEmbedded(3)
-	if err != nil {
-		log.Fatal(err)
-	}
-	var nodes []redlock.Node
-	for _, addr := range cluster.Addrs() {
-		nodes = append(nodes, redlock.NewNode(addr))
-	}
-	if r, err = redlock.New(nodes, redlock.WithConnectTimeout(10*time.Second), redlock.WithNodeTimeout(10*time.Second)); err != nil {
-		log.Fatal(err)
-	}
-	return r, func() { _ = errors.Join(r.Close(context.Background()), cluster.Close()) }
-}
+var connect = nodetest.Example

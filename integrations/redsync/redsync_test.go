@@ -30,11 +30,20 @@ func inBubble(t *testing.T, f func(t *testing.T, c *redlocktest.Cluster, rs *Red
 	})
 }
 
-func requireUnlocked(t *testing.T, m *Mutex) {
-	t.Helper()
-	ok, err := m.Unlock()
-	require.NoError(t, err)
-	require.True(t, ok)
+// success is the error of a call that must succeed.
+func success(ok bool, err error) error {
+	if err == nil && !ok {
+		return errors.New("it is refused without an error")
+	}
+	return err
+}
+
+// refusal is the error of a call that must be refused.
+func refusal(ok bool, err error) error {
+	if ok {
+		return errors.New("it succeeds")
+	}
+	return err
 }
 
 // requireTaken requires an error for which today's code looks by its type. It returns the nodes.
@@ -75,7 +84,7 @@ func TestLockAgain(t *testing.T) {
 		for range 3 {
 			require.NoError(t, m.Lock())
 			values[m.Value()] = true
-			requireUnlocked(t, m)
+			require.NoError(t, success(m.Unlock()))
 			c.AssertFree()
 		}
 		assert.Len(t, values, 3, "values are new each time")
@@ -86,7 +95,7 @@ func TestLockAgain(t *testing.T) {
 		require.NoError(t, m.Lock())
 		time.Sleep(9 * time.Second)
 		require.NoError(t, m.Lock())
-		requireUnlocked(t, m)
+		require.NoError(t, success(m.Unlock()))
 	})
 }
 
@@ -157,8 +166,8 @@ func TestAReleaseWakesLock(t *testing.T) {
 		time.Sleep(time.Minute)
 		start := time.Now()
 		require.NoError(t, lock.Unlock(t.Context()))
-		requireUnlocked(t, <-got)
-		requireUnlocked(t, <-got)
+		require.NoError(t, success((<-got).Unlock()))
+		require.NoError(t, success((<-got).Unlock()))
 		assert.Less(t, time.Since(start), time.Second)
 	})
 }
@@ -170,12 +179,10 @@ func TestExpiry(t *testing.T) {
 		require.NoError(t, m.Lock())
 		assert.Equal(t, start.Add(54*time.Second-2*time.Millisecond), m.Until())
 		time.Sleep(30 * time.Second)
-		ok, err := m.Extend()
-		require.NoError(t, err)
-		require.True(t, ok)
+		require.NoError(t, success(m.Extend()))
 		assert.Equal(t, start.Add(84*time.Second-2*time.Millisecond), m.Until())
 		time.Sleep(50 * time.Second)
-		requireUnlocked(t, m)
+		require.NoError(t, success(m.Unlock()))
 	})
 }
 
@@ -208,7 +215,7 @@ func TestNoEffect(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *redlocktest.Cluster, rs *Redsync) {
 		m := rs.NewMutex("x", WithFailFast(true), WithFailFast(false), WithShufflePools(true), OptionFunc(func(*Mutex) {}))
 		require.NoError(t, m.Lock())
-		requireUnlocked(t, m)
+		require.NoError(t, success(m.Unlock()))
 	})
 }
 
@@ -222,7 +229,7 @@ func TestGenValueFunc(t *testing.T) {
 		}))
 		require.NoError(t, m.Lock())
 		assert.NotContains(t, m.Value(), "same")
-		requireUnlocked(t, m)
+		require.NoError(t, success(m.Unlock()))
 		assert.Equal(t, 1, calls)
 		fails = io.ErrUnexpectedEOF
 		assert.Equal(t, fails, m.Lock())
@@ -237,10 +244,9 @@ func TestSetNXOnExtendIsRefused(t *testing.T) {
 			require.ErrorIs(t, err, ErrFailed)
 			require.ErrorContains(t, err, "WithSetNXOnExtend")
 		}
-		ok, err := m.Extend()
+		err := refusal(m.Extend())
 		require.ErrorIs(t, err, ErrExtendFailed)
 		require.ErrorContains(t, err, "WithSetNXOnExtend")
-		assert.False(t, ok)
 		c.AssertFree()
 	})
 }
@@ -284,25 +290,17 @@ func TestWrongArguments(t *testing.T) {
 				require.ErrorIs(t, err, ErrFailed, says)
 				require.ErrorContains(t, err, says)
 			}
-			ok, err := m.Unlock()
-			require.ErrorIs(t, err, ErrLockAlreadyExpired, says)
-			require.False(t, ok)
-			ok, err = m.Extend()
-			requireTaken(t, err, redlock.ErrLost)
-			require.False(t, ok)
-			ok, err = m.Valid()
-			requireTaken(t, err, redlock.ErrLost)
-			require.False(t, ok)
+			require.ErrorIs(t, refusal(m.Unlock()), ErrLockAlreadyExpired, says)
+			requireTaken(t, refusal(m.Extend()), redlock.ErrLost)
+			requireTaken(t, refusal(m.Valid()), redlock.ErrLost)
 		}
 		for _, n := range c.Redlock.Stats().Nodes {
 			assert.Zero(t, n.Connects)
 		}
 		// What is wrong with an option is said by each call that would ask nodes.
 		wrong := New(nil).NewMutex("x", WithValue("0123456789abcdef0123456789abcdef"), nil)
-		_, err := wrong.Unlock()
-		require.ErrorContains(t, err, "nil Option")
-		_, err = wrong.Valid()
-		require.ErrorContains(t, err, "nil Option")
+		require.ErrorContains(t, refusal(wrong.Unlock()), "nil Option")
+		require.ErrorContains(t, refusal(wrong.Valid()), "nil Option")
 	})
 }
 
@@ -326,9 +324,7 @@ func TestTwoMutexesUseOneRedlockAtATime(t *testing.T) {
 					_, _, _ = m.Value(), m.Until(), m.Name()
 					time.Sleep(time.Millisecond)
 					inside.Add(-1)
-					ok, err := m.Unlock()
-					assert.True(t, ok)
-					assert.NoError(t, err)
+					assert.NoError(t, success(m.Unlock()))
 				}
 			})
 		}
@@ -354,16 +350,11 @@ func TestTheEndOfTheContext(t *testing.T) {
 
 		// nil is a context that does not end.
 		require.NoError(t, m.LockContext(nil)) //nolint:staticcheck // redsync allows it.
-		ok, err := m.ExtendContext(ctx)
-		require.False(t, ok)
+		err = refusal(m.ExtendContext(ctx))
 		require.ErrorIs(t, err, ErrExtendFailed)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		ok, err = m.ValidContext(ctx)
-		require.False(t, ok)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		ok, err = m.UnlockContext(ctx) // A release does not depend on it.
-		require.NoError(t, err)
-		require.True(t, ok)
+		require.ErrorIs(t, refusal(m.ValidContext(ctx)), context.DeadlineExceeded)
+		require.NoError(t, success(m.UnlockContext(ctx))) // A release does not depend on it.
 		c.AssertFree()
 	})
 }
@@ -372,15 +363,14 @@ func TestUnlockWithoutALock(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *redlocktest.Cluster, rs *Redsync) {
 		m := rs.NewMutex("x")
 		requireExpired := func(ours error) {
-			ok, err := m.Unlock()
-			require.False(t, ok)
+			err := refusal(m.Unlock())
 			require.ErrorIs(t, err, ErrLockAlreadyExpired)
 			require.ErrorIs(t, err, ours)
 		}
 		requireExpired(redlock.ErrLost) // Never locked.
 
 		require.NoError(t, m.Lock())
-		requireUnlocked(t, m)
+		require.NoError(t, success(m.Unlock()))
 		requireExpired(redlock.ErrLost) // The second time.
 
 		require.NoError(t, m.Lock())
@@ -424,9 +414,7 @@ func TestExtendWithoutALock(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *redlocktest.Cluster, rs *Redsync) {
 		m := rs.NewMutex("x")
 		requireLost := func(ours error) []int {
-			ok, err := m.Extend()
-			require.False(t, ok)
-			return requireTaken(t, err, ours)
+			return requireTaken(t, refusal(m.Extend()), ours)
 		}
 		requireLost(redlock.ErrLost)
 
@@ -461,18 +449,12 @@ func TestTooFewNodes(t *testing.T) {
 		c.StopMajority()
 		requireNodes(rs.NewMutex("x").TryLock())
 		requireNodes(rs.NewMutex("y", WithTries(3)).Lock())
-		ok, err := m.Extend()
-		require.False(t, ok)
-		requireNodes(err)
-		ok, err = m.Valid()
-		require.False(t, ok)
-		requireNodes(err)
-		ok, err = m.Unlock()
-		require.False(t, ok)
-		requireNodes(err)
+		requireNodes(refusal(m.Extend()))
+		requireNodes(refusal(m.Valid()))
+		requireNodes(refusal(m.Unlock()))
 
 		c.Recover()
-		requireUnlocked(t, m) // It may be repeated.
+		require.NoError(t, success(m.Unlock())) // It may be repeated.
 	})
 }
 
@@ -506,12 +488,10 @@ func TestClose(t *testing.T) {
 			require.ErrorIs(t, err, ErrFailed)
 			require.ErrorIs(t, err, redlock.ErrClosed)
 		}
-		ok, err := m.Extend()
-		require.False(t, ok)
+		err := refusal(m.Extend())
 		require.ErrorIs(t, err, ErrExtendFailed)
 		require.ErrorIs(t, err, redlock.ErrClosed)
-		ok, err = m.Unlock()
-		require.False(t, ok)
+		err = refusal(m.Unlock())
 		require.ErrorIs(t, err, redlock.ErrClosed)
 		require.ErrorAs(t, err, new(*RedisError))
 	})
@@ -523,25 +503,19 @@ func TestValid(t *testing.T) {
 		require.NoError(t, m.Lock())
 		other := rs.NewMutex("x", WithValue(m.Value()))
 		for _, m := range []*Mutex{m, other} {
-			ok, err := m.Valid()
-			require.NoError(t, err)
-			require.True(t, ok)
+			require.NoError(t, success(m.Valid()))
 		}
 		c.Forget("x")
 		release := c.Take("x", time.Minute)
 		for _, m := range []*Mutex{m, other, rs.NewMutex("x")} {
-			ok, err := m.Valid()
-			require.False(t, ok)
-			requireTaken(t, err, redlock.ErrLost)
+			requireTaken(t, refusal(m.Valid()), redlock.ErrLost)
 		}
 		release()
 
 		require.NoError(t, m.Lock())
 		time.Sleep(8*time.Second - 50*time.Millisecond) // The keys are still there.
 		require.NotEmpty(t, c.Holder("x"))
-		ok, err := m.Valid()
-		require.False(t, ok)
-		requireTaken(t, err, redlock.ErrExpired)
+		requireTaken(t, refusal(m.Valid()), redlock.ErrExpired)
 	})
 }
 
@@ -552,30 +526,24 @@ func TestValue(t *testing.T) {
 		require.NoError(t, m.Lock())
 		elsewhere := New(c.NewRedlock()).NewMutex("x", WithValue(m.Value()))
 		assert.Equal(t, m.Value(), elsewhere.Value())
-		ok, err := elsewhere.Extend()
-		require.False(t, ok)
+		err := refusal(elsewhere.Extend())
 		require.ErrorIs(t, err, ErrExtendFailed)
 		require.ErrorContains(t, err, "WithValue")
 		requireTaken(t, elsewhere.TryLock(), redlock.ErrTaken)
 
-		requireUnlocked(t, elsewhere)
+		require.NoError(t, success(elsewhere.Unlock()))
 		c.AssertFree()
 		for _, m := range []*Mutex{elsewhere, m} {
-			ok, err = m.Unlock()
-			require.False(t, ok)
-			require.ErrorIs(t, err, ErrLockAlreadyExpired)
+			require.ErrorIs(t, refusal(m.Unlock()), ErrLockAlreadyExpired)
 		}
 
 		// Its own lock takes the place of the value.
 		require.NoError(t, elsewhere.Lock())
-		ok, err = elsewhere.Extend()
-		require.NoError(t, err)
-		require.True(t, ok)
-		requireUnlocked(t, elsewhere)
+		require.NoError(t, success(elsewhere.Extend()))
+		require.NoError(t, success(elsewhere.Unlock()))
 
 		// A value that is none is not asked about, and not shown.
-		ok, err = rs.NewMutex("x", WithValue("a secret")).Unlock()
-		require.False(t, ok)
+		err = refusal(rs.NewMutex("x", WithValue("a secret")).Unlock())
 		require.ErrorContains(t, err, "WithValue takes what Value")
 		require.NotContains(t, err.Error(), "a secret")
 		require.NotErrorIs(t, err, ErrLockAlreadyExpired)
@@ -589,7 +557,7 @@ func TestBesideTheLibrary(t *testing.T) {
 		require.NoError(t, m.Lock())
 		_, err := c.Redlock.TryLock(t.Context(), []string{"x"}, time.Minute)
 		require.ErrorIs(t, err, redlock.ErrTaken)
-		requireUnlocked(t, m)
+		require.NoError(t, success(m.Unlock()))
 
 		err = c.Redlock.Do(t.Context(), []string{"x"}, time.Minute, func(ctx context.Context, lock *redlock.Lock) error {
 			taken := requireTaken(t, m.LockContext(ctx), redlock.ErrAlreadyHeld) // At once, as it would wait for itself.

@@ -54,7 +54,7 @@ func TestAUserWithoutPassword(t *testing.T) {
 	require.NoError(t, err)
 	_, err = conn.Do("ACL", "SETUSER", "app", "on", "nopass", "~*", "&*", "+@all")
 	require.NoError(t, err)
-	lock, err := open(t, redlockrueidis.Node(rueidis.ClientOption{InitAddress: []string{n.Addr()}, Username: "app", ClientName: "locks"})).
+	lock, err := nodetest.Open(t, redlockrueidis.Node(rueidis.ClientOption{InitAddress: []string{n.Addr()}, Username: "app", ClientName: "locks"})).
 		Lock(t.Context(), []string{"x"}, time.Minute)
 	require.NoError(t, err)
 	clients, err := conn.Do("CLIENT", "LIST")
@@ -99,7 +99,7 @@ func TestDialFunctions(t *testing.T) {
 			tt(&o, func(d told) { dialled = d })
 			node := redlockrueidis.Node(o)
 			assert.Equal(t, "orders-db", node.Name)
-			_, err := open(t, node).Lock(t.Context(), []string{name}, time.Minute)
+			_, err := nodetest.Open(t, node).Lock(t.Context(), []string{name}, time.Minute)
 			require.NoError(t, err)
 			assert.Equal(t, told{"orders-db", "from", config}, dialled)
 			assert.Equal(t, n.Addr(), server)
@@ -113,7 +113,7 @@ func TestDialer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := rueidis.ClientOption{InitAddress: []string{"127.0.0.1:1"}, TLSConfig: config}
 			o.Dialer.Control = func(string, string, syscall.RawConn) error { return errors.New("no tunnel") }
-			_, err := open(t, redlockrueidis.Node(o)).TryLock(t.Context(), []string{"x"}, time.Minute)
+			_, err := nodetest.Open(t, redlockrueidis.Node(o)).TryLock(t.Context(), []string{"x"}, time.Minute)
 			require.ErrorIs(t, err, redlock.ErrNoQuorum)
 			require.ErrorContains(t, err, "no tunnel")
 		})
@@ -147,12 +147,4 @@ func TestOptionsThatAreRefused(t *testing.T) {
 			require.ErrorContains(t, err, tt.says)
 		})
 	}
-}
-
-func open(t *testing.T, nodes ...redlock.Node) *redlock.Redlock {
-	t.Helper()
-	r, err := redlock.New(nodes)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, r.Close(context.WithoutCancel(t.Context()))) })
-	return r
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/tus/tusd/v2/pkg/filestore"
 	"github.com/tus/tusd/v2/pkg/handler"
 
+	"github.com/seed6c881748/redlock/integrations/internal/nodetest"
 	redlocktusd "github.com/seed6c881748/redlock/integrations/tusd"
 	"github.com/seed6c881748/redlock/internal/testcluster"
-	"github.com/seed6c881748/redlock/redlock"
 )
 
 // An upload is begun at one server and continued at another.
@@ -48,11 +48,7 @@ func Example() {
 
 // serve starts a server.
 func serve(folder string, addrs []string) (url string, end func()) {
-	var nodes []redlock.Node
-	for _, addr := range addrs {
-		nodes = append(nodes, redlock.NewNode(addr))
-	}
-	r, err := redlock.New(nodes, redlock.WithNodeTimeout(10*time.Second))
+	r, err := nodetest.Connect(addrs) // A Redlock.
 	if err != nil {
 		log.Fatal(err)
 	}

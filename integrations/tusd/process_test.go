@@ -13,10 +13,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/integrations/internal/child"
+	"github.com/seed6c881748/redlock/integrations/internal/nodetest"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
 )
@@ -39,7 +39,7 @@ func runServer(job []string) (err error) {
 	if err != nil {
 		return err
 	}
-	r, err := connect(job[2:])
+	r, err := nodetest.Connect(job[2:])
 	if err != nil {
 		return err
 	}
@@ -104,10 +104,7 @@ func TestAServerThatIsKilledWhileItWaitsInterruptsOnce(t *testing.T) {
 	t.Parallel()
 	cluster := testcluster.RunServers(t, 3)
 	const ttl = 9 * time.Second
-	r, err := connect(cluster.Addrs())
-	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, r.Close(context.WithoutCancel(t.Context()))) })
-	l := New(r, ttl)
+	l := New(nodetest.Redlock(t, cluster.Addrs()), ttl)
 	first, second := newLock(t, l), newLock(t, l)
 	asked := make(chan struct{}, 2)
 	ask := func() { asked <- struct{}{} }

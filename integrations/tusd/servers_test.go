@@ -2,7 +2,6 @@ package redlocktusd
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -17,11 +16,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"github.com/tus/tusd/v2/pkg/filestore"
 	"github.com/tus/tusd/v2/pkg/handler"
 
+	"github.com/seed6c881748/redlock/integrations/internal/nodetest"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
 )
@@ -40,21 +39,10 @@ func newHandler(folder string, l *Locker) (http.Handler, error) {
 	return http.StripPrefix(base, h), err
 }
 
-func connect(addrs []string) (*redlock.Redlock, error) {
-	nodes := make([]redlock.Node, len(addrs))
-	for i, addr := range addrs {
-		nodes[i] = redlock.NewNode(addr)
-	}
-	return redlock.New(nodes, redlock.WithNodeTimeout(10*time.Second), redlock.WithConnectTimeout(10*time.Second))
-}
-
 // serve starts a server with a Redlock of its own.
 func serve(t *testing.T, folder string, cluster *testcluster.Cluster, ttl time.Duration, opts ...redlock.Option) (addr string) {
 	t.Helper()
-	r, err := connect(cluster.Addrs())
-	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, r.Close(context.WithoutCancel(t.Context()))) })
-	h, err := newHandler(folder, New(r, ttl, opts...))
+	h, err := newHandler(folder, New(nodetest.Redlock(t, cluster.Addrs()), ttl, opts...))
 	require.NoError(t, err)
 	s := httptest.NewServer(h)
 	t.Cleanup(s.Close)

@@ -14,10 +14,7 @@ func TestMain(m *testing.M) { testdb.Main(m) }
 
 func TestRun(t *testing.T) {
 	dsn := testdb.Postgres(t, "postgres")
-	var addrs []string
-	for _, n := range testcluster.RunEmbedded(t, 3).Nodes {
-		addrs = append(addrs, n.Addr())
-	}
+	addrs := testcluster.RunEmbedded(t, 3).Addrs()
 	for range 2 {
 		require.NoError(t, run(t.Context(), dsn, addrs))
 	}

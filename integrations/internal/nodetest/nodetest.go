@@ -87,8 +87,8 @@ func testWays(t *testing.T, c *Servers, node NodeFunc) {
 				theirs = append(theirs, redlock.NewNode(fmt.Sprintf("redis://%s/%d", c.Nodes[i].Addr(), s.Database)))
 				assert.Equal(t, expectedName(s), ours[i].Name)
 			}
-			requireExclusion(t, newRedlock(t, ours), newRedlock(t, theirs))
-			requireExclusion(t, newRedlock(t, theirs), newRedlock(t, ours))
+			requireExclusion(t, Open(t, ours...), Open(t, theirs...))
+			requireExclusion(t, Open(t, theirs...), Open(t, ours...))
 			c.requireReleased(t, way(0).Database, "x", "y")
 		})
 	}
@@ -135,7 +135,7 @@ func testName(t *testing.T, c *Servers, node NodeFunc) {
 	t.Helper()
 	s := c.tcp(0)
 	s.Client = "billing"
-	lock, err := newRedlock(t, []redlock.Node{node(s)}).Lock(t.Context(), []string{"x"}, ttl)
+	lock, err := Open(t, node(s)).Lock(t.Context(), []string{"x"}, ttl)
 	require.NoError(t, err)
 	assert.Contains(t, c.admin(t, 0, "CLIENT", "LIST"), "name=billing")
 	require.NoError(t, lock.Unlock(t.Context()))
@@ -145,7 +145,7 @@ func testUnknownCA(t *testing.T, c *Servers, node NodeFunc) {
 	t.Helper()
 	s := c.tls(0)
 	s.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
-	_, err := newRedlock(t, []redlock.Node{node(s)}).TryLock(t.Context(), []string{"x"}, ttl)
+	_, err := Open(t, node(s)).TryLock(t.Context(), []string{"x"}, ttl)
 	require.ErrorIs(t, err, redlock.ErrNoQuorum)
 	require.ErrorContains(t, err, "x509")
 }
@@ -154,7 +154,7 @@ func testWrongPassword(t *testing.T, c *Servers, node NodeFunc) {
 	t.Helper()
 	s := c.tcp(0)
 	s.User, s.Password = "app", "guessed"
-	_, err := newRedlock(t, []redlock.Node{node(s)}).TryLock(t.Context(), []string{"x"}, ttl)
+	_, err := Open(t, node(s)).TryLock(t.Context(), []string{"x"}, ttl)
 	require.ErrorIs(t, err, redlock.ErrNoQuorum)
 	require.ErrorContains(t, err, "WRONGPASS")
 	assert.NotContains(t, err.Error(), "guessed")
@@ -171,7 +171,7 @@ func testProviderFails(t *testing.T, c *Servers, node NodeFunc) {
 		}
 		return "app", password, nil
 	}
-	r := newRedlock(t, []redlock.Node{node(s)})
+	r := Open(t, node(s))
 	_, err := r.TryLock(t.Context(), []string{"x"}, ttl)
 	require.ErrorIs(t, err, redlock.ErrNoQuorum)
 	require.ErrorContains(t, err, "the vault is sealed")
@@ -201,7 +201,7 @@ func testRotation(t *testing.T, c *Servers, node NodeFunc) {
 		}
 		nodes = append(nodes, node(s))
 	}
-	r := newRedlock(t, nodes)
+	r := Open(t, nodes...)
 	held, err := r.Lock(t.Context(), []string{"held"}, ttl)
 	require.NoError(t, err)
 	for range 3 {
@@ -230,19 +230,10 @@ func testTwoProcesses(t *testing.T, c *Servers, node NodeFunc) {
 	for i := range c.Nodes {
 		nodes = append(nodes, node(c.tcp(i)))
 	}
-	r := newRedlock(t, nodes)
+	r := Open(t, nodes...)
 	other := startHolder(t, strings.Join(c.Addrs(), ","))
 	_, err := r.TryLock(t.Context(), []string{"x"}, ttl)
 	require.ErrorIs(t, err, redlock.ErrTaken)
 	other.End()
 	requireLockInTime(t, r)
-}
-
-func newRedlock(t *testing.T, nodes []redlock.Node) *redlock.Redlock {
-	t.Helper()
-	// Patient, as the machine may be busy.
-	r, err := redlock.New(nodes, redlock.WithNodeTimeout(5*time.Second), redlock.WithConnectTimeout(10*time.Second))
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, r.Close(context.WithoutCancel(t.Context()))) })
-	return r
 }
