@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/examples/internal/recipe"
+	"github.com/seed6c881748/redlock/examples/internal/recipetest"
 	"github.com/seed6c881748/redlock/redlock"
 )
 
@@ -24,9 +25,8 @@ func TestBalanceIsOverdrawnWithoutTheLock(t *testing.T) {
 }
 
 func TestBalanceIsNotOverdrawnWithTheLock(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		clients, err := open(recipe.Bubble(t))
+	recipetest.InBubble(t, func(t *testing.T, s *recipe.Stage) {
+		clients, err := open(s)
 		require.NoError(t, err)
 		for range 5 {
 			paid, left, err := payOut(t.Context(), func(bank *recipe.Store[int], i int) error {
@@ -40,9 +40,7 @@ func TestBalanceIsNotOverdrawnWithTheLock(t *testing.T) {
 }
 
 func TestBalanceIsNotTouchedAfterTheLock(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := recipe.Bubble(t)
+	recipetest.InBubble(t, func(t *testing.T, s *recipe.Stage) {
 		clients, err := open(s)
 		require.NoError(t, err)
 		bank := recipe.NewStore[int](2 * ttl) // Slow enough for the lock to end.
@@ -59,9 +57,8 @@ func TestBalanceIsNotTouchedAfterTheLock(t *testing.T) {
 }
 
 func TestBalanceRefusesMoreThanThereIs(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		clients, err := open(recipe.Bubble(t))
+	recipetest.InBubble(t, func(t *testing.T, s *recipe.Stage) {
+		clients, err := open(s)
 		require.NoError(t, err)
 		err = withdraw(t.Context(), clients[0], recipe.NewStore[int](time.Second), "empty", 1)
 		require.ErrorIs(t, err, errNotEnough)
@@ -70,6 +67,5 @@ func TestBalanceRefusesMoreThanThereIs(t *testing.T) {
 }
 
 func TestBalanceRuns(t *testing.T) {
-	t.Parallel()
-	require.NoError(t, recipe.Run(t.Context(), t.Output(), tell))
+	recipetest.Runs(t, tell)
 }

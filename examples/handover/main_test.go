@@ -4,28 +4,26 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/examples/internal/recipe"
+	"github.com/seed6c881748/redlock/examples/internal/recipetest"
 	"github.com/seed6c881748/redlock/redlock"
 )
 
 func open(t *testing.T, s *recipe.Stage) (api, worker *redlock.Redlock) {
 	t.Helper()
-	clients, err := s.Clients(2)
-	require.NoError(t, err)
+	clients := recipetest.Clients(t, s, 2)
 	return clients[0], clients[1]
 }
 
 func done(context.Context) error { return nil }
 
 func TestTheLockIsHeldUntilTheWorkerReleasesIt(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		api, worker := open(t, recipe.Bubble(t))
+	recipetest.InBubble(t, func(t *testing.T, s *recipe.Stage) {
+		api, worker := open(t, s)
 		j, err := request(t.Context(), api, "ada")
 		require.NoError(t, err)
 		_, err = request(t.Context(), api, "ada")
@@ -43,9 +41,8 @@ func TestTheLockIsHeldUntilTheWorkerReleasesIt(t *testing.T) {
 }
 
 func TestAJobThatFailsReleasesTheLock(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		api, worker := open(t, recipe.Bubble(t))
+	recipetest.InBubble(t, func(t *testing.T, s *recipe.Stage) {
+		api, worker := open(t, s)
 		j, err := request(t.Context(), api, "ada")
 		require.NoError(t, err)
 		broken := errors.New("no paper")
@@ -58,9 +55,8 @@ func TestAJobThatFailsReleasesTheLock(t *testing.T) {
 }
 
 func TestAJobEndsBeforeItsLock(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		api, worker := open(t, recipe.Bubble(t))
+	recipetest.InBubble(t, func(t *testing.T, s *recipe.Stage) {
+		api, worker := open(t, s)
 		j, err := request(t.Context(), api, "ada")
 		require.NoError(t, err)
 		err = perform(t.Context(), worker, j, func(ctx context.Context) error { return recipe.Sleep(ctx, time.Hour) })
@@ -71,9 +67,8 @@ func TestAJobEndsBeforeItsLock(t *testing.T) {
 }
 
 func TestAJobThatIsDeliveredAgainHarmsNobody(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		api, worker := open(t, recipe.Bubble(t))
+	recipetest.InBubble(t, func(t *testing.T, s *recipe.Stage) {
+		api, worker := open(t, s)
 		j, err := request(t.Context(), api, "ada")
 		require.NoError(t, err)
 		require.NoError(t, perform(t.Context(), worker, j, done))
@@ -87,6 +82,5 @@ func TestAJobThatIsDeliveredAgainHarmsNobody(t *testing.T) {
 }
 
 func TestHandoverRuns(t *testing.T) {
-	t.Parallel()
-	require.NoError(t, recipe.Run(t.Context(), t.Output(), tell))
+	recipetest.Runs(t, tell)
 }

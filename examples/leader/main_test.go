@@ -8,21 +8,20 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/examples/internal/recipe"
+	"github.com/seed6c881748/redlock/examples/internal/recipetest"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
 )
 
 func TestLeaderKeepsLeading(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		e, err := open(t.Context(), recipe.Bubble(t))
+	recipetest.InBubble(t, func(t *testing.T, s *recipe.Stage) {
+		e, err := open(t.Context(), s)
 		require.NoError(t, err)
 		first := <-e.terms
 		time.Sleep(10 * ttl)
@@ -38,9 +37,8 @@ func TestLeaderKeepsLeading(t *testing.T) {
 }
 
 func TestLeaderThatResignsIsFollowedByAnother(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		e, err := open(t.Context(), recipe.Bubble(t))
+	recipetest.InBubble(t, func(t *testing.T, s *recipe.Stage) {
+		e, err := open(t.Context(), s)
 		require.NoError(t, err)
 		last := <-e.terms
 		for range 6 {
@@ -58,9 +56,8 @@ func TestLeaderThatResignsIsFollowedByAnother(t *testing.T) {
 }
 
 func TestLeaderWhoseProcessEndsIsFollowedByAnother(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		e, err := open(t.Context(), recipe.Bubble(t))
+	recipetest.InBubble(t, func(t *testing.T, s *recipe.Stage) {
+		e, err := open(t.Context(), s)
 		require.NoError(t, err)
 		seen := make(map[int]bool)
 		for range names {
@@ -77,11 +74,8 @@ func TestLeaderWhoseProcessEndsIsFollowedByAnother(t *testing.T) {
 }
 
 func TestOneIsLeaderAndEverybodyCanAskWho(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := recipe.Bubble(t)
-		watcher, err := s.Client()
-		require.NoError(t, err)
+	recipetest.InBubble(t, func(t *testing.T, s *recipe.Stage) {
+		watcher := recipetest.Client(t, s)
 		leader, err := Leader(t.Context(), watcher)
 		require.NoError(t, err)
 		require.Empty(t, leader)
@@ -111,10 +105,8 @@ func TestOneIsLeaderAndEverybodyCanAskWho(t *testing.T) {
 
 // As after a suspension, before the term's context has ended.
 func TestLeaderWhoseLockHasEndedLeadsNoMore(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r, err := recipe.Bubble(t).Client()
-		require.NoError(t, err)
+	recipetest.InBubble(t, func(t *testing.T, s *recipe.Stage) {
+		r := recipetest.Client(t, s)
 		lock, err := r.Lock(t.Context(), []string{resource}, ttl)
 		require.NoError(t, err)
 		c := &Candidate{r: r}
@@ -127,10 +119,8 @@ func TestLeaderWhoseLockHasEndedLeadsNoMore(t *testing.T) {
 }
 
 func TestLeaderThatFailsAtOnceIsNoHotLoop(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r, err := recipe.Bubble(t).Client()
-		require.NoError(t, err)
+	recipetest.InBubble(t, func(t *testing.T, s *recipe.Stage) {
+		r := recipetest.Client(t, s)
 		ctx, cancel := context.WithTimeout(t.Context(), 10*pause-pause/2)
 		defer cancel()
 		terms := 0
@@ -140,11 +130,8 @@ func TestLeaderThatFailsAtOnceIsNoHotLoop(t *testing.T) {
 }
 
 func TestLeaderThatIsCutOffStandsAgain(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := recipe.Bubble(t)
-		r, err := s.Client()
-		require.NoError(t, err)
+	recipetest.InBubble(t, func(t *testing.T, s *recipe.Stage) {
+		r := recipetest.Client(t, s)
 		ctx, cancel := context.WithCancel(t.Context())
 		terms, done := make(chan context.Context), make(chan error)
 		go func() {
@@ -221,9 +208,7 @@ func candidate(t *testing.T, s *recipe.Stage) (*Candidate, *line) {
 // Each takes nearly its stop time to stop, and the others can be elected as soon as the lock of one
 // that is cut off has ended.
 func TestLeadersAreNeverTwo(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := recipe.Bubble(t)
+	recipetest.InBubble(t, func(t *testing.T, s *recipe.Stage) {
 		candidates, lines := make([]*Candidate, 3), make([]*line, 3)
 		for i := range candidates {
 			candidates[i], lines[i] = candidate(t, s)
@@ -275,8 +260,7 @@ func TestLeadersAreNeverTwo(t *testing.T) {
 }
 
 func TestLeaderRuns(t *testing.T) {
-	t.Parallel()
-	require.NoError(t, recipe.Run(t.Context(), t.Output(), tell))
+	recipetest.Runs(t, tell)
 }
 
 // BenchmarkResignation says how long nobody leads after a resignation, on this machine

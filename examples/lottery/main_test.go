@@ -12,12 +12,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/examples/internal/recipe"
+	"github.com/seed6c881748/redlock/examples/internal/recipetest"
 )
 
 func TestLotteryGivesOneRewardForTheLastCredit(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := recipe.Bubble(t)
+	recipetest.InBubble(t, func(t *testing.T, s *recipe.Stage) {
 		handlers, credits, err := open(s, time.Second)
 		require.NoError(t, err)
 		require.NoError(t, credits.Set(t.Context(), user, 1))
@@ -39,9 +38,8 @@ func TestLotteryGivesOneRewardForTheLastCredit(t *testing.T) {
 }
 
 func TestLotteryAnswersAtOnceWhileTheLockIsTaken(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		handlers, credits, err := open(recipe.Bubble(t), time.Second)
+	recipetest.InBubble(t, func(t *testing.T, s *recipe.Stage) {
+		handlers, credits, err := open(s, time.Second)
 		require.NoError(t, err)
 		require.NoError(t, credits.Set(t.Context(), user, 1))
 		first := make(chan *httptest.ResponseRecorder)
@@ -55,9 +53,7 @@ func TestLotteryAnswersAtOnceWhileTheLockIsTaken(t *testing.T) {
 }
 
 func TestLotteryTakesNoCreditAfterItsLock(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := recipe.Bubble(t)
+	recipetest.InBubble(t, func(t *testing.T, s *recipe.Stage) {
 		handlers, credits, err := open(s, 2*ttl) // Slower than the lock is long.
 		require.NoError(t, err)
 		require.NoError(t, credits.Set(t.Context(), user, 1))
@@ -73,6 +69,5 @@ func TestLotteryTakesNoCreditAfterItsLock(t *testing.T) {
 }
 
 func TestLotteryRuns(t *testing.T) {
-	t.Parallel()
-	require.NoError(t, recipe.Run(t.Context(), t.Output(), tell))
+	recipetest.Runs(t, tell)
 }

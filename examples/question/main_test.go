@@ -4,19 +4,18 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/examples/internal/recipe"
+	"github.com/seed6c881748/redlock/examples/internal/recipetest"
 	"github.com/seed6c881748/redlock/redlock"
 )
 
 func TestQuestionIsTheSameForBothPlayers(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, s *recipe.Stage) {
 		const rounds = 50
-		players, drawn, err := deal(recipe.Bubble(t))
+		players, drawn, err := deal(s)
 		require.NoError(t, err)
 		for n := range rounds {
 			dealt, err := ask(players, func(d *dealer) (string, error) {
@@ -31,9 +30,8 @@ func TestQuestionIsTheSameForBothPlayers(t *testing.T) {
 }
 
 func TestQuestionsDifferWithoutTheLock(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		players, _, err := deal(recipe.Bubble(t))
+	recipetest.InBubble(t, func(t *testing.T, s *recipe.Stage) {
+		players, _, err := deal(s)
 		require.NoError(t, err)
 		dealt, err := ask(players, func(d *dealer) (string, error) { return d.withoutLock(t.Context(), "1") })
 		require.NoError(t, err)
@@ -42,9 +40,7 @@ func TestQuestionsDifferWithoutTheLock(t *testing.T) {
 }
 
 func TestQuestionThatIsThereTakesNoLock(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := recipe.Bubble(t)
+	recipetest.InBubble(t, func(t *testing.T, s *recipe.Stage) {
 		players, _, err := deal(s)
 		require.NoError(t, err)
 		first, err := players[0].question(t.Context(), "1")
@@ -57,9 +53,7 @@ func TestQuestionThatIsThereTakesNoLock(t *testing.T) {
 }
 
 func TestQuestionIsNotStoredWhenTheLockIsLost(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := recipe.Bubble(t)
+	recipetest.InBubble(t, func(t *testing.T, s *recipe.Stage) {
 		players, _, err := deal(s)
 		require.NoError(t, err)
 		d := players[0]
@@ -78,6 +72,5 @@ func TestQuestionIsNotStoredWhenTheLockIsLost(t *testing.T) {
 }
 
 func TestQuestionRuns(t *testing.T) {
-	t.Parallel()
-	require.NoError(t, recipe.Run(t.Context(), t.Output(), tell))
+	recipetest.Runs(t, tell)
 }

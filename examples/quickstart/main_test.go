@@ -10,6 +10,9 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
@@ -28,23 +31,12 @@ func requireStory(ctx context.Context, t *testing.T, out *recorder, addrs string
 	start := time.Now()
 	got := run(ctx, newPrinter(out, plain), addrs, 0)
 	story := out.String()
-	if got != status {
-		t.Errorf("status %d, want %d", got, status)
-	}
-	if took := time.Since(start); took > 30*time.Second {
-		t.Errorf("the demo took %s", took)
-	}
-	rest := story
+	assert.Equal(t, status, got)
+	assert.Less(t, time.Since(start), 30*time.Second)
 	for _, s := range sentences {
-		_, after, found := strings.Cut(rest, s)
-		if !found {
-			t.Errorf("not said, or not in this order: %q", s)
-			continue
-		}
-		rest = after
-	}
-	if t.Failed() {
-		t.Logf("the story:\n%s", story)
+		_, after, found := strings.Cut(story, s)
+		require.True(t, found, "not said, or not in this order: %q\n%s", s, out)
+		story = after
 	}
 }
 
@@ -70,9 +62,7 @@ func requireNoLocks(t *testing.T, c *testcluster.Cluster) {
 	t.Helper()
 	for _, n := range c.Nodes {
 		keys, err := n.Keys()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for key := range keys {
 			_, resource, _ := strings.Cut(key, ":") // After the prefix.
 			if slices.Contains(resources, resource) {
@@ -102,14 +92,10 @@ func TestQuickstartTellsTheWholeStory(t *testing.T) {
 		"The end", "ok  No node has a key of a lock left.", "ok  Everything went as told",
 	)
 	for _, s := range []string{"Alice works for", "Bob works for", "Carol works for"} {
-		if n := strings.Count(out.String(), s+" 100ms"); n != 3 {
-			t.Errorf("said %d times, not twice and once more: %q", n, s)
-		}
+		assert.Equal(t, 3, strings.Count(out.String(), s+" 100ms"), "twice and once more: %q", s)
 	}
 	for line := range strings.Lines(out.String()) {
-		if utf8.RuneCountInString(line) > 100+len("\n") {
-			t.Errorf("too long for a terminal: %s", line)
-		}
+		assert.LessOrEqual(t, utf8.RuneCountInString(line), 100+len("\n"), "too long for a terminal: %s", line)
 	}
 	for _, c := range out.String() {
 		if c == '\x1b' || c > '~' && c != '…' {
@@ -135,9 +121,7 @@ func TestQuickstartOnServersOfTheUser(t *testing.T) {
 func TestQuickstartOnServersOfWhichOneIsDown(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunEmbedded(t, 3)
-	if err := c.Nodes[1].Stop(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.Nodes[1].Stop())
 	requireStory(t.Context(), t, new(recorder), strings.Join(c.Addrs(), ","), 0,
 		c.Addrs()[0]+" up   "+c.Addrs()[1]+" down   "+c.Addrs()[2]+" up",
 		c.Addrs()[1]+": not ", // connected, or waited for, if the two others have answered first
@@ -152,9 +136,7 @@ func TestQuickstartFailsOnServersThatCannotBeReached(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunEmbedded(t, 3)
 	for _, n := range c.Nodes[1:] {
-		if err := n.Stop(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, n.Stop())
 	}
 	requireStory(t.Context(), t, new(recorder), strings.Join(c.Addrs(), ","), 1,
 		"Too few nodes answer:",
@@ -219,15 +201,12 @@ func TestTheCallsAreThoseOfTheActs(t *testing.T) {
 func sources(t *testing.T) string {
 	t.Helper()
 	files, err := filepath.Glob("act_*.go")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("%d files, %v", len(files), err)
-	}
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
 	var code strings.Builder
 	for _, f := range files {
 		text, err := os.ReadFile(f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for line := range strings.Lines(string(text)) {
 			if line = strings.TrimLeft(line, "\t"); !strings.HasPrefix(line, "`") && !strings.HasPrefix(line, "calls:") {
 				code.WriteString(strings.NewReplacer("d.alice", "alice", "d.bob", "bob").Replace(line))
@@ -240,14 +219,10 @@ func sources(t *testing.T) string {
 func TestStyles(t *testing.T) {
 	t.Parallel()
 	file, err := os.Create(filepath.Join(t.TempDir(), "out"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = file.Close() }()
 	device, err := os.Open(os.DevNull) // As far as anybody can tell, a terminal.
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = device.Close() }()
 	for _, c := range []struct {
 		name string
@@ -267,9 +242,7 @@ func TestStyles(t *testing.T) {
 			}
 			return c.env[name]
 		}
-		if got := styleOf(c.out, env); got != c.want {
-			t.Errorf("%s: %+v", c.name, got)
-		}
+		assert.Equal(t, c.want, styleOf(c.out, env), c.name)
 	}
 }
 
@@ -277,21 +250,14 @@ func TestStyles(t *testing.T) {
 func TestComposeFile(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("compose.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	_, after, found := strings.Cut(string(text), "REDLOCK_NODES=")
-	if !found {
-		t.Fatal("no REDLOCK_NODES")
-	}
+	require.True(t, found, "no REDLOCK_NODES")
 	addrs := strings.Split(strings.Fields(after)[0], ",")
-	if len(addrs) != 3 || strings.Count(string(text), "<<: *master") != 3 {
-		t.Errorf("the nodes are not three: %q", addrs)
-	}
+	assert.Len(t, addrs, 3)
+	assert.Equal(t, 3, strings.Count(string(text), "<<: *master"))
 	for _, addr := range addrs {
 		_, port, _ := strings.Cut(addr, ":")
-		if !strings.Contains(string(text), `"127.0.0.1:`+port+`:6379"`) {
-			t.Errorf("no server has the port of %s", addr)
-		}
+		assert.Contains(t, string(text), `"127.0.0.1:`+port+`:6379"`)
 	}
 }

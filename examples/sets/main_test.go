@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/examples/internal/recipe"
+	"github.com/seed6c881748/redlock/examples/internal/recipetest"
 	"github.com/seed6c881748/redlock/redlock"
 )
 
@@ -314,6 +315,5 @@ func TestFencesGoOnAfterADrain(t *testing.T) {
 }
 
 func TestSetsRuns(t *testing.T) {
-	t.Parallel()
-	require.NoError(t, recipe.Run(t.Context(), t.Output(), tell))
+	recipetest.Runs(t, tell)
 }

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/examples/internal/recipe"
+	"github.com/seed6c881748/redlock/examples/internal/recipetest"
 	"github.com/seed6c881748/redlock/redlock"
 )
 
@@ -37,11 +37,8 @@ func start(t *testing.T, r *redlock.Redlock, jobs ...func(context.Context) error
 }
 
 func TestShutdownLeavesNothing(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := recipe.Bubble(t)
-		r, err := s.Client()
-		require.NoError(t, err)
+	recipetest.InBubble(t, func(t *testing.T, s *recipe.Stage) {
+		r := recipetest.Client(t, s)
 		wound := make(chan string, 2)
 		run := func(name string) func(context.Context) error {
 			return func(ctx context.Context) error {
@@ -80,17 +77,14 @@ func TestShutdownLeavesNothing(t *testing.T) {
 		require.Equal(t, 10*time.Second, time.Since(told).Round(time.Second))
 		require.ElementsMatch(t, []string{"a", "b"}, []string{<-wound, <-wound})
 		requireHolding(t, s, 0, "a", "b", "kept")
-		_, err = r.TryLock(t.Context(), []string{"late"}, ttl)
+		_, err := r.TryLock(t.Context(), []string{"late"}, ttl)
 		require.ErrorIs(t, err, redlock.ErrClosed)
 	})
 }
 
 func TestShutdownDoesNotWaitForEver(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := recipe.Bubble(t)
-		r, err := s.Client()
-		require.NoError(t, err)
+	recipetest.InBubble(t, func(t *testing.T, s *recipe.Stage) {
+		r := recipetest.Client(t, s)
 		deaf := make(chan struct{})
 		terminate, served := start(t, r, func(ctx context.Context) error {
 			return r.Do(ctx, []string{"a"}, ttl, func(context.Context, *redlock.Lock) error {
@@ -110,10 +104,9 @@ func TestShutdownDoesNotWaitForEver(t *testing.T) {
 }
 
 func TestShutdownRuns(t *testing.T) {
-	t.Parallel()
-	require.NoError(t, recipe.Run(t.Context(), t.Output(), func(ctx context.Context, s *recipe.Stage) error {
+	recipetest.Runs(t, func(ctx context.Context, s *recipe.Stage) error {
 		stop, terminate := context.WithCancel(ctx)
 		defer terminate()
 		return tell(ctx, s, stop, terminate)
-	}))
+	})
 }

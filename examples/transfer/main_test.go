@@ -8,13 +8,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/examples/internal/recipe"
+	"github.com/seed6c881748/redlock/examples/internal/recipetest"
 	"github.com/seed6c881748/redlock/redlock"
 )
 
 func TestTransfersInBothDirectionsDoNotDeadlock(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		clients, err := open(recipe.Bubble(t), 10)
+	recipetest.InBubble(t, func(t *testing.T, s *recipe.Stage) {
+		clients, err := open(s, 10)
 		require.NoError(t, err)
 		bank, err := newBank(t.Context(), 50*time.Millisecond)
 		require.NoError(t, err)
@@ -26,9 +26,8 @@ func TestTransfersInBothDirectionsDoNotDeadlock(t *testing.T) {
 }
 
 func TestTransfersOneLockAfterTheOtherDeadlock(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		clients, err := open(recipe.Bubble(t), 2)
+	recipetest.InBubble(t, func(t *testing.T, s *recipe.Stage) {
+		clients, err := open(s, 2)
 		require.NoError(t, err)
 		patience := 20 * time.Second
 		if testing.Short() {
@@ -41,9 +40,7 @@ func TestTransfersOneLockAfterTheOtherDeadlock(t *testing.T) {
 }
 
 func TestTransferIsAllOrNothing(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := recipe.Bubble(t)
+	recipetest.InBubble(t, func(t *testing.T, s *recipe.Stage) {
 		clients, err := open(s, 1)
 		require.NoError(t, err)
 		bank, err := newBank(t.Context(), ttl)
@@ -65,9 +62,7 @@ func TestTransferIsAllOrNothing(t *testing.T) {
 }
 
 func TestTransferExcludesThoseOfEitherAccount(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := recipe.Bubble(t)
+	recipetest.InBubble(t, func(t *testing.T, s *recipe.Stage) {
 		clients, err := open(s, 2)
 		require.NoError(t, err)
 		bank, err := newBank(t.Context(), time.Second)
@@ -87,6 +82,5 @@ func TestTransferExcludesThoseOfEitherAccount(t *testing.T) {
 }
 
 func TestTransferRuns(t *testing.T) {
-	t.Parallel()
-	require.NoError(t, recipe.Run(t.Context(), t.Output(), tell))
+	recipetest.Runs(t, tell)
 }

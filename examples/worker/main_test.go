@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/examples/internal/recipe"
+	"github.com/seed6c881748/redlock/examples/internal/recipetest"
 	"github.com/seed6c881748/redlock/redlock"
 )
 
@@ -18,8 +18,7 @@ const stepTime = 100 * time.Millisecond
 // open returns a worker that calls at before each step.
 func open(t *testing.T, s *recipe.Stage, steps int, at func(n int)) *worker {
 	t.Helper()
-	r, err := s.Client()
-	require.NoError(t, err)
+	r := recipetest.Client(t, s)
 	return &worker{r: r, progress: recipe.NewStore[int](time.Millisecond), steps: steps, step: func(ctx context.Context, n int) error {
 		if ctx.Err() != nil {
 			t.Errorf("step %d begins without the lock", n)
@@ -37,9 +36,8 @@ func progress(t *testing.T, w *worker) int {
 }
 
 func TestWorkerDoesTheWholeJob(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := open(t, recipe.Bubble(t), 100, func(int) {}) // Five times as long as the ttl.
+	recipetest.InBubble(t, func(t *testing.T, s *recipe.Stage) {
+		w := open(t, s, 100, func(int) {}) // Five times as long as the ttl.
 		require.NoError(t, w.work(t.Context()))
 		require.Equal(t, 100, progress(t, w))
 	})
@@ -59,9 +57,7 @@ func TestWorkerStopsWhenItsLockIsLost(t *testing.T) {
 		}, redlock.ErrExpired, ttl},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := recipe.Bubble(t)
+			recipetest.InBubble(t, func(t *testing.T, s *recipe.Stage) {
 				var mishap time.Time
 				w := open(t, s, 1000, func(n int) {
 					if n == 50 {
@@ -82,11 +78,10 @@ func TestWorkerStopsWhenItsLockIsLost(t *testing.T) {
 }
 
 func TestWorkerSaysWhenItsCallerHasStoppedIt(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, s *recipe.Stage) {
 		enough := errors.New("enough for today")
 		ctx, cancel := context.WithCancelCause(t.Context())
-		w := open(t, recipe.Bubble(t), 100, func(n int) {
+		w := open(t, s, 100, func(n int) {
 			if n == 50 {
 				cancel(enough)
 			}
@@ -99,6 +94,5 @@ func TestWorkerSaysWhenItsCallerHasStoppedIt(t *testing.T) {
 }
 
 func TestWorkerRuns(t *testing.T) {
-	t.Parallel()
-	require.NoError(t, recipe.Run(t.Context(), t.Output(), tell))
+	recipetest.Runs(t, tell)
 }

@@ -3,20 +3,19 @@ package main
 import (
 	"context"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/examples/internal/recipe"
+	"github.com/seed6c881748/redlock/examples/internal/recipetest"
 	"github.com/seed6c881748/redlock/redlock"
 )
 
 func open(t *testing.T, s *recipe.Stage, f *floor) (pools []*pool) {
 	t.Helper()
 	for range processes {
-		r, err := s.Client()
-		require.NoError(t, err)
+		r := recipetest.Client(t, s)
 		p, err := newPool(r, f.do)
 		require.NoError(t, err)
 		pools = append(pools, p)
@@ -25,10 +24,9 @@ func open(t *testing.T, s *recipe.Stage, f *floor) (pools []*pool) {
 }
 
 func TestAtMostFiveWork(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, s *recipe.Stage) {
 		f := &floor{}
-		require.NoError(t, workAll(t.Context(), open(t, recipe.Bubble(t), f), 30))
+		require.NoError(t, workAll(t.Context(), open(t, s, f), 30))
 		require.Equal(t, permits, f.most)
 		require.Equal(t, 30, f.done)
 	})
@@ -36,10 +34,9 @@ func TestAtMostFiveWork(t *testing.T) {
 
 // The slot of a process that has died is used again, and the others are used meanwhile.
 func TestASlotComesBack(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, s *recipe.Stage) {
 		f := &floor{}
-		pools := open(t, recipe.Bubble(t), f)
+		pools := open(t, s, f)
 		for range permits - 1 {
 			_, err := pools[0].s.Acquire(t.Context())
 			require.NoError(t, err)
@@ -55,11 +52,8 @@ func TestASlotComesBack(t *testing.T) {
 
 // Who has lost the permit is told, and the work says so.
 func TestWorkStopsWithItsPermit(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := recipe.Bubble(t)
-		r, err := s.Client()
-		require.NoError(t, err)
+	recipetest.InBubble(t, func(t *testing.T, s *recipe.Stage) {
+		r := recipetest.Client(t, s)
 		p, err := newPool(r, func(ctx context.Context, _ int, _ string) error {
 			require.NoError(t, s.Kill(3))
 			return recipe.Sleep(ctx, time.Minute)
@@ -73,9 +67,8 @@ func TestWorkStopsWithItsPermit(t *testing.T) {
 
 // A job that was taken from the queue and not begun is not forgotten.
 func TestAJobWithoutAPermitIsReported(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s, f := recipe.Bubble(t), &floor{}
+	recipetest.InBubble(t, func(t *testing.T, s *recipe.Stage) {
+		f := &floor{}
 		pools := open(t, s, f)
 		require.NoError(t, s.Kill(3))
 		ctx, cancel := context.WithTimeout(t.Context(), ttl)
@@ -88,6 +81,5 @@ func TestAJobWithoutAPermitIsReported(t *testing.T) {
 }
 
 func TestWorkersRuns(t *testing.T) {
-	t.Parallel()
-	require.NoError(t, recipe.Run(t.Context(), t.Output(), tell))
+	recipetest.Runs(t, tell)
 }
