@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed6c881748/redlock/redlock"
 	"github.com/seed6c881748/redlock/redlock/redlocktest"
+	"github.com/seed6c881748/redlock/test/testkit"
 )
 
 // A job that only one process may do at a time. doc.go has the same.
@@ -76,7 +77,7 @@ var (
 
 	// cluster has five Redis servers in memory. A program has addresses of real ones. On a busy
 	// machine they may take long to answer.
-	cluster = redlocktest.New(exampleTB{}, 5, redlock.WithNodeTimeout(10*time.Second))
+	cluster = redlocktest.New(&testkit.ExampleTB{}, 5, redlock.WithNodeTimeout(10*time.Second))
 
 	// nodes are those of the cluster; see ExampleNewNode for others.
 	nodes = cluster.Nodes()
@@ -84,19 +85,6 @@ var (
 	// r is a Redlock over the nodes, as New returns it; other is that of another process.
 	r, other = cluster.Redlock, cluster.NewRedlock()
 )
-
-// exampleTB is what redlocktest.New needs of a test. It ends with the process: so does the cluster.
-type exampleTB struct{ testing.TB }
-
-func (exampleTB) Helper() {}
-
-func (exampleTB) Cleanup(func()) {}
-
-func (exampleTB) Context() context.Context { return context.Background() }
-
-func (exampleTB) Errorf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
-
-func (exampleTB) Fatalf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
 
 // The handler of the example says with 503 and 409 that nothing was done, and only then.
 func TestExampleOfAnHTTPHandler(t *testing.T) {

@@ -45,22 +45,14 @@ func TestPageInABrowser(t *testing.T) {
 	r, _ := busy(t, c, script)
 	page := redlockhttp.Handler(r)
 	looks := make(chan struct{}, 1000)
-	mux := http.NewServeMux()
-	mux.HandleFunc("/page/", func(w http.ResponseWriter, req *http.Request) {
+	url := serve(t, harness, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if req.URL.Query().Get("format") == "json" {
 			looks <- struct{}{}
 		}
-		page.ServeHTTP(framed{w}, req)
-	})
-	mux.HandleFunc("/{$}", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/html")
-		_, _ = w.Write([]byte(harness))
-	})
-	server := httptest.NewServer(mux)
-	t.Cleanup(server.Close)
-
+		page.ServeHTTP(w, req)
+	}))
 	for _, dark := range []bool{false, true} {
-		dom, _ := chromium(t, dark, "--virtual-time-budget=6000", "--dump-dom", server.URL+"/")
+		dom, _ := chromium(t, dark, "--virtual-time-budget=6000", "--dump-dom", url)
 		seen := map[string]string{}
 		for _, m := range regexp.MustCompile(`<p>(\w+) \| (.*?)</p>`).FindAllStringSubmatch(dom, -1) {
 			seen[m[1]] = html.UnescapeString(m[2])
@@ -112,25 +104,13 @@ onload = async () => {
 
 func TestPageOfManyLocks(t *testing.T) {
 	testkit.SkipUnderRace(t, "the browser does the work")
-	chromium := testkit.Chromium(t)
 	r := newRedlock(t, testcluster.RunEmbedded(t, 1), redlock.WithNodeTimeout(10*time.Second))
 	for i := range 1000 {
 		_, err := r.TryLock(t.Context(), []string{fmt.Sprintf("job:%d", i)}, time.Hour-time.Duration(i)*time.Second)
 		require.NoError(t, err)
 	}
-	page := redlockhttp.Handler(r)
-	mux := http.NewServeMux()
-	mux.HandleFunc("/page/", func(w http.ResponseWriter, req *http.Request) { page.ServeHTTP(framed{w}, req) })
-	mux.HandleFunc("/{$}", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/html")
-		_, _ = w.Write([]byte(crowd))
-	})
-	server := httptest.NewServer(mux)
-	t.Cleanup(server.Close)
-	dom, _ := chromium(t, false, "--virtual-time-budget=6000", "--dump-dom", server.URL+"/")
-	seen := regexp.MustCompile(`<p>(.*)</p>`).FindStringSubmatch(dom)
-	require.NotNil(t, seen, dom)
-	assert.Equal(t, "true | 0 | true | 10 | job:999 | 500 | 0 | job:0 | 111 | 111 of 1\u202f000 | true | true", html.UnescapeString(seen[1]))
+	assert.Equal(t, "true | 0 | true | 10 | job:999 | 500 | 0 | job:0 | 111 | 111 of 1\u202f000 | true | true",
+		look(t, crowd, redlockhttp.Handler(r)))
 }
 
 // One of something is no "1 votes".
@@ -150,6 +130,29 @@ func TestPageOfOneNode(t *testing.T) {
 	assert.Contains(t, dom, "There is no quorum: 1 of 1 node gives no vote (node1 is down), and 1 vote is needed.")
 	assert.Contains(t, dom, "0 of 1 node up, the quorum is 1")
 	assert.Contains(t, dom, "1 vote failed")
+}
+
+// serve serves a harness, and the page for its frames.
+func serve(t *testing.T, harness string, page http.Handler) (url string) {
+	t.Helper()
+	mux := http.NewServeMux()
+	mux.HandleFunc("/page/", func(w http.ResponseWriter, req *http.Request) { page.ServeHTTP(framed{w}, req) })
+	mux.HandleFunc("/{$}", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = w.Write([]byte(harness))
+	})
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	return server.URL + "/"
+}
+
+// look returns what a harness says of the page.
+func look(t *testing.T, harness string, page http.Handler) string {
+	t.Helper()
+	dom, _ := testkit.Chromium(t)(t, false, "--virtual-time-budget=6000", "--dump-dom", serve(t, harness, page))
+	seen := regexp.MustCompile(`<p>(.*)</p>`).FindStringSubmatch(dom)
+	require.NotNil(t, seen, dom)
+	return html.UnescapeString(seen[1])
 }
 
 // framed lets the page be shown in a frame of the test's.

@@ -2,10 +2,7 @@ package redlockhttp_test
 
 import (
 	"context"
-	"html"
 	"net/http"
-	"net/http/httptest"
-	"regexp"
 	"testing"
 	"time"
 
@@ -16,7 +13,6 @@ import (
 	"github.com/seed6c881748/redlock/redlock"
 	"github.com/seed6c881748/redlock/redlock/redlockhttp"
 	"github.com/seed6c881748/redlock/redlock/semaphore"
-	"github.com/seed6c881748/redlock/test/testkit"
 )
 
 // permits has a Redlock hold all permits of two semaphores, wait for one more of the second, and hold locks
@@ -112,19 +108,7 @@ onload = () => setTimeout(() => {
 </script>`
 
 func TestPermitsOnThePage(t *testing.T) {
-	chromium := testkit.Chromium(t)
 	page := redlockhttp.Handler(permits(t), redlockhttp.WithSemaphores("resize", "api"))
-	mux := http.NewServeMux()
-	mux.HandleFunc("/page/", func(w http.ResponseWriter, req *http.Request) { page.ServeHTTP(framed{w}, req) })
-	mux.HandleFunc("/{$}", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/html")
-		_, _ = w.Write([]byte(groups))
-	})
-	server := httptest.NewServer(mux)
-	t.Cleanup(server.Close)
-	dom, _ := chromium(t, false, "--virtual-time-budget=6000", "--dump-dom", server.URL+"/")
-	seen := regexp.MustCompile(`<p>(.*)</p>`).FindStringSubmatch(dom)
-	require.NotNil(t, seen, dom)
 	assert.Regexp(t, `^0 \| 14 \| 10 \| api / for a permit, on 3 slots: 0, 1, 2 \| resize / 12 permits / (slot \d+ / ){10}2 more: filter by resize#… \| 3$`,
-		html.UnescapeString(seen[1]))
+		look(t, groups, page))
 }

@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"log"
 	"sync"
-	"testing"
 	"time"
 
 	"github.com/seed6c881748/redlock/redlock"
 	"github.com/seed6c881748/redlock/redlock/redlocktest"
 	"github.com/seed6c881748/redlock/redlock/semaphore"
+	"github.com/seed6c881748/redlock/test/testkit"
 )
 
 // At most five at a time, in all processes. doc.go has the same.
@@ -159,18 +159,5 @@ func ExamplePermit_KeepAlive() {
 // What the examples use and do not make themselves. A program has addresses of real servers.
 var (
 	ctx = context.Background()
-	r   = redlocktest.New(exampleTB{}, 3, redlock.WithNodeTimeout(10*time.Second)).Redlock
+	r   = redlocktest.New(&testkit.ExampleTB{}, 3, redlock.WithNodeTimeout(10*time.Second)).Redlock
 )
-
-// An exampleTB is for redlocktest, which has no test here.
-type exampleTB struct{ testing.TB }
-
-func (exampleTB) Helper() {}
-
-func (exampleTB) Cleanup(func()) {}
-
-func (exampleTB) Context() context.Context { return context.Background() }
-
-func (exampleTB) Errorf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
-
-func (exampleTB) Fatalf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
