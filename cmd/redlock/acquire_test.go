@@ -109,20 +109,6 @@ func TestAcquireCannotWriteTheToken(t *testing.T) {
 	}
 }
 
-func TestAcquireUsage(t *testing.T) {
-	t.Setenv("REDLOCK_NODES", "127.0.0.1:1")
-	for want, args := range map[string][]string{
-		"no resource is named": {},
-		"--fence needs --json": {"--fence", "x"},
-		"--ttl 100ms":          {"--ttl", "100ms", "x"},
-		"--wait \"soon\"":      {"--wait", "soon", "x"},
-	} {
-		code, _, errOut := execTool(t, nil, append([]string{"acquire"}, args...)...)
-		assert.Equal(t, exitUsage, code, "%q", args)
-		assert.Contains(t, errOut, want)
-	}
-}
-
 // A signal ends the wait, and leaves nothing behind.
 func TestAcquireInterrupted(t *testing.T) {
 	c := testcluster.RunServers(t, 3)

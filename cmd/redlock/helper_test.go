@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/test/testkit"
 )
 
 // asTool is set in the environment of a test binary that is to be the tool.
@@ -145,14 +145,8 @@ func eventually(t *testing.T, ok func() bool, format string, args ...any) {
 // locker returns a Redlock over the nodes.
 func locker(t *testing.T, c *testcluster.Cluster, opts ...redlock.Option) *redlock.Redlock {
 	t.Helper()
-	var nodes []redlock.Node
-	for _, addr := range c.Addrs() {
-		nodes = append(nodes, redlock.NewNode(addr))
-	}
-	r, err := redlock.New(nodes, append([]redlock.Option{redlock.WithConnectTimeout(20 * time.Second), redlock.WithNodeTimeout(5 * time.Second)}, opts...)...)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = r.Close(context.Background()) })
-	return r
+	opts = append([]redlock.Option{redlock.WithConnectTimeout(20 * time.Second), redlock.WithNodeTimeout(5 * time.Second)}, opts...)
+	return testkit.NewOver(t, testkit.ServerNodes(c), opts...)
 }
 
 // hold takes a lock of ten minutes that all nodes have. A quorum of them is enough for a lock, and on

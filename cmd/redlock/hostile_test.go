@@ -159,17 +159,6 @@ func TestMessagesAreHarmless(t *testing.T) {
 	assert.Equal(t, "a\\x1b[2J\\u009b\\xff\n\ufffd ü\\t", messageOf(errors.New("redlock: a\x1b[2J\u009b\xff\n\ufffd ü\t")))
 }
 
-func TestUsageBeforeAnyRequest(t *testing.T) {
-	t.Setenv("REDLOCK_NODES", "127.0.0.1:1")
-	for _, args := range [][]string{{"status", "x"}, {"list"}, {"watch", "x"}, {"break", "--yes", "x"}} {
-		for _, flag := range []string{"--node-timeout=0", "--node-timeout=-1s", "--connect-timeout=0", "--connect-timeout=-1s"} {
-			code, _, errOut := execTool(t, nil, append(args, flag)...)
-			assert.Equal(t, exitUsage, code, "%q %s", args, flag)
-			assert.Contains(t, errOut, "must be positive")
-		}
-	}
-}
-
 // Wherever a mistake is in a command line: who asks for JSON gets it.
 func TestUsageAsJSON(t *testing.T) {
 	for _, args := range [][]string{

@@ -111,34 +111,6 @@ func TestRunPermitWithinPermit(t *testing.T) {
 	}
 }
 
-// Whatever is wrong with --permits is told before any node is asked.
-func TestPermitsUsage(t *testing.T) {
-	t.Setenv("REDLOCK_NODES", "127.0.0.1:1")
-	for _, tt := range []struct {
-		args []string
-		want string
-	}{
-		{[]string{"run", "--permits", "0", "x", "--", "true"}, "--permits 0: must be from 1 to 256"},
-		{[]string{"run", "--permits", "-3", "x", "--", "true"}, "--permits -3: must be from 1 to 256"},
-		{[]string{"run", "--permits", "257", "x", "--", "true"}, "--permits 257: must be from 1 to 256"},
-		{[]string{"run", "--permits", "many", "x", "--", "true"}, "--permits"},
-		{[]string{"run", "--permits", "2", "x", "y", "--", "true"}, "--permits with 2 resources: want one"},
-		{[]string{"run", "--permits", "2", "", "--", "true"}, "empty name"},
-		{[]string{"run", "--permits", "2", "--owner", "a\nb", "x", "--", "true"}, "owner label"},
-		{[]string{"acquire", "--permits", "0", "x"}, "--permits 0: must be from 1 to 256"},
-		{[]string{"acquire", "--permits", "2", "x", "y"}, "--permits with 2 resources: want one"},
-		{[]string{"release", "--permits", "257", "x"}, "--permits 257: must be from 1 to 256"},
-		{[]string{"release", "--permits", "2", "x", "y"}, "--permits with 2 resources: want one"},
-		{[]string{"watch", "--permits", "0", "x"}, "--permits 0: must be from 1 to 256"},
-		{[]string{"status", "--permits", "0", "x"}, "--permits 0: must be from 1 to 256"},
-		{[]string{"status", "--permits", "257", "x"}, "--permits 257: must be from 1 to 256"},
-	} {
-		code, _, errOut := execTool(t, nil, tt.args...)
-		assert.Equal(t, exitUsage, code, "%q", tt.args)
-		assert.Contains(t, errOut, tt.want)
-	}
-}
-
 func TestStatusOfPermits(t *testing.T) {
 	c := testcluster.RunServers(t, 3)
 	hold(t, c, "jobs#1", redlock.WithOwner("vm/1"), redlock.WithFencing())

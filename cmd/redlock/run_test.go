@@ -153,31 +153,6 @@ func TestRunReleaseNotConfirmed(t *testing.T) {
 	}
 }
 
-func TestRunUsage(t *testing.T) {
-	tests := []struct {
-		args []string
-		want string
-	}{
-		{[]string{"x", "true"}, "no -- between"},
-		{[]string{"--", "true"}, "no resource"},
-		{[]string{"x", "--"}, "no command"},
-		{[]string{"--ttl", "10ms", "x", "--", "true"}, "--ttl 10ms: must be at least 1s"},
-		{[]string{"--wait", "never", "x", "--", "true"}, `--wait "never"`},
-		{[]string{"--kill-after", "20s", "x", "--", "true"}, "--kill-after 20s"},
-		{[]string{"--at-least", "50", "x", "--", "true"}, `--at-least "50": want a duration such as 50s`},
-		{[]string{"--at-least", "-1s", "x", "--", "true"}, "--at-least -1s"},
-		{[]string{"--owner", "a\nb", "x", "--", "true"}, "owner label"},
-		{[]string{"", "--", "true"}, "empty resource"},
-		{[]string{"--at-lest", "1s", "x", "--", "true"}, "did you mean --at-least?"},
-	}
-	t.Setenv("REDLOCK_NODES", "127.0.0.1:1")
-	for _, tt := range tests {
-		code, _, errOut := execTool(t, nil, append([]string{"run"}, tt.args...)...)
-		assert.Equal(t, exitUsage, code, "%q", tt.args)
-		assert.Contains(t, errOut, tt.want)
-	}
-}
-
 func TestRunWaits(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3)

@@ -5,19 +5,16 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
-	"github.com/seed6c881748/redlock/redlock"
 )
 
 // A keyboard is a shell with job control on a terminal, and what is typed there.
@@ -195,6 +192,37 @@ func TestTerminal(t *testing.T) {
 		waitGone(t, group)
 		eventually(t, func() bool { return holders(t, c, "s") == 0 }, "the release")
 	})
+	t.Run("top", func(t *testing.T) {
+		if _, err := exec.LookPath("top"); err != nil {
+			t.Skip(err)
+		}
+		k := sitDown(t, c)
+		k.typeText("export TERM=xterm; stty rows 50 cols 200\n" + terminalRun + "60s t -- top\n")
+		k.see("PID")
+		onAllNodes(t, c, "t")
+		k.typeText(ctrlZ)
+		k.see("Stopped")
+		assert.Equal(t, 3, holders(t, c, "t"))
+		k.typeText("fg\n")
+		k.see("PID")
+		k.typeText("q")
+		k.see("$ ") // Before that, top throws away what is typed.
+		k.typeText(`echo "then $?"` + "\n")
+		k.see("then 0")
+	})
+	// SIGTTOU: a job in the background that writes to a terminal that has it wait.
+	t.Run("output in the background", func(t *testing.T) {
+		k := sitDown(t, c)
+		k.typeText("stty tostop\n" + terminalRun + `60s y -- sh -c 'echo wri""tten; exit 8' &` + "\n")
+		// A quorum: redlock stops at once, and asks no node that was late again.
+		eventually(t, func() bool { return holders(t, c, "y") >= 2 }, "the lock")
+		k.typeText(`until jobs | grep -q Stopped; do sleep 0.1; done; echo it "sto"pped` + "\n")
+		k.see("it stopped")
+		k.typeText("fg\n")
+		k.see("written")
+		k.typeText(`echo "then $?"` + "\n")
+		k.see("then 8")
+	})
 	t.Run("one that is stopped by another process", func(t *testing.T) {
 		k := sitDown(t, c)
 		k.typeText(terminalRun + `60s s -- sh -c 'echo gr""oup $$; read a; echo "got <$a>"'` + "\n")
@@ -243,106 +271,4 @@ func TestTerminal(t *testing.T) {
 		k.typeText(`echo "codes ${PIPESTATUS[*]}"` + "\n")
 		k.see("codes 130")
 	})
-}
-
-func TestWatchOnTerminal(t *testing.T) {
-	t.Parallel()
-	c := testcluster.RunServers(t, 3)
-	const watch = `$TOOL watch --node-timeout 5s --connect-timeout 20s --interval 100ms x` + "\n"
-	t.Run("a picture in colour", func(t *testing.T) {
-		k := sitDown(t, c)
-		k.typeText(`TERM=xterm ` + watch)
-		k.see("\x1b[?25l") // The cursor goes,
-		k.see("\x1b[H")    // and the picture is drawn where the last one was.
-		k.see("\x1b[1mx\x1b[0m  \x1b[2mfree\x1b[0m\x1b[K")
-		k.see("\x1b[J")
-		lock := hold(t, c, "x", redlock.WithOwner("me"))
-		k.see("\x1b[32mheld\x1b[0m by \"me\"")
-		require.NoError(t, lock.Unlock(t.Context()))
-		k.see("\x1b[2mfree")
-		k.typeText(ctrlC)
-		k.see("\x1b[?25h") // The cursor is back.
-		k.typeText(`echo "code $?"` + "\n")
-		k.see("code 130")
-	})
-	for _, setting := range []string{"NO_COLOR=1 TERM=xterm ", "TERM=dumb "} {
-		t.Run("without colour: "+setting, func(t *testing.T) {
-			k := sitDown(t, c)
-			k.typeText(setting + watch)
-			k.see("\x1b[H")
-			k.see("x  free\x1b[K")
-			k.see("\x1b[H")
-			assert.NotRegexp(t, `\x1b\[[0-9;]*m`, k.screen.String())
-			k.typeText(ctrlC)
-			k.see("\x1b[?25h")
-		})
-	}
-	t.Run("permits", func(t *testing.T) {
-		k := sitDown(t, c)
-		k.typeText("TERM=xterm " + strings.TrimSuffix(watch, " x\n") + " --permits 2 jobs others\n")
-		k.see("\x1b[1mjobs\x1b[0m  0 of 2 permits held\x1b[K")
-		k.see("  slot 1  \x1b[2mfree")
-		k.see("\x1b[1mothers\x1b[0m  0 of 2 permits held\x1b[K")
-		lock := hold(t, c, "jobs#1", redlock.WithOwner("me"))
-		k.see("jobs\x1b[0m  1 of 2 permits held")
-		k.see("  slot 1  \x1b[32mheld\x1b[0m by \"me\"")
-		require.NoError(t, lock.Unlock(t.Context()))
-		k.typeText(ctrlC)
-	})
-	t.Run("an empty NO_COLOR", func(t *testing.T) {
-		k := sitDown(t, c)
-		k.typeText(`NO_COLOR= TERM=xterm ` + watch)
-		k.see("\x1b[2mfree")
-		k.typeText(ctrlC)
-	})
-}
-
-// A terminal at which nobody does anything for a while.
-func TestTerminalLeftAlone(t *testing.T) {
-	t.Parallel()
-	c := testcluster.RunServers(t, 3)
-	t.Run("stopped for too long", func(t *testing.T) {
-		k := sitDown(t, c)
-		k.typeText(terminalRun + `10s x -- sh -c 'trap "" TERM; echo gr""oup $$; exec sleep 600'` + "\n")
-		k.see("group ")
-		k.see("\n")
-		k.typeText(ctrlZ)
-		k.see("Stopped")
-		eventually(t, func() bool { return holders(t, c, "x") == 0 }, "the end of the lock")
-		k.typeText("fg\n")
-		k.see("the lock was lost")
-		k.typeText(`echo "code $?"` + "\n")
-		k.see("code 79")
-	})
-	// Nothing can be written to a terminal that is stopped, which must not hold up the end.
-	t.Run("held up by Ctrl-S", func(t *testing.T) {
-		k := sitDown(t, c)
-		file := filepath.Join(t.TempDir(), "group")
-		k.typeText(terminalRun + `10s y -- sh -c 'trap "" TERM; echo $$ >` + file + `; echo RE""ADY; sleep 600'` + "\n")
-		k.see("READY")
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
-		group, err := strconv.Atoi(strings.TrimSpace(string(text)))
-		require.NoError(t, err)
-		k.typeText(ctrlS)
-		for _, node := range c.Nodes {
-			require.NoError(t, node.Set("y", "another", time.Minute))
-		}
-		waitGone(t, group)
-		k.typeText(ctrlQ)
-		k.see("the lock was lost")
-	})
-}
-
-// However a watch is ended, the terminal has its cursor again.
-func TestTerminalWatchIsEnded(t *testing.T) {
-	t.Parallel()
-	k := sitDown(t, testcluster.RunServers(t, 3))
-	for _, sig := range []string{"TERM", "HUP", "INT"} {
-		k.typeText("\"$TOOL\" watch x & W=$!\n")
-		k.see("\x1b[?25l")
-		k.see("free")
-		k.typeText("kill -" + sig + " $W\n")
-		k.see("\x1b[?25h")
-	}
 }

@@ -114,7 +114,8 @@ func TestHelp(t *testing.T) {
 	assert.Contains(t, out, "SYNOPSIS")
 }
 
-func TestUnknownWords(t *testing.T) {
+// Whatever is wrong with a command line is told before any node is asked.
+func TestUsage(t *testing.T) {
 	tests := []struct {
 		args []string
 		want string
@@ -128,7 +129,6 @@ func TestUnknownWords(t *testing.T) {
 		{[]string{"list", "x", "y"}, `unexpected argument "y"`},
 		{[]string{"version", "x"}, `unexpected argument "x"`},
 		{[]string{"status"}, "no resource is named"},
-		{[]string{"status", "x"}, "no nodes"},
 		{[]string{"status", "--nodes", "a:1,a:1", "x"}, `nodes 1 and 2 of 2 are both named "a:1"`},
 		{[]string{"run", "--nodes", "a:1,a:1", "x", "--", "true"}, `nodes 1 and 2 of 2 are both named "a:1"`},
 		{[]string{"run", "--nodes", "a:1", "--node-timeout", "0", "x", "--", "true"}, "--node-timeout 0s: must be positive"},
@@ -152,17 +152,55 @@ func TestUnknownWords(t *testing.T) {
 		{[]string{"completion", "zhs"}, `unknown command: "zhs"; did you mean zsh?`},
 		{[]string{"acquire", "--nodes", "a:1", "--wait", "0", "--token-file", "", "x"}, "--token-file: no name"},
 		{[]string{"release", "--nodes", "a:1", "--token-file", "", "x"}, "--token-file: no name"},
+		{[]string{"list", "--node-timeout=-1s"}, "must be positive"},
+		{[]string{"watch", "x", "--connect-timeout=0"}, "must be positive"},
+		{[]string{"break", "--yes", "x", "--node-timeout=0"}, "must be positive"},
+
+		{[]string{"run", "x", "true"}, "no -- between"},
+		{[]string{"run", "--", "true"}, "no resource"},
+		{[]string{"run", "x", "--"}, "no command"},
+		{[]string{"run", "--ttl", "10ms", "x", "--", "true"}, "--ttl 10ms: must be at least 1s"},
+		{[]string{"run", "--wait", "never", "x", "--", "true"}, `--wait "never"`},
+		{[]string{"run", "--kill-after", "20s", "x", "--", "true"}, "--kill-after 20s"},
+		{[]string{"run", "--at-least", "50", "x", "--", "true"}, `--at-least "50": want a duration such as 50s`},
+		{[]string{"run", "--at-least", "-1s", "x", "--", "true"}, "--at-least -1s"},
+		{[]string{"run", "--owner", "a\nb", "x", "--", "true"}, "owner label"},
+		{[]string{"run", "", "--", "true"}, "empty resource"},
+		{[]string{"run", "--at-lest", "1s", "x", "--", "true"}, "did you mean --at-least?"},
+
+		{[]string{"acquire"}, "no resource is named"},
+		{[]string{"acquire", "--fence", "x"}, "--fence needs --json"},
+		{[]string{"acquire", "--ttl", "100ms", "x"}, "--ttl 100ms"},
+		{[]string{"acquire", "--wait", "soon", "x"}, `--wait "soon"`},
+
+		{[]string{"run", "--permits", "0", "x", "--", "true"}, "--permits 0: must be from 1 to 256"},
+		{[]string{"run", "--permits", "-3", "x", "--", "true"}, "--permits -3: must be from 1 to 256"},
+		{[]string{"run", "--permits", "257", "x", "--", "true"}, "--permits 257: must be from 1 to 256"},
+		{[]string{"run", "--permits", "many", "x", "--", "true"}, "--permits"},
+		{[]string{"run", "--permits", "2", "x", "y", "--", "true"}, "--permits with 2 resources: want one"},
+		{[]string{"run", "--permits", "2", "", "--", "true"}, "empty name"},
+		{[]string{"run", "--permits", "2", "--owner", "a\nb", "x", "--", "true"}, "owner label"},
+		{[]string{"acquire", "--permits", "0", "x"}, "--permits 0: must be from 1 to 256"},
+		{[]string{"acquire", "--permits", "2", "x", "y"}, "--permits with 2 resources: want one"},
+		{[]string{"release", "--permits", "257", "x"}, "--permits 257: must be from 1 to 256"},
+		{[]string{"release", "--permits", "2", "x", "y"}, "--permits with 2 resources: want one"},
+		{[]string{"watch", "--permits", "0", "x"}, "--permits 0: must be from 1 to 256"},
+		{[]string{"status", "--permits", "0", "x"}, "--permits 0: must be from 1 to 256"},
+		{[]string{"status", "--permits", "257", "x"}, "--permits 257: must be from 1 to 256"},
+	}
+	refuses := func(want string, args ...string) {
+		code, _, errOut := execTool(t, nil, args...)
+		assert.Equal(t, exitUsage, code, "%q", args)
+		assert.Contains(t, errOut, want, "%q", args)
+	}
+	t.Setenv("REDLOCK_NODES", "127.0.0.1:1")
+	for _, tt := range tests {
+		refuses(tt.want, tt.args...)
 	}
 	t.Setenv("REDLOCK_NODES", "")
-	for _, tt := range tests {
-		code, _, errOut := execTool(t, nil, tt.args...)
-		assert.Equal(t, exitUsage, code, "%q", tt.args)
-		assert.Contains(t, errOut, tt.want, "%q", tt.args)
-	}
+	refuses("no nodes", "status", "x")
 	t.Setenv("REDLOCK_NODE_TIMEOUT", "soon")
-	code, _, errOut := execTool(t, nil, "status", "x")
-	assert.Equal(t, exitUsage, code)
-	assert.Contains(t, errOut, "REDLOCK_NODE_TIMEOUT")
+	refuses("REDLOCK_NODE_TIMEOUT", "status", "x")
 }
 
 func TestCompletion(t *testing.T) {
