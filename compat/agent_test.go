@@ -1,13 +1,10 @@
 package compat
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os/exec"
 	"sync"
 	"testing"
@@ -17,12 +14,13 @@ import (
 
 	"github.com/seed6c881748/redlock/compat/node"
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/test/child"
 )
 
 // agent is a process that runs a node-redlock, see node/agent.js.
 type agent struct {
-	mu      sync.Mutex // Guards the rest, and orders what is written to in.
-	in      io.Writer
+	mu      sync.Mutex // Guards the rest, and orders what is said to the process.
+	p       *child.Process
 	last    int
 	waiting map[int]chan answer
 	ended   error
@@ -56,33 +54,27 @@ func startAgent(t *testing.T, version string, addrs []string) *agent {
 	node.Require(t)
 	cmd := exec.Command("node", append([]string{"agent.js", version}, addrs...)...)
 	cmd.Dir = node.Folder()
-	in, err := cmd.StdinPipe()
+	p, err := child.Start(cmd)
 	require.NoError(t, err)
-	out, err := cmd.StdoutPipe()
-	require.NoError(t, err)
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	require.NoError(t, cmd.Start())
-	a := &agent{in: in, waiting: map[int]chan answer{}}
+	a := &agent{p: p, waiting: map[int]chan answer{}}
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
-		a.read(out)
+		a.read()
 	}()
 	t.Cleanup(func() {
-		_ = in.Close() // The process ends with its standard input.
+		p.Hang() // It ends with its input.
 		<-read
-		require.NoError(t, cmd.Wait(), "node-redlock %s: %s", version, &stderr)
+		require.NoError(t, p.Wait(), "node-redlock %s", version)
 	})
 	return a
 }
 
 // read hands the answers on until the process ends.
-func (a *agent) read(out io.Reader) {
-	lines := bufio.NewScanner(out)
-	for lines.Scan() {
+func (a *agent) read() {
+	for line := range a.p.Lines {
 		var ans answer
-		if err := json.Unmarshal(lines.Bytes(), &ans); err != nil {
+		if err := json.Unmarshal([]byte(line), &ans); err != nil {
 			break
 		}
 		a.mu.Lock()
@@ -93,7 +85,6 @@ func (a *agent) read(out io.Reader) {
 			waiter <- ans
 		}
 	}
-	_, _ = io.Copy(io.Discard, out)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.ended = errors.New("the node process has ended")
@@ -131,14 +122,9 @@ func (a *agent) send(req request) (chan answer, int, error) {
 	}
 	a.last++
 	req.ID = a.last
-	line, err := json.Marshal(req)
-	if err != nil {
-		return nil, 0, err
-	}
 	waiter := make(chan answer, 1)
 	a.waiting[req.ID] = waiter
-	_, err = a.in.Write(append(line, '\n'))
-	return waiter, req.ID, err
+	return waiter, req.ID, a.p.Say(req)
 }
 
 func (a *agent) lock(ctx context.Context, keys []string, ttl time.Duration, wait bool) (held, error) {

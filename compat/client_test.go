@@ -6,10 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/test/testkit"
 )
 
 // A client locks in the way of one library, or of one version of it.
@@ -54,15 +53,8 @@ type ours struct{ r *redlock.Redlock }
 func newOurs(opts ...redlock.Option) func(t *testing.T, c *testcluster.Cluster) client {
 	return func(t *testing.T, c *testcluster.Cluster) client {
 		t.Helper()
-		var nodes []redlock.Node
-		for _, addr := range c.Addrs() {
-			nodes = append(nodes, redlock.NewNode(addr))
-		}
 		// On a busy machine a slow node is not a lost one.
-		r, err := redlock.New(nodes, append([]redlock.Option{redlock.WithNodeTimeout(10 * time.Second)}, opts...)...)
-		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, r.Close(context.Background())) })
-		return ours{r}
+		return ours{testkit.NewOver(t, testkit.ServerNodes(c), append([]redlock.Option{redlock.WithNodeTimeout(10 * time.Second)}, opts...)...)}
 	}
 }
 

@@ -42,19 +42,19 @@ func newPairs(t *testing.T) []pair {
 		}
 	}
 	t.Cleanup(func() {
-		require.Eventually(t, func() bool { return !anyKey(t, c) }, time.Minute, pollDelay)
+		require.Eventually(t, func() bool { return !anyKey(t, c, keyPrefix) }, time.Minute, pollDelay)
 	})
 	return pairs
 }
 
-// anyKey reports whether a node has a key of a pair.
-func anyKey(t *testing.T, c *testcluster.Cluster) bool {
+// anyKey reports whether a node has a key that begins so.
+func anyKey(t *testing.T, c *testcluster.Cluster, prefix string) bool {
 	t.Helper()
 	for _, n := range c.Nodes {
 		all, err := n.Keys()
 		require.NoError(t, err)
 		for k := range all {
-			if strings.HasPrefix(k, keyPrefix) {
+			if strings.HasPrefix(k, prefix) {
 				return true
 			}
 		}

@@ -49,21 +49,9 @@ func TestAnyQuorumThatOthersLeaveIsEnough(t *testing.T) {
 				require.NoError(t, unlockErr)
 				assert.True(t, ok)
 			}
-			require.Eventually(t, func() bool { return !hasKey(t, c, key) }, time.Minute, pollDelay, "nothing is left")
+			require.Eventually(t, func() bool { return !anyKey(t, c, key) }, time.Minute, pollDelay, "nothing is left")
 		})
 	}
-}
-
-func hasKey(t *testing.T, c *testcluster.Cluster, key string) bool {
-	t.Helper()
-	for _, n := range c.Nodes {
-		_, ok, err := n.Get(key)
-		require.NoError(t, err)
-		if ok {
-			return true
-		}
-	}
-	return false
 }
 
 // A call's count and delay need not go together with the jitter that New was given, as with the

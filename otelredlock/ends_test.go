@@ -185,7 +185,7 @@ func TestTwoRedlocksWithOneProvider(t *testing.T) {
 		provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))
 		var rigs []*rig
 		for range 2 {
-			tel, err := otelredlock.New(otelredlock.WithMeterProvider(provider))
+			tel, err := otelredlock.New(otelredlock.WithMeterProvider(provider), otelredlock.WithClass(nil))
 			require.NoError(t, err)
 			nodes := redlocktest.New(t, 3, redlock.WithTracer(tel))
 			require.NoError(t, tel.Observe(nodes.Redlock))

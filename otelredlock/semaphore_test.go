@@ -99,8 +99,3 @@ func TestSemaphoreThatIsWaitedFor(t *testing.T) {
 		assert.GreaterOrEqual(t, waited, 2.0)
 	})
 }
-
-func TestSemaphoreWithoutName(t *testing.T) {
-	_, err := otelredlock.New(otelredlock.WithSemaphores("a", ""))
-	require.EqualError(t, err, "otelredlock: empty name of a semaphore")
-}

@@ -136,6 +136,15 @@ func (s *scene) service() {
 	s.pass(time.Minute)
 }
 
+// served has something happen to the process while it does so.
+func served(happen func(s *scene)) func(s *scene) {
+	return func(s *scene) {
+		s.service()
+		happen(s)
+		s.pass(6 * time.Minute)
+	}
+}
+
 // with does something to some nodes.
 func (s *scene) with(nodes []*testcluster.Node, do func(n *testcluster.Node) error) {
 	s.t.Helper()
@@ -184,15 +193,12 @@ var situations = map[string]situation{
 		require.NoError(s.t, s.Close(s.ctx))
 		s.pass(6 * time.Minute)
 	}},
-	"a node is restarted": {play: func(s *scene) {
-		s.service()
+	"a node is restarted": {play: served(func(s *scene) {
 		s.stop(1)
 		s.pass(time.Minute)
 		s.with(s.nodes[:1], keepingData)
-		s.pass(6 * time.Minute)
-	}},
-	"nodes are restarted in turn, between two looks": {play: func(s *scene) {
-		s.service()
+	})},
+	"nodes are restarted in turn, between two looks": {play: served(func(s *scene) {
 		s.calls.Go(func() { assert.NoError(s.t, s.do("x", 5*time.Minute)) })
 		for i := range s.nodes {
 			time.Sleep(5 * time.Second)
@@ -201,10 +207,8 @@ var situations = map[string]situation{
 			s.with(s.nodes[i:i+1], keepingData)
 			s.pass(time.Minute)
 		}
-		s.pass(6 * time.Minute)
-	}},
-	"a node stalls now and then": {play: func(s *scene) {
-		s.service()
+	})},
+	"a node stalls now and then": {play: served(func(s *scene) {
 		s.every(11*time.Second, func() { _ = s.do("x", 20*time.Second) })
 		for range 6 {
 			time.Sleep(7 * time.Second)
@@ -213,8 +217,7 @@ var situations = map[string]situation{
 			s.with(s.nodes[:1], (*testcluster.Node).Resume)
 			s.pass(time.Minute)
 		}
-		s.pass(6 * time.Minute)
-	}},
+	})},
 	"callers give up on a lock that is held": {play: func(s *scene) {
 		s.every(time.Minute, func() { _ = s.do("job:long", time.Hour) })
 		s.every(10*time.Second, func() {
@@ -231,24 +234,14 @@ var situations = map[string]situation{
 		s.pass(6 * time.Minute)
 	}},
 
-	"one of five nodes is down":  {nodes: 5, away: 1, play: func(s *scene) { s.service(); s.stop(1); s.pass(6 * time.Minute) }},
-	"two of five nodes are down": {nodes: 5, away: 2, alone: "with one more it is another situation", play: func(s *scene) { s.service(); s.stop(2); s.pass(6 * time.Minute) }},
-	"one of three nodes is down": {away: 1, play: func(s *scene) { s.service(); s.stop(1); s.pass(6 * time.Minute) }},
-	"one of three nodes hangs": {away: 1, play: func(s *scene) {
-		s.service()
-		s.with(s.nodes[:1], (*testcluster.Node).Hang)
-		s.pass(6 * time.Minute)
-	}},
-	"one of three nodes answers too late": {away: 1, play: func(s *scene) {
-		s.service()
-		s.with(s.nodes[:1], tooLate)
-		s.pass(6 * time.Minute)
-	}, fires: []string{"SlowNode"}},
-	"one of three nodes refuses writes": {away: 1, play: func(s *scene) {
-		s.service()
+	"one of five nodes is down":           {nodes: 5, away: 1, play: served(func(s *scene) { s.stop(1) })},
+	"two of five nodes are down":          {nodes: 5, away: 2, alone: "with one more it is another situation", play: served(func(s *scene) { s.stop(2) })},
+	"one of three nodes is down":          {away: 1, play: served(func(s *scene) { s.stop(1) })},
+	"one of three nodes hangs":            {away: 1, play: served(func(s *scene) { s.with(s.nodes[:1], (*testcluster.Node).Hang) })},
+	"one of three nodes answers too late": {away: 1, play: served(func(s *scene) { s.with(s.nodes[:1], tooLate) }), fires: []string{"SlowNode"}},
+	"one of three nodes refuses writes": {away: 1, play: served(func(s *scene) {
 		s.with(s.nodes[:1], func(n *testcluster.Node) error { return n.SetError("MISCONF no snapshot can be saved") })
-		s.pass(6 * time.Minute)
-	}},
+	})},
 	"one of three nodes is in quarantine": {opts: []redlock.Option{redlock.WithQuarantine(10 * time.Minute)}, quarantined: 1, play: func(s *scene) {
 		s.admit()
 		s.service()
@@ -308,22 +301,18 @@ var situations = map[string]situation{
 
 	"keys are flushed, and a Do finds out at its release": {play: func(s *scene) { flushed(s, 2*time.Second) }, fires: []string{"HoldLost", "KeysVanish"}},
 	"keys are flushed, and an extension finds out":        {play: func(s *scene) { flushed(s, time.Hour) }, fires: []string{"HoldLost", "KeysVanish"}},
-	"keys are flushed, and Unlock finds out": {play: func(s *scene) {
-		s.service()
+	"keys are flushed, and Unlock finds out": {play: served(func(s *scene) {
 		l, err := s.TryLock(s.ctx, []string{"plain"}, ttl)
 		require.NoError(s.t, err)
 		s.with(s.nodes, (*testcluster.Node).Flush)
 		require.ErrorIs(s.t, l.Unlock(s.ctx), redlock.ErrLost)
-		s.pass(6 * time.Minute)
-	}, fires: []string{"HoldLost", "KeysVanish"}},
-	"work takes longer than its lock": {play: func(s *scene) {
-		s.service()
+	}), fires: []string{"HoldLost", "KeysVanish"}},
+	"work takes longer than its lock": {play: served(func(s *scene) {
 		l, err := s.TryLock(s.ctx, []string{"plain"}, ttl)
 		require.NoError(s.t, err)
 		s.pass(time.Minute)
 		require.ErrorIs(s.t, l.Unlock(s.ctx), redlock.ErrExpired)
-		s.pass(6 * time.Minute)
-	}, fires: []string{"HoldLost"}},
+	}), fires: []string{"HoldLost"}},
 	"nodes hang for longer than a ttl": {play: func(s *scene) {
 		s.calls.Go(func() { assert.ErrorIs(s.t, s.do("x", time.Hour), redlock.ErrExpired) })
 		s.pass(time.Minute)
@@ -395,11 +384,9 @@ var situations = map[string]situation{
 		}
 		s.pass(7 * time.Minute)
 	}},
-	"a node is far away": {play: func(s *scene) {
-		s.service()
+	"a node is far away": {play: served(func(s *scene) {
 		s.with(s.nodes[:1], func(n *testcluster.Node) error { return n.Slow(75*time.Millisecond, 75*time.Millisecond) })
-		s.pass(6 * time.Minute)
-	}, fires: []string{"SlowNode"}},
+	}), fires: []string{"SlowNode"}},
 	// Nodes that take 2 ms for a command. No attempt that has its turn fails: that would be another alert.
 	"more is asked for than the nodes can serve": {calm: true, timeout: time.Second, play: func(s *scene) {
 		s.with(s.nodes, func(n *testcluster.Node) error {
