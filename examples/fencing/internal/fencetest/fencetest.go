@@ -3,7 +3,6 @@
 package fencetest
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/test/testkit"
 )
 
 const resource = "account:1"
@@ -205,16 +205,8 @@ func stored(t *testing.T, s Store, value string, fence int64) {
 // lock returns a lock of a holder that has a client of its own, as every process has.
 func lock(t *testing.T, cluster *testcluster.Cluster) *redlock.Lock {
 	t.Helper()
-	nodes := make([]redlock.Node, len(cluster.Nodes))
-	for i, n := range cluster.Nodes {
-		nodes[i] = redlock.Node{Name: n.Name(), Pool: n.Pool()}
-	}
-	r, err := redlock.New(nodes, redlock.WithFencing(), redlock.WithNodeTimeout(10*time.Second))
-	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, r.Close(context.WithoutCancel(t.Context()))) })
-	l, err := r.TryLock(t.Context(), []string{resource}, time.Minute)
-	require.NoError(t, err)
-	return l
+	r := testkit.NewRedlock(t, cluster, redlock.WithFencing(), redlock.WithNodeTimeout(10*time.Second))
+	return testkit.TryLock(t, r, []string{resource}, time.Minute)
 }
 
 // expire does at once what happens at the end of the ttl.
