@@ -290,28 +290,6 @@ func TestFenceGrantThatIsLateStandsInForOneThatWasLost(t *testing.T) {
 	}
 }
 
-// A raise is on its way to a node when the fence has become a larger one. What the node answers
-// is a grant that came late: it is raised once more, and counts.
-func TestFenceRaiseIsRepeatedWhenTheFenceHasGrown(t *testing.T) {
-	inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
-		r := newWarm(t, c, redlock.WithFencing())
-		base := countAhead(t, c, 0, 0, 10, 20, 30)
-		for _, n := range c.Nodes[3:] { // They grant it when the others are being raised.
-			onScript(t, n, redlock.FencedLockScript.Hash.(string), func() { time.Sleep(10 * time.Millisecond) })
-		}
-		var slow sync.Once
-		onScript(t, c.Nodes[0], raiseMark(), func() { takeAway(t, c.Nodes[0]) })
-		onScript(t, c.Nodes[1], raiseMark(), func() { slow.Do(func() { time.Sleep(20 * time.Millisecond) }) })
-		onScript(t, c.Nodes[2], raiseMark(), func() { takeAway(t, c.Nodes[2]) })
-		start := time.Now()
-		l := tryLock(t, r, []string{"x"}, ttl)
-		assert.Equal(t, base+31, l.Fence())
-		assert.Equal(t, 20*time.Millisecond, time.Since(start))
-		got := countersOf(t, c, "x")
-		assert.Equal(t, []int64{base + 31, base + 31, base + 31}, []int64{got[1], got[3], got[4]})
-	})
-}
-
 // A raise waits for a silent node no longer than the node timeout, and a cancelled
 // context ends it at once; nothing is left then.
 func TestFenceRaiseEnds(t *testing.T) {

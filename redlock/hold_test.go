@@ -266,20 +266,6 @@ func TestHoldEndsItsContextByTheWallClockToo(t *testing.T) {
 	})
 }
 
-// Of a wall clock that was set back, only what it gains from then on tells of a sleep.
-func TestHoldEndsItsContextAfterASuspendThoughTheWallClockWasSetBack(t *testing.T) {
-	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-		l, ctx := kept(t, r, 20*time.Second)
-		testkit.WallOffset(r).Store(int64(-30 * time.Second))
-		time.Sleep(200 * time.Millisecond)
-		require.NoError(t, ctx.Err())
-		testkit.WallOffset(r).Add(int64(25 * time.Second)) // The machine slept.
-		time.Sleep(100 * time.Millisecond)
-		requireEnded(t, ctx, redlock.ErrExpired)
-		require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrExpired)
-	})
-}
-
 func TestHoldOfAStolenLockEndsItsContextBeforeUntil(t *testing.T) {
 	for name, steal := range map[string]func(c *testcluster.Cluster) error{
 		"gone":      func(c *testcluster.Cluster) error { return c.Del("a") },

@@ -78,26 +78,6 @@ func requireSleepCounts(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock
 	require.ErrorIs(t, l.Err(), redlock.ErrExpired)
 }
 
-// Wherever in an attempt or between two the context ends: the error says so, and
-// a lock that is taken is not reported as unreachable nodes.
-func TestLockWhoseWaitIsCutShortSaysWhyAndWhatItSaw(t *testing.T) {
-	for d := 61 * time.Millisecond; d < time.Second; d += scenario(7*time.Millisecond, 133*time.Millisecond) {
-		inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
-			r := newRedlock(t, c, redlock.WithRetryCount(-1))
-			for i, n := range c.Nodes {
-				require.NoError(t, n.Slow(time.Duration(5*i)*time.Millisecond, time.Duration(6*i)*time.Millisecond))
-			}
-			tryLock(t, r, []string{"a"}, ttl)
-			time.Sleep(time.Second)
-			ctx := within(t, d)
-			_, err := r.Lock(ctx, []string{"a"}, ttl)
-			require.ErrorIs(t, err, context.DeadlineExceeded)
-			require.ErrorIs(t, err, redlock.ErrTaken)
-			require.NotErrorIs(t, err, redlock.ErrNoQuorum)
-		})
-	}
-}
-
 func TestLockGetsNothingFromAQuorumAfterUntil(t *testing.T) {
 	withWarm(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		require.NoError(t, c.Slow(30*time.Millisecond, 30*time.Millisecond))
@@ -112,22 +92,6 @@ func TestLockGetsNothingFromAQuorumAfterUntil(t *testing.T) {
 		err := l.Extend(t.Context(), ttl) // Answered after the old Until.
 		require.ErrorIs(t, err, redlock.ErrExpired)
 		require.ErrorIs(t, l.Err(), redlock.ErrExpired)
-	})
-}
-
-func TestLockDoesNotOverwriteAKeyOfAnotherType(t *testing.T) {
-	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-		for _, n := range c.Nodes {
-			do(t, n, "HSET", "h", "f", "v")
-		}
-		for _, resources := range [][]string{{"h"}, {"a", "h"}} {
-			err := refusal(t, redlock.ErrNoQuorum, r, resources, ttl)
-			assert.Contains(t, err.Error(), "WRONGTYPE")
-		}
-		synctest.Wait()
-		for _, n := range c.Nodes {
-			require.NotContains(t, keys(t, n), "a")
-		}
 	})
 }
 

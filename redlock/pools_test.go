@@ -34,11 +34,6 @@ type gatedConn struct {
 
 func (c gatedConn) Flush() error { c.gate(); return c.FullConn.Flush() }
 
-// wrapped is a pool whose connections wrap their errors.
-func wrapped(p redlock.Pool) redlock.Pool {
-	return testcluster.WrapPool(p, func(conn redis.Conn) redis.Conn { return wrapErrors{conn.(testcluster.FullConn)} })
-}
-
 // A wrapErrors wraps the errors of a connection, in which errors.As finds them.
 type wrapErrors struct{ testcluster.FullConn }
 
@@ -55,7 +50,7 @@ func TestPoolThatIsWrappedIsAsGood(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		nodes := nodesOf(c)
 		for i := range nodes {
-			nodes[i].Pool = wrapped(nodes[i].Pool)
+			nodes[i].Pool = testcluster.WrapPool(nodes[i].Pool, func(conn redis.Conn) redis.Conn { return wrapErrors{conn.(testcluster.FullConn)} })
 		}
 		r := newOver(t, nodes)
 		warm(t, r)

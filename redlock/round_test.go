@@ -262,14 +262,3 @@ func TestFenceGrantIsLateOnlyOnce(t *testing.T) {
 	rd.requestLocked(0)
 	assert.False(t, rd.isLateGrant(0, low))
 }
-
-func TestFenceOfAQuorumThatAgrees(t *testing.T) {
-	rd := &round{r: &core{need: 2}, grants: fences.NewGrants(3)}
-	for i, fence := range []int64{5, 5, 9} { // The last one came after the decision.
-		rd.grants.Weigh(i, node.Outcome{Stance: node.Yes, Fence: fence})
-	}
-	rd.grants.Agree(2)
-	fence, granted := rd.fence()
-	assert.EqualValues(t, 5, fence)
-	assert.Equal(t, 3, granted)
-}

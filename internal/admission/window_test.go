@@ -319,14 +319,3 @@ func TestWindowLearnsNothingFromNodesThatAreDown(t *testing.T) {
 	}
 	assert.Equal(t, time.Millisecond, w.best)
 }
-
-// When the way becomes longer than the target, the rounds are not too slow because of a
-// queue, and to have fewer of them does not help.
-func TestWindowLearnsThatTheWayIsLonger(t *testing.T) {
-	start := time.Now()
-	w := newWindow()
-	nodesModel(&w, start, 1000, time.Millisecond, 50*time.Microsecond, 2*time.Second)
-	rate, _ := nodesModel(&w, start.Add(2*time.Second), 1000, 80*time.Millisecond, 5*time.Microsecond, 10*time.Second)
-	t.Logf("%d locks/s, window %d, best %v", rate, w.limit(), w.best)
-	assert.GreaterOrEqual(t, rate, 5500)
-}

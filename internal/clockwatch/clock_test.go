@@ -120,22 +120,3 @@ func TestSleptIsWhatTheMachineSays(t *testing.T) {
 	second, _ := slept()
 	assert.InDelta(t, first, second, float64(jump), "in fake time, too, it is that of the machine")
 }
-
-func BenchmarkClock(b *testing.B) {
-	c := NewClock(func() time.Duration { return 0 })
-	b.Run("time.Now", func(b *testing.B) {
-		for b.Loop() {
-			time.Now()
-		}
-	})
-	b.Run("Now", func(b *testing.B) {
-		for b.Loop() {
-			c.Now()
-		}
-	})
-	b.Run("read", func(b *testing.B) {
-		for b.Loop() {
-			c.read()
-		}
-	})
-}

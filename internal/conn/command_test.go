@@ -44,12 +44,3 @@ func redigoWrites(t *testing.T, command string, args []any) string {
 	require.NoError(t, <-read)
 	return got.String()
 }
-
-func BenchmarkAppendCommand(b *testing.B) {
-	args := []any{strings.Repeat("5", 40), 2, "some:key", "another:key", strings.Repeat("t", 22), int64(30_000), int64(1)}
-	var buf []byte
-	b.ReportAllocs()
-	for b.Loop() {
-		buf = AppendCommand(buf[:0], "EVALSHA", args)
-	}
-}

@@ -38,23 +38,6 @@ func requireNoKey(t *testing.T, n *Node, key string) {
 	require.False(t, ok)
 }
 
-func TestBubbleKeysExpireByTheFakeClock(t *testing.T) {
-	began := time.Now()
-	synctest.Test(t, func(t *testing.T) {
-		c := RunBubble(t, 3)
-		n := c.Nodes[1]
-		_, err := get(t, n.Pool()).Do("SET", "k", "v", "PX", 30_000)
-		require.NoError(t, err)
-		time.Sleep(10 * time.Second)
-		keys, err := n.Keys()
-		require.NoError(t, err)
-		require.Equal(t, map[string]KeyState{"k": {Value: "v", TTL: 20 * time.Second}}, keys)
-		time.Sleep(20 * time.Second)
-		requireNoKey(t, n, "k")
-	})
-	require.Less(t, time.Since(began), 5*time.Second)
-}
-
 func TestBubbleNodeHasAClockOfItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := RunBubble(t, 1).Nodes[0]
@@ -89,33 +72,6 @@ func TestBubbleNodeHasAClockOfItsOwn(t *testing.T) {
 		time.Sleep(time.Nanosecond)
 		requireNoKey(t, n, "k")
 		shows(20*time.Second, start)
-	})
-}
-
-func TestNodeKeys(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := RunBubble(t, 1).Nodes[0]
-		require.NoError(t, n.Set("forever", "1", 0))
-		require.NoError(t, n.Set("soon", "2", time.Second))
-		_, err := get(t, n.Pool()).Do("RPUSH", "list", "x")
-		require.NoError(t, err)
-		// The methods work past every fault.
-		n.Proxy().BlackHole(true)
-		require.NoError(t, n.Hang())
-		require.NoError(t, n.SetError("LOADING"))
-		keys, err := n.Keys()
-		require.NoError(t, err)
-		require.Len(t, keys, 3)
-		require.Equal(t, KeyState{Value: "2", TTL: time.Second}, keys["soon"])
-		require.Equal(t, "1", keys["forever"].Value)
-		require.Negative(t, keys["forever"].TTL)
-		require.Contains(t, keys, "list")
-		require.NoError(t, n.Del("forever"))
-		requireNoKey(t, n, "forever")
-		require.NoError(t, n.Flush())
-		keys, err = n.Keys()
-		require.NoError(t, err)
-		require.Empty(t, keys)
 	})
 }
 

@@ -98,20 +98,6 @@ func TestProxyBlackHole(t *testing.T) {
 	})
 }
 
-func TestProxyDropReplies(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p, e := startEcho(t)
-		conn := dial(t, p)
-		p.DropReplies(true)
-		send(t, conn, "x")
-		expectSilence(t, conn)
-		require.Equal(t, "x", e.received())
-		p.DropReplies(false)
-		send(t, conn, "y")
-		expect(t, conn, "y")
-	})
-}
-
 func TestProxyDropRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, e := startEcho(t)

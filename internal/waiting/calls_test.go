@@ -1,7 +1,6 @@
 package waiting
 
 import (
-	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -47,36 +46,6 @@ func TestCallsKnowTheOldest(t *testing.T) {
 	})
 }
 
-// A call that goes on on behalf of others is as old as the wait of the one who is first among them now.
-func TestCallsOnBehalfOfOthersAreAsOldAsTheirWaits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := NewQueue(3, 2, func(int, string, string, bool) {})
-		var calls Calls
-		var first Since
-		start := time.Now()
-		for range 2 {
-			calls.Note(&Entry{OnBehalf: &first}, Call{})
-		}
-		time.Sleep(time.Minute)
-		assert.Equal(t, time.Minute, calls.Oldest(), "nobody has said otherwise")
-		now := time.Now()
-		first.Store(&now)
-		assert.Zero(t, calls.Oldest())
-		own := &Entry{}
-		calls.Note(own, Call{})
-		time.Sleep(time.Second)
-		now = time.Now()
-		first.Store(&now)
-		assert.Equal(t, time.Second, calls.Oldest(), "one's own")
-		all := calls.All(q, nil)
-		assert.Equal(t, []time.Duration{time.Minute, 61 * time.Second, 61 * time.Second},
-			[]time.Duration{all[0].Since.Sub(start), all[1].Since.Sub(start), all[2].Since.Sub(start)})
-		calls.Remove(own)
-		first.Store(&start)
-		assert.Equal(t, 61*time.Second, calls.Oldest(), "somebody who came before the call")
-	})
-}
-
 // A holder is known from the first call that was refused for it to the last one.
 func TestCallsKnowSinceWhenAHolderHasIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -119,20 +88,4 @@ func TestCallsKnowSinceWhenAHolderHasIt(t *testing.T) {
 		calls.Remove(&b)
 		assert.Empty(t, calls.holders)
 	})
-}
-
-// Stats ask for the oldest, also while thousands wait.
-func BenchmarkOldest(b *testing.B) {
-	for _, n := range []int{1, 16000} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			var calls Calls
-			entries := make([]Entry, n)
-			for i := range entries {
-				calls.Note(&entries[i], Call{Holder: "h"})
-			}
-			for b.Loop() {
-				calls.Oldest()
-			}
-		})
-	}
 }

@@ -2,7 +2,6 @@ package servers
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
 	"slices"
 	"strconv"
@@ -18,29 +17,17 @@ import (
 	"github.com/seed6c881748/redlock/redlock"
 )
 
-// secureServers are servers that speak TLS themselves, with clients that have a certificate,
-// besides plain text and a Unix socket.
-type secureServers struct {
-	*testcluster.Cluster
-	config *tls.Config // A client's.
-}
-
-func runSecureServers(t *testing.T, n int) secureServers {
-	t.Helper()
-	cert := certificate(t)
-	c := testcluster.RunServers(t, n, testcluster.WithUnixSocket(), testcluster.WithTLS(cert), testcluster.WithArgs("--tls-auth-clients", "yes"))
-	return secureServers{c, cert.Client()}
-}
-
-// Whatever the way to the servers is, a pool of the user's and an address serve alike.
+// Whatever the way to the servers is, a pool of the user's and an address serve alike: TLS, with clients that have a
+// certificate, plain text and a Unix socket.
 func TestConnectionsOfEveryKind(t *testing.T) {
 	t.Parallel()
-	c := runSecureServers(t, 3)
+	cert := certificate(t)
+	c := testcluster.RunServers(t, 3, testcluster.WithUnixSocket(), testcluster.WithTLS(cert), testcluster.WithArgs("--tls-auth-clients", "yes"))
 	for _, n := range c.Nodes {
 		setUser(t, n, "locker", append(leastPrivilege, "~*")...)
 	}
 	user := []redis.DialOption{redis.DialUsername("locker"), redis.DialPassword(secret)}
-	secure := []redis.DialOption{redis.DialUseTLS(true), redis.DialTLSConfig(c.config)}
+	secure := []redis.DialOption{redis.DialUseTLS(true), redis.DialTLSConfig(cert.Client())}
 	pool := func(network, addr string, opts ...redis.DialOption) redlock.Pool {
 		p := &redis.Pool{MaxIdle: 3, DialContext: func(ctx context.Context) (redis.Conn, error) {
 			return redis.DialContext(ctx, network, addr, opts...)
@@ -50,10 +37,10 @@ func TestConnectionsOfEveryKind(t *testing.T) {
 	}
 	for name, way := range map[string]func(i int) redlock.Pool{
 		"address, TLS": func(i int) redlock.Pool {
-			return redlock.NewNode("rediss://"+c.Nodes[i].TLSAddr(), redis.DialTLSConfig(c.config)).Pool
+			return redlock.NewNode("rediss://"+c.Nodes[i].TLSAddr(), redis.DialTLSConfig(cert.Client())).Pool
 		},
 		"address, TLS, user": func(i int) redlock.Pool {
-			return redlock.NewNode("rediss://"+c.Nodes[i].TLSAddr(), slices.Concat(user, []redis.DialOption{redis.DialTLSConfig(c.config)})...).Pool
+			return redlock.NewNode("rediss://"+c.Nodes[i].TLSAddr(), slices.Concat(user, []redis.DialOption{redis.DialTLSConfig(cert.Client())})...).Pool
 		},
 		"address, socket, user": func(i int) redlock.Pool { return redlock.NewNode("unix://"+c.Nodes[i].Socket(), user...).Pool },
 		"pool, TLS":             func(i int) redlock.Pool { return pool("tcp", c.Nodes[i].TLSAddr(), secure...) },
@@ -67,7 +54,7 @@ func TestConnectionsOfEveryKind(t *testing.T) {
 			for i, n := range c.Nodes {
 				nodes = append(nodes, redlock.Node{Name: n.Name() + strconv.Itoa(i), Pool: way(i)})
 			}
-			requireServes(t, c.Cluster, newPatient(t, nodes))
+			requireServes(t, c, newPatient(t, nodes))
 		})
 	}
 }

@@ -32,7 +32,6 @@ var (
 	cycle         = testkit.Cycle
 	votesOf       = testkit.VotesOf
 	connects      = testkit.Connects
-	markerOf      = testkit.MarkerOf
 	rounds        = testkit.Rounds
 	scenario      = testkit.Scenario
 	between       = testkit.Between

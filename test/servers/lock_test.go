@@ -87,8 +87,7 @@ func TestLockIsACommandOfTheServer(t *testing.T) {
 	assert.Contains(t, stats, "cmdstat_evalsha:calls=10,", "the releases")
 	for range 3 { // Another type at the key is this node's vote, and no other one's business.
 		admin(t, n, "LPUSH", "list", "x")
-		_, err = r.TryLock(t.Context(), []string{"list"}, time.Minute)
-		require.ErrorContains(t, err, "WRONGTYPE")
+		require.ErrorContains(t, refusal(t, redlock.ErrNoQuorum, r, []string{"list"}, time.Minute), "WRONGTYPE")
 	}
 	assert.Equal(t, int64(1), r.Stats().Nodes[0].Connects)
 }
@@ -118,7 +117,9 @@ func TestRefusalOfAMistakenCallHarmsNobodyElse(t *testing.T) {
 			n.Proxy().Reset()
 		}
 		await(t, 30*time.Second, "all nodes have a lock", func() bool { return lockEverywhere(t, c, r, "app:fine") })
-		require.Regexp(t, says, refusal(t, redlock.ErrNoQuorum, r, []string{resource}, time.Hour).Error())
+		for _, resources := range [][]string{{resource}, {"app:fine", resource}} {
+			require.Regexp(t, says, refusal(t, redlock.ErrNoQuorum, r, resources, time.Hour).Error())
+		}
 	}
 }
 

@@ -268,8 +268,7 @@ func TestDatabaseOfAPool(t *testing.T) {
 	p := n.Pool()
 	selecting(t, p, 1)
 	r := newPatient(t, []redlock.Node{{Name: "a", Pool: p}})
-	_, err := r.TryLock(t.Context(), []string{"x"}, time.Minute)
-	require.ErrorContains(t, err, "the pool's connection is in database 1, not 0")
+	require.ErrorContains(t, refusal(t, redlock.ErrNoQuorum, r, []string{"x"}, time.Minute), "the pool's connection is in database 1, not 0")
 	awaitAll(t, c, r, 20*time.Second)
 
 	dialled := newPatient(t, []redlock.Node{{Name: "a", Pool: n.Pool(redis.DialDatabase(3))}})

@@ -96,12 +96,13 @@ func startSentinel(t *testing.T, master *testcluster.Node) string {
 func TestSentinelIsNamed(t *testing.T) {
 	t.Parallel()
 	addr := startSentinel(t, testcluster.RunServers(t, 1).Nodes[0])
+	pool := &redis.Pool{Dial: func() (redis.Conn, error) { return redis.Dial("tcp", addr) }}
 	for name, tt := range map[string]struct {
 		node redlock.Node
 		want string
 	}{
 		"address":  {redlock.NewNode(addr), "it is a Sentinel, which stores no locks (take the addresses of masters)"},
-		"pool":     {redlock.Node{Name: "n", Pool: poolTo(addr)}, "it is a Sentinel, which stores no locks (take the addresses of masters)"},
+		"pool":     {redlock.Node{Name: "n", Pool: pool}, "it is a Sentinel, which stores no locks (take the addresses of masters)"},
 		"database": {redlock.NewNode("redis://" + addr + "?db=2"), "the server has no databases (a Sentinel has none, it stores no locks)"},
 	} {
 		r := newPatient(t, []redlock.Node{tt.node})
@@ -114,8 +115,4 @@ func TestSentinelIsNamed(t *testing.T) {
 	report := checked(t, []redlock.Node{redlock.NewNode(addr)})
 	assert.Contains(t, report.String(), "it is a Sentinel, which stores no locks")
 	assert.NotContains(t, report.String(), "with args", "nor Lua")
-}
-
-func poolTo(addr string) redlock.Pool {
-	return &redis.Pool{Dial: func() (redis.Conn, error) { return redis.Dial("tcp", addr) }}
 }

@@ -267,7 +267,7 @@ func (c *simClient) checkStats() {
 			held++
 		}
 	}
-	if st.Held != held || st.Waiting != 0 || st.EventsDropped != 0 {
+	if st.Held != held || st.Waiting != 0 || st.Asking != 0 || st.EventsDropped != 0 {
 		s.failf("(5) stats of %s, which holds %d: %+v", c.name, held, st)
 	}
 	for _, n := range st.Nodes {
