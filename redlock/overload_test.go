@@ -142,6 +142,31 @@ func TestOverloadBoundsTheBacklogOfASlowMinority(t *testing.T) {
 	})
 }
 
+// Whatever a hung majority has made of the admission, it does not last.
+func TestOverloadEndsAfterAHungMajority(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c, redlock.WithNodeTimeout(250*time.Millisecond))
+		places := r.Stats().Window
+		warm(t, r)
+		work(t, scenario(time.Millisecond, 2*time.Millisecond), c.Nodes...)
+		defer work(t, 0, c.Nodes...)
+		c.Nodes[0].Proxy().Hang()
+		c.Nodes[1].Proxy().Hang()
+		l := startLoad(r, rounds(200, 100))
+		time.Sleep(scenario(5*time.Second, 3*time.Second))
+		require.LessOrEqual(t, r.Stats().Window, places)
+		c.Nodes[0].Proxy().Resume()
+		c.Nodes[1].Proxy().Resume()
+		time.Sleep(2 * time.Second) // Reconnecting.
+		before := l.got.Load()
+		time.Sleep(500 * time.Millisecond)
+		rate := 2 * (l.got.Load() - before)
+		t.Logf("%d/s, %+v", rate, r.Stats().Window)
+		l.end()
+		assert.Greater(t, rate, int64(rounds(350, 175)), "of %d", rounds(500, 250))
+	})
+}
+
 // When the way becomes longer under load, there soon are as many places as that takes.
 func TestOverloadIsNotSeenInAWayThatBecomesLonger(t *testing.T) {
 	testkit.SkipUnderRace(t, "it measures a rate, by code that TestOverload runs")

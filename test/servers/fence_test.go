@@ -29,6 +29,9 @@ type fenceRun struct {
 	began    time.Time
 	acquired atomic.Int64
 
+	refused       atomic.Int64 // rounds that were refused though nodes had granted the lock
+	raisesRefused atomic.Int64 // nodes that did not count for a fence that was raised
+
 	mu     sync.Mutex
 	actors uint64
 	locks  map[string][]fencedTenure // by resource
@@ -43,6 +46,33 @@ var fenceSets = func() (sets [][]string) {
 	}
 	return sets
 }()
+
+// single marks the context of a TryLock, for the hook.
+type single struct{}
+
+// hook counts what must have occurred. A node that holds another token names it; one
+// that refuses to raise its counter, or has said another one than is counted, does
+// not. Nor does one that has only put a waiter in line, but TryLock does not wait.
+func (s *fenceRun) hook(ctx context.Context, e redlock.Event) {
+	if e.Op != redlock.OpLock || e.Kind != redlock.EventDecided || !errors.Is(e.Err, redlock.ErrTaken) {
+		return
+	}
+	yes, nameless := 0, 0
+	for _, v := range e.Votes {
+		switch {
+		case v.Err == nil:
+			yes++
+		case errors.Is(v.Err, redlock.ErrTaken) && v.Holder == "":
+			nameless++
+		}
+	}
+	if yes > 0 {
+		s.refused.Add(1)
+	}
+	if ctx.Value(single{}) != nil {
+		s.raisesRefused.Add(int64(nameless))
+	}
+}
 
 // newRand returns a source of random numbers for one goroutine.
 func (s *fenceRun) newRand() *rand.Rand {
@@ -108,7 +138,7 @@ func (s *fenceRun) acquire(ctx context.Context, r *redlock.Redlock, rng *rand.Ra
 	if rng.IntN(8) == 0 {
 		l, err = r.Lock(ctx, resources, life, redlock.WithRetryCount(1), redlock.WithRetryDelay(5*time.Millisecond))
 	} else {
-		l, err = r.TryLock(ctx, resources, life)
+		l, err = r.TryLock(context.WithValue(ctx, single{}, true), resources, life)
 	}
 	got := time.Since(s.began)
 	switch {
@@ -204,7 +234,7 @@ func newFenceRun(t *testing.T, seed uint64) *fenceRun {
 		n.Proxy().SetDelay(0, 3*time.Millisecond)
 	}
 	for range 8 {
-		s.clients = append(s.clients, newRedlock(t, c, redlock.WithFencing()))
+		s.clients = append(s.clients, newRedlock(t, c, redlock.WithFencing(), redlock.WithHook(s.hook)))
 	}
 	return s
 }
@@ -261,8 +291,10 @@ func TestFencesUnderAnAdversary(t *testing.T) {
 	}
 	t.Logf("%d locks in %v; %d raises, %d overlaps", s.acquired.Load(), time.Since(s.began).Round(time.Millisecond), raised, overlaps)
 	require.GreaterOrEqual(t, s.acquired.Load(), int64(goal))
-	require.Positive(t, raised, "a run without raises shows nothing,")
-	require.Positive(t, overlaps, "nor does one without holders at the same time")
+	require.Positive(t, raised, "a run without raises shows nothing")
+	require.Positive(t, s.raisesRefused.Load(), "nor does one without refused raises,")
+	require.Positive(t, s.refused.Load(), "without refusals in spite of grants,")
+	require.Positive(t, overlaps, "or without holders at the same time")
 }
 
 // A user that may read the counters but not write them gets no lock, and no key is left.
