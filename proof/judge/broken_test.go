@@ -11,11 +11,7 @@ import (
 )
 
 // Each of these histories breaks the rules that are named, and no others.
-var broken = []struct {
-	name  string
-	rules []string
-	tell  func(s *story)
-}{
+var broken = []tale{
 	{"two have it", []string{"overlap"}, func(s *story) {
 		s.lock("c1", 0, 5, 1, "a")
 		s.lock("c2", 10, 15, 2, "a")
@@ -95,6 +91,13 @@ var broken = []struct {
 		s.keep("c1", n, 6)
 		s.lost(n, 1000)
 	}},
+	{"a kept lock is lost when clocks are set", []string{"kept"}, func(s *story) {
+		s.strikes("clock", 1, 100, 200)
+		s.strikes("clock", 2, 100, 200)
+		n := s.lock("c1", 0, 5, 1, "a")
+		s.keep("c1", n, 6)
+		s.lost(n, 1000)
+	}},
 	{"a kept lock is lost while another client is disturbed", []string{"kept"}, func(s *story) {
 		s.away("c2", 2, 100, 200)
 		n := s.lock("c1", 0, 5, 1, "a")
@@ -107,6 +110,7 @@ var broken = []struct {
 		s.looksAt("c1", n, 11, 5006, 1000, -1, 1000)
 		s.looksAt("c1", n, 12, 5506, 1000, -1, 1000)
 		s.looksAt("c1", n, 13, 6006, 1000, -1, 1000)
+		s.lock("c2", 9000, 9005, 2, "a")
 	}},
 	{"a release of which those in line do not hear", []string{"next in line"}, func(s *story) {
 		n := s.lock("c1", 0, 5, 1, "a")
@@ -115,17 +119,7 @@ var broken = []struct {
 		s.unlock("c1", n, 500, 505)
 		s.got("c2", w, 1700, 2600, 2)
 	}},
-	{"half of those in line hear late", []string{"next in line"}, func(s *story) {
-		for i := range int64(20) {
-			at := 2000 * i
-			n := s.lock("c1", at, at+5, 2*i+1, "a")
-			w := s.ask("c2", at+10, "a")
-			s.wait("c2", w, at+15)
-			s.unlock("c1", n, at+500, at+505)
-			s.got("c2", w, at+600, at+1500, 2*i+2)
-			s.unlock("c2", w, at+610, at+615)
-		}
-	}},
+	{"half of those in line hear late", []string{"next in line"}, func(s *story) { s.hearLate() }},
 	{"the last in line is told of a release", []string{"next in line"}, func(s *story) { s.releases("c3", "c2") }},
 	{"Unlock returns before any answer", []string{"released"}, func(s *story) {
 		n := s.lock("c1", 0, 5, 1, "a")

@@ -10,11 +10,7 @@ import (
 )
 
 // These histories are odd, and correct. Each has the rules that must have looked at something.
-var correct = []struct {
-	name  string
-	rules []string
-	tell  func(s *story)
-}{
+var correct = []tale{
 	{"one after the other", []string{"overlap", "fence order", "register"}, func(s *story) {
 		one := s.lock("c1", 0, 5, 1, "a")
 		s.section("c1", one, "a", 10, 0)
@@ -24,6 +20,12 @@ var correct = []struct {
 		s.unlock("c2", two, 50, 55)
 	}},
 	{"the first in line is told of a release", []string{"next in line"}, func(s *story) { s.releases("c2", "c3") }},
+	{"half of those in line hear late, of nodes that are slow", []string{"next in line", "bounds"}, func(s *story) {
+		s.header.DriftLeast = 0 // Nobody knows it.
+		s.header.Settings = map[string]string{"node timeout": "250ms"}
+		s.tries("c3", 0, 50, 1)
+		s.hearLate()
+	}},
 	{"the next one has it while Unlock is under way", []string{"overlap"}, func(s *story) {
 		s.unlock("c1", s.lock("c1", 0, 5, 1, "a"), 10, 250)
 		s.lock("c2", 7, 15, 2, "a")
@@ -58,6 +60,7 @@ var correct = []struct {
 		s.add(history.Event{At: ms(906), Kind: history.Votes, Client: "c1", Call: n, Votes: []history.Vote{{Node: 1, At: ms(903), Says: "quarantined"}}})
 		n = s.lock("c1", 1200, 1205, 1, "c")
 		s.add(history.Event{At: ms(1206), Kind: history.Votes, Client: "c1", Call: n, Votes: []history.Vote{{Node: 1, At: ms(1203), Says: "yes"}}})
+		s.looksAt("c1", n, 0, 1207, 1000, 1000, 1000)
 	}},
 	{"a kept lock is lost with a quorum", nil, func(s *story) {
 		s.header.LastMaxTTL = ms(1000)
@@ -82,6 +85,15 @@ var correct = []struct {
 		s.events[len(s.events)-1].Seen[1].Others = 1
 		s.looksAt("c1", n, 13, 6006, 1000, -1, 1000)
 	}},
+	{"a client that reaches no node does not bring back a kept lock's key, nor does one whose lock is over", nil, func(s *story) {
+		n := s.stays()
+		s.add(history.Event{At: ms(4000), Kind: history.FaultBegin, Fault: "netns", Client: "c1"})
+		s.add(history.Event{At: ms(6050), Kind: history.FaultEnd, Fault: "netns", Client: "c1"})
+		for i := range 4 {
+			s.looksAt("c1", n, 10+i, 4506+500*int64(i), 1000, -1, 1000)
+			s.looksAt("c1", n, 13, 9000+10*int64(i), 1000, -1, 1000)
+		}
+	}},
 	{"somebody who waits is in the way of a kept lock's key on a node", nil, func(s *story) {
 		n, w := s.stays(), s.ask("c2", 4000, "a")
 		s.wait("c2", w, 4010)
@@ -96,6 +108,12 @@ var correct = []struct {
 		s.keep("c1", n, 6)
 		s.add(history.Event{At: ms(300), Kind: history.Look, Op: history.OpLock, Client: "c1", Lock: n, Call: n, End: ms(900)})
 		s.lost(n, 1000)
+	}},
+	{"a kept lock is lost to another process, which releases it", nil, func(s *story) {
+		n := s.lock("c1", 0, 5, 1, "a")
+		s.keep("c1", n, 6)
+		s.release("c3", "c1", n, 300, 305, "")
+		s.lost(n, 600)
 	}},
 	{"a kept lock is lost while its network is away", nil, func(s *story) {
 		s.add(history.Event{At: ms(300), Kind: history.FaultBegin, Fault: "netns", Client: "c1"})
@@ -223,6 +241,11 @@ var correct = []struct {
 		n := s.lock("c1", 0, 5, 1, "a")
 		s.unlock("c1", n, 10, 15)
 		s.unlock("c1", n, 2000, 2000)
+	}},
+	{"clocks that differ by a little", []string{"release outcome", "validity"}, func(s *story) {
+		s.header.OverlapSlack = ms(10)
+		s.unlock("c1", s.lock("c1", 0, 5, 1, "a"), 1005, 1010)
+		s.extend("c2", s.lock("c2", 2000, 2005, 2, "a"), 3005, 3010, 4004)
 	}},
 	{"an Unlock that never returns", []string{"overlap"}, func(s *story) {
 		n := s.lock("c1", 0, 5, 1, "a")

@@ -62,11 +62,7 @@ func (s *story) held(asks history.Event) int {
 	return n
 }
 
-var brokenFeatures = []struct {
-	name  string
-	rules []string
-	tell  func(s *story)
-}{
+var brokenFeatures = []tale{
 	{"it is got again within its min hold", []string{"min hold"}, func(s *story) {
 		s.unlock("c1", s.once("c1", 0, 5, 1), 10, 15)
 		s.lock("c2", 20, 474, 2, "a")
@@ -144,11 +140,7 @@ var brokenFeatures = []struct {
 	}},
 }
 
-var correctFeatures = []struct {
-	name  string
-	rules []string
-	tell  func(s *story)
-}{
+var correctFeatures = []tale{
 	{"extensions by any ttl", []string{"validity"}, func(s *story) {
 		n := s.lock("c1", 0, 5, 1, "a")
 		for at, ttl := range map[int64]int64{100: 200, 110: 1500, 120: 20} {
@@ -226,7 +218,7 @@ var correctFeatures = []struct {
 		s.guarded(two, 1020, 1021, true)
 	}},
 	{"the label of a holder", []string{"owners"}, func(s *story) {
-		s.lock("c1", 0, 5, 1, "a")
+		s.lock("c1", 1, 5, 1, "a")
 		s.tells("c1", 3)
 	}},
 }

@@ -1,8 +1,8 @@
 package judge
 
 import (
-	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -34,6 +34,9 @@ func TestAVerdictCanBeKept(t *testing.T) {
 	s := newStory()
 	s.lock("c1", 0, 5, 1, "a")
 	s.lock("c2", 10, 15, 2, "a")
+	for i := range int64(2 * maxAround) {
+		s.enter("c2", 1, 20+i)
+	}
 	v := Judge(s.told())
 	text, err := json.Marshal(v)
 	require.NoError(t, err)
@@ -47,6 +50,7 @@ func TestAVerdictCanBeKept(t *testing.T) {
 	require.Equal(t, "a", x.Resource)
 	require.Equal(t, []string{"c1", "c2"}, x.Clients)
 	require.Equal(t, []int64{ms(15), ms(999)}, []int64{x.From, x.To})
+	require.Len(t, x.Around, maxAround)
 	require.Contains(t, x.Sentence, "for 984ms both did")
 	require.Contains(t, v.String(), `0.015000s {"at":15000000,"kind":"return","client":"c2","call":1,"ok":true,"until":1009000000,"fence":2}`)
 }
@@ -64,6 +68,11 @@ func TestOtherLibraries(t *testing.T) {
 	s.operate(history.Read, "c2", two, "a", 1010, 1011, 1, true)
 	s.freeze("c2", 5000, 8000)
 	s.lock("c3", 6000, 6005, 0, "a")
+	three := s.ask("c4", 9000, "a") // Kept, until its process dies.
+	s.back("c4", three, 9005, history.Event{OK: true})
+	s.keep("c4", three, 9006)
+	s.dies("c4", 20_000)
+	s.lock("c3", 21_000, 21_005, 0, "a")
 	v := s.breaks(t)
 	require.Equal(t, []string{"fence order"}, v.Named(LeftOut))
 
@@ -91,19 +100,26 @@ func TestGuests(t *testing.T) {
 }
 
 func TestHistoriesAreReadAsTheyAreWritten(t *testing.T) {
-	var file bytes.Buffer
-	events := newWorld(7).run()
-	for _, e := range events {
-		require.NoError(t, json.NewEncoder(&file).Encode(e))
-	}
-	again, err := history.Parse(strings.NewReader(file.String()))
-	require.NoError(t, err)
-	require.Equal(t, Judge(events).Rules, Judge(again).Rules)
+	for _, told := range slices.Concat(correct, correctFeatures, broken, brokenFeatures) {
+		t.Run(told.name, func(t *testing.T) {
+			s := newStory()
+			told.tell(s)
+			events, file := s.told(), ""
+			for _, e := range events {
+				line, err := json.Marshal(e)
+				require.NoError(t, err)
+				file += string(line) + "\n"
+			}
+			again, err := history.Parse(strings.NewReader(file))
+			require.NoError(t, err)
+			require.Equal(t, Judge(events).Rules, Judge(again).Rules)
 
-	cut, err := history.Parse(strings.NewReader(file.String()[:file.Len()-5]))
-	require.NoError(t, err)
-	require.Equal(t, []string{"complete"}, Judge(cut).Named(Broken), "half of its last line is missing")
-	_, err = history.Parse(strings.NewReader("{\n{}\n"))
+			cut, err := history.Parse(strings.NewReader(file[:len(file)-5]))
+			require.NoError(t, err)
+			require.Contains(t, Judge(cut).Named(Broken), "complete", "half of its last line is missing")
+		})
+	}
+	_, err := history.Parse(strings.NewReader("{\n{}\n"))
 	require.ErrorContains(t, err, "line 1")
 }
 

@@ -22,6 +22,13 @@ type story struct {
 	cut    bool // without its end
 }
 
+// A tale is what a story tells, and the rules that it is about.
+type tale struct {
+	name  string
+	rules []string
+	tell  func(s *story)
+}
+
 func newStory() *story {
 	return &story{
 		header: history.Header{
@@ -90,8 +97,6 @@ func (s *story) wait(client string, call int, at int64) {
 	s.add(history.Event{At: ms(at), Kind: history.Wait, Client: client, Call: call})
 }
 
-var refusals = []history.Vote{{Node: 0, Says: "taken"}, {Node: 1, Says: "timeout"}, {Node: 2, Says: "taken"}}
-
 // overtaken has two calls of c1 wait for what c2 has, and the second one get it first. It returns the first one.
 func (s *story) overtaken() int {
 	has := s.lock("c2", 0, 5, 1, "a")
@@ -121,6 +126,25 @@ func (s *story) releases(first, second string) {
 		s.got(second, calls[second], at+610, at+1500, 3*i+3)
 		s.unlock(second, calls[second], at+700, at+705)
 	}
+}
+
+// hearLate has c2 get what c1 releases 100 ms later.
+func (s *story) hearLate() {
+	for i := range int64(20) {
+		at := 2000 * i
+		n := s.lock("c1", at, at+5, 2*i+1, "a")
+		w := s.ask("c2", at+10, "a")
+		s.wait("c2", w, at+15)
+		s.unlock("c1", n, at+500, at+505)
+		s.got("c2", w, at+600, at+1500, 2*i+2)
+		s.unlock("c2", w, at+610, at+615)
+	}
+}
+
+// tries is a call of TryLock that got b until 900 ms after it began.
+func (s *story) tries(client string, from, to, fence int64) {
+	n := s.begin(client, history.OpTryLock, from, history.Event{Resources: []string{"b"}, TTL: ms(1000), Bound: ms(to)})
+	s.got(client, n, to, from+900, fence)
 }
 
 // votes are those on a call of c1, and when they came; the last node gave none.
