@@ -26,20 +26,6 @@ func TestLockAndUnlock(t *testing.T) {
 	}
 }
 
-func TestAnotherProcess(t *testing.T) {
-	everywhere(t, func(t *testing.T) {
-		c := New(t, 3, calm())
-		other := c.NewRedlock(redlock.WithRetryCount(0))
-		l := tryLock(t, other, "a")
-		refused(t, c.Redlock, "a", redlock.ErrTaken)
-		_, err := other.Lock(t.Context(), []string{"a"}, ttl)
-		require.ErrorIs(t, err, redlock.ErrTaken)
-		require.NoError(t, l.Unlock(t.Context()))
-		tryLock(t, c.Redlock, "a")
-		require.NoError(t, other.Close(t.Context()))
-	})
-}
-
 func TestPrefix(t *testing.T) {
 	everywhere(t, func(t *testing.T) {
 		var events int // Of the nodes' first connections; none may come from New.
