@@ -121,7 +121,7 @@ func TestDoReports(t *testing.T) {
 		require.ErrorIs(t, err, redlock.ErrMaxHold, "fn failed after WithMaxHold ended its context")
 
 		for _, ends := range []error{nil, assert.AnError} {
-			err := do(func(ctx context.Context, _ *redlock.Lock) error {
+			err = do(func(ctx context.Context, _ *redlock.Lock) error {
 				require.NoError(t, c.Stop())
 				<-ctx.Done()
 				require.NoError(t, c.Restart(true))

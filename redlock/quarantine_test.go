@@ -50,7 +50,7 @@ func TestQuarantineOfANewClusterComesOnce(t *testing.T) {
 		l := waitLock(t, r, []string{"x"}, ttl, slowly()...)
 		assert.InDelta(t, maxTTL+time.Second, time.Since(start), float64(20*time.Millisecond))
 		require.NoError(t, l.Unlock(t.Context()))
-		l = tryLock(t, newRedlock(t, c, redlock.WithQuarantine(maxTTL)), []string{"x"}, ttl, redlock.WithFencing())
+		tryLock(t, newRedlock(t, c, redlock.WithQuarantine(maxTTL)), []string{"x"}, ttl, redlock.WithFencing())
 	})
 }
 

@@ -31,9 +31,9 @@ func requireKey(t *testing.T, n *Node, want string) {
 	require.Equal(t, want, got)
 }
 
-func requireNoKey(t *testing.T, n *Node, key string) {
+func requireNoKey(t *testing.T, n *Node) {
 	t.Helper()
-	_, ok, err := n.Get(key)
+	_, ok, err := n.Get("k")
 	require.NoError(t, err)
 	require.False(t, ok)
 }
@@ -59,7 +59,7 @@ func TestBubbleNodeHasAClockOfItsOwn(t *testing.T) {
 		time.Sleep(4*time.Second - 1)
 		requireKey(t, n, "v")
 		time.Sleep(time.Nanosecond)
-		requireNoKey(t, n, "k")
+		requireNoKey(t, n)
 
 		// In a script, too; and it goes on from where it was.
 		require.NoError(t, n.SetRate(0.5))
@@ -70,7 +70,7 @@ func TestBubbleNodeHasAClockOfItsOwn(t *testing.T) {
 		time.Sleep(2*time.Second - 1)
 		requireKey(t, n, "v")
 		time.Sleep(time.Nanosecond)
-		requireNoKey(t, n, "k")
+		requireNoKey(t, n)
 		shows(20*time.Second, start)
 	})
 }
@@ -100,7 +100,7 @@ func TestEmbeddedStopAndRestart(t *testing.T) {
 			if keep {
 				requireKey(t, n, "v")
 			} else {
-				requireNoKey(t, n, "k")
+				requireNoKey(t, n)
 			}
 		}
 		// Restart also does for a running node, and its connections break.
@@ -150,7 +150,7 @@ func TestOnCommandMayStopTheNode(t *testing.T) {
 				require.Error(t, err)
 				require.NoError(t, <-acted)
 				synctest.Wait()
-				requireNoKey(t, n, "k")
+				requireNoKey(t, n)
 			})
 		})
 	}
@@ -185,9 +185,9 @@ func TestStopIsFinal(t *testing.T) {
 		}()
 		<-started
 		require.NoError(t, n.Restart(false))
-		requireNoKey(t, n, "k")
+		requireNoKey(t, n)
 		<-done
 		require.NoError(t, n.Restart(false))
-		requireNoKey(t, n, "k")
+		requireNoKey(t, n)
 	}
 }

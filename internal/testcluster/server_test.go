@@ -45,7 +45,7 @@ func TestServers(t *testing.T) {
 
 	require.Error(t, n.Restart(true), "nothing was written to disk")
 	require.NoError(t, n.Restart(false))
-	requireNoKey(t, n, "k")
+	requireNoKey(t, n)
 	requireKey(t, c.Nodes[1], "node2")
 }
 
@@ -65,7 +65,7 @@ func TestServerKeepsDataOnDisk(t *testing.T) {
 	requireKey(t, n, "v")
 	require.NoError(t, n.Stop())
 	require.NoError(t, n.Restart(false))
-	requireNoKey(t, n, "k")
+	requireNoKey(t, n)
 
 	dir := n.backend.(*realServer).dir
 	require.NoError(t, c.Close())

@@ -97,7 +97,7 @@ func TestAuthOfServersThatRequireAPassword(t *testing.T) {
 		require.NoError(t, err)
 	}
 	await(t, 30*time.Second, "all nodes have a lock", func() bool { return lockEverywhere(t, c, last, "a") })
-	awaitNoKeys(t, c, 30*time.Second)
+	awaitNoKeys(t, c)
 }
 
 // leastPrivilege is what a user of a server with access control needs at least:

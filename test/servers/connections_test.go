@@ -77,12 +77,13 @@ func TestConnectionsThatAreIdleAndClosedByServers(t *testing.T) {
 					rest(t.Context(), idle, idle)
 				}
 				l, err := r.Lock(t.Context(), []string{fmt.Sprint("r", i)}, time.Minute, redlock.WithRetryCount(1), redlock.WithRetryDelay(50*time.Millisecond))
-				if !assert.NoError(t, err) {
-					return
-				}
 				// Some lose their connections in this very moment, but the first retry works.
-				if l.Unlock(t.Context()) != nil {
-					assert.NoError(t, l.Unlock(t.Context()))
+				if err == nil && l.Unlock(t.Context()) != nil {
+					err = l.Unlock(t.Context())
+				}
+				if err != nil {
+					t.Error(err)
+					return
 				}
 			}
 			made.Add(connects(r))
@@ -90,5 +91,5 @@ func TestConnectionsThatAreIdleAndClosedByServers(t *testing.T) {
 	}
 	users.Wait()
 	assert.Greater(t, made.Load(), int64(len(c.Nodes)*total), "servers have hung up")
-	awaitNoKeys(t, c, 30*time.Second)
+	awaitNoKeys(t, c)
 }

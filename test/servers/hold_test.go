@@ -34,7 +34,7 @@ func TestHoldEndsItsContextAtUntilWhenNodesFreeze(t *testing.T) {
 		require.NoError(t, c.First(3).Resume())
 		await(t, 30*time.Second, "all nodes are back", func() bool { return lockEverywhere(t, c, r, "b") })
 		_ = l.Unlock(t.Context())
-		awaitNoKeys(t, c, 30*time.Second)
+		awaitNoKeys(t, c)
 	}
 }
 
@@ -71,5 +71,5 @@ func TestHoldWithMinHold(t *testing.T) {
 	assert.GreaterOrEqual(t, took, 3*time.Second)
 	assert.Less(t, took, 6*time.Second, "not for the ttl")
 	require.NoError(t, next.Unlock(t.Context()))
-	awaitNoKeys(t, c, 30*time.Second)
+	awaitNoKeys(t, c)
 }

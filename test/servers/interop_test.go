@@ -71,7 +71,7 @@ func TestInteropOurLocksExcludeForeignOnes(t *testing.T) {
 				assert.Greater(t, keys(t, n)["b"].TTL, time.Minute, "an extension never shortens")
 			}
 			require.NoError(t, l.Unlock(t.Context()))
-			awaitNoKeys(t, c, 30*time.Second)
+			awaitNoKeys(t, c)
 		}
 	}
 	for _, n := range c.Nodes {

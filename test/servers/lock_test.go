@@ -140,7 +140,7 @@ func TestRefusalForALockWhoseKeyBecomesAnotherTypeIsALoss(t *testing.T) {
 		for _, n := range c.Nodes {
 			admin(t, n, "DEL", stolen)
 		}
-		awaitNoKeys(t, c, 30*time.Second)
+		awaitNoKeys(t, c)
 	}
 }
 
@@ -269,6 +269,6 @@ func TestScriptFlushInALoopIsNotNoticed(t *testing.T) {
 	}
 	all.Wait()
 	require.Positive(t, cycles.Load())
-	took := awaitNoKeys(t, c, 30*time.Second)
+	took := awaitNoKeys(t, c)
 	t.Logf("%d cycles among %d flushes; no key left %v later", cycles.Load(), flushes.Load(), took)
 }

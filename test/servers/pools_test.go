@@ -62,7 +62,7 @@ func requireServes(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 			}
 		}
 	}
-	awaitNoKeys(t, c, 30*time.Second)
+	awaitNoKeys(t, c)
 }
 
 func TestPoolsOfEveryKind(t *testing.T) {
@@ -198,7 +198,7 @@ func TestPoolGetsItsConnectionsBackFromClose(t *testing.T) {
 	}
 	awaitGoroutines(t, before)
 	refused(t, redlock.ErrClosed, r, []string{"a"}, time.Minute)
-	awaitNoKeys(t, c, 30*time.Second)
+	awaitNoKeys(t, c)
 }
 
 // A connection that broke, or that a hung node does not answer on, must go back
@@ -257,7 +257,7 @@ func TestPoolsOfNewNodeAreClosedByClose(t *testing.T) {
 		await(t, 30*time.Second, "there is none", func() bool { return clients(t, n) == 0 })
 	}
 	awaitGoroutines(t, before)
-	awaitNoKeys(t, c, 30*time.Second)
+	awaitNoKeys(t, c)
 }
 
 // What real servers answer: the wrong database is found; a user who may not MOVE, so that
