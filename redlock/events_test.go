@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -327,58 +330,15 @@ func TestEventTellsALossThatTheReleaseFinds(t *testing.T) {
 	}
 }
 
-// A span is what an adapter for OpenTelemetry would make of a call, or of a part of a Do.
-type span struct {
-	name       string
-	start, end time.Time
-	resources  []string
-	rounds     []redlock.Op
-	votes      int
-	err, lost  error
-	held       time.Duration
-	parent     any
-}
-
-// tracer makes spans from events, and from nothing else.
-type tracer struct {
-	open  map[uint64]*span // by call; that of a Do until it is done
-	spans []span
-}
-
-func (tr *tracer) hook(ctx context.Context, e redlock.Event) {
-	if e.Call == 0 {
-		return
-	}
-	call := tr.open[e.Call]
-	if call == nil {
-		call = &span{parent: ctx.Value(ctxKey{})}
-		tr.open[e.Call] = call
-	}
-	name, ends := map[redlock.EventKind]string{
-		redlock.EventAcquired: "lock", redlock.EventNotAcquired: "lock", redlock.EventExtended: "extend", redlock.EventReleased: "unlock", redlock.EventDone: "do",
-	}[e.Kind]
-	switch {
-	case e.Kind == redlock.EventDecided:
-		call.rounds, call.votes = append(call.rounds, e.Op), call.votes+len(e.Votes)
-	case e.Kind == redlock.EventHoldEnded:
-		call.lost = e.Err
-	case ends:
-		s := *call
-		s.name, s.start, s.end, s.resources, s.err, s.held = name, e.Time.Add(-e.Took), e.Time, e.Resources, e.Err, e.Held
-		tr.spans = append(tr.spans, s)
-	}
-}
-
+// By the number of its call, which the attempts, extensions and the release of a Do share, spans can be made of events, and
+// of nothing else. What its function does are other calls.
 func TestEventsAreEnoughForTraces(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		tr := &tracer{open: make(map[uint64]*span)}
-		r := newRedlock(t, c, redlock.WithHook(tr.hook))
+		var rec recorder
+		r := newRedlock(t, c, redlock.WithHook(rec.Hook))
 		start := time.Now()
-		ctx := context.WithValue(t.Context(), ctxKey{}, "request 1")
-		err := r.Do(ctx, []string{"a"}, ttl, func(ctx context.Context, _ *redlock.Lock) error {
-			l, err := r.Lock(context.WithValue(ctx, ctxKey{}, "inner"), []string{"b"}, ttl)
-			require.NoError(t, err)
-			require.NoError(t, l.Unlock(ctx))
+		err := r.Do(t.Context(), []string{"a"}, ttl, func(ctx context.Context, _ *redlock.Lock) error {
+			cycle(t, r, "b", ttl)
 			time.Sleep(5 * time.Second)
 			require.NoError(t, c.Del("a"))
 			<-ctx.Done()
@@ -386,30 +346,27 @@ func TestEventsAreEnoughForTraces(t *testing.T) {
 		})
 		require.ErrorIs(t, err, redlock.ErrLost)
 		synctest.Wait()
-		byName := make(map[string][]span)
-		for _, s := range tr.spans {
-			byName[s.name+s.resources[0]] = append(byName[s.name+s.resources[0]], s)
+		calls := map[uint64][]string{}
+		var done redlock.Event
+		for _, e := range rec.TakeAll() {
+			if e.Call == 0 || e.Kind == redlock.EventSettled {
+				continue
+			}
+			lost := ""
+			if errors.Is(e.Err, redlock.ErrLost) {
+				lost = " lost"
+			}
+			calls[e.Call] = append(calls[e.Call], fmt.Sprint(e.Kind, " ", e.Resources, lost))
+			done = e
 		}
-		require.Len(t, byName["doa"], 1)
-		require.Len(t, byName["locka"], 1)
-		require.Len(t, byName["extenda"], 2)
-		require.NoError(t, byName["extenda"][0].err)
-		require.ErrorIs(t, byName["extenda"][1].err, redlock.ErrLost)
-		require.ErrorIs(t, byName["unlocka"][0].err, redlock.ErrLost)
-		do := byName["doa"][0]
-		assert.Equal(t, "request 1", do.parent)
-		assert.Equal(t, err, do.err)
-		assert.Equal(t, redlock.ErrLost, do.lost, "the loss is on the span of Do")
-		assert.Equal(t, start, do.start)
-		assert.Equal(t, time.Now(), do.end)
-		assert.Equal(t, time.Since(start), do.held)
-		assert.Equal(t, []redlock.Op{redlock.OpLock, redlock.OpExtend, redlock.OpExtend, redlock.OpUnlock}, do.rounds, "its attempts, extensions and release")
-		assert.Equal(t, 12, do.votes)
-		require.Len(t, byName["lockb"], 1)
-		assert.Equal(t, "inner", byName["lockb"][0].parent)
-		assert.Equal(t, []redlock.Op{redlock.OpLock}, byName["lockb"][0].rounds, "another call")
-		require.Len(t, byName["unlockb"], 1)
-		require.NoError(t, byName["unlockb"][0].err)
+		assert.ElementsMatch(t, []string{
+			"decided [a]", "acquired [a]", "decided [a]", "extended [a]", "decided [a] lost", "extended [a] lost", "hold ended [a] lost",
+			"decided [a] lost", "released [a] lost", "done [a] lost",
+		}, calls[done.Call])
+		delete(calls, done.Call)
+		assert.ElementsMatch(t, [][]string{{"decided [b]", "acquired [b]"}, {"decided [b]", "released [b]"}}, slices.Collect(maps.Values(calls)))
+		assert.Equal(t, err, done.Err)
+		assert.Equal(t, []time.Duration{time.Since(start), time.Since(start)}, []time.Duration{done.Took, done.Held})
 	})
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) { // A function that panics is no success.
 		var rec recorder

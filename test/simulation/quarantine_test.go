@@ -2,11 +2,8 @@ package simulation
 
 import (
 	"slices"
-	"strings"
 	"testing"
 	"time"
-
-	"github.com/stretchr/testify/assert"
 
 	"github.com/seed6c881748/redlock/redlock"
 	"github.com/seed6c881748/redlock/test/testkit"
@@ -27,21 +24,9 @@ type quarantineSim struct {
 	opts   []redlock.Option // others
 }
 
-// TestSimQuarantineIsNeeded: without it some locks overlap, and the simulation sees it.
+// TestSimQuarantineIsNeeded: without it some locks overlap.
 func TestSimQuarantineIsNeeded(t *testing.T) {
-	testkit.SkipUnderRace(t, "whether the simulation sees what is broken is no matter of races")
-	broken := 0
-	first, seeds := testkit.Rounds(1, 6), testkit.Rounds(15, 2)
-	for seed := first; seed < first+seeds; seed++ {
-		inSim(t, uint64(seed), func(s *sim) {
-			runQuarantine(s, false)
-			s.end()
-			if slices.ContainsFunc(s.failures, func(f string) bool { return strings.HasPrefix(f, "(1) ") }) {
-				broken++
-			}
-		})
-	}
-	assert.Greater(t, broken, seeds/3)
+	seeOverlaps(t, testkit.Rounds(1, 6), testkit.Rounds(15, 2), func(s *sim) { runQuarantine(s, false) })
 }
 
 func runQuarantine(s *sim, guarded bool) {

@@ -5,11 +5,14 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
@@ -139,6 +142,23 @@ func simulate(t *testing.T, seeds simSeeds, profile func(s *sim)) {
 			}
 		})
 	}
+}
+
+// seeOverlaps checks that the simulation sees locks that overlap, in some seeds of a profile in which something is broken.
+func seeOverlaps(t *testing.T, first, seeds int, broken func(s *sim)) {
+	t.Helper()
+	testkit.SkipUnderRace(t, "whether the simulation sees what is broken is no matter of races")
+	seen := 0
+	for seed := first; seed < first+seeds; seed++ {
+		inSim(t, uint64(seed), func(s *sim) {
+			broken(s)
+			s.end()
+			if slices.ContainsFunc(s.failures, func(f string) bool { return strings.HasPrefix(f, "(1) ") }) {
+				seen++
+			}
+		})
+	}
+	assert.Greater(t, seen, seeds/3)
 }
 
 // A simPace says how much fake time the seeds of a profile take in real time.
