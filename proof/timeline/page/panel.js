@@ -7,7 +7,7 @@ function button(name, act) {
 }
 const hint = byId("panel").firstElementChild;
 function fill(...inside) {
-  byId("panel").replaceChildren(...inside);
+  byId("panel").replaceChildren(...inside.filter(Boolean));
   byId("panel").scrollTop = 0;
 }
 const say = s => { byId("said").textContent = s; };
