@@ -197,7 +197,7 @@ func TestDocumentNamesEverything(t *testing.T) {
 // The page that is published with a release is that of a run in which nothing was broken, by the rules of now.
 func TestThePageOfTheKeptHistory(t *testing.T) {
 	const kept = "../../docs/generated/chaos/history.jsonl.gz"
-	events, err := read(kept)
+	events, err := history.ReadFile(kept)
 	require.NoError(t, err)
 	v := judge.Judge(events)
 	require.True(t, v.OK(), v.String())

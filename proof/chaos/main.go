@@ -169,7 +169,7 @@ func fleet(self string) ([][]string, error) {
 
 // rejudge concludes from the history of an earlier run, or only writes its page.
 func rejudge(name, page string) error {
-	events, err := read(name)
+	events, err := history.ReadFile(name)
 	if err != nil {
 		return err
 	}

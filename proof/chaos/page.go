@@ -2,8 +2,6 @@ package main
 
 import (
 	"bytes"
-	"compress/gzip"
-	"io"
 	"maps"
 	"os"
 	"slices"
@@ -15,22 +13,6 @@ import (
 	"github.com/seed6c881748/redlock/proof/timeline"
 	"github.com/seed6c881748/redlock/test/tables"
 )
-
-// read reads the history in a file, which may be packed.
-func read(name string) ([]history.Event, error) {
-	file, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = file.Close() }()
-	var in io.Reader = file
-	if strings.HasSuffix(name, ".gz") {
-		if in, err = gzip.NewReader(file); err != nil {
-			return nil, err
-		}
-	}
-	return history.Parse(in)
-}
 
 // writePage writes the page of a history.
 func writePage(name string, events []history.Event, v judge.Verdict) error {

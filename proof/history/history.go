@@ -7,9 +7,12 @@ package history
 
 import (
 	"bufio"
+	"compress/gzip"
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
+	"strings"
 )
 
 // Kind says what an event tells.
@@ -215,6 +218,22 @@ type Header struct {
 	Guests []string `json:"guests,omitempty"`
 	// Without names rules of the judge that this library does not promise, or that this course excepts.
 	Without []string `json:"without,omitempty"`
+}
+
+// ReadFile reads the history in a file, which may be packed.
+func ReadFile(name string) ([]Event, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	var in io.Reader = file
+	if strings.HasSuffix(name, ".gz") {
+		if in, err = gzip.NewReader(file); err != nil {
+			return nil, err
+		}
+	}
+	return Parse(in)
 }
 
 // Parse reads the events of a history.

@@ -2,6 +2,7 @@ package timeline_test
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"fmt"
 	"image"
@@ -10,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -48,9 +50,39 @@ func play(t *testing.T, page []byte, name string, dark bool, args ...string) []s
 	return h.Seen()
 }
 
+const second = int64(1e9)
+
+// kept is the run whose page is published, of three clients and four nodes under faults.
+const kept = "../../docs/generated/chaos/history.jsonl.gz"
+
+func read(t *testing.T, name string) []history.Event {
+	t.Helper()
+	events, err := history.ReadFile(name)
+	require.NoError(t, err)
+	return events
+}
+
+// rules is a verdict on the run, with as many violations as asked for.
+func rules(run *history.Header, violations int) judge.Verdict {
+	v := judge.Verdict{Run: *run, Rules: []judge.Result{
+		{Rule: "overlap", Promise: "Two holders' times on one resource never overlap.", Facts: 1234, State: judge.Held},
+		{Rule: "waiters", Promise: "Waiters get their turns in the order in which they came.", State: judge.Nothing},
+		{Rule: "keys", Promise: "No key is left when all is over.", State: judge.LeftOut, Why: "this course excepts it"},
+	}}
+	for i := range int64(violations) {
+		v.Rules[0].State, v.Rules[0].Violations = judge.Broken, violations
+		v.Violations = append(v.Violations, judge.Violation{
+			Rule: "overlap", Sentence: "c1 and c3 both held account:1 for 40 ms.",
+			From: (i + 1) * 3 * second, To: (i+1)*3*second + second/25, Clients: []string{"c1", "c3.2"},
+		})
+	}
+	return v
+}
+
 func TestInABrowser(t *testing.T) {
+	run := read(t, kept)
 	const evil = `</script><img src=x onerror="document.title='evil'"><!--<script>`
-	named, verdict := sample(3*second), rules(1)
+	named, verdict := slices.Clone(run), rules(run[0].Run, 1)
 	for i := range named {
 		if len(named[i].Resources) > 0 {
 			named[i].Resources = []string{evil}
@@ -59,21 +91,20 @@ func TestInABrowser(t *testing.T) {
 		named[i].Err += evil
 	}
 	node := 0
-	named = append(named, history.Event{At: 4 * second, Kind: history.Keys, Node: &node, Keys: []string{evil}},
-		history.Event{At: 4 * second, Kind: history.Up, Client: evil})
+	named = append(named, history.Event{At: 20 * second, Kind: history.Keys, Node: &node, Keys: []string{evil}},
+		history.Event{At: 20 * second, Kind: history.Up, Client: evil})
 	verdict.Violations[0].Sentence, verdict.Rules[0].Promise = evil, evil
-	run := pageOf(t, sample(12*second), rules(2))
 	for _, tt := range []struct {
 		name string
 		page []byte
 		seen []string
 	}{
-		{"use", run, []string{
+		{"use", pageOf(t, run, rules(run[0].Run, 2)), []string{
 			"bars in the colours of resources, faults and votes", "a violation's link goes there", "what is under the mouse", "a click shows the votes",
 			"a key zooms in", "a key pans", "a key zooms out", "a key shows all", "a key goes to a fault", "and to a violation", "a key goes to a lock",
 			"a key opens the help", "all again", "the wheel zooms", "a drag pans", "all once more", "one resource is shown alone",
 		}},
-		{"narrow", pageOf(t, sample(12*second), rules(0)), []string{"no wider than a phone", "dark", "dark lanes", "the verdict"}},
+		{"narrow", pageOf(t, run, rules(run[0].Run, 0)), []string{"no wider than a phone", "dark", "dark lanes", "the verdict"}},
 		// A name of somebody else's is a text wherever it is shown, and the page runs nothing that is not its own.
 		{"names", pageOf(t, named, verdict), []string{"a name as a text", "the title", "no picture, and no other script"}},
 	} {
@@ -83,11 +114,23 @@ func TestInABrowser(t *testing.T) {
 	}
 }
 
-// Five minutes of a busy run stay fluid, and a file that one can send.
+// Minutes of a busy run stay fluid, and a file that one can send.
 func TestManyEventsInABrowser(t *testing.T) {
-	events := sample(500 * second)
+	run := read(t, kept)
+	events := run[:1:1]
+	for again := range 10 {
+		for _, e := range run[1:] {
+			later, calls := int64(again)*20*second, again*100_000
+			e.At, e.Call, e.Lock, e.Votes = e.At+later, e.Call+calls, e.Lock+calls, slices.Clone(e.Votes)
+			e.Until, e.End = e.Until+later, e.End+later
+			for i := range e.Votes {
+				e.Votes[i].At += later
+			}
+			events = append(events, e)
+		}
+	}
 	require.Greater(t, len(events), 100_000)
-	page := pageOf(t, events, rules(0))
+	page := pageOf(t, events, rules(run[0].Run, 0))
 	t.Logf("%d events are %d KiB", len(events), len(page)>>10)
 	require.Less(t, len(page), 10<<20)
 	seen := play(t, page, "many", false, "--window-size=1300,900", "--dump-dom")
@@ -96,21 +139,15 @@ func TestManyEventsInABrowser(t *testing.T) {
 	require.Equal(t, "a fault", seen[0])
 }
 
-// Screenshots of a history are written with REDLOCK_SCREENSHOTS=folder and REDLOCK_HISTORY=file, to be looked at.
+// Screenshots of a run are written with REDLOCK_SCREENSHOTS=folder and, if it is another, REDLOCK_HISTORY=file, to be
+// looked at.
 func TestScreenshots(t *testing.T) {
 	folder := os.Getenv("REDLOCK_SCREENSHOTS")
 	if folder == "" {
 		t.Skip("REDLOCK_SCREENSHOTS names no folder")
 	}
-	events, verdict := sample(30*second), rules(2)
-	if name := os.Getenv("REDLOCK_HISTORY"); name != "" {
-		file, err := os.Open(name)
-		require.NoError(t, err)
-		events, err = history.Parse(file)
-		require.NoError(t, err)
-		verdict = judge.Judge(events)
-	}
-	page := pageOf(t, events, verdict)
+	run := read(t, cmp.Or(os.Getenv("REDLOCK_HISTORY"), kept))
+	page := pageOf(t, run, judge.Judge(run))
 	for theme, dark := range map[string]bool{"light": false, "dark": true} {
 		shoot := func(file, what, size string) []string {
 			return play(t, page, what, dark, "--hide-scrollbars", "--window-size="+size, "--screenshot="+file)
@@ -121,7 +158,7 @@ func TestScreenshots(t *testing.T) {
 			}
 		}
 		file := filepath.Join(folder, "run-"+theme+".png") // The picture of reliability.md.
-		crop(t, file, strings.Join(shoot(file, "run", "1060,1000"), ""))
+		crop(t, file, strings.Join(shoot(file, "run", "1060,2000"), ""))
 	}
 }
 
