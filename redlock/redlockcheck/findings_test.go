@@ -83,6 +83,16 @@ func worseThanOK(t *testing.T, r Report) map[string]Verdict {
 	return bad
 }
 
+// requireOnly checks that what is amiss are these checks of the node, with their verdicts, and nothing else anywhere.
+func requireOnly(t *testing.T, r Report, node string, checks map[string]Verdict) {
+	t.Helper()
+	want := map[string]Verdict{}
+	for check, v := range checks {
+		want[node+" "+check] = v
+	}
+	require.Equal(t, want, worseThanOK(t, r))
+}
+
 func TestFindingsOfOneNode(t *testing.T) {
 	good := goodFacts(1)
 	denied := func(rights ...string) facts {
@@ -209,17 +219,12 @@ func TestFindingsOfOneNode(t *testing.T) {
 			if tt.fit != nil {
 				tt.fit(s)
 			}
-			want := set{}
-			for check, v := range tt.want {
-				want["n1 "+check] = v
-			}
 			for i := range s.nodes {
 				if f := &s.nodes[i]; s.Quarantine > 0 && f.marker == "" {
 					f.marker = f.info["run_id"] + " votes 3 30000 0"
 				}
 			}
-			got := worseThanOK(t, s.report())
-			assert.Equal(t, want, got)
+			requireOnly(t, s.report(), "n1", tt.want)
 		})
 	}
 }

@@ -82,6 +82,25 @@ func TestRunOnSlowNodes(t *testing.T) {
 	})
 }
 
+func TestRunFindsAClockThatIsOff(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		nodes := nodesOf(c)
+		for _, shift := range []time.Duration{5 * time.Second, -5 * time.Second} {
+			require.NoError(t, c.Nodes[1].LeapClock(shift))
+			report := check(t, nodes)
+			require.InDelta(t, shift, report.Nodes[1].ClockOffset, float64(report.Nodes[1].ClockBound+2*time.Microsecond))
+			for i, want := range []Verdict{OK, Warning, OK} {
+				require.Equal(t, want, found(t, report, nodes[i].Name, "clock").Verdict)
+			}
+			require.NoError(t, c.Nodes[1].LeapClock(-shift))
+		}
+		for _, n := range c.Nodes {
+			require.NoError(t, n.LeapClock(5*time.Second))
+		}
+		require.Equal(t, Warning, found(t, check(t, nodes), "", "clock").Verdict, "all agree, so it is the client's that is wrong")
+	})
+}
+
 // A node that is too slow to be asked everything does answer: where it runs, and whether the password is
 // right, is not the question.
 func TestRunOnNodesThatAreTooSlow(t *testing.T) {

@@ -1,13 +1,8 @@
 package redlockcheck
 
 import (
-	"fmt"
 	"net"
 	"net/url"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -23,23 +18,6 @@ import (
 
 // durable is how a fit server is started.
 var durable = testcluster.WithArgs("--appendonly", "yes", "--appendfsync", "always")
-
-// requireOnly checks that what is amiss are these checks of the node, with their
-// verdicts, and nothing else anywhere. Each says what to do.
-func requireOnly(t *testing.T, r Report, node string, want map[string]Verdict) {
-	t.Helper()
-	got := make(map[string]Verdict)
-	for _, f := range r.Findings {
-		if f.Verdict == OK {
-			assert.Empty(t, f.Advice)
-			continue
-		}
-		assert.NotEmpty(t, f.Advice, "%+v", f)
-		assert.Equal(t, node, f.Node, "%+v", f)
-		got[f.Check] = f.Verdict
-	}
-	require.Equal(t, want, got)
-}
 
 func TestRunFindsNothingOnFiveGoodNodes(t *testing.T) {
 	t.Parallel()
@@ -190,84 +168,6 @@ func TestRunFindsTheSameServer(t *testing.T) {
 		bad := slices.DeleteFunc(report.Findings, func(f Finding) bool { return f.Verdict == OK })
 		assert.Len(t, bad, 2)
 	}
-}
-
-// shiftedClock is loaded into a server to make its clock wrong.
-const shiftedClock = `
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <stdlib.h>
-#include <sys/time.h>
-#include <time.h>
-
-static long shift(void) { const char *s = getenv("CLOCK_SHIFT"); return s ? atol(s) : 0; }
-
-int gettimeofday(struct timeval *restrict tv, void *restrict tz) {
-	static int (*real)(struct timeval *restrict, void *restrict);
-	if (!real) real = dlsym(RTLD_NEXT, "gettimeofday");
-	int r = real(tv, tz);
-	if (r == 0) tv->tv_sec += shift();
-	return r;
-}
-
-int clock_gettime(clockid_t id, struct timespec *ts) {
-	static int (*real)(clockid_t, struct timespec *);
-	if (!real) real = dlsym(RTLD_NEXT, "clock_gettime");
-	int r = real(id, ts);
-	if (r == 0 && id == CLOCK_REALTIME) ts->tv_sec += shift();
-	return r;
-}
-`
-
-// buildShiftedClock compiles it. Without a C compiler the test is skipped, unless
-// CI is "true": there it fails.
-func buildShiftedClock(t *testing.T) string {
-	t.Helper()
-	if runtime.GOOS != "linux" {
-		t.Skip("LD_PRELOAD is Linux's")
-	}
-	cc, err := exec.LookPath("cc")
-	if err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal(err)
-		}
-		t.Skip(err)
-	}
-	dir := t.TempDir()
-	source, lib := filepath.Join(dir, "clock.c"), filepath.Join(dir, "clock.so")
-	require.NoError(t, os.WriteFile(source, []byte(shiftedClock), 0o600))
-	out, err := exec.CommandContext(t.Context(), cc, "-shared", "-fPIC", "-o", lib, source, "-ldl").CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	return lib
-}
-
-func TestRunFindsAClockThatIsOff(t *testing.T) {
-	t.Parallel()
-	lib := buildShiftedClock(t)
-	c := testcluster.RunServers(t, 4, durable)
-	for _, shift := range []int{5, -5} {
-		bad := testcluster.RunServers(t, 1, durable,
-			testcluster.WithEnv("LD_PRELOAD="+lib, fmt.Sprintf("CLOCK_SHIFT=%d", shift)))
-		for _, others := range []int{1, 2, 4} {
-			nodes := append(serverNodes(c)[:others], serverNodes(bad)...)
-			report := checkPatiently(t, nodes)
-			last := report.Nodes[others]
-			require.InDelta(t, time.Duration(shift)*time.Second, last.ClockOffset, float64(last.ClockBound+2*time.Microsecond))
-			for _, n := range nodes {
-				want := OK
-				if n.Name == last.Node {
-					want = Warning
-				}
-				require.Equal(t, want, found(t, report, n.Name, "clock").Verdict)
-			}
-			if others%2 == 0 {
-				requireOnly(t, report, last.Node, map[string]Verdict{"clock": Warning})
-			}
-		}
-	}
-	// All agree, so it is the client's that is wrong.
-	same := testcluster.RunServers(t, 3, durable, testcluster.WithEnv("LD_PRELOAD="+lib, "CLOCK_SHIFT=5"))
-	requireOnly(t, checkPatiently(t, serverNodes(same)), "", map[string]Verdict{"clock": Warning})
 }
 
 // allRights are the rules of a user who may lock, wait and be checked, and no more.

@@ -106,8 +106,7 @@ func TestPageOfManyLocks(t *testing.T) {
 	testkit.SkipUnderRace(t, "the browser does the work")
 	r := newRedlock(t, testcluster.RunEmbedded(t, 1), redlock.WithNodeTimeout(10*time.Second))
 	for i := range 1000 {
-		_, err := r.TryLock(t.Context(), []string{fmt.Sprintf("job:%d", i)}, time.Hour-time.Duration(i)*time.Second)
-		require.NoError(t, err)
+		testkit.TryLock(t, r, []string{fmt.Sprintf("job:%d", i)}, time.Hour-time.Duration(i)*time.Second)
 	}
 	assert.Equal(t, "true | 0 | true | 10 | job:999 | 500 | 0 | job:0 | 111 | 111 of 1\u202f000 | true | true",
 		look(t, crowd, redlockhttp.Handler(r)))
@@ -118,8 +117,7 @@ func TestPageOfOneNode(t *testing.T) {
 	chromium := testkit.Chromium(t)
 	c := testcluster.RunEmbedded(t, 1)
 	r := newRedlock(t, c)
-	lock, err := r.TryLock(t.Context(), []string{"x"}, time.Hour)
-	require.NoError(t, err)
+	lock := testkit.TryLock(t, r, []string{"x"}, time.Hour)
 	require.NoError(t, c.Nodes[0].SetError("LOADING x"))
 	require.Error(t, lock.Extend(t.Context(), time.Hour))
 	require.NoError(t, c.Nodes[0].Stop())

@@ -19,6 +19,7 @@ import (
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
 	"github.com/seed6c881748/redlock/redlock/redlockhttp"
+	"github.com/seed6c881748/redlock/test/testkit"
 )
 
 // get asks the handler, and returns what it answers.
@@ -184,8 +185,7 @@ func TestManyLocksAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRedlock(t, testcluster.RunBubble(t, 1))
 		for i := range 600 {
-			_, err := r.TryLock(t.Context(), []string{"r" + string(rune('a'+i%26)) + time.Duration(i).String()}, time.Hour)
-			require.NoError(t, err)
+			testkit.TryLock(t, r, []string{"r" + string(rune('a'+i%26)) + time.Duration(i).String()}, time.Hour)
 		}
 		s := state(t, redlockhttp.Handler(r))
 		assert.Len(t, s.Held, 500)
@@ -202,8 +202,7 @@ func TestTheListsCanBeFilteredAndSorted(t *testing.T) {
 			name string
 			ttl  time.Duration
 		}{{"b", time.Hour}, {"c", time.Minute}, {"a", 2 * time.Hour}} {
-			got, err := r.TryLock(t.Context(), []string{l.name}, l.ttl, redlock.WithOwner("owner-"+l.name))
-			require.NoError(t, err)
+			got := testkit.TryLock(t, r, []string{l.name}, l.ttl, redlock.WithOwner("owner-"+l.name))
 			if l.name == "b" {
 				b = got
 			}
@@ -239,10 +238,8 @@ func TestManyNamesAreCounted(t *testing.T) {
 		for i := range 2000 {
 			names = append(names, fmt.Sprintf("%s/%04d", strings.Repeat("n", 220), i))
 		}
-		l, err := r.TryLock(t.Context(), names, time.Hour)
-		require.NoError(t, err)
-		_, err = r.TryLock(t.Context(), []string{"ü" + strings.Repeat("é", 1<<17)}, time.Hour)
-		require.NoError(t, err)
+		l := testkit.TryLock(t, r, names, time.Hour)
+		testkit.TryLock(t, r, []string{"ü" + strings.Repeat("é", 1<<17)}, time.Hour)
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() { _, _ = r.Lock(ctx, names, time.Hour) }()
 		synctest.Wait()
@@ -275,8 +272,7 @@ func TestHandlerAfterClose(t *testing.T) {
 	assert.Empty(t, s.Held)
 	assert.NotEqual(t, "down", s.Nodes[0].State, "nobody has needed it")
 	used := newRedlock(t, testcluster.RunEmbedded(t, 1))
-	_, err := used.TryLock(t.Context(), []string{"x"}, time.Second)
-	require.NoError(t, err)
+	testkit.TryLock(t, used, []string{"x"}, time.Second)
 	require.NoError(t, used.Close(t.Context()))
 	assert.Equal(t, "closed", state(t, redlockhttp.Handler(used)).Nodes[0].State)
 	assert.Panics(t, func() { redlockhttp.Handler(nil) })

@@ -13,6 +13,7 @@ import (
 	"github.com/seed6c881748/redlock/redlock"
 	"github.com/seed6c881748/redlock/redlock/redlockhttp"
 	"github.com/seed6c881748/redlock/redlock/semaphore"
+	"github.com/seed6c881748/redlock/test/testkit"
 )
 
 // permits has a Redlock hold all permits of two semaphores, wait for one more of the second, and hold locks
@@ -34,8 +35,7 @@ func permits(t *testing.T) *redlock.Redlock {
 		}
 	}
 	for _, name := range []string{"resize#x", "mine#1"} {
-		_, err := r.TryLock(t.Context(), []string{name}, 2*time.Hour)
-		require.NoError(t, err)
+		testkit.TryLock(t, r, []string{name}, 2*time.Hour)
 	}
 	waits, err := semaphore.New(r, "api", 3, time.Hour)
 	require.NoError(t, err)
@@ -79,8 +79,7 @@ func TestSlots(t *testing.T) {
 	r := newRedlock(t, testcluster.RunEmbedded(t, 1), redlock.WithNodeTimeout(5*time.Second))
 	want := map[string]int{"api#0": 0, "api#7": 7, "api#255": 255}
 	for _, resources := range [][]string{{"api#0"}, {"api#7"}, {"api#255"}, {"api#256"}, {"api#03"}, {"api"}, {"api#1", "x"}} {
-		_, err := r.TryLock(t.Context(), resources, time.Hour)
-		require.NoError(t, err)
+		testkit.TryLock(t, r, resources, time.Hour)
 	}
 	s := state(t, redlockhttp.Handler(r, redlockhttp.WithSemaphores("api")))
 	require.Len(t, s.Held, 7)

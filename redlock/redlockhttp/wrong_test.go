@@ -14,6 +14,7 @@ import (
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
 	"github.com/seed6c881748/redlock/redlock/redlockhttp"
+	"github.com/seed6c881748/redlock/test/testkit"
 )
 
 // texts are what is wrong, with the level before it. All of it has a next step, and where to read on.
@@ -49,8 +50,7 @@ func TestNothingIsWrong(t *testing.T) {
 		_, body := get(t, h, http.MethodGet, "/?format=json")
 		assert.Contains(t, body, `"wrong":[]`, "nobody has locked yet")
 		assert.NotContains(t, body, "0001-01-01", "times that have not been")
-		_, err := r.TryLock(t.Context(), []string{"x"}, time.Minute)
-		require.NoError(t, err)
+		testkit.TryLock(t, r, []string{"x"}, time.Minute)
 		synctest.Wait()
 		assert.Empty(t, texts(t, h))
 	})
@@ -94,8 +94,7 @@ func TestALockThatIsDeletedIsOneWrong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := testcluster.RunBubble(t, 3)
 		r := newRedlock(t, c)
-		l, err := r.TryLock(t.Context(), []string{"x"}, time.Minute)
-		require.NoError(t, err)
+		l := testkit.TryLock(t, r, []string{"x"}, time.Minute)
 		synctest.Wait()
 		require.NoError(t, c.Del("x"))
 		require.ErrorIs(t, l.Extend(t.Context(), time.Minute), redlock.ErrLost)

@@ -69,7 +69,6 @@ func TestList(t *testing.T) {
 	want := []string{
 		`const A untyped int = 1`,
 		`const B Kind = "b"`,
-		`const F untyped float = 0.01`,
 		`var V error`,
 		`func Generic[T any](x T, more ...int) (y T, err error)`,
 		`type Alias = Kind`,
@@ -77,8 +76,6 @@ func TestList(t *testing.T) {
 		`field Empty.X int`,
 		`method (*Empty) Promoted()`,
 		`type Func func(k Kind) error`,
-		`type Generics[T any] struct`,
-		`field Generics[T any].X T`,
 		`type Kind string`,
 		`method (Kind) String() string`,
 		`type Opaque func (with unexported parts)`,
@@ -104,7 +101,6 @@ const source = `package p
 
 const (
 	A = 1
-	F = 0.01
 	B Kind = "b"
 	c = 2
 )
@@ -126,8 +122,6 @@ func (*inner) Promoted() {}
 func (*inner) hidden() {}
 
 type Func func(k Kind) error
-
-type Generics[T any] struct{ X T }
 
 type Kind string
 

@@ -3,12 +3,10 @@ package apicheck
 import (
 	"cmp"
 	"fmt"
-	"go/constant"
 	"go/types"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // A lister lists what a package exports, a line for each thing, so that a line says all that a
@@ -55,7 +53,7 @@ func (l *lister) add(format string, args ...any) {
 func (l *lister) object(o types.Object) {
 	switch o := o.(type) {
 	case *types.Const:
-		l.add("const %s %s = %s", o.Name(), l.text(o.Type()), value(o))
+		l.add("const %s %s = %s", o.Name(), l.text(o.Type()), o.Val().ExactString())
 	case *types.TypeName:
 		l.typeName(o)
 	default:
@@ -69,7 +67,7 @@ func (l *lister) typeName(o *types.TypeName) {
 		l.add("type %s = %s", o.Name(), l.text(types.Unalias(o.Type())))
 		return
 	}
-	name := o.Name() + l.typeParams(named)
+	name := o.Name()
 	switch u := named.Underlying().(type) {
 	case *types.Struct:
 		l.add("type %s struct%s", name, unexported(!allFields(u)))
@@ -107,11 +105,6 @@ func (l *lister) fields(of string, s *types.Struct) {
 func (l *lister) interfaceType(name string, u *types.Interface) {
 	sealed := slices.ContainsFunc(slices.Collect(u.Methods()), func(m *types.Func) bool { return !m.Exported() })
 	l.add("type %s interface%s", name, unexported(sealed))
-	for e := range u.EmbeddedTypes() {
-		if _, ok := e.Underlying().(*types.Interface); !ok {
-			l.add("element %s: %s", name, l.text(e))
-		}
-	}
 	for m := range u.Methods() {
 		if m.Exported() {
 			l.add("method %s.%s%s", name, m.Name(), l.signature(m))
@@ -139,17 +132,6 @@ func (l *lister) methods(named *types.Named) {
 
 func (l *lister) signature(f *types.Func) string {
 	return strings.TrimPrefix(l.text(f.Signature()), "func")
-}
-
-func (l *lister) typeParams(named *types.Named) string {
-	params := make([]string, 0, named.TypeParams().Len())
-	for p := range named.TypeParams().TypeParams() {
-		params = append(params, p.Obj().Name()+" "+l.text(p.Constraint()))
-	}
-	if len(params) == 0 {
-		return ""
-	}
-	return "[" + strings.Join(params, ", ") + "]"
 }
 
 // opaque is a type's text, without names that users cannot write.
@@ -203,16 +185,4 @@ func allFields(s *types.Struct) bool {
 		}
 	}
 	return true
-}
-
-// value is a constant's value, as people write it.
-func value(c *types.Const) string {
-	if c.Val().Kind() == constant.Float {
-		f, _ := constant.Float64Val(c.Val())
-		return strconv.FormatFloat(f, 'g', -1, 64)
-	}
-	if n, exact := constant.Int64Val(constant.ToInt(c.Val())); exact && c.Type().String() == "time.Duration" {
-		return time.Duration(n).String()
-	}
-	return c.Val().ExactString()
 }
