@@ -76,18 +76,6 @@ func TestRunOpenFiles(t *testing.T) {
 	assert.Empty(t, p.out.String())
 }
 
-// A command that cannot be run although it is there leaves no lock behind.
-func TestRunCannotExec(t *testing.T) {
-	t.Parallel()
-	c := testcluster.RunServers(t, 3)
-	file := filepath.Join(t.TempDir(), "garbage")
-	require.NoError(t, os.WriteFile(file, []byte("\x7fELFgarbage"), 0o700)) //nolint:gosec // It is to be executable.
-	p := start(t, c, runArgs("--at-least", "1m", "x", "--", file)...)
-	assert.Equal(t, exitCannot, p.wait())
-	assert.Contains(t, p.errOut.String(), "exec format error")
-	eventually(t, func() bool { return holders(t, c, "x") == 0 }, "the release")
-}
-
 // Somebody kills the guard: redlock has the command guarded by another one.
 func TestRunGuardKilled(t *testing.T) {
 	t.Parallel()

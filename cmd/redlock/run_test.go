@@ -111,6 +111,7 @@ func TestRunRefused(t *testing.T) {
 		require.NoError(t, os.Chmod(text, 0o700)) //nolint:gosec // It is the point.
 		p := start(t, c, runArgs("--at-least", "30s", "free", "--", text)...)
 		assert.Equal(t, exitCannot, p.wait())
+		assert.Contains(t, p.errOut.String(), "exec format error")
 		eventually(t, func() bool { return holders(t, c, "free") == 0 }, "the release in spite of --at-least")
 	})
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -153,29 +152,6 @@ func TestList(t *testing.T) {
 	require.NoError(t, c.Nodes[1].Stop())
 	code, _, _ = execTool(t, c, list...)
 	assert.Equal(t, exitNoQuorum, code)
-}
-
-func TestRelease(t *testing.T) {
-	c := testcluster.RunServers(t, 3)
-	lock := hold(t, c, "x")
-	file := filepath.Join(t.TempDir(), "token")
-	require.NoError(t, os.WriteFile(file, []byte(lock.Token()+"\n"), 0o600))
-	args := append([]string{"release", "--token-file", file}, slow...)
-	code, out, errOut := execTool(t, c, append(args, "x")...)
-	assert.Equal(t, exitOK, code, errOut)
-	assert.Equal(t, "released x\n", out)
-	eventually(t, func() bool { return holders(t, c, "x") == 0 }, "the release")
-	code, _, errOut = execTool(t, c, append(args, "x")...)
-	assert.Equal(t, exitLost, code, errOut)
-	assert.NotContains(t, errOut, lock.Token())
-
-	code, _, errOut = execTool(t, c, "release", "x")
-	assert.Equal(t, exitUsage, code)
-	assert.Contains(t, errOut, "no token")
-	t.Setenv("REDLOCK_TOKEN", "S3cret")
-	code, _, errOut = execTool(t, c, "release", "x")
-	assert.Equal(t, exitUsage, code)
-	assert.NotContains(t, errOut, "S3cret")
 }
 
 func TestBreak(t *testing.T) {

@@ -169,6 +169,7 @@ func TestUsage(t *testing.T) {
 		{[]string{"run", "--at-lest", "1s", "x", "--", "true"}, "did you mean --at-least?"},
 
 		{[]string{"acquire"}, "no resource is named"},
+		{[]string{"release", "x"}, "no token"},
 		{[]string{"acquire", "--fence", "x"}, "--fence needs --json"},
 		{[]string{"acquire", "--ttl", "100ms", "x"}, "--ttl 100ms"},
 		{[]string{"acquire", "--wait", "soon", "x"}, `--wait "soon"`},
