@@ -1,7 +1,6 @@
 package compat
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/test/testkit"
 )
 
 // A user of redsync has the right to its mutexes' keys, and to no other. What these keys begin with
@@ -33,10 +33,7 @@ func TestTheUserOfRedsyncSufficesWithAPrefix(t *testing.T) {
 		ours = append(ours, redlock.NewNode(n.Addr(), login...))
 	}
 	client := func(opts ...redlock.Option) *redlock.Redlock {
-		r, err := redlock.New(ours, append(opts, redlock.WithNodeTimeout(10*time.Second))...)
-		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, r.Close(context.Background())) })
-		return r
+		return testkit.NewOver(t, ours, append(opts, redlock.WithNodeTimeout(10*time.Second))...)
 	}
 	mutex := redsync.New(pools...).NewMutex("account:1", redsync.WithExpiry(longTTL), redsync.WithTries(1), redsync.WithTimeoutFactor(0.5))
 

@@ -1,7 +1,6 @@
 package otelredlock_test
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"sync"
@@ -16,6 +15,7 @@ import (
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/otelredlock"
 	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/test/testkit"
 )
 
 // BenchmarkCost has 64 goroutines lock and unlock, each a key of its own on five real servers: with
@@ -71,13 +71,7 @@ func redlockWith(b *testing.B, c *testcluster.Cluster, sampler sdktrace.Sampler)
 		require.NoError(b, err)
 		opts = append(opts, redlock.WithTracer(tel))
 	}
-	nodes := make([]redlock.Node, len(c.Nodes))
-	for i, n := range c.Nodes {
-		nodes[i] = redlock.NewNode(n.Addr())
-	}
-	r, err := redlock.New(nodes, opts...)
-	require.NoError(b, err)
-	b.Cleanup(func() { _ = r.Close(context.Background()) })
+	r := testkit.NewOver(b, testkit.ServerNodes(c), opts...)
 	if tel != nil {
 		require.NoError(b, tel.Observe(r))
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/seed6c881748/redlock/otelredlock"
 	"github.com/seed6c881748/redlock/redlock"
 	"github.com/seed6c881748/redlock/redlock/redlocktest"
+	"github.com/seed6c881748/redlock/test/testkit"
 )
 
 // allEnded fails if a span has begun and not ended.
@@ -44,8 +45,7 @@ func TestSpansEnd(t *testing.T) {
 			_, err = r.Lock(gone, x, ttl)
 			require.Error(t, err)
 			require.Error(t, r.Do(gone, x, ttl, nothing))
-			l, err := r.TryLock(t.Context(), x, ttl)
-			require.NoError(t, err)
+			l := testkit.TryLock(t, r.Redlock, x, ttl)
 			_ = l.Extend(gone, ttl)
 			_ = l.Unlock(gone)
 		},
@@ -85,34 +85,30 @@ func TestSpansEnd(t *testing.T) {
 			require.Error(t, err)
 			_, err = r.TryLock(t.Context(), x, -ttl)
 			require.Error(t, err)
-			l, err := r.TryLock(t.Context(), x, ttl)
-			require.NoError(t, err)
+			l := testkit.TryLock(t, r.Redlock, x, ttl)
 			require.Error(t, l.Extend(t.Context(), -ttl))
 			require.NoError(t, l.Unlock(t.Context()))
 			_ = l.Unlock(t.Context())
 			_ = l.Extend(t.Context(), ttl)
 		},
 		"after the end": func(t *testing.T, r *rig) {
-			l, err := r.TryLock(t.Context(), x, ttl)
-			require.NoError(t, err)
+			l := testkit.TryLock(t, r.Redlock, x, ttl)
 			time.Sleep(2 * ttl)
 			require.ErrorIs(t, l.Extend(t.Context(), ttl), redlock.ErrLost)
 			require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrLost)
 		},
 		"no node answers": func(t *testing.T, r *rig) {
-			l, err := r.TryLock(t.Context(), x, ttl)
-			require.NoError(t, err)
+			l := testkit.TryLock(t, r.Redlock, x, ttl)
 			r.nodes.HangMajority()
 			require.Error(t, l.Extend(t.Context(), ttl))
 			_ = l.Unlock(t.Context())
-			_, err = r.TryLock(t.Context(), []string{"y"}, ttl)
+			_, err := r.TryLock(t.Context(), []string{"y"}, ttl)
 			require.Error(t, err)
 			require.Error(t, r.Do(t.Context(), []string{"y"}, ttl, nothing))
 			r.nodes.Recover()
 		},
 		"Close in the middle": func(t *testing.T, r *rig) {
-			held, err := r.TryLock(t.Context(), []string{"kept"}, ttl)
-			require.NoError(t, err)
+			held := testkit.TryLock(t, r.Redlock, []string{"kept"}, ttl)
 			held.KeepAlive(t.Context())
 			defer r.nodes.Take("x", time.Hour)()
 			for range 3 {
@@ -124,7 +120,7 @@ func TestSpansEnd(t *testing.T) {
 			}()
 			synctest.Wait()
 			_ = r.Close(t.Context())
-			_, err = r.TryLock(t.Context(), x, ttl)
+			_, err := r.TryLock(t.Context(), x, ttl)
 			require.ErrorIs(t, err, redlock.ErrClosed)
 			_ = held.Unlock(t.Context())
 		},
@@ -192,8 +188,7 @@ func TestTwoRedlocksWithOneProvider(t *testing.T) {
 			rigs = append(rigs, &rig{Redlock: nodes.Redlock, t: t, reader: reader, tel: tel, nodes: nodes})
 		}
 		for _, r := range rigs {
-			_, err := r.TryLock(t.Context(), []string{"x"}, ttl)
-			require.NoError(t, err)
+			testkit.TryLock(t, r.Redlock, []string{"x"}, ttl)
 		}
 		m := rigs[0].metrics()
 		assert.InDelta(t, 2, m["redlock.lock.held{}"], 0)

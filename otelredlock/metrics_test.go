@@ -13,14 +13,14 @@ import (
 
 	"github.com/seed6c881748/redlock/otelredlock"
 	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/test/testkit"
 )
 
 func TestMetrics(t *testing.T) {
 	opts := []redlock.Option{redlock.WithRetryCount(1), redlock.WithRetryDelay(100 * time.Millisecond), redlock.WithRetryJitter(0)}
 	inBubble(t, setup{opts: opts}, func(t *testing.T, r *rig) {
-		l, err := r.TryLock(t.Context(), []string{"invoice:7"}, ttl)
-		require.NoError(t, err)
-		_, err = r.TryLock(t.Context(), []string{"invoice:7"}, ttl)
+		l := testkit.TryLock(t, r.Redlock, []string{"invoice:7"}, ttl)
+		_, err := r.TryLock(t.Context(), []string{"invoice:7"}, ttl)
 		require.ErrorIs(t, err, redlock.ErrTaken)
 		require.NoError(t, l.Extend(t.Context(), ttl))
 		require.NoError(t, l.Unlock(t.Context()))
@@ -88,8 +88,7 @@ func TestMetricsOfNodesThatAreLateOrLoseKeys(t *testing.T) {
 			}
 			return all
 		}
-		l, err := r.TryLock(t.Context(), []string{"x"}, ttl)
-		require.NoError(t, err)
+		l := testkit.TryLock(t, r.Redlock, []string{"x"}, ttl)
 		assert.Zero(t, sum("redlock.node.vanished"))
 		assert.Zero(t, sum("redlock.node.unresponsive"))
 		r.nodes.Lose(l)
@@ -103,7 +102,7 @@ func TestMetricsOfNodesThatAreLateOrLoseKeys(t *testing.T) {
 		assert.InDelta(t, lost, sum("redlock.node.vanished"), 0)
 		r.nodes.Slow(2 * defaultNodeTimeout)
 		for range 5 {
-			_, err = r.TryLock(t.Context(), []string{"y"}, ttl)
+			_, err := r.TryLock(t.Context(), []string{"y"}, ttl)
 			require.ErrorIs(t, err, redlock.ErrNoQuorum)
 			time.Sleep(time.Second)
 		}
@@ -112,8 +111,7 @@ func TestMetricsOfNodesThatAreLateOrLoseKeys(t *testing.T) {
 		assert.Zero(t, sum("redlock.node.down"))
 		r.nodes.Slow(0)
 		time.Sleep(time.Minute)
-		_, err = r.TryLock(t.Context(), []string{"z"}, ttl)
-		require.NoError(t, err)
+		testkit.TryLock(t, r.Redlock, []string{"z"}, ttl)
 		assert.Zero(t, sum("redlock.node.unresponsive"))
 	})
 }
@@ -124,10 +122,8 @@ func TestMetricsOfTheOldestWait(t *testing.T) {
 		oldest := func(class string) float64 {
 			return r.metrics()["redlock.lock.wait.oldest{redlock.resource.class="+class+"}"]
 		}
-		l, err := r.TryLock(t.Context(), []string{"job:1"}, time.Hour)
-		require.NoError(t, err)
-		_, err = r.TryLock(t.Context(), []string{"report:1"}, ttl)
-		require.NoError(t, err)
+		l := testkit.TryLock(t, r.Redlock, []string{"job:1"}, time.Hour)
+		testkit.TryLock(t, r.Redlock, []string{"report:1"}, ttl)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		for _, after := range []time.Duration{0, 5 * time.Second} {
@@ -166,9 +162,7 @@ func TestANodeThatNobodyHasNeededIsNotDown(t *testing.T) {
 			assert.InDelta(t, wantDown, down, 0, "down, %s", when)
 		}
 		expect(0, 0, "before the first lock")
-		l, err := r.TryLock(t.Context(), []string{"x"}, ttl)
-		require.NoError(t, err)
-		require.NoError(t, l.Unlock(t.Context()))
+		testkit.Cycle(t, r.Redlock, "x", ttl)
 		expect(3, 0, "after it")
 		r.nodes.StopMajority()
 		time.Sleep(time.Second)
@@ -190,13 +184,12 @@ func TestWhatTheLastAttemptSawCounts(t *testing.T) {
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 	}
 	inBubble(t, setup{}, func(t *testing.T, r *rig) {
-		l, err := r.TryLock(t.Context(), []string{"held"}, time.Hour)
-		require.NoError(t, err)
+		l := testkit.TryLock(t, r.Redlock, []string{"held"}, time.Hour)
 		wait(t, r, "held")
 		r.nodes.Slow(100 * time.Millisecond)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
-		_, err = r.TryLock(ctx, []string{"slow"}, ttl)
+		_, err := r.TryLock(ctx, []string{"slow"}, ttl)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		r.nodes.Slow(0)
 		r.nodes.StopMajority()
@@ -215,9 +208,7 @@ func TestWhatTheLastAttemptSawCounts(t *testing.T) {
 func TestClassesAreBounded(t *testing.T) {
 	inBubble(t, setup{tel: []otelredlock.Option{otelredlock.WithClass(func(r string) string { return r })}}, func(t *testing.T, r *rig) {
 		for i := range 300 {
-			l, err := r.TryLock(t.Context(), []string{fmt.Sprint("resource ", i)}, ttl)
-			require.NoError(t, err)
-			require.NoError(t, l.Unlock(t.Context()))
+			testkit.Cycle(t, r.Redlock, fmt.Sprint("resource ", i), ttl)
 		}
 		classes := 0
 		for name, v := range r.metrics() {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed6c881748/redlock/otelredlock"
 	"github.com/seed6c881748/redlock/redlock/semaphore"
+	"github.com/seed6c881748/redlock/test/testkit"
 )
 
 // Permits of a semaphore that was named are told from other locks, whatever those are named.
@@ -54,9 +55,7 @@ func TestSemaphores(t *testing.T) {
 		}
 
 		for resource, slot := range map[string]int64{"img:resize#0": 0, "api#3": 3, "img:resize#255": 255} {
-			l, err := r.TryLock(t.Context(), []string{resource}, ttl)
-			require.NoError(t, err)
-			require.NoError(t, l.Unlock(t.Context()))
+			testkit.Cycle(t, r.Redlock, resource, ttl)
 			for _, span := range r.ended() {
 				assert.Equal(t, slot, values(span.Attributes())["redlock.slot"], resource)
 			}
@@ -64,8 +63,7 @@ func TestSemaphores(t *testing.T) {
 
 		// None of these is a slot, or known to be one.
 		for _, resources := range [][]string{{"img:resize"}, {"img:resize#03"}, {"img:resize#256"}, {"img:resize#x"}, {"other#1"}, {"img:resize#0", "x"}} {
-			l, err := r.TryLock(t.Context(), resources, ttl)
-			require.NoError(t, err)
+			l := testkit.TryLock(t, r.Redlock, resources, ttl)
 			require.NoError(t, l.Unlock(t.Context()))
 			for _, span := range r.ended() {
 				assert.NotContains(t, values(span.Attributes()), "redlock.semaphore", "%q", resources)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed6c881748/redlock/otelredlock"
 	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/test/testkit"
 )
 
 func TestSpansOfALock(t *testing.T) {
@@ -96,13 +97,10 @@ func TestSpansOfAnAttemptThatFails(t *testing.T) {
 // The votes of slow nodes come when the call has long gone on.
 func TestTheVoteOfASlowNodeIsInTheSpan(t *testing.T) {
 	inBubble(t, setup{}, func(t *testing.T, r *rig) {
-		l, err := r.TryLock(t.Context(), []string{"warm"}, ttl)
-		require.NoError(t, err)
-		require.NoError(t, l.Unlock(t.Context()))
+		testkit.Cycle(t, r.Redlock, "warm", ttl)
 		r.ended()
 		r.nodes.Slow(20 * time.Millisecond)
-		_, err = r.TryLock(t.Context(), []string{"x"}, ttl)
-		require.NoError(t, err)
+		testkit.TryLock(t, r.Redlock, []string{"x"}, ttl)
 		span := named(t, r.ended(), "redlock lock")
 		for _, e := range span.Events() {
 			if e.Name == "redlock.vote" {

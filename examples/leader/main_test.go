@@ -17,6 +17,7 @@ import (
 	"github.com/seed6c881748/redlock/examples/internal/recipetest"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/test/testkit"
 )
 
 func TestLeaderKeepsLeading(t *testing.T) {
@@ -199,10 +200,7 @@ func candidate(t *testing.T, s *recipe.Stage) (*Candidate, *line) {
 			return l.dial(ctx, n)
 		})})
 	}
-	r, err := redlock.New(nodes)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, r.Close(context.Background())) })
-	return &Candidate{r: r}, l
+	return &Candidate{r: testkit.NewOver(t, nodes)}, l
 }
 
 // Each takes nearly its stop time to stop, and the others can be elected as soon as the lock of one

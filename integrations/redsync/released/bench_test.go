@@ -20,6 +20,7 @@ import (
 	"github.com/seed6c881748/redlock/integrations/redsync"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/test/testkit"
 )
 
 const (
@@ -46,9 +47,7 @@ func contestants(tb testing.TB, callers int) []contestant {
 		tb.Cleanup(func() { _ = p.Close() })
 		pools = append(pools, redigo.NewPool(p))
 	}
-	r, err := redlock.New(nodes, redlock.WithNodeTimeout(10*time.Second)) // Standstills of a busy machine are no failures.
-	require.NoError(tb, err)
-	tb.Cleanup(func() { _ = r.Close(context.Background()) })
+	r := testkit.NewOver(tb, nodes, redlock.WithNodeTimeout(10*time.Second)) // Standstills of a busy machine are no failures.
 	ours, old, ctx := redsync.New(r), theirs.New(pools...), context.Background()
 	return []contestant{
 		{"library", func(key string) error {
@@ -124,18 +123,6 @@ func BenchmarkRounds(b *testing.B) {
 					}
 					b.ReportMetric(median(ratios), "ratio-to-"+than)
 				}
-			}
-		})
-	}
-}
-
-// What the drop-in allocates beside the library.
-func BenchmarkTurn(b *testing.B) {
-	for _, c := range contestants(b, 1) {
-		b.Run(c.name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				require.NoError(b, c.turn("x"))
 			}
 		})
 	}
