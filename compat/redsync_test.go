@@ -20,8 +20,8 @@ type redsyncClient struct{ rs *redsync.Redsync }
 
 func newRedsync(_ *testing.T, c *testcluster.Cluster) client {
 	var pools []redsyncredis.Pool
-	for _, p := range c.Pools() {
-		pools = append(pools, redigo.NewPool(p))
+	for _, n := range c.Nodes {
+		pools = append(pools, redigo.NewPool(n.Pool()))
 	}
 	return redsyncClient{redsync.New(pools...)}
 }

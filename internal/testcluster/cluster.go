@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"net"
 	"sync"
-
-	"github.com/gomodule/redigo/redis"
 )
 
 // Cluster is a set of independent nodes. Its creator owns it and ends it with
@@ -27,15 +25,6 @@ func (c *Cluster) Addrs() []string {
 		addrs[i] = n.Addr()
 	}
 	return addrs
-}
-
-// Pools returns a new pool for every node, as [Node.Pool] does.
-func (c *Cluster) Pools(opts ...redis.DialOption) []*redis.Pool {
-	pools := make([]*redis.Pool, len(c.Nodes))
-	for i, n := range c.Nodes {
-		pools[i] = n.Pool(opts...)
-	}
-	return pools
 }
 
 // DialContext dials the node whose [Node.Addr] is addr, as [Node.Dial] does.

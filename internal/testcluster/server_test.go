@@ -13,10 +13,9 @@ import (
 func TestServers(t *testing.T) {
 	requireNoLeaks(t)
 	c := RunServers(t, 3)
-	for i, pool := range c.Pools() {
-		n := c.Nodes[i]
+	for _, n := range c.Nodes {
 		require.Equal(t, n.Addr(), n.DirectAddr())
-		_, err := get(t, pool).Do("SET", "k", n.Name(), "PX", 60_000)
+		_, err := get(t, n.Pool()).Do("SET", "k", n.Name(), "PX", 60_000)
 		require.NoError(t, err)
 		keys, err := n.Keys()
 		require.NoError(t, err)

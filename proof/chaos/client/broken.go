@@ -99,7 +99,7 @@ func misreports(ttls time.Duration, change func(c *client, e *history.Event)) be
 			c.end(e, err)
 			return
 		}
-		e.Until, e.Fence, e.Token = c.rec.clock.Of(lock.Until()), lock.Fence(), lock.Token()
+		e.Until, e.Fence, e.Token = c.rec.Clock.Of(lock.Until()), lock.Fence(), lock.Token()
 		change(c, &e)
 		c.end(e, nil)
 		rest(ctx, ttls*c.ttl)

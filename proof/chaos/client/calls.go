@@ -29,7 +29,7 @@ type attempt func(ctx context.Context, resources []string, ttl time.Duration, op
 // begin logs a call that is about to be made. It has to return within the given time.
 func (c *client) begin(op string, within time.Duration, e history.Event) history.Event {
 	e.Kind, e.Op, e.Call = history.Call, op, c.nextCall()
-	e.At = c.rec.clock.Now()
+	e.At = c.rec.Clock.Now()
 	e.Bound = e.At + int64(within+protocol.Slack)
 	c.rec.Log(e)
 	return e
@@ -37,7 +37,7 @@ func (c *client) begin(op string, within time.Duration, e history.Event) history
 
 // returned is e as the return of its call, now.
 func (c *client) returned(e history.Event) history.Event {
-	e.At, e.Kind, e.Bound, e.TTL = c.rec.clock.Now(), history.Return, 0, 0
+	e.At, e.Kind, e.Bound, e.TTL = c.rec.Clock.Now(), history.Return, 0, 0
 	return e
 }
 
@@ -52,7 +52,7 @@ func (c *client) end(e history.Event, err error) {
 
 // acquired logs that the call has got the lock.
 func (c *client) acquired(e history.Event, lock *redlock.Lock) *held {
-	e.Until, e.Fence, e.Token, e.Holder = c.rec.clock.Of(lock.Until()), lock.Fence(), lock.Token(), lock.Holder()
+	e.Until, e.Fence, e.Token, e.Holder = c.rec.Clock.Of(lock.Until()), lock.Fence(), lock.Token(), lock.Holder()
 	c.end(e, nil)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -118,7 +118,7 @@ func (c *client) unlock(ctx context.Context, h *held) {
 }
 
 // until is when the lock ends, as its holder sees it now.
-func (c *client) until(h *held) int64 { return c.rec.clock.Of(h.Until()) }
+func (c *client) until(h *held) int64 { return c.rec.Clock.Of(h.Until()) }
 
 func (c *client) forget(h *held) {
 	c.mu.Lock()

@@ -180,7 +180,7 @@ func (c *client) hook(ctx context.Context, e redlock.Event) {
 		return // What is known of calls would grow.
 	}
 	call, _ := ctx.Value(callKey{}).(int)
-	at := c.rec.clock.Of(e.Time)
+	at := c.rec.Clock.Of(e.Time)
 	switch {
 	case e.Kind == redlock.EventSettled && e.Op == redlock.OpLock && call > 0:
 		c.rec.Log(history.Event{At: at, Kind: history.Votes, Call: call, Votes: votes(e, at)})
@@ -216,7 +216,7 @@ func (c *client) logExtension(e redlock.Event, at int64) {
 	x.At, x.Kind, x.TTL = at, history.Return, 0
 	setResult(&x, e.Err)
 	if x.OK {
-		x.Until = c.rec.clock.Of(e.Until)
+		x.Until = c.rec.Clock.Of(e.Until)
 	}
 	c.rec.Log(x)
 }

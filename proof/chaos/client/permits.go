@@ -46,7 +46,7 @@ func (c *client) acquirePermit(ctx context.Context, s *permits, patience time.Du
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	e := history.Event{
-		At: c.rec.clock.Now(), Kind: history.Call, Op: op, Resources: []string{s.name}, TTL: c.cfg.TTL,
+		At: c.rec.Clock.Now(), Kind: history.Call, Op: op, Resources: []string{s.name}, TTL: c.cfg.TTL,
 		Permits: s.k, MinHold: int64(s.period),
 	}
 	p, err := acquire(ctx)
@@ -79,14 +79,14 @@ func (c *client) comeTo(ctx context.Context, rng *rand.Rand, guard func(fence in
 		late := between(rng, 0, 3*ttl)
 		write := func() {
 			rest(ctx, late)
-			g := history.Event{At: c.rec.clock.Now(), Kind: history.Guarded, Lock: h.call, Resources: h.Resources(), Fence: h.Fence()}
+			g := history.Event{At: c.rec.Clock.Now(), Kind: history.Guarded, Lock: h.call, Resources: h.Resources(), Fence: h.Fence()}
 			_ = guard(h.Fence(), func() error {
-				g.At, g.OK = c.rec.clock.Now(), true
+				g.At, g.OK = c.rec.Clock.Now(), true
 				time.Sleep(time.Millisecond)
-				g.End = c.rec.clock.Now()
+				g.End = c.rec.Clock.Now()
 				return nil
 			})
-			g.End = cmp.Or(g.End, c.rec.clock.Now())
+			g.End = cmp.Or(g.End, c.rec.Clock.Now())
 			c.rec.Log(g)
 		}
 		writes.Go(write) // Twice at one time.

@@ -15,9 +15,10 @@ import (
 // A Recorder tells the observer what happens. It writes each event at once, so that what was told is known even if
 // the process is killed. Clients of other libraries have one, too.
 type Recorder struct {
+	Clock monotime.Clock // of the run
+
 	client string
 	quiet  bool
-	clock  monotime.Clock
 	stalls chan stall
 
 	mu      sync.Mutex
@@ -32,7 +33,7 @@ func NewRecorder(cfg protocol.Config) (*Recorder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("client: no observer: %w", err)
 	}
-	r := &Recorder{client: cfg.Client, quiet: cfg.Quiet, clock: monotime.Since(cfg.Start), conn: conn, stalls: make(chan stall, 1024)}
+	r := &Recorder{Clock: monotime.Since(cfg.Start), client: cfg.Client, quiet: cfg.Quiet, conn: conn, stalls: make(chan stall, 1024)}
 	go r.receive()
 	return r, nil
 }
@@ -43,13 +44,13 @@ func (r *Recorder) Log(e history.Event) {
 		return
 	}
 	if e.At == 0 {
-		e.At = r.clock.Now()
+		e.At = r.Clock.Now()
 	}
-	begin := r.clock.Now()
+	begin := r.Clock.Now()
 	r.mu.Lock()
 	r.send(e)
 	r.mu.Unlock()
-	if end := r.clock.Now(); end-begin >= int64(stalled) && e.Fault == "" {
+	if end := r.Clock.Now(); end-begin >= int64(stalled) && e.Fault == "" {
 		r.stall(stall{begin, end})
 	}
 }
@@ -58,7 +59,7 @@ func (r *Recorder) Log(e history.Event) {
 func (r *Recorder) send(e history.Event) {
 	e.Client = r.client
 	if e.At == 0 {
-		e.At = r.clock.Now()
+		e.At = r.Clock.Now()
 	}
 	if _, err := r.conn.Write(protocol.Line(e)); err != nil {
 		r.err = err

@@ -19,9 +19,9 @@ type stall struct{ from, to int64 }
 // findStalls looks at the clock again and again, and does nothing else: whoever writes may be held up by that, and would
 // not see that the process is.
 func (r *Recorder) findStalls() {
-	last := r.clock.Now()
+	last := r.Clock.Now()
 	for range time.Tick(tick) {
-		now := r.clock.Now()
+		now := r.Clock.Now()
 		if now-last >= int64(stalled) {
 			r.stall(stall{last, now})
 		}

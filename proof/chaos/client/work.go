@@ -184,7 +184,7 @@ func (c *client) watch(h *held) (done func()) {
 	go func() {
 		defer close(told)
 		<-h.kept.Done()
-		e := history.Event{At: c.rec.clock.Now(), Kind: history.Lost, Lock: h.call, Resources: h.Resources(), Until: c.until(h)}
+		e := history.Event{At: c.rec.Clock.Now(), Kind: history.Lost, Lock: h.call, Resources: h.Resources(), Until: c.until(h)}
 		cause := context.Cause(h.kept)
 		if errors.Is(cause, context.Canceled) {
 			return // By Unlock.

@@ -13,7 +13,6 @@ import (
 
 	"github.com/seed6c881748/redlock/bench/libraries"
 	"github.com/seed6c881748/redlock/proof/chaos/client"
-	"github.com/seed6c881748/redlock/proof/chaos/monotime"
 	"github.com/seed6c881748/redlock/proof/chaos/protocol"
 	"github.com/seed6c881748/redlock/proof/history"
 )
@@ -46,7 +45,7 @@ func Run(name string, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	c := &process{Recorder: to, cfg: cfg, clock: monotime.Since(cfg.Start)}
+	c := &process{Recorder: to, cfg: cfg}
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	workers := sync.WaitGroup{}
@@ -87,7 +86,6 @@ type process struct {
 	*client.Recorder
 
 	cfg   protocol.Config
-	clock monotime.Clock
 	calls atomic.Int64
 }
 
@@ -133,7 +131,7 @@ func (c *process) acquire(ctx context.Context, lock libraries.Waiter, resource s
 
 // call tells of a call before and after it, and returns its number. It was told to wait as long as limit.
 func (c *process) call(e history.Event, limit time.Duration, do func() (until int64, token string, err error)) int {
-	e.At, e.Kind, e.Call = c.clock.Now(), history.Call, int(c.calls.Add(1))
+	e.At, e.Kind, e.Call = c.Clock.Now(), history.Call, int(c.calls.Add(1))
 	if limit > 0 {
 		e.Bound = e.At + int64(limit)
 	}
@@ -155,5 +153,5 @@ func (c *process) at(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
 	}
-	return c.clock.Of(t)
+	return c.Clock.Of(t)
 }
