@@ -52,7 +52,6 @@ func coldStart(s settings, out *section, cluster *testcluster.Cluster) (err erro
 	return out.table(t)
 }
 
-// coldStarts measures one setting.
 func coldStarts(s settings, nodes []string, trip time.Duration, withTLS bool, t *tables.Table) error {
 	addrs, end, err := farAway(nodes, trip)
 	defer end()

@@ -34,7 +34,6 @@ const farDelay = 20 * time.Millisecond
 // contendClients are the libraries that are compared.
 var contendClients = []string{"redlock", "redsync"}
 
-// contests returns the matrix.
 func contests() (all []contest) {
 	one := []string{"A"}
 	for _, hold := range []time.Duration{0, 200 * time.Microsecond, time.Millisecond, 10 * time.Millisecond} {

@@ -71,7 +71,6 @@ The token is written to standard output, or to the file of --token-file, which o
 	return cmd
 }
 
-// acquire is redlock acquire.
 func (t *tool) acquire(ctx context.Context, f *runFlags, file string, resources []string) (err error) {
 	var to *tokenFile
 	if file != "" && file != "-" { // Before the lock: where it cannot be written, others may have it.

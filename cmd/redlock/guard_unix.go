@@ -38,7 +38,6 @@ type guard struct {
 	last  time.Time // when the group must be gone, as it was told last; zero: it was not
 }
 
-// startGuard starts the process.
 func startGuard(killAfter time.Duration) (*guard, error) {
 	self, err := ownProgram()
 	if err != nil {
@@ -143,7 +142,6 @@ func killLine(at time.Time) string {
 // told says that the group has been told to end.
 func (g *guard) told() { _ = g.write("told\n") }
 
-// done ends the guard.
 func (g *guard) done() {
 	_ = g.write("done\n")
 	g.close()

@@ -179,7 +179,6 @@ func writeText(w io.Writer, text, indent string) {
 	}
 }
 
-// writeTable writes a table.
 func writeTable(w io.Writer, text string) {
 	for line := range strings.Lines(text) {
 		word, meaning := tableRow(line)

@@ -70,7 +70,6 @@ type lister struct {
 	header bool
 }
 
-// list is redlock list.
 func (t *tool) list(ctx context.Context, peers []*peer, pattern string) error {
 	k := keys{t.global.prefix}
 	l := &lister{tool: t, keys: k, match: escapeGlob(k.prefix) + pattern, peers: peers, failed: make([]bool, len(peers))}
@@ -174,7 +173,6 @@ end
 return found
 `
 
-// resources are those of keys.
 func (l *lister) resources(keys []string) []string {
 	var found []string
 	for _, key := range keys {

@@ -183,7 +183,6 @@ func (f *runFlags) options() []redlock.Option {
 	return opts
 }
 
-// run is redlock run.
 func (t *tool) run(ctx context.Context, f *runFlags, resources, command []string) error {
 	// Before the lock: where the program is missing, another machine may have it.
 	path, err := lookUp(command[0])

@@ -25,7 +25,6 @@ func (o *output) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// failed is the first error.
 func (o *output) failed() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()

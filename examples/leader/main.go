@@ -165,7 +165,6 @@ func (e *election) lead(ctx context.Context, s *recipe.Stage, i int) {
 	ended <- context.Cause(ctx)
 }
 
-// close ends all candidates.
 func (e *election) close() error {
 	var errs []error
 	for i, cancel := range e.stop {

@@ -62,7 +62,6 @@ func (p *playground) close() {
 	p.stage().close()
 }
 
-// stage returns the current one.
 func (p *playground) stage() *stage {
 	p.mu.Lock()
 	defer p.mu.Unlock()

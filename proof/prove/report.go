@@ -41,7 +41,6 @@ func begin(seed uint64) *report {
 	}
 }
 
-// end sums up.
 func (r *report) end() {
 	r.Seconds = time.Since(r.Started).Round(time.Second).Seconds()
 	var wrong []string

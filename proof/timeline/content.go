@@ -127,5 +127,4 @@ func number(n int) string {
 	return fmt.Sprintf("%s\u202f%03d", number(n/1000), n%1000)
 }
 
-// seconds formats microseconds.
 func seconds(us int64) string { return fmt.Sprintf("%.3f s", float64(us)/1e6) }

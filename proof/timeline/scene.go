@@ -134,7 +134,6 @@ func (f fault) MarshalJSON() ([]byte, error) { return row(f.Lane, f.From, f.To, 
 
 func row(columns ...any) ([]byte, error) { return json.Marshal(columns) }
 
-// micro makes microseconds.
 func micro(ns int64) int64 { return ns / 1000 }
 
 // base is the client of a process: "c1" of "c1.2".

@@ -82,7 +82,6 @@ func (c *Cluster) Recover() {
 	})
 }
 
-// lift ends all faults.
 func (c *Cluster) lift() {
 	c.tb.Helper()
 	c.Slow(0)

@@ -88,7 +88,6 @@ func (c *client) acquire(ctx context.Context, op string, do attempt, resources [
 	return c.acquired(e, lock)
 }
 
-// tryLock makes one attempt.
 func (c *client) tryLock(ctx context.Context, resources []string) *held {
 	return c.acquire(ctx, history.OpTryLock, c.of(resources).TryLock, resources, connect+3*c.nodeTimeout())
 }

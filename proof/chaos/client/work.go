@@ -66,7 +66,6 @@ func (c *client) tries(ctx context.Context, rng *rand.Rand, resources []string) 
 	c.works(ctx, c.tryLock(ctx, resources), short(rng))
 }
 
-// waits waits for a lock.
 func (c *client) waits(ctx context.Context, rng *rand.Rand, resources []string) {
 	c.works(ctx, c.lock(ctx, resources, between(rng, 500*time.Millisecond, 3*time.Second)), short(rng))
 }

@@ -124,7 +124,6 @@ func (r *run) crash(f plan.Fault) {
 	r.fail(r.launch(c))
 }
 
-// pause freezes the client.
 func (r *run) pause(f plan.Fault) {
 	p := r.clients[f.Client-1].now.Load()
 	r.begin(f, p.name)
