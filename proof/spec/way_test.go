@@ -172,8 +172,10 @@ func (w *way) open() {
 
 var errBroken = errors.New("the connection is broken")
 
-// held is a connection.
+// held is a connection. It has what the library calls.
 type held struct {
+	testcluster.FullConn // nil
+
 	w      *way
 	broken chan struct{}
 
@@ -206,8 +208,8 @@ func (h *held) Send(command string, args ...any) error {
 	return nil
 }
 
-// Receive implements [redis.Conn].
-func (h *held) Receive() (any, error) {
+// ReceiveWithTimeout implements [redis.ConnWithTimeout]. Nothing is waited for that needs the timeout.
+func (h *held) ReceiveWithTimeout(time.Duration) (any, error) {
 	h.w.mu.Lock()
 	for len(h.sent) == 0 && !h.over {
 		h.came.Wait()
@@ -231,9 +233,6 @@ func (h *held) Receive() (any, error) {
 	h.sent = h.sent[1:]
 	return m.reply, m.err
 }
-
-// ReceiveWithTimeout implements [redis.ConnWithTimeout]. Nothing is waited for that needs the timeout.
-func (h *held) ReceiveWithTimeout(time.Duration) (any, error) { return h.Receive() }
 
 // ReceiveContext implements [redis.ConnWithContext]: it is how a connection is aborted.
 func (h *held) ReceiveContext(context.Context) (any, error) { //nolint:unparam // The interface wants it so.
@@ -262,23 +261,5 @@ func (h *held) Err() error {
 // Flush implements [redis.Conn].
 func (h *held) Flush() error { return h.Err() }
 
-// Do implements [redis.Conn].
-func (h *held) Do(command string, args ...any) (any, error) {
-	if command == "" {
-		return nil, h.Err()
-	}
-	if err := h.Send(command, args...); err != nil {
-		return nil, err
-	}
-	return h.Receive()
-}
-
-// DoWithTimeout implements [redis.ConnWithTimeout].
-func (h *held) DoWithTimeout(_ time.Duration, command string, args ...any) (any, error) {
-	return h.Do(command, args...)
-}
-
-// DoContext implements [redis.ConnWithContext].
-func (h *held) DoContext(_ context.Context, command string, args ...any) (any, error) {
-	return h.Do(command, args...) //nolint:contextcheck // Whoever asks waits for the answer to be let through.
-}
+// DoContext implements [redis.ConnWithContext]. The library asks by an empty command whether there is such a method.
+func (h *held) DoContext(context.Context, string, ...any) (any, error) { return nil, h.Err() } //nolint:unparam // The interface wants it so.
