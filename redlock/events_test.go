@@ -330,8 +330,8 @@ func TestEventTellsALossThatTheReleaseFinds(t *testing.T) {
 	}
 }
 
-// By the number of its call, which the attempts, extensions and the release of a Do share, spans can be made of events, and
-// of nothing else. What its function does are other calls.
+// By the number of its call, which the attempts, extensions and the release of a Do share, spans can be made of
+// events, and of nothing else. What its function does are other calls.
 func TestEventsAreEnoughForTraces(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		var rec recorder

@@ -348,8 +348,8 @@ func TestHoldExtendsEarlierAfterAJumpOfTheWallClock(t *testing.T) {
 	})
 }
 
-// An Extend by a short ttl leaves Until where it was, or nearly so: the next extension is due before it, also if that is
-// the first one of a hold.
+// An Extend by a short ttl leaves Until where it was, or nearly so: the next extension is due before it, also if that
+// is the first one of a hold.
 func TestHoldBesideShortExtends(t *testing.T) {
 	for _, short := range []time.Duration{time.Second, 6 * time.Second} {
 		withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {

@@ -14,8 +14,8 @@ import (
 	"github.com/seed6c881748/redlock/redlock"
 )
 
-// Clients that start at once, each with a delay of its own to every node, of which two may be dead: plain Redlock has no
-// winner in about 20 to 70 % of these rounds.
+// Clients that start at once, each with a delay of its own to every node, of which two may be dead: plain Redlock has
+// no winner in about 20 to 70 % of these rounds.
 func TestSplitVoteIsWonByOneOfSeveralThatStartTogether(t *testing.T) {
 	times := rounds(1000, 5)
 	if raceEnabled {

@@ -143,9 +143,9 @@ type step struct {
 
 // Where packets are lost, a window costs next to nothing, and hardly anybody is turned away: in these
 // settings a rule that took lost packets for a queue did worst.
-// When the rule was chosen, a model like this one took 216 settings, with two seeds each, twice. Of 100 settings, 97 and
-// 98 had at least 0.9 of the throughput without a limit, and the least was 0.82. The client without a limit, compared with
-// itself, had 98 and 99, and 0.85.
+// When the rule was chosen, a model like this one took 216 settings, with two seeds each, twice. Of 100 settings, 97
+// and 98 had at least 0.9 of the throughput without a limit, and the least was 0.82. The client without a limit,
+// compared with itself, had 98 and 99, and 0.85.
 func TestWindowOnLossyWays(t *testing.T) {
 	const little, long = 60 * time.Millisecond, 200 * time.Millisecond
 	for _, l := range []lossyWay{

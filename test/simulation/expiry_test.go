@@ -26,7 +26,8 @@ type expirySim struct {
 	last *simLock // the last lock that somebody has got; guarded by mu
 }
 
-// TestSimRatesBeyondTheDrift: with clocks that are off by three times the drift factor some locks overlap, in 25 of 60 seeds.
+// TestSimRatesBeyondTheDrift: with clocks that are off by three times the drift factor some locks overlap, in 25 of 60
+// seeds.
 func TestSimRatesBeyondTheDrift(t *testing.T) {
 	seeOverlaps(t, testkit.Rounds(1, 3), testkit.Rounds(60, 2), func(s *sim) {
 		s.rateError = 3 * testkit.DefaultDriftFactor

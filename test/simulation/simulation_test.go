@@ -144,7 +144,8 @@ func simulate(t *testing.T, seeds simSeeds, profile func(s *sim)) {
 	}
 }
 
-// seeOverlaps checks that the simulation sees locks that overlap, in some seeds of a profile in which something is broken.
+// seeOverlaps checks that the simulation sees locks that overlap, in some seeds of a profile in which something is
+// broken.
 func seeOverlaps(t *testing.T, first, seeds int, broken func(s *sim)) {
 	t.Helper()
 	testkit.SkipUnderRace(t, "whether the simulation sees what is broken is no matter of races")
