@@ -162,11 +162,7 @@ func knownNodes(nodes []redlock.Node, names []string) error {
 	}
 	for _, name := range names {
 		if !slices.Contains(known, name) {
-			text := fmt.Sprintf("none of the nodes is named %q", name)
-			if near := nearest(name, known); near != "" {
-				text += fmt.Sprintf("; did you mean %s?", near)
-			}
-			return usagef("%s", text)
+			return unknown(fmt.Sprintf("none of the nodes is named %q", name), "", name, known)
 		}
 	}
 	return nil

@@ -30,9 +30,13 @@ func flagError(cmd *cobra.Command, err error) error {
 		return usagef("%s", text)
 	}
 	name, _, _ = strings.Cut(name, "=") // The value may be a secret.
-	text = fmt.Sprintf("unknown flag: --%s", name)
-	if near := nearest(name, flagNames(cmd)); near != "" {
-		text += fmt.Sprintf("; did you mean --%s?", near)
+	return unknown("unknown flag: --"+name, "--", name, flagNames(cmd))
+}
+
+// unknown is the error about a word, with the nearest one that is known.
+func unknown(text, dashes, word string, known []string) error {
+	if near := nearest(word, known); near != "" {
+		text += fmt.Sprintf("; did you mean %s%s?", dashes, near)
 	}
 	return usagef("%s", text)
 }
@@ -58,11 +62,7 @@ func unknownCommand(cmd *cobra.Command, name string) error {
 			names = append(names, c.Name())
 		}
 	}
-	text := fmt.Sprintf("unknown command: %q", name)
-	if near := nearest(name, names); near != "" {
-		text += fmt.Sprintf("; did you mean %s?", near)
-	}
-	return usagef("%s", text)
+	return unknown(fmt.Sprintf("unknown command: %q", name), "", name, names)
 }
 
 // nearest returns the known word that is nearest to a word: the shortest that begins with it, or
