@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 		opts = append(opts, redlock.WithNodeTimeout(250*time.Millisecond))
 	}
 	r := must(nodetest.Connect(strings.Fields(nodes), opts...))
-	map[string]func(*redlock.Redlock){"jobs": runJobs, "ticks": runTicks, "lead": stand}[job](r)
+	map[string]func(*redlock.Redlock){"ticks": runTicks, "lead": stand}[job](r)
 	if err := r.Close(context.Background()); err != nil {
 		panic(err)
 	}
@@ -39,18 +39,10 @@ func TestMain(m *testing.M) {
 
 const jobs = 10
 
-// runJobs says which of ten jobs this process has run, and ends when it has run or skipped each.
-func runJobs(r *redlock.Redlock) {
-	s := newScheduler(r)
-	runTick(s, "")
-	if err := s.Shutdown(); err != nil {
-		panic(err)
-	}
-}
-
 // runTicks runs ten jobs at each line from the test.
 func runTicks(r *redlock.Redlock) {
-	s := newScheduler(r)
+	s := must(gocron.NewScheduler(gocron.WithDistributedLocker(must(NewLocker(r, 2*time.Minute, time.Minute)))))
+	s.Start()
 	lines := bufio.NewScanner(os.Stdin)
 	for tick := 0; lines.Scan(); tick++ {
 		runTick(s, fmt.Sprintf("tick%d/", tick))
@@ -59,12 +51,6 @@ func runTicks(r *redlock.Redlock) {
 	if err := s.Shutdown(); err != nil {
 		panic(err)
 	}
-}
-
-func newScheduler(r *redlock.Redlock) gocron.Scheduler {
-	s := must(gocron.NewScheduler(gocron.WithDistributedLocker(must(NewLocker(r, 2*time.Minute, time.Minute)))))
-	s.Start()
-	return s
 }
 
 // runTick says which of ten jobs this process has run, until it has run or skipped each.
@@ -101,29 +87,6 @@ func stand(r *redlock.Redlock) {
 func start(t *testing.T, job string, cluster *testcluster.Cluster) *child.Process {
 	t.Helper()
 	return child.Start(t, "REDLOCK_GOCRON", append([]string{job}, cluster.Addrs()...)...)
-}
-
-func TestTwoProcessesRunEachJobOnce(t *testing.T) {
-	t.Parallel()
-	cluster := testcluster.RunEmbedded(t, 3)
-	one, two := start(t, "jobs", cluster), start(t, "jobs", cluster)
-	ran := map[string]int{}
-	for _, p := range []*child.Process{one, two} {
-		for range jobs {
-			line := p.Line()
-			if name, ok := strings.CutPrefix(line, "ran "); ok {
-				ran[name]++
-				continue
-			}
-			require.Contains(t, line, "taken")
-		}
-	}
-	require.Len(t, ran, jobs)
-	for name, times := range ran {
-		require.Equal(t, 1, times, name)
-	}
-	one.End()
-	two.End()
 }
 
 func TestAProcessFollowsAnotherThatIsKilled(t *testing.T) {

@@ -148,15 +148,6 @@ func TestDialer(t *testing.T) {
 	assert.Equal(t, &dialled{"tcp", "orders-db"}, calls.Load())
 }
 
-func TestADialerThatFailsIsTheNodesVote(t *testing.T) {
-	node := redlockgoredis.Node(redis.NewClient(&redis.Options{Addr: "a:1", Dialer: func(context.Context, string, string) (net.Conn, error) {
-		return nil, errors.New("no tunnel")
-	}}))
-	_, err := nodetest.Open(t, node).TryLock(t.Context(), []string{"x"}, time.Minute)
-	require.ErrorIs(t, err, redlock.ErrNoQuorum)
-	require.ErrorContains(t, err, "no tunnel")
-}
-
 // Clients that do not lead to one master for good are refused before anything is dialled.
 func TestClientsThatAreRefused(t *testing.T) {
 	forbidden := func(context.Context, string, string) (net.Conn, error) {

@@ -173,13 +173,6 @@ func (c *client) resume() {
 	c.complete(offset)
 }
 
-func TestTwoServersResumeAnUpload(t *testing.T) {
-	t.Parallel()
-	cluster, folder := testcluster.RunEmbedded(t, 3), t.TempDir()
-	const ttl = 6 * time.Second
-	newClient(t, folder, balance(t, serve(t, folder, cluster, ttl), serve(t, folder, cluster, ttl))).resume()
-}
-
 func TestOneServerResumesAnUpload(t *testing.T) {
 	t.Parallel()
 	cluster, folder := testcluster.RunEmbedded(t, 3), t.TempDir()

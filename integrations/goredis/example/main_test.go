@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"go/parser"
-	"go/token"
 	"os"
 	"path/filepath"
 	"testing"
@@ -65,14 +63,4 @@ func issue(ctx context.Context, clients []*redis.Client, n int, numbers chan<- i
 		numbers <- number
 	}
 	return b.locks.Close(ctx)
-}
-
-// Who has go-redis need not know that redlock uses another client inside.
-func TestTheServiceImportsNoOtherClient(t *testing.T) {
-	f, err := parser.ParseFile(token.NewFileSet(), "main.go", nil, parser.ImportsOnly)
-	require.NoError(t, err)
-	require.NotEmpty(t, f.Imports)
-	for _, i := range f.Imports {
-		assert.NotContains(t, i.Path.Value, "redigo")
-	}
 }
