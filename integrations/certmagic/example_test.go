@@ -36,7 +36,7 @@ func Example() {
 	// ... config.ManageSync(ctx, domains), and servers with config.TLSConfig() ...
 
 	// What certmagic does with it, and what can be seen meanwhile:
-	if err := config.Storage.Lock(ctx, "issue_cert_example.com"); err != nil {
+	if err = config.Storage.Lock(ctx, "issue_cert_example.com"); err != nil {
 		log.Fatal(err)
 	}
 	seen, err := r.Inspect(ctx, "certmagic:issue_cert_example.com")
@@ -44,7 +44,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	fmt.Println("locked by", seen.Owner)
-	if err := config.Storage.Unlock(ctx, "issue_cert_example.com"); err != nil {
+	if err = config.Storage.Unlock(ctx, "issue_cert_example.com"); err != nil {
 		log.Fatal(err)
 	}
 	// Output: locked by web-1

@@ -119,7 +119,7 @@ func TestSnippetsRun(t *testing.T) {
 				defer cancel()
 				out, err := exec.CommandContext(ctx, program).CombinedOutput()
 				if !strings.Contains(b.info, "mayfail") {
-					assert.NoError(t, err, "%s", out)
+					require.NoError(t, err, "%s", out)
 				}
 				if b.file == "README.md" {
 					assert.Contains(t, string(out), "held for ")

@@ -16,7 +16,7 @@ import (
 func InBubble(t *testing.T, play func(t *testing.T, s *recipe.Stage)) {
 	t.Helper()
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) { //nolint:thelper // It is the body of a test.
+	synctest.Test(t, func(t *testing.T) {
 		play(t, recipe.Bubble(t))
 	})
 }
