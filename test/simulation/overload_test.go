@@ -145,6 +145,9 @@ func (o *overloadSim) measure(open bool) (rate float64) {
 	if st := c.r.Stats(); st.Asking != 0 && !open || st.Queued != 0 {
 		s.failf("(5) nobody asks, but %d places are taken, and %d wait for one", st.Asking, st.Queued)
 	}
+	if open { // It does not count its places.
+		c.closeIdle()
+	}
 	return rate
 }
 
