@@ -74,7 +74,7 @@ func TestConnectionsThatAreIdleAndClosedByServers(t *testing.T) {
 		users.Go(func() {
 			for round := range rounds(3, 2) {
 				if round > 0 {
-					rest(t.Context(), idle, idle)
+					rest(t.Context(), idle)
 				}
 				l, err := r.Lock(t.Context(), []string{fmt.Sprint("r", i)}, time.Minute, redlock.WithRetryCount(1), redlock.WithRetryDelay(50*time.Millisecond))
 				// Some lose their connections in this very moment, but the first retry works.

@@ -2,7 +2,6 @@ package servers
 
 import (
 	"context"
-	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -61,16 +60,11 @@ const (
 	oddOwner    = testkit.OddOwner
 )
 
-// rest waits for a random time that is part of a scenario. It reports false when
-// ctx has ended.
-func rest(ctx context.Context, minimum, maximum time.Duration) bool {
-	t := time.NewTimer(minimum + rand.N(maximum-minimum+1))
-	defer t.Stop()
+// rest waits for a time that is part of a scenario.
+func rest(ctx context.Context, d time.Duration) {
 	select {
-	case <-t.C:
-		return true
+	case <-time.After(d):
 	case <-ctx.Done():
-		return false
 	}
 }
 

@@ -143,7 +143,7 @@ func TestPoolConnectionThatIsIdleOutlivesTheReadTimeout(t *testing.T) {
 	awaitAll(t, c, r, 30*time.Second)
 	before := connects(r)
 	for range 2 {
-		rest(t.Context(), time.Second, time.Second)
+		rest(t.Context(), time.Second)
 		cycle(t, r, "a", time.Minute)
 	}
 	require.Equal(t, before, connects(r), "no connection was made since")

@@ -104,7 +104,7 @@ func handOver(t *testing.T, held *redlock.Lock, other *redlock.Redlock, resource
 		got <- l
 	}()
 	await(t, 30*time.Second, "somebody waits", func() bool { return other.Stats().Waiting > 0 && other.Stats().Taken > 0 })
-	rest(t.Context(), 300*time.Millisecond, 300*time.Millisecond)
+	rest(t.Context(), 300*time.Millisecond)
 	released := time.Now()
 	require.NoError(t, held.Unlock(t.Context()))
 	l := <-got
