@@ -1,7 +1,6 @@
 package compat
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -52,30 +51,4 @@ func TestAnyQuorumThatOthersLeaveIsEnough(t *testing.T) {
 			require.Eventually(t, func() bool { return !anyKey(t, c, key) }, time.Minute, pollDelay, "nothing is left")
 		})
 	}
-}
-
-// A call's count and delay need not go together with the jitter that New was given, as with the
-// options of a call of node-redlock.
-func TestOptionsOfACallOverrideThoseOfNew(t *testing.T) {
-	t.Parallel()
-	c := testcluster.RunServers(t, nodes)
-	r := newOurs(redlock.WithRetryCount(2), redlock.WithRetryDelay(150*time.Millisecond),
-		redlock.WithRetryJitter(50*time.Millisecond))(t, c).(ours).r
-	often := []redlock.Option{redlock.WithRetryCount(10), redlock.WithRetryDelay(time.Millisecond)}
-	l, err := r.Lock(t.Context(), []string{"a"}, longTTL, often...)
-	require.NoError(t, err)
-	assert.Equal(t, 1, l.Attempts())
-
-	_, err = r.Lock(t.Context(), []string{"a"}, longTTL, often...)
-	require.ErrorIs(t, err, redlock.ErrTaken)
-	require.ErrorContains(t, err, "10 retries")
-	_, err = r.Lock(t.Context(), []string{"a"}, longTTL)
-	require.ErrorIs(t, err, redlock.ErrTaken)
-	require.ErrorContains(t, err, "2 retries", "New's hold again")
-
-	require.NoError(t, l.Unlock(context.WithoutCancel(t.Context())))
-	require.NoError(t, l.Unlock(t.Context()), "once more: nothing to do")
-	l, err = r.Lock(t.Context(), []string{"a"}, longTTL, often...)
-	require.NoError(t, err)
-	require.NoError(t, l.Unlock(t.Context()))
 }
