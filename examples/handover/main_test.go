@@ -21,36 +21,23 @@ func open(t *testing.T, s *recipe.Stage) (api, worker *redlock.Redlock) {
 
 func done(context.Context) error { return nil }
 
+// Whether the job is done or fails.
 func TestTheLockIsHeldUntilTheWorkerReleasesIt(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, s *recipe.Stage) {
 		api, worker := open(t, s)
-		j, err := request(t.Context(), api, "ada")
-		require.NoError(t, err)
-		_, err = request(t.Context(), api, "ada")
-		require.ErrorIs(t, err, errBusy)
-		require.NoError(t, perform(t.Context(), worker, j, func(ctx context.Context) error {
-			_, again := request(ctx, api, "ada")
-			require.ErrorIs(t, again, errBusy)
-			return recipe.Sleep(ctx, ttl/2)
-		}))
-		_, err = request(t.Context(), api, "grace")
-		require.NoError(t, err)
-		_, err = request(t.Context(), api, "ada")
-		require.NoError(t, err)
-	})
-}
-
-func TestAJobThatFailsReleasesTheLock(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, s *recipe.Stage) {
-		api, worker := open(t, s)
-		j, err := request(t.Context(), api, "ada")
-		require.NoError(t, err)
-		broken := errors.New("no paper")
-		require.ErrorIs(t, perform(t.Context(), worker, j, func(context.Context) error { return broken }), broken)
-		_, err = request(t.Context(), api, "grace")
-		require.NoError(t, err)
-		_, err = request(t.Context(), api, "ada")
-		require.NoError(t, err)
+		for user, failure := range map[string]error{"ada": nil, "grace": errors.New("no paper")} {
+			j, err := request(t.Context(), api, user)
+			require.NoError(t, err)
+			_, err = request(t.Context(), api, user)
+			require.ErrorIs(t, err, errBusy, "also before the worker begins")
+			require.ErrorIs(t, perform(t.Context(), worker, j, func(ctx context.Context) error {
+				_, again := request(ctx, api, user)
+				require.ErrorIs(t, again, errBusy)
+				return errors.Join(recipe.Sleep(ctx, ttl/2), failure)
+			}), failure)
+			_, err = request(t.Context(), api, user)
+			require.NoError(t, err)
+		}
 	})
 }
 
