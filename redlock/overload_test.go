@@ -142,6 +142,35 @@ func TestOverloadBoundsTheBacklogOfASlowMinority(t *testing.T) {
 	})
 }
 
+// A silence breaks a row of late rounds, and fewer callers than places may not make another one. That nodes which answer
+// all the time have no answer for what is older than the node timeout is the same.
+func TestOverloadIsSeenInRefusals(t *testing.T) {
+	withWarm(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+		work(t, 4*time.Millisecond, c.Nodes...)
+		defer work(t, 0, c.Nodes...)
+		var callers sync.WaitGroup
+		for i := range 100 {
+			callers.Go(func() { _, _ = r.TryLock(t.Context(), []string{strconv.Itoa(i)}, ttl) })
+		}
+		time.Sleep(150 * time.Millisecond)
+		for _, n := range c.Nodes {
+			n.Proxy().Hang()
+		}
+		time.Sleep(60 * time.Millisecond)
+		for _, n := range c.Nodes {
+			n.Proxy().Resume()
+		}
+		callers.Wait()
+		require.GreaterOrEqual(t, r.Stats().Window, 100)
+		for range 30 {
+			_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+			require.ErrorIs(t, err, redlock.ErrNoQuorum)
+			time.Sleep(time.Millisecond)
+		}
+		require.InDelta(t, 64, r.Stats().Window, 4, "once: what is behind was asked before")
+	})
+}
+
 // Whatever a hung majority has made of the admission, it does not last.
 func TestOverloadEndsAfterAHungMajority(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {

@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -326,6 +327,11 @@ func (rd *round) quorumError(reason error) *QuorumError {
 	}
 }
 
+// behindLocked reports whether a node was not asked because of a queue there. rd.mu is held.
+func (rd *round) behindLocked() bool {
+	return slices.ContainsFunc(rd.ballots, func(b ballot) bool { return errors.Is(b.err, node.ErrBehind) })
+}
+
 // leaveLocked gives the round's place back when its votes decide it, or when none is
 // pending. That the caller has given up does not: what it has asked is still the nodes'
 // to do, and calls that end early would overload them. rd.mu is held.
@@ -334,9 +340,13 @@ func (rd *round) leaveLocked(now time.Time) {
 	if v == undecided && rd.pending > 0 {
 		return
 	}
-	took := now.Sub(rd.start)
-	rd.r.admission.Leave(admission.Sample{
-		Took: took, Timeout: rd.admitted, Answered: v == granted || v == taken, Late: v == noQuorum && took >= rd.task.Limit,
-	}, now)
+	s := admission.Sample{Took: now.Sub(rd.start), Timeout: rd.admitted, Answered: v == granted || v == taken}
+	if v == noQuorum {
+		s.Late = s.Took >= rd.task.Limit
+		if !s.Late && rd.behindLocked() {
+			s.Took, s.Late = s.Timeout, true // What would have been asked that long ago: it has no answer yet.
+		}
+	}
+	rd.r.admission.Leave(s, now)
 	rd.admitted = 0
 }

@@ -14,6 +14,8 @@ import "time"
 //   - If only a row as long as all places counted, 100 callers of nodes that take 4 ms for a command had 0.6 of what these
 //     can grant, instead of 0.84. If only what is under way counted, callers were turned away in 8 of 216 settings with
 //     lost packets, instead of 4.
+//   - If what nodes with a queue refuse did not count, either, a silence in each burst hid the queue: the 100 callers had
+//     everything late for seconds, and a kept lock was lost in 12 of 40 runs of a seed of the simulation, instead of none.
 //   - When rounds late for a silence let it grow, a busy machine came to 2 800 places, and releases failed.
 //   - With best as the least of the last seconds, extensions took 180 ms after half a minute, instead of 50.
 //   - Without trials, 400 callers had 12 800 locks a second after their round trip had risen to 10 ms, where 20 000 are
@@ -54,7 +56,7 @@ type Sample struct {
 	Took     time.Duration // from its start to its decision
 	Timeout  time.Duration // the node timeout of its call
 	Answered bool          // the answers of a quorum decided it
-	Late     bool          // its time was over first
+	Late     bool          // its time was over first, or is that of earlier ones for which nodes have no answer yet
 }
 
 // places is how many rounds may be under way, limit how many while some places are held back.
