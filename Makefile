@@ -223,9 +223,9 @@ sim: ## a short simulation, and the models of fencing and of unknown outcomes
 	$(TESTRUN) -timeout $(TIMEOUT) $(TESTFLAGS) -run Model ./redlock
 
 .PHONY: mutants
-mutants: tools ## break the code in each way that a test must notice (RUN=fixes/: those named so); fails if one is not noticed
+mutants: tools promtool ## break the code in each way that a test must notice (RUN=fixes/: those named so); fails if one is not noticed
 	@mkdir -p $(BUILD)
-	cd proof && $(GO) run ./mutants $(if $(RUN),-run '$(RUN)') -json '$(CURDIR)/$(BUILD)/mutants.json'
+	cd proof && PATH="$(CURDIR)/$(BUILD)/prometheus:$$PATH" $(GO) run ./mutants $(if $(RUN),-run '$(RUN)') -json '$(CURDIR)/$(BUILD)/mutants.json'
 
 .PHONY: mutants-short
 mutants-short: tools ## the same with a part of them

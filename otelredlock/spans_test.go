@@ -3,6 +3,7 @@ package otelredlock_test
 import (
 	"context"
 	"errors"
+	"strconv"
 	"testing"
 	"time"
 
@@ -100,14 +101,19 @@ func TestTheVoteOfASlowNodeIsInTheSpan(t *testing.T) {
 		testkit.Cycle(t, r.Redlock, "warm", ttl)
 		r.ended()
 		r.nodes.Slow(20 * time.Millisecond)
-		testkit.TryLock(t, r.Redlock, []string{"x"}, ttl)
-		span := named(t, r.ended(), "redlock lock")
-		for _, e := range span.Events() {
-			if e.Name == "redlock.vote" {
-				assert.GreaterOrEqual(t, e.Time.Sub(span.StartTime()), 20*time.Millisecond, "at its own time")
-			}
+		for i := range 10 { // In some of them, the third vote is in before the call has returned.
+			testkit.TryLock(t, r.Redlock, []string{strconv.Itoa(i)}, ttl)
 		}
-		assert.Len(t, events(span, "redlock.vote"), 3)
+		spans := r.ended()
+		assert.Len(t, spans, 10)
+		for _, span := range spans {
+			for _, e := range span.Events() {
+				if e.Name == "redlock.vote" {
+					assert.GreaterOrEqual(t, e.Time.Sub(span.StartTime()), 20*time.Millisecond, "at its own time")
+				}
+			}
+			assert.Len(t, events(span, "redlock.vote"), 3)
+		}
 	})
 }
 
