@@ -352,7 +352,7 @@ func TestWaitIsLeftByThoseThatGiveUp(t *testing.T) {
 
 // Two waiters that are cancelled at any moment around a release leave nobody asleep.
 func TestWaitersCancelledAtAnyMoment(t *testing.T) {
-	for i := 0; i < 150; i += rounds(1, 7) {
+	for i := 0; i < 150; i += rounds(1, 2) {
 		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 			h := newRedlock(t, c)
 			x := tryLock(t, h, []string{"x"}, time.Hour)

@@ -90,6 +90,7 @@ func TestTimerPutsARetryOffOnce(t *testing.T) {
 			assert.True(t, timer.PutOff())
 			assert.LessOrEqual(t, time.Until(timer.tick), ReservedFor+3*expiryMargin)
 			assert.Zero(t, timer.expiry, "the retry is the look")
+			time.Sleep(time.Until(timer.tick))
 			timer.Expect(ByTick, Refusal{Left: ReservedFor, Free: ReservedFor, Known: true})
 			assert.False(t, timer.PutOff())
 			assert.NotZero(t, timer.expiry)
