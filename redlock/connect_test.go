@@ -454,8 +454,14 @@ type lingerConn struct {
 }
 
 func (c lingerConn) SetLinger(seconds int) error {
-	c.linger.Store(int64(seconds))
+	c.linger.CompareAndSwap(-1, int64(seconds))
 	return nil
+}
+
+// Close ends it: a kernel hears no more of it then.
+func (c lingerConn) Close() error {
+	c.linger.CompareAndSwap(-1, -2)
+	return c.Conn.Close()
 }
 
 // What is given up is reset: after a plain close, the kernel would deliver requests once the network is back.

@@ -499,6 +499,27 @@ func TestLockThatIsNotGotLeavesNothing(t *testing.T) {
 	})
 }
 
+// Whatever a server is asked when it has forgotten the scripts is sent again.
+func TestScriptFlushAtAnyMoment(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newWarm(t, c)
+		var l *redlock.Lock
+		for _, ask := range []func() error{
+			func() (err error) { l, err = r.TryLock(t.Context(), []string{"a", "b"}, ttl); return err },
+			func() error { return l.Extend(t.Context(), ttl) },
+			func() error {
+				in, err := r.Inspect(t.Context(), "a")
+				assert.True(t, in.Held)
+				return err
+			},
+			func() error { return l.Unlock(t.Context()) },
+		} {
+			require.NoError(t, c.FlushScripts())
+			require.NoError(t, ask())
+		}
+	})
+}
+
 // A lock that is answered NOSCRIPT and sent again after its release would leave
 // an orphan: also where another client has brought back the scripts of a release.
 func TestScriptFlushDuringACancelledAttemptLeavesNothing(t *testing.T) {

@@ -323,6 +323,12 @@ func TestUnlockHasNothingToDoAfterARefusal(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		assert.Zero(t, commands.Load())
+
+		// Behind another error, such as a proxy's, it may have been carried out.
+		require.NoError(t, c.SetError("ERR upstream timeout"))
+		refused(t, redlock.ErrNoQuorum, r, []string{"a"}, time.Hour)
+		synctest.Wait()
+		assert.Equal(t, 1, r.Stats().Nodes[0].PendingReleases)
 	})
 }
 

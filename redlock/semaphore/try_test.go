@@ -1,6 +1,7 @@
 package semaphore_test
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,6 +35,14 @@ func TestTryAcquire(t *testing.T) {
 			assert.Equal(t, p.Slot, got.Slot)
 		}
 		assert.Equal(t, k, r.Stats().Held)
+
+		require.NoError(t, c.Hang())
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		began := time.Now()
+		_, err := s.TryAcquire(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.Equal(t, 10*time.Millisecond, time.Since(began), "it ends with its context")
 	})
 }
 

@@ -261,9 +261,9 @@ func TestPoolsOfNewNodeAreClosedByClose(t *testing.T) {
 }
 
 // What real servers answer: the wrong database is found; a user who may not MOVE, so that
-// it is not known, is let in.
+// it is not known, is let in. An address is in the database that it names, or else the dial options.
 func TestDatabaseOfAPool(t *testing.T) {
-	c := testcluster.RunServers(t, 1)
+	c := testcluster.RunServers(t, 1, testcluster.WithUnixSocket())
 	n := c.Nodes[0]
 	p := n.Pool()
 	selecting(t, p, 1)
@@ -278,4 +278,14 @@ func TestDatabaseOfAPool(t *testing.T) {
 	user := newPatient(t, []redlock.Node{{Name: "a", Pool: n.Pool(redis.DialUsername("locker"), redis.DialPassword("pw"))}})
 	cycle(t, user, "x", time.Minute)
 	assert.Empty(t, keys(t, n))
+
+	for _, addressed := range []redlock.Node{
+		redlock.NewNode("redis://" + n.Addr() + "?db=5"), redlock.NewNode("unix://" + n.Socket() + "?db=5"), redlock.NewNode(n.Addr(), redis.DialDatabase(5)),
+	} {
+		l := tryLock(t, newPatient(t, []redlock.Node{addressed}), []string{"x"}, time.Minute)
+		stored, err := redis.String(adminConn(t, n, redis.DialDatabase(5)).Do("GET", "x"))
+		require.NoError(t, err, addressed.Name)
+		require.Equal(t, l.Token(), stored)
+		require.NoError(t, l.Unlock(t.Context()))
+	}
 }
