@@ -46,6 +46,20 @@ func TestCloseEndsWaitsAndKeepsHeldLocks(t *testing.T) {
 	})
 }
 
+// A release that is asked for when the last PINGs are on their way is still answered.
+func TestCloseWaitsForAReleaseBehindItsLastPing(t *testing.T) {
+	withWarm(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+		l := lockOnAll(t, r, []string{"a"}, time.Hour)
+		require.NoError(t, c.Slow(10*time.Millisecond, 10*time.Millisecond))
+		closed := make(chan error, 1)
+		go func() { closed <- r.Close(context.Background()) }()
+		time.Sleep(time.Millisecond)
+		require.NoError(t, l.Unlock(t.Context()))
+		require.NoError(t, <-closed)
+		requireNoKeys(t, c)
+	})
+}
+
 // Nodes that hang, and their subscriptions, too, cost Close the node timeout once.
 func TestCloseWaitsForWhatHangsOnlyOnce(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {

@@ -227,6 +227,7 @@ func TestConnectToAWrongServer(t *testing.T) {
 		require.NoError(t, c.SetError(msg))
 		require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrNoQuorum)
 		synctest.Wait()
+		assert.False(t, r.Stats().Nodes[0].Up, "though nothing but a release was refused")
 		for start := time.Now(); time.Since(start) < time.Minute; time.Sleep(scenario(100*time.Millisecond, 400*time.Millisecond)) {
 			asked := time.Now()
 			refused(t, redlock.ErrNoQuorum, r, []string{"b"}, ttl)

@@ -195,3 +195,24 @@ func TestRepairOfALockThatHasEndedIsNotMade(t *testing.T) {
 		})
 	}
 }
+
+// A node that has lost the keys is being connected to when the last vote comes, and is there again when the lock is over.
+func TestRepairOfALapsedLockIsNotMadeByALateConnection(t *testing.T) {
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+		const ttl = 300 * time.Millisecond
+		l := lockOnAll(t, r, []string{"a"}, ttl)
+		require.NoError(t, c.Nodes[2].Del("a"))
+		c.Nodes[1].Proxy().SetDelays(0, 0, 90*time.Millisecond, 90*time.Millisecond)
+		done := make(chan error, 1)
+		go func() { done <- l.Extend(t.Context(), ttl) }()
+		time.Sleep(50 * time.Millisecond)
+		require.NoError(t, c.Nodes[2].Hang())
+		c.Nodes[2].Proxy().Kill()
+		require.NoError(t, <-done)
+		time.Sleep(ttl + 50*time.Millisecond)
+		require.ErrorIs(t, l.Err(), redlock.ErrExpired)
+		require.NoError(t, c.Nodes[2].Resume())
+		time.Sleep(100 * time.Millisecond)
+		assert.Empty(t, keys(t, c.Nodes[2]))
+	})
+}

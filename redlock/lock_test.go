@@ -473,6 +473,15 @@ func TestLockTellsTakenFromUnreachable(t *testing.T) {
 		err = refusal(t, redlock.ErrNoQuorum, r, []string{"a"}, ttl)
 		require.NotErrorIs(t, err, redlock.ErrTaken)
 	})
+	withWarm(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) { // Cut short, one refusal is a sign of it.
+		require.NoError(t, c.Nodes[0].Set("a", "somebody", ttl))
+		require.NoError(t, c.Nodes[1].Hang())
+		require.NoError(t, c.Nodes[2].Hang())
+		_, err := r.TryLock(within(t, 10*time.Millisecond), []string{"a"}, ttl)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, redlock.ErrTaken)
+		require.NotErrorIs(t, err, redlock.ErrNoQuorum)
+	})
 }
 
 func TestLockThatIsNotGotLeavesNothing(t *testing.T) {

@@ -197,6 +197,15 @@ func TestStatsShowAHolderThatIsStuck(t *testing.T) {
 		assert.Equal(t, seen, calls[1].HolderSince, "it has asked nobody, but the call ahead of it has")
 		assert.Equal(t, held.Holder(), calls[1].Holder)
 		assert.Equal(t, seen, calls[2].HolderSince, "the first call knew that before")
+		require.NoError(t, c.First(2).Stop())
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		for _, call := range r.WaitingCalls() {
+			require.Equal(t, redlock.ErrNoQuorum, call.Err)
+			assert.Equal(t, call.Holder == "", call.HolderSince.IsZero(), "without a quorum")
+		}
+		require.NoError(t, c.First(2).Restart(true))
+		time.Sleep(10 * time.Second)
 
 		first.leaves()
 		synctest.Wait()

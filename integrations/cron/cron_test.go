@@ -81,6 +81,19 @@ func TestAStandstillIsNoWait(t *testing.T) {
 	}
 }
 
+// Whoever comes first may stand still, and give up: the others wait for two thirds of the min hold.
+func TestATickIsRunThoughTheWinnerGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster, r := redlocktest.New(t, 3), &runs{}
+		job := must(NewLocker(cluster.NewRedlock(), &record{}, ttl, 900*time.Millisecond)).Func("report", r.run)
+		first, err := cluster.Redlock.TryLock(t.Context(), []string{"cron:report"}, ttl)
+		require.NoError(t, err)
+		time.AfterFunc(590*time.Millisecond, func() { _ = first.Unlock(t.Context()) })
+		job.Run()
+		assert.Equal(t, 1, r.times())
+	})
+}
+
 // If all are late, somebody runs the job all the same.
 func TestALateProcessRunsAJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
