@@ -327,11 +327,6 @@ func (rd *round) quorumError(reason error) *QuorumError {
 	}
 }
 
-// behindLocked reports whether a node was not asked because of a queue there. rd.mu is held.
-func (rd *round) behindLocked() bool {
-	return slices.ContainsFunc(rd.ballots, func(b ballot) bool { return errors.Is(b.err, node.ErrBehind) })
-}
-
 // leaveLocked gives the round's place back when its votes decide it, or when none is
 // pending. That the caller has given up does not: what it has asked is still the nodes'
 // to do, and calls that end early would overload them. rd.mu is held.
@@ -341,11 +336,10 @@ func (rd *round) leaveLocked(now time.Time) {
 		return
 	}
 	s := admission.Sample{Took: now.Sub(rd.start), Timeout: rd.admitted, Answered: v == granted || v == taken}
-	if v == noQuorum {
-		s.Late = s.Took >= rd.task.Limit
-		if !s.Late && rd.behindLocked() {
-			s.Took, s.Late = s.Timeout, true // What would have been asked that long ago: it has no answer yet.
-		}
+	s.Late = v == noQuorum && s.Took >= rd.task.Limit
+	hasQueue := func(b ballot) bool { return errors.Is(b.err, node.ErrBehind) }
+	if v == noQuorum && !s.Late && slices.ContainsFunc(rd.ballots, hasQueue) {
+		s.Took, s.Late = s.Timeout, true // Earlier rounds are late there, though this one was not asked.
 	}
 	rd.r.admission.Leave(s, now)
 	rd.admitted = 0
