@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -114,10 +115,19 @@ func TestOverload(t *testing.T) {
 	}
 }
 
-// A slow minority is not asked for more than it answers: it would gather seconds of work.
+// A slow minority is not asked for more than it answers: it would gather seconds of work. Extensions it is asked for.
 func TestOverloadBoundsTheBacklogOfASlowMinority(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c, redlock.WithNodeTimeout(250*time.Millisecond))
+		var locks, extensions atomic.Int64 // that a node was not asked for
+		r := newRedlock(t, c, redlock.WithNodeTimeout(250*time.Millisecond), redlock.WithHook(func(_ context.Context, e redlock.Event) {
+			refused := slices.ContainsFunc(e.Votes, func(v redlock.Vote) bool { return errors.Is(v.Err, redlock.ErrOverloaded) })
+			switch {
+			case refused && e.Op == redlock.OpLock:
+				locks.Add(1)
+			case refused && e.Op == redlock.OpExtend:
+				extensions.Add(1)
+			}
+		}))
 		places := r.Stats().Window
 		warm(t, r)
 		kept := tryLock(t, r, []string{"kept"}, ttl)
@@ -129,13 +139,16 @@ func TestOverloadBoundsTheBacklogOfASlowMinority(t *testing.T) {
 		for range rounds(100, 60) {
 			time.Sleep(10 * time.Millisecond)
 			most = max(most, r.Stats().Nodes[2].Backlog)
+			require.NoError(t, kept.Extend(t.Context(), ttl))
 		}
 		l.end()
+		synctest.Wait()
+		require.Positive(t, locks.Load())
+		require.Zero(t, extensions.Load())
 		t.Logf("%d locks, backlog %d", l.got.Load(), most)
 		assert.LessOrEqual(t, most, 4*places+100)
 		assert.Zero(t, l.unlocks.Load())
 		assert.Zero(t, l.overloaded.Load()+l.unanswered.Load())
-		require.NoError(t, kept.Extend(t.Context(), ttl))
 		require.NoError(t, kept.Unlock(t.Context()))
 		time.Sleep(2 * time.Second)
 		requireReleased(t, c)
