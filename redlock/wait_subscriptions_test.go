@@ -90,14 +90,17 @@ func TestWaitSubscriptionThatBrokeComesBack(t *testing.T) {
 				tp.Cut()
 			}
 			if i%2 == 0 {
-				limit := 2 * node.MaxRelisten
-				if i > 0 { // The last one has lasted.
-					limit = 100 * time.Millisecond
-				}
-				w.takesOver(t, held, limit)
+				w.takesOver(t, held, 2*node.MaxRelisten)
 				continue
 			}
 			time.Sleep(2 * node.MaxRelisten)
+			for _, tp := range taps { // Of subscriptions that have lasted.
+				tp.Cut()
+			}
+			time.Sleep(100 * time.Millisecond)
+			for _, n := range r.Stats().Nodes {
+				assert.True(t, n.Listens)
+			}
 			w.takesOver(t, held, 10*time.Millisecond)
 		}
 	})
