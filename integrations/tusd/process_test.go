@@ -104,7 +104,8 @@ func TestAServerThatIsKilledWhileItWaitsInterruptsOnce(t *testing.T) {
 	t.Parallel()
 	cluster := testcluster.RunServers(t, 3)
 	const ttl = 9 * time.Second
-	l := New(nodetest.Redlock(t, cluster.Addrs()), ttl)
+	r := nodetest.Redlock(t, cluster.Addrs())
+	l := New(r, ttl)
 	first, second := newLock(t, l), newLock(t, l)
 	asked := make(chan struct{}, 2)
 	ask := func() { asked <- struct{}{} }
@@ -112,6 +113,10 @@ func TestAServerThatIsKilledWhileItWaitsInterruptsOnce(t *testing.T) {
 	waits := child.Start(t, "REDLOCK_TUSD", append([]string{"wait", ttl.String()}, cluster.Addrs()...)...)
 	<-asked // So it is in line.
 	waits.Kill()
+	for range 2 { // Then servers have also carried out what it has sent last.
+		_, err := r.Inspect(t.Context(), "none")
+		require.NoError(t, err)
+	}
 	require.NoError(t, first.Unlock())
 
 	require.NoError(t, second.Lock(t.Context(), ask))
