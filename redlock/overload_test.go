@@ -156,32 +156,54 @@ func TestOverloadBoundsTheBacklogOfASlowMinority(t *testing.T) {
 }
 
 // A silence breaks a row of late rounds, and fewer callers than places may not make another one. That nodes which answer
-// all the time have no answer for what is older than the node timeout is the same.
+// all the time have no answer for what is older than the node timeout is the same, and takes half of the places once:
+// what is behind was asked before. Nodes that answer nothing are not behind.
 func TestOverloadIsSeenInRefusals(t *testing.T) {
-	withWarm(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-		work(t, 4*time.Millisecond, c.Nodes...)
-		defer work(t, 0, c.Nodes...)
-		var callers sync.WaitGroup
-		for i := range 100 {
-			callers.Go(func() { _, _ = r.TryLock(t.Context(), []string{strconv.Itoa(i)}, ttl) })
-		}
-		time.Sleep(150 * time.Millisecond)
-		for _, n := range c.Nodes {
-			n.Proxy().Hang()
-		}
-		time.Sleep(60 * time.Millisecond)
-		for _, n := range c.Nodes {
-			n.Proxy().Resume()
-		}
-		callers.Wait()
-		require.GreaterOrEqual(t, r.Stats().Window, 100)
-		for range 30 {
-			_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-			require.ErrorIs(t, err, redlock.ErrNoQuorum)
-			time.Sleep(time.Millisecond)
-		}
-		require.InDelta(t, 64, r.Stats().Window, 4, "once: what is behind was asked before")
-	})
+	for name, c := range map[string]struct {
+		work, silence time.Duration
+		callers       int
+		refusals      int
+		opts          []redlock.Option
+		window        float64
+	}{
+		"behind":                       {4 * time.Millisecond, 60 * time.Millisecond, 100, 50, nil, 64},
+		"refused with little patience": {4 * time.Millisecond, 60 * time.Millisecond, 100, 100, []redlock.Option{redlock.WithNodeTimeout(20 * time.Millisecond)}, 64},
+		"silent":                       {0, 400 * time.Millisecond, 20, 50, nil, 128},
+	} {
+		t.Run(name, func(t *testing.T) {
+			withWarm(t, 3, func(t *testing.T, cluster *testcluster.Cluster, r *redlock.Redlock) {
+				work(t, c.work, cluster.Nodes...)
+				defer work(t, 0, cluster.Nodes...)
+				hang := func() {
+					for _, n := range cluster.Nodes {
+						n.Proxy().Hang()
+					}
+					time.AfterFunc(c.silence, func() {
+						for _, n := range cluster.Nodes {
+							n.Proxy().Resume()
+						}
+					})
+				}
+				if c.work == 0 {
+					hang()
+				} else {
+					time.AfterFunc(150*time.Millisecond, hang)
+				}
+				var callers sync.WaitGroup
+				for i := range c.callers {
+					callers.Go(func() { _, _ = r.TryLock(t.Context(), []string{strconv.Itoa(i)}, ttl) })
+				}
+				callers.Wait()
+				require.InDelta(t, 128, r.Stats().Window, 4)
+				for range c.refusals {
+					time.Sleep(time.Millisecond)
+					_, err := r.TryLock(t.Context(), []string{"a"}, ttl, c.opts...)
+					require.ErrorIs(t, err, redlock.ErrNoQuorum)
+				}
+				require.InDelta(t, c.window, r.Stats().Window, 4)
+			})
+		})
+	}
 }
 
 // Whatever a hung majority has made of the admission, it does not last.

@@ -96,8 +96,8 @@ func New(nodes []Node, opts ...Option) (*Redlock, error) {
 		c := node.Config{
 			Name: n.Name, Pool: n.Pool, UnusedKey: o.prefix + reservedMark + "none:" + tokens.New()[:16],
 			Timeout: o.nodeTimeout, ConnectTimeout: o.connectTimeout,
-			MaxUnanswered: r.admission.UnansweredLimit(), Scripts: handshakeScripts, Observer: &nodeObserver{r: &r.core, name: n.Name},
-			Readiness: &r.ready, Clock: r.clock.At,
+			MaxUnanswered: r.admission.UnansweredLimit(), Silence: admission.Silence, Scripts: handshakeScripts,
+			Observer: &nodeObserver{r: &r.core, name: n.Name}, Readiness: &r.ready, Clock: r.clock.At,
 		}
 		if r.quarantine != nil {
 			c.Dialect, c.Scripts = r.quarantine, otherScripts

@@ -339,7 +339,8 @@ func (rd *round) leaveLocked(now time.Time) {
 	s.Late = v == noQuorum && s.Took >= rd.task.Limit
 	hasQueue := func(b ballot) bool { return errors.Is(b.err, node.ErrBehind) }
 	if v == noQuorum && !s.Late && slices.ContainsFunc(rd.ballots, hasQueue) {
-		s.Took, s.Late = s.Timeout, true // Earlier rounds are late there, though this one was not asked.
+		// Earlier rounds are late there, by what isSilent takes for patience, though this one was not asked.
+		s.Took, s.Late = max(s.Timeout, rd.r.defaults.nodeTimeout), true
 	}
 	rd.r.admission.Leave(s, now)
 	rd.admitted = 0

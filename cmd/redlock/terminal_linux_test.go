@@ -25,16 +25,23 @@ type keyboard struct {
 	seen   int // how much of the screen earlier calls have waited for
 }
 
+// program returns the path of a program, or ends the test where it is missing.
+func program(t *testing.T, name string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil && os.Getenv("CI") == "true" {
+		t.Fatal(err)
+	}
+	if err != nil {
+		t.Skip(err)
+	}
+	return path
+}
+
 // sitDown starts a shell in which $TOOL is the tool.
 func sitDown(t *testing.T, c *testcluster.Cluster) *keyboard {
 	t.Helper()
-	bash, err := exec.LookPath("bash")
-	if err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal(err)
-		}
-		t.Skip(err)
-	}
+	bash := program(t, "bash")
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
 	require.NoError(t, err)
 	require.NoError(t, unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0))
@@ -193,9 +200,7 @@ func TestTerminal(t *testing.T) {
 		eventually(t, func() bool { return holders(t, c, "s") == 0 }, "the release")
 	})
 	t.Run("top", func(t *testing.T) {
-		if _, err := exec.LookPath("top"); err != nil {
-			t.Skip(err)
-		}
+		program(t, "top")
 		k := sitDown(t, c)
 		k.typeText("export TERM=xterm; stty rows 50 cols 200\n" + terminalRun + "60s t -- top\n")
 		k.see("PID")

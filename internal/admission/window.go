@@ -46,7 +46,9 @@ const (
 	shortTarget = 50 * time.Millisecond  // enough to keep any node busy, also if calls would wait for longer
 	shortRound  = 500 * time.Microsecond // the least value of best: queues that are shorter do not matter
 	known       = time.Second            // for how long best is believed while no round is answered
-	silence     = 25 * time.Millisecond  // for how long no round is answered if that is no queue's doing
+
+	// Silence is for how long nothing is answered if that is no queue's doing.
+	Silence = 25 * time.Millisecond
 )
 
 func newWindow() window { return window{size: easyWindow} }
@@ -156,7 +158,7 @@ func (w *window) learn(s Sample, idle bool, now time.Time) {
 	if !s.Answered {
 		return
 	}
-	if now.Sub(w.answered) > silence {
+	if now.Sub(w.answered) > Silence {
 		w.resumed = now
 	}
 	w.answered = now

@@ -100,7 +100,7 @@ func (n *Node) Enqueue(q *Request, now time.Time) error {
 		return ErrUnreached
 	case n.isSilent(now, q.Limit) && (!release || !q.Trace.mayBeOn(q.Index)):
 		n.refusedWhileSilent = true
-		if n.pipeline != nil && now.Sub(n.pipeline.lastReply) < pause {
+		if n.pipeline != nil && now.Sub(n.pipeline.lastReply) < n.Silence {
 			return ErrBehind
 		}
 		return ErrSilent
@@ -115,10 +115,6 @@ func (n *Node) Enqueue(q *Request, now time.Time) error {
 	n.push(q)
 	return nil
 }
-
-// pause is for how long a node that has much to do gives no reply at most. A lost packet or a process that stands still
-// takes longer.
-const pause = 25 * time.Millisecond
 
 // isSilent reports whether the oldest request has been unanswered for longer
 // than somebody who asks now would wait. What came behind it would only time out as well, and
