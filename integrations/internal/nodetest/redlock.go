@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
 	"github.com/seed6c881748/redlock/test/testkit"
@@ -28,16 +30,22 @@ func Connect(addrs []string, opts ...redlock.Option) (*redlock.Redlock, error) {
 	return redlock.New(nodesAt(addrs), patiently(opts)...)
 }
 
-// Redlock returns one that ends with the test.
+// Redlock returns one that ends with the test: its Close has to succeed.
 func Redlock(t *testing.T, addrs []string, opts ...redlock.Option) *redlock.Redlock {
 	t.Helper()
-	return testkit.NewOver(t, nodesAt(addrs), patiently(opts)...)
+	return closing(t, testkit.NewOver(t, nodesAt(addrs), patiently(opts)...))
 }
 
-// Open returns a Redlock on nodes that ends with the test.
+// Open returns a Redlock on nodes that ends with the test, as Redlock does.
 func Open(t *testing.T, nodes ...redlock.Node) *redlock.Redlock {
 	t.Helper()
-	return testkit.NewOver(t, nodes, patiently(nil)...)
+	return closing(t, testkit.NewOver(t, nodes, patiently(nil)...))
+}
+
+func closing(t *testing.T, r *redlock.Redlock) *redlock.Redlock {
+	t.Helper()
+	t.Cleanup(func() { assert.NoError(t, r.Close(context.Background())) })
+	return r
 }
 
 // Example returns a Redlock on three servers in memory, for an example.
