@@ -10,6 +10,7 @@ require (
 	github.com/seed6c881748/redlock/bench v0.0.0
 	github.com/seed6c881748/redlock/compat v0.0.0
 	github.com/stretchr/testify v1.12.1
+	golang.org/x/sync v0.22.0
 	golang.org/x/sys v0.45.0
 )
 
@@ -24,7 +25,6 @@ require (
 	github.com/yuin/gopher-lua v1.1.1 // indirect
 	go.uber.org/atomic v1.11.0 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
-	golang.org/x/sync v0.22.0 // indirect
 )
 
 replace github.com/seed6c881748/redlock/bench => ../bench

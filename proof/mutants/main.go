@@ -1,19 +1,21 @@
-// Command mutants shows that the tests notice when the code is wrong: it breaks the code as each of the patches in
-// patches/ says, one at a time, and runs the tests that must fail then.
+// Command mutants shows that the tests notice when the code is wrong: it breaks the code as each of the mutants in
+// areas/ says, one at a time, and runs the tests that must fail then.
 //
 //	go run ./mutants                          # in proof/: all mutants
 //	go run ./mutants -subset                  # those that CI runs
 //	go run ./mutants -run 'fences/|quorum'    # those whose names match
 //	go run ./mutants -list                    # their names, and what they break
-//	go run ./mutants -write ../docs/generated
+//	go run ./mutants -new                     # what is changed in the working tree, as a mutant
+//	go run ./mutants -defects >../docs/generated/defects.md
 //
-// A mutant that no test notices, that does not apply or does not compile makes it fail; so does a test that fails
-// on the code as it is. README.md describes the patches.
+// A mutant that no test notices or that does not compile makes it fail; so does a test that fails on the code as it is.
+// One whose old text is not found once is an error before anything is run. README.md describes the areas.
 package main
 
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -23,7 +25,10 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 func main() {
@@ -39,11 +44,12 @@ func main() {
 func run(ctx context.Context, args []string, w io.Writer) error {
 	flags := flag.NewFlagSet("mutants", flag.ContinueOnError)
 	var (
-		only   = flags.String("run", "", "only mutants whose name matches this regular expression")
-		subset = flags.Bool("subset", false, "only those that CI runs")
-		list   = flags.Bool("list", false, "list them, and run nothing")
-		report = flags.String("json", "", "write the kill list to this file as JSON")
-		write  = flags.String("write", "", "write the tables in this folder from the patches, and run nothing")
+		only    = flags.String("run", "", "only mutants whose name matches this regular expression")
+		subset  = flags.Bool("subset", false, "only those that CI runs")
+		list    = flags.Bool("list", false, "list them, and run nothing")
+		report  = flags.String("json", "", "write the kill list to this file as JSON")
+		defects = flags.Bool("defects", false, "print docs/generated/defects.md, and run nothing")
+		fresh   = flags.Bool("new", false, "print what is changed in the working tree as a mutant, with the tests that notice it")
 	)
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -52,26 +58,23 @@ func run(ctx context.Context, args []string, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	root := filepath.Dir(filepath.Dir(strings.TrimSpace(string(mod)))) // It is run in proof/.
-	all, err := readAll(filepath.Join(root, "proof", "mutants", "patches"))
+	r := &runner{root: filepath.Dir(filepath.Dir(strings.TrimSpace(string(mod)))), timeout: 2 * time.Minute} // It is run in proof/.
+	if *fresh {
+		r.timeout = 10 * time.Minute // It runs all tests of a package.
+		return r.suggest(ctx, w)
+	}
+	all, err := readAll(filepath.Join(r.root, "proof", "mutants", "areas"))
 	if err != nil {
 		return err
 	}
-	if *write != "" {
-		return writeTables(*write, all)
-	}
-	pattern, err := regexp.Compile(*only)
-	if err != nil {
+	if *defects {
+		page, err := defectsPage(all)
+		say(w, "%s", page)
 		return err
 	}
-	var chosen []*mutant
-	for _, m := range all {
-		if pattern.MatchString(m.Name) && (m.Subset == "yes" || !*subset) {
-			chosen = append(chosen, m)
-		}
-	}
-	if len(chosen) == 0 {
-		return fmt.Errorf("no mutant has a name that matches %q", *only)
+	chosen, err := r.choose(all, *only, *subset)
+	if err != nil {
+		return err
 	}
 	if *list {
 		for _, m := range chosen {
@@ -79,34 +82,49 @@ func run(ctx context.Context, args []string, w io.Writer) error {
 		}
 		return nil
 	}
-	scratch, err := os.MkdirTemp("", "mutants")
-	if err != nil {
+	if r.scratch, err = os.MkdirTemp("", "mutants"); err != nil {
 		return err
 	}
-	defer func() { _ = os.RemoveAll(scratch) }()
-	return judge(ctx, &runner{root, scratch, 2 * time.Minute}, chosen, len(all), w, *report)
+	defer func() { _ = os.RemoveAll(r.scratch) }()
+	return r.judge(ctx, chosen, len(all), w, *report)
 }
 
-// judge tries the mutants, which are chosen of so many, prints the kill list as it grows, and returns an error if one is not killed or explained.
-func judge(ctx context.Context, r *runner, chosen []*mutant, all int, w io.Writer, report string) error {
+// choose returns the mutants that are asked for. The old texts of all of them must be there.
+func (r *runner) choose(all []*mutant, only string, subset bool) (chosen []*mutant, err error) {
+	pattern, err := regexp.Compile(only)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range all {
+		_, wrong := m.changed(r.root)
+		err = errors.Join(err, wrong)
+		if pattern.MatchString(m.Name) && (m.about["subset"] == "yes" || !subset) {
+			chosen = append(chosen, m)
+		}
+	}
+	if len(chosen) == 0 {
+		err = errors.Join(err, fmt.Errorf("no mutant has a name that matches %q", only))
+	}
+	return chosen, err
+}
+
+// judge tries the mutants, chosen of so many, prints the kill list as it grows, and returns an error if one is neither
+// killed nor explained.
+func (r *runner) judge(ctx context.Context, chosen []*mutant, all int, w io.Writer, report string) error {
 	began := time.Now()
 	results := make([]result, 0, len(chosen))
 	count := map[outcome]int{}
 	var bad []string
 	parallel(chosen, func(m *mutant) result { return r.try(ctx, m) }, func(res result) {
-		if ctx.Err() != nil {
-			return
-		}
 		results = append(results, res)
 		count[res.Outcome]++
 		if res.Outcome == survived || res.Outcome == broken {
 			bad = append(bad, res.Name)
 		}
-		say(w, "%s", res.text())
+		if ctx.Err() == nil {
+			say(w, "%s", res.text())
+		}
 	})
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
 	for _, always := range r.unmutated(ctx, results, w) {
 		bad = append(bad, "without a mutant "+always)
 	}
@@ -117,14 +135,7 @@ func judge(ctx context.Context, r *runner, chosen []*mutant, all int, w io.Write
 	say(w, "%d mutants: %d killed, %d explained, %d survived, %d broken; %v\n",
 		len(chosen), count[killed], count[explained], count[survived], count[broken], took)
 	if report != "" {
-		text, err := json.MarshalIndent(struct {
-			Seconds float64  `json:"seconds"`
-			All     int      `json:"all"` // How many patches there are.
-			Mutants []result `json:"mutants"`
-		}{took.Seconds(), all, results}, "", "  ")
-		if err != nil {
-			return err
-		}
+		text, _ := json.MarshalIndent(map[string]any{"seconds": took.Seconds(), "all": all, "mutants": results}, "", "  ")
 		if err := os.WriteFile(report, append(text, '\n'), 0o644); err != nil {
 			return err
 		}
@@ -151,22 +162,19 @@ func (res *result) text() string {
 	return fmt.Sprintf("%-9s %s (%.1f s): %s\n          %s\n", res.Outcome, res.Name, res.Seconds, res.What, by)
 }
 
-// jobs are how many runs of tests there are at a time.
-const jobs = 2
-
-// parallel calls work for each item, so many at a time, and done with each result, one at a time.
+// parallel calls work for two items at a time, and done with each result, one at a time.
 func parallel[T, R any](items []T, work func(T) R, done func(R)) {
-	free, results := make(chan struct{}, jobs), make(chan R)
-	go func() {
-		for _, item := range items {
-			free <- struct{}{}
-			go func() {
-				results <- work(item)
-				<-free
-			}()
-		}
-	}()
-	for range items {
-		done(<-results)
+	var mu sync.Mutex
+	var both errgroup.Group
+	both.SetLimit(2)
+	for _, item := range items {
+		both.Go(func() error {
+			result := work(item)
+			mu.Lock()
+			defer mu.Unlock()
+			done(result)
+			return nil
+		})
 	}
+	_ = both.Wait()
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -14,33 +15,22 @@ const root = "../.."
 
 func all(t *testing.T) []*mutant {
 	t.Helper()
-	ms, err := readAll("patches")
+	ms, err := readAll("areas")
 	if err != nil {
 		t.Fatal(err)
 	}
 	return ms
 }
 
-func TestPatchesApplyToTheCode(t *testing.T) {
+func TestOldTextsAreInTheCode(t *testing.T) {
 	for _, m := range all(t) {
-		dir := t.TempDir()
-		err := copyFiles(root, dir, m.files)
-		if err == nil {
-			err = m.apply(dir)
-		}
-		if err != nil {
-			t.Errorf("%s: %v", m.Name, err)
-		}
-		for _, path := range m.files {
-			is, _ := os.ReadFile(filepath.Join(dir, path))
-			if was, err := os.ReadFile(filepath.Join(root, path)); err == nil && string(was) == string(is) {
-				t.Errorf("%s: %s is not changed", m.Name, path)
-			}
+		if _, err := m.changed(root); err != nil {
+			t.Error(err)
 		}
 	}
 }
 
-func TestPatchesNameTestsThatThereAre(t *testing.T) {
+func TestMutantsNameTestsThatThereAre(t *testing.T) {
 	declared := map[string][]string{}
 	name := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
 	for _, m := range all(t) {
@@ -67,94 +57,126 @@ func TestPatchesNameTestsThatThereAre(t *testing.T) {
 	}
 }
 
-func TestPatchesAreToldApart(t *testing.T) {
+func TestMutantsAreToldApart(t *testing.T) {
 	seen := map[string]string{}
 	for _, m := range all(t) {
-		if other := seen[m.Section+m.Group+m.What]; other != "" {
+		area, _, _ := strings.Cut(m.Name, "/")
+		if other := seen[area+m.What]; other != "" {
 			t.Errorf("%s and %s say the same", other, m.Name)
 		}
-		seen[m.Section+m.Group+m.What] = m.Name
+		seen[area+m.What] = m.Name
 	}
 }
 
-func TestTheDocumentsAreWrittenFromThePatches(t *testing.T) {
-	folder, copied := filepath.Join(root, "docs", "generated"), t.TempDir()
-	pages := []string{"mutants.md", "defects.md"}
-	for _, name := range pages {
-		text, err := os.ReadFile(filepath.Join(folder, name))
+func TestDefectsAreWrittenFromTheMutants(t *testing.T) {
+	ought, err := defectsPage(all(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if is, _ := os.ReadFile(filepath.Join(root, "docs", "generated", "defects.md")); string(is) != ought {
+		t.Error("docs/generated/defects.md is not what the mutants say: go run ./mutants -defects >../docs/generated/defects.md")
+	}
+}
+
+func TestDefectThatLacksAKeyIsRefused(t *testing.T) {
+	for _, about := range []string{"defect x", "kind Load\nfound x\npromise x", "defect x\nkind X\nfound x\npromise x"} {
+		ms, err := parse("area", "# x\n## slug: x\ntest . TestX\n"+about+"\nin f\n-a\n+b\n")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(copied, name), text, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := writeTables(copied, all(t)); err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range pages {
-		is, _ := os.ReadFile(filepath.Join(folder, name))
-		if ought, _ := os.ReadFile(filepath.Join(copied, name)); string(is) != string(ought) {
-			t.Errorf("docs/generated/%s is not what the patches say: go run ./mutants -write ../docs/generated", name)
+		if _, err := defectsPage(ms); err == nil {
+			t.Errorf("%q: no error", about)
 		}
 	}
 }
 
-const header = "Mutant: x\nSection: y\nTest: . TestX\n\n--- a/f\n+++ b/f\n"
+const head = "# What the area is for.\n\n## slug: what is wrong\ntest . TestX\nin "
 
-func TestPatchFindsItsPlace(t *testing.T) {
-	for name, test := range map[string]struct{ diff, text, want string }{
-		"where it says":      {"@@ -2 +2 @@\n-b\n+c\n", "b\nb\nb\n", "b\nc\nb\n"},
-		"elsewhere":          {"@@ -1 +1 @@\n-b\n+c\n", "a\nb\na\n", "a\nc\na\n"},
-		"with context":       {"@@ -1,2 +1,3 @@\n a\n+x\n b\n", "0\na\nb\n", "0\na\nx\nb\n"},
-		"one behind another": {"@@ -1 +0,0 @@\n-a\n@@ -3 +2 @@\n-c\n+d\n", "a\nb\nc\n", "b\nd\n"},
-		"nowhere":            {"@@ -2 +2 @@\n-b\n+c\n", "a\n", ""},
+func TestOldTextBecomesNewText(t *testing.T) {
+	for name, test := range map[string]struct{ edits, text, want string }{
+		"a line":                  {"f.md\n-b\n+c\n", "a\nb\n", "a\nc\n"},
+		"taken away":              {"f.md\n-b\n", "a\nb\nc", "a\nc"},
+		"an empty line":           {"f.md\n-a\n-\n+a\n", "a\n\nb", "a\nb"},
+		"added":                   {"f.md\n-b\n+b\n+x\n", "a\nb\n", "a\nb\nx\n"},
+		"in any order":            {"f.md\n-c\n+d\n-a\n+b\n", "a\nc\n", "b\nd\n"},
+		"a new text like an old":  {"f.md\n-a\n+b\n-b\n+a\n", "a\nb\n", "b\na\n"},
+		"further in":              {"f.go\n-if a {\n-\tb()\n-}\n+if a {\n+\tc()\n+}\n", "\t\tif a {\n\t\t\tb()\n\t\t}\n", "\t\tif a {\n\t\t\tc()\n\t\t}\n"},
+		"further out":             {"f.lua\n-    a()\n+    b()\n+  c()\n", "  a()\n", "  b()\nc()\n"},
+		"an empty line is left":   {"f.go\n-a()\n+b()\n+\n+c()\n", "\ta()\n", "\tb()\n\n\tc()\n"},
+		"indented, not Go or Lua": {"f.yml\n-b: 1\n+b: 2\n", "a:\n  b: 1\n", ""},
+		"other space":             {"f.go\n-a(b, c)\n+d\n", "a(b,c)\n", ""},
+		"part of a line":          {"f.go\n-a\n+b\n", "aa\n", ""},
+		"nowhere":                 {"f.md\n-b\n+c\n", "a\n", ""},
+		"twice":                   {"f.md\n-b\n+c\n", "b\nb\n", ""},
+		"twice, once indented":    {"f.go\n-b\n+c\n", "b\n\tb\n", ""},
+		"two share a line":        {"f.md\n-a\n-b\n+x\n-b\n-c\n+y\n", "a\nb\nc\n", ""},
+		"the same":                {"f.md\n-b\n+b\n", "b\n", ""},
 	} {
-		m, err := parse(header + test.diff)
+		ms, err := parse("area", head+test.edits)
 		if err != nil {
 			t.Fatal(name, err)
 		}
-		file := filepath.Join(t.TempDir(), "f")
-		if err = os.WriteFile(file, []byte(test.text), 0o600); err != nil {
+		folder := t.TempDir()
+		file, _, _ := strings.Cut(test.edits, "\n")
+		if err = write(folder, map[string]string{file: test.text}); err != nil {
 			t.Fatal(err)
 		}
-		err = m.apply(filepath.Dir(file))
-		if got, _ := os.ReadFile(file); err == nil && string(got) != test.want || (err == nil) == (test.want == "") {
+		got, err := ms[0].changed(folder)
+		if err == nil && got[file] != test.want || (err == nil) == (test.want == "") {
 			t.Errorf("%s: %q, %v", name, got, err)
+		}
+		if err != nil && !strings.Contains(err.Error(), "area/slug") {
+			t.Errorf("%s: the mutant is not named: %v", name, err)
 		}
 	}
 }
 
-func TestPatchThatIsMalformedIsRefused(t *testing.T) {
-	diff := "@@ -1 +1 @@\n-a\n+b\n"
+func TestAreaThatIsMalformedIsRefused(t *testing.T) {
 	for name, text := range map[string]string{
-		"no diff":           header,
-		"no empty line":     "Mutant: x\nSection: y\nTest: . TestX\n--- a/f\n+++ b/f\n" + diff,
-		"unknown key":       "Colour: red\n" + header + diff,
-		"no tests":          "Mutant: x\nSection: y\n\n--- a/f\n+++ b/f\n" + diff,
-		"tests and excuses": "Survives: x\n" + header + diff,
-		"no package":        "Test: TestX TestY\n" + header + diff,
+		"nothing":               "",
+		"no line of the area":   strings.TrimPrefix(head, "# What the area is for.\n\n") + "f\n-a\n+b\n",
+		"no mutant":             "# x\ntest . TestX\n",
+		"no slug":               "# x\n## what is wrong\ntest . TestX\nin f\n-a\n+b\n",
+		"a slug with a slash":   "# x\n## a/b: what is wrong\ntest . TestX\nin f\n-a\n+b\n",
+		"the slug of another":   head + "f\n-a\n+b\n\n## slug: more\ntest . TestX\nin f\n-a\n+c\n",
+		"unknown key":           "# x\n## slug: x\ncolour red\ntest . TestX\nin f\n-a\n+b\n",
+		"a key without value":   "# x\n## slug: x\nenv\ntest . TestX\nin f\n-a\n+b\n",
+		"no tests":              "# x\n## slug: x\nin f\n-a\n+b\n",
+		"tests and excuses":     "# x\n## slug: x\nsurvives x\ntest . TestX\nin f\n-a\n+b\n",
+		"no package":            "# x\n## slug: x\ntest TestX TestY\nin f\n-a\n+b\n",
+		"no change":             head + "f\n",
+		"no old text":           head + "f\n+a\n",
+		"text in no file":       "# x\n## slug: x\ntest . TestX\n-a\n+b\n",
+		"text below empty line": head + "f\n-a\n+b\n\n-c\n+d\n",
 	} {
-		if _, err := parse(text); err == nil {
+		if _, err := parse("area", text); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
 }
 
-// A patch that is not read would be one that nobody misses.
-func TestPatchInTheWrongPlaceIsRefused(t *testing.T) {
-	for _, name := range []string{"slug.patch", "area/slug.diff", "area/deep/slug.patch"} {
+// A file that is not read would be mutants that nobody misses.
+func TestFileThatIsNoAreaIsRefused(t *testing.T) {
+	for _, name := range []string{"area.patch", "area/slug.mutants"} {
 		folder := t.TempDir()
-		file := filepath.Join(folder, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		if err := write(folder, map[string]string{name: head + "f\n-a\n+b\n"}); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(file, []byte(header+"@@ -1 +1 @@\n-a\n+b\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := readAll(folder); err == nil || !strings.Contains(err.Error(), name) {
+		if _, err := readAll(folder); err == nil || !strings.Contains(err.Error(), "area") {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// One whose old text has gone is told before anything is run.
+func TestMutantWithoutItsOldTextStopsTheRun(t *testing.T) {
+	r := &runner{root: t.TempDir()}
+	ms, err := parse("area", head+"x.go\n-return 1\n+return 2\n")
+	if err = errors.Join(err, write(r.root, map[string]string{"x.go": "package x\n"})); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.choose(ms, "other", false); err == nil || !strings.Contains(err.Error(), "area/slug: x.go") {
+		t.Error(err)
 	}
 }
 
@@ -165,19 +187,23 @@ func TestRunOfNoMutantFails(t *testing.T) {
 	}
 }
 
-// The run itself is tried on a module of one function.
-func TestMutantsAreKilledOrNot(t *testing.T) {
+// x is a module of one function, whose test fails if that returns more than 1.
+func x(t *testing.T) *runner {
+	t.Helper()
 	r := &runner{root: t.TempDir(), scratch: t.TempDir(), timeout: time.Minute}
-	for name, text := range map[string]string{
-		"go.mod": "module x\n\ngo 1.25\n",
-		"x.go":   "package x\n\nfunc one() int {\n\treturn 1\n}\n",
-		"x_test.go": "package x\n\nimport \"testing\"\n\n" +
+	if err := write(r.root, map[string]string{
+		"go.mod": "module " + modulePath + "\n\ngo 1.25\n",
+		"x/x.go": "package x\n\nfunc one() int {\n\treturn 1\n}\n",
+		"x/x_test.go": "package x\n\nimport \"testing\"\n\n" +
 			"func TestX(t *testing.T) {\n\tif one() > 1 {\n\t\tt.Error(\"more\")\n\t}\n}\n",
-	} {
-		if err := os.WriteFile(filepath.Join(r.root, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+	}); err != nil {
+		t.Fatal(err)
 	}
+	return r
+}
+
+func TestMutantsAreKilledOrNot(t *testing.T) {
+	r := x(t)
 	for becomes, want := range map[string]struct {
 		outcome
 		failure string
@@ -188,15 +214,15 @@ func TestMutantsAreKilledOrNot(t *testing.T) {
 		"return 0":     {survived, ""},
 		"return \"1\"": {broken, ""},
 	} {
-		m, err := parse("Mutant: x\nSection: y\nTest: . TestX\nTimeout: 3s\n\n--- a/x.go\n+++ b/x.go\n@@ -4 +4 @@\n-\treturn 1\n+\t" + becomes + "\n")
+		ms, err := parse("a", "# x\n## x: y\ntest ./x TestX\ntimeout 3s\nin x/x.go\n-return 1\n+"+becomes+"\n")
 		if err != nil {
 			t.Fatal(err)
 		}
-		m.Name = "a/x"
-		got := r.try(t.Context(), m)
-		if m.Timeout = ""; becomes == "select {}" {
+		got := r.try(t.Context(), ms[0])
+		if becomes == "select {}" {
+			delete(ms[0].about, "timeout")
 			r.timeout = 3 * time.Second
-			if hung := r.try(t.Context(), m); hung.Outcome != broken {
+			if hung := r.try(t.Context(), ms[0]); hung.Outcome != broken {
 				t.Errorf("a test that was too slow: %s: %s", hung.Outcome, hung.Failure)
 			}
 			r.timeout = time.Minute
@@ -204,5 +230,46 @@ func TestMutantsAreKilledOrNot(t *testing.T) {
 		if got.Outcome != want.outcome || want.failure != "" && !strings.HasPrefix(got.Failure, want.failure) {
 			t.Errorf("%s: %s: %s", becomes, got.Outcome, got.Failure)
 		}
+	}
+}
+
+func TestChangeIsWrittenAsAMutant(t *testing.T) {
+	r := x(t)
+	add := func(args ...string) {
+		if _, err := git(r.root, args...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add("init", "-q")
+	add("add", ".")
+	add("-c", "user.name=x", "-c", "user.email=x@example.com", "commit", "-qm", "x")
+	if err := r.suggest(t.Context(), t.Output()); err == nil || !strings.Contains(err.Error(), "nothing is changed") {
+		t.Error(err)
+	}
+	changed := "// Package x says more.\npackage x\n\nfunc one() int {\n\tzero()\n\treturn 2\n}\n\nfunc zero() {}\n"
+	if err := write(r.root, map[string]string{"x/x.go": changed}); err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	if err := r.suggest(t.Context(), &b); err != nil {
+		t.Fatal(err)
+	}
+	ms, err := parse("area", "# x\n"+b.String())
+	if err != nil {
+		t.Fatal(b.String(), err)
+	}
+	add("checkout", "-q", ".")
+	got, err := ms[0].changed(r.root)
+	if err != nil || got["x/x.go"] != changed {
+		t.Errorf("%v\n%s\n%s", err, b.String(), got["x/x.go"])
+	}
+	if names := ms[0].Tests; len(names) != 1 || names[0].Package != "./x" || !slices.Equal(names[0].Names, []string{"TestX"}) {
+		t.Error(names)
+	}
+	if err := write(r.root, map[string]string{"x/x.go": strings.Replace(changed, "2", "0", 1)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.suggest(t.Context(), t.Output()); err == nil || !strings.Contains(err.Error(), "no test has noticed it") {
+		t.Error(err)
 	}
 }

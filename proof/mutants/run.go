@@ -3,12 +3,10 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -52,95 +50,67 @@ func (r *runner) try(ctx context.Context, m *mutant) result {
 	began := time.Now()
 	res := result{Name: m.Name, What: m.What}
 	for _, t := range m.Tests {
-		res.Tests = append(res.Tests, t.shown(m.Module)...)
+		res.Tests = append(res.Tests, t.Names...)
 	}
-	res.Outcome, res.Failure = r.tryIn(ctx, m, &res)
+	dir := filepath.Join(r.scratch, strings.ReplaceAll(m.Name, "/", "-"))
+	defer func() { _ = os.RemoveAll(dir) }()
+	root, args, err := r.prepare(m, dir)
+	switch module := filepath.Join(root, m.Module); {
+	case err != nil:
+		res.Outcome, res.Failure = broken, err.Error()
+	case m.about["survives"] != "":
+		res.Outcome, res.Failure = explained, m.about["survives"]
+		cmd := exec.CommandContext(ctx, "go", append(append([]string{"build"}, args...), "./...")...)
+		cmd.Dir = module
+		if out, err := cmd.CombinedOutput(); err != nil {
+			res.Outcome, res.Failure = broken, strings.TrimSpace(string(out))
+		}
+	default:
+		r.tryTests(ctx, m, &res, module, args)
+	}
 	res.Seconds = time.Since(began).Round(time.Millisecond).Seconds()
 	return res
 }
 
-func (r *runner) tryIn(ctx context.Context, m *mutant, res *result) (came outcome, failure string) {
-	dir := filepath.Join(r.scratch, strings.ReplaceAll(m.Name, "/", "-"))
-	defer func() { _ = os.RemoveAll(dir) }()
-	root, args, err := r.prepare(m, dir)
-	if err != nil {
-		return broken, err.Error()
+func (r *runner) tryTests(ctx context.Context, m *mutant, res *result, module string, args []string) {
+	hangs := m.about["timeout"] != ""
+	if hangs {
+		args = append(args, "-timeout="+m.about["timeout"])
 	}
-	module := filepath.Join(root, m.Module)
-	if m.Survives != "" {
-		cmd := exec.CommandContext(ctx, "go", append(append([]string{"build"}, args...), "./...")...)
-		cmd.Dir = module
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return broken, strings.TrimSpace(string(out))
-		}
-		return explained, m.Survives
-	}
-	if m.Timeout != "" {
-		args = append(args, "-timeout="+m.Timeout)
-	}
+	res.Outcome = survived
 	for _, t := range m.Tests {
-		got := r.test(ctx, module, t, m.Env, args)
-		switch {
-		case strings.HasPrefix(got.line, "panic: test timed out") && m.Timeout == "":
-			return broken, got.line + ": a mutant that makes its tests hang has to say so"
-		case got.broken != "":
-			return broken, got.broken
-		case len(got.failed) > 0:
-			res.Failed, res.killers = got.failed, &suite{m.Module, m.Env, tests{t.Package, got.failed}}
-			return killed, got.line
+		switch v := r.test(ctx, module, t, m.Env, args); {
+		case strings.HasPrefix(v.line, "panic: test timed out") && !hangs:
+			res.Outcome, res.Failure = broken, v.line+": a mutant that makes its tests hang has to say so"
+			return
+		case v.broken != "":
+			res.Outcome, res.Failure = broken, v.broken
+			return
+		case len(v.failed) > 0:
+			res.Outcome, res.Failure, res.Failed = killed, v.line, v.failed
+			res.killers = &suite{m.Module, m.Env, tests{t.Package, v.failed}}
+			return
 		}
 	}
-	return survived, ""
 }
 
 // prepare makes the change in copies below dir: of the files that it is about, or of the whole tree if the tests read them
 // themselves. It returns the root in which to run the go command, and the arguments that it takes.
 func (r *runner) prepare(m *mutant, dir string) (root string, args []string, err error) {
-	files := m.files
-	if m.Copied == "yes" {
-		if files, err = allFiles(r.root); err != nil {
-			return "", nil, err
-		}
+	texts, err := m.changed(r.root)
+	if err != nil {
+		return "", nil, err
 	}
-	if err = copyFiles(r.root, dir, files); err == nil {
-		err = m.apply(dir)
-	}
-	if err != nil || m.Copied == "yes" {
-		return dir, nil, err
+	if m.about["copied"] == "yes" {
+		return dir, nil, errors.Join(copyTree(r.root, dir), write(dir, texts))
 	}
 	overlay := map[string]map[string]string{"Replace": {}}
-	for _, path := range files {
+	for path := range texts {
 		overlay["Replace"][filepath.Join(r.root, path)] = filepath.Join(dir, path)
 	}
-	file := filepath.Join(dir, "overlay.json")
 	list, _ := json.Marshal(overlay)
-	return r.root, []string{"-overlay=" + file}, os.WriteFile(file, list, 0o600)
-}
-
-// allFiles are those of a tree that git knows, and those that it would not ignore.
-func allFiles(root string) ([]string, error) {
-	cmd := exec.Command("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
-	cmd.Dir = root
-	list, err := cmd.Output()
-	if err != nil {
-		return nil, fmt.Errorf("git ls-files: %w", err)
-	}
-	return strings.Split(strings.TrimSuffix(string(list), "\x00"), "\x00"), nil
-}
-
-func copyFiles(from, to string, paths []string) error {
-	for _, path := range paths {
-		text, err := os.ReadFile(filepath.Join(from, path))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // Deleted, and not committed yet.
-		}
-		copied := filepath.Join(to, path)
-		err = errors.Join(err, os.MkdirAll(filepath.Dir(copied), 0o700), os.WriteFile(copied, text, 0o700)) // Scripts are among them.
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	texts["overlay.json"] = string(list)
+	return r.root, []string{"-overlay=" + filepath.Join(dir, "overlay.json")}, write(dir, texts)
 }
 
 // A verdict is what a run of tests came to.
@@ -151,27 +121,24 @@ type verdict struct {
 	broken string // why there was no run
 }
 
-// test runs some tests of one package. A test that hangs until the timeout has failed; on a busy machine, that alone
-// says nothing of the code.
+// test runs some tests of one package, or all. A test that hangs until the timeout has failed; on a busy machine, that
+// alone says nothing of the code.
 func (r *runner) test(ctx context.Context, module string, t tests, env, args []string) verdict {
-	run := []string{
-		"test", "-json", "-short", "-count=1", "-vet=off", "-ldflags=-s -w", "-timeout=" + r.timeout.String(),
-		"-run=^(" + strings.Join(t.Names, "|") + ")$",
+	args = append([]string{"test", "-json", "-short", "-count=1", "-vet=off", "-ldflags=-s -w", "-timeout=" + r.timeout.String()}, args...)
+	if len(t.Names) > 0 {
+		args = append(args, "-run=^("+strings.Join(t.Names, "|")+")$")
 	}
-	cmd := exec.CommandContext(ctx, "go", append(append(run, args...), t.Package)...)
-	cmd.Dir, cmd.Env = module, append(os.Environ(), env...)
-	cmd.WaitDelay = 10 * time.Second
+	cmd := exec.CommandContext(ctx, "go", append(args, t.Package)...)
+	cmd.Dir, cmd.Env, cmd.WaitDelay = module, append(os.Environ(), env...), 10*time.Second
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	v, why := read(out)
-	if len(v.failed) > 0 {
-		return v
-	}
-	if exit := (*exec.ExitError)(nil); err != nil {
-		if errors.As(err, &exit) {
-			why += string(exit.Stderr)
-		}
-		v.broken = strings.TrimSpace(why + "\n" + err.Error())
-	} else if v.passed < len(t.Names) {
+	switch {
+	case len(v.failed) > 0:
+	case err != nil:
+		v.broken = strings.TrimSpace(why + stderr.String() + "\n" + err.Error())
+	case v.passed < len(t.Names):
 		v.broken = fmt.Sprintf("%s: %d of %d tests were run: %s", t.Package, v.passed, len(t.Names), strings.Join(t.Names, " "))
 	}
 	return v
@@ -213,36 +180,21 @@ func read(out []byte) (v verdict, rest string) {
 	return v, texts[""]
 }
 
-var (
-	located = regexp.MustCompile(`^\w+_test\.go:\d+:`)
-	noise   = regexp.MustCompile(`^(===|---|Error Trace:|Test:|/|goroutine|$)`)
-	label   = regexp.MustCompile(`^(Error|Messages):\s*`)
-)
+var noise = regexp.MustCompile(`^(===.*|---.*|Error Trace:.*|Test:.*|/.*|goroutine.*|(Error|Messages):)\s*`)
 
-// failure returns the line of a failed test's output that says most: of a crash, its own; otherwise the place, if there is
-// one, and what was wrong there.
+// failure returns what a failed test says first: of a crash, that line; otherwise the place, and what was wrong there.
 func failure(output string) string {
-	place, what, other := "", "", ""
+	var said []string
 	for line := range strings.Lines(output) {
 		line = strings.TrimSpace(line)
-		switch {
-		case strings.HasPrefix(line, "panic: "), strings.HasPrefix(line, "fatal error: "):
-			return cut(line)
-		case place == "" && located.MatchString(line):
-			place = line
-		case label.MatchString(line):
-			what += " " + label.ReplaceAllString(line, "")
-		case other == "" && !noise.MatchString(line):
-			other = line
+		if strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ") {
+			said = []string{line}
+			break
 		}
+		said = append(said, strings.Fields(noise.ReplaceAllString(line, ""))...)
 	}
-	return cut(cmp.Or(place+what, other))
-}
-
-func cut(s string) string {
-	s = strings.Join(strings.Fields(s), " ")
-	if r := []rune(s); len(r) > 160 {
+	if r := []rune(strings.Join(said, " ")); len(r) > 160 {
 		return string(r[:160]) + "…"
 	}
-	return s
+	return strings.Join(said, " ")
 }

@@ -2,35 +2,33 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 )
 
-// A suite is all tests of one package that mutants need, with the same environment.
+// A suite is all tests of one package that have noticed mutants with the same environment.
 type suite struct {
 	module string
 	env    []string
 	tests
 }
 
-// suites returns the tests that have noticed a mutant, each once.
 func suites(results []result) (all []*suite) {
-	for _, res := range results {
-		k := res.killers
-		if k == nil {
+	known := map[string]*suite{}
+	for _, k := range results {
+		if k.killers == nil {
 			continue
 		}
-		n := slices.IndexFunc(all, func(s *suite) bool {
-			return s.module == k.module && s.Package == k.Package && slices.Equal(s.env, k.env)
-		})
-		if n < 0 {
-			n, all = len(all), append(all, &suite{module: k.module, env: k.env, tests: tests{Package: k.Package}})
+		key := fmt.Sprint(k.killers.module, k.killers.Package, k.killers.env)
+		if known[key] == nil {
+			known[key] = &suite{k.killers.module, k.killers.env, tests{Package: k.killers.Package}}
+			all = append(all, known[key])
 		}
-		all[n].Names = slices.Compact(slices.Sorted(slices.Values(append(all[n].Names, k.Names...))))
+		known[key].Names = slices.Compact(slices.Sorted(slices.Values(append(known[key].Names, k.killers.Names...))))
 	}
 	return all
 }
@@ -55,16 +53,4 @@ func (r *runner) unmutated(ctx context.Context, results []result, w io.Writer) (
 	})
 	say(w, "\nwithout a mutant: %d of these tests of %d packages (%.1f s)\n", tests, len(all), time.Since(began).Seconds())
 	return failed
-}
-
-// shown is how docs/generated/mutants.md names the tests: those of redlock/ and of the simulation by their names alone.
-func (t tests) shown(module string) []string {
-	folder := path.Base(path.Join(strings.TrimPrefix(module, "."), t.Package))
-	names := slices.Clone(t.Names)
-	if full := path.Join(module, t.Package); full != "redlock" && full != "test/simulation" {
-		for i := range names {
-			names[i] = folder + "." + names[i]
-		}
-	}
-	return names
 }

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// A mutant is one deliberate fault in the code.
+type mutant struct {
+	Name, What string // area/slug; what is wrong with the code, as docs/generated/mutants.md says it
+	Module     string // where the tests are, "." for the root
+	Tests      []tests
+	Env        []string
+	about      map[string]string // what else README.md names: subset, timeout, defect, ...
+	edits      []edit
+}
+
+// tests are some tests of one package, as go test takes it.
+type tests struct {
+	Package string
+	Names   []string
+}
+
+// readAll reads all areas in folder, in the order of their names.
+func readAll(folder string) (all []*mutant, err error) {
+	entries, err := os.ReadDir(folder)
+	for _, entry := range entries {
+		path := filepath.Join(folder, entry.Name())
+		name, ok := strings.CutSuffix(entry.Name(), ".mutants")
+		if !ok {
+			return nil, fmt.Errorf("%s: an area is name.mutants", path)
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		mutants, err := parse(name, string(text))
+		if err != nil {
+			return nil, fmt.Errorf("%s:%w", path, err)
+		}
+		all = append(all, mutants...)
+	}
+	return all, err
+}
+
+// parse reads an area: a line "# what it is for", then its mutants.
+func parse(area, text string) (all []*mutant, err error) {
+	var m *mutant
+	path, names := "", map[string]bool{} // path is that of the file whose text follows.
+	for n, line := range strings.Split(text, "\n") {
+		var err error
+		head, isHead := strings.CutPrefix(line, "## ")
+		switch {
+		case n == 0 && !strings.HasPrefix(line, "# "):
+			err = fmt.Errorf("the first line is '# what the area is for'")
+		case n == 0, line == "":
+			path = "" // An empty line of a file's text begins with its - or +.
+		case isHead:
+			slug, what, ok := strings.Cut(head, ": ")
+			if !ok || names[slug] || strings.ContainsAny(slug, " /") {
+				err = fmt.Errorf("a mutant is '## slug: what is wrong', with a slug of its own")
+			}
+			names[slug], path = true, ""
+			m = &mutant{Name: area + "/" + slug, What: what, Module: ".", about: map[string]string{}}
+			all = append(all, m)
+		case m == nil:
+			err = fmt.Errorf("this is in no mutant: %q", line)
+		case path != "" && strings.ContainsAny(line[:1], "-+"):
+			m.addLine(path, line)
+		default:
+			path, err = m.set(line)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%d: %w", n+1, err)
+		}
+	}
+	for _, m := range all {
+		if err := m.complete(); err != nil {
+			return nil, fmt.Errorf(" %s: %w", m.Name, err)
+		}
+	}
+	return all, nil
+}
+
+// set takes a line "key value". The key "in" begins an edit of a file, whose path it returns.
+func (m *mutant) set(line string) (path string, err error) {
+	key, value, _ := strings.Cut(line, " ")
+	words := strings.Fields(value)
+	switch {
+	case len(words) == 0:
+		err = fmt.Errorf("no value: %q", line)
+	case key == "in":
+		path = value
+		m.edits = append(m.edits, edit{path: path})
+	case key == "env":
+		m.Env = append(m.Env, value)
+	case key == "module":
+		m.Module = value
+	case key == "test" && (len(words) < 2 || words[0] != "." && !strings.HasPrefix(words[0], "./")):
+		err = fmt.Errorf("no package and tests: %q", line)
+	case key == "test":
+		m.Tests = append(m.Tests, tests{words[0], words[1:]})
+	case !slices.Contains(keys, key):
+		err = fmt.Errorf("unknown key %q", key)
+	default:
+		m.about[key] = value
+	}
+	return path, err
+}
+
+var keys = []string{"subset", "timeout", "copied", "survives", "found", "defect", "kind", "promise"}
+
+func (m *mutant) complete() error {
+	switch {
+	case (len(m.Tests) == 0) == (m.about["survives"] == ""):
+		return fmt.Errorf("a mutant has either test or survives")
+	case len(m.edits) == 0:
+		return fmt.Errorf("it changes nothing")
+	}
+	for _, e := range m.edits {
+		if len(e.old) == 0 {
+			return fmt.Errorf("in %s, no old text says where", e.path)
+		}
+	}
+	return nil
+}

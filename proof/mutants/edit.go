@@ -1,0 +1,169 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// An edit is old text that becomes new text, in whole lines.
+type edit struct {
+	path     string // from the root of the repository
+	old, new []string
+}
+
+// addLine takes a line that begins with - or +. A - behind a + begins the next edit.
+func (m *mutant) addLine(path, line string) {
+	e := &m.edits[len(m.edits)-1]
+	switch {
+	case line[0] == '+':
+		e.new = append(e.new, line[1:])
+	case len(e.new) > 0:
+		m.edits = append(m.edits, edit{path: path, old: []string{line[1:]}})
+	default:
+		e.old = append(e.old, line[1:])
+	}
+}
+
+// files are those that the mutant changes.
+func (m *mutant) files() (paths []string) {
+	for _, e := range m.edits {
+		if !slices.Contains(paths, e.path) {
+			paths = append(paths, e.path)
+		}
+	}
+	return paths
+}
+
+// changed returns the text of each file of the tree at root that the mutant changes, as it is afterwards.
+func (m *mutant) changed(root string) (map[string]string, error) {
+	texts := map[string]string{}
+	for _, path := range m.files() {
+		is, err := os.ReadFile(filepath.Join(root, path))
+		if err == nil {
+			texts[path], err = m.edit(path, strings.Split(string(is), "\n"))
+		}
+		if err == nil && texts[path] == string(is) {
+			err = errors.New("the new text is the old one")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %s: %w", m.Name, path, err)
+		}
+	}
+	return texts, nil
+}
+
+// edit makes the edits of one file. Each old text is looked for in the file as it was, so their order does not matter.
+func (m *mutant) edit(path string, lines []string) (string, error) {
+	at := map[int]edit{}
+	for _, e := range m.edits {
+		if e.path != path {
+			continue
+		}
+		place, err := find(lines, e.old, indentationIsFree(path))
+		if err != nil {
+			return "", err
+		}
+		if indentationIsFree(path) {
+			e = e.shifted(lines[place])
+		}
+		at[place] = e
+	}
+	var b []string
+	next := 0
+	for _, place := range slices.Sorted(maps.Keys(at)) {
+		if place < next {
+			return "", fmt.Errorf("two old texts share a line: %q", lines[place])
+		}
+		b = append(append(b, lines[next:place]...), at[place].new...)
+		next = place + len(at[place].old)
+	}
+	return strings.Join(append(b, lines[next:]...), "\n"), nil
+}
+
+func indentationIsFree(path string) bool {
+	return strings.HasSuffix(path, ".go") || strings.HasSuffix(path, ".lua")
+}
+
+// find returns the only line at which old begins. If indentation is free, that of each line may differ.
+func find(lines, old []string, free bool) (int, error) {
+	found := -1
+	for at := 0; at+len(old) <= len(lines); at++ {
+		if !slices.EqualFunc(old, lines[at:at+len(old)], func(a, b string) bool {
+			return a == b || free && strings.TrimLeft(a, " \t") == strings.TrimLeft(b, " \t")
+		}) {
+			continue
+		}
+		if found >= 0 {
+			return 0, fmt.Errorf("the old text is there more than once: %q", strings.Join(old, "\n"))
+		}
+		found = at
+	}
+	if found < 0 {
+		return 0, fmt.Errorf("the old text is not there: %q", strings.Join(old, "\n"))
+	}
+	return found, nil
+}
+
+// shifted gives the new text the indentation of what was found: what its first line has more or less than the mutant
+// says, each new line has, too.
+func (e edit) shifted(found string) edit {
+	said, is := indentation(e.old[0]), indentation(found)
+	e.new = slices.Clone(e.new)
+	for i, line := range e.new {
+		if rest, ok := strings.CutPrefix(line, said); ok && rest != "" {
+			e.new[i] = is + rest
+		} else if out := len(said) - len(indentation(line)); rest != "" { // It is further out than the first line.
+			e.new[i] = is[:max(0, len(is)-out)] + strings.TrimLeft(line, " \t")
+		}
+	}
+	return e
+}
+
+func indentation(line string) string { return line[:len(line)-len(strings.TrimLeft(line, " \t"))] }
+
+// write writes changed files below dir.
+func write(dir string, texts map[string]string) error {
+	for path, text := range texts {
+		file := filepath.Join(dir, path)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(text), 0o700)); err != nil { // Scripts are among them.
+			return err
+		}
+	}
+	return nil
+}
+
+// copyTree copies the files that git knows, and those that it would not ignore.
+func copyTree(from, to string) error {
+	list, err := git(from, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+	if err != nil {
+		return err
+	}
+	for path := range strings.SplitSeq(strings.TrimSuffix(list, "\x00"), "\x00") {
+		text, err := os.ReadFile(filepath.Join(from, path))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // Deleted, and not committed yet.
+		}
+		if err = errors.Join(err, write(to, map[string]string{path: string(text)})); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// git returns what a command of git prints in a folder.
+func git(folder string, args ...string) (string, error) {
+	cmd := exec.Command("git", args...)
+	cmd.Dir = folder
+	out, err := cmd.Output()
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		err = fmt.Errorf("git %s: %w: %s", args[0], err, exit.Stderr)
+	}
+	return string(out), err
+}
