@@ -115,9 +115,7 @@ func TestSnippetsRun(t *testing.T) {
 				if !runs {
 					return
 				}
-				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // More than enough.
-				defer cancel()
-				out, err := exec.CommandContext(ctx, program).CombinedOutput()
+				out, err := exec.CommandContext(t.Context(), program).CombinedOutput()
 				if !strings.Contains(b.info, "mayfail") {
 					require.NoError(t, err, "%s", out)
 				}
