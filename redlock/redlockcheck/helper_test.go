@@ -2,7 +2,6 @@ package redlockcheck
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
