@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -59,16 +58,11 @@ func needServers(t *testing.T) {
 	need(t, err)
 }
 
-// playing bounds the runs at a time: each has several clients and servers, and one that is starved shows little.
-var playing = make(chan struct{}, runtime.NumCPU())
-
 // played runs a plan and judges it.
 func played(t *testing.T, p *plan.Plan, guests ...[]string) ([]history.Event, judge.Verdict) {
 	t.Helper()
 	self, err := os.Executable()
 	require.NoError(t, err)
-	playing <- struct{}{}
-	defer func() { <-playing }()
 	var out bytes.Buffer
 	events, err := course.Run(t.Context(), course.Options{
 		Plan: p, Guests: guests, Command: []string{self, "-client"}, Ours: true, History: &out,
