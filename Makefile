@@ -23,9 +23,14 @@ DEPS := github.com/gomodule/redigo golang.org/x/sync
 # The modules below this one (bench, ...), which ./... does not reach.
 NESTED := $(patsubst ./%/go.mod,%,$(shell find . -mindepth 2 -name go.mod -not -path './.*' -not -path '*/testdata/*'))
 
-# What make check does besides make cover. Those with a + between them run at the same time: the
-# matrix mostly waits, and so do the last ones of the nested modules.
-CHECKS := test-race fmt-check vet lint+matrix-short tidy-check deps-check cross nested+spec snippets bench-smoke quickstart mutants-short
+# What make check does besides make cover, one after the other: each has as much at a time as there are cores.
+CHECKS := test-race fmt-check vet lint matrix-short tidy-check deps-check cross nested spec snippets bench-smoke quickstart mutants-short
+
+# As many heavy processes run at a time: compilers, test binaries, linters. The go command has as many by itself, so where
+# several of it run at a time, each has one.
+CORES   ?= $(shell getconf _NPROCESSORS_ONLN)
+ONE_JOB := $(strip $(shell $(GO) env GOFLAGS) -p=1)
+nested mutants mutants-short: export GOFLAGS = $(ONE_JOB)
 
 # The oldest Go that users may have, as its last patch: with the first ones, a bubble of
 # testing/synctest could hang the garbage collector (golang/go#75134).
@@ -90,30 +95,18 @@ tools: ## install what the tests need: redis-server, bash, ps (REDIS_SERVER=path
 tools-race: ## the same, and a C compiler for the race detector
 	@GO='$(GO)' sh scripts/tools.sh race
 
+# Both run all of them even when one fails, and print what each has taken: wall and processor time, load.
 .PHONY: check
-check: cover check-rest ## everything that CI runs
+check: ## everything that CI runs
+	@bash scripts/steps.sh cover $(CHECKS)
+
+.PHONY: check-rest
+check-rest: ## everything that CI runs but make cover
+	@bash scripts/steps.sh $(CHECKS)
 
 # The numbers of seeds, rounds and servers that make check leaves out.
 .PHONY: nightly
 nightly: full race oldest matrix mutants soak spec-long packages-test ## all tests at full size, all servers, all mutants, packages
-
-# Runs all of CHECKS even when one fails, and says which did.
-.PHONY: check-rest
-check-rest: ## everything that CI runs but make cover
-	@failed=; times=; for t in $(CHECKS); do \
-		printf '\n--- %s\n' "$$t"; start=$$(date +%s); second=; \
-		case $$t in *+*) \
-			mkdir -p $(BUILD); $(MAKE) --no-print-directory "$${t#*+}" >$(BUILD)/second.log 2>&1 & second=$$! ;; \
-		esac; \
-		$(MAKE) --no-print-directory "$${t%+*}" || failed="$$failed $${t%+*}"; \
-		if [ -n "$$second" ]; then \
-			wait $$second || failed="$$failed $${t#*+}"; cat $(BUILD)/second.log; \
-		fi; \
-		took="$$(($$(date +%s) - start)) s"; times="$$times, $$t $$took"; \
-		printf -- '--- %s: %s\n' "$$t" "$$took"; \
-	done; \
-	printf '\nran:%s\n' "$${times#,}"; \
-	[ -z "$$failed" ] || { echo; echo "FAILED:$$failed"; exit 1; }
 
 .PHONY: vet
 vet: ## go vet
@@ -172,9 +165,9 @@ cross: ## compile for other platforms
 LONG := proof otelredlock test/publish cmd/redlock
 
 .PHONY: nested
-nested: tools promtool ## short tests of the nested modules, three at a time; make lint has go vet
-	@printf '%s\n' $(LONG) $(filter-out $(LONG),$(NESTED)) | xargs -n 1 -P 3 sh -c \
-		'out=$$(cd "$$0" && $(GO) test -short -vet=off -parallel $(PARALLEL) $(TESTFLAGS) ./... 2>&1); code=$$?; \
+nested: tools promtool ## short tests of the nested modules, CORES at a time; make lint has go vet
+	@printf '%s\n' $(LONG) $(filter-out $(LONG),$(NESTED)) | xargs -n 1 -P $(CORES) sh -c \
+		'out=$$(cd "$$0" && $(GO) test -short -vet=off -parallel $(PARALLEL) -timeout $(TIMEOUT) $(TESTFLAGS) ./... 2>&1); code=$$?; \
 		echo "go test -short: $$0"; echo "$$out"; [ $$code = 0 ] || { echo "FAILED: $$0"; exit 1; }'
 
 # The alert rules are tried with it.
@@ -184,7 +177,7 @@ promtool: ## unpack Prometheus
 
 .PHONY: examples
 examples: quickstart ## the examples' tests, and the quickstart
-	$(GO) test $(TESTFLAGS) ./examples/...
+	$(GO) test -timeout $(TIMEOUT) $(TESTFLAGS) ./examples/...
 
 .PHONY: quickstart
 quickstart: ## run the quickstart
@@ -201,15 +194,15 @@ quickstart-docker: ## the quickstart on three real servers, in containers
 
 .PHONY: api
 api: ## write down what the packages export, after a change of it that is meant
-	$(GO) test ./test/apicheck -run TestAPI -update
+	$(GO) test -timeout $(TIMEOUT) ./test/apicheck -run TestAPI -update
 
 .PHONY: lua
 lua: ## write docs/generated/scripts, the scripts with quarantine, after a change of one that is meant
-	$(GO) test ./redlock -run TestScriptsThatAreComposed -update-scripts
+	$(GO) test -timeout $(TIMEOUT) ./redlock -run TestScriptsThatAreComposed -update-scripts
 
 .PHONY: snippets
 snippets: ## compile and run the Go of the READMEs and docs/, check their links and lines
-	$(GO) test -count=1 ./test/snippets
+	$(GO) test -count=1 -timeout $(TIMEOUT) ./test/snippets
 
 .PHONY: pictures
 pictures: ## draw the picture of the READMEs again
@@ -279,20 +272,21 @@ fuzz: ## every fuzz target of the library, FUZZTIME each
 	@set -e; found=$$($(GO) test -list '^Fuzz' ./redlock); \
 	for f in $$(echo "$$found" | grep '^Fuzz'); do \
 		echo "fuzz: $$f"; \
-		$(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) ./redlock; \
+		$(GO) test -timeout $(TIMEOUT) -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) ./redlock; \
 	done
 
 .PHONY: stress
+stress: TIMEOUT = 60m
 stress: ## the short tests STRESSCOUNT times in a row
-	$(GO) test -short -count=$(STRESSCOUNT) -failfast -timeout 60m ./...
+	$(GO) test -short -count=$(STRESSCOUNT) -failfast -timeout $(TIMEOUT) ./...
 
 .PHONY: matrix
 matrix: tools ## the tests with servers on the system's and newer ones, or on REDIS_SERVERS="path1 path2"
-	GO='$(GO)' sh scripts/matrix.sh $(abspath $(REDIS_SERVERS))
+	GO='$(GO)' CORES=$(CORES) TIMEOUT=$(TIMEOUT) sh scripts/matrix.sh $(abspath $(REDIS_SERVERS))
 
 .PHONY: matrix-short
 matrix-short: tools ## the same in small, on newer servers only
-	GO='$(GO)' sh scripts/matrix.sh -short
+	GO='$(GO)' CORES=$(CORES) TIMEOUT=$(TIMEOUT) sh scripts/matrix.sh -short
 
 # How long make chaos takes, in the words of Go: 2h, 5m.
 TIME ?= 5m
@@ -366,7 +360,7 @@ tools-packages: tools
 
 .PHONY: footprint
 footprint: tools ## write docs/generated/footprint.md: what a program gets with the library
-	cd test/publish && $(GO) test -count=1 -run Footprint -update .
+	cd test/publish && $(GO) test -count=1 -timeout $(TIMEOUT) -run Footprint -update .
 
 .PHONY: bench
 bench: tools ## the benchmarks: writes docs/generated/benchmarks.md and its plots; BENCHFLAGS="-parts latency" for some of them

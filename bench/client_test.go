@@ -71,7 +71,7 @@ func openTest(t *testing.T, l library, o opening) client {
 func lockFree(t *testing.T, w worker, key string) {
 	t.Helper()
 	var err error
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); {
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); {
 		if err = w.Try(context.Background(), key); err == nil {
 			return
 		}

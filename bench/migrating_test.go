@@ -19,7 +19,7 @@ import (
 // redlock exclude each other. The keys are as it says.
 
 // migratingWait is far more than any step here takes.
-const migratingWait = time.Minute
+const migratingWait = 2 * time.Minute
 
 // single is a Redlock on one server, and the server's address.
 func single(t *testing.T) (r *redlock.Redlock, addr string) {

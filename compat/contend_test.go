@@ -147,7 +147,7 @@ func TestAClientThatExcludesNobodyIsSeen(t *testing.T) {
 			t.Run(k.name+" "+name, func(t *testing.T) {
 				some := append([]contender(nil), all...)
 				some[i].client = broken{all[i].client, locks}
-				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 				defer cancel()
 				r := newReferee()
 				seen := make(chan struct{})

@@ -42,7 +42,7 @@ func newPairs(t *testing.T) []pair {
 		}
 	}
 	t.Cleanup(func() {
-		require.Eventually(t, func() bool { return !anyKey(t, c, keyPrefix) }, time.Minute, pollDelay)
+		require.Eventually(t, func() bool { return !anyKey(t, c, keyPrefix) }, 2*time.Minute, pollDelay)
 	})
 	return pairs
 }

@@ -48,7 +48,7 @@ func TestAnyQuorumThatOthersLeaveIsEnough(t *testing.T) {
 				require.NoError(t, unlockErr)
 				assert.True(t, ok)
 			}
-			require.Eventually(t, func() bool { return !anyKey(t, c, key) }, time.Minute, pollDelay, "nothing is left")
+			require.Eventually(t, func() bool { return !anyKey(t, c, key) }, 2*time.Minute, pollDelay, "nothing is left")
 		})
 	}
 }

@@ -3,15 +3,40 @@
 #
 #   sh scripts/matrix.sh [-short] [SERVER...]
 #
-# Without servers it takes the system's own and those of scripts/servers.sh. With -short the tests
-# are small and all servers are tried at the same time: nearly all of these tests only wait. The
-# system's own is left out then, as that of all other tests.
+# Without servers it takes the system's own and those of scripts/servers.sh. With -short the tests are small and CORES
+# servers are tried at a time: nearly all of these tests only wait. The system's own is left out then, as that of all
+# other tests.
 set -eu
 cd "$(dirname "$0")/.."
 
 go=${GO:-go}
+build=$PWD/build/matrix
+
+if [ "${1:-}" = -on ]; then # the server $2, with the binaries that are there; all is printed at once, as others run beside
+	export REDIS_SERVER="$2"
+	run="-test.count=1 -test.timeout=${TIMEOUT:-40m} ${3:-}"
+	says=ok
+	# shellcheck disable=SC2086 # words
+	out=$(
+		exec 2>&1
+		status=0
+		(cd test/servers && "$build/servers.test" $run -test.parallel=4) || status=1
+		(cd redlock && "$build/redlock.test" $run -test.run=OnAServer) || status=1
+		(cd redlock/redlockcheck && "$build/redlockcheck.test" $run -test.parallel=4) || status=1
+		(cd internal/testcluster && "$build/testcluster.test" $run -test.run=Server) || status=1
+		(cd compat && "$build/compat.test" $run) || status=1
+		exit $status
+	) || says=FAILED
+	[ $says = ok ] || echo "$out"
+	printf '%-7s %s\n' $says "$("$2" --version)"
+	[ $says = ok ]
+	exit
+fi
+
+jobs=1
 short=
 if [ "${1:-}" = -short ]; then
+	jobs=${CORES:-1}
 	short=-test.short
 	shift
 fi
@@ -27,7 +52,6 @@ if [ $# = 0 ]; then
 fi
 [ $# -gt 0 ] || exit 0 # scripts/servers.sh has said why.
 
-build=$PWD/build/matrix
 mkdir -p "$build"
 "$go" test -c -vet=off -o "$build/servers.test" ./test/servers
 "$go" test -c -vet=off -o "$build/redlock.test" ./redlock
@@ -35,52 +59,6 @@ mkdir -p "$build"
 "$go" test -c -vet=off -o "$build/testcluster.test" ./internal/testcluster
 (cd compat && "$go" test -c -vet=off -o "$build/compat.test" .)
 
-try() { # the server $1, with its results in the file $2
-	export REDIS_SERVER="$1"
-	run="-test.count=1 -test.timeout=30m $short"
-	status=0
-	# shellcheck disable=SC2086 # words
-	{
-		(cd test/servers && "$build/servers.test" $run -test.parallel=4) || status=1
-		(cd redlock && "$build/redlock.test" $run -test.run=OnAServer) || status=1
-		(cd redlock/redlockcheck && "$build/redlockcheck.test" $run -test.parallel=4) || status=1
-		(cd internal/testcluster && "$build/testcluster.test" $run -test.run=Server) || status=1
-		(cd compat && "$build/compat.test" $run) || status=1
-	} >"$2" 2>&1
-	return $status
-}
-
-failed=
-finish() { # of the server $1: its status $2, its results in the file $3
-	if [ "$2" = 0 ]; then
-		echo "ok      $("$1" --version)"
-	else
-		cat "$3"
-		echo "FAILED  $("$1" --version)"
-		failed=1
-	fi
-}
-
-number=0
-tries=
 for server in "$@"; do
-	number=$((number + 1))
-	log=$build/$number.log
-	if [ -n "$short" ]; then
-		try "$server" "$log" &
-		tries="$tries $!"
-	else
-		status=0
-		try "$server" "$log" || status=1
-		finish "$server" $status "$log"
-	fi
-done
-number=0
-for pid in $tries; do
-	number=$((number + 1))
-	status=0
-	wait "$pid" || status=1
-	finish "$1" $status "$build/$number.log"
-	shift
-done
-[ -z "$failed" ]
+	printf '%s\0' "$server"
+done | xargs -0 -P "$jobs" -I '{}' sh scripts/matrix.sh -on '{}' $short

@@ -72,7 +72,8 @@ trap 'exit 1' HUP INT TERM
 # With the release in a folder as their proxy, and a module cache of their own: what is
 # published in the end may be another commit. With -trimpath, packages that were compiled from
 # another module cache need not be compiled again.
-export GOFLAGS="-modcacherw -trimpath"
+GOFLAGS="$(go env GOFLAGS) -modcacherw -trimpath"
+export GOFLAGS
 usual="file://$(go env GOMODCACHE)/cache/download,$(go env GOPROXY)"
 as_released() { # Without GONOPROXY, with which go install overlooks modules that a cached one is the prefix of.
 	GOPROXY="file://$work/proxy,$usual" GONOSUMDB="$module,$module/*" \

@@ -109,7 +109,7 @@ type demo struct {
 
 // patience is how long anybody waits before the demo has failed. A node that was down for long
 // is connected to again after up to 1.5 s.
-const patience = 10 * time.Second
+const patience = time.Minute
 
 // An act is a part of the story.
 type act struct {

@@ -25,14 +25,14 @@ func TestMain(m *testing.M) {
 }
 
 // requireStory runs the demo without breaks on the nodes at addrs, and checks its status, that
-// it is not slow, and that it says the sentences in this order.
+// it is not slow even for a busy machine, and that it says the sentences in this order.
 func requireStory(ctx context.Context, t *testing.T, out *recorder, addrs string, status int, sentences ...string) {
 	t.Helper()
 	start := time.Now()
 	got := run(ctx, newPrinter(out, plain), addrs, 0)
 	story := out.String()
 	assert.Equal(t, status, got)
-	assert.Less(t, time.Since(start), 30*time.Second)
+	assert.Less(t, time.Since(start), 2*time.Minute)
 	for _, s := range sentences {
 		_, after, found := strings.Cut(story, s)
 		require.True(t, found, "not said, or not in this order: %q\n%s", s, out)

@@ -17,6 +17,7 @@ import (
 	"github.com/seed6c881748/redlock/integrations/internal/nodetest"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/test/testkit"
 )
 
 // variable has the seconds between ticks, and the addresses of the nodes.
@@ -74,6 +75,7 @@ type schedule struct {
 func startSchedule(t *testing.T, cluster *testcluster.Cluster, processes, ticks int, period time.Duration) *schedule {
 	t.Helper()
 	s := &schedule{t: t, period: period, ticks: ticks}
+	testkit.AwaitCalm(t) // A tick for which nobody has time within the node timeout is missed.
 	for range processes {
 		s.processes = append(s.processes, child.Start(t, variable, append([]string{fmt.Sprint(int(period / time.Second))}, cluster.Addrs()...)...))
 	}

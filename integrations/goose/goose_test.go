@@ -140,7 +140,7 @@ func TestTheLockIsLost(t *testing.T) {
 				return failed
 			}),
 			statement(2, "INSERT INTO orders VALUES (3)"))
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		defer cancel()
 		_, err = p.Up(ctx)
 		require.ErrorIs(t, err, redlock.ErrLost)
@@ -197,7 +197,7 @@ func TestDoAroundTheProvider(t *testing.T) {
 			_, err := tx.ExecContext(ctx, sleep)
 			return err
 		}))
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		defer cancel()
 		do := func(ctx context.Context, _ *redlock.Lock) error {
 			_, err := p.Up(ctx)

@@ -137,7 +137,7 @@ func lose(t *testing.T, cluster *testcluster.Cluster, d *Driver) {
 	for _, n := range cluster.Nodes {
 		require.NoError(t, n.Del(name))
 	}
-	require.Eventually(t, func() bool { return d.check() != nil }, time.Minute, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return d.check() != nil }, 2*time.Minute, 10*time.Millisecond)
 }
 
 // The lock is lost in the middle of a migration.
@@ -214,8 +214,8 @@ func TestAnotherHasTheLock(t *testing.T) {
 		require.Eventually(t, func() bool {
 			lock, err := r.TryLock(t.Context(), []string{resource}, time.Minute)
 			return err == nil && lock.Unlock(t.Context()) == nil
-		}, time.Minute, 10*time.Millisecond)
-		require.Eventually(t, func() bool { return !second.locked.Load() }, time.Minute, 10*time.Millisecond)
+		}, 2*time.Minute, 10*time.Millisecond)
+		require.Eventually(t, func() bool { return !second.locked.Load() }, 2*time.Minute, 10*time.Millisecond)
 	})
 }
 

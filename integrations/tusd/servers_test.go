@@ -142,7 +142,7 @@ func (c *client) breakOff(offset int) (middle int, answer <-chan response, hangU
 	require.Eventually(c.t, func() bool {
 		info, err := os.Stat(stored)
 		return err == nil && info.Size() == int64(middle)
-	}, time.Minute, time.Millisecond)
+	}, 2*time.Minute, time.Millisecond)
 	return middle, answers, hangUp
 }
 

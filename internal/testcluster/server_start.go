@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// startTimeout is generous, since a busy machine isn't a failing one.
-	startTimeout  = 20 * time.Second
+	// patience is how long a server may take to start, or for a command: a busy machine isn't a failing one.
+	patience      = 2 * time.Minute
 	startAttempts = 20
 
 	// Ports below the usual ephemeral ranges can't be taken by an outgoing
@@ -29,9 +29,8 @@ const (
 var errPortTaken = errors.New("the port is taken")
 
 func directTimeouts() []redis.DialOption {
-	const timeout = 2 * time.Second
 	return []redis.DialOption{
-		redis.DialConnectTimeout(timeout), redis.DialReadTimeout(timeout), redis.DialWriteTimeout(timeout),
+		redis.DialConnectTimeout(patience), redis.DialReadTimeout(patience), redis.DialWriteTimeout(patience),
 	}
 }
 
@@ -81,7 +80,7 @@ func (s *realServer) start() error {
 		return err
 	}
 	s.proc = proc
-	deadline := time.Now().Add(startTimeout)
+	deadline := time.Now().Add(patience)
 	for {
 		err := s.ping()
 		if err == nil {

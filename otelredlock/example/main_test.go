@@ -41,7 +41,7 @@ func exported(t *testing.T) map[string]map[string]bool {
 		text = scrape(c, handler)
 		assert.Contains(c, text, "redlock_hold_ended_total{")
 		assert.Contains(c, text, "redlock_lock_hold_duration_seconds_count{")
-	}, 30*time.Second, 10*time.Millisecond)
+	}, 2*time.Minute, 10*time.Millisecond)
 	metrics := map[string]map[string]bool{}
 	for line := range strings.Lines(text) {
 		m := regexp.MustCompile(`^(\w+)(?:\{(.*)\})? `).FindStringSubmatch(line)

@@ -22,6 +22,7 @@ import (
 	"github.com/seed6c881748/redlock/proof/history"
 	"github.com/seed6c881748/redlock/proof/judge"
 	"github.com/seed6c881748/redlock/proof/peers/locker"
+	"github.com/seed6c881748/redlock/test/testkit"
 )
 
 // The test binary is its own clients.
@@ -120,6 +121,7 @@ func TestFleetIsMixed(t *testing.T) {
 			return
 		}
 		require.Less(t, took, 60*time.Second, "%v", got)
+		testkit.AwaitCalm(t)
 	}
 }
 
@@ -175,6 +177,7 @@ func requireNoticed(t *testing.T, name string, b plan.Broken) {
 			return
 		}
 		require.Less(t, took, 40*time.Second, "%s: %s", b.What, v)
+		testkit.AwaitCalm(t)
 	}
 }
 

@@ -2,7 +2,6 @@ package redlockcheck
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -40,5 +39,5 @@ func checkPatiently(t *testing.T, nodes []redlock.Node, opts ...redlock.Option) 
 
 func await(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	testkit.Await(t, 30*time.Second, what, done)
+	testkit.Await(t, testkit.Patience, what, done)
 }

@@ -27,6 +27,8 @@ const (
 
 var update = flag.Bool("update", false, "write docs/generated/footprint.md")
 
+// No two tests run at the same time: what they do is to compile, and the go command uses all cores by itself.
+
 // consumer is a module outside the repository. It gets the library from a proxy.
 type consumer struct {
 	t   *testing.T
@@ -59,7 +61,7 @@ func proxyEnv(t *testing.T, proxy string) []string {
 	return append(os.Environ(),
 		"GOPROXY=file://"+filepath.ToSlash(proxy)+",file://"+goEnv(t, "GOMODCACHE")+"/cache/download,"+goEnv(t, "GOPROXY"),
 		"GONOSUMDB="+library+","+library+"/*",
-		"GOMODCACHE="+t.TempDir(), "GOFLAGS=-modcacherw -trimpath", "GOWORK=off",
+		"GOMODCACHE="+t.TempDir(), "GOFLAGS="+goEnv(t, "GOFLAGS")+" -modcacherw -trimpath", "GOWORK=off",
 	)
 }
 
@@ -146,11 +148,9 @@ func newProxy(t *testing.T) string {
 // A newcomer's folder and module cache are empty, and all that is typed is what the README shows. Until the first
 // release that names a clone beside the folder, and no proxy has the module.
 func TestTheCommandsOfTheREADMEsRunTheirProgram(t *testing.T) {
-	t.Parallel()
 	servers := testcluster.RunServers(t, 3)
 	for _, name := range []string{"README.md", "README.zh-CN.md"} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			found := commandsRE.FindStringSubmatch(committed(t, name))
 			require.NotNil(t, found, "it has commands")
 			c := newFolder(t, t.TempDir())
@@ -172,7 +172,6 @@ func TestTheCommandsOfTheREADMEsRunTheirProgram(t *testing.T) {
 
 // Tests with nodes in memory take one more module, which the library itself does without.
 func TestATestBuildsAfterGoGetOfRedlocktest(t *testing.T) {
-	t.Parallel()
 	found := getRE.FindStringSubmatch(committed(t, "redlock/redlocktest/doc.go"))
 	require.NotNil(t, found, "its documentation has the command")
 	c := newConsumer(t, newProxy(t))
@@ -189,13 +188,12 @@ func TestIt(t *testing.T) { redlocktest.New(t, 3).AssertFree() }
 	c.run("go", "get", library)
 	words := strings.Fields(found[1])
 	c.run(words[0], words[1:]...)
-	c.run("go", "test", ".")
+	c.run("go", "test", "-timeout=0", ".") // This test's own ends it.
 }
 
 // What README.md says first works outside of the repository, from what a proxy has of the
 // commit, and brings in no module but those that it says.
 func TestAConsumerRunsTheProgramOfTheREADME(t *testing.T) {
-	t.Parallel()
 	servers := testcluster.RunServers(t, 3)
 	c := newConsumer(t, newProxy(t))
 	c.write("main.go", readmeProgram(t, servers))

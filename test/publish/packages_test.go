@@ -25,7 +25,6 @@ import (
 
 // GoReleaser is too long to compile for each change, so this is what a change can break.
 func TestPackagesAreOfFilesThatExist(t *testing.T) {
-	t.Parallel()
 	requireShell(t)
 	c := newClone(t)
 	c.run("sh", "scripts/manual.sh", "v0.91.0", "build/manual")

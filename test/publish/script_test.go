@@ -82,7 +82,6 @@ func (c clone) script(version string) *exec.Cmd {
 }
 
 func TestARelease(t *testing.T) {
-	t.Parallel()
 	requireShell(t)
 	const next = "v0.91.0"
 	c := newClone(t, "otelredlock", "integrations/goredis")
@@ -148,7 +147,6 @@ func (c *clone) notePackages() (noted func() string) {
 }
 
 func TestAReleaseIsRefused(t *testing.T) {
-	t.Parallel()
 	requireShell(t)
 	c := newClone(t)
 	before := c.git("rev-parse", "HEAD")
@@ -187,7 +185,6 @@ func TestAReleaseIsRefused(t *testing.T) {
 
 // Whatever goes wrong in the middle, nothing is left of it.
 func TestAReleaseThatFailsLeavesTheBranchAsItWas(t *testing.T) {
-	t.Parallel()
 	requireShell(t)
 	for name, spoil := range map[string]func(c *clone){
 		"a hook of git":                 func(c *clone) { c.hook("exit 1") },
@@ -210,7 +207,6 @@ func TestAReleaseThatFailsLeavesTheBranchAsItWas(t *testing.T) {
 }
 
 func TestAReleaseThatIsInterruptedLeavesTheBranchAsItWas(t *testing.T) {
-	t.Parallel()
 	requireShell(t)
 	c := newClone(t)
 	before := c.git("rev-parse", "HEAD")

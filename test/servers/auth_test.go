@@ -87,7 +87,7 @@ func TestAuthOfServersThatRequireAPassword(t *testing.T) {
 		}
 		last = r
 	}
-	await(t, 30*time.Second, "all nodes are connected: a server without a password refuses those who give one", func() bool {
+	await(t, patience, "all nodes are connected: a server without a password refuses those who give one", func() bool {
 		return !slices.ContainsFunc(last.Stats().Nodes, func(n redlock.NodeStats) bool { return !n.Up })
 	})
 	// Without the setting the cluster can look for itself, too.
@@ -96,7 +96,7 @@ func TestAuthOfServersThatRequireAPassword(t *testing.T) {
 		_, err := conn.Do("CONFIG", "SET", "requirepass", "")
 		require.NoError(t, err)
 	}
-	await(t, 30*time.Second, "all nodes have a lock", func() bool { return lockEverywhere(t, c, last, "a") })
+	await(t, patience, "all nodes have a lock", func() bool { return lockEverywhere(t, c, last, "a") })
 	awaitNoKeys(t, c)
 }
 
@@ -162,7 +162,7 @@ func loseAReply(t *testing.T, n *testcluster.Node, r *redlock.Redlock) (sent boo
 	n.Proxy().Reset()
 	n.Proxy().DropReplies(false)
 	n.Proxy().Refuse(false)
-	await(t, 30*time.Second, "the lock of unknown outcome is settled", func() bool {
+	await(t, patience, "the lock of unknown outcome is settled", func() bool {
 		s := r.Stats().Nodes[0]
 		if s.Err != nil && strings.Contains(s.Err.Error(), "clean-up") {
 			failed, sent = s.Err, true
@@ -243,7 +243,7 @@ func TestAuthWithCredentialsThatChange(t *testing.T) {
 	held := tryLock(t, r, []string{"held"}, time.Minute)
 	for range 5 {
 		rotate()
-		await(t, 30*time.Second, "locks are got with the new password", func() bool {
+		await(t, patience, "locks are got with the new password", func() bool {
 			l, lockErr := r.TryLock(t.Context(), []string{"a"}, time.Minute)
 			return lockErr == nil && l.Unlock(t.Context()) == nil
 		})
@@ -398,7 +398,7 @@ func requireLocks(t *testing.T, nodes []redlock.Node) {
 		assert.NoError(t, err)
 		got <- second
 	}()
-	await(t, 30*time.Second, "it waits", func() bool { return b.Stats().Waiting == 1 && b.Stats().Nodes[0].Listens })
+	await(t, patience, "it waits", func() bool { return b.Stats().Waiting == 1 && b.Stats().Nodes[0].Listens })
 	require.NoError(t, first.Extend(t.Context(), time.Minute))
 	require.NoError(t, first.Unlock(t.Context()))
 	second := <-got

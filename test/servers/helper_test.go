@@ -56,6 +56,7 @@ const (
 	ttl         = testkit.TTL
 	raceEnabled = testcluster.RaceEnabled
 	patient     = testkit.Patient
+	patience    = testkit.Patience
 	secret      = testkit.Secret
 	oddOwner    = testkit.OddOwner
 )
@@ -86,7 +87,7 @@ func awaitNoKeys(t *testing.T, c *testcluster.Cluster) time.Duration {
 		if len(left) == 0 {
 			return time.Since(start)
 		}
-		require.Less(t, time.Since(start), 30*time.Second, "keys left: %v", left)
+		require.Less(t, time.Since(start), patience, "keys left: %v", left)
 		<-tick.C
 	}
 }

@@ -32,12 +32,12 @@ func TestInteropOurLocksExcludeForeignOnes(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3)
 	r, other := newPatient(t, nodesOf(c)), newPatient(t, nodesOf(c))
-	await(t, 30*time.Second, "all nodes have a lock", func() bool { return lockEverywhere(t, c, r, "warm") })
+	await(t, patience, "all nodes have a lock", func() bool { return lockEverywhere(t, c, r, "warm") })
 	resources := []string{"a", "b"}
 	for _, own := range [][]redlock.Option{nil, {redlock.WithFencing()}} {
 		for _, owner := range []string{"", oddOwner} {
 			l := tryLock(t, r, resources, time.Minute, append(own, redlock.WithOwner(owner))...)
-			await(t, 30*time.Second, "all nodes have it", func() bool { return holders(t, c, l) == 3 })
+			await(t, patience, "all nodes have it", func() bool { return holders(t, c, l) == 3 })
 			for _, n := range c.Nodes {
 				for _, res := range resources {
 					assert.Equal(t, "string", admin(t, n, "TYPE", res))

@@ -105,7 +105,7 @@ func TestRefusalOfAMistakenCallHarmsNobodyElse(t *testing.T) {
 	}
 	r := newPatient(t, nodes)
 	for resource, says := range map[string]string{"app:jobs": "WRONGTYPE", "other": notPermitted} {
-		await(t, 30*time.Second, "all nodes have a lock", func() bool { return lockEverywhere(t, c, r, "app:fine") })
+		await(t, patience, "all nodes have a lock", func() bool { return lockEverywhere(t, c, r, "app:fine") })
 		for _, n := range c.Nodes {
 			n.Proxy().DropReplies(true) // The outcome is left unknown.
 		}
@@ -116,7 +116,7 @@ func TestRefusalOfAMistakenCallHarmsNobodyElse(t *testing.T) {
 			n.Proxy().DropReplies(false)
 			n.Proxy().Reset()
 		}
-		await(t, 30*time.Second, "all nodes have a lock", func() bool { return lockEverywhere(t, c, r, "app:fine") })
+		await(t, patience, "all nodes have a lock", func() bool { return lockEverywhere(t, c, r, "app:fine") })
 		for _, resources := range [][]string{{resource}, {"app:fine", resource}} {
 			require.Regexp(t, says, refusal(t, redlock.ErrNoQuorum, r, resources, time.Hour).Error())
 		}
@@ -128,9 +128,9 @@ func TestRefusalForALockWhoseKeyBecomesAnotherTypeIsALoss(t *testing.T) {
 	c := testcluster.RunServers(t, 3)
 	r := newPatient(t, nodesOf(c))
 	for _, stolen := range []string{"a", "b"} {
-		await(t, 30*time.Second, "all nodes have a lock", func() bool { return lockEverywhere(t, c, r, "fine") })
+		await(t, patience, "all nodes have a lock", func() bool { return lockEverywhere(t, c, r, "fine") })
 		l := tryLock(t, r, []string{"a", "b"}, time.Hour)
-		await(t, 30*time.Second, "all nodes have it", func() bool { return holders(t, c, l) == 3 })
+		await(t, patience, "all nodes have it", func() bool { return holders(t, c, l) == 3 })
 		for _, n := range c.Nodes {
 			admin(t, n, "DEL", stolen)
 			admin(t, n, "RPUSH", stolen, "x")
@@ -159,13 +159,13 @@ func TestMemoryThatIsFullStillLetsLocksBeKeptAndReleased(t *testing.T) {
 		_, lockErr := r.TryLock(ctx, []string{"unknown"}, time.Minute)
 		ended <- lockErr
 	}()
-	await(t, 30*time.Second, "the server has carried it out", func() bool { return keys(t, n)["unknown"].Value != "" })
+	await(t, patience, "the server has carried it out", func() bool { return keys(t, n)["unknown"].Value != "" })
 	cancel()
 	require.Error(t, <-ended)
 	admin(t, n, "CONFIG", "SET", "maxmemory", "1")
 	n.Proxy().DropReplies(false)
 	n.Proxy().Reset()
-	await(t, 30*time.Second, "it is cleaned up", func() bool { return r.Stats().Nodes[0].Cleaned == 1 })
+	await(t, patience, "it is cleaned up", func() bool { return r.Stats().Nodes[0].Cleaned == 1 })
 	err := refusal(t, redlock.ErrNoQuorum, r, []string{"new"}, time.Minute)
 	require.ErrorContains(t, err, "OOM")
 	probe := func() (any, error) { return adminConn(t, n).Do("EVAL", node.Probe.Source, 1, "none") }
@@ -196,7 +196,7 @@ func TestRedisClusterAsTheOnlyNode(t *testing.T) {
 		all = append(all, slot)
 	}
 	admin(t, n, "CLUSTER", all...)
-	await(t, 30*time.Second, "the cluster is up", func() bool {
+	await(t, patience, "the cluster is up", func() bool {
 		info, ok := admin(t, n, "CLUSTER", "INFO").([]byte)
 		return ok && strings.Contains(string(info), "cluster_state:ok")
 	})

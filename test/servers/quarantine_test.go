@@ -80,7 +80,7 @@ func TestQuarantineKeepsOutASecondHolder(t *testing.T) {
 				life = longMaxTTL // The violation comes at once, or as soon as the machine is able to.
 			}
 			var held *redlock.Lock
-			await(t, 30*time.Second, "all nodes have the lock", func() bool {
+			await(t, patience, "all nodes have the lock", func() bool {
 				if held == nil || held.Extend(t.Context(), life) != nil { // If it has lapsed, the machine is slow.
 					held = waitLock(t, holder, []string{"x"}, life, redlock.WithRetryCount(-1))
 				}
@@ -88,7 +88,7 @@ func TestQuarantineKeepsOutASecondHolder(t *testing.T) {
 			})
 			require.NoError(t, tc.lose(c.Nodes[0]))
 			require.NoError(t, tc.lose(c.Nodes[1]))
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			second, err := other.Lock(ctx, []string{"x"}, time.Second, redlock.WithRetryCount(-1), redlock.WithRetryDelay(5*time.Millisecond))
 			require.NoError(t, err)
@@ -132,7 +132,7 @@ func replicate(t *testing.T, master, replica *testcluster.Node) redis.Conn {
 	conn := adminConn(t, replica)
 	_, err = conn.Do("REPLICAOF", host, port)
 	require.NoError(t, err)
-	await(t, 30*time.Second, "the replica has the marker", func() bool {
+	await(t, patience, "the replica has the marker", func() bool {
 		_, ok, failed := replica.Get(testkit.MarkerKey)
 		return failed == nil && ok
 	})
@@ -216,7 +216,7 @@ func TestQuarantineHasAReplicaThatIsAskedTooEarlyAbstain(t *testing.T) {
 	require.ErrorContains(t, refusal(t, redlock.ErrNoQuorum, other, []string{"y"}, longMaxTTL), "READONLY")
 	_, err := conn.Do("REPLICAOF", "NO", "ONE")
 	require.NoError(t, err)
-	await(t, 30*time.Second, "it abstains", func() bool {
+	await(t, patience, "it abstains", func() bool {
 		err = refusal(t, redlock.ErrNoQuorum, other, []string{"x"}, longMaxTTL)
 		return strings.Contains(err.Error(), "quarantined")
 	})
@@ -268,7 +268,7 @@ func TestQuarantineDoesNotKeepFromExtending(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, killOld(n))
 		harm(t, n)
-		await(t, 30*time.Second, "the node is back", func() bool { return held.Extend(t.Context(), time.Minute) == nil })
+		await(t, patience, "the node is back", func() bool { return held.Extend(t.Context(), time.Minute) == nil })
 		require.NoError(t, held.Unlock(t.Context()), name)
 		if name == "marker of another type" {
 			require.NoError(t, r.Admit(t.Context(), names(c)...))

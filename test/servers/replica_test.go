@@ -29,7 +29,7 @@ func TestReplicaThatWasAMasterIsDown(t *testing.T) {
 			ups.Add(1)
 		}
 	}))
-	awaitAll(t, c, r, 20*time.Second)
+	awaitAll(t, c, r, patience)
 	before := ups.Load()
 	host, port, err := net.SplitHostPort(c.Nodes[1].DirectAddr())
 	require.NoError(t, err)
@@ -38,12 +38,12 @@ func TestReplicaThatWasAMasterIsDown(t *testing.T) {
 		l := tryLock(t, r, []string{"x"}, time.Minute)
 		release(t, l)
 	}
-	await(t, 30*time.Second, "the replica is given up", func() bool {
+	await(t, patience, "the replica is given up", func() bool {
 		lockAndUnlock()
 		return !r.Stats().Nodes[0].Up
 	})
 	connected := r.Stats().Nodes[0].Connects
-	await(t, 30*time.Second, "it is tried again and again", func() bool {
+	await(t, patience, "it is tried again and again", func() bool {
 		lockAndUnlock()
 		return r.Stats().Nodes[0].Connects > connected+3
 	})
@@ -52,7 +52,7 @@ func TestReplicaThatWasAMasterIsDown(t *testing.T) {
 	require.ErrorContains(t, s.Err, "READONLY")
 	assert.Equal(t, before, ups.Load(), "it does not count as up in between")
 	admin(t, c.Nodes[0], "REPLICAOF", "NO", "ONE")
-	awaitAll(t, c, r, 20*time.Second)
+	awaitAll(t, c, r, patience)
 	assert.Equal(t, before+1, ups.Load())
 }
 
@@ -80,7 +80,7 @@ func startSentinel(t *testing.T, master *testcluster.Node) string {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
-	await(t, 30*time.Second, "the Sentinel answers", func() bool {
+	await(t, patience, "the Sentinel answers", func() bool {
 		conn, err := redis.Dial("tcp", addr)
 		if err != nil {
 			return false

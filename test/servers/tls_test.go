@@ -51,7 +51,7 @@ func TestTLSInFrontOfNodes(t *testing.T) {
 
 	// Who does not trust the certificate must not get through.
 	r = newPatient(t, nodes())
-	await(t, 30*time.Second, "the certificate is blamed", func() bool { // At first the handshake may take too long.
+	await(t, patience, "the certificate is blamed", func() bool { // At first the handshake may take too long.
 		err := refusal(t, redlock.ErrNoQuorum, r, []string{"a"}, time.Minute)
 		return strings.Contains(err.Error(), "certificate")
 	})

@@ -74,7 +74,7 @@ func TestWaitingWithRights(t *testing.T) {
 				}
 			}
 			if c.says != "" {
-				await(t, 30*time.Second, "somebody says so", func() bool {
+				await(t, patience, "somebody says so", func() bool {
 					mu.Lock()
 					defer mu.Unlock()
 					return len(said) > 0
@@ -103,7 +103,7 @@ func handOver(t *testing.T, held *redlock.Lock, other *redlock.Redlock, resource
 		assert.NoError(t, err)
 		got <- l
 	}()
-	await(t, 30*time.Second, "somebody waits", func() bool { return other.Stats().Waiting > 0 && other.Stats().Taken > 0 })
+	await(t, patience, "somebody waits", func() bool { return other.Stats().Waiting > 0 && other.Stats().Taken > 0 })
 	rest(t.Context(), 300*time.Millisecond)
 	released := time.Now()
 	require.NoError(t, held.Unlock(t.Context()))
@@ -121,6 +121,6 @@ func TestWaitingForOddNames(t *testing.T) {
 	b := newPatient(t, serverNodes(cluster), redlock.WithPrefix("p \x00\n"))
 	for _, res := range []string{"a b\"'\r\n\x00", "\xff\xfe", strings.Repeat("k", 100_000), "{x}", "%s%d*?[a"} {
 		held := tryLock(t, a, []string{res, "z"}, time.Minute)
-		assert.Less(t, handOver(t, held, b, res, redlock.WithRetryDelay(time.Minute)), 10*time.Second, "%.10q", res)
+		assert.Less(t, handOver(t, held, b, res, redlock.WithRetryDelay(time.Minute)), 30*time.Second, "%.10q", res)
 	}
 }

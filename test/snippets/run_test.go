@@ -1,7 +1,6 @@
 package snippets
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"os"
@@ -12,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -115,9 +113,7 @@ func TestSnippetsRun(t *testing.T) {
 				if !runs {
 					return
 				}
-				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // More than enough.
-				defer cancel()
-				out, err := exec.CommandContext(ctx, program).CombinedOutput()
+				out, err := exec.CommandContext(t.Context(), program).CombinedOutput()
 				if !strings.Contains(b.info, "mayfail") {
 					require.NoError(t, err, "%s", out)
 				}

@@ -79,7 +79,7 @@ type server struct {
 var errNotInstalled = errors.New("not installed: scripts/tools.sh installs it if CI=true")
 
 // startTimeout is generous, since a busy machine isn't a failing one.
-const startTimeout = time.Minute
+const startTimeout = 3 * time.Minute
 
 func (s *server) database(tb testcluster.TB, driver string) string {
 	tb.Helper()

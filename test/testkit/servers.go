@@ -12,6 +12,9 @@ import (
 	"github.com/seed6c881748/redlock/redlock"
 )
 
+// Patience is how long a test waits for what takes milliseconds, or a second, on an idle machine.
+const Patience = 2 * time.Minute
+
 // Await calls done until it is true, on the test's own goroutine so that it may
 // end the test, and returns how long that took.
 func Await(t *testing.T, within time.Duration, what string, done func() bool) time.Duration {
@@ -30,7 +33,7 @@ func Await(t *testing.T, within time.Duration, what string, done func() bool) ti
 // quorum; a release may be repeated then.
 func Release(t *testing.T, l *redlock.Lock) {
 	t.Helper()
-	Await(t, 30*time.Second, "the lock is released", func() bool {
+	Await(t, Patience, "the lock is released", func() bool {
 		err := l.Unlock(t.Context())
 		if err != nil {
 			require.ErrorIs(t, err, redlock.ErrNoQuorum)
@@ -75,7 +78,7 @@ func Admin(t *testing.T, n *testcluster.Node, cmd string, args ...any) any {
 // AdminConn returns a connection to a server's own port, past the proxy.
 func AdminConn(t *testing.T, n *testcluster.Node, opts ...redis.DialOption) redis.Conn {
 	t.Helper()
-	opts = append(opts, redis.DialReadTimeout(20*time.Second), redis.DialWriteTimeout(20*time.Second))
+	opts = append(opts, redis.DialReadTimeout(Patience), redis.DialWriteTimeout(Patience))
 	conn, err := redis.Dial("tcp", n.DirectAddr(), opts...)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })

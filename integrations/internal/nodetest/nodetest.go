@@ -20,7 +20,7 @@ import (
 
 const (
 	ttl      = time.Minute
-	patience = 30 * time.Second // for what takes milliseconds on an idle machine
+	patience = 2 * time.Minute // for what takes milliseconds on an idle machine
 	password = "secret"
 )
 

@@ -15,13 +15,13 @@ import (
 	theirredis "github.com/go-redsync/redsync/v4/redis"
 	"github.com/go-redsync/redsync/v4/redis/redigo"
 	"github.com/gomodule/redigo/redis"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/integrations/redsync"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
 	"github.com/seed6c881748/redlock/test/child"
+	"github.com/seed6c881748/redlock/test/testkit"
 )
 
 // variable has what kind of process this is, and the addresses of the nodes.
@@ -214,16 +214,22 @@ func TestAMixedFleetHasNoOverlap(t *testing.T) {
 	if testing.Short() {
 		took = 8 * time.Second
 	}
-	r := runFleet(t, took, "redsync", "drop-in")
-	require.Empty(t, r.overlaps)
-	for _, kind := range []string{"redsync", "drop-in"} {
-		assert.Greater(t, r.turns[kind], 2, kind)
+	for most := 8 * took; ; took *= 2 { // On a busy machine, some get nothing in a few seconds.
+		r := runFleet(t, took, "redsync", "drop-in")
+		require.Empty(t, r.overlaps)
+		if r.turns["redsync"] > 2 && r.turns["drop-in"] > 2 {
+			return
+		}
+		require.Less(t, took, most, "%v", r.turns)
+		testkit.AwaitCalm(t)
 	}
 }
 
 // The test above is worth nothing if it does not see those who lock nothing.
 func TestAFleetWithoutLocksIsSeen(t *testing.T) {
 	t.Parallel()
-	r := runFleet(t, 2*time.Second, "drop-in", "no lock")
-	require.NotEmpty(t, r.overlaps)
+	for took := 2 * time.Second; len(runFleet(t, took, "drop-in", "no lock").overlaps) == 0; took *= 2 {
+		require.Less(t, took, 20*time.Second, "no overlap was seen")
+		testkit.AwaitCalm(t)
+	}
 }

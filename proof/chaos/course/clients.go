@@ -12,8 +12,8 @@ import (
 	"github.com/seed6c881748/redlock/proof/history"
 )
 
-// hang is how long anything of a client may take before the run is given up.
-const hang = 60 * time.Second
+// hang is how long anything of a client may take before the run is given up, also on a machine that is busy.
+const hang = 3 * time.Minute
 
 // guestHang is how long a client of another library may take to stop.
 const guestHang = 10 * time.Second

@@ -35,7 +35,7 @@ type Options struct {
 
 	// Started is called with the start of the run and the servers' own addresses, before there are clients. May be nil.
 	Started func(start int64, servers []string)
-	// Hang is how long anything of a client may take before it is given up, a minute if it is 0.
+	// Hang is how long anything of a client may take before it is given up, three minutes if it is 0.
 	Hang time.Duration
 }
 

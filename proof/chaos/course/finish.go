@@ -65,8 +65,7 @@ const own = "__redlock__:"
 
 // lockKeys are the keys of locks on a server, and in words whose they are, by the tokens in them.
 func lockKeys(addr string) (keys []string, tokens string, err error) {
-	const patience = 10 * time.Second
-	conn, err := redis.Dial("tcp", addr, redis.DialConnectTimeout(patience), redis.DialReadTimeout(patience))
+	conn, err := redis.Dial("tcp", addr, redis.DialConnectTimeout(hang), redis.DialReadTimeout(hang))
 	if err != nil {
 		return nil, "", err
 	}
