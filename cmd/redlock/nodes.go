@@ -221,6 +221,7 @@ func (g *globalFlags) options() []redlock.Option {
 		redlock.WithPrefix(g.prefix),
 		redlock.WithNodeTimeout(g.nodeTimeout),
 		redlock.WithConnectTimeout(g.connectTimeout),
+		redlock.WithoutLog(), // The tool says itself what is wrong.
 	}
 	if g.quarantine != 0 {
 		opts = append(opts, redlock.WithQuarantine(g.quarantine))
