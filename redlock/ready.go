@@ -20,7 +20,7 @@ import (
 // It begins to connect to nodes that nobody has needed yet, and waits as [Redlock.TryLock] does: at most the
 // connect timeout, while a quorum may still be made of nodes of which nothing bad is known. Nodes that abstained
 // when they were last heard are asked whether they still do, which takes at most the node timeout. Otherwise it
-// does no I/O. A node that hangs while nobody uses it is noticed within a few seconds.
+// does no I/O. A node that hangs while nobody uses it is noticed within 20 s.
 //
 // The error matches ErrNoQuorum and names each node that gives no vote, with why, but no credentials; or it is
 // ErrClosed, or the context's. It may be called at any time.

@@ -64,7 +64,7 @@ func TestReadyWithNodesThatHang(t *testing.T) {
 		for _, n := range c.Nodes[:2] {
 			require.NoError(t, n.Hang())
 		}
-		time.Sleep(10 * time.Second)
+		time.Sleep(20 * time.Second)
 		require.ErrorIs(t, r.Ready(t.Context()), redlock.ErrNoQuorum)
 		require.NoError(t, c.Resume())
 	})
@@ -73,6 +73,8 @@ func TestReadyWithNodesThatHang(t *testing.T) {
 func TestReadyIsNotAQuarantine(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c, redlock.WithQuarantine(maxTTL))
+		require.ErrorIs(t, r.Ready(t.Context()), redlock.ErrNoQuorum)
+		synctest.Wait()
 		err := r.Ready(t.Context())
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		require.ErrorContains(t, err, "redlock: not ready: 0 of 3 nodes would vote, 2 needed (node1: quarantined for another 31s; node2: ")

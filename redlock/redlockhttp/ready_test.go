@@ -33,6 +33,7 @@ func TestReady(t *testing.T) {
 			assert.Empty(t, body)
 		}
 		answers(http.StatusOK, "ready\n") // Nobody has needed a node before.
+		synctest.Wait()
 		require.NoError(t, c.Nodes[2].Stop())
 		time.Sleep(3 * time.Second)
 		answers(http.StatusOK, "ready\nnode3 is down: not connected: ")
@@ -54,6 +55,8 @@ func TestReadyInQuarantine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := testcluster.RunBubble(t, 3)
 		h := redlockhttp.Ready(newRedlock(t, c, redlock.WithQuarantine(30*time.Second)))
+		_, _ = get(t, h, http.MethodGet, "/")
+		synctest.Wait() // All are connected.
 		res, body := get(t, h, http.MethodGet, "/")
 		assert.Equal(t, http.StatusServiceUnavailable, res.StatusCode)
 		assert.Contains(t, body, "node1: quarantined for another 31s")
