@@ -59,9 +59,11 @@ func Wrap(scripts []*node.Script) (wrapped *Scripts, others []*node.Script) {
 			others = append(others, s)
 		}
 	}
-	wrapped.slow = with(takeLua+node.Code(checkText)+`
+	look := takeLua + node.Code(checkText) + `
 if look == '1' then return 1 end
-`, append([]*node.Script{lookScript}, wrapped.granting...))
+`
+	wrapped.slow = wrapped.with(look)
+	wrapped.slow[lookScript] = node.NewScript(lookScript.Name, look+lookScript.Source.(string), lookScript.Decode)
 	return wrapped, others
 }
 
@@ -85,19 +87,19 @@ func (s *Scripts) Slow(script *node.Script) *node.Script { return s.slow[script]
 // The fast text finds that the node votes, and that the marker knows of a maxTTL as
 // large as this client's. Clients with different ones share the text.
 func (s *Scripts) Fast(run, marker, nodes string) map[*node.Script]*node.Script {
-	return with("#!lua\n-- "+nameOf(marker)+takeLua+`
+	return s.with("#!lua\n-- " + nameOf(marker) + takeLua + `
 local state = redis.pcall('GET', marker)
-local longest = state and not state.err and string.match(state, '^`+run+` votes `+nodes+` (%d+) ')
+local longest = state and not state.err and string.match(state, '^` + run + ` votes ` + nodes + ` (%d+) ')
 if look == '1' or not longest or longest - maxTTL < 0 then
-`+node.Code(checkText)+`
+` + node.Code(checkText) + `
 if look == '1' then return 1 end
 end
-`, s.granting)
+`)
 }
 
-func with(look string, scripts []*node.Script) map[*node.Script]*node.Script {
-	wrapped := make(map[*node.Script]*node.Script, len(scripts))
-	for _, g := range scripts {
+func (s *Scripts) with(look string) map[*node.Script]*node.Script {
+	wrapped := make(map[*node.Script]*node.Script, len(s.granting))
+	for _, g := range s.granting {
 		wrapped[g] = node.NewScript(g.Name, look+g.Source.(string), g.Decode)
 	}
 	return wrapped
