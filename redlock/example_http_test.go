@@ -65,17 +65,3 @@ func Example_httpHandler() {
 	fmt.Println(answer.Code, answer.Header().Get("Retry-After"))
 	// Output: 503 1
 }
-
-// Whether a quorum of nodes would vote, before a service says that it is ready.
-func ExampleRedlock_Ready() {
-	r, err := redlock.New(nodes)
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(r.Ready(ctx))
-	_ = r.Close(ctx)
-	fmt.Println(errors.Is(r.Ready(ctx), redlock.ErrClosed))
-	// Output:
-	// <nil>
-	// true
-}

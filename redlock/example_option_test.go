@@ -206,6 +206,20 @@ func ExampleWithHook() {
 	// <nil>
 }
 
+// Whether a quorum of nodes would vote, before a service says that it is ready.
+func ExampleRedlock_Ready() {
+	r, err := redlock.New(nodes)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(r.Ready(ctx))
+	_ = r.Close(ctx)
+	fmt.Println(errors.Is(r.Ready(ctx), redlock.ErrClosed))
+	// Output:
+	// <nil>
+	// true
+}
+
 // A short job says itself which nodes it could not reach.
 func ExampleWithoutLog() {
 	r, err := redlock.New(nodes, redlock.WithoutLog())
