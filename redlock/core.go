@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync/atomic"
 	"time"
 
@@ -68,6 +69,28 @@ type nodeObserver struct {
 func (o *nodeObserver) Up() { o.send(Event{Kind: EventNodeUp}) }
 
 func (o *nodeObserver) Lost(why error) { o.send(Event{Kind: EventNodeDown, Err: why}) }
+
+// NeverUp logs what nobody may notice otherwise, as the other nodes make a quorum. A hook has had EventNodeDown.
+func (o *nodeObserver) NeverUp(why error) {
+	if o.r.defaults.hook != nil || o.r.defaults.silent {
+		return
+	}
+	up := 0
+	for _, n := range o.r.nodes {
+		if n.Status().Up {
+			up++
+		}
+	}
+	left := "with one more failure nothing can be locked"
+	switch spare := up - o.r.need; {
+	case spare < 0:
+		left = "nothing can be locked"
+	case spare > 0:
+		left = fmt.Sprintf("%d more may fail before nothing can be locked", spare)
+	}
+	slog.Warn("redlock: a node could not be connected to since the start: "+left, //nolint:sloglint // A default is what is wanted.
+		"node", o.name, "error", why, "connected", up, "nodes", len(o.r.nodes), "quorum", o.r.need)
+}
 
 func (o *nodeObserver) Settled(unknown, released int) {
 	o.send(Event{Kind: EventNodeCleaned, Unknown: unknown, Cleaned: released})

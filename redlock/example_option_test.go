@@ -206,6 +206,31 @@ func ExampleWithHook() {
 	// <nil>
 }
 
+// Whether a quorum of nodes would vote, before a service says that it is ready.
+func ExampleRedlock_Ready() {
+	r, err := redlock.New(nodes)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(r.Ready(ctx))
+	_ = r.Close(ctx)
+	fmt.Println(errors.Is(r.Ready(ctx), redlock.ErrClosed))
+	// Output:
+	// <nil>
+	// true
+}
+
+// A short job says itself which nodes it could not reach.
+func ExampleWithoutLog() {
+	r, err := redlock.New(nodes, redlock.WithoutLog())
+	if err != nil {
+		log.Fatal(err)
+	}
+	err = r.Do(ctx, []string{"quiet"}, 10*time.Second, func(context.Context, *redlock.Lock) error { return nil })
+	fmt.Println(errors.Join(err, r.Close(ctx)))
+	// Output: <nil>
+}
+
 // A hook that logs what somebody should look at, and is quiet while all is well.
 func ExampleSlogHook() {
 	logger := slog.New(slog.NewTextHandler(os.Stdout, nil))

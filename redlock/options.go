@@ -86,6 +86,7 @@ type options struct {
 	quarantine     time.Duration // the longest ttl; 0: none
 	prefix         string
 	hook           Hook
+	silent         bool // no line to slog's default logger
 	tracer         Tracer
 }
 
@@ -312,9 +313,16 @@ func WithQuarantine(maxTTL time.Duration) Option {
 }
 
 // WithHook has h called with every [Event]; [SlogHook] returns a ready hook. For New only.
-// Default: none.
+// Default: none; then one warning is logged, see [WithoutLog].
 func WithHook(h Hook) Option {
 	return forNew("WithHook", option(nil, func(o *options) { o.hook = h }))
+}
+
+// WithoutLog has the Redlock log nothing by itself. Without it, and without a hook, it warns by slog's default
+// logger, once for each node, when it has not been able to connect to that node since the start; see [New]. For
+// New only.
+func WithoutLog() Option {
+	return forNew("WithoutLog", option(nil, func(o *options) { o.silent = true }))
 }
 
 // WithTracer has t follow calls from their beginning, and get the events that it wants; see

@@ -59,6 +59,7 @@ func TestArgumentsOfNewAreChecked(t *testing.T) {
 		"node 1 of 1 (b): nil Pool":             {{"b", (*redis.Pool)(nil)}},
 		`nodes 1 and 3 of 3 are both named "a"`: {{"a", pool}, {"b", pool}, {"a", pool}},
 		`malformed address "x"`:                 {redlock.NewNode("x")},
+		"node 2 of 3: malformed address \"\": it is empty: is a variable unset?": {{"a", pool}, redlock.NewNode(""), redlock.NewNode("")},
 	} {
 		refuse(want, nodes)
 	}
@@ -145,7 +146,7 @@ func TestAddressThatIsMalformed(t *testing.T) {
 		require.NotContains(t, err.Error(), "1234567", addr)
 	}
 	_, err := redlock.New([]redlock.Node{redlock.NewNode("redis://user:pw@host:99999/2")})
-	require.EqualError(t, err, `redlock: node 1 of 1: malformed address "redis://…@host:99999": port "99999": want 1 to 65535`)
+	require.EqualError(t, err, `redlock: node 1 of 1: malformed address "redis://…": port "99999": want 1 to 65535`)
 }
 
 // A lostPool has a nil pointer for every call.

@@ -49,6 +49,11 @@ func (r *Redlock) invalid() error {
 // down. opts become the defaults of every call. The error names the node or the value that is
 // wrong. Call [Redlock.Close] when you no longer need the Redlock.
 //
+// A node that was wrong from the beginning is not noticed by calls, as the others make a quorum. So after two
+// attempts to connect to it that have failed, and the connect timeout, a warning says which node, why, and how
+// many may still fail. It goes to slog's default logger, once for each node, unless [WithHook] sets a hook, which
+// has EventNodeDown, or [WithoutLog] is given.
+//
 // All clients of a resource must be given the same nodes. The quorum is more than half of them.
 // Three or five are usual; an even number works, but tolerates no more failures than one less.
 func New(nodes []Node, opts ...Option) (*Redlock, error) {

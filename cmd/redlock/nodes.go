@@ -56,11 +56,9 @@ func (g *globalFlags) addresses() ([]string, error) {
 	case g.nodes != "" && g.nodesFile != "" && !g.nodesFromEnv:
 		return nil, usagef("--nodes and --nodes-file: give one of them")
 	case g.nodes != "":
-		addrs = strings.FieldsFunc(g.nodes, func(r rune) bool { return strings.ContainsRune(", \t\n", r) })
-		if !g.nodesFromEnv {
-			if err := refuseCredentials(addrs); err != nil {
-				return nil, err
-			}
+		var err error
+		if addrs, err = g.listed(); err != nil {
+			return nil, err
 		}
 	case g.nodesFile != "":
 		text, err := os.ReadFile(g.nodesFile)
@@ -76,6 +74,27 @@ func (g *globalFlags) addresses() ([]string, error) {
 		return nil, usagef("no nodes: give --nodes, --nodes-file or REDLOCK_NODES")
 	}
 	return addrs, nil
+}
+
+// listed are the addresses of --nodes or REDLOCK_NODES, with commas or white space between them. Of the shell's
+// "$A,$B,$C" an unset variable leaves an empty entry: with the others alone, the quorum would be one of fewer
+// nodes, and this client would lock beside those that have them all.
+func (g *globalFlags) listed() (addrs []string, err error) {
+	source, entries := "--nodes", strings.Split(g.nodes, ",")
+	if g.nodesFromEnv {
+		source = "REDLOCK_NODES"
+	}
+	for i, entry := range entries {
+		fields := strings.Fields(entry)
+		if len(fields) == 0 {
+			return nil, usagef("%s: entry %d of %d is empty: is a variable unset?", source, i+1, len(entries))
+		}
+		addrs = append(addrs, fields...)
+	}
+	if g.nodesFromEnv {
+		return addrs, nil
+	}
+	return addrs, refuseCredentials(addrs)
 }
 
 // refuseCredentials is about addresses of the command line, which everybody on the machine can
@@ -202,6 +221,7 @@ func (g *globalFlags) options() []redlock.Option {
 		redlock.WithPrefix(g.prefix),
 		redlock.WithNodeTimeout(g.nodeTimeout),
 		redlock.WithConnectTimeout(g.connectTimeout),
+		redlock.WithoutLog(), // The tool says itself what is wrong.
 	}
 	if g.quarantine != 0 {
 		opts = append(opts, redlock.WithQuarantine(g.quarantine))

@@ -142,7 +142,12 @@ func TestUsage(t *testing.T) {
 		{[]string{"check", "--nodes", "a:1,b"}, `node 2 of 2: malformed address "b"`},
 		{[]string{"list", "--nodes", "a:1,redis://u:p@b:1"}, "--nodes: node 2 of 2 has credentials in its address"},
 		{[]string{"list", "--nodes", "rediss://a:1,b:1", "--tls-insecure"}, "the node b:1 is without TLS"},
-		{[]string{"status", "--nodes", "a:port", "x"}, "a:port"},
+		{[]string{"status", "--nodes", "a:port", "x"}, `malformed address "a:…": port: want 1 to 65535`},
+		{[]string{"status", "--nodes", "a:1,,b:1", "x"}, "--nodes: entry 2 of 3 is empty: is a variable unset?"},
+		{[]string{"run", "--nodes", "a:1, ,", "x", "--", "true"}, "--nodes: entry 2 of 3 is empty"},
+		{[]string{"check", "--nodes", "a:1,b:1,"}, "--nodes: entry 3 of 3 is empty"},
+		{[]string{"list", "--nodes", ","}, "--nodes: entry 1 of 2 is empty"},
+		{[]string{"list", "--nodes", "a:6380,password=hidden=,ssl=True"}, `node 2 of 3: malformed address "password=…": key=value means`},
 		{[]string{"status", "--nodes", "localhost", "x"}, `malformed address "localhost": want host:port, such as localhost:6379`},
 		{[]string{"status", "--nodes", "a:1", "__redlock__:x"}, "reserved"},
 		{[]string{"status", "--color", "red", "x"}, `--color "red"`},
@@ -198,6 +203,8 @@ func TestUsage(t *testing.T) {
 	for _, tt := range tests {
 		refuses(tt.want, tt.args...)
 	}
+	t.Setenv("REDLOCK_NODES", "127.0.0.1:1,,")
+	refuses("REDLOCK_NODES: entry 2 of 3 is empty: is a variable unset?", "run", "x", "--", "true")
 	t.Setenv("REDLOCK_NODES", "")
 	refuses("no nodes", "status", "x")
 	t.Setenv("REDLOCK_NODE_TIMEOUT", "soon")

@@ -150,6 +150,8 @@ func TestQuickstartFailsOnAMalformedAddress(t *testing.T) {
 	t.Parallel()
 	requireStory(t.Context(), t, new(recorder), "localhost:6379,localhost", 1,
 		`FAILED: redlock: node 2 of 2: malformed address "localhost"`)
+	requireStory(t.Context(), t, new(recorder), "localhost:6379,,", 1,
+		`FAILED: redlock: node 2 of 3: malformed address "": it is empty: is a variable unset?`)
 }
 
 func TestQuickstartEndsInGoodOrderWhenInterrupted(t *testing.T) {

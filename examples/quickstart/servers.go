@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"unicode"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
@@ -33,8 +32,13 @@ type servers struct {
 // startServers uses the servers at addrs, or else starts some.
 func startServers(addrs string) (*servers, error) {
 	s := &servers{prefix: "quickstart-" + rand.Text()[:8] + ":"}
-	s.addrs = strings.FieldsFunc(addrs, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
-	if len(s.addrs) > 0 {
+	if addrs = strings.TrimSpace(addrs); addrs != "" {
+		for entry := range strings.SplitSeq(addrs, ",") {
+			if strings.TrimSpace(entry) == "" {
+				s.addrs = append(s.addrs, "") // Of an unset variable: redlock.New refuses it.
+			}
+			s.addrs = append(s.addrs, strings.Fields(entry)...)
+		}
 		return s, nil
 	}
 	var err error

@@ -22,11 +22,11 @@ type target struct {
 }
 
 func parseAddress(addr string) (target, error) {
-	scheme, _, ok := strings.Cut(addr, "://")
-	if !ok && strings.Contains(addr, "@") {
-		return target{}, errors.New("credentials need a URL: redis://user:password@host:port")
-	}
-	if !ok {
+	scheme, isURL := schemeOf(addr)
+	if !isURL {
+		if err := wanted(addr); err != nil {
+			return target{}, err
+		}
 		return tcpTarget(addr, "")
 	}
 	u, err := url.Parse(addr)
@@ -40,8 +40,10 @@ func parseAddress(addr string) (target, error) {
 		t, err = urlTarget(u)
 	case "unix":
 		t, err = unixTarget(u)
-	default:
-		return target{}, fmt.Errorf("unknown scheme %q (want host:port, redis://, rediss:// or unix://)", scheme)
+	case "valkey", "valkeys":
+		return target{}, errors.New("want redis://, or rediss:// for TLS: they are for Valkey, too")
+	default: // Not named: what a password has before its :// looks like one.
+		return target{}, errors.New("unknown scheme: want host:port, redis://, rediss:// or unix://")
 	}
 	if err != nil {
 		return target{}, err
@@ -62,6 +64,28 @@ func parseAddress(addr string) (target, error) {
 		t.options = append(t.options, redis.DialUsername(""), redis.DialPassword("")) // They win over opts.
 	}
 	return t, nil
+}
+
+// wanted says what should stand there instead, if it is known what is meant by an address that is
+// no URL; nil if nothing is wrong, or tcpTarget says what.
+func wanted(addr string) error {
+	isIP6 := func(s string) bool { return strings.Contains(s, ":") && net.ParseIP(s) != nil }
+	switch {
+	case strings.TrimSpace(addr) == "":
+		return errors.New("it is empty: is a variable unset?")
+	case strings.ContainsAny(addr, "=;"):
+		return errors.New("key=value means nothing here: want host:port or redis://user:password@host:port, with rediss:// for TLS")
+	case strings.Contains(addr, "@"):
+		return errors.New("credentials need a URL: redis://user:password@host:port")
+	case strings.Contains(addr, ","):
+		return errors.New("want one address, not a list")
+	case strings.HasPrefix(addr, "/"):
+		return errors.New("a socket needs a URL: unix:///run/redis.sock")
+	case isIP6(addr), isIP6(addr[:max(0, strings.LastIndex(addr, ":"))]):
+		return errors.New("an IPv6 address needs brackets: [::1]:6379")
+	default:
+		return nil
+	}
 }
 
 func urlTarget(u *url.URL) (target, error) {
@@ -93,7 +117,7 @@ func tcpTarget(hostport, db string) (target, error) {
 	if host == "" {
 		host = "localhost"
 	}
-	if strings.ContainsAny(host, "@/?# ") {
+	if strings.ContainsAny(host, "@/?#=,; ") {
 		return target{}, errors.New("want host:port, or a URL")
 	}
 	if p, err := strconv.ParseUint(port, 10, 16); err != nil || p == 0 {
@@ -130,7 +154,7 @@ func databaseIn(u *url.URL) (db string, ok bool, err error) {
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		switch {
 		case name == "db":
-		case nameRE.MatchString(name) && err == nil && !strings.Contains(u.RawQuery, "@"):
+		case nameRE.MatchString(name) && values.Get(name) != "" && err == nil && !strings.Contains(u.RawQuery, "@"):
 			return "", false, fmt.Errorf("%q in the query means nothing here (only db does)", name)
 		default:
 			err = errQuery
@@ -178,22 +202,36 @@ func shown(part string) string {
 	return fmt.Sprintf(" %q", part)
 }
 
-// withoutCredentials is what is shown of a malformed address: of a URL with
-// credentials the host and port, of another URL only the scheme, as what stands
-// there may be a password without its @. Of what is no URL all but what an @
-// shows to be credentials.
+// anySchemeRE finds a scheme, shownSchemeRE one that is no part of a password, and hostRE what is shown of an
+// address without one.
+var (
+	anySchemeRE   = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*$`)
+	shownSchemeRE = regexp.MustCompile(`^((redis|valkey)(s|[+-][a-z]+)?|unix|https?|tcp)$`)
+	hostRE        = regexp.MustCompile(`^[A-Za-z0-9._-]*$`)
+)
+
+// schemeOf returns the scheme of a URL. A password with :// in it makes none of a key=value.
+func schemeOf(addr string) (scheme string, isURL bool) {
+	scheme, _, isURL = strings.Cut(addr, "://")
+	return scheme, isURL && anySchemeRE.MatchString(scheme)
+}
+
+// withoutCredentials is what is shown of a malformed address: of a URL the scheme, of what has no
+// separator all, else the host, or the key of a key=value. What stands behind a : or = may be a
+// password, and so may both sides of an @ which is one of the password's own.
 func withoutCredentials(addr string) string {
-	scheme, _, isURL := strings.Cut(addr, "://")
-	at := strings.LastIndex(addr, "@")
+	scheme, isURL := schemeOf(addr)
+	i := strings.IndexAny(addr, ":=")
 	switch {
-	case !isURL:
-		return addr[at+1:]
-	case at < 0 || strings.ContainsAny(addr[:at], "?#"): // Or it belongs to the query.
+	case isURL && shownSchemeRE.MatchString(scheme):
 		return scheme + "://…"
+	case isURL || strings.Contains(addr, "@"):
+		return "…"
+	case i < 0 && hostRE.MatchString(addr):
+		return addr
+	case i >= 0 && (addr[i] == ':' && hostRE.MatchString(addr[:i]) || nameRE.MatchString(addr[:i])):
+		return addr[:i+1] + "…"
+	default:
+		return "…"
 	}
-	rest := addr[at+1:]
-	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
-		rest = rest[:i]
-	}
-	return scheme + "://…@" + rest
 }

@@ -1,6 +1,9 @@
 package conn
 
 import (
+	"fmt"
+	"net/url"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -50,6 +53,7 @@ func TestQueries(t *testing.T) {
 		"redis://h:1?db=x":                "database: want a number",
 		"redis://h:1#f":                   "a fragment means nothing here",
 		"unix:///p#f":                     "a fragment means nothing here",
+		"redis://h:1?secretword":          "what is in the query means nothing here (only db does)",
 		"redis://h:1?s3cret":              "what is in the query means nothing here (only db does)",
 		"redis://:12?secret=x@h:1":        "what is in the query means nothing here (only db does)",
 		"redis://h:1?a=1;b=2":             "what is in the query means nothing here (only db does)",
@@ -65,3 +69,83 @@ func TestQueries(t *testing.T) {
 }
 
 const longName = "abcdefghijklmnopqrstuvwxyz_abcdefghijklmnopqrstuvwxyz"
+
+// What people have at hand, and what they are told. None of it shows a password.
+func TestAddressesOfOthers(t *testing.T) {
+	const (
+		keyValue = "key=value means nothing here: want host:port or redis://user:password@host:port, with rediss:// for TLS"
+		valkey   = "want redis://, or rediss:// for TLS: they are for Valkey, too"
+		scheme   = "unknown scheme: want host:port, redis://, rediss:// or unix://"
+		brackets = "an IPv6 address needs brackets: [::1]:6379"
+		socket   = "a socket needs a URL: unix:///run/redis.sock"
+		empty    = "it is empty: is a variable unset?"
+		url      = "credentials need a URL: redis://user:password@host:port"
+	)
+	for addr, want := range map[string]struct{ shown, wanted string }{
+		"":                                    {"", empty},
+		" \t\n":                               {"…", empty},
+		"host=h,port=6379,password=" + secret: {"host=…", keyValue},
+		"host=h port=6379 password=" + secret: {"host=…", keyValue},
+		"password=" + secret:                  {"password=…", keyValue},
+		"password=" + secret + ":6379":        {"password=…", keyValue},
+		"password=" + secret + "@h:6379":      {"…", keyValue},
+		secret + "=":                          {"…", keyValue},
+		"a.redis.cache.windows.net:6380,password=" + secret + "=,ssl=True": {"a.redis.cache.windows.net:…", keyValue},
+		"h:6379;password:" + secret:                                        {"h:…", keyValue},
+		"host=h,password=a://" + secret:                                    {"host=…", keyValue},
+		"password=" + secret + "://x":                                      {"password=…", keyValue},
+		"a:1,b:1":                                                          {"a:…", "want one address, not a list"},
+		"a:1,":                                                             {"a:…", "want one address, not a list"},
+		"valkey://u:" + secret + "@h:1":                                    {"valkey://…", valkey},
+		"valkeys://h":                                                      {"valkeys://…", valkey},
+		"redis+sentinel://:" + secret + "@h/x":                             {"redis+sentinel://…", scheme},
+		"http://h:1":                                                       {"http://…", scheme},
+		"foo://u:" + secret + "@h:1":                                       {"…", scheme},
+		"u:" + secret + "@redis://h:1":                                     {"…", url},
+		"redis://host=" + secret + ":1":                                    {"redis://…", "want host:port, or a URL"},
+		"redis://h1,h2:1":                                                  {"redis://…", "want host:port, or a URL"},
+		"redis://u:pa@" + secret + ":word":                                 {"redis://…", "not a URL"},
+		"::1:6379":                                                         {":…", brackets},
+		"::1":                                                              {":…", brackets},
+		"2001:db8::7:6379":                                                 {"2001:…", brackets},
+		"::ffff:10.0.0.1:6379":                                             {":…", brackets},
+		"/run/redis.sock":                                                  {"…", socket},
+		"u:" + secret + "@h:1":                                             {"…", url},
+		secret + "@h:1":                                                    {"…", url},
+		"u:" + secret:                                                      {"u:…", "port: want 1 to 65535"},
+		"localhost":                                                        {"localhost", "want host:port, such as localhost:6379"},
+		secret + "/":                                                       {"…", "want host:port, such as localhost:6379"},
+	} {
+		name, d := NewDialer(addr)
+		assert.Equal(t, want.shown, name, addr)
+		require.EqualError(t, d.Err, fmt.Sprintf("malformed address %q: %s", want.shown, want.wanted), addr)
+		assert.NotContains(t, fmt.Sprintf("%v %+v", d, d), secret, addr)
+	}
+}
+
+const secret = "S3cretWord"
+
+// Of what is refused nothing is shown that stands behind a : or = or @, and of what is taken no password.
+func FuzzAddressShowsNoSecret(f *testing.F) {
+	for _, around := range [][3]string{
+		{"redis://u", ":", "@h:1"}, {"redis://u:p@", "@", ":x"}, {"u", ":", "@h:1:2"}, {"host=h,password", "=", ""},
+		{"h:6380,password", "=", "=,ssl=True"}, {"redis://:p?x", "=", "@h:1"}, {"unix://u", ":", "/p@x"}, {"a://b", ":", "://c"},
+		{"redis://h:1/", ":", ""}, {"redis://h:1?", "=", ""}, {"redis://u:12?", ":", "#@h"}, {"password", "=", "://h"}, {"[::1]", ":", ""},
+	} {
+		f.Add(around[0], around[1], around[2])
+	}
+	f.Fuzz(func(t *testing.T, before, separator, after string) {
+		if separator != ":" && separator != "=" && separator != "@" {
+			return
+		}
+		addr := before + separator + secret + after
+		name, d := NewDialer(addr)
+		if d.Err == nil { // Then it may be the host, or a path.
+			if u, err := url.Parse(addr); err == nil && u.User != nil && !strings.Contains(u.Host+u.Path, secret) {
+				require.NotContains(t, fmt.Sprintf("%s %v %+v", name, d, d), secret)
+			}
+			return
+		}
+		require.NotContains(t, fmt.Sprintf("%s %v %v", name, d.Err, d), secret, "%q", addr)
+	})
+}

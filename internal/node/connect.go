@@ -14,7 +14,9 @@ func (n *Node) connect() (*pipeline, error) {
 	ctx, cancel := context.WithTimeout(n.ctx, limit)
 	defer cancel()
 	n.mu.Lock()
-	n.connects++
+	if n.connects++; n.connects == 1 {
+		n.began = time.Now()
+	}
 	n.mu.Unlock()
 	w, err := n.Source.Borrow(ctx)
 	if err != nil {
@@ -49,7 +51,7 @@ func (n *Node) putToWork(w *conn.Wire, dialect ConnDialect) *pipeline {
 	p := &pipeline{node: n, wire: w, dialect: dialect, writerDone: make(chan struct{}), lastReply: time.Now()}
 	p.watchdog = time.AfterFunc(WatchInterval, p.watch)
 	n.state, n.pipeline, n.down, n.lost, n.forgot = nodeUp, p, nil, false, false
-	n.failed = false
+	n.failed, n.settledFirst = false, true
 	n.Readiness.add(1)
 	n.Observer.Up()
 	waiting := n.queue

@@ -88,10 +88,10 @@ func (d *ConnDialect) Args() []any { return d.last }
 // Script is the script to send. It is sent by its source if eval. Then, or if the server has
 // forgotten its scripts, it is the form that looks at the run.
 func (d *ConnDialect) Script(s *node.Script, eval, forgot bool) *node.Script {
-	if d.fast == nil || eval || forgot {
-		return d.scripts.Slow(s)
+	if fast := d.fast[s]; fast != nil && !eval && !forgot {
+		return fast
 	}
-	return d.fast[s]
+	return d.scripts.Slow(s)
 }
 
 // Questions look at the server's run and at the marker, and have it know the scripts that

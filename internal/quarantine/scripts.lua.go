@@ -59,9 +59,11 @@ func Wrap(scripts []*node.Script) (wrapped *Scripts, others []*node.Script) {
 			others = append(others, s)
 		}
 	}
-	wrapped.slow = wrapped.with(takeLua + node.Code(checkText) + `
+	look := takeLua + node.Code(checkText) + `
 if look == '1' then return 1 end
-`)
+`
+	wrapped.slow = wrapped.with(look)
+	wrapped.slow[lookScript] = node.NewScript(lookScript.Name, look+lookScript.Source.(string), lookScript.Decode)
 	return wrapped, others
 }
 
@@ -133,6 +135,12 @@ func decodeWrapped(decode func(any) node.Outcome) func(any) node.Outcome {
 		return decode(reply)
 	}
 }
+
+// LookCommand grants nothing: whether the node abstains is all that is heard. lookScript has only a slow form.
+var (
+	LookCommand = node.Command{Script: lookScript}
+	lookScript  = Grants(node.NewScript("look", "return 1", func(any) node.Outcome { return node.Outcome{Stance: node.Yes} }))
+)
 
 // RunScript answers the run_id.
 var RunScript = node.NewScript("run", node.Code(runText), func(reply any) node.Outcome {

@@ -23,6 +23,8 @@
 // and sort=oldest or sort=name orders the locks. At most 500 locks and as many calls are shown, of each at most 20
 // resources, with at most 256 bytes of a name; the others are counted. Filter and order come before these limits.
 //
+// [Ready] is another handler, for readiness probes.
+//
 // It answers GET and HEAD, is read-only, does no I/O to the nodes, and shows no token and no password. But it shows the names
 // of resources, owners and nodes, and the nodes' error texts: mount it where net/http/pprof would be
 // mounted, not in public.

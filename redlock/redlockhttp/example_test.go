@@ -49,3 +49,18 @@ func ExampleWithSemaphores() {
 	fmt.Println(answer.Code)
 	// Output: 200
 }
+
+// On the port of the probes, for readiness and never for liveness.
+func ExampleReady() {
+	r, err := redlock.New([]redlock.Node{redlock.NewNode("127.0.0.1:1")}, redlock.WithoutLog()) // Nothing listens there.
+	if err != nil {
+		log.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/readyz/locks", redlockhttp.Ready(r))
+
+	answer := httptest.NewRecorder()
+	mux.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/readyz/locks", nil))
+	fmt.Println(answer.Code)
+	// Output: 503
+}

@@ -44,12 +44,7 @@ type handler struct {
 
 func (h handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	head := w.Header()
-	head.Set("Cache-Control", "no-store")
-	head.Set("X-Content-Type-Options", "nosniff")
-	head.Set("Referrer-Policy", "no-referrer")
-	if req.Method != http.MethodGet && req.Method != http.MethodHead {
-		head.Set("Allow", "GET, HEAD")
-		http.Error(w, "redlock: this page only shows: GET or HEAD", http.StatusMethodNotAllowed)
+	if !shows(w, req) {
 		return
 	}
 	var body []byte
@@ -71,6 +66,20 @@ func (h handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if req.Method == http.MethodGet {
 		_, _ = w.Write(body) // Whoever asked has gone.
 	}
+}
+
+// shows sets what all answers have, and answers what is no question; false then.
+func shows(w http.ResponseWriter, req *http.Request) bool {
+	head := w.Header()
+	head.Set("Cache-Control", "no-store")
+	head.Set("X-Content-Type-Options", "nosniff")
+	head.Set("Referrer-Policy", "no-referrer")
+	if req.Method == http.MethodGet || req.Method == http.MethodHead {
+		return true
+	}
+	head.Set("Allow", "GET, HEAD")
+	http.Error(w, "redlock: this page only shows: GET or HEAD", http.StatusMethodNotAllowed)
+	return false
 }
 
 // wantsJSON reports whether the request asks for JSON: by its query, or by naming it as acceptable

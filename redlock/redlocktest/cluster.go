@@ -74,7 +74,7 @@ func New(tb testing.TB, n int, opts ...redlock.Option) *Cluster {
 		tb:      tb,
 		ctx:     context.WithoutCancel(tb.Context()),
 		nodes:   testcluster.RunBubble(tb, n).Nodes, // The name means that it also works in bubbles.
-		opts:    append([]redlock.Option{redlock.WithNodeTimeout(nodeTimeout), redlock.WithTracer(made)}, opts...),
+		opts:    append([]redlock.Option{redlock.WithNodeTimeout(nodeTimeout), redlock.WithTracer(made), redlock.WithoutLog()}, opts...),
 		made:    made,
 		stopped: make([]bool, n),
 	}

@@ -54,6 +54,9 @@ func connect(addrs []string, ca, token string) ([]*redis.Client, error) {
 	}
 	var clients []*redis.Client
 	for _, addr := range addrs {
+		if addr == "" { // go-redis would take localhost.
+			return nil, errors.New("an empty address: is a variable unset?")
+		}
 		clients = append(clients, redis.NewClient(&redis.Options{
 			Addr:      addr,
 			TLSConfig: &tls.Config{RootCAs: trusted, MinVersion: tls.VersionTLS12},

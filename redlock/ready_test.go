@@ -1,0 +1,259 @@
+package redlock_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
+)
+
+func TestReadyTakesAQuorumOfVotes(t *testing.T) {
+	for n, need := range map[int]int{1: 1, 2: 2, 3: 2, 4: 3, 5: 3} {
+		inBubble(t, n, func(t *testing.T, c *testcluster.Cluster) {
+			r := newRedlock(t, c)
+			require.NoError(t, r.Ready(t.Context()), "it connects to nodes that nobody has needed")
+			synctest.Wait()
+			for down := 1; down <= n; down++ {
+				require.NoError(t, c.Nodes[down-1].Stop())
+				time.Sleep(3 * time.Second)
+				err := r.Ready(t.Context())
+				if n-down >= need {
+					require.NoError(t, err, "%d of %d are down", down, n)
+					continue
+				}
+				require.ErrorIs(t, err, redlock.ErrNoQuorum, "%d of %d are down", down, n)
+				require.ErrorContains(t, err, c.Nodes[0].Name()+": not connected: ")
+			}
+			require.NoError(t, c.Restart(true))
+			time.Sleep(3 * time.Second)
+			require.NoError(t, r.Ready(t.Context()))
+		})
+	}
+}
+
+// Nodes that hang before the first connection are waited for as a lock waits; those that hang later are noticed.
+func TestReadyWithNodesThatHang(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		for _, n := range c.Nodes[:2] {
+			require.NoError(t, n.Hang())
+		}
+		r := newRedlock(t, c)
+		start := time.Now()
+		err := r.Ready(t.Context())
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		assert.LessOrEqual(t, time.Since(start), redlock.DefaultConnectTimeout)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		start = time.Now()
+		require.Error(t, newRedlock(t, c).Ready(ctx))
+		assert.Equal(t, time.Millisecond, time.Since(start))
+		require.NoError(t, c.Resume())
+		time.Sleep(5 * time.Second)
+		require.NoError(t, r.Ready(t.Context()))
+		for _, n := range c.Nodes[:2] {
+			require.NoError(t, n.Hang())
+		}
+		time.Sleep(20 * time.Second)
+		require.ErrorIs(t, r.Ready(t.Context()), redlock.ErrNoQuorum)
+		require.NoError(t, c.Resume())
+	})
+}
+
+func TestReadyIsNotAQuarantine(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c, redlock.WithQuarantine(maxTTL))
+		require.ErrorIs(t, r.Ready(t.Context()), redlock.ErrNoQuorum)
+		synctest.Wait()
+		err := r.Ready(t.Context())
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		require.ErrorContains(t, err, "redlock: not ready: 0 of 3 nodes would vote, 2 needed (node1: quarantined for another 31s; node2: ")
+		other := newRedlock(t, c, redlock.WithQuarantine(maxTTL))
+		require.NoError(t, other.Admit(t.Context(), names(c)...))
+		require.NoError(t, r.Ready(t.Context()), "another process has admitted them, and this one has asked for no lock")
+		requireNoKeys(t, c)
+		for _, n := range c.Nodes[:2] {
+			require.NoError(t, n.Restart(false))
+		}
+		time.Sleep(3 * time.Second)
+		require.ErrorIs(t, r.Ready(t.Context()), redlock.ErrNoQuorum)
+		time.Sleep(maxTTL)
+		require.NoError(t, r.Ready(t.Context()))
+	})
+}
+
+func TestReadyOfNodesThatAreSetUpForOthers(t *testing.T) {
+	inBubble(t, 4, func(t *testing.T, c *testcluster.Cluster) {
+		admitted(t, c.First(3))
+		r := newRedlock(t, c, redlock.WithQuarantine(maxTTL))
+		err := r.Ready(t.Context())
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		require.ErrorContains(t, err, "set up for clients with 3 nodes")
+		admitted(t, c)
+		require.NoError(t, r.Ready(t.Context()))
+	})
+}
+
+func TestReadyDoesNotCountNodesThatRefuse(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		warm(t, r)
+		for _, n := range c.Nodes[:2] {
+			require.NoError(t, n.SetError("OOM command not allowed"))
+		}
+		for range 10 {
+			_, err := r.TryLock(t.Context(), []string{"x"}, ttl)
+			require.Error(t, err)
+			time.Sleep(time.Second)
+		}
+		require.ErrorContains(t, r.Ready(t.Context()), "OOM")
+	})
+}
+
+func TestReadyAfterClose(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		warm(t, r)
+		require.ErrorIs(t, r.Ready(cancelled(t)), context.Canceled)
+		require.NoError(t, r.Close(t.Context()))
+		require.ErrorIs(t, r.Ready(t.Context()), redlock.ErrClosed)
+		require.ErrorIs(t, (*redlock.Redlock)(nil).Ready(t.Context()), redlock.ErrNilRedlock)
+	})
+}
+
+// logged collects what slog's default logger is given about some nodes; other tests log, too.
+type logged struct {
+	slog.Handler
+
+	mu    *sync.Mutex
+	lines *[]string
+}
+
+func (l logged) Handle(_ context.Context, r slog.Record) error {
+	line := r.Message
+	r.Attrs(func(a slog.Attr) bool {
+		line += " " + a.String()
+		return true
+	})
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if strings.Contains(line, "first-day") {
+		*l.lines = append(*l.lines, line)
+	}
+	return nil
+}
+
+// listen has the default logger collect lines, until the test ends, and returns what takes them.
+func listen(t *testing.T) (take func() []string) {
+	t.Helper()
+	before := slog.Default()
+	l := logged{slog.DiscardHandler, new(sync.Mutex), new([]string)}
+	l.Handler = slog.NewTextHandler(discard{}, nil)
+	slog.SetDefault(slog.New(l))
+	t.Cleanup(func() { slog.SetDefault(before) })
+	return func() []string {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		lines := *l.lines
+		*l.lines = nil
+		return lines
+	}
+}
+
+type discard struct{}
+
+func (discard) Write(p []byte) (int, error) { return len(p), nil }
+
+// firstDay returns the nodes, of which the last ones cannot be connected to.
+func firstDay(c *testcluster.Cluster, wrong int) []redlock.Node {
+	nodes := nodesOf(c)
+	for i := range nodes {
+		nodes[i].Name = "first-day-" + nodes[i].Name
+		if i >= len(nodes)-wrong {
+			nodes[i].Pool = redlock.PoolFunc(func(context.Context) (redis.Conn, error) { return nil, errors.New("no such host") })
+		}
+	}
+	return nodes
+}
+
+func TestNodeThatWasNeverUpIsLoggedOnce(t *testing.T) {
+	take := listen(t)
+	for _, tt := range []struct {
+		n, wrong int
+		left     string
+	}{
+		{3, 1, "with one more failure nothing can be locked node=first-day-node3 error=no such host connected=2 nodes=3 quorum=2"},
+		{5, 1, "1 more may fail before nothing can be locked node=first-day-node5 error=no such host connected=4 nodes=5 quorum=3"},
+		{3, 2, "nothing can be locked node=first-day-node"},
+	} {
+		inBubble(t, tt.n, func(t *testing.T, c *testcluster.Cluster) {
+			r := newOver(t, firstDay(c, tt.wrong))
+			require.Empty(t, take(), "nobody has needed it yet")
+			_, _ = r.TryLock(t.Context(), []string{"x"}, ttl)
+			time.Sleep(redlock.DefaultConnectTimeout / 2)
+			require.Empty(t, take(), "not before the connect timeout")
+			time.Sleep(10 * time.Second)
+			lines := take()
+			require.Len(t, lines, tt.wrong)
+			for _, line := range lines {
+				assert.Contains(t, line, "redlock: a node could not be connected to since the start: "+tt.left)
+			}
+			time.Sleep(time.Hour)
+			assert.Empty(t, take())
+		})
+	}
+}
+
+func TestNothingIsLoggedOf(t *testing.T) {
+	take := listen(t)
+	for name, tt := range map[string]struct {
+		opt  redlock.Option
+		then func(t *testing.T, r *redlock.Redlock, c *testcluster.Cluster)
+	}{
+		"a hook":     {redlock.WithHook(func(context.Context, redlock.Event) {}), nil},
+		"WithoutLog": {redlock.WithoutLog(), nil},
+		"Close": {nil, func(t *testing.T, r *redlock.Redlock, _ *testcluster.Cluster) {
+			require.NoError(t, r.Close(t.Context()))
+		}},
+	} {
+		runInBubble(t, name, 3, func(t *testing.T, c *testcluster.Cluster) {
+			opts := []redlock.Option{redlock.WithNodeTimeout(100 * time.Millisecond)}
+			if tt.opt != nil {
+				opts = append(opts, tt.opt)
+			}
+			r := newOver(t, firstDay(c, 1), opts...)
+			warm(t, r)
+			if tt.then != nil {
+				tt.then(t, r, c)
+			}
+			time.Sleep(time.Minute)
+			assert.Empty(t, take())
+		})
+	}
+	runInBubble(t, "a node that was up", 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newOver(t, firstDay(c, 0))
+		warm(t, r)
+		require.NoError(t, c.Nodes[2].Stop())
+		time.Sleep(time.Minute)
+		assert.Empty(t, take())
+	})
+	runInBubble(t, "a node that starts late", 3, func(t *testing.T, c *testcluster.Cluster) {
+		require.NoError(t, c.Nodes[2].Stop())
+		r := newOver(t, firstDay(c, 0))
+		warm(t, r)
+		time.Sleep(redlock.DefaultConnectTimeout / 2)
+		require.NoError(t, c.Nodes[2].Restart(true))
+		time.Sleep(time.Minute)
+		assert.Empty(t, take())
+	})
+}
