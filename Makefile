@@ -27,10 +27,10 @@ NESTED := $(patsubst ./%/go.mod,%,$(shell find . -mindepth 2 -name go.mod -not -
 CHECKS := test-race fmt-check vet lint matrix-short tidy-check deps-check cross nested spec snippets bench-smoke quickstart mutants-short
 
 # As many heavy processes run at a time: compilers, test binaries, linters. The go command has as many by itself, so where
-# several of it run at a time, each has one.
+# several of it run at a time, each has one; proof/mutants sees to that itself.
 CORES   ?= $(shell getconf _NPROCESSORS_ONLN)
 ONE_JOB := $(strip $(shell $(GO) env GOFLAGS) -p=1)
-nested mutants mutants-short: export GOFLAGS = $(ONE_JOB)
+nested: export GOFLAGS = $(ONE_JOB)
 
 # The oldest Go that users may have, as its last patch: with the first ones, a bubble of
 # testing/synctest could hang the garbage collector (golang/go#75134).

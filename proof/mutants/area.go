@@ -4,17 +4,16 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
+	"regexp"
 	"strings"
 )
 
 // A mutant is one deliberate fault in the code.
 type mutant struct {
 	Name, What string // area/slug; what is wrong with the code, as docs/generated/mutants.md says it
-	Module     string // where the tests are, "." for the root
 	Tests      []tests
 	Env        []string
-	about      map[string]string // what else README.md names: subset, timeout, defect, ...
+	about      map[string]string // by key, what else it says: module, subset, timeout, ...
 	edits      []edit
 }
 
@@ -51,7 +50,6 @@ func parse(area, text string) (all []*mutant, err error) {
 	var m *mutant
 	path, names := "", map[string]bool{} // path is that of the file whose text follows.
 	for n, line := range strings.Split(text, "\n") {
-		var err error
 		head, isHead := strings.CutPrefix(line, "## ")
 		switch {
 		case n == 0 && !strings.HasPrefix(line, "# "):
@@ -64,7 +62,7 @@ func parse(area, text string) (all []*mutant, err error) {
 				err = fmt.Errorf("a mutant is '## slug: what is wrong', with a slug of its own")
 			}
 			names[slug], path = true, ""
-			m = &mutant{Name: area + "/" + slug, What: what, Module: ".", about: map[string]string{}}
+			m = &mutant{Name: area + "/" + slug, What: what, about: map[string]string{}}
 			all = append(all, m)
 		case m == nil:
 			err = fmt.Errorf("this is in no mutant: %q", line)
@@ -85,33 +83,36 @@ func parse(area, text string) (all []*mutant, err error) {
 	return all, nil
 }
 
+// keys are those of README.md's table, and what their values look like.
+var keys = map[string]string{
+	"test": `\.(/\S+)?( (Test|Fuzz|Example)\w*)+`, "module": `\S+`, "env": `\w+=.*`, "timeout": `(\d+[hms])+`, "in": `\S+`,
+	"subset": "yes", "copied": "yes",
+	"survives": `\S.*`, "found": `\S.*`, "defect": `\S.*`, "kind": `\S.*`, "promise": `\S.*`,
+}
+
 // set takes a line "key value". The key "in" begins an edit of a file, whose path it returns.
 func (m *mutant) set(line string) (path string, err error) {
 	key, value, _ := strings.Cut(line, " ")
-	words := strings.Fields(value)
-	switch {
-	case len(words) == 0:
-		err = fmt.Errorf("no value: %q", line)
+	switch form, known := keys[key]; {
+	case !known:
+		err = fmt.Errorf("unknown key %q", key)
+	case !regexp.MustCompile("^(" + form + ")$").MatchString(value):
+		err = fmt.Errorf("the value of %s looks like %s: %q", key, form, value)
 	case key == "in":
 		path = value
 		m.edits = append(m.edits, edit{path: path})
 	case key == "env":
 		m.Env = append(m.Env, value)
-	case key == "module":
-		m.Module = value
-	case key == "test" && (len(words) < 2 || words[0] != "." && !strings.HasPrefix(words[0], "./")):
-		err = fmt.Errorf("no package and tests: %q", line)
 	case key == "test":
+		words := strings.Fields(value)
 		m.Tests = append(m.Tests, tests{words[0], words[1:]})
-	case !slices.Contains(keys, key):
-		err = fmt.Errorf("unknown key %q", key)
+	case m.about[key] != "":
+		err = fmt.Errorf("a second %s", key)
 	default:
 		m.about[key] = value
 	}
 	return path, err
 }
-
-var keys = []string{"subset", "timeout", "copied", "survives", "found", "defect", "kind", "promise"}
 
 func (m *mutant) complete() error {
 	switch {

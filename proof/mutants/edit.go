@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +15,7 @@ import (
 type edit struct {
 	path     string // from the root of the repository
 	old, new []string
+	at       int // the line at which the old text was found
 }
 
 // addLine takes a line that begins with - or +. A - behind a + begins the next edit.
@@ -34,11 +34,10 @@ func (m *mutant) addLine(path, line string) {
 // files are those that the mutant changes.
 func (m *mutant) files() (paths []string) {
 	for _, e := range m.edits {
-		if !slices.Contains(paths, e.path) {
-			paths = append(paths, e.path)
-		}
+		paths = append(paths, e.path)
 	}
-	return paths
+	slices.Sort(paths)
+	return slices.Compact(paths)
 }
 
 // changed returns the text of each file of the tree at root that the mutant changes, as it is afterwards.
@@ -61,28 +60,26 @@ func (m *mutant) changed(root string) (map[string]string, error) {
 
 // edit makes the edits of one file. Each old text is looked for in the file as it was, so their order does not matter.
 func (m *mutant) edit(path string, lines []string) (string, error) {
-	at := map[int]edit{}
+	var found []edit
 	for _, e := range m.edits {
 		if e.path != path {
 			continue
 		}
-		place, err := find(lines, e.old, indentationIsFree(path))
+		at, err := find(lines, e.old, indentationIsFree(path))
 		if err != nil {
 			return "", err
 		}
-		if indentationIsFree(path) {
-			e = e.shifted(lines[place])
-		}
-		at[place] = e
+		found = append(found, e.shifted(at, lines))
 	}
+	slices.SortFunc(found, func(a, b edit) int { return a.at - b.at })
 	var b []string
 	next := 0
-	for _, place := range slices.Sorted(maps.Keys(at)) {
-		if place < next {
-			return "", fmt.Errorf("two old texts share a line: %q", lines[place])
+	for _, e := range found {
+		if e.at < next {
+			return "", fmt.Errorf("two old texts share a line: %q", lines[e.at])
 		}
-		b = append(append(b, lines[next:place]...), at[place].new...)
-		next = place + len(at[place].old)
+		b = append(append(b, lines[next:e.at]...), e.new...)
+		next = e.at + len(e.old)
 	}
 	return strings.Join(append(b, lines[next:]...), "\n"), nil
 }
@@ -111,16 +108,18 @@ func find(lines, old []string, free bool) (int, error) {
 	return found, nil
 }
 
-// shifted gives the new text the indentation of what was found: what its first line has more or less than the mutant
-// says, each new line has, too.
-func (e edit) shifted(found string) edit {
-	said, is := indentation(e.old[0]), indentation(found)
-	e.new = slices.Clone(e.new)
+// shifted gives the new text the indentation of what was found at a line: what the first line of it that is not empty has
+// more or less than the mutant says, each new line has, too.
+func (e edit) shifted(at int, lines []string) edit {
+	first := max(0, slices.IndexFunc(e.old, func(line string) bool { return strings.TrimSpace(line) != "" }))
+	said, is := indentation(e.old[first]), indentation(lines[at+first])
+	e.at, e.new = at, slices.Clone(e.new)
 	for i, line := range e.new {
+		own := indentation(line)
 		if rest, ok := strings.CutPrefix(line, said); ok && rest != "" {
 			e.new[i] = is + rest
-		} else if out := len(said) - len(indentation(line)); rest != "" { // It is further out than the first line.
-			e.new[i] = is[:max(0, len(is)-out)] + strings.TrimLeft(line, " \t")
+		} else if strings.HasPrefix(said, own) && own != line { // It is further out than the first line.
+			e.new[i] = is[:max(0, len(is)-len(said)+len(own))] + line[len(own):]
 		}
 	}
 	return e

@@ -24,6 +24,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -58,9 +59,8 @@ func run(ctx context.Context, args []string, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	r := &runner{root: filepath.Dir(filepath.Dir(strings.TrimSpace(string(mod)))), timeout: 2 * time.Minute} // It is run in proof/.
+	r := &runner{root: filepath.Dir(filepath.Dir(strings.TrimSpace(string(mod)))), timeout: 10 * time.Minute} // It is run in proof/.
 	if *fresh {
-		r.timeout = 10 * time.Minute // It runs all tests of a package.
 		return r.suggest(ctx, w)
 	}
 	all, err := readAll(filepath.Join(r.root, "proof", "mutants", "areas"))
@@ -162,11 +162,11 @@ func (res *result) text() string {
 	return fmt.Sprintf("%-9s %s (%.1f s): %s\n          %s\n", res.Outcome, res.Name, res.Seconds, res.What, by)
 }
 
-// parallel calls work for two items at a time, and done with each result, one at a time.
+// parallel calls work for two items at a time, if there are two cores, and done with each result, one at a time.
 func parallel[T, R any](items []T, work func(T) R, done func(R)) {
 	var mu sync.Mutex
 	var both errgroup.Group
-	both.SetLimit(2)
+	both.SetLimit(min(2, runtime.GOMAXPROCS(0)))
 	for _, item := range items {
 		both.Go(func() error {
 			result := work(item)

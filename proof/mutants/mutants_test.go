@@ -2,6 +2,8 @@ package main
 
 import (
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -32,10 +34,10 @@ func TestOldTextsAreInTheCode(t *testing.T) {
 
 func TestMutantsNameTestsThatThereAre(t *testing.T) {
 	declared := map[string][]string{}
-	name := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
+	name := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Example)\w*)\(`)
 	for _, m := range all(t) {
 		for _, ts := range m.Tests {
-			folder := filepath.Join(root, m.Module, ts.Package)
+			folder := filepath.Join(root, m.about["module"], ts.Package)
 			if declared[folder] == nil {
 				files, _ := filepath.Glob(filepath.Join(folder, "*_test.go"))
 				for _, file := range files {
@@ -109,6 +111,11 @@ func TestOldTextBecomesNewText(t *testing.T) {
 		"nowhere":                 {"f.md\n-b\n+c\n", "a\n", ""},
 		"twice":                   {"f.md\n-b\n+c\n", "b\nb\n", ""},
 		"twice, once indented":    {"f.go\n-b\n+c\n", "b\n\tb\n", ""},
+		"mixed indentation":       {"f.go\n-\ta `\n+\ta `\n+   b\n+ c\n", "\ta `\n", "\ta `\n   b\n c\n"},
+		"behind an empty line":    {"f.go\n-\n-\ta()\n+\n+\tb()\n", "\n\t\ta()\n", "\n\t\tb()\n"},
+		"one twice":               {"f.md\n-a\n+b\n-a\n+c\n", "a\n", ""},
+		"two begin at a line":     {"f.md\n-a\n+b\n-a\n-b\n+c\n", "a\nb\n", ""},
+		"the end of a file":       {"f.md\n-b\n+c\n", "a\nb", "a\nc"},
 		"two share a line":        {"f.md\n-a\n-b\n+x\n-b\n-c\n+y\n", "a\nb\nc\n", ""},
 		"the same":                {"f.md\n-b\n+b\n", "b\n", ""},
 	} {
@@ -147,6 +154,10 @@ func TestAreaThatIsMalformedIsRefused(t *testing.T) {
 		"no change":             head + "f\n",
 		"no old text":           head + "f\n+a\n",
 		"text in no file":       "# x\n## slug: x\ntest . TestX\n-a\n+b\n",
+		"not yes":               "# x\n## slug: x\ntest . TestX\nsubset no\nin f\n-a\n+b\n",
+		"no duration":           "# x\n## slug: x\ntest . TestX\ntimeout 30\nin f\n-a\n+b\n",
+		"no variable":           "# x\n## slug: x\ntest . TestX\nenv SIM_SEEDS\nin f\n-a\n+b\n",
+		"a key twice":           "# x\n## slug: x\ntest . TestX\nfound a\nfound b\nin f\n-a\n+b\n",
 		"text below empty line": head + "f\n-a\n+b\n\n-c\n+d\n",
 	} {
 		if _, err := parse("area", text); err == nil {
@@ -233,16 +244,21 @@ func TestMutantsAreKilledOrNot(t *testing.T) {
 	}
 }
 
-func TestChangeIsWrittenAsAMutant(t *testing.T) {
-	r := x(t)
-	add := func(args ...string) {
-		if _, err := git(r.root, args...); err != nil {
+// commit makes a repository of a folder, and commits all that is there.
+func commit(t *testing.T, folder string) {
+	t.Helper()
+	for _, args := range [][]string{
+		{"init", "-q"}, {"add", "."}, {"-c", "user.name=x", "-c", "user.email=x@example.com", "commit", "-qm", "x"},
+	} {
+		if _, err := git(folder, args...); err != nil {
 			t.Fatal(err)
 		}
 	}
-	add("init", "-q")
-	add("add", ".")
-	add("-c", "user.name=x", "-c", "user.email=x@example.com", "commit", "-qm", "x")
+}
+
+func TestChangeIsWrittenAsAMutant(t *testing.T) {
+	r := x(t)
+	commit(t, r.root)
 	if err := r.suggest(t.Context(), t.Output()); err == nil || !strings.Contains(err.Error(), "nothing is changed") {
 		t.Error(err)
 	}
@@ -258,7 +274,9 @@ func TestChangeIsWrittenAsAMutant(t *testing.T) {
 	if err != nil {
 		t.Fatal(b.String(), err)
 	}
-	add("checkout", "-q", ".")
+	if _, err := git(r.root, "checkout", "-q", "."); err != nil {
+		t.Fatal(err)
+	}
 	got, err := ms[0].changed(r.root)
 	if err != nil || got["x/x.go"] != changed {
 		t.Errorf("%v\n%s\n%s", err, b.String(), got["x/x.go"])
@@ -271,5 +289,92 @@ func TestChangeIsWrittenAsAMutant(t *testing.T) {
 	}
 	if err := r.suggest(t.Context(), t.Output()); err == nil || !strings.Contains(err.Error(), "no test has noticed it") {
 		t.Error(err)
+	}
+}
+
+// Whatever is changed in a file, the mutant that is printed makes the same of it.
+func TestAnyChangeOfLinesIsWrittenAsAMutant(t *testing.T) {
+	const files = 300
+	r, random := &runner{root: t.TempDir()}, rand.New(rand.NewPCG(1, 2))
+	alphabet := []string{"a", "\ta", "  a", " b", "\t\tb", "", "}", "-c", "\t"}
+	text := func(lines []string) string { return strings.Join(lines, "\n") }
+	line := func() string { return alphabet[random.IntN(len(alphabet))] }
+	name := func(i int) string { return fmt.Sprint(i, []string{".go", ".md"}[i%2]) }
+	was := map[string][]string{}
+	texts := map[string]string{}
+	for i := range files {
+		lines := make([]string, random.IntN(14))
+		for j := range lines {
+			lines[j] = line()
+		}
+		was[name(i)], texts[name(i)] = lines, text(lines)
+	}
+	if err := write(r.root, texts); err != nil {
+		t.Fatal(err)
+	}
+	commit(t, r.root)
+	for file, lines := range was {
+		is := slices.Clone(lines)
+		for range 1 + random.IntN(4) {
+			at := random.IntN(len(is) + 1)
+			is = slices.Replace(is, at, min(len(is), at+random.IntN(3)), slices.Repeat([]string{line()}, random.IntN(3))...)
+		}
+		if text(is) == text(lines) {
+			continue
+		}
+		m := &mutant{}
+		err := errors.Join(write(r.root, map[string]string{file: text(is)}), r.difference(m, file))
+		if err != nil {
+			t.Errorf("%q, %q: %v", lines, is, err)
+			continue
+		}
+		ms, err := parse("area", strings.TrimSuffix(head, "in ")+m.text())
+		if err != nil {
+			t.Fatalf("%v\n%s", err, m.text())
+		}
+		if got, err := ms[0].edit(file, strings.Split(text(lines), "\n")); err != nil || got != text(is) {
+			t.Errorf("%q, %q: %q: %v\n%s", lines, is, got, err, m.text())
+		}
+	}
+}
+
+// It would be a mutant of less than what was broken.
+func TestNewAndDeletedFilesAreNoMutant(t *testing.T) {
+	for name, change := range map[string]func(r *runner) error{
+		"x/new.go": func(r *runner) error { return write(r.root, map[string]string{"x/new.go": "package x\n"}) },
+		"x/x.lua": func(r *runner) error {
+			_, err := git(r.root, "add", "x/x.lua")
+			return err
+		},
+		"x/x.go": func(r *runner) error {
+			return os.Rename(filepath.Join(r.root, "x/x.go"), filepath.Join(r.root, "x/y.go"))
+		},
+	} {
+		r := x(t)
+		commit(t, r.root)
+		if name == "x/x.lua" {
+			if err := write(r.root, map[string]string{name: "return 1\n"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		err := errors.Join(change(r), write(r.root, map[string]string{"x/x_test.go": "package x\n"}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.suggest(t.Context(), t.Output()); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A test that runs beside the one that panics or hangs may be the first in the list.
+func TestWhatAProcessSaidLastIsFoundWhicheverTestRan(t *testing.T) {
+	v, _ := read([]byte(`{"Action":"run","Test":"TestA"}
+{"Action":"run","Test":"TestB"}
+{"Action":"output","Test":"TestB","Output":"panic: test timed out after 1m0s\n"}
+{"Action":"fail"}
+`))
+	if v.line != "panic: test timed out after 1m0s" || len(v.failed) != 2 {
+		t.Error(v)
 	}
 }

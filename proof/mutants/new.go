@@ -19,8 +19,8 @@ import (
 // packages that import what is changed: in its own module, and in the others if none has failed there.
 func (r *runner) suggest(ctx context.Context, w io.Writer) error {
 	m := &mutant{Name: "the change"}
-	list, err := git(r.root, "diff", "--name-only", "HEAD", "--", ".", ":!proof/mutants")
-	for changed := range strings.FieldsSeq(list) {
+	files, err := r.changedFiles()
+	for _, changed := range files {
 		if err == nil {
 			err = r.difference(m, changed)
 		}
@@ -42,68 +42,128 @@ func (r *runner) suggest(ctx context.Context, w io.Writer) error {
 		}
 	}
 	say(w, "## slug: what is wrong with the code\n%s", strings.Join(noticed, ""))
-	for i, e := range m.edits {
-		if i == 0 || e.path != m.edits[i-1].path || len(m.edits[i-1].new) == 0 {
-			say(w, "in %s\n", e.path)
-		}
-		say(w, "%s", e.text())
-	}
+	say(w, "%s", m.text())
 	if err == nil && len(noticed) == 0 {
 		err = errors.New("no test has noticed it")
 	}
 	return err
 }
 
-func (e edit) text() (text string) {
-	for _, line := range e.old {
-		text += "-" + line + "\n"
-	}
-	for _, line := range e.new {
-		text += "+" + line + "\n"
+// text is what the mutant changes, as parse reads it.
+func (m *mutant) text() (text string) {
+	for i, e := range m.edits {
+		if i == 0 || e.path != m.edits[i-1].path || len(m.edits[i-1].new) == 0 {
+			text += "in " + e.path + "\n"
+		}
+		for _, line := range e.old {
+			text += "-" + line + "\n"
+		}
+		for _, line := range e.new {
+			text += "+" + line + "\n"
+		}
 	}
 	return text
 }
 
-var hunk = regexp.MustCompile(`(?m)^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@`)
+// changedFiles are those that differ from the last commit. A mutant only changes files that there are.
+func (r *runner) changedFiles() (paths []string, err error) {
+	list, err := git(r.root, "diff", "--name-status", "--no-renames", "-z", "HEAD", "--", ".", ":!proof/mutants")
+	unknown, err2 := git(r.root, "ls-files", "-z", "--others", "--exclude-standard", "--", "*.go", "*.lua")
+	if err = errors.Join(err, err2); err != nil {
+		return nil, err
+	}
+	words := strings.Split(list, "\x00") // A, M or D, and a path.
+	for i := 0; i+1 < len(words); i += 2 {
+		if words[i] != "M" {
+			return nil, fmt.Errorf("%s is new or gone, and a mutant only changes lines: commit your own work before you break it", words[i+1])
+		}
+		paths = append(paths, words[i+1])
+	}
+	if unknown != "" {
+		return nil, fmt.Errorf("git does not know these files: commit your own work before you break it: %q", strings.Split(unknown, "\x00"))
+	}
+	return paths, nil
+}
+
+var hunkRE = regexp.MustCompile(`(?m)^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@`)
+
+// A hunk is lines that differ: from (inclusive) and to (exclusive), as they were and as they are now.
+type hunk struct{ from, to, nowFrom, nowTo int }
 
 // difference adds what is changed in a file: each hunk with as many lines around it as make its old text unique.
 func (r *runner) difference(m *mutant, changed string) error {
 	was, err := git(r.root, "show", "HEAD:"+changed)
 	is, err2 := os.ReadFile(filepath.Join(r.root, changed))
-	diff, err3 := git(r.root, "diff", "--no-ext-diff", "-U0", "HEAD", "--", changed)
+	diff, err3 := git(r.root, "diff", "--no-ext-diff", "--no-textconv", "--no-color", "--text", "-U0", "HEAD", "--", changed)
 	if err := errors.Join(err, err2, err3); err != nil {
 		return err
 	}
 	before, after := strings.Split(was, "\n"), strings.Split(string(is), "\n")
-	free, end := indentationIsFree(changed), 0
-	for _, match := range hunk.FindAllStringSubmatch(diff, -1) {
-		var n [4]int
-		for i, digits := range match[1:] {
-			n[i] = 1
-			if digits != "" {
-				n[i], _ = strconv.Atoi(digits)
-			}
+	var hunks []hunk
+	for _, match := range hunkRE.FindAllStringSubmatch(diff, -1) {
+		var h hunk
+		h.from, h.to = lines(match[1], match[2])
+		h.nowFrom, h.nowTo = lines(match[3], match[4])
+		hunks = append(hunks, h)
+	}
+	if n := len(hunks); n > 0 && (before[len(before)-1] == "") != (after[len(after)-1] == "") {
+		hunks[n-1].to, hunks[n-1].nowTo = len(before), len(after) // A line end has come or gone there.
+	}
+	for i := 0; i < len(hunks); {
+		if h := hunks[i]; h.from < h.to && unique(before, before[h.from:h.to], indentationIsFree(changed)) {
+			i++
+		} else {
+			hunks, i = grow(hunks, i, len(before))
 		}
-		from, to, nowFrom, nowTo := n[0]-1, n[0]-1+n[1], n[2]-1, n[2]-1+n[3]
-		if n[1] == 0 { // Lines are added behind the one that is named; where lines are taken away, that one is named, too.
-			from, to = from+1, to+1
-		}
-		if n[3] == 0 {
-			nowFrom, nowTo = nowFrom+1, nowTo+1
-		}
-		for from >= end && to < len(before) && (from == to || !unique(before, before[from:to], free)) {
-			if from > end {
-				from, nowFrom = from-1, nowFrom-1
-			} else { // What is before it is changed, too, or the file begins.
-				to, nowTo = to+1, nowTo+1
-			}
-		}
-		if from < end || !unique(before, before[from:to], free) {
-			return fmt.Errorf("%s:%d: what is changed there cannot be told from its surroundings", changed, from+1)
-		}
-		m.edits, end = append(m.edits, edit{changed, before[from:to], after[nowFrom:nowTo]}), to
+	}
+	for _, h := range hunks {
+		m.edits = append(m.edits, edit{path: changed, old: before[h.from:h.to], new: after[h.nowFrom:h.nowTo]})
+	}
+	got, err := m.edit(changed, before)
+	if err == nil && got != string(is) { // As of a file that is no text.
+		err = errors.New("what is changed there cannot be said in lines")
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", changed, err)
 	}
 	return nil
+}
+
+// lines are those that a diff numbers, from 0 on. Of no lines it names the one before.
+func lines(first, count string) (from, to int) {
+	from, _ = strconv.Atoi(first)
+	n, err := strconv.Atoi(count)
+	switch {
+	case err != nil: // One line has no count.
+		return from - 1, from
+	case n == 0:
+		return from, from
+	}
+	return from - 1, from - 1 + n
+}
+
+// grow takes a line before a hunk to it, or one behind it, or makes one of it and its neighbour. It returns where to go on.
+func grow(hunks []hunk, i, end int) ([]hunk, int) {
+	h, start := &hunks[i], 0
+	if i > 0 {
+		start = hunks[i-1].to
+	}
+	if i+1 < len(hunks) {
+		end = hunks[i+1].from
+	}
+	switch {
+	case h.from > start:
+		h.from, h.nowFrom = h.from-1, h.nowFrom-1
+	case h.to < end:
+		h.to, h.nowTo = h.to+1, h.nowTo+1
+	case i+1 < len(hunks):
+		h.to, h.nowTo = hunks[i+1].to, hunks[i+1].nowTo
+		hunks = slices.Delete(hunks, i+1, i+2)
+	default:
+		hunks[i-1].to, hunks[i-1].nowTo = h.to, h.nowTo
+		return hunks[:i], i - 1
+	}
+	return hunks, i
 }
 
 func unique(lines, old []string, free bool) bool {

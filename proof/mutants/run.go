@@ -39,10 +39,10 @@ const (
 )
 
 // A runner tries mutants on the tree at root, and leaves that as it is: the go command gets the changed files as an
-// overlay, so nothing is compiled again but what depends on them.
+// overlay, so nothing is compiled again but what depends on them. With -p=1 each go command is one heavy process at a time.
 type runner struct {
 	root, scratch string
-	timeout       time.Duration // of the tests of one package
+	timeout       time.Duration // of the tests of one package, unless the mutant has one
 }
 
 // try runs the tests that must notice the mutant, package by package, until one fails.
@@ -52,15 +52,15 @@ func (r *runner) try(ctx context.Context, m *mutant) result {
 	for _, t := range m.Tests {
 		res.Tests = append(res.Tests, t.Names...)
 	}
-	dir := filepath.Join(r.scratch, strings.ReplaceAll(m.Name, "/", "-"))
+	dir := filepath.Join(r.scratch, m.Name)
 	defer func() { _ = os.RemoveAll(dir) }()
 	root, args, err := r.prepare(m, dir)
-	switch module := filepath.Join(root, m.Module); {
+	switch module := filepath.Join(root, m.about["module"]); {
 	case err != nil:
 		res.Outcome, res.Failure = broken, err.Error()
 	case m.about["survives"] != "":
 		res.Outcome, res.Failure = explained, m.about["survives"]
-		cmd := exec.CommandContext(ctx, "go", append(append([]string{"build"}, args...), "./...")...)
+		cmd := exec.CommandContext(ctx, "go", append(append([]string{"build", "-p=1"}, args...), "./...")...)
 		cmd.Dir = module
 		if out, err := cmd.CombinedOutput(); err != nil {
 			res.Outcome, res.Failure = broken, strings.TrimSpace(string(out))
@@ -88,7 +88,7 @@ func (r *runner) tryTests(ctx context.Context, m *mutant, res *result, module st
 			return
 		case len(v.failed) > 0:
 			res.Outcome, res.Failure, res.Failed = killed, v.line, v.failed
-			res.killers = &suite{m.Module, m.Env, tests{t.Package, v.failed}}
+			res.killers = &suite{m.about["module"], m.Env, tests{t.Package, v.failed}}
 			return
 		}
 	}
@@ -124,7 +124,7 @@ type verdict struct {
 // test runs some tests of one package, or all. A test that hangs until the timeout has failed; on a busy machine, that
 // alone says nothing of the code.
 func (r *runner) test(ctx context.Context, module string, t tests, env, args []string) verdict {
-	args = append([]string{"test", "-json", "-short", "-count=1", "-vet=off", "-ldflags=-s -w", "-timeout=" + r.timeout.String()}, args...)
+	args = append([]string{"test", "-json", "-short", "-p=1", "-count=1", "-vet=off", "-ldflags=-s -w", "-timeout=" + r.timeout.String()}, args...)
 	if len(t.Names) > 0 {
 		args = append(args, "-run=^("+strings.Join(t.Names, "|")+")$")
 	}
@@ -174,9 +174,10 @@ func read(out []byte) (v verdict, rest string) {
 	if len(v.failed) == 0 && crashed {
 		v.failed = running
 	}
-	if len(v.failed) > 0 {
-		v.line = failure(texts[v.failed[0]])
+	for _, test := range v.failed { // Of several that ran when the process ended, any may have what it said last.
+		v.line += texts[test]
 	}
+	v.line = failure(v.line)
 	return v, texts[""]
 }
 
