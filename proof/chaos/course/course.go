@@ -59,6 +59,9 @@ type run struct {
 
 	ttl atomic.Int64 // Of clients that are started from now on.
 
+	growing sync.Mutex // Guards step, which is the one of Plan.Sets that all clients have.
+	step    int
+
 	mu     sync.Mutex
 	events []history.Event
 	errs   []error
@@ -70,6 +73,7 @@ type node struct {
 	cluster *testcluster.Cluster
 	ways    []way // By the number of the client.
 	busy    sync.Mutex
+	votes   time.Duration // When it does again after the last time it was killed. Guarded by busy.
 
 	clock  string // The file of its clock, see preload/clock.c.
 	offset time.Duration
@@ -84,6 +88,7 @@ type client struct {
 	busy   sync.Mutex
 	starts int
 	maxTTL time.Duration
+	set    []int // Its nodes; nil: all.
 
 	now atomic.Pointer[process]
 }
