@@ -260,7 +260,7 @@ func TestOneRedisBecomesThree(t *testing.T) {
 	_, err := conn.Do("CONFIG", "SET", "requirepass", secret)
 	require.NoError(t, err)
 	defer func() { _, _ = conn.Do("CONFIG", "SET", "requirepass", "") }()
-	ended, err := redis.Int(conn.Do("CLIENT", "KILL", "TYPE", "normal", "USER", "default", "SKIPME", "yes"))
+	ended, err := redis.Int(conn.Do("CLIENT", "KILL", "USER", "default", "SKIPME", "yes"))
 	require.NoError(t, err)
 	assert.Positive(t, ended)
 	list, err := redis.String(conn.Do("CLIENT", "LIST"))

@@ -180,11 +180,12 @@ func (r *run) see(e history.Event) {
 	}
 }
 
-// passOn has the next client release the lock. If that one is dead at the moment, the lock expires.
+// passOn has the next client release the lock. If that one is dead at the moment, or has another set, the lock expires.
 func (r *run) passOn(e history.Event) {
 	for i, c := range r.clients {
 		if p := c.now.Load(); p != nil && p.name == e.Client {
-			if next := r.clients[(i+1)%len(r.clients)].now.Load(); next != nil {
+			// Who has another set counts the nodes that had the lock by that, and may say that it was lost.
+			if next := r.clients[(i+1)%len(r.clients)].now.Load(); next != nil && slices.Equal(next.set, p.set) {
 				_ = next.Say(protocol.Command{Do: protocol.Release, Owner: e.Client, Lock: e.Lock, Resources: e.Resources, Token: e.Token})
 			}
 			return
