@@ -153,7 +153,9 @@ func (r *run) raise(f plan.Fault) {
 // of it. The step is over when the longest ttl has passed and no node is in quarantine. A node that has left is emptied: if
 // it comes back, it comes as another one.
 func (r *run) grow(f plan.Fault) {
-	r.growing.Lock()
+	if !r.growing.TryLock() {
+		return // On a busy machine: the step before is not over.
+	}
 	defer r.growing.Unlock()
 	sets := r.Plan.Sets
 	before, set := sets[r.step%len(sets)], sets[(r.step+1)%len(sets)]

@@ -130,7 +130,7 @@ func (d *drawing) drawWhole() {
 	}
 }
 
-// drawSteps draws when the set of nodes changes. A step that takes longer than usual puts off the next ones.
+// drawSteps draws when the set of nodes changes. While a step takes longer than usual, the next ones are left out.
 func (d *drawing) drawSteps() {
 	for at := 4 * warmup; d.has(Grow) && at+5*time.Second < d.p.Duration; at += 11 * time.Second {
 		d.p.Faults = append(d.p.Faults, Fault{At: at, For: 5 * time.Second, Kind: Grow, Node: -1})
