@@ -79,7 +79,7 @@ var (
 	ErrQuarantined = quarantine.ErrQuarantined
 
 	// ErrConfigMismatch means that, with WithQuarantine, the node is set up for clients with
-	// another number of nodes, and grants this client no lock; see [Redlock.Admit].
+	// other numbers of nodes, and grants this client no lock; see [Redlock.Admit].
 	ErrConfigMismatch = quarantine.ErrConfigMismatch
 )
 

@@ -15,9 +15,9 @@ import (
 // Admit ends the quarantine of the named nodes and has them adopt this client's number of nodes
 // and maxTTL, also a maxTTL that is smaller than what they have heard of. From then on they
 // grant locks. It is for an operator who knows that no lock is held that those nodes have
-// forgotten: for a new cluster, after a restart of a node that keeps its data, or after a change
-// of the number of nodes; see docs/operations.md. A node that is admitted too early can let a
-// second holder in. A larger maxTTL needs no Admit.
+// forgotten: for a new cluster, after a restart of a node that keeps its data, or when all clients
+// have got another number of nodes; see docs/operations.md. A node that is admitted too early can
+// let a second holder in. A larger maxTTL needs no Admit.
 //
 // The nodes are given by their names; there is no way to say "all". The call fails before any
 // I/O if a name is none of New's, if none is given, or without WithQuarantine. Otherwise it asks

@@ -301,8 +301,9 @@ func WithPrefix(p string) Option {
 // I/O. Nodes remember the largest maxTTL of the clients that have asked them, and abstain for
 // that long; so it can be raised client by client, and only [Redlock.Admit] lowers it. Nodes
 // also remember for how many nodes they are set up, and grant nothing to a client with another
-// number (ErrConfigMismatch). docs/operations.md says how to change either. A client without
-// the option is not held back by any of this.
+// number (ErrConfigMismatch), but for the first neighbour that comes: 3 and 4, say, until
+// [Redlock.Admit] leaves one of them. docs/operations.md says how to change either. A client
+// without the option is not held back by any of this.
 //
 // It costs the nodes a few microseconds for each lock, and takes the right to INFO. For New
 // only. maxTTL must be at least 1 ms and at most 30 days. Default: off.

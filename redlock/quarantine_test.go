@@ -99,27 +99,87 @@ func TestQuarantineRefusesAnotherNumberOfNodesUntilItIsAdmitted(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		slowDown(t, c)
 		three := admitted(t, c)
-		two := newOver(t, nodesOf(c)[:2], redlock.WithQuarantine(2*maxTTL))
-		err := refusal(t, redlock.ErrNoQuorum, two, []string{"x"}, ttl)
+		one := newOver(t, nodesOf(c)[:1], redlock.WithQuarantine(2*maxTTL))
+		err := refusal(t, redlock.ErrNoQuorum, one, []string{"x"}, ttl)
 		require.ErrorContains(t, err, "set up for clients with 3 nodes")
 		require.NotErrorIs(t, err, redlock.ErrConfigMismatch, "a node's error is in the votes only")
 		qe := quorumError(t, err)
 		assert.True(t, slices.ContainsFunc(qe.Votes, func(v redlock.Vote) bool { return errors.Is(v.Err, redlock.ErrConfigMismatch) }))
 		synctest.Wait()
-		for i, s := range two.Stats().Nodes {
+		for i, s := range one.Stats().Nodes {
 			assert.True(t, s.Up)
 			require.ErrorIs(t, s.Abstains, redlock.ErrConfigMismatch)
 			require.NotErrorIs(t, s.Abstains, redlock.ErrQuarantined)
 			assert.Equal(t, maxTTL, markerOf(t, c.Nodes[i]).MaxTTL, "who is refused does not prolong a quarantine")
 		}
 		lockOnce(t, three)
-		require.NoError(t, two.Admit(t.Context(), names(c)[:2]...))
-		lockOnce(t, two)
+		require.NoError(t, one.Admit(t.Context(), names(c)[:1]...))
+		lockOnce(t, one)
 		synctest.Wait()
-		for _, s := range two.Stats().Nodes {
+		for _, s := range one.Stats().Nodes {
 			require.NoError(t, s.Abstains)
 		}
 	})
+}
+
+// Clients with one node more or less come beside those that are there, and are counted with their maxTTL. A third size
+// gets nothing, after a restart either, until Admit has moved the pair on: then the size that was left behind does not.
+func TestQuarantineAdmitsTwoNeighbouringSizesAndAdmitMovesThePairOn(t *testing.T) {
+	for _, sizes := range [][]int{{3, 4, 5}, {5, 4, 3}, {1, 2, 3}, {3, 2, 1}} {
+		inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
+			slowDown(t, c)
+			open := func(step int, maxTTL time.Duration) *redlock.Redlock {
+				return newOver(t, nodesOf(c)[:sizes[step]], redlock.WithQuarantine(maxTTL))
+			}
+			shared := c.Nodes[0] // All of them have it, and a refusal of it is one too many for those with one or two nodes.
+			markers := func() (m []quarantine.Marker) {
+				synctest.Wait()
+				for i := range slices.Min(sizes) {
+					m = append(m, markerOf(t, c.Nodes[i]))
+				}
+				return m
+			}
+			before := open(0, maxTTL)
+			require.NoError(t, before.Admit(t.Context(), names(c)[:sizes[0]]...))
+			lockOnce(t, before)
+			next := open(1, 2*maxTTL)
+			if sizes[1] > sizes[0] { // An operator knows that nobody has used the new node.
+				require.NoError(t, next.Admit(t.Context(), names(c)[sizes[1]-1]))
+			} else { // A node that leaves has been stopped, or it would go on voting for those that still list it.
+				require.NoError(t, c.Nodes[sizes[0]-1].Stop())
+			}
+			lockOnce(t, next)
+			lockOnce(t, before)
+			for range 2 {
+				require.NoError(t, shared.Restart(true))
+				time.Sleep(3 * time.Second) // They are connected again.
+				third := open(2, 4*maxTTL)
+				err := refusal(t, redlock.ErrNoQuorum, third, []string{"x"}, ttl)
+				require.ErrorContains(t, err, fmt.Sprintf("set up for clients with %d or %d nodes", min(sizes[0], sizes[1]), max(sizes[0], sizes[1])))
+				for _, m := range markers() {
+					assert.Equal(t, []int{sizes[0], sizes[1]}, []int{m.Nodes, m.Other})
+					assert.Equal(t, 2*maxTTL, m.MaxTTL, "a neighbour's counts, and that of who is refused does not")
+				}
+				require.NoError(t, third.Close(t.Context()))
+			}
+			time.Sleep(2*maxTTL + 2*time.Second)
+			lockOnce(t, next)
+			lockOnce(t, before)
+
+			require.NoError(t, next.Admit(t.Context(), names(c)[:sizes[1]]...))
+			for _, m := range markers() {
+				assert.Equal(t, []int{sizes[1], 0}, []int{m.Nodes, m.Other})
+			}
+			third := open(2, maxTTL)
+			if sizes[2] > sizes[1] {
+				require.NoError(t, third.Admit(t.Context(), names(c)[sizes[2]-1]))
+			}
+			lockOnce(t, third)
+			lockOnce(t, next)
+			synctest.Wait()
+			require.ErrorContains(t, refusal(t, redlock.ErrNoQuorum, before, []string{"x"}, ttl), "set up for")
+		})
+	}
 }
 
 func lockOnce(t *testing.T, r *redlock.Redlock) {
@@ -133,7 +193,8 @@ func TestQuarantineMarkers(t *testing.T) {
 	assert.Equal(t, quarantine.Marker{Run: run, Votes: true, Nodes: 3, MaxTTL: 30 * time.Second, Since: time.UnixMilli(5)},
 		quarantine.ParseMarker(run+" votes 3 30000 5"))
 	assert.False(t, quarantine.ParseMarker(run+" waits 3 30000 5").Votes)
-	for _, strange := range []string{"", "x", run, run + " votes 3 30000", run + " votes 3 30000 x", run + " votes -3 30000 0"} {
+	assert.Equal(t, 4, quarantine.ParseMarker(run+" votes 3 30000 5 4").Other)
+	for _, strange := range []string{"", "x", run, run + " votes 3 30000", run + " votes 3 30000 x", run + " votes -3 30000 0", run + " votes 3 30000 0 ", run + " votes 3 30000 0 4 5"} {
 		assert.Zero(t, quarantine.ParseMarker(strange), strange)
 	}
 }

@@ -108,6 +108,27 @@ func TestQuarantineHearsOfALargerMaxTTLInEveryRequestOnAServer(t *testing.T) {
 	require.Contains(t, says(redlock.WithQuarantine(longMaxTTL)), "abstains for 1h0m0s after a restart")
 }
 
+// While clients of two sizes come, neither needs an INFO for a lock.
+func TestQuarantineFastTextsServeBothSizesOnAServer(t *testing.T) {
+	c := testcluster.RunServers(t, 2)
+	one := newPatient(t, nodesOf(c)[:1], redlock.WithPolling(), redlock.WithQuarantine(longMaxTTL))
+	two := newPatient(t, nodesOf(c), redlock.WithPolling(), redlock.WithQuarantine(longMaxTTL))
+	require.NoError(t, one.Admit(t.Context(), names(c)[0]))
+	require.NoError(t, two.Admit(t.Context(), names(c)[1]))
+	conn := adminConn(t, c.Nodes[0])
+	for _, r := range []*redlock.Redlock{one, two, one} {
+		cycle(t, r, "warm", time.Second)
+		_, err := conn.Do("CONFIG", "RESETSTAT")
+		require.NoError(t, err)
+		cycle(t, r, "x", time.Second)
+		stats, err := redis.String(conn.Do("INFO", "commandstats"))
+		require.NoError(t, err)
+		assert.Contains(t, stats, "cmdstat_evalsha:")
+		assert.NotContains(t, stats, "cmdstat_info:")
+	}
+	assert.Equal(t, 2, markerOf(t, c.Nodes[0]).Other)
+}
+
 // A server that refuses writes does not even cache a text that names a run.
 func TestQuarantineLookThatIsRefusedLeavesNoTextOnAServer(t *testing.T) {
 	c := testcluster.RunServers(t, 1)

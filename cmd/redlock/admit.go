@@ -12,7 +12,6 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/spf13/cobra"
 
-	"github.com/seed6c881748/redlock/internal/brief"
 	"github.com/seed6c881748/redlock/internal/quarantine"
 	"github.com/seed6c881748/redlock/redlock"
 )
@@ -31,12 +30,16 @@ func (t *tool) admitCommand() *cobra.Command {
 
 The nodes are named as redlock check shows them: host:port, or host:port/db. There is no way to say all. --nodes must be all of the clients' nodes, and --quarantine their longest ttl: a node that was set up for others refuses them its votes. So it is refused if a named node is set up for another number of nodes or another longest ttl; for a node that knows nothing, as a new one does, what the others say counts. A single node that knows nothing is refused, too.
 
-With --force the nodes adopt what is given, whatever they are set up for: after a change of the number of nodes, to make the longest ttl smaller, or for a node that is meant to be the only one.`,
+While nodes are added or taken away one at a time, a node is set up for two numbers, such as 3 and 4, and for no third one. When all clients have the new nodes, admit leaves the number that is given, so that the next step can begin. It ends a quarantine of the named nodes, too: do not name one that may have forgotten locks.
+
+With --force the nodes adopt what is given, whatever they are set up for: after a change of the number of nodes by more than one, to make the longest ttl smaller, or for a node that is meant to be the only one.`,
 		Example: `  redlock admit --quarantine 30s 10.0.0.2:6379
 
-  # There are five nodes now, and all clients have been stopped:
-  export REDLOCK_NODES=10.0.0.1:6379,10.0.0.2:6379,10.0.0.3:6379,10.0.0.4:6379,10.0.0.5:6379
-  redlock admit --quarantine 30s --force 10.0.0.1:6379 10.0.0.2:6379 10.0.0.3:6379 10.0.0.4:6379 10.0.0.5:6379`,
+  # A fourth node is about to come, and has never been used:
+  export REDLOCK_NODES=10.0.0.1:6379,10.0.0.2:6379,10.0.0.3:6379,10.0.0.4:6379
+  redlock admit --quarantine 30s 10.0.0.4:6379
+  # All clients have the four:
+  redlock admit --quarantine 30s 10.0.0.1:6379 10.0.0.2:6379 10.0.0.3:6379 10.0.0.4:6379`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usagef("no node is named")
@@ -102,7 +105,9 @@ func (t *tool) refuseChange(ctx context.Context, peers []*peer, names []string) 
 	}
 	wg.Wait()
 	given := quarantine.Marker{Nodes: len(peers), MaxTTL: ceilMillis(t.global.quarantine)}
-	agrees := func(m quarantine.Marker) bool { return m.Nodes == given.Nodes && m.MaxTTL == given.MaxTTL }
+	agrees := func(m quarantine.Marker) bool { return m.Knows(given.Nodes) && m.MaxTTL == given.MaxTTL }
+	// A node that is about to come has not met its clients, and neither have the others.
+	fits := func(m quarantine.Marker) bool { return m.Fits(given.Nodes) && m.MaxTTL == given.MaxTTL }
 	knows := func(m quarantine.Marker) bool { return m.Run != "" }
 	for i, p := range peers {
 		name, m := p.node.Name, markers[i]
@@ -112,7 +117,7 @@ func (t *tool) refuseChange(ctx context.Context, peers []*peer, names []string) 
 			return codedError{fmt.Errorf("%s does not say what it is set up for: %w; nothing was changed", name, failed[i]), exitNoQuorum, "no answer"}
 		case knows(m) && !agrees(m):
 			return refusedChange("%s is set up for %s, not for %s", name, setting(m), setting(given))
-		case knows(m) || slices.ContainsFunc(markers, agrees):
+		case knows(m) || slices.ContainsFunc(markers, fits):
 		case slices.ContainsFunc(markers, knows):
 			m = markers[slices.IndexFunc(markers, knows)]
 			return refusedChange("%s knows nothing, and the others are set up for %s, not for %s", name, setting(m), setting(given))
@@ -130,7 +135,7 @@ func refusedChange(format string, args ...any) error {
 
 // setting is what a marker says of the clients.
 func setting(m quarantine.Marker) string {
-	return fmt.Sprintf("clients with %s and a longest ttl of %v", brief.Count(m.Nodes, "node"), m.MaxTTL)
+	return fmt.Sprintf("clients with %s and a longest ttl of %v", m.Sizes(), m.MaxTTL)
 }
 
 // ceilMillis is a duration in whole milliseconds, as a marker has it.

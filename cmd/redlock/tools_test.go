@@ -242,7 +242,7 @@ func TestAdmitRefusesAnotherConfiguration(t *testing.T) {
 	before := marker(0)
 	for name, tt := range map[string]struct{ nodes, quarantine, want string }{
 		"one node":         {addrs[0], "1h", "is set up for clients with 3 nodes and a longest ttl of 1h0m0s, not for clients with 1 node and"},
-		"two nodes":        {addrs[0] + "," + addrs[1], "1h", "not for clients with 2 nodes"},
+		"two nodes":        {addrs[0] + "," + addrs[1], "1h", "not for clients with 2 nodes"}, // Nobody has come with two.
 		"a smaller maxTTL": {all, "30m", "not for clients with 3 nodes and a longest ttl of 30m0s"},
 		"a larger maxTTL":  {all, "2h", "2h0m0s"},
 	} {
@@ -268,6 +268,44 @@ func TestAdmitRefusesAnotherConfiguration(t *testing.T) {
 	code, out = admit(all, "30m", addrs...)
 	assert.Equal(t, exitNoQuorum, code, out)
 	assert.Contains(t, out, addrs[1]+" does not say")
+}
+
+// A node comes: it is admitted by the new number, and then all of them are, which leaves nothing of the old one.
+func TestAdmitMovesOnByOneNode(t *testing.T) {
+	c := testcluster.RunServers(t, 4)
+	with := func(n int, args ...string) (int, string) {
+		t.Setenv("REDLOCK_NODES", strings.Join(c.Addrs()[:n], ","))
+		code, out, errOut := execTool(t, nil, append(args[:1:1], append(append([]string{"--quarantine", "1h"}, slow...), args[1:]...)...)...)
+		return code, out + errOut
+	}
+	admit := func(n int, names ...string) (int, string) { return with(n, append([]string{"admit"}, names...)...) }
+	setting := func(i int) []int {
+		text, _, err := c.Nodes[i].Get(keys{}.marker())
+		require.NoError(t, err)
+		m := quarantine.ParseMarker(text)
+		return []int{m.Nodes, m.Other}
+	}
+	run := []string{"run", "--wait", "0", "--ttl", "10s", "x", "--", "true"}
+	must := func(code int, out string) { t.Helper(); require.Equal(t, exitOK, code, out) }
+	must(admit(3, c.Addrs()[:3]...))
+	must(admit(4, c.Addrs()[3]))
+	code, out := admit(4, c.Addrs()[:3]...)
+	require.Equal(t, exitNo, code, "no client has come with four")
+	require.Contains(t, out, "is set up for clients with 3 nodes and")
+	must(with(4, run...))
+	must(with(3, run...))
+	for i := range 3 {
+		require.Equal(t, []int{3, 4}, setting(i))
+	}
+	code, out = with(2, run...)
+	require.Equal(t, exitNoQuorum, code, out)
+	require.Contains(t, out, "set up for clients with 3 or 4 nodes")
+	_, out = with(4, "check")
+	require.Contains(t, out, "it votes, for clients with 3 or 4 nodes, and refuses all with another number")
+	must(admit(4, c.Addrs()...))
+	for i := range 4 {
+		require.Equal(t, []int{4, 0}, setting(i))
+	}
 }
 
 func TestCheckSaysWhetherNodesAreEnough(t *testing.T) {

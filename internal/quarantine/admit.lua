@@ -1,5 +1,6 @@
 -- admit ends the quarantine of a run, and adopts the configuration: also a smaller maxTTL. No lock that was granted
--- before the run matters any more, to whatever client.
+-- before the run matters any more, to whatever client. Of two sizes that the marker may have had, or of any others, it
+-- leaves the one that is given, whose next neighbour may then come.
 --
 --    KEYS  the marker
 --    ARGV  run_id, number of nodes, maxTTL in ms

@@ -38,7 +38,7 @@ var (
 	// ErrQuarantined is matched by the vote of a node that is in quarantine.
 	ErrQuarantined = errors.New("redlock: node in quarantine")
 
-	// ErrConfigMismatch is matched by that of a node that is set up for another number of nodes.
+	// ErrConfigMismatch is matched by that of a node that is set up for other numbers of nodes.
 	ErrConfigMismatch = errors.New("redlock: node set up for another number of nodes")
 )
 
@@ -167,11 +167,11 @@ func (e *quarantineError) Error() string { return "quarantined for another " + b
 
 func (e *quarantineError) Is(target error) bool { return target == ErrQuarantined }
 
-// A mismatchError is the vote of a node that is set up for another number of nodes.
-type mismatchError struct{ nodes int64 }
+// A mismatchError is the vote of a node that is set up for other numbers of nodes.
+type mismatchError struct{ Marker }
 
 func (e *mismatchError) Error() string {
-	return fmt.Sprintf("the node is set up for clients with %s; see Admit", brief.Count(int(e.nodes), "node"))
+	return fmt.Sprintf("the node is set up for clients with %s; see Admit", e.Sizes())
 }
 
 func (e *mismatchError) Is(target error) bool { return target == ErrConfigMismatch }

@@ -5,11 +5,13 @@ import (
 	_ "embed"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"math"
 	"regexp"
 	"strconv"
 	"time"
 
+	"github.com/seed6c881748/redlock/internal/brief"
 	"github.com/seed6c881748/redlock/internal/conn"
 	"github.com/seed6c881748/redlock/internal/node"
 )
@@ -85,11 +87,13 @@ func (s *Scripts) Slow(script *node.Script) *node.Script { return s.slow[script]
 // refuses before, where it refuses writes.
 //
 // The fast text finds that the node votes, and that the marker knows of a maxTTL as
-// large as this client's. Clients with different ones share the text.
+// large as this client's. Clients with different ones share the text. While clients of two
+// sizes come, those of the second need another look at the marker's text, and no INFO.
 func (s *Scripts) Fast(run, marker, nodes string) map[*node.Script]*node.Script {
 	return s.with("#!lua\n-- " + nameOf(marker) + takeLua + `
 local state = redis.pcall('GET', marker)
-local longest = state and not state.err and string.match(state, '^` + run + ` votes ` + nodes + ` (%d+) ')
+local longest = state and not state.err and (string.match(state, '^` + run + ` votes ` + nodes + ` (%d+) ')
+  or string.match(state, '^` + run + ` votes %d+ (%d+) %d+ ` + nodes + `$'))
 if look == '1' or not longest or longest - maxTTL < 0 then
 ` + node.Code(checkText) + `
 if look == '1' then return 1 end
@@ -120,15 +124,16 @@ func Grants(s *node.Script) *node.Script {
 
 func decodeWrapped(decode func(any) node.Outcome) func(any) node.Outcome {
 	return func(reply any) node.Outcome {
-		if r, ok := reply.([]any); ok && len(r) == 2 {
+		if r, ok := reply.([]any); ok && (len(r) == 2 || len(r) == 3) {
 			why, _ := r[0].([]byte)
+			other, _ := r[len(r)-1].(int64)
 			if detail, ok := r[1].(int64); ok && detail > 0 {
 				switch string(why) {
 				case "Q":
 					left := time.Duration(min(detail, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
 					return node.Outcome{Err: &quarantineError{left}, Holder: &node.Holder{TTL: left}, Abstained: true}
 				case "F":
-					return node.Outcome{Err: &mismatchError{detail}, Holder: new(node.Holder), Abstained: true}
+					return node.Outcome{Err: &mismatchError{Marker{Nodes: int(detail), Other: int(other)}}, Holder: new(node.Holder), Abstained: true}
 				}
 			}
 		}
@@ -168,7 +173,7 @@ func admitCommand(d *Dialect, run string) node.Command {
 	return node.Command{Script: AdmitScript, Keys: []any{d.marker}, Args: []any{run, d.nodes, d.maxTTL}}
 }
 
-var markerRE = regexp.MustCompile(`^([0-9a-f]+) ([a-z]+) ([0-9]{1,9}) ([0-9]{1,12}) ([0-9]{1,15})$`)
+var markerRE = regexp.MustCompile(`^([0-9a-f]+) ([a-z]+) ([0-9]{1,9}) ([0-9]{1,12}) ([0-9]{1,15})(?: ([0-9]{1,9}))?$`)
 
 // A Marker is what check.lua stores. The zero value stands for none, and for one that is
 // not to be understood.
@@ -176,6 +181,7 @@ type Marker struct {
 	Run    string // the run_id of the server that it was written in
 	Votes  bool
 	Nodes  int           // how many the clients work with
+	Other  int           // the neighbour of Nodes that other clients work with; 0 for none
 	MaxTTL time.Duration // the largest that the node has heard of
 	Since  time.Time     // by the node's clock
 }
@@ -189,5 +195,25 @@ func ParseMarker(text string) Marker {
 	nodes, _ := strconv.Atoi(parts[3])
 	maxTTL, _ := strconv.ParseInt(parts[4], 10, 64)
 	since, _ := strconv.ParseInt(parts[5], 10, 64)
-	return Marker{Run: parts[1], Votes: parts[2] == "votes", Nodes: nodes, MaxTTL: time.Duration(maxTTL) * time.Millisecond, Since: time.UnixMilli(since)}
+	other, _ := strconv.Atoi(parts[6])
+	return Marker{
+		Run: parts[1], Votes: parts[2] == "votes", Nodes: nodes, Other: other,
+		MaxTTL: time.Duration(maxTTL) * time.Millisecond, Since: time.UnixMilli(since),
+	}
+}
+
+// Knows reports whether clients with so many nodes have come, or were admitted.
+func (m Marker) Knows(nodes int) bool { return nodes == m.Nodes || nodes == m.Other }
+
+// Fits reports whether the node grants locks to clients with so many nodes.
+func (m Marker) Fits(nodes int) bool {
+	return m.Knows(nodes) || m.Other == 0 && (nodes == m.Nodes+1 || nodes == m.Nodes-1)
+}
+
+// Sizes says how many nodes the clients have.
+func (m Marker) Sizes() string {
+	if m.Other == 0 || m.Other == m.Nodes {
+		return brief.Count(m.Nodes, "node")
+	}
+	return fmt.Sprintf("%d or %s", min(m.Nodes, m.Other), brief.Count(max(m.Nodes, m.Other), "node"))
 }

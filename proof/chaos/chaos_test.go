@@ -95,6 +95,17 @@ func TestNoPromiseIsBroken(t *testing.T) {
 	t.Logf("faults: %s\n%s", counts(s.faults), v)
 }
 
+// Clients of two sets of nodes exclude each other while the set changes.
+func TestSetGrows(t *testing.T) {
+	needServers(t)
+	t.Parallel()
+	p, err := plan.Draw(1, plan.Grow, 12*time.Second, everything)
+	require.NoError(t, err)
+	events, v := played(t, p)
+	require.True(t, v.OK(), "%s", v)
+	require.True(t, slices.ContainsFunc(events, func(e history.Event) bool { return e.Kind == history.Up && len(e.Set) == 4 }))
+}
+
 // Clients of other libraries exclude ours, and ours exclude them, on the same nodes.
 func TestFleetIsMixed(t *testing.T) {
 	needServers(t)

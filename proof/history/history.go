@@ -143,6 +143,7 @@ type Event struct {
 	Holder string `json:"holder,omitempty"`
 	Votes  []Vote `json:"votes,omitempty"`
 	Seen   []Seen `json:"seen,omitempty"`
+	Set    []int  `json:"set,omitempty"` // Of Up: the numbers of the client's nodes, if it does not have all.
 
 	// What a call asked for besides: a permit of so many, and the options of those names.
 	Permits  int   `json:"permits,omitempty"`

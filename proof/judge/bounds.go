@@ -42,7 +42,7 @@ func bounds(r *run, f *findings) {
 
 // decided looks at a call that got a lock without a fence, which may take more: it waits for no more nodes than a quorum.
 func decided(r *run, f *findings, e history.Event) {
-	l, need := r.locks[id{e.Client, e.Call}], r.quorum()
+	l, need := r.locks[id{e.Client, e.Call}], r.quorum(e.Client)
 	if l == nil || l.fence > 0 {
 		return
 	}

@@ -65,6 +65,11 @@ var broken = []tale{
 		s.header.Nodes = 4
 		s.looksAt("c1", s.lock("c1", 0, 5, 1, "a"), 0, 6, 1000, 1000, -1, -1)
 	}},
+	{"a lock on two nodes of four, which are its client's", []string{"support"}, func(s *story) {
+		s.header.Nodes = 5
+		s.add(history.Event{Kind: history.Up, Client: "c1", Set: []int{0, 1, 2, 3}})
+		s.looksAt("c1", s.lock("c1", 0, 5, 1, "a"), 0, 6, 1000, 1000, -1, -1, -1)
+	}},
 	{"an extension on one node", []string{"support"}, func(s *story) {
 		n := s.lock("c1", 0, 5, 1, "a")
 		s.extend("c1", n, 300, 305, 1299)

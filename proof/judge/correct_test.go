@@ -36,6 +36,13 @@ var correct = []tale{
 		n := s.lock("c1", 0, 150, 1, "a")
 		s.looksAt("c1", n, 0, 160, 900, -1, -1, -1)
 	}},
+	{"a lock on two nodes of three, which are its client's, of five", nil, func(s *story) {
+		s.header.Nodes = 5
+		s.add(history.Event{Kind: history.Up, Client: "c1", Set: []int{0, 1, 2}})
+		n := s.lock("c1", 0, 5, 1, "a")
+		s.looksAt("c1", n, 0, 6, 1000, 1000, -1, -1, -1)
+		s.unlock("c1", n, 50, 55)
+	}},
 	{"what is locked without quarantine is lost with a node's data", []string{"overlap"}, func(s *story) {
 		s.header.MaxTTL, s.header.Bare = ms(1000), []string{"a"}
 		s.lock("c1", 0, 5, 1, "a")

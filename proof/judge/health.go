@@ -20,7 +20,7 @@ var abstaining = []string{"kill", "rolling", history.Empty, history.Stale}
 // healthy reports whether a client could reach a quorum of nodes that vote, all the time, while it ran.
 func (r *run) healthy(client string, from, to int64) bool {
 	sick := r.sick(client, from, to)
-	return sick != nil && r.header.Nodes-len(sick) >= r.quorum()
+	return sick != nil && r.nodes(client)-len(sick) >= r.quorum(client)
 }
 
 // sick are the nodes that a client may not have reached then, or that did not vote; nil if that may be so of all.
@@ -40,7 +40,9 @@ func (r *run) sick(client string, from, to int64) map[int]bool {
 		if f.node < 0 { // It is the client's own, or everybody's.
 			return nil
 		}
-		sick[f.node] = true
+		if r.has(client, f.node) {
+			sick[f.node] = true
+		}
 	}
 	return sick
 }
@@ -61,7 +63,21 @@ func (r *run) disturbed(from, to int64) bool {
 	})
 }
 
-func (r *run) quorum() int { return r.header.Nodes/2 + 1 }
+// has reports whether a node is one of the client's.
+func (r *run) has(client string, node int) bool {
+	set, ok := r.sets[client]
+	return !ok || slices.Contains(set, node)
+}
+
+// nodes is how many a client has.
+func (r *run) nodes(client string) int {
+	if set, ok := r.sets[client]; ok {
+		return len(set)
+	}
+	return r.header.Nodes
+}
+
+func (r *run) quorum(client string) int { return r.nodes(client)/2 + 1 }
 
 // ran reports whether a process ran all the time, but for moments.
 func (r *run) ran(client string, from, to int64) bool {

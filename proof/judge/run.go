@@ -27,6 +27,7 @@ type run struct {
 	faults     []fault
 	votes      []history.Event
 	looks      []history.Event
+	sets       map[string][]int   // The nodes of clients that do not have all.
 	waiting    map[string][]*call // by resource: calls of Lock that waited
 	down       map[string]int64   // when a client's process ended
 	killed     map[string]bool    // which of them ended by something that could cut off what they did
@@ -74,7 +75,7 @@ func newRun(events []history.Event) *run {
 	r := &run{
 		events: events, calls: make(map[id]*call), locks: make(map[id]*lock), byToken: make(map[string]*lock),
 		byResource: make(map[string][]*lock), operations: make(map[string][]history.Event),
-		waiting: make(map[string][]*call), final: make(map[string]history.Event), down: make(map[string]int64), killed: make(map[string]bool),
+		sets: make(map[string][]int), waiting: make(map[string][]*call), final: make(map[string]history.Event), down: make(map[string]int64), killed: make(map[string]bool),
 	}
 	for _, e := range events {
 		r.end = max(r.end, e.At, e.End)
@@ -118,6 +119,10 @@ func (r *run) readCall(e *history.Event) {
 		}
 		r.calls[c.id] = c
 		r.inOrder = append(r.inOrder, c)
+	case history.Up:
+		if e.Set != nil {
+			r.sets[e.Client] = e.Set
+		}
 	case history.Down:
 		r.down[e.Client], r.killed[e.Client] = e.At, e.Err != ""
 	default:
@@ -156,7 +161,9 @@ func (r *run) readOther(e *history.Event) {
 	case history.Votes:
 		r.votes = append(r.votes, *e)
 	case history.Look:
-		r.looks = append(r.looks, *e)
+		look := *e
+		look.Seen = slices.DeleteFunc(slices.Clone(e.Seen), func(s history.Seen) bool { return !r.has(e.Owner, s.Node) })
+		r.looks = append(r.looks, look)
 	default:
 	}
 }

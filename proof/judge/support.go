@@ -23,7 +23,7 @@ func support(r *run, f *findings) {
 		last := func(now int64) int64 { // From then on, clocks may go on to drift.
 			return c.end.Until + int64(float64(c.end.Until-now)*r.header.Drift) + r.header.DriftLeast
 		}
-		good, asked := r.header.Nodes-len(e.Seen), l.asked
+		good, asked := r.nodes(l.client)-len(e.Seen), l.asked
 		if e.Op == history.OpExtend {
 			asked = c.begin.At
 		}
@@ -32,7 +32,7 @@ func support(r *run, f *findings) {
 				good++
 			}
 		}
-		if good < r.quorum() {
+		if good < r.quorum(l.client) {
 			f.violation(place{from: l.acquired.begin.At, to: e.End, resource: l.resources[0], clients: []string{l.client}},
 				"%s said that %s has until %s, and only %d nodes keep it until %s, which is so much more as clocks may drift: %s",
 				c, l, at(c.end.Until), good, at(last(e.At)), seen(e.Seen))
@@ -54,7 +54,7 @@ func released(r *run, f *findings) {
 				left++
 			}
 		}
-		if r.header.Nodes-left < r.quorum() {
+		if r.nodes(l.client)-left < r.quorum(l.client) {
 			f.violation(place{from: c.begin.At, to: e.End, resource: l.resources[0], clients: []string{l.client}},
 				"%s returned nil, and %d nodes still had %s: %s", c, left, l, seen(e.Seen))
 		}

@@ -15,7 +15,7 @@ const useQuarantine = "use quarantine (WithQuarantine, --quarantine)"
 // only if others have it.
 func (s *survey) quarantine(f *facts) Finding {
 	m := quarantine.ParseMarker(f.marker)
-	of := brief.Count(m.Nodes, "node")
+	of, n := m.Sizes(), len(s.nodes)
 	if s.Quarantine == 0 && m.Run == "" {
 		return Finding{}
 	}
@@ -36,9 +36,9 @@ func (s *survey) quarantine(f *facts) Finding {
 		return unknown(f.markerErr, "Grant the rights of docs/operations.md")
 	case m.Run == "":
 		return amiss(Warning, advice, "it is new or has lost its data, and its first lock begins a quarantine of %v", lasts)
-	case m.Nodes != len(s.nodes):
-		return amiss(Unfit, "Give all clients the same nodes; to change them, see docs/operations.md",
-			"it is set up for clients with %s, and this one has %d", of, len(s.nodes))
+	case !m.Fits(n):
+		return amiss(Unfit, "Give all clients the same nodes; to change them, see docs/operations.md#changing-the-set",
+			"it is set up for clients with %s, and this one has %d", of, n)
 	case m.Run != f.info["run_id"]:
 		return amiss(Warning, advice, "it has restarted, and its next lock begins a quarantine of %v", lasts)
 	case !votes && f.timeErr != nil:
@@ -48,6 +48,12 @@ func (s *survey) quarantine(f *facts) Finding {
 	case m.MaxTTL > s.Quarantine:
 		return amiss(Warning, "Give all clients the same quarantine (WithQuarantine, --quarantine); to make it smaller, see docs/operations.md",
 			"it votes, and abstains for %v after a restart, as it was asked by a client with that maxTTL; this one's is %v", m.MaxTTL, s.Quarantine)
+	case !m.Knows(n):
+		return amiss(Warning, "Give all clients the same nodes, unless you begin to change them; see docs/operations.md#changing-the-set",
+			"it votes, for clients with %s; the first with %d makes it refuse all with another number, until redlock admit", of, n)
+	case m.Other > 0:
+		return amiss(Warning, "When all clients have the same nodes, and the longest ttl has passed, admit it (redlock admit, or Admit)",
+			"it votes, for clients with %s, and refuses all with another number", of)
 	default:
 		return fine("it votes, for clients with %s and a maxTTL of up to %v", of, s.Quarantine)
 	}

@@ -113,7 +113,7 @@ func (w *wrongs) node(n *Node) {
 	case "unresponsive":
 		w.say("bad", what, nextOfUnresponsive(n.Error), "telemetry.md#nodedown")
 	case "mismatched":
-		w.say("bad", what, "Give all clients the same nodes. If these are the new ones, Admit or redlock admit sets the node up for them.", "operations.md#another-number-of-nodes-or-other-nodes")
+		w.say("bad", what, "Give all clients the same nodes. If these are the new ones, Admit or redlock admit sets the node up for them.", "operations.md#changing-the-set")
 	case "quarantined":
 		w.say("warning", what, "Wait: it votes again by itself. Find out why it has restarted or lost its data.", "operations.md#quarantine")
 	}

@@ -186,7 +186,7 @@ func TestQuarantineSeesARestartThoughAClientWasRefused(t *testing.T) {
 		return newPatient(t, nodes, redlock.WithPolling(), redlock.WithQuarantine(longMaxTTL))
 	}
 	holder, second := open(node), open(node)
-	alien := open(node, behindMultiplexer(t, "again", n.DirectAddr))
+	alien := open(node, behindMultiplexer(t, "again", n.DirectAddr), behindMultiplexer(t, "once more", n.DirectAddr))
 	require.NoError(t, holder.Admit(t.Context(), "node"))
 	cycle(t, second, "warm", time.Second)
 	require.ErrorContains(t, refusal(t, redlock.ErrNoQuorum, alien, []string{"x"}, time.Second), "set up for clients with 1 node;")

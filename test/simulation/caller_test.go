@@ -154,13 +154,13 @@ func (w *simCaller) checkUnlock(l *simLock, err error, late bool) {
 	s := w.s
 	_, reason := w.quorumError("Unlock", err, redlock.OpUnlock, l.Resources(), 0)
 	left := 0
-	for _, n := range s.nodes {
+	for _, n := range w.c.nodes {
 		if l.o.minHold == 0 && n.hasAny(l) && !n.mayHave(l.token) {
 			left++
 		}
 	}
 	switch {
-	case err == nil && left > len(s.nodes)-s.need:
+	case err == nil && left > len(w.c.nodes)-w.c.need:
 		s.failf("(5) Unlock of %s succeeded but %d nodes have its keys", l.name, left)
 	case err != nil && reason == nil:
 		s.failf("(8) Unlock of %s fails without a reason: %v", l.name, err)

@@ -43,6 +43,8 @@ type simClient struct {
 	r       *redlock.Redlock
 	o       simOptions
 	timeout time.Duration
+	nodes   []*simNode // of its set
+	need    int
 	pools   []*redis.Pool
 	taps    []*testkit.Tap // on its connections, if it has any
 
@@ -94,12 +96,18 @@ func (o simOptions) options() (opts []redlock.Option) {
 	return opts
 }
 
-// openClient makes a client. It has pools of its own for every other node.
+// openClient makes a client of all nodes. It has pools of its own for every other one.
 func (s *sim) openClient(o simOptions, opts ...redlock.Option) *simClient {
 	s.t.Helper()
-	c := &simClient{s: s, id: len(s.clients) + 1}
-	nodes := make([]redlock.Node, len(s.nodes))
-	for i, n := range s.nodes {
+	return s.openOn(s.nodes, o, opts...)
+}
+
+// openOn makes one of these nodes.
+func (s *sim) openOn(set []*simNode, o simOptions, opts ...redlock.Option) *simClient {
+	s.t.Helper()
+	c := &simClient{s: s, id: len(s.clients) + 1, nodes: set}
+	nodes := make([]redlock.Node, len(set))
+	for i, n := range set {
 		d := testkit.DialerOf(n.Node)
 		d.Dial = c.owning(d.Dial)
 		nodes[i] = redlock.Node{Name: n.Name(), Pool: d}
@@ -119,7 +127,7 @@ func (s *sim) openClient(o simOptions, opts ...redlock.Option) *simClient {
 // openTapped makes a client with a tap on every connection.
 func (s *sim) openTapped(opts ...redlock.Option) *simClient {
 	s.t.Helper()
-	c := &simClient{s: s, id: len(s.clients) + 1}
+	c := &simClient{s: s, id: len(s.clients) + 1, nodes: s.nodes}
 	nodes, taps := testkit.Tapped(s.c)
 	for _, n := range nodes {
 		d := n.Pool.(*conn.Dialer)
@@ -136,6 +144,7 @@ func (c *simClient) open(nodes []redlock.Node, o simOptions, opts []redlock.Opti
 	r, err := redlock.New(nodes, slices.Concat(opts, o.options(), []redlock.Option{redlock.WithPrefix(s.prefix), redlock.WithHook(func(_ context.Context, e redlock.Event) { c.onEvent(e) })})...)
 	require.NoError(s.t, err)
 	c.r, c.name, c.calm = r, fmt.Sprintf("c%d", c.id), make([]bool, len(s.nodes))
+	c.need = len(c.nodes)/2 + 1
 	c.o = o.over(simOptions{timeout: testkit.DefaultNodeTimeout})
 	c.timeout = c.o.timeout
 	s.clients = append(s.clients, c)
@@ -281,7 +290,7 @@ func (c *simClient) checkStats() {
 // a client knows nothing.
 func (c *simClient) checkVanished() {
 	for i, n := range c.r.Stats().Nodes {
-		if len(c.s.nodes[i].losses) == 0 && n.Vanished > 0 && !c.s.strangers {
+		if len(c.nodes[i].losses) == 0 && n.Vanished > 0 && !c.s.strangers {
 			c.s.failf("(8) %s says that keys have vanished from %s, which has lost none, %d times", c.name, n.Node, n.Vanished)
 		}
 	}

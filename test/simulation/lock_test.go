@@ -214,16 +214,16 @@ func (l *simLock) check(when string) error {
 	}
 	until := l.stored(l.Until())
 	var missing []string
-	for _, n := range s.nodes {
+	for _, n := range l.c.nodes {
 		if why := n.lacks(l, until); why != "" {
 			missing = append(missing, n.Name()+": "+why)
 		}
 	}
 	// Somebody else may have begun to release the lock meanwhile.
 	after := l.observe(when)
-	if have := len(s.nodes) - len(missing); after == nil && have < s.need {
+	if have := len(l.c.nodes) - len(missing); after == nil && have < l.c.need {
 		s.failf("(3) %s (token %.6s), %s and held until %v, has only %d of %d nodes: %s",
-			l.name, l.token, when, s.offset(until), have, s.need, strings.Join(missing, ", "))
+			l.name, l.token, when, s.offset(until), have, l.c.need, strings.Join(missing, ", "))
 	}
 	return after
 }

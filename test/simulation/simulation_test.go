@@ -100,6 +100,12 @@ func TestSimMinHold(t *testing.T) {
 	simulate(t, simSeeds{short: 8, race: 40, full: 200, long: 1000}, runMinHold)
 }
 
+// The set of nodes changes by one node at a time, under clients of the set before and the next one; see also
+// TestSimGrowingByTwoAtATime.
+func TestSimGrowing(t *testing.T) {
+	simulate(t, simSeeds{short: 4, race: 30, full: 200, long: 1000}, func(s *sim) { runGrow(s, 1) })
+}
+
 // simSeeds has how many seeds of a profile are run: with -short, under the race detector,
 // at full size, and by make sim.
 type simSeeds struct{ short, race, full, long int }

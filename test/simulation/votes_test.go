@@ -83,10 +83,10 @@ func (c *simClient) onEvent(e redlock.Event) {
 		}
 		return
 	}
-	want, decided := t.verdict(e.Op, s.need, len(s.nodes))
+	want, decided := t.verdict(e.Op, c.need, len(c.nodes))
 	for !decided && t.pending > 0 && e.Op == redlock.OpLock && c.sawSplit() {
 		t.unanswered, t.pending = t.unanswered+1, t.pending-1
-		if want, decided = t.verdict(e.Op, s.need, len(s.nodes)); !same(want, e.Err) {
+		if want, decided = t.verdict(e.Op, c.need, len(c.nodes)); !same(want, e.Err) {
 			want, decided = nil, false
 		}
 	}
@@ -116,8 +116,8 @@ func (c *simClient) checkVotes(what string, votes []redlock.Vote, op redlock.Op)
 			s.failf("(8) %s: vote of %s took %v", what, v.Node, v.Took)
 		}
 	}
-	for i, n := range s.nodes {
-		if len(names) != len(s.nodes) || names[i] != n.Name() {
+	for i, n := range c.nodes {
+		if len(names) != len(c.nodes) || names[i] != n.Name() {
 			s.failf("(8) %s: votes of %q", what, names)
 			return
 		}
@@ -148,7 +148,7 @@ func (w *simCaller) quorumError(what string, err error, op redlock.Op, resources
 		return qe, nil
 	}
 	w.c.checkVotes(what+" of "+w.name, qe.Votes, op)
-	if qe.Op != op || qe.Need != s.need || !slices.Equal(qe.Resources, resources) {
+	if qe.Op != op || qe.Need != w.c.need || !slices.Equal(qe.Resources, resources) {
 		s.failf("(8) %s of %s: op %s, need %d, resources %q", what, w.name, qe.Op, qe.Need, qe.Resources)
 	}
 	if op == redlock.OpLock && (qe.Attempt < 1 || attempts > 0 && qe.Attempt > attempts) || op != redlock.OpLock && qe.Attempt != 0 {
@@ -160,7 +160,7 @@ func (w *simCaller) quorumError(what string, err error, op redlock.Op, resources
 // checkLockError checks what Lock and TryLock can fail with.
 func (w *simCaller) checkLockError(ctx context.Context, what string, err error, start time.Time, ask simAsk) {
 	s := w.s
-	n := len(s.nodes)
+	n, need := len(w.c.nodes), w.c.need
 	ended := ctx.Err() != nil && errors.Is(err, ctx.Err())
 	closed := errors.Is(err, redlock.ErrClosed)
 	qe, reason := w.quorumError(what, err, redlock.OpLock, slices.Compact(slices.Sorted(slices.Values(ask.resources))), ask.attempts)
@@ -193,11 +193,11 @@ func (w *simCaller) checkLockError(ctx context.Context, what string, err error, 
 		unheard = t.pending
 	}
 	switch {
-	case errors.Is(reason, redlock.ErrTaken) && (t.no == 0 || t.no+t.unanswered+t.pending <= n-s.need):
+	case errors.Is(reason, redlock.ErrTaken) && (t.no == 0 || t.no+t.unanswered+t.pending <= n-need):
 		s.failf("(8) %s of %s is taken by these votes: %v", what, w.name, err)
-	case errors.Is(reason, redlock.ErrNoQuorum) && !ended && !closed && t.unanswered+unheard <= n-s.need:
+	case errors.Is(reason, redlock.ErrNoQuorum) && !ended && !closed && t.unanswered+unheard <= n-need:
 		// Or the quorum came too late.
-		if t.yes < s.need || time.Since(start) < testkit.Validity(ask.ttl) && !w.c.jumpedSince(start) {
+		if t.yes < need || time.Since(start) < testkit.Validity(ask.ttl) && !w.c.jumpedSince(start) {
 			s.failf("(8) %s of %s has no quorum by these votes: %v", what, w.name, err)
 		}
 	}

@@ -12,10 +12,12 @@ end
 local state = redis.pcall('GET', marker)
 if type(state) == 'table' and not string.find(state.err, 'WRONGTYPE', 1, true) then return state end
 if type(state) ~= 'string' then state = '' end
-local seen, may, setup, longest, since = string.match(state, '^([0-9a-f]+) (%l+) (%d+) (%d+) (%d+)$')
+local seen, may, setup, longest, since, other = string.match(state, '^([0-9a-f]+) (%l+) (%d+) (%d+) (%d+) ?(%d*)$')
 local votes = seen == run and may == 'votes'
 setup, longest, since, maxTTL = setup or nodes, tonumber(longest or 0), tonumber(since), tonumber(maxTTL)
-if setup == nodes and longest < maxTTL then longest, votes = maxTTL, false end
+if (other or '') == '' then other = math.abs(setup - nodes) == 1 and nodes or '' end
+local fits = setup == nodes or other == nodes
+if fits and longest < maxTTL then longest, votes = maxTTL, false end
 local left = 0
 if not votes then
 local time = redis.call('TIME')
@@ -25,8 +27,9 @@ left = since + longest + 1000 - now
 votes = left <= 0
 end
 local text = string.format('%s %s %s %.0f %.0f', run, votes and 'votes' or 'waits', setup, longest, since)
+if other ~= '' then text = text .. ' ' .. other end
 if text ~= state then redis.call('SET', marker, text) end
-if setup ~= nodes then return {'F', tonumber(setup)} end
+if not fits then return {'F', tonumber(setup), tonumber(other)} end
 if not votes then return {'Q', left} end
 
 if look == '1' then return 1 end

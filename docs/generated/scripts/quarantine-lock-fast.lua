@@ -8,7 +8,8 @@ local marker, maxTTL, nodes, look = KEYS[k], ARGV[a], ARGV[a - 1], ARGV[a - 2]
 KEYS[k], ARGV[a], ARGV[a - 1], ARGV[a - 2] = nil, nil, nil, nil
 
 local state = redis.pcall('GET', marker)
-local longest = state and not state.err and string.match(state, '^0123456789abcdef0123456789abcdef01234567 votes 3 (%d+) ')
+local longest = state and not state.err and (string.match(state, '^0123456789abcdef0123456789abcdef01234567 votes 3 (%d+) ')
+  or string.match(state, '^0123456789abcdef0123456789abcdef01234567 votes %d+ (%d+) %d+ 3$'))
 if look == '1' or not longest or longest - maxTTL < 0 then
 local info = redis.pcall('INFO', 'server')
 local run = type(info) == 'string' and string.match(info, 'run_id:([0-9a-f]+)')
@@ -18,10 +19,12 @@ end
 local state = redis.pcall('GET', marker)
 if type(state) == 'table' and not string.find(state.err, 'WRONGTYPE', 1, true) then return state end
 if type(state) ~= 'string' then state = '' end
-local seen, may, setup, longest, since = string.match(state, '^([0-9a-f]+) (%l+) (%d+) (%d+) (%d+)$')
+local seen, may, setup, longest, since, other = string.match(state, '^([0-9a-f]+) (%l+) (%d+) (%d+) (%d+) ?(%d*)$')
 local votes = seen == run and may == 'votes'
 setup, longest, since, maxTTL = setup or nodes, tonumber(longest or 0), tonumber(since), tonumber(maxTTL)
-if setup == nodes and longest < maxTTL then longest, votes = maxTTL, false end
+if (other or '') == '' then other = math.abs(setup - nodes) == 1 and nodes or '' end
+local fits = setup == nodes or other == nodes
+if fits and longest < maxTTL then longest, votes = maxTTL, false end
 local left = 0
 if not votes then
 local time = redis.call('TIME')
@@ -31,8 +34,9 @@ left = since + longest + 1000 - now
 votes = left <= 0
 end
 local text = string.format('%s %s %s %.0f %.0f', run, votes and 'votes' or 'waits', setup, longest, since)
+if other ~= '' then text = text .. ' ' .. other end
 if text ~= state then redis.call('SET', marker, text) end
-if setup ~= nodes then return {'F', tonumber(setup)} end
+if not fits then return {'F', tonumber(setup), tonumber(other)} end
 if not votes then return {'Q', left} end
 
 if look == '1' then return 1 end

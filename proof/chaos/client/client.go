@@ -183,7 +183,7 @@ func (c *client) hook(ctx context.Context, e redlock.Event) {
 	at := c.rec.Clock.Of(e.Time)
 	switch {
 	case e.Kind == redlock.EventSettled && e.Op == redlock.OpLock && call > 0:
-		c.rec.Log(history.Event{At: at, Kind: history.Votes, Call: call, Votes: votes(e, at)})
+		c.rec.Log(history.Event{At: at, Kind: history.Votes, Call: call, Votes: votes(c.cfg.Set, e, at)})
 	case e.Kind == redlock.EventWaiting && call > 0 && c.waitsNow(call):
 		c.rec.Log(history.Event{At: at, Kind: history.Wait, Call: call})
 	case e.Kind == redlock.EventExtended && e.Kept:
@@ -221,11 +221,19 @@ func (c *client) logExtension(e redlock.Event, at int64) {
 	c.rec.Log(x)
 }
 
+// number is that of a node in the run, which is one of the set's.
+func number(set []int, node int) int {
+	if set == nil {
+		return node
+	}
+	return set[node]
+}
+
 // votes are those of an event that happened at a time.
-func votes(e redlock.Event, at int64) []history.Vote {
+func votes(set []int, e redlock.Event, at int64) []history.Vote {
 	all := make([]history.Vote, len(e.Votes))
 	for i, v := range e.Votes {
-		all[i] = history.Vote{Node: i, Says: says(v.Err), Holder: v.Holder, Owner: v.Owner}
+		all[i] = history.Vote{Node: number(set, i), Says: says(v.Err), Holder: v.Holder, Owner: v.Owner}
 		if v.Took > 0 {
 			all[i].At = at - int64(e.Took) + int64(v.Took)
 		}

@@ -289,7 +289,7 @@ func (c *client) inspects(ctx context.Context, rng *rand.Rand) {
 	}
 	told := history.Event{Kind: history.Votes}
 	for i, n := range seen.Nodes {
-		told.Votes = append(told.Votes, history.Vote{Node: i, Says: "taken", Holder: n.Holder, Owner: n.Owner})
+		told.Votes = append(told.Votes, history.Vote{Node: number(c.cfg.Set, i), Says: "taken", Holder: n.Holder, Owner: n.Owner})
 	}
 	c.rec.Log(told)
 }

@@ -28,12 +28,12 @@ func (r *run) startClients() error {
 			return err
 		}
 		if c.number == 1 {
-			for i := range r.nodes {
+			for _, i := range c.nodes(r) {
 				r.admit(i)
 			}
 		}
 	}
-	if !r.Ours {
+	if !r.Ours || r.Plan.Sets != nil { // It would keep its set.
 		return nil
 	}
 	// It has to tidy up whatever it leaves, so no fault strikes it: only its nodes and its network are faulty.
@@ -42,7 +42,11 @@ func (r *run) startClients() error {
 }
 
 func (r *run) newClient(number int, name string, command []string) *client {
-	return &client{number: number, name: name, command: command, maxTTL: r.Plan.MaxTTL}
+	c := &client{number: number, name: name, command: command, maxTTL: r.Plan.MaxTTL}
+	if r.Plan.Sets != nil {
+		c.set = r.Plan.Sets[0]
+	}
+	return c
 }
 
 // everybody is all clients.
@@ -71,12 +75,12 @@ func (r *run) launch(c *client) error {
 	if c == r.keeper {
 		cfg.Workers, cfg.Long, cfg.Expiring = 0, true, nil
 	}
-	cfg.Nodes = r.waysOf(c.number)
+	cfg.Nodes, cfg.Set = r.waysOf(c), c.set
 	p, err := start(c.command, cfg)
 	if err != nil {
 		return err
 	}
-	r.observer.Log(history.Event{Kind: history.Up, Client: name})
+	r.observer.Log(history.Event{Kind: history.Up, Client: name, Set: c.set})
 	if !p.hears(protocol.Ready, r.givenUp()) {
 		p.Kill()
 		return fmt.Errorf("course: client %s is not ready", name)
@@ -100,10 +104,16 @@ func (r *run) past(d time.Duration) <-chan struct{} {
 
 // admit has the first client end a node's quarantine, and waits: once something else has happened to the node it
 // would be wrong.
-func (r *run) admit(node int) {
+func (r *run) admit(number int) {
 	c := r.clients[0]
 	c.busy.Lock()
 	defer c.busy.Unlock()
+	r.admitBy(c, number)
+}
+
+// admitBy does so while the client is busy.
+func (r *run) admitBy(c *client, number int) {
+	node := slices.Index(c.nodes(r), number)
 	if p := c.now.Load(); p != nil && r.Plan.MaxTTL > 0 {
 		if p.Say(protocol.Command{Do: protocol.Admit, Node: node}) == nil {
 			p.hears(protocol.Admitted(node), r.givenUp())
@@ -135,6 +145,44 @@ func (r *run) pause(f plan.Fault) {
 
 // raise restarts all clients with a larger maxTTL, one by one. Those that are started later may use a larger ttl.
 func (r *run) raise(f plan.Fault) {
+	r.renew(f, func(c *client) { c.maxTTL = f.Amount }, func(*client) {})
+	r.ttl.Store(int64(r.Plan.TTL + f.Amount - r.Plan.MaxTTL))
+}
+
+// grow restarts all clients with the next set, one by one. A node that comes is new, and is admitted before locks are asked
+// of it. The step is over when the longest ttl has passed and no node is in quarantine. A node that has left is emptied: if
+// it comes back, it comes as another one.
+func (r *run) grow(f plan.Fault) {
+	if !r.growing.TryLock() {
+		return // On a busy machine: the step before is not over.
+	}
+	defer r.growing.Unlock()
+	sets := r.Plan.Sets
+	before, set := sets[r.step%len(sets)], sets[(r.step+1)%len(sets)]
+	r.step++
+	r.renew(f, func(c *client) { c.set = set }, func(c *client) {
+		for _, i := range set {
+			if c == r.clients[0] && !slices.Contains(before, i) {
+				r.admitBy(c, i)
+			}
+		}
+	})
+	r.rest(r.Plan.MaxTTL)
+	for i, n := range r.nodes {
+		n.busy.Lock()
+		switch {
+		case slices.Contains(set, i):
+			r.until(n.votes)
+			r.admit(i)
+		case slices.Contains(before, i):
+			r.fail(n.Restart(false))
+		}
+		n.busy.Unlock()
+	}
+}
+
+// renew changes all clients, one by one, by restarting them.
+func (r *run) renew(f plan.Fault, change, started func(c *client)) {
 	for _, c := range r.clients {
 		c.busy.Lock()
 		g := f
@@ -144,12 +192,12 @@ func (r *run) raise(f plan.Fault) {
 		c.now.Store(nil)
 		r.stop(p)
 		r.quit(p)
-		c.maxTTL = f.Amount
+		change(c)
 		r.fail(r.launch(c))
+		started(c)
 		r.end(g, p.name)
 		c.busy.Unlock()
 	}
-	r.ttl.Store(int64(r.Plan.TTL + f.Amount - r.Plan.MaxTTL))
 }
 
 // stop has the client finish its work.

@@ -59,6 +59,9 @@ type run struct {
 
 	ttl atomic.Int64 // Of clients that are started from now on.
 
+	growing sync.Mutex // Guards step, which is the one of Plan.Sets that all clients have.
+	step    int
+
 	mu     sync.Mutex
 	events []history.Event
 	errs   []error
@@ -70,6 +73,7 @@ type node struct {
 	cluster *testcluster.Cluster
 	ways    []way // By the number of the client.
 	busy    sync.Mutex
+	votes   time.Duration // When it does again after the last time it was killed. Guarded by busy.
 
 	clock  string // The file of its clock, see preload/clock.c.
 	offset time.Duration
@@ -84,6 +88,7 @@ type client struct {
 	busy   sync.Mutex
 	starts int
 	maxTTL time.Duration
+	set    []int // Its nodes; nil: all.
 
 	now atomic.Pointer[process]
 }
@@ -175,11 +180,12 @@ func (r *run) see(e history.Event) {
 	}
 }
 
-// passOn has the next client release the lock. If that one is dead at the moment, the lock expires.
+// passOn has the next client release the lock. If that one is dead at the moment, or has another set, the lock expires.
 func (r *run) passOn(e history.Event) {
 	for i, c := range r.clients {
 		if p := c.now.Load(); p != nil && p.name == e.Client {
-			if next := r.clients[(i+1)%len(r.clients)].now.Load(); next != nil {
+			// Who has another set counts the nodes that had the lock by that, and may say that it was lost.
+			if next := r.clients[(i+1)%len(r.clients)].now.Load(); next != nil && slices.Equal(next.set, p.set) {
 				_ = next.Say(protocol.Command{Do: protocol.Release, Owner: e.Client, Lock: e.Lock, Resources: e.Resources, Token: e.Token})
 			}
 			return

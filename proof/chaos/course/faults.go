@@ -47,6 +47,8 @@ func (r *run) strike(f plan.Fault) {
 		r.roll(f)
 	case f.Kind == plan.Raise:
 		r.raise(f)
+	case f.Kind == plan.Grow:
+		r.grow(f)
 	case f.Kind == plan.Crowd:
 		r.crowd(f)
 	case f.Kind == plan.Alone:
@@ -82,6 +84,9 @@ func (r *run) strikeNode(n *node, f plan.Fault) {
 		r.rest(lasts)
 	}
 	r.fail(n.recover(f))
+	if f.Kind == plan.Kill {
+		n.votes = time.Duration(r.observer.Now()) + r.Plan.MaxTTL + 1500*time.Millisecond
+	}
 	r.end(f, client)
 }
 
@@ -175,7 +180,7 @@ const callers = 300
 // crowd has another process ask for more than the nodes can answer.
 func (r *run) crowd(f plan.Fault) {
 	cfg := protocol.Config{
-		Client: "crowd", Observer: r.addr, Start: r.start, Quiet: true, Callers: callers, Nodes: r.waysOf(r.crowdNumber()), TTL: int64(r.Plan.TTL), NodeTimeout: int64(r.Plan.NodeTimeout),
+		Client: "crowd", Observer: r.addr, Start: r.start, Quiet: true, Callers: callers, Nodes: r.waysOf(&client{number: r.crowdNumber()}), TTL: int64(r.Plan.TTL), NodeTimeout: int64(r.Plan.NodeTimeout),
 	}
 	r.begin(f, "")
 	p, err := start(r.Command, cfg)

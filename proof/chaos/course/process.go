@@ -12,6 +12,7 @@ import (
 type process struct {
 	*child.Process
 	name string
+	set  []int
 }
 
 // start runs a client and hands it its configuration.
@@ -20,7 +21,7 @@ func start(command []string, cfg protocol.Config) (*process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("course: client %s: %w", cfg.Client, err)
 	}
-	return &process{p, cfg.Client}, p.Say(cfg)
+	return &process{p, cfg.Client, cfg.Set}, p.Say(cfg)
 }
 
 // hears waits until the process says a word, and reports whether it has.

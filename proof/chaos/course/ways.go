@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
@@ -31,10 +32,20 @@ func (n *node) addWay(seed uint64) error {
 	return err
 }
 
-// waysOf are the addresses of all nodes for a client.
-func (r *run) waysOf(client int) (addrs []string) {
-	for _, n := range r.nodes {
-		addrs = append(addrs, n.ways[client].addr)
+// nodes are the numbers of a client's.
+func (c *client) nodes(r *run) (numbers []int) {
+	for i := range r.nodes {
+		if c.set == nil || slices.Contains(c.set, i) {
+			numbers = append(numbers, i)
+		}
+	}
+	return numbers
+}
+
+// waysOf are the addresses of a client's nodes.
+func (r *run) waysOf(c *client) (addrs []string) {
+	for _, i := range c.nodes(r) {
+		addrs = append(addrs, r.nodes[i].ways[c.number].addr)
 	}
 	return addrs
 }

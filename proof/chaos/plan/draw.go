@@ -34,7 +34,12 @@ func (d *drawing) draw() {
 	d.drawRates()
 	d.drawWhole()
 	d.drawSplits()
-	for i := range (d.p.Nodes - 1) / 2 {
+	d.drawSteps()
+	faulty := (d.p.Nodes - 1) / 2
+	if d.p.Sets != nil {
+		faulty = 1 // The smallest set has three.
+	}
+	for i := range faulty {
 		d.drawNodes(uint64(100+i), 900*time.Millisecond,
 			Kill, Kill, Empty, Empty, Stale, Stale, Freeze, Reset, Cut, Drop, Slow, Refuse, Hole, Clock)
 	}
@@ -122,6 +127,13 @@ func (d *drawing) drawWhole() {
 		}
 		d.whole = append(d.whole, f)
 		d.p.Faults = append(d.p.Faults, f)
+	}
+}
+
+// drawSteps draws when the set of nodes changes. While a step takes longer than usual, the next ones are left out.
+func (d *drawing) drawSteps() {
+	for at := 4 * warmup; d.has(Grow) && at+5*time.Second < d.p.Duration; at += 11 * time.Second {
+		d.p.Faults = append(d.p.Faults, Fault{At: at, For: 5 * time.Second, Kind: Grow, Node: -1})
 	}
 }
 

@@ -35,6 +35,9 @@ type Plan struct {
 	Bare, Expiring, Led      []string      // See package protocol.
 	TTL, MaxTTL, NodeTimeout time.Duration // Without MaxTTL there is no quarantine.
 
+	// Sets are those that clients have one after another, by the numbers of their nodes; nil if all have all.
+	Sets [][]int
+
 	// LastMaxTTL is the largest maxTTL that clients are restarted with.
 	LastMaxTTL time.Duration
 
@@ -49,6 +52,12 @@ type Plan struct {
 
 // sizes are the numbers of nodes, by whether the seed is even: so a few seeds in a row have both kinds.
 var sizes = [2][4]int{{4, 4, 6, 4}, {3, 5, 5, 7}}
+
+// sets grow from three to five nodes, shrink, and replace one for good, again and again: two in a row differ by one node.
+var sets = [][]int{
+	{0, 1, 2}, {0, 1, 2, 3}, {0, 1, 2, 3, 4}, {0, 1, 2, 3}, {1, 2, 3},
+	{1, 2, 3, 4}, {2, 3, 4}, {0, 2, 3, 4}, {0, 2, 4}, {0, 1, 2, 4},
+}
 
 // Late is how much later than its connection's end a byte may arrive.
 const Late = time.Second
@@ -90,6 +99,7 @@ const (
 	Clock   = "clock"   // The clock of a node's server is set back, and stays so.
 	Rate    = "rate"    // The clock of a node's server runs fast, then slow, then fast; see Slew.
 	Crowd   = "crowd"   // Hundreds of callers in another process ask the nodes for locks.
+	Grow    = "grow"    // All clients are restarted one by one with the next of Sets.
 	Alone   = "alone"   // A client is cut off from all nodes, or all but one.
 )
 
@@ -108,6 +118,7 @@ var Courses = map[string][]string{
 	"rolling": {Rolling, Raise},
 	"clock":   {Clock, Rate, Kill},
 	"crowd":   {Crowd},
+	Grow:      {Grow, Kill, Freeze, Pause, Crash},
 	Fleet:     {Kill, Freeze, Rolling, Pause, Crash, Rate},
 	Soak:      {Kill, Freeze, Reset, Drop, Slow, Refuse},
 }
@@ -147,13 +158,16 @@ func Draw(seed uint64, course string, duration time.Duration, has func(kind stri
 		TTL:       1500 * time.Millisecond, NodeTimeout: 250 * time.Millisecond,
 	}
 	// Quarantine is what the promises need once nodes may lose their data.
-	if course != Fleet && (slices.Contains(kinds, Empty) || slices.Contains(kinds, Raise) || rng.IntN(2) == 0) {
+	if course != Fleet && (slices.Contains(kinds, Empty) || slices.Contains(kinds, Raise) || course == Grow || rng.IntN(2) == 0) {
 		p.MaxTTL = 2 * time.Second
 	}
 	p.Fenced, p.Expiring, p.Led = p.Resources[:1+rng.IntN(2)], []string{"u", "v", "x", "y"}, []string{"leader", "stay"}
 	p.Bare = p.Expiring[:2]
 	if course == Fleet {
 		p.TTL, p.Fenced = 2*p.TTL, nil // The limits of redsync's requests follow from the ttl.
+	}
+	if course == Grow {
+		p.Nodes, p.Sets = 5, sets
 	}
 	d := &drawing{p: p, kinds: slices.DeleteFunc(slices.Clone(kinds), func(k string) bool { return !has(k) })}
 	d.draw()

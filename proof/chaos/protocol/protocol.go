@@ -22,7 +22,8 @@ type Config struct {
 	Start    int64  `json:"start"`    // The run's start by CLOCK_MONOTONIC.
 	Seed     uint64 `json:"seed"`     // Of all that the client draws by lot.
 
-	Nodes       []string `json:"nodes"` // host:port
+	Nodes       []string `json:"nodes"`         // host:port
+	Set         []int    `json:"set,omitempty"` // Their numbers in the run; left out if these are all nodes.
 	Resources   []string `json:"resources"`
 	Fenced      []string `json:"fenced,omitempty"` // Those of Resources whose locks have fences.
 	Workers     int      `json:"workers"`
