@@ -85,6 +85,8 @@ type options struct {
 	owner          string
 	quarantine     time.Duration // the longest ttl; 0: none
 	prefix         string
+	setName        string
+	noNotes        bool // of which set of nodes this client has
 	hook           Hook
 	tracer         Tracer
 }

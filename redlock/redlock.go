@@ -106,6 +106,7 @@ func New(nodes []Node, opts ...Option) (*Redlock, error) {
 		r.subscriptions.Add(nd)
 		r.nodes = append(r.nodes, nd)
 	}
+	r.notes = newNotes(&r.core)
 	return r, nil
 }
 
@@ -231,6 +232,7 @@ func (r *Redlock) Close(ctx context.Context) error {
 		}
 	}
 	defer close(r.done)
+	r.notes.close()
 	r.admission.Close(ErrClosed)
 	r.watch.Close(ErrClosed)
 	select {
@@ -274,6 +276,8 @@ func init() {
 	settings.OnBehalf = func(since *waiting.Since) any {
 		return option(nil, func(o *options) { o.onBehalf = since })
 	}
+	settings.WithoutNotes = func() any { return option(nil, func(o *options) { o.noNotes = true }) }
+	settings.CompareSets = func(ctx context.Context, r any) any { return r.(*Redlock).compareSets(ctx) }
 	settings.Use = func(l any) { l.(*Lock).use() }
 	settings.Unused = func(l any) { l.(*Lock).claim.keptUntil.Store(nil) }
 	settings.Inside = func(r any) settings.Parts {

@@ -9,7 +9,7 @@ import (
 // Call asks one node and waits for its answer.
 func (n *Node) Call(ctx context.Context, cmd Command, timeout time.Duration) Outcome {
 	answer := make(chan Outcome, 1)
-	q := &Request{Task: &Task{Kind: Ask, Command: cmd, Receiver: mailbox(answer), Limit: timeout}}
+	q := &Request{Task: &Task{Kind: Ask, Command: cmd, Receiver: mailbox(answer), Limit: timeout}, Eval: cmd.Script.Rare}
 	if err := n.Enqueue(q, time.Now()); err != nil {
 		return Outcome{Err: err}
 	}
@@ -31,3 +31,19 @@ func (n *Node) Call(ctx context.Context, cmd Command, timeout time.Duration) Out
 type mailbox chan Outcome
 
 func (m mailbox) Receive(_ int, out Outcome, _ time.Time) { m <- out }
+
+// Aside asks the node something that no call waits for, and that must cost none anything. It is not sent unless the
+// node is connected and answers; the answer is no vote, and neither a sign of life nor a miss: the PING of an idle
+// connection is due as ever. A no ends that on this connection.
+func (n *Node) Aside(i int, cmd Command, r Receiver) (sent bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.state != nodeUp || n.closing || n.pipeline.declines || n.isSilent(time.Now(), n.Timeout) || n.backlog() >= MaxBacklog {
+		return false
+	}
+	n.push(&Request{Task: &Task{Kind: Aside, Command: cmd, Receiver: r, Limit: n.Timeout}, Index: uint16(i), Eval: cmd.Script.Rare})
+	return true
+}
+
+// Wrote notes that the node has carried out a write that was asked aside, in time.
+func (n *Node) Wrote() { n.responded() }

@@ -38,6 +38,7 @@ type pipeline struct {
 	dozing     bool      // the watchdog sleeps until the next PING is due
 
 	scriptsOnly bool // the server does not know what direct requests take
+	declines    bool // the server has no answer to what is asked aside
 }
 
 // read is the reader. It returns why the pipeline ended: nil after the last PING.
@@ -80,11 +81,13 @@ func (p *pipeline) take(reply any, err error, now time.Time) (q *Request, out Ou
 		}
 	}
 	n.inFlight.remove(q)
-	p.lastReply, n.refusedWhileSilent = now, false
-	n.rtt.add(now.Sub(n.epoch) - q.sent)
+	if q.Kind != Aside {
+		p.lastReply, n.refusedWhileSilent = now, false
+		n.rtt.add(now.Sub(n.epoch) - q.sent)
+	}
 	if err == nil {
 		p.served = true
-	} else {
+	} else if q.Kind != Aside {
 		p.wrongServer = conn.WrongServer(err)
 	}
 	switch {
@@ -109,6 +112,9 @@ func (p *pipeline) take(reply any, err error, now time.Time) (q *Request, out Ou
 	if q.Trace != nil {
 		m := &q.Trace.marks[q.Index]
 		*m = m.Heard(q.Kind, out)
+	}
+	if q.Kind == Aside {
+		p.declines = out.Stance == No
 	}
 	if q.Kind == Release {
 		carriedOut := out.Stance != Silent

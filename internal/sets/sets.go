@@ -85,6 +85,15 @@ func (s *Set) IsIn(o *Set) bool {
 	return true
 }
 
+// Names returns the names of the servers.
+func (s *Set) Names() []string {
+	names := make([]string, len(s.Servers))
+	for i := range names {
+		names[i] = s.Servers[i].Name
+	}
+	return names
+}
+
 // Twice returns the names of addresses that lead to one server now.
 func (s *Set) Twice() (names []string) {
 	for i := range s.Servers {

@@ -3,6 +3,7 @@
 package settings
 
 import (
+	"context"
 	"sync/atomic"
 	"time"
 )
@@ -48,6 +49,13 @@ type Parts struct {
 
 // Inside returns what a test may look at, or change, in a *redlock.Redlock.
 var Inside func(r any) Parts
+
+// WithoutNotes returns a redlock.Option by which a Redlock leaves no notes of its set on the nodes, and reads none.
+var WithoutNotes func() (option any)
+
+// CompareSets reads the notes of a *redlock.Redlock's nodes once, and leaves none. It returns the differences, of type
+// []redlock.SetDifference.
+var CompareSets func(ctx context.Context, r any) (differences any)
 
 // OnBehalf returns a redlock.Option by which a call of Lock is shown among those that wait as long as somebody does on
 // whose behalf it waits: since then, or nil inside for its own time. Package semaphore has one call go on for many

@@ -63,9 +63,12 @@ func (e *embedded) isLoaded(c *server.Peer, cmd string, args []string) bool {
 func (e *embedded) stops(c *server.Peer, cmd string, args []string, nested bool) bool {
 	if cmd == "INFO" && len(args) == 1 && strings.EqualFold(args[0], "server") {
 		e.mu.Lock()
-		life := e.life
+		life, uptime := e.life, ""
+		if !e.began.IsZero() {
+			uptime = fmt.Sprintf("uptime_in_seconds:%d\r\n", time.Since(e.began)/time.Second)
+		}
 		e.mu.Unlock()
-		c.WriteBulk(fmt.Sprintf("# Server\r\nredis_version:%s\r\nrun_id:%s%08x\r\n", embeddedVersion, e.runID, life))
+		c.WriteBulk(fmt.Sprintf("# Server\r\nredis_version:%s\r\nrun_id:%s%08x\r\n%s", embeddedVersion, e.runID, life, uptime))
 		return true
 	}
 	if c.ClientName == ownName || nested {
