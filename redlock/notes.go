@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed6c881748/redlock/internal/conn"
 	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/sets"
 )
@@ -22,6 +23,9 @@ import (
 
 // notesEvery is how often a client looks at the notes, ± 20 %. The first two looks come sooner.
 const notesEvery = 10 * time.Second
+
+// notesPause is when a node is asked again that does not tell who it is, or forbids to ask.
+const notesPause = 10 * time.Minute
 
 // notesScript answers as sets.Parse reads it.
 var notesScript = func() *node.Script {
@@ -64,6 +68,8 @@ type noted struct {
 	shown  time.Duration // by its clock, at read; a client that stood still, and what was late, are known by it
 	read   time.Time     // zero: never
 	others []sets.Note   // what lay there then
+
+	pause time.Time // until when it is not asked again, since it does not tell
 }
 
 // found is a difference that was seen. It is told when it was seen again, in a note that was written anew: a single
@@ -130,11 +136,13 @@ func (k *notes) look() {
 	k.last = l
 	mine, commands := k.mine(now), make([]node.Command, len(k.nodes))
 	for i := range commands {
-		commands[i] = k.command(i, &mine, now)
+		if now.After(k.nodes[i].pause) {
+			commands[i] = k.command(i, &mine, now)
+		}
 	}
 	k.mu.Unlock()
 	for i, n := range k.co.nodes {
-		if !n.Aside(i, commands[i], l) {
+		if commands[i].Script == nil || !n.Aside(i, commands[i], l) {
 			l.count()
 		}
 	}
@@ -178,6 +186,9 @@ func (l *look) Receive(i int, out node.Outcome, at time.Time) {
 	}
 	if out.Stance == node.No {
 		l.nodes[i] = noted{}
+	}
+	if code := conn.ErrorCode(out.Err); out.Stance == node.No || code == "NOPERM" || code == "ERR" {
+		l.nodes[i].pause = at.Add(notesPause)
 	}
 	l.mu.Unlock()
 	l.count()

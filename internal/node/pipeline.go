@@ -38,7 +38,6 @@ type pipeline struct {
 	dozing     bool      // the watchdog sleeps until the next PING is due
 
 	scriptsOnly bool // the server does not know what direct requests take
-	declines    bool // the server has no answer to what is asked aside
 }
 
 // read is the reader. It returns why the pipeline ended: nil after the last PING.
@@ -112,9 +111,6 @@ func (p *pipeline) take(reply any, err error, now time.Time) (q *Request, out Ou
 	if q.Trace != nil {
 		m := &q.Trace.marks[q.Index]
 		*m = m.Heard(q.Kind, out)
-	}
-	if q.Kind == Aside {
-		p.declines = out.Stance == No
 	}
 	if q.Kind == Release {
 		carriedOut := out.Stance != Silent

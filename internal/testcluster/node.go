@@ -161,7 +161,7 @@ func (n *Node) SetOld(old bool) error {
 }
 
 // ShowUptime has an embedded node tell its uptime from now on, without which no client knows who it is, and clients
-// leave it no notes of their set of nodes: thousands of tests go on without them.
+// leave it no notes of their set of nodes. OnCommand hears of these from now on.
 func (n *Node) ShowUptime() error {
 	return n.locked(func(e *embedded) { e.began = time.Now() })
 }
