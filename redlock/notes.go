@@ -46,7 +46,8 @@ var notesScript = func() *node.Script {
 // notes are what a Redlock knows of its own set and of others.
 type notes struct {
 	co          *core
-	who         string
+	label, who  string
+	names       []string
 	key         any
 	every, life time.Duration
 	once        sync.Once
@@ -93,8 +94,11 @@ type look struct {
 func newNotes(co *core) *notes {
 	host, _ := os.Hostname()
 	k := &notes{
-		co: co, who: cmp.Or(co.defaults.owner, fmt.Sprintf("%s:%d", host, os.Getpid())), key: co.defaults.prefix + reservedMark + sets.Mark,
+		co: co, label: co.defaults.setName, who: cmp.Or(co.defaults.owner, fmt.Sprintf("%s:%d", host, os.Getpid())), key: co.defaults.prefix + reservedMark + sets.Mark,
 		every: notesEvery, life: sets.Life, nodes: make([]noted, len(co.nodes)), found: make(map[string]*found),
+	}
+	for _, n := range co.nodes {
+		k.names = append(k.names, n.Name)
 	}
 	k.timer = time.AfterFunc(math.MaxInt64, k.look)
 	k.timer.Stop()
@@ -103,9 +107,7 @@ func newNotes(co *core) *notes {
 
 // begin has the first look come, once a node is connected.
 func (k *notes) begin() {
-	if !k.co.defaults.noNotes {
-		k.once.Do(func() { k.timer.Reset(k.soon(k.every / 2)) })
-	}
+	k.once.Do(func() { k.timer.Reset(k.soon(k.every / 2)) })
 }
 
 func (k *notes) soon(d time.Duration) time.Duration { return d*4/5 + rand.N(d*2/5+1) }
@@ -162,9 +164,9 @@ func (k *notes) command(i int, mine *sets.Set, now time.Time) node.Command {
 
 // mine is the set as this client knows it.
 func (k *notes) mine(now time.Time) sets.Set {
-	s := sets.Set{Label: k.co.defaults.setName, Who: k.who}
+	s := sets.Set{Label: k.label, Who: k.who}
 	for i, n := range k.nodes {
-		server := sets.Server{Name: k.co.nodes[i].Name, Run: n.run}
+		server := sets.Server{Name: k.names[i], Run: n.run}
 		if n.run != "" {
 			server.Started, server.Confirmed = now.Sub(n.started), now.Sub(n.confirmed)
 		}
@@ -254,7 +256,7 @@ func (k *notes) differences(heard []bool, now time.Time) (all []*found) {
 				continue
 			}
 			all = append(all, &found{SetDifference: SetDifference{
-				Who: theirs.Who, Node: k.co.nodes[i].Name, Nodes: theirs.Names(),
+				Who: theirs.Who, Node: k.names[i], Nodes: theirs.Names(),
 				OnlyHere: d.Mine, OnlyThere: d.Theirs, QuorumsMeet: d.Meet, Since: now, Seen: now,
 			}, written: n.read.Add(-other.Age)})
 		}
@@ -264,10 +266,9 @@ func (k *notes) differences(heard []bool, now time.Time) (all []*found) {
 
 // see notes a difference that was read. mu is held.
 func (k *notes) see(d *found) {
-	key := fmt.Sprintf("%q %q %v", d.Nodes, d.Twice, d.QuorumsMeet)
-	f := k.found[key]
+	f := k.found[d.key()]
 	if f == nil {
-		k.found[key] = d
+		k.found[d.key()] = d
 		return
 	}
 	d.Since = f.Since
@@ -277,6 +278,9 @@ func (k *notes) see(d *found) {
 		k.tell(EventSetsDiffer, f)
 	}
 }
+
+// key is the same for what is told once.
+func (d *SetDifference) key() string { return fmt.Sprintf("%q %q %v", d.Nodes, d.Twice, d.QuorumsMeet) }
 
 // tell sends an event, if the difference was told. mu is held.
 func (k *notes) tell(kind EventKind, f *found) {
@@ -306,27 +310,24 @@ func (k *notes) standing() (all []SetDifference) {
 	return all
 }
 
-// compareSets looks once, and leaves no note.
-func (r *Redlock) compareSets(ctx context.Context) (all []SetDifference) {
-	if r.calls.Enter() != nil || r.connected(ctx) != nil {
-		return nil
+// setDifferences returns those in what the nodes of these names have answered to readSets just now.
+func setDifferences(label string, names, answers []string) (all []SetDifference) {
+	k, now, heard := &notes{label: label, names: names, nodes: make([]noted, len(names))}, time.Now(), make([]bool, len(names))
+	for i, answer := range answers {
+		if r, ok := sets.Parse(answer); ok {
+			heard[i] = true
+			k.nodes[i].hear(r, now)
+		}
 	}
-	defer r.calls.Exit()
-	k := newNotes(&r.core)
-	var asked sync.WaitGroup
-	heard := make([]bool, len(r.nodes))
-	for i, n := range r.nodes {
-		asked.Go(func() {
-			out := n.Call(ctx, k.command(i, nil, time.Time{}), r.defaults.nodeTimeout)
-			if reading, ok := sets.Parse(out.Value); ok {
-				k.nodes[i].hear(reading, time.Now())
-				heard[i] = true
-			}
-		})
-	}
-	asked.Wait()
-	for _, d := range k.differences(heard, time.Now()) {
-		all = append(all, d.SetDifference)
+	for _, d := range k.differences(heard, now) {
+		if !slices.ContainsFunc(all, func(a SetDifference) bool { return a.key() == d.key() }) {
+			all = append(all, d.SetDifference)
+		}
 	}
 	return all
+}
+
+// readSets is the command that reads a node's notes. space is what the library's own keys begin with.
+func readSets(space string) []any {
+	return append([]any{"EVAL", notesScript.Source, 1, space + sets.Mark}, sets.Read(sets.Life)...)
 }

@@ -113,9 +113,23 @@ func TestADifferenceIsTold(t *testing.T) {
 		assert.Equal(t, SetDifference{
 			Who: "abd", Nodes: []string{"a", "b", "d"}, OnlyHere: []string{"c"}, OnlyThere: []string{"d"},
 		}, d)
-		once := r.compareSets(t.Context())
-		require.NotEmpty(t, once)
+
+		// Whoever only looks sees it at once, and leaves nothing.
+		answers := make([]string, 3)
+		for i, n := range c.Nodes[:3] {
+			conn, err := n.Conn(t.Context())
+			require.NoError(t, err)
+			cmd := readSets(reservedMark)
+			answers[i], err = redis.String(conn.Do(cmd[0].(string), cmd[1:]...))
+			require.NoError(t, err)
+			require.NoError(t, conn.Close())
+			assert.Contains(t, answers[i], " 0\n")
+		}
+		once := setDifferences("", []string{"a", "b", "c"}, answers)
+		require.Len(t, once, 1, "though it is on a and b")
 		assert.Equal(t, []string{"c"}, once[0].OnlyHere)
+		assert.Empty(t, setDifferences("x", []string{"a", "b", "c"}, answers))
+		assert.Empty(t, setDifferences("", []string{"a", "b", "c"}, make([]string, 3)))
 
 		// It is over once nobody has that set.
 		require.NoError(t, other.Close(t.Context()))

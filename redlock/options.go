@@ -86,7 +86,6 @@ type options struct {
 	quarantine     time.Duration // the longest ttl; 0: none
 	prefix         string
 	setName        string
-	noNotes        bool // of which set of nodes this client has
 	hook           Hook
 	tracer         Tracer
 }

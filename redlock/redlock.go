@@ -276,8 +276,8 @@ func init() {
 	settings.OnBehalf = func(since *waiting.Since) any {
 		return option(nil, func(o *options) { o.onBehalf = since })
 	}
-	settings.WithoutNotes = func() any { return option(nil, func(o *options) { o.noNotes = true }) }
-	settings.CompareSets = func(ctx context.Context, r any) any { return r.(*Redlock).compareSets(ctx) }
+	settings.ReadSets = readSets
+	settings.SetDifferences = func(label string, names, answers []string) any { return setDifferences(label, names, answers) }
 	settings.Use = func(l any) { l.(*Lock).use() }
 	settings.Unused = func(l any) { l.(*Lock).claim.keptUntil.Store(nil) }
 	settings.Inside = func(r any) settings.Parts {
@@ -288,7 +288,7 @@ func init() {
 		o := &r.(*Redlock).defaults
 		return settings.Settings{
 			Prefix: o.prefix, Space: o.prefix + reservedMark, NodeTimeout: o.nodeTimeout,
-			Quarantine: o.quarantine, Fencing: o.fencing, Polling: o.polling,
+			Quarantine: o.quarantine, Fencing: o.fencing, Polling: o.polling, SetName: o.setName,
 		}
 	}
 }

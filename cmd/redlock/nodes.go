@@ -199,7 +199,7 @@ func (g *globalFlags) open(more ...redlock.Option) (*redlock.Redlock, []redlock.
 // options are those of the flags.
 func (g *globalFlags) options() []redlock.Option {
 	opts := []redlock.Option{
-		redlock.WithPrefix(g.prefix),
+		redlock.WithPrefix(g.prefix), redlock.WithSetName(g.setName),
 		redlock.WithNodeTimeout(g.nodeTimeout),
 		redlock.WithConnectTimeout(g.connectTimeout),
 	}

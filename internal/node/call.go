@@ -9,7 +9,7 @@ import (
 // Call asks one node and waits for its answer.
 func (n *Node) Call(ctx context.Context, cmd Command, timeout time.Duration) Outcome {
 	answer := make(chan Outcome, 1)
-	q := &Request{Task: &Task{Kind: Ask, Command: cmd, Receiver: mailbox(answer), Limit: timeout}, Eval: cmd.Script.Rare}
+	q := &Request{Task: &Task{Kind: Ask, Command: cmd, Receiver: mailbox(answer), Limit: timeout}}
 	if err := n.Enqueue(q, time.Now()); err != nil {
 		return Outcome{Err: err}
 	}

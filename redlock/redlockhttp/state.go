@@ -26,6 +26,7 @@ type State struct {
 	Up      int       `json:"up"`    // nodes that are connected, grant locks, and vote in time
 	Wrong   []Wrong   `json:"wrong"` // what somebody should look at, the worst first; empty: nothing
 	Nodes   []Node    `json:"nodes"`
+	Sets    []Set     `json:"sets,omitempty"` // those that differ from this one
 	Held    []Lock    `json:"held"`    // at most 500, those that end soonest first; Counts has how many there are
 	Waiting []Wait    `json:"waiting"` // at most 500, the longest wait first
 	Counts  Counts    `json:"counts"`
@@ -54,6 +55,20 @@ type Node struct {
 	VanishedAt time.Time `json:"vanished_at,omitzero"` // when that was last noticed
 
 	Votes Votes `json:"votes"`
+}
+
+// A Set is a [redlock.SetDifference]: another client's nodes differ from this one's, or two of this one's are one server.
+type Set struct {
+	Text        string    `json:"text"` // the whole in a sentence
+	Who         string    `json:"who,omitempty"`
+	Node        string    `json:"node,omitempty"`
+	Nodes       []string  `json:"nodes,omitempty"`
+	OnlyHere    []string  `json:"only_here,omitempty"`
+	OnlyThere   []string  `json:"only_there,omitempty"`
+	Twice       []string  `json:"twice,omitempty"`
+	QuorumsMeet bool      `json:"quorums_meet"`
+	Since       time.Time `json:"since"`
+	Seen        time.Time `json:"seen"`
 }
 
 // Votes are the figures of the field Votes of [redlock.NodeStats].
@@ -170,6 +185,12 @@ func (h handler) look(q query) State {
 		if n.Up && n.Abstains == nil && n.Unresponsive == nil {
 			s.Up++
 		}
+	}
+	for _, d := range stats.Sets {
+		s.Sets = append(s.Sets, Set{
+			Text: d.String(), Who: d.Who, Node: d.Node, Nodes: d.Nodes, OnlyHere: d.OnlyHere, OnlyThere: d.OnlyThere, Twice: d.Twice,
+			QuorumsMeet: d.QuorumsMeet, Since: d.Since.Round(0), Seen: d.Seen.Round(0),
+		})
 	}
 	events := h.r.RecentEvents()
 	for i := range events {
