@@ -53,7 +53,6 @@ func withSets(t *testing.T, fn func(t *testing.T, c *testcluster.Cluster)) {
 		for _, n := range c.Nodes {
 			require.NoError(t, n.ShowUptime())
 		}
-		time.Sleep(time.Hour)
 		fn(t, c)
 	})
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"strings"
 	"sync"
 
 	"github.com/gomodule/redigo/redis"
@@ -26,16 +27,19 @@ func (t *tool) tellSets(ctx context.Context, peers []*peer, k keys) {
 	}
 	all.Wait()
 	for _, d := range settings.SetDifferences(t.global.setName, names, answers).([]redlock.SetDifference) {
-		t.note(harmless(d.String()))
+		t.note(oneLine(d.String()))
 	}
 }
+
+// oneLine is a text with names that others have given.
+func oneLine(text string) string { return harmless(strings.ReplaceAll(text, "\n", " ")) }
 
 // tellSet is the hook of a redlock run, for the same.
 func (t *tool) tellSet(e redlock.Event) {
 	switch e.Kind {
 	case redlock.EventSetsDiffer:
-		t.note(harmless(e.Set.String()))
+		t.note(oneLine(e.Set.String()))
 	case redlock.EventSetsAgree:
-		t.note("this set of nodes no longer differs from that of " + harmless(e.Set.Who))
+		t.note("this set of nodes no longer differs from that of " + oneLine(e.Set.Who))
 	}
 }

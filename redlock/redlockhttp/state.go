@@ -27,8 +27,8 @@ type State struct {
 	Wrong   []Wrong   `json:"wrong"` // what somebody should look at, the worst first; empty: nothing
 	Nodes   []Node    `json:"nodes"`
 	Sets    []Set     `json:"sets,omitempty"` // those that differ from this one
-	Held    []Lock    `json:"held"`    // at most 500, those that end soonest first; Counts has how many there are
-	Waiting []Wait    `json:"waiting"` // at most 500, the longest wait first
+	Held    []Lock    `json:"held"`           // at most 500, those that end soonest first; Counts has how many there are
+	Waiting []Wait    `json:"waiting"`        // at most 500, the longest wait first
 	Counts  Counts    `json:"counts"`
 
 	HeldMatching    int `json:"held_matching"`    // locks that match the query's filter, all without one
