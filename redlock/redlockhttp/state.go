@@ -26,9 +26,8 @@ type State struct {
 	Up      int       `json:"up"`    // nodes that are connected, grant locks, and vote in time
 	Wrong   []Wrong   `json:"wrong"` // what somebody should look at, the worst first; empty: nothing
 	Nodes   []Node    `json:"nodes"`
-	Sets    []Set     `json:"sets,omitempty"` // those that differ from this one
-	Held    []Lock    `json:"held"`           // at most 500, those that end soonest first; Counts has how many there are
-	Waiting []Wait    `json:"waiting"`        // at most 500, the longest wait first
+	Held    []Lock    `json:"held"`    // at most 500, those that end soonest first; Counts has how many there are
+	Waiting []Wait    `json:"waiting"` // at most 500, the longest wait first
 	Counts  Counts    `json:"counts"`
 
 	HeldMatching    int `json:"held_matching"`    // locks that match the query's filter, all without one
@@ -55,20 +54,6 @@ type Node struct {
 	VanishedAt time.Time `json:"vanished_at,omitzero"` // when that was last noticed
 
 	Votes Votes `json:"votes"`
-}
-
-// A Set is a [redlock.SetDifference]: another client's nodes differ from this one's, or two of this one's are one server.
-type Set struct {
-	Text        string    `json:"text"` // the whole in a sentence
-	Who         string    `json:"who,omitempty"`
-	Node        string    `json:"node,omitempty"`
-	Nodes       []string  `json:"nodes,omitempty"`
-	OnlyHere    []string  `json:"only_here,omitempty"`
-	OnlyThere   []string  `json:"only_there,omitempty"`
-	Twice       []string  `json:"twice,omitempty"`
-	QuorumsMeet bool      `json:"quorums_meet"`
-	Since       time.Time `json:"since"`
-	Seen        time.Time `json:"seen"`
 }
 
 // Votes are the figures of the field Votes of [redlock.NodeStats].
@@ -124,6 +109,7 @@ type Counts struct {
 	Queued  int `json:"queued"`
 	Window  int `json:"window"`
 
+	SetsDiffer int     `json:"sets_differ"`    // other clients' sets of nodes; Wrong says which
 	OldestWait float64 `json:"oldest_wait_ms"` // for how long the longest of the calls has waited; 0 without any
 
 	Acquired      int64 `json:"acquired"`
@@ -186,18 +172,12 @@ func (h handler) look(q query) State {
 			s.Up++
 		}
 	}
-	for _, d := range stats.Sets {
-		s.Sets = append(s.Sets, Set{
-			Text: d.String(), Who: d.Who, Node: d.Node, Nodes: d.Nodes, OnlyHere: d.OnlyHere, OnlyThere: d.OnlyThere, Twice: d.Twice,
-			QuorumsMeet: d.QuorumsMeet, Since: d.Since.Round(0), Seen: d.Seen.Round(0),
-		})
-	}
 	events := h.r.RecentEvents()
 	for i := range events {
 		s.Events = append(s.Events, eventOf(&events[len(events)-1-i]))
 	}
 	held, waiting := h.r.HeldLocks(), h.r.WaitingCalls()
-	s.Wrong = wrongOf(&s, now, held, waiting, func(c redlock.WaitingCall) string { return h.slotOf(c.Resources).semaphore })
+	s.Wrong = wrongOf(&s, now, stats.Sets, held, waiting, func(c redlock.WaitingCall) string { return h.slotOf(c.Resources).semaphore })
 	locks := slices.DeleteFunc(held, func(l redlock.HeldLock) bool { return !q.matches(l.Resources, l.Holder, l.Owner) })
 	switch q.sort {
 	case "oldest": // They are.
@@ -265,7 +245,7 @@ func nodeOf(n redlock.NodeStats) Node {
 
 func counts(s *redlock.Stats) Counts {
 	return Counts{
-		Held: s.Held, Kept: s.Kept, Waiting: s.Waiting, Asking: s.Asking, Queued: s.Queued, Window: s.Window, OldestWait: millis(s.OldestWait),
+		Held: s.Held, Kept: s.Kept, Waiting: s.Waiting, Asking: s.Asking, Queued: s.Queued, Window: s.Window, SetsDiffer: len(s.Sets), OldestWait: millis(s.OldestWait),
 		Acquired: s.Acquired, Extended: s.Extended, Repaired: s.Repaired, Unlocked: s.Unlocked, Taken: s.Taken,
 		NoQuorum: s.NoQuorum, Overloaded: s.Overloaded, Lost: s.Lost, Splits: s.Splits, Raised: s.Raised,
 		Woken: s.Woken, EventsDropped: s.EventsDropped,

@@ -44,7 +44,7 @@ func (w *wrongs) say(level, text, next, see string) {
 }
 
 // wrongOf says what is wrong, the worst first.
-func wrongOf(s *State, now time.Time, held []redlock.HeldLock, calls []redlock.WaitingCall, semaphore func(redlock.WaitingCall) string) []Wrong {
+func wrongOf(s *State, now time.Time, sets []redlock.SetDifference, held []redlock.HeldLock, calls []redlock.WaitingCall, semaphore func(redlock.WaitingCall) string) []Wrong {
 	w := &wrongs{now: now, nodes: s.Nodes, held: held, all: []Wrong{}}
 	w.quorum(s.Need)
 	w.notExtended()
@@ -53,7 +53,7 @@ func wrongOf(s *State, now time.Time, held []redlock.HeldLock, calls []redlock.W
 		w.node(&s.Nodes[i])
 	}
 	w.vanished()
-	w.sets(s.Sets)
+	w.sets(sets)
 	if n := s.Counts.Queued; n > 0 {
 		w.say("warning", count(n, "attempt waits", "attempts wait")+" for a turn to ask the nodes.",
 			"If that stays: the nodes are slow, or asked for too much. Give them more processor time, or lock less.", "operations.md#overload")
@@ -65,14 +65,14 @@ func wrongOf(s *State, now time.Time, held []redlock.HeldLock, calls []redlock.W
 }
 
 // sets says whose set of nodes differs, each once.
-func (w *wrongs) sets(all []Set) {
+func (w *wrongs) sets(all []redlock.SetDifference) {
 	w.differ = len(all) > 0
 	for _, d := range all {
 		level, next := "bad", "Compare the list of nodes there with this process's, and give both the same. If their locks have nothing to do with each other, give them other prefixes, or name the sets (WithSetName)."
 		if d.QuorumsMeet {
 			level, next = "warning", "No lock is at risk. If the set is being changed, go on when nobody has the old one; otherwise compare the lists of nodes."
 		}
-		w.say(level, d.Text+".", next, "operations.md#one-set-of-nodes")
+		w.say(level, d.String()+".", next, "operations.md#one-set-of-nodes")
 	}
 }
 
