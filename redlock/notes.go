@@ -27,37 +27,34 @@ const notesEvery = 10 * time.Second
 // notesPause is when a node is asked again that does not tell who it is, or forbids to ask.
 const notesPause = 10 * time.Minute
 
-// notesScript answers as sets.Parse reads it.
-var notesScript = func() *node.Script {
-	s := node.NewScript("notes", node.Code(sets.Script), func(reply any) node.Outcome {
-		switch text, ok := reply.([]byte); {
-		case !ok:
-			return node.Unexpected("notes", reply)
-		case len(text) == 0:
-			return node.Outcome{Stance: node.No}
-		default:
-			return node.Outcome{Stance: node.Yes, Value: string(text)}
-		}
-	})
-	s.Rare = true
-	return s
-}()
+// notesScript answers as sets.Parse reads it; nothing is a no.
+var notesScript = node.NewScript("notes", node.Code(sets.Script), func(reply any) node.Outcome {
+	text, ok := reply.([]byte)
+	switch {
+	case !ok:
+		return node.Unexpected("notes", reply)
+	case len(text) == 0:
+		return node.Outcome{Stance: node.No}
+	default:
+		return node.Outcome{Stance: node.Yes, Value: string(text)}
+	}
+})
 
 // notes are what a Redlock knows of its own set and of others.
 type notes struct {
-	co          *core
-	label, who  string
-	names       []string
-	key         any
-	every, life time.Duration
-	once        sync.Once
-	timer       *time.Timer
+	co         *core
+	label, who string
+	names      []string // of the nodes
+	key        any
+	once       sync.Once
+	timer      *time.Timer
 
-	mu     sync.Mutex // never taken with a node's
+	mu     sync.Mutex
 	closed bool
-	looks  int
+	asked  bool          // answers are on their way
+	next   time.Duration // from one look to the next
+	doubts bool          // a node's clock has not gone on as this client's
 	nodes  []noted
-	last   *look
 	found  map[string]*found
 }
 
@@ -66,11 +63,11 @@ type noted struct {
 	run                string // of its server; empty: it is not known
 	started, confirmed time.Time
 
+	heard  bool          // it has answered in this look
 	shown  time.Duration // by its clock, at read; a client that stood still, and what was late, are known by it
 	read   time.Time     // zero: never
 	others []sets.Note   // what lay there then
-
-	pause time.Time // until when it is not asked again, since it does not tell
+	pause  time.Time     // until when it is not asked again, since it does not tell
 }
 
 // found is a difference that was seen. It is told when it was seen again, in a note that was written anew: a single
@@ -82,20 +79,11 @@ type found struct {
 	told    bool
 }
 
-// A look is one at the notes of all nodes.
-type look struct {
-	*notes
-
-	left   int    // nodes that have not answered
-	heard  []bool // those that have
-	doubts bool   // a clock has not gone on as this client's
-}
-
 func newNotes(co *core) *notes {
 	host, _ := os.Hostname()
 	k := &notes{
-		co: co, label: co.defaults.setName, who: cmp.Or(co.defaults.owner, fmt.Sprintf("%s:%d", host, os.Getpid())), key: co.defaults.prefix + reservedMark + sets.Mark,
-		every: notesEvery, life: sets.Life, nodes: make([]noted, len(co.nodes)), found: make(map[string]*found),
+		co: co, label: co.defaults.setName, who: cmp.Or(co.defaults.owner, fmt.Sprintf("%s:%d", host, os.Getpid())),
+		key: co.defaults.prefix + reservedMark + sets.Mark, next: notesEvery / 2, nodes: make([]noted, len(co.nodes)), found: make(map[string]*found),
 	}
 	for _, n := range co.nodes {
 		k.names = append(k.names, n.Name)
@@ -105,12 +93,13 @@ func newNotes(co *core) *notes {
 	return k
 }
 
-// begin has the first look come, once a node is connected.
-func (k *notes) begin() {
-	k.once.Do(func() { k.timer.Reset(k.soon(k.every / 2)) })
-}
+// begin has the first look come, once a node is connected. It is called with that node's mutex held.
+func (k *notes) begin() { k.once.Do(k.later) }
 
-func (k *notes) soon(d time.Duration) time.Duration { return d*4/5 + rand.N(d*2/5+1) }
+func (k *notes) later() {
+	k.timer.Reset(k.next*4/5 + rand.N(k.next*2/5))
+	k.next = notesEvery
+}
 
 func (k *notes) close() {
 	k.once.Do(func() {})
@@ -120,46 +109,35 @@ func (k *notes) close() {
 	k.timer.Stop()
 }
 
-// look asks all nodes that are connected.
+// look asks all nodes that are connected, and then compares what they have answered in time.
 func (k *notes) look() {
 	k.mu.Lock()
-	if k.closed {
-		k.mu.Unlock()
-		return
-	}
-	k.judge() // What the last one has brought, should a node not have answered yet.
-	k.looks++
-	next := k.every
-	if k.looks == 1 {
-		next /= 2
-	}
-	k.timer.Reset(k.soon(next))
-	now, l := time.Now(), &look{notes: k, left: len(k.nodes) + 1, heard: make([]bool, len(k.nodes))}
-	k.last = l
-	mine, commands := k.mine(now), make([]node.Command, len(k.nodes))
-	for i := range commands {
-		if now.After(k.nodes[i].pause) {
-			commands[i] = k.command(i, &mine, now)
+	defer k.mu.Unlock()
+	switch k.asked = !k.asked; {
+	case k.closed:
+	case k.asked:
+		now := time.Now()
+		mine := k.mine(now)
+		for i := range k.nodes {
+			if n := &k.nodes[i]; now.After(n.pause) {
+				n.heard = false
+				k.co.nodes[i].Aside(i, node.Command{Script: notesScript, Keys: []any{k.key}, Args: n.ask(&mine, now)}, k)
+			}
 		}
+		k.timer.Reset(sets.Late)
+	default:
+		k.judge()
+		k.later()
 	}
-	k.mu.Unlock()
-	for i, n := range k.co.nodes {
-		if commands[i].Script == nil || !n.Aside(i, commands[i], l) {
-			l.count()
-		}
-	}
-	l.count()
 }
 
-// command notes the set on a node, unless a note that says the same need not be renewed yet.
-func (k *notes) command(i int, mine *sets.Set, now time.Time) node.Command {
-	n, args := &k.nodes[i], sets.Read(k.life)
-	if age := now.Sub(n.read); n.run != "" && !slices.ContainsFunc(n.others, func(o sets.Note) bool {
-		return o.Age+age <= k.life/2 && mine.IsIn(&o.Set)
-	}) {
-		args = sets.Write(k.life, n.shown+age, mine)
+// ask has the set noted on a node, unless a note that says the same need not be renewed yet.
+func (n *noted) ask(mine *sets.Set, now time.Time) []any {
+	age := now.Sub(n.read)
+	if n.run == "" || slices.ContainsFunc(n.others, func(o sets.Note) bool { return o.Age+age <= sets.Life/2 && mine.IsIn(&o.Set) }) {
+		return sets.Read(sets.Life)
 	}
-	return node.Command{Script: notesScript, Keys: []any{k.key}, Args: args}
+	return sets.Write(sets.Life, n.shown+age, mine)
 }
 
 // mine is the set as this client knows it.
@@ -176,74 +154,60 @@ func (k *notes) mine(now time.Time) sets.Set {
 }
 
 // Receive takes a node's answer. Without one, it is as it was last seen.
-func (l *look) Receive(i int, out node.Outcome, at time.Time) {
+func (k *notes) Receive(i int, out node.Outcome, at time.Time) {
 	r, ok := sets.Parse(out.Value)
-	if r.Wrote {
-		l.co.nodes[i].Wrote()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	n, code := &k.nodes[i], conn.ErrorCode(out.Err)
+	switch {
+	case ok:
+		k.doubts = !n.hear(r, at) || k.doubts
+		if r.Wrote {
+			k.co.nodes[i].Wrote()
+		}
+	case out.Stance == node.No:
+		*n = noted{pause: at.Add(notesPause)}
+	case code == "NOPERM" || code == "ERR":
+		n.pause = at.Add(notesPause)
 	}
-	l.mu.Lock()
-	if ok && l == l.last {
-		l.doubts = !l.nodes[i].hear(r, at) || l.doubts
-		l.heard[i] = true
-	}
-	if out.Stance == node.No {
-		l.nodes[i] = noted{}
-	}
-	if code := conn.ErrorCode(out.Err); out.Stance == node.No || code == "NOPERM" || code == "ERR" {
-		l.nodes[i].pause = at.Add(notesPause)
-	}
-	l.mu.Unlock()
-	l.count()
 }
 
 // hear takes what was read, and says whether the node's clock has gone on as this client's.
 func (n *noted) hear(r sets.Reading, at time.Time) bool {
-	started := at.Add(-r.Uptime)
+	started, off := at.Add(-r.Uptime), r.Now-n.shown-at.Sub(n.read)
 	if r.Run == n.run && n.started.After(started) {
 		started = n.started // Its clock was set forward.
 	}
-	off := r.Now - n.shown - at.Sub(n.read)
 	known := !n.read.IsZero()
-	*n = noted{run: r.Run, started: started, confirmed: at, shown: r.Now, read: at, others: r.Notes}
+	*n = noted{run: r.Run, started: started, confirmed: at, heard: true, shown: r.Now, read: at, others: r.Notes}
 	return !known || off.Abs() <= sets.Late
 }
 
-// count has the last answer judge the look.
-func (l *look) count() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.left--; l.left == 0 && l == l.last {
-		l.judge()
-	}
-}
-
-// judge compares the set with those that the last look has found, once. mu is held.
+// judge compares the set with those that a look has found. mu is held.
 func (k *notes) judge() {
-	l, now := k.last, time.Now()
-	if k.last = nil; l == nil || k.closed {
-		return
-	}
-	if l.doubts { // This process may have stood still: it only knows what it has heard since.
+	now := time.Now()
+	if k.doubts { // This process may have stood still: it only knows what it has heard since.
+		k.doubts = false
 		for i := range k.nodes {
-			if !l.heard[i] {
-				k.nodes[i] = noted{}
+			if !k.nodes[i].heard {
+				k.nodes[i] = noted{pause: k.nodes[i].pause}
 			}
 		}
 		return
 	}
-	for _, d := range k.differences(l.heard, now) {
+	for _, d := range k.differences(now) {
 		k.see(d)
 	}
 	for key, f := range k.found {
-		if now.Sub(f.Seen) > 2*k.life {
+		if now.Sub(f.Seen) > 2*sets.Life {
 			delete(k.found, key)
 			k.tell(EventSetsAgree, f)
 		}
 	}
 }
 
-// differences returns those that were read, from each node that was heard. mu is held.
-func (k *notes) differences(heard []bool, now time.Time) (all []*found) {
+// differences returns those that were read on each node. mu is held.
+func (k *notes) differences(now time.Time) (all []*found) {
 	mine := k.mine(now)
 	if names := mine.Twice(); len(names) > 0 {
 		all = append(all, &found{SetDifference: SetDifference{Twice: names, Since: now, Seen: now}, written: now})
@@ -252,7 +216,7 @@ func (k *notes) differences(heard []bool, now time.Time) (all []*found) {
 		for _, other := range n.others {
 			theirs := other.Aged(now.Sub(n.read))
 			d := sets.Compare(&mine, &theirs)
-			if !heard[i] || theirs.Label != mine.Label || len(d.Mine)+len(d.Theirs) == 0 {
+			if !n.heard || theirs.Label != mine.Label || len(d.Mine)+len(d.Theirs) == 0 {
 				continue
 			}
 			all = append(all, &found{SetDifference: SetDifference{
@@ -273,7 +237,7 @@ func (k *notes) see(d *found) {
 	}
 	d.Since = f.Since
 	f.SetDifference = d.SetDifference
-	if !f.told && d.Seen.Sub(d.Since) >= k.every && d.written.Sub(f.written) >= k.every {
+	if !f.told && min(d.Seen.Sub(d.Since), d.written.Sub(f.written)) >= notesEvery {
 		f.told = true
 		k.tell(EventSetsDiffer, f)
 	}
@@ -305,21 +269,20 @@ func (k *notes) standing() (all []SetDifference) {
 		}
 	}
 	slices.SortFunc(all, func(a, b SetDifference) int {
-		return cmp.Or(a.Since.Compare(b.Since), strings.Compare(a.Who, b.Who), slices.Compare(a.Nodes, b.Nodes))
+		return cmp.Or(a.Since.Compare(b.Since), strings.Compare(a.key(), b.key()))
 	})
 	return all
 }
 
 // setDifferences returns those in what the nodes of these names have answered to readSets just now.
 func setDifferences(label string, names, answers []string) (all []SetDifference) {
-	k, now, heard := &notes{label: label, names: names, nodes: make([]noted, len(names))}, time.Now(), make([]bool, len(names))
+	k, now := &notes{label: label, names: names, nodes: make([]noted, len(names))}, time.Now()
 	for i, answer := range answers {
 		if r, ok := sets.Parse(answer); ok {
-			heard[i] = true
 			k.nodes[i].hear(r, now)
 		}
 	}
-	for _, d := range k.differences(heard, now) {
+	for _, d := range k.differences(now) {
 		if !slices.ContainsFunc(all, func(a SetDifference) bool { return a.key() == d.key() }) {
 			all = append(all, d.SetDifference)
 		}

@@ -103,8 +103,8 @@ func TestADifferenceIsTold(t *testing.T) {
 		all := r.Stats().Sets
 		require.Len(t, all, 1)
 		d := all[0]
-		assert.WithinRange(t, d.Since, start, start.Add(25*time.Second))
-		assert.WithinRange(t, d.Seen, start.Add(45*time.Second), start.Add(time.Minute))
+		assert.WithinRange(t, d.Since, start, start.Add(35*time.Second))
+		assert.WithinRange(t, d.Seen, start.Add(40*time.Second), start.Add(time.Minute))
 		assert.Contains(t, []string{"a", "b"}, d.Node)
 		assert.Equal(t, "abd, a client of x with 3 nodes, has d instead of c: both can get a lock at once, "+
 			"unless the prefixes or resources differ on purpose: then WithSetName says so", strings.Replace(d.String(), "of "+d.Node, "of x", 1))

@@ -41,7 +41,7 @@ func (n *Node) Aside(i int, cmd Command, r Receiver) (sent bool) {
 	if n.state != nodeUp || n.closing || n.isSilent(time.Now(), n.Timeout) || n.backlog() >= MaxBacklog {
 		return false
 	}
-	n.push(&Request{Task: &Task{Kind: Aside, Command: cmd, Receiver: r, Limit: n.Timeout}, Index: uint16(i), Eval: cmd.Script.Rare})
+	n.push(&Request{Task: &Task{Kind: Aside, Command: cmd, Receiver: r, Limit: n.Timeout}, Index: uint16(i), Eval: true})
 	return true
 }
 

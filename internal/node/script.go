@@ -15,7 +15,6 @@ type Script struct {
 	Decode       func(reply any) Outcome
 
 	Grants bool // it grants locks, or repairs them: a Dialect is about those
-	Rare   bool // it is sent by its source: no handshake loads it
 
 	// Direct reads the replies to a request that was sent without the script, see direct.go: the token,
 	// boxed, the value that the key had, nil for none, and for how many ms it still lives, as PTTL says it.

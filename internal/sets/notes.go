@@ -20,34 +20,9 @@ var Script string
 func Read(life time.Duration) []any { return []any{life.Milliseconds()} }
 
 // Write are those for whoever notes a set, too; now is by the node's clock.
-func Write(life time.Duration, now time.Duration, s *Set) []any {
-	return append(Read(life), now.Milliseconds(), Late.Milliseconds(), s.Key(), s.text())
-}
-
-// maxName bounds the bytes of a name in a note.
-const maxName = 128
-
-// text is the set as a note has it, in one line.
-func (s *Set) text() string {
-	c := s.Aged(0)
-	c.Label, c.Who = cut(c.Label), cut(c.Who)
-	for i := range c.Servers {
-		server := &c.Servers[i]
-		server.Name = cut(server.Name)
-		server.Started, server.Confirmed = server.Started.Truncate(time.Millisecond), server.Confirmed.Truncate(time.Millisecond)
-	}
-	text, err := json.Marshal(c)
-	if err != nil {
-		return "" // Of strings and numbers it cannot happen.
-	}
-	return string(text)
-}
-
-func cut(name string) string {
-	if len(name) <= maxName {
-		return name
-	}
-	return strings.ToValidUTF8(name[:maxName-len("…")], "") + "…"
+func Write(life, now time.Duration, s *Set) []any {
+	text, _ := json.Marshal(s) // One line; strings and numbers do not fail.
+	return append(Read(life), now.Milliseconds(), Late.Milliseconds(), s.Key(), text)
 }
 
 // A Reading is what the script has answered.

@@ -96,10 +96,10 @@ func (s *Set) Names() []string {
 
 // Twice returns the names of addresses that lead to one server now.
 func (s *Set) Twice() (names []string) {
-	for i := range s.Servers {
-		for j := range s.Servers {
-			if i != j && s.Servers[i].Run == s.Servers[j].Run && s.Servers[i].isFresh() && s.Servers[j].isFresh() {
-				names = append(names, s.Servers[i].Name)
+	for i, one := range s.Servers {
+		for j, other := range s.Servers {
+			if i != j && one.Run != "" && one.Run == other.Run && max(one.Confirmed, other.Confirmed) <= Slack {
+				names = append(names, one.Name)
 				break
 			}
 		}
@@ -117,58 +117,48 @@ type Difference struct {
 // Compare compares two sets. As many servers as possible are taken for the same one.
 func Compare(mine, theirs *Set) (d Difference) {
 	with := pair(mine.Servers, theirs.Servers)
-	alone := make([]bool, len(mine.Servers))
-	for i := range alone {
-		alone[i] = !slices.Contains(with, i)
+	for i, s := range mine.Servers {
+		if !slices.Contains(with, i) {
+			d.Mine = append(d.Mine, s.Name)
+		}
 	}
 	for j, i := range with {
 		if i < 0 {
 			d.Theirs = append(d.Theirs, theirs.Servers[j].Name)
 		}
 	}
-	for i, is := range alone {
-		if is {
-			d.Mine = append(d.Mine, mine.Servers[i].Name)
-		}
-	}
-	all := len(mine.Servers) + len(d.Theirs)
-	d.Meet = len(mine.Servers)/2+1+len(theirs.Servers)/2+1 > all
+	m, t := len(mine.Servers), len(theirs.Servers)
+	d.Meet = m/2+1+t/2+1 > m+len(d.Theirs)
 	return d
 }
 
-// pair returns which of mine each of theirs is; -1 for none. An id says for certain which, and otherwise those of
-// the same name come first, so that the others are the odd ones.
+// pair returns which of mine each of theirs is; -1 for none. Those with one id come first, then those of one name, so
+// that the others are the odd ones. The rest is paired by augmenting paths (Kuhn's algorithm).
 func pair(mine, theirs []Server) (with []int) {
 	with = slices.Repeat([]int{-1}, len(theirs))
-	settled, paired := make([]bool, len(theirs)), make([]bool, len(mine))
-	take := func(certain bool, fit func(a, b *Server) bool) {
-		for i := range mine {
-			for j := range theirs {
-				if !paired[i] && with[j] < 0 && fit(&mine[i], &theirs[j]) {
-					with[j], paired[i], settled[j] = i, true, certain
-				}
-			}
-		}
-	}
-	take(true, func(a, b *Server) bool { return a.Run != "" && a.Run == b.Run })
-	take(false, func(a, b *Server) bool { return a.Name == b.Name && a.couldBe(b) })
-	var find func(i int, seen []bool) bool // Kuhn's: an augmenting path, by which one more of mine finds its like.
-	find = func(i int, seen []bool) bool {
+	var find func(i int, seen []bool, fit func(a, b *Server) bool) bool
+	find = func(i int, seen []bool, fit func(a, b *Server) bool) bool {
 		for j := range theirs {
-			if seen[j] || settled[j] || !mine[i].couldBe(&theirs[j]) {
+			if seen[j] || !fit(&mine[i], &theirs[j]) {
 				continue
 			}
 			seen[j] = true
-			if with[j] < 0 || find(with[j], seen) {
+			if with[j] < 0 || find(with[j], seen, fit) {
 				with[j] = i
 				return true
 			}
 		}
 		return false
 	}
-	for i := range mine {
-		if !paired[i] {
-			find(i, make([]bool, len(theirs)))
+	for _, fit := range []func(a, b *Server) bool{
+		func(a, b *Server) bool { return a.Run != "" && a.Run == b.Run },
+		func(a, b *Server) bool { return a.Name == b.Name && a.couldBe(b) },
+		(*Server).couldBe,
+	} {
+		for i := range mine {
+			if !slices.Contains(with, i) {
+				find(i, make([]bool, len(theirs)), fit)
+			}
 		}
 	}
 	return with

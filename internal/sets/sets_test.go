@@ -122,20 +122,19 @@ func TestTwice(t *testing.T) {
 		assert.Equal(t, want, strings.Join(set(t, words).Twice(), " "))
 	}
 	assert.Empty(t, set(t, "a b c").Twice(), "nothing is known")
-	assert.Empty(t, set(t, "a=1 b=1:3600:60").Twice(), "the name b was moved, and is not reached now")
+	assert.Empty(t, set(t, "a=1 b=1:3600:3").Twice(), "the name b was moved, and is not reached now")
 }
 
 func TestNotesAreReadAsTheyWereWritten(t *testing.T) {
 	s := set(t, "a=1:60:0 b c=3:600:9")
-	s.Label, s.Who, s.Servers[1].Name = "line\nline", "me \"x\"", strings.Repeat("é", 100)
+	s.Label, s.Who, s.Servers[1].Name = "line\nline", "me \"x\"", "é\n"
 	args := Write(Life, 5*time.Second, s)
 	require.Equal(t, []any{int64(30_000), int64(5000), int64(1000), s.Key()}, args[:4])
-	text := args[4].(string)
+	text := string(args[4].([]byte))
 	require.NotContains(t, text, "\n")
 	r, ok := Parse(strings.Join([]string{"f00 61 1700000000123 1", "1500 " + text, "x y", "7 {"}, "\n"))
 	require.True(t, ok)
 	want := s.Aged(1500 * time.Millisecond)
-	want.Servers[1].Name = strings.Repeat("é", 62) + "…"
 	assert.Equal(t, Reading{
 		Run: "f00", Uptime: 61 * time.Second, Now: 1_700_000_000_123 * time.Millisecond, Wrote: true,
 		Notes: []Note{{want, 1500 * time.Millisecond}},
