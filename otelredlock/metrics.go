@@ -21,7 +21,7 @@ type instruments struct {
 	votes, splits, repairs, drops metric.Int64ObservableCounter
 	held, kept, waiting           metric.Int64ObservableUpDownCounter
 	up, down, quarantined         metric.Int64ObservableUpDownCounter
-	unresponsive, backlog         metric.Int64ObservableUpDownCounter
+	unresponsive, backlog, differ metric.Int64ObservableUpDownCounter
 	vanished                      metric.Int64ObservableCounter
 	rtt, oldestWait               metric.Float64ObservableGauge
 }
@@ -69,6 +69,7 @@ func newInstruments(m metric.Meter) (*instruments, error) {
 	level(&in.held, "redlock.lock.held", "{lock}", "Locks that are held.")
 	level(&in.kept, "redlock.lock.kept", "{lock}", "Locks that KeepAlive or Do extend.")
 	level(&in.waiting, "redlock.lock.waiting", "{call}", "Calls that wait for a lock.")
+	level(&in.differ, "redlock.sets.differing", "{set}", "Sets of nodes of other clients that differ from this one's, and nodes that are one server; where the quorums of both always meet, no lock is at risk.")
 	level(&in.up, "redlock.node.up", "{node}", "1 while the node is connected, 0 otherwise.")
 	level(&in.down, "redlock.node.down", "{node}", "1 while the connection to the node is broken or cannot be made, 0 otherwise. A node that nobody has needed yet is neither up nor down.")
 	level(&in.quarantined, "redlock.node.quarantined", "{node}", "1 while the node is connected and grants no lock, 0 otherwise.")
@@ -116,6 +117,14 @@ func (in *instruments) observe(r *redlock.Redlock, known *classes) (metric.Regis
 		o.ObserveInt64(in.splits, s.Splits)
 		o.ObserveInt64(in.repairs, s.Repaired)
 		o.ObserveInt64(in.drops, s.EventsDropped)
+		meet := 0
+		for _, d := range s.Sets {
+			if d.QuorumsMeet {
+				meet++
+			}
+		}
+		o.ObserveInt64(in.differ, int64(meet), quorumsMeet[true])
+		o.ObserveInt64(in.differ, int64(len(s.Sets)-meet), quorumsMeet[false])
 		for i, n := range s.Nodes {
 			nodes[i].observe(in, o, n)
 		}
@@ -133,7 +142,13 @@ func (in *instruments) observe(r *redlock.Redlock, known *classes) (metric.Regis
 		return nil
 	}
 	return in.meter.RegisterCallback(read, in.attempts, in.holdsEnded, in.splits, in.repairs, in.drops, in.votes,
-		in.held, in.kept, in.waiting, in.up, in.down, in.quarantined, in.unresponsive, in.backlog, in.vanished, in.rtt, in.oldestWait)
+		in.held, in.kept, in.waiting, in.differ, in.up, in.down, in.quarantined, in.unresponsive, in.backlog, in.vanished, in.rtt, in.oldestWait)
+}
+
+// quorumsMeet are the attributes of sets that differ.
+var quorumsMeet = map[bool]metric.MeasurementOption{
+	true:  metric.WithAttributes(attribute.Bool(keyMeet, true)),
+	false: metric.WithAttributes(attribute.Bool(keyMeet, false)),
 }
 
 // oldestWaits is for how long the longest of the calls has waited that wait behind a holder, by class. Those that

@@ -62,6 +62,10 @@ func TestMetrics(t *testing.T) {
 			assert.True(t, ok, "%s is missing from %v", name, m)
 			assert.InDelta(t, want, got, 0, name)
 		}
+		for _, meet := range []string{"false", "true"} {
+			got, ok := m["redlock.sets.differing{redlock.quorums.meet="+meet+"}"]
+			assert.True(t, ok && got == 0, "it must be there before there is anything to tell")
+		}
 		stats := r.Stats()
 		for _, n := range stats.Nodes {
 			assert.InDelta(t, 1, m[fmt.Sprintf("redlock.node.up{redlock.node.name=%s}", n.Node)], 0)

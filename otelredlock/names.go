@@ -10,6 +10,7 @@ const (
 	keyNode      = "redlock.node.name"
 	keyVote      = "redlock.vote"
 	keyCause     = "redlock.hold.end"
+	keyMeet      = "redlock.quorums.meet"
 
 	keyResources = "redlock.resources"
 	keyAttempt   = "redlock.attempt"

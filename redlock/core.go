@@ -35,6 +35,7 @@ type core struct {
 	ready         node.Readiness
 	subscriptions node.Subscriptions
 	quarantine    *quarantine.Dialect // nil: there is none
+	notes         *notes
 
 	admission *admission.Gate
 	overloads dispatch.Limiter // of the events about them
@@ -66,7 +67,10 @@ type nodeObserver struct {
 	vanished dispatch.Limiter // of the events about keys that have
 }
 
-func (o *nodeObserver) Up() { o.send(Event{Kind: EventNodeUp}) }
+func (o *nodeObserver) Up() {
+	o.r.notes.begin()
+	o.send(Event{Kind: EventNodeUp})
+}
 
 func (o *nodeObserver) Lost(why error) { o.send(Event{Kind: EventNodeDown, Err: why}) }
 

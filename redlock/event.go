@@ -120,6 +120,14 @@ const (
 	// connection to give, or the server's ACL forbids SUBSCRIBE or PUBLISH. Waiting Lock calls
 	// therefore poll it. It is sent once, until that works again, and not while the node is down.
 	EventPolling EventKind = "polling"
+
+	// EventSetsDiffer means that a client that shares Node, and the prefix, was given other nodes, or that two
+	// addresses of this client lead to one server (Node is empty then). It sets Set, and Err to its text. It is
+	// sent once it was seen twice, at least 10 s apart, which takes up to a minute.
+	EventSetsDiffer EventKind = "sets differ"
+
+	// EventSetsAgree means that such a difference was not seen for a minute. It sets Node and Set.
+	EventSetsAgree EventKind = "sets agree"
 )
 
 // An Event is something that happened in a Redlock. Which fields are set depends on Kind.
@@ -161,6 +169,8 @@ type Event struct {
 	Node    string // the node's name, in events of nodes
 	Unknown int    // see EventNodeCleaned
 	Cleaned int    // see EventNodeCleaned
+
+	Set *SetDifference // see EventSetsDiffer; not to be changed
 }
 
 // A Hook receives events. It is called on a goroutine of its own, with one event at a time, in
@@ -270,7 +280,8 @@ func stamp(e *Event, now time.Time, call uint64) { e.Time, e.Call = now, call }
 // happens in ordinary work: without a hook, such events are not even made.
 func isNotable(kind EventKind, err error) bool {
 	switch kind {
-	case EventNodeUp, EventNodeDown, EventNodeUnresponsive, EventKeysVanished, EventNodeCleaned, EventPolling, EventOverloaded, EventHoldAtRisk:
+	case EventNodeUp, EventNodeDown, EventNodeUnresponsive, EventKeysVanished, EventNodeCleaned, EventPolling, EventOverloaded, EventHoldAtRisk,
+		EventSetsDiffer, EventSetsAgree:
 		return true
 	case EventHoldEnded, EventReleased, EventExtended:
 		return err != nil

@@ -72,6 +72,21 @@ func ExampleWithPrefix() {
 	// mail:nightly
 }
 
+// Two services that share nodes on purpose, and no resource, are not told of each other's nodes.
+func ExampleWithSetName() {
+	for name, own := range map[string][]redlock.Node{"billing": nodes, "mail": nodes[:1]} {
+		r, err := redlock.New(own, redlock.WithSetName(name))
+		if err != nil {
+			log.Fatal(err)
+		}
+		defer r.Close(ctx)
+		fmt.Println(len(r.Stats().Sets), "other sets")
+	}
+	// Output:
+	// 0 other sets
+	// 0 other sets
+}
+
 // Lock gives up after two retries. -1 would have it wait until the context ends.
 func ExampleWithRetryCount() {
 	held, err := other.Lock(ctx, []string{"retries"}, time.Minute)

@@ -85,6 +85,7 @@ type options struct {
 	owner          string
 	quarantine     time.Duration // the longest ttl; 0: none
 	prefix         string
+	setName        string
 	hook           Hook
 	silent         bool // no line to slog's default logger
 	tracer         Tracer

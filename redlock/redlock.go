@@ -111,6 +111,7 @@ func New(nodes []Node, opts ...Option) (*Redlock, error) {
 		r.subscriptions.Add(nd)
 		r.nodes = append(r.nodes, nd)
 	}
+	r.notes = newNotes(&r.core)
 	return r, nil
 }
 
@@ -236,6 +237,7 @@ func (r *Redlock) Close(ctx context.Context) error {
 		}
 	}
 	defer close(r.done)
+	r.notes.close()
 	r.admission.Close(ErrClosed)
 	r.watch.Close(ErrClosed)
 	select {
@@ -279,6 +281,8 @@ func init() {
 	settings.OnBehalf = func(since *waiting.Since) any {
 		return option(nil, func(o *options) { o.onBehalf = since })
 	}
+	settings.ReadSets = readSets
+	settings.SetDifferences = func(label string, names, answers []string) any { return setDifferences(label, names, answers) }
 	settings.Use = func(l any) { l.(*Lock).use() }
 	settings.Unused = func(l any) { l.(*Lock).claim.keptUntil.Store(nil) }
 	settings.Inside = func(r any) settings.Parts {
@@ -289,7 +293,7 @@ func init() {
 		o := &r.(*Redlock).defaults
 		return settings.Settings{
 			Prefix: o.prefix, Space: o.prefix + reservedMark, NodeTimeout: o.nodeTimeout,
-			Quarantine: o.quarantine, Fencing: o.fencing, Polling: o.polling,
+			Quarantine: o.quarantine, Fencing: o.fencing, Polling: o.polling, SetName: o.setName,
 		}
 	}
 }

@@ -19,6 +19,7 @@ const slogEvery = time.Second
 //
 //   - a node's loss, or that none of its votes comes in time (warning), and its return (info), once
 //     each;
+//   - clients with other nodes (warning, or info where quorums always meet), and when that is over (info);
 //   - keys that a node has lost (warning), at most once a second for each node;
 //   - rounds that failed for other reasons than that somebody else has the lock (warning), at
 //     most one a second for each operation and reason, with the number of those left out; a
@@ -79,6 +80,14 @@ func (h *slogHook) log(ctx context.Context, e Event) {
 		h.logger.WarnContext(ctx, "redlock: more locks are asked for than the nodes can serve", "turned_away", e.TurnedAway)
 	case EventPolling:
 		h.logger.WarnContext(ctx, "redlock: no wake-ups from a node", "node", e.Node, "error", e.Err)
+	case EventSetsDiffer:
+		level := slog.LevelWarn
+		if e.Set.QuorumsMeet {
+			level = slog.LevelInfo
+		}
+		h.logger.Log(ctx, level, "redlock: another client has other nodes, or two nodes are one server", "node", e.Node, "error", e.Err)
+	case EventSetsAgree:
+		h.logger.InfoContext(ctx, "redlock: the sets of nodes no longer differ", "node", e.Node, "who", e.Set.Who)
 	case EventSettled, EventWaiting, EventAcquired, EventNotAcquired, EventExtended, EventDone:
 	}
 }

@@ -24,6 +24,10 @@ type Stats struct {
 	Window  int         // how many attempts may ask at the same time; follows how soon the nodes answer
 	Waiting int         // Lock calls that wait: refused, or behind others of this process
 
+	// Sets are the clients whose set of nodes differs from this one's, as far as they have a node in common, and
+	// this client's addresses that lead to one server; see EventSetsDiffer. Nobody is refused because of it.
+	Sets []SetDifference
+
 	// OldestWait is for how long the longest of the calls in WaitingCalls has waited; 0 without any. A
 	// semaphore's calls of Lock, one for each slot that it looks for, have waited for as long as the
 	// first in its line has.
@@ -125,6 +129,7 @@ func (r *Redlock) Stats() Stats {
 		Woken:         r.counters.woken.Load(),
 		EventsDropped: r.events.Dropped(),
 		OldestWait:    r.waits.Oldest(),
+		Sets:          r.notes.standing(),
 	}
 	ends := &r.counters.holds
 	s.HoldsEnded.Released, s.HoldsEnded.Expired, s.HoldsEnded.Lost = ends.released.Load(), ends.expired.Load(), ends.lost.Load()

@@ -84,6 +84,7 @@ func (t *tool) list(ctx context.Context, peers []*peer, pattern string) error {
 			t.note(p.node.Name + ": " + causeOf(err))
 		}
 	}
+	t.tellSets(ctx, peers, k)
 	// A lock that a quorum has is on one of any n - need + 1 nodes.
 	if need := len(peers)/2 + 1; failures >= need {
 		return ended(exitNoQuorum)

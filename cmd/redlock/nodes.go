@@ -218,7 +218,7 @@ func (g *globalFlags) open(more ...redlock.Option) (*redlock.Redlock, []redlock.
 // options are those of the flags.
 func (g *globalFlags) options() []redlock.Option {
 	opts := []redlock.Option{
-		redlock.WithPrefix(g.prefix),
+		redlock.WithPrefix(g.prefix), redlock.WithSetName(g.setName),
 		redlock.WithNodeTimeout(g.nodeTimeout),
 		redlock.WithConnectTimeout(g.connectTimeout),
 		redlock.WithoutLog(), // The tool says itself what is wrong.

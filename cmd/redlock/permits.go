@@ -188,6 +188,7 @@ func (t *tool) statusOfPermits(ctx context.Context, peers []*peer, k keys, names
 			code = max(code, views[i].exit())
 		}
 	}
+	t.tellSets(ctx, peers, k)
 	return code
 }
 

@@ -23,6 +23,7 @@ type globalFlags struct {
 	tlsServerName  string
 	tlsInsecure    bool
 	prefix         string
+	setName        string
 	quarantine     time.Duration
 	nodeTimeout    time.Duration
 	connectTimeout time.Duration
@@ -102,6 +103,7 @@ func (t *tool) addGlobalFlags(f *pflag.FlagSet) {
 	f.StringVar(&g.tlsServerName, "tls-server-name", "", "the `NAME` that the nodes' certificates must have, if it is not the host's")
 	f.BoolVar(&g.tlsInsecure, "tls-insecure", false, "do not check the nodes' certificates")
 	f.StringVar(&g.prefix, "prefix", "", "the `TEXT` that stands before every key")
+	f.StringVar(&g.setName, "set-name", "", "the `NAME` of the set of nodes, if the lock's clients name theirs (WithSetName): they are told of clients with other nodes only of the same name")
 	f.DurationVar(&g.quarantine, "quarantine", 0, "the longest `TTL` in use, if the lock's clients have quarantine (WithQuarantine)")
 	f.DurationVar(&g.nodeTimeout, "node-timeout", 250*time.Millisecond, "how long to wait for a node's answer")
 	f.DurationVar(&g.connectTimeout, "connect-timeout", time.Second, "how long to wait for connections to the nodes")

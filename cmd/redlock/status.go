@@ -57,6 +57,7 @@ func (t *tool) statusOf(ctx context.Context, peers []*peer, k keys, resources []
 		code = max(code, views[i].exit())
 	}
 	t.showNextSteps(t.out, views)
+	t.tellSets(ctx, peers, k)
 	return code
 }
 

@@ -17,7 +17,11 @@ import (
 // takeLock opens a Redlock, which the caller closes, and takes the lock with it. signals has what comes later.
 func (t *tool) takeLock(ctx context.Context, f *runFlags, resources []string) (r *redlock.Redlock, lock *redlock.Lock, signals chan os.Signal, err error) {
 	w := &wait{resources: resources, permits: f.permits}
-	if r, _, err = t.global.open(redlock.WithHook(w.see)); err != nil {
+	hook := func(_ context.Context, e redlock.Event) {
+		w.see(e)
+		t.tellSet(e)
+	}
+	if r, _, err = t.global.open(redlock.WithHook(hook)); err != nil {
 		return nil, nil, nil, err
 	}
 	signals = watchSignals()
@@ -115,8 +119,8 @@ type wait struct {
 // waitsSilently is how long nobody is told that redlock run waits.
 const waitsSilently = time.Second
 
-// see is the hook.
-func (w *wait) see(_ context.Context, e redlock.Event) {
+// see is told of events.
+func (w *wait) see(e redlock.Event) {
 	if e.Kind != redlock.EventWaiting {
 		return
 	}

@@ -48,6 +48,7 @@ func (t *tool) watch(ctx context.Context, peers []*peer, k keys, resources []str
 	interrupted := make(chan os.Signal, 1)
 	notify(interrupted, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP) // After which a terminal is to have its cursor.
 	defer signal.Stop(interrupted)
+	t.tellSets(ctx, peers, k)
 	live := isTerminal(t.out) && !t.global.json
 	if live {
 		printf(t.out, "%s", "\x1b[?25l") // Without the cursor.

@@ -15,6 +15,7 @@ const (
 	LockRequest               // once written, its outcome must be settled
 	RepairRequest             // as a LockRequest, but never sent twice
 	Release                   // is never dropped: if it cannot be sent, it is owed
+	Aside                     // see Node.Aside
 )
 
 // A Command is a script with its arguments, boxed for redigo once rather than

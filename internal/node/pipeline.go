@@ -80,11 +80,13 @@ func (p *pipeline) take(reply any, err error, now time.Time) (q *Request, out Ou
 		}
 	}
 	n.inFlight.remove(q)
-	p.lastReply, n.refusedWhileSilent = now, false
-	n.rtt.add(now.Sub(n.epoch) - q.sent)
+	if q.Kind != Aside {
+		p.lastReply, n.refusedWhileSilent = now, false
+		n.rtt.add(now.Sub(n.epoch) - q.sent)
+	}
 	if err == nil {
 		p.served = true
-	} else {
+	} else if q.Kind != Aside {
 		p.wrongServer = conn.WrongServer(err)
 	}
 	switch {

@@ -15,6 +15,7 @@ type Settings struct {
 	Quarantine  time.Duration // the longest ttl; 0: none
 	Fencing     bool
 	Polling     bool
+	SetName     string // of WithSetName
 }
 
 // Of returns the settings of a *redlock.Redlock, for redlockcheck.
@@ -48,6 +49,13 @@ type Parts struct {
 
 // Inside returns what a test may look at, or change, in a *redlock.Redlock.
 var Inside func(r any) Parts
+
+// ReadSets is the command by which a node is asked for its clients' sets of nodes; space is as in Settings.
+var ReadSets func(space string) (command []any)
+
+// SetDifferences returns, as a []redlock.SetDifference, what is wrong by the answers to ReadSets, of nodes of these
+// names. One that is empty, or no answer, is a node of which nothing is known.
+var SetDifferences func(label string, names, answers []string) (differences any)
 
 // OnBehalf returns a redlock.Option by which a call of Lock is shown among those that wait as long as somebody does on
 // whose behalf it waits: since then, or nil inside for its own time. Package semaphore has one call go on for many

@@ -7,6 +7,7 @@ import (
 	"net"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/alicebob/miniredis/v2/server"
@@ -67,7 +68,8 @@ type embedded struct {
 	life      int        // Counts the stops, to tell what belongs to an earlier life.
 	stopped   bool
 	errMsg    string
-	old       bool // it knows no SET with both NX and GET
+	old       bool      // it knows no SET with both NX and GET
+	began     time.Time // of its uptime; zero: it does not tell that
 	onCommand func(cmd string, args []string)
 }
 
@@ -154,6 +156,9 @@ func (e *embedded) restart(keepData bool) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.stopped = false
+	if !e.began.IsZero() {
+		e.began = time.Now()
+	}
 	e.proxy.Resume()
 	e.proxy.setDown(false)
 	return nil

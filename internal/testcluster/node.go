@@ -160,6 +160,12 @@ func (n *Node) SetOld(old bool) error {
 	return n.locked(func(e *embedded) { e.old = old })
 }
 
+// ShowUptime has an embedded node tell its uptime from now on, which is an hour then, without which no client knows who it is, and clients
+// leave it no notes of their set of nodes. OnCommand hears of these from now on.
+func (n *Node) ShowUptime() error {
+	return n.locked(func(e *embedded) { e.began = time.Now().Add(-time.Hour) })
+}
+
 // SetRate has an embedded node's clock run fast or slow from now on: keys expire by it, and PTTL and TIME say what it
 // shows. 1 is the rate of the test's clock.
 func (n *Node) SetRate(rate float64) error {

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/brief"
+	"github.com/seed6c881748/redlock/internal/settings"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 // What shows only when nodes are compared.
@@ -22,6 +24,24 @@ func (s *survey) nodeCount() Finding {
 	default:
 		return fine("%d nodes, of which %d may fail", n, n/2)
 	}
+}
+
+// setDifferences finds clients that use the nodes now, and others. That two are one server, sameServer finds.
+func (s *survey) setDifferences() (found []Finding) {
+	names, answers := make([]string, len(s.nodes)), make([]string, len(s.nodes))
+	for i := range s.nodes {
+		names[i], answers[i] = s.nodes[i].node, s.nodes[i].sets
+	}
+	for _, d := range settings.SetDifferences(s.SetName, names, answers).([]redlock.SetDifference) {
+		switch {
+		case len(d.Twice) > 0:
+		case d.QuorumsMeet:
+			found = append(found, amiss(Warning, "If the set is being changed, go on; if not, compare the lists of nodes", "%v", d))
+		default:
+			found = append(found, amiss(Unfit, "Give all clients the same nodes", "%v", d))
+		}
+	}
+	return found
 }
 
 // sameServer finds another node that is the same server process.

@@ -57,6 +57,9 @@ func (s *survey) report() Report {
 	}
 	add("", "node-count", s.nodeCount())
 	add("", "clock", s.clientClock())
+	for _, d := range s.setDifferences() {
+		add("", "sets", d)
+	}
 	return r
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/brief"
 	"github.com/seed6c881748/redlock/internal/conn"
+	"github.com/seed6c881748/redlock/internal/settings"
 	"github.com/seed6c881748/redlock/internal/tokens"
 	"github.com/seed6c881748/redlock/redlock"
 )
@@ -54,6 +55,8 @@ type facts struct {
 
 	marker    string // the quarantine's, as it is stored; empty: there is none
 	markerErr error
+
+	sets string // of its clients: what it has answered to settings.ReadSets
 }
 
 // gather asks one node.
@@ -89,6 +92,9 @@ func (s *survey) gather(ctx context.Context, n redlock.Node) facts {
 	f.configuration(q)
 	if answers := q.ask([]any{"GET", s.marker()}); answers != nil && !answers[0].IsNull() {
 		f.marker, f.markerErr = answers[0].Text()
+	}
+	if answers := q.ask(settings.ReadSets(s.Space)); answers != nil {
+		f.sets, _ = answers[0].Text() // Whoever hides it has an error, or nothing.
 	}
 	f.undeclared(q, s.key())
 	// As a resource's could be, and none is: it ends with 128 random bits. To lock a

@@ -38,8 +38,10 @@ func note(e *redlock.Event) string {
 // meant.
 func isWarning(e *redlock.Event) bool {
 	switch e.Kind {
-	case redlock.EventNodeUp, redlock.EventNodeCleaned:
+	case redlock.EventNodeUp, redlock.EventNodeCleaned, redlock.EventSetsAgree:
 		return false
+	case redlock.EventSetsDiffer:
+		return !e.Set.QuorumsMeet
 	case redlock.EventHoldEnded:
 		return errors.Is(e.Err, redlock.ErrLost)
 	default:

@@ -109,6 +109,7 @@ type Counts struct {
 	Queued  int `json:"queued"`
 	Window  int `json:"window"`
 
+	SetsDiffer int     `json:"sets_differ"`    // other clients' sets of nodes; Wrong says which
 	OldestWait float64 `json:"oldest_wait_ms"` // for how long the longest of the calls has waited; 0 without any
 
 	Acquired      int64 `json:"acquired"`
@@ -176,7 +177,7 @@ func (h handler) look(q query) State {
 		s.Events = append(s.Events, eventOf(&events[len(events)-1-i]))
 	}
 	held, waiting := h.r.HeldLocks(), h.r.WaitingCalls()
-	s.Wrong = wrongOf(&s, now, held, waiting, func(c redlock.WaitingCall) string { return h.slotOf(c.Resources).semaphore })
+	s.Wrong = wrongOf(&s, now, stats.Sets, held, waiting, func(c redlock.WaitingCall) string { return h.slotOf(c.Resources).semaphore })
 	locks := slices.DeleteFunc(held, func(l redlock.HeldLock) bool { return !q.matches(l.Resources, l.Holder, l.Owner) })
 	switch q.sort {
 	case "oldest": // They are.
@@ -244,7 +245,7 @@ func nodeOf(n redlock.NodeStats) Node {
 
 func counts(s *redlock.Stats) Counts {
 	return Counts{
-		Held: s.Held, Kept: s.Kept, Waiting: s.Waiting, Asking: s.Asking, Queued: s.Queued, Window: s.Window, OldestWait: millis(s.OldestWait),
+		Held: s.Held, Kept: s.Kept, Waiting: s.Waiting, Asking: s.Asking, Queued: s.Queued, Window: s.Window, SetsDiffer: len(s.Sets), OldestWait: millis(s.OldestWait),
 		Acquired: s.Acquired, Extended: s.Extended, Repaired: s.Repaired, Unlocked: s.Unlocked, Taken: s.Taken,
 		NoQuorum: s.NoQuorum, Overloaded: s.Overloaded, Lost: s.Lost, Splits: s.Splits, Raised: s.Raised,
 		Woken: s.Woken, EventsDropped: s.EventsDropped,

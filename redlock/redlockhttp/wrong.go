@@ -35,6 +35,8 @@ type wrongs struct {
 	all   []Wrong
 	nodes []Node
 	held  []redlock.HeldLock
+
+	differ bool // what differs now is said
 }
 
 func (w *wrongs) say(level, text, next, see string) {
@@ -42,7 +44,7 @@ func (w *wrongs) say(level, text, next, see string) {
 }
 
 // wrongOf says what is wrong, the worst first.
-func wrongOf(s *State, now time.Time, held []redlock.HeldLock, calls []redlock.WaitingCall, semaphore func(redlock.WaitingCall) string) []Wrong {
+func wrongOf(s *State, now time.Time, sets []redlock.SetDifference, held []redlock.HeldLock, calls []redlock.WaitingCall, semaphore func(redlock.WaitingCall) string) []Wrong {
 	w := &wrongs{now: now, nodes: s.Nodes, held: held, all: []Wrong{}}
 	w.quorum(s.Need)
 	w.notExtended()
@@ -51,6 +53,7 @@ func wrongOf(s *State, now time.Time, held []redlock.HeldLock, calls []redlock.W
 		w.node(&s.Nodes[i])
 	}
 	w.vanished()
+	w.sets(sets)
 	if n := s.Counts.Queued; n > 0 {
 		w.say("warning", count(n, "attempt waits", "attempts wait")+" for a turn to ask the nodes.",
 			"If that stays: the nodes are slow, or asked for too much. Give them more processor time, or lock less.", "operations.md#overload")
@@ -59,6 +62,18 @@ func wrongOf(s *State, now time.Time, held []redlock.HeldLock, calls []redlock.W
 	w.events(s.Events)
 	slices.SortStableFunc(w.all, func(a, b Wrong) int { return cmp.Compare(a.Level, b.Level) })
 	return w.all
+}
+
+// sets says whose set of nodes differs, each once.
+func (w *wrongs) sets(all []redlock.SetDifference) {
+	w.differ = len(all) > 0
+	for _, d := range all {
+		level, next := "bad", "Compare the list of nodes there with this process's, and give both the same. If their locks have nothing to do with each other, give them other prefixes, or name the sets (WithSetName)."
+		if d.QuorumsMeet {
+			level, next = "warning", "No lock is at risk. If the set is being changed, go on when nobody has the old one; otherwise compare the lists of nodes."
+		}
+		w.say(level, d.String()+".", next, "operations.md#one-set-of-nodes")
+	}
 }
 
 // away is what a node that gives no votes does instead; "" if it does, or nobody has asked it yet.
@@ -266,6 +281,7 @@ var steps = map[string][2]string{
 	"hold ended":        {"See what that work did without its lock. Expired: no quorum, or the process stood still. Lost: the keys are gone.", "telemetry.md#holdlost"},
 	"hold at risk":      {"See the votes below: which nodes did not extend it, and why.", "holding.md#time-to-stop"},
 	"overloaded":        {"More is asked for than the nodes can answer: give them more processor time, or lock less.", "operations.md#overload"},
+	"sets differ":       {"The sets agree now. Until then two could hold one lock: find out who had other nodes, and what they did.", "operations.md#one-set-of-nodes"},
 	"polling":           {"Waiters hear of no releases from this node, and ask again and again: look at the rights, and at the pool.", "operations.md#rights"},
 }
 
@@ -283,7 +299,7 @@ func (w *wrongs) events(latest []Event) {
 	var order []string
 	for i := range latest {
 		e := &latest[i]
-		if e.Level != "warning" || w.now.Sub(e.Time) > recent || e.Kind == string(redlock.EventKeysVanished) || now[e.Node] == e.Kind {
+		if e.Level != "warning" || w.now.Sub(e.Time) > recent || e.Kind == string(redlock.EventKeysVanished) || e.Kind == string(redlock.EventSetsDiffer) && w.differ || now[e.Node] == e.Kind {
 			continue
 		}
 		if kinds[e.Kind] == nil {

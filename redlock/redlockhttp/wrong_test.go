@@ -261,3 +261,51 @@ func TestQuarantineSaysHowLongYet(t *testing.T) {
 		assert.Contains(t, onlyText(t, h, "There is no quorum"), "3 of 3 nodes give no votes")
 	})
 }
+
+// Clients with other nodes are bad news, those whose quorums always meet are for whoever changes the set; and what is
+// over is among the events.
+func TestSetsThatDifferAreWrong(t *testing.T) {
+	for name, test := range map[string]struct {
+		others     []int
+		want, over string
+	}{
+		"one is another": {[]int{0, 1, 3}, "bad: web, a client of x with 3 nodes, has node4 instead of node3: both can get a lock at once, " +
+			"unless the prefixes or resources differ on purpose: then WithSetName says so.", "1 event “sets differ”"},
+		"one more": {[]int{0, 1, 2, 3}, "warning: web, a client of x with 4 nodes, also has node4: their quorums always meet, " +
+			"as while a set is changed by one node.", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := testcluster.RunBubble(t, 4)
+				for _, n := range c.Nodes {
+					require.NoError(t, n.ShowUptime())
+				}
+				all := testkit.NodesOf(c)
+				var others []redlock.Node
+				for _, i := range test.others {
+					others = append(others, all[i])
+				}
+				r, other := testkit.NewOver(t, all[:3]), testkit.NewOver(t, others, redlock.WithOwner("web"))
+				h := redlockhttp.Handler(r)
+				testkit.Warm(t, r)
+				testkit.Warm(t, other)
+				time.Sleep(time.Minute)
+				text := onlyText(t, h, "web")
+				for _, n := range c.Nodes {
+					text = strings.Replace(text, "client of "+n.Name(), "client of x", 1)
+				}
+				assert.Equal(t, test.want, text)
+				assert.Equal(t, 1, state(t, h).Counts.SetsDiffer)
+				assert.Len(t, texts(t, h), 1)
+				require.NoError(t, other.Close(t.Context()))
+				time.Sleep(3 * time.Minute)
+				assert.Zero(t, state(t, h).Counts.SetsDiffer)
+				if test.over == "" {
+					assert.Empty(t, texts(t, h))
+				} else {
+					onlyText(t, h, test.over)
+				}
+			})
+		})
+	}
+}

@@ -30,6 +30,7 @@ var withoutExample = map[string]map[string]string{
 		"QuorumError_Is":        "errors.Is calls it",
 		"QuorumError_Unwrap":    "errors.Is calls it",
 		"Redlock_Format":        "fmt calls it",
+		"SetDifference_String":  "fmt calls it",
 		"Vote_String":           "fmt calls it",
 	},
 	"redlock/semaphore": {

@@ -1,0 +1,165 @@
+// Package sets compares the sets of nodes that clients were given, as far as they meet on a node. A server is
+// known by the run_id of its INFO, whatever addresses lead to it; each client leaves a note of those behind its
+// addresses on each node, and reads those of others. There is no I/O here, and no clock: all times are ages, by
+// the clock of the node that the note lies on.
+package sets
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	// Life is for how long a note counts.
+	Life = 30 * time.Second
+
+	// Slack is what ages may be wrong by: uptime_in_seconds by one second, and a message on its way by Late.
+	Slack = 2 * time.Second
+
+	// Late is how long a note may be on its way. What takes longer says nothing.
+	Late = time.Second
+)
+
+// A Server is what a client knows of the server behind one of its addresses.
+type Server struct {
+	Name      string        `json:"name"`          // of the node, as the client calls it
+	Run       string        `json:"run,omitempty"` // its run_id; empty: it was never reached, or hides it
+	Started   time.Duration `json:"started"`       // how long ago that run began
+	Confirmed time.Duration `json:"confirmed"`     // how long ago the client last found it there
+}
+
+// isFresh reports whether the client is connected to the server, or was a moment ago.
+func (s *Server) isFresh() bool { return s.Run != "" && s.Confirmed < Life }
+
+// couldBe reports whether two servers with other ids may be one: the id is a new one after each restart, so the
+// one life must have ended before the other began.
+func (s *Server) couldBe(o *Server) bool {
+	return s.Run == "" || o.Run == "" || s.Confirmed+Slack >= o.Started || o.Confirmed+Slack >= s.Started
+}
+
+// A Set is what a client's addresses lead to.
+type Set struct {
+	Label   string   `json:"set,omitempty"` // sets with other labels are not compared
+	Who     string   `json:"who"`           // has it, or one of them
+	Servers []Server `json:"servers"`
+}
+
+// Aged returns the set as it was, when it was so long ago.
+func (s Set) Aged(by time.Duration) Set {
+	s.Servers = slices.Clone(s.Servers)
+	for i := range s.Servers {
+		s.Servers[i].Started += by
+		s.Servers[i].Confirmed += by
+	}
+	return s
+}
+
+// Key is the same for sets that say the same: whoever else has written it need not matter.
+func (s *Set) Key() string {
+	runs := make([]string, len(s.Servers))
+	for i, server := range s.Servers {
+		runs[i] = server.Run + " " + strconv.FormatBool(server.isFresh())
+	}
+	slices.Sort(runs)
+	sum := sha256.Sum256([]byte(s.Label + "\n" + strings.Join(runs, "\n")))
+	return hex.EncodeToString(sum[:8])
+}
+
+// IsIn reports whether another set says all that this one does.
+func (s *Set) IsIn(o *Set) bool {
+	if s.Label != o.Label || len(s.Servers) != len(o.Servers) {
+		return false
+	}
+	for i := range s.Servers {
+		mine := &s.Servers[i]
+		if mine.Run != "" && !slices.ContainsFunc(o.Servers, func(t Server) bool {
+			return t.Run == mine.Run && (t.isFresh() || !mine.isFresh())
+		}) {
+			return false
+		}
+	}
+	return true
+}
+
+// Names returns the names of the servers.
+func (s *Set) Names() []string {
+	names := make([]string, len(s.Servers))
+	for i := range names {
+		names[i] = s.Servers[i].Name
+	}
+	return names
+}
+
+// Twice returns the names of addresses that lead to one server now.
+func (s *Set) Twice() (names []string) {
+	for i, one := range s.Servers {
+		for j, other := range s.Servers {
+			if i != j && one.Run != "" && one.Run == other.Run && max(one.Confirmed, other.Confirmed) <= Slack {
+				names = append(names, one.Name)
+				break
+			}
+		}
+	}
+	return names
+}
+
+// A Difference is what one of two sets has and the other has not, by the names that its client knows; none if the
+// two could be the same.
+type Difference struct {
+	Mine, Theirs []string
+	Meet         bool // any quorum of the one has a node in common with any of the other, as far as is known
+}
+
+// Compare compares two sets. As many servers as possible are taken for the same one.
+func Compare(mine, theirs *Set) (d Difference) {
+	with := pair(mine.Servers, theirs.Servers)
+	for i, s := range mine.Servers {
+		if !slices.Contains(with, i) {
+			d.Mine = append(d.Mine, s.Name)
+		}
+	}
+	for j, i := range with {
+		if i < 0 {
+			d.Theirs = append(d.Theirs, theirs.Servers[j].Name)
+		}
+	}
+	m, t := len(mine.Servers), len(theirs.Servers)
+	d.Meet = m/2+1+t/2+1 > m+len(d.Theirs)
+	return d
+}
+
+// pair returns which of mine each of theirs is; -1 for none. Those with one id come first, then those of one name, so
+// that the others are the odd ones. The rest is paired by augmenting paths (Kuhn's algorithm).
+func pair(mine, theirs []Server) (with []int) {
+	with = slices.Repeat([]int{-1}, len(theirs))
+	var find func(i int, seen []bool, fit func(a, b *Server) bool) bool
+	find = func(i int, seen []bool, fit func(a, b *Server) bool) bool {
+		for j := range theirs {
+			if seen[j] || !fit(&mine[i], &theirs[j]) {
+				continue
+			}
+			seen[j] = true
+			if with[j] < 0 || find(with[j], seen, fit) {
+				with[j] = i
+				return true
+			}
+		}
+		return false
+	}
+	for _, fit := range []func(a, b *Server) bool{
+		func(a, b *Server) bool { return a.Run != "" && a.Run == b.Run },
+		func(a, b *Server) bool { return a.Name == b.Name && a.couldBe(b) },
+		(*Server).couldBe,
+	} {
+		for i := range mine {
+			if !slices.Contains(with, i) {
+				find(i, make([]bool, len(theirs)), fit)
+			}
+		}
+	}
+	return with
+}

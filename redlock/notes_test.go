@@ -1,0 +1,373 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/node"
+	"github.com/seed6c881748/redlock/internal/sets"
+	"github.com/seed6c881748/redlock/internal/testcluster"
+)
+
+// told keeps what a client was told of sets.
+type told []string
+
+func (to *told) hook(_ context.Context, e Event) {
+	if e.Set != nil {
+		*to = append(*to, fmt.Sprintf("%s -%s +%s %v%s", e.Kind, strings.Join(e.Set.OnlyHere, ","), strings.Join(e.Set.OnlyThere, ","),
+			e.Set.QuorumsMeet, strings.Join(e.Set.Twice, ",")))
+	}
+}
+
+// some are those of the nodes a, b, c … that are named, each by its letter.
+func some(c *testcluster.Cluster, names string) (nodes []Node) {
+	for _, name := range names {
+		nodes = append(nodes, Node{Name: string(name), Pool: c.Nodes[name-'a'].Pool()})
+	}
+	return nodes
+}
+
+// client has the nodes that are named.
+func client(t *testing.T, c *testcluster.Cluster, names string, opts ...Option) (r *Redlock, to *told) {
+	t.Helper()
+	to = new(told)
+	r = newOver(t, some(c, names), append(opts, WithHook(to.hook), WithOwner(names))...)
+	warm(t, r)
+	return r, to
+}
+
+// withSets has five nodes that tell who they are.
+func withSets(t *testing.T, fn func(t *testing.T, c *testcluster.Cluster)) {
+	t.Helper()
+	inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
+		for _, n := range c.Nodes {
+			require.NoError(t, n.ShowUptime())
+		}
+		fn(t, c)
+	})
+}
+
+func TestClientsOfANodeAreToldWhoseSetDiffers(t *testing.T) {
+	for _, test := range []struct{ fleet, told string }{
+		{"abc abc abc", "- - -"},
+		{"abc cab bca", "- - -"},
+		{"abc abc cde", "-a,b +d,e false;-a,b +d,e false;-d,e +a,b false"},
+		{"abc abd", "-c +d false;-d +c false"},
+		{"abc abcde", "- +d,e false;-d,e + false"},
+		{"abc abcd", "- +d true;-d + true"},
+		{"abcd bcd", "-a + true;- +a true"},
+		{"a ab", "- +b true;-b + true"},
+		{"a abc", "- +b,c false;-b,c + false"},
+		{"abc d", "-;-"},
+	} {
+		t.Run(test.fleet, func(t *testing.T) {
+			withSets(t, func(t *testing.T, c *testcluster.Cluster) {
+				var all []*told
+				for _, names := range strings.Fields(test.fleet) {
+					_, to := client(t, c, names)
+					all = append(all, to)
+				}
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				var got []string
+				for _, to := range all {
+					text := strings.ReplaceAll(strings.Join(*to, "|"), "sets differ ", "")
+					if text == "" {
+						text = "-"
+					}
+					got = append(got, text)
+				}
+				assert.Equal(t, strings.ReplaceAll(test.told, "- - -", "-;-;-"), strings.Join(got, ";"))
+			})
+		})
+	}
+}
+
+func TestADifferenceIsTold(t *testing.T) {
+	withSets(t, func(t *testing.T, c *testcluster.Cluster) {
+		r, to := client(t, c, "abc")
+		other, _ := client(t, c, "abd")
+		require.Empty(t, r.Stats().Sets)
+		start := time.Now()
+		time.Sleep(time.Minute)
+		all := r.Stats().Sets
+		require.Len(t, all, 1)
+		d := all[0]
+		assert.WithinRange(t, d.Since, start, start.Add(35*time.Second))
+		assert.WithinRange(t, d.Seen, start.Add(40*time.Second), start.Add(time.Minute))
+		assert.Contains(t, []string{"a", "b"}, d.Node)
+		assert.Equal(t, "abd, a client of x with 3 nodes, has d instead of c: both can get a lock at once, "+
+			"unless the prefixes or resources differ on purpose: then WithSetName says so", strings.Replace(d.String(), "of "+d.Node, "of x", 1))
+		d.Node, d.Since, d.Seen = "", time.Time{}, time.Time{}
+		assert.Equal(t, SetDifference{
+			Who: "abd", Nodes: []string{"a", "b", "d"}, OnlyHere: []string{"c"}, OnlyThere: []string{"d"},
+		}, d)
+
+		// Whoever only looks sees it at once, and leaves nothing.
+		answers := make([]string, 3)
+		for i, n := range c.Nodes[:3] {
+			conn, err := n.Conn(t.Context())
+			require.NoError(t, err)
+			cmd := readSets(reservedMark)
+			answers[i], err = redis.String(conn.Do(cmd[0].(string), cmd[1:]...))
+			require.NoError(t, err)
+			require.NoError(t, conn.Close())
+			assert.Contains(t, answers[i], " 0\n")
+		}
+		once := setDifferences("", []string{"a", "b", "c"}, answers)
+		require.Len(t, once, 1, "though it is on a and b")
+		assert.Equal(t, []string{"c"}, once[0].OnlyHere)
+		assert.Empty(t, setDifferences("x", []string{"a", "b", "c"}, answers))
+		assert.Empty(t, setDifferences("", []string{"a", "b", "c"}, make([]string, 3)))
+
+		// It is over once nobody has that set.
+		require.NoError(t, other.Close(t.Context()))
+		time.Sleep(45 * time.Second)
+		assert.Len(t, *to, 1)
+		assert.Len(t, r.Stats().Sets, 1)
+		time.Sleep(80 * time.Second)
+		assert.Equal(t, told{"sets differ -c +d false", "sets agree -c +d false"}, *to)
+		assert.Empty(t, r.Stats().Sets)
+		var kinds []EventKind
+		for _, e := range r.RecentEvents() {
+			if e.Set != nil {
+				kinds = append(kinds, e.Kind)
+			}
+		}
+		assert.Equal(t, []EventKind{EventSetsDiffer, EventSetsAgree}, kinds)
+	})
+}
+
+func TestWhatIsToldOfSetsMayBeOnPurpose(t *testing.T) {
+	withSets(t, func(t *testing.T, c *testcluster.Cluster) {
+		_, one := client(t, c, "abc", WithSetName("one"))
+		_, same := client(t, c, "abcd", WithSetName("one"))
+		_, two := client(t, c, "abd", WithSetName("two"))
+		_, other := client(t, c, "abe", WithPrefix("p:"))
+		_, none := client(t, c, "ade")
+		time.Sleep(2 * time.Minute)
+		assert.Equal(t, []int{1, 1, 0, 0, 0}, []int{len(*one), len(*same), len(*two), len(*other), len(*none)})
+	})
+}
+
+func TestTwoNodesThatAreOneServerAreTold(t *testing.T) {
+	withSets(t, func(t *testing.T, c *testcluster.Cluster) {
+		to := new(told)
+		nodes := some(c, "abc")
+		nodes[2].Pool = c.Nodes[0].Pool()
+		warm(t, newOver(t, nodes, WithHook(to.hook)))
+		_, right := client(t, c, "abc")
+		time.Sleep(time.Minute)
+		assert.ElementsMatch(t, told{"sets differ - + falsea,c", "sets differ -c +c false"}, *to)
+		assert.Equal(t, told{"sets differ -c +c false"}, *right)
+	})
+}
+
+// A name leads to another server, and the old one lives: who is still connected to it is told, and so is who is not.
+func TestANameThatWasMovedIsTold(t *testing.T) {
+	withSets(t, func(t *testing.T, c *testcluster.Cluster) {
+		_, old := client(t, c, "abc")
+		nodes := some(c, "abc")
+		nodes[2].Pool = c.Nodes[3].Pool()
+		to := new(told)
+		warm(t, newOver(t, nodes, WithHook(to.hook)))
+		time.Sleep(time.Minute)
+		assert.Equal(t, told{"sets differ -c +c false"}, *old)
+		assert.Equal(t, told{"sets differ -c +c false"}, *to)
+	})
+}
+
+// away is a pool of a node that some client does not reach any more.
+type away struct {
+	Pool
+
+	gone atomic.Bool
+}
+
+func (p *away) GetContext(ctx context.Context) (redis.Conn, error) {
+	if p.gone.Load() {
+		return nil, errors.New("away")
+	}
+	return p.Pool.GetContext(ctx)
+}
+
+func TestNoDifferenceIsToldOfNodesThatRestart(t *testing.T) {
+	withSets(t, func(t *testing.T, c *testcluster.Cluster) {
+		_, to := client(t, c, "abc")
+		_, again := client(t, c, "abc")
+		nodes, far := some(c, "abc"), new(told)
+		p := &away{Pool: nodes[1].Pool}
+		nodes[1].Pool = p
+		warm(t, newOver(t, nodes, WithHook(far.hook))) // It does not come back to b.
+		time.Sleep(time.Minute)
+		p.gone.Store(true)
+		for i, keep := range []bool{true, false, true, false, true, true, false} {
+			require.NoError(t, c.Nodes[i%3].Restart(keep))
+			time.Sleep(time.Duration(3+9*i) * time.Second)
+		}
+		require.NoError(t, c.Nodes[0].LeapClock(time.Hour))
+		time.Sleep(time.Minute)
+		require.NoError(t, c.Nodes[1].Stop())
+		time.Sleep(time.Minute)
+		require.NoError(t, c.Nodes[1].Restart(false))
+		require.NoError(t, c.Nodes[2].Hang())
+		time.Sleep(time.Minute)
+		require.NoError(t, c.Nodes[2].Resume())
+		require.NoError(t, c.Nodes[0].Flush())
+		_, late := client(t, c, "abc")
+		time.Sleep(2 * time.Minute)
+		for _, to := range []*told{to, again, far, late} {
+			assert.Empty(t, *to)
+		}
+	})
+}
+
+// While its machine slept, a node has restarted, to which the client does not come back. It does not know how old its
+// knowledge is, but that a node's clock has gone on.
+func TestAClientThatStoodStillKnowsNothing(t *testing.T) {
+	withSets(t, func(t *testing.T, c *testcluster.Cluster) {
+		_, to := client(t, c, "abc")
+		nodes, far := some(c, "abc"), new(told)
+		p := &away{Pool: nodes[1].Pool}
+		nodes[1].Pool = p
+		r := newOver(t, nodes, WithHook(far.hook))
+		warm(t, r)
+		time.Sleep(time.Minute)
+		p.gone.Store(true)
+		require.NoError(t, c.Nodes[1].Restart(true))
+		r.notes.timer.Stop()
+		time.Sleep(30 * time.Minute)
+		r.notes.mu.Lock()
+		for i := range r.notes.nodes {
+			n := &r.notes.nodes[i]
+			for _, at := range []*time.Time{&n.started, &n.confirmed, &n.read} {
+				*at = at.Add(30 * time.Minute)
+			}
+		}
+		r.notes.mu.Unlock()
+		r.notes.timer.Reset(0)
+		time.Sleep(5 * time.Minute)
+		assert.Empty(t, *far)
+		assert.Empty(t, *to)
+		assert.Empty(t, r.notes.nodes[1].run)
+	})
+}
+
+// A server that came late may carry out what a client has sent long ago.
+func TestANoteThatComesLateIsNotWritten(t *testing.T) {
+	withSets(t, func(t *testing.T, c *testcluster.Cluster) {
+		conn, err := c.Nodes[0].Conn(t.Context())
+		require.NoError(t, err)
+		defer func() { _ = conn.Close() }()
+		now := time.Duration(time.Now().UnixNano())
+		write := func(at time.Duration, who string) sets.Reading {
+			s := &sets.Set{Who: who, Servers: []sets.Server{{Name: who, Run: who}}}
+			text, err := redis.String(conn.Do("EVAL", append([]any{node.Code(sets.Script), 1, "k"}, sets.Write(sets.Life, at, s)...)...))
+			require.NoError(t, err)
+			r, ok := sets.Parse(text)
+			require.True(t, ok)
+			return r
+		}
+		assert.False(t, write(now-1001*time.Millisecond, "a").Wrote)
+		assert.False(t, write(now+1001*time.Millisecond, "a").Wrote)
+		assert.True(t, write(now-time.Second, "a").Wrote)
+		assert.False(t, write(now, "a").Wrote, "it is there")
+		time.Sleep(15 * time.Second)
+		assert.False(t, write(now+15*time.Second, "a").Wrote)
+		r := write(now+15*time.Second, "b")
+		assert.True(t, r.Wrote)
+		require.Len(t, r.Notes, 1)
+		assert.Equal(t, "a", r.Notes[0].Who)
+		assert.Equal(t, 15*time.Second, r.Notes[0].Servers[0].Confirmed)
+		time.Sleep(time.Millisecond)
+		assert.True(t, write(now+15*time.Second, "a").Wrote)
+		time.Sleep(29*time.Second + 999*time.Millisecond)
+		assert.Len(t, write(0, "").Notes, 1, "b has had its time")
+		time.Sleep(time.Millisecond)
+		assert.Empty(t, keys(t, c.Nodes[0]))
+	})
+}
+
+// What a fleet with one set costs a node: a note is written once in half of its life or so, whoever does it.
+func TestNotesOfOneSetAreWrittenOnce(t *testing.T) {
+	withSets(t, func(t *testing.T, c *testcluster.Cluster) {
+		for range 30 {
+			client(t, c, "abc")
+		}
+		time.Sleep(time.Minute)
+		key, texts := reservedMark+sets.Mark, map[string]bool{}
+		for range 600 {
+			time.Sleep(time.Second / 10)
+			text, found, err := c.Nodes[1].Get(key)
+			require.NoError(t, err)
+			require.True(t, found)
+			require.NotContains(t, text, "\n")
+			texts[text] = true
+		}
+		assert.LessOrEqual(t, len(texts), 5)
+	})
+}
+
+// A note is no vote and no sign of life, and a server that does not tell who it is is asked rarely.
+func TestNotesCostNothingElse(t *testing.T) {
+	withSets(t, func(t *testing.T, c *testcluster.Cluster) {
+		seen := func(n *testcluster.Node) map[string]int {
+			counts := make(map[string]int)
+			require.NoError(t, n.OnCommand(func(cmd string, _ []string) { counts[cmd]++ }))
+			return counts
+		}
+		r, _ := client(t, c, "abc")
+		a := seen(c.Nodes[0])
+		time.Sleep(5 * time.Minute)
+		assert.InDelta(t, 30, a["EVAL"], 5)
+		assert.GreaterOrEqual(t, a["PING"], 10)
+		assert.Equal(t, map[string]int{"EVAL": a["EVAL"], "PING": a["PING"]}, a)
+		votes := r.Stats().Nodes[0].Votes
+		assert.Equal(t, int64(2), votes.Yes)
+		assert.Zero(t, votes.Failed+votes.Timeout+votes.Lost)
+		require.NoError(t, r.Close(t.Context()))
+		left := a["EVAL"]
+		time.Sleep(time.Minute)
+		assert.Equal(t, left, a["EVAL"])
+	})
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r, _ := client(t, c, "abc")
+		time.Sleep(5 * time.Minute)
+		for _, n := range r.notes.nodes {
+			assert.Greater(t, time.Until(n.pause), 4*time.Minute)
+			assert.Zero(t, n.read)
+		}
+	})
+}
+
+// An error is no loss: not of a vote, and not of a connection, whatever it is.
+func TestAnErrorInsteadOfNotesHasNoEffect(t *testing.T) {
+	withSets(t, func(t *testing.T, c *testcluster.Cluster) {
+		r, to := client(t, c, "abc")
+		for _, text := range []string{"READONLY You can't write", "MASTERDOWN Link", "NOPERM this user", "LOADING", "ERR unknown command"} {
+			require.NoError(t, c.Nodes[0].SetError(text))
+			r.notes.timer.Reset(0)
+			time.Sleep(4 * time.Second) // Shorter than an idle connection is left alone.
+			require.NoError(t, c.Nodes[0].SetError(""))
+			warm(t, r)
+		}
+		assert.Equal(t, int64(1), r.Stats().Nodes[0].Connects)
+		assert.Nil(t, r.Stats().Nodes[0].Unresponsive)
+		assert.Empty(t, *to)
+	})
+}
+
+func TestSetNameIsChecked(t *testing.T) {
+	_, err := New(forbiddenNodes(t, 3), WithSetName(strings.Repeat("x", 101)))
+	require.EqualError(t, err, "redlock: set name of 101 bytes: must not exceed 100")
+}
