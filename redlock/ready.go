@@ -42,7 +42,7 @@ func (r *Redlock) Ready(ctx context.Context) error {
 	}
 	votes, missing := 0, ""
 	for _, n := range r.nodes {
-		if why := away(n); why != nil {
+		if why := whyNoVote(n); why != nil {
 			missing += "; " + n.Name + ": " + plain(why)
 		} else {
 			votes++
@@ -56,8 +56,8 @@ func (r *Redlock) Ready(ctx context.Context) error {
 	return &caseError{text, ErrNoQuorum}
 }
 
-// away says why a node would give no vote; nil if it would.
-func away(n *node.Node) error {
+// whyNoVote says why a node would give no vote; nil if it would.
+func whyNoVote(n *node.Node) error {
 	s := n.Status()
 	why := cmp.Or(s.Unresponsive, s.Abstains, s.Down)
 	if why == nil && !s.Up {

@@ -24,8 +24,9 @@ type tests struct {
 }
 
 // readAll reads all areas in folder, in the order of their names.
-func readAll(folder string) (all []*mutant, err error) {
-	entries, err := os.ReadDir(folder)
+func readAll(folder string) ([]*mutant, error) {
+	var all []*mutant
+	entries, readErr := os.ReadDir(folder)
 	for _, entry := range entries {
 		path := filepath.Join(folder, entry.Name())
 		name, ok := strings.CutSuffix(entry.Name(), ".mutants")
@@ -42,7 +43,7 @@ func readAll(folder string) (all []*mutant, err error) {
 		}
 		all = append(all, mutants...)
 	}
-	return all, err
+	return all, readErr
 }
 
 // parse reads an area: a line "# what it is for", then its mutants.

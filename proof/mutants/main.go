@@ -68,9 +68,9 @@ func run(ctx context.Context, args []string, w io.Writer) error {
 		return err
 	}
 	if *defects {
-		page, err := defectsPage(all)
+		page, wrong := defectsPage(all)
 		say(w, "%s", page)
-		return err
+		return wrong
 	}
 	chosen, err := r.choose(all, *only, *subset)
 	if err != nil {
