@@ -63,6 +63,9 @@ type Node struct {
 	connects int64     // counter: attempts to connect
 
 	vanished vanished // keys
+
+	renewal renewal
+	aside   sync.WaitGroup // goroutines about connections that do not serve yet, or no more
 }
 
 // New returns a node that has not been connected to yet. Before it is used, it must be added to
