@@ -308,7 +308,8 @@ func WithPrefix(p string) Option {
 // WithQuarantine keeps out second holders when nodes lose data. A node that may have forgotten
 // locks grants none for maxTTL + 1 s, counted from when a client first sees it so. By then every
 // forgotten lock has ended. Such a node is new, has restarted, was emptied, or has taken over
-// another's address. (The Redis documentation calls it delayed restarts.) Without it, and
+// another's address; the one that had it before must be dead, or a replica of the new one, as
+// clients are with it until their connections end (see [WithConnectionAge]). (The Redis documentation calls it delayed restarts.) Without it, and
 // without appendfsync always, one restart can let a second holder in.
 //
 // Such a node's vote is ErrQuarantined, with the time left in HolderTTL. Lock waits for that
