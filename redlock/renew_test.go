@@ -438,3 +438,65 @@ func TestConnectionAgeMovesTheSubscription(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 	})
 }
+
+// A pool that is the application's, too, does not get a connection that leads elsewhere by now.
+func TestConnectionAgeLeavesNoOldConnectionInThePool(t *testing.T) {
+	inBubble(t, 2, func(t *testing.T, c *testcluster.Cluster) {
+		var moved atomic.Bool
+		pool := keeping(t, movable(&moved, c.Nodes[0], c.Nodes[1]), 0)
+		r := newOver(t, []redlock.Node{{Name: "a", Pool: pool}}, redlock.WithConnectionAge(0))
+		warm(t, r)
+		moved.Store(true)
+		redlock.NodesIn(r)[0].LookAgain()
+		synctest.Wait()
+		assert.EqualValues(t, 2, connects(r))
+		assert.Zero(t, c.Nodes[0].Proxy().Conns())
+		assert.Equal(t, 1, c.Nodes[1].Proxy().Conns())
+		time.Sleep(time.Minute)
+	})
+}
+
+// The old connection breaks while a second one is being dialled, by a server that hangs. Nothing is left of that
+// attempt when the next connection is there.
+func TestConnectionAgeEndsWithTheOldConnection(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		n := c.Nodes[0]
+		r := newWarm(t, c, redlock.WithConnectionAge(0))
+		n.Proxy().SetDelays(500*time.Millisecond, 500*time.Millisecond, 0, 0)
+		redlock.NodesIn(r)[0].LookAgain()
+		time.Sleep(100 * time.Millisecond)
+		n.Proxy().SetDelays(0, 0, 0, 0)
+		require.Equal(t, 2, n.Proxy().Conns())
+		n.Proxy().Kill()
+		time.Sleep(50 * time.Millisecond)
+		cycle(t, r, "a", ttl)
+		synctest.Wait()
+		assert.Equal(t, 1, n.Proxy().Conns())
+		assert.EqualValues(t, 3, connects(r))
+		time.Sleep(5 * time.Second)
+		assert.EqualValues(t, 3, connects(r))
+		cycle(t, r, "a", ttl)
+	})
+}
+
+// Some requests are in one batch with the PING, behind it.
+func TestConnectionAgeKeepsWhatIsBehindTheLastPing(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		require.NoError(t, c.Slow(time.Millisecond, time.Millisecond))
+		r := newWarm(t, c, redlock.WithConnectionAge(0))
+		for round := range rounds(40, 20) {
+			time.Sleep(31 * time.Second)
+			go redlock.NodesIn(r)[0].LookAgain()
+			var callers sync.WaitGroup
+			for i := range 100 {
+				callers.Go(func() {
+					time.Sleep(time.Duration(i/10) * time.Millisecond) // With the answers.
+					cycle(t, r, fmt.Sprint("r", round, i), ttl)
+				})
+			}
+			callers.Wait()
+		}
+		assert.Zero(t, r.Stats().Nodes[0].Unknown)
+		requireNoKeys(t, c)
+	})
+}
