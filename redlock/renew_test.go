@@ -484,13 +484,13 @@ func TestConnectionAgeKeepsWhatIsBehindTheLastPing(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		require.NoError(t, c.Slow(time.Millisecond, time.Millisecond))
 		r := newWarm(t, c, redlock.WithConnectionAge(0))
-		for round := range rounds(40, 20) {
+		for round := range rounds(20, 4) {
 			time.Sleep(31 * time.Second)
 			go redlock.NodesIn(r)[0].LookAgain()
 			var callers sync.WaitGroup
-			for i := range 100 {
+			for i := range 40 {
 				callers.Go(func() {
-					time.Sleep(time.Duration(i/10) * time.Millisecond) // With the answers.
+					time.Sleep(time.Duration(i/4) * time.Millisecond) // With the answers.
 					cycle(t, r, fmt.Sprint("r", round, i), ttl)
 				})
 			}

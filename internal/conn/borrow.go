@@ -70,9 +70,8 @@ func (s *Source) Borrow(ctx context.Context) (*Wire, error) {
 }
 
 // Renew has all connections from now on be new ones: what a *redis.Pool has kept may lead to where its address led
-// before. They are dialled past it, as by the end of its MaxConnLifetime it would. One of its own is borrowed with
-// each, and closed: that has the place in the pool, which counts it for MaxActive. What another kind of pool does is up
-// to it.
+// before. They are dialled past it. With each, one of its own is borrowed and closed, which has the place that the pool
+// counts for MaxActive. What another kind of pool hands out is up to it.
 func (s *Source) Renew() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
