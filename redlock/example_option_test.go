@@ -202,6 +202,16 @@ func ExampleWithConnectTimeout() {
 	// Output:
 }
 
+// The nodes' names may come to lead to other servers: a minute later all connections lead there.
+func ExampleWithConnectionAge() {
+	r, err := redlock.New(nodes, redlock.WithConnectionAge(time.Minute))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer r.Close(ctx)
+	// Output:
+}
+
 // Metrics, logs and traces can be made of events.
 func ExampleWithHook() {
 	r, err := redlock.New(nodes, redlock.WithHook(func(_ context.Context, e redlock.Event) {

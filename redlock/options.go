@@ -77,6 +77,7 @@ type options struct {
 	driftFactor    float64
 	nodeTimeout    time.Duration
 	connectTimeout time.Duration
+	connectionAge  time.Duration // 0: none
 	minHold        time.Duration
 	maxHold        time.Duration // 0: none
 	stopTime       time.Duration
@@ -103,6 +104,7 @@ func defaultOptions() options {
 		driftFactor:    0.01,
 		nodeTimeout:    250 * time.Millisecond,
 		connectTimeout: time.Second,
+		connectionAge:  time.Hour,
 		fenceLife:      7 * 24 * time.Hour,
 	}
 }
@@ -194,6 +196,24 @@ func WithNodeTimeout(d time.Duration) Option {
 // for at least d. With 0 there is no wait. For New only. Default 1 s, at most 24 h.
 func WithConnectTimeout(d time.Duration) Option {
 	return forNew("WithConnectTimeout", option(outside("connect timeout", d), func(o *options) { o.connectTimeout = d }))
+}
+
+// WithConnectionAge has connections to nodes be made anew before they are d old, though they work:
+// the first to each node when a part of d has passed that is drawn between three quarters and all
+// of it, so that they do not change at once. A node's name may lead to another server by then. A
+// process that stayed with the old one would exclude nobody who has come later, for as long as
+// both live; see [WithQuarantine] for what else that takes.
+//
+// No request fails, and no event is sent: the new connection is made ready while the old one
+// serves, and takes over with its last answer. If that does not come within the node timeout, or
+// no second connection can be had, the old one goes on, and the next attempt comes soon. With a
+// *redis.Pool the new connection is made by its Dial, and not one that it has kept; the pool has a
+// place for it if MaxActive is at least two, or three while callers wait. Connections of other
+// pools must be new ones when GetContext returns them.
+//
+// 0 is never. For New only. Default 1 h, at most 24 h.
+func WithConnectionAge(d time.Duration) Option {
+	return forNew("WithConnectionAge", option(outside("connection age", d), func(o *options) { o.connectionAge = d }))
 }
 
 // WithMinHold has Unlock leave the keys until d after the caller got the lock: after Lock or TryLock
@@ -290,7 +310,8 @@ func WithPrefix(p string) Option {
 // WithQuarantine keeps out second holders when nodes lose data. A node that may have forgotten
 // locks grants none for maxTTL + 1 s, counted from when a client first sees it so. By then every
 // forgotten lock has ended. Such a node is new, has restarted, was emptied, or has taken over
-// another's address. (The Redis documentation calls it delayed restarts.) Without it, and
+// another's address; the one that had it before must be dead, or a replica of the new one, as
+// clients are with it until their connections end (see [WithConnectionAge]). (The Redis documentation calls it delayed restarts.) Without it, and
 // without appendfsync always, one restart can let a second holder in.
 //
 // Such a node's vote is ErrQuarantined, with the time left in HolderTTL. Lock waits for that

@@ -69,6 +69,8 @@ func TestArgumentsOfNewAreChecked(t *testing.T) {
 	for want, opt := range map[string]redlock.Option{
 		"retry jitter 200.001m":      redlock.WithRetryJitter(200*time.Millisecond + time.Microsecond),
 		"connect timeout -1ns":       redlock.WithConnectTimeout(-1),
+		"connection age -1ns":        redlock.WithConnectionAge(-1),
+		"connection age 24h0m0.001s": redlock.WithConnectionAge(redlock.MaxWait + time.Millisecond),
 		"connect timeout 24h0m0.001": redlock.WithConnectTimeout(redlock.MaxWait + time.Millisecond),
 		"is reserved":                redlock.WithPrefix("x__redlock__:y"),
 	} {
@@ -109,6 +111,7 @@ func TestArgumentsOfCallsAreCheckedBeforeAnyIO(t *testing.T) {
 		"stop time 9.898s: must be shorter than the validity 9.898s of the ttl 10s": {redlock.WithStopTime(testkit.Validity(ttl))},
 		"WithPrefix":         {redlock.WithPrefix("x")},
 		"WithConnectTimeout": {redlock.WithConnectTimeout(time.Second)},
+		"WithConnectionAge":  {redlock.WithConnectionAge(time.Second)},
 		"WithHook":           {redlock.WithHook(nil)},
 		"WithQuarantine":     {redlock.WithQuarantine(time.Minute)},
 		"WithTracer":         {redlock.WithTracer(&callTracer{})},

@@ -100,7 +100,7 @@ func New(nodes []Node, opts ...Option) (*Redlock, error) {
 		seen[n.Name] = i
 		c := node.Config{
 			Name: n.Name, Pool: n.Pool, UnusedKey: o.prefix + reservedMark + "none:" + tokens.New()[:16],
-			Timeout: o.nodeTimeout, ConnectTimeout: o.connectTimeout,
+			Timeout: o.nodeTimeout, ConnectTimeout: o.connectTimeout, Age: o.connectionAge,
 			MaxUnanswered: r.admission.UnansweredLimit(), Silence: admission.Silence, Scripts: handshakeScripts,
 			Observer: &nodeObserver{r: &r.core, name: n.Name}, Readiness: &r.ready, Clock: r.clock.At,
 		}

@@ -41,6 +41,7 @@ type Source struct {
 	stuck    int        // calls of the pool that have not returned
 	called   time.Time  // when the pool was last called
 	database int        // where new connections of a *redis.Pool are, as far as is known
+	renew    bool       // connections must be new ones; see Renew
 }
 
 // NewSource returns a Source over a pool.
@@ -49,7 +50,46 @@ func NewSource(p Pool) *Source { return &Source{pool: p} }
 // Borrow gets a connection from the pool but does not wait longer than ctx,
 // whatever the pool does: a plain Dial, an AUTH in it or a TestOnBorrow may
 // hang. What such a call returns in the end is given back.
-func (s *Source) Borrow(ctx context.Context) (*Wire, error) { return s.borrowFrom(ctx, s.pool) }
+func (s *Source) Borrow(ctx context.Context) (*Wire, error) {
+	w, err := s.borrowFrom(ctx, s.pool)
+	s.mu.Lock()
+	renew := s.renew
+	s.mu.Unlock()
+	p := s.redisPool()
+	if err != nil || p == nil || !renew {
+		return w, err
+	}
+	w.Abort()
+	fresh, err := s.borrowFrom(ctx, dialsOf(p))
+	if err != nil {
+		w.GiveBack()
+		return nil, err
+	}
+	fresh.place = w
+	return fresh, nil
+}
+
+// Renew has all connections from now on be new ones: what a *redis.Pool has kept may lead to where its address led
+// before. They are dialled past it. With each, one of its own is borrowed and closed, which has the place that the pool
+// counts for MaxActive. What another kind of pool hands out is up to it.
+func (s *Source) Renew() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.renew = true
+}
+
+// redisPool is the pool, if it is redigo's.
+func (s *Source) redisPool() *redis.Pool {
+	p := s.pool
+	if d, ok := p.(*DatabasePool); ok {
+		p = d.Pool
+	}
+	r, _ := p.(*redis.Pool)
+	return r
+}
+
+// dialsOf returns a pool of new connections that are made as p makes them.
+func dialsOf(p *redis.Pool) *redis.Pool { return &redis.Pool{Dial: p.Dial, DialContext: p.DialContext} }
 
 func (s *Source) borrowFrom(ctx context.Context, pool Pool) (*Wire, error) {
 	s.mu.Lock()
@@ -86,12 +126,8 @@ func (s *Source) Stuck() int {
 
 // IsSpent reports whether all connections that a *redis.Pool may have are in use.
 func (s *Source) IsSpent() bool {
-	p := s.pool
-	if d, ok := p.(*DatabasePool); ok {
-		p = d.Pool
-	}
-	r, ok := p.(*redis.Pool)
-	if !ok || r.MaxActive <= 0 {
+	r := s.redisPool()
+	if r == nil || r.MaxActive <= 0 {
 		return false
 	}
 	stats := r.Stats()

@@ -119,7 +119,7 @@ func databaseOf(ctx context.Context, w *Wire, key string) (int, error) {
 // freshDatabase returns in which database a new connection of the pool is. It is made past
 // the pool, which would hand out one that was used before.
 func (s *Source) freshDatabase(ctx context.Context, p *redis.Pool, key string) (int, error) {
-	w, err := s.borrowFrom(ctx, &redis.Pool{Dial: p.Dial, DialContext: p.DialContext})
+	w, err := s.borrowFrom(ctx, dialsOf(p))
 	if err != nil {
 		return 0, err
 	}

@@ -21,6 +21,7 @@ type Wire struct {
 	socket *socket // below it, of a dialer's connection; nil otherwise
 	own    bool    // a dialer's: it is redigo's own connection, and nobody else has used it
 	login  int     // answers to read ahead of all others
+	place  *Wire   // has the connection's place in the pool; nil: it has its own
 }
 
 // A link is how a Wire reaches the server: through redigo, or past it.
@@ -85,6 +86,14 @@ func (w *Wire) Forget() {
 	}
 	if tcp, ok := w.socket.Conn.(interface{ SetLinger(seconds int) error }); ok {
 		_ = tcp.SetLinger(0)
+	}
+}
+
+// GiveBack returns the connection to its pool, as that of the link.
+func (w *Wire) GiveBack() {
+	w.link.GiveBack()
+	if w.place != nil {
+		w.place.GiveBack()
 	}
 }
 

@@ -14,6 +14,7 @@ type Config struct {
 	UnusedKey      string        // a key that never exists
 	Timeout        time.Duration // the Redlock's node timeout
 	ConnectTimeout time.Duration // of an attempt to connect, if it is longer than what that takes at least
+	Age            time.Duration // at which a connection is made anew; 0: never
 	MaxUnanswered  *atomic.Int64 // how many locks may be unanswered before one more is refused
 	Silence        time.Duration // after which without a reply it is not that a queue at the node is long; see ErrBehind
 	Scripts        []*Script     // those that a handshake loads

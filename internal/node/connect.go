@@ -8,10 +8,25 @@ import (
 	"github.com/seed6c881748/redlock/internal/conn"
 )
 
-// connect borrows a connection and prepares it. Only then do requests flow.
+// connect makes a connection and puts it to work. Only then do requests flow.
 func (n *Node) connect() (*pipeline, error) {
+	w, dialect, err := n.prepare(n.ctx)
+	if err != nil {
+		return nil, err
+	}
+	p := n.newPipeline(w, dialect)
+	if !n.putToWork(p) {
+		w.Abort()
+		w.GiveBack()
+		return nil, ErrClosed
+	}
+	return p, nil
+}
+
+// prepare borrows a connection and makes it ready.
+func (n *Node) prepare(ctx context.Context) (*conn.Wire, ConnDialect, error) {
 	limit := n.ConnectTimeout
-	ctx, cancel := context.WithTimeout(n.ctx, limit)
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	n.mu.Lock()
 	if n.connects++; n.connects == 1 {
@@ -20,7 +35,7 @@ func (n *Node) connect() (*pipeline, error) {
 	n.mu.Unlock()
 	w, err := n.Source.Borrow(ctx)
 	if err != nil {
-		return nil, conn.Explain(err)
+		return nil, nil, conn.Explain(err)
 	}
 	stop := context.AfterFunc(ctx, w.Abort)
 	dialect, err := n.handshake(ctx, w, n.Source)
@@ -30,32 +45,24 @@ func (n *Node) connect() (*pipeline, error) {
 	if err != nil {
 		w.Abort()
 		w.GiveBack()
-		return nil, w.Explain(err)
+		return nil, nil, w.Explain(err)
 	}
-	p := n.putToWork(w, dialect)
-	if p == nil {
-		w.Abort()
-		w.GiveBack()
-		return nil, ErrClosed
-	}
-	return p, nil
+	return w, dialect, nil
 }
 
-// putToWork puts a prepared connection to work; nil if the node was killed.
-func (n *Node) putToWork(w *conn.Wire, dialect ConnDialect) *pipeline {
+// putToWork puts a prepared connection to work; false if the node was killed.
+func (n *Node) putToWork(p *pipeline) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.ctx.Err() != nil {
-		return nil
+		return false
 	}
-	p := &pipeline{node: n, wire: w, dialect: dialect, writerDone: make(chan struct{}), lastReply: time.Now()}
-	p.watchdog = time.AfterFunc(WatchInterval, p.watch)
-	n.state, n.pipeline, n.down, n.lost, n.forgot = nodeUp, p, nil, false, false
-	n.failed, n.settledFirst = false, true
+	n.state, n.down, n.lost, n.failed, n.settledFirst = nodeUp, nil, false, false, true
 	n.Readiness.add(1)
 	n.Observer.Up()
 	waiting := n.queue
 	n.queue = requestQueue{}
+	n.start(p)
 	n.sendReleases() // First of all.
 	if n.misses.row.Load() > 0 {
 		n.push(n.misses.sign(p.lastReply, &n.Config, n.responded))
@@ -64,8 +71,16 @@ func (n *Node) putToWork(w *conn.Wire, dialect ConnDialect) *pipeline {
 	if n.releases.owed == 0 {
 		n.settle()
 	}
+	return true
+}
+
+// start has a connection serve. n.mu is held.
+func (n *Node) start(p *pipeline) {
+	p.lastReply = time.Now()
+	p.watchdog = time.AfterFunc(WatchInterval, p.watch)
+	n.pipeline, n.forgot = p, false
+	n.setRenewal()
 	go p.write()
-	return p
 }
 
 // stopWaitingForPool notes that what the pool handed out does not let go of the node, so that no call

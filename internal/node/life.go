@@ -12,13 +12,14 @@ import (
 // run is the node's goroutine: it keeps the connection up until close.
 func (n *Node) run() {
 	defer close(n.done)
+	defer n.aside.Wait()
 	var redial redialer
 	for {
 		p, err := n.connect()
 		var wait time.Duration
 		if err == nil {
 			began := time.Now()
-			err = p.read()
+			p, err = n.serve(p)
 			n.endPipeline(p, err)
 			if err == nil || n.mayEnd() {
 				n.fail(nodeClosed, ErrClosed)
@@ -126,7 +127,7 @@ func (n *Node) endPipeline(p *pipeline, why error) {
 	for _, q := range failed {
 		q.deliver(Outcome{Err: why}, time.Now())
 	}
-	n.subscription.drop()
+	n.subscription.drop(false)
 	late := time.AfterFunc(n.ConnectTimeout, n.stopWaitingForPool)
 	defer late.Stop()
 	<-p.writerDone
@@ -164,6 +165,9 @@ func (n *Node) leaveOpen() (failed []*Request) {
 func (n *Node) Close(ctx context.Context) {
 	n.mu.Lock()
 	n.closing = true
+	if n.renewal.cancel != nil {
+		n.renewal.cancel()
+	}
 	n.releases.hurry() // There is no time to wait any more.
 	switch {
 	case n.state == nodeIdle:

@@ -66,6 +66,9 @@ type Node struct {
 	settledFirst bool      // it was up once, or it was told that it never was
 
 	vanished vanished // keys
+
+	renewal renewal
+	aside   sync.WaitGroup // goroutines about connections that do not serve yet, or no more
 }
 
 // New returns a node that has not been connected to yet. Before it is used, it must be added to

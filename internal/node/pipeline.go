@@ -38,6 +38,12 @@ type pipeline struct {
 	dozing     bool      // the watchdog sleeps until the next PING is due
 
 	scriptsOnly bool // the server does not know what direct requests take
+
+	// See renew.go.
+	successor *pipeline // takes over; nil: none does
+	last      *Request  // is answered last then
+	holds     bool      // last was written, and nothing more is
+	replaced  bool      // the successor has taken over
 }
 
 // read is the reader. It returns why the pipeline ended: nil after the last PING.
@@ -94,7 +100,7 @@ func (p *pipeline) take(reply any, err error, now time.Time) (q *Request, out Ou
 		last = p.drained()
 		return q, out, last, !last
 	case q.Command.Script == nil:
-		return q, out, false, false
+		return q, out, n.takeOver(p, q), false
 	case q.look != nil:
 		n.looked(q.look, reply, err)
 		return q, out, false, true
@@ -163,6 +169,12 @@ func (p *pipeline) endLocked(why error) bool {
 	}
 	p.over, p.why = true, why
 	p.watchdog.Stop()
+	if r := &p.node.renewal; r.timer != nil {
+		r.timer.Stop()
+	}
+	if r := &p.node.renewal; r.cancel != nil {
+		r.cancel()
+	}
 	p.node.work.Broadcast()
 	return true
 }

@@ -19,7 +19,8 @@ import (
 // A Readiness is what the connections of several nodes tell the calls that wait for them.
 // The zero value is that of nodes that are not connected.
 type Readiness struct {
-	up atomic.Int32 // nodes that are connected
+	up       atomic.Int32 // nodes that are connected
+	renewing atomic.Bool  // a node's connection is being made anew; see renew.go
 
 	mu      sync.Mutex    // after a node's
 	changed chan struct{} // closed at the next change; nil while nobody waits

@@ -57,6 +57,7 @@ type subscription struct {
 	up      bool               // it listens
 	settled bool               // it has listened, or failed to, since it was started
 	failed  bool               // the last attempt to listen has failed
+	moves   bool               // its connection was ended because that of the requests was made anew
 	said    [complaints]bool   // was reported
 }
 
@@ -182,10 +183,11 @@ func (all *Subscriptions) Close(ctx context.Context) {
 }
 
 // drop ends the connection of a node's subscription, because the one that its requests
-// use has ended: the pool may have only one to give.
-func (s *subscription) drop() {
+// use has ended: the pool may have only one to give. If it moves, the node is up, and it follows.
+func (s *subscription) drop(moves bool) {
 	s.all.mu.Lock()
 	defer s.all.mu.Unlock()
+	s.moves = moves
 	if s.endConn != nil {
 		s.endConn()
 	}
@@ -206,10 +208,11 @@ func (s *subscription) run(ctx context.Context, last <-chan struct{}, done chan<
 	for pause := minRelisten; ; pause = min(2*pause, MaxRelisten) {
 		began := time.Now()
 		err := s.listen(ctx)
-		if time.Since(began) > MaxRelisten {
+		s.all.mu.Lock()
+		if time.Since(began) > MaxRelisten || s.moves {
 			pause = minRelisten
 		}
-		s.all.mu.Lock()
+		s.moves = false
 		worked, again := s.up, s.failed
 		s.all.mu.Unlock()
 		if s.turned(false) {

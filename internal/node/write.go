@@ -69,7 +69,7 @@ func (p *pipeline) next(batch []wireRequest) (_ []wireRequest, dropped []*Reques
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	waited := false
-	for n.queue.len == 0 && !p.over {
+	for (n.queue.len == 0 || p.holds) && !p.over {
 		n.work.Wait()
 		waited = true
 	}
@@ -88,7 +88,7 @@ func (p *pipeline) next(batch []wireRequest) (_ []wireRequest, dropped []*Reques
 	if now-n.vanished.read >= readEvery {
 		n.vanished.readClocks(time.Now())
 	}
-	for len(batch) < maxBatch {
+	for limit := maxBatch; len(batch) < limit; {
 		q := n.queue.pop()
 		if q == nil {
 			break
@@ -102,6 +102,8 @@ func (p *pipeline) next(batch []wireRequest) (_ []wireRequest, dropped []*Reques
 		}
 		if q.sets() {
 			q.Trace.marks[q.Index] |= MarkSent
+		} else if q == p.last {
+			p.holds, limit = true, len(batch)+1
 		}
 		q.sent, q.direct = now, p.mayBeDirect(q)
 		n.inFlight.push(q)

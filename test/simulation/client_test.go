@@ -35,6 +35,9 @@ var simTimeouts = []time.Duration{
 	20 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond,
 }
 
+// simAges are the ages at which clients make connections anew, one after another.
+var simAges = []time.Duration{time.Hour, 100 * time.Millisecond, 0, 2 * time.Second, 300 * time.Millisecond}
+
 // A simClient is one Redlock.
 type simClient struct {
 	s       *sim
@@ -141,14 +144,18 @@ func (s *sim) openTapped(opts ...redlock.Option) *simClient {
 func (c *simClient) open(nodes []redlock.Node, o simOptions, opts []redlock.Option) {
 	s := c.s
 	s.t.Helper()
-	r, err := redlock.New(nodes, slices.Concat(opts, o.options(), []redlock.Option{redlock.WithPrefix(s.prefix), redlock.WithHook(func(_ context.Context, e redlock.Event) { c.onEvent(e) })})...)
+	age := simAges[(s.seed+uint64(c.id))%uint64(len(simAges))]
+	r, err := redlock.New(nodes, slices.Concat(opts, o.options(), []redlock.Option{
+		redlock.WithPrefix(s.prefix), redlock.WithConnectionAge(age),
+		redlock.WithHook(func(_ context.Context, e redlock.Event) { c.onEvent(e) }),
+	})...)
 	require.NoError(s.t, err)
 	c.r, c.name, c.calm = r, fmt.Sprintf("c%d", c.id), make([]bool, len(s.nodes))
 	c.need = len(c.nodes)/2 + 1
 	c.o = o.over(simOptions{timeout: testkit.DefaultNodeTimeout})
 	c.timeout = c.o.timeout
 	s.clients = append(s.clients, c)
-	s.tracef("client %s: node timeout %v", c.name, c.timeout)
+	s.tracef("client %s: node timeout %v, connection age %v", c.name, c.timeout, age)
 }
 
 type simDial = func(ctx context.Context, network, address string) (net.Conn, error)
