@@ -125,7 +125,9 @@ func TestDeployedNodesRestartWithTheirLocks(t *testing.T) {
 	prefix := redlock.WithPrefix("locks:")
 	holder, other := newPatient(t, d.as("locker"), prefix), newPatient(t, d.as("locker"), prefix)
 	held := lockAllKinds(t, holder, other)
-	stored := func(i int) any { return d.operate(t, i, "EXISTS", "locks:waited", "locks:fenced", "locks:first", "locks:second", "locks:plain") }
+	stored := func(i int) any {
+		return d.operate(t, i, "EXISTS", "locks:waited", "locks:fenced", "locks:first", "locks:second", "locks:plain")
+	}
 	await(t, 30*time.Second, "all nodes have all locks", func() bool {
 		return stored(0) == int64(5) && stored(1) == int64(5) && stored(2) == int64(5)
 	})
