@@ -17,7 +17,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed6c881748/redlock/internal/conn"
 	"github.com/seed6c881748/redlock/internal/settings"
 )
 
@@ -274,22 +273,9 @@ func TestDefaultUser(t *testing.T) {
 			s.Quarantine = tt.quarantine
 			found := s.defaultUser(&f)
 			assert.Equal(t, tt.want, found.Verdict, found)
-			assert.Equal(t, tt.err == noACL, found == Finding{})
+			assert.Equal(t, tt.err != nil && tt.want == OK, found == Finding{})
 		})
 	}
-}
-
-// Whatever a server answers is no reason to panic.
-func TestUserOfNonsense(t *testing.T) {
-	for _, reply := range []any{nil, int64(1), []byte("x"), "OK"} {
-		_, err := user(conn.Answer{Reply: reply})
-		require.Error(t, err)
-	}
-	fields, err := user(conn.Answer{Reply: []any{[]byte("flags"), []any{[]byte("on"), "nopass"}, "keys"}})
-	require.NoError(t, err)
-	assert.Equal(t, map[string]string{"flags": "[on nopass]", "keys": "keys"}, fields)
-	_, err = user(conn.Answer{Err: errors.New("NOPERM")})
-	require.EqualError(t, err, "NOPERM")
 }
 
 func TestCertificateThatEndsSoon(t *testing.T) {
@@ -297,21 +283,20 @@ func TestCertificateThatEndsSoon(t *testing.T) {
 	for name, tt := range map[string]struct {
 		life, left time.Duration
 		want       Verdict
-		says       string
 	}{
-		"a year, new":           {365 * day, 364 * day, OK, "ends in 87"},
-		"a year, 15 days left":  {365 * day, 15 * day, OK, "ends in 3"},
-		"a year, 13 days left":  {365 * day, 13 * day, Warning, "ends in 31"},
-		"a day, half of it":     {day, day / 2, OK, "ends in 1"},
-		"a day, an hour of it":  {day, time.Hour, Warning, "ends in "},
-		"it has ended":          {365 * day, -time.Hour, Warning, "ends in 0s"},
-		"it has just been made": {time.Minute, time.Minute, OK, "ends in "},
+		"a year, new":           {365 * day, 364 * day, OK},
+		"a year, 15 days left":  {365 * day, 15 * day, OK},
+		"a year, 13 days left":  {365 * day, 13 * day, Warning},
+		"a day, half of it":     {day, day / 2, OK},
+		"a day, an hour of it":  {day, time.Hour, Warning},
+		"it has ended":          {365 * day, -time.Hour, Warning},
+		"it has just been made": {time.Minute, time.Minute, OK},
 	} {
 		end := time.Now().Add(tt.left)
 		f := facts{issued: &x509.Certificate{NotBefore: end.Add(-tt.life), NotAfter: end}}
 		found := goodSurvey().certificate(&f)
 		assert.Equal(t, tt.want, found.Verdict, name)
-		assert.Contains(t, found.Text, tt.says, name)
+		assert.Contains(t, found.Text, "its certificate ends at "+end.UTC().Format(time.DateOnly), name)
 	}
 }
 

@@ -42,7 +42,6 @@ type facts struct {
 	fsyncErr error
 
 	save, protected string // save, protected-mode
-	saveErr         error
 
 	defaults    map[string]string // what ACL GETUSER says of the default user
 	defaultsErr error
@@ -213,9 +212,9 @@ func (f *facts) configuration(q *questions) {
 	f.fsync, f.fsyncErr = setting(answers[2])
 	f.lenient, _ = setting(answers[3])
 	f.timeoutSetting, f.timeoutErr = setting(answers[4])
-	f.save, f.saveErr = setting(answers[6])
+	f.save, _ = setting(answers[6])
 	f.protected, _ = setting(answers[7])
-	f.defaults, f.defaultsErr = user(answers[8])
+	f.defaults, f.defaultsErr = answers[8].Fields()
 }
 
 // field returns the word after name in a line of name=value.
