@@ -2,6 +2,7 @@ package servers
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -159,4 +160,187 @@ func TestDeployedNodesAreFit(t *testing.T) {
 		_, err := newPatient(t, d.with(user, "CHANGE-THIS-LOCKER"), prefix).TryLock(t.Context(), []string{"a"}, time.Minute)
 		require.ErrorIs(t, err, redlock.ErrNoQuorum, "the default user is off")
 	}
+}
+
+// printed returns the commands under a heading of docs/runbooks.md.
+func printed(t *testing.T, heading string) []string {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/runbooks.md")
+	require.NoError(t, err)
+	_, section, found := strings.Cut(string(text), "\n"+heading+"\n")
+	require.True(t, found, heading)
+	section, _, _ = strings.Cut(section, "\n## ")
+	var blocks []string
+	for _, block := range strings.Split(section, "\n```sh\n")[1:] {
+		commands, _, _ := strings.Cut(block, "\n```\n")
+		blocks = append(blocks, commands)
+	}
+	require.NotEmpty(t, blocks)
+	return blocks
+}
+
+// A shell runs what docs/runbooks.md prints.
+type shell struct {
+	d    *deployment
+	dir  string
+	vars []string
+}
+
+func newShell(t *testing.T, d *deployment, vars ...string) *shell {
+	t.Helper()
+	if _, err := exec.LookPath("redis-cli"); err != nil && os.Getenv("CI") != "true" {
+		t.Skip("redis-cli is not here")
+	}
+	return &shell{d, t.TempDir(), vars}
+}
+
+// run runs a block after the first one of the page, with the test's addresses, and restarts the nodes that it asks for.
+func (s *shell) run(t *testing.T, block string) {
+	t.Helper()
+	setUp := printed(t, "# Runbooks")[0]
+	replace := func(old, new string) {
+		require.Contains(t, setUp, old)
+		setUp = strings.ReplaceAll(setUp, old, new)
+	}
+	var addrs []string
+	for _, n := range s.d.nodes {
+		addrs = append(addrs, n.TLSAddr())
+	}
+	replace("10.0.0.1:6379 10.0.0.2:6379 10.0.0.3:6379", strings.Join(addrs, " "))
+	replace("$(cat operator.password)", "CHANGE-THIS-OPERATOR")
+	replace("/etc/redis-lock/tls/ca.crt", s.d.ca)
+	replace(`ssh "${1%:*}" sudo systemctl restart redis-lock`, `: >"$dir/$1"; while [ -e "$dir/$1" ]; do sleep 0.05; done`)
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", setUp+"\n"+block)
+	cmd.Dir = deployFolder
+	cmd.Env = append(append(os.Environ(), "dir="+s.dir), s.vars...)
+	done := make(chan error, 1)
+	var out []byte
+	go func() {
+		var err error
+		out, err = cmd.CombinedOutput()
+		done <- err
+	}()
+	for {
+		select {
+		case err := <-done:
+			require.NoError(t, err, "%s", out)
+			t.Logf("%s", out)
+			return
+		case <-time.After(10 * time.Millisecond):
+			for i, n := range s.d.nodes {
+				path := filepath.Join(s.dir, addrs[i])
+				if _, err := os.Stat(path); err == nil {
+					require.NoError(t, n.Restart(true))
+					require.NoError(t, os.Remove(path))
+				}
+			}
+		}
+	}
+}
+
+// A process that has not found the node again holds the next restart back, and with that no lock fails.
+func TestRunbookRollingRestart(t *testing.T) {
+	t.Parallel()
+	d := deploy(t, asDeployed)
+	sh := newShell(t, d)
+	prefix := redlock.WithPrefix("locks:")
+	var clients []*redlock.Redlock
+	for range 3 {
+		r := newPatient(t, d.as("locker"), prefix)
+		release(t, tryLock(t, r, []string{"warm"}, time.Minute))
+		clients = append(clients, r)
+	}
+	held := lockAllKinds(t, clients[0], clients[1])
+	awaitUp(t, clients...)
+	stop, stopped := make(chan struct{}), make(chan int)
+	go func() {
+		for n := 0; ; n++ {
+			select {
+			case <-stop:
+				stopped <- n
+				return
+			default:
+			}
+			l, err := clients[2].Lock(t.Context(), []string{"busy"}, time.Minute)
+			if assert.NoError(t, err, "a majority is there all the time") {
+				_ = l.Unlock(t.Context())
+			}
+		}
+	}()
+	sh.run(t, printed(t, "## Rolling restart")[0])
+	close(stop)
+	assert.Positive(t, <-stopped)
+	awaitUp(t, clients...)
+	for resource, l := range held {
+		refused(t, redlock.ErrTaken, clients[1], []string{resource}, time.Minute)
+		require.NoError(t, l.Extend(t.Context(), time.Minute), resource)
+	}
+}
+
+// clients-back.sh does not pass while a client lacks a node, and none is connected.
+func TestRunbookKnowsWhoIsMissing(t *testing.T) {
+	t.Parallel()
+	d := deploy(t, asDeployed)
+	sh := newShell(t, d)
+	const once = `if sh clients-back.sh "$options" $NODES; then exit 1; fi`
+	sh.run(t, once)
+	prefix := redlock.WithPrefix("locks:")
+	r := newPatient(t, d.as("locker"), prefix)
+	release(t, tryLock(t, r, []string{"a"}, time.Minute))
+	awaitUp(t, r)
+	sh.run(t, `sh clients-back.sh "$options" $NODES`)
+	one := newPatient(t, d.as("locker")[:2], prefix) // As one that has not found the third node.
+	release(t, tryLock(t, one, []string{"a"}, time.Minute))
+	awaitUp(t, one)
+	sh.run(t, once)
+}
+
+// The password changes while a client holds locks; each step outlives a restart.
+func TestRunbookPassword(t *testing.T) {
+	t.Parallel()
+	const first, second = "CHANGE-THIS-LOCKER", "another one"
+	d := deploy(t, asDeployed)
+	sh := newShell(t, d, "old="+first, "new="+second)
+	prefix := redlock.WithPrefix("locks:")
+	before := newPatient(t, d.with("locker", first), prefix)
+	lock := tryLock(t, before, []string{"held"}, time.Minute)
+	steps := printed(t, "## Password")
+	sh.run(t, steps[0])
+	for _, n := range d.nodes {
+		require.NoError(t, n.Restart(true))
+	}
+	awaitUp(t, before)
+	after := newPatient(t, d.with("locker", second), prefix)
+	refused(t, redlock.ErrTaken, after, []string{"held"}, time.Minute)
+	require.NoError(t, lock.Extend(t.Context(), time.Minute))
+	release(t, lock)
+	require.NoError(t, before.Close(t.Context()))
+	awaitUp(t, after)
+	sh.run(t, steps[1])
+	for _, n := range d.nodes {
+		require.NoError(t, n.Restart(true))
+	}
+	awaitUp(t, after)
+	release(t, tryLock(t, after, []string{"held"}, time.Minute))
+	err := refusal(t, redlock.ErrNoQuorum, newPatient(t, d.with("locker", first), prefix), []string{"held"}, time.Minute)
+	require.ErrorContains(t, err, "WRONGPASS")
+}
+
+// A new certificate is read without a restart.
+func TestRunbookCertificate(t *testing.T) {
+	t.Parallel()
+	d := deploy(t, asDeployed)
+	sh := newShell(t, d)
+	r := newPatient(t, d.as("locker"), redlock.WithPrefix("locks:"))
+	lock := tryLock(t, r, []string{"held"}, time.Minute)
+	d.cert = certificate(t)
+	folder := t.TempDir()
+	file, key, err := d.cert.Write(folder)
+	require.NoError(t, err)
+	block := strings.NewReplacer("/etc/redis-lock/tls/tls.crt", file, "/etc/redis-lock/tls/tls.key", key).Replace(printed(t, "## Certificate")[0])
+	sh.run(t, block)
+	require.NoError(t, lock.Extend(t.Context(), time.Minute))
+	other := newPatient(t, d.as("locker"), redlock.WithPrefix("locks:")) // It trusts the new one alone.
+	refused(t, redlock.ErrTaken, other, []string{"held"}, time.Minute)
+	release(t, lock)
 }
