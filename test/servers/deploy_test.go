@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -167,7 +168,7 @@ func printed(t *testing.T, heading string) []string {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/runbooks.md")
 	require.NoError(t, err)
-	_, section, found := strings.Cut(string(text), "\n"+heading+"\n")
+	_, section, found := strings.Cut("\n"+string(text), "\n"+heading+"\n")
 	require.True(t, found, heading)
 	section, _, _ = strings.Cut(section, "\n## ")
 	var blocks []string
@@ -252,24 +253,24 @@ func TestRunbookRollingRestart(t *testing.T) {
 	}
 	held := lockAllKinds(t, clients[0], clients[1])
 	awaitUp(t, clients...)
-	stop, stopped := make(chan struct{}), make(chan int)
+	var stop atomic.Bool
+	cycles, ended := 0, make(chan error)
 	go func() {
-		for n := 0; ; n++ {
-			select {
-			case <-stop:
-				stopped <- n
-				return
-			default:
-			}
-			l, err := clients[2].Lock(t.Context(), []string{"busy"}, time.Minute)
-			if assert.NoError(t, err, "a majority is there all the time") {
+		var err error
+		for ; err == nil && !stop.Load(); cycles++ {
+			var l *redlock.Lock
+			if l, err = clients[2].Lock(t.Context(), []string{"busy"}, time.Minute); err == nil {
 				_ = l.Unlock(t.Context())
 			}
 		}
+		ended <- err
+	}()
+	defer func() {
+		stop.Store(true)
+		require.NoError(t, <-ended, "a majority is there all the time")
+		assert.Positive(t, cycles)
 	}()
 	sh.run(t, printed(t, "## Rolling restart")[0])
-	close(stop)
-	assert.Positive(t, <-stopped)
 	awaitUp(t, clients...)
 	for resource, l := range held {
 		refused(t, redlock.ErrTaken, clients[1], []string{resource}, time.Minute)
@@ -303,7 +304,7 @@ func TestRunbookPassword(t *testing.T) {
 	sh := newShell(t, d, "old="+first, "new="+second)
 	prefix := redlock.WithPrefix("locks:")
 	before := newPatient(t, d.with("locker", first), prefix)
-	lock := tryLock(t, before, []string{"held"}, time.Minute)
+	lock := tryLock(t, before, []string{"held"}, 10*time.Minute)
 	steps := printed(t, "## Password")
 	sh.run(t, steps[0])
 	for _, n := range d.nodes {
@@ -332,7 +333,7 @@ func TestRunbookCertificate(t *testing.T) {
 	d := deploy(t, asDeployed)
 	sh := newShell(t, d)
 	r := newPatient(t, d.as("locker"), redlock.WithPrefix("locks:"))
-	lock := tryLock(t, r, []string{"held"}, time.Minute)
+	lock := tryLock(t, r, []string{"held"}, 10*time.Minute)
 	d.cert = certificate(t)
 	folder := t.TempDir()
 	file, key, err := d.cert.Write(folder)
