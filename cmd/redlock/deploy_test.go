@@ -58,13 +58,13 @@ func TestDeployedUnits(t *testing.T) {
 	}
 	code, out, errOut := execTool(t, nil, execStart("redlock-check.service")...)
 	assert.Equal(t, exitNo, code, "the nodes are in quarantine: %s%s", out, errOut)
-	code, _, errOut = execTool(t, nil, append([]string{"admit"}, addrs...)...)
+	code, _, errOut = execTool(t, nil, append(append([]string{"admit"}, slow...), addrs...)...)
 	require.Zero(t, code, errOut)
 	code, out, errOut = execTool(t, nil, execStart("redlock-check.service")...)
 	assert.Zero(t, code, "%s%s", out, errOut)
 	code, _, errOut = execTool(t, nil, execStart("redlock-report.service")...)
 	assert.Zero(t, code, errOut)
-	code, _, errOut = execTool(t, nil, append(slow, "run", "--wait", "0", "report", "--", "true")...)
+	code, _, errOut = execTool(t, nil, runArgs("--wait", "0", "report", "--", "true")...)
 	assert.Equal(t, exitTaken, code, errOut)
 	assert.Contains(t, read("redlock-report.service"), "\nSuccessExitStatus=75\n")
 }
