@@ -24,6 +24,16 @@ func (a Answer) Texts() ([]string, error) { return redis.Strings(a.Reply, a.Err)
 // Numbers returns an answer that is a list of numbers.
 func (a Answer) Numbers() ([]int64, error) { return redis.Int64s(a.Reply, a.Err) }
 
+// Fields returns an answer that is a list of names and values. A value that is a list itself becomes its words in brackets.
+func (a Answer) Fields() (map[string]string, error) {
+	list, err := redis.Values(a.Reply, a.Err)
+	fields := make(map[string]string)
+	for i := 0; i+1 < len(list); i += 2 {
+		fields[fmt.Sprintf("%s", list[i])] = fmt.Sprintf("%s", list[i+1])
+	}
+	return fields, err
+}
+
 // IsNull reports whether the answer is that there is nothing.
 func (a Answer) IsNull() bool { return a.Reply == nil && a.Err == nil }
 

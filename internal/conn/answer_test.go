@@ -29,3 +29,16 @@ func TestErrorsThatEndAConnection(t *testing.T) {
 	assert.NoError(t, WrongServer(nil))
 	assert.NoError(t, WrongServer(errors.New("READONLY x")), "not the server's")
 }
+
+// Whatever a server answers is no reason to panic.
+func TestFieldsOfAnAnswer(t *testing.T) {
+	for _, reply := range []any{nil, int64(1), []byte("x"), "OK"} {
+		_, err := Answer{Reply: reply}.Fields()
+		require.Error(t, err)
+	}
+	fields, err := Answer{Reply: []any{[]byte("flags"), []any{[]byte("on"), "nopass"}, "keys", []byte("~*"), "odd"}}.Fields()
+	require.NoError(t, err)
+	assert.Equal(t, map[string]string{"flags": "[on nopass]", "keys": "~*"}, fields)
+	_, err = Answer{Err: redis.Error("NOPERM no")}.Fields()
+	require.EqualError(t, err, "NOPERM no")
+}

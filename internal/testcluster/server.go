@@ -102,7 +102,7 @@ func (s *realServer) stop() error {
 func (s *realServer) restart(keepData bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if keepData && !s.opts.appendOnly && !s.opts.snapshots {
+	if keepData && !s.opts.appendOnly && !s.opts.snapshots && s.opts.config == "" {
 		return fmt.Errorf("testcluster: %s can't keep its data, as it was started without WithAppendOnly or WithSnapshots", s.name)
 	}
 	s.proc.Kill()

@@ -9,6 +9,7 @@ type serverOptions struct {
 	snapshots  bool
 	unixSocket bool
 	tls        *Certificate
+	config     string
 	args       []string
 	env        []string
 }
@@ -41,6 +42,12 @@ func WithUnixSocket() ServerOption {
 // certificate, unless an argument says otherwise.
 func WithTLS(c *Certificate) ServerOption {
 	return func(o *serverOptions) { o.tls = c }
+}
+
+// WithConfig starts the servers with a configuration file. Only where they listen, and where their data is,
+// is as without it. They are taken to keep their data, which is up to the file.
+func WithConfig(file string) ServerOption {
+	return func(o *serverOptions) { o.config = file }
 }
 
 // WithArgs adds arguments to the server's command line, after all others, such

@@ -103,6 +103,9 @@ func (s *realServer) args() []string {
 		"--bind", "127.0.0.1", "--port", strconv.Itoa(s.port), "--dir", s.dataDir(), "--daemonize", "no",
 		"--save", "", "--appendonly", "no",
 	}
+	if s.opts.config != "" {
+		args = append([]string{s.opts.config}, args[:len(args)-4]...)
+	}
 	if s.opts.appendOnly {
 		// While an fsync is under way, a server with the default writes up to two seconds after it has answered.
 		args[len(args)-1] = "yes"

@@ -1,6 +1,7 @@
 package redlockcheck
 
 import (
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"maps"
@@ -31,6 +32,7 @@ func goodFacts(i int) facts {
 		},
 		database: "0", fsync: "always", lenient: "no",
 		timeoutSetting: "0",
+		defaults:       map[string]string{"flags": "[off]", "commands": "+@all", "keys": "~*"},
 		rtt:            time.Millisecond, probed: true,
 	}
 }
@@ -232,6 +234,75 @@ func TestFindingsOfOneNode(t *testing.T) {
 	}
 }
 
+// The default user may log in or not, with a password or without, and has some rights: what of that is amiss.
+func TestDefaultUser(t *testing.T) {
+	noACL, mayNot := errors.New("ERR unknown command 'ACL'"), errors.New("NOPERM not you")
+	all := map[string]string{"commands": "+@all", "keys": "~*"}
+	old := map[string]string{"commands": "+@all", "keys": "[*]"} // As Redis 6 says it.
+	noWrites := map[string]string{"commands": "-@all +get", "keys": "~*"}
+	noKeys := map[string]string{"commands": "+@all", "keys": "~app:*"}
+	for name, tt := range map[string]struct {
+		flags, protected, aof string
+		rights                map[string]string
+		err                   error
+		quarantine            time.Duration
+		want                  Verdict
+	}{
+		"off, all rights":                  {flags: "[off]", aof: "1", rights: all},
+		"off, all rights, an old server":   {flags: "[off allkeys allcommands]", aof: "1", rights: old},
+		"off, no rights":                   {flags: "[off]", aof: "1", want: Warning},
+		"off, may not write":               {flags: "[off]", aof: "1", rights: noWrites, want: Warning},
+		"a password, may not use all keys": {flags: "[on]", aof: "1", rights: noKeys, want: Warning},
+		"no rights, no AOF":                {flags: "[off]", aof: "0"},
+		"no rights, quarantine":            {flags: "[off]", aof: "1", quarantine: time.Minute},
+		"a password":                       {flags: "[on]", aof: "1", rights: all},
+		"open":                             {flags: "[on nopass]", aof: "1", rights: all, want: Warning},
+		"open, an old server":              {flags: "[on allkeys nopass]", aof: "1", rights: old, want: Warning},
+		"open, quarantine":                 {flags: "[on nopass]", aof: "1", rights: all, quarantine: time.Minute, want: Warning},
+		"open to this machine":             {flags: "[on nopass]", aof: "1", rights: all, protected: "yes"},
+		"off without a password":           {flags: "[off nopass]", aof: "1", rights: all},
+		"open, with little to do":          {flags: "[on nopass]", aof: "0", rights: noKeys},
+		"may not ask":                      {aof: "1", err: mayNot, want: Unknown},
+		"may not ask, no AOF":              {aof: "0", err: mayNot},
+		"may not ask, quarantine":          {aof: "1", err: mayNot, quarantine: time.Minute},
+		"no users":                         {aof: "1", err: noACL},
+		"strange":                          {aof: "1", err: errors.New("ERR not now"), want: Unknown},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := goodFacts(1).with("aof_enabled", tt.aof)
+			f.defaults, f.defaultsErr, f.protected = map[string]string{"flags": tt.flags}, tt.err, tt.protected
+			maps.Copy(f.defaults, tt.rights)
+			s := goodSurvey(f)
+			s.Quarantine = tt.quarantine
+			found := s.defaultUser(&f)
+			assert.Equal(t, tt.want, found.Verdict, found)
+			assert.Equal(t, tt.err != nil && tt.want == OK, found == Finding{})
+		})
+	}
+}
+
+func TestCertificateThatEndsSoon(t *testing.T) {
+	const day = 24 * time.Hour
+	for name, tt := range map[string]struct {
+		life, left time.Duration
+		want       Verdict
+	}{
+		"a year, new":           {365 * day, 364 * day, OK},
+		"a year, 15 days left":  {365 * day, 15 * day, OK},
+		"a year, 13 days left":  {365 * day, 13 * day, Warning},
+		"a day, half of it":     {day, day / 2, OK},
+		"a day, an hour of it":  {day, time.Hour, Warning},
+		"it has ended":          {365 * day, -time.Hour, Warning},
+		"it has just been made": {time.Minute, time.Minute, OK},
+	} {
+		end := time.Now().Add(tt.left)
+		f := facts{issued: &x509.Certificate{NotBefore: end.Add(-tt.life), NotAfter: end}}
+		found := goodSurvey().certificate(&f)
+		assert.Equal(t, tt.want, found.Verdict, name)
+		assert.Contains(t, found.Text, "its certificate ends at "+end.UTC().Format(time.DateOnly), name)
+	}
+}
+
 // An operator wants to know for how long, and of which commands and options an advice speaks.
 func TestQuarantineSaysForHowLong(t *testing.T) {
 	s := goodSurvey(make([]facts, 3)...)
@@ -414,8 +485,8 @@ func TestReportOrder(t *testing.T) {
 	}
 	assert.Equal(t, []string{"n2", "n0", "n1", ""}, nodes)
 	assert.Equal(t, []string{
-		"reachable", "version", "role", "cluster", "database", "eviction", "memory", "persistence", "timeout",
-		"round-trip", "acl", "writes", "undeclared-keys", "clock", "same-server",
+		"reachable", "version", "role", "cluster", "database", "eviction", "memory", "persistence", "snapshots", "timeout",
+		"round-trip", "acl", "default-user", "writes", "undeclared-keys", "clock", "same-server",
 	}, checks)
 }
 

@@ -2,6 +2,7 @@ package redlockcheck
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"strings"
@@ -40,6 +41,12 @@ type facts struct {
 	fsync    string // appendfsync
 	lenient  string // no-appendfsync-on-rewrite
 	fsyncErr error
+
+	save, protected string // save, protected-mode
+
+	defaults    map[string]string // what ACL GETUSER says of the default user
+	defaultsErr error
+	issued      *x509.Certificate // of those that it shows, the one that ends first; nil: without TLS, or not known
 
 	timeoutSetting string // timeout: after how many seconds it closes an idle connection
 	timeoutErr     error
@@ -87,6 +94,7 @@ func (s *survey) gather(ctx context.Context, n redlock.Node) facts {
 	if q.broken = w.Err(); q.broken == nil {
 		q.broken = w.Abortable(ctx)
 	}
+	f.issued = source.Certificate(ctx, w)
 	f.timing(q, s.NodeTimeout)
 	f.place(q, source, s.Space+"none:"+tokens.New()[:16])
 	f.configuration(q)
@@ -192,6 +200,9 @@ func (f *facts) configuration(q *questions) {
 		[]any{"CONFIG", "GET", "no-appendfsync-on-rewrite"},
 		[]any{"CONFIG", "GET", "timeout"},
 		[]any{"INFO", "server"}, // The right to which may be all that is granted.
+		[]any{"CONFIG", "GET", "save"},
+		[]any{"CONFIG", "GET", "protected-mode"},
+		[]any{"ACL", "GETUSER", "default"},
 	)
 	if answers == nil {
 		return
@@ -207,6 +218,9 @@ func (f *facts) configuration(q *questions) {
 	f.fsync, f.fsyncErr = setting(answers[2])
 	f.lenient, _ = setting(answers[3])
 	f.timeoutSetting, f.timeoutErr = setting(answers[4])
+	f.save, _ = setting(answers[6])
+	f.protected, _ = setting(answers[7])
+	f.defaults, f.defaultsErr = answers[8].Fields()
 }
 
 // field returns the word after name in a line of name=value.

@@ -27,7 +27,7 @@ func TestRunFindsNothingOnFiveGoodNodes(t *testing.T) {
 	for range 3 {
 		report := checkPatiently(t, nodes)
 		require.Equal(t, OK, report.Verdict(), report)
-		require.Len(t, report.Findings, 5*15+1)
+		require.Len(t, report.Findings, 5*17+1)
 		for i, n := range report.Nodes {
 			require.Equal(t, nodes[i].Name, n.Node)
 			require.NotEmpty(t, n.Product)
@@ -81,6 +81,18 @@ func TestRunFindsSettings(t *testing.T) {
 		"timeout": {
 			[]string{"--timeout", "29"},
 			map[string]Verdict{"timeout": Warning},
+		},
+		"snapshots": {
+			[]string{"--save", "3600 1"},
+			map[string]Verdict{"snapshots": Warning},
+		},
+		"snapshots alone": {
+			[]string{"--save", "3600 1", "--appendonly", "no"},
+			map[string]Verdict{"persistence": Warning},
+		},
+		"open to everybody": {
+			[]string{"--protected-mode", "no"},
+			map[string]Verdict{"default-user": Warning},
 		},
 		"out of memory": {
 			[]string{"--maxmemory", "1"},
@@ -172,11 +184,47 @@ func TestRunFindsTheSameServer(t *testing.T) {
 
 // allRights are the rules of a user who may lock, wait and be checked, and no more.
 func allRights() []string {
-	rules := []string{"resetchannels", "~locks:*", "&locks:__redlock__:*", "+info", "+client|info", "+config|get", "+ping"}
+	rules := []string{"resetchannels", "~locks:*", "&locks:__redlock__:*", "+info", "+client|info", "+config|get", "+acl|getuser", "+ping"}
 	for _, right := range slices.Concat(lockRights, waitRights) {
 		rules = append(rules, "+"+right)
 	}
 	return rules
+}
+
+// A default user that is only off has no rights; with ACL SETUSER it keeps those that it had.
+func TestRunFindsTheDefaultUser(t *testing.T) {
+	t.Parallel()
+	for rules, want := range map[string]map[string]Verdict{
+		"off ~* &* +@all":              {},
+		"reset off":                    {"default-user": Warning},
+		"reset on >a ~app:* &* +@all":  {"default-user": Warning},
+		"reset on >a ~* &* -@all +get": {"default-user": Warning},
+		"reset on >a ~* &* +@all":      {},
+	} {
+		c := testcluster.RunServers(t, 3, durable)
+		nodes := serverNodes(c)
+		setUser(t, c.Nodes[0], "least", allRights()...)
+		admin(t, c.Nodes[0], "ACL", redis.Args{"SETUSER", "default"}.AddFlat(strings.Fields(rules))...)
+		nodes[0] = redlock.NewNode("redis://least:" + url.QueryEscape(secret) + "@" + c.Nodes[0].DirectAddr())
+		requireOnly(t, checkPatiently(t, nodes, redlock.WithPrefix("locks:")), nodes[0].Name, want)
+	}
+}
+
+// The certificate is looked at whether clients have to have one or not.
+func TestRunLooksAtCertificates(t *testing.T) {
+	t.Parallel()
+	certificate, err := testcluster.NewCertificate()
+	require.NoError(t, err)
+	for _, ask := range []string{"yes", "no"} {
+		c := testcluster.RunServers(t, 3, durable, testcluster.WithTLS(certificate), testcluster.WithArgs("--tls-auth-clients", ask))
+		nodes := serverNodes(c)
+		nodes[1] = redlock.NewNode("rediss://"+c.Nodes[1].TLSAddr(), redis.DialTLSConfig(certificate.Client()))
+		report := checkPatiently(t, nodes)
+		assert.Equal(t, OK, report.Verdict())
+		end := certificate.Leaf.NotAfter.UTC().Format("2006-01-02 15:04")
+		assert.Contains(t, found(t, report, nodes[1].Name, "certificate").Text, "its certificate ends at "+end)
+		assert.False(t, slices.ContainsFunc(report.Findings, func(f Finding) bool { return f.Check == "certificate" && f.Node != nodes[1].Name }))
+	}
 }
 
 func TestRunFindsMissingRights(t *testing.T) {
@@ -217,7 +265,8 @@ func TestRunFindsMissingRights(t *testing.T) {
 		"declared":   {[]string{"resetkeys", "~*[^lr]"}, map[string]Verdict{"undeclared-keys": Warning}, ""},
 		"notime":     {[]string{"-time"}, map[string]Verdict{"acl": Warning, "clock": Unknown}, "refuses TIME "},
 		"noinfo":     {[]string{"-info"}, unread, ""},
-		"noconfig":   {[]string{"-config|get"}, map[string]Verdict{"persistence": Warning}, ""},
+		"noconfig":   {[]string{"-config|get"}, map[string]Verdict{"persistence": Warning, "default-user": Warning}, ""},
+		"nogetuser":  {[]string{"-acl|getuser"}, map[string]Verdict{"default-user": Unknown}, ""},
 		"noclient":   {[]string{"-client|info"}, map[string]Verdict{}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -361,7 +361,8 @@ func TestACLOfTheDocumentsIsLoaded(t *testing.T) {
 			report = checked(t, nodes, prefix)
 			assert.Equal(t, redlockcheck.Warning, report.Verdict())
 			for _, f := range report.Findings {
-				assert.Equal(t, f.Check == "persistence", f.Verdict != redlockcheck.OK, "%+v", f)
+				amiss := f.Check == "persistence" || f.Check == "default-user" // The user may not see what they are about.
+				assert.Equal(t, amiss, f.Verdict != redlockcheck.OK, "%+v", f)
 			}
 			report = checked(t, nodes)
 			assert.Equal(t, redlockcheck.Unfit, report.Verdict())

@@ -1,0 +1,37 @@
+package conn
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"net"
+	"slices"
+)
+
+// Certificate returns the one that ends first of those that a server shows, on a connection of its own. It returns nil if
+// the wire is without TLS, or not a dialer's: redigo keeps what it was shown to itself.
+func (s *Source) Certificate(ctx context.Context, w *Wire) *x509.Certificate {
+	d, ok := s.pool.(*Dialer)
+	if !ok || w.socket == nil || !w.socket.isSecured() {
+		return nil
+	}
+	c, err := d.Dial(ctx, d.Network, d.Address)
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = c.Close() }()
+	var shown []*x509.Certificate
+	name, _, _ := net.SplitHostPort(d.Address)
+	_ = tls.Client(c, &tls.Config{
+		ServerName:         name,
+		InsecureSkipVerify: true, //nolint:gosec // Nothing is sent; and also one that has ended is looked at.
+		VerifyConnection: func(s tls.ConnectionState) error {
+			shown = s.PeerCertificates
+			return nil
+		},
+	}).HandshakeContext(ctx) // It fails where the server wants a certificate of the client's.
+	if len(shown) == 0 {
+		return nil
+	}
+	return slices.MinFunc(shown, func(a, b *x509.Certificate) int { return a.NotAfter.Compare(b.NotAfter) })
+}
