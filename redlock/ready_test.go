@@ -93,7 +93,7 @@ func TestReadyIsNotAQuarantine(t *testing.T) {
 }
 
 func TestReadyOfNodesThatAreSetUpForOthers(t *testing.T) {
-	inBubble(t, 4, func(t *testing.T, c *testcluster.Cluster) {
+	inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
 		admitted(t, c.First(3))
 		r := newRedlock(t, c, redlock.WithQuarantine(maxTTL))
 		err := r.Ready(t.Context())

@@ -28,8 +28,8 @@ for target; do
 	: >"$loads"
 	note_load
 	status=ok
-	# What is caught is what time prints.
-	took=$({ time "${MAKE:-make}" --no-print-directory "$target" </dev/null >&3 2>&4; } 2>&1) || {
+	# What is caught is what time prints. A step inherits no other file: a test looks which ones a command has.
+	took=$({ time "${MAKE:-make}" --no-print-directory "$target" </dev/null >&3 2>&4 3>&- 4>&-; } 2>&1) || {
 		status=FAILED
 		failed+=("$target")
 	}
