@@ -55,8 +55,8 @@ func (n *Node) putToWork(w *conn.Wire, dialect ConnDialect) *pipeline {
 	waiting := n.queue
 	n.queue = requestQueue{}
 	n.sendReleases() // First of all.
-	if n.misses.row.Load() > 0 {
-		n.push(n.misses.sign(p.lastReply, &n.Config, n.responded))
+	if n.misses.open.Load() {
+		n.push(n.sign(p.lastReply))
 	}
 	n.queue.append(waiting)
 	if n.releases.owed == 0 {

@@ -167,32 +167,22 @@ func (n *Node) Speaks() ConnDialect {
 	return n.pipeline.dialect
 }
 
-// Voted takes a vote that a round has counted, or why it has none.
-func (n *Node) Voted(out *Outcome, at time.Time) {
+// Voted takes a vote that a round has counted, or why it has none. sets: it was asked to set keys, so that a yes is
+// a write that went well.
+func (n *Node) Voted(out *Outcome, sets bool, at time.Time) {
+	voted := out.Stance != Silent || out.Abstained
+	if voted && !n.misses.open.Load() || !voted && isOwn(out.Err) {
+		return // Mostly. Nothing to note, and no mutex to take.
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	switch {
-	case out.Stance != Silent && n.misses.row.Load() == 0: // Mostly. Nothing to note, and no mutex to take.
-	case out.Stance != Silent || out.Abstained:
-		n.responded()
-	case !isOwn(out.Err):
-		n.missed(out.Err, at)
-	}
-}
-
-// missed notes that the node has not answered in time.
-func (n *Node) missed(why error, at time.Time) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.state == nodeUp && n.misses.add(why, at) {
+	case voted:
+		if n.misses.hit(sets && out.Stance == Yes, at) {
+			n.Observer.Up()
+		}
+	case n.state == nodeUp && n.misses.miss(out.Err, at):
 		n.Observer.Unresponsive(n.unresponsive(at))
-	}
-}
-
-// responded notes that the node has answered in time.
-func (n *Node) responded() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.misses.end() {
-		n.Observer.Up()
 	}
 }
 
