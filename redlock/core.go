@@ -67,7 +67,9 @@ type nodeObserver struct {
 
 func (o *nodeObserver) Up() { o.send(Event{Kind: EventNodeUp}) }
 
-func (o *nodeObserver) Lost(why error) { o.send(Event{Kind: EventNodeDown, Err: why}) }
+func (o *nodeObserver) Lost(why error) {
+	o.send(Event{Kind: EventNodeDown, Err: fmt.Errorf("%w (%d of %d nodes left, a quorum is %d)", why, o.r.ready.Up(), len(o.r.nodes), o.r.need)})
+}
 
 func (o *nodeObserver) Settled(unknown, released int) {
 	o.send(Event{Kind: EventNodeCleaned, Unknown: unknown, Cleaned: released})

@@ -150,11 +150,10 @@ func (rd *round) voteOn(task *node.Task, i int, out node.Outcome, at time.Time) 
 	took := max(at.Sub(rd.start), 0) // A server may answer what it has not been asked.
 	rd.enter(i, ballot{took: took, err: out.Err, holder: out.Holder, stance: out.Stance})
 	rd.r.nodes[i].Votes.Add(&out)
-	sets := rd.latest.Sets()
 	rd.judgeLocked(at)
 	settled := rd.extension != nil && rd.pending == 0 && rd.verdict == granted
 	rd.mu.Unlock()
-	rd.r.nodes[i].Voted(&out, sets, at)
+	rd.r.nodes[i].Voted(&out, at)
 	if settled {
 		rd.extension.settle(rd.ballots) // Nobody writes to them any more.
 	}

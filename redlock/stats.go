@@ -74,11 +74,11 @@ type NodeStats struct {
 	// nil if it does not. None of its last votes, at least three in a row and over at least 3 s, came in
 	// time, or they were errors of the server, such as OOM, LOADING and MISCONF. It is nil again when as
 	// many votes in a row, over as long, have come in time, whatever they say. After the server has refused
-	// a write (OOM, MISCONF, NOREPLICAS, READONLY), only a yes to a lock request counts as such a vote: the
-	// server goes on to answer what it need not write for. Where votes are missing, a write is tried every
-	// few seconds, on a connection that is idle otherwise and after such a refusal on any; how it ends counts
-	// as a vote here. A node in quarantine does vote: see Abstains. Attempts with ErrOverloaded say nothing
-	// about the node. Locks are asked for as ever: nothing but this report depends on it.
+	// a write (OOM, MISCONF, NOREPLICAS, READONLY), votes do not end it: the server goes on to answer what it
+	// need not write for. Where votes are missing, a write is tried every few seconds, on a connection that
+	// is idle otherwise and after such a refusal on any; how it ends counts as a vote here. A node in
+	// quarantine does vote: see Abstains. Attempts with ErrOverloaded say nothing about the node. Locks are
+	// asked for as ever: nothing but this report depends on it.
 	Unresponsive error
 
 	// Vanished counts how often the node no longer had the keys of a lock that it had said it holds,

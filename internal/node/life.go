@@ -96,7 +96,7 @@ func (n *Node) reportLoss(why error) {
 func (n *Node) endPipeline(p *pipeline, why error) {
 	n.mu.Lock()
 	n.state, n.pipeline, n.refusedWhileSilent = nodeConnecting, nil, false
-	n.failed = p.unanswered   // After a wrong server, rest sets it.
+	n.failed = p.unanswered // After a wrong server, rest sets it.
 	n.misses.down()
 	n.noteLongReply(why)
 	n.Readiness.add(-1)

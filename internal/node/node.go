@@ -167,18 +167,21 @@ func (n *Node) Speaks() ConnDialect {
 	return n.pipeline.dialect
 }
 
-// Voted takes a vote that a round has counted, or why it has none. sets: it was asked to set keys, so that a yes is
-// a write that went well.
-func (n *Node) Voted(out *Outcome, sets bool, at time.Time) {
-	voted := out.Stance != Silent || out.Abstained
-	if voted && !n.misses.open.Load() || !voted && isOwn(out.Err) {
+// Voted takes a vote that a round has counted, or why it has none.
+func (n *Node) Voted(out *Outcome, at time.Time) {
+	if out.Stance != Silent && !n.misses.open.Load() || out.Stance == Silent && isOwn(out.Err) {
 		return // Mostly. Nothing to note, and no mutex to take.
 	}
+	n.hear(out, false, at)
+}
+
+// hear takes a vote, or what came of a write that was tried.
+func (n *Node) hear(out *Outcome, tried bool, at time.Time) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	switch {
-	case voted:
-		if n.misses.hit(sets && out.Stance == Yes, at) {
+	case out.Stance != Silent || out.Abstained:
+		if n.misses.hit(tried, at) {
 			n.Observer.Up()
 		}
 	case n.state == nodeUp && n.misses.miss(out.Err, at):

@@ -30,13 +30,13 @@ type Request struct {
 	direct     bool          // it was sent without the script; see direct.go
 }
 
-// Sets reports whether the request sets keys.
-func (t *Task) Sets() bool { return t.Kind == LockRequest || t.Kind == RepairRequest }
+// sets reports whether the request sets keys.
+func (t *Task) sets() bool { return t.Kind == LockRequest || t.Kind == RepairRequest }
 
 // undoes reports whether the request would undo a release that was carried out before it: it sets keys, or
 // gives those that the release has left a longer life. An extension finds nothing where they were deleted.
 func (t *Task) undoes() bool {
-	return t.Sets() || t.Kind == Ask && t.Trace != nil && t.Trace.owner.LeavesKeys()
+	return t.sets() || t.Kind == Ask && t.Trace != nil && t.Trace.owner.LeavesKeys()
 }
 
 // deliver hands the outcome to the round. No lock is held.

@@ -18,9 +18,9 @@ import (
 // It takes several votes in a row, and some time between them: at 5 % packet loss dozens of requests are late at
 // once, and the next ones are not. So it does to end: one vote of a node that is too late comes in time by chance.
 //
-// A server that refuses writes goes on to answer what needs none. So, after such a refusal, only a write in which keys
-// are set counts for the node: under OOM, extensions and releases go well. It is probed with one meanwhile, also while
-// there are other requests.
+// A server that refuses writes goes on to answer what needs none, and one that is out of memory grants a lock if it has
+// deleted something before, in the same script. So, after such a refusal, only a write that is tried for that counts for
+// the node; one is, every few seconds, also while there are other requests.
 
 const (
 	votesToTell = 3
@@ -35,7 +35,7 @@ type misses struct {
 	first    time.Time // the first of them
 	since    time.Time // of those by which it was reported
 	last     error     // why there is none
-	refused  bool      // a write was refused, and none has gone well since
+	refused  bool      // a write was refused, and none that was tried has gone well since
 	probed   time.Time // when a write was last tried
 	reported bool      // the observer knows that the node is unresponsive
 }
@@ -64,9 +64,9 @@ func (m *misses) miss(why error, at time.Time) (tell bool) {
 	return tell
 }
 
-// hit takes a vote in time, which may have set keys, and says whether the node counted as unresponsive until now.
-func (m *misses) hit(wrote bool, at time.Time) (tell bool) {
-	if m.refused && !wrote {
+// hit takes a vote in time, or a write that was tried and went well, and says whether the node counted as unresponsive until now.
+func (m *misses) hit(tried bool, at time.Time) (tell bool) {
+	if m.refused && !tried {
 		return false
 	}
 	m.refused = false
@@ -123,7 +123,7 @@ func (m *misses) signDue(now, lastReply time.Time) time.Duration {
 }
 
 // sign returns a request for a sign of life: a PING, or, if votes have not come in time, a write. A server that refuses
-// writes answers each PING. What comes of the write is a vote, but for the counters. n.mu is held.
+// writes answers each PING. n.mu is held.
 func (n *Node) sign(now time.Time) *Request {
 	t := &Task{Limit: n.Timeout}
 	if !n.misses.open.Load() {
@@ -145,7 +145,7 @@ func (p *prober) Receive(_ int, out Outcome, at time.Time) {
 	if out.Err == nil && at.After(p.until) {
 		out = Outcome{Err: ErrTimeout}
 	}
-	p.node.Voted(&out, true, at)
+	p.node.hear(&out, true, at)
 }
 
 //go:embed probe.lua

@@ -28,7 +28,7 @@ func TestResponsiveIsANodeByItsVotes(t *testing.T) {
 	const lateFor3s = "no vote in time for 3s (last: redlock: node timeout)"
 	for name, test := range map[string]struct {
 		votes []Outcome // one a second
-		sets  bool
+		tried bool      // they are of writes that were tried
 		want  []string
 	}{
 		"late":                     {[]Outcome{late, late, late}, false, nil},
@@ -42,12 +42,11 @@ func TestResponsiveIsANodeByItsVotes(t *testing.T) {
 		"late, then a yes":         {[]Outcome{late, late, late, late, yes, yes, yes}, false, []string{lateFor3s}},
 		"late, then yes":           {[]Outcome{late, late, late, late, yes, yes, yes, yes, yes}, false, []string{lateFor3s, "up"}},
 		"late, but for a yes":      {[]Outcome{late, late, late, late, yes, yes, yes, late, yes, yes, yes}, false, []string{lateFor3s}},
-		"refused, then a no":       {[]Outcome{late, refused, late, no, late, late, late}, true, []string{"no vote in time for 4s (last: redlock: node timeout)"}},
-		"refused, then a loss":     {[]Outcome{late, refused, {Stance: Gone}, late, late}, true, []string{lateFor3s}},
+		"refused, then a no":       {[]Outcome{late, refused, late, no, late, late, late}, false, []string{"no vote in time for 4s (last: redlock: node timeout)"}},
+		"refused, then a loss":     {[]Outcome{late, refused, {Stance: Gone}, late, late}, false, []string{lateFor3s}},
 		"refused, then no write":   {[]Outcome{late, refused, yes, late, late}, false, []string{lateFor3s}},
-		"refused, then quarantine": {[]Outcome{late, refused, abstains, late, late}, true, []string{lateFor3s}},
+		"refused, then quarantine": {[]Outcome{late, refused, abstains, late, late}, false, []string{lateFor3s}},
 		"refused, then a write":    {[]Outcome{late, refused, yes, late, late}, true, nil},
-		"refused once, long ago":   {[]Outcome{refused, yes, late, no, late, late, late}, true, nil},
 		"for ever refused":         {[]Outcome{late, refused, late, late, yes, yes, yes, yes, yes}, false, []string{lateFor3s}},
 		"refused, then writes":     {[]Outcome{late, refused, late, late, yes, yes, yes, yes}, true, []string{lateFor3s, "up"}},
 		"not asked":                {[]Outcome{{Err: ErrOverloaded}, {Err: errTooManyUnanswered}, {Err: ErrWithdrawn}, {Err: ErrClosed}, {Err: ErrBacklog}, {Err: ErrUnreached}}, false, nil},
@@ -59,12 +58,20 @@ func TestResponsiveIsANodeByItsVotes(t *testing.T) {
 				var told toldOfVotes
 				n := &Node{Config: Config{Observer: &told, Timeout: time.Second}, epoch: time.Now(), state: nodeUp}
 				for _, out := range test.votes {
-					n.Voted(&out, test.sets, time.Now())
+					hear(n, &out, test.tried)
 					time.Sleep(time.Second)
 				}
 				assert.Equal(t, test.want, told.said)
 			})
 		})
+	}
+}
+
+func hear(n *Node, out *Outcome, tried bool) {
+	if tried {
+		n.hear(out, true, time.Now())
+	} else {
+		n.Voted(out, time.Now())
 	}
 }
 

@@ -100,7 +100,7 @@ func (p *pipeline) next(batch []wireRequest) (_ []wireRequest, dropped []*Reques
 			dropped = append(dropped, q)
 			continue
 		}
-		if q.Sets() {
+		if q.sets() {
 			q.Trace.marks[q.Index] |= MarkSent
 		}
 		q.sent, q.direct = now, p.mayBeDirect(q)
