@@ -114,7 +114,7 @@ func (m *misses) why(now time.Time, takes, timeout time.Duration) error {
 func (m *misses) signDue(now, lastReply time.Time) time.Duration {
 	gap, since := conn.IdlePing, lastReply
 	if m.row > 0 {
-		gap = timeToTell
+		gap = timeToTell / votesToTell
 	}
 	if m.refused {
 		since = m.probed
