@@ -326,7 +326,7 @@ var situations = map[string]situation{
 	"keys are flushed, and Unlock finds out": {play: served(func(s *scene) {
 		l, err := s.TryLock(s.ctx, []string{"plain"}, ttl)
 		require.NoError(s.t, err)
-		s.with(s.nodes, (*testcluster.Node).Flush)
+		s.with(s.most(), (*testcluster.Node).Flush)
 		require.ErrorIs(s.t, l.Unlock(s.ctx), redlock.ErrLost)
 	}), fires: []string{"HoldLost", "KeysVanish"}},
 	"work takes longer than its lock": {play: served(func(s *scene) {
@@ -504,13 +504,13 @@ var situations = map[string]situation{
 	}, fires: []string{"TelemetryIncomplete"}},
 }
 
-// flushed has all nodes lose their data, once, under work that takes so long.
+// flushed has most nodes lose their data, once, under work that takes so long.
 func flushed(s *scene, work time.Duration) {
 	s.t.Helper()
 	s.service()
 	s.calls.Go(func() { assert.ErrorIs(s.t, s.do("x", work), redlock.ErrLost) })
 	time.Sleep(time.Second)
-	s.with(s.nodes, (*testcluster.Node).Flush)
+	s.with(s.most(), (*testcluster.Node).Flush) // Of all, it would look like releases by somebody else.
 	s.pass(6 * time.Minute)
 }
 
