@@ -141,6 +141,7 @@ func TestVotesOfANodeThatRefusesWrites(t *testing.T) {
 		before := r.Stats().Nodes[1].Votes
 		require.NoError(t, c.Nodes[1].SetError("OOM command not allowed when used memory > 'maxmemory'."))
 		l := tryLock(t, r, []string{"a"}, ttl)
+		synctest.Wait()
 		require.NoError(t, c.Nodes[1].SetError(""))
 		require.NoError(t, l.Unlock(t.Context()))
 		synctest.Wait()
