@@ -21,9 +21,10 @@ type instruments struct {
 	votes, splits, repairs, drops metric.Int64ObservableCounter
 	held, kept, waiting           metric.Int64ObservableUpDownCounter
 	up, down, quarantined         metric.Int64ObservableUpDownCounter
-	unresponsive, backlog, differ metric.Int64ObservableUpDownCounter
+	unresponsive, backlog, deaf   metric.Int64ObservableUpDownCounter
+	differ                        metric.Int64ObservableUpDownCounter
 	vanished                      metric.Int64ObservableCounter
-	rtt, oldestWait               metric.Float64ObservableGauge
+	rtt, oldestWait, oldestHold   metric.Float64ObservableGauge
 }
 
 // The bounds of the histograms, in seconds: a lock takes a round trip or the time of a wait, and is
@@ -74,10 +75,12 @@ func newInstruments(m metric.Meter) (*instruments, error) {
 	level(&in.down, "redlock.node.down", "{node}", "1 while the connection to the node is broken or cannot be made, 0 otherwise. A node that nobody has needed yet is neither up nor down.")
 	level(&in.quarantined, "redlock.node.quarantined", "{node}", "1 while the node is connected and grants no lock, 0 otherwise.")
 	level(&in.unresponsive, "redlock.node.unresponsive", "{node}", "1 while the node is connected and its votes do not come in time, or are errors, 0 otherwise.")
+	level(&in.deaf, "redlock.node.deaf", "{node}", "1 while the node is connected and calls that wait cannot hear of releases from it, 0 otherwise. It is seen when a call waits.")
 	level(&in.backlog, "redlock.node.backlog", "{request}", "Requests to the node that are queued or unanswered.")
 	counter(&in.vanished, "redlock.node.vanished", "{loss}", "Times that the node no longer had keys of a held lock that it had said it holds.")
 	gauge(&in.rtt, "redlock.node.rtt", "Round-trip time of requests to the node, averaged.")
 	gauge(&in.oldestWait, "redlock.lock.wait.oldest", "Time for which the longest of the calls has waited that wait now behind a holder; 0 if none does.")
+	gauge(&in.oldestHold, "redlock.lock.held.oldest", "Time for which the longest of the locks has been held that are held now; 0 if there is none.")
 	return in, errors.Join(failed...)
 }
 
@@ -125,11 +128,14 @@ func (in *instruments) observe(r *redlock.Redlock, known *classes) (metric.Regis
 		}
 		o.ObserveInt64(in.differ, int64(meet), quorumsMeet[true])
 		o.ObserveInt64(in.differ, int64(len(s.Sets)-meet), quorumsMeet[false])
+		deaf, held := deafNodes(r.RecentEvents()), oldestHolds(r.HeldLocks(), known)
 		for i, n := range s.Nodes {
 			nodes[i].observe(in, o, n)
+			o.ObserveInt64(in.deaf, boolean(n.Up && !n.Listens && deaf[n.Node]), nodes[i].node)
 		}
 		known.each(func(k *class) {
 			o.ObserveFloat64(in.oldestWait, oldest[k].Seconds(), k.observed[success]...)
+			o.ObserveFloat64(in.oldestHold, held[k].Seconds(), k.observed[success]...)
 			for i := range outcomes {
 				if n := k.attempts[i].Load(); n > 0 || fromZero(outcome(i)) {
 					o.ObserveInt64(in.attempts, n, k.observed[i]...)
@@ -142,7 +148,8 @@ func (in *instruments) observe(r *redlock.Redlock, known *classes) (metric.Regis
 		return nil
 	}
 	return in.meter.RegisterCallback(read, in.attempts, in.holdsEnded, in.splits, in.repairs, in.drops, in.votes,
-		in.held, in.kept, in.waiting, in.differ, in.up, in.down, in.quarantined, in.unresponsive, in.backlog, in.vanished, in.rtt, in.oldestWait)
+		in.held, in.kept, in.waiting, in.differ, in.up, in.down, in.quarantined, in.unresponsive, in.backlog, in.deaf, in.vanished,
+		in.rtt, in.oldestWait, in.oldestHold)
 }
 
 // quorumsMeet are the attributes of sets that differ.
@@ -163,6 +170,31 @@ func oldestWaits(calls []redlock.WaitingCall, known *classes) map[*class]time.Du
 		oldest[k] = max(oldest[k], time.Since(calls[i].Since))
 	}
 	return oldest
+}
+
+// oldestHolds is for how long the longest of the locks has been held, by class.
+func oldestHolds(locks []redlock.HeldLock, known *classes) map[*class]time.Duration {
+	oldest := make(map[*class]time.Duration)
+	for i := range locks {
+		k := known.class(locks[i].Resources)
+		oldest[k] = max(oldest[k], time.Since(locks[i].Since))
+	}
+	return oldest
+}
+
+// deafNodes are those of which it was told, since they were connected last, that nothing is heard of releases.
+func deafNodes(events []redlock.Event) map[string]bool {
+	deaf := make(map[string]bool)
+	for i := range events {
+		switch e := &events[i]; e.Kind {
+		case redlock.EventPolling:
+			deaf[e.Node] = true
+		case redlock.EventNodeDown:
+			delete(deaf, e.Node)
+		default:
+		}
+	}
+	return deaf
 }
 
 // fromZero reports whether a count is shown before there is anything to count: in a series that begins

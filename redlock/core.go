@@ -72,7 +72,9 @@ func (o *nodeObserver) Up() {
 	o.send(Event{Kind: EventNodeUp})
 }
 
-func (o *nodeObserver) Lost(why error) { o.send(Event{Kind: EventNodeDown, Err: why}) }
+func (o *nodeObserver) Lost(why error) {
+	o.send(Event{Kind: EventNodeDown, Err: fmt.Errorf("%w (%d of %d nodes left, a quorum is %d)", why, o.r.ready.Up(), len(o.r.nodes), o.r.need)})
+}
 
 // NeverUp logs what nobody may notice otherwise, as the other nodes make a quorum. A hook has had EventNodeDown.
 func (o *nodeObserver) NeverUp(why error) {

@@ -45,7 +45,8 @@ const (
 	EventNodeUp EventKind = "node up"
 
 	// EventNodeDown means that the connection to Node broke or could not be made, because
-	// of Err. It is sent once for each loss: further attempts that fail are no events.
+	// of Err, which also says how many nodes are connected still. It is sent once for each
+	// loss: further attempts that fail are no events.
 	EventNodeDown EventKind = "node down"
 
 	// EventNodeUnresponsive means that Node is connected, but counts as unavailable, because of Err:

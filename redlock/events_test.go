@@ -520,6 +520,7 @@ func TestEventSlogHookIsQuiet(t *testing.T) {
 		synctest.Wait()
 		assert.Equal(t, 1, strings.Count(out.String(), "\n"), out.String())
 		assert.Contains(t, out.String(), "node lost")
+		assert.Contains(t, out.String(), "(2 of 3 nodes left, a quorum is 2)")
 		require.NoError(t, c.Nodes[0].Restart(true))
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
@@ -530,14 +531,49 @@ func TestEventSlogHookIsQuiet(t *testing.T) {
 		require.NoError(t, c.SetError("LOADING x"))
 		for range 100 {
 			require.ErrorIs(t, l.Extend(t.Context(), time.Hour), redlock.ErrNoQuorum)
-			time.Sleep(15 * time.Millisecond)
+			time.Sleep(20 * time.Millisecond)
 		}
+		time.Sleep(10 * time.Second)
+		require.ErrorIs(t, l.Extend(t.Context(), time.Hour), redlock.ErrNoQuorum)
 		synctest.Wait()
-		assert.Equal(t, 2, strings.Count(out.String(), "\n"), out.String())
+		assert.Equal(t, 2, strings.Count(out.String(), "round failed"), out.String())
 		assert.Contains(t, out.String(), "left_out=")
 		assert.NotContains(t, out.String(), l.Token())
 	})
 	require.NotNil(t, redlock.SlogHook(nil))
+}
+
+// In an outage each node and each lost lock has a line, and besides there is one in 10 s, whatever is tried.
+func TestEventSlogHookDoesNotFillTheLogInAnOutage(t *testing.T) {
+	for name, fail := range map[string]func(c *testcluster.Cluster) error{
+		"down":    (*testcluster.Cluster).Stop,
+		"hanging": func(c *testcluster.Cluster) error { return c.SetError("LOADING x") },
+	} {
+		runInBubble(t, name, 3, func(t *testing.T, c *testcluster.Cluster) {
+			var out bytes.Buffer
+			r := newWarm(t, c, redlock.WithHook(redlock.SlogHook(slog.New(slog.NewTextHandler(&out, nil)))))
+			for i := range 3 {
+				tryLock(t, r, []string{fmt.Sprint("kept:", i)}, ttl).KeepAlive(t.Context())
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+			defer cancel()
+			wait := mixedLoad(ctx, r, 6)
+			time.Sleep(10 * time.Second)
+			require.NoError(t, fail(c))
+			wait()
+			other := 0
+			for line := range strings.Lines(out.String()) {
+				if !strings.Contains(line, " node=") && !strings.Contains(line, "a lock that was kept is lost") {
+					other++
+				}
+			}
+			assert.LessOrEqual(t, other, 12, out.String())
+			assert.Greater(t, other, 3, out.String())
+			if name == "down" {
+				assert.Contains(t, out.String(), "(0 of 3 nodes left, a quorum is 2)")
+			}
+		})
+	}
 }
 
 func TestEventSlogHookTellsOfReleasesThatCameTooLate(t *testing.T) {

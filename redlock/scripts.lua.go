@@ -72,7 +72,7 @@ var extendScript = script("extend", func(reply any) node.Outcome {
 	case int64(2):
 		return node.Outcome{Stance: node.Yes, Wanted: true}
 	}
-	return decodeHeld("extend")(reply)
+	return decodeHeld("extend", node.No)(reply)
 })
 
 // extendCommand may ask whether somebody is in line, too.
@@ -108,7 +108,7 @@ func keepCommand(s *node.Script, c *claim, ms any) node.Command {
 
 // unlockScript is every release: it deletes the keys that hold the token, or leaves them for a time, and tells who
 // is first in line, or nobody.
-var unlockScript = script("unlock", lines.DecodeTold("unlock", decodeHeld("unlock")))
+var unlockScript = script("unlock", lines.DecodeTold("unlock", decodeHeld("unlock", node.Gone)))
 
 func unlockCommand(c *claim) node.Command {
 	return node.Command{Script: unlockScript, Keys: c.withBells(), Args: c.args[:1]}
@@ -125,14 +125,14 @@ func undoCommand(c *claim) node.Command {
 }
 
 // decodeHeld reads the 1 of a script that found its token and the 0 of one
-// that did not.
-func decodeHeld(name string) func(any) node.Outcome {
+// that did not, which is that no.
+func decodeHeld(name string, no node.Stance) func(any) node.Outcome {
 	return func(reply any) node.Outcome {
 		switch reply {
 		case int64(1):
 			return node.Outcome{Stance: node.Yes}
 		case int64(0):
-			return node.Outcome{Stance: node.No, Err: ErrLost}
+			return node.Outcome{Stance: no, Err: ErrLost}
 		}
 		return node.Unexpected(name, reply)
 	}
@@ -169,7 +169,7 @@ func queueCommand(c *claim, channel any, waited, life time.Duration, byTurn bool
 }
 
 // passScript is for a client that has no use for a release, or waits no more.
-var passScript = script("pass", lines.DecodeTold("pass", decodeHeld("pass")))
+var passScript = script("pass", lines.DecodeTold("pass", decodeHeld("pass", node.Gone)))
 
 // passCommand is for one resource; its release has the name, the digest of the token.
 func passCommand(on *target, channel any, name string, leave bool) node.Command {

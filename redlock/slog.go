@@ -12,23 +12,22 @@ import (
 )
 
 // slogEvery is how often SlogHook logs failed rounds of one kind.
-const slogEvery = time.Second
+const slogEvery = 10 * time.Second
 
 // SlogHook returns a hook that logs to logger, [slog.Default] if it is nil, and stays quiet while
 // all is well. It may be given to several Redlocks. It logs
 //
-//   - a node's loss, or that none of its votes comes in time (warning), and its return (info), once
-//     each;
+//   - a node's loss, with how many are left, or that none of its votes comes in time (warning), and
+//     its return (info), once each;
 //   - clients with other nodes (warning, or info where quorums always meet), and when that is over (info);
 //   - keys that a node has lost (warning), at most once a second for each node;
-//   - rounds that failed for other reasons than that somebody else has the lock (warning), at
-//     most one a second for each operation and reason, with the number of those left out; a
-//     taken lock is logged at debug level;
-//   - attempts that were turned away because of an overload (warning), at most once a second,
-//     with their number;
-//   - a lock that KeepAlive or Do may be about to lose, and each one that they have lost
-//     (warning);
-//   - releases of locks that had ended before (warning), at most one a second.
+//   - rounds that failed as there was no quorum, attempts that were turned away because of an overload,
+//     and that KeepAlive or Do may be about to lose a lock (warning): at most one line in 10 s for all of
+//     these, with the number of those left out, so that an outage does not fill the log;
+//   - rounds that failed for other reasons (warning), at most one in 10 s for each operation and reason;
+//     a taken lock is logged at debug level;
+//   - each lock that KeepAlive or Do have lost (warning);
+//   - releases of locks that had ended before (warning), at most one in 10 s.
 func SlogHook(logger *slog.Logger) Hook {
 	if logger == nil {
 		logger = slog.Default()
@@ -69,7 +68,7 @@ func (h *slogHook) log(ctx context.Context, e Event) {
 			h.failed(ctx, e, "redlock: round failed")
 		}
 	case EventHoldAtRisk:
-		h.logger.WarnContext(ctx, "redlock: a lock that is kept may be lost", "resources", e.Resources, "until", e.Until, "error", e.Err)
+		h.limited(ctx, slog.LevelWarn, e, ErrNoQuorum.Error(), "redlock: a lock that is kept may be lost", "resources", e.Resources, "until", e.Until, "error", e.Err)
 	case EventHoldEnded:
 		h.holdEnded(ctx, e)
 	case EventReleased:
@@ -77,7 +76,7 @@ func (h *slogHook) log(ctx context.Context, e Event) {
 			h.failed(ctx, e, "redlock: a lock was not held to its release")
 		}
 	case EventOverloaded:
-		h.logger.WarnContext(ctx, "redlock: more locks are asked for than the nodes can serve", "turned_away", e.TurnedAway)
+		h.limited(ctx, slog.LevelWarn, e, ErrNoQuorum.Error(), "redlock: more locks are asked for than the nodes can serve", "turned_away", e.TurnedAway)
 	case EventPolling:
 		h.logger.WarnContext(ctx, "redlock: no wake-ups from a node", "node", e.Node, "error", e.Err)
 	case EventSetsDiffer:
@@ -112,22 +111,30 @@ func (h *slogHook) failed(ctx context.Context, e Event, text string) {
 	if reason == nil || errors.Is(reason, ErrTaken) || errors.Is(reason, ErrClosed) {
 		level = slog.LevelDebug // Contention, a context that ended, Close: nothing is wrong.
 	}
-	if !h.logger.Enabled(ctx, level) {
-		return
-	}
-	k := fmt.Sprint(e.Op, reason)
-	l := h.rounds[k]
-	if l == nil {
-		l = new(dispatch.Limiter)
-		h.rounds[k] = l
-	}
-	leftOut, pass := l.Pass(e.Time, slogEvery)
-	if !pass {
-		return
+	kind := fmt.Sprint(e.Op, reason)
+	if reason == ErrNoQuorum || reason == ErrExpired {
+		kind = ErrNoQuorum.Error() // In an outage, they are one thing.
 	}
 	args := []any{"op", e.Op, "resources", e.Resources, "error", e.Err}
 	if len(e.Votes) > 0 {
 		args = append(args, "votes", voteStrings(e.Votes))
+	}
+	h.limited(ctx, level, e, kind, text, args...)
+}
+
+// limited logs one line of a kind in slogEvery.
+func (h *slogHook) limited(ctx context.Context, level slog.Level, e Event, kind, text string, args ...any) {
+	if !h.logger.Enabled(ctx, level) {
+		return
+	}
+	l := h.rounds[kind]
+	if l == nil {
+		l = new(dispatch.Limiter)
+		h.rounds[kind] = l
+	}
+	leftOut, pass := l.Pass(e.Time, slogEvery)
+	if !pass {
+		return
 	}
 	if leftOut > 0 {
 		args = append(args, "left_out", leftOut)

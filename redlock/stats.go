@@ -76,11 +76,13 @@ type NodeStats struct {
 
 	// Unresponsive is why the node counts as unavailable though it is connected, so that Up stays true;
 	// nil if it does not. None of its last votes, at least three in a row and over at least 3 s, came in
-	// time, or they were errors of the server, such as OOM, LOADING and MISCONF. It is nil again with the
-	// next vote in time, whatever that says, or when the node carries out in time the write with which
-	// such a node is probed where it would otherwise get the PING of an idle connection. A node in
-	// quarantine does vote: see Abstains. Attempts with ErrOverloaded say nothing about the node.
-	// Locks are asked for as ever: nothing but this report depends on it.
+	// time, or they were errors of the server, such as OOM, LOADING and MISCONF. It is nil again when as
+	// many votes in a row, over as long, have come in time, whatever they say. After the server has refused
+	// a write (OOM, MISCONF, NOREPLICAS, READONLY), votes do not end it: the server goes on to answer what it
+	// need not write for. Where votes are missing, a write is tried every few seconds, on a connection that
+	// is idle otherwise and after such a refusal on any; how it ends counts as a vote here. A node in
+	// quarantine does vote: see Abstains. Attempts with ErrOverloaded say nothing about the node. Locks are
+	// asked for as ever: nothing but this report depends on it.
 	Unresponsive error
 
 	// Vanished counts how often the node no longer had the keys of a lock that it had said it holds,
@@ -100,7 +102,7 @@ type NodeStats struct {
 	Votes struct {
 		Yes         int64
 		Taken       int64 // another token held a resource
-		Lost        int64 // the key was gone or another's
+		Lost        int64 // the key was gone; at a release, also if the node had never granted the lock, or somebody else has it
 		Timeout     int64 // ErrNodeTimeout
 		Overloaded  int64 // ErrOverloaded; of attempts that asked other nodes
 		Quarantined int64 // ErrQuarantined and ErrConfigMismatch

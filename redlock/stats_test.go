@@ -592,15 +592,19 @@ func TestUnresponsiveNodeIsTold(t *testing.T) {
 			assert.True(t, s.Up)
 			require.NoError(t, s.Err)
 			require.ErrorIs(t, s.Unresponsive, redlock.ErrNodeTimeout)
-			assert.Regexp(t, `^no vote in time for 3\.\d*s \(last: redlock: node timeout\); a request takes (3|4)\d\dms$`, s.Unresponsive.Error())
+			assert.Regexp(t, `^no vote in time for 3\.\d*s \(last: redlock: node timeout\); a request takes (2|3|4)\d\dms$`, s.Unresponsive.Error())
 			assert.Contains(t, fmt.Sprint(r), "(node1 up, node2 unresponsive, node3 up)")
 			require.NoError(t, call(t, r), "nothing depends on it")
 
 			require.NoError(t, n.Slow(0, 0))
 			time.Sleep(time.Second)
 			assert.Equal(t, []int{1}, unresponsive(r), "until it has voted in time")
-			require.NoError(t, call(t, r))
-			assert.Empty(t, unresponsive(r))
+			start = time.Now()
+			for len(unresponsive(r)) > 0 {
+				require.NoError(t, call(t, r))
+				require.Less(t, time.Since(start), 5*time.Second)
+			}
+			assert.GreaterOrEqual(t, time.Since(start), 3*time.Second)
 			var told []string
 			for _, e := range rec.TakeAll() {
 				if e.Node != "" {
@@ -618,8 +622,8 @@ func TestUnresponsiveNodeIsTold(t *testing.T) {
 	})
 }
 
-// Who calls once in five minutes has three votes in a row tell it, and an idle connection tells its end. A server that
-// refuses to write answers each PING, so this must be a write, and one that leaves nothing.
+// Who calls once has an idle connection tell it, and its end. A server that refuses to write answers each PING, so this
+// must be a write, and one that leaves nothing.
 func TestUnresponsiveNodeOfARareCaller(t *testing.T) {
 	for name, test := range map[string]struct {
 		begin, end func(n *testcluster.Node) error
@@ -639,18 +643,16 @@ func TestUnresponsiveNodeOfARareCaller(t *testing.T) {
 			n := c.Nodes[1]
 			pings, probes := countCommands(t, "PING", c.Nodes[0]), countCommands(t, "EVAL", c.Nodes[1])
 			require.NoError(t, test.begin(n))
-			for i := range 3 {
-				assert.Empty(t, unresponsive(r), "after %d calls", i)
-				time.Sleep(5 * time.Minute)
-				l := tryLock(t, r, []string{"a"}, ttl)
-				time.Sleep(ttl) // No Unlock: one vote in five minutes.
-				require.ErrorIs(t, l.Err(), redlock.ErrExpired)
-			}
-			assert.Equal(t, []int{1}, unresponsive(r))
 			time.Sleep(5 * time.Minute)
+			assert.Empty(t, unresponsive(r), "nothing is known")
+			l := tryLock(t, r, []string{"a"}, ttl)
+			time.Sleep(ttl) // No Unlock: one vote.
+			require.ErrorIs(t, l.Err(), redlock.ErrExpired)
 			assert.Equal(t, []int{1}, unresponsive(r))
-			assert.Contains(t, r.Stats().Nodes[1].Unresponsive.Error(), "no vote in time for 15m")
-			assert.Greater(t, probes.Load(), int64(30))
+			time.Sleep(10 * time.Minute)
+			assert.Equal(t, []int{1}, unresponsive(r))
+			assert.Contains(t, r.Stats().Nodes[1].Unresponsive.Error(), "no vote in time for 10m")
+			assert.InDelta(t, 41, probes.Load(), 5, "one in 15 s")
 			assert.Greater(t, pings.Load(), int64(30))
 			require.NoError(t, test.end(n))
 			time.Sleep(31 * time.Second)
@@ -781,7 +783,9 @@ func TestUnresponsiveNodeBesideAnotherFault(t *testing.T) {
 		assert.Equal(t, []int{1}, unresponsive(r))
 		require.NoError(t, c.Nodes[1].Slow(0, 0))
 		time.Sleep(time.Second)
-		require.NoError(t, call(t, r))
+		for range 8 {
+			require.NoError(t, call(t, r))
+		}
 		assert.Empty(t, unresponsive(r))
 	})
 	runInBubble(t, "the node itself goes down", 3, func(t *testing.T, c *testcluster.Cluster) {
@@ -825,7 +829,9 @@ func TestUnresponsiveNodeBesideAnotherFault(t *testing.T) {
 		assert.Greater(t, told, 10)
 		require.NoError(t, c.Nodes[1].OnCommand(func(string, []string) {}))
 		time.Sleep(10 * time.Second)
-		require.NoError(t, call(t, r))
+		for range 8 {
+			require.NoError(t, call(t, r))
+		}
 		assert.Empty(t, unresponsive(r))
 	})
 	runWithWarm(t, "more is asked for than it can answer", 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {

@@ -64,8 +64,8 @@ func (n *Node) putToWork(p *pipeline) bool {
 	n.queue = requestQueue{}
 	n.start(p)
 	n.sendReleases() // First of all.
-	if n.misses.row.Load() > 0 {
-		n.push(n.misses.sign(p.lastReply, &n.Config, n.responded))
+	if n.misses.open.Load() {
+		n.push(n.sign(p.lastReply))
 	}
 	n.queue.append(waiting)
 	if n.releases.owed == 0 {

@@ -112,8 +112,8 @@ func (n *Node) reportLoss(why error) {
 func (n *Node) endPipeline(p *pipeline, why error) {
 	n.mu.Lock()
 	n.state, n.pipeline, n.refusedWhileSilent = nodeConnecting, nil, false
-	n.failed = p.unanswered   // After a wrong server, rest sets it.
-	n.misses.reported = false // Now it is down, which is another thing.
+	n.failed = p.unanswered // After a wrong server, rest sets it.
+	n.misses.down()
 	n.noteLongReply(why)
 	n.Readiness.add(-1)
 	if why != nil {

@@ -175,30 +175,23 @@ func (n *Node) Speaks() ConnDialect {
 
 // Voted takes a vote that a round has counted, or why it has none.
 func (n *Node) Voted(out *Outcome, at time.Time) {
+	if out.Stance != Silent && !n.misses.open.Load() || out.Stance == Silent && isOwn(out.Err) {
+		return // Mostly. Nothing to note, and no mutex to take.
+	}
+	n.hear(out, false, at)
+}
+
+// hear takes a vote, or what came of a write that was tried.
+func (n *Node) hear(out *Outcome, tried bool, at time.Time) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	switch {
-	case out.Stance != Silent && n.misses.row.Load() == 0: // Mostly. Nothing to note, and no mutex to take.
 	case out.Stance != Silent || out.Abstained:
-		n.responded()
-	case !isOwn(out.Err):
-		n.missed(out.Err, at)
-	}
-}
-
-// missed notes that the node has not answered in time.
-func (n *Node) missed(why error, at time.Time) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.state == nodeUp && n.misses.add(why, at) {
+		if n.misses.hit(tried, at) {
+			n.Observer.Up()
+		}
+	case n.state == nodeUp && n.misses.miss(out.Err, at):
 		n.Observer.Unresponsive(n.unresponsive(at))
-	}
-}
-
-// responded notes that the node has answered in time.
-func (n *Node) responded() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.misses.end() {
-		n.Observer.Up()
 	}
 }
 

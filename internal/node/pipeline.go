@@ -212,15 +212,16 @@ func (p *pipeline) watch() {
 		_ = p.abort(fmt.Errorf("no reply for %v", limit))
 		return
 	}
-	switch idle := now.Sub(p.lastReply); {
-	case n.inFlight.len > 0 || n.queue.len > 0 || idle < WatchInterval:
+	busy := n.inFlight.len > 0 || n.queue.len > 0
+	switch wait := n.misses.signDue(now, p.lastReply); {
+	case wait <= 0 && (!busy || n.misses.refused):
+		n.push(n.sign(now))
 		p.watchdog.Reset(WatchInterval)
-	case idle >= conn.IdlePing:
-		n.push(n.misses.sign(now, &n.Config, n.responded))
+	case busy || now.Sub(p.lastReply) < WatchInterval:
 		p.watchdog.Reset(WatchInterval)
 	default:
 		p.dozing = true
-		p.watchdog.Reset(conn.IdlePing - idle)
+		p.watchdog.Reset(wait)
 	}
 	n.mu.Unlock()
 }

@@ -26,6 +26,9 @@ type Readiness struct {
 	changed chan struct{} // closed at the next change; nil while nobody waits
 }
 
+// Up is how many nodes are connected.
+func (r *Readiness) Up() int { return int(r.up.Load()) }
+
 // add notes that a node is connected, 1, is so no more, -1, or will not be, 0.
 func (r *Readiness) add(up int32) {
 	r.up.Add(up)

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -22,35 +23,55 @@ func (o *toldOfVotes) Up()                    { o.said = append(o.said, "up") }
 func (o *toldOfVotes) Unresponsive(why error) { o.said = append(o.said, why.Error()) }
 
 func TestResponsiveIsANodeByItsVotes(t *testing.T) {
-	late, yes, refused := Outcome{Err: ErrTimeout}, Outcome{Stance: Yes}, Outcome{Err: errors.New("OOM no memory")}
+	late, yes, no, refused := Outcome{Err: ErrTimeout}, Outcome{Stance: Yes}, Outcome{Stance: No}, Outcome{Err: redis.Error("OOM no memory")}
+	abstains := Outcome{Abstained: true, Err: errors.New("quarantined")}
+	const lateFor3s = "no vote in time for 3s (last: redlock: node timeout)"
 	for name, test := range map[string]struct {
 		votes []Outcome // one a second
+		tried bool      // they are of writes that were tried
 		want  []string
 	}{
-		"late":              {[]Outcome{late, late, late}, nil},
-		"late for 3 s":      {[]Outcome{late, late, late, late, late}, []string{"no vote in time for 3s (last: redlock: node timeout)"}},
-		"refused":           {[]Outcome{late, late, late, refused}, []string{"no vote in time for 3s (last: OOM no memory)"}},
-		"silent":            {[]Outcome{late, late, late, {Err: ErrSilent}}, []string{"no vote in time for 3s (last: the node has not answered earlier requests)"}},
-		"a yes":             {[]Outcome{late, late, late, yes, late, late, late}, nil},
-		"a no":              {[]Outcome{late, late, late, {Stance: No}, late, late, late}, nil},
-		"a loss":            {[]Outcome{late, late, late, {Stance: Gone}, late, late, late}, nil},
-		"quarantine":        {[]Outcome{late, late, late, {Abstained: true, Err: errors.New("quarantined")}, late, late, late}, nil},
-		"late, then a yes":  {[]Outcome{late, late, late, late, yes, yes}, []string{"no vote in time for 3s (last: redlock: node timeout)", "up"}},
-		"not asked":         {[]Outcome{{Err: ErrOverloaded}, {Err: errTooManyUnanswered}, {Err: ErrWithdrawn}, {Err: ErrClosed}, {Err: ErrBacklog}, {Err: ErrUnreached}}, nil},
-		"not asked between": {[]Outcome{late, {Err: ErrOverloaded}, late, late}, []string{"no vote in time for 3s (last: redlock: node timeout)"}},
-		"not asked at last": {[]Outcome{late, late, late, {Err: fmt.Errorf("why: %w", ErrOverloaded)}}, nil},
+		"late":                     {[]Outcome{late, late, late}, false, nil},
+		"late for 3 s":             {[]Outcome{late, late, late, late, late}, false, []string{lateFor3s}},
+		"refused":                  {[]Outcome{late, late, late, refused}, false, []string{"no vote in time for 3s (last: OOM no memory)"}},
+		"silent":                   {[]Outcome{late, late, late, {Err: ErrSilent}}, false, []string{"no vote in time for 3s (last: the node has not answered earlier requests)"}},
+		"a yes":                    {[]Outcome{late, late, late, yes, late, late, late}, false, nil},
+		"a no":                     {[]Outcome{late, late, late, {Stance: No}, late, late, late}, false, nil},
+		"a loss":                   {[]Outcome{late, late, late, {Stance: Gone}, late, late, late}, false, nil},
+		"quarantine":               {[]Outcome{late, late, late, {Abstained: true, Err: errors.New("quarantined")}, late, late, late}, false, nil},
+		"late, then a yes":         {[]Outcome{late, late, late, late, yes, yes, yes}, false, []string{lateFor3s}},
+		"late, then yes":           {[]Outcome{late, late, late, late, yes, yes, yes, yes, yes}, false, []string{lateFor3s, "up"}},
+		"late, but for a yes":      {[]Outcome{late, late, late, late, yes, yes, yes, late, yes, yes, yes}, false, []string{lateFor3s}},
+		"refused, then a no":       {[]Outcome{late, refused, late, no, late, late, late}, false, []string{"no vote in time for 4s (last: redlock: node timeout)"}},
+		"refused, then a loss":     {[]Outcome{late, refused, {Stance: Gone}, late, late}, false, []string{lateFor3s}},
+		"refused, then no write":   {[]Outcome{late, refused, yes, late, late}, false, []string{lateFor3s}},
+		"refused, then quarantine": {[]Outcome{late, refused, abstains, late, late}, false, []string{lateFor3s}},
+		"refused, then a write":    {[]Outcome{late, refused, yes, late, late}, true, nil},
+		"for ever refused":         {[]Outcome{late, refused, late, late, yes, yes, yes, yes, yes}, false, []string{lateFor3s}},
+		"refused, then writes":     {[]Outcome{late, refused, late, late, yes, yes, yes, yes}, true, []string{lateFor3s, "up"}},
+		"not asked":                {[]Outcome{{Err: ErrOverloaded}, {Err: errTooManyUnanswered}, {Err: ErrWithdrawn}, {Err: ErrClosed}, {Err: ErrBacklog}, {Err: ErrUnreached}}, false, nil},
+		"not asked between":        {[]Outcome{late, {Err: ErrOverloaded}, late, late}, false, []string{lateFor3s}},
+		"not asked at last":        {[]Outcome{late, late, late, {Err: fmt.Errorf("why: %w", ErrOverloaded)}}, false, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var told toldOfVotes
 				n := &Node{Config: Config{Observer: &told, Timeout: time.Second}, epoch: time.Now(), state: nodeUp}
 				for _, out := range test.votes {
-					n.Voted(&out, time.Now())
+					hear(n, &out, test.tried)
 					time.Sleep(time.Second)
 				}
 				assert.Equal(t, test.want, told.said)
 			})
 		})
+	}
+}
+
+func hear(n *Node, out *Outcome, tried bool) {
+	if tried {
+		n.hear(out, true, time.Now())
+	} else {
+		n.Voted(out, time.Now())
 	}
 }
 

@@ -70,7 +70,7 @@ const (
 	Pending               // not heard yet
 	Yes
 	No   // answered, and said no
-	Gone // the no of an extension: the key is missing, nobody else has it
+	Gone // the no of an extension that has found no key, and nobody else's; and that of a release
 )
 
 // Unexpected is the outcome of a reply that a script never gives.

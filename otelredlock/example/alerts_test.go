@@ -32,12 +32,16 @@ type scene struct {
 	t      *testing.T
 	ctx    context.Context //nolint:containedctx // Ends with the scene.
 	nodes  []*testcluster.Node
+	set    []redlock.Node
 	look   func() string
 	looks  int
 	values map[string][]string // what was seen, by series, in promtool's notation
 	calls  sync.WaitGroup
 
 	began   int           // looks before the situation began
+	gone    bool          // the process stands still, or has ended: a look finds nothing
+	dropped bool          // and Prometheus does not look any more
+	beside  []string      // nodes of another process of the same job
 	timeout time.Duration // the node timeout
 }
 
@@ -58,7 +62,7 @@ func inScene(t *testing.T, on situation, beside fault) (s *scene) {
 		r, handler, err := service(nodes, opts...)
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
-		s = &scene{Redlock: r, t: t, ctx: ctx, nodes: c.Nodes, timeout: timeout, look: func() string { return scrape(t, handler) }, values: map[string][]string{}}
+		s = &scene{Redlock: r, t: t, ctx: ctx, nodes: c.Nodes, set: nodes, timeout: timeout, look: func() string { return scrape(t, handler) }, values: map[string][]string{}}
 		if beside.begin != nil {
 			beside.begin(s)
 		}
@@ -81,14 +85,14 @@ func (s *scene) pass(d time.Duration) {
 		time.Sleep(scrapeEvery)
 		synctest.Wait()
 		seen := map[string]bool{}
-		for line := range strings.Lines(s.look()) {
+		for line := range strings.Lines(s.shown()) {
 			m := exportedLine.FindStringSubmatch(line)
 			if m == nil {
 				continue
 			}
 			value, err := strconv.ParseFloat(m[2], 64)
 			require.NoError(s.t, err, line)
-			series := strings.TrimSuffix(m[1], "}") + `,job="billing",instance="vm1"}`
+			series := seriesOf(m[1])
 			for len(s.values[series]) < s.looks {
 				s.values[series] = append(s.values[series], "_")
 			}
@@ -102,6 +106,30 @@ func (s *scene) pass(d time.Duration) {
 			}
 		}
 	}
+}
+
+// seriesOf adds the labels of a target to a line's name.
+func seriesOf(line string) string {
+	series := strings.TrimSuffix(line, "}") + `,job="billing"`
+	if !strings.Contains(series, "instance=") {
+		series += `,instance="vm1"`
+	}
+	return strings.Replace(series, "redlock_up{,", "up{", 1) + "}"
+}
+
+// shown is what a look finds, and what Prometheus adds to it.
+func (s *scene) shown() string {
+	switch {
+	case s.dropped:
+		return ""
+	case s.gone:
+		return "redlock_up{} 0\n"
+	}
+	text := "redlock_up{} 1\n" + s.look()
+	for _, n := range s.beside {
+		text += fmt.Sprintf("redlock_node_up{redlock_node_name=%q,instance=\"vm2\"} 1\n", n)
+	}
+	return text
 }
 
 // every has callers make a call again and again until the scene is over.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -53,6 +54,7 @@ var faults = []fault{
 		late := s.timeout * 8 / 10 // Each way.
 		s.with(s.nodes[4:], func(n *testcluster.Node) error { return n.Slow(late, late) })
 	}},
+	{name: "while a node refuses writes", away: 1, begin: func(s *scene) { s.with(s.nodes[4:], refuseWrites) }},
 	{name: "ten minutes after an outage", begin: func(s *scene) {
 		ctx, end := context.WithCancel(s.ctx)
 		var calls sync.WaitGroup
@@ -153,6 +155,26 @@ func (s *scene) with(nodes []*testcluster.Node, do func(n *testcluster.Node) err
 	}
 }
 
+// absent has the process stand still for so long, as Prometheus sees it.
+func (s *scene) absent(d time.Duration) {
+	s.gone = true
+	s.pass(d)
+	s.gone = false
+}
+
+func refuseWrites(n *testcluster.Node) error { return n.SetError("MISCONF no snapshot can be saved") }
+
+// deaf has nodes refuse subscriptions.
+func deaf(n *testcluster.Node) error {
+	return n.OnCommand(func(cmd string, _ []string) {
+		why := ""
+		if cmd == "SUBSCRIBE" {
+			why = "NOPERM no permissions to access one of the channels"
+		}
+		_ = n.SetError(why)
+	})
+}
+
 func (s *scene) stop(n int) { s.with(s.nodes[:n], (*testcluster.Node).Stop) }
 
 // most are so many nodes that the others are no quorum.
@@ -240,7 +262,7 @@ var situations = map[string]situation{
 	"one of three nodes hangs":            {away: 1, play: served(func(s *scene) { s.with(s.nodes[:1], (*testcluster.Node).Hang) })},
 	"one of three nodes answers too late": {away: 1, play: served(func(s *scene) { s.with(s.nodes[:1], tooLate) }), fires: []string{"SlowNode"}},
 	"one of three nodes refuses writes": {away: 1, play: served(func(s *scene) {
-		s.with(s.nodes[:1], func(n *testcluster.Node) error { return n.SetError("MISCONF no snapshot can be saved") })
+		s.with(s.nodes[:1], refuseWrites)
 	})},
 	"one of three nodes is in quarantine": {opts: []redlock.Option{redlock.WithQuarantine(10 * time.Minute)}, quarantined: 1, play: func(s *scene) {
 		s.admit()
@@ -304,7 +326,7 @@ var situations = map[string]situation{
 	"keys are flushed, and Unlock finds out": {play: served(func(s *scene) {
 		l, err := s.TryLock(s.ctx, []string{"plain"}, ttl)
 		require.NoError(s.t, err)
-		s.with(s.nodes, (*testcluster.Node).Flush)
+		s.with(s.most(), (*testcluster.Node).Flush)
 		require.ErrorIs(s.t, l.Unlock(s.ctx), redlock.ErrLost)
 	}), fires: []string{"HoldLost", "KeysVanish"}},
 	"work takes longer than its lock": {play: served(func(s *scene) {
@@ -345,6 +367,76 @@ var situations = map[string]situation{
 		s.pass(6 * time.Minute)
 	}, fires: []string{"KeysVanish"}},
 
+	"a process stands still, and has lost its lock": {play: func(s *scene) {
+		s.service()
+		s.calls.Go(func() { assert.ErrorIs(s.t, s.do("x", time.Hour), redlock.ErrExpired) })
+		s.pass(6 * time.Minute)
+		s.with(s.nodes, (*testcluster.Node).Hang) // Which the process does not tell.
+		s.absent(6*time.Minute + scrapeEvery)
+		s.with(s.nodes, (*testcluster.Node).Resume)
+		s.pass(6 * time.Minute)
+	}, fires: []string{"HoldLost", "ProcessGone"}},
+	"the last process of a job is gone for good": {play: func(s *scene) {
+		s.service()
+		s.dropped = true
+		s.pass(6 * time.Minute)
+	}, fires: []string{"ProcessGone"}},
+	"most nodes are down, and then all processes": {away: most, play: func(s *scene) {
+		require.NoError(s.t, s.do("x", time.Second))
+		s.with(s.most(), (*testcluster.Node).Stop)
+		s.pass(4 * time.Minute)
+		s.absent(4 * time.Minute)
+	}, fires: []string{"ProcessGone"}},
+	"another process has other nodes": {play: func(s *scene) {
+		s.service()
+		s.beside = []string{"node-1", "node-9"}
+		s.pass(6 * time.Minute)
+	}, fires: []string{"SetsApart"}},
+	"another process has a node more, as a set grows": {play: func(s *scene) {
+		s.service()
+		s.beside = []string{"node-0"}
+		for i := range s.nodes {
+			s.beside = append(s.beside, "node-"+strconv.Itoa(i+1))
+		}
+		s.pass(6 * time.Minute)
+	}},
+	"a lock is released for its holder": {play: func(s *scene) {
+		s.service()
+		broken := make(chan string, 1)
+		s.calls.Go(func() {
+			assert.ErrorIs(s.t, s.Do(s.ctx, []string{"x"}, ttl, func(ctx context.Context, l *redlock.Lock) error {
+				broken <- l.Token()
+				<-ctx.Done()
+				return nil
+			}), redlock.ErrLost)
+		})
+		token := <-broken
+		s.pass(time.Minute)
+		other, err := redlock.New(s.set)
+		require.NoError(s.t, err)
+		require.NoError(s.t, other.Release(s.ctx, []string{"x"}, token))
+		require.NoError(s.t, other.Close(s.ctx))
+		s.pass(6 * time.Minute)
+	}, fires: []string{"HoldLost"}},
+	"nodes refuse subscriptions": {play: func(s *scene) {
+		for _, n := range s.nodes {
+			s.with([]*testcluster.Node{n}, deaf)
+		}
+		s.service()
+		s.calls.Go(func() { _ = s.do("job:long", time.Hour) })
+		time.Sleep(time.Second)
+		s.others(2, "job:long")
+		s.pass(4 * time.Minute)
+	}, fires: []string{"NodeDeaf"}},
+	"a lock is held for ever, and callers give up on it": {play: func(s *scene) {
+		s.calls.Go(func() { _ = s.do("job:long", 2*time.Hour) })
+		s.every(time.Minute, func() {
+			ctx, cancel := context.WithTimeout(s.ctx, time.Second)
+			defer cancel()
+			_, _ = s.Lock(ctx, []string{"job:long"}, ttl)
+		})
+		s.pass(40 * time.Minute)
+	}, fires: []string{"HeldLong"}},
 	"waits are long": {opts: []redlock.Option{redlock.WithRetryCount(-1), redlock.WithRetryDelay(10 * time.Second)}, play: func(s *scene) {
 		for range 3 {
 			s.every(time.Second, func() { _ = s.do("job:long", time.Minute) })
@@ -412,13 +504,13 @@ var situations = map[string]situation{
 	}, fires: []string{"TelemetryIncomplete"}},
 }
 
-// flushed has all nodes lose their data, once, under work that takes so long.
+// flushed has most nodes lose their data, once, under work that takes so long.
 func flushed(s *scene, work time.Duration) {
 	s.t.Helper()
 	s.service()
 	s.calls.Go(func() { assert.ErrorIs(s.t, s.do("x", work), redlock.ErrLost) })
 	time.Sleep(time.Second)
-	s.with(s.nodes, (*testcluster.Node).Flush)
+	s.with(s.most(), (*testcluster.Node).Flush) // Of all, it would look like releases by somebody else.
 	s.pass(6 * time.Minute)
 }
 

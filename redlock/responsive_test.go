@@ -1,0 +1,153 @@
+package redlock_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
+)
+
+// mixedLoad has callers of which most wait for one of a few locks, and some hold theirs for longer than its ttl, until
+// ctx ends.
+func mixedLoad(ctx context.Context, r *redlock.Redlock, callers int) (wait func()) {
+	var wg sync.WaitGroup
+	for range callers {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				_ = r.Do(ctx, []string{[]string{fmt.Sprint("invoice:", rand.N(3)), "report"}[rand.N(2)]}, 10*time.Second, func(ctx context.Context, _ *redlock.Lock) error {
+					select {
+					case <-time.After(rand.N(8 * time.Second)):
+					case <-ctx.Done():
+					}
+					return context.Cause(ctx)
+				}, redlock.WithRetryCount(-1))
+			}
+		})
+	}
+	return wg.Wait
+}
+
+// toldOf returns when the second node began and ceased to be unresponsive.
+func toldOf(events []redlock.Event) (told []redlock.Event) {
+	for _, e := range events {
+		if e.Node == "node2" && (e.Kind == redlock.EventNodeUnresponsive || e.Kind == redlock.EventNodeUp) {
+			told = append(told, e)
+		}
+	}
+	return told
+}
+
+// A node that is too late, or refuses to write, is told, and stays so until that has ended, whatever else is asked of it:
+// kept locks are extended, others are taken, and it is fast now and then.
+func TestUnresponsiveNodeStaysSo(t *testing.T) {
+	late := func(n *testcluster.Node) error { return n.Slow(155*time.Millisecond, 155*time.Millisecond) }
+	for name, test := range map[string]struct {
+		begin, end func(n *testcluster.Node) error
+	}{
+		"late, but for half a second": {late, func(n *testcluster.Node) error { return n.Slow(0, 0) }},
+		"MISCONF":                     {refuses("MISCONF no snapshot can be saved"), refuses("")},
+	} {
+		for _, callers := range []int{1, 6} {
+			runInBubble(t, fmt.Sprint(name, ", callers: ", callers), 3, func(t *testing.T, c *testcluster.Cluster) {
+				var rec recorder
+				r := newWarm(t, c, redlock.WithHook(rec.Hook))
+				ctx, cancel := context.WithCancel(t.Context())
+				tryLock(t, r, []string{"held"}, ttl).KeepAlive(ctx)
+				wait := mixedLoad(ctx, r, callers)
+				time.Sleep(10 * time.Second)
+				synctest.Wait()
+				rec.TakeAll()
+				begun := time.Now()
+				for range rounds(20, 4) {
+					require.NoError(t, test.begin(c.Nodes[1]))
+					time.Sleep(14 * time.Second)
+					if name != "MISCONF" {
+						require.NoError(t, test.end(c.Nodes[1]))
+						time.Sleep(500 * time.Millisecond)
+					}
+				}
+				synctest.Wait()
+				told := toldOf(rec.TakeAll())
+				require.Len(t, told, 1, "%v", told)
+				assert.Equal(t, redlock.EventNodeUnresponsive, told[0].Kind)
+				assert.Less(t, told[0].Time.Sub(begun), 20*time.Second)
+				require.NoError(t, test.end(c.Nodes[1]))
+				time.Sleep(30 * time.Second)
+				assert.Empty(t, unresponsive(r))
+				cancel()
+				wait()
+			})
+		}
+	}
+}
+
+func refuses(why string) func(n *testcluster.Node) error {
+	return func(n *testcluster.Node) error { return n.SetError(why) }
+}
+
+// A real server that refuses writes, and carries out what needs none, is told within 20 s, once, with any load, and is back
+// soon after it has writes again.
+func TestUnresponsiveServerThatRefusesWrites(t *testing.T) {
+	for name, set := range map[string][3]string{ // As CONFIG SET takes it, and back.
+		"OOM":        {"maxmemory", "1", "0"},
+		"NOREPLICAS": {"min-replicas-to-write", "1", "0"},
+	} {
+		for _, load := range []string{"mixed", "one call"} {
+			t.Run(name+", "+load, func(t *testing.T) {
+				t.Parallel()
+				c := testcluster.RunServers(t, 3)
+				var rec recorder
+				r := newPatient(t, nodesOf(c), redlock.WithHook(rec.Hook))
+				cycle(t, r, "warm", ttl)
+				ctx, cancel := context.WithCancel(t.Context())
+				wait := func() {}
+				defer func() { cancel(); wait() }()
+				if load == "mixed" {
+					kept, err := r.TryLock(ctx, []string{"kept"}, time.Second)
+					require.NoError(t, err)
+					kept.KeepAlive(ctx) // Its extensions go well under OOM, and so do locks after a wait.
+					wait = mixedLoad(ctx, r, 4)
+				}
+				rec.TakeAll()
+				do(t, c.Nodes[1], "CONFIG", "SET", set[0], set[1])
+				if load != "mixed" {
+					cycle(t, r, "x", ttl)
+				}
+				require.Eventually(t, func() bool { return len(unresponsive(r)) == 1 }, 20*time.Second, 50*time.Millisecond)
+				assert.ErrorContains(t, r.Stats().Nodes[1].Unresponsive, name)
+				assert.Never(t, func() bool { return len(unresponsive(r)) == 0 }, time.Duration(rounds(20, 5))*time.Second, 50*time.Millisecond)
+				do(t, c.Nodes[1], "CONFIG", "SET", set[0], set[2])
+				require.Eventually(t, func() bool { return len(unresponsive(r)) == 0 }, time.Minute, 50*time.Millisecond)
+				cancel()
+				assert.Len(t, rec.TakeOf(redlock.EventNodeUnresponsive), 1)
+			})
+		}
+	}
+}
+
+// The release of a lock that the node has not granted finds nothing: nobody else has it.
+func TestVotesOfANodeThatRefusesWrites(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newWarm(t, c)
+		before := r.Stats().Nodes[1].Votes
+		require.NoError(t, c.Nodes[1].SetError("OOM command not allowed when used memory > 'maxmemory'."))
+		l := tryLock(t, r, []string{"a"}, ttl)
+		synctest.Wait()
+		require.NoError(t, c.Nodes[1].SetError(""))
+		require.NoError(t, l.Unlock(t.Context()))
+		synctest.Wait()
+		votes := r.Stats().Nodes[1].Votes
+		assert.Equal(t, before.Failed+1, votes.Failed)
+		assert.Equal(t, before.Lost+1, votes.Lost)
+		assert.Equal(t, before.Taken, votes.Taken)
+	})
+}
