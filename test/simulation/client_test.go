@@ -36,7 +36,7 @@ var simTimeouts = []time.Duration{
 }
 
 // simAges are the ages at which clients make connections anew, one after another.
-var simAges = []time.Duration{time.Hour, 100 * time.Millisecond, 0, 2 * time.Second, 300 * time.Millisecond}
+var simAges = []time.Duration{time.Hour, time.Second, 0, 30 * time.Second, 5 * time.Second}
 
 // A simClient is one Redlock.
 type simClient struct {
