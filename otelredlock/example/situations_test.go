@@ -378,6 +378,7 @@ var situations = map[string]situation{
 	}, fires: []string{"HoldLost", "ProcessGone"}},
 	"the last process of a job is gone for good": {play: func(s *scene) {
 		s.service()
+		s.pass(3 * time.Minute) // Of a fault beside it, it has told.
 		s.dropped = true
 		s.pass(6 * time.Minute)
 	}, fires: []string{"ProcessGone"}},
