@@ -394,7 +394,7 @@ func TestConnectionAgeChangesOneNodeAtATime(t *testing.T) {
 			time.Sleep(3 * time.Second)
 		}
 		callers.Wait()
-		assert.GreaterOrEqual(t, connects(r), int64(3+3*3))
+		assert.GreaterOrEqual(t, connects(r), int64(3+2*3))
 		time.Sleep(time.Second)
 	})
 }

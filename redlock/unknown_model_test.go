@@ -116,7 +116,7 @@ func (n *serverModel) repair(token, ttl uint8) node.Stance {
 // release is unlockScript.
 func (n *serverModel) release(token uint8) node.Stance {
 	if n.token != token {
-		return node.No
+		return node.Gone
 	}
 	n.token, n.left = nobody, 0
 	return node.Yes

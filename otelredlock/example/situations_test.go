@@ -113,6 +113,21 @@ func (on situation) expected(beside fault) []string {
 
 // What the scenes are made of.
 
+// shareNodes has a client with so many of the nodes, and one of its own.
+func (s *scene) shareNodes(n int) {
+	own := testcluster.RunBubble(s.t, 1).Nodes[0]
+	s.with(append(slices.Clone(s.nodes), own), (*testcluster.Node).ShowUptime)
+	other, err := redlock.New(append(slices.Clone(s.set[:n]), redlock.Node{Name: "own", Pool: own.Pool()}))
+	require.NoError(s.t, err)
+	s.calls.Go(func() {
+		for s.ctx.Err() == nil {
+			_, _ = other.TryLock(s.ctx, []string{"other"}, time.Second)
+			time.Sleep(5 * time.Second)
+		}
+		_ = other.Close(context.WithoutCancel(s.ctx))
+	})
+}
+
 // do does work under a lock for a time, and returns what becomes of it.
 func (s *scene) do(resource string, d time.Duration) error {
 	return s.Do(s.ctx, []string{resource}, ttl, func(ctx context.Context, _ *redlock.Lock) error {
@@ -393,6 +408,16 @@ var situations = map[string]situation{
 		s.beside = []string{"node-1", "node-9"}
 		s.pass(6 * time.Minute)
 	}, fires: []string{"SetsApart"}},
+	"a client of another job has other nodes": {play: func(s *scene) {
+		s.service()
+		s.shareNodes(2)
+		s.pass(6 * time.Minute)
+	}, fires: []string{"SetsDiffer"}},
+	"a client of another job has a node more": {play: func(s *scene) {
+		s.service()
+		s.shareNodes(len(s.nodes))
+		s.pass(6 * time.Minute)
+	}},
 	"another process has a node more, as a set grows": {play: func(s *scene) {
 		s.service()
 		s.beside = []string{"node-0"}

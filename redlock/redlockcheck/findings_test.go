@@ -531,7 +531,7 @@ func TestRightsAreThoseOfTheScripts(t *testing.T) {
 	others, err := filepath.Glob("../../internal/*/*.lua")
 	require.NoError(t, err)
 	texts = append(texts, others...)
-	require.Len(t, texts, 15)
+	require.Len(t, texts, 16)
 	callRE := regexp.MustCompile(`redis\.p?call\('(\w+)'`)
 	tried := slices.Concat(lockRights, waitRights, []string{"info"}) // Which the configuration takes.
 	for _, file := range texts {

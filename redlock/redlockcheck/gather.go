@@ -98,11 +98,11 @@ func (s *survey) gather(ctx context.Context, n redlock.Node) facts {
 	f.timing(q, s.NodeTimeout)
 	f.place(q, source, s.Space+"none:"+tokens.New()[:16])
 	f.configuration(q)
-	if answers := q.ask([]any{"GET", s.marker()}); answers != nil && !answers[0].IsNull() {
-		f.marker, f.markerErr = answers[0].Text()
-	}
-	if answers := q.ask(settings.ReadSets(s.Space)); answers != nil {
-		f.sets, _ = answers[0].Text() // Whoever hides it has an error, or nothing.
+	if answers := q.ask([]any{"GET", s.marker()}, settings.ReadSets(s.Space)); answers != nil {
+		if !answers[0].IsNull() {
+			f.marker, f.markerErr = answers[0].Text()
+		}
+		f.sets, _ = answers[1].Text() // Whoever hides it has an error, or nothing.
 	}
 	f.undeclared(q, s.key())
 	// As a resource's could be, and none is: it ends with 128 random bits. To lock a
