@@ -82,6 +82,7 @@ var profiles = map[string]string{
 	"TestSimExpiry":                  "locks end by their ttl, and others want them at that moment",
 	"TestSimHeldLocks":               "locks are kept alive, while nodes fail and lose keys",
 	"TestSimMinHold":                 "locks with a min hold, over connections that deliver late",
+	"TestSimGrowing":                 "the set of nodes changes by one node at a time",
 }
 
 // sum adds up a group of what was matched.

@@ -55,8 +55,16 @@ var sizes = [2][4]int{{4, 4, 6, 4}, {3, 5, 5, 7}}
 
 // sets grow from three to five nodes, shrink, and replace one for good, again and again: two in a row differ by one node.
 var sets = [][]int{
-	{0, 1, 2}, {0, 1, 2, 3}, {0, 1, 2, 3, 4}, {0, 1, 2, 3}, {1, 2, 3},
-	{1, 2, 3, 4}, {2, 3, 4}, {0, 2, 3, 4}, {0, 2, 4}, {0, 1, 2, 4},
+	{0, 1, 2},
+	{0, 1, 2, 3},
+	{0, 1, 2, 3, 4},
+	{0, 1, 2, 3},
+	{1, 2, 3},
+	{1, 2, 3, 4},
+	{2, 3, 4},
+	{0, 2, 3, 4},
+	{0, 2, 4},
+	{0, 1, 2, 4},
 }
 
 // Late is how much later than its connection's end a byte may arrive.
