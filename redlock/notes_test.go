@@ -362,7 +362,7 @@ func TestAnErrorInsteadOfNotesHasNoEffect(t *testing.T) {
 			warm(t, r)
 		}
 		assert.Equal(t, int64(1), r.Stats().Nodes[0].Connects)
-		assert.Nil(t, r.Stats().Nodes[0].Unresponsive)
+		require.NoError(t, r.Stats().Nodes[0].Unresponsive)
 		assert.Empty(t, *to)
 	})
 }

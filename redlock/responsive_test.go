@@ -123,7 +123,7 @@ func TestUnresponsiveServerThatRefusesWrites(t *testing.T) {
 					cycle(t, r, "x", ttl)
 				}
 				require.Eventually(t, func() bool { return len(unresponsive(r)) == 1 }, 20*time.Second, 50*time.Millisecond)
-				assert.ErrorContains(t, r.Stats().Nodes[1].Unresponsive, name)
+				require.ErrorContains(t, r.Stats().Nodes[1].Unresponsive, name)
 				assert.Never(t, func() bool { return len(unresponsive(r)) == 0 }, time.Duration(rounds(20, 5))*time.Second, 50*time.Millisecond)
 				do(t, c.Nodes[1], "CONFIG", "SET", set[0], set[2])
 				require.Eventually(t, func() bool { return len(unresponsive(r)) == 0 }, time.Minute, 50*time.Millisecond)

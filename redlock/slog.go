@@ -112,7 +112,7 @@ func (h *slogHook) failed(ctx context.Context, e Event, text string) {
 		level = slog.LevelDebug // Contention, a context that ended, Close: nothing is wrong.
 	}
 	kind := fmt.Sprint(e.Op, reason)
-	if reason == ErrNoQuorum || reason == ErrExpired {
+	if errors.Is(reason, ErrNoQuorum) || errors.Is(reason, ErrExpired) {
 		kind = ErrNoQuorum.Error() // In an outage, they are one thing.
 	}
 	args := []any{"op", e.Op, "resources", e.Resources, "error", e.Err}

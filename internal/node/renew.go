@@ -98,7 +98,7 @@ func (n *Node) renew(ctx context.Context, old *pipeline) {
 	r.cancel = nil
 	if !replaced && !old.over && !n.closing {
 		r.pause = min(max(2*r.pause, minRenewPause), maxRenewPause)
-		n.renewAfter(r.pause/2 + rand.N(r.pause))
+		n.renewAfter(r.pause/2 + rand.N(r.pause)) //nolint:contextcheck // Each attempt has a context of its own.
 	}
 }
 

@@ -141,8 +141,8 @@ func TestNotesAreReadAsTheyWereWritten(t *testing.T) {
 	}, r)
 
 	for _, text := range []string{"", "f00", "f00 61", "f00 x 1 1"} {
-		_, ok := Parse(text)
-		assert.False(t, ok, text)
+		_, known := Parse(text)
+		assert.False(t, known, text)
 	}
 	r, ok = Parse("f00 61 1 0")
 	assert.True(t, ok)

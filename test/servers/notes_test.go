@@ -68,8 +68,8 @@ func TestNotesOfAMasterAreNotItsReplicas(t *testing.T) {
 	admin(t, replica, "REPLICAOF", host, port)
 	require.True(t, note(t, master, "a").Wrote)
 	await(t, 20*time.Second, "the note comes to the replica", func() bool {
-		text, found, err := replica.Get(testkit.NotesKey)
-		return err == nil && found && text != ""
+		text, found, readErr := replica.Get(testkit.NotesKey)
+		return readErr == nil && found && text != ""
 	})
 	r := note(t, replica, "b")
 	assert.Empty(t, r.Notes)
