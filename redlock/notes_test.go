@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -20,13 +22,24 @@ import (
 )
 
 // told keeps what a client was told of sets.
-type told []string
+type told struct {
+	mu    sync.Mutex
+	texts []string
+}
 
 func (to *told) hook(_ context.Context, e Event) {
+	to.mu.Lock()
+	defer to.mu.Unlock()
 	if e.Set != nil {
-		*to = append(*to, fmt.Sprintf("%s -%s +%s %v%s", e.Kind, strings.Join(e.Set.OnlyHere, ","), strings.Join(e.Set.OnlyThere, ","),
+		to.texts = append(to.texts, fmt.Sprintf("%s -%s +%s %v%s", e.Kind, strings.Join(e.Set.OnlyHere, ","), strings.Join(e.Set.OnlyThere, ","),
 			e.Set.QuorumsMeet, strings.Join(e.Set.Twice, ",")))
 	}
+}
+
+func (to *told) all() []string {
+	to.mu.Lock()
+	defer to.mu.Unlock()
+	return slices.Clone(to.texts)
 }
 
 // some are those of the nodes a, b, c … that are named, each by its letter.
@@ -81,7 +94,7 @@ func TestClientsOfANodeAreToldWhoseSetDiffers(t *testing.T) {
 				synctest.Wait()
 				var got []string
 				for _, to := range all {
-					text := strings.ReplaceAll(strings.Join(*to, "|"), "sets differ ", "")
+					text := strings.ReplaceAll(strings.Join(to.all(), "|"), "sets differ ", "")
 					if text == "" {
 						text = "-"
 					}
@@ -133,10 +146,10 @@ func TestADifferenceIsTold(t *testing.T) {
 		// It is over once nobody has that set.
 		require.NoError(t, other.Close(t.Context()))
 		time.Sleep(45 * time.Second)
-		assert.Len(t, *to, 1)
+		assert.Len(t, to.all(), 1)
 		assert.Len(t, r.Stats().Sets, 1)
 		time.Sleep(80 * time.Second)
-		assert.Equal(t, told{"sets differ -c +d false", "sets agree -c +d false"}, *to)
+		assert.Equal(t, []string{"sets differ -c +d false", "sets agree -c +d false"}, to.all())
 		assert.Empty(t, r.Stats().Sets)
 		var kinds []EventKind
 		for _, e := range r.RecentEvents() {
@@ -156,7 +169,7 @@ func TestWhatIsToldOfSetsMayBeOnPurpose(t *testing.T) {
 		_, other := client(t, c, "abe", WithPrefix("p:"))
 		_, none := client(t, c, "ade")
 		time.Sleep(2 * time.Minute)
-		assert.Equal(t, []int{1, 1, 0, 0, 0}, []int{len(*one), len(*same), len(*two), len(*other), len(*none)})
+		assert.Equal(t, []int{1, 1, 0, 0, 0}, []int{len(one.all()), len(same.all()), len(two.all()), len(other.all()), len(none.all())})
 	})
 }
 
@@ -168,8 +181,8 @@ func TestTwoNodesThatAreOneServerAreTold(t *testing.T) {
 		warm(t, newOver(t, nodes, WithHook(to.hook)))
 		_, right := client(t, c, "abc")
 		time.Sleep(time.Minute)
-		assert.ElementsMatch(t, told{"sets differ - + falsea,c", "sets differ -c +c false"}, *to)
-		assert.Equal(t, told{"sets differ -c +c false"}, *right)
+		assert.ElementsMatch(t, []string{"sets differ - + falsea,c", "sets differ -c +c false"}, to.all())
+		assert.Equal(t, []string{"sets differ -c +c false"}, right.all())
 	})
 }
 
@@ -182,8 +195,8 @@ func TestANameThatWasMovedIsTold(t *testing.T) {
 		to := new(told)
 		warm(t, newOver(t, nodes, WithHook(to.hook)))
 		time.Sleep(time.Minute)
-		assert.Equal(t, told{"sets differ -c +c false"}, *old)
-		assert.Equal(t, told{"sets differ -c +c false"}, *to)
+		assert.Equal(t, []string{"sets differ -c +c false"}, old.all())
+		assert.Equal(t, []string{"sets differ -c +c false"}, to.all())
 	})
 }
 
@@ -227,7 +240,7 @@ func TestNoDifferenceIsToldOfNodesThatRestart(t *testing.T) {
 		_, late := client(t, c, "abc")
 		time.Sleep(2 * time.Minute)
 		for _, to := range []*told{to, again, far, late} {
-			assert.Empty(t, *to)
+			assert.Empty(t, to.all())
 		}
 	})
 }
@@ -257,8 +270,8 @@ func TestAClientThatStoodStillKnowsNothing(t *testing.T) {
 		r.notes.mu.Unlock()
 		r.notes.timer.Reset(0)
 		time.Sleep(5 * time.Minute)
-		assert.Empty(t, *far)
-		assert.Empty(t, *to)
+		assert.Empty(t, far.all())
+		assert.Empty(t, to.all())
 		assert.Empty(t, r.notes.nodes[1].run)
 	})
 }
@@ -363,7 +376,7 @@ func TestAnErrorInsteadOfNotesHasNoEffect(t *testing.T) {
 		}
 		assert.Equal(t, int64(1), r.Stats().Nodes[0].Connects)
 		require.NoError(t, r.Stats().Nodes[0].Unresponsive)
-		assert.Empty(t, *to)
+		assert.Empty(t, to.all())
 	})
 }
 

@@ -36,7 +36,7 @@ func TestConnectionAgeUnderLoad(t *testing.T) {
 						require.NoError(t, r.Admit(t.Context(), n.Name()))
 					}
 				}
-				end := time.Now().Add(scenario(time.Minute, 6*time.Second))
+				end := time.Now().Add(scenario(time.Minute, 3*time.Second))
 				var callers sync.WaitGroup
 				for i := range 5 {
 					callers.Go(func() {
@@ -58,7 +58,7 @@ func TestConnectionAgeUnderLoad(t *testing.T) {
 				callers.Wait()
 				time.Sleep(100 * time.Millisecond)
 				for _, n := range r.Stats().Nodes {
-					assert.Greater(t, n.Connects, int64(scenario(time.Minute, 6*time.Second)/time.Second*9/10))
+					assert.Greater(t, n.Connects, int64(scenario(time.Minute, 3*time.Second)/time.Second*9/10))
 					assert.Zero(t, n.Unknown)
 				}
 				time.Sleep(ttl)

@@ -121,7 +121,7 @@ func TestQueriesAskForWhatIsExported(t *testing.T) {
 			for _, l := range regexp.MustCompile(`(\w+)(?:=~|!=|!~|=)"([^"]*)"`).FindAllStringSubmatch(selector, -1) {
 				assert.True(t, known(labels, l[1]), "%s has no label %s: %s", name, l[1], q)
 				for _, value := range strings.Split(l[2], "|") {
-					assert.True(t, value == "" || l[1] == "redlock_resource_class" || strings.HasPrefix(value, "$") || strings.Contains(string(outcomes), `"`+value+`"`), "%s: %s", value, q)
+					assert.True(t, value == "" || l[1] == "redlock_resource_class" || l[1] == "redlock_quorums_meet" || strings.HasPrefix(value, "$") || strings.Contains(string(outcomes), `"`+value+`"`), "%s: %s", value, q)
 				}
 			}
 		}

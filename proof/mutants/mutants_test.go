@@ -274,7 +274,7 @@ func TestChangeIsWrittenAsAMutant(t *testing.T) {
 	if err != nil {
 		t.Fatal(b.String(), err)
 	}
-	if _, err := git(r.root, "checkout", "-q", "."); err != nil {
+	if _, err = git(r.root, "checkout", "-q", "."); err != nil {
 		t.Fatal(err)
 	}
 	got, err := ms[0].changed(r.root)

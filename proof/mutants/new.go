@@ -95,7 +95,7 @@ func (r *runner) difference(m *mutant, changed string) error {
 	was, err := git(r.root, "show", "HEAD:"+changed)
 	is, err2 := os.ReadFile(filepath.Join(r.root, changed))
 	diff, err3 := git(r.root, "diff", "--no-ext-diff", "--no-textconv", "--no-color", "--text", "-U0", "HEAD", "--", changed)
-	if err := errors.Join(err, err2, err3); err != nil {
+	if err = errors.Join(err, err2, err3); err != nil {
 		return err
 	}
 	before, after := strings.Split(was, "\n"), strings.Split(string(is), "\n")

@@ -103,7 +103,7 @@ func TestSimMinHold(t *testing.T) {
 // The set of nodes changes by one node at a time, under clients of the set before and the next one; see also
 // TestSimGrowingByTwoAtATime.
 func TestSimGrowing(t *testing.T) {
-	simulate(t, simSeeds{short: 4, race: 30, full: 200, long: 1000}, func(s *sim) { runGrow(s, 1) })
+	simulate(t, simSeeds{short: 2, race: 10, full: 200, long: 1000}, func(s *sim) { runGrow(s, 1) })
 }
 
 // simSeeds has how many seeds of a profile are run: with -short, under the race detector,
