@@ -342,6 +342,7 @@ func TestNotesCostNothingElse(t *testing.T) {
 		r, _ := client(t, c, "abc")
 		a := seen(c.Nodes[0])
 		time.Sleep(5 * time.Minute)
+		synctest.Wait()
 		assert.InDelta(t, 30, a["EVAL"], 5)
 		assert.GreaterOrEqual(t, a["PING"], 10)
 		assert.Equal(t, map[string]int{"EVAL": a["EVAL"], "PING": a["PING"]}, a)
@@ -351,11 +352,13 @@ func TestNotesCostNothingElse(t *testing.T) {
 		require.NoError(t, r.Close(t.Context()))
 		left := a["EVAL"]
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		assert.Equal(t, left, a["EVAL"])
 	})
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r, _ := client(t, c, "abc")
 		time.Sleep(5 * time.Minute)
+		synctest.Wait()
 		for _, n := range r.notes.nodes {
 			assert.Greater(t, time.Until(n.pause), 4*time.Minute)
 			assert.Zero(t, n.read)

@@ -341,6 +341,7 @@ var situations = map[string]situation{
 	"keys are flushed, and Unlock finds out": {play: served(func(s *scene) {
 		l, err := s.TryLock(s.ctx, []string{"plain"}, ttl)
 		require.NoError(s.t, err)
+		time.Sleep(time.Second) // What is late would come after the flush.
 		s.with(s.most(), (*testcluster.Node).Flush)
 		require.ErrorIs(s.t, l.Unlock(s.ctx), redlock.ErrLost)
 	}), fires: []string{"HoldLost", "KeysVanish"}},
