@@ -24,8 +24,7 @@ type tests struct {
 }
 
 // readAll reads all areas in folder, in the order of their names.
-func readAll(folder string) ([]*mutant, error) {
-	var all []*mutant
+func readAll(folder string) (all []*mutant, _ error) {
 	entries, readErr := os.ReadDir(folder)
 	for _, entry := range entries {
 		path := filepath.Join(folder, entry.Name())
