@@ -32,6 +32,7 @@ func TestResponsiveIsANodeByItsVotes(t *testing.T) {
 		want  []string
 	}{
 		"late":                     {[]Outcome{late, late, late}, false, nil},
+		"two, 3 s apart":           {[]Outcome{late, {Err: ErrOverloaded}, {Err: ErrOverloaded}, late}, false, nil},
 		"late for 3 s":             {[]Outcome{late, late, late, late, late}, false, []string{lateFor3s}},
 		"refused":                  {[]Outcome{late, late, late, refused}, false, []string{"no vote in time for 3s (last: OOM no memory)"}},
 		"silent":                   {[]Outcome{late, late, late, {Err: ErrSilent}}, false, []string{"no vote in time for 3s (last: the node has not answered earlier requests)"}},
