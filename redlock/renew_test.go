@@ -386,14 +386,14 @@ func TestConnectionAgeChangesOneNodeAtATime(t *testing.T) {
 			})
 		}
 		time.Sleep(time.Second)
-		for range 5 {
+		for range 8 {
 			for _, n := range redlock.NodesIn(r) {
 				n.LookAgain()
 			}
 			time.Sleep(3 * time.Second)
 		}
 		callers.Wait()
-		assert.GreaterOrEqual(t, connects(r), int64(3+2*3))
+		assert.GreaterOrEqual(t, connects(r), int64(3+3*3))
 		time.Sleep(time.Second)
 	})
 }
