@@ -168,7 +168,7 @@ LONG := proof otelredlock test/publish cmd/redlock
 nested: tools promtool ## short tests of the nested modules, CORES at a time; make lint has go vet
 	@printf '%s\n' $(LONG) $(filter-out $(LONG),$(NESTED)) | xargs -n 1 -P $(CORES) sh -c \
 		'out=$$(cd "$$0" && $(GO) test -short -vet=off -parallel $(PARALLEL) -timeout $(TIMEOUT) $(TESTFLAGS) ./... 2>&1); code=$$?; \
-		echo "go test -short: $$0"; echo "$$out"; [ $$code = 0 ] || { echo "FAILED: $$0"; exit 1; }'
+		echo "go test -short: $$0"; echo "$$out"; [ $$code = 0 ] || { echo "$$out" | grep -A 3 -E "^ *--- FAIL|^panic: "; echo "FAILED: $$0"; exit 1; }'
 
 # The alert rules are tried with it.
 .PHONY: promtool

@@ -41,7 +41,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// execTool carries out a command line in this process.
+// execTool carries out a command line in this process. A run that starts its command needs one of its own: it would
+// wait for the children of the test, for ever.
 func execTool(t *testing.T, c *testcluster.Cluster, args ...string) (code int, out, errOut string) {
 	t.Helper()
 	if c != nil {

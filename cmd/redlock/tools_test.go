@@ -285,19 +285,23 @@ func TestAdmitMovesOnByOneNode(t *testing.T) {
 		m := quarantine.ParseMarker(text)
 		return []int{m.Nodes, m.Other}
 	}
-	run := []string{"run", "--wait", "0", "--ttl", "10s", "x", "--", "true"}
+	run := func(n int) (int, string) {
+		args := []string{"run", "--nodes", strings.Join(c.Addrs()[:n], ","), "--quarantine", "1h", "--wait", "0", "--ttl", "10s"}
+		p := start(t, c, append(append(args, slow...), "x", "--", "true")...)
+		return p.wait(), p.errOut.String()
+	}
 	must := func(code int, out string) { t.Helper(); require.Equal(t, exitOK, code, out) }
 	must(admit(3, c.Addrs()[:3]...))
 	must(admit(4, c.Addrs()[3]))
 	code, out := admit(4, c.Addrs()[:3]...)
 	require.Equal(t, exitNo, code, "no client has come with four")
 	require.Contains(t, out, "is set up for clients with 3 nodes and")
-	must(with(4, run...))
-	must(with(3, run...))
+	must(run(4))
+	must(run(3))
 	for i := range 3 {
 		require.Equal(t, []int{3, 4}, setting(i))
 	}
-	code, out = with(2, run...)
+	code, out = run(2)
 	require.Equal(t, exitNoQuorum, code, out)
 	require.Contains(t, out, "set up for clients with 3 or 4 nodes")
 	_, out = with(4, "check")
