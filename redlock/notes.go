@@ -197,6 +197,11 @@ func (k *notes) judge() {
 	}
 	for _, d := range k.differences(now) {
 		k.see(d)
+		for i, name := range k.names {
+			if slices.Contains(d.OnlyHere, name) && slices.Contains(d.OnlyThere, name) {
+				k.co.nodes[i].LookAgain()
+			}
+		}
 	}
 	for key, f := range k.found {
 		if now.Sub(f.Seen) > 2*sets.Life {

@@ -186,10 +186,10 @@ func TestTwoNodesThatAreOneServerAreTold(t *testing.T) {
 	})
 }
 
-// A name leads to another server, and the old one lives: who is still connected to it is told, and so is who is not.
+// A name leads to another server, and the old one lives: who is still connected to that is told, and so is who is not.
 func TestANameThatWasMovedIsTold(t *testing.T) {
 	withSets(t, func(t *testing.T, c *testcluster.Cluster) {
-		_, old := client(t, c, "abc")
+		r, old := client(t, c, "abc")
 		nodes := some(c, "abc")
 		nodes[2].Pool = c.Nodes[3].Pool()
 		to := new(told)
@@ -197,7 +197,65 @@ func TestANameThatWasMovedIsTold(t *testing.T) {
 		time.Sleep(time.Minute)
 		assert.Equal(t, []string{"sets differ -c +c false"}, old.all())
 		assert.Equal(t, []string{"sets differ -c +c false"}, to.all())
+		assert.InDelta(t, 2.5, r.Stats().Nodes[2].Connects, 0.5, "it has looked whether that is so")
+		time.Sleep(10 * time.Minute)
+		assert.InDelta(t, 20, r.Stats().Nodes[2].Connects, 5)
+		assert.Equal(t, int64(1), r.Stats().Nodes[0].Connects)
 	})
+}
+
+// Who is still connected to the old one is not for long: it hears of it from those who share another node with it.
+func TestANameThatWasMovedIsFollowed(t *testing.T) {
+	withSets(t, func(t *testing.T, c *testcluster.Cluster) {
+		p := &moved{Pool: c.Nodes[2].Pool(), to: c.Nodes[3].Pool()}
+		nodes := some(c, "abc")
+		nodes[2].Pool = p
+		early := newOver(t, nodes, WithRetryCount(0))
+		warm(t, early)
+		time.Sleep(time.Minute)
+		p.gone.Store(true)
+		late := newOver(t, nodes, WithRetryCount(0))
+		warm(t, late)
+		time.Sleep(35 * time.Second)
+		assert.Equal(t, int64(2), early.Stats().Nodes[2].Connects)
+		require.NoError(t, c.Nodes[2].Hang())
+		require.NoError(t, c.Nodes[0].Hang())
+		l, err := early.Lock(t.Context(), []string{"x"}, time.Minute)
+		require.NoError(t, err, "b and what c is now")
+		_, err = late.Lock(t.Context(), []string{"x"}, time.Minute)
+		require.ErrorIs(t, err, ErrNotAcquired)
+		require.NoError(t, l.Unlock(t.Context()))
+		time.Sleep(3 * time.Minute)
+		assert.Empty(t, early.Stats().Sets)
+		require.NoError(t, c.Nodes[2].Resume())
+		require.NoError(t, c.Nodes[0].Resume())
+	})
+}
+
+// An address that the others have not is not looked at again: nothing is said of what is behind it.
+func TestANodeThatOnlyOneHasIsLeftAlone(t *testing.T) {
+	withSets(t, func(t *testing.T, c *testcluster.Cluster) {
+		r, to := client(t, c, "abc")
+		client(t, c, "abd")
+		time.Sleep(2 * time.Minute)
+		assert.NotEmpty(t, to.all())
+		assert.EqualValues(t, 3, r.Stats().Nodes[0].Connects+r.Stats().Nodes[1].Connects+r.Stats().Nodes[2].Connects)
+	})
+}
+
+// moved is a pool of a name that leads to another server once it was moved.
+type moved struct {
+	Pool
+
+	to   Pool
+	gone atomic.Bool
+}
+
+func (p *moved) GetContext(ctx context.Context) (redis.Conn, error) {
+	if p.gone.Load() {
+		return p.to.GetContext(ctx)
+	}
+	return p.Pool.GetContext(ctx)
 }
 
 // away is a pool of a node that some client does not reach any more.

@@ -143,14 +143,7 @@ func TestConnectionIsLookedAtAgain(t *testing.T) {
 		for start := time.Now(); time.Since(start) < 10*time.Minute; time.Sleep(time.Second) {
 			n.LookAgain()
 		}
-		assert.InDelta(t, 25, n.Status().Connects, 4)
-		time.Sleep(2 * time.Minute)
-		n.LookAgain()
-		time.Sleep(time.Second)
-		before := n.Status().Connects
-		n.LookAgain()
-		synctest.Wait()
-		assert.Equal(t, before+1, n.Status().Connects)
+		assert.InDelta(t, 21, n.Status().Connects, 1)
 		cycle(t, r, "a", ttl)
 	})
 }
@@ -386,11 +379,11 @@ func TestConnectionAgeChangesOneNodeAtATime(t *testing.T) {
 			})
 		}
 		time.Sleep(time.Second)
-		for range 8 {
+		for range 4 {
 			for _, n := range redlock.NodesIn(r) {
 				n.LookAgain()
 			}
-			time.Sleep(3 * time.Second)
+			time.Sleep(31 * time.Second)
 		}
 		callers.Wait()
 		assert.GreaterOrEqual(t, connects(r), int64(3+3*3))

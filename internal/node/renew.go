@@ -21,18 +21,14 @@ const (
 	// maxRenewPause, and varied by ± 50 %.
 	minRenewPause = 100 * time.Millisecond
 	maxRenewPause = 30 * time.Second
-
-	// minLookPause is how long LookAgain does nothing after it has done something, at first.
-	minLookPause = time.Second
 )
 
 // A renewal is how a node's connection is made anew. The node's mu guards it.
 type renewal struct {
-	timer     *time.Timer        // to the next attempt; nil before it was set first
-	cancel    context.CancelFunc // ends the attempt that goes on; nil: there is none
-	pause     time.Duration      // after the last attempt, which failed; 0: it did not
-	looked    time.Time          // when LookAgain last did something
-	lookPause time.Duration      // and for how long it does nothing since
+	timer  *time.Timer        // to the next attempt; nil before it was set first
+	cancel context.CancelFunc // ends the attempt that goes on; nil: there is none
+	pause  time.Duration      // after the last attempt, which failed; 0: it did not
+	looked time.Time          // when LookAgain last did something
 }
 
 // setRenewal sets when the connection that begins to serve is made anew: at an age that differs from node to node, as
@@ -57,21 +53,15 @@ func (n *Node) renewAfter(d time.Duration) {
 	})
 }
 
-// LookAgain has the connection be made anew now, as the address seems to lead elsewhere by now. It may be called as
-// often as one likes: the more often, the less often it does something, down to every 30 s.
+// LookAgain has the connection be made anew now, as others find another server at the address. It may be called as often
+// as one likes: it does something every 30 s at most, since the others may be wrong.
 func (n *Node) LookAgain() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	r, now := &n.renewal, time.Now()
-	since := now.Sub(r.looked)
-	if n.state != nodeUp || r.cancel != nil || since < r.lookPause {
-		return
+	if now := time.Now(); n.state == nodeUp && n.renewal.cancel == nil && now.Sub(n.renewal.looked) >= maxRenewPause {
+		n.renewal.looked = now
+		n.beginRenewal()
 	}
-	if since > 2*maxRenewPause {
-		r.lookPause = 0
-	}
-	r.looked, r.lookPause = now, min(max(2*r.lookPause, minLookPause), maxRenewPause)
-	n.beginRenewal()
 }
 
 // beginRenewal begins an attempt, once none goes on. n.mu is held.
