@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -543,16 +545,17 @@ func TestEventSlogHookIsQuiet(t *testing.T) {
 	require.NotNil(t, redlock.SlogHook(nil))
 }
 
-// In an outage each node and each lost lock has a line, and besides there is one in 10 s, whatever is tried.
+// In an outage there is a line in 10 s, whatever is tried and lost, and the locks that were lost are counted.
 func TestEventSlogHookDoesNotFillTheLogInAnOutage(t *testing.T) {
 	for name, fail := range map[string]func(c *testcluster.Cluster) error{
 		"down":    (*testcluster.Cluster).Stop,
-		"hanging": func(c *testcluster.Cluster) error { return c.SetError("LOADING x") },
+		"hanging": (*testcluster.Cluster).Hang,
+		"refuses": func(c *testcluster.Cluster) error { return c.SetError("LOADING x") },
 	} {
 		runInBubble(t, name, 3, func(t *testing.T, c *testcluster.Cluster) {
 			var out bytes.Buffer
 			r := newWarm(t, c, redlock.WithHook(redlock.SlogHook(slog.New(slog.NewTextHandler(&out, nil)))))
-			for i := range 3 {
+			for i := range 30 {
 				tryLock(t, r, []string{fmt.Sprint("kept:", i)}, ttl).KeepAlive(t.Context())
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -561,18 +564,43 @@ func TestEventSlogHookDoesNotFillTheLogInAnOutage(t *testing.T) {
 			time.Sleep(10 * time.Second)
 			require.NoError(t, fail(c))
 			wait()
-			other := 0
-			for line := range strings.Lines(out.String()) {
-				if !strings.Contains(line, " node=") && !strings.Contains(line, "a lock that was kept is lost") {
-					other++
-				}
-			}
-			assert.LessOrEqual(t, other, 12, out.String())
-			assert.Greater(t, other, 3, out.String())
+			lines := slices.Collect(strings.Lines(out.String()))
+			assert.LessOrEqual(t, len(lines), 1+12, out.String())
+			assert.Greater(t, len(lines), 3, out.String())
 			if name == "down" {
-				assert.Contains(t, out.String(), "(0 of 3 nodes left, a quorum is 2)")
+				assert.Contains(t, lines[0], "(2 of 3 nodes left, a quorum is 2)")
 			}
+			lost := strings.Count(out.String(), "a lock that was kept is lost")
+			for _, m := range regexp.MustCompile(`locks_lost=(\d+)`).FindAllStringSubmatch(out.String(), -1) {
+				n, err := strconv.Atoi(m[1])
+				require.NoError(t, err)
+				lost += n
+			}
+			assert.Equal(t, 30, lost, out.String())
 		})
+	}
+}
+
+// What was left out in an outage is told when a node is back, if no other line has come.
+func TestEventSlogHookTellsWhatItHasLeftOut(t *testing.T) {
+	var out bytes.Buffer
+	hook, now := redlock.SlogHook(slog.New(slog.NewTextHandler(&out, nil))), time.Now()
+	for _, e := range []redlock.Event{
+		{Kind: redlock.EventNodeDown, Node: "a"},
+		{Kind: redlock.EventNodeDown, Node: "b"},
+		{Kind: redlock.EventNodeDown, Node: "c"},
+		{Kind: redlock.EventHoldEnded, Err: redlock.ErrExpired},
+		{Kind: redlock.EventNodeUp, Node: "c"},
+		{Kind: redlock.EventNodeUp, Node: "a"},
+		{Kind: redlock.EventNodeUp, Node: "b"},
+	} {
+		e.Time = now
+		hook(t.Context(), e)
+	}
+	lines := slices.Collect(strings.Lines(out.String()))
+	require.Len(t, lines, 4, out.String())
+	for i, want := range []string{`lost" node=a`, `lost" node=b`, `back" node=a left_out=2 locks_lost=1`, `back" node=b`} {
+		assert.Contains(t, lines[i], want)
 	}
 }
 

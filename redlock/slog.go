@@ -18,15 +18,16 @@ const slogEvery = 10 * time.Second
 // all is well. It may be given to several Redlocks. It logs
 //
 //   - a node's loss, with how many are left, or that none of its votes comes in time (warning), and
-//     its return (info), once each;
+//     its return (info);
 //   - clients with other nodes (warning, or info where quorums always meet), and when that is over (info);
 //   - keys that a node has lost (warning), at most once a second for each node;
-//   - rounds that failed as there was no quorum, attempts that were turned away because of an overload,
-//     and that KeepAlive or Do may be about to lose a lock (warning): at most one line in 10 s for all of
-//     these, with the number of those left out, so that an outage does not fill the log;
+//   - what an outage is made of (warning): that more nodes are lost while one is, rounds without a quorum,
+//     attempts that were turned away because of an overload, locks that KeepAlive or Do may be about to lose,
+//     and those that have expired. There is at most one line in 10 s for all of these. It has the number of those
+//     left out and of locks lost among them, and so has the line of a node's return;
 //   - rounds that failed for other reasons (warning), at most one in 10 s for each operation and reason;
 //     a taken lock is logged at debug level;
-//   - each lock that KeepAlive or Do have lost (warning);
+//   - each lock that KeepAlive or Do have lost for another reason (warning);
 //   - releases of locks that had ended before (warning), at most one in 10 s.
 func SlogHook(logger *slog.Logger) Hook {
 	if logger == nil {
@@ -39,27 +40,33 @@ func SlogHook(logger *slog.Logger) Hook {
 type slogHook struct {
 	logger *slog.Logger
 
-	mu     sync.Mutex // one hook may be given to several Redlocks; the logger is called with it
-	down   map[string]bool
+	mu     sync.Mutex                   // one hook may be given to several Redlocks; the logger is called with it
+	down   map[string]bool              // nodes whose loss was logged
 	rounds map[string]*dispatch.Limiter // by operation and reason
+	lost   int                          // locks that no line has told of, in an outage
 }
+
+// outage is the one kind of all that an outage is made of.
+const outage = "outage"
 
 func (h *slogHook) log(ctx context.Context, e Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch e.Kind {
 	case EventNodeDown:
-		h.down[e.Node] = true
-		h.logger.WarnContext(ctx, "redlock: node lost", "node", e.Node, "error", e.Err)
+		if h.nodeWorse(ctx, e, "redlock: node lost") {
+			h.down[e.Node] = true
+		}
 	case EventNodeUnresponsive:
-		h.down[e.Node] = true
-		h.logger.WarnContext(ctx, "redlock: node does not vote in time", "node", e.Node, "error", e.Err)
+		if h.nodeWorse(ctx, e, "redlock: node does not vote in time") {
+			h.down[e.Node] = true
+		}
 	case EventKeysVanished:
 		h.logger.WarnContext(ctx, "redlock: node has lost keys", "node", e.Node, "error", e.Err)
 	case EventNodeUp:
 		if h.down[e.Node] {
 			delete(h.down, e.Node)
-			h.logger.InfoContext(ctx, "redlock: node is back", "node", e.Node)
+			h.logger.InfoContext(ctx, "redlock: node is back", h.withLeftOut(h.limiter(outage).Held(), "node", e.Node)...)
 		}
 	case EventNodeCleaned:
 		h.logger.DebugContext(ctx, "redlock: node cleaned up", "node", e.Node, "unknown", e.Unknown, "cleaned", e.Cleaned)
@@ -68,7 +75,7 @@ func (h *slogHook) log(ctx context.Context, e Event) {
 			h.failed(ctx, e, "redlock: round failed")
 		}
 	case EventHoldAtRisk:
-		h.limited(ctx, slog.LevelWarn, e, ErrNoQuorum.Error(), "redlock: a lock that is kept may be lost", "resources", e.Resources, "until", e.Until, "error", e.Err)
+		h.limited(ctx, slog.LevelWarn, e, outage, "redlock: a lock that is kept may be lost", "resources", e.Resources, "until", e.Until, "error", e.Err)
 	case EventHoldEnded:
 		h.holdEnded(ctx, e)
 	case EventReleased:
@@ -76,9 +83,9 @@ func (h *slogHook) log(ctx context.Context, e Event) {
 			h.failed(ctx, e, "redlock: a lock was not held to its release")
 		}
 	case EventOverloaded:
-		h.limited(ctx, slog.LevelWarn, e, ErrNoQuorum.Error(), "redlock: more locks are asked for than the nodes can serve", "turned_away", e.TurnedAway)
+		h.limited(ctx, slog.LevelWarn, e, outage, "redlock: more locks are asked for than the nodes can serve", "turned_away", e.TurnedAway)
 	case EventPolling:
-		h.logger.WarnContext(ctx, "redlock: no wake-ups from a node", "node", e.Node, "error", e.Err)
+		h.nodeWorse(ctx, e, "redlock: no wake-ups from a node")
 	case EventSetsDiffer:
 		level := slog.LevelWarn
 		if e.Set.QuorumsMeet {
@@ -91,13 +98,29 @@ func (h *slogHook) log(ctx context.Context, e Event) {
 	}
 }
 
-// holdEnded logs every loss: each may be work that went on without its lock.
-func (h *slogHook) holdEnded(ctx context.Context, e Event) {
-	level, text := slog.LevelDebug, "redlock: a lock is not kept any more"
-	if errors.Is(e.Err, ErrLost) {
-		level, text = slog.LevelWarn, "redlock: a lock that was kept is lost"
+// nodeWorse logs what a node is of less use for, and says whether it has. Once one is lost, what comes of others is
+// likely to be an outage, in which they may come and go all the time.
+func (h *slogHook) nodeWorse(ctx context.Context, e Event, text string) bool {
+	if len(h.down) > 0 && !h.down[e.Node] {
+		return h.limited(ctx, slog.LevelWarn, e, outage, text, "node", e.Node, "error", e.Err)
 	}
-	h.logger.Log(ctx, level, text, "resources", e.Resources, "held", e.Held, "until", e.Until, "error", e.Err)
+	h.logger.WarnContext(ctx, text, "node", e.Node, "error", e.Err)
+	return true
+}
+
+// holdEnded logs losses: each may be work that went on without its lock. An outage has all locks expire.
+func (h *slogHook) holdEnded(ctx context.Context, e Event) {
+	args := []any{"resources", e.Resources, "held", e.Held, "until", e.Until, "error", e.Err}
+	switch {
+	case errors.Is(e.Err, ErrExpired):
+		if !h.limited(ctx, slog.LevelWarn, e, outage, "redlock: a lock that was kept is lost", args...) {
+			h.lost++
+		}
+	case errors.Is(e.Err, ErrLost):
+		h.logger.WarnContext(ctx, "redlock: a lock that was kept is lost", args...)
+	default:
+		h.logger.DebugContext(ctx, "redlock: a lock is not kept any more", args...)
+	}
 }
 
 func (h *slogHook) failed(ctx context.Context, e Event, text string) {
@@ -113,7 +136,7 @@ func (h *slogHook) failed(ctx context.Context, e Event, text string) {
 	}
 	kind := fmt.Sprint(e.Op, reason)
 	if errors.Is(reason, ErrNoQuorum) || errors.Is(reason, ErrExpired) {
-		kind = ErrNoQuorum.Error() // In an outage, they are one thing.
+		kind = outage
 	}
 	args := []any{"op", e.Op, "resources", e.Resources, "error", e.Err}
 	if len(e.Votes) > 0 {
@@ -122,24 +145,38 @@ func (h *slogHook) failed(ctx context.Context, e Event, text string) {
 	h.limited(ctx, level, e, kind, text, args...)
 }
 
-// limited logs one line of a kind in slogEvery.
-func (h *slogHook) limited(ctx context.Context, level slog.Level, e Event, kind, text string, args ...any) {
+// limited logs one line of a kind in slogEvery, and says whether it has.
+func (h *slogHook) limited(ctx context.Context, level slog.Level, e Event, kind, text string, args ...any) bool {
 	if !h.logger.Enabled(ctx, level) {
-		return
+		return false
 	}
+	leftOut, pass := h.limiter(kind).Pass(e.Time, slogEvery)
+	if !pass {
+		return false
+	}
+	h.logger.Log(ctx, level, text, h.withLeftOut(leftOut, args...)...)
+	return true
+}
+
+// withLeftOut says what was left out before a line, and that once.
+func (h *slogHook) withLeftOut(lines int, args ...any) []any {
+	if lines > 0 {
+		args = append(args, "left_out", lines)
+	}
+	if h.lost > 0 {
+		args = append(args, "locks_lost", h.lost)
+		h.lost = 0
+	}
+	return args
+}
+
+func (h *slogHook) limiter(kind string) *dispatch.Limiter {
 	l := h.rounds[kind]
 	if l == nil {
 		l = new(dispatch.Limiter)
 		h.rounds[kind] = l
 	}
-	leftOut, pass := l.Pass(e.Time, slogEvery)
-	if !pass {
-		return
-	}
-	if leftOut > 0 {
-		args = append(args, "left_out", leftOut)
-	}
-	h.logger.Log(ctx, level, text, args...)
+	return l
 }
 
 func voteStrings(votes []Vote) []string {

@@ -26,3 +26,11 @@ func (l *Limiter) Pass(now time.Time, every time.Duration) (before int, pass boo
 	l.last, l.before = now, 0
 	return before, true
 }
+
+// Held returns how many events have not passed since the last one that did, and counts from 0 again.
+func (l *Limiter) Held() (before int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	before, l.before = l.before, 0
+	return before
+}
