@@ -179,7 +179,7 @@ func TestWhatIsBrokenIsNoticed(t *testing.T) {
 // requireNoticed breaks something for longer and longer: on a busy machine, little happens in a few seconds.
 func requireNoticed(t *testing.T, name string, b plan.Broken) {
 	t.Helper()
-	for took := 3 * time.Second; ; took *= 2 {
+	for took := max(3*time.Second, b.Takes); ; took *= 2 {
 		p, err := plan.Draw(1, "none", took, func(string) bool { return true })
 		require.NoError(t, err)
 		require.NoError(t, p.Break(name))
@@ -187,7 +187,7 @@ func requireNoticed(t *testing.T, name string, b plan.Broken) {
 		if v.Says(b.Rule, b.Says) {
 			return
 		}
-		require.Less(t, took, 40*time.Second, "%s: %s", b.What, v)
+		require.Less(t, took, max(40*time.Second, 2*b.Takes), "%s: %s", b.What, v)
 		testkit.AwaitCalm(t)
 	}
 }

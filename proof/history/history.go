@@ -48,6 +48,9 @@ const (
 	// and End are the ends of the function that it called, or of the call that it refused.
 	Guarded Kind = "guarded"
 
+	// Sets says that a client was told of another one with other nodes: Err. With OK, their quorums always meet.
+	Sets Kind = "sets"
+
 	// Enter and Leave are the ends of a critical section: Lock, Resources. Enter is written before the first thing
 	// that the section does, Leave after the last one.
 	Enter Kind = "enter"

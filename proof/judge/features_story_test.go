@@ -130,6 +130,10 @@ var brokenFeatures = []tale{
 	{"a Guard refuses who is first", []string{"guard"}, func(s *story) {
 		s.guarded(s.lock("c1", 0, 5, 1, "g"), 10, 11, false)
 	}},
+	{"another client has other nodes", []string{"sets"}, func(s *story) {
+		s.add(history.Event{Kind: history.Up, Client: "c1"})
+		s.add(history.Event{At: ms(5), Kind: history.Sets, Client: "c1", Err: "c2 has d instead of c"})
+	}},
 	{"the label of another one", []string{"owners"}, func(s *story) {
 		s.lock("c1", 0, 5, 1, "a")
 		s.tells("c3", 10)
@@ -216,6 +220,10 @@ var correctFeatures = []tale{
 		s.guarded(one, 1009, 1012, false)
 		s.guarded(two, 1010, 1011, true)
 		s.guarded(two, 1020, 1021, true)
+	}},
+	{"a set grows by a node", []string{"sets"}, func(s *story) {
+		s.add(history.Event{Kind: history.Up, Client: "c1"})
+		s.add(history.Event{At: ms(5), Kind: history.Sets, Client: "c1", OK: true, Err: "c2 also has d"})
 	}},
 	{"the label of a holder", []string{"owners"}, func(s *story) {
 		s.lock("c1", 1, 5, 1, "a")

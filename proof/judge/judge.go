@@ -110,6 +110,10 @@ var rules = []rule{
 		"docs/errors.md", false, owners,
 	},
 	{
+		"sets", "Nobody is told of another client with other nodes where there is none, whatever the nodes do.",
+		"docs/safety.md#clients-with-other-nodes", false, otherSets,
+	},
+	{
 		"complete", "The history says how everything ended, and could have happened as it says.",
 		"proof/history/history.go", false, complete,
 	},

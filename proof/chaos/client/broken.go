@@ -62,6 +62,8 @@ var broken = map[string]behaviour{
 	"keys-left":   (*client).leavesKeys,
 	"unheard":     (*client).saysNothing,
 
+	"other-nodes": (*client).hasOneNode,
+
 	// A client says that it has asked for something more than a lock, and has not.
 	"min-hold": func(c *client, ctx context.Context, _ *rand.Rand, resources []string) {
 		e := history.Event{Resources: resources[:1], MinHold: int64(500 * time.Millisecond)}
@@ -288,5 +290,19 @@ func takesThree(of permits) behaviour {
 			rest(ctx, c.ttl/4)
 			c.unlock(ctx, h)
 		}
+	}
+}
+
+// hasOneNode leaves notes of a set whose quorums need not meet that of the run's nodes. Without a lock nobody would
+// read them.
+func (c *client) hasOneNode(ctx context.Context, rng *rand.Rand, resources []string) {
+	lib, err := redlock.New([]redlock.Node{redlock.NewNode(c.cfg.Nodes[0])}, redlock.WithNodeTimeout(c.nodeTimeout()))
+	if err != nil {
+		return
+	}
+	defer func() { _ = lib.Close(context.Background()) }()
+	_ = lib.Ready(ctx) // It connects.
+	for rest(ctx, 100*time.Millisecond) {
+		c.tries(ctx, rng, resources)
 	}
 }

@@ -174,7 +174,7 @@ func (c *client) admit(node int) {
 // callKey is the key of a call's number in its context, which the hook gets.
 type callKey struct{}
 
-// hook tells what calls do not return: how nodes voted, who waits, and the extensions of KeepAlive.
+// hook tells what calls do not return: how nodes voted, who waits, the extensions of KeepAlive, and of sets.
 func (c *client) hook(ctx context.Context, e redlock.Event) {
 	if c.cfg.Quiet {
 		return // What is known of calls would grow.
@@ -188,6 +188,8 @@ func (c *client) hook(ctx context.Context, e redlock.Event) {
 		c.rec.Log(history.Event{At: at, Kind: history.Wait, Call: call})
 	case e.Kind == redlock.EventExtended && e.Kept:
 		c.logExtension(e, at)
+	case e.Kind == redlock.EventSetsDiffer:
+		c.rec.Log(history.Event{At: at, Kind: history.Sets, OK: e.Set.QuorumsMeet, Err: e.Set.String()})
 	}
 }
 

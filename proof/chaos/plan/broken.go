@@ -19,6 +19,8 @@ type Broken struct {
 	Forgets string
 	// MaxTTL is for how long nodes are to abstain, whatever clients do.
 	MaxTTL time.Duration
+	// Takes is how long it goes on at least before anybody can notice.
+	Takes time.Duration
 }
 
 // AllBroken are the ways to break something, by name.
@@ -57,6 +59,7 @@ var AllBroken = map[string]Broken{
 	"wanted":      {Rule: "wanted", What: "a holder does not hear who waits", Client: "wanted"},
 	"permits":     {Rule: "permits", Says: "are held", What: "clients count one permit more than there are", Client: "permits"},
 	"period":      {Rule: "permits", Says: "were got from", What: "clients give permits back before their period is over", Client: "period"},
+	"other-nodes": {Rule: "sets", What: "a client has one node alone", Client: "other-nodes", Takes: 50 * time.Second},
 	"guard":       {Rule: "guard", What: "a client writes without asking its Guard", Client: "guard"},
 	"owner":       {Rule: "owners", What: "a client has the label of another one", Client: "owner"},
 	"unheard":     {Rule: "complete", What: "a client does not tell of its locks", Client: "unheard"},
