@@ -176,7 +176,7 @@ func (n *Node) serve(p *pipeline) (*pipeline, error) {
 			<-old.writerDone
 			old.discard()
 		})
-		n.subscription.drop(true)
+		n.subscription.drop()
 		p = p.successor
 	}
 }

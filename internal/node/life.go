@@ -112,7 +112,7 @@ func (n *Node) endPipeline(p *pipeline, why error) {
 	for _, q := range failed {
 		q.deliver(Outcome{Err: why}, time.Now())
 	}
-	n.subscription.drop(false)
+	n.subscription.drop()
 	late := time.AfterFunc(n.ConnectTimeout, n.stopWaitingForPool)
 	defer late.Stop()
 	<-p.writerDone
