@@ -64,29 +64,29 @@ func (co *core) connected(ctx context.Context) error {
 type nodeObserver struct {
 	r        *core
 	name     string
+	wasUp    atomic.Bool
 	vanished dispatch.Limiter // of the events about keys that have
 }
 
 func (o *nodeObserver) Up() {
+	o.wasUp.Store(true)
 	o.r.notes.begin()
 	o.send(Event{Kind: EventNodeUp})
 }
 
 func (o *nodeObserver) Lost(why error) {
 	o.send(Event{Kind: EventNodeDown, Err: fmt.Errorf("%w (%d of %d nodes left, a quorum is %d)", why, o.r.ready.Up(), len(o.r.nodes), o.r.need)})
+	if o.r.defaults.hook == nil && !o.r.defaults.silent && !o.wasUp.Load() { // A first attempt has failed. The second gets its time.
+		time.AfterFunc(2*o.r.defaults.connectTimeout, func() { o.warnIfNeverUp(why) })
+	}
 }
 
-// NeverUp logs what nobody may notice otherwise, as the other nodes make a quorum. A hook has had EventNodeDown.
-func (o *nodeObserver) NeverUp(why error) {
-	if o.r.defaults.hook != nil || o.r.defaults.silent {
+// warnIfNeverUp logs what nobody may notice otherwise, as the other nodes make a quorum.
+func (o *nodeObserver) warnIfNeverUp(why error) {
+	if o.wasUp.Load() || o.r.calls.Ended(context.Background()) != nil {
 		return
 	}
-	up := 0
-	for _, n := range o.r.nodes {
-		if n.Status().Up {
-			up++
-		}
-	}
+	up := o.r.ready.Up()
 	left := "with one more failure nothing can be locked"
 	switch spare := up - o.r.need; {
 	case spare < 0:

@@ -6,10 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/seed6c881748/redlock/internal/brief"
 	"github.com/seed6c881748/redlock/internal/node"
+	"github.com/seed6c881748/redlock/internal/quarantine"
 )
 
 // Admit ends the quarantine of the named nodes and has them adopt this client's number of nodes
@@ -66,6 +69,54 @@ func (r *Redlock) Admit(ctx context.Context, nodes ...string) error {
 		failed = append(failed, fmt.Errorf("redlock: admit: %w", err))
 	}
 	return errors.Join(failed...)
+}
+
+// Ready returns nil if a quorum of nodes is connected and would vote, as far as is known: nodes that do not vote
+// in time ([NodeStats].Unresponsive), are in quarantine or are set up for another number of nodes do not count.
+// It is for a readiness probe: whether work that needs locks should be sent here. It says nothing about whether
+// this process is well, and a restart cures none of it, so never make it a liveness probe.
+//
+// It begins to connect to nodes that nobody has needed yet, and waits as [Redlock.TryLock] does: at most the
+// connect timeout, while a quorum may still be made of nodes of which nothing bad is known. Nodes that abstained
+// when they were last heard are asked whether they still do, which takes at most the node timeout. Otherwise it
+// does no I/O. A node that hangs while nobody uses it is noticed within 20 s.
+//
+// The error matches ErrNoQuorum and names each node that gives no vote, with why, but no credentials; or it is
+// ErrClosed, or the context's. It may be called at any time.
+func (r *Redlock) Ready(ctx context.Context) error {
+	if err := misused(ctx, r.invalid()); err != nil {
+		return err
+	}
+	if err := r.calls.Enter(); err != nil {
+		return err
+	}
+	defer r.calls.Exit()
+	err := r.connected(ctx)
+	var all sync.WaitGroup
+	for _, n := range r.nodes {
+		// An Admit has ended that, of which only locks would hear. And no work comes here that would lock, as long as
+		// this process is not ready.
+		if n.Status().Abstains != nil {
+			all.Go(func() { _ = n.Call(ctx, quarantine.LookCommand, r.defaults.nodeTimeout) })
+		}
+	}
+	all.Wait()
+	if err = cmp.Or(err, ctx.Err()); err != nil {
+		return fmt.Errorf("redlock: ready: %w", err)
+	}
+	var missing []string
+	for _, n := range r.nodes {
+		s := n.Status()
+		if why := cmp.Or(s.Unresponsive, s.Abstains, n.Unreached()); why != nil {
+			missing = append(missing, n.Name+": "+plain(why))
+		}
+	}
+	votes := len(r.nodes) - len(missing)
+	if votes >= r.need {
+		return nil
+	}
+	return &caseError{fmt.Sprintf("redlock: not ready: %d of %s would vote, %d needed (%s)",
+		votes, brief.Count(len(r.nodes), "node"), r.need, strings.Join(missing, "; ")), ErrNoQuorum}
 }
 
 // An Inspection says who holds one resource, node by node. It is a snapshot, of each node at a

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed6c881748/redlock/internal/brief"
 	"github.com/seed6c881748/redlock/internal/conn"
 	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/sets"
@@ -21,53 +22,87 @@ import (
 // This file is about the notes that clients leave on nodes, of which set of nodes they have, and about what those of
 // others say. No call waits for any of it.
 
-// notesEvery is how often a client looks at the notes, ± 20 %. The first two looks come sooner.
-const notesEvery = 10 * time.Second
+// A SetDifference says that another client of a node was given other nodes than this one, although both use the same
+// prefix; or that two addresses of this client lead to one server. Servers count here, not names: a server is known
+// by the run_id of its INFO, and one that hides it, or was never reached, could be any.
+type SetDifference struct {
+	Who   string   // who has the other set, or one of them: the label of its WithOwner, or host:pid; empty with Twice
+	Node  string   // where its note lies, which a node of both is
+	Nodes []string // the other's, by the names that it gives them
 
-// notesPause is when a node is asked again that does not tell who it is, or forbids to ask.
-const notesPause = 10 * time.Minute
+	OnlyHere  []string // this client's nodes that the other has not
+	OnlyThere []string // the other's nodes that this client has not
+	Twice     []string // this client's nodes that are one server
 
-// notesScript answers as sets.Parse reads it; nothing is a no.
-var notesScript = node.NewScript("notes", node.Code(sets.Script), func(reply any) node.Outcome {
-	text, ok := reply.([]byte)
+	// QuorumsMeet is whether any quorum of the one set has a node in common with any of the other, as when one node
+	// is added or taken away: a lock of the one then keeps out the other. If not, both can get it.
+	QuorumsMeet bool
+
+	Since time.Time // when it was first seen
+	Seen  time.Time // when it was last seen
+}
+
+// String says it in a sentence.
+func (d SetDifference) String() string {
+	here, there := strings.Join(d.OnlyHere, ", "), strings.Join(d.OnlyThere, ", ")
+	what := ""
 	switch {
-	case !ok:
-		return node.Unexpected("notes", reply)
-	case len(text) == 0:
-		return node.Outcome{Stance: node.No}
+	case len(d.Twice) > 0:
+		return fmt.Sprintf("%s lead to one server, which votes for each and fails for all", strings.Join(d.Twice, " and "))
+	case here == there:
+		what = "finds another server at " + here
+	case here == "":
+		what = "also has " + there
+	case there == "":
+		what = "does not have " + here
 	default:
+		what = fmt.Sprintf("has %s instead of %s", there, here)
+	}
+	result := "both can get a lock at once, unless the prefixes or resources differ on purpose: then WithSetName says so"
+	if d.QuorumsMeet {
+		result = "their quorums always meet, as while a set is changed by one node"
+	}
+	return fmt.Sprintf("%s, a client of %s with %s, %s: %s", d.Who, d.Node, brief.Count(len(d.Nodes), "node"), what, result)
+}
+
+const (
+	// notesEvery is how often a client looks at the notes, ± 20 %. The first look comes sooner.
+	notesEvery = 10 * time.Second
+
+	// notesPause is when a node is asked again that does not tell who it is, or forbids to ask.
+	notesPause = 10 * time.Minute
+)
+
+// notesScript answers as sets.Parse reads it.
+var notesScript = node.NewScript("notes", node.Code(sets.Script), func(reply any) node.Outcome {
+	if text, ok := reply.([]byte); ok {
 		return node.Outcome{Stance: node.Yes, Value: string(text)}
 	}
+	return node.Unexpected("notes", reply)
 })
 
 // notes are what a Redlock knows of its own set and of others.
 type notes struct {
 	co         *core
 	label, who string
-	names      []string // of the nodes
 	key        any
 	once       sync.Once
 	timer      *time.Timer
 
 	mu     sync.Mutex
 	closed bool
-	asked  bool          // answers are on their way
-	next   time.Duration // from one look to the next
-	doubts bool          // a node's clock has not gone on as this client's
+	asked  time.Time // when the nodes were
 	nodes  []noted
 	found  map[string]*found
 }
 
-// noted is what is known of a node.
+// noted is what a node has told.
 type noted struct {
-	run                string // of its server; empty: it is not known
-	started, confirmed time.Time
+	sets.Reading // without a Run it is not known
 
-	heard  bool          // it has answered in this look
-	shown  time.Duration // by its clock, at read; a client that stood still, and what was late, are known by it
-	read   time.Time     // zero: never
-	others []sets.Note   // what lay there then
-	pause  time.Time     // until when it is not asked again, since it does not tell
+	name  string
+	read  time.Time
+	pause time.Time // until when it is not asked again, since it does not tell
 }
 
 // found is a difference that was seen. It is told when it was seen again, in a note that was written anew: a single
@@ -83,10 +118,10 @@ func newNotes(co *core) *notes {
 	host, _ := os.Hostname()
 	k := &notes{
 		co: co, label: co.defaults.setName, who: cmp.Or(co.defaults.owner, fmt.Sprintf("%s:%d", host, os.Getpid())),
-		key: co.defaults.prefix + reservedMark + sets.Mark, next: notesEvery / 2, nodes: make([]noted, len(co.nodes)), found: make(map[string]*found),
+		key: co.defaults.prefix + reservedMark + sets.Mark, found: make(map[string]*found),
 	}
 	for _, n := range co.nodes {
-		k.names = append(k.names, n.Name)
+		k.nodes = append(k.nodes, noted{name: n.Name})
 	}
 	k.timer = time.AfterFunc(math.MaxInt64, k.look)
 	k.timer.Stop()
@@ -94,12 +129,9 @@ func newNotes(co *core) *notes {
 }
 
 // begin has the first look come, once a node is connected. It is called with that node's mutex held.
-func (k *notes) begin() { k.once.Do(k.later) }
+func (k *notes) begin() { k.once.Do(func() { k.lookIn(notesEvery / 2) }) }
 
-func (k *notes) later() {
-	k.timer.Reset(k.next*4/5 + rand.N(k.next*2/5))
-	k.next = notesEvery
-}
+func (k *notes) lookIn(d time.Duration) { k.timer.Reset(d*4/5 + rand.N(d*2/5)) }
 
 func (k *notes) close() {
 	k.once.Do(func() {})
@@ -109,132 +141,113 @@ func (k *notes) close() {
 	k.timer.Stop()
 }
 
-// look asks all nodes that are connected, and then compares what they have answered in time.
+// look asks all nodes that are connected, and says what was not seen any more.
 func (k *notes) look() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	switch k.asked = !k.asked; {
-	case k.closed:
-	case k.asked:
-		now := time.Now()
-		mine := k.mine(now)
-		for i := range k.nodes {
-			if n := &k.nodes[i]; now.After(n.pause) {
-				n.heard = false
-				k.co.nodes[i].Aside(i, node.Command{Script: notesScript, Keys: []any{k.key}, Args: n.ask(&mine, now)}, k)
-			}
-		}
-		k.timer.Reset(sets.Late)
-	default:
-		k.judge()
-		k.later()
+	if k.closed {
+		return
 	}
+	k.asked = time.Now()
+	mine := k.mine(k.asked)
+	for i := range k.nodes {
+		if n := &k.nodes[i]; k.asked.After(n.pause) {
+			k.co.nodes[i].Aside(i, node.Command{Script: notesScript, Keys: []any{k.key}, Args: n.ask(&mine, k.asked)}, k)
+		}
+	}
+	for key, f := range k.found {
+		if k.asked.Sub(f.Seen) > 2*sets.Life {
+			delete(k.found, key)
+			k.tell(EventSetsAgree, f)
+		}
+	}
+	k.lookIn(notesEvery)
 }
 
 // ask has the set noted on a node, unless a note that says the same need not be renewed yet.
 func (n *noted) ask(mine *sets.Set, now time.Time) []any {
 	age := now.Sub(n.read)
-	if n.run == "" || slices.ContainsFunc(n.others, func(o sets.Note) bool { return o.Age+age <= sets.Life/2 && mine.IsIn(&o.Set) }) {
-		return sets.Read(sets.Life)
+	if n.Run == "" || slices.ContainsFunc(n.Notes, func(o sets.Note) bool { return o.Age+age <= sets.Life/2 && mine.IsIn(&o.Set) }) {
+		return sets.Read()
 	}
-	return sets.Write(sets.Life, n.shown+age, mine)
+	return sets.Write(n.Now+age, mine)
 }
 
 // mine is the set as this client knows it.
 func (k *notes) mine(now time.Time) sets.Set {
 	s := sets.Set{Label: k.label, Who: k.who}
-	for i, n := range k.nodes {
-		server := sets.Server{Name: k.names[i], Run: n.run}
-		if n.run != "" {
-			server.Started, server.Confirmed = now.Sub(n.started), now.Sub(n.confirmed)
+	for _, n := range k.nodes {
+		server := sets.Server{Name: n.name, Run: n.Run}
+		if n.Run != "" {
+			server.Confirmed = now.Sub(n.read)
+			server.Started = n.Uptime + server.Confirmed
 		}
 		s.Servers = append(s.Servers, server)
 	}
 	return s
 }
 
-// Receive takes a node's answer. Without one, it is as it was last seen.
+// Receive takes a node's answer, and compares the set with those that lie there. Without an answer in time, the node is as
+// it was last seen.
 func (k *notes) Receive(i int, out node.Outcome, at time.Time) {
 	r, ok := sets.Parse(out.Value)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	n, code := &k.nodes[i], conn.ErrorCode(out.Err)
 	switch {
-	case ok:
-		k.doubts = !n.hear(r, at) || k.doubts
-		if r.Wrote {
-			k.co.nodes[i].Wrote()
-		}
-	case out.Stance == node.No:
-		*n = noted{pause: at.Add(notesPause)}
-	case code == "NOPERM" || code == "ERR":
+	case !ok && (out.Err == nil || code == "NOPERM" || code == "ERR"):
 		n.pause = at.Add(notesPause)
+	case !ok || at.Sub(k.asked) > sets.Late:
+	case n.hear(r, at):
+		for _, d := range k.differences(n, at) {
+			k.see(d)
+		}
+	default: // This process may have stood still: it only knows what it has heard since.
+		for j := range k.nodes {
+			if j != i {
+				k.nodes[j].Reading = sets.Reading{}
+			}
+		}
 	}
 }
 
 // hear takes what was read, and says whether the node's clock has gone on as this client's.
 func (n *noted) hear(r sets.Reading, at time.Time) bool {
-	started, off := at.Add(-r.Uptime), r.Now-n.shown-at.Sub(n.read)
-	if r.Run == n.run && n.started.After(started) {
-		started = n.started // Its clock was set forward.
+	since := at.Sub(n.read)
+	if r.Run == n.Run {
+		r.Uptime = min(r.Uptime, n.Uptime+since) // Its clock may have been set forward.
 	}
-	known := !n.read.IsZero()
-	*n = noted{run: r.Run, started: started, confirmed: at, heard: true, shown: r.Now, read: at, others: r.Notes}
-	return !known || off.Abs() <= sets.Late
+	goesOn := n.Run == "" || (r.Now-n.Now-since).Abs() <= sets.Late
+	n.Reading, n.read = r, at
+	return goesOn
 }
 
-// judge compares the set with those that a look has found. mu is held.
-func (k *notes) judge() {
-	now := time.Now()
-	if k.doubts { // This process may have stood still: it only knows what it has heard since.
-		k.doubts = false
-		for i := range k.nodes {
-			if !k.nodes[i].heard {
-				k.nodes[i] = noted{pause: k.nodes[i].pause}
-			}
-		}
-		return
-	}
-	for _, d := range k.differences(now) {
-		k.see(d)
-		for i, name := range k.names {
-			if slices.Contains(d.OnlyHere, name) && slices.Contains(d.OnlyThere, name) {
-				k.co.nodes[i].LookAgain()
-			}
-		}
-	}
-	for key, f := range k.found {
-		if now.Sub(f.Seen) > 2*sets.Life {
-			delete(k.found, key)
-			k.tell(EventSetsAgree, f)
-		}
-	}
-}
-
-// differences returns those that were read on each node. mu is held.
-func (k *notes) differences(now time.Time) (all []*found) {
+// differences returns those that were read on a node just now. mu is held.
+func (k *notes) differences(n *noted, now time.Time) (all []*found) {
 	mine := k.mine(now)
 	if names := mine.Twice(); len(names) > 0 {
 		all = append(all, &found{SetDifference: SetDifference{Twice: names, Since: now, Seen: now}, written: now})
 	}
-	for i, n := range k.nodes {
-		for _, other := range n.others {
-			theirs := other.Aged(now.Sub(n.read))
-			d := sets.Compare(&mine, &theirs)
-			if !n.heard || theirs.Label != mine.Label || len(d.Mine)+len(d.Theirs) == 0 {
-				continue
-			}
+	for _, other := range n.Notes {
+		here, there, meet := sets.Compare(&mine, &other.Set)
+		if other.Label == mine.Label && len(here)+len(there) > 0 {
 			all = append(all, &found{SetDifference: SetDifference{
-				Who: theirs.Who, Node: k.names[i], Nodes: theirs.Names(),
-				OnlyHere: d.Mine, OnlyThere: d.Theirs, QuorumsMeet: d.Meet, Since: now, Seen: now,
-			}, written: n.read.Add(-other.Age)})
+				Who: other.Who, Node: n.name, Nodes: other.Names(),
+				OnlyHere: here, OnlyThere: there, QuorumsMeet: meet, Since: now, Seen: now,
+			}, written: now.Add(-other.Age)})
 		}
 	}
 	return all
 }
 
-// see notes a difference that was read. mu is held.
+// see notes a difference that was read, and has addresses be looked at again at which others find another server.
+// mu is held.
 func (k *notes) see(d *found) {
+	for i, n := range k.nodes {
+		if slices.Contains(d.OnlyHere, n.name) && slices.Contains(d.OnlyThere, n.name) {
+			k.co.nodes[i].LookAgain()
+		}
+	}
 	f := k.found[d.key()]
 	if f == nil {
 		k.found[d.key()] = d
@@ -256,7 +269,7 @@ func (k *notes) tell(kind EventKind, f *found) {
 	if !f.told {
 		return
 	}
-	d := f.clone()
+	d := f.SetDifference
 	e := Event{Kind: kind, Node: d.Node, Set: &d}
 	if kind == EventSetsDiffer {
 		e.Err = errors.New(d.String())
@@ -270,7 +283,7 @@ func (k *notes) standing() (all []SetDifference) {
 	defer k.mu.Unlock()
 	for _, f := range k.found {
 		if f.told {
-			all = append(all, f.clone())
+			all = append(all, f.SetDifference)
 		}
 	}
 	slices.SortFunc(all, func(a, b SetDifference) int {
@@ -279,23 +292,20 @@ func (k *notes) standing() (all []SetDifference) {
 	return all
 }
 
-// setDifferences returns those in what the nodes of these names have answered to readSets just now.
+// setDifferences returns those in what the nodes of these names have answered to sets.Question just now.
 func setDifferences(label string, names, answers []string) (all []SetDifference) {
-	k, now := &notes{label: label, names: names, nodes: make([]noted, len(names))}, time.Now()
-	for i, answer := range answers {
-		if r, ok := sets.Parse(answer); ok {
-			k.nodes[i].hear(r, now)
-		}
+	k, now, seen := &notes{label: label}, time.Now(), make(map[string]bool)
+	for i, name := range names {
+		r, _ := sets.Parse(answers[i])
+		k.nodes = append(k.nodes, noted{Reading: r, name: name, read: now})
 	}
-	for _, d := range k.differences(now) {
-		if !slices.ContainsFunc(all, func(a SetDifference) bool { return a.key() == d.key() }) {
-			all = append(all, d.SetDifference)
+	for i := range k.nodes {
+		for _, d := range k.differences(&k.nodes[i], now) {
+			if !seen[d.key()] {
+				seen[d.key()] = true
+				all = append(all, d.SetDifference)
+			}
 		}
 	}
 	return all
-}
-
-// readSets is the command that reads a node's notes. space is what the library's own keys begin with.
-func readSets(space string) []any {
-	return append([]any{"EVAL", notesScript.Source, 1, space + sets.Mark}, sets.Read(sets.Life)...)
 }

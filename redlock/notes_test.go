@@ -131,7 +131,7 @@ func TestADifferenceIsTold(t *testing.T) {
 		for i, n := range c.Nodes[:3] {
 			conn, err := n.Conn(t.Context())
 			require.NoError(t, err)
-			cmd := readSets(reservedMark)
+			cmd := sets.Question(reservedMark)
 			answers[i], err = redis.String(conn.Do(cmd[0].(string), cmd[1:]...))
 			require.NoError(t, err)
 			require.NoError(t, conn.Close())
@@ -321,16 +321,14 @@ func TestAClientThatStoodStillKnowsNothing(t *testing.T) {
 		r.notes.mu.Lock()
 		for i := range r.notes.nodes {
 			n := &r.notes.nodes[i]
-			for _, at := range []*time.Time{&n.started, &n.confirmed, &n.read} {
-				*at = at.Add(30 * time.Minute)
-			}
+			n.read = n.read.Add(30 * time.Minute)
 		}
 		r.notes.mu.Unlock()
 		r.notes.timer.Reset(0)
 		time.Sleep(5 * time.Minute)
 		assert.Empty(t, far.all())
 		assert.Empty(t, to.all())
-		assert.Empty(t, r.notes.nodes[1].run)
+		assert.Empty(t, r.notes.nodes[1].Run)
 	})
 }
 
@@ -343,7 +341,7 @@ func TestANoteThatComesLateIsNotWritten(t *testing.T) {
 		now := time.Duration(time.Now().UnixNano())
 		write := func(at time.Duration, who string) sets.Reading {
 			s := &sets.Set{Who: who, Servers: []sets.Server{{Name: who, Run: who}}}
-			text, err := redis.String(conn.Do("EVAL", append([]any{node.Code(sets.Script), 1, "k"}, sets.Write(sets.Life, at, s)...)...))
+			text, err := redis.String(conn.Do("EVAL", append([]any{node.Code(sets.Script), 1, "k"}, sets.Write(at, s)...)...))
 			require.NoError(t, err)
 			r, ok := sets.Parse(text)
 			require.True(t, ok)

@@ -206,7 +206,7 @@ func WithConnectTimeout(d time.Duration) Option {
 //
 // No request fails, and no event is sent: the new connection is made ready while the old one
 // serves, and takes over with its last answer. If that does not come within the node timeout, or
-// no second connection can be had, the old one goes on, and the next attempt comes soon. With a
+// no second connection can be had, the old one goes on, and the next attempt comes 30 s later. With a
 // *redis.Pool the new connection is made by its Dial, and not one that it has kept; the pool has a
 // place for it if MaxActive is at least two, or three while callers wait. Connections of other
 // pools must be new ones when GetContext returns them.
@@ -305,6 +305,13 @@ func WithOwner(label string) Option {
 func WithPrefix(p string) Option {
 	wrong := wrongIf(strings.Contains(p, reservedMark), "prefix %q: %q is reserved", p, reservedMark)
 	return forNew("WithPrefix", option(wrong, func(o *options) { o.prefix = p }))
+}
+
+// WithSetName names the set of nodes. Clients that share a node and a prefix, but were given other nodes, are told of
+// each other (EventSetsDiffer), but not if their sets have other names, or one has none: it is for services that share
+// a node on purpose, and no resource. It excludes nobody from anything. For New only. Default: no name.
+func WithSetName(name string) Option {
+	return forNew("WithSetName", option(wrongIf(len(name) > 100, "set name of %d bytes: must not exceed 100", len(name)), func(o *options) { o.setName = name }))
 }
 
 // WithQuarantine keeps out second holders when nodes lose data. A node that may have forgotten

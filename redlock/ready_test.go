@@ -192,8 +192,8 @@ func TestNodeThatWasNeverUpIsLoggedOnce(t *testing.T) {
 		n, wrong int
 		left     string
 	}{
-		{3, 1, "with one more failure nothing can be locked node=first-day-node3 error=no such host connected=2 nodes=3 quorum=2"},
-		{5, 1, "1 more may fail before nothing can be locked node=first-day-node5 error=no such host connected=4 nodes=5 quorum=3"},
+		{3, 1, "with one more failure nothing can be locked node=first-day-node3 error=not connected: no such host connected=2 nodes=3 quorum=2"},
+		{5, 1, "1 more may fail before nothing can be locked node=first-day-node5 error=not connected: no such host connected=4 nodes=5 quorum=3"},
 		{3, 2, "nothing can be locked node=first-day-node"},
 	} {
 		inBubble(t, tt.n, func(t *testing.T, c *testcluster.Cluster) {

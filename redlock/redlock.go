@@ -281,7 +281,6 @@ func init() {
 	settings.OnBehalf = func(since *waiting.Since) any {
 		return option(nil, func(o *options) { o.onBehalf = since })
 	}
-	settings.ReadSets = readSets
 	settings.SetDifferences = func(label string, names, answers []string) any { return setDifferences(label, names, answers) }
 	settings.Use = func(l any) { l.(*Lock).use() }
 	settings.Unused = func(l any) { l.(*Lock).claim.keptUntil.Store(nil) }

@@ -242,6 +242,7 @@ func TestConnectionAgeKeepsToMaxActive(t *testing.T) {
 		for range 200 {
 			cycle(t, r, "a", ttl)
 			time.Sleep(100 * time.Millisecond)
+			synctest.Wait()
 			assert.LessOrEqual(t, p.ActiveCount(), 2)
 			assert.LessOrEqual(t, c.Nodes[0].Proxy().Conns(), 2)
 		}

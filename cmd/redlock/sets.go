@@ -7,6 +7,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/seed6c881748/redlock/internal/sets"
 	"github.com/seed6c881748/redlock/internal/settings"
 	"github.com/seed6c881748/redlock/redlock"
 )
@@ -19,7 +20,7 @@ func (t *tool) tellSets(ctx context.Context, peers []*peer, k keys) {
 	for i, p := range peers {
 		names[i] = p.node.Name
 		all.Go(func() {
-			cmd := settings.ReadSets(k.prefix + reserved)
+			cmd := sets.Question(k.prefix + reserved)
 			if got, err := p.do(ctx, request{cmd[0].(string), cmd[1:]}); err == nil {
 				answers[i], _ = redis.String(got[0], nil) // Nothing where it is not allowed, or not known.
 			}

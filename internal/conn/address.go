@@ -202,12 +202,11 @@ func shown(part string) string {
 	return fmt.Sprintf(" %q", part)
 }
 
-// anySchemeRE finds a scheme, shownSchemeRE one that is no part of a password, and hostRE what is shown of an
-// address without one.
+// anySchemeRE finds a scheme, and shownRE what is shown of a malformed address: of a URL the scheme, of what has no
+// separator all, else the host, or the key of a key=value.
 var (
-	anySchemeRE   = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*$`)
-	shownSchemeRE = regexp.MustCompile(`^((redis|valkey)(s|[+-][a-z]+)?|unix|https?|tcp)$`)
-	hostRE        = regexp.MustCompile(`^[A-Za-z0-9._-]*$`)
+	anySchemeRE = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*$`)
+	shownRE     = regexp.MustCompile(`^(((redis|valkey)(s|[+-][a-z]+)?|unix|https?|tcp)://|[A-Za-z0-9._-]*(:|$)|[a-z_]{1,32}=)`)
 )
 
 // schemeOf returns the scheme of a URL. A password with :// in it makes none of a key=value.
@@ -216,22 +215,17 @@ func schemeOf(addr string) (scheme string, isURL bool) {
 	return scheme, isURL && anySchemeRE.MatchString(scheme)
 }
 
-// withoutCredentials is what is shown of a malformed address: of a URL the scheme, of what has no
-// separator all, else the host, or the key of a key=value. What stands behind a : or = may be a
-// password, and so may both sides of an @ which is one of the password's own.
+// withoutCredentials is what is shown of a malformed address. What stands behind a : or = may be a password, and so may
+// both sides of an @ which is one of the password's own, and a scheme that nobody knows.
 func withoutCredentials(addr string) string {
-	scheme, isURL := schemeOf(addr)
-	i := strings.IndexAny(addr, ":=")
+	shown := shownRE.FindString(addr)
+	_, isURL := schemeOf(addr)
 	switch {
-	case isURL && shownSchemeRE.MatchString(scheme):
-		return scheme + "://…"
-	case isURL || strings.Contains(addr, "@"):
+	case isURL != strings.HasSuffix(shown, "://"), !isURL && strings.Contains(addr, "@"):
 		return "…"
-	case i < 0 && hostRE.MatchString(addr):
+	case shown == addr && !strings.HasSuffix(addr, ":"):
 		return addr
-	case i >= 0 && (addr[i] == ':' && hostRE.MatchString(addr[:i]) || nameRE.MatchString(addr[:i])):
-		return addr[:i+1] + "…"
 	default:
-		return "…"
+		return shown + "…"
 	}
 }

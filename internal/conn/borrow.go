@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -37,11 +38,15 @@ var (
 type Source struct {
 	pool Pool
 
+	// Fresh has connections be new ones: what a *redis.Pool has kept may lead to where its address led before. They are
+	// dialled past it. With each, one of its own is borrowed and closed, which has the place that the pool counts for
+	// MaxActive. What another kind of pool hands out is up to it.
+	Fresh atomic.Bool
+
 	mu       sync.Mutex // the pool is called without it
 	stuck    int        // calls of the pool that have not returned
 	called   time.Time  // when the pool was last called
 	database int        // where new connections of a *redis.Pool are, as far as is known
-	renew    bool       // connections must be new ones; see Renew
 }
 
 // NewSource returns a Source over a pool.
@@ -52,11 +57,8 @@ func NewSource(p Pool) *Source { return &Source{pool: p} }
 // hang. What such a call returns in the end is given back.
 func (s *Source) Borrow(ctx context.Context) (*Wire, error) {
 	w, err := s.borrowFrom(ctx, s.pool)
-	s.mu.Lock()
-	renew := s.renew
-	s.mu.Unlock()
 	p := s.redisPool()
-	if err != nil || p == nil || !renew {
+	if err != nil || p == nil || !s.Fresh.Load() {
 		return w, err
 	}
 	w.Abort()
@@ -67,15 +69,6 @@ func (s *Source) Borrow(ctx context.Context) (*Wire, error) {
 	}
 	fresh.place = w
 	return fresh, nil
-}
-
-// Renew has all connections from now on be new ones: what a *redis.Pool has kept may lead to where its address led
-// before. They are dialled past it. With each, one of its own is borrowed and closed, which has the place that the pool
-// counts for MaxActive. What another kind of pool hands out is up to it.
-func (s *Source) Renew() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.renew = true
 }
 
 // redisPool is the pool, if it is redigo's.

@@ -35,19 +35,10 @@ func (m mailbox) Receive(_ int, out Outcome, _ time.Time) { m <- out }
 // Aside asks the node something that no call waits for, and that must cost none anything. It is not sent unless the
 // node is connected and answers; the answer is no vote, and neither a sign of life nor a miss: the PING of an idle
 // connection is due as ever.
-func (n *Node) Aside(i int, cmd Command, r Receiver) (sent bool) {
+func (n *Node) Aside(i int, cmd Command, r Receiver) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.state != nodeUp || n.closing || n.isSilent(time.Now(), n.Timeout) || n.backlog() >= MaxBacklog {
-		return false
-	}
-	n.push(&Request{Task: &Task{Kind: Aside, Command: cmd, Receiver: r, Limit: n.Timeout}, Index: uint16(i), Eval: true})
-	return true
-}
-
-// Wrote notes that the node has carried out a write that was asked aside, in time.
-func (n *Node) Wrote() {
-	if n.misses.open.Load() {
-		n.hear(&Outcome{Stance: Yes}, true, time.Now())
+	if n.state == nodeUp && !n.closing && !n.isSilent(time.Now(), n.Timeout) && n.backlog() < MaxBacklog {
+		n.push(&Request{Task: &Task{Kind: Aside, Command: cmd, Receiver: r, Limit: n.Timeout}, Index: uint16(i), Eval: true})
 	}
 }

@@ -27,15 +27,11 @@ type Config struct {
 	Clock func(now time.Time) (at time.Time, lead time.Duration)
 }
 
-// An Observer is told what becomes of a node's connection. But for NeverUp it is called with a mutex held,
-// the node's or, for Deaf, that of Subscriptions. So it must not wait, and not call the node.
+// An Observer is told what becomes of a node's connection. It is called with a mutex held, the
+// node's or, for Deaf, that of Subscriptions. So it must not wait, and not call the node.
 type Observer interface {
 	Up()            // the node is connected, or no longer unresponsive
 	Lost(why error) // the node is down: once, until it is up again
-
-	// NeverUp: the node has not been connected to yet, though it was tried for long enough, and why; once. It is called
-	// without a mutex, by the node's own goroutine, so it may wait.
-	NeverUp(why error)
 
 	// Settled: a connection has settled what those before it had left open: so many releases that
 	// were owed have been carried out. So many requests are of unknown outcome: what comes late of

@@ -40,9 +40,6 @@ func (n *Node) run() {
 // closed instead.
 func (n *Node) rest(why error, backoff time.Duration) bool {
 	n.fail(nodeBackoff, fmt.Errorf("not connected: %w", why))
-	if n.isNeverUp() {
-		n.Observer.NeverUp(why)
-	}
 	t := time.NewTimer(backoff/2 + rand.N(backoff))
 	defer t.Stop()
 	select {
@@ -56,18 +53,6 @@ func (n *Node) rest(why error, backoff time.Duration) bool {
 	n.mu.Lock()
 	n.state = nodeConnecting
 	n.mu.Unlock()
-	return true
-}
-
-// isNeverUp reports, once, that two attempts to connect and the connect timeout have not been enough for a first
-// connection. A node that was up before is not meant: its loss is an event.
-func (n *Node) isNeverUp() bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.settledFirst || n.closing || n.connects < 2 || time.Since(n.began) < n.ConnectTimeout {
-		return false
-	}
-	n.settledFirst = true
 	return true
 }
 
@@ -127,7 +112,7 @@ func (n *Node) endPipeline(p *pipeline, why error) {
 	for _, q := range failed {
 		q.deliver(Outcome{Err: why}, time.Now())
 	}
-	n.subscription.drop(false)
+	n.subscription.drop()
 	late := time.AfterFunc(n.ConnectTimeout, n.stopWaitingForPool)
 	defer late.Stop()
 	<-p.writerDone
@@ -165,9 +150,6 @@ func (n *Node) leaveOpen() (failed []*Request) {
 func (n *Node) Close(ctx context.Context) {
 	n.mu.Lock()
 	n.closing = true
-	if n.renewal.cancel != nil {
-		n.renewal.cancel()
-	}
 	n.releases.hurry() // There is no time to wait any more.
 	switch {
 	case n.state == nodeIdle:

@@ -62,9 +62,6 @@ type Node struct {
 	unknowns int64     // counter: unknown outcomes ever
 	connects int64     // counter: attempts to connect
 
-	began        time.Time // the first attempt
-	settledFirst bool      // it was up once, or it was told that it never was
-
 	vanished vanished // keys
 
 	renewal renewal

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -40,10 +41,11 @@ type pipeline struct {
 	scriptsOnly bool // the server does not know what direct requests take
 
 	// See renew.go.
-	successor *pipeline // takes over; nil: none does
-	last      *Request  // is answered last then
-	holds     bool      // last was written, and nothing more is
-	replaced  bool      // the successor has taken over
+	endRenewal context.CancelFunc // ends the attempt; nil: there was none
+	successor  *pipeline          // takes over; nil: none does
+	last       *Request           // is answered last then
+	holds      bool               // last was written, and nothing more is
+	replaced   bool               // the successor has taken over
 }
 
 // read is the reader. It returns why the pipeline ended: nil after the last PING.
@@ -89,12 +91,9 @@ func (p *pipeline) take(reply any, err error, now time.Time) (q *Request, out Ou
 	if q.Kind != Aside {
 		p.lastReply, n.refusedWhileSilent = now, false
 		n.rtt.add(now.Sub(n.epoch) - q.sent)
-	}
-	if err == nil {
-		p.served = true
-	} else if q.Kind != Aside {
 		p.wrongServer = conn.WrongServer(err)
 	}
+	p.served = p.served || err == nil
 	switch {
 	case q == &n.drainPing:
 		last = p.drained()
@@ -169,11 +168,8 @@ func (p *pipeline) endLocked(why error) bool {
 	}
 	p.over, p.why = true, why
 	p.watchdog.Stop()
-	if r := &p.node.renewal; r.timer != nil {
-		r.timer.Stop()
-	}
-	if r := &p.node.renewal; r.cancel != nil {
-		r.cancel()
+	if p.endRenewal != nil {
+		p.endRenewal()
 	}
 	p.node.work.Broadcast()
 	return true
@@ -212,16 +208,17 @@ func (p *pipeline) watch() {
 		_ = p.abort(fmt.Errorf("no reply for %v", limit))
 		return
 	}
+	n.renew(now)
 	busy := n.inFlight.len > 0 || n.queue.len > 0
 	switch wait := n.misses.signDue(now, p.lastReply); {
 	case wait <= 0 && (!busy || n.misses.refused):
-		n.push(n.sign(now))
+		n.push(n.misses.sign(now, &n.Config, n.hear))
 		p.watchdog.Reset(WatchInterval)
 	case busy || now.Sub(p.lastReply) < WatchInterval:
 		p.watchdog.Reset(WatchInterval)
 	default:
 		p.dozing = true
-		p.watchdog.Reset(wait)
+		p.watchdog.Reset(min(wait, max(n.renewal.wait(now), WatchInterval)))
 	}
 	n.mu.Unlock()
 }

@@ -106,7 +106,13 @@ func (r *dueReleases) add(t *Trace, index uint16, now time.Duration) *dueRelease
 	full := func() bool { return r.len >= MaxBacklog || t.size > 0 && r.foreign+t.size > MaxForeign }
 	if full() && now-r.swept >= time.Second {
 		r.swept = now
-		r.sweep(now)
+		r.takeIf(func(e *dueRelease) bool {
+			over := e.isOver(now)
+			if over {
+				r.forget(e)
+			}
+			return over
+		})
 	}
 	for step := uint8(maxStep); r.len >= MaxBacklog && step > 0; {
 		if e := r.pop(step); e != nil {
@@ -128,15 +134,13 @@ func (r *dueReleases) add(t *Trace, index uint16, now time.Duration) *dueRelease
 	return &dueRelease{trace: t, index: index, open: true, last: after(now, t.lateness(true))}
 }
 
-// sweep forgets those that nothing is left of.
-func (r *dueReleases) sweep(now time.Duration) {
+// takeIf takes those from their queues that are taken.
+func (r *dueReleases) takeIf(taken func(e *dueRelease) bool) {
 	for step := range r.queues {
 		e := r.queues[step].head
 		for r.queues[step].head = nil; e != nil; {
 			next := e.next
-			if e.isOver(now) {
-				r.forget(e)
-			} else {
+			if !taken(e) {
 				r.push(e)
 			}
 			e = next
@@ -162,9 +166,8 @@ func (r *dueReleases) forget(e *dueRelease) {
 
 // hurry has all be due at once.
 func (r *dueReleases) hurry() {
-	for i := range r.queues {
-		for e := r.queues[i].head; e != nil; e = e.next {
-			e.at = 0
-		}
-	}
+	r.takeIf(func(e *dueRelease) bool {
+		e.at = 0
+		return false
+	})
 }

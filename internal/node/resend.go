@@ -138,20 +138,14 @@ func (n *Node) sendReleases() {
 
 // sendOpen sends those again at once that were refused. n.mu is held.
 func (n *Node) sendOpen() {
-	r, now := &n.releases, time.Now()
-	for step := range r.queues {
-		e := r.queues[step].head
-		for r.queues[step].head = nil; e != nil; {
-			next := e.next
-			if e.open {
-				e.at = now.Sub(n.epoch)
-				n.pushRelease(e, now)
-			} else {
-				r.push(e)
-			}
-			e = next
+	now := time.Now()
+	n.releases.takeIf(func(e *dueRelease) bool {
+		if e.open {
+			e.at = now.Sub(n.epoch)
+			n.pushRelease(e, now)
 		}
-	}
+		return e.open
+	})
 }
 
 // pushRelease queues the release of e. n.mu is held.

@@ -18,7 +18,6 @@ func (s *settled) Settled(_, count int) { *s = append(*s, count) }
 
 func (*settled) Deaf(error)                {}
 func (*settled) Unresponsive(error)        {}
-func (*settled) NeverUp(error)             {}
 func (*settled) Vanished(time.Time, int64) {}
 
 // The observer is told of the releases that were owed when the last one has been answered, or the connection ends.

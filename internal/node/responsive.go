@@ -123,21 +123,21 @@ func (m *misses) signDue(now, lastReply time.Time) time.Duration {
 }
 
 // sign returns a request for a sign of life: a PING, or, if votes have not come in time, a write. A server that refuses
-// writes answers each PING. n.mu is held.
-func (n *Node) sign(now time.Time) *Request {
-	t := &Task{Limit: n.Timeout}
-	if !n.misses.open.Load() {
+// writes answers each PING. What comes of the write is heard.
+func (m *misses) sign(now time.Time, c *Config, hear func(out *Outcome, tried bool, at time.Time)) *Request {
+	t := &Task{Limit: c.Timeout}
+	if !m.open.Load() {
 		return &Request{Task: t}
 	}
-	n.misses.probed = now
-	t.Command = Command{Script: Probe, Keys: []any{n.UnusedKey}}
-	t.Receiver = &prober{n, now.Add(n.Timeout)}
+	m.probed = now
+	t.Command = Command{Script: Probe, Keys: []any{c.UnusedKey}}
+	t.Receiver = &prober{hear, now.Add(c.Timeout)}
 	return &Request{Task: t, Eval: true} // As a look.
 }
 
 // A prober hears the answer to a write.
 type prober struct {
-	node  *Node
+	hear  func(out *Outcome, tried bool, at time.Time)
 	until time.Time // when it would be late
 }
 
@@ -145,7 +145,7 @@ func (p *prober) Receive(_ int, out Outcome, at time.Time) {
 	if out.Err == nil && at.After(p.until) {
 		out = Outcome{Err: ErrTimeout}
 	}
-	p.node.hear(&out, true, at)
+	p.hear(&out, true, at)
 }
 
 //go:embed probe.lua

@@ -57,7 +57,6 @@ type subscription struct {
 	up      bool               // it listens
 	settled bool               // it has listened, or failed to, since it was started
 	failed  bool               // the last attempt to listen has failed
-	moves   bool               // its connection was ended because that of the requests was made anew
 	said    [complaints]bool   // was reported
 }
 
@@ -183,11 +182,10 @@ func (all *Subscriptions) Close(ctx context.Context) {
 }
 
 // drop ends the connection of a node's subscription, because the one that its requests
-// use has ended: the pool may have only one to give. If it moves, the node is up, and it follows.
-func (s *subscription) drop(moves bool) {
+// use has ended: the pool may have only one to give, and the next one may lead elsewhere.
+func (s *subscription) drop() {
 	s.all.mu.Lock()
 	defer s.all.mu.Unlock()
-	s.moves = moves
 	if s.endConn != nil {
 		s.endConn()
 	}
@@ -208,11 +206,10 @@ func (s *subscription) run(ctx context.Context, last <-chan struct{}, done chan<
 	for pause := minRelisten; ; pause = min(2*pause, MaxRelisten) {
 		began := time.Now()
 		err := s.listen(ctx)
-		s.all.mu.Lock()
-		if time.Since(began) > MaxRelisten || s.moves {
+		if time.Since(began) > MaxRelisten {
 			pause = minRelisten
 		}
-		s.moves = false
+		s.all.mu.Lock()
 		worked, again := s.up, s.failed
 		s.all.mu.Unlock()
 		if s.turned(false) {

@@ -17,13 +17,16 @@ const Mark = "sets"
 var Script string
 
 // Read are the script's arguments for whoever only reads.
-func Read(life time.Duration) []any { return []any{life.Milliseconds()} }
+func Read() []any { return []any{Life.Milliseconds()} }
 
 // Write are those for whoever notes a set, too; now is by the node's clock.
-func Write(life, now time.Duration, s *Set) []any {
+func Write(now time.Duration, s *Set) []any {
 	text, _ := json.Marshal(s) // One line; strings and numbers do not fail.
-	return append(Read(life), now.Milliseconds(), Late.Milliseconds(), s.Key(), text)
+	return append(Read(), now.Milliseconds(), Late.Milliseconds(), s.Key(), text)
 }
+
+// Question is the command by which a node is asked for its notes. space is what the library's own keys begin with.
+func Question(space string) []any { return append([]any{"EVAL", Script, 1, space + Mark}, Read()...) }
 
 // A Reading is what the script has answered.
 type Reading struct {
@@ -44,20 +47,23 @@ type Note struct {
 // Parse reads the script's answer; false: the server does not tell what it is.
 func Parse(text string) (r Reading, ok bool) {
 	head, rest, _ := strings.Cut(text, "\n")
-	var seconds, now, wrote int64
-	if n, _ := fmt.Sscanf(head, "%s %d %d %d", &r.Run, &seconds, &now, &wrote); n != 4 {
+	if n, _ := fmt.Sscanf(head, "%s %d %d %t", &r.Run, &r.Uptime, &r.Now, &r.Wrote); n != 4 {
 		return Reading{}, false
 	}
-	r.Uptime, r.Now, r.Wrote = time.Duration(seconds)*time.Second, time.Duration(now)*time.Millisecond, wrote == 1
+	r.Uptime *= time.Second
+	r.Now *= time.Millisecond
 	for line := range strings.Lines(rest) {
-		var age int64
-		var set Set
-		number, text, _ := strings.Cut(line, " ")
-		if _, err := fmt.Sscan(number, &age); err != nil || json.Unmarshal([]byte(text), &set) != nil {
+		var n Note
+		age, text, _ := strings.Cut(line, " ")
+		if _, err := fmt.Sscan(age, &n.Age); err != nil || json.Unmarshal([]byte(text), &n.Set) != nil {
 			continue // Of a later version, say.
 		}
-		by := time.Duration(age) * time.Millisecond
-		r.Notes = append(r.Notes, Note{Set: set.Aged(by), Age: by})
+		n.Age *= time.Millisecond
+		for i := range n.Servers {
+			n.Servers[i].Started += n.Age
+			n.Servers[i].Confirmed += n.Age
+		}
+		r.Notes = append(r.Notes, n)
 	}
 	return r, true
 }

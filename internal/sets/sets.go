@@ -5,12 +5,12 @@
 package sets
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/seed6c881748/redlock/internal/tokens"
 )
 
 const (
@@ -48,16 +48,6 @@ type Set struct {
 	Servers []Server `json:"servers"`
 }
 
-// Aged returns the set as it was, when it was so long ago.
-func (s Set) Aged(by time.Duration) Set {
-	s.Servers = slices.Clone(s.Servers)
-	for i := range s.Servers {
-		s.Servers[i].Started += by
-		s.Servers[i].Confirmed += by
-	}
-	return s
-}
-
 // Key is the same for sets that say the same: whoever else has written it need not matter.
 func (s *Set) Key() string {
 	runs := make([]string, len(s.Servers))
@@ -65,8 +55,7 @@ func (s *Set) Key() string {
 		runs[i] = server.Run + " " + strconv.FormatBool(server.isFresh())
 	}
 	slices.Sort(runs)
-	sum := sha256.Sum256([]byte(s.Label + "\n" + strings.Join(runs, "\n")))
-	return hex.EncodeToString(sum[:8])
+	return tokens.Digest(s.Label + "\n" + strings.Join(runs, "\n"))
 }
 
 // IsIn reports whether another set says all that this one does.
@@ -107,29 +96,23 @@ func (s *Set) Twice() (names []string) {
 	return names
 }
 
-// A Difference is what one of two sets has and the other has not, by the names that its client knows; none if the
-// two could be the same.
-type Difference struct {
-	Mine, Theirs []string
-	Meet         bool // any quorum of the one has a node in common with any of the other, as far as is known
-}
-
-// Compare compares two sets. As many servers as possible are taken for the same one.
-func Compare(mine, theirs *Set) (d Difference) {
+// Compare returns what one of two sets has and the other has not, by the names that its client knows; nothing if the two
+// could be the same, as many servers as possible are taken for the same one. And whether any quorum of the one has a node
+// in common with any of the other, as far as is known.
+func Compare(mine, theirs *Set) (here, there []string, meet bool) {
 	with := pair(mine.Servers, theirs.Servers)
 	for i, s := range mine.Servers {
 		if !slices.Contains(with, i) {
-			d.Mine = append(d.Mine, s.Name)
+			here = append(here, s.Name)
 		}
 	}
 	for j, i := range with {
 		if i < 0 {
-			d.Theirs = append(d.Theirs, theirs.Servers[j].Name)
+			there = append(there, theirs.Servers[j].Name)
 		}
 	}
 	m, t := len(mine.Servers), len(theirs.Servers)
-	d.Meet = m/2+1+t/2+1 > m+len(d.Theirs)
-	return d
+	return here, there, m/2+1+t/2+1 > m+len(there)
 }
 
 // pair returns which of mine each of theirs is; -1 for none. Those with one id come first, then those of one name, so

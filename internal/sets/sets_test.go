@@ -75,15 +75,15 @@ func TestCompare(t *testing.T) {
 		"my two lead to one":    {"a=1 b=1 c=3", "a=1 b=2 c=3", "b", "b", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := Compare(set(t, c.mine), set(t, c.theirs))
-			assert.Equal(t, c.here, strings.Join(d.Mine, " "))
-			assert.Equal(t, c.there, strings.Join(d.Theirs, " "))
-			assert.Equal(t, c.meet, d.Meet)
+			here, there, meet := Compare(set(t, c.mine), set(t, c.theirs))
+			assert.Equal(t, c.here, strings.Join(here, " "))
+			assert.Equal(t, c.there, strings.Join(there, " "))
+			assert.Equal(t, c.meet, meet)
 
-			back := Compare(set(t, c.theirs), set(t, c.mine))
-			assert.Len(t, back.Mine, len(d.Theirs))
-			assert.Len(t, back.Theirs, len(d.Mine))
-			assert.Equal(t, d.Meet, back.Meet)
+			here, there, meet = Compare(set(t, c.theirs), set(t, c.mine))
+			assert.Len(t, here, len(strings.Fields(c.there)))
+			assert.Len(t, there, len(strings.Fields(c.here)))
+			assert.Equal(t, c.meet, meet)
 		})
 	}
 }
@@ -128,13 +128,14 @@ func TestTwice(t *testing.T) {
 func TestNotesAreReadAsTheyWereWritten(t *testing.T) {
 	s := set(t, "a=1:60:0 b c=3:600:9")
 	s.Label, s.Who, s.Servers[1].Name = "line\nline", "me \"x\"", "é\n"
-	args := Write(Life, 5*time.Second, s)
+	args := Write(5*time.Second, s)
 	require.Equal(t, []any{int64(30_000), int64(5000), int64(1000), s.Key()}, args[:4])
 	text := string(args[4].([]byte))
 	require.NotContains(t, text, "\n")
 	r, ok := Parse(strings.Join([]string{"f00 61 1700000000123 1", "1500 " + text, "x y", "7 {"}, "\n"))
 	require.True(t, ok)
-	want := s.Aged(1500 * time.Millisecond)
+	want := *set(t, "a=1:61.5:1.5 b c=3:601.5:10.5")
+	want.Label, want.Who, want.Servers[1] = s.Label, s.Who, Server{Name: "é\n", Started: 1500 * time.Millisecond, Confirmed: 1500 * time.Millisecond}
 	assert.Equal(t, Reading{
 		Run: "f00", Uptime: 61 * time.Second, Now: 1_700_000_000_123 * time.Millisecond, Wrote: true,
 		Notes: []Note{{want, 1500 * time.Millisecond}},

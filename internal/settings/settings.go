@@ -50,10 +50,7 @@ type Parts struct {
 // Inside returns what a test may look at, or change, in a *redlock.Redlock.
 var Inside func(r any) Parts
 
-// ReadSets is the command by which a node is asked for its clients' sets of nodes; space is as in Settings.
-var ReadSets func(space string) (command []any)
-
-// SetDifferences returns, as a []redlock.SetDifference, what is wrong by the answers to ReadSets, of nodes of these
+// SetDifferences returns, as a []redlock.SetDifference, what is wrong by the answers to sets.Question, of nodes of these
 // names. One that is empty, or no answer, is a node of which nothing is known.
 var SetDifferences func(label string, names, answers []string) (differences any)
 

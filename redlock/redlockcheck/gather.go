@@ -10,7 +10,7 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/brief"
 	"github.com/seed6c881748/redlock/internal/conn"
-	"github.com/seed6c881748/redlock/internal/settings"
+	"github.com/seed6c881748/redlock/internal/sets"
 	"github.com/seed6c881748/redlock/internal/tokens"
 	"github.com/seed6c881748/redlock/redlock"
 )
@@ -63,7 +63,7 @@ type facts struct {
 	marker    string // the quarantine's, as it is stored; empty: there is none
 	markerErr error
 
-	sets string // of its clients: what it has answered to settings.ReadSets
+	sets string // of its clients: what it has answered to sets.Question
 }
 
 // gather asks one node.
@@ -98,7 +98,7 @@ func (s *survey) gather(ctx context.Context, n redlock.Node) facts {
 	f.timing(q, s.NodeTimeout)
 	f.place(q, source, s.Space+"none:"+tokens.New()[:16])
 	f.configuration(q)
-	if answers := q.ask([]any{"GET", s.marker()}, settings.ReadSets(s.Space)); answers != nil {
+	if answers := q.ask([]any{"GET", s.marker()}, sets.Question(s.Space)); answers != nil {
 		if !answers[0].IsNull() {
 			f.marker, f.markerErr = answers[0].Text()
 		}

@@ -27,7 +27,7 @@ var mayImport = map[string][]string{
 	"internal/lines":      {"internal/node", "internal/tokens"},
 	"internal/node":       {"internal/brief", "internal/conn"},
 	"internal/quarantine": {"internal/brief", "internal/conn", "internal/node"},
-	"internal/sets":       {},
+	"internal/sets":       {"internal/tokens"},
 	"internal/settings":   {},
 	"internal/tokens":     {"internal/brief"},
 	"internal/waiting":    {"internal/admission"},

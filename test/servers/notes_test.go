@@ -19,8 +19,8 @@ import (
 // note writes one, by the node's clock, and returns what others are there.
 func note(t *testing.T, n *testcluster.Node, who string) sets.Reading {
 	t.Helper()
-	now := testkit.RunNotes(t, n, sets.Read(sets.Life)).Now
-	return testkit.RunNotes(t, n, sets.Write(sets.Life, now, &sets.Set{Who: who, Servers: []sets.Server{{Name: who, Run: who}}}))
+	now := testkit.RunNotes(t, n, sets.Read()).Now
+	return testkit.RunNotes(t, n, sets.Write(now, &sets.Set{Who: who, Servers: []sets.Server{{Name: who, Run: who}}}))
 }
 
 func TestNotesOnAServer(t *testing.T) {
@@ -51,10 +51,10 @@ func TestNotesOnAServer(t *testing.T) {
 
 	// What another program has put there is none.
 	require.NoError(t, n.Set(testkit.NotesKey, "x\ny z\n1 2 3 {}\n\n", time.Minute))
-	assert.Empty(t, testkit.RunNotes(t, n, sets.Read(sets.Life)).Notes)
+	assert.Empty(t, testkit.RunNotes(t, n, sets.Read()).Notes)
 	admin(t, n, "DEL", testkit.NotesKey)
 	admin(t, n, "LPUSH", testkit.NotesKey, "x")
-	assert.Empty(t, testkit.RunNotes(t, n, sets.Read(sets.Life)).Notes)
+	assert.Empty(t, testkit.RunNotes(t, n, sets.Read()).Notes)
 	assert.True(t, note(t, n, "c").Wrote)
 }
 
@@ -104,7 +104,7 @@ func TestNotesWithoutRights(t *testing.T) {
 			conn, err := n.Conn(t.Context(), redis.DialUsername("some"), redis.DialPassword("x"))
 			require.NoError(t, err)
 			defer func() { _ = conn.Close() }()
-			text, err := redis.String(conn.Do("EVAL", append([]any{node.Code(sets.Script), 1, testkit.NotesKey}, sets.Read(sets.Life)...)...))
+			text, err := redis.String(conn.Do("EVAL", append([]any{node.Code(sets.Script), 1, testkit.NotesKey}, sets.Read()...)...))
 			require.NoError(t, err)
 			r, ok := sets.Parse(text)
 			assert.Equal(t, test.none, !ok)

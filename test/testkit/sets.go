@@ -20,11 +20,11 @@ func NoteSet(t *testing.T, on *testcluster.Node, who string, nodes ...*testclust
 	t.Helper()
 	s := &sets.Set{Who: who}
 	for _, n := range nodes {
-		r := RunNotes(t, n, sets.Read(sets.Life))
+		r := RunNotes(t, n, sets.Read())
 		s.Servers = append(s.Servers, sets.Server{Name: n.Name(), Run: r.Run, Started: r.Uptime})
 	}
-	r := RunNotes(t, on, sets.Read(sets.Life))
-	require.True(t, RunNotes(t, on, sets.Write(sets.Life, r.Now, s)).Wrote)
+	r := RunNotes(t, on, sets.Read())
+	require.True(t, RunNotes(t, on, sets.Write(r.Now, s)).Wrote)
 }
 
 // RunNotes runs the script on a node that tells who it is.
