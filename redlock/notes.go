@@ -91,7 +91,6 @@ type notes struct {
 
 	mu     sync.Mutex
 	closed bool
-	asked  time.Time // when the nodes were
 	nodes  []noted
 	found  map[string]*found
 }
@@ -101,6 +100,7 @@ type noted struct {
 	sets.Reading // without a Run it is not known
 
 	name  string
+	asked time.Time // when it was, if its answer has not come yet
 	read  time.Time
 	pause time.Time // until when it is not asked again, since it does not tell
 }
@@ -148,15 +148,17 @@ func (k *notes) look() {
 	if k.closed {
 		return
 	}
-	k.asked = time.Now()
-	mine := k.mine(k.asked)
+	now := time.Now()
+	mine := k.mine(now)
 	for i := range k.nodes {
-		if n := &k.nodes[i]; k.asked.After(n.pause) {
-			k.co.nodes[i].Aside(i, node.Command{Script: notesScript, Keys: []any{k.key}, Args: n.ask(&mine, k.asked)}, k)
+		n := &k.nodes[i]
+		if n.asked.IsZero() && now.After(n.pause) &&
+			k.co.nodes[i].Aside(i, node.Command{Script: notesScript, Keys: []any{k.key}, Args: n.ask(&mine, now)}, k) {
+			n.asked = now
 		}
 	}
 	for key, f := range k.found {
-		if k.asked.Sub(f.Seen) > 2*sets.Life {
+		if now.Sub(f.Seen) > 2*sets.Life {
 			delete(k.found, key)
 			k.tell(EventSetsAgree, f)
 		}
@@ -194,10 +196,12 @@ func (k *notes) Receive(i int, out node.Outcome, at time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	n, code := &k.nodes[i], conn.ErrorCode(out.Err)
+	took := at.Sub(n.asked)
+	n.asked = time.Time{}
 	switch {
 	case !ok && (out.Err == nil || code == "NOPERM" || code == "ERR"):
 		n.pause = at.Add(notesPause)
-	case !ok || at.Sub(k.asked) > sets.Late:
+	case !ok || took > sets.Late: // What was on its way for so long was true once.
 	case n.hear(r, at):
 		for _, d := range k.differences(n, at) {
 			k.see(d)

@@ -367,6 +367,27 @@ func TestANoteThatComesLateIsNotWritten(t *testing.T) {
 	})
 }
 
+// An answer that was on its way for long says what was true once: a server that has restarted meanwhile would look as if
+// both its runs had lived at once.
+func TestAnAnswerThatComesLateIsIgnored(t *testing.T) {
+	withSets(t, func(t *testing.T, c *testcluster.Cluster) {
+		r, _ := client(t, c, "abc", WithNodeTimeout(20*time.Second))
+		n, way := &r.notes.nodes[0], c.Nodes[0].Proxy()
+		far := func(there time.Duration) {
+			way.SetDelay(there, there)
+			time.Sleep(15 * time.Second) // What was asked before has come.
+		}
+		far(510 * time.Millisecond)
+		assert.Empty(t, n.Run)
+		far(490 * time.Millisecond)
+		assert.NotEmpty(t, n.Run)
+		far(5 * time.Second) // It comes when the next look is due.
+		read := n.read
+		time.Sleep(10 * time.Minute)
+		assert.Equal(t, read, n.read)
+	})
+}
+
 // What a fleet with one set costs a node: a note is written once in half of its life or so, whoever does it.
 func TestNotesOfOneSetAreWrittenOnce(t *testing.T) {
 	withSets(t, func(t *testing.T, c *testcluster.Cluster) {

@@ -35,10 +35,12 @@ func (m mailbox) Receive(_ int, out Outcome, _ time.Time) { m <- out }
 // Aside asks the node something that no call waits for, and that must cost none anything. It is not sent unless the
 // node is connected and answers; the answer is no vote, and neither a sign of life nor a miss: the PING of an idle
 // connection is due as ever.
-func (n *Node) Aside(i int, cmd Command, r Receiver) {
+func (n *Node) Aside(i int, cmd Command, r Receiver) (sent bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.state == nodeUp && !n.closing && !n.isSilent(time.Now(), n.Timeout) && n.backlog() < MaxBacklog {
+	sent = n.state == nodeUp && !n.closing && !n.isSilent(time.Now(), n.Timeout) && n.backlog() < MaxBacklog
+	if sent {
 		n.push(&Request{Task: &Task{Kind: Aside, Command: cmd, Receiver: r, Limit: n.Timeout}, Index: uint16(i), Eval: true})
 	}
+	return sent
 }

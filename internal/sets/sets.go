@@ -17,8 +17,9 @@ const (
 	// Life is for how long a note counts.
 	Life = 30 * time.Second
 
-	// Slack is what ages may be wrong by: uptime_in_seconds by one second, and a message on its way by Late.
-	Slack = 2 * time.Second
+	// Slack is what ages may be wrong by: uptime_in_seconds by one second, and by Late each the message by which a
+	// server was found, the note that says so, and the answer with that note.
+	Slack = time.Second + 3*Late
 
 	// Late is how long a note may be on its way. What takes longer says nothing.
 	Late = time.Second
@@ -87,7 +88,7 @@ func (s *Set) Names() []string {
 func (s *Set) Twice() (names []string) {
 	for i, one := range s.Servers {
 		for j, other := range s.Servers {
-			if i != j && one.Run != "" && one.Run == other.Run && max(one.Confirmed, other.Confirmed) <= Slack {
+			if i != j && one.Run != "" && one.Run == other.Run && max(one.Confirmed, other.Confirmed) <= 2*Late {
 				names = append(names, one.Name)
 				break
 			}

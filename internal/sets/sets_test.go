@@ -62,11 +62,12 @@ func TestCompare(t *testing.T) {
 
 		"it has restarted, and they were not back yet": {"a=1 b=22:60:0 c=3", "a=1 b=2:3600:70 c=3", "", "", true},
 		"it has restarted, and I was not back yet":     {"a=1 b=2:3600:70 c=3", "a=1 b=22:60:0 c=3", "", "", true},
-		"whole seconds":              {"a=1 b=22:60:0 c=3", "a=1 b=2:3600:59 c=3", "", "", true},
-		"both lived at once":         {"a=1 b=22:60:0 c=3", "a=1 b=2:3600:50 c=3", "b", "b", false},
-		"it has just begun":          {"a=1 b=22:1:0 c=3", "a=1 b=2:3600:0 c=3", "", "", true},
-		"all have restarted":         {"a=11:9:0 b=22:8:0 c=33:7:0", "a=1:99:15 b=2:99:15 c=3:99:15", "", "", true},
-		"other names, and a restart": {"x=11:9:0 b=2 c=3", "a=1:99:15 b=2 c=3", "", "", true},
+		"whole seconds": {"a=1 b=22:60:0 c=3", "a=1 b=2:3600:59 c=3", "", "", true},
+		"as long as a message and two more may take": {"a=1 b=22:60:0 c=3", "a=1 b=2:3600:56 c=3", "", "", true},
+		"both lived at once":                         {"a=1 b=22:60:0 c=3", "a=1 b=2:3600:50 c=3", "b", "b", false},
+		"it has just begun":                          {"a=1 b=22:1:0 c=3", "a=1 b=2:3600:0 c=3", "", "", true},
+		"all have restarted":                         {"a=11:9:0 b=22:8:0 c=33:7:0", "a=1:99:15 b=2:99:15 c=3:99:15", "", "", true},
+		"other names, and a restart":                 {"x=11:9:0 b=2 c=3", "a=1:99:15 b=2 c=3", "", "", true},
 
 		// Each of x and a could be what p is now; only x could be what q is.
 		"the right pairs must be found": {"x=1:100:50 a=2:100:29", "p=3:30:0 q=4:45:0", "", "", true},
