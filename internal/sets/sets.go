@@ -36,10 +36,10 @@ type Server struct {
 // isFresh reports whether the client is connected to the server, or was a moment ago.
 func (s *Server) isFresh() bool { return s.Run != "" && s.Confirmed < Life }
 
-// couldBe reports whether two servers with other ids may be one: the id is a new one after each restart, so the
-// one life must have ended before the other began.
+// couldBe reports whether two servers may be one: the id is a new one after each restart, so if they differ, the one
+// life must have ended before the other began.
 func (s *Server) couldBe(o *Server) bool {
-	return s.Run == "" || o.Run == "" || s.Confirmed+Slack >= o.Started || o.Confirmed+Slack >= s.Started
+	return s.Run == o.Run || s.Run == "" || o.Run == "" || s.Confirmed+Slack >= o.Started || o.Confirmed+Slack >= s.Started
 }
 
 // A Set is what a client's addresses lead to.

@@ -72,6 +72,9 @@ func TestCompare(t *testing.T) {
 		// Each of x and a could be what p is now; only x could be what q is.
 		"the right pairs must be found": {"x=1:100:50 a=2:100:29", "p=3:30:0 q=4:45:0", "", "", true},
 
+		// b could be x, too, which is a; a could be z, but e could be nothing else.
+		"whoever is displaced may return": {"a=0:20:0 b=11:10:0 e=44:24:0", "x=0:28:8 y=1:3600:12 z=4:3600:41", "", "", true},
+
 		"their two lead to one": {"a=1 b=2 c=3", "a=1 b=1 c=3", "b", "b", false},
 		"my two lead to one":    {"a=1 b=1 c=3", "a=1 b=2 c=3", "b", "b", false},
 	} {
