@@ -73,7 +73,7 @@ type node struct {
 	cluster *testcluster.Cluster
 	ways    []way // By the number of the client.
 	busy    sync.Mutex
-	votes   time.Duration // When it does again after the last time it was killed. Guarded by busy.
+	votes   time.Duration // When it does again after it may have forgotten locks. Guarded by busy.
 
 	clock  string // The file of its clock, see preload/clock.c.
 	offset time.Duration

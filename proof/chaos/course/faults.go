@@ -84,10 +84,16 @@ func (r *run) strikeNode(n *node, f plan.Fault) {
 		r.rest(lasts)
 	}
 	r.fail(n.recover(f))
-	if f.Kind == plan.Kill {
-		n.votes = time.Duration(r.observer.Now()) + r.Plan.MaxTTL + 1500*time.Millisecond
-	}
+	r.quarantined(n, f.Kind)
 	r.end(f, client)
+}
+
+// quarantined notes for how long the node abstains after such a fault, which is for the largest maxTTL. n.busy is held.
+func (r *run) quarantined(n *node, kind string) {
+	switch kind {
+	case plan.Kill, plan.Empty, plan.Stale, plan.Flush:
+		n.votes = time.Duration(r.observer.Now()) + max(r.Plan.MaxTTL, plan.MostMaxTTL) + 1500*time.Millisecond
+	}
 }
 
 // cutOff cuts clients off from so many nodes each, the next ones for each client.
@@ -210,13 +216,14 @@ func (r *run) strikeMany(f plan.Fault, kind string, nodes int) {
 			struck.Wait() // Nobody is back before all have been struck.
 			r.rest(f.For)
 			r.fail(n.recover(g))
+			r.quarantined(n, g.Kind)
 			r.end(g, "")
 		})
 	}
 	recovered.Wait()
 }
 
-// roll restarts all servers one by one, about one a second.
+// roll restarts all servers one by one, about one a second. One that has forgotten locks just before is not admitted.
 func (r *run) roll(f plan.Fault) {
 	begin := time.Duration(r.observer.Now())
 	for i, n := range r.nodes {
@@ -224,7 +231,11 @@ func (r *run) roll(f plan.Fault) {
 		f.Node = i
 		r.begin(f, "")
 		r.fail(n.Restart(true))
-		r.admit(i)
+		if time.Duration(r.observer.Now()) < n.votes {
+			r.quarantined(n, plan.Kill)
+		} else {
+			r.admit(i)
+		}
 		r.end(f, "")
 		n.busy.Unlock()
 		r.until(begin + time.Duration(i+1)*time.Second)

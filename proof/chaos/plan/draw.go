@@ -113,10 +113,10 @@ func (d *drawing) drawWhole() {
 			f.For = between(rng, 300*time.Millisecond, f.For)
 		case Raise:
 			// A node abstains for as long as the largest maxTTL, so it must not grow without end.
-			if maxTTL >= 4*time.Second {
+			if maxTTL >= MostMaxTTL {
 				continue
 			}
-			maxTTL += 500 * time.Millisecond
+			maxTTL = min(maxTTL+500*time.Millisecond, MostMaxTTL)
 			f.Amount = maxTTL
 		}
 		for !d.free(f, d.raises()) {

@@ -73,6 +73,9 @@ const Late = time.Second
 const (
 	// Ago is how old the data is with which a node comes back as stale.
 	Ago = 2 * time.Second
+	// MostMaxTTL is the largest maxTTL that clients come to, by Raise.
+	MostMaxTTL = 4 * time.Second
+
 	// Slew is for how long a clock with a wrong rate runs fast, and then slow for as long, as a daemon keeps it near the
 	// right time: counters of fences that are lost are made again from clocks, which must differ by less than a second.
 	Slew = 30 * time.Second
