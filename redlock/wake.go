@@ -1,0 +1,71 @@
+package redlock
+
+import (
+	"errors"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed6c881748/redlock/internal/lines"
+	"github.com/seed6c881748/redlock/internal/node"
+)
+
+var errNoPublish = errors.New("the server refuses PUBLISH")
+
+// message gets what has been published to this process's channel on node i.
+func (co *core) message(i int, payload string) {
+	if key, digest, ok := lines.DecodeMessage(payload); ok {
+		co.queue.Hear(i, key, digest)
+	}
+}
+
+// pass has the next in line for a key at node i told, if the resource is free, of the
+// release that digest names. If this process does not wait any more, it leaves the
+// line.
+func (co *core) pass(i int, key, digest string, leave bool) {
+	resource, ok := strings.CutPrefix(key, co.defaults.prefix)
+	if !ok {
+		return // No message of ours.
+	}
+	on := &target{prefix: co.defaults.prefix, resources: []string{resource}, keys: []any{key}}
+	cmd := passCommand(on, co.channel, digest, leave)
+	t := &node.Task{Kind: node.Ask, Command: cmd, Limit: co.defaults.nodeTimeout, Receiver: &wakeReader{r: co, on: on}}
+	_ = co.nodes[i].Enqueue(&node.Request{Task: t, Index: uint16(i)}, time.Now()) // If not, they poll.
+}
+
+// A wakeReader receives the answers to releases, and reads from them who was told.
+type wakeReader struct {
+	r    *core
+	on   *target
+	next node.Receiver // gets the answers, too; nil: there is none
+	told atomic.Bool   // a node has told somebody
+}
+
+func (w *wakeReader) Receive(i int, out node.Outcome, at time.Time) {
+	if len(out.Told) > 0 {
+		w.read(i, out.Told)
+	}
+	if w.next != nil {
+		w.next.Receive(i, out, at)
+	}
+}
+
+// read reads what a release has answered. If it was this process that was told, there
+// is a message. One that could not be told polls: it gets a chance, too.
+func (w *wakeReader) read(i int, told []string) {
+	r, keys := w.r, w.on.keys
+	for k, channel := range told[:min(len(told), len(keys))] {
+		reserved, late := strings.CutPrefix(channel, lines.StillReserved)
+		switch {
+		case channel == "", late && reserved == r.channel: // No message comes.
+			continue
+		case channel == lines.RefusedToTell:
+			r.subscriptions.Complain(i, node.NoPublish, errNoPublish)
+		default:
+			w.told.Store(true)
+		}
+		if channel != r.channel {
+			r.queue.GaveWay(keys[k].(string))
+		}
+	}
+}
