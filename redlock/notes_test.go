@@ -372,19 +372,21 @@ func TestANoteThatComesLateIsNotWritten(t *testing.T) {
 func TestAnAnswerThatComesLateIsIgnored(t *testing.T) {
 	withSets(t, func(t *testing.T, c *testcluster.Cluster) {
 		r, _ := client(t, c, "abc", WithNodeTimeout(20*time.Second))
-		n, way := &r.notes.nodes[0], c.Nodes[0].Proxy()
-		far := func(there time.Duration) {
-			way.SetDelay(there, there)
-			time.Sleep(15 * time.Second) // What was asked before has come.
+		known := func() noted {
+			r.notes.mu.Lock()
+			defer r.notes.mu.Unlock()
+			return r.notes.nodes[0]
 		}
-		far(510 * time.Millisecond)
-		assert.Empty(t, n.Run)
-		far(490 * time.Millisecond)
-		assert.NotEmpty(t, n.Run)
-		far(5 * time.Second) // It comes when the next look is due.
-		read := n.read
+		far := func(there time.Duration) noted {
+			c.Nodes[0].Proxy().SetDelay(there, there)
+			time.Sleep(15 * time.Second) // What was asked before has come.
+			return known()
+		}
+		assert.Empty(t, far(510*time.Millisecond).Run)
+		assert.NotEmpty(t, far(490*time.Millisecond).Run)
+		read := far(5 * time.Second).read // It comes when the next look is due.
 		time.Sleep(10 * time.Minute)
-		assert.Equal(t, read, n.read)
+		assert.Equal(t, read, known().read)
 	})
 }
 
