@@ -300,7 +300,7 @@ func (c *client) hasOneNode(ctx context.Context, rng *rand.Rand, resources []str
 	if err != nil {
 		return
 	}
-	defer func() { _ = lib.Close(context.Background()) }()
+	defer func() { _ = lib.Close(context.WithoutCancel(ctx)) }()
 	_ = lib.Ready(ctx) // It connects.
 	for rest(ctx, 100*time.Millisecond) {
 		c.tries(ctx, rng, resources)
