@@ -117,6 +117,28 @@ func TestConnectionAgeFollowsAName(t *testing.T) {
 	}
 }
 
+// All three names lead elsewhere at once, so nobody can tell: who came before and who has come since have no node in
+// common until the connections are old enough.
+func TestConnectionAgeFollowsAllNames(t *testing.T) {
+	inBubble(t, 6, func(t *testing.T, c *testcluster.Cluster) {
+		var moved atomic.Bool
+		nodes := nodesOf(c)[:3]
+		for i := range nodes {
+			nodes[i].Pool = movable(&moved, c.Nodes[i], c.Nodes[3+i])
+		}
+		early := newOver(t, nodes, redlock.WithConnectionAge(30*time.Second))
+		warm(t, early)
+		moved.Store(true)
+		late := newOver(t, nodes)
+		l := lockOnAll(t, late, []string{"a"}, time.Hour)
+		time.Sleep(31 * time.Second)
+		refused(t, redlock.ErrTaken, early, []string{"a"}, ttl)
+		require.NoError(t, l.Unlock(t.Context()))
+		cycle(t, early, "a", ttl)
+		assert.EqualValues(t, 6, connects(early))
+	})
+}
+
 // keeping returns a pool that has kept so many connections.
 func keeping(t *testing.T, from redlock.Pool, idle int) redlock.Pool {
 	t.Helper()
