@@ -76,8 +76,8 @@ func (o *nodeObserver) Up() {
 
 func (o *nodeObserver) Lost(why error) {
 	o.send(Event{Kind: EventNodeDown, Err: fmt.Errorf("%w (%d of %d nodes left, a quorum is %d)", why, o.r.ready.Up(), len(o.r.nodes), o.r.need)})
-	if o.r.defaults.hook == nil && !o.r.defaults.silent && !o.wasUp.Load() { // A first attempt has failed. The second gets its time.
-		time.AfterFunc(2*o.r.defaults.connectTimeout, func() { o.warnIfNeverUp(why) })
+	if d := &o.r.defaults; d.hook == nil && !d.silent && !o.wasUp.Load() { // A first attempt has failed. The second gets its time.
+		time.AfterFunc(2*max(node.ConnectLimit(d.nodeTimeout), d.connectTimeout), func() { o.warnIfNeverUp(why) })
 	}
 }
 

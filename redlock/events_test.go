@@ -590,17 +590,27 @@ func TestEventSlogHookTellsWhatItHasLeftOut(t *testing.T) {
 		{Kind: redlock.EventNodeDown, Node: "b"},
 		{Kind: redlock.EventNodeDown, Node: "c"},
 		{Kind: redlock.EventHoldEnded, Err: redlock.ErrExpired},
-		{Kind: redlock.EventNodeUp, Node: "c"},
+		{Kind: redlock.EventNodeDown, Node: "d"},
+		{Kind: redlock.EventNodeUp, Node: "d"},
 		{Kind: redlock.EventNodeUp, Node: "a"},
 		{Kind: redlock.EventNodeUp, Node: "b"},
+		{Kind: redlock.EventNodeUp, Node: "c"},
+		{Kind: redlock.EventHoldEnded, Err: redlock.ErrExpired},
+		{Kind: redlock.EventHoldEnded, Err: redlock.ErrExpired},
+		{Kind: redlock.EventNodeDown, Node: "a"},
 	} {
 		e.Time = now
 		hook(t.Context(), e)
 	}
 	lines := slices.Collect(strings.Lines(out.String()))
-	require.Len(t, lines, 4, out.String())
-	for i, want := range []string{`lost" node=a`, `lost" node=b`, `back" node=a left_out=2 locks_lost=1`, `back" node=b`} {
-		assert.Contains(t, lines[i], want)
+	want := []string{
+		`lost" node=a`, `lost" node=b`, `back" node=a still_lost="[b c]" left_out=3 locks_lost=1`, `back" node=b still_lost=[c]`, `back" node=c`,
+		`kept is lost"`, `kept is lost"`, // No node's return would tell of them.
+		`lost" node=a`,
+	}
+	require.Len(t, lines, len(want), out.String())
+	for i, text := range want {
+		assert.Contains(t, lines[i], text)
 	}
 }
 

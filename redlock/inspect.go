@@ -91,7 +91,9 @@ func (r *Redlock) Ready(ctx context.Context) error {
 		return err
 	}
 	defer r.calls.Exit()
-	err := r.connected(ctx)
+	if err := r.connected(ctx); err != nil {
+		return fmt.Errorf("redlock: ready: %w", err)
+	}
 	var all sync.WaitGroup
 	for _, n := range r.nodes {
 		// An Admit has ended that, of which only locks would hear. And no work comes here that would lock, as long as
@@ -101,7 +103,7 @@ func (r *Redlock) Ready(ctx context.Context) error {
 		}
 	}
 	all.Wait()
-	if err = cmp.Or(err, ctx.Err()); err != nil {
+	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("redlock: ready: %w", err)
 	}
 	var missing []string

@@ -65,6 +65,15 @@ func (d SetDifference) String() string {
 	return fmt.Sprintf("%s, a client of %s with %s, %s: %s", d.Who, d.Node, brief.Count(len(d.Nodes), "node"), what, result)
 }
 
+// clone returns the difference with slices of its own: a hook, or who has asked for Stats, may change them.
+func (d *SetDifference) clone() SetDifference {
+	c := *d
+	for _, names := range []*[]string{&c.Nodes, &c.OnlyHere, &c.OnlyThere, &c.Twice} {
+		*names = slices.Clone(*names)
+	}
+	return c
+}
+
 const (
 	// notesEvery is how often a client looks at the notes, ± 20 %. The first look comes sooner.
 	notesEvery = 10 * time.Second
@@ -273,7 +282,7 @@ func (k *notes) tell(kind EventKind, f *found) {
 	if !f.told {
 		return
 	}
-	d := f.SetDifference
+	d := f.clone()
 	e := Event{Kind: kind, Node: d.Node, Set: &d}
 	if kind == EventSetsDiffer {
 		e.Err = errors.New(d.String())
@@ -287,7 +296,7 @@ func (k *notes) standing() (all []SetDifference) {
 	defer k.mu.Unlock()
 	for _, f := range k.found {
 		if f.told {
-			all = append(all, f.SetDifference)
+			all = append(all, f.clone())
 		}
 	}
 	slices.SortFunc(all, func(a, b SetDifference) int {

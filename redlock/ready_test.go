@@ -247,13 +247,15 @@ func TestNothingIsLoggedOf(t *testing.T) {
 		time.Sleep(time.Minute)
 		assert.Empty(t, take())
 	})
-	runInBubble(t, "a node that starts late", 3, func(t *testing.T, c *testcluster.Cluster) {
-		require.NoError(t, c.Nodes[2].Stop())
-		r := newOver(t, firstDay(c, 0))
-		warm(t, r)
-		time.Sleep(redlock.DefaultConnectTimeout / 2)
-		require.NoError(t, c.Nodes[2].Restart(true))
-		time.Sleep(time.Minute)
-		assert.Empty(t, take())
-	})
+	for name, wait := range map[string]time.Duration{"a node that starts late": redlock.DefaultConnectTimeout, "one for which no call waits": 0} {
+		runInBubble(t, name, 3, func(t *testing.T, c *testcluster.Cluster) {
+			require.NoError(t, c.Nodes[2].Stop())
+			r := newOver(t, firstDay(c, 0), redlock.WithConnectTimeout(wait))
+			_, _ = r.TryLock(t.Context(), []string{"x"}, ttl)
+			time.Sleep(redlock.DefaultConnectTimeout / 2)
+			require.NoError(t, c.Nodes[2].Restart(true))
+			time.Sleep(time.Minute)
+			assert.Empty(t, take())
+		})
+	}
 }

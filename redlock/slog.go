@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,16 +20,17 @@ const slogEvery = 10 * time.Second
 // all is well. It may be given to several Redlocks. It logs
 //
 //   - a node's loss, with how many are left, or that none of its votes comes in time (warning), and
-//     its return (info);
+//     its return, with those that are still lost (info);
 //   - clients with other nodes (warning, or info where quorums always meet), and when that is over (info);
 //   - keys that a node has lost (warning), at most once a second for each node;
 //   - what an outage is made of (warning): that more nodes are lost while one is, rounds without a quorum,
 //     attempts that were turned away because of an overload, locks that KeepAlive or Do may be about to lose,
-//     and those that have expired. There is at most one line in 10 s for all of these. It has the number of those
-//     left out and of locks lost among them, and so has the line of a node's return;
+//     and, while a node is lost, those that have expired. There is at most one line in 10 s for all of these.
+//     It has the number of those left out (left_out) and of locks lost among them (locks_lost), and so has the
+//     line of a node's return;
 //   - rounds that failed for other reasons (warning), at most one in 10 s for each operation and reason;
 //     a taken lock is logged at debug level;
-//   - each lock that KeepAlive or Do have lost for another reason (warning);
+//   - each other lock that KeepAlive or Do have lost (warning);
 //   - releases of locks that had ended before (warning), at most one in 10 s.
 func SlogHook(logger *slog.Logger) Hook {
 	if logger == nil {
@@ -41,7 +44,7 @@ type slogHook struct {
 	logger *slog.Logger
 
 	mu     sync.Mutex                   // one hook may be given to several Redlocks; the logger is called with it
-	down   map[string]bool              // nodes whose loss was logged
+	down   map[string]bool              // nodes that are lost; true: it was logged
 	rounds map[string]*dispatch.Limiter // by operation and reason
 	lost   int                          // locks that no line has told of, in an outage
 }
@@ -54,20 +57,13 @@ func (h *slogHook) log(ctx context.Context, e Event) {
 	defer h.mu.Unlock()
 	switch e.Kind {
 	case EventNodeDown:
-		if h.nodeWorse(ctx, e, "redlock: node lost") {
-			h.down[e.Node] = true
-		}
+		h.down[e.Node] = h.nodeWorse(ctx, e, "redlock: node lost") || h.down[e.Node]
 	case EventNodeUnresponsive:
-		if h.nodeWorse(ctx, e, "redlock: node does not vote in time") {
-			h.down[e.Node] = true
-		}
+		h.down[e.Node] = h.nodeWorse(ctx, e, "redlock: node does not vote in time") || h.down[e.Node]
 	case EventKeysVanished:
 		h.logger.WarnContext(ctx, "redlock: node has lost keys", "node", e.Node, "error", e.Err)
 	case EventNodeUp:
-		if h.down[e.Node] {
-			delete(h.down, e.Node)
-			h.logger.InfoContext(ctx, "redlock: node is back", h.withLeftOut(h.limiter(outage).Held(), "node", e.Node)...)
-		}
+		h.nodeBack(ctx, e)
 	case EventNodeCleaned:
 		h.logger.DebugContext(ctx, "redlock: node cleaned up", "node", e.Node, "unknown", e.Unknown, "cleaned", e.Cleaned)
 	case EventDecided:
@@ -108,11 +104,30 @@ func (h *slogHook) nodeWorse(ctx context.Context, e Event, text string) bool {
 	return true
 }
 
-// holdEnded logs losses: each may be work that went on without its lock. An outage has all locks expire.
+// nodeBack logs the return of a node whose loss was logged. It names those that are still lost: of them, no line may have
+// told.
+func (h *slogHook) nodeBack(ctx context.Context, e Event) {
+	logged := h.down[e.Node]
+	delete(h.down, e.Node)
+	if !logged {
+		return
+	}
+	args := []any{"node", e.Node}
+	if still := slices.Sorted(maps.Keys(h.down)); len(still) > 0 {
+		args = append(args, "still_lost", still)
+		for _, name := range still {
+			h.down[name] = true
+		}
+	}
+	h.logger.InfoContext(ctx, "redlock: node is back", h.withLeftOut(h.limiter(outage).Held(), args...)...)
+}
+
+// holdEnded logs losses: each may be work that went on without its lock. An outage has all locks expire; those that are
+// left out are told when a node returns, at the latest.
 func (h *slogHook) holdEnded(ctx context.Context, e Event) {
 	args := []any{"resources", e.Resources, "held", e.Held, "until", e.Until, "error", e.Err}
 	switch {
-	case errors.Is(e.Err, ErrExpired):
+	case errors.Is(e.Err, ErrExpired) && len(h.down) > 0:
 		if !h.limited(ctx, slog.LevelWarn, e, outage, "redlock: a lock that was kept is lost", args...) {
 			h.lost++
 		}

@@ -21,8 +21,9 @@ func (s *Source) Certificate(ctx context.Context, w *Wire) *x509.Certificate {
 	}
 	defer func() { _ = c.Close() }()
 	name, _, _ := net.SplitHostPort(d.Address)
-	look := tls.Client(c, &tls.Config{ServerName: name, InsecureSkipVerify: true}) //nolint:gosec // Nothing is sent; and also one that has ended is looked at.
-	_ = look.HandshakeContext(ctx)                                                 // It fails where the server wants a certificate of the client's.
+	//nolint:gosec // Nothing is sent; and also one that has ended is looked at.
+	look := tls.Client(c, &tls.Config{ServerName: name, InsecureSkipVerify: true})
+	_ = look.HandshakeContext(ctx) // It fails where the server wants a certificate of the client's.
 	shown := look.ConnectionState().PeerCertificates
 	if len(shown) == 0 {
 		return nil
