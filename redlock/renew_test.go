@@ -384,15 +384,16 @@ func TestConnectionAgeWithAnOldServerThatIsSilent(t *testing.T) {
 
 // At most one node's requests wait at a time: the others have a quorum meanwhile, however far the nodes are.
 func TestConnectionAgeChangesOneNodeAtATime(t *testing.T) {
-	const trip = 120 * time.Millisecond
+	const trip = 160 * time.Millisecond // Twice that is more than the node timeout.
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newOver(t, farNodes(t, c, trip), redlock.WithConnectionAge(0))
 		warm(t, r)
 		time.Sleep(time.Second)
 		var callers sync.WaitGroup
+		var over atomic.Bool
 		for i := range 4 {
 			callers.Go(func() {
-				for range 50 {
+				for !over.Load() {
 					time.Sleep(time.Duration(i) * 7 * time.Millisecond)
 					l, err := r.TryLock(t.Context(), []string{fmt.Sprint("r", i)}, ttl)
 					if assert.NoError(t, err) {
@@ -408,6 +409,7 @@ func TestConnectionAgeChangesOneNodeAtATime(t *testing.T) {
 			}
 			time.Sleep(31 * time.Second)
 		}
+		over.Store(true)
 		callers.Wait()
 		assert.GreaterOrEqual(t, connects(r), int64(3+3*3))
 		time.Sleep(time.Second)
@@ -471,23 +473,27 @@ func TestConnectionAgeLeavesNoOldConnectionInThePool(t *testing.T) {
 	})
 }
 
-// The old connection breaks while a second one is being dialled, by a server that hangs. Nothing is left of that
-// attempt when the next connection is there.
+// The old connection breaks while a second one is being made, to a server that hangs. Nothing is left of that attempt
+// when the next connection is there.
 func TestConnectionAgeEndsWithTheOldConnection(t *testing.T) {
-	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
-		n := c.Nodes[0]
-		r := newWarm(t, c, redlock.WithConnectionAge(0))
-		n.Proxy().SetDelays(500*time.Millisecond, 500*time.Millisecond, 0, 0)
+	inBubble(t, 2, func(t *testing.T, c *testcluster.Cluster) {
+		var moved atomic.Bool
+		r := newOver(t, []redlock.Node{{Name: "a", Pool: movable(&moved, c.Nodes[0], c.Nodes[1])}}, redlock.WithConnectionAge(0))
+		warm(t, r)
+		moved.Store(true)
+		require.NoError(t, c.Nodes[1].Hang())
 		redlock.NodesIn(r)[0].LookAgain()
-		time.Sleep(100 * time.Millisecond)
-		n.Proxy().SetDelays(0, 0, 0, 0)
-		require.Equal(t, 2, n.Proxy().Conns())
-		n.Proxy().Kill()
+		synctest.Wait()
+		require.Equal(t, 1, c.Nodes[1].Proxy().Conns())
+		moved.Store(false)
+		c.Nodes[0].Proxy().Kill()
 		time.Sleep(50 * time.Millisecond)
 		cycle(t, r, "a", ttl)
 		synctest.Wait()
-		assert.Equal(t, 1, n.Proxy().Conns())
+		assert.Equal(t, 1, c.Nodes[0].Proxy().Conns())
+		assert.Zero(t, c.Nodes[1].Proxy().Conns())
 		assert.EqualValues(t, 3, connects(r))
+		require.NoError(t, c.Nodes[1].Resume())
 		time.Sleep(5 * time.Second)
 		assert.EqualValues(t, 3, connects(r))
 		cycle(t, r, "a", ttl)

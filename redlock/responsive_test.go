@@ -134,6 +134,33 @@ func TestUnresponsiveServerThatRefusesWrites(t *testing.T) {
 	}
 }
 
+// Its connection is never idle, so that a write must be tried between other requests.
+func TestUnresponsiveServerThatRefusesWritesUnderLoad(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newWarm(t, c)
+		require.NoError(t, c.Slow(20*time.Millisecond, 40*time.Millisecond))
+		ctx, cancel := context.WithCancel(t.Context())
+		var callers sync.WaitGroup
+		for i := range 6 {
+			callers.Go(func() {
+				for ctx.Err() == nil {
+					if l, err := r.TryLock(ctx, []string{fmt.Sprint("r", i)}, ttl); err == nil {
+						_ = l.Unlock(ctx)
+					}
+				}
+			})
+		}
+		require.NoError(t, c.Nodes[1].SetError("OOM command not allowed when used memory > 'maxmemory'."))
+		time.Sleep(20 * time.Second)
+		require.Len(t, unresponsive(r), 1)
+		require.NoError(t, c.Nodes[1].SetError(""))
+		time.Sleep(20 * time.Second)
+		assert.Empty(t, unresponsive(r))
+		cancel()
+		callers.Wait()
+	})
+}
+
 // The release of a lock that the node has not granted finds nothing: nobody else has it.
 func TestVotesOfANodeThatRefusesWrites(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {

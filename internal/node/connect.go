@@ -96,6 +96,7 @@ func (n *Node) LookAgain() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.state == nodeUp && n.renewal.ask(time.Now()) {
+		n.pipeline.dozing = false // Or the next request would put it off.
 		n.pipeline.watchdog.Reset(0)
 	}
 }
