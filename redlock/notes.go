@@ -80,6 +80,9 @@ const (
 
 	// notesPause is when a node is asked again that does not tell who it is, or forbids to ask.
 	notesPause = 10 * time.Minute
+
+	// maxFound is how many differences are kept and told at a time: somebody may write nonsense.
+	maxFound = 16
 )
 
 // notesScript answers as sets.Parse reads it.
@@ -114,13 +117,14 @@ type noted struct {
 	pause time.Time // until when it is not asked again, since it does not tell
 }
 
-// found is a difference that was seen. It is told when it was seen again, in a note that was written anew: a single
-// one may have been written late.
+// found is a difference that was seen. It is told when it was seen again, in a note that was written anew, as a single
+// one may have been written late; and if both have found their server behind a name anew. When a replica takes over,
+// whoever asks nothing has the old server in its notes for a while.
 type found struct {
 	SetDifference
 
-	written time.Time
-	told    bool
+	until time.Time // it was so
+	told  bool
 }
 
 func newNotes(co *core) *notes {
@@ -239,15 +243,21 @@ func (n *noted) hear(r sets.Reading, at time.Time) bool {
 func (k *notes) differences(n *noted, now time.Time) (all []*found) {
 	mine := k.mine(now)
 	if names := mine.Twice(); len(names) > 0 {
-		all = append(all, &found{SetDifference: SetDifference{Twice: names, Since: now, Seen: now}, written: now})
+		all = append(all, &found{SetDifference: SetDifference{Twice: names, Since: now, Seen: now}, until: now})
 	}
 	for _, other := range n.Notes {
 		here, there, meet := sets.Compare(&mine, &other.Set)
 		if other.Label == mine.Label && len(here)+len(there) > 0 {
-			all = append(all, &found{SetDifference: SetDifference{
+			f := &found{SetDifference: SetDifference{
 				Who: other.Who, Node: n.name, Nodes: other.Names(),
 				OnlyHere: here, OnlyThere: there, QuorumsMeet: meet, Since: now, Seen: now,
-			}, written: now.Add(-other.Age)})
+			}, until: now.Add(-other.Age)}
+			for _, s := range slices.Concat(mine.Servers, other.Servers) {
+				if at := now.Add(-s.Confirmed); f.isOf(s.Name) && at.Before(f.until) {
+					f.until = at
+				}
+			}
+			all = append(all, f)
 		}
 	}
 	return all
@@ -257,21 +267,28 @@ func (k *notes) differences(n *noted, now time.Time) (all []*found) {
 // mu is held.
 func (k *notes) see(d *found) {
 	for i, n := range k.nodes {
-		if slices.Contains(d.OnlyHere, n.name) && slices.Contains(d.OnlyThere, n.name) {
+		if d.isOf(n.name) {
 			k.co.nodes[i].LookAgain()
 		}
 	}
 	f := k.found[d.key()]
 	if f == nil {
-		k.found[d.key()] = d
+		if len(k.found) < maxFound {
+			k.found[d.key()] = d
+		}
 		return
 	}
 	d.Since = f.Since
 	f.SetDifference = d.SetDifference
-	if !f.told && min(d.Seen.Sub(d.Since), d.written.Sub(f.written)) >= notesEvery {
+	if !f.told && min(d.Seen.Sub(d.Since), d.until.Sub(f.until)) >= notesEvery {
 		f.told = true
 		k.tell(EventSetsDiffer, f)
 	}
+}
+
+// isOf reports whether it is about the server behind a name that both have.
+func (d *SetDifference) isOf(name string) bool {
+	return slices.Contains(d.OnlyHere, name) && slices.Contains(d.OnlyThere, name)
 }
 
 // key is the same for what is told once.

@@ -234,6 +234,80 @@ func TestANameThatWasMovedIsFollowed(t *testing.T) {
 	})
 }
 
+// The machine of a node dies without a word, and its name leads to a replica that has lived for long. Clients that are
+// idle find out later than those that are not.
+func TestNoDifferenceIsToldOfAReplicaThatTakesOver(t *testing.T) {
+	for i := range rounds(60, 8) {
+		withSets(t, func(t *testing.T, c *testcluster.Cluster) {
+			var all []*told
+			var names []*moved
+			busy := (*Redlock)(nil)
+			for range 12 {
+				p, h := &moved{Pool: c.Nodes[2].Pool(), to: c.Nodes[3].Pool()}, new(told)
+				names, all = append(names, p), append(all, h)
+				nodes := some(c, "abc")
+				nodes[2].Pool = p
+				busy = newOver(t, nodes, WithHook(h.hook))
+				warm(t, busy)
+			}
+			time.Sleep(time.Duration(60+i) * time.Second)
+			for _, p := range names {
+				p.gone.Store(true)
+			}
+			require.NoError(t, c.Nodes[2].Hang())
+			for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(400 * time.Millisecond) {
+				if l, err := busy.TryLock(t.Context(), []string{"busy"}, ttl); err == nil {
+					_ = l.Unlock(t.Context())
+				}
+			}
+			for _, h := range all {
+				assert.Empty(t, h.all())
+			}
+			require.NoError(t, c.Nodes[2].Resume())
+		})
+	}
+}
+
+// One node of all does not tell what it is. The others are compared all the same.
+func TestADifferenceBesideANodeThatHidesItselfIsTold(t *testing.T) {
+	inBubble(t, 4, func(t *testing.T, c *testcluster.Cluster) {
+		for _, n := range c.Nodes[1:] {
+			require.NoError(t, n.ShowUptime())
+		}
+		_, one := client(t, c, "abc")
+		_, other := client(t, c, "abd")
+		time.Sleep(time.Minute)
+		assert.Equal(t, []string{"sets differ -c +d false"}, one.all())
+		assert.Equal(t, []string{"sets differ -d +c false"}, other.all())
+	})
+}
+
+// Whoever writes nonsense is told a few times, and in few words.
+func TestNotesOfNobodyWhoMeansWellAreBounded(t *testing.T) {
+	withSets(t, func(t *testing.T, c *testcluster.Cluster) {
+		r, to := client(t, c, "abc")
+		time.Sleep(30 * time.Second)
+		key := reservedMark + sets.Mark
+		for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Second) {
+			text, _, err := c.Nodes[0].Get(key)
+			require.NoError(t, err)
+			run, _, _ := strings.Cut(text, " ")
+			at := time.Now().UnixMilli()
+			var lines []string
+			for i := range 200 {
+				lines = append(lines, fmt.Sprintf(`%s %d f%03x {"who":"x","servers":[{"name":"n%d","run":"%x","started":9000000000000}]}`, run, at, i, i, i+1))
+			}
+			lines = append(lines, fmt.Sprintf(`%s %d fff {"who":"%s","servers":[]}`, run, at, strings.Repeat("A", 20_000)))
+			require.NoError(t, c.Nodes[0].Set(key, strings.Join(lines, "\n"), time.Minute))
+		}
+		assert.Len(t, r.Stats().Sets, maxFound)
+		for _, d := range r.Stats().Sets {
+			assert.Less(t, len(d.String()), 500)
+		}
+		assert.Len(t, to.all(), maxFound)
+	})
+}
+
 // An address that the others have not is not looked at again: nothing is said of what is behind it.
 func TestANodeThatOnlyOneHasIsLeftAlone(t *testing.T) {
 	withSets(t, func(t *testing.T, c *testcluster.Cluster) {

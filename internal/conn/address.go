@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/gomodule/redigo/redis"
 )
@@ -117,7 +118,7 @@ func tcpTarget(hostport, db string) (target, error) {
 	if host == "" {
 		host = "localhost"
 	}
-	if strings.ContainsAny(host, "@/?#=,; ") {
+	if strings.ContainsAny(host, "@/?#=,; ") || strings.ContainsFunc(host, unicode.IsControl) {
 		return target{}, errors.New("want host:port, or a URL")
 	}
 	if p, err := strconv.ParseUint(port, 10, 16); err != nil || p == 0 {
@@ -202,11 +203,11 @@ func shown(part string) string {
 	return fmt.Sprintf(" %q", part)
 }
 
-// anySchemeRE finds a scheme, and shownRE what is shown of a malformed address: of a URL the scheme, of what has no
-// separator all, else the host, or the key of a key=value.
+// anySchemeRE finds a scheme, and shownRE what is shown of a malformed address: of a URL the scheme, the key of a key=value,
+// else what looks like a host, as passwords that are made have capitals.
 var (
 	anySchemeRE = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*$`)
-	shownRE     = regexp.MustCompile(`^(((redis|valkey)(s|[+-][a-z]+)?|unix|https?|tcp)://|[A-Za-z0-9._-]*(:|$)|[a-z_]{1,32}=)`)
+	shownRE     = regexp.MustCompile(`^(((redis|valkey)(s|[+-][a-z]+)?|unix|https?|tcp)://|[a-z0-9.-]*(:|$)|[a-z_]{1,32}=)`)
 )
 
 // schemeOf returns the scheme of a URL. A password with :// in it makes none of a key=value.

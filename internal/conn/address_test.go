@@ -113,6 +113,9 @@ func TestAddressesOfOthers(t *testing.T) {
 		"u:" + secret + "@h:1":                                             {"…", url},
 		secret + "@h:1":                                                    {"…", url},
 		"u:" + secret:                                                      {"u:…", "port: want 1 to 65535"},
+		"S3cret":                                                           {"…", "want host:port, such as localhost:6379"},
+		"S3cret:6379x":                                                     {"…", "port: want 1 to 65535"},
+		"h\x00:1":                                                          {"…", "want host:port, or a URL"},
 		"localhost":                                                        {"localhost", "want host:port, such as localhost:6379"},
 		secret + "/":                                                       {"…", "want host:port, such as localhost:6379"},
 	} {

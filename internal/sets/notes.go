@@ -11,6 +11,9 @@ import (
 // Mark ends the key of a node's notes.
 const Mark = "sets"
 
+// maxNote is how long a set's text may be. One of nine nodes has about 2 000 bytes.
+const maxNote = 8192
+
 // Script is what reads a node's notes, and writes one.
 //
 //go:embed notes.lua
@@ -50,13 +53,13 @@ func Parse(text string) (r Reading, ok bool) {
 	if n, _ := fmt.Sscanf(head, "%s %d %d %t", &r.Run, &r.Uptime, &r.Now, &r.Wrote); n != 4 {
 		return Reading{}, false
 	}
-	r.Uptime *= time.Second
+	r.Uptime = max(r.Uptime, 0) * time.Second // Its clock may have been set back, past its start.
 	r.Now *= time.Millisecond
 	for line := range strings.Lines(rest) {
 		var n Note
 		age, text, _ := strings.Cut(line, " ")
-		if _, err := fmt.Sscan(age, &n.Age); err != nil || json.Unmarshal([]byte(text), &n.Set) != nil {
-			continue // Of a later version, say.
+		if _, err := fmt.Sscan(age, &n.Age); err != nil || len(text) > maxNote || json.Unmarshal([]byte(text), &n.Set) != nil {
+			continue // Of a later version, say, or of nobody who means well.
 		}
 		n.Age *= time.Millisecond
 		for i := range n.Servers {

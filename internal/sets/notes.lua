@@ -13,7 +13,7 @@
 
 local info, time = redis.pcall('INFO', 'server'), redis.pcall('TIME')
 if type(info) ~= 'string' or time.err then return '' end
-local run, uptime = string.match(info, 'run_id:(%x+)'), string.match(info, 'uptime_in_seconds:(%d+)')
+local run, uptime = string.match(info, 'run_id:(%x+)'), string.match(info, 'uptime_in_seconds:(-?%d+)')
 if not run or not uptime then return '' end
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local life, at, off, what, set = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], ARGV[5]

@@ -39,7 +39,7 @@ func (s *Server) isFresh() bool { return s.Run != "" && s.Confirmed < Life }
 // couldBe reports whether two servers may be one: the id is a new one after each restart, so if they differ, the one
 // life must have ended before the other began.
 func (s *Server) couldBe(o *Server) bool {
-	return s.Run == o.Run || s.Run == "" || o.Run == "" || s.Confirmed+Slack >= o.Started || o.Confirmed+Slack >= s.Started
+	return s.Run == "" || o.Run == "" || s.Confirmed+Slack >= o.Started || o.Confirmed+Slack >= s.Started
 }
 
 // A Set is what a client's addresses lead to.
@@ -116,14 +116,16 @@ func Compare(mine, theirs *Set) (here, there []string, meet bool) {
 	return here, there, m/2+1+t/2+1 > m+len(there)
 }
 
-// pair returns which of mine each of theirs is; -1 for none. Those with one id come first, then those of one name, so
-// that the others are the odd ones. The rest is paired by augmenting paths (Kuhn's algorithm).
+// pair returns which of mine each of theirs is; -1 for none. Those with one id are one, and then those of one name of which
+// one hides its id. The rest is paired by augmenting paths (Kuhn's algorithm), those of one name first, so that the others
+// are the odd ones.
 func pair(mine, theirs []Server) (with []int) {
 	with = slices.Repeat([]int{-1}, len(theirs))
+	certain := make([]bool, len(theirs))
 	var find func(i int, seen []bool, fit func(a, b *Server) bool) bool
 	find = func(i int, seen []bool, fit func(a, b *Server) bool) bool {
 		for j := range theirs {
-			if seen[j] || !fit(&mine[i], &theirs[j]) {
+			if seen[j] || certain[j] || !fit(&mine[i], &theirs[j]) {
 				continue
 			}
 			seen[j] = true
@@ -134,8 +136,9 @@ func pair(mine, theirs []Server) (with []int) {
 		}
 		return false
 	}
-	for _, fit := range []func(a, b *Server) bool{
+	for pass, fit := range []func(a, b *Server) bool{
 		func(a, b *Server) bool { return a.Run != "" && a.Run == b.Run },
+		func(a, b *Server) bool { return a.Name == b.Name && (a.Run == "" || b.Run == "") },
 		func(a, b *Server) bool { return a.Name == b.Name && a.couldBe(b) },
 		(*Server).couldBe,
 	} {
@@ -143,6 +146,9 @@ func pair(mine, theirs []Server) (with []int) {
 			if !slices.Contains(with, i) {
 				find(i, make([]bool, len(theirs)), fit)
 			}
+		}
+		for j, i := range with {
+			certain[j] = certain[j] || pass < 2 && i >= 0
 		}
 	}
 	return with

@@ -53,12 +53,15 @@ func TestCompare(t *testing.T) {
 		"a name that was moved":            {"a=1 b=2 c=3", "a=1 b=2 c=4", "c", "c", false},
 		"all names were moved":             {"a=1 b=2 c=3", "a=4 b=5 c=6", "a b c", "a b c", false},
 
-		"never reached":                     {"a=1 b=2 c", "a=1 b=2 d=4", "", "", true},
-		"never reached by them":             {"a=1 b=2 c=3", "a=1 b d", "", "", true},
-		"not enough that are unknown":       {"a=1 b=2 c=3", "a d=4 e=5", "b c", "d e", false},
-		"a common name is the same address": {"c=3 a=1", "a d=4", "c", "d", true},
-		"unknown, but more of them":         {"a b c", "a b c d", "", "d", true},
-		"nothing is known":                  {"a b c", "d e f", "", "", true},
+		"never reached":                          {"a=1 b=2 c", "a=1 b=2 d=4", "", "", true},
+		"never reached by them":                  {"a=1 b=2 c=3", "a=1 b d", "", "", true},
+		"one hides itself, and one is wrong":     {"a b=2 c=3", "a b=2 d=4", "c", "d", false},
+		"one hides itself, and one has moved":    {"a b=2 c=3", "a b=2 c=4", "c", "c", false},
+		"one that hides itself, by another name": {"x=1 b c=3", "b=1 x c=3", "", "", true},
+		"not enough that are unknown":            {"a=1 b=2 c=3", "a d=4 e=5", "b c", "d e", false},
+		"a common name is the same address":      {"c=3 a=1", "a d=4", "c", "d", true},
+		"unknown, but more of them":              {"a b c", "a b c d", "", "d", true},
+		"nothing is known":                       {"a b c", "d e f", "", "", true},
 
 		"it has restarted, and they were not back yet": {"a=1 b=22:60:0 c=3", "a=1 b=2:3600:70 c=3", "", "", true},
 		"it has restarted, and I was not back yet":     {"a=1 b=2:3600:70 c=3", "a=1 b=22:60:0 c=3", "", "", true},
@@ -149,6 +152,9 @@ func TestNotesAreReadAsTheyWereWritten(t *testing.T) {
 		_, known := Parse(text)
 		assert.False(t, known, text)
 	}
+	r, ok = Parse("f00 -3598 1 0")
+	assert.True(t, ok)
+	assert.Equal(t, Reading{Run: "f00", Now: time.Millisecond}, r, "its clock was set back past its start")
 	r, ok = Parse("f00 61 1 0")
 	assert.True(t, ok)
 	assert.Equal(t, Reading{Run: "f00", Uptime: 61 * time.Second, Now: time.Millisecond}, r)
