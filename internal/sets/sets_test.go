@@ -72,6 +72,8 @@ func TestCompare(t *testing.T) {
 		"all have restarted":                         {"a=11:9:0 b=22:8:0 c=33:7:0", "a=1:99:15 b=2:99:15 c=3:99:15", "", "", true},
 		"other names, and a restart":                 {"x=11:9:0 b=2 c=3", "a=1:99:15 b=2 c=3", "", "", true},
 
+		"the one of another name is the odd one": {"c=33:50:0 a=11:60:0 b=2", "a=1:3600:70 b=2 d=4", "c", "d", false},
+
 		// Each of x and a could be what p is now; only x could be what q is.
 		"the right pairs must be found": {"x=1:100:50 a=2:100:29", "p=3:30:0 q=4:45:0", "", "", true},
 
