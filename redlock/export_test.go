@@ -100,3 +100,10 @@ func MarkEnded(l *Lock, err error) {
 func Scripts() []*node.Script {
 	return append([]*node.Script{node.Look, node.Probe}, handshakeScripts...)
 }
+
+// Kept returns how many contexts of KeepAlive a lock knows.
+func Kept(l *Lock) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.hold.kept)
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
@@ -92,6 +93,11 @@ func (l *Lock) keep(ctx context.Context, cancel context.CancelCauseFunc) error {
 		}
 		l.hold = h
 		h.expiry = time.AfterFunc(h.remaining(now), h.check)
+	}
+	if len(h.kept) == cap(h.kept) {
+		// It may be called with each request's context, and the next extension be hours away.
+		h.forgetEnded()
+		h.kept = slices.Grow(h.kept, len(h.kept)+1)
 	}
 	h.kept = append(h.kept, keptContext{ctx, cancel})
 	h.schedule(time.Until(h.due()))
@@ -209,19 +215,17 @@ func (h *hold) extend() {
 func (h *hold) wanted() (context.Context, bool) {
 	h.lock.mu.Lock()
 	defer h.lock.mu.Unlock()
-	alive := h.kept[:0]
-	for _, k := range h.kept {
-		if k.ctx.Err() == nil {
-			alive = append(alive, k)
-		}
-	}
-	clear(h.kept[len(alive):])
-	h.kept = alive
-	if h.over || len(alive) == 0 {
+	h.forgetEnded()
+	if h.over || len(h.kept) == 0 {
 		h.busy = false
 		return nil, false
 	}
-	return context.WithoutCancel(alive[0].ctx), true
+	return context.WithoutCancel(h.kept[0].ctx), true
+}
+
+// forgetEnded forgets the contexts that have ended with the caller's. lock.mu is held.
+func (h *hold) forgetEnded() {
+	h.kept = slices.DeleteFunc(h.kept, func(k keptContext) bool { return k.ctx.Err() != nil })
 }
 
 // check is the expiry timer, and runs when a clock has jumped: it ends the contexts

@@ -736,3 +736,29 @@ func TestHoldWithStopTimeHasTwoNeverWork(t *testing.T) {
 	overlaps, _ = play(0, 5)
 	assert.EqualValues(t, 5, overlaps, "without a stop time")
 }
+
+// Contexts that have ended are forgotten, long before the next extension: a service that holds a lock for hours may call
+// KeepAlive with that of each request.
+func TestHoldForgetsContextsThatHaveEnded(t *testing.T) {
+	withRedlock(t, 3, func(t *testing.T, _ *testcluster.Cluster, r *redlock.Redlock) {
+		l := tryLock(t, r, []string{"a"}, time.Hour)
+		for range 10_000 {
+			ctx, cancel := context.WithCancel(t.Context())
+			l.KeepAlive(ctx)
+			cancel()
+		}
+		assert.LessOrEqual(t, redlock.Kept(l), 2)
+		var stay []context.Context
+		for range 10 {
+			ctx, cancel := context.WithCancel(t.Context())
+			stay = append(stay, l.KeepAlive(t.Context()))
+			l.KeepAlive(ctx)
+			cancel()
+		}
+		assert.LessOrEqual(t, redlock.Kept(l), 30)
+		require.NoError(t, l.Unlock(t.Context()))
+		for _, ctx := range stay {
+			requireEnded(t, ctx, context.Canceled)
+		}
+	})
+}
