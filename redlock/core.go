@@ -48,7 +48,6 @@ type core struct {
 	calls *calls.Group
 
 	lastLease atomic.Pointer[lease]
-	anyWanted atomic.Bool // Lock.Wanted was called
 }
 
 func (co *core) wall() time.Duration { return time.Duration(co.wallOffset.Load()) }

@@ -51,13 +51,8 @@ func (a *acquisition) attempts(ctx context.Context) (l *Lock, err error) {
 
 // wantHeld tells the locks of this process that hold one of the resources that somebody waits.
 func (co *core) wantHeld(resources []string) {
-	if !co.anyWanted.Load() {
-		return
-	}
-	for _, held := range co.watch.Held() {
-		if _, shared := held.(*Lock).shares(resources); shared {
-			held.(*Lock).want()
-		}
+	for _, held := range co.watch.Wanted(resources) {
+		held.(*Lock).want()
 	}
 }
 

@@ -27,9 +27,10 @@ type Watch struct {
 	exit  func()
 	clock *Clock
 
-	mu     sync.Mutex // after a Lock's; enter is called with it, locks and holds never
-	locks  map[Lock]struct{}
-	sweep  int // more locks than this are swept
+	mu     sync.Mutex        // after a Lock's; enter is called with it, locks and holds never
+	locks  map[Lock][]string // the resources of those that Want has named
+	wanted map[string]Lock   // these, by resource
+	sweep  int               // more locks than this are swept
 	holds  map[Hold]struct{}
 	ticker *time.Timer
 	lead   time.Duration // the clock's, at the last look
@@ -48,7 +49,7 @@ type Hold interface {
 // why there may be none any more.
 func New(enter func() error, exit func(), clock *Clock) *Watch {
 	return &Watch{
-		enter: enter, exit: exit, clock: clock, sweep: MinSweep, locks: make(map[Lock]struct{}), holds: make(map[Hold]struct{}),
+		enter: enter, exit: exit, clock: clock, sweep: MinSweep, locks: make(map[Lock][]string), wanted: make(map[string]Lock), holds: make(map[Hold]struct{}),
 	}
 }
 
@@ -56,7 +57,7 @@ func New(enter func() error, exit func(), clock *Clock) *Watch {
 // locks has doubled, so that sweeping costs each lock a constant.
 func (k *Watch) Add(l Lock) {
 	k.mu.Lock()
-	k.locks[l] = struct{}{}
+	k.locks[l] = nil
 	full := len(k.locks) > k.sweep
 	if full {
 		k.sweep = 2 * len(k.locks) // One caller sweeps.
@@ -74,7 +75,38 @@ func (k *Watch) Add(l Lock) {
 func (k *Watch) Remove(l Lock) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	for _, res := range k.locks[l] {
+		if k.wanted[res] == l {
+			delete(k.wanted, res)
+		}
+	}
 	delete(k.locks, l)
+}
+
+// Want has Wanted find a lock by its resources, until it is removed.
+func (k *Watch) Want(l Lock, resources []string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if _, there := k.locks[l]; !there {
+		return
+	}
+	k.locks[l] = resources
+	for _, res := range resources {
+		k.wanted[res] = l
+	}
+}
+
+// Wanted returns the locks with one of the resources that Want has named. It does not look at others, of which there may
+// be many.
+func (k *Watch) Wanted(resources []string) (found []Lock) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, res := range resources {
+		if l, there := k.wanted[res]; there && !slices.Contains(found, l) {
+			found = append(found, l)
+		}
+	}
+	return found
 }
 
 // Held returns the locks that are held now, in no order, and forgets those that have ended.

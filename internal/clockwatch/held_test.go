@@ -40,3 +40,28 @@ func TestHeldForgetsWhatHasEnded(t *testing.T) {
 		assert.Empty(t, s.Held())
 	})
 }
+
+// Who looks for the locks of a resource that want to know of it looks at no others.
+func TestWantedAreFoundByResource(t *testing.T) {
+	k := New(nil, nil, nil)
+	one, other, gone := &lease{}, &lease{}, &lease{}
+	for _, l := range []*lease{one, other} {
+		k.Add(l)
+	}
+	k.Want(one, []string{"a", "b"})
+	k.Want(other, []string{"c"})
+	k.Want(gone, []string{"a"}) // It has been removed.
+	assert.Equal(t, []Lock{one}, k.Wanted([]string{"a", "b", "x"}))
+	assert.Equal(t, []Lock{one, other}, k.Wanted([]string{"b", "c"}))
+	assert.Empty(t, k.Wanted([]string{"x"}))
+
+	later := &lease{}
+	k.Add(later)
+	k.Want(later, []string{"b"})
+	k.Remove(one)
+	assert.Empty(t, k.Wanted([]string{"a"}))
+	assert.Equal(t, []Lock{later}, k.Wanted([]string{"b"}), "a later lock on the resource")
+	k.Remove(later)
+	k.Remove(other)
+	assert.Empty(t, k.wanted)
+}
