@@ -560,7 +560,7 @@ func TestEventSlogHookDoesNotFillTheLogInAnOutage(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			defer cancel()
-			wait := mixedLoad(ctx, r, 6)
+			wait := mixedLoad(ctx, t, r, 6)
 			time.Sleep(10 * time.Second)
 			require.NoError(t, fail(c))
 			wait()

@@ -30,11 +30,13 @@ type load struct {
 	wg                                          sync.WaitGroup
 }
 
-func startLoad(r *redlock.Redlock, callers int, opts ...redlock.Option) *load {
-	l := new(load)
+func startLoad(t *testing.T, r *redlock.Redlock, callers int, opts ...redlock.Option) *load {
+	t.Helper()
+	l, seed := new(load), testkit.Seed(t)
 	for i := range callers {
+		rng := rand.New(rand.NewPCG(seed, uint64(i)))
 		l.wg.Go(func() {
-			time.Sleep(rand.N(50 * time.Millisecond))
+			time.Sleep(testkit.Between(rng, 0, 50*time.Millisecond))
 			for !l.stop.Load() {
 				lock, err := r.TryLock(context.Background(), []string{fmt.Sprint(callers, " ", i)}, ttl, opts...)
 				switch {
@@ -51,7 +53,7 @@ func startLoad(r *redlock.Redlock, callers int, opts ...redlock.Option) *load {
 				default:
 					l.other.Add(1)
 				}
-				time.Sleep(50*time.Millisecond + rand.N(100*time.Millisecond))
+				time.Sleep(testkit.Between(rng, 50*time.Millisecond, 150*time.Millisecond))
 			}
 		})
 	}
@@ -87,7 +89,7 @@ func TestOverload(t *testing.T) {
 			const capacity = 1000 // locks with their releases in a second
 			work(t, time.Second/2/capacity, c.Nodes...)
 			defer work(t, 0, c.Nodes...)
-			l := startLoad(r, callers)
+			l := startLoad(t, r, callers)
 			time.Sleep(500 * time.Millisecond)
 			before, measured := l.got.Load(), time.Now()
 			for range 6 {
@@ -134,7 +136,7 @@ func TestOverloadBoundsTheBacklogOfASlowMinority(t *testing.T) {
 		work(t, 400*time.Microsecond, c.Nodes[:2]...)
 		work(t, time.Millisecond, c.Nodes[2])
 		defer work(t, 0, c.Nodes...)
-		l := startLoad(r, 50)
+		l := startLoad(t, r, 50)
 		most := 0
 		for range rounds(100, 60) {
 			time.Sleep(10 * time.Millisecond)
@@ -216,7 +218,7 @@ func TestOverloadEndsAfterAHungMajority(t *testing.T) {
 		defer work(t, 0, c.Nodes...)
 		c.Nodes[0].Proxy().Hang()
 		c.Nodes[1].Proxy().Hang()
-		l := startLoad(r, rounds(200, 100))
+		l := startLoad(t, r, rounds(200, 100))
 		time.Sleep(scenario(5*time.Second, 3*time.Second))
 		require.LessOrEqual(t, r.Stats().Window, places)
 		c.Nodes[0].Proxy().Resume()
@@ -239,7 +241,7 @@ func TestOverloadIsNotSeenInAWayThatBecomesLonger(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newWarm(t, c, redlock.WithNodeTimeout(250*time.Millisecond))
 		require.NoError(t, c.Slow(oneTrip/2, oneTrip/2))
-		l := startLoad(r, callers)
+		l := startLoad(t, r, callers)
 		time.Sleep(scenario(2500*time.Millisecond, 1500*time.Millisecond))
 		before := l.got.Load()
 		time.Sleep(500 * time.Millisecond)
@@ -260,7 +262,7 @@ func throttledLoad(t *testing.T, callers int, timeout time.Duration) (rate int64
 			n.Proxy().Throttle(4<<10, 20<<10)
 		}
 		r := newRedlock(t, c, redlock.WithNodeTimeout(250*time.Millisecond))
-		loads := []*load{startLoad(r, callers-4, redlock.WithNodeTimeout(timeout)), startLoad(r, 4)}
+		loads := []*load{startLoad(t, r, callers-4, redlock.WithNodeTimeout(timeout)), startLoad(t, r, 4)}
 		got := func() int64 { return loads[0].got.Load() + loads[1].got.Load() }
 		time.Sleep(20 * time.Second)
 		before, period := got(), scenario(20*time.Second, 10*time.Second)

@@ -14,18 +14,22 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/test/testkit"
 )
 
 // mixedLoad has callers of which most wait for one of a few locks, and some hold theirs for longer than its ttl, until
 // ctx ends.
-func mixedLoad(ctx context.Context, r *redlock.Redlock, callers int) (wait func()) {
+func mixedLoad(ctx context.Context, t *testing.T, r *redlock.Redlock, callers int) (wait func()) {
+	t.Helper()
+	seed := testkit.Seed(t)
 	var wg sync.WaitGroup
-	for range callers {
+	for i := range callers {
+		rng := rand.New(rand.NewPCG(seed, uint64(i)))
 		wg.Go(func() {
 			for ctx.Err() == nil {
-				_ = r.Do(ctx, []string{[]string{fmt.Sprint("invoice:", rand.N(3)), "report"}[rand.N(2)]}, 10*time.Second, func(ctx context.Context, _ *redlock.Lock) error {
+				_ = r.Do(ctx, []string{[]string{fmt.Sprint("invoice:", rng.IntN(3)), "report"}[rng.IntN(2)]}, 10*time.Second, func(ctx context.Context, _ *redlock.Lock) error {
 					select {
-					case <-time.After(rand.N(8 * time.Second)):
+					case <-time.After(testkit.Between(rng, 0, 8*time.Second)):
 					case <-ctx.Done():
 					}
 					return context.Cause(ctx)
@@ -62,7 +66,7 @@ func TestUnresponsiveNodeStaysSo(t *testing.T) {
 				r := newWarm(t, c, redlock.WithHook(rec.Hook))
 				ctx, cancel := context.WithCancel(t.Context())
 				tryLock(t, r, []string{"held"}, ttl).KeepAlive(ctx)
-				wait := mixedLoad(ctx, r, callers)
+				wait := mixedLoad(ctx, t, r, callers)
 				time.Sleep(10 * time.Second)
 				synctest.Wait()
 				rec.TakeAll()
@@ -115,7 +119,7 @@ func TestUnresponsiveServerThatRefusesWrites(t *testing.T) {
 					kept, err := r.TryLock(ctx, []string{"kept"}, time.Second)
 					require.NoError(t, err)
 					kept.KeepAlive(ctx) // Its extensions go well under OOM, and so do locks after a wait.
-					wait = mixedLoad(ctx, r, 4)
+					wait = mixedLoad(ctx, t, r, 4)
 				}
 				rec.TakeAll()
 				do(t, c.Nodes[1], "CONFIG", "SET", set[0], set[1])

@@ -114,7 +114,7 @@ func TestGateTurnsEachAwayInItsTime(t *testing.T) {
 				assert.LessOrEqual(t, waited, timeout*3/4)
 				assert.ErrorIs(t, err, ErrTurnedAway)
 			})
-			time.Sleep(rand.N(time.Millisecond))
+			time.Sleep(time.Duration(i*7919%1000) * time.Microsecond)
 		}
 		wg.Wait()
 		busy, queued, limit := g.Stats()
@@ -177,16 +177,18 @@ func TestGateKeepsCount(t *testing.T) {
 		g := New()
 		var inside, most atomic.Int64
 		var wg sync.WaitGroup
-		for range 1000 {
+		for i := range 1000 {
+			rng := rand.New(rand.NewPCG(1, uint64(i)))
+			draw := func(d time.Duration) time.Duration { return time.Duration(rng.Int64N(int64(d))) }
 			wg.Go(func() {
 				for range 10 {
-					ctx, cancel := context.WithTimeout(context.Background(), rand.N(400*time.Millisecond))
-					timeout := rand.N(400*time.Millisecond) + 1
+					ctx, cancel := context.WithTimeout(context.Background(), draw(400*time.Millisecond))
+					timeout := draw(400*time.Millisecond) + 1
 					if _, err := g.Enter(ctx, timeout); err == nil {
 						n := inside.Add(1)
 						for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
 						}
-						took := rand.N(100 * time.Millisecond)
+						took := draw(100 * time.Millisecond)
 						time.Sleep(took)
 						inside.Add(-1)
 						g.Leave(Sample{Took: took, Timeout: testTimeout, Answered: true}, time.Now())

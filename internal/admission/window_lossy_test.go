@@ -146,6 +146,11 @@ type step struct {
 // When the rule was chosen, a model like this one took 216 settings, with two seeds each, twice. Of 100 settings, 97
 // and 98 had at least 0.9 of the throughput without a limit, and the least was 0.82. The client without a limit,
 // compared with itself, had 98 and 99, and 0.85.
+//
+// There is a tail. Where two pieces of one round are lost, all rounds of that time are too late, which only a queue that
+// is too long also does; so the window is halved. If that happens five times in a second, as in one of 300 runs of the
+// second setting, it comes down from 1 000 places to 50, and is back three seconds later: a tenth to a third of the
+// calls of 20 s are turned away.
 func TestWindowOnLossyWays(t *testing.T) {
 	const little, long = 60 * time.Millisecond, 200 * time.Millisecond
 	for _, l := range []lossyWay{
@@ -158,13 +163,26 @@ func TestWindowOnLossyWays(t *testing.T) {
 		t.Run(l.String(), func(t *testing.T) {
 			t.Parallel()
 			const length = 20 * time.Second
-			w := newWindow()
-			seed := rand.Uint64()
-			none, _ := l.play(nil, seed, time.Second/2, length)
-			got, turnedAway := l.play(&w, seed+1, time.Second/2, length)
-			t.Logf("%d, %.2f of that without a limit; %d turned away", got, float64(got)/float64(none), turnedAway)
-			assert.Greater(t, float64(got), 0.75*float64(none))
-			assert.LessOrEqual(t, turnedAway, got/10)
+			seeds, tail := uint64(60), 0
+			if testing.Short() {
+				seeds = 3
+			}
+			least := 1.0
+			for seed := range seeds { // The same ones each time: a run hangs on nothing else.
+				w := newWindow()
+				none, _ := l.play(nil, seed, time.Second/2, length)
+				got, turnedAway := l.play(&w, seed+1e6, time.Second/2, length)
+				share := float64(got) / float64(none)
+				least = min(least, share)
+				if share <= 0.8 || turnedAway > got/10 {
+					t.Logf("seed %d: %d, %.2f of that without a limit; %d turned away", seed, got, share, turnedAway)
+					tail++
+				}
+				assert.Greater(t, share, 0.5, "seed %d", seed)
+				assert.LessOrEqual(t, turnedAway, got/2, "seed %d", seed)
+			}
+			t.Logf("at least %.2f of the throughput without a limit; %d of %d in the tail", least, tail, seeds)
+			assert.LessOrEqual(t, tail, int(seeds/50))
 		})
 	}
 }
@@ -187,7 +205,7 @@ func TestWindowGrowsWhenTheWayBecomesLonger(t *testing.T) {
 			t.Parallel()
 			const from, length = 12 * time.Second, 14 * time.Second
 			w := window{size: easyWindow, best: shortRound}
-			seed := rand.Uint64()
+			const seed = 1
 			none, _ := l.play(nil, seed, from, length)
 			got, turnedAway := l.play(&w, seed+1, from, length)
 			t.Logf("%d, %.2f of that without a limit; %d turned away; window %d, best %v", got, float64(got)/float64(none), turnedAway, w.limit(), w.best)

@@ -68,9 +68,10 @@ func (g *granted) note() {
 // stall has one node or all of them stand still for 150 ms, again and again.
 func stall(ctx context.Context, t *testing.T, c *testcluster.Cluster) {
 	t.Helper()
+	rng := rand.New(rand.NewPCG(testkit.Seed(t), 0))
 	for ctx.Err() == nil {
 		nodes := c.Nodes
-		if rand.IntN(2) == 0 {
+		if rng.IntN(2) == 0 {
 			nodes = nodes[:1]
 		}
 		for _, n := range nodes {

@@ -53,6 +53,15 @@ func Magnitude(rng *rand.Rand, a, b time.Duration) time.Duration {
 	}
 }
 
+// Seed is what a test draws its numbers from: another one each time, or that of TEST_SEED. One that fails has it in its
+// output.
+func Seed(t *testing.T) uint64 {
+	t.Helper()
+	seed := EnvNumber(t, "TEST_SEED", rand.Uint64())
+	t.Logf("TEST_SEED=%d", seed)
+	return seed
+}
+
 // EnvNumber is the number in a variable of the environment, or otherwise.
 func EnvNumber(t *testing.T, name string, otherwise uint64) uint64 {
 	t.Helper()
