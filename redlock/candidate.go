@@ -209,6 +209,7 @@ func (c *candidate) fence() (v verdict, raised bool, waited error) {
 func (c *candidate) raise(timeout time.Duration) {
 	rd := c.round
 	aim := func() node.Command {
+		rd.judge = decideRaise
 		rd.grants.Exact, _, _ = rd.grants.Of(rd.r.need)
 		return raiseCommand(rd.claim, rd.grants.Exact)
 	}

@@ -55,9 +55,25 @@ func decide(t tally, need, n int, no verdict) verdict {
 	}
 }
 
-// decideLock: a lock that could not reach its quorum, though silence alone did
-// not prevent it, was taken.
-func decideLock(t tally, need, n int) verdict { return decide(t, need, n, taken) }
+// decideLock: a lock that could not reach its quorum was taken, unless the nodes without an answer could
+// prevent it alone. As long as those that are still out could become so many, nothing is decided: an outage
+// must not be told as somebody's lock.
+func decideLock(t tally, need, n int) verdict {
+	v := decide(t, need, n, taken)
+	if v == taken && n-t.yes-t.no > n-need {
+		return undecided
+	}
+	return v
+}
+
+// decideRaise is decideLock for a raise of counters, which does not wait for who is to blame: others may still be raised.
+func decideRaise(t tally, need, n int) verdict {
+	v := decide(t, need, n, taken)
+	if v == taken && n-t.yes-t.no > n-need {
+		return noQuorum
+	}
+	return v
+}
 
 // decideExtend: an extension proves the lock lost only if so many nodes said "not yours" that no
 // quorum can be left; nodes without an answer may still hold it. As long as those that are still

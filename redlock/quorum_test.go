@@ -34,7 +34,14 @@ func TestDecideLock(t *testing.T) {
 		{5, tally{yes: 3}, granted},
 		{5, tally{yes: 3, no: 2}, granted},
 		{5, tally{no: 3}, taken},
-		{5, tally{no: 1, unanswered: 2}, taken},
+		{5, tally{no: 1, unanswered: 2}, undecided}, // The two that are out may be silent, too.
+		{5, tally{no: 2, unanswered: 1}, undecided},
+		{5, tally{yes: 1, no: 2, unanswered: 1}, taken},
+		{5, tally{yes: 1, no: 1, unanswered: 2}, undecided},
+		{5, tally{yes: 2, no: 1, unanswered: 2}, taken},
+		{3, tally{no: 1, unanswered: 1}, undecided},
+		{3, tally{yes: 1, no: 1, unanswered: 1}, taken},
+		{3, tally{no: 2}, taken},
 		{5, tally{unanswered: 3}, noQuorum},
 		{5, tally{no: 2, unanswered: 3}, noQuorum},
 		{5, tally{yes: 2, unanswered: 3}, noQuorum},
@@ -48,6 +55,17 @@ func TestDecideLock(t *testing.T) {
 		{1, tally{yes: 1}, granted},
 		{1, tally{no: 1}, taken},
 		{1, tally{unanswered: 1}, noQuorum},
+	})
+}
+
+// A raise ends as soon as it cannot succeed, since others may still be raised.
+func TestDecideRaise(t *testing.T) {
+	checkVerdicts(t, decideRaise, []verdictCase{
+		{5, tally{yes: 2, no: 2}, undecided},
+		{5, tally{no: 1, unanswered: 2}, noQuorum},
+		{5, tally{no: 3}, taken},
+		{3, tally{no: 1, unanswered: 1}, noQuorum},
+		{3, tally{yes: 1, no: 1, unanswered: 1}, taken},
 	})
 }
 
@@ -121,7 +139,7 @@ func FuzzDecide(f *testing.F) {
 		if len(votes) < n {
 			return
 		}
-		for name, judge := range map[string]func(tally, int, int) verdict{"lock": decideLock, "extend": decideExtend, "unlock": decideUnlock, "release": decideRelease} {
+		for name, judge := range map[string]func(tally, int, int) verdict{"lock": decideLock, "raise": decideRaise, "extend": decideExtend, "unlock": decideUnlock, "release": decideRelease} {
 			var seen tally
 			last := judge(seen, quorum(n), n)
 			require.Equal(t, undecided, last)
@@ -135,7 +153,7 @@ func FuzzDecide(f *testing.F) {
 					seen.unanswered++
 				}
 				now := judge(seen, quorum(n), n)
-				if last == granted && name != "unlock" || last == lost || last == noQuorum && name == "extend" {
+				if last == granted && name != "unlock" || last == lost || last == noQuorum && (name == "lock" || name == "extend") || last == taken {
 					require.Equal(t, last, now)
 				}
 				if last != undecided && last != granted {

@@ -31,7 +31,8 @@ func tallyVotes(votes []redlock.Vote) (t simTally) {
 }
 
 // verdict is what votes amount to at the decision; nil, false: nothing yet. An extension does not fail for
-// want of a quorum as long as those that are out may prove a loss. A release by token alone counts only nodes
+// want of a quorum as long as those that are out may prove a loss, and a lock is not taken as long as silence may turn
+// out to be the reason. A release by token alone counts only nodes
 // that had the keys.
 func (t simTally) verdict(op redlock.Op, need, n int) (reason error, decided bool) {
 	spare := n - need
@@ -50,7 +51,7 @@ func (t simTally) verdict(op redlock.Op, need, n int) (reason error, decided boo
 		return nil, false
 	case t.unanswered > spare:
 		return redlock.ErrNoQuorum, true
-	case op == redlock.OpLock && t.no+t.unanswered > spare:
+	case op == redlock.OpLock && t.no+t.unanswered > spare && t.unanswered+t.pending <= spare:
 		return redlock.ErrTaken, true
 	case op == redlock.OpExtend && t.no+t.unanswered > spare:
 		return redlock.ErrNoQuorum, true
@@ -84,7 +85,8 @@ func (c *simClient) onEvent(e redlock.Event) {
 		return
 	}
 	want, decided := t.verdict(e.Op, c.need, len(c.nodes))
-	for !decided && t.pending > 0 && e.Op == redlock.OpLock && c.sawSplit() {
+	// Where votes are split, not all are waited for; nor those of slow nodes once there is a refusal.
+	for !decided && t.pending > 0 && e.Op == redlock.OpLock && (c.sawSplit() || t.no > 0 && errors.Is(e.Err, redlock.ErrTaken)) {
 		t.unanswered, t.pending = t.unanswered+1, t.pending-1
 		if want, decided = t.verdict(e.Op, c.need, len(c.nodes)); !same(want, e.Err) {
 			want, decided = nil, false
