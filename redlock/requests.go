@@ -74,6 +74,7 @@ func (rd *round) send(req *node.Request, now time.Time) {
 // written, nothing else rids the node.
 func (rd *round) beginLocked(timeout time.Duration) (now time.Time) {
 	now = time.Now()
+	rd.asked = now
 	rd.judgeLocked(now)
 	if rd.pending > 0 {
 		task, requests := rd.latest, rd.requests

@@ -29,6 +29,7 @@ type round struct {
 	attempt   int
 	judge     func(t tally, need, n int) verdict
 	start     time.Time
+	asked     time.Time           // when nodes were asked last
 	until     clockwatch.Deadline // lock and extend: a quorum that comes later is none
 	extension *extension          // of an extension
 	grants    *fences.Grants      // of a lock with fencing
@@ -187,6 +188,9 @@ func (rd *round) judgeLocked(now time.Time) {
 		if rd.verdict = rd.judge(rd.tally, rd.r.need, len(rd.ballots)); rd.verdict == granted {
 			rd.verdict = rd.inTimeLocked(now)
 		}
+		if rd.verdict == undecided && rd.tally.no > 0 && rd.latest.Kind == node.LockRequest {
+			rd.verdict = rd.withoutSlowLocked(now)
+		}
 		if rd.verdict == granted && rd.grants != nil {
 			rd.grants.Agree(rd.r.need)
 		}
@@ -332,6 +336,9 @@ func (rd *round) quorumError(reason error) *QuorumError {
 // to do, and calls that end early would overload them. rd.mu is held.
 func (rd *round) leaveLocked(now time.Time) {
 	v := rd.judge(rd.tally, rd.r.need, len(rd.ballots))
+	if v == undecided {
+		v = rd.verdict // Of nodes that are not slow.
+	}
 	if v == undecided && rd.pending > 0 {
 		return
 	}

@@ -14,7 +14,12 @@ var errNoPublish = errors.New("the server refuses PUBLISH")
 
 // message gets what has been published to this process's channel on node i.
 func (co *core) message(i int, payload string) {
-	if key, digest, ok := lines.DecodeMessage(payload); ok {
+	key, digest, ok := lines.DecodeMessage(payload)
+	switch {
+	case !ok:
+	case co.isSlower(i):
+		co.queue.HearLate(i, key, digest)
+	default:
 		co.queue.Hear(i, key, digest)
 	}
 }

@@ -99,6 +99,7 @@ func (n *Node) endPipeline(p *pipeline, why error) {
 	n.state, n.pipeline, n.refusedWhileSilent = nodeConnecting, nil, false
 	n.failed = p.unanswered // After a wrong server, rest sets it.
 	n.misses.down()
+	n.takes.Store(0)
 	n.noteLongReply(why)
 	n.Readiness.add(-1)
 	if why != nil {

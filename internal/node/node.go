@@ -1,8 +1,10 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/conn"
@@ -27,6 +29,7 @@ type Node struct {
 	Votes Votes
 
 	misses misses // the last votes, as far as they did not come in time
+	takes  atomic.Int64
 
 	Source *conn.Source // of its connections
 
@@ -99,6 +102,8 @@ func (n *Node) Enqueue(q *Request, now time.Time) error {
 	case n.state == nodeBackoff:
 		n.owe(q)
 		return n.down
+	case n.state == nodeConnecting && n.failed && q.Kind == LockRequest && n.Readiness.Up() >= n.Need:
+		return n.unreached() // It mostly hangs, and a vote that is pending keeps the others from settling a split one.
 	case n.state != nodeUp && q.Kind == RepairRequest, n.state == nodeConnecting && release && !q.Trace.mayBeOn(q.Index):
 		return ErrUnreached
 	case n.isSilent(now, q.Limit) && (!release || !q.Trace.mayBeOn(q.Index)):
@@ -170,6 +175,10 @@ func (n *Node) Speaks() ConnDialect {
 	return n.pipeline.dialect
 }
 
+// Takes is how long the node has taken to answer of late: the mean, or its last reply if that took less, as one that is
+// late makes no slow node. 0: it is not known, or the node is not connected.
+func (n *Node) Takes() time.Duration { return time.Duration(n.takes.Load()) }
+
 // Voted takes a vote that a round has counted, or why it has none.
 func (n *Node) Voted(out *Outcome, at time.Time) {
 	if out.Stance != Silent && !n.misses.open.Load() || out.Stance == Silent && isOwn(out.Err) {
@@ -226,15 +235,14 @@ func Reachable(nodes []*Node) (up, connecting int) {
 func (n *Node) Unreached() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	switch {
-	case n.state == nodeUp:
+	if n.state == nodeUp {
 		return nil
-	case n.down != nil:
-		return n.down
-	default:
-		return ErrUnreached
 	}
+	return n.unreached()
 }
+
+// unreached says why the node is not connected. n.mu is held.
+func (n *Node) unreached() error { return cmp.Or(n.down, ErrUnreached) }
 
 // Has reports whether the token has that mark of this node.
 func (n *Node) Has(t *Trace, index int, m Mark) bool {

@@ -90,7 +90,9 @@ func (p *pipeline) take(reply any, err error, now time.Time) (q *Request, out Ou
 	n.inFlight.remove(q)
 	if q.Kind != Aside {
 		p.lastReply, n.refusedWhileSilent = now, false
-		n.rtt.add(now.Sub(n.epoch) - q.sent)
+		took := max(now.Sub(n.epoch)-q.sent, 0)
+		n.rtt.add(took)
+		n.takes.Store(int64(max(min(n.rtt.smoothed, took), 1)))
 		p.wrongServer = conn.WrongServer(err)
 	}
 	p.served = p.served || err == nil

@@ -51,6 +51,22 @@ func (q *Queue) Hear(i int, key, digest string) {
 	}
 }
 
+// HearLate is Hear for a node that is much slower than a quorum of others. Mostly somebody has had the resource since, and an
+// attempt would only disturb those whose turn it is. So it counts only if others have told of the same release.
+func (q *Queue) HearLate(i int, key, digest string) {
+	q.mu.Lock()
+	g := q.byKey[key]
+	known := g != nil && g.heard.digest == digest
+	leave := g == nil || g.line.Len() == 0
+	q.mu.Unlock()
+	switch {
+	case known:
+		q.Hear(i, key, digest)
+	case leave:
+		q.pass(i, key, digest, true)
+	}
+}
+
 // wakeAt has w try at the given time because of a release; if there may be more
 // news by then, not exactly then, or several would meet. Queue.mu is held.
 func (w *Waiter) wakeAt(at time.Time, more bool) {

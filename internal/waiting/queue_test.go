@@ -2,6 +2,7 @@ package waiting
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -47,4 +48,25 @@ func TestQueueTakesAPassedReleaseForNews(t *testing.T) {
 	q.Hear(1, "x", "digest-of-D")
 	q.Hear(2, "x", "digest-of-D")
 	assert.False(t, q.State(w).TryAt.IsZero(), "neither used nor passed on")
+}
+
+// What a slow node tells of a release is old news, unless others have told of the same one. Where nobody waits, it is told
+// that this process leaves.
+func TestQueueHearsASlowNodeOnlyBesideOthers(t *testing.T) {
+	var told []string
+	q := NewQueue(3, 2, func(_ int, _, digest string, leave bool) { told = append(told, fmt.Sprint(digest, leave)) })
+	q.HearLate(0, "x", "A")
+	assert.Equal(t, []string{"Atrue"}, told)
+	w := NewWaiter([]any{"x"}, time.Minute, time.Now())
+	q.Join(w)
+	q.Begin(w, false)
+	q.HearLate(0, "x", "A")
+	assert.True(t, q.State(w).TryAt.IsZero())
+	q.Hear(1, "x", "B")
+	soon := q.State(w).TryAt
+	require.False(t, soon.IsZero())
+	q.HearLate(0, "x", "B")
+	assert.False(t, q.State(w).TryAt.After(soon))
+	assert.Len(t, told, 1)
+	q.Leave(w, true)
 }
