@@ -52,6 +52,17 @@ type core struct {
 
 func (co *core) wall() time.Duration { return time.Duration(co.wallOffset.Load()) }
 
+// isEnough reports whether a quorum of nodes vote, as far as is known.
+func (co *core) isEnough() bool {
+	voting := 0
+	for _, n := range co.nodes {
+		if n.IsVoting() {
+			voting++
+		}
+	}
+	return voting >= co.need
+}
+
 // connected waits for a quorum of connections; see [node.Readiness].
 func (co *core) connected(ctx context.Context) error {
 	return co.ready.Wait(ctx, co.need, co.defaults.connectTimeout, co.calls.Closing, func() (up, connecting int) {

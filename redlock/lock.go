@@ -155,7 +155,9 @@ func (l *Lock) Wanted() <-chan struct{} {
 	if !first {
 		return l.wanted // Without a look at the queue: of a permit, each is a draw.
 	}
-	l.r.watch.Want(l, l.claim.resources) // Before the look at the queue: who joins it after that looks here.
+	if l.Err() == nil { // Or it could hide a later lock of this process.
+		l.r.watch.Want(l, l.claim.resources) // Before the look at the queue: who joins it after that looks here.
+	}
 	if l.r.queue.Waits(l.claim.keys) {
 		l.want()
 	}

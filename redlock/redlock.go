@@ -102,7 +102,7 @@ func New(nodes []Node, opts ...Option) (*Redlock, error) {
 			Name: n.Name, Pool: n.Pool, UnusedKey: o.prefix + reservedMark + "none:" + tokens.New()[:16],
 			Timeout: o.nodeTimeout, ConnectTimeout: o.connectTimeout, Age: o.connectionAge,
 			MaxUnanswered: r.admission.UnansweredLimit(), Silence: admission.Silence, Scripts: handshakeScripts,
-			Observer: &nodeObserver{r: &r.core, name: n.Name}, Readiness: &r.ready, Need: r.need, Clock: r.clock.At,
+			Observer: &nodeObserver{r: &r.core, name: n.Name}, Readiness: &r.ready, IsEnough: r.isEnough, Clock: r.clock.At,
 		}
 		if r.quarantine != nil {
 			c.Dialect, c.Scripts = r.quarantine, otherScripts

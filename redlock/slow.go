@@ -18,11 +18,12 @@ func isSlow(takes, others time.Duration) bool {
 	return takes > max(3*others, others+time.Millisecond)
 }
 
-// isSlower reports whether node i is so much slower than a quorum of others that what it tells is old news.
+// isSlower reports whether node i is so much slower than a quorum of others, which are heard of as well, that what it
+// tells is old news.
 func (co *core) isSlower(i int) bool {
 	takes, quick := co.nodes[i].Takes(), 0
 	for j, n := range co.nodes {
-		if others := n.Takes(); j != i && others > 0 && isSlow(takes, others) {
+		if others := n.Takes(); j != i && others > 0 && isSlow(takes, others) && n.Listens() {
 			quick++
 		}
 	}

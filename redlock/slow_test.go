@@ -103,7 +103,8 @@ func contended(t *testing.T, n int, kind string, length time.Duration) (locks in
 					waits[i] = call
 					mu.Unlock()
 					l, err := rs[i/2].Lock(context.Background(), []string{"x"}, 10*time.Second, redlock.WithRetryCount(-1))
-					if !assert.NoError(t, err) {
+					if err != nil {
+						t.Error(err)
 						return
 					}
 					mu.Lock()
@@ -206,16 +207,21 @@ func TestSilenceIsNotTaken(t *testing.T) {
 	}
 }
 
-// Attempts do not wait for a node that is being connected to after a failure, but where no quorum is connected
-// without it.
+// Attempts do not wait for a node that is being connected to after a failure, but where no quorum votes without it: the
+// third one is dead, or refuses to write.
 func TestAttemptsWaitForANodeAfterAFailureOnlyWhereItIsNeeded(t *testing.T) {
-	for _, needed := range []bool{false, true} {
-		runInBubble(t, fmt.Sprint(needed), 3, func(t *testing.T, c *testcluster.Cluster) {
+	for _, third := range []string{"well", "dead", "refuses"} {
+		runInBubble(t, third, 3, func(t *testing.T, c *testcluster.Cluster) {
 			r := newWarm(t, c)
-			if needed {
+			switch third {
+			case "dead":
 				require.NoError(t, c.Nodes[2].Stop())
 				defer func() { _ = c.Nodes[2].Restart(true) }()
-				time.Sleep(10 * time.Second)
+			case "refuses":
+				require.NoError(t, c.Nodes[2].SetError("MISCONF no disk"))
+			}
+			if third != "well" {
+				notice([]*redlock.Redlock{r})
 			}
 			back := c.Nodes[1].Proxy()
 			back.Refuse(true)
@@ -233,7 +239,7 @@ func TestAttemptsWaitForANodeAfterAFailureOnlyWhereItIsNeeded(t *testing.T) {
 			}
 			synctest.Wait()
 			require.False(t, r.Stats().Nodes[1].Up, "it is being connected to")
-			if needed {
+			if third != "well" {
 				tryLock(t, r, []string{"a"}, time.Minute)
 				return
 			}
@@ -241,8 +247,8 @@ func TestAttemptsWaitForANodeAfterAFailureOnlyWhereItIsNeeded(t *testing.T) {
 			start := time.Now()
 			votes := votesOf(t, refusal(t, redlock.ErrTaken, r, []string{"a"}, time.Minute))
 			assert.Less(t, time.Since(start), 110*time.Millisecond, "a contest, without a node timeout")
-			assert.NotErrorIs(t, votes[1].Err, redlock.ErrNodeTimeout)
-			assert.NotErrorIs(t, votes[1].Err, redlock.ErrPending)
+			require.NotErrorIs(t, votes[1].Err, redlock.ErrNodeTimeout)
+			require.NotErrorIs(t, votes[1].Err, redlock.ErrPending)
 		})
 	}
 }
@@ -300,4 +306,49 @@ func TestOutageOfNodesThatHangIsNotTaken(t *testing.T) {
 			wg.Wait()
 		})
 	}
+}
+
+// As many quick nodes as may fail have what a lost holder has left, and the others are free: the slow nodes make the
+// quorum. Whoever contends for the quick ones alone would never have it.
+func TestLockThatNeedsTheSlowNodesIsGot(t *testing.T) {
+	for _, n := range []int{3, 5, 7} {
+		runInBubble(t, fmt.Sprint(n, " nodes"), n, func(t *testing.T, c *testcluster.Cluster) {
+			r := newWarm(t, c)
+			ail(t, c, "50 ms away")
+			notice([]*redlock.Redlock{r})
+			spare := (n - 1) / 2
+			asked := countCommands(t, "", c.Nodes...)
+			for i := range 10 {
+				resource := fmt.Sprint("x", i) // Another digest.
+				for _, node := range c.Nodes[spare : 2*spare] {
+					require.NoError(t, node.Set(resource, "lost"+resource, time.Hour))
+				}
+				start := time.Now()
+				tryLock(t, r, []string{resource}, ttl)
+				assert.Less(t, time.Since(start), 250*time.Millisecond)
+			}
+			assert.Less(t, asked.Load(), int64(10*15*n))
+		})
+	}
+}
+
+// A release is heard of from a slow node where the quick one that has it is not listened to.
+func TestReleaseThatOnlyASlowNodeTellsOfIsHeard(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		nodes, opts := nodesOf(c), []redlock.Option{redlock.WithRetryDelay(30 * time.Second), redlock.WithRetryJitter(0)}
+		nodes[1].Pool = deafPool(c.Nodes[1])
+		r, holder := newOver(t, nodes, opts...), newWarm(t, c)
+		warm(t, r)
+		ail(t, c, "50 ms away")
+		notice([]*redlock.Redlock{r, holder})
+		require.NoError(t, c.Nodes[2].Set("x", "left", 5*time.Second)) // So the lock is on the slow node and the deaf one.
+		held := waitLock(t, holder, []string{"x"}, time.Hour)
+		w := startLock(t, r, []string{"x"})
+		time.Sleep(6 * time.Second)
+		start := time.Now()
+		require.NoError(t, held.Unlock(t.Context()))
+		l := w.got(t)
+		assert.Less(t, time.Since(start), time.Second)
+		require.NoError(t, l.Unlock(t.Context()))
+	})
 }

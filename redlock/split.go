@@ -3,6 +3,7 @@ package redlock
 import (
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/node"
@@ -33,6 +34,10 @@ type split struct {
 	pace   time.Duration // about a round trip
 	asked  int           // how often it led and asked again
 	paused int           // how often it gave way
+	rival  string        // who had the most votes when it last gave way or asked again
+	seen   int           // how often in a row
+	stuck  bool          // that one does not seem to contend
+	end    time.Time     // of the attempt at the latest: two node timeouts after its start
 
 	counted bool // in Stats
 }
@@ -40,7 +45,7 @@ type split struct {
 // newSplit begins with the candidate whose votes are split.
 func newSplit(c *candidate) *split {
 	pace := max(time.Since(c.start), minPace)
-	s := &split{c: c, pace: pace}
+	s := &split{c: c, pace: pace, end: c.start.Add(2 * c.o.nodeTimeout)}
 	s.until = time.Now().Add(splitLimit(c.o.nodeTimeout, pace))
 	c.contest = &s.contest
 	return s
@@ -54,6 +59,7 @@ func splitLimit(nodeTimeout, pace time.Duration) time.Duration {
 
 const (
 	minPace = 200 * time.Microsecond
+	maxSeen = 2 // see watch
 	// enough is for how long nobody pauses for more, unless round trips are so long that less would
 	// be too little: see pause.
 	enough = 20 * time.Millisecond
@@ -92,6 +98,7 @@ func (s *split) contend() (*Lock, error) {
 	for {
 		votes := s.gather()
 		s.votes = votes
+		s.watch(votes)
 		mine, _ := countHolders(votes)
 		ended := c.r.calls.Ended(c.ctx)
 		switch {
@@ -120,6 +127,26 @@ func (s *split) contend() (*Lock, error) {
 	}
 }
 
+// watch notes who else has the most votes. A candidate wins, or gives its votes back. One that stays may be nobody who
+// contends: a holder that has most of its votes on slow nodes, or what a lost one has left. Then there is nothing to
+// settle without the slow nodes: their votes are waited for, as long as an attempt may take.
+func (s *split) watch(votes []Vote) {
+	_, others := countHolders(votes)
+	rival, most := "", 0
+	for holder, n := range others {
+		if n > most || n == most && holder < rival {
+			rival, most = holder, n
+		}
+	}
+	if rival != s.rival {
+		s.rival, s.seen = rival, 0
+	}
+	isOut := func(v Vote) bool { return v.stance == node.Pending }
+	if s.seen++; s.seen > maxSeen && slices.ContainsFunc(votes, isOut) {
+		s.stuck, s.until = true, s.end
+	}
+}
+
 // over reports whether there is no time left for another round trip.
 func (s *split) over() bool { return !time.Now().Add(s.pace).Before(s.until) }
 
@@ -127,7 +154,11 @@ func (s *split) over() bool { return !time.Now().Add(s.pace).Before(s.until) }
 // may show another leader than the one the others see. It does not wait for
 // silent nodes: at most as long again as the round has taken so far.
 func (s *split) gather() []Vote {
-	patience := time.NewTimer(min(max(2*s.pace, 5*minPace), time.Until(s.until)))
+	wait := max(2*s.pace, 5*minPace)
+	if s.stuck {
+		wait = time.Until(s.until)
+	}
+	patience := time.NewTimer(min(wait, time.Until(s.until)))
 	defer patience.Stop()
 	select {
 	case <-s.c.round.allVoted():

@@ -51,8 +51,10 @@ func (a *acquisition) attempts(ctx context.Context) (l *Lock, err error) {
 
 // wantHeld tells the locks of this process that hold one of the resources that somebody waits.
 func (co *core) wantHeld(resources []string) {
-	for _, held := range co.watch.Wanted(resources) {
-		held.(*Lock).want()
+	for _, l := range co.watch.Wanted(resources) {
+		if l.Err() == nil {
+			l.(*Lock).want()
+		}
 	}
 }
 

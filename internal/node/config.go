@@ -21,7 +21,7 @@ type Config struct {
 	Dialect        Dialect       // nil: requests are sent as they are given
 	Observer       Observer
 	Readiness      *Readiness
-	Need           int // the quorum
+	IsEnough       func() bool // whether a quorum of nodes vote, as far as is known; called with the node's mutex held
 
 	// Clock returns now, or a later time, and by how much the monotonic clock is behind then, as it may stand
 	// still while the machine sleeps. nil: it is not.

@@ -30,6 +30,7 @@ type Node struct {
 
 	misses misses // the last votes, as far as they did not come in time
 	takes  atomic.Int64
+	mute   atomic.Bool // its last vote was none
 
 	Source *conn.Source // of its connections
 
@@ -102,7 +103,7 @@ func (n *Node) Enqueue(q *Request, now time.Time) error {
 	case n.state == nodeBackoff:
 		n.owe(q)
 		return n.down
-	case n.state == nodeConnecting && n.failed && q.Kind == LockRequest && n.Readiness.Up() >= n.Need:
+	case n.state == nodeConnecting && n.failed && q.Kind == LockRequest && n.IsEnough():
 		return n.unreached() // It mostly hangs, and a vote that is pending keeps the others from settling a split one.
 	case n.state != nodeUp && q.Kind == RepairRequest, n.state == nodeConnecting && release && !q.Trace.mayBeOn(q.Index):
 		return ErrUnreached
@@ -179,9 +180,22 @@ func (n *Node) Speaks() ConnDialect {
 // late makes no slow node. 0: it is not known, or the node is not connected.
 func (n *Node) Takes() time.Duration { return time.Duration(n.takes.Load()) }
 
+// IsVoting reports whether the node is connected, has answered since, and its last vote was one.
+func (n *Node) IsVoting() bool { return n.takes.Load() > 0 && !n.mute.Load() }
+
+// Listens reports whether messages of the node's subscription are heard.
+func (n *Node) Listens() bool { return n.subscription.isUp() }
+
 // Voted takes a vote that a round has counted, or why it has none.
 func (n *Node) Voted(out *Outcome, at time.Time) {
-	if out.Stance != Silent && !n.misses.open.Load() || out.Stance == Silent && isOwn(out.Err) {
+	silent := out.Stance == Silent
+	if silent && isOwn(out.Err) {
+		return
+	}
+	if n.mute.Load() != silent {
+		n.mute.Store(silent)
+	}
+	if !silent && !n.misses.open.Load() {
 		return // Mostly. Nothing to note, and no mutex to take.
 	}
 	n.hear(out, false, at)
@@ -299,7 +313,7 @@ type Status struct {
 
 // Status returns the state of the node. It does no I/O.
 func (n *Node) Status() Status {
-	listens := n.subscription.isUp()
+	listens := n.Listens()
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	s := Status{
