@@ -59,7 +59,7 @@ func splitLimit(nodeTimeout, pace time.Duration) time.Duration {
 
 const (
 	minPace = 200 * time.Microsecond
-	maxSeen = 2 // see watch
+	maxSeen = 3 // see watch
 	// enough is for how long nobody pauses for more, unless round trips are so long that less would
 	// be too little: see pause.
 	enough = 20 * time.Millisecond

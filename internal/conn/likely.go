@@ -29,6 +29,9 @@ func likely(err error, s *socket) error {
 	if already := (*likelyError)(nil); errors.As(err, &already) {
 		return err
 	}
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		return err // It says enough, and redigo leaves its goroutine behind, which may still read from the socket.
+	}
 	if cause := likelyCause(err, s); cause != "" {
 		return &likelyError{cause, err}
 	}

@@ -1,6 +1,7 @@
 package conn
 
 import (
+	"context"
 	"io"
 	"testing"
 
@@ -41,4 +42,18 @@ func TestLikelyCauseOfAnUnknownCommandIsToldWithoutItsArguments(t *testing.T) {
 	}
 	assert.Equal(t, io.EOF, WithoutArguments(io.EOF))
 	require.NoError(t, WithoutArguments(nil))
+}
+
+// An attempt ends with its context. redigo leaves a goroutine behind then, which may still read from the socket.
+func TestLikelyCauseOfAnAttemptThatEndedWithItsContextIsNotLookedFor(t *testing.T) {
+	for _, ended := range []error{context.DeadlineExceeded, context.Canceled} {
+		s, read := new(socket), make(chan struct{})
+		go func() {
+			defer close(read)
+			s.first, s.begun = "HTTP", true // The race detector sees it.
+		}()
+		require.Equal(t, ended, likely(ended, s))
+		<-read
+		require.Equal(t, ended, likely(ended, s))
+	}
 }
