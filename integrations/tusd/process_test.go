@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 }
 
 func runServer(job []string) (err error) {
-	ttl, err := time.ParseDuration(job[1])
+	life, err := time.ParseDuration(job[1])
 	if err != nil {
 		return err
 	}
@@ -45,10 +45,10 @@ func runServer(job []string) (err error) {
 	}
 	defer func() { err = errors.Join(err, r.Close(context.Background())) }()
 	if job[0] == "wait" {
-		_, err = r.Lock(context.Background(), []string{"tusd:" + id}, ttl, redlock.WithRetryCount(-1))
+		_, err = r.Lock(context.Background(), []string{"tusd:" + id}, life, redlock.WithRetryCount(-1))
 		return err
 	}
-	h, err := newHandler(job[0], New(r, ttl))
+	h, err := newHandler(job[0], New(r, life))
 	if err != nil {
 		return err
 	}
