@@ -224,7 +224,8 @@ func (c *candidate) raise(timeout time.Duration) {
 // for somebody else's turn: to contend for that would be to take it.
 func (c *candidate) isSplit() bool {
 	votes := c.round.copyVotes()
-	return top(votes) < c.r.need && !slices.ContainsFunc(votes, isForAnother)
+	_, most := top(votes)
+	return most < c.r.need && !slices.ContainsFunc(votes, isForAnother)
 }
 
 // cut gives the claim up because cause ended the call, and returns the error for

@@ -100,9 +100,10 @@ func (s *split) contend() (*Lock, error) {
 		s.votes = votes
 		s.watch(votes)
 		mine, _ := countHolders(votes)
+		_, most := top(votes)
 		ended := c.r.calls.Ended(c.ctx)
 		switch {
-		case top(votes) >= c.r.need, ended == nil && (s.over() || mine == 0):
+		case most >= c.r.need, ended == nil && (s.over() || mine == 0):
 			// Somebody has it, or nobody gets it in time. Or it keeps nothing from anybody, so asking again
 			// would only disturb those who have the votes, or several have held the resources for long.
 			return nil, c.fail(ErrTaken)
@@ -131,13 +132,7 @@ func (s *split) contend() (*Lock, error) {
 // contends: a holder that has most of its votes on slow nodes, or what a lost one has left. Then there is nothing to
 // settle without the slow nodes: their votes are waited for, as long as an attempt may take.
 func (s *split) watch(votes []Vote) {
-	_, others := countHolders(votes)
-	rival, most := "", 0
-	for holder, n := range others {
-		if n > most || n == most && holder < rival {
-			rival, most = holder, n
-		}
-	}
+	rival, _ := top(votes)
 	if rival != s.rival {
 		s.rival, s.seen = rival, 0
 	}
@@ -152,7 +147,7 @@ func (s *split) over() bool { return !time.Now().Add(s.pace).Before(s.until) }
 
 // gather waits for the votes that are still out, since a tally that lacks them
 // may show another leader than the one the others see. It does not wait for
-// silent nodes: at most as long again as the round has taken so far.
+// silent nodes: at most as long again as the round has taken so far, unless there is nothing to settle without them.
 func (s *split) gather() []Vote {
 	wait := max(2*s.pace, 5*minPace)
 	if s.stuck {
@@ -208,24 +203,21 @@ func countHolders(votes []Vote) (mine int, others map[string]int) {
 	return mine, others
 }
 
-// top returns on how many nodes the most successful other token was seen.
-func top(votes []Vote) int {
+// top returns which other token was seen on the most nodes, of equals the smallest digest, and on how many.
+func top(votes []Vote) (rival string, most int) {
 	_, others := countHolders(votes)
-	most := 0
-	for _, n := range others {
-		most = max(most, n)
+	for holder, n := range others {
+		if n > most || n == most && holder < rival {
+			rival, most = holder, n
+		}
 	}
-	return most
+	return rival, most
 }
 
 // leads reports whether the candidate with this digest has the most of the votes; of
 // equals the smallest digest leads.
 func leads(digest string, votes []Vote) bool {
-	mine, others := countHolders(votes)
-	for holder, n := range others {
-		if n > mine || n == mine && holder < digest {
-			return false
-		}
-	}
-	return mine > 0
+	mine, _ := countHolders(votes)
+	rival, most := top(votes)
+	return mine > most || mine > 0 && mine == most && digest < rival
 }

@@ -28,9 +28,9 @@ type Node struct {
 	Config
 	Votes Votes
 
-	misses misses // the last votes, as far as they did not come in time
-	takes  atomic.Int64
-	mute   atomic.Bool // its last vote was none
+	misses misses       // the last votes, as far as they did not come in time
+	takes  atomic.Int64 // in ns; see Takes
+	mute   atomic.Bool  // its last vote was none
 
 	Source *conn.Source // of its connections
 
