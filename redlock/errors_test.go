@@ -244,6 +244,10 @@ func TestErrorNamesAPortThatSpeaksSomethingElse(t *testing.T) {
 		_, _ = fmt.Fprint(conn, "SSH-2.0-OpenSSH_9.6\r\n")
 		_, _ = io.Copy(io.Discard, conn)
 	})
+	hangs := talker(t, func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) })
+	says := func(words string) string {
+		return talker(t, func(conn net.Conn) { _, _ = fmt.Fprint(conn, words) })
+	}
 	closes := talker(t, func(conn net.Conn) { _, _ = bufio.NewReader(conn).ReadString('\n') })
 	trusted := x509.NewCertPool()
 	trusted.AddCert(secure.Certificate())
@@ -258,13 +262,20 @@ func TestErrorNamesAPortThatSpeaksSomethingElse(t *testing.T) {
 		node redlock.Node
 		want string
 	}{
-		"HTTP":               {redlock.NewNode(hostOf(web.URL)), "the port speaks HTTP"},
-		"HTTP, with TLS":     {redlock.NewNode("rediss://" + hostOf(web.URL)), "the port speaks HTTP"},
-		"HTTPS":              {redlock.NewNode(hostOf(secure.URL)), "TLS"},
-		"HTTPS, with TLS":    {redlock.NewNode("rediss://"+hostOf(secure.URL), trust), "the port does not seem to speak Redis"},
-		"plain, with TLS":    {redlock.NewNode("rediss://" + plain), "not speak TLS"},
-		"SSH":                {redlock.NewNode(ssh), `the port does not speak Redis, it began with "SSH-2.0-OpenSSH_"`},
-		"hangs up":           {redlock.NewNode(closes), "the server hung up before it answered anything: it may expect TLS"},
+		"HTTP":            {redlock.NewNode(hostOf(web.URL)), "the port speaks HTTP"},
+		"HTTP, with TLS":  {redlock.NewNode("rediss://" + hostOf(web.URL)), "the port speaks HTTP"},
+		"HTTPS":           {redlock.NewNode(hostOf(secure.URL)), "TLS"},
+		"HTTPS, with TLS": {redlock.NewNode("rediss://"+hostOf(secure.URL), trust), "the port does not seem to speak Redis"},
+		"plain, with TLS": {redlock.NewNode("rediss://" + plain), "not speak TLS"},
+		"SSH":             {redlock.NewNode(ssh), `the port does not speak Redis, it began with "SSH-2.0-OpenSSH_"`},
+		"hangs up":        {redlock.NewNode(closes), "the server hung up before it answered anything: it may expect TLS"},
+		"says why":        {redlock.NewNode(says("-DENIED protected\r\n")), `the server said "DENIED protected" and hung up`},
+		"says why, at length": {
+			redlock.NewNode(says("-ERR \x1b[31m" + strings.Repeat("m", 500) + "\r\n")),
+			`the server said "ERR \x1b[31m` + strings.Repeat("m", 200-len("ERR \x1b[31m")) + `" and hung up`,
+		},
+		"hangs, with TLS":    {redlock.NewNode("rediss://" + hangs), "the server does not answer the TLS handshake: the port may not speak TLS"},
+		"knows no SCRIPT":    {redlock.NewNode(says(strings.Repeat("-ERR unknown command 'SCRIPT'\r\n", 50))), "it may be a proxy (take the addresses"},
 		"SSH, a pool":        {foreign(ssh), "the port does not seem to speak Redis"},
 		"SSH, TLS in a pool": {foreign(ssh, redis.DialUseTLS(true)), "the port does not speak TLS"},
 		"with a password":    {redlock.NewNode("redis://:secret@" + hostOf(web.URL)), "the port speaks HTTP"},

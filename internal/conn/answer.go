@@ -69,5 +69,8 @@ func WrongServer(err error) error {
 	if !IsReply(err) || !wrongServerRE.MatchString(err.Error()) {
 		return nil
 	}
+	if strings.Contains(err.Error(), "NOAUTH ") {
+		return fmt.Errorf("the server wants a password, and was given none (redis://:password@host:port): %w", err)
+	}
 	return fmt.Errorf("the wrong server, or not the right one any more: %w", err)
 }

@@ -69,6 +69,15 @@ func (d *Dialer) getLoggingIn(ctx context.Context) (redis.Conn, error) {
 	return c, nil
 }
 
+// handshakeLimit is how long a TLS handshake may take, which redigo does not put under ctx: a bit less than is left, so
+// that what hangs is named.
+func handshakeLimit(ctx context.Context) time.Duration {
+	if _, limited := ctx.Deadline(); limited {
+		return min(maxDial, TimeLeft(ctx)*9/10+1)
+	}
+	return maxDial
+}
+
 // dial makes a connection that has not logged in. The options may bring their own way to dial.
 func (d *Dialer) dial(ctx context.Context) (*socketConn, error) {
 	if d.Err != nil {
@@ -84,8 +93,7 @@ func (d *Dialer) dial(ctx context.Context) (*socketConn, error) {
 			s = newSocket(c)
 			return s, nil
 		}),
-		// What redigo does not put under ctx.
-		redis.DialTLSHandshakeTimeout(maxDial),
+		redis.DialTLSHandshakeTimeout(handshakeLimit(ctx)),
 	}, d.Options...)
 	c, err := redis.DialContext(ctx, d.Network, d.Address, options...)
 	if err != nil {

@@ -51,14 +51,14 @@ func (w *Wire) Exchange(ctx context.Context, commands [][]any) ([]Answer, error)
 	return answers, nil
 }
 
-// SendAll writes commands together.
+// SendAll writes commands together. No answer may be outstanding that somebody else reads.
 func (w *Wire) SendAll(commands [][]any) error {
 	for _, c := range commands {
 		if err := w.Send(c[0].(string), c[1:]...); err != nil {
-			return err
+			return w.lastWords(err)
 		}
 	}
-	return w.Flush()
+	return w.lastWords(w.Flush())
 }
 
 // TimeLeft is the time that ctx, which has a deadline, still gives: never 0, which

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 )
@@ -31,6 +32,9 @@ func likely(err error, s *socket) error {
 	}
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		return err // It says enough, and redigo leaves its goroutine behind, which may still read from the socket.
+	}
+	if strings.Contains(err.Error(), "TLS handshake timeout") { // As above.
+		return &likelyError{"the server does not answer the TLS handshake: the port may not speak TLS (redis:// instead of rediss://)", err}
 	}
 	if cause := likelyCause(err, s); cause != "" {
 		return &likelyError{cause, err}
@@ -77,9 +81,60 @@ func likelyCause(err error, s *socket) string {
 	case first != "" && !strings.ContainsRune("+-:$*", rune(first[0])):
 		return fmt.Sprintf("the port does not speak Redis, it began with %q", first)
 	case s != nil && first == "" && isHungUp(err):
-		return "the server hung up before it answered anything: it may expect TLS (rediss://), or be a proxy without a server behind it"
+		return "the server hung up before it answered anything: it may expect TLS (rediss://), or be a proxy that does not know SCRIPT or has no server"
 	default:
 		return ""
+	}
+}
+
+// A refusal is the end of a connection whose server has said why: it refuses the client (protected mode, maxclients),
+// or is a proxy that has lost its own server.
+type refusal struct {
+	said string
+	err  error
+}
+
+func (e *refusal) Error() string { return fmt.Sprintf("the server said %q and hung up", e.said) }
+
+func (e *refusal) Unwrap() error { return e.err }
+
+// IsRefusal reports whether the server had said why when it hung up.
+func IsRefusal(err error) bool {
+	return errors.As(err, new(*refusal))
+}
+
+// Said is what is repeated of an error that the server has sent.
+func Said(err error) string {
+	said := WithoutArguments(err).Error()
+	return said[:min(len(said), 200)]
+}
+
+// listen takes the error of a reply, and has that of a connection on which the peer has hung up tell its last words.
+func (w *Wire) listen(err error) error {
+	switch {
+	case IsReply(err):
+		w.said = Said(err)
+	case w.said != "" && isHungUp(err):
+		return &refusal{w.said, err}
+	default:
+		w.said = ""
+	}
+	return err
+}
+
+// lastWords is why nothing can be sent: what the server has said and nobody has read yet, if it has hung up.
+func (w *Wire) lastWords(err error) error {
+	const arrived = 10 * time.Millisecond // It was there before the end of the connection was.
+	if !isHungUp(err) {
+		return err
+	}
+	for {
+		if _, last := w.Receive(arrived); last != nil && !IsReply(last) {
+			if IsRefusal(last) {
+				return last
+			}
+			return err
+		}
 	}
 }
 
@@ -101,14 +156,12 @@ func (w *Wire) explainUnknown(ctx context.Context, err error) error {
 		return err
 	}
 	answers, broken := w.Exchange(ctx, [][]any{{"ROLE"}})
-	if broken != nil {
-		return err
+	if broken == nil {
+		if role, _ := redis.Values(answers[0].Reply, answers[0].Err); len(role) > 0 && fmt.Sprintf("%s", role[0]) == "sentinel" {
+			return &likelyError{"it is a Sentinel, which stores no locks (take the addresses of masters)", err}
+		}
 	}
-	role, _ := redis.Values(answers[0].Reply, answers[0].Err)
-	if len(role) == 0 || fmt.Sprintf("%s", role[0]) != "sentinel" {
-		return err
-	}
-	return &likelyError{"it is a Sentinel, which stores no locks (take the addresses of masters)", err}
+	return &likelyError{"it may be a proxy (take the addresses of the masters behind it)", err}
 }
 
 // unknownRE finds the reply to a command that a server does not know.

@@ -22,6 +22,7 @@ type Wire struct {
 	own    bool    // a dialer's: it is redigo's own connection, and nobody else has used it
 	login  int     // answers to read ahead of all others
 	place  *Wire   // has the connection's place in the pool; nil: it has its own
+	said   string  // the receiver's: the last reply, if it was an error
 }
 
 // A link is how a Wire reaches the server: through redigo, or past it.
@@ -106,7 +107,10 @@ func (w *Wire) Receive(timeout time.Duration) (reply any, err error) {
 			return nil, err
 		}
 	}
-	return w.receive(timeout)
+	if reply, err = w.receive(timeout); err != nil || w.said != "" {
+		err = w.listen(err)
+	}
+	return reply, err
 }
 
 // A loginError is what the server has answered to AUTH or SELECT. It is the end of the

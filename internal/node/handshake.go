@@ -58,7 +58,8 @@ func (c *Config) writeProbe() conn.Step {
 			case "CROSSSLOT":
 				return fmt.Errorf("a Redis Cluster takes a prefix with a hash tag: %w", a.Err)
 			case "NOPERM":
-				return fmt.Errorf("the user may not delete the library's own keys, so no lock could be released: %w", a.Err)
+				return fmt.Errorf("the user may not delete the library's own keys, so no lock could be released"+
+					" (keys of its own need WithPrefix): %w", a.Err)
 			default:
 				return conn.WrongServer(a.Err)
 			}

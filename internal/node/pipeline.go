@@ -59,6 +59,9 @@ func (p *pipeline) read() error {
 		q, out, last, again := p.take(reply, err, now)
 		switch {
 		case q == nil:
+			if err != nil {
+				return p.abort(fmt.Errorf("%w: %q", errUnasked, conn.Said(err)))
+			}
 			return p.abort(errUnasked)
 		case last:
 			return p.abort(nil)

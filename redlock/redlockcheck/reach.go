@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/seed6c881748/redlock/internal/brief"
+	"github.com/seed6c881748/redlock/internal/conn"
 )
 
 // slowShare is the share of the node timeout that a round trip may take: that
@@ -23,6 +24,9 @@ func (s *survey) reachable(f *facts) Finding {
 	case errors.Is(f.down, errNoReply):
 		return amiss(Unfit, "Look whether it hangs, or is so far away that the node timeout is too short (WithNodeTimeout, --node-timeout)",
 			"it accepts a connection, and does not answer: %s", words(f.down.Error()))
+	case conn.IsRefusal(f.down):
+		return amiss(Unfit, "It runs: see what it says. In protected mode it wants a password (requirepass, or an ACL)",
+			"it refuses the connection: %s", words(f.down.Error()))
 	default:
 		return amiss(Unfit, "Look whether it runs, and whether address, network, password and TLS are right",
 			"it does not answer: %s", words(f.down.Error()))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -406,4 +407,47 @@ func requireLocks(t *testing.T, nodes []redlock.Node) {
 	require.NotNil(t, second)
 	require.NoError(t, second.Unlock(t.Context()))
 	require.Zero(t, polls.Load())
+}
+
+// A server that refuses a client says why, and hangs up. That is what a newcomer meets first: protected mode.
+func TestRefusalOfAServerIsTold(t *testing.T) {
+	t.Parallel()
+	full := testcluster.RunServers(t, 1).Nodes[0]
+	admin, err := redis.Dial("tcp", full.Addr())
+	require.NoError(t, err)
+	defer func() { _ = admin.Close() }()
+	_, err = admin.Do("CONFIG", "SET", "maxclients", 1)
+	require.NoError(t, err)
+	servers := map[string]string{"max number of clients": full.Addr()}
+	if host := outerAddress(t); host != "" {
+		guarded := testcluster.RunServers(t, 1, testcluster.WithArgs("--bind", "0.0.0.0", "--protected-mode", "yes")).Nodes[0]
+		_, port, err := net.SplitHostPort(guarded.Addr())
+		require.NoError(t, err)
+		servers["DENIED Redis is running in protected mode"] = net.JoinHostPort(host, port)
+	}
+	for says, addr := range servers {
+		for range 10 { // Its words and the end of the connection race with what it is sent.
+			r := newPatient(t, []redlock.Node{redlock.NewNode(addr)})
+			require.ErrorContains(t, refusal(t, redlock.ErrNoQuorum, r, []string{"a"}, time.Minute), says)
+		}
+		report, err := redlockcheck.Run(t.Context(), []redlock.Node{redlock.NewNode(addr)})
+		require.NoError(t, err)
+		require.Contains(t, report.String(), says)
+		require.Contains(t, report.String(), "It runs: see what it says")
+		require.NotContains(t, report.String(), "broken pipe")
+	}
+}
+
+// outerAddress is an address of this machine by which a server takes it for another one; empty if there is none.
+func outerAddress(t *testing.T) string {
+	t.Helper()
+	all, err := net.InterfaceAddrs()
+	require.NoError(t, err)
+	for _, a := range all {
+		if ip, ok := a.(*net.IPNet); ok && ip.IP.IsGlobalUnicast() && ip.IP.To4() != nil {
+			return ip.IP.String()
+		}
+	}
+	t.Log("skipped: protected mode, as this machine has only loopback addresses")
+	return ""
 }
