@@ -17,6 +17,7 @@ import (
 	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/test/testkit"
 )
 
 // farNodes returns the nodes of a cluster with a round trip to them, which making a
@@ -481,5 +482,87 @@ func TestConnectionThatIsGivenUpIsReset(t *testing.T) {
 		refused(t, redlock.ErrNoQuorum, r, []string{"a"}, ttl)
 		time.Sleep(node.Silence(0))
 		assert.Zero(t, linger.Load())
+	})
+}
+
+// A mortalConn is a connection that has died without a sign: nothing that is written arrives any more.
+type mortalConn struct {
+	net.Conn
+
+	dead *atomic.Bool
+}
+
+func (c mortalConn) Write(b []byte) (int, error) {
+	if c.dead.Load() {
+		return len(b), nil
+	}
+	return c.Conn.Write(b)
+}
+
+// mortalNodes returns the nodes of a cluster, and what has the connections made so far die.
+func mortalNodes(c *testcluster.Cluster) (nodes []redlock.Node, die func()) {
+	var latest atomic.Pointer[atomic.Bool]
+	latest.Store(new(atomic.Bool))
+	for _, n := range c.Nodes {
+		nodes = append(nodes, redlock.Node{Name: n.Name(), Pool: redlock.PoolFunc(func(ctx context.Context) (redis.Conn, error) {
+			made, err := n.Dial(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return redis.NewConn(mortalConn{made, latest.Load()}, 0, 0), nil
+		})})
+	}
+	return nodes, func() { latest.Swap(new(atomic.Bool)).Store(true) }
+}
+
+// A machine that is suspended, or a function that is frozen, keeps connections of which the other end has forgotten.
+func TestFirstLockAfterAStandstillFindsConnectionsThatLive(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		for _, n := range c.Nodes {
+			require.NoError(t, n.Slow(10*time.Millisecond, 10*time.Millisecond))
+		}
+		nodes, die := mortalNodes(c)
+		var events testkit.Recorder
+		r := newOver(t, nodes, redlock.WithHook(events.Hook))
+		for _, idle := range []time.Duration{100 * time.Millisecond, time.Second, time.Minute} {
+			cycle(t, r, "a", ttl)
+			time.Sleep(idle)
+			events.TakeAll()
+			die()
+			testkit.WallOffset(r).Add(int64(time.Hour))
+			begun := time.Now()
+			cycle(t, r, "a", ttl)
+			assert.Less(t, time.Since(begun), 100*time.Millisecond, "handshake, lock and release")
+			synctest.Wait()
+			assert.NotContains(t, kinds(events.TakeAll()), redlock.EventNodeDown, "that is no failure of the nodes")
+		}
+		before := connects(r)
+		time.Sleep(time.Minute)
+		testkit.WallOffset(r).Add(int64(200 * time.Millisecond))
+		cycle(t, r, "a", ttl)
+		assert.Equal(t, before, connects(r), "less than the node timeout")
+
+		// What is on its way is not cut off, and is over soon if the connection is dead.
+		require.NoError(t, c.Slow(50*time.Millisecond, 50*time.Millisecond))
+		for range 10 {
+			cycle(t, r, "a", ttl) // What they take is known.
+		}
+		onItsWay := func() <-chan error {
+			done := make(chan error, 1)
+			go func() {
+				_, err := r.TryLock(context.Background(), []string{"b"}, ttl)
+				done <- err
+			}()
+			time.Sleep(30 * time.Millisecond)
+			testkit.WallOffset(r).Add(int64(300 * time.Millisecond))
+			return done
+		}
+		require.NoError(t, <-onItsWay())
+		time.Sleep(time.Minute)
+		die()
+		require.ErrorIs(t, <-onItsWay(), redlock.ErrNoQuorum)
+		time.Sleep(node.WatchInterval)
+		cycle(t, r, "a", ttl)
+		require.Equal(t, 0, r.Stats().Nodes[0].PendingReleases)
 	})
 }

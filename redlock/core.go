@@ -42,6 +42,9 @@ type core struct {
 
 	channel any // on which this process hears of releases; boxed, as all that scripts get
 
+	// In ns of the wall clock, see wake and stoodStill.
+	attempted, noticed atomic.Int64
+
 	// wallOffset is added to the wall clock: 0 but in tests of a suspend.
 	wallOffset atomic.Int64
 
@@ -65,9 +68,34 @@ func (co *core) isEnough() bool {
 
 // connected waits for a quorum of connections; see [node.Readiness].
 func (co *core) connected(ctx context.Context) error {
+	co.wake(time.Now())
 	return co.ready.Wait(ctx, co.need, co.defaults.connectTimeout, co.calls.Closing, func() (up, connecting int) {
 		return node.Reachable(co.nodes)
 	})
+}
+
+// wake has connections be made anew that may have died while this process stood still: then it has asked for nothing, either.
+func (co *core) wake(now time.Time) {
+	const grain = int64(10 * time.Millisecond) // Not each attempt is to write what all read.
+	wall := now.Add(co.wall()).UnixNano()
+	last := co.attempted.Load()
+	if wall-last < grain {
+		return
+	}
+	co.attempted.Store(wall)
+	if wall-last > int64(co.defaults.nodeTimeout) {
+		for _, n := range co.nodes {
+			n.Wake(now)
+		}
+	}
+}
+
+// stoodStill counts a standstill that was noticed now by a timer that was due then, once for all such timers.
+func (co *core) stoodStill(due, now time.Time) {
+	wall := now.UnixNano()
+	if last := co.noticed.Swap(wall); due.UnixNano() > last {
+		co.counters.standstills.Add(1)
+	}
 }
 
 // A nodeObserver makes events of what becomes of a node's connection.
@@ -133,7 +161,7 @@ func (o *nodeObserver) send(e Event) {
 type counters struct {
 	holds holdCounters
 
-	waiting, acquired, extended, repaired, unlocked, taken, noQuorum, lost, splits, raised, woken, overloaded atomic.Int64
+	waiting, acquired, extended, repaired, unlocked, taken, noQuorum, lost, splits, raised, woken, overloaded, standstills atomic.Int64
 }
 
 type holdCounters struct{ released, expired, lost, stopTime, maxHold, closed atomic.Int64 }

@@ -74,13 +74,39 @@ func (rd *round) send(req *node.Request, now time.Time) {
 // written, nothing else rids the node.
 func (rd *round) beginLocked(timeout time.Duration) (now time.Time) {
 	now = time.Now()
-	rd.asked = now
+	rd.asked, rd.stood = now, 0
 	rd.judgeLocked(now)
 	if rd.pending > 0 {
-		task, requests := rd.latest, rd.requests
-		rd.timer = time.AfterFunc(timeout, func() { rd.expire(task, requests) })
+		rd.expireInLocked(timeout, rd.latest, rd.requests)
 	}
 	return now
+}
+
+func (rd *round) expireInLocked(d time.Duration, task *node.Task, requests []node.Request) {
+	due := time.Now().Add(d)
+	rd.timer = time.AfterFunc(d, func() {
+		if !rd.looksFirst(due, time.Now(), task, requests) {
+			rd.expire(task, requests)
+		}
+	})
+}
+
+// looksFirst reports whether the timer is to come back, as it was late: the process has stood still, and what has arrived
+// meanwhile is read first. It counts only if Until is still ahead; see inTimeLocked.
+func (rd *round) looksFirst(due, now time.Time, task *node.Task, requests []node.Request) bool {
+	late := now.Sub(due)
+	if late < node.MinStandstill {
+		return false
+	}
+	rd.r.stoodStill(due, now)
+	rd.mu.Lock()
+	defer rd.mu.Unlock()
+	if rd.pending == 0 || task != rd.latest || rd.stood > 0 {
+		return false
+	}
+	rd.stood = late
+	rd.expireInLocked(node.Arrival, task, requests)
+	return true
 }
 
 // expire is the timer of what was asked with the task: requests that still wait to be written
@@ -88,7 +114,12 @@ func (rd *round) beginLocked(timeout time.Duration) (now time.Time) {
 // meanwhile. They have another timer.
 func (rd *round) expire(task *node.Task, requests []node.Request) {
 	now, why := time.Now(), ErrNodeTimeout
-	if !rd.until.IsZero() && rd.until.Passed(rd.r.clock.At(now)) {
+	rd.mu.Lock()
+	stood := rd.stood
+	rd.mu.Unlock()
+	if stood > 0 {
+		why = node.Standstill(stood)
+	} else if !rd.until.IsZero() && rd.until.Passed(rd.r.clock.At(now)) {
 		why = errTooLate
 	}
 	for i, nd := range rd.r.nodes {

@@ -49,6 +49,7 @@ type round struct {
 	ballots  []ballot
 	pending  int
 	tally    tally
+	stood    time.Duration // for how long the process has stood still since nodes were asked last, as the timer says
 	err      error         // what the decision was, or why it was not waited for
 	settled  chan struct{} // closed when no vote is pending; nil while nobody asks
 }
@@ -343,7 +344,7 @@ func (rd *round) leaveLocked(now time.Time) {
 		return
 	}
 	s := admission.Sample{Took: now.Sub(rd.start), Timeout: rd.admitted, Answered: v == granted || v == taken}
-	s.Late = v == noQuorum && s.Took >= rd.task.Limit
+	s.Late = v == noQuorum && s.Took >= rd.task.Limit && rd.stood == 0
 	hasQueue := func(b ballot) bool { return errors.Is(b.err, node.ErrBehind) }
 	if v == noQuorum && !s.Late && slices.ContainsFunc(rd.ballots, hasQueue) {
 		// Earlier rounds are late there, by what isSilent takes for patience, though this one was not asked.

@@ -262,3 +262,46 @@ func TestFenceGrantIsLateOnlyOnce(t *testing.T) {
 	rd.requestLocked(0)
 	assert.False(t, rd.isLateGrant(0, low))
 }
+
+// A timer that is late looks first at what has arrived; then the vote says that it was this process that stood still.
+func TestRoundWhoseTimerIsLateLooksFirst(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		warm(t, r)
+		ask := func() *round {
+			cl := newClaim([]string{"a"}, []any{"a"}, "", time.Minute, 3)
+			rd := r.newRound(t.Context(), OpLock, cl, lockCommand(cl), node.LockRequest, decideLock, 1)
+			rd.ask(time.Now(), 250*time.Millisecond)
+			return rd
+		}
+		require.NoError(t, c.Slow(5*time.Millisecond, 5*time.Millisecond))
+		rd, now := ask(), time.Now()
+		require.False(t, rd.looksFirst(now.Add(1-node.MinStandstill), now, rd.latest, rd.requests), "a busy machine")
+		require.True(t, rd.looksFirst(now.Add(-677*time.Millisecond), now, rd.latest, rd.requests))
+		require.False(t, rd.looksFirst(now.Add(-677*time.Millisecond), now, rd.latest, rd.requests), "once")
+		<-rd.decided
+		v, _ := rd.result()
+		require.Equal(t, granted, v)
+		time.Sleep(time.Second)
+		for i, n := range r.nodes {
+			n.Release(&rd.claim.Trace, i)
+		}
+		time.Sleep(time.Second)
+
+		before := r.Stats()
+		require.NoError(t, c.Slow(time.Second, time.Second))
+		rd, now = ask(), time.Now()
+		require.True(t, rd.looksFirst(now.Add(-677*time.Millisecond), now, rd.latest, rd.requests))
+		<-rd.decided
+		assert.Equal(t, node.Arrival, time.Since(now), "it looks, and waits no longer")
+		v, _ = rd.result()
+		require.Equal(t, noQuorum, v)
+		err := rd.fail(ErrNoQuorum)
+		require.ErrorContains(t, err, "node1: node timeout, as this process stood still for 677ms")
+		require.ErrorIs(t, err.Votes[0].Err, ErrNodeTimeout)
+		after := r.Stats()
+		assert.Equal(t, before.Standstills+1, after.Standstills)
+		assert.Equal(t, before.Nodes[0].Votes, after.Nodes[0].Votes, "it says nothing about the node")
+		time.Sleep(2 * time.Second)
+	})
+}

@@ -45,6 +45,7 @@ type Stats struct {
 	Splits        int64 // attempts in which a split vote had to be resolved
 	Raised        int64 // attempts with fencing that took one more round trip, as the nodes' counters differed
 	Woken         int64 // attempts that a release set off
+	Standstills   int64 // times that this process did not run, or not its timers, while an answer was waited for: for 50 ms or more
 	EventsDropped int64 // events that were dropped because the hook was too slow
 
 	// HoldsEnded counts why holds by KeepAlive and Do have ended, as the causes of their contexts
@@ -129,6 +130,7 @@ func (r *Redlock) Stats() Stats {
 		Splits:        r.counters.splits.Load(),
 		Raised:        r.counters.raised.Load(),
 		Woken:         r.counters.woken.Load(),
+		Standstills:   r.counters.standstills.Load(),
 		EventsDropped: r.events.Dropped(),
 		OldestWait:    r.waits.Oldest(),
 		Sets:          r.notes.standing(),

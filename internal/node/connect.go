@@ -56,9 +56,11 @@ func (n *Node) putToWork(p *pipeline) bool {
 	if n.ctx.Err() != nil {
 		return false
 	}
-	n.state, n.down, n.lost, n.failed = nodeUp, nil, false, false
+	if !n.resumes || n.lost {
+		n.Observer.Up()
+	}
+	n.state, n.down, n.lost, n.failed, n.resumes = nodeUp, nil, false, false, false
 	n.Readiness.add(1)
-	n.Observer.Up()
 	waiting := n.queue
 	n.queue = requestQueue{}
 	n.start(p)
@@ -74,6 +76,7 @@ func (n *Node) putToWork(p *pipeline) bool {
 func (n *Node) start(p *pipeline) {
 	p.lastReply = time.Now()
 	p.watchdog = time.AfterFunc(WatchInterval, p.watch)
+	p.sleep(p.lastReply, WatchInterval)
 	n.pipeline, n.forgot = p, false
 	n.renewal.begin(n.Age, p.lastReply)
 	go p.write()

@@ -96,13 +96,13 @@ func (n *Node) reportLoss(why error) {
 // connection goes back to its pool once reader and writer have let go of it.
 func (n *Node) endPipeline(p *pipeline, why error) {
 	n.mu.Lock()
-	n.state, n.pipeline, n.refusedWhileSilent = nodeConnecting, nil, false
+	n.leave()
+	n.pipeline, n.refusedWhileSilent = nil, false
 	n.failed = p.unanswered // After a wrong server, rest sets it.
 	n.misses.down()
 	n.takes.Store(0)
 	n.noteLongReply(why)
-	n.Readiness.add(-1)
-	if why != nil {
+	if why != nil && !n.resumes {
 		n.reportLoss(why)
 	}
 	failed := n.leaveOpen()

@@ -58,6 +58,7 @@ type Node struct {
 	forgot             bool // the server has forgotten scripts since the handshake
 	scriptsOnly        bool // a value was too long to be read; see direct.go
 	lost               bool // a loss was reported and no return yet
+	resumes            bool // its connection is made anew after a standstill, see standstill.go
 
 	unknown  int       // requests of unknown outcome of which the observer was not told
 	settled  int       // releases that were owed, have been carried out, and the same
@@ -132,7 +133,7 @@ func (n *Node) Enqueue(q *Request, now time.Time) error {
 // everybody. n.mu is held.
 func (n *Node) isSilent(now time.Time, patience time.Duration) bool {
 	q := n.inFlight.head
-	return q != nil && now.Sub(n.epoch)-q.sent > max(patience, n.Timeout)
+	return q != nil && now.Sub(n.epoch)-q.sent > max(patience, n.Timeout) && !n.mayHaveUnread(now)
 }
 
 // hasTooManyUnanswered reports whether so many locks are unanswered that one more is not to be

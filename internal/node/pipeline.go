@@ -38,6 +38,11 @@ type pipeline struct {
 	lastReply  time.Time // or when the connection was made
 	dozing     bool      // the watchdog sleeps until the next PING is due
 
+	// See standstill.go.
+	wakes time.Time     // when the watchdog is due
+	lead  time.Duration // the clock's, when that was set
+	doubt time.Duration // since the node's epoch: when the process ran again; 0: nothing is doubted
+
 	scriptsOnly bool // the server does not know what direct requests take
 
 	// See renew.go.
@@ -200,13 +205,22 @@ func (n *Node) isBroken(now time.Time) (limit time.Duration, broken bool) {
 // no answer for too long, and keeps an idle one alive. It is a timer, not a
 // goroutine.
 func (p *pipeline) watch() {
-	n := p.node
+	n, now := p.node, time.Now()
+	n.Wake(now)
 	n.mu.Lock()
 	if p.over {
 		n.mu.Unlock()
 		return
 	}
-	now := time.Now()
+	switch first, dead := p.looksFirst(now); {
+	case first:
+		n.mu.Unlock()
+		return
+	case dead:
+		n.mu.Unlock()
+		_ = p.abort(errStoodStill)
+		return
+	}
 	if limit, broken := n.isBroken(now); broken {
 		p.unanswered = true
 		n.mu.Unlock()
@@ -218,12 +232,12 @@ func (p *pipeline) watch() {
 	switch wait := n.misses.signDue(now, p.lastReply); {
 	case wait <= 0 && (!busy || n.misses.refused):
 		n.push(n.misses.sign(now, &n.Config, n.hear))
-		p.watchdog.Reset(WatchInterval)
+		p.sleep(now, WatchInterval)
 	case busy || now.Sub(p.lastReply) < WatchInterval:
-		p.watchdog.Reset(WatchInterval)
+		p.sleep(now, WatchInterval)
 	default:
 		p.dozing = true
-		p.watchdog.Reset(min(wait, max(n.renewal.wait(now), WatchInterval)))
+		p.sleep(now, min(wait, max(n.renewal.wait(now), WatchInterval)))
 	}
 	n.mu.Unlock()
 }

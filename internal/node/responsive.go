@@ -40,15 +40,15 @@ type misses struct {
 	reported bool      // the observer knows that the node is unresponsive
 }
 
-// isOwn reports whether a request was not sent because of the client, which says nothing about the node; or was refused
-// because of one key, which is another program's.
+// isOwn reports whether a request was not sent, or not heard of, because of the client, which says nothing about the node;
+// or was refused because of one key, which is another program's.
 func isOwn(why error) bool {
 	for _, own := range []error{ErrWithdrawn, ErrOverloaded, ErrClosed, ErrBacklog, ErrUnreached} {
 		if errors.Is(why, own) {
 			return true
 		}
 	}
-	return conn.ErrorCode(why) == "WRONGTYPE"
+	return conn.ErrorCode(why) == "WRONGTYPE" || errors.As(why, new(Standstill))
 }
 
 // noWrites are the errors by which a server refuses writes alone.

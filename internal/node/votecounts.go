@@ -15,7 +15,7 @@ type Votes struct {
 }
 
 // Add counts a vote. A request that was withdrawn before it was sent is none: nobody has asked
-// the node.
+// the node. Nor is it the node's that nobody has read what it may have answered.
 func (v *Votes) Add(out *Outcome) {
 	switch {
 	case out.Stance == Yes:
@@ -24,7 +24,7 @@ func (v *Votes) Add(out *Outcome) {
 		v.taken.Add(1)
 	case out.Stance == Gone:
 		v.lost.Add(1)
-	case errors.Is(out.Err, ErrWithdrawn):
+	case errors.Is(out.Err, ErrWithdrawn), errors.As(out.Err, new(Standstill)):
 	case errors.Is(out.Err, ErrTimeout):
 		v.timeout.Add(1)
 	case errors.Is(out.Err, ErrOverloaded):

@@ -115,7 +115,9 @@ func (p *pipeline) next(batch []wireRequest) (_ []wireRequest, dropped []*Reques
 	}
 	if p.dozing {
 		p.dozing = false
-		p.watchdog.Reset(WatchInterval)
+		if now := time.Now(); p.pause(now) < MinStandstill { // Or the watchdog is to notice it.
+			p.sleep(now, WatchInterval)
+		}
 	}
 	return batch, dropped, true
 }

@@ -1,0 +1,102 @@
+package node
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/seed6c881748/redlock/internal/brief"
+)
+
+// This file is about a process that has not run for a while: it was stopped or starved, or its machine has slept. Two
+// things follow. What came in meanwhile has not been read yet, so a timer that fires late is no sign of a silent node.
+// And a connection may have died without a sign, as whatever is between it and the server forgets what is idle.
+
+const (
+	// MinStandstill is by how much a timer must be late for the process to have stood still.
+	MinStandstill = 50 * time.Millisecond
+
+	// Arrival is how long it takes at most to read what has arrived, once the process runs.
+	Arrival = 20 * time.Millisecond
+)
+
+// A Standstill is the vote of a node, or the end of a connection, if the process has not run for so long while an
+// answer may have come.
+type Standstill time.Duration
+
+func (s Standstill) Error() string {
+	return fmt.Sprintf("redlock: node timeout, as this process stood still for %s", brief.Duration(time.Duration(s)))
+}
+
+// Is reports that it is a node timeout, too.
+func (Standstill) Is(target error) bool { return target == ErrTimeout }
+
+// sleep has the watchdog come back after d. n.mu is held.
+func (p *pipeline) sleep(now time.Time, d time.Duration) {
+	p.wakes = now.Add(d)
+	if p.node.Clock != nil {
+		_, p.lead = p.node.Clock(now)
+	}
+	p.watchdog.Reset(d)
+}
+
+// pause is for how long the process has not run: by the watchdog, which is late, or by how long the machine has slept.
+// n.mu is held.
+func (p *pipeline) pause(now time.Time) time.Duration {
+	pause := now.Sub(p.wakes)
+	if p.node.Clock != nil {
+		_, lead := p.node.Clock(now)
+		pause = max(pause, lead-p.lead)
+	}
+	return pause
+}
+
+// looksFirst reports whether the watchdog is to come back once what has arrived is read, and whether the connection is
+// dead, as nothing has come by then. n.mu is held.
+func (p *pipeline) looksFirst(now time.Time) (first, dead bool) {
+	n, doubt := p.node, p.doubt
+	p.doubt = 0
+	switch pause := p.pause(now); {
+	case pause < MinStandstill:
+		return false, doubt > 0 && n.inFlight.len > 0 && n.inFlight.head.sent < doubt
+	case pause > n.Timeout:
+		p.doubt = now.Sub(n.epoch)
+	}
+	p.sleep(now, Arrival+2*n.rtt.smoothed)
+	return true, false
+}
+
+// mayHaveUnread reports whether the process has only begun to run again: that there is no answer says nothing. n.mu is held.
+func (n *Node) mayHaveUnread(now time.Time) bool {
+	p := n.pipeline
+	return p != nil && (p.doubt > 0 || now.Sub(p.wakes) > n.Timeout)
+}
+
+// Wake has the connection be made anew if the process has not run for longer than the node timeout, unless answers are
+// on their way on it. The node is not up then, so that attempts wait for it. Nobody is told, unless it fails.
+func (n *Node) Wake(now time.Time) {
+	n.mu.Lock()
+	p := n.pipeline
+	if p == nil || p.over || n.closing || n.inFlight.len > 0 {
+		n.mu.Unlock()
+		return
+	}
+	pause := p.pause(now)
+	if pause <= n.Timeout {
+		n.mu.Unlock()
+		return
+	}
+	n.leave()
+	n.resumes = true
+	p.endLocked(Standstill(pause))
+	n.mu.Unlock()
+	p.wire.Forget()
+	p.wire.Abort()
+}
+
+// leave notes that the node is not up any more, but being connected to. n.mu is held.
+func (n *Node) leave() {
+	if n.state == nodeUp {
+		n.Readiness.add(-1)
+	}
+	n.state = nodeConnecting
+}
