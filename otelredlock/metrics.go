@@ -15,16 +15,16 @@ import (
 // instruments are the metrics: durations of calls that are measured as events come, and figures that
 // are read when somebody collects them, which costs the calls nothing.
 type instruments struct {
-	meter                         metric.Meter
-	acquire, wait, hold, extend   metric.Float64Histogram
-	attempts, holdsEnded          metric.Int64ObservableCounter
-	votes, splits, repairs, drops metric.Int64ObservableCounter
-	held, kept, waiting           metric.Int64ObservableUpDownCounter
-	up, down, quarantined         metric.Int64ObservableUpDownCounter
-	unresponsive, backlog, deaf   metric.Int64ObservableUpDownCounter
-	differ                        metric.Int64ObservableUpDownCounter
-	vanished                      metric.Int64ObservableCounter
-	rtt, oldestWait, oldestHold   metric.Float64ObservableGauge
+	meter                                      metric.Meter
+	acquire, wait, hold, extend                metric.Float64Histogram
+	attempts, holdsEnded                       metric.Int64ObservableCounter
+	votes, splits, repairs, standstills, drops metric.Int64ObservableCounter
+	held, kept, waiting                        metric.Int64ObservableUpDownCounter
+	up, down, quarantined                      metric.Int64ObservableUpDownCounter
+	unresponsive, backlog, deaf                metric.Int64ObservableUpDownCounter
+	differ                                     metric.Int64ObservableUpDownCounter
+	vanished                                   metric.Int64ObservableCounter
+	rtt, oldestWait, oldestHold                metric.Float64ObservableGauge
 }
 
 // The bounds of the histograms, in seconds: a lock takes a round trip or the time of a wait, and is
@@ -65,6 +65,7 @@ func newInstruments(m metric.Meter) (*instruments, error) {
 	counter(&in.holdsEnded, "redlock.hold.ended", "{hold}", "Ends of locks, by cause: of what KeepAlive and Do held when it ends, of others when Unlock has shown how.")
 	counter(&in.splits, "redlock.lock.splits", "{split}", "Attempts in which a split vote had to be resolved.")
 	counter(&in.repairs, "redlock.lock.repairs", "{repair}", "Times that a node was given back the keys of a held lock.")
+	counter(&in.standstills, "redlock.process.standstills", "{standstill}", "Times that this process stood still while an answer was waited for.")
 	counter(&in.drops, "redlock.events.dropped", "{event}", "Events that were dropped: spans lack them.")
 	counter(&in.votes, "redlock.node.votes", "{vote}", "Votes, by node and by what they said.")
 	level(&in.held, "redlock.lock.held", "{lock}", "Locks that are held.")
@@ -119,6 +120,7 @@ func (in *instruments) observe(r *redlock.Redlock, known *classes) (metric.Regis
 		o.ObserveInt64(in.waiting, int64(s.Waiting))
 		o.ObserveInt64(in.splits, s.Splits)
 		o.ObserveInt64(in.repairs, s.Repaired)
+		o.ObserveInt64(in.standstills, s.Standstills)
 		o.ObserveInt64(in.drops, s.EventsDropped)
 		meet := 0
 		for _, d := range s.Sets {
@@ -147,7 +149,7 @@ func (in *instruments) observe(r *redlock.Redlock, known *classes) (metric.Regis
 		})
 		return nil
 	}
-	return in.meter.RegisterCallback(read, in.attempts, in.holdsEnded, in.splits, in.repairs, in.drops, in.votes,
+	return in.meter.RegisterCallback(read, in.attempts, in.holdsEnded, in.splits, in.repairs, in.standstills, in.drops, in.votes,
 		in.held, in.kept, in.waiting, in.differ, in.up, in.down, in.quarantined, in.unresponsive, in.backlog, in.deaf, in.vanished,
 		in.rtt, in.oldestWait, in.oldestHold)
 }

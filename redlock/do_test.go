@@ -3,7 +3,9 @@ package redlock_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"runtime"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/test/testkit"
 )
 
 func TestDo(t *testing.T) {
@@ -302,5 +305,48 @@ func TestDoOfALockHoldsUpClose(t *testing.T) {
 		err := other.Do(t.Context(), func(context.Context, *redlock.Lock) error { t.Error("called"); return nil })
 		require.ErrorIs(t, err, redlock.ErrNotAcquired)
 		require.ErrorIs(t, err, redlock.ErrClosed)
+	})
+}
+
+// Work that ends while an extension is under way has lost nothing, whatever the nodes say of that extension.
+func TestDoThatEndsDuringAnExtensionTellsOfNoLoss(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		var log strings.Builder
+		var events testkit.Recorder
+		hook := redlock.SlogHook(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn})))
+		r := newRedlock(t, c, redlock.WithHook(func(ctx context.Context, e redlock.Event) {
+			hook(ctx, e)
+			events.Hook(ctx, e)
+		}))
+		for i, n := range c.Nodes {
+			d := time.Duration(i+1) * 10 * time.Millisecond
+			require.NoError(t, n.Slow(d, d))
+		}
+		for work := 570 * time.Millisecond; work < 750*time.Millisecond; work += 3 * time.Millisecond {
+			err := r.Do(t.Context(), []string{"a"}, 2*time.Second, func(context.Context, *redlock.Lock) error {
+				time.Sleep(work)
+				return nil
+			})
+			require.NoError(t, err)
+			time.Sleep(time.Second)
+		}
+		s := r.Stats()
+		assert.Zero(t, s.Lost)
+		assert.Zero(t, s.NoQuorum)
+		assert.Positive(t, s.Extended)
+		assert.Empty(t, log.String())
+		for _, e := range events.TakeAll() {
+			assert.NoError(t, e.Err, "%v", e.Kind)
+		}
+		assert.Empty(t, r.RecentEvents()[3:], "but that nodes are up")
+
+		// An Extend of one's own hears of it. Nothing was lost, either.
+		l := tryLock(t, r, []string{"a"}, ttl)
+		failed := make(chan error)
+		go func() { failed <- l.Extend(context.Background(), time.Minute) }()
+		time.Sleep(15 * time.Millisecond)
+		require.NoError(t, l.Unlock(t.Context()))
+		require.ErrorIs(t, <-failed, redlock.ErrLost)
+		assert.Zero(t, r.Stats().Lost)
 	})
 }

@@ -67,7 +67,10 @@ func (l *Lock) extendNow(ctx context.Context, le *lease, h *hold) error {
 	l.claim.Grow(le.ttl)
 	rd := l.r.newRound(ctx, OpExtend, l.claim, extendCommand(l.claim, le.ms, ask), node.Ask, decideExtend, 0)
 	rd.until, rd.task.Lives = until, le.validity
-	rd.extension = &extension{validUntil: validUntil, want: l.want, settle: func(ballots []ballot) { l.repair(ballots, le) }}
+	rd.extension = &extension{
+		validUntil: validUntil, want: l.want, settle: func(ballots []ballot) { l.repair(ballots, le) },
+		overtaken: func() bool { return h != nil && l.released.begun.Load() },
+	}
 	timeout := l.o.nodeTimeout
 	if h != nil {
 		timeout = min(timeout, l.term()/holdShare)
@@ -94,8 +97,13 @@ func (l *Lock) applyExtension(rd *round, h *hold, start time.Time, until clockwa
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
-	if err := l.errLocked(now); err != nil {
+	switch err := l.errLocked(now); {
+	case err != nil && l.released.stage == unreleased:
 		return rd.fail(err)
+	case err != nil && h == nil:
+		return rd.quorumError(err)
+	case err != nil:
+		return nil // What the release has deleted was not lost.
 	}
 	if v == expired {
 		v = granted // But only until the end that another extension has moved meanwhile.

@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/node"
@@ -13,6 +14,7 @@ type releaseState struct {
 	stage       releaseStage
 	endedBefore error         // how the lock had ended before: ErrLost, ErrExpired, a loss that the release has shown, or nil
 	done        chan struct{} // closed when the Unlock that is running ends; nil while nobody waits for that
+	begun       atomic.Bool   // stage has left unreleased; for those who cannot take the lock's mu
 	result      error         // of the last Unlock that ended
 }
 
@@ -115,6 +117,7 @@ func (l *Lock) sameUnlock() error {
 func (l *Lock) beginUnlock(now time.Time) (late bool, end func()) {
 	first := l.released.stage == unreleased
 	l.released.stage = releasing
+	l.released.begun.Store(true)
 	prior := l.errLocked(now)
 	late = errors.Is(prior, ErrExpired) || l.until.Passed(l.r.clock.At(now))
 	if first {

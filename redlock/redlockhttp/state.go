@@ -123,6 +123,7 @@ type Counts struct {
 	Splits        int64 `json:"splits"`
 	Raised        int64 `json:"raised"`
 	Woken         int64 `json:"woken"`
+	Standstills   int64 `json:"standstills"`
 	EventsDropped int64 `json:"events_dropped"`
 
 	HoldsReleased int64 `json:"holds_released"`
@@ -248,7 +249,7 @@ func counts(s *redlock.Stats) Counts {
 		Held: s.Held, Kept: s.Kept, Waiting: s.Waiting, Asking: s.Asking, Queued: s.Queued, Window: s.Window, SetsDiffer: len(s.Sets), OldestWait: millis(s.OldestWait),
 		Acquired: s.Acquired, Extended: s.Extended, Repaired: s.Repaired, Unlocked: s.Unlocked, Taken: s.Taken,
 		NoQuorum: s.NoQuorum, Overloaded: s.Overloaded, Lost: s.Lost, Splits: s.Splits, Raised: s.Raised,
-		Woken: s.Woken, EventsDropped: s.EventsDropped,
+		Woken: s.Woken, Standstills: s.Standstills, EventsDropped: s.EventsDropped,
 		HoldsReleased: s.HoldsEnded.Released, HoldsExpired: s.HoldsEnded.Expired, HoldsLost: s.HoldsEnded.Lost,
 		HoldsStopTime: s.HoldsEnded.StopTime, HoldsMaxHold: s.HoldsEnded.MaxHold, HoldsClosed: s.HoldsEnded.Closed,
 	}
