@@ -78,6 +78,10 @@ const (
 	// notesEvery is how often a client looks at the notes, ± 20 %. The first look comes sooner.
 	notesEvery = 10 * time.Second
 
+	// notesApart is by how much two clients may have last found a server that is gone now: a look, and what the two
+	// messages take.
+	notesApart = notesEvery*6/5 + 2*sets.Late
+
 	// notesPause is when a node is asked again that does not tell who it is, or forbids to ask.
 	notesPause = 10 * time.Minute
 
@@ -280,7 +284,7 @@ func (k *notes) see(d *found) {
 	}
 	d.Since = f.Since
 	f.SetDifference = d.SetDifference
-	if !f.told && min(d.Seen.Sub(d.Since), d.until.Sub(f.until)) >= notesEvery {
+	if !f.told && d.Seen.Sub(d.Since) >= notesEvery && d.until.Sub(f.until) > notesApart {
 		f.told = true
 		k.tell(EventSetsDiffer, f)
 	}
