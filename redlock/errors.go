@@ -120,7 +120,8 @@ type Vote struct {
 	// redigo or the server gave it, network addresses included.
 	Err error
 
-	// Holder is, with ErrTaken, a digest of the token that holds the resource on this node:
+	// Holder is, with ErrTaken, a digest of the token that holds the resource on this node, and so it is
+	// with the ErrLost of Unlock and Release where the key is another's, and not just gone:
 	// nodes that show the same digest are held by the same lock. If several resources are
 	// taken, it is that of the first in sorted order. Unlike the token it may be logged; see
 	// [Lock.Token]. It is empty if nobody has the resource, but it is reserved, for the time in
@@ -129,11 +130,11 @@ type Vote struct {
 	// on.
 	Holder string
 
-	// Owner is, with ErrTaken, the label that the holder has given itself with [WithOwner];
+	// Owner is, where Holder is, the label that the holder has given itself with [WithOwner];
 	// empty if it has none, or is no client of this library.
 	Owner string
 
-	// HolderTTL is, with ErrTaken, how long the holder's key still had to live, negative if
+	// HolderTTL is, where Holder is, how long the holder's key still had to live, negative if
 	// the key has no expiry, and the longest where several resources are taken. With
 	// ErrQuarantined it is how long the quarantine still lasts.
 	HolderTTL time.Duration

@@ -108,7 +108,17 @@ func keepCommand(s *node.Script, c *claim, ms any) node.Command {
 
 // unlockScript is every release: it deletes the keys that hold the token, or leaves them for a time, and tells who
 // is first in line, or nobody.
-var unlockScript = script("unlock", lines.DecodeTold("unlock", decodeHeld("unlock", node.Gone)))
+var unlockScript = script("unlock", lines.DecodeTold("unlock", func(reply any) node.Outcome {
+	r, isHeld := reply.([]any)
+	if !isHeld {
+		return decodeHeld("unlock", node.Gone)(reply)
+	}
+	out := answers.Lock(r)
+	if out.Stance == node.No {
+		out.Stance, out.Err = node.Gone, ErrLost
+	}
+	return out
+}))
 
 func unlockCommand(c *claim) node.Command {
 	return node.Command{Script: unlockScript, Keys: c.withBells(), Args: c.args[:1]}

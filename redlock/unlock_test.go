@@ -500,3 +500,61 @@ func TestUnlockSettlesBesideAHeldLock(t *testing.T) {
 		}
 	})
 }
+
+// "Expired" and "somebody else has it" are two things to whoever asks what has happened.
+func TestUnlockNamesWhoHasTheLockNow(t *testing.T) {
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+		other := newRedlock(t, c, redlock.WithOwner("the other"))
+		for _, resources := range [][]string{{"a"}, {"a", "b"}} {
+			l := tryLock(t, r, resources, ttl)
+			synctest.Wait() // All nodes have it.
+			require.NoError(t, c.Del("a"))
+			err := l.Unlock(t.Context())
+			require.ErrorIs(t, err, redlock.ErrLost)
+			for _, v := range votesOf(t, err) {
+				assert.Empty(t, v.Holder, "it is just gone")
+			}
+			require.ErrorContains(t, err, ": lock lost")
+
+			l = tryLock(t, r, resources, ttl)
+			synctest.Wait()
+			require.NoError(t, c.Del("a"))
+			rival := tryLock(t, other, []string{"a"}, time.Minute)
+			synctest.Wait()
+			err = l.Unlock(t.Context())
+			require.ErrorIs(t, err, redlock.ErrLost)
+			for _, v := range votesOf(t, err) {
+				if errors.Is(v.Err, redlock.ErrPending) {
+					continue
+				}
+				require.ErrorIs(t, v.Err, redlock.ErrLost)
+				assert.Equal(t, rival.Holder(), v.Holder)
+				assert.Equal(t, "the other", v.Owner)
+				assert.InDelta(t, time.Minute, v.HolderTTL, float64(time.Second))
+			}
+			require.ErrorContains(t, err, `: held by "the other" (`+rival.Holder()+`) for `)
+			require.ErrorIs(t, r.Release(t.Context(), resources, l.Token()), redlock.ErrLost)
+			require.NoError(t, rival.Unlock(t.Context()), "it was left alone")
+			requireReleased(t, c)
+		}
+
+		// Somebody waits for the one, and the other is another's.
+		l := tryLock(t, r, []string{"a", "b"}, ttl)
+		got := make(chan error, 1)
+		go func() { got <- lockAndUnlock(other, "b") }()
+		synctest.Wait()
+		require.NoError(t, c.Del("a"))
+		rival := tryLock(t, other, []string{"a"}, time.Minute)
+		require.ErrorContains(t, l.Unlock(t.Context()), `held by "the other"`)
+		require.NoError(t, <-got)
+		require.NoError(t, rival.Unlock(t.Context()))
+	})
+}
+
+func lockAndUnlock(r *redlock.Redlock, resource string) error {
+	l, err := r.Lock(context.Background(), []string{resource}, ttl)
+	if err == nil {
+		err = l.Unlock(context.Background())
+	}
+	return err
+}

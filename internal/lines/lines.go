@@ -74,7 +74,7 @@ func DecodeTold(name string, held func(any) node.Outcome) func(any) node.Outcome
 		if !ok {
 			return held(reply)
 		}
-		if len(r) < 2 {
+		if len(r) == 0 {
 			return node.Unexpected(name, reply)
 		}
 		out := held(r[0])

@@ -8,8 +8,10 @@
 --    KEYS  the resources' keys; unless nobody is told: and their bells
 --    ARGV  token; if it leaves the keys: and the time in ms; if nobody is told: and ""
 --    1     every key held the token
---    0     at least one was gone or another's
---    {1 or 0, told, ...}
+--    0     at least one was gone or, if nobody is told, another's
+--    {{pttl, digest, owner}}
+--          at least one was another's: the first of these, as the lock script says it
+--    {1, 0 or {pttl, digest, owner}, told, ...}
 --          the same, and somebody may be in line; see 'tell'
 --
 -- The release is named by a digest of the token, as in tokens.Digest.
@@ -18,7 +20,8 @@ local leave, tells, n = ARGV[2], ARGV[2] ~= '', #KEYS / 2
 if not tells then n = #KEYS end
 local mine, rung, held = 0, false, 0
 for i = 1, n do
-  if redis.pcall('GET', KEYS[i]) == ARGV[1] then
+  local v = redis.pcall('GET', KEYS[i])
+  if v == ARGV[1] then
     mine = mine + 1
     local rings
     if not leave then
@@ -33,10 +36,13 @@ for i = 1, n do
       rung = rung or {}
       rung[i] = true
     end
+  elseif tells and held == 0 and type(v) == 'string' then
+    local owner = #v <= 167 and string.match(v, '^[0-9a-f]+() owner=.') == 33 and string.sub(v, 40) or ''
+    held = {redis.call('PTTL', KEYS[i]), string.sub(redis.sha1hex(v), 1, 12), owner}
   end
 end
 if mine == n then held = 1 end
-if not rung then return held end
+if not rung then return type(held) == 'table' and {held} or held end
 -- Not before: the digest would cost every release a tenth of its time.
 local name = string.sub(redis.sha1hex(ARGV[1]), 1, 12)
 -- begin tell: the first in line for each resource that is free now, and whose bell was rung, is told by a message of
