@@ -148,7 +148,8 @@ func (c *candidate) outcome() (*Lock, error) {
 			r: r, o: c.o, claim: c.claim, attempts: c.num, lease: c.lease,
 			start: c.start, until: c.until, extended: c.start,
 		}
-		r.watch.Add(l)
+		l.entry.Lock = l
+		r.watch.Add(&l.entry)
 		r.counters.acquired.Add(1)
 		return l, nil
 	case v == granted:

@@ -75,6 +75,9 @@ func (l *Lock) runHeld(ctx context.Context, began time.Time, fn func(ctx context
 	kept := l.keepAlive(ctx)
 	returned := false
 	defer func() {
+		if l.o.freeOnError && (err != nil || !returned) {
+			l.claim.keptUntil.Store(nil)
+		}
 		_ = l.unlock(ctx) // joinEnd says what has come of it, whoever began it.
 		err = l.joinEnd(err, context.Cause(kept))
 		outcome := err

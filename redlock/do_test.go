@@ -350,3 +350,31 @@ func TestDoThatEndsDuringAnExtensionTellsOfNoLoss(t *testing.T) {
 		assert.Zero(t, r.Stats().Lost)
 	})
 }
+
+// A job that has failed may be tried again at once, if it says so.
+func TestDoGivesBackTheMinHoldOfAJobThatFailed(t *testing.T) {
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+		opts := []redlock.Option{redlock.WithMinHold(30 * time.Second), redlock.WithReleaseOnError()}
+		do := func(fn func() error, opts ...redlock.Option) error {
+			return r.Do(t.Context(), []string{"a"}, time.Minute, func(context.Context, *redlock.Lock) error { return fn() }, opts...)
+		}
+		fails := func() error { return assert.AnError }
+		require.ErrorIs(t, do(fails, opts...), assert.AnError)
+		requireReleased(t, c)
+		require.PanicsWithValue(t, "boom", func() { _ = do(func() error { panic("boom") }, opts...) })
+		requireReleased(t, c)
+		l := tryLock(t, r, []string{"a"}, time.Minute, opts...)
+		require.ErrorIs(t, l.Do(t.Context(), func(context.Context, *redlock.Lock) error { return fails() }), assert.AnError)
+		requireReleased(t, c)
+
+		for _, c := range []struct {
+			fn   func() error
+			opts []redlock.Option
+		}{{func() error { return nil }, opts}, {fails, opts[:1]}} {
+			_ = do(c.fn, c.opts...)
+			refused(t, redlock.ErrTaken, r, []string{"a"}, time.Second)
+			time.Sleep(31 * time.Second)
+		}
+		requireReleased(t, c)
+	})
+}

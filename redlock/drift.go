@@ -53,11 +53,16 @@ func (co *core) lease(ttl time.Duration, o *options) (*lease, error) {
 	return le, o.check(le)
 }
 
+// maxTTL bounds the ttl: what is longer is a mistake of units.
+const maxTTL = 366 * 24 * time.Hour
+
 // check reports what is wrong with a lease, before any I/O.
 func (o *options) check(le *lease) error {
 	switch ttl := le.ttl; {
 	case ttl < time.Millisecond:
 		return fmt.Errorf("redlock: ttl %v: must be at least 1ms", ttl)
+	case ttl > maxTTL:
+		return fmt.Errorf("redlock: ttl %v: must not exceed a year; is it given in another unit?", ttl)
 	case le.validity <= 0:
 		return fmt.Errorf("redlock: ttl %v: nothing is left of it after the drift allowance of %v", ttl, drift(ttl, o.driftFactor))
 	case o.quarantine > 0 && ttl > o.quarantine:

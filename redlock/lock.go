@@ -39,6 +39,7 @@ type Lock struct {
 	isWanted bool          // it is closed
 
 	released releaseState
+	entry    clockwatch.Entry
 }
 
 // invalid says why l is no Lock, nil if it is one.
@@ -156,7 +157,7 @@ func (l *Lock) Wanted() <-chan struct{} {
 		return l.wanted // Without a look at the queue: of a permit, each is a draw.
 	}
 	if l.Err() == nil { // Or it could hide a later lock of this process.
-		l.r.watch.Want(l, l.claim.resources) // Before the look at the queue: who joins it after that looks here.
+		l.r.watch.Want(&l.entry, l.claim.resources) // Before the look at the queue: who joins it after that looks here.
 	}
 	if l.r.queue.Waits(l.claim.keys) {
 		l.want()

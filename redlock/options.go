@@ -17,6 +17,9 @@ import (
 // units, and sums of them must not overflow.
 const maxWait = 24 * time.Hour
 
+// minWait is the least of them above 0.
+const minWait = 10 * time.Microsecond
+
 // An Option changes a setting. Options given to New are the defaults of that Redlock. Options
 // given to a call override them for that call and, where they affect Extend and Unlock, for the
 // lock that it returns. A zero is a real zero, never "use the default": to use the default,
@@ -56,7 +59,15 @@ func wrongIf(wrong bool, format string, args ...any) error {
 
 // outside returns an error about a duration that is negative or longer than maxWait.
 func outside(what string, d time.Duration) error {
-	return cmp.Or(wrongIf(d < 0, what+" %v: must not be negative", d), wrongIf(d > maxWait, what+" %v: must not exceed %v", d, maxWait))
+	return cmp.Or(below(what, d), wrongIf(d > maxWait, what+" %v: must not exceed %v", d, maxWait))
+}
+
+// below returns an error about a duration that is negative, or was given as a number without its unit.
+func below(what string, d time.Duration) error {
+	return cmp.Or(
+		wrongIf(d < 0, what+" %v: must not be negative", d),
+		wrongIf(0 < d && d < minWait, what+" %v: is below %v; a unit is missing, as in %d*time.Millisecond", d, minWait, d),
+	)
 }
 
 // options are the settings of a Redlock or of one call.
@@ -70,6 +81,9 @@ type options struct {
 	// What these options of one call, or of New, have set: a jitter from elsewhere is clipped.
 	delayHere, jitterHere bool
 
+	wait                time.Duration // how long Lock and Do wait, instead of retryCount; negative: by that
+	waitHere, countHere bool          // these options have set it, or the count
+
 	backoff        func(attempt int) time.Duration // instead of retryDelay; nil: none
 	retryIf        func(error) bool                // nil: retryDefault
 	polling        bool
@@ -79,6 +93,7 @@ type options struct {
 	connectTimeout time.Duration
 	connectionAge  time.Duration // 0: none
 	minHold        time.Duration
+	freeOnError    bool          // Do leaves no keys if its function has failed
 	maxHold        time.Duration // 0: none
 	stopTime       time.Duration
 	fencing        bool
@@ -98,6 +113,7 @@ func defaultOptions() options {
 	return options{
 		ofNew:          true,
 		retryCount:     10,
+		wait:           -1,
 		retryDelay:     200 * time.Millisecond,
 		delayHere:      true,
 		jitter:         100 * time.Millisecond,
@@ -115,7 +131,20 @@ func defaultOptions() options {
 // at most 0.2 s, and then counts. TryLock ignores it, like all options about retries. Default 10,
 // which is about 2 s with the default delay.
 func WithRetryCount(n int) Option {
-	return option(wrongIf(n < -1, "retry count %d: must be -1 (for ever), 0 or more", n), func(o *options) { o.retryCount = n })
+	return option(wrongIf(n < -1, "retry count %d: must be -1 (for ever), 0 or more", n), func(o *options) { o.retryCount, o.countHere = n, true })
+}
+
+// WithWait has Lock and Do wait for at most d until they have the lock, by timed retries and by turns, whatever the
+// retry count; 0 is a single attempt. It limits the wait alone. A context limits what it is given to: that of Do ends
+// the work as well, and that of Lock the wait. An attempt that is under way when d is over is cut short, so d should be
+// longer than the node timeout. The error is that of the last attempt and says how long the call has waited; it does
+// not match context.DeadlineExceeded.
+//
+// Among options of one call, or of New, it goes before WithRetryCount. A call with WithRetryCount alone has no such
+// limit, also if New was given one. TryLock does not wait: it ignores that of New, and refuses one of its own. d must
+// not be negative, nor exceed 24 h. Default: by the retry count.
+func WithWait(d time.Duration) Option {
+	return option(outside("wait", d), func(o *options) { o.wait, o.waitHere = d, true })
 }
 
 // WithRetryDelay sets the mean time that Lock waits between timed attempts. In an overload it
@@ -129,7 +158,7 @@ func WithRetryDelay(d time.Duration) Option {
 // or one call, sets both. If a call sets only one of them, the jitter is then as long as the
 // delay.
 func WithRetryJitter(d time.Duration) Option {
-	return option(wrongIf(d < 0, "retry jitter %v: must not be negative", d), func(o *options) { o.jitter, o.jitterHere = d, true })
+	return option(below("retry jitter", d), func(o *options) { o.jitter, o.jitterHere = d, true })
 }
 
 // WithRetryBackoff replaces the retry delay: f returns how long Lock waits before each timed
@@ -229,14 +258,19 @@ func WithConnectionAge(d time.Duration) Option {
 // A ttl that leaves less than d after the longest attempt (three node timeouts, or the validity)
 // is raised. d must not be negative, nor exceed the ttl. Default 0.
 func WithMinHold(d time.Duration) Option {
-	return option(wrongIf(d < 0, "min hold %v: must not be negative", d), func(o *options) { o.minHold = d })
+	return option(below("min hold", d), func(o *options) { o.minHold = d })
 }
+
+// WithReleaseOnError has Do delete the keys at once if its function returns an error or panics, although [WithMinHold] is
+// not over: a job that has failed gives its turn back, and may be tried again. It changes nothing if the function has
+// called Unlock itself, and nothing else: a holder that dies keeps others out until the keys end. Default: off.
+func WithReleaseOnError() Option { return option(nil, func(o *options) { o.freeOnError = true }) }
 
 // WithMaxHold limits how long KeepAlive and Do hold a lock, counted from the start of the
 // attempt that got it. Then their contexts end with the cause ErrMaxHold, and the lock is no
 // longer extended. d must be positive. Default: no limit.
 func WithMaxHold(d time.Duration) Option {
-	return option(wrongIf(d <= 0, "max hold %v: must be positive", d), func(o *options) { o.maxHold = d })
+	return option(cmp.Or(wrongIf(d <= 0, "max hold %v: must be positive", d), below("max hold", d)), func(o *options) { o.maxHold = d })
 }
 
 // WithStopTime is for work that takes up to d to stop when its context ends. Until is the end of the
@@ -250,7 +284,7 @@ func WithMaxHold(d time.Duration) Option {
 // Extensions begin when a third of what d leaves of the validity is over. d must not be negative,
 // and must be shorter than the validity, which is the ttl less the drift allowance. Default 0.
 func WithStopTime(d time.Duration) Option {
-	return option(wrongIf(d < 0, "stop time %v: must not be negative", d), func(o *options) { o.stopTime = d })
+	return option(below("stop time", d), func(o *options) { o.stopTime = d })
 }
 
 // WithFencing gives every lock a fencing token, [Lock.Fence]: a number that is larger for the
@@ -362,6 +396,7 @@ func WithTracer(t Tracer) Option {
 }
 
 func (o *options) apply(opts []Option) error {
+	o.waitHere, o.countHere = false, false
 	for _, opt := range opts {
 		if opt == nil {
 			return errors.New("redlock: nil Option")
@@ -369,6 +404,14 @@ func (o *options) apply(opts []Option) error {
 		if err := opt(o); err != nil {
 			return err
 		}
+	}
+	switch {
+	case o.countHere && !o.waitHere:
+		o.wait = -1
+	case o.wait > 0:
+		o.retryCount = -1
+	case o.wait == 0:
+		o.retryCount = 0
 	}
 	o.retryJitter = min(o.jitter, o.retryDelay)
 	both := o.delayHere && o.jitterHere

@@ -20,12 +20,21 @@ import (
 
 // badOptions are refused by New, and by each call.
 var badOptions = map[string]redlock.Option{
-	"retry delay 24h0m0.00":    redlock.WithRetryDelay(redlock.MaxWait + time.Millisecond),
-	"retry delay -1s":          redlock.WithRetryDelay(-time.Second),
-	"node timeout 24h0m0.0":    redlock.WithNodeTimeout(redlock.MaxWait + time.Millisecond),
-	"node timeout 0s":          redlock.WithNodeTimeout(0),
-	"node timeout -1s":         redlock.WithNodeTimeout(-time.Second),
-	"nil Option":               nil,
+	"retry delay 24h0m0.00": redlock.WithRetryDelay(redlock.MaxWait + time.Millisecond),
+	"retry delay -1s":       redlock.WithRetryDelay(-time.Second),
+	"node timeout 24h0m0.0": redlock.WithNodeTimeout(redlock.MaxWait + time.Millisecond),
+	"node timeout 0s":       redlock.WithNodeTimeout(0),
+	"node timeout -1s":      redlock.WithNodeTimeout(-time.Second),
+	"nil Option":            nil,
+	"retry delay 200ns: is below 10µs; a unit is missing, as in 200*time.Millisecond": redlock.WithRetryDelay(200),
+	"node timeout 50ns: is be": redlock.WithNodeTimeout(50),
+	"retry jitter 9.999µs: is": redlock.WithRetryJitter(10*time.Microsecond - 1),
+	"min hold 30ns: is below ": redlock.WithMinHold(30),
+	"max hold 30ns: is below ": redlock.WithMaxHold(30),
+	"stop time 30ns: is below": redlock.WithStopTime(30),
+	"wait 5ns: is below 10µs;": redlock.WithWait(5),
+	"wait -1ns: must not be n": redlock.WithWait(-1),
+	"wait 24h0m0.001s: must n": redlock.WithWait(redlock.MaxWait + time.Millisecond),
 	"retry count -2":           redlock.WithRetryCount(-2),
 	"retry jitter -1ns":        redlock.WithRetryJitter(-1),
 	"WithRetryIf":              redlock.WithRetryIf(nil),
@@ -68,6 +77,8 @@ func TestArgumentsOfNewAreChecked(t *testing.T) {
 	}
 	for want, opt := range map[string]redlock.Option{
 		"retry jitter 200.001m":      redlock.WithRetryJitter(200*time.Millisecond + time.Microsecond),
+		"connect timeout 1ns: is be": redlock.WithConnectTimeout(1),
+		"connection age 1ns: is bel": redlock.WithConnectionAge(1),
 		"connect timeout -1ns":       redlock.WithConnectTimeout(-1),
 		"connection age -1ns":        redlock.WithConnectionAge(-1),
 		"connection age 24h0m0.001s": redlock.WithConnectionAge(redlock.MaxWait + time.Millisecond),
@@ -100,6 +111,8 @@ func TestArgumentsOfCallsAreCheckedBeforeAnyIO(t *testing.T) {
 	refuse("ttl -1s", ok, -time.Second)
 	refuse("ttl 999.999µs", ok, time.Millisecond-1)
 	refuse("ttl 2ms", ok, 2*time.Millisecond)
+	refuse("ttl 27777h46m40s: must not exceed a year", ok, 1e8*time.Second)
+	refuse("must not exceed a year; is it given in another unit?", ok, 366*24*time.Hour+1)
 	for want, opt := range badOptions {
 		refuse(want, ok, ttl, opt)
 	}

@@ -61,6 +61,7 @@ func New(nodes []Node, opts ...Option) (*Redlock, error) {
 	if err := o.apply(opts); err != nil {
 		return nil, err
 	}
+	o.waitHere = false // Of no call.
 	if len(nodes) == 0 {
 		return nil, errors.New("redlock: no nodes")
 	}
@@ -144,6 +145,10 @@ func New(nodes []Node, opts ...Option) (*Redlock, error) {
 // least 1 ms, and long enough that the drift allowance leaves something of it.
 func (r *Redlock) TryLock(ctx context.Context, resources []string, ttl time.Duration, opts ...Option) (*Lock, error) {
 	a, err := r.acquisition(ctx, resources, ttl, opts)
+	if err == nil && a.o.waitHere {
+		r.calls.Exit()
+		err = &waitError{op: OpLock, cause: errors.New("redlock: WithWait is for Lock and Do: TryLock does not wait")}
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -48,10 +48,32 @@ func gaveUp(err error, retries int, began time.Time) error {
 		if retries > 1 {
 			made = fmt.Sprintf("%d retries", retries)
 		}
-		e.gaveUp = fmt.Sprintf("; gave up after %s in %s; WithRetryCount(-1) waits until the context ends", made, brief.Duration(time.Since(began)))
+		e.gaveUp = fmt.Sprintf("; gave up after %s in %s; WithWait waits longer", made, brief.Duration(time.Since(began)))
 	}
 	return err
 }
+
+// maxSearched is how many locks are looked through for one of this Redlock's own.
+const maxSearched = 1000
+
+// nameOwn has the error of a call that has waited say that a lock of the same Redlock is in the way, which may be that
+// of the caller.
+func (a *acquisition) nameOwn(err error) {
+	e := (*QuorumError)(nil)
+	if !errors.As(err, &e) || !errors.Is(e, ErrTaken) || a.r.watch.Size() > maxSearched {
+		return
+	}
+	holder, _ := holderOf(e)
+	for _, l := range a.r.watch.Held() {
+		l := l.(*Lock)
+		if holder != "" && slices.ContainsFunc(l.claim.resources, a.has) && l.Holder() == holder {
+			e.gaveUp += "; a lock of this Redlock holds it: use that one, or pass on its context, which FromContext reads"
+			return
+		}
+	}
+}
+
+func (t *target) has(resource string) bool { return slices.Contains(t.resources, resource) }
 
 // freeIn is the time after which need nodes may grant the lock, by what the votes
 // say of the holder's keys; false if they cannot without a release.

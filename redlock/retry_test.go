@@ -186,7 +186,7 @@ func TestRetriesThatAreUsedUpAreNamed(t *testing.T) {
 					require.ErrorIs(t, err, ErrTaken)
 					return err
 				}
-				const how = "; WithRetryCount(-1) waits until the context ends"
+				const how = "; WithWait waits longer"
 				require.ErrorContains(t, lock(t.Context()), "); gave up after 10 retries in 2s"+how)
 				require.ErrorContains(t, lock(t.Context(), WithRetryCount(1)), "); gave up after 1 retry in 200ms"+how)
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -201,4 +201,101 @@ func TestRetriesThatAreUsedUpAreNamed(t *testing.T) {
 			})
 		})
 	}
+}
+
+// WithWait limits the wait, and not the work.
+func TestWaitIsLimitedByWithWait(t *testing.T) {
+	for name, opts := range map[string][]Option{"in line": nil, "polling": {WithPolling()}, "no retries": {WithRetryCount(0)}} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+				other, r := newRedlock(t, c), newRedlock(t, c, opts...)
+				warm(t, other)
+				warm(t, r)
+				do := func(d time.Duration) (waited time.Duration, err error) {
+					began := time.Now()
+					err = r.Do(t.Context(), []string{"a"}, ttl, func(ctx context.Context, _ *Lock) error {
+						waited = time.Since(began)
+						time.Sleep(time.Minute)
+						return ctx.Err()
+					}, WithWait(d))
+					if waited == 0 {
+						waited = time.Since(began)
+					}
+					return waited, err
+				}
+				l, err := other.TryLock(t.Context(), []string{"a"}, time.Hour)
+				require.NoError(t, err)
+				for _, d := range []time.Duration{0, time.Second, 30 * time.Second} {
+					waited, err := do(d)
+					assert.Equal(t, d, waited)
+					require.ErrorIs(t, err, ErrTaken)
+					require.ErrorIs(t, err, ErrNotAcquired)
+					require.NotErrorIs(t, err, context.DeadlineExceeded)
+					if d > 0 {
+						require.ErrorContains(t, err, "waited for "+d.String()+"; last attempt: taken")
+					}
+				}
+				_, err = r.Lock(t.Context(), []string{"a"}, ttl, WithWait(time.Second), WithRetryCount(3))
+				require.ErrorContains(t, err, "waited for 1s", "it goes before the count")
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				_, err = r.Lock(ctx, []string{"a"}, ttl, WithWait(2*time.Second))
+				require.ErrorIs(t, err, context.DeadlineExceeded, "the caller's own")
+
+				time.AfterFunc(1500*time.Millisecond, func() { assert.NoError(t, l.Unlock(context.Background())) })
+				waited, err := do(2 * time.Second)
+				require.NoError(t, err, "the work goes on for as long as it takes")
+				assert.InDelta(t, 1600*time.Millisecond, waited, float64(200*time.Millisecond))
+				synctest.Wait()
+				requireNoKeys(t, c)
+
+				require.NoError(t, c.Nodes[0].Hang())
+				require.NoError(t, c.Nodes[1].Hang())
+				_, err = r.Lock(t.Context(), []string{"a"}, ttl, WithWait(5*time.Second))
+				require.ErrorIs(t, err, ErrNoQuorum)
+				require.ErrorContains(t, err, "waited for 5s")
+				require.NoError(t, c.Nodes[0].Resume())
+				require.NoError(t, c.Nodes[1].Resume())
+				time.Sleep(10 * time.Second)
+			})
+		})
+	}
+}
+
+func TestWithWaitIsForCallsThatWait(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c, WithWait(3*time.Second))
+		l, err := r.TryLock(t.Context(), []string{"a"}, time.Hour)
+		require.NoError(t, err, "that of New is not for it")
+		_, err = r.TryLock(t.Context(), []string{"b"}, ttl, WithWait(time.Second))
+		require.ErrorIs(t, err, ErrNotAcquired)
+		require.EqualError(t, err, "redlock: WithWait is for Lock and Do: TryLock does not wait")
+		_, err = r.Lock(t.Context(), []string{"b"}, ttl, WithWait(-time.Second))
+		require.ErrorContains(t, err, "wait -1s: must not be negative")
+
+		_, err = r.Lock(t.Context(), []string{"a"}, ttl)
+		require.ErrorContains(t, err, "waited for 3s")
+		_, err = r.Lock(t.Context(), []string{"a"}, ttl, WithRetryCount(1))
+		require.ErrorContains(t, err, "gave up after 1 retry")
+		require.NoError(t, l.Unlock(t.Context()))
+	})
+}
+
+// A lock that another one of the same Redlock keeps out is mostly one that waits for itself.
+func TestHolderOfTheSameRedlockIsNamed(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r, other := newRedlock(t, c), newRedlock(t, c)
+		const own = "a lock of this Redlock holds it"
+		err := r.Do(t.Context(), []string{"a", "b"}, ttl, func(context.Context, *Lock) error {
+			_, err := r.Lock(t.Context(), []string{"b"}, ttl) // Not with the context of the work.
+			require.ErrorContains(t, err, own)
+			_, err = r.Lock(t.Context(), []string{"b"}, ttl, WithWait(time.Second))
+			require.ErrorContains(t, err, own)
+			_, err = other.Lock(t.Context(), []string{"b"}, ttl)
+			require.ErrorIs(t, err, ErrTaken)
+			require.NotContains(t, err.Error(), own)
+			return nil
+		})
+		require.NoError(t, err)
+	})
 }

@@ -116,7 +116,7 @@ type NodeStats struct {
 func (r *Redlock) Stats() Stats {
 	must(r.invalid())
 	s := Stats{
-		Held:          len(r.watch.Held()),
+		Held:          r.watch.Count(),
 		Kept:          r.watch.Kept(),
 		Waiting:       int(r.counters.waiting.Load()),
 		Acquired:      r.counters.acquired.Load(),
@@ -181,7 +181,7 @@ func (r *Redlock) HeldLocks() []HeldLock {
 	slices.SortFunc(locks, func(a, b HeldLock) int {
 		return cmp.Or(a.Since.Compare(b.Since), slices.Compare(a.Resources, b.Resources), cmp.Compare(a.Holder, b.Holder))
 	})
-	return locks
+	return slices.CompactFunc(locks, func(a, b HeldLock) bool { return a.Holder == b.Holder })
 }
 
 func (l *Lock) describe() (h HeldLock, held bool) {

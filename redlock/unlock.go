@@ -79,7 +79,7 @@ func (l *Lock) unlock(ctx context.Context) error {
 	late, end := l.beginUnlock(now)
 	h := l.hold
 	l.mu.Unlock()
-	l.r.watch.Remove(l)
+	l.r.watch.Remove(&l.entry)
 	var err error
 	func() {
 		// Deferred, as the tracer is the user's: if it panics, whoever else unlocks, and Close, wait

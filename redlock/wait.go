@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -290,7 +291,23 @@ func (a *acquisition) lock(ctx context.Context) (l *Lock, err error) {
 	ctx = a.r.begin(ctx, OpLock, a.resources)
 	err = &waitError{op: OpLock, resources: a.resources, cause: errNoRetry}
 	defer func() { a.tell(ctx, l, err) }()
-	l, err = a.attempts(ctx)
+	if l, err = a.attemptsInTime(ctx); err != nil && a.o.retryCount != 0 {
+		a.nameOwn(err)
+	}
+	return l, err
+}
+
+// attemptsInTime is attempts within the limit of WithWait, if there is one.
+func (a *acquisition) attemptsInTime(ctx context.Context) (*Lock, error) {
+	if a.o.wait <= 0 {
+		return a.attempts(ctx)
+	}
+	limited, cancel := context.WithTimeout(ctx, a.o.wait)
+	defer cancel()
+	l, err := a.attempts(limited)
+	if e := (*waitError)(nil); ctx.Err() == nil && errors.As(err, &e) && errors.Is(e.cause, context.DeadlineExceeded) {
+		e.cause = fmt.Errorf("redlock: waited for %v", a.o.wait)
+	}
 	return l, err
 }
 

@@ -10,13 +10,8 @@ import (
 	"time"
 )
 
-const (
-	// tick is how often the clock is looked at while locks are kept.
-	tick = 50 * time.Millisecond
-
-	// MinSweep is the least number of locks at which those that have ended are swept out.
-	MinSweep = 64
-)
+// tick is how often the clock is looked at while locks are kept.
+const tick = 50 * time.Millisecond
 
 // A Watch knows the locks of a Redlock and the holds that keep some of them. The timers
 // of the holds run on the monotonic clock, which may stand still while the machine
@@ -27,17 +22,14 @@ type Watch struct {
 	exit  func()
 	clock *Clock
 
-	mu     sync.Mutex        // after a Lock's; enter is called with it, locks and holds never
-	locks  map[Lock][]string // the resources of those that Want has named
-	wanted map[string]Lock   // these, by resource
-	sweep  int               // more locks than this are swept
+	mu     sync.Mutex // after a Lock's; enter is called with it, locks and holds never
+	locks  []*Entry
+	next   int               // who is looked at next, whether it has ended
+	wanted map[string]*Entry // those that Want has named, by resource
 	holds  map[Hold]struct{}
 	ticker *time.Timer
 	lead   time.Duration // the clock's, at the last look
 }
-
-// A Lock says why it has ended, nil while it is held.
-type Lock interface{ Err() error }
 
 // A Hold is a lock whose end is watched.
 type Hold interface {
@@ -49,85 +41,8 @@ type Hold interface {
 // why there may be none any more.
 func New(enter func() error, exit func(), clock *Clock) *Watch {
 	return &Watch{
-		enter: enter, exit: exit, clock: clock, sweep: MinSweep, locks: make(map[Lock][]string), wanted: make(map[string]Lock), holds: make(map[Hold]struct{}),
+		enter: enter, exit: exit, clock: clock, wanted: make(map[string]*Entry), holds: make(map[Hold]struct{}),
 	}
-}
-
-// Add adds a lock. A lock that is never removed stays until it has ended and the number of
-// locks has doubled, so that sweeping costs each lock a constant.
-func (k *Watch) Add(l Lock) {
-	k.mu.Lock()
-	k.locks[l] = nil
-	full := len(k.locks) > k.sweep
-	if full {
-		k.sweep = 2 * len(k.locks) // One caller sweeps.
-	}
-	k.mu.Unlock()
-	if full {
-		held := len(k.Held())
-		k.mu.Lock()
-		k.sweep = max(MinSweep, 2*held)
-		k.mu.Unlock()
-	}
-}
-
-// Remove removes a lock, if it is there.
-func (k *Watch) Remove(l Lock) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for _, res := range k.locks[l] {
-		if k.wanted[res] == l {
-			delete(k.wanted, res)
-		}
-	}
-	delete(k.locks, l)
-}
-
-// Want has Wanted find a lock by its resources, until it is removed.
-func (k *Watch) Want(l Lock, resources []string) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if _, there := k.locks[l]; !there {
-		return
-	}
-	k.locks[l] = resources
-	for _, res := range resources {
-		k.wanted[res] = l
-	}
-}
-
-// Wanted returns the locks with one of the resources that Want has named. It does not look at others, of which there may
-// be many.
-func (k *Watch) Wanted(resources []string) (found []Lock) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for _, res := range resources {
-		if l, there := k.wanted[res]; there && !slices.Contains(found, l) {
-			found = append(found, l)
-		}
-	}
-	return found
-}
-
-// Held returns the locks that are held now, in no order, and forgets those that have ended.
-func (k *Watch) Held() []Lock {
-	k.mu.Lock()
-	all := slices.Collect(maps.Keys(k.locks))
-	k.mu.Unlock()
-	return slices.DeleteFunc(all, func(l Lock) bool {
-		ended := l.Err() != nil
-		if ended {
-			k.Remove(l)
-		}
-		return ended
-	})
-}
-
-// Size returns how many locks the watch knows, those that have ended included.
-func (k *Watch) Size() int {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return len(k.locks)
 }
 
 // Keep enters a hold as a running call. If no more holds are allowed, it returns why.

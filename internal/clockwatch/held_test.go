@@ -2,11 +2,14 @@ package clockwatch
 
 import (
 	"errors"
+	"math/rand/v2"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 type lease struct{ until time.Time }
@@ -18,21 +21,23 @@ func (l *lease) Err() error {
 	return errors.New("ended")
 }
 
+func until(d time.Duration) *Entry { return &Entry{Lock: &lease{time.Now().Add(d)}} }
+
 func TestHeldForgetsWhatHasEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(nil, nil, nil)
 		assert.Empty(t, s.Held())
-		long := &lease{time.Now().Add(time.Hour)}
+		long := until(time.Hour)
 		s.Add(long)
 		for range 1000 {
-			s.Add(&lease{time.Now().Add(time.Second)})
+			s.Add(until(time.Second))
 			time.Sleep(100 * time.Millisecond)
 		}
-		assert.LessOrEqual(t, s.Size(), MinSweep+1)
+		assert.LessOrEqual(t, s.Size(), MinSweep+2)
 		time.Sleep(time.Second)
-		assert.Len(t, s.Held(), 1)
+		assert.Equal(t, 1, s.Count())
 		assert.Equal(t, 1, s.Size())
-		s.Add(&lease{time.Now().Add(time.Second)})
+		s.Add(until(time.Second))
 		time.Sleep(time.Second)
 		assert.Len(t, s.Held(), 1, "not at its end any more")
 		s.Remove(long)
@@ -44,24 +49,55 @@ func TestHeldForgetsWhatHasEnded(t *testing.T) {
 // Who looks for the locks of a resource that want to know of it looks at no others.
 func TestWantedAreFoundByResource(t *testing.T) {
 	k := New(nil, nil, nil)
-	one, other, gone := &lease{}, &lease{}, &lease{}
-	for _, l := range []*lease{one, other} {
+	one, other, gone := until(0), until(0), until(0)
+	for _, l := range []*Entry{one, other} {
 		k.Add(l)
 	}
 	k.Want(one, []string{"a", "b"})
 	k.Want(other, []string{"c"})
 	k.Want(gone, []string{"a"}) // It has been removed.
-	assert.Equal(t, []Lock{one}, k.Wanted([]string{"a", "b", "x"}))
-	assert.Equal(t, []Lock{one, other}, k.Wanted([]string{"b", "c"}))
+	assert.Equal(t, []Lock{one.Lock}, k.Wanted([]string{"a", "b", "x"}))
+	assert.Equal(t, []Lock{one.Lock, other.Lock}, k.Wanted([]string{"b", "c"}))
 	assert.Empty(t, k.Wanted([]string{"x"}))
 
-	later := &lease{}
+	later := until(0)
 	k.Add(later)
 	k.Want(later, []string{"b"})
 	k.Remove(one)
 	assert.Empty(t, k.Wanted([]string{"a"}))
-	assert.Equal(t, []Lock{later}, k.Wanted([]string{"b"}), "a later lock on the resource")
+	assert.Equal(t, []Lock{later.Lock}, k.Wanted([]string{"b"}), "a later lock on the resource")
 	k.Remove(later)
 	k.Remove(other)
 	assert.Empty(t, k.wanted)
+}
+
+// Each lock is found once, whichever are removed, and whichever have ended.
+func TestHeldIsWhatWasAddedLessWhatHasEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(1, 2))
+		k, all := New(nil, nil, nil), []*Entry(nil)
+		for range 3000 {
+			e := until(time.Duration(1+rng.IntN(400)) * time.Second)
+			k.Add(e)
+			all = append(all, e)
+			if i := rng.IntN(2 * len(all)); i < len(all) {
+				k.Remove(all[i])
+				all = slices.Delete(all, i, i+1)
+			}
+			time.Sleep(time.Second)
+			all = slices.DeleteFunc(all, func(e *Entry) bool { return e.Err() != nil })
+			require.LessOrEqual(t, k.Size(), max(2*len(all), MinSweep)+20)
+			if rng.IntN(50) > 0 {
+				continue
+			}
+			require.Equal(t, len(all), k.Count())
+			held := make(map[Lock]bool)
+			for _, l := range k.Held() {
+				held[l] = true
+			}
+			for _, e := range all {
+				require.True(t, held[e.Lock])
+			}
+		}
+	})
 }

@@ -1,0 +1,124 @@
+package clockwatch
+
+import "slices"
+
+// This file is about which locks are held. There may be hundreds of thousands that nobody releases, so no call looks at
+// all of them with the mutex held, which each lock that is taken needs.
+
+// A Lock says why it has ended, nil while it is held.
+type Lock interface{ Err() error }
+
+// An Entry is a lock as a Watch knows it, whose mutex guards the fields but Lock.
+type Entry struct {
+	Lock
+
+	place     int      // from 1; 0: it is not there
+	resources []string // that Want has named
+}
+
+// MinSweep is the least number of locks at which those that have ended are looked for.
+const MinSweep = 64
+
+// Add adds a lock. One that is never removed stays until after its end: each Add looks at two others, so that there are
+// no more than about twice as many as are held.
+func (k *Watch) Add(e *Entry) {
+	var others [2]*Entry
+	k.mu.Lock()
+	for i := range others {
+		if len(k.locks) > MinSweep {
+			k.next = (k.next + 1) % len(k.locks)
+			others[i] = k.locks[k.next]
+		}
+	}
+	k.locks = append(k.locks, e)
+	e.place = len(k.locks)
+	k.mu.Unlock()
+	for _, other := range others {
+		if other != nil && other.Err() != nil {
+			k.Remove(other)
+		}
+	}
+}
+
+// Remove removes a lock, if it is there.
+func (k *Watch) Remove(e *Entry) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if e.place == 0 {
+		return
+	}
+	for _, res := range e.resources {
+		if k.wanted[res] == e {
+			delete(k.wanted, res)
+		}
+	}
+	end := len(k.locks) - 1
+	last := k.locks[end]
+	k.locks[e.place-1], last.place = last, e.place
+	k.locks[end], e.place, e.resources = nil, 0, nil
+	k.locks = k.locks[:end]
+}
+
+// Want has Wanted find a lock by its resources, until it is removed.
+func (k *Watch) Want(e *Entry, resources []string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if e.place == 0 {
+		return
+	}
+	e.resources = resources
+	for _, res := range resources {
+		k.wanted[res] = e
+	}
+}
+
+// Wanted returns the locks with one of the resources that Want has named. It does not look at others.
+func (k *Watch) Wanted(resources []string) (found []Lock) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, res := range resources {
+		if e, there := k.wanted[res]; there && !slices.Contains(found, e.Lock) {
+			found = append(found, e.Lock)
+		}
+	}
+	return found
+}
+
+// Count returns how many locks are held.
+func (k *Watch) Count() (held int) {
+	k.each(func(Lock) { held++ })
+	return held
+}
+
+// Held returns the locks that are held, in no order. One may be twice in it, if others are removed meanwhile.
+func (k *Watch) Held() (held []Lock) {
+	k.each(func(l Lock) { held = append(held, l) })
+	return held
+}
+
+// each calls f with the locks that are held, and forgets those that have ended. It goes from the last to the first, as
+// the place of one that is removed is taken by the last: so none is missed.
+func (k *Watch) each(f func(l Lock)) {
+	var some [128]*Entry
+	for rest := k.Size(); rest > 0; {
+		k.mu.Lock()
+		rest = min(rest, len(k.locks))
+		n := copy(some[:], k.locks[max(rest-len(some), 0):rest])
+		rest -= n
+		k.mu.Unlock()
+		for _, e := range some[:n] {
+			if e.Err() != nil {
+				k.Remove(e)
+			} else {
+				f(e.Lock)
+			}
+		}
+	}
+}
+
+// Size returns how many locks the watch knows, those that have ended included.
+func (k *Watch) Size() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.locks)
+}
