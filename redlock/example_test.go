@@ -24,7 +24,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer r.Close(ctx)
+	defer func() { _ = r.Close(ctx) }()
 
 	err = r.Do(ctx, []string{"account:42"}, 10*time.Second, func(ctx context.Context, lock *redlock.Lock) error {
 		// The lock is extended until this function returns. If it is lost all the same, ctx ends.

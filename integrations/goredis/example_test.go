@@ -19,7 +19,7 @@ func ExampleNode() {
 	var nodes []redlock.Node
 	for _, addr := range addrs {
 		client := redis.NewClient(&redis.Options{Addr: addr}) // The service has it already.
-		defer client.Close()
+		defer func() { _ = client.Close() }()
 		nodes = append(nodes, redlockgoredis.Node(client))
 	}
 	r, err := redlock.New(nodes)
@@ -27,7 +27,7 @@ func ExampleNode() {
 		log.Fatal(err)
 	}
 	ctx := context.Background()
-	defer r.Close(ctx)
+	defer func() { _ = r.Close(ctx) }()
 
 	err = r.Do(ctx, []string{"account:42"}, 10*time.Second, func(_ context.Context, lock *redlock.Lock) error {
 		fmt.Println("nobody else works on", lock.Resources())

@@ -25,7 +25,7 @@ func ExampleNode() {
 		log.Fatal(err)
 	}
 	ctx := context.Background()
-	defer r.Close(ctx)
+	defer func() { _ = r.Close(ctx) }()
 
 	err = r.Do(ctx, []string{"account:42"}, 10*time.Second, func(_ context.Context, lock *redlock.Lock) error {
 		fmt.Println("nobody else works on", lock.Resources())

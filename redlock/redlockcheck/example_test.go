@@ -26,7 +26,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer r.Close(ctx)
+	defer func() { _ = r.Close(ctx) }()
 	fmt.Println(len(report.Nodes), "nodes")
 	// Output: 3 nodes
 }

@@ -109,7 +109,7 @@ var (
 	commandsRE = regexp.MustCompile("(?s)```\n(go mod init .*?)```")
 	replaceRE  = regexp.MustCompile(`(?m)^go mod edit -replace ` + library + `=(\S+)$`)
 	getRE      = regexp.MustCompile(`(?m)^//\s(go get \S+)`)
-	addressRE  = regexp.MustCompile(`"[\w.-]+:6379"`)
+	addressRE  = regexp.MustCompile(`"127\.0\.0\.1:700\d"`)
 	moduleRE   = regexp.MustCompile(`(?m)^\tdep\t(\S+)`)
 )
 

@@ -136,7 +136,9 @@ func compile(t *testing.T, module, source string, c *testcluster.Cluster) (progr
 func tryCompile(t *testing.T, module, source string, c *testcluster.Cluster) (program string, out []byte, err error) {
 	t.Helper()
 	for i, addr := range c.Addrs() {
-		source = strings.ReplaceAll(source, fmt.Sprintf("10.0.0.%d:6379", i+1), addr)
+		for _, printed := range []string{"10.0.0.%d:6379", "127.0.0.1:700%d"} { // The second one in the READMEs.
+			source = strings.ReplaceAll(source, fmt.Sprintf(printed, i+1), addr)
+		}
 	}
 	dir := t.TempDir()
 	program = filepath.Join(dir, "program.exe")
