@@ -126,6 +126,17 @@ func TestAMajorityDies(t *testing.T) {
 	})
 }
 
+// A release names the nodes that have deleted the key, which are not those that granted the lock if two of these died.
+func TestAReleaseNamesThoseThatAnswered(t *testing.T) {
+	inBubble(t, func(p *player) {
+		p.press("lock A")
+		granted := slices.Clone(p.st.client("A").yes)
+		require.Len(t, granted, need)
+		p.press("kill "+granted[0], "kill "+granted[1], "release A")
+		p.says("Client A has released the lock: " + nodesText(p.st.with("")) + " have deleted its key.")
+	})
+}
+
 func TestFencesOfASuspendedClient(t *testing.T) {
 	inBubble(t, func(p *player) {
 		p.press("write A", "lock A", "keep A", "write A", "suspend A", "lock A", "write A", "lock B")
